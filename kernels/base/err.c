@@ -1,0 +1,66 @@
+/* Status codes and messages. */
+#include "kernels/base/err.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum mt_status mt_fail(struct mt_err *err, enum mt_status status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    err->hint[0] = 0;
+    return err->status = status;
+}
+
+enum mt_status mt_fail_errno(struct mt_err *err, const char *format, ...) {
+    const char *why = strerror(errno);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    size_t used = strlen(err->text);
+    snprintf(err->text + used, sizeof err->text - used, ": %s", why);
+    err->hint[0] = 0;
+    return err->status = MT_ESYSTEM;
+}
+
+enum mt_status mt_err_context(struct mt_err *err, const char *format, ...) {
+    char old[sizeof err->text];
+    memcpy(old, err->text, sizeof old);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    size_t used = strlen(err->text);
+    snprintf(err->text + used, sizeof err->text - used, ": %s", old);
+    return err->status;
+}
+
+enum mt_status mt_err_hint(struct mt_err *err, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->hint, sizeof err->hint, format, args);
+    va_end(args);
+    return err->status;
+}
+
+void mt_err_print(const struct mt_err *err) {
+    fprintf(stderr, "motley: %s\n", err->text);
+    if (err->hint[0]) fprintf(stderr, "  hint: %s\n", err->hint);
+}
+
+int mt_exit_code(enum mt_status status) {
+    switch (status) {
+    case MT_OK: return 0;
+    case MT_EINPUT: return 2;
+    case MT_EMISSING: return 3;
+    case MT_ESTALL:
+    case MT_EPEER: return 4;
+    case MT_EPROOF: return 5;
+    case MT_ESYSTEM:
+    case MT_EBUG: break;
+    }
+    return 1;
+}

@@ -1,0 +1,114 @@
+/* Whole files, with every answer of the system looked at. */
+#include "kernels/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kernels/base/arena.h"
+
+/* By errno: MT_EINPUT for what the user can mend by naming another file. */
+static enum mt_status fail_at(const char *path, const char *doing, struct mt_err *err) {
+    bool misnamed = errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG || errno == EACCES || errno == EISDIR;
+    mt_fail_errno(err, "%s%s", path, doing);
+    return err->status = misnamed ? MT_EINPUT : MT_ESYSTEM;
+}
+
+enum mt_status mt_file_read(const char *path, size_t most_bytes, char **data, size_t *length, struct mt_err *err) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fail_at(path, "", err);
+    struct stat info;
+    size_t capacity = 1 << 16, used = 0;
+    if (!fstat(fd, &info) && S_ISREG(info.st_mode) && info.st_size >= 0 && (size_t)info.st_size <= most_bytes)
+        capacity = (size_t)info.st_size + 1;
+    char *text = mt_malloc(capacity + 1);
+    for (;;) {
+        if (used == capacity) text = mt_realloc(text, (capacity *= 2) + 1);
+        ssize_t n = read(fd, text + used, capacity - used);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+            fail_at(path, "", err);
+            goto fail;
+        }
+        if (!n) break;
+        used += (size_t)n;
+        if (used > most_bytes) {
+            mt_fail(err, MT_EINPUT, "%s: is longer than the %zu bytes that such a file may have", path, most_bytes);
+            goto fail;
+        }
+    }
+    close(fd);
+    text[used] = 0;
+    *data = text;
+    *length = used;
+    return MT_OK;
+fail:
+    free(text);
+    close(fd);
+    return err->status;
+}
+
+static int write_all(int fd, const char *data, size_t length) {
+    while (length) {
+        ssize_t n = write(fd, data, length);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return -1;
+        data += n;
+        length -= (size_t)n;
+    }
+    return 0;
+}
+
+static enum mt_status write_directly(const char *path, const void *data, size_t length, struct mt_err *err) {
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return fail_at(path, "", err);
+    enum mt_status st = write_all(fd, data, length) ? mt_fail_errno(err, "writing %s", path) : MT_OK;
+    if (close(fd) && !st) st = mt_fail_errno(err, "closing %s", path);
+    return st;
+}
+
+/* The new name must be on the disk too. File systems that cannot do this say EINVAL. */
+static enum mt_status sync_folder(const char *path, struct mt_err *err) {
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, (size_t)(slash - path + 1)) : strdup(".");
+    enum mt_status st = MT_OK;
+    int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd < 0 || (fsync(fd) && errno != EINVAL)) st = mt_fail_errno(err, "%s: syncing its folder", path);
+    if (fd >= 0) close(fd);
+    free(folder);
+    return st;
+}
+
+enum mt_status mt_file_replace(const char *path, const void *data, size_t length, struct mt_err *err) {
+    struct stat info;
+    if (!stat(path, &info) && !S_ISREG(info.st_mode)) return write_directly(path, data, length, err);
+
+    size_t room = strlen(path) + 32;
+    char *temporary = mt_malloc(room);
+    int fd = -1;
+    for (int i = 0; i < 100; i++) {
+        snprintf(temporary, room, "%s.%ld-%d.tmp", path, (long)getpid(), i);
+        fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST) break;
+    }
+    enum mt_status st = MT_OK;
+    if (fd < 0) {
+        st = fail_at(path, ": making a temporary file beside it", err);
+        free(temporary);
+        return st;
+    }
+    if (write_all(fd, data, length) || fsync(fd)) st = mt_fail_errno(err, "writing %s", path);
+    if (close(fd) && !st) st = mt_fail_errno(err, "closing %s", path);
+    if (!st && rename(temporary, path)) st = mt_fail_errno(err, "renaming %s to %s", temporary, path);
+    if (st)
+        unlink(temporary);
+    else
+        st = sync_folder(path, err);
+    free(temporary);
+    return st;
+}

@@ -1,0 +1,31 @@
+/* One write per line, so that lines of several ranks do not mix. */
+#include "kernels/base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static enum mt_log_level shown = MT_LOG_INFO;
+static int my_rank;
+
+void mt_log_level(enum mt_log_level most) {
+    shown = most;
+}
+
+void mt_log_rank(int rank) {
+    my_rank = rank;
+}
+
+void mt_log(enum mt_log_level level, const char *format, ...) {
+    if (level > shown || (my_rank > 0 && level != MT_LOG_WARN)) return;
+    char line[1200];
+    int n = my_rank > 0 ? snprintf(line, sizeof line, "motley: rank %d: ", my_rank)
+                        : snprintf(line, sizeof line, "motley: ");
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);
+    va_end(args);
+    strcat(line, "\n");
+    if (write(STDERR_FILENO, line, strlen(line)) < 0) return;
+}

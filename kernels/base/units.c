@@ -1,0 +1,65 @@
+/* Quantities for people: three digits and a prefix. */
+#include "kernels/base/units.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *scaled(double value, double base, const char *const *prefixes, int count, char *out) {
+    int p = 0;
+    while (p + 1 < count && fabs(value) >= (base == 1024 ? 1000 : 999.5)) value /= base, p++;
+    double size = fabs(value);
+    int decimals = p == 0 || size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
+    snprintf(out, MT_UNITS_TEXT, "%.*f%s", decimals, value, prefixes[p]);
+    return out;
+}
+
+char *mt_units_bytes(double bytes, char out[MT_UNITS_TEXT]) {
+    static const char *const prefixes[] = {" B", " KiB", " MiB", " GiB", " TiB", " PiB"};
+    return scaled(bytes, 1024, prefixes, 6, out);
+}
+
+char *mt_units_count(double count, char out[MT_UNITS_TEXT]) {
+    static const char *const prefixes[] = {"", " k", " M", " G", " T", " P", " E", " Z"};
+    return scaled(count, 1000, prefixes, 8, out);
+}
+
+bool mt_units_parse_int(const char *text, int64_t *value) {
+    char *end;
+    errno = 0;
+    long long v = strtoll(text, &end, 10);
+    if (errno || end == text || *end || text[0] == ' ') return false;
+    *value = v;
+    return true;
+}
+
+bool mt_units_parse_real(const char *text, double *value) {
+    char *end;
+    errno = 0;
+    double v = strtod(text, &end);
+    bool underflow = errno == ERANGE && fabs(v) < 1 && v != 0; /* to a number that is small, not to none */
+    if ((errno && !underflow) || end == text || *end || text[0] == ' ' || !isfinite(v)) return false;
+    *value = v;
+    return true;
+}
+
+bool mt_units_parse_bytes(const char *text, int64_t *bytes) {
+    static const char *const suffixes[] = {"", "KiB", "MiB", "GiB", "TiB"};
+    char number[64];
+    size_t digits = strspn(text, "0123456789.");
+    if (digits == 0 || digits >= sizeof number) return false;
+    memcpy(number, text, digits);
+    number[digits] = 0;
+    double value;
+    if (!mt_units_parse_real(number, &value)) return false;
+    for (int s = 0; s < 5; s++) {
+        if (strcmp(text + digits, suffixes[s])) continue;
+        value *= ldexp(1, 10 * s);
+        if (value > 0x1p62 || value != floor(value)) return false;
+        *bytes = (int64_t)value;
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,25 @@
+/* AllReduce by a ring: ReduceScatter by a ring, then AllGather by a ring.
+ *
+ * Any number of ranks, any blocks. Rounded partial sums pass through n - 1 ranks, so a narrow wire loses more than
+ * with `direct`. The owner rounds its block before it is gathered, so that all ranks keep the same bits.
+ *
+ *   2 (n - 1) (alpha + beta max block)        with even blocks 2 (n - 1) alpha + 2 (n - 1)/n beta message
+ *
+ * Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69, 2009. */
+#include "kernels/coll/build.h"
+
+bool mt_all_reduce_ring_applies(const struct mt_coll *problem) {
+    return problem->kind == MT_ALL_REDUCE;
+}
+
+void mt_all_reduce_ring_schedule(const struct mt_coll *problem, struct mt_schedule *schedule) {
+    const int64_t *starts = mt_coll_starts(problem, schedule);
+    mt_ring_reduce_scatter(problem, starts, schedule);
+    mt_round_to_wire(problem, schedule, starts[problem->me], problem->counts[problem->me]);
+    mt_ring_all_gather(problem, 0, starts, schedule);
+}
+
+double mt_all_reduce_ring_cost_s(const struct mt_coll *problem, double latency_s, double bandwidth_Bps) {
+    return mt_reduce_scatter_ring_cost_s(problem, latency_s, bandwidth_Bps) +
+           mt_all_gather_ring_cost_s(problem, latency_s, bandwidth_Bps);
+}

@@ -1,0 +1,42 @@
+/* Communicators: run schedules between ranks.
+ *
+ * `mt_comm` is a small interface with two users: MPI (comm_mpi.c, one process a rank) and threads of one
+ * process (comm_local.c; tests, and commands that run on one rank). Only one thread at a time may use a communicator.
+ */
+#ifndef MT_KERNELS_COMM_H
+#define MT_KERNELS_COMM_H
+
+#include "kernels/coll.h"
+
+struct mt_comm;
+struct mt_comm_class {
+    const char *name;
+    /* Run one rank's schedule to its end. `group[p]` is the communicator's rank of the group's place p;
+     * `tag` tells collectives on different streams apart. buffer[0..1] are the problem's, of type acc;
+     * buffer 2 is taken by the communicator. MT_ESTALL after `deadline_s` without any progress, naming the
+     * peers that are waited for. */
+    enum mt_status (*run)(struct mt_comm *comm, const struct mt_coll *problem, const struct mt_schedule *schedule,
+                          const int *group, void *const buffer[2], int tag, double deadline_s, struct mt_err *err);
+    void (*release)(struct mt_comm *comm);
+};
+struct mt_comm {
+    const struct mt_comm_class *class;
+    int rank, nranks;
+};
+
+static inline enum mt_status mt_comm_run(struct mt_comm *comm, const struct mt_coll *problem,
+                                         const struct mt_schedule *schedule, const int *group, void *const buffer[2],
+                                         int tag, double deadline_s, struct mt_err *err) {
+    return comm->class->run(comm, problem, schedule, group, buffer, tag, deadline_s, err);
+}
+
+/* Over MPI: a duplicate of the communicator `mpi_comm` (an MPI_Comm, passed by address so that this header needs
+ * no mpi.h). While it waits it sleeps, so that the core is left to computation. */
+enum mt_status mt_comm_mpi_new(const void *mpi_comm, struct mt_comm **comm, struct mt_err *err);
+
+/* `nranks` communicators that talk through memory, for as many threads; freed one by one. */
+void mt_comm_local_new(int nranks, struct mt_comm **comms);
+
+void mt_comm_free(struct mt_comm *comm);
+
+#endif

@@ -1,0 +1,111 @@
+/* grad_scale, adamw and sgd: exact, so that replicas that update themselves stay equal bit by bit. The file is
+ * compiled without contraction into fused multiply-adds, powers are by repeated squaring, and constants are made in
+ * double and rounded once. */
+#ifndef T
+#include "kernels/cpu/c/c.h"
+
+/* base^n, n >= 0, the same everywhere (pow is not). */
+static double power(double base, int64_t n) {
+    double result = 1;
+    for (; n; n >>= 1, base *= base)
+        if (n & 1) result *= base;
+    return result;
+}
+
+#define TYPED_SOURCE "kernels/cpu/c/update.c"
+#include "kernels/cpu/c/each_type.h"
+C_OP(grad_scale, NULL, NULL);
+C_OP(adamw, NULL, NULL);
+C_OP(sgd, NULL, NULL);
+
+#else
+
+static void TYPED(grad_scale)(const struct mt_call *call) {
+    double sq = (double)*(const A *)call->in[0].data, count = (double)*(const A *)call->in[1].data, scale = 0;
+    if (count > 0) {
+        double norm = sqrt(sq) / count, clip = call->attr->clip;
+        scale = 1 / count;
+        if (clip > 0 && !(norm + 1e-6 <= clip)) scale *= clip / (norm + 1e-6);
+    }
+    *(A *)call->out[0].data = (A)scale;
+}
+
+struct TYPED(adamw_constants) {
+    A beta1, rest1, beta2, rest2, unbias1, unbias2, eps, decay, lr, scale;
+};
+
+MT_CLONES static void TYPED(adamw_block)(int64_t n, const struct TYPED(adamw_constants) * k, const A *const from[4],
+                                         A *const to[3]) {
+    const A *w = from[0], *m = from[1], *v = from[2], *g = from[3];
+    A *w_new = to[0], *m_new = to[1], *v_new = to[2];
+    const struct TYPED(adamw_constants) c = *k;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        A grad = g[i] * c.scale, weight = w[i];
+        A mean = c.beta1 * m[i] + c.rest1 * grad;
+        A square = c.beta2 * v[i] + c.rest2 * grad * grad;
+        A move = mean * c.unbias1 / (SQRT(square * c.unbias2) + c.eps);
+        w_new[i] = weight - c.lr * (move + c.decay * weight);
+        m_new[i] = mean;
+        v_new[i] = square;
+    }
+}
+
+static void TYPED(adamw)(const struct mt_call *call) {
+    const struct mt_attr *t = call->attr;
+    const struct TYPED(adamw_constants) k = {(A)t->beta1,
+                                             (A)(1 - t->beta1),
+                                             (A)t->beta2,
+                                             (A)(1 - t->beta2),
+                                             (A)(1 / (1 - power(t->beta1, call->clock->step))),
+                                             (A)(1 / (1 - power(t->beta2, call->clock->step))),
+                                             (A)t->eps,
+                                             (A)t->decay,
+                                             (A)(call->clock->lr * t->lr_scale),
+                                             *(const A *)call->in[4].data};
+    int64_t n = mt_tensor_count(&call->out[0]);
+#pragma omp parallel for schedule(static) if (n >= WORTH_A_TEAM)
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        const A *from[4];
+        A *to[3];
+        for (int i = 0; i < 4; i++) from[i] = (const A *)call->in[i].data + at;
+        for (int i = 0; i < 3; i++) to[i] = (A *)call->out[i].data + at;
+        TYPED(adamw_block)(least(BLOCK, n - at), &k, from, to);
+    }
+}
+
+struct TYPED(sgd_constants) {
+    A momentum, decay, lr, scale;
+    bool nesterov;
+};
+
+MT_CLONES static void TYPED(sgd_block)(int64_t n, const struct TYPED(sgd_constants) * k, const A *const from[3],
+                                       A *const to[2]) {
+    const A *w = from[0], *m = from[1], *g = from[2];
+    A *w_new = to[0], *m_new = to[1];
+    const struct TYPED(sgd_constants) c = *k;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        A weight = w[i], grad = g[i] * c.scale + c.decay * weight;
+        A mean = c.momentum * m[i] + grad;
+        A move = c.nesterov ? grad + c.momentum * mean : mean;
+        w_new[i] = weight - c.lr * move;
+        m_new[i] = mean;
+    }
+}
+
+static void TYPED(sgd)(const struct mt_call *call) {
+    const struct mt_attr *t = call->attr;
+    const struct TYPED(sgd_constants) k = {(A)t->momentum, (A)t->decay, (A)(call->clock->lr * t->lr_scale),
+                                           *(const A *)call->in[3].data, t->nesterov};
+    int64_t n = mt_tensor_count(&call->out[0]);
+#pragma omp parallel for schedule(static) if (n >= WORTH_A_TEAM)
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        const A *from[3];
+        A *to[2];
+        for (int i = 0; i < 3; i++) from[i] = (const A *)call->in[i].data + at;
+        for (int i = 0; i < 2; i++) to[i] = (A *)call->out[i].data + at;
+        TYPED(sgd_block)(least(BLOCK, n - at), &k, from, to);
+    }
+}
+#endif

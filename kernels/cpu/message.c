@@ -1,0 +1,84 @@
+/* A collective call on the CPU: pieces of tensors go into the message, the schedule runs, pieces come out.
+ *
+ * A piece is walked in rows: its axes are merged as far as they are contiguous, so that a whole tensor is one row and
+ * a block of columns is a row each; rows are copied, converted or added by the vectorised loops. */
+#include <assert.h>
+
+#include "kernels/coll/reduce.h"
+#include "kernels/cpu/cpu.h"
+
+/* A piece as `count` rows of `row` contiguous elements, over the outer axes. */
+struct rows {
+    int naxes;
+    int64_t extent[MT_MAX_AXES], stride[MT_MAX_AXES];
+    int64_t row;
+};
+
+static struct rows rows_of(const struct mt_piece *piece) {
+    struct rows rows = {.row = 1};
+    /* From the last axis to the first, in reverse order, merging an axis with the one inside it. */
+    for (int a = piece->naxes - 1; a >= 0; a--) {
+        int64_t extent = piece->extent[a], stride = piece->stride[a];
+        if (extent == 0) return (struct rows){.row = 0};
+        if (extent == 1) continue;
+        int last = rows.naxes - 1;
+        if (!rows.naxes && stride == rows.row) {
+            rows.row *= extent;
+        } else if (rows.naxes && stride == rows.stride[last] * rows.extent[last]) {
+            rows.extent[last] *= extent;
+        } else {
+            rows.extent[rows.naxes] = extent;
+            rows.stride[rows.naxes++] = stride;
+        }
+    }
+    return rows;
+}
+
+enum direction { PACK, UNPACK };
+
+static void do_row(const struct mt_piece *piece, enum direction direction, enum mt_type acc, char *tensor,
+                   char *message, int64_t count) {
+    if (piece->at < 0)
+        mt_coll_neutral(piece->reduce, piece->type, tensor, count);
+    else if (direction == PACK)
+        mt_type_convert(acc, message, piece->type, tensor, count);
+    else if (piece->reduce == MT_REDUCE_NONE)
+        mt_type_convert(piece->type, tensor, acc, message, count);
+    else
+        mt_coll_reduce(piece->reduce, piece->type, tensor, acc, message, count);
+}
+
+static void move_piece(const struct mt_piece *piece, enum direction direction, enum mt_type acc, void *message) {
+    struct rows rows = rows_of(piece);
+    if (!rows.row) return;
+    int64_t size_bytes = mt_type_size(piece->type), index[MT_MAX_AXES] = {0}, row_bytes = rows.row * mt_type_size(acc);
+    char *tensor = piece->data;
+    char *at = piece->at < 0 ? NULL : (char *)message + piece->at * mt_type_size(acc);
+    for (;;) {
+        do_row(piece, direction, acc, tensor, at, rows.row);
+        if (at) at += row_bytes;
+        int a = 0;
+        for (; a < rows.naxes; a++) { /* axis 0 is the innermost here */
+            tensor += rows.stride[a] * size_bytes;
+            if (++index[a] < rows.extent[a]) break;
+            tensor -= rows.stride[a] * rows.extent[a] * size_bytes;
+            index[a] = 0;
+        }
+        if (a == rows.naxes) return;
+    }
+}
+
+enum mt_status mt_cpu_coll(const struct mt_coll_call *call, struct mt_err *err) {
+    const struct mt_coll *problem = &call->problem;
+    if (call->zero) mt_coll_neutral(problem->reduce, problem->acc, call->message[0], call->message_count[0]);
+    for (int i = 0; i < call->npack; i++)
+        move_piece(&call->pack[i], PACK, problem->acc, call->message[call->pack[i].buffer]);
+    if (call->schedule) {
+        enum mt_status st = mt_comm_run(call->comm, problem, call->schedule, call->group, call->message, call->tag,
+                                        call->deadline_s, err);
+        if (st) return st;
+    }
+    for (int i = 0; i < call->nunpack; i++)
+        move_piece(&call->unpack[i], UNPACK, problem->acc, call->message[call->unpack[i].buffer]);
+    return MT_OK;
+}

@@ -1,0 +1,184 @@
+/* The passes over rows of scores, and the moving of heads in and out of single precision. */
+#include <assert.h>
+#include <dnnl.h>
+#include <math.h>
+#include <omp.h>
+
+#include "kernels/base/rng.h"
+#include "kernels/cpu/onednn/attention.h"
+#include "kernels/cpu/onednn/exp.h"
+
+struct attention attention_of(const struct mt_call *call) {
+    bool gradient = call->kind == MT_OP_attention_grad;
+    const struct mt_tensor *qkv = &call->in[gradient ? 1 : 0];
+    const struct mt_attr *attr = call->attr;
+    struct attention p = {.batch = qkv->extent[0],
+                          .seq = qkv->extent[1],
+                          .heads = qkv->extent[3],
+                          .size = qkv->extent[4],
+                          .first_sample = qkv->offset[0],
+                          .first_head = qkv->offset[3],
+                          .all_heads = qkv->global[3],
+                          .type = qkv->type,
+                          .causal = attr->causal,
+                          .scale = (float)attr->scale,
+                          .keep = (float)(1 / (1 - attr->p)),
+                          .threshold = mt_drop_threshold(attr->p)};
+    p.ld_scores = round_up(p.seq, 16) + 16; /* never a multiple of 4 KiB, where rows would share cache sets */
+    if (p.threshold && call->clock) {
+        p.seed = call->clock->seed;
+        p.stream = mt_drop_stream(attr, call->clock);
+    }
+    return p;
+}
+
+bool attention_types_fit(const struct mt_call *call, int nin, int nout) {
+    enum mt_type type = call->in[0].type;
+    if ((type != MT_F32 && type != MT_BF16) || mt_tensor_count(&call->in[0]) == 0) return false;
+    for (int i = 0; i < nin; i++)
+        if (call->in[i].type != type) return false;
+    return call->out[0].type == type && (nout == 1 || call->out[1].type == MT_F32);
+}
+
+float *cut(struct cutter *cutter, int64_t count) {
+    int64_t bytes = round_up(count * (int64_t)sizeof(float), 64);
+    float *at = cutter->at ? (float *)(void *)(cutter->at + cutter->used_bytes) : NULL;
+    cutter->used_bytes += bytes;
+    return at;
+}
+
+MT_CLONES static void widen(const mt_bf16 *restrict from, int64_t ld, float *restrict to, int64_t rows, int64_t n) {
+    for (int64_t i = 0; i < rows; i++)
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) to[i * n + j] = mt_bf16_to_f32(from[i * ld + j]);
+}
+
+MT_CLONES static void gather(const float *restrict from, int64_t ld, float *restrict to, int64_t rows, int64_t n) {
+    for (int64_t i = 0; i < rows; i++)
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) to[i * n + j] = from[i * ld + j];
+}
+
+MT_CLONES static void scatter(const float *restrict from, float *restrict to, int64_t ld, int64_t rows, int64_t n) {
+    for (int64_t i = 0; i < rows; i++)
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) to[i * ld + j] = from[i * n + j];
+}
+
+MT_CLONES static void narrow(const float *restrict from, mt_bf16 *restrict to, int64_t ld, int64_t rows, int64_t n) {
+    for (int64_t i = 0; i < rows; i++)
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) to[i * ld + j] = mt_bf16_from_f32(from[i * n + j]);
+}
+
+static int64_t head_offset(const struct attention *p, int parts, int part, int64_t sample, int64_t head) {
+    return ((sample * p->seq * parts + part) * p->heads + head) * p->size;
+}
+
+struct matrix head_of(const struct attention *p, const struct mt_tensor *t, int parts, int part, int64_t sample,
+                      int64_t head, float *copy) {
+    int64_t at = head_offset(p, parts, part, sample, head), ld = parts * p->heads * p->size;
+    if (p->type == MT_F32)
+        gather((const float *)t->data + at, ld, copy, p->seq, p->size);
+    else
+        widen((const mt_bf16 *)t->data + at, ld, copy, p->seq, p->size);
+    return (struct matrix){copy, p->size};
+}
+
+void head_store(const struct attention *p, const struct mt_tensor *t, int parts, int part, int64_t sample, int64_t head,
+                int64_t row, int64_t rows, const float *copy) {
+    int64_t at = head_offset(p, parts, part, sample, head), ld = parts * p->heads * p->size;
+    if (p->type == MT_F32)
+        scatter(copy, (float *)t->data + at + row * ld, ld, rows, p->size);
+    else
+        narrow(copy, (mt_bf16 *)t->data + at + row * ld, ld, rows, p->size);
+}
+
+enum mt_status attention_each_head(const struct mt_call *call, int64_t thread_bytes,
+                                   enum mt_status (*one)(const struct attention *p, const struct mt_call *call,
+                                                         char *memory, int64_t sample, int64_t head,
+                                                         struct mt_err *err),
+                                   struct mt_err *err) {
+    struct attention p = attention_of(call);
+    enum mt_status status = MT_OK;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(onednn_threads())
+    for (int64_t task = 0; task < p.batch * p.heads; task++) {
+        char *memory = (char *)call->scratch + omp_get_thread_num() * thread_bytes;
+        struct mt_err mine;
+        enum mt_status st = one(&p, call, memory, task / p.heads, task % p.heads, &mine);
+        if (!st) continue;
+#pragma omp critical(onednn_attention)
+        if (!status) status = st, *err = mine;
+    }
+    return status;
+}
+
+enum mt_status attention_product(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+                                 struct matrix a, struct matrix b, float beta, struct matrix c, struct mt_err *err) {
+    dnnl_status_t st = dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, alpha, a.data, a.ld, b.data, b.ld,
+                                  beta, c.data, c.ld);
+    if (!st) return MT_OK;
+    return mt_fail(err, st == dnnl_out_of_memory ? MT_ESYSTEM : MT_EBUG, "oneDNN: sgemm m=%lld n=%lld k=%lld: %s",
+                   (long long)m, (long long)n, (long long)k, st == dnnl_out_of_memory ? "out of memory" : "refused");
+}
+
+MT_CLONES void row_exponentials(float *x, int64_t n, int64_t padded, float *max, float *sum) {
+    float m = -INFINITY, s = 0;
+#pragma omp simd reduction(max : m)
+    for (int64_t j = 0; j < n; j++) m = x[j] > m ? x[j] : m;
+#pragma omp simd reduction(+ : s)
+    for (int64_t j = 0; j < n; j++) s += x[j] = fast_exp(x[j] - m);
+    for (int64_t j = n; j < padded; j++) x[j] = 0;
+    *max = m, *sum = s;
+}
+
+MT_CLONES static void threshold_factors(const uint32_t *random, uint32_t threshold, float keep, int64_t n,
+                                        float *factor) {
+#pragma omp simd
+    for (int64_t j = 0; j < n; j++) factor[j] = random[j] < threshold ? 0 : keep;
+}
+
+void row_factors(const struct attention *p, int64_t sample, int64_t head, int64_t row, int64_t n, uint32_t *random,
+                 float *factor) {
+    uint64_t s = (uint64_t)p->seq, h = (uint64_t)(p->first_head + head), b = (uint64_t)(p->first_sample + sample);
+    uint64_t first = ((b * (uint64_t)p->all_heads + h) * s + (uint64_t)row) * s, last = first + (uint64_t)n - 1;
+    mt_philox_blocks(p->seed, p->stream, first >> 2, (int64_t)((last >> 2) - (first >> 2)) + 1, random);
+    threshold_factors(random + (first & 3), p->threshold, p->keep, n, factor);
+}
+
+MT_CLONES void row_multiply(float *x, const float *factor, int64_t n) {
+#pragma omp simd
+    for (int64_t j = 0; j < n; j++) x[j] *= factor[j];
+}
+
+MT_CLONES void row_gradient(float *x, float *d, const float *factor, int64_t n, int64_t padded, float lse, float delta,
+                            float scale) {
+    if (factor) {
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) {
+            float p = fast_exp(x[j] - lse);
+            x[j] = p * factor[j];
+            d[j] = p * (d[j] * factor[j] - delta) * scale;
+        }
+    } else {
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) {
+            float p = fast_exp(x[j] - lse);
+            x[j] = p;
+            d[j] = p * (d[j] - delta) * scale;
+        }
+    }
+    for (int64_t j = n; j < padded; j++) x[j] = d[j] = 0;
+}
+
+MT_CLONES void row_scale(float *x, float factor, int64_t n) {
+#pragma omp simd
+    for (int64_t j = 0; j < n; j++) x[j] *= factor;
+}
+
+MT_CLONES float row_dot(const float *x, const float *y, int64_t n) {
+    float s = 0;
+#pragma omp simd reduction(+ : s)
+    for (int64_t j = 0; j < n; j++) s += x[j] * y[j];
+    return s;
+}

@@ -1,0 +1,239 @@
+/* Streams and events on the CPU: a stream is a thread that takes work from a queue, in order.
+ *
+ * After an error a stream takes its work without doing it, until mt_stream_sync has told; an event that it records
+ * then carries the error on to the streams that wait for it, so that nobody computes with what was never made, and
+ * whichever stream is asked first can say what happened. */
+#include <errno.h>
+#include <omp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "kernels/cpu/cpu.h"
+
+enum item_kind { ITEM_OP, ITEM_COLL, ITEM_RECORD, ITEM_WAIT };
+struct item {
+    enum item_kind kind;
+    const struct mt_backend *backend;
+    const void *call; /* struct mt_call or struct mt_coll_call */
+    struct mt_event *event;
+    uint64_t ticket; /* which record of the event */
+    double *seconds;
+};
+
+struct mt_stream {
+    struct mt_device *device;
+    char name[16];
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t work, done;
+    struct item *queue; /* a ring */
+    size_t first, count, capacity;
+    uint64_t submitted, completed;
+    struct item current;
+    bool busy;
+    atomic_bool stop;
+    struct mt_err err; /* the first, until it has been told */
+};
+
+struct mt_event {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t recorded, done; /* tickets */
+    struct mt_err err;       /* of the stream that made the last record */
+};
+
+static void do_record(struct mt_event *event, uint64_t ticket, const struct mt_err *err) {
+    pthread_mutex_lock(&event->lock);
+    if (ticket > event->done) {
+        event->done = ticket;
+        event->err = *err;
+    }
+    pthread_cond_broadcast(&event->changed);
+    pthread_mutex_unlock(&event->lock);
+}
+
+/* Until the record has been made, or the stream is to end. */
+static enum mt_status do_wait(struct mt_stream *stream, struct mt_event *event, uint64_t ticket, struct mt_err *err) {
+    pthread_mutex_lock(&event->lock);
+    while (event->done < ticket && !atomic_load(&stream->stop)) /* wake at times to look at `stop` */
+        mt_cond_wait_until(&event->changed, &event->lock, mt_now_s() + 0.1);
+    if (event->err.status) *err = event->err;
+    pthread_mutex_unlock(&event->lock);
+    return err->status;
+}
+
+static const char *item_name(const struct item *item) {
+    const struct mt_call *call = item->call;
+    switch (item->kind) {
+    case ITEM_OP: return call->what ? call->what : mt_op_info[call->kind].name;
+    case ITEM_COLL: return ((const struct mt_coll_call *)item->call)->what;
+    case ITEM_RECORD: return "the record of an event";
+    case ITEM_WAIT: break;
+    }
+    return "the wait for an event";
+}
+
+static void do_item(struct mt_stream *stream, const struct item *item, struct mt_err *err) {
+    if (item->kind == ITEM_RECORD) {
+        do_record(item->event, item->ticket, err);
+        return;
+    }
+    if (err->status || atomic_load(&stream->stop)) return;
+    if (item->kind == ITEM_WAIT) {
+        do_wait(stream, item->event, item->ticket, err);
+        return;
+    }
+    if (item->seconds) item->seconds[0] = mt_now_s();
+    enum mt_status st = item->kind == ITEM_OP ? item->backend->run(item->call, err) : mt_cpu_coll(item->call, err);
+    if (item->seconds) item->seconds[1] = mt_now_s();
+    if (st) mt_err_context(err, "%s", item_name(item));
+}
+
+static void *run(void *argument) {
+    struct mt_stream *stream = argument;
+    struct mt_err err = MT_ERR_INIT;
+    omp_set_num_threads(stream->device->threads);
+    prctl(PR_SET_TIMERSLACK, 1000UL); /* ns: communicators sleep for short times */
+    pthread_mutex_lock(&stream->lock);
+    for (;;) {
+        while (!stream->count && !atomic_load(&stream->stop)) pthread_cond_wait(&stream->work, &stream->lock);
+        if (!stream->count) break;
+        stream->current = stream->queue[stream->first];
+        stream->first = (stream->first + 1) % stream->capacity;
+        stream->count--;
+        stream->busy = true;
+        err.status = stream->err.status;
+        if (err.status) err = stream->err;
+        pthread_mutex_unlock(&stream->lock);
+        do_item(stream, &stream->current, &err);
+        pthread_mutex_lock(&stream->lock);
+        if (err.status) stream->err = err;
+        stream->busy = false;
+        stream->completed++;
+        if (!stream->count) pthread_cond_broadcast(&stream->done);
+    }
+    pthread_mutex_unlock(&stream->lock);
+    return NULL;
+}
+
+enum mt_status mt_stream_new(struct mt_device *device, const char *name, struct mt_stream **stream,
+                             struct mt_err *err) {
+    struct mt_stream *s = mt_calloc(1, sizeof *s);
+    s->device = device;
+    snprintf(s->name, sizeof s->name, "%s", name);
+    pthread_mutex_init(&s->lock, NULL);
+    mt_cond_init(&s->work);
+    mt_cond_init(&s->done);
+    /* Signals are the main thread's. */
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    int failed = pthread_create(&s->thread, NULL, run, s);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (failed) {
+        free(s);
+        errno = failed;
+        return mt_fail_errno(err, "cannot start the thread of stream \"%s\"", name);
+    }
+    pthread_setname_np(s->thread, s->name);
+    *stream = s;
+    return MT_OK;
+}
+
+void mt_stream_free(struct mt_stream *stream) {
+    if (!stream) return;
+    pthread_mutex_lock(&stream->lock);
+    atomic_store(&stream->stop, true);
+    pthread_cond_signal(&stream->work);
+    pthread_mutex_unlock(&stream->lock);
+    pthread_join(stream->thread, NULL);
+    pthread_mutex_destroy(&stream->lock);
+    pthread_cond_destroy(&stream->work);
+    pthread_cond_destroy(&stream->done);
+    free(stream->queue);
+    free(stream);
+}
+
+static void submit(struct mt_stream *stream, struct item item) {
+    pthread_mutex_lock(&stream->lock);
+    if (stream->count == stream->capacity) {
+        size_t capacity = stream->capacity ? 2 * stream->capacity : 256;
+        struct item *queue = mt_malloc(capacity * sizeof *queue);
+        for (size_t i = 0; i < stream->count; i++) queue[i] = stream->queue[(stream->first + i) % stream->capacity];
+        free(stream->queue);
+        stream->queue = queue, stream->first = 0, stream->capacity = capacity;
+    }
+    stream->queue[(stream->first + stream->count++) % stream->capacity] = item;
+    stream->submitted++;
+    pthread_cond_signal(&stream->work);
+    pthread_mutex_unlock(&stream->lock);
+}
+
+void mt_stream_op(struct mt_stream *stream, const struct mt_backend *backend, const struct mt_call *call,
+                  double *seconds) {
+    submit(stream, (struct item){ITEM_OP, .backend = backend, .call = call, .seconds = seconds});
+}
+
+void mt_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds) {
+    submit(stream, (struct item){ITEM_COLL, .call = call, .seconds = seconds});
+}
+
+void mt_event_record(struct mt_event *event, struct mt_stream *stream) {
+    pthread_mutex_lock(&event->lock);
+    uint64_t ticket = ++event->recorded;
+    pthread_mutex_unlock(&event->lock);
+    submit(stream, (struct item){ITEM_RECORD, .event = event, .ticket = ticket});
+}
+
+void mt_stream_wait(struct mt_stream *stream, struct mt_event *event) {
+    pthread_mutex_lock(&event->lock);
+    uint64_t ticket = event->recorded;
+    pthread_mutex_unlock(&event->lock);
+    submit(stream, (struct item){ITEM_WAIT, .event = event, .ticket = ticket});
+}
+
+enum mt_status mt_stream_sync(struct mt_stream *stream, double deadline_s, struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    pthread_mutex_lock(&stream->lock);
+    uint64_t seen = stream->completed;
+    double since_s = mt_now_s();
+    while (stream->completed < stream->submitted) {
+        int late = mt_cond_wait_until(&stream->done, &stream->lock, since_s + deadline_s);
+        if (stream->completed != seen) {
+            seen = stream->completed;
+            since_s = mt_now_s();
+        } else if (late == ETIMEDOUT && stream->completed < stream->submitted) {
+            st = mt_fail(err, MT_ESTALL, "stream \"%s\" has made no progress for %g s, in %s", stream->name, deadline_s,
+                         stream->busy ? item_name(&stream->current) : "nothing");
+            goto out;
+        }
+    }
+    if (stream->err.status) {
+        *err = stream->err;
+        st = err->status;
+        stream->err = (struct mt_err)MT_ERR_INIT;
+    }
+out:
+    pthread_mutex_unlock(&stream->lock);
+    return st;
+}
+
+enum mt_status mt_event_new(struct mt_device *device, struct mt_event **event, struct mt_err *err) {
+    (void)device, (void)err;
+    struct mt_event *e = mt_calloc(1, sizeof *e);
+    pthread_mutex_init(&e->lock, NULL);
+    mt_cond_init(&e->changed);
+    *event = e;
+    return MT_OK;
+}
+
+void mt_event_free(struct mt_event *event) {
+    if (!event) return;
+    pthread_mutex_destroy(&event->lock);
+    pthread_cond_destroy(&event->changed);
+    free(event);
+}

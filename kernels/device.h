@@ -1,0 +1,91 @@
+/* Devices, streams, events: what the executor speaks. It has no opinion on what they are.
+ *
+ *     mt_device_open("cpu", NULL, &device, &err);
+ *     mt_device_alloc(device, bytes, &arena, &err);
+ *     mt_stream_new(device, "compute", &compute, &err);
+ *     mt_stream_op(compute, mt_device_backend(device, &call), &call, NULL); // queued; runs in order on that stream
+ *     mt_event_record(event, compute); mt_stream_wait(comm, event);
+ *     mt_stream_sync(comm, 60, &err);                // errors of queued work come out here
+ *
+ * On CPU a device is the process's affinity mask: a stream is a thread with a queue; the compute stream's thread owns
+ * the OpenMP team, the communication stream's thread makes all calls of its communicator and sleeps while it
+ * waits. Work that a stream does after an error is skipped until mt_stream_sync has reported it. */
+#ifndef MT_KERNELS_DEVICE_H
+#define MT_KERNELS_DEVICE_H
+
+#include "kernels/base/wait.h"
+#include "kernels/coll.h"
+#include "kernels/comm.h"
+#include "kernels/op.h"
+
+struct mt_device;
+struct mt_stream;
+struct mt_event;
+
+/* A collective as a stream runs it: gather pieces into the message, run the schedule, scatter the pieces. Pieces
+ * are boxes of values (tensors of this rank); piece i of `in` or `out` takes the message's elements
+ * [at[i], +its count). The tensor's type is converted to and from the message's. All pointers must stay valid until
+ * the work is done. */
+struct mt_piece {
+    int buffer; /* 0 or 1, as in coll.h */
+    int64_t at; /* in the message, elements; unpack, -1: no message, the tensor's elements become zero (-infinity for
+                   MT_MAX) */
+    /* Unpack, in the order given: NONE overwrites, SUM and MAX join what is there (an all_to_all whose receiver
+     * reduces). */
+    enum mt_reduce reduce;
+    int naxes;
+    int64_t extent[MT_MAX_AXES]; /* of the piece */
+    int64_t stride[MT_MAX_AXES]; /* elements, in the tensor */
+    void *data;                  /* the piece's first element in the tensor's memory */
+    enum mt_type type;
+};
+struct mt_coll_call {
+    struct mt_coll problem;
+    /* Null: only the pieces are copied; any stream may do that, and comm is not used. */
+    const struct mt_schedule *schedule;
+    struct mt_comm *comm;
+    const int *group;
+    int tag;
+    double deadline_s;
+    int npack, nunpack;
+    const struct mt_piece *pack, *unpack;
+    /* Message buffers of type problem.acc; where all pieces of a buffer lie in the tensor as they lie in the
+     * message, the executor points it at the tensor and gives no pieces. Elements that no piece packs must
+     * already be there. When `zero` is set, message 0 is first filled with what changes no result: zeros, or
+     * -infinity for a maximum (elements that this rank does not have). */
+    void *message[2];
+    int64_t message_count[2];
+    bool zero;
+    const char *what; /* for messages: "AllReduce grad.h.3" */
+};
+
+enum mt_status mt_device_open(const char *kind, struct mt_device **device, struct mt_err *err); /* "cpu" */
+void mt_device_close(struct mt_device *device);
+const char *mt_device_describe(struct mt_device *device); /* "cpu, 2 threads, oneDNN 2.6.3" */
+int64_t mt_device_memory_bytes(struct mt_device *device); /* what can still be had: kernel and cgroup */
+
+/* The backend that will run a call, and the scratch it wants. */
+const struct mt_backend *mt_device_backend(struct mt_device *device, const struct mt_call *call);
+
+enum mt_status mt_device_alloc(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err);
+void mt_device_free(struct mt_device *device, void *memory);
+enum mt_status mt_device_copy_in(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
+                                 struct mt_err *err);
+enum mt_status mt_device_copy_out(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
+                                  struct mt_err *err);
+
+enum mt_status mt_stream_new(struct mt_device *device, const char *name, struct mt_stream **stream, struct mt_err *err);
+void mt_stream_free(struct mt_stream *stream);
+/* Queue work. The call, its tensors and attributes must stay valid until the stream is done with it. `seconds`, if not
+ * null, gets two times (start, end; CLOCK_MONOTONIC: mt_now_s). */
+void mt_stream_op(struct mt_stream *stream, const struct mt_backend *backend, const struct mt_call *call,
+                  double *seconds);
+void mt_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds);
+void mt_event_record(struct mt_event *event, struct mt_stream *stream);
+void mt_stream_wait(struct mt_stream *stream, struct mt_event *event); /* for the last record before this call */
+enum mt_status mt_stream_sync(struct mt_stream *stream, double deadline_s, struct mt_err *err);
+
+enum mt_status mt_event_new(struct mt_device *device, struct mt_event **event, struct mt_err *err);
+void mt_event_free(struct mt_event *event);
+
+#endif

@@ -1,0 +1,202 @@
+/* The table of operators, and what a well-formed call is. */
+#include "kernels/op.h"
+
+#include <ctype.h>
+#include <string.h>
+
+const struct mt_op_info mt_op_info[MT_NOPS] = {
+#define PLACE(text, o) ((text "----")[o] == '-' ? -1 : (text "----")[o] - '0')
+#define MT_OP(kind, min, max, outputs, intypes, outtypes, inplace, is_exact, is_fused, shape)                          \
+    [MT_OP_##kind] = {.name = #kind,                                                                                   \
+                      .min_in = min,                                                                                   \
+                      .max_in = max,                                                                                   \
+                      .nout = outputs,                                                                                 \
+                      .in_types = intypes,                                                                             \
+                      .out_types = outtypes,                                                                           \
+                      .in_place = {PLACE(inplace, 0), PLACE(inplace, 1), PLACE(inplace, 2), PLACE(inplace, 3)},        \
+                      .exact = is_exact,                                                                               \
+                      .fused = is_fused,                                                                               \
+                      .shapes = shape},
+#include "kernels/ops.def"
+#undef MT_OP
+#undef PLACE
+};
+
+int mt_op_nout(enum mt_op_kind kind, const struct mt_attr *attr) {
+    return kind == MT_OP_fused_matmul && attr->epilogue == MT_OP_add ? 1 : mt_op_info[kind].nout;
+}
+
+/* What the letters of a row stand for in one call. */
+struct binding {
+    const struct mt_call *call;
+    struct mt_err *err;
+    int64_t extent[128]; /* of a letter, -1: not seen */
+    const struct mt_tensor *group;
+    int group_axes; /* -1: '*' not seen */
+    bool typed;
+    enum mt_type type, acc;
+};
+
+static enum mt_status fail(const struct binding *b, bool output, int i, const char *why) {
+    return mt_fail(b->err, MT_EBUG, "%s: %s %d %s", mt_op_info[b->call->kind].name, output ? "output" : "input", i,
+                   why);
+}
+
+static enum mt_status check_type(struct binding *b, bool output, int i, char letter) {
+    const struct mt_tensor *t = output ? &b->call->out[i] : &b->call->in[i];
+    bool is_float = t->type == MT_F64 || t->type == MT_F32 || t->type == MT_BF16;
+    bool statistic = t->type == MT_F64 || t->type == MT_F32;
+    switch (letter) {
+    case 'I': return t->type == MT_I32 ? MT_OK : fail(b, output, i, "is not i32");
+    case '*': return (unsigned)t->type < MT_NTYPES ? MT_OK : fail(b, output, i, "has no type");
+    case 'A':
+        if (!statistic) return fail(b, output, i, "is not of an accumulation type");
+        if (!b->typed) b->acc = b->type = t->type, b->typed = true;
+        return t->type == b->acc ? MT_OK : fail(b, output, i, "is not of the accumulation type");
+    default: /* T, S */
+        if (!is_float) return fail(b, output, i, "is not of a floating-point type");
+        if (!b->typed) b->type = t->type, b->acc = mt_type_acc(t->type), b->typed = true;
+        return t->type == b->type ? MT_OK : fail(b, output, i, "is not of the activation type");
+    }
+}
+
+static enum mt_status check_tensor(struct binding *b, bool output, int i) {
+    const struct mt_tensor *t = output ? &b->call->out[i] : &b->call->in[i];
+    if (t->naxes < 0 || t->naxes > MT_MAX_AXES) return fail(b, output, i, "has a wrong number of axes");
+    for (int a = 0; a < t->naxes; a++)
+        if (t->extent[a] < 0) return fail(b, output, i, "has a negative extent");
+    bool shape_only = b->call->kind == MT_OP_fill && !output;
+    if (!t->data && !shape_only && mt_tensor_count(t) > 0) return fail(b, output, i, "has no memory");
+    return MT_OK;
+}
+
+/* One operand against its part of the row, "*e": returns the text after it. */
+static enum mt_status check_shape(struct binding *b, bool output, int i, const char **shapes) {
+    const struct mt_tensor *t = output ? &b->call->out[i] : &b->call->in[i];
+    const char *s = *shapes;
+    int letters = (int)strcspn(s, ",>"), axis = 0;
+    bool group = letters && *s == '*';
+    *shapes = s + letters;
+    if (group) {
+        int axes = t->naxes - (letters - 1);
+        if (b->group_axes < 0) b->group = t, b->group_axes = axes;
+        if (axes < 0 || axes != b->group_axes) return fail(b, output, i, "has a wrong number of axes");
+        for (; axis < axes; axis++)
+            if (t->extent[axis] != b->group->extent[axis]) return fail(b, output, i, "differs in extent");
+    } else if (t->naxes != letters) {
+        return fail(b, output, i, "has a wrong number of axes");
+    }
+    for (int l = group; l < letters; l++, axis++) {
+        int64_t *extent = &b->extent[(int)s[l]];
+        if (isdigit((unsigned char)s[l])) *extent = s[l] - '0';
+        if (*extent < 0) *extent = t->extent[axis];
+        if (*extent != t->extent[axis]) return fail(b, output, i, "differs in extent");
+    }
+    return MT_OK;
+}
+
+/* Axes [at, at + n) of one operand equal those of another. */
+static bool same_axes(const struct mt_tensor *a, int at, const struct mt_tensor *b, int bt, int n) {
+    if (at + n > a->naxes || bt + n > b->naxes) return false;
+    for (int i = 0; i < n; i++)
+        if (a->extent[at + i] != b->extent[bt + i]) return false;
+    return true;
+}
+
+static enum mt_status check_matmul(struct binding *b) {
+    const struct mt_call *c = b->call;
+    const struct mt_attr *t = c->attr;
+    const struct mt_tensor *x = &c->in[0], *w = &c->in[1], *y = &c->out[0];
+    if (t->nm < 0 || t->nn < 0 || t->nk < 0) return fail(b, false, 0, "has a negative group of axes");
+    if (x->naxes != t->nm + t->nk) return fail(b, false, 0, "has a wrong number of axes");
+    if (w->naxes != t->nk + t->nn) return fail(b, false, 1, "has a wrong number of axes");
+    if (y->naxes != t->nm + t->nn) return fail(b, true, 0, "has a wrong number of axes");
+    if (!same_axes(x, t->trans_a ? 0 : t->nm, w, t->trans_b ? t->nn : 0, t->nk))
+        return fail(b, false, 1, "differs from input 0 in k");
+    if (!same_axes(y, 0, x, t->trans_a ? t->nk : 0, t->nm)) return fail(b, true, 0, "differs from input 0 in m");
+    if (!same_axes(y, t->nm, w, t->trans_b ? 0 : t->nk, t->nn)) return fail(b, true, 0, "differs from input 1 in n");
+    if (c->kind == MT_OP_matmul) {
+        enum mt_type want = t->out_acc ? mt_type_acc(x->type) : x->type;
+        return y->type == want ? MT_OK : fail(b, true, 0, "is not of the type that out_acc asks for");
+    }
+    if (c->in[2].naxes != t->nn || !same_axes(&c->in[2], 0, y, t->nm, t->nn)) return fail(b, false, 2, "is not [n]");
+    if (t->epilogue != MT_OP_add && t->epilogue != MT_OP_gelu && t->epilogue != MT_OP_relu)
+        return mt_fail(b->err, MT_EBUG, "fused_matmul: no such epilogue: %d", (int)t->epilogue);
+    if (c->nout == 2 && (c->out[1].naxes != y->naxes || !same_axes(&c->out[1], 0, y, 0, y->naxes)))
+        return fail(b, true, 1, "differs in extent");
+    return MT_OK;
+}
+
+/* The axes of `whole` that are in `axes` (or not, if `without`) are those of `part`, in order. */
+static bool picked_axes(const struct mt_tensor *whole, unsigned axes, const struct mt_tensor *part) {
+    int n = 0;
+    if (axes >> whole->naxes) return false;
+    for (int a = 0; a < whole->naxes; a++)
+        if (axes >> a & 1u) {
+            if (n >= part->naxes || part->extent[n] != whole->extent[a]) return false;
+            n++;
+        }
+    return n == part->naxes;
+}
+
+static enum mt_status check_special(struct binding *b) {
+    const struct mt_call *c = b->call;
+    switch (c->kind) {
+    case MT_OP_add:
+        if (!picked_axes(&c->in[0], c->attr->axes, &c->in[1])) return fail(b, false, 1, "is not of the axes given");
+        if (c->out[0].naxes != c->in[0].naxes || !same_axes(&c->out[0], 0, &c->in[0], 0, c->in[0].naxes))
+            return fail(b, true, 0, "differs in extent");
+        return MT_OK;
+    case MT_OP_sum: {
+        unsigned all = (1u << c->in[0].naxes) - 1;
+        if (c->attr->axes & ~all) return fail(b, false, 0, "lacks an axis that is to be summed");
+        return picked_axes(&c->in[0], all & ~c->attr->axes, &c->out[0]) ? MT_OK
+                                                                        : fail(b, true, 0, "is not of the axes left");
+    }
+    default: return check_matmul(b);
+    }
+}
+
+static enum mt_status check_attributes(struct binding *b) {
+    const struct mt_call *c = b->call;
+    const struct mt_attr *t = c->attr;
+    const char *name = mt_op_info[c->kind].name;
+    bool draws = c->kind == MT_OP_dropout || c->kind == MT_OP_attention || c->kind == MT_OP_attention_grad;
+    if (draws && !(t->p >= 0 && t->p < 1)) return mt_fail(b->err, MT_EBUG, "%s: p is %g, not in [0, 1)", name, t->p);
+    if ((c->kind == MT_OP_attention || c->kind == MT_OP_attention_grad) && !(t->scale > 0))
+        return mt_fail(b->err, MT_EBUG, "%s: scale is %g, not positive", name, t->scale);
+    bool timed = c->kind == MT_OP_adamw || c->kind == MT_OP_sgd || (draws && t->p > 0);
+    if (timed && !c->clock) return mt_fail(b->err, MT_EBUG, "%s: no clock", name);
+    if (c->kind == MT_OP_adamw && c->clock->step < 1) return mt_fail(b->err, MT_EBUG, "adamw: steps count from 1");
+    bool typed = c->kind == MT_OP_fill || c->kind == MT_OP_cast;
+    if (typed && c->out[0].type != t->to) return fail(b, true, 0, "is not of the type that `to` asks for");
+    if (c->kind == MT_OP_cast && (c->in[0].type == MT_I32) != (t->to == MT_I32))
+        return mt_fail(b->err, MT_EBUG, "cast: between whole numbers and others");
+    return MT_OK;
+}
+
+enum mt_status mt_call_check(const struct mt_call *call, struct mt_err *err) {
+    if ((unsigned)call->kind >= MT_NOPS) return mt_fail(err, MT_EBUG, "no such operator: %d", (int)call->kind);
+    const struct mt_op_info *info = &mt_op_info[call->kind];
+    struct binding b = {.call = call, .err = err, .group_axes = -1};
+    memset(b.extent, -1, sizeof b.extent);
+    if (!call->attr) return mt_fail(err, MT_EBUG, "%s: no attributes", info->name);
+    if (call->nin < info->min_in || call->nin > info->max_in || call->nout != mt_op_nout(call->kind, call->attr))
+        return mt_fail(err, MT_EBUG, "%s: %d inputs and %d outputs", info->name, call->nin, call->nout);
+
+    enum mt_status st;
+    const char *shapes = info->shapes;
+    for (int i = 0; i < call->nin; i++) {
+        if ((st = check_type(&b, false, i, info->in_types[i])) || (st = check_tensor(&b, false, i))) return st;
+        if (*info->shapes && (st = check_shape(&b, false, i, &shapes))) return st;
+        if (*shapes == ',') shapes++;
+    }
+    shapes = *info->shapes ? strchr(info->shapes, '>') + 1 : "";
+    for (int o = 0; o < call->nout; o++) {
+        if ((st = check_type(&b, true, o, info->out_types[o])) || (st = check_tensor(&b, true, o))) return st;
+        if (*info->shapes && (st = check_shape(&b, true, o, &shapes))) return st;
+        if (*shapes == ',') shapes++;
+    }
+    if (!*info->shapes && (st = check_special(&b))) return st;
+    return check_attributes(&b);
+}

@@ -1,0 +1,88 @@
+/* Finding the sub-command, and what all of them share. */
+#include "launcher/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernels/base/arena.h"
+
+static const struct mt_command commands[] = {
+#define MT_COMMAND(name, help) {#name, help, mt_command_##name},
+#include "launcher/commands.def"
+#undef MT_COMMAND
+};
+enum { NCOMMANDS = sizeof commands / sizeof commands[0] };
+
+static void print_help(FILE *file) {
+    fprintf(file, "Usage: motley COMMAND [FLAG...]\n"
+                  "Train one model on unequal devices, by a plan that a person can review.\n\n");
+    for (int c = 0; c < NCOMMANDS; c++) fprintf(file, "  %-10s %s\n", commands[c].name, commands[c].help);
+    fprintf(file, "\n`motley COMMAND --help` lists a command's flags; `motley --version` prints the version.\n");
+}
+
+int mt_command_fail(const struct mt_err *err) {
+    mt_err_print(err);
+    return mt_exit_code(err->status);
+}
+
+/* What was printed but did not arrive is a failure, whichever command printed it. */
+static int check_output(void) {
+    errno = 0;
+    if (!fflush(stdout) && !ferror(stdout)) return 0;
+    if (!errno) errno = EIO; /* an earlier write's, not kept */
+    struct mt_err err = MT_ERR_INIT;
+    mt_fail_errno(&err, "standard output");
+    return mt_command_fail(&err);
+}
+
+/* A standard stream that is closed would give its number to the next file opened, and what is printed would go there.
+ * Writing to a descriptor that only reads fails, as it should. */
+static void fill_standard_streams(void) {
+    for (int fd = open("/dev/null", O_RDONLY); fd >= 0; fd = open("/dev/null", O_RDONLY)) {
+        if (fd <= STDERR_FILENO) continue;
+        close(fd);
+        return;
+    }
+}
+
+int mt_command_main(int argc, char **argv) {
+    fill_standard_streams();
+    argp_program_version = "motley " MOTLEY_VERSION;
+    argp_err_exit_status = mt_exit_code(MT_EINPUT);
+    const char *name = argc > 1 ? argv[1] : "";
+    if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
+        printf("%s\n", argp_program_version);
+        return check_output();
+    }
+    if (!strcmp(name, "--help") || !strcmp(name, "-?")) {
+        print_help(stdout);
+        return check_output();
+    }
+    struct mt_arena arena = MT_ARENA_INIT;
+    for (int c = 0; c < NCOMMANDS; c++) {
+        if (strcmp(name, commands[c].name)) continue;
+        argv[1] = mt_arena_printf(&arena, "motley %s", name);
+        int code = commands[c].run(argc - 1, argv + 1);
+        mt_arena_release(&arena);
+        return code ? code : check_output();
+    }
+    if (argc < 2) {
+        print_help(stderr);
+        return mt_exit_code(MT_EINPUT);
+    }
+    struct mt_err err = MT_ERR_INIT;
+    mt_fail(&err, MT_EINPUT, "\"%.60s\" is no command", name);
+    mt_err_hint(&err, "`motley --help` lists them");
+    return mt_command_fail(&err);
+}
+
+enum mt_status mt_command_parse(const struct argp *argp, int argc, char **argv, void *input, struct mt_err *err) {
+    err->status = MT_OK;
+    error_t code = argp_parse(argp, argc, argv, 0, NULL, input);
+    if (!code) return MT_OK;
+    if (err->status) return err->status;
+    return mt_fail(err, MT_EINPUT, "the command line: %s", strerror(code));
+}

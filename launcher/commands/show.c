@@ -1,0 +1,153 @@
+/* motley show: a document as tables, a plan's program, or a graph. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "launcher/command.h"
+#include "launcher/flags.h"
+#include "launcher/job_flags.h"
+#include "launcher/planned.h"
+#include "launcher/show.h"
+
+enum { KEY_RANK = 'r', KEY_MODEL = 'm', KEY_LOWERED = 0x2000 };
+
+enum subject { DOCUMENT, PROGRAM, GRAPH };
+
+struct show_flags {
+    struct mt_err *err;
+    struct mt_job_flags job;
+    enum subject subject;
+    const char *path, *model;
+    int64_t rank; /* -1: all */
+    bool rank_given, lowered;
+};
+
+static const struct argp_option flag_table[] = {
+    {"rank", KEY_RANK, "R", 0, "show program: of this rank only", 1},
+    {"lowered", KEY_LOWERED, 0, 0, "show program: as the device runs it, with addresses, streams and waits", 1},
+    {"model", KEY_MODEL, "TEXT", 0, "show graph: of this model instead of a plan's", 1},
+    {0}};
+
+static error_t take_word(struct show_flags *f, const char *word, int at) {
+    if (at == 0 && !strcmp(word, "program")) {
+        f->subject = PROGRAM;
+    } else if (at == 0 && !strcmp(word, "graph")) {
+        f->subject = GRAPH;
+    } else if (!f->path) {
+        f->path = word;
+    } else {
+        mt_fail(f->err, MT_EINPUT, "\"%.60s\": one file at a time", word);
+        return EINVAL;
+    }
+    return 0;
+}
+
+static error_t parse(int key, char *text, struct argp_state *state) {
+    struct show_flags *f = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &f->job; return 0;
+    case KEY_RANK:
+        f->rank_given = true;
+        return mt_flag_int("--rank", text, 0, MT_PLAN_MOST_RANKS - 1, &f->rank, f->err) ? EINVAL : 0;
+    case KEY_LOWERED: f->lowered = true; return 0;
+    case KEY_MODEL: f->model = text; return 0;
+    case ARGP_KEY_ARG: return take_word(f, text, (int)state->arg_num);
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
+static enum mt_status settle(struct show_flags *f) {
+    if (f->subject != PROGRAM && (f->rank_given || f->lowered))
+        return mt_fail(f->err, MT_EINPUT, "--rank and --lowered are for `motley show program FILE`");
+    if (f->subject != GRAPH && (f->model || f->job.given))
+        return mt_fail(f->err, MT_EINPUT, "--model and the job's flags are for `motley show graph`");
+    if (f->path && f->model) return mt_fail(f->err, MT_EINPUT, "show graph: of %s, or of --model?", f->path);
+    if (f->path && f->job.given)
+        return mt_fail(f->err, MT_EINPUT, "show graph: %s says what the job is; its flags go with --model", f->path);
+    if (f->subject == GRAPH && !f->path && !f->model)
+        return mt_fail(f->err, MT_EINPUT, "show the graph of what? Name a plan, or a model with --model");
+    if (!f->path && !f->model) return mt_fail(f->err, MT_EINPUT, "show what? Name a file");
+    return f->subject == GRAPH ? mt_job_flags_settle(&f->job, f->err) : MT_OK;
+}
+
+static enum mt_status print_lowered(const struct mt_planned *planned, int first, int last, struct mt_err *err) {
+    struct mt_device *device;
+    enum mt_status st = mt_device_open("cpu", &device, err);
+    if (st) return st;
+    struct mt_lower_options options = mt_planned_lower_options(device);
+    for (int r = first; r <= last && !st; r++) {
+        struct mt_lowered *lowered;
+        if ((st = mt_lower(&planned->program, r, &options, &lowered, err))) break;
+        mt_lowered_print(lowered, stdout);
+        mt_lowered_free(lowered);
+    }
+    mt_device_close(device);
+    return st;
+}
+
+static enum mt_status show_program(const struct show_flags *f, struct mt_err *err) {
+    struct mt_plan *plan;
+    struct mt_planned planned;
+    enum mt_status st = mt_plan_read(f->path, &plan, err);
+    if (st) return st;
+    if (f->rank >= plan->nranks) {
+        st = mt_fail(err, MT_EINPUT, "--rank: is %lld, but the plan's ranks are 0 to %d", (long long)f->rank,
+                     plan->nranks - 1);
+        goto out;
+    }
+    if ((st = mt_planned_open(plan, &planned, err))) {
+        mt_err_context(err, "%s", f->path);
+        goto out;
+    }
+    int first = f->rank_given ? (int)f->rank : 0, last = f->rank_given ? first : plan->nranks - 1;
+    if (f->lowered)
+        st = print_lowered(&planned, first, last, err);
+    else
+        mt_program_print(&planned.program, f->rank_given ? first : -1, stdout);
+    mt_planned_release(&planned);
+out:
+    mt_plan_free(plan);
+    return st;
+}
+
+static enum mt_status show_graph(const struct show_flags *f, struct mt_err *err) {
+    struct mt_plan *plan;
+    struct mt_planned planned;
+    enum mt_status st;
+    if (f->path) {
+        if ((st = mt_plan_read(f->path, &plan, err))) return st;
+    } else {
+        plan = mt_plan_new(1);
+        plan->model = f->model;
+        plan->job = f->job.job;
+    }
+    if (!(st = mt_planned_graph(plan, plan->job.precision, &planned, err))) mt_graph_print(planned.graph, stdout);
+    mt_planned_release(&planned);
+    mt_plan_free(plan);
+    return st;
+}
+
+int mt_command_show(int argc, char **argv) {
+    struct mt_err err = MT_ERR_INIT;
+    struct show_flags f = {.err = &err, .rank = -1};
+    mt_job_flags_init(&f.job, &err);
+    struct argp_child children[] = {{mt_job_argp(), 0, "show graph --model: of this job", 2}, {0}};
+    const struct argp argp = {flag_table,
+                              parse,
+                              "FILE\nprogram PLAN\ngraph [PLAN]",
+                              "Print a document as tables, the program that a plan stands for, or a training graph.",
+                              children,
+                              0,
+                              0};
+    enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
+    if (!st) st = settle(&f);
+    if (!st) {
+        switch (f.subject) {
+        case DOCUMENT: st = mt_show(f.path, stdout, &err); break;
+        case PROGRAM: st = show_program(&f, &err); break;
+        case GRAPH: st = show_graph(&f, &err); break;
+        }
+    }
+    if (!st && fflush(stdout)) st = mt_fail_errno(&err, "standard output");
+    return st ? mt_command_fail(&err) : 0;
+}

@@ -1,0 +1,147 @@
+/* motley train: run a plan, under mpirun or alone. */
+#include <argp.h>
+#include <errno.h>
+
+#include "launcher/command.h"
+#include "launcher/flags.h"
+#include "launcher/train.h"
+
+enum {
+    KEY_DATA = 'd',
+    KEY_OUT = 'o',
+    KEY_VAL = 0x2000,
+    KEY_VAL_FRACTION,
+    KEY_STEPS,
+    KEY_RESUME,
+    KEY_INIT,
+    KEY_CHECKPOINT_EVERY,
+    KEY_KEEP,
+    KEY_EVAL_EVERY,
+    KEY_EVAL_ONLY,
+    KEY_LOG_EVERY,
+    KEY_HASH_EVERY,
+    KEY_TRACE,
+    KEY_DEADLINE,
+};
+
+struct train_flags {
+    struct mt_err *err;
+    struct mt_train_options options;
+    bool keep, val_fraction; /* given */
+};
+
+static const struct argp_option flag_table[] = {
+    {0, 0, 0, 0, "What it learns from:", 1},
+    {"data", KEY_DATA, "FILE", 0, "text, a byte a token, or llm.c's .bin of tokens", 1},
+    {"val", KEY_VAL, "FILE", 0, "a file for validation [the last part of --data]", 1},
+    {"val-fraction", KEY_VAL_FRACTION, "X", 0, "that last part; 0: none [0.1]", 1},
+    {0, 0, 0, 0, "Where it starts and ends:", 2},
+    {"steps", KEY_STEPS, "N", 0, "stop after step N; the schedule stays the plan's [the plan's steps]", 2},
+    {"resume", KEY_RESUME, "DIR", 0, "go on from the newest whole checkpoint of a folder, or from a file", 2},
+    {"init", KEY_INIT, "FILE", 0, "start from the weights of a safetensors file", 2},
+    {"eval-only", KEY_EVAL_ONLY, 0, 0, "only the loss over the validation part", 2},
+    {0, 0, 0, 0, "What it keeps and says:", 3},
+    {"out", KEY_OUT, "DIR", 0, "folder for checkpoints and run.json [that of --resume; without it nothing is kept]", 3},
+    {"checkpoint-every", KEY_CHECKPOINT_EVERY, "N", 0, "steps; 0: at the end only [0]", 3},
+    {"keep", KEY_KEEP, "K", 0, "how many checkpoints stay [2]", 3},
+    {"eval-every", KEY_EVAL_EVERY, "N", 0, "steps between losses over the validation part; 0: at the end only [0]", 3},
+    {"log-every", KEY_LOG_EVERY, "N", 0, "steps between lines of progress [10]", 3},
+    {"trace", KEY_TRACE, "FILE", 0, "what all ranks did in three early steps, for chrome://tracing", 3},
+    {0, 0, 0, 0, "How it guards itself:", 4},
+    {"hash-every", KEY_HASH_EVERY, "N", 0, "steps between comparisons of replicas; 0: at the end only [0]", 4},
+    {"deadline", KEY_DEADLINE, "S", 0, "seconds without any progress that end the run [300]", 4},
+    {0}};
+
+static enum mt_status take_count(struct train_flags *f, const char *flag, const char *text, int64_t least,
+                                 int64_t *value) {
+    return mt_flag_int(flag, text, least, INT64_C(1) << 40, value, f->err);
+}
+
+static enum mt_status take_flag(struct train_flags *f, int key, char *text) {
+    struct mt_train_options *o = &f->options;
+    enum mt_status st = MT_OK;
+    int64_t keep;
+    switch (key) {
+    case KEY_DATA: st = mt_flag_path("--data", text, &o->data, f->err); break;
+    case KEY_VAL: st = mt_flag_path("--val", text, &o->val, f->err); break;
+    case KEY_VAL_FRACTION:
+        f->val_fraction = true;
+        st = mt_flag_real("--val-fraction", text, &o->val_fraction, f->err);
+        break;
+    case KEY_STEPS: st = take_count(f, "--steps", text, 0, &o->steps); break;
+    case KEY_RESUME: st = mt_flag_path("--resume", text, &o->resume, f->err); break;
+    case KEY_INIT: st = mt_flag_path("--init", text, &o->init, f->err); break;
+    case KEY_EVAL_ONLY: o->eval_only = true; break;
+    case KEY_OUT: st = mt_flag_path("--out", text, &o->out, f->err); break;
+    case KEY_CHECKPOINT_EVERY: st = take_count(f, "--checkpoint-every", text, 0, &o->checkpoint_every); break;
+    case KEY_KEEP:
+        f->keep = true;
+        if (!(st = mt_flag_int("--keep", text, 1, 1000000, &keep, f->err))) o->keep = (int)keep;
+        break;
+    case KEY_EVAL_EVERY: st = take_count(f, "--eval-every", text, 0, &o->eval_every); break;
+    case KEY_LOG_EVERY: st = take_count(f, "--log-every", text, 1, &o->log_every); break;
+    case KEY_TRACE: st = mt_flag_path("--trace", text, &o->trace, f->err); break;
+    case KEY_HASH_EVERY: st = take_count(f, "--hash-every", text, 0, &o->hash_every); break;
+    case KEY_DEADLINE:
+        st = mt_flag_real("--deadline", text, &o->deadline_s, f->err);
+        if (!st && !(o->deadline_s > 0)) st = mt_fail(f->err, MT_EINPUT, "--deadline: must be more than 0");
+        break;
+    }
+    return st;
+}
+
+static error_t parse(int key, char *text, struct argp_state *state) {
+    struct train_flags *f = state->input;
+    if (key == KEY_DATA || key == KEY_OUT || (key >= KEY_VAL && key <= KEY_DEADLINE))
+        return take_flag(f, key, text) ? EINVAL : 0;
+    if (key != ARGP_KEY_ARG) return ARGP_ERR_UNKNOWN;
+    if (f->options.plan) {
+        mt_fail(f->err, MT_EINPUT, "\"%.60s\": one plan at a time", text);
+        return EINVAL;
+    }
+    return mt_flag_path("PLAN", text, &f->options.plan, f->err) ? EINVAL : 0;
+}
+
+static enum mt_status settle(const struct train_flags *f) {
+    const struct mt_train_options *o = &f->options;
+    if (!o->plan) {
+        mt_fail(f->err, MT_EINPUT, "train what? Name a plan");
+        return mt_err_hint(f->err, "`motley plan` makes one");
+    }
+    if (!o->data) return mt_fail(f->err, MT_EINPUT, "--data: say what file to train on");
+    if (o->resume && o->init)
+        return mt_fail(f->err, MT_EINPUT,
+                       "--resume and --init exclude each other: a checkpoint has weights of its own");
+    if (o->eval_only && (o->out || o->trace || o->steps >= 0))
+        return mt_fail(f->err, MT_EINPUT,
+                       "--eval-only: writes nothing and makes no steps: leave out --out, --trace, "
+                       "--steps");
+    if (o->eval_only && (f->keep || o->checkpoint_every || o->eval_every || o->hash_every))
+        return mt_fail(f->err, MT_EINPUT,
+                       "--eval-only: makes no steps: leave out --keep, --checkpoint-every, --eval-every, --hash-every");
+    if (f->keep && !o->out && !o->resume)
+        return mt_fail(f->err, MT_EINPUT, "--keep: there is no folder to keep checkpoints in: say --out FOLDER");
+    if (o->val && f->val_fraction) return mt_fail(f->err, MT_EINPUT, "--val and --val-fraction exclude each other");
+    return MT_OK;
+}
+
+int mt_command_train(int argc, char **argv) {
+    static const struct argp argp = {
+        .options = flag_table,
+        .parser = parse,
+        .args_doc = "PLAN --data FILE",
+        .doc =
+            "Train by a plan: `mpirun -n RANKS motley train plan.json --data FILE --out DIR`.\v"
+            "SIGUSR1, to any rank or to mpirun, writes a checkpoint and goes on; SIGUSR2 writes one and ends well; so "
+            "does SIGTERM to a rank. SIGTERM to mpirun kills the ranks soon after (a second, unless "
+            "--mca odls_base_sigkill_timeout says more): prefer SIGUSR2."};
+    struct mt_err err = MT_ERR_INIT;
+    struct train_flags flags = {.err = &err};
+    mt_train_defaults(&flags.options);
+    enum mt_status st = mt_command_parse(&argp, argc, argv, &flags, &err);
+    if (!st) st = settle(&flags);
+    st = mt_train(&flags.options, st, &err);
+    if (st && err.text[0]) mt_command_fail(&err);
+    mt_train_end();
+    return mt_exit_code(st);
+}

@@ -1,0 +1,169 @@
+/* motley verify: the checker's proof of a plan's program and of what every rank runs, and a run against one rank. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels/base/units.h"
+#include "launcher/command.h"
+#include "launcher/flags.h"
+#include "launcher/numeric.h"
+#include "launcher/planned.h"
+#include "launcher/variant.h"
+#include "synth/check.h"
+
+enum { KEY_PROOF = 0x2000, KEY_NUMERIC, KEY_NO_NUMERIC, KEY_SMALL, KEY_STEPS };
+
+/* Beyond this the numeric run is not started unless --numeric asks for it. */
+#define MOST_TIME_S 600.0
+
+struct verify_flags {
+    struct mt_err *err;
+    const char *path;
+    bool proof, numeric, no_numeric, small;
+    int64_t steps;
+};
+
+static const struct argp_option flag_table[] = {
+    {"proof", KEY_PROOF, 0, 0, "print the proof, a line for each instruction", 1},
+    {"numeric", KEY_NUMERIC, 0, 0, "run against one rank however long it takes", 2},
+    {"no-numeric", KEY_NO_NUMERIC, 0, 0, "do not run against one rank", 2},
+    {"small", KEY_SMALL, 0, 0,
+     "run a small model by the same plan: 2 layers, 32 wide, 32 tokens of 256; splits in proportion", 2},
+    {"steps", KEY_STEPS, "N", 0, "training steps of the run [3]", 2},
+    {0}};
+
+static error_t parse(int key, char *text, struct argp_state *state) {
+    struct verify_flags *f = state->input;
+    switch (key) {
+    case KEY_PROOF: f->proof = true; return 0;
+    case KEY_NUMERIC: f->numeric = true; return 0;
+    case KEY_NO_NUMERIC: f->no_numeric = true; return 0;
+    case KEY_SMALL: f->small = true; return 0;
+    case KEY_STEPS: return mt_flag_int("--steps", text, 1, 1000000, &f->steps, f->err) ? EINVAL : 0;
+    case ARGP_KEY_ARG:
+        if (!f->path) {
+            f->path = text;
+            return 0;
+        }
+        mt_fail(f->err, MT_EINPUT, "\"%.60s\": one plan at a time", text);
+        return EINVAL;
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
+static enum mt_status settle(const struct verify_flags *f) {
+    if (!f->path) return mt_fail(f->err, MT_EINPUT, "verify what? Name a plan");
+    if (f->no_numeric && (f->numeric || f->small || f->steps))
+        return mt_fail(f->err, MT_EINPUT, "--no-numeric excludes --numeric, --small and --steps");
+    return MT_OK;
+}
+
+static enum mt_status prove_program(const struct mt_program *program, FILE *proof, struct mt_err *err) {
+    enum mt_status st = mt_check_program(program, proof, err);
+    if (st) return st;
+    int ninstrs = 0;
+    for (int b = 0; b < MT_NBLOCKS; b++) ninstrs += program->blocks[b].ninstrs;
+    printf("program    proven to compute the training graph: %d instructions, %d rank%s\n", ninstrs, program->nranks,
+           program->nranks == 1 ? "" : "s");
+    return MT_OK;
+}
+
+static enum mt_status prove_lowered(const struct mt_program *program, FILE *proof, struct mt_err *err) {
+    struct mt_device *device;
+    enum mt_status st = mt_device_open("cpu", &device, err);
+    if (st) return st;
+    struct mt_lower_options options = mt_planned_lower_options(device);
+    struct mt_lowered **lowered = mt_calloc((size_t)program->nranks, sizeof *lowered);
+    int64_t ninstrs = 0;
+    for (int r = 0; r < program->nranks && !st; r++)
+        if (!(st = mt_lower(program, r, &options, &lowered[r], err))) ninstrs += lowered[r]->ninstrs;
+    if (!st) st = mt_check_lowered(program, (const struct mt_lowered *const *)lowered, proof, err);
+    if (!st)
+        printf("schedule   proven on every rank: order, memory and collectives of %lld instructions\n",
+               (long long)ninstrs);
+    for (int r = 0; r < program->nranks; r++)
+        if (lowered[r]) mt_lowered_free(lowered[r]);
+    free(lowered);
+    mt_device_close(device);
+    return st;
+}
+
+/* Whether the run fits this machine and a person's patience; says so if not. */
+static enum mt_status worth_running(const struct mt_plan *plan, int64_t steps, bool *worth, struct mt_err *err) {
+    double memory_bytes, time_s;
+    char needs[MT_UNITS_TEXT], has[MT_UNITS_TEXT];
+    enum mt_status st = mt_numeric_estimate(plan, steps, &memory_bytes, &time_s, err);
+    if (st) return st;
+    struct mt_device *device;
+    if ((st = mt_device_open("cpu", &device, err))) return st;
+    double free_bytes = (double)mt_device_memory_bytes(device);
+    mt_device_close(device);
+    *worth = memory_bytes <= 0.9 * free_bytes && time_s <= MOST_TIME_S;
+    if (*worth) return MT_OK;
+    printf("numeric    left out: may take %.0f minutes and %s of memory (%s are free)\n"
+           "           --small runs a small model by the same plan, --numeric runs this one all the same\n",
+           ceil(time_s / 60), mt_units_bytes(memory_bytes, needs), mt_units_bytes(free_bytes, has));
+    return MT_OK;
+}
+
+static enum mt_status run_numeric(const struct verify_flags *f, const struct mt_plan *plan, struct mt_err *err) {
+    struct mt_plan *small = NULL;
+    struct mt_numeric result = {0};
+    int64_t steps = f->steps ? f->steps : 3;
+    bool worth = true;
+    enum mt_status st = MT_OK;
+    if (f->small && (st = mt_variant_small(plan, &small, err))) return st;
+    const struct mt_plan *run = small ? small : plan;
+    if (!f->numeric && (st = worth_running(run, steps, &worth, err))) goto out;
+    if (!worth) goto out;
+    st = mt_numeric_run(run, steps, &result, err);
+    if (st && st != MT_EPROOF) goto out;
+    if (small) printf("numeric    on %s, sequences of %lld\n", small->model, (long long)small->job.seq);
+    printf("numeric    %lld step%s in fp64, %d rank%s against 1: |dw|/|w| %.2g, worst %s %.2g\n"
+           "           loss %.6f to %.6f, apart by %.2g; replicas apart by %.2g\n",
+           (long long)steps, steps == 1 ? "" : "s", plan->nranks, plan->nranks == 1 ? "" : "s", result.difference,
+           result.worst_name ? result.worst_name : "-", result.worst, result.first_loss, result.last_loss,
+           result.loss_difference, result.spread);
+out:
+    mt_arena_release(&result.arena);
+    mt_plan_free(small);
+    return st;
+}
+
+static enum mt_status verify(const struct verify_flags *f, struct mt_err *err) {
+    struct mt_plan *plan;
+    struct mt_planned planned;
+    FILE *proof = f->proof ? stdout : NULL;
+    enum mt_status st = mt_plan_read(f->path, &plan, err);
+    if (st) return st;
+    if (!(st = mt_planned_open(plan, &planned, err))) {
+        printf("plan       %s, as it was made: model %s, program %s\n", plan->hash, plan->model_hash,
+               plan->program_hash);
+        if (!(st = prove_program(&planned.program, proof, err))) st = prove_lowered(&planned.program, proof, err);
+        mt_planned_release(&planned);
+        fflush(stdout);
+        if (!st && !f->no_numeric) st = run_numeric(f, plan, err);
+    }
+    mt_plan_free(plan);
+    return st ? mt_err_context(err, "%s", f->path) : MT_OK;
+}
+
+int mt_command_verify(int argc, char **argv) {
+    struct mt_err err = MT_ERR_INIT;
+    struct verify_flags f = {.err = &err};
+    const struct argp argp = {flag_table,
+                              parse,
+                              "PLAN",
+                              "Prove that a plan's program computes the training graph and that what every rank runs "
+                              "keeps its order and memory; then run it in fp64 against one rank.\v"
+                              "Ends with 5 when a proof is refused or the numbers differ.",
+                              0,
+                              0,
+                              0};
+    enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
+    if (!st) st = settle(&f);
+    if (!st) st = verify(&f, &err);
+    if (!st && fflush(stdout)) st = mt_fail_errno(&err, "standard output");
+    return st ? mt_command_fail(&err) : 0;
+}

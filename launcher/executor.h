@@ -1,0 +1,71 @@
+/* The executor: replays lowered programs on a device. It speaks of device, stream, event and arena, and allocates and
+ * plans nothing inside a step.
+ *
+ *     mt_executor_new(device, comm, lowered_train, lowered_forward, 300, &ex, &err);
+ *     mt_executor_set_state(ex, gvalue, box, &err);            // every state
+ *     mt_executor_feed(ex, MT_RUN_TRAIN, tokens, fill, data, &err);
+ *     mt_executor_run(ex, MT_RUN_TRAIN, &clock, &err);         // one step; the states are now the next ones
+ *     mt_executor_result(ex, MT_RUN_TRAIN, graph->loss_sum, &loss, &err);
+ *     mt_executor_free(ex);
+ *
+ * One arena serves both programs: the states, and above them what either needs. The forward program must have been
+ * lowered with the training program as options.states. Device, communicator and lowered programs must outlive the
+ * executor. */
+#ifndef MT_LAUNCHER_EXECUTOR_H
+#define MT_LAUNCHER_EXECUTOR_H
+
+#include "synth/lower.h"
+
+enum mt_run { MT_RUN_TRAIN, MT_RUN_FORWARD, MT_NRUNS };
+
+struct mt_executor;
+
+/* `train` or `forward` may be null. A wait that sees no progress for `deadline_s` ends the run with MT_ESTALL. */
+enum mt_status mt_executor_new(struct mt_device *device, struct mt_comm *comm, const struct mt_lowered *train,
+                               const struct mt_lowered *forward, double deadline_s, struct mt_executor **executor,
+                               struct mt_err *err);
+void mt_executor_free(struct mt_executor *executor);
+
+/* What this rank holds of a state: its box, and where; null if the programs have no such state. */
+const struct mt_tensor *mt_executor_state(const struct mt_executor *executor, int gvalue);
+/* Write or read this rank's box of a state: dense, of the value's type. */
+enum mt_status mt_executor_set_state(struct mt_executor *executor, int gvalue, const void *box, struct mt_err *err);
+enum mt_status mt_executor_get_state(struct mt_executor *executor, int gvalue, void *box, struct mt_err *err);
+
+/* Feed an input for the next run. `fill` writes one sample's row: the whole value but for the batch axis, dense, of the
+ * value's type; sample is its global number, or -1 for an input without the batch label, whose whole is asked for.
+ * Rows that this rank does not need are not asked for. */
+typedef void mt_fill(void *context, int64_t sample, void *row);
+enum mt_status mt_executor_feed(struct mt_executor *executor, enum mt_run run, int gvalue, mt_fill *fill, void *context,
+                                struct mt_err *err);
+
+/* Run a program once. An error or a stall names the instruction; after a stall the process cannot go on: threads of
+ * the streams may still be in the arena. */
+enum mt_status mt_executor_run(struct mt_executor *executor, enum mt_run run, const struct mt_clock *clock,
+                               struct mt_err *err);
+
+/* After a run: this rank's box of a value for reports (mt_lowered.output_at), as doubles; MT_EBUG if there is none. Its
+ * box is told by mt_executor_output (null if there is none). */
+const struct mt_tensor *mt_executor_output(const struct mt_executor *executor, enum mt_run run, int gvalue);
+enum mt_status mt_executor_result(struct mt_executor *executor, enum mt_run run, int gvalue, double *data,
+                                  struct mt_err *err);
+
+/* Of the last run, on this rank. */
+struct mt_run_times {
+    double wall_s;
+    double stream_s[MT_NSTREAMS]; /* inside operators; inside collectives, waiting for peers included */
+    double wait_s;                /* wall_s less what the compute stream worked */
+};
+struct mt_run_times mt_executor_times(const struct mt_executor *executor);
+
+/* Call `trace` for every instruction that was run, after each iteration and at the end of a run (null: no more). Times
+ * are those of mt_now_s. */
+typedef void mt_trace(void *context, const struct mt_lowered *lowered, int instr, int64_t iteration, double start_s,
+                      double end_s);
+void mt_executor_trace(struct mt_executor *executor, mt_trace *trace, void *context);
+
+/* Fill everything but the states with bytes that are NaN in every type. For tests and `motley verify`: a run must not
+ * depend on what an earlier one left. Inputs must be fed again. */
+enum mt_status mt_executor_poison(struct mt_executor *executor, struct mt_err *err);
+
+#endif

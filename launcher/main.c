@@ -1,0 +1,6 @@
+/* The motley program. */
+#include "launcher/command.h"
+
+int main(int argc, char **argv) {
+    return mt_command_main(argc, argv);
+}

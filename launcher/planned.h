@@ -1,0 +1,39 @@
+/* The graph and the program that a plan stands for.
+ *
+ *     struct mt_planned planned;
+ *     if ((st = mt_planned_open(plan, &planned, err))) return st;
+ *     ... planned.graph, &planned.program ...
+ *     mt_planned_release(&planned); */
+#ifndef MT_LAUNCHER_PLANNED_H
+#define MT_LAUNCHER_PLANNED_H
+
+#include "planner/plan.h"
+#include "synth/build.h"
+#include "synth/lower.h"
+#include "synth/model.h"
+
+struct mt_planned {
+    struct mt_model model;
+    struct mt_graph *graph; /* the training graph: differentiated, with updates */
+    struct mt_arena arena;  /* what the choice points to */
+    struct mt_choice choice;
+    struct mt_program program;
+};
+
+/* Both steps, and refuse by name a plan whose model or program is not what it was made from. On failure there is
+ * nothing to release. */
+enum mt_status mt_planned_open(const struct mt_plan *plan, struct mt_planned *planned, struct mt_err *err);
+
+/* The steps, for those who make plans: the graph, in the job's precision or another; then the choice and the program.
+ * After a failure mt_planned_release frees what there is. */
+enum mt_status mt_planned_graph(const struct mt_plan *plan, enum mt_type precision, struct mt_planned *planned,
+                                struct mt_err *err);
+enum mt_status mt_planned_program(const struct mt_plan *plan, struct mt_planned *planned, struct mt_err *err);
+
+void mt_planned_release(struct mt_planned *planned);
+
+/* How plans are lowered, for the prediction of memory and for training alike: fused, scratch as the device's backends
+ * want it, algorithms chosen for a network of 30 microseconds and 1 GB/s (until clusters are measured). */
+struct mt_lower_options mt_planned_lower_options(struct mt_device *device);
+
+#endif

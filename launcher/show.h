@@ -1,0 +1,16 @@
+/* Printing documents for people, whatever they are. */
+#ifndef MT_LAUNCHER_SHOW_H
+#define MT_LAUNCHER_SHOW_H
+
+#include <stdio.h>
+
+#include "kernels/base/err.h"
+
+/* Find out what the file is, and print it; refuses what is no document of ours. */
+enum mt_status mt_show(const char *path, FILE *file, struct mt_err *err);
+
+#define MT_DOCUMENT(format, name) enum mt_status mt_show_##name(const char *path, FILE *file, struct mt_err *err);
+#include "launcher/documents.def"
+#undef MT_DOCUMENT
+
+#endif

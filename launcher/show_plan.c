@@ -1,0 +1,12 @@
+/* The plan as tables. */
+#include "launcher/show.h"
+#include "planner/plan.h"
+
+enum mt_status mt_show_plan(const char *path, FILE *file, struct mt_err *err) {
+    struct mt_plan *plan;
+    enum mt_status st = mt_plan_read(path, &plan, err);
+    if (st) return st;
+    mt_plan_print(plan, file);
+    mt_plan_free(plan);
+    return MT_OK;
+}

@@ -1,0 +1,30 @@
+/* What users ask of a running job by signals, to any of its ranks:
+ *   SIGUSR1            write a checkpoint and go on
+ *   SIGUSR2, SIGTERM   write a checkpoint and end well
+ * A handler only sets a flag; ranks learn of each other's flags one step later, by a reduction of one number that
+ * travels while the step is computed. */
+#ifndef MT_LAUNCHER_SIGNALS_H
+#define MT_LAUNCHER_SIGNALS_H
+
+#include <mpi.h>
+
+enum { MT_ASK_CHECKPOINT = 1, MT_ASK_STOP = 2 };
+
+void mt_signals_install(void);
+void mt_signals_restore(void); /* a second SIGTERM kills, as it does without us */
+
+/* What this process was asked since the last call. */
+int mt_signals_take(void);
+
+/* Between ranks. Collective, once a step: returns what anybody had been asked when the call before this one was made,
+ * the same on all ranks, and sends off what has been asked since. */
+struct mt_asking {
+    MPI_Comm comm;
+    MPI_Request request;
+    int mine, all;
+};
+void mt_asking_init(struct mt_asking *asking, MPI_Comm comm);
+int mt_asking_step(struct mt_asking *asking);
+int mt_asking_end(struct mt_asking *asking); /* collective; returns what was still under way */
+
+#endif

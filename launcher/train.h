@@ -1,0 +1,35 @@
+/* Training, as `motley train` does it, on all ranks. */
+#ifndef MT_LAUNCHER_TRAIN_H
+#define MT_LAUNCHER_TRAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/base/err.h"
+
+struct mt_train_options {
+    const char *plan, *data;
+    const char *val; /* a file for validation, or null: the last val_fraction of `data` */
+    double val_fraction;
+    const char *out;                                  /* the run's folder, or null: nothing is kept */
+    const char *resume;                               /* a folder or a file; or null */
+    const char *init;                                 /* safetensors with weights, or null */
+    const char *trace;                                /* where to write a trace, or null */
+    int64_t steps;                                    /* stop after this many; -1: the plan's */
+    int64_t checkpoint_every, eval_every, hash_every; /* steps; 0: only at the end */
+    int64_t log_every;
+    int keep;
+    double deadline_s;
+    bool eval_only;
+};
+
+void mt_train_defaults(struct mt_train_options *options);
+
+/* Collective over all of MPI's processes. `parsed` is what became of this process's command line, and *err its error:
+ * so that all ranks agree on that too. The error is told at rank 0 only; elsewhere err->text is empty. */
+enum mt_status mt_train(const struct mt_train_options *options, enum mt_status parsed, struct mt_err *err);
+
+/* The end of MPI. Collective: rank 0 prints its error before, as mpirun ends it when another rank has ended badly. */
+void mt_train_end(void);
+
+#endif

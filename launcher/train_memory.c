@@ -1,0 +1,86 @@
+/* What the ranks of one host share: cores and memory. */
+#include <omp.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/log.h"
+#include "kernels/base/units.h"
+#include "launcher/agree.h"
+#include "launcher/trainer.h"
+
+/* Processes that mpirun has not bound share all cores; each takes its part of them, or its threads would be in each
+ * other's way. Processes that it has bound to different cores are left alone. */
+void trainer_bind_cores(void) {
+    MPI_Comm local;
+    int rank, n;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local);
+    MPI_Comm_rank(local, &rank);
+    MPI_Comm_size(local, &n);
+    cpu_set_t mine, *all = mt_calloc((size_t)n, sizeof *all);
+    CPU_ZERO(&mine);
+    bool known = !sched_getaffinity(0, sizeof mine, &mine), same = known;
+    MPI_Allgather(&mine, (int)sizeof mine, MPI_BYTE, all, (int)sizeof mine, MPI_BYTE, local);
+    for (int r = 1; r < n; r++) same = same && CPU_EQUAL(&all[0], &all[r]);
+    MPI_Comm_free(&local);
+    free(all);
+    int cores = CPU_COUNT(&mine);
+    if (!same || n == 1 || !cores) return;
+    int from = rank * cores / n, to = (rank + 1) * cores / n, seen = 0;
+    if (to == from) to = from + 1; /* more ranks than cores */
+    for (size_t c = 0; c < CPU_SETSIZE; c++) {
+        if (!CPU_ISSET(c, &mine)) continue;
+        if (seen < from || seen >= to) CPU_CLR(c, &mine);
+        seen++;
+    }
+    if (!sched_setaffinity(0, sizeof mine, &mine) && !getenv("OMP_NUM_THREADS")) omp_set_num_threads(to - from);
+}
+
+struct need {
+    char host[256];
+    int64_t needs, has;
+};
+
+/* Ranks of a host take what it has in their order; the first that finds too little is told. */
+static enum mt_status check_host(const struct trainer *t, const struct need *needs, int first, struct mt_err *err) {
+    int64_t left = needs[first].has;
+    for (int r = first; r < t->nranks; r++) {
+        if (strcmp(needs[r].host, needs[first].host)) continue;
+        if (needs[r].has < left) left = needs[r].has;
+    }
+    int before = 0;
+    for (int r = first; r < t->nranks; r++) {
+        if (strcmp(needs[r].host, needs[first].host)) continue;
+        int64_t allowed = t->plan->ranks[r].memory_bytes, can = allowed && allowed < left ? allowed : left;
+        if (needs[r].needs > can) {
+            char lacks[MT_UNITS_TEXT], wants[MT_UNITS_TEXT], has[MT_UNITS_TEXT];
+            mt_units_bytes((double)(needs[r].needs - can), lacks);
+            mt_units_bytes((double)needs[r].needs, wants);
+            mt_units_bytes((double)(can > 0 ? can : 0), has);
+            mt_fail(err, MT_EINPUT, "rank %d on %s lacks %s of memory: it needs %s, and %s can be had%s", r,
+                    needs[r].host, lacks, wants, has, before && can == left ? " beside the ranks before it" : "");
+            return mt_err_hint(err, "plan with a smaller --micro or --batch, with --storage split, or with a lower "
+                                    "speed for this rank");
+        }
+        left -= needs[r].needs;
+        before++;
+    }
+    return MT_OK;
+}
+
+enum mt_status trainer_check_memory(struct trainer *t, struct mt_err *err) {
+    struct need mine = {.has = mt_device_memory_bytes(t->device)}, *all = mt_malloc((size_t)t->nranks * sizeof *all);
+    strncpy(mine.host, mt_agree_host(), sizeof mine.host - 1);
+    for (int r = 0; r < MT_NRUNS; r++)
+        if (t->lowered[r] && t->lowered[r]->arena_bytes > mine.needs) mine.needs = t->lowered[r]->arena_bytes;
+    t->mine.arena_bytes = mine.needs;
+    MPI_Allgather(&mine, (int)sizeof mine, MPI_BYTE, all, (int)sizeof mine, MPI_BYTE, t->comm);
+    enum mt_status st = MT_OK;
+    for (int r = 0; r < t->nranks && !st; r++) {
+        bool first = true;
+        for (int q = 0; q < r; q++) first = first && strcmp(all[q].host, all[r].host);
+        if (first) st = check_host(t, all, r, err);
+    }
+    free(all);
+    return mt_agree_rank0(t->comm, st, err);
+}

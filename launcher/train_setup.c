@@ -1,0 +1,163 @@
+/* From the command line to an executor: who is who, the same inputs everywhere, the program, the device. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernels/base/log.h"
+#include "launcher/agree.h"
+#include "launcher/trainer.h"
+
+/* "Open MPI v4.1.4": the version's first part. */
+static const char *mpi_version(void) {
+    static char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+    MPI_Get_library_version(text, &length);
+    text[strcspn(text, ",\n")] = 0;
+    return text;
+}
+
+static enum mt_status read_plan(struct trainer *t, struct mt_err *err) {
+    enum mt_status st = mt_plan_read(t->options->plan, &t->plan, err);
+    if ((st = mt_agree(MPI_COMM_WORLD, st, err)) ||
+        (st = mt_agree_same(MPI_COMM_WORLD, "Motley's version", MOTLEY_VERSION, err)) ||
+        (st = mt_agree_same(MPI_COMM_WORLD, "the version of MPI", mpi_version(), err)) ||
+        (st = mt_agree_same(MPI_COMM_WORLD, "the plan", t->plan->hash, err)))
+        return st;
+    return MT_OK;
+}
+
+/* Give every process the plan's rank for its host, whatever order mpirun gave. */
+static enum mt_status take_places(struct trainer *t, struct mt_err *err) {
+    enum { HOST_BYTES = 256 };
+    int me, n;
+    MPI_Comm_rank(MPI_COMM_WORLD, &me);
+    MPI_Comm_size(MPI_COMM_WORLD, &n);
+    char mine[HOST_BYTES] = {0}, *names = mt_malloc((size_t)n * HOST_BYTES);
+    const char **hosts = mt_malloc((size_t)n * sizeof *hosts);
+    int *place = mt_calloc((size_t)n, sizeof *place);
+    strncpy(mine, mt_agree_host(), HOST_BYTES - 1);
+    MPI_Allgather(mine, HOST_BYTES, MPI_CHAR, names, HOST_BYTES, MPI_CHAR, MPI_COMM_WORLD);
+    for (int r = 0; r < n; r++) hosts[r] = names + (size_t)r * HOST_BYTES;
+    enum mt_status st = mt_plan_match(t->plan, n, hosts, place, err);
+    if (st) mt_err_context(err, "%s", t->options->plan);
+    st = mt_agree(MPI_COMM_WORLD, st, err);
+    if (!st) {
+        MPI_Comm_split(MPI_COMM_WORLD, 0, place[me], &t->comm);
+        t->rank = place[me];
+        t->nranks = n;
+        mt_log_rank(t->rank);
+    }
+    free(names);
+    free(hosts);
+    free(place);
+    return st;
+}
+
+static enum mt_status open_data(struct trainer *t, struct mt_err *err) {
+    const struct mt_graph *g = t->planned.graph;
+    int tokens = mt_graph_find_value(g, "tokens");
+    t->batch = mt_value_extent(g, tokens, 0), t->seq = mt_value_extent(g, tokens, 1);
+    struct mt_data_options options = {.path = t->options->data,
+                                      .val_path = t->options->val,
+                                      .val_fraction = t->options->val_fraction,
+                                      .seq = t->seq,
+                                      .vocab = mt_model_get(&t->planned.model, "vocab"),
+                                      .seed = t->plan->job.seed};
+    enum mt_status st = mt_agree(t->comm, mt_data_open(&options, &t->data, err), err);
+    if (st) return st;
+    char hash[17];
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)t->data.hash);
+    if ((st = mt_agree_same(t->comm, "the data", hash, err))) return st;
+    const char *evaluates = t->options->eval_only ? "--eval-only" : t->options->eval_every ? "--eval-every" : NULL;
+    if (evaluates && !t->data.val_count) {
+        if (!t->rank)
+            mt_fail(err, MT_EINPUT, "%s: there is no validation part: see --val-fraction and --val", evaluates);
+        return MT_EINPUT;
+    }
+    t->run.data_hash = mt_arena_strdup(&t->run.arena, hash);
+    return MT_OK;
+}
+
+/* Forward only, on the same states and shares, without dropout. */
+static enum mt_status build_evaluation(struct trainer *t, struct mt_err *err) {
+    const struct mt_graph *g = t->planned.graph;
+    t->eval_graph = *g;
+    t->eval_graph.ops = mt_arena_memdup(&t->planned.arena, g->ops, (size_t)g->nops * sizeof *g->ops);
+    for (int o = 0; o < g->nops; o++)
+        if (g->ops[o].role == MT_ROLE_FORWARD) t->eval_graph.ops[o].attr.p = 0;
+    return mt_build_forward(&t->eval_graph, &t->planned.choice, &t->eval_program, err);
+}
+
+static enum mt_status lower(struct trainer *t, struct mt_err *err) {
+    enum mt_status st = mt_device_open("cpu", &t->device, err);
+    if (st) return st;
+    struct mt_lower_options options = mt_planned_lower_options(t->device);
+    if ((st = mt_lower(&t->planned.program, t->rank, &options, &t->lowered[MT_RUN_TRAIN], err))) return st;
+    options.states = t->lowered[MT_RUN_TRAIN];
+    return t->data.val_count ? mt_lower(&t->eval_program, t->rank, &options, &t->lowered[MT_RUN_FORWARD], err) : MT_OK;
+}
+
+static int64_t resident_bytes(void) {
+    long long pages = 0, all;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (f && fscanf(f, "%lld %lld", &all, &pages) != 2) pages = 0;
+    if (f) fclose(f);
+    return pages * sysconf(_SC_PAGESIZE);
+}
+
+static enum mt_status make_executor(struct trainer *t, struct mt_err *err) {
+    enum mt_status st = mt_agree(t->comm, lower(t, err), err);
+    if (st || (st = trainer_check_memory(t, err))) return st;
+    t->mine.start_rss_bytes = resident_bytes();
+    st = mt_comm_mpi_new(&t->comm, &t->wire, err);
+    if (!st)
+        st = mt_executor_new(t->device, t->wire, t->lowered[MT_RUN_TRAIN], t->lowered[MT_RUN_FORWARD],
+                             t->options->deadline_s, &t->executor, err);
+    return mt_agree(t->comm, st, err);
+}
+
+static void start_documents(struct trainer *t) {
+    const struct mt_plan *p = t->plan;
+    t->run.made_by = "motley " MOTLEY_VERSION;
+    t->run.mpi = mpi_version();
+    t->run.plan_hash = p->hash, t->run.program_hash = p->program_hash, t->run.model = p->model;
+    t->run.tokens_per_step = t->batch * t->seq;
+    t->mine.samples = t->planned.program.batch_size[t->rank];
+    t->saved_step = -1;
+    t->last_step = t->options->steps >= 0 ? t->options->steps : p->job.steps;
+    if (t->options->eval_only) t->last_step = 0;
+}
+
+enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
+    enum mt_status st;
+    trainer_bind_cores();
+    if ((st = read_plan(t, err)) || (st = take_places(t, err))) return st;
+    mt_run_init(&t->run, t->nranks);
+    mt_asking_init(&t->asking, t->comm);
+    st = mt_planned_open(t->plan, &t->planned, err);
+    if (st) mt_err_context(err, "%s", t->options->plan);
+    if (!st) st = build_evaluation(t, err);
+    if ((st = mt_agree(t->comm, st, err)) || (st = open_data(t, err))) return st;
+    start_documents(t);
+    if ((st = make_executor(t, err))) return st;
+    if (t->options->trace) t->clock_s = mt_trace_clock(t->comm);
+    mt_log(MT_LOG_INFO, "%d rank%s, %s; rank 0: %s", t->nranks, t->nranks == 1 ? "" : "s", t->plan->model,
+           mt_device_describe(t->device));
+    return MT_OK;
+}
+
+void trainer_close(struct trainer *t) {
+    if (t->lock >= 0) close(t->lock);
+    mt_executor_free(t->executor);
+    for (int r = 0; r < MT_NRUNS; r++) mt_lowered_free(t->lowered[r]);
+    mt_comm_free(t->wire);
+    mt_device_close(t->device);
+    if (t->eval_program.graph) mt_program_release(&t->eval_program);
+    mt_planned_release(&t->planned);
+    mt_data_close(&t->data);
+    mt_run_release(&t->run);
+    mt_arena_release(&t->events_arena);
+    mt_plan_free(t->plan);
+    if (t->comm != MPI_COMM_NULL) MPI_Comm_free(&t->comm);
+}

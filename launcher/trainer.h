@@ -1,0 +1,74 @@
+/* What the parts of training share: one rank's run, from its plan to its last step. Private to train*.c.
+ *
+ * Functions that return a status are collective and agree: all ranks return the same, with the text at rank 0. */
+#ifndef MT_LAUNCHER_TRAINER_H
+#define MT_LAUNCHER_TRAINER_H
+
+#include <mpi.h>
+
+#include "kernels/comm.h"
+#include "kernels/device.h"
+#include "launcher/checkpoint.h"
+#include "launcher/data.h"
+#include "launcher/executor.h"
+#include "launcher/planned.h"
+#include "launcher/progress.h"
+#include "launcher/run.h"
+#include "launcher/signals.h"
+#include "launcher/trace.h"
+#include "launcher/train.h"
+
+struct trainer {
+    const struct mt_train_options *options;
+    MPI_Comm comm; /* its rank r is the plan's rank r */
+    int rank, nranks;
+    struct mt_plan *plan;
+    struct mt_planned planned;
+    int64_t seq, batch;
+    struct mt_data data;
+    struct mt_graph eval_graph; /* the same without dropout; borrows everything from planned.graph but `ops` */
+    struct mt_program eval_program;
+    struct mt_device *device;
+    struct mt_comm *wire;
+    struct mt_lowered *lowered[MT_NRUNS];
+    struct mt_executor *executor;
+    int64_t step, samples; /* done */
+    int64_t last_step;     /* stop after it */
+    bool keeps;            /* there is a folder to write to */
+    const char *folder;    /* where, at rank 0 */
+    int lock;              /* on the folder, at rank 0; or -1 */
+    int64_t saved_step;    /* of the newest checkpoint; -1: none */
+    struct mt_asking asking;
+    struct mt_run_doc run;   /* kept by rank 0 */
+    struct mt_run_rank mine; /* this rank's row of it */
+    double train_s;
+    int64_t first_step; /* `step` at the start */
+    struct mt_progress progress;
+    struct mt_trace_event *events;
+    int nevents, events_capacity;
+    struct mt_arena events_arena;
+    double clock_s; /* see mt_trace_clock */
+};
+
+/* train_setup.c: from the plan to an executor without states */
+enum mt_status trainer_open(struct trainer *t, struct mt_err *err);
+void trainer_close(struct trainer *t);
+
+/* train_memory.c: cores and memory among the ranks of one host */
+void trainer_bind_cores(void);
+enum mt_status trainer_check_memory(struct trainer *t, struct mt_err *err);
+
+/* train_states.c: where states come from, and where they go */
+enum mt_status trainer_load(struct trainer *t, struct mt_err *err);
+enum mt_status trainer_save(struct trainer *t, struct mt_err *err);
+enum mt_status trainer_compare(struct trainer *t, struct mt_err *err);
+enum mt_status trainer_hash(struct trainer *t, struct mt_err *err);
+
+/* train_loop.c */
+enum mt_status trainer_run(struct trainer *t, struct mt_err *err);
+
+/* train_report.c: run.json; gathers the ranks' rows */
+enum mt_status trainer_report(struct trainer *t, const char *ended, struct mt_err *err);
+void trainer_account(struct trainer *t, double loss);
+
+#endif

@@ -1,0 +1,51 @@
+/* From choices to a program: the interface of the search.
+ *
+ * The search decides, for every operator of the graph, a rule; how gradients are brought to their updates; and buckets.
+ * The builder does what follows: layouts at the edges, conversions where a consumer wants a layout that nobody has made
+ * yet (made once, reused after), micro-batch blocks, accumulators, messages. A choice gives a correct program or is
+ * refused; it only decides how fast the program is. */
+#ifndef MT_SYNTH_BUILD_H
+#define MT_SYNTH_BUILD_H
+
+#include "synth/program.h"
+#include "synth/rule.h"
+
+/* How a partial value that is wanted in shares gets there. */
+enum mt_sync { MT_SYNC_DIRECT /* P->S ReduceScatter, P->R AllReduce */, MT_SYNC_ALL_REDUCE /* P->R, then slice */ };
+
+struct mt_choice {
+    int nranks;
+    const struct mt_split *splits; /* named; rules point into it */
+    int nsplits;
+    const struct mt_split *batch; /* shares of the batch; null: not split (every rank sees every sample) */
+    int64_t *micro;               /* [nranks]: samples of a rank's micro-batch; 0 with a share of 0 */
+    struct mt_rule *rules;        /* [graph->nops] */
+    enum mt_sync sync;
+    int64_t bucket_bytes;       /* gradients (and gathered weights) are put together up to this size; 0: one each */
+    enum mt_type gradient_wire; /* on the network; accumulated in the graph's `acc` */
+    const char *algorithm[MT_NCOLLS]; /* "auto" or a name */
+};
+
+/* The whole training step. When micro-batches make a body, operators that depend on samples stand in BODY and in LAST.
+ * A rule that would need a collective in the body when the ranks' counts differ is refused (MT_EINPUT, naming
+ * the operator). Every value that decides something replicated (clip factor) comes from a collective's result. */
+enum mt_status mt_build(const struct mt_graph *graph, const struct mt_choice *choice, struct mt_program *program,
+                        struct mt_err *err);
+
+/* Forward only, for evaluation and sampling: losses and logits, with shares `batch` of a batch of its own. */
+enum mt_status mt_build_forward(const struct mt_graph *graph, const struct mt_choice *choice,
+                                struct mt_program *program, struct mt_err *err);
+
+/* Enumeration, first form: operators split by the plan's rules, parameters and optimizer state replicated or split by
+ * the splits named "storage:LABEL" (one for each label that is some parameter's longest axis). In synth/enumerate.c. */
+struct mt_plan;
+enum mt_status mt_choice_from_plan(const struct mt_graph *graph, const struct mt_plan *plan, struct mt_arena *arena,
+                                   struct mt_choice *choice, struct mt_err *err);
+/* Refuse rows of rules and storage that decide nothing: a misspelt pattern would go unseen. "*" may catch nothing. */
+enum mt_status mt_choice_check_rows(const struct mt_graph *graph, const struct mt_plan *plan,
+                                    const struct mt_choice *choice, struct mt_err *err);
+
+/* The axis by which a parameter's storage is split: the longest, the first of equals; -1 for a scalar. */
+int mt_storage_axis(const struct mt_graph *graph, int value);
+
+#endif

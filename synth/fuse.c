@@ -1,0 +1,416 @@
+/* Fusion: patterns of operators become one fused kernel.
+ *
+ * A pattern is a function that looks at one instruction (its anchor), finds the others through the values between them,
+ * and merges them. Values that only members use are never made. A row of `patterns` is a pattern;
+ * later rows see what earlier rows have made. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "synth/lowering.h"
+
+struct fusing {
+    struct mt_lowering *l;
+    struct mt_linstr *instrs;
+    int begin, end;        /* the block */
+    int *into;             /* [ninstrs]: the instruction that absorbed it, or itself */
+    int *producer;         /* [pvalues]: the instruction that makes it in this block, or -1 */
+    int *first_use, *uses; /* [pvalues + 1], []: instructions of this block that read it */
+    bool *kept;            /* [pvalues]: wanted outside of the block */
+};
+
+static int resolve(const struct fusing *f, int instr) {
+    while (f->into[instr] != instr) instr = f->into[instr];
+    return instr;
+}
+
+/* The instruction of kind `kind` that makes `value` as output `out`; null if it is another, or in another block. */
+static struct mt_linstr *made_by(const struct fusing *f, int value, enum mt_op_kind kind, int out) {
+    if (f->producer[value] < 0) return NULL;
+    struct mt_linstr *p = &f->instrs[resolve(f, f->producer[value])];
+    return p->what == MT_LOWERED_OP && p->kind == kind && p->nout > out && p->out[out] == value ? p : NULL;
+}
+
+/* The only instruction of kind `kind` that reads `value` as input `in`; null if there is none or there are two. */
+static struct mt_linstr *used_by(const struct fusing *f, int value, enum mt_op_kind kind, int in) {
+    struct mt_linstr *found = NULL;
+    for (int u = f->first_use[value]; u < f->first_use[value + 1]; u++) {
+        struct mt_linstr *c = &f->instrs[resolve(f, f->uses[u])];
+        if (c->what != MT_LOWERED_OP || c->kind != kind || c->nin <= in || c->in[in] != value || c == found) continue;
+        if (found) return NULL;
+        found = c;
+    }
+    return found;
+}
+
+static bool is_member(struct mt_linstr *const *members, int count, const struct mt_linstr *instr) {
+    for (int i = 0; i < count; i++)
+        if (members[i] == instr) return true;
+    return false;
+}
+
+static bool makes(const struct mt_linstr *instr, int value) {
+    for (int o = 0; o < instr->nout; o++)
+        if (instr->out[o] == value) return true;
+    return false;
+}
+
+/* Whether `value`, made outside of the members, is there when instruction `at` starts. */
+static bool ready(const struct fusing *f, struct mt_linstr *const *members, int count, const struct mt_linstr *at,
+                  int value) {
+    if (value < 0 || f->producer[value] < 0) return true;
+    const struct mt_linstr *p = &f->instrs[resolve(f, f->producer[value])];
+    return p < at || is_member(members, count, p);
+}
+
+/* Whether the members may run together in the place of `at`, leaving only fused->out. */
+static bool mergeable(const struct fusing *f, struct mt_linstr *const *members, int count, const struct mt_linstr *at,
+                      const struct mt_linstr *fused) {
+    for (int i = 0; i < fused->nin; i++)
+        if (!ready(f, members, count, at, fused->in[i])) return false;
+    for (int o = 0; o < fused->nout; o++)
+        if (!ready(f, members, count, at, f->l->adds_to[fused->out[o]])) return false;
+    for (int m = 0; m < count; m++)
+        for (int o = 0; o < members[m]->nout; o++) {
+            int value = members[m]->out[o];
+            bool stays = makes(fused, value);
+            if (f->kept[value] && !stays) return false;
+            for (int u = f->first_use[value]; u < f->first_use[value + 1]; u++) {
+                const struct mt_linstr *c = &f->instrs[resolve(f, f->uses[u])];
+                if (!is_member(members, count, c) && (!stays || c < at)) return false;
+            }
+        }
+    return true;
+}
+
+/* The members' tensor for a value; of empty boxes the one that says most of its axes. */
+static struct mt_tensor tensor_of(struct mt_linstr *const *members, int count, int value) {
+    struct mt_tensor best = {0};
+    int64_t most = -1;
+    for (int m = 0; m < count; m++)
+        for (int i = 0; i < members[m]->nin + members[m]->nout; i++) {
+            const struct mt_linstr *c = members[m];
+            if ((i < c->nin ? c->in[i] : c->out[i - c->nin]) != value) continue;
+            int64_t sum = 0;
+            for (int a = 0; a < c->tensor[i].naxes; a++) sum += c->tensor[i].extent[a];
+            if (sum > most) most = sum, best = c->tensor[i];
+        }
+    return best;
+}
+
+/* Extents by the axes' names in a row of ops.def ("*e,*,e>*e"): of the letters, and of the group's axes. */
+struct extents {
+    int64_t letter[128], group[MT_MAX_AXES];
+};
+
+/* Note an operand's extents, or give an empty operand those that are known. Returns the text after its shape. */
+static const char *match_shape(struct extents *known, const char *shape, struct mt_tensor *t, bool give) {
+    int letters = (int)strcspn(shape, ",>"), group = *shape == '*' ? t->naxes - (letters - 1) : 0;
+    const char *names = shape + (*shape == '*');
+    for (int a = 0; a < t->naxes; a++) {
+        int64_t *extent = a < group ? &known->group[a] : &known->letter[(int)names[a - group]];
+        if (give && mt_tensor_count(t) == 0)
+            t->extent[a] = *extent;
+        else if (t->extent[a] > *extent)
+            *extent = t->extent[a];
+    }
+    return shape[letters] ? shape + letters + 1 : shape + letters;
+}
+
+/* Axes [at, + n) of the operands (places[i] says where in each): empty ones get the extents that others know. */
+static void share_axes(struct mt_tensor *const *operands, const int *places, int count, int n) {
+    for (int a = 0; a < n; a++) {
+        int64_t most = 0;
+        for (int i = 0; i < count; i++)
+            if (operands[i]->extent[places[i] + a] > most) most = operands[i]->extent[places[i] + a];
+        for (int i = 0; i < count; i++)
+            if (mt_tensor_count(operands[i]) == 0) operands[i]->extent[places[i] + a] = most;
+    }
+}
+
+/* The members saw empty boxes each in its own way; the fused kernel wants one. */
+static void agree_on_empty(struct mt_linstr *c) {
+    struct mt_tensor *t = c->tensor, *out = t + c->nin, *pre = &out[c->nout - 1];
+    if (c->kind == MT_OP_fused_matmul) {
+        int nm = c->attr.nm, nn = c->attr.nn, nk = c->attr.nk;
+        share_axes((struct mt_tensor *[]){&t[0], &out[0], pre}, (int[]){c->attr.trans_a ? nk : 0, 0, 0}, 3, nm);
+        share_axes((struct mt_tensor *[]){&t[1], &t[2], &out[0], pre}, (int[]){c->attr.trans_b ? 0 : nk, 0, nm, nm}, 4,
+                   nn);
+        return;
+    }
+    if (!mt_op_info[c->kind].fused) return;
+    struct extents known = {0};
+    for (int give = 0; give < 2; give++) {
+        const char *shape = mt_op_info[c->kind].shapes;
+        for (int i = 0; i < c->nin; i++) shape = match_shape(&known, shape, &t[i], give);
+        shape = strchr(mt_op_info[c->kind].shapes, '>') + 1; /* inputs may be fewer than the row has */
+        for (int o = 0; o < c->nout; o++) shape = match_shape(&known, shape, &out[o], give);
+    }
+}
+
+static int by_number(const void *left, const void *right) {
+    return *(const int *)left - *(const int *)right;
+}
+
+/* The fused operator's tensors. False where members are empty for different reasons (the batch here, the heads there),
+ * so that no one call says both. */
+static bool make_tensors(struct mt_linstr *const *members, int count, struct mt_linstr *fused, struct mt_arena *arena) {
+    int n = fused->nin + fused->nout;
+    bool empty[MT_MAX_IN + MT_MAX_OUT];
+    fused->tensor = mt_new(arena, struct mt_tensor, n);
+    for (int i = 0; i < n; i++) {
+        int value = i < fused->nin ? fused->in[i] : fused->out[i - fused->nin];
+        /* an operator that adds to an accumulator sees it as its own output */
+        if (i >= fused->nin && fused->attr.accumulate) value = members[0]->out[i - fused->nin];
+        fused->tensor[i] = tensor_of(members, count, value);
+        empty[i] = mt_tensor_count(&fused->tensor[i]) == 0;
+    }
+    agree_on_empty(fused);
+    for (int i = 0; i < n; i++)
+        if (empty[i] != (mt_tensor_count(&fused->tensor[i]) == 0)) return false;
+    return true;
+}
+
+/* Make `fused` (what it computes, in and out) of the members, in the place of the last of them that comes after all
+ * inputs and before everybody who wants an output. */
+static bool merge(struct fusing *f, struct mt_linstr *const *members, int count, struct mt_linstr fused) {
+    struct mt_arena *arena = &f->l->low->arena;
+    struct mt_linstr *at = NULL;
+    for (int m = 0; m < count; m++)
+        if ((!at || members[m] > at) && mergeable(f, members, count, members[m], &fused)) at = members[m];
+    if (!at || !make_tensors(members, count, &fused, arena)) return false;
+    fused.what = MT_LOWERED_OP;
+    fused.name = members[0]->name;
+    fused.wait = fused.scratch = fused.message[0] = fused.message[1] = -1;
+    for (int m = 0; m < count; m++) fused.nsources += members[m]->nsources;
+    fused.sources = mt_new(arena, int, fused.nsources);
+    for (int m = 0, n = 0; m < count; m++)
+        for (int s = 0; s < members[m]->nsources; s++) fused.sources[n++] = members[m]->sources[s];
+    qsort(fused.sources, (size_t)fused.nsources, sizeof(int), by_number);
+    fused.in = mt_arena_memdup(arena, fused.in, (size_t)fused.nin * sizeof(int));
+    fused.out = mt_arena_memdup(arena, fused.out, (size_t)fused.nout * sizeof(int));
+    for (int m = 0; m < count; m++) f->into[members[m] - f->instrs] = (int)(at - f->instrs);
+    *at = fused;
+    return true;
+}
+
+/* ---- patterns ---- */
+
+static bool adds_whole(const struct mt_linstr *add) {
+    return add->attr.axes == (1u << add->tensor[0].naxes) - 1;
+}
+
+/* sum over the last axis, norm_sqdev, norm_apply. */
+static bool fuse_layer_norm(struct fusing *f, struct mt_linstr *apply) {
+    int x = apply->in[0];
+    struct mt_linstr *sum = made_by(f, apply->in[1], MT_OP_sum, 0);
+    struct mt_linstr *dev = made_by(f, apply->in[2], MT_OP_norm_sqdev, 0);
+    if (!sum || !dev || sum->in[0] != x || dev->in[0] != x || dev->in[1] != sum->out[0]) return false;
+    if (sum->attr.axes != 1u << (sum->tensor[0].naxes - 1) || sum->attr.accumulate) return false;
+    int in[3] = {x, apply->in[3], apply->nin > 4 ? apply->in[4] : -1};
+    int out[3] = {apply->out[0], sum->out[0], dev->out[0]};
+    return merge(
+        f, (struct mt_linstr *[]){sum, dev, apply}, 3,
+        (struct mt_linstr){
+            .kind = MT_OP_layer_norm, .attr = apply->attr, .nin = apply->nin - 2, .nout = 3, .in = in, .out = out});
+}
+
+/* add of two equal shapes, layer norm. */
+static bool fuse_residual_norm(struct fusing *f, struct mt_linstr *norm) {
+    struct mt_linstr *add = made_by(f, norm->in[0], MT_OP_add, 0);
+    if (!add || !adds_whole(add) || f->l->adds_to[add->out[0]] >= 0) return false;
+    int in[4] = {add->in[0], add->in[1], norm->in[1], norm->nin > 2 ? norm->in[2] : -1};
+    int out[4] = {add->out[0], norm->out[0], norm->out[1], norm->out[2]};
+    return merge(
+        f, (struct mt_linstr *[]){add, norm}, 2,
+        (struct mt_linstr){
+            .kind = MT_OP_residual_norm, .attr = norm->attr, .nin = norm->nin + 1, .nout = 4, .in = in, .out = out});
+}
+
+/* matmul, add of a bias over its n axes. */
+static bool fuse_bias(struct fusing *f, struct mt_linstr *add) {
+    struct mt_linstr *product = made_by(f, add->in[0], MT_OP_matmul, 0);
+    if (!product || product->attr.out_acc || product->attr.accumulate) return false;
+    if (add->attr.axes != ((1u << product->attr.nn) - 1) << product->attr.nm) return false;
+    int in[3] = {product->in[0], product->in[1], add->in[1]};
+    struct mt_attr attr = product->attr;
+    attr.epilogue = MT_OP_add;
+    return merge(
+        f, (struct mt_linstr *[]){product, add}, 2,
+        (struct mt_linstr){.kind = MT_OP_fused_matmul, .attr = attr, .nin = 3, .nout = 1, .in = in, .out = add->out});
+}
+
+/* A product with bias, gelu or relu. */
+static bool fuse_activation(struct fusing *f, struct mt_linstr *activation) {
+    struct mt_linstr *product = made_by(f, activation->in[0], MT_OP_fused_matmul, 0);
+    if (!product || product->attr.epilogue != MT_OP_add) return false;
+    int out[2] = {activation->out[0], product->out[0]};
+    struct mt_attr attr = product->attr;
+    attr.epilogue = activation->kind;
+    return merge(f, (struct mt_linstr *[]){product, activation}, 2,
+                 (struct mt_linstr){
+                     .kind = MT_OP_fused_matmul, .attr = attr, .nin = 3, .nout = 2, .in = product->in, .out = out});
+}
+
+/* norm_dots, norm_grad, norm_param_grad of one dy and x. */
+static bool fuse_norm_grad(struct fusing *f, struct mt_linstr *grad) {
+    struct mt_linstr *dots = made_by(f, grad->in[5], MT_OP_norm_dots, 0);
+    struct mt_linstr *params = used_by(f, grad->in[0], MT_OP_norm_param_grad, 0);
+    if (!dots || !params || params->attr.accumulate || dots->out[1] != grad->in[6]) return false;
+    for (int i = 0; i < 5; i++)
+        if (dots->in[i] != grad->in[i] || (i < 4 && params->in[i] != grad->in[i])) return false;
+    int out[3] = {grad->out[0], params->out[0], params->out[1]};
+    return merge(
+        f, (struct mt_linstr *[]){dots, grad, params}, 3,
+        (struct mt_linstr){
+            .kind = MT_OP_layer_norm_grad, .attr = grad->attr, .nin = 5, .nout = 3, .in = grad->in, .out = out});
+}
+
+/* The sum of a norm's gradient and the one that went past it. */
+static bool fuse_norm_grad_add(struct fusing *f, struct mt_linstr *add) {
+    if (!adds_whole(add) || f->l->adds_to[add->out[0]] >= 0) return false;
+    for (int i = 0; i < 2; i++) {
+        struct mt_linstr *grad = made_by(f, add->in[i], MT_OP_layer_norm_grad, 0);
+        if (!grad || grad->nin != 5 || add->in[0] == add->in[1]) continue;
+        int in[6], out[3] = {add->out[0], grad->out[1], grad->out[2]};
+        for (int k = 0; k < 5; k++) in[k] = grad->in[k];
+        in[5] = add->in[1 - i];
+        if (merge(f, (struct mt_linstr *[]){grad, add}, 2,
+                  (struct mt_linstr){
+                      .kind = MT_OP_layer_norm_grad, .attr = grad->attr, .nin = 6, .nout = 3, .in = in, .out = out}))
+            return true;
+    }
+    return false;
+}
+
+/* row_max, exp_sum, pick, nll. */
+static bool fuse_cross_entropy(struct fusing *f, struct mt_linstr *nll) {
+    struct mt_linstr *max = made_by(f, nll->in[0], MT_OP_row_max, 0);
+    struct mt_linstr *sum = made_by(f, nll->in[1], MT_OP_exp_sum, 0);
+    struct mt_linstr *pick = made_by(f, nll->in[2], MT_OP_pick, 0);
+    if (!max || !sum || !pick) return false;
+    int x = max->in[0], target = nll->in[3];
+    if (sum->in[0] != x || sum->in[1] != max->out[0] || pick->in[0] != x || pick->in[1] != target) return false;
+    int in[2] = {x, target}, out[3] = {max->out[0], sum->out[0], nll->out[0]};
+    return merge(
+        f, (struct mt_linstr *[]){max, sum, pick, nll}, 4,
+        (struct mt_linstr){.kind = MT_OP_cross_entropy, .attr = nll->attr, .nin = 2, .nout = 3, .in = in, .out = out});
+}
+
+/* An operator whose only output goes straight into an accumulator adds to it itself. */
+static bool fuse_accumulate(struct fusing *f, struct mt_linstr *add) {
+    static const enum mt_op_kind kinds[] = {MT_OP_matmul, MT_OP_embedding_grad, MT_OP_sum};
+    if (f->l->adds_to[add->out[0]] != add->in[0]) return false;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        struct mt_linstr *op = made_by(f, add->in[1], kinds[k], 0);
+        if (!op || op->attr.accumulate) continue;
+        struct mt_attr attr = op->attr;
+        attr.accumulate = true;
+        return merge(f, (struct mt_linstr *[]){op, add}, 2,
+                     (struct mt_linstr){
+                         .kind = op->kind, .attr = attr, .nin = op->nin, .nout = 1, .in = op->in, .out = add->out});
+    }
+    return false;
+}
+
+/* The same for norm_param_grad, both of whose outputs must go to accumulators. */
+static bool fuse_accumulate_norm(struct fusing *f, struct mt_linstr *params) {
+    if (params->attr.accumulate) return false;
+    struct mt_linstr *add[2];
+    for (int o = 0; o < 2; o++) {
+        add[o] = used_by(f, params->out[o], MT_OP_add, 1);
+        if (!add[o] || f->l->adds_to[add[o]->out[0]] != add[o]->in[0]) return false;
+    }
+    int out[2] = {add[0]->out[0], add[1]->out[0]};
+    struct mt_attr attr = params->attr;
+    attr.accumulate = true;
+    return merge(
+        f, (struct mt_linstr *[]){params, add[0], add[1]}, 3,
+        (struct mt_linstr){
+            .kind = MT_OP_norm_param_grad, .attr = attr, .nin = params->nin, .nout = 2, .in = params->in, .out = out});
+}
+
+static const struct {
+    enum mt_op_kind anchor;
+    bool (*fuse)(struct fusing *f, struct mt_linstr *anchor);
+} patterns[] = {
+    {MT_OP_norm_apply, fuse_layer_norm},
+    {MT_OP_layer_norm, fuse_residual_norm},
+    {MT_OP_add, fuse_bias},
+    {MT_OP_gelu, fuse_activation},
+    {MT_OP_relu, fuse_activation},
+    {MT_OP_norm_grad, fuse_norm_grad},
+    {MT_OP_add, fuse_norm_grad_add},
+    {MT_OP_nll, fuse_cross_entropy},
+    {MT_OP_add, fuse_accumulate},
+    {MT_OP_norm_param_grad, fuse_accumulate_norm},
+};
+
+/* ---- the blocks ---- */
+
+/* Who makes and who reads each value in the block; what others read, and what must stay, is kept. */
+static void index_block(struct fusing *f) {
+    const struct mt_program *p = f->l->program;
+    const struct mt_lowered *low = f->l->low;
+    for (int v = 0; v < p->nvalues; v++) {
+        f->producer[v] = -1;
+        f->first_use[v] = 0;
+        f->kept[v] = f->l->last_use[v] == INT_MAX;
+    }
+    f->first_use[p->nvalues] = 0;
+    for (int i = 0; i < low->ninstrs; i++) {
+        const struct mt_linstr *c = &f->instrs[i];
+        bool here = i >= f->begin && i < f->end;
+        for (int k = 0; k < c->nin; k++) {
+            if (here)
+                f->first_use[c->in[k] + 1]++;
+            else
+                f->kept[c->in[k]] = true;
+        }
+        for (int o = 0; o < c->nout && here; o++) f->producer[c->out[o]] = i;
+    }
+    for (int v = 0; v < p->nvalues; v++) f->first_use[v + 1] += f->first_use[v];
+    int *next = mt_calloc((size_t)p->nvalues, sizeof *next);
+    for (int i = f->begin; i < f->end; i++)
+        for (int k = 0; k < f->instrs[i].nin; k++) {
+            int v = f->instrs[i].in[k];
+            f->uses[f->first_use[v] + next[v]++] = i;
+        }
+    free(next);
+}
+
+static void fuse_block(struct fusing *f) {
+    index_block(f);
+    for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++)
+        for (int i = f->begin; i < f->end; i++) {
+            struct mt_linstr *c = &f->instrs[i];
+            if (f->into[i] == i && c->what == MT_LOWERED_OP && c->kind == patterns[p].anchor) patterns[p].fuse(f, c);
+        }
+}
+
+void mt_fuse(struct mt_lowering *l) {
+    struct mt_lowered *low = l->low;
+    size_t nvalues = (size_t)l->program->nvalues, nuses = 0;
+    for (int i = 0; i < low->ninstrs; i++) nuses += (size_t)low->instrs[i].nin;
+    struct fusing f = {.l = l,
+                       .instrs = low->instrs,
+                       .into = mt_calloc((size_t)low->ninstrs + 1, sizeof(int)),
+                       .producer = mt_calloc(nvalues, sizeof(int)),
+                       .first_use = mt_calloc(nvalues + 1, sizeof(int)),
+                       .uses = mt_calloc(nuses + 1, sizeof(int)),
+                       .kept = mt_calloc(nvalues, sizeof(bool))};
+    for (int i = 0; i < low->ninstrs; i++) f.into[i] = i;
+    for (int b = 0; b < MT_NBLOCKS; b++) {
+        f.begin = low->block_begin[b], f.end = low->block_begin[b + 1];
+        fuse_block(&f);
+    }
+    int n = 0, begin[MT_NBLOCKS + 1] = {0};
+    for (int b = 0; b < MT_NBLOCKS; b++) {
+        for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++)
+            if (f.into[i] == i) low->instrs[n++] = low->instrs[i];
+        begin[b + 1] = n;
+    }
+    low->ninstrs = n;
+    for (int b = 0; b <= MT_NBLOCKS; b++) low->block_begin[b] = begin[b];
+    free(f.into), free(f.producer), free(f.first_use), free(f.uses), free(f.kept);
+}

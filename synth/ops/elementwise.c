@@ -1,0 +1,102 @@
+/* Operators that go element by element: every axis is an index of its own, in every operand. */
+#include <assert.h>
+
+#include "synth/ops/class.h"
+
+/* in[0] gives the axes; all others have the same. */
+static int map_op(struct mt_graph *graph, const char *name, enum mt_op_kind kind, enum mt_type type, int nin,
+                  const int *in, const struct mt_attr *attr) {
+    struct mt_draft d = mt_draft(graph, name, kind);
+    int index[MT_MAX_AXES], n = mt_draft_indices(&d, in[0], 0, graph->values[in[0]].naxes, index);
+    for (int i = 0; i < nin; i++) {
+        assert(graph->values[in[i]].naxes == n);
+        mt_draft_in(&d, in[i], index);
+    }
+    mt_draft_out(&d, "", type, n, index);
+    if (attr) d.op.attr = *attr;
+    return mt_draft_end(&d);
+}
+
+int mt_op_gelu(struct mt_graph *graph, const char *name, int x) {
+    return map_op(graph, name, MT_OP_gelu, graph->type, 1, &x, NULL);
+}
+
+int mt_op_relu(struct mt_graph *graph, const char *name, int x) {
+    return map_op(graph, name, MT_OP_relu, graph->type, 1, &x, NULL);
+}
+
+int mt_op_dropout(struct mt_graph *graph, const char *name, int x, double p) {
+    if (p == 0) return x;
+    struct mt_attr attr = {.p = p, .tag = ++graph->tags};
+    return map_op(graph, name, MT_OP_dropout, graph->type, 1, &x, &attr);
+}
+
+int mt_op_cast(struct mt_graph *graph, const char *name, int x, enum mt_type to) {
+    struct mt_attr attr = {.to = to};
+    return map_op(graph, name, MT_OP_cast, to, 1, &x, &attr);
+}
+
+int mt_op_fill(struct mt_graph *graph, const char *name, int like, double value, enum mt_type to) {
+    struct mt_attr attr = {.to = to, .value = value};
+    return map_op(graph, name, MT_OP_fill, to, 1, &like, &attr);
+}
+
+int mt_op_add(struct mt_graph *graph, const char *name, int a, int b) {
+    struct mt_draft d = mt_draft(graph, name, MT_OP_add);
+    int index[MT_MAX_AXES], n = mt_draft_indices(&d, a, 0, graph->values[a].naxes, index);
+    int lacking = n - graph->values[b].naxes;
+    assert(lacking >= 0);
+    for (int axis = lacking; axis < n; axis++) d.op.attr.axes |= 1u << axis;
+    mt_draft_in(&d, a, index);
+    mt_draft_in(&d, b, index + lacking);
+    mt_draft_out(&d, "", graph->values[a].type, n, index);
+    return mt_draft_end(&d);
+}
+
+/* KIND_grad: dy, x -> dx. */
+static void vjp_by_input(struct mt_vjp *vjp, const struct mt_op *op, enum mt_op_kind kind) {
+    struct mt_graph *g = mt_vjp_graph(vjp);
+    int in[2] = {mt_vjp_gradient_cast(vjp, op->out[0]), op->in[0]};
+    mt_vjp_give(vjp, op->in[0], map_op(g, mt_vjp_name(vjp, "x"), kind, g->type, 2, in, NULL));
+}
+
+static void gelu_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
+    vjp_by_input(vjp, op, MT_OP_gelu_grad);
+}
+
+static void relu_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
+    vjp_by_input(vjp, op, MT_OP_relu_grad);
+}
+
+static void dropout_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
+    struct mt_graph *g = mt_vjp_graph(vjp);
+    int dy = mt_vjp_gradient_cast(vjp, op->out[0]);
+    mt_vjp_give(vjp, op->in[0], map_op(g, mt_vjp_name(vjp, "x"), MT_OP_dropout, g->type, 1, &dy, &op->attr));
+}
+
+/* The gradient of b is summed over the axes that b lacks; with none lacking it is that of a. */
+static void add_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
+    struct mt_graph *g = mt_vjp_graph(vjp);
+    int dy = mt_vjp_gradient(vjp, op->out[0]);
+    if (mt_vjp_wants(vjp, op->in[1])) {
+        unsigned lacking = ((1u << g->values[dy].naxes) - 1) & ~op->attr.axes;
+        int db = lacking ? mt_op_sum(g, mt_vjp_name(vjp, "b"), dy, lacking) : dy;
+        mt_vjp_give(vjp, op->in[1], db);
+    }
+    if (mt_vjp_wants(vjp, op->in[0])) mt_vjp_give(vjp, op->in[0], dy);
+}
+
+/* Whatever its type: the gradient of a parameter's copy is the parameter's. */
+static void cast_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
+    mt_vjp_give(vjp, op->in[0], mt_vjp_gradient(vjp, op->out[0]));
+}
+
+/* Counts of flops: an exponential or a tanh as 8. */
+const struct mt_op_class mt_op_class_add = {.linear = {1u << 0 | 1u << 1}, .flops_each = 1, .vjp = add_vjp};
+const struct mt_op_class mt_op_class_gelu = {.flops_each = 15, .vjp = gelu_vjp};
+const struct mt_op_class mt_op_class_gelu_grad = {.linear = {1u << 0}, .flops_each = 24};
+const struct mt_op_class mt_op_class_relu = {.flops_each = 1, .vjp = relu_vjp};
+const struct mt_op_class mt_op_class_relu_grad = {.linear = {1u << 0}, .flops_each = 1};
+const struct mt_op_class mt_op_class_dropout = {.linear = {1u << 0}, .flops_each = 30, .vjp = dropout_vjp};
+const struct mt_op_class mt_op_class_cast = {.linear = {1u << 0}, .vjp = cast_vjp};
+const struct mt_op_class mt_op_class_fill = {.untouched = 1u << 0};

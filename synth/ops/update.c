@@ -1,0 +1,33 @@
+/* The optimizer's operators: one scale for all gradients, and updates element by element. */
+#include <assert.h>
+
+#include "synth/ops/class.h"
+
+int mt_op_grad_scale(struct mt_graph *graph, const char *name, int sq, int count, double clip) {
+    struct mt_draft d = mt_draft(graph, name, MT_OP_grad_scale);
+    mt_draft_in(&d, sq, NULL);
+    mt_draft_in(&d, count, NULL);
+    mt_draft_out(&d, "", graph->acc, 0, NULL);
+    d.op.attr.clip = clip;
+    return mt_draft_end(&d);
+}
+
+int mt_op_update(struct mt_graph *graph, const char *name, enum mt_op_kind kind, const struct mt_attr *attr,
+                 const int *in) {
+    const struct mt_op_info *info = &mt_op_info[kind];
+    struct mt_draft d = mt_draft(graph, name, kind);
+    int index[MT_MAX_AXES], n = mt_draft_indices(&d, in[0], 0, graph->values[in[0]].naxes, index);
+    int nin = info->max_in; /* w, states, gradient, and the scale, a scalar */
+    for (int i = 0; i < nin; i++) {
+        assert(graph->values[in[i]].naxes == (i < nin - 1 ? n : 0));
+        mt_draft_in(&d, in[i], index);
+    }
+    static const char *const suffix[] = {".w", ".m", ".v"};
+    for (int o = 0; o < info->nout; o++) mt_draft_out(&d, suffix[o], graph->acc, n, index);
+    d.op.attr = *attr;
+    return mt_graph_op(graph, name, &d.op);
+}
+
+const struct mt_op_class mt_op_class_grad_scale = {.flops_each = 6};
+const struct mt_op_class mt_op_class_adamw = {.flops_each = 16};
+const struct mt_op_class mt_op_class_sgd = {.flops_each = 6};

@@ -1,0 +1,23 @@
+# What the command tests share: a folder that goes away, and checks that say what they saw.
+set -Eeuo pipefail
+trap 'echo "FAILED: line $LINENO: $BASH_COMMAND" >&2' ERR
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+
+fail() { echo "FAILED: $*" >&2; exit 1; }
+
+# refused CODE TEXT COMMAND...: the command ends with CODE, says TEXT on stderr, and nothing on stdout.
+refused() {
+  local code=$1 text=$2 got=0
+  shift 2
+  "$@" >out.txt 2>err.txt || got=$?
+  [ "$got" -eq "$code" ] || fail "'$*' ended with $got, not $code: $(cat err.txt)"
+  grep -qF -- "$text" err.txt || fail "'$*' said '$(cat err.txt)', not '$text'"
+  [ ! -s out.txt ] || fail "'$*' printed '$(cat out.txt)'"
+}
+
+# shows TEXT FILE: some line of the file is TEXT, spaces counted as one.
+shows() {
+  tr -s ' ' <"$2" | grep -qxF -- "$1" || fail "no line '$1' in $2: $(cat "$2")"
+}

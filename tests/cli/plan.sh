@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# motley plan: what it writes, what it refuses, and how an edited plan is signed.
+. "$SOURCE/tests/cli/lib.bash"
+small="--model gpt2:layers=1,heads=2,embed=16,context=8,vocab=40"
+
+# Shares by speeds (largest remainder), even, exact; a rank without samples.
+$MOTLEY plan $small --speeds 1,0.7,0.3 --batch 11 -o a.json >said.txt
+grep -q "^a.json: 3 ranks, [0-9a-f]\{32\}$" said.txt || fail "$(cat said.txt)"
+shows ' {"name": "batch", "label": "batch", "align": 1, "sizes": [5, 4, 2]},' a.json # 5.5 3.85 1.65
+shows ' "micro_batch": [5, 4, 2],' a.json
+$MOTLEY plan $small --ranks 3 --even --batch 11 --micro 3 -o b.json >said.txt
+shows ' {"name": "batch", "label": "batch", "align": 1, "sizes": [4, 4, 3]},' b.json
+shows ' "micro_batch": [3, 3, 3],' b.json
+$MOTLEY plan $small --shares 9,0,2 --batch 11 --storage '*.bias=replicated' --storage split --storage-speeds 0,1,1 \
+  --storage-shares embed=8,0,8 --lr 0.01 --gradient-wire bf16 --algorithm ReduceScatter=ring -o c.json >said.txt
+shows ' {"name": "batch", "label": "batch", "align": 1, "sizes": [9, 0, 2]},' c.json
+shows ' {"name": "storage:vocab", "label": "vocab", "align": 8, "sizes": [0, 24, 16]},' c.json
+shows ' {"name": "storage:embed", "label": "embed", "align": 8, "sizes": [8, 0, 8]},' c.json
+shows ' {"pattern": "*.bias", "layout": "replicated"},' c.json
+shows ' {"kind": "ReduceScatter", "algorithm": "ring", "wire": "bf16", "acc": "f32"},' c.json
+shows ' "lr_min": 0.001,' c.json
+shows ' "sync": "reduce_scatter",' c.json
+
+# The same request gives the same bytes, on standard output too.
+$MOTLEY plan $small --speeds 1,0.7,0.3 --batch 11 -o - >again.json
+cmp a.json again.json
+
+refused 2 "--model is missing" $MOTLEY plan --ranks 2 -o x.json
+refused 2 "--ranks is missing" $MOTLEY plan $small -o x.json
+refused 2 "--out is missing" $MOTLEY plan $small --ranks 2
+refused 2 "\"bert\"" $MOTLEY plan --model bert:large --ranks 2 -o x.json
+refused 2 "--batch: must be a whole number, not \"x\"" $MOTLEY plan $small --ranks 2 --batch x -o x.json
+refused 2 "job: batch: is 0, but must be from 1" $MOTLEY plan $small --ranks 2 --batch 0 -o x.json
+refused 2 "job: dropout: is 1.5" $MOTLEY plan $small --ranks 2 --dropout 1.5 -o x.json
+refused 2 "--speeds: is for 2 ranks, but --ranks is for 3" $MOTLEY plan $small --ranks 3 --speeds 1,2 -o x.json
+refused 2 "every rank's speed is 0" $MOTLEY plan $small --speeds 0,0 -o x.json
+refused 2 "the speed of rank 1 is -1" $MOTLEY plan $small --speeds 1,-1 -o x.json
+refused 2 "--speeds and --shares exclude each other" $MOTLEY plan $small --speeds 1,1 --shares 4,4 -o x.json
+refused 2 "sums to 9, but the job's global batch is 8" $MOTLEY plan $small --shares 5,4 --batch 8 -o x.json
+refused 2 "--hosts: item 1 of \"a,,b\" is empty" $MOTLEY plan $small --hosts a,,b -o x.json
+refused 2 "--beta1: has no use with --optimizer sgd" $MOTLEY plan $small --ranks 2 --optimizer sgd --beta1 0.9 -o x.json
+refused 2 "--algorithm: AllReduce has no algorithm \"magic\"" $MOTLEY plan $small --ranks 2 --algorithm AllReduce=magic -o x.json
+refused 2 "the plan's program has no AllToAll" $MOTLEY plan $small --ranks 2 --algorithm AllToAll=direct -o x.json
+refused 2 "no parameter is stored by shares of \"batch\"" $MOTLEY plan $small --ranks 2 --storage-shares batch=4,4 -o x.json
+refused 2 "of memory, but has 64.0 KiB" $MOTLEY plan $small --ranks 2 --memory 1GiB,64KiB -o x.json
+refused 2 "rank 1 on host b needs" $MOTLEY plan $small --hosts a,b --memory 1GiB,64KiB -o x.json
+refused 2 "is no flag" $MOTLEY plan $small --ranks 2 plan.json -o x.json
+refused 2 "unrecognized option '--rank-count'" $MOTLEY plan --rank-count 2
+refused 2 "No such file or directory" $MOTLEY plan $small --ranks 2 -o no/such/x.json
+refused 2 "--out: must be a name" $MOTLEY plan $small --ranks 2 -o ""
+refused 2 "--algorithm: AllReduce is given twice" $MOTLEY plan $small --ranks 2 --algorithm AllReduce=ring \
+  --algorithm AllReduce=tree -o x.json
+refused 2 "--clip: must be a number, not \"1e-400\"" $MOTLEY plan $small --ranks 2 --clip 1e-400 -o x.json
+refused 2 "storage[0].pattern: \"h.9.*\" has no effect" $MOTLEY plan $small --ranks 2 --storage "h.9.*=split" -o x.json
+refused 2 "storage[1].pattern: \"h.0.*\" has no effect" $MOTLEY plan $small --ranks 2 --storage split \
+  --storage "h.0.*=replicated" -o x.json
+refused 1 "No space left on device" $MOTLEY plan $small --ranks 2 -o /dev/full
+[ ! -e x.json ] || fail "a refused plan was written"
+
+# An edit is seen, and signed when it is right.
+sed 's/"sizes": \[5, 4, 2\]/"sizes": [4, 5, 2]/; s/"micro_batch": .*/"micro_batch": [2, 5, 2],/' a.json >edited.json
+refused 2 "edited.json: hash: does not fit" $MOTLEY show edited.json
+$MOTLEY plan --check edited.json -o signed.json >said.txt
+$MOTLEY show signed.json | tr -s ' ' >shown.txt
+grep -q '^ 0 1 4 36.4% 2 x 2 ' shown.txt || fail "$(cat shown.txt)"
+! cmp -s a.json signed.json || fail "the edit was lost"
+sed -i 's/"sizes": \[4, 5, 2\]/"sizes": [4, 6, 2]/' edited.json
+refused 2 "edited.json: splits[0].sizes: sums to 12, but the job's global batch is 11" $MOTLEY plan --check edited.json -o x.json
+sed -i 's/"sizes": \[4, 6, 2\]/"sizes": [4, 5, 2]/; s/^  "rules": \[/&{"pattern": "h.9.*", "rule": "replicate", "split": ""},/' \
+  edited.json
+refused 2 "rules[0].pattern: \"h.9.*\" has no effect" $MOTLEY plan --check edited.json -o x.json
+refused 2 "--check: takes a plan as it is" $MOTLEY plan --check a.json --batch 4 -o x.json
+
+$MOTLEY --version | grep -qx 'motley [0-9.]*' || fail "version"
+$MOTLEY plan --help | grep -q -- '--storage-shares=LABEL' || fail "help"
+refused 2 "Usage: motley COMMAND" $MOTLEY
+refused 2 "\"frobnicate\" is no command" $MOTLEY frobnicate

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# motley show: a plan's tables, its program for one rank and all, and graphs.
+. "$SOURCE/tests/cli/lib.bash"
+small="--model gpt2:layers=1,heads=2,embed=16,context=8,vocab=40"
+$MOTLEY plan $small --speeds 2,1 --hosts big,small --batch 6 --micro 2 --storage split --memory 1GiB -o plan.json >/dev/null
+
+$MOTLEY show plan.json | tr -s ' ' >plan.txt
+grep -q '^ 0 big 2 4 66.7% 2 x 2 .* 1.00 GiB$' plan.txt || fail "$(cat plan.txt)"
+grep -q '^ 1 small 1 2 33.3% 1 x 2 ' plan.txt || fail "$(cat plan.txt)"
+grep -q '^ all 40 100.0%' plan.txt || fail "$(cat plan.txt)"
+grep -q '^ ReduceScatter auto gradients as f32, summed in f32$' plan.txt || fail "$(cat plan.txt)"
+
+# The program: whole, of one rank, and as the rank's device runs it.
+$MOTLEY show program plan.json >program.txt
+for word in ReduceScatter AllGather h.0.mlp.c_fc h.0.attn.c_attn/grad adamw; do
+  grep -qi -- "$word" program.txt || fail "no $word in the program"
+done
+$MOTLEY show program plan.json --rank 1 >one.txt
+! cmp -s program.txt one.txt || fail "one rank is all ranks"
+$MOTLEY show program plan.json --rank 1 --lowered >lowered.txt
+grep -q 'ReduceScatter' lowered.txt || fail "no ReduceScatter in the lowered program"
+refused 2 "--rank: is 2, but the plan's ranks are 0 to 1" $MOTLEY show program plan.json --rank 2
+
+# The graph of a plan is the graph of its model and job.
+$MOTLEY show graph plan.json >graph.txt
+$MOTLEY show graph $small --batch 6 --seq 8 >same.txt
+cmp graph.txt same.txt
+
+refused 2 "show what? Name a file" $MOTLEY show
+refused 2 "nothing.json: No such file or directory" $MOTLEY show nothing.json
+echo '{"format": "recipe"}' >other.json
+refused 2 "other.json: is a \"recipe\", which is not known here" $MOTLEY show other.json
+echo '{"format": "motley-plan", "format": "x"}' >twice.json
+refused 2 "twice.json:1:" $MOTLEY show twice.json
+refused 2 "--rank and --lowered are for" $MOTLEY show plan.json --rank 1
+refused 2 "--model and the job's flags are for" $MOTLEY show plan.json --batch 3

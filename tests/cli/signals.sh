@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Signals to a running job: USR1 writes a checkpoint and goes on, USR2 and TERM write one and end with 0; and a run that
+# was stopped anywhere goes on as if it had not been.
+. "$SOURCE/tests/cli/lib.bash"
+seq 1 9000 >text.txt
+$MOTLEY plan --model gpt2:layers=2,heads=2,embed=16,context=16,vocab=256 --lr 0.001 --batch 6 --speeds 1,0.5 \
+  --steps 1000000 -o plan.json
+hash_of() { grep -o 'equal on 2 ranks ([0-9a-f]*)' "$1"; }
+
+wait_for() { # something to be true, for 60 s
+  for _ in $(seq 600); do
+    if eval "$1"; then return 0; fi
+    sleep 0.1
+  done
+  fail "waited for: $1: $(cat run.txt)"
+}
+
+start() {
+  # USR1 may reach the ranks on both sides of a step and be answered twice: keep more than two.
+  rm -rf run run.txt
+  mpirun -n 2 $MOTLEY train plan.json --data text.txt --out run --keep 9 >run.txt 2>&1 &
+  job=$!
+  wait_for "grep -q '^step 20/' run.txt"
+}
+
+stopped_well() {
+  local code=0
+  wait $job || code=$?
+  [ $code = 0 ] || fail "code $code: $(cat run.txt)"
+  grep -q 'asked to stop after step' run.txt || fail "$(cat run.txt)"
+  grep -q '"ended": "stopped by a signal"' run/run.json || fail "$(cat run/run.json)"
+}
+
+# To mpirun, which passes them on. Meanwhile the folder is that run's.
+start
+refused 2 "--out run: another run is writing to it" mpirun -n 2 $MOTLEY train plan.json --data text.txt --out run
+kill -USR1 $job
+wait_for "ls run/step-*.safetensors >/dev/null 2>&1"
+first=$(ls run | grep '^step.*tensors$')
+sleep 0.5
+kill -USR2 $job
+stopped_well
+last=$(ls run | grep '^step.*tensors$' | tail -n 1)
+[ "$first" != "$last" ] || fail "it did not go on after USR1: $(cat run.txt)"
+
+# The same number of steps without interruption has the same weights; so has the first checkpoint, gone on with.
+steps=$((10#$(tr -dc 0-9 <<<"${last%.safetensors}")))
+mpirun -n 2 $MOTLEY train plan.json --data text.txt --steps $steps >straight.txt 2>&1
+[ -n "$(hash_of run.txt)" ] && [ "$(hash_of run.txt)" = "$(hash_of straight.txt)" ] || fail "stopping changed weights"
+mpirun -n 2 $MOTLEY train plan.json --data text.txt --resume run/$first --steps $steps >again.txt 2>&1 || fail "$(cat again.txt)"
+[ "$(hash_of again.txt)" = "$(hash_of straight.txt)" ] || fail "$(cat again.txt)"
+
+# To one rank that is not the first.
+start
+rank=$(pgrep -P $job -f 'motley train' | tail -n 1)
+kill -TERM "$rank"
+stopped_well
+ls run/step-*.safetensors >/dev/null || fail "no checkpoint after TERM"
+
+# A rank that is killed ends the job.
+start
+rank=$(pgrep -P $job -f 'motley train' | tail -n 1)
+kill -KILL "$rank"
+code=0
+wait $job || code=$?
+[ $code != 0 ] || fail "a rank was killed, and all is well?"
+
+# A rank that stands still is noticed, and named, by the others.
+rm -rf run run.txt
+mpirun -n 2 $MOTLEY train plan.json --data text.txt --out run --deadline 2 >run.txt 2>&1 &
+job=$!
+wait_for "grep -q '^step 20/' run.txt"
+rank=$(pgrep -P $job -f 'motley train' | tail -n 1)
+kill -STOP "$rank"
+wait_for "grep -q 'rank 0 on $(hostname): step' run.txt"
+code=0
+wait $job || code=$?
+[ $code != 0 ] || fail "a rank stood still, and all is well?"
+grep 'rank 0 on' run.txt | grep -q 'rank 1' || fail "the stall names no peer: $(cat run.txt)"

@@ -1,0 +1,51 @@
+/* Quantities and tables as people see them. */
+#include "kernels/base/units.h"
+
+#include "kernels/base/table.h"
+#include "tests/check.h"
+
+int main(void) {
+    char text[MT_UNITS_TEXT];
+    CHECK_TEXT(mt_units_bytes(0, text), "0 B");
+    CHECK_TEXT(mt_units_bytes(999, text), "999 B");
+    CHECK_TEXT(mt_units_bytes(1000, text), "0.98 KiB");
+    CHECK_TEXT(mt_units_bytes(1536, text), "1.50 KiB");
+    CHECK_TEXT(mt_units_bytes(139.0 * (1 << 30), text), "139 GiB");
+    CHECK_TEXT(mt_units_count(950, text), "950");
+    CHECK_TEXT(mt_units_count(124439808, text), "124 M");
+    CHECK_TEXT(mt_units_count(12345, text), "12.3 k");
+    CHECK_TEXT(mt_units_count(999999, text), "1.00 M");
+
+    int64_t n;
+    double x;
+    CHECK(mt_units_parse_bytes("4MiB", &n) && n == 4194304, "4MiB");
+    CHECK(mt_units_parse_bytes("1.5KiB", &n) && n == 1536, "1.5KiB");
+    CHECK(mt_units_parse_bytes("0", &n) && n == 0, "0");
+    static const char *const wrong[] = {"", "MiB", "4 MiB", "4MB", "-1", "1.5", "1e3", "9999999999TiB", "nan", "0x10"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        CHECK(!mt_units_parse_bytes(wrong[i], &n), "%s", wrong[i]);
+    CHECK(mt_units_parse_int("-12", &n) && n == -12, "-12");
+    CHECK(!mt_units_parse_int("12a", &n) && !mt_units_parse_int("", &n) && !mt_units_parse_int(" 1", &n), "12a");
+    CHECK(!mt_units_parse_int("9223372036854775808", &n), "out of range");
+    CHECK(mt_units_parse_real("1e-3", &x) && x == 1e-3, "1e-3");
+    CHECK(mt_units_parse_real("1e-310", &x) && x > 0 && !mt_units_parse_real("1e-400", &x), "underflow");
+    CHECK(!mt_units_parse_real("nan", &x) && !mt_units_parse_real("inf", &x) && !mt_units_parse_real("1e999", &x), "x");
+
+    struct mt_table table = MT_TABLE_INIT;
+    mt_table_header(&table, "who", ">much", "note", NULL);
+    mt_table_row(&table);
+    mt_table_cell(&table, "%s", "\xc3\xa9\xc3\xa9\xc3\xa9t\n");
+    mt_table_cell(&table, "%d", 7);
+    mt_table_row(&table);
+    mt_table_cell(&table, "a");
+    mt_table_cell(&table, "%d", 12345);
+    mt_table_cell(&table, "end");
+    char *shown;
+    size_t length;
+    FILE *file = open_memstream(&shown, &length);
+    mt_table_print(&table, 1, file);
+    fclose(file);
+    CHECK_TEXT(shown, " who     much  note\n \xc3\xa9\xc3\xa9\xc3\xa9t?      7\n a      12345  end\n");
+    free(shown);
+    return 0;
+}

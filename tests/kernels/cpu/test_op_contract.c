@@ -1,0 +1,228 @@
+/* What ops.def promises beyond formulas: in-place outputs, exact rounding, dropout's statistics, refusals of calls that
+ * are not well formed; and the exponentials that all of it uses. */
+#include "kernels/cpu/c/c.h"
+#include "tests/kernels/cpu/samples.h"
+
+static const uint64_t seed = 99;
+
+/* Outputs in the memory of the inputs that the table allows are the same bit by bit. */
+static void in_place(const struct sample *s, enum mt_type type, double **want) {
+    const struct mt_op_info *info = sample_info(s);
+    struct mt_tensor t[MT_MAX_IN + MT_MAX_OUT];
+    bool any = false;
+    for (int o = 0; o < s->nin + s->nout; o++) t[o] = sample_tensor(s, o, type, NULL);
+    for (int o = 0; o < s->nout; o++)
+        if (info->in_place[o] >= 0) {
+            free(t[s->nin + o].data);
+            t[s->nin + o].data = t[info->in_place[o]].data;
+            any = true;
+        }
+    if (any) {
+        sample_run(s, type, NULL, want);
+        call_run(call_of(s->spec->kind, &s->spec->attr, &s->clock, s->nin, t, s->nout, t + s->nin));
+    }
+    for (int o = 0; o < s->nout; o++) {
+        const struct mt_tensor *y = &t[s->nin + o];
+        for (int64_t i = 0; any && i < mt_tensor_count(y); i++)
+            CHECK(mt_type_load(y->type, y->data, i) == want[o][i], "%s in place: output %d [%lld]", sample_text(s), o,
+                  (long long)i);
+        if (info->in_place[o] < 0) free(y->data);
+    }
+    for (int i = 0; i < s->nin; i++) free(t[i].data);
+}
+
+/* A damaged copy of a good call must be refused. */
+static void refused(const struct mt_call *call, const char *what, const struct sample *s) {
+    struct mt_err err = MT_ERR_INIT;
+    CHECK(mt_call_check(call, &err) == MT_EBUG, "%s: %s", sample_text(s), what);
+    CHECK(strlen(err.text) > 10, "%s: no message", sample_text(s));
+}
+
+static int occurrences(const struct sample *s, char letter) {
+    int n = 0;
+    for (int o = 0; o < s->nin + s->nout; o++)
+        for (const char *l = s->axes[o]; *l; l++) n += *l == letter;
+    return n;
+}
+
+static void refusals(const struct sample *s) {
+    struct mt_tensor t[MT_MAX_IN + MT_MAX_OUT];
+    int n = s->nin + s->nout;
+    for (int o = 0; o < n; o++) t[o] = sample_tensor(s, o, MT_F64, NULL);
+    struct mt_call call = call_of(s->spec->kind, &s->spec->attr, &s->clock, s->nin, t, s->nout, t + s->nin);
+    struct mt_err err = MT_ERR_INIT;
+    CHECK_OK(mt_call_check(&call, &err), err);
+    for (int o = 0; o < n; o++) {
+        struct mt_tensor good = t[o];
+        char letter = o < s->nin ? sample_info(s)->in_types[o] : sample_info(s)->out_types[o - s->nin];
+        for (int a = 0; a < good.naxes; a++) {
+            if (occurrences(s, s->axes[o][a]) < 2 && s->axes[o][a] != '3') continue;
+            t[o].extent[a]++;
+            refused(&call, "an extent that differs", s);
+            t[o].extent[a] = -1;
+            refused(&call, "a negative extent", s);
+            t[o] = good;
+        }
+        t[o].naxes = MT_MAX_AXES + 1;
+        refused(&call, "too many axes", s);
+        t[o] = good;
+        bool like = s->spec->kind == MT_OP_fill && o == 0;
+        t[o].data = NULL;
+        if (!like) refused(&call, "no memory", s);
+        t[o] = good;
+        t[o].type = good.type == MT_I32 ? MT_F64 : MT_I32;
+        if (!like) refused(&call, "a wrong kind of type", s);
+        t[o].type = good.type == MT_F64 ? MT_F32 : MT_F64;
+        if (letter != '*' && n > 1 && s->spec->kind != MT_OP_count) refused(&call, "a wrong type", s);
+        t[o] = good;
+    }
+    call.nin++;
+    if (call.nin > sample_info(s)->max_in) refused(&call, "too many inputs", s);
+    call.nin = sample_info(s)->min_in - 1;
+    refused(&call, "too few inputs", s);
+    for (int o = 0; o < n; o++) free(t[o].data);
+}
+
+static void attributes(void) {
+    static const struct spec bad[] = {
+        {MT_OP_dropout, "xyz>xyz", {.p = 1}, 0},
+        {MT_OP_dropout, "xyz>xyz", {.p = NAN}, 0},
+        {MT_OP_attention, "bs3hd>bshd,bhs", {.scale = 0}, 0},
+        {MT_OP_add, "xyz,xy>xyz", {.axes = 5}, 0},
+        {MT_OP_add, "xyz,xyz>xyz", {.axes = 15}, 0},
+        {MT_OP_sum, "xyz>xy", {.axes = 2}, 0},
+        {MT_OP_matmul, "mk,kn>mn", {.nm = 1, .nn = 1, .nk = 1, .trans_a = true}, 0},
+        {MT_OP_matmul, "mk,kn>mn", {.nm = 2, .nn = 1, .nk = 0}, 0},
+        {MT_OP_fused_matmul, "mk,kn,n>mn,mn", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_cast}, 0},
+        {MT_OP_fused_matmul, "mk,kn,n>mn", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_gelu}, 0},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct sample s;
+        struct mt_tensor t[MT_MAX_IN + MT_MAX_OUT];
+        sample_make(&bad[i], 0, seed, &s);
+        sample_fill(&s, seed);
+        for (int o = 0; o < s.nin + s.nout; o++) t[o] = sample_tensor(&s, o, MT_F64, NULL);
+        struct mt_call call = call_of(bad[i].kind, &bad[i].attr, &s.clock, s.nin, t, s.nout, t + s.nin);
+        refused(&call, "a wrong attribute", &s);
+        for (int o = 0; o < s.nin + s.nout; o++) free(t[o].data);
+        sample_free(&s);
+    }
+}
+
+/* Bit by bit what one rounding after each operation gives; this file is compiled for a CPU without fused
+ * multiply-adds. */
+static void exact_updates(void) {
+    enum { N = 1003 };
+    const struct mt_attr attr = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .decay = 0.1, .lr_scale = 0.5};
+    const struct mt_clock clock = {.step = 17, .seed = 1, .lr = 3e-4};
+    struct mt_tensor t[4], y[3], scale = call_tensor(MT_F32, 0, NULL);
+    for (int i = 0; i < 4; i++) {
+        t[i] = call_tensor(MT_F32, 1, (int64_t[]){N});
+        for (uint64_t k = 0; k < N; k++) {
+            float x = (float)mt_random_normal(seed, (uint64_t)i, k);
+            ((float *)t[i].data)[k] = i == 2 ? x * x : x;
+        }
+    }
+    for (int i = 0; i < 3; i++) y[i] = call_tensor(MT_F32, 1, (int64_t[]){N});
+    *(float *)scale.data = 0.37f;
+    CALL(adamw, &attr, &clock, (t[0], t[1], t[2], t[3], scale), (y[0], y[1], y[2]));
+
+    double p1 = 1, p2 = 1;
+    for (int i = 0; i < 17; i++) p1 *= 0.9, p2 *= 0.95;
+    float c1 = (float)(1 / (1 - p1)), c2 = (float)(1 / (1 - p2)), lr = (float)(3e-4 * 0.5);
+    for (int k = 0; k < N; k++) {
+        volatile float g = ((float *)t[3].data)[k] * 0.37f, w = ((float *)t[0].data)[k];
+        volatile float old = 0.9f * ((float *)t[1].data)[k], now = (float)(1 - 0.9) * g, m = old + now;
+        volatile float old2 = 0.95f * ((float *)t[2].data)[k], now2 = (float)(1 - 0.95) * g;
+        now2 = now2 * g;
+        volatile float v = old2 + now2, mhat = m * c1, vhat = v * c2;
+        volatile float below = sqrtf(vhat) + 1e-8f, move = mhat / below, decay = 0.1f * w;
+        move = move + decay;
+        move = lr * move;
+        CHECK(((float *)y[0].data)[k] == w - move, "adamw: weight %d", k);
+        CHECK(((float *)y[1].data)[k] == m && ((float *)y[2].data)[k] == v, "adamw: moments %d", k);
+    }
+    for (int i = 0; i < 4; i++) free(t[i].data);
+    for (int i = 0; i < 3; i++) free(y[i].data);
+    free(scale.data);
+}
+
+/* cast to bf16 takes the nearest, and of two the even one. */
+static void exact_casts(void) {
+    enum { N = 4001 };
+    struct mt_tensor x = call_tensor(MT_F32, 1, (int64_t[]){N}), y = call_tensor(MT_BF16, 1, (int64_t[]){N});
+    float *f = x.data;
+    for (uint64_t i = 0; i < N; i++) f[i] = (float)mt_random_normal(seed, 3, i) * (i % 2 ? 1e-3f : 1e20f);
+    f[0] = 1 + 0x1p-8f, f[1] = 1 + 0x3p-8f, f[2] = -INFINITY, f[3] = NAN, f[4] = 3.4e38f, f[5] = -0.0f;
+    CALL(cast, (&(struct mt_attr){.to = MT_BF16}), NULL, (x), (y));
+    CHECK(mt_type_load(MT_BF16, y.data, 0) == 1 && mt_type_load(MT_BF16, y.data, 1) == 1 + 0x1p-6, "ties to even");
+    CHECK(mt_type_load(MT_BF16, y.data, 2) == -INFINITY && isnan(mt_type_load(MT_BF16, y.data, 3)), "infinity, NaN");
+    CHECK(mt_type_load(MT_BF16, y.data, 4) == INFINITY && signbit(mt_type_load(MT_BF16, y.data, 5)), "overflow, -0");
+    for (int i = 6; i < N; i++) {
+        double got = mt_type_load(MT_BF16, y.data, i), off = fabs((double)f[i] - got);
+        for (int step = -1; step <= 1; step += 2) {
+            mt_bf16 other = (mt_bf16)(((mt_bf16 *)y.data)[i] + step);
+            CHECK(off <= fabs((double)f[i] - (double)mt_bf16_to_f32(other)), "cast of %g: %g", (double)f[i], got);
+        }
+    }
+    free(x.data), free(y.data);
+}
+
+static void dropout_statistics(void) {
+    enum { N = 1000000 };
+    struct mt_tensor x = call_tensor(MT_F32, 1, (int64_t[]){N}), y[4];
+    for (int i = 0; i < N; i++) ((float *)x.data)[i] = 1;
+    const struct mt_attr attr[2] = {{.p = 0.3, .tag = 1}, {.p = 0.3, .tag = 2}};
+    const struct mt_clock clock[3] = {{.step = 1, .seed = 5}, {.step = 2, .seed = 5}, {.step = 1, .seed = 6}};
+    for (int i = 0; i < 4; i++) {
+        y[i] = call_tensor(MT_F32, 1, (int64_t[]){N});
+        CALL(dropout, &attr[i == 3], &clock[i % 3], (x), (y[i]));
+        int dropped = 0, together = 0, neighbours = 0;
+        for (int k = 0; k < N; k++) {
+            float v = ((float *)y[i].data)[k];
+            CHECK(v == 0 || fabs((double)v - 1 / 0.7) < 1e-6, "kept: %g", (double)v);
+            dropped += v == 0;
+            together += v == 0 && ((float *)y[0].data)[k] == 0;
+            neighbours += k > 0 && v == 0 && ((float *)y[i].data)[k - 1] == 0;
+        }
+        CHECK_NEAR(dropped, 0.3 * N, 5 * sqrt(N * 0.3 * 0.7));
+        CHECK_NEAR(neighbours, 0.09 * N, 5 * sqrt(N * 0.09));
+        if (i) CHECK_NEAR(together, 0.09 * N, 5 * sqrt(N * 0.09 * 0.91)); /* other step, seed, tag: independent */
+    }
+    for (int i = 0; i < 4; i++) free(y[i].data);
+    free(x.data);
+}
+
+static void exponentials(void) {
+    for (double x = -700; x < 709; x += 0.0371) CHECK_NEAR(mt_c_exp(x) / exp(x), 1, 5e-16);
+    for (double x = -87; x < 88.5; x += 0.00371)
+        CHECK_NEAR((double)mt_c_expf((float)x) / exp((double)(float)x), 1, 1.5e-7);
+    CHECK(mt_c_exp(-INFINITY) == 0 && mt_c_exp(INFINITY) == INFINITY && isnan(mt_c_exp(NAN)), "ends");
+    CHECK(mt_c_expf(-INFINITY) == 0 && mt_c_expf(INFINITY) == INFINITY && isnan(mt_c_expf(NAN)), "ends");
+    CHECK(mt_c_exp(0) == 1 && mt_c_expf(0) == 1, "at zero");
+    CHECK_NEAR(mt_c_exp(-740), exp(-740), 1e-323);
+    CHECK_NEAR(mt_c_expf(-100), exp(-100), 2e-45);
+}
+
+int main(void) {
+    fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
+    for (int i = 0; i < NSPECS; i++) {
+        struct sample s;
+        double *want[MT_MAX_OUT];
+        for (int sizes = 0; sizes < NSIZES; sizes++) {
+            sample_make(&specs[i], sizes, seed, &s);
+            sample_fill(&s, seed);
+            sample_outputs(&s, want);
+            for (int type = MT_F64; type <= MT_BF16; type++) in_place(&s, (enum mt_type)type, want);
+            if (sizes == 0) refusals(&s);
+            outputs_free(&s, want);
+            sample_free(&s);
+        }
+    }
+    attributes();
+    exact_updates();
+    exact_casts();
+    dropout_statistics();
+    exponentials();
+    return 0;
+}

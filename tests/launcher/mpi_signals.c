@@ -1,0 +1,41 @@
+/* A signal to any rank reaches all of them within two steps, and once.
+ * ranks: 1 2 3 */
+#include <signal.h>
+
+#include "launcher/signals.h"
+#include "tests/check.h"
+
+int main(int argc, char **argv) {
+    int rank, n;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &n);
+    mt_signals_install();
+    struct mt_asking asking;
+    mt_asking_init(&asking, MPI_COMM_WORLD);
+    static const struct {
+        int number, means;
+    } cases[] = {{SIGUSR1, MT_ASK_CHECKPOINT}, {SIGUSR2, MT_ASK_STOP}, {SIGTERM, MT_ASK_STOP}};
+    for (int c = 0; c < 3; c++)
+        for (int to = 0; to < n; to++) {
+            int answers[4];
+            if (rank == to) raise(cases[c].number);
+            for (int s = 0; s < 4; s++) answers[s] = mt_asking_step(&asking);
+            CHECK_EQ(answers[0], 0);
+            CHECK_EQ(answers[1], cases[c].means);
+            CHECK_EQ(answers[2], 0);
+            CHECK_EQ(answers[3], 0);
+        }
+    if (rank == n - 1) {
+        raise(SIGUSR1);
+        raise(SIGTERM);
+    }
+    CHECK_EQ(mt_asking_step(&asking), 0);
+    CHECK_EQ(mt_asking_end(&asking), MT_ASK_CHECKPOINT | MT_ASK_STOP);
+    CHECK_EQ(mt_asking_end(&asking), 0);
+    mt_signals_restore();
+    struct sigaction action;
+    CHECK(!sigaction(SIGTERM, NULL, &action) && action.sa_handler == SIG_DFL);
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# The direction of dependencies: base <- kernels <- profiler <- planner <- synth <- launcher. A file includes only from
+# its own folder and those to the left, by path from the root; libraries that belong to one place stay there.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+order=(kernels/base kernels profiler planner synth launcher)
+failed=0
+
+place() { # the position in `order` of a path
+  case $1 in
+    kernels/base/*) echo 0 ;; kernels/*) echo 1 ;; profiler/*) echo 2 ;;
+    planner/*) echo 3 ;; synth/*) echo 4 ;; launcher/*) echo 5 ;; *) echo -1 ;;
+  esac
+}
+
+sources=$(find kernels profiler planner synth launcher -name '*.[ch]' -o -name '*.def' -o -name '*.cu' 2>/dev/null)
+[ "$(wc -l <<<"$sources")" -gt 20 ] || { echo "layering: too few sources found to believe"; exit 1; }
+while IFS=: read -r file line include; do
+  target=$(sed -E 's/.*"(.*)".*/\1/' <<<"$include")
+  from=$(place "$file") to=$(place "$target")
+  if [ "$to" -lt 0 ]; then
+    echo "$file:$line: \"$target\" is not a path from the root"; failed=1
+  elif [ "$to" -gt "$from" ]; then
+    echo "$file:$line: ${order[$from]} must not include ${order[$to]} ($target)"; failed=1
+  fi
+done < <(xargs grep -nE '^ *# *include "' <<<"$sources")
+
+only() { # header, places where it may be included
+  local header=$1; shift
+  while IFS=: read -r file line _; do
+    local ok=0
+    for place in "$@"; do [[ $file == $place ]] && ok=1; done
+    [ $ok = 1 ] || { echo "$file:$line: <$header> belongs in $*"; failed=1; }
+  done < <(xargs grep -nE "^ *# *include <$header" <<<"$sources")
+}
+only mpi.h kernels/comm_mpi.c 'launcher/*'
+only glpk.h planner/lp.c
+only hwloc.h profiler/topology.c
+only dnnl 'kernels/cpu/*'
+only cuda 'kernels/cuda/*'
+only nccl.h 'kernels/cuda/*'
+only jansson.h 'kernels/base/*'
+only xxhash.h 'kernels/base/*'
+exit $failed

@@ -1,0 +1,116 @@
+/* Training graphs, random choices for them, and inputs: what tests of programs run on. */
+#ifndef MT_TESTS_SYNTH_RANDOM_PROGRAM_H
+#define MT_TESTS_SYNTH_RANDOM_PROGRAM_H
+
+#include <stdlib.h>
+
+#include "kernels/base/rng.h"
+#include "planner/job.h"
+#include "synth/build.h"
+#include "synth/interp.h"
+#include "synth/model.h"
+#include "tests/check.h"
+
+enum { SEED = 20261120 };
+
+static uint64_t draws;
+static inline int64_t below(int64_t bound) {
+    return (int64_t)mt_random_below(SEED, 1, draws++, (uint64_t)bound);
+}
+
+static inline struct mt_graph *training_graph_of(const char *text, enum mt_type type, int64_t batch, double dropout) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_model model;
+    struct mt_graph *g;
+    struct mt_job job;
+    mt_job_default(&job);
+    job.optimizer.clip = 0.5;
+    job.optimizer.lr = 0.01;
+    CHECK_OK(mt_model_parse(text, &model, &err), err);
+    CHECK_OK(mt_model_graph(&model, type, batch, 0, dropout, &g, &err), err);
+    CHECK_OK(mt_graph_differentiate(g, &err), err);
+    CHECK_OK(mt_graph_optimize(g, &job.optimizer, &err), err);
+    return g;
+}
+
+static inline struct mt_graph *training_graph(const char *text, int64_t batch, double dropout) {
+    return training_graph_of(text, MT_F64, batch, dropout);
+}
+
+static inline struct mt_split random_shares(struct mt_arena *arena, const struct mt_graph *g, int label, int nranks) {
+    struct mt_split s = {.name = g->labels[label].name, .label = label};
+    s.sizes = mt_new(arena, int64_t, nranks);
+    s.starts = mt_new(arena, int64_t, nranks + 1);
+    for (int64_t i = 0; i < g->labels[label].extent; i++) s.sizes[below(nranks)]++;
+    if (nranks > 1 && below(3) == 0) { /* a share of zero */
+        int64_t from = below(nranks), to = (from + 1) % nranks;
+        s.sizes[to] += s.sizes[from];
+        s.sizes[from] = 0;
+    }
+    for (int r = 0; r < nranks; r++) s.starts[r + 1] = s.starts[r] + s.sizes[r];
+    return s;
+}
+
+static inline int label_named(const struct mt_graph *g, const char *name) {
+    int l = mt_graph_find_label(g, name);
+    CHECK(l >= 0, "%s", name);
+    return l;
+}
+
+/* `wild`: any rule for every operator; otherwise samples are split over the batch and the rest is drawn. */
+static inline void random_choice(struct mt_arena *arena, const struct mt_graph *g, int nranks, bool wild,
+                                 struct mt_choice *choice) {
+    struct mt_split *splits = mt_new(arena, struct mt_split, g->nlabels);
+    for (int l = 0; l < g->nlabels; l++) splits[l] = random_shares(arena, g, l, nranks);
+    *choice = (struct mt_choice){.nranks = nranks, .splits = splits, .nsplits = g->nlabels, .gradient_wire = MT_F64};
+    choice->batch = &splits[label_named(g, "batch")];
+    choice->sync = (enum mt_sync)below(2);
+    choice->bucket_bytes = below(2) * 1000;
+    choice->micro = mt_new(arena, int64_t, nranks);
+    for (int r = 0; r < nranks; r++) choice->micro[r] = choice->batch->sizes[r];
+    choice->rules = mt_new(arena, struct mt_rule, g->nops);
+    for (int o = 0; o < g->nops; o++) {
+        struct mt_rule rules[MT_MAX_INDICES + MT_MAX_IN + 1];
+        int n = mt_rules(&g->ops[o], splits, g->nlabels, rules);
+        CHECK(n > 0, "%s", g->ops[o].name);
+        choice->rules[o] = rules[below(n)];
+        for (int r = 0; r < n && !wild; r++)
+            if (rules[r].kind == MT_RULE_SPLIT && rules[r].split->label == g->batch) choice->rules[o] = rules[r];
+    }
+}
+
+/* As a wild choice, with `count` micro-batches on every rank, so that the body may communicate; the batch is a multiple
+ * of `count`. */
+static inline void choice_in_step(struct mt_arena *arena, const struct mt_graph *g, int nranks, int64_t count,
+                                  struct mt_choice *choice) {
+    random_choice(arena, g, nranks, true, choice);
+    int64_t *sizes = choice->batch->sizes, *starts = choice->batch->starts;
+    for (int r = 0; r < nranks; r++) choice->micro[r] = sizes[r] = 0;
+    for (int64_t i = 0; i < g->labels[g->batch].extent / count; i++) choice->micro[below(nranks)]++;
+    for (int r = 0; r < nranks; r++) {
+        sizes[r] = count * choice->micro[r];
+        starts[r + 1] = starts[r] + sizes[r];
+    }
+}
+
+/* The whole of an input that random_inputs sets: tokens, targets (one of them not counted), positions. */
+static inline int32_t *input_ids(const struct mt_graph *g, int value) {
+    int64_t count = mt_value_count(g, value), limit = 7;
+    int32_t *ids = malloc((size_t)count * sizeof *ids);
+    bool positions = !strcmp(g->values[value].name, "positions");
+    for (int64_t i = 0; i < count; i++)
+        ids[i] = positions ? (int32_t)i : (int32_t)mt_random_below(SEED, (uint64_t)value, (uint64_t)i, (uint64_t)limit);
+    if (!strcmp(g->values[value].name, "targets")) ids[count / 2] = -1;
+    return ids;
+}
+
+static inline void set_inputs(struct mt_interp *interp, const struct mt_graph *g) {
+    for (int v = 0; v < g->nvalues; v++) {
+        if (g->values[v].kind != MT_VALUE_INPUT) continue;
+        int32_t *ids = input_ids(g, v);
+        mt_interp_set(interp, v, ids);
+        free(ids);
+    }
+}
+
+#endif

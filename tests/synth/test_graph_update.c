@@ -1,0 +1,134 @@
+/* A whole training step: norm, clipping and updates against the formulas written out here; and that steps learn. */
+#include "planner/job.h"
+#include "synth/model.h"
+#include "tests/synth/eval.h"
+
+enum { ALL = 1u << MT_ROLE_FORWARD | 1u << MT_ROLE_BACKWARD | 1u << MT_ROLE_UPDATE };
+
+static struct mt_graph *training_graph(const char *text, const struct mt_optimizer *optimizer) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_model model;
+    struct mt_graph *g;
+    CHECK_OK(mt_model_parse(text, &model, &err), err);
+    CHECK_OK(mt_model_graph(&model, MT_F64, 6, 0, 0, &g, &err), err);
+    CHECK_OK(mt_graph_differentiate(g, &err), err);
+    CHECK_OK(mt_graph_optimize(g, optimizer, &err), err);
+    return g;
+}
+
+/* States take the values that they become. */
+static void advance(struct eval *e) {
+    for (int v = 0; v < e->graph->nvalues; v++) {
+        int next = e->graph->values[v].next;
+        if (next >= 0) memcpy(e->data[v], e->data[next], (size_t)mt_value_count(e->graph, v) * sizeof(double));
+    }
+    e->clock.step++;
+}
+
+static double whole_norm(const struct eval *e, double count) {
+    double sq = 0;
+    for (int v = 0; v < e->graph->nvalues; v++) {
+        if (!e->graph->values[v].param) continue;
+        for (int64_t i = 0; i < mt_value_count(e->graph, v); i++) {
+            double g = eval_get(e, e->graph->values[v].gradient, i) / count;
+            sq += g * g;
+        }
+    }
+    return sqrt(sq);
+}
+
+/* State `prefix`.NAME of a parameter. */
+static int state(const struct mt_graph *g, const char *prefix, int param) {
+    char name[128];
+    snprintf(name, sizeof name, "%s.%s", prefix, g->values[param].name);
+    int v = mt_graph_find_value(g, name);
+    CHECK(v >= 0, "%s", name);
+    return v;
+}
+
+/* One element before and after, with the gradient g that is already divided and clipped. */
+static void check_adamw(const struct eval *e, const struct mt_optimizer *o, int param, int64_t i, double g) {
+    const struct mt_value *value = &e->graph->values[param];
+    int sm = state(e->graph, "adamw.m", param), sv = state(e->graph, "adamw.v", param);
+    double step = (double)e->clock.step, w = eval_get(e, param, i);
+    double m = o->beta1 * eval_get(e, sm, i) + (1 - o->beta1) * g;
+    double v = o->beta2 * eval_get(e, sv, i) + (1 - o->beta2) * g * g;
+    double change = m / (1 - pow(o->beta1, step)) / (sqrt(v / (1 - pow(o->beta2, step))) + o->eps);
+    double decay = value->ndims > 1 ? o->decay : 0;
+    CHECK_NEAR(eval_get(e, value->next, i), w - e->clock.lr * (change + decay * w), 1e-14);
+    CHECK_NEAR(eval_get(e, e->graph->values[sm].next, i), m, 1e-15);
+    CHECK_NEAR(eval_get(e, e->graph->values[sv].next, i), v, 1e-15);
+}
+
+static void check_sgd(const struct eval *e, const struct mt_optimizer *o, int param, int64_t i, double g) {
+    const struct mt_value *value = &e->graph->values[param];
+    int sm = state(e->graph, "sgd.m", param);
+    double w = eval_get(e, param, i), d = g + (value->ndims > 1 ? o->decay : 0) * w;
+    double m = o->momentum * eval_get(e, sm, i) + d;
+    CHECK_NEAR(eval_get(e, value->next, i), w - e->clock.lr * (o->nesterov ? d + o->momentum * m : m), 1e-14);
+    CHECK_NEAR(eval_get(e, e->graph->values[sm].next, i), m, 1e-14);
+}
+
+static void check_steps(const char *text, const struct mt_optimizer *o, bool clips) {
+    struct mt_graph *g = training_graph(text, o);
+    struct eval e = eval_new(g);
+    e.clock.step = 1;
+    eval_inputs(&e, 9);
+    eval_init(&e, 77);
+    for (int step = 0; step < 3; step++) {
+        eval_run(&e, ALL);
+        double count = eval_get(&e, g->token_count, 0), norm = whole_norm(&e, count);
+        CHECK(!clips || norm > 1.1 * o->clip, "norm %g does not clip", norm);
+        CHECK_NEAR(sqrt(eval_get(&e, g->sq_norm, 0)) / count, norm, 1e-12 * norm);
+        double scale = 1 / count * (clips ? o->clip / (norm + 1e-6) : 1);
+        CHECK_NEAR(eval_get(&e, g->scale, 0), scale, 1e-12 * scale);
+        for (int v = 0; v < g->nvalues; v++)
+            for (int64_t i = 0; g->values[v].param && i < mt_value_count(g, v); i++) {
+                double gradient = eval_get(&e, g->values[v].gradient, i) * scale;
+                if (o->kind == MT_ADAMW)
+                    check_adamw(&e, o, v, i, gradient);
+                else
+                    check_sgd(&e, o, v, i, gradient);
+            }
+        advance(&e);
+    }
+    eval_free(&e);
+    mt_graph_free(g);
+}
+
+/* Twenty-five steps on one batch of random tokens: what can be learnt by heart is. */
+static void learns(const char *text) {
+    struct mt_optimizer o = {.kind = MT_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .clip = 1};
+    struct mt_graph *g = training_graph(text, &o);
+    struct eval e = eval_new(g);
+    e.clock.step = 1;
+    e.clock.lr = 1e-2;
+    eval_inputs(&e, 9);
+    eval_init(&e, 77);
+    double first = 0, last = 0;
+    for (int step = 0; step < 25; step++) {
+        eval_run(&e, ALL);
+        last = eval_get(&e, g->loss_sum, 0);
+        if (step == 0) first = last;
+        advance(&e);
+    }
+    CHECK(last < 0.4 * first, "%s: from %g to %g", text, first, last);
+    eval_free(&e);
+    mt_graph_free(g);
+}
+
+int main(void) {
+    const char *gpt2 = "gpt2:layers=2,heads=2,embed=16,context=8,vocab=13",
+               *mlp = "mlp:context=4,embed=8,hidden=16,vocab=13";
+    struct mt_optimizer adamw = {.kind = MT_ADAMW, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .decay = 0.2};
+    struct mt_optimizer sgd = {.kind = MT_SGD, .momentum = 0.7, .decay = 0.2};
+    check_steps(gpt2, &adamw, false);
+    check_steps(mlp, &sgd, false);
+    adamw.clip = sgd.clip = 0.05;
+    sgd.nesterov = true;
+    check_steps(gpt2, &adamw, true);
+    check_steps(gpt2, &sgd, true);
+    learns(gpt2);
+    learns(mlp);
+    return 0;
+}
