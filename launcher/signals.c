@@ -2,7 +2,10 @@
 #include "launcher/signals.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
+
+#include "kernels/base/wait.h"
 
 static volatile sig_atomic_t asked_checkpoint, asked_stop;
 
@@ -49,7 +52,13 @@ void mt_asking_init(struct mt_asking *asking, MPI_Comm comm) {
 
 int mt_asking_step(struct mt_asking *asking) {
     int answer = mt_asking_end(asking);
+    bool others = (answer & ~asking->mine) & MT_ASK_CHECKPOINT;
+    if (others) asking->echo_until_s = mt_now_s() + MT_ECHO_S;
     asking->mine = mt_signals_take();
+    if ((asking->mine & MT_ASK_CHECKPOINT) && mt_now_s() < asking->echo_until_s) {
+        asking->mine &= ~MT_ASK_CHECKPOINT;
+        asking->echo_until_s = 0;
+    }
     MPI_Iallreduce(&asking->mine, &asking->all, 1, MPI_INT, MPI_BOR, asking->comm, &asking->request);
     return answer;
 }

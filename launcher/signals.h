@@ -2,13 +2,18 @@
  *   SIGUSR1            write a checkpoint and go on
  *   SIGUSR2, SIGTERM   write a checkpoint and end well
  * A handler only sets a flag; ranks learn of each other's flags one step later, by a reduction of one number that
- * travels while the step is computed. */
+ * travels while the step is computed.
+ *
+ * mpirun passes a signal on to all ranks, which it may reach on both sides of a step. So that one request makes one
+ * checkpoint, a rank that had not been asked when a request was answered takes a signal that reaches it within
+ * MT_ECHO_S after for the same request. */
 #ifndef MT_LAUNCHER_SIGNALS_H
 #define MT_LAUNCHER_SIGNALS_H
 
 #include <mpi.h>
 
 enum { MT_ASK_CHECKPOINT = 1, MT_ASK_STOP = 2 };
+#define MT_ECHO_S 2.0
 
 void mt_signals_install(void);
 void mt_signals_restore(void); /* a second SIGTERM kills, as it does without us */
@@ -22,6 +27,7 @@ struct mt_asking {
     MPI_Comm comm;
     MPI_Request request;
     int mine, all;
+    double echo_until_s; /* until then a request for a checkpoint is one that others have answered */
 };
 void mt_asking_init(struct mt_asking *asking, MPI_Comm comm);
 int mt_asking_step(struct mt_asking *asking);
