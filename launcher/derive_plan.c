@@ -21,7 +21,7 @@ static void complete_collectives(struct mt_plan *p) {
         bool sums = k == MT_ALL_REDUCE || k == MT_REDUCE_SCATTER;
         if (there[k]) continue;
         rows[k] = (struct mt_plan_collective){(enum mt_coll_kind)k, "auto", sums ? wire : p->job.precision,
-                                              sums ? acc : p->job.precision};
+                                              sums ? acc : p->job.precision, 0};
     }
     p->collectives = rows;
     p->ncollectives = MT_NCOLLS;

@@ -39,7 +39,7 @@ static void copy_rows(const struct mt_plan_request *q, struct mt_plan *p) {
         bool sums = k == MT_ALL_REDUCE || k == MT_REDUCE_SCATTER;
         const char *algorithm = q->algorithms[k] ? mt_arena_strdup(&p->arena, q->algorithms[k]) : "auto";
         p->collectives[k] = (struct mt_plan_collective){(enum mt_coll_kind)k, algorithm, sums ? wire : p->job.precision,
-                                                        sums ? acc : p->job.precision};
+                                                        sums ? acc : p->job.precision, 0};
     }
 }
 

@@ -48,17 +48,37 @@ struct mt_plan_storage {
     const char *layout; /* "replicated" or "split": by the storage split of its longest axis's label */
 };
 
-/* How messages travel, one row a kind. Sums (AllReduce, ReduceScatter) of gradients travel as `wire` and add up in
+/* How messages travel: of a kind's rows the first that is for messages of that size; each kind that is used has one for
+ * any size, its last. Sums (AllReduce, ReduceScatter) of gradients travel as `wire` and add up in
  * `acc`, the job's accumulation type; few and small sums that decide something travel as `acc`. All else
  * travels in its own type, and both are the job's precision here. */
 struct mt_plan_collective {
     enum mt_coll_kind kind;
     const char *algorithm; /* or "auto" */
     enum mt_type wire, acc;
+    int64_t up_to_bytes; /* of messages of at most so many bytes on the wire, all blocks; 0: of any size */
 };
 
 struct mt_plan_memory { /* predicted, per rank */
     int64_t state_bytes, arena_bytes;
+};
+
+/* What the maker expects of the plan on its cluster; there when the plan was made for one (cluster_hash). */
+struct mt_plan_time {                    /* per rank: seconds of a step */
+    double compute_s, exposed_s, idle_s; /* operators; communication that nothing hides; waiting for others */
+};
+struct mt_plan_rejected {
+    const char *what; /* "even shares", "proportional shares", "all_reduce, buckets of 16 MiB" */
+    const char *why;  /* "slower", "does not fit: rank 2 lacks 1.2 GiB" */
+    double step_s;    /* 0 where it does not fit */
+};
+struct mt_plan_prediction {
+    double step_s, error;       /* error: half-width of the band, relative */
+    double bound_s;             /* no plan of the space that was searched is faster; the gap is step_s / bound_s - 1 */
+    bool nominal;               /* some figures it rests on were never measured */
+    struct mt_plan_time *times; /* [nranks] */
+    int nrejected;
+    struct mt_plan_rejected *rejected; /* in order of time */
 };
 
 struct mt_plan {
@@ -86,6 +106,7 @@ struct mt_plan {
     struct mt_plan_memory *memory;          /* [nranks] */
     double flops_per_step;
     int64_t parameters;
+    struct mt_plan_prediction *prediction; /* or null */
 };
 
 /* All strings empty, all vectors of [nranks] there and zero, sync "all_reduce"; filled in by the maker, strings in the

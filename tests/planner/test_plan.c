@@ -38,8 +38,8 @@ static struct mt_plan *make_plan(void) {
     p->bucket_bytes = 4 << 20;
     p->ncollectives = 2;
     p->collectives = mt_new(&p->arena, struct mt_plan_collective, 2);
-    p->collectives[0] = (struct mt_plan_collective){MT_REDUCE_SCATTER, "ring", MT_BF16, MT_F32};
-    p->collectives[1] = (struct mt_plan_collective){MT_ALL_GATHER, "auto", MT_F32, MT_F32};
+    p->collectives[0] = (struct mt_plan_collective){MT_REDUCE_SCATTER, "ring", MT_BF16, MT_F32, 0};
+    p->collectives[1] = (struct mt_plan_collective){MT_ALL_GATHER, "auto", MT_F32, MT_F32, 0};
     p->flops_per_step = 1.5e12;
     p->parameters = 124439808;
     return p;
