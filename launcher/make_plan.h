@@ -5,12 +5,6 @@
 
 #include "planner/plan.h"
 
-/* Exact shares of one storage label. */
-struct mt_storage_shares {
-    const char *label;
-    int64_t *sizes; /* [nranks] */
-};
-
 /* Vectors are null when not given, else [nranks]. */
 struct mt_plan_request {
     const char *model;

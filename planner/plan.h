@@ -48,6 +48,12 @@ struct mt_plan_storage {
     const char *layout; /* "replicated" or "split": by the storage split of its longest axis's label */
 };
 
+/* Exact shares of one storage label, as a person gives them. */
+struct mt_storage_shares {
+    const char *label;
+    int64_t *sizes; /* [nranks] */
+};
+
 /* How messages travel: of a kind's rows the first that is for messages of that size; each kind that is used has one for
  * any size, its last. Sums (AllReduce, ReduceScatter) of gradients travel as `wire` and add up in
  * `acc`, the job's accumulation type; few and small sums that decide something travel as `acc`. All else
