@@ -9,22 +9,23 @@
 /* A row for every kind, so that the program finds what it asks for. */
 static void complete_collectives(struct mt_plan *p) {
     enum mt_type acc = mt_type_acc(p->job.precision), wire = acc;
-    struct mt_plan_collective *rows = mt_new(&p->arena, struct mt_plan_collective, MT_NCOLLS);
+    int nrows = p->ncollectives;
+    struct mt_plan_collective *rows = mt_new(&p->arena, struct mt_plan_collective, nrows + MT_NCOLLS);
     bool there[MT_NCOLLS] = {false};
-    for (int i = 0; i < p->ncollectives; i++) {
+    for (int i = 0; i < nrows; i++) {
         enum mt_coll_kind kind = p->collectives[i].kind;
-        rows[kind] = p->collectives[i];
+        rows[i] = p->collectives[i];
         there[kind] = true;
-        if (kind == MT_ALL_REDUCE || kind == MT_REDUCE_SCATTER) wire = rows[kind].wire;
+        if (kind == MT_ALL_REDUCE || kind == MT_REDUCE_SCATTER) wire = rows[i].wire;
     }
     for (int k = 0; k < MT_NCOLLS; k++) {
         bool sums = k == MT_ALL_REDUCE || k == MT_REDUCE_SCATTER;
         if (there[k]) continue;
-        rows[k] = (struct mt_plan_collective){(enum mt_coll_kind)k, "auto", sums ? wire : p->job.precision,
-                                              sums ? acc : p->job.precision, 0};
+        rows[nrows++] = (struct mt_plan_collective){(enum mt_coll_kind)k, "auto", sums ? wire : p->job.precision,
+                                                    sums ? acc : p->job.precision, 0};
     }
     p->collectives = rows;
-    p->ncollectives = MT_NCOLLS;
+    p->ncollectives = nrows;
 }
 
 /* Rows of kinds that the program lacks go, but a choice that somebody made must not vanish silently. */

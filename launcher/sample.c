@@ -93,7 +93,6 @@ static struct mt_choice one_rank(struct mt_sampler *s) {
     choice.micro[0] = 1;
     choice.rules = mt_new(&s->arena, struct mt_rule, s->graph->nops);
     for (int o = 0; o < s->graph->nops; o++) choice.rules[o].kind = MT_RULE_REPLICATE;
-    for (int k = 0; k < MT_NCOLLS; k++) choice.algorithm[k] = "auto";
     return choice;
 }
 

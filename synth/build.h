@@ -7,6 +7,7 @@
 #ifndef MT_SYNTH_BUILD_H
 #define MT_SYNTH_BUILD_H
 
+#include "planner/plan.h"
 #include "synth/program.h"
 #include "synth/rule.h"
 
@@ -23,8 +24,14 @@ struct mt_choice {
     enum mt_sync sync;
     int64_t bucket_bytes;       /* gradients (and gathered weights) are put together up to this size; 0: one each */
     enum mt_type gradient_wire; /* on the network; accumulated in the graph's `acc` */
-    const char *algorithm[MT_NCOLLS]; /* "auto" or a name */
+    /* How messages travel (mt_choice_algorithm); a kind without rows: "auto". */
+    int ncollectives;
+    const struct mt_plan_collective *collectives;
 };
+
+/* The algorithm for a message of a kind: of the kind's rows the first that is for so many bytes on the wire
+ * (mt_message_bytes); "auto" if there is none. */
+const char *mt_choice_algorithm(const struct mt_choice *choice, enum mt_coll_kind kind, int64_t bytes);
 
 /* The whole training step. When micro-batches make a body, operators that depend on samples stand in BODY and in LAST.
  * A rule that would need a collective in the body when the ranks' counts differ is refused (MT_EINPUT, naming
@@ -38,7 +45,6 @@ enum mt_status mt_build_forward(const struct mt_graph *graph, const struct mt_ch
 
 /* Enumeration, first form: operators split by the plan's rules, parameters and optimizer state replicated or split by
  * the splits named "storage:LABEL" (one for each label that is some parameter's longest axis). In synth/enumerate.c. */
-struct mt_plan;
 enum mt_status mt_choice_from_plan(const struct mt_graph *graph, const struct mt_plan *plan, struct mt_arena *arena,
                                    struct mt_choice *choice, struct mt_err *err);
 /* Refuse rows of rules and storage that decide nothing: a misspelt pattern would go unseen. "*" may catch nothing. */

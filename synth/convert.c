@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "synth/builder.h"
+#include "synth/message.h"
 
 bool mt_builder_has_batch(const struct mt_graph *g, int value) {
     for (int a = 0; a < g->values[value].naxes; a++)
@@ -131,8 +132,15 @@ struct message {
     enum mt_block_kind block;
 };
 
+const char *mt_choice_algorithm(const struct mt_choice *choice, enum mt_coll_kind kind, int64_t bytes) {
+    for (int i = 0; i < choice->ncollectives; i++) {
+        const struct mt_plan_collective *row = &choice->collectives[i];
+        if (row->kind == kind && (!row->up_to_bytes || bytes <= row->up_to_bytes)) return row->algorithm;
+    }
+    return "auto";
+}
+
 static void emit_message(struct mt_builder *b, const struct message *m, int *group, int *from, int *to, int count) {
-    const char *algorithm = b->choice->algorithm[m->kind];
     struct mt_instr instr = {.kind = MT_INSTR_COLLECTIVE,
                              .gop = -1,
                              .nin = count,
@@ -143,8 +151,8 @@ static void emit_message(struct mt_builder *b, const struct message *m, int *gro
                              .reduce = m->reduce,
                              .wire = m->wire,
                              .acc = m->acc,
-                             .group = group,
-                             .algorithm = algorithm ? algorithm : "auto"};
+                             .group = group};
+    instr.algorithm = mt_choice_algorithm(b->choice, m->kind, mt_message_bytes(b->program, &instr));
     mt_program_add(b->program, m->block, &instr);
 }
 

@@ -145,9 +145,10 @@ enum mt_status mt_choice_from_plan(const struct mt_graph *graph, const struct mt
     *choice = (struct mt_choice){.nranks = plan->nranks, .bucket_bytes = plan->bucket_bytes};
     choice->sync = !strcmp(plan->sync, "all_reduce") ? MT_SYNC_ALL_REDUCE : MT_SYNC_DIRECT;
     choice->gradient_wire = graph->acc;
+    choice->ncollectives = plan->ncollectives;
+    choice->collectives = plan->collectives;
     for (int c = 0; c < plan->ncollectives; c++) {
         const struct mt_plan_collective *row = &plan->collectives[c];
-        choice->algorithm[row->kind] = row->algorithm;
         bool sums = row->kind == MT_ALL_REDUCE || row->kind == MT_REDUCE_SCATTER;
         if (sums && row->wire == MT_BF16) choice->gradient_wire = MT_BF16;
     }

@@ -77,7 +77,8 @@ struct mt_linstr {
     struct mt_ladvance *advances;
     /* collectives and copies */
     struct mt_coll problem;
-    struct mt_schedule *schedule; /* null: nothing is sent */
+    const struct mt_coll_algorithm *algorithm; /* the schedule's; null: nothing is sent */
+    struct mt_schedule *schedule;
     int *group, tag;
     int npack, nunpack;
     struct mt_piece *pack, *unpack; /* data: the byte offset in the arena, cast to a pointer */

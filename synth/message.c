@@ -9,6 +9,7 @@
 #include "synth/message.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "synth/region.h"
 
@@ -176,9 +177,10 @@ struct moves {
 };
 
 /* How many old parts go to each new one. */
-static int *parts_of(struct maker *m, const struct mt_layout *old, const struct mt_layout *new) {
-    int *to_part = mt_new(&m->scratch, int, old->nparts), *count = mt_new(&m->scratch, int, new->nparts);
-    mt_layout_part_map(old, new, m->program->nranks, to_part);
+static int *parts_of(const struct mt_program *program, const struct mt_layout *old, const struct mt_layout *new,
+                     struct mt_arena *arena) {
+    int *to_part = mt_new(arena, int, old->nparts), *count = mt_new(arena, int, new->nparts);
+    mt_layout_part_map(old, new, program->nranks, to_part);
     for (int p = 0; p < old->nparts; p++) count[to_part[p]]++;
     return count;
 }
@@ -205,7 +207,7 @@ static enum mt_status list_moves(struct maker *m, int v, const int *places, stru
                                                    .box = list[i].box};
         got[to] += mt_box_count(&list[i].box, old->naxes);
     }
-    const int *parts = parts_of(m, old, new);
+    const int *parts = parts_of(p, old, new, &m->scratch);
     for (int to = 0; to < g->problem.n; to++) {
         int rank = g->group[to];
         struct mt_message_piece none = {
@@ -275,4 +277,39 @@ enum mt_status mt_message_make(const struct mt_program *program, const struct mt
     enum mt_status st = make[instr->coll](&m);
     mt_arena_release(&m.scratch);
     return st;
+}
+
+/* Elements of a value that the group of `rank` gets from others or keeps, over all its members. */
+static int64_t group_elements(const struct mt_program *p, const struct mt_instr *instr, int v, int rank,
+                              const int *parts) {
+    const struct mt_layout *from = &p->layouts.items[p->values[instr->in[v]].layout];
+    const struct mt_layout *to = &p->layouts.items[p->values[instr->out[v]].layout];
+    if (instr->coll == MT_ALL_REDUCE || instr->coll == MT_BROADCAST) return mt_box_count(&from->box[rank], from->naxes);
+    if (instr->coll == MT_ALL_GATHER) return mt_box_count(&to->box[rank], to->naxes);
+    int64_t count = 0;
+    for (int r = rank; r < p->nranks; r++)
+        if (instr->group[r] == instr->group[rank])
+            count += mt_box_count(&to->box[r], to->naxes) * (parts ? parts[to->part[r]] : 1);
+    return count;
+}
+
+int64_t mt_message_bytes(const struct mt_program *program, const struct mt_instr *instr) {
+    struct mt_arena scratch = MT_ARENA_INIT;
+    int64_t *bytes = mt_new(&scratch, int64_t, program->nranks), most = 0; /* by group */
+    bool *seen = mt_new(&scratch, bool, program->nranks);
+    for (int v = 0; v < instr->nin; v++) {
+        const struct mt_layout *from = &program->layouts.items[program->values[instr->in[v]].layout];
+        const struct mt_layout *to = &program->layouts.items[program->values[instr->out[v]].layout];
+        const int *parts = instr->coll == MT_ALL_TO_ALL ? parts_of(program, from, to, &scratch) : NULL;
+        memset(seen, 0, (size_t)program->nranks * sizeof *seen);
+        for (int r = 0; r < program->nranks; r++) {
+            int group = instr->group[r];
+            if (seen[group]) continue;
+            seen[group] = true;
+            bytes[group] += group_elements(program, instr, v, r, parts) * mt_type_size(instr->wire);
+            if (bytes[group] > most) most = bytes[group];
+        }
+    }
+    mt_arena_release(&scratch);
+    return most;
 }

@@ -31,6 +31,9 @@ struct mt_message {
 enum mt_status mt_message_make(const struct mt_program *program, const struct mt_instr *instr, int rank,
                                struct mt_arena *arena, struct mt_message *message, struct mt_err *err);
 
+/* What a collective brings on its way: bytes on the wire of all blocks together, in the group where they are most. */
+int64_t mt_message_bytes(const struct mt_program *program, const struct mt_instr *instr);
+
 /* Whether the pieces of a side (all of one value) lie in a tensor of box `box` as they lie in the message, so that the
  * tensor can be the message. */
 bool mt_message_is_tensor(const struct mt_message_piece *pieces, int npieces, int64_t message_count,

@@ -206,6 +206,7 @@ static enum mt_status schedule(struct mt_lowering *l, struct mt_linstr *c, const
             return mt_err_hint(l->err, "choose another, or \"auto\"");
         }
     }
+    c->algorithm = row;
     c->schedule = mt_new(&l->low->arena, struct mt_schedule, 1);
     row->schedule(&c->problem, c->schedule);
     return MT_OK;

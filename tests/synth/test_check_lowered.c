@@ -725,7 +725,11 @@ static void choose_algorithms(enum style style, struct mt_choice *choice) {
         [TENSOR] = {"ring", "ring", "ring", "binomial", "direct"},
         [WILD] = {"auto", "recursive_halving", "auto", "auto", "auto"},
     };
-    for (int k = 0; k < MT_NCOLLS; k++) choice->algorithm[k] = names[style][k];
+    static struct mt_plan_collective rows[MT_NCOLLS];
+    for (int k = 0; k < MT_NCOLLS; k++)
+        rows[k] = (struct mt_plan_collective){.kind = (enum mt_coll_kind)k, .algorithm = names[style][k]};
+    choice->collectives = rows;
+    choice->ncollectives = MT_NCOLLS;
 }
 
 int main(void) {

@@ -165,6 +165,13 @@ static void move(const struct mt_program *p, const struct mt_instr *instr, const
         pack(p, instr, &m[r], r, from, buffer[r]);
     }
     check_counts(m, p->nranks);
+    int64_t most = 0;
+    for (int r = 0; r < p->nranks; r++) {
+        int64_t count = 0, nblocks = m[r].problem.kind == MT_ALL_TO_ALL ? m[r].problem.n : 1;
+        for (int64_t i = 0; i < m[r].problem.n * nblocks; i++) count += m[r].problem.counts[i];
+        if (count > most) most = count;
+    }
+    CHECK_EQ(mt_message_bytes(p, instr), most * mt_type_size(instr->wire));
     communicate(m, p->nranks, buffer, received);
     for (int r = 0; r < p->nranks; r++) unpack(p, instr, &m[r], r, to, received[r]);
     mt_arena_release(&arena);
