@@ -6,6 +6,7 @@
 
 #include "kernels/base/log.h"
 #include "launcher/agree.h"
+#include "launcher/cores.h"
 #include "launcher/trainer.h"
 
 /* "Open MPI v4.1.4": the version's first part. */
@@ -131,7 +132,7 @@ static void start_documents(struct trainer *t) {
 
 enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
     enum mt_status st;
-    trainer_bind_cores();
+    mt_cores_divide(MPI_COMM_WORLD);
     if ((st = read_plan(t, err)) || (st = take_places(t, err))) return st;
     mt_run_init(&t->run, t->nranks);
     mt_asking_init(&t->asking, t->comm);

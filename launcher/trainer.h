@@ -54,8 +54,7 @@ struct trainer {
 enum mt_status trainer_open(struct trainer *t, struct mt_err *err);
 void trainer_close(struct trainer *t);
 
-/* train_memory.c: cores and memory among the ranks of one host */
-void trainer_bind_cores(void);
+/* train_memory.c: memory among the ranks of one host */
 enum mt_status trainer_check_memory(struct trainer *t, struct mt_err *err);
 
 /* train_states.c: where states come from, and where they go */
