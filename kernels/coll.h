@@ -44,6 +44,11 @@ enum mt_reduce { MT_REDUCE_NONE, MT_SUM, MT_MAX };
 
 const char *mt_coll_name(enum mt_coll_kind kind); /* "AllReduce", ... */
 
+/* Whether it adds up what it is given: then its wire type may be narrower than what sums are kept in. */
+static inline bool mt_coll_reduces(enum mt_coll_kind kind) {
+    return kind == MT_ALL_REDUCE || kind == MT_REDUCE_SCATTER;
+}
+
 struct mt_coll {
     enum mt_coll_kind kind;
     enum mt_reduce reduce;

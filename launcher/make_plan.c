@@ -36,7 +36,7 @@ static void copy_rows(const struct mt_plan_request *q, struct mt_plan *p) {
     p->ncollectives = MT_NCOLLS;
     p->collectives = mt_new(&p->arena, struct mt_plan_collective, MT_NCOLLS);
     for (int k = 0; k < MT_NCOLLS; k++) {
-        bool sums = k == MT_ALL_REDUCE || k == MT_REDUCE_SCATTER;
+        bool sums = mt_coll_reduces((enum mt_coll_kind)k);
         const char *algorithm = q->algorithms[k] ? mt_arena_strdup(&p->arena, q->algorithms[k]) : "auto";
         p->collectives[k] = (struct mt_plan_collective){(enum mt_coll_kind)k, algorithm, sums ? wire : p->job.precision,
                                                         sums ? acc : p->job.precision, 0};

@@ -127,17 +127,37 @@ static enum mt_status check_rows(const struct mt_plan *p, struct mt_err *err) {
     return MT_OK;
 }
 
+/* Sizes rise within a kind, up to the row for any size. */
+static enum mt_status check_sizes(const struct mt_plan *p, int i, struct mt_err *err) {
+    const struct mt_plan_collective *row = &p->collectives[i];
+    const char *name = mt_coll_name(row->kind);
+    bool any = !row->up_to_bytes;
+    if (row->up_to_bytes < 0) return mt_fail(err, MT_EINPUT, "collectives[%d].up_to_bytes: is negative", i);
+    for (int j = 0; j < p->ncollectives; j++) {
+        int64_t other = p->collectives[j].up_to_bytes;
+        if (p->collectives[j].kind != row->kind || j == i) continue;
+        if (j < i && !other)
+            return mt_fail(err, MT_EINPUT, "collectives[%d].kind: %s of any size is there already", i, name);
+        if (j < i && !any && other >= row->up_to_bytes)
+            return mt_fail(err, MT_EINPUT, "collectives[%d].up_to_bytes: must be more than in the row of %s before", i,
+                           name);
+        any |= !other;
+    }
+    if (any) return MT_OK;
+    return mt_fail(err, MT_EINPUT, "collectives[%d]: there is no row of %s for any size (without up_to_bytes)", i,
+                   name);
+}
+
 static enum mt_status check_collectives(const struct mt_plan *p, struct mt_err *err) {
     enum mt_type acc = mt_type_acc(p->job.precision), sums = MT_NTYPES;
     for (int i = 0; i < p->ncollectives; i++) {
         const struct mt_plan_collective *row = &p->collectives[i];
-        for (int j = 0; j < i; j++)
-            if (p->collectives[j].kind == row->kind)
-                return mt_fail(err, MT_EINPUT, "collectives[%d].kind: %s is there already", i, mt_coll_name(row->kind));
+        enum mt_status st = check_sizes(p, i, err);
+        if (st) return st;
         if (strcmp(row->algorithm, "auto") && !mt_coll_find(row->kind, row->algorithm))
             return mt_fail(err, MT_EINPUT, "collectives[%d].algorithm: %s has no algorithm \"%s\"", i,
                            mt_coll_name(row->kind), row->algorithm);
-        if (row->kind != MT_ALL_REDUCE && row->kind != MT_REDUCE_SCATTER) continue;
+        if (!mt_coll_reduces(row->kind)) continue;
         if (row->acc != acc)
             return mt_fail(err, MT_EINPUT, "collectives[%d].acc: is %s, but a job in %s accumulates in %s", i,
                            mt_type_name(row->acc), mt_type_name(p->job.precision), mt_type_name(acc));
@@ -148,6 +168,38 @@ static enum mt_status check_collectives(const struct mt_plan *p, struct mt_err *
             return mt_fail(err, MT_EINPUT, "collectives[%d].wire: gradients travel as %s in one row and as %s here", i,
                            mt_type_name(sums), mt_type_name(row->wire));
         sums = row->wire;
+    }
+    return MT_OK;
+}
+
+static bool is_time(double s) {
+    return isfinite(s) && s >= 0;
+}
+
+static enum mt_status check_prediction(const struct mt_plan *p, struct mt_err *err) {
+    const struct mt_plan_prediction *f = p->prediction;
+    if (!f) return MT_OK;
+    if (!p->cluster_hash[0])
+        return mt_fail(err, MT_EINPUT, "prediction: there is one, but no cluster_hash says for what cluster");
+    if (!is_time(f->step_s) || f->step_s == 0)
+        return mt_fail(err, MT_EINPUT, "prediction.step_s: is %g, but must be a time above 0", f->step_s);
+    if (!is_time(f->error)) return mt_fail(err, MT_EINPUT, "prediction.error: is %g, but must be from 0", f->error);
+    if (!is_time(f->bound_s) || f->bound_s > f->step_s * (1 + 1e-6))
+        return mt_fail(err, MT_EINPUT, "prediction.bound_s: is %g, but must be from 0 to the step's time, %g",
+                       f->bound_s, f->step_s);
+    for (int r = 0; r < p->nranks; r++)
+        if (!is_time(f->times[r].compute_s) || !is_time(f->times[r].exposed_s) || !is_time(f->times[r].idle_s))
+            return mt_fail(err, MT_EINPUT, "prediction.times[%d]: times must be from 0", r);
+    for (int i = 0; i < f->nrejected; i++) {
+        const struct mt_plan_rejected *row = &f->rejected[i];
+        double before = i ? f->rejected[i - 1].step_s : 0;
+        if (!row->what[0] || !row->why[0])
+            return mt_fail(err, MT_EINPUT, "prediction.rejected[%d]: what and why must not be empty", i);
+        if (!is_time(row->step_s))
+            return mt_fail(err, MT_EINPUT, "prediction.rejected[%d].step_s: is %g, but must be from 0", i, row->step_s);
+        if (i && row->step_s > 0 && (before == 0 || before > row->step_s))
+            return mt_fail(err, MT_EINPUT,
+                           "prediction.rejected[%d]: rows must be in the order of step_s, those without it last", i);
     }
     return MT_OK;
 }
@@ -166,7 +218,7 @@ enum mt_status mt_plan_check(const struct mt_plan *plan, struct mt_err *err) {
     for (int s = 0; s < plan->nsplits; s++)
         if ((st = check_split(plan, s, err))) return st;
     if ((st = check_micro(plan, err)) || (st = check_rows(plan, err))) return st;
-    return check_collectives(plan, err);
+    return (st = check_collectives(plan, err)) ? st : check_prediction(plan, err);
 }
 
 /* Equal, or one is the other's first part. */

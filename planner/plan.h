@@ -54,15 +54,15 @@ struct mt_storage_shares {
     int64_t *sizes; /* [nranks] */
 };
 
-/* How messages travel: of a kind's rows the first that is for messages of that size; each kind that is used has one for
- * any size, its last. Sums (AllReduce, ReduceScatter) of gradients travel as `wire` and add up in
- * `acc`, the job's accumulation type; few and small sums that decide something travel as `acc`. All else
+/* How messages travel: of a kind's rows the first that is for messages of that size; sizes rise, and each kind that is
+ * used has a row for any size, its last. Sums (AllReduce, ReduceScatter) of gradients travel as `wire` and add up in
+ * `acc`, the job's accumulation type, in all rows; few and small sums that decide something travel as `acc`. All else
  * travels in its own type, and both are the job's precision here. */
 struct mt_plan_collective {
     enum mt_coll_kind kind;
     const char *algorithm; /* or "auto" */
     enum mt_type wire, acc;
-    int64_t up_to_bytes; /* of messages of at most so many bytes on the wire, all blocks; 0: of any size */
+    int64_t up_to_bytes; /* of messages of at most so many bytes (mt_message_bytes of synth); 0: of any size */
 };
 
 struct mt_plan_memory { /* predicted, per rank */
@@ -76,7 +76,7 @@ struct mt_plan_time {                    /* per rank: seconds of a step */
 struct mt_plan_rejected {
     const char *what; /* "even shares", "proportional shares", "all_reduce, buckets of 16 MiB" */
     const char *why;  /* "slower", "does not fit: rank 2 lacks 1.2 GiB" */
-    double step_s;    /* 0 where it does not fit */
+    double step_s;    /* 0 where it does not fit; those come last */
 };
 struct mt_plan_prediction {
     double step_s, error;       /* error: half-width of the band, relative */
@@ -108,11 +108,11 @@ struct mt_plan {
     const char *sync; /* "all_reduce" or "reduce_scatter" */
     int64_t bucket_bytes;
     int ncollectives;
-    struct mt_plan_collective *collectives; /* one row a kind that is used */
+    struct mt_plan_collective *collectives; /* rows for each kind that is used */
     struct mt_plan_memory *memory;          /* [nranks] */
     double flops_per_step;
     int64_t parameters;
-    struct mt_plan_prediction *prediction; /* or null */
+    struct mt_plan_prediction *prediction; /* or null: not made for a cluster, or edited since */
 };
 
 /* All strings empty, all vectors of [nranks] there and zero, sync "all_reduce"; filled in by the maker, strings in the
@@ -133,8 +133,10 @@ enum mt_status mt_plan_parse(const char *name, const char *text, size_t length, 
 /* Fill in the hash, and replace the file. mt_plan_text: the document alone; free() it. */
 enum mt_status mt_plan_write(struct mt_plan *plan, const char *path, struct mt_err *err);
 char *mt_plan_text(struct mt_plan *plan, size_t *length);
+void mt_plan_hash(const struct mt_plan *plan, char hash[33]); /* of the document as it would be written now */
 
-void mt_plan_print(const struct mt_plan *plan, FILE *file); /* tables for people */
+void mt_plan_print(const struct mt_plan *plan, FILE *file);         /* tables for people */
+void mt_plan_print_summary(const struct mt_plan *plan, FILE *file); /* predicted step, rate and bound; if any */
 
 const struct mt_plan_split *mt_plan_split_named(const struct mt_plan *plan, const char *name); /* or null */
 /* The storage row that a parameter takes: the first that matches, or -1; and whether that row stores it in shares.

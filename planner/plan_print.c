@@ -10,6 +10,7 @@ static void print_job(const struct mt_plan *p, FILE *file) {
     const struct mt_optimizer *o = &j->optimizer;
     char number[MT_UNITS_TEXT];
     fprintf(file, "plan       %s, by %s\n", p->hash, p->made_by);
+    if (p->cluster_hash[0]) fprintf(file, "cluster    %s\n", p->cluster_hash);
     fprintf(file, "model      %s\n", p->model);
     fprintf(file, "           %s parameters", mt_units_count((double)p->parameters, number));
     fprintf(file, ", %s flop a step\n", mt_units_count(p->flops_per_step, number));
@@ -144,6 +145,18 @@ static void print_rows(const struct mt_plan *p, FILE *file) {
     mt_table_print(&table, 2, file);
 }
 
+/* Of one kind, the rows that others precede say from where on they hold. */
+static void cell_size(struct mt_table *table, const struct mt_plan *p, int i) {
+    const struct mt_plan_collective *row = &p->collectives[i];
+    char bytes[MT_UNITS_TEXT];
+    bool first = true;
+    for (int j = 0; j < i; j++) first &= p->collectives[j].kind != row->kind;
+    if (row->up_to_bytes)
+        mt_table_cell(table, "up to %s", mt_units_bytes((double)row->up_to_bytes, bytes));
+    else
+        mt_table_cell(table, first ? "of any size" : "larger");
+}
+
 static void print_collectives(const struct mt_plan *p, FILE *file) {
     char bytes[MT_UNITS_TEXT];
     fprintf(file, "\ncollectives (gradients by %s, ", p->sync);
@@ -152,12 +165,15 @@ static void print_collectives(const struct mt_plan *p, FILE *file) {
     else
         fprintf(file, "one by one)\n");
     struct mt_table table = MT_TABLE_INIT;
+    bool sized = false;
+    for (int i = 0; i < p->ncollectives; i++) sized |= p->collectives[i].up_to_bytes > 0;
     for (int i = 0; i < p->ncollectives; i++) {
         const struct mt_plan_collective *row = &p->collectives[i];
         mt_table_row(&table);
         mt_table_cell(&table, "%s", mt_coll_name(row->kind));
+        if (sized) cell_size(&table, p, i);
         mt_table_cell(&table, "%s", row->algorithm);
-        if (row->kind == MT_ALL_REDUCE || row->kind == MT_REDUCE_SCATTER)
+        if (mt_coll_reduces(row->kind))
             mt_table_cell(&table, "gradients as %s, summed in %s", mt_type_name(row->wire), mt_type_name(row->acc));
         else
             mt_table_cell(&table, "values in their own type");
@@ -166,10 +182,69 @@ static void print_collectives(const struct mt_plan *p, FILE *file) {
     mt_table_print(&table, 2, file);
 }
 
+void mt_plan_print_summary(const struct mt_plan *p, FILE *file) {
+    const struct mt_plan_prediction *f = p->prediction;
+    char step[MT_UNITS_TEXT], least[MT_UNITS_TEXT], most[MT_UNITS_TEXT], bound[MT_UNITS_TEXT], rate[MT_UNITS_TEXT];
+    if (!f) return;
+    fprintf(file, "predicted  %s a step (%s to %s)", mt_units_seconds(f->step_s, step),
+            mt_units_seconds(f->step_s * (1 - (f->error < 1 ? f->error : 1)), least),
+            mt_units_seconds(f->step_s * (1 + f->error), most));
+    fprintf(file, ", %s tokens/s%s\n", mt_units_count((double)(p->job.batch * p->job.seq) / f->step_s, rate),
+            f->nominal ? "; nominal: it rests on public figures that were not measured" : "");
+    if (f->bound_s > 0)
+        fprintf(file, "bound      %s: no plan of those searched is faster; the gap is %.1f%%\n",
+                mt_units_seconds(f->bound_s, bound), 100 * (f->step_s / f->bound_s - 1));
+}
+
+static void cell_part(struct mt_table *table, double s, double whole) {
+    char time[MT_UNITS_TEXT];
+    mt_table_cell(table, "%s", mt_units_seconds(s, time));
+    mt_table_cell(table, "%.0f%%", 100 * s / whole);
+}
+
+static void print_times(const struct mt_plan *p, FILE *file) {
+    const struct mt_plan_prediction *f = p->prediction;
+    struct mt_table table = MT_TABLE_INIT;
+    fprintf(file, "\npredicted step by rank (communication as far as computing does not hide it)\n");
+    mt_table_header(&table, ">rank", ">computing", ">", ">communicating", ">", ">idle", ">", NULL);
+    for (int r = 0; r < p->nranks; r++) {
+        mt_table_row(&table);
+        mt_table_cell(&table, "%d", r);
+        cell_part(&table, f->times[r].compute_s, f->step_s);
+        cell_part(&table, f->times[r].exposed_s, f->step_s);
+        cell_part(&table, f->times[r].idle_s, f->step_s);
+    }
+    mt_table_print(&table, 2, file);
+}
+
+static void print_rejected(const struct mt_plan *p, FILE *file) {
+    const struct mt_plan_prediction *f = p->prediction;
+    struct mt_table table = MT_TABLE_INIT;
+    char time[MT_UNITS_TEXT];
+    if (!f->nrejected) return;
+    fprintf(file, "\nrejected alternatives\n");
+    mt_table_header(&table, "what", ">step", ">against this", "why", NULL);
+    for (int i = 0; i < f->nrejected; i++) {
+        const struct mt_plan_rejected *row = &f->rejected[i];
+        mt_table_row(&table);
+        mt_table_cell(&table, "%s", row->what);
+        mt_table_cell(&table, "%s", row->step_s > 0 ? mt_units_seconds(row->step_s, time) : "-");
+        if (row->step_s > 0)
+            mt_table_cell(&table, "%+.1f%%", 100 * (row->step_s / f->step_s - 1));
+        else
+            mt_table_cell(&table, "%s", "");
+        mt_table_cell(&table, "%s", row->why);
+    }
+    mt_table_print(&table, 2, file);
+}
+
 void mt_plan_print(const struct mt_plan *plan, FILE *file) {
     print_job(plan, file);
+    mt_plan_print_summary(plan, file);
     print_ranks(plan, file);
+    if (plan->prediction) print_times(plan, file);
     print_splits(plan, file);
     print_rows(plan, file);
     print_collectives(plan, file);
+    if (plan->prediction) print_rejected(plan, file);
 }

@@ -26,6 +26,25 @@ char *mt_units_count(double count, char out[MT_UNITS_TEXT]) {
     return scaled(count, 1000, prefixes, 8, out);
 }
 
+char *mt_units_seconds(double seconds, char out[MT_UNITS_TEXT]) {
+    static const struct {
+        double below, unit;
+        const char *name;
+    } units[] = {{999.5e-9, 1e-9, "ns"}, {999.5e-6, 1e-6, "us"}, {999.5e-3, 1e-3, "ms"},
+                 {999.5, 1, "s"},        {48 * 3600, 3600, "h"}, {INFINITY, 86400, "d"}};
+    int u = 0;
+    double size = fabs(seconds);
+    if (size == 0) return strcpy(out, "0");
+    while (u < 5 && size >= units[u].below) u++;
+    size /= units[u].unit;
+    snprintf(out, MT_UNITS_TEXT, "%.*f %s",
+             size >= 99.95   ? 0
+             : size >= 9.995 ? 1
+                             : 2,
+             seconds / units[u].unit, units[u].name);
+    return out;
+}
+
 bool mt_units_parse_int(const char *text, int64_t *value) {
     char *end;
     errno = 0;

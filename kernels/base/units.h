@@ -13,6 +13,9 @@ char *mt_units_bytes(double bytes, char out[MT_UNITS_TEXT]);
 /* "950", "12.3 k", "124 M", "1.56 G": three digits, powers of a thousand. Returns out. */
 char *mt_units_count(double count, char out[MT_UNITS_TEXT]);
 
+/* "0", "12.3 us", "4.50 ms", "1.20 s", "2.0 h", "12 d": time, negative as well. Returns out. */
+char *mt_units_seconds(double seconds, char out[MT_UNITS_TEXT]);
+
 /* Whole numbers and numbers, the whole text, checked: false when it is none or out of range. */
 bool mt_units_parse_int(const char *text, int64_t *value);
 bool mt_units_parse_real(const char *text, double *value); /* finite */

@@ -71,6 +71,14 @@ sed -i 's/"sizes": \[4, 6, 2\]/"sizes": [4, 5, 2]/; s/^  "rules": \[/&{"pattern"
 refused 2 "rules[0].pattern: \"h.9.*\" has no effect" $MOTLEY plan --check edited.json -o x.json
 refused 2 "--check: takes a plan as it is" $MOTLEY plan --check a.json --batch 4 -o x.json
 
+# Algorithms by the size of messages: small ones by one, larger ones by another.
+$MOTLEY plan $small --speeds 1,0.7,0.3 --batch 11 --bucket-bytes 2000 --algorithm AllReduce=ring -o sized.json >said.txt
+sed -i 's/^\( *{"kind": "AllReduce", "algorithm": \)"ring"\(.*\)},\{0,1\}$/\1"tree"\2, "up_to_bytes": 2048},\n&/' sized.json
+$MOTLEY plan --check sized.json -o sized.json >said.txt
+$MOTLEY show program sized.json | sed -n 's/^ *AllReduce.* \([0-9]*\) bytes, .*, \([a-z]*\)$/\1 \2/p' >sizes.txt
+awk '{ small = $1 <= 2048; n[small]++; if ($2 != (small ? "tree" : "ring")) exit 2 } END { exit !(n[0] && n[1]) }' \
+  sizes.txt || fail "$(cat sizes.txt)"
+
 $MOTLEY --version | grep -qx 'motley [0-9.]*' || fail "version"
 $MOTLEY plan --help | grep -q -- '--storage-shares=LABEL' || fail "help"
 refused 2 "Usage: motley COMMAND" $MOTLEY

@@ -5,6 +5,20 @@
 
 #include "tests/check.h"
 
+static void add_prediction(struct mt_plan *p) {
+    memset(p->cluster_hash, 'c', 32);
+    struct mt_plan_prediction *f = p->prediction = mt_new(&p->arena, struct mt_plan_prediction, 1);
+    *f = (struct mt_plan_prediction){.step_s = 0.2125, .error = 0.04, .bound_s = 0.2, .nominal = true, .nrejected = 3};
+    f->times = mt_new(&p->arena, struct mt_plan_time, 3);
+    f->times[0] = (struct mt_plan_time){0.2, 0.0125, 0};
+    f->times[1] = (struct mt_plan_time){0.1, 0.02, 0.0925};
+    f->times[2] = (struct mt_plan_time){1. / 7, 0, 1e-9};
+    f->rejected = mt_new(&p->arena, struct mt_plan_rejected, 3);
+    f->rejected[0] = (struct mt_plan_rejected){"proportional shares", "slower", 0.25};
+    f->rejected[1] = (struct mt_plan_rejected){"even shares", "slower", 0.425};
+    f->rejected[2] = (struct mt_plan_rejected){"replicated state", "does not fit: rank 2 lacks 1.20 GiB", 0};
+}
+
 /* Three ranks, written by hand. */
 static struct mt_plan *make_plan(void) {
     struct mt_plan *p = mt_plan_new(3);
@@ -18,7 +32,7 @@ static struct mt_plan *make_plan(void) {
     static const double speeds[] = {1, 0.7, 0.3};
     static int64_t batch[] = {5, 4, 1}, vocab[] = {128, 0, 129}, micro[] = {2, 4, 1};
     for (int r = 0; r < 3; r++) {
-        p->ranks[r] = (struct mt_plan_rank){hosts[r], "", speeds[r], r == 2 ? 1 << 30 : 0};
+        p->ranks[r] = (struct mt_plan_rank){hosts[r], r ? "xeon-2t" : "", speeds[r], r == 2 ? 1 << 30 : 0};
         p->memory[r] = (struct mt_plan_memory){1000 + r, 2000 + r};
     }
     memcpy(p->micro, micro, sizeof micro);
@@ -36,10 +50,13 @@ static struct mt_plan *make_plan(void) {
     p->storage[1] = (struct mt_plan_storage){"*", "split"};
     p->sync = "reduce_scatter";
     p->bucket_bytes = 4 << 20;
-    p->ncollectives = 2;
-    p->collectives = mt_new(&p->arena, struct mt_plan_collective, 2);
+    p->ncollectives = 4;
+    p->collectives = mt_new(&p->arena, struct mt_plan_collective, 4);
     p->collectives[0] = (struct mt_plan_collective){MT_REDUCE_SCATTER, "ring", MT_BF16, MT_F32, 0};
-    p->collectives[1] = (struct mt_plan_collective){MT_ALL_GATHER, "auto", MT_F32, MT_F32, 0};
+    p->collectives[1] = (struct mt_plan_collective){MT_ALL_GATHER, "bruck", MT_F32, MT_F32, 4096};
+    p->collectives[2] = (struct mt_plan_collective){MT_ALL_GATHER, "direct", MT_F32, MT_F32, 65536};
+    p->collectives[3] = (struct mt_plan_collective){MT_ALL_GATHER, "auto", MT_F32, MT_F32, 0};
+    add_prediction(p);
     p->flops_per_step = 1.5e12;
     p->parameters = 124439808;
     return p;
@@ -68,6 +85,15 @@ static void test_round_trip(void) {
     CHECK_EQ(back->splits[1].sizes[2], 129);
     CHECK_EQ(back->collectives[0].wire, MT_BF16);
     CHECK_EQ(back->memory[2].arena_bytes, 2002);
+    CHECK_TEXT(back->ranks[1].class, "xeon-2t");
+    CHECK_TEXT(back->collectives[2].algorithm, "direct");
+    CHECK(back->collectives[2].up_to_bytes == 65536 && back->collectives[3].up_to_bytes == 0);
+    const struct mt_plan_prediction *f = back->prediction;
+    CHECK(f && f->step_s == 0.2125 && f->error == 0.04 && f->bound_s == 0.2 && f->nominal);
+    CHECK(f->times[2].compute_s == 1. / 7 && f->times[1].exposed_s == 0.02 && f->times[1].idle_s == 0.0925);
+    CHECK_EQ(f->nrejected, 3);
+    CHECK_TEXT(f->rejected[2].why, "does not fit: rank 2 lacks 1.20 GiB");
+    CHECK(f->rejected[1].step_s == 0.425 && f->rejected[2].step_s == 0);
     CHECK_EQ(mt_plan_split_named(back, "storage:vocab")->align, 8);
     CHECK(!mt_plan_split_named(back, "vocab"), "no such split");
     CHECK(!mt_plan_stored_split(back, "h.3.ln_1.weight") && mt_plan_stored_split(back, "h.3.ln_10.weight"), "globs");
@@ -124,6 +150,23 @@ static void test_refusals(void) {
         {"\"kind\": \"AllGather\"", "\"kind\": \"AllGarther\"", "p: collectives[1].kind: \"AllGarther\" is not known"},
         {"\"host\": \"small.cluster\"", "\"host\": \"\"", "p: ranks[2].host: either all ranks have a host, or none"},
         {"\"speed\": 0.7", "\"speed\": -1", "p: ranks[1].speed: is -1"},
+        {"65536", "4096", "p: collectives[2].up_to_bytes: must be more than in the row of AllGather before"},
+        {", \"up_to_bytes\": 65536", "", "p: collectives[3].kind: AllGather of any size is there already"},
+        {"\"up_to_bytes\": 65536", "\"up_to_bytes\": 0", "p: collectives[2].up_to_bytes: is 0"},
+        {"\"algorithm\": \"auto\"", "\"algorithm\": \"auto\", \"up_to_bytes\": 99999",
+         "p: collectives[1]: there is no row of AllGather for any size"},
+        {"\"step_s\": 0.2125", "\"step_s\": 0", "p: prediction.step_s: is 0"},
+        {"\"step_s\": 0.2125", "\"step_s\": 0.199", "p: prediction.bound_s: is 0.2, but must be from 0 to the step's"},
+        {"\"error\": 0.04", "\"error\": -1", "p: prediction.error: is -1"},
+        {"\"error\": 0.04", "\"mistake\": 0.04", "p: prediction: unknown key \"mistake\""},
+        {"\"exposed_s\": 0.02", "\"exposed_s\": -0.02", "p: prediction.times[1].exposed_s: is -0.02"},
+        {"{\"compute_s\": 0.2, \"exposed_s\": 0.0125, \"idle_s\": 0},", "",
+         "p: prediction: times: has 2 rows, but there are 3 ranks"},
+        {"\"step_s\": 0.25", "\"step_s\": 0.5", "p: prediction.rejected[1]: rows must be in the order of step_s"},
+        {", \"step_s\": 0.25", "", "p: prediction.rejected[1]: rows must be in the order of step_s"},
+        {"\"why\": \"slower\"", "\"why\": \"\"", "p: prediction.rejected[0]: what and why must not be empty"},
+        {"\"cluster_hash\": \"cccccccccccccccccccccccccccccccc\"", "\"cluster_hash\": \"\"",
+         "p: prediction: there is one, but no cluster_hash"},
         {"\"version\": 1", "\"version\": 2", "p: version: is 2, but this motley knows version 1 only"},
         {"motley-plan", "motley-plum", "p: is a \"motley-plum\", not a \"motley-plan\""},
         {"\"parameters\"", "\"paramters\"", "p: unknown key \"paramters\""},
@@ -151,6 +194,34 @@ static void test_refusals(void) {
     mt_plan_free(p);
 }
 
+/* What people see of the prediction; spaces count as one. */
+static void test_print(void) {
+    struct mt_plan *p = make_plan();
+    char *text, *squeezed;
+    size_t length, n = 0;
+    FILE *file = open_memstream(&text, &length);
+    mt_plan_print(p, file);
+    fclose(file);
+    squeezed = malloc(length + 1);
+    for (size_t i = 0; i < length; i++)
+        if (text[i] != ' ' || (n && squeezed[n - 1] != ' ')) squeezed[n++] = text[i];
+    squeezed[n] = 0;
+    static const char *const lines[] = {
+        "predicted 212 ms a step (204 ms to 221 ms), 3.01 k tokens/s; nominal: it rests on public figures",
+        "bound 200 ms: no plan of those searched is faster; the gap is 6.2%",
+        "\n 1 100 ms 47% 20.0 ms 9% 92.5 ms 44%\n",
+        "proportional shares 250 ms +17.6% slower\n",
+        "even shares 425 ms +100.0% slower\n",
+        "replicated state - does not fit: rank 2 lacks 1.20 GiB\n",
+        "ReduceScatter of any size ring gradients as bf16, summed in f32\n",
+        "AllGather up to 4.00 KiB bruck values in their own type\n",
+        "AllGather larger auto values in their own type\n"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        CHECK(strstr(squeezed, lines[i]), "no \"%s\" in:\n%s", lines[i], text);
+    free(text), free(squeezed);
+    mt_plan_free(p);
+}
+
 static void test_match(void) {
     struct mt_plan *p = make_plan();
     struct mt_err err = MT_ERR_INIT;
@@ -174,6 +245,7 @@ static void test_match(void) {
 int main(void) {
     test_round_trip();
     test_refusals();
+    test_print();
     test_match();
     return 0;
 }

@@ -16,6 +16,13 @@ int main(void) {
     CHECK_TEXT(mt_units_count(12345, text), "12.3 k");
     CHECK_TEXT(mt_units_count(999999, text), "1.00 M");
 
+    CHECK_TEXT(mt_units_seconds(0, text), "0");
+    CHECK_TEXT(mt_units_seconds(1.234e-5, text), "12.3 us");
+    CHECK_TEXT(mt_units_seconds(-0.0045, text), "-4.50 ms");
+    CHECK_TEXT(mt_units_seconds(0.9996, text), "1.00 s");
+    CHECK_TEXT(mt_units_seconds(7200, text), "2.00 h");
+    CHECK_TEXT(mt_units_seconds(1e6, text), "11.6 d");
+
     int64_t n;
     double x;
     CHECK(mt_units_parse_bytes("4MiB", &n) && n == 4194304, "4MiB");

@@ -1,129 +1,10 @@
-/* The plan as a document. Its hash is over the canonical text without the hash, so that only meaning counts and not
- * how the file is spaced. */
+/* The plan read from a document, every member checked, unknown ones refused. */
 #include <float.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "kernels/base/hash.h"
 #include "planner/plan.h"
 
 #define MOST_ROWS 10000
-
-static void write_ranks(const struct mt_plan *p, struct mt_json_out *out) {
-    mt_json_open(out, "ranks", '[');
-    for (int r = 0; r < p->nranks; r++) {
-        mt_json_open_inline(out, NULL, '{');
-        mt_json_put_string(out, "host", p->ranks[r].host);
-        mt_json_put_string(out, "class", p->ranks[r].class);
-        mt_json_put_real(out, "speed", p->ranks[r].speed);
-        mt_json_put_int(out, "memory_bytes", p->ranks[r].memory_bytes);
-        mt_json_put_int(out, "state_bytes", p->memory[r].state_bytes);
-        mt_json_put_int(out, "arena_bytes", p->memory[r].arena_bytes);
-        mt_json_close(out);
-    }
-    mt_json_close(out);
-}
-
-static void write_splits(const struct mt_plan *p, struct mt_json_out *out) {
-    mt_json_open(out, "splits", '[');
-    for (int s = 0; s < p->nsplits; s++) {
-        mt_json_open_inline(out, NULL, '{');
-        mt_json_put_string(out, "name", p->splits[s].name);
-        mt_json_put_string(out, "label", p->splits[s].label);
-        mt_json_put_int(out, "align", p->splits[s].align);
-        mt_json_put_ints(out, "sizes", p->splits[s].sizes, p->nranks);
-        mt_json_close(out);
-    }
-    mt_json_close(out);
-    mt_json_put_ints(out, "micro_batch", p->micro, p->nranks);
-}
-
-static void write_rows(const struct mt_plan *p, struct mt_json_out *out) {
-    mt_json_open(out, "rules", '[');
-    for (int i = 0; i < p->nrules; i++) {
-        mt_json_open_inline(out, NULL, '{');
-        mt_json_put_string(out, "pattern", p->rules[i].pattern);
-        mt_json_put_string(out, "rule", p->rules[i].rule);
-        if (p->rules[i].split[0]) mt_json_put_string(out, "split", p->rules[i].split);
-        mt_json_close(out);
-    }
-    mt_json_close(out);
-    mt_json_open(out, "storage", '[');
-    for (int i = 0; i < p->nstorage; i++) {
-        mt_json_open_inline(out, NULL, '{');
-        mt_json_put_string(out, "pattern", p->storage[i].pattern);
-        mt_json_put_string(out, "layout", p->storage[i].layout);
-        mt_json_close(out);
-    }
-    mt_json_close(out);
-}
-
-static bool reduces(enum mt_coll_kind kind) {
-    return kind == MT_ALL_REDUCE || kind == MT_REDUCE_SCATTER;
-}
-
-static void write_collectives(const struct mt_plan *p, struct mt_json_out *out) {
-    mt_json_open(out, "gradients", '{');
-    mt_json_put_string(out, "sync", p->sync);
-    mt_json_put_int(out, "bucket_bytes", p->bucket_bytes);
-    mt_json_close(out);
-    mt_json_open(out, "collectives", '[');
-    for (int i = 0; i < p->ncollectives; i++) {
-        mt_json_open_inline(out, NULL, '{');
-        mt_json_put_string(out, "kind", mt_coll_name(p->collectives[i].kind));
-        mt_json_put_string(out, "algorithm", p->collectives[i].algorithm);
-        if (reduces(p->collectives[i].kind)) {
-            mt_json_put_string(out, "wire", mt_type_name(p->collectives[i].wire));
-            mt_json_put_string(out, "acc", mt_type_name(p->collectives[i].acc));
-        }
-        mt_json_close(out);
-    }
-    mt_json_close(out);
-}
-
-static void write_plan(const struct mt_plan *p, const char *hash, struct mt_json_out *out) {
-    mt_json_out_init(out);
-    mt_json_open(out, NULL, '{');
-    mt_json_put_string(out, "format", MT_PLAN_FORMAT);
-    mt_json_put_int(out, "version", MT_PLAN_VERSION);
-    if (hash) mt_json_put_string(out, "hash", hash);
-    mt_json_put_string(out, "made_by", p->made_by);
-    mt_json_put_string(out, "model", p->model);
-    mt_json_put_string(out, "model_hash", p->model_hash);
-    mt_json_put_string(out, "program_hash", p->program_hash);
-    mt_json_put_string(out, "cluster_hash", p->cluster_hash);
-    mt_json_put_int(out, "parameters", p->parameters);
-    mt_json_put_real(out, "flops_per_step", p->flops_per_step);
-    mt_job_write(&p->job, "job", out);
-    write_ranks(p, out);
-    write_splits(p, out);
-    write_rows(p, out);
-    write_collectives(p, out);
-    mt_json_close(out);
-}
-
-static void hash_plan(const struct mt_plan *plan, char hash[33]) {
-    struct mt_json_out out;
-    write_plan(plan, NULL, &out);
-    mt_hash_text(out.text, out.length, hash);
-    mt_json_out_release(&out);
-}
-
-char *mt_plan_text(struct mt_plan *plan, size_t *length) {
-    struct mt_json_out out;
-    hash_plan(plan, plan->hash);
-    write_plan(plan, plan->hash, &out);
-    *length = out.length;
-    return out.text;
-}
-
-enum mt_status mt_plan_write(struct mt_plan *plan, const char *path, struct mt_err *err) {
-    size_t length;
-    char *text = mt_plan_text(plan, &length);
-    enum mt_status st = mt_file_replace(path, text, length, err);
-    free(text);
-    return st;
-}
 
 /* A string that outlives the document, and does nothing to a terminal. */
 static enum mt_status take_string(struct mt_plan *p, struct mt_json at, const char *key, const char **value,
@@ -190,8 +71,8 @@ static enum mt_status read_storage(struct mt_plan *p, struct mt_json at, int i, 
 }
 
 static enum mt_status read_collective(struct mt_plan *p, struct mt_json at, int i, struct mt_err *err) {
-    static const char *const sum_keys[] = {"kind", "algorithm", "wire", "acc", NULL};
-    static const char *const move_keys[] = {"kind", "algorithm", NULL};
+    static const char *const sum_keys[] = {"kind", "algorithm", "up_to_bytes", "wire", "acc", NULL};
+    static const char *const move_keys[] = {"kind", "algorithm", "up_to_bytes", NULL};
     struct mt_plan_collective *row = &p->collectives[i];
     const char *kinds[MT_NCOLLS], *types[MT_I32];
     for (int k = 0; k < MT_NCOLLS; k++) kinds[k] = mt_coll_name((enum mt_coll_kind)k);
@@ -199,30 +80,39 @@ static enum mt_status read_collective(struct mt_plan *p, struct mt_json at, int 
     int kind, wire = p->job.precision, acc = p->job.precision;
     enum mt_status st;
     if ((st = mt_json_enum(at, "kind", kinds, MT_NCOLLS, &kind, err)) ||
-        (st = mt_json_only(at, reduces((enum mt_coll_kind)kind) ? sum_keys : move_keys, err)) ||
+        (st = mt_json_only(at, mt_coll_reduces((enum mt_coll_kind)kind) ? sum_keys : move_keys, err)) ||
         (st = take_string(p, at, "algorithm", &row->algorithm, err)))
         return st;
-    if (reduces((enum mt_coll_kind)kind) && ((st = mt_json_enum(at, "wire", types, MT_I32, &wire, err)) ||
-                                             (st = mt_json_enum(at, "acc", types, MT_I32, &acc, err))))
+    if (mt_coll_reduces((enum mt_coll_kind)kind) && ((st = mt_json_enum(at, "wire", types, MT_I32, &wire, err)) ||
+                                                     (st = mt_json_enum(at, "acc", types, MT_I32, &acc, err))))
         return st;
     row->kind = (enum mt_coll_kind)kind;
     row->wire = (enum mt_type)wire;
     row->acc = (enum mt_type)acc;
-    return MT_OK;
+    if (!mt_json_has(at, "up_to_bytes")) return MT_OK;
+    return mt_json_int(at, "up_to_bytes", 1, INT64_MAX, &row->up_to_bytes, err);
 }
 
 typedef enum mt_status read_row(struct mt_plan *p, struct mt_json at, int i, struct mt_err *err);
 
-/* A list of rows, each read by `read` into its place in the vector that `rows` points to, made here. */
-static enum mt_status read_list(struct mt_plan *p, struct mt_json root, const char *key, void *rows, size_t row_bytes,
-                                int *count, read_row *read, struct mt_err *err) {
+/* A list of rows, each read by `read` into its place in a vector that is made here. */
+struct list {
+    const char *key;
+    void *rows; /* where the pointer to the vector goes */
+    size_t row_bytes;
+    int *count;
+    read_row *read;
+};
+
+static enum mt_status read_list(struct mt_plan *p, struct mt_json parent, const struct list *l, struct mt_err *err) {
     struct mt_json list, item;
     enum mt_status st;
-    if ((st = mt_json_get(root, key, &list, err)) || (st = mt_json_length(list, MOST_ROWS, count, err))) return st;
-    void *memory = mt_arena_alloc(&p->arena, (size_t)*count * row_bytes);
-    memcpy(rows, &memory, sizeof memory);
-    for (int i = 0; i < *count; i++)
-        if ((st = mt_json_item(list, i, &item, err)) || (st = read(p, item, i, err))) return st;
+    if ((st = mt_json_get(parent, l->key, &list, err)) || (st = mt_json_length(list, MOST_ROWS, l->count, err)))
+        return st;
+    void *memory = mt_arena_alloc(&p->arena, (size_t)*l->count * l->row_bytes);
+    memcpy(l->rows, &memory, sizeof memory);
+    for (int i = 0; i < *l->count; i++)
+        if ((st = mt_json_item(list, i, &item, err)) || (st = l->read(p, item, i, err))) return st;
     return MT_OK;
 }
 
@@ -236,11 +126,57 @@ static enum mt_status read_gradients(struct mt_plan *p, struct mt_json root, str
     return mt_json_int(at, "bucket_bytes", 0, INT64_MAX, &p->bucket_bytes, err);
 }
 
+static enum mt_status read_time(struct mt_plan *p, struct mt_json at, int r, struct mt_err *err) {
+    static const char *const keys[] = {"compute_s", "exposed_s", "idle_s", NULL};
+    struct mt_plan_time *time = &p->prediction->times[r];
+    enum mt_status st;
+    if ((st = mt_json_only(at, keys, err)) || (st = mt_json_real(at, "compute_s", 0, DBL_MAX, &time->compute_s, err)) ||
+        (st = mt_json_real(at, "exposed_s", 0, DBL_MAX, &time->exposed_s, err)))
+        return st;
+    return mt_json_real(at, "idle_s", 0, DBL_MAX, &time->idle_s, err);
+}
+
+static enum mt_status read_rejected(struct mt_plan *p, struct mt_json at, int i, struct mt_err *err) {
+    static const char *const keys[] = {"what", "why", "step_s", NULL};
+    struct mt_plan_rejected *row = &p->prediction->rejected[i];
+    enum mt_status st;
+    if ((st = mt_json_only(at, keys, err)) || (st = take_string(p, at, "what", &row->what, err)) ||
+        (st = take_string(p, at, "why", &row->why, err)))
+        return st;
+    return mt_json_has(at, "step_s") ? mt_json_real(at, "step_s", DBL_MIN, DBL_MAX, &row->step_s, err) : MT_OK;
+}
+
+static enum mt_status one_a_rank(const struct mt_plan *p, struct mt_json at, const char *key, int count,
+                                 struct mt_err *err) {
+    if (count == p->nranks) return MT_OK;
+    return mt_json_fail(at, err, "%s: has %d rows, but there are %d ranks", key, count, p->nranks);
+}
+
+static enum mt_status read_prediction(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
+    static const char *const keys[] = {"step_s", "error", "bound_s", "nominal", "times", "rejected", NULL};
+    struct mt_json at;
+    enum mt_status st;
+    if (!mt_json_has(root, "prediction")) return MT_OK;
+    struct mt_plan_prediction *f = p->prediction = mt_new(&p->arena, struct mt_plan_prediction, 1);
+    int ntimes;
+    if ((st = mt_json_get(root, "prediction", &at, err)) || (st = mt_json_only(at, keys, err)) ||
+        (st = mt_json_real(at, "step_s", DBL_MIN, DBL_MAX, &f->step_s, err)) ||
+        (st = mt_json_real(at, "error", 0, DBL_MAX, &f->error, err)) ||
+        (st = mt_json_real(at, "bound_s", 0, DBL_MAX, &f->bound_s, err)) ||
+        (st = mt_json_bool(at, "nominal", &f->nominal, err)) ||
+        (st = read_list(p, at, &(struct list){"times", &f->times, sizeof *f->times, &ntimes, read_time}, err)) ||
+        (st = one_a_rank(p, at, "times", ntimes, err)) ||
+        (st = read_list(
+             p, at, &(struct list){"rejected", &f->rejected, sizeof *f->rejected, &f->nrejected, read_rejected}, err)))
+        return st;
+    return MT_OK;
+}
+
 static enum mt_status read_members(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
     static const char *const keys[] = {"format",     "version",      "hash",         "made_by",     "model",
                                        "model_hash", "program_hash", "cluster_hash", "parameters",  "flops_per_step",
                                        "job",        "ranks",        "splits",       "micro_batch", "rules",
-                                       "storage",    "gradients",    "collectives",  NULL};
+                                       "storage",    "gradients",    "collectives",  "prediction",  NULL};
     struct mt_json job;
     enum mt_status st;
     int nranks;
@@ -254,15 +190,21 @@ static enum mt_status read_members(struct mt_plan *p, struct mt_json root, struc
         (st = mt_json_real(root, "flops_per_step", 0, DBL_MAX, &p->flops_per_step, err)) ||
         (st = mt_json_get(root, "job", &job, err)) || (st = mt_job_read(job, &p->job, err)))
         return st;
-    if ((st = read_list(p, root, "ranks", &p->ranks, sizeof *p->ranks, &nranks, read_rank, err)) ||
-        (st = read_list(p, root, "splits", &p->splits, sizeof *p->splits, &p->nsplits, read_split, err)) ||
+    if ((st = read_list(p, root, &(struct list){"ranks", &p->ranks, sizeof *p->ranks, &nranks, read_rank}, err)) ||
+        (st = read_list(p, root, &(struct list){"splits", &p->splits, sizeof *p->splits, &p->nsplits, read_split},
+                        err)) ||
         (st = mt_json_ints(root, "micro_batch", 0, INT64_MAX, p->nranks, p->micro, err)) ||
-        (st = read_list(p, root, "rules", &p->rules, sizeof *p->rules, &p->nrules, read_rule, err)) ||
-        (st = read_list(p, root, "storage", &p->storage, sizeof *p->storage, &p->nstorage, read_storage, err)) ||
+        (st = read_list(p, root, &(struct list){"rules", &p->rules, sizeof *p->rules, &p->nrules, read_rule}, err)) ||
+        (st = read_list(p, root, &(struct list){"storage", &p->storage, sizeof *p->storage, &p->nstorage, read_storage},
+                        err)) ||
         (st = read_gradients(p, root, err)))
         return st;
-    return read_list(p, root, "collectives", &p->collectives, sizeof *p->collectives, &p->ncollectives, read_collective,
-                     err);
+    if ((st = read_list(
+             p, root,
+             &(struct list){"collectives", &p->collectives, sizeof *p->collectives, &p->ncollectives, read_collective},
+             err)))
+        return st;
+    return read_prediction(p, root, err);
 }
 
 static enum mt_status check_format(struct mt_json root, struct mt_err *err) {
@@ -297,7 +239,7 @@ static enum mt_status read_document(struct mt_json_doc *doc, bool edited, struct
         goto out;
     }
     char hash[33];
-    hash_plan(p, hash);
+    mt_plan_hash(p, hash);
     if (!edited && strcmp(hash, p->hash)) {
         st = mt_fail(err, MT_EINPUT, "%s: hash: does not fit: the plan was changed after it was made", doc->name);
         mt_err_hint(err, "to check an edited plan and sign it: motley plan --check %s -o %s", doc->name, doc->name);
