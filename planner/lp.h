@@ -13,6 +13,7 @@
 #define MT_PLANNER_LP_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "kernels/base/arena.h"
 #include "kernels/base/err.h"
@@ -36,10 +37,14 @@ struct mt_lp {
     struct mt_lp_row *rows;
     struct mt_lp_entry *entries;
     int ncols, nrows, nentries, cols_capacity, rows_capacity, entries_capacity;
+    /* When an integer programme may stop: within this much of the bound, relative; after so many nodes of its tree. */
+    double gap;
+    int64_t most_nodes; /* 0: any number */
 };
 #define MT_LP_INIT                                                                                                     \
     { 0 }
 
+/* Bounds may be -INFINITY and INFINITY; names are copied and only appear in messages. Return the index. */
 int mt_lp_col(struct mt_lp *lp, const char *name, double least, double most, double cost, bool integer);
 int mt_lp_row(struct mt_lp *lp, const char *name, double least, double most);
 void mt_lp_set(struct mt_lp *lp, int row, int col, double value); /* adds up */
@@ -49,11 +54,12 @@ struct mt_lp_solution {
     double objective;
     double *x;              /* [ncols], in the lp's arena */
     double *dual, *reduced; /* [nrows], [ncols] of the relaxation: seconds of the objective per unit of the bound */
-    bool optimal;           /* an integer programme that ran out of time has its best so far */
+    bool optimal;           /* within the gap; an integer programme that ran out of time or nodes has its best so far */
     double bound;           /* no solution is below */
 };
-/* Minimize. MT_EINPUT when there is no solution (naming a row that cannot be met, where one tells), MT_EMISSING without
- * GLPK, naming its package; MT_ESTALL when an integer programme has found nothing in limit_s. */
+/* Minimize. MT_EINPUT when there is no solution (naming a row that cannot be met, where one tells), when the objective
+ * has no end, and when a number is not one; MT_EMISSING without GLPK, naming its package; MT_ESTALL when limit_s (or
+ * most_nodes) passed before there was a solution. Any thread may call; one programme is solved at a time. */
 enum mt_status mt_lp_solve(struct mt_lp *lp, double limit_s, struct mt_lp_solution *solution, struct mt_err *err);
 
 #endif

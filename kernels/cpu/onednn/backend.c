@@ -41,6 +41,5 @@ static enum mt_status run(const struct mt_call *call, struct mt_err *err) {
 #define NAME(major, minor, patch) "oneDNN " TEXT(major) "." TEXT(minor) "." TEXT(patch)
 extern const struct mt_onednn_module mt_onednn_module;
 __attribute__((visibility("default"))) const struct mt_onednn_module mt_onednn_module = {
-    MOTLEY_VERSION,
-    MT_ONEDNN_SHAPE,
+    {MOTLEY_VERSION, MT_ONEDNN_SHAPE},
     {NAME(DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR, DNNL_VERSION_PATCH), supports, scratch_bytes, run}};

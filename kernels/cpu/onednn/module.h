@@ -4,11 +4,11 @@
 #ifndef MT_ONEDNN_MODULE_H
 #define MT_ONEDNN_MODULE_H
 
+#include "kernels/base/module.h"
 #include "kernels/op.h"
 
 struct mt_onednn_module {
-    char motley[32];  /* the version that it was built with */
-    int64_t shape[4]; /* the sizes of struct mt_call, mt_tensor and mt_attr, and the number of operators */
+    struct mt_module_head head; /* shape: the sizes of struct mt_call, mt_tensor and mt_attr, and how many operators */
     struct mt_backend backend;
 };
 
