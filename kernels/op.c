@@ -6,7 +6,7 @@
 
 const struct mt_op_info mt_op_info[MT_NOPS] = {
 #define PLACE(text, o) ((text "----")[o] == '-' ? -1 : (text "----")[o] - '0')
-#define MT_OP(kind, min, max, outputs, intypes, outtypes, inplace, is_exact, is_fused, shape)                          \
+#define MT_OP(kind, min, max, outputs, intypes, outtypes, inplace, is_exact, is_fused, shape, flops_each)              \
     [MT_OP_##kind] = {.name = #kind,                                                                                   \
                       .min_in = min,                                                                                   \
                       .max_in = max,                                                                                   \
@@ -16,7 +16,8 @@ const struct mt_op_info mt_op_info[MT_NOPS] = {
                       .in_place = {PLACE(inplace, 0), PLACE(inplace, 1), PLACE(inplace, 2), PLACE(inplace, 3)},        \
                       .exact = is_exact,                                                                               \
                       .fused = is_fused,                                                                               \
-                      .shapes = shape},
+                      .shapes = shape,                                                                                 \
+                      .flops = flops_each},
 #include "kernels/ops.def"
 #undef MT_OP
 #undef PLACE

@@ -93,6 +93,7 @@ struct mt_op_info {
     bool exact;         /* element by element, in an order and rounding that is the same on every device */
     bool fused;         /* made by lowering, never in a graph */
     const char *shapes; /* "*e,*>*": see ops.def; "" for matmul, fused_matmul, add and sum */
+    double flops;       /* for each element of input 0, or as ops.def says */
 };
 extern const struct mt_op_info mt_op_info[MT_NOPS];
 

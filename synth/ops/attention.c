@@ -41,20 +41,12 @@ static enum mt_index_role role(const struct mt_op *op, int index) {
     return index == B || index == H ? MT_INDEX_MAP : MT_INDEX_WHOLE;
 }
 
-/* One product between all pairs of positions that see each other. */
-static double pair_flops(const struct mt_op *op, const int64_t *extent) {
+/* Pairs of positions that see each other, by the elements of a head. Forward there are two products between them,
+ * scores and with the values; backward five, scores again and four gradients. */
+static double points(const struct mt_op *op, const int64_t *extent) {
     double s = (double)extent[S], pairs = op->attr.causal ? s * (s + 1) / 2 : s * s;
-    return 2 * (double)extent[B] * (double)extent[H] * (double)extent[D] * pairs;
+    return (double)extent[B] * (double)extent[H] * (double)extent[D] * pairs;
 }
 
-/* Forward: scores and their product with the values. Backward: scores again, and four gradients. */
-static double forward_flops(const struct mt_op *op, const int64_t *extent) {
-    return 2 * pair_flops(op, extent);
-}
-
-static double backward_flops(const struct mt_op *op, const int64_t *extent) {
-    return 5 * pair_flops(op, extent);
-}
-
-const struct mt_op_class mt_op_class_attention = {.role = role, .flops = forward_flops, .vjp = attention_vjp};
-const struct mt_op_class mt_op_class_attention_grad = {.role = role, .linear = {1u << 0}, .flops = backward_flops};
+const struct mt_op_class mt_op_class_attention = {.role = role, .points = points, .vjp = attention_vjp};
+const struct mt_op_class mt_op_class_attention_grad = {.role = role, .linear = {1u << 0}, .points = points};

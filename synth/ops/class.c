@@ -45,10 +45,9 @@ void mt_op_extents(const struct mt_graph *graph, const struct mt_op *op, int64_t
 
 double mt_op_flops(const struct mt_op *op, const int64_t *extent) {
     const struct mt_op_class *class = mt_op_class(op->kind);
-    if (class->flops) return class->flops(op, extent);
     double points = 1;
     for (int i = 0; i < op->nindices; i++) points *= (double)extent[i];
-    return class->flops_each * points;
+    return mt_op_info[op->kind].flops * (class->points ? class->points(op, extent) : points);
 }
 
 double mt_op_operand_bytes(const struct mt_graph *graph, int value, const int *index, const int64_t *extent) {

@@ -12,9 +12,9 @@ struct mt_vjp;
 struct mt_op_class {
     /* What an index is to the outputs; null: MAP where every output has it, else SUM. */
     enum mt_index_role (*role)(const struct mt_op *op, int index);
-    unsigned linear[3];                                             /* sets of inputs (bits), up to the first 0 */
-    double flops_each;                                              /* for each point of the space of all indices */
-    double (*flops)(const struct mt_op *op, const int64_t *extent); /* in place of flops_each; or null */
+    unsigned linear[3]; /* sets of inputs (bits), up to the first 0 */
+    /* What flops of ops.def are counted for; null: each point of the space of all indices. */
+    double (*points)(const struct mt_op *op, const int64_t *extent);
     unsigned untouched; /* inputs (bits) that are not read as a whole: they count by more_bytes; the others once */
     double (*more_bytes)(const struct mt_graph *graph, const struct mt_op *op, const int64_t *extent); /* or null */
     /* Add the operators that turn the gradients of the outputs into those of the inputs; null: has no derivative. `op`

@@ -68,8 +68,8 @@ static double pick_bytes(const struct mt_graph *graph, const struct mt_op *op, c
     return mt_op_operand_bytes(graph, op->out[0], op->out_index[0], extent);
 }
 
-const struct mt_op_class mt_op_class_row_max = {.role = max_role, .flops_each = 1};
-const struct mt_op_class mt_op_class_exp_sum = {.flops_each = 10};
+const struct mt_op_class mt_op_class_row_max = {.role = max_role};
+const struct mt_op_class mt_op_class_exp_sum = {0};
 const struct mt_op_class mt_op_class_pick = {.linear = {1u << 0}, .untouched = 1u << 0, .more_bytes = pick_bytes};
-const struct mt_op_class mt_op_class_nll = {.flops_each = 10, .vjp = nll_vjp};
-const struct mt_op_class mt_op_class_nll_grad = {.linear = {1u << 4}, .flops_each = 12};
+const struct mt_op_class mt_op_class_nll = {.vjp = nll_vjp};
+const struct mt_op_class mt_op_class_nll_grad = {.linear = {1u << 4}};

@@ -91,12 +91,11 @@ static void cast_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
     mt_vjp_give(vjp, op->in[0], mt_vjp_gradient(vjp, op->out[0]));
 }
 
-/* Counts of flops: an exponential or a tanh as 8. */
-const struct mt_op_class mt_op_class_add = {.linear = {1u << 0 | 1u << 1}, .flops_each = 1, .vjp = add_vjp};
-const struct mt_op_class mt_op_class_gelu = {.flops_each = 15, .vjp = gelu_vjp};
-const struct mt_op_class mt_op_class_gelu_grad = {.linear = {1u << 0}, .flops_each = 24};
-const struct mt_op_class mt_op_class_relu = {.flops_each = 1, .vjp = relu_vjp};
-const struct mt_op_class mt_op_class_relu_grad = {.linear = {1u << 0}, .flops_each = 1};
-const struct mt_op_class mt_op_class_dropout = {.linear = {1u << 0}, .flops_each = 30, .vjp = dropout_vjp};
+const struct mt_op_class mt_op_class_add = {.linear = {1u << 0 | 1u << 1}, .vjp = add_vjp};
+const struct mt_op_class mt_op_class_gelu = {.vjp = gelu_vjp};
+const struct mt_op_class mt_op_class_gelu_grad = {.linear = {1u << 0}};
+const struct mt_op_class mt_op_class_relu = {.vjp = relu_vjp};
+const struct mt_op_class mt_op_class_relu_grad = {.linear = {1u << 0}};
+const struct mt_op_class mt_op_class_dropout = {.linear = {1u << 0}, .vjp = dropout_vjp};
 const struct mt_op_class mt_op_class_cast = {.linear = {1u << 0}, .vjp = cast_vjp};
 const struct mt_op_class mt_op_class_fill = {.untouched = 1u << 0};

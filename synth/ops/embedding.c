@@ -36,8 +36,8 @@ static double embedding_bytes(const struct mt_graph *graph, const struct mt_op *
     return mt_op_operand_bytes(graph, op->out[0], op->out_index[0], extent);
 }
 
-/* One addition for each element of dy. */
-static double embedding_grad_flops(const struct mt_op *op, const int64_t *extent) {
+/* The elements of dy. */
+static double embedding_grad_points(const struct mt_op *op, const int64_t *extent) {
     double n = 1;
     for (int a = 0; a < MT_MAX_AXES && op->in_index[0][a] >= 0; a++) n *= (double)extent[op->in_index[0][a]];
     return n;
@@ -45,4 +45,4 @@ static double embedding_grad_flops(const struct mt_op *op, const int64_t *extent
 
 const struct mt_op_class mt_op_class_embedding = {
     .linear = {1u << 0}, .untouched = 1u << 0, .more_bytes = embedding_bytes, .vjp = embedding_vjp};
-const struct mt_op_class mt_op_class_embedding_grad = {.linear = {1u << 0}, .flops = embedding_grad_flops};
+const struct mt_op_class mt_op_class_embedding_grad = {.linear = {1u << 0}, .points = embedding_grad_points};

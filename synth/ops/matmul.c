@@ -50,4 +50,4 @@ static void matmul_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
     give_side(vjp, op, dy, 0);
 }
 
-const struct mt_op_class mt_op_class_matmul = {.linear = {1u << 0, 1u << 1}, .flops_each = 2, .vjp = matmul_vjp};
+const struct mt_op_class mt_op_class_matmul = {.linear = {1u << 0, 1u << 1}, .vjp = matmul_vjp};

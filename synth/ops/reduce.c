@@ -32,6 +32,6 @@ int mt_op_sq_norm(struct mt_graph *graph, const char *name, int x) {
 
 /* No derivative of a sum but the loss's own, which mt_graph_differentiate begins with: within a model sums stand in
  * layer norms, whose derivative is norm_apply's. */
-const struct mt_op_class mt_op_class_sum = {.linear = {1u << 0}, .flops_each = 1};
-const struct mt_op_class mt_op_class_count = {.flops_each = 1};
-const struct mt_op_class mt_op_class_sq_norm = {.flops_each = 2};
+const struct mt_op_class mt_op_class_sum = {.linear = {1u << 0}};
+const struct mt_op_class mt_op_class_count = {0};
+const struct mt_op_class mt_op_class_sq_norm = {0};

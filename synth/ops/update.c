@@ -28,6 +28,6 @@ int mt_op_update(struct mt_graph *graph, const char *name, enum mt_op_kind kind,
     return mt_graph_op(graph, name, &d.op);
 }
 
-const struct mt_op_class mt_op_class_grad_scale = {.flops_each = 6};
-const struct mt_op_class mt_op_class_adamw = {.flops_each = 16};
-const struct mt_op_class mt_op_class_sgd = {.flops_each = 6};
+const struct mt_op_class mt_op_class_grad_scale = {0};
+const struct mt_op_class mt_op_class_adamw = {0};
+const struct mt_op_class mt_op_class_sgd = {0};
