@@ -82,7 +82,7 @@ struct mt_cluster_link {
     double compute_slowdown, comm_slowdown;
 };
 
-struct mt_cluster_pair { /* a measured pair, a < b; both ways, the slower */
+struct mt_cluster_pair { /* a measured pair, a < b; both ways, the slower; rows in order of a, then b */
     int a, b, link;
     double latency_s, latency_error, bandwidth_Bps, bandwidth_error;
 };
@@ -99,9 +99,9 @@ struct mt_coll_fit {
     double *ratio;
 };
 struct mt_cluster_group {
-    const char *name; /* "all", "node:a", "pair:0-2" */
-    int ndevices, *devices;
-    int link; /* its slowest */
+    const char *name;       /* "all", "node:a", "pair:0-2" */
+    int ndevices, *devices; /* at least two, rising */
+    int link;               /* its slowest */
     int nfits;
     struct mt_coll_fit *fits;
 };
@@ -124,6 +124,7 @@ struct mt_cluster {
     const char **warnings; /* what the profiler noticed: "rank 1 on a: its mask has 1 of 8 cores: ..." */
 };
 
+/* Empty: no rows, all strings "", source "measured", no network. Rows and strings are made in cluster->arena. */
 struct mt_cluster *mt_cluster_new(void);
 void mt_cluster_free(struct mt_cluster *cluster);
 struct mt_cluster *mt_cluster_copy(const struct mt_cluster *cluster);
@@ -135,13 +136,24 @@ enum mt_status mt_cluster_check(const struct mt_cluster *cluster, struct mt_err 
 enum mt_status mt_cluster_read(const char *path, struct mt_cluster **cluster, struct mt_err *err);
 enum mt_status mt_cluster_parse(const char *name, const char *text, size_t length, struct mt_cluster **cluster,
                                 struct mt_err *err);
+/* The hash of the document as it is now. */
+void mt_cluster_hash(const struct mt_cluster *cluster, char hash[33]);
 /* Fill in the hash, and replace the file. mt_cluster_text: the document alone; free() it. */
 enum mt_status mt_cluster_write(struct mt_cluster *cluster, const char *path, struct mt_err *err);
 char *mt_cluster_text(struct mt_cluster *cluster, size_t *length);
 
 void mt_cluster_print(const struct mt_cluster *cluster, FILE *file); /* tables for people */
 
-/* The link between two devices, and the figures of that pair: its own row, or its link's. */
+/* The row of that name, or -1. */
+int mt_cluster_class_named(const struct mt_cluster *cluster, const char *name);
+int mt_cluster_node_named(const struct mt_cluster *cluster, const char *name);
+int mt_cluster_link_named(const struct mt_cluster *cluster, const char *name);
+
+/* Whether anything that prices work on its devices or links is nominal. */
+bool mt_cluster_nominal(const struct mt_cluster *cluster);
+
+/* The link between two devices, and the figures of that pair: its own row, or its link's. Of a device with itself:
+ * link -1, no latency, infinite bandwidth. */
 struct mt_path {
     int link;
     double latency_s, bandwidth_Bps;

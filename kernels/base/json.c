@@ -208,18 +208,67 @@ enum mt_status mt_json_item(struct mt_json array, int index, struct mt_json *ite
     return MT_OK;
 }
 
+/* The member `key`, which must be a list of `count` numbers. */
+static enum mt_status get_vector(struct mt_json object, const char *key, const char *what, int count,
+                                 struct mt_json *list, struct mt_err *err) {
+    enum mt_status st = mt_json_get(object, key, list, err);
+    if (st) return st;
+    if (!json_is_array(list->node)) return wants(*list, what, err);
+    if (json_array_size(list->node) == (size_t)count) return MT_OK;
+    return mt_json_fail(*list, err, "has %zu numbers, but must have %d", json_array_size(list->node), count);
+}
+
 enum mt_status mt_json_ints(struct mt_json object, const char *key, int64_t least, int64_t most, int count,
                             int64_t *values, struct mt_err *err) {
     struct mt_json list, item;
-    enum mt_status st = mt_json_get(object, key, &list, err);
+    enum mt_status st = get_vector(object, key, "a list of whole numbers", count, &list, err);
+    for (int i = 0; i < count && !st; i++)
+        if (!(st = mt_json_item(list, i, &item, err))) st = mt_json_as_int(item, least, most, &values[i], err);
+    return st;
+}
+
+enum mt_status mt_json_reals(struct mt_json object, const char *key, double least, double most, int count,
+                             double *values, struct mt_err *err) {
+    struct mt_json list, item;
+    enum mt_status st = get_vector(object, key, "a list of numbers", count, &list, err);
+    for (int i = 0; i < count && !st; i++)
+        if (!(st = mt_json_item(list, i, &item, err))) st = mt_json_as_real(item, least, most, &values[i], err);
+    return st;
+}
+
+enum mt_status mt_json_text(struct mt_json object, const char *key, struct mt_arena *arena, const char **value,
+                            struct mt_err *err) {
+    enum mt_status st = mt_json_string(object, key, value, err);
     if (st) return st;
-    if (!json_is_array(list.node)) return wants(list, "a list of whole numbers", err);
-    if (json_array_size(list.node) != (size_t)count)
-        return mt_json_fail(list, err, "has %zu numbers, but must have %d", json_array_size(list.node), count);
-    for (int i = 0; i < count; i++)
-        if ((st = mt_json_item(list, i, &item, err)) || (st = mt_json_as_int(item, least, most, &values[i], err)))
-            return st;
+    for (const char *c = *value; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            return mt_json_fail(object, err, "%s: has a control character", key);
+    *value = mt_arena_strdup(arena, *value);
     return MT_OK;
+}
+
+enum mt_status mt_json_list(struct mt_json object, const struct mt_json_rows *what, void *context,
+                            struct mt_arena *arena, void *rows, int *count, struct mt_err *err) {
+    struct mt_json list, item;
+    enum mt_status st;
+    if ((st = mt_json_get(object, what->key, &list, err)) || (st = mt_json_length(list, what->most, count, err)))
+        return st;
+    void *memory = mt_arena_alloc(arena, (size_t)*count * what->row_bytes);
+    memcpy(rows, &memory, sizeof memory);
+    for (int i = 0; i < *count && !st; i++)
+        if (!(st = mt_json_item(list, i, &item, err))) st = what->read(context, item, i, err);
+    return st;
+}
+
+enum mt_status mt_json_format(struct mt_json object, const char *format, int version, struct mt_err *err) {
+    const char *text;
+    int64_t number;
+    enum mt_status st = mt_json_string(object, "format", &text, err);
+    if (st) return st;
+    if (strcmp(text, format)) return mt_json_fail(object, err, "is a \"%.60s\", not a \"%s\"", text, format);
+    if ((st = mt_json_int(object, "version", 1, INT64_MAX, &number, err)) || number == version) return st;
+    return mt_json_fail(object, err, "version: is %lld, but this motley knows version %d only", (long long)number,
+                        version);
 }
 
 enum mt_status mt_json_only(struct mt_json object, const char *const *keys, struct mt_err *err) {

@@ -67,6 +67,26 @@ enum mt_status mt_json_enum(struct mt_json object, const char *key, const char *
 /* A vector of exactly `count` whole numbers in [least, most]. */
 enum mt_status mt_json_ints(struct mt_json object, const char *key, int64_t least, int64_t most, int count,
                             int64_t *values, struct mt_err *err);
+/* Likewise numbers. */
+enum mt_status mt_json_reals(struct mt_json object, const char *key, double least, double most, int count,
+                             double *values, struct mt_err *err);
+/* A string that outlives the document, in `arena`, and does nothing to a terminal: control characters are refused. */
+enum mt_status mt_json_text(struct mt_json object, const char *key, struct mt_arena *arena, const char **value,
+                            struct mt_err *err);
+
+/* A list of at most `most` rows: `*rows` becomes a vector of `row_bytes` each in `arena`, zeroed, its length *count,
+ * and then `read` fills in each. */
+struct mt_json_rows {
+    const char *key;
+    int most;
+    size_t row_bytes;
+    enum mt_status (*read)(void *context, struct mt_json row, int index, struct mt_err *err);
+};
+enum mt_status mt_json_list(struct mt_json object, const struct mt_json_rows *what, void *context,
+                            struct mt_arena *arena, void *rows, int *count, struct mt_err *err);
+
+/* The members "format" and "version" must be these. */
+enum mt_status mt_json_format(struct mt_json object, const char *format, int version, struct mt_err *err);
 
 /* Refuse members that are not in the null-terminated list. */
 enum mt_status mt_json_only(struct mt_json object, const char *const *keys, struct mt_err *err);
@@ -117,5 +137,6 @@ void mt_json_put_real(struct mt_json_out *out, const char *key, double value); /
 void mt_json_put_bool(struct mt_json_out *out, const char *key, bool value);
 void mt_json_put_string(struct mt_json_out *out, const char *key, const char *value);
 void mt_json_put_ints(struct mt_json_out *out, const char *key, const int64_t *values, int count);
+void mt_json_put_reals(struct mt_json_out *out, const char *key, const double *values, int count);
 
 #endif

@@ -157,3 +157,9 @@ void mt_json_put_ints(struct mt_json_out *out, const char *key, const int64_t *v
     for (int i = 0; i < count; i++) mt_json_put_int(out, NULL, values[i]);
     mt_json_close(out);
 }
+
+void mt_json_put_reals(struct mt_json_out *out, const char *key, const double *values, int count) {
+    mt_json_open_inline(out, key, '[');
+    for (int i = 0; i < count; i++) mt_json_put_real(out, NULL, values[i]);
+    mt_json_close(out);
+}

@@ -1,0 +1,298 @@
+/* The cluster document: a round trip by bytes, every member in the hash, copies, paths, refusals by name. */
+#include <unistd.h>
+
+#include "tests/profiler/clusters.h"
+
+/* Two nodes of two ranks, two classes; with curves, pairs, groups, fits and warnings. */
+static struct mt_cluster *make_full(void) {
+    struct mt_cluster *c = make_cluster(4, 2, 2);
+    struct mt_arena *arena = &c->arena;
+    static int64_t rows[] = {16, 64, 256}, sizes[] = {1024, 1 << 20};
+    static double times[] = {1e-5, 2.5e-5, 9.1e-5}, errors[] = {0.01, 0.02, 0.03}, ratios[] = {1.25, 0.97};
+    c->classes[0].ncurves = 2;
+    c->classes[0].curves = mt_new(arena, struct mt_curve, 2);
+    c->classes[0].curves[0] = (struct mt_curve){"matmul", "nt", MT_F32, {384, 1536}, 3, rows, times, errors};
+    c->classes[0].curves[1] = (struct mt_curve){"gelu", "", MT_BF16, {1, 1}, 1, rows, times, errors};
+    c->npairs = 2;
+    c->pairs = mt_new(arena, struct mt_cluster_pair, 2);
+    c->pairs[0] = (struct mt_cluster_pair){0, 1, 0, 2e-6, 0.02, 4e9, 0.03};
+    c->pairs[1] = (struct mt_cluster_pair){0, 2, 1, 70e-6, 0.02, 110e6, 0.03};
+    c->ngroups = 2;
+    c->groups = mt_new(arena, struct mt_cluster_group, 2);
+    static int all[] = {0, 1, 2, 3}, two[] = {0, 1};
+    c->groups[0] = (struct mt_cluster_group){"all", 4, all, 1, 2, mt_new(arena, struct mt_coll_fit, 2)};
+    c->groups[0].fits[0] =
+        (struct mt_coll_fit){MT_ALL_REDUCE, "ring", MT_F32, MT_F32, 60e-6, 115e6, 0.05, 2, sizes, ratios};
+    c->groups[0].fits[1] = (struct mt_coll_fit){MT_ALL_GATHER, "bruck", MT_F32, MT_F32, 60e-6, 115e6, 0.05, 0, 0, 0};
+    c->groups[1] = (struct mt_cluster_group){"node:node0", 2, two, 0, 0, NULL};
+    c->devices[3].stolen = 0.25;
+    c->devices[2].emulated = c->devices[2].speed = 0.5;
+    c->devices[1].mask = "0-1,4";
+    c->links[1].compute_slowdown = 0.125;
+    c->links[1].comm_slowdown = 0.5;
+    c->nwarnings = 1;
+    c->warnings = mt_new(arena, const char *, 1);
+    c->warnings[0] = "rank 1 on node0: its mask has 1 of 8 cores";
+    return c;
+}
+
+/* One edit of the document's text. */
+static char *edited(const char *text, const char *from, const char *to) {
+    const char *at = strstr(text, from);
+    CHECK(at, "the document has no %s", from);
+    char *copy = malloc(strlen(text) + strlen(to) + 1);
+    sprintf(copy, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    return copy;
+}
+
+static void test_round_trip(void) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_cluster *c = make_full(), *back;
+    size_t length, again;
+    CHECK_OK(mt_cluster_check(c, &err), err);
+    char *text = mt_cluster_text(c, &length);
+    CHECK_OK(mt_cluster_parse("c", text, length, &back, &err), err);
+    CHECK_TEXT(back->hash, c->hash);
+    CHECK_EQ(back->ndevices, 4);
+    CHECK_EQ(back->classes[0].curves[0].rows[2], 256);
+    CHECK_NEAR(back->classes[0].curves[0].time_s[2], 9.1e-5, 0);
+    CHECK_EQ(back->classes[0].curves[0].dim[1], 1536);
+    CHECK_EQ(back->classes[0].curves[1].type, MT_BF16);
+    CHECK_NEAR(back->classes[1].flops[MT_F32], 50e9, 0);
+    CHECK_NEAR(back->devices[2].speed, 0.5, 0);
+    CHECK_TEXT(back->devices[1].mask, "0-1,4");
+    CHECK_EQ(back->devices[3].class, 1);
+    CHECK_EQ(back->groups[0].fits[1].kind, MT_ALL_GATHER);
+    CHECK_EQ(back->groups[0].fits[0].size_bytes[1], 1 << 20);
+    CHECK_NEAR(back->groups[0].fits[0].ratio[1], 0.97, 0);
+    CHECK_EQ(back->network, 1);
+    CHECK_TEXT(back->warnings[0], c->warnings[0]);
+    char *second = mt_cluster_text(back, &again);
+    CHECK_TEXT(second, text);
+    free(second);
+
+    /* A copy shares nothing with what it was made from. */
+    struct mt_cluster *copy = mt_cluster_copy(back);
+    mt_cluster_free(back);
+    second = mt_cluster_text(copy, &again);
+    CHECK_TEXT(second, text);
+    free(second);
+    mt_cluster_free(copy);
+
+    char *spaced = edited(text, "\"version\": 1", "\"version\"   :\n1");
+    CHECK_OK(mt_cluster_parse("c", spaced, strlen(spaced), &back, &err), err);
+    mt_cluster_free(back);
+    free(spaced);
+
+    char path[] = "/tmp/motley-test-cluster-XXXXXX";
+    int fd = mkstemp(path);
+    CHECK(fd >= 0, "%s", path);
+    close(fd);
+    CHECK_OK(mt_cluster_write(c, path, &err), err);
+    CHECK_OK(mt_cluster_read(path, &back, &err), err);
+    CHECK_TEXT(back->hash, c->hash);
+    unlink(path);
+    mt_cluster_free(back);
+    mt_cluster_free(c);
+    free(text);
+}
+
+/* Every number of the document counts: with one digit changed it is refused, by the hash if by nothing else. And every
+ * key is needed. */
+static void test_mutations(void) {
+    struct mt_cluster *c = make_full(), *back;
+    size_t length;
+    char *text = mt_cluster_text(c, &length);
+    const char *start = strstr(text, "\"made_by\"");
+    int numbers = 0, keys = 0;
+    for (char *at = text + (start - text); *at; at++) {
+        struct mt_err err = MT_ERR_INIT;
+        if (*at >= '0' && *at <= '9') {
+            char was = *at;
+            *at = was == '9' ? '8' : (char)(was + 1);
+            CHECK_EQ(mt_cluster_parse("c", text, length, &back, &err), MT_EINPUT);
+            *at = was;
+            numbers++;
+        } else if (*at == '"' && at[-1] != '\\') {
+            char *end = strchr(at + 1, '"');
+            if (end[1] == ':') {
+                char was = at[1];
+                at[1] = was == 'z' ? 'y' : 'z';
+                CHECK_EQ(mt_cluster_parse("c", text, length, &back, &err), MT_EINPUT);
+                CHECK(strstr(err.text, "unknown key"), "%s", err.text);
+                at[1] = was;
+                keys++;
+            }
+            at = end;
+        }
+    }
+    CHECK(numbers > 200 && keys > 100, "%d numbers, %d keys", numbers, keys);
+    for (size_t cut = 0; cut + 2 < length; cut += 13) {
+        struct mt_err err = MT_ERR_INIT;
+        CHECK_EQ(mt_cluster_parse("c", text, cut, &back, &err), MT_EINPUT);
+    }
+    free(text);
+    mt_cluster_free(c);
+}
+
+static void test_refusals(void) {
+    static const struct {
+        const char *from, *to, *message;
+    } edits[] = {
+        {"motley-cluster", "motley-cloister", "c: is a \"motley-cloister\", not a \"motley-cluster\""},
+        {"\"version\": 1", "\"version\": 2", "c: version: is 2, but this motley knows version 1 only"},
+        {"\"threads\": 1", "\"threads\": 2", "c: hash: does not fit: the document was changed after it was made"},
+        {"\"source\": \"measured\"", "\"source\": \"dreamt\"", "c: source: \"dreamt\" must be"},
+        {"\"kind\": \"cpu\"", "\"kind\": \"tpu\"", "c: classes[0].kind: \"tpu\" must be \"cpu\" or \"gpu\""},
+        {"\"model\": \"Test CPU\"", "\"model\": \"\\u001b[2J\"", "c: classes[0]: model: has a control character"},
+        {"\"calibration\": 1", "\"calibration\": 0", "c: classes[0].calibration: is 0, but must be above 0"},
+        {"\"memory_bytes\": 4294967296", "\"memory_bytes\": -1", "c: classes[0].memory_bytes: is -1, but must be from"},
+        {"\"memory_Bps\": 10000000000", "\"memory_Bps\": 0", "c: classes[0].memory_Bps: is 0, but must be above 0"},
+        {"\"memory_error\": 0.01", "\"memory_error\": -0.01", "c: classes[0].memory_error: is -0.01, but must be from"},
+        {"\"overhead_s\": 2e-06", "\"overhead_s\": -2e-06", "c: classes[0].overhead_s: is -2e-06, but must be from 0"},
+        {"\"f32\": 1", "\"f32\": -1", "c: classes[0].flops.f32: is -1"},
+        {"\"f32\": 1", "\"f23\": 1", "c: classes[0].flops: unknown key \"f23\""},
+        {"\"op\": \"matmul\"", "\"op\": \"matmal\"", "c: classes[0].curves[0].op: there is no operator \"matmal\""},
+        {"\"dim\": [384, 1536]", "\"dim\": [384, 0]", "c: classes[0].curves[0].dim: must be at least 1"},
+        {"\"rows\": [16, 64, 256]", "\"rows\": [16, 64, 64]", "c: classes[0].curves[0].rows[2]: must rise, from 1"},
+        {"\"rows\": [16, 64, 256]", "\"rows\": [0, 64, 65]", "c: classes[0].curves[0].rows[0]: must rise, from 1"},
+        {"\"rows\": [16, 64, 256]", "\"rows\": [16, 64]", "c: classes[0].curves[0].time_s: has 3 numbers, but must"},
+        {"\"time_s\": [1e-05", "\"time_s\": [0", "c: classes[0].curves[0].time_s[0]: is 0, but must be above 0"},
+        {"\"error\": [0.01, 0.02", "\"error\": [0.01, -1", "c: classes[0].curves[0].error[1]: is -1"},
+        {"\"op\": \"gelu\", \"variant\": \"\", \"type\": \"bf16\", \"dim\": [1, 1]",
+         "\"op\": \"matmul\", \"variant\": \"nt\", \"type\": \"f32\", \"dim\": [384, 1536]",
+         "c: classes[0].curves[1]: is there already, as curves[0]"},
+        {"\"bandwidth_Bps\": 5", "\"bandwidth_Bps\": -5", "c: links[0].bandwidth_Bps: is -5"},
+        {"\"latency_s\": 1e-06", "\"latency_s\": -1", "c: links[0].latency_s: is -1, but must be from 0"},
+        {"\"comm_slowdown\": 0.5", "\"comm_slowdown\": -1", "c: links[1].comm_slowdown: is -1, but must be from 0"},
+        {"\"shared_Bps\": 125", "\"shared_Bps\": -125", "c: links[1].shared_Bps: is -1.25e+08"},
+        {"\"network\": \"net\"", "\"network\": \"nut\"", "c: network: there is no \"nut\""},
+        {"\"network\": \"net\"", "\"network\": \"\"", "c: network: there are 2 nodes, but no link between them"},
+        {"\"name\": \"node1\"", "\"name\": \"node2\"", "c: devices[2]: node: there is no \"node1\""},
+        {"\"inside\": \"memory\"", "\"inside\": \"\"", "c: nodes[0].inside: \"node0\" has 2 devices, but no link"},
+        {"\"inside\": \"memory\"", "\"inside\": \"mem\"", "c: nodes[0]: inside: there is no \"mem\""},
+        {"\"cores\": 2", "\"cores\": -2", "c: nodes[0].cores: is -2"},
+        {"\"class\": \"class1\"", "\"class\": \"class7\"", "c: devices[1]: class: there is no \"class7\""},
+        {"\"speed\": 0.5", "\"speed\": 0", "c: devices[2].speed: is 0, but must be above 0"},
+        {"\"emulated\": 0.5", "\"emulated\": -1", "c: devices[2].emulated: is -1, but must be above 0"},
+        {"\"stolen\": 0.25", "\"stolen\": 1.25", "c: devices[3].stolen: is 1.25, but must be from 0 to 1"},
+        {"\"mask\": \"0-1,4\"", "\"mask\": \"0-1,1\"", "c: devices[1].mask: \"0-1,1\" must be a rising list"},
+        {"\"mask\": \"0-1,4\"", "\"mask\": \"0-1,\"", "c: devices[1].mask: \"0-1,\" must be a rising list"},
+        {"\"mask\": \"0-1,4\"", "\"mask\": \"-1\"", "c: devices[1].mask: \"-1\" must be a rising list"},
+        {"{\"a\": 0, \"b\": 1", "{\"a\": 0, \"b\": 3", "c: pairs[1]: 0-2 after 0-3 is not in order"},
+        {"{\"a\": 0, \"b\": 1", "{\"a\": 1, \"b\": 1", "c: pairs[0]: of 1 and 1, but must be of a < b below 4"},
+        {"{\"a\": 0, \"b\": 1", "{\"a\": 0, \"b\": 4", "c: pairs[0].b: is 4, but must be from 0 to 3"},
+        {"\"b\": 1, \"link\": \"memory\"", "\"b\": 1, \"link\": \"\"", "c: pairs[0]: link: there is no \"\""},
+        {"\"bandwidth_Bps\": 110000000", "\"bandwidth_Bps\": 0", "c: pairs[1].bandwidth_Bps: is 0, but must be above"},
+        {"\"name\": \"all\"", "\"name\": \"\"", "c: groups[0].name: must not be empty"},
+        {"\"name\": \"all\"", "\"name\": \"node:node0\"", "c: groups[1].name: \"node:node0\" is there more than once"},
+        {"\"devices\": [0, 1, 2, 3]", "\"devices\": [0, 1, 3, 2]", "c: groups[0].devices[3]: must rise, below 4"},
+        {"\"devices\": [0, 1, 2, 3]", "\"devices\": [0]", "c: groups[0].devices: must be at least two"},
+        {"\"devices\": [0, 1, 2, 3]", "\"devices\": [0, 4]", "c: groups[0].devices[1]: is 4, but must be from 0 to 3"},
+        {"\"algorithm\": \"ring\"", "\"algorithm\": \"rong\"", "c: groups[0].fits[0].algorithm: AllReduce has no"},
+        {"\"kind\": \"AllReduce\"", "\"kind\": \"AllSeduce\"", "c: groups[0].fits[0].kind: \"AllSeduce\" is not known"},
+        {"\"size_bytes\": [1024, 1048576]", "\"size_bytes\": [1048576, 1024]", "c: groups[0].fits[0].size_bytes[1]: "},
+        {"\"ratio\": [1.25", "\"ratio\": [0", "c: groups[0].fits[0].ratio[0]: is 0, but must be above 0"},
+        {"\"ratio\": [1.25, ", "\"ratio\": [", "c: groups[0].fits[0].ratio: has 1 numbers, but must have 2"},
+        {"\"kind\": \"AllGather\", \"algorithm\": \"bruck\"", "\"kind\": \"AllReduce\", \"algorithm\": \"ring\"",
+         "c: groups[0].fits[1]: is there already, as fits[0]"},
+        {"\"warnings\": [", "\"warnings\": [4, ", "c: warnings[0]: must be a string, not a number"},
+        {"\"hash\": \"", "\"hash\": \"0", "c: hash: must be 32 hexadecimal digits"}};
+    struct mt_cluster *c = make_full(), *back;
+    size_t length;
+    char *text = mt_cluster_text(c, &length);
+    for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
+        struct mt_err err = MT_ERR_INIT;
+        char *wrong = edited(text, edits[i].from, edits[i].to);
+        CHECK_EQ(mt_cluster_parse("c", wrong, strlen(wrong), &back, &err), MT_EINPUT);
+        CHECK(!strncmp(err.text, edits[i].message, strlen(edits[i].message)), "\"%s\", not \"%s\"", err.text,
+              edits[i].message);
+        free(wrong);
+    }
+    free(text);
+    mt_cluster_free(c);
+}
+
+/* What only a program can get wrong: rows without a text of their own, and sizes. */
+static void test_check(void) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_cluster *c = make_full();
+    c->devices[0].speed = NAN;
+    CHECK_EQ(mt_cluster_check(c, &err), MT_EINPUT);
+    CHECK_TEXT(err.text, "devices[0].speed: is nan, but must be above 0");
+    c->devices[0].speed = 1;
+    static const struct {
+        const char *name, *message;
+    } names[] = {{"class0", "classes[1].name: \"class0\" is there more than once"},
+                 {"", "classes[1].name: must not be empty"},
+                 {"a b", "classes[1].name: \"a b\" must be of letters, digits, '.', '_' and '-'"}};
+    for (int i = 0; i < 3; i++) {
+        c->classes[1].name = names[i].name;
+        CHECK_EQ(mt_cluster_check(c, &err), MT_EINPUT);
+        CHECK_TEXT(err.text, names[i].message);
+    }
+    c->classes[1].name = "class1";
+    c->links[1].name = "memory";
+    CHECK_EQ(mt_cluster_check(c, &err), MT_EINPUT);
+    CHECK_TEXT(err.text, "links[1].name: \"memory\" is there more than once");
+    c->links[1].name = "net";
+    c->nodes[1].name = "node0";
+    CHECK_EQ(mt_cluster_check(c, &err), MT_EINPUT);
+    CHECK_TEXT(err.text, "nodes[1].name: \"node0\" is there more than once");
+    c->nodes[1].name = "node1";
+    c->devices[2].node = c->devices[3].node = 0;
+    CHECK_EQ(mt_cluster_check(c, &err), MT_EINPUT);
+    CHECK_TEXT(err.text, "nodes[1]: \"node1\" has no device");
+    c->devices[2].node = c->devices[3].node = 1;
+    c->devices[3].class = 2;
+    CHECK_EQ(mt_cluster_check(c, &err), MT_EINPUT);
+    CHECK_TEXT(err.text, "devices[3].class: there is no class 2");
+    c->devices[3].class = 1;
+    c->classes[1].kind = "gpu";
+    CHECK_EQ(mt_cluster_check(c, &err), MT_EINPUT);
+    CHECK_TEXT(err.text, "devices[1].mask: a device of kind \"gpu\" has none");
+    c->classes[1].kind = "cpu";
+    memset(c->classes[1].flops, 0, sizeof c->classes[1].flops);
+    CHECK_EQ(mt_cluster_check(c, &err), MT_EINPUT);
+    CHECK_TEXT(err.text, "classes[1]: has neither a rate (flops) nor a curve");
+    c->ndevices = MT_CLUSTER_MOST_DEVICES + 1;
+    CHECK_EQ(mt_cluster_check(c, &err), MT_EINPUT);
+    CHECK_TEXT(err.text, "devices: there are 4097, but must be from 1 to 4096");
+    mt_cluster_free(c);
+    c = mt_cluster_new();
+    CHECK_EQ(mt_cluster_check(c, &err), MT_EINPUT);
+    CHECK_TEXT(err.text, "devices: there are 0, but must be from 1 to 4096");
+    mt_cluster_free(c);
+}
+
+static void test_path(void) {
+    struct mt_cluster *c = make_full();
+    struct mt_path path = mt_cluster_path(c, 2, 0); /* its own row, in both orders */
+    CHECK_EQ(path.link, 1);
+    CHECK_NEAR(path.latency_s, 70e-6, 0);
+    CHECK_NEAR(path.bandwidth_Bps, 110e6, 0);
+    path = mt_cluster_path(c, 2, 3); /* within a node, without a row */
+    CHECK_EQ(path.link, 0);
+    CHECK_NEAR(path.bandwidth_Bps, 5e9, 0);
+    path = mt_cluster_path(c, 1, 3); /* between nodes, without a row */
+    CHECK_EQ(path.link, 1);
+    CHECK_NEAR(path.latency_s, 50e-6, 0);
+    path = mt_cluster_path(c, 1, 1);
+    CHECK(path.link == -1 && path.latency_s == 0 && isinf(path.bandwidth_Bps), "of itself");
+    CHECK_EQ(mt_cluster_node_named(c, "node1"), 1);
+    CHECK_EQ(mt_cluster_class_named(c, "node1"), -1);
+    CHECK_EQ(mt_cluster_link_named(c, "net"), 1);
+    CHECK(!mt_cluster_nominal(c), "all measured");
+    c->links[0].nominal = true;
+    CHECK(mt_cluster_nominal(c), "a link");
+    mt_cluster_free(c);
+}
+
+int main(void) {
+    test_round_trip();
+    test_mutations();
+    test_refusals();
+    test_check();
+    test_path();
+    return 0;
+}
