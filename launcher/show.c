@@ -15,8 +15,7 @@ static const struct {
 };
 enum { NDOCUMENTS = sizeof documents / sizeof documents[0] };
 
-/* "safetensors", or what the JSON document says it is. */
-static enum mt_status format_of(const char *path, char format[64], struct mt_err *err) {
+enum mt_status mt_document_format(const char *path, char format[64], struct mt_err *err) {
     unsigned char head[9] = {0};
     FILE *file = fopen(path, "rb");
     if (!file) {
@@ -40,7 +39,7 @@ static enum mt_status format_of(const char *path, char format[64], struct mt_err
 
 enum mt_status mt_show(const char *path, FILE *file, struct mt_err *err) {
     char format[64], known[300] = "";
-    enum mt_status st = format_of(path, format, err);
+    enum mt_status st = mt_document_format(path, format, err);
     if (st) return st;
     for (int d = 0; d < NDOCUMENTS; d++) {
         if (!strcmp(documents[d].format, format)) return documents[d].show(path, file, err);

@@ -6,6 +6,9 @@
 
 #include "kernels/base/err.h"
 
+/* "safetensors", or what the JSON document says it is. */
+enum mt_status mt_document_format(const char *path, char format[64], struct mt_err *err);
+
 /* Find out what the file is, and print it; refuses what is no document of ours. */
 enum mt_status mt_show(const char *path, FILE *file, struct mt_err *err);
 
