@@ -1,0 +1,161 @@
+/* Operators, copies, links, and the memory of answers. */
+#include "planner/cost.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernels/base/hash.h"
+#include "planner/cost_coll.h"
+
+static const double piece_s = 100e-9; /* finding a piece's place and walking its axes; of a CPU, roughly */
+
+static const struct mt_cluster_device *device_of(const struct mt_costs *costs, int rank) {
+    return &costs->cluster->devices[costs->device[rank]];
+}
+
+struct mt_cost mt_cost_op(const struct mt_costs *costs, int rank, const struct mt_op_shape *shape) {
+    const struct mt_cluster_device *device = device_of(costs, rank);
+    const struct mt_cluster_class *class = &costs->cluster->classes[device->class];
+    double error, s = mt_class_op_s(class, shape, &error) / device->speed;
+    return (struct mt_cost){s, hypot(error, device->speed_error), class->nominal ? MT_COST_NOMINAL : MT_COST_MEASURED};
+}
+
+/* Emulation slows operators only. */
+double mt_cost_copy_s(const struct mt_costs *costs, int rank, int64_t bytes, int npieces) {
+    const struct mt_cluster_device *device = device_of(costs, rank);
+    const struct mt_cluster_class *class = &costs->cluster->classes[device->class];
+    double calibration = class->nominal && class->calibration > 0 ? class->calibration : 1;
+    double Bps = class->memory_Bps * calibration * device->speed / (device->emulated > 0 ? device->emulated : 1);
+    return npieces * piece_s + (Bps > 0 ? 2 * (double)bytes / Bps : 0);
+}
+
+static void take_slower(struct mt_path *slowest, int *slowest_link, struct mt_path path) {
+    if (path.latency_s > slowest->latency_s) slowest->latency_s = path.latency_s;
+    if (path.bandwidth_Bps < slowest->bandwidth_Bps) {
+        slowest->bandwidth_Bps = path.bandwidth_Bps;
+        *slowest_link = path.link;
+    }
+}
+
+/* By kinds of link, not by pairs: pairs are as many as the square of the ranks. Pairs that have rows of their own hide
+ * their link's figures only where all pairs have. */
+struct mt_path mt_cost_slowest(const struct mt_costs *costs, const int *group, int n) {
+    const struct mt_cluster *cluster = costs->cluster;
+    struct mt_path slowest = {-1, 0, INFINITY};
+    if (n < 2) return slowest;
+    bool *member = mt_calloc((size_t)cluster->ndevices, sizeof *member);
+    int *on_node = mt_calloc((size_t)cluster->nnodes, sizeof *on_node), nodes = 0, link = -1;
+    for (int i = 0; i < n; i++) {
+        int device = costs->device[group[i]];
+        member[device] = true;
+        nodes += on_node[cluster->devices[device].node]++ == 0;
+    }
+    int64_t rows = 0;
+    for (int p = 0; p < cluster->npairs; p++) {
+        const struct mt_cluster_pair *pair = &cluster->pairs[p];
+        if (!member[pair->a] || !member[pair->b]) continue;
+        rows++;
+        take_slower(&slowest, &link, (struct mt_path){pair->link, pair->latency_s, pair->bandwidth_Bps});
+    }
+    if (rows < (int64_t)n * (n - 1) / 2) {
+        for (int i = 0; i < cluster->nnodes; i++) {
+            int inside = cluster->nodes[i].inside;
+            if (on_node[i] < 2 || inside < 0) continue;
+            const struct mt_cluster_link *l = &cluster->links[inside];
+            take_slower(&slowest, &link, (struct mt_path){inside, l->latency_s, l->bandwidth_Bps});
+        }
+        if (nodes > 1 && cluster->network >= 0) {
+            const struct mt_cluster_link *l = &cluster->links[cluster->network];
+            take_slower(&slowest, &link, (struct mt_path){cluster->network, l->latency_s, l->bandwidth_Bps});
+        }
+    }
+    slowest.link = link;
+    free(member);
+    free(on_node);
+    return slowest;
+}
+
+int mt_cost_link(const struct mt_costs *costs, const int *group, int n) {
+    return mt_cost_slowest(costs, group, n).link;
+}
+
+/* ---- answers ---- */
+
+/* Open addressing by 64 bits of hash, which stand for the question. */
+struct answer {
+    uint64_t question; /* 0: free */
+    struct mt_cost cost;
+};
+struct mt_cost_memo {
+    struct answer *answers;
+    size_t count, capacity; /* a power of two */
+};
+
+struct mt_cost_memo *mt_cost_memo_new(void) {
+    return mt_calloc(1, sizeof(struct mt_cost_memo));
+}
+
+void mt_cost_memo_free(struct mt_cost_memo *memo) {
+    if (!memo) return;
+    free(memo->answers);
+    free(memo);
+}
+
+static struct answer *place_of(const struct mt_cost_memo *memo, uint64_t question) {
+    size_t at = question & (memo->capacity - 1);
+    while (memo->answers[at].question && memo->answers[at].question != question) at = (at + 1) & (memo->capacity - 1);
+    return &memo->answers[at];
+}
+
+static void grow(struct mt_cost_memo *memo) {
+    struct mt_cost_memo old = *memo;
+    memo->capacity = old.capacity ? 2 * old.capacity : 256;
+    memo->answers = mt_calloc(memo->capacity, sizeof *memo->answers);
+    for (size_t i = 0; i < old.capacity; i++)
+        if (old.answers[i].question) *place_of(memo, old.answers[i].question) = old.answers[i];
+    free(old.answers);
+}
+
+static uint64_t question_of(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
+                            const struct mt_coll_algorithm *algorithm) {
+    size_t n = (size_t)problem->n, ncounts = problem->kind == MT_ALL_TO_ALL ? n * n : n;
+    int *devices = mt_calloc(n, sizeof *devices);
+    for (size_t i = 0; i < n; i++) devices[i] = costs->device[group[i]];
+    struct mt_hasher *hasher = mt_hasher_new();
+    int what[] = {(int)problem->kind, (int)problem->wire, (int)problem->acc, problem->n, problem->root};
+    mt_hasher_add(hasher, what, sizeof what);
+    mt_hasher_add(hasher, &algorithm, sizeof algorithm);
+    mt_hasher_add(hasher, devices, n * sizeof *devices);
+    mt_hasher_add(hasher, problem->counts, ncounts * sizeof *problem->counts);
+    uint64_t hash = mt_hasher_end(hasher);
+    free(devices);
+    return hash ? hash : 1;
+}
+
+struct mt_cost mt_cost_coll(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
+                            const struct mt_coll_algorithm *algorithm) {
+    struct mt_cost_memo *memo = costs->memo;
+    if (!memo) return mt_cost_coll_anew(costs, problem, group, algorithm);
+    if (4 * memo->count >= 3 * memo->capacity) grow(memo);
+    uint64_t question = question_of(costs, problem, group, algorithm);
+    struct answer *answer = place_of(memo, question);
+    if (!answer->question) {
+        *answer = (struct answer){question, mt_cost_coll_anew(costs, problem, group, algorithm)};
+        memo->count++;
+    }
+    return answer->cost;
+}
+
+const struct mt_coll_algorithm *mt_cost_choose(const struct mt_costs *costs, const struct mt_coll *problem,
+                                               const int *group, struct mt_cost *cost) {
+    const struct mt_coll_algorithm *best = NULL;
+    struct mt_cost least = {0};
+    for (int i = 0; i < mt_coll_nalgorithms; i++) {
+        const struct mt_coll_algorithm *candidate = mt_coll_algorithms[i];
+        if (candidate->kind != problem->kind || !candidate->applies(problem)) continue;
+        struct mt_cost found = mt_cost_coll(costs, problem, group, candidate);
+        if (!best || found.s < least.s) best = candidate, least = found;
+    }
+    if (cost) *cost = least;
+    return best;
+}
