@@ -7,7 +7,7 @@
 
 static const struct {
     const char *format;
-    enum mt_status (*show)(const char *path, FILE *file, struct mt_err *err);
+    enum mt_status (*show)(const char *path, FILE *file, bool *remarkable, struct mt_err *err);
 } documents[] = {
 #define MT_DOCUMENT(format, name) {format, mt_show_##name},
 #include "launcher/documents.def"
@@ -37,12 +37,13 @@ enum mt_status mt_document_format(const char *path, char format[64], struct mt_e
     return st;
 }
 
-enum mt_status mt_show(const char *path, FILE *file, struct mt_err *err) {
+enum mt_status mt_show(const char *path, FILE *file, bool *remarkable, struct mt_err *err) {
+    *remarkable = false;
     char format[64], known[300] = "";
     enum mt_status st = mt_document_format(path, format, err);
     if (st) return st;
     for (int d = 0; d < NDOCUMENTS; d++) {
-        if (!strcmp(documents[d].format, format)) return documents[d].show(path, file, err);
+        if (!strcmp(documents[d].format, format)) return documents[d].show(path, file, remarkable, err);
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", d ? ", " : "", documents[d].format);
     }

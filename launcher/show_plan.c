@@ -2,7 +2,8 @@
 #include "launcher/show.h"
 #include "planner/plan.h"
 
-enum mt_status mt_show_plan(const char *path, FILE *file, struct mt_err *err) {
+enum mt_status mt_show_plan(const char *path, FILE *file, bool *remarkable, struct mt_err *err) {
+    (void)remarkable;
     struct mt_plan *plan;
     enum mt_status st = mt_plan_read(path, &plan, err);
     if (st) return st;

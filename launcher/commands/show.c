@@ -11,6 +11,9 @@
 
 enum { KEY_RANK = 'r', KEY_MODEL = 'm', KEY_LOWERED = 0x2000 };
 
+/* The exit code for a document that was printed and has outliers. */
+enum { EXIT_REMARKABLE = 6 };
+
 enum subject { DOCUMENT, PROGRAM, GRAPH };
 
 struct show_flags {
@@ -132,10 +135,13 @@ int mt_command_show(int argc, char **argv) {
     struct show_flags f = {.err = &err, .rank = -1};
     mt_job_flags_init(&f.job, &err);
     struct argp_child children[] = {{mt_job_argp(), 0, "show graph --model: of this job", 2}, {0}};
+    bool remarkable = false;
     const struct argp argp = {flag_table,
                               parse,
                               "FILE\nprogram PLAN\ngraph [PLAN]",
-                              "Print a document as tables, the program that a plan stands for, or a training graph.",
+                              "Print a document as tables, the program that a plan stands for, or a training graph.\v"
+                              "The exit code is 6 when a cluster has outliers: a device slower than its class, a bad "
+                              "link, a neighbour that takes time. They are named after its tables.",
                               children,
                               0,
                               0};
@@ -143,11 +149,12 @@ int mt_command_show(int argc, char **argv) {
     if (!st) st = settle(&f);
     if (!st) {
         switch (f.subject) {
-        case DOCUMENT: st = mt_show(f.path, stdout, &err); break;
+        case DOCUMENT: st = mt_show(f.path, stdout, &remarkable, &err); break;
         case PROGRAM: st = show_program(&f, &err); break;
         case GRAPH: st = show_graph(&f, &err); break;
         }
     }
     if (!st && fflush(stdout)) st = mt_fail_errno(&err, "standard output");
-    return st ? mt_command_fail(&err) : 0;
+    if (st) return mt_command_fail(&err);
+    return remarkable ? EXIT_REMARKABLE : 0;
 }
