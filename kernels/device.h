@@ -64,6 +64,11 @@ void mt_device_close(struct mt_device *device);
 const char *mt_device_describe(struct mt_device *device); /* "cpu, 2 threads, oneDNN 2.6.3" */
 int64_t mt_device_memory_bytes(struct mt_device *device); /* what can still be had: kernel and cgroup */
 
+/* From now on the device computes as one of `speed` (above 0, at most 1) does: what operators, and copies between them,
+ * take is stretched to 1/speed of it, by sleeping. Collectives are left as they are. Times that streams report are the
+ * stretched ones. Call it before there are streams. */
+void mt_device_emulate(struct mt_device *device, double speed);
+
 /* The backend that will run a call, and the scratch it wants. */
 const struct mt_backend *mt_device_backend(struct mt_device *device, const struct mt_call *call);
 

@@ -3,6 +3,7 @@
 #define MT_KERNELS_CPU_CPU_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "kernels/device.h"
 
@@ -14,6 +15,7 @@ struct mt_cpu_allocation {
 
 struct mt_device {
     int threads;                     /* of each stream's OpenMP team */
+    double speed;                    /* emulated; 1: its own */
     const struct mt_backend *onednn; /* or null */
     char description[1200];
     pthread_mutex_t lock; /* of allocations */
@@ -26,5 +28,21 @@ int64_t mt_cpu_memory_bytes(const char *root);
 
 /* The work of one collective call, by the calling thread. */
 enum mt_status mt_cpu_coll(const struct mt_coll_call *call, struct mt_err *err);
+
+/* A stream that works at a lower speed: it runs ahead of the clock that is emulated by what it owes, and pays by
+ * sleeping; what it sleeps too long is owed to it. */
+struct mt_cpu_debt {
+    double owed_s;
+};
+/* The time on the emulated clock. */
+static inline double mt_cpu_debt_now_s(const struct mt_cpu_debt *debt) {
+    return mt_now_s() + debt->owed_s;
+}
+/* Work at `speed` that took so long. */
+static inline void mt_cpu_debt_add(struct mt_cpu_debt *debt, double worked_s, double speed) {
+    debt->owed_s += worked_s * (1 / speed - 1);
+}
+/* Sleep if at least `least_s` is owed; sooner awake when *stop is set. */
+void mt_cpu_debt_pay(struct mt_cpu_debt *debt, double least_s, const atomic_bool *stop);
 
 #endif

@@ -1,4 +1,5 @@
 /* The CPU as a device: the process's affinity mask and its memory. */
+#include <assert.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@ enum mt_status mt_device_open(const char *kind, struct mt_device **device, struc
     struct mt_device *d = mt_calloc(1, sizeof *d);
     pthread_mutex_init(&d->lock, NULL);
     d->threads = omp_get_max_threads(); /* OMP_NUM_THREADS, or the affinity mask's */
+    d->speed = 1;
     struct mt_err missing = MT_ERR_INIT;
     d->onednn = mt_backend_onednn(&missing);
     int used =
@@ -37,6 +39,14 @@ void mt_device_close(struct mt_device *device) {
 
 const char *mt_device_describe(struct mt_device *device) {
     return device->description;
+}
+
+void mt_device_emulate(struct mt_device *device, double speed) {
+    assert(speed > 0 && speed <= 1 && device->speed == 1);
+    device->speed = speed;
+    if (speed == 1) return;
+    size_t used = strlen(device->description);
+    snprintf(device->description + used, sizeof device->description - used, ", emulated speed %g", speed);
 }
 
 int64_t mt_device_memory_bytes(struct mt_device *device) {

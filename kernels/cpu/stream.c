@@ -4,6 +4,7 @@
  * then carries the error on to the streams that wait for it, so that nobody computes with what was never made, and
  * whichever stream is asked first can say what happened. */
 #include <errno.h>
+#include <math.h>
 #include <omp.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -36,7 +37,9 @@ struct mt_stream {
     struct item current;
     bool busy;
     atomic_bool stop;
-    struct mt_err err; /* the first, until it has been told */
+    struct mt_err err;       /* the first, until it has been told */
+    atomic_bool computes;    /* has been given operators */
+    struct mt_cpu_debt debt; /* the thread's own */
 };
 
 struct mt_event {
@@ -56,9 +59,13 @@ static void do_record(struct mt_event *event, uint64_t ticket, const struct mt_e
     pthread_mutex_unlock(&event->lock);
 }
 
+/* What may be owed, lest a stream sleeps at every operator; and how little is not worth a sleep when others wait. */
+static const double most_owed_s = 0.5e-3, least_paid_s = 20e-6;
+
 /* Until the record has been made, or the stream is to end. */
 static enum mt_status do_wait(struct mt_stream *stream, struct mt_event *event, uint64_t ticket, struct mt_err *err) {
     pthread_mutex_lock(&event->lock);
+    if (event->done < ticket) stream->debt.owed_s = 0;          /* who waits is neither late nor early */
     while (event->done < ticket && !atomic_load(&stream->stop)) /* wake at times to look at `stop` */
         mt_cond_wait_until(&event->changed, &event->lock, mt_now_s() + 0.1);
     if (event->err.status) *err = event->err;
@@ -77,20 +84,37 @@ static const char *item_name(const struct item *item) {
     return "the wait for an event";
 }
 
-static void do_item(struct mt_stream *stream, const struct item *item, struct mt_err *err) {
-    if (item->kind == ITEM_RECORD) {
-        do_record(item->event, item->ticket, err);
-        return;
-    }
-    if (err->status || atomic_load(&stream->stop)) return;
-    if (item->kind == ITEM_WAIT) {
-        do_wait(stream, item->event, item->ticket, err);
-        return;
-    }
-    if (item->seconds) item->seconds[0] = mt_now_s();
+/* Whether an item's time is stretched: an operator's, and that of a copy between them. */
+static bool is_stretched(const struct mt_stream *stream, const struct item *item) {
+    if (stream->device->speed == 1) return false;
+    return item->kind == ITEM_OP ||
+           (atomic_load(&stream->computes) && !((const struct mt_coll_call *)item->call)->schedule);
+}
+
+static void do_work(struct mt_stream *stream, const struct item *item, struct mt_err *err) {
+    struct mt_cpu_debt *debt = &stream->debt;
+    bool stretched = is_stretched(stream, item);
+    if (!stretched) mt_cpu_debt_pay(debt, least_paid_s, &stream->stop); /* others take part */
+    if (item->seconds) item->seconds[0] = mt_cpu_debt_now_s(debt);
+    double start_s = mt_now_s();
     enum mt_status st = item->kind == ITEM_OP ? item->backend->run(item->call, err) : mt_cpu_coll(item->call, err);
-    if (item->seconds) item->seconds[1] = mt_now_s();
+    if (stretched) mt_cpu_debt_add(debt, mt_now_s() - start_s, stream->device->speed);
+    if (item->seconds) item->seconds[1] = mt_cpu_debt_now_s(debt);
+    mt_cpu_debt_pay(debt, most_owed_s, &stream->stop);
     if (st) mt_err_context(err, "%s", item_name(item));
+}
+
+static void do_item(struct mt_stream *stream, const struct item *item, struct mt_err *err) {
+    if (item->kind == ITEM_RECORD || item->kind == ITEM_WAIT)
+        mt_cpu_debt_pay(&stream->debt, least_paid_s, &stream->stop);
+    if (item->kind == ITEM_RECORD)
+        do_record(item->event, item->ticket, err);
+    else if (err->status || atomic_load(&stream->stop))
+        return;
+    else if (item->kind == ITEM_WAIT)
+        do_wait(stream, item->event, item->ticket, err);
+    else
+        do_work(stream, item, err);
 }
 
 static void *run(void *argument) {
@@ -100,6 +124,7 @@ static void *run(void *argument) {
     prctl(PR_SET_TIMERSLACK, 1000UL); /* ns: communicators sleep for short times */
     pthread_mutex_lock(&stream->lock);
     for (;;) {
+        if (!stream->count) stream->debt.owed_s = fmax(stream->debt.owed_s, 0);
         while (!stream->count && !atomic_load(&stream->stop)) pthread_cond_wait(&stream->work, &stream->lock);
         if (!stream->count) break;
         stream->current = stream->queue[stream->first];
@@ -111,6 +136,11 @@ static void *run(void *argument) {
         pthread_mutex_unlock(&stream->lock);
         do_item(stream, &stream->current, &err);
         pthread_mutex_lock(&stream->lock);
+        if (!stream->count && stream->debt.owed_s > 0) { /* who waits for the end sees it at its time */
+            pthread_mutex_unlock(&stream->lock);
+            mt_cpu_debt_pay(&stream->debt, least_paid_s, &stream->stop);
+            pthread_mutex_lock(&stream->lock);
+        }
         if (err.status) stream->err = err;
         stream->busy = false;
         stream->completed++;
@@ -169,6 +199,7 @@ static void submit(struct mt_stream *stream, struct item item) {
     }
     stream->queue[(stream->first + stream->count++) % stream->capacity] = item;
     stream->submitted++;
+    if (item.kind == ITEM_OP) atomic_store(&stream->computes, true);
     pthread_cond_signal(&stream->work);
     pthread_mutex_unlock(&stream->lock);
 }
