@@ -14,7 +14,7 @@ void mt_run_init(struct mt_run_doc *run, int nranks) {
     run->made_by = run->mpi = run->plan_hash = run->program_hash = run->model = run->data_hash = run->ended = "";
     run->parameter_hash = "";
     run->ranks = mt_new(&run->arena, struct mt_run_rank, nranks);
-    for (int r = 0; r < nranks; r++) run->ranks[r].host = run->ranks[r].device = "";
+    for (int r = 0; r < nranks; r++) run->ranks[r] = (struct mt_run_rank){.host = "", .device = "", .emulated = 1};
 }
 
 void mt_run_release(struct mt_run_doc *run) {
@@ -47,6 +47,10 @@ enum mt_status mt_run_check(const struct mt_run_doc *run, struct mt_err *err) {
             return mt_fail(err, MT_EINPUT, "validation[%d].step: %lld is outside the run's steps %lld to %lld", v,
                            (long long)run->vals[v].step, (long long)run->first_step,
                            (long long)run->first_step + run->nlosses - 1);
+    for (int r = 0; r < run->nranks; r++)
+        if (!(run->ranks[r].emulated > 0 && run->ranks[r].emulated <= 1))
+            return mt_fail(err, MT_EINPUT, "ranks[%d].emulated: is %g, not above 0 and at most 1", r,
+                           run->ranks[r].emulated);
     return MT_OK;
 }
 
@@ -73,7 +77,9 @@ static const struct {
     {"compute_s", offsetof(struct mt_run_rank, compute_s)},
     {"comm_s", offsetof(struct mt_run_rank, comm_s)},
     {"wait_s", offsetof(struct mt_run_rank, wait_s)},
+    {"emulated", offsetof(struct mt_run_rank, emulated)},
 };
+enum { NRANK_REALS = sizeof rank_reals / sizeof *rank_reals };
 static const struct {
     const char *key;
     size_t at;
@@ -86,15 +92,16 @@ static const struct {
 
 static enum mt_status read_rank(struct mt_json object, struct mt_run_doc *run, struct mt_run_rank *rank,
                                 struct mt_err *err) {
-    static const char *const keys[] = {"host",    "device",      "compute_s",       "comm_s",         "wait_s",
-                                       "samples", "arena_bytes", "start_rss_bytes", "peak_rss_bytes", NULL};
+    static const char *const keys[] = {"host",           "device",   "compute_s",   "comm_s",
+                                       "wait_s",         "samples",  "arena_bytes", "start_rss_bytes",
+                                       "peak_rss_bytes", "emulated", NULL};
     const char *host, *device;
     enum mt_status st;
     if ((st = mt_json_only(object, keys, err)) || (st = mt_json_string(object, "host", &host, err)) ||
         (st = mt_json_string(object, "device", &device, err)))
         return st;
     rank->host = mt_arena_strdup(&run->arena, host), rank->device = mt_arena_strdup(&run->arena, device);
-    for (int i = 0; i < 3 && !st; i++)
+    for (int i = 0; i < NRANK_REALS && !st; i++)
         st = mt_json_real(object, rank_reals[i].key, 0, INFINITY, (double *)((char *)rank + rank_reals[i].at), err);
     for (int i = 0; i < 4 && !st; i++)
         st = mt_json_int(object, rank_ints[i].key, 0, INT64_MAX, (int64_t *)((char *)rank + rank_ints[i].at), err);
@@ -188,7 +195,7 @@ static void write_rank(const struct mt_run_rank *rank, struct mt_json_out *out) 
     mt_json_put_string(out, "device", rank->device);
     for (int i = 0; i < 4; i++)
         mt_json_put_int(out, rank_ints[i].key, *(const int64_t *)((const char *)rank + rank_ints[i].at));
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < NRANK_REALS; i++)
         mt_json_put_real(out, rank_reals[i].key, *(const double *)((const char *)rank + rank_reals[i].at));
     mt_json_close(out);
 }

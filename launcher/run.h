@@ -16,6 +16,7 @@ struct mt_run_rank {
     int64_t samples;                         /* its share of a step's */
     double compute_s, comm_s;                /* its streams' busy time, over the whole run */
     double wait_s;                           /* the compute stream's idle time while a step was under way */
+    double emulated;                         /* the speed that --emulate gave it; 1: its own */
     int64_t arena_bytes;                     /* planned: device memory for states and temporaries */
     int64_t peak_rss_bytes, start_rss_bytes; /* of the process: at most, and before the arena was taken */
 };

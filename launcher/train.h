@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "kernels/base/err.h"
+#include "launcher/emulate.h"
 
 struct mt_train_options {
     const char *plan, *data;
@@ -21,6 +22,7 @@ struct mt_train_options {
     int keep;
     double deadline_s;
     bool eval_only;
+    struct mt_emulation emulation;
 };
 
 void mt_train_defaults(struct mt_train_options *options);

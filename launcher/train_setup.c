@@ -93,6 +93,7 @@ static enum mt_status build_evaluation(struct trainer *t, struct mt_err *err) {
 static enum mt_status lower(struct trainer *t, struct mt_err *err) {
     enum mt_status st = mt_device_open("cpu", &t->device, err);
     if (st) return st;
+    mt_device_emulate(t->device, t->mine.emulated);
     struct mt_lower_options options = mt_planned_lower_options(t->device);
     if ((st = mt_lower(&t->planned.program, t->rank, &options, &t->lowered[MT_RUN_TRAIN], err))) return st;
     options.states = t->lowered[MT_RUN_TRAIN];
@@ -124,6 +125,7 @@ static void start_documents(struct trainer *t) {
     t->run.mpi = mpi_version();
     t->run.plan_hash = p->hash, t->run.program_hash = p->program_hash, t->run.model = p->model;
     t->run.tokens_per_step = t->batch * t->seq;
+    t->mine.emulated = mt_emulation_speed(&t->options->emulation, t->rank);
     t->mine.samples = t->planned.program.batch_size[t->rank];
     t->saved_step = -1;
     t->last_step = t->options->steps >= 0 ? t->options->steps : p->job.steps;
@@ -133,7 +135,9 @@ static void start_documents(struct trainer *t) {
 enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
     enum mt_status st;
     mt_cores_divide(MPI_COMM_WORLD);
-    if ((st = read_plan(t, err)) || (st = take_places(t, err))) return st;
+    if ((st = read_plan(t, err)) || (st = take_places(t, err)) ||
+        (st = mt_agree(t->comm, mt_emulation_check(&t->options->emulation, t->nranks, err), err)))
+        return st;
     mt_run_init(&t->run, t->nranks);
     mt_asking_init(&t->asking, t->comm);
     st = mt_planned_open(t->plan, &t->planned, err);
@@ -143,8 +147,9 @@ enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
     start_documents(t);
     if ((st = make_executor(t, err))) return st;
     if (t->options->trace) t->clock_s = mt_trace_clock(t->comm);
-    mt_log(MT_LOG_INFO, "%d rank%s, %s; rank 0: %s", t->nranks, t->nranks == 1 ? "" : "s", t->plan->model,
-           mt_device_describe(t->device));
+    const char *emulated = mt_emulation_text(&t->options->emulation, &t->run.arena);
+    mt_log(MT_LOG_INFO, "%d rank%s%s%s, %s; rank 0: %s", t->nranks, t->nranks == 1 ? "" : "s", *emulated ? " of " : "",
+           emulated, t->plan->model, mt_device_describe(t->device));
     return MT_OK;
 }
 

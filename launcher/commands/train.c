@@ -22,10 +22,12 @@ enum {
     KEY_HASH_EVERY,
     KEY_TRACE,
     KEY_DEADLINE,
+    KEY_EMULATE,
 };
 
 struct train_flags {
     struct mt_err *err;
+    struct mt_arena arena; /* of lists */
     struct mt_train_options options;
     bool keep, val_fraction; /* given */
 };
@@ -50,6 +52,9 @@ static const struct argp_option flag_table[] = {
     {0, 0, 0, 0, "How it guards itself:", 4},
     {"hash-every", KEY_HASH_EVERY, "N", 0, "steps between comparisons of replicas; 0: at the end only [0]", 4},
     {"deadline", KEY_DEADLINE, "S", 0, "seconds without any progress that end the run [300]", 4},
+    {0, 0, 0, 0, "What it plays:", 5},
+    {"emulate", KEY_EMULATE, "speed=X,...", 0, "make devices slower: a speed for each rank, or one for all, 1 its own",
+     5},
     {0}};
 
 static enum mt_status take_count(struct train_flags *f, const char *flag, const char *text, int64_t least,
@@ -86,13 +91,14 @@ static enum mt_status take_flag(struct train_flags *f, int key, char *text) {
         st = mt_flag_real("--deadline", text, &o->deadline_s, f->err);
         if (!st && !(o->deadline_s > 0)) st = mt_fail(f->err, MT_EINPUT, "--deadline: must be more than 0");
         break;
+    case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &o->emulation, f->err); break;
     }
     return st;
 }
 
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct train_flags *f = state->input;
-    if (key == KEY_DATA || key == KEY_OUT || (key >= KEY_VAL && key <= KEY_DEADLINE))
+    if (key == KEY_DATA || key == KEY_OUT || (key >= KEY_VAL && key <= KEY_EMULATE))
         return take_flag(f, key, text) ? EINVAL : 0;
     if (key != ARGP_KEY_ARG) return ARGP_ERR_UNKNOWN;
     if (f->options.plan) {
@@ -143,5 +149,6 @@ int mt_command_train(int argc, char **argv) {
     st = mt_train(&flags.options, st, &err);
     if (st && err.text[0]) mt_command_fail(&err);
     mt_train_end();
+    mt_arena_release(&flags.arena);
     return mt_exit_code(st);
 }

@@ -14,8 +14,8 @@ static void fill(struct mt_run_doc *run) {
     mt_run_init(run, 2);
     run->plan_hash = "0123", run->model = "gpt2:layers=1", run->ended = "finished", run->first_step = 11;
     run->tokens_per_step = 96, run->train_s = 1.25, run->tokens_per_s = 307.2, run->flops_per_s = 1e12;
-    run->ranks[0] = (struct mt_run_rank){"a", "cpu, 2 threads", 5, 0.5, 0.25, 0.125, 1 << 20, 1 << 22, 1 << 21};
-    run->ranks[1] = (struct mt_run_rank){"b", "cpu, 1 thread", 3, 0.1, 1. / 3, 1e-9, 7, 8, 9};
+    run->ranks[0] = (struct mt_run_rank){"a", "cpu, 2 threads", 5, 0.5, 0.25, 0.125, 1, 1 << 20, 1 << 22, 1 << 21};
+    run->ranks[1] = (struct mt_run_rank){"b", "cpu, 1 thread", 3, 0.1, 1. / 3, 1e-9, 0.5, 7, 8, 9};
     for (int i = 0; i < 100; i++) mt_run_add_loss(run, 5.5 / (1 + i));
     mt_run_add_val(run, 10, 5.6);
     mt_run_add_val(run, 110, 2.25);
@@ -35,6 +35,7 @@ static void test_round_trip(void) {
     CHECK(back.train_s == 1.25 && back.tokens_per_s == 307.2 && back.flops_per_s == 1e12);
     CHECK_TEXT(back.ranks[1].device, "cpu, 1 thread");
     CHECK(back.ranks[1].comm_s == 1. / 3 && back.ranks[1].wait_s == 1e-9 && back.ranks[1].peak_rss_bytes == 8);
+    CHECK(back.ranks[0].emulated == 1 && back.ranks[1].emulated == 0.5);
     CHECK(back.ranks[0].samples == 5 && back.ranks[0].compute_s == 0.5 && back.ranks[0].start_rss_bytes == 1 << 21);
     CHECK(back.vals[1].step == 110 && back.vals[1].loss == 2.25);
     CHECK_EQ(back.nlosses, 100);
@@ -47,6 +48,11 @@ static void test_round_trip(void) {
     CHECK_OK(mt_run_read(path, &back, &err), err);
     CHECK(back.losses[3] == 1e308 && back.vals[1].loss == 1e308);
     mt_run_release(&back);
+    run.ranks[1].emulated = 1.5;
+    CHECK_OK(mt_run_write(&run, path, &err), err);
+    CHECK_EQ(mt_run_read(path, &back, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "ranks[1].emulated"), "%s", err.text);
+    run.ranks[1].emulated = 1;
     run.vals[1].step = 112;
     CHECK_OK(mt_run_write(&run, path, &err), err);
     CHECK_EQ(mt_run_read(path, &back, &err), MT_EINPUT);

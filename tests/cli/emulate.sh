@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# --emulate: ranks as slow as they are told, said so in what train prints and keeps; and what it refuses.
+. "$SOURCE/tests/cli/lib.bash"
+seq 1 9000 >text.txt
+$MOTLEY plan --model gpt2:layers=2,heads=2,embed=32,context=32,vocab=256 --ranks 2 --batch 8 --steps 30 -o plan.json
+
+mpirun -n 2 $MOTLEY train plan.json --data text.txt --out run --val-fraction 0 --emulate speed=1,0.2 >out.txt 2>&1
+grep -q '^motley: 2 ranks of emulated speeds 1, 0.2, gpt2:' out.txt || fail "$(cat out.txt)"
+# The ranks have equal shares: the second computes five times as long, as far as the machine treats both alike.
+sed -n 's/.*"compute_s": \([0-9.e-]*\),.*"emulated": \([0-9.]*\).*/\1 \2/p' run/run.json >times.txt
+awk 'NR == 1 { a = $1; x = $2 } NR == 2 { b = $1; y = $2 } END { exit !(x == 1 && y == 0.2 && b > 2 * a && b < 12 * a) }' \
+  times.txt || fail "computed for (seconds, speed): $(cat times.txt)"
+
+# One speed for all; the losses are the same as without.
+mpirun -n 2 $MOTLEY train plan.json --data text.txt --out all --val-fraction 0 --steps 3 --emulate speed=0.5 >out.txt 2>&1
+grep -q '^motley: 2 ranks of emulated speed 0.5, gpt2:' out.txt || fail "$(cat out.txt)"
+[ "$(grep -c '"emulated": 0.5' all/run.json)" = 2 ] || fail "$(cat all/run.json)"
+losses() { sed -n 's/^ *"losses": \[\(.*\)\]$/\1/p' "$1" | tr -d ' ' | tr , '\n' | head -3; }
+[ "$(losses all/run.json)" = "$(losses run/run.json)" ] || fail "emulation changes what is computed"
+
+$MOTLEY plan --model gpt2:layers=1,heads=2,embed=16,context=16,vocab=256 --ranks 1 --steps 1 -o one.json
+train="$MOTLEY train one.json --data text.txt"
+$train --emulate speed=1 >out.txt 2>&1
+! grep -q emulated out.txt || fail "its own speed is not emulated: $(cat out.txt)"
+refused 2 "--emulate speed: gives 3 speeds, but there is 1 rank" $train --emulate speed=1,1,1
+refused 2 "--emulate: \"0.5\" does not begin with \"speed=\"" $train --emulate 0.5
+refused 2 "--emulate speed: item 1 of \"1,\" is empty" $train --emulate speed=1,
+refused 2 "--emulate speed: must be a number, not \"fast\"" $train --emulate speed=1,fast
+for speed in -1 2 0.001; do
+  refused 2 "--emulate speed: is $speed, but must be from 0.01 to 1" $train --emulate "speed=$speed"
+done
