@@ -53,5 +53,7 @@ enum mt_status mt_choice_check_rows(const struct mt_graph *graph, const struct m
 
 /* The axis by which a parameter's storage is split: the longest, the first of equals; -1 for a scalar. */
 int mt_storage_axis(const struct mt_graph *graph, int value);
+/* The labels of those axes, in order of parameters, each once: labels[graph->nlabels] out. Returns how many. */
+int mt_storage_labels(const struct mt_graph *graph, int *labels);
 
 #endif

@@ -94,6 +94,17 @@ int mt_storage_axis(const struct mt_graph *graph, int value) {
     return best;
 }
 
+int mt_storage_labels(const struct mt_graph *graph, int *labels) {
+    int n = 0;
+    for (int v = 0; v < graph->nvalues; v++) {
+        int axis = graph->values[v].param ? mt_storage_axis(graph, v) : -1, i = 0;
+        if (axis < 0) continue;
+        while (i < n && labels[i] != graph->values[v].label[axis]) i++;
+        if (i == n) labels[n++] = graph->values[v].label[axis];
+    }
+    return n;
+}
+
 static const struct mt_split *storage_split(const struct enumeration *e, int param) {
     const struct mt_value *v = &e->graph->values[param];
     if (!v->naxes) return NULL;
