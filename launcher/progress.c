@@ -10,6 +10,7 @@
 #include "kernels/device.h"
 
 #define REWRITE_EVERY_S 0.1
+enum { UNSTEADY_STEPS = 2 };
 
 void mt_progress_init(struct mt_progress *p, bool quiet, int64_t every, int64_t last_step) {
     *p = (struct mt_progress){
@@ -24,6 +25,15 @@ static void duration(double s, char *out, size_t size) {
         snprintf(out, size, "%lld:%02lld", t / 60, t % 60);
 }
 
+/* "  212 ms a step, predicted 208 ms (+2%)": once the first steps are over, which take longer. */
+static void print_predicted(const struct mt_progress *p) {
+    char measured[MT_UNITS_TEXT], predicted[MT_UNITS_TEXT];
+    if (p->predicted_s <= 0 || p->all_steps - p->steps < UNSTEADY_STEPS) return;
+    double step_s = p->busy_s / (double)p->steps;
+    fprintf(stderr, "  %s a step, predicted %s (%+.0f%%)", mt_units_seconds(step_s, measured),
+            mt_units_seconds(p->predicted_s, predicted), 100 * (step_s / p->predicted_s - 1));
+}
+
 void mt_progress_step(struct mt_progress *p, int64_t step, double loss, double lr, int64_t tokens, double step_s) {
     p->steps++, p->all_steps++;
     p->busy_s += step_s, p->all_s += step_s;
@@ -33,8 +43,10 @@ void mt_progress_step(struct mt_progress *p, int64_t step, double loss, double l
     char rate[MT_UNITS_TEXT], left[32];
     mt_units_count((double)(tokens * p->steps) / (p->busy_s > 0 ? p->busy_s : 1e-9), rate);
     duration((double)(p->last_step - step) * p->all_s / (double)p->all_steps, left, sizeof left);
-    fprintf(stderr, "%sstep %lld/%lld  loss %.4f  lr %.3g  %s tokens/s  ETA %s%s", p->terminal ? "\r\033[K" : "",
-            (long long)step, (long long)p->last_step, loss, lr, rate, left, p->terminal ? "" : "\n");
+    fprintf(stderr, "%sstep %lld/%lld  loss %.4f  lr %.3g  %s tokens/s", p->terminal ? "\r\033[K" : "", (long long)step,
+            (long long)p->last_step, loss, lr, rate);
+    print_predicted(p);
+    fprintf(stderr, "  ETA %s%s", left, p->terminal ? "" : "\n");
     fflush(stderr);
     p->open = p->terminal;
     p->shown_s = mt_now_s();

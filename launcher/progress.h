@@ -13,6 +13,7 @@ struct mt_progress {
     double busy_s;
     double all_s; /* in all steps so far */
     int64_t all_steps;
+    double predicted_s; /* of a step, by the plan; 0: not said. To be set after mt_progress_init */
 };
 
 /* quiet: nothing is ever written (ranks but 0). */

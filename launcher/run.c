@@ -1,11 +1,13 @@
 /* run.json: reading, checking, writing. */
 #include "launcher/run.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "kernels/base/file.h"
 #include "kernels/base/json.h"
+#include "planner/plan.h"
 
 enum { MOST_RANKS = 1 << 16, MOST_STEPS = 1 << 30 };
 
@@ -39,6 +41,17 @@ void mt_run_continue(struct mt_run_doc *run, const struct mt_run_doc *before, in
     for (int64_t i = 0; i < count; i++) mt_run_add_loss(run, before->losses[i]);
     for (int v = 0; v < before->nvals; v++)
         if (before->vals[v].step <= step) mt_run_add_val(run, before->vals[v].step, before->vals[v].loss);
+}
+
+void mt_run_expect(struct mt_run_doc *run, const struct mt_plan *plan) {
+    const struct mt_plan_prediction *f = plan->prediction;
+    if (!f) return;
+    run->predicted_step_s = f->step_s;
+    run->predicted_error = f->error;
+    for (int r = 0; r < run->nranks; r++) {
+        run->ranks[r].predicted_compute_s = f->times[r].compute_s;
+        run->ranks[r].predicted_wait_s = f->times[r].exposed_s + f->times[r].idle_s;
+    }
 }
 
 enum mt_status mt_run_check(const struct mt_run_doc *run, struct mt_err *err) {
@@ -78,8 +91,12 @@ static const struct {
     {"comm_s", offsetof(struct mt_run_rank, comm_s)},
     {"wait_s", offsetof(struct mt_run_rank, wait_s)},
     {"emulated", offsetof(struct mt_run_rank, emulated)},
+    {"step_compute_s", offsetof(struct mt_run_rank, step_compute_s)},
+    {"step_comm_s", offsetof(struct mt_run_rank, step_comm_s)},
+    {"step_wait_s", offsetof(struct mt_run_rank, step_wait_s)},
+    {"predicted_compute_s", offsetof(struct mt_run_rank, predicted_compute_s)},
+    {"predicted_wait_s", offsetof(struct mt_run_rank, predicted_wait_s)},
 };
-enum { NRANK_REALS = sizeof rank_reals / sizeof *rank_reals };
 static const struct {
     const char *key;
     size_t at;
@@ -89,34 +106,43 @@ static const struct {
     {"start_rss_bytes", offsetof(struct mt_run_rank, start_rss_bytes)},
     {"peak_rss_bytes", offsetof(struct mt_run_rank, peak_rss_bytes)},
 };
+enum { NREALS = sizeof rank_reals / sizeof *rank_reals, NINTS = sizeof rank_ints / sizeof *rank_ints };
 
-static enum mt_status read_rank(struct mt_json object, struct mt_run_doc *run, struct mt_run_rank *rank,
-                                struct mt_err *err) {
-    static const char *const keys[] = {"host",           "device",   "compute_s",   "comm_s",
-                                       "wait_s",         "samples",  "arena_bytes", "start_rss_bytes",
-                                       "peak_rss_bytes", "emulated", NULL};
-    const char *host, *device;
+/* Members that are numbers from 0. */
+static const struct {
+    const char *key;
+    size_t at;
+} reals[] = {
+    {"train_s", offsetof(struct mt_run_doc, train_s)},
+    {"tokens_per_s", offsetof(struct mt_run_doc, tokens_per_s)},
+    {"flops_per_s", offsetof(struct mt_run_doc, flops_per_s)},
+    {"step_s", offsetof(struct mt_run_doc, step_s)},
+    {"predicted_step_s", offsetof(struct mt_run_doc, predicted_step_s)},
+    {"predicted_error", offsetof(struct mt_run_doc, predicted_error)},
+};
+enum { NRUNREALS = sizeof reals / sizeof *reals };
+
+static enum mt_status read_rank(void *context, struct mt_json object, int index, struct mt_err *err) {
+    const char *keys[2 + NREALS + NINTS + 1] = {"host", "device"};
+    struct mt_run_doc *run = context;
+    struct mt_run_rank *rank = &run->ranks[index];
     enum mt_status st;
-    if ((st = mt_json_only(object, keys, err)) || (st = mt_json_string(object, "host", &host, err)) ||
-        (st = mt_json_string(object, "device", &device, err)))
+    int n = 2;
+    for (int i = 0; i < NREALS; i++) keys[n++] = rank_reals[i].key;
+    for (int i = 0; i < NINTS; i++) keys[n++] = rank_ints[i].key;
+    if ((st = mt_json_only(object, keys, err)) || (st = mt_json_text(object, "host", &run->arena, &rank->host, err)) ||
+        (st = mt_json_text(object, "device", &run->arena, &rank->device, err)))
         return st;
-    rank->host = mt_arena_strdup(&run->arena, host), rank->device = mt_arena_strdup(&run->arena, device);
-    for (int i = 0; i < NRANK_REALS && !st; i++)
-        st = mt_json_real(object, rank_reals[i].key, 0, INFINITY, (double *)((char *)rank + rank_reals[i].at), err);
-    for (int i = 0; i < 4 && !st; i++)
+    for (int i = 0; i < NREALS && !st; i++)
+        st = mt_json_real(object, rank_reals[i].key, 0, DBL_MAX, (double *)((char *)rank + rank_reals[i].at), err);
+    for (int i = 0; i < NINTS && !st; i++)
         st = mt_json_int(object, rank_ints[i].key, 0, INT64_MAX, (int64_t *)((char *)rank + rank_ints[i].at), err);
     return st;
 }
 
 static enum mt_status read_ranks(struct mt_json root, struct mt_run_doc *run, struct mt_err *err) {
-    struct mt_json ranks, item;
-    enum mt_status st;
-    if ((st = mt_json_get(root, "ranks", &ranks, err)) || (st = mt_json_length(ranks, MOST_RANKS, &run->nranks, err)))
-        return st;
-    run->ranks = mt_new(&run->arena, struct mt_run_rank, run->nranks);
-    for (int r = 0; r < run->nranks && !st; r++)
-        if (!(st = mt_json_item(ranks, r, &item, err))) st = read_rank(item, run, &run->ranks[r], err);
-    return st;
+    const struct mt_json_rows rows = {"ranks", MOST_RANKS, sizeof *run->ranks, read_rank};
+    return mt_json_list(root, &rows, run, &run->arena, &run->ranks, &run->nranks, err);
 }
 
 static enum mt_status read_losses(struct mt_json root, struct mt_run_doc *run, struct mt_err *err) {
@@ -147,29 +173,24 @@ static enum mt_status read_losses(struct mt_json root, struct mt_run_doc *run, s
 }
 
 static enum mt_status read_run(struct mt_json root, struct mt_run_doc *run, struct mt_err *err) {
-    static const char *const keys[] = {"format",      "version",         "made_by", "mpi",
-                                       "plan_hash",   "program_hash",    "model",   "ended",
-                                       "first_step",  "tokens_per_step", "train_s", "tokens_per_s",
-                                       "flops_per_s", "data_hash",       "losses",  "validation",
-                                       "ranks",       "parameter_hash",  NULL};
+    const char *keys[16 + NTEXTS + NRUNREALS] = {"format", "version",    "first_step", "tokens_per_step",
+                                                 "losses", "validation", "ranks"};
     enum mt_status st;
-    const char *text;
-    int64_t version;
-    if ((st = mt_json_only(root, keys, err)) || (st = mt_json_string(root, "format", &text, err))) return st;
-    if (strcmp(text, MT_RUN_FORMAT)) return mt_json_fail(root, err, "format is \"%.40s\", not " MT_RUN_FORMAT, text);
-    if ((st = mt_json_int(root, "version", MT_RUN_VERSION, MT_RUN_VERSION, &version, err))) return st;
-    for (int i = 0; i < NTEXTS; i++) {
-        if ((st = mt_json_string(root, texts[i].key, &text, err))) return st;
-        *(const char **)((char *)run + texts[i].at) = mt_arena_strdup(&run->arena, text);
-    }
-    if ((st = mt_json_int(root, "first_step", 1, INT64_MAX, &run->first_step, err)) ||
+    int n = 7;
+    for (int i = 0; i < NTEXTS; i++) keys[n++] = texts[i].key;
+    for (int i = 0; i < NRUNREALS; i++) keys[n++] = reals[i].key;
+    if ((st = mt_json_format(root, MT_RUN_FORMAT, MT_RUN_VERSION, err)) || (st = mt_json_only(root, keys, err)))
+        return st;
+    for (int i = 0; i < NTEXTS && !st; i++)
+        st = mt_json_text(root, texts[i].key, &run->arena, (const char **)((char *)run + texts[i].at), err);
+    for (int i = 0; i < NRUNREALS && !st; i++)
+        st = mt_json_real(root, reals[i].key, 0, DBL_MAX, (double *)((char *)run + reals[i].at), err);
+    if (st || (st = mt_json_int(root, "first_step", 1, INT64_MAX, &run->first_step, err)) ||
         (st = mt_json_int(root, "tokens_per_step", 0, INT64_MAX, &run->tokens_per_step, err)) ||
-        (st = mt_json_real(root, "train_s", 0, INFINITY, &run->train_s, err)) ||
-        (st = mt_json_real(root, "tokens_per_s", 0, INFINITY, &run->tokens_per_s, err)) ||
-        (st = mt_json_real(root, "flops_per_s", 0, INFINITY, &run->flops_per_s, err)) ||
         (st = read_ranks(root, run, err)) || (st = read_losses(root, run, err)))
         return st;
-    return mt_run_check(run, err);
+    struct mt_err why = MT_ERR_INIT;
+    return mt_run_check(run, &why) ? mt_json_fail(root, err, "%s", why.text) : MT_OK;
 }
 
 enum mt_status mt_run_read(const char *path, struct mt_run_doc *run, struct mt_err *err) {
@@ -193,9 +214,9 @@ static void write_rank(const struct mt_run_rank *rank, struct mt_json_out *out) 
     mt_json_open_inline(out, NULL, '{');
     mt_json_put_string(out, "host", rank->host);
     mt_json_put_string(out, "device", rank->device);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < NINTS; i++)
         mt_json_put_int(out, rank_ints[i].key, *(const int64_t *)((const char *)rank + rank_ints[i].at));
-    for (int i = 0; i < NRANK_REALS; i++)
+    for (int i = 0; i < NREALS; i++)
         mt_json_put_real(out, rank_reals[i].key, *(const double *)((const char *)rank + rank_reals[i].at));
     mt_json_close(out);
 }
@@ -210,9 +231,8 @@ enum mt_status mt_run_write(const struct mt_run_doc *run, const char *path, stru
         mt_json_put_string(&out, texts[i].key, *(char *const *)((const char *)run + texts[i].at));
     mt_json_put_int(&out, "first_step", run->first_step);
     mt_json_put_int(&out, "tokens_per_step", run->tokens_per_step);
-    mt_json_put_real(&out, "train_s", run->train_s);
-    mt_json_put_real(&out, "tokens_per_s", run->tokens_per_s);
-    mt_json_put_real(&out, "flops_per_s", run->flops_per_s);
+    for (int i = 0; i < NRUNREALS; i++)
+        mt_json_put_real(&out, reals[i].key, *(const double *)((const char *)run + reals[i].at));
     mt_json_open(&out, "ranks", '[');
     for (int r = 0; r < run->nranks; r++) write_rank(&run->ranks[r], &out);
     mt_json_close(&out);

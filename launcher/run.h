@@ -1,24 +1,28 @@
-/* What a training run did: the document run.json, format "motley-run", version 1.
+/* What a training run did: the document run.json, format "motley-run", version 2.
  *
- * Written by rank 0 into the run's folder, again at each checkpoint and at the end; read by reports, and by planners
- * that want the ranks' true rates. */
+ * Written by rank 0 into the run's folder, again at each checkpoint and at the end, with plan.json, the plan that it
+ * ran; read by reports, and by planners that want the ranks' true rates. */
 #ifndef MT_LAUNCHER_RUN_H
 #define MT_LAUNCHER_RUN_H
+
+#include <stdio.h>
 
 #include "kernels/base/arena.h"
 #include "kernels/base/err.h"
 
 #define MT_RUN_FORMAT "motley-run"
-#define MT_RUN_VERSION 1
+#define MT_RUN_VERSION 2
 
 struct mt_run_rank {
-    const char *host, *device;               /* "cpu, 2 threads, ..." */
-    int64_t samples;                         /* its share of a step's */
-    double compute_s, comm_s;                /* its streams' busy time, over the whole run */
-    double wait_s;                           /* the compute stream's idle time while a step was under way */
-    double emulated;                         /* the speed that --emulate gave it; 1: its own */
-    int64_t arena_bytes;                     /* planned: device memory for states and temporaries */
-    int64_t peak_rss_bytes, start_rss_bytes; /* of the process: at most, and before the arena was taken */
+    const char *host, *device;                       /* "cpu, 2 threads, ..." */
+    int64_t samples;                                 /* its share of a step's */
+    double compute_s, comm_s;                        /* its streams' busy time, over the whole run */
+    double wait_s;                                   /* the compute stream's idle time while a step was under way */
+    double emulated;                                 /* the speed that --emulate gave it; 1: its own */
+    double step_compute_s, step_comm_s, step_wait_s; /* medians of these over steps */
+    double predicted_compute_s, predicted_wait_s;    /* of a step, by the plan; 0 without a prediction */
+    int64_t arena_bytes;                             /* planned: device memory for states and temporaries */
+    int64_t peak_rss_bytes, start_rss_bytes;         /* of the process: at most, and before the arena was taken */
 };
 
 struct mt_run_doc {
@@ -40,8 +44,10 @@ struct mt_run_doc {
     /* Since the run was last started, as are the ranks' times: training steps only, without evaluation and checkpoints.
      */
     double train_s, tokens_per_s;
-    double flops_per_s;         /* by the model's formula, over all ranks */
-    const char *parameter_hash; /* at the end; "" before */
+    double step_s;                            /* the median step; 0: there was none */
+    double predicted_step_s, predicted_error; /* the plan's, and its band; 0: it has none */
+    double flops_per_s;                       /* by the model's formula, over all ranks */
+    const char *parameter_hash;               /* at the end; "" before */
 };
 
 void mt_run_init(struct mt_run_doc *run, int nranks);
@@ -53,8 +59,16 @@ void mt_run_add_val(struct mt_run_doc *run, int64_t step, double loss);
  * `before` does not reach `step` or `run` has losses already. */
 void mt_run_continue(struct mt_run_doc *run, const struct mt_run_doc *before, int64_t step);
 
+/* What the plan expects, into the run and its ranks. */
+struct mt_plan;
+void mt_run_expect(struct mt_run_doc *run, const struct mt_plan *plan);
+
 enum mt_status mt_run_check(const struct mt_run_doc *run, struct mt_err *err);
 enum mt_status mt_run_read(const char *path, struct mt_run_doc *run, struct mt_err *err); /* checked; release it */
 enum mt_status mt_run_write(const struct mt_run_doc *run, const char *path, struct mt_err *err);
+
+void mt_run_print(const struct mt_run_doc *run, FILE *file); /* tables for people */
+/* "step 212 ms, predicted 208 ms (+1.9%, within the band)", or without a prediction the first part; in `arena`. */
+const char *mt_run_step_text(const struct mt_run_doc *run, struct mt_arena *arena);
 
 #endif

@@ -143,9 +143,10 @@ static double step(struct trainer *t) {
     t->step++;
     t->samples += t->batch;
     double loss = sum / count;
-    t->train_s += mt_now_s() - start_s;
-    trainer_account(t, loss);
-    mt_progress_step(&t->progress, t->step, loss, clock.lr, t->batch * t->seq, mt_now_s() - start_s);
+    double step_s = mt_now_s() - start_s;
+    t->train_s += step_s;
+    trainer_account(t, loss, step_s);
+    mt_progress_step(&t->progress, t->step, loss, clock.lr, t->batch * t->seq, step_s);
     return loss;
 }
 
@@ -173,6 +174,7 @@ static enum mt_status between_steps(struct trainer *t, double loss, int *asked, 
         }
         return MT_EINPUT;
     }
+    trainer_drift(t);
     *asked = mt_asking_step(&t->asking);
     if (due(o->hash_every, t->step) && (st = trainer_compare(t, err))) return st;
     bool more = t->step < t->last_step && !(*asked & MT_ASK_STOP);
@@ -188,6 +190,7 @@ static enum mt_status finish(struct trainer *t, bool stopped, struct mt_err *err
     if ((st = trainer_compare(t, err)) || (st = trainer_hash(t, err))) return st;
     mt_progress_say(&t->progress, "parameter hashes equal on %d rank%s (%s)", t->nranks, t->nranks == 1 ? "" : "s",
                     t->run.parameter_hash);
+    trainer_say_step(t);
     if (!stopped && t->data.val_count) evaluate(t);
     if ((st = trainer_report(t, stopped ? "stopped by a signal" : "finished", err)) || !o->trace) return st;
     static const char *const streams[MT_NSTREAMS] = {"compute", "communication"};
@@ -200,6 +203,7 @@ enum mt_status trainer_run(struct trainer *t, struct mt_err *err) {
     enum mt_status st = MT_OK;
     int asked = 0;
     mt_progress_init(&t->progress, t->rank != 0, t->options->log_every, t->last_step);
+    if (t->plan->prediction) t->progress.predicted_s = t->plan->prediction->step_s;
     if (t->step >= t->last_step && !t->options->eval_only && t->options->resume)
         mt_progress_say(&t->progress, "nothing left to train: %lld steps are done, and the run ends after %lld",
                         (long long)t->step, (long long)t->last_step);

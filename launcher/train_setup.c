@@ -127,6 +127,9 @@ static void start_documents(struct trainer *t) {
     t->run.tokens_per_step = t->batch * t->seq;
     t->mine.emulated = mt_emulation_speed(&t->options->emulation, t->rank);
     t->mine.samples = t->planned.program.batch_size[t->rank];
+    if (!t->rank) mt_run_expect(&t->run, p);
+    const struct mt_plan_split *batch = mt_plan_split_named(p, "batch");
+    mt_drift_init(&t->drift, t->nranks, batch->sizes, batch->align);
     t->saved_step = -1;
     t->last_step = t->options->steps >= 0 ? t->options->steps : p->job.steps;
     if (t->options->eval_only) t->last_step = 0;
@@ -163,6 +166,7 @@ void trainer_close(struct trainer *t) {
     mt_planned_release(&t->planned);
     mt_data_close(&t->data);
     mt_run_release(&t->run);
+    mt_drift_release(&t->drift);
     mt_arena_release(&t->events_arena);
     mt_plan_free(t->plan);
     if (t->comm != MPI_COMM_NULL) MPI_Comm_free(&t->comm);

@@ -10,10 +10,12 @@
 #include "kernels/device.h"
 #include "launcher/checkpoint.h"
 #include "launcher/data.h"
+#include "launcher/drift.h"
 #include "launcher/executor.h"
 #include "launcher/planned.h"
 #include "launcher/progress.h"
 #include "launcher/run.h"
+#include "launcher/series.h"
 #include "launcher/signals.h"
 #include "launcher/trace.h"
 #include "launcher/train.h"
@@ -42,7 +44,12 @@ struct trainer {
     struct mt_run_doc run;   /* kept by rank 0 */
     struct mt_run_rank mine; /* this rank's row of it */
     double train_s;
-    int64_t first_step; /* `step` at the start */
+    struct trainer_series { /* this rank's seconds of each step */
+        struct mt_series step, compute, comm, wait;
+    } steady, window;      /* of all steps but the first; of the last few, see train_drift.c */
+    struct mt_drift drift; /* kept by rank 0 */
+    bool plan_kept;        /* in the run's folder */
+    int64_t first_step;    /* `step` at the start */
     struct mt_progress progress;
     struct mt_trace_event *events;
     int nevents, events_capacity;
@@ -68,6 +75,10 @@ enum mt_status trainer_run(struct trainer *t, struct mt_err *err);
 
 /* train_report.c: run.json; gathers the ranks' rows */
 enum mt_status trainer_report(struct trainer *t, const char *ended, struct mt_err *err);
-void trainer_account(struct trainer *t, double loss);
+void trainer_account(struct trainer *t, double loss, double step_s);
+void trainer_say_step(struct trainer *t); /* measured beside predicted */
+
+/* train_drift.c: better shares, from what was seen; collective, between steps */
+void trainer_drift(struct trainer *t);
 
 #endif

@@ -6,17 +6,6 @@
 
 #define MOST_ROWS 10000
 
-/* A string that outlives the document, and does nothing to a terminal. */
-static enum mt_status take_string(struct mt_plan *p, struct mt_json at, const char *key, const char **value,
-                                  struct mt_err *err) {
-    enum mt_status st = mt_json_string(at, key, value, err);
-    if (st) return st;
-    *value = mt_arena_strdup(&p->arena, *value);
-    for (const char *c = *value; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) return mt_json_fail(at, err, "%s: has a control character", key);
-    return MT_OK;
-}
-
 static enum mt_status take_hash(struct mt_json at, const char *key, char hash[33], struct mt_err *err) {
     const char *text;
     enum mt_status st = mt_json_string(at, key, &text, err);
@@ -26,12 +15,13 @@ static enum mt_status take_hash(struct mt_json at, const char *key, char hash[33
     return MT_OK;
 }
 
-static enum mt_status read_rank(struct mt_plan *p, struct mt_json at, int r, struct mt_err *err) {
+static enum mt_status read_rank(void *context, struct mt_json at, int r, struct mt_err *err) {
+    struct mt_plan *p = context;
     static const char *const keys[] = {"host", "class", "speed", "memory_bytes", "state_bytes", "arena_bytes", NULL};
     struct mt_plan_rank *rank = &p->ranks[r];
     enum mt_status st;
-    if ((st = mt_json_only(at, keys, err)) || (st = take_string(p, at, "host", &rank->host, err)) ||
-        (st = take_string(p, at, "class", &rank->class, err)) ||
+    if ((st = mt_json_only(at, keys, err)) || (st = mt_json_text(at, "host", &p->arena, &rank->host, err)) ||
+        (st = mt_json_text(at, "class", &p->arena, &rank->class, err)) ||
         (st = mt_json_real(at, "speed", 0, DBL_MAX, &rank->speed, err)) ||
         (st = mt_json_int(at, "memory_bytes", 0, INT64_MAX, &rank->memory_bytes, err)) ||
         (st = mt_json_int(at, "state_bytes", 0, INT64_MAX, &p->memory[r].state_bytes, err)))
@@ -39,38 +29,43 @@ static enum mt_status read_rank(struct mt_plan *p, struct mt_json at, int r, str
     return mt_json_int(at, "arena_bytes", 0, INT64_MAX, &p->memory[r].arena_bytes, err);
 }
 
-static enum mt_status read_split(struct mt_plan *p, struct mt_json at, int i, struct mt_err *err) {
+static enum mt_status read_split(void *context, struct mt_json at, int i, struct mt_err *err) {
+    struct mt_plan *p = context;
     static const char *const keys[] = {"name", "label", "align", "sizes", NULL};
     struct mt_plan_split *split = &p->splits[i];
     enum mt_status st;
     split->sizes = mt_new(&p->arena, int64_t, p->nranks);
-    if ((st = mt_json_only(at, keys, err)) || (st = take_string(p, at, "name", &split->name, err)) ||
-        (st = take_string(p, at, "label", &split->label, err)) ||
+    if ((st = mt_json_only(at, keys, err)) || (st = mt_json_text(at, "name", &p->arena, &split->name, err)) ||
+        (st = mt_json_text(at, "label", &p->arena, &split->label, err)) ||
         (st = mt_json_int(at, "align", 1, INT64_MAX, &split->align, err)))
         return st;
     return mt_json_ints(at, "sizes", 0, INT64_MAX, p->nranks, split->sizes, err);
 }
 
-static enum mt_status read_rule(struct mt_plan *p, struct mt_json at, int i, struct mt_err *err) {
+static enum mt_status read_rule(void *context, struct mt_json at, int i, struct mt_err *err) {
+    struct mt_plan *p = context;
     static const char *const keys[] = {"pattern", "rule", "split", NULL};
     struct mt_plan_rule *row = &p->rules[i];
     enum mt_status st;
     row->split = "";
-    if ((st = mt_json_only(at, keys, err)) || (st = take_string(p, at, "pattern", &row->pattern, err)) ||
-        (st = take_string(p, at, "rule", &row->rule, err)))
+    if ((st = mt_json_only(at, keys, err)) || (st = mt_json_text(at, "pattern", &p->arena, &row->pattern, err)) ||
+        (st = mt_json_text(at, "rule", &p->arena, &row->rule, err)))
         return st;
-    return mt_json_has(at, "split") ? take_string(p, at, "split", &row->split, err) : MT_OK;
+    return mt_json_has(at, "split") ? mt_json_text(at, "split", &p->arena, &row->split, err) : MT_OK;
 }
 
-static enum mt_status read_storage(struct mt_plan *p, struct mt_json at, int i, struct mt_err *err) {
+static enum mt_status read_storage(void *context, struct mt_json at, int i, struct mt_err *err) {
+    struct mt_plan *p = context;
     static const char *const keys[] = {"pattern", "layout", NULL};
     enum mt_status st;
-    if ((st = mt_json_only(at, keys, err)) || (st = take_string(p, at, "pattern", &p->storage[i].pattern, err)))
+    if ((st = mt_json_only(at, keys, err)) ||
+        (st = mt_json_text(at, "pattern", &p->arena, &p->storage[i].pattern, err)))
         return st;
-    return take_string(p, at, "layout", &p->storage[i].layout, err);
+    return mt_json_text(at, "layout", &p->arena, &p->storage[i].layout, err);
 }
 
-static enum mt_status read_collective(struct mt_plan *p, struct mt_json at, int i, struct mt_err *err) {
+static enum mt_status read_collective(void *context, struct mt_json at, int i, struct mt_err *err) {
+    struct mt_plan *p = context;
     static const char *const sum_keys[] = {"kind", "algorithm", "up_to_bytes", "wire", "acc", NULL};
     static const char *const move_keys[] = {"kind", "algorithm", "up_to_bytes", NULL};
     struct mt_plan_collective *row = &p->collectives[i];
@@ -81,7 +76,7 @@ static enum mt_status read_collective(struct mt_plan *p, struct mt_json at, int 
     enum mt_status st;
     if ((st = mt_json_enum(at, "kind", kinds, MT_NCOLLS, &kind, err)) ||
         (st = mt_json_only(at, mt_coll_reduces((enum mt_coll_kind)kind) ? sum_keys : move_keys, err)) ||
-        (st = take_string(p, at, "algorithm", &row->algorithm, err)))
+        (st = mt_json_text(at, "algorithm", &p->arena, &row->algorithm, err)))
         return st;
     if (mt_coll_reduces((enum mt_coll_kind)kind) && ((st = mt_json_enum(at, "wire", types, MT_I32, &wire, err)) ||
                                                      (st = mt_json_enum(at, "acc", types, MT_I32, &acc, err))))
@@ -93,40 +88,18 @@ static enum mt_status read_collective(struct mt_plan *p, struct mt_json at, int 
     return mt_json_int(at, "up_to_bytes", 1, INT64_MAX, &row->up_to_bytes, err);
 }
 
-typedef enum mt_status read_row(struct mt_plan *p, struct mt_json at, int i, struct mt_err *err);
-
-/* A list of rows, each read by `read` into its place in a vector that is made here. */
-struct list {
-    const char *key;
-    void *rows; /* where the pointer to the vector goes */
-    size_t row_bytes;
-    int *count;
-    read_row *read;
-};
-
-static enum mt_status read_list(struct mt_plan *p, struct mt_json parent, const struct list *l, struct mt_err *err) {
-    struct mt_json list, item;
-    enum mt_status st;
-    if ((st = mt_json_get(parent, l->key, &list, err)) || (st = mt_json_length(list, MOST_ROWS, l->count, err)))
-        return st;
-    void *memory = mt_arena_alloc(&p->arena, (size_t)*l->count * l->row_bytes);
-    memcpy(l->rows, &memory, sizeof memory);
-    for (int i = 0; i < *l->count; i++)
-        if ((st = mt_json_item(list, i, &item, err)) || (st = l->read(p, item, i, err))) return st;
-    return MT_OK;
-}
-
 static enum mt_status read_gradients(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
     static const char *const keys[] = {"sync", "bucket_bytes", NULL};
     struct mt_json at;
     enum mt_status st;
     if ((st = mt_json_get(root, "gradients", &at, err)) || (st = mt_json_only(at, keys, err)) ||
-        (st = take_string(p, at, "sync", &p->sync, err)))
+        (st = mt_json_text(at, "sync", &p->arena, &p->sync, err)))
         return st;
     return mt_json_int(at, "bucket_bytes", 0, INT64_MAX, &p->bucket_bytes, err);
 }
 
-static enum mt_status read_time(struct mt_plan *p, struct mt_json at, int r, struct mt_err *err) {
+static enum mt_status read_time(void *context, struct mt_json at, int r, struct mt_err *err) {
+    struct mt_plan *p = context;
     static const char *const keys[] = {"compute_s", "exposed_s", "idle_s", NULL};
     struct mt_plan_time *time = &p->prediction->times[r];
     enum mt_status st;
@@ -136,12 +109,13 @@ static enum mt_status read_time(struct mt_plan *p, struct mt_json at, int r, str
     return mt_json_real(at, "idle_s", 0, DBL_MAX, &time->idle_s, err);
 }
 
-static enum mt_status read_rejected(struct mt_plan *p, struct mt_json at, int i, struct mt_err *err) {
+static enum mt_status read_rejected(void *context, struct mt_json at, int i, struct mt_err *err) {
+    struct mt_plan *p = context;
     static const char *const keys[] = {"what", "why", "step_s", NULL};
     struct mt_plan_rejected *row = &p->prediction->rejected[i];
     enum mt_status st;
-    if ((st = mt_json_only(at, keys, err)) || (st = take_string(p, at, "what", &row->what, err)) ||
-        (st = take_string(p, at, "why", &row->why, err)))
+    if ((st = mt_json_only(at, keys, err)) || (st = mt_json_text(at, "what", &p->arena, &row->what, err)) ||
+        (st = mt_json_text(at, "why", &p->arena, &row->why, err)))
         return st;
     return mt_json_has(at, "step_s") ? mt_json_real(at, "step_s", DBL_MIN, DBL_MAX, &row->step_s, err) : MT_OK;
 }
@@ -164,10 +138,11 @@ static enum mt_status read_prediction(struct mt_plan *p, struct mt_json root, st
         (st = mt_json_real(at, "error", 0, DBL_MAX, &f->error, err)) ||
         (st = mt_json_real(at, "bound_s", 0, DBL_MAX, &f->bound_s, err)) ||
         (st = mt_json_bool(at, "nominal", &f->nominal, err)) ||
-        (st = read_list(p, at, &(struct list){"times", &f->times, sizeof *f->times, &ntimes, read_time}, err)) ||
+        (st = mt_json_list(at, &(struct mt_json_rows){"times", MOST_ROWS, sizeof *f->times, read_time}, p, &p->arena,
+                           &f->times, &ntimes, err)) ||
         (st = one_a_rank(p, at, "times", ntimes, err)) ||
-        (st = read_list(
-             p, at, &(struct list){"rejected", &f->rejected, sizeof *f->rejected, &f->nrejected, read_rejected}, err)))
+        (st = mt_json_list(at, &(struct mt_json_rows){"rejected", MOST_ROWS, sizeof *f->rejected, read_rejected}, p,
+                           &p->arena, &f->rejected, &f->nrejected, err)))
         return st;
     return MT_OK;
 }
@@ -181,8 +156,8 @@ static enum mt_status read_members(struct mt_plan *p, struct mt_json root, struc
     enum mt_status st;
     int nranks;
     if ((st = mt_json_only(root, keys, err)) || (st = take_hash(root, "hash", p->hash, err)) ||
-        (st = take_string(p, root, "made_by", &p->made_by, err)) ||
-        (st = take_string(p, root, "model", &p->model, err)) ||
+        (st = mt_json_text(root, "made_by", &p->arena, &p->made_by, err)) ||
+        (st = mt_json_text(root, "model", &p->arena, &p->model, err)) ||
         (st = take_hash(root, "model_hash", p->model_hash, err)) ||
         (st = take_hash(root, "program_hash", p->program_hash, err)) ||
         (st = take_hash(root, "cluster_hash", p->cluster_hash, err)) ||
@@ -190,34 +165,22 @@ static enum mt_status read_members(struct mt_plan *p, struct mt_json root, struc
         (st = mt_json_real(root, "flops_per_step", 0, DBL_MAX, &p->flops_per_step, err)) ||
         (st = mt_json_get(root, "job", &job, err)) || (st = mt_job_read(job, &p->job, err)))
         return st;
-    if ((st = read_list(p, root, &(struct list){"ranks", &p->ranks, sizeof *p->ranks, &nranks, read_rank}, err)) ||
-        (st = read_list(p, root, &(struct list){"splits", &p->splits, sizeof *p->splits, &p->nsplits, read_split},
-                        err)) ||
+    if ((st = mt_json_list(root, &(struct mt_json_rows){"ranks", MOST_ROWS, sizeof *p->ranks, read_rank}, p, &p->arena,
+                           &p->ranks, &nranks, err)) ||
+        (st = mt_json_list(root, &(struct mt_json_rows){"splits", MOST_ROWS, sizeof *p->splits, read_split}, p,
+                           &p->arena, &p->splits, &p->nsplits, err)) ||
         (st = mt_json_ints(root, "micro_batch", 0, INT64_MAX, p->nranks, p->micro, err)) ||
-        (st = read_list(p, root, &(struct list){"rules", &p->rules, sizeof *p->rules, &p->nrules, read_rule}, err)) ||
-        (st = read_list(p, root, &(struct list){"storage", &p->storage, sizeof *p->storage, &p->nstorage, read_storage},
-                        err)) ||
+        (st = mt_json_list(root, &(struct mt_json_rows){"rules", MOST_ROWS, sizeof *p->rules, read_rule}, p, &p->arena,
+                           &p->rules, &p->nrules, err)) ||
+        (st = mt_json_list(root, &(struct mt_json_rows){"storage", MOST_ROWS, sizeof *p->storage, read_storage}, p,
+                           &p->arena, &p->storage, &p->nstorage, err)) ||
         (st = read_gradients(p, root, err)))
         return st;
-    if ((st = read_list(
-             p, root,
-             &(struct list){"collectives", &p->collectives, sizeof *p->collectives, &p->ncollectives, read_collective},
-             err)))
+    if ((st = mt_json_list(root,
+                           &(struct mt_json_rows){"collectives", MOST_ROWS, sizeof *p->collectives, read_collective}, p,
+                           &p->arena, &p->collectives, &p->ncollectives, err)))
         return st;
     return read_prediction(p, root, err);
-}
-
-static enum mt_status check_format(struct mt_json root, struct mt_err *err) {
-    const char *format;
-    int64_t version;
-    enum mt_status st = mt_json_string(root, "format", &format, err);
-    if (st) return st;
-    if (strcmp(format, MT_PLAN_FORMAT))
-        return mt_json_fail(root, err, "is a \"%.60s\", not a \"%s\"", format, MT_PLAN_FORMAT);
-    if ((st = mt_json_int(root, "version", 1, INT64_MAX, &version, err))) return st;
-    if (version == MT_PLAN_VERSION) return MT_OK;
-    return mt_json_fail(root, err, "version: is %lld, but this motley knows version %d only", (long long)version,
-                        MT_PLAN_VERSION);
 }
 
 static enum mt_status read_document(struct mt_json_doc *doc, bool edited, struct mt_plan **plan, struct mt_err *err) {
@@ -225,7 +188,8 @@ static enum mt_status read_document(struct mt_json_doc *doc, bool edited, struct
     struct mt_plan *p = NULL;
     enum mt_status st;
     int nranks;
-    if ((st = check_format(doc->root, err)) || (st = mt_json_get(doc->root, "ranks", &ranks, err)) ||
+    if ((st = mt_json_format(doc->root, MT_PLAN_FORMAT, MT_PLAN_VERSION, err)) ||
+        (st = mt_json_get(doc->root, "ranks", &ranks, err)) ||
         (st = mt_json_length(ranks, MT_PLAN_MOST_RANKS, &nranks, err)))
         goto out;
     if (!nranks) {

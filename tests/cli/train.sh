@@ -30,6 +30,17 @@ for pid in 0 1; do
   done
 done
 [ -e two/step-00000060.safetensors ] || fail "no checkpoint"
+grep -q '^step [0-9.]* [mun]*s$' two.txt || fail "no measured step: $(cat two.txt)"
+
+# The run's document as tables, and the plan that it ran.
+cmp two.json two/plan.json || fail "the folder has another plan"
+$MOTLEY show two/run.json | tr -s ' ' >shown.txt
+grep -q '^run finished, by motley' shown.txt || fail "$(cat shown.txt)"
+grep -q '^steps 1 to 60 of 96 tokens$' shown.txt || fail "$(cat shown.txt)"
+grep -q "^ 1 $(hostname) cpu, .* 2 [0-9.]* [mun]*s " shown.txt || fail "$(cat shown.txt)"
+[ "$(grep -c '^\(validation\| [0-9.]* after step\)' shown.txt)" = 3 ] || fail "$(cat shown.txt)"
+awk -F'[:,]' '/"step_s":/ { s = $2 } /"train_s":/ { t = $2 } END { exit !(s > 0 && s < t) }' two/run.json ||
+  fail "step_s is wrong: $(grep _s two/run.json)"
 
 # fp64 with dropout and clipping: the same losses on 1, 2 and 3 ranks, one without samples, storage split otherwise.
 exact="$small --precision f64 --dropout 0.1 --clip 0.5 --batch 6 --steps 12"

@@ -14,8 +14,11 @@ static void fill(struct mt_run_doc *run) {
     mt_run_init(run, 2);
     run->plan_hash = "0123", run->model = "gpt2:layers=1", run->ended = "finished", run->first_step = 11;
     run->tokens_per_step = 96, run->train_s = 1.25, run->tokens_per_s = 307.2, run->flops_per_s = 1e12;
-    run->ranks[0] = (struct mt_run_rank){"a", "cpu, 2 threads", 5, 0.5, 0.25, 0.125, 1, 1 << 20, 1 << 22, 1 << 21};
-    run->ranks[1] = (struct mt_run_rank){"b", "cpu, 1 thread", 3, 0.1, 1. / 3, 1e-9, 0.5, 7, 8, 9};
+    run->step_s = 0.2125, run->predicted_step_s = 0.25, run->predicted_error = 0.125;
+    run->ranks[0] = (struct mt_run_rank){"a",    "cpu, 2 threads", 5,      0.5, 0.25,    0.125,   1,      0.2,
+                                         0.0625, 0.0125,           0.1875, 0.5, 1 << 20, 1 << 22, 1 << 21};
+    run->ranks[1] =
+        (struct mt_run_rank){"b", "cpu, 1 thread", 3, 0.1, 1. / 3, 1e-9, 0.5, 0.1, 0.02, 0.1125, 0.1, 0.15, 7, 8, 9};
     for (int i = 0; i < 100; i++) mt_run_add_loss(run, 5.5 / (1 + i));
     mt_run_add_val(run, 10, 5.6);
     mt_run_add_val(run, 110, 2.25);
@@ -34,6 +37,10 @@ static void test_round_trip(void) {
     CHECK(back.first_step == 11 && back.tokens_per_step == 96 && back.nranks == 2 && back.nvals == 2);
     CHECK(back.train_s == 1.25 && back.tokens_per_s == 307.2 && back.flops_per_s == 1e12);
     CHECK_TEXT(back.ranks[1].device, "cpu, 1 thread");
+    CHECK(back.step_s == 0.2125 && back.predicted_step_s == 0.25 && back.predicted_error == 0.125);
+    CHECK(back.ranks[0].step_compute_s == 0.2 && back.ranks[0].step_comm_s == 0.0625);
+    CHECK(back.ranks[1].step_wait_s == 0.1125 && back.ranks[1].predicted_compute_s == 0.1);
+    CHECK(back.ranks[1].predicted_wait_s == 0.15);
     CHECK(back.ranks[1].comm_s == 1. / 3 && back.ranks[1].wait_s == 1e-9 && back.ranks[1].peak_rss_bytes == 8);
     CHECK(back.ranks[0].emulated == 1 && back.ranks[1].emulated == 0.5);
     CHECK(back.ranks[0].samples == 5 && back.ranks[0].compute_s == 0.5 && back.ranks[0].start_rss_bytes == 1 << 21);
@@ -84,8 +91,8 @@ static void test_refusals(void) {
         const char *text, *reason;
     } cases[] = {{"{}", "format"},
                  {"{\"format\": \"motley-plan\", \"version\": 1}", "motley-plan"},
-                 {"{\"format\": \"motley-run\", \"version\": 2}", "version"},
-                 {"{\"format\": \"motley-run\", \"version\": 1, \"speed\": 3}", "speed"},
+                 {"{\"format\": \"motley-run\", \"version\": 1}", "version: is 1, but this motley knows version 2"},
+                 {"{\"format\": \"motley-run\", \"version\": 2, \"speed\": 3}", "speed"},
                  {"[]", "object"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct mt_run_doc run;
@@ -96,6 +103,31 @@ static void test_refusals(void) {
     }
 }
 
+/* What people see; spaces count as one. */
+static void test_print(void) {
+    struct mt_run_doc run;
+    char *text, *squeezed;
+    size_t length, n = 0;
+    fill(&run);
+    CHECK_TEXT(mt_run_step_text(&run, &run.arena), "step 212 ms, predicted 250 ms (-15.0%, below the band of 12%)");
+    FILE *file = open_memstream(&text, &length);
+    mt_run_print(&run, file);
+    fclose(file);
+    squeezed = malloc(length + 1);
+    for (size_t i = 0; i < length; i++)
+        if (text[i] != ' ' || (n && squeezed[n - 1] != ' ')) squeezed[n++] = text[i];
+    squeezed[n] = 0;
+    static const char *const lines[] = {"run finished, by", "steps 11 to 110 of 96 tokens", "loss 5.5000 to 0.0550",
+                                        "validation 5.6000 after step 10\n 2.2500 after step 110\n",
+                                        " 0 a cpu, 2 threads 5 200 ms 188 ms 12.5 ms 500 ms 62.5 ms 2.00 MiB 1.00 MiB"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        CHECK(strstr(squeezed, lines[i]), "no \"%s\" in:\n%s", lines[i], text);
+    free(text), free(squeezed);
+    run.predicted_step_s = 0;
+    CHECK_TEXT(mt_run_step_text(&run, &run.arena), "step 212 ms");
+    mt_run_release(&run);
+}
+
 int main(void) {
     int fd = mkstemp(path);
     CHECK(fd >= 0);
@@ -103,5 +135,6 @@ int main(void) {
     test_round_trip();
     test_continue();
     test_refusals();
+    test_print();
     return unlink(path);
 }
