@@ -37,6 +37,12 @@ static void copy_class(struct mt_arena *arena, struct mt_cluster_class *class) {
     }
 }
 
+struct mt_cluster_class mt_cluster_class_copy(const struct mt_cluster_class *class, struct mt_arena *arena) {
+    struct mt_cluster_class copy = *class;
+    copy_class(arena, &copy);
+    return copy;
+}
+
 static void copy_group(struct mt_arena *arena, struct mt_cluster_group *group) {
     group->name = mt_arena_strdup(arena, group->name);
     COPY(arena, group->devices, group->ndevices);

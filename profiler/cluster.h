@@ -27,6 +27,7 @@
 #define MT_CLUSTER_FORMAT "motley-cluster"
 #define MT_CLUSTER_VERSION 1
 #define MT_CLUSTER_MOST_DEVICES 4096
+#define MT_CLUSTER_MOST_PAIRS 1000000
 
 /* How long one family of operators takes, over the number of rows (shape.h): linear between points; beyond the last by
  * the slope of the last two. */
@@ -45,7 +46,8 @@ struct mt_cluster_class {
     const char *model;    /* as the hardware calls itself */
     int threads;          /* cpu: of a device; gpu: multiprocessors; 0: not known */
     bool nominal;         /* rates and memory figures are public ones, times follow from them */
-    double calibration;   /* nominal classes: measured over nominal rate, of measured devices; 1 without any */
+    double calibration;   /* nominal classes: what is reached of the public rates, typically or as measured of such
+                             devices (describe.h); times are by rates times this. 1 for measured ones */
     int64_t memory_bytes; /* of a device */
     double memory_Bps, memory_error; /* streaming: bytes read and written a second */
     double overhead_s;               /* of starting one operator */
@@ -128,6 +130,8 @@ struct mt_cluster {
 struct mt_cluster *mt_cluster_new(void);
 void mt_cluster_free(struct mt_cluster *cluster);
 struct mt_cluster *mt_cluster_copy(const struct mt_cluster *cluster);
+/* Its strings and curves in another cluster's arena. */
+struct mt_cluster_class mt_cluster_class_copy(const struct mt_cluster_class *class, struct mt_arena *arena);
 
 /* Within the document: indices, ranges, names. The message begins with the member's path. */
 enum mt_status mt_cluster_check(const struct mt_cluster *cluster, struct mt_err *err);

@@ -6,7 +6,6 @@
 #include "profiler/cluster.h"
 
 #define MOST_ROWS 10000
-#define MOST_PAIRS 1000000
 #define MOST_NAMED 1000 /* rows that others refer to by name */
 
 /* What is being read, and the class or group whose rows are. */
@@ -241,7 +240,7 @@ static enum mt_status read_members(struct mt_cluster *c, struct mt_json root, st
                                      links = {"links", MOST_NAMED, sizeof *c->links, read_link},
                                      nodes = {"nodes", MT_CLUSTER_MOST_DEVICES, sizeof *c->nodes, read_node},
                                      devices = {"devices", MT_CLUSTER_MOST_DEVICES, sizeof *c->devices, read_device},
-                                     pairs = {"pairs", MOST_PAIRS, sizeof *c->pairs, read_pair},
+                                     pairs = {"pairs", MT_CLUSTER_MOST_PAIRS, sizeof *c->pairs, read_pair},
                                      groups = {"groups", MOST_ROWS, sizeof *c->groups, read_group},
                                      warnings = {"warnings", MOST_ROWS, sizeof *c->warnings, read_warning};
     struct reading reading = {.cluster = c};

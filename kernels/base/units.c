@@ -64,20 +64,53 @@ bool mt_units_parse_real(const char *text, double *value) {
     return true;
 }
 
-bool mt_units_parse_bytes(const char *text, int64_t *bytes) {
-    static const char *const suffixes[] = {"", "KiB", "MiB", "GiB", "TiB"};
+/* A number without a sign, and the rest of the text. */
+static bool leading_number(const char *text, double *value, const char **rest) {
     char number[64];
     size_t digits = strspn(text, "0123456789.");
     if (digits == 0 || digits >= sizeof number) return false;
     memcpy(number, text, digits);
     number[digits] = 0;
+    *rest = text + digits;
+    return mt_units_parse_real(number, value);
+}
+
+bool mt_units_parse_bytes(const char *text, int64_t *bytes) {
+    static const char *const suffixes[] = {"", "KiB", "MiB", "GiB", "TiB"};
+    const char *rest;
     double value;
-    if (!mt_units_parse_real(number, &value)) return false;
+    if (!leading_number(text, &value, &rest)) return false;
     for (int s = 0; s < 5; s++) {
-        if (strcmp(text + digits, suffixes[s])) continue;
+        if (strcmp(rest, suffixes[s])) continue;
         value *= ldexp(1, 10 * s);
         if (value > 0x1p62 || value != floor(value)) return false;
         *bytes = (int64_t)value;
+        return true;
+    }
+    return false;
+}
+
+bool mt_units_parse_count(const char *text, double *value) {
+    static const char suffixes[] = "KMGT";
+    const char *rest, *suffix;
+    if (!leading_number(text, value, &rest)) return false;
+    if (*rest) {
+        if (rest[1] || !(suffix = strchr(suffixes, *rest))) return false;
+        for (long i = 0; i <= suffix - suffixes; i++) *value *= 1000;
+    }
+    return *value > 0;
+}
+
+bool mt_units_parse_seconds(const char *text, double *seconds) {
+    static const struct {
+        const char *name;
+        double unit;
+    } units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}};
+    const char *rest;
+    if (!leading_number(text, seconds, &rest)) return false;
+    for (size_t u = 0; u < sizeof units / sizeof units[0]; u++) {
+        if (strcmp(rest, units[u].name)) continue;
+        *seconds *= units[u].unit;
         return true;
     }
     return false;

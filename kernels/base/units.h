@@ -23,4 +23,10 @@ bool mt_units_parse_real(const char *text, double *value); /* finite */
 /* "4194304", "4096KiB", "4MiB", "1.5GiB", "1TiB": not negative, at most 2^62. */
 bool mt_units_parse_bytes(const char *text, int64_t *bytes);
 
+/* "300G", "1.5T", "25": with K, M, G or T, powers of a thousand; above 0. */
+bool mt_units_parse_count(const char *text, double *value);
+
+/* "5us", "1.5ms", "2s", "3min", "1h": not negative. */
+bool mt_units_parse_seconds(const char *text, double *seconds);
+
 #endif

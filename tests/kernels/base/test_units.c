@@ -37,6 +37,16 @@ int main(void) {
     CHECK(mt_units_parse_real("1e-3", &x) && x == 1e-3, "1e-3");
     CHECK(mt_units_parse_real("1e-310", &x) && x > 0 && !mt_units_parse_real("1e-400", &x), "underflow");
     CHECK(!mt_units_parse_real("nan", &x) && !mt_units_parse_real("inf", &x) && !mt_units_parse_real("1e999", &x), "x");
+    CHECK(mt_units_parse_count("300G", &x) && x == 300e9, "300G");
+    CHECK(mt_units_parse_count("1.5T", &x) && x == 1.5e12, "1.5T");
+    CHECK(mt_units_parse_count("25", &x) && x == 25, "25");
+    static const char *const no_count[] = {"", "G", "0", "0G", "-1G", "3g", "3GB", "3G ", "1e9", "1..5G"};
+    for (size_t i = 0; i < sizeof no_count / sizeof no_count[0]; i++)
+        CHECK(!mt_units_parse_count(no_count[i], &x), "%s", no_count[i]);
+    CHECK(mt_units_parse_seconds("5us", &x), "5us");
+    CHECK_NEAR(x, 5e-6, 1e-20);
+    CHECK(mt_units_parse_seconds("2min", &x) && x == 120, "2min");
+    CHECK(!mt_units_parse_seconds("5", &x) && !mt_units_parse_seconds("-5us", &x), "no unit, negative");
 
     struct mt_table table = MT_TABLE_INIT;
     mt_table_header(&table, "who", ">much", "note", NULL);
