@@ -1,0 +1,321 @@
+/* Measuring a job: rehearsals of growing size in step with each other, so that ranks share memory and caches as they
+ * will in training. A sample is a step's mean over all operators of one shape: layers are alike, steps are not. */
+#include "launcher/profile_job.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/log.h"
+#include "kernels/base/stats.h"
+#include "launcher/agree.h"
+#include "launcher/rehearsal.h"
+
+enum { WARM_STEPS = 2, LEAST_STEPS = 3, ENOUGH_STEPS = 40, MOST_STEPS = 2000, SURE_SIZES = 2 };
+static const double enough_s = 1;                        /* of one size: this and so many steps */
+static const double memory_part = 0.8, pairs_part = 0.3; /* of what can be had; of the budget */
+
+struct measuring {
+    MPI_Comm comm;
+    int rank;
+    struct mt_device *device;
+    const struct mt_job_probe *probe;
+    struct mt_job_times *times;
+    double end_s; /* of the budget */
+};
+
+/* ---- one step ---- */
+
+/* What a step's operators of each shape took. */
+struct step {
+    const int *shape_of; /* [ninstrs] */
+    int nshapes;
+    double *sum_s;
+    int64_t *count;
+    int last; /* the instruction before, in the same iteration; -1 */
+    int64_t iteration;
+    double end_s;
+};
+
+/* An operator's time goes from the end of the one before it, so that what lies between is counted too. */
+static void note(void *context, const struct mt_lowered *low, int instr, int64_t iteration, double start_s,
+                 double end_s) {
+    struct step *step = context;
+    bool follows = instr > step->last && iteration == step->iteration && step->last >= 0;
+    int shape = step->shape_of[instr];
+    if (shape >= 0) {
+        step->sum_s[shape] += end_s - (follows ? step->end_s : start_s);
+        step->count[shape]++;
+    }
+    bool computes = low->instrs[instr].stream == MT_STREAM_COMPUTE;
+    step->last = computes ? instr : step->last;
+    step->iteration = iteration;
+    step->end_s = computes ? end_s : step->end_s;
+}
+
+static bool same_shape(const struct mt_op_shape *a, const struct mt_op_shape *b) {
+    return a->kind == b->kind && a->type == b->type && a->rows == b->rows && a->dim[0] == b->dim[0] &&
+           a->dim[1] == b->dim[1] && !strcmp(a->variant, b->variant);
+}
+
+static int find_shape(struct mt_job_times *times, const struct mt_op_shape *shape) {
+    int s = times->nshapes;
+    while (s > 0 && !same_shape(&times->shapes[s - 1], shape)) s--;
+    if (s > 0) return s - 1;
+    mt_arena_grow(&times->arena, &times->shapes, times->nshapes, &times->shapes_capacity, sizeof *times->shapes);
+    times->shapes[times->nshapes] = *shape;
+    return times->nshapes++;
+}
+
+static void keep_samples(struct mt_job_times *times, const struct step *step) {
+    for (int s = 0; s < step->nshapes; s++) {
+        if (!step->count[s]) continue;
+        mt_arena_grow(&times->arena, &times->samples, times->nsamples, &times->samples_capacity,
+                      sizeof *times->samples);
+        times->samples[times->nsamples++] = (struct mt_job_sample){s, step->sum_s[s] / (double)step->count[s]};
+    }
+}
+
+/* ---- one size ---- */
+
+static double most_of_all(const struct measuring *m, double value) {
+    MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, m->comm);
+    return value;
+}
+
+/* The mean of a step but for the slowest in ten: a hiccup does not count, and a processor that is taken away at regular
+ * times does. */
+static double trimmed_mean(double *step_s, int n) {
+    double most = mt_quantile(step_s, (size_t)n, 0.9), sum = 0;
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        if (step_s[i] <= most) sum += step_s[i], kept++;
+    return sum / kept;
+}
+
+static enum mt_status run_steps(const struct measuring *m, struct mt_rehearsal *r, struct step *step, int nsteps,
+                                double *mean_s, struct mt_err *err) {
+    double step_s[MOST_STEPS] = {0};
+    struct mt_rehearsal_times times;
+    enum mt_status st = MT_OK;
+    for (int i = 0; i < nsteps && !st; i++) {
+        memset(step->sum_s, 0, (size_t)step->nshapes * sizeof *step->sum_s);
+        memset(step->count, 0, (size_t)step->nshapes * sizeof *step->count);
+        step->last = -1;
+        if ((st = mt_rehearsal_step(r, note, step, &times, err))) break;
+        step_s[i] = times.run.wall_s;
+        keep_samples(m->times, step);
+    }
+    if (!st) *mean_s = trimmed_mean(step_s, nsteps);
+    return st;
+}
+
+/* Warm up, agree on the time, begin together; faster ranks make more steps of it. *step_s: the slowest rank's. */
+static enum mt_status rehearse(const struct measuring *m, struct mt_rehearsal *r, double budget_s, double *step_s,
+                               struct mt_err *err) {
+    const struct mt_lowered *low = r->lowered;
+    struct mt_arena arena = MT_ARENA_INIT;
+    int *shape_of = mt_new(&arena, int, low->ninstrs);
+    for (int i = 0; i < low->ninstrs; i++) {
+        const struct mt_linstr *c = &low->instrs[i];
+        struct mt_op_shape shape;
+        if (c->what == MT_LOWERED_OP) shape = mt_rehearsal_shape(c);
+        shape_of[i] = c->what == MT_LOWERED_OP ? find_shape(m->times, &shape) : -1;
+    }
+    struct step step = {.shape_of = shape_of, .nshapes = m->times->nshapes};
+    step.sum_s = mt_new(&arena, double, step.nshapes);
+    step.count = mt_new(&arena, int64_t, step.nshapes);
+    struct mt_rehearsal_times times = {0};
+    enum mt_status st = mt_rehearsal_start(r, err);
+    for (int i = 0; i < WARM_STEPS && !st; i++) st = mt_rehearsal_step(r, NULL, NULL, &times, err);
+    if ((st = mt_agree(m->comm, st, err))) goto out;
+    double mine_s = times.run.wall_s, slowest_s = most_of_all(m, mine_s), mean_s = 0;
+    double all_s = fmin(budget_s - WARM_STEPS * slowest_s, fmax(enough_s, ENOUGH_STEPS * slowest_s));
+    all_s = fmax(all_s, LEAST_STEPS * slowest_s);
+    int nsteps = (int)fmin(all_s / mine_s, MOST_STEPS);
+    if ((st = mt_agree(m->comm, run_steps(m, r, &step, nsteps, &mean_s, err), err))) goto out;
+    mt_arena_grow(&m->times->arena, &m->times->step_s, m->times->nsteps, &m->times->steps_capacity, sizeof(double));
+    m->times->step_s[m->times->nsteps++] = mean_s;
+    *step_s = most_of_all(m, mean_s);
+out:
+    mt_arena_release(&arena);
+    return st;
+}
+
+/* Whether the ranks of every host find room together. */
+static bool fits(const struct measuring *m, const struct mt_rehearsal *r) {
+    MPI_Comm host;
+    MPI_Comm_split_type(m->comm, MPI_COMM_TYPE_SHARED, m->rank, MPI_INFO_NULL, &host);
+    double wanted = (double)r->lowered->arena_bytes;
+    MPI_Allreduce(MPI_IN_PLACE, &wanted, 1, MPI_DOUBLE, MPI_SUM, host);
+    MPI_Comm_free(&host);
+    int room = wanted <= memory_part * (double)mt_device_memory_bytes(m->device);
+    MPI_Allreduce(MPI_IN_PLACE, &room, 1, MPI_INT, MPI_MIN, m->comm);
+    return room;
+}
+
+/* `*step_s` stays when the size does not fit; *done: it did. */
+static enum mt_status measure_size(const struct measuring *m, int64_t batch, int64_t micro, double budget_s,
+                                   double *step_s, bool *done, struct mt_err *err) {
+    struct mt_rehearsal r;
+    *done = false;
+    enum mt_status st = mt_rehearsal_open(m->device, m->probe->model, m->probe->job, batch, micro, &r, err);
+    bool open = !st;
+    if (!(st = mt_agree(m->comm, st, err)) && (*done = fits(m, &r))) st = rehearse(m, &r, budget_s, step_s, err);
+    if (open) mt_rehearsal_close(&r);
+    return st;
+}
+
+/* ---- all sizes ---- */
+
+static double left_s(const struct measuring *m) {
+    return -most_of_all(m, mt_now_s() - m->end_s);
+}
+
+/* Sizes from 1 up, the last one `most`. Each takes its part of the time: what is left over the sizes that are left. */
+static enum mt_status measure_sizes(const struct measuring *m, int64_t most, struct mt_err *err) {
+    double step_s = 0, reserved_s = pairs_part * m->probe->budget_s;
+    int done = 0;
+    enum mt_status st = MT_OK;
+    for (int64_t size = 1, before = 0; size > before && !st; before = size, size = size < most / 2 ? 2 * size : most) {
+        double left = left_s(m) - reserved_s, expected_s = step_s * (double)size / (double)(before ? before : 1);
+        int sizes_left = 1 + (size < most) + (int)ceil(log2((double)most / (double)size));
+        if (done >= SURE_SIZES && (LEAST_STEPS + 2) * expected_s > left) break;
+        bool fitted;
+        st = measure_size(m, size, size, left / sizes_left, &step_s, &fitted, err);
+        if (st || !fitted) break;
+        done++;
+        mt_log(MT_LOG_INFO, "%s: %lld sample%s a step on each rank: %.3g s", m->probe->model, (long long)size,
+               size == 1 ? "" : "s", step_s);
+    }
+    if (!st && !done && !m->rank) {
+        mt_fail(err, MT_EINPUT, "%s: not even one sample a step fits into memory", m->probe->model);
+        mt_err_hint(err, "profile without --model, and plan with --storage split");
+    }
+    return mt_agree_rank0(m->comm, !st && !done ? MT_EINPUT : st, err);
+}
+
+/* Two micro-batches, the second added to the first; every other size, as long as there is time. */
+static enum mt_status measure_pairs(const struct measuring *m, int64_t most, struct mt_err *err) {
+    double step_s = 0;
+    enum mt_status st = MT_OK;
+    for (int64_t size = 1; 2 * size <= most && !st; size *= 4) {
+        double left = left_s(m);
+        bool fitted;
+        if (left <= (LEAST_STEPS + 2) * 4 * step_s) break;
+        int sizes_left = 1 + (int)(log2((double)most / (double)size) / 2);
+        st = measure_size(m, 2 * size, size, left / sizes_left, &step_s, &fitted, err);
+        if (!fitted) break;
+    }
+    return st;
+}
+
+enum mt_status mt_job_measure(MPI_Comm comm, struct mt_device *device, const struct mt_job_probe *probe,
+                              struct mt_job_times *times, struct mt_err *err) {
+    struct measuring m = {
+        .comm = comm, .device = device, .probe = probe, .times = times, .end_s = mt_now_s() + probe->budget_s};
+    MPI_Comm_rank(comm, &m.rank);
+    *times = (struct mt_job_times){0};
+    int64_t most = probe->most > 0 && probe->most < probe->job->batch ? probe->most : probe->job->batch;
+    enum mt_status st = measure_sizes(&m, most, err);
+    if (!st) st = measure_pairs(&m, most, err);
+    if (st) mt_job_times_release(times);
+    return st;
+}
+
+/* ---- into the cluster ---- */
+
+/* The device that a class's curves are of: the one of the highest speed. */
+static void choose_references(const struct mt_cluster *cluster, int *reference) {
+    for (int c = 0; c < cluster->nclasses; c++) {
+        reference[c] = -1;
+        for (int d = 0; d < cluster->ndevices; d++) {
+            const struct mt_cluster_device *device = &cluster->devices[d];
+            bool better = reference[c] < 0 || device->speed > cluster->devices[reference[c]].speed;
+            if (device->class == c && better) reference[c] = d;
+        }
+    }
+}
+
+/* Of all sizes together; the error is how far the sizes' ratios are apart. */
+static void set_speed(struct mt_cluster_device *device, const struct mt_cluster_device *reference, int nsteps,
+                      const double *step_s, const double *reference_s) {
+    double sum = 0, reference_sum = 0, least = INFINITY, most = 0;
+    for (int s = 0; s < nsteps; s++) {
+        double ratio = reference_s[s] / step_s[s];
+        sum += step_s[s], reference_sum += reference_s[s];
+        least = fmin(least, ratio), most = fmax(most, ratio);
+    }
+    double ratio = reference_sum / sum;
+    device->speed = reference->speed * ratio;
+    device->speed_error = (most - least) / 2 / ratio;
+}
+
+static void set_speeds(struct mt_cluster *cluster, const int *reference, int nsteps, const double *all_s) {
+    for (int d = 0; d < cluster->ndevices; d++) {
+        int r = reference[cluster->devices[d].class];
+        if (d != r)
+            set_speed(&cluster->devices[d], &cluster->devices[r], nsteps, all_s + d * nsteps, all_s + r * nsteps);
+    }
+}
+
+/* Bytes from one rank to rank 0, in its memory. */
+static void *bring(MPI_Comm comm, int rank, int from, void *mine, size_t size_bytes, struct mt_arena *arena) {
+    long long count = (long long)size_bytes;
+    void *all = mine;
+    if (from == 0) return mine;
+    if (rank == from) {
+        MPI_Send(&count, 1, MPI_LONG_LONG, 0, 0, comm);
+        MPI_Send(mine, (int)size_bytes, MPI_BYTE, 0, 0, comm);
+    } else if (rank == 0) {
+        MPI_Recv(&count, 1, MPI_LONG_LONG, from, 0, comm, MPI_STATUS_IGNORE);
+        all = mt_arena_alloc(arena, (size_t)count);
+        MPI_Recv(all, (int)count, MPI_BYTE, from, 0, comm, MPI_STATUS_IGNORE);
+    }
+    return all;
+}
+
+/* A reference's samples, as of a device of speed 1. */
+static void take_curves(MPI_Comm comm, int rank, int from, struct mt_job_times times, struct mt_cluster *cluster,
+                        struct mt_arena *arena) {
+    int *count = bring(comm, rank, from, &times.nsamples, sizeof times.nsamples, arena);
+    struct mt_op_shape *shapes =
+        bring(comm, rank, from, times.shapes, (size_t)times.nshapes * sizeof *times.shapes, arena);
+    struct mt_job_sample *samples =
+        bring(comm, rank, from, times.samples, (size_t)times.nsamples * sizeof *times.samples, arena);
+    if (rank) return;
+    struct mt_curve_builder *builder = mt_curves_new();
+    const struct mt_cluster_device *device = &cluster->devices[from];
+    for (int i = 0; i < *count; i++)
+        mt_curves_sample(builder, &shapes[samples[i].shape], samples[i].time_s * device->speed);
+    mt_curves_finish(builder, cluster, &cluster->classes[device->class]);
+}
+
+enum mt_status mt_job_apply(MPI_Comm comm, const struct mt_job_times *times, struct mt_cluster *cluster,
+                            struct mt_err *err) {
+    int rank, nranks, nclasses;
+    enum mt_status st = MT_OK;
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &nranks);
+    if (!rank && cluster->ndevices != nranks)
+        st = mt_fail(err, MT_EBUG, "%d ranks measured a job for a cluster of %d devices", nranks, cluster->ndevices);
+    if ((st = mt_agree_rank0(comm, st, err))) return st;
+    struct mt_arena arena = MT_ARENA_INIT;
+    double *all_s = mt_new(&arena, double, (size_t)nranks *(size_t)times->nsteps);
+    MPI_Gather(times->step_s, times->nsteps, MPI_DOUBLE, all_s, times->nsteps, MPI_DOUBLE, 0, comm);
+    if (!rank) nclasses = cluster->nclasses;
+    MPI_Bcast(&nclasses, 1, MPI_INT, 0, comm);
+    int *reference = mt_new(&arena, int, nclasses);
+    if (!rank) choose_references(cluster, reference);
+    MPI_Bcast(reference, nclasses, MPI_INT, 0, comm);
+    for (int c = 0; c < nclasses; c++)
+        if (reference[c] >= 0) take_curves(comm, rank, reference[c], *times, cluster, &arena);
+    if (!rank) set_speeds(cluster, reference, times->nsteps, all_s);
+    mt_arena_release(&arena);
+    return st;
+}
+
+void mt_job_times_release(struct mt_job_times *times) {
+    mt_arena_release(&times->arena);
+    *times = (struct mt_job_times){0};
+}

@@ -1,0 +1,113 @@
+/* Rehearsals. The data is random, but the same each time; a learning rate of zero keeps the numbers tame. */
+#include "launcher/rehearsal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/rng.h"
+#include "launcher/make_plan.h"
+#include "synth/init.h"
+
+static const double deadline_s = 600; /* one rank waits for nobody but itself */
+
+enum mt_status mt_rehearsal_open(struct mt_device *device, const char *model, const struct mt_job *job, int64_t batch,
+                                 int64_t micro, struct mt_rehearsal *r, struct mt_err *err) {
+    *r = (struct mt_rehearsal){.device = device, .job = *job};
+    r->job.batch = batch;
+    struct mt_plan_request request = {
+        .model = model, .job = r->job, .nranks = 1, .micro = &micro, .gradient_wire = MT_NTYPES};
+    struct mt_plan *plan;
+    enum mt_status st = mt_plan_make(&request, &plan, err);
+    if (st) return st;
+    struct mt_lower_options options = mt_planned_lower_options(device);
+    st = mt_planned_graph(plan, job->precision, &r->planned, err);
+    if (!st) st = mt_planned_program(plan, &r->planned, err);
+    if (!st) st = mt_lower(&r->planned.program, 0, &options, &r->lowered, err);
+    mt_plan_free(plan);
+    if (st) mt_rehearsal_close(r);
+    return st;
+}
+
+void mt_rehearsal_close(struct mt_rehearsal *r) {
+    mt_executor_free(r->executor);
+    mt_comm_free(r->comm);
+    mt_lowered_free(r->lowered);
+    mt_planned_release(&r->planned);
+}
+
+enum mt_status mt_rehearsal_start(struct mt_rehearsal *r, struct mt_err *err) {
+    const struct mt_graph *g = r->planned.graph;
+    mt_comm_local_new(1, &r->comm);
+    enum mt_status st = mt_executor_new(r->device, r->comm, r->lowered, NULL, deadline_s, &r->executor, err);
+    for (int v = 0; v < g->nvalues && !st; v++) {
+        const struct mt_tensor *held = mt_executor_state(r->executor, v);
+        if (!held || !mt_tensor_count(held)) continue;
+        struct mt_box box = {{0}, {0}};
+        memcpy(box.hi, held->extent, sizeof held->extent);
+        void *numbers = mt_malloc((size_t)(mt_tensor_count(held) * mt_type_size(held->type)));
+        mt_init_fill(g, v, &box, r->job.seed, numbers);
+        st = mt_executor_set_state(r->executor, v, numbers, err);
+        free(numbers);
+    }
+    return st;
+}
+
+/* A row of an input: positions count up, everything else is a token. */
+struct row {
+    uint64_t seed, vocab;
+    int value;
+    bool positions;
+    int64_t count;
+};
+
+static void fill(void *context, int64_t sample, void *to) {
+    const struct row *row = context;
+    int32_t *ids = to;
+    for (int64_t i = 0; i < row->count; i++) {
+        uint64_t index = (uint64_t)(sample < 0 ? 0 : sample) << 32 | (uint64_t)i;
+        ids[i] =
+            row->positions ? (int32_t)i : (int32_t)mt_random_below(row->seed, (uint64_t)row->value, index, row->vocab);
+    }
+}
+
+static enum mt_status feed(struct mt_rehearsal *r, struct mt_err *err) {
+    const struct mt_graph *g = r->planned.graph;
+    enum mt_status st = MT_OK;
+    for (int v = 0; v < g->nvalues && !st; v++) {
+        if (g->values[v].kind != MT_VALUE_INPUT) continue;
+        bool samples = g->values[v].naxes && g->values[v].label[0] == g->batch;
+        struct row row = {.seed = r->job.seed,
+                          .vocab = (uint64_t)mt_model_get(&r->planned.model, "vocab"),
+                          .value = v,
+                          .positions = !strcmp(g->values[v].name, "positions"),
+                          .count = mt_value_count(g, v) / (samples ? r->job.batch : 1)};
+        st = mt_executor_feed(r->executor, MT_RUN_TRAIN, v, fill, &row, err);
+    }
+    return st;
+}
+
+enum mt_status mt_rehearsal_step(struct mt_rehearsal *r, mt_trace *trace, void *context,
+                                 struct mt_rehearsal_times *times, struct mt_err *err) {
+    struct mt_clock clock = {.step = r->step + 1, .seed = r->job.seed};
+    double start_s = mt_now_s();
+    enum mt_status st = feed(r, err);
+    times->feed_s = mt_now_s() - start_s;
+    mt_executor_trace(r->executor, trace, context);
+    if (!st) st = mt_executor_run(r->executor, MT_RUN_TRAIN, &clock, err);
+    if (st) return st;
+    times->run = mt_executor_times(r->executor);
+    r->step++;
+    return MT_OK;
+}
+
+struct mt_op_shape mt_rehearsal_shape(const struct mt_linstr *instr) {
+    struct mt_call call = {.kind = instr->kind,
+                           .attr = &instr->attr,
+                           .nin = instr->nin,
+                           .nout = instr->nout,
+                           .in = instr->tensor,
+                           .out = instr->tensor + instr->nin};
+    struct mt_op_shape shape;
+    mt_op_shape(&call, &shape);
+    return shape;
+}
