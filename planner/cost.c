@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/base/hash.h"
 #include "planner/cost_coll.h"
@@ -11,13 +12,6 @@ static const double piece_s = 100e-9; /* finding a piece's place and walking its
 
 static const struct mt_cluster_device *device_of(const struct mt_costs *costs, int rank) {
     return &costs->cluster->devices[costs->device[rank]];
-}
-
-struct mt_cost mt_cost_op(const struct mt_costs *costs, int rank, const struct mt_op_shape *shape) {
-    const struct mt_cluster_device *device = device_of(costs, rank);
-    const struct mt_cluster_class *class = &costs->cluster->classes[device->class];
-    double error, s = mt_class_op_s(class, shape, &error) / device->speed;
-    return (struct mt_cost){s, hypot(error, device->speed_error), class->nominal ? MT_COST_NOMINAL : MT_COST_MEASURED};
 }
 
 /* Emulation slows operators only. */
@@ -116,6 +110,38 @@ static void grow(struct mt_cost_memo *memo) {
     free(old.answers);
 }
 
+/* Where the answer is, or goes. */
+static struct answer *answer_to(struct mt_cost_memo *memo, uint64_t question, bool *known) {
+    if (4 * memo->count >= 3 * memo->capacity) grow(memo);
+    struct answer *answer = place_of(memo, question ? question : 1);
+    *known = answer->question != 0;
+    if (*known) return answer;
+    answer->question = question ? question : 1;
+    memo->count++;
+    return answer;
+}
+
+static struct mt_cost cost_op(const struct mt_costs *costs, int rank, const struct mt_op_shape *shape) {
+    const struct mt_cluster_device *device = device_of(costs, rank);
+    const struct mt_cluster_class *class = &costs->cluster->classes[device->class];
+    double error, s = mt_class_op_s(class, shape, &error) / device->speed;
+    return (struct mt_cost){s, hypot(error, device->speed_error), class->nominal ? MT_COST_NOMINAL : MT_COST_MEASURED};
+}
+
+struct mt_cost mt_cost_op(const struct mt_costs *costs, int rank, const struct mt_op_shape *shape) {
+    if (!costs->memo) return cost_op(costs, rank, shape);
+    const struct mt_cluster_device *device = device_of(costs, rank);
+    int64_t what[] = {device->class, (int64_t)shape->kind, (int64_t)shape->type,
+                      shape->rows,   shape->dim[0],        shape->dim[1]};
+    double figures[] = {device->speed, device->speed_error, shape->flops, shape->bytes};
+    uint64_t question = mt_hash64(shape->variant, strlen(shape->variant),
+                                  mt_hash64(figures, sizeof figures, mt_hash64(what, sizeof what, 0)));
+    bool known;
+    struct answer *answer = answer_to(costs->memo, question, &known);
+    if (!known) answer->cost = cost_op(costs, rank, shape);
+    return answer->cost;
+}
+
 static uint64_t question_of(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
                             const struct mt_coll_algorithm *algorithm) {
     size_t n = (size_t)problem->n, ncounts = problem->kind == MT_ALL_TO_ALL ? n * n : n;
@@ -129,20 +155,15 @@ static uint64_t question_of(const struct mt_costs *costs, const struct mt_coll *
     mt_hasher_add(hasher, problem->counts, ncounts * sizeof *problem->counts);
     uint64_t hash = mt_hasher_end(hasher);
     free(devices);
-    return hash ? hash : 1;
+    return hash;
 }
 
 struct mt_cost mt_cost_coll(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
                             const struct mt_coll_algorithm *algorithm) {
-    struct mt_cost_memo *memo = costs->memo;
-    if (!memo) return mt_cost_coll_anew(costs, problem, group, algorithm);
-    if (4 * memo->count >= 3 * memo->capacity) grow(memo);
-    uint64_t question = question_of(costs, problem, group, algorithm);
-    struct answer *answer = place_of(memo, question);
-    if (!answer->question) {
-        *answer = (struct answer){question, mt_cost_coll_anew(costs, problem, group, algorithm)};
-        memo->count++;
-    }
+    if (!costs->memo) return mt_cost_coll_anew(costs, problem, group, algorithm);
+    bool known;
+    struct answer *answer = answer_to(costs->memo, question_of(costs, problem, group, algorithm), &known);
+    if (!known) answer->cost = mt_cost_coll_anew(costs, problem, group, algorithm);
     return answer->cost;
 }
 

@@ -12,7 +12,7 @@
 #include "profiler/cluster.h"
 #include "profiler/shape.h"
 
-struct mt_cost_memo; /* answers of mt_cost_coll, for those who ask the same often */
+struct mt_cost_memo; /* answers, for those who ask the same often */
 
 struct mt_costs {
     const struct mt_cluster *cluster;

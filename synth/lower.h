@@ -139,6 +139,9 @@ void mt_lowered_free(struct mt_lowered *lowered);
  * May say false of ranks that do. */
 bool mt_lower_alike(const struct mt_program *program, int a, int b);
 
+/* Of all ranks: like[r] is the first rank that r is alike, in the sense of mt_lower_alike. */
+void mt_lower_fold(const struct mt_program *program, int *like);
+
 void mt_lowered_print(const struct mt_lowered *lowered, FILE *file);
 
 #endif

@@ -1,8 +1,13 @@
 /* How long a step takes: all ranks' lowered programs, played against the costs of a cluster.
  *
  * Two streams a rank, in the order and with the waits that the executor has (lower.h). A collective begins when all
- * of its group have come to it and ends for all together. While a rank's streams work both, each is slowed as the
- * link's row says. Ranks that are alike (same class, speed and boxes) are played once. */
+ * of its group have come to it and packed, and ends for all together, to be unpacked. While a rank computes and a
+ * collective of it travels, both are slowed as the link's row says; packing on a CPU takes a thread's part of it.
+ * Collectives of different groups do not disturb each other. Ranks that are alike (same class, speed and boxes) are
+ * played once.
+ *
+ * Ranks begin a step when they have ended the last one, not together: several steps are played, and the time of one is
+ * that between the ends of the last two. */
 #ifndef MT_SYNTH_PREDICT_H
 #define MT_SYNTH_PREDICT_H
 
@@ -16,14 +21,23 @@ struct mt_rank_prediction {
     double idle_s;    /* neither: waiting for slower ranks */
     int64_t state_bytes, arena_bytes;
 };
+struct mt_predicted_coll {
+    enum mt_coll_kind kind;
+    const char *algorithm;
+    int64_t count, bytes; /* messages of a step; on the wire, all blocks together */
+    double alone_s;       /* nobody computing */
+};
 struct mt_prediction {
     struct mt_arena arena;
     double step_s, error; /* error: half-width of the band, relative */
     int nranks;
+    bool nominal; /* some figures it rests on were never measured */
     struct mt_rank_prediction *ranks;
-    /* Per kind and algorithm of collectives, in order of time: what travels, and how long. */
+    int slowest;         /* the rank that idles least */
     double comm_alone_s; /* the longest rank's collectives, nobody computing */
-    double hidden_s;     /* of it, under computation, on the slowest rank */
+    double hidden_s;     /* under computation, of the slowest rank's collectives */
+    int ncolls;          /* of the slowest rank: per kind and algorithm, longest first */
+    struct mt_predicted_coll *colls;
 };
 
 /* `options` gives scratch and algorithms as for training. Release prediction->arena. */
