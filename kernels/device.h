@@ -62,6 +62,7 @@ struct mt_coll_call {
 enum mt_status mt_device_open(const char *kind, struct mt_device **device, struct mt_err *err); /* "cpu" */
 void mt_device_close(struct mt_device *device);
 const char *mt_device_describe(struct mt_device *device); /* "cpu, 2 threads, oneDNN 2.6.3" */
+int mt_device_threads(struct mt_device *device);         /* that compute */
 int64_t mt_device_memory_bytes(struct mt_device *device); /* what can still be had: kernel and cgroup */
 
 /* From now on the device computes as one of `speed` (above 0, at most 1) does: what operators, and copies between them,

@@ -84,10 +84,8 @@ static enum mt_status sync_folder(const char *path, struct mt_err *err) {
     return st;
 }
 
-enum mt_status mt_file_replace(const char *path, const void *data, size_t length, struct mt_err *err) {
-    struct stat info;
-    if (!stat(path, &info) && !S_ISREG(info.st_mode)) return write_directly(path, data, length, err);
-
+/* A new file beside `path`, and its name (the caller's to free); -1 with *err filled. */
+static int make_temporary(const char *path, char **name, struct mt_err *err) {
     size_t room = strlen(path) + 32;
     char *temporary = mt_malloc(room);
     int fd = -1;
@@ -96,12 +94,42 @@ enum mt_status mt_file_replace(const char *path, const void *data, size_t length
         fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd >= 0 || errno != EEXIST) break;
     }
-    enum mt_status st = MT_OK;
     if (fd < 0) {
-        st = fail_at(path, ": making a temporary file beside it", err);
+        fail_at(path, ": making a temporary file beside it", err);
         free(temporary);
-        return st;
+        return -1;
     }
+    *name = temporary;
+    return fd;
+}
+
+static bool is_special(const char *path) {
+    struct stat info;
+    return !stat(path, &info) && !S_ISREG(info.st_mode);
+}
+
+enum mt_status mt_file_writable(const char *path, struct mt_err *err) {
+    if (is_special(path)) {
+        int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+        if (fd < 0 && errno != ENXIO) return fail_at(path, "", err); /* a pipe that nobody reads yet */
+        if (fd >= 0) close(fd);
+        return MT_OK;
+    }
+    char *temporary;
+    int fd = make_temporary(path, &temporary, err);
+    if (fd < 0) return err->status;
+    close(fd);
+    unlink(temporary);
+    free(temporary);
+    return MT_OK;
+}
+
+enum mt_status mt_file_replace(const char *path, const void *data, size_t length, struct mt_err *err) {
+    if (is_special(path)) return write_directly(path, data, length, err);
+    char *temporary;
+    enum mt_status st = MT_OK;
+    int fd = make_temporary(path, &temporary, err);
+    if (fd < 0) return err->status;
     if (write_all(fd, data, length) || fsync(fd)) st = mt_fail_errno(err, "writing %s", path);
     if (close(fd) && !st) st = mt_fail_errno(err, "closing %s", path);
     if (!st && rename(temporary, path)) st = mt_fail_errno(err, "renaming %s to %s", temporary, path);

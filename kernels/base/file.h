@@ -18,4 +18,7 @@ enum mt_status mt_file_read(const char *path, size_t most_bytes, char **data, si
  * not ours to write to, MT_ESYSTEM when the system fails. */
 enum mt_status mt_file_replace(const char *path, const void *data, size_t length, struct mt_err *err);
 
+/* Whether mt_file_replace could write there now, for asking before long work; leaves nothing behind. Errors as its. */
+enum mt_status mt_file_writable(const char *path, struct mt_err *err);
+
 #endif

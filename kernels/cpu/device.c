@@ -49,6 +49,10 @@ void mt_device_emulate(struct mt_device *device, double speed) {
     snprintf(device->description + used, sizeof device->description - used, ", emulated speed %g", speed);
 }
 
+int mt_device_threads(struct mt_device *device) {
+    return device->threads;
+}
+
 int64_t mt_device_memory_bytes(struct mt_device *device) {
     (void)device;
     return mt_cpu_memory_bytes("");
