@@ -1,0 +1,124 @@
+/* motley profile: measure a cluster, or describe one. */
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+
+#include "launcher/command.h"
+#include "launcher/describe_cluster.h"
+#include "launcher/flags.h"
+#include "launcher/profile.h"
+#include "profiler/describe.h"
+
+enum {
+    KEY_OUT = 'o',
+    KEY_BUDGET = 0x2000,
+    KEY_RAW,
+    KEY_EMULATE,
+    KEY_DEADLINE,
+    KEY_DESCRIBE,
+    KEY_MEASURED,
+    KEY_HARDWARE
+};
+
+struct profile_flags {
+    struct mt_err *err;
+    struct mt_arena arena;
+    struct mt_profile_flags profile;
+    bool measures; /* a flag was given that only measuring has */
+    bool hardware;
+    const char *describe, *measured;
+};
+
+static const struct argp_option flag_table[] = {
+    {"out", KEY_OUT, "FILE", 0, "where the document goes [cluster.json]", 1},
+    {0, 0, 0, 0, "Measuring:", 2},
+    {"budget", KEY_BUDGET, "SECONDS", 0, "how long to measure, about; less makes errors wider [60]", 2},
+    {"raw", KEY_RAW, "FILE", 0, "write all samples as CSV too", 2},
+    {"deadline", KEY_DEADLINE, "SECONDS", 0, "without an answer from a rank: then give up [60]", 2},
+    {"emulate", KEY_EMULATE, "speed=X,...", 0, "make devices slower: a speed for each rank, or one for all, 1 its own",
+     2},
+    {0, 0, 0, 0, "A cluster that nobody has:", 3},
+    {"describe", KEY_DESCRIBE, "TEXT", 0, "as \"a100-40:2x8 nvlink=300G net=25G + v100:1x4\"; measures nothing", 3},
+    {"measured", KEY_MEASURED, "FILE", 0,
+     "a measured cluster whose classes can be named, and by which public figures "
+     "are corrected",
+     3},
+    {"hardware", KEY_HARDWARE, 0, 0, "list what can be described", 3},
+    {0}};
+
+static enum mt_status take_positive(const char *flag, const char *text, double most, double *value,
+                                    struct mt_err *err) {
+    enum mt_status st = mt_flag_real(flag, text, value, err);
+    if (st || (*value > 0 && *value <= most)) return st;
+    return mt_fail(err, MT_EINPUT, "%s: is %g, but must be above 0 and at most %g", flag, *value, most);
+}
+
+static enum mt_status take_flag(struct profile_flags *f, int key, char *text) {
+    struct mt_profile_flags *p = &f->profile;
+    f->measures = f->measures || (key >= KEY_BUDGET && key <= KEY_DEADLINE);
+    switch (key) {
+    case KEY_OUT: return mt_flag_path("--out", text, &p->out, f->err);
+    case KEY_BUDGET: return take_positive("--budget", text, 86400, &p->budget_s, f->err);
+    case KEY_RAW: return mt_flag_path("--raw", text, &p->raw, f->err);
+    case KEY_DEADLINE: return take_positive("--deadline", text, 86400, &p->deadline_s, f->err);
+    case KEY_EMULATE: return mt_emulation_parse(text, &f->arena, &p->emulation, f->err);
+    case KEY_DESCRIBE: f->describe = text; break;
+    case KEY_MEASURED: return mt_flag_path("--measured", text, &f->measured, f->err);
+    case KEY_HARDWARE: f->hardware = true; break;
+    }
+    return MT_OK;
+}
+
+static error_t parse(int key, char *text, struct argp_state *state) {
+    struct profile_flags *f = state->input;
+    if (key == KEY_OUT || (key >= KEY_BUDGET && key <= KEY_HARDWARE)) return take_flag(f, key, text) ? EINVAL : 0;
+    if (key != ARGP_KEY_ARG) return ARGP_ERR_UNKNOWN;
+    mt_fail(f->err, MT_EINPUT, "\"%.60s\": only flags are expected", text);
+    mt_err_hint(f->err, "-o names the file that is written; --describe a cluster that is not measured");
+    return EINVAL;
+}
+
+static enum mt_status settle(const struct profile_flags *f) {
+    if ((f->describe || f->hardware) && f->measures)
+        return mt_fail(f->err, MT_EINPUT, "%s measures nothing: leave out --budget, --raw, --deadline and --emulate",
+                       f->describe ? "--describe" : "--hardware");
+    if (f->measured && !f->describe) return mt_fail(f->err, MT_EINPUT, "--measured: goes with --describe");
+    if (f->describe && f->hardware) return mt_fail(f->err, MT_EINPUT, "--describe and --hardware exclude each other");
+    return MT_OK;
+}
+
+/* What needs no MPI. */
+static int without_measuring(struct profile_flags *f) {
+    enum mt_status st = MT_OK;
+    if (f->hardware)
+        mt_hardware_help(stdout);
+    else
+        st = mt_describe_cluster(f->describe, f->measured, f->profile.out, stdout, f->err);
+    return st ? mt_command_fail(f->err) : 0;
+}
+
+int mt_command_profile(int argc, char **argv) {
+    static const struct argp argp = {
+        .options = flag_table,
+        .parser = parse,
+        .doc = "Measure what `mpirun -n RANKS motley profile` runs on: devices, links and collectives; or describe a "
+               "cluster by public figures.\v"
+               "All ranks measure at the same time, as they would train: leave the machines to it. A rank's device is "
+               "the cores that mpirun binds it to; ranks of one host that are not bound (--bind-to none) divide its "
+               "cores."};
+    struct mt_err err = MT_ERR_INIT;
+    struct profile_flags f = {.err = &err, .profile = {.out = "cluster.json", .budget_s = 60, .deadline_s = 60}};
+    enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
+    int code;
+    if (!st) st = settle(&f);
+    if (!st && (f.describe || f.hardware)) {
+        code = without_measuring(&f);
+    } else {
+        st = mt_profile(&f.profile, st, &err);
+        if (st && err.text[0]) mt_command_fail(&err);
+        mt_profile_end();
+        code = mt_exit_code(st);
+    }
+    mt_arena_release(&f.arena);
+    return code;
+}

@@ -1,0 +1,76 @@
+/* One communicator for all that is measured; rank 0 writes. */
+#include "launcher/profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/file.h"
+#include "kernels/base/log.h"
+#include "launcher/agree.h"
+#include "launcher/cores.h"
+#include "profiler/profile.h"
+
+/* Before anything is measured: whether the results could be written. */
+static enum mt_status check_outputs(const struct mt_profile_flags *flags, struct mt_err *err) {
+    const char *paths[] = {flags->out, flags->raw};
+    for (int i = 0; i < 2; i++) {
+        if (!paths[i]) continue;
+        enum mt_status st = mt_file_writable(paths[i], err);
+        if (st) return st;
+    }
+    return MT_OK;
+}
+
+static enum mt_status write_results(const struct mt_profile_flags *flags, struct mt_cluster *cluster, const char *raw,
+                                    struct mt_err *err) {
+    enum mt_status st = mt_cluster_write(cluster, flags->out, err);
+    if (!st && flags->raw) st = mt_file_replace(flags->raw, raw, strlen(raw), err);
+    if (st) return st;
+    mt_cluster_print(cluster, stdout);
+    mt_log(MT_LOG_INFO, "written: %s%s%s", flags->out, flags->raw ? " and " : "", flags->raw ? flags->raw : "");
+    return MT_OK;
+}
+
+static enum mt_status profile(const struct mt_profile_flags *flags, struct mt_err *err) {
+    int rank, nranks;
+    struct mt_comm *comm = NULL;
+    struct mt_cluster *cluster = NULL;
+    char *raw = NULL;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    mt_log_rank(rank);
+    enum mt_status st = mt_emulation_check(&flags->emulation, nranks, err);
+    if ((st = mt_agree(MPI_COMM_WORLD, st, err)) ||
+        (st = mt_agree_same(MPI_COMM_WORLD, "Motley's version", MOTLEY_VERSION, err)))
+        return st;
+    if ((st = mt_agree_rank0(MPI_COMM_WORLD, rank ? MT_OK : check_outputs(flags, err), err))) return st;
+    mt_cores_divide(MPI_COMM_WORLD);
+    const struct mt_profile_options options = {.budget_s = flags->budget_s,
+                                               .emulate = mt_emulation_speed(&flags->emulation, rank),
+                                               .deadline_s = flags->deadline_s};
+    if ((st = mt_agree(MPI_COMM_WORLD, mt_comm_mpi_new(&(MPI_Comm){MPI_COMM_WORLD}, &comm, err), err))) return st;
+    st = mt_profile_run(comm, &options, &cluster, flags->raw ? &raw : NULL, err);
+    if (st == MT_ESTALL || st == MT_EPEER) mt_agree_abort(MPI_COMM_WORLD, err); /* peers may not answer */
+    st = mt_agree(MPI_COMM_WORLD, st, err);
+    if (!st) st = mt_agree_rank0(MPI_COMM_WORLD, rank ? MT_OK : write_results(flags, cluster, raw, err), err);
+    mt_cluster_free(cluster);
+    free(raw);
+    mt_comm_free(comm);
+    return st;
+}
+
+enum mt_status mt_profile(const struct mt_profile_flags *flags, enum mt_status parsed, struct mt_err *err) {
+    int level;
+    /* As in training: a thread that waits in MPI yields its core. */
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
+    enum mt_status st = parsed;
+    if (!st && level < MPI_THREAD_SERIALIZED)
+        st = mt_fail(err, MT_EMISSING, "this MPI lets no thread but the first call it (level %d)", level);
+    st = mt_agree(MPI_COMM_WORLD, st, err);
+    return st ? st : profile(flags, err);
+}
+
+void mt_profile_end(void) {
+    MPI_Finalize();
+}

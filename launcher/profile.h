@@ -1,0 +1,21 @@
+/* Measuring a cluster: `motley profile` under mpirun, or alone. */
+#ifndef MT_LAUNCHER_PROFILE_H
+#define MT_LAUNCHER_PROFILE_H
+
+#include "launcher/emulate.h"
+
+struct mt_profile_flags {
+    const char *out; /* where the document goes */
+    const char *raw; /* where all samples go, or null */
+    double budget_s, deadline_s;
+    struct mt_emulation emulation;
+};
+
+/* Start MPI, measure, write the document and print what it says; collective. `parsed` is what the command line came
+ * to: with an error, nothing is measured. Failures are rank 0's to print: elsewhere err->text is empty. */
+enum mt_status mt_profile(const struct mt_profile_flags *flags, enum mt_status parsed, struct mt_err *err);
+
+/* MPI's end; after it the process may only exit. */
+void mt_profile_end(void);
+
+#endif

@@ -1,0 +1,154 @@
+/* Devices and classes. A class's curves are those of its reference device, the upper median by rate, and of all others
+ * that are as fast as it within a tenth (their times scaled by their speeds): who is slowed by a neighbour, a quota or
+ * emulation shows in the speed, and in no curve. */
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/assemble.h"
+
+static const double alike = 0.1;
+
+void mt_class_name(const char *model, int threads, char *name, size_t size) {
+    static const char *const left_out[] = {"(r)",  "(tm)",      "(c)",  "intel",   "amd",      "cpu",
+                                           "core", "processor", "with", "genuine", "authentic"};
+    char text[128] = "", suffix[24];
+    size_t used = 0;
+    for (size_t i = 0; model[i] && model[i] != '@' && i < sizeof text - 1; i++)
+        text[i] = (char)tolower((unsigned char)model[i]);
+    for (size_t w = 0; w < sizeof left_out / sizeof *left_out; w++)
+        for (char *at; (at = strstr(text, left_out[w]));) memset(at, ' ', strlen(left_out[w]));
+    snprintf(suffix, sizeof suffix, "%s%dt", "-", threads);
+    size_t room = size - strlen(suffix) - 1;
+    for (const char *c = text; *c && used < room; c++) {
+        bool letter = isalnum((unsigned char)*c) || *c == '.';
+        if (letter)
+            name[used++] = *c;
+        else if (used && name[used - 1] != '-')
+            name[used++] = '-';
+    }
+    while (used && name[used - 1] == '-') used--;
+    if (!used) used = (size_t)snprintf(name, room, "unknown");
+    snprintf(name + used, size - used, "%s", suffix);
+}
+
+static const struct mt_op_times *find(const struct mt_rank_ops *ops, const struct mt_op_times *like, int near) {
+    for (int k = 0; k < ops->nops; k++) { /* most often at the same place */
+        const struct mt_op_times *op = &ops->ops[(near + k) % ops->nops];
+        const struct mt_op_shape *a = &op->shape, *b = &like->shape;
+        if (a->kind == b->kind && a->type == b->type && a->rows == b->rows && a->dim[0] == b->dim[0] &&
+            a->dim[1] == b->dim[1] && !strcmp(a->variant, b->variant))
+            return op;
+    }
+    return NULL;
+}
+
+/* How fast a device is by another's times: the median ratio over the shapes that both have measured. */
+static struct mt_interval speed_of(const struct mt_rank_ops *device, const struct mt_rank_ops *reference) {
+    double *ratios = mt_malloc((size_t)(device->nops + 1) * sizeof *ratios);
+    size_t n = 0;
+    for (int i = 0; i < device->nops; i++) {
+        const struct mt_op_times *other = find(reference, &device->ops[i], i);
+        if (!other) continue;
+        ratios[n++] = mt_samples_interval(&other->series).median / mt_samples_interval(&device->ops[i].series).median;
+    }
+    struct mt_interval speed = mt_median_interval(ratios, n);
+    free(ratios);
+    return n ? speed : (struct mt_interval){1, 0.5, 1.5};
+}
+
+struct ranked {
+    int rank;
+    double speed;
+};
+static int by_speed(const void *left, const void *right) {
+    const struct ranked *a = left, *b = right;
+    if (a->speed != b->speed) return (a->speed > b->speed) - (a->speed < b->speed);
+    return (a->rank < b->rank) - (a->rank > b->rank);
+}
+
+/* The upper median; with two devices the faster. */
+static int reference_of(const struct mt_profile *p, const struct mt_rank_ops *ops, int class) {
+    struct ranked *members = mt_malloc((size_t)p->nranks * sizeof *members);
+    size_t n = 0;
+    for (int r = 0; r < p->nranks; r++) {
+        if (p->places[r].class != class) continue;
+        members[n] = (struct ranked){r, n ? speed_of(&ops[r], &ops[members[0].rank]).median : 1};
+        n++;
+    }
+    qsort(members, n, sizeof *members, by_speed);
+    int reference = members[n / 2].rank;
+    free(members);
+    return reference;
+}
+
+static void measure_class(const struct mt_profile *p, const struct mt_device_figures *figures,
+                          const struct mt_rank_ops *ops, int c, struct mt_cluster *cluster) {
+    struct mt_cluster_class *class = &cluster->classes[c];
+    int reference = reference_of(p, ops, c);
+    struct mt_curve_builder *curves = mt_curves_new();
+    class->memory_bytes = INT64_MAX;
+    for (int r = 0; r < p->nranks; r++) {
+        struct mt_cluster_device *device = &cluster->devices[r];
+        if (device->class != c) continue;
+        if (device->memory_bytes < class->memory_bytes) class->memory_bytes = device->memory_bytes;
+        struct mt_interval speed = speed_of(&ops[r], &ops[reference]);
+        device->speed = r == reference ? 1 : speed.median;
+        device->speed_error = mt_interval_error(speed);
+        if (fabs(device->speed - 1) > alike) continue;
+        for (int i = 0; i < ops[r].nops; i++)
+            for (int k = 0; k < ops[r].ops[i].series.count; k++)
+                mt_curves_sample(curves, &ops[r].ops[i].shape, ops[r].ops[i].series.values[k] * device->speed);
+    }
+    mt_curves_finish(curves, cluster, class);
+    class->memory_Bps = figures[reference].copy_Bps.median;
+    class->memory_error = mt_interval_error(figures[reference].copy_Bps);
+    class->overhead_s = figures[reference].overhead_s;
+    for (int i = 0; i < ops[reference].nops; i++) {
+        const struct mt_op_times *op = &ops[reference].ops[i];
+        double rate = op->shape.flops / mt_samples_interval(&op->series).median;
+        bool product = op->shape.kind == MT_OP_matmul || op->shape.kind == MT_OP_fused_matmul;
+        if (product && rate > class->flops[op->shape.type]) class->flops[op->shape.type] = rate;
+    }
+}
+
+/* Names of classes are of model and threads; two models may come to the same one. */
+static void name_class(struct mt_cluster *cluster, int c) {
+    char name[112];
+    struct mt_cluster_class *class = &cluster->classes[c];
+    mt_class_name(class->model, class->threads, name, sizeof name - 16);
+    class->name = "";
+    for (int b = 0; b < c; b++)
+        if (!strcmp(cluster->classes[b].name, name)) {
+            snprintf(name + strlen(name), 16, "-%d", c);
+            break;
+        }
+    class->name = mt_arena_strdup(&cluster->arena, name);
+}
+
+void mt_assemble_devices(const struct mt_profile *p, const struct mt_device_figures *figures,
+                         const struct mt_rank_ops *ops, struct mt_cluster *cluster) {
+    struct mt_arena *arena = &cluster->arena;
+    cluster->ndevices = p->nranks;
+    cluster->devices = mt_new(arena, struct mt_cluster_device, p->nranks);
+    cluster->nclasses = p->nclasses;
+    cluster->classes = mt_new(arena, struct mt_cluster_class, p->nclasses);
+    for (int r = 0; r < p->nranks; r++) {
+        const struct mt_place *place = &p->places[r];
+        int sharing = 0;
+        for (int q = 0; q < p->nranks; q++) sharing += p->places[q].node == place->node;
+        cluster->devices[r] = (struct mt_cluster_device){.node = place->node,
+                                                         .class = place->class,
+                                                         .emulated = figures[r].emulated,
+                                                         .stolen = figures[r].load.stolen,
+                                                         .memory_bytes = place->room_bytes / sharing,
+                                                         .mask = mt_arena_strdup(arena, place->topology.mask)};
+        struct mt_cluster_class *class = &cluster->classes[place->class];
+        if (class->model) continue;
+        *class = (struct mt_cluster_class){.kind = "cpu", .threads = place->threads, .calibration = 1};
+        class->model = mt_arena_strdup(arena, place->topology.model);
+        name_class(cluster, place->class);
+    }
+    for (int c = 0; c < p->nclasses; c++) measure_class(p, figures, ops, c, cluster);
+}

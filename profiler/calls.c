@@ -1,0 +1,154 @@
+/* Operands lie in three regions, one for each type that a case needs: activations, accumulations and ids. Each call
+ * takes the next place in each region; outputs that an operator may write in the place of an input do so, as in
+ * training, the others go to a fourth region, so that inputs keep sane values. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/probe.h"
+
+enum { ALIGN = 256, LEAST_BYTES = 8 << 20, MOST_BYTES = 64 << 20, PATTERN = 1 << 16 };
+enum region { ACTIVATIONS, ACCUMULATIONS, IDS, OUTPUTS, NREGIONS };
+
+struct mt_calls {
+    struct mt_device *device;
+    char *memory[NREGIONS];
+    int64_t region_bytes, at[NREGIONS];
+    enum mt_type type; /* that the first two regions are filled for; MT_I32: none yet */
+    int64_t ids_below;
+    void *scratch;
+    int64_t scratch_bytes;
+    struct mt_clock clock;
+    int count;
+    const struct mt_grid_case *kase;
+    struct mt_call calls[MT_MOST_CALLS];
+    struct mt_tensor tensors[MT_MOST_CALLS][MT_MAX_IN + MT_MAX_OUT];
+    double seconds[MT_MOST_CALLS][2];
+};
+
+enum mt_status mt_calls_new(struct mt_device *device, int64_t room_bytes, struct mt_calls **calls, struct mt_err *err) {
+    struct mt_calls *c = mt_calloc(1, sizeof *c);
+    *calls = c;
+    c->device = device;
+    c->type = MT_I32;
+    c->clock = (struct mt_clock){.step = 1, .seed = 1, .lr = 1e-4};
+    c->region_bytes = room_bytes / 16 < LEAST_BYTES ? LEAST_BYTES : room_bytes / 16;
+    if (c->region_bytes > MOST_BYTES) c->region_bytes = MOST_BYTES;
+    for (int r = 0; r < NREGIONS; r++) {
+        enum mt_status st = mt_device_alloc(device, c->region_bytes, (void **)&c->memory[r], err);
+        if (st) return mt_err_context(err, "operands to measure with");
+        memset(c->memory[r], 0, (size_t)c->region_bytes);
+    }
+    return MT_OK;
+}
+
+void mt_calls_free(struct mt_calls *c) {
+    if (!c) return;
+    for (int r = 0; r < NREGIONS; r++) mt_device_free(c->device, c->memory[r]);
+    mt_device_free(c->device, c->scratch);
+    free(c);
+}
+
+/* A pattern over and over: numbers from 1/4 to 1, which stay sane in every operator; or ids. */
+static void fill(char *memory, int64_t size_bytes, enum mt_type type, int64_t below) {
+    int64_t each = mt_type_size(type), pattern_bytes = PATTERN * each;
+    uint32_t x = 12345;
+    for (int64_t i = 0; i < PATTERN; i++) {
+        x = x * 1664525u + 1013904223u;
+        double value = type == MT_I32 ? (double)(x >> 8) * 0x1p-24 * (double)below : 0.25 + (x >> 8) * 0.75 * 0x1p-24;
+        mt_type_store(type, memory, i, type == MT_I32 ? (double)(int64_t)value : value);
+    }
+    for (int64_t done = pattern_bytes; done < size_bytes; done += pattern_bytes)
+        memcpy(memory + done, memory, (size_t)(size_bytes - done < pattern_bytes ? size_bytes - done : pattern_bytes));
+}
+
+static enum mt_type activation_type(const struct mt_grid_case *k) {
+    for (int i = 0; i < k->nin + k->nout; i++)
+        if (k->tensors[i].type == MT_BF16 || k->tensors[i].type == MT_F64) return k->tensors[i].type;
+    return MT_F32;
+}
+
+static void prepare(struct mt_calls *c, const struct mt_grid_case *k) {
+    enum mt_type type = activation_type(k);
+    if (type != c->type) {
+        fill(c->memory[ACTIVATIONS], c->region_bytes, type, 0);
+        fill(c->memory[ACCUMULATIONS], c->region_bytes, mt_type_acc(type), 0);
+        c->type = type;
+    }
+    if (k->ids_below && k->ids_below != c->ids_below) {
+        fill(c->memory[IDS], c->region_bytes, MT_I32, k->ids_below);
+        c->ids_below = k->ids_below;
+    }
+}
+
+static int64_t padded_bytes(const struct mt_tensor *t) {
+    return (mt_tensor_count(t) * mt_type_size(t->type) + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static enum region region_of(const struct mt_grid_case *k, int operand) {
+    enum mt_type type = k->tensors[operand].type;
+    if (operand >= k->nin) return OUTPUTS;
+    return type == MT_I32 ? IDS : type == activation_type(k) ? ACTIVATIONS : ACCUMULATIONS;
+}
+
+bool mt_calls_fit(const struct mt_calls *c, const struct mt_grid_case *k) {
+    int64_t needs[NREGIONS] = {0};
+    for (int i = 0; i < k->nin + k->nout; i++) needs[region_of(k, i)] += padded_bytes(&k->tensors[i]);
+    for (int r = 0; r < NREGIONS; r++)
+        if (needs[r] > c->region_bytes) return false;
+    return true;
+}
+
+static void *place(struct mt_calls *c, enum region region, const struct mt_tensor *tensor) {
+    int64_t size_bytes = padded_bytes(tensor);
+    if (c->at[region] + size_bytes > c->region_bytes) c->at[region] = 0;
+    void *data = c->memory[region] + c->at[region];
+    c->at[region] += size_bytes;
+    return data;
+}
+
+static enum mt_status want_scratch(struct mt_calls *c, int64_t size_bytes, struct mt_err *err) {
+    if (size_bytes <= c->scratch_bytes) return MT_OK;
+    mt_device_free(c->device, c->scratch);
+    c->scratch = NULL, c->scratch_bytes = 0;
+    enum mt_status st = mt_device_alloc(c->device, size_bytes, &c->scratch, err);
+    if (!st) c->scratch_bytes = size_bytes;
+    return st;
+}
+
+enum mt_status mt_calls_queue(struct mt_calls *c, struct mt_stream *stream, const struct mt_grid_case *k, int count,
+                              struct mt_err *err) {
+    prepare(c, k);
+    const struct mt_backend *backend = NULL;
+    for (int n = 0; n < count; n++) {
+        struct mt_tensor *tensors = c->tensors[n];
+        memcpy(tensors, k->tensors, sizeof k->tensors);
+        for (int i = 0; i < k->nin; i++) tensors[i].data = place(c, region_of(k, i), &tensors[i]);
+        for (int o = 0; o < k->nout; o++) {
+            int from = mt_op_info[k->shape.kind].in_place[o];
+            struct mt_tensor *out = &tensors[k->nin + o];
+            out->data = from >= 0 ? tensors[from].data : place(c, OUTPUTS, out);
+        }
+        c->calls[n] = mt_grid_call(k, tensors);
+        c->calls[n].clock = &c->clock;
+        if (!n) {
+            backend = mt_device_backend(c->device, &c->calls[0]);
+            enum mt_status st = want_scratch(c, backend->scratch_bytes(&c->calls[0]), err);
+            if (st) return st;
+        }
+        c->calls[n].scratch = backend->scratch_bytes(&c->calls[n]) ? c->scratch : NULL;
+    }
+    c->count = count;
+    for (int n = 0; n < count; n++) mt_stream_op(stream, backend, &c->calls[n], c->seconds[n]);
+    return MT_OK;
+}
+
+enum mt_status mt_calls_wait(struct mt_calls *c, struct mt_stream *stream, double *times_s, struct mt_err *err) {
+    enum mt_status st = mt_stream_sync(stream, 120, err);
+    for (int n = 0; n < c->count && !st; n++)
+        times_s[n] = (n + 1 < c->count ? c->seconds[n + 1][0] : c->seconds[n][1]) - c->seconds[n][0];
+    return st;
+}
+
+const double (*mt_calls_seconds(const struct mt_calls *c))[2] {
+    return (const double(*)[2])c->seconds;
+}

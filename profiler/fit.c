@@ -1,0 +1,74 @@
+/* Weighted least squares in two unknowns, by the normal equations; points are divided by their times, so that small
+ * messages count as much as large ones. */
+#include "profiler/fit.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernels/base/stats.h"
+
+#define FASTEST_BPS 1e15
+
+static double line_s(const struct mt_fit_point *p, double latency_s, double bandwidth_Bps) {
+    return p->messages * latency_s + p->bytes / bandwidth_Bps;
+}
+
+void mt_fit_line(const struct mt_fit_point *points, int npoints, double *latency_s, double *bandwidth_Bps,
+                 double *residual) {
+    double mm = 0, mb = 0, bb = 0, m = 0, b = 0;
+    for (int i = 0; i < npoints; i++) {
+        double x = points[i].messages / points[i].time_s, y = points[i].bytes / points[i].time_s;
+        mm += x * x, mb += x * y, bb += y * y, m += x, b += y;
+    }
+    double det = mm * bb - mb * mb, alpha = -1, beta = -1;
+    if (det > 1e-9 * mm * bb) alpha = (m * bb - b * mb) / det, beta = (b * mm - m * mb) / det;
+    /* At the edge one of them is zero: the better of the two edges. */
+    if (alpha < 0 || beta < 0) {
+        double only_alpha = mm > 0 ? m / mm : 0, only_beta = bb > 0 ? b / bb : 0;
+        bool latency = m * only_alpha >= b * only_beta; /* the part of the sum of squares that is explained */
+        alpha = latency ? only_alpha : 0;
+        beta = latency ? 0 : only_beta;
+    }
+    *latency_s = alpha;
+    *bandwidth_Bps = beta > 1 / FASTEST_BPS ? 1 / beta : FASTEST_BPS;
+    if (!residual) return;
+    *residual = 0;
+    for (int i = 0; i < npoints; i++)
+        *residual = fmax(*residual, fabs(line_s(&points[i], *latency_s, *bandwidth_Bps) / points[i].time_s - 1));
+}
+
+struct mt_fit_point mt_fit_point(const struct mt_coll_algorithm *algorithm, const struct mt_coll *problem,
+                                 double time_s, double error) {
+    int64_t cells = problem->kind == MT_ALL_TO_ALL ? (int64_t)problem->n * problem->n : problem->n, count = 0;
+    for (int64_t i = 0; i < cells; i++) count += problem->counts[i];
+    return (struct mt_fit_point){.messages = algorithm->cost_s(problem, 1, INFINITY),
+                                 .bytes = algorithm->cost_s(problem, 0, 1),
+                                 .time_s = time_s,
+                                 .error = error,
+                                 .size_bytes = count * mt_type_size(problem->wire)};
+}
+
+static int by_size(const void *left, const void *right) {
+    const struct mt_fit_point *a = left, *b = right;
+    return (a->size_bytes > b->size_bytes) - (a->size_bytes < b->size_bytes);
+}
+
+void mt_fit_coll(const struct mt_fit_point *points, int npoints, struct mt_arena *arena, struct mt_coll_fit *fit) {
+    struct mt_fit_point *sorted = mt_arena_memdup(arena, points, (size_t)npoints * sizeof *points);
+    qsort(sorted, (size_t)npoints, sizeof *sorted, by_size);
+    mt_fit_line(sorted, npoints, &fit->latency_s, &fit->bandwidth_Bps, NULL);
+    fit->size_bytes = mt_new(arena, int64_t, npoints);
+    fit->ratio = mt_new(arena, double, npoints);
+    fit->npoints = 0;
+    fit->error = 0;
+    double *ratios = mt_malloc((size_t)npoints * sizeof *ratios);
+    for (int i = 0, n; i < npoints; i += n) {
+        for (n = 0; i + n < npoints && sorted[i + n].size_bytes == sorted[i].size_bytes; n++)
+            ratios[n] = sorted[i + n].time_s / line_s(&sorted[i + n], fit->latency_s, fit->bandwidth_Bps);
+        double ratio = mt_median(ratios, (size_t)n);
+        for (int k = 0; k < n; k++) fit->error = fmax(fit->error, fabs(ratios[k] / ratio - 1) + sorted[i + k].error);
+        fit->size_bytes[fit->npoints] = sorted[i].size_bytes;
+        fit->ratio[fit->npoints++] = ratio;
+    }
+    free(ratios);
+}

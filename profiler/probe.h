@@ -1,0 +1,121 @@
+/* Inside the profiler: what all probes share. A probe is a file probe_NAME.c and a row of probes.def:
+ *
+ *     enum mt_status mt_probe_NAME(struct mt_profile *profile, double budget_s, struct mt_err *err)
+ *
+ * called on all ranks at once, in the order of the rows. */
+#ifndef MT_PROFILER_PROBE_H
+#define MT_PROFILER_PROBE_H
+
+#include <stdio.h>
+
+#include "profiler/fit.h"
+#include "profiler/grid.h"
+#include "profiler/load.h"
+#include "profiler/measure.h"
+#include "profiler/profile.h"
+#include "profiler/topology.h"
+
+/* What every rank knows of every rank. */
+struct mt_place {
+    struct mt_topology topology;
+    int threads, pid;
+    int64_t room_bytes; /* that can still be had on its host, by all of its ranks together */
+    int node;           /* a number for the host; hosts in the order of their first ranks */
+    int class;          /* likewise for model and threads */
+};
+
+/* Times of one shape on this rank. */
+struct mt_op_times {
+    struct mt_op_shape shape;
+    struct mt_samples series;
+};
+
+/* A measured pair; all ranks have all of them. */
+struct mt_pair_times {
+    int a, b;
+    bool between; /* nodes */
+    struct mt_interval latency, bandwidth;
+};
+
+/* Ranks that run collectives together, and what came out; ranks outside have no times. */
+struct mt_coll_case {
+    int group; /* an index into groups */
+    const struct mt_coll_algorithm *algorithm;
+    enum mt_type wire;
+    int64_t *counts;
+};
+struct mt_group {
+    char name[300];
+    int n, *ranks;
+};
+
+/* While a collective runs over a link: what takes (1 + x) as long; negative: not measured. */
+enum mt_slowed { MT_SLOWED_COMPUTE, MT_SLOWED_COMM, MT_NSLOWED };
+
+struct mt_profile {
+    const struct mt_profile_options *options;
+    struct mt_arena arena;
+    struct mt_comm *comm;
+    struct mt_exchange *exchange;
+    struct mt_device *device; /* as slow as it is emulated */
+    struct mt_stream *compute;
+    int rank, nranks, nnodes, nclasses;
+    struct mt_place *places;    /* [nranks] */
+    struct mt_load_report load; /* while operators were measured */
+
+    struct mt_op_times *ops;
+    int nops, ops_capacity;
+    double memory_Bps, flops[MT_NTYPES]; /* quick estimates of the slowest rank, to choose sizes by; 0: not yet known */
+    struct mt_samples copy_Bps, overhead_s;
+
+    struct mt_pair_times *pairs; /* in order of a, then b */
+    int npairs;
+    double shared_Bps[2]; /* by `between`; 0: not measured */
+
+    struct mt_group *groups;
+    int ngroups, groups_capacity;
+    struct mt_coll_case *colls;
+    struct mt_samples *coll_times; /* [ncolls], of this rank */
+    int ncolls, colls_capacity;
+
+    double slowdown[2][MT_NSLOWED]; /* by `between` */
+};
+
+#define MT_PROBE(name, share, alone)                                                                                   \
+    enum mt_status mt_probe_##name(struct mt_profile *profile, double budget_s, struct mt_err *err);
+#include "profiler/probes.def"
+#undef MT_PROBE
+
+/* A time that an operator of this shape took on this rank's device. */
+void mt_profile_op(struct mt_profile *profile, const struct mt_op_shape *shape, double time_s);
+
+/* One message from group[0] to group[1] of two ranks, or between all ranks of a group by a matrix of counts (bytes /
+ * 4); both buffers of this rank. */
+enum mt_status mt_probe_move(struct mt_profile *profile, const int *group, int n, const int64_t *counts,
+                             void *const buffer[2], struct mt_err *err);
+
+/* This rank's group of a set that divides ranks, for probes that nodes run at the same time: the ranks of its node
+ * (between: false), or all ranks. In the profile's arena. */
+struct mt_group mt_probe_group(struct mt_profile *profile, bool between);
+/* Whether there are two ranks on one node, or two nodes. */
+bool mt_probe_has_link(const struct mt_profile *profile, bool between);
+
+/* Calls of operators one after the other on a stream, their operands moving through more memory than caches hold. */
+struct mt_calls;
+enum mt_status mt_calls_new(struct mt_device *device, int64_t room_bytes, struct mt_calls **calls, struct mt_err *err);
+void mt_calls_free(struct mt_calls *calls);
+/* The largest operands that fit. */
+bool mt_calls_fit(const struct mt_calls *calls, const struct mt_grid_case *c);
+/* Queue `count` (at most MT_MOST_CALLS) calls; times from one start to the next, the last's to its end, when they are
+ * done: mt_calls_wait. times_s[count]. */
+enum { MT_MOST_CALLS = 32 };
+enum mt_status mt_calls_queue(struct mt_calls *calls, struct mt_stream *stream, const struct mt_grid_case *c, int count,
+                              struct mt_err *err);
+enum mt_status mt_calls_wait(struct mt_calls *calls, struct mt_stream *stream, double *times_s, struct mt_err *err);
+/* Start and end of the calls that were queued last; valid until more are queued. */
+const double (*mt_calls_seconds(const struct mt_calls *calls))[2];
+
+/* The document, on rank 0, of what has been measured. Collective. */
+enum mt_status mt_profile_assemble(struct mt_profile *profile, struct mt_cluster **cluster, struct mt_err *err);
+
+#endif
