@@ -28,7 +28,8 @@ int mt_command_diff(int argc, char **argv) {
     static const struct argp argp = {
         .parser = parse,
         .args_doc = "FILE FILE",
-        .doc = "Compare two documents of one kind, as plans, by what they mean.\v"
+        .doc = "Compare two documents of one kind, plans or clusters, by what they mean; figures beyond their error "
+               "bands.\v"
                "Ends with 0 when they say the same, 1 when they differ, and 2 when they cannot be compared."};
     struct mt_err err = MT_ERR_INIT;
     struct diff_flags f = {.err = &err};
