@@ -179,8 +179,8 @@ static enum mt_status measure_sizes(const struct measuring *m, int64_t most, str
     enum mt_status st = MT_OK;
     for (int64_t size = 1, before = 0; size > before && !st; before = size, size = size < most / 2 ? 2 * size : most) {
         double left = left_s(m) - reserved_s, expected_s = step_s * (double)size / (double)(before ? before : 1);
-        int sizes_left = 1 + (size < most) + (int)ceil(log2((double)most / (double)size));
-        if (done >= SURE_SIZES && (LEAST_STEPS + 2) * expected_s > left) break;
+        int sizes_left = 1 + (int)ceil(log2((double)most / (double)size));
+        if (done >= SURE_SIZES && (LEAST_STEPS + WARM_STEPS) * expected_s > left) break;
         bool fitted;
         st = measure_size(m, size, size, left / sizes_left, &step_s, &fitted, err);
         if (st || !fitted) break;
@@ -195,14 +195,14 @@ static enum mt_status measure_sizes(const struct measuring *m, int64_t most, str
     return mt_agree_rank0(m->comm, !st && !done ? MT_EINPUT : st, err);
 }
 
-/* Two micro-batches, the second added to the first; every other size, as long as there is time. */
+/* Two micro-batches, the second added to the first; of size 1, and of every other size as long as there is time. */
 static enum mt_status measure_pairs(const struct measuring *m, int64_t most, struct mt_err *err) {
     double step_s = 0;
     enum mt_status st = MT_OK;
     for (int64_t size = 1; 2 * size <= most && !st; size *= 4) {
         double left = left_s(m);
         bool fitted;
-        if (left <= (LEAST_STEPS + 2) * 4 * step_s) break;
+        if (size > 1 && left <= (LEAST_STEPS + WARM_STEPS) * 4 * step_s) break;
         int sizes_left = 1 + (int)(log2((double)most / (double)size) / 2);
         st = measure_size(m, 2 * size, size, left / sizes_left, &step_s, &fitted, err);
         if (!fitted) break;

@@ -69,6 +69,10 @@ struct neighbour {
     double octaves;
 };
 
+static bool same_dims(const struct mt_curve *c, const struct mt_op_shape *shape) {
+    return c->dim[0] == shape->dim[0] && c->dim[1] == shape->dim[1];
+}
+
 /* The nearest first. */
 static int nearest(const struct mt_cluster_class *class, const struct mt_op_shape *shape, bool variants,
                    struct neighbour found[NEIGHBOURS]) {
@@ -133,6 +137,8 @@ static double find(const struct mt_cluster_class *class, const struct mt_op_shap
     int n = nearest(class, shape, false, found);
     if (n && found[0].octaves == 0) return curve_at(found[0].curve, (double)shape->rows, class->overhead_s, error);
     if (!n) n = nearest(class, shape, true, found);
+    for (int i = 1; i < n && same_dims(found[0].curve, shape); i++) /* another variant of the very shape: only those */
+        if (!same_dims(found[i].curve, shape)) n = i;
     return n ? from_neighbours(class, shape, found, n, error) : by_rates(class, shape, error);
 }
 

@@ -2,7 +2,7 @@
 # --emulate: ranks as slow as they are told, said so in what train prints and keeps; and what it refuses.
 . "$SOURCE/tests/cli/lib.bash"
 seq 1 9000 >text.txt
-$MOTLEY plan --model gpt2:layers=2,heads=2,embed=32,context=32,vocab=256 --ranks 2 --batch 8 --steps 30 -o plan.json
+$MOTLEY plan --model gpt2:layers=1,heads=2,embed=32,context=32,vocab=256 --ranks 2 --batch 8 --steps 12 -o plan.json
 
 mpirun -n 2 $MOTLEY train plan.json --data text.txt --out run --val-fraction 0 --emulate speed=1,0.2 >out.txt 2>&1
 grep -q '^motley: 2 ranks of emulated speeds 1, 0.2, gpt2:' out.txt || fail "$(cat out.txt)"

@@ -66,7 +66,7 @@ static void test_job(struct mt_device *device) {
     mt_job_default(&job);
     job.batch = 6, job.dropout = 0.1;
     struct mt_job_probe probe = {
-        .model = "gpt2:layers=2,heads=2,embed=32,context=32,vocab=64", .job = &job, .budget_s = 2};
+        .model = "gpt2:layers=1,heads=2,embed=16,context=16,vocab=64", .job = &job, .budget_s = 1};
     struct mt_cluster *cluster = rank ? NULL : blank_cluster();
     measure(device, &probe, cluster);
     if (!rank) {
@@ -108,6 +108,7 @@ int main(int argc, char **argv) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_device *device;
     int level;
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);

@@ -102,11 +102,11 @@ static void neighbours(void) {
     }
     struct mt_op_shape here = product("nn", 1000, 512, 512), other = product("nt", 1000, 512, 512), fused = here;
     double t = mt_class_op_s(&class, &here, &error), as = mt_class_op_s(&class, &other, &wide);
-    CHECK(fabs(as / t - 1) < 0.05 && wide > error, "another variant: %g, %g; bands %g, %g", t, as, error, wide);
+    CHECK(fabs(as / t - 1) < 1e-9 && wide > error, "another variant: %g, %g; bands %g, %g", t, as, error, wide);
     fused.kind = MT_OP_fused_matmul;
     snprintf(fused.variant, sizeof fused.variant, "nn+gelu");
     as = mt_class_op_s(&class, &fused, &wide);
-    CHECK(fabs(as / t - 1) < 0.05 && wide > error, "fused: %g, %g; bands %g, %g", t, as, error, wide);
+    CHECK(fabs(as / t - 1) < 1e-9 && wide > error, "fused: %g, %g; bands %g, %g", t, as, error, wide);
     other = here, other.type = MT_F64; /* no curve of that type */
     CHECK_NEAR(mt_class_op_s(&class, &other, &wide), 2e-6 + here.flops / 50e9, 1e-9);
     CHECK(wide >= 0.5, "%g", wide);
