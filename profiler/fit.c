@@ -1,34 +1,51 @@
-/* Weighted least squares in two unknowns, by the normal equations; points are divided by their times, so that small
- * messages count as much as large ones. */
+/* Weighted least squares in two unknowns, by the normal equations. Points are weighted by their times and by what the
+ * last pass made of them, so that small messages count as much as large ones, and a time twice the line as much as
+ * half of it. */
 #include "profiler/fit.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "kernels/base/stats.h"
 
 #define FASTEST_BPS 1e15
+enum { PASSES = 12 };
 
 static double line_s(const struct mt_fit_point *p, double latency_s, double bandwidth_Bps) {
     return p->messages * latency_s + p->bytes / bandwidth_Bps;
 }
 
+/* One pass; weight[i] multiplies point i's time, and so its residual. */
+static void solve(const struct mt_fit_point *points, const double *weight, int npoints, double *alpha, double *beta) {
+    double mm = 0, mb = 0, bb = 0, mt = 0, bt = 0;
+    for (int i = 0; i < npoints; i++) {
+        double x = points[i].messages * weight[i], y = points[i].bytes * weight[i], t = points[i].time_s * weight[i];
+        mm += x * x, mb += x * y, bb += y * y, mt += x * t, bt += y * t;
+    }
+    double det = mm * bb - mb * mb;
+    *alpha = *beta = -1;
+    if (det > 1e-9 * mm * bb) *alpha = (mt * bb - bt * mb) / det, *beta = (bt * mm - mt * mb) / det;
+    if (*alpha >= 0 && *beta >= 0) return;
+    /* At the edge one of them is zero: the edge that explains more of the sum of squares. */
+    double only_alpha = mm > 0 ? mt / mm : 0, only_beta = bb > 0 ? bt / bb : 0;
+    bool latency = mt * only_alpha >= bt * only_beta;
+    *alpha = latency ? only_alpha : 0;
+    *beta = latency ? 0 : only_beta;
+}
+
 void mt_fit_line(const struct mt_fit_point *points, int npoints, double *latency_s, double *bandwidth_Bps,
                  double *residual) {
-    double mm = 0, mb = 0, bb = 0, m = 0, b = 0;
-    for (int i = 0; i < npoints; i++) {
-        double x = points[i].messages / points[i].time_s, y = points[i].bytes / points[i].time_s;
-        mm += x * x, mb += x * y, bb += y * y, m += x, b += y;
+    double *weight = mt_malloc((size_t)(npoints + 1) * sizeof *weight), alpha = 0, beta = 0;
+    for (int i = 0; i < npoints; i++) weight[i] = 1 / points[i].time_s;
+    for (int pass = 0; pass < PASSES; pass++) {
+        solve(points, weight, npoints, &alpha, &beta);
+        for (int i = 0; i < npoints; i++) {
+            double made_s = points[i].messages * alpha + points[i].bytes * beta;
+            weight[i] = 1 / sqrt(points[i].time_s * fmax(made_s, 1e-3 * points[i].time_s));
+        }
     }
-    double det = mm * bb - mb * mb, alpha = -1, beta = -1;
-    if (det > 1e-9 * mm * bb) alpha = (m * bb - b * mb) / det, beta = (b * mm - m * mb) / det;
-    /* At the edge one of them is zero: the better of the two edges. */
-    if (alpha < 0 || beta < 0) {
-        double only_alpha = mm > 0 ? m / mm : 0, only_beta = bb > 0 ? b / bb : 0;
-        bool latency = m * only_alpha >= b * only_beta; /* the part of the sum of squares that is explained */
-        alpha = latency ? only_alpha : 0;
-        beta = latency ? 0 : only_beta;
-    }
+    free(weight);
     *latency_s = alpha;
     *bandwidth_Bps = beta > 1 / FASTEST_BPS ? 1 / beta : FASTEST_BPS;
     if (!residual) return;
@@ -60,15 +77,18 @@ void mt_fit_coll(const struct mt_fit_point *points, int npoints, struct mt_arena
     fit->size_bytes = mt_new(arena, int64_t, npoints);
     fit->ratio = mt_new(arena, double, npoints);
     fit->npoints = 0;
-    fit->error = 0;
-    double *ratios = mt_malloc((size_t)npoints * sizeof *ratios);
+    double variance = 0, *ratios = mt_malloc((size_t)npoints * sizeof *ratios);
     for (int i = 0, n; i < npoints; i += n) {
         for (n = 0; i + n < npoints && sorted[i + n].size_bytes == sorted[i].size_bytes; n++)
             ratios[n] = sorted[i + n].time_s / line_s(&sorted[i + n], fit->latency_s, fit->bandwidth_Bps);
         double ratio = mt_median(ratios, (size_t)n);
-        for (int k = 0; k < n; k++) fit->error = fmax(fit->error, fabs(ratios[k] / ratio - 1) + sorted[i + k].error);
+        for (int k = 0; k < n; k++) {
+            double apart = ratios[k] / ratio - 1, deviation = sorted[i + k].error / 2;
+            variance += (apart * apart + deviation * deviation) / npoints;
+        }
         fit->size_bytes[fit->npoints] = sorted[i].size_bytes;
         fit->ratio[fit->npoints++] = ratio;
     }
+    fit->error = 2 * sqrt(variance);
     free(ratios);
 }

@@ -11,8 +11,9 @@ struct mt_fit_point {
     int64_t size_bytes;     /* of the problem; points of one size share a ratio */
 };
 
-/* The latency and bandwidth that make the sum of squares of relative errors least, neither negative; *residual (may be
- * null): the largest relative error left. A bandwidth that the times do not show is 1e15 bytes a second. */
+/* The latency and bandwidth that make the sum of squares of relative errors least (too much by a factor is as bad as
+ * too little by it), neither negative; *residual (may be null): the largest relative error left. A bandwidth that the
+ * times do not show is 1e15 bytes a second. */
 void mt_fit_line(const struct mt_fit_point *points, int npoints, double *latency_s, double *bandwidth_Bps,
                  double *residual);
 
@@ -22,7 +23,8 @@ struct mt_fit_point mt_fit_point(const struct mt_coll_algorithm *algorithm, cons
                                  double time_s, double error);
 
 /* latency_s, bandwidth_Bps, ratios by size (in `arena`) and error of *fit, whose names are already there. The error is
- * what is left when the ratios have been applied: between skews of one size, and of the measurements. */
+ * twice the deviation that is left when the ratios have been applied: between skews of one size, and of the
+ * measurements. */
 void mt_fit_coll(const struct mt_fit_point *points, int npoints, struct mt_arena *arena, struct mt_coll_fit *fit);
 
 #endif

@@ -175,9 +175,8 @@ void mt_load_end(struct mt_load *load, int threads, struct mt_load_report *repor
     double seen = others_s(load, &after, &most) / cores_s;
     double waited = (after.waited_s - load->before.waited_s) / (wall_s * threads);
     *report = (struct mt_load_report){.throttled = limited((after.throttled_s - load->before.throttled_s) / wall_s)};
-    /* Others may run where we would be idle, and threads of ours may wait for each other: both must be seen, unless
-     * the others cannot be (a container). */
-    report->stolen = seen > 0 && waited > seen ? seen : waited;
+    /* More threads than cores wait for each other as well: then no more than what others are seen to have had. */
+    report->stolen = threads > CPU_COUNT(&load->cores) && waited > seen ? seen : waited;
     report->stolen = limited(report->stolen + (after.steal_s - load->before.steal_s) / cores_s);
     if (most.pid && most.used_s > 0) {
         report->pid = most.pid;

@@ -59,6 +59,7 @@ struct mt_profile {
     struct mt_exchange *exchange;
     struct mt_device *device; /* as slow as it is emulated */
     struct mt_stream *compute;
+    struct mt_calls *calls; /* on that device */
     int rank, nranks, nnodes, nclasses;
     struct mt_place *places;    /* [nranks] */
     struct mt_load_report load; /* while operators were measured */

@@ -12,7 +12,6 @@ enum { LEAST_ROUNDS = 4 }; /* with the first, untimed call */
 
 struct probe {
     struct mt_profile *profile;
-    struct mt_calls *calls;
     int ncases;
     struct mt_grid_case *cases;
     struct mt_samples *series;
@@ -20,8 +19,8 @@ struct probe {
 
 static enum mt_status run(struct probe *probe, const struct mt_grid_case *k, int count, double *times_s,
                           struct mt_err *err) {
-    enum mt_status st = mt_calls_queue(probe->calls, probe->profile->compute, k, count, err);
-    return st ? st : mt_calls_wait(probe->calls, probe->profile->compute, times_s, err);
+    enum mt_status st = mt_calls_queue(probe->profile->calls, probe->profile->compute, k, count, err);
+    return st ? st : mt_calls_wait(probe->profile->calls, probe->profile->compute, times_s, err);
 }
 
 static enum mt_status once(void *context, int which, double slot_s, struct mt_err *err) {
@@ -87,7 +86,7 @@ static void choose(struct probe *probe, double budget_s) {
     kept = 0;
     for (int i = 0; i < probe->ncases; i++) {
         const struct mt_grid_case *k = &probe->cases[i];
-        if (!mt_calls_fit(probe->calls, k) || (!k->first && expected_s(probe->profile, k) > cap_s)) continue;
+        if (!mt_calls_fit(probe->profile->calls, k) || (!k->first && expected_s(probe->profile, k) > cap_s)) continue;
         probe->cases[kept++] = *k;
     }
     probe->ncases = kept;
@@ -95,11 +94,7 @@ static void choose(struct probe *probe, double budget_s) {
 
 enum mt_status mt_probe_compute(struct mt_profile *p, double budget_s, struct mt_err *err) {
     struct probe probe = {.profile = p};
-    double smallest = -(double)p->places[p->rank].room_bytes; /* all take the same cases */
-    enum mt_status st = mt_exchange_max(p->exchange, &smallest, 1, err);
-    if (st) return st;
-    st = mt_calls_new(p->device, (int64_t)-smallest, &probe.calls, err);
-    if (!(st = mt_exchange_agree(p->exchange, st, err))) st = look(&probe, err);
+    enum mt_status st = look(&probe, err);
     probe.cases = mt_grid_cases(&p->arena, &probe.ncases);
     if (!st) choose(&probe, budget_s);
     probe.series = mt_new(&p->arena, struct mt_samples, probe.ncases);
@@ -110,6 +105,5 @@ enum mt_status mt_probe_compute(struct mt_profile *p, double budget_s, struct mt
             mt_profile_op(p, &probe.cases[i].shape, probe.series[i].values[k]);
         mt_samples_release(&probe.series[i]);
     }
-    mt_calls_free(probe.calls);
     return st;
 }

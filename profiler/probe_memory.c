@@ -7,7 +7,6 @@ enum { COPY, NOTHING, NCASES };
 
 struct probe {
     struct mt_profile *profile;
-    struct mt_calls *calls;
     struct mt_grid_case cases[NCASES];
     struct mt_samples series[NCASES]; /* seconds */
 };
@@ -18,8 +17,8 @@ static enum mt_status once(void *context, int which, double slot_s, struct mt_er
     struct mt_samples *series = &probe->series[which];
     double times_s[MT_MOST_CALLS], start_s = mt_now_s();
     do {
-        enum mt_status st = mt_calls_queue(probe->calls, stream, &probe->cases[which], MT_MOST_CALLS / 4, err);
-        if (st || (st = mt_calls_wait(probe->calls, stream, times_s, err))) return st;
+        enum mt_status st = mt_calls_queue(probe->profile->calls, stream, &probe->cases[which], MT_MOST_CALLS / 4, err);
+        if (st || (st = mt_calls_wait(probe->profile->calls, stream, times_s, err))) return st;
         for (int i = 1; i < MT_MOST_CALLS / 4 - 1; i++) mt_samples_add(series, times_s[i]);
     } while (mt_now_s() - start_s < slot_s);
     return MT_OK;
@@ -31,8 +30,7 @@ enum mt_status mt_probe_memory(struct mt_profile *p, double budget_s, struct mt_
     mt_grid_make(MT_OP_cast, &(struct mt_attr){0}, "Tr", "Tr", MT_F32, large, &probe.cases[COPY]);
     mt_grid_make(MT_OP_fill, &(struct mt_attr){0}, "Tr", "Tr", MT_F32, small, &probe.cases[NOTHING]);
     const struct mt_measure measure = {NCASES, probe.series, once, &probe, "memory and overhead"};
-    enum mt_status st = mt_calls_new(p->device, p->places[p->rank].room_bytes, &probe.calls, err);
-    if (!(st = mt_exchange_agree(p->exchange, st, err))) st = mt_measure_run(&measure, p->exchange, budget_s, err);
+    enum mt_status st = mt_measure_run(&measure, p->exchange, budget_s, err);
     for (int i = 0; i < probe.series[COPY].count; i++)
         mt_samples_add(&p->copy_Bps, probe.cases[COPY].shape.bytes / probe.series[COPY].values[i]);
     for (int i = 0; i < probe.series[NOTHING].count; i++)
@@ -43,6 +41,5 @@ enum mt_status mt_probe_memory(struct mt_profile *p, double budget_s, struct mt_
         p->memory_Bps = probe.cases[COPY].shape.bytes / slowest_s;
     }
     for (int i = 0; i < NCASES; i++) mt_samples_release(&probe.series[i]);
-    mt_calls_free(probe.calls);
     return st;
 }

@@ -8,8 +8,8 @@
 #include "profiler/probe.h"
 
 enum { CALLS = 16, LEAST_COLLS = 3, MOST_COLLS = 64, TAG = 3 };
-static const double product_s = 8e-3, deadline_s = 60;
-static const int64_t messages[] = {4 << 20, 1 << 20, 256 << 10, 64 << 10}; /* bytes */
+static const double longest_product_s = 8e-3, product_part = 0.01, deadline_s = 60; /* part: of the budget */
+static const int64_t messages[] = {4 << 20, 1 << 20, 256 << 10, 64 << 10};          /* bytes */
 enum { NMESSAGES = sizeof messages / sizeof *messages };
 
 struct probe {
@@ -27,8 +27,9 @@ struct probe {
     struct mt_samples slowed[MT_NSLOWED]; /* times over times alone */
 };
 
-/* A cube that takes about product_s. */
-static void make_product(struct probe *probe) {
+/* A cube that takes as long as a large product in training, or what the budget has room for. */
+static void make_product(struct probe *probe, double budget_s) {
+    double product_s = fmin(longest_product_s, product_part * budget_s);
     double side = cbrt(0.5 * product_s * probe->profile->flops[MT_F32]);
     int64_t n = (int64_t)fmin(fmax(side / 64, 1), 32) * 64, sizes[3] = {n, n, n};
     mt_grid_make(MT_OP_matmul, &(struct mt_attr){.nm = 1, .nn = 1, .nk = 1}, "Try Tyx", "Trx", MT_F32, sizes,
@@ -156,7 +157,7 @@ enum mt_status mt_probe_overlap(struct mt_profile *p, double budget_s, struct mt
     probe.counts = mt_new(&p->arena, int64_t, p->nranks);
     probe.coll.message[0] = mt_calloc(1, (size_t)messages[0]);
     int nlinks = mt_probe_has_link(p, false) + mt_probe_has_link(p, true);
-    make_product(&probe);
+    make_product(&probe, budget_s);
     enum mt_status st = mt_exchange_agree(p->exchange, open_streams(&probe, err), err);
     for (int between = 0; between < 2 && !st; between++) {
         if (!mt_probe_has_link(p, between)) continue;

@@ -78,10 +78,12 @@ static enum mt_status start(struct mt_profile *p, struct mt_err *err) {
     if (!st) st = mt_exchange_gather(p->exchange, &mine, sizeof mine, p->places, err);
     if (st) return st;
     number_places(p);
+    int64_t room_bytes = INT64_MAX; /* the smallest, so that all measure the same */
+    for (int r = 0; r < p->nranks; r++) room_bytes = least(room_bytes, p->places[r].room_bytes);
     mt_log(MT_LOG_INFO, "measuring %d rank%s on %d host%s for about %.0f s; rank 0: %s", p->nranks,
            p->nranks == 1 ? "" : "s", p->nnodes, p->nnodes == 1 ? "" : "s", p->options->budget_s,
            mt_device_describe(p->device));
-    return MT_OK;
+    return mt_exchange_agree(p->exchange, mt_calls_new(p->device, room_bytes, &p->calls, err), err);
 }
 
 /* The load of other processes is watched while single devices are measured. */
@@ -110,6 +112,7 @@ static void release(struct mt_profile *p) {
     for (int i = 0; i < p->ncolls && p->coll_times; i++) mt_samples_release(&p->coll_times[i]);
     mt_samples_release(&p->copy_Bps);
     mt_samples_release(&p->overhead_s);
+    mt_calls_free(p->calls);
     mt_stream_free(p->compute);
     mt_device_close(p->device);
     mt_exchange_free(p->exchange);

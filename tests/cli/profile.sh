@@ -1,0 +1,39 @@
+# motley profile: a document of each shape, emulated speeds, refusals that name the flag.
+. "$SOURCE/tests/cli/lib.bash"
+
+# Bad input: said before anything is measured, and no file is made.
+refused 2 "--budget: is 0" "$MOTLEY" profile --budget 0
+refused 2 "--budget: must be a number" "$MOTLEY" profile --budget soon
+refused 2 "--emulate speed: is 2" "$MOTLEY" profile --emulate speed=2
+refused 2 "gives 2 speeds, but there is 1 rank" "$MOTLEY" profile --emulate speed=1,0.5
+refused 2 "only flags are expected" "$MOTLEY" profile cluster.json
+refused 2 "--measured: goes with --describe" "$MOTLEY" profile --measured x.json
+refused 2 "leave out --budget" "$MOTLEY" profile --describe v100:1x2 --budget 5
+refused 2 "no/such/folder" "$MOTLEY" profile --budget 1 -o no/such/folder/c.json
+refused 2 "no/such/folder" "$MOTLEY" profile --budget 1 --raw no/such/folder/c.csv
+refused 2 "gives 3 speeds, but there are 2 ranks" mpirun -n 2 "$MOTLEY" profile --emulate speed=1,1,0.5
+[ "$(ls)" = $'err.txt\nout.txt' ] || fail "files were left: $(ls)"
+
+# Alone: no links, and nothing to say of them.
+"$MOTLEY" profile --budget 1 -o one.json >one.txt 2>progress.txt
+grep -q '"source": "measured"' one.json || fail "one.json: $(head -c 400 one.json)"
+"$MOTLEY" show one.json >shown.txt || [ $? -eq 6 ] || fail "show ended with $?" # 6: something stands out
+grep -qE '^ *0 +' shown.txt || fail "no rank 0: $(cat shown.txt)"
+grep -q "measuring 1 rank on 1 host" progress.txt || fail "no progress: $(cat progress.txt)"
+
+# Two ranks, one emulated at a quarter of its speed: so far apart that other work on the machine cannot hide it.
+mpirun -n 2 "$MOTLEY" profile --budget 4 -o two.json --raw two.csv --emulate speed=1,0.25 >two.txt 2>progress.txt
+[ "$(grep -c measuring progress.txt)" = 1 ] || fail "more than one rank speaks: $(cat progress.txt)"
+"$MOTLEY" show two.json >shown.txt || [ $? -eq 6 ] || fail "show ended with $?"
+speeds=$(grep -oE '"speed": [0-9.]+' two.json | sed 's/.*: //' | tr '\n' ' ')
+awk -v s="$speeds" 'BEGIN { split(s, v, " "); exit !(v[2] / v[1] > 0.03 && v[2] / v[1] < 0.8) }' ||
+  fail "speeds $speeds, emulated 1 and 0.25"
+grep -q '"emulated": 0.25' two.json || fail "what was emulated is not written"
+for what in AllReduce ReduceScatter AllGather Broadcast AllToAll; do
+  grep -q "$what" two.json || fail "no $what in two.json"
+done
+head -1 two.csv | grep -qx "probe,what,rank,value" || fail "two.csv: $(head -2 two.csv)"
+awk -F, 'NR > 1 && (NF != 4 || $4 + 0 <= 0) { print; bad = 1 } END { exit bad }' two.csv || fail "a sample is no number"
+for what in op_s,matmul collective_s,all pair_latency_s,0-1; do
+  grep -q "^$what" two.csv || fail "no $what in two.csv"
+done
