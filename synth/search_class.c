@@ -1,0 +1,153 @@
+/* Ranks that are alike become classes: of one device class, memory limit and speed; speeds that are apart by no more
+ * than their errors count as one where there would be too many classes otherwise. And the structures to look at. */
+#include <math.h>
+#include <string.h>
+
+#include "planner/split.h"
+#include "synth/searching.h"
+
+enum { MANY_CLASSES = 16 };
+
+static const struct mt_cluster_device *device_of(const struct mt_searching *s, int rank) {
+    return &s->costs.cluster->devices[s->costs.device[rank]];
+}
+
+static bool alike(const struct mt_searching *s, int a, int b, bool within_errors) {
+    const struct mt_cluster_device *x = device_of(s, a), *y = device_of(s, b);
+    const struct mt_search_fixed *fixed = &s->search->fixed;
+    if (x->class != y->class || s->plan->ranks[a].memory_bytes != s->plan->ranks[b].memory_bytes) return false;
+    if (x->emulated != y->emulated) return false;
+    if (fixed->shares && fixed->shares[a] != fixed->shares[b]) return false;
+    if (fixed->micro && fixed->micro[a] != fixed->micro[b]) return false;
+    for (int l = 0; l < s->nlabels; l++)
+        if (s->given_storage[l] && s->given_storage[l][a] != s->given_storage[l][b]) return false;
+    double apart = within_errors ? fmin(hypot(x->speed_error, y->speed_error), 0.02) : 0;
+    return fabs(x->speed - y->speed) <= apart * x->speed;
+}
+
+static void count_classes(struct mt_searching *s, bool within_errors) {
+    s->nclasses = 0;
+    for (int r = 0; r < s->nranks; r++) {
+        int c = 0;
+        while (c < s->nclasses && !alike(s, s->classes[c].rank, r, within_errors)) c++;
+        const struct mt_cluster_device *device = device_of(s, r);
+        if (c == s->nclasses)
+            s->classes[s->nclasses++] = (struct search_class){.rank = r,
+                                                              .memory_limit = s->plan->ranks[r].memory_bytes,
+                                                              .fastest = 1,
+                                                              .device_class = device->class,
+                                                              .speed = device->speed};
+        s->classes[c].nranks++;
+        s->classes[c].fastest = fmax(s->classes[c].fastest, device->speed / s->classes[c].speed);
+        s->class[r] = c;
+    }
+}
+
+/* "xeon-1t (ranks 0 2-5)", the first few. */
+static const char *name_of(struct mt_searching *s, int class) {
+    struct mt_arena *arena = &s->arena;
+    const char *list = "";
+    int pieces = 0;
+    for (int r = 0; r < s->nranks; r++) {
+        if (s->class[r] != class) continue;
+        int last = r;
+        while (last + 1 < s->nranks && s->class[last + 1] == class) last++;
+        if (++pieces > 4) {
+            list = mt_arena_printf(arena, "%s ...", list);
+            break;
+        }
+        list = last > r ? mt_arena_printf(arena, "%s %d-%d", list, r, last) : mt_arena_printf(arena, "%s %d", list, r);
+        r = last;
+    }
+    const struct search_class *c = &s->classes[class];
+    return mt_arena_printf(arena, "%s (rank%s%s)", s->costs.cluster->classes[c->device_class].name,
+                           c->nranks > 1 ? "s" : "", list);
+}
+
+static enum mt_status find_labels(struct mt_searching *s) {
+    const struct mt_graph *g = s->search->graph;
+    const struct mt_search_fixed *fixed = &s->search->fixed;
+    s->labels = mt_new(&s->arena, int, g->nlabels);
+    s->nlabels = mt_storage_labels(g, s->labels);
+    s->given_storage = mt_new(&s->arena, const int64_t *, s->nlabels + 1);
+    s->unit = s->unit_align = 1;
+    for (int i = 0; i < fixed->nstorage_shares; i++) {
+        int l = 0;
+        while (l < s->nlabels && strcmp(g->labels[s->labels[l]].name, fixed->storage_shares[i].label)) l++;
+        if (l == s->nlabels)
+            return mt_fail(s->err, MT_EINPUT, "no parameter is stored by shares of \"%.60s\"",
+                           fixed->storage_shares[i].label);
+        int64_t sum = 0;
+        for (int r = 0; r < s->nranks; r++) sum += fixed->storage_shares[i].sizes[r];
+        if (sum != g->labels[s->labels[l]].extent)
+            return mt_fail(s->err, MT_EINPUT, "shares of \"%s\" sum to %lld, but it is %lld",
+                           g->labels[s->labels[l]].name, (long long)sum, (long long)g->labels[s->labels[l]].extent);
+        s->given_storage[l] = fixed->storage_shares[i].sizes;
+    }
+    for (int l = 0; l < s->nlabels; l++) {
+        const struct mt_label *label = &g->labels[s->labels[l]];
+        if (!s->given_storage[l] && label->extent > s->unit) s->unit = label->extent, s->unit_align = label->align;
+    }
+    return MT_OK;
+}
+
+enum mt_status search_classes(struct mt_searching *s) {
+    const struct mt_search_fixed *fixed = &s->search->fixed;
+    s->class = mt_new(&s->arena, int, s->nranks);
+    s->everybody = mt_new(&s->arena, int, s->nranks);
+    s->classes = mt_new(&s->arena, struct search_class, s->nranks);
+    for (int r = 0; r < s->nranks; r++) s->everybody[r] = r;
+    if (find_labels(s)) return s->err->status;
+    int64_t sum = 0;
+    for (int r = 0; fixed->shares && r < s->nranks; r++) sum += fixed->shares[r];
+    if (fixed->shares && sum != s->search->job->batch)
+        return mt_fail(s->err, MT_EINPUT, "the shares sum to %lld, but the batch is %lld", (long long)sum,
+                       (long long)s->search->job->batch);
+    count_classes(s, false);
+    if (s->nclasses > MANY_CLASSES) {
+        memset(s->classes, 0, (size_t)s->nranks * sizeof *s->classes);
+        count_classes(s, true);
+    }
+    for (int c = 0; c < s->nclasses; c++) s->classes[c].name = name_of(s, c);
+    return MT_OK;
+}
+
+/* ---- structures ---- */
+
+static void add_structure(struct mt_searching *s, const struct mt_plan_storage *rows, int nrows, const char *sync,
+                          const char *where) {
+    struct search_structure *one = &s->structures[s->nstructures++];
+    *one = (struct search_structure){.storage = mt_new(&s->arena, struct mt_plan_storage, nrows + 1),
+                                     .nstorage = nrows,
+                                     .sync = sync,
+                                     .what = mt_arena_printf(&s->arena, "state %s, %s", where, sync)};
+    bool all = false;
+    for (int i = 0; i < nrows; i++) {
+        one->storage[i] = rows[i];
+        all |= !strcmp(rows[i].pattern, "*");
+    }
+    if (!all) one->storage[one->nstorage++] = (struct mt_plan_storage){"*", "replicated"};
+}
+
+/* The sums of replicated state are AllReduce either way. */
+enum mt_status search_structures(struct mt_searching *s) {
+    static const char *const syncs[] = {"all_reduce", "reduce_scatter"};
+    const struct mt_search_fixed *fixed = &s->search->fixed;
+    s->structures = mt_new(&s->arena, struct search_structure, 4);
+    for (int split = 0; split < 2; split++) {
+        const struct mt_plan_storage everything = {"*", split ? "split" : "replicated"};
+        if (fixed->nstorage && split) break;
+        bool shares = split;
+        for (int i = 0; i < fixed->nstorage; i++) shares |= !strcmp(fixed->storage[i].layout, "split");
+        if (!fixed->nstorage && split && s->nranks == 1) break;
+        for (int how = 0; how < 2; how++) {
+            if (fixed->sync ? strcmp(fixed->sync, syncs[how]) != 0 : how == 1 && !shares) continue;
+            if (fixed->nstorage)
+                add_structure(s, fixed->storage, fixed->nstorage, syncs[how], "as given");
+            else
+                add_structure(s, &everything, 1, syncs[how], everything.layout);
+        }
+    }
+    s->works = mt_new(&s->arena, struct search_work *, 2 * s->nstructures);
+    return MT_OK;
+}
