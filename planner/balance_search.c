@@ -237,6 +237,12 @@ static bool spread(struct search *w, int split, int64_t units, int sign, const s
     return true;
 }
 
+/* Whether all ranks of a group can have so many units more (or less) of a split. */
+static bool can_change(const struct search *w, const struct balance_group *group, int split, int64_t units) {
+    int64_t share = group->x[split] + units * w->b->align[split];
+    return share >= 0 && share <= w->b->extent[split] / group->count;
+}
+
 /* All ranks of a group take `sign` units more, and the others make up for it. */
 static bool move_class(struct search *w, int sign) {
     struct balance_state *real = w->state;
@@ -245,7 +251,7 @@ static bool move_class(struct search *w, int sign) {
         for (int s = 0; s < w->b->nsplits; s++)
             for (int units = 1; units <= 2; units++) {
                 struct score before = w->now;
-                if (sign < 0 && real->groups[g].x[s] < units * w->b->align[s]) continue;
+                if (!can_change(w, &real->groups[g], s, sign * units)) continue;
                 struct change change = with(w, g, s, sign * units * w->b->align[s], real->groups[g].count);
                 balance_rank(w->b, &change.to);
                 balance_state_copy(real, &w->scratch);
@@ -287,7 +293,7 @@ static void kick_class(struct search *w) {
     int g = (int)draw(w, w->state->ngroups), s = (int)draw(w, w->b->nsplits), sign = draw(w, 2) ? 1 : -1;
     int64_t units = 1 + draw(w, 4), align = w->b->align[s];
     if (sign < 0 && w->state->groups[g].x[s] < units * align) units = w->state->groups[g].x[s] / align;
-    if (!units) return;
+    if (!units || !can_change(w, &w->state->groups[g], s, sign * units)) return;
     struct change change = with(w, g, s, sign * units * align, w->state->groups[g].count);
     balance_rank(w->b, &change.to);
     balance_state_copy(w->state, &w->scratch);

@@ -50,7 +50,7 @@ static void by_hand(void) {
 static double diet(uint64_t seed, int shifted, double shift, double *dual) {
     struct mt_lp lp = MT_LP_INIT;
     struct mt_lp_solution s;
-    char name[16];
+    char name[32];
     for (int c = 0; c < 6; c++) {
         snprintf(name, sizeof name, "food %d", c);
         mt_lp_col(&lp, name, 0, 10, 1 + mt_random_uniform(seed, 0, (uint64_t)c), false);
@@ -103,7 +103,7 @@ static void knapsacks(void) {
 
 /* Market split (Cornuejols and Dawande): hard for branch and bound, soft by slack so that something is soon found. */
 static void market(struct mt_lp *lp, bool soft) {
-    char name[16];
+    char name[32];
     for (int c = 0; c < 40; c++) mt_lp_col(lp, "customer", 0, 1, 0, true);
     for (int r = 0; r < 5; r++) {
         int64_t sum = 0;
