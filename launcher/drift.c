@@ -18,12 +18,12 @@ void mt_drift_release(struct mt_drift *drift) {
     *drift = (struct mt_drift){0};
 }
 
-/* A step with the better shares, were all else as in a window with these times. */
-static double step_after(const struct mt_drift *d, const double *compute_s, double step_s) {
+double mt_drift_step_after(int nranks, const int64_t *shares, const int64_t *better, const double *compute_s,
+                           double step_s) {
     double before = 0, after = 0;
-    for (int r = 0; r < d->nranks; r++) {
-        if (!d->shares[r]) continue;
-        double mine = compute_s[r] * (double)d->better[r] / (double)d->shares[r];
+    for (int r = 0; r < nranks; r++) {
+        if (!shares[r]) continue;
+        double mine = compute_s[r] * (double)better[r] / (double)shares[r];
         if (compute_s[r] > before) before = compute_s[r];
         if (mine > after) after = mine;
     }
@@ -62,12 +62,12 @@ bool mt_drift_window(struct mt_drift *d, double now_s, const double *compute_s, 
     double *median_s = mt_new(&scratch, double, d->nranks), least = 1e9;
     bool known = find_better(d, median_s);
     d->from_s = mt_median(d->step_s, MT_DRIFT_WINDOWS);
-    d->to_s = step_after(d, median_s, d->from_s);
+    d->to_s = mt_drift_step_after(d->nranks, d->shares, d->better, median_s, d->from_s);
     mt_arena_release(&scratch);
     if (!known || !(d->to_s > 0)) return false;
     d->gain = d->from_s / d->to_s - 1;
     for (int w = 0; w < MT_DRIFT_WINDOWS; w++) {
-        double after = step_after(d, d->compute_s[w], d->step_s[w]);
+        double after = mt_drift_step_after(d->nranks, d->shares, d->better, d->compute_s[w], d->step_s[w]);
         double gain = after > 0 ? d->step_s[w] / after - 1 : 0;
         if (gain < least) least = gain;
     }

@@ -40,6 +40,11 @@ struct mt_drift {
 void mt_drift_init(struct mt_drift *drift, int nranks, const int64_t *shares, int64_t align);
 void mt_drift_release(struct mt_drift *drift);
 
+/* How long a step of step_s would take with other shares, when ranks compute compute_s[nranks] of it and what they
+ * compute grows with their share; no more than what it takes beside its longest rank stays. */
+double mt_drift_step_after(int nranks, const int64_t *shares, const int64_t *better, const double *compute_s,
+                           double step_s);
+
 /* A window at the time now_s (of any clock): true when better shares are to be said. */
 bool mt_drift_window(struct mt_drift *drift, double now_s, const double *compute_s, double step_s);
 

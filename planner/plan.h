@@ -130,6 +130,9 @@ enum mt_status mt_plan_read_edited(const char *path, struct mt_plan **plan, stru
 enum mt_status mt_plan_parse(const char *name, const char *text, size_t length, struct mt_plan **plan,
                              struct mt_err *err);
 
+/* A copy of a plan that passes mt_plan_check; MT_EINPUT when it does not. */
+enum mt_status mt_plan_copy(const struct mt_plan *plan, struct mt_plan **copy, struct mt_err *err);
+
 /* Fill in the hash, and replace the file. mt_plan_text: the document alone; free() it. */
 enum mt_status mt_plan_write(struct mt_plan *plan, const char *path, struct mt_err *err);
 char *mt_plan_text(struct mt_plan *plan, size_t *length);

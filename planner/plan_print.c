@@ -70,7 +70,7 @@ static void print_ranks(const struct mt_plan *p, FILE *file) {
         mt_table_cell(&table, "%d", r);
         if (hosts) mt_table_cell(&table, "%s", p->ranks[r].host);
         if (classes) mt_table_cell(&table, "%s", p->ranks[r].class);
-        mt_table_cell(&table, "%g", p->ranks[r].speed);
+        mt_table_cell(&table, "%.4g", p->ranks[r].speed);
         cell_share(&table, batch->sizes[r], p->job.batch);
         cell_micro(&table, batch->sizes[r], p->micro[r]);
         mt_table_cell(&table, "%s", mt_units_bytes((double)p->memory[r].state_bytes, bytes));

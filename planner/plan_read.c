@@ -1,5 +1,6 @@
 /* The plan read from a document, every member checked, unknown ones refused. */
 #include <float.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "planner/plan.h"
@@ -235,4 +236,13 @@ enum mt_status mt_plan_read_edited(const char *path, struct mt_plan **plan, stru
     struct mt_json_doc doc;
     enum mt_status st = mt_json_load(path, &doc, err);
     return st ? st : read_document(&doc, true, plan, err);
+}
+
+enum mt_status mt_plan_copy(const struct mt_plan *plan, struct mt_plan **copy, struct mt_err *err) {
+    struct mt_plan same = *plan; /* the text needs a hash */
+    size_t length;
+    char *text = mt_plan_text(&same, &length);
+    enum mt_status st = mt_plan_parse("the plan", text, length, copy, err);
+    free(text);
+    return st;
 }

@@ -1,265 +1,11 @@
-/* motley plan: decide who does how much, and write it down; or check an edited plan and sign it. */
-#include <errno.h>
+/* motley plan: decide who does how much, and write it down; or check an edited plan and sign it; or plan again from
+ * what a run has seen. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "launcher/command.h"
-#include "launcher/flags.h"
-#include "launcher/job_flags.h"
-#include "launcher/make_plan.h"
-#include "synth/model.h"
-
-enum {
-    KEY_RANKS = 'n',
-    KEY_MODEL = 'm',
-    KEY_OUT = 'o',
-    KEY_SPEEDS = 0x2000,
-    KEY_EVEN,
-    KEY_SHARES,
-    KEY_HOSTS,
-    KEY_MEMORY,
-    KEY_MICRO,
-    KEY_STORAGE,
-    KEY_STORAGE_SPEEDS,
-    KEY_STORAGE_SHARES,
-    KEY_SYNC,
-    KEY_BUCKET,
-    KEY_WIRE,
-    KEY_ALGORITHM,
-    KEY_CHECK,
-    KEY_MODELS
-};
-
-enum { MOST_STORAGE_ROWS = 64 };
-
-/* What was given; lists have no length to compare with before all flags are read. */
-struct plan_flags {
-    struct mt_err *err;
-    struct mt_arena arena;
-    struct mt_job_flags job;
-    const char *out, *check;
-    const char *ranks_by;  /* the flag that first said how many ranks there are */
-    const char *shares_by; /* the flag that said how the batch is divided */
-    bool making;           /* any flag but --check and -o */
-    struct mt_plan_request request;
-    struct mt_storage_shares shares[MOST_STORAGE_ROWS];
-    struct mt_plan_storage storage[MOST_STORAGE_ROWS];
-};
-
-static const struct argp_option options[] = {
-    {0, 0, 0, 0, "What, and on how many ranks:", 1},
-    {"model", KEY_MODEL, "TEXT", 0, "as gpt2:124m or gpt2:layers=4,heads=4,embed=128,...; see --models", 1},
-    {"ranks", KEY_RANKS, "N", 0, "processes [as many as --speeds, --shares or --hosts lists]", 1},
-    {"hosts", KEY_HOSTS, "A,A,B", 0, "each rank's host [any]", 1},
-    {"memory", KEY_MEMORY, "BYTES,...", 0, "what each rank may use; one number for all [not checked]", 1},
-    {"models", KEY_MODELS, 0, 0, "list the models and their options", 1},
-    {0, 0, 0, 0, "How samples are divided:", 2},
-    {"speeds", KEY_SPEEDS, "1,0.7,0.3", 0, "in proportion to the ranks' speeds", 2},
-    {"even", KEY_EVEN, 0, 0, "evenly (the default)", 2},
-    {"shares", KEY_SHARES, "5,4,1", 0, "exactly so", 2},
-    {"micro", KEY_MICRO, "M,...", 0, "samples a micro-batch at most; one number for all [a rank's whole share]", 2},
-    {0, 0, 0, 0, "Where parameters and optimizer state are:", 3},
-    {"storage", KEY_STORAGE, "[PATTERN=]WHERE", 0,
-     "replicated or split, for parameters whose name matches; may be repeated, the first match applies [replicated]",
-     3},
-    {"storage-speeds", KEY_STORAGE_SPEEDS, "1,2,0", 0, "split in this proportion [as samples]", 3},
-    {"storage-shares", KEY_STORAGE_SHARES, "LABEL=64,0,64", 0, "exact shares of one label; may be repeated", 3},
-    {0, 0, 0, 0, "How gradients travel:", 4},
-    {"sync", KEY_SYNC, "HOW", 0, "all_reduce or reduce_scatter [reduce_scatter where storage is split]", 4},
-    {"bucket-bytes", KEY_BUCKET, "BYTES", 0, "of gradients in one message; 0: one each [4MiB]", 4},
-    {"gradient-wire", KEY_WIRE, "TYPE", 0, "what sums travel as: f32 or bf16 [f32; f64 in an f64 job]", 4},
-    {"algorithm", KEY_ALGORITHM, "KIND=NAME", 0, "as AllReduce=ring; may be repeated [auto]", 4},
-    {0, 0, 0, 0, "The document:", 6},
-    {"out", KEY_OUT, "FILE", 0, "where to write it; - for standard output", 6},
-    {"check", KEY_CHECK, "FILE", 0, "instead of making a plan: check an edited one and sign it, into --out", 6},
-    {0}};
-
-/* The first list fixes the number of ranks, the others must agree. */
-static enum mt_status set_ranks(struct plan_flags *f, const char *flag, int64_t count) {
-    if (f->ranks_by && f->request.nranks != count)
-        return mt_fail(f->err, MT_EINPUT, "%s: is for %lld ranks, but %s is for %d", flag, (long long)count,
-                       f->ranks_by, f->request.nranks);
-    if (count < 1 || count > MT_PLAN_MOST_RANKS)
-        return mt_fail(f->err, MT_EINPUT, "%s: there may be from 1 to %d ranks", flag, MT_PLAN_MOST_RANKS);
-    f->ranks_by = flag;
-    f->request.nranks = (int)count;
-    return MT_OK;
-}
-
-static enum mt_status take_speeds(struct plan_flags *f, const char *flag, const char *text, const double **speeds) {
-    int count;
-    double *values;
-    enum mt_status st = mt_flag_reals(flag, text, &f->arena, &values, &count, f->err);
-    *speeds = values;
-    return st ? st : set_ranks(f, flag, count);
-}
-
-/* The ways to divide the batch exclude each other. */
-static enum mt_status divide_by(struct plan_flags *f, const char *flag) {
-    if (f->shares_by && strcmp(f->shares_by, flag))
-        return mt_fail(f->err, MT_EINPUT, "%s and %s exclude each other", f->shares_by, flag);
-    f->shares_by = flag;
-    return MT_OK;
-}
-
-static enum mt_status take_storage(struct plan_flags *f, const char *text) {
-    struct mt_plan_request *q = &f->request;
-    const char *equals = strrchr(text, '='), *pattern = "*", *where = equals ? equals + 1 : text;
-    if (equals) pattern = mt_arena_printf(&f->arena, "%.*s", (int)(equals - text), text);
-    int which;
-    enum mt_status st =
-        mt_flag_name("--storage", where, (const char *const[]){"replicated", "split"}, 2, &which, f->err);
-    if (st) return st;
-    if (q->nstorage == MOST_STORAGE_ROWS)
-        return mt_fail(f->err, MT_EINPUT, "--storage: may be given %d times at most", MOST_STORAGE_ROWS);
-    f->storage[q->nstorage++] = (struct mt_plan_storage){pattern, which ? "split" : "replicated"};
-    q->storage = f->storage;
-    return MT_OK;
-}
-
-static enum mt_status take_storage_shares(struct plan_flags *f, const char *text) {
-    struct mt_plan_request *q = &f->request;
-    const char *equals = strchr(text, '=');
-    if (!equals) return mt_fail(f->err, MT_EINPUT, "--storage-shares: must be LABEL=SIZES, not \"%.60s\"", text);
-    if (q->nstorage_shares == MOST_STORAGE_ROWS)
-        return mt_fail(f->err, MT_EINPUT, "--storage-shares: may be given %d times at most", MOST_STORAGE_ROWS);
-    struct mt_storage_shares *row = &f->shares[q->nstorage_shares++];
-    row->label = mt_arena_printf(&f->arena, "%.*s", (int)(equals - text), text);
-    for (int i = 0; i + 1 < q->nstorage_shares; i++)
-        if (!strcmp(f->shares[i].label, row->label))
-            return mt_fail(f->err, MT_EINPUT, "--storage-shares: \"%.60s\" is given twice", row->label);
-    int count;
-    enum mt_status st =
-        mt_flag_ints("--storage-shares", equals + 1, 0, INT64_MAX, &f->arena, &row->sizes, &count, f->err);
-    q->storage_shares = f->shares;
-    return st ? st : set_ranks(f, "--storage-shares", count);
-}
-
-static enum mt_status take_algorithm(struct plan_flags *f, const char *text) {
-    const char *names[MT_NCOLLS], *equals = strchr(text, '=');
-    int kind;
-    if (!equals) return mt_fail(f->err, MT_EINPUT, "--algorithm: must be KIND=NAME, not \"%.60s\"", text);
-    for (int k = 0; k < MT_NCOLLS; k++) names[k] = mt_coll_name((enum mt_coll_kind)k);
-    const char *name = mt_arena_printf(&f->arena, "%.*s", (int)(equals - text), text);
-    enum mt_status st = mt_flag_name("--algorithm", name, names, MT_NCOLLS, &kind, f->err);
-    if (st) return st;
-    if (f->request.algorithms[kind]) return mt_fail(f->err, MT_EINPUT, "--algorithm: %s is given twice", names[kind]);
-    f->request.algorithms[kind] = equals + 1;
-    if (!strcmp(equals + 1, "auto") || mt_coll_find((enum mt_coll_kind)kind, equals + 1)) return MT_OK;
-    char known[300] = "auto";
-    for (int a = 0; a < mt_coll_nalgorithms; a++) {
-        size_t used = strlen(known);
-        if (mt_coll_algorithms[a]->kind == (enum mt_coll_kind)kind)
-            snprintf(known + used, sizeof known - used, ", %s", mt_coll_algorithms[a]->name);
-    }
-    mt_fail(f->err, MT_EINPUT, "--algorithm: %s has no algorithm \"%.60s\"", names[kind], equals + 1);
-    return mt_err_hint(f->err, "it may be: %s", known);
-}
-
-/* Lists that may be one number for all are repeated when the number of ranks is known. */
-static enum mt_status take_memory(struct plan_flags *f, const char *text) {
-    char **words;
-    int count;
-    enum mt_status st = mt_flag_words("--memory", text, &f->arena, &words, &count, f->err);
-    if (st) return st;
-    int64_t *bytes = mt_new(&f->arena, int64_t, MT_PLAN_MOST_RANKS);
-    if (count > 1 && (st = set_ranks(f, "--memory", count))) return st;
-    for (int i = 0; i < count && !st; i++) st = mt_flag_bytes("--memory", words[i], &bytes[i], f->err);
-    for (int i = count; i < MT_PLAN_MOST_RANKS && count == 1; i++) bytes[i] = bytes[0];
-    f->request.memory_bytes = bytes;
-    return st;
-}
-
-static enum mt_status take_micro(struct plan_flags *f, const char *text) {
-    int64_t *given, *micro = mt_new(&f->arena, int64_t, MT_PLAN_MOST_RANKS);
-    int count;
-    enum mt_status st = mt_flag_ints("--micro", text, 0, (int64_t)1 << 40, &f->arena, &given, &count, f->err);
-    if (st || (count > 1 && (st = set_ranks(f, "--micro", count)))) return st;
-    for (int i = 0; i < MT_PLAN_MOST_RANKS; i++) micro[i] = i < count ? given[i] : count == 1 ? given[0] : 0;
-    f->request.micro = micro;
-    return MT_OK;
-}
-
-static enum mt_status take_flag(struct plan_flags *f, int key, const char *text) {
-    struct mt_plan_request *q = &f->request;
-    enum mt_status st;
-    int64_t count;
-    int which;
-    switch (key) {
-    case KEY_MODEL: q->model = text; return MT_OK;
-    case KEY_RANKS:
-        st = mt_flag_int("--ranks", text, 1, MT_PLAN_MOST_RANKS, &count, f->err);
-        return st ? st : set_ranks(f, "--ranks", count);
-    case KEY_HOSTS:
-        st = mt_flag_words("--hosts", text, &f->arena, &q->hosts, &which, f->err);
-        return st ? st : set_ranks(f, "--hosts", which);
-    case KEY_MEMORY: return take_memory(f, text);
-    case KEY_SPEEDS: st = divide_by(f, "--speeds"); return st ? st : take_speeds(f, "--speeds", text, &q->speeds);
-    case KEY_EVEN: return divide_by(f, "--even");
-    case KEY_SHARES: {
-        int64_t *shares;
-        if ((st = divide_by(f, "--shares")) ||
-            (st = mt_flag_ints("--shares", text, 0, (int64_t)1 << 40, &f->arena, &shares, &which, f->err)))
-            return st;
-        q->shares = shares;
-        return set_ranks(f, "--shares", which);
-    }
-    case KEY_MICRO: return take_micro(f, text);
-    case KEY_STORAGE: return take_storage(f, text);
-    case KEY_STORAGE_SPEEDS: return take_speeds(f, "--storage-speeds", text, &q->storage_speeds);
-    case KEY_STORAGE_SHARES: return take_storage_shares(f, text);
-    case KEY_SYNC:
-        q->sync = text;
-        return mt_flag_name("--sync", text, (const char *const[]){"all_reduce", "reduce_scatter"}, 2, &which, f->err);
-    case KEY_BUCKET: return mt_flag_bytes("--bucket-bytes", text, &q->bucket_bytes, f->err);
-    case KEY_WIRE:
-        if ((st = mt_flag_name("--gradient-wire", text, (const char *const[]){"f32", "bf16"}, 2, &which, f->err)))
-            return st;
-        q->gradient_wire = which ? MT_BF16 : MT_F32;
-        return MT_OK;
-    case KEY_ALGORITHM: return take_algorithm(f, text);
-    }
-    return MT_OK;
-}
-
-static error_t parse(int key, char *text, struct argp_state *state) {
-    struct plan_flags *f = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &f->job; return 0;
-    case KEY_MODELS: mt_model_help(stdout); exit(0);
-    case KEY_OUT: return mt_flag_path("--out", text, &f->out, f->err) ? EINVAL : 0;
-    case KEY_CHECK: return mt_flag_path("--check", text, &f->check, f->err) ? EINVAL : 0;
-    case ARGP_KEY_ARG:
-        mt_fail(f->err, MT_EINPUT, "\"%.60s\" is no flag: `motley plan` takes flags only", text);
-        return EINVAL;
-    }
-    for (const struct argp_option *o = options; o->name || o->doc; o++)
-        if (o->key && o->key == key) {
-            f->making = true;
-            return take_flag(f, key, text) ? EINVAL : 0;
-        }
-    return ARGP_ERR_UNKNOWN;
-}
-
-static enum mt_status settle(struct plan_flags *f) {
-    struct mt_plan_request *q = &f->request;
-    enum mt_status st;
-    if (!q->model) {
-        mt_fail(f->err, MT_EINPUT, "--model is missing");
-        return mt_err_hint(f->err, "as --model gpt2:124m; `motley plan --models` lists them");
-    }
-    if (!f->ranks_by) {
-        mt_fail(f->err, MT_EINPUT, "--ranks is missing");
-        return mt_err_hint(f->err, "as --ranks 3, or --speeds 1,0.7,0.3");
-    }
-    if ((st = mt_job_flags_settle(&f->job, f->err))) return st;
-    q->job = f->job.job;
-    if (q->gradient_wire == MT_F32 && q->job.precision == MT_F64)
-        return mt_fail(f->err, MT_EINPUT, "--gradient-wire: an f64 job's gradients travel as f64 or bf16, not f32");
-    return MT_OK;
-}
+#include "launcher/plan_ways.h"
 
 /* "-" is standard output; nothing else goes there then. */
 static enum mt_status write_plan(struct mt_plan *plan, const char *out, struct mt_err *err) {
@@ -276,46 +22,28 @@ static enum mt_status write_plan(struct mt_plan *plan, const char *out, struct m
     return st;
 }
 
-static enum mt_status check_edited(const struct plan_flags *f, struct mt_plan **plan, struct mt_err *err) {
-    if (f->making || f->job.given)
-        return mt_fail(err, MT_EINPUT, "--check: takes a plan as it is: edit the file, and give no flag but --out");
-    enum mt_status st = mt_plan_read_edited(f->check, plan, err);
-    if (st) return st;
-    (*plan)->made_by = "motley " MOTLEY_VERSION;
-    if (!(st = mt_plan_derive(*plan, err))) return MT_OK;
-    mt_plan_free(*plan);
-    *plan = NULL;
-    return mt_err_context(err, "%s", f->check);
-}
-
 int mt_command_plan(int argc, char **argv) {
+    static enum mt_status (*const ways[])(struct mt_plan_flags *, struct mt_plan **, FILE *,
+                                          struct mt_err *) = {[MT_PLAN_BY_SPEEDS] = mt_plan_by_speeds,
+                                                              [MT_PLAN_FOR_CLUSTER] = mt_plan_for_cluster,
+                                                              [MT_PLAN_CHECK] = mt_plan_check_edited,
+                                                              [MT_PLAN_AGAIN] = mt_plan_again};
     struct mt_err err = MT_ERR_INIT;
-    struct plan_flags f = {.err = &err, .arena = MT_ARENA_INIT};
-    f.request.bucket_bytes = 4 << 20;
-    f.request.gradient_wire = MT_NTYPES;
-    mt_job_flags_init(&f.job, &err);
-    struct argp_child children[] = {{mt_job_argp(), 0, "The job:", 5}, {0}};
-    const struct argp argp = {options,
-                              parse,
-                              0,
-                              "Divide a training job over ranks, and write the plan.\v"
-                              "The plan is a JSON document to review, edit and keep. `motley show FILE` prints it as "
-                              "tables, `motley verify FILE` "
-                              "proves it. An example: motley plan --model gpt2:124m --speeds 1,0.7,0.3 --batch 20 "
-                              "--storage split -o plan.json",
-                              children,
-                              0,
-                              0};
+    struct mt_plan_flags flags;
     struct mt_plan *plan = NULL;
-    enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
-    if (!st && !f.out) {
-        st = mt_fail(&err, MT_EINPUT, "--out is missing");
-        mt_err_hint(&err, "as -o plan.json; -o - prints the plan");
+    char *remarks = NULL;
+    size_t length;
+    mt_plan_flags_init(&flags, &err);
+    enum mt_status st = mt_plan_flags_parse(&flags, argc, argv);
+    if (!st) {
+        FILE *file = open_memstream(&remarks, &length);
+        st = ways[flags.way](&flags, &plan, file, &err);
+        fclose(file);
     }
-    if (!st && !f.check) st = settle(&f);
-    if (!st) st = f.check ? check_edited(&f, &plan, &err) : mt_plan_make(&f.request, &plan, &err);
-    if (!st) st = write_plan(plan, f.out, &err);
+    if (!st) st = write_plan(plan, flags.out, &err);
+    if (!st && strcmp(flags.out, "-")) fputs(remarks, stdout);
+    free(remarks);
     mt_plan_free(plan);
-    mt_arena_release(&f.arena);
+    mt_plan_flags_release(&flags);
     return st ? mt_command_fail(&err) : 0;
 }

@@ -110,6 +110,15 @@ static void test_round_trip(void) {
     CHECK_TEXT(err.text, "p: hash: does not fit: the plan was changed after it was made");
     CHECK(strstr(err.hint, "motley plan --check p -o p"), "%s", err.hint);
 
+    struct mt_plan *copy;
+    CHECK_OK(mt_plan_copy(p, &copy, &err), err);
+    CHECK_TEXT(copy->hash, p->hash);
+    CHECK(copy->splits[0].sizes != p->splits[0].sizes && copy->prediction->times != p->prediction->times, "shared");
+    mt_plan_free(copy);
+    p->prediction->step_s = -1;
+    CHECK_EQ(mt_plan_copy(p, &copy, &err), MT_EINPUT);
+    p->prediction->step_s = 0.2125;
+
     char path[] = "/tmp/motley-test-plan-XXXXXX";
     int fd = mkstemp(path);
     CHECK(fd >= 0 && write(fd, changed, strlen(changed)) == (ssize_t)strlen(changed), "%s", path);

@@ -1,0 +1,120 @@
+/* A plan for a cluster, by the search. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernels/base/units.h"
+#include "launcher/plan_ways.h"
+#include "launcher/planning.h"
+#include "planner/split.h"
+#include "profiler/describe.h"
+
+enum mt_status mt_plan_by_speeds(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks,
+                                 struct mt_err *err) {
+    (void)remarks;
+    return mt_plan_make(&flags->request, plan, err);
+}
+
+/* What the person decided. "auto" leaves the choice to the search, as nothing does. */
+static enum mt_status fix(struct mt_plan_flags *f, struct mt_planning *planning, struct mt_err *err) {
+    const struct mt_plan_request *q = &f->request;
+    const struct mt_graph *g = planning->planned.graph;
+    struct mt_search_fixed *fixed = &planning->search.fixed;
+    *fixed = (struct mt_search_fixed){.shares = q->shares,
+                                      .micro = q->micro,
+                                      .nstorage = q->nstorage,
+                                      .storage = q->storage,
+                                      .nstorage_shares = q->nstorage_shares,
+                                      .storage_shares = q->storage_shares,
+                                      .sync = q->sync,
+                                      .bucket_bytes = q->bucket_bytes,
+                                      .gradient_wire = q->gradient_wire};
+    for (int k = 0; k < MT_NCOLLS; k++)
+        if (q->algorithms[k] && strcmp(q->algorithms[k], "auto")) fixed->algorithms[k] = q->algorithms[k];
+    if (!f->shares_by || strcmp(f->shares_by, "--even")) return MT_OK;
+    int n = planning->cluster->ndevices;
+    double *speeds = mt_new(&f->arena, double, n);
+    int64_t *even = mt_new(&f->arena, int64_t, n);
+    for (int r = 0; r < n; r++) speeds[r] = 1;
+    fixed->shares = even;
+    return mt_split_proportional(q->job.batch, g->labels[g->batch].align, speeds, n, even, err);
+}
+
+static bool free_to_search(const struct mt_search_fixed *fixed) {
+    bool free = !fixed->shares && !fixed->micro && !fixed->nstorage && !fixed->nstorage_shares && !fixed->sync &&
+                fixed->bucket_bytes < 0 && fixed->gradient_wire == MT_NTYPES;
+    for (int k = 0; k < MT_NCOLLS; k++) free &= !fixed->algorithms[k];
+    return free;
+}
+
+static bool same_job(const struct mt_job *a, const struct mt_job *b) {
+    struct mt_json_out left, right;
+    mt_json_out_init(&left);
+    mt_json_out_init(&right);
+    mt_job_write(a, NULL, &left);
+    mt_job_write(b, NULL, &right);
+    bool same = !strcmp(left.text, right.text);
+    mt_json_out_release(&left);
+    mt_json_out_release(&right);
+    return same;
+}
+
+/* The plan that is about to be replaced, if it is of the same model, job and cluster; else null. What is no plan will
+ * be replaced all the same. */
+static struct mt_plan *read_last(const char *out, const struct mt_plan *plan) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_plan *last;
+    if (!strcmp(out, "-") || access(out, R_OK) || mt_plan_read_edited(out, &last, &err)) return NULL;
+    if (last->nranks == plan->nranks && !strcmp(last->model, plan->model) &&
+        !strcmp(last->cluster_hash, plan->cluster_hash) && same_job(&last->job, &plan->job))
+        return last;
+    mt_plan_free(last);
+    return NULL;
+}
+
+static void remark_last(const struct mt_plan *last, const struct mt_plan *plan, const char *out, FILE *remarks) {
+    char before[MT_UNITS_TEXT];
+    const struct mt_plan_prediction *f = last->prediction;
+    fprintf(remarks, "start      the plan that was in %s", out);
+    if (f)
+        fprintf(remarks, ", predicted %s: %s", mt_units_seconds(f->step_s, before),
+                plan->prediction->step_s < f->step_s * (1 - 1e-6) ? "this one is faster" : "nothing faster was found");
+    fputc('\n', remarks);
+}
+
+static enum mt_status search(struct mt_plan_flags *f, struct mt_planning *planning, struct mt_plan *plan, FILE *remarks,
+                             struct mt_err *err) {
+    struct mt_search_report report;
+    enum mt_status st = fix(f, planning, err);
+    if (st) return st;
+    struct mt_plan *last = free_to_search(&planning->search.fixed) ? read_last(f->out, plan) : NULL;
+    planning->search.last = last;
+    planning->search.limit_s = f->limit_s;
+    if (!(st = mt_search(&planning->search, plan, &report, err))) {
+        mt_plan_print_summary(plan, remarks);
+        mt_planning_print_binding(&report, remarks);
+        mt_search_report_release(&report);
+        if (last) remark_last(last, plan, f->out, remarks);
+    }
+    mt_plan_free(last);
+    return st;
+}
+
+enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks,
+                                   struct mt_err *err) {
+    struct mt_cluster *cluster;
+    struct mt_planning planning;
+    enum mt_status st = mt_cluster_open(flags->cluster, &cluster, err);
+    if (st) return st;
+    if (!(st = mt_plan_flags_ranks(flags, "--cluster", cluster->ndevices)) &&
+        !(st = mt_planning_open(cluster, flags->request.model, &flags->request.job, &planning, err))) {
+        struct mt_plan *made = mt_planning_plan(&planning);
+        if ((st = search(flags, &planning, made, remarks, err)))
+            mt_plan_free(made);
+        else
+            *plan = made;
+        mt_planning_close(&planning);
+    }
+    mt_cluster_free(cluster);
+    return st;
+}
