@@ -1,0 +1,72 @@
+/* motley explain: what binds a plan on its cluster. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "launcher/command.h"
+#include "launcher/explain.h"
+#include "launcher/flags.h"
+#include "launcher/planning.h"
+#include "profiler/describe.h"
+
+enum { KEY_CLUSTER = 'c' };
+
+struct explain_flags {
+    struct mt_err *err;
+    const char *path, *cluster;
+};
+
+static const struct argp_option flag_table[] = {
+    {"cluster", KEY_CLUSTER, "FILE", 0, "the cluster's profile, or the description that the plan was made for", 1},
+    {0}};
+
+static error_t parse(int key, char *text, struct argp_state *state) {
+    struct explain_flags *f = state->input;
+    if (key == KEY_CLUSTER) return mt_flag_path("--cluster", text, &f->cluster, f->err) ? EINVAL : 0;
+    if (key != ARGP_KEY_ARG) return ARGP_ERR_UNKNOWN;
+    if (f->path) {
+        mt_fail(f->err, MT_EINPUT, "\"%.60s\": one plan at a time", text);
+        return EINVAL;
+    }
+    return mt_flag_path("PLAN", text, &f->path, f->err) ? EINVAL : 0;
+}
+
+static enum mt_status settle(const struct explain_flags *f) {
+    if (!f->path) return mt_fail(f->err, MT_EINPUT, "explain what? Name a plan");
+    if (f->cluster) return MT_OK;
+    mt_fail(f->err, MT_EINPUT, "--cluster is missing: a plan is explained by what it runs on");
+    return mt_err_hint(f->err, "as --cluster cluster.json, which the plan was made for");
+}
+
+static enum mt_status explain(const struct explain_flags *f) {
+    struct mt_plan *plan;
+    struct mt_cluster *cluster;
+    struct mt_explained explained;
+    enum mt_status st = mt_plan_read(f->path, &plan, f->err);
+    if (st) return st;
+    if (!(st = mt_cluster_open(f->cluster, &cluster, f->err))) {
+        if (!(st = mt_planning_same(plan, f->path, cluster, f->cluster, f->err)) &&
+            !(st = mt_explain(plan, cluster, &explained, f->err))) {
+            mt_explained_print(&explained, stdout);
+            mt_explained_release(&explained);
+        }
+        mt_cluster_free(cluster);
+    }
+    mt_plan_free(plan);
+    return st;
+}
+
+int mt_command_explain(int argc, char **argv) {
+    static const struct argp argp = {
+        .options = flag_table,
+        .parser = parse,
+        .args_doc = "PLAN --cluster FILE",
+        .doc = "Say what binds a plan on the cluster that it was made for: which ranks, which memory, which link; and "
+               "what a step would take with each class of devices 10% faster, each link twice as fast, each memory a "
+               "quarter larger."};
+    struct mt_err err = MT_ERR_INIT;
+    struct explain_flags f = {.err = &err};
+    enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
+    if (!st) st = settle(&f);
+    if (!st) st = explain(&f);
+    return st ? mt_command_fail(&err) : 0;
+}
