@@ -1,6 +1,10 @@
-/* Devices and classes. A class's curves are those of its reference device, the upper median by rate, and of all others
- * that are as fast as it within a tenth (their times scaled by their speeds): who is slowed by a neighbour, a quota or
- * emulation shows in the speed, and in no curve. */
+/* Devices and classes.
+ *
+ * A device's speed is by all the time that its operators took, interruptions included: a neighbour or a quota stops a
+ * device now and then for milliseconds, of which the median of short operators knows nothing. A class's curves are
+ * medians, of its reference device, the upper median by speed, and of all others whose medians are within a tenth of
+ * its (scaled to be alike); times what interruptions cost the reference device. So who is slowed by a neighbour, a
+ * quota or emulation shows in the speed, and in no curve. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,6 +12,7 @@
 
 #include "profiler/assemble.h"
 
+enum { PARTS = 10 };
 static const double alike = 0.1;
 
 void mt_class_name(const char *model, int threads, char *name, size_t size) {
@@ -44,8 +49,8 @@ static const struct mt_op_times *find(const struct mt_rank_ops *ops, const struc
     return NULL;
 }
 
-/* How fast a device is by another's times: the median ratio over the shapes that both have measured. */
-static struct mt_interval speed_of(const struct mt_rank_ops *device, const struct mt_rank_ops *reference) {
+/* How fast a device is by another's undisturbed times: the median ratio over the shapes that both have measured. */
+static double median_speed(const struct mt_rank_ops *device, const struct mt_rank_ops *reference) {
     double *ratios = mt_malloc((size_t)(device->nops + 1) * sizeof *ratios);
     size_t n = 0;
     for (int i = 0; i < device->nops; i++) {
@@ -53,9 +58,34 @@ static struct mt_interval speed_of(const struct mt_rank_ops *device, const struc
         if (!other) continue;
         ratios[n++] = mt_samples_interval(&other->series).median / mt_samples_interval(&device->ops[i].series).median;
     }
-    struct mt_interval speed = mt_median_interval(ratios, n);
+    double speed = n ? mt_median(ratios, n) : 1;
     free(ratios);
-    return n ? speed : (struct mt_interval){1, 0.5, 1.5};
+    return speed;
+}
+
+/* All the time that a device took, over what the reference takes undisturbed for the same; of every PARTS-th shape, or
+ * of all (part < 0). */
+static double slowness(const struct mt_rank_ops *device, const struct mt_rank_ops *reference, int part) {
+    double took_s = 0, undisturbed_s = 0;
+    for (int i = 0; i < device->nops; i++) {
+        const struct mt_samples *series = &device->ops[i].series;
+        const struct mt_op_times *other = find(reference, &device->ops[i], i);
+        if (!other || (part >= 0 && i % PARTS != part)) continue;
+        for (int k = 0; k < series->count; k++) took_s += series->values[k];
+        undisturbed_s += series->count * mt_samples_interval(&other->series).median;
+    }
+    return undisturbed_s > 0 ? took_s / undisturbed_s : 1;
+}
+
+/* The speed, and its error by how parts of the shapes differ. */
+static double speed_of(const struct mt_rank_ops *device, const struct mt_rank_ops *reference, double *error) {
+    double speed = slowness(reference, reference, -1) / slowness(device, reference, -1), variance = 0;
+    for (int part = 0; part < PARTS; part++) {
+        double of_part = slowness(reference, reference, part) / slowness(device, reference, part);
+        variance += (of_part / speed - 1) * (of_part / speed - 1) / (PARTS - 1);
+    }
+    *error = fmin(2.26 * sqrt(variance / PARTS), 1); /* Student's t */
+    return speed;
 }
 
 struct ranked {
@@ -74,7 +104,8 @@ static int reference_of(const struct mt_profile *p, const struct mt_rank_ops *op
     size_t n = 0;
     for (int r = 0; r < p->nranks; r++) {
         if (p->places[r].class != class) continue;
-        members[n] = (struct ranked){r, n ? speed_of(&ops[r], &ops[members[0].rank]).median : 1};
+        double error;
+        members[n] = (struct ranked){r, n ? speed_of(&ops[r], &ops[members[0].rank], &error) : 1};
         n++;
     }
     qsort(members, n, sizeof *members, by_speed);
@@ -87,19 +118,19 @@ static void measure_class(const struct mt_profile *p, const struct mt_device_fig
                           const struct mt_rank_ops *ops, int c, struct mt_cluster *cluster) {
     struct mt_cluster_class *class = &cluster->classes[c];
     int reference = reference_of(p, ops, c);
+    double interrupted = slowness(&ops[reference], &ops[reference], -1);
     struct mt_curve_builder *curves = mt_curves_new();
     class->memory_bytes = INT64_MAX;
     for (int r = 0; r < p->nranks; r++) {
         struct mt_cluster_device *device = &cluster->devices[r];
         if (device->class != c) continue;
         if (device->memory_bytes < class->memory_bytes) class->memory_bytes = device->memory_bytes;
-        struct mt_interval speed = speed_of(&ops[r], &ops[reference]);
-        device->speed = r == reference ? 1 : speed.median;
-        device->speed_error = mt_interval_error(speed);
-        if (fabs(device->speed - 1) > alike) continue;
+        device->speed = speed_of(&ops[r], &ops[reference], &device->speed_error);
+        double scale = median_speed(&ops[r], &ops[reference]);
+        if (fabs(scale - 1) > alike) continue;
         for (int i = 0; i < ops[r].nops; i++)
             for (int k = 0; k < ops[r].ops[i].series.count; k++)
-                mt_curves_sample(curves, &ops[r].ops[i].shape, ops[r].ops[i].series.values[k] * device->speed);
+                mt_curves_sample(curves, &ops[r].ops[i].shape, ops[r].ops[i].series.values[k] * scale * interrupted);
     }
     mt_curves_finish(curves, cluster, class);
     class->memory_Bps = figures[reference].copy_Bps.median;

@@ -74,6 +74,11 @@ void mt_fit_coll(const struct mt_fit_point *points, int npoints, struct mt_arena
     struct mt_fit_point *sorted = mt_arena_memdup(arena, points, (size_t)npoints * sizeof *points);
     qsort(sorted, (size_t)npoints, sizeof *sorted, by_size);
     mt_fit_line(sorted, npoints, &fit->latency_s, &fit->bandwidth_Bps, NULL);
+    if (fit->bandwidth_Bps >= FASTEST_BPS) { /* noise hid it; but larger messages must not come out free */
+        const struct mt_fit_point *largest = &sorted[npoints - 1];
+        fit->latency_s = 0;
+        fit->bandwidth_Bps = fmin(largest->bytes / largest->time_s, FASTEST_BPS);
+    }
     fit->size_bytes = mt_new(arena, int64_t, npoints);
     fit->ratio = mt_new(arena, double, npoints);
     fit->npoints = 0;

@@ -22,9 +22,9 @@ void mt_fit_line(const struct mt_fit_point *points, int npoints, double *latency
 struct mt_fit_point mt_fit_point(const struct mt_coll_algorithm *algorithm, const struct mt_coll *problem,
                                  double time_s, double error);
 
-/* latency_s, bandwidth_Bps, ratios by size (in `arena`) and error of *fit, whose names are already there. The error is
- * twice the deviation that is left when the ratios have been applied: between skews of one size, and of the
- * measurements. */
+/* latency_s, bandwidth_Bps, ratios by size (in `arena`) and error of *fit, whose names are already there. Where the
+ * times show no bandwidth, it is that of a largest message. The error is twice the deviation that is left when the
+ * ratios have been applied: between skews of one size, and of the measurements. */
 void mt_fit_coll(const struct mt_fit_point *points, int npoints, struct mt_arena *arena, struct mt_coll_fit *fit);
 
 #endif

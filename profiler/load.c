@@ -1,6 +1,6 @@
-/* Four books, read before and after: /proc/self/task/TID/schedstat (how long each thread waited for a core), the stat
- * of every process (what it used, and on which core it ran last), /proc/stat (what a hypervisor took), and cpu.stat of
- * the cgroups (how long a quota stopped us). */
+/* Four books, read before and after: /proc/self/task/TID/schedstat (how long each thread ran, and waited for a core),
+ * the stat of every process (what it used, and on which core it ran last), /proc/stat (what a hypervisor took), and
+ * cpu.stat of the cgroups (how long a quota stopped us). */
 #include "profiler/load.h"
 
 #include <ctype.h>
@@ -20,7 +20,7 @@ struct process {
     char name[32];
 };
 struct books {
-    double now_s, waited_s, steal_s, throttled_s;
+    double now_s, ran_s, waited_s, steal_s, throttled_s;
     struct process *processes; /* in order of pid */
     int nprocesses, capacity;
 };
@@ -45,18 +45,17 @@ static int next_number(DIR *folder) {
     return -1;
 }
 
-static double threads_waited_s(void) {
+static void read_threads(struct books *books) {
     DIR *folder = opendir("/proc/self/task");
-    double waited_s = 0;
     for (int id; (id = next_number(folder)) >= 0;) {
         char path[64], line[128];
         long long ran, waited;
         snprintf(path, sizeof path, "/proc/self/task/%d/schedstat", id);
-        if (read_line(path, line, sizeof line) && sscanf(line, "%lld %lld", &ran, &waited) == 2)
-            waited_s += 1e-9 * (double)waited;
+        if (!read_line(path, line, sizeof line) || sscanf(line, "%lld %lld", &ran, &waited) != 2) continue;
+        books->ran_s += 1e-9 * (double)ran;
+        books->waited_s += 1e-9 * (double)waited;
     }
     if (folder) closedir(folder);
-    return waited_s;
 }
 
 /* "641 (cat) R ..." : the name may hold anything; fields are counted from the last parenthesis. */
@@ -122,7 +121,8 @@ static void add_throttled(void *context, const char *folder, bool unified) {
 }
 
 static struct books read_books(const cpu_set_t *cores) {
-    struct books books = {.waited_s = threads_waited_s(), .steal_s = stolen_by_hypervisor_s(cores)};
+    struct books books = {.steal_s = stolen_by_hypervisor_s(cores)};
+    read_threads(&books);
     mt_cgroup_each("", "cpu", add_throttled, &books.throttled_s);
     read_processes(&books);
     books.now_s = mt_now_s();
@@ -173,7 +173,8 @@ void mt_load_end(struct mt_load *load, int threads, struct mt_load_report *repor
     double wall_s = after.now_s - load->before.now_s, cores_s = wall_s * CPU_COUNT(&load->cores);
     struct process most;
     double seen = others_s(load, &after, &most) / cores_s;
-    double waited = (after.waited_s - load->before.waited_s) / (wall_s * threads);
+    double waited_s = after.waited_s - load->before.waited_s, wanted_s = waited_s + after.ran_s - load->before.ran_s;
+    double waited = wanted_s > 0 ? waited_s / wanted_s : 0;
     *report = (struct mt_load_report){.throttled = limited((after.throttled_s - load->before.throttled_s) / wall_s)};
     /* More threads than cores wait for each other as well: then no more than what others are seen to have had. */
     report->stolen = threads > CPU_COUNT(&load->cores) && waited > seen ? seen : waited;

@@ -100,6 +100,21 @@ static void test_collectives(void) {
     mt_arena_release(&arena);
 }
 
+/* Times that fall with the size: a larger message than any is still not free. */
+static void test_hidden_bandwidth(void) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    const struct mt_fit_point points[] = {
+        {2, 4e3, 5e-3, 0, 4000}, {2, 2e5, 4e-3, 0, 200000}, {2, 4e6, 3e-3, 0, 4000000}};
+    struct mt_coll_fit fit = {.kind = MT_ALL_REDUCE};
+    mt_fit_coll(points, 3, &arena, &fit);
+    for (int i = 0; i < 3; i++) {
+        double again_s = fit.ratio[i] * (points[i].messages * fit.latency_s + points[i].bytes / fit.bandwidth_Bps);
+        CHECK_NEAR(again_s / points[i].time_s, 1, 1e-9);
+    }
+    CHECK_NEAR(fit.ratio[2] * (2 * fit.latency_s + 4e7 / fit.bandwidth_Bps), 3e-2, 1e-6);
+    mt_arena_release(&arena);
+}
+
 /* How often the interval has the true median, which for exp(normal) is exp(0). */
 static void test_coverage(void) {
     static const int counts[] = {2, 3, 5, 6, 10, 25, 100};
@@ -139,6 +154,7 @@ int main(void) {
     test_line();
     test_edges();
     test_collectives();
+    test_hidden_bandwidth();
     test_intervals();
     test_coverage();
     return 0;
