@@ -351,7 +351,8 @@ static void pause_for(double idle_s) {
 /* Run the round that has been set up. */
 static enum mt_status run_round(struct job *job, struct mt_err *err) {
     struct mpi *mpi = job->mpi;
-    double progress_s = mt_now_s();
+    struct mt_awake idle = {0};
+    mt_awake_look(&idle, 1);
     for (;;) {
         bool any = false, complete = true;
         for (int i = 0; i < job->nflows; i++) {
@@ -369,13 +370,13 @@ static enum mt_status run_round(struct job *job, struct mt_err *err) {
             if (code) return fail_mpi(err, code);
         }
         for (int d = 0; d < ndone; d++) mpi->arrived[mpi->indices[d]] = true;
-        double now = mt_now_s();
+        mt_awake_look(&idle, 1);
         if (any || ndone > 0) {
-            progress_s = now;
+            idle.awake_s = 0;
             continue;
         }
-        if (now - progress_s > job->deadline_s) return stall(job, err);
-        pause_for(now - progress_s);
+        if (idle.awake_s > job->deadline_s) return stall(job, err);
+        pause_for(idle.awake_s);
     }
 }
 

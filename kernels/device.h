@@ -89,6 +89,15 @@ void mt_stream_op(struct mt_stream *stream, const struct mt_backend *backend, co
 void mt_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds);
 void mt_event_record(struct mt_event *event, struct mt_stream *stream);
 void mt_stream_wait(struct mt_stream *stream, struct mt_event *event); /* for the last record before this call */
+
+/* What a stream is doing right now, for messages; any thread may ask while the calls are valid. */
+struct mt_stream_sight {
+    const char *what; /* null: nothing, or it waits for an event */
+    bool collective;
+    uint64_t completed; /* so far */
+};
+struct mt_stream_sight mt_stream_look(struct mt_stream *stream);
+
 enum mt_status mt_stream_sync(struct mt_stream *stream, double deadline_s, struct mt_err *err);
 
 enum mt_status mt_event_new(struct mt_device *device, struct mt_event **event, struct mt_err *err);

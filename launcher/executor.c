@@ -4,6 +4,7 @@
 #include "launcher/executor.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -393,4 +394,19 @@ struct mt_run_times mt_executor_times(const struct mt_executor *ex) {
 void mt_executor_trace(struct mt_executor *ex, mt_trace *trace, void *context) {
     ex->trace = trace;
     ex->trace_context = context;
+}
+
+void mt_executor_look(struct mt_executor *ex, struct mt_executor_sight *sight) {
+    bool computes = false, communicates = false;
+    *sight = (struct mt_executor_sight){.text = ""};
+    for (int s = 0; s < MT_NSTREAMS; s++) {
+        struct mt_stream_sight stream = mt_stream_look(ex->streams[s]);
+        size_t used = strlen(sight->text);
+        sight->completed += stream.completed;
+        if (!stream.what) continue;
+        snprintf(sight->text + used, sizeof sight->text - used, "%s%s", used ? ", beside " : "", stream.what);
+        communicates = communicates || stream.collective;
+        computes = computes || !stream.collective;
+    }
+    sight->waits = communicates && !computes;
 }

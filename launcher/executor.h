@@ -64,6 +64,14 @@ typedef void mt_trace(void *context, const struct mt_lowered *lowered, int instr
                       double end_s);
 void mt_executor_trace(struct mt_executor *executor, mt_trace *trace, void *context);
 
+/* What the executor is doing right now; any thread may ask. `completed` counts work done on all streams. */
+struct mt_executor_sight {
+    char text[128]; /* "AllReduce grad.h.3"; "" between runs */
+    uint64_t completed;
+    bool waits; /* computes nothing, and takes part in a collective */
+};
+void mt_executor_look(struct mt_executor *executor, struct mt_executor_sight *sight);
+
 /* Fill everything but the states with bytes that are NaN in every type. For tests and `motley verify`: a run must not
  * depend on what an earlier one left. Inputs must be fed again. */
 enum mt_status mt_executor_poison(struct mt_executor *executor, struct mt_err *err);

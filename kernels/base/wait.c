@@ -32,3 +32,10 @@ void mt_sleep_s(double seconds) {
     struct timespec duration = timespec_of(seconds);
     nanosleep(&duration, NULL);
 }
+
+double mt_awake_look(struct mt_awake *awake, double most_s) {
+    double now_s = mt_now_s(), gap_s = awake->seen_s > 0 ? now_s - awake->seen_s : 0;
+    awake->seen_s = now_s;
+    awake->awake_s += gap_s < most_s ? gap_s : most_s;
+    return awake->awake_s;
+}

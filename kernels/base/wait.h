@@ -14,4 +14,11 @@ int mt_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, double when_
 
 void mt_sleep_s(double seconds);
 
+/* Time that this process was awake for, while it waits and looks again and again: a gap between two looks counts for at
+ * most `most_s`, since a process that is stopped looks at nothing. Begin with {0}; the first look returns 0. */
+struct mt_awake {
+    double seen_s, awake_s;
+};
+double mt_awake_look(struct mt_awake *awake, double most_s);
+
 #endif

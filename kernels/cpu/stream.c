@@ -227,17 +227,30 @@ void mt_stream_wait(struct mt_stream *stream, struct mt_event *event) {
     submit(stream, (struct item){ITEM_WAIT, .event = event, .ticket = ticket});
 }
 
+struct mt_stream_sight mt_stream_look(struct mt_stream *stream) {
+    struct mt_stream_sight sight = {0};
+    pthread_mutex_lock(&stream->lock);
+    enum item_kind kind = stream->current.kind;
+    sight.completed = stream->completed;
+    if (stream->busy && (kind == ITEM_OP || kind == ITEM_COLL)) sight.what = item_name(&stream->current);
+    sight.collective = sight.what && kind == ITEM_COLL && ((const struct mt_coll_call *)stream->current.call)->schedule;
+    pthread_mutex_unlock(&stream->lock);
+    return sight;
+}
+
 enum mt_status mt_stream_sync(struct mt_stream *stream, double deadline_s, struct mt_err *err) {
     enum mt_status st = MT_OK;
     pthread_mutex_lock(&stream->lock);
     uint64_t seen = stream->completed;
-    double since_s = mt_now_s();
-    while (stream->completed < stream->submitted) {
-        int late = mt_cond_wait_until(&stream->done, &stream->lock, since_s + deadline_s);
+    struct mt_awake awake = {0};
+    for (double still_s = mt_awake_look(&awake, 1); stream->completed < stream->submitted;) {
+        double left_s = deadline_s - still_s;
+        mt_cond_wait_until(&stream->done, &stream->lock, mt_now_s() + (left_s < 0.5 ? left_s : 0.5));
+        still_s = mt_awake_look(&awake, 1);
         if (stream->completed != seen) {
             seen = stream->completed;
-            since_s = mt_now_s();
-        } else if (late == ETIMEDOUT && stream->completed < stream->submitted) {
+            still_s = awake.awake_s = 0;
+        } else if (still_s >= deadline_s && stream->completed < stream->submitted) {
             st = mt_fail(err, MT_ESTALL, "stream \"%s\" has made no progress for %g s, in %s", stream->name, deadline_s,
                          stream->busy ? item_name(&stream->current) : "nothing");
             goto out;
