@@ -3,7 +3,7 @@
 # Groups: "build" (to build and run), "data" (a text to train on), "test" (what the tests compare with).
 set -euo pipefail
 
-build="gcc libc6-dev make cmake pkg-config openmpi-bin libopenmpi-dev libjansson-dev libxxhash-dev libdnnl-dev libhwloc-dev libglpk-dev"
+build="gcc libc6-dev make cmake pkg-config openmpi-bin libopenmpi-dev libjansson-dev libxxhash-dev libdnnl-dev libhwloc-dev libpmix-dev libglpk-dev"
 data="bible-kjv"
 test="libonnx-testdata libonnx-dev protobuf-c-compiler libprotobuf-c-dev iproute2"
 

@@ -6,6 +6,7 @@
 #include "kernels/base/log.h"
 #include "launcher/agree.h"
 #include "launcher/checkpoint.h"
+#include "launcher/watch.h"
 
 /* The file's dimensions of a state; an optimizer state has those of its parameter. */
 static struct mt_saved describe(const struct mt_graph *g, int gvalue) {
@@ -45,6 +46,7 @@ static enum mt_status create(const struct mt_graph *graph, const char *path, con
 }
 
 static enum mt_status append(void *context, const void *piece, size_t size_bytes, struct mt_err *err) {
+    mt_watch_progress();
     return mt_safetensors_append(context, piece, size_bytes, err);
 }
 
@@ -142,6 +144,7 @@ enum mt_status mt_checkpoint_load(struct mt_states *states, const struct mt_safe
         if (whole && !states->st)
             states->st = mt_safetensors_read_as(file, source_of(file, v, what), v->type, whole, &states->err);
         mt_states_write(states, g, whole);
+        mt_watch_progress();
         free(whole);
     }
     return mt_states_end(states, err);

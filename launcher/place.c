@@ -47,14 +47,17 @@ static void published_key(const struct mt_place *place, char *key, size_t size) 
     snprintf(key, size, "%s.%.200s", put_key, place->job);
 }
 
+static void forget(pmix_status_t status, void *context) {
+    (void)status, (void)context;
+}
+
 bool mt_place_publish(const struct mt_place *place, const char *line) {
-    if (!place->launched) return false;
-    pmix_info_t info;
+    static pmix_info_t info; /* kept until the answer comes, if it does */
     char key[PMIX_MAX_KEYLEN + 1];
+    if (!place->launched) return false;
     published_key(place, key, sizeof key);
     PMIX_INFO_LOAD(&info, key, line, PMIX_STRING);
-    bool published = !PMIx_Publish(&info, 1);
-    PMIX_INFO_DESTRUCT(&info);
+    bool published = !PMIx_Publish_nb(&info, 1, forget, NULL);
     pmix_value_t value;
     PMIX_VALUE_LOAD(&value, line, PMIX_STRING);
     bool put = !PMIx_Put(PMIX_GLOBAL, put_key, &value) && !PMIx_Commit();

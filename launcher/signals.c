@@ -46,6 +46,10 @@ int mt_signals_take(void) {
     return asked;
 }
 
+bool mt_signals_stopping(void) {
+    return asked_stop;
+}
+
 void mt_asking_init(struct mt_asking *asking, MPI_Comm comm) {
     *asking = (struct mt_asking){.comm = comm, .request = MPI_REQUEST_NULL};
 }

@@ -11,6 +11,7 @@
 #define MT_LAUNCHER_SIGNALS_H
 
 #include <mpi.h>
+#include <stdbool.h>
 
 enum { MT_ASK_CHECKPOINT = 1, MT_ASK_STOP = 2 };
 #define MT_ECHO_S 2.0
@@ -20,6 +21,9 @@ void mt_signals_restore(void); /* a second SIGTERM kills, as it does without us 
 
 /* What this process was asked since the last call. */
 int mt_signals_take(void);
+
+/* Whether it was asked to stop and that has not been taken; any thread may ask. */
+bool mt_signals_stopping(void);
 
 /* Between ranks. Collective, once a step: returns what anybody had been asked when the call before this one was made,
  * the same on all ranks, and sends off what has been asked since. */

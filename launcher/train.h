@@ -20,7 +20,7 @@ struct mt_train_options {
     int64_t checkpoint_every, eval_every, hash_every; /* steps; 0: only at the end */
     int64_t log_every;
     int keep;
-    double deadline_s;
+    double deadline_s, heartbeat_s, start_s; /* see launcher/watch.h */
     bool eval_only;
     struct mt_emulation emulation;
 };
@@ -31,7 +31,8 @@ void mt_train_defaults(struct mt_train_options *options);
  * so that all ranks agree on that too. The error is told at rank 0 only; elsewhere err->text is empty. */
 enum mt_status mt_train(const struct mt_train_options *options, enum mt_status parsed, struct mt_err *err);
 
-/* The end of MPI. Collective: rank 0 prints its error before, as mpirun ends it when another rank has ended badly. */
-void mt_train_end(void);
+/* The end of MPI. Collective: rank 0 prints its error before, as mpirun ends it when another rank has ended badly.
+ * well: this process is going to exit with 0. */
+void mt_train_end(bool well);
 
 #endif

@@ -7,6 +7,7 @@
 #include "kernels/base/log.h"
 #include "launcher/agree.h"
 #include "launcher/trainer.h"
+#include "launcher/watch.h"
 
 /* ---- feeding ---- */
 
@@ -78,11 +79,12 @@ static enum mt_status run(struct trainer *t, enum mt_run which, int64_t first, c
     return mt_executor_result(t->executor, which, g->token_count, count, err);
 }
 
-/* A failure inside a step: peers may be waiting for this rank in a collective, so nothing can be agreed. Rank 0 speaks
- * first, the others only if it cannot. */
+/* A failure inside a step: peers may be waiting for this rank in a collective, so nothing can be agreed. Without a
+ * watch rank 0 speaks first, the others only if it cannot. */
 _Noreturn static void give_up(struct trainer *t, struct mt_err *err) {
     mt_progress_end(&t->progress);
     mt_err_context(err, "step %lld", (long long)t->step + 1);
+    mt_watch_fail(err);
     struct timespec pause = {t->rank > 4 ? 1 : 0, t->rank > 4 ? 0 : t->rank * 200000000L};
     nanosleep(&pause, NULL);
     mt_agree_abort(t->comm, err);
@@ -92,6 +94,7 @@ _Noreturn static void give_up(struct trainer *t, struct mt_err *err) {
 static double evaluate(struct trainer *t) {
     struct mt_clock clock = {.step = t->step + 1, .seed = t->plan->job.seed};
     double sum = 0, count = 0;
+    mt_watch_phase(MT_WATCH_QUICK, "the evaluation after step %lld", (long long)t->step);
     for (int64_t first = 0; first < t->data.val_windows; first += t->batch) {
         struct mt_err err = MT_ERR_INIT;
         double s, n;
@@ -139,6 +142,7 @@ static double step(struct trainer *t) {
         .step = t->step + 1, .seed = t->plan->job.seed, .lr = mt_job_lr(&t->plan->job, t->step + 1)};
     double sum, count, start_s = mt_now_s();
     switch_trace(t);
+    mt_watch_phase(MT_WATCH_QUICK, "step %lld", (long long)t->step + 1);
     if (run(t, MT_RUN_TRAIN, t->samples, &clock, &sum, &count, &err)) give_up(t, &err);
     t->step++;
     t->samples += t->batch;
@@ -186,6 +190,7 @@ static enum mt_status between_steps(struct trainer *t, double loss, int *asked, 
 static enum mt_status finish(struct trainer *t, bool stopped, struct mt_err *err) {
     const struct mt_train_options *o = t->options;
     enum mt_status st;
+    mt_watch_phase(MT_WATCH_SLOW, "what is due after the last step");
     if (t->keeps && t->saved_step != t->step && (st = trainer_save(t, err))) return st;
     if ((st = trainer_compare(t, err)) || (st = trainer_hash(t, err))) return st;
     mt_progress_say(&t->progress, "parameter hashes equal on %d rank%s (%s)", t->nranks, t->nranks == 1 ? "" : "s",

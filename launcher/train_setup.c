@@ -8,6 +8,7 @@
 #include "launcher/agree.h"
 #include "launcher/cores.h"
 #include "launcher/trainer.h"
+#include "launcher/watch.h"
 
 /* "Open MPI v4.1.4": the version's first part. */
 static const char *mpi_version(void) {
@@ -19,6 +20,7 @@ static const char *mpi_version(void) {
 }
 
 static enum mt_status read_plan(struct trainer *t, struct mt_err *err) {
+    mt_watch_phase(MT_WATCH_SLOW, "reading the plan");
     enum mt_status st = mt_plan_read(t->options->plan, &t->plan, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err)) ||
         (st = mt_agree_same(MPI_COMM_WORLD, "Motley's version", MOTLEY_VERSION, err)) ||
@@ -48,6 +50,7 @@ static enum mt_status take_places(struct trainer *t, struct mt_err *err) {
         t->rank = place[me];
         t->nranks = n;
         mt_log_rank(t->rank);
+        mt_watch_rank(t->rank);
     }
     free(names);
     free(hosts);
@@ -65,6 +68,7 @@ static enum mt_status open_data(struct trainer *t, struct mt_err *err) {
                                       .seq = t->seq,
                                       .vocab = mt_model_get(&t->planned.model, "vocab"),
                                       .seed = t->plan->job.seed};
+    mt_watch_phase(MT_WATCH_SLOW, "reading the data");
     enum mt_status st = mt_agree(t->comm, mt_data_open(&options, &t->data, err), err);
     if (st) return st;
     char hash[17];
@@ -108,7 +112,16 @@ static int64_t resident_bytes(void) {
     return pages * sysconf(_SC_PAGESIZE);
 }
 
+static void look(void *context, struct mt_watch_sight *sight) {
+    struct mt_executor_sight now;
+    mt_executor_look(context, &now);
+    memcpy(sight->text, now.text, sizeof sight->text);
+    sight->progress = now.completed;
+    sight->waits = now.waits;
+}
+
 static enum mt_status make_executor(struct trainer *t, struct mt_err *err) {
+    mt_watch_phase(MT_WATCH_SLOW, "lowering the program");
     enum mt_status st = mt_agree(t->comm, lower(t, err), err);
     if (st || (st = trainer_check_memory(t, err))) return st;
     t->mine.start_rss_bytes = resident_bytes();
@@ -116,6 +129,7 @@ static enum mt_status make_executor(struct trainer *t, struct mt_err *err) {
     if (!st)
         st = mt_executor_new(t->device, t->wire, t->lowered[MT_RUN_TRAIN], t->lowered[MT_RUN_FORWARD],
                              t->options->deadline_s, &t->executor, err);
+    if (!st) mt_watch_observe(look, t->executor);
     return mt_agree(t->comm, st, err);
 }
 
@@ -143,6 +157,7 @@ enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
         return st;
     mt_run_init(&t->run, t->nranks);
     mt_asking_init(&t->asking, t->comm);
+    mt_watch_phase(MT_WATCH_SLOW, "building the program");
     st = mt_planned_open(t->plan, &t->planned, err);
     if (st) mt_err_context(err, "%s", t->options->plan);
     if (!st) st = build_evaluation(t, err);
@@ -157,6 +172,7 @@ enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
 }
 
 void trainer_close(struct trainer *t) {
+    mt_watch_observe(NULL, NULL);
     if (t->lock >= 0) close(t->lock);
     mt_executor_free(t->executor);
     for (int r = 0; r < MT_NRUNS; r++) mt_lowered_free(t->lowered[r]);

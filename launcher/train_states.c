@@ -12,6 +12,7 @@
 #include "kernels/base/units.h"
 #include "launcher/agree.h"
 #include "launcher/trainer.h"
+#include "launcher/watch.h"
 #include "synth/init.h"
 
 static enum mt_status get_state(void *context, int gvalue, int64_t at, int64_t size_bytes, void *to,
@@ -152,6 +153,7 @@ enum mt_status trainer_load(struct trainer *t, struct mt_err *err) {
     const struct mt_train_options *o = t->options;
     struct mt_safetensors *file = NULL;
     enum mt_status st = MT_OK;
+    mt_watch_phase(MT_WATCH_SLOW, o->resume || o->init ? "loading states" : "making states");
     if (!t->rank && (o->resume || o->init)) st = open_source(t, &file, err);
     if (!st && !t->rank) st = prepare_folder(t, err);
     if ((st = mt_agree_rank0(t->comm, st, err))) goto out;
@@ -187,6 +189,7 @@ enum mt_status trainer_save(struct trainer *t, struct mt_err *err) {
     }
     struct mt_arena arena = MT_ARENA_INIT;
     double start_s = mt_now_s();
+    mt_watch_phase(MT_WATCH_SLOW, "the checkpoint of step %lld", (long long)t->step);
     char *job = job_text(&t->plan->job), size[MT_UNITS_TEXT];
     const char *path = t->rank ? NULL : mt_checkpoint_path(t->folder, t->step, &arena);
     struct mt_checkpoint_about about = {.step = t->step,
@@ -214,6 +217,7 @@ enum mt_status trainer_save(struct trainer *t, struct mt_err *err) {
 
 enum mt_status trainer_compare(struct trainer *t, struct mt_err *err) {
     struct mt_states states = states_of(t);
+    mt_watch_phase(MT_WATCH_SLOW, "the comparison of replicas after step %lld", (long long)t->step);
     enum mt_status st = mt_states_compare(&states, err);
     if (st && !t->rank) mt_err_context(err, "after step %lld", (long long)t->step);
     return st;
@@ -222,6 +226,7 @@ enum mt_status trainer_compare(struct trainer *t, struct mt_err *err) {
 enum mt_status trainer_hash(struct trainer *t, struct mt_err *err) {
     struct mt_states states = states_of(t);
     uint64_t hash;
+    mt_watch_phase(MT_WATCH_SLOW, "hashing parameters");
     enum mt_status st = mt_states_hash(&states, &hash, err);
     if (!st) t->run.parameter_hash = mt_arena_printf(&t->run.arena, "%016llx", (unsigned long long)hash);
     return st;

@@ -31,11 +31,16 @@ void watch_describe(struct watch *w, struct watch_note *note) {
     note->rank = w->rank;
     note->waits = sight.waits;
     note->progress = sight.progress + atomic_load_explicit(&w->progress, memory_order_relaxed);
-    note->patience_s = w->pace == MT_WATCH_SLOW ? SLOW_PATIENCE_S(w->options.deadline_s)
-                                                : QUICK_PATIENCE_S(w->options.deadline_s);
+    note->patience_s =
+        w->pace == MT_WATCH_SLOW ? SLOW_PATIENCE_S(w->options.deadline_s) : QUICK_PATIENCE_S(w->options.deadline_s);
     snprintf(note->at, sizeof note->at, "%s%s%s", w->phase, sight.text[0] ? ", " : "", sight.text);
     pthread_mutex_unlock(&w->lock);
     memcpy(note->host, w->host, sizeof note->host);
+}
+
+double watch_beat_s(const struct watch *w) {
+    double beat_s = 0.01 * w->place.nranks;
+    return beat_s < WATCH_LOOK_S ? WATCH_LOOK_S : beat_s > 1 ? 1 : beat_s;
 }
 
 double watch_look(struct watch *w, struct pollfd *fds, int count, double nap_s) {
@@ -75,6 +80,10 @@ int watch_failure(struct watch *w, char *text, size_t size) {
     }
     pthread_mutex_unlock(&w->lock);
     return code;
+}
+
+bool watch_has_news(struct watch *w) {
+    return atomic_exchange(&w->news, false);
 }
 
 bool watch_is_leaving(struct watch *w) {
@@ -169,6 +178,11 @@ enum mt_status mt_watch_begin(const struct mt_watch_options *options, struct mt_
 
 /* ---- what goes on ---- */
 
+static void wake(struct watch *w) {
+    atomic_store(&w->news, true);
+    if (write(w->wake[1], "", 1) < 0) return; /* the pipe is full: it will wake */
+}
+
 void mt_watch_phase(enum mt_watch_pace pace, const char *format, ...) {
     struct watch *w = the_watch;
     if (!w) return;
@@ -176,10 +190,12 @@ void mt_watch_phase(enum mt_watch_pace pace, const char *format, ...) {
     va_start(args, format);
     pthread_mutex_lock(&w->lock);
     vsnprintf(w->phase, sizeof w->phase, format, args);
+    bool news = pace == MT_WATCH_SLOW || w->pace != pace;
     w->pace = pace;
     pthread_mutex_unlock(&w->lock);
     va_end(args);
     mt_watch_progress();
+    if (news) wake(w);
 }
 
 void mt_watch_progress(void) {
@@ -206,7 +222,7 @@ void mt_watch_observe(mt_watch_look *look, void *context) {
 /* Wake the thread, and wait for what it does, at most so long of our own awake time; returns whether it has left. */
 static bool wait_for_thread(struct watch *w, double most_s) {
     struct mt_awake awake = {0};
-    if (write(w->wake[1], "", 1) < 0 && errno != EAGAIN) return false;
+    wake(w);
     while (!w->left && mt_awake_look(&awake, WATCH_GAP_S) < most_s)
         mt_cond_wait_until(&w->changed, &w->lock, mt_now_s() + WATCH_LOOK_S);
     return w->left;
@@ -230,7 +246,7 @@ void mt_watch_end(bool well) {
     pthread_mutex_lock(&w->lock);
     w->leaving = true;
     w->well = well;
-    if (!w->left) wait_for_thread(w, w->place.rank ? 2 : INFINITY);
+    if (!w->left) wait_for_thread(w, INFINITY);
     pthread_mutex_unlock(&w->lock);
     if (w->place.rank) mt_place_close(&w->place);
 }

@@ -32,7 +32,7 @@
 
 struct mt_watch_options {
     double heartbeat_s; /* silence that counts as death; 0: no watch */
-    double start_s;     /* until every rank must have begun; 0: 8, and a tenth for every rank */
+    double start_s;     /* until every rank must have begun; 0: 7, and a tenth for every rank */
     double deadline_s;  /* without progress, in quick phases; ten times that in slow ones */
     const char *hint;   /* printed below the name of a lost rank; or null */
 };
@@ -59,8 +59,8 @@ struct mt_watch_sight {
 typedef void mt_watch_look(void *context, struct mt_watch_sight *sight);
 void mt_watch_observe(mt_watch_look *look, void *context);
 
-/* A failure in the middle of things, when peers may be waiting: rank 0 prints it with this rank and host and, if it is a
- * stall, with where the others are; all processes end with its exit code. Returns only without a watch. */
+/* A failure in the middle of things, when peers may be waiting: rank 0 prints it with this rank and host and, if it is
+ * a stall, with where the others are; all processes end with its exit code. Returns only without a watch. */
 void mt_watch_fail(const struct mt_err *err);
 
 /* After MPI_Finalize. Rank 0 waits until all others have ended or are lost; the others are watched until they exit.

@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "launcher/signals.h"
 #include "launcher/watching.h"
 
 /* A process here that is neither stopped nor gone may be silent this many times longer: it is short of a core. */
@@ -22,8 +24,7 @@ void watch_add(char *text, size_t size, const char *format, ...) {
 
 enum process { PROCESS_GONE, PROCESS_STOPPED, PROCESS_ALIVE };
 
-/* The state of a process of this host, and its parent. */
-static enum process look_up(pid_t pid, pid_t *parent) {
+static enum process look_up(pid_t pid) {
     char path[64], line[512];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     FILE *f = fopen(path, "re");
@@ -32,9 +33,7 @@ static enum process look_up(pid_t pid, pid_t *parent) {
     line[got] = 0;
     const char *name_end = strrchr(line, ')');
     char state;
-    int ppid;
-    if (!name_end || sscanf(name_end + 1, " %c %d", &state, &ppid) != 2 || strchr("ZXx", state)) return PROCESS_GONE;
-    if (parent) *parent = ppid;
+    if (!name_end || sscanf(name_end + 1, " %c", &state) != 1 || strchr("ZXx", state)) return PROCESS_GONE;
     return strchr("Tt", state) ? PROCESS_STOPPED : PROCESS_ALIVE;
 }
 
@@ -53,33 +52,58 @@ static bool is_rank(const struct watch *w, pid_t pid, int place) {
     return matches == 2;
 }
 
-/* The process of a rank on this host, started by the same parent; 0 when there is none to be seen. */
-static pid_t find_sibling(const struct watch *w, int place) {
-    DIR *all = w->parent ? opendir("/proc") : NULL;
-    pid_t found = 0;
-    for (struct dirent *entry; all && !found && (entry = readdir(all));) {
-        pid_t pid = isdigit((unsigned char)entry->d_name[0]) ? (pid_t)strtol(entry->d_name, NULL, 10) : 0, parent = 0;
-        if (!pid || look_up(pid, &parent) == PROCESS_GONE || parent != w->parent) continue;
-        if (is_rank(w, pid, place)) found = pid;
+/* What has become of a rank's process on this host, or of the script that will start it; GONE when there is none to be
+ * seen. */
+static enum process find_rank(const struct watch *w, int place) {
+    DIR *all = opendir("/proc");
+    enum process found = PROCESS_GONE;
+    for (struct dirent *entry; all && found != PROCESS_STOPPED && (entry = readdir(all));) {
+        pid_t pid = isdigit((unsigned char)entry->d_name[0]) ? (pid_t)strtol(entry->d_name, NULL, 10) : 0;
+        if (!pid || !is_rank(w, pid, place)) continue;
+        enum process process = look_up(pid);
+        if (process != PROCESS_GONE) found = process;
     }
     if (all) closedir(all);
     return found;
 }
 
-double watch_start_s(const struct watch *w) {
-    return w->options.start_s > 0 ? w->options.start_s : 8 + 0.1 * w->place.nranks;
+/* Whether this process has itself stood still for long: others may have named it, and ended for good reason. */
+static bool has_slept(const struct watch *w) {
+    char line[1024];
+    unsigned long long ticks = 0;
+    struct timespec now;
+    FILE *f = fopen("/proc/self/stat", "re");
+    size_t got = f ? fread(line, 1, sizeof line - 1, f) : 0;
+    if (f) fclose(f);
+    line[got] = 0;
+    const char *at = strrchr(line, ')');
+    for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' '); /* 22: when it was started */
+    if (!at || sscanf(at, "%llu", &ticks) != 1 || clock_gettime(CLOCK_BOOTTIME, &now)) return false;
+    double age_s = (double)now.tv_sec - (double)ticks / (double)sysconf(_SC_CLK_TCK);
+    return age_s - w->awake.awake_s > w->options.heartbeat_s - 1;
 }
 
-enum watch_fate watch_fate_unborn(const struct watch *w, int place, double begun_s, pid_t *sibling) {
+double watch_start_s(const struct watch *w) {
+    return w->options.start_s > 0 ? w->options.start_s : 7 + 0.1 * w->place.nranks;
+}
+
+/* That no process is seen is no proof (it may be in a container of its own), but it is one when the launcher ends us.
+ */
+enum watch_fate watch_fate_unborn(const struct watch *w, int place, double begun_s, bool *seen) {
     double start_s = watch_start_s(w);
     char host[256];
     mt_place_host(&w->place, place, host, sizeof host);
     if (!strncmp(host, w->host, sizeof w->host - 1)) {
-        if (!*sibling) *sibling = find_sibling(w, place);
-        enum process process = *sibling ? look_up(*sibling, NULL) : PROCESS_ALIVE;
-        if (process == PROCESS_GONE) return WATCH_ENDED;
-        if (process == PROCESS_STOPPED && begun_s > start_s) return WATCH_STOPPED;
-        if (*sibling) start_s *= PATIENCE_HERE;
+        switch (find_rank(w, place)) {
+        case PROCESS_GONE:
+            if ((*seen || mt_signals_stopping()) && !has_slept(w)) return WATCH_ENDED;
+            break;
+        case PROCESS_STOPPED: *seen = true; return begun_s > w->options.heartbeat_s ? WATCH_STOPPED : WATCH_FINE;
+        case PROCESS_ALIVE:
+            *seen = true;
+            start_s *= PATIENCE_HERE;
+            break;
+        }
     }
     return begun_s > start_s ? WATCH_UNBORN : WATCH_FINE;
 }
@@ -88,7 +112,7 @@ enum watch_fate watch_fate_of(const struct watch *w, const struct watch_note *la
     double most_s = w->options.heartbeat_s;
     if (silent_s <= most_s) return WATCH_FINE;
     if (strcmp(last->host, w->host)) return WATCH_SILENT;
-    switch (look_up(last->pid, NULL)) {
+    switch (look_up(last->pid)) {
     case PROCESS_GONE: return WATCH_ENDED;
     case PROCESS_STOPPED: return WATCH_STOPPED;
     case PROCESS_ALIVE: break;

@@ -19,7 +19,7 @@ struct peer {
     bool present, leaving, ended;
     struct watch_note last;
     double heard_s, moved_s; /* of the thread's awake time: the last note, and the last with progress */
-    pid_t sibling;
+    bool seen;
 };
 
 /* A connection that is not a peer's yet: a rank tries several addresses and chooses one by its second note. */
@@ -77,7 +77,7 @@ static enum watch_fate fate_of(struct hub *h, int p, double early_s) {
     if (!peer->present) {
         if (!h->looks_for_late) return WATCH_FINE;
         peer->last.place = p;
-        return watch_fate_unborn(h->w, p, h->now_s + early_s, &peer->sibling);
+        return watch_fate_unborn(h->w, p, h->now_s + early_s, &peer->seen);
     }
     if (peer->ended) return peer->leaving ? WATCH_FINE : WATCH_ENDED;
     return watch_fate_of(h->w, &peer->last, h->now_s - peer->heard_s + early_s);
@@ -100,6 +100,7 @@ static void judge_lost(struct hub *h) {
         if (told++) watch_add(text, sizeof text, "\nmotley: ");
         watch_tell_fate(h->w, fate, &h->peers[p].last, silent_s, text, sizeof text);
     }
+    watch_add(text, sizeof text, "; meanwhile rank %d was in %s", h->peers[0].last.rank, h->peers[0].last.at);
     if (left_out) watch_add(text, sizeof text, "\nmotley: and so with %d more ranks", left_out);
     end_all(h, mt_exit_code(MT_EPEER), text);
 }
@@ -122,8 +123,8 @@ static void judge_stuck(struct hub *h) {
         double still_s = h->now_s - peer->moved_s;
         if (!peer->present || peer->ended || still_s <= peer->last.patience_s / 2) continue;
         if (peer->last.waits && !all_wait) continue;
-        watch_add(text, sizeof text, "%srank %d on %s has made no progress for %.0f s, in %s", told++ ? "\nmotley: " : "",
-                  peer->last.rank, peer->last.host, still_s, peer->last.at);
+        watch_add(text, sizeof text, "%srank %d on %s has made no progress for %.0f s, in %s",
+                  told++ ? "\nmotley: " : "", peer->last.rank, peer->last.host, still_s, peer->last.at);
     }
     end_all(h, mt_exit_code(MT_ESTALL), text);
 }
@@ -158,6 +159,12 @@ static void take_note(struct hub *h, struct peer *peer, const struct watch_note 
     peer->heard_s = h->now_s;
 }
 
+static void obey(struct hub *h, int p, const struct watch_note *note, char text[WATCH_TEXT]) {
+    if (note->kind == WATCH_LEAVE) h->peers[p].leaving = true;
+    if (note->kind == WATCH_FAIL) end_by_failure(h, p, note->code, text, WATCH_TEXT);
+    if (note->kind == WATCH_END) watch_die(h->w, note->code, NULL); /* it has named this rank, which stood still */
+}
+
 static void hear_peer(struct hub *h, int p) {
     struct peer *peer = &h->peers[p];
     struct watch_note note;
@@ -169,8 +176,7 @@ static void hear_peer(struct hub *h, int p) {
             break;
         }
         take_note(h, peer, &note);
-        if (note.kind == WATCH_LEAVE) peer->leaving = true;
-        if (note.kind == WATCH_FAIL) end_by_failure(h, p, note.code, text, sizeof text);
+        obey(h, p, &note, text);
     }
 }
 
@@ -200,8 +206,7 @@ static bool hear_guest(struct hub *h, struct guest *guest) {
     struct peer *peer = &h->peers[note.place];
     peer->link = guest->link;
     take_note(h, peer, &note);
-    if (note.kind == WATCH_LEAVE) peer->leaving = true;
-    if (note.kind == WATCH_FAIL) end_by_failure(h, note.place, note.code, text, sizeof text);
+    obey(h, note.place, &note, text);
     return false;
 }
 
@@ -235,10 +240,10 @@ static void look(struct hub *h) {
 
 static void beat(struct hub *h) {
     struct watch_note note;
-    if (h->now_s - h->sent_s < WATCH_BEAT_S) return;
+    if (h->now_s - h->sent_s < watch_beat_s(h->w) && !watch_has_news(h->w)) return;
     h->sent_s = h->now_s;
     watch_describe(h->w, &note);
-    note.kind = WATCH_BEAT;
+    note.kind = watch_is_leaving(h->w) ? WATCH_LEAVE : WATCH_BEAT;
     for (int p = 1; p < h->npeers; p++)
         if (h->peers[p].present && !h->peers[p].ended) watch_send(&h->peers[p].link, &note, NULL);
     take_note(h, &h->peers[0], &note);

@@ -54,7 +54,8 @@ static int listen_on(int family, uint16_t *port) {
         close(fd);
         return -1;
     }
-    *port = ntohs(family == AF_INET6 ? ((struct sockaddr_in6 *)&any)->sin6_port : ((struct sockaddr_in *)&any)->sin_port);
+    *port =
+        ntohs(family == AF_INET6 ? ((struct sockaddr_in6 *)&any)->sin6_port : ((struct sockaddr_in *)&any)->sin_port);
     return fd;
 }
 
@@ -148,7 +149,8 @@ struct watch_link watch_connect(const struct sockaddr_storage *place) {
     struct watch_link link = {.fd = socket(place->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
     if (link.fd < 0) return link;
     set_options(link.fd);
-    if (connect(link.fd, (const struct sockaddr *)place, place_bytes(place)) && errno != EINPROGRESS) watch_close(&link);
+    if (connect(link.fd, (const struct sockaddr *)place, place_bytes(place)) && errno != EINPROGRESS)
+        watch_close(&link);
     return link;
 }
 

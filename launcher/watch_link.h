@@ -26,7 +26,7 @@ struct watch_note {
     int32_t unused;
     uint64_t progress;
     double patience_s;
-    char host[64], at[256];
+    char host[64], at[264];
 };
 
 struct watch_link {

@@ -1,5 +1,5 @@
-/* The thread of all ranks but 0: it finds rank 0, tells it where this rank is, and ends this process when it is told to,
- * or when rank 0 is not heard of. */
+/* The thread of all ranks but 0: it finds rank 0, tells it where this rank is, and ends this process when it is told
+ * to, or when rank 0 is not heard of. */
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,11 +23,11 @@ struct ours {
     } attempts[WATCH_PLACES];
     int tried;
     double tried_s;
-    struct watch_link link; /* to rank 0 */
-    bool bound, left, failed;
-    struct watch_note hub; /* its last */
+    struct watch_link link;      /* to rank 0 */
+    bool bound, leaving, failed; /* leaving: has been said */
+    struct watch_note hub;       /* its last */
     double heard_s, sent_s, failed_s;
-    pid_t sibling;
+    bool seen;
     double now_s, late_s;
 };
 
@@ -96,9 +96,11 @@ static void try_places(struct ours *o, const struct pollfd *fds) {
 _Noreturn static void lose_hub(struct ours *o, enum watch_fate fate, double silent_s) {
     char text[WATCH_TEXT] = "";
     watch_tell_fate(o->w, fate, &o->hub, silent_s, text, sizeof text);
-    if (!o->bound && o->nplaces) {
+    if (o->bound) say(o, &o->link, WATCH_END, mt_exit_code(MT_EPEER), NULL); /* should it wake up */
+    if (!o->bound && o->nplaces && fate == WATCH_UNBORN) {
         char place[128];
-        watch_add(text, sizeof text, "; this is rank %d on %s, which finds it at none of", o->w->place.rank, o->w->host);
+        watch_add(text, sizeof text, "; this is rank %d on %s, which finds it at none of", o->w->place.rank,
+                  o->w->host);
         for (int p = 0; p < o->nplaces && p < 4; p++) {
             watch_print_place(&o->places[p], place, sizeof place);
             watch_add(text, sizeof text, "%s %s", p ? "," : "", place);
@@ -117,7 +119,7 @@ static void judge(struct ours *o) {
     else if (o->now_s - o->late_s < WATCH_LOOK_S)
         return;
     else
-        o->late_s = o->now_s, fate = watch_fate_unborn(o->w, 0, silent_s, &o->sibling);
+        o->late_s = o->now_s, fate = watch_fate_unborn(o->w, 0, silent_s, &o->seen);
     if (fate != WATCH_FINE) lose_hub(o, fate, silent_s);
 }
 
@@ -129,6 +131,7 @@ static void hear(struct ours *o) {
     for (int got; (got = watch_receive(&o->link, &note, text));) {
         if (got < 0 && watch_leaves_badly(o->w)) { /* rank 0 has told why, and has ended or been ended */
             watch_close(&o->link);
+            watch_has_left(o->w);
             return;
         }
         if (got < 0) lose_hub(o, WATCH_ENDED, 0);
@@ -154,15 +157,15 @@ static void tell_failure(struct ours *o) {
 static void talk(struct ours *o) {
     hear(o);
     if (o->link.fd < 0) return;
-    if (o->now_s - o->sent_s >= WATCH_BEAT_S) {
+    if (o->now_s - o->sent_s >= watch_beat_s(o->w) || watch_has_news(o->w)) {
         o->sent_s = o->now_s;
         say(o, &o->link, WATCH_BEAT, 0, NULL);
     }
-    if (!o->left && watch_is_leaving(o->w)) {
-        o->left = true;
+    if (!o->leaving && watch_is_leaving(o->w)) {
+        o->leaving = true;
         say(o, &o->link, WATCH_LEAVE, 0, NULL);
-        watch_has_left(o->w);
     }
+    if (o->leaving && o->hub.kind == WATCH_LEAVE) watch_has_left(o->w);
 }
 
 void watch_run_peer(struct watch *w) {
@@ -176,8 +179,8 @@ void watch_run_peer(struct watch *w) {
             fds[count++] = (struct pollfd){.fd = o.link.fd, .events = POLLIN};
         else
             for (int a = 0; a < o.tried; a++)
-                fds[count++] = (struct pollfd){.fd = o.attempts[a].link.fd,
-                                               .events = o.attempts[a].greeted ? POLLIN : POLLOUT};
+                fds[count++] =
+                    (struct pollfd){.fd = o.attempts[a].link.fd, .events = o.attempts[a].greeted ? POLLIN : POLLOUT};
         /* At first rank 0 is a moment away. */
         double nap_s = o.bound ? WATCH_LOOK_S : 0.02 + 0.1 * o.now_s;
         o.now_s = watch_look(w, fds, count, nap_s < WATCH_LOOK_S ? nap_s : WATCH_LOOK_S);

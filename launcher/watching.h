@@ -14,8 +14,7 @@
 #include "launcher/watch.h"
 #include "launcher/watch_link.h"
 
-/* Seconds between notes, between looks, and the most that one gap between looks counts for. */
-#define WATCH_BEAT_S 0.5
+/* Seconds between looks, and the most that one gap between looks counts for. */
 #define WATCH_LOOK_S 0.2
 #define WATCH_GAP_S 0.5
 
@@ -23,12 +22,13 @@ struct watch {
     struct mt_watch_options options;
     struct mt_place place;
     char host[64];
-    pid_t parent; /* the launcher's process; 0: none */
-    int wake[2];  /* a pipe to the thread */
+    pid_t parent;  /* the launcher's process; 0: none */
+    int wake[2];   /* a pipe to the thread */
     int listening; /* at rank 0 */
     uint64_t token;
     struct mt_awake awake; /* the thread's */
     atomic_uint_fast64_t progress;
+    atomic_bool news;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     /* guarded by the lock */
@@ -42,6 +42,9 @@ struct watch {
     bool failing;       /* mt_watch_fail has been called, with: */
     struct mt_err err;
 };
+
+/* Seconds between notes: rank 0 hears at most a hundred a second, and everybody once a second. */
+double watch_beat_s(const struct watch *w);
 
 /* Where this process is now. */
 void watch_describe(struct watch *w, struct watch_note *note);
@@ -59,6 +62,9 @@ _Noreturn void watch_die(const struct watch *w, int code, const char *text);
 /* The failure of this process, as text. Returns its exit code; 0: there is none. */
 int watch_failure(struct watch *w, char *text, size_t size);
 
+/* Whether others should hear of this process at once; once each time. */
+bool watch_has_news(struct watch *w);
+
 /* Whether mt_watch_end has been called, and what for. */
 bool watch_is_leaving(struct watch *w);
 bool watch_leaves_badly(struct watch *w);
@@ -71,9 +77,9 @@ void watch_run_peer(struct watch *w);
 
 enum watch_fate { WATCH_FINE, WATCH_UNBORN, WATCH_ENDED, WATCH_STOPPED, WATCH_SILENT };
 
-/* A rank that has not been heard of yet. begun_s: how long we wait already. sibling: its process, if it is found on this
- * host; zero at first. */
-enum watch_fate watch_fate_unborn(const struct watch *w, int place, double begun_s, pid_t *sibling);
+/* A rank that has not been heard of yet. begun_s: how long we wait already. seen: its process was seen on this host;
+ * false at first. */
+enum watch_fate watch_fate_unborn(const struct watch *w, int place, double begun_s, bool *seen);
 /* One that has, `silent_s` ago. */
 enum watch_fate watch_fate_of(const struct watch *w, const struct watch_note *last, double silent_s);
 double watch_start_s(const struct watch *w);

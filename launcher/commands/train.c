@@ -22,6 +22,8 @@ enum {
     KEY_HASH_EVERY,
     KEY_TRACE,
     KEY_DEADLINE,
+    KEY_HEARTBEAT,
+    KEY_START_DEADLINE,
     KEY_EMULATE,
 };
 
@@ -51,7 +53,11 @@ static const struct argp_option flag_table[] = {
     {"trace", KEY_TRACE, "FILE", 0, "what all ranks did in three early steps, for chrome://tracing", 3},
     {0, 0, 0, 0, "How it guards itself:", 4},
     {"hash-every", KEY_HASH_EVERY, "N", 0, "steps between comparisons of replicas; 0: at the end only [0]", 4},
-    {"deadline", KEY_DEADLINE, "S", 0, "seconds without any progress that end the run [300]", 4},
+    {"deadline", KEY_DEADLINE, "S", 0, "seconds without any progress that end the run; files have ten times that [300]",
+     4},
+    {"heartbeat", KEY_HEARTBEAT, "S", 0, "seconds of a rank's silence that end the run; 0: ranks are not watched [5]",
+     4},
+    {"start-deadline", KEY_START_DEADLINE, "S", 0, "seconds until every rank must have begun [7, and 0.1 a rank]", 4},
     {0, 0, 0, 0, "What it plays:", 5},
     {"emulate", KEY_EMULATE, "speed=X,...", 0, "make devices slower: a speed for each rank, or one for all, 1 its own",
      5},
@@ -60,6 +66,11 @@ static const struct argp_option flag_table[] = {
 static enum mt_status take_count(struct train_flags *f, const char *flag, const char *text, int64_t least,
                                  int64_t *value) {
     return mt_flag_int(flag, text, least, INT64_C(1) << 40, value, f->err);
+}
+
+static enum mt_status take_seconds(struct train_flags *f, const char *flag, const char *text, double *value) {
+    enum mt_status st = mt_flag_real(flag, text, value, f->err);
+    return st || *value > 0 ? st : mt_fail(f->err, MT_EINPUT, "%s: must be more than 0", flag);
 }
 
 static enum mt_status take_flag(struct train_flags *f, int key, char *text) {
@@ -87,9 +98,13 @@ static enum mt_status take_flag(struct train_flags *f, int key, char *text) {
     case KEY_LOG_EVERY: st = take_count(f, "--log-every", text, 1, &o->log_every); break;
     case KEY_TRACE: st = mt_flag_path("--trace", text, &o->trace, f->err); break;
     case KEY_HASH_EVERY: st = take_count(f, "--hash-every", text, 0, &o->hash_every); break;
-    case KEY_DEADLINE:
-        st = mt_flag_real("--deadline", text, &o->deadline_s, f->err);
-        if (!st && !(o->deadline_s > 0)) st = mt_fail(f->err, MT_EINPUT, "--deadline: must be more than 0");
+    case KEY_DEADLINE: st = take_seconds(f, "--deadline", text, &o->deadline_s); break;
+    case KEY_START_DEADLINE: st = take_seconds(f, "--start-deadline", text, &o->start_s); break;
+    case KEY_HEARTBEAT:
+        st = mt_flag_real("--heartbeat", text, &o->heartbeat_s, f->err);
+        if (!st && o->heartbeat_s && o->heartbeat_s < 2)
+            st = mt_fail(f->err, MT_EINPUT,
+                         "--heartbeat: must be 0, or 2 or more: ranks tell of themselves twice a second");
         break;
     case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &o->emulation, f->err); break;
     }
@@ -148,7 +163,7 @@ int mt_command_train(int argc, char **argv) {
     if (!st) st = settle(&flags);
     st = mt_train(&flags.options, st, &err);
     if (st && err.text[0]) mt_command_fail(&err);
-    mt_train_end();
+    mt_train_end(!st);
     mt_arena_release(&flags.arena);
     return mt_exit_code(st);
 }

@@ -1,0 +1,94 @@
+/* Preloaded into ranks by the tests of faults: in a chosen phase, a chosen rank gets a signal. MOTLEY_FAULT is
+ * "RANK:PHASE:SIGNAL", with signals KILL, STOP, and NONE, which leaves a file "reached" and a second for what the test
+ * then does. Ranks leave their process numbers in "pid.RANK". */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+static int target = -1, number, here = -1;
+static char phase[32];
+static atomic_int calls;
+
+static void strike(void) {
+    char name[64] = "";
+    int pid = 0;
+    phase[0] = 0; /* once */
+    if (!number) {
+        close(open("reached", O_CREAT | O_WRONLY, 0666));
+        usleep(1500000);
+        return;
+    }
+    snprintf(name, sizeof name, "pid.%d", target);
+    FILE *f = fopen(name, "r");
+    if (!f || fscanf(f, "%d", &pid) != 1 || pid <= 1) abort();
+    fclose(f);
+    kill(pid, number);
+}
+
+/* Whether this is the phase, and `rank` the one to notice it. */
+static bool is(const char *name, int rank) {
+    return rank == here && !strcmp(phase, name);
+}
+
+__attribute__((constructor)) static void begin(void) {
+    const char *fault = getenv("MOTLEY_FAULT"), *rank = getenv("OMPI_COMM_WORLD_RANK");
+    char name[64], signal_name[16];
+    if (!fault || !rank || sscanf(fault, "%d:%31[^:]:%15s", &target, phase, signal_name) != 3) return;
+    number = !strcmp(signal_name, "KILL") ? SIGKILL : !strcmp(signal_name, "STOP") ? SIGSTOP : 0;
+    here = atoi(rank);
+    snprintf(name, sizeof name, "pid.%d", here);
+    FILE *f = fopen(name, "w");
+    if (!f) abort();
+    fprintf(f, "%d\n", (int)getpid());
+    fclose(f);
+    if (is("start", target)) strike();
+}
+
+int MPI_Init_thread(int *argc, char ***argv, int want, int *got) {
+    if (is("init", target)) strike();
+    return PMPI_Init_thread(argc, argv, want, got);
+}
+
+int MPI_Finalize(void) {
+    if (is("end", target)) strike();
+    int code = PMPI_Finalize();
+    if (is("exit", target)) strike();
+    return code;
+}
+
+/* Collectives of a step, after some. */
+int MPI_Testsome(int count, MPI_Request requests[], int *ndone, int indices[], MPI_Status statuses[]) {
+    if (is("collective", target) && ++calls > 200) strike();
+    return PMPI_Testsome(count, requests, ndone, indices, statuses);
+}
+
+/* Streams look at the clock before and after each operator. */
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    static int (*next)(clockid_t, struct timespec *);
+    char name[16] = "";
+    if (!next) *(void **)&next = dlsym(RTLD_NEXT, "clock_gettime");
+    if (is("forward", target) && !pthread_getname_np(pthread_self(), name, sizeof name) && !strcmp(name, "compute") &&
+        ++calls > 1000)
+        strike();
+    return next(clock, now);
+}
+
+/* Rank 0 writes checkpoints: in the middle of the second one, any rank may be struck. */
+int fsync(int fd) {
+    static int (*next)(int);
+    char link[64], path[512] = "";
+    if (!next) *(void **)&next = dlsym(RTLD_NEXT, "fsync");
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    if (is("checkpoint", 0) && readlink(link, path, sizeof path - 1) > 0 && strstr(path, "step-00000040")) strike();
+    return next(fd);
+}

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# A rank that is killed or stopped, in each phase of a run: named with host and what it did, and every process of the job
+# ends by itself, with the last checkpoint whole. A job that is stopped as a whole goes on.
+# By default a few cases that cover the ways to notice; all of them with MOTLEY_ALL_FAULTS=1.
+. "$SOURCE/tests/cli/lib.bash"
+seq 1 9000 >text.txt
+$MOTLEY plan --model gpt2:layers=2,heads=2,embed=16,context=16,vocab=256 --lr 0.001 --batch 6 --speeds 1,0.5 \
+  --storage split --steps 1000000 -o plan.json
+here=$(hostname)
+preload=$FAULTS
+if grep -q 'libasan' <(ldd "$MOTLEY"); then preload="$(gcc -print-file-name=libasan.so) $FAULTS"; fi
+
+ranks_end() { # within so many seconds all ranks are gone
+  local until=$((SECONDS + $1)) pid alive
+  while :; do
+    alive=""
+    for pid in $(cat pid.*); do
+      if grep -qs motley "/proc/$pid/cmdline"; then alive+=" $pid"; fi
+    done
+    [ -n "$alive" ] || return 0
+    if [ $SECONDS -ge $until ]; then
+      kill -KILL $alive
+      fail "still there:$alive: $(cat run.txt)"
+    fi
+    sleep 0.1
+  done
+}
+
+# fault RANK PHASE SIGNAL "WHERE": what the rank was last heard to do.
+fault() {
+  local code=0 other=$((1 - $1))
+  rm -rf run run.txt pid.* reached
+  timeout -k 1 60 mpirun -x LD_PRELOAD="$preload" -x MOTLEY_FAULT="$1:$2:$3" -n 2 $MOTLEY train plan.json \
+    --data text.txt --out run --checkpoint-every 20 --steps 60 >run.txt 2>&1 || code=$?
+  echo "rank $1, $2, signal $3: $(grep "^motley: rank $1" run.txt || tail -n 3 run.txt)"
+  [ $code != 0 ] && [ $code != 124 ] || fail "rank $1, $2, signal $3: code $code: $(cat run.txt)"
+  ranks_end 10
+  grep -q "^motley: rank $1 on $here has .*was last in .*$4" run.txt || fail "rank $1 is not named: $(cat run.txt)"
+  [ "$(grep -c "^motley: rank" run.txt)" = 1 ] || fail "more than one line: $(cat run.txt)"
+  ! grep -q "^motley: rank $other on $here has" run.txt || fail "rank $other is named: $(cat run.txt)"
+  case $2 in
+    checkpoint | end | exit) $MOTLEY sample run --tokens 1 >sampled.txt 2>&1 || fail "no checkpoint: $(cat sampled.txt)" ;;
+  esac
+}
+
+if [ -n "${MOTLEY_ALL_FAULTS:-}" ]; then
+  for signal in KILL STOP; do
+    for rank in 0 1; do
+      fault $rank start $signal "the start"
+      fault $rank init $signal "the start"
+      fault $rank forward $signal ""
+      fault $rank collective $signal ""
+      fault $rank checkpoint $signal "the checkpoint of step 40"
+      fault $rank end $signal ""
+      fault $rank exit $signal ""
+    done
+  done
+else
+  fault 0 start KILL "the start"
+  fault 1 forward KILL ""
+  fault 0 collective STOP ""
+  fault 1 checkpoint STOP "the checkpoint of step 40"
+  fault 0 end KILL ""
+fi
+
+# The whole job, stopped for longer than any silence that is allowed, goes on.
+rm -rf run run.txt pid.*
+mpirun -x LD_PRELOAD="$preload" -x MOTLEY_FAULT=0:none:KILL -n 2 $MOTLEY train plan.json --data text.txt --out run \
+  --heartbeat 2 --deadline 3 >run.txt 2>&1 &
+job=$!
+for _ in $(seq 600); do
+  if grep -q '^step 20/' run.txt; then break; fi
+  sleep 0.1
+done
+pids=$(cat pid.*)
+kill -STOP $pids
+sleep 7
+kill -CONT $pids
+before=$(grep -c '^step' run.txt || true)
+for _ in $(seq 600); do
+  if [ "$(grep -c '^step' run.txt)" -gt $((before + 20)) ] || ! kill -0 $job 2>/dev/null; then break; fi
+  sleep 0.1
+done
+kill -USR2 $job
+code=0
+wait $job || code=$?
+[ $code = 0 ] || fail "a job that was stopped and went on ended with $code: $(cat run.txt)"
+grep -q 'asked to stop after step' run.txt || fail "$(cat run.txt)"
+
+# Flags.
+refused 2 "--heartbeat: must be 0, or 2 or more" $MOTLEY train plan.json --data text.txt --heartbeat 1
+refused 2 "--start-deadline: must be more than 0" $MOTLEY train plan.json --data text.txt --start-deadline 0
