@@ -47,7 +47,9 @@ enum mt_status mt_train(const struct mt_train_options *options, enum mt_status p
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     mt_signals_install(); /* what is asked while the run is set up is answered after its first steps */
     struct mt_err watch_err = MT_ERR_INIT;
-    enum mt_status st = parsed, watched = begin_watch(options, &watch_err);
+    struct mt_train_options defaults;
+    mt_train_defaults(&defaults);
+    enum mt_status st = parsed, watched = begin_watch(parsed ? &defaults : options, &watch_err);
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
     mt_watch_phase(MT_WATCH_SLOW, "the set-up");
     if (!st && watched) {

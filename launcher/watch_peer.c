@@ -99,13 +99,15 @@ _Noreturn static void lose_hub(struct ours *o, enum watch_fate fate, double sile
     if (o->bound) say(o, &o->link, WATCH_END, mt_exit_code(MT_EPEER), NULL); /* should it wake up */
     if (!o->bound && o->nplaces && fate == WATCH_UNBORN) {
         char place[128];
-        watch_add(text, sizeof text, "; this is rank %d on %s, which finds it at none of", o->w->place.rank,
-                  o->w->host);
+        watch_add(text, sizeof text, "; rank %d on %s finds it at none of", o->w->place.rank, o->w->host);
         for (int p = 0; p < o->nplaces && p < 4; p++) {
             watch_print_place(&o->places[p], place, sizeof place);
             watch_add(text, sizeof text, "%s %s", p ? "," : "", place);
         }
     }
+    struct watch_note ours;
+    watch_describe(o->w, &ours);
+    watch_add(text, sizeof text, "; meanwhile rank %d was in %s", ours.rank, ours.at);
     int later = o->w->place.rank - 1;
     if (later > 0) mt_sleep_s(silence_s + 0.05 * (later < 20 ? later : 20));
     watch_die(o->w, mt_exit_code(MT_EPEER), text);

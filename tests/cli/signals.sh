@@ -72,8 +72,8 @@ job=$!
 wait_for "grep -q '^step 20/' run.txt"
 rank=$(pgrep -P $job -f 'motley train' | tail -n 1)
 kill -STOP "$rank"
-wait_for "grep -q 'rank 0 on $(hostname): step' run.txt"
+wait_for "grep -q 'rank 0 on $(hostname): step.* no progress for 2 s; it waits for rank 1' run.txt"
 code=0
 wait $job || code=$?
 [ $code != 0 ] || fail "a rank stood still, and all is well?"
-grep 'rank 0 on' run.txt | grep -q 'rank 1' || fail "the stall names no peer: $(cat run.txt)"
+grep -q 'rank 1 on .* was last in step' run.txt || fail "the stall does not say where its peer is: $(cat run.txt)"
