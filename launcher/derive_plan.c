@@ -62,22 +62,16 @@ static enum mt_status check_memory(const struct mt_plan *p, int rank, struct mt_
                             "lower speed both");
 }
 
-/* The first rank whose memory tells that of `rank`; `rank` itself if there is none before it. */
-static int alike_before(const struct mt_program *program, int rank, const int *alike) {
-    for (int r = 0; r < rank; r++)
-        if (alike[r] == r && mt_lower_alike(program, r, rank)) return r;
-    return rank;
-}
-
 static enum mt_status predict_memory(struct mt_plan *p, const struct mt_planned *planned, struct mt_err *err) {
     struct mt_device *device;
     enum mt_status st = mt_device_open("cpu", &device, err);
     if (st) return st;
     struct mt_lower_options options = mt_planned_lower_options(device);
+    options.sketch = true;
     int *alike = mt_calloc((size_t)p->nranks, sizeof *alike);
+    mt_lower_fold(&planned->program, alike);
     for (int r = 0; r < p->nranks && !st; r++) {
         struct mt_lowered *lowered;
-        alike[r] = alike_before(&planned->program, r, alike);
         if (alike[r] < r) {
             p->memory[r] = p->memory[alike[r]];
         } else {

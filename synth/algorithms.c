@@ -10,9 +10,15 @@
 
 static const double row_gain = 0.005; /* what a row more must save, of the kind's time */
 
+struct priced { /* a collective, and those that make the same messages */
+    const struct mt_instr *instr;
+    int64_t bytes;
+    double *slowest_s; /* [mt_coll_nalgorithms]; infinite: does not serve them */
+};
+
 struct sized { /* messages of one size */
     int64_t bytes;
-    double *cost_s; /* [mt_coll_nalgorithms], all of a step; infinite: does not serve them */
+    double *cost_s; /* [mt_coll_nalgorithms], all of a step */
 };
 
 struct chooser {
@@ -21,6 +27,8 @@ struct chooser {
     struct mt_arena scratch;
     struct sized *sizes;
     int nsizes, capacity;
+    struct priced *priced;
+    int npriced, priced_capacity;
 };
 
 static struct sized *size_of(struct chooser *c, int64_t bytes) {
@@ -32,13 +40,15 @@ static struct sized *size_of(struct chooser *c, int64_t bytes) {
     return made;
 }
 
-/* One collective: its slowest group, by every algorithm. */
-static enum mt_status add_message(struct chooser *c, const struct mt_instr *instr, int64_t times, struct mt_err *err) {
+/* Its slowest group, by every algorithm. */
+static enum mt_status price(struct chooser *c, struct priced *priced, struct mt_err *err) {
     const struct mt_program *p = c->program;
+    const struct mt_instr *instr = priced->instr;
     struct mt_arena arena = MT_ARENA_INIT;
     bool *seen = mt_new(&arena, bool, p->nranks);
-    double *slowest_s = mt_new(&arena, double, mt_coll_nalgorithms);
     enum mt_status st = MT_OK;
+    priced->bytes = mt_message_bytes(p, instr);
+    priced->slowest_s = mt_new(&c->scratch, double, mt_coll_nalgorithms);
     for (int r = 0; r < p->nranks && !st; r++) {
         struct mt_message message;
         if (seen[instr->group[r]]) continue;
@@ -49,13 +59,26 @@ static enum mt_status add_message(struct chooser *c, const struct mt_instr *inst
             if (algorithm->kind != instr->coll) continue;
             bool serves = algorithm->applies(&message.problem);
             double s = serves ? mt_cost_coll(c->costs, &message.problem, message.group, algorithm).s : INFINITY;
-            slowest_s[a] = fmax(slowest_s[a], s);
+            priced->slowest_s[a] = fmax(priced->slowest_s[a], s);
         }
     }
-    struct sized *size = st ? NULL : size_of(c, mt_message_bytes(p, instr));
-    for (int a = 0; size && a < mt_coll_nalgorithms; a++) size->cost_s[a] += (double)times * slowest_s[a];
     mt_arena_release(&arena);
     return st;
+}
+
+static enum mt_status add_message(struct chooser *c, const struct mt_instr *instr, int64_t times, struct mt_err *err) {
+    int i = 0;
+    while (i < c->npriced && !mt_message_same(c->program, c->priced[i].instr, instr)) i++;
+    if (i == c->npriced) {
+        mt_arena_grow(&c->scratch, &c->priced, c->npriced, &c->priced_capacity, sizeof *c->priced);
+        c->priced[i] = (struct priced){.instr = instr};
+        enum mt_status st = price(c, &c->priced[i], err);
+        if (st) return st;
+        c->npriced++;
+    }
+    struct sized *size = size_of(c, c->priced[i].bytes);
+    for (int a = 0; a < mt_coll_nalgorithms; a++) size->cost_s[a] += (double)times * c->priced[i].slowest_s[a];
+    return MT_OK;
 }
 
 static int by_bytes(const void *a, const void *b) {

@@ -150,35 +150,64 @@ static struct mt_layout whole_boxes(struct mt_arena *arena, int nranks, int naxe
     return l;
 }
 
-int mt_layout_replicated(struct mt_layouts *table, int naxes, const int64_t *extent) {
+/* Making the boxes of all ranks takes its time, so layouts are remembered by what makes them as well. */
+static uint64_t regular_hash(const struct mt_layouts *table, int naxes, const int64_t *extent, int axis,
+                             const int64_t *starts, enum mt_reduce reduce) {
+    int what[] = {naxes, axis, (int)reduce};
+    uint64_t hash = mt_hash64(extent, (size_t)naxes * sizeof *extent, mt_hash64(what, sizeof what, 0));
+    return starts ? mt_hash64(starts, (size_t)(table->nranks + 1) * sizeof *starts, hash) : hash;
+}
+
+static struct mt_regular_layout *regular_at(const struct mt_layouts *table, uint64_t hash) {
+    uint64_t mask = (uint64_t)table->regular_capacity - 1, at = hash & mask;
+    while (table->regular[at].layout && table->regular[at].hash != hash) at = (at + 1) & mask;
+    return &table->regular[at];
+}
+
+static void grow_regular(struct mt_layouts *table) {
+    if (2 * (table->nregular + 1) <= table->regular_capacity) return;
+    struct mt_regular_layout *old = table->regular;
+    int capacity = table->regular_capacity;
+    table->regular_capacity = capacity ? 2 * capacity : 32;
+    table->regular = mt_new(&table->arena, struct mt_regular_layout, table->regular_capacity);
+    for (int i = 0; i < capacity; i++)
+        if (old[i].layout) *regular_at(table, old[i].hash) = old[i];
+}
+
+static int regular(struct mt_layouts *table, int naxes, const int64_t *extent, int axis, const int64_t *starts,
+                   enum mt_reduce reduce) {
+    uint64_t hash = regular_hash(table, naxes, extent, axis, starts, reduce);
+    grow_regular(table);
+    struct mt_regular_layout *place = regular_at(table, hash);
+    if (place->layout) return place->layout - 1;
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_layout l = whole_boxes(&arena, table->nranks, naxes, extent);
+    for (int r = 0; r < table->nranks && starts; r++) {
+        l.box[r].lo[axis] = starts[r];
+        l.box[r].hi[axis] = starts[r + 1];
+    }
+    if (reduce) {
+        l.reduce = reduce;
+        l.nparts = table->nranks;
+        for (int r = 0; r < table->nranks; r++) l.part[r] = r;
+    }
     int id = mt_layout_intern(table, &l);
     mt_arena_release(&arena);
+    *place = (struct mt_regular_layout){hash, id + 1};
+    table->nregular++;
     return id;
+}
+
+int mt_layout_replicated(struct mt_layouts *table, int naxes, const int64_t *extent) {
+    return regular(table, naxes, extent, -1, NULL, MT_REDUCE_NONE);
 }
 
 int mt_layout_split(struct mt_layouts *table, int naxes, const int64_t *extent, int axis,
                     const struct mt_split *split) {
     assert(axis >= 0 && axis < naxes && split->starts[table->nranks] == extent[axis]);
-    struct mt_arena arena = MT_ARENA_INIT;
-    struct mt_layout l = whole_boxes(&arena, table->nranks, naxes, extent);
-    for (int r = 0; r < table->nranks; r++) {
-        l.box[r].lo[axis] = split->starts[r];
-        l.box[r].hi[axis] = split->starts[r + 1];
-    }
-    int id = mt_layout_intern(table, &l);
-    mt_arena_release(&arena);
-    return id;
+    return regular(table, naxes, extent, axis, split->starts, MT_REDUCE_NONE);
 }
 
 int mt_layout_partial(struct mt_layouts *table, int naxes, const int64_t *extent, enum mt_reduce reduce) {
-    struct mt_arena arena = MT_ARENA_INIT;
-    struct mt_layout l = whole_boxes(&arena, table->nranks, naxes, extent);
-    l.reduce = reduce;
-    l.nparts = table->nranks;
-    for (int r = 0; r < table->nranks; r++) l.part[r] = r;
-    int id = mt_layout_intern(table, &l);
-    mt_arena_release(&arena);
-    return id;
+    return regular(table, naxes, extent, -1, NULL, reduce);
 }

@@ -42,6 +42,10 @@ struct mt_layout {
     int *part;          /* [nranks], 0..nparts-1, numbered in order of first rank */
 };
 
+struct mt_regular_layout { /* replicated, split, partial: by a hash of the extents, axis, starts, reduction */
+    uint64_t hash;
+    int layout; /* + 1 */
+};
 struct mt_layouts {
     struct mt_arena arena;
     int nranks;
@@ -49,6 +53,8 @@ struct mt_layouts {
     int count, capacity;
     int *slots; /* hash table of ids + 1, open addressing */
     int nslots;
+    struct mt_regular_layout *regular; /* those that were asked for by what makes them; open addressing */
+    int nregular, regular_capacity;
 };
 
 void mt_layouts_init(struct mt_layouts *table, int nranks);

@@ -97,12 +97,29 @@ static bool first_of_group(const struct study *s, int rank) {
     return true;
 }
 
+/* Whether the group's boxes follow each other on some axis: the common case, and quickly seen. */
+static bool group_in_order(const struct study *s, const struct mt_layout *layout, int rank) {
+    for (int a = 0; a < layout->naxes; a++) {
+        int64_t end = INT64_MIN;
+        bool in_order = true;
+        for (int q = 0; q < s->nranks && in_order; q++) {
+            const struct mt_box *box = &layout->box[q];
+            if (s->group[q] != s->group[rank] || !mt_box_count(box, layout->naxes)) continue;
+            in_order = box->lo[a] >= end;
+            end = box->hi[a];
+        }
+        if (in_order) return true;
+    }
+    return false;
+}
+
 /* Whether the boxes of r's group are disjoint and have `count` elements together. */
 static bool group_tiles(const struct study *s, const struct mt_layout *layout, int rank, int64_t count) {
+    bool in_order = group_in_order(s, layout, rank);
     for (int q = 0; q < s->nranks; q++) {
         if (s->group[q] != s->group[rank]) continue;
         struct mt_box common;
-        for (int r = 0; r < q; r++)
+        for (int r = 0; r < q && !in_order; r++)
             if (s->group[r] == s->group[q] &&
                 mt_box_intersect(&layout->box[q], &layout->box[r], layout->naxes, &common))
                 return false;

@@ -81,9 +81,10 @@ struct mt_linstr {
     struct mt_schedule *schedule;
     int *group, tag;
     int npack, nunpack;
-    struct mt_piece *pack, *unpack; /* data: the byte offset in the arena, cast to a pointer */
-    int *pack_value, *unpack_value; /* the lvalues that the pieces are of */
-    int message[2];                 /* lvalues or -1; a tensor that is its own message is named directly */
+    int64_t pack_bytes, unpack_bytes; /* what the pieces read, or write: the mean of both */
+    struct mt_piece *pack, *unpack;   /* data: the byte offset in the arena, cast to a pointer */
+    int *pack_value, *unpack_value;   /* the lvalues that the pieces are of */
+    int message[2];                   /* lvalues or -1; a tensor that is its own message is named directly */
     int64_t message_count[2];
     bool zero;
 };
@@ -120,6 +121,8 @@ struct mt_lowered {
 
 struct mt_lower_options {
     bool fuse;
+    /* For prices and memory only: no schedules, and of messages no pieces, only how many and how many bytes. */
+    bool sketch;
     double latency_s, bandwidth_Bps; /* of the network: chooses "auto" algorithms */
     /* A program of the same graph whose states this one uses where they lie; null: none. */
     const struct mt_lowered *states;

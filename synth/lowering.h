@@ -8,6 +8,7 @@
 #define MT_SYNTH_LOWERING_H
 
 #include "synth/lower.h"
+#include "synth/message.h"
 
 /* Memory that one or several lvalues lie in. */
 struct mt_storage {
@@ -17,6 +18,11 @@ struct mt_storage {
     bool body, outside; /* holds values of BODY; of other blocks */
     int writer;         /* the stream that wrote it last */
     int64_t offset_bytes;
+};
+
+struct mt_made_message { /* for collectives like this one */
+    const struct mt_instr *source;
+    struct mt_message message;
 };
 
 struct mt_lowering {
@@ -34,6 +40,8 @@ struct mt_lowering {
     int *storage, storage_capacity; /* [lvalues]: or -1 */
     int64_t *at;                    /* [lvalues]: bytes from the storage's start */
     int at_capacity;
+    struct mt_made_message *messages;
+    int nmessages, messages_capacity;
 };
 
 /* The block of instruction `instr`. */

@@ -313,3 +313,14 @@ int64_t mt_message_bytes(const struct mt_program *program, const struct mt_instr
     mt_arena_release(&scratch);
     return most;
 }
+
+bool mt_message_same(const struct mt_program *p, const struct mt_instr *a, const struct mt_instr *b) {
+    if (a->coll != b->coll || a->reduce != b->reduce || a->wire != b->wire || a->acc != b->acc || a->nin != b->nin ||
+        memcmp(a->group, b->group, (size_t)p->nranks * sizeof *a->group))
+        return false;
+    for (int v = 0; v < a->nin; v++)
+        if (p->values[a->in[v]].layout != p->values[b->in[v]].layout ||
+            p->values[a->out[v]].layout != p->values[b->out[v]].layout)
+            return false;
+    return true;
+}

@@ -31,6 +31,9 @@ struct mt_message {
 enum mt_status mt_message_make(const struct mt_program *program, const struct mt_instr *instr, int rank,
                                struct mt_arena *arena, struct mt_message *message, struct mt_err *err);
 
+/* Whether two collectives make the same messages, if not of the same values: layers repeat. */
+bool mt_message_same(const struct mt_program *program, const struct mt_instr *a, const struct mt_instr *b);
+
 /* What a collective brings on its way: bytes on the wire of all blocks together, in the group where they are most. */
 int64_t mt_message_bytes(const struct mt_program *program, const struct mt_instr *instr);
 

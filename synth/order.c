@@ -141,7 +141,7 @@ static int64_t place_fixed(struct mt_lowering *l) {
 }
 
 static void add_address(struct mt_piece *pieces, const int *values, int count, const struct mt_lowered *low) {
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count && pieces; i++)
         pieces[i].data = (void *)((uintptr_t)pieces[i].data + (uintptr_t)low->values[values[i]].offset_bytes);
 }
 

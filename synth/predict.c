@@ -22,7 +22,7 @@ struct basis {
 
 struct predictor {
     const struct mt_program *program;
-    const struct mt_lower_options *options;
+    struct mt_lower_options options;
     struct mt_costs costs;
     struct mt_play play;
     struct basis *basis; /* [actors] */
@@ -54,7 +54,7 @@ static enum mt_status make_actors(struct predictor *p) {
         p->actor_of[r] = a;
         if (a < p->play.nactors) continue;
         struct mt_lowered *low;
-        if ((st = mt_lower(p->program, r, p->options, &low, p->err))) break;
+        if ((st = mt_lower(p->program, r, &p->options, &low, p->err))) break;
         p->play.actors[p->play.nactors++] = (struct mt_play_actor){.rank = r, .low = low};
     }
     free(like);
@@ -77,17 +77,6 @@ static double op_time(struct predictor *p, int a, const struct mt_linstr *c, int
     struct mt_cost cost = mt_cost_op(&p->costs, p->play.actors[a].rank, &shape);
     note_op(&p->basis[a], cost, times);
     return cost.s;
-}
-
-static double copies_time(const struct predictor *p, int a, const struct mt_linstr *c, const struct mt_piece *pieces,
-                          int npieces) {
-    int64_t both = 0, acc_bytes = mt_type_size(c->problem.acc); /* what is read and what is written */
-    for (int i = 0; i < npieces; i++) {
-        int64_t count = 1;
-        for (int x = 0; x < pieces[i].naxes; x++) count *= pieces[i].extent[x];
-        both += count * (mt_type_size(pieces[i].type) + acc_bytes);
-    }
-    return mt_cost_copy_s(&p->costs, p->play.actors[a].rank, both / 2, npieces);
 }
 
 /* The collective's meeting; made by the first actor that asks. */
@@ -120,9 +109,10 @@ static void price_message(struct predictor *p, int a, enum mt_block_kind block, 
     int rank = p->play.actors[a].rank;
     double overhead_s = costs->cluster->classes[costs->cluster->devices[costs->device[rank]].class].overhead_s;
     int64_t zeros = c->zero ? c->message_count[0] * mt_type_size(c->problem.acc) : 0;
-    item->own_s = overhead_s + copies_time(p, a, c, c->pack, c->npack) + mt_cost_copy_s(costs, rank, zeros / 2, 0);
-    item->unpack_s = copies_time(p, a, c, c->unpack, c->nunpack);
-    if (c->what == MT_LOWERED_COPY || !c->schedule) return;
+    item->own_s =
+        overhead_s + mt_cost_copy_s(costs, rank, c->pack_bytes, c->npack) + mt_cost_copy_s(costs, rank, zeros / 2, 0);
+    item->unpack_s = mt_cost_copy_s(costs, rank, c->unpack_bytes, c->nunpack);
+    if (!c->algorithm) return;
     struct mt_cost cost = mt_cost_coll(costs, &c->problem, c->group, c->algorithm);
     item->meeting = meeting_of(p, a, block, c, cost.s);
     struct basis *basis = &p->basis[a];
@@ -208,7 +198,7 @@ static void list_colls(const struct predictor *p, int a, struct mt_prediction *o
     for (int i = 0; i < low->ninstrs; i++) {
         const struct mt_linstr *c = &low->instrs[i];
         int64_t times = mt_lowered_block(low, i) == MT_BODY ? low->body_count : 1, bytes = 0;
-        if (c->what != MT_LOWERED_COLLECTIVE || !c->schedule || !times) continue;
+        if (!c->algorithm || !times) continue;
         int k = 0;
         while (k < out->ncolls &&
                (out->colls[k].kind != c->problem.kind || strcmp(out->colls[k].algorithm, c->algorithm->name)))
@@ -267,7 +257,8 @@ static void report(struct predictor *p, const double *ends_s, struct mt_predicti
 enum mt_status mt_predict_traced(const struct mt_program *program, const struct mt_costs *costs,
                                  const struct mt_lower_options *options, mt_predicted *each, void *context,
                                  struct mt_prediction *prediction, struct mt_err *err) {
-    struct predictor p = {.program = program, .options = options, .costs = *costs, .err = err};
+    struct predictor p = {.program = program, .options = *options, .costs = *costs, .err = err};
+    p.options.sketch = true;
     size_t n = (size_t)program->nranks, ninstrs = 0;
     if (!p.costs.memo) p.costs.memo = mt_cost_memo_new();
     for (int b = 0; b < MT_NBLOCKS; b++) {

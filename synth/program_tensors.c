@@ -61,8 +61,8 @@ static enum mt_status set_tensor(const struct operand *o, const struct intervals
         tensor->global[a] = g->labels[g->batch].extent;
         if (!tensor->extent[a]) continue;
         tensor->offset[a] = mt_program_sample(p, o->block, iteration, at->lo[i]);
-        int64_t last = mt_program_sample(p, o->block, iteration, at->hi[i] - 1);
-        if (o->op->attr.p > 0 && last - tensor->offset[a] != tensor->extent[a] - 1)
+        if (o->op->attr.p > 0 &&
+            mt_program_sample(p, o->block, iteration, at->hi[i] - 1) - tensor->offset[a] != tensor->extent[a] - 1)
             return refuse(o, err, "its samples do not follow each other, which dropping by sample needs");
     }
     if (mt_tensor_count(tensor) != mt_box_count(&l->box[o->rank], l->naxes))

@@ -22,6 +22,19 @@ static void add_outside(struct mt_region *rest, struct mt_arena *arena, struct m
     }
 }
 
+/* Take the front of a single box, cut across one axis, in place: blocks in order. False if `common` is not that. */
+static bool take_front(struct mt_box *box, const struct mt_box *common, int naxes) {
+    int cut = -1;
+    for (int a = 0; a < naxes; a++) {
+        if (common->lo[a] != box->lo[a]) return false;
+        if (common->hi[a] == box->hi[a]) continue;
+        if (cut >= 0) return false;
+        cut = a;
+    }
+    if (cut >= 0) box->lo[cut] = common->hi[cut];
+    return cut >= 0;
+}
+
 void mt_region_take(struct mt_region *region, struct mt_arena *arena, const struct mt_box *box, int naxes,
                     struct mt_region *taken) {
     struct mt_region rest = {0};
@@ -32,6 +45,7 @@ void mt_region_take(struct mt_region *region, struct mt_arena *arena, const stru
             continue;
         }
         mt_region_add(taken, arena, &common, naxes);
+        if (region->count == 1 && take_front(&region->boxes[0], &common, naxes)) return;
         add_outside(&rest, arena, region->boxes[i], &common, naxes);
     }
     *region = rest;

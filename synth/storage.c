@@ -159,6 +159,17 @@ static struct mt_piece *pieces_of(const struct mt_lowering *l, const int *values
     return pieces;
 }
 
+static int64_t bytes_of(const struct mt_lowering *l, const int *values, const struct mt_message_piece *pieces,
+                        int count, enum mt_type acc) {
+    int64_t both = 0;
+    for (int i = 0; i < count; i++) {
+        int value = values[pieces[i].operand];
+        int64_t element_bytes = mt_type_size(l->program->values[value].type) + mt_type_size(acc);
+        both += mt_box_count(&pieces[i].box, naxes_of(l, value)) * element_bytes;
+    }
+    return both / 2;
+}
+
 /* ---- slices ---- */
 
 /* A copy: out[0] is the message, and is packed from in[0]. */
@@ -170,6 +181,7 @@ static void fill_copy(struct mt_lowering *l, struct mt_linstr *c) {
     c->message[0] = out;
     c->message_count[0] = mt_box_count(&part.box, naxes_of(l, out));
     enum mt_type type = l->program->values[out].type;
+    c->pack_bytes = bytes_of(l, c->in, &part, 1, type);
     c->problem = (struct mt_coll){.kind = MT_ALL_GATHER, .wire = type, .acc = type, .n = 1};
 }
 
@@ -207,6 +219,7 @@ static enum mt_status schedule(struct mt_lowering *l, struct mt_linstr *c, const
         }
     }
     c->algorithm = row;
+    if (l->options->sketch) return MT_OK;
     c->schedule = mt_new(&l->low->arena, struct mt_schedule, 1);
     row->schedule(&c->problem, c->schedule);
     return MT_OK;
@@ -249,10 +262,20 @@ static void choose_messages(struct mt_lowering *l, int instr, struct mt_linstr *
     if (whole && l->storage[in] == l->storage[out]) m->npack = 0;
 }
 
+static enum mt_status message_of(struct mt_lowering *l, const struct mt_instr *source, struct mt_message *m) {
+    for (int i = 0; i < l->nmessages; i++)
+        if (mt_message_same(l->program, source, l->messages[i].source)) return *m = l->messages[i].message, MT_OK;
+    enum mt_status st = mt_message_make(l->program, source, l->rank, &l->low->arena, m, l->err);
+    if (st) return st;
+    mt_arena_grow(&l->scratch, &l->messages, l->nmessages, &l->messages_capacity, sizeof *l->messages);
+    l->messages[l->nmessages++] = (struct mt_made_message){source, *m};
+    return MT_OK;
+}
+
 static enum mt_status place_collective(struct mt_lowering *l, int instr, struct mt_linstr *c,
                                        const struct mt_instr *source) {
     struct mt_message m;
-    enum mt_status st = mt_message_make(l->program, source, l->rank, &l->low->arena, &m, l->err);
+    enum mt_status st = message_of(l, source, &m);
     if (st) return st;
     c->problem = m.problem;
     c->group = m.group;
@@ -265,8 +288,12 @@ static enum mt_status place_collective(struct mt_lowering *l, int instr, struct 
             c->message[b] = new_buffer(l, m.count[b] * mt_type_size(m.problem.acc));
     }
     c->npack = m.npack, c->nunpack = m.nunpack;
-    c->pack = pieces_of(l, c->in, m.pack, m.npack, &c->pack_value);
-    c->unpack = pieces_of(l, c->out, m.unpack, m.nunpack, &c->unpack_value);
+    c->pack_bytes = bytes_of(l, c->in, m.pack, m.npack, m.problem.acc);
+    c->unpack_bytes = bytes_of(l, c->out, m.unpack, m.nunpack, m.problem.acc);
+    if (!l->options->sketch) {
+        c->pack = pieces_of(l, c->in, m.pack, m.npack, &c->pack_value);
+        c->unpack = pieces_of(l, c->out, m.unpack, m.nunpack, &c->unpack_value);
+    }
     return schedule(l, c, source->algorithm);
 }
 

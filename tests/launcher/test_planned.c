@@ -85,14 +85,18 @@ static void test_memory(void) {
     CHECK_OK(mt_planned_open(plan, &planned, &err), err);
     CHECK_OK(mt_device_open("cpu", &device, &err), err);
     struct mt_lower_options options = mt_planned_lower_options(device);
-    int pairs = 0;
+    int pairs = 0, like[8];
+    mt_lower_fold(&planned.program, like);
     for (int r = 0; r < plan->nranks; r++) {
         struct mt_lowered *lowered;
         CHECK_OK(mt_lower(&planned.program, r, &options, &lowered, &err), err);
         CHECK_EQ(plan->memory[r].arena_bytes, lowered->arena_bytes);
         CHECK_EQ(plan->memory[r].state_bytes, lowered->state_bytes);
         mt_lowered_free(lowered);
-        for (int q = 0; q < r; q++) pairs += mt_lower_alike(&planned.program, q, r);
+        for (int q = 0; q < r; q++) {
+            pairs += mt_lower_alike(&planned.program, q, r);
+            CHECK_EQ(like[q] == like[r], mt_lower_alike(&planned.program, q, r));
+        }
     }
     CHECK_EQ(pairs, 7); /* of ranks 0, 1, 2 and 5; and 3 and 4 */
     CHECK(!mt_lower_alike(&planned.program, 0, 3), "a share and none");

@@ -214,7 +214,7 @@ static inline double naive_step_s(const struct mt_program *program, const struct
     struct mt_lower_options options = {.fuse = true, .latency_s = 30e-6, .bandwidth_Bps = 1e9};
     double ends_s[STEPS] = {0};
     struct naive n = {program, costs, program->nranks, STEPS, NULL, ends_s};
-    n.ranks = calloc((size_t)n.nranks, sizeof *n.ranks);
+    n.ranks = mt_calloc((size_t)n.nranks, sizeof *n.ranks);
     int all[64];
     for (int k = 0; k < n.nranks; k++) all[k] = k;
     int link = mt_cost_link(costs, all, n.nranks);

@@ -193,6 +193,18 @@ static void make_program(struct mt_arena *arena, const struct mt_graph *g, int r
     CHECK_OK(mt_build(g, &choice, p, &err), err);
 }
 
+/* What prices are found by is the program that runs. */
+static void check_memory(const struct mt_program *p, const struct mt_prediction *f) {
+    for (int r = 0; r < p->nranks; r++) {
+        struct mt_err err = MT_ERR_INIT;
+        struct mt_lowered *low;
+        CHECK_OK(mt_lower(p, r, &options, &low, &err), err);
+        CHECK_EQ(f->ranks[r].arena_bytes, low->arena_bytes);
+        CHECK_EQ(f->ranks[r].state_bytes, low->state_bytes);
+        mt_lowered_free(low);
+    }
+}
+
 static void test_programs(void) {
     struct mt_arena arena = MT_ARENA_INIT;
     static const char *const model = "gpt2:layers=1,heads=2,embed=8,context=6,vocab=11,bias=1,tied=1";
@@ -204,6 +216,7 @@ static void test_programs(void) {
         struct small_cluster *s = unequal_cluster(p.nranks);
         struct mt_prediction f = predict(&p, &s->costs);
         check_bounds(&f, "random");
+        check_memory(&p, &f);
         double naive_s = naive_step_s(&p, &s->costs, f.step_s / TICKS);
         if (fabs(naive_s / f.step_s - 1) > worst) worst = fabs(naive_s / f.step_s - 1);
         CHECK(fabs(naive_s / f.step_s - 1) < 300.0 / TICKS, "round %d: %.9g, naive %.9g", round, f.step_s, naive_s);
