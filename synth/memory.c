@@ -1,6 +1,7 @@
 /* Placement: the largest item first, each into the tightest gap between those that live when it does. */
 #include "synth/memory.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,40 +20,82 @@ static int larger_first(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-/* The offset of the tightest gap that takes `item` between the placed items (sorted by offset) that it conflicts with.
+/* An item as its neighbours see it. It is before another when it ends, on each stream, no later than what the other's
+ * first uses have all seen. */
+struct placed {
+    int64_t offset_bytes, end_bytes;
+    int last[MT_NSTREAMS], seen[MT_NSTREAMS];
+};
+
+static struct placed summary(const struct mt_memory_item *item, const int (*seen)[MT_NSTREAMS]) {
+    struct placed p = {.seen = {INT_MAX, INT_MAX}};
+    for (int t = 0; t < MT_NSTREAMS; t++) {
+        p.last[t] = item->last[t];
+        for (int s = 0; s < MT_NSTREAMS; s++)
+            if (item->first[s] >= 0 && seen[item->first[s]][t] < p.seen[t]) p.seen[t] = seen[item->first[s]][t];
+    }
+    return p;
+}
+
+static bool ends_before(const struct placed *a, const struct placed *b) {
+    bool before = true;
+    for (int t = 0; t < MT_NSTREAMS; t++) before &= a->last[t] <= b->seen[t];
+    return before;
+}
+
+/* The offset of the tightest gap that takes `item` between the placed items (in order of offset) that it conflicts
+ * with.
  */
-static int64_t best_gap(const struct mt_memory_item *item, struct mt_memory_item *const *placed, int nplaced,
-                        const int (*seen)[MT_NSTREAMS], int64_t base_bytes) {
-    int64_t size = mt_memory_round(item->size_bytes), end = base_bytes, best = -1, best_gap_bytes = INT64_MAX;
-    for (int i = 0; i < nplaced; i++) {
-        const struct mt_memory_item *other = placed[i];
-        int64_t gap = other->offset_bytes - end, other_end = other->offset_bytes + mt_memory_round(other->size_bytes);
-        if (other_end <= end || mt_memory_before(item, other, seen) || mt_memory_before(other, item, seen)) continue;
+static int64_t best_gap(const struct placed *item, int64_t size, const struct placed *items, const int *order,
+                        int count, int64_t base_bytes) {
+    int64_t end = base_bytes, best = -1, best_gap_bytes = INT64_MAX;
+    for (int i = 0; i < count; i++) {
+        const struct placed *other = &items[order[i]];
+        if (other->end_bytes <= end || ends_before(item, other) || ends_before(other, item)) continue;
+        int64_t gap = other->offset_bytes - end;
         if (gap >= size && gap < best_gap_bytes) best = end, best_gap_bytes = gap;
-        end = other_end;
+        end = other->end_bytes;
     }
     return best >= 0 ? best : end;
 }
 
-int64_t mt_memory_place(struct mt_memory_item *items, int nitems, const int (*seen)[MT_NSTREAMS], int64_t base_bytes) {
-    struct mt_memory_item **order = mt_calloc((size_t)nitems + 1, sizeof(struct mt_memory_item *));
-    struct mt_memory_item **placed = mt_calloc((size_t)nitems + 1, sizeof(struct mt_memory_item *));
-    int nplaced = 0;
-    int64_t top = base_bytes;
-    for (int i = 0; i < nitems; i++) order[i] = &items[i];
-    qsort(order, (size_t)nitems, sizeof(struct mt_memory_item *), larger_first);
-    for (int i = 0; i < nitems; i++) {
-        struct mt_memory_item *item = order[i];
-        item->offset_bytes = base_bytes;
-        if (item->size_bytes == 0) continue;
-        item->offset_bytes = best_gap(item, placed, nplaced, seen, base_bytes);
-        int at = nplaced++;
-        while (at > 0 && placed[at - 1]->offset_bytes > item->offset_bytes) placed[at] = placed[at - 1], at--;
-        placed[at] = item;
-        int64_t end = item->offset_bytes + mt_memory_round(item->size_bytes);
-        if (end > top) top = end;
+/* Where an item belongs among those in order of offset. */
+static int place_of(int64_t offset_bytes, const struct placed *items, const int *order, int count) {
+    int low = 0, high = count;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (items[order[middle]].offset_bytes <= offset_bytes)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    free(placed);
+    return low;
+}
+
+int64_t mt_memory_place(struct mt_memory_item *items, int nitems, const int (*seen)[MT_NSTREAMS], int64_t base_bytes) {
+    size_t n = (size_t)nitems + 1;
+    struct mt_memory_item **largest = mt_calloc(n, sizeof(struct mt_memory_item *));
+    struct placed *placed = mt_calloc(n, sizeof *placed);
+    int *order = mt_calloc(n, sizeof *order), nplaced = 0;
+    int64_t top = base_bytes;
+    for (int i = 0; i < nitems; i++) largest[i] = &items[i];
+    qsort(largest, (size_t)nitems, sizeof(struct mt_memory_item *), larger_first);
+    for (int i = 0; i < nitems; i++) {
+        struct mt_memory_item *item = largest[i];
+        int64_t size = mt_memory_round(item->size_bytes);
+        item->offset_bytes = base_bytes;
+        if (size == 0) continue;
+        struct placed *p = &placed[nplaced];
+        *p = summary(item, seen);
+        item->offset_bytes = p->offset_bytes = best_gap(p, size, placed, order, nplaced, base_bytes);
+        p->end_bytes = p->offset_bytes + size;
+        int at = place_of(p->offset_bytes, placed, order, nplaced);
+        memmove(order + at + 1, order + at, (size_t)(nplaced - at) * sizeof *order);
+        order[at] = nplaced++;
+        if (p->end_bytes > top) top = p->end_bytes;
+    }
     free(order);
+    free(placed);
+    free(largest);
     return top;
 }
