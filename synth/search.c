@@ -15,7 +15,15 @@
 
 static const int64_t most_work = 100000;
 static const double hopeless = 1.15; /* times the best: not judged when its estimate says so */
-enum { MOST_REPAIRS = 5, MOST_POLISH = 24, MOST_BUCKETS = 9, FEW_OPS = 1000 };
+static const double may_win = 1.3;   /* times the best: not balanced when it is slower in proportional shares */
+enum {
+    MOST_REPAIRS = 5,
+    MOST_POLISH = 24,
+    MOST_BUCKETS = 9,
+    FEW_OPS = 1000,
+    MOST_STRUCTURES = 4,
+    MEMORY_BUCKETS = 4 << 20
+};
 
 /* ---- beginning and end ---- */
 
@@ -142,15 +150,14 @@ static const char *describe(struct mt_searching *s, const struct search_work *w,
 }
 
 /* Whether a share in one piece lies beyond some rank's memory, or would be faster in pieces. */
-static enum mt_status wants_body(struct mt_searching *s, int structure, const struct search_candidate *c, bool *wants) {
-    struct search_work *w = c->work;
+static enum mt_status wants_body(struct mt_searching *s, const struct search_candidate *c, bool *wants) {
     *wants = false;
-    if (s->search->job->batch < 2) return MT_OK;
+    if (s->search->job->batch < 2 || !c) return MT_OK;
+    struct search_work *w = c->work;
     if (s->search->fixed.micro) {
         for (int r = 0; r < s->nranks; r++) *wants |= s->search->fixed.micro[r] < s->search->job->batch;
         return MT_OK;
     }
-    (void)structure;
     for (int k = 0; k < s->nclasses; k++) {
         int64_t share = c->batch[s->classes[k].rank];
         const struct mt_share_curve *samples = &w->curves[k].samples;
@@ -161,29 +168,22 @@ static enum mt_status wants_body(struct mt_searching *s, int structure, const st
     return MT_OK;
 }
 
-static enum mt_status add_candidates(struct mt_searching *s, struct search_work *w, struct search_candidate **first) {
+static enum mt_status add_candidates(struct mt_searching *s, struct search_work *w) {
     int64_t sizes[MOST_BUCKETS + 1];
     int n = bucket_sizes(s, sizes);
     for (int i = 0; i < n; i++) {
         struct search_candidate *c = search_candidate(s, w, sizes[i], describe(s, w, sizes[i]));
         enum mt_status st = search_simple_shares(s, c, false);
         if (st || (st = search_estimate(s, c))) return st;
-        if (!i) *first = c;
     }
     return MT_OK;
 }
 
-static enum mt_status add_structure(struct mt_searching *s, int structure) {
-    struct search_work *w;
-    struct search_candidate *first;
-    bool body = false, memory = search_memory_matters(s);
-    enum mt_status st = search_open_work(s, structure, false, &w);
-    if (st || (memory && (st = search_open_memory(s, w, 4 << 20))) || (st = add_candidates(s, w, &first)) ||
-        (st = wants_body(s, structure, first, &body)) || !body)
-        return st;
-    if ((st = search_open_work(s, structure, true, &w))) return st;
-    if (memory && (st = search_open_memory(s, w, 4 << 20))) return st;
-    return add_candidates(s, w, &first);
+/* Every rank holds all of the replicated state. */
+static bool state_fits(const struct mt_searching *s, const struct search_work *w) {
+    for (int k = 0; k < s->nclasses; k++)
+        if (s->classes[k].memory_limit > 0 && w->curves[k].state_fixed > s->classes[k].memory_limit) return false;
+    return true;
 }
 
 /* The best estimate that has not been judged; of `work` alone if not null. */
@@ -197,34 +197,83 @@ static struct search_candidate *next_candidate(const struct mt_searching *s, con
     return best;
 }
 
-/* Solve for the shares of each work's best estimate, and take them over for its other buckets. */
-static enum mt_status balance_works(struct mt_searching *s) {
-    for (int i = 0; i < 2 * s->nstructures; i++) {
-        struct search_candidate *lead = s->works[i] ? next_candidate(s, s->works[i]) : NULL;
-        if (!lead) continue;
-        struct mt_balanced balanced;
-        struct mt_err why = MT_ERR_INIT, *err = s->err;
-        s->err = &why; /* that nothing fits is no failure as long as another structure does */
-        enum mt_status st = search_balance(s, lead, &balanced);
-        s->err = err;
-        mt_arena_release(&balanced.arena);
-        if (st == MT_EINPUT) {
-            for (int k = 0; k < s->ncandidates; k++)
-                if (s->candidates[k]->work == s->works[i]) s->candidates[k]->estimate_s = INFINITY;
-            s->why = why;
-            continue;
-        }
-        if (st) return *err = why, st;
-        for (int k = 0; k < s->ncandidates; k++) {
-            struct search_candidate *c = s->candidates[k];
-            if (c == lead || c->work != lead->work) continue;
-            memcpy(c->batch, lead->batch, (size_t)s->nranks * sizeof *c->batch);
-            memcpy(c->micro, lead->micro, (size_t)s->nranks * sizeof *c->micro);
-            memcpy(c->storage, lead->storage, (size_t)(s->nranks * s->nlabels) * sizeof *c->storage);
-            if ((st = search_estimate(s, c))) return st;
-        }
+static void set_aside(struct mt_searching *s, const struct search_work *w) {
+    for (int i = 0; i < s->ncandidates; i++)
+        if (s->candidates[i]->work == w) s->candidates[i]->estimate_s = INFINITY;
+}
+
+/* Solve for the shares of a work's best estimate, and take them over for its other buckets. */
+static enum mt_status balance_work(struct mt_searching *s, struct search_work *w) {
+    struct search_candidate *lead = next_candidate(s, w);
+    struct mt_balanced balanced;
+    struct mt_err why = MT_ERR_INIT, *err = s->err;
+    if (!lead) return MT_OK;
+    s->err = &why; /* that nothing fits is no failure as long as another structure does */
+    enum mt_status st = search_balance(s, lead, &balanced);
+    s->err = err;
+    mt_arena_release(&balanced.arena);
+    if (st == MT_EINPUT) {
+        s->why = why;
+        set_aside(s, w);
+        return MT_OK;
+    }
+    if (st) return *err = why, st;
+    for (int i = 0; i < s->ncandidates; i++) {
+        struct search_candidate *c = s->candidates[i];
+        if (c == lead || c->work != w) continue;
+        memcpy(c->batch, lead->batch, (size_t)s->nranks * sizeof *c->batch);
+        memcpy(c->micro, lead->micro, (size_t)s->nranks * sizeof *c->micro);
+        memcpy(c->storage, lead->storage, (size_t)(s->nranks * s->nlabels) * sizeof *c->storage);
+        if ((st = search_estimate(s, c))) return st;
     }
     return MT_OK;
+}
+
+/* Balance what a structure's works are, in one piece and, where that is wanted, in micro-batches. */
+static enum mt_status settle_structure(struct mt_searching *s, int structure) {
+    struct search_work *w = s->works[2 * structure];
+    struct search_candidate *first = next_candidate(s, w);
+    bool body = false, memory = search_memory_matters(s);
+    enum mt_status st;
+    if (!state_fits(s, w)) {
+        mt_fail(&s->why, MT_EINPUT, "the state alone does not fit into some rank's memory");
+        return set_aside(s, w), MT_OK;
+    }
+    if ((memory && (st = search_open_memory(s, w, MEMORY_BUCKETS))) || (st = wants_body(s, first, &body)) ||
+        (st = balance_work(s, w)) || !body)
+        return st;
+    if ((st = search_open_work(s, structure, true, &w))) return st;
+    if (memory && (st = search_open_memory(s, w, MEMORY_BUCKETS))) return st;
+    return (st = add_candidates(s, w)) ? st : balance_work(s, w);
+}
+
+static double least_estimate(const struct mt_searching *s, const struct search_work *w) {
+    const struct search_candidate *c = next_candidate(s, w);
+    return c ? c->estimate_s : INFINITY;
+}
+
+/* All structures by estimates of proportional shares; then, the most promising first, those are balanced that may
+ * still win. */
+static enum mt_status settle_structures(struct mt_searching *s) {
+    bool done[MOST_STRUCTURES] = {false};
+    double best_s = INFINITY;
+    enum mt_status st = MT_OK;
+    for (int i = 0; i < s->nstructures && !st; i++) {
+        struct search_work *w;
+        if (!(st = search_open_work(s, i, false, &w))) st = add_candidates(s, w);
+    }
+    for (int round = 0; round < s->nstructures && !st; round++) {
+        int next = -1;
+        for (int i = 0; i < s->nstructures; i++)
+            if (!done[i] && (next < 0 || least_estimate(s, s->works[2 * i]) < least_estimate(s, s->works[2 * next])))
+                next = i;
+        done[next] = true;
+        if (least_estimate(s, s->works[2 * next]) > may_win * best_s) continue;
+        if ((st = settle_structure(s, next))) break;
+        best_s = fmin(best_s, least_estimate(s, s->works[2 * next]));
+        if (s->works[2 * next + 1]) best_s = fmin(best_s, least_estimate(s, s->works[2 * next + 1]));
+    }
+    return st;
 }
 
 /* ---- judging ---- */
@@ -261,19 +310,34 @@ static enum mt_status judge(struct mt_searching *s, struct search_candidate *c) 
     return st ? st : improve(s, c);
 }
 
-/* Even and proportional shares in the best's structure. */
-static enum mt_status judge_simple(struct mt_searching *s) {
+static enum mt_status judge_simple_like(struct mt_searching *s, const struct search_candidate *like) {
     static const char *const names[] = {"proportional shares", "even shares"};
-    if (s->search->fixed.shares || s->nranks == 1 || !s->best) return MT_OK;
-    const struct search_candidate *like = s->best;
     for (int even = 0; even < 2; even++) {
         struct search_candidate *c = search_like(s, like, names[even]);
         enum mt_status st = search_simple_shares(s, c, even);
         if (st || (st = search_estimate(s, c))) return st;
-        bool near = c->estimate_s < hopeless * s->best->step_s;
+        bool near = like == s->best && c->estimate_s < hopeless * s->best->step_s;
         if ((near || affordable(s, 1)) && (st = search_judge(s, c))) return st;
     }
     return MT_OK;
+}
+
+/* Even and proportional shares: in the best's structure; in the others as far as they can be afforded. */
+static enum mt_status judge_simple(struct mt_searching *s) {
+    const struct search_candidate *best = s->best;
+    if (s->search->fixed.shares || s->nranks == 1 || !best) return MT_OK;
+    enum mt_status st = judge_simple_like(s, best);
+    int n = s->ncandidates;
+    for (int i = 0; i < 2 * s->nstructures && !st; i++) {
+        const struct search_candidate *like = NULL;
+        for (int k = 0; k < n && s->works[i] != best->work; k++) {
+            const struct search_candidate *c = s->candidates[k];
+            if (c->work == s->works[i] && isfinite(search_time(c)) && (!like || search_time(c) < search_time(like)))
+                like = c;
+        }
+        if (like && affordable(s, 1)) st = judge_simple_like(s, like);
+    }
+    return st;
 }
 
 static enum mt_status judge_candidates(struct mt_searching *s) {
@@ -403,9 +467,8 @@ static enum mt_status nothing_fits(struct mt_searching *s) {
 }
 
 static enum mt_status run(struct mt_searching *s, bool again, struct mt_search_report *report) {
-    enum mt_status st = MT_OK;
-    for (int i = 0; i < s->nstructures && !st; i++) st = add_structure(s, i);
-    if (st || (st = balance_works(s)) || (st = judge_candidates(s))) return st;
+    enum mt_status st;
+    if ((st = settle_structures(s)) || (st = judge_candidates(s))) return st;
     if (!again && ((st = judge_simple(s)) || (st = judge_last(s)))) return st;
     if (!s->best) return nothing_fits(s);
     if ((st = polish(s))) return st;

@@ -12,7 +12,7 @@ void mt_search_report_release(struct mt_search_report *report) {
 
 /* ---- candidates ---- */
 
-static double time_of(const struct search_candidate *c) {
+double search_time(const struct search_candidate *c) {
     if (c->judged) return c->fits ? c->step_s : INFINITY;
     return c->estimate_s > 0 ? c->estimate_s : INFINITY;
 }
@@ -20,7 +20,7 @@ static double time_of(const struct search_candidate *c) {
 /* Judged ones first where times are equal, so that what was found twice is told once. */
 static int by_time(const void *a, const void *b) {
     const struct search_candidate *x = *(struct search_candidate *const *)a, *y = *(struct search_candidate *const *)b;
-    double s = time_of(x), t = time_of(y);
+    double s = search_time(x), t = search_time(y);
     if (s != t) return s < t ? -1 : 1;
     if (x->judged != y->judged) return x->judged ? -1 : 1;
     return strcmp(x->what, y->what);
@@ -49,7 +49,7 @@ static const char *why_of(const struct mt_searching *s, const struct search_cand
 }
 
 static double step_of(const struct search_candidate *c) {
-    double t = time_of(c);
+    double t = search_time(c);
     return isinf(t) ? 0 : t;
 }
 

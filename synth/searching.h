@@ -154,6 +154,8 @@ struct search_candidate *search_like(struct mt_searching *s, const struct search
 enum mt_status search_simple_shares(struct mt_searching *s, struct search_candidate *c, bool even);
 /* Those of a plan; false where they do not fit the job. */
 bool search_take_shares(const struct mt_searching *s, const struct mt_plan *plan, struct search_candidate *c);
+/* Its step as judged, else as estimated; infinite where it does not fit or neither was done. */
+double search_time(const struct search_candidate *c);
 int64_t search_units(const struct mt_searching *s, const struct search_candidate *c, int rank);
 
 /* The candidate's decisions as a plan. */
