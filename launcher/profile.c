@@ -8,6 +8,7 @@
 #include "kernels/base/log.h"
 #include "launcher/agree.h"
 #include "launcher/cores.h"
+#include "launcher/profile_job.h"
 #include "profiler/profile.h"
 
 /* Before anything is measured: whether the results could be written. */
@@ -31,6 +32,27 @@ static enum mt_status write_results(const struct mt_profile_flags *flags, struct
     return MT_OK;
 }
 
+/* The layers of the jobs that will run here. */
+static enum mt_status measure_jobs(const struct mt_profile_flags *flags, double speed, double budget_s,
+                                   struct mt_cluster *cluster, struct mt_err *err) {
+    struct mt_device *device = NULL;
+    enum mt_status st = mt_agree(MPI_COMM_WORLD, mt_device_open("cpu", &device, err), err);
+    if (st) goto out;
+    mt_device_emulate(device, speed);
+    for (int m = 0; m < flags->nmodels && !st; m++) {
+        const struct mt_job_probe probe = {
+            .model = flags->models[m], .job = &flags->job, .budget_s = budget_s / flags->nmodels};
+        struct mt_job_times times;
+        mt_log(MT_LOG_INFO, "the layers of %s", flags->models[m]);
+        if ((st = mt_job_measure(MPI_COMM_WORLD, device, &probe, &times, err))) break;
+        st = mt_job_apply(MPI_COMM_WORLD, &times, cluster, err);
+        mt_job_times_release(&times);
+    }
+out:
+    mt_device_close(device);
+    return st;
+}
+
 static enum mt_status profile(const struct mt_profile_flags *flags, struct mt_err *err) {
     int rank, nranks;
     struct mt_comm *comm = NULL;
@@ -45,13 +67,14 @@ static enum mt_status profile(const struct mt_profile_flags *flags, struct mt_er
         return st;
     if ((st = mt_agree_rank0(MPI_COMM_WORLD, rank ? MT_OK : check_outputs(flags, err), err))) return st;
     mt_cores_divide(MPI_COMM_WORLD);
-    const struct mt_profile_options options = {.budget_s = flags->budget_s,
-                                               .emulate = mt_emulation_speed(&flags->emulation, rank),
-                                               .deadline_s = flags->deadline_s};
+    double budget_s = flags->nmodels ? flags->budget_s / 2 : flags->budget_s;
+    double speed = mt_emulation_speed(&flags->emulation, rank);
+    const struct mt_profile_options options = {.budget_s = budget_s, .emulate = speed, .deadline_s = flags->deadline_s};
     if ((st = mt_agree(MPI_COMM_WORLD, mt_comm_mpi_new(&(MPI_Comm){MPI_COMM_WORLD}, &comm, err), err))) return st;
     st = mt_profile_run(comm, &options, &cluster, flags->raw ? &raw : NULL, err);
     if (st == MT_ESTALL || st == MT_EPEER) mt_agree_abort(MPI_COMM_WORLD, err); /* peers may not answer */
     st = mt_agree(MPI_COMM_WORLD, st, err);
+    if (!st && flags->nmodels) st = measure_jobs(flags, speed, budget_s, cluster, err);
     if (!st) st = mt_agree_rank0(MPI_COMM_WORLD, rank ? MT_OK : write_results(flags, cluster, raw, err), err);
     mt_cluster_free(cluster);
     free(raw);

@@ -3,12 +3,17 @@
 #define MT_LAUNCHER_PROFILE_H
 
 #include "launcher/emulate.h"
+#include "planner/job.h"
 
 struct mt_profile_flags {
     const char *out; /* where the document goes */
     const char *raw; /* where all samples go, or null */
     double budget_s, deadline_s;
     struct mt_emulation emulation;
+    /* Models whose own layers are measured too, by this job; they get half of the budget. */
+    int nmodels;
+    const char **models;
+    struct mt_job job;
 };
 
 /* Start MPI, measure, write the document and print what it says; collective. `parsed` is what the command line came

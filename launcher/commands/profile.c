@@ -6,11 +6,13 @@
 #include "launcher/command.h"
 #include "launcher/describe_cluster.h"
 #include "launcher/flags.h"
+#include "launcher/job_flags.h"
 #include "launcher/profile.h"
 #include "profiler/describe.h"
 
 enum {
     KEY_OUT = 'o',
+    KEY_MODEL = 'm',
     KEY_BUDGET = 0x2000,
     KEY_RAW,
     KEY_EMULATE,
@@ -24,6 +26,8 @@ struct profile_flags {
     struct mt_err *err;
     struct mt_arena arena;
     struct mt_profile_flags profile;
+    struct mt_job_flags job;
+    int models_capacity;
     bool measures; /* a flag was given that only measuring has */
     bool hardware;
     const char *describe, *measured;
@@ -37,13 +41,16 @@ static const struct argp_option flag_table[] = {
     {"deadline", KEY_DEADLINE, "SECONDS", 0, "without an answer from a rank: then give up [60]", 2},
     {"emulate", KEY_EMULATE, "speed=X,...", 0, "make devices slower: a speed for each rank, or one for all, 1 its own",
      2},
-    {0, 0, 0, 0, "A cluster that nobody has:", 3},
-    {"describe", KEY_DESCRIBE, "TEXT", 0, "as \"a100-40:2x8 nvlink=300G net=25G + v100:1x4\"; measures nothing", 3},
+    {0, 0, 0, 0, "The layers of jobs that will run here, which makes plans for them more certain:", 3},
+    {"model", KEY_MODEL, "TEXT", 0, "measure this model's own layers too; may be repeated; see `motley plan --models`",
+     3},
+    {0, 0, 0, 0, "A cluster that nobody has:", 5},
+    {"describe", KEY_DESCRIBE, "TEXT", 0, "as \"a100-40:2x8 nvlink=300G net=25G + v100:1x4\"; measures nothing", 5},
     {"measured", KEY_MEASURED, "FILE", 0,
      "a measured cluster whose classes can be named, and by which public figures "
      "are corrected",
-     3},
-    {"hardware", KEY_HARDWARE, 0, 0, "list what can be described", 3},
+     5},
+    {"hardware", KEY_HARDWARE, 0, 0, "list what can be described", 5},
     {0}};
 
 static enum mt_status take_positive(const char *flag, const char *text, double most, double *value,
@@ -55,8 +62,12 @@ static enum mt_status take_positive(const char *flag, const char *text, double m
 
 static enum mt_status take_flag(struct profile_flags *f, int key, char *text) {
     struct mt_profile_flags *p = &f->profile;
-    f->measures = f->measures || (key >= KEY_BUDGET && key <= KEY_DEADLINE);
+    f->measures = f->measures || key == KEY_MODEL || (key >= KEY_BUDGET && key <= KEY_DEADLINE);
     switch (key) {
+    case KEY_MODEL:
+        mt_arena_grow(&f->arena, &p->models, p->nmodels, &f->models_capacity, sizeof *p->models);
+        p->models[p->nmodels++] = text;
+        break;
     case KEY_OUT: return mt_flag_path("--out", text, &p->out, f->err);
     case KEY_BUDGET: return take_positive("--budget", text, 86400, &p->budget_s, f->err);
     case KEY_RAW: return mt_flag_path("--raw", text, &p->raw, f->err);
@@ -71,20 +82,30 @@ static enum mt_status take_flag(struct profile_flags *f, int key, char *text) {
 
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct profile_flags *f = state->input;
-    if (key == KEY_OUT || (key >= KEY_BUDGET && key <= KEY_HARDWARE)) return take_flag(f, key, text) ? EINVAL : 0;
+    if (key == ARGP_KEY_INIT) {
+        state->child_inputs[0] = &f->job;
+        return 0;
+    }
+    if (key == KEY_OUT || key == KEY_MODEL || (key >= KEY_BUDGET && key <= KEY_HARDWARE))
+        return take_flag(f, key, text) ? EINVAL : 0;
     if (key != ARGP_KEY_ARG) return ARGP_ERR_UNKNOWN;
     mt_fail(f->err, MT_EINPUT, "\"%.60s\": only flags are expected", text);
     mt_err_hint(f->err, "-o names the file that is written; --describe a cluster that is not measured");
     return EINVAL;
 }
 
-static enum mt_status settle(const struct profile_flags *f) {
+static enum mt_status settle(struct profile_flags *f) {
     if ((f->describe || f->hardware) && f->measures)
-        return mt_fail(f->err, MT_EINPUT, "%s measures nothing: leave out --budget, --raw, --deadline and --emulate",
+        return mt_fail(f->err, MT_EINPUT,
+                       "%s measures nothing: leave out --budget, --raw, --deadline, --emulate and --model",
                        f->describe ? "--describe" : "--hardware");
     if (f->measured && !f->describe) return mt_fail(f->err, MT_EINPUT, "--measured: goes with --describe");
     if (f->describe && f->hardware) return mt_fail(f->err, MT_EINPUT, "--describe and --hardware exclude each other");
-    return MT_OK;
+    if (f->job.given && !f->profile.nmodels)
+        return mt_fail(f->err, MT_EINPUT, "a job's flags go with --model: without one no job's layers are measured");
+    enum mt_status st = mt_job_flags_settle(&f->job, f->err);
+    f->profile.job = f->job.job;
+    return st;
 }
 
 /* What needs no MPI. */
@@ -98,9 +119,11 @@ static int without_measuring(struct profile_flags *f) {
 }
 
 int mt_command_profile(int argc, char **argv) {
-    static const struct argp argp = {
+    const struct argp_child children[] = {{mt_job_argp(), 0, "The job, with --model:", 4}, {0}};
+    const struct argp argp = {
         .options = flag_table,
         .parser = parse,
+        .children = children,
         .doc = "Measure what `mpirun -n RANKS motley profile` runs on: devices, links and collectives; or describe a "
                "cluster by public figures.\v"
                "All ranks measure at the same time, as they would train: leave the machines to it. A rank's device is "
@@ -108,6 +131,7 @@ int mt_command_profile(int argc, char **argv) {
                "cores."};
     struct mt_err err = MT_ERR_INIT;
     struct profile_flags f = {.err = &err, .profile = {.out = "cluster.json", .budget_s = 60, .deadline_s = 60}};
+    mt_job_flags_init(&f.job, &err);
     enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
     int code;
     if (!st) st = settle(&f);

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Two ranks of unequal speed: the step of a solved plan against the ideal, and against even shares.
+#
+#   tests/bench/unequal.sh emulate|quota|competitor [STEPS]
+#
+# The second rank is slow because its compute is stretched to twice its time, because a cgroup gives it half of a core,
+# or because something else works on its core. The ideal is what both ranks do alone, at the same time, each with a job
+# of its own share: batch / (rate 0 + rate 1). quota and competitor need two cores, quota needs root.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+slowness=${1:?emulate, quota or competitor}
+steps=${2:-12}
+motley=${MOTLEY:-$PWD/build/release/motley}
+model=gpt2:layers=6,heads=6,embed=384,context=256,vocab=256,bias=0
+batch=48
+work=$(mktemp -d)
+stop() { kill $(jobs -p) 2>/dev/null || true; rm -rf "$work"; [ -z "${group:-}" ] || rmdir "$group" 2>/dev/null || true; }
+trap stop EXIT
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+seq 1 400000 >"$work/text.txt"
+emulate=() slow=()
+case $slowness in
+  emulate) emulate=(--emulate speed=1,0.5) ;;
+  quota)
+    printf '#!/bin/sh\necho $$ >%s/cgroup.procs\nexec "$@"\n' "${group:=$(
+      if [ -d /sys/fs/cgroup/cpu ]; then echo /sys/fs/cgroup/cpu; else echo /sys/fs/cgroup; fi)/motley-slow}" >"$work/slow"
+    mkdir -p "$group"
+    if [ -f "$group/cpu.max" ]; then echo "50000 100000" >"$group/cpu.max"
+    else echo 100000 >"$group/cpu.cfs_period_us"; echo 50000 >"$group/cpu.cfs_quota_us"; fi
+    chmod +x "$work/slow"
+    slow=("$work/slow") ;;
+  competitor) setsid taskset -c 1 sh -c 'while :; do :; done' & ;;
+  *) echo "unequal.sh: emulate, quota or competitor, not \"$slowness\"" >&2; exit 2 ;;
+esac
+
+both() { mpirun --bind-to none -n 1 "$motley" "$@" : -n 1 "${slow[@]}" "$motley" "$@"; }
+field() { grep -o "\"$1\": [0-9.e+-]*" "$2" | head -n 1 | cut -d' ' -f2; }
+shares() { grep -A8 '"name": "batch"' "$1" | grep -o '"sizes": \[[0-9, ]*' | grep -o '[0-9][0-9, ]*' | tr -d ' '; }
+job=(--model $model --batch $batch --steps "$steps")
+
+both profile "${emulate[@]}" "${job[@]}" -o "$work/cluster.json" >"$work/profile.txt"
+"$motley" plan --cluster "$work/cluster.json" "${job[@]}" -o "$work/solved.json"
+"$motley" plan --cluster "$work/cluster.json" "${job[@]}" --shares $((batch / 2)),$((batch / 2)) -o "$work/even.json"
+solved=$(shares "$work/solved.json")
+for plan in solved even; do
+  both train "$work/$plan.json" --data "$work/text.txt" --val-fraction 0 --out "$work/$plan" "${emulate[@]}" >"$work/$plan.txt"
+done
+
+# Each rank alone with its share, at the same time.
+speed=(1 0.5)
+for r in 0 1; do
+  share=$(cut -d, -f$((r + 1)) <<<"$solved")
+  "$motley" plan --model $model --ranks 1 --batch "$share" --steps "$steps" -o "$work/alone$r.json" >/dev/null
+  alone=("$motley" train "$work/alone$r.json" --data "$work/text.txt" --val-fraction 0 --out "$work/alone$r")
+  [ "$slowness" = emulate ] && alone+=(--emulate "speed=${speed[r]}")
+  [ $r = 0 ] || alone=("${slow[@]}" "${alone[@]}")
+  taskset -c $r "${alone[@]}" >"$work/alone$r.txt" &
+  running[r]=$!
+done
+wait "${running[@]}"
+
+awk -v batch=$batch -v shares="$solved" -v solved="$(field step_s "$work/solved/run.json")" \
+  -v even="$(field step_s "$work/even/run.json")" -v predicted="$(field predicted_step_s "$work/solved/run.json")" \
+  -v a="$(field step_s "$work/alone0/run.json")" -v b="$(field step_s "$work/alone1/run.json")" 'BEGIN {
+    split(shares, x, ","); ideal = batch / (x[1] / a + x[2] / b)
+    printf "shares %s: %.3f s a step (predicted %.3f), ideal %.3f s: %.3f of it; even %.3f s: %.2f times faster\n",
+      shares, solved, predicted, ideal, solved / ideal, even, even / solved }'
