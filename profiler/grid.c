@@ -100,7 +100,7 @@ struct mt_grid_case *mt_grid_cases(struct mt_arena *arena, int *ncases) {
                     mt_arena_grow(arena, &cases, *ncases, &capacity, sizeof *cases);
                     mt_grid_make(rows[i].kind, &rows[i].attr, rows[i].in, rows[i].out, types[t],
                                  (int64_t[3]){sizes->rows[k], sizes->dim[d][0], sizes->dim[d][1]}, &cases[*ncases]);
-                    cases[(*ncases)++].first = k == 0;
+                    cases[(*ncases)++].first = d == 0 && k == 0;
                 }
         }
     return cases;

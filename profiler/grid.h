@@ -12,7 +12,7 @@ struct mt_grid_case {
     int nin, nout;
     struct mt_op_shape shape;
     int64_t ids_below; /* ids and targets must be below; 0: it has none */
-    bool first;        /* the smallest of its curve */
+    bool first;        /* the smallest of its row and type: never left out */
 };
 
 /* The call of a case; its operands are tensors[] (the case's own, or a copy with memory). */

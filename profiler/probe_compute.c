@@ -1,7 +1,7 @@
 /* The grid of operators, on all devices at the same time.
  *
  * A quick look at one product a type tells what each case will take; cases that would take too much of the budget are
- * left out, but never the smallest of a curve. */
+ * left out, but never the smallest of a row and type. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -68,7 +68,7 @@ static enum mt_status look(struct probe *probe, struct mt_err *err) {
     return st;
 }
 
-/* Keep what the budget has room for: drop the longest, down to the first of each curve. */
+/* Keep what the budget has room for: drop the longest, down to the first of each row and type. */
 static void choose(struct probe *probe, double budget_s) {
     double cap_s = largest_part * budget_s, sum_s;
     int kept;
