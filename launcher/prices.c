@@ -20,8 +20,8 @@ static enum mt_status take_line(struct mt_prices *p, int line, char *text, int *
     *comma = 0;
     price.class = text;
     if (!text[0]) return mt_fail(err, MT_EINPUT, "%s:%d: the class is empty", p->path, line);
-    if (!mt_units_parse_real(comma + 1, &price.per_hour) || price.per_hour < 0)
-        return mt_fail(err, MT_EINPUT, "%s:%d: the price must be a number from 0, not \"%.60s\"", p->path, line,
+    if (!mt_units_parse_real(comma + 1, &price.per_hour) || price.per_hour < 0 || price.per_hour > 1e12)
+        return mt_fail(err, MT_EINPUT, "%s:%d: the price must be a number from 0 to 1e12, not \"%.60s\"", p->path, line,
                        comma + 1);
     for (int i = 0; i < p->count; i++)
         if (!strcmp(p->items[i].class, price.class))

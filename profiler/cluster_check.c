@@ -11,7 +11,11 @@ struct range {
     double least, most;
     bool open; /* least itself is out */
 };
-static const struct range positive = {0, INFINITY, true}, not_negative = {0, INFINITY, false}, part = {0, 1, false};
+/* Wide, and bounded so that nothing that is computed from them overflows. */
+static const struct range positive = {0, 1e9, true}, not_negative = {0, 1e9, false}, part = {0, 1, false};
+static const struct range rate = {1, 1e24, false}, rate_or_none = {0, 1e24, false}, factor = {1e-6, 1e6, false};
+static const struct range bytes = {0, 0x1p50, false}, node_bytes = {0, 0x1p62, false};
+static const struct range count = {0, 1 << 18, false}, node_count = {0, 1 << 30, false};
 
 static enum mt_status check_number(double value, struct range range, struct mt_err *err, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -24,9 +28,8 @@ static enum mt_status check_number(double value, struct range range, struct mt_e
     va_start(args, format);
     vsnprintf(where, sizeof where, format, args);
     va_end(args);
-    if (range.open) return mt_fail(err, MT_EINPUT, "%s: is %g, but must be above %g", where, value, range.least);
-    if (isinf(range.most)) return mt_fail(err, MT_EINPUT, "%s: is %g, but must be from %g", where, value, range.least);
-    return mt_fail(err, MT_EINPUT, "%s: is %g, but must be from %g to %g", where, value, range.least, range.most);
+    return mt_fail(err, MT_EINPUT, "%s: is %g, but must be %s %g%s %g", where, value, range.open ? "above" : "from",
+                   range.least, range.open ? " and at most" : " to", range.most);
 }
 
 /* Names that stand in flags, descriptions and price lists. */
@@ -74,17 +77,17 @@ static enum mt_status check_class(const struct mt_cluster *cluster, int c, struc
         return mt_fail(err, MT_EINPUT, "classes[%d].kind: \"%.60s\" must be \"cpu\" or \"gpu\"", c, class->kind);
     bool known = class->ncurves > 0;
     for (int t = 0; t < MT_NTYPES; t++) {
-        if ((st = check_number(class->flops[t], not_negative, err, "classes[%d].flops.%s", c,
+        if ((st = check_number(class->flops[t], rate_or_none, err, "classes[%d].flops.%s", c,
                                mt_type_name((enum mt_type)t))))
             return st;
         known |= class->flops[t] > 0;
     }
     if (!known) return mt_fail(err, MT_EINPUT, "classes[%d]: has neither a rate (flops) nor a curve", c);
     if (class->flops[MT_I32] > 0) return mt_fail(err, MT_EINPUT, "classes[%d].flops: no products are of i32", c);
-    if ((st = check_number(class->threads, not_negative, err, "classes[%d].threads", c)) ||
-        (st = check_number(class->calibration, positive, err, "classes[%d].calibration", c)) ||
-        (st = check_number((double)class->memory_bytes, not_negative, err, "classes[%d].memory_bytes", c)) ||
-        (st = check_number(class->memory_Bps, positive, err, "classes[%d].memory_Bps", c)) ||
+    if ((st = check_number(class->threads, count, err, "classes[%d].threads", c)) ||
+        (st = check_number(class->calibration, factor, err, "classes[%d].calibration", c)) ||
+        (st = check_number((double)class->memory_bytes, bytes, err, "classes[%d].memory_bytes", c)) ||
+        (st = check_number(class->memory_Bps, rate, err, "classes[%d].memory_Bps", c)) ||
         (st = check_number(class->memory_error, not_negative, err, "classes[%d].memory_error", c)) ||
         (st = check_number(class->overhead_s, not_negative, err, "classes[%d].overhead_s", c)))
         return st;
@@ -100,9 +103,9 @@ static enum mt_status check_link(const struct mt_cluster *cluster, int l, struct
         return mt_fail(err, MT_EINPUT, "links[%d].name: \"%s\" is there more than once", l, link->name);
     if ((st = check_number(link->latency_s, not_negative, err, "links[%d].latency_s", l)) ||
         (st = check_number(link->latency_error, not_negative, err, "links[%d].latency_error", l)) ||
-        (st = check_number(link->bandwidth_Bps, positive, err, "links[%d].bandwidth_Bps", l)) ||
+        (st = check_number(link->bandwidth_Bps, rate, err, "links[%d].bandwidth_Bps", l)) ||
         (st = check_number(link->bandwidth_error, not_negative, err, "links[%d].bandwidth_error", l)) ||
-        (st = check_number(link->shared_Bps, not_negative, err, "links[%d].shared_Bps", l)) ||
+        (st = check_number(link->shared_Bps, rate_or_none, err, "links[%d].shared_Bps", l)) ||
         (st = check_number(link->compute_slowdown, not_negative, err, "links[%d].compute_slowdown", l)))
         return st;
     return check_number(link->comm_slowdown, not_negative, err, "links[%d].comm_slowdown", l);
@@ -114,8 +117,8 @@ static enum mt_status check_node(const struct mt_cluster *cluster, int n, int nd
     if (st) return st;
     if (mt_cluster_node_named(cluster, node->name) != n)
         return mt_fail(err, MT_EINPUT, "nodes[%d].name: \"%s\" is there more than once", n, node->name);
-    if ((st = check_number(node->cores, not_negative, err, "nodes[%d].cores", n)) ||
-        (st = check_number((double)node->memory_bytes, not_negative, err, "nodes[%d].memory_bytes", n)))
+    if ((st = check_number(node->cores, node_count, err, "nodes[%d].cores", n)) ||
+        (st = check_number((double)node->memory_bytes, node_bytes, err, "nodes[%d].memory_bytes", n)))
         return st;
     if (node->inside < -1 || node->inside >= cluster->nlinks)
         return mt_fail(err, MT_EINPUT, "nodes[%d].inside: there is no link %d", n, node->inside);
@@ -152,11 +155,11 @@ static enum mt_status check_device(const struct mt_cluster *cluster, int d, stru
     if (device->class < 0 || device->class >= cluster->nclasses)
         return mt_fail(err, MT_EINPUT, "devices[%d].class: there is no class %d", d, device->class);
     enum mt_status st;
-    if ((st = check_number(device->speed, positive, err, "devices[%d].speed", d)) ||
+    if ((st = check_number(device->speed, factor, err, "devices[%d].speed", d)) ||
         (st = check_number(device->speed_error, not_negative, err, "devices[%d].speed_error", d)) ||
-        (st = check_number(device->emulated, positive, err, "devices[%d].emulated", d)) ||
+        (st = check_number(device->emulated, factor, err, "devices[%d].emulated", d)) ||
         (st = check_number(device->stolen, part, err, "devices[%d].stolen", d)) ||
-        (st = check_number((double)device->memory_bytes, not_negative, err, "devices[%d].memory_bytes", d)))
+        (st = check_number((double)device->memory_bytes, bytes, err, "devices[%d].memory_bytes", d)))
         return st;
     bool cpu = !strcmp(cluster->classes[device->class].kind, "cpu");
     if (!cpu && device->mask[0])
@@ -181,7 +184,7 @@ static enum mt_status check_pair(const struct mt_cluster *cluster, int p, struct
     enum mt_status st;
     if ((st = check_number(pair->latency_s, not_negative, err, "pairs[%d].latency_s", p)) ||
         (st = check_number(pair->latency_error, not_negative, err, "pairs[%d].latency_error", p)) ||
-        (st = check_number(pair->bandwidth_Bps, positive, err, "pairs[%d].bandwidth_Bps", p)))
+        (st = check_number(pair->bandwidth_Bps, rate, err, "pairs[%d].bandwidth_Bps", p)))
         return st;
     return check_number(pair->bandwidth_error, not_negative, err, "pairs[%d].bandwidth_error", p);
 }
@@ -199,13 +202,13 @@ static enum mt_status check_fit(const struct mt_cluster_group *group, int g, int
     }
     enum mt_status st;
     if ((st = check_number(fit->latency_s, not_negative, err, "groups[%d].fits[%d].latency_s", g, f)) ||
-        (st = check_number(fit->bandwidth_Bps, positive, err, "groups[%d].fits[%d].bandwidth_Bps", g, f)) ||
+        (st = check_number(fit->bandwidth_Bps, rate, err, "groups[%d].fits[%d].bandwidth_Bps", g, f)) ||
         (st = check_number(fit->error, not_negative, err, "groups[%d].fits[%d].error", g, f)))
         return st;
     for (int p = 0; p < fit->npoints; p++) {
         if (fit->size_bytes[p] < 1 || (p && fit->size_bytes[p] <= fit->size_bytes[p - 1]))
             return mt_fail(err, MT_EINPUT, "groups[%d].fits[%d].size_bytes[%d]: must rise, from 1", g, f, p);
-        if ((st = check_number(fit->ratio[p], positive, err, "groups[%d].fits[%d].ratio[%d]", g, f, p))) return st;
+        if ((st = check_number(fit->ratio[p], factor, err, "groups[%d].fits[%d].ratio[%d]", g, f, p))) return st;
     }
     return MT_OK;
 }

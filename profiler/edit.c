@@ -8,11 +8,24 @@
 #include "profiler/edit_internal.h"
 #include "profiler/hardware.h"
 
-void mt_edit_sign(struct mt_cluster *c, const char *verb, const char *what) {
-    const char *before = c->description[0] ? c->description : c->hash;
-    c->description = mt_arena_printf(&c->arena, "%s; %s %s", before, verb, what);
-    c->source = "edited";
-    mt_cluster_hash(c, c->hash);
+enum mt_status mt_edit(struct mt_cluster *c, const char *verb, const char *what, mt_edit_change *change,
+                       struct mt_err *err) {
+    struct mt_cluster *before = mt_cluster_copy(c);
+    enum mt_status st = change(c, what, err);
+    if (!st) st = mt_cluster_check(c, err);
+    if (st) {
+        struct mt_cluster changed = *c;
+        *c = *before;
+        *before = changed;
+        mt_err_context(err, "%s \"%.100s\"", verb, what);
+    } else {
+        const char *was = c->description[0] ? c->description : c->hash;
+        c->description = mt_arena_printf(&c->arena, "%s; %s %s", was, verb, what);
+        c->source = "edited";
+        mt_cluster_hash(c, c->hash);
+    }
+    mt_cluster_free(before);
+    return st;
 }
 
 /* "2xNAME" or "NAME": how many, and the name, in the arena. */
@@ -24,7 +37,7 @@ static enum mt_status take_count(struct mt_cluster *c, const char *what, int64_t
     if (!digits || what[digits] != 'x') return MT_OK;
     *name = what + digits + 1;
     if (mt_units_parse_int(mt_arena_printf(&c->arena, "%.*s", (int)digits, what), count) && *count >= 1) return MT_OK;
-    return mt_fail(err, MT_EINPUT, "\"%.100s\": the number of devices must be at least 1", what);
+    return mt_fail(err, MT_EINPUT, "the number of devices must be at least 1");
 }
 
 enum mt_status mt_edit_names(const struct mt_cluster *c, bool rows, struct mt_err *err) {
@@ -95,7 +108,7 @@ static enum mt_status find_class(struct mt_cluster *c, const char *name, int *cl
     return MT_OK;
 }
 
-enum mt_status mt_cluster_add(struct mt_cluster *c, const char *what, struct mt_err *err) {
+static enum mt_status add(struct mt_cluster *c, const char *what, struct mt_err *err) {
     int64_t count;
     int class, node = -1;
     const char *name;
@@ -105,12 +118,11 @@ enum mt_status mt_cluster_add(struct mt_cluster *c, const char *what, struct mt_
     if (at) {
         name = mt_arena_printf(&c->arena, "%.*s", (int)(at - name), name);
         node = mt_cluster_node_named(c, at + 1);
-        if (node < 0) return mt_fail(err, MT_EINPUT, "add \"%.100s\": there is no node \"%.60s\"", what, at + 1);
+        if (node < 0) return mt_fail(err, MT_EINPUT, "there is no node \"%.60s\"", at + 1);
     }
     if (count > MT_CLUSTER_MOST_DEVICES - c->ndevices)
-        return mt_fail(err, MT_EINPUT, "add \"%.100s\": that would be more than %d devices", what,
-                       MT_CLUSTER_MOST_DEVICES);
-    if ((st = find_class(c, name, &class, err))) return mt_err_context(err, "add \"%.100s\"", what);
+        return mt_fail(err, MT_EINPUT, "that would be more than %d devices", MT_CLUSTER_MOST_DEVICES);
+    if ((st = find_class(c, name, &class, err))) return st;
     int inside = inside_of(c, class);
     if (node < 0) node = add_node(c, inside);
     if (c->nodes[node].inside < 0) c->nodes[node].inside = inside;
@@ -120,8 +132,11 @@ enum mt_status mt_cluster_add(struct mt_cluster *c, const char *what, struct mt_
     for (int i = 0; i < count; i++)
         c->devices[c->ndevices++] = (struct mt_cluster_device){
             .node = node, .class = class, .speed = 1, .emulated = 1, .memory_bytes = of->memory_bytes, .mask = ""};
-    mt_edit_sign(c, "add", what);
     return MT_OK;
+}
+
+enum mt_status mt_cluster_add(struct mt_cluster *cluster, const char *what, struct mt_err *err) {
+    return mt_edit(cluster, "add", what, add, err);
 }
 
 void mt_edit_drop_groups(struct mt_cluster *c, bool dropped(const struct mt_cluster_group *group, void *context),
@@ -201,7 +216,7 @@ static enum mt_status mark_class(struct mt_cluster *c, const char *what, bool *g
     return mt_fail(err, MT_EINPUT, "there are only %lld of class %s", (long long)marked, name);
 }
 
-enum mt_status mt_cluster_remove(struct mt_cluster *c, const char *what, struct mt_err *err) {
+static enum mt_status take_away(struct mt_cluster *c, const char *what, struct mt_err *err) {
     bool *gone = mt_calloc((size_t)c->ndevices, sizeof *gone);
     int left = 0;
     enum mt_status st;
@@ -213,12 +228,11 @@ enum mt_status mt_cluster_remove(struct mt_cluster *c, const char *what, struct 
         st = mark_class(c, what, gone, err);
     for (int d = 0; d < c->ndevices; d++) left += !gone[d];
     if (!st && !left) st = mt_fail(err, MT_EINPUT, "no device would be left");
-    if (st) {
-        mt_err_context(err, "remove \"%.100s\"", what);
-    } else {
-        take_out(c, gone);
-        mt_edit_sign(c, "remove", what);
-    }
+    if (!st) take_out(c, gone);
     free(gone);
     return st;
+}
+
+enum mt_status mt_cluster_remove(struct mt_cluster *cluster, const char *what, struct mt_err *err) {
+    return mt_edit(cluster, "remove", what, take_away, err);
 }

@@ -158,18 +158,16 @@ static const struct figure *find_figure(char *path, char **name) {
     return whole;
 }
 
-enum mt_status mt_cluster_set(struct mt_cluster *c, const char *what, struct mt_err *err) {
+static enum mt_status set(struct mt_cluster *c, const char *what, struct mt_err *err) {
     char *path = mt_arena_strdup(&c->arena, what), *value = strchr(path, '='), *name;
-    enum mt_status st;
     if (value) *value++ = 0;
     const struct figure *figure = value ? find_figure(path, &name) : NULL;
-    if (!figure) {
-        mt_fail(err, MT_EINPUT, "set \"%.100s\": is not understood", what);
-        return mt_err_hint(err,
-                           "as link.net=400G, link.net.latency=5us, class.NAME.speed=1.2, class.NAME.memory=32GiB, "
-                           "rank.3.speed=0.5 or rank.3.memory=8GiB");
-    }
-    if ((st = figure->set(c, name, value, err))) return mt_err_context(err, "set \"%.100s\"", what);
-    mt_edit_sign(c, "set", what);
-    return MT_OK;
+    if (figure) return figure->set(c, name, value, err);
+    mt_fail(err, MT_EINPUT, "is not understood");
+    return mt_err_hint(err, "as link.net=400G, link.net.latency=5us, class.NAME.speed=1.2, class.NAME.memory=32GiB, "
+                            "rank.3.speed=0.5 or rank.3.memory=8GiB");
+}
+
+enum mt_status mt_cluster_set(struct mt_cluster *cluster, const char *what, struct mt_err *err) {
+    return mt_edit(cluster, "set", what, set, err);
 }

@@ -82,7 +82,7 @@ price() { printf "$1" >wrong.csv; refused 2 "$2" $ask --prices wrong.csv; }
 price 'class,price\ncpu,1\n' 'wrong.csv:1: the first line must be "class,price_per_hour"'
 price 'class,price_per_hour\ncpu;1\n' 'wrong.csv:2: must be CLASS,PRICE, not "cpu;1"'
 price 'class,price_per_hour\nt4,1\ncpu,1,2\n' 'wrong.csv:3: must be CLASS,PRICE'
-price 'class,price_per_hour\ncpu,-1\n' 'wrong.csv:2: the price must be a number from 0, not "-1"'
+price 'class,price_per_hour\ncpu,-1\n' 'wrong.csv:2: the price must be a number from 0 to 1e12, not "-1"'
 price 'class,price_per_hour\ncpu,1\ncpu,2\n' 'wrong.csv:3: "cpu" has a price already'
 price 'class,price_per_hour\n,1\n' 'wrong.csv:2: the class is empty'
 price 'class,price_per_hour\n' 'wrong.csv: has no price'

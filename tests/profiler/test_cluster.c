@@ -141,13 +141,14 @@ static void test_refusals(void) {
     } edits[] = {
         {"motley-cluster", "motley-cloister", "c: is a \"motley-cloister\", not a \"motley-cluster\""},
         {"\"version\": 1", "\"version\": 2", "c: version: is 2, but this motley knows version 1 only"},
+        {"\"threads\": 1", "\"threads\": 1000000", "c: classes[0].threads: is 1e+06, but must be from 0 to 262144"},
         {"\"threads\": 1", "\"threads\": 2", "c: hash: does not fit: the document was changed after it was made"},
         {"\"source\": \"measured\"", "\"source\": \"dreamt\"", "c: source: \"dreamt\" must be"},
         {"\"kind\": \"cpu\"", "\"kind\": \"tpu\"", "c: classes[0].kind: \"tpu\" must be \"cpu\" or \"gpu\""},
         {"\"model\": \"Test CPU\"", "\"model\": \"\\u001b[2J\"", "c: classes[0]: model: has a control character"},
-        {"\"calibration\": 1", "\"calibration\": 0", "c: classes[0].calibration: is 0, but must be above 0"},
+        {"\"calibration\": 1", "\"calibration\": 0", "c: classes[0].calibration: is 0, but must be from"},
         {"\"memory_bytes\": 4294967296", "\"memory_bytes\": -1", "c: classes[0].memory_bytes: is -1, but must be from"},
-        {"\"memory_Bps\": 10000000000", "\"memory_Bps\": 0", "c: classes[0].memory_Bps: is 0, but must be above 0"},
+        {"\"memory_Bps\": 10000000000", "\"memory_Bps\": 0", "c: classes[0].memory_Bps: is 0, but must be from 1 to"},
         {"\"memory_error\": 0.01", "\"memory_error\": -0.01", "c: classes[0].memory_error: is -0.01, but must be from"},
         {"\"overhead_s\": 2e-06", "\"overhead_s\": -2e-06", "c: classes[0].overhead_s: is -2e-06, but must be from 0"},
         {"\"f32\": 1", "\"f32\": -1", "c: classes[0].flops.f32: is -1"},
@@ -173,8 +174,8 @@ static void test_refusals(void) {
         {"\"inside\": \"memory\"", "\"inside\": \"mem\"", "c: nodes[0]: inside: there is no \"mem\""},
         {"\"cores\": 2", "\"cores\": -2", "c: nodes[0].cores: is -2"},
         {"\"class\": \"class1\"", "\"class\": \"class7\"", "c: devices[1]: class: there is no \"class7\""},
-        {"\"speed\": 0.5", "\"speed\": 0", "c: devices[2].speed: is 0, but must be above 0"},
-        {"\"emulated\": 0.5", "\"emulated\": -1", "c: devices[2].emulated: is -1, but must be above 0"},
+        {"\"speed\": 0.5", "\"speed\": 0", "c: devices[2].speed: is 0, but must be from"},
+        {"\"emulated\": 0.5", "\"emulated\": -1", "c: devices[2].emulated: is -1, but must be from"},
         {"\"stolen\": 0.25", "\"stolen\": 1.25", "c: devices[3].stolen: is 1.25, but must be from 0 to 1"},
         {"\"mask\": \"0-1,4\"", "\"mask\": \"0-1,1\"", "c: devices[1].mask: \"0-1,1\" must be a rising list"},
         {"\"mask\": \"0-1,4\"", "\"mask\": \"0-1,\"", "c: devices[1].mask: \"0-1,\" must be a rising list"},
@@ -183,7 +184,7 @@ static void test_refusals(void) {
         {"{\"a\": 0, \"b\": 1", "{\"a\": 1, \"b\": 1", "c: pairs[0]: of 1 and 1, but must be of a < b below 4"},
         {"{\"a\": 0, \"b\": 1", "{\"a\": 0, \"b\": 4", "c: pairs[0].b: is 4, but must be from 0 to 3"},
         {"\"b\": 1, \"link\": \"memory\"", "\"b\": 1, \"link\": \"\"", "c: pairs[0]: link: there is no \"\""},
-        {"\"bandwidth_Bps\": 110000000", "\"bandwidth_Bps\": 0", "c: pairs[1].bandwidth_Bps: is 0, but must be above"},
+        {"\"bandwidth_Bps\": 110000000", "\"bandwidth_Bps\": 0", "c: pairs[1].bandwidth_Bps: is 0, but must be from"},
         {"\"name\": \"all\"", "\"name\": \"\"", "c: groups[0].name: must not be empty"},
         {"\"name\": \"all\"", "\"name\": \"node:node0\"", "c: groups[1].name: \"node:node0\" is there more than once"},
         {"\"devices\": [0, 1, 2, 3]", "\"devices\": [0, 1, 3, 2]", "c: groups[0].devices[3]: must rise, below 4"},
@@ -192,7 +193,7 @@ static void test_refusals(void) {
         {"\"algorithm\": \"ring\"", "\"algorithm\": \"rong\"", "c: groups[0].fits[0].algorithm: AllReduce has no"},
         {"\"kind\": \"AllReduce\"", "\"kind\": \"AllSeduce\"", "c: groups[0].fits[0].kind: \"AllSeduce\" is not known"},
         {"\"size_bytes\": [1024, 1048576]", "\"size_bytes\": [1048576, 1024]", "c: groups[0].fits[0].size_bytes[1]: "},
-        {"\"ratio\": [1.25", "\"ratio\": [0", "c: groups[0].fits[0].ratio[0]: is 0, but must be above 0"},
+        {"\"ratio\": [1.25", "\"ratio\": [0", "c: groups[0].fits[0].ratio[0]: is 0, but must be from"},
         {"\"ratio\": [1.25, ", "\"ratio\": [", "c: groups[0].fits[0].ratio: has 1 numbers, but must have 2"},
         {"\"kind\": \"AllGather\", \"algorithm\": \"bruck\"", "\"kind\": \"AllReduce\", \"algorithm\": \"ring\"",
          "c: groups[0].fits[1]: is there already, as fits[0]"},
@@ -219,7 +220,7 @@ static void test_check(void) {
     struct mt_cluster *c = make_full();
     c->devices[0].speed = NAN;
     CHECK_EQ(mt_cluster_check(c, &err), MT_EINPUT);
-    CHECK_TEXT(err.text, "devices[0].speed: is nan, but must be above 0");
+    CHECK_TEXT(err.text, "devices[0].speed: is nan, but must be from 1e-06 to 1e+06");
     c->devices[0].speed = 1;
     static const struct {
         const char *name, *message;

@@ -138,13 +138,12 @@ static void test_refusals(void) {
         edit *edit;
         const char *what, *message;
     } wrong[] = {
-        {mt_cluster_add, "0xclass0", "\"0xclass0\": the number of devices must be at least 1"},
+        {mt_cluster_add, "0xclass0", "add \"0xclass0\": the number of devices must be at least 1"},
         {mt_cluster_add, "2xclass9", "add \"2xclass9\": \"class9\" is no class of the cluster, and no known hardware"},
         {mt_cluster_add, "", "add \"\": \"\" is no class of the cluster, and no known hardware"},
         {mt_cluster_add, "class0@node9", "add \"class0@node9\": there is no node \"node9\""},
         {mt_cluster_add, "4093xclass0", "add \"4093xclass0\": that would be more than 4096 devices"},
-        {mt_cluster_add, "99999999999999999999xclass0",
-         "\"99999999999999999999xclass0\": the number of devices must be"},
+        {mt_cluster_add, "99999999999999999999xclass0", "add \"99999999999999999999xclass0\": the number"},
         {mt_cluster_remove, "rank:4", "remove \"rank:4\": \"4\" must be a rank, from 0 to 3"},
         {mt_cluster_remove, "rank:", "remove \"rank:\": \"\" must be a rank, from 0 to 3"},
         {mt_cluster_remove, "node:nod", "remove \"node:nod\": there is no node \"nod\""},
@@ -163,6 +162,9 @@ static void test_refusals(void) {
         {mt_cluster_set, "class.class0.speed=-1", "set \"class.class0.speed=-1\": \"-1\" must be a number above 0"},
         {mt_cluster_set, "class.class0.memory=1GB",
          "set \"class.class0.memory=1GB\": \"1GB\" must be a number of bytes"},
+        {mt_cluster_set, "rank.1.speed=1e9", "set \"rank.1.speed=1e9\": devices[1].speed: is 1e+09, but must be from"},
+        {mt_cluster_set, "link.net=999999999999999T", "set \"link.net=999999999999999T\": links[1].bandwidth_Bps: is"},
+        {mt_cluster_set, "class.class0.memory=2000TiB", "set \"class.class0.memory=2000TiB\": classes[0].memory_bytes"},
         {mt_cluster_set, "rank.9.speed=1", "set \"rank.9.speed=1\": \"9\" must be a rank, from 0 to 3"}};
     struct mt_cluster *c = make();
     char hash[33];
