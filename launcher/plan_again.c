@@ -222,7 +222,6 @@ static enum mt_status on_cluster(struct again *a, struct mt_plan **plan) {
 
 enum mt_status mt_plan_again(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks, struct mt_err *err) {
     struct again a = {.flags = flags, .remarks = remarks, .err = err};
-    mt_run_init(&a.run, 0);
     enum mt_status st = open_run(&a);
     if (!st) st = flags->cluster ? on_cluster(&a, plan) : by_seen_speeds(&a, plan);
     mt_plan_free(a.old);

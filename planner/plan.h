@@ -76,7 +76,7 @@ struct mt_plan_time {                    /* per rank: seconds of a step */
 struct mt_plan_rejected {
     const char *what; /* "even shares", "proportional shares", "all_reduce, buckets of 16 MiB" */
     const char *why;  /* "slower", "does not fit: rank 2 lacks 1.2 GiB" */
-    double step_s;    /* 0 where it does not fit; those come last */
+    double step_s;    /* 0: not known, as where it does not fit; those come last */
 };
 struct mt_plan_prediction {
     double step_s, error;       /* error: half-width of the band, relative */

@@ -53,15 +53,24 @@ static double step_of(const struct search_candidate *c) {
     return isinf(t) ? 0 : t;
 }
 
+/* An estimate below what was judged of the best is no time to compare with: the row says only that it was slower by
+ * the same reckoning. */
+static double told_s(const struct mt_searching *s, const struct search_candidate *c) {
+    double t = step_of(c);
+    return c->judged || t >= s->best->step_s ? t : 0;
+}
+
 void search_fill_rejected(struct mt_searching *s, struct mt_plan *p) {
     struct search_candidate **list = mt_calloc((size_t)s->ncandidates + 1, sizeof(struct search_candidate *));
     int n = ordered(s, list);
     struct mt_plan_prediction *to = p->prediction;
     to->rejected = mt_new(&p->arena, struct mt_plan_rejected, n);
-    for (int i = 1; i < n; i++)
-        to->rejected[to->nrejected++] =
-            (struct mt_plan_rejected){mt_arena_strdup(&p->arena, list[i]->what),
-                                      mt_arena_strdup(&p->arena, why_of(s, list[i])), step_of(list[i])};
+    for (int timed = 1; timed >= 0; timed--)
+        for (int i = 1; i < n; i++)
+            if ((told_s(s, list[i]) > 0) == timed)
+                to->rejected[to->nrejected++] =
+                    (struct mt_plan_rejected){mt_arena_strdup(&p->arena, list[i]->what),
+                                              mt_arena_strdup(&p->arena, why_of(s, list[i])), told_s(s, list[i])};
     free(list);
 }
 

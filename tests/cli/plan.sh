@@ -80,6 +80,6 @@ awk '{ small = $1 <= 2048; n[small]++; if ($2 != (small ? "tree" : "ring")) exit
   sizes.txt || fail "$(cat sizes.txt)"
 
 $MOTLEY --version | grep -qx 'motley [0-9.]*' || fail "version"
-$MOTLEY plan --help | grep -q -- '--storage-shares=LABEL' || fail "help"
+$MOTLEY plan --help >said.txt && grep -q -- "--storage-shares=LABEL" said.txt || fail "help"
 refused 2 "Usage: motley COMMAND" $MOTLEY
 refused 2 "\"frobnicate\" is no command" $MOTLEY frobnicate
