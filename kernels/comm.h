@@ -34,6 +34,10 @@ static inline enum mt_status mt_comm_run(struct mt_comm *comm, const struct mt_c
  * no mpi.h). While it waits it sleeps, so that the core is left to computation. */
 enum mt_status mt_comm_mpi_new(const void *mpi_comm, struct mt_comm **comm, struct mt_err *err);
 
+/* How long it sleeps at a time when nothing has happened for idle_s; 0: it polls. Whoever keeps others waiting finds
+ * them asleep, half of that in the mean. */
+double mt_comm_nap_s(double idle_s);
+
 /* `nranks` communicators that talk through memory, for as many threads; freed one by one. */
 void mt_comm_local_new(int nranks, struct mt_comm **comms);
 

@@ -26,6 +26,16 @@
 enum { SEGMENT_BYTES = 256 << 10, BUDGET = 64, LEAST_WINDOW = 2, LARGEST_WINDOW = 16 };
 static const double spin_s = 50e-6, first_nap_s = 30e-6, last_nap_s = 400e-6, longest_nap_s = 2e-3;
 
+/* While a segment may be on its way, naps are short; who waits for long waits for a rank that still computes, and
+ * leaves it the core. */
+double mt_comm_nap_s(double idle_s) {
+    if (idle_s < spin_s) return 0;
+    double nap_s = first_nap_s + 0.5 * (idle_s - spin_s), long_s = 0.05 * idle_s;
+    if (nap_s > last_nap_s) nap_s = last_nap_s;
+    if (long_s > longest_nap_s) long_s = longest_nap_s;
+    return nap_s > long_s ? nap_s : long_s;
+}
+
 struct flow {
     const struct mt_step *step;
     int nsegments, window;
@@ -335,17 +345,13 @@ static void abandon(struct job *job) {
     mpi->broken = true;
 }
 
-/* Poll for a while, then sleep; `idle_s` is how long nothing has happened. While a segment may be on its way, naps
- * are short; who waits for long waits for a rank that still computes, and leaves it the core. */
+/* Poll for a while, then sleep; `idle_s` is how long nothing has happened. */
 static void pause_for(double idle_s) {
-    if (idle_s < spin_s) {
+    double nap_s = mt_comm_nap_s(idle_s);
+    if (nap_s > 0)
+        mt_sleep_s(nap_s);
+    else
         sched_yield();
-        return;
-    }
-    double nap_s = first_nap_s + 0.5 * (idle_s - spin_s), long_s = 0.05 * idle_s;
-    if (nap_s > last_nap_s) nap_s = last_nap_s;
-    if (long_s > longest_nap_s) long_s = longest_nap_s;
-    mt_sleep_s(nap_s > long_s ? nap_s : long_s);
 }
 
 /* Run the round that has been set up. */

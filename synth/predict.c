@@ -79,6 +79,14 @@ static double op_time(struct predictor *p, int a, const struct mt_linstr *c, int
     return cost.s;
 }
 
+static const struct mt_cluster_class *class_of(const struct predictor *p, int rank) {
+    return &p->costs.cluster->classes[p->costs.cluster->devices[p->costs.device[rank]].class];
+}
+
+static bool is_cpu(const struct predictor *p, int rank) {
+    return !strcmp(class_of(p, rank)->kind, "cpu");
+}
+
 /* The collective's meeting; made by the first actor that asks. */
 static int meeting_of(struct predictor *p, int a, enum mt_block_kind block, const struct mt_linstr *c, double alone_s) {
     int *first = &p->meeting_of[p->first_instr[block] + c->sources[0]];
@@ -87,9 +95,11 @@ static int meeting_of(struct predictor *p, int a, enum mt_block_kind block, cons
         if (p->play.meetings[m].group == group) return m;
     int link = mt_cost_link(&p->costs, c->group, c->problem.n);
     struct mt_play_meeting made = {.group = group, .next = *first, .alone_s = alone_s};
+    const struct mt_cluster *cluster = p->costs.cluster;
+    for (int i = 0; i < c->problem.n; i++) made.naps |= is_cpu(p, c->group[i]);
     if (link >= 0) {
-        made.compute_slowdown = p->costs.cluster->links[link].compute_slowdown;
-        made.comm_slowdown = p->costs.cluster->links[link].comm_slowdown;
+        made.compute_slowdown = cluster->links[link].compute_slowdown;
+        made.comm_slowdown = cluster->links[link].comm_slowdown;
     }
     mt_arena_grow(&p->play.arena, &p->play.meetings, p->play.nmeetings, &p->play.meetings_capacity, sizeof made);
     p->play.meetings[p->play.nmeetings] = made;
@@ -107,7 +117,7 @@ static void price_message(struct predictor *p, int a, enum mt_block_kind block, 
                           int64_t times, struct mt_play_item *item) {
     const struct mt_costs *costs = &p->costs;
     int rank = p->play.actors[a].rank;
-    double overhead_s = costs->cluster->classes[costs->cluster->devices[costs->device[rank]].class].overhead_s;
+    double overhead_s = class_of(p, rank)->overhead_s;
     int64_t zeros = c->zero ? c->message_count[0] * mt_type_size(c->problem.acc) : 0;
     item->own_s =
         overhead_s + mt_cost_copy_s(costs, rank, c->pack_bytes, c->npack) + mt_cost_copy_s(costs, rank, zeros / 2, 0);
@@ -164,10 +174,8 @@ static void add_items(struct predictor *p, int a, const struct mt_play_item *pri
 static void price_actor(struct predictor *p, int a) {
     struct mt_play_actor *actor = &p->play.actors[a];
     const struct mt_lowered *low = actor->low;
-    const struct mt_cluster *cluster = p->costs.cluster;
-    const struct mt_cluster_class *class = &cluster->classes[cluster->devices[p->costs.device[actor->rank]].class];
-    bool cpu = !strcmp(class->kind, "cpu");
-    actor->copy_rate = cpu ? fmax(class->threads, 1) / (fmax(class->threads, 1) + 1) : 1;
+    double threads = fmax(class_of(p, actor->rank)->threads, 1);
+    actor->copy_rate = is_cpu(p, actor->rank) ? threads / (threads + 1) : 1;
     struct mt_play_item *priced = mt_calloc((size_t)low->ninstrs + 1, sizeof *priced);
     for (int b = 0; b < MT_NBLOCKS; b++)
         for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++) {

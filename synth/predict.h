@@ -1,7 +1,8 @@
 /* How long a step takes: all ranks' lowered programs, played against the costs of a cluster.
  *
  * Two streams a rank, in the order and with the waits that the executor has (lower.h). A collective begins when all
- * of its group have come to it and packed, and ends for all together, to be unpacked. While a rank computes and a
+ * of its group have come to it and packed (and CPUs that wait have woken up), and ends for all together, to be
+ * unpacked. While a rank computes and a
  * collective of it travels, both are slowed as the link's row says; packing on a CPU takes a thread's part of it.
  * Collectives of different groups do not disturb each other. Ranks that are alike (same class, speed and boxes) are
  * played once.

@@ -39,6 +39,7 @@ struct actor {
 struct meeting {
     struct task task;
     int here, computing; /* members that have come; that compute meanwhile */
+    double first_s;      /* when the first of them came */
 };
 
 struct event {
@@ -178,7 +179,8 @@ static void arrive(struct engine *e, int a) {
     const struct mt_play_meeting *figures = &e->play->meetings[m];
     struct meeting *meeting = &e->meetings[m];
     e->actors[a].streams[MT_STREAM_COMM].doing = MEETING;
-    if (++meeting->here < figures->nmembers) return;
+    if (++meeting->here == 1) meeting->first_s = e->now_s;
+    if (meeting->here < figures->nmembers) return;
     meeting->here = meeting->computing = 0;
     for (int i = 0; i < figures->nmembers; i++) {
         count_time(e, figures->members[i]);
@@ -187,7 +189,8 @@ static void arrive(struct engine *e, int a) {
         member->disturbs = computes(member);
         meeting->computing += member->disturbs;
     }
-    start_task(e, e->play->nactors * MT_NSTREAMS + m, figures->alone_s);
+    double asleep_s = figures->naps ? 0.5 * mt_comm_nap_s(e->now_s - meeting->first_s) : 0;
+    start_task(e, e->play->nactors * MT_NSTREAMS + m, asleep_s + figures->alone_s);
     settle_meeting(e, m);
     for (int i = 0; i < figures->nmembers; i++) settle_rates(e, figures->members[i]);
 }

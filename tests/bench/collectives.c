@@ -1,7 +1,7 @@
 /* Whether the algorithm that a profile chooses is the fastest, by size, division and kind:
  *
  *     mpirun -n 2 motley profile --budget 60 --out cluster.json
- *     mpirun -n 2 bench_collectives cluster.json [--seconds 0.3] [--kind AllReduce] [--most 64M]
+ *     mpirun -n 2 bench_collectives cluster.json [--seconds 0.3] [--kind AllReduce] [--most 64MiB]
  *
  * Every algorithm of every case is run in turn, round after round, from a barrier, several times in a row when it is
  * short; a round's time is that of the slowest rank, and a case's the median of its rounds. Algorithms that make the

@@ -18,7 +18,7 @@ struct node {
 struct naive_stream {
     int next, current; /* nodes; current -1: idle */
     int part;          /* 0 own, 1 waiting for the group, 2 travelling, 3 unpacking */
-    double done_s, spare_s;
+    double done_s, spare_s, came_s;
 };
 
 struct naive_rank {
@@ -104,7 +104,7 @@ struct naive {
     const struct mt_costs *costs;
     int nranks, nsteps;
     struct naive_rank *ranks;
-    double *ends_s;
+    double *ends_s, now_s;
 };
 
 /* Whether another rank is in the same collective of the same step and has come to it (`travels`: or is on its way). */
@@ -143,14 +143,19 @@ static inline bool naive_end(struct naive *n, int rank, int s) {
     if (stream->part == 0 && stream->done_s >= node->own_s) {
         stream->done_s -= node->own_s;
         stream->part = node->travel_s >= 0 ? 1 : 3;
-        if (stream->part == 1) stream->done_s = 0;
+        if (stream->part == 1) stream->done_s = 0, stream->came_s = n->now_s;
         return true;
     }
     if (stream->part == 1) {
         for (int i = 0; i < node->c->problem.n; i++)
             if (!naive_same(n, rank, node->c->group[i])) return false;
+        double first_s = n->now_s;
         for (int i = 0; i < node->c->problem.n; i++)
-            n->ranks[node->c->group[i]].streams[s].part = 2, n->ranks[node->c->group[i]].streams[s].done_s = 0;
+            first_s = fmin(first_s, n->ranks[node->c->group[i]].streams[s].came_s);
+        for (int i = 0; i < node->c->problem.n; i++) { /* the first to come sleeps half a nap on */
+            n->ranks[node->c->group[i]].streams[s].part = 2;
+            n->ranks[node->c->group[i]].streams[s].done_s = -mt_comm_nap_s(n->now_s - first_s) / 2;
+        }
         return true;
     }
     if (stream->part == 2 && stream->done_s >= node->travel_s) {
@@ -167,7 +172,7 @@ static inline bool naive_end(struct naive *n, int rank, int s) {
     return false;
 }
 
-static inline void naive_settle(struct naive *n, double now_s) {
+static inline void naive_settle(struct naive *n) {
     for (bool changed = true; changed;) {
         changed = false;
         for (int k = 0; k < n->nranks; k++) {
@@ -179,7 +184,7 @@ static inline void naive_settle(struct naive *n, double now_s) {
             bool all = r->step < n->nsteps;
             for (int i = 0; i < r->nnodes && all; i++) all = r->ended[i];
             if (!all) continue;
-            n->ends_s[r->step] = fmax(n->ends_s[r->step], now_s);
+            n->ends_s[r->step] = fmax(n->ends_s[r->step], n->now_s);
             r->step++;
             changed = true;
             if (r->step == n->nsteps) continue;
@@ -213,7 +218,7 @@ static inline double naive_step_s(const struct mt_program *program, const struct
     struct mt_err err = MT_ERR_INIT;
     struct mt_lower_options options = {.fuse = true, .latency_s = 30e-6, .bandwidth_Bps = 1e9};
     double ends_s[STEPS] = {0};
-    struct naive n = {program, costs, program->nranks, STEPS, NULL, ends_s};
+    struct naive n = {program, costs, program->nranks, STEPS, NULL, ends_s, 0};
     n.ranks = mt_calloc((size_t)n.nranks, sizeof *n.ranks);
     int all[64];
     for (int k = 0; k < n.nranks; k++) all[k] = k;
@@ -229,9 +234,8 @@ static inline double naive_step_s(const struct mt_program *program, const struct
         CHECK_OK(mt_lower(program, k, &options, &r->low, &err), err);
         naive_unroll(costs, k, r);
     }
-    double now_s = 0;
-    for (bool more = true; more; now_s += tick_s) {
-        naive_settle(&n, now_s);
+    for (bool more = true; more; n.now_s += tick_s) {
+        naive_settle(&n);
         naive_advance(&n, tick_s);
         more = false;
         for (int k = 0; k < n.nranks; k++) more |= n.ranks[k].step < STEPS;
