@@ -66,8 +66,9 @@ int mt_device_threads(struct mt_device *device);         /* that compute */
 int64_t mt_device_memory_bytes(struct mt_device *device); /* what can still be had: kernel and cgroup */
 
 /* From now on the device computes as one of `speed` (above 0, at most 1) does: what operators, and copies between them,
- * take is stretched to 1/speed of it, by sleeping. Collectives are left as they are. Times that streams report are the
- * stretched ones. Call it before there are streams. */
+ * take is stretched to 1/speed of it, by sleeping (of one thread only what it worked itself: not what other processes
+ * took from it). Collectives are left as they are. Times that streams report are the stretched ones. Call it before
+ * there are streams. */
 void mt_device_emulate(struct mt_device *device, double speed);
 
 /* The backend that will run a call, and the scratch it wants. */

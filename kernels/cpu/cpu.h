@@ -33,6 +33,7 @@ enum mt_status mt_cpu_coll(const struct mt_coll_call *call, struct mt_err *err);
  * sleeping; what it sleeps too long is owed to it. */
 struct mt_cpu_debt {
     double owed_s;
+    double worked_s; /* when an item ended last */
 };
 /* The time on the emulated clock. */
 static inline double mt_cpu_debt_now_s(const struct mt_cpu_debt *debt) {

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <time.h>
 
 #include "kernels/cpu/cpu.h"
 
@@ -91,14 +92,24 @@ static bool is_stretched(const struct mt_stream *stream, const struct item *item
            (atomic_load(&stream->computes) && !((const struct mt_coll_call *)item->call)->schedule);
 }
 
+/* What stretching goes by. Time that other processes took from a single thread is none of its work; a team's threads
+ * wait for each other, so there it cannot be told apart. */
+static double worked_s(const struct mt_device *device) {
+    struct timespec t;
+    if (device->threads > 1) return mt_now_s();
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static void do_work(struct mt_stream *stream, const struct item *item, struct mt_err *err) {
     struct mt_cpu_debt *debt = &stream->debt;
     bool stretched = is_stretched(stream, item);
     if (!stretched) mt_cpu_debt_pay(debt, least_paid_s, &stream->stop); /* others take part */
     if (item->seconds) item->seconds[0] = mt_cpu_debt_now_s(debt);
-    double start_s = mt_now_s();
+    double start_s = stream->device->threads > 1 ? mt_now_s() : debt->worked_s; /* a reading costs: one an item */
     enum mt_status st = item->kind == ITEM_OP ? item->backend->run(item->call, err) : mt_cpu_coll(item->call, err);
-    if (stretched) mt_cpu_debt_add(debt, mt_now_s() - start_s, stream->device->speed);
+    if (stream->device->speed < 1) debt->worked_s = worked_s(stream->device);
+    if (stretched) mt_cpu_debt_add(debt, debt->worked_s - start_s, stream->device->speed);
     if (item->seconds) item->seconds[1] = mt_cpu_debt_now_s(debt);
     mt_cpu_debt_pay(debt, most_owed_s, &stream->stop);
     if (st) mt_err_context(err, "%s", item_name(item));
@@ -121,6 +132,7 @@ static void *run(void *argument) {
     struct mt_stream *stream = argument;
     struct mt_err err = MT_ERR_INIT;
     omp_set_num_threads(stream->device->threads);
+    stream->debt.worked_s = worked_s(stream->device);
     prctl(PR_SET_TIMERSLACK, 1000UL); /* ns: communicators sleep for short times */
     pthread_mutex_lock(&stream->lock);
     for (;;) {

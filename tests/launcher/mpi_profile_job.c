@@ -10,7 +10,7 @@
 
 static int rank, nranks;
 
-static const double slow = 0.25; /* the last of several ranks */
+static const double slow = 0.1; /* the last of several ranks */
 
 static struct mt_cluster *blank_cluster(void) {
     struct mt_cluster *cluster = mt_cluster_new();
@@ -73,8 +73,8 @@ static void test_job(struct mt_device *device) {
         check_names(device, &probe, &cluster->classes[0], 5, 5);
         check_names(device, &probe, &cluster->classes[0], 5, 2);
         CHECK(cluster->devices[0].speed == 1, "the reference stays: %g", cluster->devices[0].speed);
-        for (int d = 1; d < nranks; d++) /* it is four times as slow, as far as the machine treats both alike */
-            CHECK(cluster->devices[d].speed > slow / 4 && cluster->devices[d].speed < 3 * slow, "rank %d: %g", d,
+        for (int d = 1; d < nranks; d++) /* ten times as slow, and six times for a machine that favours it */
+            CHECK(cluster->devices[d].speed > slow / 10 && cluster->devices[d].speed < 6 * slow, "rank %d: %g", d,
                   cluster->devices[d].speed);
     }
     mt_cluster_free(cluster);
