@@ -36,19 +36,19 @@ static enum mt_status write_results(const struct mt_profile_flags *flags, struct
 static enum mt_status measure_jobs(const struct mt_profile_flags *flags, double speed, double budget_s,
                                    struct mt_cluster *cluster, struct mt_err *err) {
     struct mt_device *device = NULL;
+    struct mt_job_times times = {0}; /* of all of them */
     enum mt_status st = mt_agree(MPI_COMM_WORLD, mt_device_open("cpu", &device, err), err);
     if (st) goto out;
     mt_device_emulate(device, speed);
     for (int m = 0; m < flags->nmodels && !st; m++) {
         const struct mt_job_probe probe = {
             .model = flags->models[m], .job = &flags->job, .budget_s = budget_s / flags->nmodels};
-        struct mt_job_times times;
         mt_log(MT_LOG_INFO, "the layers of %s", flags->models[m]);
-        if ((st = mt_job_measure(MPI_COMM_WORLD, device, &probe, &times, err))) break;
-        st = mt_job_apply(MPI_COMM_WORLD, &times, cluster, err);
-        mt_job_times_release(&times);
+        st = mt_job_measure(MPI_COMM_WORLD, device, &probe, &times, err);
     }
+    if (!st) st = mt_job_apply(MPI_COMM_WORLD, &times, cluster, err);
 out:
+    mt_job_times_release(&times);
     mt_device_close(device);
     return st;
 }

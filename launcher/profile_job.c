@@ -215,12 +215,9 @@ enum mt_status mt_job_measure(MPI_Comm comm, struct mt_device *device, const str
     struct measuring m = {
         .comm = comm, .device = device, .probe = probe, .times = times, .end_s = mt_now_s() + probe->budget_s};
     MPI_Comm_rank(comm, &m.rank);
-    *times = (struct mt_job_times){0};
     int64_t most = probe->most > 0 && probe->most < probe->job->batch ? probe->most : probe->job->batch;
     enum mt_status st = measure_sizes(&m, most, err);
-    if (!st) st = measure_pairs(&m, most, err);
-    if (st) mt_job_times_release(times);
-    return st;
+    return st ? st : measure_pairs(&m, most, err);
 }
 
 /* ---- into the cluster ---- */

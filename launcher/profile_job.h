@@ -3,9 +3,9 @@
  * a step, and ranks' speeds at this work.
  *
  *     struct mt_job_probe probe = {.model = "gpt2:124m", .job = &job, .budget_s = 30};
- *     struct mt_job_times times;
- *     if ((st = mt_job_measure(comm, device, &probe, &times, err))) return st;
- *     st = mt_job_apply(comm, &times, cluster, err);             // rank 0's cluster
+ *     struct mt_job_times times = {0};
+ *     st = mt_job_measure(comm, device, &probe, &times, err);              // and other jobs, into the same times
+ *     if (!st) st = mt_job_apply(comm, &times, cluster, err);              // rank 0's cluster
  *     mt_job_times_release(&times);
  *
  * Rank r of the communicator is device r of the cluster. Both functions are collective and agree. */
@@ -41,7 +41,7 @@ struct mt_job_times {
 };
 
 /* Sizes double from 1 on as far as memory, budget and `most` allow; then, with a part of the budget, pairs of
- * micro-batches, whose gradients are added up. */
+ * micro-batches, whose gradients are added up. Adds to `times`. */
 enum mt_status mt_job_measure(MPI_Comm comm, struct mt_device *device, const struct mt_job_probe *probe,
                               struct mt_job_times *times, struct mt_err *err);
 

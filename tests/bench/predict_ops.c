@@ -100,7 +100,7 @@ static void try_model(struct mt_device *device, const char *model, int64_t most,
     mt_job_default(&job);
     job.batch = most;
     struct mt_job_probe probe = {.model = model, .job = &job, .budget_s = budget_s};
-    struct mt_job_times times;
+    struct mt_job_times times = {0};
     struct mt_cluster *cluster = rank ? NULL : blank_cluster();
     if (!rank) printf("%s\n", model);
     CHECK_OK(mt_job_measure(MPI_COMM_WORLD, device, &probe, &times, &err), err);

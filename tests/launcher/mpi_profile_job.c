@@ -48,14 +48,15 @@ static void check_names(struct mt_device *device, const struct mt_job_probe *pro
         for (int p = 0; p < curve->npoints; p++) CHECK(curve->time_s[p] > 0 && curve->error[p] >= 0);
         found++;
     }
-    CHECK(found > 50, "%d operators", found);
+    CHECK(found > 20, "%d operators", found);
     mt_rehearsal_close(&r);
 }
 
-static void measure(struct mt_device *device, const struct mt_job_probe *probe, struct mt_cluster *cluster) {
+static void measure(struct mt_device *device, const struct mt_job_probe *probes, int nprobes,
+                    struct mt_cluster *cluster) {
     struct mt_err err = MT_ERR_INIT;
-    struct mt_job_times times;
-    CHECK_OK(mt_job_measure(MPI_COMM_WORLD, device, probe, &times, &err), err);
+    struct mt_job_times times = {0};
+    for (int p = 0; p < nprobes; p++) CHECK_OK(mt_job_measure(MPI_COMM_WORLD, device, &probes[p], &times, &err), err);
     CHECK(times.nsamples > 0 && times.nsteps > 0);
     CHECK_OK(mt_job_apply(MPI_COMM_WORLD, &times, cluster, &err), err);
     mt_job_times_release(&times);
@@ -65,13 +66,14 @@ static void test_job(struct mt_device *device) {
     struct mt_job job;
     mt_job_default(&job);
     job.batch = 6, job.dropout = 0.1;
-    struct mt_job_probe probe = {
-        .model = "gpt2:layers=1,heads=2,embed=16,context=16,vocab=64", .job = &job, .budget_s = 1};
+    const struct mt_job_probe probes[2] = {
+        {.model = "gpt2:layers=1,heads=2,embed=16,context=16,vocab=64", .job = &job, .budget_s = 1},
+        {.model = "mlp:tiny", .job = &job, .budget_s = 1e-3}};
     struct mt_cluster *cluster = rank ? NULL : blank_cluster();
-    measure(device, &probe, cluster);
+    measure(device, probes, 2, cluster);
     if (!rank) {
-        check_names(device, &probe, &cluster->classes[0], 5, 5);
-        check_names(device, &probe, &cluster->classes[0], 5, 2);
+        for (int p = 0; p < 2; p++) check_names(device, &probes[p], &cluster->classes[0], 5, 5);
+        check_names(device, &probes[0], &cluster->classes[0], 5, 2);
         CHECK(cluster->devices[0].speed == 1, "the reference stays: %g", cluster->devices[0].speed);
         for (int d = 1; d < nranks; d++) /* ten times as slow, and six times for a machine that favours it */
             CHECK(cluster->devices[d].speed > slow / 10 && cluster->devices[d].speed < 6 * slow, "rank %d: %g", d,
@@ -87,7 +89,7 @@ static void test_no_time(struct mt_device *device) {
     job.batch = 4;
     struct mt_job_probe probe = {.model = "mlp:tiny", .job = &job, .budget_s = 1e-3};
     struct mt_cluster *cluster = rank ? NULL : blank_cluster();
-    measure(device, &probe, cluster);
+    measure(device, &probe, 1, cluster);
     for (int c = 0; !rank && c < cluster->classes[0].ncurves; c++)
         if (!strcmp(cluster->classes[0].curves[c].op, "relu_grad"))
             CHECK_EQ(cluster->classes[0].curves[c].rows[1], 2 * 64);
@@ -97,11 +99,12 @@ static void test_no_time(struct mt_device *device) {
 static void test_refusal(struct mt_device *device) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_job job;
-    struct mt_job_times times;
+    struct mt_job_times times = {0};
     mt_job_default(&job);
     struct mt_job_probe probe = {.model = "gpt3", .job = &job, .budget_s = 1};
     CHECK_EQ(mt_job_measure(MPI_COMM_WORLD, device, &probe, &times, &err), MT_EINPUT);
     CHECK(rank || strstr(err.text, "gpt3"), "%s", err.text);
+    mt_job_times_release(&times);
 }
 
 int main(int argc, char **argv) {
