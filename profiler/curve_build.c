@@ -1,5 +1,4 @@
 /* Curves from samples: sorted by name and rows, each group of equal ones becomes a point. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,14 +55,10 @@ static int by_name_and_rows(const void *left, const void *right) {
     return order ? order : (a->time_s > b->time_s) - (a->time_s < b->time_s);
 }
 
-/* The 95% interval of the median by order statistics (times rise); of fewer than six samples their whole range, and of
- * one nothing is known but that times scatter. */
+/* Of one sample nothing is known but that times scatter. */
 static double error_of_median(const double *times, size_t n) {
     static const double of_one = 0.1;
-    if (n < 2) return of_one;
-    double half = 0.98 * sqrt((double)n), middle = (double)n / 2;
-    size_t low = n < 6 ? 0 : (size_t)fmax(floor(middle - half), 0);
-    return (times[n - 1 - low] - times[low]) / 2 / mt_median(times, n);
+    return n < 2 ? of_one : mt_interval_error(mt_median_interval(times, n));
 }
 
 /* Samples [0, count) of one name. */

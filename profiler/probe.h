@@ -90,6 +90,13 @@ struct mt_profile {
 /* A time that an operator of this shape took on this rank's device. */
 void mt_profile_op(struct mt_profile *profile, const struct mt_op_shape *shape, double time_s);
 
+/* The pairs to measure, in profile->pairs: all, or where they are more than 64 up to eight of each kind (between which
+ * classes, on one node or two), evenly among them. Needs nranks, nclasses and places. */
+void mt_pairs_choose(struct mt_profile *profile);
+/* round_of[npairs]: in one round no two pairs share a rank, a node's memory or a node's network. Returns the number of
+ * rounds. */
+int mt_pairs_rounds(const struct mt_profile *profile, int *round_of);
+
 /* One message from group[0] to group[1] of two ranks, or between all ranks of a group by a matrix of counts (bytes /
  * 4); both buffers of this rank. */
 enum mt_status mt_probe_move(struct mt_profile *profile, const int *group, int n, const int64_t *counts,

@@ -10,7 +10,7 @@
 #include "kernels/base/log.h"
 #include "profiler/probe.h"
 
-enum { MOST_PAIRS = 64, PAIRS_OF_A_KIND = 8, WORD = 4, NSIZES = 3, MOST_REPEATS = 64 };
+enum { WORD = 4, NSIZES = 3, MOST_REPEATS = 64 };
 
 /* Bytes: an answer, a message, a large one. The last two give the bandwidth by their difference, since what networks
  * take in without delay (buffers, token buckets) is the same for both. */
@@ -85,55 +85,6 @@ static enum mt_status once(void *context, int which, double slot_s, struct mt_er
         if (sender) mt_samples_add(&probe->series[which], time_s);
     }
     return MT_OK;
-}
-
-/* ---- which pairs, and when ---- */
-
-static int kind_of_pair(const struct mt_profile *p, int a, int b) {
-    int low = p->places[a].class, high = p->places[b].class;
-    if (low > high) low = p->places[b].class, high = p->places[a].class;
-    return (low * p->nclasses + high) * 2 + (p->places[a].node != p->places[b].node);
-}
-
-static void choose_pairs(struct mt_profile *p) {
-    int64_t all = (int64_t)p->nranks * (p->nranks - 1) / 2;
-    int nkinds = p->nclasses * p->nclasses * 2;
-    int64_t *of_kind = mt_new(&p->arena, int64_t, nkinds), *seen = mt_new(&p->arena, int64_t, nkinds);
-    for (int a = 0; a < p->nranks; a++)
-        for (int b = a + 1; b < p->nranks; b++) of_kind[kind_of_pair(p, a, b)]++;
-    int most = all <= MOST_PAIRS ? (int)all : nkinds * PAIRS_OF_A_KIND;
-    p->pairs = mt_new(&p->arena, struct mt_pair_times, most);
-    for (int a = 0; a < p->nranks; a++)
-        for (int b = a + 1; b < p->nranks; b++) {
-            int kind = kind_of_pair(p, a, b);
-            int64_t number = seen[kind]++, parts = of_kind[kind] < PAIRS_OF_A_KIND ? of_kind[kind] : PAIRS_OF_A_KIND;
-            /* evenly among its kind */
-            bool wanted = number * parts / of_kind[kind] != (number - 1) * parts / of_kind[kind] || !number;
-            if (all > MOST_PAIRS && !wanted) continue;
-            p->pairs[p->npairs++] =
-                (struct mt_pair_times){.a = a, .b = b, .between = p->places[a].node != p->places[b].node};
-        }
-}
-
-/* Greedy: each pair goes to the first round where its ranks, and its nodes' memory or network, are free. */
-static void make_rounds(struct probe *probe) {
-    struct mt_profile *p = probe->profile;
-    int nresources = p->nranks + 2 * p->nnodes;
-    bool *taken = mt_calloc((size_t)p->npairs * (size_t)nresources + 1, sizeof *taken);
-    probe->round_of = mt_new(&p->arena, int, p->npairs);
-    for (int i = 0; i < p->npairs; i++) {
-        const struct mt_pair_times *pair = &p->pairs[i];
-        int link = p->nranks + (pair->between ? p->nnodes : 0), round = 0;
-        int needs[4] = {pair->a, pair->b, link + p->places[pair->a].node, link + p->places[pair->b].node};
-        for (bool busy = true; busy; round += busy) {
-            busy = false;
-            for (int k = 0; k < 4; k++) busy = busy || taken[(size_t)round * (size_t)nresources + (size_t)needs[k]];
-        }
-        for (int k = 0; k < 4; k++) taken[(size_t)round * (size_t)nresources + (size_t)needs[k]] = true;
-        probe->round_of[i] = round;
-        if (round >= probe->nrounds) probe->nrounds = round + 1;
-    }
-    free(taken);
 }
 
 /* The sizes whose messages fit the budget, by a quick look at the second smallest ladder's in each pair. */
@@ -295,8 +246,9 @@ static enum mt_status measure_crowd(struct probe *probe, bool between, double bu
 
 enum mt_status mt_probe_link(struct mt_profile *p, double budget_s, struct mt_err *err) {
     struct probe probe = {.profile = p};
-    choose_pairs(p);
-    make_rounds(&probe);
+    mt_pairs_choose(p);
+    probe.round_of = mt_new(&p->arena, int, p->npairs);
+    probe.nrounds = mt_pairs_rounds(p, probe.round_of);
     for (int b = 0; b < 2; b++) probe.buffer[b] = mt_calloc(1, (size_t)ladders[0][NSIZES - 1]);
     int ncases = probe.nrounds * NSIZES * 2;
     probe.series = mt_new(&p->arena, struct mt_samples, ncases);
