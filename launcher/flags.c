@@ -81,3 +81,11 @@ enum mt_status mt_flag_reals(const char *flag, const char *text, struct mt_arena
     for (int i = 0; i < *count && !st; i++) st = mt_flag_real(flag, words[i], &(*values)[i], err);
     return st;
 }
+
+enum mt_status mt_flag_heartbeat(const char *text, double *heartbeat_s, struct mt_err *err) {
+    enum mt_status st = mt_flag_real("--heartbeat", text, heartbeat_s, err);
+    if (st || *heartbeat_s == 0 || *heartbeat_s >= 2) return st;
+    return mt_fail(err, MT_EINPUT,
+                   "--heartbeat: must be 0, or 2 or more: ranks of a large job tell of themselves once a "
+                   "second");
+}

@@ -9,6 +9,7 @@
 #include "launcher/agree.h"
 #include "launcher/cores.h"
 #include "launcher/profile_job.h"
+#include "launcher/watch.h"
 #include "profiler/profile.h"
 
 /* Before anything is measured: whether the results could be written. */
@@ -43,6 +44,7 @@ static enum mt_status measure_jobs(const struct mt_profile_flags *flags, double 
     for (int m = 0; m < flags->nmodels && !st; m++) {
         const struct mt_job_probe probe = {
             .model = flags->models[m], .job = &flags->job, .budget_s = budget_s / flags->nmodels};
+        mt_watch_phase(MT_WATCH_SLOW, "measuring the layers of %s", flags->models[m]);
         mt_log(MT_LOG_INFO, "the layers of %s", flags->models[m]);
         st = mt_job_measure(MPI_COMM_WORLD, device, &probe, &times, err);
     }
@@ -51,6 +53,10 @@ out:
     mt_job_times_release(&times);
     mt_device_close(device);
     return st;
+}
+
+static void tell(const char *what) {
+    mt_watch_phase(MT_WATCH_QUICK, "measuring %s", what);
 }
 
 static enum mt_status profile(const struct mt_profile_flags *flags, struct mt_err *err) {
@@ -69,10 +75,15 @@ static enum mt_status profile(const struct mt_profile_flags *flags, struct mt_er
     mt_cores_divide(MPI_COMM_WORLD);
     double budget_s = flags->nmodels ? flags->budget_s / 2 : flags->budget_s;
     double speed = mt_emulation_speed(&flags->emulation, rank);
-    const struct mt_profile_options options = {.budget_s = budget_s, .emulate = speed, .deadline_s = flags->deadline_s};
+    const struct mt_profile_options options = {
+        .budget_s = budget_s, .emulate = speed, .deadline_s = flags->deadline_s, .tell = tell};
     if ((st = mt_agree(MPI_COMM_WORLD, mt_comm_mpi_new(&(MPI_Comm){MPI_COMM_WORLD}, &comm, err), err))) return st;
     st = mt_profile_run(comm, &options, &cluster, flags->raw ? &raw : NULL, err);
-    if (st == MT_ESTALL || st == MT_EPEER) mt_agree_abort(MPI_COMM_WORLD, err); /* peers may not answer */
+    mt_watch_phase(MT_WATCH_SLOW, "the cluster's document");
+    if (st == MT_ESTALL || st == MT_EPEER) { /* peers may not answer */
+        mt_watch_fail(err);
+        mt_agree_abort(MPI_COMM_WORLD, err);
+    }
     st = mt_agree(MPI_COMM_WORLD, st, err);
     if (!st && flags->nmodels) st = measure_jobs(flags, speed, budget_s, cluster, err);
     if (!st) st = mt_agree_rank0(MPI_COMM_WORLD, rank ? MT_OK : write_results(flags, cluster, raw, err), err);
@@ -84,16 +95,23 @@ static enum mt_status profile(const struct mt_profile_flags *flags, struct mt_er
 
 enum mt_status mt_profile(const struct mt_profile_flags *flags, enum mt_status parsed, struct mt_err *err) {
     int level;
+    struct mt_err watch_err = MT_ERR_INIT;
     /* As in training: a thread that waits in MPI yields its core. */
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    struct mt_watch_options options = {.heartbeat_s = parsed ? MT_WATCH_HEARTBEAT_S : flags->heartbeat_s,
+                                       .deadline_s = parsed ? 60 : flags->deadline_s};
+    enum mt_status st = parsed, watched = mt_watch_begin(&options, parsed ? &watch_err : err);
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
-    enum mt_status st = parsed;
+    mt_watch_phase(MT_WATCH_SLOW, "the set-up");
+    if (!st) st = watched;
     if (!st && level < MPI_THREAD_SERIALIZED)
         st = mt_fail(err, MT_EMISSING, "this MPI lets no thread but the first call it (level %d)", level);
     st = mt_agree(MPI_COMM_WORLD, st, err);
     return st ? st : profile(flags, err);
 }
 
-void mt_profile_end(void) {
+void mt_profile_end(bool well) {
+    mt_watch_phase(MT_WATCH_SLOW, "the end");
     MPI_Finalize();
+    mt_watch_end(well);
 }

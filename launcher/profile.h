@@ -6,9 +6,9 @@
 #include "planner/job.h"
 
 struct mt_profile_flags {
-    const char *out; /* where the document goes */
-    const char *raw; /* where all samples go, or null */
-    double budget_s, deadline_s;
+    const char *out;                          /* where the document goes */
+    const char *raw;                          /* where all samples go, or null */
+    double budget_s, deadline_s, heartbeat_s; /* the last: see launcher/watch.h */
     struct mt_emulation emulation;
     /* Models whose own layers are measured too, by this job; they get half of the budget. */
     int nmodels;
@@ -20,7 +20,7 @@ struct mt_profile_flags {
  * to: with an error, nothing is measured. Failures are rank 0's to print: elsewhere err->text is empty. */
 enum mt_status mt_profile(const struct mt_profile_flags *flags, enum mt_status parsed, struct mt_err *err);
 
-/* MPI's end; after it the process may only exit. */
-void mt_profile_end(void);
+/* MPI's end; after it the process may only exit. well: with 0. */
+void mt_profile_end(bool well);
 
 #endif

@@ -25,7 +25,7 @@ static struct watch *the_watch; /* one a process; kept until it exits, since the
 
 void watch_describe(struct watch *w, struct watch_note *note) {
     struct mt_watch_sight sight = {.text = ""};
-    *note = (struct watch_note){.token = w->token, .place = w->place.rank, .pid = (int32_t)getpid()};
+    *note = (struct watch_note){.token = w->token, .place = w->launch.rank, .pid = (int32_t)getpid()};
     pthread_mutex_lock(&w->lock);
     if (w->look) w->look(w->look_context, &sight);
     note->rank = w->rank;
@@ -39,7 +39,7 @@ void watch_describe(struct watch *w, struct watch_note *note) {
 }
 
 double watch_beat_s(const struct watch *w) {
-    double beat_s = 0.01 * w->place.nranks;
+    double beat_s = 0.01 * w->launch.nranks;
     return beat_s < WATCH_LOOK_S ? WATCH_LOOK_S : beat_s > 1 ? 1 : beat_s;
 }
 
@@ -110,7 +110,7 @@ void watch_has_left(struct watch *w) {
 static void *run(void *argument) {
     struct watch *w = argument;
     mt_awake_look(&w->awake, WATCH_GAP_S);
-    if (w->place.rank)
+    if (w->launch.rank)
         watch_run_peer(w);
     else
         watch_run_hub(w);
@@ -127,13 +127,13 @@ static void allow_files(int64_t count) {
 }
 
 static enum mt_status open_hub(struct watch *w, struct mt_err *err) {
-    char line[MT_PLACE_LINE];
+    char line[MT_LAUNCH_LINE];
     w->listening = -1;
-    if (w->place.rank || w->place.nranks == 1) return MT_OK;
-    allow_files(4 * (int64_t)w->place.nranks + 512);
+    if (w->launch.rank || w->launch.nranks == 1) return MT_OK;
+    allow_files(4 * (int64_t)w->launch.nranks + 512);
     enum mt_status st = watch_listen(&w->listening, &w->token, line, sizeof line, err);
     if (st) return st;
-    if (!mt_place_publish(&w->place, line))
+    if (!mt_launch_publish(&w->launch, line))
         return mt_fail(err, MT_ESYSTEM, "the launcher does not pass on where rank 0 listens for heartbeats");
     return MT_OK;
 }
@@ -159,9 +159,9 @@ enum mt_status mt_watch_begin(const struct mt_watch_options *options, struct mt_
     w->options = *options;
     pthread_mutex_init(&w->lock, NULL);
     mt_cond_init(&w->changed);
-    mt_place_open(&w->place);
-    w->rank = w->place.rank;
-    w->parent = w->place.launched ? getppid() : 0;
+    mt_launch_open(&w->launch);
+    w->rank = w->launch.rank;
+    w->parent = w->launch.launched ? getppid() : 0;
     w->pace = MT_WATCH_SLOW;
     snprintf(w->phase, sizeof w->phase, "the start");
     if (gethostname(w->host, sizeof w->host - 1)) strcpy(w->host, "unknown host");
@@ -242,11 +242,11 @@ void mt_watch_end(bool well) {
     struct watch *w = the_watch;
     if (!w) return;
     mt_watch_observe(NULL, NULL);
-    if (!w->place.rank) mt_place_close(&w->place);
+    if (!w->launch.rank) mt_launch_close(&w->launch);
     pthread_mutex_lock(&w->lock);
     w->leaving = true;
     w->well = well;
     if (!w->left) wait_for_thread(w, INFINITY);
     pthread_mutex_unlock(&w->lock);
-    if (w->place.rank) mt_place_close(&w->place);
+    if (w->launch.rank) mt_launch_close(&w->launch);
 }

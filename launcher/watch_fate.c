@@ -43,7 +43,7 @@ static bool is_rank(const struct watch *w, pid_t pid, int place) {
     size_t capacity = 0;
     int matches = 0;
     snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
-    snprintf(want[0], sizeof want[0], "PMIX_NAMESPACE=%s", w->place.job);
+    snprintf(want[0], sizeof want[0], "PMIX_NAMESPACE=%s", w->launch.job);
     snprintf(want[1], sizeof want[1], "PMIX_RANK=%d", place);
     FILE *f = fopen(path, "re");
     while (f && getdelim(&line, &capacity, 0, f) > 0) matches += !strcmp(line, want[0]) || !strcmp(line, want[1]);
@@ -84,7 +84,7 @@ static bool has_slept(const struct watch *w) {
 }
 
 double watch_start_s(const struct watch *w) {
-    return w->options.start_s > 0 ? w->options.start_s : 7 + 0.1 * w->place.nranks;
+    return w->options.start_s > 0 ? w->options.start_s : 7 + 0.1 * w->launch.nranks;
 }
 
 /* That no process is seen is no proof (it may be in a container of its own), but it is one when the launcher ends us.
@@ -92,7 +92,7 @@ double watch_start_s(const struct watch *w) {
 enum watch_fate watch_fate_unborn(const struct watch *w, int place, double begun_s, bool *seen) {
     double start_s = watch_start_s(w);
     char host[256];
-    mt_place_host(&w->place, place, host, sizeof host);
+    mt_launch_host(&w->launch, place, host, sizeof host);
     if (!strncmp(host, w->host, sizeof w->host - 1)) {
         switch (find_rank(w, place)) {
         case PROCESS_GONE:
@@ -126,7 +126,7 @@ void watch_tell_fate(const struct watch *w, enum watch_fate fate, const struct w
     if (last->host[0])
         snprintf(host, sizeof host, "%s", last->host);
     else
-        mt_place_host(&w->place, last->place, host, sizeof host);
+        mt_launch_host(&w->launch, last->place, host, sizeof host);
     watch_add(text, size, "rank %d%s%s ", last->host[0] ? last->rank : last->place, host[0] ? " on " : "", host);
     switch (fate) {
     case WATCH_FINE: watch_add(text, size, "was heard of %.1f s ago", silent_s); break;

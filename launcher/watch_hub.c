@@ -256,7 +256,7 @@ static bool all_have_ended(const struct hub *h) {
 }
 
 void watch_run_hub(struct watch *w) {
-    struct hub h = {.w = w, .npeers = w->place.nranks};
+    struct hub h = {.w = w, .npeers = w->launch.nranks};
     char text[WATCH_TEXT];
     h.peers = mt_calloc((size_t)h.npeers, sizeof *h.peers);
     for (;;) {

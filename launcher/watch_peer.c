@@ -42,8 +42,8 @@ static bool say(struct ours *o, struct watch_link *link, enum watch_kind kind, i
 /* ---- finding rank 0 ---- */
 
 static void find(struct ours *o) {
-    char line[MT_PLACE_LINE];
-    if (!mt_place_lookup(&o->w->place, line, sizeof line)) return;
+    char line[MT_LAUNCH_LINE];
+    if (!mt_launch_lookup(&o->w->launch, line, sizeof line)) return;
     o->nplaces = watch_read_line(line, &o->w->token, o->places, WATCH_PLACES);
     for (int a = 0; a < WATCH_PLACES; a++) o->attempts[a].link.fd = -1;
     o->tried_s = -again_s;
@@ -99,7 +99,7 @@ _Noreturn static void lose_hub(struct ours *o, enum watch_fate fate, double sile
     if (o->bound) say(o, &o->link, WATCH_END, mt_exit_code(MT_EPEER), NULL); /* should it wake up */
     if (!o->bound && o->nplaces && fate == WATCH_UNBORN) {
         char place[128];
-        watch_add(text, sizeof text, "; rank %d on %s finds it at none of", o->w->place.rank, o->w->host);
+        watch_add(text, sizeof text, "; rank %d on %s finds it at none of", o->w->launch.rank, o->w->host);
         for (int p = 0; p < o->nplaces && p < 4; p++) {
             watch_print_place(&o->places[p], place, sizeof place);
             watch_add(text, sizeof text, "%s %s", p ? "," : "", place);
@@ -108,7 +108,7 @@ _Noreturn static void lose_hub(struct ours *o, enum watch_fate fate, double sile
     struct watch_note ours;
     watch_describe(o->w, &ours);
     watch_add(text, sizeof text, "; meanwhile rank %d was in %s", ours.rank, ours.at);
-    int later = o->w->place.rank - 1;
+    int later = o->w->launch.rank - 1;
     if (later > 0) mt_sleep_s(silence_s + 0.05 * (later < 20 ? later : 20));
     watch_die(o->w, mt_exit_code(MT_EPEER), text);
 }

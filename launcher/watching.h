@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 #include "kernels/base/wait.h"
-#include "launcher/place.h"
+#include "launcher/launch.h"
 #include "launcher/watch.h"
 #include "launcher/watch_link.h"
 
@@ -20,7 +20,7 @@
 
 struct watch {
     struct mt_watch_options options;
-    struct mt_place place;
+    struct mt_launch launch;
     char host[64];
     pid_t parent;  /* the launcher's process; 0: none */
     int wake[2];   /* a pipe to the thread */

@@ -10,11 +10,12 @@ struct mt_exchange {
     struct mt_comm *comm;
     double deadline_s;
     int *group;
+    void (*tell)(const char *what);
 };
 
 struct mt_exchange *mt_exchange_new(struct mt_comm *comm, double deadline_s) {
     struct mt_exchange *x = mt_malloc(sizeof *x);
-    *x = (struct mt_exchange){comm, deadline_s, mt_malloc((size_t)comm->nranks * sizeof *x->group)};
+    *x = (struct mt_exchange){comm, deadline_s, mt_malloc((size_t)comm->nranks * sizeof *x->group), NULL};
     for (int r = 0; r < comm->nranks; r++) x->group[r] = r;
     return x;
 }
@@ -23,6 +24,14 @@ void mt_exchange_free(struct mt_exchange *x) {
     if (!x) return;
     free(x->group);
     free(x);
+}
+
+void mt_exchange_listen(struct mt_exchange *x, void (*tell)(const char *what)) {
+    x->tell = tell;
+}
+
+void mt_exchange_tell(const struct mt_exchange *x, const char *what) {
+    if (x->tell) x->tell(what);
 }
 
 static enum mt_status run(struct mt_exchange *x, const struct mt_coll *problem, void *const buffer[2],

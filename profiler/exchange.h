@@ -17,6 +17,10 @@ struct mt_exchange;
 struct mt_exchange *mt_exchange_new(struct mt_comm *comm, double deadline_s);
 void mt_exchange_free(struct mt_exchange *exchange);
 
+/* Who watches over this process is told what it is at; not collective. At first nobody is. */
+void mt_exchange_listen(struct mt_exchange *exchange, void (*tell)(const char *what));
+void mt_exchange_tell(const struct mt_exchange *exchange, const char *what);
+
 /* Everybody's record of size_bytes, in the order of ranks. */
 enum mt_status mt_exchange_gather(struct mt_exchange *exchange, const void *mine, size_t size_bytes, void *all,
                                   struct mt_err *err);

@@ -56,6 +56,7 @@ static enum mt_status take_round(struct rounds *r, struct mt_err *err) {
         if (r->done >= LEAST_ROUNDS && r->errors[c] < MT_MEASURE_TARGET) continue;
         if ((st = meet(r, st, err))) return st;
         if (r->done && r->spent_s > r->budget_s) return MT_OK;
+        mt_exchange_tell(r->exchange, r->m->what);
         st = r->m->once(r->m->context, c, r->slot_s, err);
     }
     return meet(r, st, err);

@@ -73,6 +73,7 @@ static enum mt_status start(struct mt_profile *p, struct mt_err *err) {
     struct mt_place mine = {0};
     p->rank = p->comm->rank, p->nranks = p->comm->nranks;
     p->exchange = mt_exchange_new(p->comm, p->options->deadline_s > 0 ? p->options->deadline_s : 60);
+    mt_exchange_listen(p->exchange, p->options->tell);
     p->places = mt_new(&p->arena, struct mt_place, p->nranks);
     enum mt_status st = mt_exchange_agree(p->exchange, open_device(p, &mine, err), err);
     if (!st) st = mt_exchange_gather(p->exchange, &mine, sizeof mine, p->places, err);

@@ -14,8 +14,9 @@
 
 struct mt_profile_options {
     double budget_s;
-    double emulate;    /* this rank's device is slowed to this speed; 1: not */
-    double deadline_s; /* without any answer from a rank; 0: 60 */
+    double emulate;                 /* this rank's device is slowed to this speed; 1: not */
+    double deadline_s;              /* without any answer from a rank; 0: 60 */
+    void (*tell)(const char *what); /* told what is being measured, again and again; or null */
 };
 
 /* *raw (may be null): on rank 0 all samples as CSV, "probe,what,rank,value" with a header; free() it; null elsewhere.

@@ -8,6 +8,7 @@
 #include "launcher/flags.h"
 #include "launcher/job_flags.h"
 #include "launcher/profile.h"
+#include "launcher/watch.h"
 #include "profiler/describe.h"
 
 enum {
@@ -17,6 +18,7 @@ enum {
     KEY_RAW,
     KEY_EMULATE,
     KEY_DEADLINE,
+    KEY_HEARTBEAT,
     KEY_DESCRIBE,
     KEY_MEASURED,
     KEY_HARDWARE
@@ -39,6 +41,7 @@ static const struct argp_option flag_table[] = {
     {"budget", KEY_BUDGET, "SECONDS", 0, "how long to measure, about; less makes errors wider [60]", 2},
     {"raw", KEY_RAW, "FILE", 0, "write all samples as CSV too", 2},
     {"deadline", KEY_DEADLINE, "SECONDS", 0, "without an answer from a rank: then give up [60]", 2},
+    {"heartbeat", KEY_HEARTBEAT, "SECONDS", 0, "of a rank's silence: then give up; 0: ranks are not watched [5]", 2},
     {"emulate", KEY_EMULATE, "speed=X,...", 0, "make devices slower: a speed for each rank, or one for all, 1 its own",
      2},
     {0, 0, 0, 0, "The layers of jobs that will run here, which makes plans for them more certain:", 3},
@@ -62,7 +65,7 @@ static enum mt_status take_positive(const char *flag, const char *text, double m
 
 static enum mt_status take_flag(struct profile_flags *f, int key, char *text) {
     struct mt_profile_flags *p = &f->profile;
-    f->measures = f->measures || key == KEY_MODEL || (key >= KEY_BUDGET && key <= KEY_DEADLINE);
+    f->measures = f->measures || key == KEY_MODEL || (key >= KEY_BUDGET && key <= KEY_HEARTBEAT);
     switch (key) {
     case KEY_MODEL:
         mt_arena_grow(&f->arena, &p->models, p->nmodels, &f->models_capacity, sizeof *p->models);
@@ -72,6 +75,7 @@ static enum mt_status take_flag(struct profile_flags *f, int key, char *text) {
     case KEY_BUDGET: return take_positive("--budget", text, 86400, &p->budget_s, f->err);
     case KEY_RAW: return mt_flag_path("--raw", text, &p->raw, f->err);
     case KEY_DEADLINE: return take_positive("--deadline", text, 86400, &p->deadline_s, f->err);
+    case KEY_HEARTBEAT: return mt_flag_heartbeat(text, &p->heartbeat_s, f->err);
     case KEY_EMULATE: return mt_emulation_parse(text, &f->arena, &p->emulation, f->err);
     case KEY_DESCRIBE: f->describe = text; break;
     case KEY_MEASURED: return mt_flag_path("--measured", text, &f->measured, f->err);
@@ -97,7 +101,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
 static enum mt_status settle(struct profile_flags *f) {
     if ((f->describe || f->hardware) && f->measures)
         return mt_fail(f->err, MT_EINPUT,
-                       "%s measures nothing: leave out --budget, --raw, --deadline, --emulate and --model",
+                       "%s measures nothing: leave out --budget, --raw, --deadline, --heartbeat, --emulate and --model",
                        f->describe ? "--describe" : "--hardware");
     if (f->measured && !f->describe) return mt_fail(f->err, MT_EINPUT, "--measured: goes with --describe");
     if (f->describe && f->hardware) return mt_fail(f->err, MT_EINPUT, "--describe and --hardware exclude each other");
@@ -130,7 +134,9 @@ int mt_command_profile(int argc, char **argv) {
                "the cores that mpirun binds it to; ranks of one host that are not bound (--bind-to none) divide its "
                "cores."};
     struct mt_err err = MT_ERR_INIT;
-    struct profile_flags f = {.err = &err, .profile = {.out = "cluster.json", .budget_s = 60, .deadline_s = 60}};
+    struct profile_flags f = {
+        .err = &err,
+        .profile = {.out = "cluster.json", .budget_s = 60, .deadline_s = 60, .heartbeat_s = MT_WATCH_HEARTBEAT_S}};
     mt_job_flags_init(&f.job, &err);
     enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
     int code;
@@ -140,7 +146,7 @@ int mt_command_profile(int argc, char **argv) {
     } else {
         st = mt_profile(&f.profile, st, &err);
         if (st && err.text[0]) mt_command_fail(&err);
-        mt_profile_end();
+        mt_profile_end(!st);
         code = mt_exit_code(st);
     }
     mt_arena_release(&f.arena);

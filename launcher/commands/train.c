@@ -100,12 +100,7 @@ static enum mt_status take_flag(struct train_flags *f, int key, char *text) {
     case KEY_HASH_EVERY: st = take_count(f, "--hash-every", text, 0, &o->hash_every); break;
     case KEY_DEADLINE: st = take_seconds(f, "--deadline", text, &o->deadline_s); break;
     case KEY_START_DEADLINE: st = take_seconds(f, "--start-deadline", text, &o->start_s); break;
-    case KEY_HEARTBEAT:
-        st = mt_flag_real("--heartbeat", text, &o->heartbeat_s, f->err);
-        if (!st && o->heartbeat_s && o->heartbeat_s < 2)
-            st = mt_fail(f->err, MT_EINPUT,
-                         "--heartbeat: must be 0, or 2 or more: ranks tell of themselves twice a second");
-        break;
+    case KEY_HEARTBEAT: st = mt_flag_heartbeat(text, &o->heartbeat_s, f->err); break;
     case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &o->emulation, f->err); break;
     }
     return st;
