@@ -6,6 +6,7 @@
 
 #include "kernels/base/rng.h"
 #include "launcher/make_plan.h"
+#include "launcher/watch.h"
 #include "synth/init.h"
 
 static const double deadline_s = 600; /* one rank waits for nobody but itself */
@@ -97,6 +98,7 @@ enum mt_status mt_rehearsal_step(struct mt_rehearsal *r, mt_trace *trace, void *
     if (st) return st;
     times->run = mt_executor_times(r->executor);
     r->step++;
+    mt_watch_progress();
     return MT_OK;
 }
 
