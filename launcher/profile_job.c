@@ -172,37 +172,96 @@ static double left_s(const struct measuring *m) {
     return -most_of_all(m, mt_now_s() - m->end_s);
 }
 
+/* What has been measured, in order of size. */
+struct size {
+    int64_t samples;
+    double step_s; /* the slowest rank's */
+};
+struct sizes {
+    struct size *items;
+    int count, capacity;
+};
+
+static enum mt_status add_size(const struct measuring *m, int64_t samples, double budget_s, struct sizes *sizes,
+                               bool *fitted, struct mt_err *err) {
+    struct size size = {samples, 0};
+    enum mt_status st = measure_size(m, samples, samples, budget_s, &size.step_s, fitted, err);
+    if (st || !*fitted) return st;
+    mt_log(MT_LOG_INFO, "%s: %lld sample%s a step on each rank: %.3g s", m->probe->model, (long long)samples,
+           samples == 1 ? "" : "s", size.step_s);
+    mt_arena_grow(&m->times->arena, &sizes->items, sizes->count, &sizes->capacity, sizeof size);
+    int at = sizes->count++;
+    for (; at > 0 && sizes->items[at - 1].samples > samples; at--) sizes->items[at] = sizes->items[at - 1];
+    sizes->items[at] = size;
+    return MT_OK;
+}
+
+static double steps_s(double step_s) {
+    return (LEAST_STEPS + WARM_STEPS) * step_s;
+}
+
+/* The largest share that a plan may well give a rank: by the last steps' rates, and some more. */
+static int64_t largest_share(const struct measuring *m) {
+    static const double more = 1.25;
+    int64_t batch = m->probe->job->batch, most = m->probe->most;
+    double rate = 1 / m->times->step_s[m->times->nsteps - 1], best = most_of_all(m, rate), sum = rate;
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, m->comm);
+    int64_t share = (int64_t)ceil(more * (double)batch * best / sum);
+    if (share > batch) share = batch;
+    return most > 0 && most < share ? most : share;
+}
+
 /* Sizes from 1 up, the last one `most`. Each takes its part of the time: what is left over the sizes that are left. */
-static enum mt_status measure_sizes(const struct measuring *m, int64_t most, struct mt_err *err) {
-    double step_s = 0, reserved_s = pairs_part * m->probe->budget_s;
-    int done = 0;
+static enum mt_status measure_doubling(const struct measuring *m, double reserved_s, struct sizes *sizes,
+                                       struct mt_err *err) {
+    bool fitted = true;
+    int64_t batch = m->probe->job->batch, most = batch;
     enum mt_status st = MT_OK;
-    for (int64_t size = 1, before = 0; size > before && !st; before = size, size = size < most / 2 ? 2 * size : most) {
-        double left = left_s(m) - reserved_s, expected_s = step_s * (double)size / (double)(before ? before : 1);
+    for (int64_t size = 1, before = 0; size > before && fitted && !st;
+         before = size, size = size < most / 2 ? 2 * size : most) {
+        double left = left_s(m) - reserved_s, each_s = sizes->count ? sizes->items[sizes->count - 1].step_s : 0;
         int sizes_left = 1 + (int)ceil(log2((double)most / (double)size));
-        if (done >= SURE_SIZES && (LEAST_STEPS + WARM_STEPS) * expected_s > left) break;
-        bool fitted;
-        st = measure_size(m, size, size, left / sizes_left, &step_s, &fitted, err);
-        if (st || !fitted) break;
-        done++;
-        mt_log(MT_LOG_INFO, "%s: %lld sample%s a step on each rank: %.3g s", m->probe->model, (long long)size,
-               size == 1 ? "" : "s", step_s);
+        if (sizes->count >= SURE_SIZES && steps_s(each_s * (double)size / (double)before) > left) break;
+        st = add_size(m, size, left / sizes_left, sizes, &fitted, err);
+        if (size == 1 && fitted && !st) most = largest_share(m);
     }
-    if (!st && !done && !m->rank) {
+    return st;
+}
+
+/* Between the sizes, the largest first: where steps are short there is time for it, and their times the least even. */
+static enum mt_status measure_between(const struct measuring *m, double reserved_s, struct sizes *sizes,
+                                      struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    for (int i = sizes->count - 1; i > 0 && !st; i--) {
+        int64_t size = (sizes->items[i].samples + sizes->items[i - 1].samples) / 2;
+        double left = left_s(m) - reserved_s;
+        bool fitted;
+        if (size > sizes->items[i - 1].samples && steps_s(sizes->items[i].step_s) < left / i)
+            st = add_size(m, size, left / i, sizes, &fitted, err);
+    }
+    return st;
+}
+
+static enum mt_status measure_sizes(const struct measuring *m, struct sizes *sizes, struct mt_err *err) {
+    double reserved_s = pairs_part * m->probe->budget_s;
+    enum mt_status st = measure_doubling(m, reserved_s, sizes, err);
+    if (!st) st = measure_between(m, reserved_s, sizes, err);
+    if (st || sizes->count) return st;
+    if (!m->rank) {
         mt_fail(err, MT_EINPUT, "%s: not even one sample a step fits into memory", m->probe->model);
         mt_err_hint(err, "profile without --model, and plan with --storage split");
     }
-    return mt_agree_rank0(m->comm, !st && !done ? MT_EINPUT : st, err);
+    return MT_EINPUT;
 }
 
 /* Two micro-batches, the second added to the first; of size 1, and of every other size as long as there is time. */
 static enum mt_status measure_pairs(const struct measuring *m, int64_t most, struct mt_err *err) {
-    double step_s = 0;
+    double step_s = 0; /* of the pair before */
     enum mt_status st = MT_OK;
     for (int64_t size = 1; 2 * size <= most && !st; size *= 4) {
         double left = left_s(m);
         bool fitted;
-        if (size > 1 && left <= (LEAST_STEPS + WARM_STEPS) * 4 * step_s) break;
+        if (size > 1 && left <= steps_s(4 * step_s)) break;
         int sizes_left = 1 + (int)(log2((double)most / (double)size) / 2);
         st = measure_size(m, 2 * size, size, left / sizes_left, &step_s, &fitted, err);
         if (!fitted) break;
@@ -215,9 +274,9 @@ enum mt_status mt_job_measure(MPI_Comm comm, struct mt_device *device, const str
     struct measuring m = {
         .comm = comm, .device = device, .probe = probe, .times = times, .end_s = mt_now_s() + probe->budget_s};
     MPI_Comm_rank(comm, &m.rank);
-    int64_t most = probe->most > 0 && probe->most < probe->job->batch ? probe->most : probe->job->batch;
-    enum mt_status st = measure_sizes(&m, most, err);
-    return st ? st : measure_pairs(&m, most, err);
+    struct sizes sizes = {0};
+    enum mt_status st = measure_sizes(&m, &sizes, err);
+    return st ? st : measure_pairs(&m, sizes.items[sizes.count - 1].samples, err);
 }
 
 /* ---- into the cluster ---- */

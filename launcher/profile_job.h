@@ -22,7 +22,7 @@
 struct mt_job_probe {
     const char *model;
     const struct mt_job *job;
-    int64_t most;    /* samples a micro-batch, at most; 0: the job's batch */
+    int64_t most;    /* samples a micro-batch, at most; 0: as many as a plan may well give the fastest rank */
     double budget_s; /* for all of it, about; the smallest sizes are measured whatever they take */
 };
 
@@ -40,8 +40,8 @@ struct mt_job_times {
     double *step_s; /* per size: of a step, in order; the same sizes on all ranks */
 };
 
-/* Sizes double from 1 on as far as memory, budget and `most` allow; then, with a part of the budget, pairs of
- * micro-batches, whose gradients are added up. Adds to `times`. */
+/* Sizes double from 1 on as far as memory, budget and `most` allow; then sizes between them, if there is time; then,
+ * with a part of the budget, pairs of micro-batches, whose gradients are added up. Adds to `times`. */
 enum mt_status mt_job_measure(MPI_Comm comm, struct mt_device *device, const struct mt_job_probe *probe,
                               struct mt_job_times *times, struct mt_err *err);
 
