@@ -40,9 +40,11 @@ enum mt_status mt_search_price(const struct mt_search *search, struct mt_plan *p
     enum mt_status st = mt_choice_from_plan(search->graph, plan, &arena, &choice, err);
     if (!st) st = mt_build(search->graph, &choice, &program, err);
     if (st) goto out;
-    if (!(st = mt_predict(&program, search->costs, search->options, &prediction, err)))
+    if (!(st = mt_predict(&program, search->costs, search->options, &prediction, err))) {
+        search_fill_prediction(&prediction, 0, plan);
         st = bound_of(search, plan, report, &bound_s, err);
-    if (!st) search_fill_prediction(&prediction, bound_s, plan);
+        plan->prediction->bound_s = fmin(bound_s, plan->prediction->step_s);
+    }
     mt_program_release(&program);
 out:
     mt_arena_release(&prediction.arena);

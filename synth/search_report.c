@@ -105,7 +105,7 @@ static int by_saving(const void *a, const void *b) {
 static void list_bindings(const struct mt_searching *s, const struct mt_balanced *balanced,
                           struct mt_search_report *report) {
     int link = mt_cost_link(&s->costs, s->everybody, s->nranks);
-    report->bindings = mt_new(&report->arena, struct mt_search_binding, balanced->nbindings + 1);
+    report->bindings = mt_new(&report->arena, struct mt_search_binding, balanced->nbindings + s->nclasses + 1);
     for (int i = 0; i < balanced->nbindings; i++) {
         const struct mt_binding *from = &balanced->bindings[i];
         bool comm = from->kind == MT_BINDS_COMM;
@@ -124,6 +124,38 @@ static void list_bindings(const struct mt_searching *s, const struct mt_balanced
         report->bindings[report->nbindings++] = to;
     }
     qsort(report->bindings, (size_t)report->nbindings, sizeof *report->bindings, by_saving);
+}
+
+static void add_saving(const struct mt_searching *s, int class, double saves_s, struct mt_search_report *report) {
+    struct mt_search_binding to = {.kind = MT_BINDS_COMPUTE, .rank = s->classes[class].rank, .link = -1};
+    int k = 0;
+    while (k < report->nbindings &&
+           !(report->bindings[k].kind == MT_BINDS_COMPUTE && report->bindings[k].rank == to.rank))
+        k++;
+    if (k == report->nbindings) {
+        to.what = text_of(s, &to, &report->arena);
+        report->bindings[report->nbindings++] = to;
+    }
+    report->bindings[k].saves_s += saves_s;
+}
+
+/* In the balance a chain of messages begins when a part of the samples is computed, and that part is in its row; so the
+ * row's dual is of both. A link cannot save more than of what is seen of it; the rest is of computing, by who does it.
+ */
+static void settle_bindings(const struct mt_searching *s, struct mt_search_report *report) {
+    const int64_t *batch = mt_plan_split_named(s->plan, "batch")->sizes;
+    double seen_s = 0, rest_s = 0, all = (double)s->search->job->batch;
+    for (int r = 0; r < s->nranks; r++) seen_s = fmax(seen_s, s->plan->prediction->times[r].exposed_s);
+    for (int i = 0; i < report->nbindings; i++) {
+        struct mt_search_binding *b = &report->bindings[i];
+        if (b->kind != MT_BINDS_COMM || b->saves_s <= 0.01 * seen_s) continue;
+        rest_s += b->saves_s - 0.01 * seen_s;
+        b->saves_s = 0.01 * seen_s;
+    }
+    for (int r = 0; r < s->nranks && rest_s > 0; r++)
+        if (batch[r]) add_saving(s, s->class[r], rest_s * (double)batch[r] / all, report);
+    qsort(report->bindings, (size_t)report->nbindings, sizeof *report->bindings, by_saving);
+    while (report->nbindings && report->bindings[report->nbindings - 1].saves_s <= 0) report->nbindings--;
 }
 
 static void list_stages(const struct mt_balanced *balanced, int nstages, const char *const *names,
@@ -145,6 +177,7 @@ enum mt_status search_report(struct mt_searching *s, const struct search_candida
     enum mt_status st = search_balance(s, again, &balanced);
     if (!st && balanced.stage_s) {
         list_bindings(s, &balanced, report);
+        settle_bindings(s, report);
         list_stages(&balanced, SEARCH_NSTAGES, search_stage_names, report);
     }
     mt_arena_release(&balanced.arena);
