@@ -75,7 +75,9 @@ static enum mt_status duel_build(const struct mt_graph *g, const struct mt_plan 
     if ((st = mt_choice_from_plan(g, p, &d->arena, &d->choice, err)) ||
         (st = mt_build(g, &d->choice, &d->program, err)))
         return st;
-    return mt_lower(&d->program, 0, options, &d->low, err);
+    struct mt_lower_options sketch = *options;
+    sketch.sketch = true;
+    return mt_lower(&d->program, 0, &sketch, &d->low, err);
 }
 
 /* ---- operators ---- */
@@ -285,6 +287,7 @@ enum mt_status mt_work_open(const struct mt_graph *graph, const struct mt_plan *
         r.slots = mt_calloc((size_t)r.nslots, sizeof *r.slots);
         list_labels(graph, plan, work);
         st = read_steps(&r, err);
+        work->one_sample = (struct mt_plan_memory){d.low->state_bytes, d.low->arena_bytes};
         free(r.slots);
     }
     duel_release(&d);

@@ -64,8 +64,9 @@ struct mt_work {
     struct mt_work_op *ops;
     struct mt_work_message *messages;
     struct mt_work_step *steps;
-    int block_begin[MT_NBLOCKS + 1]; /* steps */
-    int64_t state_bytes;             /* of replicated states */
+    int block_begin[MT_NBLOCKS + 1];  /* steps */
+    int64_t state_bytes;              /* of replicated states */
+    struct mt_plan_memory one_sample; /* mt_work_memory of micro-batches of one, without buckets */
 };
 
 /* The plan gives rules, storage rows, sync and wire; its splits and ranks but for their number are not read. `body`:
