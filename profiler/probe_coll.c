@@ -9,11 +9,12 @@
 
 #include "profiler/probe.h"
 
-enum { MOST_SIZES = 4, MOST_PAIR_GROUPS = 6, MOST_IN_A_ROW = 16, MOST_SAMPLES = 16, TAG = 2 };
-static const double least_run_s = 2e-3, deadline_s = 60;
+enum { MOST_SIZES = 4, MOST_PAIR_GROUPS = 6, MOST_IN_A_ROW = 16, MOST_SAMPLES = 16, ROUNDS = 3, TAG = 2 };
+static const double least_run_s = 2e-3, long_run_s = 10e-3, deadline_s = 60;
 
 /* Bytes of all blocks on the wire. */
 static const int64_t ladders[][MOST_SIZES] = {{4 << 10, 256 << 10, 4 << 20, 32 << 20},
+                                              {4 << 10, 256 << 10, 8 << 20},
                                               {4 << 10, 256 << 10, 4 << 20},
                                               {4 << 10, 64 << 10, 1 << 20},
                                               {4 << 10, 32 << 10, 256 << 10}};
@@ -138,7 +139,7 @@ static double expected_s(const struct mt_profile *p, const struct mt_coll_case *
         bandwidth_Bps = fmin(bandwidth_Bps, p->pairs[i].bandwidth.median);
     }
     struct mt_coll problem = problem_of(p, c);
-    return 50e-6 + 2 * c->algorithm->cost_s(&problem, latency_s, bandwidth_Bps);
+    return 50e-6 + 1.3 * c->algorithm->cost_s(&problem, latency_s, bandwidth_Bps);
 }
 
 /* Cases of all groups, with the largest sizes that the budget has room for. */
@@ -148,8 +149,8 @@ static void choose_cases(struct probe *probe, double budget_s) {
         double all_s = 0;
         p->ncolls = 0;
         for (int g = 0; g < p->ngroups; g++) add_cases(p, g, ladders[ladder]);
-        for (int i = 0; i < p->ncolls; i++) all_s += 5 * fmax(expected_s(p, &p->colls[i]), least_run_s / 2);
-        if (all_s < 0.8 * budget_s) break;
+        for (int i = 0; i < p->ncolls; i++) all_s += fmax(expected_s(p, &p->colls[i]), least_run_s);
+        if (ROUNDS * all_s < budget_s) break;
     }
 }
 
@@ -204,7 +205,9 @@ static enum mt_status run_row(struct probe *probe, const struct row *row, int in
                               struct mt_err *err) {
     struct mt_profile *p = probe->profile;
     double start_s = 0;
+    /* Who came first to the first barrier may be asleep when it ends; nobody is when the second does. */
     enum mt_status st = group_max(p, row->group, row->problem[0].me, &start_s, err);
+    if (!st) st = group_max(p, row->group, row->problem[0].me, &start_s, err);
     start_s = mt_now_s();
     for (int i = 0; i < in_a_row && !st; i++)
         st = mt_comm_run(p->comm, &row->problem[i % 2], &row->schedule[i % 2], row->group->ranks,
@@ -224,13 +227,16 @@ static enum mt_status once(void *context, int which, double slot_s, struct mt_er
     for (int i = 0; i < 2; i++) c->algorithm->schedule(&row.problem[i], &row.schedule[i]);
     double each_s;
     enum mt_status st = MT_OK;
-    /* The first run takes memory and connections, and is not counted. All ranks have the same series. */
-    if (series->count)
-        each_s = series->values[series->count - 1];
-    else
+    bool first = !series->count;
+    /* The first run makes connections, and counts only where it is long. All ranks have the same series. */
+    if (first)
         st = run_row(probe, &row, 1, &each_s, err);
+    else
+        each_s = series->values[series->count - 1];
+    bool enough = first && !st && each_s > fmax(slot_s, long_run_s);
+    if (enough) mt_samples_add(series, each_s);
     int in_a_row = st ? 1 : (int)fmin(fmax(ceil(least_run_s / each_s), 1), MOST_IN_A_ROW);
-    int samples = st ? 0 : (int)fmin(fmax(slot_s / (each_s * in_a_row), 1), MOST_SAMPLES);
+    int samples = st || enough ? 0 : (int)fmin(fmax(slot_s / (each_s * in_a_row), 1), MOST_SAMPLES);
     for (int i = 0; i < samples && !st; i++) {
         st = run_row(probe, &row, in_a_row, &each_s, err);
         if (!st) mt_samples_add(series, each_s);
@@ -254,7 +260,7 @@ enum mt_status mt_probe_coll(struct mt_profile *p, double budget_s, struct mt_er
     choose_cases(&probe, budget_s);
     line_up(&probe);
     /* f32 sums of bf16 messages are twice as long */
-    for (int b = 0; b < 2; b++) probe.buffer[b] = mt_calloc(2, (size_t)ladders[0][MOST_SIZES - 1]);
+    for (int b = 0; b < 2; b++) probe.buffer[b] = mt_probe_buffer(2 * ladders[0][MOST_SIZES - 1]);
     p->coll_times = mt_new(&p->arena, struct mt_samples, probe.ncases);
     const struct mt_measure measure = {probe.ncases, p->coll_times, once, &probe, "collectives"};
     enum mt_status st = mt_measure_run(&measure, p->exchange, budget_s, err);

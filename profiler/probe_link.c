@@ -39,6 +39,10 @@ enum mt_status mt_probe_move(struct mt_profile *p, const int *group, int n, cons
     return st;
 }
 
+void *mt_probe_buffer(int64_t size_bytes) {
+    return memset(mt_malloc((size_t)size_bytes), 0, (size_t)size_bytes);
+}
+
 /* One message from `from` to the pair's other rank. */
 static enum mt_status send_one(struct probe *probe, bool forth, int64_t size_bytes, struct mt_err *err) {
     const struct mt_pair_times *pair = &probe->profile->pairs[probe->mine];
@@ -235,7 +239,7 @@ static enum mt_status measure_crowd(struct probe *probe, bool between, double bu
         if (sum > incoming) incoming = sum;
     }
     free(probe->buffer[1]);
-    probe->buffer[1] = mt_calloc((size_t)incoming, (size_t)probe->sizes[NSIZES - 1]);
+    probe->buffer[1] = mt_probe_buffer(incoming * probe->sizes[NSIZES - 1]);
     const struct mt_measure measure = {1, &crowd.series, crowd_once, &crowd,
                                        between ? "all nodes talking" : "all ranks of a node talking"};
     enum mt_status st = mt_measure_run(&measure, p->exchange, budget_s, err);
@@ -249,7 +253,7 @@ enum mt_status mt_probe_link(struct mt_profile *p, double budget_s, struct mt_er
     mt_pairs_choose(p);
     probe.round_of = mt_new(&p->arena, int, p->npairs);
     probe.nrounds = mt_pairs_rounds(p, probe.round_of);
-    for (int b = 0; b < 2; b++) probe.buffer[b] = mt_calloc(1, (size_t)ladders[0][NSIZES - 1]);
+    for (int b = 0; b < 2; b++) probe.buffer[b] = mt_probe_buffer(ladders[0][NSIZES - 1]);
     int ncases = probe.nrounds * NSIZES * 2;
     probe.series = mt_new(&p->arena, struct mt_samples, ncases);
     const struct mt_measure measure = {ncases, probe.series, once, &probe, "pairs of ranks"};

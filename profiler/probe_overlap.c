@@ -155,7 +155,7 @@ enum mt_status mt_probe_overlap(struct mt_profile *p, double budget_s, struct mt
     struct probe probe = {.profile = p, .coll = {.comm = p->comm, .tag = TAG, .deadline_s = deadline_s}};
     probe.coll.what = "AllReduce while computing";
     probe.counts = mt_new(&p->arena, int64_t, p->nranks);
-    probe.coll.message[0] = mt_calloc(1, (size_t)messages[0]);
+    probe.coll.message[0] = mt_probe_buffer(messages[0]);
     int nlinks = mt_probe_has_link(p, false) + mt_probe_has_link(p, true);
     make_product(&probe, budget_s);
     enum mt_status st = mt_exchange_agree(p->exchange, open_streams(&probe, err), err);
