@@ -86,21 +86,22 @@ static bool all_see_all(const struct mt_program *program) {
     return g->batch >= 0 && sum > g->labels[g->batch].extent;
 }
 
-/* Rank's samples in one run of the block. */
-static int64_t block_size(const struct mt_program *program, enum mt_block_kind block, int rank) {
+/* Each rank's samples in one run of the block. */
+static const int64_t *block_sizes(const struct mt_program *program, enum mt_block_kind block) {
     switch (block) {
-    case MT_BODY: return program->body_size[rank];
-    case MT_LAST: return program->last_size[rank];
-    default: return program->batch_size[rank];
+    case MT_BODY: return program->body_size;
+    case MT_LAST: return program->last_size;
+    default: return program->batch_size;
     }
 }
 
 int64_t mt_program_batch(const struct mt_program *program, enum mt_block_kind block) {
     const struct mt_graph *g = program->graph;
     if (block == MT_PROLOGUE || block == MT_EPILOGUE) return g->batch >= 0 ? g->labels[g->batch].extent : 0;
-    if (all_see_all(program)) return block_size(program, block, 0);
+    const int64_t *sizes = block_sizes(program, block);
+    if (all_see_all(program)) return sizes[0];
     int64_t sum = 0;
-    for (int r = 0; r < program->nranks; r++) sum += block_size(program, block, r);
+    for (int r = 0; r < program->nranks; r++) sum += sizes[r];
     return sum;
 }
 
@@ -108,7 +109,7 @@ void mt_program_samples(const struct mt_program *program, enum mt_block_kind blo
                         int64_t *first, int64_t *count) {
     int64_t body = program->body_size[rank];
     *first = program->batch_start[rank];
-    *count = block_size(program, block, rank);
+    *count = block_sizes(program, block)[rank];
     if (block == MT_BODY) *first += iteration * body;
     if (block == MT_LAST) *first += program->body_count[rank] * body;
 }
@@ -120,11 +121,10 @@ int64_t mt_program_sample(const struct mt_program *program, enum mt_block_kind b
         mt_program_samples(program, block, 0, iteration, &first, &count);
         return first + at;
     }
-    for (int r = 0; r < program->nranks; r++) {
-        mt_program_samples(program, block, r, iteration, &first, &count);
-        if (at < count) return first + at;
-        at -= count;
-    }
-    assert(!"a place within the block");
-    return first;
+    const int64_t *sizes = block_sizes(program, block);
+    int rank = 0;
+    while (rank < program->nranks - 1 && at >= sizes[rank]) at -= sizes[rank++];
+    assert(at < sizes[rank]); /* a place within the block */
+    mt_program_samples(program, block, rank, iteration, &first, &count);
+    return first + at;
 }

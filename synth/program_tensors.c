@@ -7,6 +7,9 @@
 struct intervals {
     bool known[MT_MAX_INDICES];
     int64_t lo[MT_MAX_INDICES], hi[MT_MAX_INDICES];
+    int64_t batch;                 /* extent of the block's batch; -1: not asked yet */
+    bool sampled[MT_MAX_INDICES];  /* of indices that are the batch */
+    int64_t first[MT_MAX_INDICES]; /* their first sample, of the whole batch */
 };
 
 /* One operand of the instruction: a program value at a place of the operator. */
@@ -23,6 +26,18 @@ static enum mt_status refuse(const struct operand *o, struct mt_err *err, const 
                    o->value, o->program->graph->values[o->gvalue].name, o->rank, why);
 }
 
+/* What goes over all ranks is asked once an operator. */
+static int64_t batch_extent(const struct operand *o, struct intervals *at) {
+    if (at->batch < 0) at->batch = mt_program_batch(o->program, o->block);
+    return at->batch;
+}
+
+static int64_t first_sample(const struct operand *o, struct intervals *at, int index, int64_t iteration) {
+    if (!at->sampled[index]) at->first[index] = mt_program_sample(o->program, o->block, iteration, at->lo[index]);
+    at->sampled[index] = true;
+    return at->first[index];
+}
+
 static enum mt_status read_operand(const struct operand *o, struct intervals *at, struct mt_err *err) {
     const struct mt_program *p = o->program;
     const struct mt_value *expected = &p->graph->values[o->gvalue];
@@ -33,7 +48,7 @@ static enum mt_status read_operand(const struct operand *o, struct intervals *at
     if (l->naxes != expected->naxes) return refuse(o, err, "not of the shape that the operator takes");
     for (int a = 0; a < l->naxes; a++) {
         int label = expected->label[a], i = o->index[a];
-        int64_t extent = label == p->graph->batch ? mt_program_batch(p, o->block) : p->graph->labels[label].extent;
+        int64_t extent = label == p->graph->batch ? batch_extent(o, at) : p->graph->labels[label].extent;
         if (l->extent[a] != extent) return refuse(o, err, "not of the extent that the operator takes");
         if (!mt_box_count(box, l->naxes)) continue;
         if (at->known[i] && (at->lo[i] != box->lo[a] || at->hi[i] != box->hi[a]))
@@ -45,7 +60,7 @@ static enum mt_status read_operand(const struct operand *o, struct intervals *at
     return MT_OK;
 }
 
-static enum mt_status set_tensor(const struct operand *o, const struct intervals *at, int64_t iteration,
+static enum mt_status set_tensor(const struct operand *o, struct intervals *at, int64_t iteration,
                                  struct mt_tensor *tensor, struct mt_err *err) {
     const struct mt_program *p = o->program;
     const struct mt_graph *g = p->graph;
@@ -60,7 +75,7 @@ static enum mt_status set_tensor(const struct operand *o, const struct intervals
         if (g->values[o->gvalue].label[a] != g->batch) continue;
         tensor->global[a] = g->labels[g->batch].extent;
         if (!tensor->extent[a]) continue;
-        tensor->offset[a] = mt_program_sample(p, o->block, iteration, at->lo[i]);
+        tensor->offset[a] = first_sample(o, at, i, iteration);
         if (o->op->attr.p > 0 &&
             mt_program_sample(p, o->block, iteration, at->hi[i] - 1) - tensor->offset[a] != tensor->extent[a] - 1)
             return refuse(o, err, "its samples do not follow each other, which dropping by sample needs");
@@ -82,7 +97,7 @@ enum mt_status mt_program_tensors(const struct mt_program *program, enum mt_bloc
                                   const struct mt_instr *instr, int rank, int64_t iteration, struct mt_tensor *in,
                                   struct mt_tensor *out, struct mt_err *err) {
     const struct mt_op *op = &program->graph->ops[instr->gop];
-    struct intervals at = {0};
+    struct intervals at = {.batch = -1};
     for (int pass = 0; pass < 2; pass++) {
         if (pass == 1) fill_unknown(program, op, &at);
         for (int k = 0; k < op->nin + op->nout; k++) {
