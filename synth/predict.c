@@ -133,21 +133,44 @@ static void price_message(struct predictor *p, int a, enum mt_block_kind block, 
 
 /* ---- items ---- */
 
-/* Add a block's instructions once; `queued` counts how often each has been added. */
-static void add_block(struct predictor *p, int a, enum mt_block_kind block, const struct mt_play_item *priced,
-                      struct mt_play_item like, int *queued) {
+/* What add_block keeps of an actor. */
+struct queueing {
+    const struct mt_play_item *priced; /* [instrs] */
+    int *queued;                       /* [instrs]: how often each has been added */
+    bool *awaited;                     /* [instrs]: somebody waits for it */
+    bool joins;                        /* operators that follow each other become one item */
+};
+
+/* Whether an instruction may go on with the item before it on its stream: nobody can tell them apart. */
+static bool may_join(const struct queueing *q, const struct mt_play_item *before, const struct mt_linstr *c,
+                     const struct mt_play_item *item, bool barrier) {
+    return q->joins && c->what == MT_LOWERED_OP && c->wait < 0 && before->meeting < 0 && before->unpack_s == 0 &&
+           !q->awaited[before->instr] && before->work == item->work && (!barrier || before->phase == item->phase);
+}
+
+/* Add a block's instructions once. */
+static void add_block(struct predictor *p, int a, enum mt_block_kind block, struct mt_play_item like,
+                      struct queueing *q) {
     struct mt_play_actor *actor = &p->play.actors[a];
     for (int i = actor->low->block_begin[block]; i < actor->low->block_begin[block + 1]; i++) {
         const struct mt_linstr *c = &actor->low->instrs[i];
         if (c->what == MT_LOWERED_ALIAS) continue;
-        struct mt_play_item *item = &actor->items[c->stream][actor->nitems[c->stream]++];
-        *item = like.work ? priced[i] : (struct mt_play_item){.meeting = -1};
-        item->instr = i;
-        item->phase = like.phase;
-        item->iteration = like.iteration;
-        item->work = like.work;
-        item->need = c->wait >= 0 ? queued[c->wait] : 0;
-        queued[i]++;
+        struct mt_play_item item = like.work ? q->priced[i] : (struct mt_play_item){.meeting = -1};
+        item.instr = i;
+        item.phase = like.phase;
+        item.iteration = like.iteration;
+        item.work = like.work;
+        item.wait = c->wait;
+        item.need = c->wait >= 0 ? q->queued[c->wait] : 0;
+        q->queued[i]++;
+        struct mt_play_item *next = &actor->items[c->stream][actor->nitems[c->stream]], *before = next - 1;
+        if (actor->nitems[c->stream] && may_join(q, before, c, &item, actor->low->body_barrier)) {
+            before->own_s += item.own_s;
+            before->instr = i;
+            continue;
+        }
+        *next = item;
+        actor->nitems[c->stream]++;
     }
 }
 
@@ -157,18 +180,22 @@ static void add_items(struct predictor *p, int a, const struct mt_play_item *pri
     const struct mt_lowered *low = actor->low;
     int body = low->block_begin[MT_LAST] - low->block_begin[MT_BODY], phase = 0;
     int64_t most = low->ninstrs + (low->body_count > 1 ? (low->body_count - 1) * body : 0);
+    struct queueing q = {.priced = priced, .joins = !p->play.each};
+    q.queued = mt_calloc((size_t)low->ninstrs + 1, sizeof *q.queued);
+    q.awaited = mt_calloc((size_t)low->ninstrs + 1, sizeof *q.awaited);
+    for (int i = 0; i < low->ninstrs; i++)
+        if (low->instrs[i].wait >= 0) q.awaited[low->instrs[i].wait] = true;
     for (int s = 0; s < MT_NSTREAMS; s++) actor->items[s] = mt_new(&p->play.arena, struct mt_play_item, most);
-    int *queued = mt_calloc((size_t)low->ninstrs + 1, sizeof *queued);
-    add_block(p, a, MT_PROLOGUE, priced, (struct mt_play_item){.work = true}, queued);
+    add_block(p, a, MT_PROLOGUE, (struct mt_play_item){.work = true}, &q);
     for (int64_t i = 0; i < low->body_count && body; i++)
-        add_block(p, a, MT_BODY, priced,
-                  (struct mt_play_item){.work = true, .iteration = i, .phase = i ? ++phase : phase}, queued);
-    if (!low->body_count) add_block(p, a, MT_BODY, priced, (struct mt_play_item){0}, queued);
+        add_block(p, a, MT_BODY, (struct mt_play_item){.work = true, .iteration = i, .phase = i ? ++phase : phase}, &q);
+    if (!low->body_count) add_block(p, a, MT_BODY, (struct mt_play_item){0}, &q);
     if (low->body_barrier) phase++;
-    add_block(p, a, MT_LAST, priced, (struct mt_play_item){.work = true, .phase = phase}, queued);
-    add_block(p, a, MT_EPILOGUE, priced, (struct mt_play_item){.work = true, .phase = phase}, queued);
+    add_block(p, a, MT_LAST, (struct mt_play_item){.work = true, .phase = phase}, &q);
+    add_block(p, a, MT_EPILOGUE, (struct mt_play_item){.work = true, .phase = phase}, &q);
     actor->nphases = phase + 1;
-    free(queued);
+    free(q.queued);
+    free(q.awaited);
 }
 
 static void price_actor(struct predictor *p, int a) {

@@ -170,8 +170,7 @@ static bool may_begin(const struct engine *e, int a, int s) {
     const struct mt_play_actor *figures = &e->play->actors[a];
     if (actor->done || actor->streams[s].doing != IDLE || actor->streams[s].at == figures->nitems[s]) return false;
     const struct mt_play_item *item = item_at(e, a, s);
-    int wait = figures->low->instrs[item->instr].wait;
-    return item->phase <= actor->phase && (wait < 0 || actor->ended[wait] >= item->need);
+    return item->phase <= actor->phase && (item->wait < 0 || actor->ended[item->wait] >= item->need);
 }
 
 static void arrive(struct engine *e, int a) {

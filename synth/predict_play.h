@@ -9,7 +9,8 @@ struct mt_play_item {
     int instr;
     int64_t iteration;
     int phase;    /* may begin when its rank's phases before it are drained */
-    int need;     /* how often the instruction that it waits for must have ended in this step */
+    int wait;     /* the instruction that it waits for, or -1 */
+    int need;     /* how often that must have ended in this step */
     bool work;    /* false: only its place in the order is kept */
     int meeting;  /* a collective that travels; else -1 */
     double own_s; /* operators, copies; a collective's packing */

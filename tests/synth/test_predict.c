@@ -39,9 +39,9 @@ static struct mt_play_actor actor_of(struct mt_play *play, const struct line *li
     for (int s = 0; s < MT_NSTREAMS; s++) actor.items[s] = mt_new(&play->arena, struct mt_play_item, n);
     int meetings = 0;
     for (int i = 0; i < n; i++) {
-        low->instrs[i].wait = lines[i].wait;
         struct mt_play_item *item = &actor.items[lines[i].stream][actor.nitems[lines[i].stream]++];
-        *item = (struct mt_play_item){.instr = i, .work = true, .need = 1, .meeting = -1, .own_s = lines[i].s};
+        *item = (struct mt_play_item){
+            .instr = i, .work = true, .wait = lines[i].wait, .need = 1, .meeting = -1, .own_s = lines[i].s};
         if (lines[i].s >= 0) continue;
         item->own_s = 0;
         item->meeting = meetings++;
@@ -311,6 +311,10 @@ static void test_trace(void) {
     struct heard heard = {0};
     struct mt_prediction f;
     CHECK_OK(mt_predict_traced(&p, &s->costs, &options, hear, &heard, &f, &err), err);
+    struct mt_prediction untraced = predict(&p, &s->costs); /* operators that follow each other go as one */
+    CHECK_NEAR(f.step_s, untraced.step_s, 1e-9 * f.step_s);
+    for (int r = 0; r < 3; r++) CHECK_NEAR(f.ranks[r].exposed_s, untraced.ranks[r].exposed_s, 1e-9 * f.step_s);
+    mt_arena_release(&untraced.arena);
     for (int r = 0; r < 3; r++) {
         struct mt_lowered *low;
         int want = 0;
