@@ -65,7 +65,8 @@ static bool affordable(const struct mt_searching *s, int64_t part) {
 
 /* ---- shares that need no solving ---- */
 
-static enum mt_status divide(struct mt_searching *s, struct search_candidate *c, const double *weight) {
+static enum mt_status divide(struct mt_searching *s, struct search_candidate *c, const double *weight,
+                             const double *of_storage) {
     const struct mt_graph *g = s->search->graph;
     int64_t *units = mt_calloc((size_t)s->nranks, sizeof *units);
     enum mt_status st;
@@ -76,7 +77,7 @@ static enum mt_status divide(struct mt_searching *s, struct search_candidate *c,
         st = mt_split_proportional(s->search->job->batch, g->labels[g->batch].align, weight, s->nranks, c->batch,
                                    s->err);
     }
-    if (!st) st = mt_split_proportional(s->unit, s->unit_align, weight, s->nranks, units, s->err);
+    if (!st) st = mt_split_proportional(s->unit, s->unit_align, of_storage, s->nranks, units, s->err);
     if (!st) st = search_divide_storage(s, units, c->storage);
     if (!st) search_set_micro(s, c);
     free(units);
@@ -100,11 +101,14 @@ void search_speeds(const struct mt_searching *s, const struct search_work *w, st
     for (int r = 0; r < s->nranks; r++) p->ranks[r].speed = speed_of(s, w, s->class[r]) / most;
 }
 
-enum mt_status search_simple_shares(struct mt_searching *s, struct search_candidate *c, bool even) {
+enum mt_status search_simple_shares(struct mt_searching *s, struct search_candidate *c, bool even, bool even_storage) {
     double *weight = mt_calloc((size_t)s->nranks, sizeof *weight);
+    double *of_storage = mt_calloc((size_t)s->nranks, sizeof *weight);
     weights(s, c->work, even, weight);
-    enum mt_status st = divide(s, c, weight);
+    weights(s, c->work, even_storage, of_storage);
+    enum mt_status st = divide(s, c, weight, of_storage);
     free(weight);
+    free(of_storage);
     return st;
 }
 
@@ -173,7 +177,7 @@ static enum mt_status add_candidates(struct mt_searching *s, struct search_work 
     int n = bucket_sizes(s, sizes);
     for (int i = 0; i < n; i++) {
         struct search_candidate *c = search_candidate(s, w, sizes[i], describe(s, w, sizes[i]));
-        enum mt_status st = search_simple_shares(s, c, false);
+        enum mt_status st = search_simple_shares(s, c, false, true);
         if (st || (st = search_estimate(s, c))) return st;
     }
     return MT_OK;
@@ -314,7 +318,7 @@ static enum mt_status judge_simple_like(struct mt_searching *s, const struct sea
     static const char *const names[] = {"proportional shares", "even shares"};
     for (int even = 0; even < 2; even++) {
         struct search_candidate *c = search_like(s, like, names[even]);
-        enum mt_status st = search_simple_shares(s, c, even);
+        enum mt_status st = search_simple_shares(s, c, even, even);
         if (st || (st = search_estimate(s, c))) return st;
         bool near = like == s->best && c->estimate_s < hopeless * s->best->step_s;
         if ((near || affordable(s, 1)) && (st = search_judge(s, c))) return st;

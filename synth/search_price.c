@@ -20,7 +20,7 @@ static enum mt_status bound_of(const struct mt_search *search, struct mt_plan *p
     if (!st) st = search_open_work(&s, 0, body, &w);
     if (!st) {
         struct search_candidate *c = search_candidate(&s, w, plan->bucket_bytes, "the plan");
-        if (!search_take_shares(&s, plan, c)) st = search_simple_shares(&s, c, true);
+        if (!search_take_shares(&s, plan, c)) st = search_simple_shares(&s, c, true, true);
         if (!st) st = search_estimate(&s, c);
         if (!st) st = search_bound(&s, c, bound_s);
         if (!st && report) st = search_report(&s, c, report);
