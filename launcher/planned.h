@@ -33,7 +33,7 @@ enum mt_status mt_planned_program(const struct mt_plan *plan, struct mt_planned 
 void mt_planned_release(struct mt_planned *planned);
 
 /* How plans are lowered, for the prediction of memory and for training alike: fused, scratch as the device's backends
- * want it, algorithms chosen for a network of 30 microseconds and 1 GB/s (until clusters are measured). */
+ * want it; for messages whose algorithm is "auto" one that suits a network of 30 microseconds and 1 GB/s. */
 struct mt_lower_options mt_planned_lower_options(struct mt_device *device);
 
 #endif
