@@ -152,6 +152,14 @@ static void settle_bindings(const struct mt_searching *s, struct mt_search_repor
         rest_s += b->saves_s - 0.01 * seen_s;
         b->saves_s = 0.01 * seen_s;
     }
+    if (s->search->fixed.shares && rest_s > 0) { /* nobody can take samples from the longest rank */
+        const struct mt_plan_time *times = s->plan->prediction->times;
+        int longest = 0;
+        for (int r = 1; r < s->nranks; r++)
+            if (times[r].idle_s < times[longest].idle_s) longest = r;
+        add_saving(s, s->class[longest], rest_s, report);
+        rest_s = 0;
+    }
     for (int r = 0; r < s->nranks && rest_s > 0; r++)
         if (batch[r]) add_saving(s, s->class[r], rest_s * (double)batch[r] / all, report);
     qsort(report->bindings, (size_t)report->nbindings, sizeof *report->bindings, by_saving);
