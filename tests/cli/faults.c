@@ -1,7 +1,8 @@
 /* Preloaded into ranks by the tests of faults: in a chosen phase, a chosen rank gets a signal. MOTLEY_FAULT is
- * "RANK:PHASE:SIGNAL", with signals KILL, STOP, and NONE, which leaves a file "reached" and a second for what the test
- * then does. Ranks leave their process numbers in "pid.RANK". */
+ * "RANK:PHASE:SIGNAL", with signals KILL, STOP, HANG (the thread stands still, the process lives), and NONE, which
+ * leaves a file "reached" and a second for what the test then does. Ranks leave their process numbers in "pid.RANK". */
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -19,17 +20,27 @@ static int target = -1, number, here = -1;
 static char phase[32];
 static atomic_int calls;
 
+/* "FOLDER/NAME": in MOTLEY_FAULT_FOLDER, or here. */
+static const char *at(const char *name) {
+    static char path[4200];
+    const char *folder = getenv("MOTLEY_FAULT_FOLDER");
+    snprintf(path, sizeof path, "%s/%s", folder ? folder : ".", name);
+    return path;
+}
+
 static void strike(void) {
     char name[64] = "";
     int pid = 0;
     phase[0] = 0; /* once */
+    if (number < 0)
+        for (;;) pause();
     if (!number) {
-        close(open("reached", O_CREAT | O_WRONLY, 0666));
+        close(open(at("reached"), O_CREAT | O_WRONLY, 0666));
         usleep(1500000);
         return;
     }
     snprintf(name, sizeof name, "pid.%d", target);
-    FILE *f = fopen(name, "r");
+    FILE *f = fopen(at(name), "r");
     if (!f || fscanf(f, "%d", &pid) != 1 || pid <= 1) abort();
     fclose(f);
     kill(pid, number);
@@ -43,11 +54,14 @@ static bool is(const char *name, int rank) {
 __attribute__((constructor)) static void begin(void) {
     const char *fault = getenv("MOTLEY_FAULT"), *rank = getenv("OMPI_COMM_WORLD_RANK");
     char name[64], signal_name[16];
+    /* Only motley is a rank, not what starts it. */
+    if (strcmp(program_invocation_short_name, "motley")) return;
     if (!fault || !rank || sscanf(fault, "%d:%31[^:]:%15s", &target, phase, signal_name) != 3) return;
     number = !strcmp(signal_name, "KILL") ? SIGKILL : !strcmp(signal_name, "STOP") ? SIGSTOP : 0;
+    if (!strcmp(signal_name, "HANG")) number = -1;
     here = atoi(rank);
     snprintf(name, sizeof name, "pid.%d", here);
-    FILE *f = fopen(name, "w");
+    FILE *f = fopen(at(name), "w");
     if (!f) abort();
     fprintf(f, "%d\n", (int)getpid());
     fclose(f);

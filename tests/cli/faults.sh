@@ -8,7 +8,7 @@ $MOTLEY plan --model gpt2:layers=2,heads=2,embed=16,context=16,vocab=256 --lr 0.
   --storage split --steps 1000000 -o plan.json
 here=$(hostname)
 preload=$FAULTS
-if grep -q 'libasan' <(ldd "$MOTLEY"); then preload="$(gcc -print-file-name=libasan.so) $FAULTS"; fi
+if ldd "$MOTLEY" | grep -q libasan; then preload="$(gcc -print-file-name=libasan.so):$FAULTS"; fi
 
 ranks_end() { # within so many seconds all ranks are gone
   local until=$((SECONDS + $1)) pid alive
@@ -31,7 +31,7 @@ fault() {
   local code=0 other=$((1 - $1))
   rm -rf run run.txt pid.* reached
   timeout -k 1 60 mpirun -x LD_PRELOAD="$preload" -x MOTLEY_FAULT="$1:$2:$3" -n 2 $MOTLEY train plan.json \
-    --data text.txt --out run --checkpoint-every 20 --steps 60 >run.txt 2>&1 || code=$?
+    --data text.txt --out run --checkpoint-every 20 --steps 60 --heartbeat "$heartbeat" >run.txt 2>&1 || code=$?
   echo "rank $1, $2, signal $3: $(grep "^motley: rank $1" run.txt || tail -n 3 run.txt)"
   [ $code != 0 ] && [ $code != 124 ] || fail "rank $1, $2, signal $3: code $code: $(cat run.txt)"
   ranks_end 10
@@ -43,7 +43,9 @@ fault() {
   esac
 }
 
+heartbeat=2.5
 if [ -n "${MOTLEY_ALL_FAULTS:-}" ]; then
+  heartbeat=5
   for signal in KILL STOP; do
     for rank in 0 1; do
       fault $rank start $signal "the start"
@@ -63,6 +65,20 @@ else
   fault 0 end KILL ""
 fi
 
+# A rank that lives and gets nowhere: in an operator, while the other waits for it; and in a file.
+hang() { # RANK PHASE DEADLINE TEXT
+  local code=0
+  rm -rf run run.txt pid.*
+  timeout -k 1 60 mpirun -x LD_PRELOAD="$preload" -x MOTLEY_FAULT="$1:$2:HANG" -n 2 $MOTLEY train plan.json \
+    --data text.txt --out run --checkpoint-every 20 --steps 60 --deadline "$3" >run.txt 2>&1 || code=$?
+  [ $code = 4 ] || fail "rank $1 hangs, $2: code $code: $(cat run.txt)"
+  ranks_end 10
+  grep -q "^motley: rank $1 on $here has made no progress for .* s, in $4" run.txt || fail "$2: $(cat run.txt)"
+}
+hang 1 forward 2 "step [0-9]*, h\."
+grep -q "^motley: rank 0 on $here: step [0-9]*: .* waits for rank 1$" run.txt || fail "$(cat run.txt)"
+[ -z "${MOTLEY_ALL_FAULTS:-}" ] || hang 0 checkpoint 1 "the checkpoint of step 40"
+
 # The whole job, stopped for longer than any silence that is allowed, goes on.
 rm -rf run run.txt pid.*
 mpirun -x LD_PRELOAD="$preload" -x MOTLEY_FAULT=0:none:KILL -n 2 $MOTLEY train plan.json --data text.txt --out run \
@@ -74,7 +90,7 @@ for _ in $(seq 600); do
 done
 pids=$(cat pid.*)
 kill -STOP $pids
-sleep 7
+sleep 5
 kill -CONT $pids
 before=$(grep -c '^step' run.txt || true)
 for _ in $(seq 600); do

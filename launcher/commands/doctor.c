@@ -1,0 +1,70 @@
+/* motley doctor: will a job run here? */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "launcher/agree.h"
+#include "launcher/command.h"
+#include "launcher/doctor.h"
+#include "launcher/flags.h"
+#include "launcher/watch.h"
+
+enum { KEY_DATA = 'd', KEY_OUT = 'o', KEY_JSON = 0x2000 };
+
+struct doctor_flags {
+    struct mt_err *err;
+    struct mt_doctor_options options;
+};
+
+static const struct argp_option flag_table[] = {
+    {"data", KEY_DATA, "FILE", 0, "the file to train on: every rank must read the same", 1},
+    {"out", KEY_OUT, "DIR", 0, "the folder for checkpoints: must be writable, and have room", 1},
+    {"json", KEY_JSON, 0, 0, "print the findings as JSON", 1},
+    {0}};
+
+static error_t parse(int key, char *text, struct argp_state *state) {
+    struct doctor_flags *f = state->input;
+    enum mt_status st = MT_OK;
+    switch (key) {
+    case KEY_DATA: st = mt_flag_path("--data", text, &f->options.data, f->err); break;
+    case KEY_OUT: st = mt_flag_path("--out", text, &f->options.out, f->err); break;
+    case KEY_JSON: f->options.json = true; break;
+    case ARGP_KEY_ARG:
+        if (f->options.plan)
+            st = mt_fail(f->err, MT_EINPUT, "\"%.60s\": one plan at a time", text);
+        else
+            st = mt_flag_path("PLAN", text, &f->options.plan, f->err);
+        break;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return st ? EINVAL : 0;
+}
+
+int mt_command_doctor(int argc, char **argv) {
+    static const struct argp argp = {
+        .options = flag_table,
+        .parser = parse,
+        .args_doc = "[PLAN]",
+        .doc = "Look for what would keep a job from running, or from running well: say `mpirun -n RANKS motley doctor "
+               "PLAN --data FILE --out DIR` with the mpirun and flags of the job.\v"
+               "Every line says ok, warning or FAILURE, and what to do. Ends with 1 when something fails."};
+    struct mt_err err = MT_ERR_INIT, watch_err = MT_ERR_INIT;
+    struct doctor_flags f = {.err = &err};
+    struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 60};
+    int failures = 0;
+    enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
+    enum mt_status watched = mt_watch_begin(&watch, &watch_err);
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    MPI_Init(NULL, NULL);
+    if (!st && watched) {
+        err = watch_err;
+        st = watched;
+    }
+    if (!(st = mt_agree(MPI_COMM_WORLD, st, &err))) st = mt_doctor_run(&f.options, &failures, &err);
+    if (st && err.text[0]) mt_command_fail(&err);
+    int code = st ? mt_exit_code(st) : failures ? 1 : 0;
+    mt_watch_phase(MT_WATCH_SLOW, "the end");
+    MPI_Finalize();
+    mt_watch_end(!code);
+    return code;
+}

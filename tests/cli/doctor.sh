@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# motley doctor: says ok where all is well, and names what is not, with ranks, hosts and a remedy.
+. "$SOURCE/tests/cli/lib.bash"
+unset OMP_NUM_THREADS
+seq 1 9000 >text.txt
+$MOTLEY plan --model gpt2:layers=2,heads=2,embed=16,context=16,vocab=256 --batch 6 --ranks 2 -o plan.json >/dev/null
+here=$(hostname)
+
+# doctor CODE COMMAND...: its findings go to found.txt.
+doctor() {
+  local want=$1 code=0
+  shift
+  "$@" >found.txt 2>err.txt || code=$?
+  [ $code = "$want" ] || fail "'$*' ended with $code: $(cat found.txt err.txt)"
+}
+finds() { # LEVEL WHAT TEXT
+  grep -q "^$1 *$2 .*$3" found.txt || fail "no '$1 $2 $3': $(cat found.txt)"
+}
+
+doctor 0 mpirun -n 2 "$MOTLEY" doctor plan.json --data text.txt --out run
+finds ok versions "on 2 ranks, 1 host"
+finds ok plan "fits the ranks and hosts"
+finds ok data "43893 bytes, [0-9a-f]* on every rank"
+finds ok out "run: writable, .* seen by all ranks"
+finds ok network "reach each other"
+finds ok memory "the plan needs"
+[ ! -e run ] && [ ! -e .motley-doctor ] || fail "it left something behind: $(ls -A)"
+
+# Files that are not what they should be on some rank.
+mkdir -p a b
+cp plan.json text.txt a
+cp plan.json b
+seq 2 9001 >b/text.txt
+doctor 1 mpirun -n 1 -wdir a "$MOTLEY" doctor plan.json --data text.txt --out run : \
+  -n 1 -wdir b "$MOTLEY" doctor plan.json --data text.txt --out run
+finds FAILURE data "rank 1 on $here has 43896 bytes, .* rank 0 43893 bytes"
+finds ok out "rank 0's own, which is enough"
+rm b/plan.json
+doctor 1 mpirun -n 1 -wdir a "$MOTLEY" doctor plan.json : -n 1 -wdir b "$MOTLEY" doctor plan.json
+finds FAILURE plan "rank 1 on $here: plan.json: No such file"
+doctor 1 mpirun -n 3 "$MOTLEY" doctor plan.json --data nothing.txt
+finds FAILURE plan "for 2 ranks, but 3 processes"
+finds FAILURE data "rank 2 on $here: nothing.txt: No such file"
+doctor 1 "$MOTLEY" doctor --out none/run
+finds FAILURE out "none/run: cannot be written: No such file"
+
+# Cores and threads.
+if [ "$(nproc)" -gt 1 ]; then
+  doctor 0 taskset -c 0 "$MOTLEY" doctor
+  finds warning cores "bound to 1 of its $(nproc) cores"
+fi
+OMP_NUM_THREADS=4096 doctor 0 "$MOTLEY" doctor
+finds warning threads "OMP_NUM_THREADS is 4096"
+MOTLEY_MODULES=$folder/a doctor 0 "$MOTLEY" doctor
+! grep -q "^FAILURE" found.txt || fail "$(cat found.txt)"
+
+# A folder without room for what the plan's checkpoints take.
+if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
+  $MOTLEY plan --model gpt2:layers=2,heads=4,embed=256,context=64,vocab=4096 --batch 2 --ranks 1 -o wide.json >/dev/null
+  doctor 1 unshare --mount sh -c "mkdir small && mount -t tmpfs -o size=24m tmpfs small &&
+    exec $MOTLEY doctor wide.json --out small"
+  finds FAILURE out "small: .* are free, and three checkpoints of about"
+fi
+
+# For programs; and what is no command line.
+doctor 1 "$MOTLEY" doctor plan.json --json
+grep -q '{"what": "plan", "level": "failure", "text": ".*", "remedy": ".*mpirun -n 2' found.txt || fail "$(cat found.txt)"
+grep -q '"failures": 1' found.txt || fail "$(cat found.txt)"
+refused 2 "one plan at a time" "$MOTLEY" doctor plan.json other.json
