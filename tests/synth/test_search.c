@@ -137,7 +137,7 @@ enum { BEGIN = 0, CASES = 50 };
 
 /* The fastest of all splits of the batch on two ranks, in all structures, with a few splits of storage. */
 static double brute_force(const struct setting *s, int64_t bucket_bytes) {
-    static const double storages[][2] = {{1, 1}, {2, 1}, {4, 1}};
+    static const double storages[][2] = {{1, 1}, {2, 1}};
     double best = INFINITY;
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
         for (size_t k = 0; k < sizeof storages / sizeof *storages; k++)
