@@ -202,7 +202,10 @@ int64_t search_micro(const struct mt_searching *s, const struct search_work *w, 
     const int64_t *given = s->search->fixed.micro;
     if (given && given[s->classes[class].rank] < most) most = given[s->classes[class].rank];
     if (most < 1) most = 1;
-    int64_t best = share < most ? share : most, least = (share + most - 1) / most;
+    int64_t least = (share + most - 1) / most;
+    int64_t best = given   ? (share < most ? share : most)
+                   : least ? (share + least - 1) / least
+                           : 0; /* as even as may be */
     double best_s = in_micro(c, w->body, share, best);
     for (size_t i = 0; w->body && i < sizeof counts / sizeof *counts; i++) {
         int64_t count = least > counts[i] ? least : counts[i], micro = count ? (share + count - 1) / count : 0;

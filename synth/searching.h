@@ -2,6 +2,7 @@
  *
  *   search_class.c     ranks that are alike become classes
  *   search_curve.c     a structure's work becomes curves over shares, a class
+ *   search_shares.c    shares that need no solving
  *   search_play.c      a structure's messages and their timeline beside the computation
  *   search_balance.c   both become a balance problem; its solution becomes shares
  *   search_judge.c     shares become a program, and its prediction
