@@ -32,7 +32,7 @@
 
 struct mt_watch_options {
     double heartbeat_s; /* silence that counts as death; 0: no watch */
-    double start_s;     /* until every rank must have begun; 0: 7, and a tenth for every rank */
+    double start_s;     /* until every rank must have begun; 0: 6, and a tenth for every rank */
     double deadline_s;  /* without progress, in quick phases; ten times that in slow ones */
     const char *hint;   /* printed below the name of a lost rank; or null */
 };

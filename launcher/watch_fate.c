@@ -84,7 +84,7 @@ static bool has_slept(const struct watch *w) {
 }
 
 double watch_start_s(const struct watch *w) {
-    return w->options.start_s > 0 ? w->options.start_s : 7 + 0.1 * w->launch.nranks;
+    return w->options.start_s > 0 ? w->options.start_s : 6 + 0.1 * w->launch.nranks;
 }
 
 /* That no process is seen is no proof (it may be in a container of its own), but it is one when the launcher ends us.

@@ -57,7 +57,7 @@ static const struct argp_option flag_table[] = {
      4},
     {"heartbeat", KEY_HEARTBEAT, "S", 0, "seconds of a rank's silence that end the run; 0: ranks are not watched [5]",
      4},
-    {"start-deadline", KEY_START_DEADLINE, "S", 0, "seconds until every rank must have begun [7, and 0.1 a rank]", 4},
+    {"start-deadline", KEY_START_DEADLINE, "S", 0, "seconds until every rank must have begun [6, and 0.1 a rank]", 4},
     {0, 0, 0, 0, "What it plays:", 5},
     {"emulate", KEY_EMULATE, "speed=X,...", 0, "make devices slower: a speed for each rank, or one for all, 1 its own",
      5},

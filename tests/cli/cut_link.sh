@@ -20,7 +20,7 @@ both="cp $folder/text.txt $folder/plan.json $folder/long.json $folder/own && cd 
 cat >rank.sh <<EOF
 #!/bin/sh
 $both || exit 1
-"\$@"
+LD_PRELOAD=\$FAULTS_PRELOAD "\$@"
 code=\$?
 ls "$folder/own" | grep -v pid >"$folder/ls.\$OMPI_COMM_WORLD_RANK"
 [ \$OMPI_COMM_WORLD_RANK != 0 ] || cp -r "$folder/own/run" "$folder/kept" 2>/dev/null
@@ -45,7 +45,7 @@ cut() {
   rm -rf kept
   hosts_down # a link that was cut takes its time to be back
   hosts_up "" "$folder/own"
-  on_hosts -x LD_PRELOAD="$preload" -x MOTLEY_FAULT="$2:$1:NONE" -x MOTLEY_FAULT_FOLDER="$folder" -n 2 \
+  on_hosts -x FAULTS_PRELOAD="$preload" -x MOTLEY_FAULT="$2:$1:NONE" -x MOTLEY_FAULT_FOLDER="$folder" -n 2 \
     "$folder/rank.sh" $MOTLEY train long.json --data text.txt --out run --checkpoint-every 20 --steps 60 >run.txt 2>&1 &
   local job=$! alive pid start
   for _ in $(seq 600); do
