@@ -4,7 +4,8 @@
  *     mpirun -n 2 bench_collectives cluster.json [--seconds 0.3] [--kind AllReduce] [--most 64MiB]
  *
  * Every algorithm of every case is run in turn, round after round, from a barrier, several times in a row when it is
- * short; a round's time is that of the slowest rank, and a case's the median of its rounds. Algorithms that make the
+ * short (with roots that alternate, or the first would run ahead); a round's time is that of the slowest rank, and a
+ * case's the median of its rounds. Algorithms that make the
  * same schedules on all ranks (there are such for two) are one, and are run once. What is printed: the algorithm that
  * mt_cost_choose takes, its time, the best, the ratio of the two, and predicted over measured. */
 #include <mpi.h>
@@ -36,7 +37,7 @@ struct bench {
 /* One algorithm of a case; `same` is the first that makes the same schedules. */
 struct candidate {
     const struct mt_coll_algorithm *algorithm;
-    struct mt_schedule schedule;
+    struct mt_schedule schedule[2];
     int same, nrounds;
     double each_s[MOST_ROUNDS], median_s;
 };
@@ -76,13 +77,21 @@ static bool same_schedule(struct bench *b, const struct mt_schedule *x, const st
     return differ == 0;
 }
 
+static struct mt_coll with_root(const struct mt_coll *problem, int turn) {
+    struct mt_coll own = *problem;
+    own.root = turn % 2 ? problem->n - 1 : 0;
+    return own;
+}
+
 static double run(struct bench *b, const struct mt_coll *problem, const struct mt_schedule *schedule, int in_a_row) {
     struct mt_err err = MT_ERR_INIT;
     double none = 0;
     CHECK_OK(mt_exchange_max(b->exchange, &none, 1, &err), err);
     double start_s = mt_now_s();
-    for (int i = 0; i < in_a_row; i++)
-        CHECK_OK(mt_comm_run(b->comm, problem, schedule, b->group, (void **)b->buffer, 1, deadline_s, &err), err);
+    for (int i = 0; i < in_a_row; i++) {
+        struct mt_coll own = with_root(problem, i);
+        CHECK_OK(mt_comm_run(b->comm, &own, &schedule[i % 2], b->group, (void **)b->buffer, 1, deadline_s, &err), err);
+    }
     double each_s = (mt_now_s() - start_s) / in_a_row;
     CHECK_OK(mt_exchange_max(b->exchange, &each_s, 1, &err), err);
     return each_s;
@@ -94,14 +103,14 @@ static void measure(struct bench *b, const struct mt_coll *problem, struct candi
     int in_a_row[MOST_ALGORITHMS];
     for (int c = 0; c < ncandidates; c++) {
         if (candidates[c].same != c) continue;
-        double each_s = run(b, problem, &candidates[c].schedule, 1);
+        double each_s = run(b, problem, candidates[c].schedule, 1);
         in_a_row[c] = (int)fmin(fmax(least_run_s / each_s, 1), MOST_IN_A_ROW);
     }
     double start_s = mt_now_s();
     for (int round = 0; round < MOST_ROUNDS; round++) {
         for (int c = 0; c < ncandidates; c++)
             if (candidates[c].same == c)
-                candidates[c].each_s[candidates[c].nrounds++] = run(b, problem, &candidates[c].schedule, in_a_row[c]);
+                candidates[c].each_s[candidates[c].nrounds++] = run(b, problem, candidates[c].schedule, in_a_row[c]);
         double spent_s = mt_now_s() - start_s;
         CHECK_OK(mt_exchange_max(b->exchange, &spent_s, 1, &err), err);
         if (round + 1 >= LEAST_ROUNDS && spent_s > b->seconds) break;
@@ -118,9 +127,12 @@ static int list_candidates(struct bench *b, const struct mt_coll *problem, struc
         const struct mt_coll_algorithm *algorithm = mt_coll_algorithms[a];
         if (algorithm->kind != problem->kind || !algorithm->applies(problem)) continue;
         candidates[n] = (struct candidate){.algorithm = algorithm, .same = n};
-        algorithm->schedule(problem, &candidates[n].schedule);
+        for (int turn = 0; turn < 2; turn++) {
+            struct mt_coll own = with_root(problem, turn);
+            algorithm->schedule(&own, &candidates[n].schedule[turn]);
+        }
         for (int c = n - 1; c >= 0; c--)
-            if (same_schedule(b, &candidates[c].schedule, &candidates[n].schedule)) candidates[n].same = c;
+            if (same_schedule(b, &candidates[c].schedule[0], &candidates[n].schedule[0])) candidates[n].same = c;
         n++;
     }
     return n;
@@ -168,7 +180,7 @@ static void bench_case(struct bench *b, enum mt_coll_kind kind, enum mt_type wir
     int n = list_candidates(b, &problem, candidates);
     measure(b, &problem, candidates, n);
     report(b, &problem, candidates, n, size_bytes, skew, figures);
-    for (int c = 0; c < n; c++) mt_schedule_release(&candidates[c].schedule);
+    for (int c = 0; c < 2 * n; c++) mt_schedule_release(&candidates[c / 2].schedule[c % 2]);
 }
 
 static void take_flags(struct bench *b, int argc, char **argv) {
