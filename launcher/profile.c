@@ -29,6 +29,7 @@ static enum mt_status write_results(const struct mt_profile_flags *flags, struct
     if (!st && flags->raw) st = mt_file_replace(flags->raw, raw, strlen(raw), err);
     if (st) return st;
     mt_cluster_print(cluster, stdout);
+    fflush(stdout);
     mt_log(MT_LOG_INFO, "written: %s%s%s", flags->out, flags->raw ? " and " : "", flags->raw ? flags->raw : "");
     return MT_OK;
 }

@@ -65,15 +65,16 @@ static void check_mask(struct list *list, int rank) {
 }
 
 static void check_load(struct list *list, int rank, const struct mt_load_report *load) {
-    if (load->stolen > much_stolen && load->pid)
+    bool named = load->pid && load->pid_part > 0.25 * load->stolen;
+    if (load->stolen > much_stolen && named)
         warn(list, rank,
              "others had %.0f%% of its cores' time while it was measured (%s, process %d, had %.0f%%): stop them and "
              "profile again, or plan with what they leave",
              100 * load->stolen, load->name, load->pid, 100 * load->pid_part);
     else if (load->stolen > much_stolen)
         warn(list, rank,
-             "others had %.0f%% of its cores' time while it was measured, and cannot be seen from here: look on the "
-             "machine that runs this container or virtual machine",
+             "others had %.0f%% of its cores' time while it was measured, none of them much that could be seen: look "
+             "for many short processes, or on the machine that runs this container or virtual machine",
              100 * load->stolen);
     if (load->throttled > much_throttled)
         warn(list, rank,
