@@ -19,14 +19,18 @@ void mt_pairs_choose(struct mt_profile *p) {
     for (int a = 0; a < p->nranks; a++)
         for (int b = a + 1; b < p->nranks; b++) of_kind[kind_of_pair(p, a, b)]++;
     int most = all <= MOST_PAIRS ? (int)all : nkinds * PAIRS_OF_A_KIND;
-    p->pairs = mt_new(&p->arena, struct mt_pair_times, most);
+    p->pairs = mt_new(&p->arena, struct mt_pair_times, most + p->nnodes);
+    bool *met = mt_new(&p->arena, bool, p->nnodes);
     for (int a = 0; a < p->nranks; a++)
         for (int b = a + 1; b < p->nranks; b++) {
             int kind = kind_of_pair(p, a, b);
             int64_t number = seen[kind]++, parts = of_kind[kind] < PAIRS_OF_A_KIND ? of_kind[kind] : PAIRS_OF_A_KIND;
             /* evenly among its kind */
             bool wanted = number * parts / of_kind[kind] != (number - 1) * parts / of_kind[kind] || !number;
-            if (all > MOST_PAIRS && !wanted) continue;
+            int node = p->places[a].node;
+            bool first = node == p->places[b].node && !met[node]; /* of a node: its link may be its own */
+            if (first) met[node] = true;
+            if (all > MOST_PAIRS && !wanted && !first) continue;
             p->pairs[p->npairs++] =
                 (struct mt_pair_times){.a = a, .b = b, .between = p->places[a].node != p->places[b].node};
         }

@@ -3,7 +3,7 @@
 #include "profiler/probe.h"
 #include "tests/check.h"
 
-enum { SEED = 11, MOST_KINDS = 4 * 4 * 2 };
+enum { SEED = 11, MOST_RANKS = 70, MOST_KINDS = 4 * 4 * 2 };
 static uint64_t drawn;
 
 static int below(int n) {
@@ -28,17 +28,26 @@ static void make_cluster(struct mt_profile *p, int nranks, int nnodes, int nclas
 
 static void check_choice(const struct mt_profile *p) {
     int of_kind[MOST_KINDS] = {0}, chosen[MOST_KINDS] = {0}, all = p->nranks * (p->nranks - 1) / 2;
+    bool has[MOST_RANKS] = {false}, met[MOST_RANKS] = {false}; /* pairs within nodes; measured ones */
     for (int a = 0; a < p->nranks; a++)
-        for (int b = a + 1; b < p->nranks; b++) of_kind[kind(p, a, b)]++;
+        for (int b = a + 1; b < p->nranks; b++) {
+            of_kind[kind(p, a, b)]++;
+            if (p->places[a].node == p->places[b].node) has[p->places[a].node] = true;
+        }
     for (int i = 0; i < p->npairs; i++) {
         const struct mt_pair_times *pair = &p->pairs[i];
         CHECK(pair->a >= 0 && pair->a < pair->b && pair->b < p->nranks, "%d-%d", pair->a, pair->b);
         CHECK(!i || pair[-1].a < pair->a || (pair[-1].a == pair->a && pair[-1].b < pair->b), "order at %d", i);
         CHECK_EQ(pair->between, p->places[pair->a].node != p->places[pair->b].node);
         chosen[kind(p, pair->a, pair->b)]++;
+        if (!pair->between) met[p->places[pair->a].node] = true;
     }
     if (all <= 64) CHECK_EQ(p->npairs, all);
-    for (int k = 0; k < MOST_KINDS && all > 64; k++) CHECK_EQ(chosen[k], of_kind[k] < 8 ? of_kind[k] : 8);
+    for (int k = 0; k < MOST_KINDS && all > 64; k++) {
+        int least = of_kind[k] < 8 ? of_kind[k] : 8, most = k % 2 ? least : 8 + p->nnodes; /* odd: between nodes */
+        CHECK(chosen[k] >= least && chosen[k] <= most, "%d of %d pairs of kind %d", chosen[k], of_kind[k], k);
+    }
+    for (int node = 0; node < p->nnodes; node++) CHECK_EQ(met[node], has[node]);
 }
 
 static void check_rounds(const struct mt_profile *p) {
@@ -63,7 +72,7 @@ int main(void) {
     printf("seed %d\n", SEED);
     for (int trial = 0; trial < 300; trial++) {
         struct mt_profile p;
-        int nranks = 1 + below(trial % 10 ? 14 : 70), nnodes = 1 + below(nranks),
+        int nranks = 1 + below(trial % 10 ? 14 : MOST_RANKS), nnodes = 1 + below(nranks),
             nclasses = 1 + below(nranks < 4 ? nranks : 4);
         make_cluster(&p, nranks, nnodes, nclasses);
         mt_pairs_choose(&p);
