@@ -9,6 +9,8 @@
 #include "kernels/base/wait.h"
 
 enum { LEAST_ROUNDS = 3, MOST_ROUNDS = 200, LEAST_SAMPLES = 6 };
+/* However large the budget: between two cases ranks hear of each other, and who watches over them hears of progress. */
+static const double longest_slot_s = 2;
 
 void mt_samples_add(struct mt_samples *series, double value) {
     if (series->count == series->capacity) {
@@ -82,13 +84,13 @@ enum mt_status mt_measure_run(const struct mt_measure *m, struct mt_exchange *ex
                               struct mt_err *err) {
     struct rounds r = {m, exchange, mt_calloc((size_t)m->ncases + 1, sizeof *r.errors), .start_s = mt_now_s()};
     enum mt_status st = MT_OK;
-    r.budget_s = budget_s, r.slot_s = budget_s / (2.0 * LEAST_ROUNDS * (m->ncases + 1));
+    r.budget_s = budget_s, r.slot_s = fmin(budget_s / (2.0 * LEAST_ROUNDS * (m->ncases + 1)), longest_slot_s);
     for (int active = m->ncases; active && r.done < MOST_ROUNDS && !st;) {
         if ((st = take_round(&r, err)) || (st = compare_errors(&r, err))) break;
         if (r.spent_s >= budget_s) break;
         if (++r.done < LEAST_ROUNDS) continue;
         active = count_active(&r);
-        r.slot_s = (budget_s - r.spent_s) / (2.0 * (active ? active : 1));
+        r.slot_s = fmin((budget_s - r.spent_s) / (2.0 * (active ? active : 1)), longest_slot_s);
     }
     if (!st && m->ncases)
         mt_log(MT_LOG_INFO, "%-24s %5.1f s: %d of %d figures within %.0f%%", m->what, r.spent_s,

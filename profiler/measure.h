@@ -23,7 +23,8 @@ struct mt_interval mt_samples_interval(const struct mt_samples *series);
 struct mt_measure {
     int ncases;
     struct mt_samples *series; /* [ncases]: a rank that takes no part in a case adds nothing to it */
-    /* Measure case `which` for about slot_s, at least once, and add to its series. Called on all ranks at once. */
+    /* Measure case `which` for about slot_s (at most 2), at least once, and add to its series. Called on all ranks at
+     * once. */
     enum mt_status (*once)(void *context, int which, double slot_s, struct mt_err *err);
     void *context;
     const char *what; /* for lines of progress: "products and other operators" */
