@@ -61,6 +61,7 @@ struct mt_profile {
     struct mt_stream *compute;
     struct mt_calls *calls; /* on that device */
     int rank, nranks, nnodes, nclasses;
+    double deadline_s;          /* without an answer from a rank */
     struct mt_place *places;    /* [nranks] */
     struct mt_load_report load; /* while operators were measured */
 
@@ -91,7 +92,8 @@ struct mt_profile {
 void mt_profile_op(struct mt_profile *profile, const struct mt_op_shape *shape, double time_s);
 
 /* The pairs to measure, in profile->pairs: all, or where they are more than 64 up to eight of each kind (between which
- * classes, on one node or two), evenly among them. Needs nranks, nclasses and places. */
+ * classes, on one node or two), evenly among them, and the first of each node. Needs nranks, nnodes, nclasses and
+ * places. */
 void mt_pairs_choose(struct mt_profile *profile);
 /* round_of[npairs]: in one round no two pairs share a rank, a node's memory or a node's network. Returns the number of
  * rounds. */

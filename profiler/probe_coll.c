@@ -10,7 +10,7 @@
 #include "profiler/probe.h"
 
 enum { MOST_SIZES = 4, MOST_PAIR_GROUPS = 6, MOST_IN_A_ROW = 16, MOST_SAMPLES = 16, ROUNDS = 3, TAG = 2 };
-static const double least_run_s = 2e-3, long_run_s = 10e-3, deadline_s = 60;
+static const double least_run_s = 2e-3, long_run_s = 10e-3;
 
 /* Bytes of all blocks on the wire. */
 static const int64_t ladders[][MOST_SIZES] = {{4 << 10, 256 << 10, 4 << 20, 32 << 20},
@@ -26,6 +26,7 @@ struct probe {
     int nsets, *set_of; /* [ngroups] */
     int ncases;         /* of a set: what its largest group has */
     int *case_at;       /* [nsets * per_set]: this rank's entry in profile->colls, or -1 */
+    int64_t most_bytes; /* of the sizes that were chosen */
     char *buffer[2];
 };
 
@@ -150,6 +151,9 @@ static void choose_cases(struct probe *probe, double budget_s) {
         p->ncolls = 0;
         for (int g = 0; g < p->ngroups; g++) add_cases(p, g, ladders[ladder]);
         for (int i = 0; i < p->ncolls; i++) all_s += fmax(expected_s(p, &p->colls[i]), least_run_s);
+        probe->most_bytes = 0;
+        for (int s = 0; s < MOST_SIZES; s++)
+            if (ladders[ladder][s] > probe->most_bytes) probe->most_bytes = ladders[ladder][s];
         if (ROUNDS * all_s < budget_s) break;
     }
 }
@@ -188,7 +192,7 @@ static enum mt_status group_max(struct mt_profile *p, const struct mt_group *gro
     struct mt_coll problem = {MT_ALL_REDUCE, MT_MAX, MT_F64, MT_F64, group->n, me, 0, counts};
     mt_coll_choose(&problem, 1e-5, 1e9)->schedule(&problem, &schedule);
     enum mt_status st =
-        mt_comm_run(p->comm, &problem, &schedule, group->ranks, (void *[2]){value, NULL}, TAG, deadline_s, err);
+        mt_comm_run(p->comm, &problem, &schedule, group->ranks, (void *[2]){value, NULL}, TAG, p->deadline_s, err);
     mt_schedule_release(&schedule);
     free(counts);
     return st;
@@ -211,7 +215,7 @@ static enum mt_status run_row(struct probe *probe, const struct row *row, int in
     start_s = mt_now_s();
     for (int i = 0; i < in_a_row && !st; i++)
         st = mt_comm_run(p->comm, &row->problem[i % 2], &row->schedule[i % 2], row->group->ranks,
-                         (void **)probe->buffer, TAG, deadline_s, err);
+                         (void **)probe->buffer, TAG, p->deadline_s, err);
     *each_s = (mt_now_s() - start_s) / in_a_row;
     return st ? st : group_max(p, row->group, row->problem[0].me, each_s, err);
 }
@@ -260,7 +264,7 @@ enum mt_status mt_probe_coll(struct mt_profile *p, double budget_s, struct mt_er
     choose_cases(&probe, budget_s);
     line_up(&probe);
     /* f32 sums of bf16 messages are twice as long */
-    for (int b = 0; b < 2; b++) probe.buffer[b] = mt_probe_buffer(2 * ladders[0][MOST_SIZES - 1]);
+    for (int b = 0; b < 2; b++) probe.buffer[b] = mt_probe_buffer(2 * probe.most_bytes);
     p->coll_times = mt_new(&p->arena, struct mt_samples, probe.ncases);
     const struct mt_measure measure = {probe.ncases, p->coll_times, once, &probe, "collectives"};
     enum mt_status st = mt_measure_run(&measure, p->exchange, budget_s, err);

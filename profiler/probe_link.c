@@ -34,7 +34,7 @@ enum mt_status mt_probe_move(struct mt_profile *p, const int *group, int n, cons
     while (group[me] != p->rank) me++;
     struct mt_coll problem = {MT_ALL_TO_ALL, MT_REDUCE_NONE, MT_F32, MT_F32, n, me, 0, counts};
     mt_coll_find(MT_ALL_TO_ALL, "direct")->schedule(&problem, &schedule);
-    enum mt_status st = mt_comm_run(p->comm, &problem, &schedule, group, buffer, 1, 60, err);
+    enum mt_status st = mt_comm_run(p->comm, &problem, &schedule, group, buffer, 1, p->deadline_s, err);
     mt_schedule_release(&schedule);
     return st;
 }
@@ -101,6 +101,7 @@ static enum mt_status choose_sizes(struct probe *probe, double budget_s, struct 
         for (int i = 0; i < p->npairs && !st; i++) {
             if (probe->round_of[i] != round || (p->pairs[i].a != p->rank && p->pairs[i].b != p->rank)) continue;
             probe->mine = i;
+            mt_exchange_tell(p->exchange, "pairs of ranks"); /* slow links take long already here */
             for (int k = 0; k < 2 && !st; k++) {
                 double time_s;
                 st = there_and_back(probe, true, probe->sizes[NSIZES - 1], &time_s, err);

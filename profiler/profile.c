@@ -72,15 +72,20 @@ static enum mt_status open_device(struct mt_profile *p, struct mt_place *mine, s
 static enum mt_status start(struct mt_profile *p, struct mt_err *err) {
     struct mt_place mine = {0};
     p->rank = p->comm->rank, p->nranks = p->comm->nranks;
-    p->exchange = mt_exchange_new(p->comm, p->options->deadline_s > 0 ? p->options->deadline_s : 60);
+    p->deadline_s = p->options->deadline_s > 0 ? p->options->deadline_s : 60;
+    p->exchange = mt_exchange_new(p->comm, p->deadline_s);
     mt_exchange_listen(p->exchange, p->options->tell);
     p->places = mt_new(&p->arena, struct mt_place, p->nranks);
     enum mt_status st = mt_exchange_agree(p->exchange, open_device(p, &mine, err), err);
     if (!st) st = mt_exchange_gather(p->exchange, &mine, sizeof mine, p->places, err);
     if (st) return st;
     number_places(p);
-    int64_t room_bytes = INT64_MAX; /* the smallest, so that all measure the same */
-    for (int r = 0; r < p->nranks; r++) room_bytes = least(room_bytes, p->places[r].room_bytes);
+    int64_t room_bytes = INT64_MAX; /* a rank's on the tightest host, so that all measure the same */
+    for (int r = 0; r < p->nranks; r++) {
+        int sharing = 0;
+        for (int q = 0; q < p->nranks; q++) sharing += p->places[q].node == p->places[r].node;
+        room_bytes = least(room_bytes, p->places[r].room_bytes / sharing);
+    }
     mt_log(MT_LOG_INFO, "measuring %d rank%s on %d host%s for about %.0f s; rank 0: %s", p->nranks,
            p->nranks == 1 ? "" : "s", p->nnodes, p->nnodes == 1 ? "" : "s", p->options->budget_s,
            mt_device_describe(p->device));
