@@ -124,6 +124,7 @@ static void trial_path(const char *out, char *path, size_t size) {
     struct stat about;
     char parent[4096];
     snprintf(parent, sizeof parent, "%s", out);
+    for (size_t n = strlen(parent); n > 1 && parent[n - 1] == '/'; n--) parent[n - 1] = 0;
     char *slash = strrchr(parent, '/');
     if (stat(out, &about) && errno == ENOENT) {
         if (slash && slash != parent)
@@ -138,7 +139,8 @@ static void trial_path(const char *out, char *path, size_t size) {
 static void try_out(const char *path, struct mt_doctor_out *out) {
     enum { PIECE = 1 << 20, PIECES = 8 };
     struct statvfs about;
-    int fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    unlink(path); /* what a run that was killed left, or a link that somebody put there */
+    int fd = open(path, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0) {
         snprintf(out->refused, sizeof out->refused, "%s", strerror(errno));
         return;

@@ -23,7 +23,7 @@ __attribute__((format(printf, 4, 5))) static void say(struct finding *f, enum le
     if (level < f->level) return;
     va_list args;
     va_start(args, format);
-    if (used) used += (size_t)snprintf(f->text + used, TEXT - used, "; ");
+    if (used && used + 2 < TEXT) used += (size_t)snprintf(f->text + used, TEXT - used, "; ");
     vsnprintf(f->text + used, TEXT - used, format, args);
     va_end(args);
     f->level = level;

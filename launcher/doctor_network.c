@@ -1,5 +1,6 @@
 /* Every rank listens as rank 0 does for heartbeats, and connects to the others: to all of them up to MOST, else to the
  * ranks that lie a power of two ahead. A connection counts when the listener's token comes back. */
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,7 +17,7 @@
 #include "launcher/watch_link.h"
 
 enum { MOST = 32 };
-static const double patience_s = 2; /* for one rank, over all its addresses */
+static const double patience_s = 2, least_s = 0.5; /* for one rank, over all its addresses; for each of them */
 
 struct listener {
     int fd;
@@ -58,7 +59,7 @@ static bool reaches(const char *line) {
     uint64_t token;
     int n = watch_read_line(line, &token, places, WATCH_PLACES);
     for (int p = 0; p < n; p++)
-        if (answers(&places[p], token, mt_now_s() + patience_s / n)) return true;
+        if (answers(&places[p], token, mt_now_s() + fmax(patience_s / n, least_s))) return true;
     return false;
 }
 

@@ -41,12 +41,19 @@ finds FAILURE plan "rank 1 on $here: plan.json: No such file"
 doctor 1 mpirun -n 3 "$MOTLEY" doctor plan.json --data nothing.txt
 finds FAILURE plan "for 2 ranks, but 3 processes"
 finds FAILURE data "rank 2 on $here: nothing.txt: No such file"
+doctor 0 "$MOTLEY" doctor --out new/
+finds ok out "new/: writable"
+echo precious >kept.txt
+ln -s kept.txt .motley-doctor # must not be written through
+doctor 0 "$MOTLEY" doctor --out run
+[ "$(cat kept.txt)" = precious ] || fail "kept.txt was written over"
 doctor 1 "$MOTLEY" doctor --out none/run
 finds FAILURE out "none/run: cannot be written: No such file"
 
 # Cores and threads.
 if [ "$(nproc)" -gt 1 ]; then
-  doctor 0 taskset -c 0 "$MOTLEY" doctor
+  core=$(taskset -cp $$ | sed 's/.*: *//; s/[^0-9].*//') # the first that we may use
+  doctor 0 taskset -c "$core" "$MOTLEY" doctor
   finds warning cores "bound to 1 of its $(nproc) cores"
 fi
 OMP_NUM_THREADS=4096 doctor 0 "$MOTLEY" doctor
