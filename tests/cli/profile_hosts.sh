@@ -9,7 +9,7 @@ hosts_up 500mbit
 ip netns exec "$HOST_B" iperf3 -s -1 >/dev/null &
 for _ in $(seq 50); do # until it listens
   rate=$(ip netns exec "$HOST_A" iperf3 -c 10.77.0.2 -t 1 -J 2>/dev/null |
-    awk '/"sum_received"/ { in_sum = 1 } in_sum && /bits_per_second/ { gsub(/[^0-9.e+]/, "", $2); print $2 / 8; exit }')
+    awk '/"sum_received"/ { in_sum = 1 } in_sum && /bits_per_second/ { gsub(/[^0-9.e+]/, "", $2); print $2 / 8; exit }') || true
   [ -z "$rate" ] || break
   sleep 0.1
 done
