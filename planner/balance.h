@@ -52,7 +52,7 @@ struct mt_balance {
     const int *same;
     int nstarts;
     const int64_t *const *starts; /* [nstarts][nsplits nranks] */
-    double limit_s;               /* time for solving */
+    double limit_s;               /* time for looking; the linear programme is always solved */
 };
 
 enum mt_binding_kind { MT_BINDS_COMPUTE, MT_BINDS_COMM, MT_BINDS_MEMORY };

@@ -13,6 +13,7 @@
 
 #define MOST_NODES 100 /* of the integer programme's tree: it is one start of several */
 #define INTEGER_GAP 2e-3
+#define LEAST_LIMIT_S 10 /* for the relaxation, without which there is no answer at all */
 
 struct programme {
     struct balance *b;
@@ -150,7 +151,7 @@ enum mt_status balance_relax(struct balance *b, double scale_s, struct balance_r
     struct programme p;
     struct mt_lp_solution solution;
     make(&p, b, scale_s);
-    enum mt_status st = mt_lp_solve(&p.lp, b->problem->limit_s, &solution, err);
+    enum mt_status st = mt_lp_solve(&p.lp, fmax(b->problem->limit_s, LEAST_LIMIT_S), &solution, err);
     if (!st) {
         relaxed->bound_s = fmax(0, solution.objective * scale_s * (1 - 1e-6)); /* GLPK's tolerance is 1e-7 */
         relaxed->share = mt_new(&b->arena, double, b->nsplits * b->nclasses);
