@@ -38,7 +38,6 @@ static void list_job(const struct mt_plan *p, struct mt_facts *f) {
 }
 
 static void list_ranks(const struct mt_plan *p, struct mt_facts *f) {
-    char bytes[MT_UNITS_TEXT];
     mt_fact(f, "ranks", "%d", p->nranks);
     for (int r = 0; r < p->nranks; r++) {
         const struct mt_plan_rank *rank = &p->ranks[r];
@@ -46,7 +45,7 @@ static void list_ranks(const struct mt_plan *p, struct mt_facts *f) {
         if (rank->class[0]) mt_fact(f, mt_fact_name(f, "rank %d: class", r), "%s", rank->class);
         mt_fact_real(f, mt_fact_name(f, "rank %d: speed", r), rank->speed, 0, plain);
         if (rank->memory_bytes)
-            mt_fact(f, mt_fact_name(f, "rank %d: may use", r), "%s", mt_units_bytes((double)rank->memory_bytes, bytes));
+            mt_fact_real(f, mt_fact_name(f, "rank %d: may use", r), (double)rank->memory_bytes, 0, mt_units_bytes);
     }
 }
 
@@ -67,7 +66,10 @@ static void list_rows(const struct mt_plan *p, struct mt_facts *f) {
     for (int i = 0; i < p->nstorage; i++)
         mt_fact(f, mt_fact_name(f, "storage of %s", p->storage[i].pattern), "%s", p->storage[i].layout);
     mt_fact(f, "gradients by", "%s", p->sync);
-    mt_fact(f, "buckets", "%s", p->bucket_bytes ? mt_units_bytes((double)p->bucket_bytes, bytes) : "none");
+    if (p->bucket_bytes)
+        mt_fact_real(f, "buckets", (double)p->bucket_bytes, 0, mt_units_bytes);
+    else
+        mt_fact(f, "buckets", "none");
     for (int i = 0; i < p->ncollectives; i++) {
         const struct mt_plan_collective *row = &p->collectives[i];
         const char *name = mt_coll_name(row->kind);

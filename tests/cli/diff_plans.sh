@@ -35,6 +35,11 @@ differs 1 b.json a.json
 grep -qxF 'batch of rank 0 3 4 +33.3%' out.txt || fail "$(cat out.raw)"
 [ "$(wc -l <ab.txt)" = "$(wc -l <out.txt)" ] || fail "one way $(cat ab.txt), the other $(cat out.txt)"
 
+# What people see rounded is compared as it is.
+$MOTLEY plan $small --speeds 2,1 --hosts big,small --batch 6 --bucket-bytes 4194305 -o near.json >said.txt
+differs 1 a.json near.json
+grep -qxF 'buckets 4.00 MiB 4.00 MiB +0.0%' out.txt || fail "$(cat out.raw)"
+
 differs 1 a.json c.json # another number of ranks
 for line in 'ranks 2 3' 'batch of rank 2 - 2' 'batch of rank 0 4 4'; do
   case $line in
