@@ -198,15 +198,29 @@ out:
     return st;
 }
 
+/* Rank r of the run is device r of the cluster. */
+static enum mt_status same_devices(const struct again *a, const struct mt_cluster *cluster) {
+    if (cluster->ndevices != a->run.nranks)
+        return mt_fail(a->err, MT_EINPUT, "--cluster: has %d devices, but the run had %d ranks", cluster->ndevices,
+                       a->run.nranks);
+    for (int r = 0; r < a->run.nranks; r++) {
+        const char *was = a->old->ranks[r].class, *is = cluster->classes[cluster->devices[r].class].name;
+        if (was[0] && strcmp(was, is))
+            return mt_fail(a->err, MT_EINPUT,
+                           "--cluster: its device %d is a \"%.60s\", but rank %d of the run was a "
+                           "\"%.60s\"",
+                           r, is, r, was);
+    }
+    return MT_OK;
+}
+
 static enum mt_status on_cluster(struct again *a, struct mt_plan **plan) {
     struct mt_cluster *cluster, *seen = NULL;
     struct mt_planning planning;
     enum mt_status st = mt_cluster_open(a->flags->cluster, &cluster, a->err);
     if (st) return st;
-    if (cluster->ndevices != a->run.nranks) {
-        st = mt_fail(a->err, MT_EINPUT, "--cluster: has %d devices, but the run had %d ranks", cluster->ndevices,
-                     a->run.nranks);
-    } else if (!(st = mt_planning_open(cluster, a->old->model, &a->old->job, &planning, a->err))) {
+    if (!(st = same_devices(a, cluster)) &&
+        !(st = mt_planning_open(cluster, a->old->model, &a->old->job, &planning, a->err))) {
         double *factors = mt_new(&a->flags->arena, double, a->run.nranks);
         seen = mt_cluster_copy(cluster);
         if (!(st = scale(a, &planning, seen, factors))) {

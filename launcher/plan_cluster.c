@@ -31,8 +31,11 @@ static enum mt_status fix(struct mt_plan_flags *f, struct mt_planning *planning,
                                       .gradient_wire = q->gradient_wire};
     for (int k = 0; k < MT_NCOLLS; k++)
         if (q->algorithms[k] && strcmp(q->algorithms[k], "auto")) fixed->algorithms[k] = q->algorithms[k];
-    if (!f->shares_by || strcmp(f->shares_by, "--even")) return MT_OK;
     int n = planning->cluster->ndevices;
+    for (int r = 0; q->micro && r < n; r++)
+        if (!q->micro[r] && !(q->shares && !q->shares[r]))
+            return mt_fail(err, MT_EINPUT, "--micro: is 0 for rank %d, which may have samples", r);
+    if (!f->shares_by || strcmp(f->shares_by, "--even")) return MT_OK;
     double *speeds = mt_new(&f->arena, double, n);
     int64_t *even = mt_new(&f->arena, int64_t, n);
     for (int r = 0; r < n; r++) speeds[r] = 1;
@@ -76,9 +79,12 @@ static void remark_last(const struct mt_plan *last, const struct mt_plan *plan, 
     char before[MT_UNITS_TEXT];
     const struct mt_plan_prediction *f = last->prediction;
     fprintf(remarks, "start      the plan that was in %s", out);
+    double ratio = f ? plan->prediction->step_s / f->step_s : 1;
     if (f)
         fprintf(remarks, ", predicted %s: %s", mt_units_seconds(f->step_s, before),
-                plan->prediction->step_s < f->step_s * (1 - 1e-6) ? "this one is faster" : "nothing faster was found");
+                ratio < 1 - 1e-6   ? "this one is faster"
+                : ratio < 1 + 1e-6 ? "nothing faster was found"
+                                   : "it was faster, by what is never searched (as --gradient-wire) or by other costs");
     fputc('\n', remarks);
 }
 

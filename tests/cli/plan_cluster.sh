@@ -59,6 +59,12 @@ $MOTLEY plan --cluster "$cluster" $job --even -o even.json >said.txt
 [ "$(sizes even.json)" = 64,64,64 ] || fail "shares $(sizes even.json)"
 atmost "$step" "$(figure even.json step_s)" || fail "even shares are faster than what was searched"
 
+# What is never searched may have been faster; that is said.
+cp plan.json wire.json
+$MOTLEY plan --cluster "$cluster" $job --gradient-wire bf16 -o wire.json >said.txt
+$MOTLEY plan --cluster "$cluster" $job -o wire.json >said.txt
+grep -q '^start .*: it was faster, by what is never searched' said.txt || fail "$(cat said.txt)"
+
 # An edit is priced, beside what the plan was and the best that is known; the host is this one, so that it runs here.
 sed "s/\"host\": \"[^\"]*\"/\"host\": \"$(hostname)\"/; s/\"sizes\": \[$(sizes plan.json | sed 's/,/, /g')\]/\"sizes\": [64, 64, 64]/;
   s/\"micro_batch\": .*/\"micro_batch\": [64, 64, 64],/" plan.json >edited.json
@@ -109,6 +115,8 @@ $MOTLEY show seen.json >said.txt && fail "nothing stands out: $(cat said.txt)"
 grep -q 'rank 0 (node0): at 0.25 of the speed of its class' said.txt || fail "$(cat said.txt)"
 refused 2 "was made for another cluster" $MOTLEY explain next.json --cluster "$cluster"
 refused 2 "--cluster: has 2 devices, but the run had 3 ranks" $MOTLEY plan --from run --cluster cpu:2 -o x.json
+refused 2 "--cluster: its device 0 is a \"cpu\", but rank 0 of the run was a \"cpu-avx512\"" $MOTLEY plan --from run \
+  --cluster cpu:3 -o x.json
 
 refused 2 "--cluster: is for 3 ranks, but --shares is for 2" $MOTLEY plan --cluster "$cluster" $job --shares 96,96 -o x.json
 refused 2 "--speeds: --cluster says that" $MOTLEY plan --cluster "$cluster" $job --speeds 1,1,1 -o x.json
@@ -117,5 +125,6 @@ refused 2 "--memory: --cluster says that" $MOTLEY plan --cluster "$cluster" $job
 refused 2 "--storage-speeds: --cluster says that" $MOTLEY plan --cluster "$cluster" $job --storage-speeds 1,1,1 -o x.json
 refused 2 "--model is missing" $MOTLEY plan --cluster "$cluster" -o x.json
 refused 2 "sum to 193" $MOTLEY plan --cluster "$cluster" $job --shares 65,64,64 -o x.json
+refused 2 "--micro: is 0 for rank 1" $MOTLEY plan --cluster "$cluster" $job --micro 8,0,8 -o x.json
 refused 2 "nosuch" $MOTLEY plan --cluster nosuch:2 $job -o x.json
 [ ! -e x.json ] || fail "a refused plan was written"
