@@ -15,14 +15,7 @@
 static const int64_t most_work = 100000;
 static const double hopeless = 1.15; /* times the best: not judged when its estimate says so */
 static const double may_win = 1.3;   /* times the best: not balanced when it is slower in proportional shares */
-enum {
-    MOST_REPAIRS = 5,
-    MOST_POLISH = 24,
-    MOST_BUCKETS = 9,
-    FEW_OPS = 1000,
-    MOST_STRUCTURES = 4,
-    MEMORY_BUCKETS = 4 << 20
-};
+enum { MOST_REPAIRS = 5, MOST_POLISH = 24, MOST_BUCKETS = 9, FEW_OPS = 1000, MEMORY_BUCKETS = 4 << 20 };
 
 /* ---- beginning and end ---- */
 
@@ -134,9 +127,17 @@ static enum mt_status add_candidates(struct mt_searching *s, struct search_work 
 }
 
 /* Every rank holds all of the replicated state. */
-static bool state_fits(const struct mt_searching *s, const struct search_work *w) {
-    for (int k = 0; k < s->nclasses; k++)
-        if (s->classes[k].memory_limit > 0 && w->curves[k].state_fixed > s->classes[k].memory_limit) return false;
+static bool state_fits(struct mt_searching *s, const struct search_work *w) {
+    char needs[MT_UNITS_TEXT], has[MT_UNITS_TEXT];
+    for (int k = 0; k < s->nclasses; k++) {
+        int64_t limit = s->classes[k].memory_limit, held = w->curves[k].state_fixed;
+        if (!limit || held <= limit) continue;
+        if (s->why.status) return false; /* what balance says of others is more telling */
+        mt_fail(&s->why, MT_EINPUT, "the state alone does not fit into memory: %s needs %s a rank for %s, but has %s",
+                s->classes[k].name, mt_units_bytes((double)held, needs), w->structure->what,
+                mt_units_bytes((double)limit, has));
+        return false;
+    }
     return true;
 }
 
@@ -189,10 +190,7 @@ static enum mt_status settle_structure(struct mt_searching *s, int structure) {
     struct search_candidate *first = next_candidate(s, w);
     bool body = false, memory = search_memory_matters(s);
     enum mt_status st;
-    if (!state_fits(s, w)) {
-        mt_fail(&s->why, MT_EINPUT, "the state alone does not fit into some rank's memory");
-        return set_aside(s, w), MT_OK;
-    }
+    if (!state_fits(s, w)) return set_aside(s, w), MT_OK;
     if ((memory && (st = search_open_memory(s, w, MEMORY_BUCKETS))) || (st = wants_body(s, first, &body)) ||
         (st = balance_work(s, w)) || !body)
         return st;
@@ -209,7 +207,7 @@ static double least_estimate(const struct mt_searching *s, const struct search_w
 /* All structures by estimates of proportional shares; then, the most promising first, those are balanced that may
  * still win. */
 static enum mt_status settle_structures(struct mt_searching *s) {
-    bool done[MOST_STRUCTURES] = {false};
+    bool done[SEARCH_MOST_STRUCTURES] = {false};
     double best_s = INFINITY;
     enum mt_status st = MT_OK;
     for (int i = 0; i < s->nstructures && !st; i++) {
@@ -241,7 +239,7 @@ static enum mt_status improve(struct mt_searching *s, struct search_candidate *c
         struct mt_err why = MT_ERR_INIT, *err = s->err;
         enum mt_status st = search_estimate(s, again);
         if (st) return st;
-        if (c->fits) again->later_s += c->step_s - again->estimate_s;
+        if (c->fits && isfinite(again->estimate_s)) again->later_s += c->step_s - again->estimate_s;
         s->err = &why;
         st = search_balance(s, again, &balanced);
         s->err = err;
@@ -341,15 +339,6 @@ static enum mt_status polish(struct mt_searching *s) {
 
 /* ---- the last plan ---- */
 
-static bool same_storage(const struct search_structure *a, const struct mt_plan *plan) {
-    if (a->nstorage != plan->nstorage || strcmp(a->sync, plan->sync)) return false;
-    for (int i = 0; i < a->nstorage; i++)
-        if (strcmp(a->storage[i].pattern, plan->storage[i].pattern) ||
-            strcmp(a->storage[i].layout, plan->storage[i].layout))
-            return false;
-    return true;
-}
-
 /* The last plan's shares: in its own structure where that is looked at, else in the best's. */
 static enum mt_status judge_last(struct mt_searching *s) {
     const struct mt_plan *last = s->search->last;
@@ -361,7 +350,7 @@ static enum mt_status judge_last(struct mt_searching *s) {
     bool body = false;
     for (int r = 0; r < s->nranks; r++) body |= c->micro[r] < c->batch[r];
     for (int i = 0; i < s->nstructures; i++) {
-        if (!same_storage(&s->structures[i], last)) continue;
+        if (!search_same_structure(&s->structures[i], last)) continue;
         enum mt_status st = search_open_work(s, i, body, &c->work);
         if (st) return st;
         if (fixed->bucket_bytes < 0) c->bucket_bytes = last->bucket_bytes;
@@ -374,6 +363,7 @@ static enum mt_status judge_last(struct mt_searching *s) {
 
 static enum mt_status finish(struct mt_searching *s, bool rejected, struct mt_search_report *report) {
     double bound_s = INFINITY;
+    if (search_check_algorithms(s)) return s->err->status;
     for (int i = 0; i < 2 * s->nstructures; i++) {
         struct search_candidate *any = NULL;
         for (int k = 0; k < s->ncandidates && s->works[i] && !any; k++)

@@ -291,11 +291,27 @@ out:
 
 /* ---- the bound ---- */
 
+/* A candidate with no more than the curves say, or what judged programs were below them by: what they were above them
+ * by, as by messages beside computing, others may be spared. */
+static struct search_candidate at_least(struct mt_searching *s, const struct search_candidate *c) {
+    struct search_candidate least = *c;
+    least.later_s = 0;
+    least.heavier = mt_new(&s->arena, int64_t, s->nclasses);
+    least.slower = mt_new(&s->arena, double, s->nclasses);
+    for (int k = 0; k < s->nclasses; k++) {
+        least.slower[k] = 1;
+        for (int i = 0; i < s->ncandidates; i++)
+            if (s->candidates[i]->work == c->work) least.slower[k] = fmin(least.slower[k], s->candidates[i]->slower[k]);
+    }
+    return least;
+}
+
 /* Computing alone, in one stage: no rank waits for another before the end. */
 enum mt_status search_bound(struct mt_searching *s, const struct search_candidate *c, double *bound_s) {
     struct problem p;
     struct mt_balanced balanced = {.step_s = 0};
-    enum mt_status st = make_problem(s, c, &p);
+    struct search_candidate least = at_least(s, c);
+    enum mt_status st = make_problem(s, &least, &p);
     if (st) goto out;
     struct mt_balance *b = &p.balance;
     int n = s->nclasses;
@@ -304,13 +320,16 @@ enum mt_status search_bound(struct mt_searching *s, const struct search_candidat
     double most = 0, fastest = 1;
     for (int k = 0; k < n; k++) {
         const struct search_curves *curves = &c->work->curves[k];
-        double given_s = p.batch < 0 ? mt_share_curve_at(&curves->samples, c->batch[s->classes[k].rank]) : 0;
-        if (p.storage >= 0) compute[p.storage * n + k] = curves->update;
-        ((double *)b->compute_fixed)[k] = curves->before_s + given_s;
+        int64_t given = c->batch[s->classes[k].rank];
+        double given_s = 0;
+        if (p.batch < 0) search_micro(s, c->work, k, given, given, &given_s);
+        given_s = least.slower[k] * (curves->before_s + given_s);
+        if (p.storage >= 0) compute[p.storage * n + k] = scaled(&p.arena, &curves->update, least.slower[k]);
+        ((double *)b->compute_fixed)[k] = given_s;
         ((double *)b->comm_fixed)[k] = 0;
         ((int64_t *)b->memory_limit)[k] = 0;
         if (p.batch >= 0) ((struct mt_share_curve *)b->comm)[p.batch * n + k] = (struct mt_share_curve){0};
-        most = fmax(most, curves->before_s + given_s);
+        most = fmax(most, given_s);
         fastest = fmax(fastest, s->classes[k].fastest);
     }
     *bound_s = most;

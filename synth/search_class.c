@@ -7,6 +7,7 @@
 #include "synth/searching.h"
 
 enum { MANY_CLASSES = 16 };
+static const double memory_apart = 0.02; /* hosts that are alike differ by what their systems hold */
 
 static const struct mt_cluster_device *device_of(const struct mt_searching *s, int rank) {
     return &s->costs.cluster->devices[s->costs.device[rank]];
@@ -15,7 +16,9 @@ static const struct mt_cluster_device *device_of(const struct mt_searching *s, i
 static bool alike(const struct mt_searching *s, int a, int b, bool within_errors) {
     const struct mt_cluster_device *x = device_of(s, a), *y = device_of(s, b);
     const struct mt_search_fixed *fixed = &s->search->fixed;
-    if (x->class != y->class || s->plan->ranks[a].memory_bytes != s->plan->ranks[b].memory_bytes) return false;
+    int64_t mine = s->plan->ranks[a].memory_bytes, other = s->plan->ranks[b].memory_bytes;
+    if (x->class != y->class || !mine != !other) return false;
+    if (fabs((double)(mine - other)) > (within_errors ? memory_apart * (double)mine : 0)) return false;
     if (x->emulated != y->emulated) return false;
     if (fixed->shares && fixed->shares[a] != fixed->shares[b]) return false;
     if (fixed->micro && fixed->micro[a] != fixed->micro[b]) return false;
@@ -38,6 +41,8 @@ static void count_classes(struct mt_searching *s, bool within_errors) {
                                                               .device_class = device->class,
                                                               .speed = device->speed};
         s->classes[c].nranks++;
+        if (s->plan->ranks[r].memory_bytes < s->classes[c].memory_limit)
+            s->classes[c].memory_limit = s->plan->ranks[r].memory_bytes;
         s->classes[c].fastest = fmax(s->classes[c].fastest, device->speed / s->classes[c].speed);
         s->class[r] = c;
     }
@@ -129,11 +134,31 @@ static void add_structure(struct mt_searching *s, const struct mt_plan_storage *
     if (!all) one->storage[one->nstorage++] = (struct mt_plan_storage){"*", "replicated"};
 }
 
+bool search_same_structure(const struct search_structure *a, const struct mt_plan *plan) {
+    if (a->nstorage != plan->nstorage || strcmp(a->sync, plan->sync)) return false;
+    for (int i = 0; i < a->nstorage; i++)
+        if (strcmp(a->storage[i].pattern, plan->storage[i].pattern) ||
+            strcmp(a->storage[i].layout, plan->storage[i].layout))
+            return false;
+    return true;
+}
+
+/* The last plan's, if it is none of those that are looked at anyway. */
+static void add_last(struct mt_searching *s) {
+    const struct mt_plan *last = s->search->last;
+    bool shares = false;
+    if (!last || last->nranks != s->nranks || s->nranks == 1) return;
+    for (int i = 0; i < last->nstorage; i++) shares |= !strcmp(last->storage[i].layout, "split");
+    for (int i = 0; i < s->nstructures; i++)
+        if (search_same_structure(&s->structures[i], last)) return;
+    if (shares) add_structure(s, last->storage, last->nstorage, last->sync, "as it was");
+}
+
 /* The sums of replicated state are AllReduce either way. */
 enum mt_status search_structures(struct mt_searching *s) {
     static const char *const syncs[] = {"all_reduce", "reduce_scatter"};
     const struct mt_search_fixed *fixed = &s->search->fixed;
-    s->structures = mt_new(&s->arena, struct search_structure, 4);
+    s->structures = mt_new(&s->arena, struct search_structure, SEARCH_MOST_STRUCTURES);
     for (int split = 0; split < 2; split++) {
         const struct mt_plan_storage everything = {"*", split ? "split" : "replicated"};
         if (fixed->nstorage && split) break;
@@ -148,6 +173,7 @@ enum mt_status search_structures(struct mt_searching *s) {
                 add_structure(s, &everything, 1, syncs[how], everything.layout);
         }
     }
+    if (!fixed->nstorage && !fixed->sync) add_last(s);
     s->works = mt_new(&s->arena, struct search_work *, 2 * s->nstructures);
     return MT_OK;
 }

@@ -54,9 +54,7 @@ static enum mt_status choose_algorithms(struct mt_searching *s, struct mt_plan *
     enum mt_status st = mt_algorithm_rows(program, &s->costs, &p->arena, &rows, &nrows, s->err);
     if (st) return st;
     kept = mt_new(&p->arena, struct mt_plan_collective, nrows + MT_NCOLLS);
-    bool used[MT_NCOLLS] = {false};
     for (int i = 0; i < nrows; i++) {
-        used[rows[i].kind] = true;
         if (!given[rows[i].kind]) {
             kept[nkept++] = rows[i];
         } else if (!rows[i].up_to_bytes) {
@@ -64,12 +62,24 @@ static enum mt_status choose_algorithms(struct mt_searching *s, struct mt_plan *
             kept[nkept++].algorithm = mt_arena_strdup(&p->arena, given[rows[i].kind]);
         }
     }
-    for (int k = 0; k < MT_NCOLLS; k++)
-        if (given[k] && !used[k] && strcmp(given[k], "auto"))
-            return mt_fail(s->err, MT_EINPUT, "the plan has no %s, so the algorithm \"%.60s\" has no use",
-                           mt_coll_name((enum mt_coll_kind)k), given[k]);
     p->collectives = kept;
     p->ncollectives = nkept;
+    return MT_OK;
+}
+
+/* Of the best alone: other structures may lack a kind of collective. */
+enum mt_status search_check_algorithms(const struct mt_searching *s) {
+    const char *const *given = s->search->fixed.algorithms;
+    const struct mt_plan *p = s->best_plan;
+    for (int k = 0; k < MT_NCOLLS; k++) {
+        int i = 0;
+        while (i < p->ncollectives && p->collectives[i].kind != (enum mt_coll_kind)k) i++;
+        if (!given[k] || i < p->ncollectives) continue;
+        mt_fail(s->err, MT_EINPUT, "the fastest plan has no %s, so the algorithm \"%.60s\" has no use",
+                mt_coll_name((enum mt_coll_kind)k), given[k]);
+        return mt_err_hint(s->err, "leave it out, or say where state is stored and how gradients travel, such that "
+                                   "there are such messages");
+    }
     return MT_OK;
 }
 

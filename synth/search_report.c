@@ -182,7 +182,15 @@ enum mt_status search_report(struct mt_searching *s, const struct search_candida
     struct mt_balanced balanced;
     struct search_candidate *again = search_like(s, c, c->what);
     s->ncandidates--; /* it is none: only its bindings are wanted */
+    struct mt_err why = MT_ERR_INIT, *err = s->err;
+    s->err = &why;
     enum mt_status st = search_balance(s, again, &balanced);
+    if (st == MT_EINPUT) { /* the estimate of memory is above the program's, which fits: what binds but for memory */
+        for (int k = 0; k < s->nclasses; k++) s->classes[k].memory_limit = 0;
+        st = search_balance(s, again, &balanced);
+    }
+    s->err = err;
+    if (st) *err = why;
     if (!st && balanced.stage_s) {
         list_bindings(s, &balanced, report);
         settle_bindings(s, report);

@@ -112,8 +112,11 @@ struct search_played {
     double step_s;
 };
 
+enum { SEARCH_MOST_STRUCTURES = 5 };
 enum mt_status search_classes(struct mt_searching *s);
 enum mt_status search_structures(struct mt_searching *s);
+/* Whether a plan stores and sends as the structure says. */
+bool search_same_structure(const struct search_structure *structure, const struct mt_plan *plan);
 
 /* Open (once) a structure's work and its curves. */
 enum mt_status search_open_work(struct mt_searching *s, int structure, bool body, struct search_work **work);
@@ -162,6 +165,8 @@ int64_t search_units(const struct mt_searching *s, const struct search_candidate
 /* The candidate's decisions as a plan. */
 void search_write_plan(const struct mt_searching *s, const struct search_candidate *c, struct mt_plan *plan);
 void search_speeds(const struct mt_searching *s, const struct search_work *w, struct mt_plan *plan);
+/* That algorithms which a person has fixed are of messages that the best has. */
+enum mt_status search_check_algorithms(const struct mt_searching *s);
 void search_fill_plan(struct mt_searching *s, double bound_s); /* the caller's, with the best */
 void search_fill_prediction(const struct mt_prediction *found, double bound_s, struct mt_plan *plan);
 void search_fill_rejected(struct mt_searching *s, struct mt_plan *plan);

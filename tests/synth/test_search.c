@@ -352,6 +352,70 @@ static void test_never_worse(void) {
     }
 }
 
+/* The bound is of computing alone: what messages slow, or do not, is not in it. */
+static void test_bound_without_links(void) {
+    double bound_s[2];
+    for (int slow = 0; slow < 2; slow++) {
+        struct setting s;
+        struct mt_cluster *c = make_cluster(4, 2, 2);
+        for (int l = 0; l < c->nlinks; l++) c->links[l].compute_slowdown = 0.9 * slow;
+        set_up(&s, c, small, 64);
+        struct mt_plan *p = searched(&s, NULL);
+        bound_s[slow] = p->prediction->bound_s;
+        CHECK(bound_s[slow] < 0.999 * p->prediction->step_s, "%g of %g", bound_s[slow], p->prediction->step_s);
+        mt_plan_free(p);
+        tear_down(&s);
+    }
+    CHECK_NEAR(bound_s[1], bound_s[0], 1e-3 * bound_s[0]);
+}
+
+/* A last plan that stores as the search would not have looked at: nothing slower takes its place. */
+static void test_last_structure(void) {
+    struct setting s;
+    set_up(&s, make_cluster(3, 2, 2), small, 12);
+    const struct mt_plan_storage rows[2] = {{"wte", "split"}, {"*", "replicated"}};
+    s.search.fixed.nstorage = 2;
+    s.search.fixed.storage = rows;
+    s.search.fixed.sync = "reduce_scatter";
+    struct mt_search_report report;
+    struct mt_plan *last = searched(&s, NULL);
+    s.search.fixed = (struct mt_search_fixed)MT_SEARCH_FREE;
+    s.search.last = last;
+    struct mt_plan *p = searched(&s, &report);
+    bool looked = false;
+    for (int i = 0; i < report.ncandidates; i++) looked |= strstr(report.candidates[i].what, "as it was") != NULL;
+    CHECK(looked, "the last plan's storage was not looked at");
+    CHECK(p->prediction->step_s <= last->prediction->step_s * (1 + 1e-9), "%g after %g", p->prediction->step_s,
+          last->prediction->step_s);
+    mt_search_report_release(&report);
+    mt_plan_free(last);
+    mt_plan_free(p);
+    tear_down(&s);
+}
+
+/* Fixed algorithms of collectives that only some structures have are in nobody's way, and refused where the best has
+ * none of them. */
+static void test_algorithm_of_some(void) {
+    struct setting s;
+    set_up(&s, make_cluster(3, 2, 2), small, 12);
+    const struct mt_plan_storage rows[1] = {{"*", "split"}};
+    s.search.fixed.algorithms[MT_REDUCE_SCATTER] = "ring";
+    s.search.fixed.nstorage = 1;
+    s.search.fixed.storage = rows;
+    s.cluster->links[1].bandwidth_Bps = s.cluster->links[1].shared_Bps = 1e6;
+    struct mt_plan *p = searched(&s, NULL);
+    bool scatters = false;
+    for (int i = 0; i < p->ncollectives; i++) scatters |= p->collectives[i].kind == MT_REDUCE_SCATTER;
+    CHECK(scatters, "no ReduceScatter");
+    mt_plan_free(p);
+    s.search.fixed.sync = "all_reduce";
+    p = new_plan(&s);
+    CHECK_EQ(mt_search(&s.search, p, NULL, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "the fastest plan has no ReduceScatter"), "%s", err.text);
+    mt_plan_free(p);
+    tear_down(&s);
+}
+
 int main(void) {
     test_unequal_pair();
     test_slow_network();
@@ -360,5 +424,8 @@ int main(void) {
     test_again();
     test_one_rank();
     test_never_worse();
+    test_bound_without_links();
+    test_last_structure();
+    test_algorithm_of_some();
     return 0;
 }
