@@ -343,9 +343,9 @@ static enum mt_status polish(struct mt_searching *s) {
 static enum mt_status judge_last(struct mt_searching *s) {
     const struct mt_plan *last = s->search->last;
     const struct mt_search_fixed *fixed = &s->search->fixed;
-    if (!last || last->nranks != s->nranks || fixed->shares || fixed->micro || fixed->nstorage_shares || !s->best)
-        return MT_OK;
-    struct search_candidate *c = search_like(s, s->best, "the last plan");
+    if (!last || last->nranks != s->nranks || fixed->shares || fixed->micro || fixed->nstorage_shares) return MT_OK;
+    struct search_candidate *c = s->best ? search_like(s, s->best, "the last plan")
+                                         : search_candidate(s, NULL, last->bucket_bytes, "the last plan");
     if (!search_take_shares(s, last, c)) return s->ncandidates--, MT_OK;
     bool body = false;
     for (int r = 0; r < s->nranks; r++) body |= c->micro[r] < c->batch[r];
@@ -355,6 +355,7 @@ static enum mt_status judge_last(struct mt_searching *s) {
         if (st) return st;
         if (fixed->bucket_bytes < 0) c->bucket_bytes = last->bucket_bytes;
     }
+    if (!c->work) return s->ncandidates--, MT_OK;
     enum mt_status st = search_judge(s, c);
     return st ? st : improve(s, c);
 }

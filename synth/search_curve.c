@@ -177,7 +177,8 @@ enum mt_status search_open_memory(struct mt_searching *s, struct search_work *w,
         struct mt_plan_memory memory = w->work.one_sample;
         int64_t samples = w->body && 2 * at[i] <= batch ? 2 * at[i] : at[i];
         enum mt_status st = MT_OK;
-        if (i > 1) st = mt_work_memory(s->search->graph, w->plan, samples, at[i], s->search->options, &memory, s->err);
+        if (i > 1 || s->nranks == 1)
+            st = mt_work_memory(s->search->graph, w->plan, samples, at[i], s->search->options, &memory, s->err);
         if (st) return st;
         ((double *)curve.value)[i] = (double)(memory.arena_bytes - memory.state_bytes);
     }

@@ -117,8 +117,7 @@ static const char *who_lacks(struct mt_searching *s, const struct mt_prediction 
     return mt_arena_printf(&s->arena, "does not fit: rank %d lacks %s", who, text);
 }
 
-/* What the estimate should have said. */
-static void learn(struct mt_searching *s, struct search_candidate *c) {
+void search_learn(struct mt_searching *s, struct search_candidate *c) {
     const struct search_work *w = c->work;
     for (int k = 0; k < s->nclasses; k++) {
         double found = 0, said = 0;
@@ -180,7 +179,7 @@ enum mt_status search_judge(struct mt_searching *s, struct search_candidate *c) 
     const char *lacks = who_lacks(s, &c->prediction);
     c->fits = !lacks;
     c->why = lacks ? lacks : "slower";
-    learn(s, c);
+    search_learn(s, c);
     if (c->fits && (!s->best || c->step_s < s->best->step_s)) {
         if (s->best) mt_program_release(&s->program), mt_plan_free(s->best_plan);
         s->best = c;

@@ -6,8 +6,9 @@
 #include "synth/searching.h"
 
 /* The bound of the plan's structure: any shares, all communication hidden. */
-static enum mt_status bound_of(const struct mt_search *search, struct mt_plan *plan, struct mt_search_report *report,
-                               double *bound_s, struct mt_err *err) {
+static enum mt_status bound_of(const struct mt_search *search, struct mt_plan *plan,
+                               const struct mt_prediction *prediction, struct mt_search_report *report, double *bound_s,
+                               struct mt_err *err) {
     struct mt_search local = *search;
     struct mt_searching s;
     local.fixed = (struct mt_search_fixed)MT_SEARCH_FREE;
@@ -18,9 +19,16 @@ static enum mt_status bound_of(const struct mt_search *search, struct mt_plan *p
     const struct mt_plan_split *batch = mt_plan_split_named(plan, "batch");
     for (int r = 0; r < plan->nranks; r++) body |= plan->micro[r] < batch->sizes[r];
     if (!st) st = search_open_work(&s, 0, body, &w);
+    if (!st && report && search_memory_matters(&s)) st = search_open_memory(&s, w, plan->bucket_bytes);
     if (!st) {
         struct search_candidate *c = search_candidate(&s, w, plan->bucket_bytes, "the plan");
-        if (!search_take_shares(&s, plan, c)) st = search_simple_shares(&s, c, true, true);
+        if (search_take_shares(&s, plan, c)) {
+            c->prediction = *prediction; /* lent: its owner releases it */
+            search_learn(&s, c);
+            c->prediction = (struct mt_prediction){.step_s = 0};
+        } else {
+            st = search_simple_shares(&s, c, true, true);
+        }
         if (!st) st = search_estimate(&s, c);
         if (!st) st = search_bound(&s, c, bound_s);
         if (!st && report) st = search_report(&s, c, report);
@@ -42,7 +50,7 @@ enum mt_status mt_search_price(const struct mt_search *search, struct mt_plan *p
     if (st) goto out;
     if (!(st = mt_predict(&program, search->costs, search->options, &prediction, err))) {
         search_fill_prediction(&prediction, 0, plan);
-        st = bound_of(search, plan, report, &bound_s, err);
+        st = bound_of(search, plan, &prediction, report, &bound_s, err);
         plan->prediction->bound_s = fmin(bound_s, plan->prediction->step_s);
     }
     mt_program_release(&program);

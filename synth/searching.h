@@ -152,6 +152,8 @@ enum mt_status search_bound(struct mt_searching *s, const struct search_candidat
 
 /* Build, predict, look at memory; keep it if it is the best. Not again what was judged before. */
 enum mt_status search_judge(struct mt_searching *s, struct search_candidate *c);
+/* From a candidate's prediction, what its estimate should have said: its corrections. */
+void search_learn(struct mt_searching *s, struct search_candidate *c);
 /* A new candidate with the shares and corrections of another. */
 struct search_candidate *search_like(struct mt_searching *s, const struct search_candidate *c, const char *what);
 /* Even shares, or in proportion to the speeds; of samples and of storage. */

@@ -281,7 +281,7 @@ enum mt_status mt_work_open(const struct mt_graph *graph, const struct mt_plan *
     int64_t batch = graph->labels[graph->batch].extent;
     int64_t samples = body && batch > 1 ? 2 : 1;
     *work = (struct mt_work){.nlabels = 0};
-    enum mt_status st = duel_build(graph, plan, 0, samples, 1, options, &d, err);
+    enum mt_status st = duel_build(graph, plan, 0, samples, body ? 1 : 0, options, &d, err);
     if (!st) {
         struct reading r = {.low = d.low, .work = work, .nslots = 2 * d.low->ninstrs + 1};
         r.slots = mt_calloc((size_t)r.nslots, sizeof *r.slots);

@@ -66,7 +66,8 @@ struct mt_work {
     struct mt_work_step *steps;
     int block_begin[MT_NBLOCKS + 1];  /* steps */
     int64_t state_bytes;              /* of replicated states */
-    struct mt_plan_memory one_sample; /* mt_work_memory of micro-batches of one, without buckets */
+    struct mt_plan_memory one_sample; /* mt_work_memory of micro-batches of one, without buckets; of one rank without
+                                         `body`, of the whole batch */
 };
 
 /* The plan gives rules, storage rows, sync and wire; its splits and ranks but for their number are not read. `body`:

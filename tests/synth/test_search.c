@@ -302,7 +302,15 @@ static void test_one_rank(void) {
     set_up(&s, make_cluster(1, 1, 1), small, 5);
     struct mt_plan *p = searched(&s, NULL);
     CHECK_EQ(batch_of(p)[0], 5);
-    CHECK_NEAR(p->prediction->step_s, p->prediction->bound_s, 0.02 * p->prediction->step_s);
+    double step_s = p->prediction->step_s;
+    CHECK_NEAR(step_s, p->prediction->bound_s, 0.02 * step_s);
+    struct mt_search_report report; /* nothing but computing binds, and all of it */
+    CHECK_OK(mt_search_price(&s.search, p, &report, &err), err);
+    CHECK_NEAR(p->prediction->step_s, step_s, 1e-9 * step_s);
+    CHECK_NEAR(p->prediction->bound_s, step_s, 0.02 * step_s);
+    CHECK_EQ(report.nbindings, 1);
+    CHECK_NEAR(report.bindings[0].saves_s, 0.01 * step_s, 2e-4 * step_s);
+    mt_search_report_release(&report);
     mt_plan_free(p);
     tear_down(&s);
 }
