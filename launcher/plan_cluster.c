@@ -88,6 +88,17 @@ static void remark_last(const struct mt_plan *last, const struct mt_plan *plan, 
     fputc('\n', remarks);
 }
 
+/* That what the search has made can be read again, and that rows which a person gave have an effect. */
+static enum mt_status check_made(const struct mt_planning *planning, const struct mt_plan *plan, struct mt_err *err) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_choice choice;
+    enum mt_status st = mt_plan_check(plan, err);
+    if (!st) st = mt_choice_from_plan(planning->planned.graph, plan, &arena, &choice, err);
+    if (!st) st = mt_choice_check_rows(planning->planned.graph, plan, &choice, err);
+    mt_arena_release(&arena);
+    return st;
+}
+
 static enum mt_status search(struct mt_plan_flags *f, struct mt_planning *planning, struct mt_plan *plan, FILE *remarks,
                              struct mt_err *err) {
     struct mt_search_report report;
@@ -101,6 +112,7 @@ static enum mt_status search(struct mt_plan_flags *f, struct mt_planning *planni
         mt_planning_print_binding(&report, remarks);
         mt_search_report_release(&report);
         if (last) remark_last(last, plan, f->out, remarks);
+        st = check_made(planning, plan, err);
     }
     mt_plan_free(last);
     return st;

@@ -69,6 +69,23 @@ static const char *name_of(struct mt_searching *s, int class) {
                            c->nranks > 1 ? "s" : "", list);
 }
 
+/* Shares of a label that a person gives. */
+static enum mt_status check_shares(struct mt_searching *s, const struct mt_label *label, const int64_t *sizes) {
+    int64_t sum = 0;
+    for (int r = 0; r < s->nranks; r++) {
+        if (sizes[r] < 0 || sizes[r] > label->extent)
+            return mt_fail(s->err, MT_EINPUT, "rank %d's share of \"%s\" is %lld, but it is %lld in all", r,
+                           label->name, (long long)sizes[r], (long long)label->extent);
+        sum += sizes[r];
+    }
+    if (sum != label->extent)
+        return mt_fail(s->err, MT_EINPUT, "shares of \"%s\" sum to %lld, but it is %lld", label->name, (long long)sum,
+                       (long long)label->extent);
+    if (search_aligned(sizes, s->nranks, label->align)) return MT_OK;
+    return mt_fail(s->err, MT_EINPUT, "shares of \"%s\": all but one must be multiples of %lld", label->name,
+                   (long long)label->align);
+}
+
 static enum mt_status find_labels(struct mt_searching *s) {
     const struct mt_graph *g = s->search->graph;
     const struct mt_search_fixed *fixed = &s->search->fixed;
@@ -82,11 +99,7 @@ static enum mt_status find_labels(struct mt_searching *s) {
         if (l == s->nlabels)
             return mt_fail(s->err, MT_EINPUT, "no parameter is stored by shares of \"%.60s\"",
                            fixed->storage_shares[i].label);
-        int64_t sum = 0;
-        for (int r = 0; r < s->nranks; r++) sum += fixed->storage_shares[i].sizes[r];
-        if (sum != g->labels[s->labels[l]].extent)
-            return mt_fail(s->err, MT_EINPUT, "shares of \"%s\" sum to %lld, but it is %lld",
-                           g->labels[s->labels[l]].name, (long long)sum, (long long)g->labels[s->labels[l]].extent);
+        if (check_shares(s, &g->labels[s->labels[l]], fixed->storage_shares[i].sizes)) return s->err->status;
         s->given_storage[l] = fixed->storage_shares[i].sizes;
     }
     for (int l = 0; l < s->nlabels; l++) {

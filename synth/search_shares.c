@@ -54,6 +54,12 @@ enum mt_status search_simple_shares(struct mt_searching *s, struct search_candid
     return st;
 }
 
+bool search_aligned(const int64_t *sizes, int nranks, int64_t align) {
+    int ragged = 0;
+    for (int r = 0; r < nranks; r++) ragged += sizes[r] % align != 0;
+    return ragged <= 1;
+}
+
 bool search_take_shares(const struct mt_searching *s, const struct mt_plan *plan, struct search_candidate *c) {
     const struct mt_plan_split *batch = mt_plan_split_named(plan, "batch");
     if (!batch) return false;
@@ -63,7 +69,8 @@ bool search_take_shares(const struct mt_searching *s, const struct mt_plan *plan
         c->micro[r] = plan->micro[r] < batch->sizes[r] ? plan->micro[r] : batch->sizes[r];
         sum += batch->sizes[r];
     }
-    if (sum != s->search->job->batch) return false;
+    const struct mt_graph *g = s->search->graph;
+    if (sum != s->search->job->batch || !search_aligned(c->batch, s->nranks, g->labels[g->batch].align)) return false;
     for (int l = 0; l < s->nlabels; l++) {
         const struct mt_label *label = &s->search->graph->labels[s->labels[l]];
         char name[128];
@@ -72,7 +79,7 @@ bool search_take_shares(const struct mt_searching *s, const struct mt_plan *plan
         if (!split) return false;
         sum = 0;
         for (int r = 0; r < s->nranks; r++) sum += c->storage[(int64_t)l * s->nranks + r] = split->sizes[r];
-        if (sum != label->extent) return false;
+        if (sum != label->extent || !search_aligned(split->sizes, s->nranks, label->align)) return false;
     }
     return true;
 }

@@ -158,6 +158,8 @@ void search_learn(struct mt_searching *s, struct search_candidate *c);
 struct search_candidate *search_like(struct mt_searching *s, const struct search_candidate *c, const char *what);
 /* Even shares, or in proportion to the speeds; of samples and of storage. */
 enum mt_status search_simple_shares(struct mt_searching *s, struct search_candidate *c, bool even, bool even_storage);
+/* Whether all shares but one are multiples. */
+bool search_aligned(const int64_t *sizes, int nranks, int64_t align);
 /* Those of a plan; false where they do not fit the job. */
 bool search_take_shares(const struct mt_searching *s, const struct mt_plan *plan, struct search_candidate *c);
 /* Its step as judged, else as estimated; infinite where it does not fit or neither was done. */

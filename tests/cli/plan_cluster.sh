@@ -125,6 +125,10 @@ refused 2 "--memory: --cluster says that" $MOTLEY plan --cluster "$cluster" $job
 refused 2 "--storage-speeds: --cluster says that" $MOTLEY plan --cluster "$cluster" $job --storage-speeds 1,1,1 -o x.json
 refused 2 "--model is missing" $MOTLEY plan --cluster "$cluster" -o x.json
 refused 2 "sum to 193" $MOTLEY plan --cluster "$cluster" $job --shares 65,64,64 -o x.json
+refused 2 "storage[0].pattern: \"nosuch*\" has no effect" $MOTLEY plan --cluster "$cluster" $job --storage 'nosuch*=split' -o x.json
+refused 2 "all but one must be multiples of 8" $MOTLEY plan --cluster "$cluster" $job --storage-shares vocab=60,2,2 -o x.json
+refused 2 "rank 0's share of \"vocab\"" $MOTLEY plan --cluster "$cluster" $job \
+  --storage-shares vocab=9223372036854775807,64,1 -o x.json
 refused 2 "--micro: is 0 for rank 1" $MOTLEY plan --cluster "$cluster" $job --micro 8,0,8 -o x.json
 refused 2 "nosuch" $MOTLEY plan --cluster nosuch:2 $job -o x.json
 [ ! -e x.json ] || fail "a refused plan was written"
