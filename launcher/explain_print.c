@@ -17,10 +17,12 @@ static void say_step(const struct mt_explained *e, FILE *file) {
     if (f->nominal) fprintf(file, " Some figures are public ones that nobody measured.");
     fputc('\n', file);
     if (f->bound_s > f->step_s / 2)
-        fprintf(file, "No plan of those searched can be faster than %s: %.1f%% are left to gain here.\n",
-                mt_units_seconds(f->bound_s, bound), 100 * (f->step_s / f->bound_s - 1));
+        fprintf(
+            file,
+            "No other shares, stored and sent so, can be faster than %s: at most %.1f%% are left to gain by them.\n",
+            mt_units_seconds(f->bound_s, bound), 100 * (f->step_s / f->bound_s - 1));
     else
-        fprintf(file, "The bound on all plans that were searched, %s, is too far below to tell what is left to gain.\n",
+        fprintf(file, "The bound on all shares, %s, is too far below to tell what is left to gain by others.\n",
                 mt_units_seconds(f->bound_s, bound));
 }
 

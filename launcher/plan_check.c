@@ -1,4 +1,5 @@
 /* An edited plan: checked, priced, and ready to be signed. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,9 +38,9 @@ static void add_row(struct mt_table *table, const char *what, double step_s, dou
     mt_table_cell(table, "%s", remark);
 }
 
-/* The edited plan's step, what was expected before the edit (0: not known), and the best known. */
-static enum mt_status compare(struct mt_planning *planning, const struct mt_plan *plan, double before_s, FILE *remarks,
-                              struct mt_err *err) {
+/* The edited plan's step and what binds it, what was expected before the edit (0: not known), and the best known. */
+static enum mt_status compare(struct mt_planning *planning, struct mt_plan *plan, const struct mt_search_report *binds,
+                              double before_s, FILE *remarks, struct mt_err *err) {
     struct mt_plan *best = mt_planning_plan(planning);
     struct mt_search_report report;
     planning->search.last = plan;
@@ -47,6 +48,10 @@ static enum mt_status compare(struct mt_planning *planning, const struct mt_plan
     if (!st) {
         double edited_s = plan->prediction->step_s, best_s = best->prediction->step_s;
         struct mt_table table = MT_TABLE_INIT;
+        /* Priced, it was that of the plan's own structure. */
+        plan->prediction->bound_s = fmin(plan->prediction->bound_s, best->prediction->bound_s);
+        mt_plan_print_summary(plan, remarks);
+        mt_planning_print_binding(binds, remarks);
         mt_table_header(&table, "", ">step", ">", "", NULL);
         add_row(&table, "as edited", edited_s, edited_s, "");
         if (before_s > 0) add_row(&table, "as it said before", before_s, edited_s, "");
@@ -75,10 +80,8 @@ static enum mt_status price(struct mt_plan_flags *f, struct mt_plan *plan, doubl
         if (!st) st = mt_plan_derive(plan, err);
         if (st) mt_err_context(err, "%s", f->check);
         if (!st && !(st = mt_search_price(&planning.search, plan, &report, err))) {
-            mt_plan_print_summary(plan, remarks);
-            mt_planning_print_binding(&report, remarks);
+            st = compare(&planning, plan, &report, before_s, remarks, err);
             mt_search_report_release(&report);
-            st = compare(&planning, plan, before_s, remarks, err);
         }
         mt_planning_close(&planning);
     }

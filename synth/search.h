@@ -94,8 +94,9 @@ enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, s
 enum mt_status mt_search_again(const struct mt_search *search, struct mt_plan *plan, struct mt_search_report *report,
                                struct mt_err *err);
 
-/* What a complete plan would take as it is: fills in prediction (bound_s and times too, no rejected rows) and memory,
- * and changes no decision. search->fixed, last and limit_s are not read. Does not look at memory limits. */
+/* What a complete plan would take as it is: fills in prediction (times too, no rejected rows; bound_s is that of other
+ * shares in its structure) and memory, and changes no decision. search->fixed, last and limit_s are not read. Does not
+ * look at memory limits. */
 enum mt_status mt_search_price(const struct mt_search *search, struct mt_plan *plan, struct mt_search_report *report,
                                struct mt_err *err);
 

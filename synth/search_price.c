@@ -5,6 +5,18 @@
 
 #include "synth/searching.h"
 
+/* Shares in one piece may be faster than the plan's micro-batches. */
+static enum mt_status bound_whole(struct mt_searching *s, const struct search_candidate *c, double *bound_s) {
+    struct search_work *w;
+    struct search_candidate whole = *c;
+    double whole_s = 0;
+    enum mt_status st = search_open_work(s, 0, false, &w);
+    whole.work = w;
+    if (!st) st = search_bound(s, &whole, &whole_s);
+    if (!st) *bound_s = fmin(*bound_s, whole_s);
+    return st;
+}
+
 /* The bound of the plan's structure: any shares, all communication hidden. */
 static enum mt_status bound_of(const struct mt_search *search, struct mt_plan *plan,
                                const struct mt_prediction *prediction, struct mt_search_report *report, double *bound_s,
@@ -31,6 +43,7 @@ static enum mt_status bound_of(const struct mt_search *search, struct mt_plan *p
         }
         if (!st) st = search_estimate(&s, c);
         if (!st) st = search_bound(&s, c, bound_s);
+        if (!st && body) st = bound_whole(&s, c, bound_s);
         if (!st && report) st = search_report(&s, c, report);
     }
     search_end(&s);

@@ -74,6 +74,7 @@ grep -q '^predicted ' said.txt || fail "$(cat said.txt)"
 grep -q '^as edited [0-9.]* [mun]*s$' squeezed.txt || fail "$(cat said.txt)"
 grep -q '^as it said before [0-9.]* [mun]*s -' squeezed.txt || fail "$(cat said.txt)"
 grep -q '^best known [0-9.]* [mun]*s -' squeezed.txt || fail "$(cat said.txt)"
+atmost "$(figure edited.json bound_s)" "$(figure plan.json bound_s)" || fail "an edit raised the bound: $(cat said.txt)"
 atmost "$(figure plan.json step_s)" "$(figure edited.json step_s)" || fail "even shares are predicted to be faster"
 $MOTLEY plan --check edited.json -o dropped.json >said.txt
 grep -q 'what was predicted of it holds no more' said.txt || fail "$(cat said.txt)"
