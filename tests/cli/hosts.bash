@@ -10,13 +10,17 @@ hosts_id=$$
 HOST_A=mt${hosts_id}a HOST_B=mt${hosts_id}b
 
 hosts_can() {
-  [ "$(id -u)" = 0 ] && command -v ip >/dev/null && command -v tc >/dev/null && command -v unshare >/dev/null &&
+  local tool
+  for tool in ip tc unshare taskset hostname; do command -v $tool >/dev/null || return 1; done
+  [ "$(id -u)" = 0 ] && unshare --uts --mount true 2>/dev/null &&
     ip netns add ${HOST_A}t 2>/dev/null && ip netns delete ${HOST_A}t
 }
 
 hosts_up() { # RATE [FOLDER]: of the link; a folder of which each host has its own, empty
-  local rate=$1 folder=${2:-} host side=1
+  local rate=$1 folder=${2:-} host side=1 cores
   hosts_agent=$(mktemp)
+  cores=($(awk -F '[:,]' '/^Cpus_allowed_list/ { for (i = 2; i <= NF; i++) {
+    n = split($i, ends, "-"); for (c = ends[1] + 0; c <= ends[n] + 0; c++) print c } }' /proc/self/status))
   ip netns add $HOST_A && ip netns add $HOST_B
   ip link add v$HOST_A netns $HOST_A type veth peer name v$HOST_B netns $HOST_B
   for host in $HOST_A $HOST_B; do
@@ -30,7 +34,7 @@ hosts_up() { # RATE [FOLDER]: of the link; a folder of which each host has its o
   cat >"$hosts_agent" <<AGENT
 #!/bin/sh
 host=\$1; shift
-case \$host in $HOST_A) core=0 ;; *) core=$(($(nproc) > 1 ? 1 : 0)) ;; esac
+case \$host in $HOST_A) core=${cores[0]} ;; *) core=${cores[1]:-${cores[0]}} ;; esac
 [ "\$1" = mpirun ] || set -- sh -c "\$*"
 exec ip netns exec "\$host" unshare --uts --mount taskset -c \$core sh -c \
   'hostname "\$0"; ${folder:+mount -t tmpfs tmpfs "$folder" && cd "$folder";} exec "\$@"' "\$host" "\$@"
