@@ -82,6 +82,11 @@ enum mt_status mt_flag_reals(const char *flag, const char *text, struct mt_arena
     return st;
 }
 
+enum mt_status mt_flag_seconds(const char *flag, const char *text, double *value, struct mt_err *err) {
+    enum mt_status st = mt_flag_real(flag, text, value, err);
+    return st || *value > 0 ? st : mt_fail(err, MT_EINPUT, "%s: must be more than 0", flag);
+}
+
 enum mt_status mt_flag_heartbeat(const char *text, double *heartbeat_s, struct mt_err *err) {
     enum mt_status st = mt_flag_real("--heartbeat", text, heartbeat_s, err);
     if (st || *heartbeat_s == 0 || *heartbeat_s >= 2) return st;

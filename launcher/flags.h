@@ -13,6 +13,8 @@ enum mt_status mt_flag_real(const char *flag, const char *text, double *value, s
 enum mt_status mt_flag_bytes(const char *flag, const char *text, int64_t *bytes, struct mt_err *err);
 /* A file's or a folder's name: anything but nothing. */
 enum mt_status mt_flag_path(const char *flag, const char *text, const char **path, struct mt_err *err);
+/* More than 0. */
+enum mt_status mt_flag_seconds(const char *flag, const char *text, double *value, struct mt_err *err);
 /* --heartbeat, seconds: none, or long enough to hear of a rank several times. */
 enum mt_status mt_flag_heartbeat(const char *text, double *heartbeat_s, struct mt_err *err);
 /* One of names[count]: which. */

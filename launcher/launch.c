@@ -3,12 +3,16 @@
 #include "launcher/launch.h"
 
 #include <pmix.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char put_key[] = "motley.watch";
+
+/* The watch asks for hosts while the main thread may be closing. */
+static pthread_mutex_t in_use = PTHREAD_MUTEX_INITIALIZER;
 
 void mt_launch_open(struct mt_launch *launch) {
     *launch = (struct mt_launch){.nranks = 1};
@@ -25,22 +29,25 @@ void mt_launch_open(struct mt_launch *launch) {
 }
 
 void mt_launch_close(struct mt_launch *launch) {
+    pthread_mutex_lock(&in_use);
     if (launch->launched) PMIx_Finalize(NULL, 0);
     launch->launched = false;
+    pthread_mutex_unlock(&in_use);
 }
 
 void mt_launch_host(const struct mt_launch *launch, int rank, char *host, size_t size) {
-    host[0] = 0;
-    if (!launch->launched) return;
     pmix_proc_t proc;
     pmix_info_t info;
     pmix_value_t *value = NULL;
     bool yes = true;
+    host[0] = 0;
     PMIX_LOAD_PROCID(&proc, launch->job, (pmix_rank_t)rank);
     PMIX_INFO_LOAD(&info, PMIX_OPTIONAL, &yes, PMIX_BOOL); /* what is known here, without asking */
-    if (!PMIx_Get(&proc, PMIX_HOSTNAME, &info, 1, &value) && value->type == PMIX_STRING)
+    pthread_mutex_lock(&in_use);
+    if (launch->launched && !PMIx_Get(&proc, PMIX_HOSTNAME, &info, 1, &value) && value->type == PMIX_STRING)
         snprintf(host, size, "%s", value->data.string);
     if (value) PMIX_VALUE_RELEASE(value);
+    pthread_mutex_unlock(&in_use);
 }
 
 static void published_key(const struct mt_launch *launch, char *key, size_t size) {

@@ -100,6 +100,7 @@ enum mt_status mt_profile(const struct mt_profile_flags *flags, enum mt_status p
     /* As in training: a thread that waits in MPI yields its core. */
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     struct mt_watch_options options = {.heartbeat_s = parsed ? MT_WATCH_HEARTBEAT_S : flags->heartbeat_s,
+                                       .start_s = parsed ? 0 : flags->start_s,
                                        .deadline_s = parsed ? 60 : flags->deadline_s};
     enum mt_status st = parsed, watched = mt_watch_begin(&options, parsed ? &watch_err : err);
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);

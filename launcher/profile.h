@@ -6,9 +6,10 @@
 #include "planner/job.h"
 
 struct mt_profile_flags {
-    const char *out;                          /* where the document goes */
-    const char *raw;                          /* where all samples go, or null */
-    double budget_s, deadline_s, heartbeat_s; /* the last: see launcher/watch.h */
+    const char *out; /* where the document goes */
+    const char *raw; /* where all samples go, or null */
+    double budget_s, deadline_s;
+    double heartbeat_s, start_s; /* see launcher/watch.h */
     struct mt_emulation emulation;
     /* Models whose own layers are measured too, by this job; they get half of the budget. */
     int nmodels;

@@ -87,13 +87,20 @@ double watch_start_s(const struct watch *w) {
     return w->options.start_s > 0 ? w->options.start_s : 6 + 0.1 * w->launch.nranks;
 }
 
+/* Whether the launcher means this host; it may leave out the domain. */
+static bool is_here(const struct watch *w, const char *host) {
+    size_t length = strcspn(host, "."), ours = strcspn(w->host, ".");
+    if (host[length] && w->host[ours]) return !strncmp(host, w->host, sizeof w->host - 1);
+    return length && length == ours && !strncmp(host, w->host, length);
+}
+
 /* That no process is seen is no proof (it may be in a container of its own), but it is one when the launcher ends us.
  */
 enum watch_fate watch_fate_unborn(const struct watch *w, int place, double begun_s, bool *seen) {
     double start_s = watch_start_s(w);
     char host[256];
     mt_launch_host(&w->launch, place, host, sizeof host);
-    if (!strncmp(host, w->host, sizeof w->host - 1)) {
+    if (is_here(w, host)) {
         switch (find_rank(w, place)) {
         case PROCESS_GONE:
             if ((*seen || mt_signals_stopping()) && !has_slept(w)) return WATCH_ENDED;
@@ -131,8 +138,11 @@ void watch_tell_fate(const struct watch *w, enum watch_fate fate, const struct w
     switch (fate) {
     case WATCH_FINE: watch_add(text, size, "was heard of %.1f s ago", silent_s); break;
     case WATCH_UNBORN:
-        watch_add(text, size, "has not begun within %.0f s of this rank: it is dead, stopped, cut off or very slow",
-                  silent_s);
+        watch_add(
+            text, size,
+            "has not begun within %.0f s of this rank: it is dead, stopped, cut off or very slow (--start-deadline "
+            "gives it longer)",
+            silent_s);
         break;
     case WATCH_ENDED: watch_add(text, size, "has ended without a word: was it killed?"); break;
     case WATCH_STOPPED:

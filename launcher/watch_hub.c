@@ -211,7 +211,12 @@ static bool hear_guest(struct hub *h, struct guest *guest) {
 }
 
 static void hear_guests(struct hub *h) {
+    int most = 4 * h->npeers + 64; /* strangers must not take all our files */
     for (struct watch_link link; h->w->listening >= 0 && (link = watch_accept(h->w->listening)).fd >= 0;) {
+        if (h->nguests == most) {
+            watch_close(&link); /* a rank tries again */
+            continue;
+        }
         if (h->nguests == h->guests_capacity) {
             h->guests_capacity = 2 * h->guests_capacity + 16;
             h->guests = mt_realloc(h->guests, (size_t)h->guests_capacity * sizeof *h->guests);

@@ -9,16 +9,18 @@
 #include "launcher/flags.h"
 #include "launcher/watch.h"
 
-enum { KEY_DATA = 'd', KEY_OUT = 'o', KEY_JSON = 0x2000 };
+enum { KEY_DATA = 'd', KEY_OUT = 'o', KEY_JSON = 0x2000, KEY_START_DEADLINE };
 
 struct doctor_flags {
     struct mt_err *err;
     struct mt_doctor_options options;
+    double start_s;
 };
 
 static const struct argp_option flag_table[] = {
     {"data", KEY_DATA, "FILE", 0, "the file to train on: every rank must read the same", 1},
     {"out", KEY_OUT, "DIR", 0, "the folder for checkpoints: must be writable, and have room", 1},
+    {"start-deadline", KEY_START_DEADLINE, "S", 0, "seconds until every rank must have begun [6, and 0.1 a rank]", 1},
     {"json", KEY_JSON, 0, 0, "print the findings as JSON", 1},
     {0}};
 
@@ -29,6 +31,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_DATA: st = mt_flag_path("--data", text, &f->options.data, f->err); break;
     case KEY_OUT: st = mt_flag_path("--out", text, &f->options.out, f->err); break;
     case KEY_JSON: f->options.json = true; break;
+    case KEY_START_DEADLINE: st = mt_flag_seconds("--start-deadline", text, &f->start_s, f->err); break;
     case ARGP_KEY_ARG:
         if (f->options.plan)
             st = mt_fail(f->err, MT_EINPUT, "\"%.60s\": one plan at a time", text);
@@ -53,6 +56,7 @@ int mt_command_doctor(int argc, char **argv) {
     struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 60};
     int failures = 0;
     enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
+    if (!st) watch.start_s = f.start_s;
     enum mt_status watched = mt_watch_begin(&watch, &watch_err);
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     MPI_Init(NULL, NULL);

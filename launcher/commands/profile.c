@@ -19,6 +19,7 @@ enum {
     KEY_EMULATE,
     KEY_DEADLINE,
     KEY_HEARTBEAT,
+    KEY_START_DEADLINE,
     KEY_DESCRIBE,
     KEY_MEASURED,
     KEY_HARDWARE
@@ -42,6 +43,7 @@ static const struct argp_option flag_table[] = {
     {"raw", KEY_RAW, "FILE", 0, "write all samples as CSV too", 2},
     {"deadline", KEY_DEADLINE, "SECONDS", 0, "without an answer from a rank: then give up [60]", 2},
     {"heartbeat", KEY_HEARTBEAT, "SECONDS", 0, "of a rank's silence: then give up; 0: ranks are not watched [5]", 2},
+    {"start-deadline", KEY_START_DEADLINE, "SECONDS", 0, "until every rank must have begun [6, and 0.1 a rank]", 2},
     {"emulate", KEY_EMULATE, "speed=X,...", 0, "make devices slower: a speed for each rank, or one for all, 1 its own",
      2},
     {0, 0, 0, 0, "The layers of jobs that will run here, which makes plans for them more certain:", 3},
@@ -65,7 +67,7 @@ static enum mt_status take_positive(const char *flag, const char *text, double m
 
 static enum mt_status take_flag(struct profile_flags *f, int key, char *text) {
     struct mt_profile_flags *p = &f->profile;
-    f->measures = f->measures || key == KEY_MODEL || (key >= KEY_BUDGET && key <= KEY_HEARTBEAT);
+    f->measures = f->measures || key == KEY_MODEL || (key >= KEY_BUDGET && key <= KEY_START_DEADLINE);
     switch (key) {
     case KEY_MODEL:
         mt_arena_grow(&f->arena, &p->models, p->nmodels, &f->models_capacity, sizeof *p->models);
@@ -76,6 +78,7 @@ static enum mt_status take_flag(struct profile_flags *f, int key, char *text) {
     case KEY_RAW: return mt_flag_path("--raw", text, &p->raw, f->err);
     case KEY_DEADLINE: return take_positive("--deadline", text, 86400, &p->deadline_s, f->err);
     case KEY_HEARTBEAT: return mt_flag_heartbeat(text, &p->heartbeat_s, f->err);
+    case KEY_START_DEADLINE: return mt_flag_seconds("--start-deadline", text, &p->start_s, f->err);
     case KEY_EMULATE: return mt_emulation_parse(text, &f->arena, &p->emulation, f->err);
     case KEY_DESCRIBE: f->describe = text; break;
     case KEY_MEASURED: return mt_flag_path("--measured", text, &f->measured, f->err);
@@ -101,7 +104,8 @@ static error_t parse(int key, char *text, struct argp_state *state) {
 static enum mt_status settle(struct profile_flags *f) {
     if ((f->describe || f->hardware) && f->measures)
         return mt_fail(f->err, MT_EINPUT,
-                       "%s measures nothing: leave out --budget, --raw, --deadline, --heartbeat, --emulate and --model",
+                       "%s measures nothing: leave out --budget, --raw, --deadline, --heartbeat, "
+                       "--start-deadline, --emulate and --model",
                        f->describe ? "--describe" : "--hardware");
     if (f->measured && !f->describe) return mt_fail(f->err, MT_EINPUT, "--measured: goes with --describe");
     if (f->describe && f->hardware) return mt_fail(f->err, MT_EINPUT, "--describe and --hardware exclude each other");

@@ -68,11 +68,6 @@ static enum mt_status take_count(struct train_flags *f, const char *flag, const 
     return mt_flag_int(flag, text, least, INT64_C(1) << 40, value, f->err);
 }
 
-static enum mt_status take_seconds(struct train_flags *f, const char *flag, const char *text, double *value) {
-    enum mt_status st = mt_flag_real(flag, text, value, f->err);
-    return st || *value > 0 ? st : mt_fail(f->err, MT_EINPUT, "%s: must be more than 0", flag);
-}
-
 static enum mt_status take_flag(struct train_flags *f, int key, char *text) {
     struct mt_train_options *o = &f->options;
     enum mt_status st = MT_OK;
@@ -98,8 +93,8 @@ static enum mt_status take_flag(struct train_flags *f, int key, char *text) {
     case KEY_LOG_EVERY: st = take_count(f, "--log-every", text, 1, &o->log_every); break;
     case KEY_TRACE: st = mt_flag_path("--trace", text, &o->trace, f->err); break;
     case KEY_HASH_EVERY: st = take_count(f, "--hash-every", text, 0, &o->hash_every); break;
-    case KEY_DEADLINE: st = take_seconds(f, "--deadline", text, &o->deadline_s); break;
-    case KEY_START_DEADLINE: st = take_seconds(f, "--start-deadline", text, &o->start_s); break;
+    case KEY_DEADLINE: st = mt_flag_seconds("--deadline", text, &o->deadline_s, f->err); break;
+    case KEY_START_DEADLINE: st = mt_flag_seconds("--start-deadline", text, &o->start_s, f->err); break;
     case KEY_HEARTBEAT: st = mt_flag_heartbeat(text, &o->heartbeat_s, f->err); break;
     case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &o->emulation, f->err); break;
     }

@@ -73,4 +73,5 @@ fi
 doctor 1 "$MOTLEY" doctor plan.json --json
 grep -q '{"what": "plan", "level": "failure", "text": ".*", "remedy": ".*mpirun -n 2' found.txt || fail "$(cat found.txt)"
 grep -q '"failures": 1' found.txt || fail "$(cat found.txt)"
+refused 2 "--start-deadline: must be more than 0" "$MOTLEY" doctor --start-deadline -1
 refused 2 "one plan at a time" "$MOTLEY" doctor plan.json other.json
