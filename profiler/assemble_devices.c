@@ -13,6 +13,7 @@
 #include "profiler/assemble.h"
 
 enum { PARTS = 10 };
+#define PAUSE_S 1.0
 static const double alike = 0.1;
 
 void mt_class_name(const char *model, int threads, char *name, size_t size) {
@@ -71,8 +72,12 @@ static double slowness(const struct mt_rank_ops *device, const struct mt_rank_op
         const struct mt_samples *series = &device->ops[i].series;
         const struct mt_op_times *other = find(reference, &device->ops[i], i);
         if (!other || (part >= 0 && i % PARTS != part)) continue;
-        for (int k = 0; k < series->count; k++) took_s += series->values[k];
-        undisturbed_s += series->count * mt_samples_interval(&other->series).median;
+        double undisturbed = mt_samples_interval(&other->series).median, own = mt_samples_interval(series).median;
+        for (int k = 0; k < series->count; k++) {
+            if (series->values[k] > PAUSE_S + 10 * own) continue; /* a virtual machine that stood still */
+            took_s += series->values[k];
+            undisturbed_s += undisturbed;
+        }
     }
     return undisturbed_s > 0 ? took_s / undisturbed_s : 1;
 }

@@ -5,7 +5,8 @@
  *     struct mt_load_report report;
  *     mt_load_end(load, threads, &report);
  *
- * From the kernel's own books: how long threads of this process were ready and not run, which other processes ran on
+ * From the kernel's own books: how long threads of this process (all but the first, which only gives
+ * them work) were ready and not run, which other processes ran on
  * its cores, what a hypervisor took, and how long a cgroup's quota held it. What the kernel does not tell is zero. */
 #ifndef MT_PROFILER_LOAD_H
 #define MT_PROFILER_LOAD_H

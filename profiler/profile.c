@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "kernels/base/log.h"
@@ -180,6 +181,9 @@ enum mt_status mt_profile_run(struct mt_comm *comm, const struct mt_profile_opti
     struct mt_profile p = {.options = options, .comm = comm, .slowdown = {{-1, -1}, {-1, -1}}};
     *cluster = NULL;
     if (raw) *raw = NULL;
+    /* This thread communicates here; it sleeps as exactly as the thread that does in training. */
+    int slack = prctl(PR_GET_TIMERSLACK);
+    prctl(PR_SET_TIMERSLACK, 1000UL);
     enum mt_status st = start(&p, err);
     if (!st) st = run_probes(&p, err);
     if (!st) st = mt_profile_assemble(&p, cluster, err);
@@ -188,5 +192,6 @@ enum mt_status mt_profile_run(struct mt_comm *comm, const struct mt_profile_opti
         *cluster = NULL;
     }
     release(&p);
+    if (slack > 0) prctl(PR_SET_TIMERSLACK, (unsigned long)slack);
     return st;
 }
