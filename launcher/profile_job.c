@@ -12,8 +12,9 @@
 #include "launcher/rehearsal.h"
 
 enum { WARM_STEPS = 2, LEAST_STEPS = 3, ENOUGH_STEPS = 40, MOST_STEPS = 2000, SURE_SIZES = 2 };
-static const double enough_s = 1;                        /* of one size: this and so many steps */
-static const double memory_part = 0.8, pairs_part = 0.3; /* of what can be had; of the budget */
+static const double enough_s = 1; /* of one size: this and so many steps */
+/* Of the memory that can be had; of the budget: for pairs of micro-batches, and for measuring once more. */
+static const double memory_part = 0.8, pairs_part = 0.3, again_part = 0.3;
 
 struct measuring {
     MPI_Comm comm;
@@ -228,6 +229,21 @@ static enum mt_status measure_doubling(const struct measuring *m, double reserve
     return st;
 }
 
+/* All sizes once more, from the last one back: a machine is not the same at all times, and what disturbed one size is
+ * over. */
+static enum mt_status measure_again(const struct measuring *m, double reserved_s, const struct sizes *sizes,
+                                    struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    for (int i = sizes->count - 1; i >= 0 && !st; i--) {
+        struct size size = sizes->items[i];
+        double part_s = (left_s(m) - reserved_s) / (i + 1);
+        bool fitted;
+        if (steps_s(size.step_s) < part_s)
+            st = measure_size(m, size.samples, size.samples, part_s, &size.step_s, &fitted, err);
+    }
+    return st;
+}
+
 /* Between the sizes, the largest first: where steps are short there is time for it, and their times the least even. */
 static enum mt_status measure_between(const struct measuring *m, double reserved_s, struct sizes *sizes,
                                       struct mt_err *err) {
@@ -243,8 +259,9 @@ static enum mt_status measure_between(const struct measuring *m, double reserved
 }
 
 static enum mt_status measure_sizes(const struct measuring *m, struct sizes *sizes, struct mt_err *err) {
-    double reserved_s = pairs_part * m->probe->budget_s;
-    enum mt_status st = measure_doubling(m, reserved_s, sizes, err);
+    double reserved_s = pairs_part * m->probe->budget_s, again_s = again_part * m->probe->budget_s;
+    enum mt_status st = measure_doubling(m, reserved_s + again_s, sizes, err);
+    if (!st) st = measure_again(m, reserved_s, sizes, err);
     if (!st) st = measure_between(m, reserved_s, sizes, err);
     if (st || sizes->count) return st;
     if (!m->rank) {

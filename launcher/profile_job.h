@@ -40,7 +40,7 @@ struct mt_job_times {
     double *step_s; /* per size: of a step, in order; the same sizes on all ranks */
 };
 
-/* Sizes double from 1 on as far as memory, budget and `most` allow; then sizes between them, if there is time; then,
+/* Sizes double from 1 on as far as memory, budget and `most` allow; once more; then between them, if there is time; then,
  * with a part of the budget, pairs of micro-batches, whose gradients are added up. Adds to `times`. */
 enum mt_status mt_job_measure(MPI_Comm comm, struct mt_device *device, const struct mt_job_probe *probe,
                               struct mt_job_times *times, struct mt_err *err);
