@@ -167,6 +167,16 @@ struct mt_cost mt_cost_coll(const struct mt_costs *costs, const struct mt_coll *
     return answer->cost;
 }
 
+/* Whether the formulas of two algorithms are the same for a problem, and what was measured differs by no more than
+ * their bands: then it is noise that differs. */
+static bool same_cost(const struct mt_coll *problem, const struct mt_coll_algorithm *a, struct mt_cost a_cost,
+                      const struct mt_coll_algorithm *b, struct mt_cost b_cost) {
+    if (a_cost.basis != MT_COST_MEASURED || b_cost.basis != MT_COST_MEASURED) return false;
+    return a->cost_s(problem, 1, INFINITY) == b->cost_s(problem, 1, INFINITY) &&
+           a->cost_s(problem, 0, 1) == b->cost_s(problem, 0, 1) &&
+           fabs(a_cost.s - b_cost.s) <= a_cost.s * a_cost.error + b_cost.s * b_cost.error;
+}
+
 const struct mt_coll_algorithm *mt_cost_choose(const struct mt_costs *costs, const struct mt_coll *problem,
                                                const int *group, struct mt_cost *cost) {
     const struct mt_coll_algorithm *best = NULL;
@@ -175,7 +185,8 @@ const struct mt_coll_algorithm *mt_cost_choose(const struct mt_costs *costs, con
         const struct mt_coll_algorithm *candidate = mt_coll_algorithms[i];
         if (candidate->kind != problem->kind || !candidate->applies(problem)) continue;
         struct mt_cost found = mt_cost_coll(costs, problem, group, candidate);
-        if (!best || found.s < least.s) best = candidate, least = found;
+        if (best && (found.s >= least.s || same_cost(problem, best, least, candidate, found))) continue;
+        best = candidate, least = found;
     }
     if (cost) *cost = least;
     return best;

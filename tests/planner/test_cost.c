@@ -219,6 +219,25 @@ static void test_choice(void) {
     free(s);
 }
 
+/* For two ranks ring is direct by its formula: what fits say of both decides only if it is more than noise. */
+static void test_same_formula(void) {
+    struct small_cluster *s = small_cluster(2, 1);
+    int pair[] = {0, 1};
+    int64_t counts[] = {1000, 1000};
+    struct mt_coll_fit fits[] = {{MT_ALL_GATHER, "direct", MT_F32, MT_F32, 50e-6, 1e8, 0.1, 0, NULL, NULL},
+                                 {MT_ALL_GATHER, "ring", MT_F32, MT_F32, 45e-6, 1.1e8, 0.1, 0, NULL, NULL},
+                                 {MT_ALL_GATHER, "bruck", MT_F32, MT_F32, 60e-6, 0.8e8, 0.1, 0, NULL, NULL}};
+    struct mt_cluster_group *g = add_group(s, pair, 2, NETWORK);
+    g->fits = fits, g->nfits = 3;
+    struct mt_coll problem = {MT_ALL_GATHER, MT_REDUCE_NONE, MT_F32, MT_F32, 2, 0, 0, counts};
+    CHECK_TEXT(mt_cost_choose(&s->costs, &problem, pair, NULL)->name, "direct");
+    fits[0].error = fits[1].error = 0.02;
+    CHECK_TEXT(mt_cost_choose(&s->costs, &problem, pair, NULL)->name, "ring");
+    fits[0].error = fits[1].error = 0.1, fits[1].latency_s = 10e-6;
+    CHECK_TEXT(mt_cost_choose(&s->costs, &problem, pair, NULL)->name, "ring");
+    free(s);
+}
+
 static void test_devices(void) {
     struct small_cluster *s = small_cluster(1, 3);
     s->devices[1].speed = 0.5, s->devices[1].emulated = 0.5, s->devices[1].speed_error = 0.2;
@@ -249,6 +268,7 @@ int main(void) {
     test_extrapolation();
     test_many();
     test_choice();
+    test_same_formula();
     test_devices();
     return 0;
 }
