@@ -1,25 +1,31 @@
 #!/usr/bin/env bash
-# Install what is missing, build, and do the main job: plan a byte-level GPT for two ranks of unequal speed, prove
-# the plan, train it on a real text, and print what it writes.
+# Install what is missing, build, and go the whole path: profile two ranks of unequal speed (the second one's is
+# emulated), plan a byte-level GPT for them, review and prove the plan, train it on a real text as predicted, print what
+# it writes, and ask what other hardware would do.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 examples/install.sh build data
 
 cmake --preset release >/dev/null
-cmake --build --preset release -j "$(nproc)"
+cmake --build --preset release --target motley motley_onednn motley_glpk -j "$(nproc)"
 motley=$PWD/build/release/motley
 work=build/quickstart
 mkdir -p "$work"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-mpirun="mpirun --oversubscribe --bind-to none"
+mpirun="mpirun --oversubscribe --bind-to none -n 2"
 
 [ -s $work/text.txt ] || bible -f 'gen1:1-rev22:21' </dev/null >$work/text.txt
+job="--model gpt2:layers=4,heads=4,embed=128,context=64,vocab=256,bias=0 --batch 16 --steps 1000
+  --lr 1e-3 --lr-min 1e-4 --warmup 50"
 
 run() { echo; echo "\$ $*"; "$@"; }
-run "$motley" plan --model gpt2:layers=4,heads=4,embed=128,context=64,vocab=256,bias=0 --ranks 2 --speeds 1,0.6 \
-  --batch 16 --steps 1000 --lr 1e-3 --lr-min 1e-4 --warmup 50 --storage split -o $work/plan.json
+run $mpirun "$motley" profile --emulate speed=1,0.6 $job --budget 30 -o $work/cluster.json
+run "$motley" plan --cluster $work/cluster.json $job -o $work/plan.json
 run "$motley" show $work/plan.json
+run "$motley" explain $work/plan.json --cluster $work/cluster.json
 run "$motley" verify $work/plan.json
 rm -rf $work/run # training refuses a folder with another run's checkpoints
-run $mpirun -n 2 "$motley" train $work/plan.json --data $work/text.txt --out $work/run --log-every 100
+run $mpirun "$motley" train $work/plan.json --data $work/text.txt --out $work/run --emulate speed=1,0.6 --log-every 100
 run "$motley" sample $work/run --prompt "In the beginning" --tokens 400
+run "$motley" whatif --cluster $work/cluster.json --plan $work/plan.json \
+  --set rank.1.speed=1 --remove rank:1 --tokens 10M
