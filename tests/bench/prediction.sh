@@ -34,7 +34,7 @@ for transport in "${@:-memory}"; do
       "$motley" plan --cluster "$run.cluster.json" "${job[@]}" -o "$run.plan.json" >"$run.plan.txt"
       both "$transport" "$motley" train "$run.plan.json" --data "$work/text.txt" --val-fraction 0 --out "$run" \
         --emulate "speed=1,$speed" >"$run.train.txt" 2>&1
-      shares=$(grep -A8 '"name": "batch"' "$run.plan.json" | grep -o '"sizes": \[[0-9, ]*' | grep -o '[0-9][0-9, ]*')
+      shares=$(grep -A8 '"name": "batch"' "$run.plan.json" | grep -o '"sizes": \[[0-9, ]*' | grep -o '[0-9][0-9, ]*' | head -n 1)
       awk -v name="$name" -v speed="1:$speed" -v over="$transport" -v shares="$shares" \
         -v p="$(field predicted_step_s "$run/run.json")" -v m="$(field step_s "$run/run.json")" \
         -v band="$(grep -A3 '"prediction"' "$run.plan.json" | grep -o '"error": [0-9.e-]*' | cut -d' ' -f2)" 'BEGIN {

@@ -35,7 +35,7 @@ esac
 
 both() { mpirun --bind-to none -n 1 "$motley" "$@" : -n 1 "${slow[@]}" "$motley" "$@"; }
 field() { grep -o "\"$1\": [0-9.e+-]*" "$2" | head -n 1 | cut -d' ' -f2; }
-shares() { grep -A8 '"name": "batch"' "$1" | grep -o '"sizes": \[[0-9, ]*' | grep -o '[0-9][0-9, ]*' | tr -d ' '; }
+shares() { grep -A8 '"name": "batch"' "$1" | grep -o '"sizes": \[[0-9, ]*' | grep -o '[0-9][0-9, ]*' | head -n 1 | tr -d ' '; }
 job=(--model $model --batch $batch --steps "$steps")
 
 both profile "${emulate[@]}" "${job[@]}" -o "$work/cluster.json" >"$work/profile.txt"
