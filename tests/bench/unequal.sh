@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Two ranks of unequal speed: the step of a solved plan against the ideal, and against even shares.
 #
-#   tests/bench/unequal.sh emulate|quota|competitor [STEPS]
+#   tests/bench/unequal.sh emulate|quota|competitor [ROUNDS]
 #
 # The second rank is slow because its compute is stretched to twice its time, because a cgroup gives it half of a core,
 # or because something else works on its core. The ideal is what both ranks do alone, at the same time, each with a job
@@ -9,7 +9,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 slowness=${1:?emulate, quota or competitor}
-steps=${2:-12}
+rounds=${2:-3}
+steps=4
 motley=${MOTLEY:-$PWD/build/release/motley}
 model=gpt2:layers=6,heads=6,embed=384,context=256,vocab=256,bias=0
 batch=48
@@ -38,30 +39,39 @@ field() { grep -o "\"$1\": [0-9.e+-]*" "$2" | head -n 1 | cut -d' ' -f2; }
 shares() { grep -A8 '"name": "batch"' "$1" | grep -o '"sizes": \[[0-9, ]*' | grep -o '[0-9][0-9, ]*' | head -n 1 | tr -d ' '; }
 job=(--model $model --batch $batch --steps "$steps")
 
-both profile "${emulate[@]}" "${job[@]}" -o "$work/cluster.json" >"$work/profile.txt"
+both profile "${emulate[@]}" "${job[@]}" --budget 150 -o "$work/cluster.json" >"$work/profile.txt"
 "$motley" plan --cluster "$work/cluster.json" "${job[@]}" -o "$work/solved.json"
 "$motley" plan --cluster "$work/cluster.json" "${job[@]}" --shares $((batch / 2)),$((batch / 2)) -o "$work/even.json"
 solved=$(shares "$work/solved.json")
-for plan in solved even; do
-  both train "$work/$plan.json" --data "$work/text.txt" --val-fraction 0 --out "$work/$plan" "${emulate[@]}" >"$work/$plan.txt"
-done
-
-# Each rank alone with its share, at the same time.
 speed=(1 0.5)
 for r in 0 1; do
-  share=$(cut -d, -f$((r + 1)) <<<"$solved")
-  "$motley" plan --model $model --ranks 1 --batch "$share" --steps "$steps" -o "$work/alone$r.json" >/dev/null
-  alone=("$motley" train "$work/alone$r.json" --data "$work/text.txt" --val-fraction 0 --out "$work/alone$r")
-  [ "$slowness" = emulate ] && alone+=(--emulate "speed=${speed[r]}")
-  [ $r = 0 ] || alone=("${slow[@]}" "${alone[@]}")
-  taskset -c $r "${alone[@]}" >"$work/alone$r.txt" &
-  running[r]=$!
+  "$motley" plan --model $model --ranks 1 --batch "$(cut -d, -f$((r + 1)) <<<"$solved")" --steps "$steps" \
+    -o "$work/alone$r.json" >/dev/null
 done
-wait "${running[@]}"
 
-awk -v batch=$batch -v shares="$solved" -v solved="$(field step_s "$work/solved/run.json")" \
-  -v even="$(field step_s "$work/even/run.json")" -v predicted="$(field predicted_step_s "$work/solved/run.json")" \
-  -v a="$(field step_s "$work/alone0/run.json")" -v b="$(field step_s "$work/alone1/run.json")" 'BEGIN {
+train=(--data "$work/text.txt" --val-fraction 0)
+keep() { field step_s "$work/$1/run.json" >>"$work/$1.steps"; rm -rf "${work:?}/$1"; }
+median() { sort -g "$work/$1.steps" | awk '{ v[NR] = $1 } END { print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'; }
+for ((round = 0; round < rounds; round++)); do # in turn, as the machine's own speed drifts
+  for plan in solved even; do
+    both train "$work/$plan.json" "${train[@]}" --out "$work/$plan" "${emulate[@]}" >"$work/$plan.txt" 2>&1
+    predicted=$(field predicted_step_s "$work/$plan/run.json")
+    [ $plan = even ] || expected=$predicted
+    keep $plan
+  done
+  for r in 0 1; do # each rank alone with its share, at the same time
+    alone=("$motley" train "$work/alone$r.json" "${train[@]}" --out "$work/alone$r")
+    [ "$slowness" = emulate ] && alone+=(--emulate "speed=${speed[r]}")
+    [ $r = 0 ] || alone=("${slow[@]}" "${alone[@]}")
+    taskset -c $r "${alone[@]}" >"$work/alone$r.txt" 2>&1 &
+    running[r]=$!
+  done
+  wait "${running[@]}"
+  keep alone0 && keep alone1
+done
+
+awk -v batch=$batch -v shares="$solved" -v solved="$(median solved)" -v even="$(median even)" -v predicted="$expected" \
+  -v a="$(median alone0)" -v b="$(median alone1)" 'BEGIN {
     split(shares, x, ","); ideal = batch / (x[1] / a + x[2] / b)
     printf "shares %s: %.3f s a step (predicted %.3f), ideal %.3f s: %.3f of it; even %.3f s: %.2f times faster\n",
       shares, solved, predicted, ideal, solved / ideal, even, even / solved }'
