@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "kernels/base/log.h"
 #include "kernels/base/table.h"
 #include "kernels/base/units.h"
 #include "launcher/drift.h"
@@ -171,6 +172,8 @@ static enum mt_status scale(const struct again *a, struct mt_planning *planning,
                                         seen->description[0] ? "; " : "", a->old->hash);
     if ((st = mt_cluster_check(seen, a->err))) return st;
     if (a->flags->cluster_out) return mt_cluster_write(seen, a->flags->cluster_out, a->err);
+    mt_log(MT_LOG_WARN, "the plan is for the cluster with the speeds that were seen, which no file keeps: give "
+                        "--cluster-out FILE to explain or to check the plan later");
     size_t length;
     free(mt_cluster_text(seen, &length)); /* its hash */
     return MT_OK;

@@ -67,6 +67,7 @@ static enum mt_status profile(const struct mt_profile_flags *flags, struct mt_er
     char *raw = NULL;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    mt_watch_expect(rank, nranks);
     mt_log_rank(rank);
     enum mt_status st = mt_emulation_check(&flags->emulation, nranks, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err)) ||

@@ -36,6 +36,7 @@ static enum mt_status take_places(struct trainer *t, struct mt_err *err) {
     int me, n;
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
     MPI_Comm_size(MPI_COMM_WORLD, &n);
+    mt_watch_expect(me, n);
     char mine[HOST_BYTES] = {0}, *names = mt_malloc((size_t)n * HOST_BYTES);
     const char **hosts = mt_malloc((size_t)n * sizeof *hosts);
     int *place = mt_calloc((size_t)n, sizeof *place);

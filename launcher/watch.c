@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "kernels/base/log.h"
 #include "launcher/watching.h"
 
 /* Progress deadlines are a little longer than those of collectives and streams, which know more to say. */
@@ -200,6 +201,14 @@ void mt_watch_phase(enum mt_watch_pace pace, const char *format, ...) {
 
 void mt_watch_progress(void) {
     if (the_watch) atomic_fetch_add_explicit(&the_watch->progress, 1, memory_order_relaxed);
+}
+
+void mt_watch_expect(int rank, int nranks) {
+    if (!the_watch || rank || the_watch->launch.nranks == nranks) return;
+    mt_log(MT_LOG_WARN,
+           "no heartbeats: the launcher tells of %d rank%s by PMIx, MPI of %d; only --deadline guards this "
+           "job: start it with mpirun, or srun --mpi=pmix",
+           the_watch->launch.nranks, the_watch->launch.nranks == 1 ? "" : "s", nranks);
 }
 
 void mt_watch_rank(int rank) {

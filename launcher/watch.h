@@ -46,6 +46,10 @@ enum mt_watch_pace { MT_WATCH_QUICK, MT_WATCH_SLOW };
 void mt_watch_phase(enum mt_watch_pace pace, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void mt_watch_progress(void); /* a counter; for loops inside a phase */
 
+/* After MPI_Init: how many ranks MPI has. A launcher that does not speak PMIx has told the watch of one only: then no
+ * heartbeats go, only deadlines guard, and rank 0 says so. */
+void mt_watch_expect(int rank, int nranks);
+
 /* The rank that messages name this process by, where it is not MPI's in MPI_COMM_WORLD. */
 void mt_watch_rank(int rank);
 

@@ -191,10 +191,21 @@ static void listen(const struct mt_costs *costs, const struct mt_coll *problem,
     }
 }
 
+/* Whether anything between neighbours of the group, or between its first and another, was never measured. */
+static bool any_nominal(const struct mt_costs *costs, const int *group, int n) {
+    const struct mt_cluster *cluster = costs->cluster;
+    for (int i = 1; i < n; i++) {
+        int before = mt_cluster_path(cluster, costs->device[group[i - 1]], costs->device[group[i]]).link;
+        int first = mt_cluster_path(cluster, costs->device[group[0]], costs->device[group[i]]).link;
+        if (cluster->links[before].nominal || cluster->links[first].nominal) return true;
+    }
+    return false;
+}
+
 static struct mt_cost by_schedule(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
                                   const struct mt_coll_algorithm *algorithm) {
     int link = mt_cost_link(costs, group, problem->n);
-    bool nominal = link >= 0 && costs->cluster->links[link].nominal;
+    bool nominal = any_nominal(costs, group, problem->n);
     struct mt_cost cost = {.s = schedule_s(costs, problem, group, algorithm), .error = schedule_error};
     cost.basis = MT_COST_SCHEDULE;
     struct word words[3] = {0};
