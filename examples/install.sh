@@ -19,7 +19,7 @@ done
 
 missing=""
 for package in $packages; do
-  dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || missing+=" $package"
+  dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -x installed >/dev/null || missing+=" $package"
 done
 [ -n "$missing" ] || exit 0
 

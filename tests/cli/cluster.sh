@@ -13,7 +13,7 @@ shows " 16 node2 v100 1.000 - - 31.7 GiB" mixed.txt
 grep -qE 'a100-40 +gpu +NVIDIA A100-SXM4-40GB +108 +19.5 Tflop/s +19.5 Tflop/s +312 Tflop/s .* nominal' mixed.txt || fail "$(cat mixed.txt)"
 shows " a100-40 v100 net 64 2.94 GB/s 2.94 GB/s 25.0 us 25.0 us" mixed.txt # 25 Gbit/s, of which 0.94
 shows "no outliers" mixed.txt
-$MOTLEY profile --hardware | grep -q '^ *h100 ' || fail "--hardware lists no h100"
+$MOTLEY profile --hardware | has '^ *h100 ' || fail "--hardware lists no h100"
 
 # The same text gives the same document.
 $MOTLEY profile --describe "a100-40:2x8 nvlink=300G net=25G + v100:1x4" -o again.json >/dev/null

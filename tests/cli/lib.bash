@@ -5,6 +5,9 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 
+# has PATTERN...: grep at the end of a pipe; -q would end it early, and what is in front of it, failed, would count.
+has() { grep "$@" >/dev/null; }
+
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
 # refused CODE TEXT COMMAND...: the command ends with CODE, says TEXT on stderr, and nothing on stdout.
@@ -19,5 +22,5 @@ refused() {
 
 # shows TEXT FILE: some line of the file is TEXT, spaces counted as one.
 shows() {
-  tr -s ' ' <"$2" | grep -qxF -- "$1" || fail "no line '$1' in $2: $(cat "$2")"
+  tr -s ' ' <"$2" | has -xF -- "$1" || fail "no line '$1' in $2: $(cat "$2")"
 }

@@ -79,7 +79,7 @@ $MOTLEY show program sized.json | sed -n 's/^ *AllReduce.* \([0-9]*\) bytes, .*,
 awk '{ small = $1 <= 2048; n[small]++; if ($2 != (small ? "tree" : "ring")) exit 2 } END { exit !(n[0] && n[1]) }' \
   sizes.txt || fail "$(cat sizes.txt)"
 
-$MOTLEY --version | grep -qx 'motley [0-9.]*' || fail "version"
+$MOTLEY --version | has -x 'motley [0-9.]*' || fail "version"
 $MOTLEY plan --help >said.txt && grep -q -- "--storage-shares=LABEL" said.txt || fail "help"
 refused 2 "Usage: motley COMMAND" $MOTLEY
 refused 2 "\"frobnicate\" is no command" $MOTLEY frobnicate

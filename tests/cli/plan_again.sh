@@ -33,7 +33,7 @@ cmp next.json same.json
 # As fast as one another: nothing is gained.
 times 0.25 0.2 0.2
 $MOTLEY plan --from run -o same.json >said.txt
-tr -s ' ' <said.txt | grep -qxF 'expected no gain: steps take 250 ms as they are' || fail "$(cat said.txt)"
+tr -s ' ' <said.txt | has -xF 'expected no gain: steps take 250 ms as they are' || fail "$(cat said.txt)"
 
 refused 2 "none/run.json: No such file" $MOTLEY plan --from none/run.json -o x.json
 refused 2 "is a \"motley-plan\", not a \"motley-run\"" $MOTLEY plan --from plan.json -o x.json

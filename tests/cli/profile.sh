@@ -38,7 +38,7 @@ grep -q '"emulated": 0.25' two.json || fail "what was emulated is not written"
 for what in AllReduce ReduceScatter AllGather Broadcast AllToAll; do
   grep -q "$what" two.json || fail "no $what in two.json"
 done
-head -1 two.csv | grep -qx "probe,what,rank,value" || fail "two.csv: $(head -2 two.csv)"
+head -1 two.csv | has -x "probe,what,rank,value" || fail "two.csv: $(head -2 two.csv)"
 awk -F, 'NR > 1 && (NF != 4 || $4 + 0 <= 0) { print; bad = 1 } END { exit bad }' two.csv || fail "a sample is no number"
 for what in op_s,matmul collective_s,all pair_latency_s,0-1; do
   grep -q "^$what" two.csv || fail "no $what in two.csv"

@@ -24,7 +24,7 @@ $MOTLEY verify plan.json --no-numeric --proof >proof.txt
 
 # One rank is itself, to the last bit.
 $MOTLEY plan $small --ranks 1 -o one.json >/dev/null
-$MOTLEY verify one.json --steps 1 | grep -q '1 rank against 1: |dw|/|w| 0,' || fail "$($MOTLEY verify one.json)"
+$MOTLEY verify one.json --steps 1 | has '1 rank against 1: |dw|/|w| 0,' || fail "$($MOTLEY verify one.json)"
 
 # What is too big for this machine is said to be, and can be run small.
 $MOTLEY plan --model gpt2:124m --speeds 1,0.5 --batch 3 --storage split -o big.json >/dev/null
