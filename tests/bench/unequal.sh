@@ -39,7 +39,7 @@ field() { grep -o "\"$1\": [0-9.e+-]*" "$2" | head -n 1 | cut -d' ' -f2; }
 shares() { grep -A8 '"name": "batch"' "$1" | grep -o '"sizes": \[[0-9, ]*' | grep -o '[0-9][0-9, ]*' | head -n 1 | tr -d ' '; }
 job=(--model $model --batch $batch --steps "$steps")
 
-both profile "${emulate[@]}" "${job[@]}" --budget 150 -o "$work/cluster.json" >"$work/profile.txt"
+both profile "${emulate[@]}" "${job[@]}" --budget "${BUDGET:-150}" -o "$work/cluster.json" >"$work/profile.txt"
 "$motley" plan --cluster "$work/cluster.json" "${job[@]}" -o "$work/solved.json"
 "$motley" plan --cluster "$work/cluster.json" "${job[@]}" --shares $((batch / 2)),$((batch / 2)) -o "$work/even.json"
 solved=$(shares "$work/solved.json")
