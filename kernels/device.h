@@ -9,7 +9,8 @@
  *
  * On CPU a device is the process's affinity mask: a stream is a thread with a queue; the compute stream's thread owns
  * the OpenMP team, the communication stream's thread makes all calls of its communicator and sleeps while it
- * waits. Work that a stream does after an error is skipped until mt_stream_sync has reported it. */
+ * waits. Numbers below the smallest normal one count as zero there. Work that a stream does after an error is skipped
+ * until mt_stream_sync has reported it. */
 #ifndef MT_KERNELS_DEVICE_H
 #define MT_KERNELS_DEVICE_H
 

@@ -65,6 +65,31 @@ static void test_order(void) {
     CHECK(seconds[0][1] - seconds[0][0] >= 0.019 && seconds[1][1] <= mt_now_s());
 }
 
+/* Half of the smallest normal number, in all threads of a team. */
+static enum mt_status run_tiny(const struct mt_call *call, struct mt_err *err) {
+    (void)err;
+    int *zeros = call->scratch;
+#pragma omp parallel num_threads(2)
+    {
+        volatile float smallest = 0x1p-126f, half = smallest * 0.5f;
+#pragma omp atomic
+        *zeros += half == 0;
+    }
+    return MT_OK;
+}
+
+/* Denormal numbers are zero on streams, and stay what they are elsewhere. */
+static void test_denormals(void) {
+    static const struct mt_backend tiny = {.name = "test", .run = run_tiny};
+    int zeros = 0;
+    struct mt_call call = {.kind = MT_OP_fill, .scratch = &zeros};
+    mt_stream_op(stream[0], &tiny, &call, NULL);
+    CHECK_OK(mt_stream_sync(stream[0], 30, &err), err);
+    CHECK_EQ(zeros, 2);
+    volatile float smallest = 0x1p-126f, half = smallest * 0.5f;
+    CHECK(half > 0);
+}
+
 /* A wait is for the record before it, not for later ones. */
 static void test_tickets(void) {
     int counter = 0;
@@ -192,6 +217,7 @@ int main(void) {
         CHECK_OK(mt_event_new(device, &event[s], &err), err);
     }
     test_order();
+    test_denormals();
     test_tickets();
     test_error();
     test_deadline();
