@@ -1,5 +1,5 @@
-/* Measuring a job: rehearsals of growing size in step with each other, so that ranks share memory and caches as they
- * will in training. A sample is a step's mean over all operators of one shape: layers are alike, steps are not. */
+/* Measuring a job: rehearsals of growing size at the same time, so that ranks share memory and caches as they will in
+ * training. A sample is a step's mean over all operators of one shape: layers are alike, steps are not. */
 #include "launcher/profile_job.h"
 
 #include <math.h>
@@ -11,10 +11,12 @@
 #include "launcher/agree.h"
 #include "launcher/rehearsal.h"
 
-enum { WARM_STEPS = 2, LEAST_STEPS = 3, ENOUGH_STEPS = 40, MOST_STEPS = 2000, SURE_SIZES = 2 };
-static const double enough_s = 1; /* of one size: this and so many steps */
-/* Of the memory that can be had; of the budget: for pairs of micro-batches, and for measuring once more. */
-static const double memory_part = 0.8, pairs_part = 0.3, again_part = 0.3;
+enum { WARM_STEPS = 2, LEAST_STEPS = 3, ENOUGH_STEPS = 40, MOST_STEPS = 2000, SURE_SIZES = 2, MOST_ROUNDS = 8 };
+static const double enough_s = 1;  /* of one visit: this and so many steps */
+static const double long_s = 0.25; /* a step: one such warms up, and one tells something */
+/* Of the memory that can be had; of the budget, for pairs of micro-batches; of what is left for a size, the first
+ * visit's. */
+static const double memory_part = 0.8, pairs_part = 0.15, first_part = 0.4;
 
 struct measuring {
     MPI_Comm comm;
@@ -23,6 +25,7 @@ struct measuring {
     const struct mt_job_probe *probe;
     struct mt_job_times *times;
     double end_s; /* of the budget */
+    double part;  /* this rank's size, of that of the fastest */
 };
 
 /* ---- one step ---- */
@@ -111,9 +114,43 @@ static enum mt_status run_steps(const struct measuring *m, struct mt_rehearsal *
     return st;
 }
 
-/* Warm up, agree on the time, begin together; faster ranks make more steps of it. *step_s: the slowest rank's. */
-static enum mt_status rehearse(const struct measuring *m, struct mt_rehearsal *r, double budget_s, double *step_s,
-                               struct mt_err *err) {
+static int least_steps(double step_s) {
+    return step_s > long_s ? 1 : LEAST_STEPS;
+}
+
+static int warm_steps(double step_s) {
+    return step_s > long_s ? 1 : WARM_STEPS;
+}
+
+/* What a visit takes at the least. */
+static double visit_s(double step_s) {
+    return (least_steps(step_s) + warm_steps(step_s)) * step_s;
+}
+
+/* Warm up, until all are. *step_s: of the slowest rank's last step; *mine_s: this one's. */
+static enum mt_status warm_up(const struct measuring *m, struct mt_rehearsal *r, double *mine_s, double *step_s,
+                              struct mt_err *err) {
+    struct mt_rehearsal_times times = {0};
+    enum mt_status st = mt_rehearsal_start(r, err);
+    for (int i = 0, steps = WARM_STEPS; i < steps; i++) {
+        if (!st) st = mt_rehearsal_step(r, NULL, NULL, &times, err);
+        if ((st = mt_agree(m->comm, st, err))) return st;
+        *mine_s = times.run.wall_s;
+        *step_s = most_of_all(m, *mine_s);
+        steps = warm_steps(*step_s);
+    }
+    return st;
+}
+
+static void keep_step(const struct measuring *m, const struct mt_rehearsal *r, int64_t micro, double time_s) {
+    struct mt_job_times *times = m->times;
+    mt_arena_grow(&times->arena, &times->steps, times->nsteps, &times->steps_capacity, sizeof *times->steps);
+    times->steps[times->nsteps++] = (struct mt_job_step){times->nprobes, r->job.batch, micro, time_s};
+}
+
+/* Begin together; faster ranks make more steps of the time. *step_s: the slowest rank's. */
+static enum mt_status rehearse(const struct measuring *m, struct mt_rehearsal *r, int64_t micro, double budget_s,
+                               double *step_s, struct mt_err *err) {
     const struct mt_lowered *low = r->lowered;
     struct mt_arena arena = MT_ARENA_INIT;
     int *shape_of = mt_new(&arena, int, low->ninstrs);
@@ -126,17 +163,14 @@ static enum mt_status rehearse(const struct measuring *m, struct mt_rehearsal *r
     struct step step = {.shape_of = shape_of, .nshapes = m->times->nshapes};
     step.sum_s = mt_new(&arena, double, step.nshapes);
     step.count = mt_new(&arena, int64_t, step.nshapes);
-    struct mt_rehearsal_times times = {0};
-    enum mt_status st = mt_rehearsal_start(r, err);
-    for (int i = 0; i < WARM_STEPS && !st; i++) st = mt_rehearsal_step(r, NULL, NULL, &times, err);
-    if ((st = mt_agree(m->comm, st, err))) goto out;
-    double mine_s = times.run.wall_s, slowest_s = most_of_all(m, mine_s), mean_s = 0;
-    double all_s = fmin(budget_s - WARM_STEPS * slowest_s, fmax(enough_s, ENOUGH_STEPS * slowest_s));
-    all_s = fmax(all_s, LEAST_STEPS * slowest_s);
-    int nsteps = (int)fmin(all_s / mine_s, MOST_STEPS);
+    double mine_s, slowest_s, mean_s = 0;
+    enum mt_status st = warm_up(m, r, &mine_s, &slowest_s, err);
+    if (st) goto out;
+    double all_s = fmin(budget_s - warm_steps(slowest_s) * slowest_s, fmax(enough_s, ENOUGH_STEPS * slowest_s));
+    all_s = fmax(all_s, least_steps(slowest_s) * slowest_s);
+    int nsteps = (int)fmin(fmax(all_s / mine_s, 1), MOST_STEPS);
     if ((st = mt_agree(m->comm, run_steps(m, r, &step, nsteps, &mean_s, err), err))) goto out;
-    mt_arena_grow(&m->times->arena, &m->times->step_s, m->times->nsteps, &m->times->steps_capacity, sizeof(double));
-    m->times->step_s[m->times->nsteps++] = mean_s;
+    keep_step(m, r, micro, mean_s);
     *step_s = most_of_all(m, mean_s);
 out:
     mt_arena_release(&arena);
@@ -162,7 +196,8 @@ static enum mt_status measure_size(const struct measuring *m, int64_t batch, int
     *done = false;
     enum mt_status st = mt_rehearsal_open(m->device, m->probe->model, m->probe->job, batch, micro, &r, err);
     bool open = !st;
-    if (!(st = mt_agree(m->comm, st, err)) && (*done = fits(m, &r))) st = rehearse(m, &r, budget_s, step_s, err);
+    if (!(st = mt_agree(m->comm, st, err)) && (*done = fits(m, &r)))
+        st = rehearse(m, &r, micro, budget_s, step_s, err);
     if (open) mt_rehearsal_close(&r);
     return st;
 }
@@ -183,13 +218,25 @@ struct sizes {
     int count, capacity;
 };
 
+/* What this rank does when the fastest has so many samples. */
+static int64_t own_size(const struct measuring *m, int64_t samples) {
+    int64_t own = (int64_t)floor((double)samples * m->part + 0.5);
+    return own < 1 ? 1 : own;
+}
+
+static enum mt_status visit(const struct measuring *m, double budget_s, struct size *size, bool *fitted,
+                            struct mt_err *err) {
+    int64_t own = own_size(m, size->samples);
+    return measure_size(m, own, own, budget_s, &size->step_s, fitted, err);
+}
+
 static enum mt_status add_size(const struct measuring *m, int64_t samples, double budget_s, struct sizes *sizes,
                                bool *fitted, struct mt_err *err) {
     struct size size = {samples, 0};
-    enum mt_status st = measure_size(m, samples, samples, budget_s, &size.step_s, fitted, err);
+    enum mt_status st = visit(m, budget_s, &size, fitted, err);
     if (st || !*fitted) return st;
-    mt_log(MT_LOG_INFO, "%s: %lld sample%s a step on each rank: %.3g s", m->probe->model, (long long)samples,
-           samples == 1 ? "" : "s", size.step_s);
+    mt_log(MT_LOG_INFO, "%s: %lld sample%s a step: %.3g s", m->probe->model, (long long)own_size(m, samples),
+           own_size(m, samples) == 1 ? "" : "s", size.step_s);
     mt_arena_grow(&m->times->arena, &sizes->items, sizes->count, &sizes->capacity, sizeof size);
     int at = sizes->count++;
     for (; at > 0 && sizes->items[at - 1].samples > samples; at--) sizes->items[at] = sizes->items[at - 1];
@@ -197,23 +244,31 @@ static enum mt_status add_size(const struct measuring *m, int64_t samples, doubl
     return MT_OK;
 }
 
-static double steps_s(double step_s) {
-    return (LEAST_STEPS + WARM_STEPS) * step_s;
+/* This rank's samples a second, by its last visit. */
+static double rate(const struct measuring *m) {
+    const struct mt_job_step *last = &m->times->steps[m->times->nsteps - 1];
+    return (double)last->batch / last->time_s;
 }
 
-/* The largest share that a plan may well give a rank: by the last steps' rates, and some more. */
+/* The largest share that a plan may well give the fastest rank, and some more. */
 static int64_t largest_share(const struct measuring *m) {
     static const double more = 1.25;
     int64_t batch = m->probe->job->batch, most = m->probe->most;
-    double rate = 1 / m->times->step_s[m->times->nsteps - 1], best = most_of_all(m, rate), sum = rate;
+    double best = most_of_all(m, rate(m)), sum = rate(m);
     MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, m->comm);
     int64_t share = (int64_t)ceil(more * (double)batch * best / sum);
     if (share > batch) share = batch;
     return most > 0 && most < share ? most : share;
 }
 
-/* Sizes from 1 up, the last one `most`. Each takes its part of the time: what is left over the sizes that are left. */
-static enum mt_status measure_doubling(const struct measuring *m, double reserved_s, struct sizes *sizes,
+/* A power of two, so that ranks have sizes in common. */
+static double part_of_fastest(const struct measuring *m) {
+    return exp2(floor(log2(rate(m) / most_of_all(m, rate(m))) + 0.5));
+}
+
+/* Sizes from 1 up, the last one `most`. All ranks have the first ones. Where time runs out before, the last one is left
+ * out, however little is left after the one before. */
+static enum mt_status measure_doubling(struct measuring *m, double reserved_s, struct sizes *sizes,
                                        struct mt_err *err) {
     bool fitted = true;
     int64_t batch = m->probe->job->batch, most = batch;
@@ -222,24 +277,11 @@ static enum mt_status measure_doubling(const struct measuring *m, double reserve
          before = size, size = size < most / 2 ? 2 * size : most) {
         double left = left_s(m) - reserved_s, each_s = sizes->count ? sizes->items[sizes->count - 1].step_s : 0;
         int sizes_left = 1 + (int)ceil(log2((double)most / (double)size));
-        if (sizes->count >= SURE_SIZES && steps_s(each_s * (double)size / (double)before) > left) break;
-        st = add_size(m, size, left / sizes_left, sizes, &fitted, err);
-        if (size == 1 && fitted && !st) most = largest_share(m);
-    }
-    return st;
-}
-
-/* All sizes once more, from the last one back: a machine is not the same at all times, and what disturbed one size is
- * over. */
-static enum mt_status measure_again(const struct measuring *m, double reserved_s, const struct sizes *sizes,
-                                    struct mt_err *err) {
-    enum mt_status st = MT_OK;
-    for (int i = sizes->count - 1; i >= 0 && !st; i--) {
-        struct size size = sizes->items[i];
-        double part_s = (left_s(m) - reserved_s) / (i + 1);
-        bool fitted;
-        if (steps_s(size.step_s) < part_s)
-            st = measure_size(m, size.samples, size.samples, part_s, &size.step_s, &fitted, err);
+        if (sizes->count >= SURE_SIZES && visit_s(each_s * (double)size / (double)before) > left) break;
+        st = add_size(m, size, first_part * left / sizes_left, sizes, &fitted, err);
+        if (st || !fitted) break;
+        most = largest_share(m);
+        if (sizes->count == SURE_SIZES) m->part = part_of_fastest(m);
     }
     return st;
 }
@@ -250,19 +292,38 @@ static enum mt_status measure_between(const struct measuring *m, double reserved
     enum mt_status st = MT_OK;
     for (int i = sizes->count - 1; i > 0 && !st; i--) {
         int64_t size = (sizes->items[i].samples + sizes->items[i - 1].samples) / 2;
-        double left = left_s(m) - reserved_s;
+        double part_s = first_part * (left_s(m) - reserved_s) / i;
         bool fitted;
-        if (size > sizes->items[i - 1].samples && steps_s(sizes->items[i].step_s) < left / i)
-            st = add_size(m, size, left / i, sizes, &fitted, err);
+        if (size > sizes->items[i - 1].samples && visit_s(sizes->items[i].step_s) < part_s)
+            st = add_size(m, size, part_s, sizes, &fitted, err);
     }
     return st;
 }
 
-static enum mt_status measure_sizes(const struct measuring *m, struct sizes *sizes, struct mt_err *err) {
-    double reserved_s = pairs_part * m->probe->budget_s, again_s = again_part * m->probe->budget_s;
-    enum mt_status st = measure_doubling(m, reserved_s + again_s, sizes, err);
-    if (!st) st = measure_again(m, reserved_s, sizes, err);
+/* All sizes again, from the last one back, as often as there is time: a machine is not the same at all times, and what
+ * disturbed one visit is over. */
+static enum mt_status measure_again(const struct measuring *m, double reserved_s, const struct sizes *sizes,
+                                    struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    bool any = true;
+    for (int round = 0; round < MOST_ROUNDS && any && !st; round++) {
+        any = false;
+        for (int i = sizes->count - 1; i >= 0 && !st; i--) {
+            double part_s = (left_s(m) - reserved_s) / (i + 1);
+            bool fitted;
+            if (visit_s(sizes->items[i].step_s) > part_s) continue;
+            any = true;
+            st = visit(m, part_s / 2, &sizes->items[i], &fitted, err);
+        }
+    }
+    return st;
+}
+
+static enum mt_status measure_sizes(struct measuring *m, struct sizes *sizes, struct mt_err *err) {
+    double reserved_s = pairs_part * m->probe->budget_s;
+    enum mt_status st = measure_doubling(m, reserved_s, sizes, err);
     if (!st) st = measure_between(m, reserved_s, sizes, err);
+    if (!st) st = measure_again(m, reserved_s, sizes, err);
     if (st || sizes->count) return st;
     if (!m->rank) {
         mt_fail(err, MT_EINPUT, "%s: not even one sample a step fits into memory", m->probe->model);
@@ -277,10 +338,11 @@ static enum mt_status measure_pairs(const struct measuring *m, int64_t most, str
     enum mt_status st = MT_OK;
     for (int64_t size = 1; 2 * size <= most && !st; size *= 4) {
         double left = left_s(m);
+        int64_t own = own_size(m, size);
         bool fitted;
-        if (size > 1 && left <= steps_s(4 * step_s)) break;
+        if (size > 1 && left <= visit_s(4 * step_s)) break;
         int sizes_left = 1 + (int)(log2((double)most / (double)size) / 2);
-        st = measure_size(m, 2 * size, size, left / sizes_left, &step_s, &fitted, err);
+        st = measure_size(m, 2 * own, own, left / sizes_left, &step_s, &fitted, err);
         if (!fitted) break;
     }
     return st;
@@ -288,12 +350,18 @@ static enum mt_status measure_pairs(const struct measuring *m, int64_t most, str
 
 enum mt_status mt_job_measure(MPI_Comm comm, struct mt_device *device, const struct mt_job_probe *probe,
                               struct mt_job_times *times, struct mt_err *err) {
-    struct measuring m = {
-        .comm = comm, .device = device, .probe = probe, .times = times, .end_s = mt_now_s() + probe->budget_s};
+    struct measuring m = {.comm = comm,
+                          .device = device,
+                          .probe = probe,
+                          .times = times,
+                          .end_s = mt_now_s() + probe->budget_s,
+                          .part = 1};
     MPI_Comm_rank(comm, &m.rank);
     struct sizes sizes = {0};
     enum mt_status st = measure_sizes(&m, &sizes, err);
-    return st ? st : measure_pairs(&m, sizes.items[sizes.count - 1].samples, err);
+    if (!st) st = measure_pairs(&m, sizes.items[sizes.count - 1].samples, err);
+    times->nprobes++;
+    return st;
 }
 
 /* ---- into the cluster ---- */
@@ -310,25 +378,47 @@ static void choose_references(const struct mt_cluster *cluster, int *reference) 
     }
 }
 
-/* Of all sizes together; the error is how far the sizes' ratios are apart. */
-static void set_speed(struct mt_cluster_device *device, const struct mt_cluster_device *reference, int nsteps,
-                      const double *step_s, const double *reference_s) {
-    double sum = 0, reference_sum = 0, least = INFINITY, most = 0;
-    for (int s = 0; s < nsteps; s++) {
-        double ratio = reference_s[s] / step_s[s];
-        sum += step_s[s], reference_sum += reference_s[s];
-        least = fmin(least, ratio), most = fmax(most, ratio);
-    }
-    double ratio = reference_sum / sum;
-    device->speed = reference->speed * ratio;
-    device->speed_error = (most - least) / 2 / ratio;
+static bool same_case(const struct mt_job_step *a, const struct mt_job_step *b) {
+    return a->probe == b->probe && a->batch == b->batch && a->micro == b->micro;
 }
 
-static void set_speeds(struct mt_cluster *cluster, const int *reference, int nsteps, const double *all_s) {
+/* The median of all visits to a case; 0: there were none. */
+static double median_of_case(const struct mt_job_step *steps, int nsteps, const struct mt_job_step *of) {
+    double *times_s = mt_malloc((size_t)(nsteps + 1) * sizeof *times_s);
+    size_t n = 0;
+    for (int i = 0; i < nsteps; i++)
+        if (same_case(&steps[i], of)) times_s[n++] = steps[i].time_s;
+    double median_s = n ? mt_median(times_s, n) : 0;
+    free(times_s);
+    return median_s;
+}
+
+/* By all cases that both have together; the error is how far they are from that, weighted by their times. */
+static void set_speed(struct mt_cluster_device *device, const struct mt_cluster_device *reference, int nsteps,
+                      const struct mt_job_step *steps, const struct mt_job_step *reference_steps) {
+    double sum_s = 0, reference_sum_s = 0, error_s = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < nsteps; i++) {
+            bool seen = false;
+            for (int k = 0; k < i && !seen; k++) seen = same_case(&steps[k], &steps[i]);
+            double reference_s = median_of_case(reference_steps, nsteps, &steps[i]);
+            if (seen || !reference_s) continue;
+            double own_s = median_of_case(steps, nsteps, &steps[i]);
+            if (pass)
+                error_s += fabs(reference_s - own_s * reference_sum_s / sum_s);
+            else
+                sum_s += own_s, reference_sum_s += reference_s;
+        }
+    device->speed = reference->speed * reference_sum_s / sum_s; /* size 1 is every rank's */
+    device->speed_error = error_s / reference_sum_s;
+}
+
+static void set_speeds(struct mt_cluster *cluster, const int *reference, int nsteps, const struct mt_job_step *all) {
     for (int d = 0; d < cluster->ndevices; d++) {
         int r = reference[cluster->devices[d].class];
         if (d != r)
-            set_speed(&cluster->devices[d], &cluster->devices[r], nsteps, all_s + d * nsteps, all_s + r * nsteps);
+            set_speed(&cluster->devices[d], &cluster->devices[r], nsteps, all + (ptrdiff_t)d * nsteps,
+                      all + (ptrdiff_t)r * nsteps);
     }
 }
 
@@ -374,8 +464,9 @@ enum mt_status mt_job_apply(MPI_Comm comm, const struct mt_job_times *times, str
         st = mt_fail(err, MT_EBUG, "%d ranks measured a job for a cluster of %d devices", nranks, cluster->ndevices);
     if ((st = mt_agree_rank0(comm, st, err))) return st;
     struct mt_arena arena = MT_ARENA_INIT;
-    double *all_s = mt_new(&arena, double, (size_t)nranks *(size_t)times->nsteps);
-    MPI_Gather(times->step_s, times->nsteps, MPI_DOUBLE, all_s, times->nsteps, MPI_DOUBLE, 0, comm);
+    struct mt_job_step *all = mt_new(&arena, struct mt_job_step, nranks *times->nsteps);
+    int bytes = times->nsteps * (int)sizeof *all;
+    MPI_Gather(times->steps, bytes, MPI_BYTE, all, bytes, MPI_BYTE, 0, comm);
     if (!rank) nclasses = cluster->nclasses;
     MPI_Bcast(&nclasses, 1, MPI_INT, 0, comm);
     int *reference = mt_new(&arena, int, nclasses);
@@ -383,7 +474,7 @@ enum mt_status mt_job_apply(MPI_Comm comm, const struct mt_job_times *times, str
     MPI_Bcast(reference, nclasses, MPI_INT, 0, comm);
     for (int c = 0; c < nclasses; c++)
         if (reference[c] >= 0) take_curves(comm, rank, reference[c], *times, cluster, &arena);
-    if (!rank) set_speeds(cluster, reference, times->nsteps, all_s);
+    if (!rank) set_speeds(cluster, reference, times->nsteps, all);
     mt_arena_release(&arena);
     return st;
 }

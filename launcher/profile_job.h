@@ -36,12 +36,18 @@ struct mt_job_times {
         int shape;
         double time_s;
     } * samples;
+    int nprobes; /* jobs */
     int nsteps, steps_capacity;
-    double *step_s; /* per size: of a step, in order; the same sizes on all ranks */
+    struct mt_job_step { /* a visit: the mean of its steps; as many visits on all ranks */
+        int64_t probe, batch, micro;
+        double time_s;
+    } * steps;
 };
 
-/* Sizes double from 1 on as far as memory, budget and `most` allow; once more; then between them, if there is time; then,
- * with a part of the budget, pairs of micro-batches, whose gradients are added up. Adds to `times`. */
+/* Sizes double from 1 on as far as memory, budget and `most` allow; slower ranks have smaller ones, which take them as
+ * long. Then sizes between them, if there is time, and all of them again, so that a machine whose speed drifts does not
+ * bend the curves. At last, with a part of the budget, pairs of micro-batches, whose gradients are added up. Adds to
+ * `times`. */
 enum mt_status mt_job_measure(MPI_Comm comm, struct mt_device *device, const struct mt_job_probe *probe,
                               struct mt_job_times *times, struct mt_err *err);
 

@@ -104,8 +104,9 @@ int mt_pairs_rounds(const struct mt_profile *profile, int *round_of);
 enum mt_status mt_probe_move(struct mt_profile *profile, const int *group, int n, const int64_t *counts,
                              void *const buffer[2], struct mt_err *err);
 
-/* Memory for messages, written to: what was never written is one page of zeros to the kernel, and in every cache. */
-void *mt_probe_buffer(int64_t size_bytes);
+/* Memory for messages, as training has it (of profile->device), and written to: what was never written is one page of
+ * zeros to the kernel, and in every cache. */
+enum mt_status mt_probe_buffer(struct mt_profile *profile, int64_t size_bytes, void **buffer, struct mt_err *err);
 
 /* This rank's group of a set that divides ranks, for probes that nodes run at the same time: the ranks of its node
  * (between: false), or all ranks. In the profile's arena. */

@@ -27,7 +27,7 @@ struct probe {
     int ncases;         /* of a set: what its largest group has */
     int *case_at;       /* [nsets * per_set]: this rank's entry in profile->colls, or -1 */
     int64_t most_bytes; /* of the sizes that were chosen */
-    char *buffer[2];
+    void *buffer[2];
 };
 
 static int add_group(struct probe *probe, int set, const char *name, int n, const int *ranks) {
@@ -215,7 +215,7 @@ static enum mt_status run_row(struct probe *probe, const struct row *row, int in
     start_s = mt_now_s();
     for (int i = 0; i < in_a_row && !st; i++)
         st = mt_comm_run(p->comm, &row->problem[i % 2], &row->schedule[i % 2], row->group->ranks,
-                         (void **)probe->buffer, TAG, p->deadline_s, err);
+                         probe->buffer, TAG, p->deadline_s, err);
     *each_s = (mt_now_s() - start_s) / in_a_row;
     return st ? st : group_max(p, row->group, row->problem[0].me, each_s, err);
 }
@@ -264,11 +264,13 @@ enum mt_status mt_probe_coll(struct mt_profile *p, double budget_s, struct mt_er
     choose_cases(&probe, budget_s);
     line_up(&probe);
     /* f32 sums of bf16 messages are twice as long */
-    for (int b = 0; b < 2; b++) probe.buffer[b] = mt_probe_buffer(2 * probe.most_bytes);
+    enum mt_status st = MT_OK;
+    for (int b = 0; b < 2 && !st; b++) st = mt_probe_buffer(p, 2 * probe.most_bytes, &probe.buffer[b], err);
+    st = mt_exchange_agree(p->exchange, st, err);
     p->coll_times = mt_new(&p->arena, struct mt_samples, probe.ncases);
     const struct mt_measure measure = {probe.ncases, p->coll_times, once, &probe, "collectives"};
-    enum mt_status st = mt_measure_run(&measure, p->exchange, budget_s, err);
+    if (!st) st = mt_measure_run(&measure, p->exchange, budget_s, err);
     put_in_order(&probe);
-    for (int b = 0; b < 2; b++) free(probe.buffer[b]);
+    for (int b = 0; b < 2; b++) mt_device_free(p->device, probe.buffer[b]);
     return st;
 }

@@ -23,7 +23,7 @@ struct probe {
     int *round_of;     /* [npairs] */
     int nrounds, mine; /* my pair in the round that is being measured, or -1 */
     const int64_t *sizes;
-    char *buffer[2];
+    void *buffer[2];
     struct mt_samples *series; /* [nrounds * NSIZES * 2]: by direction; of the sender: seconds */
 };
 
@@ -39,8 +39,10 @@ enum mt_status mt_probe_move(struct mt_profile *p, const int *group, int n, cons
     return st;
 }
 
-void *mt_probe_buffer(int64_t size_bytes) {
-    return memset(mt_malloc((size_t)size_bytes), 0, (size_t)size_bytes);
+enum mt_status mt_probe_buffer(struct mt_profile *p, int64_t size_bytes, void **buffer, struct mt_err *err) {
+    enum mt_status st = mt_device_alloc(p->device, size_bytes, buffer, err);
+    if (!st) memset(*buffer, 0, (size_t)size_bytes);
+    return st;
 }
 
 /* One message from `from` to the pair's other rank. */
@@ -48,7 +50,7 @@ static enum mt_status send_one(struct probe *probe, bool forth, int64_t size_byt
     const struct mt_pair_times *pair = &probe->profile->pairs[probe->mine];
     int64_t counts[4] = {0};
     counts[forth ? 1 : 2] = size_bytes / WORD;
-    return mt_probe_move(probe->profile, (int[2]){pair->a, pair->b}, 2, counts, (void **)probe->buffer, err);
+    return mt_probe_move(probe->profile, (int[2]){pair->a, pair->b}, 2, counts, probe->buffer, err);
 }
 
 /* The sender's time for a message and its answer. */
@@ -79,7 +81,7 @@ static enum mt_status once(void *context, int which, double slot_s, struct mt_er
     double first_s;
     enum mt_status st = there_and_back(probe, forth, probe->sizes[size], &first_s, err);
     if (st) return st;
-    float *word = (float *)probe->buffer[!sender];
+    float *word = probe->buffer[!sender];
     if (sender) *word = (float)fmin(fmax(floor(slot_s / first_s), size ? 2 : 8), MOST_REPEATS);
     if ((st = send_one(probe, forth, WORD, err))) return st;
     int repeats = (int)*word;
@@ -208,7 +210,7 @@ static enum mt_status crowd_once(void *context, int which, double slot_s, struct
         double start_s = mt_now_s();
         if (!st && crowd->group.n > 1)
             st =
-                mt_probe_move(p, crowd->group.ranks, crowd->group.n, crowd->counts, (void **)crowd->probe->buffer, err);
+                mt_probe_move(p, crowd->group.ranks, crowd->group.n, crowd->counts, crowd->probe->buffer, err);
         values[0] = mt_now_s() - start_s;
         if (st || (st = mt_exchange_max(p->exchange, values, 1, err))) return st;
         mt_samples_add(&crowd->series, values[0]);
@@ -239,11 +241,13 @@ static enum mt_status measure_crowd(struct probe *probe, bool between, double bu
         for (int i = 0; i < n; i++) sum += crowd.counts[i * n + j] / count;
         if (sum > incoming) incoming = sum;
     }
-    free(probe->buffer[1]);
-    probe->buffer[1] = mt_probe_buffer(incoming * probe->sizes[NSIZES - 1]);
+    mt_device_free(p->device, probe->buffer[1]);
+    probe->buffer[1] = NULL;
+    enum mt_status st = mt_probe_buffer(p, incoming * probe->sizes[NSIZES - 1], &probe->buffer[1], err);
+    if ((st = mt_exchange_agree(p->exchange, st, err))) return st;
     const struct mt_measure measure = {1, &crowd.series, crowd_once, &crowd,
                                        between ? "all nodes talking" : "all ranks of a node talking"};
-    enum mt_status st = mt_measure_run(&measure, p->exchange, budget_s, err);
+    st = mt_measure_run(&measure, p->exchange, budget_s, err);
     if (!st) p->shared_Bps[between] = crowd.bytes / mt_samples_interval(&crowd.series).median;
     mt_samples_release(&crowd.series);
     return st;
@@ -254,16 +258,18 @@ enum mt_status mt_probe_link(struct mt_profile *p, double budget_s, struct mt_er
     mt_pairs_choose(p);
     probe.round_of = mt_new(&p->arena, int, p->npairs);
     probe.nrounds = mt_pairs_rounds(p, probe.round_of);
-    for (int b = 0; b < 2; b++) probe.buffer[b] = mt_probe_buffer(ladders[0][NSIZES - 1]);
+    enum mt_status st = MT_OK;
+    for (int b = 0; b < 2 && !st; b++) st = mt_probe_buffer(p, ladders[0][NSIZES - 1], &probe.buffer[b], err);
+    st = mt_exchange_agree(p->exchange, st, err);
     int ncases = probe.nrounds * NSIZES * 2;
     probe.series = mt_new(&p->arena, struct mt_samples, ncases);
     const struct mt_measure measure = {ncases, probe.series, once, &probe, "pairs of ranks"};
-    enum mt_status st = choose_sizes(&probe, budget_s, err);
+    if (!st) st = choose_sizes(&probe, budget_s, err);
     if (!st) st = mt_measure_run(&measure, p->exchange, 0.8 * budget_s, err);
     if (!st) st = gather_pairs(&probe, err);
     for (int i = 0; i < ncases; i++) mt_samples_release(&probe.series[i]);
     for (int between = 0; between < 2 && !st; between++)
         if (mt_probe_has_link(p, between)) st = measure_crowd(&probe, between, 0.1 * budget_s, err);
-    for (int b = 0; b < 2; b++) free(probe.buffer[b]);
+    for (int b = 0; b < 2; b++) mt_device_free(p->device, probe.buffer[b]);
     return st;
 }

@@ -156,10 +156,11 @@ enum mt_status mt_probe_overlap(struct mt_profile *p, double budget_s, struct mt
     struct probe probe = {.profile = p, .coll = {.comm = p->comm, .tag = TAG, .deadline_s = p->deadline_s}};
     probe.coll.what = "AllReduce while computing";
     probe.counts = mt_new(&p->arena, int64_t, p->nranks);
-    probe.coll.message[0] = mt_probe_buffer(messages[0]);
     int nlinks = mt_probe_has_link(p, false) + mt_probe_has_link(p, true);
     make_product(&probe, budget_s);
-    enum mt_status st = mt_exchange_agree(p->exchange, open_streams(&probe, err), err);
+    enum mt_status st = mt_probe_buffer(p, messages[0], &probe.coll.message[0], err);
+    if (!st) st = open_streams(&probe, err);
+    st = mt_exchange_agree(p->exchange, st, err);
     for (int between = 0; between < 2 && !st; between++) {
         if (!mt_probe_has_link(p, between)) continue;
         probe.group = mt_probe_group(p, between);
@@ -171,6 +172,6 @@ enum mt_status mt_probe_overlap(struct mt_profile *p, double budget_s, struct mt
     mt_calls_free(probe.calls);
     mt_device_close(probe.device);
     mt_schedule_release(&probe.schedule);
-    free(probe.coll.message[0]);
+    mt_device_free(p->device, probe.coll.message[0]);
     return st;
 }
