@@ -28,6 +28,19 @@ static enum mt_status run(const struct mt_call *call, struct mt_err *err) {
     return MT_OK;
 }
 
+/* Half of the smallest normal number, in all threads of a team. */
+static enum mt_status run_tiny(const struct mt_call *call, struct mt_err *err) {
+    (void)err;
+    int *zeros = call->scratch;
+#pragma omp parallel num_threads(2)
+    {
+        volatile float smallest = 0x1p-126f, half = smallest * 0.5f;
+#pragma omp atomic
+        *zeros += half == 0;
+    }
+    return MT_OK;
+}
+
 static const struct mt_backend backend = {.name = "test", .run = run};
 static struct mt_device *device;
 static struct mt_stream *stream[2];
@@ -63,19 +76,6 @@ static void test_order(void) {
         CHECK_EQ(work[i].threads, omp_get_max_threads());
     }
     CHECK(seconds[0][1] - seconds[0][0] >= 0.019 && seconds[1][1] <= mt_now_s());
-}
-
-/* Half of the smallest normal number, in all threads of a team. */
-static enum mt_status run_tiny(const struct mt_call *call, struct mt_err *err) {
-    (void)err;
-    int *zeros = call->scratch;
-#pragma omp parallel num_threads(2)
-    {
-        volatile float smallest = 0x1p-126f, half = smallest * 0.5f;
-#pragma omp atomic
-        *zeros += half == 0;
-    }
-    return MT_OK;
 }
 
 /* Denormal numbers are zero on streams, and stay what they are elsewhere. */
