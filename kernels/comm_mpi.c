@@ -9,7 +9,8 @@
  * on the very range of an earlier one follows it segment by segment; one that overlaps an earlier one otherwise
  * waits for all that is before it.
  *
- * The core is shared with computation, so waiting is polling for a few microseconds, then sleeping, longer and longer.
+ * The core is shared with computation, so waiting for others to come is polling for a few microseconds, then sleeping,
+ * longer and longer.
  */
 #include <mpi.h>
 
@@ -24,10 +25,9 @@
 
 /* A round has about BUDGET segments under way, so that links stay busy while a process is not running. */
 enum { SEGMENT_BYTES = 256 << 10, BUDGET = 64, LEAST_WINDOW = 2, LARGEST_WINDOW = 16 };
-static const double spin_s = 50e-6, first_nap_s = 30e-6, last_nap_s = 400e-6, longest_nap_s = 2e-3;
+static const double spin_s = 200e-6, long_spin_s = 2e-3, first_nap_s = 30e-6, last_nap_s = 400e-6, longest_nap_s = 2e-3;
 
-/* While a segment may be on its way, naps are short; who waits for long waits for a rank that still computes, and
- * leaves it the core. */
+/* Until the others come: who waits for long waits for a rank that still computes, and leaves it the core. */
 double mt_comm_nap_s(double idle_s) {
     if (idle_s < spin_s) return 0;
     double nap_s = first_nap_s + 0.5 * (idle_s - spin_s), long_s = 0.05 * idle_s;
@@ -70,6 +70,7 @@ struct job {
     char *buffer[3];
     int tag;
     int nflows, nrequests;
+    bool met;        /* the others have come: something was received */
     int64_t segment; /* elements */
     double deadline_s;
 };
@@ -345,13 +346,26 @@ static void abandon(struct job *job) {
     mpi->broken = true;
 }
 
-/* Poll for a while, then sleep; `idle_s` is how long nothing has happened. */
-static void pause_for(double idle_s) {
-    double nap_s = mt_comm_nap_s(idle_s);
+/* Poll for a while, then sleep; `idle_s` is how long nothing has happened. Once the others have come, whoever sleeps
+ * holds them all up, and makes them sleep too: then polling goes on for longer than the kernel may take to give a
+ * thread a core that another one uses. */
+static void pause_for(const struct job *job, double idle_s) {
+    double nap_s = job->met && idle_s < long_spin_s ? 0 : mt_comm_nap_s(idle_s);
     if (nap_s > 0)
         mt_sleep_s(nap_s);
     else
         sched_yield();
+}
+
+/* Whether one of the requests that are done was a message from another. */
+static bool received(const struct job *job) {
+    for (int i = 0; i < job->nflows; i++) {
+        const struct flow *flow = &job->mpi->flows[i];
+        if (flow->step->kind != MT_STEP_RECV && flow->step->kind != MT_STEP_REDUCE) continue;
+        for (int r = 0; r < flow->window; r++)
+            if (job->mpi->arrived[flow->request + r]) return true;
+    }
+    return false;
 }
 
 /* Run the round that has been set up. */
@@ -376,13 +390,14 @@ static enum mt_status run_round(struct job *job, struct mt_err *err) {
             if (code) return fail_mpi(err, code);
         }
         for (int d = 0; d < ndone; d++) mpi->arrived[mpi->indices[d]] = true;
+        job->met = job->met || (ndone > 0 && received(job));
         mt_awake_look(&idle, 1);
         if (any || ndone > 0) {
             idle.awake_s = 0;
             continue;
         }
         if (idle.awake_s > job->deadline_s) return stall(job, err);
-        pause_for(idle.awake_s);
+        pause_for(job, idle.awake_s);
     }
 }
 

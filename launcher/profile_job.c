@@ -266,8 +266,7 @@ static double part_of_fastest(const struct measuring *m) {
     return exp2(floor(log2(rate(m) / most_of_all(m, rate(m))) + 0.5));
 }
 
-/* Sizes from 1 up, the last one `most`. All ranks have the first ones. Where time runs out before, the last one is left
- * out, however little is left after the one before. */
+/* Sizes from 1 up, the last one `most`, as far as there is time. */
 static enum mt_status measure_doubling(struct measuring *m, double reserved_s, struct sizes *sizes,
                                        struct mt_err *err) {
     bool fitted = true;
@@ -280,8 +279,8 @@ static enum mt_status measure_doubling(struct measuring *m, double reserved_s, s
         if (sizes->count >= SURE_SIZES && visit_s(each_s * (double)size / (double)before) > left) break;
         st = add_size(m, size, first_part * left / sizes_left, sizes, &fitted, err);
         if (st || !fitted) break;
+        if (size == 1) m->part = part_of_fastest(m);
         most = largest_share(m);
-        if (sizes->count == SURE_SIZES) m->part = part_of_fastest(m);
     }
     return st;
 }
