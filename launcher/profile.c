@@ -12,6 +12,8 @@
 #include "launcher/watch.h"
 #include "profiler/profile.h"
 
+static const double jobs_part = 0.6; /* of the budget: for the layers of jobs, where there are any */
+
 /* Before anything is measured: whether the results could be written. */
 static enum mt_status check_outputs(const struct mt_profile_flags *flags, struct mt_err *err) {
     const char *paths[] = {flags->out, flags->raw};
@@ -75,7 +77,7 @@ static enum mt_status profile(const struct mt_profile_flags *flags, struct mt_er
         return st;
     if ((st = mt_agree_rank0(MPI_COMM_WORLD, rank ? MT_OK : check_outputs(flags, err), err))) return st;
     mt_cores_divide(MPI_COMM_WORLD);
-    double budget_s = flags->nmodels ? flags->budget_s / 2 : flags->budget_s;
+    double jobs_s = flags->nmodels ? jobs_part * flags->budget_s : 0, budget_s = flags->budget_s - jobs_s;
     double speed = mt_emulation_speed(&flags->emulation, rank);
     const struct mt_profile_options options = {
         .budget_s = budget_s, .emulate = speed, .deadline_s = flags->deadline_s, .tell = tell};
@@ -87,7 +89,7 @@ static enum mt_status profile(const struct mt_profile_flags *flags, struct mt_er
         mt_agree_abort(MPI_COMM_WORLD, err);
     }
     st = mt_agree(MPI_COMM_WORLD, st, err);
-    if (!st && flags->nmodels) st = measure_jobs(flags, speed, budget_s, cluster, err);
+    if (!st && flags->nmodels) st = measure_jobs(flags, speed, jobs_s, cluster, err);
     if (!st) st = mt_agree_rank0(MPI_COMM_WORLD, rank ? MT_OK : write_results(flags, cluster, raw, err), err);
     mt_cluster_free(cluster);
     free(raw);

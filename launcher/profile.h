@@ -11,7 +11,7 @@ struct mt_profile_flags {
     double budget_s, deadline_s;
     double heartbeat_s, start_s; /* see launcher/watch.h */
     struct mt_emulation emulation;
-    /* Models whose own layers are measured too, by this job; they get half of the budget. */
+    /* Models whose own layers are measured too, by this job; they get most of the budget. */
     int nmodels;
     const char **models;
     struct mt_job job;

@@ -266,6 +266,12 @@ static double part_of_fastest(const struct measuring *m) {
     return exp2(floor(log2(rate(m) / most_of_all(m, rate(m))) + 0.5));
 }
 
+/* A step of another size, from this rank's last visit; the slowest rank's. */
+static double expected_s(const struct measuring *m, int64_t samples) {
+    const struct mt_job_step *last = &m->times->steps[m->times->nsteps - 1];
+    return most_of_all(m, last->time_s * (double)own_size(m, samples) / (double)last->batch);
+}
+
 /* Sizes from 1 up, the last one `most`, as far as there is time. */
 static enum mt_status measure_doubling(struct measuring *m, double reserved_s, struct sizes *sizes,
                                        struct mt_err *err) {
@@ -274,9 +280,9 @@ static enum mt_status measure_doubling(struct measuring *m, double reserved_s, s
     enum mt_status st = MT_OK;
     for (int64_t size = 1, before = 0; size > before && fitted && !st;
          before = size, size = size < most / 2 ? 2 * size : most) {
-        double left = left_s(m) - reserved_s, each_s = sizes->count ? sizes->items[sizes->count - 1].step_s : 0;
+        double left = left_s(m) - reserved_s;
         int sizes_left = 1 + (int)ceil(log2((double)most / (double)size));
-        if (sizes->count >= SURE_SIZES && visit_s(each_s * (double)size / (double)before) > left) break;
+        if (sizes->count >= SURE_SIZES && visit_s(expected_s(m, size)) > left) break;
         st = add_size(m, size, first_part * left / sizes_left, sizes, &fitted, err);
         if (st || !fitted) break;
         if (size == 1) m->part = part_of_fastest(m);
