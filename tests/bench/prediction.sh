@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Predicted against measured steps of two ranks: models x speeds x transports. Profiles are taken before, and see the
-# models' layers, but nothing is fitted on the runs that are compared.
+# models' layers, but nothing is fitted on the runs that are compared. BUDGET: seconds a profile; STEPS: of each run.
 #
 #   tests/bench/prediction.sh [memory] [net]      # net: two network namespaces with 1 Gbit/s between them, for root
 set -euo pipefail
@@ -14,7 +14,7 @@ declare -A models=(
   [mlp]="mlp:context=32,embed=64,hidden=2048,layers=4"
   [gpt-10m]="gpt2:layers=6,heads=6,embed=384,context=256,vocab=256,bias=0"
   [gpt-30m]="gpt2:layers=10,heads=8,embed=512,context=256,vocab=256,bias=0")
-declare -A batches=([mlp]=1024 [gpt-10m]=12 [gpt-30m]=6)
+declare -A batches=([mlp]=1024 [gpt-10m]=12 [gpt-30m]=6) steps=([mlp]=60 [gpt-10m]=30 [gpt-30m]=15)
 seq 1 600000 >"$work/text.txt"
 
 field() { grep -o "\"$1\": [0-9.e+-]*" "$2" | head -n 1 | cut -d' ' -f2; }
@@ -28,9 +28,9 @@ for transport in "${@:-memory}"; do
   if [ "$transport" = net ]; then hosts_can || { echo "prediction.sh: no network namespaces here" >&2; exit 1; }; hosts_up 1gbit; fi
   for speed in 1 0.5 0.25; do
     for name in mlp gpt-10m gpt-30m; do
-      job=(--model "${models[$name]}" --batch "${batches[$name]}" --steps "${STEPS:-6}")
+      job=(--model "${models[$name]}" --batch "${batches[$name]}" --steps "${STEPS:-${steps[$name]}}")
       run=$work/$transport-$speed-$name
-      both "$transport" "$motley" profile --emulate "speed=1,$speed" "${job[@]}" --budget "${BUDGET:-60}" -o "$run.cluster.json" >"$run.profile.txt" 2>&1
+      both "$transport" "$motley" profile --emulate "speed=1,$speed" "${job[@]}" --budget "${BUDGET:-75}" -o "$run.cluster.json" >"$run.profile.txt" 2>&1
       "$motley" plan --cluster "$run.cluster.json" "${job[@]}" -o "$run.plan.json" >"$run.plan.txt"
       both "$transport" "$motley" train "$run.plan.json" --data "$work/text.txt" --val-fraction 0 --out "$run" \
         --emulate "speed=1,$speed" >"$run.train.txt" 2>&1
