@@ -14,7 +14,7 @@ declare -A models=(
   [mlp]="mlp:context=32,embed=64,hidden=2048,layers=4"
   [gpt-10m]="gpt2:layers=6,heads=6,embed=384,context=256,vocab=256,bias=0"
   [gpt-30m]="gpt2:layers=10,heads=8,embed=512,context=256,vocab=256,bias=0")
-declare -A batches=([mlp]=1024 [gpt-10m]=12 [gpt-30m]=6) steps=([mlp]=60 [gpt-10m]=30 [gpt-30m]=15)
+declare -A batches=([mlp]=1024 [gpt-10m]=12 [gpt-30m]=6) steps=([mlp]=40 [gpt-10m]=20 [gpt-30m]=10)
 seq 1 600000 >"$work/text.txt"
 
 field() { grep -o "\"$1\": [0-9.e+-]*" "$2" | head -n 1 | cut -d' ' -f2; }
