@@ -51,8 +51,8 @@ struct mt_job_times {
 enum mt_status mt_job_measure(MPI_Comm comm, struct mt_device *device, const struct mt_job_probe *probe,
                               struct mt_job_times *times, struct mt_err *err);
 
-/* The curves of each class from its fastest device, in the place of those of the same name; and the speeds of all
- * devices, by whole steps against that one's. `cluster` counts at rank 0 only. */
+/* The speeds of all devices, by whole steps against those of their class's fastest one, and the curves of each class
+ * from that one and others as fast, in the place of those of the same name. `cluster` counts at rank 0 only. */
 enum mt_status mt_job_apply(MPI_Comm comm, const struct mt_job_times *times, struct mt_cluster *cluster,
                             struct mt_err *err);
 void mt_job_times_release(struct mt_job_times *times);

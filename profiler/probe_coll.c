@@ -214,8 +214,8 @@ static enum mt_status run_row(struct probe *probe, const struct row *row, int in
     if (!st) st = group_max(p, row->group, row->problem[0].me, &start_s, err);
     start_s = mt_now_s();
     for (int i = 0; i < in_a_row && !st; i++)
-        st = mt_comm_run(p->comm, &row->problem[i % 2], &row->schedule[i % 2], row->group->ranks,
-                         probe->buffer, TAG, p->deadline_s, err);
+        st = mt_comm_run(p->comm, &row->problem[i % 2], &row->schedule[i % 2], row->group->ranks, probe->buffer, TAG,
+                         p->deadline_s, err);
     *each_s = (mt_now_s() - start_s) / in_a_row;
     return st ? st : group_max(p, row->group, row->problem[0].me, each_s, err);
 }

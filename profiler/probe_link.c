@@ -209,8 +209,7 @@ static enum mt_status crowd_once(void *context, int which, double slot_s, struct
         enum mt_status st = mt_exchange_max(p->exchange, values, 1, err);
         double start_s = mt_now_s();
         if (!st && crowd->group.n > 1)
-            st =
-                mt_probe_move(p, crowd->group.ranks, crowd->group.n, crowd->counts, crowd->probe->buffer, err);
+            st = mt_probe_move(p, crowd->group.ranks, crowd->group.n, crowd->counts, crowd->probe->buffer, err);
         values[0] = mt_now_s() - start_s;
         if (st || (st = mt_exchange_max(p->exchange, values, 1, err))) return st;
         mt_samples_add(&crowd->series, values[0]);
