@@ -43,5 +43,5 @@ for transport in "${@:-memory}"; do
   done
   [ "$transport" = net ] && hosts_down
 done | tee "$work/rows.txt"
-awk '{ e = $(NF-1); sub(/%/, "", e); if (e < 0) e = -e; sum += e; if (e > worst) worst = e; n++ }
+awk '{ e = $(NF-1); sub(/%/, "", e); e += 0; if (e < 0) e = -e; sum += e; if (e > worst) worst = e; n++ }
   END { printf "%d runs: mean error %.1f%%, worst %.1f%%\n", n, sum / n, worst }' "$work/rows.txt"
