@@ -1,7 +1,8 @@
 /* Communicators: run schedules between ranks.
  *
- * `mt_comm` is a small interface with two users: MPI (comm_mpi.c, one process a rank) and threads of one
- * process (comm_local.c; tests, and commands that run on one rank). Only one thread at a time may use a communicator.
+ * `mt_comm` is a small interface with three users: MPI (comm_mpi.c, one process a rank), threads of one process
+ * (comm_local.c; tests, and commands that run on one rank) and NCCL (cuda/comm_nccl.c, one GPU a rank). Only one thread
+ * at a time may use a communicator. A communicator either runs problems (CPU) or queues them (GPU).
  */
 #ifndef MT_KERNELS_COMM_H
 #define MT_KERNELS_COMM_H
@@ -17,6 +18,11 @@ struct mt_comm_class {
      * peers that are waited for. */
     enum mt_status (*run)(struct mt_comm *comm, const struct mt_coll *problem, const struct mt_schedule *schedule,
                           const int *group, void *const buffer[2], int tag, double deadline_s, struct mt_err *err);
+    /* Put one rank's part of a problem on `stream` (what the device takes its work from: cuda/comm_nccl.h) and return.
+     * How it is done is the communicator's own affair: the schedule may tell it, and need not. Null: there is `run`. */
+    enum mt_status (*queue)(struct mt_comm *comm, void *stream, const struct mt_coll *problem,
+                            const struct mt_schedule *schedule, const int *group, void *const buffer[2], int tag,
+                            struct mt_err *err);
     void (*release)(struct mt_comm *comm);
 };
 struct mt_comm {
@@ -37,6 +43,12 @@ enum mt_status mt_comm_mpi_new(const void *mpi_comm, struct mt_comm **comm, stru
 /* How long it sleeps at a time when nothing has happened for idle_s; 0: it polls. Whoever keeps others waiting finds
  * them asleep, half of that in the mean. */
 double mt_comm_nap_s(double idle_s);
+
+/* Over NCCL, for devices of kind "cuda": one rank makes an id, all of them hear of it and make the communicator
+ * together, each with its device open. It queues collectives on the device's streams. */
+enum { MT_COMM_NCCL_ID_BYTES = 128 };
+enum mt_status mt_comm_nccl_id(void *id, struct mt_err *err);
+enum mt_status mt_comm_nccl_new(const void *id, int rank, int nranks, struct mt_comm **comm, struct mt_err *err);
 
 /* `nranks` communicators that talk through memory, for as many threads; freed one by one. */
 void mt_comm_local_new(int nranks, struct mt_comm **comms);

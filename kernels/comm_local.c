@@ -151,7 +151,7 @@ static void release(struct mt_comm *comm) {
     free(hall);
 }
 
-static const struct mt_comm_class local_class = {"local", run, release};
+static const struct mt_comm_class local_class = {.name = "local", .run = run, .release = release};
 
 void mt_comm_local_new(int nranks, struct mt_comm **comms) {
     struct hall *hall = mt_calloc(1, sizeof *hall);

@@ -438,7 +438,7 @@ static void release(struct mt_comm *comm) {
     free(mpi);
 }
 
-static const struct mt_comm_class mpi_class = {"mpi", run, release};
+static const struct mt_comm_class mpi_class = {.name = "mpi", .run = run, .release = release};
 
 enum mt_status mt_comm_mpi_new(const void *mpi_comm, struct mt_comm **comm, struct mt_err *err) {
     struct mpi *mpi = mt_calloc(1, sizeof *mpi);

@@ -1,6 +1,6 @@
-/* Devices, streams, events: what the executor speaks. It has no opinion on what they are.
+/* Devices, streams, events: what the executor speaks. It has no opinion on what they are (device_class.h).
  *
- *     mt_device_open("cpu", NULL, &device, &err);
+ *     mt_device_open("cpu", &device, &err);
  *     mt_device_alloc(device, bytes, &arena, &err);
  *     mt_stream_new(device, "compute", &compute, &err);
  *     mt_stream_op(compute, mt_device_backend(device, &call), &call, NULL); // queued; runs in order on that stream
@@ -10,7 +10,11 @@
  * On CPU a device is the process's affinity mask: a stream is a thread with a queue; the compute stream's thread owns
  * the OpenMP team, the communication stream's thread makes all calls of its communicator and sleeps while it
  * waits. Numbers below the smallest normal one count as zero there. Work that a stream does after an error is skipped
- * until mt_stream_sync has reported it. */
+ * until mt_stream_sync has reported it.
+ *
+ * On CUDA (a module, loaded when it is asked for) a device is one GPU and a stream is one of the driver's: work is
+ * launched as it is queued, by the calling thread, and `seconds` are there once mt_stream_sync has returned. Memory is
+ * the GPU's: only copy_in and copy_out reach it. An error of the GPU itself ends its use in this process. */
 #ifndef MT_KERNELS_DEVICE_H
 #define MT_KERNELS_DEVICE_H
 
@@ -60,23 +64,35 @@ struct mt_coll_call {
     const char *what; /* for messages: "AllReduce grad.h.3" */
 };
 
-enum mt_status mt_device_open(const char *kind, struct mt_device **device, struct mt_err *err); /* "cpu" */
+/* "cpu", "cuda" (the first GPU) or "cuda:N". MT_EINPUT where the name means nothing, MT_EMISSING where this host has no
+ * such device, or not what its use takes. */
+enum mt_status mt_device_open(const char *kind, struct mt_device **device, struct mt_err *err);
 void mt_device_close(struct mt_device *device);
-const char *mt_device_describe(struct mt_device *device); /* "cpu, 2 threads, oneDNN 2.6.3" */
-int mt_device_threads(struct mt_device *device);         /* that compute */
-int64_t mt_device_memory_bytes(struct mt_device *device); /* what can still be had: kernel and cgroup */
+/* "cpu, 2 threads, oneDNN 2.6.3"; "NVIDIA H200, 132 multiprocessors, CUDA 13.0, driver 580.95.05" */
+const char *mt_device_describe(struct mt_device *device);
+int mt_device_threads(struct mt_device *device);          /* of this host, that compute; 1 for a GPU */
+int64_t mt_device_memory_bytes(struct mt_device *device); /* what can still be had: kernel and cgroup, or the GPU's */
 
 /* From now on the device computes as one of `speed` (above 0, at most 1) does: what operators, and copies between them,
  * take is stretched to 1/speed of it, by sleeping (of one thread only what it worked itself: not what other processes
  * took from it). Collectives are left as they are. Times that streams report are the stretched ones. Call it before
- * there are streams. */
+ * there are streams. On CUDA: mt_device_emulate_sms with that part of the multiprocessors, its errors told by
+ * mt_stream_new. */
 void mt_device_emulate(struct mt_device *device, double speed);
 
-/* The backend that will run a call, and the scratch it wants. */
+/* From now on the stream "compute" has `count` of a GPU's multiprocessors, or the next number that the GPU can be
+ * divided by (see the description); other streams have them all. Call it before there are streams. MT_EINPUT on a CPU
+ * and for a count that the GPU has not. */
+enum mt_status mt_device_emulate_sms(struct mt_device *device, int count, struct mt_err *err);
+
+/* The backend that will run a call, and the scratch it wants. On a CPU there is one for every call; on CUDA it may not
+ * support the call (f64), and then work that is queued with it fails. */
 const struct mt_backend *mt_device_backend(struct mt_device *device, const struct mt_call *call);
 
 enum mt_status mt_device_alloc(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err);
 void mt_device_free(struct mt_device *device, void *memory);
+/* Done when they return, after all work that was queued before, on whichever stream. (On a CPU nothing waits: sync
+ * first.) */
 enum mt_status mt_device_copy_in(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
                                  struct mt_err *err);
 enum mt_status mt_device_copy_out(struct mt_device *device, void *to, const void *from, int64_t size_bytes,

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "kernels/device.h"
+#include "kernels/device_class.h"
 
 struct mt_cpu_allocation {
     struct mt_cpu_allocation *next;
@@ -13,14 +13,27 @@ struct mt_cpu_allocation {
     size_t size_bytes;
 };
 
-struct mt_device {
-    int threads;                     /* of each stream's OpenMP team */
+struct mt_cpu_device {
+    struct mt_device base;           /* its threads: of each stream's OpenMP team */
     double speed;                    /* emulated; 1: its own */
     const struct mt_backend *onednn; /* or null */
-    char description[1200];
-    pthread_mutex_t lock; /* of allocations */
+    pthread_mutex_t lock;            /* of allocations */
     struct mt_cpu_allocation *allocations;
 };
+
+/* Its streams and events (stream.c), for the class. */
+enum mt_status mt_cpu_stream_new(struct mt_device *device, const char *name, struct mt_stream **stream,
+                                 struct mt_err *err);
+void mt_cpu_stream_free(struct mt_stream *stream);
+void mt_cpu_stream_op(struct mt_stream *stream, const struct mt_backend *backend, const struct mt_call *call,
+                      double *seconds);
+void mt_cpu_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds);
+void mt_cpu_stream_wait(struct mt_stream *stream, struct mt_event *event);
+struct mt_stream_sight mt_cpu_stream_look(struct mt_stream *stream);
+enum mt_status mt_cpu_stream_sync(struct mt_stream *stream, double deadline_s, struct mt_err *err);
+enum mt_status mt_cpu_event_new(struct mt_device *device, struct mt_event **event, struct mt_err *err);
+void mt_cpu_event_free(struct mt_event *event);
+void mt_cpu_event_record(struct mt_event *event, struct mt_stream *stream);
 
 /* Bytes that can still be had under the kernel's MemAvailable and the limits of this process's cgroups (v1 and v2, with
  * all parents; file caches that can be dropped count as free). `root` goes before /proc and /sys: "" but in tests. */

@@ -10,56 +10,26 @@
 
 enum { HUGE_PAGE_BYTES = 2 << 20, PAGE_BYTES = 4096 };
 
-enum mt_status mt_device_open(const char *kind, struct mt_device **device, struct mt_err *err) {
-    if (strcmp(kind, "cpu")) return mt_fail(err, MT_EINPUT, "there is no device \"%s\" (there is: cpu)", kind);
-    struct mt_device *d = mt_calloc(1, sizeof *d);
-    pthread_mutex_init(&d->lock, NULL);
-    d->threads = omp_get_max_threads(); /* OMP_NUM_THREADS, or the affinity mask's */
-    d->speed = 1;
-    struct mt_err missing = MT_ERR_INIT;
-    d->onednn = mt_backend_onednn(&missing);
-    int used =
-        snprintf(d->description, sizeof d->description, "cpu, %d thread%s, ", d->threads, d->threads == 1 ? "" : "s");
-    char *rest = d->description + used;
-    size_t room = sizeof d->description - (size_t)used;
-    if (d->onednn)
-        snprintf(rest, room, "%s", d->onednn->name);
-    else
-        snprintf(rest, room, "plain C (%s)", missing.text);
-    *device = d;
-    return MT_OK;
+static struct mt_cpu_device *cpu_of(struct mt_device *device) {
+    return (struct mt_cpu_device *)device;
 }
 
-void mt_device_close(struct mt_device *device) {
-    if (!device) return;
-    while (device->allocations) mt_device_free(device, device->allocations->memory);
-    pthread_mutex_destroy(&device->lock);
-    free(device);
+static int64_t memory_bytes(struct mt_device *device) {
+    (void)device;
+    return mt_cpu_memory_bytes("");
 }
 
-const char *mt_device_describe(struct mt_device *device) {
-    return device->description;
-}
-
-void mt_device_emulate(struct mt_device *device, double speed) {
-    assert(speed > 0 && speed <= 1 && device->speed == 1);
-    device->speed = speed;
+static void emulate(struct mt_device *device, double speed) {
+    assert(cpu_of(device)->speed == 1);
+    cpu_of(device)->speed = speed;
     if (speed == 1) return;
     size_t used = strlen(device->description);
     snprintf(device->description + used, sizeof device->description - used, ", emulated speed %g", speed);
 }
 
-int mt_device_threads(struct mt_device *device) {
-    return device->threads;
-}
-
-int64_t mt_device_memory_bytes(struct mt_device *device) {
-    (void)device;
-    return mt_cpu_memory_bytes("");
-}
-
-const struct mt_backend *mt_device_backend(struct mt_device *device, const struct mt_call *call) {
-    return device->onednn && device->onednn->supports(call) ? device->onednn : &mt_backend_c;
+static const struct mt_backend *backend(struct mt_device *device, const struct mt_call *call) {
+    const struct mt_backend *onednn = cpu_of(device)->onednn;
+    return onednn && onednn->supports(call) ? onednn : &mt_backend_c;
 }
 
 /* Pages that the kernel gives as they are first touched; large blocks begin at a huge page's boundary. */
@@ -75,41 +45,87 @@ static void *map(size_t size_bytes) {
     return memory + before;
 }
 
-enum mt_status mt_device_alloc(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err) {
+static enum mt_status allocate(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err) {
+    struct mt_cpu_device *cpu = cpu_of(device);
     size_t pages = ((size_t)size_bytes + PAGE_BYTES - 1) / PAGE_BYTES;
     size_t mapped_bytes = (pages ? pages : 1) * PAGE_BYTES;
     void *place = size_bytes < 0 || size_bytes > INT64_MAX / 2 ? NULL : map(mapped_bytes);
     if (!place)
         return mt_fail(err, MT_ESYSTEM, "no memory: %.3f GB are wanted, %.3f GB can be had", 1e-9 * (double)size_bytes,
-                       1e-9 * (double)mt_device_memory_bytes(device));
+                       1e-9 * (double)memory_bytes(device));
     struct mt_cpu_allocation *allocation = mt_malloc(sizeof *allocation);
-    pthread_mutex_lock(&device->lock);
-    *allocation = (struct mt_cpu_allocation){device->allocations, place, mapped_bytes};
-    device->allocations = allocation;
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&cpu->lock);
+    *allocation = (struct mt_cpu_allocation){cpu->allocations, place, mapped_bytes};
+    cpu->allocations = allocation;
+    pthread_mutex_unlock(&cpu->lock);
     *memory = place;
     return MT_OK;
 }
 
-void mt_device_free(struct mt_device *device, void *memory) {
-    pthread_mutex_lock(&device->lock);
-    struct mt_cpu_allocation **place = &device->allocations, *found;
+static void release(struct mt_device *device, void *memory) {
+    struct mt_cpu_device *cpu = cpu_of(device);
+    pthread_mutex_lock(&cpu->lock);
+    struct mt_cpu_allocation **place = &cpu->allocations, *found;
     while (*place && (*place)->memory != memory) place = &(*place)->next;
     if ((found = *place)) *place = found->next;
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_unlock(&cpu->lock);
     if (!found) return; /* null */
     munmap(found->memory, found->size_bytes);
     free(found);
 }
 
-enum mt_status mt_device_copy_in(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
-                                 struct mt_err *err) {
+static enum mt_status copy(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
+                           struct mt_err *err) {
     (void)device, (void)err;
     if (size_bytes) memcpy(to, from, (size_t)size_bytes);
     return MT_OK;
 }
 
-enum mt_status mt_device_copy_out(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
-                                  struct mt_err *err) {
-    return mt_device_copy_in(device, to, from, size_bytes, err);
+static void close_device(struct mt_device *device) {
+    struct mt_cpu_device *cpu = cpu_of(device);
+    while (cpu->allocations) release(device, cpu->allocations->memory);
+    pthread_mutex_destroy(&cpu->lock);
+    free(cpu);
+}
+
+static const struct mt_device_class class = {
+    .close = close_device,
+    .memory_bytes = memory_bytes,
+    .emulate = emulate,
+    .backend = backend,
+    .alloc = allocate,
+    .free = release,
+    .copy_in = copy,
+    .copy_out = copy,
+    .stream_new = mt_cpu_stream_new,
+    .stream_free = mt_cpu_stream_free,
+    .stream_op = mt_cpu_stream_op,
+    .stream_coll = mt_cpu_stream_coll,
+    .stream_wait = mt_cpu_stream_wait,
+    .stream_look = mt_cpu_stream_look,
+    .stream_sync = mt_cpu_stream_sync,
+    .event_new = mt_cpu_event_new,
+    .event_free = mt_cpu_event_free,
+    .event_record = mt_cpu_event_record,
+};
+
+enum mt_status mt_cpu_device_open(int index, struct mt_device **device, struct mt_err *err) {
+    (void)index, (void)err;
+    struct mt_cpu_device *cpu = mt_calloc(1, sizeof *cpu);
+    pthread_mutex_init(&cpu->lock, NULL);
+    int threads = omp_get_max_threads(); /* OMP_NUM_THREADS, or the affinity mask's */
+    cpu->base.class = &class;
+    cpu->base.threads = threads;
+    cpu->speed = 1;
+    struct mt_err missing = MT_ERR_INIT;
+    cpu->onednn = mt_backend_onednn(&missing);
+    char *text = cpu->base.description;
+    int used = snprintf(text, sizeof cpu->base.description, "cpu, %d thread%s, ", threads, threads == 1 ? "" : "s");
+    size_t room = sizeof cpu->base.description - (size_t)used;
+    if (cpu->onednn)
+        snprintf(text + used, room, "%s", cpu->onednn->name);
+    else
+        snprintf(text + used, room, "plain C (%s)", missing.text);
+    *device = &cpu->base;
+    return MT_OK;
 }

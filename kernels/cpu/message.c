@@ -1,38 +1,9 @@
 /* A collective call on the CPU: pieces of tensors go into the message, the schedule runs, pieces come out.
  *
- * A piece is walked in rows: its axes are merged as far as they are contiguous, so that a whole tensor is one row and
- * a block of columns is a row each; rows are copied, converted or added by the vectorised loops. */
-#include <assert.h>
-
+ * A piece is walked in rows, which are copied, converted or added by the vectorised loops. */
 #include "kernels/coll/reduce.h"
 #include "kernels/cpu/cpu.h"
-
-/* A piece as `count` rows of `row` contiguous elements, over the outer axes. */
-struct rows {
-    int naxes;
-    int64_t extent[MT_MAX_AXES], stride[MT_MAX_AXES];
-    int64_t row;
-};
-
-static struct rows rows_of(const struct mt_piece *piece) {
-    struct rows rows = {.row = 1};
-    /* From the last axis to the first, in reverse order, merging an axis with the one inside it. */
-    for (int a = piece->naxes - 1; a >= 0; a--) {
-        int64_t extent = piece->extent[a], stride = piece->stride[a];
-        if (extent == 0) return (struct rows){.row = 0};
-        if (extent == 1) continue;
-        int last = rows.naxes - 1;
-        if (!rows.naxes && stride == rows.row) {
-            rows.row *= extent;
-        } else if (rows.naxes && stride == rows.stride[last] * rows.extent[last]) {
-            rows.extent[last] *= extent;
-        } else {
-            rows.extent[rows.naxes] = extent;
-            rows.stride[rows.naxes++] = stride;
-        }
-    }
-    return rows;
-}
+#include "kernels/piece.h"
 
 enum direction { PACK, UNPACK };
 
@@ -49,7 +20,7 @@ static void do_row(const struct mt_piece *piece, enum direction direction, enum 
 }
 
 static void move_piece(const struct mt_piece *piece, enum direction direction, enum mt_type acc, void *message) {
-    struct rows rows = rows_of(piece);
+    struct mt_piece_rows rows = mt_piece_rows(piece);
     if (!rows.row) return;
     int64_t size_bytes = mt_type_size(piece->type), index[MT_MAX_AXES] = {0}, row_bytes = rows.row * mt_type_size(acc);
     char *tensor = piece->data;

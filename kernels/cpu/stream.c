@@ -24,13 +24,14 @@ struct item {
     enum item_kind kind;
     const struct mt_backend *backend;
     const void *call; /* struct mt_call or struct mt_coll_call */
-    struct mt_event *event;
+    struct event *event;
     uint64_t ticket; /* which record of the event */
     double *seconds;
 };
 
-struct mt_stream {
-    struct mt_device *device;
+struct stream {
+    struct mt_stream base;
+    const struct mt_cpu_device *cpu;
     char name[16];
     pthread_t thread;
     pthread_mutex_t lock;
@@ -46,14 +47,15 @@ struct mt_stream {
     struct mt_cpu_debt debt; /* the thread's own */
 };
 
-struct mt_event {
+struct event {
+    struct mt_event base;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t recorded, done; /* tickets */
     struct mt_err err;       /* of the stream that made the last record */
 };
 
-static void do_record(struct mt_event *event, uint64_t ticket, const struct mt_err *err) {
+static void do_record(struct event *event, uint64_t ticket, const struct mt_err *err) {
     pthread_mutex_lock(&event->lock);
     if (ticket > event->done) {
         event->done = ticket;
@@ -67,7 +69,7 @@ static void do_record(struct mt_event *event, uint64_t ticket, const struct mt_e
 static const double most_owed_s = 0.5e-3, least_paid_s = 20e-6;
 
 /* Until the record has been made, or the stream is to end. */
-static enum mt_status do_wait(struct mt_stream *stream, struct mt_event *event, uint64_t ticket, struct mt_err *err) {
+static enum mt_status do_wait(struct stream *stream, struct event *event, uint64_t ticket, struct mt_err *err) {
     pthread_mutex_lock(&event->lock);
     if (event->done < ticket) stream->debt.owed_s = 0;          /* who waits is neither late nor early */
     while (event->done < ticket && !atomic_load(&stream->stop)) /* wake at times to look at `stop` */
@@ -89,36 +91,36 @@ static const char *item_name(const struct item *item) {
 }
 
 /* Whether an item's time is stretched: an operator's, and that of a copy between them. */
-static bool is_stretched(const struct mt_stream *stream, const struct item *item) {
-    if (stream->device->speed == 1) return false;
+static bool is_stretched(const struct stream *stream, const struct item *item) {
+    if (stream->cpu->speed == 1) return false;
     return item->kind == ITEM_OP ||
            (atomic_load(&stream->computes) && !((const struct mt_coll_call *)item->call)->schedule);
 }
 
 /* What stretching goes by. Time that other processes took from a single thread is none of its work; a team's threads
  * wait for each other, so there it cannot be told apart. */
-static double worked_s(const struct mt_device *device) {
+static double worked_s(const struct mt_cpu_device *cpu) {
     struct timespec t;
-    if (device->threads > 1) return mt_now_s();
+    if (cpu->base.threads > 1) return mt_now_s();
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void do_work(struct mt_stream *stream, const struct item *item, struct mt_err *err) {
+static void do_work(struct stream *stream, const struct item *item, struct mt_err *err) {
     struct mt_cpu_debt *debt = &stream->debt;
     bool stretched = is_stretched(stream, item);
     if (!stretched) mt_cpu_debt_pay(debt, least_paid_s, &stream->stop); /* others take part */
     if (item->seconds) item->seconds[0] = mt_cpu_debt_now_s(debt);
-    double start_s = stream->device->threads > 1 ? mt_now_s() : debt->worked_s; /* a reading costs: one an item */
+    double start_s = stream->cpu->base.threads > 1 ? mt_now_s() : debt->worked_s; /* a reading costs: one an item */
     enum mt_status st = item->kind == ITEM_OP ? item->backend->run(item->call, err) : mt_cpu_coll(item->call, err);
-    if (stream->device->speed < 1) debt->worked_s = worked_s(stream->device);
-    if (stretched) mt_cpu_debt_add(debt, debt->worked_s - start_s, stream->device->speed);
+    if (stream->cpu->speed < 1) debt->worked_s = worked_s(stream->cpu);
+    if (stretched) mt_cpu_debt_add(debt, debt->worked_s - start_s, stream->cpu->speed);
     if (item->seconds) item->seconds[1] = mt_cpu_debt_now_s(debt);
     mt_cpu_debt_pay(debt, most_owed_s, &stream->stop);
     if (st) mt_err_context(err, "%s", item_name(item));
 }
 
-static void do_item(struct mt_stream *stream, const struct item *item, struct mt_err *err) {
+static void do_item(struct stream *stream, const struct item *item, struct mt_err *err) {
     if (item->kind == ITEM_RECORD || item->kind == ITEM_WAIT)
         mt_cpu_debt_pay(&stream->debt, least_paid_s, &stream->stop);
     if (item->kind == ITEM_RECORD)
@@ -144,11 +146,11 @@ static void flush_denormals(void) {
 }
 
 static void *run(void *argument) {
-    struct mt_stream *stream = argument;
+    struct stream *stream = argument;
     struct mt_err err = MT_ERR_INIT;
     flush_denormals();
-    omp_set_num_threads(stream->device->threads);
-    stream->debt.worked_s = worked_s(stream->device);
+    omp_set_num_threads(stream->cpu->base.threads);
+    stream->debt.worked_s = worked_s(stream->cpu);
     prctl(PR_SET_TIMERSLACK, 1000UL); /* ns: communicators sleep for short times */
     pthread_mutex_lock(&stream->lock);
     for (;;) {
@@ -178,10 +180,11 @@ static void *run(void *argument) {
     return NULL;
 }
 
-enum mt_status mt_stream_new(struct mt_device *device, const char *name, struct mt_stream **stream,
-                             struct mt_err *err) {
-    struct mt_stream *s = mt_calloc(1, sizeof *s);
-    s->device = device;
+enum mt_status mt_cpu_stream_new(struct mt_device *device, const char *name, struct mt_stream **stream,
+                                 struct mt_err *err) {
+    struct stream *s = mt_calloc(1, sizeof *s);
+    s->base.device = device;
+    s->cpu = (const struct mt_cpu_device *)device;
     snprintf(s->name, sizeof s->name, "%s", name);
     pthread_mutex_init(&s->lock, NULL);
     mt_cond_init(&s->work);
@@ -198,12 +201,12 @@ enum mt_status mt_stream_new(struct mt_device *device, const char *name, struct 
         return mt_fail_errno(err, "cannot start the thread of stream \"%s\"", name);
     }
     pthread_setname_np(s->thread, s->name);
-    *stream = s;
+    *stream = &s->base;
     return MT_OK;
 }
 
-void mt_stream_free(struct mt_stream *stream) {
-    if (!stream) return;
+void mt_cpu_stream_free(struct mt_stream *base) {
+    struct stream *stream = (struct stream *)base;
     pthread_mutex_lock(&stream->lock);
     atomic_store(&stream->stop, true);
     pthread_cond_signal(&stream->work);
@@ -216,7 +219,7 @@ void mt_stream_free(struct mt_stream *stream) {
     free(stream);
 }
 
-static void submit(struct mt_stream *stream, struct item item) {
+static void submit(struct stream *stream, struct item item) {
     pthread_mutex_lock(&stream->lock);
     if (stream->count == stream->capacity) {
         size_t capacity = stream->capacity ? 2 * stream->capacity : 256;
@@ -232,30 +235,33 @@ static void submit(struct mt_stream *stream, struct item item) {
     pthread_mutex_unlock(&stream->lock);
 }
 
-void mt_stream_op(struct mt_stream *stream, const struct mt_backend *backend, const struct mt_call *call,
-                  double *seconds) {
-    submit(stream, (struct item){ITEM_OP, .backend = backend, .call = call, .seconds = seconds});
+void mt_cpu_stream_op(struct mt_stream *stream, const struct mt_backend *backend, const struct mt_call *call,
+                      double *seconds) {
+    submit((struct stream *)stream, (struct item){ITEM_OP, .backend = backend, .call = call, .seconds = seconds});
 }
 
-void mt_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds) {
-    submit(stream, (struct item){ITEM_COLL, .call = call, .seconds = seconds});
+void mt_cpu_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds) {
+    submit((struct stream *)stream, (struct item){ITEM_COLL, .call = call, .seconds = seconds});
 }
 
-void mt_event_record(struct mt_event *event, struct mt_stream *stream) {
+void mt_cpu_event_record(struct mt_event *base, struct mt_stream *stream) {
+    struct event *event = (struct event *)base;
     pthread_mutex_lock(&event->lock);
     uint64_t ticket = ++event->recorded;
     pthread_mutex_unlock(&event->lock);
-    submit(stream, (struct item){ITEM_RECORD, .event = event, .ticket = ticket});
+    submit((struct stream *)stream, (struct item){ITEM_RECORD, .event = event, .ticket = ticket});
 }
 
-void mt_stream_wait(struct mt_stream *stream, struct mt_event *event) {
+void mt_cpu_stream_wait(struct mt_stream *stream, struct mt_event *base) {
+    struct event *event = (struct event *)base;
     pthread_mutex_lock(&event->lock);
     uint64_t ticket = event->recorded;
     pthread_mutex_unlock(&event->lock);
-    submit(stream, (struct item){ITEM_WAIT, .event = event, .ticket = ticket});
+    submit((struct stream *)stream, (struct item){ITEM_WAIT, .event = event, .ticket = ticket});
 }
 
-struct mt_stream_sight mt_stream_look(struct mt_stream *stream) {
+struct mt_stream_sight mt_cpu_stream_look(struct mt_stream *base) {
+    struct stream *stream = (struct stream *)base;
     struct mt_stream_sight sight = {0};
     pthread_mutex_lock(&stream->lock);
     enum item_kind kind = stream->current.kind;
@@ -266,7 +272,8 @@ struct mt_stream_sight mt_stream_look(struct mt_stream *stream) {
     return sight;
 }
 
-enum mt_status mt_stream_sync(struct mt_stream *stream, double deadline_s, struct mt_err *err) {
+enum mt_status mt_cpu_stream_sync(struct mt_stream *base, double deadline_s, struct mt_err *err) {
+    struct stream *stream = (struct stream *)base;
     enum mt_status st = MT_OK;
     pthread_mutex_lock(&stream->lock);
     uint64_t seen = stream->completed;
@@ -294,17 +301,18 @@ out:
     return st;
 }
 
-enum mt_status mt_event_new(struct mt_device *device, struct mt_event **event, struct mt_err *err) {
-    (void)device, (void)err;
-    struct mt_event *e = mt_calloc(1, sizeof *e);
+enum mt_status mt_cpu_event_new(struct mt_device *device, struct mt_event **event, struct mt_err *err) {
+    (void)err;
+    struct event *e = mt_calloc(1, sizeof *e);
+    e->base.device = device;
     pthread_mutex_init(&e->lock, NULL);
     mt_cond_init(&e->changed);
-    *event = e;
+    *event = &e->base;
     return MT_OK;
 }
 
-void mt_event_free(struct mt_event *event) {
-    if (!event) return;
+void mt_cpu_event_free(struct mt_event *base) {
+    struct event *event = (struct event *)base;
     pthread_mutex_destroy(&event->lock);
     pthread_cond_destroy(&event->changed);
     free(event);

@@ -1,0 +1,72 @@
+/* The CUDA device's own parts: what device.c, stream.c and times.c share. */
+#ifndef MT_KERNELS_CUDA_DEVICE_H
+#define MT_KERNELS_CUDA_DEVICE_H
+
+#include <pthread.h>
+
+#include "kernels/cuda/cuda.h"
+#include "kernels/device_class.h"
+
+struct cuda_device {
+    struct mt_device base;
+    struct cuda cuda;
+    CUgreenCtx part;       /* of the multiprocessors, for the compute stream; null: all of them */
+    struct mt_err unheard; /* of mt_device_emulate, until a stream is made */
+    CUstream copies;       /* to and from the host */
+    CUevent tail;          /* of the streams that a copy follows */
+    pthread_mutex_t lock;  /* of the list, of streams' errors and items, and of events' errors */
+    struct cuda_stream *streams;
+};
+
+enum mt_status cuda_device_open(int index, struct mt_device **device, struct mt_err *err);
+
+/* Make the device's context the calling thread's; nothing where it is already. */
+enum mt_status cuda_enter(const struct cuda *cuda, struct mt_err *err);
+
+/* ---- when work ran (times.c) ----
+ *
+ * Events before and after each call; where a call is queued while the one before it still runs, the end of that is the
+ * start of this. The GPU's clock is tied to the host's by a base event whose time the host knows, to some
+ * microseconds; it is tied again as it ages, since the two drift apart. */
+struct cuda_timing {
+    double *seconds;
+    CUevent start, end;
+    bool shared; /* start is the end of the timing before */
+};
+struct cuda_times {
+    CUstream stream;
+    struct cuda_timing *pending;
+    size_t npending, capacity;
+    bool chained;   /* nothing was queued since the last end */
+    CUevent *spare; /* events that are not in use */
+    size_t nspare, spare_capacity;
+    CUevent base;
+    double base_s; /* mt_now_s when it came */
+};
+enum mt_status cuda_times_init(struct cuda_times *times, CUstream stream, struct mt_err *err);
+void cuda_times_release(struct cuda_times *times);
+/* Around what is queued; seconds null: no time is wanted. After a failure between them there is no end. */
+enum mt_status cuda_times_begin(struct cuda_times *times, double *seconds, struct mt_err *err);
+enum mt_status cuda_times_end(struct cuda_times *times, double *seconds, struct mt_err *err);
+/* All that was queued is done: write the times down. */
+enum mt_status cuda_times_resolve(struct cuda_times *times, struct mt_err *err);
+
+/* ---- streams and events (stream.c), for the class ---- */
+struct cuda_stream;
+enum mt_status cuda_stream_new(struct mt_device *device, const char *name, struct mt_stream **stream,
+                               struct mt_err *err);
+void cuda_stream_free(struct mt_stream *stream);
+void cuda_stream_op(struct mt_stream *stream, const struct mt_backend *backend, const struct mt_call *call,
+                    double *seconds);
+void cuda_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds);
+void cuda_stream_wait(struct mt_stream *stream, struct mt_event *event);
+struct mt_stream_sight cuda_stream_look(struct mt_stream *stream);
+enum mt_status cuda_stream_sync(struct mt_stream *stream, double deadline_s, struct mt_err *err);
+enum mt_status cuda_event_new(struct mt_device *device, struct mt_event **event, struct mt_err *err);
+void cuda_event_free(struct mt_event *event);
+void cuda_event_record(struct mt_event *event, struct mt_stream *stream);
+
+/* What is queued on `follower` from now on comes after what is on the device's streams. */
+enum mt_status cuda_streams_before(struct cuda_device *device, CUstream follower, struct mt_err *err);
+
+#endif

@@ -1,0 +1,124 @@
+/* Before every kernel: types, conversions, reductions. NVRTC finds no headers, so there are none. */
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+struct bf16 {
+    u16 bits;
+};
+
+__device__ inline float load(float x) { return x; }
+__device__ inline float load(bf16 x) { return __uint_as_float((u32)x.bits << 16); }
+
+/* Round to nearest, ties to even. */
+__device__ inline void store(float *to, float x) { *to = x; }
+__device__ inline void store(bf16 *to, float x) {
+#if __CUDA_ARCH__ >= 900
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to->bits) : "f"(x));
+#else
+    u32 b = __float_as_uint(x);
+    to->bits = (b & 0x7fffffffu) > 0x7f800000u ? (u16)((b >> 16) | 0x40u) : (u16)((b + 0x7fffu + ((b >> 16) & 1u)) >> 16);
+#endif
+}
+
+/* As struct mt_clock (kernels/op.h). */
+struct clock_s {
+    i64 step;
+    u64 seed;
+    double lr;
+};
+
+__device__ inline float warp_sum(float x) {
+    for (int i = 16; i; i >>= 1) x += __shfl_xor_sync(0xffffffffu, x, i);
+    return x;
+}
+__device__ inline float warp_max(float x) {
+    for (int i = 16; i; i >>= 1) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, i));
+    return x;
+}
+
+/* The sum over a block, in all of its threads; `part` is shared, a float a warp. Always in the same order. */
+__device__ inline float block_sum(float x, float *part) {
+    x = warp_sum(x);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
+    __syncthreads();
+    float sum = 0;
+    for (int w = 0; w < (int)(blockDim.x + 31) / 32; w++) sum += part[w];
+    return sum;
+}
+
+/* `count` neighbours of an array, 2 to 16 bytes and so aligned, read and written by one access: their bits, and as
+ * floats. */
+template <class element, int count> struct vec {
+    static constexpr int bytes = (int)sizeof(element) * count, words = (bytes + 3) / 4;
+    u32 w[words];
+
+    __device__ void read(const element *from) {
+        if constexpr (bytes == 16) {
+            uint4 r = *(const uint4 *)from;
+            w[0] = r.x, w[1] = r.y, w[2] = r.z, w[3] = r.w;
+        } else if constexpr (bytes == 8) {
+            uint2 r = *(const uint2 *)from;
+            w[0] = r.x, w[1] = r.y;
+        } else if constexpr (bytes == 4) {
+            w[0] = *(const u32 *)from;
+        } else {
+            w[0] = *(const u16 *)from;
+        }
+    }
+    __device__ void write(element *to) const {
+        if constexpr (bytes == 16)
+            *(uint4 *)to = make_uint4(w[0], w[1], w[2], w[3]);
+        else if constexpr (bytes == 8)
+            *(uint2 *)to = make_uint2(w[0], w[1]);
+        else if constexpr (bytes == 4)
+            *(u32 *)to = w[0];
+        else
+            *(u16 *)to = (u16)w[0];
+    }
+    __device__ void get(float *x) const {
+#pragma unroll
+        for (int i = 0; i < count; i++) {
+            if constexpr (sizeof(element) == 4)
+                x[i] = __uint_as_float(w[i]);
+            else
+                x[i] = __uint_as_float(i % 2 ? w[i / 2] & 0xffff0000u : w[i / 2] << 16);
+        }
+    }
+    __device__ void set(const float *x) {
+#pragma unroll
+        for (int i = 0; i < words; i++) {
+            if constexpr (sizeof(element) == 4) {
+                w[i] = __float_as_uint(x[i]);
+            } else {
+#if __CUDA_ARCH__ >= 800
+                asm("cvt.rn.bf16x2.f32 %0, %1, %2;"
+                    : "=r"(w[i])
+                    : "f"(count == 1 ? 0 : x[count == 1 ? 0 : 2 * i + 1]), "f"(x[2 * i]));
+#else
+                bf16 low, high = {0};
+                store(&low, x[2 * i]);
+                if constexpr (count > 1) store(&high, x[2 * i + 1]);
+                w[i] = low.bits | (u32)high.bits << 16;
+#endif
+            }
+        }
+    }
+};
+
+/* As struct cuda_axes (shape.h), and where element i lies. */
+struct axes {
+    i64 n, extent[6], stride[6];
+};
+__device__ inline i64 place(const axes &walk, i64 i) {
+    i64 at = 0;
+    for (int a = (int)walk.n - 1; a > 0; a--) {
+        i64 outer = i / walk.extent[a];
+        at += (i - outer * walk.extent[a]) * walk.stride[a];
+        i = outer;
+    }
+    return walk.n ? at + i * walk.stride[0] : 0;
+}

@@ -1,0 +1,133 @@
+/* Devices by name, and the way from each function to its device's class. */
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/device_class.h"
+
+static const struct {
+    const char *name;
+    bool numbered; /* "name:0" */
+    enum mt_status (*open)(int index, struct mt_device **device, struct mt_err *err);
+} kinds[] = {
+    {"cpu", false, mt_cpu_device_open},
+    {"cuda", true, mt_cuda_device_open},
+};
+
+/* ":12" or "". */
+static bool parse_index(const char *text, int *index) {
+    *index = 0;
+    if (!*text) return true;
+    if (text[0] != ':' || text[1] < '0' || text[1] > '9') return false;
+    char *end;
+    errno = 0;
+    long long number = strtoll(text + 1, &end, 10);
+    if (errno || *end || number > INT_MAX) return false;
+    *index = (int)number;
+    return true;
+}
+
+enum mt_status mt_device_open(const char *kind, struct mt_device **device, struct mt_err *err) {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        size_t length = strlen(kinds[i].name);
+        int index;
+        if (strncmp(kind, kinds[i].name, length) || !parse_index(kind + length, &index)) continue;
+        if (kind[length] && !kinds[i].numbered) continue;
+        return kinds[i].open(index, device, err);
+    }
+    return mt_fail(err, MT_EINPUT, "there is no device \"%s\" (there are: cpu, cuda, cuda:0, cuda:1 and so on)", kind);
+}
+
+void mt_device_close(struct mt_device *device) {
+    if (device) device->class->close(device);
+}
+
+const char *mt_device_describe(struct mt_device *device) {
+    return device->description;
+}
+
+int mt_device_threads(struct mt_device *device) {
+    return device->threads;
+}
+
+int64_t mt_device_memory_bytes(struct mt_device *device) {
+    return device->class->memory_bytes(device);
+}
+
+void mt_device_emulate(struct mt_device *device, double speed) {
+    assert(speed > 0 && speed <= 1);
+    device->class->emulate(device, speed);
+}
+
+enum mt_status mt_device_emulate_sms(struct mt_device *device, int count, struct mt_err *err) {
+    if (device->class->emulate_sms) return device->class->emulate_sms(device, count, err);
+    return mt_fail(err, MT_EINPUT, "%s: has no multiprocessors to leave out", device->description);
+}
+
+const struct mt_backend *mt_device_backend(struct mt_device *device, const struct mt_call *call) {
+    return device->class->backend(device, call);
+}
+
+enum mt_status mt_device_alloc(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err) {
+    return device->class->alloc(device, size_bytes, memory, err);
+}
+
+void mt_device_free(struct mt_device *device, void *memory) {
+    device->class->free(device, memory);
+}
+
+enum mt_status mt_device_copy_in(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
+                                 struct mt_err *err) {
+    return device->class->copy_in(device, to, from, size_bytes, err);
+}
+
+enum mt_status mt_device_copy_out(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
+                                  struct mt_err *err) {
+    return device->class->copy_out(device, to, from, size_bytes, err);
+}
+
+enum mt_status mt_stream_new(struct mt_device *device, const char *name, struct mt_stream **stream,
+                             struct mt_err *err) {
+    return device->class->stream_new(device, name, stream, err);
+}
+
+void mt_stream_free(struct mt_stream *stream) {
+    if (stream) stream->device->class->stream_free(stream);
+}
+
+void mt_stream_op(struct mt_stream *stream, const struct mt_backend *backend, const struct mt_call *call,
+                  double *seconds) {
+    stream->device->class->stream_op(stream, backend, call, seconds);
+}
+
+void mt_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds) {
+    stream->device->class->stream_coll(stream, call, seconds);
+}
+
+void mt_event_record(struct mt_event *event, struct mt_stream *stream) {
+    assert(event->device == stream->device);
+    event->device->class->event_record(event, stream);
+}
+
+void mt_stream_wait(struct mt_stream *stream, struct mt_event *event) {
+    assert(event->device == stream->device);
+    stream->device->class->stream_wait(stream, event);
+}
+
+struct mt_stream_sight mt_stream_look(struct mt_stream *stream) {
+    return stream->device->class->stream_look(stream);
+}
+
+enum mt_status mt_stream_sync(struct mt_stream *stream, double deadline_s, struct mt_err *err) {
+    return stream->device->class->stream_sync(stream, deadline_s, err);
+}
+
+enum mt_status mt_event_new(struct mt_device *device, struct mt_event **event, struct mt_err *err) {
+    return device->class->event_new(device, event, err);
+}
+
+void mt_event_free(struct mt_event *event) {
+    if (event) event->device->class->event_free(event);
+}

@@ -1,0 +1,54 @@
+/* What a kind of device provides: device.c passes each function of device.h on to its device's class.
+ *
+ * A kind's own structs begin with these; the class fills the bases of what it makes. Streams and events meet only
+ * those of the same device. A class's functions mean what device.h says of those of their name. */
+#ifndef MT_KERNELS_DEVICE_CLASS_H
+#define MT_KERNELS_DEVICE_CLASS_H
+
+#include "kernels/device.h"
+
+struct mt_device_class {
+    void (*close)(struct mt_device *device);
+    int64_t (*memory_bytes)(struct mt_device *device);
+    void (*emulate)(struct mt_device *device, double speed);
+    enum mt_status (*emulate_sms)(struct mt_device *device, int count, struct mt_err *err); /* null: it has none */
+    const struct mt_backend *(*backend)(struct mt_device *device, const struct mt_call *call);
+    enum mt_status (*alloc)(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err);
+    void (*free)(struct mt_device *device, void *memory);
+    enum mt_status (*copy_in)(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
+                              struct mt_err *err);
+    enum mt_status (*copy_out)(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
+                               struct mt_err *err);
+
+    enum mt_status (*stream_new)(struct mt_device *device, const char *name, struct mt_stream **stream,
+                                 struct mt_err *err);
+    void (*stream_free)(struct mt_stream *stream);
+    void (*stream_op)(struct mt_stream *stream, const struct mt_backend *backend, const struct mt_call *call,
+                      double *seconds);
+    void (*stream_coll)(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds);
+    void (*stream_wait)(struct mt_stream *stream, struct mt_event *event);
+    struct mt_stream_sight (*stream_look)(struct mt_stream *stream);
+    enum mt_status (*stream_sync)(struct mt_stream *stream, double deadline_s, struct mt_err *err);
+
+    enum mt_status (*event_new)(struct mt_device *device, struct mt_event **event, struct mt_err *err);
+    void (*event_free)(struct mt_event *event);
+    void (*event_record)(struct mt_event *event, struct mt_stream *stream);
+};
+
+struct mt_device {
+    const struct mt_device_class *class;
+    int threads;
+    char description[1200];
+};
+struct mt_stream {
+    struct mt_device *device;
+};
+struct mt_event {
+    struct mt_device *device;
+};
+
+/* Open a device of one kind; `index`: which of them. */
+enum mt_status mt_cpu_device_open(int index, struct mt_device **device, struct mt_err *err);
+enum mt_status mt_cuda_device_open(int index, struct mt_device **device, struct mt_err *err);
+
+#endif
