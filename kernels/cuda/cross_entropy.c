@@ -1,0 +1,99 @@
+/* Cross entropy: in steps that can be split over the last axis, and fused; and its gradient. */
+#include <stdio.h>
+
+#include "kernels/cuda/cuda.h"
+
+enum { THREADS = 256, MOST_THREADS = 512, LEAST_THREADS = 64, PACKS_A_THREAD = 4 };
+
+struct shape {
+    int64_t v, offset, rows;
+};
+
+static struct shape shape_of(const struct mt_tensor *x) {
+    int last = x->naxes - 1;
+    struct shape shape = {.v = x->extent[last], .offset = x->offset[last], .rows = 1};
+    for (int a = 0; a < last; a++) shape.rows *= x->extent[a];
+    return shape;
+}
+
+/* Of a block that does a row: a thread for a few packs of 16 bytes. */
+static int threads_for(const struct mt_tensor *x) {
+    int64_t packs = shape_of(x).v * mt_type_size(x->type) / 16, warps = (packs / PACKS_A_THREAD + 31) / 32;
+    int64_t threads = 32 * warps;
+    return (int)(threads < LEAST_THREADS ? LEAST_THREADS : threads > MOST_THREADS ? MOST_THREADS : threads);
+}
+
+/* Run a kernel on `blocks` blocks; `type` is that of x. */
+static enum mt_status run(const struct cuda_queue *queue, enum mt_type type, bool vectors, const char *name,
+                          int64_t blocks, int threads, void **arguments, struct mt_err *err) {
+    char definitions[64];
+    CUfunction kernel;
+    snprintf(definitions, sizeof definitions, "-DTYPE=%s -DVECTORS=%d", cuda_type(type), vectors);
+    enum mt_status st = cuda_kernel(queue->cuda, "cross_entropy", definitions, name, 0, &kernel, err);
+    return st ? st : cuda_launch(queue, kernel, blocks, threads, 0, arguments, err);
+}
+
+static enum mt_status queue_row_max(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    const struct mt_tensor *x = &call->in[0];
+    struct shape s = shape_of(x);
+    void *arguments[] = {(void *)&x->data, (void *)&call->out[0].data, &s.v};
+    return run(queue, x->type, true, "row_max", s.rows, threads_for(x), arguments, err);
+}
+
+static enum mt_status queue_exp_sum(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    const struct mt_tensor *x = &call->in[0];
+    struct shape s = shape_of(x);
+    void *arguments[] = {(void *)&x->data, (void *)&call->in[1].data, (void *)&call->out[0].data, &s.v};
+    return run(queue, x->type, true, "exp_sum", s.rows, threads_for(x), arguments, err);
+}
+
+static enum mt_status queue_pick(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    const struct mt_tensor *x = &call->in[0];
+    struct shape s = shape_of(x);
+    void *arguments[] = {(void *)&x->data, (void *)&call->in[1].data, (void *)&call->out[0].data, &s.rows, &s.v,
+                         &s.offset};
+    return run(queue, x->type, true, "pick", (s.rows + THREADS - 1) / THREADS, THREADS, arguments, err);
+}
+
+static enum mt_status queue_nll(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    int64_t rows = mt_tensor_count(&call->out[0]);
+    void *arguments[] = {(void *)&call->in[0].data, (void *)&call->in[1].data,  (void *)&call->in[2].data,
+                         (void *)&call->in[3].data, (void *)&call->out[0].data, &rows};
+    return run(queue, MT_F32, true, "nll", (rows + THREADS - 1) / THREADS, THREADS, arguments, err);
+}
+
+static enum mt_status queue_nll_grad(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    const struct mt_tensor *x = &call->in[0], *dx = &call->out[0];
+    struct shape s = shape_of(x);
+    bool alike = (uintptr_t)x->data % 16 == (uintptr_t)dx->data % 16;
+    void *arguments[] = {(void *)&x->data,
+                         (void *)&call->in[1].data,
+                         (void *)&call->in[2].data,
+                         (void *)&call->in[3].data,
+                         (void *)&call->in[4].data,
+                         (void *)&dx->data,
+                         &s.v,
+                         &s.offset};
+    return run(queue, x->type, alike, "nll_grad", s.v ? s.rows : 0, threads_for(x), arguments, err);
+}
+
+static enum mt_status queue_cross_entropy(const struct cuda_queue *queue, const struct mt_call *call,
+                                          struct mt_err *err) {
+    const struct mt_tensor *x = &call->in[0];
+    struct shape s = shape_of(x);
+    void *arguments[] = {(void *)&x->data,
+                         (void *)&call->in[1].data,
+                         (void *)&call->out[0].data,
+                         (void *)&call->out[1].data,
+                         (void *)&call->out[2].data,
+                         &s.v,
+                         &s.offset};
+    return run(queue, x->type, true, "cross_entropy", s.rows, threads_for(x), arguments, err);
+}
+
+const struct cuda_op cuda_row_max = {NULL, NULL, queue_row_max};
+const struct cuda_op cuda_exp_sum = {NULL, NULL, queue_exp_sum};
+const struct cuda_op cuda_pick = {NULL, NULL, queue_pick};
+const struct cuda_op cuda_nll = {NULL, NULL, queue_nll};
+const struct cuda_op cuda_nll_grad = {NULL, NULL, queue_nll_grad};
+const struct cuda_op cuda_cross_entropy = {NULL, NULL, queue_cross_entropy};

@@ -1,0 +1,137 @@
+/* add, gelu, gelu_grad, relu, relu_grad, dropout, fill and cast.
+ *
+ * As on the CPU, numbers below the smallest normal one count as zero in arithmetic (device.h), and add rounds once:
+ * the same bits everywhere. */
+#include <stdio.h>
+
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/shape.h"
+
+enum { THREADS = 256, ACCESSES = 2 /* of a thread: element.cu */ };
+
+/* The kernel `name` for the types of input and output 0, v elements at a time; `more`: further options. */
+static enum mt_status find(const struct cuda_queue *queue, const struct mt_call *call, const char *name, int v,
+                           const char *more, CUfunction *kernel, struct mt_err *err) {
+    char definitions[128];
+    snprintf(definitions, sizeof definitions, "-DTYPE=%s -DTO=%s -DVECTOR=%d -ftz=true%s", cuda_type(call->in[0].type),
+             cuda_type(call->out[0].type), v, more);
+    return cuda_kernel(queue->cuda, "element", definitions, name, 0, kernel, err);
+}
+
+static int64_t block_count(int64_t n, int v) {
+    return divide_up(n, (int64_t)THREADS * ACCESSES * v);
+}
+
+/* One or two inputs of the output's shape. */
+static enum mt_status run_each(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    int64_t n = mt_tensor_count(&call->out[0]);
+    int v = cuda_vector(call->in[0].type, 0, cuda_alignment(call));
+    const void *a = call->in[0].data, *b = call->nin > 1 ? call->in[1].data : NULL;
+    void *y = call->out[0].data;
+    CUfunction kernel;
+    enum mt_status st = find(queue, call, mt_op_info[call->kind].name, v, "", &kernel, err);
+    if (st) return st;
+    void **arguments = call->nin > 1 ? (void *[]){&n, &a, &b, &y} : (void *[]){&n, &a, &y};
+    return cuda_launch(queue, kernel, block_count(n, v), THREADS, 0, arguments, err);
+}
+
+static enum mt_status run_add(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    const struct mt_tensor *whole = &call->in[0];
+    int64_t n = mt_tensor_count(whole), stride = 1, strides[MT_MAX_AXES];
+    const void *a = whole->data, *b = call->in[1].data;
+    void *y = call->out[0].data;
+    struct cuda_axes walk = {0}; /* of b, along a */
+    for (int i = whole->naxes - 1; i >= 0; i--) {
+        bool has = call->attr->axes >> i & 1u;
+        strides[i] = has ? stride : 0;
+        if (has) stride *= whole->extent[i];
+    }
+    for (int i = 0; i < whole->naxes; i++) cuda_axes_add(&walk, whole->extent[i], strides[i]);
+    bool same = !walk.n || (walk.n == 1 && walk.stride[0] == 1);
+    int v = cuda_vector(whole->type, same ? 0 : walk.extent[walk.n - 1], cuda_alignment(call));
+    CUfunction kernel;
+    enum mt_status st = find(queue, call, same ? "add" : "add_along", v, " -fmad=false", &kernel, err);
+    if (st) return st;
+    return cuda_launch(queue, kernel, block_count(n, v), THREADS, 0, (void *[]){&n, &a, &b, &y, &walk}, err);
+}
+
+/* Whether each four elements from a multiple of 4 on have global indices from a multiple of 4 on. */
+static bool in_fours(const struct cuda_axes *box, uint64_t base) {
+    if (!box->n) return false;
+    int64_t last = box->n - 1;
+    bool fours = base % 4 == 0 && box->stride[last] == 1 && (box->n == 1 || box->extent[last] % 4 == 0);
+    for (int64_t a = 0; a < last; a++) fours = fours && box->stride[a] % 4 == 0;
+    return fours;
+}
+
+static enum mt_status run_dropout(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    const struct mt_tensor *x = &call->in[0];
+    int64_t n = mt_tensor_count(x), strides[MT_MAX_AXES], stride = 1;
+    const void *from = x->data;
+    void *to = call->out[0].data;
+    struct cuda_axes box = {0};
+    uint64_t base = 0, tag = call->attr->tag;
+    for (int a = x->naxes - 1; a >= 0; a--) {
+        strides[a] = stride;
+        base += (uint64_t)(x->offset[a] * stride);
+        stride *= x->global[a];
+    }
+    for (int a = 0; a < x->naxes; a++) cuda_axes_add(&box, x->extent[a], strides[a]);
+    uint32_t threshold = mt_drop_threshold(call->attr->p);
+    float factor = (float)(1 / (1 - call->attr->p));
+    int v = in_fours(&box, base) ? cuda_vector(x->type, 0, cuda_alignment(call)) : 1;
+    CUfunction kernel;
+    enum mt_status st = find(queue, call, "dropout", v, "", &kernel, err);
+    if (st) return st;
+    return cuda_launch(queue, kernel, divide_up(n, (int64_t)THREADS * v), THREADS, 0,
+                       (void *[]){&n, &from, &to, (void *)&queue->clock, &box, &base, &tag, &threshold, &factor}, err);
+}
+
+static bool without_f64(const struct mt_call *call) {
+    return call->out[0].type != MT_F64 && (call->kind == MT_OP_fill || call->in[0].type != MT_F64);
+}
+
+static enum mt_status run_fill(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    const struct mt_tensor *y = &call->out[0];
+    size_t n = (size_t)mt_tensor_count(y);
+    CUdeviceptr to = (CUdeviceptr)y->data;
+    if (!n) return MT_OK;
+    if (mt_type_size(y->type) == 2) {
+        uint16_t bits;
+        mt_type_store(y->type, &bits, 0, call->attr->value);
+        CUDA_TRY(cuMemsetD16Async(to, bits, n, queue->stream), err, "filling");
+    } else {
+        uint32_t bits;
+        mt_type_store(y->type, &bits, 0, call->attr->value);
+        CUDA_TRY(cuMemsetD32Async(to, bits, n, queue->stream), err, "filling");
+    }
+    return MT_OK;
+}
+
+static enum mt_status run_cast(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    const struct mt_tensor *x = &call->in[0], *y = &call->out[0];
+    int64_t n = mt_tensor_count(y);
+    const void *from = x->data;
+    void *to = y->data;
+    if (x->type == y->type) {
+        if (from != to && n)
+            CUDA_TRY(cuMemcpyDtoDAsync((CUdeviceptr)to, (CUdeviceptr)from, (size_t)(n * mt_type_size(y->type)),
+                                       queue->stream),
+                     err, "copying");
+        return MT_OK;
+    }
+    int v = cuda_vector(MT_F32, 0, cuda_alignment(call));
+    CUfunction kernel;
+    enum mt_status st = find(queue, call, "cast", v, "", &kernel, err);
+    if (st) return st;
+    return cuda_launch(queue, kernel, block_count(n, v), THREADS, 0, (void *[]){&n, &from, &to}, err);
+}
+
+const struct cuda_op cuda_gelu = {NULL, NULL, run_each};
+const struct cuda_op cuda_gelu_grad = {NULL, NULL, run_each};
+const struct cuda_op cuda_relu = {NULL, NULL, run_each};
+const struct cuda_op cuda_relu_grad = {NULL, NULL, run_each};
+const struct cuda_op cuda_add = {NULL, NULL, run_add};
+const struct cuda_op cuda_dropout = {NULL, NULL, run_dropout};
+const struct cuda_op cuda_fill = {without_f64, NULL, run_fill};
+const struct cuda_op cuda_cast = {without_f64, NULL, run_cast};

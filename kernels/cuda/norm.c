@@ -1,0 +1,118 @@
+/* Layer norm: a warp a row where that is enough, else a block; the row stays in registers. Gradients of gamma and beta
+ * are made by a fixed number of blocks, each of which walks rows with its sums in registers; their partial sums are
+ * added up in order. */
+#include <stdio.h>
+
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/shape.h"
+#include "kernels/cuda/sum.h"
+
+enum { WARP_ROWS = 4 /* of a block */, MOST_THREADS = 1024 };
+
+/* How rows are laid over threads: the definitions of norm.cu. */
+struct layout {
+    int64_t rows;
+    int e, v, w, k, rows_each, blocks_each;
+    float n, eps;
+};
+
+/* `most`: accesses of a thread, if a block has threads enough. Rows longer than that would take still fit, but not in
+ * registers. */
+static struct layout layout_of(const struct mt_call *call, const struct mt_tensor *x, int64_t alignment, int most) {
+    struct layout l = {.rows = 1, .rows_each = 1, .eps = (float)call->attr->eps};
+    for (int a = 0; a < x->naxes - 1; a++) l.rows *= x->extent[a];
+    l.e = (int)x->extent[x->naxes - 1];
+    l.n = (float)x->global[x->naxes - 1];
+    l.v = cuda_vector(x->type, l.e, alignment);
+    int64_t accesses = largest(divide_up(l.e, l.v), 1);
+    if (accesses <= 4 * 32) {
+        l.w = 32, l.rows_each = WARP_ROWS;
+    } else {
+        l.w = (int)least(divide_up(accesses, most * 32) * 32, MOST_THREADS);
+    }
+    l.k = (int)divide_up(accesses, l.w);
+    /* As many threads of a multiprocessor as have the registers for two sums a column. */
+    int columns = l.k * l.v, threads = columns > 24 ? 384 : columns > 16 ? 512 : 640;
+    l.blocks_each = (int)largest(threads / (l.w * l.rows_each), 1);
+    return l;
+}
+
+static enum mt_status launch(const struct cuda_queue *queue, const struct mt_call *call, const struct layout *l,
+                             int64_t blocks, void **arguments, struct mt_err *err) {
+    char definitions[128];
+    snprintf(definitions, sizeof definitions,
+             "-DTYPE=%s -DVECTOR=%d -DROW_THREADS=%d -DACCESSES=%d -DROWS=%d -DBLOCKS=%d -ftz=true",
+             cuda_type(call->in[0].type), l->v, l->w, l->k, l->rows_each, l->blocks_each);
+    CUfunction kernel;
+    enum mt_status st = cuda_kernel(queue->cuda, "norm", definitions, mt_op_info[call->kind].name, 0, &kernel, err);
+    return st ? st : cuda_launch(queue, kernel, blocks, l->w * l->rows_each, 0, arguments, err);
+}
+
+/* The row kernels' arguments: the shape, then pointers to the inputs and outputs; `optional` (or nothing: 0) is the
+ * input that may be absent, and is null then. */
+static enum mt_status run_rows(const struct cuda_queue *queue, const struct mt_call *call, const struct mt_tensor *x,
+                               int optional, struct mt_err *err) {
+    struct layout l = layout_of(call, x, cuda_alignment(call), 4);
+    void *none = NULL, *arguments[4 + MT_MAX_IN + MT_MAX_OUT] = {&l.rows, &l.e, &l.n, &l.eps};
+    int count = call->kind == MT_OP_norm_sqdev ? 3 : 4;
+    for (int i = 0; i < call->nin; i++) arguments[count++] = (void *)&call->in[i].data;
+    if (optional && call->nin <= optional) arguments[count++] = &none;
+    for (int o = 0; o < call->nout; o++) arguments[count++] = (void *)&call->out[o].data;
+    return launch(queue, call, &l, divide_up(l.rows, l.rows_each), arguments, err);
+}
+
+static enum mt_status run_sqdev(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    return run_rows(queue, call, &call->in[0], 0, err);
+}
+static enum mt_status run_layer_norm(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    return run_rows(queue, call, &call->in[0], 2, err);
+}
+static enum mt_status run_residual_norm(const struct cuda_queue *queue, const struct mt_call *call,
+                                        struct mt_err *err) {
+    return run_rows(queue, call, &call->in[0], 3, err);
+}
+static enum mt_status run_apply(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    return run_rows(queue, call, &call->in[0], 4, err);
+}
+static enum mt_status run_gradient(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    return run_rows(queue, call, &call->in[1], 0, err);
+}
+
+/* Blocks that walk rows: as many as run at once. By the shape alone, as the scratch is. */
+static int64_t walkers(const struct cuda *cuda, const struct mt_call *call) {
+    struct layout l = layout_of(call, &call->in[1], CUDA_ACCESS_BYTES, 2);
+    return least(divide_up(l.rows, l.rows_each), (int64_t)cuda->nsm * l.blocks_each);
+}
+
+static int64_t param_scratch(const struct cuda *cuda, const struct mt_call *call) {
+    const struct mt_tensor *x = &call->in[1];
+    return walkers(cuda, call) * 2 * x->extent[x->naxes - 1] * (int64_t)sizeof(float);
+}
+
+/* layer_norm_grad and norm_param_grad: the latter has neither gamma, add nor dx. */
+static enum mt_status run_param_grad(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    struct layout l = layout_of(call, &call->in[1], cuda_alignment(call), 2);
+    int64_t blocks = walkers(queue->cuda, call);
+    bool fused = call->kind == MT_OP_layer_norm_grad;
+    void *none = NULL, *partial = call->scratch;
+    void *arguments[4 + MT_MAX_IN + 2] = {&l.rows, &l.e, &l.n, &l.eps};
+    int count = 4;
+    for (int i = 0; i < call->nin; i++) arguments[count++] = (void *)&call->in[i].data;
+    if (fused && call->nin < 6) arguments[count++] = &none;
+    if (fused) arguments[count++] = (void *)&call->out[0].data;
+    arguments[count] = &partial;
+    if (!l.e) return MT_OK;
+    enum mt_status st = launch(queue, call, &l, blocks, arguments, err);
+    if (st) return st;
+    float *dgamma = call->out[fused].data, *dbeta = call->out[fused + 1].data;
+    return cuda_add_partials(queue, 2, blocks, l.e, partial, call->attr->accumulate, dgamma, dbeta - dgamma, err);
+}
+
+const struct cuda_op cuda_norm_sqdev = {NULL, NULL, run_sqdev};
+const struct cuda_op cuda_norm_apply = {NULL, NULL, run_apply};
+const struct cuda_op cuda_norm_dots = {NULL, NULL, run_gradient};
+const struct cuda_op cuda_norm_grad = {NULL, NULL, run_gradient};
+const struct cuda_op cuda_norm_param_grad = {NULL, param_scratch, run_param_grad};
+const struct cuda_op cuda_layer_norm = {NULL, NULL, run_layer_norm};
+const struct cuda_op cuda_residual_norm = {NULL, NULL, run_residual_norm};
+const struct cuda_op cuda_layer_norm_grad = {NULL, param_scratch, run_param_grad};

@@ -1,0 +1,294 @@
+/* Layer norm: fused, and in steps that can be split over the normalised axis.
+ *
+ *   TYPE          the activation type
+ *   VECTOR        elements of one access: divides the row
+ *   ROW_THREADS   of a row: a warp, or all of a block
+ *   ACCESSES      of a thread: all of them together are at least a row
+ *   ROWS          that a block has at once
+ *   BLOCKS        that a multiprocessor shall hold, of those that walk rows
+ *
+ * A thread keeps its columns of a row in registers, so that a row is read once. mean = s / n and rstd =
+ * 1 / sqrt(q / n + eps), n the whole extent. */
+using T = TYPE;
+constexpr int V = VECTOR, W = ROW_THREADS, K = ACCESSES;
+#define EACH_ACCESS _Pragma("unroll") for (int k = 0; k < K; k++)
+#define EACH_ELEMENT _Pragma("unroll") for (int v = 0; v < V; v++)
+
+__device__ inline i64 first_row() {
+    return (i64)blockIdx.x * ROWS + threadIdx.x / W;
+}
+__device__ inline int column(int k) {
+    return (k * W + (int)(threadIdx.x % W)) * V;
+}
+__device__ inline bool leads_row() {
+    return threadIdx.x % W == 0;
+}
+
+/* Sums over the threads of a row, in all of them. */
+template <int N> __device__ inline void row_sums(float (&x)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; i++) x[i] = warp_sum(x[i]);
+    if constexpr (W > 32) {
+        __shared__ float part[N][W / 32];
+        __syncthreads();
+        if (threadIdx.x % 32 == 0)
+            for (int i = 0; i < N; i++) part[i][threadIdx.x / 32] = x[i];
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            x[i] = 0;
+            for (int w = 0; w < W / 32; w++) x[i] += part[i][w];
+        }
+    }
+}
+
+struct line {
+    vec<T, V> x[K];
+};
+
+__device__ inline void read(line &to, const T *row, int e) {
+    EACH_ACCESS if (column(k) < e) to.x[k].read(row + column(k));
+}
+
+/* Statistics as the loops want them. */
+struct moments {
+    float mean, rstd;
+};
+__device__ inline moments moments_of(float s, float q, float n, float eps) {
+    return {s / n, rsqrtf(q / n + eps)};
+}
+
+__device__ inline float row_sqdev(const line &x, float mean, int e) {
+    float q[1] = {0};
+    EACH_ACCESS if (column(k) < e) {
+        float a[V];
+        x.x[k].get(a);
+        EACH_ELEMENT q[0] += (a[v] - mean) * (a[v] - mean);
+    }
+    row_sums(q);
+    return q[0];
+}
+
+__device__ inline void apply(const line &x, moments m, int e, const T *gamma, const T *beta, T *y) {
+    EACH_ACCESS if (column(k) < e) {
+        vec<T, V> io;
+        float a[V], g[V], b[V] = {0};
+        x.x[k].get(a);
+        io.read(gamma + column(k));
+        io.get(g);
+        if (beta) {
+            io.read(beta + column(k));
+            io.get(b);
+        }
+        EACH_ELEMENT a[v] = (a[v] - m.mean) * m.rstd * g[v] + b[v];
+        io.set(a);
+        io.write(y + column(k));
+    }
+}
+
+/* Statistics and the normalised row of a whole row. */
+__device__ inline void normalize(const line &x, int e, float n, float eps, const T *gamma, const T *beta, T *y,
+                                 float *s_to, float *q_to) {
+    float s[1] = {0};
+    EACH_ACCESS if (column(k) < e) {
+        float a[V];
+        x.x[k].get(a);
+        EACH_ELEMENT s[0] += a[v];
+    }
+    row_sums(s);
+    float q = row_sqdev(x, s[0] / n, e);
+    if (leads_row()) *s_to = s[0], *q_to = q;
+    apply(x, moments_of(s[0], q, n, eps), e, gamma, beta, y);
+}
+
+extern "C" __global__ void __launch_bounds__(W *ROWS)
+    layer_norm(i64 rows, int e, float n, float eps, const T *x, const T *gamma, const T *beta, T *y, float *s,
+               float *q) {
+    i64 row = first_row();
+    if (row >= rows) return;
+    line in;
+    read(in, x + row * e, e);
+    normalize(in, e, n, eps, gamma, beta, y + row * e, s + row, q + row);
+}
+
+/* x may be a. The norm is of the sum as it is stored. */
+extern "C" __global__ void __launch_bounds__(W *ROWS)
+    residual_norm(i64 rows, int e, float n, float eps, const T *a, const T *b, const T *gamma, const T *beta, T *x,
+                  T *y, float *s, float *q) {
+    i64 row = first_row();
+    if (row >= rows) return;
+    line sum, other;
+    read(sum, a + row * e, e);
+    read(other, b + row * e, e);
+    EACH_ACCESS if (column(k) < e) {
+        float left[V], right[V];
+        sum.x[k].get(left), other.x[k].get(right);
+        EACH_ELEMENT left[v] += right[v];
+        sum.x[k].set(left);
+        sum.x[k].write(x + row * e + column(k));
+    }
+    normalize(sum, e, n, eps, gamma, beta, y + row * e, s + row, q + row);
+}
+
+extern "C" __global__ void __launch_bounds__(W *ROWS)
+    norm_sqdev(i64 rows, int e, float n, const T *x, const float *s, float *q) {
+    i64 row = first_row();
+    if (row >= rows) return;
+    line in;
+    read(in, x + row * e, e);
+    float sum = row_sqdev(in, s[row] / n, e);
+    if (leads_row()) q[row] = sum;
+}
+
+extern "C" __global__ void __launch_bounds__(W *ROWS)
+    norm_apply(i64 rows, int e, float n, float eps, const T *x, const float *s, const float *q, const T *gamma,
+               const T *beta, T *y) {
+    i64 row = first_row();
+    if (row >= rows) return;
+    line in;
+    read(in, x + row * e, e);
+    apply(in, moments_of(s[row], q[row], n, eps), e, gamma, beta, y + row * e);
+}
+
+/* ---- gradients ---- */
+
+/* One access of dy, xhat and gamma as floats. */
+struct operands {
+    float dy[V], xhat[V], gamma[V];
+};
+__device__ inline operands operands_of(const line &dy, const line &x, int k, moments m, const T *gamma) {
+    operands o;
+    dy.x[k].get(o.dy), x.x[k].get(o.xhat);
+    EACH_ELEMENT o.xhat[v] = (o.xhat[v] - m.mean) * m.rstd;
+    vec<T, V> in;
+    in.read(gamma + column(k));
+    in.get(o.gamma);
+    return o;
+}
+
+/* dx = (dy gamma - d1 / n - xhat d2 / n) rstd (+ add, if it adds); means: d1 / n, d2 / n. */
+__device__ inline void input_grad(const line &dy, const line &x, moments m, const float (&means)[2], int e,
+                                  const T *gamma, bool adds, const line &add, T *dx) {
+    EACH_ACCESS if (column(k) < e) {
+        operands o = operands_of(dy, x, k, m, gamma);
+        float d[V], more[V];
+        EACH_ELEMENT d[v] = (o.dy[v] * o.gamma[v] - means[0] - o.xhat[v] * means[1]) * m.rstd;
+        if (adds) {
+            add.x[k].get(more);
+            EACH_ELEMENT d[v] += more[v];
+        }
+        vec<T, V> out;
+        out.set(d);
+        out.write(dx + column(k));
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(W *ROWS)
+    norm_dots(i64 rows, int e, float n, float eps, const T *dy, const T *x, const float *s, const float *q,
+              const T *gamma, float *d1, float *d2) {
+    i64 row = first_row();
+    if (row >= rows) return;
+    line in_dy, in_x;
+    read(in_dy, dy + row * e, e), read(in_x, x + row * e, e);
+    moments m = moments_of(s[row], q[row], n, eps);
+    float dots[2] = {0, 0};
+    EACH_ACCESS if (column(k) < e) {
+        operands o = operands_of(in_dy, in_x, k, m, gamma);
+        EACH_ELEMENT {
+            dots[0] += o.dy[v] * o.gamma[v];
+            dots[1] += o.dy[v] * o.gamma[v] * o.xhat[v];
+        }
+    }
+    row_sums(dots);
+    if (leads_row()) d1[row] = dots[0], d2[row] = dots[1];
+}
+
+/* dx may be dy. */
+extern "C" __global__ void __launch_bounds__(W *ROWS)
+    norm_grad(i64 rows, int e, float n, float eps, const T *dy, const T *x, const float *s, const float *q,
+              const T *gamma, const float *d1, const float *d2, T *dx) {
+    i64 row = first_row();
+    if (row >= rows) return;
+    line in_dy, in_x;
+    read(in_dy, dy + row * e, e), read(in_x, x + row * e, e);
+    const float means[2] = {d1[row] / n, d2[row] / n};
+    input_grad(in_dy, in_x, moments_of(s[row], q[row], n, eps), means, e, gamma, false, in_x, dx + row * e);
+}
+
+/* A thread's columns of dgamma and dbeta, over the rows that it has seen. */
+struct columns {
+    float dgamma[K][V], dbeta[K][V];
+};
+
+/* A block's sums to row `blockIdx.x` of to[gridDim.x][e]; of its rows in order. */
+__device__ inline void store_columns(const float (&sums)[K][V], int e, float *to) {
+    to += (i64)blockIdx.x * e;
+    if constexpr (ROWS == 1) {
+        EACH_ACCESS if (column(k) < e) EACH_ELEMENT to[column(k) + v] = sums[k][v];
+    } else {
+        __shared__ float part[ROWS][W * K * V];
+        __syncthreads();
+        EACH_ACCESS EACH_ELEMENT part[threadIdx.x / W][column(k) + v] = sums[k][v];
+        __syncthreads();
+        for (int j = threadIdx.x; j < e; j += W * ROWS) {
+            float sum = 0;
+            for (int r = 0; r < ROWS; r++) sum += part[r][j];
+            to[j] = sum;
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(W *ROWS, BLOCKS)
+    norm_param_grad(i64 rows, int e, float n, float eps, const T *dy, const T *x, const float *s, const float *q,
+                    float *partial) {
+    columns sums = {};
+    for (i64 row = first_row(); row < rows; row += (i64)gridDim.x * ROWS) {
+        line in_dy, in_x;
+        read(in_dy, dy + row * e, e), read(in_x, x + row * e, e);
+        moments m = moments_of(s[row], q[row], n, eps);
+        EACH_ACCESS if (column(k) < e) {
+            float d[V], a[V];
+            in_dy.x[k].get(d), in_x.x[k].get(a);
+            EACH_ELEMENT {
+                sums.dgamma[k][v] += d[v] * ((a[v] - m.mean) * m.rstd);
+                sums.dbeta[k][v] += d[v];
+            }
+        }
+    }
+    store_columns(sums.dgamma, e, partial);
+    store_columns(sums.dbeta, e, partial + (i64)gridDim.x * e);
+}
+
+/* Keeps the compiler from holding a row as floats over the sums: it is unpacked again, in half the registers. */
+__device__ inline void forget_floats(line &x) {
+    EACH_ACCESS for (int i = 0; i < vec<T, V>::words; i++) asm volatile("" : "+r"(x.x[k].w[i]));
+}
+
+/* dx may be dy. partial[2][gridDim.x][e]: of dgamma and of dbeta. */
+extern "C" __global__ void __launch_bounds__(W *ROWS, BLOCKS)
+    layer_norm_grad(i64 rows, int e, float n, float eps, const T *dy, const T *x, const float *s, const float *q,
+                    const T *gamma, const T *add, T *dx, float *partial) {
+    columns sums = {};
+    for (i64 row = first_row(); row < rows; row += (i64)gridDim.x * ROWS) {
+        line in_dy, in_x, in_add;
+        read(in_dy, dy + row * e, e), read(in_x, x + row * e, e);
+        if (add) read(in_add, add + row * e, e);
+        moments m = moments_of(s[row], q[row], n, eps);
+        float means[2] = {0, 0};
+        EACH_ACCESS if (column(k) < e) {
+            operands o = operands_of(in_dy, in_x, k, m, gamma);
+            EACH_ELEMENT {
+                sums.dgamma[k][v] += o.dy[v] * o.xhat[v];
+                sums.dbeta[k][v] += o.dy[v];
+                means[0] += o.dy[v] * o.gamma[v];
+                means[1] += o.dy[v] * o.gamma[v] * o.xhat[v];
+            }
+        }
+        row_sums(means);
+        means[0] /= n, means[1] /= n;
+        forget_floats(in_dy), forget_floats(in_x);
+        input_grad(in_dy, in_x, m, means, e, gamma, add, in_add, dx + row * e);
+    }
+    store_columns(sums.dgamma, e, partial);
+    store_columns(sums.dbeta, e, partial + (i64)gridDim.x * e);
+}

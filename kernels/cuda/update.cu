@@ -1,0 +1,104 @@
+/* grad_scale, adamw and sgd: exact. Compiled without fused multiply-adds and with the plain C backend's expressions in
+ * its order (kernels/cpu/c/update.c): a change there is a change here.
+ *
+ *   VECTOR   elements of one access
+ *
+ * One pass over all arrays; outputs may be inputs. Constants that depend on the step are made in double, once a
+ * block. */
+
+constexpr int V = VECTOR;
+
+/* base^n by repeated squaring, the same everywhere. */
+__device__ inline double power(double base, i64 n) {
+    double result = 1;
+    for (; n; n >>= 1, base *= base)
+        if (n & 1) result *= base;
+    return result;
+}
+
+extern "C" __global__ void grad_scale(const float *sq, const float *count, float *to, double clip) {
+    double counted = *count, scale = 0;
+    if (counted > 0) {
+        double norm = sqrt((double)*sq) / counted;
+        scale = 1 / counted;
+        if (clip > 0 && !(norm + 1e-6 <= clip)) scale *= clip / (norm + 1e-6);
+    }
+    *to = (float)scale;
+}
+
+/* Runs f(in[V]..., out[V]...) over arrays: N are read, M are written. */
+template <int N, int M, class F>
+__device__ inline void each(i64 n, const float *const (&from)[N], float *const (&to)[M], F f) {
+    i64 step = (i64)gridDim.x * blockDim.x * V;
+    for (i64 at = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * V; at < n; at += step) {
+        float in[N][V], out[M][V];
+        if (at + V <= n) {
+            vec<float, V> bits[N];
+#pragma unroll
+            for (int k = 0; k < N; k++) bits[k].read(from[k] + at);
+#pragma unroll
+            for (int k = 0; k < N; k++) bits[k].get(in[k]);
+#pragma unroll
+            for (int v = 0; v < V; v++) f(in, out, v);
+#pragma unroll
+            for (int k = 0; k < M; k++) {
+                bits[k].set(out[k]);
+                bits[k].write(to[k] + at);
+            }
+        } else {
+            for (i64 i = at; i < n; i++) {
+                for (int k = 0; k < N; k++) in[k][0] = from[k][i];
+                f(in, out, 0);
+                for (int k = 0; k < M; k++) to[k][i] = out[k][0];
+            }
+        }
+    }
+}
+
+struct adamw_s {
+    double beta1, beta2, lr_scale;
+    float eps, decay;
+};
+
+extern "C" __global__ void adamw(i64 n, const float *w, const float *m, const float *v, const float *g,
+                                 const float *factor, float *w_new, float *m_new, float *v_new, const clock_s *clock,
+                                 adamw_s k) {
+    __shared__ float unbias[2];
+    if (threadIdx.x < 2) unbias[threadIdx.x] = (float)(1 / (1 - power(threadIdx.x ? k.beta2 : k.beta1, clock->step)));
+    __syncthreads();
+    float beta1 = (float)k.beta1, rest1 = (float)(1 - k.beta1), beta2 = (float)k.beta2, rest2 = (float)(1 - k.beta2);
+    float unbias1 = unbias[0], unbias2 = unbias[1], eps = k.eps, decay = k.decay;
+    float lr = (float)(clock->lr * k.lr_scale), scale = *factor;
+    const float *const from[] = {w, m, v, g};
+    float *const to[] = {w_new, m_new, v_new};
+    each(n, from, to, [&](const float(&in)[4][V], float(&out)[3][V], int i) {
+        float grad = in[3][i] * scale, weight = in[0][i];
+        float mean = beta1 * in[1][i] + rest1 * grad;
+        float square = beta2 * in[2][i] + rest2 * grad * grad;
+        float move = mean * unbias1 / (sqrtf(square * unbias2) + eps);
+        out[0][i] = weight - lr * (move + decay * weight);
+        out[1][i] = mean;
+        out[2][i] = square;
+    });
+}
+
+struct sgd_s {
+    double lr_scale;
+    float momentum, decay;
+    int nesterov;
+};
+
+extern "C" __global__ void sgd(i64 n, const float *w, const float *m, const float *g, const float *factor,
+                               float *w_new, float *m_new, const clock_s *clock, sgd_s k) {
+    float lr = (float)(clock->lr * k.lr_scale), scale = *factor, momentum = k.momentum, decay = k.decay;
+    bool nesterov = k.nesterov;
+    const float *const from[] = {w, m, g};
+    float *const to[] = {w_new, m_new};
+    each(n, from, to, [&](const float(&in)[3][V], float(&out)[2][V], int i) {
+        float weight = in[0][i], grad = in[2][i] * scale + decay * weight;
+        float mean = momentum * in[1][i] + grad;
+        float move = nesterov ? grad + momentum * mean : mean;
+        out[0][i] = weight - lr * move;
+        out[1][i] = mean;
+    });
+}

@@ -1,0 +1,323 @@
+/* Every operator that the CUDA device has, on random data of many shapes, against plain C in f64 on the same numbers;
+ * exact kinds against plain C in their own type, bit by bit. Outputs and scratch are poisoned before, everything runs
+ * twice and must give the same bits, whole values and boxes of them, with outputs apart and in the memory of inputs,
+ * and no byte beside the outputs may change. All failures are listed, then a line for each kind.
+ *
+ *     test_cuda_operators [KIND...] */
+#include <stdarg.h>
+
+#include "kernels/base/arena.h"
+#include "kernels/device.h"
+#include "tests/kernels/cpu/samples.h"
+
+enum { APART = 256 /* bytes of poison between tensors, at least */, MOST_TOLD = 5 /* failures of a kind */ };
+static const double limits[MT_NTYPES] = {[MT_F32] = 1e-5, [MT_BF16] = 1e-2};
+
+/* Sizes beside those of samples.h, by the letters there. */
+static const struct {
+    const char *name;
+    int64_t extent[sizeof size_letters - 1]; /* a b c k m n x y z e v s h d 3 */
+} more_sizes[] = {
+    {"1024 x 768", {64, 4, 3, 768, 512, 768, 32, 32, 768, 768, 8192, 256, 12, 64, 3}},
+    {"wide", {3, 2, 2, 1024, 264, 520, 3, 37, 4100, 8192, 1032, 192, 2, 128, 3}},
+    {"middling", {5, 3, 4, 96, 48, 40, 17, 29, 1604, 1600, 1000, 100, 5, 32, 3}},
+    {"many rows", {2, 2, 2, 40, 64, 48, 67, 256, 96, 104, 100, 64, 2, 16, 3}},
+    {"large vocabulary", {2, 2, 2, 8, 8, 8, 2, 24, 40, 16, 50304, 16, 1, 16, 3}},
+    {"no rows", {0, 0, 2, 5, 7, 3, 0, 4, 6, 11, 13, 9, 3, 8, 3}},
+};
+enum { NMORE = sizeof more_sizes / sizeof *more_sizes };
+static const char *const sizes_text[NSIZES] = {"tiny", "ragged"};
+
+static struct mt_device *device;
+static struct mt_stream *stream;
+static char *arena;
+static int64_t arena_bytes;
+
+static struct tally {
+    int calls, unsupported, failed;
+    double worst[MT_NTYPES]; /* by the activation type */
+} tallies[MT_NOPS];
+
+/* One call as it is run: of a sample, in a type, on a box or not, in the inputs' memory or not. */
+struct trial {
+    const struct sample *sample;
+    const char *sizes;
+    enum mt_type type;
+    const struct cut *cut;
+    bool in_place;
+};
+
+static void told(const struct trial *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void told(const struct trial *t, const char *format, ...) {
+    struct tally *tally = &tallies[t->sample->spec->kind];
+    if (++tally->failed > MOST_TOLD) return;
+    va_list arguments;
+    va_start(arguments, format);
+    printf("FAILED %s, %s, %s%s%s: ", sample_text(t->sample), mt_type_name(t->type), t->sizes, t->cut ? ", a box" : "",
+           t->in_place ? ", in place" : "");
+    vprintf(format, arguments);
+    printf("\n");
+    va_end(arguments);
+    fflush(stdout);
+}
+
+/* ---- memory: an image of the arena on the host, inputs and outputs with poison around them ---- */
+
+struct image {
+    struct mt_tensor t[MT_MAX_IN + MT_MAX_OUT]; /* data: in `bytes` */
+    int64_t at[MT_MAX_IN + MT_MAX_OUT];
+    char *bytes;
+    int64_t size_bytes;
+};
+
+static int64_t tensor_bytes(const struct mt_tensor *t) {
+    return mt_tensor_count(t) * mt_type_size(t->type);
+}
+
+static void image_make(const struct trial *t, struct image *image) {
+    const struct sample *s = t->sample;
+    struct mt_tensor own[MT_MAX_IN + MT_MAX_OUT];
+    *image = (struct image){.size_bytes = APART};
+    for (int o = 0; o < s->nin + s->nout; o++) {
+        own[o] = image->t[o] = sample_tensor(s, o, t->type, t->cut);
+        int place = o < s->nin ? -1 : sample_info(s)->in_place[o - s->nin];
+        if (t->in_place && place >= 0 && place < s->nin) {
+            image->at[o] = image->at[place];
+        } else {
+            image->at[o] = image->size_bytes;
+            image->size_bytes += (tensor_bytes(&own[o]) + APART - 1) / APART * APART + APART;
+        }
+    }
+    image->bytes = memset(mt_malloc((size_t)image->size_bytes), 0xff, (size_t)image->size_bytes);
+    for (int o = s->nin + s->nout - 1; o >= 0; o--) { /* inputs last: over outputs in their place */
+        if (own[o].data) memcpy(image->bytes + image->at[o], own[o].data, (size_t)tensor_bytes(&own[o]));
+        image->t[o].data = image->bytes + image->at[o];
+        free(own[o].data);
+    }
+}
+
+/* Overwrites the outputs of `image` with those of another of the same trial. */
+static void take_outputs(const struct trial *t, struct image *image, const struct image *from) {
+    for (int o = t->sample->nin; o < t->sample->nin + t->sample->nout; o++)
+        memcpy(image->bytes + image->at[o], from->bytes + image->at[o], (size_t)tensor_bytes(&image->t[o]));
+}
+
+/* ---- running ---- */
+
+/* Runs on the device; `result` gets the arena afterwards. False: it was told why not, or it is not supported. */
+static bool run_on_device(const struct trial *t, const struct image *before, struct image *result) {
+    const struct sample *s = t->sample;
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_tensor there[MT_MAX_IN + MT_MAX_OUT];
+    for (int o = 0; o < s->nin + s->nout; o++) {
+        there[o] = before->t[o];
+        there[o].data = arena + before->at[o];
+    }
+    struct mt_call call = call_of(s->spec->kind, &s->spec->attr, &s->clock, s->nin, there, s->nout, there + s->nin);
+    if (mt_call_check(&call, &err)) return told(t, "%s", err.text), false;
+    const struct mt_backend *backend = mt_device_backend(device, &call);
+    if (!backend || !backend->supports(&call)) {
+        tallies[s->spec->kind].unsupported++;
+        return false;
+    }
+    int64_t scratch_bytes = backend->scratch_bytes(&call), all_bytes = before->size_bytes + scratch_bytes + APART;
+    if (all_bytes > arena_bytes) return told(t, "wants %lld bytes of scratch", (long long)scratch_bytes), false;
+    if (scratch_bytes) call.scratch = arena + before->size_bytes;
+    char *bytes = memset(mt_malloc((size_t)all_bytes), 0xff, (size_t)all_bytes);
+    memcpy(bytes, before->bytes, (size_t)before->size_bytes);
+    enum mt_status st = mt_device_copy_in(device, arena, bytes, all_bytes, &err);
+    if (!st) {
+        mt_stream_op(stream, backend, &call, NULL);
+        st = mt_stream_sync(stream, 120, &err);
+    }
+    if (!st) st = mt_device_copy_out(device, bytes, arena, all_bytes, &err);
+    bool beyond = false;
+    for (int64_t i = all_bytes - APART; i < all_bytes; i++) beyond = beyond || (unsigned char)bytes[i] != 0xff;
+    if (st)
+        told(t, "%s", err.text);
+    else if (beyond)
+        told(t, "writes beyond its scratch of %lld bytes", (long long)scratch_bytes);
+    *result = *before;
+    result->bytes = bytes;
+    for (int o = 0; o < s->nin + s->nout; o++) result->t[o].data = bytes + before->at[o];
+    if (!st) return true;
+    free(bytes);
+    return false;
+}
+
+/* ---- comparing ---- */
+
+/* Norms of a sum that was rounded have little left where it is small. */
+static double limit_of(const struct trial *t) {
+    return t->sample->spec->kind == MT_OP_residual_norm && t->type == MT_BF16 ? 3e-2 : limits[t->type];
+}
+
+/* |got - want| / |want| over all elements; infinities must be equal. */
+static double difference(const double *got, const double *want, int64_t n, int64_t *first, double limit) {
+    double squares = 0, off = 0;
+    *first = -1;
+    for (int64_t i = 0; i < n; i++)
+        if (isfinite(want[i])) squares += want[i] * want[i];
+    double rms = n ? sqrt(squares / (double)n) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (got[i] == want[i]) continue;
+        double d = fabs(got[i] - want[i]);
+        if (*first < 0 && !(d <= limit * (rms + fabs(want[i])))) *first = i;
+        off += d * d;
+    }
+    if (off == 0) return 0;
+    off = sqrt(off) / sqrt(squares);
+    return off == off ? off : INFINITY;
+}
+
+static void compare(const struct trial *t, const struct image *got, double **want, bool bits) {
+    const struct sample *s = t->sample;
+    struct tally *tally = &tallies[s->spec->kind];
+    for (int o = 0; o < s->nout; o++) {
+        const struct mt_tensor *y = &got->t[s->nin + o];
+        int64_t n = mt_tensor_count(y), at = -1;
+        double *values = mt_malloc((size_t)(n + 1) * sizeof(double)), limit = limit_of(t);
+        for (int64_t i = 0; i < n; i++) values[i] = mt_type_load(y->type, y->data, i);
+        if (bits) {
+            for (int64_t i = 0; i < n && at < 0; i++)
+                if (memcmp(&values[i], &want[o][i], sizeof(double))) at = i;
+            if (at >= 0)
+                told(t, "output %d [%lld] of %lld is %.9g, and %.9g in plain C: not the same bits", o, (long long)at,
+                     (long long)n, values[at], want[o][at]);
+        } else {
+            double off = difference(values, want[o], n, &at, limit);
+            tally->worst[t->type] = fmax(tally->worst[t->type], off);
+            if (!(off <= limit) && at >= 0)
+                told(t, "output %d is off by %.3g; [%lld] of %lld is %.9g, not %.9g", o, off, (long long)at,
+                     (long long)n, values[at], want[o][at]);
+            else if (!(off <= limit))
+                told(t, "output %d is off by %.3g", o, off);
+        }
+        free(values);
+    }
+}
+
+static void run_trial(const struct trial *t, double **want, double **same) {
+    struct image before, once, twice;
+    struct tally *tally = &tallies[t->sample->spec->kind];
+    image_make(t, &before);
+    if (before.size_bytes > arena_bytes) {
+        told(t, "is too large for the test's memory");
+    } else if (run_on_device(t, &before, &once)) {
+        tally->calls++;
+        compare(t, &once, want, false);
+        if (same) compare(t, &once, same, true);
+        if (run_on_device(t, &before, &twice)) {
+            if (memcmp(once.bytes, twice.bytes, (size_t)before.size_bytes)) told(t, "the second run differs");
+            free(twice.bytes);
+        }
+        take_outputs(t, &before, &once);
+        int64_t i = 0;
+        while (i < before.size_bytes && before.bytes[i] == once.bytes[i]) i++;
+        if (i < before.size_bytes) {
+            int operand = 0;
+            for (int o = 0; o < t->sample->nin + t->sample->nout; o++)
+                if (before.at[o] <= i && before.at[o] >= before.at[operand]) operand = o;
+            told(t, "writes beside its outputs: byte %lld from operand %d on", (long long)(i - before.at[operand]),
+                 operand);
+        }
+        free(once.bytes);
+    }
+    free(before.bytes);
+}
+
+/* A device has no f64. */
+static bool has_f64(const struct sample *s, enum mt_type type) {
+    for (int o = 0; o < s->nin + s->nout; o++)
+        if (sample_type(s, o, type) == MT_F64) return true;
+    return false;
+}
+
+static void run_types(const struct sample *s, const char *sizes, const struct cut *cut) {
+    static const enum mt_type types[] = {MT_F32, MT_BF16};
+    double *want[MT_MAX_OUT], *same[MT_MAX_OUT];
+    sample_outputs(s, want), sample_outputs(s, same);
+    sample_run(s, MT_F64, cut, want);
+    for (int i = 0; i < 2; i++) {
+        struct trial t = {s, sizes, types[i], cut, false};
+        bool exact = sample_info(s)->exact, places = false;
+        if (has_f64(s, t.type)) continue;
+        if (exact) sample_run(s, t.type, cut, same);
+        for (int o = 0; o < s->nout; o++) places = places || sample_info(s)->in_place[o] >= 0;
+        run_trial(&t, want, exact ? same : NULL);
+        t.in_place = true;
+        if (places) run_trial(&t, want, exact ? same : NULL);
+    }
+    outputs_free(s, want), outputs_free(s, same);
+}
+
+/* The middle third of all that can be split. */
+static struct cut middle(const struct sample *s) {
+    struct cut cut;
+    for (int l = 0; l < 128; l++) {
+        bool whole = s->spec->whole && l && strchr(s->spec->whole, l);
+        cut.lo[l] = whole ? 0 : s->extent[l] / 3;
+        cut.hi[l] = whole ? s->extent[l] : s->extent[l] * 2 / 3;
+    }
+    return cut;
+}
+
+static void run_spec(const struct spec *spec) {
+    enum { SEED = 11 };
+    for (int sizes = 0; sizes < NSIZES + NMORE; sizes++) {
+        struct sample s;
+        bool more = sizes >= NSIZES;
+        sample_make(spec, more ? 0 : sizes, SEED, &s);
+        for (int i = 0; more && size_letters[i]; i++)
+            s.extent[(int)size_letters[i]] = more_sizes[sizes - NSIZES].extent[i];
+        const char *text = more ? more_sizes[sizes - NSIZES].name : sizes_text[sizes];
+        sample_fill(&s, SEED);
+        run_types(&s, text, NULL);
+        struct cut cut = middle(&s);
+        if (sizes <= NSIZES) run_types(&s, text, &cut);
+        sample_free(&s);
+    }
+}
+
+static bool wanted(const char *kind, int argc, char **argv) {
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], kind)) return true;
+    return argc < 2;
+}
+
+static int report(void) {
+    int failed = 0;
+    printf("%-18s %6s %10s %10s\n", "", "calls", "f32", "bf16");
+    for (int k = 0; k < MT_NOPS; k++) {
+        const struct tally *t = &tallies[k];
+        if (!t->calls && !t->unsupported && !t->failed) continue;
+        printf("%-18s %6d %10.2g %10.2g", mt_op_info[k].name, t->calls, t->worst[MT_F32], t->worst[MT_BF16]);
+        if (t->unsupported) printf("  %d not supported", t->unsupported);
+        if (t->failed) printf("  %d FAILED", t->failed);
+        printf("\n");
+        failed += t->failed;
+    }
+    printf("%d failures\n", failed);
+    return failed ? 1 : 0;
+}
+
+int main(int argc, char **argv) {
+    struct mt_err err = MT_ERR_INIT;
+    if (mt_device_open("cuda", &device, &err)) {
+        printf("skipped: %s\n", err.text);
+        return 77;
+    }
+    printf("%s\n", mt_device_describe(device));
+    void *memory;
+    arena_bytes = INT64_C(1) << 30;
+    CHECK_OK(mt_device_alloc(device, arena_bytes, &memory, &err), err);
+    CHECK_OK(mt_stream_new(device, "compute", &stream, &err), err);
+    arena = memory;
+    for (int i = 0; i < NSPECS; i++)
+        if (wanted(mt_op_info[specs[i].kind].name, argc, argv)) run_spec(&specs[i]);
+    int status = report();
+    mt_stream_free(stream);
+    mt_device_free(device, memory);
+    mt_device_close(device);
+    return status;
+}
