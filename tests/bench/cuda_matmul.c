@@ -1,0 +1,187 @@
+/* How fast products run on the GPU: the library's first algorithm against the measured one.
+ *
+ *     cuda_matmul [f32] [124M] [1558M] [square]      (bf16, and all shapes when none is named)
+ *
+ * GPT-2 of 124M parameters with 32 sequences of 1024, and of 1558M with 16: each layer's products as a step makes them,
+ * forward with bias (and GELU), the gradient of the input, and that of the weight, added up in f32; then squares. Both
+ * ways run in turns; a time is the least of the turns, over calls queued at once. Choosing is what the first measured
+ * call of a shape took: with an empty $MOTLEY_CACHE all are measured anew. */
+#include "kernels/base/arena.h"
+#include "kernels/device.h"
+#include "tests/check.h"
+
+enum { SEQ = 1024, VOCAB = 50304, TURNS = 5, MOST_CALLS = 500, CHUNK = 1 << 22 };
+static const double turn_s = 0.05, deadline_s = 300;
+
+static struct mt_device *device;
+static struct mt_stream *stream;
+static struct mt_err err = MT_ERR_INIT;
+static enum mt_type type = MT_BF16;
+static char *noise[MT_NTYPES]; /* CHUNK elements in [-1/2, 1/2) */
+
+static void make_noise(enum mt_type of) {
+    uint32_t x = 12345;
+    noise[of] = mt_malloc((size_t)(CHUNK * mt_type_size(of)));
+    for (int i = 0; i < CHUNK; i++) {
+        x = x * 1664525u + 1013904223u;
+        mt_type_store(of, noise[of], i, (double)(x >> 8) * 0x1p-24 - 0.5);
+    }
+}
+
+static struct mt_tensor tensor(enum mt_type of, int naxes, int64_t first, int64_t second) {
+    struct mt_tensor t = {.type = of, .naxes = naxes, .extent = {first, second}, .global = {first, second}};
+    int64_t bytes = mt_tensor_count(&t) * mt_type_size(of), chunk = CHUNK * mt_type_size(of);
+    CHECK_OK(mt_device_alloc(device, bytes, &t.data, &err), err);
+    for (int64_t at = 0; at < bytes; at += chunk) {
+        int64_t part = bytes - at < chunk ? bytes - at : chunk;
+        CHECK_OK(mt_device_copy_in(device, (char *)t.data + at, noise[of], part, &err), err);
+    }
+    return t;
+}
+
+/* Seconds for `calls` of them. */
+static double run(const struct mt_backend *backend, const struct mt_call *call, int calls, bool tuned) {
+    setenv("MOTLEY_TUNE", tuned ? "on" : "off", 1);
+    double start = mt_now_s();
+    for (int i = 0; i < calls; i++) mt_stream_op(stream, backend, call, NULL);
+    CHECK_OK(mt_stream_sync(stream, deadline_s, &err), err);
+    return mt_now_s() - start;
+}
+
+struct rates {
+    double flops, first_s, best_s, choosing_s;
+};
+
+static struct rates compare(const struct mt_call *call, double flops) {
+    struct mt_call c = *call;
+    void *scratch = NULL;
+    const struct mt_backend *backend = mt_device_backend(device, &c);
+    CHECK(backend, "the device does not take it");
+    int64_t bytes = backend->scratch_bytes(&c);
+    if (bytes) CHECK_OK(mt_device_alloc(device, bytes, &scratch, &err), err);
+    c.scratch = scratch;
+    struct rates r = {.flops = flops, .first_s = INFINITY, .best_s = INFINITY};
+    run(backend, &c, 1, false);
+    double once = run(backend, &c, 1, false);
+    r.choosing_s = run(backend, &c, 1, true);
+    int calls = once * MOST_CALLS < turn_s ? MOST_CALLS : (int)ceil(turn_s / once);
+    for (int turn = 0; turn < TURNS; turn++) {
+        double first = run(backend, &c, calls, false) / calls, best = run(backend, &c, calls, true) / calls;
+        if (first < r.first_s) r.first_s = first;
+        if (best < r.best_s) r.best_s = best;
+    }
+    if (scratch) mt_device_free(device, scratch);
+    return r;
+}
+
+static void print_rates(const char *name, const struct rates *r) {
+    printf("%-34s %7.1f -> %7.1f TFLOP/s (%5.3f times), choosing %6.3f s\n", name, r->flops / r->first_s / 1e12,
+           r->flops / r->best_s / 1e12, r->first_s / r->best_s, r->choosing_s);
+}
+
+/* One product, and what it is called. */
+struct product {
+    const char *name;
+    int64_t m, n, k;
+    bool ta, tb, weight; /* weight: accumulated in f32 */
+    bool fused;
+    enum mt_op_kind epilogue;
+};
+
+static struct rates one(const struct product *p) {
+    struct mt_attr attr = {.nm = 1,
+                           .nn = 1,
+                           .nk = 1,
+                           .trans_a = p->ta,
+                           .trans_b = p->tb,
+                           .out_acc = p->weight,
+                           .accumulate = p->weight,
+                           .epilogue = p->epilogue};
+    enum mt_type out_type = p->weight ? MT_F32 : type;
+    bool pre = p->fused && p->epilogue != MT_OP_add;
+    struct mt_tensor in[3] = {tensor(type, 2, p->ta ? p->k : p->m, p->ta ? p->m : p->k),
+                              tensor(type, 2, p->tb ? p->n : p->k, p->tb ? p->k : p->n), tensor(type, 1, p->n, 1)};
+    struct mt_tensor out[2] = {tensor(out_type, 2, p->m, p->n), tensor(type, 2, pre ? p->m : 1, pre ? p->n : 1)};
+    struct mt_call call = {.kind = p->fused ? MT_OP_fused_matmul : MT_OP_matmul,
+                           .attr = &attr,
+                           .nin = p->fused ? 3 : 2,
+                           .nout = pre ? 2 : 1,
+                           .in = in,
+                           .out = out,
+                           .what = p->name};
+    CHECK_OK(mt_call_check(&call, &err), err);
+    struct rates r = compare(&call, 2.0 * (double)p->m * (double)p->n * (double)p->k);
+    char name[100];
+    snprintf(name, sizeof name, "%s %lld %lld %lld", p->name, (long long)p->m, (long long)p->n, (long long)p->k);
+    print_rates(name, &r);
+    for (int i = 0; i < 3; i++) mt_device_free(device, in[i].data);
+    for (int i = 0; i < 2; i++) mt_device_free(device, out[i].data);
+    return r;
+}
+
+static void add(struct rates *sum, struct rates r, int times) {
+    sum->flops += times * r.flops;
+    sum->first_s += times * r.first_s, sum->best_s += times * r.best_s;
+    sum->choosing_s += r.choosing_s;
+}
+
+static void model(const char *name, int batch, int64_t width, int layers) {
+    int64_t rows = (int64_t)batch * SEQ;
+    const struct {
+        const char *y, *dx, *dw;
+        int64_t in, out;
+        enum mt_op_kind epilogue;
+    } parts[] = {{"qkv y", "qkv dx", "qkv dw", width, 3 * width, MT_OP_add},
+                 {"projection y", "projection dx", "projection dw", width, width, MT_OP_add},
+                 {"up y gelu", "up dx", "up dw", width, 4 * width, MT_OP_gelu},
+                 {"down y", "down dx", "down dw", 4 * width, width, MT_OP_add}};
+    struct rates sum = {0};
+    printf("%s, %s\n", name, mt_type_name(type));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        int64_t in = parts[i].in, out = parts[i].out;
+        add(&sum,
+            one(&(struct product){
+                .name = parts[i].y, .m = rows, .n = out, .k = in, .fused = true, .epilogue = parts[i].epilogue}),
+            layers);
+        add(&sum, one(&(struct product){.name = parts[i].dx, .m = rows, .n = in, .k = out, .tb = true}), layers);
+        add(&sum, one(&(struct product){.name = parts[i].dw, .m = in, .n = out, .k = rows, .ta = true, .weight = true}),
+            layers);
+    }
+    /* The head's weight is the embedding table, stored [vocabulary, width]. */
+    add(&sum, one(&(struct product){.name = "head y", .m = rows, .n = VOCAB, .k = width, .tb = true}), 1);
+    add(&sum, one(&(struct product){.name = "head dx", .m = rows, .n = width, .k = VOCAB}), 1);
+    add(&sum, one(&(struct product){.name = "head dw", .m = VOCAB, .n = width, .k = rows, .ta = true, .weight = true}),
+        1);
+    print_rates("all of a step", &sum);
+    printf("  %.1f ms -> %.1f ms\n", sum.first_s * 1e3, sum.best_s * 1e3);
+}
+
+static void squares(void) {
+    printf("squares, %s\n", mt_type_name(type));
+    for (int64_t n = 1024; n <= 8192; n *= 2) one(&(struct product){.name = "square", .m = n, .n = n, .k = n});
+}
+
+static bool chosen(int argc, char **argv, const char *section, bool any) {
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], section)) return true;
+    return !any;
+}
+
+int main(int argc, char **argv) {
+    bool f32 = chosen(argc, argv, "f32", true), any = argc > 1 + f32;
+    type = f32 ? MT_F32 : MT_BF16;
+    if (mt_device_open("cuda", &device, &err)) {
+        mt_err_print(&err);
+        return mt_exit_code(err.status);
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    printf("%s\n", mt_device_describe(device));
+    CHECK_OK(mt_stream_new(device, "compute", &stream, &err), err);
+    make_noise(MT_BF16), make_noise(MT_F32);
+    if (chosen(argc, argv, "124M", any)) model("GPT-2 124M", 32, 768, 12);
+    if (chosen(argc, argv, "1558M", any)) model("GPT-2 1558M", 16, 1600, 48);
+    if (chosen(argc, argv, "square", any)) squares();
+    mt_stream_free(stream);
+    mt_device_close(device);
+    return 0;
+}
