@@ -1,0 +1,33 @@
+/* Communicators over NCCL, one GPU a rank, for the device of the current context. Problems are queued (comm.h,
+ * `queue`); what `queue` calls the stream is a const struct cuda_queue *.
+ *
+ *     char id[MT_COMM_NCCL_ID_BYTES];
+ *     if (rank == 0) cuda_nccl_id(id, &err);
+ *     MPI_Bcast(id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
+ *     cuda_nccl_new(id, rank, nranks, &comm, &err); // all ranks together
+ *     ...
+ *     mt_comm_free(comm);
+ *
+ * A group other than all ranks in their order gets a communicator of its own when it is first met, and memory to
+ * convert messages in grows as larger ones are met: so a step must have run once before it is captured into a graph.
+ * Members of groups must meet them in the same order. */
+#ifndef MT_KERNELS_CUDA_COMM_NCCL_H
+#define MT_KERNELS_CUDA_COMM_NCCL_H
+
+#include "kernels/comm.h"
+
+
+/* What one rank makes and all ranks must have; then all make the communicator, which waits for all. */
+enum mt_status cuda_nccl_id(void *id, struct mt_err *err);
+enum mt_status cuda_nccl_new(const void *id, int rank, int nranks, struct mt_comm **comm, struct mt_err *err);
+
+/* What has gone wrong with queued work, as far as it is known. Whoever waits for a stream asks from time to time. */
+enum mt_status cuda_nccl_check(struct mt_comm *comm, struct mt_err *err);
+
+/* End what is queued, wherever it stands; the communicator can then only be freed. */
+void cuda_nccl_abort(struct mt_comm *comm);
+
+/* "2.28.3": of the library that runs. */
+void cuda_nccl_version(char text[32]);
+
+#endif

@@ -1,0 +1,131 @@
+/* Every kind of collective over NCCL, one GPU a rank: even and uneven blocks, short and long, types of wire, sums and
+ * maxima, among all ranks in order and backwards, and of a rank by itself.
+ * ranks: 2 */
+#include <mpi.h>
+
+#include "kernels/base/hash.h"
+#include "kernels/device.h"
+#include "tests/kernels/coll/reference.h"
+
+enum { MOST_RANKS = 16, LONG = 300000, ROOM = 4 * LONG * MOST_RANKS };
+
+static struct mt_device *device;
+static struct mt_stream *stream;
+static struct mt_comm *comm;
+static struct mt_err err = MT_ERR_INIT;
+static int rank, nranks;
+static void *message[2];
+static int64_t room_bytes;
+
+static void make_comm(void) {
+    char id[MT_COMM_NCCL_ID_BYTES];
+    if (rank == 0) CHECK_OK(mt_comm_nccl_id(id, &err), err);
+    MPI_Bcast(id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
+    CHECK_OK(mt_comm_nccl_new(id, rank, nranks, &comm, &err), err);
+    CHECK(comm->rank == rank && comm->nranks == nranks);
+}
+
+/* Shapes of reference.h, and one that padding suits. */
+enum { NEARLY_EVEN = REFERENCE_NSHAPES, NSHAPES };
+static void make_counts(int shape, int n, int cells, int64_t scale, int64_t *counts) {
+    if (shape < REFERENCE_NSHAPES)
+        reference_counts(shape, n, cells, scale, counts);
+    else
+        for (int i = 0; i < cells; i++) counts[i] = scale + 3 * i;
+}
+
+static void trial(const struct mt_coll *problem, const int *group, const char *name) {
+    int64_t size_bytes = mt_type_size(problem->acc),
+            count[2] = {reference_size(problem, 0), reference_size(problem, 1)};
+    struct mt_schedule schedule = MT_SCHEDULE_INIT;
+    void *host[2];
+    for (int b = 0; b < 2; b++) {
+        CHECK(count[b] * size_bytes <= room_bytes);
+        host[b] = malloc((size_t)(count[b] * size_bytes) + 1);
+    }
+    reference_fill(problem, host[0], host[1]);
+    for (int b = 0; b < 2; b++)
+        CHECK_OK(mt_device_copy_in(device, message[b], host[b], count[b] * size_bytes, &err), err);
+    struct mt_coll_call call = {.problem = *problem,
+                                .schedule = &schedule,
+                                .comm = comm,
+                                .group = group,
+                                .tag = 1,
+                                .deadline_s = 60,
+                                .message = {message[0], message[1]},
+                                .message_count = {count[0], count[1]},
+                                .what = name};
+    mt_stream_coll(stream, &call, NULL);
+    CHECK_OK(mt_stream_sync(stream, 60, &err), err);
+    for (int b = 0; b < 2; b++)
+        CHECK_OK(mt_device_copy_out(device, host[b], message[b], count[b] * size_bytes, &err), err);
+    reference_check(problem, host[0], host[1], name);
+    if (reference_replicates(problem->kind) && problem->n == nranks) {
+        uint64_t mine = mt_hash64(host[0], (size_t)(count[0] * size_bytes), 0), first = mine;
+        MPI_Bcast(&first, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+        CHECK(mine == first, "%s: rank %d has other bits than rank 0", name, rank);
+    }
+    for (int b = 0; b < 2; b++) free(host[b]);
+    mt_schedule_release(&schedule);
+}
+
+static void trials(enum mt_coll_kind kind, int n, int me, const int *group, const char *group_name) {
+    static const int64_t scales[] = {7, 5000, LONG};
+    bool reduces = mt_coll_reduces(kind);
+    int64_t counts[MOST_RANKS * MOST_RANKS];
+    char name[160];
+    for (int s = 0; s < 3; s++)
+        for (int shape = 0; shape < NSHAPES; shape++)
+            for (int t = 0; t < REFERENCE_NTYPES; t++) {
+                enum mt_type wire = reference_types[t].wire, acc = reference_types[t].acc;
+                if (acc == MT_F64 || (!reduces && wire != acc)) continue;
+                make_counts(shape, n, kind == MT_ALL_TO_ALL ? n * n : n, scales[s], counts);
+                struct mt_coll problem = {kind, reduces ? MT_SUM : MT_REDUCE_NONE, wire, acc, n, me, n - 1, counts};
+                snprintf(name, sizeof name, "%s, %s, shape %d by %lld, %s in %s", mt_coll_name(kind), group_name, shape,
+                         (long long)scales[s], mt_type_name(wire), mt_type_name(acc));
+                trial(&problem, group, name);
+                if (!reduces) continue;
+                problem.reduce = MT_MAX;
+                strcat(name, ", maximum");
+                trial(&problem, group, name);
+            }
+    if (reduces) return;
+    make_counts(1, n, kind == MT_ALL_TO_ALL ? n * n : n, 50, counts);
+    struct mt_coll integers = {kind, MT_REDUCE_NONE, MT_I32, MT_I32, n, me, 0, counts};
+    snprintf(name, sizeof name, "%s, %s, integers", mt_coll_name(kind), group_name);
+    trial(&integers, group, name);
+}
+
+int main(int argc, char **argv) {
+    char kind[32];
+    int level, all[MOST_RANKS], backwards[MOST_RANKS];
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    CHECK(nranks <= MOST_RANKS);
+    snprintf(kind, sizeof kind, "cuda:%d", rank);
+    int opened = mt_device_open(kind, &device, &err) == MT_OK, all_opened;
+    CHECK(opened || err.status == MT_EMISSING || err.status == MT_EINPUT, "%s", err.text);
+    MPI_Allreduce(&opened, &all_opened, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (!all_opened) {
+        if (!opened) printf("skipped: rank %d: %s\n", rank, err.text);
+        MPI_Finalize();
+        return 77;
+    }
+    room_bytes = ROOM * 4;
+    for (int b = 0; b < 2; b++) CHECK_OK(mt_device_alloc(device, room_bytes, &message[b], &err), err);
+    CHECK_OK(mt_stream_new(device, "comm", &stream, &err), err);
+    make_comm();
+    for (int r = 0; r < nranks; r++) all[r] = r, backwards[r] = nranks - 1 - r;
+    for (enum mt_coll_kind k = 0; k < MT_NCOLLS; k++) {
+        trials(k, nranks, rank, all, "all");
+        trials(k, nranks, nranks - 1 - rank, backwards, "backwards");
+        trials(k, 1, 0, &rank, "alone");
+    }
+    mt_comm_free(comm);
+    mt_stream_free(stream);
+    for (int b = 0; b < 2; b++) mt_device_free(device, message[b]);
+    mt_device_close(device);
+    MPI_Finalize();
+    return 0;
+}
