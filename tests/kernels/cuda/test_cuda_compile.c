@@ -1,0 +1,200 @@
+/* Every kernel, with the definitions that it is used with, compiles for every architecture: without a GPU. NVRTC is
+ * taken as it is found, and needs no headers here. The work is divided among as many processes as there are
+ * processors. MOTLEY_ALL_ARCHITECTURES=1: each kernel for all of them. */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/check.h"
+
+static const int architectures[] = {75, 80, 86, 89, 90, 100, 120};
+enum { NARCHITECTURES = sizeof architectures / sizeof *architectures, SKIPPED = 77 };
+
+static const struct row {
+    const char *source, *definitions, *name;
+    int least_sm;
+} rows[] = {
+#define MT_CUDA_KERNEL(source, definitions, name, least_sm) {#source, definitions, #name, least_sm},
+#include "kernels/cuda/variants.def"
+#undef MT_CUDA_KERNEL
+    {NULL, NULL, NULL, 0}};
+
+typedef struct program *program; /* nvrtcProgram */
+static struct {
+    int (*create)(program *, const char *, const char *, int, const char *const *, const char *const *);
+    int (*compile)(program, int, const char *const *);
+    int (*log_size)(program, size_t *);
+    int (*log)(program, char *);
+    int (*binary_size)(program, size_t *);
+    int (*binary)(program, char *);
+    int (*destroy)(program *);
+    int (*narchitectures)(int *);
+    int (*architectures)(int *);
+} nvrtc;
+
+static bool open_nvrtc(void) {
+    static const char *const files[] = {
+#ifdef MOTLEY_NVRTC
+        MOTLEY_NVRTC,
+#endif
+        "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"};
+    static const struct {
+        void *place;
+        const char *name;
+    } symbols[] = {
+        {&nvrtc.create, "nvrtcCreateProgram"},           {&nvrtc.compile, "nvrtcCompileProgram"},
+        {&nvrtc.log_size, "nvrtcGetProgramLogSize"},     {&nvrtc.log, "nvrtcGetProgramLog"},
+        {&nvrtc.binary_size, "nvrtcGetCUBINSize"},       {&nvrtc.binary, "nvrtcGetCUBIN"},
+        {&nvrtc.destroy, "nvrtcDestroyProgram"},         {&nvrtc.narchitectures, "nvrtcGetNumSupportedArchs"},
+        {&nvrtc.architectures, "nvrtcGetSupportedArchs"}};
+    void *library = NULL;
+    for (size_t i = 0; i < sizeof files / sizeof *files && !library; i++) library = dlopen(files[i], RTLD_NOW);
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols && library; i++) {
+        void *symbol = dlsym(library, symbols[i].name);
+        CHECK(symbol, "%s", symbols[i].name);
+        memcpy(symbols[i].place, &symbol, sizeof symbol);
+    }
+    return library;
+}
+
+static bool knows(int sm) {
+    int count, known[64];
+    CHECK(!nvrtc.narchitectures(&count) && count <= 64 && !nvrtc.architectures(known));
+    for (int i = 0; i < count; i++)
+        if (known[i] == sm) return true;
+    return false;
+}
+
+/* To be freed. */
+static char *read_code(const char *name) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", MOTLEY_CUDA_CODE, name);
+    FILE *file = fopen(path, "r");
+    CHECK(file, "%s", path);
+    CHECK(!fseek(file, 0, SEEK_END));
+    long size = ftell(file);
+    char *text = calloc(1, (size_t)size + 1);
+    rewind(file);
+    CHECK(size >= 0 && text && fread(text, 1, (size_t)size, file) == (size_t)size, "%s", path);
+    fclose(file);
+    return text;
+}
+
+/* Returns whether there was no error. */
+static bool compile(const struct row *row, const char *text, int sm) {
+    char architecture[64], words[4096], file[256];
+    const char *options[64] = {architecture, "--std=c++17", "-default-device"};
+    int noptions = 3;
+    snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%s", sm, sm == 90 || sm == 100 ? "a" : "");
+    snprintf(words, sizeof words, "%s", row->definitions);
+    snprintf(file, sizeof file, "%s.cu", row->source);
+    for (char *rest = words, *word; (word = strtok_r(rest, " ", &rest)) && noptions < 64;) options[noptions++] = word;
+    program made;
+    CHECK_EQ(nvrtc.create(&made, text, file, 0, NULL, NULL), 0);
+    bool failed = nvrtc.compile(made, noptions, options);
+    size_t log_size = 0, size = 0;
+    CHECK_EQ(nvrtc.log_size(made, &log_size), 0);
+    char *log = calloc(1, log_size + 1);
+    CHECK_EQ(nvrtc.log(made, log), 0);
+    if (failed) fprintf(stderr, "%s.cu [%s] for sm_%d: %s\n", row->source, row->definitions, sm, log);
+    char *binary = NULL;
+    if (!failed) {
+        CHECK_EQ(nvrtc.binary_size(made, &size), 0);
+        binary = malloc(size);
+        CHECK_EQ(nvrtc.binary(made, binary), 0);
+    }
+    for (const struct row *r = row; r->source && binary; r++) { /* a kernel's code has a section of its name */
+        char section[256];
+        int length = snprintf(section, sizeof section, ".text.%s", r->name);
+        if (strcmp(r->source, row->source) || strcmp(r->definitions, row->definitions) || sm < r->least_sm) continue;
+        if (memmem(binary, size, section, (size_t)length + 1)) continue;
+        fprintf(stderr, "%s.cu [%s] for sm_%d: has no kernel %s\n", row->source, row->definitions, sm, r->name);
+        failed = true;
+    }
+    free(binary);
+    free(log);
+    nvrtc.destroy(&made);
+    return !failed;
+}
+
+/* Whether this is the first row of its source and definitions that the architecture is not too old for. */
+static bool leads(const struct row *row, int sm) {
+    if (sm < row->least_sm) return false;
+    for (const struct row *r = rows; r < row; r++)
+        if (!strcmp(r->source, row->source) && !strcmp(r->definitions, row->definitions) && sm >= r->least_sm)
+            return false;
+    return true;
+}
+
+/* The oldest architecture and, row by row, each of the others: all of them take minutes. */
+static bool in_turn(const struct row *row, int architecture) {
+    static bool asked, all;
+    if (!asked) all = getenv("MOTLEY_ALL_ARCHITECTURES") != NULL, asked = true;
+    return all || !architecture || architecture == 1 + (int)(row - rows) % (NARCHITECTURES - 1);
+}
+
+/* Part `me` of `n` of the work; returns whether all was well. */
+static bool work(int me, int n) {
+    bool well = true;
+    int turn = 0;
+    char *prelude = read_code("prelude.cuh");
+    for (const struct row *row = rows; row->source; row++)
+        for (int a = 0; a < NARCHITECTURES; a++) {
+            int sm = architectures[a];
+            if (!in_turn(row, a) || !knows(sm) || !leads(row, sm) || turn++ % n != me) continue;
+            char file[256];
+            snprintf(file, sizeof file, "%s.cu", row->source);
+            char *code = read_code(file);
+            size_t size = strlen(prelude) + strlen(code) + 256;
+            char *text = malloc(size);
+            snprintf(text, size, "%s\n#line 1 \"%s\"\n%s\n", prelude, file, code);
+            well = compile(row, text, sm) && well;
+            free(text);
+            free(code);
+        }
+    free(prelude);
+    return well;
+}
+
+/* A source without a row would be compiled on a GPU for the first time. */
+static bool all_listed(void) {
+    bool well = true;
+    DIR *folder = opendir(MOTLEY_CUDA_CODE);
+    CHECK(folder, MOTLEY_CUDA_CODE);
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        const char *dot = strrchr(entry->d_name, '.');
+        if (!dot || strcmp(dot, ".cu")) continue;
+        size_t length = (size_t)(dot - entry->d_name);
+        const struct row *row = rows;
+        while (row->source && (strlen(row->source) != length || strncmp(row->source, entry->d_name, length))) row++;
+        if (row->source) continue;
+        fprintf(stderr, "%s has no row in kernels/cuda/variants.def\n", entry->d_name);
+        well = false;
+    }
+    closedir(folder);
+    return well;
+}
+
+int main(void) {
+#ifdef MOTLEY_SANITIZE
+    printf("nothing of ours runs here: see the test without sanitizers\n");
+    return SKIPPED;
+#endif
+    if (!open_nvrtc()) {
+        printf("NVRTC is not here: %s\n", dlerror());
+        return SKIPPED;
+    }
+    bool well = all_listed();
+    int n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    for (int me = 0; me < n; me++) {
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (!child) _exit(!work(me, n));
+    }
+    int status;
+    while (wait(&status) > 0) well = well && status == 0;
+    CHECK(well, "see above");
+    return 0;
+}
