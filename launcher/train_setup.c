@@ -108,7 +108,12 @@ static enum mt_status open_device(struct trainer *t, struct mt_err *err) {
     MPI_Comm_rank(host, &place);
     MPI_Comm_free(&host);
     if (on_gpu(t)) snprintf(kind, sizeof kind, "cuda:%d", place);
-    return mt_device_open(kind, &t->device, err);
+    enum mt_status st = mt_device_open(kind, &t->device, err);
+    if (!st || !on_gpu(t)) return st;
+    mt_err_context(err, "--device cuda");
+    if (err->hint[0]) return st;
+    return mt_err_hint(
+        err, "it takes an NVIDIA driver, and a GPU for each rank of a host; without, train with --device cpu");
 }
 
 /* GPUs talk through NCCL, everything else through MPI. */
