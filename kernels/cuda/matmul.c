@@ -52,9 +52,16 @@ static bool supports(const struct mt_call *call) {
     return out == in || out == MT_F32;
 }
 
+/* cuBLASLt takes no workspace that is aligned less; scratch is to 64 bytes. */
+enum { WORKSPACE_ALIGN = 256 };
+
+static void *workspace_of(const struct mt_call *call) {
+    return (void *)(((uintptr_t)call->scratch + WORKSPACE_ALIGN - 1) / WORKSPACE_ALIGN * WORKSPACE_ALIGN);
+}
+
 static int64_t scratch_bytes(const struct cuda *cuda, const struct mt_call *call) {
     struct product_shape shape = shape_of(cuda, call);
-    return shape.m && shape.n && shape.k ? PRODUCT_WORKSPACE_BYTES : 0;
+    return shape.m && shape.n && shape.k ? PRODUCT_WORKSPACE_BYTES + WORKSPACE_ALIGN : 0;
 }
 
 static enum mt_status queue_product(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
@@ -65,7 +72,7 @@ static enum mt_status queue_product(const struct cuda_queue *queue, const struct
                                       .bias = shape.finish ? call->in[2].data : NULL,
                                       .y = call->out[0].data,
                                       .pre = call->nout > 1 ? call->out[1].data : NULL,
-                                      .workspace = call->scratch};
+                                      .workspace = workspace_of(call)};
     if (!shape.m || !shape.n) return MT_OK;
     if (!shape.k) return product_of_nothing(queue, &shape, &data, err);
     enum mt_status st = product_choose(queue, &shape, &choice, err);

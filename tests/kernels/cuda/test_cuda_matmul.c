@@ -132,8 +132,9 @@ static bool run_there(const struct problem *p, const struct variant *v, struct m
         return false;
     }
     int64_t bytes = backend->scratch_bytes(call);
-    if (bytes) CHECK_OK(mt_device_alloc(device, bytes, &scratch, &err), err);
-    call->scratch = scratch;
+    /* No better aligned than an arena's. */
+    if (bytes) CHECK_OK(mt_device_alloc(device, bytes + 64, &scratch, &err), err);
+    call->scratch = bytes ? (char *)scratch + 64 : NULL;
     if (v->heuristic)
         setenv("MOTLEY_TUNE", "off", 1);
     else
