@@ -6,7 +6,7 @@
 
 /* Which instructions are damaged: under sanitizers a mutant takes long. */
 #ifdef MOTLEY_SANITIZE
-enum { EVERY = 25 };
+enum { EVERY = 61 };
 #else
 enum { EVERY = 1 };
 #endif
