@@ -31,7 +31,8 @@ struct cuda_queue {
  * Device code is kernels/cuda/NAME.cu, embedded in the module; prelude.cuh goes before each and it includes
  * nothing. It is compiled by NVRTC for the device at hand, once per set of definitions, and kept on disk by content. */
 
-/* "-DT=bf16 -DROWS=4": definitions as NVRTC takes them, separated by single spaces. `name` is an extern "C" function.
+/* "-DTYPE=bf16 -DROWS=4": definitions as NVRTC takes them, separated by single spaces (not T: its own header uses
+ * that name). `name` is an extern "C" function.
  * The answer lives as long as the module, and asking again is cheap (a look into a hash table). shared_bytes: dynamic
  * shared memory that launches will ask for; more than 48 KiB is arranged for. */
 enum mt_status cuda_kernel(struct cuda *cuda, const char *source, const char *definitions, const char *name,
