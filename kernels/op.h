@@ -40,8 +40,8 @@ struct mt_attr {
     bool causal;  /* attention */
     double eps;   /* norm_*: added to the variance; adamw: to the root */
 
-    double value;                                   /* fill */
-    enum mt_type to;                                /* cast, fill: the output's type */
+    double value;                                   /* fill, cross_entropy_grad */
+    enum mt_type to;                                /* cast, fill: the output's type; cross_entropy_grad: A */
     double clip;                                    /* grad_scale: the largest global norm; 0 = no clipping */
     double beta1, beta2, momentum, decay, lr_scale; /* adamw, sgd; lr_scale multiplies the clock's rate */
     bool nesterov;

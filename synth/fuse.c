@@ -297,6 +297,20 @@ static bool fuse_cross_entropy(struct fusing *f, struct mt_linstr *nll) {
         (struct mt_linstr){.kind = MT_OP_cross_entropy, .attr = nll->attr, .nin = 2, .nout = 3, .in = in, .out = out});
 }
 
+/* cross_entropy and nll_grad, where the gradient of the losses is a constant: the losses are reported, and what is read
+ * twice is read once. */
+static bool fuse_cross_entropy_grad(struct fusing *f, struct mt_linstr *grad) {
+    struct mt_linstr *loss = made_by(f, grad->in[1], MT_OP_cross_entropy, 0);
+    struct mt_linstr *seed = made_by(f, grad->in[4], MT_OP_fill, 0);
+    if (!loss || !seed || seed->in[0] != loss->out[2]) return false;
+    if (grad->in[0] != loss->in[0] || grad->in[2] != loss->out[1] || grad->in[3] != loss->in[1]) return false;
+    int out[2] = {grad->out[0], loss->out[2]};
+    return merge(
+        f, (struct mt_linstr *[]){loss, seed, grad}, 3,
+        (struct mt_linstr){
+            .kind = MT_OP_cross_entropy_grad, .attr = seed->attr, .nin = 2, .nout = 2, .in = loss->in, .out = out});
+}
+
 /* An operator whose only output goes straight into an accumulator adds to it itself. */
 static bool fuse_accumulate(struct fusing *f, struct mt_linstr *add) {
     static const enum mt_op_kind kinds[] = {MT_OP_matmul, MT_OP_embedding_grad, MT_OP_sum};
@@ -342,6 +356,7 @@ static const struct {
     {MT_OP_norm_grad, fuse_norm_grad},
     {MT_OP_add, fuse_norm_grad_add},
     {MT_OP_nll, fuse_cross_entropy},
+    {MT_OP_nll_grad, fuse_cross_entropy_grad},
     {MT_OP_add, fuse_accumulate},
     {MT_OP_norm_param_grad, fuse_accumulate_norm},
 };

@@ -197,6 +197,7 @@ static const struct row rows[] = {
     {MT_OP_pick, {0}, "f6,7 i6", "f6", "", MT_F32, 6, 7, 1, 0, 4 * (6 + 6 + 6)},
     {MT_OP_nll_grad, {0}, "f6,7 f6 f6 i6 f6", "f6,7", "", MT_F32, 6, 7, 1, 12 * 42, 4 * (84 + 24)},
     {MT_OP_cross_entropy, {0}, "f6,7 i6", "f6 f6 f6", "", MT_F32, 6, 7, 1, 11 * 42 + 10 * 6, 4 * (42 + 24)},
+    {MT_OP_cross_entropy_grad, {.value = 1}, "f6,7 i6", "f6,7 f6", "", MT_F32, 6, 7, 1, 23 * 42 + 60, 4 * (84 + 12)},
     /* tables */
     {MT_OP_embedding, {0}, "f11,7 i2,3", "f2,3,7", "", MT_F32, 6, 11, 7, 0, 4 * (42 + 6 + 42)},
     {MT_OP_embedding_grad, {0}, "f2,3,7 i2,3", "f11,7", "", MT_F32, 6, 11, 7, 42, 4 * (42 + 6 + 77)},

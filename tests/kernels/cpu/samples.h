@@ -90,6 +90,8 @@ static const struct spec specs[] = {
     {MT_OP_layer_norm_grad, "xye,xye,xy,xy,e,xye>xye,e,e", {.eps = 1e-5}, "e"},
     {MT_OP_layer_norm_grad, "xye,xye,xy,xy,e>xye,e,e", {.eps = 1e-5, .accumulate = true}, "exy"},
     {MT_OP_cross_entropy, "xyv,xy>xy,xy,xy", {0}, "v"},
+    {MT_OP_cross_entropy_grad, "xyv,xy>xyv,xy", {.value = 1}, "v"},
+    {MT_OP_cross_entropy_grad, "xyv,xy>xyv,xy", {.value = -0.375}, "v"},
 };
 enum { NSPECS = sizeof specs / sizeof *specs, NSIZES = 2 };
 
