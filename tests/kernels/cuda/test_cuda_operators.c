@@ -147,11 +147,6 @@ static bool run_on_device(const struct trial *t, const struct image *before, str
 
 /* ---- comparing ---- */
 
-/* Norms of a sum that was rounded have little left where it is small. */
-static double limit_of(const struct trial *t) {
-    return t->sample->spec->kind == MT_OP_residual_norm && t->type == MT_BF16 ? 3e-2 : limits[t->type];
-}
-
 /* |got - want| / |want| over all elements; infinities must be equal. */
 static double difference(const double *got, const double *want, int64_t n, int64_t *first, double limit) {
     double squares = 0, off = 0;
@@ -176,7 +171,7 @@ static void compare(const struct trial *t, const struct image *got, double **wan
     for (int o = 0; o < s->nout; o++) {
         const struct mt_tensor *y = &got->t[s->nin + o];
         int64_t n = mt_tensor_count(y), at = -1;
-        double *values = mt_malloc((size_t)(n + 1) * sizeof(double)), limit = limit_of(t);
+        double *values = mt_malloc((size_t)(n + 1) * sizeof(double)), limit = limits[t->type];
         for (int64_t i = 0; i < n; i++) values[i] = mt_type_load(y->type, y->data, i);
         if (bits) {
             for (int64_t i = 0; i < n && at < 0; i++)
