@@ -77,6 +77,7 @@ static const struct pattern patterns[] = {
      "mzl",
      "",
      {{MT_OP_row_max, "x", "m"}, {MT_OP_exp_sum, "xm", "z"}, {MT_OP_pick, "xt", "k"}, {MT_OP_nll, "mzkt", "l"}}},
+    {MT_OP_sq_norm_add, 0, 0, "gb", "y", "", {{MT_OP_sq_norm, "g", "s"}, {MT_OP_add, "bs", "y"}}},
     {MT_OP_cross_entropy_grad,
      0,
      0,

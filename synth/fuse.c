@@ -311,6 +311,21 @@ static bool fuse_cross_entropy_grad(struct fusing *f, struct mt_linstr *grad) {
             .kind = MT_OP_cross_entropy_grad, .attr = seed->attr, .nin = 2, .nout = 2, .in = loss->in, .out = out});
 }
 
+/* A global norm: sq_norm, and its addition to the squares so far. */
+static bool fuse_sq_norm_add(struct fusing *f, struct mt_linstr *add) {
+    if (add->tensor[0].naxes || add->in[0] == add->in[1] || f->l->adds_to[add->out[0]] >= 0) return false;
+    for (int i = 1; i >= 0; i--) {
+        struct mt_linstr *norm = made_by(f, add->in[i], MT_OP_sq_norm, 0);
+        if (!norm) continue;
+        int in[2] = {norm->in[0], add->in[1 - i]};
+        if (merge(f, (struct mt_linstr *[]){norm, add}, 2,
+                  (struct mt_linstr){
+                      .kind = MT_OP_sq_norm_add, .attr = norm->attr, .nin = 2, .nout = 1, .in = in, .out = add->out}))
+            return true;
+    }
+    return false;
+}
+
 /* An operator whose only output goes straight into an accumulator adds to it itself. */
 static bool fuse_accumulate(struct fusing *f, struct mt_linstr *add) {
     static const enum mt_op_kind kinds[] = {MT_OP_matmul, MT_OP_embedding_grad, MT_OP_sum};
@@ -357,6 +372,7 @@ static const struct {
     {MT_OP_add, fuse_norm_grad_add},
     {MT_OP_nll, fuse_cross_entropy},
     {MT_OP_nll_grad, fuse_cross_entropy_grad},
+    {MT_OP_add, fuse_sq_norm_add},
     {MT_OP_add, fuse_accumulate},
     {MT_OP_norm_param_grad, fuse_accumulate_norm},
 };

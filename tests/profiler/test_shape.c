@@ -229,6 +229,7 @@ static const struct row rows[] = {
     {MT_OP_count, {0}, "i2,3", "f", "", MT_I32, 6, 1, 1, 6, 4 * 7},
     {MT_OP_fill, {.to = MT_F64}, "f6,7", "d6,7", "", MT_F64, 42, 1, 1, 0, 8 * 42},
     {MT_OP_cast, {.to = MT_BF16}, "f6,7", "h6,7", "bf16", MT_F32, 42, 1, 1, 0, 6 * 42},
+    {MT_OP_sq_norm_add, {0}, "f6,7 f", "f", "", MT_F32, 42, 1, 1, 84, 4 * 44},
     {MT_OP_sq_norm, {0}, "f6,7", "f", "", MT_F32, 42, 1, 1, 84, 4 * 43},
     {MT_OP_grad_scale, {0}, "f f", "f", "", MT_F32, 1, 1, 1, 6, 12},
     {MT_OP_adamw, {0}, "f6,7 f6,7 f6,7 f6,7 f", "f6,7 f6,7 f6,7", "", MT_F32, 42, 1, 1, 16 * 42, 4 * (7 * 42 + 1)},

@@ -73,6 +73,7 @@ static const struct spec specs[] = {
     {MT_OP_cast, "xyz>xyz", {.to = MT_F32}, 0},
     {MT_OP_cast, "xyz>xyz", {.to = MT_BF16}, 0},
     {MT_OP_sq_norm, "xyz>", {0}, 0},
+    {MT_OP_sq_norm_add, "xyz,>", {0}, "xyz"},
     {MT_OP_grad_scale, ",>", {.clip = 0}, 0},
     {MT_OP_grad_scale, ",>", {.clip = 0.125}, 0},
     {MT_OP_adamw,

@@ -213,6 +213,11 @@ static void cross_entropy_grad(const struct sample *s, double **out) {
     }
 }
 
+static void sq_norm_add(const struct sample *s, double **out) {
+    out[0][0] = s->values[1][0];
+    for (int64_t i = 0; i < sample_count(s, 0); i++) out[0][0] += s->values[0][i] * s->values[0][i];
+}
+
 /* One head of one sample: the softmax of the scores p[i][j], and which are dropped. */
 struct head {
     int64_t s, h, d, at; /* at: of qkv[b, 0, 0, h, 0] */
@@ -300,6 +305,7 @@ static void reference(const struct sample *s, double **out) {
     case MT_OP_row_max:
     case MT_OP_cross_entropy: cross_entropy(s, out); return;
     case MT_OP_cross_entropy_grad: cross_entropy_grad(s, out); return;
+    case MT_OP_sq_norm_add: sq_norm_add(s, out); return;
     case MT_OP_fused_matmul: epilogue(s, out); return;
     default: break;
     }
