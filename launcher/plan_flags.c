@@ -32,6 +32,7 @@ enum {
     KEY_FROM,
     KEY_CLUSTER_OUT,
     KEY_LIMIT,
+    KEY_RECOMPUTE,
     KEY_MODELS
 };
 
@@ -52,6 +53,10 @@ static const struct argp_option options[] = {
     {"even", KEY_EVEN, 0, 0, "evenly (the default without --cluster)", 2},
     {"shares", KEY_SHARES, "5,4,1", 0, "exactly so", 2},
     {"micro", KEY_MICRO, "M,...", 0, "samples a micro-batch at most; one number for all [a rank's whole share]", 2},
+    {"recompute", KEY_RECOMPUTE, "WHAT", 0,
+     "make results of the forward pass again instead of keeping them: none, pointwise (activations and norms) or "
+     "segments (all but what cuts the pass into parts) [none; with --cluster as memory asks for]",
+     2},
     {0, 0, 0, 0, "Where parameters and optimizer state are:", 3},
     {"storage", KEY_STORAGE, "[PATTERN=]WHERE", 0,
      "replicated or split, for parameters whose name matches; may be repeated, the first match applies [replicated, or "
@@ -215,6 +220,8 @@ static enum mt_status take_flag(struct mt_plan_flags *f, int key, const char *te
         q->gradient_wire = which ? MT_BF16 : MT_F32;
         return MT_OK;
     case KEY_ALGORITHM: return take_algorithm(f, text);
+    case KEY_RECOMPUTE:
+        return mt_flag_name("--recompute", text, mt_recompute_names, MT_NRECOMPUTES, &f->recompute, f->err);
     }
     return MT_OK;
 }
@@ -262,6 +269,7 @@ static enum mt_status settle_making(struct mt_plan_flags *f) {
     }
     if ((st = mt_job_flags_settle(&f->job, f->err))) return st;
     q->job = f->job.job;
+    if (f->recompute >= 0) q->job.recompute = (enum mt_recompute)f->recompute;
     if (q->gradient_wire == MT_F32 && q->job.precision == MT_F64)
         return mt_fail(f->err, MT_EINPUT, "--gradient-wire: an f64 job's gradients travel as f64 or bf16, not f32");
     const char *known = q->hosts ? "--hosts" : q->memory_bytes ? "--memory" : q->speeds ? "--speeds" : NULL;
@@ -296,7 +304,7 @@ static enum mt_status settle(struct mt_plan_flags *f) {
 }
 
 void mt_plan_flags_init(struct mt_plan_flags *flags, struct mt_err *err) {
-    *flags = (struct mt_plan_flags){.err = err, .limit_s = 20};
+    *flags = (struct mt_plan_flags){.err = err, .limit_s = 20, .recompute = -1};
     flags->request.bucket_bytes = -1;
     flags->request.gradient_wire = MT_NTYPES;
     mt_job_flags_init(&flags->job, err);

@@ -7,6 +7,9 @@
 const char *const mt_optimizer_names[MT_NOPTIMIZERS] = {[MT_ADAMW] = "adamw", [MT_SGD] = "sgd"};
 const char *const mt_schedule_names[MT_NSCHEDULES] = {
     [MT_LR_CONSTANT] = "constant", [MT_LR_COSINE] = "cosine", [MT_LR_LINEAR] = "linear"};
+const char *const mt_recompute_names[MT_NRECOMPUTES] = {[MT_RECOMPUTE_NONE] = "none",
+                                                        [MT_RECOMPUTE_POINTWISE] = "pointwise",
+                                                        [MT_RECOMPUTE_SEGMENTS] = "segments"};
 
 #define MOST_COUNT ((int64_t)1 << 40)
 
@@ -119,12 +122,13 @@ static enum mt_status read_optimizer(struct mt_json at, struct mt_optimizer *o, 
 }
 
 enum mt_status mt_job_read(struct mt_json object, struct mt_job *job, struct mt_err *err) {
-    static const char *const keys[] = {"batch", "seq", "steps", "precision", "seed", "dropout", "optimizer", NULL};
+    static const char *const keys[] = {"batch",     "seq",       "steps", "precision", "seed",      "dropout",
+                                       "recompute", "optimizer", NULL};
     enum mt_status st;
     struct mt_json optimizer;
     int64_t seed;
     const char *names[MT_I32];
-    int precision;
+    int precision, recompute;
     for (int t = 0; t < MT_I32; t++) names[t] = mt_type_name((enum mt_type)t);
     mt_job_default(job);
     if ((st = mt_json_only(object, keys, err)) ||
@@ -134,10 +138,12 @@ enum mt_status mt_job_read(struct mt_json object, struct mt_job *job, struct mt_
         (st = mt_json_enum(object, "precision", names, MT_I32, &precision, err)) ||
         (st = mt_json_int(object, "seed", 0, INT64_MAX, &seed, err)) ||
         (st = mt_json_real(object, "dropout", 0, 1, &job->dropout, err)) ||
+        (st = mt_json_enum(object, "recompute", mt_recompute_names, MT_NRECOMPUTES, &recompute, err)) ||
         (st = mt_json_get(object, "optimizer", &optimizer, err)) ||
         (st = read_optimizer(optimizer, &job->optimizer, err)))
         return st;
     job->precision = (enum mt_type)precision;
+    job->recompute = (enum mt_recompute)recompute;
     job->seed = (uint64_t)seed;
     struct mt_err why = MT_ERR_INIT;
     if (!mt_job_check(job, &why)) return MT_OK;
@@ -153,6 +159,7 @@ void mt_job_write(const struct mt_job *job, const char *key, struct mt_json_out 
     mt_json_put_string(out, "precision", mt_type_name(job->precision));
     mt_json_put_int(out, "seed", (int64_t)job->seed);
     mt_json_put_real(out, "dropout", job->dropout);
+    mt_json_put_string(out, "recompute", mt_recompute_names[job->recompute]);
     mt_json_open(out, "optimizer", '{');
     mt_json_put_string(out, "kind", mt_optimizer_names[o->kind]);
     mt_json_put_real(out, "lr", o->lr);

@@ -9,9 +9,14 @@
 enum mt_optimizer_kind { MT_ADAMW, MT_SGD, MT_NOPTIMIZERS };
 enum mt_schedule_kind { MT_LR_CONSTANT, MT_LR_COSINE, MT_LR_LINEAR, MT_NSCHEDULES };
 
+/* Which results of the forward pass backward makes again, so that they need not be kept: none; those of activations and
+ * norms; all but some between which the pass is repeated (synth/recompute.c). */
+enum mt_recompute { MT_RECOMPUTE_NONE, MT_RECOMPUTE_POINTWISE, MT_RECOMPUTE_SEGMENTS, MT_NRECOMPUTES };
+
 /* "adamw", "sgd"; "constant", "cosine", "linear". */
 extern const char *const mt_optimizer_names[MT_NOPTIMIZERS];
 extern const char *const mt_schedule_names[MT_NSCHEDULES];
+extern const char *const mt_recompute_names[MT_NRECOMPUTES]; /* "none", "pointwise", "segments" */
 
 struct mt_optimizer {
     enum mt_optimizer_kind kind;
@@ -32,6 +37,7 @@ struct mt_job {
     enum mt_type precision;
     uint64_t seed; /* below 2^63 */
     double dropout;
+    enum mt_recompute recompute; /* a decision, not a wish: planning makes it where memory binds */
     struct mt_optimizer optimizer;
 };
 

@@ -10,7 +10,8 @@
  *     int w = mt_graph_param(g, "fc.weight", "embed,ffn", MT_INIT_NORMAL, 0.02);
  *     int y = mt_op_matmul(g, "fc", x, w, 1, 0);         // builders: synth/ops.h
  *     ...                                                // loss_sum and token_count are set
- *     mt_graph_differentiate(g, err);                    // adds gradients
+ *     mt_graph_recompute(g, job.recompute);              // what backward makes again
+    mt_graph_differentiate(g, err);                    // adds gradients
  *     mt_graph_optimize(g, &job.optimizer, err);         // adds updates
  *     mt_graph_free(g);
  *
@@ -24,6 +25,7 @@
 #include "kernels/base/arena.h"
 #include "kernels/base/err.h"
 #include "kernels/op.h"
+#include "planner/job.h"
 
 #define MT_MAX_INDICES 12
 
@@ -102,6 +104,7 @@ struct mt_graph {
     enum mt_op_role role; /* stamped, with `forward`, on every operator that is added */
     int forward;
     uint64_t tags; /* random streams given out so far */
+    int *again, nagain; /* recompute.c: of the forward values, what backward makes again; null: nothing */
     struct mt_names value_names, op_names;
 };
 
@@ -161,6 +164,12 @@ double mt_op_bytes(const struct mt_graph *graph, const struct mt_op *op, const i
 void mt_op_extents(const struct mt_graph *graph, const struct mt_op *op, int64_t extent[MT_MAX_INDICES]);
 /* Of all operators: one whole step on the whole batch. */
 double mt_graph_flops(const struct mt_graph *graph);
+
+/* Say, before the graph is differentiated, which values backward makes again instead of keeping them. */
+void mt_graph_recompute(struct mt_graph *graph, enum mt_recompute what);
+/* The value that a backward operator reads in the place of `value`: itself, or a copy, whose operators are added when
+ * the first asks. mt_graph_op asks for all. */
+int mt_graph_again(struct mt_graph *graph, int value);
 
 /* Differentiate the sum of losses `graph->loss_sum` with respect to every parameter, on the graph: adds the
  * backward operators (role BACKWARD) and sets `gradient` of each. Gradients of several uses are added. */
