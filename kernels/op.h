@@ -122,7 +122,7 @@ struct mt_backend {
     enum mt_status (*run)(const struct mt_call *call, struct mt_err *err);
 };
 
-/* Plain C: every kind, f64 f32 bf16 storage, always there; the reference. */
+/* Plain C: every kind, f64 f32 bf16 f16 storage, always there; the reference. */
 extern const struct mt_backend mt_backend_c;
 
 /* The oneDNN module, or null with the reason in `err` when it cannot be loaded; loaded once. */

@@ -117,7 +117,7 @@ static double from_neighbours(const struct mt_cluster_class *class, const struct
 
 /* The class's rate for products of a type; where it has none, that of the nearest type that it has. */
 static double rate_of(const struct mt_cluster_class *class, enum mt_type type) {
-    static const enum mt_type order[] = {MT_F32, MT_F64, MT_BF16};
+    static const enum mt_type order[] = {MT_F32, MT_F64, MT_BF16, MT_F16};
     if (class->flops[type] > 0) return class->flops[type];
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         if (class->flops[order[i]] > 0) return class->flops[order[i]];

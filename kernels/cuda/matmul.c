@@ -47,7 +47,7 @@ static struct product_shape shape_of(const struct cuda *cuda, const struct mt_ca
 
 static bool supports(const struct mt_call *call) {
     enum mt_type in = call->in[0].type, out = call->out[0].type;
-    if (in != MT_F32 && in != MT_BF16) return false;
+    if (in != MT_F32 && !mt_type_is_half(in)) return false;
     if (call->kind == MT_OP_fused_matmul) return out == in && !call->attr->accumulate;
     return out == in || out == MT_F32;
 }

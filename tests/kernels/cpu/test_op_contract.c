@@ -213,7 +213,7 @@ int main(void) {
             sample_make(&specs[i], sizes, seed, &s);
             sample_fill(&s, seed);
             sample_outputs(&s, want);
-            for (int type = MT_F64; type <= MT_BF16; type++) in_place(&s, (enum mt_type)type, want);
+            for (int type = MT_F64; type < MT_I32; type++) in_place(&s, (enum mt_type)type, want);
             if (sizes == 0) refusals(&s);
             outputs_free(&s, want);
             sample_free(&s);
