@@ -9,7 +9,7 @@
 #include "launcher/flags.h"
 
 enum flag_kind { COUNT, SEED, REAL, TYPE, OPTIMIZER, SCHEDULE, TRUE };
-enum flag_use { ALWAYS, WITH_ADAMW, WITH_SGD, WITH_FALLING_RATE };
+enum flag_use { ALWAYS, WITH_ADAMW, WITH_SGD, WITH_FALLING_RATE, WITH_LOSS_SCALE };
 
 static const struct {
     const char *name, *arg, *help;
@@ -21,7 +21,11 @@ static const struct {
     {"batch", "B", "samples a step, over all ranks [8]", COUNT, ALWAYS, AT(batch)},
     {"seq", "T", "tokens a sample [the model's context]", COUNT, ALWAYS, AT(seq)},
     {"steps", "N", "[1000]", COUNT, ALWAYS, AT(steps)},
-    {"precision", "TYPE", "f64, f32 or bf16 (with f32 masters) [f32]", TYPE, ALWAYS, AT(precision)},
+    {"precision", "TYPE", MT_PRECISIONS ", the halves with f32 masters [f32]", TYPE, ALWAYS, AT(precision)},
+    {"loss-scale", "X", "what the loss is multiplied by at first, against gradients too small for f16 [none; 4096 for f16]",
+     REAL, ALWAYS, AT(loss_scale)},
+    {"loss-scale-interval", "N", "steps without overflow after which it is doubled [2000]", COUNT, WITH_LOSS_SCALE,
+     AT(loss_scale_interval)},
     {"seed", "N", "of initialisation, dropout and data order [1337]", SEED, ALWAYS, AT(seed)},
     {"dropout", "P", "[0]", REAL, ALWAYS, AT(dropout)},
     {"optimizer", "NAME", "adamw or sgd [adamw]", OPTIMIZER, ALWAYS, AT(optimizer.kind)},
@@ -63,9 +67,8 @@ static enum mt_status set_flag(struct mt_job_flags *flags, int row, const char *
         *(uint64_t *)to = (uint64_t)count;
         return st;
     case TYPE:
-        if (mt_type_parse(text, to)) return MT_OK;
-        mt_fail(flags->err, MT_EINPUT, "%s: \"%.60s\" is no type", name, text);
-        return mt_err_hint(flags->err, "it may be: f64, f32, bf16");
+        if (mt_job_set_precision(&flags->job, text)) return MT_OK;
+        return mt_fail(flags->err, MT_EINPUT, "%s: \"%.60s\" is none of: " MT_PRECISIONS, name, text);
     case OPTIMIZER:
         st = mt_flag_name(name, text, mt_optimizer_names, MT_NOPTIMIZERS, &which, flags->err);
         *(enum mt_optimizer_kind *)to = (enum mt_optimizer_kind)which;
@@ -92,26 +95,33 @@ const struct argp *mt_job_argp(void) {
     return &argp;
 }
 
-static bool used(const struct mt_optimizer *o, enum flag_use use) {
+static bool used(const struct mt_job *job, enum flag_use use) {
+    const struct mt_optimizer *o = &job->optimizer;
     switch (use) {
     case ALWAYS: return true;
     case WITH_ADAMW: return o->kind == MT_ADAMW;
     case WITH_SGD: return o->kind == MT_SGD;
     case WITH_FALLING_RATE: return o->schedule != MT_LR_CONSTANT;
+    case WITH_LOSS_SCALE: return job->loss_scale > 0;
     }
     return true;
 }
 
 enum mt_status mt_job_flags_settle(struct mt_job_flags *flags, struct mt_err *err) {
     struct mt_optimizer *o = &flags->job.optimizer;
-    bool lr_min = false;
+    bool lr_min = false, interval = false;
+    if (flags->job.precision == MT_F16 && flags->job.loss_scale == 0) flags->job.loss_scale = MT_LOSS_SCALE;
     for (int f = 0; f < NFLAGS; f++) {
         bool given = flags->given >> f & 1;
-        if (given && !used(o, table[f].use))
+        if (given && !used(&flags->job, table[f].use) && table[f].use == WITH_LOSS_SCALE)
+            return mt_fail(err, MT_EINPUT, "--%s: has no use without --loss-scale or --precision f16", table[f].name);
+        if (given && !used(&flags->job, table[f].use))
             return mt_fail(err, MT_EINPUT, "--%s: has no use with --optimizer %s --schedule %s", table[f].name,
                            mt_optimizer_names[o->kind], mt_schedule_names[o->schedule]);
         if (table[f].use == WITH_FALLING_RATE) lr_min = given;
+        if (table[f].use == WITH_LOSS_SCALE) interval = given;
     }
+    if (!interval && flags->job.loss_scale > 0) flags->job.loss_scale_interval = MT_LOSS_SCALE_INTERVAL;
     if (!lr_min) o->lr_min = o->lr / 10;
     enum mt_status st = mt_job_check(&flags->job, err);
     return st ? mt_err_context(err, "job") : MT_OK;

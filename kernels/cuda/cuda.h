@@ -16,7 +16,6 @@ struct cuda {
     int nsm;           /* multiprocessors that compute: fewer where that is emulated */
     int shared_bytes;  /* of one block, at most (opt-in) */
     struct cuda_jit *jit;
-    bool tf32;         /* f32 products may round their operands to tf32; off unless asked for */
 };
 
 /* Where work goes, in order. */

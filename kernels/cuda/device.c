@@ -9,7 +9,7 @@
 #include "kernels/base/arena.h"
 #include "kernels/cuda/jit.h"
 
-enum { LEAST_SM = 75 };
+enum { LEAST_SM = 75, TF32_SM = 80 /* the least that multiplies tf32 */ };
 
 static struct cuda *opened; /* one device a process: backends' functions are not told which */
 static unsigned nopened;    /* a context that is made again may have the address of the last one */
@@ -39,7 +39,7 @@ enum mt_status cuda_enter(const struct cuda *cuda, struct mt_err *err) {
 
 static bool supports(const struct mt_call *call) {
     const struct cuda_op *op = cuda_ops[call->kind];
-    if (!op) return false;
+    if (!op || (call->attr->tf32 && opened->sm < TF32_SM)) return false;
     for (int i = 0; i < call->nin; i++)
         if (call->in[i].type == MT_F64) return false;
     for (int i = 0; i < call->nout; i++)

@@ -53,7 +53,7 @@ static struct mt_graph *model(void) {
     CHECK_OK(mt_graph_optimize(g, &adamw, &err), err);
     struct mt_attr sgd = {.momentum = 0.9, .nesterov = true, .decay = 0.1, .lr_scale = 1};
     int in[] = {square, g->values[square].gradient, g->values[square].gradient, g->scale};
-    mt_op_update(g, "sgd", MT_OP_sgd, &sgd, in);
+    mt_op_update(g, "sgd", MT_OP_sgd, &sgd, in, 4);
     return g;
 }
 
