@@ -95,6 +95,7 @@ extern "C" __global__ void adamw(i64 n, const float *w, const float *m, const fl
                                  const clock_s *clock, adamw_s k) {
     __shared__ float unbias[2];
     i64 step = clock->step - (skipped ? (i64)*skipped : 0);
+    if (step < 1) step = 1;
     if (threadIdx.x < 2) unbias[threadIdx.x] = (float)(1 / (1 - power(threadIdx.x ? k.beta2 : k.beta1, step)));
     __syncthreads();
     float beta1 = (float)k.beta1, rest1 = (float)(1 - k.beta1), beta2 = (float)k.beta2, rest2 = (float)(1 - k.beta2);

@@ -79,7 +79,8 @@ MT_CLONES static void TYPED(adamw_block)(int64_t n, const struct TYPED(adamw_con
 
 static void TYPED(adamw)(const struct mt_call *call) {
     const struct mt_attr *t = call->attr;
-    int64_t skipped = call->nin > 5 ? (int64_t)*(const A *)call->in[5].data : 0, step = call->clock->step - skipped;
+    double skipped = call->nin > 5 ? (double)*(const A *)call->in[5].data : 0;
+    int64_t step = largest(call->clock->step - (int64_t)skipped, 1); /* whatever a checkpoint says */
     if (*(const A *)call->in[4].data == 0) {
         TYPED(keep)(call);
         return;
