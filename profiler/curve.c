@@ -142,7 +142,15 @@ static double find(const struct mt_cluster_class *class, const struct mt_op_shap
     return n ? from_neighbours(class, shape, found, n, error) : by_rates(class, shape, error);
 }
 
-double mt_class_op_s(const struct mt_cluster_class *class, const struct mt_op_shape *shape, double *error) {
+/* The tensor cores that have bf16 are as fast in f16, which is not always measured. */
+static enum mt_type measured_type(const struct mt_cluster_class *class, enum mt_type type) {
+    bool as_bf16 = type == MT_F16 && class->flops[MT_F16] == 0 && class->flops[MT_BF16] > 0;
+    return as_bf16 && strcmp(class->kind, "cpu") ? MT_BF16 : type;
+}
+
+double mt_class_op_s(const struct mt_cluster_class *class, const struct mt_op_shape *given, double *error) {
+    struct mt_op_shape asked = *given, *shape = &asked;
+    asked.type = measured_type(class, given->type);
     double unused;
     if (!error) error = &unused;
     if (shape->rows > 0 && shape->dim[0] > 0 && shape->dim[1] > 0) return find(class, shape, error);
