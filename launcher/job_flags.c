@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "launcher/flags.h"
+#include "profiler/describe.h"
 
 enum flag_kind { COUNT, SEED, REAL, TYPE, OPTIMIZER, SCHEDULE, TRUE };
 enum flag_use { ALWAYS, WITH_ADAMW, WITH_SGD, WITH_FALLING_RATE, WITH_LOSS_SCALE };
@@ -21,7 +22,7 @@ static const struct {
     {"batch", "B", "samples a step, over all ranks [8]", COUNT, ALWAYS, AT(batch)},
     {"seq", "T", "tokens a sample [the model's context]", COUNT, ALWAYS, AT(seq)},
     {"steps", "N", "[1000]", COUNT, ALWAYS, AT(steps)},
-    {"precision", "TYPE", MT_PRECISIONS ", the halves with f32 masters [f32]", TYPE, ALWAYS, AT(precision)},
+    {"precision", "TYPE", MT_PRECISIONS ", the halves with f32 masters; auto: bf16, or f16 where a device lacks it [f32]", TYPE, ALWAYS, AT(precision)},
     {"loss-scale", "X", "what the loss is multiplied by at first, against gradients too small for f16 [none; 4096 for f16]",
      REAL, ALWAYS, AT(loss_scale)},
     {"loss-scale-interval", "N", "steps without overflow after which it is doubled [2000]", COUNT, WITH_LOSS_SCALE,
@@ -67,7 +68,8 @@ static enum mt_status set_flag(struct mt_job_flags *flags, int row, const char *
         *(uint64_t *)to = (uint64_t)count;
         return st;
     case TYPE:
-        if (mt_job_set_precision(&flags->job, text)) return MT_OK;
+        flags->automatic = !strcmp(text, "auto");
+        if (flags->automatic || mt_job_set_precision(&flags->job, text)) return MT_OK;
         return mt_fail(flags->err, MT_EINPUT, "%s: \"%.60s\" is none of: " MT_PRECISIONS, name, text);
     case OPTIMIZER:
         st = mt_flag_name(name, text, mt_optimizer_names, MT_NOPTIMIZERS, &which, flags->err);
@@ -107,9 +109,37 @@ static bool used(const struct mt_job *job, enum flag_use use) {
     return true;
 }
 
+/* On GPUs f16 is not always measured; those that have bf16 have it. */
+static bool multiplies(const struct mt_cluster_class *class, enum mt_type type) {
+    bool implied = type == MT_F16 && class->flops[MT_BF16] > 0 && strcmp(class->kind, "cpu");
+    return class->flops[type] > 0 || implied;
+}
+
+enum mt_status mt_job_flags_choose(struct mt_job_flags *flags, const char *cluster, struct mt_err *err) {
+    static const enum mt_type halves[] = {MT_BF16, MT_F16};
+    struct mt_cluster *c;
+    if (!flags->automatic) return MT_OK;
+    if (!cluster) {
+        mt_fail(err, MT_EINPUT, "--precision: auto asks what the devices can, and there is no --cluster");
+        return mt_err_hint(err, "name one of " MT_PRECISIONS);
+    }
+    enum mt_status st = mt_cluster_open(cluster, &c, err);
+    if (st) return st;
+    flags->automatic = false;
+    flags->job.precision = MT_F32;
+    for (int h = 0; h < 2 && flags->job.precision == MT_F32; h++) {
+        bool all = true;
+        for (int i = 0; i < c->nclasses; i++) all = all && multiplies(&c->classes[i], halves[h]);
+        if (all) flags->job.precision = halves[h];
+    }
+    mt_cluster_free(c);
+    return MT_OK;
+}
+
 enum mt_status mt_job_flags_settle(struct mt_job_flags *flags, struct mt_err *err) {
     struct mt_optimizer *o = &flags->job.optimizer;
     bool lr_min = false, interval = false;
+    if (flags->automatic) return mt_fail(err, MT_EINPUT, "--precision: auto goes with `motley plan --cluster` only");
     if (flags->job.precision == MT_F16 && flags->job.loss_scale == 0) flags->job.loss_scale = MT_LOSS_SCALE;
     for (int f = 0; f < NFLAGS; f++) {
         bool given = flags->given >> f & 1;

@@ -260,7 +260,7 @@ static enum mt_status settle_making(struct mt_plan_flags *f) {
         mt_fail(f->err, MT_EINPUT, "--ranks is missing");
         return mt_err_hint(f->err, "as --ranks 3, --speeds 1,0.7,0.3 or --cluster cluster.json");
     }
-    if ((st = mt_job_flags_settle(&f->job, f->err))) return st;
+    if ((st = mt_job_flags_choose(&f->job, f->cluster, f->err)) || (st = mt_job_flags_settle(&f->job, f->err))) return st;
     q->job = f->job.job;
     if (q->gradient_wire == MT_F32 && q->job.precision == MT_F64)
         return mt_fail(f->err, MT_EINPUT, "--gradient-wire: an f64 job's gradients travel as f64 or bf16, not f32");

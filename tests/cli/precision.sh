@@ -88,6 +88,13 @@ $MOTLEY train burst.json --data text.txt >burst.txt 2>burst.err || code=$?
 [ $code = 2 ] && grep -q 'the loss is -\?nan at step 6: training has diverged' burst.err || fail "$code: $(cat burst.err)"
 [ "$(grep -c '^step [2-6] skipped' burst.txt)" = 5 ] || fail "$(cat burst.txt)"
 
+# By what the devices can: all have bf16; one has only f16; CPUs have neither.
+for row in "h100:1x2 bf16" "v100:1x1 + h100:1x1 f16" "cpu:1x2 f32"; do
+  $MOTLEY plan $model --batch 8 --cluster "${row% *}" --precision auto -o auto.json >said.txt 2>&1 || fail "$(cat said.txt)"
+  grep -q "\"precision\": \"${row##* }\"" auto.json || fail "$row: $(grep precision auto.json)"
+done
+refused 2 "auto asks what the devices can, and there is no --cluster" $MOTLEY plan $job --ranks 2 --precision auto -o no.json
+
 # Refusals.
 refused 2 "--precision: \"fp16\" is none of: f64, f32, tf32, bf16 or f16" $MOTLEY plan $job --ranks 1 --precision fp16 -o no.json
 refused 2 "loss_scale: is 1000, but must be a power of two" $MOTLEY plan $job --ranks 1 --loss-scale 1000 -o no.json
