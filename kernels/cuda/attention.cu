@@ -458,8 +458,10 @@ __device__ inline void query_rows(float (&lse2)[TILES][2], float (&delta)[TILES]
                 const u32 x[4] = {a.x, a.y, a.z, a.w}, y[4] = {b.x, b.y, b.z, b.w};
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
-                    sum = fmaf(__uint_as_float(x[i] << 16), __uint_as_float(y[i] << 16), sum);
-                    sum = fmaf(__uint_as_float(x[i] & 0xffff0000u), __uint_as_float(y[i] & 0xffff0000u), sum);
+                    float xl, xh, yl, yh;
+                    unpair((const HALF *)0, x[i], xl, xh), unpair((const HALF *)0, y[i], yl, yh);
+                    sum = fmaf(xl, yl, sum);
+                    sum = fmaf(xh, yh, sum);
                 }
             }
             log2 = lse[query] * LOG2E;
