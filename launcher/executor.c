@@ -89,6 +89,12 @@ static void prepare_message(struct mt_executor *ex, struct replay *run, int i) {
     }
 }
 
+static enum mt_status refuse_operator(const struct mt_linstr *c, struct mt_err *err) {
+    mt_fail(err, MT_EINPUT, "%s: this device has no %s of %s", c->name, mt_op_info[c->kind].name,
+            c->attr.tf32 ? "tf32" : mt_type_name(c->tensor[0].type));
+    return mt_err_hint(err, "plan with a --precision that all devices have: f16 where one lacks bf16, else f32");
+}
+
 static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const struct mt_lowered *low,
                               struct mt_err *err) {
     run->low = low;
@@ -106,8 +112,7 @@ static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const 
         const struct mt_linstr *c = &low->instrs[i];
         if (c->what == MT_LOWERED_OP) prepare_operator(ex, run, i);
         if (c->what == MT_LOWERED_OP && !run->backends[i]->supports(&run->calls[i]))
-            return mt_fail(err, MT_EINPUT, "%s: this device has no %s of %s", c->name, mt_op_info[c->kind].name,
-                           mt_type_name(c->tensor[0].type));
+            return refuse_operator(c, err);
         if (c->what == MT_LOWERED_COLLECTIVE || c->what == MT_LOWERED_COPY) prepare_message(ex, run, i);
         if (c->wait < 0 || run->events[c->wait]) continue;
         enum mt_status st = mt_event_new(ex->device, &run->events[c->wait], err);

@@ -146,6 +146,7 @@ static double step(struct trainer *t) {
     if (run(t, MT_RUN_TRAIN, t->samples, &clock, &sum, &count, &err)) give_up(t, &err);
     t->step++;
     t->samples += t->batch;
+    if (trainer_follow_scale(t, &err)) give_up(t, &err);
     double loss = sum / count;
     double step_s = mt_now_s() - start_s;
     t->train_s += step_s;
@@ -170,7 +171,7 @@ static void save_or_warn(struct trainer *t) {
 static enum mt_status between_steps(struct trainer *t, double loss, int *asked, struct mt_err *err) {
     const struct mt_train_options *o = t->options;
     enum mt_status st = MT_OK;
-    if (!isfinite(loss)) {
+    if (!isfinite(loss) && trainer_scale_exhausted(t)) {
         if ((st = trainer_report(t, "diverged", err))) return st;
         if (!t->rank) {
             mt_fail(err, MT_EINPUT, "the loss is %g at step %lld: training has diverged", loss, (long long)t->step);
@@ -212,6 +213,7 @@ enum mt_status trainer_run(struct trainer *t, struct mt_err *err) {
     if (t->step >= t->last_step && !t->options->eval_only && t->options->resume)
         mt_progress_say(&t->progress, "nothing left to train: %lld steps are done, and the run ends after %lld",
                         (long long)t->step, (long long)t->last_step);
+    if ((st = mt_agree(t->comm, trainer_begin_scale(t, err), err))) goto out;
     while (t->step < t->last_step && !(asked & MT_ASK_STOP)) {
         double loss = step(t);
         if ((st = between_steps(t, loss, &asked, err))) goto out;

@@ -55,6 +55,7 @@ struct trainer {
     int nevents, events_capacity;
     struct mt_arena events_arena;
     double clock_s; /* see mt_trace_clock */
+    double loss_scale, skipped_steps; /* after the last step; zeros where the loss is not scaled */
 };
 
 /* train_setup.c: from the plan to an executor without states */
@@ -72,6 +73,12 @@ enum mt_status trainer_hash(struct trainer *t, struct mt_err *err);
 
 /* train_loop.c */
 enum mt_status trainer_run(struct trainer *t, struct mt_err *err);
+
+/* train_scale.c: the scaling of the loss, as it is before the first step and after each, which says so if the step was
+ * skipped. Exhausted: the scale cannot become smaller, or there is none. */
+enum mt_status trainer_begin_scale(struct trainer *t, struct mt_err *err);
+enum mt_status trainer_follow_scale(struct trainer *t, struct mt_err *err);
+bool trainer_scale_exhausted(const struct trainer *t);
 
 /* train_report.c: run.json; gathers the ranks' rows */
 enum mt_status trainer_report(struct trainer *t, const char *ended, struct mt_err *err);

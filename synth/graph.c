@@ -12,6 +12,7 @@ struct mt_graph *mt_graph_new(enum mt_type activation_type) {
     struct mt_graph *graph = mt_calloc(1, sizeof *graph);
     graph->batch = graph->loss_sum = graph->token_count = -1;
     graph->logits = graph->sq_norm = graph->scale = -1;
+    graph->loss_scale = graph->good_steps = graph->skipped_steps = -1;
     graph->forward = -1;
     graph->type = activation_type;
     graph->acc = mt_type_acc(activation_type);

@@ -10,8 +10,9 @@
  *     int w = mt_graph_param(g, "fc.weight", "embed,ffn", MT_INIT_NORMAL, 0.02);
  *     int y = mt_op_matmul(g, "fc", x, w, 1, 0);         // builders: synth/ops.h
  *     ...                                                // loss_sum and token_count are set
+ *     mt_graph_set_precision(g, &job);                   // if it is more than a type
  *     mt_graph_recompute(g, job.recompute);              // what backward makes again
-    mt_graph_differentiate(g, err);                    // adds gradients
+ *     mt_graph_differentiate(g, err);                    // adds gradients
  *     mt_graph_optimize(g, &job.optimizer, err);         // adds updates
  *     mt_graph_free(g);
  *
@@ -42,7 +43,7 @@ enum mt_value_kind {
 };
 
 /* How a state begins. */
-enum mt_init { MT_INIT_ZERO, MT_INIT_ONE, MT_INIT_NORMAL };
+enum mt_init { MT_INIT_ZERO, MT_INIT_ONE, MT_INIT_NORMAL, MT_INIT_CONSTANT };
 
 struct mt_value {
     const char *name; /* unique; parameters have their checkpoint name: "h.0.attn.c_attn.weight" */
@@ -56,7 +57,7 @@ struct mt_value {
     int next;     /* a state: the value that it becomes at the end of the step; else -1 */
     int gradient; /* of a parameter (type A, summed over all samples), once differentiated; else -1 */
     enum mt_init init;
-    double init_std;
+    double init_std; /* NORMAL: the standard deviation; CONSTANT: the number */
     bool decay; /* a parameter that weight decay applies to */
     /* The shape in a checkpoint: axes are grouped into `ndims` dimensions; group_end[d] is the axis after dimension d.
      */
@@ -101,6 +102,9 @@ struct mt_graph {
     int loss_sum, token_count;  /* scalars: the sum of the losses, and over how many; -1 until built */
     int logits, sq_norm, scale; /* values for reports; -1 if absent */
     enum mt_type type, acc;
+    bool tf32; /* products of f32 may round operands to tf32 */
+    int loss_scale, good_steps, skipped_steps; /* states of the loss's scaling; -1: it is not scaled */
+    int64_t growth_interval;                   /* of loss_scale, in steps */
     enum mt_op_role role; /* stamped, with `forward`, on every operator that is added */
     int forward;
     uint64_t tags; /* random streams given out so far */
@@ -164,6 +168,12 @@ double mt_op_bytes(const struct mt_graph *graph, const struct mt_op *op, const i
 void mt_op_extents(const struct mt_graph *graph, const struct mt_op *op, int64_t extent[MT_MAX_INDICES]);
 /* Of all operators: one whole step on the whole batch. */
 double mt_graph_flops(const struct mt_graph *graph);
+
+/* What the job's precision asks for beside the types, once the forward graph is there: tf32 in its products, and states
+ * for the scaling of the loss. Scaled gradients are summed, their norm tells whether one overflowed, and the update is
+ * then skipped; all of it in the graph (ops.def: grad_scale, loss_scale). */
+struct mt_job;
+void mt_graph_set_precision(struct mt_graph *graph, const struct mt_job *job);
 
 /* Say, before the graph is differentiated, which values backward makes again instead of keeping them. */
 void mt_graph_recompute(struct mt_graph *graph, enum mt_recompute what);

@@ -381,6 +381,7 @@ static enum mt_status one_rank_graph(const struct mt_model *model, const struct 
                                      struct mt_graph **graph, struct mt_err *err) {
     enum mt_status st = mt_model_graph(model, job->precision, batch, job->seq, job->dropout, graph, err);
     if (st) return st;
+    mt_graph_set_precision(*graph, job);
     mt_graph_recompute(*graph, job->recompute);
     if ((st = mt_graph_differentiate(*graph, err))) return st;
     return mt_graph_optimize(*graph, &job->optimizer, err);

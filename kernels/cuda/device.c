@@ -37,9 +37,15 @@ enum mt_status cuda_enter(const struct cuda *cuda, struct mt_err *err) {
 
 /* ---- the backend ---- */
 
+/* Older ones multiply neither tf32 nor bf16. */
+static bool able(const struct mt_call *call) {
+    bool product = call->kind == MT_OP_matmul || call->kind == MT_OP_fused_matmul;
+    return opened->sm >= 80 || !product || !(call->attr->tf32 || call->in[0].type == MT_BF16);
+}
+
 static bool supports(const struct mt_call *call) {
     const struct cuda_op *op = cuda_ops[call->kind];
-    if (!op) return false;
+    if (!op || !able(call)) return false;
     for (int i = 0; i < call->nin; i++)
         if (call->in[i].type == MT_F64) return false;
     for (int i = 0; i < call->nout; i++)

@@ -230,6 +230,7 @@ static const struct row rows[] = {
     {MT_OP_cast, {.to = MT_BF16}, "f6,7", "h6,7", "bf16", MT_F32, 42, 1, 1, 0, 6 * 42},
     {MT_OP_sq_norm, {0}, "f6,7", "f", "", MT_F32, 42, 1, 1, 84, 4 * 43},
     {MT_OP_grad_scale, {0}, "f f", "f", "", MT_F32, 1, 1, 1, 6, 12},
+    {MT_OP_loss_scale, {0}, "f f f f", "f f f", "", MT_F32, 1, 1, 1, 4, 4 * 7},
     {MT_OP_adamw, {0}, "f6,7 f6,7 f6,7 f6,7 f", "f6,7 f6,7 f6,7", "", MT_F32, 42, 1, 1, 16 * 42, 4 * (7 * 42 + 1)},
     {MT_OP_sgd, {0}, "f6,7 f6,7 f6,7 f", "f6,7 f6,7", "", MT_F32, 42, 1, 1, 6 * 42, 4 * (5 * 42 + 1)},
 };

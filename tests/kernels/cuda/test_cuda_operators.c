@@ -11,7 +11,7 @@
 #include "tests/kernels/cpu/samples.h"
 
 enum { APART = 256 /* bytes of poison between tensors, at least */, MOST_TOLD = 5 /* failures of a kind */ };
-static const double limits[MT_NTYPES] = {[MT_F32] = 1e-5, [MT_BF16] = 1e-2};
+static const double limits[MT_NTYPES] = {[MT_F32] = 1e-5, [MT_BF16] = 1e-2, [MT_F16] = 2e-3};
 
 /* Sizes beside those of samples.h, by the letters there. */
 static const struct {
@@ -149,7 +149,8 @@ static bool run_on_device(const struct trial *t, const struct image *before, str
 
 /* Norms of a sum that was rounded have little left where it is small. */
 static double limit_of(const struct trial *t) {
-    return t->sample->spec->kind == MT_OP_residual_norm && t->type == MT_BF16 ? 3e-2 : limits[t->type];
+    return t->sample->spec->kind == MT_OP_residual_norm && mt_type_is_half(t->type) ? 3 * limits[t->type]
+                                                                                           : limits[t->type];
 }
 
 /* |got - want| / |want| over all elements; infinities must be equal. */
@@ -234,11 +235,11 @@ static bool has_f64(const struct sample *s, enum mt_type type) {
 }
 
 static void run_types(const struct sample *s, const char *sizes, const struct cut *cut) {
-    static const enum mt_type types[] = {MT_F32, MT_BF16};
+    static const enum mt_type types[] = {MT_F32, MT_BF16, MT_F16};
     double *want[MT_MAX_OUT], *same[MT_MAX_OUT];
     sample_outputs(s, want), sample_outputs(s, same);
     sample_run(s, MT_F64, cut, want);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         struct trial t = {s, sizes, types[i], cut, false};
         bool exact = sample_info(s)->exact, places = false;
         if (has_f64(s, t.type)) continue;
@@ -287,11 +288,12 @@ static bool wanted(const char *kind, int argc, char **argv) {
 
 static int report(void) {
     int failed = 0;
-    printf("%-18s %6s %10s %10s\n", "", "calls", "f32", "bf16");
+    printf("%-18s %6s %10s %10s %10s\n", "", "calls", "f32", "bf16", "f16");
     for (int k = 0; k < MT_NOPS; k++) {
         const struct tally *t = &tallies[k];
         if (!t->calls && !t->unsupported && !t->failed) continue;
-        printf("%-18s %6d %10.2g %10.2g", mt_op_info[k].name, t->calls, t->worst[MT_F32], t->worst[MT_BF16]);
+        printf("%-18s %6d %10.2g %10.2g %10.2g", mt_op_info[k].name, t->calls, t->worst[MT_F32], t->worst[MT_BF16],
+               t->worst[MT_F16]);
         if (t->unsupported) printf("  %d not supported", t->unsupported);
         if (t->failed) printf("  %d FAILED", t->failed);
         printf("\n");
