@@ -23,7 +23,7 @@ static const struct {
     {"seq", "T", "tokens a sample [the model's context]", COUNT, ALWAYS, AT(seq)},
     {"steps", "N", "[1000]", COUNT, ALWAYS, AT(steps)},
     {"precision", "TYPE", MT_PRECISIONS ", the halves with f32 masters; auto: bf16, or f16 where a device lacks it [f32]", TYPE, ALWAYS, AT(precision)},
-    {"loss-scale", "X", "what the loss is multiplied by at first, against gradients too small for f16 [none; 4096 for f16]",
+    {"loss-scale", "X", "what the loss is multiplied by at first, against gradients too small for f16 [none; 1024 for f16]",
      REAL, ALWAYS, AT(loss_scale)},
     {"loss-scale-interval", "N", "steps without overflow after which it is doubled [2000]", COUNT, WITH_LOSS_SCALE,
      AT(loss_scale_interval)},

@@ -43,7 +43,7 @@ const char *mt_job_precision(const struct mt_job *job);
 bool mt_job_set_precision(struct mt_job *job, const char *name);
 #define MT_PRECISIONS "f64, f32, tf32, bf16 or f16"
 /* What f16 begins with. The loss is a sum over tokens, not a mean. */
-#define MT_LOSS_SCALE 4096.0
+#define MT_LOSS_SCALE 1024.0
 #define MT_LOSS_SCALE_INTERVAL 2000
 
 /* 8 samples, 1000 steps, f32, AdamW at 1e-3 falling to 1e-4 by a cosine, decay 0.1, clipping at 1. */
