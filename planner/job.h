@@ -33,7 +33,7 @@ struct mt_job {
     bool tf32;                   /* products of f32 operands rounded to tf32 */
     double loss_scale;           /* what the loss is multiplied by at first, a power of two; 0: never */
     int64_t loss_scale_interval; /* steps without overflow after which it is doubled; 0 where it is not scaled */
-    uint64_t seed; /* below 2^63 */
+    uint64_t seed;               /* below 2^63 */
     double dropout;
     struct mt_optimizer optimizer;
 };

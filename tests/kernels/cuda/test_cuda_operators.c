@@ -151,7 +151,7 @@ static bool run_on_device(const struct trial *t, const struct image *before, str
 /* Norms of a sum that was rounded have little left where it is small. */
 static double limit_of(const struct trial *t) {
     return t->sample->spec->kind == MT_OP_residual_norm && mt_type_is_half(t->type) ? 3 * limits[t->type]
-                                                                                           : limits[t->type];
+                                                                                    : limits[t->type];
 }
 
 /* |got - want| / |want| over all elements; infinities must be equal. */
