@@ -111,8 +111,7 @@ static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const 
     for (int i = 0; i < low->ninstrs; i++) {
         const struct mt_linstr *c = &low->instrs[i];
         if (c->what == MT_LOWERED_OP) prepare_operator(ex, run, i);
-        if (c->what == MT_LOWERED_OP && !run->backends[i]->supports(&run->calls[i]))
-            return refuse_operator(c, err);
+        if (c->what == MT_LOWERED_OP && !run->backends[i]->supports(&run->calls[i])) return refuse_operator(c, err);
         if (c->what == MT_LOWERED_COLLECTIVE || c->what == MT_LOWERED_COPY) prepare_message(ex, run, i);
         if (c->wait < 0 || run->events[c->wait]) continue;
         enum mt_status st = mt_event_new(ex->device, &run->events[c->wait], err);

@@ -67,7 +67,8 @@ static const struct argp_option options[] = {
     {0, 0, 0, 0, "How gradients travel:", 4},
     {"sync", KEY_SYNC, "HOW", 0, "all_reduce or reduce_scatter [reduce_scatter where storage is split]", 4},
     {"bucket-bytes", KEY_BUCKET, "BYTES", 0, "of gradients in one message; 0: one each [4MiB]", 4},
-    {"gradient-wire", KEY_WIRE, "TYPE", 0, "what sums travel as: f32, bf16, or f16 if the loss is scaled [f32; f64 in an f64 job]", 4},
+    {"gradient-wire", KEY_WIRE, "TYPE", 0,
+     "what sums travel as: f32, bf16, or f16 if the loss is scaled [f32; f64 in an f64 job]", 4},
     {"algorithm", KEY_ALGORITHM, "KIND=NAME", 0, "as AllReduce=ring; may be repeated [auto]", 4},
     {0, 0, 0, 0, "The document:", 6},
     {"out", KEY_OUT, "FILE", 0, "where to write it; - for standard output", 6},
@@ -215,7 +216,8 @@ static enum mt_status take_flag(struct mt_plan_flags *f, int key, const char *te
         return mt_flag_name("--sync", text, (const char *const[]){"all_reduce", "reduce_scatter"}, 2, &which, f->err);
     case KEY_BUCKET: return mt_flag_bytes("--bucket-bytes", text, &q->bucket_bytes, f->err);
     case KEY_WIRE:
-        if ((st = mt_flag_name("--gradient-wire", text, (const char *const[]){"f32", "bf16", "f16"}, 3, &which, f->err)))
+        if ((st =
+                 mt_flag_name("--gradient-wire", text, (const char *const[]){"f32", "bf16", "f16"}, 3, &which, f->err)))
             return st;
         q->gradient_wire = (const enum mt_type[]){MT_F32, MT_BF16, MT_F16}[which];
         return MT_OK;
@@ -267,7 +269,8 @@ static enum mt_status settle_making(struct mt_plan_flags *f) {
         mt_fail(f->err, MT_EINPUT, "--ranks is missing");
         return mt_err_hint(f->err, "as --ranks 3, --speeds 1,0.7,0.3 or --cluster cluster.json");
     }
-    if ((st = mt_job_flags_choose(&f->job, f->cluster, f->err)) || (st = mt_job_flags_settle(&f->job, f->err))) return st;
+    if ((st = mt_job_flags_choose(&f->job, f->cluster, f->err)) || (st = mt_job_flags_settle(&f->job, f->err)))
+        return st;
     q->job = f->job.job;
     if (f->recompute >= 0) q->job.recompute = (enum mt_recompute)f->recompute;
     if (q->gradient_wire == MT_F32 && q->job.precision == MT_F64)

@@ -1,4 +1,5 @@
-/* What the scaling of the loss has come to. All of it is decided in the program, alike on all ranks; here it is read. */
+/* What the scaling of the loss has come to. All of it is decided in the program, alike on all ranks; here it is read.
+ */
 #include "launcher/trainer.h"
 
 static enum mt_status read_state(struct trainer *t, int gvalue, double *number, struct mt_err *err) {

@@ -54,7 +54,7 @@ struct trainer {
     struct mt_trace_event *events;
     int nevents, events_capacity;
     struct mt_arena events_arena;
-    double clock_s; /* see mt_trace_clock */
+    double clock_s;                   /* see mt_trace_clock */
     double loss_scale, skipped_steps; /* after the last step; zeros where the loss is not scaled */
 };
 

@@ -19,8 +19,11 @@ static const struct {
     const char *name;
     enum mt_type type;
     bool tf32;
-} precisions[] = {
-    {"f64", MT_F64, false}, {"f32", MT_F32, false}, {"tf32", MT_F32, true}, {"bf16", MT_BF16, false}, {"f16", MT_F16, false}};
+} precisions[] = {{"f64", MT_F64, false},
+                  {"f32", MT_F32, false},
+                  {"tf32", MT_F32, true},
+                  {"bf16", MT_BF16, false},
+                  {"f16", MT_F16, false}};
 enum { NPRECISIONS = sizeof precisions / sizeof *precisions };
 
 const char *mt_job_precision(const struct mt_job *job) {
@@ -184,8 +187,9 @@ enum mt_status mt_job_read(struct mt_json object, struct mt_job *job, struct mt_
         (st = mt_json_enum(object, "precision", names, NPRECISIONS, &precision, err)) ||
         (st = mt_json_int(object, "seed", 0, INT64_MAX, &seed, err)) ||
         (st = mt_json_real(object, "dropout", 0, 1, &job->dropout, err)) ||
-        (scaled && ((st = mt_json_real(object, "loss_scale", -DBL_MAX, DBL_MAX, &job->loss_scale, err)) ||
-                    (st = mt_json_int(object, "loss_scale_interval", 0, MOST_COUNT, &job->loss_scale_interval, err)))) ||
+        (scaled &&
+         ((st = mt_json_real(object, "loss_scale", -DBL_MAX, DBL_MAX, &job->loss_scale, err)) ||
+          (st = mt_json_int(object, "loss_scale_interval", 0, MOST_COUNT, &job->loss_scale_interval, err)))) ||
         (st = mt_json_enum(object, "recompute", mt_recompute_names, MT_NRECOMPUTES, &recompute, err)) ||
         (st = mt_json_get(object, "optimizer", &optimizer, err)) ||
         (st = read_optimizer(optimizer, &job->optimizer, err)))

@@ -38,7 +38,7 @@ struct mt_job {
     bool tf32;                   /* products of f32 operands rounded to tf32 */
     double loss_scale;           /* what the loss is multiplied by at first, a power of two; 0: never */
     int64_t loss_scale_interval; /* steps without overflow after which it is doubled; 0 where it is not scaled */
-    uint64_t seed; /* below 2^63 */
+    uint64_t seed;               /* below 2^63 */
     double dropout;
     enum mt_recompute recompute; /* a decision, not a wish: planning makes it where memory binds */
     struct mt_optimizer optimizer;
@@ -49,7 +49,7 @@ const char *mt_job_precision(const struct mt_job *job);
 bool mt_job_set_precision(struct mt_job *job, const char *name);
 #define MT_PRECISIONS "f64, f32, tf32, bf16 or f16"
 /* What f16 begins with. The loss is a sum over tokens, not a mean. */
-#define MT_LOSS_SCALE 4096.0
+#define MT_LOSS_SCALE 1024.0
 #define MT_LOSS_SCALE_INTERVAL 2000
 
 /* 8 samples, 1000 steps, f32, AdamW at 1e-3 falling to 1e-4 by a cosine, decay 0.1, clipping at 1. */

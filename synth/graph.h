@@ -58,7 +58,7 @@ struct mt_value {
     int gradient; /* of a parameter (type A, summed over all samples), once differentiated; else -1 */
     enum mt_init init;
     double init_std; /* NORMAL: the standard deviation; CONSTANT: the number */
-    bool decay; /* a parameter that weight decay applies to */
+    bool decay;      /* a parameter that weight decay applies to */
     /* The shape in a checkpoint: axes are grouped into `ndims` dimensions; group_end[d] is the axis after dimension d.
      */
     int ndims, group_end[MT_MAX_AXES];
@@ -102,10 +102,10 @@ struct mt_graph {
     int loss_sum, token_count;  /* scalars: the sum of the losses, and over how many; -1 until built */
     int logits, sq_norm, scale; /* values for reports; -1 if absent */
     enum mt_type type, acc;
-    bool tf32; /* products of f32 may round operands to tf32 */
+    bool tf32;                                 /* products of f32 may round operands to tf32 */
     int loss_scale, good_steps, skipped_steps; /* states of the loss's scaling; -1: it is not scaled */
     int64_t growth_interval;                   /* of loss_scale, in steps */
-    enum mt_op_role role; /* stamped, with `forward`, on every operator that is added */
+    enum mt_op_role role;                      /* stamped, with `forward`, on every operator that is added */
     int forward;
     uint64_t tags; /* random streams given out so far */
     int *again, nagain; /* recompute.c: of the forward values, what backward makes again; null: nothing */

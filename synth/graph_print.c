@@ -74,8 +74,8 @@ void mt_op_print(const struct mt_graph *graph, int op, FILE *file) {
 }
 
 static void print_kept(const struct mt_graph *graph, int value, FILE *file) {
-    static const char *const inits[] = {[MT_INIT_ZERO] = "zero", [MT_INIT_ONE] = "one", [MT_INIT_NORMAL] = "normal",
-                                        [MT_INIT_CONSTANT] = "all"};
+    static const char *const inits[] = {
+        [MT_INIT_ZERO] = "zero", [MT_INIT_ONE] = "one", [MT_INIT_NORMAL] = "normal", [MT_INIT_CONSTANT] = "all"};
     const struct mt_value *v = &graph->values[value];
     if (v->kind == MT_VALUE_TEMP) return;
     fputs(v->kind == MT_VALUE_INPUT ? "input " : v->param ? "param " : "state ", file);

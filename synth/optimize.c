@@ -97,8 +97,8 @@ enum mt_status mt_graph_optimize(struct mt_graph *graph, const struct mt_optimiz
     qsort_r(params, (size_t)n, sizeof *params, by_producer, graph);
     graph->role = MT_ROLE_UPDATE;
     graph->sq_norm = total_sq_norm(graph, params, n);
-    graph->scale = mt_op_grad_scale(graph, "grad_scale", graph->sq_norm, graph->token_count, graph->loss_scale,
-                                    optimizer->clip);
+    graph->scale =
+        mt_op_grad_scale(graph, "grad_scale", graph->sq_norm, graph->token_count, graph->loss_scale, optimizer->clip);
     for (int i = 0; i < n; i++) add_update(graph, optimizer, params[i]);
     if (graph->loss_scale >= 0) update_loss_scale(graph);
     graph->role = MT_ROLE_FORWARD;

@@ -10,7 +10,10 @@
 static const struct {
     const char *name;
     int64_t size_bytes;
-} types[MT_NTYPES] = {[MT_F64] = {"f64", 8}, [MT_F32] = {"f32", 4}, [MT_BF16] = {"bf16", 2}, [MT_F16] = {"f16", 2},
+} types[MT_NTYPES] = {[MT_F64] = {"f64", 8},
+                      [MT_F32] = {"f32", 4},
+                      [MT_BF16] = {"bf16", 2},
+                      [MT_F16] = {"f16", 2},
                       [MT_I32] = {"i32", 4}};
 
 const char *mt_type_name(enum mt_type type) {

@@ -47,7 +47,7 @@ static inline mt_bf16 mt_bf16_from_f32(float f) {
 
 static inline float mt_f16_to_f32(mt_f16 h) {
     uint32_t magnitude = h & 0x7fffu, bits = (magnitude << 13) + (112u << 23);
-    bits += magnitude >= 0x7c00u ? 112u << 23 : 0; /* infinity and NaN */
+    bits += magnitude >= 0x7c00u ? 112u << 23 : 0;         /* infinity and NaN */
     float f, small = (float)(int32_t)magnitude * 0x1p-24f; /* not by the bits: numbers that small may count as zero */
     memcpy(&f, &bits, sizeof f);
     f = magnitude < 0x0400u ? small : f;

@@ -12,7 +12,8 @@
  *
  * Definitions: FORWARD, DQ or DKDV; D (head size), HEAD (D padded), CAUSAL, DROP (0: none; 4: rows of scores are whole
  * Philox blocks; 1: any), and for tensor cores (sm_80) TENSOR, HALF (bf16 or f16), BLOCK_M, BLOCK_N, WARPS, STAGES,
- * BLOCKS (at least, of a multiprocessor) and KEEP (own fragments stay in registers); else TYPE, BLOCK and VECTOR (elements a load).
+ * BLOCKS (at least, of a multiprocessor) and KEEP (own fragments stay in registers); else TYPE, BLOCK and VECTOR
+ * (elements a load).
  *
  * Long, as both halves, with and without tensor cores, share the beginning, and device code includes nothing. */
 #ifndef DKDV

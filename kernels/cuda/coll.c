@@ -185,7 +185,8 @@ static enum mt_status fill_neutral(const struct cuda_queue *queue, const struct 
     if (call->problem.reduce != MT_MAX)
         CUDA_TRY(cuMemsetD8Async(message, 0, count * size_bytes, queue->stream), err, "cuMemsetD8Async");
     else if (mt_type_is_half(call->problem.acc))
-        CUDA_TRY(cuMemsetD16Async(message, call->problem.acc == MT_BF16 ? 0xff80 : 0xfc00, count, queue->stream), err, "cuMemsetD16Async");
+        CUDA_TRY(cuMemsetD16Async(message, call->problem.acc == MT_BF16 ? 0xff80 : 0xfc00, count, queue->stream), err,
+                 "cuMemsetD16Async");
     else
         CUDA_TRY(cuMemsetD32Async(message, 0xff800000, count, queue->stream), err, "cuMemsetD32Async");
     return MT_OK;

@@ -59,8 +59,8 @@ static enum mt_status run_adamw(const struct cuda_queue *queue, const struct mt_
     enum mt_status st = find(queue, call, v, &kernel, err);
     if (st) return st;
     return cuda_launch(queue, kernel, block_count(queue, n, v), THREADS, 0,
-                       (void *[]){&n, &in[0], &in[1], &in[2], &in[3], &in[4], &in[5], &out[0], &out[1],
-                                  &out[2], (void *)&queue->clock, &constants},
+                       (void *[]){&n, &in[0], &in[1], &in[2], &in[3], &in[4], &in[5], &out[0], &out[1], &out[2],
+                                  (void *)&queue->clock, &constants},
                        err);
 }
 

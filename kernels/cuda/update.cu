@@ -1,5 +1,5 @@
-/* grad_scale, loss_scale, adamw and sgd: exact. Compiled without fused multiply-adds and with the plain C backend's expressions in
- * its order (kernels/cpu/c/update.c): a change there is a change here.
+/* grad_scale, loss_scale, adamw and sgd: exact. Compiled without fused multiply-adds and with the plain C backend's
+ * expressions in its order (kernels/cpu/c/update.c): a change there is a change here.
  *
  *   VECTOR   elements of one access
  *

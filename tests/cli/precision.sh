@@ -30,7 +30,7 @@ near f32 tf32 1e-3
 near f32 f16 2e-3
 near bf16 f16 2e-2
 [ "$(hash_of tf32.txt)" != "$(hash_of f32.txt)" ] || fail "tf32 rounds nothing"
-[ "$(member f16/run.json loss_scale)" = 4096 ] && [ "$(member f16/run.json skipped_steps)" = 0 ] ||
+[ "$(member f16/run.json loss_scale)" = 1024 ] && [ "$(member f16/run.json skipped_steps)" = 0 ] ||
   fail "$(grep -e scale -e skipped f16/run.json)"
 ! grep -q loss_scale f32/run.json || fail "f32 has a loss scale"
 

@@ -11,7 +11,8 @@ static struct mt_graph *training_graph(const char *text, const struct mt_optimiz
     struct mt_graph *g;
     CHECK_OK(mt_model_parse(text, &model, &err), err);
     CHECK_OK(mt_model_graph(&model, MT_F64, 6, 0, 0, &g, &err), err);
-    mt_graph_set_precision(g, &(struct mt_job){.precision = MT_F64, .loss_scale = loss_scale, .loss_scale_interval = 2});
+    mt_graph_set_precision(g,
+                           &(struct mt_job){.precision = MT_F64, .loss_scale = loss_scale, .loss_scale_interval = 2});
     CHECK_OK(mt_graph_differentiate(g, &err), err);
     CHECK_OK(mt_graph_optimize(g, optimizer, &err), err);
     return g;

@@ -22,8 +22,9 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* One kind: its runs by the activation type (MT_F64, MT_F32, MT_BF16, MT_F16), and the memory they want at call->scratch
- * (null: none): planned, for the whole call, or allocated for the time of the call, for each thread of the team. */
+/* One kind: its runs by the activation type (MT_F64, MT_F32, MT_BF16, MT_F16), and the memory they want at
+ * call->scratch (null: none): planned, for the whole call, or allocated for the time of the call, for each thread of
+ * the team. */
 struct mt_c_op {
     void (*run[MT_I32])(const struct mt_call *call);
     int64_t (*scratch_bytes)(const struct mt_call *call);

@@ -1,5 +1,5 @@
-/* grad_scale, loss_scale, adamw and sgd: exact, so that replicas that update themselves stay equal bit by bit. The file is
- * compiled without contraction into fused multiply-adds, powers are by repeated squaring, and constants are made in
+/* grad_scale, loss_scale, adamw and sgd: exact, so that replicas that update themselves stay equal bit by bit. The file
+ * is compiled without contraction into fused multiply-adds, powers are by repeated squaring, and constants are made in
  * double and rounded once. */
 #ifndef T
 #include "kernels/cpu/c/c.h"

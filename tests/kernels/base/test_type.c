@@ -56,8 +56,8 @@ static void test_values(const struct half *h) {
 static void test_rounding(const struct half *h) {
     unsigned infinity = ((1u << h->exponent_bits) - 1) << h->fraction_bits;
     for (unsigned bits = 0; bits < infinity; bits++) {
-        double low = value_of(h, bits), high = bits + 1 == infinity ? 2 * low - value_of(h, bits - 1)
-                                                                    : value_of(h, bits + 1);
+        double low = value_of(h, bits),
+               high = bits + 1 == infinity ? 2 * low - value_of(h, bits - 1) : value_of(h, bits + 1);
         double middle = (low + high) / 2;
         unsigned even = bits & 1 ? bits + 1 : bits;
         for (int sign = 0; sign < 2; sign++) {

@@ -292,7 +292,10 @@ static void test_reduce(void) {
                     double x = mt_type_load(types[a], old, i), y = mt_type_load(types[b], from, i), want;
                     mt_type_store(types[a], &want, 0, reduce == MT_SUM ? x + y : x > y ? x : y);
                     want = mt_type_load(types[a], &want, 0);
-                    double unit = types[a] == MT_F64 ? 0x1p-52 : types[a] == MT_F32 ? 0x1p-23 : types[a] == MT_BF16 ? 0x1p-7 : 0x1p-10;
+                    double unit = types[a] == MT_F64    ? 0x1p-52
+                                  : types[a] == MT_F32  ? 0x1p-23
+                                  : types[a] == MT_BF16 ? 0x1p-7
+                                                        : 0x1p-10;
                     CHECK_NEAR(mt_type_load(types[a], to, i), want, unit * (fabs(x) + fabs(y)));
                 }
             }

@@ -204,7 +204,8 @@ static void overflows(void) {
 /* With a scale of 0 nothing changes, whatever the gradient is, also weights that decay. */
 static void skipped_updates(void) {
     enum { N = 20000 };
-    const struct mt_attr attr = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .decay = 0.1, .lr_scale = 1, .momentum = 0.9};
+    const struct mt_attr attr = {
+        .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .decay = 0.1, .lr_scale = 1, .momentum = 0.9};
     const struct mt_clock clock = {.step = 1, .lr = 0.1};
     struct mt_tensor t[8];
     for (int i = 0; i < 7; i++) t[i] = call_tensor(MT_F32, 1, (int64_t[]){N});

@@ -1,5 +1,5 @@
-/* Every operator in f32, bf16 and f16 against f64 on the same numbers, into poisoned outputs; and the same bits with any
- * number of threads. */
+/* Every operator in f32, bf16 and f16 against f64 on the same numbers, into poisoned outputs; and the same bits with
+ * any number of threads. */
 #include <omp.h>
 
 #include "tests/kernels/cpu/samples.h"

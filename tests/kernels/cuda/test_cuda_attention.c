@@ -197,7 +197,8 @@ static const int tile_heads[] = {
 #undef TILES
 };
 
-int main(void) {
+/* With the names of types, those alone. */
+int main(int argc, char **argv) {
     struct mt_err err = MT_ERR_INIT;
     if (mt_device_open("cuda", &device, &err)) {
         printf("skipped: %s\n", err.text);
@@ -207,6 +208,9 @@ int main(void) {
     CHECK_OK(mt_stream_new(device, "compute", &stream, &err), err);
     static const int64_t heads[] = {16, 32, 64, 80, 128}, lengths[] = {1, 17, 64, 100, 257};
     for (int type = MT_F32; type <= MT_F16; type++) {
+        bool wanted = argc < 2;
+        for (int i = 1; i < argc; i++) wanted = wanted || !strcmp(argv[i], mt_type_name((enum mt_type)type));
+        if (!wanted) continue;
         for (int d = 0; d < 5; d++)
             for (int s = 0; s < 5; s++) four((enum mt_type)type, 2, lengths[s], 3, heads[d]);
         four((enum mt_type)type, 1, 1024, 2, 64);

@@ -3,7 +3,7 @@
  * twice and must give the same bits, whole values and boxes of them, with outputs apart and in the memory of inputs,
  * and no byte beside the outputs may change. All failures are listed, then a line for each kind.
  *
- *     test_cuda_operators [KIND...] */
+ *     test_cuda_operators [KIND or TYPE...] */
 #include <stdarg.h>
 
 #include "kernels/base/arena.h"
@@ -28,6 +28,7 @@ static const struct {
 enum { NMORE = sizeof more_sizes / sizeof *more_sizes };
 static const char *const sizes_text[NSIZES] = {"tiny", "ragged"};
 
+static bool wanted_types[MT_NTYPES];
 static struct mt_device *device;
 static struct mt_stream *stream;
 static char *arena;
@@ -150,7 +151,7 @@ static bool run_on_device(const struct trial *t, const struct image *before, str
 /* Norms of a sum that was rounded have little left where it is small. */
 static double limit_of(const struct trial *t) {
     return t->sample->spec->kind == MT_OP_residual_norm && mt_type_is_half(t->type) ? 3 * limits[t->type]
-                                                                                           : limits[t->type];
+                                                                                    : limits[t->type];
 }
 
 /* |got - want| / |want| over all elements; infinities must be equal. */
@@ -242,7 +243,7 @@ static void run_types(const struct sample *s, const char *sizes, const struct cu
     for (int i = 0; i < 3; i++) {
         struct trial t = {s, sizes, types[i], cut, false};
         bool exact = sample_info(s)->exact, places = false;
-        if (has_f64(s, t.type)) continue;
+        if (has_f64(s, t.type) || !wanted_types[t.type]) continue;
         if (exact) sample_run(s, t.type, cut, same);
         for (int o = 0; o < s->nout; o++) places = places || sample_info(s)->in_place[o] >= 0;
         run_trial(&t, want, exact ? same : NULL);
@@ -281,9 +282,21 @@ static void run_spec(const struct spec *spec) {
 }
 
 static bool wanted(const char *kind, int argc, char **argv) {
-    for (int i = 1; i < argc; i++)
+    bool any = true;
+    for (int i = 1; i < argc; i++) {
+        enum mt_type type;
         if (!strcmp(argv[i], kind)) return true;
-    return argc < 2;
+        any = any && mt_type_parse(argv[i], &type);
+    }
+    return any;
+}
+
+static void take_types(int argc, char **argv) {
+    enum mt_type type;
+    bool named = false;
+    for (int i = 1; i < argc; i++)
+        if (mt_type_parse(argv[i], &type)) wanted_types[type] = named = true;
+    for (int t = 0; t < MT_NTYPES && !named; t++) wanted_types[t] = true;
 }
 
 static int report(void) {
@@ -310,6 +323,7 @@ int main(int argc, char **argv) {
         return 77;
     }
     printf("%s\n", mt_device_describe(device));
+    take_types(argc, argv);
     void *memory;
     arena_bytes = INT64_C(1) << 30;
     CHECK_OK(mt_device_alloc(device, arena_bytes, &memory, &err), err);

@@ -72,7 +72,8 @@ static void scales(void) {
 }
 
 static void updates(void) {
-    const struct mt_attr attr = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .decay = 0.1, .lr_scale = 1, .momentum = 0.9};
+    const struct mt_attr attr = {
+        .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .decay = 0.1, .lr_scale = 1, .momentum = 0.9};
     struct mt_tensor t[9];
     for (int i = 0; i < 7; i++) t[i] = call_tensor(MT_F32, 1, (int64_t[]){N});
     for (int i = 7; i < 9; i++) t[i] = call_tensor(MT_F32, 0, NULL);
