@@ -34,7 +34,13 @@ struct trainer {
     struct mt_comm *wire;
     struct mt_lowered *lowered[MT_NRUNS];
     struct mt_executor *executor;
-    int64_t step, samples; /* done */
+    int64_t step, samples; /* done: finished, and told of */
+    int ahead;             /* steps that are submitted beyond */
+    struct trainer_ahead { /* of the oldest of them, and the one after */
+        double start_s, lr;
+    } under_way[MT_EXECUTOR_DEPTH];
+    double ended_s;        /* the last step, as far as its time goes */
+    bool positions_fed[MT_NRUNS];
     int64_t last_step;     /* stop after it */
     bool keeps;            /* there is a folder to write to */
     const char *folder;    /* where, at rank 0 */
