@@ -69,11 +69,12 @@ struct mt_executor {
 
 /* executor_feed.c */
 enum mt_status mt_executor_take_places(struct mt_executor *ex, struct mt_err *err);
-/* Queue the copies of a run's inputs, and of a launch's results; and read those, or those of a run that has ended. */
+/* Queue the copies of a run's inputs; copy its results to its place, in stream order or, when it has ended, at once; and
+ * make them what mt_executor_result tells. */
 void mt_executor_queue_inputs(struct mt_executor *ex, enum mt_run run, bool all_streams);
 void mt_executor_queue_results(struct mt_executor *ex, const struct place *place);
+enum mt_status mt_executor_fetch_results(struct mt_executor *ex, const struct place *place, struct mt_err *err);
 void mt_executor_read_results(struct mt_executor *ex, const struct place *place);
-enum mt_status mt_executor_fetch_results(struct mt_executor *ex, enum mt_run run, struct mt_err *err);
 
 static inline struct place *mt_executor_place(struct mt_executor *ex, uint64_t run) {
     return &ex->places[run % (uint64_t)ex->nplaces];

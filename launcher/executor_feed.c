@@ -161,29 +161,22 @@ void mt_executor_queue_results(struct mt_executor *ex, const struct place *place
     }
 }
 
+enum mt_status mt_executor_fetch_results(struct mt_executor *ex, const struct place *place, struct mt_err *err) {
+    const struct replay *run = &ex->runs[place->run];
+    enum mt_status st = MT_OK;
+    for (int i = 0; i < run->nreported && !st; i++) {
+        const struct mt_tensor *t = mt_executor_output(ex, place->run, run->reported[i].gvalue);
+        st = mt_device_copy_out(ex->device, place->memory + run->reported[i].at_bytes, t->data, tensor_bytes(t), err);
+    }
+    return st;
+}
+
 void mt_executor_read_results(struct mt_executor *ex, const struct place *place) {
     struct replay *run = &ex->runs[place->run];
     for (int i = 0; i < run->nreported; i++) {
         struct reported *r = &run->reported[i];
         r->number = mt_type_load(mt_executor_output(ex, place->run, r->gvalue)->type, place->memory + r->at_bytes, 0);
     }
-}
-
-static enum mt_status fetch(struct mt_executor *ex, const struct mt_tensor *t, double *data, struct mt_err *err) {
-    int64_t count = mt_tensor_count(t);
-    void *copy = mt_malloc((size_t)tensor_bytes(t) + 1);
-    enum mt_status st = mt_device_copy_out(ex->device, copy, t->data, tensor_bytes(t), err);
-    for (int64_t i = 0; i < count && !st; i++) data[i] = mt_type_load(t->type, copy, i);
-    free(copy);
-    return st;
-}
-
-enum mt_status mt_executor_fetch_results(struct mt_executor *ex, enum mt_run which, struct mt_err *err) {
-    struct replay *run = &ex->runs[which];
-    enum mt_status st = MT_OK;
-    for (int i = 0; i < run->nreported && !st; i++)
-        st = fetch(ex, mt_executor_output(ex, which, run->reported[i].gvalue), &run->reported[i].number, err);
-    return st;
 }
 
 enum mt_status mt_executor_result(struct mt_executor *ex, enum mt_run which, int gvalue, double *data,
@@ -197,5 +190,9 @@ enum mt_status mt_executor_result(struct mt_executor *ex, enum mt_run which, int
         return MT_OK;
     }
     assert(!mt_executor_under_way(ex));
-    return fetch(ex, t, data, err);
+    void *copy = mt_malloc((size_t)tensor_bytes(t) + 1);
+    enum mt_status st = mt_device_copy_out(ex->device, copy, t->data, tensor_bytes(t), err);
+    for (int64_t i = 0; i < mt_tensor_count(t) && !st; i++) data[i] = mt_type_load(t->type, copy, i);
+    free(copy);
+    return st;
 }

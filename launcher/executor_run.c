@@ -111,12 +111,12 @@ static enum mt_status run_body(struct mt_executor *ex, struct replay *run, struc
     return low->body_barrier ? sync_all(ex, run, err) : MT_OK;
 }
 
-static enum mt_status run_as_it_comes(struct mt_executor *ex, enum mt_run which, struct mt_run_times *times,
-                                      struct mt_err *err) {
-    struct replay *run = &ex->runs[which];
+static enum mt_status run_as_it_comes(struct mt_executor *ex, struct place *place, struct mt_err *err) {
+    struct replay *run = &ex->runs[place->run];
+    struct mt_run_times *times = &place->times;
     double start_s = mt_now_s();
     memset(run->seconds, 0, (size_t)run->low->ninstrs * sizeof *run->seconds);
-    mt_executor_queue_inputs(ex, which, true);
+    mt_executor_queue_inputs(ex, place->run, true);
     queue_block(ex, run, MT_PROLOGUE, true, true);
     enum mt_status st = run_body(ex, run, times, err);
     if (!st) {
@@ -131,7 +131,7 @@ static enum mt_status run_as_it_comes(struct mt_executor *ex, enum mt_run which,
     account(ex, run, times, begin[MT_PROLOGUE], begin[MT_BODY], 0);
     account(ex, run, times, begin[MT_BODY], begin[MT_LAST], run->low->body_count - 1);
     account(ex, run, times, begin[MT_LAST], begin[MT_NBLOCKS], 0);
-    st = mt_executor_fetch_results(ex, which, err);
+    st = mt_executor_fetch_results(ex, place, err);
     times->end_s = mt_now_s();
     times->wall_s = times->end_s - start_s;
     return st;
@@ -207,7 +207,7 @@ enum mt_status mt_executor_submit(struct mt_executor *ex, enum mt_run which, con
         .memory = place->memory, .run = which, .done = place->done, .submitted_s = mt_now_s()};
     capture(ex, which);
     enum mt_status st =
-        run->capture && !ex->trace ? launch(ex, place, err) : run_as_it_comes(ex, which, &place->times, err);
+        run->capture && !ex->trace ? launch(ex, place, err) : run_as_it_comes(ex, place, err);
     if (st) return st;
     run->ran = true;
     ex->submitted++;
@@ -221,7 +221,6 @@ static enum mt_status wait_for_launch(struct mt_executor *ex, struct place *plac
     place->times.end_s = mt_now_s();
     place->times.wall_s = place->times.end_s - fmax(place->submitted_s, ex->times.end_s);
     mt_capture_times(ex->runs[place->run].capture, place->launch, place->times.stream_s);
-    mt_executor_read_results(ex, place);
     return MT_OK;
 }
 
@@ -231,6 +230,7 @@ enum mt_status mt_executor_finish(struct mt_executor *ex, struct mt_err *err) {
     enum mt_status st = place->launched ? wait_for_launch(ex, place, err) : MT_OK;
     ex->finished++;
     if (st) return st;
+    mt_executor_read_results(ex, place);
     /* An emulated stream may end some microseconds ahead. */
     place->times.wait_s = fmax(place->times.wall_s - place->times.stream_s[MT_STREAM_COMPUTE], 0);
     ex->times = place->times;
