@@ -203,9 +203,8 @@ enum mt_status mt_executor_submit(struct mt_executor *ex, enum mt_run which, con
     struct place *place = mt_executor_place(ex, ex->submitted);
     assert(run->low && !ex->broken && mt_executor_under_way(ex) < ex->nplaces);
     ex->clock = *clock;
-    *place = (struct place){
-        .memory = place->memory, .run = which, .done = place->done, .submitted_s = mt_now_s()};
     capture(ex, which);
+    *place = (struct place){.memory = place->memory, .run = which, .done = place->done, .submitted_s = mt_now_s()};
     enum mt_status st =
         run->capture && !ex->trace ? launch(ex, place, err) : run_as_it_comes(ex, place, err);
     if (st) return st;
