@@ -20,14 +20,14 @@ struct replay {
     /* inputs and results in a place */
     struct fed {
         int64_t at_bytes, size_bytes;
-        int place; /* where the newest is; -1: never fed */
+        int place;  /* where the newest is; -1: never fed */
         bool fresh; /* not yet copied */
-    } *fed;        /* [low->ninputs] */
+    } * fed;        /* [low->ninputs] */
     struct reported {
         int gvalue;
         int64_t at_bytes;
         double number; /* of the last run that was finished */
-    } *reported;       /* scalars for reports */
+    } * reported;      /* scalars for reports */
     int nreported;
 
     struct mt_capture *capture;
@@ -59,7 +59,7 @@ struct mt_executor {
     struct place places[MT_EXECUTOR_DEPTH];
     int nplaces;
     uint64_t submitted, finished; /* runs */
-    enum mt_run loaded; /* whose inputs the device has; MT_NRUNS: nobody's */
+    enum mt_run loaded;           /* whose inputs the device has; MT_NRUNS: nobody's */
     struct mt_run_times times;
     mt_trace *trace;
     void *trace_context;
@@ -69,8 +69,8 @@ struct mt_executor {
 
 /* executor_feed.c */
 enum mt_status mt_executor_take_places(struct mt_executor *ex, struct mt_err *err);
-/* Queue the copies of a run's inputs; copy its results to its place, in stream order or, when it has ended, at once; and
- * make them what mt_executor_result tells. */
+/* Queue the copies of a run's inputs; copy its results to its place, in stream order or, when it has ended, at once;
+ * and make them what mt_executor_result tells. */
 void mt_executor_queue_inputs(struct mt_executor *ex, enum mt_run run, bool all_streams);
 void mt_executor_queue_results(struct mt_executor *ex, const struct place *place);
 enum mt_status mt_executor_fetch_results(struct mt_executor *ex, const struct place *place, struct mt_err *err);

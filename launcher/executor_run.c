@@ -205,8 +205,7 @@ enum mt_status mt_executor_submit(struct mt_executor *ex, enum mt_run which, con
     ex->clock = *clock;
     capture(ex, which);
     *place = (struct place){.memory = place->memory, .run = which, .done = place->done, .submitted_s = mt_now_s()};
-    enum mt_status st =
-        run->capture && !ex->trace ? launch(ex, place, err) : run_as_it_comes(ex, place, err);
+    enum mt_status st = run->capture && !ex->trace ? launch(ex, place, err) : run_as_it_comes(ex, place, err);
     if (st) return st;
     run->ran = true;
     ex->submitted++;

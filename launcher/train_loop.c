@@ -1,7 +1,7 @@
 /* Steps, evaluations, and what is due between them.
  *
- * The next step is submitted before this one's loss is known, as far as the executor goes (mt_executor_depth), but never
- * beyond a step after which something is due that is about the states as they are then: evaluations, checkpoints,
+ * The next step is submitted before this one's loss is known, as far as the executor goes (mt_executor_depth), but
+ * never beyond a step after which something is due that is about the states as they are then: evaluations, checkpoints,
  * comparisons. What is asked for by signals is done when all that was submitted is finished. */
 #include <math.h>
 #include <stdlib.h>

@@ -35,12 +35,12 @@ struct cuda_part {
     struct mt_stream *stream;
     struct cuda_queue queue;
     CUfunction stamp;
-    uint64_t *mark;          /* a launch's number above, the stamps that it has passed below */
-    uint64_t *times;         /* [SLOTS][MOST_STAMPS] nanoseconds */
+    uint64_t *mark;  /* a launch's number above, the stamps that it has passed below */
+    uint64_t *times; /* [SLOTS][MOST_STAMPS] nanoseconds */
     CUdeviceptr mark_at, times_at;
     uint32_t nstamps;
-    bool working;            /* in a stretch */
-    int since;               /* items since the last stamp */
+    bool working; /* in a stretch */
+    int since;    /* items since the last stamp */
     struct item *items;
     int nitems, items_capacity;
     struct stretch *stretches;
@@ -153,8 +153,8 @@ static enum mt_status make_part(struct cuda_capture *capture, int index, struct 
 }
 
 static enum mt_status make(struct cuda_capture *capture, struct mt_stream *const *streams, struct mt_err *err) {
-    size_t size_bytes = sizeof(struct state[SLOTS]) +
-                        (size_t)capture->nparts * ((size_t)SLOTS * MOST_STAMPS + 1) * sizeof(uint64_t);
+    size_t size_bytes =
+        sizeof(struct state[SLOTS]) + (size_t)capture->nparts * ((size_t)SLOTS * MOST_STAMPS + 1) * sizeof(uint64_t);
     CUdeviceptr at;
     CUDA_TRY(cuMemHostAlloc(&capture->pinned, size_bytes, CU_MEMHOSTALLOC_DEVICEMAP), err, "cuMemHostAlloc");
     memset(capture->pinned, 0, size_bytes);
@@ -165,8 +165,7 @@ static enum mt_status make(struct cuda_capture *capture, struct mt_stream *const
     for (int i = 0; i < SLOTS; i++)
         CUDA_TRY(cuEventCreate(&capture->done[i], CU_EVENT_DISABLE_TIMING), err, "cuEventCreate");
     enum mt_status st = MT_OK;
-    for (int p = 0; p < capture->nparts && !st; p++)
-        st = make_part(capture, p, streams[p], capture->pinned, at, err);
+    for (int p = 0; p < capture->nparts && !st; p++) st = make_part(capture, p, streams[p], capture->pinned, at, err);
     return st;
 }
 

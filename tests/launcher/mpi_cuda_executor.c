@@ -1,7 +1,6 @@
-/* Captured programs on several GPUs, with NCCL's collectives in the graph: see captured_round.h. Random choices of every
- * rule, bodies that communicate, uneven shares; the second half with a part of the multiprocessors on rank 1. Then a
- * peer that does not come: the run ends within its deadline, and names the collective.
- * ranks: 2 */
+/* Captured programs on several GPUs, with NCCL's collectives in the graph: see captured_round.h. Random choices of
+ * every rule, bodies that communicate, uneven shares; the second half with a part of the multiprocessors on rank 1.
+ * Then a peer that does not come: the run ends within its deadline, and names the collective. ranks: 2 */
 #include <mpi.h>
 #include <unistd.h>
 

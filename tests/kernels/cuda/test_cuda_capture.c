@@ -28,12 +28,8 @@ static void *memory_of(int64_t count) {
 
 static void make(struct work *work, enum mt_op_kind kind, int nin, int nout, void *const *data, int64_t count) {
     for (int i = 0; i < nin + nout; i++) work->tensors[i] = tensor_of(data[i], count);
-    work->call = (struct mt_call){.kind = kind,
-                                  .attr = &work->attr,
-                                  .nin = nin,
-                                  .nout = nout,
-                                  .in = work->tensors,
-                                  .out = work->tensors + nin};
+    work->call = (struct mt_call){
+        .kind = kind, .attr = &work->attr, .nin = nin, .nout = nout, .in = work->tensors, .out = work->tensors + nin};
 }
 
 static void make_fill(struct work *work, void *y, int64_t count, double value) {
@@ -241,6 +237,11 @@ static void test_failure(void) {
     queue(1, &good);
     finish(0), finish(1);
     check_all(x, 3, "x");
+    capture = begin();
+    for (int i = 0; i < 140000; i++) queue(0, &good);
+    CHECK_EQ(mt_capture_end(capture, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "more work than one graph"), "%s", err.text);
+    err = (struct mt_err)MT_ERR_INIT;
     mt_device_free(device, x);
 }
 
