@@ -2,9 +2,9 @@
  *
  * Between operators lie stamps (stamp.cu), kernels of one thread that write the GPU's time and how many stamps the
  * stream has passed. A stream is stamped where its work begins and ends, that is around its waits for others and at
- * both ends of a launch; before and after a collective; and after every few operators, since a stamp costs a
- * microsecond or two. The items between the last stamp that was passed and the next are what runs. Times of the last
- * launches are kept in slots.
+ * both ends of a launch; before and after a collective; and after every few operators, since a stamp costs some
+ * microseconds (on an H100 four of them, with a fence, after each operator). The items between the last stamp that was
+ * passed and the next are what runs. Times of the last launches are kept in slots.
  *
  * The driver's limit is memory: some hundred bytes a kernel on the host and on the GPU, whence a limit here. */
 #include "kernels/cuda/capture.h"
@@ -16,7 +16,14 @@
 
 #include "kernels/base/arena.h"
 
-enum { STAMP_EVERY = 16, MOST_STAMPS = 8192, MOST_PARTS = 4, SLOTS = MT_CAPTURE_LAUNCHES, PASSED_BITS = 20 };
+enum {
+    STAMP_EVERY = 32,
+    MOST_STAMPS = 8192,
+    MOST_ITEMS = 1 << 17,
+    MOST_PARTS = 4,
+    SLOTS = MT_CAPTURE_LAUNCHES,
+    PASSED_BITS = 20
+};
 static const double settle_s = 1;
 
 struct item {
@@ -80,9 +87,9 @@ const struct cuda_queue *cuda_part_queue(const struct cuda_part *part) {
 }
 
 static enum mt_status stamp(struct cuda_part *part, struct mt_err *err) {
-    if (part->nstamps == MOST_STAMPS)
-        return mt_fail(err, MT_EINPUT, "more work than one graph should hold: over %d stretches and collectives",
-                       MOST_STAMPS);
+    if (part->nstamps == MOST_STAMPS || part->nitems >= MOST_ITEMS)
+        return mt_fail(err, MT_EINPUT, "more work than one graph should hold: %d operators, %d marks of progress",
+                       part->nitems, (int)part->nstamps);
     CUdeviceptr launch = part->capture->state + offsetof(struct state, launch);
     CUdeviceptr times = part->times_at + part->nstamps * sizeof *part->times;
     uint64_t stride = MOST_STAMPS, passed = part->nstamps + 1;
@@ -338,17 +345,30 @@ uint64_t cuda_part_progress(const struct cuda_part *part) {
     return sum;
 }
 
+/* "h.3.mlp or one of the 5 after it": what lies before the next stamp. */
+static void describe_item(const struct cuda_part *part, int at, char *text, size_t room) {
+    int last = at;
+    if (at == part->nitems || !part->items[at].what) {
+        snprintf(text, room, "%s", at == part->nitems ? "nothing more" : "the wait for an event");
+        return;
+    }
+    while (last + 1 < part->nitems && part->items[last + 1].stamps == part->items[at].stamps &&
+           part->items[last + 1].what)
+        last++;
+    int n = snprintf(text, room, "%s", part->items[at].what);
+    if (last > at && n >= 0 && (size_t)n < room)
+        snprintf(text + n, room - (size_t)n, " or one of the %d after it", last - at);
+}
+
 void cuda_part_describe(const struct cuda_part *part, uint64_t launch, char *text, size_t room) {
     size_t used = 0;
     *text = 0;
     for (int p = 0; p < part->capture->nparts && used < room; p++) {
         const struct cuda_part *q = &part->capture->parts[p];
-        struct mt_stream_sight sight = cuda_part_look(q, launch);
-        bool over = sight.completed == (uint64_t)q->nitems;
+        char item[160];
+        describe_item(q, reached(q, passed(q, launch)), item, sizeof item);
         int n = snprintf(text + used, room - used, "%sstream \"%s\" in %s", p ? ", " : "", cuda_stream_name(q->stream),
-                         over         ? "nothing more"
-                         : sight.what ? sight.what
-                                      : "the wait for an event");
+                         item);
         used += (size_t)(n > 0 ? n : 0);
     }
 }

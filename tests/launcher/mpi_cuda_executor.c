@@ -108,6 +108,7 @@ int main(int argc, char **argv) {
     comm = comm_of();
     test_choices(comm);
     test_stall(comm);
-    /* The GPU of rank 0 is still in a collective, which nothing but the end of the process ends. */
-    _exit(0);
+    MPI_Finalize();
+    fflush(stdout);
+    _exit(0); /* the GPU of rank 0 is in a collective, which nothing but the end of the process ends */
 }
