@@ -31,7 +31,7 @@ uint64_t cuda_part_count(const struct cuda_part *part); /* of items */
 struct mt_stream_sight cuda_part_look(const struct cuda_part *part, uint64_t launch);
 /* Changes when the launch gets on, on any of its streams. */
 uint64_t cuda_part_progress(const struct cuda_part *part);
-/* "stream "compute" in the wait for an event, stream "comm" in AllReduce h.3" */
+/* "AllReduce h.3"; "h.3.mlp.c_fc or one of the 5 after it"; "the wait for an event" */
 void cuda_part_describe(const struct cuda_part *part, uint64_t launch, char *text, size_t room);
 
 #endif

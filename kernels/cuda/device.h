@@ -71,7 +71,6 @@ enum mt_status cuda_event_sync(struct mt_event *event, double deadline_s, struct
 /* ---- and for captured work (capture.c) ---- */
 struct cuda_part;
 const struct cuda_queue *cuda_stream_queue(const struct mt_stream *stream);
-const char *cuda_stream_name(const struct mt_stream *stream);
 /* From now on what is queued is captured, and told to the part; null: no more. */
 void cuda_stream_capture(struct mt_stream *stream, struct cuda_part *part);
 /* What has gone wrong in queueing; it is then forgotten. */

@@ -314,19 +314,21 @@ struct mt_stream_sight cuda_stream_look(struct mt_stream *stream) {
     return sight;
 }
 
+/* All streams: whichever is waited for, another one may be the reason. */
 static enum mt_status fail_stalled(struct cuda_stream *s, double deadline_s, struct mt_err *err) {
-    char launched[512];
+    char text[600] = "", name[200];
+    size_t used = 0;
     pthread_mutex_lock(&s->device->lock);
-    const struct item *item = s->count ? &s->items[s->first] : NULL;
-    if (item && item->part) {
-        cuda_part_describe(item->part, item->launch, launched, sizeof launched);
-        mt_fail(err, MT_ESTALL, "no progress for %g s: %s", deadline_s, launched);
-    } else {
-        mt_fail(err, MT_ESTALL, "stream \"%s\" has made no progress for %g s, in %s", s->name, deadline_s,
-                item ? item_name(item) : "nothing");
+    for (struct cuda_stream *t = s->device->streams; t && used < sizeof text; t = t->next) {
+        look(t);
+        if (!t->count) continue;
+        const struct item *item = &t->items[t->first];
+        snprintf(name, sizeof name, "%s", item->part ? "" : item_name(item));
+        if (item->part) cuda_part_describe(item->part, item->launch, name, sizeof name);
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s \"%s\" in %s", used ? "," : "", t->name, name);
     }
     pthread_mutex_unlock(&s->device->lock);
-    return err->status;
+    return mt_fail(err, MT_ESTALL, "no progress for %g s: stream%s", deadline_s, used ? text : "s that do nothing");
 }
 
 /* What changes as the stream gets on; within a launch, as any of its streams does. */
@@ -404,10 +406,6 @@ enum mt_status cuda_event_sync(struct mt_event *event, double deadline_s, struct
 
 const struct cuda_queue *cuda_stream_queue(const struct mt_stream *stream) {
     return &((const struct cuda_stream *)stream)->queue;
-}
-
-const char *cuda_stream_name(const struct mt_stream *stream) {
-    return ((const struct cuda_stream *)stream)->name;
 }
 
 void cuda_stream_capture(struct mt_stream *stream, struct cuda_part *part) {
