@@ -235,6 +235,13 @@ static enum mt_status between_steps(struct trainer *t, double loss, int *asked, 
     return MT_OK;
 }
 
+/* After a failure: what is under way ends, and is not told of. */
+static void drain(struct trainer *t) {
+    struct mt_err unheard = MT_ERR_INIT;
+    for (; t->ahead; t->ahead--)
+        if (mt_executor_finish(t->executor, &unheard)) return;
+}
+
 static enum mt_status finish(struct trainer *t, bool stopped, struct mt_err *err) {
     const struct mt_train_options *o = t->options;
     enum mt_status st;
@@ -270,6 +277,7 @@ enum mt_status trainer_run(struct trainer *t, struct mt_err *err) {
     if (stopped) mt_progress_say(&t->progress, "asked to stop after step %lld", (long long)t->step);
     st = finish(t, stopped, err);
 out:
+    drain(t);
     mt_asking_end(&t->asking);
     mt_progress_end(&t->progress);
     return st;

@@ -2,6 +2,7 @@
 # --device: what it refuses; on a machine with a GPU the losses are the CPU's, and a run that goes on computes what one
 # that does not stop computes; without one it says what is missing.
 . "$SOURCE/tests/cli/lib.bash"
+export MOTLEY_CACHE=$PWD/cache # what is tuned is tuned once
 seq 1 9000 >text.txt
 $MOTLEY plan --model gpt2:layers=2,heads=2,embed=64,context=32,vocab=256 --ranks 1 --batch 8 --steps 6 --dropout 0.1 -o plan.json
 train="$MOTLEY train plan.json --data text.txt --val-fraction 0"
