@@ -34,12 +34,18 @@ struct trainer {
     struct mt_comm *wire;
     struct mt_lowered *lowered[MT_NRUNS];
     struct mt_executor *executor;
-    int64_t step, samples; /* done */
-    int64_t last_step;     /* stop after it */
-    bool keeps;            /* there is a folder to write to */
-    const char *folder;    /* where, at rank 0 */
-    int lock;              /* on the folder, at rank 0; or -1 */
-    int64_t saved_step;    /* of the newest checkpoint; -1: none */
+    int64_t step, samples; /* done: finished, and told of */
+    int ahead;             /* steps that are submitted beyond */
+    struct trainer_ahead { /* of the oldest of them, and the one after */
+        double start_s, lr;
+    } under_way[MT_EXECUTOR_DEPTH];
+    double ended_s; /* the last step, as far as its time goes */
+    bool positions_fed[MT_NRUNS];
+    int64_t last_step;  /* stop after it */
+    bool keeps;         /* there is a folder to write to */
+    const char *folder; /* where, at rank 0 */
+    int lock;           /* on the folder, at rank 0; or -1 */
+    int64_t saved_step; /* of the newest checkpoint; -1: none */
     struct mt_asking asking;
     struct mt_run_doc run;   /* kept by rank 0 */
     struct mt_run_rank mine; /* this rank's row of it */
