@@ -1,8 +1,8 @@
 /* Attention and its gradient: which kernel of attention.cu, with which tiles.
  *
- * bf16 on sm_80 and later goes to tensor cores, where heads have whole 16-byte parts; the rest to the kernels without.
- * Heads are padded with zeros to 32, 64, 96 or 128 elements. $MOTLEY_CUDA_ATTENTION is for tuning: the number of the
- * row of attention_tiles.def that its kernel shall use for heads of its size. */
+ * Halves on sm_80 and later go to tensor cores, where heads have whole 16-byte parts; the rest to the kernels
+ * without. Heads are padded with zeros to 32, 64, 96 or 128 elements. $MOTLEY_CUDA_ATTENTION is for tuning: the number
+ * of the row of attention_tiles.def that its kernel shall use for heads of its size. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,8 +45,8 @@ static const struct mt_tensor *qkv_of(const struct mt_call *call) {
 
 static bool supports(const struct mt_call *call) {
     const struct mt_tensor *x = qkv_of(call);
-    return (x->type == MT_F32 || x->type == MT_BF16) && x->extent[4] <= HEAD_MOST && x->extent[1] < INT32_MAX / 4 &&
-           3 * x->extent[3] * x->extent[4] < INT32_MAX / 4;
+    return (x->type == MT_F32 || mt_type_is_half(x->type)) && x->extent[4] <= HEAD_MOST &&
+           x->extent[1] < INT32_MAX / 4 && 3 * x->extent[3] * x->extent[4] < INT32_MAX / 4;
 }
 
 static struct shape shape_of(const struct mt_call *call) {
@@ -115,9 +115,10 @@ static enum mt_status with_tensor_cores(const struct cuda *cuda, enum kernel ker
         return mt_fail(err, MT_EINPUT, "attention: these tiles want %d bytes of shared memory, a block has at most %d",
                        l->shared_bytes, cuda->shared_bytes);
     snprintf(l->definitions, sizeof l->definitions,
-             "%s -DTENSOR=1 -DD=%d -DHEAD=%d -DCAUSAL=%d -DDROP=%d -DBLOCK_M=%d -DBLOCK_N=%d -DWARPS=%d -DSTAGES=%d "
+             "%s -DTENSOR=1 -DHALF=%s -DD=%d -DHEAD=%d -DCAUSAL=%d -DDROP=%d -DBLOCK_M=%d -DBLOCK_N=%d -DWARPS=%d "
+             "-DSTAGES=%d "
              "-DBLOCKS=%d -DKEEP=%d",
-             kernels[kernel].definition, (int)d, t->head, call->attr->causal,
+             kernels[kernel].definition, cuda_type(qkv_of(call)->type), (int)d, t->head, call->attr->causal,
              call->attr->p <= 0 ? 0
              : s % 4            ? 1
                                 : 4,
@@ -148,7 +149,7 @@ static enum mt_status launch(const struct cuda_queue *queue, enum kernel kernel,
     int64_t heads = x->extent[0] * x->extent[3], d = x->extent[4];
     struct launch l;
     enum mt_status status = MT_OK;
-    if (x->type == MT_BF16 && queue->cuda->sm >= 80 && d && d % 8 == 0 && aligned(call, 16))
+    if (mt_type_is_half(x->type) && queue->cuda->sm >= 80 && d && d % 8 == 0 && aligned(call, 16))
         status = with_tensor_cores(queue->cuda, kernel, call, &l, err);
     else
         without_tensor_cores(queue->cuda, kernel, call, &l);

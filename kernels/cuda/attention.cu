@@ -11,8 +11,9 @@
  * kernel would do with five, but had to hand scores between warps and to add dq up in memory, in order.
  *
  * Definitions: FORWARD, DQ or DKDV; D (head size), HEAD (D padded), CAUSAL, DROP (0: none; 4: rows of scores are whole
- * Philox blocks; 1: any), and for tensor cores (bf16, sm_80) TENSOR, BLOCK_M, BLOCK_N, WARPS, STAGES, BLOCKS (at least,
- * of a multiprocessor) and KEEP (own fragments stay in registers); else TYPE, BLOCK and VECTOR (elements a load).
+ * Philox blocks; 1: any), and for tensor cores (sm_80) TENSOR, HALF (bf16 or f16), BLOCK_M, BLOCK_N, WARPS, STAGES,
+ * BLOCKS (at least, of a multiprocessor) and KEEP (own fragments stay in registers); else TYPE, BLOCK and VECTOR
+ * (elements a load).
  *
  * Long, as both halves, with and without tensor cores, share the beginning, and device code includes nothing. */
 #ifndef DKDV
@@ -87,6 +88,8 @@ __device__ inline where place_of(const shape &g, int own, bool backwards) {
 }
 
 #ifdef TENSOR
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
 #if DKDV
 #define OWN BLOCK_N
 #define PASS BLOCK_M
@@ -109,11 +112,11 @@ __device__ inline u32 part_at(u32 tile, int row, int part) {
 }
 
 /* Queue the copy of rows [row, row + N) of a matrix of s rows; what is outside it becomes zero. */
-template <int N> __device__ inline void copy_tile(u32 tile, const bf16 *from, int stride, int row, int s) {
+template <int N> __device__ inline void copy_tile(u32 tile, const HALF *from, int stride, int row, int s) {
     for (int i = threadIdx.x; i < N * PARTS; i += THREADS) {
         int r = i / PARTS, part = i % PARTS;
         bool there = row + r < s && part * 8 < D;
-        const bf16 *source = there ? from + (i64)(row + r) * stride + part * 8 : from;
+        const HALF *source = there ? from + (i64)(row + r) * stride + part * 8 : from;
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(part_at(tile, r, part)), "l"(source),
                      "r"(there ? 16 : 0)
                      : "memory");
@@ -137,13 +140,14 @@ __device__ inline void load_transposed(u32 (&f)[4], u32 at) {
                  : "r"(at));
 }
 __device__ inline void multiply(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." TEXT(HALF) "." TEXT(HALF) ".f32 "
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 __device__ inline u32 pack(float low, float high) {
     u32 x;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
+    asm("cvt.rn." TEXT(HALF) "x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
     return x;
 }
 
@@ -256,7 +260,7 @@ __device__ inline void clear(results &y) {
 
 /* Results of a warp's own rows, which begin at `from` of s, times a factor each, to memory by way of its own rows of a
  * tile, which nobody needs any more. */
-__device__ inline void store_rows(const results &y, const float (&factor)[TILES][2], u32 tile, bf16 *to, int stride,
+__device__ inline void store_rows(const results &y, const float (&factor)[TILES][2], u32 tile, HALF *to, int stride,
                                   int from, int s) {
     __syncwarp();
 #pragma unroll
@@ -356,10 +360,10 @@ __device__ inline void softmax(scores &x, results &o, float (&most)[TILES][2], f
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    attention_forward(const bf16 *qkv, bf16 *out, float *lse, shape g, const clock_s *clock) {
+    attention_forward(const HALF *qkv, HALF *out, float *lse, shape g, const clock_s *clock) {
     where at = place_of(g, OWN, true);
     int stride = 3 * g.h * D, out_stride = g.h * D;
-    const bf16 *q = qkv + (i64)at.b * g.s * stride + at.h * D, *k = q + out_stride, *v = k + out_stride;
+    const HALF *q = qkv + (i64)at.b * g.s * stride + at.h * D, *k = q + out_stride, *v = k + out_stride;
     u32 q_tile = shared_memory(), ring = q_tile + TILE_BYTES(OWN);
     int n = ((CAUSAL ? min(g.s, at.from + OWN) : g.s) + PASS - 1) / PASS;
     copy_tile<OWN>(q_tile, q, stride, at.from, g.s);
@@ -442,7 +446,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 
 #if DQ
 /* delta of the warp's own queries, as their lanes hold it; lse and delta of each also go to `rows`. */
-__device__ inline void query_rows(float (&lse2)[TILES][2], float (&delta)[TILES][2], const bf16 *dout, const bf16 *o,
+__device__ inline void query_rows(float (&lse2)[TILES][2], float (&delta)[TILES][2], const HALF *dout, const HALF *o,
                                   const float *lse, float2 *rows, int stride, int first, int s) {
 #pragma unroll
     for (int m = 0; m < TILES; m++) {
@@ -455,8 +459,10 @@ __device__ inline void query_rows(float (&lse2)[TILES][2], float (&delta)[TILES]
                 const u32 x[4] = {a.x, a.y, a.z, a.w}, y[4] = {b.x, b.y, b.z, b.w};
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
-                    sum = fmaf(__uint_as_float(x[i] << 16), __uint_as_float(y[i] << 16), sum);
-                    sum = fmaf(__uint_as_float(x[i] & 0xffff0000u), __uint_as_float(y[i] & 0xffff0000u), sum);
+                    float xl, xh, yl, yh;
+                    unpair((const HALF *)0, x[i], xl, xh), unpair((const HALF *)0, y[i], yl, yh);
+                    sum = fmaf(xl, yl, sum);
+                    sum = fmaf(xh, yh, sum);
                 }
             }
             log2 = lse[query] * LOG2E;
@@ -472,12 +478,12 @@ __device__ inline void query_rows(float (&lse2)[TILES][2], float (&delta)[TILES]
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    attention_dq(const bf16 *dout, const bf16 *qkv, const bf16 *o, const float *lse, bf16 *dqkv, float2 *rows, shape g,
+    attention_dq(const HALF *dout, const HALF *qkv, const HALF *o, const float *lse, HALF *dqkv, float2 *rows, shape g,
                  const clock_s *clock) {
     where at = place_of(g, OWN, true);
     int stride = 3 * g.h * D, out_stride = g.h * D;
     i64 base = (i64)at.b * g.s * stride + at.h * D, out_base = (i64)at.b * g.s * out_stride + at.h * D;
-    const bf16 *q = qkv + base, *k = q + out_stride, *v = k + out_stride;
+    const HALF *q = qkv + base, *k = q + out_stride, *v = k + out_stride;
     u32 q_tile = shared_memory(), dout_tile = q_tile + TILE_BYTES(OWN), ring = dout_tile + TILE_BYTES(OWN);
     int n = ((CAUSAL ? min(g.s, at.from + OWN) : g.s) + PASS - 1) / PASS;
     copy_tile<OWN>(q_tile, q, stride, at.from, g.s);
@@ -567,11 +573,11 @@ __device__ inline void copy_rows(u32 to, const float2 *rows, int query, int s) {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    attention_dkdv(const bf16 *dout, const bf16 *qkv, bf16 *dqkv, const float2 *rows, shape g, const clock_s *clock) {
+    attention_dkdv(const HALF *dout, const HALF *qkv, HALF *dqkv, const float2 *rows, shape g, const clock_s *clock) {
     where at = place_of(g, OWN, false);
     int stride = 3 * g.h * D, out_stride = g.h * D;
     i64 base = (i64)at.b * g.s * stride + at.h * D;
-    const bf16 *q = qkv + base, *k = q + out_stride, *v = k + out_stride;
+    const HALF *q = qkv + base, *k = q + out_stride, *v = k + out_stride;
     dout += (i64)at.b * g.s * out_stride + at.h * D, rows += at.head * g.s;
     u32 k_tile = shared_memory(), v_tile = k_tile + TILE_BYTES(OWN), ring = v_tile + TILE_BYTES(OWN);
     const u32 stage_bytes = TILE_BYTES(2 * PASS) + 8 * PASS;
