@@ -3,7 +3,14 @@
 
 #include "kernels/cuda/cuda.h"
 
-enum { THREADS = 256, MOST_THREADS = 512, LEAST_THREADS = 64, PACKS_A_THREAD = 4, PACK_BYTES = 16, RESIDENT_THREADS = 1024 };
+enum {
+    THREADS = 256,
+    MOST_THREADS = 512,
+    LEAST_THREADS = 64,
+    PACKS_A_THREAD = 4,
+    PACK_BYTES = 16,
+    RESIDENT_THREADS = 1024
+};
 
 struct shape {
     int64_t v, offset, rows;
@@ -80,7 +87,8 @@ static struct grad_launch grad_defaults(const struct cuda *cuda, const struct mt
     while (l.threads < threads_for(x)) l.threads *= 2;
     l.blocks = RESIDENT_THREADS / l.threads;
     int pack = l.vectors ? PACK_BYTES : (int)mt_type_size(x->type);
-    int64_t packs = shape_of(x).v * mt_type_size(x->type) / pack + 2, most = (cuda->shared_bytes / HOLD - BESIDES) / pack;
+    int64_t packs = shape_of(x).v * mt_type_size(x->type) / pack + 2,
+            most = (cuda->shared_bytes / HOLD - BESIDES) / pack;
     l.packs = (int)(packs < most ? packs : most);
     l.shared_bytes = l.packs * pack;
     return l;

@@ -117,8 +117,8 @@ static enum mt_status run_moves(const struct cuda_queue *queue, const struct mt_
         struct move_part all[CUDA_MOST_PARTS] = {0};
         for (int p = 0; p < parts.count; p++) {
             struct mt_call one = mt_call_part(call, parts.call[p]);
-            all[p] = (struct move_part){
-                .from = one.in[0].data, .to = one.out[0].data, .n = mt_tensor_count(&one.out[0])};
+            all[p] =
+                (struct move_part){.from = one.in[0].data, .to = one.out[0].data, .n = mt_tensor_count(&one.out[0])};
             if (fills) mt_type_store(one.out[0].type, &all[p].bits, 0, one.attr->value);
         }
         st = cuda_launch(queue, kernel, parts.table.first[parts.count], THREADS, 0, (void *[]){&parts.table, all}, err);

@@ -304,10 +304,10 @@ static int count_kind(const struct mt_lowered *low, enum mt_block_kind block, en
  * bias, 2L + 1 gradients of norms, one cross entropy with its gradient; and nothing left of their parts. */
 static void test_fusion(void) {
     enum { LAYERS = 2 };
-    static const enum mt_op_kind parts[] = {
-        MT_OP_norm_sqdev,      MT_OP_norm_apply, MT_OP_norm_dots, MT_OP_norm_grad, MT_OP_gelu,
-        MT_OP_norm_param_grad, MT_OP_row_max,    MT_OP_exp_sum,   MT_OP_pick,      MT_OP_nll,
-        MT_OP_cross_entropy,   MT_OP_nll_grad};
+    static const enum mt_op_kind parts[] = {MT_OP_norm_sqdev, MT_OP_norm_apply,    MT_OP_norm_dots,
+                                            MT_OP_norm_grad,  MT_OP_gelu,          MT_OP_norm_param_grad,
+                                            MT_OP_row_max,    MT_OP_exp_sum,       MT_OP_pick,
+                                            MT_OP_nll,        MT_OP_cross_entropy, MT_OP_nll_grad};
     struct mt_graph *g = training_graph("gpt2:layers=2,heads=2,embed=8,context=4,vocab=11,bias=1,tied=1", 6, 0);
     struct mt_err err = MT_ERR_INIT;
     struct mt_arena arena = MT_ARENA_INIT;
