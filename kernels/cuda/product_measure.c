@@ -19,14 +19,15 @@
 #include "kernels/cuda/shape.h"
 
 enum {
-    FINALISTS = 5, /* beside the library's first choice */
+    FINALISTS = 4, /* beside the library's first choice */
     ROUNDS = 3,    /* of which the first warms up */
     MOST_RUNS = 200,
     PARENTS = 4,            /* whose neighbours are tried */
+    LONG_PARENTS = 2,       /* of products that take long */
     COLD_BYTES = 256 << 20, /* more than any cache holds */
     MOST_SETS = 16
 };
-static const double round_s = 2e-2; /* of a finalist */
+static const double round_s = 15e-3; /* of a finalist */
 static const double near = 1.2;     /* times the best: is looked at again */
 static const double worth = 0.99;   /* times what was there before: goes on, or is preferred */
 static const double short_s = 1e-3; /* a run that one measurement says too little of */
@@ -199,8 +200,8 @@ static void enter(struct bench *b, struct field *f, const struct product_list *l
 static enum mt_status enter_neighbours(struct bench *b, struct field *f, struct mt_err *err) {
     struct product_list list = {0};
     enum mt_status st = MT_OK;
-    int parents = 0;
-    for (int i = 0; !st && i < f->count && parents < PARENTS && f->c[i].time_s < f->best_s * near; i++) {
+    int parents = 0, most = f->best_s < short_s ? PARENTS : LONG_PARENTS;
+    for (int i = 0; !st && i < f->count && parents < most && f->c[i].time_s < f->best_s * near; i++) {
         if (f->c[i].parent) continue;
         f->c[i].parent = true, parents++;
         st = product_neighbours(b->shape, &f->c[i].choice, &list, err);
