@@ -31,6 +31,7 @@ static const double round_s = 15e-3; /* of a finalist */
 static const double near = 1.2;     /* times the best: is looked at again */
 static const double worth = 0.99;   /* times what was there before: goes on, or is preferred */
 static const double short_s = 1e-3; /* a run that one measurement says too little of */
+static const double load_s = 2e-2;  /* that the first run of an algorithm may take beside, at most */
 
 struct candidate {
     struct product_choice choice;
@@ -155,12 +156,13 @@ static int by_time(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Once, which also loads it, and once more; twice more if that is short and looks well. */
+/* Once, which also loads it, and once more; twice more if that is short and looks well. What takes long even with the
+ * loading taken off is out at once. */
 static void try_out(struct bench *b, struct candidate *c, double best_s) {
     struct mt_err err = MT_ERR_INIT;
     double again_s = INFINITY;
     enum mt_status st = time_runs(b, &c->choice, 1, &c->time_s, &err);
-    if (!st && c->time_s < 10 * best_s) st = time_runs(b, &c->choice, 1, &again_s, &err);
+    if (!st && c->time_s - load_s < 10 * best_s) st = time_runs(b, &c->choice, 1, &again_s, &err);
     if (!st && again_s < c->time_s) c->time_s = again_s;
     if (!st && c->time_s < best_s * near && c->time_s < short_s) {
         st = time_runs(b, &c->choice, 2, &again_s, &err);
@@ -222,9 +224,9 @@ static void settle(struct bench *b, struct field *f) {
     for (int round = 0; round < ROUNDS && count > 1; round++)
         for (int i = 0; i < count; i++) {
             struct mt_err err = MT_ERR_INIT;
-            double time_s = INFINITY;
-            if (c[i].time_s > f->best_s * near && !c[i].first) time_s = c[i].time_s;
-            else if (time_runs(b, &c[i].choice, runs, &time_s, &err)) time_s = INFINITY;
+            bool hopeless = c[i].time_s > f->best_s * near && !c[i].first;
+            double time_s = c[i].time_s;
+            if (!hopeless && time_runs(b, &c[i].choice, runs, &time_s, &err)) time_s = INFINITY;
             if (round) sum_s[i] += time_s;
         }
     for (int i = 0; i < count && count > 1; i++)
