@@ -51,6 +51,10 @@ static void (*const called[])(void) __attribute__((used)) = {
     CALLED(mt_now_s),
     CALLED(mt_sleep_s),
     CALLED(mt_awake_look),
+    CALLED(mt_cond_init),
+    CALLED(mt_cond_wait_until),
+    CALLED(mt_nccl_way_serves),
+    CALLED(mt_nccl_way_choose),
 };
 #undef CALLED
 
@@ -71,7 +75,14 @@ enum mt_status mt_comm_nccl_id(void *id, struct mt_err *err) {
     return module ? module->comm_id(id, err) : err->status;
 }
 
-enum mt_status mt_comm_nccl_new(const void *id, int rank, int nranks, struct mt_comm **comm, struct mt_err *err) {
+enum mt_status mt_comm_nccl_new(const void *id, int rank, int nranks, double deadline_s, struct mt_comm **comm,
+                                struct mt_err *err) {
     const struct mt_cuda_module *module = load(err);
-    return module ? module->comm_new(id, rank, nranks, comm, err) : err->status;
+    return module ? module->comm_new(id, rank, nranks, deadline_s, comm, err) : err->status;
+}
+
+void mt_comm_nccl_way(struct mt_comm *comm, enum mt_nccl_way way) {
+    struct mt_err unheard = MT_ERR_INIT; /* whoever has a communicator has loaded it */
+    const struct mt_cuda_module *module = load(&unheard);
+    if (module) module->comm_way(comm, way);
 }

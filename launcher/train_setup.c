@@ -123,7 +123,7 @@ static enum mt_status open_wire(struct trainer *t, struct mt_err *err) {
     enum mt_status st = mt_agree(t->comm, t->rank ? MT_OK : mt_comm_nccl_id(id, err), err);
     if (st) return st;
     MPI_Bcast(id, sizeof id, MPI_BYTE, 0, t->comm);
-    return mt_comm_nccl_new(id, t->rank, t->nranks, &t->wire, err);
+    return mt_comm_nccl_new(id, t->rank, t->nranks, t->options->deadline_s, &t->wire, err);
 }
 
 static enum mt_status lower(struct trainer *t, struct mt_err *err) {

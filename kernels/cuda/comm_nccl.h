@@ -17,17 +17,21 @@
 #include "kernels/comm.h"
 
 
-/* What one rank makes and all ranks must have; then all make the communicator, which waits for all. */
+/* What one rank makes and all ranks must have; then all make the communicator, which waits for all. Every wait for other
+ * ranks, then and later, ends with MT_ESTALL after deadline_s. */
 enum mt_status cuda_nccl_id(void *id, struct mt_err *err);
-enum mt_status cuda_nccl_new(const void *id, int rank, int nranks, struct mt_comm **comm, struct mt_err *err);
+enum mt_status cuda_nccl_new(const void *id, int rank, int nranks, double deadline_s, struct mt_comm **comm,
+                             struct mt_err *err);
 
-/* What has gone wrong with queued work, as far as it is known. Whoever waits for a stream asks from time to time. */
-enum mt_status cuda_nccl_check(struct mt_comm *comm, struct mt_err *err);
+/* kernels/nccl_way.h */
+void cuda_nccl_way(struct mt_comm *comm, enum mt_nccl_way way);
 
-/* End what is queued, wherever it stands; the communicator can then only be freed. */
-void cuda_nccl_abort(struct mt_comm *comm);
+/* What has gone wrong with queued work of any communicator, as far as it is known. Whoever waits for a stream asks from
+ * time to time. */
+enum mt_status cuda_nccl_check_all(struct mt_err *err);
 
-/* "2.28.3": of the library that runs. */
-void cuda_nccl_version(char text[32]);
+/* End what is queued on all communicators, wherever it stands, so that streams come to an end; they can then only be
+ * freed. Waits for some seconds at most. */
+void cuda_nccl_abort_all(void);
 
 #endif

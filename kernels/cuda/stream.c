@@ -15,6 +15,7 @@
 
 #include "kernels/base/arena.h"
 #include "kernels/cuda/coll.h"
+#include "kernels/cuda/comm_nccl.h"
 #include "kernels/cuda/device.h"
 
 enum { MARK_EVERY = 16, NCLOCKS = 16 };
@@ -263,13 +264,21 @@ struct mt_stream_sight cuda_stream_look(struct mt_stream *stream) {
     return sight;
 }
 
-static enum mt_status fail_stalled(struct cuda_stream *s, double deadline_s, struct mt_err *err) {
+/* An error of what the stream waits for, or a stall, which is the end of all communication: others are not to wait for
+ * what this rank will not send. "NVIDIA H200, stream "comm", in AllReduce grad.h.3: ..." */
+static enum mt_status give_up(struct cuda_stream *s, struct mt_err *err) {
+    const char *device = s->device->base.description;
     pthread_mutex_lock(&s->device->lock);
-    const struct item *item = s->count ? &s->items[s->first] : NULL;
-    mt_fail(err, MT_ESTALL, "stream \"%s\" has made no progress for %g s, in %s", s->name, deadline_s,
-            item ? item_name(item) : "nothing");
+    mt_err_context(err, "%.*s, stream \"%s\", in %s", (int)strcspn(device, ","), device, s->name,
+                   s->count ? item_name(&s->items[s->first]) : "nothing");
     pthread_mutex_unlock(&s->device->lock);
+    cuda_nccl_abort_all();
     return err->status;
+}
+
+static enum mt_status fail_stalled(struct cuda_stream *s, double deadline_s, struct mt_err *err) {
+    mt_fail(err, MT_ESTALL, "no progress for %g s", deadline_s);
+    return give_up(s, err);
 }
 
 /* Until the GPU has done all, or says that it cannot; MT_ESTALL when there is no progress. */
@@ -287,6 +296,7 @@ static enum mt_status wait_idle(struct cuda_stream *s, double deadline_s, struct
         } else if (still_s >= deadline_s) {
             return fail_stalled(s, deadline_s, err);
         }
+        if (cuda_nccl_check_all(err)) return give_up(s, err);
         mt_sleep_s(nap_s);
     }
     if (!result) return MT_OK;

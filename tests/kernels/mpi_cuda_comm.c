@@ -21,7 +21,7 @@ static void make_comm(void) {
     char id[MT_COMM_NCCL_ID_BYTES];
     if (rank == 0) CHECK_OK(mt_comm_nccl_id(id, &err), err);
     MPI_Bcast(id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
-    CHECK_OK(mt_comm_nccl_new(id, rank, nranks, &comm, &err), err);
+    CHECK_OK(mt_comm_nccl_new(id, rank, nranks, 60, &comm, &err), err);
     CHECK(comm->rank == rank && comm->nranks == nranks);
 }
 
