@@ -1,4 +1,6 @@
 /* The CUDA module, loaded when such a device is first asked for. */
+#include <string.h>
+
 #include "kernels/base/arena.h"
 #include "kernels/base/file.h"
 #include "kernels/base/hash.h"
@@ -85,4 +87,15 @@ void mt_comm_nccl_way(struct mt_comm *comm, enum mt_nccl_way way) {
     struct mt_err unheard = MT_ERR_INIT; /* whoever has a communicator has loaded it */
     const struct mt_cuda_module *module = load(&unheard);
     if (module) module->comm_way(comm, way);
+}
+
+enum mt_status mt_gpus_look(struct mt_gpus *gpus, struct mt_err *err) {
+    const struct mt_cuda_module *module = load(err);
+    return module ? module->gpus_look(gpus, err) : err->status;
+}
+
+const char *mt_gpus_version(const struct mt_gpus *gpus, const char *library) {
+    for (int i = 0; i < MT_GPU_LIBRARIES; i++)
+        if (!strcmp(gpus->libraries[i].name, library)) return gpus->libraries[i].version;
+    return "";
 }

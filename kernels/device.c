@@ -52,6 +52,11 @@ int mt_device_threads(struct mt_device *device) {
     return device->threads;
 }
 
+int mt_device_multiprocessors(struct mt_device *device, int *all) {
+    *all = device->all_multiprocessors;
+    return device->multiprocessors;
+}
+
 int64_t mt_device_memory_bytes(struct mt_device *device) {
     return device->class->memory_bytes(device);
 }

@@ -64,6 +64,7 @@ static const struct argp_option flag_table[] = {
     {"device", KEY_DEVICE, "KIND", 0, "cpu; or cuda: one GPU a rank, in order on each host [cpu]", 5},
     {"emulate", KEY_EMULATE, "speed=X,...", 0, "make devices slower: a speed for each rank, or one for all, 1 its own",
      5},
+    {0, 0, "sm=N,...", OPTION_DOC, "or multiprocessors of GPUs that compute; communication has them all", 5},
     {0}};
 
 static enum mt_status take_count(struct train_flags *f, const char *flag, const char *text, int64_t least,

@@ -91,8 +91,8 @@ static void test_refusals(void) {
         const char *text, *reason;
     } cases[] = {{"{}", "format"},
                  {"{\"format\": \"motley-plan\", \"version\": 1}", "motley-plan"},
-                 {"{\"format\": \"motley-run\", \"version\": 1}", "version: is 1, but this motley knows version 2"},
-                 {"{\"format\": \"motley-run\", \"version\": 2, \"speed\": 3}", "speed"},
+                 {"{\"format\": \"motley-run\", \"version\": 1}", "version: is 1, but this motley knows version 3"},
+                 {"{\"format\": \"motley-run\", \"version\": 3, \"speed\": 3}", "speed"},
                  {"[]", "object"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct mt_run_doc run;
