@@ -1,9 +1,10 @@
 /* The rule, as costs.
  *
- * Every way starts one kernel (ALPHA), and more for each member of its group. Over links that all ranks reach each other
- * by (NVLink), at B bytes a second in each direction: padded and native move (n - 1) M of every rank; rooted and pairs
- * move what there is, but pairs leave the longest block's rank to send it n - 1 times, and rooted ones are chains that
- * share links less well. Padding copies besides: what is sent before, what has come after, read and written once. */
+ * Every way starts one kernel (ALPHA), and more for each member of its group. Over links that all ranks reach each
+ * other by (NVLink), at B bytes a second in each direction: padded and native move (n - 1) M of every rank; rooted and
+ * pairs move what there is, but pairs leave the longest block's rank to send it n - 1 times, and rooted ones are chains
+ * that share links less well. Padding copies besides: what is sent before, what has come after, read and written once.
+ */
 #include "kernels/nccl_way.h"
 
 static const char *const names[MT_NCCL_NWAYS] = {"auto", "native", "padded", "rooted", "pairs"};

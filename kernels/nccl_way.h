@@ -5,8 +5,8 @@
  *   rooted   a Reduce to, or a Broadcast from, each block's rank, all in one group
  *   pairs    a gather by sends and receives between all
  *
- * Costs are alpha + beta: of n blocks, the longest of M bytes and all of T, a rank moves (n - 1) M when they are padded,
- * and T less the least of them otherwise; see nccl_way.c. */
+ * Costs are alpha + beta: of n blocks, the longest of M bytes and all of T, a rank moves (n - 1) M when they are
+ * padded, and T less the least of them otherwise; see nccl_way.c. */
 #ifndef MT_KERNELS_NCCL_WAY_H
 #define MT_KERNELS_NCCL_WAY_H
 

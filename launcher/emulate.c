@@ -21,8 +21,8 @@ static enum mt_status parse_speeds(const char *text, struct mt_arena *arena, str
 
 static enum mt_status parse_multiprocessors(const char *text, struct mt_arena *arena, struct mt_emulation *e,
                                             struct mt_err *err) {
-    return mt_flag_ints("--emulate sm", text, 1, MOST_MULTIPROCESSORS, arena, &e->multiprocessors,
-                        &e->nmultiprocessors, err);
+    return mt_flag_ints("--emulate sm", text, 1, MOST_MULTIPROCESSORS, arena, &e->multiprocessors, &e->nmultiprocessors,
+                        err);
 }
 
 static const struct {
@@ -90,8 +90,8 @@ const char *mt_emulation_text(const struct mt_emulation *emulation, struct mt_ar
     if (!mt_emulation_any(emulation)) return "";
     bool speeds = emulation->nspeeds > 0;
     int count = speeds ? emulation->nspeeds : emulation->nmultiprocessors;
-    const char *text = mt_arena_printf(arena, "emulated %s%s", speeds ? "speed" : "multiprocessors",
-                                       speeds && count > 1 ? "s" : "");
+    const char *text =
+        mt_arena_printf(arena, "emulated %s%s", speeds ? "speed" : "multiprocessors", speeds && count > 1 ? "s" : "");
     for (int i = 0; i < count && i < SHOWN; i++)
         text = mt_arena_printf(arena, "%s%s %g", text, i ? "," : "",
                                speeds ? emulation->speeds[i] : (double)emulation->multiprocessors[i]);

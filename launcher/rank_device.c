@@ -9,6 +9,16 @@
 #include "kernels/device.h"
 #include "launcher/agree.h"
 
+enum mt_status mt_rank_device_kind(const char *text, const char **kind, struct mt_err *err) {
+    static const char *const kinds[] = {"cpu", "cuda"};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        if (!strcmp(text, kinds[k])) {
+            *kind = kinds[k];
+            return MT_OK;
+        }
+    return mt_fail(err, MT_EINPUT, "--device: \"%.60s\" is not a kind of device (cpu, cuda)", text);
+}
+
 static bool is_gpu(const char *kind) {
     return !strcmp(kind, "cuda");
 }
@@ -31,10 +41,11 @@ static enum mt_status fail_few(int nranks, const struct seen *seen, struct mt_er
     mt_fail(err, MT_EMISSING, "%d rank%s of %s see%s %d GPU%s%s%s%s, and each takes one of its own", nranks,
             nranks == 1 ? "" : "s", mt_agree_host(), nranks == 1 ? "s" : "", seen->count, seen->count == 1 ? "" : "s",
             visible ? " (CUDA_VISIBLE_DEVICES is \"" : "", visible ? visible : "", visible ? "\")" : "");
-    return mt_err_hint(err, seen->count ? "start at most %d rank%s there, with a plan for as many; or show them more in "
-                                          "CUDA_VISIBLE_DEVICES"
-                                        : "see whether `nvidia-smi -L` lists GPUs there, and what "
-                                          "CUDA_VISIBLE_DEVICES hides",
+    return mt_err_hint(err,
+                       seen->count ? "start at most %d rank%s there, with a plan for as many; or show them more in "
+                                     "CUDA_VISIBLE_DEVICES"
+                                   : "see whether `nvidia-smi -L` lists GPUs there, and what "
+                                     "CUDA_VISIBLE_DEVICES hides",
                        seen->count, seen->count == 1 ? "" : "s");
 }
 
@@ -57,8 +68,9 @@ enum mt_status mt_rank_gpu(MPI_Comm host, const struct mt_gpus *gpus, int *index
             !memcmp(all[r].identities[place[r]], mine.identities[*index], sizeof *mine.identities)) {
             st = mt_fail(err, MT_EINPUT, "two ranks of %s would share a GPU: %s at %s", mt_agree_host(),
                          gpus->gpus[*index].name, gpus->gpus[*index].address);
-            mt_err_hint(err, "CUDA_VISIBLE_DEVICES differs between ranks, and overlaps: show all of them the same GPUs, "
-                             "or each its own");
+            mt_err_hint(err,
+                        "CUDA_VISIBLE_DEVICES differs between ranks, and overlaps: show all of them the same GPUs, "
+                        "or each its own");
         }
     free(all);
     free(place);

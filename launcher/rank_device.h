@@ -17,7 +17,10 @@
 #include "kernels/device.h"
 #include "kernels/gpu.h"
 
-/* Collective: of kind "cpu" or "cuda". */
+/* What --device says: "cpu" or "cuda". */
+enum mt_status mt_rank_device_kind(const char *text, const char **kind, struct mt_err *err);
+
+/* Collective: of such a kind. */
 enum mt_status mt_rank_device_open(MPI_Comm comm, const char *kind, struct mt_device **device, struct mt_err *err);
 
 /* Collective: NCCL between GPUs, for everything else, and one rank alone, MPI. */

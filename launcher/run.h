@@ -19,12 +19,12 @@ struct mt_run_rank {
     double compute_s, comm_s;                        /* its streams' busy time, over the whole run */
     double wait_s;                                   /* the compute stream's idle time while a step was under way */
     double emulated;                                 /* the part of its speed that --emulate left it; 1: all */
-    /* Of a GPU: those that computed, and all that it has, which communication kernels may use. 0: a CPU */
-    int64_t multiprocessors, all_multiprocessors;
     double step_compute_s, step_comm_s, step_wait_s; /* medians of these over steps */
     double predicted_compute_s, predicted_wait_s;    /* of a step, by the plan; 0 without a prediction */
     int64_t arena_bytes;                             /* planned: device memory for states and temporaries */
     int64_t peak_rss_bytes, start_rss_bytes;         /* of the process: at most, and before the arena was taken */
+    int64_t multiprocessors;                         /* of a GPU, that computed; 0: a CPU */
+    int64_t all_multiprocessors;                     /* that it has, and communication kernels may use */
 };
 
 struct mt_run_doc {

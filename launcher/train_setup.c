@@ -173,8 +173,7 @@ enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
     enum mt_status st;
     mt_cores_divide(MPI_COMM_WORLD);
     if ((st = read_plan(t, err)) || (st = take_places(t, err)) ||
-        (st = mt_agree(t->comm, mt_emulation_check(&t->options->emulation, t->nranks, t->options->device, err),
-                       err)))
+        (st = mt_agree(t->comm, mt_emulation_check(&t->options->emulation, t->nranks, t->options->device, err), err)))
         return st;
     mt_run_init(&t->run, t->nranks);
     mt_asking_init(&t->asking, t->comm);

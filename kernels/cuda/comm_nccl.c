@@ -50,8 +50,7 @@ enum mt_status cuda_nccl_settle(struct nccl *nccl, ncclComm_t comm, ncclResult_t
         if (result != ncclInProgress) break;
         if (waited_s >= nccl->deadline_s) {
             nccl->broken = true;
-            return mt_fail(err, MT_ESTALL, "NCCL: %s: no answer from the other ranks for %g s", what,
-                           nccl->deadline_s);
+            return mt_fail(err, MT_ESTALL, "NCCL: %s: no answer from the other ranks for %g s", what, nccl->deadline_s);
         }
         if (waited_s > poll_s) mt_sleep_s(nap_s);
     }

@@ -16,9 +16,8 @@
 
 #include "kernels/comm.h"
 
-
-/* What one rank makes and all ranks must have; then all make the communicator, which waits for all. Every wait for other
- * ranks, then and later, ends with MT_ESTALL after deadline_s. */
+/* What one rank makes and all ranks must have; then all make the communicator, which waits for all. Every wait for
+ * other ranks, then and later, ends with MT_ESTALL after deadline_s. */
 enum mt_status cuda_nccl_id(void *id, struct mt_err *err);
 enum mt_status cuda_nccl_new(const void *id, int rank, int nranks, double deadline_s, struct mt_comm **comm,
                              struct mt_err *err);

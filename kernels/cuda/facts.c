@@ -47,8 +47,7 @@ static void look_at_libraries(struct mt_gpu_library *libraries) {
     nvrtcResult (*nvrtc)(int *, int *) = nvrtcVersion;
     size_t (*cublaslt)(void) = cublasLtGetVersion;
     int major = 0, minor = 0, version = 0;
-    for (int i = 0; i < MT_GPU_LIBRARIES; i++)
-        snprintf(libraries[i].name, sizeof libraries[i].name, "%s", names[i]);
+    for (int i = 0; i < MT_GPU_LIBRARIES; i++) snprintf(libraries[i].name, sizeof libraries[i].name, "%s", names[i]);
     nvrtc(&major, &minor);
     nccl(&version);
     size_t blas = cublaslt();
@@ -107,7 +106,6 @@ enum mt_status cuda_gpus_look(struct mt_gpus *gpus, struct mt_err *err) {
     }
     snprintf(gpus->cuda, sizeof gpus->cuda, "%d.%d", version / 1000, version % 1000 / 10);
     enum mt_status st = MT_OK;
-    for (int g = 0; g < gpus->count && g < MT_MOST_GPUS && !st; g++)
-        st = look_at(g, gpus->count, &gpus->gpus[g], err);
+    for (int g = 0; g < gpus->count && g < MT_MOST_GPUS && !st; g++) st = look_at(g, gpus->count, &gpus->gpus[g], err);
     return st;
 }

@@ -26,10 +26,10 @@ struct cuda_nccl_stage {
 
 struct nccl {
     struct mt_comm comm;
-    struct nccl *next;  /* of all that there are */
-    double deadline_s;  /* until NCCL must have done what it was told */
+    struct nccl *next; /* of all that there are */
+    double deadline_s; /* until NCCL must have done what it was told */
     enum mt_nccl_way way;
-    ncclComm_t world;   /* null: aborted */
+    ncclComm_t world; /* null: aborted */
     struct cuda_nccl_group *groups;
     struct cuda_nccl_stage *stages;
     bool broken;

@@ -240,4 +240,3 @@ enum mt_status cuda_nccl_problem(struct nccl *nccl, const struct cuda_queue *que
     free(job.count);
     return st;
 }
-

@@ -96,10 +96,8 @@ static double worst = 1;
 /* All ways of one message, and the rule's. */
 static void compare(enum mt_coll_kind kind, int64_t size_bytes, const struct skew *skew) {
     int64_t counts[MOST_RANKS];
-    struct mt_coll problem = {kind,   mt_coll_reduces(kind) ? MT_SUM : MT_REDUCE_NONE,
-                              MT_F32, MT_F32,
-                              nranks, rank,
-                              0,      counts};
+    struct mt_coll problem = {kind,  mt_coll_reduces(kind) ? MT_SUM : MT_REDUCE_NONE, MT_F32, MT_F32, nranks, rank, 0,
+                              counts};
     double took[MT_NCCL_NWAYS] = {0}, best = INFINITY;
     char size[MT_UNITS_TEXT];
     divide(skew, size_bytes / 4, counts);
@@ -130,10 +128,8 @@ static void compare(enum mt_coll_kind kind, int64_t size_bytes, const struct ske
 /* What has one way only. */
 static void plain(enum mt_coll_kind kind, int64_t size_bytes) {
     int64_t counts[MOST_RANKS * MOST_RANKS];
-    struct mt_coll problem = {kind,   mt_coll_reduces(kind) ? MT_SUM : MT_REDUCE_NONE,
-                              MT_F32, MT_F32,
-                              nranks, rank,
-                              0,      counts};
+    struct mt_coll problem = {kind,  mt_coll_reduces(kind) ? MT_SUM : MT_REDUCE_NONE, MT_F32, MT_F32, nranks, rank, 0,
+                              counts};
     char size[MT_UNITS_TEXT];
     int cells = kind == MT_ALL_TO_ALL ? nranks : 1; /* all_to_all: a rank's buffer is the size */
     for (int c = 0; c < cells * nranks; c++) counts[c] = size_bytes / 4 / nranks;
@@ -160,7 +156,8 @@ static double both(const struct mt_backend *backend, const struct mt_call *call,
     double first[2], last[2], begun[2], ended[2];
     MPI_Barrier(MPI_COMM_WORLD);
     double start = mt_now_s();
-    for (int i = 0; i < products; i++) mt_stream_op(compute, backend, call, !i ? first : i + 1 == products ? last : NULL);
+    for (int i = 0; i < products; i++)
+        mt_stream_op(compute, backend, call, !i ? first : i + 1 == products ? last : NULL);
     for (int i = 0; i < collectives; i++) queue(problem, !i ? begun : i + 1 == collectives ? ended : NULL);
     sync(compute);
     sync(stream);

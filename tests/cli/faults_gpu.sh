@@ -76,6 +76,18 @@ fault $last STOP 10 "^motley: rank $last on $here has .*its process is stopped.*
 fault $last STOP 10 "^motley: rank [0-9]* on $here: step [0-9]*: NVIDIA.*stream \"comm\", in [A-Z].*: no progress for 3 s" \
   --heartbeat 0 --deadline 3
 
+# What the doctor sees of it.
+mpirun -n "$N" "$MOTLEY" doctor plan.json --device cuda --data text.txt >doctor.txt 2>&1 || fail "$(cat doctor.txt)"
+for found in 'driver .*for CUDA [0-9]' 'libraries NVRTC [0-9].*cuBLASLt [0-9].*NCCL [0-9.]* (/' "gpus .*rank $last: NVIDIA .* at 0" \
+  "precision every GPU computes in the plan's bf16" "memory .*rank $last: .* can be had, the plan needs " "nccl .*$here: NCCL"; do
+  grep -qE "^(ok|warning) *$found" doctor.txt || fail "doctor: no '$found': $(cat doctor.txt)"
+done
+cat doctor.txt
+code=0
+mpirun -n $((N + 1)) "$MOTLEY" doctor --device cuda >doctor.txt 2>&1 || code=$?
+[ $code = 1 ] && grep -q "^FAILURE *gpus .*rank $N on $here: $((N + 1)) ranks of $here see $N GPUs" doctor.txt ||
+  fail "doctor: code $code: $(cat doctor.txt)"
+
 # The ranks that are left go on with a plan for as many.
 code=0
 train $((N - 1)) fewer.json --resume run --steps 60 >resumed.txt 2>&1 || code=$?
