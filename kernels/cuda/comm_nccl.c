@@ -5,9 +5,7 @@
  * done by a thread that is waited for only so long. */
 #include "kernels/cuda/comm_nccl.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "kernels/base/arena.h"
