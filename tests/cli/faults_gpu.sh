@@ -13,7 +13,7 @@ fi
 [ "$N" -le 4 ] || N=4
 here=$(hostname)
 seq 1 60000 >text.txt
-speeds=$(seq "$N" | awk '{ printf "%s%g", NR > 1 ? "," : "", $1 % 2 ? 1 : 0.6 }')
+speeds=$(seq "$N" | awk '{ print ($1 % 2 ? 1 : 0.6) }' | paste -sd,)
 plan() { # RANKS FILE FLAG...
   local ranks=$1 file=$2
   shift 2
@@ -90,9 +90,10 @@ mpirun -n $((N + 1)) "$MOTLEY" doctor --device cuda >doctor.txt 2>&1 || code=$?
 
 # The ranks that are left go on with a plan for as many.
 code=0
-train $((N - 1)) fewer.json --resume run --steps 60 >resumed.txt 2>&1 || code=$?
+until=$(($(ls run | sed -n 's/^step-0*\([0-9]*\)\.safetensors$/\1/p' | sort -n | tail -n 1) + 20))
+train $((N - 1)) fewer.json --resume run --steps "$until" >resumed.txt 2>&1 || code=$?
 [ $code = 0 ] || fail "resumed: code $code: $(cat resumed.txt)"
-grep -q '^step 60/60' resumed.txt || fail "$(cat resumed.txt)"
+grep -q "^step $until/$until" resumed.txt || fail "$(cat resumed.txt)"
 echo "resumed on $((N - 1)): $(tail -n 1 resumed.txt)"
 
 # The same bits every time; and on every rank, after 200 uneven steps.
