@@ -44,8 +44,8 @@ void doctor_judge_driver(const struct mt_doctor *d, struct doctor_finding *f) {
                        d->ranks[first].host, there->driver, there->cuda);
     }
     if (first >= 0)
-        doctor_say(f, DOCTOR_OK, NULL, "%s, for CUDA %s, on all hosts", gpu_of(d, first)->gpus.driver,
-                   gpu_of(d, first)->gpus.cuda);
+        doctor_say(f, DOCTOR_OK, NULL, "%s%sfor CUDA %s, on all hosts", gpu_of(d, first)->gpus.driver,
+                   gpu_of(d, first)->gpus.driver[0] ? ", " : "", gpu_of(d, first)->gpus.cuda);
 }
 
 /* "NCCL 2.28.9 (/usr/lib/libnccl.so.2)" */
