@@ -265,7 +265,7 @@ struct mt_stream_sight cuda_stream_look(struct mt_stream *stream) {
 }
 
 /* An error of what the stream waits for, or a stall, is the end of all communication: others are not to wait for what
- * this rank will not send. "NVIDIA H200, compute in the wait for an event, comm in AllReduce grad.h.3: ...": whichever
+ * this rank will not send. NVIDIA H200, "compute" in the wait for an event, "comm" in AllReduce grad.h.3: ...: whichever
  * stream is waited for, another one may be the reason. */
 static enum mt_status give_up(const struct cuda_stream *s, struct mt_err *err) {
     const char *device = s->device->base.description;
@@ -275,7 +275,7 @@ static enum mt_status give_up(const struct cuda_stream *s, struct mt_err *err) {
         size_t used = strlen(streams);
         look(t);
         if (t->count)
-            snprintf(streams + used, sizeof streams - used, ", %s in %s", t->name, item_name(&t->items[t->first]));
+            snprintf(streams + used, sizeof streams - used, ", \"%s\" in %s", t->name, item_name(&t->items[t->first]));
     }
     pthread_mutex_unlock(&s->device->lock);
     mt_err_context(err, "%.*s%s", (int)strcspn(device, ","), device, streams);

@@ -7,12 +7,9 @@
  * link carries. Calls are queued behind a long one, so that the GPU finds them all there: no time of the host counts.
  * Equal blocks by the native way are NCCL's own speed. --overlap: a product and an AllReduce at once, against each
  * alone; set NCCL_MAX_CTAS to see what fewer blocks of NCCL's do to both. */
-#include <mpi.h>
-
 #include "kernels/base/arena.h"
 #include "kernels/base/units.h"
-#include "kernels/device.h"
-#include "tests/check.h"
+#include "tests/kernels/cuda_ranks.h"
 
 /* ALIGN elements: 16 bytes, below which NCCL moves less at a time. HEADS: calls of the longest message in front, which
  * take the GPU longer than the host takes to queue the rest (some 65 us a call). */
@@ -206,20 +203,11 @@ static void overlap(int64_t extent, int64_t size_bytes) {
 /* ---- all of it ---- */
 
 static void open_device(void) {
-    char kind[32], id[MT_COMM_NCCL_ID_BYTES];
-    MPI_Comm host;
-    int place;
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host);
-    MPI_Comm_rank(host, &place);
-    MPI_Comm_free(&host);
-    snprintf(kind, sizeof kind, "cuda:%d", place);
-    CHECK_OK(mt_device_open(kind, &device, &err), err);
+    CHECK(cuda_ranks_open(&device), "it takes a GPU for each rank");
     for (int b = 0; b < 2; b++) CHECK_OK(mt_device_alloc(device, most_bytes, &message[b], &err), err);
     CHECK_OK(mt_stream_new(device, "comm", &stream, &err), err);
     CHECK_OK(mt_stream_new(device, "compute", &compute, &err), err);
-    if (rank == 0) CHECK_OK(mt_comm_nccl_id(id, &err), err);
-    MPI_Bcast(id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
-    CHECK_OK(mt_comm_nccl_new(id, rank, nranks, deadline_s, &comm, &err), err);
+    comm = cuda_ranks_comm(deadline_s);
     for (int r = 0; r < nranks; r++) group[r] = r;
 }
 
