@@ -10,7 +10,10 @@ if [ "${N:-0}" -lt 2 ]; then
   echo "skipped: $N GPUs; it takes two"
   exit 77
 fi
-[ "$N" -le 4 ] || N=4
+if [ "$N" -gt 4 ]; then
+  N=4
+  export CUDA_VISIBLE_DEVICES=0,1,2,3
+fi
 here=$(hostname)
 seq 1 60000 >text.txt
 speeds=$(seq "$N" | awk '{ print ($1 % 2 ? 1 : 0.6) }' | paste -sd,)
@@ -78,7 +81,7 @@ fault $last STOP 10 "^motley: rank [0-9]* on $here: step [0-9]*: NVIDIA.*, .comm
 
 # What the doctor sees of it.
 mpirun -n "$N" "$MOTLEY" doctor plan.json --device cuda --data text.txt >doctor.txt 2>&1 || fail "$(cat doctor.txt)"
-for found in 'driver .*for CUDA [0-9]' 'libraries NVRTC [0-9].*cuBLASLt [0-9].*NCCL [0-9.]* (/' "gpus .*rank $last: NVIDIA .* at 0" \
+for found in 'driver .*for CUDA [0-9]' 'libraries NVRTC [0-9].*cuBLASLt [0-9].*NCCL [0-9.]* [(]/' "gpus .*rank $last: NVIDIA .* at 0" \
   "precision every GPU computes in the plan's bf16" "memory .*rank $last: .* can be had, the plan needs " "nccl .*$here: NCCL"; do
   grep -qE "^(ok|warning) *$found" doctor.txt || fail "doctor: no '$found': $(cat doctor.txt)"
 done
