@@ -48,7 +48,7 @@ fault() {
   rm -rf run run.txt pid.*
   train "$N" plan.json --out run --checkpoint-every 20 --log-every 1 "$@" >run.txt 2>&1 &
   job=$!
-  for _ in $(seq 400); do
+  for _ in $(seq 900); do # kernels are compiled at first
     if grep -q '^step [3-9][0-9]/' run.txt || ! kill -0 $job 2>/dev/null; then break; fi
     sleep 0.1
   done
