@@ -59,8 +59,8 @@ enum mt_status cuda_nccl_settle(struct nccl *nccl, ncclComm_t comm, ncclResult_t
 
 enum mt_status cuda_nccl_join(struct nccl *nccl, const ncclUniqueId *id, int rank, int nranks, ncclComm_t *comm,
                               struct mt_err *err) {
-    /* How many blocks NCCL takes of the GPU is left to it: on two H100s 4 (of 16) slow products beside an AllReduce by
-     * 13 to 19% instead of 21 to 29%, but for three times as long, so that a byte costs them more. */
+    /* How much of the GPU NCCL takes is left to it: on two H100s its blocks cut to 4 slow products beside an AllReduce
+     * by 13 to 19% instead of 21 to 29%, but for two to three times as long, so that a byte costs them more. */
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     ncclResult_t result = ncclCommInitRankConfig(comm, nranks, *id, rank, &config);

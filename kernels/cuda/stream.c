@@ -265,8 +265,8 @@ struct mt_stream_sight cuda_stream_look(struct mt_stream *stream) {
 }
 
 /* An error of what the stream waits for, or a stall, is the end of all communication: others are not to wait for what
- * this rank will not send. NVIDIA H200, "compute" in the wait for an event, "comm" in AllReduce grad.h.3: ...: whichever
- * stream is waited for, another one may be the reason. */
+ * this rank will not send. Whichever stream is waited for, another may be the reason: all are told.
+ * NVIDIA H200, "compute" in the wait for an event, "comm" in AllReduce grad.h.3: ... */
 static enum mt_status give_up(const struct cuda_stream *s, struct mt_err *err) {
     const char *device = s->device->base.description;
     char streams[300] = "";
