@@ -264,27 +264,40 @@ struct mt_stream_sight cuda_stream_look(struct mt_stream *stream) {
     return sight;
 }
 
-/* An error of what the stream waits for, or a stall, is the end of all communication: others are not to wait for what
- * this rank will not send. Whichever stream is waited for, another may be the reason: all are told.
- * NVIDIA H200, "compute" in the wait for an event, "comm" in AllReduce grad.h.3: ... */
-static enum mt_status give_up(const struct cuda_stream *s, struct mt_err *err) {
-    const char *device = s->device->base.description;
-    char streams[300] = "";
+/* " "compute" in the wait for an event, "comm" in AllReduce grad.h.3": whichever stream is waited for, another one may
+ * be the reason. */
+static void tell_streams(const struct cuda_stream *s, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = 0;
     pthread_mutex_lock(&s->device->lock);
-    for (struct cuda_stream *t = s->device->streams; t; t = t->next) {
-        size_t used = strlen(streams);
+    for (struct cuda_stream *t = s->device->streams; t && used < size; t = t->next) {
         look(t);
         if (t->count)
-            snprintf(streams + used, sizeof streams - used, ", \"%s\" in %s", t->name, item_name(&t->items[t->first]));
+            used += (size_t)snprintf(text + used, size - used, "%s \"%s\" in %s", used ? "," : "", t->name,
+                                     item_name(&t->items[t->first]));
     }
     pthread_mutex_unlock(&s->device->lock);
-    mt_err_context(err, "%.*s%s", (int)strcspn(device, ","), device, streams);
-    cuda_nccl_abort_all();
-    return err->status;
 }
 
-static enum mt_status fail_stalled(struct cuda_stream *s, double deadline_s, struct mt_err *err) {
-    mt_fail(err, MT_ESTALL, "no progress for %g s", deadline_s);
+/* A stall, or an error of NCCL's, names the device, and is the end of all communication: others are not to wait for what
+ * this rank will not send. */
+static enum mt_status give_up(const struct cuda_stream *s, struct mt_err *err) {
+    const char *device = s->device->base.description;
+    cuda_nccl_abort_all();
+    return mt_err_context(err, "%.*s", (int)strcspn(device, ","), device);
+}
+
+static enum mt_status fail_stalled(const struct cuda_stream *s, double deadline_s, struct mt_err *err) {
+    char text[600];
+    tell_streams(s, text, sizeof text);
+    mt_fail(err, MT_ESTALL, "no progress for %g s: stream%s", deadline_s, *text ? text : "s that do nothing");
+    return give_up(s, err);
+}
+
+static enum mt_status fail_communicating(const struct cuda_stream *s, struct mt_err *err) {
+    char text[600];
+    tell_streams(s, text, sizeof text);
+    if (*text) mt_err_context(err, "stream%s", text);
     return give_up(s, err);
 }
 
@@ -303,7 +316,7 @@ static enum mt_status wait_idle(struct cuda_stream *s, double deadline_s, struct
         } else if (still_s >= deadline_s) {
             return fail_stalled(s, deadline_s, err);
         }
-        if (cuda_nccl_check_all(err)) return give_up(s, err);
+        if (cuda_nccl_check_all(err)) return fail_communicating(s, err);
         mt_sleep_s(nap_s);
     }
     if (!result) return MT_OK;

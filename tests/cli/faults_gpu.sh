@@ -76,7 +76,7 @@ fault $last KILL 10 "^motley: rank $last on $here has .*was last in .*"
 fault 0 KILL 10 "^motley: rank 0 on $here has .*was last in .*"
 fault $last STOP 10 "^motley: rank $last on $here has .*its process is stopped.*was last in .*"
 # Without heartbeats it is the deadline of the GPU's streams that ends it, and names the instruction.
-fault $last STOP 10 "^motley: rank [0-9]* on $here: step [0-9]*: NVIDIA.*, .comm. in [A-Z][A-Za-z]* .*: no progress for" \
+fault $last STOP 10 "^motley: rank [0-9]* on $here: step [0-9]*: NVIDIA.*: no progress for .* s: stream.* .comm. in [A-Z][A-Za-z]* " \
   --heartbeat 0 --deadline 3
 
 # What the doctor sees of it.
