@@ -279,8 +279,8 @@ static void tell_streams(const struct cuda_stream *s, char *text, size_t size) {
     pthread_mutex_unlock(&s->device->lock);
 }
 
-/* A stall, or an error of NCCL's, names the device, and is the end of all communication: others are not to wait for what
- * this rank will not send. */
+/* A stall, or an error of NCCL's, names the device, and is the end of all communication: others are not to wait for
+ * what this rank will not send. */
 static enum mt_status give_up(const struct cuda_stream *s, struct mt_err *err) {
     const char *device = s->device->base.description;
     cuda_nccl_abort_all();
