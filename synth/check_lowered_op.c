@@ -9,7 +9,7 @@
 
 #include "synth/lowered_checker.h"
 
-enum { MOST_MEMBERS = 4, MOST_SOURCES = 8 };
+enum { MOST_MEMBERS = 7, MOST_SOURCES = 8 };
 
 struct member {
     enum mt_op_kind kind;
@@ -92,6 +92,32 @@ static const struct pattern patterns[] = {
      "mzl",
      "",
      {{MT_OP_row_max, "x", "m"}, {MT_OP_exp_sum, "xm", "z"}, {MT_OP_pick, "xt", "k"}, {MT_OP_nll, "mzkt", "l"}}},
+    {MT_OP_sq_norm_add, 0, 0, "gb", "y", "", {{MT_OP_sq_norm, "g", "s"}, {MT_OP_add, "bs", "y"}}},
+    {MT_OP_cross_entropy_grad,
+     0,
+     2,
+     "xt",
+     "yl",
+     "",
+     {{MT_OP_row_max, "x", "m"},
+      {MT_OP_exp_sum, "xm", "z"},
+      {MT_OP_pick, "xt", "k"},
+      {MT_OP_nll, "mzkt", "l"},
+      {MT_OP_fill, "l", "d"},
+      {MT_OP_nll_grad, "xmztd", "y"}}},
+    {MT_OP_cross_entropy_grad,
+     0,
+     3,
+     "xta",
+     "yl",
+     "",
+     {{MT_OP_row_max, "x", "m"},
+      {MT_OP_exp_sum, "xm", "z"},
+      {MT_OP_pick, "xt", "k"},
+      {MT_OP_nll, "mzkt", "l"},
+      {MT_OP_fill, "l", "c"},
+      {MT_OP_add, "ca", "d"},
+      {MT_OP_nll_grad, "xmztd", "y"}}},
 };
 
 /* Kinds of the graph that may add to their outputs' old content (op.h). */
@@ -144,6 +170,7 @@ static struct mt_attr member_attr(const struct mt_linstr *l, enum mt_op_kind kin
                                 .out_acc = t->out_acc,
                                 .tf32 = t->tf32};
     case MT_OP_add:
+        if (l->kind == MT_OP_cross_entropy_grad) return (struct mt_attr){0};
         return (struct mt_attr){.axes =
                                     l->kind == MT_OP_fused_matmul ? ((1u << t->nn) - 1) << t->nm : (1u << naxes) - 1};
     case MT_OP_sum:
@@ -154,6 +181,7 @@ static struct mt_attr member_attr(const struct mt_linstr *l, enum mt_op_kind kin
     case MT_OP_norm_dots:
     case MT_OP_norm_grad:
     case MT_OP_norm_param_grad: return (struct mt_attr){.eps = t->eps};
+    case MT_OP_fill: return (struct mt_attr){.value = t->value, .to = t->to};
     default: return (struct mt_attr){0};
     }
 }
@@ -173,6 +201,7 @@ static bool only_its_own(const struct mt_linstr *l) {
                                .tf32 = t->tf32,
                                .epilogue = t->epilogue};
     if (l->kind == MT_OP_cross_entropy) own = (struct mt_attr){0};
+    if (l->kind == MT_OP_cross_entropy_grad) own = (struct mt_attr){.value = t->value, .to = t->to};
     return same_attr(t, &own);
 }
 

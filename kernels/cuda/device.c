@@ -48,6 +48,7 @@ static bool able(const struct mt_call *call) {
 static bool supports(const struct mt_call *call) {
     const struct cuda_op *op = cuda_ops[call->kind];
     if (!op || !able(call)) return false;
+    if (call->many && !cuda_merges[call->kind]) return false;
     for (int i = 0; i < call->nin; i++)
         if (call->in[i].type == MT_F64) return false;
     for (int i = 0; i < call->nout; i++)
@@ -198,6 +199,7 @@ static const struct mt_device_class class = {
     .emulate = emulate,
     .emulate_sms = emulate_sms,
     .backend = backend,
+    .merges = cuda_merges,
     .alloc = allocate,
     .free = release,
     .copy_in = copy_in,
