@@ -1,0 +1,184 @@
+/* The ways to attention that are kernels of ours: on tensor cores, with tiles from attention_tiles.def, and without.
+ *
+ * Tensor cores take bf16 on sm_80 and later, where heads have whole 16-byte parts. Heads are padded with zeros to 32, 64,
+ * 96 or 128 elements. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels/cuda/attention.h"
+
+/* As struct shape in attention.cu. */
+struct shape {
+    int64_t first, heads;
+    uint64_t tag;
+    int s, h;
+    uint32_t threshold;
+    float scale, scale2, grow;
+};
+
+enum kernel { FORWARD, DQ, DKDV };
+enum { LARGE = 1, SMALL = 2 };
+static const struct tiles {
+    enum kernel kernel;
+    int head, queries, keys, warps, stages, blocks, keep;
+    unsigned default_for;
+} tiles[] = {
+#define TILES(...) {__VA_ARGS__},
+#include "kernels/cuda/attention_tiles.def"
+#undef TILES
+};
+enum { NTILES = sizeof tiles / sizeof *tiles };
+
+static const struct {
+    const char *definition, *name;
+} kernels[] = {[FORWARD] = {"-DFORWARD=1", "attention_forward"},
+               [DQ] = {"-DDQ=1", "attention_dq"},
+               [DKDV] = {"-DDKDV=1", "attention_dkdv"}};
+
+static struct shape shape_of(const struct mt_call *call) {
+    const struct mt_tensor *x = attention_qkv(call);
+    const struct mt_attr *t = call->attr;
+    bool drop = t->p > 0;
+    return (struct shape){.first = x->offset[0] * x->global[3] + x->offset[3],
+                          .heads = x->global[3],
+                          .tag = t->tag,
+                          .s = (int)x->extent[1],
+                          .h = (int)x->extent[3],
+                          .threshold = drop ? mt_drop_threshold(t->p) : 0,
+                          .scale = (float)t->scale,
+                          .scale2 = (float)fmax(t->scale * M_LOG2E, 0x1p-100), /* hides keys even where it is 0 */
+                          .grow = drop ? (float)(1 / (1 - t->p)) : 1};
+}
+
+/* A kernel as it is launched for a call. */
+struct launch {
+    char definitions[256];
+    int own, threads, shared_bytes; /* own: rows that a block keeps */
+};
+
+static int tile_bytes(const struct tiles *t) {
+    int own = t->kernel == DKDV ? t->keys : t->queries, pass = t->kernel == DKDV ? t->queries : t->keys;
+    int pair = 2 * pass * t->head * 2 + (t->kernel == DKDV ? 8 * pass : 0);
+    return (t->kernel == FORWARD ? 1 : 2) * own * t->head * 2 + t->stages * pair;
+}
+
+static enum mt_status chosen_tiles(const struct cuda *cuda, enum kernel kernel, int head, const struct tiles **chosen,
+                                   struct mt_err *err) {
+    const struct attention_way *way;
+    int row;
+    enum mt_status st = attention_forced(&way, &row, err);
+    if (st) return st;
+    if (row >= NTILES)
+        return mt_fail(err, MT_EINPUT, "MOTLEY_CUDA_ATTENTION: %d is no row of attention_tiles.def (0 to %d)", row,
+                       NTILES - 1);
+    if (row >= 0 && tiles[row].kernel == kernel && tiles[row].head == head) {
+        *chosen = &tiles[row];
+        return MT_OK;
+    }
+    unsigned kind = cuda->shared_bytes > 160 * 1024 ? LARGE : SMALL;
+    for (*chosen = tiles; *chosen < tiles + NTILES; ++*chosen)
+        if ((*chosen)->kernel == kernel && (*chosen)->head == head && (*chosen)->default_for & kind) return MT_OK;
+    return mt_fail(err, MT_EBUG, "attention: no tiles for heads of %d", head);
+}
+
+static enum mt_status with_tensor_cores(const struct cuda *cuda, enum kernel kernel, const struct mt_call *call,
+                                        struct launch *l, struct mt_err *err) {
+    int64_t s = attention_qkv(call)->extent[1], d = attention_qkv(call)->extent[4];
+    const struct tiles *t;
+    enum mt_status status = chosen_tiles(cuda, kernel, (int)(d + 31) / 32 * 32, &t, err);
+    if (status) return status;
+    l->own = kernel == DKDV ? t->keys : t->queries;
+    l->threads = 32 * t->warps;
+    l->shared_bytes = tile_bytes(t);
+    if (l->shared_bytes > cuda->shared_bytes)
+        return mt_fail(err, MT_EINPUT, "attention: these tiles want %d bytes of shared memory, a block has at most %d",
+                       l->shared_bytes, cuda->shared_bytes);
+    snprintf(l->definitions, sizeof l->definitions,
+             "%s -DTENSOR=1 -DD=%d -DHEAD=%d -DCAUSAL=%d -DDROP=%d -DBLOCK_M=%d -DBLOCK_N=%d -DWARPS=%d -DSTAGES=%d "
+             "-DBLOCKS=%d -DKEEP=%d",
+             kernels[kernel].definition, (int)d, t->head, call->attr->causal,
+             call->attr->p <= 0 ? 0
+             : s % 4            ? 1
+                                : 4,
+             t->queries, t->keys, t->warps, t->stages, t->blocks, t->keep);
+    return MT_OK;
+}
+
+static void without_tensor_cores(const struct cuda *cuda, enum kernel kernel, const struct mt_call *call,
+                                 struct launch *l) {
+    const struct mt_tensor *x = attention_qkv(call);
+    int d = (int)x->extent[4], head = 0;
+    for (l->own = 64; l->own >= 32; l->own /= 2) {
+        head = d ? (d + l->own - 1) / l->own * l->own : l->own;
+        int rows = (kernel == FORWARD ? 2 : 3) * (head + 4) + l->own + 4;
+        l->shared_bytes = l->own * rows * (int)sizeof(float);
+        if (l->shared_bytes <= cuda->shared_bytes || l->own == 32) break;
+    }
+    l->threads = l->own / 4 * (l->own / 4);
+    int whole = d % 4 == 0 && attention_aligned(call, 4 * (uintptr_t)mt_type_size(x->type)) ? 4 : 1;
+    snprintf(l->definitions, sizeof l->definitions,
+             "%s -DTYPE=%s -DD=%d -DHEAD=%d -DCAUSAL=%d -DDROP=%d -DBLOCK=%d -DVECTOR=%d", kernels[kernel].definition,
+             cuda_type(x->type), d, head, call->attr->causal, call->attr->p > 0, l->own, whole);
+}
+
+static enum mt_status launch(const struct cuda_queue *queue, enum kernel kernel, const struct mt_call *call,
+                             bool tensor, void **arguments, struct mt_err *err) {
+    const struct mt_tensor *x = attention_qkv(call);
+    int64_t heads = x->extent[0] * x->extent[3];
+    struct launch l;
+    CUfunction function = NULL;
+    enum mt_status status = MT_OK;
+    if (tensor)
+        status = with_tensor_cores(queue->cuda, kernel, call, &l, err);
+    else
+        without_tensor_cores(queue->cuda, kernel, call, &l);
+    if (!status)
+        status =
+            cuda_kernel(queue->cuda, "attention", l.definitions, kernels[kernel].name, l.shared_bytes, &function, err);
+    if (status) return status;
+    return cuda_launch(queue, function, heads * ((x->extent[1] + l.own - 1) / l.own), l.threads, l.shared_bytes,
+                       arguments, err);
+}
+
+static enum mt_status forward(const struct cuda_queue *queue, const struct mt_call *call, bool tensor,
+                              struct mt_err *err) {
+    struct shape shape = shape_of(call);
+    CUdeviceptr clock = queue->clock;
+    const void *qkv = call->in[0].data;
+    void *o = call->out[0].data, *lse = call->out[1].data;
+    return launch(queue, FORWARD, call, tensor, (void *[]){&qkv, &o, &lse, &shape, &clock}, err);
+}
+
+static enum mt_status backward(const struct cuda_queue *queue, const struct mt_call *call, bool tensor,
+                               struct mt_err *err) {
+    struct shape shape = shape_of(call);
+    CUdeviceptr clock = queue->clock;
+    const void *dout = call->in[0].data, *qkv = call->in[1].data, *o = call->in[2].data, *lse = call->in[3].data;
+    void *dqkv = call->out[0].data, *rows = call->scratch;
+    enum mt_status status =
+        launch(queue, DQ, call, tensor, (void *[]){&dout, &qkv, &o, &lse, &dqkv, &rows, &shape, &clock}, err);
+    if (status) return status;
+    return launch(queue, DKDV, call, tensor, (void *[]){&dout, &qkv, &dqkv, &rows, &shape, &clock}, err);
+}
+
+static bool tiles_possible(const struct cuda *cuda, const struct mt_call *call) {
+    const struct mt_tensor *x = attention_qkv(call);
+    return x->type == MT_BF16 && cuda->sm >= 80 && x->extent[4] && x->extent[4] % 8 == 0 && attention_aligned(call, 16);
+}
+
+static enum mt_status queue_tiles(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    return (call->kind == MT_OP_attention ? forward : backward)(queue, call, true, err);
+}
+
+static bool row_possible(const struct cuda *cuda, const struct mt_call *call) {
+    (void)cuda, (void)call;
+    return true;
+}
+
+static enum mt_status queue_row(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    return (call->kind == MT_OP_attention ? forward : backward)(queue, call, false, err);
+}
+
+const struct attention_way attention_way_tiles = {"tiles", tiles_possible, NULL, queue_tiles};
+const struct attention_way attention_way_row = {"row", row_possible, NULL, queue_row};
