@@ -32,6 +32,8 @@ static inline const struct mt_tensor *attention_qkv(const struct mt_call *call) 
 }
 /* Whether all memory of a call begins on whole parts of so many bytes. */
 bool attention_aligned(const struct mt_call *call, uintptr_t size_bytes);
+/* The way that the row of attention_tiles.def is for; null: there is no such row. */
+const struct attention_way *attention_way_of_row(int row);
 /* lse and delta of each query, which the gradient's kernels of ours hand on. */
 int64_t attention_rows_bytes(const struct mt_call *call);
 
@@ -41,7 +43,7 @@ int64_t attention_rows_bytes(const struct mt_call *call);
 enum mt_status attention_choose(const struct cuda_queue *queue, const struct mt_call *call,
                                 const struct attention_way **way, struct mt_err *err);
 /* MOTLEY_CUDA_ATTENTION: a way's name, or the number of a row of attention_tiles.def (then *row, else -1), which is
- * for tuning: heads of that row's size, in its kernel. *way is null where the variable is not set. */
+ * taken for heads of that row's size, in its kernel. *way is null where the variable is not set. */
 enum mt_status attention_forced(const struct attention_way **way, int *row, struct mt_err *err);
 
 #endif

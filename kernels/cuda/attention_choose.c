@@ -306,13 +306,13 @@ enum mt_status attention_forced(const struct attention_way **way, int *row, stru
     if ((*way = way_of(given))) return MT_OK;
     char *end;
     long number = strtol(given, &end, 10);
-    if (isdigit((unsigned char)*given) && !*end && number < INT32_MAX) {
-        *way = &attention_way_tiles, *row = (int)number;
+    if (isdigit((unsigned char)*given) && !*end && number < INT32_MAX && (*way = attention_way_of_row((int)number))) {
+        *row = (int)number;
         return MT_OK;
     }
     for (int i = 0; i < ATTENTION_NWAYS; i++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s, ", attention_ways[i]->name);
-    return mt_fail(err, MT_EINPUT, "MOTLEY_CUDA_ATTENTION is \"%.40s\", but must be %sor the number of a row of tiles",
+    return mt_fail(err, MT_EINPUT, "MOTLEY_CUDA_ATTENTION is \"%.40s\", but must be %sor the number of a row of attention_tiles.def",
                    given, names);
 }
 

@@ -1,7 +1,8 @@
-/* The ways to attention that are kernels of ours: on tensor cores, with tiles from attention_tiles.def, and without.
+/* The ways to attention that are kernels of ours: on tensor cores, with tiles from attention_tiles.def, by warpgroups
+ * (sm_90) or by warps (sm_80 and later), and without them.
  *
- * Tensor cores take bf16 on sm_80 and later, where heads have whole 16-byte parts. Heads are padded with zeros to 32, 64,
- * 96 or 128 elements. */
+ * Tensor cores take bf16, where heads have whole 16-byte parts. Heads are padded with zeros to 32, 64, 96 or 128
+ * elements, to 64 or 128 for warpgroups. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,11 +19,12 @@ struct shape {
 };
 
 enum kernel { FORWARD, DQ, DKDV };
-enum { LARGE = 1, SMALL = 2 };
+enum engine { WARPS, WARPGROUPS, PLAIN };
+enum { LARGE = 1, SMALL = 2, GROUPS = 4, GROUPS_DEFAULT = 12 };
 static const struct tiles {
     enum kernel kernel;
     int head, queries, keys, warps, stages, blocks, keep;
-    unsigned default_for;
+    unsigned use;
 } tiles[] = {
 #define TILES(...) {__VA_ARGS__},
 #include "kernels/cuda/attention_tiles.def"
@@ -63,31 +65,33 @@ static int tile_bytes(const struct tiles *t) {
     return (t->kernel == FORWARD ? 1 : 2) * own * t->head * 2 + t->stages * pair;
 }
 
-static enum mt_status chosen_tiles(const struct cuda *cuda, enum kernel kernel, int head, const struct tiles **chosen,
-                                   struct mt_err *err) {
-    const struct attention_way *way;
-    int row;
-    enum mt_status st = attention_forced(&way, &row, err);
-    if (st) return st;
-    if (row >= NTILES)
-        return mt_fail(err, MT_EINPUT, "MOTLEY_CUDA_ATTENTION: %d is no row of attention_tiles.def (0 to %d)", row,
-                       NTILES - 1);
-    if (row >= 0 && tiles[row].kernel == kernel && tiles[row].head == head) {
-        *chosen = &tiles[row];
-        return MT_OK;
-    }
-    unsigned kind = cuda->shared_bytes > 160 * 1024 ? LARGE : SMALL;
-    for (*chosen = tiles; *chosen < tiles + NTILES; ++*chosen)
-        if ((*chosen)->kernel == kernel && (*chosen)->head == head && (*chosen)->default_for & kind) return MT_OK;
-    return mt_fail(err, MT_EBUG, "attention: no tiles for heads of %d", head);
+static enum engine engine_of(const struct tiles *t) {
+    return t->use & GROUPS ? WARPGROUPS : WARPS;
 }
 
-static enum mt_status with_tensor_cores(const struct cuda *cuda, enum kernel kernel, const struct mt_call *call,
-                                        struct launch *l, struct mt_err *err) {
-    int64_t s = attention_qkv(call)->extent[1], d = attention_qkv(call)->extent[4];
-    const struct tiles *t;
-    enum mt_status status = chosen_tiles(cuda, kernel, (int)(d + 31) / 32 * 32, &t, err);
-    if (status) return status;
+const struct attention_way *attention_way_of_row(int row) {
+    if (row < 0 || row >= NTILES) return NULL;
+    return engine_of(&tiles[row]) == WARPGROUPS ? &attention_way_warpgroups : &attention_way_tiles;
+}
+
+static const struct tiles *chosen_tiles(const struct cuda *cuda, enum engine engine, enum kernel kernel, int head) {
+    const struct attention_way *way;
+    struct mt_err unheard = MT_ERR_INIT;
+    unsigned want = engine == WARPGROUPS ? GROUPS_DEFAULT : cuda->shared_bytes > 160 * 1024 ? LARGE : SMALL;
+    int row;
+    attention_forced(&way, &row, &unheard); /* which attention_choose has found well */
+    if (row >= 0 && tiles[row].kernel == kernel && tiles[row].head == head && engine_of(&tiles[row]) == engine)
+        return &tiles[row];
+    for (const struct tiles *t = tiles; t < tiles + NTILES; t++)
+        if (t->kernel == kernel && t->head == head && (t->use & want) == want) return t;
+    return NULL;
+}
+
+static enum mt_status with_tensor_cores(const struct cuda *cuda, enum engine engine, enum kernel kernel,
+                                        const struct mt_call *call, struct launch *l, struct mt_err *err) {
+    int64_t s = attention_qkv(call)->extent[1], d = attention_qkv(call)->extent[4], unit = engine == WARPS ? 32 : 64;
+    const struct tiles *t = chosen_tiles(cuda, engine, kernel, (int)((d + unit - 1) / unit * unit));
+    if (!t) return mt_fail(err, MT_EBUG, "attention: no tiles for heads of %lld", (long long)d);
     l->own = kernel == DKDV ? t->keys : t->queries;
     l->threads = 32 * t->warps;
     l->shared_bytes = tile_bytes(t);
@@ -95,9 +99,9 @@ static enum mt_status with_tensor_cores(const struct cuda *cuda, enum kernel ker
         return mt_fail(err, MT_EINPUT, "attention: these tiles want %d bytes of shared memory, a block has at most %d",
                        l->shared_bytes, cuda->shared_bytes);
     snprintf(l->definitions, sizeof l->definitions,
-             "%s -DTENSOR=1 -DD=%d -DHEAD=%d -DCAUSAL=%d -DDROP=%d -DBLOCK_M=%d -DBLOCK_N=%d -DWARPS=%d -DSTAGES=%d "
+             "%s -DWGMMA=%d -DD=%d -DHEAD=%d -DCAUSAL=%d -DDROP=%d -DBLOCK_M=%d -DBLOCK_N=%d -DWARPS=%d -DSTAGES=%d "
              "-DBLOCKS=%d -DKEEP=%d",
-             kernels[kernel].definition, (int)d, t->head, call->attr->causal,
+             kernels[kernel].definition, engine == WARPGROUPS, (int)d, t->head, call->attr->causal,
              call->attr->p <= 0 ? 0
              : s % 4            ? 1
                                 : 4,
@@ -122,63 +126,70 @@ static void without_tensor_cores(const struct cuda *cuda, enum kernel kernel, co
              cuda_type(x->type), d, head, call->attr->causal, call->attr->p > 0, l->own, whole);
 }
 
-static enum mt_status launch(const struct cuda_queue *queue, enum kernel kernel, const struct mt_call *call,
-                             bool tensor, void **arguments, struct mt_err *err) {
+static enum mt_status launch(const struct cuda_queue *queue, enum engine engine, enum kernel kernel,
+                             const struct mt_call *call, void **arguments, struct mt_err *err) {
     const struct mt_tensor *x = attention_qkv(call);
     int64_t heads = x->extent[0] * x->extent[3];
     struct launch l;
     CUfunction function = NULL;
     enum mt_status status = MT_OK;
-    if (tensor)
-        status = with_tensor_cores(queue->cuda, kernel, call, &l, err);
-    else
+    if (engine == PLAIN)
         without_tensor_cores(queue->cuda, kernel, call, &l);
+    else
+        status = with_tensor_cores(queue->cuda, engine, kernel, call, &l, err);
     if (!status)
-        status =
-            cuda_kernel(queue->cuda, "attention", l.definitions, kernels[kernel].name, l.shared_bytes, &function, err);
+        status = cuda_kernel(queue->cuda, engine == PLAIN ? "attention_row" : "attention_tiles", l.definitions,
+                             kernels[kernel].name, l.shared_bytes, &function, err);
     if (status) return status;
     return cuda_launch(queue, function, heads * ((x->extent[1] + l.own - 1) / l.own), l.threads, l.shared_bytes,
                        arguments, err);
 }
 
-static enum mt_status forward(const struct cuda_queue *queue, const struct mt_call *call, bool tensor,
-                              struct mt_err *err) {
+static enum mt_status queue_forward(const struct cuda_queue *queue, const struct mt_call *call, enum engine engine,
+                                    struct mt_err *err) {
     struct shape shape = shape_of(call);
     CUdeviceptr clock = queue->clock;
     const void *qkv = call->in[0].data;
     void *o = call->out[0].data, *lse = call->out[1].data;
-    return launch(queue, FORWARD, call, tensor, (void *[]){&qkv, &o, &lse, &shape, &clock}, err);
+    return launch(queue, engine, FORWARD, call, (void *[]){&qkv, &o, &lse, &shape, &clock}, err);
 }
 
-static enum mt_status backward(const struct cuda_queue *queue, const struct mt_call *call, bool tensor,
-                               struct mt_err *err) {
+static enum mt_status queue_either(const struct cuda_queue *queue, const struct mt_call *call, enum engine engine,
+                                   struct mt_err *err) {
     struct shape shape = shape_of(call);
     CUdeviceptr clock = queue->clock;
+    if (call->kind == MT_OP_attention) return queue_forward(queue, call, engine, err);
     const void *dout = call->in[0].data, *qkv = call->in[1].data, *o = call->in[2].data, *lse = call->in[3].data;
     void *dqkv = call->out[0].data, *rows = call->scratch;
     enum mt_status status =
-        launch(queue, DQ, call, tensor, (void *[]){&dout, &qkv, &o, &lse, &dqkv, &rows, &shape, &clock}, err);
+        launch(queue, engine, DQ, call, (void *[]){&dout, &qkv, &o, &lse, &dqkv, &rows, &shape, &clock}, err);
     if (status) return status;
-    return launch(queue, DKDV, call, tensor, (void *[]){&dout, &qkv, &dqkv, &rows, &shape, &clock}, err);
+    return launch(queue, engine, DKDV, call, (void *[]){&dout, &qkv, &dqkv, &rows, &shape, &clock}, err);
+}
+
+static enum mt_status queue_warpgroups(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    return queue_either(queue, call, WARPGROUPS, err);
+}
+static enum mt_status queue_tiles(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    return queue_either(queue, call, WARPS, err);
+}
+static enum mt_status queue_row(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    return queue_either(queue, call, PLAIN, err);
 }
 
 static bool tiles_possible(const struct cuda *cuda, const struct mt_call *call) {
     const struct mt_tensor *x = attention_qkv(call);
     return x->type == MT_BF16 && cuda->sm >= 80 && x->extent[4] && x->extent[4] % 8 == 0 && attention_aligned(call, 16);
 }
-
-static enum mt_status queue_tiles(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    return (call->kind == MT_OP_attention ? forward : backward)(queue, call, true, err);
+/* Other architectures have other instructions for this. */
+static bool warpgroups_possible(const struct cuda *cuda, const struct mt_call *call) {
+    return cuda->sm == 90 && tiles_possible(cuda, call);
 }
-
 static bool row_possible(const struct cuda *cuda, const struct mt_call *call) {
     (void)cuda, (void)call;
     return true;
 }
 
-static enum mt_status queue_row(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    return (call->kind == MT_OP_attention ? forward : backward)(queue, call, false, err);
-}
-
+const struct attention_way attention_way_warpgroups = {"warpgroups", warpgroups_possible, NULL, queue_warpgroups};
 const struct attention_way attention_way_tiles = {"tiles", tiles_possible, NULL, queue_tiles};
 const struct attention_way attention_way_row = {"row", row_possible, NULL, queue_row};

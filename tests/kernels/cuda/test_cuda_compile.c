@@ -85,8 +85,8 @@ static char *read_code(const char *name) {
 /* Returns whether there was no error. */
 static bool compile(const struct row *row, const char *text, int sm) {
     char architecture[64], words[4096], file[256];
-    const char *options[64] = {architecture, "--std=c++17", "-default-device"};
-    int noptions = 3;
+    const char *options[64] = {architecture, "--std=c++17", "-default-device", "-I" MOTLEY_CUDA_CODE};
+    int noptions = 4;
     snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%s", sm, sm == 90 || sm == 100 ? "a" : "");
     snprintf(words, sizeof words, "%s", row->definitions);
     snprintf(file, sizeof file, "%s.cu", row->source);
