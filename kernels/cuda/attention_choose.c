@@ -269,6 +269,9 @@ static void measure(const struct cuda_queue *queue, const struct mt_call *call, 
     }
     bench_release(&b);
     if (best > 0) ways[0] = ways[best];
+    if (st || best >= 0) return;
+    ways[0] = &attention_way_row;
+    mt_log(MT_LOG_WARN, "%s: no way is right but the plain kernels, which are slow", key);
 }
 
 static void decide(const struct cuda_queue *queue, const struct mt_call *call, bool capturing, struct known *k) {
