@@ -155,7 +155,8 @@ static double error_of(const struct bench *b) {
 }
 
 static enum mt_status judge(struct bench *b, const struct attention_way *way, double *error, struct mt_err *err) {
-    const double allowed = b->call.in[0].type == MT_F32 ? 1e-5 : 1e-2;
+    static const double limits[MT_NTYPES] = {[MT_F32] = 1e-5, [MT_BF16] = 1e-2, [MT_F16] = 2e-3};
+    const double allowed = limits[b->call.in[0].type];
     uint64_t hash[2] = {0, 0};
     for (int i = 0; i < 2; i++) {
         enum mt_status st = run_poisoned(b, way, i ? 0x7f : 0xff, err);

@@ -29,7 +29,7 @@ static struct cudnn_attention_shape shape_of(const struct mt_call *call) {
 
 static bool possible(const struct cuda *cuda, const struct mt_call *call) {
     struct cudnn_attention_shape s = shape_of(call);
-    return s.type == MT_BF16 && cuda->sm >= 80 && s.d && s.d % 8 == 0 && s.s > 1 && call->attr->p <= 0 &&
+    return mt_type_is_half(s.type) && cuda->sm >= 80 && s.d && s.d % 8 == 0 && s.s > 1 && call->attr->p <= 0 &&
            attention_aligned(call, 16) && cudnn_attention_bytes(&s) <= most_bytes;
 }
 

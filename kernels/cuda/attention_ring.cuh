@@ -2,7 +2,7 @@
  * queries have {lse, delta} with them. */
 #define AHEAD (STAGES - 1)
 struct passing {
-    const bf16 *one, *two;
+    const HALF *one, *two;
     int one_stride, two_stride, s, begin, n; /* rows; the first tile, and how many */
     u32 tiles;
     const float2 *rows; /* DKDV */

@@ -11,9 +11,10 @@
  * in both what was a result is the next product's left operand where it lies. That is seven products of tiles; one
  * kernel would do with five, but had to hand scores between warps and to add dq up in memory, in order.
  *
- * Definitions: FORWARD, DQ or DKDV; WGMMA (1: warpgroups multiply, sm_90a; 0: warps); D (head size), HEAD (D padded),
- * CAUSAL, DROP (0: none; 4: rows of scores are whole Philox blocks; 1: any), BLOCK_M, BLOCK_N (queries and keys of a
- * tile), WARPS, STAGES, BLOCKS (at least, of a multiprocessor) and KEEP (own fragments stay in registers). */
+ * Definitions: FORWARD, DQ or DKDV; HALF (bf16 or f16); WGMMA (1: warpgroups multiply, sm_90a; 0: warps); D (head
+ * size), HEAD (D padded), CAUSAL, DROP (0: none; 4: rows of scores are whole Philox blocks; 1: any), BLOCK_M, BLOCK_N
+ * (queries and keys of a tile), WARPS, STAGES, BLOCKS (at least, of a multiprocessor) and KEEP (own fragments stay in
+ * registers; not with WGMMA). */
 #include "attention.cuh"
 #include "attention_tile.cuh"
 #if WGMMA
@@ -53,10 +54,10 @@ __device__ inline void softmax(scores &x, results &o, float (&most)[TILES][2], f
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    attention_forward(const bf16 *qkv, bf16 *out, float *lse, shape g, const clock_s *clock) {
+    attention_forward(const HALF *qkv, HALF *out, float *lse, shape g, const clock_s *clock) {
     where at = place_of(g, OWN, true);
     int stride = 3 * g.h * D, out_stride = g.h * D;
-    const bf16 *q = qkv + (i64)at.b * g.s * stride + at.h * D, *k = q + out_stride;
+    const HALF *q = qkv + (i64)at.b * g.s * stride + at.h * D, *k = q + out_stride;
     u32 q_tile = shared_memory();
     int n = ((CAUSAL ? min(g.s, at.from + OWN) : g.s) + PASS - 1) / PASS;
     const passing ring = {k, k + out_stride, stride, stride, g.s, 0, n, q_tile + TILE_BYTES(OWN), NULL};
@@ -118,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 
 #if DQ
 /* delta of the warp's own queries, as their lanes hold it; lse and delta of each also go to `rows`. */
-__device__ inline void query_rows(float (&lse2)[TILES][2], float (&delta)[TILES][2], const bf16 *dout, const bf16 *o,
+__device__ inline void query_rows(float (&lse2)[TILES][2], float (&delta)[TILES][2], const HALF *dout, const HALF *o,
                                   const float *lse, float2 *rows, int stride, int first, int s) {
 #pragma unroll
     for (int m = 0; m < TILES; m++) {
@@ -131,8 +132,10 @@ __device__ inline void query_rows(float (&lse2)[TILES][2], float (&delta)[TILES]
                 const u32 x[4] = {a.x, a.y, a.z, a.w}, y[4] = {b.x, b.y, b.z, b.w};
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
-                    sum = fmaf(__uint_as_float(x[i] << 16), __uint_as_float(y[i] << 16), sum);
-                    sum = fmaf(__uint_as_float(x[i] & 0xffff0000u), __uint_as_float(y[i] & 0xffff0000u), sum);
+                    float xl, xh, yl, yh;
+                    unpair((const HALF *)0, x[i], xl, xh), unpair((const HALF *)0, y[i], yl, yh);
+                    sum = fmaf(xl, yl, sum);
+                    sum = fmaf(xh, yh, sum);
                 }
             }
             log2 = lse[query] * LOG2E;
@@ -148,12 +151,12 @@ __device__ inline void query_rows(float (&lse2)[TILES][2], float (&delta)[TILES]
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    attention_dq(const bf16 *dout, const bf16 *qkv, const bf16 *o, const float *lse, bf16 *dqkv, float2 *rows, shape g,
+    attention_dq(const HALF *dout, const HALF *qkv, const HALF *o, const float *lse, HALF *dqkv, float2 *rows, shape g,
                  const clock_s *clock) {
     where at = place_of(g, OWN, true);
     int stride = 3 * g.h * D, out_stride = g.h * D;
     i64 base = (i64)at.b * g.s * stride + at.h * D, out_base = (i64)at.b * g.s * out_stride + at.h * D;
-    const bf16 *q = qkv + base, *k = q + out_stride;
+    const HALF *q = qkv + base, *k = q + out_stride;
     u32 q_tile = shared_memory(), dout_tile = q_tile + TILE_BYTES(OWN);
     int n = ((CAUSAL ? min(g.s, at.from + OWN) : g.s) + PASS - 1) / PASS;
     const passing ring = {k, k + out_stride, stride, stride, g.s, 0, n, dout_tile + TILE_BYTES(OWN), NULL};
@@ -226,11 +229,11 @@ __device__ inline void query_numbers(float (&lse2)[2], float (&delta)[2], u32 nu
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    attention_dkdv(const bf16 *dout, const bf16 *qkv, bf16 *dqkv, const float2 *rows, shape g, const clock_s *clock) {
+    attention_dkdv(const HALF *dout, const HALF *qkv, HALF *dqkv, const float2 *rows, shape g, const clock_s *clock) {
     where at = place_of(g, OWN, false);
     int stride = 3 * g.h * D, out_stride = g.h * D;
     i64 base = (i64)at.b * g.s * stride + at.h * D;
-    const bf16 *q = qkv + base, *k = q + out_stride;
+    const HALF *q = qkv + base, *k = q + out_stride;
     dout += (i64)at.b * g.s * out_stride + at.h * D, rows += at.head * g.s;
     u32 k_tile = shared_memory(), v_tile = k_tile + TILE_BYTES(OWN);
     int begin = CAUSAL ? at.from / PASS : 0, n = (g.s + PASS - 1) / PASS - begin;

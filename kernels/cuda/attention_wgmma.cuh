@@ -54,7 +54,7 @@ template <int ROWS> __device__ inline u64 described(u32 at) {
 #define WITH_SHARED(NAME, N, NAMES, REGISTERS, HOW, SUM, P1, P2)                                                       \
     __device__ inline void NAME(float (&c)[N / 8][4], u64 a, u64 b) {                                                  \
         asm volatile("{.reg .pred p; setp.ne.b32 p, " SUM ", 0;\n"                                                     \
-                     "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.bf16.bf16 {" NAMES "}, " P1 ", " P2               \
+                     "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TEXT(HALF) "." TEXT(HALF) " {" NAMES "}, " P1 ", " P2 \
                      ", p, 1, 1, 0, 0;}"                                                                               \
                      : REGISTERS(HOW, c, 0)                                                                            \
                      : "l"(a), "l"(b));                                                                                \
@@ -62,7 +62,7 @@ template <int ROWS> __device__ inline u64 described(u32 at) {
 #define WITH_REGISTERS(NAME, N, NAMES, REGISTERS, HOW, SUM, TURNED, P1, P2, P3, P4, P5)                                \
     __device__ inline void NAME(float (&c)[N / 8][4], const u32 (&a)[4], u64 b) {                                      \
         asm volatile("{.reg .pred p; setp.ne.b32 p, " SUM ", 0;\n"                                                     \
-                     "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.bf16.bf16 {" NAMES "}, {" P1 "," P2 "," P3 "," P4 \
+                     "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TEXT(HALF) "." TEXT(HALF) " {" NAMES "}, {" P1 "," P2 "," P3 "," P4 \
                      "}, " P5 ", p, 1, 1, " TURNED ";}"                                                                \
                      : REGISTERS(HOW, c, 0)                                                                            \
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                            \

@@ -48,8 +48,7 @@ struct cudnn_attention {
 };
 
 static cudnnDataType_t type_of(enum mt_type type) {
-    (void)type;
-    return CUDNN_DATA_BFLOAT16;
+    return type == MT_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
 }
 
 /* A tensor of heads in memory, rows `row` elements apart; turned: [b, h, d, s]. */

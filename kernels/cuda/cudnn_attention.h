@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/cuda.h"
 
-/* qkv[b, s, 3, h, d]; type is bf16. */
+/* qkv[b, s, 3, h, d], of bf16 or f16. */
 struct cudnn_attention_shape {
     int64_t b, s, h, d;
     float scale;

@@ -42,12 +42,12 @@ static struct product_shape shape_of(const struct cuda *cuda, const struct mt_ca
                                   .trans_b = attr->trans_b,
                                   .accumulate = attr->accumulate,
                                   .finish = (uint8_t)finish_of(call),
-                                  .tf32 = cuda->tf32 && call->in[0].type == MT_F32};
+                                  .tf32 = attr->tf32 && call->in[0].type == MT_F32};
 }
 
 static bool supports(const struct mt_call *call) {
     enum mt_type in = call->in[0].type, out = call->out[0].type;
-    if (in != MT_F32 && in != MT_BF16) return false;
+    if (in != MT_F32 && !mt_type_is_half(in)) return false;
     if (call->kind == MT_OP_fused_matmul) return out == in && !call->attr->accumulate;
     return out == in || out == MT_F32;
 }

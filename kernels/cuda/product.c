@@ -80,8 +80,9 @@ static cublasStatus_t set_epilogue(struct problem *p, const struct product_shape
 
 static cublasStatus_t describe(const struct product_shape *shape, enum product_how how, const struct product_data *data,
                                struct problem *p) {
-    cudaDataType_t in = shape->in == MT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
-    cudaDataType_t out = shape->out == MT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+    static const cudaDataType_t types[MT_NTYPES] = {
+        [MT_F32] = CUDA_R_32F, [MT_BF16] = CUDA_R_16BF, [MT_F16] = CUDA_R_16F};
+    cudaDataType_t in = types[shape->in], out = types[shape->out];
     cublasComputeType_t compute =
         shape->tf32 && shape->in == MT_F32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     cublasOperation_t turn_a = shape->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -106,7 +107,7 @@ static cublasStatus_t describe(const struct product_shape *shape, enum product_h
 
 /* ---- algorithms ---- */
 
-/* Parts of a sum are not rounded to bf16 on the way. */
+/* Parts of a sum are not rounded to a half on the way. */
 static cublasStatus_t prefer(const struct product_shape *shape, cublasLtMatmulPreferenceOpaque_t *preference) {
     static const cublasLtMatmulPreferenceAttributes_t alignments[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -127,10 +128,10 @@ static cublasStatus_t prefer(const struct product_shape *shape, cublasLtMatmulPr
     return st;
 }
 
-/* The library's GELU is taken where its result is rounded to bf16 anyway: how exact its tanh is it does not say. It
+/* The library's GELU is taken where its result is rounded to a half anyway: how exact its tanh is it does not say. It
  * asks that the rows of `pre` begin at multiples of 16 bytes. */
 static bool possible(const struct product_shape *shape, enum product_how how) {
-    bool gelu = shape->finish == FINISH_GELU && shape->out == MT_BF16 && shape->n % 8 == 0 && shape->align >= 16;
+    bool gelu = shape->finish == FINISH_GELU && mt_type_is_half(shape->out) && shape->n % 8 == 0 && shape->align >= 16;
     switch (how) {
     case HOW_WHOLE: return gelu || !activates(shape);
     case HOW_BIAS: return activates(shape);

@@ -161,7 +161,8 @@ static void one(enum mt_type type, int64_t b, int64_t s, int64_t h, int64_t d, b
     struct mt_tensor lse = box(MT_F64, 3, (int64_t[]){b, h, s}, 1), dout = box(MT_F64, 4, (int64_t[]){b, s, h, d}, 2);
     struct mt_tensor dqkv = box(MT_F64, 5, (int64_t[]){b, s, 3, h, d}, 3);
     draw(&qkv, 1, 1.5), draw(&dout, 2, 1);
-    double near = type == MT_F32 ? 1e-5 : 1e-2;
+    static const double limits[MT_NTYPES] = {[MT_F32] = 1e-5, [MT_BF16] = 1e-2, [MT_F16] = 2e-3};
+    double near = limits[type];
 
     CALL(attention, &attr, &clock, (qkv), (o, lse));
     struct mt_tensor in[4] = {as_type(&dout, type), as_type(&qkv, type), as_type(&o, type), as_type(&lse, MT_F32)};
@@ -202,7 +203,7 @@ static const int tile_heads[] = {
 static void all_shapes(void) {
     static const int64_t heads[] = {16, 32, 64, 80, 128}, lengths[] = {1, 17, 64, 100, 257};
     setenv("MOTLEY_TUNE", "off", 1);
-    for (int type = MT_F32; type <= MT_BF16; type++) {
+    for (int type = MT_F32; type <= MT_F16; type++) {
         for (int d = 0; d < 5; d++)
             for (int s = 0; s < 5; s++) four((enum mt_type)type, 2, lengths[s], 3, heads[d]);
         four((enum mt_type)type, 1, 1024, 2, 64);
@@ -218,6 +219,7 @@ static void by_rows(void) {
         setenv("MOTLEY_CUDA_ATTENTION", row, 1);
         one(MT_BF16, 1, 300, 2, tile_heads[i], true, 0.2, row);
         one(MT_BF16, 1, 515, 2, tile_heads[i], false, 0, row);
+        one(MT_F16, 1, 300, 2, tile_heads[i], true, 0, row);
     }
 }
 
@@ -228,6 +230,7 @@ static void by_way(const char *way) {
         for (int s = 0; s < 3; s++)
             for (int bits = 0; bits < 4; bits++)
                 one(MT_BF16, 2, lengths[s], 3, heads[d], bits & 1, bits & 2 ? 0.2 : 0, way);
+    for (int d = 1; d < 4; d++) one(MT_F16, 2, 257, 3, heads[d], true, 0, way);
 }
 static void by_warpgroups(void) {
     by_way("warpgroups");
@@ -247,7 +250,8 @@ static void by_cudnn(void) {
     setenv("MOTLEY_CUDA_ATTENTION", "cudnn", 1);
     for (int i = 0; i < (int)(sizeof shapes / sizeof *shapes); i++)
         for (int causal = 0; causal < 2; causal++)
-            one(MT_BF16, shapes[i].b, shapes[i].s, shapes[i].h, shapes[i].d, causal, 0, "cudnn");
+            for (int type = MT_BF16; type <= MT_F16; type++)
+                one((enum mt_type)type, shapes[i].b, shapes[i].s, shapes[i].h, shapes[i].d, causal, 0, "cudnn");
 }
 
 int main(int argc, char **argv) {
