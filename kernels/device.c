@@ -56,6 +56,11 @@ int mt_device_depth(struct mt_device *device) {
     return device->depth;
 }
 
+int mt_device_multiprocessors(struct mt_device *device, int *all) {
+    *all = device->all_multiprocessors;
+    return device->multiprocessors;
+}
+
 int64_t mt_device_memory_bytes(struct mt_device *device) {
     return device->class->memory_bytes(device);
 }
@@ -72,6 +77,10 @@ enum mt_status mt_device_emulate_sms(struct mt_device *device, int count, struct
 
 const struct mt_backend *mt_device_backend(struct mt_device *device, const struct mt_call *call) {
     return device->class->backend(device, call);
+}
+
+bool mt_device_merges(const struct mt_device *device, enum mt_op_kind kind) {
+    return device->class->merges && device->class->merges[kind];
 }
 
 enum mt_status mt_device_alloc(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err) {

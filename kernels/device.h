@@ -73,6 +73,8 @@ void mt_device_close(struct mt_device *device);
 /* "cpu, 2 threads, oneDNN 2.6.3"; "NVIDIA H200, 132 multiprocessors, CUDA 13.0, driver 580.95.05" */
 const char *mt_device_describe(struct mt_device *device);
 int mt_device_threads(struct mt_device *device);          /* of this host, that compute; 1 for a GPU */
+/* A GPU's multiprocessors that the stream "compute" has, and all that it has; other streams have all. 0: a CPU. */
+int mt_device_multiprocessors(struct mt_device *device, int *all);
 int64_t mt_device_memory_bytes(struct mt_device *device); /* what can still be had: kernel and cgroup, or the GPU's */
 
 /* How many runs of a program are worth having under way: 1 on a CPU, where nothing is gained by queueing ahead; 2 on a
@@ -94,6 +96,8 @@ enum mt_status mt_device_emulate_sms(struct mt_device *device, int count, struct
 /* The backend that will run a call, and the scratch it wants. On a CPU there is one for every call; on CUDA it may not
  * support the call (f64), and then work that is queued with it fails. */
 const struct mt_backend *mt_device_backend(struct mt_device *device, const struct mt_call *call);
+/* Whether calls of the kind may be one (mt_call.many). */
+bool mt_device_merges(const struct mt_device *device, enum mt_op_kind kind);
 
 enum mt_status mt_device_alloc(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err);
 void mt_device_free(struct mt_device *device, void *memory);

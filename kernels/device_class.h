@@ -13,6 +13,7 @@ struct mt_device_class {
     void (*emulate)(struct mt_device *device, double speed);
     enum mt_status (*emulate_sms)(struct mt_device *device, int count, struct mt_err *err); /* null: it has none */
     const struct mt_backend *(*backend)(struct mt_device *device, const struct mt_call *call);
+    const bool *merges; /* [MT_NOPS]; null: no kind */
     enum mt_status (*alloc)(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err);
     void (*free)(struct mt_device *device, void *memory);
     enum mt_status (*copy_in)(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
@@ -52,6 +53,7 @@ struct mt_device_class {
 struct mt_device {
     const struct mt_device_class *class;
     int threads, depth;
+    int multiprocessors, all_multiprocessors; /* that compute, that there are; 0: a CPU */
     char description[1200];
 };
 struct mt_stream {

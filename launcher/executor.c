@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "launcher/executing.h"
+#include "launcher/merge.h"
 
 /* ---- preparation ---- */
 
@@ -59,6 +60,27 @@ static void prepare_message(struct mt_executor *ex, struct replay *run, int i) {
     }
 }
 
+/* What the compute stream runs, in its order, is merged as far as nothing waits in between. Not what changes from
+ * iteration to iteration of BODY. */
+static void merge_calls(struct mt_executor *ex, struct replay *run) {
+    const struct mt_lowered *low = run->low;
+    struct mt_call *calls = mt_new(&ex->host, struct mt_call, low->ninstrs);
+    bool *apart = mt_new(&ex->host, bool, low->ninstrs), merges[MT_NOPS];
+    int *instr = mt_new(&ex->host, int, low->ninstrs), *many = mt_new(&ex->host, int, low->ninstrs), n = 0;
+    for (int k = 0; k < MT_NOPS; k++) merges[k] = mt_device_merges(ex->device, (enum mt_op_kind)k);
+    run->many = mt_new(&ex->host, int, low->ninstrs);
+    for (int b = 0; b < MT_NBLOCKS; b++)
+        for (int i = low->block_begin[b], before = -1; i < low->block_begin[b + 1]; i++) {
+            const struct mt_linstr *c = &low->instrs[i];
+            if (c->stream != MT_STREAM_COMPUTE || c->what == MT_LOWERED_ALIAS) continue;
+            apart[n] = before < 0 || c->wait >= 0 || run->events[before] || c->nadvances || low->instrs[before].nadvances;
+            calls[n] = run->calls[i];
+            instr[n++] = before = i;
+        }
+    mt_merge_calls(calls, merges, apart, n, &ex->host, many);
+    for (int k = 0; k < n; k++) run->calls[instr[k]] = calls[k], run->many[instr[k]] = many[k];
+}
+
 static enum mt_status refuse_operator(const struct mt_linstr *c, struct mt_err *err) {
     mt_fail(err, MT_EINPUT, "%s: this device has no %s of %s", c->name, mt_op_info[c->kind].name,
             c->attr.tf32 ? "tf32" : mt_type_name(c->tensor[0].type));
@@ -87,6 +109,7 @@ static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const 
         enum mt_status st = mt_event_new(ex->device, &run->events[c->wait], err);
         if (st) return st;
     }
+    merge_calls(ex, run);
     return MT_OK;
 }
 

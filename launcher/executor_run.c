@@ -17,9 +17,9 @@ static void queue_block(struct mt_executor *ex, struct replay *run, enum mt_bloc
         double *seconds = timed ? run->seconds[i] : NULL;
         if (c->what == MT_LOWERED_ALIAS) continue;
         if (c->wait >= 0) mt_stream_wait(stream, run->events[c->wait]);
-        if (work && c->what == MT_LOWERED_OP)
+        if (work && c->what == MT_LOWERED_OP && run->many[i])
             mt_stream_op(stream, run->backends[i], &run->calls[i], seconds);
-        else if (work)
+        else if (work && c->what != MT_LOWERED_OP)
             mt_stream_coll(stream, &run->messages[i], seconds);
         if (run->events[i]) mt_event_record(run->events[i], stream);
     }
@@ -80,13 +80,44 @@ static enum mt_status sync_all(struct mt_executor *ex, const struct replay *run,
     return first;
 }
 
+static double operand_bytes(const struct mt_linstr *c) {
+    int64_t bytes = 0;
+    for (int k = 0; k < c->nin + c->nout; k++) bytes += mt_tensor_count(&c->tensor[k]) * mt_type_size(c->tensor[k].type);
+    return (double)bytes;
+}
+
+/* The next call that is done by an earlier one. */
+static int next_merged(const struct replay *run, int i) {
+    do i++;
+    while (run->low->instrs[i].what != MT_LOWERED_OP || run->many[i]);
+    return i;
+}
+
+/* The time of calls that were done as one is theirs by their bytes. */
+static void trace_merged(struct mt_executor *ex, const struct replay *run, int first, int64_t iteration) {
+    const struct mt_lowered *low = run->low;
+    const double start_s = run->seconds[first][0], all_s = run->seconds[first][1] - start_s;
+    int n = run->many[first];
+    double all = 0, before = 0;
+    for (int k = 0, i = first; k < n; i = ++k < n ? next_merged(run, i) : i) all += operand_bytes(&low->instrs[i]);
+    double byte_s = all > 0 ? all_s / all : 0;
+    for (int k = 0, i = first; k < n; i = ++k < n ? next_merged(run, i) : i) {
+        double bytes = operand_bytes(&low->instrs[i]);
+        ex->trace(ex->trace_context, low, i, iteration, start_s + before * byte_s, start_s + (before + bytes) * byte_s);
+        before += bytes;
+    }
+}
+
 static void account(struct mt_executor *ex, const struct replay *run, struct mt_run_times *times, int begin, int end,
                     int64_t iteration) {
     for (int i = begin; i < end; i++) {
         const double *t = run->seconds[i];
         if (t[0] == 0) continue;
         times->stream_s[run->low->instrs[i].stream] += t[1] - t[0];
-        if (ex->trace) ex->trace(ex->trace_context, run->low, i, iteration, t[0], t[1]);
+        if (ex->trace && run->many[i] > 1)
+            trace_merged(ex, run, i, iteration);
+        else if (ex->trace)
+            ex->trace(ex->trace_context, run->low, i, iteration, t[0], t[1]);
     }
     memset(run->seconds[begin], 0, (size_t)(end - begin) * sizeof *run->seconds);
 }

@@ -7,6 +7,7 @@
 #include "kernels/base/log.h"
 #include "launcher/agree.h"
 #include "launcher/cores.h"
+#include "launcher/rank_device.h"
 #include "launcher/trainer.h"
 #include "launcher/watch.h"
 
@@ -95,41 +96,12 @@ static enum mt_status build_evaluation(struct trainer *t, struct mt_err *err) {
     return mt_build_forward(&t->eval_graph, &t->planned.choice, &t->eval_program, err);
 }
 
-static bool on_gpu(const struct trainer *t) {
-    return !strcmp(t->options->device, "cuda");
-}
-
-/* Of several GPUs of a host, each rank takes the one of its number among the host's ranks. */
-static enum mt_status open_device(struct trainer *t, struct mt_err *err) {
-    char kind[32] = "cpu";
-    MPI_Comm host;
-    int place;
-    MPI_Comm_split_type(t->comm, MPI_COMM_TYPE_SHARED, t->rank, MPI_INFO_NULL, &host);
-    MPI_Comm_rank(host, &place);
-    MPI_Comm_free(&host);
-    if (on_gpu(t)) snprintf(kind, sizeof kind, "cuda:%d", place);
-    enum mt_status st = mt_device_open(kind, &t->device, err);
-    if (!st || !on_gpu(t)) return st;
-    mt_err_context(err, "--device cuda");
-    if (err->hint[0]) return st;
-    return mt_err_hint(
-        err, "it takes an NVIDIA driver, and a GPU for each rank of a host; without, train with --device cpu");
-}
-
-/* GPUs talk through NCCL, everything else through MPI. */
-static enum mt_status open_wire(struct trainer *t, struct mt_err *err) {
-    if (!on_gpu(t) || t->nranks == 1) return mt_comm_mpi_new(&t->comm, &t->wire, err);
-    char id[MT_COMM_NCCL_ID_BYTES] = {0};
-    enum mt_status st = mt_agree(t->comm, t->rank ? MT_OK : mt_comm_nccl_id(id, err), err);
-    if (st) return st;
-    MPI_Bcast(id, sizeof id, MPI_BYTE, 0, t->comm);
-    return mt_comm_nccl_new(id, t->rank, t->nranks, &t->wire, err);
-}
-
 static enum mt_status lower(struct trainer *t, struct mt_err *err) {
-    enum mt_status st = open_device(t, err);
+    enum mt_status st = mt_emulation_apply(&t->options->emulation, t->rank, t->device, &t->mine.emulated, err);
     if (st) return st;
-    mt_device_emulate(t->device, t->mine.emulated);
+    int all;
+    t->mine.multiprocessors = mt_device_multiprocessors(t->device, &all);
+    t->mine.all_multiprocessors = all;
     struct mt_lower_options options = mt_planned_lower_options(t->device);
     if ((st = mt_lower(&t->planned.program, t->rank, &options, &t->lowered[MT_RUN_TRAIN], err))) return st;
     options.states = t->lowered[MT_RUN_TRAIN];
@@ -153,14 +125,16 @@ static void look(void *context, struct mt_watch_sight *sight) {
 }
 
 static enum mt_status make_executor(struct trainer *t, struct mt_err *err) {
+    mt_watch_phase(MT_WATCH_SLOW, "opening the device");
+    enum mt_status st = mt_rank_device_open(t->comm, t->options->device, &t->device, err);
+    if (st) return st;
     mt_watch_phase(MT_WATCH_SLOW, "lowering the program");
-    enum mt_status st = mt_agree(t->comm, lower(t, err), err);
-    if (st || (st = trainer_check_memory(t, err))) return st;
+    if ((st = mt_agree(t->comm, lower(t, err), err)) || (st = trainer_check_memory(t, err))) return st;
     t->mine.start_rss_bytes = resident_bytes();
-    st = open_wire(t, err);
-    if (!st)
-        st = mt_executor_new(t->device, t->wire, t->lowered[MT_RUN_TRAIN], t->lowered[MT_RUN_FORWARD],
-                             t->options->deadline_s, &t->executor, err);
+    mt_watch_phase(MT_WATCH_SLOW, "connecting the ranks");
+    if ((st = mt_rank_wire_open(t->comm, t->options->device, t->options->deadline_s, &t->wire, err))) return st;
+    st = mt_executor_new(t->device, t->wire, t->lowered[MT_RUN_TRAIN], t->lowered[MT_RUN_FORWARD],
+                         t->options->deadline_s, &t->executor, err);
     if (!st) mt_watch_observe(look, t->executor);
     return mt_agree(t->comm, st, err);
 }
@@ -171,7 +145,6 @@ static void start_documents(struct trainer *t) {
     t->run.mpi = mpi_version();
     t->run.plan_hash = p->hash, t->run.program_hash = p->program_hash, t->run.model = p->model;
     t->run.tokens_per_step = t->batch * t->seq;
-    t->mine.emulated = mt_emulation_speed(&t->options->emulation, t->rank);
     t->mine.samples = t->planned.program.batch_size[t->rank];
     if (!t->rank) mt_run_expect(&t->run, p);
     const struct mt_plan_split *batch = mt_plan_split_named(p, "batch");
@@ -181,11 +154,26 @@ static void start_documents(struct trainer *t) {
     if (t->options->eval_only) t->last_step = 0;
 }
 
+/* What emulation has come to, since counts are rounded, and GPUs may differ. Collective. */
+static void say_multiprocessors(struct trainer *t) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    int64_t mine[2] = {t->mine.multiprocessors, t->mine.all_multiprocessors};
+    int64_t(*all)[2] = t->rank ? NULL : mt_malloc((size_t)t->nranks * sizeof *all);
+    MPI_Gather(mine, 2, MPI_INT64_T, all, 2, MPI_INT64_T, 0, t->comm);
+    const char *text = "";
+    for (int r = 0; r < t->nranks && all; r++)
+        text = mt_arena_printf(&arena, "%s%s%lld of %lld", text, r ? ", " : "", (long long)all[r][0],
+                               (long long)all[r][1]);
+    mt_log(MT_LOG_INFO, "multiprocessors that compute: %s; communication kernels may use all of them", text);
+    free(all);
+    mt_arena_release(&arena);
+}
+
 enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
     enum mt_status st;
     mt_cores_divide(MPI_COMM_WORLD);
     if ((st = read_plan(t, err)) || (st = take_places(t, err)) ||
-        (st = mt_agree(t->comm, mt_emulation_check(&t->options->emulation, t->nranks, err), err)))
+        (st = mt_agree(t->comm, mt_emulation_check(&t->options->emulation, t->nranks, t->options->device, err), err)))
         return st;
     mt_run_init(&t->run, t->nranks);
     mt_asking_init(&t->asking, t->comm);
@@ -200,6 +188,7 @@ enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
     const char *emulated = mt_emulation_text(&t->options->emulation, &t->run.arena);
     mt_log(MT_LOG_INFO, "%d rank%s%s%s, %s; rank 0: %s", t->nranks, t->nranks == 1 ? "" : "s", *emulated ? " of " : "",
            emulated, t->plan->model, mt_device_describe(t->device));
+    if (*emulated && t->mine.all_multiprocessors) say_multiprocessors(t);
     return MT_OK;
 }
 

@@ -2,6 +2,8 @@
  * the library, which then finds an engine and compiles it; where there is no driver that is as far as it gets. The
  * memory that a plan wants is held against the bound, where a plan comes about. That results are right is for
  * test_cuda_attention. */
+#include <dlfcn.h>
+
 #include "kernels/cuda/cudnn_attention.h"
 #include "tests/check.h"
 
@@ -48,6 +50,11 @@ int main(void) {
         int sm, shared_bytes;
     } devices[] = {{800, 166912}, {900, 232448}, {1000, 232448}, {1200, 101376}};
     char why[300];
+    /* The library's engines want a driver's library, be it the toolkit's stub. */
+    if (!dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) && !dlopen(MOTLEY_CUDA_DRIVER, RTLD_NOW | RTLD_GLOBAL)) {
+        printf("skipped: %s\n", dlerror());
+        return 77;
+    }
     if (cudnn_missing()) {
         printf("skipped: %s\n", cudnn_missing());
         return 77;
@@ -67,7 +74,7 @@ int main(void) {
     struct cudnn_device device;
     describe(&device, 900, 232448);
     struct cudnn_attention_shape odd = {1, 64, 2, 1001, 1, MT_BF16, true, false};
-    CHECK(!known(&device, &odd, why) && strstr(why, "cuDNN: "), "%s", why);
+    CHECK(!known(&device, &odd, why) && strstr(why, "cuDNN"), "%s", why);
     printf("heads of 1001: %s\n", why);
     cudnn_device_release(&device);
     return 0;
