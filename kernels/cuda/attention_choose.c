@@ -1,7 +1,7 @@
 /* Which way attention goes: measured once for each shape, then remembered.
  *
- * Each way that is possible runs the call on random operands. The last sample of what it gives is compared with what the
- * plain kernels ("row") give for that sample alone; a way that is further off than its precision explains, or gives
+ * Each way that is possible runs the call on random operands. The last sample of what it gives is compared with what
+ * the plain kernels ("row") give for that sample alone; a way that is further off than its precision explains, or gives
  * other bits the second time, is out. Of the others the fastest is kept, with its time, in the tuning file. */
 #include <ctype.h>
 #include <math.h>
@@ -166,7 +166,8 @@ static enum mt_status judge(struct bench *b, const struct attention_way *way, do
     }
     *error = error_of(b);
     if (hash[0] != hash[1]) return mt_fail(err, MT_ESYSTEM, "it gives other bits the second time");
-    if (!(*error <= allowed)) return mt_fail(err, MT_ESYSTEM, "its error is %.3g, and %.3g is allowed", *error, allowed);
+    if (!(*error <= allowed))
+        return mt_fail(err, MT_ESYSTEM, "its error is %.3g, and %.3g is allowed", *error, allowed);
     return MT_OK;
 }
 
@@ -209,13 +210,13 @@ static void key_of(const struct cuda_queue *queue, const struct mt_call *call, c
 #endif
     cuDeviceGetName(device, sizeof device, queue->cuda->handle);
     cuDriverGetVersion(&driver);
-    snprintf(key, room,
-             "%s, sm_%d, %d multiprocessors | driver %d, motley %s, cuDNN %zu | %s %s b=%lld s=%lld h=%lld d=%lld%s%s%s",
-             device, queue->cuda->sm, queue->cuda->nsm, driver, MOTLEY_VERSION, cudnn,
-             call->kind == MT_OP_attention ? "attention" : "attention_grad", mt_type_name(x->type),
-             (long long)x->extent[0], (long long)x->extent[1], (long long)x->extent[3], (long long)x->extent[4],
-             call->attr->causal ? ", causal" : "", call->attr->p > 0 ? ", dropout" : "",
-             attention_aligned(call, 16) ? "" : ", unaligned");
+    snprintf(
+        key, room,
+        "%s, sm_%d, %d multiprocessors | driver %d, motley %s, cuDNN %zu | %s %s b=%lld s=%lld h=%lld d=%lld%s%s%s",
+        device, queue->cuda->sm, queue->cuda->nsm, driver, MOTLEY_VERSION, cudnn,
+        call->kind == MT_OP_attention ? "attention" : "attention_grad", mt_type_name(x->type), (long long)x->extent[0],
+        (long long)x->extent[1], (long long)x->extent[3], (long long)x->extent[4], call->attr->causal ? ", causal" : "",
+        call->attr->p > 0 ? ", dropout" : "", attention_aligned(call, 16) ? "" : ", unaligned");
 }
 
 struct known {
@@ -316,7 +317,8 @@ enum mt_status attention_forced(const struct attention_way **way, int *row, stru
     }
     for (int i = 0; i < ATTENTION_NWAYS; i++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s, ", attention_ways[i]->name);
-    return mt_fail(err, MT_EINPUT, "MOTLEY_CUDA_ATTENTION is \"%.40s\", but must be %sor the number of a row of attention_tiles.def",
+    return mt_fail(err, MT_EINPUT,
+                   "MOTLEY_CUDA_ATTENTION is \"%.40s\", but must be %sor the number of a row of attention_tiles.def",
                    given, names);
 }
 
@@ -327,8 +329,7 @@ static enum mt_status forced(const struct cuda *cuda, const struct mt_call *call
     enum mt_status st = attention_forced(way, &row, err);
     if (st || !*way || attention_can(*way, cuda, call)) return st;
     const char *missing = (*way)->missing ? (*way)->missing() : NULL;
-    if (missing)
-        return mt_fail(err, MT_EMISSING, "MOTLEY_CUDA_ATTENTION asks for \"%s\": %s", (*way)->name, missing);
+    if (missing) return mt_fail(err, MT_EMISSING, "MOTLEY_CUDA_ATTENTION asks for \"%s\": %s", (*way)->name, missing);
     mt_fail(err, MT_EINPUT,
             "MOTLEY_CUDA_ATTENTION asks for \"%s\", which cannot run this call: %s, sequences of %lld, heads of %lld, "
             "dropout %g, on sm_%d",
@@ -339,8 +340,9 @@ static enum mt_status forced(const struct cuda *cuda, const struct mt_call *call
 
 static uint64_t hash_of(const struct mt_call *call) {
     const struct mt_tensor *x = attention_qkv(call);
-    const int64_t facts[] = {call->kind,       x->type,      x->extent[0],        x->extent[1],     x->extent[3],
-                             x->extent[4],     call->attr->causal, call->attr->p > 0, attention_aligned(call, 16)};
+    const int64_t facts[] = {call->kind,         x->type,           x->extent[0],
+                             x->extent[1],       x->extent[3],      x->extent[4],
+                             call->attr->causal, call->attr->p > 0, attention_aligned(call, 16)};
     return mt_hash64(facts, sizeof facts, 0);
 }
 

@@ -1,8 +1,8 @@
 /* The ways to attention that are kernels of ours: on tensor cores, with tiles from attention_tiles.def, by warpgroups
  * (sm_90) or by warps (sm_80 and later), and without them.
  *
- * Tensor cores take halves (bf16, f16), where heads have whole 16-byte parts. Heads are padded with zeros to 32, 64, 96 or 128
- * elements, to 64 or 128 for warpgroups. */
+ * Tensor cores take halves (bf16, f16), where heads have whole 16-byte parts. Heads are padded with zeros to 32, 64, 96
+ * or 128 elements, to 64 or 128 for warpgroups. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,7 +99,8 @@ static enum mt_status with_tensor_cores(const struct cuda *cuda, enum engine eng
         return mt_fail(err, MT_EINPUT, "attention: these tiles want %d bytes of shared memory, a block has at most %d",
                        l->shared_bytes, cuda->shared_bytes);
     snprintf(l->definitions, sizeof l->definitions,
-             "%s -DWGMMA=%d -DHALF=%s -DD=%d -DHEAD=%d -DCAUSAL=%d -DDROP=%d -DBLOCK_M=%d -DBLOCK_N=%d -DWARPS=%d -DSTAGES=%d "
+             "%s -DWGMMA=%d -DHALF=%s -DD=%d -DHEAD=%d -DCAUSAL=%d -DDROP=%d -DBLOCK_M=%d -DBLOCK_N=%d -DWARPS=%d "
+             "-DSTAGES=%d "
              "-DBLOCKS=%d -DKEEP=%d",
              kernels[kernel].definition, engine == WARPGROUPS, cuda_type(attention_qkv(call)->type), (int)d, t->head,
              call->attr->causal,
@@ -180,7 +181,8 @@ static enum mt_status queue_row(const struct cuda_queue *queue, const struct mt_
 
 static bool tiles_possible(const struct cuda *cuda, const struct mt_call *call) {
     const struct mt_tensor *x = attention_qkv(call);
-    return mt_type_is_half(x->type) && cuda->sm >= 80 && x->extent[4] && x->extent[4] % 8 == 0 && attention_aligned(call, 16);
+    return mt_type_is_half(x->type) && cuda->sm >= 80 && x->extent[4] && x->extent[4] % 8 == 0 &&
+           attention_aligned(call, 16);
 }
 /* Other architectures have other instructions for this. */
 static bool warpgroups_possible(const struct cuda *cuda, const struct mt_call *call) {

@@ -3,7 +3,7 @@
  *
  * Definitions: FORWARD, DQ or DKDV; TYPE; D (head size), HEAD (D padded), CAUSAL, DROP, BLOCK (rows of a tile) and
  * VECTOR (elements a load). */
-#include "attention.cuh"
+#include "kernels/cuda/attention.cuh"
 
 typedef TYPE T;
 

@@ -118,8 +118,7 @@ __device__ inline void store_rows(const results &y, const float (&factor)[TILES]
 
 /* Scores of keys behind their query, or of no key, become -inf, if there are such; own rows begin at `first`. */
 __device__ inline void hide(scores &x, int first, int pass, int s) {
-    if (DKDV ? !CAUSAL || pass >= first + TILES * 16 - 1
-             : pass + PASS <= s && !(CAUSAL && pass + PASS - 1 > first))
+    if (DKDV ? !CAUSAL || pass >= first + TILES * 16 - 1 : pass + PASS <= s && !(CAUSAL && pass + PASS - 1 > first))
         return;
 #pragma unroll
     for (int m = 0; m < TILES; m++)

@@ -15,14 +15,14 @@
  * size), HEAD (D padded), CAUSAL, DROP (0: none; 4: rows of scores are whole Philox blocks; 1: any), BLOCK_M, BLOCK_N
  * (queries and keys of a tile), WARPS, STAGES, BLOCKS (at least, of a multiprocessor) and KEEP (own fragments stay in
  * registers; not with WGMMA). */
-#include "attention.cuh"
-#include "attention_tile.cuh"
+#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/attention_tile.cuh"
 #if WGMMA
-#include "attention_wgmma.cuh"
+#include "kernels/cuda/attention_wgmma.cuh"
 #else
-#include "attention_mma.cuh"
+#include "kernels/cuda/attention_mma.cuh"
 #endif
-#include "attention_ring.cuh"
+#include "kernels/cuda/attention_ring.cuh"
 
 __device__ inline u32 shared_memory() {
     extern __shared__ __align__(1024) char memory[];

@@ -13,10 +13,10 @@ struct cudnn_attention_shape {
 };
 
 struct cudnn_attention_data {
-    const void *qkv, *dout, *o_in;   /* the last two: backward */
-    void *o, *dqkv;                  /* forward, backward */
-    void *lse;                       /* written forward, read backward */
-    void *scratch;                   /* cudnn_attention_bytes of it */
+    const void *qkv, *dout, *o_in; /* the last two: backward */
+    void *o, *dqkv;                /* forward, backward */
+    void *lse;                     /* written forward, read backward */
+    void *scratch;                 /* cudnn_attention_bytes of it */
 };
 
 /* At most what a plan takes, without the library or a GPU: backward holds the scores' gradients of all heads. */

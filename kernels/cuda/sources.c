@@ -36,7 +36,7 @@ const char *cuda_source(const char *name) {
 #define MT_CUDA_SOURCE(name, path)
 int cuda_headers(const char *const **names, const char *const **texts) {
     static const char *const all_names[] = {
-#define MT_CUDA_HEADER(name, path) #name ".cuh",
+#define MT_CUDA_HEADER(name, path) "kernels/cuda/" #name ".cuh",
 #include "kernels/cuda/sources.def"
 #undef MT_CUDA_HEADER
     };

@@ -1,8 +1,8 @@
 /* Attention and its gradient on a CUDA device against the plain C backend in f64, on boxes of larger values: every head
- * size, ragged lengths, each way to run it, and every row of attention_tiles.def. Outputs and scratch are poisoned, what
- * lies behind outputs must stay as it was, and a second run must give the same bits. All failures are listed before the
- * test fails. Some 500 kernels are compiled: minutes, the first time. One part runs alone if it is named: shapes, rows,
- * or a way. */
+ * size, ragged lengths, each way to run it, and every row of attention_tiles.def. Outputs and scratch are poisoned,
+ * what lies behind outputs must stay as it was, and a second run must give the same bits. All failures are listed
+ * before the test fails. Some 500 kernels are compiled: minutes, the first time. One part runs alone if it is named:
+ * shapes, rows, or a way. */
 #include <stdarg.h>
 
 #include "kernels/base/rng.h"
@@ -246,7 +246,8 @@ static void plainly(void) {
 static void by_cudnn(void) {
     static const struct {
         int64_t b, s, h, d;
-    } shapes[] = {{2, 128, 3, 64}, {2, 257, 3, 64}, {1, 1024, 2, 64}, {2, 17, 3, 32}, {2, 200, 3, 80}, {2, 300, 2, 128}};
+    } shapes[] = {{2, 128, 3, 64}, {2, 257, 3, 64}, {1, 1024, 2, 64},
+                  {2, 17, 3, 32},  {2, 200, 3, 80}, {2, 300, 2, 128}};
     setenv("MOTLEY_CUDA_ATTENTION", "cudnn", 1);
     for (int i = 0; i < (int)(sizeof shapes / sizeof *shapes); i++)
         for (int causal = 0; causal < 2; causal++)
@@ -265,8 +266,8 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"shapes", all_shapes}, {"rows", by_rows},  {"warpgroups", by_warpgroups},
-                 {"tiles", by_tiles},    {"row", plainly}, {"cudnn", by_cudnn}};
+    } parts[] = {{"shapes", all_shapes}, {"rows", by_rows}, {"warpgroups", by_warpgroups},
+                 {"tiles", by_tiles},    {"row", plainly},  {"cudnn", by_cudnn}};
     for (int i = 0; i < (int)(sizeof parts / sizeof *parts); i++)
         if (argc < 2 || !strcmp(argv[1], parts[i].name)) {
             parts[i].run();
