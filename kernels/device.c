@@ -70,6 +70,10 @@ const struct mt_backend *mt_device_backend(struct mt_device *device, const struc
     return device->class->backend(device, call);
 }
 
+const struct mt_tuner *mt_device_tuner(struct mt_device *device) {
+    return device->class->tuner;
+}
+
 enum mt_status mt_device_alloc(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err) {
     return device->class->alloc(device, size_bytes, memory, err);
 }

@@ -6,6 +6,7 @@
 #define MT_KERNELS_DEVICE_CLASS_H
 
 #include "kernels/device.h"
+#include "kernels/tuner.h"
 
 struct mt_device_class {
     void (*close)(struct mt_device *device);
@@ -33,6 +34,8 @@ struct mt_device_class {
     enum mt_status (*event_new)(struct mt_device *device, struct mt_event **event, struct mt_err *err);
     void (*event_free)(struct mt_event *event);
     void (*event_record)(struct mt_event *event, struct mt_stream *stream);
+
+    const struct mt_tuner *tuner; /* null: nothing is tuned */
 };
 
 struct mt_device {

@@ -7,7 +7,9 @@
 #include "kernels/base/log.h"
 #include "launcher/agree.h"
 #include "launcher/cores.h"
+#include "launcher/rank_device.h"
 #include "launcher/trainer.h"
+#include "launcher/tuning.h"
 #include "launcher/watch.h"
 
 /* "Open MPI v4.1.4": the version's first part. */
@@ -85,51 +87,12 @@ static enum mt_status open_data(struct trainer *t, struct mt_err *err) {
     return MT_OK;
 }
 
-/* Forward only, on the same states and shares, without dropout. */
-static enum mt_status build_evaluation(struct trainer *t, struct mt_err *err) {
-    const struct mt_graph *g = t->planned.graph;
-    t->eval_graph = *g;
-    t->eval_graph.ops = mt_arena_memdup(&t->planned.arena, g->ops, (size_t)g->nops * sizeof *g->ops);
-    for (int o = 0; o < g->nops; o++)
-        if (g->ops[o].role == MT_ROLE_FORWARD) t->eval_graph.ops[o].attr.p = 0;
-    return mt_build_forward(&t->eval_graph, &t->planned.choice, &t->eval_program, err);
-}
-
-static bool on_gpu(const struct trainer *t) {
-    return !strcmp(t->options->device, "cuda");
-}
-
-/* Of several GPUs of a host, each rank takes the one of its number among the host's ranks. */
-static enum mt_status open_device(struct trainer *t, struct mt_err *err) {
-    char kind[32] = "cpu";
-    MPI_Comm host;
-    int place;
-    MPI_Comm_split_type(t->comm, MPI_COMM_TYPE_SHARED, t->rank, MPI_INFO_NULL, &host);
-    MPI_Comm_rank(host, &place);
-    MPI_Comm_free(&host);
-    if (on_gpu(t)) snprintf(kind, sizeof kind, "cuda:%d", place);
-    enum mt_status st = mt_device_open(kind, &t->device, err);
-    if (!st || !on_gpu(t)) return st;
-    mt_err_context(err, "--device cuda");
-    if (err->hint[0]) return st;
-    return mt_err_hint(
-        err, "it takes an NVIDIA driver, and a GPU for each rank of a host; without, train with --device cpu");
-}
-
-/* GPUs talk through NCCL, everything else through MPI. */
-static enum mt_status open_wire(struct trainer *t, struct mt_err *err) {
-    if (!on_gpu(t) || t->nranks == 1) return mt_comm_mpi_new(&t->comm, &t->wire, err);
-    char id[MT_COMM_NCCL_ID_BYTES] = {0};
-    enum mt_status st = mt_agree(t->comm, t->rank ? MT_OK : mt_comm_nccl_id(id, err), err);
-    if (st) return st;
-    MPI_Bcast(id, sizeof id, MPI_BYTE, 0, t->comm);
-    return mt_comm_nccl_new(id, t->rank, t->nranks, &t->wire, err);
-}
-
 static enum mt_status lower(struct trainer *t, struct mt_err *err) {
-    enum mt_status st = open_device(t, err);
+    mt_watch_phase(MT_WATCH_SLOW, "opening the device");
+    enum mt_status st = mt_rank_device_open(t->comm, t->options->device, &t->device, err);
     if (st) return st;
     mt_device_emulate(t->device, t->mine.emulated);
+    mt_watch_phase(MT_WATCH_SLOW, "lowering the program");
     struct mt_lower_options options = mt_planned_lower_options(t->device);
     if ((st = mt_lower(&t->planned.program, t->rank, &options, &t->lowered[MT_RUN_TRAIN], err))) return st;
     options.states = t->lowered[MT_RUN_TRAIN];
@@ -153,11 +116,13 @@ static void look(void *context, struct mt_watch_sight *sight) {
 }
 
 static enum mt_status make_executor(struct trainer *t, struct mt_err *err) {
-    mt_watch_phase(MT_WATCH_SLOW, "lowering the program");
     enum mt_status st = mt_agree(t->comm, lower(t, err), err);
     if (st || (st = trainer_check_memory(t, err))) return st;
+    const struct mt_lowered *const lowered[] = {t->lowered[MT_RUN_TRAIN], t->lowered[MT_RUN_FORWARD]};
+    if ((st = mt_tuning_share(t->comm, t->device, lowered, MT_NRUNS, NULL, err))) return st;
     t->mine.start_rss_bytes = resident_bytes();
-    st = open_wire(t, err);
+    mt_watch_phase(MT_WATCH_SLOW, "connecting");
+    st = mt_rank_wire_open(t->comm, t->options->device, &t->wire, err);
     if (!st)
         st = mt_executor_new(t->device, t->wire, t->lowered[MT_RUN_TRAIN], t->lowered[MT_RUN_FORWARD],
                              t->options->deadline_s, &t->executor, err);
@@ -192,7 +157,7 @@ enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
     mt_watch_phase(MT_WATCH_SLOW, "building the program");
     st = mt_planned_open(t->plan, &t->planned, err);
     if (st) mt_err_context(err, "%s", t->options->plan);
-    if (!st) st = build_evaluation(t, err);
+    if (!st) st = mt_planned_evaluation(&t->planned, &t->eval_graph, &t->eval_program, err);
     if ((st = mt_agree(t->comm, st, err)) || (st = open_data(t, err))) return st;
     start_documents(t);
     if ((st = make_executor(t, err))) return st;

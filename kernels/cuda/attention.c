@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/variant.h"
 
 enum { HEAD_MOST = 128 };
 
@@ -84,8 +85,48 @@ static int tile_bytes(const struct tiles *t) {
     return (t->kernel == FORWARD ? 1 : 2) * own * t->head * 2 + t->stages * pair;
 }
 
-static enum mt_status chosen_tiles(const struct cuda *cuda, enum kernel kernel, int head, const struct tiles **chosen,
-                                   struct mt_err *err) {
+static int padded_head(const struct mt_call *call) {
+    return (int)(qkv_of(call)->extent[4] + 31) / 32 * 32;
+}
+
+static const struct tiles *default_tiles(const struct cuda *cuda, enum kernel kernel, int head) {
+    unsigned kind = cuda->shared_bytes > 160 * 1024 ? LARGE : SMALL;
+    int i = 0;
+    while (tiles[i].kernel != kernel || tiles[i].head != head || !(tiles[i].default_for & kind)) i++;
+    return &tiles[i];
+}
+
+/* Variants are rows of the table. */
+static int tile_variants(const struct cuda *cuda, const struct mt_call *call, enum kernel kernel,
+                         struct cuda_variant *list) {
+    const struct tiles *first = default_tiles(cuda, kernel, padded_head(call));
+    int count = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (const struct tiles *t = tiles; t < tiles + NTILES; t++) {
+            if (t->kernel != kernel || t->head != first->head || (t == first) != !pass) continue;
+            if (pass && tile_bytes(t) > cuda->shared_bytes) continue;
+            list[count++] =
+                (struct cuda_variant){{t->queries, t->keys, t->warps, t->stages, t->blocks, t->keep}};
+        }
+    return count;
+}
+static int forward_variants(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
+    return tile_variants(cuda, call, FORWARD, list);
+}
+static int dq_variants(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
+    return tile_variants(cuda, call, DQ, list);
+}
+static int dkdv_variants(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
+    return tile_variants(cuda, call, DKDV, list);
+}
+#define PARAMS {"queries", "keys", "warps", "stages", "blocks", "keep"}
+static const struct cuda_family families[] = {[FORWARD] = {"forward tiles", "attention", PARAMS, forward_variants},
+                                              [DQ] = {"dq tiles", "attention", PARAMS, dq_variants},
+                                              [DKDV] = {"dkdv tiles", "attention", PARAMS, dkdv_variants}};
+
+static enum mt_status chosen_tiles(const struct cuda_queue *queue, enum kernel kernel, const struct mt_call *call,
+                                   const struct tiles **chosen, struct mt_err *err) {
+    int head = padded_head(call);
     const char *given = getenv("MOTLEY_CUDA_ATTENTION");
     if (given) {
         char *end;
@@ -96,24 +137,28 @@ static enum mt_status chosen_tiles(const struct cuda *cuda, enum kernel kernel, 
         *chosen = &tiles[row];
         if (tiles[row].kernel == kernel && tiles[row].head == head) return MT_OK;
     }
-    unsigned kind = cuda->shared_bytes > 160 * 1024 ? LARGE : SMALL;
-    for (*chosen = tiles; *chosen < tiles + NTILES; ++*chosen)
-        if ((*chosen)->kernel == kernel && (*chosen)->head == head && (*chosen)->default_for & kind) return MT_OK;
-    return mt_fail(err, MT_EBUG, "attention: no tiles for heads of %d", head);
+    struct cuda_variant v;
+    enum mt_status st = cuda_choose(queue, &families[kernel], call, &v, err);
+    *chosen = default_tiles(queue->cuda, kernel, head);
+    for (const struct tiles *t = tiles; t < tiles + NTILES && !st; t++)
+        if (t->kernel == kernel && t->head == head && t->queries == v.p[0] && t->keys == v.p[1] &&
+            t->warps == v.p[2] && t->stages == v.p[3] && t->blocks == v.p[4] && t->keep == v.p[5])
+            *chosen = t;
+    return st;
 }
 
-static enum mt_status with_tensor_cores(const struct cuda *cuda, enum kernel kernel, const struct mt_call *call,
+static enum mt_status with_tensor_cores(const struct cuda_queue *queue, enum kernel kernel, const struct mt_call *call,
                                         struct launch *l, struct mt_err *err) {
     int64_t s = qkv_of(call)->extent[1], d = qkv_of(call)->extent[4];
-    const struct tiles *t;
-    enum mt_status status = chosen_tiles(cuda, kernel, (int)(d + 31) / 32 * 32, &t, err);
+    const struct tiles *t = NULL;
+    enum mt_status status = chosen_tiles(queue, kernel, call, &t, err);
     if (status) return status;
     l->own = kernel == DKDV ? t->keys : t->queries;
     l->threads = 32 * t->warps;
     l->shared_bytes = tile_bytes(t);
-    if (l->shared_bytes > cuda->shared_bytes)
+    if (l->shared_bytes > queue->cuda->shared_bytes)
         return mt_fail(err, MT_EINPUT, "attention: these tiles want %d bytes of shared memory, a block has at most %d",
-                       l->shared_bytes, cuda->shared_bytes);
+                       l->shared_bytes, queue->cuda->shared_bytes);
     snprintf(l->definitions, sizeof l->definitions,
              "%s -DTENSOR=1 -DD=%d -DHEAD=%d -DCAUSAL=%d -DDROP=%d -DBLOCK_M=%d -DBLOCK_N=%d -DWARPS=%d -DSTAGES=%d "
              "-DBLOCKS=%d -DKEEP=%d",
@@ -149,7 +194,7 @@ static enum mt_status launch(const struct cuda_queue *queue, enum kernel kernel,
     struct launch l;
     enum mt_status status = MT_OK;
     if (x->type == MT_BF16 && queue->cuda->sm >= 80 && d && d % 8 == 0 && aligned(call, 16))
-        status = with_tensor_cores(queue->cuda, kernel, call, &l, err);
+        status = with_tensor_cores(queue, kernel, call, &l, err);
     else
         without_tensor_cores(queue->cuda, kernel, call, &l);
     CUfunction function = NULL;

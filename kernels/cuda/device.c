@@ -8,6 +8,7 @@
 
 #include "kernels/base/arena.h"
 #include "kernels/cuda/jit.h"
+#include "kernels/cuda/variant.h"
 
 enum { LEAST_SM = 75 };
 
@@ -187,6 +188,7 @@ static const struct mt_device_class class = {
     .event_new = cuda_event_new,
     .event_free = cuda_event_free,
     .event_record = cuda_event_record,
+    .tuner = &cuda_tuner,
 };
 
 /* ", driver 580.95.05" as the kernel module says; nothing where it does not. */

@@ -66,6 +66,9 @@ enum mt_status cuda_event_new(struct mt_device *device, struct mt_event **event,
 void cuda_event_free(struct mt_event *event);
 void cuda_event_record(struct mt_event *event, struct mt_stream *stream);
 
+/* What the stream launches with. */
+const struct cuda_queue *cuda_stream_queue(struct mt_stream *stream);
+
 /* What is queued on `follower` from now on comes after what is on the device's streams. */
 enum mt_status cuda_streams_before(struct cuda_device *device, CUstream follower, struct mt_err *err);
 

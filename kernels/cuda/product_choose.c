@@ -13,8 +13,11 @@
 #include "kernels/base/arena.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/log.h"
+#include "kernels/cuda/bench.h"
 #include "kernels/cuda/product.h"
+#include "kernels/cuda/signature.h"
 #include "kernels/cuda/tune.h"
+#include "kernels/cuda/variant.h"
 
 static const double long_run_s = 0.02; /* one of these is enough */
 
@@ -40,15 +43,6 @@ static void bench_release(struct bench *b) {
     if (b->end) cuEventDestroy(b->end);
     if (b->queue.stream) cuStreamDestroy(b->queue.stream);
     if (b->memory) cuMemFree(b->memory);
-}
-
-/* Where the caller's stream has only a part of the multiprocessors, so has this one. */
-static CUresult stream_beside(CUstream stream, CUstream *beside) {
-    CUgreenCtx green = NULL;
-    CUresult result = cuStreamGetGreenCtx(stream, &green);
-    if (result) return result;
-    return green ? cuGreenCtxStreamCreate(beside, green, CU_STREAM_NON_BLOCKING, 0)
-                 : cuStreamCreate(beside, CU_STREAM_NON_BLOCKING);
 }
 
 static enum mt_status fill(const struct cuda_queue *queue, enum mt_type type, const void *x, int64_t count,
@@ -81,11 +75,11 @@ static enum mt_status bench_init(struct bench *b, const struct cuda_queue *queue
     *b = (struct bench){.queue = {.cuda = queue->cuda, .clock = queue->clock}};
     CUDA_TRY(cuStreamSynchronize(queue->stream), err, "before timing products");
     CUDA_TRY(cuMemAlloc(&b->memory, (size_t)size_bytes), err, "memory to time products in");
-    CUDA_TRY(stream_beside(queue->stream, &b->queue.stream), err, "a stream to time products on");
+    enum mt_status st = cuda_stream_beside(queue->stream, &b->queue.stream, err);
+    if (st) return st;
     CUDA_TRY(cuEventCreate(&b->begin, CU_EVENT_DEFAULT), err, "cuEventCreate");
     CUDA_TRY(cuEventCreate(&b->end, CU_EVENT_DEFAULT), err, "cuEventCreate");
     void *place[NBLOCKS];
-    enum mt_status st = MT_OK;
     for (int i = 0; !st && i < NBLOCKS; i++) {
         place[i] = (void *)(uintptr_t)(b->memory + (CUdeviceptr)at[i]);
         if (blocks[i].count) st = fill(&b->queue, blocks[i].type, place[i], blocks[i].count, err);
@@ -143,13 +137,10 @@ static enum mt_status measure(const struct cuda_queue *queue, const struct produ
 /* ---- the tuning file ---- */
 
 static void key_of(const struct cuda_queue *queue, const struct product_shape *shape, char *key, size_t room) {
-    char device[128] = "?", product[200];
-    int driver = 0;
-    cuDeviceGetName(device, sizeof device, queue->cuda->handle);
-    cuDriverGetVersion(&driver);
+    char device[200], product[200];
+    cuda_device_key(queue->cuda, device, sizeof device);
     product_describe(shape, product, sizeof product);
-    snprintf(key, room, "%s, sm_%d, %d multiprocessors | driver %d, cuBLASLt %zu | %s, align %d", device,
-             queue->cuda->sm, queue->cuda->nsm, driver, cublasLtGetVersion(), product, shape->align);
+    snprintf(key, room, "%s, cuBLASLt %zu | %s, align %d", device, cublasLtGetVersion(), product, shape->align);
 }
 
 enum { WORDS = sizeof(cublasLtMatmulAlgo_t) / sizeof(uint64_t) };
@@ -230,7 +221,7 @@ static void settle(const struct cuda_queue *queue, const char *key, const char *
     known->choice = candidates[0].choice;
     choice_text(key, &known->choice, text, sizeof text);
     mt_log(MT_LOG_DEBUG, "%s: %.1f TFLOP/s by %.30s", key, flops / candidates[0].time_s / 1e12, text);
-    const char *kept = tune_keep(key, text, candidates[0].time_s, wrong);
+    const char *kept = tune_keep(key, text, &(struct tune_facts){.time_s = candidates[0].time_s}, wrong);
     if (strcmp(kept, text) && choice_parse(key, kept, &theirs) && product_usable(shape, &theirs))
         known->choice = theirs;
 }
@@ -243,7 +234,7 @@ static enum mt_status decide(const struct cuda_queue *queue, bool capturing, str
     const char *kept = NULL;
     known->settled = !capturing || shape->heuristic;
     key_of(queue, shape, key, sizeof key);
-    if (!shape->heuristic && (kept = tune_find(key))) {
+    if (!shape->heuristic && (kept = tune_find(key, NULL))) {
         if (choice_parse(key, kept, &known->choice) && product_usable(shape, &known->choice)) {
             known->settled = true;
             return MT_OK;
@@ -261,11 +252,13 @@ static enum mt_status decide(const struct cuda_queue *queue, bool capturing, str
     return MT_OK;
 }
 
-static enum mt_status untuned(bool *off, struct mt_err *err) {
-    const char *text = getenv("MOTLEY_TUNE");
-    *off = text && !strcmp(text, "off");
-    if (!text || !*text || *off || !strcmp(text, "on")) return MT_OK;
-    return mt_fail(err, MT_EINPUT, "MOTLEY_TUNE is \"%.40s\", but must be on or off", text);
+/* What was taken from other processes may say something else. */
+static void forget_old(void) {
+    static unsigned known_epoch;
+    unsigned epoch = tune_epoch();
+    for (int b = 0; b < NBUCKETS && epoch != known_epoch; b++)
+        for (struct known *k; (k = buckets[b]);) buckets[b] = k->next, free(k);
+    known_epoch = epoch;
 }
 
 enum mt_status product_choose(const struct cuda_queue *queue, const struct product_shape *shape,
@@ -273,13 +266,14 @@ enum mt_status product_choose(const struct cuda_queue *queue, const struct produ
     struct known fresh = {.shape = *shape};
     CUstreamCaptureStatus capture;
     bool off;
-    enum mt_status st = untuned(&off, err);
+    enum mt_status st = cuda_untuned(&off, err);
     if (st) return st;
     CUDA_TRY(cuStreamIsCapturing(queue->stream, &capture), err, "cuStreamIsCapturing");
     bool capturing = capture != CU_STREAM_CAPTURE_STATUS_NONE;
     if (off) fresh.shape.heuristic = true;
-    struct known **bucket = &buckets[mt_hash64(&fresh.shape, sizeof fresh.shape, 0) % NBUCKETS], *k;
     pthread_mutex_lock(&lock);
+    forget_old();
+    struct known **bucket = &buckets[mt_hash64(&fresh.shape, sizeof fresh.shape, 0) % NBUCKETS], *k;
     for (k = *bucket; k && memcmp(&k->shape, &fresh.shape, sizeof fresh.shape);) k = k->next;
     if (!k || (!k->settled && !capturing)) {
         st = decide(queue, capturing, &fresh, err);

@@ -1,6 +1,9 @@
 /* Device code as text, embedded by the assembler. The build lists the files: MT_CUDA_SOURCE(name, "path"). */
 #include <string.h>
 
+#include "kernels/base/hash.h"
+#include "kernels/cuda/jit.h"
+
 #include "kernels/cuda/jit.h"
 
 #define MT_CUDA_SOURCE(name, path)                                                                                     \
@@ -15,15 +18,23 @@
 #include "kernels/cuda/sources.def"
 #undef MT_CUDA_SOURCE
 
-const char *cuda_source(const char *name) {
-    static const struct {
-        const char *name, *text;
-    } sources[] = {
+static const struct {
+    const char *name, *text;
+} sources[] = {
 #define MT_CUDA_SOURCE(name, path) {#name, cuda_source_##name},
 #include "kernels/cuda/sources.def"
 #undef MT_CUDA_SOURCE
-    };
-    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
+};
+enum { NSOURCES = sizeof sources / sizeof *sources };
+
+const char *cuda_source(const char *name) {
+    for (size_t i = 0; i < NSOURCES; i++)
         if (!strcmp(sources[i].name, name)) return sources[i].text;
     return NULL;
+}
+
+uint64_t cuda_sources_hash(void) {
+    uint64_t hash = 0;
+    for (size_t i = 0; i < NSOURCES; i++) hash = mt_hash64(sources[i].text, strlen(sources[i].text), hash);
+    return hash;
 }

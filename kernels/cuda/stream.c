@@ -63,6 +63,10 @@ static struct cuda_stream *stream_of(struct mt_stream *stream) {
     return (struct cuda_stream *)stream;
 }
 
+const struct cuda_queue *cuda_stream_queue(struct mt_stream *stream) {
+    return &stream_of(stream)->queue;
+}
+
 /* ---- errors ---- */
 
 static void keep(struct cuda_stream *s, const struct mt_err *err) {
