@@ -87,14 +87,14 @@ static void put_letters(struct text *text, const struct mt_call *call) {
         for (int l = letters && *pattern == '*'; l < letters; l++, axis++) {
             int letter = pattern[l] & 127;
             if (!seen[letter] && letter == 'b') put(text, " b=2^%d", bucket(t->extent[axis]));
-            if (!seen[letter] && letter != 'b') put(text, " %c=%lld", letter, (long long)t->extent[axis]);
+            if (!seen[letter] && letter != 'b' && letter > '9') put(text, " %c=%lld", letter, (long long)t->extent[axis]);
             seen[letter] = true;
         }
     }
 }
 
 static void put_extents(struct text *text, const struct mt_tensor *t) {
-    for (int a = 0; a < t->naxes; a++) put(text, "%s%lld", a ? "x" : "", (long long)t->extent[a]);
+    for (int a = 0; a < t->naxes; a++) put(text, "%s%lld", a ? "x" : ":", (long long)t->extent[a]);
 }
 
 /* Where ops.def tells no letters: the rows of the first operand, and what else the operands are. */
