@@ -182,6 +182,7 @@ enum mt_status cuda_bench_init(struct cuda_bench *b, const struct cuda_queue *qu
                                struct mt_err *err) {
     memset(b, 0, sizeof *b);
     b->queue.cuda = queue->cuda;
+    b->run = cuda_ops[call->kind]->queue;
     b->calls[0] = *call;
     memcpy(b->tensors[0], call->in, (size_t)call->nin * sizeof *call->in);
     memcpy(b->tensors[0] + call->nin, call->out, (size_t)call->nout * sizeof *call->out);
@@ -199,7 +200,7 @@ enum mt_status cuda_bench_init(struct cuda_bench *b, const struct cuda_queue *qu
 
 static enum mt_status run_once(struct cuda_bench *b, struct mt_err *err) {
     enum mt_status st = fill_set(b, 0, err);
-    if (!st) st = cuda_ops[b->calls[0].kind]->queue(&b->queue, &b->calls[0], err);
+    if (!st) st = b->run(&b->queue, &b->calls[0], err);
     if (st) return st;
     CUDA_TRY(cuStreamSynchronize(b->queue.stream), err, "a call that is measured");
     return MT_OK;
@@ -249,7 +250,7 @@ enum mt_status cuda_bench_record(struct cuda_bench *b, CUgraphExec *exec, struct
     CUgraph graph = NULL;
     enum mt_status st = MT_OK;
     CUDA_TRY(cuStreamBeginCapture(b->queue.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), err, "cuStreamBeginCapture");
-    for (int s = 0; s < b->nsets && !st; s++) st = cuda_ops[b->calls[s].kind]->queue(&b->queue, &b->calls[s], err);
+    for (int s = 0; s < b->nsets && !st; s++) st = b->run(&b->queue, &b->calls[s], err);
     CUresult result = cuStreamEndCapture(b->queue.stream, &graph);
     if (!st && result) st = cuda_fail(err, result, "cuStreamEndCapture");
     if (!st && (result = cuGraphInstantiate(exec, graph, 0))) st = cuda_fail(err, result, "cuGraphInstantiate");

@@ -28,6 +28,8 @@ struct cuda_bench {
     struct mt_tensor tensors[CUDA_BENCH_SETS][MT_MAX_IN + MT_MAX_OUT];
     CUdeviceptr kept[MT_MAX_OUT], sums;
     int64_t ids_below;
+    /* What runs the call: the operator, unless it is set to something else after cuda_bench_init. */
+    enum mt_status (*run)(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err);
 };
 
 enum mt_status cuda_bench_init(struct cuda_bench *bench, const struct cuda_queue *queue, const struct mt_call *call,

@@ -28,8 +28,8 @@ struct cuda_queue {
 
 /* ---- kernels (jit.c) ----
  *
- * Device code is kernels/cuda/NAME.cu, embedded in the module; prelude.cuh goes before each and it includes
- * nothing. It is compiled by NVRTC for the device at hand, once per set of definitions, and kept on disk by content. */
+ * Device code is kernels/cuda/NAME.cu, embedded in the module; prelude.cuh goes before each, and it may
+ * include other .cuh files of that folder, nothing else. It is compiled by NVRTC for the device at hand, once per set of definitions, and kept on disk by content. */
 
 /* "-DTYPE=bf16 -DROWS=4": definitions as NVRTC takes them, separated by single spaces (not T: its own header uses
  * that name). `name` is an extern "C" function.

@@ -78,7 +78,7 @@ static int variants(const struct cuda *cuda, const struct mt_call *call, struct 
         }
     return count;
 }
-static const struct cuda_family family = {"norm", "norm", {"row_threads", "rows"}, variants};
+static const struct cuda_family family = {"norm", "norm", {"row_threads", "rows"}, variants, NULL};
 
 static enum mt_status chosen_layout(const struct cuda_queue *queue, const struct mt_call *call, struct layout *l,
                                     struct mt_err *err) {

@@ -114,7 +114,7 @@ static enum mt_status look(struct race *r, int which, struct cuda_probe *probe, 
     *probe = (struct cuda_probe){0};
     try_variant(r, which);
     cuda_probe(probe);
-    enum mt_status st = cuda_ops[call->kind]->queue(&r->bench.queue, call, err);
+    enum mt_status st = r->bench.run(&r->bench.queue, call, err);
     cuda_probe(NULL);
     return st;
 }
@@ -211,6 +211,7 @@ static enum mt_status measure(const struct cuda_queue *queue, const struct cuda_
     memcpy(r->variants, list, (size_t)count * sizeof *list);
     trial.measuring = true;
     enum mt_status st = cuda_bench_init(&r->bench, queue, call, err);
+    if (family->queue) r->bench.run = family->queue;
     if (!st) st = run_race(r, key, variant, facts, err);
     trial.measuring = false;
     for (int i = 0; i < CUDA_MOST_VARIANTS; i++)

@@ -6,7 +6,7 @@
  *         ...
  *         return count;                                       // at most CUDA_MOST_VARIANTS
  *     }
- *     static const struct cuda_family rows = {"norm rows", "norm", {"threads", "rows"}, variants};
+ *     static const struct cuda_family rows = {"norm rows", "norm", {"threads", "rows"}, variants, NULL};
  *     ... in the operator: if ((st = cuda_choose(queue, &rows, call, &variant, err))) return st; then launch with it
  *
  * All variants compute the same call, in the same scratch. The first use of a class of calls measures: what does not
@@ -29,6 +29,8 @@ struct cuda_family {
     const char *name, *source;       /* in the tuning file, with a hash of kernels/cuda/SOURCE.cu */
     const char *params[CUDA_PARAMS]; /* their names; null: no more */
     int (*variants)(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list);
+    /* Runs a call by the family's kernel; null: the operator itself does. */
+    enum mt_status (*queue)(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err);
 };
 
 /* The best variant known: from this process, the tuning file, or a measurement, which waits for the queue's stream and

@@ -3,6 +3,7 @@
  * processors. MOTLEY_ALL_ARCHITECTURES=1: each kernel for all of them. */
 #include <dirent.h>
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,12 +15,14 @@ enum { NARCHITECTURES = sizeof architectures / sizeof *architectures, SKIPPED = 
 
 static const struct row {
     const char *source, *definitions, *name;
-    int least_sm;
+    int least_sm, most_sm;
 } rows[] = {
-#define MT_CUDA_KERNEL(source, definitions, name, least_sm) {#source, definitions, #name, least_sm},
+#define MT_CUDA_KERNEL(source, definitions, name, least_sm) {#source, definitions, #name, least_sm, INT_MAX},
+#define MT_CUDA_KERNEL_ON(source, definitions, name, sm) {#source, definitions, #name, sm, sm},
 #include "kernels/cuda/variants.def"
 #undef MT_CUDA_KERNEL
-    {NULL, NULL, NULL, 0}};
+#undef MT_CUDA_KERNEL_ON
+    {NULL, NULL, NULL, 0, 0}};
 
 typedef struct program *program; /* nvrtcProgram */
 static struct {
@@ -82,11 +85,15 @@ static char *read_code(const char *name) {
     return text;
 }
 
+static bool is_for(const struct row *row, int sm) {
+    return sm >= row->least_sm && sm <= row->most_sm;
+}
+
 /* Returns whether there was no error. */
 static bool compile(const struct row *row, const char *text, int sm) {
     char architecture[64], words[4096], file[256];
-    const char *options[64] = {architecture, "--std=c++17", "-default-device"};
-    int noptions = 3;
+    const char *options[64] = {architecture, "--std=c++17", "-default-device", "-I" MOTLEY_CUDA_CODE};
+    int noptions = 4;
     snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%s", sm, sm == 90 || sm == 100 ? "a" : "");
     snprintf(words, sizeof words, "%s", row->definitions);
     snprintf(file, sizeof file, "%s.cu", row->source);
@@ -108,7 +115,7 @@ static bool compile(const struct row *row, const char *text, int sm) {
     for (const struct row *r = row; r->source && binary; r++) { /* a kernel's code has a section of its name */
         char section[256];
         int length = snprintf(section, sizeof section, ".text.%s", r->name);
-        if (strcmp(r->source, row->source) || strcmp(r->definitions, row->definitions) || sm < r->least_sm) continue;
+        if (strcmp(r->source, row->source) || strcmp(r->definitions, row->definitions) || !is_for(r, sm)) continue;
         if (memmem(binary, size, section, (size_t)length + 1)) continue;
         fprintf(stderr, "%s.cu [%s] for sm_%d: has no kernel %s\n", row->source, row->definitions, sm, r->name);
         failed = true;
@@ -121,9 +128,9 @@ static bool compile(const struct row *row, const char *text, int sm) {
 
 /* Whether this is the first row of its source and definitions that the architecture is not too old for. */
 static bool leads(const struct row *row, int sm) {
-    if (sm < row->least_sm) return false;
+    if (!is_for(row, sm)) return false;
     for (const struct row *r = rows; r < row; r++)
-        if (!strcmp(r->source, row->source) && !strcmp(r->definitions, row->definitions) && sm >= r->least_sm)
+        if (!strcmp(r->source, row->source) && !strcmp(r->definitions, row->definitions) && is_for(r, sm))
             return false;
     return true;
 }
@@ -132,7 +139,8 @@ static bool leads(const struct row *row, int sm) {
 static bool in_turn(const struct row *row, int architecture) {
     static bool asked, all;
     if (!asked) all = getenv("MOTLEY_ALL_ARCHITECTURES") != NULL, asked = true;
-    return all || !architecture || architecture == 1 + (int)(row - rows) % (NARCHITECTURES - 1);
+    return all || row->least_sm == row->most_sm || !architecture ||
+           architecture == 1 + (int)(row - rows) % (NARCHITECTURES - 1);
 }
 
 /* Part `me` of `n` of the work; returns whether all was well. */
