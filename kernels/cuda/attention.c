@@ -16,6 +16,10 @@ bool attention_aligned(const struct mt_call *call, uintptr_t size_bytes) {
     return all % size_bytes == 0;
 }
 
+bool attention_can(const struct attention_way *way, const struct cuda *cuda, const struct mt_call *call) {
+    return way->possible(cuda, call) && !(way->missing && way->missing());
+}
+
 static bool supports(const struct mt_call *call) {
     const struct mt_tensor *x = attention_qkv(call);
     return (x->type == MT_F32 || x->type == MT_BF16) && x->extent[4] <= HEAD_MOST && x->extent[1] < INT32_MAX / 4 &&
@@ -32,7 +36,7 @@ static int64_t scratch_bytes(const struct cuda *cuda, const struct mt_call *call
     int64_t most = attention_rows_bytes(call);
     for (int i = 0; i < ATTENTION_NWAYS; i++) {
         const struct attention_way *way = attention_ways[i];
-        int64_t bytes = way->scratch_bytes && way->possible(cuda, call) ? way->scratch_bytes(call) : 0;
+        int64_t bytes = way->scratch_bytes && attention_can(way, cuda, call) ? way->scratch_bytes(call) : 0;
         if (bytes > most) most = bytes;
     }
     return most;

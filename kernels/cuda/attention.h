@@ -11,6 +11,7 @@ struct attention_way {
     const char *name;
     /* Whether it can run this call. Devices that are like this one agree. */
     bool (*possible)(const struct cuda *cuda, const struct mt_call *call);
+    const char *(*missing)(void); /* why this host cannot go it at all, or null; null: every host can */
     int64_t (*scratch_bytes)(const struct mt_call *call); /* null: none beyond attention_rows_bytes */
     enum mt_status (*queue)(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err);
 };
@@ -30,6 +31,8 @@ extern const struct attention_way *const attention_ways[ATTENTION_NWAYS];
 static inline const struct mt_tensor *attention_qkv(const struct mt_call *call) {
     return &call->in[call->kind == MT_OP_attention ? 0 : 1];
 }
+/* Possible, and not missing. */
+bool attention_can(const struct attention_way *way, const struct cuda *cuda, const struct mt_call *call);
 /* Whether all memory of a call begins on whole parts of so many bytes. */
 bool attention_aligned(const struct mt_call *call, uintptr_t size_bytes);
 /* The way that the row of attention_tiles.def is for; null: there is no such row. */

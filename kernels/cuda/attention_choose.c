@@ -98,7 +98,7 @@ static enum mt_status bench_inputs(struct bench *b, struct mt_err *err) {
     forward.nin = 1, forward.nout = 2;
     forward.in = &b->tensors[1], forward.out = &b->tensors[2];
     for (int i = 0; !st && i < ATTENTION_NWAYS; i++)
-        if (attention_ways[i]->possible(b->queue.cuda, &forward))
+        if (attention_can(attention_ways[i], b->queue.cuda, &forward))
             return attention_ways[i]->queue(&b->queue, &forward, err);
     return st;
 }
@@ -236,7 +236,7 @@ static const struct attention_way *way_of(const char *name) {
 static int candidates_of(const struct cuda *cuda, const struct mt_call *call, const struct attention_way **ways) {
     int n = 0;
     for (int i = 0; i < ATTENTION_NWAYS; i++)
-        if (attention_ways[i] != &attention_way_row && attention_ways[i]->possible(cuda, call))
+        if (attention_ways[i] != &attention_way_row && attention_can(attention_ways[i], cuda, call))
             ways[n++] = attention_ways[i];
     if (!n) ways[n++] = &attention_way_row;
     return n;
@@ -291,7 +291,7 @@ static void decide(const struct cuda_queue *queue, const struct mt_call *call, b
     key_of(queue, call, key, sizeof key);
     const char *kept = tune_find(key, NULL);
     const struct attention_way *way = way_of(kept);
-    if (way && way->possible(queue->cuda, call)) {
+    if (way && attention_can(way, queue->cuda, call)) {
         k->way = way;
         return;
     }
@@ -305,7 +305,7 @@ static void decide(const struct cuda_queue *queue, const struct mt_call *call, b
     k->way = ways[0];
     if (isinf(facts.time_s)) return;
     way = way_of(tune_keep(key, ways[0]->name, &facts, kept));
-    if (way && way->possible(queue->cuda, call)) k->way = way;
+    if (way && attention_can(way, queue->cuda, call)) k->way = way;
 }
 
 enum mt_status attention_forced(const struct attention_way **way, int *row, struct mt_err *err) {
@@ -331,7 +331,10 @@ static enum mt_status forced(const struct cuda *cuda, const struct mt_call *call
     int row;
     const struct mt_tensor *x = attention_qkv(call);
     enum mt_status st = attention_forced(way, &row, err);
-    if (st || !*way || (*way)->possible(cuda, call)) return st;
+    if (st || !*way || attention_can(*way, cuda, call)) return st;
+    const char *missing = (*way)->missing ? (*way)->missing() : NULL;
+    if (missing)
+        return mt_fail(err, MT_EMISSING, "MOTLEY_CUDA_ATTENTION asks for \"%s\": %s", (*way)->name, missing);
     mt_fail(err, MT_EINPUT,
             "MOTLEY_CUDA_ATTENTION asks for \"%s\", which cannot run this call: %s, sequences of %lld, heads of %lld, "
             "dropout %g, on sm_%d",

@@ -99,7 +99,7 @@ static enum mt_status queue_cudnn(const struct cuda_queue *queue, const struct m
     return st;
 }
 
-const struct attention_way attention_way_cudnn = {"cudnn", possible, scratch_bytes, queue_cudnn};
+const struct attention_way attention_way_cudnn = {"cudnn", possible, cudnn_missing, scratch_bytes, queue_cudnn};
 
 #else
 
@@ -107,9 +107,12 @@ static bool never(const struct cuda *cuda, const struct mt_call *call) {
     (void)cuda, (void)call;
     return false;
 }
+static const char *missing(void) {
+    return "this build has no cuDNN: its headers were not found when it was configured";
+}
 static enum mt_status refuse(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     (void)queue, (void)call;
-    return mt_fail(err, MT_EMISSING, "this build has no cuDNN: its headers were not found when it was configured");
+    return mt_fail(err, MT_EMISSING, "%s", missing());
 }
-const struct attention_way attention_way_cudnn = {"cudnn", never, NULL, refuse};
+const struct attention_way attention_way_cudnn = {"cudnn", never, missing, NULL, refuse};
 #endif

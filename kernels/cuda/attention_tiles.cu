@@ -72,9 +72,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #if DROP
     dropping random = dropping_of(g, clock, at.b, at.h);
 #endif
+    ring.arrive(0);
+    own.keep();
     for (int t = 0; t < n; t++) {
-        ring.arrive(t);
-        if (t == 0) own.keep();
+        if (t) ring.arrive(t);
         int key = t * PASS;
         if (CAUSAL && key > GROUP_LAST(first)) continue;
         scores x;
@@ -169,9 +170,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #if DROP
     dropping random = dropping_of(g, clock, at.b, at.h);
 #endif
+    ring.arrive(0);
+    own_q.keep(), own_dout.keep();
     for (int t = 0; t < n; t++) {
-        ring.arrive(t);
-        if (t == 0) own_q.keep(), own_dout.keep();
+        if (t) ring.arrive(t);
         int key = t * PASS;
         if (CAUSAL && key > GROUP_LAST(first)) continue;
         scores x, dx;
@@ -243,9 +245,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #if DROP
     dropping random = dropping_of(g, clock, at.b, at.h);
 #endif
+    ring.arrive(0);
+    own_k.keep(), own_v.keep();
     for (int t = 0; t < n; t++) {
-        ring.arrive(t);
-        if (t == 0) own_k.keep(), own_v.keep();
+        if (t) ring.arrive(t);
         int query = ring.row(t);
         if (CAUSAL && query + PASS <= GROUP_FIRST(first)) continue;
         u32 q_tile = ring.tile(t), dout_tile = q_tile + TILE_BYTES(PASS), numbers = ring.numbers(t);

@@ -58,6 +58,11 @@ size_t cudnn_version(void) {
     return lib ? lib->version() : 0;
 }
 
+const char *cudnn_missing(void) {
+    struct mt_err unheard = MT_ERR_INIT;
+    return cudnn_library(&unheard) ? NULL : refusal.text;
+}
+
 enum mt_status cudnn_fail(const struct cudnn_library *lib, cudnnStatus_t status, const char *what, struct mt_err *err) {
     char reason[400] = "";
     lib->last_error_string(reason, sizeof reason);

@@ -28,7 +28,8 @@ enum mt_status cudnn_device_here(struct cudnn_device *device, struct mt_err *err
 /* Of a GPU that is not there, from its properties as the library writes them: JSON. */
 enum mt_status cudnn_device_described(const char *json, struct cudnn_device *device, struct mt_err *err);
 void cudnn_device_release(struct cudnn_device *device);
-size_t cudnn_version(void); /* 91900 is 9.19.0; 0: not loaded */
+size_t cudnn_version(void);      /* 91900 is 9.19.0; 0: it cannot be loaded */
+const char *cudnn_missing(void); /* why, or null */
 
 enum cudnn_tensor_kind { CUDNN_VIRTUAL, CUDNN_MEMORY, CUDNN_NUMBER };
 struct cudnn_tensor {
