@@ -53,6 +53,7 @@ static void (*const called[])(void) __attribute__((used)) = {
     CALLED(mt_type_store),
     CALLED(mt_type_load),
     CALLED(mt_op_nout),
+    CALLED(mt_op_epilogue),
     CALLED(mt_coll_name),
     CALLED(mt_now_s),
     CALLED(mt_sleep_s),

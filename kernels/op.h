@@ -47,9 +47,10 @@ struct mt_attr {
     bool nesterov;
 
     /* Set by lowering only. */
-    /* matmul, embedding_grad, sum, norm_param_grad, layer_norm_grad (dgamma and dbeta): add to the old content */
+    /* matmul, fused_matmul with sum, embedding_grad, sum, norm_param_grad, layer_norm_grad (dgamma and dbeta): add to
+     * the old content */
     bool accumulate;
-    enum mt_op_kind epilogue; /* fused_matmul: MT_OP_gelu, MT_OP_relu or MT_OP_add (none beyond the bias) */
+    enum mt_op_kind epilogue; /* fused_matmul: MT_OP_add, gelu, relu, gelu_grad, relu_grad or sum */
 };
 
 struct mt_tensor {
@@ -97,8 +98,19 @@ struct mt_op_info {
 };
 extern const struct mt_op_info mt_op_info[MT_NOPS];
 
-/* How many outputs a call has: info->nout, but one where fused_matmul has no epilogue beyond the bias. */
+/* How many outputs a call has: info->nout, but of fused_matmul as its epilogue says. */
 int mt_op_nout(enum mt_op_kind kind, const struct mt_attr *attr);
+
+/* What fused_matmul's epilogue makes of it. */
+struct mt_op_epilogue {
+    enum mt_op_kind kind;
+    int nin, nout;
+    bool bias;  /* input 2 is [n]; else, where there is one, [m, n] */
+    bool whole; /* output 1, where there is one, is [m, n] of type T; else [n] of type A */
+    bool sums;  /* out_acc and accumulate mean what they mean to matmul; else they are not set */
+};
+/* Null where there is no such epilogue. */
+const struct mt_op_epilogue *mt_op_epilogue(enum mt_op_kind kind);
 
 /* Whether a call is well formed: operands, types, extents, attributes, memory where there are elements. Backends may
  * assume it; MT_EBUG with the operator, operand and reason otherwise. */

@@ -71,7 +71,17 @@ static int64_t scratch_of(void *context, const struct mt_call *call) {
     return backend->scratch_bytes ? backend->scratch_bytes(call) : 0;
 }
 
+/* Plain C runs every fused call; what a faster backend does in parts stays in parts. */
+static bool worth_fusing(void *context, const struct mt_call *fused, const struct mt_call *member) {
+    return mt_device_backend(context, fused) != &mt_backend_c || mt_device_backend(context, member) == &mt_backend_c;
+}
+
 struct mt_lower_options mt_planned_lower_options(struct mt_device *device) {
     return (struct mt_lower_options){
-        .fuse = true, .latency_s = 30e-6, .bandwidth_Bps = 1e9, .scratch_bytes = scratch_of, .context = device};
+        .fuse = true,
+        .latency_s = 30e-6,
+        .bandwidth_Bps = 1e9,
+        .scratch_bytes = scratch_of,
+        .worth_fusing = worth_fusing,
+        .context = device};
 }

@@ -36,9 +36,10 @@ static void describe_product(const struct mt_call *call, struct mt_op_shape *sha
     add_variant(shape, at->trans_b ? "t" : "n");
     if (call->kind == MT_OP_fused_matmul) {
         bool bare = at->epilogue == MT_OP_add;
+        double over = at->epilogue == MT_OP_sum ? k * n : m * n;
         add_variant(shape, "+");
         add_variant(shape, bare ? "bias" : mt_op_info[at->epilogue].name);
-        shape->flops += m * n * (1 + (bare ? 0 : mt_op_info[at->epilogue].flops));
+        shape->flops += over * (bare ? 1 : mt_op_epilogue(at->epilogue)->bias + mt_op_info[at->epilogue].flops);
     }
     if (call->out[0].type == a->type) return;
     add_variant(shape, "+");

@@ -39,6 +39,21 @@ static const struct pattern patterns[] = {
      "yp",
      "",
      {{MT_OP_matmul, "ab", "t"}, {MT_OP_add, "tc", "p"}, {MT_OP_relu, "p", "y"}}},
+    {MT_OP_fused_matmul,
+     MT_OP_gelu_grad,
+     0,
+     "abx",
+     "y",
+     "",
+     {{MT_OP_matmul, "ab", "d"}, {MT_OP_gelu_grad, "dx", "y"}}},
+    {MT_OP_fused_matmul,
+     MT_OP_relu_grad,
+     0,
+     "abx",
+     "y",
+     "",
+     {{MT_OP_matmul, "ab", "d"}, {MT_OP_relu_grad, "dx", "y"}}},
+    {MT_OP_fused_matmul, MT_OP_sum, 0, "ab", "ys", "ys", {{MT_OP_matmul, "ab", "y"}, {MT_OP_sum, "b", "s"}}},
     {MT_OP_layer_norm,
      0,
      0,
@@ -125,7 +140,10 @@ static struct mt_attr member_attr(const struct mt_linstr *l, enum mt_op_kind kin
     case MT_OP_add:
         return (struct mt_attr){.axes =
                                     l->kind == MT_OP_fused_matmul ? ((1u << t->nn) - 1) << t->nm : (1u << naxes) - 1};
-    case MT_OP_sum: return (struct mt_attr){.axes = 1u << (naxes - 1)};
+    case MT_OP_sum:
+        if (l->kind == MT_OP_fused_matmul)
+            return (struct mt_attr){.axes = ((1u << t->nk) - 1) << (t->trans_b ? t->nn : 0)};
+        return (struct mt_attr){.axes = 1u << (naxes - 1)};
     case MT_OP_norm_apply:
     case MT_OP_norm_dots:
     case MT_OP_norm_grad:
@@ -144,6 +162,8 @@ static bool only_its_own(const struct mt_linstr *l) {
                                .nk = t->nk,
                                .trans_a = t->trans_a,
                                .trans_b = t->trans_b,
+                               .out_acc = t->out_acc && t->epilogue == MT_OP_sum,
+                               .accumulate = t->accumulate && t->epilogue == MT_OP_sum,
                                .epilogue = t->epilogue};
     if (l->kind == MT_OP_cross_entropy) own = (struct mt_attr){0};
     return same_attr(t, &own);

@@ -84,6 +84,17 @@ static const struct spec specs[] = {
     {MT_OP_fused_matmul, "abk,kn,n>abn,abn", {.nm = 2, .nn = 1, .nk = 1, .epilogue = MT_OP_gelu}, "k"},
     {MT_OP_fused_matmul, "mk,nk,n>mn,mn", {.nm = 1, .nn = 1, .nk = 1, .trans_b = true, .epilogue = MT_OP_relu}, "k"},
     {MT_OP_fused_matmul, "mk,kn,n>mn", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_add}, "k"},
+    {MT_OP_fused_matmul, "abk,nk,abn>abn", {.nm = 2, .nn = 1, .nk = 1, .trans_b = true, .epilogue = MT_OP_gelu_grad}, "k"},
+    {MT_OP_fused_matmul, "mk,knc,mnc>mnc", {.nm = 1, .nn = 2, .nk = 1, .epilogue = MT_OP_relu_grad}, "k"},
+    {MT_OP_fused_matmul, "abm,abn>mn,n", {.nm = 1, .nn = 1, .nk = 2, .trans_a = true, .epilogue = MT_OP_sum}, "m"},
+    {MT_OP_fused_matmul,
+     "abm,abnc>mnc,nc",
+     {.nm = 1, .nn = 2, .nk = 2, .trans_a = true, .out_acc = true, .accumulate = true, .epilogue = MT_OP_sum},
+     "mab"},
+    {MT_OP_fused_matmul,
+     "mk,nk>mn,n",
+     {.nm = 1, .nn = 1, .nk = 1, .trans_b = true, .out_acc = true, .epilogue = MT_OP_sum},
+     "m"},
     {MT_OP_layer_norm, "xye,e,e>xye,xy,xy", {.eps = 1e-5}, "e"},
     {MT_OP_layer_norm, "xye,e>xye,xy,xy", {.eps = 1e-5}, "e"},
     {MT_OP_residual_norm, "xye,xye,e,e>xye,xye,xy,xy", {.eps = 1e-5}, "e"},
@@ -191,7 +202,9 @@ static enum mt_type sample_type(const struct sample *s, int operand, enum mt_typ
     if (letter == 'I') return MT_I32;
     if (letter == 'A') return mt_type_acc(type);
     if (letter != '*' || operand < s->nin) return type;
-    if (s->spec->kind == MT_OP_matmul) return s->spec->attr.out_acc ? mt_type_acc(type) : type;
+    bool beside = operand > s->nin && s->spec->attr.epilogue == MT_OP_sum;
+    if (s->spec->kind == MT_OP_matmul || s->spec->kind == MT_OP_fused_matmul)
+        return s->spec->attr.out_acc || beside ? mt_type_acc(type) : type;
     return s->spec->attr.to;
 }
 

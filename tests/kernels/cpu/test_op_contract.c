@@ -95,6 +95,12 @@ static void attributes(void) {
         {MT_OP_matmul, "mk,kn>mn", {.nm = 2, .nn = 1, .nk = 0}, 0},
         {MT_OP_fused_matmul, "mk,kn,n>mn,mn", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_cast}, 0},
         {MT_OP_fused_matmul, "mk,kn,n>mn", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_gelu}, 0},
+        {MT_OP_fused_matmul, "mk,kn,n>mn", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_gelu_grad}, 0},
+        {MT_OP_fused_matmul, "mk,kn>mn", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_relu_grad}, 0},
+        {MT_OP_fused_matmul, "mk,kn>mn", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_sum}, 0},
+        {MT_OP_fused_matmul, "mk,kn>mn,m", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_sum}, 0},
+        {MT_OP_fused_matmul, "mk,kn,n>mn,n", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_sum}, 0},
+        {MT_OP_fused_matmul, "mk,kn,n>mn", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_add, .accumulate = true}, 0},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct sample s;

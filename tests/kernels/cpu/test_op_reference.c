@@ -132,9 +132,31 @@ static void by_sums(const struct sample *s, int o, double *out) {
     while (next(s, letters, &p));
 }
 
+/* Of b over k, and what was there. */
+static void column_sums(const struct sample *s, double *out) {
+    const char *n = s->axes[s->nin + 1];
+    struct place p = {{0}};
+    do *element(s, s->nin + 1, out, &p) = s->spec->attr.accumulate ? in(s, s->nin + 1, &p) : 0;
+    while (next(s, n, &p));
+    memset(&p, 0, sizeof p);
+    do *element(s, s->nin + 1, out, &p) += in(s, 1, &p);
+    while (next(s, s->axes[1], &p));
+}
+
 static void epilogue(const struct sample *s, double **out) {
     by_sums(s, 0, out[0]);
     struct place p = {{0}};
+    if (s->spec->attr.epilogue == MT_OP_sum) {
+        column_sums(s, out[1]);
+        return;
+    }
+    if (s->spec->attr.epilogue == MT_OP_gelu_grad || s->spec->attr.epilogue == MT_OP_relu_grad) {
+        do {
+            double x = in(s, 2, &p);
+            *element(s, s->nin, out[0], &p) *= s->spec->attr.epilogue == MT_OP_relu_grad ? x > 0 : gelu_slope(x);
+        } while (next(s, s->axes[s->nin], &p));
+        return;
+    }
     do {
         double *y = element(s, s->nin, out[0], &p), pre = *y + in(s, 2, &p);
         *y = s->spec->attr.epilogue == MT_OP_gelu   ? gelu(pre)

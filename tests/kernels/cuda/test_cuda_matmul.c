@@ -157,12 +157,16 @@ static void one(const struct problem *p, const struct variant *v) {
                            .out_acc = v->out_acc,
                            .accumulate = v->accumulate,
                            .epilogue = fused ? v->epilogue : (enum mt_op_kind)0};
-    int nin = fused ? 3 : 2, nout = mt_op_nout(v->kind, &attr);
+    const struct mt_op_epilogue *epilogue = fused ? mt_op_epilogue(v->epilogue) : NULL;
+    int nin = fused ? epilogue->nin : 2, nout = mt_op_nout(v->kind, &attr);
+    bool row = !epilogue || epilogue->bias, whole = !epilogue || epilogue->whole;
     struct operand in[3] = {matrix(v, v->type, p->m, p->nm, p->k, p->nk, v->ta, false),
                             matrix(v, v->type, p->k, p->nk, p->n, p->nn, v->tb, false),
-                            operand(v, v->type, p->nn, p->n, false)};
+                            row ? operand(v, v->type, p->nn, p->n, false)
+                                : matrix(v, v->type, p->m, p->nm, p->n, p->nn, false, false)};
     struct operand out[2] = {matrix(v, out_type, p->m, p->nm, p->n, p->nn, false, !v->accumulate),
-                             matrix(v, out_type, p->m, p->nm, p->n, p->nn, false, true)};
+                             whole ? matrix(v, out_type, p->m, p->nm, p->n, p->nn, false, true)
+                                   : operand(v, MT_F32, p->nn, p->n, !v->accumulate)};
     struct mt_tensor wide_in[3], wide_out[2], in_there[3], out_there[2];
     for (int i = 0; i < 3; i++) wide_in[i] = in[i].wide, in_there[i] = in[i].there;
     for (int o = 0; o < 2; o++) wide_out[o] = out[o].wide, out_there[o] = out[o].there;
@@ -170,15 +174,17 @@ static void one(const struct problem *p, const struct variant *v) {
     struct mt_call call = call_of(v->kind, &attr, NULL, nin, in_there, nout, out_there);
     if (run_there(p, v, &call)) {
         compare(p, v, &out[0], "y");
-        if (nout == 2) compare(p, v, &out[1], "pre");
+        if (nout == 2) compare(p, v, &out[1], whole ? "pre" : "sums");
     }
     for (int i = 0; i < 3; i++) release(&in[i]);
     for (int o = 0; o < 2; o++) release(&out[o]);
 }
 
+enum { ALL_WAYS = 0xff, SOME_WAYS = 1 << 0 | 1 << 4 | 1 << 5 | 1 << 6 }; /* sets of `bits` below */
+
 /* All ways of one shape. */
-static void every_way(const struct problem *p, int shift, bool heuristic) {
-    static const enum mt_op_kind epilogues[] = {MT_OP_add, MT_OP_gelu, MT_OP_relu};
+static void every_way(const struct problem *p, int shift, bool heuristic, int ways) {
+    static const enum mt_op_kind epilogues[] = {MT_OP_add, MT_OP_gelu, MT_OP_relu, MT_OP_gelu_grad, MT_OP_relu_grad};
     for (int bits = 0; bits < 8; bits++) {
         struct variant v = {.kind = MT_OP_matmul,
                             .type = bits & 4 ? MT_BF16 : MT_F32,
@@ -186,13 +192,19 @@ static void every_way(const struct problem *p, int shift, bool heuristic) {
                             .tb = bits & 2,
                             .shift = shift,
                             .heuristic = heuristic};
+        if (!(ways >> bits & 1)) continue;
+        for (int out = 0; out < 4; out++) {
+            v.out_acc = out & 1, v.accumulate = out & 2;
+            one(p, &v);
+        }
+        v.kind = MT_OP_fused_matmul;
+        v.epilogue = MT_OP_sum;
         for (int out = 0; out < 4; out++) {
             v.out_acc = out & 1, v.accumulate = out & 2;
             one(p, &v);
         }
         v.out_acc = v.accumulate = false;
-        v.kind = MT_OP_fused_matmul;
-        for (int e = 0; e < 3; e++) {
+        for (size_t e = 0; e < sizeof epilogues / sizeof *epilogues; e++) {
             v.epilogue = epilogues[e];
             one(p, &v);
         }
@@ -231,11 +243,17 @@ static const struct problem problems[] = {
     {{8}, {0}, {16}, 1, 1, 1},       {{9, 2}, {5}, {0}, 2, 1, 1},   {{16}, {8, 32}, {0, 3}, 1, 2, 2},
     {{0}, {0}, {0}, 1, 1, 1},        {{24}, {40}, {0}, 1, 1, 0}, /* no axes to sum over: one term */
     {{0}, {40}, {24}, 0, 1, 1},                                  /* a vector by a matrix */
+    /* odd and long: in strips */
+    {{520}, {777}, {64}, 1, 1, 1},   {{2, 264}, {72}, {1021}, 2, 1, 1}, {{523}, {64}, {4, 136}, 1, 1, 2},
+    {{514}, {8, 16}, {536}, 1, 2, 1},
 };
-enum { NPROBLEMS = sizeof problems / sizeof *problems, MEASURED_FROM = 2, MEASURED_TO = 6 };
+enum { NPROBLEMS = sizeof problems / sizeof *problems, ODD = 4 /* of them */ };
 
 static void measured(void) {
-    for (int i = MEASURED_FROM; i < MEASURED_TO; i++) every_way(&problems[i], 0, false);
+    every_way(&problems[3], 0, false, SOME_WAYS);
+    every_way(&problems[5], 0, false, SOME_WAYS);
+    /* the strips of n, of k and of m */
+    for (int i = 0; i < 3; i++) every_way(&problems[NPROBLEMS - ODD + i], 0, false, 1 << (i == 0 ? 6 : i == 1 ? 4 : 5));
 }
 
 /* Some hexadecimal digits of the values become others: what is stored still looks like algorithms. */
@@ -282,8 +300,8 @@ int main(int argc, char **argv) {
     CHECK_OK(mt_stream_new(device, "compute", &stream, &err), err);
     measured();
     if (!again) {
-        for (int i = 0; i < NPROBLEMS; i++) every_way(&problems[i], 0, true);
-        for (int i = 3; i < 5; i++) every_way(&problems[i], 1, true);
+        for (int i = 0; i < NPROBLEMS; i++) every_way(&problems[i], 0, true, ALL_WAYS);
+        for (int i = 3; i < 5; i++) every_way(&problems[i], 1, true, ALL_WAYS);
         same_bits(MT_F32), same_bits(MT_BF16);
         once_more(argv[0], "this one's");
         scramble(cache);
