@@ -74,6 +74,10 @@ const struct mt_tuner *mt_device_tuner(struct mt_device *device) {
     return device->class->tuner;
 }
 
+bool mt_device_merges(const struct mt_device *device, enum mt_op_kind kind) {
+    return device->class->merges && device->class->merges[kind];
+}
+
 enum mt_status mt_device_alloc(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err) {
     return device->class->alloc(device, size_bytes, memory, err);
 }

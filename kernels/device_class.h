@@ -14,6 +14,7 @@ struct mt_device_class {
     void (*emulate)(struct mt_device *device, double speed);
     enum mt_status (*emulate_sms)(struct mt_device *device, int count, struct mt_err *err); /* null: it has none */
     const struct mt_backend *(*backend)(struct mt_device *device, const struct mt_call *call);
+    const bool *merges; /* [MT_NOPS]; null: no kind */
     enum mt_status (*alloc)(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err);
     void (*free)(struct mt_device *device, void *memory);
     enum mt_status (*copy_in)(struct mt_device *device, void *to, const void *from, int64_t size_bytes,

@@ -207,7 +207,7 @@ static enum mt_status check_attributes(struct binding *b) {
     return MT_OK;
 }
 
-enum mt_status mt_call_check(const struct mt_call *call, struct mt_err *err) {
+static enum mt_status check_one(const struct mt_call *call, struct mt_err *err) {
     if ((unsigned)call->kind >= MT_NOPS) return mt_fail(err, MT_EBUG, "no such operator: %d", (int)call->kind);
     const struct mt_op_info *info = &mt_op_info[call->kind];
     struct binding b = {.call = call, .err = err, .group_axes = -1};
@@ -231,4 +231,21 @@ enum mt_status mt_call_check(const struct mt_call *call, struct mt_err *err) {
     }
     if (!*info->shapes && (st = check_special(&b))) return st;
     return check_attributes(&b);
+}
+
+enum mt_status mt_call_check(const struct mt_call *call, struct mt_err *err) {
+    if (!call->many) return check_one(call, err);
+    for (int i = 0; i < call->many; i++) {
+        struct mt_call part = mt_call_part(call, i);
+        enum mt_status st = check_one(&part, err);
+        if (st) return mt_err_context(err, "call %d of %d", i, call->many), st;
+        for (int k = 0; k < call->nin + call->nout; k++) {
+            bool in = k < call->nin;
+            const struct mt_tensor *mine = in ? &part.in[k] : &part.out[k - call->nin];
+            const struct mt_tensor *first = in ? &call->in[k] : &call->out[k - call->nin];
+            if (mine->type != first->type)
+                return mt_fail(err, MT_EBUG, "%s: calls of different types are one", mt_op_info[call->kind].name);
+        }
+    }
+    return MT_OK;
 }

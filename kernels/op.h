@@ -40,8 +40,8 @@ struct mt_attr {
     bool causal;  /* attention */
     double eps;   /* norm_*: added to the variance; adamw: to the root */
 
-    double value;                                   /* fill */
-    enum mt_type to;                                /* cast, fill: the output's type */
+    double value;                                   /* fill, cross_entropy_grad */
+    enum mt_type to;                                /* cast, fill: the output's type; cross_entropy_grad: A */
     double clip;                                    /* grad_scale: the largest global norm; 0 = no clipping */
     double beta1, beta2, momentum, decay, lr_scale; /* adamw, sgd; lr_scale multiplies the clock's rate */
     bool nesterov;
@@ -84,7 +84,22 @@ struct mt_call {
     const struct mt_clock *clock;
     void *scratch;    /* of the size that the backend asked for, 64-byte aligned; null if that is zero */
     const char *what; /* for messages: the operator's name in its graph; or null */
+    /* Of kinds that the device merges (mt_device_merges): so many calls done as one, with types and numbers of operands in common. Their
+     * attributes, inputs (nin each) and outputs (nout each) follow one another. None reads or writes what another
+     * writes, but for input 1 of sq_norm_add, which is the output of the call before. 0: one. */
+    int many;
 };
+
+static inline int mt_call_count(const struct mt_call *call) {
+    return call->many ? call->many : 1;
+}
+/* Call i of them. */
+static inline struct mt_call mt_call_part(const struct mt_call *call, int i) {
+    struct mt_call part = *call;
+    part.attr += i, part.in += i * call->nin, part.out += i * call->nout;
+    part.many = 0;
+    return part;
+}
 
 struct mt_op_info {
     const char *name;

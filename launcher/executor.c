@@ -9,12 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launcher/merge.h"
+
 /* One lowered program with all pointers in place. */
 struct replay {
     const struct mt_lowered *low;
     struct mt_call *calls;         /* [ninstrs]: operators */
     struct mt_coll_call *messages; /* [ninstrs]: collectives and copies */
     const struct mt_backend **backends;
+    int *many;                /* [ninstrs]: of operators, how many calls from this one on are done by it; 0: by another */
     struct mt_event **events; /* [ninstrs]: where somebody waits for it; else null */
     double (*seconds)[2];     /* [ninstrs]: start and end */
     struct mt_tensor *values; /* [low->nvalues] */
@@ -89,6 +92,22 @@ static void prepare_message(struct mt_executor *ex, struct replay *run, int i) {
     }
 }
 
+/* Not those of BODY that change from iteration to iteration. */
+static void merge_calls(struct mt_executor *ex, struct replay *run) {
+    const struct mt_lowered *low = run->low;
+    bool *apart = mt_new(&ex->host, bool, low->ninstrs), merges[MT_NOPS];
+    for (int k = 0; k < MT_NOPS; k++) merges[k] = mt_device_merges(ex->device, (enum mt_op_kind)k);
+    run->many = mt_new(&ex->host, int, low->ninstrs);
+    for (int b = 0; b < MT_NBLOCKS; b++) {
+        int begin = low->block_begin[b], end = low->block_begin[b + 1];
+        for (int i = begin; i < end; i++)
+            apart[i] = i == begin || low->instrs[i].what != MT_LOWERED_OP || low->instrs[i - 1].what != MT_LOWERED_OP ||
+                       low->instrs[i].wait >= 0 || run->events[i - 1] || low->instrs[i].nadvances ||
+                       low->instrs[i - 1].nadvances;
+    }
+    mt_merge_calls(run->calls, merges, apart, low->ninstrs, &ex->host, run->many);
+}
+
 static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const struct mt_lowered *low,
                               struct mt_err *err) {
     run->low = low;
@@ -113,6 +132,7 @@ static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const 
         enum mt_status st = mt_event_new(ex->device, &run->events[c->wait], err);
         if (st) return st;
     }
+    merge_calls(ex, run);
     return MT_OK;
 }
 
@@ -278,9 +298,9 @@ static void queue_block(struct mt_executor *ex, struct replay *run, enum mt_bloc
         struct mt_stream *stream = ex->streams[c->stream];
         if (c->what == MT_LOWERED_ALIAS) continue;
         if (c->wait >= 0) mt_stream_wait(stream, run->events[c->wait]);
-        if (work && c->what == MT_LOWERED_OP)
+        if (work && c->what == MT_LOWERED_OP && run->many[i])
             mt_stream_op(stream, run->backends[i], &run->calls[i], run->seconds[i]);
-        else if (work)
+        else if (work && c->what != MT_LOWERED_OP)
             mt_stream_coll(stream, &run->messages[i], run->seconds[i]);
         if (run->events[i]) mt_event_record(run->events[i], stream);
     }
@@ -319,12 +339,34 @@ static enum mt_status sync_all(struct mt_executor *ex, const struct replay *run,
     return first;
 }
 
+static double operand_bytes(const struct mt_linstr *c) {
+    double bytes = 0;
+    for (int k = 0; k < c->nin + c->nout; k++) bytes += (double)tensor_bytes(&c->tensor[k]);
+    return bytes;
+}
+
+/* The time of calls that were done as one is theirs by their bytes. */
+static void trace_merged(struct mt_executor *ex, const struct replay *run, int first, int64_t iteration) {
+    const double *t = run->seconds[first];
+    double all = 0, before = 0;
+    for (int i = first; i < first + run->many[first]; i++) all += operand_bytes(&run->low->instrs[i]);
+    for (int i = first; i < first + run->many[first]; i++) {
+        double start_s = all > 0 ? t[0] + (t[1] - t[0]) * before / all : t[0];
+        before += operand_bytes(&run->low->instrs[i]);
+        double end_s = all > 0 ? t[0] + (t[1] - t[0]) * before / all : t[1];
+        ex->trace(ex->trace_context, run->low, i, iteration, start_s, end_s);
+    }
+}
+
 static void account(struct mt_executor *ex, const struct replay *run, int begin, int end, int64_t iteration) {
     for (int i = begin; i < end; i++) {
         const double *t = run->seconds[i];
         if (t[0] == 0) continue;
         ex->times.stream_s[run->low->instrs[i].stream] += t[1] - t[0];
-        if (ex->trace) ex->trace(ex->trace_context, run->low, i, iteration, t[0], t[1]);
+        if (ex->trace && run->many[i] > 1)
+            trace_merged(ex, run, i, iteration);
+        else if (ex->trace)
+            ex->trace(ex->trace_context, run->low, i, iteration, t[0], t[1]);
     }
     memset(run->seconds[begin], 0, (size_t)(end - begin) * sizeof *run->seconds);
 }

@@ -76,7 +76,8 @@ static void describe_rows(const struct mt_call *call, struct mt_op_shape *shape)
         add_variant(shape, "+add");
         shape->flops += extents(x, 0, x->naxes);
     }
-    if (call->kind == MT_OP_cross_entropy) shape->flops += mt_op_info[MT_OP_nll].flops * (double)shape->rows;
+    if (call->kind == MT_OP_cross_entropy || call->kind == MT_OP_cross_entropy_grad)
+        shape->flops += mt_op_info[MT_OP_nll].flops * (double)shape->rows;
     /* Of each row one element is read: as much as comes out, as input 0's type is. */
     if (call->kind == MT_OP_pick) shape->bytes += operand_bytes(&call->out[0]) - operand_bytes(x);
 }
@@ -135,7 +136,8 @@ void mt_op_shape(const struct mt_call *call, struct mt_op_shape *shape) {
     case MT_OP_exp_sum:
     case MT_OP_pick:
     case MT_OP_nll_grad:
-    case MT_OP_cross_entropy: describe_rows(call, shape); break;
+    case MT_OP_cross_entropy:
+    case MT_OP_cross_entropy_grad: describe_rows(call, shape); break;
     default: describe_elements(call, shape); break;
     }
     if (!call->attr->accumulate) return;

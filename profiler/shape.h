@@ -12,6 +12,7 @@
  *   attention(_grad)          "" "causal", then "+drop"      batch x heads       seq, headsize
  *   norms, row_max, exp_sum,  "", "+add" (layer_norm_grad    rows                width, 1
  *   pick, cross_entropy,      with a residual)
+ *   cross_entropy_grad,
  *   nll_grad
  *   embedding(_grad)          ""                             ids                 vocab, embed
  *   sum                       "leading" "trailing" (axes),   elements            the others' elements; that

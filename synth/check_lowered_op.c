@@ -9,7 +9,7 @@
 
 #include "synth/lowered_checker.h"
 
-enum { MOST_MEMBERS = 4, MOST_SOURCES = 8 };
+enum { MOST_MEMBERS = 6, MOST_SOURCES = 8 };
 
 struct member {
     enum mt_op_kind kind;
@@ -92,6 +92,19 @@ static const struct pattern patterns[] = {
      "mzl",
      "",
      {{MT_OP_row_max, "x", "m"}, {MT_OP_exp_sum, "xm", "z"}, {MT_OP_pick, "xt", "k"}, {MT_OP_nll, "mzkt", "l"}}},
+    {MT_OP_sq_norm_add, 0, 0, "gb", "y", "", {{MT_OP_sq_norm, "g", "s"}, {MT_OP_add, "bs", "y"}}},
+    {MT_OP_cross_entropy_grad,
+     0,
+     0,
+     "xt",
+     "yl",
+     "",
+     {{MT_OP_row_max, "x", "m"},
+      {MT_OP_exp_sum, "xm", "z"},
+      {MT_OP_pick, "xt", "k"},
+      {MT_OP_nll, "mzkt", "l"},
+      {MT_OP_fill, "l", "d"},
+      {MT_OP_nll_grad, "xmztd", "y"}}},
 };
 
 /* Kinds of the graph that may add to their outputs' old content (op.h). */
@@ -148,6 +161,7 @@ static struct mt_attr member_attr(const struct mt_linstr *l, enum mt_op_kind kin
     case MT_OP_norm_dots:
     case MT_OP_norm_grad:
     case MT_OP_norm_param_grad: return (struct mt_attr){.eps = t->eps};
+    case MT_OP_fill: return (struct mt_attr){.value = t->value, .to = t->to};
     default: return (struct mt_attr){0};
     }
 }
@@ -166,6 +180,7 @@ static bool only_its_own(const struct mt_linstr *l) {
                                .accumulate = t->accumulate && t->epilogue == MT_OP_sum,
                                .epilogue = t->epilogue};
     if (l->kind == MT_OP_cross_entropy) own = (struct mt_attr){0};
+    if (l->kind == MT_OP_cross_entropy_grad) own = (struct mt_attr){.value = t->value, .to = t->to};
     return same_attr(t, &own);
 }
 

@@ -362,6 +362,35 @@ static bool fuse_cross_entropy(struct fusing *f, struct mt_linstr *nll) {
         (struct mt_linstr){.kind = MT_OP_cross_entropy, .attr = nll->attr, .nin = 2, .nout = 3, .in = in, .out = out});
 }
 
+/* cross_entropy and nll_grad, where the gradient of the losses is a constant: the losses are reported, and what is read
+ * twice is read once. */
+static bool fuse_cross_entropy_grad(struct fusing *f, struct mt_linstr *grad) {
+    struct mt_linstr *loss = made_by(f, grad->in[1], MT_OP_cross_entropy, 0);
+    struct mt_linstr *seed = made_by(f, grad->in[4], MT_OP_fill, 0);
+    if (!loss || !seed || seed->in[0] != loss->out[2]) return false;
+    if (grad->in[0] != loss->in[0] || grad->in[2] != loss->out[1] || grad->in[3] != loss->in[1]) return false;
+    int out[2] = {grad->out[0], loss->out[2]};
+    return merge(
+        f, (struct mt_linstr *[]){loss, seed, grad}, 3,
+        (struct mt_linstr){
+            .kind = MT_OP_cross_entropy_grad, .attr = seed->attr, .nin = 2, .nout = 2, .in = loss->in, .out = out});
+}
+
+/* A global norm: sq_norm, and its addition to the squares so far. */
+static bool fuse_sq_norm_add(struct fusing *f, struct mt_linstr *add) {
+    if (add->tensor[0].naxes || add->in[0] == add->in[1] || f->l->adds_to[add->out[0]] >= 0) return false;
+    for (int i = 1; i >= 0; i--) {
+        struct mt_linstr *norm = made_by(f, add->in[i], MT_OP_sq_norm, 0);
+        if (!norm) continue;
+        int in[2] = {norm->in[0], add->in[1 - i]};
+        if (merge(f, (struct mt_linstr *[]){norm, add}, 2,
+                  (struct mt_linstr){
+                      .kind = MT_OP_sq_norm_add, .attr = norm->attr, .nin = 2, .nout = 1, .in = in, .out = add->out}))
+            return true;
+    }
+    return false;
+}
+
 /* An operator whose only output goes straight into an accumulator adds to it itself. */
 static bool fuse_accumulate(struct fusing *f, struct mt_linstr *add) {
     static const enum mt_op_kind kinds[] = {MT_OP_matmul, MT_OP_embedding_grad, MT_OP_sum};
@@ -409,6 +438,8 @@ static const struct {
     {MT_OP_norm_grad, fuse_norm_grad},
     {MT_OP_add, fuse_norm_grad_add},
     {MT_OP_nll, fuse_cross_entropy},
+    {MT_OP_nll_grad, fuse_cross_entropy_grad},
+    {MT_OP_add, fuse_sq_norm_add},
     {MT_OP_add, fuse_accumulate},
     {MT_OP_norm_param_grad, fuse_accumulate_norm},
     {MT_OP_sum, fuse_bias_grad},

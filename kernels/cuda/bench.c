@@ -181,7 +181,7 @@ void cuda_bench_release(struct cuda_bench *b) {
 enum mt_status cuda_bench_init(struct cuda_bench *b, const struct cuda_queue *queue, const struct mt_call *call,
                                struct mt_err *err) {
     memset(b, 0, sizeof *b);
-    b->queue.cuda = queue->cuda;
+    b->queue.cuda = queue->cuda, b->queue.room = queue->room;
     b->run = cuda_ops[call->kind]->queue;
     b->calls[0] = *call;
     memcpy(b->tensors[0], call->in, (size_t)call->nin * sizeof *call->in);

@@ -24,7 +24,9 @@ struct cuda_queue {
     struct cuda *cuda;
     CUstream stream;
     CUdeviceptr clock; /* the device's copy of the call's struct mt_clock (op.h), current when the work runs */
+    CUdeviceptr room;  /* of CUDA_ROOM_BYTES, for calls that are one: what a launch leaves for the next (reduce.c) */
 };
+enum { CUDA_ROOM_BYTES = 256 << 10 };
 
 /* ---- kernels (jit.c) ----
  *
@@ -65,5 +67,6 @@ struct cuda_op {
     enum mt_status (*queue)(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err);
 };
 extern const struct cuda_op *const cuda_ops[MT_NOPS];
+extern const bool cuda_merges[MT_NOPS]; /* calls of the kind may be one (mt_call.many) */
 
 #endif

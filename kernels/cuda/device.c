@@ -41,6 +41,7 @@ enum mt_status cuda_enter(const struct cuda *cuda, struct mt_err *err) {
 static bool supports(const struct mt_call *call) {
     const struct cuda_op *op = cuda_ops[call->kind];
     if (!op) return false;
+    if (call->many && !cuda_merges[call->kind]) return false;
     for (int i = 0; i < call->nin; i++)
         if (call->in[i].type == MT_F64) return false;
     for (int i = 0; i < call->nout; i++)
@@ -174,6 +175,7 @@ static const struct mt_device_class class = {
     .emulate = emulate,
     .emulate_sms = emulate_sms,
     .backend = backend,
+    .merges = cuda_merges,
     .alloc = allocate,
     .free = release,
     .copy_in = copy_in,

@@ -42,8 +42,14 @@ template <int N> __device__ inline void row_sums(float (&x)[N]) {
     }
 }
 
+/* A thread's part of a row: as it is stored, and as floats. */
 struct line {
     vec<T, V> x[K];
+    __device__ void get(int k, float (&to)[V]) const { x[k].get(to); }
+};
+struct floats {
+    float x[K][V];
+    __device__ void get(int k, float (&to)[V]) const { EACH_ELEMENT to[v] = x[k][v]; }
 };
 
 __device__ inline void read(line &to, const T *row, int e) {
@@ -58,22 +64,23 @@ __device__ inline moments moments_of(float s, float q, float n, float eps) {
     return {s / n, rsqrtf(q / n + eps)};
 }
 
-__device__ inline float row_sqdev(const line &x, float mean, int e) {
+template <class row> __device__ inline float row_sqdev(const row &x, float mean, int e) {
     float q[1] = {0};
     EACH_ACCESS if (column(k) < e) {
         float a[V];
-        x.x[k].get(a);
+        x.get(k, a);
         EACH_ELEMENT q[0] += (a[v] - mean) * (a[v] - mean);
     }
     row_sums(q);
     return q[0];
 }
 
-__device__ inline void apply(const line &x, moments m, int e, const T *gamma, const T *beta, T *y) {
+template <class row>
+__device__ inline void apply(const row &x, moments m, int e, const T *gamma, const T *beta, T *y) {
     EACH_ACCESS if (column(k) < e) {
         vec<T, V> io;
         float a[V], g[V], b[V] = {0};
-        x.x[k].get(a);
+        x.get(k, a);
         io.read(gamma + column(k));
         io.get(g);
         if (beta) {
@@ -87,12 +94,13 @@ __device__ inline void apply(const line &x, moments m, int e, const T *gamma, co
 }
 
 /* Statistics and the normalised row of a whole row. */
-__device__ inline void normalize(const line &x, int e, float n, float eps, const T *gamma, const T *beta, T *y,
+template <class row>
+__device__ inline void normalize(const row &x, int e, float n, float eps, const T *gamma, const T *beta, T *y,
                                  float *s_to, float *q_to) {
     float s[1] = {0};
     EACH_ACCESS if (column(k) < e) {
         float a[V];
-        x.x[k].get(a);
+        x.get(k, a);
         EACH_ELEMENT s[0] += a[v];
     }
     row_sums(s);
@@ -111,21 +119,22 @@ extern "C" __global__ void __launch_bounds__(W *ROWS)
     normalize(in, e, n, eps, gamma, beta, y + row * e, s + row, q + row);
 }
 
-/* x may be a. The norm is of the sum as it is stored. */
+/* x may be a. The norm is of the sum before it is rounded to be stored. */
 extern "C" __global__ void __launch_bounds__(W *ROWS)
     residual_norm(i64 rows, int e, float n, float eps, const T *a, const T *b, const T *gamma, const T *beta, T *x,
                   T *y, float *s, float *q) {
     i64 row = first_row();
     if (row >= rows) return;
-    line sum, other;
-    read(sum, a + row * e, e);
-    read(other, b + row * e, e);
+    line left, right;
+    floats sum;
+    read(left, a + row * e, e);
+    read(right, b + row * e, e);
     EACH_ACCESS if (column(k) < e) {
-        float left[V], right[V];
-        sum.x[k].get(left), other.x[k].get(right);
-        EACH_ELEMENT left[v] += right[v];
-        sum.x[k].set(left);
-        sum.x[k].write(x + row * e + column(k));
+        float more[V];
+        left.get(k, sum.x[k]), right.get(k, more);
+        EACH_ELEMENT sum.x[k][v] += more[v];
+        left.x[k].set(sum.x[k]);
+        left.x[k].write(x + row * e + column(k));
     }
     normalize(sum, e, n, eps, gamma, beta, y + row * e, s + row, q + row);
 }

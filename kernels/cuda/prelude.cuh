@@ -116,9 +116,36 @@ struct axes {
 __device__ inline i64 place(const axes &walk, i64 i) {
     i64 at = 0;
     for (int a = (int)walk.n - 1; a > 0; a--) {
-        i64 outer = i / walk.extent[a];
+        bool small = !((u64)(i | walk.extent[a]) >> 32); /* a division of 32 bits is much faster */
+        i64 outer = small ? (u32)i / (u32)walk.extent[a] : i / walk.extent[a];
         at += (i - outer * walk.extent[a]) * walk.stride[a];
         i = outer;
     }
     return walk.n ? at + i * walk.stride[0] : 0;
+}
+
+/* As the table of struct cuda_parts (parts.h): which part a block belongs to, and its elements of it. */
+enum { MOST_PARTS = 32 };
+struct parts {
+    int count, first[MOST_PARTS + 1];
+    i64 chunk[MOST_PARTS];
+};
+struct share {
+    int part;
+    i64 begin, end;
+};
+__device__ inline int part_of(const parts &p, int block) {
+    int low = 0, high = p.count;
+    while (high - low > 1) {
+        int middle = (low + high) / 2;
+        if (p.first[middle] <= block)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+__device__ inline share share_of(const parts &p, int part, i64 n) {
+    i64 begin = (i64)((int)blockIdx.x - p.first[part]) * p.chunk[part], end = begin + p.chunk[part];
+    return {part, begin, end < n ? end : n};
 }

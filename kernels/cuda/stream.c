@@ -347,6 +347,7 @@ static enum mt_status make_queue(struct cuda_stream *s, struct mt_err *err) {
                  "cuStreamCreateWithPriority");
     }
     CUDA_TRY(cuMemAlloc(&s->queue.clock, sizeof(struct mt_clock)), err, "cuMemAlloc");
+    CUDA_TRY(cuMemAlloc(&s->queue.room, CUDA_ROOM_BYTES), err, "cuMemAlloc");
     CUDA_TRY(cuMemsetD8Async(s->queue.clock, 0, sizeof(struct mt_clock), s->queue.stream), err, "cuMemsetD8Async");
     for (int i = 0; i < NCLOCKS; i++)
         CUDA_TRY(cuEventCreate(&s->clock_sent[i], CU_EVENT_DISABLE_TIMING), err, "cuEventCreate");
@@ -397,6 +398,7 @@ void cuda_stream_free(struct mt_stream *stream) {
         for (int i = 0; i < NCLOCKS; i++)
             if (s->clock_sent[i]) cuEventDestroy(s->clock_sent[i]);
         if (s->queue.clock) cuMemFree(s->queue.clock);
+        if (s->queue.room) cuMemFree(s->queue.room);
         if (s->pinned) cuMemFreeHost(s->pinned);
         if (s->queue.stream) cuStreamDestroy(s->queue.stream);
     }

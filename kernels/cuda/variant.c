@@ -283,7 +283,17 @@ static enum mt_status choose_default(const struct cuda_queue *queue, const struc
     return MT_OK;
 }
 
-enum mt_status cuda_choose(const struct cuda_queue *queue, const struct cuda_family *family, const struct mt_call *call,
+/* Of several calls that are done as one the largest: its variant serves all. */
+static struct mt_call representative(const struct mt_call *call) {
+    struct mt_call most = mt_call_part(call, 0);
+    for (int i = 1; i < mt_call_count(call); i++) {
+        struct mt_call part = mt_call_part(call, i);
+        if (mt_tensor_count(&part.out[0]) > mt_tensor_count(&most.out[0])) most = part;
+    }
+    return most;
+}
+
+enum mt_status cuda_choose(const struct cuda_queue *queue, const struct cuda_family *family, const struct mt_call *all,
                            struct cuda_variant *variant, struct mt_err *err) {
     if (trial.family == family) {
         *variant = trial.variant;
@@ -293,6 +303,7 @@ enum mt_status cuda_choose(const struct cuda_queue *queue, const struct cuda_fam
     bool untuned;
     enum mt_status st = cuda_untuned(&untuned, err);
     if (st) return st;
+    struct mt_call one = representative(all), *call = &one;
     if (untuned) return choose_default(queue, family, call, variant);
     CUDA_TRY(cuStreamIsCapturing(queue->stream, &capture), err, "cuStreamIsCapturing");
     bool may_measure = capture == CU_STREAM_CAPTURE_STATUS_NONE && !trial.measuring;

@@ -219,6 +219,7 @@ static const struct row rows[] = {
     {MT_OP_pick, {0}, "f6,7 i6", "f6", "", MT_F32, 6, 7, 1, 0, 4 * (6 + 6 + 6)},
     {MT_OP_nll_grad, {0}, "f6,7 f6 f6 i6 f6", "f6,7", "", MT_F32, 6, 7, 1, 12 * 42, 4 * (84 + 24)},
     {MT_OP_cross_entropy, {0}, "f6,7 i6", "f6 f6 f6", "", MT_F32, 6, 7, 1, 11 * 42 + 10 * 6, 4 * (42 + 24)},
+    {MT_OP_cross_entropy_grad, {.value = 1}, "f6,7 i6", "f6,7 f6", "", MT_F32, 6, 7, 1, 23 * 42 + 60, 4 * (84 + 12)},
     /* tables */
     {MT_OP_embedding, {0}, "f11,7 i2,3", "f2,3,7", "", MT_F32, 6, 11, 7, 0, 4 * (42 + 6 + 42)},
     {MT_OP_embedding_grad, {0}, "f2,3,7 i2,3", "f11,7", "", MT_F32, 6, 11, 7, 42, 4 * (42 + 6 + 77)},
@@ -250,6 +251,7 @@ static const struct row rows[] = {
     {MT_OP_count, {0}, "i2,3", "f", "", MT_I32, 6, 1, 1, 6, 4 * 7},
     {MT_OP_fill, {.to = MT_F64}, "f6,7", "d6,7", "", MT_F64, 42, 1, 1, 0, 8 * 42},
     {MT_OP_cast, {.to = MT_BF16}, "f6,7", "h6,7", "bf16", MT_F32, 42, 1, 1, 0, 6 * 42},
+    {MT_OP_sq_norm_add, {0}, "f6,7 f", "f", "", MT_F32, 42, 1, 1, 84, 4 * 44},
     {MT_OP_sq_norm, {0}, "f6,7", "f", "", MT_F32, 42, 1, 1, 84, 4 * 43},
     {MT_OP_grad_scale, {0}, "f f", "f", "", MT_F32, 1, 1, 1, 6, 12},
     {MT_OP_adamw, {0}, "f6,7 f6,7 f6,7 f6,7 f", "f6,7 f6,7 f6,7", "", MT_F32, 42, 1, 1, 16 * 42, 4 * (7 * 42 + 1)},

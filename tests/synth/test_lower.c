@@ -313,13 +313,13 @@ static int count_epilogue(const struct mt_lowered *low, enum mt_block_kind block
 
 /* A GPT with biases has, in body and last micro-batch: a norm before everything, 2L residual norms, 4L products with
  * bias, L of them with an activation, as many with its slope, 4L with a bias's gradient, 2L + 1 gradients of norms, one
- * cross entropy; and nothing left of their parts. */
+ * cross entropy with its gradient; and nothing left of their parts. */
 static void test_fusion(void) {
     enum { LAYERS = 2 };
     static const enum mt_op_kind parts[] = {
         MT_OP_norm_sqdev,      MT_OP_norm_apply, MT_OP_norm_dots, MT_OP_norm_grad, MT_OP_gelu,
         MT_OP_norm_param_grad, MT_OP_row_max,    MT_OP_exp_sum,   MT_OP_pick,      MT_OP_nll,
-        MT_OP_gelu_grad};
+        MT_OP_cross_entropy,   MT_OP_nll_grad,   MT_OP_gelu_grad};
     struct mt_graph *g = training_graph("gpt2:layers=2,heads=2,embed=8,context=4,vocab=11,bias=1,tied=1", 6, 0);
     struct mt_err err = MT_ERR_INIT;
     struct mt_arena arena = MT_ARENA_INIT;
@@ -338,7 +338,7 @@ static void test_fusion(void) {
         CHECK_EQ(count_epilogue(low, block, MT_OP_gelu_grad, false), LAYERS);
         CHECK_EQ(count_epilogue(low, block, MT_OP_sum, true), 4 * LAYERS);
         CHECK_EQ(count_kind(low, block, MT_OP_layer_norm_grad), 2 * LAYERS + 1);
-        CHECK_EQ(count_kind(low, block, MT_OP_cross_entropy), 1);
+        CHECK_EQ(count_kind(low, block, MT_OP_cross_entropy_grad), 1);
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) CHECK_EQ(count_kind(low, block, parts[k]), 0);
         /* weight gradients go straight into their accumulators */
         int adding = 0;

@@ -73,6 +73,7 @@ static const struct spec specs[] = {
     {MT_OP_cast, "xyz>xyz", {.to = MT_F32}, 0},
     {MT_OP_cast, "xyz>xyz", {.to = MT_BF16}, 0},
     {MT_OP_sq_norm, "xyz>", {0}, 0},
+    {MT_OP_sq_norm_add, "xyz,>", {0}, "xyz"},
     {MT_OP_grad_scale, ",>", {.clip = 0}, 0},
     {MT_OP_grad_scale, ",>", {.clip = 0.125}, 0},
     {MT_OP_adamw,
@@ -101,6 +102,8 @@ static const struct spec specs[] = {
     {MT_OP_layer_norm_grad, "xye,xye,xy,xy,e,xye>xye,e,e", {.eps = 1e-5}, "e"},
     {MT_OP_layer_norm_grad, "xye,xye,xy,xy,e>xye,e,e", {.eps = 1e-5, .accumulate = true}, "exy"},
     {MT_OP_cross_entropy, "xyv,xy>xy,xy,xy", {0}, "v"},
+    {MT_OP_cross_entropy_grad, "xyv,xy>xyv,xy", {.value = 1}, "v"},
+    {MT_OP_cross_entropy_grad, "xyv,xy>xyv,xy", {.value = -0.375}, "v"},
 };
 enum { NSPECS = sizeof specs / sizeof *specs, NSIZES = 2 };
 

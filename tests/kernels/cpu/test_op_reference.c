@@ -222,6 +222,24 @@ static void cross_entropy(const struct sample *s, double **out) {
     }
 }
 
+static void cross_entropy_grad(const struct sample *s, double **out) {
+    int64_t v = s->extent['v'], rows = s->extent['x'] * s->extent['y'];
+    for (int64_t r = 0; r < rows; r++) {
+        const double *x = s->values[0] + r * v;
+        int64_t target = (int64_t)s->values[1][r];
+        double z = 0;
+        for (int64_t j = 0; j < v; j++) z += exp(x[j]); /* of normal numbers */
+        out[1][r] = target < 0 ? 0 : log(z) - x[target];
+        for (int64_t j = 0; j < v; j++)
+            out[0][r * v + j] = target < 0 ? 0 : (exp(x[j]) / z - (j == target)) * s->spec->attr.value;
+    }
+}
+
+static void sq_norm_add(const struct sample *s, double **out) {
+    out[0][0] = s->values[1][0];
+    for (int64_t i = 0; i < sample_count(s, 0); i++) out[0][0] += s->values[0][i] * s->values[0][i];
+}
+
 /* One head of one sample: the softmax of the scores p[i][j], and which are dropped. */
 struct head {
     int64_t s, h, d, at; /* at: of qkv[b, 0, 0, h, 0] */
@@ -308,6 +326,8 @@ static void reference(const struct sample *s, double **out) {
     case MT_OP_layer_norm_grad: norm_grad(s, out); return;
     case MT_OP_row_max:
     case MT_OP_cross_entropy: cross_entropy(s, out); return;
+    case MT_OP_cross_entropy_grad: cross_entropy_grad(s, out); return;
+    case MT_OP_sq_norm_add: sq_norm_add(s, out); return;
     case MT_OP_fused_matmul: epilogue(s, out); return;
     default: break;
     }

@@ -132,7 +132,8 @@ int main(void) {
         if (specs[i].kind == MT_OP_dropout || specs[i].kind == MT_OP_attention || specs[i].kind == MT_OP_matmul)
             split_all(&specs[i], 1, seed);
         for (const char *l = size_letters; *l; l++)
-            if (*l >= 'a' && strchr(specs[i].shapes, *l) && specs[i].kind != MT_OP_cross_entropy)
+            if (*l >= 'a' && strchr(specs[i].shapes, *l) && specs[i].kind != MT_OP_cross_entropy &&
+                specs[i].kind != MT_OP_cross_entropy_grad)
                 zero_extent(&specs[i], *l, seed);
     }
     return 0;

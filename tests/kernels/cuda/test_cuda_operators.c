@@ -147,11 +147,6 @@ static bool run_on_device(const struct trial *t, const struct image *before, str
 
 /* ---- comparing ---- */
 
-/* Norms of a sum that was rounded have little left where it is small. */
-static double limit_of(const struct trial *t) {
-    return t->sample->spec->kind == MT_OP_residual_norm && t->type == MT_BF16 ? 3e-2 : limits[t->type];
-}
-
 /* |got - want| / |want| over all elements; infinities must be equal. */
 static double difference(const double *got, const double *want, int64_t n, int64_t *first, double limit) {
     double squares = 0, off = 0;
@@ -176,7 +171,7 @@ static void compare(const struct trial *t, const struct image *got, double **wan
     for (int o = 0; o < s->nout; o++) {
         const struct mt_tensor *y = &got->t[s->nin + o];
         int64_t n = mt_tensor_count(y), at = -1;
-        double *values = mt_malloc((size_t)(n + 1) * sizeof(double)), limit = limit_of(t);
+        double *values = mt_malloc((size_t)(n + 1) * sizeof(double)), limit = limits[t->type];
         for (int64_t i = 0; i < n; i++) values[i] = mt_type_load(y->type, y->data, i);
         if (bits) {
             for (int64_t i = 0; i < n && at < 0; i++)
@@ -279,6 +274,78 @@ static void run_spec(const struct spec *spec) {
     }
 }
 
+/* ---- calls that are one ---- */
+
+enum { MERGED = 75 };
+
+/* One of the calls: sizes of every sort, some without elements; operands apart, sums in one place. */
+static void place_one(const struct spec *spec, int i, enum mt_type type, struct sample *s, struct mt_tensor *in,
+                      struct mt_tensor *out, char *bytes, int64_t *top) {
+    static const int64_t widths[] = {768, 1, 0, 4099, 31, 20000, 7};
+    static int64_t sum_at;
+    sample_make(spec, 0, 1, s);
+    s->extent['x'] = i % 3 + 1, s->extent['y'] = i % 5 + 1, s->extent['z'] = widths[i % 7];
+    sample_fill(s, (uint64_t)i);
+    for (int o = 0; o < s->nin + s->nout; o++) {
+        struct mt_tensor *t = o < s->nin ? &in[o] : &out[o - s->nin], own = sample_tensor(s, o, type, NULL);
+        bool sum = spec->kind == MT_OP_sq_norm_add && o > 0;
+        int64_t at = sum && i ? sum_at : *top;
+        if (at == *top) *top += (tensor_bytes(&own) + APART - 1) / APART * APART + APART;
+        if (sum) sum_at = at;
+        if (own.data && !(sum && (i || o > 1))) memcpy(bytes + at, own.data, (size_t)tensor_bytes(&own));
+        free(own.data);
+        *t = own;
+        t->data = own.data ? arena + at : NULL;
+    }
+}
+
+/* `bytes` in the arena, the call or each of its parts, and the arena's bytes then. */
+static void run_calls(const struct mt_call *all, bool apart, const char *bytes, char *after, int64_t size_bytes) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_call one[MERGED];
+    CHECK_OK(mt_device_copy_in(device, arena, bytes, size_bytes, &err), err);
+    for (int i = 0; i < (apart ? MERGED : 1); i++) {
+        one[i] = apart ? mt_call_part(all, i) : *all;
+        CHECK_OK(mt_call_check(&one[i], &err), err);
+        mt_stream_op(stream, mt_device_backend(device, &one[i]), &one[i], NULL);
+    }
+    CHECK_OK(mt_stream_sync(stream, 120, &err), err);
+    CHECK_OK(mt_device_copy_out(device, after, arena, size_bytes, &err), err);
+}
+
+static void run_merged(const struct spec *spec, enum mt_type type) {
+    static struct mt_tensor in[MERGED * MT_MAX_IN], out[MERGED * MT_MAX_OUT];
+    static struct mt_attr attr[MERGED];
+    struct sample s;
+    int64_t top = APART, most = INT64_C(64) << 20;
+    char *bytes = memset(mt_malloc((size_t)most), 0xff, (size_t)most), *apart = mt_malloc((size_t)most),
+         *merged = mt_malloc((size_t)most);
+    const struct mt_op_info *info = &mt_op_info[spec->kind];
+    int nin = info->min_in, nout = info->nout;
+    for (int i = 0; i < MERGED; i++) {
+        place_one(spec, i, type, &s, in + i * nin, out + i * nout, bytes, &top);
+        attr[i] = spec->attr;
+        attr[i].decay += 0.01 * i, attr[i].lr_scale += i % 2;
+        CHECK(top <= most && s.nin == nin && s.nout == nout);
+        sample_free(&s);
+    }
+    struct mt_call all = {spec->kind, attr, nin, nout, in, out, &s.clock, NULL, "merged", MERGED};
+    run_calls(&all, true, bytes, apart, top);
+    run_calls(&all, false, bytes, merged, top);
+    struct trial t = {&s, "many calls as one", type, NULL, false};
+    int64_t i = 0;
+    tallies[spec->kind].calls++;
+    if (spec->kind == MT_OP_sq_norm_add) { /* its sum is cut up otherwise */
+        int64_t at = (char *)out[0].data - arena;
+        double x = mt_type_load(MT_F32, apart + at, 0), y = mt_type_load(MT_F32, merged + at, 0);
+        if (!(fabs(x - y) <= 1e-6 * fabs(x))) told(&t, "%g, and %g one by one", y, x);
+        memcpy(merged + at, apart + at, sizeof(float));
+    }
+    while (i < top && apart[i] == merged[i]) i++;
+    if (i < top) told(&t, "byte %lld is another than of calls one by one", (long long)i);
+    free(bytes), free(apart), free(merged);
+}
+
 static bool wanted(const char *kind, int argc, char **argv) {
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], kind)) return true;
@@ -314,7 +381,12 @@ int main(int argc, char **argv) {
     CHECK_OK(mt_stream_new(device, "compute", &stream, &err), err);
     arena = memory;
     for (int i = 0; i < NSPECS; i++)
-        if (wanted(mt_op_info[specs[i].kind].name, argc, argv)) run_spec(&specs[i]);
+        if (wanted(mt_op_info[specs[i].kind].name, argc, argv)) {
+            run_spec(&specs[i]);
+            bool merges = mt_device_merges(device, specs[i].kind) && specs[i].attr.to != MT_F64;
+            if (merges) run_merged(&specs[i], MT_F32);
+            if (merges && specs[i].kind == MT_OP_cast) run_merged(&specs[i], MT_BF16);
+        }
     int status = report();
     mt_stream_free(stream);
     mt_device_free(device, memory);
