@@ -223,6 +223,20 @@ static enum mt_status measure(const struct cuda_queue *queue, const struct cuda_
 
 /* ---- choosing ---- */
 
+int cuda_variant_pairs(struct cuda_variant first, const int *a, const int *b,
+                       bool (*fits)(const struct cuda_variant *variant, const struct cuda *cuda,
+                                    const struct mt_call *call),
+                       const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
+    int count = 0;
+    list[count++] = first;
+    for (const int *x = a; *x; x++)
+        for (const int *y = b; *y && count < CUDA_MOST_VARIANTS; y++) {
+            struct cuda_variant v = {{*x, *y}};
+            if (memcmp(&v, &first, sizeof v) && (!fits || fits(&v, cuda, call))) list[count++] = v;
+        }
+    return count;
+}
+
 static struct known *find_known(const struct cuda_family *family, uint64_t hash) {
     unsigned epoch = tune_epoch();
     if (known_epoch != epoch) /* what was taken from other processes may say something else */

@@ -39,6 +39,13 @@ struct cuda_family {
 enum mt_status cuda_choose(const struct cuda_queue *queue, const struct cuda_family *family, const struct mt_call *call,
                            struct cuda_variant *variant, struct mt_err *err);
 
+/* For `variants`: the default, then all other pairs of the two parameters' values (lists that end with 0) that `fits`
+ * allows (null: all). Returns how many. */
+int cuda_variant_pairs(struct cuda_variant first, const int *a, const int *b,
+                       bool (*fits)(const struct cuda_variant *variant, const struct cuda *cuda,
+                                    const struct mt_call *call),
+                       const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list);
+
 /* Whether only defaults are wanted: MOTLEY_TUNE=off, or while defaults are measured. */
 enum mt_status cuda_untuned(bool *untuned, struct mt_err *err);
 
