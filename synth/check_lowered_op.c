@@ -3,8 +3,8 @@
  * What each kind computes is a pattern: a small program of the graph's kinds over the operands' letters. A kind of the
  * graph is its own pattern; fused kinds are in the table below (ops.def says the same in words). The sources must be
  * exactly the pattern: same kinds, same dataflow, same order of operands, same attributes. With attr.accumulate every
- * output that adds to its old content stands for one ACCUMULATE more. Who else wants what vanishes inside a pattern is
- * not asked here: nobody can read what is never made (check_lowered_flow.c). */
+ * output that adds to its old content stands for one ACCUMULATE, or one addition, more. Who else wants what vanishes
+ * inside a pattern is not asked here: nobody can read what is never made (check_lowered_flow.c). */
 #include <string.h>
 
 #include "synth/lowered_checker.h"
@@ -235,18 +235,27 @@ static enum mt_status match_member(struct matching *m, const struct member *memb
     return mt_lchecker_refuse(m->c, "none of its sources is the %s of these operands", mt_op_info[member->kind].name);
 }
 
-/* The ACCUMULATE that adds `fresh` to what output o's memory holds. */
+/* What the source adds `fresh` to, element by element: the accumulator, or the other operand; -1: it does not. */
+static int added_to(const struct matching *m, const struct mt_instr *source, int fresh) {
+    const struct mt_graph *g = m->c->program->graph;
+    if (source->kind == MT_INSTR_ACCUMULATE) return source->in[1] == fresh ? source->in[0] : -1;
+    if (source->kind != MT_INSTR_OP || g->ops[source->gop].kind != MT_OP_add) return -1;
+    struct mt_attr whole = {.axes = (1u << g->values[g->ops[source->gop].in[0]].naxes) - 1};
+    if (!same_attr(&g->ops[source->gop].attr, &whole) || source->in[0] == source->in[1]) return -1;
+    return source->in[0] == fresh ? source->in[1] : source->in[1] == fresh ? source->in[0] : -1;
+}
+
+/* The sum of `fresh` and what output o's memory holds. */
 static enum mt_status match_sum(struct matching *m, int o, int fresh) {
     for (int s = 0; s < m->l->nsources; s++) {
         const struct mt_instr *source = mt_lchecker_source(m->c, s);
-        if (m->used[s] || source->kind != MT_INSTR_ACCUMULATE || source->in[1] != fresh ||
-            source->out[0] != m->l->out[o])
-            continue;
+        int old = m->used[s] || source->out[0] != m->l->out[o] ? -1 : added_to(m, source, fresh);
+        if (old < 0) continue;
         m->used[s] = true;
-        m->c->old[m->c->instr][o] = source->in[0];
+        m->c->old[m->c->instr][o] = old;
         return MT_OK;
     }
-    return mt_lchecker_refuse(m->c, "none of its sources adds output %d to an accumulator", o);
+    return mt_lchecker_refuse(m->c, "none of its sources adds output %d to what is there", o);
 }
 
 static enum mt_status match_pattern(struct matching *m, const struct pattern *p, bool fused) {

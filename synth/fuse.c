@@ -424,6 +424,34 @@ static bool fuse_accumulate_norm(struct fusing *f, struct mt_linstr *params) {
             .kind = MT_OP_norm_param_grad, .attr = attr, .nin = params->nin, .nout = 2, .in = params->in, .out = out});
 }
 
+/* Nobody but `reader` wants this product's y, which has memory of its own. */
+static bool ends_in(const struct fusing *f, int value, const struct mt_linstr *reader) {
+    if (f->kept[value] || f->first_use[value + 1] - f->first_use[value] != 1 || f->l->state_of[value] >= 0) return false;
+    if (&f->instrs[resolve(f, f->uses[f->first_use[value]])] != reader || f->l->adds_to[value] >= 0) return false;
+    return made_by(f, value, MT_OP_matmul, 0) || made_by(f, value, MT_OP_fused_matmul, 0);
+}
+
+/* The sum of two gradients of a tied table: the embedding's goes where the product has left its own. (In BODY the
+ * memory would be held from one iteration to the next.) */
+static bool fuse_tied(struct fusing *f, struct mt_linstr *add) {
+    int out = add->out[0], at = (int)(add - f->instrs);
+    if (!adds_whole(add) || f->l->adds_to[out] >= 0 || f->l->state_of[out] >= 0) return false;
+    if (mt_lowered_block(f->l->low, at) == MT_BODY) return false;
+    for (int i = 0; i < 2; i++) {
+        struct mt_linstr *op = made_by(f, add->in[i], MT_OP_embedding_grad, 0);
+        if (!op || op->attr.accumulate || !ends_in(f, add->in[1 - i], add)) continue;
+        struct mt_attr attr = op->attr;
+        attr.accumulate = true;
+        f->l->adds_to[out] = add->in[1 - i];
+        if (merge(f, (struct mt_linstr *[]){op, add}, 2,
+                  (struct mt_linstr){
+                      .kind = op->kind, .attr = attr, .nin = op->nin, .nout = 1, .in = op->in, .out = add->out}))
+            return true;
+        f->l->adds_to[out] = -1;
+    }
+    return false;
+}
+
 static const struct {
     enum mt_op_kind anchor;
     bool (*fuse)(struct fusing *f, struct mt_linstr *anchor);
@@ -443,6 +471,7 @@ static const struct {
     {MT_OP_add, fuse_accumulate},
     {MT_OP_norm_param_grad, fuse_accumulate_norm},
     {MT_OP_sum, fuse_bias_grad},
+    {MT_OP_add, fuse_tied},
 };
 
 /* ---- the blocks ---- */

@@ -49,9 +49,7 @@ static struct product_shape shape_of(const struct cuda *cuda, const struct mt_ca
 }
 
 static bool supports(const struct mt_call *call) {
-    enum mt_type in = call->in[0].type, out = call->out[0].type;
-    if (in != MT_F32 && in != MT_BF16) return false;
-    return out == in || out == MT_F32;
+    return product_types(call->in[0].type, call->out[0].type);
 }
 
 /* Scratch is aligned less. */

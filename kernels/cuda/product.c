@@ -9,9 +9,14 @@ const char *const product_finish_names[NFINISHES] = {"",           ", bias",    
                                                      ", gelu slope", ", relu slope", ", column sums"};
 
 static const struct {
+    bool known;
     cudaDataType_t type;
     bool half; /* two bytes: the library rounds what its epilogues make to it */
-} types[MT_NTYPES] = {[MT_F32] = {CUDA_R_32F, false}, [MT_BF16] = {CUDA_R_16BF, true}};
+} types[MT_NTYPES] = {[MT_F32] = {true, CUDA_R_32F, false}, [MT_BF16] = {true, CUDA_R_16BF, true}};
+
+bool product_types(enum mt_type in, enum mt_type out) {
+    return types[in].known && (out == in || out == MT_F32);
+}
 
 /* The library's handle belongs to a context; a device that was closed and opened again has another. */
 enum mt_status product_library(cublasLtHandle_t *handle, struct mt_err *err) {

@@ -76,6 +76,7 @@ struct product_choice {
     cublasLtMatmulAlgo_t algo;
 };
 
+bool product_types(enum mt_type in, enum mt_type out); /* whether there are such products */
 /* Of the device, for any choice; without data it does not depend on the call's addresses. */
 int64_t product_scratch_bytes(const struct cuda *cuda, const struct product_shape *shape);
 

@@ -5,8 +5,10 @@
  * they come from memory and not from a cache, as in a training step.
  *
  * First every offered algorithm runs once or twice; then the neighbours of the best few (other cluster shapes, options,
- * splits of k: the heuristic does not offer them all, by up to 13% of the time); then the best of all in rounds, in
- * turns, since clocks change with what ran before. The least of a candidate's rounds decides. */
+ * splits of k: the heuristic does not offer them all, by up to 13% of the time). Then the best of all, and the library's
+ * first choice, run in rounds long enough for the device to come to the clocks that it can hold: what is fastest for a
+ * millisecond may draw the power that slows down everything after it. The mean of the rounds decides; whoever is not
+ * clearly faster than the library's first choice gives way to it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,20 +20,25 @@
 #include "kernels/cuda/shape.h"
 
 enum {
-    FINALISTS = 6,
-    ROUNDS = 5,
-    PARENTS = 4,              /* whose neighbours are tried */
-    COLD_BYTES = 256 << 20,   /* more than any cache holds */
+    FINALISTS = 4, /* beside the library's first choice */
+    ROUNDS = 3,    /* of which the first warms up */
+    MOST_RUNS = 200,
+    PARENTS = 4,            /* whose neighbours are tried */
+    LONG_PARENTS = 2,       /* of products that take long */
+    COLD_BYTES = 256 << 20, /* more than any cache holds */
     MOST_SETS = 16
 };
-static const double round_s = 2e-3; /* of a finalist */
-static const double near = 1.2;     /* of the best time: is measured again */
-static const double worth = 0.99;   /* of the time before: other neighbours are looked at */
+static const double round_s = 15e-3; /* of a finalist */
+static const double near = 1.2;     /* times the best: is looked at again */
+static const double worth = 0.99;   /* times what was there before: goes on, or is preferred */
+static const double short_s = 1e-3; /* a run that one measurement says too little of */
+static const double load_s = 2e-2;  /* that the first run of an algorithm may take beside, at most */
 
 struct candidate {
     struct product_choice choice;
     double time_s; /* of a run; infinite where it fails */
     bool parent;   /* its neighbours were asked for */
+    bool first;    /* the library's choice */
 };
 
 /* ---- the bench: a stream, events and operands ---- */
@@ -141,22 +148,21 @@ static int by_time(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Once, which also loads it; twice more if that looks well. */
-static void try_out(struct bench *b, struct candidate *c, double *best_s) {
+/* Once, which also loads it, and once more; twice more if that is short and looks well. What takes long even with the
+ * loading taken off is out at once. */
+static void try_out(struct bench *b, struct candidate *c, double best_s) {
     struct mt_err err = MT_ERR_INIT;
     double again_s = INFINITY;
     enum mt_status st = time_runs(b, &c->choice, 1, &c->time_s, &err);
-    if (!st && c->time_s < 1e-2) st = time_runs(b, &c->choice, 1, &again_s, &err);
+    if (!st && c->time_s - load_s < 10 * best_s) st = time_runs(b, &c->choice, 1, &again_s, &err);
     if (!st && again_s < c->time_s) c->time_s = again_s;
-    if (!st && c->time_s < *best_s * near && c->time_s < 1e-2) {
+    if (!st && c->time_s < best_s * near && c->time_s < short_s) {
         st = time_runs(b, &c->choice, 2, &again_s, &err);
         if (again_s < c->time_s) c->time_s = again_s;
     }
-    if (st) {
-        c->time_s = INFINITY;
-        mt_log(MT_LOG_DEBUG, "a candidate is out: %s", err.text);
-    }
-    if (c->time_s < *best_s) *best_s = c->time_s;
+    if (!st) return;
+    c->time_s = INFINITY;
+    mt_log(MT_LOG_DEBUG, "a candidate is out: %s", err.text);
 }
 
 struct field {
@@ -177,8 +183,10 @@ static void enter(struct bench *b, struct field *f, const struct product_list *l
         if (!fresh) continue;
         if (f->count == f->capacity)
             f->c = mt_realloc(f->c, (size_t)(f->capacity = 2 * f->capacity + 64) * sizeof *f->c);
-        f->c[f->count] = (struct candidate){.choice = *choice};
-        try_out(b, &f->c[f->count++], &f->best_s);
+        struct candidate *c = &f->c[f->count++];
+        *c = (struct candidate){.choice = *choice, .first = f->count == 1};
+        try_out(b, c, f->best_s);
+        if (c->time_s < f->best_s) f->best_s = c->time_s;
     }
     qsort(f->c, (size_t)f->count, sizeof *f->c, by_time);
 }
@@ -186,8 +194,8 @@ static void enter(struct bench *b, struct field *f, const struct product_list *l
 static enum mt_status enter_neighbours(struct bench *b, struct field *f, struct mt_err *err) {
     struct product_list list = {0};
     enum mt_status st = MT_OK;
-    int parents = 0;
-    for (int i = 0; !st && i < f->count && parents < PARENTS && f->c[i].time_s < f->best_s * near; i++) {
+    int parents = 0, most = f->best_s < short_s ? PARENTS : LONG_PARENTS;
+    for (int i = 0; !st && i < f->count && parents < most && f->c[i].time_s < f->best_s * near; i++) {
         if (f->c[i].parent) continue;
         f->c[i].parent = true, parents++;
         st = product_neighbours(b->shape, &f->c[i].choice, &list, err);
@@ -197,22 +205,26 @@ static enum mt_status enter_neighbours(struct bench *b, struct field *f, struct 
     return st;
 }
 
-/* The first few in rounds; the best comes to the front. */
+/* The best few and the library's first choice, in turns; the winner comes to the front. */
 static void settle(struct bench *b, struct field *f) {
-    int finalists = f->count < FINALISTS ? f->count : FINALISTS;
-    struct mt_err err = MT_ERR_INIT;
-    if (finalists < 2) return;
-    double runs = fmax(1, fmin(20, round_s / f->best_s)), limit_s = f->best_s * near;
-    for (int i = 0; i < finalists; i++)
-        if (f->c[i].time_s < limit_s) f->c[i].time_s = INFINITY;
-    for (int round = 0; round < ROUNDS; round++)
-        for (int i = 0; i < finalists; i++) {
-            double time_s;
-            bool in = isinf(f->c[i].time_s) || f->c[i].time_s < limit_s;
-            if (in && !time_runs(b, &f->c[i].choice, (int)runs, &time_s, &err) && time_s < f->c[i].time_s)
-                f->c[i].time_s = time_s;
+    struct candidate *c = f->c;
+    int count = f->count < FINALISTS ? f->count : FINALISTS;
+    for (int i = count; i < f->count; i++)
+        if (c[i].first && isfinite(c[i].time_s)) c[count++] = c[i];
+    double sum_s[FINALISTS + 1] = {0};
+    int runs = (int)fmax(1, fmin(MOST_RUNS, round_s / f->best_s));
+    for (int round = 0; round < ROUNDS && count > 1; round++)
+        for (int i = 0; i < count; i++) {
+            struct mt_err err = MT_ERR_INIT;
+            bool hopeless = c[i].time_s > f->best_s * near && !c[i].first;
+            double time_s = c[i].time_s;
+            if (!hopeless && time_runs(b, &c[i].choice, runs, &time_s, &err)) time_s = INFINITY;
+            if (round) sum_s[i] += time_s;
         }
-    qsort(f->c, (size_t)finalists, sizeof *f->c, by_time);
+    for (int i = 0; i < count && count > 1; i++)
+        c[i].time_s = sum_s[i] / (ROUNDS - 1) * (c[i].first ? worth : 1);
+    qsort(c, (size_t)count, sizeof *c, by_time);
+    if (c[0].first && count > 1) c[0].time_s /= worth;
 }
 
 enum mt_status product_measure(const struct cuda_queue *queue, const struct product_shape *shape,

@@ -100,6 +100,7 @@ static void split(cublasLtMatmulAlgo_t *algo, int32_t parts) {
     cublasLtMatmulAlgoConfigSetAttribute(algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme, sizeof scheme);
 }
 
+/* What the library refuses to set stays as it was, and what it then cannot run is left out. */
 enum mt_status product_neighbours(const struct product_shape *shape, const struct product_choice *choice,
                                   struct product_list *list, struct mt_err *err) {
     struct product_problem p;

@@ -352,6 +352,28 @@ static void test_fusion(void) {
     mt_graph_free(g);
 }
 
+/* Without micro-batches a tied table's gradient is one buffer: the embedding's part is added to the head's. */
+static void test_tied(void) {
+    struct mt_graph *g = training_graph("gpt2:layers=1,heads=2,embed=8,context=4,vocab=11,bias=1,tied=1", 6, 0);
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_choice choice;
+    struct mt_program program;
+    random_choice(&arena, g, 1, false, &choice);
+    CHECK_OK(mt_build(g, &choice, &program, &err), err);
+    for (int fuse = 0; fuse < 2; fuse++) {
+        struct mt_lowered *low = lower(&program, 0, fuse);
+        int adding = 0;
+        for (int i = 0; i < low->ninstrs; i++)
+            adding += low->instrs[i].kind == MT_OP_embedding_grad && low->instrs[i].attr.accumulate;
+        CHECK_EQ(adding, fuse);
+        mt_lowered_free(low);
+    }
+    mt_program_release(&program);
+    mt_arena_release(&arena);
+    mt_graph_free(g);
+}
+
 int main(void) {
     printf("seed %d\n", SEED);
     test_model("gpt2:layers=2,heads=3,embed=6,context=4,vocab=11,bias=1,tied=1", 5, 0.1, false, 8);
@@ -361,6 +383,7 @@ int main(void) {
     test_kept_for_iterations(MT_OP_gelu);
     test_kept_for_iterations(MT_OP_relu);
     test_fusion();
+    test_tied();
     CHECK(waits_tried > 100, "%d", waits_tried);
     CHECK(barriers > 0, "the bodies communicate");
     printf("%d waits tried, %d programs with barriers\n", waits_tried, barriers);
