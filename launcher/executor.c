@@ -92,20 +92,25 @@ static void prepare_message(struct mt_executor *ex, struct replay *run, int i) {
     }
 }
 
-/* Not those of BODY that change from iteration to iteration. */
+/* What the compute stream runs, in its order, is merged as far as nothing waits in between. Not what changes from
+ * iteration to iteration of BODY. */
 static void merge_calls(struct mt_executor *ex, struct replay *run) {
     const struct mt_lowered *low = run->low;
+    struct mt_call *calls = mt_new(&ex->host, struct mt_call, low->ninstrs);
     bool *apart = mt_new(&ex->host, bool, low->ninstrs), merges[MT_NOPS];
+    int *instr = mt_new(&ex->host, int, low->ninstrs), *many = mt_new(&ex->host, int, low->ninstrs), n = 0;
     for (int k = 0; k < MT_NOPS; k++) merges[k] = mt_device_merges(ex->device, (enum mt_op_kind)k);
     run->many = mt_new(&ex->host, int, low->ninstrs);
-    for (int b = 0; b < MT_NBLOCKS; b++) {
-        int begin = low->block_begin[b], end = low->block_begin[b + 1];
-        for (int i = begin; i < end; i++)
-            apart[i] = i == begin || low->instrs[i].what != MT_LOWERED_OP || low->instrs[i - 1].what != MT_LOWERED_OP ||
-                       low->instrs[i].wait >= 0 || run->events[i - 1] || low->instrs[i].nadvances ||
-                       low->instrs[i - 1].nadvances;
-    }
-    mt_merge_calls(run->calls, merges, apart, low->ninstrs, &ex->host, run->many);
+    for (int b = 0; b < MT_NBLOCKS; b++)
+        for (int i = low->block_begin[b], before = -1; i < low->block_begin[b + 1]; i++) {
+            const struct mt_linstr *c = &low->instrs[i];
+            if (c->stream != MT_STREAM_COMPUTE || c->what == MT_LOWERED_ALIAS) continue;
+            apart[n] = before < 0 || c->wait >= 0 || run->events[before] || c->nadvances || low->instrs[before].nadvances;
+            calls[n] = run->calls[i];
+            instr[n++] = before = i;
+        }
+    mt_merge_calls(calls, merges, apart, n, &ex->host, many);
+    for (int k = 0; k < n; k++) run->calls[instr[k]] = calls[k], run->many[instr[k]] = many[k];
 }
 
 static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const struct mt_lowered *low,
@@ -345,16 +350,25 @@ static double operand_bytes(const struct mt_linstr *c) {
     return bytes;
 }
 
+/* The next call that is done by an earlier one. */
+static int next_merged(const struct replay *run, int i) {
+    do i++;
+    while (run->low->instrs[i].what != MT_LOWERED_OP || run->many[i]);
+    return i;
+}
+
 /* The time of calls that were done as one is theirs by their bytes. */
 static void trace_merged(struct mt_executor *ex, const struct replay *run, int first, int64_t iteration) {
-    const double *t = run->seconds[first];
+    const struct mt_lowered *low = run->low;
+    const double start_s = run->seconds[first][0], all_s = run->seconds[first][1] - start_s;
+    int n = run->many[first];
     double all = 0, before = 0;
-    for (int i = first; i < first + run->many[first]; i++) all += operand_bytes(&run->low->instrs[i]);
-    for (int i = first; i < first + run->many[first]; i++) {
-        double start_s = all > 0 ? t[0] + (t[1] - t[0]) * before / all : t[0];
-        before += operand_bytes(&run->low->instrs[i]);
-        double end_s = all > 0 ? t[0] + (t[1] - t[0]) * before / all : t[1];
-        ex->trace(ex->trace_context, run->low, i, iteration, start_s, end_s);
+    for (int k = 0, i = first; k < n; i = ++k < n ? next_merged(run, i) : i) all += operand_bytes(&low->instrs[i]);
+    double byte_s = all > 0 ? all_s / all : 0;
+    for (int k = 0, i = first; k < n; i = ++k < n ? next_merged(run, i) : i) {
+        double bytes = operand_bytes(&low->instrs[i]);
+        ex->trace(ex->trace_context, low, i, iteration, start_s + before * byte_s, start_s + (before + bytes) * byte_s);
+        before += bytes;
     }
 }
 

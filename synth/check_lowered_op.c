@@ -9,7 +9,7 @@
 
 #include "synth/lowered_checker.h"
 
-enum { MOST_MEMBERS = 6, MOST_SOURCES = 8 };
+enum { MOST_MEMBERS = 7, MOST_SOURCES = 8 };
 
 struct member {
     enum mt_op_kind kind;
@@ -95,7 +95,7 @@ static const struct pattern patterns[] = {
     {MT_OP_sq_norm_add, 0, 0, "gb", "y", "", {{MT_OP_sq_norm, "g", "s"}, {MT_OP_add, "bs", "y"}}},
     {MT_OP_cross_entropy_grad,
      0,
-     0,
+     2,
      "xt",
      "yl",
      "",
@@ -104,6 +104,19 @@ static const struct pattern patterns[] = {
       {MT_OP_pick, "xt", "k"},
       {MT_OP_nll, "mzkt", "l"},
       {MT_OP_fill, "l", "d"},
+      {MT_OP_nll_grad, "xmztd", "y"}}},
+    {MT_OP_cross_entropy_grad,
+     0,
+     3,
+     "xta",
+     "yl",
+     "",
+     {{MT_OP_row_max, "x", "m"},
+      {MT_OP_exp_sum, "xm", "z"},
+      {MT_OP_pick, "xt", "k"},
+      {MT_OP_nll, "mzkt", "l"},
+      {MT_OP_fill, "l", "c"},
+      {MT_OP_add, "ca", "d"},
       {MT_OP_nll_grad, "xmztd", "y"}}},
 };
 
@@ -151,6 +164,7 @@ static struct mt_attr member_attr(const struct mt_linstr *l, enum mt_op_kind kin
         return (struct mt_attr){
             .nm = t->nm, .nn = t->nn, .nk = t->nk, .trans_a = t->trans_a, .trans_b = t->trans_b, .out_acc = t->out_acc};
     case MT_OP_add:
+        if (l->kind == MT_OP_cross_entropy_grad) return (struct mt_attr){0};
         return (struct mt_attr){.axes =
                                     l->kind == MT_OP_fused_matmul ? ((1u << t->nn) - 1) << t->nm : (1u << naxes) - 1};
     case MT_OP_sum:

@@ -362,18 +362,23 @@ static bool fuse_cross_entropy(struct fusing *f, struct mt_linstr *nll) {
         (struct mt_linstr){.kind = MT_OP_cross_entropy, .attr = nll->attr, .nin = 2, .nout = 3, .in = in, .out = out});
 }
 
-/* cross_entropy and nll_grad, where the gradient of the losses is a constant: the losses are reported, and what is read
- * twice is read once. */
+/* cross_entropy and nll_grad, where the gradient of the losses is a constant, or a scalar more than one: the losses are
+ * reported, and what is read twice is read once. */
 static bool fuse_cross_entropy_grad(struct fusing *f, struct mt_linstr *grad) {
     struct mt_linstr *loss = made_by(f, grad->in[1], MT_OP_cross_entropy, 0);
-    struct mt_linstr *seed = made_by(f, grad->in[4], MT_OP_fill, 0);
+    struct mt_linstr *more = made_by(f, grad->in[4], MT_OP_add, 0);
+    if (more && (more->attr.axes || more->attr.accumulate)) return false;
+    struct mt_linstr *seed = made_by(f, more ? more->in[0] : grad->in[4], MT_OP_fill, 0);
     if (!loss || !seed || seed->in[0] != loss->out[2]) return false;
     if (grad->in[0] != loss->in[0] || grad->in[2] != loss->out[1] || grad->in[3] != loss->in[1]) return false;
-    int out[2] = {grad->out[0], loss->out[2]};
-    return merge(
-        f, (struct mt_linstr *[]){loss, seed, grad}, 3,
-        (struct mt_linstr){
-            .kind = MT_OP_cross_entropy_grad, .attr = seed->attr, .nin = 2, .nout = 2, .in = loss->in, .out = out});
+    int in[3] = {loss->in[0], loss->in[1], more ? more->in[1] : -1}, out[2] = {grad->out[0], loss->out[2]};
+    return merge(f, (struct mt_linstr *[]){loss, seed, grad, more}, more ? 4 : 3,
+                 (struct mt_linstr){.kind = MT_OP_cross_entropy_grad,
+                                    .attr = seed->attr,
+                                    .nin = more ? 3 : 2,
+                                    .nout = 2,
+                                    .in = in,
+                                    .out = out});
 }
 
 /* A global norm: sq_norm, and its addition to the squares so far. */

@@ -164,8 +164,10 @@ static enum mt_status queue_cross_entropy_grad(const struct cuda_queue *queue, c
     struct shape s = shape_of(x);
     int packs;
     float dl = (float)call->attr->value;
+    void *none = NULL;
     void *arguments[] = {(void *)&x->data,
                          (void *)&call->in[1].data,
+                         call->nin > 2 ? (void *)&call->in[2].data : (void *)&none,
                          (void *)&dx->data,
                          (void *)&call->out[1].data,
                          &s.v,

@@ -243,7 +243,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    cross_entropy_grad(const T *x, const int *target, T *dx, float *l, i64 v, i64 offset, float dl, int most) {
+    cross_entropy_grad(const T *x, const int *target, const float *more, T *dx, float *l, i64 v, i64 offset, float dl,
+                       int most) {
     extern __shared__ __align__(16) u8 shared[];
     __shared__ float part[32], picked;
     row_of row(x, dx, blockIdx.x * v, v, most, shared);
@@ -253,6 +254,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         return write_zeros(row);
     }
     row.start();
+    if (more) dl += *more;
     i64 at = target_at(wanted, offset, v);
     if (threadIdx.x == 0) picked = at < 0 ? 0 : load(x[blockIdx.x * v + at]);
     fetched();

@@ -164,15 +164,23 @@ extern "C" __global__ void add_along(i64 n, const T *a, const T *b, T *y, const 
     }
 }
 
+/* One instruction; the compiler makes more of it, of 64 bits. */
+__device__ inline void multiply(u32 a, u32 b, u32 &high, u32 &low) {
+    asm("{\n\t.reg .u64 product;\n\tmul.wide.u32 product, %2, %3;\n\tmov.b64 {%0, %1}, product;\n\t}"
+        : "=r"(low), "=r"(high)
+        : "r"(a), "r"(b));
+}
+
 /* Philox 4x32-10 (kernels/base/rng.h). */
 __device__ inline void philox(u64 seed, u64 stream, u64 index, u32 *out) {
     u32 c0 = (u32)index, c1 = (u32)(index >> 32), c2 = (u32)stream, c3 = (u32)(stream >> 32);
     u32 k0 = (u32)seed, k1 = (u32)(seed >> 32);
 #pragma unroll
     for (int round = 0; round < 10; round++) {
-        u64 p0 = (u64)0xD2511F53u * c0, p1 = (u64)0xCD9E8D57u * c2;
-        c0 = (u32)(p1 >> 32) ^ c1 ^ k0, c2 = (u32)(p0 >> 32) ^ c3 ^ k1;
-        c1 = (u32)p1, c3 = (u32)p0;
+        u32 high0, low0, high1, low1;
+        multiply(0xD2511F53u, c0, high0, low0), multiply(0xCD9E8D57u, c2, high1, low1);
+        c0 = high1 ^ c1 ^ k0, c2 = high0 ^ c3 ^ k1;
+        c1 = low1, c3 = low0;
         k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
     }
     out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;

@@ -374,6 +374,28 @@ static void test_tied(void) {
     mt_graph_free(g);
 }
 
+/* The squares of all gradients are added up by what makes them. */
+static void test_global_norm(void) {
+    struct mt_graph *g = training_graph("gpt2:layers=1,heads=2,embed=8,context=4,vocab=11,bias=1,tied=1", 4, 0);
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_choice choice;
+    struct mt_program program;
+    random_choice(&arena, g, 1, false, &choice);
+    CHECK_OK(mt_build(g, &choice, &program, &err), err);
+    struct mt_lowered *plain = lower(&program, 0, false), *low = lower(&program, 0, true);
+    int norms = count_kind(plain, MT_EPILOGUE, MT_OP_sq_norm);
+    CHECK(norms > 10, "%d", norms);
+    CHECK_EQ(count_kind(plain, MT_EPILOGUE, MT_OP_add), norms - 1);
+    CHECK_EQ(count_kind(low, MT_EPILOGUE, MT_OP_sq_norm), 1);
+    CHECK_EQ(count_kind(low, MT_EPILOGUE, MT_OP_sq_norm_add), norms - 1);
+    CHECK_EQ(count_kind(low, MT_EPILOGUE, MT_OP_add), 0);
+    mt_lowered_free(plain), mt_lowered_free(low);
+    mt_program_release(&program);
+    mt_arena_release(&arena);
+    mt_graph_free(g);
+}
+
 int main(void) {
     printf("seed %d\n", SEED);
     test_model("gpt2:layers=2,heads=3,embed=6,context=4,vocab=11,bias=1,tied=1", 5, 0.1, false, 8);
@@ -384,6 +406,7 @@ int main(void) {
     test_kept_for_iterations(MT_OP_relu);
     test_fusion();
     test_tied();
+    test_global_norm();
     CHECK(waits_tried > 100, "%d", waits_tried);
     CHECK(barriers > 0, "the bodies communicate");
     printf("%d waits tried, %d programs with barriers\n", waits_tried, barriers);

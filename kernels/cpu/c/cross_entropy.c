@@ -161,7 +161,7 @@ static void TYPED(cross_entropy_grad)(const struct mt_call *call) {
     const T *x = call->in[0].data;
     const int32_t *target = call->in[1].data;
     T *dx = call->out[0].data;
-    A *l = call->out[1].data, dl = (A)call->attr->value;
+    A *l = call->out[1].data, dl = (A)call->attr->value + (call->nin > 2 ? *(const A *)call->in[2].data : 0);
     int64_t v = last_extent(&call->in[0]), rows = row_count(&call->in[0]);
 #pragma omp parallel for schedule(static) if (rows * v >= WORTH_A_TEAM)
     for (int64_t r = 0; r < rows; r++) {

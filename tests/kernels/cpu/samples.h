@@ -104,6 +104,7 @@ static const struct spec specs[] = {
     {MT_OP_cross_entropy, "xyv,xy>xy,xy,xy", {0}, "v"},
     {MT_OP_cross_entropy_grad, "xyv,xy>xyv,xy", {.value = 1}, "v"},
     {MT_OP_cross_entropy_grad, "xyv,xy>xyv,xy", {.value = -0.375}, "v"},
+    {MT_OP_cross_entropy_grad, "xyv,xy,>xyv,xy", {.value = 0.25}, "v"},
 };
 enum { NSPECS = sizeof specs / sizeof *specs, NSIZES = 2 };
 

@@ -224,6 +224,7 @@ static void cross_entropy(const struct sample *s, double **out) {
 
 static void cross_entropy_grad(const struct sample *s, double **out) {
     int64_t v = s->extent['v'], rows = s->extent['x'] * s->extent['y'];
+    double dl = s->spec->attr.value + (s->nin > 2 ? s->values[2][0] : 0);
     for (int64_t r = 0; r < rows; r++) {
         const double *x = s->values[0] + r * v;
         int64_t target = (int64_t)s->values[1][r];
@@ -231,7 +232,7 @@ static void cross_entropy_grad(const struct sample *s, double **out) {
         for (int64_t j = 0; j < v; j++) z += exp(x[j]); /* of normal numbers */
         out[1][r] = target < 0 ? 0 : log(z) - x[target];
         for (int64_t j = 0; j < v; j++)
-            out[0][r * v + j] = target < 0 ? 0 : (exp(x[j]) / z - (j == target)) * s->spec->attr.value;
+            out[0][r * v + j] = target < 0 ? 0 : (exp(x[j]) / z - (j == target)) * dl;
     }
 }
 

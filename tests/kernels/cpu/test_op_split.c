@@ -113,6 +113,7 @@ static void zero_extent(const struct spec *spec, char letter, uint64_t seed) {
     for (int o = 0; o < s.nout; o++)
         for (int64_t i = 0; i < sample_count(&s, s.nin + o); i++) {
             double want = spec->kind == MT_OP_row_max ? -INFINITY : spec->attr.accumulate ? s.values[s.nin + o][i] : 0;
+            if (spec->kind == MT_OP_sq_norm_add) want = s.values[1][0];
             if (biased || lse) {
                 CHECK(got[o][i] == got[o][i], "%s with %c = 0: not written", sample_text(&s), letter);
             } else {
