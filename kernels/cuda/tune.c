@@ -6,6 +6,7 @@
 #include <float.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -79,18 +80,26 @@ static void tell(const char *text) {
     table.told = true;
 }
 
+/* What an entry has beside its value; all but the first may be left out. */
+static const struct {
+    const char *key;
+    size_t at;
+} fields[] = {{"time_s", offsetof(struct tune_facts, time_s)},
+              {"default_s", offsetof(struct tune_facts, default_s)},
+              {"vendor_s", offsetof(struct tune_facts, vendor_s)},
+              {"error", offsetof(struct tune_facts, error)}};
+enum { NFIELDS = sizeof fields / sizeof *fields };
+
 static enum mt_status read_entry(struct mt_json entry, const char **value, struct tune_facts *facts,
                                  struct mt_err *err) {
-    static const char *const known[] = {"value", "time_s", "default_s", "error", NULL};
+    static const char *const known[] = {"value", "time_s", "default_s", "vendor_s", "error", NULL};
     enum mt_status st;
     *facts = (struct tune_facts){0};
-    if ((st = mt_json_only(entry, known, err)) || (st = mt_json_string(entry, "value", value, err)) ||
-        (st = mt_json_real(entry, "time_s", 0, DBL_MAX, &facts->time_s, err)))
-        return st;
-    if (mt_json_has(entry, "default_s") &&
-        (st = mt_json_real(entry, "default_s", 0, DBL_MAX, &facts->default_s, err)))
-        return st;
-    return mt_json_has(entry, "error") ? mt_json_real(entry, "error", 0, DBL_MAX, &facts->error, err) : MT_OK;
+    if ((st = mt_json_only(entry, known, err)) || (st = mt_json_string(entry, "value", value, err))) return st;
+    for (int i = 0; i < NFIELDS && !st; i++)
+        if (!i || mt_json_has(entry, fields[i].key))
+            st = mt_json_real(entry, fields[i].key, 0, DBL_MAX, (double *)((char *)facts + fields[i].at), err);
+    return st;
 }
 
 /* An import: the first text that has a key is right. */
@@ -176,12 +185,12 @@ static void print(const char *prefix, struct mt_json_out *out) {
     mt_json_put_int(out, "version", VERSION);
     mt_json_open(out, "entries", '{');
     for (size_t i = 0; i < count; i++) {
-        const struct tune_facts *facts = &sorted[i]->facts;
         mt_json_open_inline(out, sorted[i]->key, '{');
         mt_json_put_string(out, "value", sorted[i]->value);
-        mt_json_put_real(out, "time_s", facts->time_s);
-        if (facts->default_s > 0) mt_json_put_real(out, "default_s", facts->default_s);
-        if (facts->error > 0) mt_json_put_real(out, "error", facts->error);
+        for (int f = 0; f < NFIELDS; f++) {
+            double number = *(const double *)((const char *)&sorted[i]->facts + fields[f].at);
+            if (!f || number > 0) mt_json_put_real(out, fields[f].key, number);
+        }
         mt_json_close(out);
     }
     mt_json_close(out);

@@ -23,6 +23,7 @@
 struct tune_facts {
     double time_s;    /* with that value */
     double default_s; /* without tuning; 0: not known */
+    double vendor_s;  /* by the vendor's library alone; 0: not known */
     double error;     /* against the default's result, relative in norm */
 };
 

@@ -7,6 +7,7 @@
 
 #include "kernels/base/hash.h"
 #include "kernels/base/log.h"
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/bench.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/halving.h"
@@ -36,24 +37,24 @@ static void key_of(struct mt_device *device, const struct mt_call *call, char te
              cublasLtGetVersion(), (unsigned)cuda_sources_hash(), call_text);
 }
 
-static bool is_product(const char *key) {
-    return strstr(key, " | call: matmul ") || strstr(key, " | call: fused_matmul ");
-}
-
 static bool find(struct mt_device *device, const char *key, struct mt_tuning *tuning) {
     struct tune_facts facts;
     const char *how = tune_find(key, &facts);
     (void)device;
     if (!how) return false;
-    *tuning = (struct mt_tuning){.tuned_s = facts.time_s, .default_s = facts.default_s, .error = facts.error};
-    if (is_product(key)) tuning->vendor_s = facts.default_s; /* the library's first choice is the default */
+    *tuning = (struct mt_tuning){.tuned_s = facts.time_s,
+                                 .default_s = facts.default_s,
+                                 .vendor_s = facts.vendor_s,
+                                 .error = facts.error};
     snprintf(tuning->how, sizeof tuning->how, "%s", how);
     return true;
 }
 
+enum which { DEFAULTS, TUNED, VENDOR, NWHICH };
+
 struct pair {
     struct cuda_bench bench;
-    CUgraphExec graphs[2];
+    CUgraphExec graphs[NWHICH];
 };
 
 static bool run_graph(void *context, int which, double *time_s) {
@@ -62,11 +63,23 @@ static bool run_graph(void *context, int which, double *time_s) {
     return !cuda_bench_time(&p->bench, p->graphs[which], time_s, &unheard);
 }
 
-enum which { DEFAULTS, TUNED };
+/* The vendor's library alone: of products its first choice, which is the default; of attention cuDNN, where it can. */
+static void record_vendor(struct pair *p) {
+    struct cuda_bench *b = &p->bench;
+    const struct mt_call *call = &b->calls[0];
+    struct mt_err unheard = MT_ERR_INIT;
+    double unused;
+    if (call->kind != MT_OP_attention && call->kind != MT_OP_attention_grad) return;
+    if (!attention_can(&attention_way_cudnn, b->queue.cuda, call)) return;
+    const struct attention_way *was = attention_only(&attention_way_cudnn);
+    if (!cuda_bench_error(b, &unused, &unheard)) cuda_bench_record(b, &p->graphs[VENDOR], &unheard);
+    attention_only(was);
+}
 
 static enum mt_status measure(struct pair *p, const struct cuda_queue *queue, const struct mt_call *call,
                               char how[MT_TUNING_HOW], struct tune_facts *facts, struct mt_err *err) {
-    double times_s[2];
+    double times_s[NWHICH] = {0};
+    bool product = call->kind == MT_OP_matmul || call->kind == MT_OP_fused_matmul;
     enum mt_status st = cuda_bench_init(&p->bench, queue, call, err);
     cuda_choices_begin();
     if (!st) st = cuda_bench_keep(&p->bench, err); /* and what is not known is measured */
@@ -77,9 +90,11 @@ static enum mt_status measure(struct pair *p, const struct cuda_queue *queue, co
     if (!st) st = cuda_bench_record(&p->bench, &p->graphs[DEFAULTS], err);
     cuda_defaults_only(was);
     if (st) return st;
-    const struct halving halving = {2, 5, timing_s, 0, run_graph, p};
+    record_vendor(p);
+    const struct halving halving = {p->graphs[VENDOR] ? 3 : 2, 5, timing_s, 0, run_graph, p};
     if (halve(&halving, times_s) < 0) return mt_fail(err, MT_ESYSTEM, "it cannot be timed");
     facts->time_s = times_s[TUNED], facts->default_s = times_s[DEFAULTS];
+    facts->vendor_s = product ? times_s[DEFAULTS] : p->graphs[VENDOR] && !isinf(times_s[VENDOR]) ? times_s[VENDOR] : 0;
     if (isnan(facts->error) || isinf(facts->error)) return mt_fail(err, MT_ESYSTEM, "the tuned result is not a number");
     return MT_OK;
 }
@@ -97,7 +112,7 @@ static enum mt_status tune(struct mt_stream *stream, const struct mt_call *call,
     struct pair *p = calloc(1, sizeof *p);
     if (!p) return mt_fail(err, MT_ESYSTEM, "out of memory");
     st = measure(p, queue, call, how, &facts, err);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < NWHICH; i++)
         if (p->graphs[i]) cuGraphExecDestroy(p->graphs[i]);
     cuda_bench_release(&p->bench);
     free(p);

@@ -197,7 +197,8 @@ static enum mt_status run_race(struct race *r, const char *key, struct cuda_vari
     int which = halve(&halving, times_s);
     if (which < 0) return mt_fail(err, MT_ESYSTEM, "no variant runs");
     *variant = r->variants[which];
-    *facts = (struct tune_facts){times_s[which], times_s[0], r->error[which]};
+    *facts =
+        (struct tune_facts){.time_s = times_s[which], .default_s = times_s[0], .error = r->error[which]};
     mt_log(MT_LOG_DEBUG, "%s: %.1f us, the default %.1f; %d of %d variants raced, %d were pruned", key,
            1e6 * facts->time_s, 1e6 * facts->default_s, r->count, listed, listed - looked);
     return MT_OK;
