@@ -28,7 +28,8 @@ static bool supports(const struct mt_call *call) {
 
 int64_t attention_rows_bytes(const struct mt_call *call) {
     const struct mt_tensor *x = attention_qkv(call);
-    return call->kind == MT_OP_attention ? 0 : x->extent[0] * x->extent[3] * x->extent[1] * 2 * (int64_t)sizeof(float);
+    int64_t heads = x->extent[0] * x->extent[3];
+    return call->kind == MT_OP_attention ? 0 : heads * attention_pitch(x->extent[1]) * 2 * (int64_t)sizeof(float);
 }
 
 /* Enough for any way: which it will be is not known yet. */

@@ -14,7 +14,7 @@
 struct shape {
     int64_t first, heads;
     uint64_t tag;
-    int s, h;
+    int s, h, pitch;
     uint32_t threshold;
     float scale, scale2, grow;
 };
@@ -48,6 +48,7 @@ static struct shape shape_of(const struct mt_call *call) {
                           .tag = t->tag,
                           .s = (int)x->extent[1],
                           .h = (int)x->extent[3],
+                          .pitch = (int)attention_pitch(x->extent[1]),
                           .threshold = drop ? mt_drop_threshold(t->p) : 0,
                           .scale = (float)t->scale,
                           .scale2 = (float)fmax(t->scale * M_LOG2E, 0x1p-100), /* hides keys even where it is 0 */
@@ -58,11 +59,12 @@ static struct shape shape_of(const struct mt_call *call) {
 struct launch {
     char definitions[256];
     int own, threads, shared_bytes; /* own: rows that a block keeps */
+    int box;                        /* warpgroups: rows of a copy */
 };
 
 static int tile_bytes(const struct tiles *t) {
     int own = t->kernel == DKDV ? t->keys : t->queries, pass = t->kernel == DKDV ? t->queries : t->keys;
-    int pair = 2 * pass * t->head * 2 + (t->kernel == DKDV ? 8 * pass : 0);
+    int pair = 2 * pass * t->head * 2 + (t->kernel == DKDV ? 8 * pass : 0) + (t->use & GROUPS ? 16 : 0);
     return (t->kernel == FORWARD ? 1 : 2) * own * t->head * 2 + t->stages * pair;
 }
 
@@ -156,6 +158,7 @@ static enum mt_status with_tensor_cores(const struct cuda_queue *queue, enum eng
     if (status) return status;
     l->own = kernel == DKDV ? t->keys : t->queries;
     l->threads = 32 * t->warps;
+    l->box = kernel == DKDV && t->queries < 64 ? t->queries : 64;
     l->shared_bytes = tile_bytes(t);
     if (l->shared_bytes > cuda->shared_bytes)
         return mt_fail(err, MT_EINPUT, "attention: these tiles want %d bytes of shared memory, a block has at most %d",
@@ -188,11 +191,31 @@ static void without_tensor_cores(const struct cuda *cuda, enum kernel kernel, co
              cuda_type(x->type), d, head, call->attr->causal, call->attr->p > 0, l->own, whole);
 }
 
+/* How the copy engine sees [b, s, planes of heads, d]: boxes of 64 elements of so many positions, permuted. */
+static enum mt_status map_heads(const struct mt_tensor *t, int64_t planes, int box, CUtensorMap *map,
+                                struct mt_err *err) {
+    const cuuint64_t b = (cuuint64_t)t->extent[0], s = (cuuint64_t)t->extent[1], n = (cuuint64_t)planes;
+    const cuuint64_t d = (cuuint64_t)t->extent[t->naxes - 1], extents[4] = {d, n, s, b};
+    const cuuint64_t strides[3] = {2 * d, 2 * d * n, 2 * d * n * s};
+    const cuuint32_t boxes[4] = {64, 1, (cuuint32_t)box, 1}, steps[4] = {1, 1, 1, 1};
+    CUDA_TRY(cuTensorMapEncodeTiled(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, t->data, extents, strides, boxes, steps,
+                                    CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                    CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+             err, "cuTensorMapEncodeTiled");
+    return MT_OK;
+}
+
+enum { MOST_ARGUMENTS = 12 };
+
+/* arguments: all but the maps, null at the end. */
 static enum mt_status launch(const struct cuda_queue *queue, enum engine engine, enum kernel kernel,
-                             const struct mt_call *call, void **arguments, struct mt_err *err) {
+                             const struct mt_call *call, void *const *arguments, struct mt_err *err) {
     const struct mt_tensor *x = attention_qkv(call);
-    int64_t heads = x->extent[0] * x->extent[3];
+    int64_t heads = x->extent[0] * x->extent[3], planes = (kernel == FORWARD ? 3 : 1) * x->extent[3];
     struct launch l;
+    CUtensorMap maps[2];
+    void *all[MOST_ARGUMENTS];
+    int n = 0;
     CUfunction function = NULL;
     enum mt_status status = MT_OK;
     if (engine == PLAIN)
@@ -202,9 +225,15 @@ static enum mt_status launch(const struct cuda_queue *queue, enum engine engine,
     if (!status)
         status = cuda_kernel(queue->cuda, engine == PLAIN ? "attention_row" : "attention_tiles", l.definitions,
                              kernels[kernel].name, l.shared_bytes, &function, err);
+    while (arguments[n]) all[n] = arguments[n], n++;
+    if (engine == WARPGROUPS) {
+        if (!status) status = map_heads(x, 3 * x->extent[3], l.box, &maps[0], err);
+        if (!status) status = map_heads(&call->in[0], planes, l.box, &maps[1], err);
+        all[n++] = &maps[0], all[n++] = &maps[1];
+    }
     if (status) return status;
-    return cuda_launch(queue, function, heads * ((x->extent[1] + l.own - 1) / l.own), l.threads, l.shared_bytes,
-                       arguments, err);
+    return cuda_launch(queue, function, heads * ((x->extent[1] + l.own - 1) / l.own), l.threads, l.shared_bytes, all,
+                       err);
 }
 
 static enum mt_status queue_forward(const struct cuda_queue *queue, const struct mt_call *call, enum engine engine,
@@ -213,7 +242,7 @@ static enum mt_status queue_forward(const struct cuda_queue *queue, const struct
     CUdeviceptr clock = queue->clock;
     const void *qkv = call->in[0].data;
     void *o = call->out[0].data, *lse = call->out[1].data;
-    return launch(queue, engine, FORWARD, call, (void *[]){&qkv, &o, &lse, &shape, &clock}, err);
+    return launch(queue, engine, FORWARD, call, (void *[]){&qkv, &o, &lse, &shape, &clock, NULL}, err);
 }
 
 static enum mt_status queue_either(const struct cuda_queue *queue, const struct mt_call *call, enum engine engine,
@@ -224,9 +253,9 @@ static enum mt_status queue_either(const struct cuda_queue *queue, const struct 
     const void *dout = call->in[0].data, *qkv = call->in[1].data, *o = call->in[2].data, *lse = call->in[3].data;
     void *dqkv = call->out[0].data, *rows = call->scratch;
     enum mt_status status =
-        launch(queue, engine, DQ, call, (void *[]){&dout, &qkv, &o, &lse, &dqkv, &rows, &shape, &clock}, err);
+        launch(queue, engine, DQ, call, (void *[]){&dout, &qkv, &o, &lse, &dqkv, &rows, &shape, &clock, NULL}, err);
     if (status) return status;
-    return launch(queue, engine, DKDV, call, (void *[]){&dout, &qkv, &dqkv, &rows, &shape, &clock}, err);
+    return launch(queue, engine, DKDV, call, (void *[]){&dout, &qkv, &dqkv, &rows, &shape, &clock, NULL}, err);
 }
 
 static enum mt_status queue_warpgroups(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {

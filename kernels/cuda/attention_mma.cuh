@@ -2,7 +2,6 @@
 #define GROUP_FIRST(first) (first)
 #define GROUP_LAST(first) ((first) + TILES * 16 - 1) /* of the rows that multiply together */
 
-__device__ inline void products_see_copies() {}
 __device__ inline void products_end() {}
 template <int LATER> __device__ inline void products_wait() {}
 template <class accumulators> __device__ inline void products_settled(accumulators &) {}

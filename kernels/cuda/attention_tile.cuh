@@ -27,6 +27,22 @@ template <int ROWS> __device__ inline u32 part_at(u32 tile, int row, int part) {
     return panel + (u32)row * (PANEL * 2) + (((u32)(part % PANEL_PARTS) ^ permuted(row)) << 4);
 }
 
+/* A matrix of a head's rows in memory, as threads copy it and (WGMMA) as the copy engine does: dimensions d, planes of
+ * heads, positions, samples. */
+struct alignas(64) tensor_map {
+    u64 words[16];
+};
+struct matrix {
+    const bf16 *rows;
+    int stride;
+    const tensor_map *map;
+    int plane, sample;
+    /* Of q, k and v, one after another. */
+    __device__ inline matrix third(int which, int heads) const {
+        return {rows + which * heads * D, stride, map, plane + which * heads, sample};
+    }
+};
+
 /* Queue the copy of rows [row, row + N) of a matrix of s rows; what is outside it becomes zero. */
 template <int N> __device__ inline void copy_tile(u32 tile, const bf16 *from, int stride, int row, int s) {
     for (int i = threadIdx.x; i < N * PARTS; i += THREADS) {

@@ -10,12 +10,8 @@
 #define GROUP_FIRST(first) ((first) - WARP_ROW % 64)
 #define GROUP_LAST(first) (GROUP_FIRST(first) + 63)
 
-static_assert(TILES == 1 && WARPS % 4 == 0 && HEAD % 64 == 0, "a warp has 16 rows, four warps multiply together");
+static_assert(TILES == 1 && WARPS % 4 == 0 && HEAD % 64 == 0 && !KEEP, "a warp has 16 rows, four multiply together");
 
-/* Copies write shared memory in another way than products read it. */
-__device__ inline void products_see_copies() {
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
 __device__ inline void products_begin() {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
@@ -70,8 +66,6 @@ template <int ROWS> __device__ inline u64 described(u32 at) {
 #define PRODUCTS(N, NAMES, REGISTERS, P1, P2, P3, P4, P5)                                                              \
     WITH_SHARED(multiply, N, NAMES, REGISTERS, WRITTEN, "0", P1, P2)                                                   \
     WITH_SHARED(multiply_add, N, NAMES, REGISTERS, CHANGED, "1", P1, P2)                                               \
-    WITH_REGISTERS(multiply, N, NAMES, REGISTERS, WRITTEN, "0", "0", P1, P2, P3, P4, P5)                               \
-    WITH_REGISTERS(multiply_add, N, NAMES, REGISTERS, CHANGED, "1", "0", P1, P2, P3, P4, P5)                           \
     WITH_REGISTERS(multiply_add_turned, N, NAMES, REGISTERS, CHANGED, "1", "1", P1, P2, P3, P4, P5)
 PRODUCTS(32, NAMES16, SIXTEEN, "%16", "%17", "%18", "%19", "%20")
 PRODUCTS(64, NAMES32, THIRTYTWO, "%32", "%33", "%34", "%35", "%36")
@@ -80,18 +74,8 @@ PRODUCTS(128, NAMES64, SIXTYFOUR, "%64", "%65", "%66", "%67", "%68")
 /* A warpgroup's own 64 rows of a tile, as left operand. */
 struct own_rows {
     u32 tile;
-#if KEEP
-    u32 kept[HEAD / 16][4];
-#endif
-    __device__ inline own_rows(u32 tile_) : tile(tile_) {}
-    /* When the tile is there. */
-    __device__ inline void keep() {
-#if KEEP
-#pragma unroll
-        for (int k = 0; k < HEAD / 16; k++)
-            load_fragment(kept[k], part_at<OWN>(tile, WARP_ROW + (int)(LANE % 16), k * 2 + (int)(LANE / 16)));
-#endif
-    }
+    __device__ inline own_rows(u32 tile_) : tile(tile_ + (u32)(threadIdx.x / 128 * 64 * 128)) {}
+    __device__ inline void keep() {}
 };
 
 /* x[row][column] = the sum over e of own[row][e] tile[column][e] */
@@ -101,12 +85,7 @@ __device__ inline void rows_by_rows(scores &x, const own_rows &own, u32 tile) {
     for (int k = 0; k < HEAD / 16; k++) {
         u32 panel = (u32)(k / 4), within = (u32)(k % 4 * 32);
         u64 b = described<PASS>(tile + panel * (PASS * 128) + within);
-#if KEEP
-        const u32(&a)[4] = own.kept[k];
-#else
-        u32 group = (u32)(threadIdx.x / 128 * 64 * 128);
-        u64 a = described<OWN>(own.tile + group + panel * (OWN * 128) + within);
-#endif
+        u64 a = described<OWN>(own.tile + panel * (OWN * 128) + within);
         if (k == 0)
             multiply(x[0], a, b);
         else
