@@ -19,6 +19,7 @@ static void (*const called[])(void) __attribute__((used)) = {
     CALLED(mt_calloc),
     CALLED(mt_realloc),
     CALLED(mt_arena_alloc),
+    CALLED(mt_arena_grow),
     CALLED(mt_arena_strdup),
     CALLED(mt_arena_printf),
     CALLED(mt_arena_release),

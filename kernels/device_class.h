@@ -21,6 +21,8 @@ struct mt_device_class {
                               struct mt_err *err);
     enum mt_status (*copy_out)(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
                                struct mt_err *err);
+    enum mt_status (*host_alloc)(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err);
+    void (*host_free)(struct mt_device *device, void *memory);
 
     enum mt_status (*stream_new)(struct mt_device *device, const char *name, struct mt_stream **stream,
                                  struct mt_err *err);
@@ -28,6 +30,8 @@ struct mt_device_class {
     void (*stream_op)(struct mt_stream *stream, const struct mt_backend *backend, const struct mt_call *call,
                       double *seconds);
     void (*stream_coll)(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds);
+    void (*stream_copy)(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from,
+                        int64_t size_bytes);
     void (*stream_wait)(struct mt_stream *stream, struct mt_event *event);
     struct mt_stream_sight (*stream_look)(struct mt_stream *stream);
     enum mt_status (*stream_sync)(struct mt_stream *stream, double deadline_s, struct mt_err *err);
@@ -35,19 +39,32 @@ struct mt_device_class {
     enum mt_status (*event_new)(struct mt_device *device, struct mt_event **event, struct mt_err *err);
     void (*event_free)(struct mt_event *event);
     void (*event_record)(struct mt_event *event, struct mt_stream *stream);
+    enum mt_status (*event_sync)(struct mt_event *event, double deadline_s, struct mt_err *err);
+
+    /* Null: it captures nothing, and the others are null too. */
+    enum mt_status (*capture_begin)(struct mt_stream *const *streams, int nstreams, struct mt_capture **capture,
+                                    struct mt_err *err);
+    enum mt_status (*capture_end)(struct mt_capture *capture, struct mt_err *err);
+    enum mt_status (*capture_launch)(struct mt_capture *capture, const struct mt_clock *clock, uint64_t *launch,
+                                     struct mt_err *err);
+    void (*capture_times)(const struct mt_capture *capture, uint64_t launch, double *stream_s);
+    void (*capture_free)(struct mt_capture *capture);
 
     const struct mt_tuner *tuner; /* null: nothing is tuned */
 };
 
 struct mt_device {
     const struct mt_device_class *class;
-    int threads;
+    int threads, depth;
     char description[1200];
 };
 struct mt_stream {
     struct mt_device *device;
 };
 struct mt_event {
+    struct mt_device *device;
+};
+struct mt_capture {
     struct mt_device *device;
 };
 

@@ -60,7 +60,7 @@ static enum mt_status fail(const struct binding *b, bool output, int i, const ch
 
 static enum mt_status check_type(struct binding *b, bool output, int i, char letter) {
     const struct mt_tensor *t = output ? &b->call->out[i] : &b->call->in[i];
-    bool is_float = t->type == MT_F64 || t->type == MT_F32 || t->type == MT_BF16;
+    bool is_float = (unsigned)t->type < MT_I32;
     bool statistic = t->type == MT_F64 || t->type == MT_F32;
     switch (letter) {
     case 'I': return t->type == MT_I32 ? MT_OK : fail(b, output, i, "is not i32");

@@ -30,6 +30,7 @@ struct mt_attr {
     int nm, nn, nk;
     bool trans_a, trans_b;
     bool out_acc; /* y has type A, not T (weight gradients) */
+    bool tf32;    /* of f32 operands only the first 10 bits after the point count; sums are in f32 (fused_matmul too) */
 
     unsigned axes; /* add: the axes of `a` that `b` has, in order; sum: the axes that are summed away (bits) */
 
@@ -45,6 +46,7 @@ struct mt_attr {
     double clip;                                    /* grad_scale: the largest global norm; 0 = no clipping */
     double beta1, beta2, momentum, decay, lr_scale; /* adamw, sgd; lr_scale multiplies the clock's rate */
     bool nesterov;
+    int64_t interval; /* loss_scale: steps without overflow after which it grows */
 
     /* Set by lowering only. */
     /* matmul, fused_matmul with sum, embedding_grad, sum, norm_param_grad, layer_norm_grad (dgamma and dbeta): add to
@@ -52,6 +54,10 @@ struct mt_attr {
     bool accumulate;
     enum mt_op_kind epilogue; /* fused_matmul: MT_OP_add, gelu, relu, gelu_grad, relu_grad or sum */
 };
+
+/* Powers of two, as all scales of losses are. Gradients are sums over samples, so that the least one may be below 1. */
+#define MT_LOSS_SCALE_LEAST 0x1p-14
+#define MT_LOSS_SCALE_MOST 0x1p24
 
 struct mt_tensor {
     void *data; /* may be null when an extent is zero */
@@ -149,7 +155,7 @@ struct mt_backend {
     enum mt_status (*run)(const struct mt_call *call, struct mt_err *err);
 };
 
-/* Plain C: every kind, f64 f32 bf16 storage, always there; the reference. */
+/* Plain C: every kind, f64 f32 bf16 f16 storage, always there; the reference. */
 extern const struct mt_backend mt_backend_c;
 
 /* The oneDNN module, or null with the reason in `err` when it cannot be loaded; loaded once. */

@@ -18,6 +18,8 @@ enum mt_status mt_planned_graph(const struct mt_plan *plan, enum mt_type precisi
     if ((st = mt_model_parse(plan->model, &planned->model, err)) ||
         (st = mt_model_graph(&planned->model, precision, job->batch, job->seq, job->dropout, &planned->graph, err)))
         return st;
+    mt_graph_set_precision(planned->graph, job);
+    mt_graph_recompute(planned->graph, job->recompute);
     if ((st = mt_graph_differentiate(planned->graph, err))) return st;
     return mt_graph_optimize(planned->graph, &job->optimizer, err);
 }

@@ -48,6 +48,8 @@ struct mt_run_doc {
     double predicted_step_s, predicted_error; /* the plan's, and its band; 0: it has none */
     double flops_per_s;                       /* by the model's formula, over all ranks */
     const char *parameter_hash;               /* at the end; "" before */
+    double loss_scale;                        /* what the loss is multiplied by; 0: it is not scaled */
+    int64_t skipped_steps;                    /* because a scaled gradient overflowed, since the first step */
 };
 
 void mt_run_init(struct mt_run_doc *run, int nranks);

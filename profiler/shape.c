@@ -41,6 +41,7 @@ static void describe_product(const struct mt_call *call, struct mt_op_shape *sha
         add_variant(shape, bare ? "bias" : mt_op_info[at->epilogue].name);
         shape->flops += over * (bare ? 1 : mt_op_epilogue(at->epilogue)->bias + mt_op_info[at->epilogue].flops);
     }
+    if (at->tf32 && a->type == MT_F32) add_variant(shape, "+tf32");
     if (call->out[0].type == a->type) return;
     add_variant(shape, "+");
     add_variant(shape, mt_type_name(call->out[0].type));

@@ -149,11 +149,12 @@ static bool pattern_of(const struct mt_linstr *l, struct pattern *pattern) {
 
 static bool same_attr(const struct mt_attr *a, const struct mt_attr *b) {
     return a->nm == b->nm && a->nn == b->nn && a->nk == b->nk && a->trans_a == b->trans_a && a->trans_b == b->trans_b &&
-           a->out_acc == b->out_acc && a->axes == b->axes && a->p == b->p && a->tag == b->tag && a->scale == b->scale &&
-           a->causal == b->causal && a->eps == b->eps && a->value == b->value && a->to == b->to && a->clip == b->clip &&
-           a->beta1 == b->beta1 && a->beta2 == b->beta2 && a->momentum == b->momentum && a->decay == b->decay &&
-           a->lr_scale == b->lr_scale && a->nesterov == b->nesterov && a->accumulate == b->accumulate &&
-           a->epilogue == b->epilogue;
+           a->out_acc == b->out_acc && a->tf32 == b->tf32 && a->axes == b->axes && a->p == b->p && a->tag == b->tag &&
+           a->scale == b->scale && a->causal == b->causal && a->eps == b->eps && a->value == b->value &&
+           a->to == b->to && a->clip == b->clip && a->beta1 == b->beta1 && a->beta2 == b->beta2 &&
+           a->momentum == b->momentum && a->decay == b->decay && a->lr_scale == b->lr_scale &&
+           a->nesterov == b->nesterov && a->accumulate == b->accumulate && a->epilogue == b->epilogue &&
+           a->interval == b->interval;
 }
 
 /* What a fused kernel's attributes say of its member of kind `kind`, whose first operand has `naxes` axes. */
@@ -161,8 +162,13 @@ static struct mt_attr member_attr(const struct mt_linstr *l, enum mt_op_kind kin
     const struct mt_attr *t = &l->attr;
     switch (kind) {
     case MT_OP_matmul:
-        return (struct mt_attr){
-            .nm = t->nm, .nn = t->nn, .nk = t->nk, .trans_a = t->trans_a, .trans_b = t->trans_b, .out_acc = t->out_acc};
+        return (struct mt_attr){.nm = t->nm,
+                                .nn = t->nn,
+                                .nk = t->nk,
+                                .trans_a = t->trans_a,
+                                .trans_b = t->trans_b,
+                                .out_acc = t->out_acc,
+                                .tf32 = t->tf32};
     case MT_OP_add:
         if (l->kind == MT_OP_cross_entropy_grad) return (struct mt_attr){0};
         return (struct mt_attr){.axes =
@@ -192,6 +198,7 @@ static bool only_its_own(const struct mt_linstr *l) {
                                .trans_b = t->trans_b,
                                .out_acc = t->out_acc && t->epilogue == MT_OP_sum,
                                .accumulate = t->accumulate && t->epilogue == MT_OP_sum,
+                               .tf32 = t->tf32,
                                .epilogue = t->epilogue};
     if (l->kind == MT_OP_cross_entropy) own = (struct mt_attr){0};
     if (l->kind == MT_OP_cross_entropy_grad) own = (struct mt_attr){.value = t->value, .to = t->to};

@@ -58,8 +58,11 @@ static enum mt_status fail_nccl(struct mt_err *err, ncclResult_t result, const c
         if (result_ != ncclSuccess) return fail_nccl(err, result_, what);                                              \
     } while (0)
 
-static const ncclDataType_t nccl_types[MT_NTYPES] = {
-    [MT_F64] = ncclFloat64, [MT_F32] = ncclFloat32, [MT_BF16] = ncclBfloat16, [MT_I32] = ncclInt32};
+static const ncclDataType_t nccl_types[MT_NTYPES] = {[MT_F64] = ncclFloat64,
+                                                     [MT_F32] = ncclFloat32,
+                                                     [MT_BF16] = ncclBfloat16,
+                                                     [MT_F16] = ncclFloat16,
+                                                     [MT_I32] = ncclInt32};
 
 /* ---- groups ---- */
 

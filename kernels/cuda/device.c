@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernels/base/arena.h"
+#include "kernels/cuda/capture.h"
 #include "kernels/cuda/jit.h"
 #include "kernels/cuda/variant.h"
 
@@ -38,9 +39,15 @@ enum mt_status cuda_enter(const struct cuda *cuda, struct mt_err *err) {
 
 /* ---- the backend ---- */
 
+/* Older ones multiply neither tf32 nor bf16. */
+static bool able(const struct mt_call *call) {
+    bool product = call->kind == MT_OP_matmul || call->kind == MT_OP_fused_matmul;
+    return opened->sm >= 80 || !product || !(call->attr->tf32 || call->in[0].type == MT_BF16);
+}
+
 static bool supports(const struct mt_call *call) {
     const struct cuda_op *op = cuda_ops[call->kind];
-    if (!op) return false;
+    if (!op || !able(call)) return false;
     if (call->many && !cuda_merges[call->kind]) return false;
     for (int i = 0; i < call->nin; i++)
         if (call->in[i].type == MT_F64) return false;
@@ -117,6 +124,18 @@ static enum mt_status copy_out(struct mt_device *device, void *to, const void *f
     return copy(device, OUT, to, from, size_bytes, err);
 }
 
+static enum mt_status host_allocate(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err) {
+    enum mt_status st = cuda_enter(&cuda_of(device)->cuda, err);
+    if (st) return st;
+    CUDA_TRY(cuMemHostAlloc(memory, size_bytes ? (size_t)size_bytes : 1, 0), err, "pinned memory of the host");
+    return MT_OK;
+}
+
+static void host_release(struct mt_device *device, void *memory) {
+    struct mt_err unheard = MT_ERR_INIT;
+    if (memory && !cuda_enter(&cuda_of(device)->cuda, &unheard)) cuMemFreeHost(memory);
+}
+
 /* ---- emulation: a green context owns some of the multiprocessors ---- */
 
 static enum mt_status emulate_sms(struct mt_device *base, int count, struct mt_err *err) {
@@ -180,16 +199,25 @@ static const struct mt_device_class class = {
     .free = release,
     .copy_in = copy_in,
     .copy_out = copy_out,
+    .host_alloc = host_allocate,
+    .host_free = host_release,
     .stream_new = cuda_stream_new,
     .stream_free = cuda_stream_free,
     .stream_op = cuda_stream_op,
     .stream_coll = cuda_stream_coll,
+    .stream_copy = cuda_stream_copy,
     .stream_wait = cuda_stream_wait,
     .stream_look = cuda_stream_look,
     .stream_sync = cuda_stream_sync,
     .event_new = cuda_event_new,
     .event_free = cuda_event_free,
     .event_record = cuda_event_record,
+    .event_sync = cuda_event_sync,
+    .capture_begin = cuda_capture_begin,
+    .capture_end = cuda_capture_end,
+    .capture_launch = cuda_capture_launch,
+    .capture_times = cuda_capture_times,
+    .capture_free = cuda_capture_free,
     .tuner = &cuda_tuner,
 };
 
@@ -266,6 +294,7 @@ enum mt_status cuda_device_open(int index, struct mt_device **device, struct mt_
     pthread_mutex_init(&d->lock, NULL);
     d->base.class = &class;
     d->base.threads = 1;
+    d->base.depth = 2;
     nopened++;
     enum mt_status st = start(d, index, err);
     if (st) {

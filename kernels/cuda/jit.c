@@ -309,6 +309,6 @@ enum mt_status cuda_launch(const struct cuda_queue *queue, CUfunction kernel, in
 
 const char *cuda_type(enum mt_type type) {
     static const char *const names[MT_NTYPES] = {
-        [MT_F64] = "double", [MT_F32] = "float", [MT_BF16] = "bf16", [MT_I32] = "int"};
+        [MT_F64] = "double", [MT_F32] = "float", [MT_BF16] = "bf16", [MT_F16] = "f16", [MT_I32] = "int"};
     return names[type];
 }

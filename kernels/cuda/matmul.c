@@ -45,7 +45,7 @@ static struct product_shape shape_of(const struct cuda *cuda, const struct mt_ca
                                   .trans_b = attr->trans_b,
                                   .accumulate = attr->accumulate,
                                   .finish = (uint8_t)finish_of(call),
-                                  .tf32 = cuda->tf32 && call->in[0].type == MT_F32};
+                                  .tf32 = attr->tf32 && call->in[0].type == MT_F32};
 }
 
 static bool supports(const struct mt_call *call) {

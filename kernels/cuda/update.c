@@ -1,4 +1,4 @@
-/* grad_scale, adamw and sgd: exact, one pass each; updates of many tensors are few launches. */
+/* grad_scale, loss_scale, adamw and sgd: exact, one pass each; updates of many tensors are few launches. */
 #include <stdio.h>
 
 #include "kernels/cuda/cuda.h"
@@ -22,18 +22,34 @@ static enum mt_status find(const struct cuda_queue *queue, const struct mt_call 
 }
 
 static enum mt_status run_grad_scale(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    const void *sq = call->in[0].data, *count = call->in[1].data;
+    const void *sq = call->in[0].data, *count = call->in[1].data, *loss_scale = call->nin > 2 ? call->in[2].data : NULL;
     void *to = call->out[0].data;
     double clip = call->attr->clip;
     CUfunction kernel;
     enum mt_status st = find(queue, call, 1, &kernel, err);
     if (st) return st;
-    return cuda_launch(queue, kernel, 1, 1, 0, (void *[]){&sq, &count, &to, &clip}, err);
+    return cuda_launch(queue, kernel, 1, 1, 0, (void *[]){&sq, &count, &loss_scale, &to, &clip}, err);
+}
+
+static enum mt_status run_loss_scale(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    struct {
+        double least, most;
+        int64_t interval;
+    } constants = {MT_LOSS_SCALE_LEAST, MT_LOSS_SCALE_MOST, call->attr->interval};
+    const void *in[4];
+    void *out[3];
+    for (int i = 0; i < 4; i++) in[i] = call->in[i].data;
+    for (int o = 0; o < 3; o++) out[o] = call->out[o].data;
+    CUfunction kernel;
+    enum mt_status st = find(queue, call, 1, &kernel, err);
+    if (st) return st;
+    return cuda_launch(queue, kernel, 1, 1, 0,
+                       (void *[]){&in[0], &in[1], &in[2], &in[3], &out[0], &out[1], &out[2], &constants}, err);
 }
 
 /* A part of a launch, as in update.cu. */
 struct adamw_part {
-    const void *in[5]; /* w m v g factor */
+    const void *in[6]; /* w m v g factor skipped */
     void *out[3];
     int64_t n;
     double beta1, beta2, lr_scale;
@@ -56,7 +72,7 @@ static struct adamw_part adamw_part(const struct mt_call *call) {
                               .lr_scale = t->lr_scale,
                               .eps = (float)t->eps,
                               .decay = (float)t->decay};
-    for (int i = 0; i < 5; i++) part.in[i] = call->in[i].data;
+    for (int i = 0; i < call->nin; i++) part.in[i] = call->in[i].data;
     for (int o = 0; o < 3; o++) part.out[o] = call->out[o].data;
     return part;
 }
@@ -101,5 +117,6 @@ static enum mt_status run_updates(const struct cuda_queue *queue, const struct m
 }
 
 const struct cuda_op cuda_grad_scale = {NULL, NULL, run_grad_scale};
+const struct cuda_op cuda_loss_scale = {NULL, NULL, run_loss_scale};
 const struct cuda_op cuda_adamw = {NULL, NULL, run_updates};
 const struct cuda_op cuda_sgd = {NULL, NULL, run_updates};

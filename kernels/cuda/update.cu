@@ -1,5 +1,5 @@
-/* grad_scale, adamw and sgd: exact. Compiled without fused multiply-adds and with the plain C backend's expressions in
- * its order (kernels/cpu/c/update.c): a change there is a change here.
+/* grad_scale, loss_scale, adamw and sgd: exact. Compiled without fused multiply-adds and with the plain C backend's
+ * expressions in its order (kernels/cpu/c/update.c): a change there is a change here.
  *
  *   VECTOR   elements of one access
  *
@@ -16,14 +16,44 @@ __device__ inline double power(double base, i64 n) {
     return result;
 }
 
-extern "C" __global__ void grad_scale(const float *sq, const float *count, float *to, double clip) {
+__device__ inline bool finite(float x) {
+    return (__float_as_uint(x) & 0x7f800000u) != 0x7f800000u;
+}
+
+/* loss_scale: may be null. */
+extern "C" __global__ void grad_scale(const float *sq, const float *count, const float *loss_scale, float *to,
+                                      double clip) {
     double counted = *count, scale = 0;
+    if (!finite(*sq)) {
+        *to = loss_scale ? 0 : __uint_as_float(0x7fc00000);
+        return;
+    }
     if (counted > 0) {
-        double norm = sqrt((double)*sq) / counted;
-        scale = 1 / counted;
+        double n = counted * (loss_scale ? (double)*loss_scale : 1), norm = sqrt((double)*sq) / n;
+        scale = 1 / n;
         if (clip > 0 && !(norm + 1e-6 <= clip)) scale *= clip / (norm + 1e-6);
     }
     *to = (float)scale;
+}
+
+struct loss_scale_s {
+    double least, most;
+    i64 interval;
+};
+
+extern "C" __global__ void loss_scale(const float *scale, const float *good, const float *skipped, const float *sq,
+                                      float *scale_new, float *good_new, float *skipped_new, loss_scale_s k) {
+    double s = *scale, g = (double)*good + 1, k_skipped = *skipped;
+    if (!finite(*sq)) {
+        s = s / 2 > k.least ? s / 2 : k.least;
+        g = 0, k_skipped++;
+    } else if (g >= (double)k.interval) {
+        s = s * 2 < k.most ? s * 2 : k.most;
+        g = 0;
+    }
+    *scale_new = (float)s;
+    *good_new = (float)g;
+    *skipped_new = (float)k_skipped;
 }
 
 /* Runs f(in[V]..., out[V]...) over a block's share of arrays: N are read, M are written. */
@@ -56,7 +86,7 @@ __device__ inline void each(const share &mine, const float *const (&from)[N], fl
 
 /* As in update.c. */
 struct adamw_part {
-    const float *w, *m, *v, *g, *factor;
+    const float *w, *m, *v, *g, *factor, *skipped; /* skipped: or null */
     float *w_new, *m_new, *v_new;
     i64 n;
     double beta1, beta2, lr_scale;
@@ -71,7 +101,9 @@ extern "C" __global__ void adamw(const __grid_constant__ parts table, const __gr
     __shared__ float unbias[2];
     int which = part_of(table, blockIdx.x);
     const adamw_part &k = all.of[which];
-    if (threadIdx.x < 2) unbias[threadIdx.x] = (float)(1 / (1 - power(threadIdx.x ? k.beta2 : k.beta1, clock->step)));
+    i64 step = clock->step - (k.skipped ? (i64)*k.skipped : 0);
+    if (step < 1) step = 1;
+    if (threadIdx.x < 2) unbias[threadIdx.x] = (float)(1 / (1 - power(threadIdx.x ? k.beta2 : k.beta1, step)));
     __syncthreads();
     float beta1 = (float)k.beta1, rest1 = (float)(1 - k.beta1), beta2 = (float)k.beta2, rest2 = (float)(1 - k.beta2);
     float unbias1 = unbias[0], unbias2 = unbias[1], eps = k.eps, decay = k.decay;
@@ -83,9 +115,9 @@ extern "C" __global__ void adamw(const __grid_constant__ parts table, const __gr
         float mean = beta1 * in[1][i] + rest1 * grad;
         float square = beta2 * in[2][i] + rest2 * grad * grad;
         float move = mean * unbias1 / (sqrtf(square * unbias2) + eps);
-        out[0][i] = weight - lr * (move + decay * weight);
-        out[1][i] = mean;
-        out[2][i] = square;
+        out[0][i] = scale == 0 ? weight : weight - lr * (move + decay * weight);
+        out[1][i] = scale == 0 ? in[1][i] : mean;
+        out[2][i] = scale == 0 ? in[2][i] : square;
     });
 }
 
@@ -113,7 +145,7 @@ extern "C" __global__ void sgd(const __grid_constant__ parts table, const __grid
         float weight = in[0][i], grad = in[2][i] * scale + decay * weight;
         float mean = momentum * in[1][i] + grad;
         float move = nesterov ? grad + momentum * mean : mean;
-        out[0][i] = weight - lr * move;
-        out[1][i] = mean;
+        out[0][i] = scale == 0 ? weight : weight - lr * move;
+        out[1][i] = scale == 0 ? in[1][i] : mean;
     });
 }

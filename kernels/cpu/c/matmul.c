@@ -127,6 +127,17 @@ static void TYPED(store_tile)(const struct mt_call *call, const struct shape *s,
     }
 }
 
+/* Operands of f32 to tf32, the nearest, ties to even; those of other types are what they are. */
+static void TYPED(to_tf32)(int64_t n, A *x) {
+    if (sizeof(T) != sizeof(float)) return;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        if ((bits & 0x7f800000u) != 0x7f800000u) bits = (bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu;
+        memcpy(&x[i], &bits, sizeof bits);
+    }
+}
+
 static void TYPED(tile)(const struct mt_call *call, const struct shape *s, const struct TYPED(workspace) * w,
                         const int64_t at[2]) {
     const T *a = (const T *)call->in[0].data + at[0] * s->a[0], *b = (const T *)call->in[1].data + at[1] * s->b[1];
@@ -141,6 +152,10 @@ static void TYPED(tile)(const struct mt_call *call, const struct shape *s, const
         else
             TYPED(load_block)(a + k, s->a[0], size[0], depth, w->a, width);
         TYPED(pack)(b + k * s->b[0], s->b, depth, size[1], w->b);
+        if (call->attr->tf32) {
+            TYPED(to_tf32)((across ? depth : size[0]) * width, w->a);
+            TYPED(to_tf32)(depth * round_up(size[1], NR), w->b);
+        }
         TYPED(multiply)
         (&(struct TYPED(product)){.m = size[0],
                                   .n = size[1],

@@ -45,7 +45,7 @@ static void count(const struct mt_call *call) {
     for (int64_t i = 0; i < n; i++) counted += target[i] >= 0;
     mt_type_store(call->out[0].type, call->out[0].data, 0, (double)counted);
 }
-const struct mt_c_op mt_c_count = {{count, count, count}, NULL, NULL};
+const struct mt_c_op mt_c_count = {{count, count, count, count}, NULL, NULL};
 
 #define TYPED_SOURCE "kernels/cpu/c/sum.c"
 #include "kernels/cpu/c/each_type.h"

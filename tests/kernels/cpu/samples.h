@@ -68,16 +68,25 @@ static const struct spec specs[] = {
     {MT_OP_count, "xyz>", {0}, 0},
     {MT_OP_fill, "xyz>xyz", {.value = 1.25, .to = MT_F32}, 0},
     {MT_OP_fill, "xyz>xyz", {.value = 1.25, .to = MT_BF16}, 0},
+    {MT_OP_fill, "xyz>xyz", {.value = 1.25, .to = MT_F16}, 0},
     {MT_OP_fill, "xyz>xyz", {.value = -3, .to = MT_F64}, 0},
     {MT_OP_cast, "xyz>xyz", {.to = MT_F64}, 0},
     {MT_OP_cast, "xyz>xyz", {.to = MT_F32}, 0},
     {MT_OP_cast, "xyz>xyz", {.to = MT_BF16}, 0},
+    {MT_OP_cast, "xyz>xyz", {.to = MT_F16}, 0},
     {MT_OP_sq_norm, "xyz>", {0}, 0},
     {MT_OP_sq_norm_add, "xyz,>", {0}, "xyz"},
     {MT_OP_grad_scale, ",>", {.clip = 0}, 0},
     {MT_OP_grad_scale, ",>", {.clip = 0.125}, 0},
+    {MT_OP_grad_scale, ",,>", {.clip = 0.125}, 0},
+    {MT_OP_loss_scale, ",,,>,,", {.interval = 3}, 0},
+    {MT_OP_loss_scale, ",,,>,,", {.interval = 2000}, 0},
     {MT_OP_adamw,
      "xyz,xyz,xyz,xyz,>xyz,xyz,xyz",
+     {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .decay = 0.1, .lr_scale = 0.5},
+     0},
+    {MT_OP_adamw,
+     "xyz,xyz,xyz,xyz,,>xyz,xyz,xyz",
      {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .decay = 0.1, .lr_scale = 0.5},
      0},
     {MT_OP_sgd, "xyz,xyz,xyz,>xyz,xyz", {.momentum = 0.9, .decay = 0.1, .lr_scale = 1}, 0},
@@ -155,7 +164,8 @@ static unsigned positive_inputs(enum mt_op_kind kind) {
     case MT_OP_exp_sum: return 1u << 1;
     case MT_OP_nll: return 1u << 1;
     case MT_OP_nll_grad: return 1u << 1 | 1u << 2;
-    case MT_OP_grad_scale: return 3;
+    case MT_OP_grad_scale: return 7;
+    case MT_OP_loss_scale: return 15;
     case MT_OP_adamw: return 1u << 2;
     default: return 0;
     }
@@ -168,6 +178,7 @@ static double sample_value(const struct sample *s, int operand, uint64_t seed, u
         uint64_t v = s->extent['v'] ? (uint64_t)s->extent['v'] : 1;
         return ids ? (double)mt_random_below(seed, stream, i, v) : (double)mt_random_below(seed, stream, i, v + 1) - 1;
     }
+    if (s->spec->kind == MT_OP_adamw && operand == 5) return 1; /* of three steps one was skipped */
     double x = mt_random_normal(seed, stream, i);
     if (operand < s->nin && positive_inputs(s->spec->kind) >> operand & 1) x = 3 + fabs(x);
     return (double)mt_bf16_to_f32(mt_bf16_from_f32((float)x));

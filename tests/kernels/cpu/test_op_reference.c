@@ -65,8 +65,12 @@ static double by_element(const struct sample *s, int o, const struct place *p, u
     case MT_OP_fill: return t->value;
     case MT_OP_cast: return x;
     case MT_OP_grad_scale: {
-        double count = in(s, 1, p), norm = sqrt(x) / count;
+        double count = in(s, 1, p) * (s->nin > 2 ? in(s, 2, p) : 1), norm = sqrt(x) / count;
         return (t->clip > 0 && t->clip < norm + 1e-6 ? t->clip / (norm + 1e-6) : 1) / count;
+    }
+    case MT_OP_loss_scale: {
+        bool grows = in(s, 1, p) + 1 >= (double)t->interval;
+        return o == 0 ? (grows ? 2 * x : x) : o == 1 ? (grows ? 0 : in(s, 1, p) + 1) : in(s, 2, p);
     }
     case MT_OP_embedding: {
         struct place row = *p;
@@ -74,7 +78,7 @@ static double by_element(const struct sample *s, int o, const struct place *p, u
         return in(s, 0, &row);
     }
     case MT_OP_adamw: {
-        double step = (double)s->clock.step, g = in(s, 3, p) * in(s, 4, p), w = x;
+        double step = (double)s->clock.step - (s->nin > 5 ? in(s, 5, p) : 0), g = in(s, 3, p) * in(s, 4, p), w = x;
         double m = t->beta1 * in(s, 1, p) + (1 - t->beta1) * g, v = t->beta2 * in(s, 2, p) + (1 - t->beta2) * g * g;
         double mhat = m / (1 - pow(t->beta1, step)), vhat = v / (1 - pow(t->beta2, step));
         double lr = s->clock.lr * t->lr_scale;

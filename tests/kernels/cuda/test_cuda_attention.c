@@ -161,7 +161,8 @@ static void one(enum mt_type type, int64_t b, int64_t s, int64_t h, int64_t d, b
     struct mt_tensor lse = box(MT_F64, 3, (int64_t[]){b, h, s}, 1), dout = box(MT_F64, 4, (int64_t[]){b, s, h, d}, 2);
     struct mt_tensor dqkv = box(MT_F64, 5, (int64_t[]){b, s, 3, h, d}, 3);
     draw(&qkv, 1, 1.5), draw(&dout, 2, 1);
-    double near = type == MT_F32 ? 1e-5 : 1e-2;
+    static const double limits[MT_NTYPES] = {[MT_F32] = 1e-5, [MT_BF16] = 1e-2, [MT_F16] = 2e-3};
+    double near = limits[type];
 
     CALL(attention, &attr, &clock, (qkv), (o, lse));
     struct mt_tensor in[4] = {as_type(&dout, type), as_type(&qkv, type), as_type(&o, type), as_type(&lse, MT_F32)};
@@ -216,8 +217,10 @@ static void by_rows(void) {
         char row[12];
         snprintf(row, sizeof row, "%d", i);
         setenv("MOTLEY_CUDA_ATTENTION", row, 1);
-        one(MT_BF16, 1, 300, 2, tile_heads[i], true, 0.2, row);
-        one(MT_BF16, 1, 515, 2, tile_heads[i], false, 0, row);
+        for (int type = MT_BF16; type <= MT_F16; type++) {
+            one((enum mt_type)type, 1, 300, 2, tile_heads[i], true, 0.2, row);
+            one((enum mt_type)type, 1, 515, 2, tile_heads[i], false, 0, row);
+        }
     }
 }
 

@@ -25,7 +25,7 @@ struct problem {
 struct variant {
     enum mt_op_kind kind, epilogue;
     enum mt_type type;
-    bool ta, tb, out_acc, accumulate;
+    bool tf32, ta, tb, out_acc, accumulate;
     int shift; /* elements that every tensor's memory is off its alignment */
     bool heuristic;
 };
@@ -37,7 +37,7 @@ static const char *describe(const struct problem *p, const struct variant *v) {
     for (int i = 0; i < p->nn; i++) n *= p->n[i];
     for (int i = 0; i < p->nk; i++) k *= p->k[i];
     snprintf(text, sizeof text, "%s %s m=%lld n=%lld k=%lld (axes %d %d %d)%s%s%s%s%s%s%s%s", mt_op_info[v->kind].name,
-             mt_type_name(v->type), (long long)m, (long long)n, (long long)k, p->nm, p->nn, p->nk,
+             v->tf32 ? "tf32" : mt_type_name(v->type), (long long)m, (long long)n, (long long)k, p->nm, p->nn, p->nk,
              v->ta ? " trans_a" : "", v->tb ? " trans_b" : "", v->out_acc ? " out_acc" : "",
              v->accumulate ? " accumulate" : "", v->kind == MT_OP_fused_matmul ? " epilogue " : "",
              v->kind == MT_OP_fused_matmul ? mt_op_info[v->epilogue].name : "", v->shift ? " off alignment" : "",
@@ -122,8 +122,9 @@ static void compare(const struct problem *p, const struct variant *v, struct ope
         if (off > worst) worst = off, at = i;
         diff += off * off, norm += want * want;
     }
+    static const double limits[MT_NTYPES] = {[MT_F32] = 1e-5, [MT_BF16] = 1e-2, [MT_F16] = 2e-3};
     if (norm < least) norm = least;
-    double allowed = v->type == MT_F32 ? 1e-5 : 1e-2, error = norm > 0 ? sqrt(diff / norm) : sqrt(diff);
+    double allowed = v->tf32 ? 1e-3 : limits[v->type], error = norm > 0 ? sqrt(diff / norm) : sqrt(diff);
     if (error <= allowed * (norm > 0)) return;
     snprintf(text, sizeof text, "%s is off by %g of its norm, at most %g is allowed; element %lld is %g, not %g", name,
              error, allowed, (long long)at, mt_type_load(o->there.type, o->host, at),
@@ -164,6 +165,7 @@ static void one(const struct problem *p, const struct variant *v) {
                            .trans_a = v->ta,
                            .trans_b = v->tb,
                            .out_acc = v->out_acc,
+                           .tf32 = v->tf32,
                            .accumulate = v->accumulate,
                            .epilogue = fused ? v->epilogue : (enum mt_op_kind)0};
     const struct mt_op_epilogue *epilogue = fused ? mt_op_epilogue(v->epilogue) : NULL;
@@ -190,14 +192,16 @@ static void one(const struct problem *p, const struct variant *v) {
 }
 
 /* Sets of `bits` below, and that nothing is fused. */
-enum { ALL_WAYS = 0xff, SOME_WAYS = 1 << 0 | 1 << 4 | 1 << 5 | 1 << 6, BARE = 1 << 8 };
+enum { ALL_WAYS = 0xffff, SOME_WAYS = 1 << 0 | 1 << 8 | 1 << 9 | 1 << 10, BARE = 1 << 16 };
 
 /* All ways of one shape. */
 static void every_way(const struct problem *p, int shift, bool heuristic, int ways) {
     static const enum mt_op_kind epilogues[] = {MT_OP_add, MT_OP_gelu, MT_OP_relu, MT_OP_gelu_grad, MT_OP_relu_grad};
-    for (int bits = 0; bits < 8; bits++) {
+    static const enum mt_type types[] = {MT_F32, MT_F32, MT_BF16, MT_F16};
+    for (int bits = 0; bits < 16; bits++) {
         struct variant v = {.kind = MT_OP_matmul,
-                            .type = bits & 4 ? MT_BF16 : MT_F32,
+                            .type = types[bits / 4],
+                            .tf32 = bits / 4 == 1,
                             .ta = bits & 1,
                             .tb = bits & 2,
                             .shift = shift,
@@ -312,7 +316,7 @@ int main(int argc, char **argv) {
     if (!again) {
         for (int i = NPROBLEMS - 1; i >= 0; i--) every_way(&problems[i], 0, true, ALL_WAYS);
         for (int i = 3; i < 5; i++) every_way(&problems[i], 1, true, ALL_WAYS);
-        same_bits(MT_F32), same_bits(MT_BF16);
+        same_bits(MT_F32), same_bits(MT_BF16), same_bits(MT_F16);
         once_more(argv[0], "this one's");
         scramble(cache);
         once_more(argv[0], "a scrambled");

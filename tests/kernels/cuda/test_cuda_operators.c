@@ -3,7 +3,7 @@
  * twice and must give the same bits, whole values and boxes of them, with outputs apart and in the memory of inputs,
  * and no byte beside the outputs may change. All failures are listed, then a line for each kind.
  *
- *     test_cuda_operators [KIND...] */
+ *     test_cuda_operators [KIND or TYPE...] */
 #include <stdarg.h>
 
 #include "kernels/base/arena.h"
@@ -11,7 +11,7 @@
 #include "tests/kernels/cpu/samples.h"
 
 enum { APART = 256 /* bytes of poison between tensors, at least */, MOST_TOLD = 5 /* failures of a kind */ };
-static const double limits[MT_NTYPES] = {[MT_F32] = 1e-5, [MT_BF16] = 1e-2};
+static const double limits[MT_NTYPES] = {[MT_F32] = 1e-5, [MT_BF16] = 1e-2, [MT_F16] = 2e-3};
 
 /* Sizes beside those of samples.h, by the letters there. */
 static const struct {
@@ -28,6 +28,7 @@ static const struct {
 enum { NMORE = sizeof more_sizes / sizeof *more_sizes };
 static const char *const sizes_text[NSIZES] = {"tiny", "ragged"};
 
+static bool wanted_types[MT_NTYPES];
 static struct mt_device *device;
 static struct mt_stream *stream;
 static char *arena;
@@ -229,14 +230,14 @@ static bool has_f64(const struct sample *s, enum mt_type type) {
 }
 
 static void run_types(const struct sample *s, const char *sizes, const struct cut *cut) {
-    static const enum mt_type types[] = {MT_F32, MT_BF16};
+    static const enum mt_type types[] = {MT_F32, MT_BF16, MT_F16};
     double *want[MT_MAX_OUT], *same[MT_MAX_OUT];
     sample_outputs(s, want), sample_outputs(s, same);
     sample_run(s, MT_F64, cut, want);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         struct trial t = {s, sizes, types[i], cut, false};
         bool exact = sample_info(s)->exact, places = false;
-        if (has_f64(s, t.type)) continue;
+        if (has_f64(s, t.type) || !wanted_types[t.type]) continue;
         if (exact) sample_run(s, t.type, cut, same);
         for (int o = 0; o < s->nout; o++) places = places || sample_info(s)->in_place[o] >= 0;
         run_trial(&t, want, exact ? same : NULL);
@@ -347,18 +348,31 @@ static void run_merged(const struct spec *spec, enum mt_type type) {
 }
 
 static bool wanted(const char *kind, int argc, char **argv) {
-    for (int i = 1; i < argc; i++)
+    bool any = true;
+    for (int i = 1; i < argc; i++) {
+        enum mt_type type;
         if (!strcmp(argv[i], kind)) return true;
-    return argc < 2;
+        any = any && mt_type_parse(argv[i], &type);
+    }
+    return any;
+}
+
+static void take_types(int argc, char **argv) {
+    enum mt_type type;
+    bool named = false;
+    for (int i = 1; i < argc; i++)
+        if (mt_type_parse(argv[i], &type)) wanted_types[type] = named = true;
+    for (int t = 0; t < MT_NTYPES && !named; t++) wanted_types[t] = true;
 }
 
 static int report(void) {
     int failed = 0;
-    printf("%-18s %6s %10s %10s\n", "", "calls", "f32", "bf16");
+    printf("%-18s %6s %10s %10s %10s\n", "", "calls", "f32", "bf16", "f16");
     for (int k = 0; k < MT_NOPS; k++) {
         const struct tally *t = &tallies[k];
         if (!t->calls && !t->unsupported && !t->failed) continue;
-        printf("%-18s %6d %10.2g %10.2g", mt_op_info[k].name, t->calls, t->worst[MT_F32], t->worst[MT_BF16]);
+        printf("%-18s %6d %10.2g %10.2g %10.2g", mt_op_info[k].name, t->calls, t->worst[MT_F32], t->worst[MT_BF16],
+               t->worst[MT_F16]);
         if (t->unsupported) printf("  %d not supported", t->unsupported);
         if (t->failed) printf("  %d FAILED", t->failed);
         printf("\n");
@@ -375,6 +389,7 @@ int main(int argc, char **argv) {
         return 77;
     }
     printf("%s\n", mt_device_describe(device));
+    take_types(argc, argv);
     void *memory;
     arena_bytes = INT64_C(1) << 30;
     CHECK_OK(mt_device_alloc(device, arena_bytes, &memory, &err), err);
