@@ -56,6 +56,11 @@ int mt_device_depth(struct mt_device *device) {
     return device->depth;
 }
 
+int mt_device_multiprocessors(struct mt_device *device, int *all) {
+    *all = device->all_multiprocessors;
+    return device->multiprocessors;
+}
+
 int64_t mt_device_memory_bytes(struct mt_device *device) {
     return device->class->memory_bytes(device);
 }

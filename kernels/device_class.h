@@ -56,6 +56,7 @@ struct mt_device_class {
 struct mt_device {
     const struct mt_device_class *class;
     int threads, depth;
+    int multiprocessors, all_multiprocessors; /* that compute, that there are; 0: a CPU */
     char description[1200];
 };
 struct mt_stream {

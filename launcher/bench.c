@@ -13,6 +13,8 @@
 #include "launcher/watch.h"
 #include "synth/model.h"
 
+static const double deadline_s = 60; /* of connecting */
+
 static const struct {
     const char *name;
     enum mt_status (*run)(struct mt_bench *bench, struct mt_err *err);
@@ -89,10 +91,9 @@ static enum mt_status open_all(struct mt_bench *b, struct mt_err *err) {
     enum mt_status st = mt_model_parse(b->model, &unused, err);
     if (!st && !b->rank && b->options->json) st = mt_file_writable(b->options->json, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
-    st = mt_rank_device_open(MPI_COMM_WORLD, b->options->device, &b->device, err);
-    if (!st) st = mt_stream_new(b->device, "compute", &b->stream, err);
-    if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
-    return mt_agree(MPI_COMM_WORLD, mt_rank_wire_open(MPI_COMM_WORLD, b->options->device, &b->wire, err), err);
+    if ((st = mt_rank_device_open(MPI_COMM_WORLD, b->options->device, &b->device, err))) return st;
+    st = mt_agree(MPI_COMM_WORLD, mt_stream_new(b->device, "compute", &b->stream, err), err);
+    return st ? st : mt_rank_wire_open(MPI_COMM_WORLD, b->options->device, deadline_s, &b->wire, err);
 }
 
 static enum mt_status run_all(struct mt_bench *b, struct mt_err *err) {

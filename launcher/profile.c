@@ -71,7 +71,7 @@ static enum mt_status profile(const struct mt_profile_flags *flags, struct mt_er
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
     mt_watch_expect(rank, nranks);
     mt_log_rank(rank);
-    enum mt_status st = mt_emulation_check(&flags->emulation, nranks, err);
+    enum mt_status st = mt_emulation_check(&flags->emulation, nranks, "cpu", err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err)) ||
         (st = mt_agree_same(MPI_COMM_WORLD, "Motley's version", MOTLEY_VERSION, err)))
         return st;

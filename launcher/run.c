@@ -102,6 +102,8 @@ static const struct {
     size_t at;
 } rank_ints[] = {
     {"samples", offsetof(struct mt_run_rank, samples)},
+    {"multiprocessors", offsetof(struct mt_run_rank, multiprocessors)},
+    {"all_multiprocessors", offsetof(struct mt_run_rank, all_multiprocessors)},
     {"arena_bytes", offsetof(struct mt_run_rank, arena_bytes)},
     {"start_rss_bytes", offsetof(struct mt_run_rank, start_rss_bytes)},
     {"peak_rss_bytes", offsetof(struct mt_run_rank, peak_rss_bytes)},

@@ -34,7 +34,7 @@ static enum mt_status read_plan(struct job *j, struct mt_err *err) {
     if (j->nprocesses > j->plan->nranks && !st)
         st = mt_fail(err, MT_EINPUT, "%s: the plan is for %d rank%s, but %d processes were started", j->options->plan,
                      j->plan->nranks, j->plan->nranks == 1 ? "" : "s", j->nprocesses);
-    if (!st) st = mt_emulation_check(&j->options->emulation, j->nprocesses, err);
+    if (!st) st = mt_emulation_check(&j->options->emulation, j->nprocesses, j->options->device, err);
     if (!st && (st = mt_planned_open(j->plan, &j->planned, err))) mt_err_context(err, "%s", j->options->plan);
     if (!st)
         st = mt_planned_evaluation(&j->planned, &j->forward_graph, &j->forward, err);
@@ -42,10 +42,9 @@ static enum mt_status read_plan(struct job *j, struct mt_err *err) {
 }
 
 static enum mt_status lower(struct job *j, struct mt_err *err) {
-    enum mt_status st = mt_rank_device_open(MPI_COMM_WORLD, j->options->device, &j->device, err);
+    double speed;
+    enum mt_status st = mt_emulation_apply(&j->options->emulation, j->rank, j->device, &speed, err);
     if (st) return st;
-    double speed = mt_emulation_speed(&j->options->emulation, j->rank);
-    if (speed < 1) mt_device_emulate(j->device, speed);
     j->lowered = mt_calloc(2 * (size_t)j->plan->nranks, sizeof *j->lowered);
     for (int r = j->rank; r < j->plan->nranks && !st; r += j->nprocesses) {
         struct mt_lower_options options = mt_planned_lower_options(j->device);
@@ -182,6 +181,7 @@ enum mt_status mt_tune_job(const struct mt_tune_options *options, struct mt_err 
     MPI_Comm_rank(MPI_COMM_WORLD, &j.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &j.nprocesses);
     enum mt_status st = read_plan(&j, err);
+    if (!st) st = mt_rank_device_open(MPI_COMM_WORLD, options->device, &j.device, err);
     if (!st) {
         mt_watch_phase(MT_WATCH_SLOW, "lowering the program");
         st = mt_agree(MPI_COMM_WORLD, lower(&j, err), err);

@@ -7,7 +7,8 @@
  *   kind                      variant                        rows                dim[0], dim[1]
  *   matmul, fused_matmul      "nn" "nt" "tn" "tt", then      m; with "tn" k      n, k; with "tn" m, n
  *                             "+" and the epilogue
- *                             ("bias", "gelu", ...), "+tf32"
+ *                             ("bias", "gelu", ...),
+ *                             "+tf32"
  *                             "+f32" (another output type)
  *   attention(_grad)          "" "causal", then "+drop"      batch x heads       seq, headsize
  *   norms, row_max, exp_sum,  "", "+add" (layer_norm_grad    rows                width, 1

@@ -22,14 +22,13 @@ bool attention_can(const struct attention_way *way, const struct cuda *cuda, con
 
 static bool supports(const struct mt_call *call) {
     const struct mt_tensor *x = attention_qkv(call);
-    return (x->type == MT_F32 || x->type == MT_BF16) && x->extent[4] <= HEAD_MOST && x->extent[1] < INT32_MAX / 4 &&
-           3 * x->extent[3] * x->extent[4] < INT32_MAX / 4;
+    return (x->type == MT_F32 || mt_type_is_half(x->type)) && x->extent[4] <= HEAD_MOST &&
+           x->extent[1] < INT32_MAX / 4 && 3 * x->extent[3] * x->extent[4] < INT32_MAX / 4;
 }
 
 int64_t attention_rows_bytes(const struct mt_call *call) {
     const struct mt_tensor *x = attention_qkv(call);
-    int64_t heads = x->extent[0] * x->extent[3];
-    return call->kind == MT_OP_attention ? 0 : heads * attention_pitch(x->extent[1]) * 2 * (int64_t)sizeof(float);
+    return call->kind == MT_OP_attention ? 0 : x->extent[0] * x->extent[3] * x->extent[1] * 2 * (int64_t)sizeof(float);
 }
 
 /* Enough for any way: which it will be is not known yet. */

@@ -10,7 +10,7 @@
 struct shape {
     i64 first, heads; /* the box's first head in [b, h] of the value; heads of a sample there */
     u64 tag;
-    int s, h, pitch; /* pitch: of `rows`, in queries */
+    int s, h;
     u32 threshold;
     float scale, scale2, grow; /* of scores; times log2 e; 1 / (1 - p) */
 };

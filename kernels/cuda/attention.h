@@ -37,10 +37,6 @@ bool attention_can(const struct attention_way *way, const struct cuda *cuda, con
 bool attention_aligned(const struct mt_call *call, uintptr_t size_bytes);
 /* The way that the row of attention_tiles.def is for; null: there is no such row. */
 const struct attention_way *attention_way_of_row(int row);
-/* How many queries' lse and delta a head has room for: whole tiles. */
-static inline int64_t attention_pitch(int64_t queries) {
-    return (queries + 63) / 64 * 64;
-}
 /* lse and delta of each query, which the gradient's kernels of ours hand on. */
 int64_t attention_rows_bytes(const struct mt_call *call);
 

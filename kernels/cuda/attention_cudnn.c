@@ -13,7 +13,7 @@
 #ifdef MOTLEY_HAS_CUDNN
 
 /* Backward's workspace grows with the square of the context: beyond this it is not worth its memory. */
-static const int64_t most_bytes = (int64_t)1 << 30;
+static const int64_t most_bytes = ((int64_t)1 << 30) + (1 << 26);
 
 static struct cudnn_attention_shape shape_of(const struct mt_call *call) {
     const struct mt_tensor *x = attention_qkv(call);
@@ -29,7 +29,7 @@ static struct cudnn_attention_shape shape_of(const struct mt_call *call) {
 
 static bool possible(const struct cuda *cuda, const struct mt_call *call) {
     struct cudnn_attention_shape s = shape_of(call);
-    return s.type == MT_BF16 && cuda->sm >= 80 && s.d && s.d % 8 == 0 && s.s > 1 && call->attr->p <= 0 &&
+    return mt_type_is_half(s.type) && cuda->sm >= 80 && s.d && s.d % 8 == 0 && s.s > 1 && call->attr->p <= 0 &&
            attention_aligned(call, 16) && cudnn_attention_bytes(&s) <= most_bytes;
 }
 
@@ -40,7 +40,7 @@ static int64_t scratch_bytes(const struct mt_call *call) {
 
 struct known {
     struct cudnn_attention_shape shape;
-    cudnnHandle_t handle; /* that the plan is for */
+    cudnnHandle_t handle;              /* that the plan is for */
     struct cudnn_attention *attention; /* null: refused */
     struct mt_err err;
     struct known *next;
@@ -67,8 +67,7 @@ static enum mt_status find(const struct cuda *cuda, const struct cudnn_attention
         if (!cudnn_attention_new(shape, &device, &k->attention, &k->err))
             mt_log(MT_LOG_DEBUG, "cuDNN: a plan for attention%s, b=%lld s=%lld h=%lld d=%lld: %.2f s, %lld bytes",
                    shape->backward ? "'s gradient" : "", (long long)shape->b, (long long)shape->s, (long long)shape->h,
-                   (long long)shape->d, mt_now_s() - began_s,
-                   (long long)cudnn_attention_workspace(k->attention));
+                   (long long)shape->d, mt_now_s() - began_s, (long long)cudnn_attention_workspace(k->attention));
     }
     pthread_mutex_unlock(&lock);
     *attention = k->attention;

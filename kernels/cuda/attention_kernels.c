@@ -1,8 +1,8 @@
 /* The ways to attention that are kernels of ours: on tensor cores, with tiles from attention_tiles.def, by warpgroups
  * (sm_90) or by warps (sm_80 and later), and without them.
  *
- * Tensor cores take bf16, where heads have whole 16-byte parts. Heads are padded with zeros to 32, 64, 96 or 128
- * elements, to 64 or 128 for warpgroups. */
+ * Tensor cores take halves (bf16, f16), where heads have whole 16-byte parts. Heads are padded with zeros to 32, 64, 96
+ * or 128 elements, to 64 or 128 for warpgroups. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 struct shape {
     int64_t first, heads;
     uint64_t tag;
-    int s, h, pitch;
+    int s, h;
     uint32_t threshold;
     float scale, scale2, grow;
 };
@@ -48,7 +48,6 @@ static struct shape shape_of(const struct mt_call *call) {
                           .tag = t->tag,
                           .s = (int)x->extent[1],
                           .h = (int)x->extent[3],
-                          .pitch = (int)attention_pitch(x->extent[1]),
                           .threshold = drop ? mt_drop_threshold(t->p) : 0,
                           .scale = (float)t->scale,
                           .scale2 = (float)fmax(t->scale * M_LOG2E, 0x1p-100), /* hides keys even where it is 0 */
@@ -59,12 +58,11 @@ static struct shape shape_of(const struct mt_call *call) {
 struct launch {
     char definitions[256];
     int own, threads, shared_bytes; /* own: rows that a block keeps */
-    int box;                        /* warpgroups: rows of a copy */
 };
 
 static int tile_bytes(const struct tiles *t) {
     int own = t->kernel == DKDV ? t->keys : t->queries, pass = t->kernel == DKDV ? t->queries : t->keys;
-    int pair = 2 * pass * t->head * 2 + (t->kernel == DKDV ? 8 * pass : 0) + (t->use & GROUPS ? 16 : 0);
+    int pair = 2 * pass * t->head * 2 + (t->kernel == DKDV ? 8 * pass : 0);
     return (t->kernel == FORWARD ? 1 : 2) * own * t->head * 2 + t->stages * pair;
 }
 
@@ -158,15 +156,16 @@ static enum mt_status with_tensor_cores(const struct cuda_queue *queue, enum eng
     if (status) return status;
     l->own = kernel == DKDV ? t->keys : t->queries;
     l->threads = 32 * t->warps;
-    l->box = kernel == DKDV && t->queries < 64 ? t->queries : 64;
     l->shared_bytes = tile_bytes(t);
     if (l->shared_bytes > cuda->shared_bytes)
         return mt_fail(err, MT_EINPUT, "attention: these tiles want %d bytes of shared memory, a block has at most %d",
                        l->shared_bytes, cuda->shared_bytes);
     snprintf(l->definitions, sizeof l->definitions,
-             "%s -DWGMMA=%d -DD=%d -DHEAD=%d -DCAUSAL=%d -DDROP=%d -DBLOCK_M=%d -DBLOCK_N=%d -DWARPS=%d -DSTAGES=%d "
+             "%s -DWGMMA=%d -DHALF=%s -DD=%d -DHEAD=%d -DCAUSAL=%d -DDROP=%d -DBLOCK_M=%d -DBLOCK_N=%d -DWARPS=%d "
+             "-DSTAGES=%d "
              "-DBLOCKS=%d -DKEEP=%d",
-             kernels[kernel].definition, engine == WARPGROUPS, (int)d, t->head, call->attr->causal,
+             kernels[kernel].definition, engine == WARPGROUPS, cuda_type(attention_qkv(call)->type), (int)d, t->head,
+             call->attr->causal,
              call->attr->p <= 0 ? 0
              : s % 4            ? 1
                                 : 4,
@@ -191,31 +190,11 @@ static void without_tensor_cores(const struct cuda *cuda, enum kernel kernel, co
              cuda_type(x->type), d, head, call->attr->causal, call->attr->p > 0, l->own, whole);
 }
 
-/* How the copy engine sees [b, s, planes of heads, d]: boxes of 64 elements of so many positions, permuted. */
-static enum mt_status map_heads(const struct mt_tensor *t, int64_t planes, int box, CUtensorMap *map,
-                                struct mt_err *err) {
-    const cuuint64_t b = (cuuint64_t)t->extent[0], s = (cuuint64_t)t->extent[1], n = (cuuint64_t)planes;
-    const cuuint64_t d = (cuuint64_t)t->extent[t->naxes - 1], extents[4] = {d, n, s, b};
-    const cuuint64_t strides[3] = {2 * d, 2 * d * n, 2 * d * n * s};
-    const cuuint32_t boxes[4] = {64, 1, (cuuint32_t)box, 1}, steps[4] = {1, 1, 1, 1};
-    CUDA_TRY(cuTensorMapEncodeTiled(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, t->data, extents, strides, boxes, steps,
-                                    CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                    CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-             err, "cuTensorMapEncodeTiled");
-    return MT_OK;
-}
-
-enum { MOST_ARGUMENTS = 12 };
-
-/* arguments: all but the maps, null at the end. */
 static enum mt_status launch(const struct cuda_queue *queue, enum engine engine, enum kernel kernel,
-                             const struct mt_call *call, void *const *arguments, struct mt_err *err) {
+                             const struct mt_call *call, void **arguments, struct mt_err *err) {
     const struct mt_tensor *x = attention_qkv(call);
-    int64_t heads = x->extent[0] * x->extent[3], planes = (kernel == FORWARD ? 3 : 1) * x->extent[3];
+    int64_t heads = x->extent[0] * x->extent[3];
     struct launch l;
-    CUtensorMap maps[2];
-    void *all[MOST_ARGUMENTS];
-    int n = 0;
     CUfunction function = NULL;
     enum mt_status status = MT_OK;
     if (engine == PLAIN)
@@ -225,15 +204,9 @@ static enum mt_status launch(const struct cuda_queue *queue, enum engine engine,
     if (!status)
         status = cuda_kernel(queue->cuda, engine == PLAIN ? "attention_row" : "attention_tiles", l.definitions,
                              kernels[kernel].name, l.shared_bytes, &function, err);
-    while (arguments[n]) all[n] = arguments[n], n++;
-    if (engine == WARPGROUPS) {
-        if (!status) status = map_heads(x, 3 * x->extent[3], l.box, &maps[0], err);
-        if (!status) status = map_heads(&call->in[0], planes, l.box, &maps[1], err);
-        all[n++] = &maps[0], all[n++] = &maps[1];
-    }
     if (status) return status;
-    return cuda_launch(queue, function, heads * ((x->extent[1] + l.own - 1) / l.own), l.threads, l.shared_bytes, all,
-                       err);
+    return cuda_launch(queue, function, heads * ((x->extent[1] + l.own - 1) / l.own), l.threads, l.shared_bytes,
+                       arguments, err);
 }
 
 static enum mt_status queue_forward(const struct cuda_queue *queue, const struct mt_call *call, enum engine engine,
@@ -242,7 +215,7 @@ static enum mt_status queue_forward(const struct cuda_queue *queue, const struct
     CUdeviceptr clock = queue->clock;
     const void *qkv = call->in[0].data;
     void *o = call->out[0].data, *lse = call->out[1].data;
-    return launch(queue, engine, FORWARD, call, (void *[]){&qkv, &o, &lse, &shape, &clock, NULL}, err);
+    return launch(queue, engine, FORWARD, call, (void *[]){&qkv, &o, &lse, &shape, &clock}, err);
 }
 
 static enum mt_status queue_either(const struct cuda_queue *queue, const struct mt_call *call, enum engine engine,
@@ -253,9 +226,9 @@ static enum mt_status queue_either(const struct cuda_queue *queue, const struct 
     const void *dout = call->in[0].data, *qkv = call->in[1].data, *o = call->in[2].data, *lse = call->in[3].data;
     void *dqkv = call->out[0].data, *rows = call->scratch;
     enum mt_status status =
-        launch(queue, engine, DQ, call, (void *[]){&dout, &qkv, &o, &lse, &dqkv, &rows, &shape, &clock, NULL}, err);
+        launch(queue, engine, DQ, call, (void *[]){&dout, &qkv, &o, &lse, &dqkv, &rows, &shape, &clock}, err);
     if (status) return status;
-    return launch(queue, engine, DKDV, call, (void *[]){&dout, &qkv, &dqkv, &rows, &shape, &clock, NULL}, err);
+    return launch(queue, engine, DKDV, call, (void *[]){&dout, &qkv, &dqkv, &rows, &shape, &clock}, err);
 }
 
 static enum mt_status queue_warpgroups(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
@@ -270,7 +243,8 @@ static enum mt_status queue_row(const struct cuda_queue *queue, const struct mt_
 
 static bool tiles_possible(const struct cuda *cuda, const struct mt_call *call) {
     const struct mt_tensor *x = attention_qkv(call);
-    return x->type == MT_BF16 && cuda->sm >= 80 && x->extent[4] && x->extent[4] % 8 == 0 && attention_aligned(call, 16);
+    return mt_type_is_half(x->type) && cuda->sm >= 80 && x->extent[4] && x->extent[4] % 8 == 0 &&
+           attention_aligned(call, 16);
 }
 /* Other architectures have other instructions for this. */
 static bool warpgroups_possible(const struct cuda *cuda, const struct mt_call *call) {

@@ -2,9 +2,14 @@
 #define GROUP_FIRST(first) (first)
 #define GROUP_LAST(first) ((first) + TILES * 16 - 1) /* of the rows that multiply together */
 
-__device__ inline void products_end() {}
-template <int LATER> __device__ inline void products_wait() {}
-template <class accumulators> __device__ inline void products_settled(accumulators &) {}
+__device__ inline void products_see_copies() {
+}
+__device__ inline void products_end() {
+}
+template <int LATER> __device__ inline void products_wait() {
+}
+template <class accumulators> __device__ inline void products_settled(accumulators &) {
+}
 
 __device__ inline void load_transposed(u32 (&f)[4], u32 at) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -12,7 +17,9 @@ __device__ inline void load_transposed(u32 (&f)[4], u32 at) {
                  : "r"(at));
 }
 __device__ inline void multiply(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." TEXT(HALF) "." TEXT(
+            HALF) ".f32 "
+                  "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }

@@ -3,7 +3,7 @@
  *
  * Definitions: FORWARD, DQ or DKDV; TYPE; D (head size), HEAD (D padded), CAUSAL, DROP, BLOCK (rows of a tile) and
  * VECTOR (elements a load). */
-#include "attention.cuh"
+#include "kernels/cuda/attention.cuh"
 
 typedef TYPE T;
 
@@ -206,7 +206,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             lse2[i] = lse[at.head * g.s + query] * LOG2E;
         }
         delta[i] = row_sum(sum);
-        if (ACROSS == 0 && query < g.s) rows[at.head * g.pitch + query] = make_float2(lse2[i], delta[i]);
+        if (ACROSS == 0 && query < g.s) rows[at.head * g.s + query] = make_float2(lse2[i], delta[i]);
     }
 #if DROP
     dropping random = dropping_of(g, clock, at.b, at.h);
@@ -251,7 +251,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     where at = place_of(g, BLOCK, false);
     i64 stride = 3 * (i64)g.h * D, out_stride = (i64)g.h * D, base = at.b * g.s * stride + at.h * D;
     const T *q = qkv + base, *k = q + out_stride, *v = k + out_stride;
-    dout += at.b * g.s * out_stride + at.h * D, rows += at.head * g.pitch;
+    dout += at.b * g.s * out_stride + at.h * D, rows += at.head * g.s;
     load_tile(own, k, stride, at.from, g.s);
     load_tile(own_v, v, stride, at.from, g.s);
     results dk, dv;

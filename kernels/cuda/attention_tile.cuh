@@ -17,6 +17,8 @@
 #define PANEL (WGMMA ? 64 : HEAD)
 #define PANEL_PARTS (PANEL / 8)
 #define TILE_BYTES(rows) ((u32)(rows)*HEAD * 2)
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
 
 __device__ inline u32 permuted(int row) {
     return (u32)(PANEL % 64 ? row >> 1 & 3 : row & 7);
@@ -27,28 +29,12 @@ template <int ROWS> __device__ inline u32 part_at(u32 tile, int row, int part) {
     return panel + (u32)row * (PANEL * 2) + (((u32)(part % PANEL_PARTS) ^ permuted(row)) << 4);
 }
 
-/* A matrix of a head's rows in memory, as threads copy it and (WGMMA) as the copy engine does: dimensions d, planes of
- * heads, positions, samples. */
-struct alignas(64) tensor_map {
-    u64 words[16];
-};
-struct matrix {
-    const bf16 *rows;
-    int stride;
-    const tensor_map *map;
-    int plane, sample;
-    /* Of q, k and v, one after another. */
-    __device__ inline matrix third(int which, int heads) const {
-        return {rows + which * heads * D, stride, map, plane + which * heads, sample};
-    }
-};
-
 /* Queue the copy of rows [row, row + N) of a matrix of s rows; what is outside it becomes zero. */
-template <int N> __device__ inline void copy_tile(u32 tile, const bf16 *from, int stride, int row, int s) {
+template <int N> __device__ inline void copy_tile(u32 tile, const HALF *from, int stride, int row, int s) {
     for (int i = threadIdx.x; i < N * PARTS; i += THREADS) {
         int r = i / PARTS, part = i % PARTS;
         bool there = row + r < s && part * 8 < D;
-        const bf16 *source = there ? from + (i64)(row + r) * stride + part * 8 : from;
+        const HALF *source = there ? from + (i64)(row + r) * stride + part * 8 : from;
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(part_at<N>(tile, r, part)), "l"(source),
                      "r"(there ? 16 : 0)
                      : "memory");
@@ -68,7 +54,7 @@ __device__ inline void load_fragment(u32 (&f)[4], u32 at) {
 }
 __device__ inline u32 pack(float low, float high) {
     u32 x;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
+    asm("cvt.rn." TEXT(HALF) "x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
     return x;
 }
 
@@ -104,7 +90,7 @@ __device__ inline void clear(results &y) {
 
 /* Results of a warp's own rows, which begin at `from` of s, times a factor each, to memory by way of its own rows of a
  * tile, which nobody needs any more. */
-__device__ inline void store_rows(const results &y, const float (&factor)[TILES][2], u32 tile, bf16 *to, int stride,
+__device__ inline void store_rows(const results &y, const float (&factor)[TILES][2], u32 tile, HALF *to, int stride,
                                   int from, int s) {
     __syncwarp();
 #pragma unroll
@@ -132,8 +118,7 @@ __device__ inline void store_rows(const results &y, const float (&factor)[TILES]
 
 /* Scores of keys behind their query, or of no key, become -inf, if there are such; own rows begin at `first`. */
 __device__ inline void hide(scores &x, int first, int pass, int s) {
-    if (DKDV ? !CAUSAL || pass >= first + TILES * 16 - 1
-             : pass + PASS <= s && !(CAUSAL && pass + PASS - 1 > first))
+    if (DKDV ? !CAUSAL || pass >= first + TILES * 16 - 1 : pass + PASS <= s && !(CAUSAL && pass + PASS - 1 > first))
         return;
 #pragma unroll
     for (int m = 0; m < TILES; m++)

@@ -11,18 +11,18 @@
  * in both what was a result is the next product's left operand where it lies. That is seven products of tiles; one
  * kernel would do with five, but had to hand scores between warps and to add dq up in memory, in order.
  *
- * Definitions: FORWARD, DQ or DKDV; WGMMA (1: warpgroups multiply, sm_90a; 0: warps); D (head size), HEAD (D padded),
- * CAUSAL, DROP (0: none; 4: rows of scores are whole Philox blocks; 1: any), BLOCK_M, BLOCK_N (queries and keys of a
- * tile), WARPS, STAGES, BLOCKS (at least, of a multiprocessor) and KEEP (own fragments stay in registers). */
-#include "attention.cuh"
-#include "attention_tile.cuh"
+ * Definitions: FORWARD, DQ or DKDV; HALF (bf16 or f16); WGMMA (1: warpgroups multiply, sm_90a; 0: warps); D (head
+ * size), HEAD (D padded), CAUSAL, DROP (0: none; 4: rows of scores are whole Philox blocks; 1: any), BLOCK_M, BLOCK_N
+ * (queries and keys of a tile), WARPS, STAGES, BLOCKS (at least, of a multiprocessor) and KEEP (own fragments stay in
+ * registers; not with WGMMA). */
+#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/attention_tile.cuh"
 #if WGMMA
-#include "attention_bulk.cuh"
-#include "attention_wgmma.cuh"
+#include "kernels/cuda/attention_wgmma.cuh"
 #else
-#include "attention_ring.cuh"
-#include "attention_mma.cuh"
+#include "kernels/cuda/attention_mma.cuh"
 #endif
+#include "kernels/cuda/attention_ring.cuh"
 
 __device__ inline u32 shared_memory() {
     extern __shared__ __align__(1024) char memory[];
@@ -54,17 +54,15 @@ __device__ inline void softmax(scores &x, results &o, float (&most)[TILES][2], f
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    attention_forward(const bf16 *qkv, bf16 *out, float *lse, shape g, const clock_s *clock MAPS) {
+    attention_forward(const HALF *qkv, HALF *out, float *lse, shape g, const clock_s *clock) {
     where at = place_of(g, OWN, true);
     int stride = 3 * g.h * D, out_stride = g.h * D;
-    const bf16 *head = qkv + (i64)at.b * g.s * stride + at.h * D;
+    const HALF *q = qkv + (i64)at.b * g.s * stride + at.h * D, *k = q + out_stride;
     u32 q_tile = shared_memory();
     int n = ((CAUSAL ? min(g.s, at.from + OWN) : g.s) + PASS - 1) / PASS;
-    const matrix q = {head, stride, MAP(qkv_map), at.h, at.b}, k = q.third(1, g.h), v = q.third(2, g.h);
-    const passing ring = {k, v, g.s, 0, n, q_tile + TILE_BYTES(OWN), NULL};
-    ring.open();
-    ring.own(q_tile, q, at.from);
-    ring.start(1);
+    const passing ring = {k, k + out_stride, stride, stride, g.s, 0, n, q_tile + TILE_BYTES(OWN), NULL};
+    copy_tile<OWN>(q_tile, q, stride, at.from, g.s);
+    ring.start();
     own_rows own(q_tile);
     results o;
     float most[TILES][2], sum[TILES][2];
@@ -80,10 +78,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     for (int t = 0; t < n; t++) {
         if (t) ring.arrive(t);
         int key = t * PASS;
-        if (CAUSAL && key > GROUP_LAST(first)) {
-            ring.leave(t);
-            continue;
-        }
+        if (CAUSAL && key > GROUP_LAST(first)) continue;
         scores x;
         rows_by_rows(x, own, ring.tile(t)), products_end();
         products_wait<0>(), products_settled(x);
@@ -105,7 +100,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         as_operands(p, x);
         add_scores_by_rows(o, p, ring.tile(t) + TILE_BYTES(PASS)), products_end();
         products_wait<0>(), products_settled(o);
-        ring.leave(t);
     }
     float factor[TILES][2];
 #pragma unroll
@@ -125,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 
 #if DQ
 /* delta of the warp's own queries, as their lanes hold it; lse and delta of each also go to `rows`. */
-__device__ inline void query_rows(float (&lse2)[TILES][2], float (&delta)[TILES][2], const bf16 *dout, const bf16 *o,
+__device__ inline void query_rows(float (&lse2)[TILES][2], float (&delta)[TILES][2], const HALF *dout, const HALF *o,
                                   const float *lse, float2 *rows, int stride, int first, int s) {
 #pragma unroll
     for (int m = 0; m < TILES; m++) {
@@ -138,14 +132,16 @@ __device__ inline void query_rows(float (&lse2)[TILES][2], float (&delta)[TILES]
                 const u32 x[4] = {a.x, a.y, a.z, a.w}, y[4] = {b.x, b.y, b.z, b.w};
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
-                    sum = fmaf(__uint_as_float(x[i] << 16), __uint_as_float(y[i] << 16), sum);
-                    sum = fmaf(__uint_as_float(x[i] & 0xffff0000u), __uint_as_float(y[i] & 0xffff0000u), sum);
+                    float xl, xh, yl, yh;
+                    unpair((const HALF *)0, x[i], xl, xh), unpair((const HALF *)0, y[i], yl, yh);
+                    sum = fmaf(xl, yl, sum);
+                    sum = fmaf(xh, yh, sum);
                 }
             }
             log2 = lse[query] * LOG2E;
         }
         sum += __shfl_xor_sync(~0u, sum, 1);
-        if (LANE % 2 == 0 && query < (s + 63) / 64 * 64) rows[query] = make_float2(log2, sum);
+        if (LANE % 2 == 0 && query < s) rows[query] = make_float2(log2, sum);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             lse2[m][i] = __shfl_sync(~0u, log2, LANE_ROW * 2 + i * 16);
@@ -155,24 +151,23 @@ __device__ inline void query_rows(float (&lse2)[TILES][2], float (&delta)[TILES]
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    attention_dq(const bf16 *dout, const bf16 *qkv, const bf16 *o, const float *lse, bf16 *dqkv, float2 *rows, shape g,
-                 const clock_s *clock MAPS) {
+    attention_dq(const HALF *dout, const HALF *qkv, const HALF *o, const float *lse, HALF *dqkv, float2 *rows, shape g,
+                 const clock_s *clock) {
     where at = place_of(g, OWN, true);
     int stride = 3 * g.h * D, out_stride = g.h * D;
     i64 base = (i64)at.b * g.s * stride + at.h * D, out_base = (i64)at.b * g.s * out_stride + at.h * D;
+    const HALF *q = qkv + base, *k = q + out_stride;
     u32 q_tile = shared_memory(), dout_tile = q_tile + TILE_BYTES(OWN);
     int n = ((CAUSAL ? min(g.s, at.from + OWN) : g.s) + PASS - 1) / PASS;
-    const matrix q = {qkv + base, stride, MAP(qkv_map), at.h, at.b}, k = q.third(1, g.h), v = q.third(2, g.h);
-    const matrix grad = {dout + out_base, out_stride, MAP(dout_map), at.h, at.b};
-    const passing ring = {k, v, g.s, 0, n, dout_tile + TILE_BYTES(OWN), NULL};
-    ring.open();
-    ring.own(q_tile, q, at.from), ring.own(dout_tile, grad, at.from);
-    ring.start(2);
+    const passing ring = {k, k + out_stride, stride, stride, g.s, 0, n, dout_tile + TILE_BYTES(OWN), NULL};
+    copy_tile<OWN>(q_tile, q, stride, at.from, g.s);
+    copy_tile<OWN>(dout_tile, dout + out_base, out_stride, at.from, g.s);
+    ring.start();
     own_rows own_q(q_tile), own_dout(dout_tile);
     int first = at.from + WARP_ROW;
     float lse2[TILES][2], delta[TILES][2];
-    query_rows(lse2, delta, dout + out_base, o + out_base, lse + at.head * g.s, rows + at.head * g.pitch, out_stride,
-               first, g.s);
+    query_rows(lse2, delta, dout + out_base, o + out_base, lse + at.head * g.s, rows + at.head * g.s, out_stride, first,
+               g.s);
     results dq;
     clear(dq);
 #if DROP
@@ -183,10 +178,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     for (int t = 0; t < n; t++) {
         if (t) ring.arrive(t);
         int key = t * PASS;
-        if (CAUSAL && key > GROUP_LAST(first)) {
-            ring.leave(t);
-            continue;
-        }
+        if (CAUSAL && key > GROUP_LAST(first)) continue;
         scores x, dx;
         rows_by_rows(x, own_q, ring.tile(t)), products_end();
         rows_by_rows(dx, own_dout, ring.tile(t) + TILE_BYTES(PASS)), products_end();
@@ -220,7 +212,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         as_operands(ds, x);
         add_scores_by_rows(dq, ds, ring.tile(t)), products_end();
         products_wait<0>(), products_settled(dq);
-        ring.leave(t);
     }
     float factor[TILES][2];
 #pragma unroll
@@ -238,19 +229,18 @@ __device__ inline void query_numbers(float (&lse2)[2], float (&delta)[2], u32 nu
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    attention_dkdv(const bf16 *dout, const bf16 *qkv, bf16 *dqkv, const float2 *rows, shape g, const clock_s *clock MAPS) {
+    attention_dkdv(const HALF *dout, const HALF *qkv, HALF *dqkv, const float2 *rows, shape g, const clock_s *clock) {
     where at = place_of(g, OWN, false);
     int stride = 3 * g.h * D, out_stride = g.h * D;
     i64 base = (i64)at.b * g.s * stride + at.h * D;
-    dout += (i64)at.b * g.s * out_stride + at.h * D, rows += at.head * g.pitch;
+    const HALF *q = qkv + base, *k = q + out_stride;
+    dout += (i64)at.b * g.s * out_stride + at.h * D, rows += at.head * g.s;
     u32 k_tile = shared_memory(), v_tile = k_tile + TILE_BYTES(OWN);
     int begin = CAUSAL ? at.from / PASS : 0, n = (g.s + PASS - 1) / PASS - begin;
-    const matrix q = {qkv + base, stride, MAP(qkv_map), at.h, at.b}, k = q.third(1, g.h), v = q.third(2, g.h);
-    const matrix grad = {dout, out_stride, MAP(dout_map), at.h, at.b};
-    const passing ring = {q, grad, g.s, begin, n, v_tile + TILE_BYTES(OWN), rows};
-    ring.open();
-    ring.own(k_tile, k, at.from), ring.own(v_tile, v, at.from);
-    ring.start(2);
+    const passing ring = {q, dout, stride, out_stride, g.s, begin, n, v_tile + TILE_BYTES(OWN), rows};
+    copy_tile<OWN>(k_tile, k, stride, at.from, g.s);
+    copy_tile<OWN>(v_tile, k + out_stride, stride, at.from, g.s);
+    ring.start();
     own_rows own_k(k_tile), own_v(v_tile);
     int first = at.from + WARP_ROW; /* the warp's keys */
     results dk, dv;
@@ -263,10 +253,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     for (int t = 0; t < n; t++) {
         if (t) ring.arrive(t);
         int query = ring.row(t);
-        if (CAUSAL && query + PASS <= GROUP_FIRST(first)) {
-            ring.leave(t);
-            continue;
-        }
+        if (CAUSAL && query + PASS <= GROUP_FIRST(first)) continue;
         u32 q_tile = ring.tile(t), dout_tile = q_tile + TILE_BYTES(PASS), numbers = ring.numbers(t);
         scores x, dx;
         rows_by_rows(x, own_k, q_tile), products_end();
@@ -314,7 +301,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         as_operands(ds, x);
         add_scores_by_rows(dk, ds, q_tile), products_end();
         products_wait<0>(), products_settled(dk), products_settled(dv);
-        ring.leave(t);
     }
     float k_factor[TILES][2], v_factor[TILES][2];
 #pragma unroll

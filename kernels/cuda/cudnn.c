@@ -40,8 +40,8 @@ static void load(void) {
         memcpy(symbols[i].place, &symbol, sizeof symbol);
     }
     if (functions.version() < LEAST_VERSION)
-        mt_fail(&refusal, MT_EMISSING, "cuDNN is not used: its version is %zu, and %d is the least", functions.version(),
-                LEAST_VERSION);
+        mt_fail(&refusal, MT_EMISSING, "cuDNN is not used: its version is %zu, and %d is the least",
+                functions.version(), LEAST_VERSION);
 }
 
 const struct cudnn_library *cudnn_library(struct mt_err *err) {
@@ -85,8 +85,8 @@ static enum mt_status properties(const struct cudnn_library *lib, cudnnBackendAt
 enum mt_status cudnn_device_described(const char *json, struct cudnn_device *device, struct mt_err *err) {
     const struct cudnn_library *lib = cudnn_library(err);
     *device = (struct cudnn_device){0};
-    return lib ? properties(lib, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)strlen(json), json,
-                            device, err)
+    return lib ? properties(lib, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)strlen(json),
+                            json, device, err)
                : err->status;
 }
 

@@ -30,12 +30,43 @@ int64_t cudnn_attention_bytes(const struct cudnn_attention_shape *s) {
 enum {
     NONE,
     /* memory */
-    Q, K, V, O, LSE, DOUT, DQ, DK, DV, DELTA,
+    Q,
+    K,
+    V,
+    O,
+    LSE,
+    DOUT,
+    DQ,
+    DK,
+    DV,
+    DELTA,
     /* numbers */
-    SCALE, HIDDEN, ONE,
+    SCALE,
+    HIDDEN,
+    ONE,
     /* only in between */
-    SCORES, SCALED, ROW, COLUMN, SEEN, MASKED, MOST, LESS, EXP, SUM, LOG, P,
-    PRODUCTS, SUMS, SHIFTED, P_TURNED, DP, DP_LESS, DP_TIMES, DS, DS_TURNED, K_TURNED,
+    SCORES,
+    SCALED,
+    ROW,
+    COLUMN,
+    SEEN,
+    MASKED,
+    MOST,
+    LESS,
+    EXP,
+    SUM,
+    LOG,
+    P,
+    PRODUCTS,
+    SUMS,
+    SHIFTED,
+    P_TURNED,
+    DP,
+    DP_LESS,
+    DP_TIMES,
+    DS,
+    DS_TURNED,
+    K_TURNED,
     NIDS
 };
 _Static_assert((int)NIDS <= (int)CUDNN_TENSORS, "too many tensors");
@@ -48,8 +79,7 @@ struct cudnn_attention {
 };
 
 static cudnnDataType_t type_of(enum mt_type type) {
-    (void)type;
-    return CUDNN_DATA_BFLOAT16;
+    return type == MT_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
 }
 
 /* A tensor of heads in memory, rows `row` elements apart; turned: [b, h, d, s]. */
@@ -60,8 +90,8 @@ static void heads(struct cudnn_graph *g, const struct cudnn_attention_shape *s, 
 }
 
 static void rows(struct cudnn_graph *g, const struct cudnn_attention_shape *s, int id, enum cudnn_tensor_kind kind) {
-    cudnn_tensor(g, &(struct cudnn_tensor){
-                        id, kind, CUDNN_DATA_FLOAT, {s->b, s->h, s->s, 1}, {s->h * s->s, s->s, 1, 1}});
+    cudnn_tensor(g,
+                 &(struct cudnn_tensor){id, kind, CUDNN_DATA_FLOAT, {s->b, s->h, s->s, 1}, {s->h * s->s, s->s, 1, 1}});
 }
 
 static void scores(struct cudnn_graph *g, const struct cudnn_attention_shape *s, int id, cudnnDataType_t type,
@@ -124,8 +154,9 @@ static void backward_tensors(struct cudnn_graph *g, const struct cudnn_attention
                                            CUDNN_DATA_FLOAT,
                                            {s->b, s->h, s->s, s->d},
                                            {s->h * s->s * s->d, s->s * s->d, s->h * s->d, 1}});
-    cudnn_tensor(g, &(struct cudnn_tensor){
-                        K_TURNED, CUDNN_VIRTUAL, type_of(s->type), {s->b, s->h, s->s, s->d}, {s->s * row, s->d, row, 1}});
+    cudnn_tensor(g,
+                 &(struct cudnn_tensor){
+                     K_TURNED, CUDNN_VIRTUAL, type_of(s->type), {s->b, s->h, s->s, s->d}, {s->s * row, s->d, row, 1}});
     for (int i = 0; i < 8; i++) scores(g, s, whole_scores[i], CUDNN_DATA_FLOAT, false);
     scores(g, s, P_TURNED, type_of(s->type), true), scores(g, s, DS_TURNED, type_of(s->type), true);
     number(g, SCALE), number(g, ONE);

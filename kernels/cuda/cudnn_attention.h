@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/cuda.h"
 
-/* qkv[b, s, 3, h, d]; type is bf16. */
+/* qkv[b, s, 3, h, d], of bf16 or f16. */
 struct cudnn_attention_shape {
     int64_t b, s, h, d;
     float scale;
@@ -13,10 +13,10 @@ struct cudnn_attention_shape {
 };
 
 struct cudnn_attention_data {
-    const void *qkv, *dout, *o_in;   /* the last two: backward */
-    void *o, *dqkv;                  /* forward, backward */
-    void *lse;                       /* written forward, read backward */
-    void *scratch;                   /* cudnn_attention_bytes of it */
+    const void *qkv, *dout, *o_in; /* the last two: backward */
+    void *o, *dqkv;                /* forward, backward */
+    void *lse;                     /* written forward, read backward */
+    void *scratch;                 /* cudnn_attention_bytes of it */
 };
 
 /* At most what a plan takes, without the library or a GPU: backward holds the scores' gradients of all heads. */

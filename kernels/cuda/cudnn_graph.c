@@ -101,10 +101,10 @@ void cudnn_matmul(struct cudnn_graph *g, int a, int b, int c) {
 static void pointwise(struct cudnn_graph *g, cudnnPointwiseMode_t mode, int64_t axis, const int operands[4]) {
     static const char what[] = "a pointwise operation";
     static const cudnnBackendAttributeName_t names[4] = {
-        CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, CUDNN_ATTR_OPERATION_POINTWISE_TDESC,
-        CUDNN_ATTR_OPERATION_POINTWISE_YDESC};
-    const cudnnDataType_t compute = mode >= CUDNN_POINTWISE_CMP_EQ && mode <= CUDNN_POINTWISE_CMP_LE ? CUDNN_DATA_BOOLEAN
-                                                                                                    : CUDNN_DATA_FLOAT;
+        CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
+        CUDNN_ATTR_OPERATION_POINTWISE_TDESC, CUDNN_ATTR_OPERATION_POINTWISE_YDESC};
+    const cudnnDataType_t compute =
+        mode >= CUDNN_POINTWISE_CMP_EQ && mode <= CUDNN_POINTWISE_CMP_LE ? CUDNN_DATA_BOOLEAN : CUDNN_DATA_FLOAT;
     cudnnBackendDescriptor_t how = make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, what);
     set(g, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode, what);
     set(g, how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &compute, what);
@@ -205,10 +205,10 @@ enum mt_status cudnn_graph_plan(struct cudnn_graph *g, const struct cudnn_device
     int64_t count = 0;
     for (int i = 0; i < MOST_CONFIGS; i++) configs[i] = make(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, "a configuration");
     if (!g->err.status)
-        check(g,
-              g->lib->get(h, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST_CONFIGS, &count,
-                          configs),
-              "asking the heuristic");
+        check(
+            g,
+            g->lib->get(h, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST_CONFIGS, &count, configs),
+            "asking the heuristic");
     if (!g->err.status && !count) mt_fail(&g->err, MT_ESYSTEM, "cuDNN has no engine for this graph");
     struct mt_err last = g->err;
     for (int64_t i = 0; i < count && !g->err.status && !g->plan; i++) {

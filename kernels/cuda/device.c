@@ -8,6 +8,7 @@
 
 #include "kernels/base/arena.h"
 #include "kernels/cuda/capture.h"
+#include "kernels/cuda/facts.h"
 #include "kernels/cuda/jit.h"
 #include "kernels/cuda/variant.h"
 
@@ -143,22 +144,27 @@ static enum mt_status emulate_sms(struct mt_device *base, int count, struct mt_e
     struct cuda *cuda = &device->cuda;
     if (count == cuda->nsm) return MT_OK;
     if (count < 1 || count > cuda->nsm || device->part)
-        return mt_fail(err, MT_EINPUT, "%d multiprocessors cannot be had of: %s", count, base->description);
+        return mt_fail(err, MT_EINPUT, "%d multiprocessors cannot be had of %d: %s", count, cuda->nsm,
+                       base->description);
     enum mt_status st = cuda_enter(cuda, err);
     if (st) return st;
     CUdevResource all, part;
     CUdevResourceDesc description;
     unsigned groups = 1;
     CUDA_TRY(cuDeviceGetDevResource(cuda->handle, &all, CU_DEV_RESOURCE_TYPE_SM), err, "cuDeviceGetDevResource");
-    CUDA_TRY(cuDevSmResourceSplitByCount(&part, &groups, &all, NULL, 0, (unsigned)count), err,
-             "cuDevSmResourceSplitByCount");
-    if (!groups || (int)part.sm.smCount >= cuda->nsm)
-        return mt_fail(err, MT_EINPUT, "the GPU cannot be divided so that %d of its %d multiprocessors compute", count,
-                       cuda->nsm);
+    CUresult divided = cuDevSmResourceSplitByCount(&part, &groups, &all, NULL, 0, (unsigned)count);
+    if (divided && divided != CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION)
+        return cuda_fail(err, divided, "cuDevSmResourceSplitByCount");
+    if (divided || !groups || (int)part.sm.smCount >= cuda->nsm) {
+        mt_fail(err, MT_EINPUT, "the GPU cannot be divided so that %d of its %d multiprocessors compute", count,
+                cuda->nsm);
+        return mt_err_hint(err, "counts are rounded up to what it can be divided by (8 since Hopper, 2 before); or %d",
+                           cuda->nsm);
+    }
     CUDA_TRY(cuDevResourceGenerateDesc(&description, &part, 1), err, "cuDevResourceGenerateDesc");
     CUDA_TRY(cuGreenCtxCreate(&device->part, description, cuda->handle, CU_GREEN_CTX_DEFAULT_STREAM), err,
              "cuGreenCtxCreate");
-    cuda->nsm = (int)part.sm.smCount;
+    cuda->nsm = base->multiprocessors = (int)part.sm.smCount;
     size_t used = strlen(base->description);
     snprintf(base->description + used, sizeof base->description - used, ", emulated: %d multiprocessors compute",
              cuda->nsm);
@@ -221,29 +227,15 @@ static const struct mt_device_class class = {
     .tuner = &cuda_tuner,
 };
 
-/* ", driver 580.95.05" as the kernel module says; nothing where it does not. */
-static void describe_driver(char *out, size_t size) {
-    char line[256];
-    FILE *file = fopen("/proc/driver/nvidia/version", "re");
-    *out = 0;
-    if (!file) return;
-    char *rest = fgets(line, sizeof line, file), *word;
-    while (rest && (word = strtok_r(rest, " \t\n", &rest)))
-        if (strspn(word, "0123456789.") == strlen(word) && strchr(word, '.')) {
-            snprintf(out, size, ", driver %s", word);
-            break;
-        }
-    fclose(file);
-}
-
 static enum mt_status describe(struct cuda_device *device, struct mt_err *err) {
     char name[256], driver[64];
     int version;
     CUDA_TRY(cuDeviceGetName(name, sizeof name, device->cuda.handle), err, "cuDeviceGetName");
     CUDA_TRY(cuDriverGetVersion(&version), err, "cuDriverGetVersion");
-    describe_driver(driver, sizeof driver);
-    snprintf(device->base.description, sizeof device->base.description, "%s, %d multiprocessors, CUDA %d.%d%s", name,
-             device->cuda.nsm, version / 1000, version % 1000 / 10, driver);
+    cuda_driver_version(driver, sizeof driver);
+    snprintf(device->base.description, sizeof device->base.description, "%s, %d multiprocessors, CUDA %d.%d%s%s", name,
+             device->cuda.nsm, version / 1000, version % 1000 / 10, *driver ? ", driver " : "", driver);
+    device->base.multiprocessors = device->base.all_multiprocessors = device->cuda.nsm;
     return MT_OK;
 }
 

@@ -17,7 +17,7 @@ void cuda_jit_free(struct cuda_jit *jit); /* or null */
 /* The text of kernels/cuda/NAME.cu (or .cuh), or null. */
 const char *cuda_source(const char *name);
 uint64_t cuda_sources_hash(void); /* of all of them */
-/* What sources may include: kernels/cuda/NAME.cuh as "NAME.cuh". Returns how many. */
+/* What sources may include, by "kernels/cuda/NAME.cuh". Returns how many. */
 int cuda_headers(const char *const **names, const char *const **texts);
 
 /* ---- cache.c ----

@@ -45,7 +45,7 @@ uint64_t cuda_sources_hash(void) {
 #define MT_CUDA_SOURCE(name, path)
 int cuda_headers(const char *const **names, const char *const **texts) {
     static const char *const all_names[] = {
-#define MT_CUDA_HEADER(name, path) #name ".cuh",
+#define MT_CUDA_HEADER(name, path) "kernels/cuda/" #name ".cuh",
 #include "kernels/cuda/sources.def"
 #undef MT_CUDA_HEADER
     };

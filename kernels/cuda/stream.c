@@ -17,6 +17,7 @@
 #include "kernels/base/arena.h"
 #include "kernels/cuda/capture.h"
 #include "kernels/cuda/coll.h"
+#include "kernels/cuda/comm_nccl.h"
 #include "kernels/cuda/device.h"
 
 enum { MARK_EVERY = 16, NCLOCKS = 16 };
@@ -314,21 +315,44 @@ struct mt_stream_sight cuda_stream_look(struct mt_stream *stream) {
     return sight;
 }
 
-/* All streams: whichever is waited for, another one may be the reason. */
-static enum mt_status fail_stalled(struct cuda_stream *s, double deadline_s, struct mt_err *err) {
-    char text[600] = "", name[200];
+/* " "compute" in the wait for an event, "comm" in AllReduce grad.h.3": whichever stream is waited for, another one may
+ * be the reason. */
+static void tell_streams(const struct cuda_stream *s, char *text, size_t size) {
     size_t used = 0;
+    text[0] = 0;
     pthread_mutex_lock(&s->device->lock);
-    for (struct cuda_stream *t = s->device->streams; t && used < sizeof text; t = t->next) {
+    for (struct cuda_stream *t = s->device->streams; t && used < size; t = t->next) {
         look(t);
         if (!t->count) continue;
         const struct item *item = &t->items[t->first];
+        char name[200];
         snprintf(name, sizeof name, "%s", item->part ? "" : item_name(item));
         if (item->part) cuda_part_describe(item->part, item->launch, name, sizeof name);
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s \"%s\" in %s", used ? "," : "", t->name, name);
+        used += (size_t)snprintf(text + used, size - used, "%s \"%s\" in %s", used ? "," : "", t->name, name);
     }
     pthread_mutex_unlock(&s->device->lock);
-    return mt_fail(err, MT_ESTALL, "no progress for %g s: stream%s", deadline_s, used ? text : "s that do nothing");
+}
+
+/* A stall, or an error of NCCL's, names the device, and is the end of all communication: others are not to wait for
+ * what this rank will not send. */
+static enum mt_status give_up(const struct cuda_stream *s, struct mt_err *err) {
+    const char *device = s->device->base.description;
+    cuda_nccl_abort_all();
+    return mt_err_context(err, "%.*s", (int)strcspn(device, ","), device);
+}
+
+static enum mt_status fail_stalled(const struct cuda_stream *s, double deadline_s, struct mt_err *err) {
+    char text[600];
+    tell_streams(s, text, sizeof text);
+    mt_fail(err, MT_ESTALL, "no progress for %g s: stream%s", deadline_s, *text ? text : "s that do nothing");
+    return give_up(s, err);
+}
+
+static enum mt_status fail_communicating(const struct cuda_stream *s, struct mt_err *err) {
+    char text[600];
+    tell_streams(s, text, sizeof text);
+    if (*text) mt_err_context(err, "stream%s", text);
+    return give_up(s, err);
 }
 
 /* What changes as the stream gets on; within a launch, as any of its streams does. */
@@ -357,6 +381,7 @@ static enum mt_status wait_idle(struct cuda_stream *s, CUevent event, double dea
         } else if (still_s >= deadline_s) {
             return fail_stalled(s, deadline_s, err);
         }
+        if (cuda_nccl_check_all(err)) return fail_communicating(s, err);
         mt_sleep_s(nap_s);
     }
     if (!result) return MT_OK;

@@ -47,7 +47,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     enum mt_status st = MT_OK;
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &f->job; break;
-    case KEY_DEVICE: st = mt_device_kind_parse("--device", text, &f->options.device, f->err); break;
+    case KEY_DEVICE: st = mt_rank_device_kind(text, &f->options.device, f->err); break;
     case KEY_MODEL: st = mt_flag_path("--model", text, &f->options.model, f->err); break;
     case KEY_JSON: st = mt_flag_path("--json", text, &f->options.json, f->err); break;
     case KEY_SECONDS: st = mt_flag_seconds("--seconds", text, &f->options.seconds, f->err); break;

@@ -5,6 +5,7 @@
 
 #include "launcher/command.h"
 #include "launcher/flags.h"
+#include "launcher/rank_device.h"
 #include "launcher/train.h"
 
 enum {
@@ -62,23 +63,15 @@ static const struct argp_option flag_table[] = {
     {"start-deadline", KEY_START_DEADLINE, "S", 0, "seconds until every rank must have begun [6, and 0.1 a rank]", 4},
     {0, 0, 0, 0, "What it runs on, and plays:", 5},
     {"device", KEY_DEVICE, "KIND", 0, "cpu; or cuda: one GPU a rank, in order on each host [cpu]", 5},
-    {"emulate", KEY_EMULATE, "speed=X,...", 0, "make devices slower: a speed for each rank, or one for all, 1 its own",
+    {"emulate", KEY_EMULATE, "speed=X,...|sm=N,...", 0,
+     "make devices slower: a speed for each rank, or one for all, 1 its own; or how many of a GPU's multiprocessors "
+     "compute (communication has them all)",
      5},
     {0}};
 
 static enum mt_status take_count(struct train_flags *f, const char *flag, const char *text, int64_t least,
                                  int64_t *value) {
     return mt_flag_int(flag, text, least, INT64_C(1) << 40, value, f->err);
-}
-
-static enum mt_status take_device(struct train_flags *f, const char *text) {
-    static const char *const kinds[] = {"cpu", "cuda"};
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
-        if (!strcmp(text, kinds[k])) {
-            f->options.device = kinds[k];
-            return MT_OK;
-        }
-    return mt_fail(f->err, MT_EINPUT, "--device: \"%.60s\" is not a kind of device (cpu, cuda)", text);
 }
 
 static enum mt_status take_flag(struct train_flags *f, int key, char *text) {
@@ -109,7 +102,7 @@ static enum mt_status take_flag(struct train_flags *f, int key, char *text) {
     case KEY_DEADLINE: st = mt_flag_seconds("--deadline", text, &o->deadline_s, f->err); break;
     case KEY_START_DEADLINE: st = mt_flag_seconds("--start-deadline", text, &o->start_s, f->err); break;
     case KEY_HEARTBEAT: st = mt_flag_heartbeat(text, &o->heartbeat_s, f->err); break;
-    case KEY_DEVICE: st = take_device(f, text); break;
+    case KEY_DEVICE: st = mt_rank_device_kind(text, &o->device, f->err); break;
     case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &o->emulation, f->err); break;
     }
     return st;

@@ -18,14 +18,15 @@ struct tune_flags {
 
 static const struct argp_option flag_table[] = {
     {"device", KEY_DEVICE, "KIND", 0, "cpu or cuda: one GPU a process, in order on each host [cuda]", 1},
-    {"emulate", KEY_EMULATE, "speed=X,...", 0, "tune for slower devices: a speed for each process, or one for all", 1},
+    {"emulate", KEY_EMULATE, "SPEEDS", 0,
+     "tune for slower devices: speed=X,... or sm=N,...: one for each process, or one for all", 1},
     {0}};
 
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct tune_flags *f = state->input;
     enum mt_status st;
     switch (key) {
-    case KEY_DEVICE: st = mt_device_kind_parse("--device", text, &f->options.device, f->err); break;
+    case KEY_DEVICE: st = mt_rank_device_kind(text, &f->options.device, f->err); break;
     case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &f->options.emulation, f->err); break;
     case ARGP_KEY_ARG:
         st = f->options.plan ? mt_fail(f->err, MT_EINPUT, "\"%.60s\": one plan at a time", text)

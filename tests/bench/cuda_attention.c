@@ -7,8 +7,8 @@
  * 16384 positions a call, 16 heads of 64 and of 128, contexts of 1024 to 8192, causal and full. TFLOP/s count four
  * operations forward and ten backward for each pair of positions that see each other and each element of a head, as is
  * usual: what a kernel computes again is not counted. The time is the least of several calls. In the table of tiles,
- * of backward's two kernels one has the row's tiles, the other the default's. '*' is the best of a column, "-" what does
- * not run. */
+ * of backward's two kernels one has the row's tiles, the other the default's. '*' is the best of a column, "-" what
+ * does not run. */
 #include "kernels/base/log.h"
 #include "kernels/device.h"
 #include "tests/check.h"

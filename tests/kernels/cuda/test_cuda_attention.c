@@ -1,8 +1,8 @@
 /* Attention and its gradient on a CUDA device against the plain C backend in f64, on boxes of larger values: every head
- * size, ragged lengths, each way to run it, and every row of attention_tiles.def. Outputs and scratch are poisoned, what
- * lies behind outputs must stay as it was, and a second run must give the same bits. All failures are listed before the
- * test fails. Some 500 kernels are compiled: minutes, the first time. One part runs alone if it is named: shapes, rows,
- * or a way. */
+ * size, ragged lengths, each way to run it, and every row of attention_tiles.def. Outputs and scratch are poisoned,
+ * what lies behind outputs must stay as it was, and a second run must give the same bits. All failures are listed
+ * before the test fails. Some 500 kernels are compiled: minutes, the first time. One part runs alone if it is named:
+ * shapes, rows, or a way. */
 #include <stdarg.h>
 
 #include "kernels/base/rng.h"
@@ -203,7 +203,7 @@ static const int tile_heads[] = {
 static void all_shapes(void) {
     static const int64_t heads[] = {16, 32, 64, 80, 128}, lengths[] = {1, 17, 64, 100, 257};
     setenv("MOTLEY_TUNE", "off", 1);
-    for (int type = MT_F32; type <= MT_BF16; type++) {
+    for (int type = MT_F32; type <= MT_F16; type++) {
         for (int d = 0; d < 5; d++)
             for (int s = 0; s < 5; s++) four((enum mt_type)type, 2, lengths[s], 3, heads[d]);
         four((enum mt_type)type, 1, 1024, 2, 64);
@@ -217,10 +217,9 @@ static void by_rows(void) {
         char row[12];
         snprintf(row, sizeof row, "%d", i);
         setenv("MOTLEY_CUDA_ATTENTION", row, 1);
-        for (int type = MT_BF16; type <= MT_F16; type++) {
-            one((enum mt_type)type, 1, 300, 2, tile_heads[i], true, 0.2, row);
-            one((enum mt_type)type, 1, 515, 2, tile_heads[i], false, 0, row);
-        }
+        one(MT_BF16, 1, 300, 2, tile_heads[i], true, 0.2, row);
+        one(MT_BF16, 1, 515, 2, tile_heads[i], false, 0, row);
+        one(MT_F16, 1, 300, 2, tile_heads[i], true, 0, row);
     }
 }
 
@@ -231,6 +230,7 @@ static void by_way(const char *way) {
         for (int s = 0; s < 3; s++)
             for (int bits = 0; bits < 4; bits++)
                 one(MT_BF16, 2, lengths[s], 3, heads[d], bits & 1, bits & 2 ? 0.2 : 0, way);
+    for (int d = 1; d < 4; d++) one(MT_F16, 2, 257, 3, heads[d], true, 0, way);
 }
 static void by_warpgroups(void) {
     by_way("warpgroups");
@@ -246,11 +246,13 @@ static void plainly(void) {
 static void by_cudnn(void) {
     static const struct {
         int64_t b, s, h, d;
-    } shapes[] = {{2, 128, 3, 64}, {2, 257, 3, 64}, {1, 1024, 2, 64}, {2, 17, 3, 32}, {2, 200, 3, 80}, {2, 300, 2, 128}};
+    } shapes[] = {{2, 128, 3, 64}, {2, 257, 3, 64}, {1, 1024, 2, 64},
+                  {2, 17, 3, 32},  {2, 200, 3, 80}, {2, 300, 2, 128}};
     setenv("MOTLEY_CUDA_ATTENTION", "cudnn", 1);
     for (int i = 0; i < (int)(sizeof shapes / sizeof *shapes); i++)
         for (int causal = 0; causal < 2; causal++)
-            one(MT_BF16, shapes[i].b, shapes[i].s, shapes[i].h, shapes[i].d, causal, 0, "cudnn");
+            for (int type = MT_BF16; type <= MT_F16; type++)
+                one((enum mt_type)type, shapes[i].b, shapes[i].s, shapes[i].h, shapes[i].d, causal, 0, "cudnn");
 }
 
 int main(int argc, char **argv) {
@@ -264,8 +266,8 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"shapes", all_shapes}, {"rows", by_rows},  {"warpgroups", by_warpgroups},
-                 {"tiles", by_tiles},    {"row", plainly}, {"cudnn", by_cudnn}};
+    } parts[] = {{"shapes", all_shapes}, {"rows", by_rows}, {"warpgroups", by_warpgroups},
+                 {"tiles", by_tiles},    {"row", plainly},  {"cudnn", by_cudnn}};
     for (int i = 0; i < (int)(sizeof parts / sizeof *parts); i++)
         if (argc < 2 || !strcmp(argv[1], parts[i].name)) {
             parts[i].run();

@@ -92,7 +92,7 @@ static bool is_for(const struct row *row, int sm) {
 /* Returns whether there was no error. */
 static bool compile(const struct row *row, const char *definitions, const char *text, int sm) {
     char architecture[64], words[4096], file[256];
-    const char *options[64] = {architecture, "--std=c++17", "-default-device", "-I" MOTLEY_CUDA_CODE};
+    const char *options[64] = {architecture, "--std=c++17", "-default-device", "-I" MOTLEY_CUDA_CODE "/../.."};
     int noptions = 4;
     snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%s", sm, sm == 90 || sm == 100 ? "a" : "");
     snprintf(words, sizeof words, "%s", definitions);
@@ -142,8 +142,7 @@ static bool compile_halves(const struct row *row, const char *text, int sm) {
 static bool leads(const struct row *row, int sm) {
     if (!is_for(row, sm)) return false;
     for (const struct row *r = rows; r < row; r++)
-        if (!strcmp(r->source, row->source) && !strcmp(r->definitions, row->definitions) && is_for(r, sm))
-            return false;
+        if (!strcmp(r->source, row->source) && !strcmp(r->definitions, row->definitions) && is_for(r, sm)) return false;
     return true;
 }
 

@@ -192,7 +192,7 @@ static void one(const struct problem *p, const struct variant *v) {
 }
 
 /* Sets of `bits` below, and that nothing is fused. */
-enum { ALL_WAYS = 0xffff, SOME_WAYS = 1 << 0 | 1 << 8 | 1 << 9 | 1 << 10, BARE = 1 << 16 };
+enum { ALL_WAYS = 0xffff, SOME_WAYS = 1 << 0 | 1 << 4 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 12, BARE = 1 << 16 };
 
 /* All ways of one shape. */
 static void every_way(const struct problem *p, int shift, bool heuristic, int ways) {

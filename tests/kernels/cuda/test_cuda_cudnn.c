@@ -1,0 +1,81 @@
+/* cuDNN knows the graphs of attention, forward and backward, on each kind of GPU: without one. Devices are described to
+ * the library, which then finds an engine and compiles it; where there is no driver that is as far as it gets. The
+ * memory that a plan wants is held against the bound, where a plan comes about. That results are right is for
+ * test_cuda_attention. */
+#include <dlfcn.h>
+
+#include "kernels/cuda/cudnn_attention.h"
+#include "tests/check.h"
+
+/* What cudnn.c has of the module, where there is no device to fail. */
+enum mt_status cuda_fail(struct mt_err *err, CUresult result, const char *what) {
+    return mt_fail(err, MT_ESYSTEM, "%s: %d", what, (int)result);
+}
+CUresult cuCtxGetId(CUcontext context, unsigned long long *id) {
+    (void)context, (void)id;
+    return CUDA_ERROR_NOT_INITIALIZED;
+}
+
+/* As the library itself writes what it knows of a device; sm: 900 is 9.0. */
+static void describe(struct cudnn_device *device, int sm, int shared_bytes) {
+    char json[1500];
+    struct mt_err err = MT_ERR_INIT;
+    snprintf(json, sizeof json,
+             "{\"cudaDeviceId\": 0, \"deviceName\": \"described\", \"deviceVer\": %d, \"driverVer\": 13000, "
+             "\"isTccDriver\": 0, \"l2CacheSize\": 52428800, \"maxBlockSize\": [1024, 1024, 64], \"maxGridSize\": "
+             "[2147483647, 65535, 65535], \"maxCtasPerSM\": 32, \"maxRegistersPerSM\": 65536, "
+             "\"maxSharedMemoryPerBlock\": 49152, \"maxSharedMemoryPerBlockOptin\": %d, \"maxThreadsPerBlock\": 1024, "
+             "\"maxThreadsPerSM\": 2048, \"memClockRateKHz\": 2619000, \"multiProcessorCount\": 100, \"pciDeviceId\": "
+             "0, \"regsPerBlock\": 65536, \"reservedSharedMemoryPerBlock\": 1024, \"smClockRateKHz\": 1700000, "
+             "\"supportCoopLaunch\": 1, \"totalGlobalMem\": 85000000000, \"warpSize\": 32}",
+             sm, shared_bytes);
+    CHECK_OK(cudnn_device_described(json, device, &err), err);
+}
+
+/* Whether the library gets as far as it can here. */
+static bool known(const struct cudnn_device *device, const struct cudnn_attention_shape *shape, char *why) {
+    struct cudnn_attention *attention = NULL;
+    struct mt_err err = MT_ERR_INIT;
+    if (!cudnn_attention_new(shape, device, &attention, &err)) {
+        CHECK(cudnn_attention_workspace(attention) <= cudnn_attention_bytes(shape), "more than the bound");
+        cudnn_attention_free(attention);
+        return true;
+    }
+    snprintf(why, 300, "%.299s", err.text);
+    return strstr(err.text, "cuLibraryLoadData") != NULL; /* compiled, and there is no driver to load it */
+}
+
+int main(void) {
+    static const struct {
+        int sm, shared_bytes;
+    } devices[] = {{800, 166912}, {900, 232448}, {1000, 232448}, {1200, 101376}};
+    char why[300];
+    /* The library's engines want a driver's library, be it the toolkit's stub. */
+    if (!dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) && !dlopen(MOTLEY_CUDA_DRIVER, RTLD_NOW | RTLD_GLOBAL)) {
+        printf("skipped: %s\n", dlerror());
+        return 77;
+    }
+    if (cudnn_missing()) {
+        printf("skipped: %s\n", cudnn_missing());
+        return 77;
+    }
+    for (int i = 0; i < (int)(sizeof devices / sizeof *devices); i++) {
+        struct cudnn_device device;
+        describe(&device, devices[i].sm, devices[i].shared_bytes);
+        for (int bits = 0; bits < 4; bits++) {
+            struct cudnn_attention_shape shape = {4, 1000, 12, 64, 0.125f, MT_BF16, bits & 1, bits & 2};
+            if (bits == 1) shape.type = MT_F16;
+            CHECK(known(&device, &shape, why), "sm %d, %s, %s: %s", devices[i].sm, bits & 1 ? "causal" : "full",
+                  bits & 2 ? "backward" : "forward", why);
+        }
+        cudnn_device_release(&device);
+    }
+    /* A refusal has its reason. */
+    struct cudnn_device device;
+    describe(&device, 900, 232448);
+    struct cudnn_attention_shape odd = {1, 64, 2, 1001, 1, MT_BF16, true, false};
+    CHECK(!known(&device, &odd, why) && strstr(why, "cuDNN"), "%s", why);
+    printf("heads of 1001: %s\n", why);
+    cudnn_device_release(&device);
+    return 0;
+}
