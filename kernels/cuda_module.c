@@ -6,6 +6,7 @@
 #include "kernels/base/hash.h"
 #include "kernels/base/json.h"
 #include "kernels/base/log.h"
+#include "kernels/base/stats.h"
 #include "kernels/cuda/module.h"
 
 /* What the module calls, named here so that every program that can load it has them; mt_op_info comes with
@@ -29,6 +30,10 @@ static void (*const called[])(void) __attribute__((used)) = {
     CALLED(mt_file_read),
     CALLED(mt_file_replace),
     CALLED(mt_json_load),
+    CALLED(mt_json_parse),
+    CALLED(mt_json_has),
+    CALLED(mt_json_only),
+    CALLED(mt_json_fail),
     CALLED(mt_json_get),
     CALLED(mt_json_real),
     CALLED(mt_json_int),
@@ -45,6 +50,7 @@ static void (*const called[])(void) __attribute__((used)) = {
     CALLED(mt_json_put_real),
     CALLED(mt_json_put_string),
     CALLED(mt_json_out_release),
+    CALLED(mt_quantile),
     CALLED(mt_type_name),
     CALLED(mt_type_size),
     CALLED(mt_type_store),

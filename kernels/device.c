@@ -79,6 +79,10 @@ const struct mt_backend *mt_device_backend(struct mt_device *device, const struc
     return device->class->backend(device, call);
 }
 
+const struct mt_tuner *mt_device_tuner(struct mt_device *device) {
+    return device->class->tuner;
+}
+
 bool mt_device_merges(const struct mt_device *device, enum mt_op_kind kind) {
     return device->class->merges && device->class->merges[kind];
 }

@@ -6,6 +6,7 @@
 #define MT_KERNELS_DEVICE_CLASS_H
 
 #include "kernels/device.h"
+#include "kernels/tuner.h"
 
 struct mt_device_class {
     void (*close)(struct mt_device *device);
@@ -48,6 +49,8 @@ struct mt_device_class {
                                      struct mt_err *err);
     void (*capture_times)(const struct mt_capture *capture, uint64_t launch, double *stream_s);
     void (*capture_free)(struct mt_capture *capture);
+
+    const struct mt_tuner *tuner; /* null: nothing is tuned */
 };
 
 struct mt_device {

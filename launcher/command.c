@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "kernels/base/arena.h"
+#include "kernels/base/log.h"
 
 static const struct mt_command commands[] = {
 #define MT_COMMAND(name, help) {#name, help, mt_command_##name},
@@ -48,6 +50,19 @@ static void fill_standard_streams(void) {
     }
 }
 
+/* $MOTLEY_LOG: how much is told on stderr. */
+static void take_log_level(void) {
+    static const char *const levels[] = {[MT_LOG_WARN] = "warn", [MT_LOG_INFO] = "info", [MT_LOG_DEBUG] = "debug"};
+    const char *given = getenv("MOTLEY_LOG");
+    if (!given || !*given) return;
+    for (int l = 0; l < (int)(sizeof levels / sizeof *levels); l++)
+        if (!strcmp(given, levels[l])) {
+            mt_log_level((enum mt_log_level)l);
+            return;
+        }
+    mt_log(MT_LOG_WARN, "MOTLEY_LOG is \"%.40s\", but must be warn, info or debug", given);
+}
+
 int mt_command_main(int argc, char **argv) {
     fill_standard_streams();
     argp_program_version = "motley " MOTLEY_VERSION;
@@ -61,6 +76,7 @@ int mt_command_main(int argc, char **argv) {
         print_help(stdout);
         return check_output();
     }
+    take_log_level();
     struct mt_arena arena = MT_ARENA_INIT;
     for (int c = 0; c < NCOMMANDS; c++) {
         if (strcmp(name, commands[c].name)) continue;

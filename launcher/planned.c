@@ -58,6 +58,16 @@ out:
     return st;
 }
 
+enum mt_status mt_planned_evaluation(struct mt_planned *planned, struct mt_graph *graph, struct mt_program *program,
+                                     struct mt_err *err) {
+    const struct mt_graph *g = planned->graph;
+    *graph = *g;
+    graph->ops = mt_arena_memdup(&planned->arena, g->ops, (size_t)g->nops * sizeof *g->ops);
+    for (int o = 0; o < g->nops; o++)
+        if (g->ops[o].role == MT_ROLE_FORWARD) graph->ops[o].attr.p = 0;
+    return mt_build_forward(graph, &planned->choice, program, err);
+}
+
 static int64_t scratch_of(void *context, const struct mt_call *call) {
     const struct mt_backend *backend = mt_device_backend(context, call);
     return backend->scratch_bytes ? backend->scratch_bytes(call) : 0;

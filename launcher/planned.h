@@ -30,6 +30,11 @@ enum mt_status mt_planned_graph(const struct mt_plan *plan, enum mt_type precisi
                                 struct mt_err *err);
 enum mt_status mt_planned_program(const struct mt_plan *plan, struct mt_planned *planned, struct mt_err *err);
 
+/* Forward only, on the same states and shares, without dropout. `graph` borrows everything from planned->graph but its
+ * operators, which are planned's; the program is the caller's to release. */
+enum mt_status mt_planned_evaluation(struct mt_planned *planned, struct mt_graph *graph, struct mt_program *program,
+                                     struct mt_err *err);
+
 void mt_planned_release(struct mt_planned *planned);
 
 /* How plans are lowered, for the prediction of memory and for training alike: fused, scratch as the device's backends

@@ -13,17 +13,27 @@ static const double deadline_s = 600; /* one rank waits for nobody but itself */
 
 enum mt_status mt_rehearsal_open(struct mt_device *device, const char *model, const struct mt_job *job, int64_t batch,
                                  int64_t micro, struct mt_rehearsal *r, struct mt_err *err) {
-    *r = (struct mt_rehearsal){.device = device, .job = *job};
+    return mt_rehearsal_open_among(device, model, job, batch, micro, NULL, r, err);
+}
+
+enum mt_status mt_rehearsal_open_among(struct mt_device *device, const char *model, const struct mt_job *job,
+                                       int64_t batch, int64_t micro, struct mt_comm *wire, struct mt_rehearsal *r,
+                                       struct mt_err *err) {
+    *r = (struct mt_rehearsal){.device = device, .job = *job, .wire = wire};
     r->job.batch = batch;
+    int nranks = wire ? wire->nranks : 1;
+    int64_t *micros = mt_malloc((size_t)nranks * sizeof *micros);
+    for (int i = 0; i < nranks; i++) micros[i] = micro;
     struct mt_plan_request request = {
-        .model = model, .job = r->job, .nranks = 1, .micro = &micro, .gradient_wire = MT_NTYPES};
+        .model = model, .job = r->job, .nranks = nranks, .micro = micros, .gradient_wire = MT_NTYPES};
     struct mt_plan *plan;
     enum mt_status st = mt_plan_make(&request, &plan, err);
+    free(micros);
     if (st) return st;
     struct mt_lower_options options = mt_planned_lower_options(device);
     st = mt_planned_graph(plan, job->precision, &r->planned, err);
     if (!st) st = mt_planned_program(plan, &r->planned, err);
-    if (!st) st = mt_lower(&r->planned.program, 0, &options, &r->lowered, err);
+    if (!st) st = mt_lower(&r->planned.program, wire ? wire->rank : 0, &options, &r->lowered, err);
     mt_plan_free(plan);
     if (st) mt_rehearsal_close(r);
     return st;
@@ -55,8 +65,9 @@ static void *repeated_rows(const struct mt_graph *g, int v, const struct mt_tens
 
 enum mt_status mt_rehearsal_start(struct mt_rehearsal *r, struct mt_err *err) {
     const struct mt_graph *g = r->planned.graph;
-    mt_comm_local_new(1, &r->comm);
-    enum mt_status st = mt_executor_new(r->device, r->comm, r->lowered, NULL, deadline_s, &r->executor, err);
+    if (!r->wire) mt_comm_local_new(1, &r->comm);
+    struct mt_comm *comm = r->wire ? r->wire : r->comm;
+    enum mt_status st = mt_executor_new(r->device, comm, r->lowered, NULL, deadline_s, &r->executor, err);
     for (int v = 0; v < g->nvalues && !st; v++) {
         const struct mt_tensor *held = mt_executor_state(r->executor, v);
         if (!held || !mt_tensor_count(held)) continue;

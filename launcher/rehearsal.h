@@ -17,6 +17,7 @@ struct mt_rehearsal {
     struct mt_planned planned;
     struct mt_job job; /* with that batch */
     struct mt_lowered *lowered;
+    struct mt_comm *wire; /* not owned; null: one rank, and a communicator of its own */
     struct mt_comm *comm;
     struct mt_executor *executor; /* null until started */
     int64_t step;                 /* done */
@@ -31,6 +32,10 @@ struct mt_rehearsal_times {
  * close. */
 enum mt_status mt_rehearsal_open(struct mt_device *device, const char *model, const struct mt_job *job, int64_t batch,
                                  int64_t micro, struct mt_rehearsal *rehearsal, struct mt_err *err);
+/* The same as one rank of those of `wire`, with even shares; all of them must take their steps together. */
+enum mt_status mt_rehearsal_open_among(struct mt_device *device, const char *model, const struct mt_job *job,
+                                       int64_t batch, int64_t micro, struct mt_comm *wire,
+                                       struct mt_rehearsal *rehearsal, struct mt_err *err);
 void mt_rehearsal_close(struct mt_rehearsal *rehearsal);
 
 /* Take the memory, initialise the states. */

@@ -9,6 +9,7 @@
 #include "launcher/cores.h"
 #include "launcher/rank_device.h"
 #include "launcher/trainer.h"
+#include "launcher/tuning.h"
 #include "launcher/watch.h"
 
 /* "Open MPI v4.1.4": the version's first part. */
@@ -86,16 +87,6 @@ static enum mt_status open_data(struct trainer *t, struct mt_err *err) {
     return MT_OK;
 }
 
-/* Forward only, on the same states and shares, without dropout. */
-static enum mt_status build_evaluation(struct trainer *t, struct mt_err *err) {
-    const struct mt_graph *g = t->planned.graph;
-    t->eval_graph = *g;
-    t->eval_graph.ops = mt_arena_memdup(&t->planned.arena, g->ops, (size_t)g->nops * sizeof *g->ops);
-    for (int o = 0; o < g->nops; o++)
-        if (g->ops[o].role == MT_ROLE_FORWARD) t->eval_graph.ops[o].attr.p = 0;
-    return mt_build_forward(&t->eval_graph, &t->planned.choice, &t->eval_program, err);
-}
-
 static enum mt_status lower(struct trainer *t, struct mt_err *err) {
     enum mt_status st = mt_emulation_apply(&t->options->emulation, t->rank, t->device, &t->mine.emulated, err);
     if (st) return st;
@@ -130,6 +121,8 @@ static enum mt_status make_executor(struct trainer *t, struct mt_err *err) {
     if (st) return st;
     mt_watch_phase(MT_WATCH_SLOW, "lowering the program");
     if ((st = mt_agree(t->comm, lower(t, err), err)) || (st = trainer_check_memory(t, err))) return st;
+    const struct mt_lowered *const lowered[] = {t->lowered[MT_RUN_TRAIN], t->lowered[MT_RUN_FORWARD]};
+    if ((st = mt_tuning_share(t->comm, t->device, lowered, MT_NRUNS, NULL, err))) return st;
     t->mine.start_rss_bytes = resident_bytes();
     mt_watch_phase(MT_WATCH_SLOW, "connecting the ranks");
     if ((st = mt_rank_wire_open(t->comm, t->options->device, t->options->deadline_s, &t->wire, err))) return st;
@@ -180,7 +173,7 @@ enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
     mt_watch_phase(MT_WATCH_SLOW, "building the program");
     st = mt_planned_open(t->plan, &t->planned, err);
     if (st) mt_err_context(err, "%s", t->options->plan);
-    if (!st) st = build_evaluation(t, err);
+    if (!st) st = mt_planned_evaluation(&t->planned, &t->eval_graph, &t->eval_program, err);
     if ((st = mt_agree(t->comm, st, err)) || (st = open_data(t, err))) return st;
     start_documents(t);
     if ((st = make_executor(t, err))) return st;

@@ -152,7 +152,10 @@ static enum mt_status start_thread(struct watch *w, struct mt_err *err) {
     return MT_OK;
 }
 
+static double began_s; /* for the log */
+
 enum mt_status mt_watch_begin(const struct mt_watch_options *options, struct mt_err *err) {
+    began_s = mt_now_s();
     if (!(options->heartbeat_s > 0)) return MT_OK;
     struct watch *w = calloc(1, sizeof *w);
     enum mt_status st;
@@ -193,6 +196,7 @@ void mt_watch_phase(enum mt_watch_pace pace, const char *format, ...) {
     vsnprintf(w->phase, sizeof w->phase, format, args);
     bool news = pace == MT_WATCH_SLOW || w->pace != pace;
     w->pace = pace;
+    if (pace == MT_WATCH_SLOW) mt_log(MT_LOG_DEBUG, "after %.3f s: %s", mt_now_s() - began_s, w->phase);
     pthread_mutex_unlock(&w->lock);
     va_end(args);
     mt_watch_progress();

@@ -45,6 +45,8 @@ int64_t attention_rows_bytes(const struct mt_call *call);
  * MOTLEY_TUNE=off. */
 enum mt_status attention_choose(const struct cuda_queue *queue, const struct mt_call *call,
                                 const struct attention_way **way, struct mt_err *err);
+/* While set, this thread's calls go that way, which can; null: as they are chosen. Returns what it was. */
+const struct attention_way *attention_only(const struct attention_way *way);
 /* MOTLEY_CUDA_ATTENTION: a way's name, or the number of a row of attention_tiles.def (then *row, else -1), which is
  * taken for heads of that row's size, in its kernel. *way is null where the variable is not set. */
 enum mt_status attention_forced(const struct attention_way **way, int *row, struct mt_err *err);

@@ -14,7 +14,10 @@
 #include "kernels/base/hash.h"
 #include "kernels/base/log.h"
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/jit.h"
+#include "kernels/cuda/signature.h"
 #include "kernels/cuda/tune.h"
+#include "kernels/cuda/variant.h"
 #ifdef MOTLEY_HAS_CUDNN
 #include "kernels/cuda/cudnn.h"
 #endif
@@ -202,21 +205,17 @@ static enum mt_status time_way(struct bench *b, const struct attention_way *way,
 /* All that a choice holds for; compared as text, and the key of the tuning file. */
 static void key_of(const struct cuda_queue *queue, const struct mt_call *call, char *key, size_t room) {
     const struct mt_tensor *x = attention_qkv(call);
-    char device[128] = "?";
-    int driver = 0;
+    char device[200];
     size_t cudnn = 0;
 #ifdef MOTLEY_HAS_CUDNN
     cudnn = cudnn_version();
 #endif
-    cuDeviceGetName(device, sizeof device, queue->cuda->handle);
-    cuDriverGetVersion(&driver);
-    snprintf(
-        key, room,
-        "%s, sm_%d, %d multiprocessors | driver %d, motley %s, cuDNN %zu | %s %s b=%lld s=%lld h=%lld d=%lld%s%s%s",
-        device, queue->cuda->sm, queue->cuda->nsm, driver, MOTLEY_VERSION, cudnn,
-        call->kind == MT_OP_attention ? "attention" : "attention_grad", mt_type_name(x->type), (long long)x->extent[0],
-        (long long)x->extent[1], (long long)x->extent[3], (long long)x->extent[4], call->attr->causal ? ", causal" : "",
-        call->attr->p > 0 ? ", dropout" : "", attention_aligned(call, 16) ? "" : ", unaligned");
+    cuda_device_key(queue->cuda, device, sizeof device);
+    snprintf(key, room, "%s, kernels %08x, cuDNN %zu | %s %s b=%lld s=%lld h=%lld d=%lld%s%s%s", device,
+             (unsigned)cuda_sources_hash(), cudnn, call->kind == MT_OP_attention ? "attention" : "attention_grad",
+             mt_type_name(x->type), (long long)x->extent[0], (long long)x->extent[1], (long long)x->extent[3],
+             (long long)x->extent[4], call->attr->causal ? ", causal" : "", call->attr->p > 0 ? ", dropout" : "",
+             attention_aligned(call, 16) ? "" : ", unaligned");
 }
 
 struct known {
@@ -245,9 +244,32 @@ static int candidates_of(const struct cuda *cuda, const struct mt_call *call, co
     return n;
 }
 
-/* The fastest comes to the front; where nothing can be measured, all stays as it is. */
+/* Which ways are right, and how long each takes; infinite: it is out. Kernels of ours run with their default tiles. */
+static double try_ways(struct bench *b, const char *key, const struct attention_way **ways, int n, double *times_s,
+                       double *errors) {
+    double least_s = INFINITY;
+    bool was = cuda_defaults_only(true);
+    for (int i = 0; i < n; i++) {
+        struct mt_err err = MT_ERR_INIT;
+        if (judge(b, ways[i], &errors[i], &err) || time_way(b, ways[i], &times_s[i], &err)) {
+            mt_log(MT_LOG_INFO, "%s: \"%s\" is out: %s", key, ways[i]->name, err.text);
+            times_s[i] = INFINITY;
+            continue;
+        }
+        mt_log(MT_LOG_DEBUG, "%s: \"%s\" takes %.1f us, its error is %.2g", key, ways[i]->name, 1e6 * times_s[i],
+               errors[i]);
+        least_s = fmin(least_s, times_s[i]);
+    }
+    cuda_defaults_only(was);
+    return least_s;
+}
+
+/* The fastest comes to the front; where nothing can be measured, all stays as it is. Ways that come near the fastest
+ * have their tiles tuned, and run again. */
 static void measure(const struct cuda_queue *queue, const struct mt_call *call, const char *key,
-                    const struct attention_way **ways, int n, double *time_s) {
+                    const struct attention_way **ways, int n, struct tune_facts *facts) {
+    static const double near = 1.3;
+    double times_s[ATTENTION_NWAYS], errors[ATTENTION_NWAYS] = {0};
     struct bench b;
     struct mt_err err = MT_ERR_INIT;
     int64_t scratch_bytes = attention_rows_bytes(call);
@@ -256,18 +278,15 @@ static void measure(const struct cuda_queue *queue, const struct mt_call *call, 
         int64_t bytes = ways[i]->scratch_bytes ? ways[i]->scratch_bytes(call) : 0;
         if (bytes > scratch_bytes) scratch_bytes = bytes;
     }
-    *time_s = INFINITY;
+    *facts = (struct tune_facts){.time_s = INFINITY};
     enum mt_status st = bench_init(&b, queue, call, scratch_bytes, &err);
     if (st) mt_log(MT_LOG_WARN, "%s: not measured, \"%s\" is taken: %s", key, ways[0]->name, err.text);
+    double least_s = st ? 0 : try_ways(&b, key, ways, n, times_s, errors);
     for (int i = 0; !st && i < n; i++) {
-        double error = 0, time;
-        err = (struct mt_err)MT_ERR_INIT;
-        if (judge(&b, ways[i], &error, &err) || time_way(&b, ways[i], &time, &err)) {
-            mt_log(MT_LOG_INFO, "%s: \"%s\" is out: %s", key, ways[i]->name, err.text);
-            continue;
-        }
-        mt_log(MT_LOG_DEBUG, "%s: \"%s\" takes %.1f us, its error is %.2g", key, ways[i]->name, 1e6 * time, error);
-        if (time < *time_s) *time_s = time, best = i;
+        double again_s;
+        if (i == 0 && !isinf(times_s[0])) facts->default_s = times_s[0];
+        if (isinf(times_s[i]) || times_s[i] > near * least_s || time_way(&b, ways[i], &again_s, &err)) continue;
+        if (again_s < facts->time_s) facts->time_s = again_s, facts->error = errors[i], best = i;
     }
     bench_release(&b);
     if (best > 0) ways[0] = ways[best];
@@ -279,12 +298,12 @@ static void measure(const struct cuda_queue *queue, const struct mt_call *call, 
 static void decide(const struct cuda_queue *queue, const struct mt_call *call, bool capturing, struct known *k) {
     const struct attention_way *ways[ATTENTION_NWAYS];
     char key[500];
-    double time_s;
+    struct tune_facts facts;
     int n = candidates_of(queue->cuda, call, ways);
     k->way = ways[0], k->settled = true;
     if (n == 1) return;
     key_of(queue, call, key, sizeof key);
-    const char *kept = tune_find(key);
+    const char *kept = tune_find(key, NULL);
     const struct attention_way *way = way_of(kept);
     if (way && attention_can(way, queue->cuda, call)) {
         k->way = way;
@@ -296,10 +315,10 @@ static void decide(const struct cuda_queue *queue, const struct mt_call *call, b
         k->settled = false;
         return;
     }
-    measure(queue, call, key, ways, n, &time_s);
+    measure(queue, call, key, ways, n, &facts);
     k->way = ways[0];
-    if (isinf(time_s)) return;
-    way = way_of(tune_keep(key, ways[0]->name, time_s, kept));
+    if (isinf(facts.time_s)) return;
+    way = way_of(tune_keep(key, ways[0]->name, &facts, kept));
     if (way && attention_can(way, queue->cuda, call)) k->way = way;
 }
 
@@ -346,27 +365,41 @@ static uint64_t hash_of(const struct mt_call *call) {
     return mt_hash64(facts, sizeof facts, 0);
 }
 
-static bool tuning_off(void) {
-    const char *text = getenv("MOTLEY_TUNE");
-    return text && !strcmp(text, "off");
+/* What was taken from other processes may say something else. The list is locked. */
+static void forget_old(void) {
+    static unsigned known_epoch;
+    unsigned epoch = tune_epoch();
+    for (struct known *k; epoch != known_epoch && (k = all);) all = k->next, free(k);
+    known_epoch = epoch;
+}
+
+static _Thread_local const struct attention_way *only;
+
+const struct attention_way *attention_only(const struct attention_way *way) {
+    const struct attention_way *was = only;
+    only = way;
+    return was;
 }
 
 enum mt_status attention_choose(const struct cuda_queue *queue, const struct mt_call *call,
                                 const struct attention_way **way, struct mt_err *err) {
     CUstreamCaptureStatus capture;
     struct known fresh = {.hash = hash_of(call)}, *k;
+    bool untuned;
+    if ((*way = only)) return MT_OK;
     enum mt_status st = forced(queue->cuda, call, way, err);
-    if (st || *way) return st;
+    if (st || *way || (st = cuda_untuned(&untuned, err))) return st;
     CUDA_TRY(cuStreamIsCapturing(queue->stream, &capture), err, "cuStreamIsCapturing");
     CUDA_TRY(cuCtxGetId(queue->cuda->context, &fresh.context), err, "cuCtxGetId");
     bool capturing = capture != CU_STREAM_CAPTURE_STATUS_NONE;
-    if (tuning_off()) {
+    if (untuned) {
         const struct attention_way *ways[ATTENTION_NWAYS];
         candidates_of(queue->cuda, call, ways);
         *way = ways[0];
         return MT_OK;
     }
     pthread_mutex_lock(&lock);
+    forget_old();
     for (k = all; k && (k->hash != fresh.hash || k->context != fresh.context);) k = k->next;
     if (!k || (!k->settled && !capturing)) {
         decide(queue, call, capturing, &fresh);

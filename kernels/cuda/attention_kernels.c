@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/variant.h"
 
 /* As struct shape in attention.cu. */
 struct shape {
@@ -74,24 +75,85 @@ const struct attention_way *attention_way_of_row(int row) {
     return engine_of(&tiles[row]) == WARPGROUPS ? &attention_way_warpgroups : &attention_way_tiles;
 }
 
-static const struct tiles *chosen_tiles(const struct cuda *cuda, enum engine engine, enum kernel kernel, int head) {
-    const struct attention_way *way;
-    struct mt_err unheard = MT_ERR_INIT;
+static bool is_of(const struct tiles *t, enum engine engine, enum kernel kernel, int head) {
+    return t->kernel == kernel && t->head == head && engine_of(t) == engine;
+}
+
+static int padded_head(enum engine engine, const struct mt_call *call) {
+    int d = (int)attention_qkv(call)->extent[4], unit = engine == WARPS ? 32 : 64;
+    return (d + unit - 1) / unit * unit;
+}
+
+static const struct tiles *default_tiles(const struct cuda *cuda, enum engine engine, enum kernel kernel, int head) {
     unsigned want = engine == WARPGROUPS ? GROUPS_DEFAULT : cuda->shared_bytes > 160 * 1024 ? LARGE : SMALL;
-    int row;
-    attention_forced(&way, &row, &unheard); /* which attention_choose has found well */
-    if (row >= 0 && tiles[row].kernel == kernel && tiles[row].head == head && engine_of(&tiles[row]) == engine)
-        return &tiles[row];
     for (const struct tiles *t = tiles; t < tiles + NTILES; t++)
         if (t->kernel == kernel && t->head == head && (t->use & want) == want) return t;
     return NULL;
 }
 
-static enum mt_status with_tensor_cores(const struct cuda *cuda, enum engine engine, enum kernel kernel,
+/* Variants are rows of the table: all of a kernel, the default first. */
+static int tile_variants(const struct cuda *cuda, const struct mt_call *call, enum engine engine, enum kernel kernel,
+                         struct cuda_variant *list) {
+    int count = 0, head = padded_head(engine, call);
+    const struct tiles *first = default_tiles(cuda, engine, kernel, head);
+    for (int pass = 0; pass < 2; pass++)
+        for (const struct tiles *t = tiles; t < tiles + NTILES && count < CUDA_MOST_VARIANTS; t++) {
+            if (!is_of(t, engine, kernel, head) || (t == first) != !pass) continue;
+            if (pass && tile_bytes(t) > cuda->shared_bytes) continue;
+            list[count++] = (struct cuda_variant){{t->queries, t->keys, t->warps, t->stages, t->blocks, t->keep}};
+        }
+    return count;
+}
+
+static enum mt_status queue_warpgroups(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err);
+static enum mt_status queue_tiles(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err);
+
+#define FAMILY(engine, kernel, way)                                                                                    \
+    static int engine##_##kernel(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {     \
+        return tile_variants(cuda, call, engine, kernel, list);                                                        \
+    }                                                                                                                  \
+    static const struct cuda_family family_##engine##_##kernel = {                                                     \
+        #way " " #kernel, "attention_tiles", {"queries", "keys", "warps", "stages", "blocks", "keep"},                 \
+        engine##_##kernel, queue_##way};
+FAMILY(WARPS, FORWARD, tiles)
+FAMILY(WARPS, DQ, tiles)
+FAMILY(WARPS, DKDV, tiles)
+FAMILY(WARPGROUPS, FORWARD, warpgroups)
+FAMILY(WARPGROUPS, DQ, warpgroups)
+FAMILY(WARPGROUPS, DKDV, warpgroups)
+#undef FAMILY
+static const struct cuda_family *const families[][3] = {
+    [WARPS] = {&family_WARPS_FORWARD, &family_WARPS_DQ, &family_WARPS_DKDV},
+    [WARPGROUPS] = {&family_WARPGROUPS_FORWARD, &family_WARPGROUPS_DQ, &family_WARPGROUPS_DKDV}};
+
+static enum mt_status chosen_tiles(const struct cuda_queue *queue, enum engine engine, enum kernel kernel,
+                                   const struct mt_call *call, const struct tiles **chosen, struct mt_err *err) {
+    const struct attention_way *way;
+    struct cuda_variant v;
+    struct mt_err unheard = MT_ERR_INIT;
+    int row, head = padded_head(engine, call);
+    attention_forced(&way, &row, &unheard); /* which attention_choose has found well */
+    if (row >= 0 && is_of(&tiles[row], engine, kernel, head)) {
+        *chosen = &tiles[row];
+        return MT_OK;
+    }
+    if (!(*chosen = default_tiles(queue->cuda, engine, kernel, head)))
+        return mt_fail(err, MT_EBUG, "attention: no tiles for heads of %d", head);
+    enum mt_status st = cuda_choose(queue, families[engine][kernel], call, &v, err);
+    for (const struct tiles *t = tiles; t < tiles + NTILES && !st; t++)
+        if (is_of(t, engine, kernel, head) && t->queries == v.p[0] && t->keys == v.p[1] && t->warps == v.p[2] &&
+            t->stages == v.p[3] && t->blocks == v.p[4] && t->keep == v.p[5])
+            *chosen = t;
+    return st;
+}
+
+static enum mt_status with_tensor_cores(const struct cuda_queue *queue, enum engine engine, enum kernel kernel,
                                         const struct mt_call *call, struct launch *l, struct mt_err *err) {
-    int64_t s = attention_qkv(call)->extent[1], d = attention_qkv(call)->extent[4], unit = engine == WARPS ? 32 : 64;
-    const struct tiles *t = chosen_tiles(cuda, engine, kernel, (int)((d + unit - 1) / unit * unit));
-    if (!t) return mt_fail(err, MT_EBUG, "attention: no tiles for heads of %lld", (long long)d);
+    const struct cuda *cuda = queue->cuda;
+    int64_t s = attention_qkv(call)->extent[1], d = attention_qkv(call)->extent[4];
+    const struct tiles *t = NULL;
+    enum mt_status status = chosen_tiles(queue, engine, kernel, call, &t, err);
+    if (status) return status;
     l->own = kernel == DKDV ? t->keys : t->queries;
     l->threads = 32 * t->warps;
     l->shared_bytes = tile_bytes(t);
@@ -138,7 +200,7 @@ static enum mt_status launch(const struct cuda_queue *queue, enum engine engine,
     if (engine == PLAIN)
         without_tensor_cores(queue->cuda, kernel, call, &l);
     else
-        status = with_tensor_cores(queue->cuda, engine, kernel, call, &l, err);
+        status = with_tensor_cores(queue, engine, kernel, call, &l, err);
     if (!status)
         status = cuda_kernel(queue->cuda, engine == PLAIN ? "attention_row" : "attention_tiles", l.definitions,
                              kernels[kernel].name, l.shared_bytes, &function, err);

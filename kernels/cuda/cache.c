@@ -22,20 +22,30 @@ struct entry {
 };
 static const char magic[8] = "mtcubin";
 
-static bool folder(char out[PATH_MAX]) {
+bool cuda_cache_folder(char out[PATH_MAX]) {
     static const struct {
         const char *variable, *below;
     } places[] = {{"MOTLEY_CACHE", ""}, {"XDG_CACHE_HOME", "/motley"}, {"HOME", "/.cache/motley"}};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        const char *given = getenv(places[i].variable);
-        if (given && *given) return snprintf(out, PATH_MAX, "%s%s", given, places[i].below) < PATH_MAX;
+    const char *root = NULL, *below = "";
+    for (size_t i = 0; i < sizeof places / sizeof *places && (!root || !*root); i++)
+        root = getenv(places[i].variable), below = places[i].below;
+    if (!root || !*root) return false;
+    int n = snprintf(out, PATH_MAX, "%s%s", root, below);
+    if (n < 0 || n >= PATH_MAX) return false;
+    for (char *end = out + 1;; end++) {
+        char kept = *end;
+        if (kept && kept != '/') continue;
+        *end = 0;
+        bool there = !mkdir(out, 0777) || errno == EEXIST || !access(out, F_OK);
+        *end = kept;
+        if (!there) return false;
+        if (!kept) return true;
     }
-    return false;
 }
 
 static bool entry_path(const char *source, const char *hash, char out[PATH_MAX]) {
     char place[PATH_MAX];
-    return folder(place) && snprintf(out, PATH_MAX, "%s/%s-%s.cubin", place, source, hash) < PATH_MAX;
+    return cuda_cache_folder(place) && snprintf(out, PATH_MAX, "%s/%s-%s.cubin", place, source, hash) < PATH_MAX;
 }
 
 bool cuda_cache_read(const char *source, const char *hash, char **image, size_t *size_bytes) {
@@ -61,21 +71,16 @@ bool cuda_cache_read(const char *source, const char *hash, char **image, size_t 
     return true;
 }
 
-/* A folder and those that it is in; those that are there are left as they are. */
-static void make_folders(char *path) {
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        mkdir(path, 0777);
-        *slash = '/';
-    }
-}
-
 void cuda_cache_write(const char *source, const char *hash, const char *image, size_t size_bytes) {
     static bool told;
     char path[PATH_MAX];
     struct mt_err err = MT_ERR_INIT;
-    if (size_bytes > MOST_BYTES - sizeof(struct entry) || !entry_path(source, hash, path)) return;
-    make_folders(path);
+    if (size_bytes > MOST_BYTES - sizeof(struct entry)) return;
+    if (!entry_path(source, hash, path)) {
+        if (!told) mt_log(MT_LOG_WARN, "compiled kernels are not kept: there is no cache folder ($MOTLEY_CACHE names one)");
+        told = true;
+        return;
+    }
     struct entry head = {.size_bytes = size_bytes, .hash = mt_hash64(image, size_bytes, 0)};
     memcpy(head.magic, magic, sizeof magic);
     char *data = mt_malloc(sizeof head + size_bytes);

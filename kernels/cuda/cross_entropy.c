@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/variant.h"
 
 enum {
     THREADS = 256,
@@ -30,6 +31,18 @@ static int threads_for(const struct mt_tensor *x) {
     return (int)(threads < LEAST_THREADS ? LEAST_THREADS : threads > MOST_THREADS ? MOST_THREADS : threads);
 }
 
+/* What is tuned of kernels that read rows: threads of a block. */
+static int row_variants(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
+    static const int threads[] = {64, 128, 256, 384, 512, 1024, 0};
+    int count = 0;
+    (void)cuda;
+    list[count++] = (struct cuda_variant){{threads_for(&call->in[0])}};
+    for (const int *t = threads; *t; t++)
+        if (*t != list[0].p[0]) list[count++] = (struct cuda_variant){{*t}};
+    return count;
+}
+static const struct cuda_family row_family = {"rows", "cross_entropy", {"threads"}, row_variants, NULL};
+
 /* Run a kernel on `blocks` blocks; `type` is that of x. */
 static enum mt_status run(const struct cuda_queue *queue, enum mt_type type, bool vectors, const char *name,
                           int64_t blocks, int threads, void **arguments, struct mt_err *err) {
@@ -41,18 +54,28 @@ static enum mt_status run(const struct cuda_queue *queue, enum mt_type type, boo
     return st ? st : cuda_launch(queue, kernel, blocks, threads, 0, arguments, err);
 }
 
+/* Such a kernel, a block a row. */
+static enum mt_status run_rows(const struct cuda_queue *queue, const struct mt_call *call, void **arguments,
+                               struct mt_err *err) {
+    struct cuda_variant variant;
+    const struct mt_tensor *x = &call->in[0];
+    enum mt_status st = cuda_choose(queue, &row_family, call, &variant, err);
+    return st ? st
+              : run(queue, x->type, true, mt_op_info[call->kind].name, shape_of(x).rows, variant.p[0], arguments, err);
+}
+
 static enum mt_status queue_row_max(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     const struct mt_tensor *x = &call->in[0];
     struct shape s = shape_of(x);
     void *arguments[] = {(void *)&x->data, (void *)&call->out[0].data, &s.v};
-    return run(queue, x->type, true, "row_max", s.rows, threads_for(x), arguments, err);
+    return run_rows(queue, call, arguments, err);
 }
 
 static enum mt_status queue_exp_sum(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     const struct mt_tensor *x = &call->in[0];
     struct shape s = shape_of(x);
     void *arguments[] = {(void *)&x->data, (void *)&call->in[1].data, (void *)&call->out[0].data, &s.v};
-    return run(queue, x->type, true, "exp_sum", s.rows, threads_for(x), arguments, err);
+    return run_rows(queue, call, arguments, err);
 }
 
 static enum mt_status queue_pick(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
@@ -79,30 +102,50 @@ struct grad_launch {
     bool vectors;
 };
 
-static struct grad_launch grad_defaults(const struct cuda *cuda, const struct mt_call *call) {
-    enum { BESIDES = 1536 /* a block's other shared memory, and what the driver takes */, HOLD = 2 };
+enum { HOLD = 2 /* blocks whose rows a multiprocessor has */ };
+
+static int grad_threads(const struct mt_call *call) {
+    int threads = LEAST_THREADS;
+    while (threads < threads_for(&call->in[0])) threads *= 2;
+    return threads;
+}
+
+static struct grad_launch grad_launch(const struct cuda *cuda, const struct mt_call *call, int threads, int hold) {
+    enum { BESIDES = 1536 /* a block's other shared memory, and what the driver takes */ };
     const struct mt_tensor *x = &call->in[0], *dx = &call->out[0];
-    struct grad_launch l = {.threads = LEAST_THREADS};
+    struct grad_launch l = {.threads = threads};
     l.vectors = (uintptr_t)x->data % PACK_BYTES == (uintptr_t)dx->data % PACK_BYTES;
-    while (l.threads < threads_for(x)) l.threads *= 2;
     l.blocks = RESIDENT_THREADS / l.threads;
     int pack = l.vectors ? PACK_BYTES : (int)mt_type_size(x->type);
     int64_t packs = shape_of(x).v * mt_type_size(x->type) / pack + 2,
-            most = (cuda->shared_bytes / HOLD - BESIDES) / pack;
+            most = (cuda->shared_bytes / hold - BESIDES) / pack;
     l.packs = (int)(packs < most ? packs : most);
     l.shared_bytes = l.packs * pack;
     return l;
 }
 
-static enum mt_status run_grad(const struct cuda_queue *queue, const struct mt_call *call, const struct grad_launch *l,
+static int grad_variants(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
+    static const int threads[] = {128, 256, 512, 1024, 0}, holds[] = {1, 2, 3, 4, 0};
+    return cuda_variant_pairs((struct cuda_variant){{grad_threads(call), HOLD}}, threads, holds, NULL, cuda, call, list);
+}
+static const struct cuda_family grad_family = {
+    "gradient rows", "cross_entropy", {"threads", "hold"}, grad_variants, NULL};
+
+/* `packs` is among the arguments. */
+static enum mt_status run_grad(const struct cuda_queue *queue, const struct mt_call *call, int *packs,
                                void **arguments, struct mt_err *err) {
     const struct mt_tensor *x = &call->in[0];
     struct shape s = shape_of(x);
+    struct cuda_variant variant;
+    enum mt_status st = cuda_choose(queue, &grad_family, call, &variant, err);
+    if (st) return st;
+    const struct grad_launch launch = grad_launch(queue->cuda, call, variant.p[0], variant.p[1]), *l = &launch;
+    *packs = l->packs;
     char definitions[96];
     CUfunction kernel;
     snprintf(definitions, sizeof definitions, "-DTYPE=%s -DVECTORS=%d -DTHREADS=%d -DBLOCKS=%d", cuda_type(x->type),
              l->vectors, l->threads, l->blocks);
-    enum mt_status st = cuda_kernel(queue->cuda, "cross_entropy", definitions, mt_op_info[call->kind].name,
+    st = cuda_kernel(queue->cuda, "cross_entropy", definitions, mt_op_info[call->kind].name,
                                     l->shared_bytes, &kernel, err);
     return st ? st : cuda_launch(queue, kernel, s.rows, l->threads, l->shared_bytes, arguments, err);
 }
@@ -110,7 +153,7 @@ static enum mt_status run_grad(const struct cuda_queue *queue, const struct mt_c
 static enum mt_status queue_nll_grad(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     const struct mt_tensor *x = &call->in[0], *dx = &call->out[0];
     struct shape s = shape_of(x);
-    struct grad_launch l = grad_defaults(queue->cuda, call);
+    int packs;
     void *arguments[] = {(void *)&x->data,
                          (void *)&call->in[1].data,
                          (void *)&call->in[2].data,
@@ -119,15 +162,15 @@ static enum mt_status queue_nll_grad(const struct cuda_queue *queue, const struc
                          (void *)&dx->data,
                          &s.v,
                          &s.offset,
-                         &l.packs};
-    return s.v ? run_grad(queue, call, &l, arguments, err) : MT_OK;
+                         &packs};
+    return s.v ? run_grad(queue, call, &packs, arguments, err) : MT_OK;
 }
 
 static enum mt_status queue_cross_entropy_grad(const struct cuda_queue *queue, const struct mt_call *call,
                                                struct mt_err *err) {
     const struct mt_tensor *x = &call->in[0], *dx = &call->out[0];
     struct shape s = shape_of(x);
-    struct grad_launch l = grad_defaults(queue->cuda, call);
+    int packs;
     float dl = (float)call->attr->value;
     void *none = NULL;
     void *arguments[] = {(void *)&x->data,
@@ -138,8 +181,8 @@ static enum mt_status queue_cross_entropy_grad(const struct cuda_queue *queue, c
                          &s.v,
                          &s.offset,
                          &dl,
-                         &l.packs};
-    return run_grad(queue, call, &l, arguments, err);
+                         &packs};
+    return run_grad(queue, call, &packs, arguments, err);
 }
 
 static enum mt_status queue_cross_entropy(const struct cuda_queue *queue, const struct mt_call *call,
@@ -153,7 +196,7 @@ static enum mt_status queue_cross_entropy(const struct cuda_queue *queue, const 
                          (void *)&call->out[2].data,
                          &s.v,
                          &s.offset};
-    return run(queue, x->type, true, "cross_entropy", s.rows, threads_for(x), arguments, err);
+    return run_rows(queue, call, arguments, err);
 }
 
 const struct cuda_op cuda_row_max = {NULL, NULL, queue_row_max};

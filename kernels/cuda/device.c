@@ -10,6 +10,7 @@
 #include "kernels/cuda/capture.h"
 #include "kernels/cuda/facts.h"
 #include "kernels/cuda/jit.h"
+#include "kernels/cuda/variant.h"
 
 enum { LEAST_SM = 75 };
 
@@ -223,6 +224,7 @@ static const struct mt_device_class class = {
     .capture_launch = cuda_capture_launch,
     .capture_times = cuda_capture_times,
     .capture_free = cuda_capture_free,
+    .tuner = &cuda_tuner,
 };
 
 static enum mt_status describe(struct cuda_device *device, struct mt_err *err) {

@@ -7,8 +7,22 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/parts.h"
 #include "kernels/cuda/shape.h"
+#include "kernels/cuda/variant.h"
 
-enum { THREADS = 256, ACCESSES = 2 /* of a thread: element.cu */, MOVE_CHUNK = 16384 };
+enum { THREADS = 256, ACCESSES = 2 /* of a thread */, MOVE_CHUNK = 16384 };
+
+/* What is tuned: threads of a block, and what they do. */
+static int variants(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
+    static const int threads[] = {128, 256, 512, 1024, 0}, accesses[] = {1, 2, 4, 0};
+    return cuda_variant_pairs((struct cuda_variant){{THREADS, ACCESSES}}, threads, accesses, NULL, cuda, call, list);
+}
+static const struct cuda_family each_family = {"each element", "element", {"threads", "accesses"}, variants, NULL};
+
+static int move_variants(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
+    static const int threads[] = {128, 256, 512, 0}, chunks[] = {4096, 8192, 16384, 32768, 0};
+    return cuda_variant_pairs((struct cuda_variant){{THREADS, MOVE_CHUNK}}, threads, chunks, NULL, cuda, call, list);
+}
+static const struct cuda_family move_family = {"moves", "element", {"threads", "chunk"}, move_variants, NULL};
 
 /* The kernel `name` for the types of input and output 0, v elements at a time; `more`: further options. */
 static enum mt_status find(const struct cuda_queue *queue, const struct mt_call *call, const char *name, int v,
@@ -19,8 +33,19 @@ static enum mt_status find(const struct cuda_queue *queue, const struct mt_call 
     return cuda_kernel(queue->cuda, "element", definitions, name, 0, kernel, err);
 }
 
-static int64_t block_count(int64_t n, int v) {
-    return divide_up(n, (int64_t)THREADS * ACCESSES * v);
+/* Launches such a kernel as it was chosen for the call; its arguments begin with n. */
+static enum mt_status launch_each(const struct cuda_queue *queue, const struct mt_call *call, const char *name, int v,
+                                  const char *more, void **arguments, struct mt_err *err) {
+    struct cuda_variant variant;
+    char options[64];
+    CUfunction kernel;
+    enum mt_status st = cuda_choose(queue, &each_family, call, &variant, err);
+    if (st) return st;
+    int threads = variant.p[0], accesses = variant.p[1];
+    snprintf(options, sizeof options, " -DACCESSES=%d%s", accesses, more);
+    st = find(queue, call, name, v, accesses == ACCESSES ? more : options, &kernel, err);
+    int64_t n = mt_tensor_count(&call->out[0]);
+    return st ? st : cuda_launch(queue, kernel, divide_up(n, (int64_t)threads * accesses * v), threads, 0, arguments, err);
 }
 
 /* One or two inputs of the output's shape. */
@@ -29,11 +54,8 @@ static enum mt_status run_each(const struct cuda_queue *queue, const struct mt_c
     int v = cuda_vector(call->in[0].type, 0, cuda_alignment(call));
     const void *a = call->in[0].data, *b = call->nin > 1 ? call->in[1].data : NULL;
     void *y = call->out[0].data;
-    CUfunction kernel;
-    enum mt_status st = find(queue, call, mt_op_info[call->kind].name, v, "", &kernel, err);
-    if (st) return st;
     void **arguments = call->nin > 1 ? (void *[]){&n, &a, &b, &y} : (void *[]){&n, &a, &y};
-    return cuda_launch(queue, kernel, block_count(n, v), THREADS, 0, arguments, err);
+    return launch_each(queue, call, mt_op_info[call->kind].name, v, "", arguments, err);
 }
 
 static enum mt_status run_add(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
@@ -50,10 +72,8 @@ static enum mt_status run_add(const struct cuda_queue *queue, const struct mt_ca
     for (int i = 0; i < whole->naxes; i++) cuda_axes_add(&walk, whole->extent[i], strides[i]);
     bool same = !walk.n || (walk.n == 1 && walk.stride[0] == 1);
     int v = cuda_vector(whole->type, same ? 0 : walk.extent[walk.n - 1], cuda_alignment(call));
-    CUfunction kernel;
-    enum mt_status st = find(queue, call, same ? "add" : "add_along", v, " -fmad=false", &kernel, err);
-    if (st) return st;
-    return cuda_launch(queue, kernel, block_count(n, v), THREADS, 0, (void *[]){&n, &a, &b, &y, &walk}, err);
+    return launch_each(queue, call, same ? "add" : "add_along", v, " -fmad=false", (void *[]){&n, &a, &b, &y, &walk},
+                       err);
 }
 
 /* Whether each four elements from a multiple of 4 on have global indices from a multiple of 4 on. */
@@ -102,8 +122,11 @@ struct move_part {
 
 /* Casts and fills: of any number of calls, in few launches. */
 static enum mt_status run_moves(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    static const struct cuda_parts_shape shape = {.operand = -1, .chunk = MOVE_CHUNK};
     struct cuda_parts parts;
+    struct cuda_variant variant;
+    enum mt_status st = cuda_choose(queue, &move_family, call, &variant, err);
+    if (st) return st;
+    const struct cuda_parts_shape shape = {.operand = -1, .chunk = variant.p[1]};
     bool fills = call->kind == MT_OP_fill;
     enum mt_type from = call->in[0].type, to = call->out[0].type;
     if (fills) from = to = mt_type_size(to) == 2 ? MT_BF16 : MT_F32; /* bits of that size */
@@ -112,7 +135,7 @@ static enum mt_status run_moves(const struct cuda_queue *queue, const struct mt_
     CUfunction kernel;
     snprintf(definitions, sizeof definitions, "-DTYPE=%s -DTO=%s -DVECTOR=%d -ftz=true", cuda_type(from), cuda_type(to),
              v);
-    enum mt_status st = cuda_kernel(queue->cuda, "element", definitions, fills ? "fill" : "cast", 0, &kernel, err);
+    st = cuda_kernel(queue->cuda, "element", definitions, fills ? "fill" : "cast", 0, &kernel, err);
     for (int next = 0; !st && cuda_parts_next(call, &next, &shape, &parts);) {
         struct move_part all[CUDA_MOST_PARTS] = {0};
         for (int p = 0; p < parts.count; p++) {
@@ -121,7 +144,8 @@ static enum mt_status run_moves(const struct cuda_queue *queue, const struct mt_
                 (struct move_part){.from = one.in[0].data, .to = one.out[0].data, .n = mt_tensor_count(&one.out[0])};
             if (fills) mt_type_store(one.out[0].type, &all[p].bits, 0, one.attr->value);
         }
-        st = cuda_launch(queue, kernel, parts.table.first[parts.count], THREADS, 0, (void *[]){&parts.table, all}, err);
+        st = cuda_launch(queue, kernel, parts.table.first[parts.count], variant.p[0], 0,
+                         (void *[]){&parts.table, all}, err);
     }
     return st;
 }

@@ -2,12 +2,16 @@
  *
  *   TYPE, TO   of the inputs, of the output
  *   VECTOR     elements of one access
+ *   ACCESSES   of a thread; 2 where it is not said
  *
  * A block takes U accesses a thread and starts all of its loads first. What is left of an array that V does not
  * divide is done by one thread, element by element. Outputs may be inputs: a thread reads what it writes. */
 using T = TYPE;
 using Y = TO;
-constexpr int V = VECTOR, U = 2;
+#ifndef ACCESSES
+#define ACCESSES 2
+#endif
+constexpr int V = VECTOR, U = ACCESSES;
 
 /* to[i] = f(from[0][i], from[N - 1][i]) */
 template <int N, class F> __device__ inline void each(i64 n, const T *const (&from)[N], Y *to, F f) {

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/variant.h"
 
 enum { THREADS = 256, WARPS = THREADS / 32, ITEMS = 4, BLOCK_ROWS = WARPS * ITEMS * 32, MOST_BITS = 10, CHUNK = 32 };
 
@@ -137,6 +138,13 @@ static int columns_for(const struct mt_tensor *dy, const struct mt_tensor *table
     return columns;
 }
 
+/* What is tuned: threads of a block, and the places that it sums; scratch is for the smallest chunks. */
+static int variants(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
+    static const int threads[] = {64, 96, 128, 192, 256, 0}, chunks[] = {CHUNK, 2 * CHUNK, 4 * CHUNK, 0};
+    return cuda_variant_pairs((struct cuda_variant){{THREADS, CHUNK}}, threads, chunks, NULL, cuda, call, list);
+}
+static const struct cuda_family family = {"embedding sums", "embedding", {"threads", "chunk"}, variants, NULL};
+
 static enum mt_status queue_embedding_grad(const struct cuda_queue *queue, const struct mt_call *call,
                                            struct mt_err *err) {
     const struct mt_tensor *dy = &call->in[0], *table = &call->out[0];
@@ -146,17 +154,19 @@ static enum mt_status queue_embedding_grad(const struct cuda_queue *queue, const
         CUDA_TRY(cuMemsetD32Async((CUdeviceptr)table->data, 0, (size_t)(v * e), queue->stream), err,
                  "cuMemsetD32Async");
     if (!n) return MT_OK;
-    int columns = columns_for(dy, table), to = 0;
+    struct cuda_variant variant;
+    enum mt_status st = cuda_choose(queue, &family, call, &variant, err);
+    if (st) return st;
+    int columns = columns_for(dy, table), to = 0, most_threads = variant.p[0], chunk = variant.p[1];
     char definitions[160];
     snprintf(definitions, sizeof definitions,
              "-DTYPE=%s -DUNIT=u16 -DBITS=%d -DWARPS=%d -DITEMS=%d -DCOLUMNS=%d -DCHUNK=%d -DACCUMULATE=%d",
-             cuda_type(dy->type), sorting_of(n, v).bits, WARPS, ITEMS, columns, CHUNK, call->attr->accumulate);
+             cuda_type(dy->type), sorting_of(n, v).bits, WARPS, ITEMS, columns, chunk, call->attr->accumulate);
     struct grad g = {queue, definitions, n, v, e, scratch_of(n, v, e), call->scratch};
-    enum mt_status st = sort(&g, call, &to, err);
-    if (st) return st;
+    if ((st = sort(&g, call, &to, err))) return st;
     void *key = g.scratch + g.at.key[to], *row = g.scratch + g.at.row[to], *parts = g.scratch + g.at.parts;
-    int64_t lanes = blocks_for(e, columns), chunks = blocks_for(n, CHUNK);
-    int threads = (int)(lanes < THREADS ? (lanes + 31) / 32 * 32 : THREADS), rows = (int)n, tokens = (int)v;
+    int64_t lanes = blocks_for(e, columns), chunks = blocks_for(n, chunk);
+    int threads = (int)(lanes < most_threads ? (lanes + 31) / 32 * 32 : most_threads), rows = (int)n, tokens = (int)v;
     int64_t across = blocks_for(lanes, threads);
     void *dy_data = dy->data, *table_data = table->data;
     st = launch(&g, "sum_runs", chunks, across, threads,

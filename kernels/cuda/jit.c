@@ -12,6 +12,7 @@
 #include "kernels/base/hash.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/jit.h"
+#include "kernels/cuda/variant.h"
 
 enum { MOST_OPTIONS = 64, GIVEN_SHARED_BYTES = 48 << 10 };
 
@@ -260,6 +261,30 @@ enum mt_status cuda_kernel(struct cuda *cuda, const char *source, const char *de
 
 /* ---- launching ---- */
 
+static _Thread_local struct cuda_probe *probing;
+
+void cuda_probe(struct cuda_probe *probe) {
+    probing = probe;
+}
+
+/* As if it were launched. Memory is waited for less where this many warps take turns. */
+static enum mt_status look(const struct cuda_queue *queue, CUfunction kernel, int64_t blocks, int threads,
+                           int shared_bytes, struct mt_err *err) {
+    static const double enough_warps = 16;
+    int spilled, held;
+    CUDA_TRY(cuFuncGetAttribute(&spilled, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, kernel), err, "cuFuncGetAttribute");
+    CUDA_TRY(cuOccupancyMaxActiveBlocksPerMultiprocessor(&held, kernel, threads, (size_t)shared_bytes), err,
+             "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+    if (spilled > probing->spilled_bytes) probing->spilled_bytes = spilled;
+    if (!held) probing->impossible = true;
+    if (!held || blocks * threads < probing->threads) return MT_OK;
+    int64_t wave = (int64_t)held * queue->cuda->nsm, waves = (blocks + wave - 1) / wave;
+    double warps = held * ((threads + 31) / 32) / enough_warps;
+    probing->threads = blocks * threads;
+    probing->filled = (warps < 1 ? warps : 1) * (double)blocks / (double)(waves * wave);
+    return MT_OK;
+}
+
 enum mt_status cuda_launch3(const struct cuda_queue *queue, CUfunction kernel, const int64_t blocks[3], int threads,
                             int shared_bytes, void **arguments, struct mt_err *err) {
     static const int64_t most[3] = {INT_MAX, 65535, 65535};
@@ -270,6 +295,7 @@ enum mt_status cuda_launch3(const struct cuda_queue *queue, CUfunction kernel, c
             return mt_fail(err, MT_EBUG, "a launch of %lld blocks along axis %d: at most %lld can be had",
                            (long long)blocks[i], i, (long long)most[i]);
     }
+    if (probing) return look(queue, kernel, blocks[0] * blocks[1] * blocks[2], threads, shared_bytes, err);
     CUDA_TRY(cuLaunchKernel(kernel, (unsigned)blocks[0], (unsigned)blocks[1], (unsigned)blocks[2], (unsigned)threads, 1,
                             1, (unsigned)shared_bytes, queue->stream, arguments, NULL),
              err, "cuLaunchKernel");

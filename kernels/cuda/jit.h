@@ -2,8 +2,10 @@
 #ifndef MT_KERNELS_CUDA_JIT_H
 #define MT_KERNELS_CUDA_JIT_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The kernels that a device has. Its context is current; all kernels end with it. */
 struct cuda_jit;
@@ -14,6 +16,7 @@ void cuda_jit_free(struct cuda_jit *jit); /* or null */
 
 /* The text of kernels/cuda/NAME.cu (or .cuh), or null. */
 const char *cuda_source(const char *name);
+uint64_t cuda_sources_hash(void); /* of all of them */
 /* What sources may include, by "kernels/cuda/NAME.cuh". Returns how many. */
 int cuda_headers(const char *const **names, const char *const **texts);
 
@@ -22,6 +25,7 @@ int cuda_headers(const char *const **names, const char *const **texts);
  * Compiled code by the hash of what it was made of, in $MOTLEY_CACHE, else $XDG_CACHE_HOME/motley, else
  * ~/.cache/motley. An entry has a checksum and comes into being whole; one that is damaged counts as not there, with a
  * note, and is written again. Without a folder that can be written to there is no cache. */
+bool cuda_cache_folder(char path[PATH_MAX]); /* made, if it was not there; false where there can be none */
 bool cuda_cache_read(const char *source, const char *hash, char **image, size_t *size_bytes); /* the caller's to free */
 void cuda_cache_write(const char *source, const char *hash, const char *image, size_t size_bytes);
 

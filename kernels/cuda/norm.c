@@ -6,6 +6,7 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/shape.h"
 #include "kernels/cuda/sum.h"
+#include "kernels/cuda/variant.h"
 
 enum { WARP_ROWS = 4 /* of a block */, MOST_THREADS = 1024 };
 
@@ -15,6 +16,14 @@ struct layout {
     int e, v, w, k, rows_each, blocks_each;
     float n, eps;
 };
+
+/* What follows from w and rows_each. */
+static void finish_layout(struct layout *l) {
+    l->k = (int)divide_up(largest(divide_up(l->e, l->v), 1), l->w);
+    /* As many threads of a multiprocessor as have the registers for two sums a column. */
+    int columns = l->k * l->v, threads = columns > 24 ? 384 : columns > 16 ? 512 : 640;
+    l->blocks_each = (int)largest(threads / (l->w * l->rows_each), 1);
+}
 
 /* `most`: accesses of a thread, if a block has threads enough. Rows longer than that would take still fit, but not in
  * registers. */
@@ -30,11 +39,54 @@ static struct layout layout_of(const struct mt_call *call, const struct mt_tenso
     } else {
         l.w = (int)least(divide_up(accesses, most * 32) * 32, MOST_THREADS);
     }
-    l.k = (int)divide_up(accesses, l.w);
-    /* As many threads of a multiprocessor as have the registers for two sums a column. */
-    int columns = l.k * l.v, threads = columns > 24 ? 384 : columns > 16 ? 512 : 640;
-    l.blocks_each = (int)largest(threads / (l.w * l.rows_each), 1);
+    finish_layout(&l);
     return l;
+}
+
+/* ---- tuning: threads of a row, and rows of a block where those are a warp ---- */
+
+static const struct mt_tensor *rows_of(const struct mt_call *call) {
+    bool gradient = call->kind == MT_OP_norm_dots || call->kind == MT_OP_norm_grad ||
+                    call->kind == MT_OP_norm_param_grad || call->kind == MT_OP_layer_norm_grad;
+    return &call->in[gradient];
+}
+
+static struct layout default_layout(const struct mt_call *call, int64_t alignment) {
+    bool walks = call->kind == MT_OP_norm_param_grad || call->kind == MT_OP_layer_norm_grad;
+    return layout_of(call, rows_of(call), alignment, walks ? 2 : 4);
+}
+
+static void lay_rows(struct layout *l, const struct cuda_variant *v) {
+    l->w = v->p[0], l->rows_each = v->p[1];
+    finish_layout(l);
+}
+
+static int variants(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
+    static const int threads[] = {32, 64, 96, 128, 192, 256, 384, 512}, rows[] = {1, 2, 4, 8};
+    enum { NTHREADS = sizeof threads / sizeof *threads, NROWS = sizeof rows / sizeof *rows, MOST_COLUMNS = 40 };
+    struct layout l = default_layout(call, cuda_alignment(call));
+    int64_t accesses = largest(divide_up(l.e, l.v), 1);
+    int count = 0;
+    (void)cuda;
+    list[count++] = (struct cuda_variant){{l.w, l.rows_each}};
+    for (int t = 0; t < NTHREADS; t++)
+        for (int r = 0; r < (threads[t] == 32 ? NROWS : 1); r++) {
+            bool same = threads[t] == l.w && rows[r] == l.rows_each;
+            bool idle = threads[t] > 32 && accesses <= threads[t] - 32; /* whole warps have nothing to do */
+            if (same || idle || divide_up(accesses, threads[t]) * l.v > MOST_COLUMNS) continue;
+            list[count++] = (struct cuda_variant){{threads[t], rows[r]}};
+        }
+    return count;
+}
+static const struct cuda_family family = {"norm", "norm", {"row_threads", "rows"}, variants, NULL};
+
+static enum mt_status chosen_layout(const struct cuda_queue *queue, const struct mt_call *call, struct layout *l,
+                                    struct mt_err *err) {
+    struct cuda_variant variant;
+    *l = default_layout(call, cuda_alignment(call));
+    enum mt_status st = cuda_choose(queue, &family, call, &variant, err);
+    if (!st) lay_rows(l, &variant);
+    return st;
 }
 
 static enum mt_status launch(const struct cuda_queue *queue, const struct mt_call *call, const struct layout *l,
@@ -50,9 +102,11 @@ static enum mt_status launch(const struct cuda_queue *queue, const struct mt_cal
 
 /* The row kernels' arguments: the shape, then pointers to the inputs and outputs; `optional` (or nothing: 0) is the
  * input that may be absent, and is null then. */
-static enum mt_status run_rows(const struct cuda_queue *queue, const struct mt_call *call, const struct mt_tensor *x,
-                               int optional, struct mt_err *err) {
-    struct layout l = layout_of(call, x, cuda_alignment(call), 4);
+static enum mt_status run_rows(const struct cuda_queue *queue, const struct mt_call *call, int optional,
+                               struct mt_err *err) {
+    struct layout l;
+    enum mt_status st = chosen_layout(queue, call, &l, err);
+    if (st) return st;
     void *none = NULL, *arguments[4 + MT_MAX_IN + MT_MAX_OUT] = {&l.rows, &l.e, &l.n, &l.eps};
     int count = call->kind == MT_OP_norm_sqdev ? 3 : 4;
     for (int i = 0; i < call->nin; i++) arguments[count++] = (void *)&call->in[i].data;
@@ -62,20 +116,20 @@ static enum mt_status run_rows(const struct cuda_queue *queue, const struct mt_c
 }
 
 static enum mt_status run_sqdev(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    return run_rows(queue, call, &call->in[0], 0, err);
+    return run_rows(queue, call, 0, err);
 }
 static enum mt_status run_layer_norm(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    return run_rows(queue, call, &call->in[0], 2, err);
+    return run_rows(queue, call, 2, err);
 }
 static enum mt_status run_residual_norm(const struct cuda_queue *queue, const struct mt_call *call,
                                         struct mt_err *err) {
-    return run_rows(queue, call, &call->in[0], 3, err);
+    return run_rows(queue, call, 3, err);
 }
 static enum mt_status run_apply(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    return run_rows(queue, call, &call->in[0], 4, err);
+    return run_rows(queue, call, 4, err);
 }
 static enum mt_status run_gradient(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    return run_rows(queue, call, &call->in[1], 0, err);
+    return run_rows(queue, call, 0, err);
 }
 
 /* Blocks that walk rows: as many as run at once. By the shape alone, as the scratch is. */
@@ -91,8 +145,11 @@ static int64_t param_scratch(const struct cuda *cuda, const struct mt_call *call
 
 /* layer_norm_grad and norm_param_grad: the latter has neither gamma, add nor dx. */
 static enum mt_status run_param_grad(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    struct layout l = layout_of(call, &call->in[1], cuda_alignment(call), 2);
-    int64_t blocks = walkers(queue->cuda, call);
+    struct layout l;
+    enum mt_status st = chosen_layout(queue, call, &l, err);
+    if (st) return st;
+    int64_t blocks = least(divide_up(l.rows, l.rows_each), (int64_t)queue->cuda->nsm * l.blocks_each);
+    blocks = least(blocks, walkers(queue->cuda, call)); /* that the scratch is for */
     bool fused = call->kind == MT_OP_layer_norm_grad;
     void *none = NULL, *partial = call->scratch;
     void *arguments[4 + MT_MAX_IN + 2] = {&l.rows, &l.e, &l.n, &l.eps};
@@ -102,8 +159,7 @@ static enum mt_status run_param_grad(const struct cuda_queue *queue, const struc
     if (fused) arguments[count++] = (void *)&call->out[0].data;
     arguments[count] = &partial;
     if (!l.e) return MT_OK;
-    enum mt_status st = launch(queue, call, &l, blocks, arguments, err);
-    if (st) return st;
+    if ((st = launch(queue, call, &l, blocks, arguments, err))) return st;
     float *dgamma = call->out[fused].data, *dbeta = call->out[fused + 1].data;
     return cuda_add_partials(queue, 2, blocks, l.e, partial, call->attr->accumulate, dgamma, dbeta - dgamma, err);
 }

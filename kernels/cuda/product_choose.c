@@ -8,20 +8,20 @@
 #include "kernels/base/hash.h"
 #include "kernels/base/log.h"
 #include "kernels/cuda/product.h"
+#include "kernels/cuda/signature.h"
 #include "kernels/cuda/tune.h"
+#include "kernels/cuda/variant.h"
 
 /* ---- the tuning file ---- */
 
 enum { SEARCH = 2 }; /* counts up with what product_search.c and product_measure.c find: old choices then lapse */
 
 static void key_of(const struct cuda_queue *queue, const struct product_shape *shape, char *key, size_t room) {
-    char device[128] = "?", product[200];
-    int driver = 0;
-    cuDeviceGetName(device, sizeof device, queue->cuda->handle);
-    cuDriverGetVersion(&driver);
+    char device[200], product[200];
+    cuda_device_key(queue->cuda, device, sizeof device);
     product_describe(shape, product, sizeof product);
-    snprintf(key, room, "%s, sm_%d, %d multiprocessors | driver %d, cuBLASLt %zu, search %d | %s, align %d", device,
-             queue->cuda->sm, queue->cuda->nsm, driver, cublasLtGetVersion(), SEARCH, product, shape->align);
+    snprintf(key, room, "%s, cuBLASLt %zu, search %d | %s, align %d", device, cublasLtGetVersion(), SEARCH, product,
+             shape->align);
 }
 
 enum { WORDS = sizeof(cublasLtMatmulAlgo_t) / sizeof(uint64_t) };
@@ -102,7 +102,7 @@ static void settle(const struct cuda_queue *queue, const char *key, const char *
     double flops = 2.0 * (double)shape->m * (double)shape->n * (double)shape->k;
     choice_text(key, &known->choice, text, sizeof text);
     mt_log(MT_LOG_DEBUG, "%s: %.1f TFLOP/s by %.30s", key, flops / time_s / 1e12, text);
-    const char *kept = tune_keep(key, text, time_s, wrong);
+    const char *kept = tune_keep(key, text, &(struct tune_facts){.time_s = time_s}, wrong);
     if (strcmp(kept, text) && choice_parse(key, kept, &theirs) && product_usable(shape, &theirs))
         known->choice = theirs;
 }
@@ -114,7 +114,7 @@ static enum mt_status decide(const struct cuda_queue *queue, bool capturing, str
     const char *kept = NULL;
     known->settled = !capturing || shape->heuristic;
     key_of(queue, shape, key, sizeof key);
-    if (!shape->heuristic && (kept = tune_find(key))) {
+    if (!shape->heuristic && (kept = tune_find(key, NULL))) {
         if (choice_parse(key, kept, &known->choice) && product_usable(shape, &known->choice)) {
             known->settled = true;
             return MT_OK;
@@ -131,11 +131,13 @@ static enum mt_status decide(const struct cuda_queue *queue, bool capturing, str
     return st;
 }
 
-static enum mt_status untuned(bool *off, struct mt_err *err) {
-    const char *text = getenv("MOTLEY_TUNE");
-    *off = text && !strcmp(text, "off");
-    if (!text || !*text || *off || !strcmp(text, "on")) return MT_OK;
-    return mt_fail(err, MT_EINPUT, "MOTLEY_TUNE is \"%.40s\", but must be on or off", text);
+/* What was taken from other processes may say something else. */
+static void forget_old(void) {
+    static unsigned known_epoch;
+    unsigned epoch = tune_epoch();
+    for (int b = 0; b < NBUCKETS && epoch != known_epoch; b++)
+        for (struct known *k; (k = buckets[b]);) buckets[b] = k->next, free(k);
+    known_epoch = epoch;
 }
 
 enum mt_status product_choose(const struct cuda_queue *queue, const struct product_shape *shape,
@@ -143,13 +145,14 @@ enum mt_status product_choose(const struct cuda_queue *queue, const struct produ
     struct known fresh = {.shape = *shape};
     CUstreamCaptureStatus capture;
     bool off;
-    enum mt_status st = untuned(&off, err);
+    enum mt_status st = cuda_untuned(&off, err);
     if (st) return st;
     CUDA_TRY(cuStreamIsCapturing(queue->stream, &capture), err, "cuStreamIsCapturing");
     bool capturing = capture != CU_STREAM_CAPTURE_STATUS_NONE;
     if (off) fresh.shape.heuristic = true;
-    struct known **bucket = &buckets[mt_hash64(&fresh.shape, sizeof fresh.shape, 0) % NBUCKETS], *k;
     pthread_mutex_lock(&lock);
+    forget_old();
+    struct known **bucket = &buckets[mt_hash64(&fresh.shape, sizeof fresh.shape, 0) % NBUCKETS], *k;
     for (k = *bucket; k && memcmp(&k->shape, &fresh.shape, sizeof fresh.shape);) k = k->next;
     if (!k || (!k->settled && !capturing)) {
         st = decide(queue, capturing, &fresh, err);

@@ -15,6 +15,7 @@
 
 #include "kernels/base/arena.h"
 #include "kernels/base/log.h"
+#include "kernels/cuda/bench.h"
 #include "kernels/cuda/product.h"
 #include "kernels/cuda/shape.h"
 
@@ -57,15 +58,6 @@ static void bench_release(struct bench *b) {
     if (b->end) cuEventDestroy(b->end);
     if (b->queue.stream) cuStreamDestroy(b->queue.stream);
     if (b->memory) cuMemFree(b->memory);
-}
-
-/* Where the caller's stream has only a part of the multiprocessors, so has this one. */
-static CUresult stream_beside(CUstream stream, CUstream *beside) {
-    CUgreenCtx green = NULL;
-    CUresult result = cuStreamGetGreenCtx(stream, &green);
-    if (result) return result;
-    return green ? cuGreenCtxStreamCreate(beside, green, CU_STREAM_NON_BLOCKING, 0)
-                 : cuStreamCreate(beside, CU_STREAM_NON_BLOCKING);
 }
 
 struct block {
@@ -121,11 +113,11 @@ static enum mt_status bench_init(struct bench *b, const struct cuda_queue *queue
     if (result == CUDA_ERROR_OUT_OF_MEMORY && b->sets > 1) /* a device that is nearly full */
         b->sets = 1, result = cuMemAlloc(&b->memory, (size_t)(set_bytes + scratch_bytes));
     CUDA_TRY(result, err, "memory to time products in");
-    CUDA_TRY(stream_beside(queue->stream, &b->queue.stream), err, "a stream to time products on");
+    enum mt_status st = cuda_stream_beside(queue->stream, &b->queue.stream, err);
+    if (st) return st;
     CUDA_TRY(cuEventCreate(&b->begin, CU_EVENT_DEFAULT), err, "cuEventCreate");
     CUDA_TRY(cuEventCreate(&b->end, CU_EVENT_DEFAULT), err, "cuEventCreate");
     CUdeviceptr at = b->memory + (CUdeviceptr)scratch_bytes;
-    enum mt_status st = MT_OK;
     for (int i = 0; !st && i < b->sets; i++) {
         st = place_set(b, blocks, &at, &b->data[i], err);
         b->data[i].scratch = (void *)(uintptr_t)b->memory;

@@ -2,6 +2,7 @@
  * MT_CUDA_HEADER for what others include. */
 #include <string.h>
 
+#include "kernels/base/hash.h"
 #include "kernels/cuda/jit.h"
 
 #define MT_CUDA_SOURCE(name, path)                                                                                     \
@@ -18,19 +19,27 @@
 #undef MT_CUDA_HEADER
 #undef MT_CUDA_SOURCE
 
-const char *cuda_source(const char *name) {
-    static const struct {
-        const char *name, *text;
-    } sources[] = {
+static const struct {
+    const char *name, *text;
+} sources[] = {
 #define MT_CUDA_SOURCE(name, path) {#name, cuda_source_##name},
 #define MT_CUDA_HEADER MT_CUDA_SOURCE
 #include "kernels/cuda/sources.def"
 #undef MT_CUDA_HEADER
 #undef MT_CUDA_SOURCE
-    };
-    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
+};
+enum { NSOURCES = sizeof sources / sizeof *sources };
+
+const char *cuda_source(const char *name) {
+    for (size_t i = 0; i < NSOURCES; i++)
         if (!strcmp(sources[i].name, name)) return sources[i].text;
     return NULL;
+}
+
+uint64_t cuda_sources_hash(void) {
+    uint64_t hash = 0;
+    for (size_t i = 0; i < NSOURCES; i++) hash = mt_hash64(sources[i].text, strlen(sources[i].text), hash);
+    return hash;
 }
 
 #define MT_CUDA_SOURCE(name, path)

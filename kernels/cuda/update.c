@@ -4,8 +4,15 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/parts.h"
 #include "kernels/cuda/shape.h"
+#include "kernels/cuda/variant.h"
 
 enum { THREADS = 256, CHUNK = 16384 /* elements of a block, which makes the step's constants */ };
+
+static int variants(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
+    static const int threads[] = {128, 256, 512, 0}, chunks[] = {2048, 4096, 8192, 16384, 32768, 0};
+    return cuda_variant_pairs((struct cuda_variant){{THREADS, CHUNK}}, threads, chunks, NULL, cuda, call, list);
+}
+static const struct cuda_family family = {"updates", "update", {"threads", "chunk"}, variants, NULL};
 
 static enum mt_status find(const struct cuda_queue *queue, const struct mt_call *call, int v, CUfunction *kernel,
                            struct mt_err *err) {
@@ -84,14 +91,17 @@ static struct sgd_part sgd_part(const struct mt_call *call) {
 
 /* adamw or sgd. */
 static enum mt_status run_updates(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    static const struct cuda_parts_shape shape = {.operand = -1, .chunk = CHUNK};
+    struct cuda_variant variant;
     union {
         struct adamw_part adamw[CUDA_MOST_PARTS];
         struct sgd_part sgd[CUDA_MOST_PARTS];
     } all;
     struct cuda_parts parts;
     CUfunction kernel;
-    enum mt_status st = find(queue, call, cuda_vector(MT_F32, 0, cuda_alignment(call)), &kernel, err);
+    enum mt_status st = cuda_choose(queue, &family, call, &variant, err);
+    if (!st) st = find(queue, call, cuda_vector(MT_F32, 0, cuda_alignment(call)), &kernel, err);
+    if (st) return st;
+    const struct cuda_parts_shape shape = {.operand = -1, .chunk = variant.p[1]};
     for (int next = 0; !st && cuda_parts_next(call, &next, &shape, &parts);) {
         for (int p = 0; p < parts.count; p++) {
             struct mt_call one = mt_call_part(call, parts.call[p]);
@@ -100,7 +110,7 @@ static enum mt_status run_updates(const struct cuda_queue *queue, const struct m
             else
                 all.sgd[p] = sgd_part(&one);
         }
-        st = cuda_launch(queue, kernel, parts.table.first[parts.count], THREADS, 0,
+        st = cuda_launch(queue, kernel, parts.table.first[parts.count], variant.p[0], 0,
                          (void *[]){&parts.table, &all, (void *)&queue->clock}, err);
     }
     return st;

@@ -1,0 +1,86 @@
+/* motley bench: rates on this machine, beside what it can do at most. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "launcher/bench.h"
+#include "launcher/command.h"
+#include "launcher/flags.h"
+#include "launcher/job_flags.h"
+#include "launcher/rank_device.h"
+#include "launcher/session.h"
+#include "launcher/watch.h"
+
+enum { KEY_MODEL = 'm', KEY_DEVICE = 0x2000, KEY_JSON, KEY_SECONDS };
+
+struct bench_flags {
+    struct mt_err *err;
+    struct mt_bench_options options;
+    struct mt_job_flags job;
+};
+
+static const struct argp_option flag_table[] = {
+    {"device", KEY_DEVICE, "KIND", 0, "cpu; or cuda: one GPU a rank, in order on each host [cpu]", 1},
+    {"model", KEY_MODEL, "TEXT", 0,
+     "whose step it is; see `motley plan --models` [gpt2:124m,vocab=50304 on GPUs, gpt2:char on CPUs]", 1},
+    {"json", KEY_JSON, "FILE", 0, "write the figures as JSON too", 1},
+    {"seconds", KEY_SECONDS, "S", 0, "how long each figure is measured, about [0.1]", 1},
+    {0}};
+
+static enum mt_status take_bench(struct bench_flags *f, const char *text) {
+    for (int i = 0; mt_bench_names[i]; i++)
+        if (!strcmp(text, mt_bench_names[i])) {
+            f->options.which |= 1u << i;
+            return MT_OK;
+        }
+    char known[128] = "";
+    for (int i = 0; mt_bench_names[i]; i++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", mt_bench_names[i]);
+    }
+    mt_fail(f->err, MT_EINPUT, "\"%.60s\" is no benchmark", text);
+    return mt_err_hint(f->err, "there are: %s; without a name all of them run", known);
+}
+
+static error_t parse(int key, char *text, struct argp_state *state) {
+    struct bench_flags *f = state->input;
+    enum mt_status st = MT_OK;
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &f->job; break;
+    case KEY_DEVICE: st = mt_rank_device_kind(text, &f->options.device, f->err); break;
+    case KEY_MODEL: st = mt_flag_path("--model", text, &f->options.model, f->err); break;
+    case KEY_JSON: st = mt_flag_path("--json", text, &f->options.json, f->err); break;
+    case KEY_SECONDS: st = mt_flag_seconds("--seconds", text, &f->options.seconds, f->err); break;
+    case ARGP_KEY_ARG: st = take_bench(f, text); break;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return st ? EINVAL : 0;
+}
+
+int mt_command_bench(int argc, char **argv) {
+    const struct argp_child children[] = {{mt_job_argp(), 0, "The job:", 2}, {0}};
+    const struct argp argp = {
+        .options = flag_table,
+        .parser = parse,
+        .children = children,
+        .args_doc = "[operators] [attention] [collectives] [step]",
+        .doc = "Measure what this machine does with a model, beside the most that it can: a large product, a large "
+               "copy, the link between two ranks. Alone, or under mpirun; all where none is named.\v"
+               "Operands lie in no cache. --batch is of all ranks together [16 a GPU, 8 a CPU]."};
+    struct mt_err err = MT_ERR_INIT;
+    struct bench_flags f = {.err = &err, .options = {.device = "cpu", .seconds = 0.1}};
+    mt_job_flags_init(&f.job, &err);
+    int64_t default_batch = f.job.job.batch;
+    f.job.job.batch = -1;
+    enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
+    f.options.batch_given = f.job.job.batch >= 0;
+    if (!f.options.batch_given) f.job.job.batch = default_batch;
+    if (!st) st = mt_job_flags_settle(&f.job, &err);
+    f.options.job = f.job.job;
+    if (!f.options.which) f.options.which = ~0u;
+    st = mt_session_begin(MT_WATCH_HEARTBEAT_S, 120, st, &err);
+    if (!st) st = mt_bench_run(&f.options, &err);
+    if (st && err.text[0]) mt_command_fail(&err);
+    mt_session_end(!st);
+    return mt_exit_code(st);
+}

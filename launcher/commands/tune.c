@@ -1,0 +1,62 @@
+/* motley tune: the kernels of a plan, compiled and measured ahead of time. */
+#include <errno.h>
+
+#include "launcher/command.h"
+#include "launcher/flags.h"
+#include "launcher/rank_device.h"
+#include "launcher/session.h"
+#include "launcher/tune_job.h"
+#include "launcher/watch.h"
+
+enum { KEY_DEVICE = 0x2000, KEY_EMULATE };
+
+struct tune_flags {
+    struct mt_err *err;
+    struct mt_arena arena;
+    struct mt_tune_options options;
+};
+
+static const struct argp_option flag_table[] = {
+    {"device", KEY_DEVICE, "KIND", 0, "cpu or cuda: one GPU a process, in order on each host [cuda]", 1},
+    {"emulate", KEY_EMULATE, "SPEEDS", 0,
+     "tune for slower devices: speed=X,... or sm=N,...: one for each process, or one for all", 1},
+    {0}};
+
+static error_t parse(int key, char *text, struct argp_state *state) {
+    struct tune_flags *f = state->input;
+    enum mt_status st;
+    switch (key) {
+    case KEY_DEVICE: st = mt_rank_device_kind(text, &f->options.device, f->err); break;
+    case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &f->options.emulation, f->err); break;
+    case ARGP_KEY_ARG:
+        st = f->options.plan ? mt_fail(f->err, MT_EINPUT, "\"%.60s\": one plan at a time", text)
+                             : mt_flag_path("PLAN", text, &f->options.plan, f->err);
+        break;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return st ? EINVAL : 0;
+}
+
+int mt_command_tune(int argc, char **argv) {
+    static const struct argp argp = {
+        .options = flag_table,
+        .parser = parse,
+        .args_doc = "PLAN",
+        .doc = "Compile and measure the kernels of a plan's programs, as training would when it first needs them: "
+               "`mpirun -n RANKS motley tune plan.json`, with the mpirun of the job, or alone for one kind of GPU.\v"
+               "What is found is kept in tuning.json in the cache folder ($MOTLEY_CACHE, else "
+               "$XDG_CACHE_HOME/motley), where training looks. Processes with the same kind of GPU share the work."};
+    struct mt_err err = MT_ERR_INIT;
+    struct tune_flags f = {.err = &err, .options = {.device = "cuda"}};
+    enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
+    if (!st && !f.options.plan) {
+        st = mt_fail(&err, MT_EINPUT, "tune what? Name a plan");
+        mt_err_hint(&err, "`motley plan` makes one");
+    }
+    st = mt_session_begin(MT_WATCH_HEARTBEAT_S, 60, st, &err);
+    if (!st) st = mt_tune_job(&f.options, &err);
+    if (st && err.text[0]) mt_command_fail(&err);
+    mt_session_end(!st);
+    mt_arena_release(&f.arena);
+    return mt_exit_code(st);
+}
