@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/device_class.h"
+#include "kernels/device_facts.h"
 
 static const struct {
     const char *name;
@@ -46,6 +47,15 @@ void mt_device_close(struct mt_device *device) {
 
 const char *mt_device_describe(struct mt_device *device) {
     return device->description;
+}
+
+const char *mt_device_kind(struct mt_device *device) {
+    return device->class->kind;
+}
+
+void mt_device_facts(struct mt_device *device, struct mt_device_facts *facts) {
+    memset(facts, 0, sizeof *facts);
+    if (device->class->facts) device->class->facts(device, facts);
 }
 
 int mt_device_threads(struct mt_device *device) {

@@ -6,10 +6,13 @@
 #define MT_KERNELS_DEVICE_CLASS_H
 
 #include "kernels/device.h"
+#include "kernels/device_facts.h"
 
 struct mt_device_class {
+    const char *kind; /* as device.c opens it */
     void (*close)(struct mt_device *device);
     int64_t (*memory_bytes)(struct mt_device *device);
+    void (*facts)(struct mt_device *device, struct mt_device_facts *facts); /* null: there are none (device_facts.h) */
     void (*emulate)(struct mt_device *device, double speed);
     enum mt_status (*emulate_sms)(struct mt_device *device, int count, struct mt_err *err); /* null: it has none */
     const struct mt_backend *(*backend)(struct mt_device *device, const struct mt_call *call);

@@ -8,6 +8,7 @@
 
 #include "kernels/base/arena.h"
 #include "kernels/cuda/jit.h"
+#include "kernels/cuda/nvml.h"
 
 enum { LEAST_SM = 75 };
 
@@ -168,8 +169,10 @@ static void close_device(struct mt_device *base) {
 }
 
 static const struct mt_device_class class = {
+    .kind = "cuda",
     .close = close_device,
     .memory_bytes = memory_bytes,
+    .facts = cuda_device_facts,
     .emulate = emulate,
     .emulate_sms = emulate_sms,
     .backend = backend,
@@ -189,29 +192,14 @@ static const struct mt_device_class class = {
     .event_record = cuda_event_record,
 };
 
-/* ", driver 580.95.05" as the kernel module says; nothing where it does not. */
-static void describe_driver(char *out, size_t size) {
-    char line[256];
-    FILE *file = fopen("/proc/driver/nvidia/version", "re");
-    *out = 0;
-    if (!file) return;
-    char *rest = fgets(line, sizeof line, file), *word;
-    while (rest && (word = strtok_r(rest, " \t\n", &rest)))
-        if (strspn(word, "0123456789.") == strlen(word) && strchr(word, '.')) {
-            snprintf(out, size, ", driver %s", word);
-            break;
-        }
-    fclose(file);
-}
-
 static enum mt_status describe(struct cuda_device *device, struct mt_err *err) {
-    char name[256], driver[64];
+    char name[256], driver[32];
     int version;
     CUDA_TRY(cuDeviceGetName(name, sizeof name, device->cuda.handle), err, "cuDeviceGetName");
     CUDA_TRY(cuDriverGetVersion(&version), err, "cuDriverGetVersion");
-    describe_driver(driver, sizeof driver);
-    snprintf(device->base.description, sizeof device->base.description, "%s, %d multiprocessors, CUDA %d.%d%s", name,
-             device->cuda.nsm, version / 1000, version % 1000 / 10, driver);
+    cuda_driver_version(driver);
+    snprintf(device->base.description, sizeof device->base.description, "%s, %d multiprocessors, CUDA %d.%d%s%s", name,
+             device->cuda.nsm, version / 1000, version % 1000 / 10, *driver ? ", driver " : "", driver);
     return MT_OK;
 }
 
@@ -237,6 +225,7 @@ static enum mt_status attribute(const struct cuda *cuda, CUdevice_attribute whic
 
 static enum mt_status start(struct cuda_device *device, int index, struct mt_err *err) {
     struct cuda *cuda = &device->cuda;
+    char bus[MT_DEVICE_BUS_TEXT];
     int major, minor;
     enum mt_status st = find(index, &cuda->handle, err);
     if (!st) st = attribute(cuda, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major, err);
@@ -249,6 +238,8 @@ static enum mt_status start(struct cuda_device *device, int index, struct mt_err
     if (cuda->sm < LEAST_SM)
         return mt_fail(err, MT_EMISSING, "%s: is of compute capability %d.%d, and %d.%d is the least that is served",
                        device->base.description, major, minor, LEAST_SM / 10, LEAST_SM % 10);
+    device->multiprocessors = cuda->nsm;
+    device->others_bytes = cuda_nvml_used_bytes(cuda_bus(cuda, bus));
     CUDA_TRY(cuDevicePrimaryCtxRetain(&cuda->context, cuda->handle), err, "cuDevicePrimaryCtxRetain");
     if ((st = cuda_enter(cuda, err))) return st;
     cuda->jit = cuda_jit_new();

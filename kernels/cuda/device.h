@@ -14,11 +14,19 @@ struct cuda_device {
     struct mt_err unheard; /* of mt_device_emulate, until a stream is made */
     CUstream copies;       /* to and from the host */
     CUevent tail;          /* of the streams that a copy follows */
+    int multiprocessors;   /* all; cuda.nsm are those that compute */
+    int64_t others_bytes;  /* of the memory, held by other processes when it was opened */
     pthread_mutex_t lock;  /* of the list, of streams' errors and items, and of events' errors */
     struct cuda_stream *streams;
 };
 
 enum mt_status cuda_device_open(int index, struct mt_device **device, struct mt_err *err);
+
+/* For the class (facts.c). */
+void cuda_device_facts(struct mt_device *device, struct mt_device_facts *facts);
+void cuda_driver_version(char text[32]); /* "580.95.05" as the kernel's module says; "" where it does not */
+/* The device's place on the bus, into `text`, which is returned; "" where the driver does not tell. */
+const char *cuda_bus(const struct cuda *cuda, char text[MT_DEVICE_BUS_TEXT]);
 
 /* Make the device's context the calling thread's; nothing where it is already. */
 enum mt_status cuda_enter(const struct cuda *cuda, struct mt_err *err);
