@@ -7,6 +7,7 @@
 #include "kernels/base/log.h"
 #include "launcher/agree.h"
 #include "launcher/cores.h"
+#include "launcher/rank_device.h"
 #include "launcher/trainer.h"
 #include "launcher/watch.h"
 
@@ -95,39 +96,8 @@ static enum mt_status build_evaluation(struct trainer *t, struct mt_err *err) {
     return mt_build_forward(&t->eval_graph, &t->planned.choice, &t->eval_program, err);
 }
 
-static bool on_gpu(const struct trainer *t) {
-    return !strcmp(t->options->device, "cuda");
-}
-
-/* Of several GPUs of a host, each rank takes the one of its number among the host's ranks. */
-static enum mt_status open_device(struct trainer *t, struct mt_err *err) {
-    char kind[32] = "cpu";
-    MPI_Comm host;
-    int place;
-    MPI_Comm_split_type(t->comm, MPI_COMM_TYPE_SHARED, t->rank, MPI_INFO_NULL, &host);
-    MPI_Comm_rank(host, &place);
-    MPI_Comm_free(&host);
-    if (on_gpu(t)) snprintf(kind, sizeof kind, "cuda:%d", place);
-    enum mt_status st = mt_device_open(kind, &t->device, err);
-    if (!st || !on_gpu(t)) return st;
-    mt_err_context(err, "--device cuda");
-    if (err->hint[0]) return st;
-    return mt_err_hint(
-        err, "it takes an NVIDIA driver, and a GPU for each rank of a host; without, train with --device cpu");
-}
-
-/* GPUs talk through NCCL, everything else through MPI. */
-static enum mt_status open_wire(struct trainer *t, struct mt_err *err) {
-    if (!on_gpu(t) || t->nranks == 1) return mt_comm_mpi_new(&t->comm, &t->wire, err);
-    char id[MT_COMM_NCCL_ID_BYTES] = {0};
-    enum mt_status st = mt_agree(t->comm, t->rank ? MT_OK : mt_comm_nccl_id(id, err), err);
-    if (st) return st;
-    MPI_Bcast(id, sizeof id, MPI_BYTE, 0, t->comm);
-    return mt_comm_nccl_new(id, t->rank, t->nranks, &t->wire, err);
-}
-
 static enum mt_status lower(struct trainer *t, struct mt_err *err) {
-    enum mt_status st = open_device(t, err);
+    enum mt_status st = mt_rank_device_open(t->comm, t->options->device, &t->device, err);
     if (st) return st;
     mt_device_emulate(t->device, t->mine.emulated);
     struct mt_lower_options options = mt_planned_lower_options(t->device);
@@ -157,7 +127,7 @@ static enum mt_status make_executor(struct trainer *t, struct mt_err *err) {
     enum mt_status st = mt_agree(t->comm, lower(t, err), err);
     if (st || (st = trainer_check_memory(t, err))) return st;
     t->mine.start_rss_bytes = resident_bytes();
-    st = open_wire(t, err);
+    st = mt_rank_wire_open(t->comm, t->options->device, &t->wire, err);
     if (!st)
         st = mt_executor_new(t->device, t->wire, t->lowered[MT_RUN_TRAIN], t->lowered[MT_RUN_FORWARD],
                              t->options->deadline_s, &t->executor, err);

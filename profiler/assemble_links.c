@@ -44,6 +44,17 @@ static int add_link(struct mt_cluster *cluster, const char *name) {
     return cluster->nlinks++;
 }
 
+/* What GPUs of a node talk by: NVLink, if each reaches each by it. */
+static const char *link_kind(const struct mt_profile *p, int node) {
+    if (!p->gpu) return "memory";
+    for (int a = 0; a < p->nranks; a++)
+        for (int b = 0; b < p->nranks; b++)
+            if (a != b && p->places[a].node == node && p->places[b].node == node &&
+                !mt_profile_nvlink(&p->places[a], &p->places[b]))
+                return "pcie";
+    return "nvlink";
+}
+
 static void make_nodes(const struct mt_profile *p, struct mt_cluster *cluster) {
     cluster->nnodes = p->nnodes;
     cluster->nodes = mt_new(&cluster->arena, struct mt_cluster_node, p->nnodes);
@@ -58,6 +69,10 @@ static void make_nodes(const struct mt_profile *p, struct mt_cluster *cluster) {
             .memory_bytes = place->topology.memory_bytes,
             .inside = -1,
         };
+        if (place->facts.driver[0])
+            cluster->nodes[node].driver = mt_arena_strdup(&cluster->arena, place->facts.driver);
+        if (p->gpu && place->topology.nics[0])
+            cluster->nodes[node].nics = mt_arena_strdup(&cluster->arena, place->topology.nics);
         if (ndevices < 2) continue;
         while (!nodes_alike(p, like, node)) like++;
         if (like < node) {
@@ -65,7 +80,7 @@ static void make_nodes(const struct mt_profile *p, struct mt_cluster *cluster) {
             continue;
         }
         char name[300];
-        snprintf(name, sizeof name, "memory%s%.250s", cluster->nlinks ? "-" : "",
+        snprintf(name, sizeof name, "%s%s%.250s", link_kind(p, node), cluster->nlinks ? "-" : "",
                  cluster->nlinks ? place->topology.host : "");
         cluster->nodes[node].inside = add_link(cluster, name);
     }

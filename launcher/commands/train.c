@@ -5,6 +5,7 @@
 
 #include "launcher/command.h"
 #include "launcher/flags.h"
+#include "launcher/rank_device.h"
 #include "launcher/train.h"
 
 enum {
@@ -71,16 +72,6 @@ static enum mt_status take_count(struct train_flags *f, const char *flag, const 
     return mt_flag_int(flag, text, least, INT64_C(1) << 40, value, f->err);
 }
 
-static enum mt_status take_device(struct train_flags *f, const char *text) {
-    static const char *const kinds[] = {"cpu", "cuda"};
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
-        if (!strcmp(text, kinds[k])) {
-            f->options.device = kinds[k];
-            return MT_OK;
-        }
-    return mt_fail(f->err, MT_EINPUT, "--device: \"%.60s\" is not a kind of device (cpu, cuda)", text);
-}
-
 static enum mt_status take_flag(struct train_flags *f, int key, char *text) {
     struct mt_train_options *o = &f->options;
     enum mt_status st = MT_OK;
@@ -109,7 +100,7 @@ static enum mt_status take_flag(struct train_flags *f, int key, char *text) {
     case KEY_DEADLINE: st = mt_flag_seconds("--deadline", text, &o->deadline_s, f->err); break;
     case KEY_START_DEADLINE: st = mt_flag_seconds("--start-deadline", text, &o->start_s, f->err); break;
     case KEY_HEARTBEAT: st = mt_flag_heartbeat(text, &o->heartbeat_s, f->err); break;
-    case KEY_DEVICE: st = take_device(f, text); break;
+    case KEY_DEVICE: st = mt_device_kind_parse("--device", text, &o->device, f->err); break;
     case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &o->emulation, f->err); break;
     }
     return st;

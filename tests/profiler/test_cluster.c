@@ -144,7 +144,7 @@ static void test_refusals(void) {
         {"\"threads\": 1", "\"threads\": 1000000", "c: classes[0].threads: is 1e+06, but must be from 0 to 262144"},
         {"\"threads\": 1", "\"threads\": 2", "c: hash: does not fit: the document was changed after it was made"},
         {"\"source\": \"measured\"", "\"source\": \"dreamt\"", "c: source: \"dreamt\" must be"},
-        {"\"kind\": \"cpu\"", "\"kind\": \"tpu\"", "c: classes[0].kind: \"tpu\" must be \"cpu\" or \"gpu\""},
+        {"\"kind\": \"cpu\"", "\"kind\": \"tpu\"", "c: classes[0].kind: \"tpu\" must be \"cpu\" or \"cuda\""},
         {"\"model\": \"Test CPU\"", "\"model\": \"\\u001b[2J\"", "c: classes[0]: model: has a control character"},
         {"\"calibration\": 1", "\"calibration\": 0", "c: classes[0].calibration: is 0, but must be from"},
         {"\"memory_bytes\": 4294967296", "\"memory_bytes\": -1", "c: classes[0].memory_bytes: is -1, but must be from"},
@@ -249,9 +249,9 @@ static void test_check(void) {
     CHECK_EQ(mt_cluster_check(c, &err), MT_EINPUT);
     CHECK_TEXT(err.text, "devices[3].class: there is no class 2");
     c->devices[3].class = 1;
-    c->classes[1].kind = "gpu";
+    c->classes[1].kind = "cuda";
     CHECK_EQ(mt_cluster_check(c, &err), MT_EINPUT);
-    CHECK_TEXT(err.text, "devices[1].mask: a device of kind \"gpu\" has none");
+    CHECK_TEXT(err.text, "devices[1].mask: a device of kind \"cuda\" has none");
     c->classes[1].kind = "cpu";
     memset(c->classes[1].flops, 0, sizeof c->classes[1].flops);
     CHECK_EQ(mt_cluster_check(c, &err), MT_EINPUT);

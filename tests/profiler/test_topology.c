@@ -19,7 +19,7 @@ static void test_synthetic(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct mt_topology t;
         struct mt_err err = MT_ERR_INIT;
-        CHECK_OK(mt_topology_read(rows[i].text, &t, &err), err);
+        CHECK_OK(mt_topology_read(rows[i].text, NULL, &t, &err), err);
         CHECK_EQ(t.cores, rows[i].cores);
         CHECK_EQ(t.mask_cores, rows[i].cores);
         CHECK_EQ(CPU_COUNT(&t.set), rows[i].cores);
@@ -32,7 +32,7 @@ static void test_synthetic(void) {
     }
     struct mt_topology t;
     struct mt_err err = MT_ERR_INIT;
-    CHECK_EQ(mt_topology_read("pack:two", &t, &err), MT_EINPUT);
+    CHECK_EQ(mt_topology_read("pack:two", NULL, &t, &err), MT_EINPUT);
     CHECK(strstr(err.text, "pack:two"), "%s", err.text);
 }
 
@@ -44,7 +44,7 @@ static void test_this_machine(void) {
     char host[256], mask[16];
     CHECK(!gethostname(host, sizeof host), "host");
     CHECK(!sched_getaffinity(0, sizeof mine, &mine), "mask");
-    CHECK_OK(mt_topology_read(NULL, &all, &err), err);
+    CHECK_OK(mt_topology_read(NULL, NULL, &all, &err), err);
     CHECK_TEXT(all.host, host);
     CHECK(CPU_EQUAL(&all.set, &mine), "%s", all.mask);
     CHECK_EQ(all.mask_cores, CPU_COUNT(&mine));
@@ -55,7 +55,7 @@ static void test_this_machine(void) {
     CPU_ZERO(&first);
     CPU_SET(core, &first);
     CHECK(!sched_setaffinity(0, sizeof first, &first), "bind");
-    CHECK_OK(mt_topology_read(NULL, &one, &err), err);
+    CHECK_OK(mt_topology_read(NULL, NULL, &one, &err), err);
     snprintf(mask, sizeof mask, "%zu", core);
     CHECK_TEXT(one.mask, mask);
     CHECK_EQ(one.mask_cores, 1);
