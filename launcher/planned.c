@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "kernels/cuda_scratch.h"
+
 void mt_planned_release(struct mt_planned *planned) {
     if (planned->program.graph) mt_program_release(&planned->program);
     mt_arena_release(&planned->arena);
@@ -61,7 +63,22 @@ static int64_t scratch_of(void *context, const struct mt_call *call) {
     return backend->scratch_bytes ? backend->scratch_bytes(call) : 0;
 }
 
+static int64_t scratch_of_gpu(void *context, const struct mt_call *call) {
+    (void)context;
+    return mt_cuda_scratch_bytes(call);
+}
+
 struct mt_lower_options mt_planned_lower_options(struct mt_device *device) {
     return (struct mt_lower_options){
         .fuse = true, .latency_s = 30e-6, .bandwidth_Bps = 1e9, .scratch_bytes = scratch_of, .context = device};
+}
+
+enum mt_status mt_planned_options_for(const char *kind, struct mt_device **device, struct mt_lower_options *options,
+                                      struct mt_err *err) {
+    bool gpu = !strcmp(kind, "cuda");
+    *device = NULL;
+    enum mt_status st = gpu ? MT_OK : mt_device_open(kind, device, err);
+    *options = mt_planned_lower_options(*device);
+    if (gpu) options->scratch_bytes = scratch_of_gpu;
+    return st;
 }

@@ -11,17 +11,18 @@
 #include "launcher/agree.h"
 #include "launcher/rehearsal.h"
 
-enum { WARM_STEPS = 2, LEAST_STEPS = 3, ENOUGH_STEPS = 40, MOST_STEPS = 2000, SURE_SIZES = 2, MOST_ROUNDS = 8 };
+enum { WARM_STEPS = 2, GPU_WARM_STEPS = 3, LEAST_STEPS = 3, ENOUGH_STEPS = 40, MOST_STEPS = 2000, SURE_SIZES = 2, MOST_ROUNDS = 8 };
 static const double enough_s = 1;  /* of one visit: this and so many steps */
 static const double long_s = 0.25; /* a step: one such warms up, and one tells something */
 /* Of the memory that can be had; of the budget, for pairs of micro-batches; of what is left for a size, the first
  * visit's. */
-static const double memory_part = 0.8, pairs_part = 0.15, first_part = 0.4;
+static const double memory_part = 0.8, gpu_memory_part = 0.97, pairs_part = 0.15, first_part = 0.4;
 
 struct measuring {
     MPI_Comm comm;
     int rank;
     struct mt_device *device;
+    bool gpu;
     const struct mt_job_probe *probe;
     struct mt_job_times *times;
     double end_s; /* of the budget */
@@ -80,6 +81,12 @@ static void keep_samples(struct mt_job_times *times, const struct step *step) {
     }
 }
 
+static double sum_of(const struct step *step) {
+    double sum_s = 0;
+    for (int s = 0; s < step->nshapes; s++) sum_s += step->sum_s[s];
+    return sum_s;
+}
+
 /* ---- one size ---- */
 
 static double most_of_all(const struct measuring *m, double value) {
@@ -97,21 +104,45 @@ static double trimmed_mean(double *step_s, int n) {
     return sum / kept;
 }
 
+/* Steps by the executor's own clock; `step` (may be null) gets what each operator took, and sum_s all of them. */
 static enum mt_status run_steps(const struct measuring *m, struct mt_rehearsal *r, struct step *step, int nsteps,
-                                double *mean_s, struct mt_err *err) {
-    double step_s[MOST_STEPS] = {0};
+                                double *mean_s, double *sum_s, struct mt_err *err) {
+    double step_s[MOST_STEPS] = {0}, sums_s[MOST_STEPS] = {0};
     struct mt_rehearsal_times times;
     enum mt_status st = MT_OK;
     for (int i = 0; i < nsteps && !st; i++) {
-        memset(step->sum_s, 0, (size_t)step->nshapes * sizeof *step->sum_s);
-        memset(step->count, 0, (size_t)step->nshapes * sizeof *step->count);
-        step->last = -1;
-        if ((st = mt_rehearsal_step(r, note, step, &times, err))) break;
+        if (step) {
+            memset(step->sum_s, 0, (size_t)step->nshapes * sizeof *step->sum_s);
+            memset(step->count, 0, (size_t)step->nshapes * sizeof *step->count);
+            step->last = -1;
+        }
+        if ((st = mt_rehearsal_step(r, step ? note : NULL, step, &times, err))) break;
         step_s[i] = times.run.wall_s;
+        if (!step) continue;
+        sums_s[i] = sum_of(step);
         keep_samples(m->times, step);
     }
-    if (!st) *mean_s = trimmed_mean(step_s, nsteps);
-    return st;
+    if (st) return st;
+    *mean_s = trimmed_mean(step_s, nsteps);
+    if (step) *sum_s = trimmed_mean(sums_s, nsteps);
+    return MT_OK;
+}
+
+/* Of a GPU: some steps with each operator timed, which makes them longer, and then steps as they are trained. The
+ * operators' times are brought to the sum that these have. */
+static enum mt_status run_apart(const struct measuring *m, struct mt_rehearsal *r, struct step *step, int nsteps,
+                                double *mean_s, struct mt_err *err) {
+    enum { MOST_TIMED = 4 };
+    struct mt_job_times *times = m->times;
+    int timed = nsteps / 3 < 1 ? 1 : nsteps / 3 > MOST_TIMED ? MOST_TIMED : nsteps / 3, first = times->nsamples;
+    int whole = nsteps - timed < 1 ? 1 : nsteps - timed;
+    double timed_s, sum_s, warm_s;
+    enum mt_status st;
+    if ((st = run_steps(m, r, step, timed, &timed_s, &sum_s, err)) ||
+        (st = run_steps(m, r, NULL, 1, &warm_s, NULL, err)) || (st = run_steps(m, r, NULL, whole, mean_s, NULL, err)))
+        return st;
+    for (int i = first; i < times->nsamples && sum_s > 0; i++) times->samples[i].time_s *= *mean_s / sum_s;
+    return MT_OK;
 }
 
 static int least_steps(double step_s) {
@@ -127,17 +158,22 @@ static double visit_s(double step_s) {
     return (least_steps(step_s) + warm_steps(step_s)) * step_s;
 }
 
+/* A GPU's kernels are made in the first step, and the step is captured in the second. */
+static int first_steps(const struct measuring *m) {
+    return m->gpu ? GPU_WARM_STEPS : WARM_STEPS;
+}
+
 /* Warm up, until all are. *step_s: of the slowest rank's last step; *mine_s: this one's. */
 static enum mt_status warm_up(const struct measuring *m, struct mt_rehearsal *r, double *mine_s, double *step_s,
                               struct mt_err *err) {
     struct mt_rehearsal_times times = {0};
     enum mt_status st = mt_rehearsal_start(r, err);
-    for (int i = 0, steps = WARM_STEPS; i < steps; i++) {
+    for (int i = 0, steps = first_steps(m); i < steps; i++) {
         if (!st) st = mt_rehearsal_step(r, NULL, NULL, &times, err);
         if ((st = mt_agree(m->comm, st, err))) return st;
         *mine_s = times.run.wall_s;
         *step_s = most_of_all(m, *mine_s);
-        steps = warm_steps(*step_s);
+        if (!m->gpu) steps = warm_steps(*step_s);
     }
     return st;
 }
@@ -163,13 +199,14 @@ static enum mt_status rehearse(const struct measuring *m, struct mt_rehearsal *r
     struct step step = {.shape_of = shape_of, .nshapes = m->times->nshapes};
     step.sum_s = mt_new(&arena, double, step.nshapes);
     step.count = mt_new(&arena, int64_t, step.nshapes);
-    double mine_s, slowest_s, mean_s = 0;
+    double mine_s, slowest_s, mean_s = 0, sum_s;
     enum mt_status st = warm_up(m, r, &mine_s, &slowest_s, err);
     if (st) goto out;
     double all_s = fmin(budget_s - warm_steps(slowest_s) * slowest_s, fmax(enough_s, ENOUGH_STEPS * slowest_s));
     all_s = fmax(all_s, least_steps(slowest_s) * slowest_s);
     int nsteps = (int)fmin(fmax(all_s / mine_s, 1), MOST_STEPS);
-    if ((st = mt_agree(m->comm, run_steps(m, r, &step, nsteps, &mean_s, err), err))) goto out;
+    st = m->gpu ? run_apart(m, r, &step, nsteps, &mean_s, err) : run_steps(m, r, &step, nsteps, &mean_s, &sum_s, err);
+    if ((st = mt_agree(m->comm, st, err))) goto out;
     keep_step(m, r, micro, mean_s);
     *step_s = most_of_all(m, mean_s);
 out:
@@ -177,14 +214,14 @@ out:
     return st;
 }
 
-/* Whether the ranks of every host find room together. */
+/* Whether the ranks of every host find room together; GPUs have memory of their own. */
 static bool fits(const struct measuring *m, const struct mt_rehearsal *r) {
     MPI_Comm host;
     MPI_Comm_split_type(m->comm, MPI_COMM_TYPE_SHARED, m->rank, MPI_INFO_NULL, &host);
     double wanted = (double)r->lowered->arena_bytes;
-    MPI_Allreduce(MPI_IN_PLACE, &wanted, 1, MPI_DOUBLE, MPI_SUM, host);
+    if (!m->gpu) MPI_Allreduce(MPI_IN_PLACE, &wanted, 1, MPI_DOUBLE, MPI_SUM, host);
     MPI_Comm_free(&host);
-    int room = wanted <= memory_part * (double)mt_device_memory_bytes(m->device);
+    int room = wanted <= (m->gpu ? gpu_memory_part : memory_part) * (double)mt_device_memory_bytes(m->device);
     MPI_Allreduce(MPI_IN_PLACE, &room, 1, MPI_INT, MPI_MIN, m->comm);
     return room;
 }
@@ -356,6 +393,7 @@ enum mt_status mt_job_measure(MPI_Comm comm, struct mt_device *device, const str
                               struct mt_job_times *times, struct mt_err *err) {
     struct measuring m = {.comm = comm,
                           .device = device,
+                          .gpu = !strcmp(mt_device_kind(device), "cuda"),
                           .probe = probe,
                           .times = times,
                           .end_s = mt_now_s() + probe->budget_s,

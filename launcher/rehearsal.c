@@ -15,8 +15,12 @@ enum mt_status mt_rehearsal_open(struct mt_device *device, const char *model, co
                                  int64_t micro, struct mt_rehearsal *r, struct mt_err *err) {
     *r = (struct mt_rehearsal){.device = device, .job = *job};
     r->job.batch = batch;
-    struct mt_plan_request request = {
-        .model = model, .job = r->job, .nranks = 1, .micro = &micro, .gradient_wire = MT_NTYPES};
+    struct mt_plan_request request = {.model = model,
+                                      .device = mt_device_kind(device),
+                                      .job = r->job,
+                                      .nranks = 1,
+                                      .micro = &micro,
+                                      .gradient_wire = MT_NTYPES};
     struct mt_plan *plan;
     enum mt_status st = mt_plan_make(&request, &plan, err);
     if (st) return st;

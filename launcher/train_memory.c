@@ -1,4 +1,4 @@
-/* What the ranks of one host share: its memory. */
+/* What the ranks of one host share: its memory; a GPU has its own. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +22,7 @@ static enum mt_status check_host(const struct trainer *t, const struct need *nee
     int before = 0;
     for (int r = first; r < t->nranks; r++) {
         if (strcmp(needs[r].host, needs[first].host)) continue;
+        if (!strcmp(t->kind, "cuda")) left = needs[r].has;
         int64_t allowed = t->plan->ranks[r].memory_bytes, can = allowed && allowed < left ? allowed : left;
         if (needs[r].needs > can) {
             char lacks[MT_UNITS_TEXT], wants[MT_UNITS_TEXT], has[MT_UNITS_TEXT];
@@ -33,6 +34,7 @@ static enum mt_status check_host(const struct trainer *t, const struct need *nee
             return mt_err_hint(err, "plan with a smaller --micro or --batch, with --storage split, or with a lower "
                                     "speed for this rank");
         }
+        if (!strcmp(t->kind, "cuda")) continue;
         left -= needs[r].needs;
         before++;
     }

@@ -20,6 +20,17 @@ static const char *mpi_version(void) {
     return text;
 }
 
+/* What the plan was made for. Shares that were solved for a cluster's devices suit no others; those of a plan by speeds
+ * go for any. */
+static enum mt_status choose_kind(struct trainer *t, struct mt_err *err) {
+    const char *asked = t->options->device;
+    t->kind = asked ? asked : t->plan->device;
+    if (!t->plan->cluster_hash[0] || !strcmp(t->kind, t->plan->device)) return MT_OK;
+    mt_fail(err, MT_EINPUT, "--device %s: %s was made for a cluster of kind %s", asked, t->options->plan,
+            t->plan->device);
+    return mt_err_hint(err, "leave out --device; or plan for a profile of the devices that you mean");
+}
+
 static enum mt_status read_plan(struct trainer *t, struct mt_err *err) {
     mt_watch_phase(MT_WATCH_SLOW, "reading the plan");
     enum mt_status st = mt_plan_read(t->options->plan, &t->plan, err);
@@ -28,7 +39,7 @@ static enum mt_status read_plan(struct trainer *t, struct mt_err *err) {
         (st = mt_agree_same(MPI_COMM_WORLD, "the version of MPI", mpi_version(), err)) ||
         (st = mt_agree_same(MPI_COMM_WORLD, "the plan", t->plan->hash, err)))
         return st;
-    return MT_OK;
+    return mt_agree(MPI_COMM_WORLD, choose_kind(t, err), err);
 }
 
 /* Give every process the plan's rank for its host, whatever order mpirun gave. */
@@ -97,7 +108,7 @@ static enum mt_status build_evaluation(struct trainer *t, struct mt_err *err) {
 }
 
 static enum mt_status lower(struct trainer *t, struct mt_err *err) {
-    enum mt_status st = mt_rank_device_open(t->comm, t->options->device, &t->device, err);
+    enum mt_status st = mt_rank_device_open(t->comm, t->kind, &t->device, err);
     if (st) return st;
     mt_device_emulate(t->device, t->mine.emulated);
     struct mt_lower_options options = mt_planned_lower_options(t->device);
@@ -127,7 +138,7 @@ static enum mt_status make_executor(struct trainer *t, struct mt_err *err) {
     enum mt_status st = mt_agree(t->comm, lower(t, err), err);
     if (st || (st = trainer_check_memory(t, err))) return st;
     t->mine.start_rss_bytes = resident_bytes();
-    st = mt_rank_wire_open(t->comm, t->options->device, &t->wire, err);
+    st = mt_rank_wire_open(t->comm, t->kind, &t->wire, err);
     if (!st)
         st = mt_executor_new(t->device, t->wire, t->lowered[MT_RUN_TRAIN], t->lowered[MT_RUN_FORWARD],
                              t->options->deadline_s, &t->executor, err);

@@ -127,14 +127,6 @@ const char *mt_cluster_kind(const struct mt_cluster *cluster) {
     return cluster->classes[cluster->devices[0].class].kind;
 }
 
-int mt_cluster_multiprocessors(const struct mt_cluster *cluster) {
-    int most = 0;
-    for (int i = 0; i < cluster->nclasses; i++)
-        if (!strcmp(cluster->classes[i].kind, "cuda") && cluster->classes[i].threads > most)
-            most = cluster->classes[i].threads;
-    return most;
-}
-
 bool mt_cluster_nominal(const struct mt_cluster *cluster) {
     for (int i = 0; i < cluster->nclasses; i++)
         if (cluster->classes[i].nominal) return true;

@@ -174,8 +174,6 @@ void mt_cluster_print_gpus(const struct mt_cluster *cluster, FILE *file); /* of 
 
 /* "cpu" or "cuda": what all devices are, or the first is. */
 const char *mt_cluster_kind(const struct mt_cluster *cluster);
-/* The most multiprocessors of a class: what GPUs' scratch is sized by. */
-int mt_cluster_multiprocessors(const struct mt_cluster *cluster);
 
 /* The row of that name, or -1. */
 int mt_cluster_class_named(const struct mt_cluster *cluster, const char *name);
