@@ -27,6 +27,9 @@ struct measuring {
     struct mt_job_times *times;
     double end_s; /* of the budget */
     double part;  /* this rank's size, of that of the fastest */
+    /* Of a GPU, what a visit takes beside its steps, on the slowest rank, by the last one: to a size that is met for the
+     * first time, whose products are tuned; and to one that is known. */
+    double fresh_s, again_s, steps_s; /* steps_s: in this visit's steps */
 };
 
 /* ---- one step ---- */
@@ -185,7 +188,7 @@ static void keep_step(const struct measuring *m, const struct mt_rehearsal *r, i
 }
 
 /* Begin together; faster ranks make more steps of the time. *step_s: the slowest rank's. */
-static enum mt_status rehearse(const struct measuring *m, struct mt_rehearsal *r, int64_t micro, double budget_s,
+static enum mt_status rehearse(struct measuring *m, struct mt_rehearsal *r, int64_t micro, double budget_s,
                                double *step_s, struct mt_err *err) {
     const struct mt_lowered *low = r->lowered;
     struct mt_arena arena = MT_ARENA_INIT;
@@ -205,7 +208,9 @@ static enum mt_status rehearse(const struct measuring *m, struct mt_rehearsal *r
     double all_s = fmin(budget_s - warm_steps(slowest_s) * slowest_s, fmax(enough_s, ENOUGH_STEPS * slowest_s));
     all_s = fmax(all_s, least_steps(slowest_s) * slowest_s);
     int nsteps = (int)fmin(fmax(all_s / mine_s, 1), MOST_STEPS);
+    double start_s = mt_now_s();
     st = m->gpu ? run_apart(m, r, &step, nsteps, &mean_s, err) : run_steps(m, r, &step, nsteps, &mean_s, &sum_s, err);
+    m->steps_s = mt_now_s() - start_s;
     if ((st = mt_agree(m->comm, st, err))) goto out;
     keep_step(m, r, micro, mean_s);
     *step_s = most_of_all(m, mean_s);
@@ -227,7 +232,7 @@ static bool fits(const struct measuring *m, const struct mt_rehearsal *r) {
 }
 
 /* `*step_s` stays when the size does not fit; *done: it did. */
-static enum mt_status measure_size(const struct measuring *m, int64_t batch, int64_t micro, double budget_s,
+static enum mt_status measure_size(struct measuring *m, int64_t batch, int64_t micro, double budget_s,
                                    double *step_s, bool *done, struct mt_err *err) {
     struct mt_rehearsal r;
     *done = false;
@@ -260,13 +265,16 @@ static int64_t own_size(const struct measuring *m, int64_t samples) {
     return own < 1 ? 1 : own;
 }
 
-static enum mt_status visit(const struct measuring *m, double budget_s, struct size *size, bool *fitted,
-                            struct mt_err *err) {
+static enum mt_status visit(struct measuring *m, double budget_s, struct size *size, bool *fitted, struct mt_err *err) {
     int64_t own = own_size(m, size->samples);
-    return measure_size(m, own, own, budget_s, &size->step_s, fitted, err);
+    double *beside_s = size->step_s > 0 ? &m->again_s : &m->fresh_s, start_s = mt_now_s();
+    m->steps_s = 0;
+    enum mt_status st = measure_size(m, own, own, budget_s, &size->step_s, fitted, err);
+    if (!st && m->gpu) *beside_s = most_of_all(m, mt_now_s() - start_s - m->steps_s);
+    return st;
 }
 
-static enum mt_status add_size(const struct measuring *m, int64_t samples, double budget_s, struct sizes *sizes,
+static enum mt_status add_size(struct measuring *m, int64_t samples, double budget_s, struct sizes *sizes,
                                bool *fitted, struct mt_err *err) {
     struct size size = {samples, 0};
     enum mt_status st = visit(m, budget_s, &size, fitted, err);
@@ -308,6 +316,13 @@ static double expected_s(const struct measuring *m, int64_t samples) {
     return most_of_all(m, last->time_s * (double)own_size(m, samples) / (double)last->batch);
 }
 
+/* A GPU's small sizes tell little of its large ones, and each costs its tuning: from 1 on to an eighth. */
+static int64_t next_size(const struct measuring *m, int64_t size, int64_t most) {
+    int64_t next = 2 * size;
+    while (m->gpu && 8 * next < most) next *= 2;
+    return size < most / 2 && next < most ? next : most;
+}
+
 /* Sizes from 1 up, the last one `most`, as far as there is time. */
 static enum mt_status measure_doubling(struct measuring *m, double reserved_s, struct sizes *sizes,
                                        struct mt_err *err) {
@@ -315,10 +330,10 @@ static enum mt_status measure_doubling(struct measuring *m, double reserved_s, s
     int64_t batch = m->probe->job->batch, most = batch;
     enum mt_status st = MT_OK;
     for (int64_t size = 1, before = 0; size > before && fitted && !st;
-         before = size, size = size < most / 2 ? 2 * size : most) {
+         before = size, size = next_size(m, size, most)) {
         double left = left_s(m) - reserved_s;
         int sizes_left = 1 + (int)ceil(log2((double)most / (double)size));
-        if (sizes->count >= SURE_SIZES && visit_s(expected_s(m, size)) > left) break;
+        if (sizes->count >= SURE_SIZES && m->fresh_s + visit_s(expected_s(m, size)) > left) break;
         st = add_size(m, size, first_part * left / sizes_left, sizes, &fitted, err);
         if (st || !fitted) break;
         if (size == 1) m->part = part_of_fastest(m);
@@ -328,14 +343,14 @@ static enum mt_status measure_doubling(struct measuring *m, double reserved_s, s
 }
 
 /* Between the sizes, the largest first: where steps are short there is time for it, and their times the least even. */
-static enum mt_status measure_between(const struct measuring *m, double reserved_s, struct sizes *sizes,
+static enum mt_status measure_between(struct measuring *m, double reserved_s, struct sizes *sizes,
                                       struct mt_err *err) {
     enum mt_status st = MT_OK;
     for (int i = sizes->count - 1; i > 0 && !st; i--) {
         int64_t size = (sizes->items[i].samples + sizes->items[i - 1].samples) / 2;
         double part_s = first_part * (left_s(m) - reserved_s) / i;
         bool fitted;
-        if (size > sizes->items[i - 1].samples && visit_s(sizes->items[i].step_s) < part_s)
+        if (size > sizes->items[i - 1].samples && m->fresh_s + visit_s(sizes->items[i].step_s) < part_s)
             st = add_size(m, size, part_s, sizes, &fitted, err);
     }
     return st;
@@ -343,7 +358,7 @@ static enum mt_status measure_between(const struct measuring *m, double reserved
 
 /* All sizes again, from the last one back, as often as there is time: a machine is not the same at all times, and what
  * disturbed one visit is over. */
-static enum mt_status measure_again(const struct measuring *m, double reserved_s, const struct sizes *sizes,
+static enum mt_status measure_again(struct measuring *m, double reserved_s, const struct sizes *sizes,
                                     struct mt_err *err) {
     enum mt_status st = MT_OK;
     bool any = true;
@@ -352,9 +367,9 @@ static enum mt_status measure_again(const struct measuring *m, double reserved_s
         for (int i = sizes->count - 1; i >= 0 && !st; i--) {
             double part_s = (left_s(m) - reserved_s) / (i + 1);
             bool fitted;
-            if (visit_s(sizes->items[i].step_s) > part_s) continue;
+            if (m->again_s + visit_s(sizes->items[i].step_s) > part_s) continue;
             any = true;
-            st = visit(m, part_s / 2, &sizes->items[i], &fitted, err);
+            st = visit(m, (part_s - m->again_s) / 2, &sizes->items[i], &fitted, err);
         }
     }
     return st;
@@ -374,14 +389,14 @@ static enum mt_status measure_sizes(struct measuring *m, struct sizes *sizes, st
 }
 
 /* Two micro-batches, the second added to the first; of size 1, and of every other size as long as there is time. */
-static enum mt_status measure_pairs(const struct measuring *m, int64_t most, struct mt_err *err) {
+static enum mt_status measure_pairs(struct measuring *m, int64_t most, struct mt_err *err) {
     double step_s = 0; /* of the pair before */
     enum mt_status st = MT_OK;
     for (int64_t size = 1; 2 * size <= most && !st; size *= 4) {
         double left = left_s(m);
         int64_t own = own_size(m, size);
         bool fitted;
-        if (size > 1 && left <= visit_s(4 * step_s)) break;
+        if (size > 1 && left <= m->fresh_s + visit_s(4 * step_s)) break;
         int sizes_left = 1 + (int)(log2((double)most / (double)size) / 2);
         st = measure_size(m, 2 * own, own, left / sizes_left, &step_s, &fitted, err);
         if (!fitted) break;

@@ -6,17 +6,17 @@
 
 enum { MOST_DIMS = 6, MOST_ROWS = 5 };
 
-/* [0]: for CPUs, [1]: for GPUs. Rows are for all types but the minor one of the kind of device, of which only the first
+/* [0]: for CPUs, [1]: for GPUs, where each shape of a product is tuned when it is first met, for a good part of a second:
+ * they are few. Rows are for all types but the minor one of the kind of device, of which only the first
  * two dims are measured: f64, which serves proofs; on GPUs f32. Lists end with 0. */
 struct sizes {
     int64_t dim[MOST_DIMS + 1][2], rows[MOST_ROWS + 1];
 };
 static const struct sizes products[2] = {{{{256, 256}, {1024, 256}, {256, 1024}, {1024, 1024}, {4096, 1024}},
                                           {16, 128, 1024, 4096}},
-                                         {{{768, 768}, {3072, 768}, {768, 3072}, {1600, 1600}, {4096, 4096}, {50304, 768}},
-                                          {128, 1024, 8192, 32768}}},
+                                         {{{768, 768}, {4096, 4096}, {3072, 768}, {50304, 768}}, {256, 4096, 32768}}},
                           fused_products[2] = {{{{256, 256}, {1024, 256}, {4096, 1024}}, {16, 256, 4096}},
-                                               {{{768, 768}, {3072, 768}, {4096, 4096}}, {128, 4096, 32768}}},
+                                               {{{3072, 768}, {4096, 4096}}, {1024, 32768}}},
                           attentions[2] = {{{{64, 32}, {256, 64}, {1024, 64}}, {1, 4, 16}},
                                            {{{256, 64}, {1024, 64}, {1024, 128}}, {12, 96, 384}}},
                           norms[2] = {{{{256, 1}, {1024, 1}}, {64, 1024, 8192}},
