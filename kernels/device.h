@@ -99,6 +99,16 @@ enum mt_status mt_device_copy_in(struct mt_device *device, void *to, const void 
 enum mt_status mt_device_copy_out(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
                                   struct mt_err *err);
 
+/* Memory of a GPU that other processes of the host may reach: a handle is sent to them in any way, and memory that was
+ * imported is forgotten before its owner frees it. Only whole allocations can be exported. MT_EINPUT on a CPU. */
+enum { MT_DEVICE_HANDLE_BYTES = 64 };
+enum mt_status mt_device_export(struct mt_device *device, void *memory, void *handle, struct mt_err *err);
+enum mt_status mt_device_import(struct mt_device *device, const void *handle, void **memory, struct mt_err *err);
+void mt_device_forget(struct mt_device *device, void *memory);
+/* Copy `repeats` times between memory of this GPU and of another, by a copy engine; *each_s: what one takes. */
+enum mt_status mt_device_copy_peer(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
+                                   int repeats, double *each_s, struct mt_err *err);
+
 enum mt_status mt_stream_new(struct mt_device *device, const char *name, struct mt_stream **stream, struct mt_err *err);
 void mt_stream_free(struct mt_stream *stream);
 /* Queue work. The call, its tensors and attributes must stay valid until the stream is done with it. `seconds`, if not

@@ -23,6 +23,13 @@ struct mt_device_class {
     enum mt_status (*copy_out)(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
                                struct mt_err *err);
 
+    /* All four null: there is no reaching it from other processes. */
+    enum mt_status (*export_memory)(struct mt_device *device, void *memory, void *handle, struct mt_err *err);
+    enum mt_status (*import_memory)(struct mt_device *device, const void *handle, void **memory, struct mt_err *err);
+    void (*forget)(struct mt_device *device, void *memory);
+    enum mt_status (*copy_peer)(struct mt_device *device, void *to, const void *from, int64_t size_bytes, int repeats,
+                                double *each_s, struct mt_err *err);
+
     enum mt_status (*stream_new)(struct mt_device *device, const char *name, struct mt_stream **stream,
                                  struct mt_err *err);
     void (*stream_free)(struct mt_stream *stream);

@@ -52,6 +52,8 @@ struct mt_device_facts {
     int computing;                /* those that the stream "compute" has: fewer where that is emulated */
     int capability;               /* 90: 9.0 */
     int64_t memory_bytes;         /* all of it */
+    int64_t context_bytes;        /* what opening the device has taken of it */
+    int64_t opened_bytes;         /* what could be had then */
     int npeers;                   /* other GPUs that this host's NVML, or this process, sees */
     struct mt_device_peer peers[MT_DEVICE_MOST_PEERS];
     struct mt_device_health health;

@@ -186,7 +186,6 @@ static void name_class(struct mt_cluster *cluster, int c, const struct mt_place 
 static void add_gpu(struct mt_arena *arena, const struct mt_place *place, const struct mt_device_figures *figures,
                     struct mt_cluster_device *device) {
     const struct mt_device_health *health = &figures->health;
-    int64_t others_bytes = place->facts.health.others_bytes;
     device->memory_bytes = figures->free_bytes;
     device->gpu = mt_new(arena, struct mt_cluster_gpu, 1);
     *device->gpu = (struct mt_cluster_gpu){.bus = mt_arena_strdup(arena, place->facts.bus),
@@ -199,8 +198,9 @@ static void add_gpu(struct mt_arena *arena, const struct mt_place *place, const 
                                            .power_W = health->power_W,
                                            .power_limit_W = health->power_limit_W,
                                            .temperature_C = health->temperature_C};
-    int64_t reserved_bytes = place->facts.memory_bytes - figures->free_bytes - others_bytes;
-    device->gpu->reserved_bytes = reserved_bytes > 0 ? reserved_bytes : 0;
+    /* By differences over short times: other processes come and go. */
+    int64_t taken_bytes = place->facts.opened_bytes - figures->free_bytes;
+    device->gpu->reserved_bytes = place->facts.context_bytes + (taken_bytes > 0 ? taken_bytes : 0);
 }
 
 void mt_assemble_devices(const struct mt_profile *p, const struct mt_device_figures *figures,

@@ -16,6 +16,17 @@ static bool nodes_alike(const struct mt_profile *p, int a, int b) {
     return true;
 }
 
+/* The median over the pairs of a link that copy engines serve; 0: there are none. */
+static double copies_of(const struct mt_profile *p, int l, const struct mt_cluster *cluster) {
+    double *values = mt_malloc((size_t)(p->npairs + 1) * sizeof *values);
+    size_t n = 0;
+    for (int i = 0; i < p->npairs; i++)
+        if (cluster->pairs[i].link == l && p->pairs[i].copy_Bps > 0) values[n++] = p->pairs[i].copy_Bps;
+    double median = n ? mt_median(values, n) : 0;
+    free(values);
+    return median;
+}
+
 /* Medians over the measured pairs of a link. One pair's own errors; of several, how they differ as well. */
 static void measure_link(const struct mt_profile *p, int l, bool between, struct mt_cluster *cluster) {
     struct mt_cluster_link *link = &cluster->links[l];
@@ -33,6 +44,7 @@ static void measure_link(const struct mt_profile *p, int l, bool between, struct
     link->latency_error = n > 1 ? fmax(latency_error, mt_interval_error(all_latency)) : latency_error;
     link->bandwidth_error = n > 1 ? fmax(bandwidth_error, mt_interval_error(all_bandwidth)) : bandwidth_error;
     link->shared_Bps = p->shared_Bps[between];
+    link->copy_Bps = copies_of(p, l, cluster);
     link->compute_slowdown = fmax(p->slowdown[between][MT_SLOWED_COMPUTE], 0);
     link->comm_slowdown = fmax(p->slowdown[between][MT_SLOWED_COMM], 0);
     free(latency);

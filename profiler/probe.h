@@ -38,6 +38,7 @@ struct mt_pair_times {
     int a, b;
     bool between; /* nodes */
     struct mt_interval latency, bandwidth;
+    double copy_Bps; /* by copy engine; 0: not measured, or there is no way */
 };
 
 /* Ranks that run collectives together, and what came out; ranks outside have no times. */
@@ -62,7 +63,7 @@ struct mt_profile {
     struct mt_exchange *exchange;
     struct mt_device *device; /* as slow as it is emulated */
     bool gpu;                 /* all ranks' devices are, or none */
-    struct mt_stream *compute, *talk; /* talk: for a wire that queues; else null */
+    struct mt_stream *compute, *talk; /* talk: for the wire, where there is one */
     struct mt_calls *calls; /* on that device */
     int rank, nranks, nnodes, nclasses;
     double deadline_s;          /* without an answer from a rank */

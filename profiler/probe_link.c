@@ -15,7 +15,7 @@ enum { WORD = 4, NSIZES = 3, MOST_REPEATS = 64, QUEUED_REPEATS = 4 };
 /* Bytes: an answer, a message, a large one. The last two give the bandwidth by their difference, since what networks
  * take in without delay (buffers, token buckets) is the same for both. */
 static const int64_t ladders[][NSIZES] = {
-    {WORD, 8 << 20, 64 << 20}, /* only where messages are queued */
+    {WORD, 8 << 20, 64 << 20}, /* only for GPUs */
     {WORD, 1 << 20, 16 << 20}, {WORD, 1 << 20, 8 << 20}, {WORD, 1 << 19, 2 << 20}, {WORD, 1 << 16, 1 << 19}};
 enum { NLADDERS = sizeof ladders / sizeof *ladders };
 
@@ -121,7 +121,7 @@ static enum mt_status choose_sizes(struct probe *probe, double budget_s, struct 
             }
         }
     if (!st) st = mt_exchange_max(p->exchange, &slowest_s, 1, err);
-    int ladder = !p->talk;
+    int ladder = !p->gpu;
     for (; ladder < NLADDERS - 1; ladder++) {
         double bytes = (double)(ladders[ladder][1] + ladders[ladder][2]);
         double all_s = bytes / (double)ladders[NLADDERS - 1][NSIZES - 1] * slowest_s * 2 * probe->nrounds;
@@ -290,7 +290,7 @@ enum mt_status mt_probe_link(struct mt_profile *p, double budget_s, struct mt_er
     probe.round_of = mt_new(&p->arena, int, p->npairs);
     probe.nrounds = mt_pairs_rounds(p, probe.round_of);
     enum mt_status st = MT_OK;
-    for (int b = 0; b < 2 && !st; b++) st = mt_probe_buffer(p, ladders[!p->talk][NSIZES - 1], &probe.buffer[b], err);
+    for (int b = 0; b < 2 && !st; b++) st = mt_probe_buffer(p, ladders[!p->gpu][NSIZES - 1], &probe.buffer[b], err);
     st = mt_exchange_agree(p->exchange, st, err);
     int ncases = probe.nrounds * NSIZES * 2;
     probe.series = mt_new(&p->arena, struct mt_samples, ncases);

@@ -68,7 +68,7 @@ static enum mt_status open_device(struct mt_profile *p, struct mt_place *mine, s
         mt_device_emulate(p->device, p->options->emulate);
     }
     if ((st = mt_stream_new(p->device, "compute", &p->compute, err)) ||
-        (p->wire->class->queue && (st = mt_stream_new(p->device, "comm", &p->talk, err))))
+        (p->options->wire && (st = mt_stream_new(p->device, "comm", &p->talk, err))))
         return st;
     mt_device_facts(p->device, &mine->facts);
     if ((st = mt_topology_read(NULL, mine->facts.bus[0] ? mine->facts.bus : NULL, &mine->topology, err))) return st;

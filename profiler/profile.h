@@ -15,7 +15,8 @@
 struct mt_profile_options {
     /* Null: the process's CPU is opened. Not owned, has no streams yet, and computes as `emulate` says already. */
     struct mt_device *device;
-    struct mt_comm *wire; /* what the devices' data goes by, if not by the communicator itself; not owned */
+    /* What the devices' data goes by, through a stream; null: the communicator itself, as it is called. Not owned. */
+    struct mt_comm *wire;
     double budget_s;
     double emulate;                 /* this rank's device is slowed to this speed; 1: not */
     double deadline_s;              /* without any answer from a rank; 0: 60 */

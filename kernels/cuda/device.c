@@ -180,6 +180,10 @@ static const struct mt_device_class class = {
     .free = release,
     .copy_in = copy_in,
     .copy_out = copy_out,
+    .export_memory = cuda_export,
+    .import_memory = cuda_import,
+    .forget = cuda_forget,
+    .copy_peer = cuda_copy_peer,
     .stream_new = cuda_stream_new,
     .stream_free = cuda_stream_free,
     .stream_op = cuda_stream_op,
@@ -223,6 +227,14 @@ static enum mt_status attribute(const struct cuda *cuda, CUdevice_attribute whic
     return MT_OK;
 }
 
+/* Without NVML whatever cannot be had counts as the context's. */
+static void note_memory(struct cuda_device *device, int64_t used_bytes) {
+    size_t available, total;
+    if (cuMemGetInfo(&available, &total)) return;
+    device->opened_bytes = (int64_t)available;
+    device->context_bytes = used_bytes ? used_bytes - device->others_bytes : (int64_t)(total - available);
+}
+
 static enum mt_status start(struct cuda_device *device, int index, struct mt_err *err) {
     struct cuda *cuda = &device->cuda;
     char bus[MT_DEVICE_BUS_TEXT];
@@ -245,6 +257,7 @@ static enum mt_status start(struct cuda_device *device, int index, struct mt_err
     cuda->jit = cuda_jit_new();
     CUDA_TRY(cuStreamCreate(&device->copies, CU_STREAM_NON_BLOCKING), err, "cuStreamCreate");
     CUDA_TRY(cuEventCreate(&device->tail, CU_EVENT_DISABLE_TIMING), err, "cuEventCreate");
+    note_memory(device, cuda_nvml_used_bytes(bus));
     return MT_OK;
 }
 

@@ -16,6 +16,7 @@ struct cuda_device {
     CUevent tail;          /* of the streams that a copy follows */
     int multiprocessors;   /* all; cuda.nsm are those that compute */
     int64_t others_bytes;  /* of the memory, held by other processes when it was opened */
+    int64_t context_bytes, opened_bytes; /* as in device_facts.h */
     pthread_mutex_t lock;  /* of the list, of streams' errors and items, and of events' errors */
     struct cuda_stream *streams;
 };
@@ -27,6 +28,13 @@ void cuda_device_facts(struct mt_device *device, struct mt_device_facts *facts);
 void cuda_driver_version(char text[32]); /* "580.95.05" as the kernel's module says; "" where it does not */
 /* The device's place on the bus, into `text`, which is returned; "" where the driver does not tell. */
 const char *cuda_bus(const struct cuda *cuda, char text[MT_DEVICE_BUS_TEXT]);
+
+/* For the class (peer.c). */
+enum mt_status cuda_export(struct mt_device *device, void *memory, void *handle, struct mt_err *err);
+enum mt_status cuda_import(struct mt_device *device, const void *handle, void **memory, struct mt_err *err);
+void cuda_forget(struct mt_device *device, void *memory);
+enum mt_status cuda_copy_peer(struct mt_device *device, void *to, const void *from, int64_t size_bytes, int repeats,
+                              double *each_s, struct mt_err *err);
 
 /* Make the device's context the calling thread's; nothing where it is already. */
 enum mt_status cuda_enter(const struct cuda *cuda, struct mt_err *err);

@@ -40,4 +40,6 @@ void cuda_device_facts(struct mt_device *base, struct mt_device_facts *facts) {
     cuda_nvml_read(facts->bus, facts);
     if (!facts->driver[0]) cuda_driver_version(facts->driver);
     facts->health.others_bytes = device->others_bytes;
+    facts->context_bytes = device->context_bytes;
+    facts->opened_bytes = device->opened_bytes;
 }

@@ -32,7 +32,7 @@ static struct mt_plan *make_plan(void) {
     static const double speeds[] = {1, 0.7, 0.3};
     static int64_t batch[] = {5, 4, 1}, vocab[] = {128, 0, 129}, micro[] = {2, 4, 1};
     for (int r = 0; r < 3; r++) {
-        p->ranks[r] = (struct mt_plan_rank){hosts[r], r ? "xeon-2t" : "", speeds[r], r == 2 ? 1 << 30 : 0};
+        p->ranks[r] = (struct mt_plan_rank){hosts[r], r ? "xeon-2t" : "", speeds[r], r == 2 ? 1 << 30 : 0, 0};
         p->memory[r] = (struct mt_plan_memory){1000 + r, 2000 + r};
     }
     memcpy(p->micro, micro, sizeof micro);
