@@ -193,7 +193,7 @@ static enum mt_status take_flag(struct mt_plan_flags *f, int key, const char *te
     case KEY_HOSTS:
         st = mt_flag_words("--hosts", text, &f->arena, &q->hosts, &which, f->err);
         return st ? st : mt_plan_flags_ranks(f, "--hosts", which);
-    case KEY_DEVICE: return mt_device_kind_parse("--device", text, &q->device, f->err);
+    case KEY_DEVICE: return mt_rank_device_kind(text, &q->device, f->err);
     case KEY_MEMORY: return take_memory(f, text);
     case KEY_SPEEDS: st = divide_by(f, "--speeds"); return st ? st : take_speeds(f, "--speeds", text, &q->speeds);
     case KEY_EVEN: return divide_by(f, "--even");

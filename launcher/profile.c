@@ -68,12 +68,10 @@ static enum mt_status open_means(const struct mt_profile_flags *flags, double sp
                                  struct mt_err *err) {
     enum mt_status st = mt_comm_mpi_new(&(MPI_Comm){MPI_COMM_WORLD}, &means->comm, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
-    st = mt_rank_device_open(MPI_COMM_WORLD, flags->device, &means->device, err);
-    if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
+    if ((st = mt_rank_device_open(MPI_COMM_WORLD, flags->device, &means->device, err))) return st;
     mt_device_emulate(means->device, speed);
     if (!strcmp(flags->device, "cpu")) return MT_OK;
-    st = mt_rank_wire_open(MPI_COMM_WORLD, flags->device, &means->wire, err);
-    return mt_agree(MPI_COMM_WORLD, st, err);
+    return mt_rank_wire_open(MPI_COMM_WORLD, flags->device, flags->deadline_s, &means->wire, err);
 }
 
 static void close_means(struct means *means) {

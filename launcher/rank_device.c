@@ -6,15 +6,14 @@
 
 #include "launcher/agree.h"
 
-const char *const mt_device_kinds[] = {"cpu", "cuda", NULL};
-
-enum mt_status mt_device_kind_parse(const char *flag, const char *text, const char **kind, struct mt_err *err) {
-    for (int k = 0; mt_device_kinds[k]; k++) {
-        if (strcmp(text, mt_device_kinds[k])) continue;
-        *kind = mt_device_kinds[k];
-        return MT_OK;
-    }
-    return mt_fail(err, MT_EINPUT, "%s: \"%.60s\" is not a kind of device (cpu, cuda)", flag, text);
+enum mt_status mt_rank_device_kind(const char *text, const char **kind, struct mt_err *err) {
+    static const char *const kinds[] = {"cpu", "cuda"};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        if (!strcmp(text, kinds[k])) {
+            *kind = kinds[k];
+            return MT_OK;
+        }
+    return mt_fail(err, MT_EINPUT, "--device: \"%.60s\" is not a kind of device (cpu, cuda)", text);
 }
 
 static bool on_gpu(const char *kind) {
@@ -31,20 +30,24 @@ enum mt_status mt_rank_device_open(MPI_Comm comm, const char *kind, struct mt_de
     MPI_Comm_free(&host);
     snprintf(name, sizeof name, on_gpu(kind) ? "%s:%d" : "%s", kind, place);
     enum mt_status st = mt_device_open(name, device, err);
-    if (!st || !on_gpu(kind)) return st;
-    mt_err_context(err, "--device cuda");
-    if (err->hint[0]) return st;
-    return mt_err_hint(err, "it takes an NVIDIA driver, and a GPU for each rank of a host; without, use --device cpu");
+    if (st && on_gpu(kind)) {
+        mt_err_context(err, "--device cuda");
+        if (!err->hint[0])
+            mt_err_hint(err, "it takes an NVIDIA driver, and a GPU for each rank of a host; without, use --device cpu");
+    }
+    return mt_agree(comm, st, err);
 }
 
-enum mt_status mt_rank_wire_open(MPI_Comm comm, const char *kind, struct mt_comm **wire, struct mt_err *err) {
+enum mt_status mt_rank_wire_open(MPI_Comm comm, const char *kind, double deadline_s, struct mt_comm **wire,
+                                 struct mt_err *err) {
     int rank, nranks;
+    (void)deadline_s; /* NCCL has its own */
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &nranks);
-    if (!on_gpu(kind) || nranks == 1) return mt_comm_mpi_new(&comm, wire, err);
+    if (!on_gpu(kind) || nranks == 1) return mt_agree(comm, mt_comm_mpi_new(&comm, wire, err), err);
     char id[MT_COMM_NCCL_ID_BYTES] = {0};
     enum mt_status st = mt_agree(comm, rank ? MT_OK : mt_comm_nccl_id(id, err), err);
     if (st) return st;
     MPI_Bcast(id, sizeof id, MPI_BYTE, 0, comm);
-    return mt_comm_nccl_new(id, rank, nranks, wire, err);
+    return mt_agree(comm, mt_comm_nccl_new(id, rank, nranks, wire, err), err);
 }

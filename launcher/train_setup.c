@@ -108,10 +108,9 @@ static enum mt_status build_evaluation(struct trainer *t, struct mt_err *err) {
 }
 
 static enum mt_status lower(struct trainer *t, struct mt_err *err) {
-    enum mt_status st = mt_rank_device_open(t->comm, t->kind, &t->device, err);
-    if (st) return st;
     mt_device_emulate(t->device, t->mine.emulated);
     struct mt_lower_options options = mt_planned_lower_options(t->device);
+    enum mt_status st;
     if ((st = mt_lower(&t->planned.program, t->rank, &options, &t->lowered[MT_RUN_TRAIN], err))) return st;
     options.states = t->lowered[MT_RUN_TRAIN];
     return t->data.val_count ? mt_lower(&t->eval_program, t->rank, &options, &t->lowered[MT_RUN_FORWARD], err) : MT_OK;
@@ -134,14 +133,16 @@ static void look(void *context, struct mt_watch_sight *sight) {
 }
 
 static enum mt_status make_executor(struct trainer *t, struct mt_err *err) {
+    mt_watch_phase(MT_WATCH_SLOW, "opening the device");
+    enum mt_status st = mt_rank_device_open(t->comm, t->kind, &t->device, err);
+    if (st) return st;
     mt_watch_phase(MT_WATCH_SLOW, "lowering the program");
-    enum mt_status st = mt_agree(t->comm, lower(t, err), err);
-    if (st || (st = trainer_check_memory(t, err))) return st;
+    if ((st = mt_agree(t->comm, lower(t, err), err)) || (st = trainer_check_memory(t, err))) return st;
     t->mine.start_rss_bytes = resident_bytes();
-    st = mt_rank_wire_open(t->comm, t->kind, &t->wire, err);
-    if (!st)
-        st = mt_executor_new(t->device, t->wire, t->lowered[MT_RUN_TRAIN], t->lowered[MT_RUN_FORWARD],
-                             t->options->deadline_s, &t->executor, err);
+    mt_watch_phase(MT_WATCH_SLOW, "connecting the ranks");
+    if ((st = mt_rank_wire_open(t->comm, t->kind, t->options->deadline_s, &t->wire, err))) return st;
+    st = mt_executor_new(t->device, t->wire, t->lowered[MT_RUN_TRAIN], t->lowered[MT_RUN_FORWARD],
+                         t->options->deadline_s, &t->executor, err);
     if (!st) mt_watch_observe(look, t->executor);
     return mt_agree(t->comm, st, err);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernels/base/arena.h"
+#include "kernels/cuda/facts.h"
 #include "kernels/cuda/jit.h"
 #include "kernels/cuda/nvml.h"
 
@@ -197,11 +198,11 @@ static const struct mt_device_class class = {
 };
 
 static enum mt_status describe(struct cuda_device *device, struct mt_err *err) {
-    char name[256], driver[32];
+    char name[256], driver[64];
     int version;
     CUDA_TRY(cuDeviceGetName(name, sizeof name, device->cuda.handle), err, "cuDeviceGetName");
     CUDA_TRY(cuDriverGetVersion(&version), err, "cuDriverGetVersion");
-    cuda_driver_version(driver);
+    cuda_driver_version(driver, sizeof driver);
     snprintf(device->base.description, sizeof device->base.description, "%s, %d multiprocessors, CUDA %d.%d%s%s", name,
              device->cuda.nsm, version / 1000, version % 1000 / 10, *driver ? ", driver " : "", driver);
     return MT_OK;

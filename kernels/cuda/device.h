@@ -23,9 +23,8 @@ struct cuda_device {
 
 enum mt_status cuda_device_open(int index, struct mt_device **device, struct mt_err *err);
 
-/* For the class (facts.c). */
+/* For the class (device_facts.c). */
 void cuda_device_facts(struct mt_device *device, struct mt_device_facts *facts);
-void cuda_driver_version(char text[32]); /* "580.95.05" as the kernel's module says; "" where it does not */
 /* The device's place on the bus, into `text`, which is returned; "" where the driver does not tell. */
 const char *cuda_bus(const struct cuda *cuda, char text[MT_DEVICE_BUS_TEXT]);
 

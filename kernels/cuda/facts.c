@@ -1,12 +1,10 @@
-/* What a GPU says of itself: by the driver, by NVML where that is. */
+/* What the kernel tells of the driver. */
+#include "kernels/cuda/facts.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cuda/comm_nccl.h"
-#include "kernels/cuda/device.h"
-#include "kernels/cuda/nvml.h"
-
-void cuda_driver_version(char text[32]) {
+void cuda_driver_version(char *text, size_t size) {
     char line[256];
     FILE *file = fopen("/proc/driver/nvidia/version", "re");
     *text = 0;
@@ -14,32 +12,8 @@ void cuda_driver_version(char text[32]) {
     char *rest = fgets(line, sizeof line, file), *word;
     while (rest && (word = strtok_r(rest, " \t\n", &rest)))
         if (strspn(word, "0123456789.") == strlen(word) && strchr(word, '.')) {
-            snprintf(text, 32, "%s", word);
+            snprintf(text, size, "%s", word);
             break;
         }
     fclose(file);
-}
-
-const char *cuda_bus(const struct cuda *cuda, char text[MT_DEVICE_BUS_TEXT]) {
-    char id[32];
-    *text = 0;
-    if (!cuDeviceGetPCIBusId(id, sizeof id, cuda->handle)) cuda_bus_text(id, text);
-    return text;
-}
-
-void cuda_device_facts(struct mt_device *base, struct mt_device_facts *facts) {
-    const struct cuda_device *device = (const struct cuda_device *)base;
-    size_t total = 0;
-    if (cuDeviceGetName(facts->model, sizeof facts->model, device->cuda.handle)) facts->model[0] = 0;
-    if (!cuDeviceTotalMem(&total, device->cuda.handle)) facts->memory_bytes = (int64_t)total;
-    cuda_bus(&device->cuda, facts->bus);
-    facts->multiprocessors = device->multiprocessors;
-    facts->computing = device->cuda.nsm;
-    facts->capability = device->cuda.sm;
-    cuda_nccl_version(facts->nccl);
-    cuda_nvml_read(facts->bus, facts);
-    if (!facts->driver[0]) cuda_driver_version(facts->driver);
-    facts->health.others_bytes = device->others_bytes;
-    facts->context_bytes = device->context_bytes;
-    facts->opened_bytes = device->opened_bytes;
 }

@@ -82,7 +82,7 @@ static enum mt_status take_flag(struct profile_flags *f, int key, char *text) {
     case KEY_DEADLINE: return take_positive("--deadline", text, 86400, &p->deadline_s, f->err);
     case KEY_HEARTBEAT: return mt_flag_heartbeat(text, &p->heartbeat_s, f->err);
     case KEY_START_DEADLINE: return mt_flag_seconds("--start-deadline", text, &p->start_s, f->err);
-    case KEY_DEVICE: return mt_device_kind_parse("--device", text, &p->device, f->err);
+    case KEY_DEVICE: return mt_rank_device_kind(text, &p->device, f->err);
     case KEY_EMULATE: return mt_emulation_parse(text, &f->arena, &p->emulation, f->err);
     case KEY_DESCRIBE: f->describe = text; break;
     case KEY_MEASURED: return mt_flag_path("--measured", text, &f->measured, f->err);

@@ -100,7 +100,7 @@ static enum mt_status take_flag(struct train_flags *f, int key, char *text) {
     case KEY_DEADLINE: st = mt_flag_seconds("--deadline", text, &o->deadline_s, f->err); break;
     case KEY_START_DEADLINE: st = mt_flag_seconds("--start-deadline", text, &o->start_s, f->err); break;
     case KEY_HEARTBEAT: st = mt_flag_heartbeat(text, &o->heartbeat_s, f->err); break;
-    case KEY_DEVICE: st = mt_device_kind_parse("--device", text, &o->device, f->err); break;
+    case KEY_DEVICE: st = mt_rank_device_kind(text, &o->device, f->err); break;
     case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &o->emulation, f->err); break;
     }
     return st;
