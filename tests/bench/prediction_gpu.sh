@@ -48,7 +48,7 @@ compare() {
       split(planned, want, " "); split(before, had, " ")
       for (i = 1; i <= n; i++) {
         took = most[i] - had[i]; e = took > 0 ? want[i] / took - 1 : 0
-        if (i == 1 || e * e > worst * worst) worst = e, w = want[i], t = took
+        if (i == 1 || e * e > worst * worst) { worst = e; w = want[i]; t = took }
       }
       printf "%-11s %-7s %-7s %8.2f ms %8.2f ms %+6.1f%% %7d MiB %7d MiB %+6.1f%%\n", name, speeds, shares, 1e3 * p, 1e3 * m,
         100 * (p / m - 1), w, t, 100 * worst }' "$run.memory.txt"
