@@ -118,13 +118,27 @@ static enum mt_status search(struct mt_plan_flags *f, struct mt_planning *planni
     return st;
 }
 
+/* What-ifs may mix what no job can. */
+static enum mt_status check_kinds(const struct mt_cluster *cluster, const char *text, struct mt_err *err) {
+    const char *first = mt_cluster_kind(cluster);
+    for (int d = 1; d < cluster->ndevices; d++) {
+        const struct mt_cluster_class *class = &cluster->classes[cluster->devices[d].class];
+        if (!strcmp(class->kind, first)) continue;
+        mt_fail(err, MT_EINPUT, "--cluster: rank %d of %.200s is of kind %s, but rank 0 of kind %s: CPUs and GPUs do not "
+                "train together", d, text, class->kind, first);
+        return mt_err_hint(err, "profile or describe a cluster of one kind");
+    }
+    return MT_OK;
+}
+
 enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks,
                                    struct mt_err *err) {
     struct mt_cluster *cluster;
     struct mt_planning planning;
     enum mt_status st = mt_cluster_open(flags->cluster, &cluster, err);
     if (st) return st;
-    if (!(st = mt_plan_flags_ranks(flags, "--cluster", cluster->ndevices)) &&
+    if (!(st = check_kinds(cluster, flags->cluster, err)) &&
+        !(st = mt_plan_flags_ranks(flags, "--cluster", cluster->ndevices)) &&
         !(st = mt_planning_open(cluster, flags->request.model, &flags->request.job, &planning, err))) {
         struct mt_plan *made = mt_planning_plan(&planning);
         if ((st = search(flags, &planning, made, remarks, err)))
