@@ -93,7 +93,7 @@ void mt_grid_make(enum mt_op_kind kind, const struct mt_attr *attr, const char *
 
 /* Whether a row says anything new for this type. */
 static bool wanted(const struct row *row, enum mt_type type) {
-    if (type == MT_BF16 && !strchr(row->in, 'T') && !strchr(row->out, 'T')) return false;
+    if (mt_type_acc(type) != type && !strchr(row->in, 'T') && !strchr(row->out, 'T')) return false;
     return row->kind != MT_OP_cast || type != mt_type_acc(type);
 }
 
