@@ -198,8 +198,9 @@ static void add_gpu(struct mt_arena *arena, const struct mt_place *place, const 
                                            .power_W = health->power_W,
                                            .power_limit_W = health->power_limit_W,
                                            .temperature_C = health->temperature_C};
-    /* By differences over short times: other processes come and go. */
+    /* By differences over short times: other processes come and go. Where there is more now than there was, they went. */
     int64_t taken_bytes = place->facts.opened_bytes - figures->free_bytes;
+    if (taken_bytes < 0) taken_bytes += place->facts.health.others_bytes;
     device->gpu->reserved_bytes = place->facts.context_bytes + (taken_bytes > 0 ? taken_bytes : 0);
 }
 

@@ -6,14 +6,14 @@
 
 #include "profiler/probe.h"
 
-enum { ALIGN = 256, LEAST_BYTES = 8 << 20, MOST_BYTES = 64 << 20, MOST_GPU_BYTES = 512 << 20, PATTERN = 1 << 16 };
+enum { ALIGN = 256, LEAST_BYTES = 8 << 20, MOST_BYTES = 64 << 20, MOST_GPU_BYTES = 256 << 20, MOST_ID_BYTES = 16 << 20, PATTERN = 1 << 16 };
 enum region { ACTIVATIONS, ACCUMULATIONS, IDS, OUTPUTS, NREGIONS };
 
 struct mt_calls {
     struct mt_device *device;
     bool gpu;
     char *memory[NREGIONS];
-    int64_t region_bytes, at[NREGIONS];
+    int64_t region_bytes[NREGIONS], at[NREGIONS];
     enum mt_type type; /* that the first two regions are filled for; MT_I32: none yet */
     int64_t ids_below;
     void *scratch;
@@ -36,15 +36,17 @@ enum mt_status mt_calls_new(struct mt_device *device, int64_t room_bytes, struct
     c->clock = (struct mt_clock){.step = 1, .seed = 1, .lr = 1e-4};
     c->gpu = !strcmp(mt_device_kind(device), "cuda");
     int64_t most_bytes = c->gpu ? MOST_GPU_BYTES : MOST_BYTES;
-    c->region_bytes = room_bytes / 16 < LEAST_BYTES ? LEAST_BYTES : room_bytes / 16;
-    if (c->region_bytes > most_bytes) c->region_bytes = most_bytes;
+    int64_t region_bytes = room_bytes / 16 < LEAST_BYTES ? LEAST_BYTES : room_bytes / 16;
+    if (region_bytes > most_bytes) region_bytes = most_bytes;
     for (int r = 0; r < NREGIONS; r++) {
-        enum mt_status st = mt_device_alloc(device, c->region_bytes, (void **)&c->memory[r], err);
         static const char zeros[1 << 20];
-        if (!st) st = mt_calls_repeat(device, c->memory[r], c->region_bytes, zeros, sizeof zeros, err);
+        bool few = c->gpu && r == IDS && region_bytes > MOST_ID_BYTES; /* written anew for each size of a table */
+        c->region_bytes[r] = few ? MOST_ID_BYTES : region_bytes;
+        enum mt_status st = mt_device_alloc(device, c->region_bytes[r], (void **)&c->memory[r], err);
+        if (!st) st = mt_calls_repeat(device, c->memory[r], c->region_bytes[r], zeros, sizeof zeros, err);
         if (st) return mt_err_context(err, "operands to measure with");
     }
-    const int64_t sizes[3] = {c->region_bytes / 4, 1, 1};
+    const int64_t sizes[3] = {region_bytes / 4, 1, 1};
     mt_grid_make(MT_OP_fill, &(struct mt_attr){0}, "Tr", "Tr", MT_F32, sizes, &c->plug);
     return MT_OK;
 }
@@ -77,7 +79,7 @@ static enum mt_status fill(const struct mt_calls *c, enum region region, enum mt
         double value = type == MT_I32 ? (double)(x >> 8) * 0x1p-24 * (double)below : 0.25 + (x >> 8) * 0.75 * 0x1p-24;
         mt_type_store(type, pattern, i, type == MT_I32 ? (double)(int64_t)value : value);
     }
-    enum mt_status st = mt_calls_repeat(c->device, c->memory[region], c->region_bytes, pattern, pattern_bytes, err);
+    enum mt_status st = mt_calls_repeat(c->device, c->memory[region], c->region_bytes[region], pattern, pattern_bytes, err);
     free(pattern);
     return st;
 }
@@ -117,13 +119,13 @@ bool mt_calls_fit(const struct mt_calls *c, const struct mt_grid_case *k) {
     int64_t needs[NREGIONS] = {0};
     for (int i = 0; i < k->nin + k->nout; i++) needs[region_of(k, i)] += padded_bytes(&k->tensors[i]);
     for (int r = 0; r < NREGIONS; r++)
-        if (needs[r] > c->region_bytes) return false;
+        if (needs[r] > c->region_bytes[r]) return false;
     return true;
 }
 
 static void *place(struct mt_calls *c, enum region region, const struct mt_tensor *tensor) {
     int64_t size_bytes = padded_bytes(tensor);
-    if (c->at[region] + size_bytes > c->region_bytes) c->at[region] = 0;
+    if (c->at[region] + size_bytes > c->region_bytes[region]) c->at[region] = 0;
     void *data = c->memory[region] + c->at[region];
     c->at[region] += size_bytes;
     return data;
@@ -151,7 +153,7 @@ bool mt_calls_serve(const struct mt_calls *c, const struct mt_grid_case *k) {
 /* A GPU's calls are launched one by one, which takes longer than small ones run; in a captured step they follow each
  * other at once. So that they do here too, they wait behind something long: outputs that are overwritten. */
 static void queue_plug(struct mt_calls *c, struct mt_stream *stream, int count) {
-    enum { CALLS_A_FILL = 8 }; /* half a gigabyte takes a GPU 0.1 ms and more */
+    enum { CALLS_A_FILL = 4 }; /* a quarter of a gigabyte takes a GPU 0.05 ms and more */
     for (int i = 0; i < 2; i++) c->plug.tensors[i].data = c->memory[OUTPUTS];
     c->plug_call = mt_grid_call(&c->plug, c->plug.tensors);
     const struct mt_backend *backend = mt_device_backend(c->device, &c->plug_call);

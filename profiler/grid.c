@@ -91,8 +91,11 @@ void mt_grid_make(enum mt_op_kind kind, const struct mt_attr *attr, const char *
     mt_op_shape(&call, &c->shape);
 }
 
-/* Whether a row says anything new for this type. */
-static bool wanted(const struct row *row, enum mt_type type) {
+/* Whether a row says anything new for this type. What is no product is near the memory's rate on a GPU, and each kernel
+ * takes its compiling: of the minor type they are left to that rate. */
+static bool wanted(const struct row *row, bool gpu, enum mt_type type, enum mt_type minor) {
+    bool product = row->kind == MT_OP_matmul || row->kind == MT_OP_fused_matmul;
+    if (gpu && type == minor && !product && strchr(row->in, 'T')) return false;
     if (mt_type_acc(type) != type && !strchr(row->in, 'T') && !strchr(row->out, 'T')) return false;
     return row->kind != MT_OP_cast || type != mt_type_acc(type);
 }
@@ -108,7 +111,7 @@ struct mt_grid_case *mt_grid_cases(struct mt_arena *arena, bool gpu, int *ncases
             enum mt_type type = mt_grid_types[t];
             int ndims = 0;
             while (ndims < (type == minor ? 2 : MOST_DIMS) && sizes->dim[ndims][0]) ndims++;
-            for (int d = 0; d < ndims && wanted(&rows[i], type); d++)
+            for (int d = 0; d < ndims && wanted(&rows[i], gpu, type, minor); d++)
                 for (int k = 0; sizes->rows[k]; k++) {
                     mt_arena_grow(arena, &cases, *ncases, &capacity, sizeof *cases);
                     mt_grid_make(rows[i].kind, &rows[i].attr, rows[i].in, rows[i].out, type,

@@ -123,10 +123,12 @@ static void add_case(struct mt_profile *p, struct mt_coll_case c, int64_t size_b
 static void add_cases(struct mt_profile *p, int group, const int64_t *sizes) {
     static const enum mt_type wires[] = {MT_F32, MT_BF16};
     for (int a = 0; a < mt_coll_nalgorithms; a++) {
-        if (p->gpu && mt_coll_algorithms[a] != mt_coll_of_nccl(mt_coll_algorithms[a]->kind)) continue;
+        enum mt_coll_kind kind = mt_coll_algorithms[a]->kind;
+        bool blind = kind == MT_ALL_REDUCE || kind == MT_BROADCAST; /* NCCL sees the whole message there, and no blocks */
+        if (p->gpu && mt_coll_algorithms[a] != mt_coll_of_nccl(kind)) continue;
         for (int w = 0; w < (reduces(mt_coll_algorithms[a]->kind) ? 2 : 1); w++)
             for (int s = 0; s < MOST_SIZES && sizes[s]; s++)
-                for (int uneven = 0; uneven < 2; uneven++)
+                for (int uneven = 0; uneven < (p->gpu && blind ? 1 : 2); uneven++)
                     add_case(p, (struct mt_coll_case){group, mt_coll_algorithms[a], wires[w], NULL}, sizes[s], uneven);
     }
 }
@@ -267,23 +269,24 @@ static enum mt_status once(void *context, int which, double slot_s, struct mt_er
 }
 
 /* What a library takes of the device's memory to connect all ranks, as every job makes it do, belongs to no job's own:
- * each kind of collective once, and then what is left is noted. */
+ * the collectives that training needs once each, whole and even, and then what is left is noted. */
 static enum mt_status connect(struct probe *probe, struct mt_err *err) {
+    static const enum mt_coll_kind kinds[] = {MT_ALL_REDUCE, MT_REDUCE_SCATTER, MT_ALL_GATHER};
     struct mt_profile *p = probe->profile;
     enum mt_status st = MT_OK;
-    for (int i = 0; i < p->ncolls && !st; i++) {
-        const struct mt_coll_case *c = &p->colls[i];
-        bool last = i + 1 == p->ncolls || p->colls[i + 1].algorithm != c->algorithm || p->colls[i + 1].group != c->group;
-        if (c->group || !last) continue; /* the first group is all ranks */
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds && !st; k++) {
+        struct mt_coll_case c = {.group = 0, .algorithm = mt_coll_of_nccl(kinds[k]), .wire = MT_F32};
+        int n = p->groups[0].n; /* all ranks */
+        c.counts = divide(&p->arena, kinds[k], n, probe->most_bytes / 4 / n * n, false);
         struct row row = {.group = &p->groups[0],
-                          .row = {.problem = {problem_of(p, c), problem_of(p, c)},
+                          .row = {.problem = {problem_of(p, &c), problem_of(p, &c)},
                                   .ranks = p->groups[0].ranks,
                                   .buffer = probe->buffer,
-                                  .what = mt_coll_name(c->algorithm->kind)}};
+                                  .what = mt_coll_name(kinds[k])}};
         double each_s;
-        for (int k = 0; k < 2; k++) c->algorithm->schedule(&row.row.problem[k], &row.row.schedule[k]);
+        for (int i = 0; i < 2; i++) c.algorithm->schedule(&row.row.problem[i], &row.row.schedule[i]);
         st = run_queued(probe, &row, 1, &each_s, err);
-        for (int k = 0; k < 2; k++) mt_schedule_release(&row.row.schedule[k]);
+        for (int i = 0; i < 2; i++) mt_schedule_release(&row.row.schedule[i]);
     }
     p->free_bytes = mt_device_memory_bytes(p->device) + 4 * probe->most_bytes;
     return mt_exchange_agree(p->exchange, st, err);
