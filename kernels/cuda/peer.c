@@ -32,34 +32,43 @@ void cuda_forget(struct mt_device *device, void *memory) {
     if (!cuda_enter(&cuda_of(device)->cuda, &unheard)) cuIpcCloseMemHandle((CUdeviceptr)memory);
 }
 
-static enum mt_status time_copies(CUstream stream, CUevent span[2], CUdeviceptr to, CUdeviceptr from, size_t size_bytes,
-                                  int repeats, double *each_s, struct mt_err *err) {
+struct copies {
+    CUstream stream;
+    CUevent span[2];
+    CUdeviceptr to, from;
+    size_t size_bytes;
+    int repeats;
+};
+
+static enum mt_status time_copies(const struct copies *c, double *each_s, struct mt_err *err) {
     float ms;
-    for (int i = -1; i < repeats; i++) { /* the first maps pages */
-        CUDA_TRY(cuMemcpyDtoDAsync(to, from, size_bytes, stream), err, "copying between GPUs");
-        if (i < 0) CUDA_TRY(cuEventRecord(span[0], stream), err, "cuEventRecord");
+    for (int i = -1; i < c->repeats; i++) { /* the first maps pages */
+        CUDA_TRY(cuMemcpyDtoDAsync(c->to, c->from, c->size_bytes, c->stream), err, "copying between GPUs");
+        if (i < 0) CUDA_TRY(cuEventRecord(c->span[0], c->stream), err, "cuEventRecord");
     }
-    CUDA_TRY(cuEventRecord(span[1], stream), err, "cuEventRecord");
-    CUDA_TRY(cuEventSynchronize(span[1]), err, "copying between GPUs");
-    CUDA_TRY(cuEventElapsedTime(&ms, span[0], span[1]), err, "cuEventElapsedTime");
-    *each_s = 1e-3 * (double)ms / repeats;
+    CUDA_TRY(cuEventRecord(c->span[1], c->stream), err, "cuEventRecord");
+    CUDA_TRY(cuEventSynchronize(c->span[1]), err, "copying between GPUs");
+    CUDA_TRY(cuEventElapsedTime(&ms, c->span[0], c->span[1]), err, "cuEventElapsedTime");
+    *each_s = 1e-3 * (double)ms / c->repeats;
     return MT_OK;
 }
 
 enum mt_status cuda_copy_peer(struct mt_device *base, void *to, const void *from, int64_t size_bytes, int repeats,
                               double *each_s, struct mt_err *err) {
     struct cuda_device *device = cuda_of(base);
-    CUevent span[2] = {NULL};
+    struct copies c = {.stream = device->copies,
+                       .to = (CUdeviceptr)to,
+                       .from = (CUdeviceptr)from,
+                       .size_bytes = (size_t)size_bytes,
+                       .repeats = repeats};
     enum mt_status st = cuda_enter(&device->cuda, err);
     if (!st) st = cuda_streams_before(device, device->copies, err);
     for (int i = 0; i < 2 && !st; i++) {
-        CUresult result = cuEventCreate(&span[i], CU_EVENT_DEFAULT);
+        CUresult result = cuEventCreate(&c.span[i], CU_EVENT_DEFAULT);
         if (result) st = cuda_fail(err, result, "cuEventCreate");
     }
-    if (!st)
-        st = time_copies(device->copies, span, (CUdeviceptr)to, (CUdeviceptr)from, (size_t)size_bytes, repeats, each_s,
-                         err);
+    if (!st) st = time_copies(&c, each_s, err);
     for (int i = 0; i < 2; i++)
-        if (span[i]) cuEventDestroy(span[i]);
+        if (c.span[i]) cuEventDestroy(c.span[i]);
     return st;
 }

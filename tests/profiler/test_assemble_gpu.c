@@ -116,7 +116,54 @@ static void test_warnings(void) {
     mt_arena_release(&p.arena);
 }
 
+/* Memory: what was left, and what the process itself took; of a neighbour that went meanwhile, nothing. */
+static void test_devices(void) {
+    struct mt_pair_times pairs[NRANKS * NRANKS];
+    struct mt_profile p;
+    make(&p, pairs);
+    struct mt_device_figures figures[NRANKS] = {0};
+    double times_s[6] = {1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3};
+    struct mt_op_times op = {.shape = {.kind = MT_OP_gelu, .type = MT_F32, .rows = 100, .dim = {1, 1}, .bytes = 800},
+                             .series = {times_s, 6, 6}};
+    struct mt_rank_ops ops[NRANKS] = {{1, &op}, {1, &op}, {1, &op}, {1, &op}};
+    for (int r = 0; r < NRANKS; r++) {
+        struct mt_device_facts *facts = &p.places[r].facts;
+        snprintf(p.places[r].kind, sizeof p.places[r].kind, "cuda");
+        facts->capability = 90, facts->computing = p.places[r].threads = r == 1 ? 66 : 132;
+        p.places[r].class = r == 1;
+        facts->context_bytes = 500 << 20, facts->opened_bytes = facts->memory_bytes - facts->context_bytes;
+        figures[r] = (struct mt_device_figures){.copy_Bps = {1e12, 1e12, 1e12}, .emulated = r == 1 ? 0.5 : 1};
+        figures[r].free_bytes = facts->opened_bytes - (70 << 20);
+        figures[r].health.power_limit_W = 700;
+        figures[r].host_Bps[1] = 9e9;
+    }
+    p.nclasses = 2;
+    p.places[3].facts.health.others_bytes = (int64_t)2 << 30; /* gone at the end */
+    p.places[3].facts.opened_bytes -= (int64_t)2 << 30;
+    struct mt_cluster *c = mt_cluster_new();
+    mt_assemble_devices(&p, figures, ops, c);
+    CHECK_TEXT(c->classes[0].kind, "cuda");
+    CHECK_TEXT(c->classes[0].name, "h200");
+    CHECK_TEXT(c->classes[1].name, "h200-66sm");
+    CHECK_EQ(c->classes[1].threads, 66);
+    CHECK_EQ(c->classes[1].capability, 90);
+    for (int r = 0; r < NRANKS; r++) {
+        const struct mt_cluster_device *device = &c->devices[r];
+        CHECK_EQ(device->class, r == 1);
+        CHECK_EQ(device->memory_bytes, figures[r].free_bytes);
+        CHECK_EQ(device->gpu->reserved_bytes, 570 << 20);
+        CHECK_TEXT(device->gpu->bus, buses[r]);
+        CHECK_TEXT(device->mask, "");
+        CHECK_NEAR(device->gpu->to_host_Bps, 9e9, 0);
+        CHECK_NEAR(device->gpu->power_limit_W, 700, 0);
+        CHECK_NEAR(device->speed, 1, 1e-9); /* a part of a GPU is a class of its own */
+    }
+    mt_cluster_free(c);
+    mt_arena_release(&p.arena);
+}
+
 int main(void) {
+    test_devices();
     test_links();
     test_warnings();
     return 0;
