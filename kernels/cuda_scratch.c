@@ -4,12 +4,12 @@
 enum {
     WORKSPACE_BYTES = (32 << 20) + 256, /* of cuBLASLt, with its alignment */
     MOST_MULTIPROCESSORS = 160,
-    WALKERS = 5,            /* blocks of a multiprocessor that walk rows, for the gradients of gamma and beta */
-    SUM_PARTS = 512 * 32,   /* warps' columns of partial sums; each of at most 16 bytes of the narrowest type */
-    NORM_PARTS = 4096,      /* partial sums of squares */
-    SORT_ROWS = 1024,       /* that a block sorts */
+    WALKERS = 5,          /* blocks of a multiprocessor that walk rows, for the gradients of gamma and beta */
+    SUM_PARTS = 512 * 32, /* warps' columns of partial sums; each of at most 16 bytes of the narrowest type */
+    NORM_PARTS = 4096,    /* partial sums of squares */
+    SORT_ROWS = 1024,     /* that a block sorts */
     SORT_BINS = 1024,
-    RUN_ROWS = 32           /* that are summed up at a time */
+    RUN_ROWS = 32 /* that are summed up at a time */
 };
 
 static int64_t of_product(const struct mt_call *call) {
@@ -48,13 +48,13 @@ static int64_t of_attention_grad(const struct mt_call *call) {
 
 int64_t mt_cuda_scratch_bytes(const struct mt_call *call) {
     static int64_t (*const of_kind[MT_NOPS])(const struct mt_call *) = {[MT_OP_matmul] = of_product,
-                                                                       [MT_OP_fused_matmul] = of_product,
-                                                                       [MT_OP_sum] = of_sum,
-                                                                       [MT_OP_sq_norm] = of_sq_norm,
-                                                                       [MT_OP_count] = of_sq_norm,
-                                                                       [MT_OP_embedding_grad] = of_embedding_grad,
-                                                                       [MT_OP_norm_param_grad] = of_norm_grad,
-                                                                       [MT_OP_layer_norm_grad] = of_norm_grad,
-                                                                       [MT_OP_attention_grad] = of_attention_grad};
+                                                                        [MT_OP_fused_matmul] = of_product,
+                                                                        [MT_OP_sum] = of_sum,
+                                                                        [MT_OP_sq_norm] = of_sq_norm,
+                                                                        [MT_OP_count] = of_sq_norm,
+                                                                        [MT_OP_embedding_grad] = of_embedding_grad,
+                                                                        [MT_OP_norm_param_grad] = of_norm_grad,
+                                                                        [MT_OP_layer_norm_grad] = of_norm_grad,
+                                                                        [MT_OP_attention_grad] = of_attention_grad};
     return of_kind[call->kind] ? of_kind[call->kind](call) : 0;
 }

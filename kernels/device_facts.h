@@ -36,11 +36,11 @@ struct mt_device_health {
     double memory_clock_Hz, memory_clock_most_Hz;
     double power_W, power_limit_W;
     double temperature_C;
-    unsigned throttled;      /* MT_THROTTLED_... */
-    int64_t others_bytes;    /* of its memory, that other processes hold */
-    int64_t ecc_corrected;   /* errors since the driver was loaded */
+    unsigned throttled;    /* MT_THROTTLED_... */
+    int64_t others_bytes;  /* of its memory, that other processes hold */
+    int64_t ecc_corrected; /* errors since the driver was loaded */
     int64_t ecc_uncorrected;
-    int nvlinks;             /* links that are up */
+    int nvlinks; /* links that are up */
 };
 
 struct mt_device_facts {

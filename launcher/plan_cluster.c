@@ -124,8 +124,10 @@ static enum mt_status check_kinds(const struct mt_cluster *cluster, const char *
     for (int d = 1; d < cluster->ndevices; d++) {
         const struct mt_cluster_class *class = &cluster->classes[cluster->devices[d].class];
         if (!strcmp(class->kind, first)) continue;
-        mt_fail(err, MT_EINPUT, "--cluster: rank %d of %.200s is of kind %s, but rank 0 of kind %s: CPUs and GPUs do not "
-                "train together", d, text, class->kind, first);
+        mt_fail(err, MT_EINPUT,
+                "--cluster: rank %d of %.200s is of kind %s, but rank 0 of kind %s: CPUs and GPUs do not "
+                "train together",
+                d, text, class->kind, first);
         return mt_err_hint(err, "profile or describe a cluster of one kind");
     }
     return MT_OK;

@@ -268,10 +268,11 @@ static enum mt_status settle_making(struct mt_plan_flags *f) {
     q->job = f->job.job;
     if (q->gradient_wire == MT_F32 && q->job.precision == MT_F64)
         return mt_fail(f->err, MT_EINPUT, "--gradient-wire: an f64 job's gradients travel as f64 or bf16, not f32");
-    const char *known = q->hosts ? "--hosts" : q->memory_bytes ? "--memory"
-                        : q->speeds                    ? "--speeds"
-                        : q->device                    ? "--device"
-                                                       : NULL;
+    const char *known = q->hosts          ? "--hosts"
+                        : q->memory_bytes ? "--memory"
+                        : q->speeds       ? "--speeds"
+                        : q->device       ? "--device"
+                                          : NULL;
     if (f->cluster && known) return mt_fail(f->err, MT_EINPUT, "%s: --cluster says that", known);
     if (f->cluster && q->storage_speeds)
         return mt_fail(f->err, MT_EINPUT, "--storage-speeds: --cluster says that; --storage-shares fixes exact shares");

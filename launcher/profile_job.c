@@ -11,7 +11,15 @@
 #include "launcher/agree.h"
 #include "launcher/rehearsal.h"
 
-enum { WARM_STEPS = 2, GPU_WARM_STEPS = 3, LEAST_STEPS = 3, ENOUGH_STEPS = 40, MOST_STEPS = 2000, SURE_SIZES = 2, MOST_ROUNDS = 8 };
+enum {
+    WARM_STEPS = 2,
+    GPU_WARM_STEPS = 3,
+    LEAST_STEPS = 3,
+    ENOUGH_STEPS = 40,
+    MOST_STEPS = 2000,
+    SURE_SIZES = 2,
+    MOST_ROUNDS = 8
+};
 static const double enough_s = 1;  /* of one visit: this and so many steps */
 static const double long_s = 0.25; /* a step: one such warms up, and one tells something */
 /* Of the memory that can be had; of the budget, for pairs of micro-batches; of what is left for a size, the first
@@ -27,8 +35,8 @@ struct measuring {
     struct mt_job_times *times;
     double end_s; /* of the budget */
     double part;  /* this rank's size, of that of the fastest */
-    /* Of a GPU, what a visit takes beside its steps, on the slowest rank, by the last one: to a size that is met for the
-     * first time, whose products are tuned; and to one that is known. */
+    /* Of a GPU, what a visit takes beside its steps, on the slowest rank, by the last one: to a size that is met for
+     * the first time, whose products are tuned; and to one that is known. */
     double fresh_s, again_s, steps_s; /* steps_s: in this visit's steps */
 };
 
@@ -232,8 +240,8 @@ static bool fits(const struct measuring *m, const struct mt_rehearsal *r) {
 }
 
 /* `*step_s` stays when the size does not fit; *done: it did. */
-static enum mt_status measure_size(struct measuring *m, int64_t batch, int64_t micro, double budget_s,
-                                   double *step_s, bool *done, struct mt_err *err) {
+static enum mt_status measure_size(struct measuring *m, int64_t batch, int64_t micro, double budget_s, double *step_s,
+                                   bool *done, struct mt_err *err) {
     struct mt_rehearsal r;
     *done = false;
     enum mt_status st = mt_rehearsal_open(m->device, m->probe->model, m->probe->job, batch, micro, &r, err);
@@ -274,8 +282,8 @@ static enum mt_status visit(struct measuring *m, double budget_s, struct size *s
     return st;
 }
 
-static enum mt_status add_size(struct measuring *m, int64_t samples, double budget_s, struct sizes *sizes,
-                               bool *fitted, struct mt_err *err) {
+static enum mt_status add_size(struct measuring *m, int64_t samples, double budget_s, struct sizes *sizes, bool *fitted,
+                               struct mt_err *err) {
     struct size size = {samples, 0};
     enum mt_status st = visit(m, budget_s, &size, fitted, err);
     if (st || !*fitted) return st;
@@ -329,8 +337,7 @@ static enum mt_status measure_doubling(struct measuring *m, double reserved_s, s
     bool fitted = true;
     int64_t batch = m->probe->job->batch, most = batch;
     enum mt_status st = MT_OK;
-    for (int64_t size = 1, before = 0; size > before && fitted && !st;
-         before = size, size = next_size(m, size, most)) {
+    for (int64_t size = 1, before = 0; size > before && fitted && !st; before = size, size = next_size(m, size, most)) {
         double left = left_s(m) - reserved_s;
         int sizes_left = 1 + (int)ceil(log2((double)most / (double)size));
         if (sizes->count >= SURE_SIZES && m->fresh_s + visit_s(expected_s(m, size)) > left) break;
@@ -343,8 +350,7 @@ static enum mt_status measure_doubling(struct measuring *m, double reserved_s, s
 }
 
 /* Between the sizes, the largest first: where steps are short there is time for it, and their times the least even. */
-static enum mt_status measure_between(struct measuring *m, double reserved_s, struct sizes *sizes,
-                                      struct mt_err *err) {
+static enum mt_status measure_between(struct measuring *m, double reserved_s, struct sizes *sizes, struct mt_err *err) {
     enum mt_status st = MT_OK;
     for (int i = sizes->count - 1; i > 0 && !st; i--) {
         int64_t size = (sizes->items[i].samples + sizes->items[i - 1].samples) / 2;

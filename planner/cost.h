@@ -52,8 +52,8 @@ struct mt_cost mt_cost_coll(const struct mt_costs *costs, const struct mt_coll *
 /* Whether a plan may name an algorithm for a group: among GPUs that were measured only what NCCL does
  * (mt_coll_of_nccl). */
 bool mt_cost_offers(const struct mt_costs *costs, const int *group, int n, const struct mt_coll_algorithm *algorithm);
-/* The cheapest that applies and is offered. Between algorithms that are the same by their formulas (there are many for two ranks),
- * and whose measurements differ by no more than their error bands, the first in the table. */
+/* The cheapest that applies and is offered. Between algorithms that are the same by their formulas (there are many for
+ * two ranks), and whose measurements differ by no more than their error bands, the first in the table. */
 const struct mt_coll_algorithm *mt_cost_choose(const struct mt_costs *costs, const struct mt_coll *problem,
                                                const int *group, struct mt_cost *cost);
 

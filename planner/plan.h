@@ -19,10 +19,10 @@
 #define MT_PLAN_MOST_RANKS 4096
 
 struct mt_plan_rank {
-    const char *host;     /* or "" when the plan was made without hosts; all ranks have one, or none */
-    const char *class;    /* device class, or "" */
-    double speed;         /* relative; work per second in any unit */
-    int64_t memory_bytes; /* what it may use; 0: not stated */
+    const char *host;       /* or "" when the plan was made without hosts; all ranks have one, or none */
+    const char *class;      /* device class, or "" */
+    double speed;           /* relative; work per second in any unit */
+    int64_t memory_bytes;   /* what it may use; 0: not stated */
     int64_t reserved_bytes; /* of a GPU, what it takes beside that: context, kernels, NCCL; 0: not known */
 };
 

@@ -18,8 +18,8 @@ static enum mt_status take_hash(struct mt_json at, const char *key, char hash[33
 
 static enum mt_status read_rank(void *context, struct mt_json at, int r, struct mt_err *err) {
     struct mt_plan *p = context;
-    static const char *const keys[] = {"host", "class", "speed", "memory_bytes", "state_bytes", "arena_bytes",
-                                       "reserved_bytes", NULL};
+    static const char *const keys[] = {"host",        "class",       "speed",          "memory_bytes",
+                                       "state_bytes", "arena_bytes", "reserved_bytes", NULL};
     struct mt_plan_rank *rank = &p->ranks[r];
     enum mt_status st;
     if ((st = mt_json_only(at, keys, err)) || (st = mt_json_text(at, "host", &p->arena, &rank->host, err)) ||
@@ -152,11 +152,10 @@ static enum mt_status read_prediction(struct mt_plan *p, struct mt_json root, st
 }
 
 static enum mt_status read_members(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
-    static const char *const keys[] = {"format",     "version",      "hash",         "made_by",     "model",
-                                       "model_hash", "program_hash", "cluster_hash", "parameters",  "flops_per_step",
-                                       "job",        "ranks",        "splits",       "micro_batch", "rules",
-                                       "storage",    "gradients",    "collectives",  "prediction",  "device",
-                                       NULL};
+    static const char *const keys[] = {
+        "format",       "version",    "hash",           "made_by",     "model",      "model_hash", "program_hash",
+        "cluster_hash", "parameters", "flops_per_step", "job",         "ranks",      "splits",     "micro_batch",
+        "rules",        "storage",    "gradients",      "collectives", "prediction", "device",     NULL};
     struct mt_json job;
     enum mt_status st;
     int nranks;

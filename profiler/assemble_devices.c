@@ -198,7 +198,8 @@ static void add_gpu(struct mt_arena *arena, const struct mt_place *place, const 
                                            .power_W = health->power_W,
                                            .power_limit_W = health->power_limit_W,
                                            .temperature_C = health->temperature_C};
-    /* By differences over short times: other processes come and go. Where there is more now than there was, they went. */
+    /* By differences over short times: other processes come and go. Where there is more now than there was, they went.
+     */
     int64_t taken_bytes = place->facts.opened_bytes - figures->free_bytes;
     if (taken_bytes < 0) taken_bytes += place->facts.health.others_bytes;
     device->gpu->reserved_bytes = place->facts.context_bytes + (taken_bytes > 0 ? taken_bytes : 0);
@@ -213,12 +214,13 @@ void mt_assemble_devices(const struct mt_profile *p, const struct mt_device_figu
     cluster->classes = mt_new(arena, struct mt_cluster_class, p->nclasses);
     for (int r = 0; r < p->nranks; r++) {
         const struct mt_place *place = &p->places[r];
-        cluster->devices[r] = (struct mt_cluster_device){.node = place->node,
-                                                         .class = place->class,
-                                                         .emulated = figures[r].emulated,
-                                                         .stolen = figures[r].load.stolen,
-                                                         .memory_bytes = place->room_bytes / mt_profile_sharing(p, r),
-                                                         .mask = p->gpu ? "" : mt_arena_strdup(arena, place->topology.mask)};
+        cluster->devices[r] =
+            (struct mt_cluster_device){.node = place->node,
+                                       .class = place->class,
+                                       .emulated = figures[r].emulated,
+                                       .stolen = figures[r].load.stolen,
+                                       .memory_bytes = place->room_bytes / mt_profile_sharing(p, r),
+                                       .mask = p->gpu ? "" : mt_arena_strdup(arena, place->topology.mask)};
         if (p->gpu) add_gpu(arena, place, &figures[r], &cluster->devices[r]);
         struct mt_cluster_class *class = &cluster->classes[place->class];
         if (class->model) continue;

@@ -81,8 +81,7 @@ static void make_nodes(const struct mt_profile *p, struct mt_cluster *cluster) {
             .memory_bytes = place->topology.memory_bytes,
             .inside = -1,
         };
-        if (place->facts.driver[0])
-            cluster->nodes[node].driver = mt_arena_strdup(&cluster->arena, place->facts.driver);
+        if (place->facts.driver[0]) cluster->nodes[node].driver = mt_arena_strdup(&cluster->arena, place->facts.driver);
         if (p->gpu && place->topology.nics[0])
             cluster->nodes[node].nics = mt_arena_strdup(&cluster->arena, place->topology.nics);
         if (ndevices < 2) continue;

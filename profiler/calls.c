@@ -6,7 +6,14 @@
 
 #include "profiler/probe.h"
 
-enum { ALIGN = 256, LEAST_BYTES = 8 << 20, MOST_BYTES = 64 << 20, MOST_GPU_BYTES = 256 << 20, MOST_ID_BYTES = 16 << 20, PATTERN = 1 << 16 };
+enum {
+    ALIGN = 256,
+    LEAST_BYTES = 8 << 20,
+    MOST_BYTES = 64 << 20,
+    MOST_GPU_BYTES = 256 << 20,
+    MOST_ID_BYTES = 16 << 20,
+    PATTERN = 1 << 16
+};
 enum region { ACTIVATIONS, ACCUMULATIONS, IDS, OUTPUTS, NREGIONS };
 
 struct mt_calls {
@@ -63,7 +70,8 @@ enum mt_status mt_calls_repeat(struct mt_device *device, void *memory, int64_t s
     enum mt_status st = MT_OK;
     for (int64_t done = 0; done < size_bytes && !st; done += pattern_bytes) {
         int64_t left = size_bytes - done;
-        st = mt_device_copy_in(device, (char *)memory + done, pattern, left < pattern_bytes ? left : pattern_bytes, err);
+        st =
+            mt_device_copy_in(device, (char *)memory + done, pattern, left < pattern_bytes ? left : pattern_bytes, err);
     }
     return st;
 }
@@ -79,7 +87,8 @@ static enum mt_status fill(const struct mt_calls *c, enum region region, enum mt
         double value = type == MT_I32 ? (double)(x >> 8) * 0x1p-24 * (double)below : 0.25 + (x >> 8) * 0.75 * 0x1p-24;
         mt_type_store(type, pattern, i, type == MT_I32 ? (double)(int64_t)value : value);
     }
-    enum mt_status st = mt_calls_repeat(c->device, c->memory[region], c->region_bytes[region], pattern, pattern_bytes, err);
+    enum mt_status st =
+        mt_calls_repeat(c->device, c->memory[region], c->region_bytes[region], pattern, pattern_bytes, err);
     free(pattern);
     return st;
 }

@@ -61,16 +61,16 @@ struct mt_cluster_node {
     const char *name; /* host */
     int cores;
     int64_t memory_bytes;
-    int inside; /* the link between its devices; an index into links, or -1: it has one device */
+    int inside;         /* the link between its devices; an index into links, or -1: it has one device */
     const char *driver; /* of its GPUs, "580.95.05"; null: none, or not known */
     const char *nics;   /* its network devices, "eth0 mlx5_0"; null where nobody looked */
 };
 
 /* What was seen of a GPU when it was measured; zero: not told. */
 struct mt_cluster_gpu {
-    const char *bus;          /* its place on the host's bus, "0000:1b:00.0" */
-    int64_t reserved_bytes;   /* of its memory, what a process takes beside a job's own: context, kernels, NCCL */
-    double from_host_Bps, to_host_Bps; /* memory that is not pinned */
+    const char *bus;        /* its place on the host's bus, "0000:1b:00.0" */
+    int64_t reserved_bytes; /* of its memory, what a process takes beside a job's own: context, kernels, NCCL */
+    double from_host_Bps, to_host_Bps;                                           /* memory that is not pinned */
     double sm_clock_Hz, sm_clock_most_Hz, memory_clock_Hz, memory_clock_most_Hz; /* after working; at most */
     double power_W, power_limit_W, temperature_C;
 };
@@ -85,11 +85,11 @@ double mt_cluster_gpu_figure(const struct mt_cluster_gpu *gpu, int figure);
 
 struct mt_cluster_device { /* in the order of ranks */
     int node, class;
-    double speed, speed_error; /* relative to its class's curves */
-    double emulated;           /* the speed that --emulate gave it; 1: none. `speed` includes it */
-    double stolen;             /* part of its time that other processes had while it was measured */
-    int64_t memory_bytes;      /* what it may use: kernel, cgroup, neighbours */
-    const char *mask;          /* cpu: its cores, "0-1,4"; else "" */
+    double speed, speed_error;  /* relative to its class's curves */
+    double emulated;            /* the speed that --emulate gave it; 1: none. `speed` includes it */
+    double stolen;              /* part of its time that other processes had while it was measured */
+    int64_t memory_bytes;       /* what it may use: kernel, cgroup, neighbours */
+    const char *mask;           /* cpu: its cores, "0-1,4"; else "" */
     struct mt_cluster_gpu *gpu; /* or null */
 };
 
@@ -169,7 +169,7 @@ void mt_cluster_hash(const struct mt_cluster *cluster, char hash[33]);
 enum mt_status mt_cluster_write(struct mt_cluster *cluster, const char *path, struct mt_err *err);
 char *mt_cluster_text(struct mt_cluster *cluster, size_t *length);
 
-void mt_cluster_print(const struct mt_cluster *cluster, FILE *file); /* tables for people */
+void mt_cluster_print(const struct mt_cluster *cluster, FILE *file);      /* tables for people */
 void mt_cluster_print_gpus(const struct mt_cluster *cluster, FILE *file); /* of that: what was seen of GPUs, if any */
 
 /* "cpu" or "cuda": what all devices are, or the first is. */

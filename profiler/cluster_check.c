@@ -150,8 +150,7 @@ static bool is_mask(const char *mask) {
 }
 
 static enum mt_status check_gpu(const struct mt_cluster_gpu *gpu, int d, struct mt_err *err) {
-    enum mt_status st =
-        check_number((double)gpu->reserved_bytes, bytes, err, "devices[%d].gpu.reserved_bytes", d);
+    enum mt_status st = check_number((double)gpu->reserved_bytes, bytes, err, "devices[%d].gpu.reserved_bytes", d);
     for (int f = 0; f < MT_CLUSTER_GPU_FIGURES && !st; f++)
         st = check_number(mt_cluster_gpu_figure(gpu, f), rate_or_none, err, "devices[%d].gpu.%s", d,
                           mt_cluster_gpu_figures[f].name);
@@ -178,8 +177,7 @@ static enum mt_status check_device(const struct mt_cluster *cluster, int d, stru
     if (!is_mask(device->mask))
         return mt_fail(err, MT_EINPUT, "devices[%d].mask: \"%.60s\" must be a rising list of cores, as \"0-1,4\"", d,
                        device->mask);
-    if (cpu && device->gpu)
-        return mt_fail(err, MT_EINPUT, "devices[%d].gpu: a device of kind \"cpu\" is none", d);
+    if (cpu && device->gpu) return mt_fail(err, MT_EINPUT, "devices[%d].gpu: a device of kind \"cpu\" is none", d);
     return device->gpu ? check_gpu(device->gpu, d, err) : MT_OK;
 }
 

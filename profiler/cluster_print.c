@@ -132,7 +132,8 @@ static void print_links(const struct mt_cluster *c, FILE *file) {
     if (!c->nlinks) return;
     bool copies = false;
     for (int l = 0; l < c->nlinks; l++) copies |= c->links[l].copy_Bps > 0;
-    mt_table_header(&table, "link", ">latency", ">+-", ">bandwidth", ">+-", ">shared", ">slows compute", ">slowed", NULL);
+    mt_table_header(&table, "link", ">latency", ">+-", ">bandwidth", ">+-", ">shared", ">slows compute", ">slowed",
+                    NULL);
     if (copies) mt_table_column(&table, ">copy engine");
     mt_table_column(&table, "figures");
     for (int l = 0; l < c->nlinks; l++) {

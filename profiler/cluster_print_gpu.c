@@ -22,8 +22,8 @@ void mt_cluster_print_gpus(const struct mt_cluster *c, FILE *file) {
     int ngpus = 0;
     for (int d = 0; d < c->ndevices; d++) ngpus += c->devices[d].gpu != NULL;
     if (!ngpus) return;
-    mt_table_header(&table, ">rank", "bus", ">capability", ">reserved", ">from host", ">to host", ">clock", ">memory clock",
-                    ">power", ">temperature", NULL);
+    mt_table_header(&table, ">rank", "bus", ">capability", ">reserved", ">from host", ">to host", ">clock",
+                    ">memory clock", ">power", ">temperature", NULL);
     for (int d = 0; d < c->ndevices; d++) {
         const struct mt_cluster_gpu *gpu = c->devices[d].gpu;
         int capability = c->classes[c->devices[d].class].capability;

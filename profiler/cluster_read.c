@@ -94,9 +94,9 @@ static enum mt_status read_flops(struct mt_cluster_class *class, struct mt_json 
 }
 
 static enum mt_status read_class(void *context, struct mt_json at, int index, struct mt_err *err) {
-    static const char *const keys[] = {"name",        "kind",         "model",      "threads",      "nominal",
-                                       "calibration", "memory_bytes", "memory_Bps", "memory_error", "overhead_s",
-                                       "flops",       "curves",       "capability", NULL};
+    static const char *const keys[] = {
+        "name",       "kind",         "model",      "threads", "nominal", "calibration", "memory_bytes",
+        "memory_Bps", "memory_error", "overhead_s", "flops",   "curves",  "capability",  NULL};
     static const struct mt_json_rows curves = {"curves", MOST_ROWS, sizeof(struct mt_curve), read_curve};
     struct reading *reading = context;
     struct mt_cluster_class *class = reading->class = &reading->cluster->classes[index];
@@ -118,12 +118,9 @@ static enum mt_status read_class(void *context, struct mt_json at, int index, st
 }
 
 static enum mt_status read_link(void *context, struct mt_json at, int index, struct mt_err *err) {
-    static const char *const keys[] = {"name",          "nominal",
-                                       "latency_s",     "latency_error",
-                                       "bandwidth_Bps", "bandwidth_error",
-                                       "shared_Bps",    "compute_slowdown",
-                                       "comm_slowdown", "copy_Bps",
-                                       NULL};
+    static const char *const keys[] = {"name",          "nominal",         "latency_s",  "latency_error",
+                                       "bandwidth_Bps", "bandwidth_error", "shared_Bps", "compute_slowdown",
+                                       "comm_slowdown", "copy_Bps",        NULL};
     struct mt_cluster *c = ((struct reading *)context)->cluster;
     struct mt_cluster_link *link = &c->links[index];
     enum mt_status st;
@@ -166,7 +163,8 @@ static enum mt_status read_gpu(struct mt_cluster *c, struct mt_json device, stru
         (st = mt_json_int(at, "reserved_bytes", 0, INT64_MAX, &gpu->reserved_bytes, err)))
         return st;
     for (int f = 0; f < MT_CLUSTER_GPU_FIGURES && !st; f++)
-        if (mt_json_has(at, keys[2 + f])) st = take_real(at, keys[2 + f], (double *)((char *)gpu + mt_cluster_gpu_figures[f].offset), err);
+        if (mt_json_has(at, keys[2 + f]))
+            st = take_real(at, keys[2 + f], (double *)((char *)gpu + mt_cluster_gpu_figures[f].offset), err);
     return st;
 }
 
@@ -261,9 +259,9 @@ static enum mt_status read_warning(void *context, struct mt_json at, int index, 
 }
 
 static enum mt_status read_members(struct mt_cluster *c, struct mt_json root, struct mt_err *err) {
-    static const char *const keys[] = {"format",      "version", "hash",   "made_by",  "source",
-                                       "description", "classes", "links",  "network",  "nodes",
-                                       "devices",     "pairs",   "groups", "warnings", "nccl",   NULL};
+    static const char *const keys[] = {"format",  "version",  "hash",    "made_by", "source",  "description",
+                                       "classes", "links",    "network", "nodes",   "devices", "pairs",
+                                       "groups",  "warnings", "nccl",    NULL};
     static const struct mt_json_rows classes = {"classes", MT_CLUSTER_MOST_DEVICES, sizeof *c->classes, read_class},
                                      links = {"links", MOST_NAMED, sizeof *c->links, read_link},
                                      nodes = {"nodes", MT_CLUSTER_MOST_DEVICES, sizeof *c->nodes, read_node},

@@ -6,28 +6,25 @@
 
 enum { MOST_DIMS = 6, MOST_ROWS = 5 };
 
-/* [0]: for CPUs, [1]: for GPUs, where each shape of a product is tuned when it is first met, for a good part of a second:
- * they are few. Rows are for all types but the minor one of the kind of device, of which only the first
- * two dims are measured: f64, which serves proofs; on GPUs f32. Lists end with 0. */
+/* [0]: for CPUs, [1]: for GPUs, where each shape of a product is tuned when it is first met, for a good part of a
+ * second: they are few. Rows are for all types but the minor one of the kind of device, of which only the first two
+ * dims are measured: f64, which serves proofs; on GPUs f32. Lists end with 0. */
 struct sizes {
     int64_t dim[MOST_DIMS + 1][2], rows[MOST_ROWS + 1];
 };
-static const struct sizes products[2] = {{{{256, 256}, {1024, 256}, {256, 1024}, {1024, 1024}, {4096, 1024}},
-                                          {16, 128, 1024, 4096}},
-                                         {{{768, 768}, {4096, 4096}, {3072, 768}, {50304, 768}}, {256, 4096, 32768}}},
-                          fused_products[2] = {{{{256, 256}, {1024, 256}, {4096, 1024}}, {16, 256, 4096}},
-                                               {{{3072, 768}, {4096, 4096}}, {1024, 32768}}},
-                          attentions[2] = {{{{64, 32}, {256, 64}, {1024, 64}}, {1, 4, 16}},
-                                           {{{256, 64}, {1024, 64}, {1024, 128}}, {12, 96, 384}}},
-                          norms[2] = {{{{256, 1}, {1024, 1}}, {64, 1024, 8192}},
-                                      {{{768, 1}, {1600, 1}}, {1024, 8192, 32768}}},
-                          logits[2] = {{{{256, 1}, {8192, 1}}, {64, 512, 4096}},
-                                       {{{256, 1}, {50304, 1}}, {512, 2048, 8192}}},
-                          tables[2] = {{{{256, 256}, {8192, 512}}, {256, 8192}},
-                                       {{{1024, 768}, {50304, 768}}, {1024, 32768}}},
-                          elements[2] = {{{{1, 1}}, {1 << 13, 1 << 17, 1 << 20, 1 << 23}},
-                                         {{{1, 1}}, {1 << 13, 1 << 20, 1 << 23, 3 << 23, 3 << 25}}},
-                          sums[2] = {{{{256, 1}, {1024, 1}}, {128, 8192}}, {{{768, 1}, {3072, 1}}, {1024, 32768}}};
+static const struct sizes
+    products[2] = {{{{256, 256}, {1024, 256}, {256, 1024}, {1024, 1024}, {4096, 1024}}, {16, 128, 1024, 4096}},
+                   {{{768, 768}, {4096, 4096}, {3072, 768}, {50304, 768}}, {256, 4096, 32768}}},
+    fused_products[2] = {{{{256, 256}, {1024, 256}, {4096, 1024}}, {16, 256, 4096}},
+                         {{{3072, 768}, {4096, 4096}}, {1024, 32768}}},
+    attentions[2] = {{{{64, 32}, {256, 64}, {1024, 64}}, {1, 4, 16}},
+                     {{{256, 64}, {1024, 64}, {1024, 128}}, {12, 96, 384}}},
+    norms[2] = {{{{256, 1}, {1024, 1}}, {64, 1024, 8192}}, {{{768, 1}, {1600, 1}}, {1024, 8192, 32768}}},
+    logits[2] = {{{{256, 1}, {8192, 1}}, {64, 512, 4096}}, {{{256, 1}, {50304, 1}}, {512, 2048, 8192}}},
+    tables[2] = {{{{256, 256}, {8192, 512}}, {256, 8192}}, {{{1024, 768}, {50304, 768}}, {1024, 32768}}},
+    elements[2] = {{{{1, 1}}, {1 << 13, 1 << 17, 1 << 20, 1 << 23}},
+                   {{{1, 1}}, {1 << 13, 1 << 20, 1 << 23, 3 << 23, 3 << 25}}},
+    sums[2] = {{{{256, 1}, {1024, 1}}, {128, 8192}}, {{{768, 1}, {3072, 1}}, {1024, 32768}}};
 
 const enum mt_type mt_grid_types[] = {MT_F32, MT_BF16, MT_F64};
 const int mt_grid_ntypes = sizeof mt_grid_types / sizeof *mt_grid_types;

@@ -61,16 +61,16 @@ struct mt_profile {
     struct mt_arena arena;
     struct mt_comm *comm, *wire; /* for what ranks tell each other; for what is measured */
     struct mt_exchange *exchange;
-    struct mt_device *device; /* as slow as it is emulated */
-    bool gpu;                 /* all ranks' devices are, or none */
+    struct mt_device *device;         /* as slow as it is emulated */
+    bool gpu;                         /* all ranks' devices are, or none */
     struct mt_stream *compute, *talk; /* talk: for the wire, where there is one */
-    struct mt_calls *calls; /* on that device */
+    struct mt_calls *calls;           /* on that device */
     int rank, nranks, nnodes, nclasses;
     double deadline_s;          /* without an answer from a rank */
     struct mt_place *places;    /* [nranks] */
     struct mt_load_report load; /* while operators were measured */
-    int64_t free_bytes;         /* of the device's memory, for a job: with all that computing and talking take beside it */
-    double host_Bps[2];         /* of a GPU: from the host's memory, and to it */
+    int64_t free_bytes; /* of the device's memory, for a job: with all that computing and talking take beside it */
+    double host_Bps[2]; /* of a GPU: from the host's memory, and to it */
 
     struct mt_op_times *ops;
     int nops, ops_capacity;
@@ -119,7 +119,7 @@ enum mt_status mt_probe_move(struct mt_profile *profile, const int *group, int n
 
 /* Problems in a row, two in turn, as a wire that queues takes them. */
 struct mt_probe_row {
-    const int *ranks;           /* of the group */
+    const int *ranks; /* of the group */
     struct mt_coll problem[2];
     struct mt_schedule schedule[2];
     void *const *buffer;

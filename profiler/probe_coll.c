@@ -124,7 +124,8 @@ static void add_cases(struct mt_profile *p, int group, const int64_t *sizes) {
     static const enum mt_type wires[] = {MT_F32, MT_BF16};
     for (int a = 0; a < mt_coll_nalgorithms; a++) {
         enum mt_coll_kind kind = mt_coll_algorithms[a]->kind;
-        bool blind = kind == MT_ALL_REDUCE || kind == MT_BROADCAST; /* NCCL sees the whole message there, and no blocks */
+        bool blind =
+            kind == MT_ALL_REDUCE || kind == MT_BROADCAST; /* NCCL sees the whole message there, and no blocks */
         if (p->gpu && mt_coll_algorithms[a] != mt_coll_of_nccl(kind)) continue;
         for (int w = 0; w < (reduces(mt_coll_algorithms[a]->kind) ? 2 : 1); w++)
             for (int s = 0; s < MOST_SIZES && sizes[s]; s++)

@@ -1,5 +1,5 @@
-/* Copies between GPUs of a host by their copy engines, which take no multiprocessor: the first rank of a pair writes to the
- * memory of the second. Pairs that cannot have no figure. */
+/* Copies between GPUs of a host by their copy engines, which take no multiprocessor: the first rank of a pair writes to
+ * the memory of the second. Pairs that cannot have no figure. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -14,9 +14,11 @@ enum { WORD = 4, NSIZES = 3, MOST_REPEATS = 64, QUEUED_REPEATS = 4 };
 
 /* Bytes: an answer, a message, a large one. The last two give the bandwidth by their difference, since what networks
  * take in without delay (buffers, token buckets) is the same for both. */
-static const int64_t ladders[][NSIZES] = {
-    {WORD, 8 << 20, 64 << 20}, /* only for GPUs */
-    {WORD, 1 << 20, 16 << 20}, {WORD, 1 << 20, 8 << 20}, {WORD, 1 << 19, 2 << 20}, {WORD, 1 << 16, 1 << 19}};
+static const int64_t ladders[][NSIZES] = {{WORD, 8 << 20, 64 << 20}, /* only for GPUs */
+                                          {WORD, 1 << 20, 16 << 20},
+                                          {WORD, 1 << 20, 8 << 20},
+                                          {WORD, 1 << 19, 2 << 20},
+                                          {WORD, 1 << 16, 1 << 19}};
 enum { NLADDERS = sizeof ladders / sizeof *ladders };
 
 struct probe {

@@ -8,10 +8,10 @@
 #include "profiler/probe.h"
 
 enum { CALLS = 16, LEAST_COLLS = 3, MOST_COLLS = 64, TAG = 3 };
-static const double longest_product_s = 8e-3, product_part = 0.01;         /* part: of the budget */
+static const double longest_product_s = 8e-3, product_part = 0.01; /* part: of the budget */
 enum { NMESSAGES = 4 };
 static const int64_t messages[2][NMESSAGES] = {{4 << 20, 1 << 20, 256 << 10, 64 << 10}, /* bytes, of CPUs */
-                                               {64 << 20, 16 << 20, 4 << 20, 1 << 20}};  /* of GPUs */
+                                               {64 << 20, 16 << 20, 4 << 20, 1 << 20}}; /* of GPUs */
 
 struct probe {
     struct mt_profile *profile;

@@ -54,7 +54,8 @@ static void read_nics(hwloc_topology_t hw, char *text, size_t size) {
         hwloc_obj_osdev_type_t type = device->attr->osdev.type;
         size_t used = strlen(text), length = strlen(device->name);
         bool carries = type == HWLOC_OBJ_OSDEV_NETWORK || type == HWLOC_OBJ_OSDEV_OPENFABRICS;
-        if (carries && used + length + 2 < size) snprintf(text + used, size - used, "%s%s", used ? " " : "", device->name);
+        if (carries && used + length + 2 < size)
+            snprintf(text + used, size - used, "%s%s", used ? " " : "", device->name);
     }
 }
 
@@ -64,7 +65,8 @@ static void read_near(hwloc_topology_t hw, const char *bus, struct mt_topology *
     CPU_ZERO(&t->near);
     if (!around || !around->cpuset || hwloc_bitmap_isequal(around->cpuset, hwloc_topology_get_topology_cpuset(hw)))
         return;
-    for (int c = hwloc_bitmap_first(around->cpuset); c >= 0 && c < CPU_SETSIZE; c = hwloc_bitmap_next(around->cpuset, c))
+    for (int c = hwloc_bitmap_first(around->cpuset); c >= 0 && c < CPU_SETSIZE;
+         c = hwloc_bitmap_next(around->cpuset, c))
         CPU_SET((size_t)c, &t->near);
     t->near_cores = hwloc_bitmap_weight(around->cpuset);
     hwloc_bitmap_list_snprintf(t->near_text, sizeof t->near_text, around->cpuset);

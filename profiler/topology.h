@@ -31,9 +31,9 @@ struct mt_topology {
     char near_text[128];
 };
 
-/* Of this machine; or of `synthetic`, for tests an hwloc description such as "pack:2 core:4 pu:2", or hwloc's XML: there
- * the mask is all of it. `bus`: "0000:1b:00.0", the device whose neighbourhood is asked for, or null. MT_ESYSTEM when
- * hwloc cannot tell, MT_EINPUT for a description that it does not understand. */
+/* Of this machine; or of `synthetic`, for tests an hwloc description such as "pack:2 core:4 pu:2", or hwloc's XML:
+ * there the mask is all of it. `bus`: "0000:1b:00.0", the device whose neighbourhood is asked for, or null. MT_ESYSTEM
+ * when hwloc cannot tell, MT_EINPUT for a description that it does not understand. */
 enum mt_status mt_topology_read(const char *synthetic, const char *bus, struct mt_topology *topology,
                                 struct mt_err *err);
 

@@ -10,14 +10,14 @@
 struct cuda_device {
     struct mt_device base;
     struct cuda cuda;
-    CUgreenCtx part;       /* of the multiprocessors, for the compute stream; null: all of them */
-    struct mt_err unheard; /* of mt_device_emulate, until a stream is made */
-    CUstream copies;       /* to and from the host */
-    CUevent tail;          /* of the streams that a copy follows */
-    int multiprocessors;   /* all; cuda.nsm are those that compute */
-    int64_t others_bytes;  /* of the memory, held by other processes when it was opened */
+    CUgreenCtx part;                     /* of the multiprocessors, for the compute stream; null: all of them */
+    struct mt_err unheard;               /* of mt_device_emulate, until a stream is made */
+    CUstream copies;                     /* to and from the host */
+    CUevent tail;                        /* of the streams that a copy follows */
+    int multiprocessors;                 /* all; cuda.nsm are those that compute */
+    int64_t others_bytes;                /* of the memory, held by other processes when it was opened */
     int64_t context_bytes, opened_bytes; /* as in device_facts.h */
-    pthread_mutex_t lock;  /* of the list, of streams' errors and items, and of events' errors */
+    pthread_mutex_t lock;                /* of the list, of streams' errors and items, and of events' errors */
     struct cuda_stream *streams;
 };
 

@@ -142,9 +142,12 @@ int mt_command_profile(int argc, char **argv) {
                "the cores that mpirun binds it to; ranks of one host that are not bound (--bind-to none) divide its "
                "cores; or with --device cuda the GPU of its number on the host."};
     struct mt_err err = MT_ERR_INIT;
-    struct profile_flags f = {
-        .err = &err,
-        .profile = {.out = "cluster.json", .device = "cpu", .budget_s = 60, .deadline_s = 60, .heartbeat_s = MT_WATCH_HEARTBEAT_S}};
+    struct profile_flags f = {.err = &err,
+                              .profile = {.out = "cluster.json",
+                                          .device = "cpu",
+                                          .budget_s = 60,
+                                          .deadline_s = 60,
+                                          .heartbeat_s = MT_WATCH_HEARTBEAT_S}};
     mt_job_flags_init(&f.job, &err);
     enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
     int code;

@@ -39,10 +39,8 @@ static inline struct mt_cluster *make_cluster(int ndevices, int per_node, int nc
     c->nodes = mt_new(arena, struct mt_cluster_node, c->nnodes);
     c->network = c->nnodes > 1 ? 1 : -1;
     for (int n = 0; n < c->nnodes; n++)
-        c->nodes[n] =
-            (struct mt_cluster_node){.name = mt_arena_printf(arena, "node%d", n),
-                                     .cores = per_node,
-                                     .memory_bytes = (int64_t)per_node << 32};
+        c->nodes[n] = (struct mt_cluster_node){
+            .name = mt_arena_printf(arena, "node%d", n), .cores = per_node, .memory_bytes = (int64_t)per_node << 32};
     for (int d = 0; d < ndevices; d++)
         c->devices[d] = (struct mt_cluster_device){.node = d / per_node,
                                                    .class = d % c->nclasses,

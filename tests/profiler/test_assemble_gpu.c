@@ -95,7 +95,8 @@ static void test_warnings(void) {
     figures[2].health.ecc_corrected = 1000; /* were corrected */
     check_warning(&p, figures, NULL);
     figures[0].health.throttled = MT_THROTTLED_HEAT, figures[0].health.sm_clock_Hz = 1.2e9;
-    check_warning(&p, figures, "rank 0 on a: its GPU is too hot at 50 C and 300 W: it runs at 1200 of at most 1980 MHz");
+    check_warning(&p, figures,
+                  "rank 0 on a: its GPU is too hot at 50 C and 300 W: it runs at 1200 of at most 1980 MHz");
     figures[0].health.throttled = MT_THROTTLED_HARDWARE;
     check_warning(&p, figures, "rank 0 on a: its GPU is slowed by a hardware brake");
     figures[0].health.throttled = 0;

@@ -153,8 +153,9 @@ static void test_gpus(void) {
     }
     CHECK_OK(mt_cluster_check(c, &err), err);
     char *text = mt_cluster_text(c, &length);
-    CHECK(strstr(text, "\"gpu\": {\"bus\": \"0000:1b:00.0\", \"reserved_bytes\": 536870912, \"from_host_Bps\": 7000000000, "
-                       "\"sm_clock_Hz\": 1980000000}"),
+    CHECK(strstr(text,
+                 "\"gpu\": {\"bus\": \"0000:1b:00.0\", \"reserved_bytes\": 536870912, \"from_host_Bps\": 7000000000, "
+                 "\"sm_clock_Hz\": 1980000000}"),
           "%s", text);
     CHECK_OK(mt_cluster_parse("c", text, length, &back, &err), err);
     CHECK_TEXT(back->hash, c->hash);

@@ -1,5 +1,5 @@
-/* What planning takes GPUs' operators to want of scratch, against what they ask for on a GPU: never less, and together not
- * much more. */
+/* What planning takes GPUs' operators to want of scratch, against what they ask for on a GPU: never less, and together
+ * not much more. */
 #include "kernels/cuda_scratch.h"
 #include "kernels/device.h"
 #include "profiler/grid.h"
@@ -21,8 +21,9 @@ int main(void) {
         const struct mt_backend *backend = mt_device_backend(device, &call);
         if (!backend->supports(&call)) continue;
         int64_t asked = backend->scratch_bytes(&call), expected = mt_cuda_scratch_bytes(&call);
-        CHECK(asked <= expected, "%s %s of %lld rows: asks for %lld bytes, planned were %lld", mt_op_info[call.kind].name,
-              cases[i].shape.variant, (long long)cases[i].shape.rows, (long long)asked, (long long)expected);
+        CHECK(asked <= expected, "%s %s of %lld rows: asks for %lld bytes, planned were %lld",
+              mt_op_info[call.kind].name, cases[i].shape.variant, (long long)cases[i].shape.rows, (long long)asked,
+              (long long)expected);
         wanted += (double)asked, planned += (double)expected;
         served++;
     }
