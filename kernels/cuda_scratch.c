@@ -4,7 +4,7 @@
 enum {
     WORKSPACE_BYTES = (32 << 20) + 256, /* of cuBLASLt, with its alignment */
     MOST_MULTIPROCESSORS = 160,
-    WALKERS = 5,          /* blocks of a multiprocessor that walk rows, for the gradients of gamma and beta */
+    WALKERS = 6,          /* blocks of a multiprocessor that walk rows, for the gradients of gamma and beta */
     SUM_PARTS = 512 * 32, /* warps' columns of partial sums; each of at most 16 bytes of the narrowest type */
     NORM_PARTS = 4096,    /* partial sums of squares */
     SORT_ROWS = 1024,     /* that a block sorts */
