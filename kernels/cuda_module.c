@@ -1,4 +1,6 @@
 /* The CUDA module, loaded when such a device is first asked for. */
+#include <string.h>
+
 #include "kernels/base/arena.h"
 #include "kernels/base/file.h"
 #include "kernels/base/hash.h"
@@ -18,6 +20,7 @@ static void (*const called[])(void) __attribute__((used)) = {
     CALLED(mt_calloc),
     CALLED(mt_realloc),
     CALLED(mt_arena_alloc),
+    CALLED(mt_arena_grow),
     CALLED(mt_arena_strdup),
     CALLED(mt_arena_printf),
     CALLED(mt_arena_release),
@@ -47,10 +50,15 @@ static void (*const called[])(void) __attribute__((used)) = {
     CALLED(mt_type_store),
     CALLED(mt_type_load),
     CALLED(mt_op_nout),
+    CALLED(mt_op_epilogue),
     CALLED(mt_coll_name),
     CALLED(mt_now_s),
     CALLED(mt_sleep_s),
     CALLED(mt_awake_look),
+    CALLED(mt_cond_init),
+    CALLED(mt_cond_wait_until),
+    CALLED(mt_nccl_way_serves),
+    CALLED(mt_nccl_way_choose),
 };
 #undef CALLED
 
@@ -71,7 +79,25 @@ enum mt_status mt_comm_nccl_id(void *id, struct mt_err *err) {
     return module ? module->comm_id(id, err) : err->status;
 }
 
-enum mt_status mt_comm_nccl_new(const void *id, int rank, int nranks, struct mt_comm **comm, struct mt_err *err) {
+enum mt_status mt_comm_nccl_new(const void *id, int rank, int nranks, double deadline_s, struct mt_comm **comm,
+                                struct mt_err *err) {
     const struct mt_cuda_module *module = load(err);
-    return module ? module->comm_new(id, rank, nranks, comm, err) : err->status;
+    return module ? module->comm_new(id, rank, nranks, deadline_s, comm, err) : err->status;
+}
+
+void mt_comm_nccl_way(struct mt_comm *comm, enum mt_nccl_way way) {
+    struct mt_err unheard = MT_ERR_INIT; /* whoever has a communicator has loaded it */
+    const struct mt_cuda_module *module = load(&unheard);
+    if (module) module->comm_way(comm, way);
+}
+
+enum mt_status mt_gpus_look(struct mt_gpus *gpus, struct mt_err *err) {
+    const struct mt_cuda_module *module = load(err);
+    return module ? module->gpus_look(gpus, err) : err->status;
+}
+
+const char *mt_gpus_version(const struct mt_gpus *gpus, const char *library) {
+    for (int i = 0; i < MT_GPU_LIBRARIES; i++)
+        if (!strcmp(gpus->libraries[i].name, library)) return gpus->libraries[i].version;
+    return "";
 }

@@ -62,6 +62,15 @@ int mt_device_threads(struct mt_device *device) {
     return device->threads;
 }
 
+int mt_device_depth(struct mt_device *device) {
+    return device->depth;
+}
+
+int mt_device_multiprocessors(struct mt_device *device, int *all) {
+    *all = device->all_multiprocessors;
+    return device->multiprocessors;
+}
+
 int64_t mt_device_memory_bytes(struct mt_device *device) {
     return device->class->memory_bytes(device);
 }
@@ -78,6 +87,10 @@ enum mt_status mt_device_emulate_sms(struct mt_device *device, int count, struct
 
 const struct mt_backend *mt_device_backend(struct mt_device *device, const struct mt_call *call) {
     return device->class->backend(device, call);
+}
+
+bool mt_device_merges(const struct mt_device *device, enum mt_op_kind kind) {
+    return device->class->merges && device->class->merges[kind];
 }
 
 enum mt_status mt_device_alloc(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err) {
@@ -122,6 +135,14 @@ enum mt_status mt_device_copy_peer(struct mt_device *device, void *to, const voi
     return device->class->copy_peer(device, to, from, size_bytes, repeats, each_s, err);
 }
 
+enum mt_status mt_device_host_alloc(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err) {
+    return device->class->host_alloc(device, size_bytes, memory, err);
+}
+
+void mt_device_host_free(struct mt_device *device, void *memory) {
+    device->class->host_free(device, memory);
+}
+
 enum mt_status mt_stream_new(struct mt_device *device, const char *name, struct mt_stream **stream,
                              struct mt_err *err) {
     return device->class->stream_new(device, name, stream, err);
@@ -138,6 +159,10 @@ void mt_stream_op(struct mt_stream *stream, const struct mt_backend *backend, co
 
 void mt_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds) {
     stream->device->class->stream_coll(stream, call, seconds);
+}
+
+void mt_stream_copy(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from, int64_t size_bytes) {
+    stream->device->class->stream_copy(stream, direction, to, from, size_bytes);
 }
 
 void mt_event_record(struct mt_event *event, struct mt_stream *stream) {
@@ -164,4 +189,35 @@ enum mt_status mt_event_new(struct mt_device *device, struct mt_event **event, s
 
 void mt_event_free(struct mt_event *event) {
     if (event) event->device->class->event_free(event);
+}
+
+enum mt_status mt_event_sync(struct mt_event *event, double deadline_s, struct mt_err *err) {
+    return event->device->class->event_sync(event, deadline_s, err);
+}
+
+bool mt_device_captures(struct mt_device *device) {
+    return device->class->capture_begin;
+}
+
+enum mt_status mt_capture_begin(struct mt_stream *const *streams, int nstreams, struct mt_capture **capture,
+                                struct mt_err *err) {
+    assert(nstreams > 0 && mt_device_captures(streams[0]->device));
+    return streams[0]->device->class->capture_begin(streams, nstreams, capture, err);
+}
+
+enum mt_status mt_capture_end(struct mt_capture *capture, struct mt_err *err) {
+    return capture->device->class->capture_end(capture, err);
+}
+
+enum mt_status mt_capture_launch(struct mt_capture *capture, const struct mt_clock *clock, uint64_t *launch,
+                                 struct mt_err *err) {
+    return capture->device->class->capture_launch(capture, clock, launch, err);
+}
+
+void mt_capture_times(const struct mt_capture *capture, uint64_t launch, double *stream_s) {
+    capture->device->class->capture_times(capture, launch, stream_s);
+}
+
+void mt_capture_free(struct mt_capture *capture) {
+    if (capture) capture->device->class->capture_free(capture);
 }

@@ -23,8 +23,23 @@ const struct mt_op_info mt_op_info[MT_NOPS] = {
 #undef PLACE
 };
 
+const struct mt_op_epilogue *mt_op_epilogue(enum mt_op_kind kind) {
+    static const struct mt_op_epilogue epilogues[] = {
+        {.kind = MT_OP_add, .nin = 3, .nout = 1, .bias = true},
+        {.kind = MT_OP_gelu, .nin = 3, .nout = 2, .bias = true, .whole = true},
+        {.kind = MT_OP_relu, .nin = 3, .nout = 2, .bias = true, .whole = true},
+        {.kind = MT_OP_gelu_grad, .nin = 3, .nout = 1},
+        {.kind = MT_OP_relu_grad, .nin = 3, .nout = 1},
+        {.kind = MT_OP_sum, .nin = 2, .nout = 2, .sums = true},
+    };
+    for (size_t i = 0; i < sizeof epilogues / sizeof *epilogues; i++)
+        if (epilogues[i].kind == kind) return &epilogues[i];
+    return NULL;
+}
+
 int mt_op_nout(enum mt_op_kind kind, const struct mt_attr *attr) {
-    return kind == MT_OP_fused_matmul && attr->epilogue == MT_OP_add ? 1 : mt_op_info[kind].nout;
+    const struct mt_op_epilogue *epilogue = kind == MT_OP_fused_matmul ? mt_op_epilogue(attr->epilogue) : NULL;
+    return epilogue ? epilogue->nout : mt_op_info[kind].nout;
 }
 
 /* What the letters of a row stand for in one call. */
@@ -45,7 +60,7 @@ static enum mt_status fail(const struct binding *b, bool output, int i, const ch
 
 static enum mt_status check_type(struct binding *b, bool output, int i, char letter) {
     const struct mt_tensor *t = output ? &b->call->out[i] : &b->call->in[i];
-    bool is_float = t->type == MT_F64 || t->type == MT_F32 || t->type == MT_BF16;
+    bool is_float = (unsigned)t->type < MT_I32;
     bool statistic = t->type == MT_F64 || t->type == MT_F32;
     switch (letter) {
     case 'I': return t->type == MT_I32 ? MT_OK : fail(b, output, i, "is not i32");
@@ -104,6 +119,29 @@ static bool same_axes(const struct mt_tensor *a, int at, const struct mt_tensor 
     return true;
 }
 
+/* What stands beside the product's y[m, n]: of all of its axes, or of n alone. */
+static enum mt_status check_beside(struct binding *b, bool output, int i, bool whole) {
+    const struct mt_attr *t = b->call->attr;
+    const struct mt_tensor *y = &b->call->out[0], *beside = output ? &b->call->out[i] : &b->call->in[i];
+    int first = whole ? 0 : t->nm, n = whole ? y->naxes : t->nn;
+    if (beside->naxes == n && same_axes(beside, 0, y, first, n)) return MT_OK;
+    return fail(b, output, i, whole ? "is not [m, n]" : "is not [n]");
+}
+
+static enum mt_status check_epilogue(struct binding *b) {
+    const struct mt_call *c = b->call;
+    const struct mt_attr *t = c->attr;
+    const struct mt_op_epilogue *epilogue = mt_op_epilogue(t->epilogue);
+    enum mt_status st;
+    if (!epilogue) return mt_fail(b->err, MT_EBUG, "fused_matmul: no such epilogue: %d", (int)t->epilogue);
+    if (c->nin != epilogue->nin) return fail(b, false, epilogue->nin - 1, "is missing, or is not the last");
+    if (!epilogue->sums && (t->out_acc || t->accumulate)) return fail(b, true, 0, "cannot be a sum");
+    if (c->nin > 2 && (st = check_beside(b, false, 2, !epilogue->bias))) return st;
+    if (c->nout < 2) return MT_OK;
+    if (c->out[1].type != (epilogue->whole ? b->type : b->acc)) return fail(b, true, 1, "is of a wrong type");
+    return check_beside(b, true, 1, epilogue->whole);
+}
+
 static enum mt_status check_matmul(struct binding *b) {
     const struct mt_call *c = b->call;
     const struct mt_attr *t = c->attr;
@@ -116,16 +154,9 @@ static enum mt_status check_matmul(struct binding *b) {
         return fail(b, false, 1, "differs from input 0 in k");
     if (!same_axes(y, 0, x, t->trans_a ? t->nk : 0, t->nm)) return fail(b, true, 0, "differs from input 0 in m");
     if (!same_axes(y, t->nm, w, t->trans_b ? 0 : t->nk, t->nn)) return fail(b, true, 0, "differs from input 1 in n");
-    if (c->kind == MT_OP_matmul) {
-        enum mt_type want = t->out_acc ? mt_type_acc(x->type) : x->type;
-        return y->type == want ? MT_OK : fail(b, true, 0, "is not of the type that out_acc asks for");
-    }
-    if (c->in[2].naxes != t->nn || !same_axes(&c->in[2], 0, y, t->nm, t->nn)) return fail(b, false, 2, "is not [n]");
-    if (t->epilogue != MT_OP_add && t->epilogue != MT_OP_gelu && t->epilogue != MT_OP_relu)
-        return mt_fail(b->err, MT_EBUG, "fused_matmul: no such epilogue: %d", (int)t->epilogue);
-    if (c->nout == 2 && (c->out[1].naxes != y->naxes || !same_axes(&c->out[1], 0, y, 0, y->naxes)))
-        return fail(b, true, 1, "differs in extent");
-    return MT_OK;
+    enum mt_type want = t->out_acc ? mt_type_acc(x->type) : x->type;
+    if (y->type != want) return fail(b, true, 0, "is not of the type that out_acc asks for");
+    return c->kind == MT_OP_matmul ? MT_OK : check_epilogue(b);
 }
 
 /* The axes of `whole` that are in `axes` (or not, if `without`) are those of `part`, in order. */
@@ -176,7 +207,7 @@ static enum mt_status check_attributes(struct binding *b) {
     return MT_OK;
 }
 
-enum mt_status mt_call_check(const struct mt_call *call, struct mt_err *err) {
+static enum mt_status check_one(const struct mt_call *call, struct mt_err *err) {
     if ((unsigned)call->kind >= MT_NOPS) return mt_fail(err, MT_EBUG, "no such operator: %d", (int)call->kind);
     const struct mt_op_info *info = &mt_op_info[call->kind];
     struct binding b = {.call = call, .err = err, .group_axes = -1};
@@ -200,4 +231,21 @@ enum mt_status mt_call_check(const struct mt_call *call, struct mt_err *err) {
     }
     if (!*info->shapes && (st = check_special(&b))) return st;
     return check_attributes(&b);
+}
+
+enum mt_status mt_call_check(const struct mt_call *call, struct mt_err *err) {
+    if (!call->many) return check_one(call, err);
+    for (int i = 0; i < call->many; i++) {
+        struct mt_call part = mt_call_part(call, i);
+        enum mt_status st = check_one(&part, err);
+        if (st) return mt_err_context(err, "call %d of %d", i, call->many), st;
+        for (int k = 0; k < call->nin + call->nout; k++) {
+            bool in = k < call->nin;
+            const struct mt_tensor *mine = in ? &part.in[k] : &part.out[k - call->nin];
+            const struct mt_tensor *first = in ? &call->in[k] : &call->out[k - call->nin];
+            if (mine->type != first->type)
+                return mt_fail(err, MT_EBUG, "%s: calls of different types are one", mt_op_info[call->kind].name);
+        }
+    }
+    return MT_OK;
 }

@@ -30,6 +30,7 @@ struct mt_attr {
     int nm, nn, nk;
     bool trans_a, trans_b;
     bool out_acc; /* y has type A, not T (weight gradients) */
+    bool tf32;    /* of f32 operands only the first 10 bits after the point count; sums are in f32 (fused_matmul too) */
 
     unsigned axes; /* add: the axes of `a` that `b` has, in order; sum: the axes that are summed away (bits) */
 
@@ -40,17 +41,23 @@ struct mt_attr {
     bool causal;  /* attention */
     double eps;   /* norm_*: added to the variance; adamw: to the root */
 
-    double value;                                   /* fill */
-    enum mt_type to;                                /* cast, fill: the output's type */
+    double value;                                   /* fill, cross_entropy_grad */
+    enum mt_type to;                                /* cast, fill: the output's type; cross_entropy_grad: A */
     double clip;                                    /* grad_scale: the largest global norm; 0 = no clipping */
     double beta1, beta2, momentum, decay, lr_scale; /* adamw, sgd; lr_scale multiplies the clock's rate */
     bool nesterov;
+    int64_t interval; /* loss_scale: steps without overflow after which it grows */
 
     /* Set by lowering only. */
-    /* matmul, embedding_grad, sum, norm_param_grad, layer_norm_grad (dgamma and dbeta): add to the old content */
+    /* matmul, fused_matmul with sum, embedding_grad, sum, norm_param_grad, layer_norm_grad (dgamma and dbeta): add to
+     * the old content */
     bool accumulate;
-    enum mt_op_kind epilogue; /* fused_matmul: MT_OP_gelu, MT_OP_relu or MT_OP_add (none beyond the bias) */
+    enum mt_op_kind epilogue; /* fused_matmul: MT_OP_add, gelu, relu, gelu_grad, relu_grad or sum */
 };
+
+/* Powers of two, as all scales of losses are. Gradients are sums over samples, so that the least one may be below 1. */
+#define MT_LOSS_SCALE_LEAST 0x1p-14
+#define MT_LOSS_SCALE_MOST 0x1p24
 
 struct mt_tensor {
     void *data; /* may be null when an extent is zero */
@@ -83,7 +90,22 @@ struct mt_call {
     const struct mt_clock *clock;
     void *scratch;    /* of the size that the backend asked for, 64-byte aligned; null if that is zero */
     const char *what; /* for messages: the operator's name in its graph; or null */
+    /* Of kinds that the device merges (mt_device_merges): so many calls done as one, with types and numbers of operands in common. Their
+     * attributes, inputs (nin each) and outputs (nout each) follow one another. None reads or writes what another
+     * writes, but for input 1 of sq_norm_add, which is the output of the call before. 0: one. */
+    int many;
 };
+
+static inline int mt_call_count(const struct mt_call *call) {
+    return call->many ? call->many : 1;
+}
+/* Call i of them. */
+static inline struct mt_call mt_call_part(const struct mt_call *call, int i) {
+    struct mt_call part = *call;
+    part.attr += i, part.in += i * call->nin, part.out += i * call->nout;
+    part.many = 0;
+    return part;
+}
 
 struct mt_op_info {
     const char *name;
@@ -97,8 +119,19 @@ struct mt_op_info {
 };
 extern const struct mt_op_info mt_op_info[MT_NOPS];
 
-/* How many outputs a call has: info->nout, but one where fused_matmul has no epilogue beyond the bias. */
+/* How many outputs a call has: info->nout, but of fused_matmul as its epilogue says. */
 int mt_op_nout(enum mt_op_kind kind, const struct mt_attr *attr);
+
+/* What fused_matmul's epilogue makes of it. */
+struct mt_op_epilogue {
+    enum mt_op_kind kind;
+    int nin, nout;
+    bool bias;  /* input 2 is [n]; else, where there is one, [m, n] */
+    bool whole; /* output 1, where there is one, is [m, n] of type T; else [n] of type A */
+    bool sums;  /* out_acc and accumulate mean what they mean to matmul; else they are not set */
+};
+/* Null where there is no such epilogue. */
+const struct mt_op_epilogue *mt_op_epilogue(enum mt_op_kind kind);
 
 /* Whether a call is well formed: operands, types, extents, attributes, memory where there are elements. Backends may
  * assume it; MT_EBUG with the operator, operand and reason otherwise. */
@@ -122,7 +155,7 @@ struct mt_backend {
     enum mt_status (*run)(const struct mt_call *call, struct mt_err *err);
 };
 
-/* Plain C: every kind, f64 f32 bf16 storage, always there; the reference. */
+/* Plain C: every kind, f64 f32 bf16 f16 storage, always there; the reference. */
 extern const struct mt_backend mt_backend_c;
 
 /* The oneDNN module, or null with the reason in `err` when it cannot be loaded; loaded once. */

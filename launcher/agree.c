@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "kernels/base/arena.h"
+#include "kernels/base/log.h"
 
 enum { HOST_BYTES = 256, VALUE_BYTES = 64 };
 
@@ -153,7 +154,8 @@ static enum mt_status compare(const struct claim *claims, int n, const char *nam
     return err->status;
 }
 
-enum mt_status mt_agree_same(MPI_Comm comm, const char *name, const char *value, struct mt_err *err) {
+/* What rank 0 finds; elsewhere MT_OK. */
+static enum mt_status gather_claims(MPI_Comm comm, const char *name, const char *value, struct mt_err *err) {
     int rank, n;
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &n);
@@ -163,7 +165,16 @@ enum mt_status mt_agree_same(MPI_Comm comm, const char *name, const char *value,
     MPI_Gather(&mine, (int)sizeof mine, MPI_BYTE, all, (int)sizeof mine, MPI_BYTE, 0, comm);
     enum mt_status st = rank ? MT_OK : compare(all, n, name, err);
     free(all);
-    return mt_agree_rank0(comm, st, err);
+    return st;
+}
+
+enum mt_status mt_agree_same(MPI_Comm comm, const char *name, const char *value, struct mt_err *err) {
+    return mt_agree_rank0(comm, gather_claims(comm, name, value, err), err);
+}
+
+void mt_agree_note(MPI_Comm comm, const char *name, const char *value) {
+    struct mt_err note = MT_ERR_INIT;
+    if (gather_claims(comm, name, value, &note)) mt_log(MT_LOG_WARN, "%s", note.text);
 }
 
 void mt_agree_abort(MPI_Comm comm, const struct mt_err *err) {

@@ -23,6 +23,9 @@ enum mt_status mt_agree_rank0(MPI_Comm comm, enum mt_status mine, struct mt_err 
  * are not all equal, MT_EINPUT naming ranks, hosts and values. */
 enum mt_status mt_agree_same(MPI_Comm comm, const char *name, const char *value, struct mt_err *err);
 
+/* Collective: a mixture that is no fault; rank 0 notes it in the log. */
+void mt_agree_note(MPI_Comm comm, const char *name, const char *value);
+
 /* This process's host name, for messages; set once. */
 const char *mt_agree_host(void);
 

@@ -7,6 +7,7 @@
 #include "launcher/agree.h"
 #include "launcher/checkpoint.h"
 #include "launcher/watch.h"
+#include "synth/init.h"
 
 /* The file's dimensions of a state; an optimizer state has those of its parameter. */
 static struct mt_saved describe(const struct mt_graph *g, int gvalue) {
@@ -76,6 +77,11 @@ static const struct mt_saved *source_of(const struct mt_safetensors *file, const
     return mt_safetensors_find(file, name);
 }
 
+/* The states of the loss's scaling: a job may have them or not. */
+static bool is_of_scaling(const char *name) {
+    return !strcmp(name, "loss_scale") || !strncmp(name, "loss_scale.", strlen("loss_scale."));
+}
+
 static bool is_loaded(const struct mt_graph *graph, int gvalue, enum mt_load what) {
     return mt_is_state(graph, gvalue) && (what == MT_LOAD_ALL || graph->values[gvalue].param);
 }
@@ -106,6 +112,10 @@ static enum mt_status check_file(const struct mt_graph *graph, const struct mt_s
         if (!is_loaded(graph, g, what)) continue;
         const struct mt_value *v = &graph->values[g];
         const struct mt_saved *t = source_of(file, v, what);
+        if (!t && is_of_scaling(v->name)) {
+            mt_log(MT_LOG_INFO, "%s: has no %s; it begins anew", file->path, v->name);
+            continue;
+        }
         if (!t) {
             mt_fail(err, MT_EINPUT, "%s: has no tensor %s", file->path, v->name);
             return mt_err_hint(err, v->param ? "the file is of another model than the plan"
@@ -124,7 +134,7 @@ static enum mt_status check_file(const struct mt_graph *graph, const struct mt_s
     }
     for (int i = 0; i < file->ntensors; i++) {
         int g = mt_graph_find_value(graph, file->tensors[i].name);
-        if (g >= 0 && mt_is_state(graph, g)) continue;
+        if ((g >= 0 && mt_is_state(graph, g)) || is_of_scaling(file->tensors[i].name)) continue;
         mt_fail(err, MT_EINPUT, "%s: tensor %s is nothing that the plan's model and optimizer have", file->path,
                 file->tensors[i].name);
         return mt_err_hint(err, "--init FILE takes the weights alone");
@@ -141,8 +151,11 @@ enum mt_status mt_checkpoint_load(struct mt_states *states, const struct mt_safe
         if (!is_loaded(graph, g, what)) continue;
         const struct mt_value *v = &graph->values[g];
         void *whole = states->rank ? NULL : mt_calloc(1, (size_t)describe(graph, g).size_bytes);
-        if (whole && !states->st)
-            states->st = mt_safetensors_read_as(file, source_of(file, v, what), v->type, whole, &states->err);
+        const struct mt_saved *source = whole ? source_of(file, v, what) : NULL;
+        if (whole && !source)
+            mt_init_fill(graph, g, &(struct mt_box){{0}, {0}}, 0, whole); /* a scalar that the file lacks */
+        else if (whole && !states->st)
+            states->st = mt_safetensors_read_as(file, source, v->type, whole, &states->err);
         mt_states_write(states, g, whole);
         mt_watch_progress();
         free(whole);

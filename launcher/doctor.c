@@ -1,5 +1,5 @@
 /* What a rank sees of its host and of the job's files. */
-#include "launcher/doctor.h"
+#include "launcher/doctoring.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,6 +53,7 @@ static enum mt_status look_at_host(struct mt_doctor_rank *r, struct mt_err *err)
     r->files =
         getrlimit(RLIMIT_NOFILE, &files) || files.rlim_max == RLIM_INFINITY ? INT64_MAX : (int64_t)files.rlim_max;
     r->grace_s = !getenv("OMPI_COMM_WORLD_SIZE") ? -1 : grace ? atof(grace) : 1;
+    r->slurm = getenv("SLURM_JOB_ID") != NULL;
     look_at_modules(r);
     return MT_OK;
 }
@@ -187,6 +188,10 @@ enum mt_status mt_doctor_run(const struct mt_doctor_options *options, int *failu
     mt_watch_phase(MT_WATCH_SLOW, "looking at the host");
     enum mt_status st = mt_agree(MPI_COMM_WORLD, look_at_host(&mine, err), err);
     if (st) return st;
+    if (doctor_on_gpus(&d)) {
+        mt_watch_phase(MT_WATCH_SLOW, "looking at GPUs");
+        doctor_look_at_gpus(&mine);
+    }
     mt_watch_phase(MT_WATCH_SLOW, "comparing clocks");
     compare_clocks(rank, d.nranks, &mine);
     mt_watch_phase(MT_WATCH_SLOW, "reading the plan and the data");

@@ -1,7 +1,8 @@
 /* Whether a job can run here: what every rank sees of its host, judged together at rank 0.
  *
- * doctor.c asks on every rank; doctor_network.c tries every pair's connections; doctor_judge.c has a function a
- * finding, in the order of its table. A new check is a member of struct mt_doctor_rank, where it is asked, and a row.
+ * doctor.c asks on every rank, doctor_gpu.c of GPUs; doctor_network.c tries every pair's connections; doctor_judge.c
+ * (and doctor_judge_gpu.c) has a function a finding, in the order of its table. A new check is a member of struct
+ * mt_doctor_rank, where it is asked, and a row.
  */
 #ifndef MT_LAUNCHER_DOCTOR_H
 #define MT_LAUNCHER_DOCTOR_H
@@ -12,10 +13,12 @@
 #include <stdint.h>
 
 #include "kernels/base/json.h"
+#include "kernels/gpu.h"
 #include "planner/plan.h"
 
 struct mt_doctor_options {
     const char *plan, *data, *out; /* what the job is given; each may be null */
+    const char *device;            /* "cpu", "cuda" */
     bool json;
 };
 
@@ -33,7 +36,17 @@ struct mt_doctor_rank {
     int64_t files;         /* that may be open */
     double clock_s;        /* ahead of rank 0's; within error_s */
     double clock_error_s;
-    double grace_s;            /* between SIGTERM and SIGKILL of mpirun; -1: not under mpirun */
+    double grace_s;        /* between SIGTERM and SIGKILL of mpirun; -1: not under mpirun */
+    bool slurm;            /* in a job of Slurm's */
+    struct mt_doctor_gpu { /* asked for where the job is to run on GPUs */
+        struct mt_gpus gpus;
+        int index;                    /* its own; -1: none */
+        char missing[MT_DOCTOR_TEXT]; /* why there are no GPUs, or it gets none; "": it has one */
+        int64_t free_bytes;           /* of its memory, now that this process has begun to use it; -1: it cannot */
+        char interfaces[MT_DOCTOR_TEXT], socket[64]; /* of the network, that NCCL would use; NCCL_SOCKET_IFNAME */
+        bool infiniband;
+        int64_t locked_bytes; /* that may be locked in memory */
+    } gpu;
     char plan[MT_DOCTOR_TEXT]; /* its hash, or why it cannot be read */
     char data[MT_DOCTOR_TEXT]; /* likewise */
     bool plan_read, data_read; /* whether they can */

@@ -6,6 +6,7 @@
 #include "kernels/base/units.h"
 #include "launcher/plan_ways.h"
 #include "launcher/planning.h"
+#include "launcher/recompute.h"
 #include "planner/split.h"
 #include "profiler/describe.h"
 
@@ -99,8 +100,17 @@ static enum mt_status check_made(const struct mt_planning *planning, const struc
     return st;
 }
 
-static enum mt_status search(struct mt_plan_flags *f, struct mt_planning *planning, struct mt_plan *plan, FILE *remarks,
+/* One search, for one way of recomputation; and what is to be said of it, if its plan is taken. */
+struct searching {
+    struct mt_plan_flags *flags;
+    const struct mt_cluster *cluster;
+    char *remarks, *kept;
+    size_t length;
+};
+
+static enum mt_status search(struct searching *s, struct mt_planning *planning, struct mt_plan *plan, FILE *remarks,
                              struct mt_err *err) {
+    struct mt_plan_flags *f = s->flags;
     struct mt_search_report report;
     enum mt_status st = fix(f, planning, err);
     if (st) return st;
@@ -112,6 +122,9 @@ static enum mt_status search(struct mt_plan_flags *f, struct mt_planning *planni
         mt_planning_print_binding(&report, remarks);
         mt_search_report_release(&report);
         if (last) remark_last(last, plan, f->out, remarks);
+        if (f->recompute < 0 && plan->job.recompute)
+            fprintf(remarks, "recompute  %s: with less to keep it is the fastest that fits\n",
+                    mt_recompute_names[plan->job.recompute]);
         st = check_made(planning, plan, err);
     }
     mt_plan_free(last);
@@ -133,22 +146,48 @@ static enum mt_status check_kinds(const struct mt_cluster *cluster, const char *
     return MT_OK;
 }
 
+static enum mt_status make(void *context, const struct mt_job *job, struct mt_plan **plan, struct mt_err *err) {
+    struct searching *s = context;
+    struct mt_planning planning;
+    enum mt_status st = mt_planning_open(s->cluster, s->flags->request.model, job, &planning, err);
+    if (st) return st;
+    struct mt_plan *made = mt_planning_plan(&planning);
+    free(s->remarks);
+    FILE *remarks = open_memstream(&s->remarks, &s->length);
+    if ((st = search(s, &planning, made, remarks, err)))
+        mt_plan_free(made);
+    else
+        *plan = made;
+    fclose(remarks);
+    mt_planning_close(&planning);
+    return st;
+}
+
+static void keep(void *context) {
+    struct searching *s = context;
+    free(s->kept);
+    s->kept = s->remarks;
+    s->remarks = NULL;
+}
+
 enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks,
                                    struct mt_err *err) {
     struct mt_cluster *cluster;
-    struct mt_planning planning;
     enum mt_status st = mt_cluster_open(flags->cluster, &cluster, err);
     if (st) return st;
+    struct searching s = {.flags = flags, .cluster = cluster};
+    const struct mt_job *job = &flags->request.job;
     if (!(st = check_kinds(cluster, flags->cluster, err)) &&
-        !(st = mt_plan_flags_ranks(flags, "--cluster", cluster->ndevices)) &&
-        !(st = mt_planning_open(cluster, flags->request.model, &flags->request.job, &planning, err))) {
-        struct mt_plan *made = mt_planning_plan(&planning);
-        if ((st = search(flags, &planning, made, remarks, err)))
-            mt_plan_free(made);
+        !(st = mt_plan_flags_ranks(flags, "--cluster", cluster->ndevices))) {
+        if (flags->recompute >= 0)
+            st = make(&s, job, plan, err);
         else
-            *plan = made;
-        mt_planning_close(&planning);
+            st = mt_recompute_choose(&(struct mt_plan_maker){make, keep, &s}, job, flags->request.micro, plan, err);
     }
+    const char *said = s.kept ? s.kept : s.remarks;
+    if (!st && said) fputs(said, remarks);
+    free(s.remarks);
+    free(s.kept);
     mt_cluster_free(cluster);
     return st;
 }

@@ -34,6 +34,7 @@ enum {
     KEY_CLUSTER_OUT,
     KEY_LIMIT,
     KEY_DEVICE,
+    KEY_RECOMPUTE,
     KEY_MODELS
 };
 
@@ -55,6 +56,10 @@ static const struct argp_option options[] = {
     {"even", KEY_EVEN, 0, 0, "evenly (the default without --cluster)", 2},
     {"shares", KEY_SHARES, "5,4,1", 0, "exactly so", 2},
     {"micro", KEY_MICRO, "M,...", 0, "samples a micro-batch at most; one number for all [a rank's whole share]", 2},
+    {"recompute", KEY_RECOMPUTE, "WHAT", 0,
+     "make results of the forward pass again instead of keeping them: none, pointwise (activations and norms) or "
+     "segments (all but what cuts the pass into parts) [none; with --cluster as memory asks for]",
+     2},
     {0, 0, 0, 0, "Where parameters and optimizer state are:", 3},
     {"storage", KEY_STORAGE, "[PATTERN=]WHERE", 0,
      "replicated or split, for parameters whose name matches; may be repeated, the first match applies [replicated, or "
@@ -65,7 +70,8 @@ static const struct argp_option options[] = {
     {0, 0, 0, 0, "How gradients travel:", 4},
     {"sync", KEY_SYNC, "HOW", 0, "all_reduce or reduce_scatter [reduce_scatter where storage is split]", 4},
     {"bucket-bytes", KEY_BUCKET, "BYTES", 0, "of gradients in one message; 0: one each [4MiB]", 4},
-    {"gradient-wire", KEY_WIRE, "TYPE", 0, "what sums travel as: f32 or bf16 [f32; f64 in an f64 job]", 4},
+    {"gradient-wire", KEY_WIRE, "TYPE", 0,
+     "what sums travel as: f32, bf16, or f16 if the loss is scaled [f32; f64 in an f64 job]", 4},
     {"algorithm", KEY_ALGORITHM, "KIND=NAME", 0, "as AllReduce=ring; may be repeated [auto]", 4},
     {0, 0, 0, 0, "The document:", 6},
     {"out", KEY_OUT, "FILE", 0, "where to write it; - for standard output", 6},
@@ -214,11 +220,14 @@ static enum mt_status take_flag(struct mt_plan_flags *f, int key, const char *te
         return mt_flag_name("--sync", text, (const char *const[]){"all_reduce", "reduce_scatter"}, 2, &which, f->err);
     case KEY_BUCKET: return mt_flag_bytes("--bucket-bytes", text, &q->bucket_bytes, f->err);
     case KEY_WIRE:
-        if ((st = mt_flag_name("--gradient-wire", text, (const char *const[]){"f32", "bf16"}, 2, &which, f->err)))
+        if ((st =
+                 mt_flag_name("--gradient-wire", text, (const char *const[]){"f32", "bf16", "f16"}, 3, &which, f->err)))
             return st;
-        q->gradient_wire = which ? MT_BF16 : MT_F32;
+        q->gradient_wire = (const enum mt_type[]){MT_F32, MT_BF16, MT_F16}[which];
         return MT_OK;
     case KEY_ALGORITHM: return take_algorithm(f, text);
+    case KEY_RECOMPUTE:
+        return mt_flag_name("--recompute", text, mt_recompute_names, MT_NRECOMPUTES, &f->recompute, f->err);
     }
     return MT_OK;
 }
@@ -264,10 +273,16 @@ static enum mt_status settle_making(struct mt_plan_flags *f) {
         mt_fail(f->err, MT_EINPUT, "--ranks is missing");
         return mt_err_hint(f->err, "as --ranks 3, --speeds 1,0.7,0.3 or --cluster cluster.json");
     }
-    if ((st = mt_job_flags_settle(&f->job, f->err))) return st;
+    if ((st = mt_job_flags_choose(&f->job, f->cluster, f->err)) || (st = mt_job_flags_settle(&f->job, f->err)))
+        return st;
     q->job = f->job.job;
+    if (f->recompute >= 0) q->job.recompute = (enum mt_recompute)f->recompute;
     if (q->gradient_wire == MT_F32 && q->job.precision == MT_F64)
         return mt_fail(f->err, MT_EINPUT, "--gradient-wire: an f64 job's gradients travel as f64 or bf16, not f32");
+    if (q->gradient_wire == MT_F16 && !(q->job.loss_scale > 0)) {
+        mt_fail(f->err, MT_EINPUT, "--gradient-wire: sums in f16 overflow unless the loss is scaled");
+        return mt_err_hint(f->err, "say --precision f16 or --loss-scale too, or take bf16");
+    }
     const char *known = q->hosts          ? "--hosts"
                         : q->memory_bytes ? "--memory"
                         : q->speeds       ? "--speeds"
@@ -304,7 +319,7 @@ static enum mt_status settle(struct mt_plan_flags *f) {
 }
 
 void mt_plan_flags_init(struct mt_plan_flags *flags, struct mt_err *err) {
-    *flags = (struct mt_plan_flags){.err = err, .limit_s = 20};
+    *flags = (struct mt_plan_flags){.err = err, .limit_s = 20, .recompute = -1};
     flags->request.bucket_bytes = -1;
     flags->request.gradient_wire = MT_NTYPES;
     mt_job_flags_init(&flags->job, err);

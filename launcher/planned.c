@@ -20,6 +20,8 @@ enum mt_status mt_planned_graph(const struct mt_plan *plan, enum mt_type precisi
     if ((st = mt_model_parse(plan->model, &planned->model, err)) ||
         (st = mt_model_graph(&planned->model, precision, job->batch, job->seq, job->dropout, &planned->graph, err)))
         return st;
+    mt_graph_set_precision(planned->graph, job);
+    mt_graph_recompute(planned->graph, job->recompute);
     if ((st = mt_graph_differentiate(planned->graph, err))) return st;
     return mt_graph_optimize(planned->graph, &job->optimizer, err);
 }
@@ -68,9 +70,19 @@ static int64_t scratch_of_gpu(void *context, const struct mt_call *call) {
     return mt_cuda_scratch_bytes(call);
 }
 
+/* Plain C runs every fused call; what a faster backend does in parts stays in parts. */
+static bool worth_fusing(void *context, const struct mt_call *fused, const struct mt_call *member) {
+    return mt_device_backend(context, fused) != &mt_backend_c || mt_device_backend(context, member) == &mt_backend_c;
+}
+
 struct mt_lower_options mt_planned_lower_options(struct mt_device *device) {
     return (struct mt_lower_options){
-        .fuse = true, .latency_s = 30e-6, .bandwidth_Bps = 1e9, .scratch_bytes = scratch_of, .context = device};
+        .fuse = true,
+        .latency_s = 30e-6,
+        .bandwidth_Bps = 1e9,
+        .scratch_bytes = scratch_of,
+        .worth_fusing = worth_fusing,
+        .context = device};
 }
 
 enum mt_status mt_planned_options_for(const char *kind, struct mt_device **device, struct mt_lower_options *options,

@@ -62,14 +62,16 @@ static void tell(const char *what) {
 struct means {
     struct mt_device *device;
     struct mt_comm *comm, *wire; /* wire: null where it is `comm` */
+    double speed;                /* that is emulated; 1: its own */
 };
 
-static enum mt_status open_means(const struct mt_profile_flags *flags, double speed, struct means *means,
+static enum mt_status open_means(const struct mt_profile_flags *flags, int rank, struct means *means,
                                  struct mt_err *err) {
     enum mt_status st = mt_comm_mpi_new(&(MPI_Comm){MPI_COMM_WORLD}, &means->comm, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
     if ((st = mt_rank_device_open(MPI_COMM_WORLD, flags->device, &means->device, err))) return st;
-    mt_device_emulate(means->device, speed);
+    st = mt_emulation_apply(&flags->emulation, rank, means->device, &means->speed, err);
+    if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
     if (!strcmp(flags->device, "cpu")) return MT_OK;
     return mt_rank_wire_open(MPI_COMM_WORLD, flags->device, flags->deadline_s, &means->wire, err);
 }
@@ -80,13 +82,13 @@ static void close_means(struct means *means) {
     mt_comm_free(means->comm);
 }
 
-static enum mt_status measure(const struct mt_profile_flags *flags, double speed, const struct means *means,
+static enum mt_status measure(const struct mt_profile_flags *flags, const struct means *means,
                               struct mt_cluster **cluster, char **raw, struct mt_err *err) {
     double jobs_s = flags->nmodels ? jobs_part * flags->budget_s : 0;
     const struct mt_profile_options options = {.device = means->device,
                                                .wire = means->wire,
                                                .budget_s = flags->budget_s - jobs_s,
-                                               .emulate = speed,
+                                               .emulate = means->speed,
                                                .deadline_s = flags->deadline_s,
                                                .tell = tell};
     enum mt_status st = mt_profile_run(means->comm, &options, cluster, flags->raw ? raw : NULL, err);
@@ -108,15 +110,14 @@ static enum mt_status profile(const struct mt_profile_flags *flags, struct mt_er
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
     mt_watch_expect(rank, nranks);
     mt_log_rank(rank);
-    enum mt_status st = mt_emulation_check(&flags->emulation, nranks, err);
+    enum mt_status st = mt_emulation_check(&flags->emulation, nranks, flags->device, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err)) ||
         (st = mt_agree_same(MPI_COMM_WORLD, "Motley's version", MOTLEY_VERSION, err)))
         return st;
     if ((st = mt_agree_rank0(MPI_COMM_WORLD, rank ? MT_OK : check_outputs(flags, err), err))) return st;
     mt_cores_divide(MPI_COMM_WORLD);
-    double speed = mt_emulation_speed(&flags->emulation, rank);
-    st = open_means(flags, speed, &means, err);
-    if (!st) st = measure(flags, speed, &means, &cluster, &raw, err);
+    st = open_means(flags, rank, &means, err);
+    if (!st) st = measure(flags, &means, &cluster, &raw, err);
     if (!st) st = mt_agree_rank0(MPI_COMM_WORLD, rank ? MT_OK : write_results(flags, cluster, raw, err), err);
     mt_cluster_free(cluster);
     free(raw);

@@ -105,19 +105,26 @@ static enum mt_status feed(struct mt_rehearsal *r, struct mt_err *err) {
     return st;
 }
 
+static enum mt_status run(struct mt_rehearsal *r, mt_trace *trace, void *context, struct mt_err *err) {
+    struct mt_clock clock = {.step = r->step + 1, .seed = r->job.seed};
+    mt_executor_trace(r->executor, trace, context);
+    enum mt_status st = mt_executor_run(r->executor, MT_RUN_TRAIN, &clock, err);
+    if (!st) mt_watch_progress();
+    return st;
+}
+
 enum mt_status mt_rehearsal_step(struct mt_rehearsal *r, mt_trace *trace, void *context,
                                  struct mt_rehearsal_times *times, struct mt_err *err) {
-    struct mt_clock clock = {.step = r->step + 1, .seed = r->job.seed};
+    bool apart = trace && mt_device_captures(r->device);
     double start_s = mt_now_s();
     enum mt_status st = feed(r, err);
     times->feed_s = mt_now_s() - start_s;
-    mt_executor_trace(r->executor, trace, context);
-    if (!st) st = mt_executor_run(r->executor, MT_RUN_TRAIN, &clock, err);
+    if (!st) st = run(r, apart ? NULL : trace, context, err);
     if (st) return st;
     times->run = mt_executor_times(r->executor);
+    if (apart) st = run(r, trace, context, err);
     r->step++;
-    mt_watch_progress();
-    return MT_OK;
+    return st;
 }
 
 struct mt_op_shape mt_rehearsal_shape(const struct mt_linstr *instr) {

@@ -36,7 +36,9 @@ void mt_rehearsal_close(struct mt_rehearsal *rehearsal);
 /* Take the memory, initialise the states. */
 enum mt_status mt_rehearsal_start(struct mt_rehearsal *rehearsal, struct mt_err *err);
 
-/* One step on random tokens; `trace` (may be null) as in executor.h. */
+/* One step on random tokens; `trace` (may be null) as in executor.h. Where tracing changes how long a step takes (a
+ * device that captures), the step that is traced is another, whose times do not count; of a rehearsal's steps the first
+ * two are then the slow ones. */
 enum mt_status mt_rehearsal_step(struct mt_rehearsal *rehearsal, mt_trace *trace, void *context,
                                  struct mt_rehearsal_times *times, struct mt_err *err);
 

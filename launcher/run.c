@@ -102,6 +102,8 @@ static const struct {
     size_t at;
 } rank_ints[] = {
     {"samples", offsetof(struct mt_run_rank, samples)},
+    {"multiprocessors", offsetof(struct mt_run_rank, multiprocessors)},
+    {"all_multiprocessors", offsetof(struct mt_run_rank, all_multiprocessors)},
     {"arena_bytes", offsetof(struct mt_run_rank, arena_bytes)},
     {"start_rss_bytes", offsetof(struct mt_run_rank, start_rss_bytes)},
     {"peak_rss_bytes", offsetof(struct mt_run_rank, peak_rss_bytes)},
@@ -173,12 +175,14 @@ static enum mt_status read_losses(struct mt_json root, struct mt_run_doc *run, s
 }
 
 static enum mt_status read_run(struct mt_json root, struct mt_run_doc *run, struct mt_err *err) {
+    bool scaled = mt_json_has(root, "loss_scale");
     const char *keys[16 + NTEXTS + NRUNREALS] = {"format", "version",    "first_step", "tokens_per_step",
                                                  "losses", "validation", "ranks"};
     enum mt_status st;
     int n = 7;
     for (int i = 0; i < NTEXTS; i++) keys[n++] = texts[i].key;
     for (int i = 0; i < NRUNREALS; i++) keys[n++] = reals[i].key;
+    if (scaled) keys[n++] = "loss_scale", keys[n++] = "skipped_steps";
     if ((st = mt_json_format(root, MT_RUN_FORMAT, MT_RUN_VERSION, err)) || (st = mt_json_only(root, keys, err)))
         return st;
     for (int i = 0; i < NTEXTS && !st; i++)
@@ -187,6 +191,8 @@ static enum mt_status read_run(struct mt_json root, struct mt_run_doc *run, stru
         st = mt_json_real(root, reals[i].key, 0, DBL_MAX, (double *)((char *)run + reals[i].at), err);
     if (st || (st = mt_json_int(root, "first_step", 1, INT64_MAX, &run->first_step, err)) ||
         (st = mt_json_int(root, "tokens_per_step", 0, INT64_MAX, &run->tokens_per_step, err)) ||
+        (scaled && ((st = mt_json_real(root, "loss_scale", 0, DBL_MAX, &run->loss_scale, err)) ||
+                    (st = mt_json_int(root, "skipped_steps", 0, INT64_MAX, &run->skipped_steps, err)))) ||
         (st = read_ranks(root, run, err)) || (st = read_losses(root, run, err)))
         return st;
     struct mt_err why = MT_ERR_INIT;
@@ -233,6 +239,10 @@ enum mt_status mt_run_write(const struct mt_run_doc *run, const char *path, stru
     mt_json_put_int(&out, "tokens_per_step", run->tokens_per_step);
     for (int i = 0; i < NRUNREALS; i++)
         mt_json_put_real(&out, reals[i].key, *(const double *)((const char *)run + reals[i].at));
+    if (run->loss_scale > 0) {
+        mt_json_put_real(&out, "loss_scale", run->loss_scale);
+        mt_json_put_int(&out, "skipped_steps", run->skipped_steps);
+    }
     mt_json_open(&out, "ranks", '[');
     for (int r = 0; r < run->nranks; r++) write_rank(&run->ranks[r], &out);
     mt_json_close(&out);

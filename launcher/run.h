@@ -1,4 +1,4 @@
-/* What a training run did: the document run.json, format "motley-run", version 2.
+/* What a training run did: the document run.json, format "motley-run", version 3.
  *
  * Written by rank 0 into the run's folder, again at each checkpoint and at the end, with plan.json, the plan that it
  * ran; read by reports, and by planners that want the ranks' true rates. */
@@ -11,18 +11,20 @@
 #include "kernels/base/err.h"
 
 #define MT_RUN_FORMAT "motley-run"
-#define MT_RUN_VERSION 2
+#define MT_RUN_VERSION 3
 
 struct mt_run_rank {
     const char *host, *device;                       /* "cpu, 2 threads, ..." */
     int64_t samples;                                 /* its share of a step's */
     double compute_s, comm_s;                        /* its streams' busy time, over the whole run */
     double wait_s;                                   /* the compute stream's idle time while a step was under way */
-    double emulated;                                 /* the speed that --emulate gave it; 1: its own */
+    double emulated;                                 /* the part of its speed that --emulate left it; 1: all */
     double step_compute_s, step_comm_s, step_wait_s; /* medians of these over steps */
     double predicted_compute_s, predicted_wait_s;    /* of a step, by the plan; 0 without a prediction */
     int64_t arena_bytes;                             /* planned: device memory for states and temporaries */
     int64_t peak_rss_bytes, start_rss_bytes;         /* of the process: at most, and before the arena was taken */
+    int64_t multiprocessors;                         /* of a GPU, that computed; 0: a CPU */
+    int64_t all_multiprocessors;                     /* that it has, and communication kernels may use */
 };
 
 struct mt_run_doc {
@@ -48,6 +50,8 @@ struct mt_run_doc {
     double predicted_step_s, predicted_error; /* the plan's, and its band; 0: it has none */
     double flops_per_s;                       /* by the model's formula, over all ranks */
     const char *parameter_hash;               /* at the end; "" before */
+    double loss_scale;                        /* what the loss is multiplied by; 0: it is not scaled */
+    int64_t skipped_steps;                    /* because a scaled gradient overflowed, since the first step */
 };
 
 void mt_run_init(struct mt_run_doc *run, int nranks);

@@ -35,6 +35,9 @@ static void print_head(const struct mt_run_doc *run, FILE *file) {
                 mt_units_seconds(run->train_s, time), mt_units_count(run->tokens_per_s, rate),
                 mt_units_count(run->flops_per_s, flops));
     if (run->step_s > 0) fprintf(file, "           %s\n", mt_run_step_text(run, &arena));
+    if (run->loss_scale > 0)
+        fprintf(file, "loss scale %.9g, %lld step%s skipped\n", run->loss_scale, (long long)run->skipped_steps,
+                run->skipped_steps == 1 ? "" : "s");
     if (run->parameter_hash[0]) fprintf(file, "parameters %s\n", run->parameter_hash);
     mt_arena_release(&arena);
 }

@@ -22,7 +22,7 @@ static const struct {
     enum mt_type type;
 } dtypes[] = {
     {"F64", 8, true, MT_F64}, {"F32", 4, true, MT_F32}, {"BF16", 2, true, MT_BF16}, {"I64", 8, false, 0},
-    {"I32", 4, true, MT_I32}, {"F16", 2, false, 0},     {"I16", 2, false, 0},       {"I8", 1, false, 0},
+    {"I32", 4, true, MT_I32}, {"F16", 2, true, MT_F16}, {"I16", 2, false, 0},       {"I8", 1, false, 0},
     {"U64", 8, false, 0},     {"U32", 4, false, 0},     {"U16", 2, false, 0},       {"U8", 1, false, 0},
     {"BOOL", 1, false, 0},    {"F8_E5M2", 1, false, 0}, {"F8_E4M3", 1, false, 0},
 };

@@ -29,7 +29,7 @@ struct mt_safetensors_writer {
 
 static const char *dtype_of(enum mt_type type) {
     static const char *const names[MT_NTYPES] = {
-        [MT_F64] = "F64", [MT_F32] = "F32", [MT_BF16] = "BF16", [MT_I32] = "I32"};
+        [MT_F64] = "F64", [MT_F32] = "F32", [MT_BF16] = "BF16", [MT_F16] = "F16", [MT_I32] = "I32"};
     return names[type];
 }
 

@@ -1,4 +1,4 @@
-/* What the ranks of one host share: its memory; a GPU has its own. */
+/* What the ranks of one host share: its memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,19 +10,23 @@
 struct need {
     char host[256];
     int64_t needs, has;
+    int32_t own; /* the memory is this rank's alone: a GPU's */
 };
 
-/* Ranks of a host take what it has in their order; the first that finds too little is told. */
+static bool share(const struct need *needs, int a, int b) {
+    return a == b || (!needs[a].own && !needs[b].own && !strcmp(needs[a].host, needs[b].host));
+}
+
+/* Ranks of a host take what it has in their order; the first that finds too little is told. GPUs have their own. */
 static enum mt_status check_host(const struct trainer *t, const struct need *needs, int first, struct mt_err *err) {
     int64_t left = needs[first].has;
     for (int r = first; r < t->nranks; r++) {
-        if (strcmp(needs[r].host, needs[first].host)) continue;
+        if (!share(needs, r, first)) continue;
         if (needs[r].has < left) left = needs[r].has;
     }
     int before = 0;
     for (int r = first; r < t->nranks; r++) {
-        if (strcmp(needs[r].host, needs[first].host)) continue;
-        if (!strcmp(t->kind, "cuda")) left = needs[r].has;
+        if (!share(needs, r, first)) continue;
         int64_t allowed = t->plan->ranks[r].memory_bytes, can = allowed && allowed < left ? allowed : left;
         if (needs[r].needs > can) {
             char lacks[MT_UNITS_TEXT], wants[MT_UNITS_TEXT], has[MT_UNITS_TEXT];
@@ -34,7 +38,6 @@ static enum mt_status check_host(const struct trainer *t, const struct need *nee
             return mt_err_hint(err, "plan with a smaller --micro or --batch, with --storage split, or with a lower "
                                     "speed for this rank");
         }
-        if (!strcmp(t->kind, "cuda")) continue;
         left -= needs[r].needs;
         before++;
     }
@@ -42,7 +45,8 @@ static enum mt_status check_host(const struct trainer *t, const struct need *nee
 }
 
 enum mt_status trainer_check_memory(struct trainer *t, struct mt_err *err) {
-    struct need mine = {.has = mt_device_memory_bytes(t->device)}, *all = mt_malloc((size_t)t->nranks * sizeof *all);
+    struct need mine = {.has = mt_device_memory_bytes(t->device), .own = t->mine.all_multiprocessors > 0};
+    struct need *all = mt_malloc((size_t)t->nranks * sizeof *all);
     strncpy(mine.host, mt_agree_host(), sizeof mine.host - 1);
     for (int r = 0; r < MT_NRUNS; r++)
         if (t->lowered[r] && t->lowered[r]->arena_bytes > mine.needs) mine.needs = t->lowered[r]->arena_bytes;
@@ -51,7 +55,7 @@ enum mt_status trainer_check_memory(struct trainer *t, struct mt_err *err) {
     enum mt_status st = MT_OK;
     for (int r = 0; r < t->nranks && !st; r++) {
         bool first = true;
-        for (int q = 0; q < r; q++) first = first && strcmp(all[q].host, all[r].host);
+        for (int q = 0; q < r; q++) first = first && !share(all, q, r);
         if (first) st = check_host(t, all, r, err);
     }
     free(all);

@@ -108,9 +108,12 @@ static enum mt_status build_evaluation(struct trainer *t, struct mt_err *err) {
 }
 
 static enum mt_status lower(struct trainer *t, struct mt_err *err) {
-    mt_device_emulate(t->device, t->mine.emulated);
+    enum mt_status st = mt_emulation_apply(&t->options->emulation, t->rank, t->device, &t->mine.emulated, err);
+    if (st) return st;
+    int all;
+    t->mine.multiprocessors = mt_device_multiprocessors(t->device, &all);
+    t->mine.all_multiprocessors = all;
     struct mt_lower_options options = mt_planned_lower_options(t->device);
-    enum mt_status st;
     if ((st = mt_lower(&t->planned.program, t->rank, &options, &t->lowered[MT_RUN_TRAIN], err))) return st;
     options.states = t->lowered[MT_RUN_TRAIN];
     return t->data.val_count ? mt_lower(&t->eval_program, t->rank, &options, &t->lowered[MT_RUN_FORWARD], err) : MT_OK;
@@ -153,7 +156,6 @@ static void start_documents(struct trainer *t) {
     t->run.mpi = mpi_version();
     t->run.plan_hash = p->hash, t->run.program_hash = p->program_hash, t->run.model = p->model;
     t->run.tokens_per_step = t->batch * t->seq;
-    t->mine.emulated = mt_emulation_speed(&t->options->emulation, t->rank);
     t->mine.samples = t->planned.program.batch_size[t->rank];
     if (!t->rank) mt_run_expect(&t->run, p);
     const struct mt_plan_split *batch = mt_plan_split_named(p, "batch");
@@ -163,11 +165,26 @@ static void start_documents(struct trainer *t) {
     if (t->options->eval_only) t->last_step = 0;
 }
 
+/* What emulation has come to, since counts are rounded, and GPUs may differ. Collective. */
+static void say_multiprocessors(struct trainer *t) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    int64_t mine[2] = {t->mine.multiprocessors, t->mine.all_multiprocessors};
+    int64_t(*all)[2] = t->rank ? NULL : mt_malloc((size_t)t->nranks * sizeof *all);
+    MPI_Gather(mine, 2, MPI_INT64_T, all, 2, MPI_INT64_T, 0, t->comm);
+    const char *text = "";
+    for (int r = 0; r < t->nranks && all; r++)
+        text = mt_arena_printf(&arena, "%s%s%lld of %lld", text, r ? ", " : "", (long long)all[r][0],
+                               (long long)all[r][1]);
+    mt_log(MT_LOG_INFO, "multiprocessors that compute: %s; communication kernels may use all of them", text);
+    free(all);
+    mt_arena_release(&arena);
+}
+
 enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
     enum mt_status st;
     mt_cores_divide(MPI_COMM_WORLD);
     if ((st = read_plan(t, err)) || (st = take_places(t, err)) ||
-        (st = mt_agree(t->comm, mt_emulation_check(&t->options->emulation, t->nranks, err), err)))
+        (st = mt_agree(t->comm, mt_emulation_check(&t->options->emulation, t->nranks, t->kind, err), err)))
         return st;
     mt_run_init(&t->run, t->nranks);
     mt_asking_init(&t->asking, t->comm);
@@ -182,6 +199,7 @@ enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
     const char *emulated = mt_emulation_text(&t->options->emulation, &t->run.arena);
     mt_log(MT_LOG_INFO, "%d rank%s%s%s, %s; rank 0: %s", t->nranks, t->nranks == 1 ? "" : "s", *emulated ? " of " : "",
            emulated, t->plan->model, mt_device_describe(t->device));
+    if (*emulated && t->mine.all_multiprocessors) say_multiprocessors(t);
     return MT_OK;
 }
 

@@ -35,12 +35,18 @@ struct trainer {
     struct mt_comm *wire;
     struct mt_lowered *lowered[MT_NRUNS];
     struct mt_executor *executor;
-    int64_t step, samples; /* done */
-    int64_t last_step;     /* stop after it */
-    bool keeps;            /* there is a folder to write to */
-    const char *folder;    /* where, at rank 0 */
-    int lock;              /* on the folder, at rank 0; or -1 */
-    int64_t saved_step;    /* of the newest checkpoint; -1: none */
+    int64_t step, samples; /* done: finished, and told of */
+    int ahead;             /* steps that are submitted beyond */
+    struct trainer_ahead { /* of the oldest of them, and the one after */
+        double start_s, lr;
+    } under_way[MT_EXECUTOR_DEPTH];
+    double ended_s; /* the last step, as far as its time goes */
+    bool positions_fed[MT_NRUNS];
+    int64_t last_step;  /* stop after it */
+    bool keeps;         /* there is a folder to write to */
+    const char *folder; /* where, at rank 0 */
+    int lock;           /* on the folder, at rank 0; or -1 */
+    int64_t saved_step; /* of the newest checkpoint; -1: none */
     struct mt_asking asking;
     struct mt_run_doc run;   /* kept by rank 0 */
     struct mt_run_rank mine; /* this rank's row of it */
@@ -55,7 +61,8 @@ struct trainer {
     struct mt_trace_event *events;
     int nevents, events_capacity;
     struct mt_arena events_arena;
-    double clock_s; /* see mt_trace_clock */
+    double clock_s;                   /* see mt_trace_clock */
+    double loss_scale, skipped_steps; /* after the last step; zeros where the loss is not scaled */
 };
 
 /* train_setup.c: from the plan to an executor without states */
@@ -73,6 +80,12 @@ enum mt_status trainer_hash(struct trainer *t, struct mt_err *err);
 
 /* train_loop.c */
 enum mt_status trainer_run(struct trainer *t, struct mt_err *err);
+
+/* train_scale.c: the scaling of the loss, as it is before the first step and after each, which says so if the step was
+ * skipped. Exhausted: the scale cannot become smaller, or there is none. */
+enum mt_status trainer_begin_scale(struct trainer *t, struct mt_err *err);
+enum mt_status trainer_follow_scale(struct trainer *t, struct mt_err *err);
+bool trainer_scale_exhausted(const struct trainer *t);
 
 /* train_report.c: run.json; gathers the ranks' rows */
 enum mt_status trainer_report(struct trainer *t, const char *ended, struct mt_err *err);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "launcher/planning.h"
+#include "launcher/recompute.h"
 #include "profiler/edit.h"
 
 typedef enum mt_status edit(struct mt_cluster *cluster, const char *what, struct mt_err *err);
@@ -85,39 +86,61 @@ static void find_headroom(const struct mt_plan *plan, struct mt_whatif_row *row)
     }
 }
 
-/* One alternative. *plan is what was found, if anything was; the caller frees it. */
-static enum mt_status ask_one(const struct mt_whatif *w, const struct mt_cluster *cluster, const struct mt_plan *last,
-                              struct mt_whatif_answer *answer, struct mt_whatif_row *row, struct mt_plan **plan,
-                              struct mt_err *err) {
+/* One alternative: what is found of it. */
+struct asking {
+    const struct mt_whatif *w;
+    const struct mt_cluster *cluster;
+    const struct mt_plan *last;
+    struct mt_whatif_answer *answer;
+    const char *binds, *best_binds; /* of the plan made last; of the best */
+};
+
+static enum mt_status make(void *context, const struct mt_job *job, struct mt_plan **plan, struct mt_err *err) {
+    struct asking *a = context;
     struct mt_planning planning;
     struct mt_search_report report;
-    *plan = NULL;
-    enum mt_status st = mt_planning_open(cluster, answer->model, &answer->job, &planning, err);
+    enum mt_status st = mt_planning_open(a->cluster, a->answer->model, job, &planning, err);
     if (st) return st;
-    answer->job = planning.job;
-    answer->model = mt_model_text(&planning.planned.model, &answer->arena);
+    a->answer->job.seq = planning.job.seq;
+    a->answer->model = mt_model_text(&planning.planned.model, &a->answer->arena);
     struct mt_plan *made = mt_planning_plan(&planning);
-    planning.search.limit_s = w->limit_s;
-    if (last && last->nranks == made->nranks) planning.search.last = last;
+    planning.search.limit_s = a->w->limit_s;
+    if (a->last && a->last->nranks == made->nranks) planning.search.last = a->last;
     if ((st = mt_search(&planning.search, made, &report, err))) {
         mt_plan_free(made);
-        if (st == MT_EINPUT) { /* this hardware cannot do this job: an answer too */
-            row->refused = mt_arena_strdup(&answer->arena, err->text);
-            st = MT_OK;
-        }
     } else {
-        *plan = made;
-        row->step_s = made->prediction->step_s;
-        row->error = made->prediction->error;
-        row->nominal = made->prediction->nominal;
-        row->edited = !strcmp(cluster->source, "edited");
-        row->tokens_per_s = (double)(made->job.batch * made->job.seq) / row->step_s;
-        row->binds = mt_arena_strdup(&answer->arena, report.nbindings ? report.bindings[0].what : "");
-        find_headroom(made, row);
+        a->binds = mt_arena_strdup(&a->answer->arena, report.nbindings ? report.bindings[0].what : "");
         mt_search_report_release(&report);
+        *plan = made;
     }
     mt_planning_close(&planning);
     return st;
+}
+
+static void keep(void *context) {
+    struct asking *a = context;
+    a->best_binds = a->binds;
+}
+
+/* *plan is what was found, if anything was; the caller frees it. */
+static enum mt_status ask_one(struct asking *a, struct mt_whatif_row *row, struct mt_plan **plan, struct mt_err *err) {
+    *plan = NULL;
+    enum mt_status st =
+        mt_recompute_choose(&(struct mt_plan_maker){make, keep, a}, &a->answer->job, false, plan, err);
+    if (st == MT_EINPUT) { /* this hardware cannot do this job: an answer too */
+        row->refused = mt_arena_strdup(&a->answer->arena, err->text);
+        return MT_OK;
+    }
+    if (st) return st;
+    const struct mt_plan *made = *plan;
+    row->step_s = made->prediction->step_s;
+    row->error = made->prediction->error;
+    row->nominal = made->prediction->nominal;
+    row->edited = !strcmp(a->cluster->source, "edited");
+    row->tokens_per_s = (double)(made->job.batch * made->job.seq) / row->step_s;
+    row->binds = a->best_binds;
+    find_headroom(made, row);
+    return MT_OK;
 }
 
 enum mt_status mt_whatif_ask(struct mt_whatif *w, const char *model, const struct mt_job *job,
@@ -131,7 +154,8 @@ enum mt_status mt_whatif_ask(struct mt_whatif *w, const char *model, const struc
     struct mt_plan *first = NULL, *plan;
     int planned = 0;
     for (int i = 0; i < w->count && !st; i++) {
-        st = ask_one(w, w->alternatives[i].cluster, first ? first : last, answer, &answer->rows[i], &plan, err);
+        struct asking a = {w, w->alternatives[i].cluster, first ? first : last, answer, NULL, NULL};
+        st = ask_one(&a, &answer->rows[i], &plan, err);
         planned += plan != NULL;
         if (i == 0)
             first = plan; /* where others start from too: better hardware is not to look worse */

@@ -67,7 +67,7 @@ void mt_whatif_print(const struct mt_whatif *w, const struct mt_whatif_answer *a
             add_figures(w, row, &answer->rows[0], &w->alternatives[i], &table);
     }
     fprintf(file, "%s, %lld samples of %lld a step, %s\n", answer->model, (long long)answer->job.batch,
-            (long long)answer->job.seq, mt_type_name(answer->job.precision));
+            (long long)answer->job.seq, mt_job_precision(&answer->job));
     mt_table_print(&table, 2, file);
     for (int i = 0, n = 0; i < answer->count; i++)
         if (answer->rows[i].refused) fprintf(file, "  [%d] %s\n", ++n, answer->rows[i].refused);

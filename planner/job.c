@@ -3,10 +3,44 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
+
+#include "kernels/op.h"
 
 const char *const mt_optimizer_names[MT_NOPTIMIZERS] = {[MT_ADAMW] = "adamw", [MT_SGD] = "sgd"};
 const char *const mt_schedule_names[MT_NSCHEDULES] = {
     [MT_LR_CONSTANT] = "constant", [MT_LR_COSINE] = "cosine", [MT_LR_LINEAR] = "linear"};
+const char *const mt_recompute_names[MT_NRECOMPUTES] = {[MT_RECOMPUTE_NONE] = "none",
+                                                        [MT_RECOMPUTE_POINTWISE] = "pointwise",
+                                                        [MT_RECOMPUTE_SEGMENTS] = "segments"};
+
+/* One row a precision. */
+static const struct {
+    const char *name;
+    enum mt_type type;
+    bool tf32;
+} precisions[] = {{"f64", MT_F64, false},
+                  {"f32", MT_F32, false},
+                  {"tf32", MT_F32, true},
+                  {"bf16", MT_BF16, false},
+                  {"f16", MT_F16, false}};
+enum { NPRECISIONS = sizeof precisions / sizeof *precisions };
+
+const char *mt_job_precision(const struct mt_job *job) {
+    for (int p = 0; p < NPRECISIONS; p++)
+        if (precisions[p].type == job->precision && precisions[p].tf32 == job->tf32) return precisions[p].name;
+    return "none";
+}
+
+bool mt_job_set_precision(struct mt_job *job, const char *name) {
+    for (int p = 0; p < NPRECISIONS; p++)
+        if (!strcmp(precisions[p].name, name)) {
+            job->precision = precisions[p].type;
+            job->tf32 = precisions[p].tf32;
+            return true;
+        }
+    return false;
+}
 
 #define MOST_COUNT ((int64_t)1 << 40)
 
@@ -66,6 +100,21 @@ static enum mt_status check_optimizer(const struct mt_optimizer *o, int64_t step
     return MT_OK;
 }
 
+/* A power of two, so that it changes no digits. */
+static enum mt_status check_loss_scale(const struct mt_job *job, struct mt_err *err) {
+    int exponent;
+    double x = job->loss_scale;
+    if (x == 0 && job->precision == MT_F16) {
+        mt_fail(err, MT_EINPUT, "loss_scale: is none, but f16 has no room for small gradients without one");
+        return mt_err_hint(err, "as %g", MT_LOSS_SCALE);
+    }
+    if (x == 0 && job->loss_scale_interval == 0) return MT_OK;
+    if (!(x >= MT_LOSS_SCALE_LEAST && x <= MT_LOSS_SCALE_MOST) || frexp(x, &exponent) != 0.5)
+        return mt_fail(err, MT_EINPUT, "loss_scale: is %g, but must be a power of two from 2^%d to 2^%d", x,
+                       ilogb(MT_LOSS_SCALE_LEAST), ilogb(MT_LOSS_SCALE_MOST));
+    return check_count("loss_scale_interval", job->loss_scale_interval, 1, 1 << 24, err);
+}
+
 enum mt_status mt_job_check(const struct mt_job *job, struct mt_err *err) {
     enum mt_status st;
     if ((st = check_count("batch", job->batch, 1, MOST_COUNT, err)) ||
@@ -76,7 +125,9 @@ enum mt_status mt_job_check(const struct mt_job *job, struct mt_err *err) {
     if (job->seq && job->batch > MOST_COUNT / job->seq)
         return mt_fail(err, MT_EINPUT, "batch: %lld samples of %lld tokens are more than a step may have",
                        (long long)job->batch, (long long)job->seq);
-    if (job->precision == MT_I32) return mt_fail(err, MT_EINPUT, "precision: is i32, but must be f64, f32 or bf16");
+    if (job->precision == MT_I32 || (job->tf32 && job->precision != MT_F32))
+        return mt_fail(err, MT_EINPUT, "precision: is %s, but must be " MT_PRECISIONS, mt_type_name(job->precision));
+    if ((st = check_loss_scale(job, err))) return st;
     if (job->seed > INT64_MAX) return mt_fail(err, MT_EINPUT, "seed: must be below 2^63");
     return check_optimizer(&job->optimizer, job->steps, err);
 }
@@ -119,25 +170,32 @@ static enum mt_status read_optimizer(struct mt_json at, struct mt_optimizer *o, 
 }
 
 enum mt_status mt_job_read(struct mt_json object, struct mt_job *job, struct mt_err *err) {
-    static const char *const keys[] = {"batch", "seq", "steps", "precision", "seed", "dropout", "optimizer", NULL};
+    bool scaled = mt_json_has(object, "loss_scale");
+    const char *keys[11] = {"batch", "seq", "steps", "precision", "seed", "dropout", "recompute", "optimizer"};
+    if (scaled) keys[8] = "loss_scale", keys[9] = "loss_scale_interval";
     enum mt_status st;
     struct mt_json optimizer;
     int64_t seed;
-    const char *names[MT_I32];
-    int precision;
-    for (int t = 0; t < MT_I32; t++) names[t] = mt_type_name((enum mt_type)t);
+    const char *names[NPRECISIONS];
+    int precision, recompute;
+    for (int p = 0; p < NPRECISIONS; p++) names[p] = precisions[p].name;
     mt_job_default(job);
     if ((st = mt_json_only(object, keys, err)) ||
         (st = mt_json_int(object, "batch", 1, MOST_COUNT, &job->batch, err)) ||
         (st = mt_json_int(object, "seq", 0, MOST_COUNT, &job->seq, err)) ||
         (st = mt_json_int(object, "steps", 1, MOST_COUNT, &job->steps, err)) ||
-        (st = mt_json_enum(object, "precision", names, MT_I32, &precision, err)) ||
+        (st = mt_json_enum(object, "precision", names, NPRECISIONS, &precision, err)) ||
         (st = mt_json_int(object, "seed", 0, INT64_MAX, &seed, err)) ||
         (st = mt_json_real(object, "dropout", 0, 1, &job->dropout, err)) ||
+        (scaled &&
+         ((st = mt_json_real(object, "loss_scale", -DBL_MAX, DBL_MAX, &job->loss_scale, err)) ||
+          (st = mt_json_int(object, "loss_scale_interval", 0, MOST_COUNT, &job->loss_scale_interval, err)))) ||
+        (st = mt_json_enum(object, "recompute", mt_recompute_names, MT_NRECOMPUTES, &recompute, err)) ||
         (st = mt_json_get(object, "optimizer", &optimizer, err)) ||
         (st = read_optimizer(optimizer, &job->optimizer, err)))
         return st;
-    job->precision = (enum mt_type)precision;
+    mt_job_set_precision(job, names[precision]);
+    job->recompute = (enum mt_recompute)recompute;
     job->seed = (uint64_t)seed;
     struct mt_err why = MT_ERR_INIT;
     if (!mt_job_check(job, &why)) return MT_OK;
@@ -150,9 +208,14 @@ void mt_job_write(const struct mt_job *job, const char *key, struct mt_json_out 
     mt_json_put_int(out, "batch", job->batch);
     mt_json_put_int(out, "seq", job->seq);
     mt_json_put_int(out, "steps", job->steps);
-    mt_json_put_string(out, "precision", mt_type_name(job->precision));
+    mt_json_put_string(out, "precision", mt_job_precision(job));
+    if (job->loss_scale > 0) {
+        mt_json_put_real(out, "loss_scale", job->loss_scale);
+        mt_json_put_int(out, "loss_scale_interval", job->loss_scale_interval);
+    }
     mt_json_put_int(out, "seed", (int64_t)job->seed);
     mt_json_put_real(out, "dropout", job->dropout);
+    mt_json_put_string(out, "recompute", mt_recompute_names[job->recompute]);
     mt_json_open(out, "optimizer", '{');
     mt_json_put_string(out, "kind", mt_optimizer_names[o->kind]);
     mt_json_put_real(out, "lr", o->lr);

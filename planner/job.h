@@ -9,9 +9,14 @@
 enum mt_optimizer_kind { MT_ADAMW, MT_SGD, MT_NOPTIMIZERS };
 enum mt_schedule_kind { MT_LR_CONSTANT, MT_LR_COSINE, MT_LR_LINEAR, MT_NSCHEDULES };
 
+/* Which results of the forward pass backward makes again, so that they need not be kept: none; those of activations and
+ * norms; all but some between which the pass is repeated (synth/recompute.c). */
+enum mt_recompute { MT_RECOMPUTE_NONE, MT_RECOMPUTE_POINTWISE, MT_RECOMPUTE_SEGMENTS, MT_NRECOMPUTES };
+
 /* "adamw", "sgd"; "constant", "cosine", "linear". */
 extern const char *const mt_optimizer_names[MT_NOPTIMIZERS];
 extern const char *const mt_schedule_names[MT_NSCHEDULES];
+extern const char *const mt_recompute_names[MT_NRECOMPUTES]; /* "none", "pointwise", "segments" */
 
 struct mt_optimizer {
     enum mt_optimizer_kind kind;
@@ -29,11 +34,23 @@ struct mt_job {
     int64_t batch; /* samples a step, over all ranks */
     int64_t seq;   /* 0: the model's context */
     int64_t steps;
-    enum mt_type precision;
-    uint64_t seed; /* below 2^63 */
+    enum mt_type precision;      /* of activations; f32 also for tf32 */
+    bool tf32;                   /* products of f32 operands rounded to tf32 */
+    double loss_scale;           /* what the loss is multiplied by at first, a power of two; 0: never */
+    int64_t loss_scale_interval; /* steps without overflow after which it is doubled; 0 where it is not scaled */
+    uint64_t seed;               /* below 2^63 */
     double dropout;
+    enum mt_recompute recompute; /* a decision, not a wish: planning makes it where memory binds */
     struct mt_optimizer optimizer;
 };
+
+/* "f32", "tf32", ...; and by name: false when there is no such precision. */
+const char *mt_job_precision(const struct mt_job *job);
+bool mt_job_set_precision(struct mt_job *job, const char *name);
+#define MT_PRECISIONS "f64, f32, tf32, bf16 or f16"
+/* What f16 begins with. The loss is a sum over tokens, not a mean. */
+#define MT_LOSS_SCALE 1024.0
+#define MT_LOSS_SCALE_INTERVAL 2000
 
 /* 8 samples, 1000 steps, f32, AdamW at 1e-3 falling to 1e-4 by a cosine, decay 0.1, clipping at 1. */
 void mt_job_default(struct mt_job *job);

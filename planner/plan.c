@@ -162,9 +162,12 @@ static enum mt_status check_collectives(const struct mt_plan *p, struct mt_err *
         if (row->acc != acc)
             return mt_fail(err, MT_EINPUT, "collectives[%d].acc: is %s, but a job in %s accumulates in %s", i,
                            mt_type_name(row->acc), mt_type_name(p->job.precision), mt_type_name(acc));
-        if (row->wire != acc && row->wire != MT_BF16)
-            return mt_fail(err, MT_EINPUT, "collectives[%d].wire: is %s, but must be %s or bf16", i,
-                           mt_type_name(row->wire), mt_type_name(acc));
+        bool scaled = p->job.loss_scale > 0; /* only then is an overflow noticed */
+        if (row->wire != acc && row->wire != MT_BF16 && !(scaled && row->wire == MT_F16))
+            return mt_fail(err, MT_EINPUT,
+                           "collectives[%d].wire: is %s, but must be %s or bf16, or f16 if the job has "
+                           "a loss_scale",
+                           i, mt_type_name(row->wire), mt_type_name(acc));
         if (sums != MT_NTYPES && sums != row->wire)
             return mt_fail(err, MT_EINPUT, "collectives[%d].wire: gradients travel as %s in one row and as %s here", i,
                            mt_type_name(sums), mt_type_name(row->wire));

@@ -95,7 +95,7 @@ static enum mt_status fill(const struct mt_calls *c, enum region region, enum mt
 
 static enum mt_type activation_type(const struct mt_grid_case *k) {
     for (int i = 0; i < k->nin + k->nout; i++)
-        if (k->tensors[i].type == MT_BF16 || k->tensors[i].type == MT_F64) return k->tensors[i].type;
+        if (mt_type_is_half(k->tensors[i].type) || k->tensors[i].type == MT_F64) return k->tensors[i].type;
     return MT_F32;
 }
 

@@ -117,7 +117,7 @@ static double from_neighbours(const struct mt_cluster_class *class, const struct
 
 /* The class's rate for products of a type; where it has none, that of the nearest type that it has. */
 static double rate_of(const struct mt_cluster_class *class, enum mt_type type) {
-    static const enum mt_type order[] = {MT_F32, MT_F64, MT_BF16};
+    static const enum mt_type order[] = {MT_F32, MT_F64, MT_BF16, MT_F16};
     if (class->flops[type] > 0) return class->flops[type];
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         if (class->flops[order[i]] > 0) return class->flops[order[i]];
@@ -142,7 +142,15 @@ static double find(const struct mt_cluster_class *class, const struct mt_op_shap
     return n ? from_neighbours(class, shape, found, n, error) : by_rates(class, shape, error);
 }
 
-double mt_class_op_s(const struct mt_cluster_class *class, const struct mt_op_shape *shape, double *error) {
+/* The tensor cores that have bf16 are as fast in f16, which is not always measured. */
+static enum mt_type measured_type(const struct mt_cluster_class *class, enum mt_type type) {
+    bool as_bf16 = type == MT_F16 && class->flops[MT_F16] == 0 && class->flops[MT_BF16] > 0;
+    return as_bf16 && strcmp(class->kind, "cpu") ? MT_BF16 : type;
+}
+
+double mt_class_op_s(const struct mt_cluster_class *class, const struct mt_op_shape *given, double *error) {
+    struct mt_op_shape asked = *given, *shape = &asked;
+    asked.type = measured_type(class, given->type);
     double unused;
     if (!error) error = &unused;
     if (shape->rows > 0 && shape->dim[0] > 0 && shape->dim[1] > 0) return find(class, shape, error);

@@ -13,9 +13,12 @@
 static const double nominal_memory_error = 0.2, nominal_bandwidth_error = 0.25, nominal_latency_error = 0.5;
 
 static const struct mt_hardware rows[] = {
-#define MT_HARDWARE(name, kind, model, threads, memory, f64, f32, bf16, memory_GBps, reached, overhead, link, GBps)    \
-    {name,        kind,    model,    threads, memory, {[MT_F64] = f64, [MT_F32] = f32, [MT_BF16] = bf16},              \
-     memory_GBps, reached, overhead, link,    GBps},
+#define MT_HARDWARE(name, kind, model, threads, memory, f64, f32, bf16, f16, memory_GBps, reached, overhead, link,     \
+                    GBps)                                                                                              \
+    {name,        kind,    model,                                                                                      \
+     threads,     memory,  {[MT_F64] = f64, [MT_F32] = f32, [MT_BF16] = bf16, [MT_F16] = f16},                         \
+     memory_GBps, reached, overhead,                                                                                   \
+     link,        GBps},
 #include "profiler/hardware.def"
 #undef MT_HARDWARE
 };
@@ -151,8 +154,8 @@ struct mt_cluster_link mt_hardware_link(const struct mt_hardware_link *row, doub
 void mt_hardware_help(FILE *file) {
     struct mt_table table = MT_TABLE_INIT;
     char text[MT_UNITS_TEXT];
-    mt_table_header(&table, "name", "model", ">f64", ">f32", ">bf16", ">memory", ">streaming", ">reached", "link",
-                    ">one way", NULL);
+    mt_table_header(&table, "name", "model", ">f64", ">f32", ">bf16", ">f16", ">memory", ">streaming", ">reached",
+                    "link", ">one way", NULL);
     for (int i = 0; i < NROWS; i++) {
         const struct mt_hardware *row = &rows[i];
         mt_table_row(&table);

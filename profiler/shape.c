@@ -36,10 +36,12 @@ static void describe_product(const struct mt_call *call, struct mt_op_shape *sha
     add_variant(shape, at->trans_b ? "t" : "n");
     if (call->kind == MT_OP_fused_matmul) {
         bool bare = at->epilogue == MT_OP_add;
+        double over = at->epilogue == MT_OP_sum ? k * n : m * n;
         add_variant(shape, "+");
         add_variant(shape, bare ? "bias" : mt_op_info[at->epilogue].name);
-        shape->flops += m * n * (1 + (bare ? 0 : mt_op_info[at->epilogue].flops));
+        shape->flops += over * (bare ? 1 : mt_op_epilogue(at->epilogue)->bias + mt_op_info[at->epilogue].flops);
     }
+    if (at->tf32 && a->type == MT_F32) add_variant(shape, "+tf32");
     if (call->out[0].type == a->type) return;
     add_variant(shape, "+");
     add_variant(shape, mt_type_name(call->out[0].type));
@@ -75,7 +77,8 @@ static void describe_rows(const struct mt_call *call, struct mt_op_shape *shape)
         add_variant(shape, "+add");
         shape->flops += extents(x, 0, x->naxes);
     }
-    if (call->kind == MT_OP_cross_entropy) shape->flops += mt_op_info[MT_OP_nll].flops * (double)shape->rows;
+    if (call->kind == MT_OP_cross_entropy || call->kind == MT_OP_cross_entropy_grad)
+        shape->flops += mt_op_info[MT_OP_nll].flops * (double)shape->rows;
     /* Of each row one element is read: as much as comes out, as input 0's type is. */
     if (call->kind == MT_OP_pick) shape->bytes += operand_bytes(&call->out[0]) - operand_bytes(x);
 }
@@ -134,7 +137,8 @@ void mt_op_shape(const struct mt_call *call, struct mt_op_shape *shape) {
     case MT_OP_exp_sum:
     case MT_OP_pick:
     case MT_OP_nll_grad:
-    case MT_OP_cross_entropy: describe_rows(call, shape); break;
+    case MT_OP_cross_entropy:
+    case MT_OP_cross_entropy_grad: describe_rows(call, shape); break;
     default: describe_elements(call, shape); break;
     }
     if (!call->attr->accumulate) return;

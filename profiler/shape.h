@@ -6,11 +6,14 @@
  *
  *   kind                      variant                        rows                dim[0], dim[1]
  *   matmul, fused_matmul      "nn" "nt" "tn" "tt", then      m; with "tn" k      n, k; with "tn" m, n
- *                             "+bias" "+gelu" "+relu",
+ *                             "+" and the epilogue
+ *                             ("bias", "gelu", ...),
+ *                             "+tf32"
  *                             "+f32" (another output type)
  *   attention(_grad)          "" "causal", then "+drop"      batch x heads       seq, headsize
  *   norms, row_max, exp_sum,  "", "+add" (layer_norm_grad    rows                width, 1
  *   pick, cross_entropy,      with a residual)
+ *   cross_entropy_grad,
  *   nll_grad
  *   embedding(_grad)          ""                             ids                 vocab, embed
  *   sum                       "leading" "trailing" (axes),   elements            the others' elements; that

@@ -3,13 +3,13 @@
  * What each kind computes is a pattern: a small program of the graph's kinds over the operands' letters. A kind of the
  * graph is its own pattern; fused kinds are in the table below (ops.def says the same in words). The sources must be
  * exactly the pattern: same kinds, same dataflow, same order of operands, same attributes. With attr.accumulate every
- * output that adds to its old content stands for one ACCUMULATE more. Who else wants what vanishes inside a pattern is
- * not asked here: nobody can read what is never made (check_lowered_flow.c). */
+ * output that adds to its old content stands for one ACCUMULATE, or one addition, more. Who else wants what vanishes
+ * inside a pattern is not asked here: nobody can read what is never made (check_lowered_flow.c). */
 #include <string.h>
 
 #include "synth/lowered_checker.h"
 
-enum { MOST_MEMBERS = 4, MOST_SOURCES = 8 };
+enum { MOST_MEMBERS = 7, MOST_SOURCES = 8 };
 
 struct member {
     enum mt_op_kind kind;
@@ -39,6 +39,21 @@ static const struct pattern patterns[] = {
      "yp",
      "",
      {{MT_OP_matmul, "ab", "t"}, {MT_OP_add, "tc", "p"}, {MT_OP_relu, "p", "y"}}},
+    {MT_OP_fused_matmul,
+     MT_OP_gelu_grad,
+     0,
+     "abx",
+     "y",
+     "",
+     {{MT_OP_matmul, "ab", "d"}, {MT_OP_gelu_grad, "dx", "y"}}},
+    {MT_OP_fused_matmul,
+     MT_OP_relu_grad,
+     0,
+     "abx",
+     "y",
+     "",
+     {{MT_OP_matmul, "ab", "d"}, {MT_OP_relu_grad, "dx", "y"}}},
+    {MT_OP_fused_matmul, MT_OP_sum, 0, "ab", "ys", "ys", {{MT_OP_matmul, "ab", "y"}, {MT_OP_sum, "b", "s"}}},
     {MT_OP_layer_norm,
      0,
      0,
@@ -77,6 +92,32 @@ static const struct pattern patterns[] = {
      "mzl",
      "",
      {{MT_OP_row_max, "x", "m"}, {MT_OP_exp_sum, "xm", "z"}, {MT_OP_pick, "xt", "k"}, {MT_OP_nll, "mzkt", "l"}}},
+    {MT_OP_sq_norm_add, 0, 0, "gb", "y", "", {{MT_OP_sq_norm, "g", "s"}, {MT_OP_add, "bs", "y"}}},
+    {MT_OP_cross_entropy_grad,
+     0,
+     2,
+     "xt",
+     "yl",
+     "",
+     {{MT_OP_row_max, "x", "m"},
+      {MT_OP_exp_sum, "xm", "z"},
+      {MT_OP_pick, "xt", "k"},
+      {MT_OP_nll, "mzkt", "l"},
+      {MT_OP_fill, "l", "d"},
+      {MT_OP_nll_grad, "xmztd", "y"}}},
+    {MT_OP_cross_entropy_grad,
+     0,
+     3,
+     "xta",
+     "yl",
+     "",
+     {{MT_OP_row_max, "x", "m"},
+      {MT_OP_exp_sum, "xm", "z"},
+      {MT_OP_pick, "xt", "k"},
+      {MT_OP_nll, "mzkt", "l"},
+      {MT_OP_fill, "l", "c"},
+      {MT_OP_add, "ca", "d"},
+      {MT_OP_nll_grad, "xmztd", "y"}}},
 };
 
 /* Kinds of the graph that may add to their outputs' old content (op.h). */
@@ -108,11 +149,12 @@ static bool pattern_of(const struct mt_linstr *l, struct pattern *pattern) {
 
 static bool same_attr(const struct mt_attr *a, const struct mt_attr *b) {
     return a->nm == b->nm && a->nn == b->nn && a->nk == b->nk && a->trans_a == b->trans_a && a->trans_b == b->trans_b &&
-           a->out_acc == b->out_acc && a->axes == b->axes && a->p == b->p && a->tag == b->tag && a->scale == b->scale &&
-           a->causal == b->causal && a->eps == b->eps && a->value == b->value && a->to == b->to && a->clip == b->clip &&
-           a->beta1 == b->beta1 && a->beta2 == b->beta2 && a->momentum == b->momentum && a->decay == b->decay &&
-           a->lr_scale == b->lr_scale && a->nesterov == b->nesterov && a->accumulate == b->accumulate &&
-           a->epilogue == b->epilogue;
+           a->out_acc == b->out_acc && a->tf32 == b->tf32 && a->axes == b->axes && a->p == b->p && a->tag == b->tag &&
+           a->scale == b->scale && a->causal == b->causal && a->eps == b->eps && a->value == b->value &&
+           a->to == b->to && a->clip == b->clip && a->beta1 == b->beta1 && a->beta2 == b->beta2 &&
+           a->momentum == b->momentum && a->decay == b->decay && a->lr_scale == b->lr_scale &&
+           a->nesterov == b->nesterov && a->accumulate == b->accumulate && a->epilogue == b->epilogue &&
+           a->interval == b->interval;
 }
 
 /* What a fused kernel's attributes say of its member of kind `kind`, whose first operand has `naxes` axes. */
@@ -120,16 +162,26 @@ static struct mt_attr member_attr(const struct mt_linstr *l, enum mt_op_kind kin
     const struct mt_attr *t = &l->attr;
     switch (kind) {
     case MT_OP_matmul:
-        return (struct mt_attr){
-            .nm = t->nm, .nn = t->nn, .nk = t->nk, .trans_a = t->trans_a, .trans_b = t->trans_b, .out_acc = t->out_acc};
+        return (struct mt_attr){.nm = t->nm,
+                                .nn = t->nn,
+                                .nk = t->nk,
+                                .trans_a = t->trans_a,
+                                .trans_b = t->trans_b,
+                                .out_acc = t->out_acc,
+                                .tf32 = t->tf32};
     case MT_OP_add:
+        if (l->kind == MT_OP_cross_entropy_grad) return (struct mt_attr){0};
         return (struct mt_attr){.axes =
                                     l->kind == MT_OP_fused_matmul ? ((1u << t->nn) - 1) << t->nm : (1u << naxes) - 1};
-    case MT_OP_sum: return (struct mt_attr){.axes = 1u << (naxes - 1)};
+    case MT_OP_sum:
+        if (l->kind == MT_OP_fused_matmul)
+            return (struct mt_attr){.axes = ((1u << t->nk) - 1) << (t->trans_b ? t->nn : 0)};
+        return (struct mt_attr){.axes = 1u << (naxes - 1)};
     case MT_OP_norm_apply:
     case MT_OP_norm_dots:
     case MT_OP_norm_grad:
     case MT_OP_norm_param_grad: return (struct mt_attr){.eps = t->eps};
+    case MT_OP_fill: return (struct mt_attr){.value = t->value, .to = t->to};
     default: return (struct mt_attr){0};
     }
 }
@@ -144,8 +196,12 @@ static bool only_its_own(const struct mt_linstr *l) {
                                .nk = t->nk,
                                .trans_a = t->trans_a,
                                .trans_b = t->trans_b,
+                               .out_acc = t->out_acc && t->epilogue == MT_OP_sum,
+                               .accumulate = t->accumulate && t->epilogue == MT_OP_sum,
+                               .tf32 = t->tf32,
                                .epilogue = t->epilogue};
     if (l->kind == MT_OP_cross_entropy) own = (struct mt_attr){0};
+    if (l->kind == MT_OP_cross_entropy_grad) own = (struct mt_attr){.value = t->value, .to = t->to};
     return same_attr(t, &own);
 }
 
@@ -200,18 +256,27 @@ static enum mt_status match_member(struct matching *m, const struct member *memb
     return mt_lchecker_refuse(m->c, "none of its sources is the %s of these operands", mt_op_info[member->kind].name);
 }
 
-/* The ACCUMULATE that adds `fresh` to what output o's memory holds. */
+/* What the source adds `fresh` to, element by element: the accumulator, or the other operand; -1: it does not. */
+static int added_to(const struct matching *m, const struct mt_instr *source, int fresh) {
+    const struct mt_graph *g = m->c->program->graph;
+    if (source->kind == MT_INSTR_ACCUMULATE) return source->in[1] == fresh ? source->in[0] : -1;
+    if (source->kind != MT_INSTR_OP || g->ops[source->gop].kind != MT_OP_add) return -1;
+    struct mt_attr whole = {.axes = (1u << g->values[g->ops[source->gop].in[0]].naxes) - 1};
+    if (!same_attr(&g->ops[source->gop].attr, &whole) || source->in[0] == source->in[1]) return -1;
+    return source->in[0] == fresh ? source->in[1] : source->in[1] == fresh ? source->in[0] : -1;
+}
+
+/* The sum of `fresh` and what output o's memory holds. */
 static enum mt_status match_sum(struct matching *m, int o, int fresh) {
     for (int s = 0; s < m->l->nsources; s++) {
         const struct mt_instr *source = mt_lchecker_source(m->c, s);
-        if (m->used[s] || source->kind != MT_INSTR_ACCUMULATE || source->in[1] != fresh ||
-            source->out[0] != m->l->out[o])
-            continue;
+        int old = m->used[s] || source->out[0] != m->l->out[o] ? -1 : added_to(m, source, fresh);
+        if (old < 0) continue;
         m->used[s] = true;
-        m->c->old[m->c->instr][o] = source->in[0];
+        m->c->old[m->c->instr][o] = old;
         return MT_OK;
     }
-    return mt_lchecker_refuse(m->c, "none of its sources adds output %d to an accumulator", o);
+    return mt_lchecker_refuse(m->c, "none of its sources adds output %d to what is there", o);
 }
 
 static enum mt_status match_pattern(struct matching *m, const struct pattern *p, bool fused) {

@@ -109,7 +109,9 @@ enum mt_status mt_graph_differentiate(struct mt_graph *graph, struct mt_err *err
     graph->forward = last;
     vjp.op_name = graph->ops[last].name;
     int losses = graph->ops[last].in[0];
-    mt_vjp_give(&vjp, losses, mt_op_fill(graph, mt_vjp_name(&vjp, "seed"), losses, 1, graph->values[losses].type));
+    bool scaled = graph->loss_scale >= 0;
+    int seed = mt_op_fill(graph, mt_vjp_name(&vjp, "seed"), losses, scaled ? 0 : 1, graph->values[losses].type);
+    mt_vjp_give(&vjp, losses, scaled ? mt_op_add(graph, mt_vjp_name(&vjp, "scaled"), seed, graph->loss_scale) : seed);
     enum mt_status st = MT_OK;
     for (int id = last - 1; id >= 0 && !st; id--) st = differentiate_op(&vjp, id, err);
     if (!st) st = settle(&vjp, err);

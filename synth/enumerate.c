@@ -161,7 +161,7 @@ enum mt_status mt_choice_from_plan(const struct mt_graph *graph, const struct mt
     for (int c = 0; c < plan->ncollectives; c++) {
         const struct mt_plan_collective *row = &plan->collectives[c];
         bool sums = row->kind == MT_ALL_REDUCE || row->kind == MT_REDUCE_SCATTER;
-        if (sums && row->wire == MT_BF16) choice->gradient_wire = MT_BF16;
+        if (sums && mt_type_is_half(row->wire)) choice->gradient_wire = row->wire;
     }
     enum mt_status st = take_splits(&e);
     if (st || (st = find_rule_splits(&e))) return st;

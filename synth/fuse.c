@@ -128,14 +128,30 @@ static void share_axes(struct mt_tensor *const *operands, const int *places, int
     }
 }
 
+/* The axes of m, n and k, of a product and of what its epilogue reads and writes beside it. */
+static void agree_on_product(struct mt_linstr *c) {
+    const struct mt_op_epilogue *epilogue = mt_op_epilogue(c->attr.epilogue);
+    int nm = c->attr.nm, nn = c->attr.nn, nk = c->attr.nk;
+    struct mt_tensor *t = c->tensor, *y = t + c->nin;
+    struct mt_tensor *of_m[4] = {&t[0], y}, *of_n[4] = {&t[1], y}, *of_k[2] = {&t[0], &t[1]};
+    int at_m[4] = {c->attr.trans_a ? nk : 0, 0}, at_n[4] = {c->attr.trans_b ? 0 : nk, nm}, m = 2, n = 2;
+    int at_k[2] = {c->attr.trans_a ? 0 : nm, c->attr.trans_b ? nn : 0};
+    for (int beside = 0; beside < 2; beside++) { /* an input, an output */
+        bool there = beside ? c->nout > 1 : c->nin > 2, whole = beside ? epilogue->whole : !epilogue->bias;
+        if (!there) continue;
+        of_n[n] = beside ? &y[1] : &t[2], at_n[n++] = whole ? nm : 0;
+        if (whole) of_m[m] = of_n[n - 1], at_m[m++] = 0;
+    }
+    share_axes(of_m, at_m, m, nm);
+    share_axes(of_n, at_n, n, nn);
+    share_axes(of_k, at_k, 2, nk);
+}
+
 /* The members saw empty boxes each in its own way; the fused kernel wants one. */
 static void agree_on_empty(struct mt_linstr *c) {
-    struct mt_tensor *t = c->tensor, *out = t + c->nin, *pre = &out[c->nout - 1];
+    struct mt_tensor *t = c->tensor, *out = t + c->nin;
     if (c->kind == MT_OP_fused_matmul) {
-        int nm = c->attr.nm, nn = c->attr.nn, nk = c->attr.nk;
-        share_axes((struct mt_tensor *[]){&t[0], &out[0], pre}, (int[]){c->attr.trans_a ? nk : 0, 0, 0}, 3, nm);
-        share_axes((struct mt_tensor *[]){&t[1], &t[2], &out[0], pre}, (int[]){c->attr.trans_b ? 0 : nk, 0, nm, nm}, 4,
-                   nn);
+        agree_on_product(c);
         return;
     }
     if (!mt_op_info[c->kind].fused) return;
@@ -160,8 +176,9 @@ static bool make_tensors(struct mt_linstr *const *members, int count, struct mt_
     fused->tensor = mt_new(arena, struct mt_tensor, n);
     for (int i = 0; i < n; i++) {
         int value = i < fused->nin ? fused->in[i] : fused->out[i - fused->nin];
-        /* an operator that adds to an accumulator sees it as its own output */
-        if (i >= fused->nin && fused->attr.accumulate) value = members[0]->out[i - fused->nin];
+        /* an operator that comes to add to an accumulator sees it as its own output */
+        if (i >= fused->nin && fused->attr.accumulate && !members[0]->attr.accumulate)
+            value = members[0]->out[i - fused->nin];
         fused->tensor[i] = tensor_of(members, count, value);
         empty[i] = mt_tensor_count(&fused->tensor[i]) == 0;
     }
@@ -171,6 +188,24 @@ static bool make_tensors(struct mt_linstr *const *members, int count, struct mt_
     return true;
 }
 
+static struct mt_call call_of(const struct mt_linstr *c) {
+    return (struct mt_call){.kind = c->kind,
+                            .attr = &c->attr,
+                            .nin = c->nin,
+                            .nout = c->nout,
+                            .in = c->tensor,
+                            .out = c->tensor + c->nin,
+                            .what = c->name};
+}
+
+/* Whether the device has better than the members for it. */
+static bool worth(const struct fusing *f, const struct mt_linstr *member, const struct mt_linstr *fused) {
+    const struct mt_lower_options *options = f->l->options;
+    if (!options->worth_fusing) return true;
+    const struct mt_call whole = call_of(fused), first = call_of(member);
+    return options->worth_fusing(options->context, &whole, &first);
+}
+
 /* Make `fused` (what it computes, in and out) of the members, in the place of the last of them that comes after all
  * inputs and before everybody who wants an output. */
 static bool merge(struct fusing *f, struct mt_linstr *const *members, int count, struct mt_linstr fused) {
@@ -178,7 +213,7 @@ static bool merge(struct fusing *f, struct mt_linstr *const *members, int count,
     struct mt_linstr *at = NULL;
     for (int m = 0; m < count; m++)
         if ((!at || members[m] > at) && mergeable(f, members, count, members[m], &fused)) at = members[m];
-    if (!at || !make_tensors(members, count, &fused, arena)) return false;
+    if (!at || !make_tensors(members, count, &fused, arena) || !worth(f, members[0], &fused)) return false;
     fused.what = MT_LOWERED_OP;
     fused.name = members[0]->name;
     fused.wait = fused.scratch = fused.message[0] = fused.message[1] = -1;
@@ -252,6 +287,36 @@ static bool fuse_activation(struct fusing *f, struct mt_linstr *activation) {
                      .kind = MT_OP_fused_matmul, .attr = attr, .nin = 3, .nout = 2, .in = product->in, .out = out});
 }
 
+/* A product whose sums an activation's gradient takes for dy. */
+static bool fuse_activation_grad(struct fusing *f, struct mt_linstr *grad) {
+    struct mt_linstr *product = made_by(f, grad->in[0], MT_OP_matmul, 0);
+    if (!product || product->attr.out_acc || product->attr.accumulate || grad->in[1] == grad->in[0]) return false;
+    int in[3] = {product->in[0], product->in[1], grad->in[1]};
+    struct mt_attr attr = product->attr;
+    attr.epilogue = grad->kind;
+    return merge(
+        f, (struct mt_linstr *[]){product, grad}, 2,
+        (struct mt_linstr){.kind = MT_OP_fused_matmul, .attr = attr, .nin = 3, .nout = 1, .in = in, .out = grad->out});
+}
+
+/* The axes of b, as it is stored, that a product sums over. */
+static unsigned axes_of_k(const struct mt_attr *product) {
+    return ((1u << product->nk) - 1) << (product->trans_b ? product->nn : 0);
+}
+
+/* The gradients of a weight and of its bias: x^T dy, and the sum of dy. */
+static bool fuse_bias_grad(struct fusing *f, struct mt_linstr *sum) {
+    struct mt_linstr *product = used_by(f, sum->in[0], MT_OP_matmul, 1);
+    if (!product || !product->attr.out_acc || product->attr.accumulate != sum->attr.accumulate) return false;
+    if (product->in[0] == product->in[1] || sum->attr.axes != axes_of_k(&product->attr)) return false;
+    int out[2] = {product->out[0], sum->out[0]};
+    struct mt_attr attr = product->attr;
+    attr.epilogue = MT_OP_sum;
+    return merge(
+        f, (struct mt_linstr *[]){product, sum}, 2,
+        (struct mt_linstr){.kind = MT_OP_fused_matmul, .attr = attr, .nin = 2, .nout = 2, .in = product->in, .out = out});
+}
+
 /* norm_dots, norm_grad, norm_param_grad of one dy and x. */
 static bool fuse_norm_grad(struct fusing *f, struct mt_linstr *grad) {
     struct mt_linstr *dots = made_by(f, grad->in[5], MT_OP_norm_dots, 0);
@@ -297,6 +362,40 @@ static bool fuse_cross_entropy(struct fusing *f, struct mt_linstr *nll) {
         (struct mt_linstr){.kind = MT_OP_cross_entropy, .attr = nll->attr, .nin = 2, .nout = 3, .in = in, .out = out});
 }
 
+/* cross_entropy and nll_grad, where the gradient of the losses is a constant, or a scalar more than one: the losses are
+ * reported, and what is read twice is read once. */
+static bool fuse_cross_entropy_grad(struct fusing *f, struct mt_linstr *grad) {
+    struct mt_linstr *loss = made_by(f, grad->in[1], MT_OP_cross_entropy, 0);
+    struct mt_linstr *more = made_by(f, grad->in[4], MT_OP_add, 0);
+    if (more && (more->attr.axes || more->attr.accumulate)) return false;
+    struct mt_linstr *seed = made_by(f, more ? more->in[0] : grad->in[4], MT_OP_fill, 0);
+    if (!loss || !seed || seed->in[0] != loss->out[2]) return false;
+    if (grad->in[0] != loss->in[0] || grad->in[2] != loss->out[1] || grad->in[3] != loss->in[1]) return false;
+    int in[3] = {loss->in[0], loss->in[1], more ? more->in[1] : -1}, out[2] = {grad->out[0], loss->out[2]};
+    return merge(f, (struct mt_linstr *[]){loss, seed, grad, more}, more ? 4 : 3,
+                 (struct mt_linstr){.kind = MT_OP_cross_entropy_grad,
+                                    .attr = seed->attr,
+                                    .nin = more ? 3 : 2,
+                                    .nout = 2,
+                                    .in = in,
+                                    .out = out});
+}
+
+/* A global norm: sq_norm, and its addition to the squares so far. */
+static bool fuse_sq_norm_add(struct fusing *f, struct mt_linstr *add) {
+    if (add->tensor[0].naxes || add->in[0] == add->in[1] || f->l->adds_to[add->out[0]] >= 0) return false;
+    for (int i = 1; i >= 0; i--) {
+        struct mt_linstr *norm = made_by(f, add->in[i], MT_OP_sq_norm, 0);
+        if (!norm) continue;
+        int in[2] = {norm->in[0], add->in[1 - i]};
+        if (merge(f, (struct mt_linstr *[]){norm, add}, 2,
+                  (struct mt_linstr){
+                      .kind = MT_OP_sq_norm_add, .attr = norm->attr, .nin = 2, .nout = 1, .in = in, .out = add->out}))
+            return true;
+    }
+    return false;
+}
+
 /* An operator whose only output goes straight into an accumulator adds to it itself. */
 static bool fuse_accumulate(struct fusing *f, struct mt_linstr *add) {
     static const enum mt_op_kind kinds[] = {MT_OP_matmul, MT_OP_embedding_grad, MT_OP_sum};
@@ -330,6 +429,34 @@ static bool fuse_accumulate_norm(struct fusing *f, struct mt_linstr *params) {
             .kind = MT_OP_norm_param_grad, .attr = attr, .nin = params->nin, .nout = 2, .in = params->in, .out = out});
 }
 
+/* Nobody but `reader` wants this product's y, which has memory of its own. */
+static bool ends_in(const struct fusing *f, int value, const struct mt_linstr *reader) {
+    if (f->kept[value] || f->first_use[value + 1] - f->first_use[value] != 1 || f->l->state_of[value] >= 0) return false;
+    if (&f->instrs[resolve(f, f->uses[f->first_use[value]])] != reader || f->l->adds_to[value] >= 0) return false;
+    return made_by(f, value, MT_OP_matmul, 0) || made_by(f, value, MT_OP_fused_matmul, 0);
+}
+
+/* The sum of two gradients of a tied table: the embedding's goes where the product has left its own. (In BODY the
+ * memory would be held from one iteration to the next.) */
+static bool fuse_tied(struct fusing *f, struct mt_linstr *add) {
+    int out = add->out[0], at = (int)(add - f->instrs);
+    if (!adds_whole(add) || f->l->adds_to[out] >= 0 || f->l->state_of[out] >= 0) return false;
+    if (mt_lowered_block(f->l->low, at) == MT_BODY) return false;
+    for (int i = 0; i < 2; i++) {
+        struct mt_linstr *op = made_by(f, add->in[i], MT_OP_embedding_grad, 0);
+        if (!op || op->attr.accumulate || !ends_in(f, add->in[1 - i], add)) continue;
+        struct mt_attr attr = op->attr;
+        attr.accumulate = true;
+        f->l->adds_to[out] = add->in[1 - i];
+        if (merge(f, (struct mt_linstr *[]){op, add}, 2,
+                  (struct mt_linstr){
+                      .kind = op->kind, .attr = attr, .nin = op->nin, .nout = 1, .in = op->in, .out = add->out}))
+            return true;
+        f->l->adds_to[out] = -1;
+    }
+    return false;
+}
+
 static const struct {
     enum mt_op_kind anchor;
     bool (*fuse)(struct fusing *f, struct mt_linstr *anchor);
@@ -339,11 +466,17 @@ static const struct {
     {MT_OP_add, fuse_bias},
     {MT_OP_gelu, fuse_activation},
     {MT_OP_relu, fuse_activation},
+    {MT_OP_gelu_grad, fuse_activation_grad},
+    {MT_OP_relu_grad, fuse_activation_grad},
     {MT_OP_norm_grad, fuse_norm_grad},
     {MT_OP_add, fuse_norm_grad_add},
     {MT_OP_nll, fuse_cross_entropy},
+    {MT_OP_nll_grad, fuse_cross_entropy_grad},
+    {MT_OP_add, fuse_sq_norm_add},
     {MT_OP_add, fuse_accumulate},
     {MT_OP_norm_param_grad, fuse_accumulate_norm},
+    {MT_OP_sum, fuse_bias_grad},
+    {MT_OP_add, fuse_tied},
 };
 
 /* ---- the blocks ---- */

@@ -12,6 +12,7 @@ struct mt_graph *mt_graph_new(enum mt_type activation_type) {
     struct mt_graph *graph = mt_calloc(1, sizeof *graph);
     graph->batch = graph->loss_sum = graph->token_count = -1;
     graph->logits = graph->sq_norm = graph->scale = -1;
+    graph->loss_scale = graph->good_steps = graph->skipped_steps = -1;
     graph->forward = -1;
     graph->type = activation_type;
     graph->acc = mt_type_acc(activation_type);
@@ -201,8 +202,10 @@ static void assert_operand(const struct mt_graph *graph, const struct mt_op *op,
     (void)v, (void)letter, (void)index, (void)op; /* without asserts */
 }
 
-int mt_graph_op(struct mt_graph *graph, const char *name, const struct mt_op *op) {
-    const struct mt_op_info *info = &mt_op_info[op->kind];
+int mt_graph_op(struct mt_graph *graph, const char *name, const struct mt_op *given) {
+    const struct mt_op_info *info = &mt_op_info[given->kind];
+    struct mt_op again = *given, *op = &again;
+    for (int i = 0; i < op->nin && graph->role == MT_ROLE_BACKWARD; i++) op->in[i] = mt_graph_again(graph, op->in[i]);
     assert(!info->fused && op->nin >= info->min_in && op->nin <= info->max_in && op->nout == info->nout);
     for (int i = 0; i < op->nin; i++) assert_operand(graph, op, op->in[i], info->in_types[i], op->in_index[i]);
     mt_arena_grow(&graph->arena, &graph->ops, graph->nops, &graph->ops_capacity, sizeof *graph->ops);

@@ -10,6 +10,8 @@
  *     int w = mt_graph_param(g, "fc.weight", "embed,ffn", MT_INIT_NORMAL, 0.02);
  *     int y = mt_op_matmul(g, "fc", x, w, 1, 0);         // builders: synth/ops.h
  *     ...                                                // loss_sum and token_count are set
+ *     mt_graph_set_precision(g, &job);                   // if it is more than a type
+ *     mt_graph_recompute(g, job.recompute);              // what backward makes again
  *     mt_graph_differentiate(g, err);                    // adds gradients
  *     mt_graph_optimize(g, &job.optimizer, err);         // adds updates
  *     mt_graph_free(g);
@@ -24,6 +26,7 @@
 #include "kernels/base/arena.h"
 #include "kernels/base/err.h"
 #include "kernels/op.h"
+#include "planner/job.h"
 
 #define MT_MAX_INDICES 12
 
@@ -40,7 +43,7 @@ enum mt_value_kind {
 };
 
 /* How a state begins. */
-enum mt_init { MT_INIT_ZERO, MT_INIT_ONE, MT_INIT_NORMAL };
+enum mt_init { MT_INIT_ZERO, MT_INIT_ONE, MT_INIT_NORMAL, MT_INIT_CONSTANT };
 
 struct mt_value {
     const char *name; /* unique; parameters have their checkpoint name: "h.0.attn.c_attn.weight" */
@@ -54,8 +57,8 @@ struct mt_value {
     int next;     /* a state: the value that it becomes at the end of the step; else -1 */
     int gradient; /* of a parameter (type A, summed over all samples), once differentiated; else -1 */
     enum mt_init init;
-    double init_std;
-    bool decay; /* a parameter that weight decay applies to */
+    double init_std; /* NORMAL: the standard deviation; CONSTANT: the number */
+    bool decay;      /* a parameter that weight decay applies to */
     /* The shape in a checkpoint: axes are grouped into `ndims` dimensions; group_end[d] is the axis after dimension d.
      */
     int ndims, group_end[MT_MAX_AXES];
@@ -99,9 +102,13 @@ struct mt_graph {
     int loss_sum, token_count;  /* scalars: the sum of the losses, and over how many; -1 until built */
     int logits, sq_norm, scale; /* values for reports; -1 if absent */
     enum mt_type type, acc;
-    enum mt_op_role role; /* stamped, with `forward`, on every operator that is added */
+    bool tf32;                                 /* products of f32 may round operands to tf32 */
+    int loss_scale, good_steps, skipped_steps; /* states of the loss's scaling; -1: it is not scaled */
+    int64_t growth_interval;                   /* of loss_scale, in steps */
+    enum mt_op_role role;                      /* stamped, with `forward`, on every operator that is added */
     int forward;
     uint64_t tags; /* random streams given out so far */
+    int *again, nagain; /* recompute.c: of the forward values, what backward makes again; null: nothing */
     struct mt_names value_names, op_names;
 };
 
@@ -161,6 +168,18 @@ double mt_op_bytes(const struct mt_graph *graph, const struct mt_op *op, const i
 void mt_op_extents(const struct mt_graph *graph, const struct mt_op *op, int64_t extent[MT_MAX_INDICES]);
 /* Of all operators: one whole step on the whole batch. */
 double mt_graph_flops(const struct mt_graph *graph);
+
+/* What the job's precision asks for beside the types, once the forward graph is there: tf32 in its products, and states
+ * for the scaling of the loss. Scaled gradients are summed, their norm tells whether one overflowed, and the update is
+ * then skipped; all of it in the graph (ops.def: grad_scale, loss_scale). */
+struct mt_job;
+void mt_graph_set_precision(struct mt_graph *graph, const struct mt_job *job);
+
+/* Say, before the graph is differentiated, which values backward makes again instead of keeping them. */
+void mt_graph_recompute(struct mt_graph *graph, enum mt_recompute what);
+/* The value that a backward operator reads in the place of `value`: itself, or a copy, whose operators are added when
+ * the first asks. mt_graph_op asks for all. */
+int mt_graph_again(struct mt_graph *graph, int value);
 
 /* Differentiate the sum of losses `graph->loss_sum` with respect to every parameter, on the graph: adds the
  * backward operators (role BACKWARD) and sets `gradient` of each. Gradients of several uses are added. */

@@ -41,6 +41,7 @@ static void print_attr(const struct mt_op *op, FILE *file) {
     print_whole(file, "trans_a", at->trans_a);
     print_whole(file, "trans_b", at->trans_b);
     print_whole(file, "out_acc", at->out_acc);
+    print_whole(file, "tf32", at->tf32);
     print_whole(file, "axes", at->axes);
     print_real(file, "p", at->p);
     print_whole(file, "tag", (long long)at->tag);
@@ -56,6 +57,7 @@ static void print_attr(const struct mt_op *op, FILE *file) {
     print_real(file, "decay", at->decay);
     print_real(file, "lr_scale", at->lr_scale);
     print_whole(file, "nesterov", at->nesterov);
+    print_whole(file, "interval", (long long)at->interval);
 }
 
 void mt_op_print(const struct mt_graph *graph, int op, FILE *file) {
@@ -72,7 +74,8 @@ void mt_op_print(const struct mt_graph *graph, int op, FILE *file) {
 }
 
 static void print_kept(const struct mt_graph *graph, int value, FILE *file) {
-    static const char *const inits[] = {[MT_INIT_ZERO] = "zero", [MT_INIT_ONE] = "one", [MT_INIT_NORMAL] = "normal"};
+    static const char *const inits[] = {
+        [MT_INIT_ZERO] = "zero", [MT_INIT_ONE] = "one", [MT_INIT_NORMAL] = "normal", [MT_INIT_CONSTANT] = "all"};
     const struct mt_value *v = &graph->values[value];
     if (v->kind == MT_VALUE_TEMP) return;
     fputs(v->kind == MT_VALUE_INPUT ? "input " : v->param ? "param " : "state ", file);
@@ -83,6 +86,7 @@ static void print_kept(const struct mt_graph *graph, int value, FILE *file) {
             fputs(" with deviation ", file);
             print_number(file, v->init_std);
         }
+        if (v->init == MT_INIT_CONSTANT) fputc(' ', file), print_number(file, v->init_std);
         if (v->decay) fputs(", decays", file);
         fputs(", dimensions end at", file);
         for (int d = 0; d < v->ndims; d++) fprintf(file, " %d", v->group_end[d]);

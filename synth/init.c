@@ -10,6 +10,7 @@ static double initial(const struct mt_value *value, uint64_t seed, uint64_t stre
     switch (value->init) {
     case MT_INIT_ONE: return 1;
     case MT_INIT_NORMAL: return value->init_std * mt_random_normal(seed, stream, (uint64_t)index);
+    case MT_INIT_CONSTANT: return value->init_std;
     case MT_INIT_ZERO: break;
     }
     return 0;

@@ -22,6 +22,7 @@ static double rounded(enum mt_type type, double x) {
     switch (type) {
     case MT_F32: return (double)(float)x;
     case MT_BF16: return (double)mt_bf16_to_f32(mt_bf16_from_f32((float)x));
+    case MT_F16: return (double)mt_f16_to_f32(mt_f16_from_f32((float)x));
     default: return x;
     }
 }

@@ -99,7 +99,13 @@ static enum mt_status list_ends(struct mt_lowering *l) {
         if (st) return st;
     }
     const struct mt_graph *g = p->graph;
-    int reports[] = {g->loss_sum, g->token_count, g->sq_norm, g->scale, p->train ? -1 : g->logits};
+    int reports[] = {g->loss_sum,
+                     g->token_count,
+                     g->sq_norm,
+                     g->scale,
+                     p->train ? -1 : g->logits,
+                     g->loss_scale < 0 ? -1 : g->values[g->loss_scale].next,
+                     g->loss_scale < 0 ? -1 : g->values[g->skipped_steps].next};
     for (size_t r = 0; r < sizeof reports / sizeof *reports; r++)
         for (int v = 0; v < p->nvalues && reports[r] >= 0; v++)
             if (p->values[v].gvalue == reports[r] && p->values[v].covers == MT_COVERS_ALL && !p->values[v].input &&

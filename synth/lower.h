@@ -128,6 +128,9 @@ struct mt_lower_options {
     const struct mt_lowered *states;
     /* The scratch that the device's backend wants for a call; null: none. */
     int64_t (*scratch_bytes)(void *context, const struct mt_call *call);
+    /* Whether the device's backend runs a fused call no slower than the operators that it is made of, of which `member`
+     * is the first; null: always. The calls have no memory yet. */
+    bool (*worth_fusing)(void *context, const struct mt_call *fused, const struct mt_call *member);
     void *context;
 };
 

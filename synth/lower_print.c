@@ -26,7 +26,10 @@ static void print_instr(const struct mt_lowered *low, int index, FILE *file) {
     const char *what = c->what == MT_LOWERED_OP           ? mt_op_info[c->kind].name
                        : c->what == MT_LOWERED_COLLECTIVE ? mt_coll_name(c->problem.kind)
                                                           : whats[c->what];
-    fprintf(file, " %s%s (%s):", what, c->attr.accumulate ? " accumulate" : "", c->name);
+    bool product = c->what == MT_LOWERED_OP && c->kind == MT_OP_fused_matmul;
+    fprintf(file, " %s", what);
+    if (product) fprintf(file, " %s", mt_op_info[c->attr.epilogue].name);
+    fprintf(file, "%s (%s):", c->attr.accumulate ? " accumulate" : "", c->name);
     for (int i = 0; i < c->nin; i++) print_value(low, c->in[i], file);
     fprintf(file, " ->");
     for (int o = 0; o < c->nout; o++) print_value(low, c->out[o], file);

@@ -33,7 +33,8 @@ struct mt_lowering {
     struct mt_arena scratch;
     struct mt_err *err;
     int *last_use; /* [pvalues]: the last instruction that reads it; INT_MAX: kept; -1: none */
-    int *adds_to;  /* [pvalues]: the accumulator that an ACCUMULATE's output continues; else -1 */
+    int *adds_to;  /* [pvalues]: the accumulator that an ACCUMULATE's output continues, or what a fused addition
+                      adds to; else -1 */
     int *state_of; /* [pvalues]: the state (a pvalue) whose next it is; else -1 */
     struct mt_storage *storages;
     int nstorages, storages_capacity;

@@ -37,9 +37,11 @@ int mt_op_attention(struct mt_graph *graph, const char *name, int qkv, bool caus
 /* row_max, exp_sum, pick, nll and sum: the sum over all rows of x[..., v] whose target is not negative. */
 int mt_op_cross_entropy(struct mt_graph *graph, const char *name, int x, int target);
 
-/* Updates. `states` and `next`: two each for adamw (m, v), one for sgd. next[0] is the new parameter. */
-int mt_op_grad_scale(struct mt_graph *graph, const char *name, int sq, int count, double clip);
+/* Updates return the operator, whose outputs are the next states; the others their first output. */
+int mt_op_grad_scale(struct mt_graph *graph, const char *name, int sq, int count, int loss_scale /* or -1 */,
+                     double clip);
+int mt_op_loss_scale(struct mt_graph *graph, const char *name, const int states[3], int sq, int64_t interval);
 int mt_op_update(struct mt_graph *graph, const char *name, enum mt_op_kind kind, const struct mt_attr *attr,
-                 const int *in);
+                 const int *in, int nin);
 
 #endif

@@ -1,4 +1,5 @@
-/* The update: the squared norm of all gradients together, one scale, and each parameter's own step. */
+/* The update: the squared norm of all gradients together, one scale, and each parameter's own step; and the scaling of
+ * the loss, where it overflows (Micikevicius et al., "Mixed Precision Training", 2018). */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -37,6 +38,8 @@ static void add_update(struct mt_graph *g, const struct mt_optimizer *optimizer,
     for (int s = 0; s < nstates; s++) in[1 + s] = state_of(g, adamw ? adamw_states[s] : sgd_states[s], param);
     in[1 + nstates] = g->values[param].gradient;
     in[2 + nstates] = g->scale;
+    int nin = 3 + nstates;
+    if (adamw && g->loss_scale >= 0) in[nin++] = g->skipped_steps;
     struct mt_attr attr = {.lr_scale = 1, .decay = g->values[param].decay ? optimizer->decay : 0};
     if (adamw)
         attr.beta1 = optimizer->beta1, attr.beta2 = optimizer->beta2, attr.eps = optimizer->eps;
@@ -44,9 +47,33 @@ static void add_update(struct mt_graph *g, const struct mt_optimizer *optimizer,
         attr.momentum = optimizer->momentum, attr.nesterov = optimizer->nesterov;
     g->forward = param;
     const char *name = mt_arena_printf(&g->arena, "%s/update", g->values[param].name);
-    int op = mt_op_update(g, name, adamw ? MT_OP_adamw : MT_OP_sgd, &attr, in);
+    int op = mt_op_update(g, name, adamw ? MT_OP_adamw : MT_OP_sgd, &attr, in, nin);
     g->forward = -1;
     for (int o = 0; o < 1 + nstates; o++) g->values[in[o]].next = g->ops[op].out[o];
+}
+
+static int scalar_state(struct mt_graph *g, const char *name, double begins) {
+    int id = mt_graph_value(g, name, MT_VALUE_STATE, g->acc, 0, NULL);
+    g->values[id].init = MT_INIT_CONSTANT;
+    g->values[id].init_std = begins;
+    return id;
+}
+
+void mt_graph_set_precision(struct mt_graph *graph, const struct mt_job *job) {
+    graph->tf32 = job->tf32 && graph->type == MT_F32;
+    for (int o = 0; o < graph->nops; o++)
+        if (graph->ops[o].kind == MT_OP_matmul) graph->ops[o].attr.tf32 = graph->tf32;
+    if (!(job->loss_scale > 0)) return;
+    graph->loss_scale = scalar_state(graph, "loss_scale", job->loss_scale);
+    graph->good_steps = scalar_state(graph, "loss_scale.good", 0);
+    graph->skipped_steps = scalar_state(graph, "loss_scale.skipped", 0);
+    graph->growth_interval = job->loss_scale_interval;
+}
+
+static void update_loss_scale(struct mt_graph *g) {
+    const int states[] = {g->loss_scale, g->good_steps, g->skipped_steps};
+    int op = mt_op_loss_scale(g, "loss_scale/update", states, g->sq_norm, g->growth_interval);
+    for (int s = 0; s < 3; s++) g->values[states[s]].next = g->ops[op].out[s];
 }
 
 /* Order of the operators that make the gradients. */
@@ -70,8 +97,10 @@ enum mt_status mt_graph_optimize(struct mt_graph *graph, const struct mt_optimiz
     qsort_r(params, (size_t)n, sizeof *params, by_producer, graph);
     graph->role = MT_ROLE_UPDATE;
     graph->sq_norm = total_sq_norm(graph, params, n);
-    graph->scale = mt_op_grad_scale(graph, "grad_scale", graph->sq_norm, graph->token_count, optimizer->clip);
+    graph->scale =
+        mt_op_grad_scale(graph, "grad_scale", graph->sq_norm, graph->token_count, graph->loss_scale, optimizer->clip);
     for (int i = 0; i < n; i++) add_update(graph, optimizer, params[i]);
+    if (graph->loss_scale >= 0) update_loss_scale(graph);
     graph->role = MT_ROLE_FORWARD;
 out:
     free(params);

@@ -380,7 +380,10 @@ static void add_item(const struct mt_linstr *c, int64_t runs, enum mt_op_role ro
 static enum mt_status one_rank_graph(const struct mt_model *model, const struct mt_job *job, int64_t batch,
                                      struct mt_graph **graph, struct mt_err *err) {
     enum mt_status st = mt_model_graph(model, job->precision, batch, job->seq, job->dropout, graph, err);
-    if (st || (st = mt_graph_differentiate(*graph, err))) return st;
+    if (st) return st;
+    mt_graph_set_precision(*graph, job);
+    mt_graph_recompute(*graph, job->recompute);
+    if ((st = mt_graph_differentiate(*graph, err))) return st;
     return mt_graph_optimize(*graph, &job->optimizer, err);
 }
 

@@ -55,6 +55,11 @@ MT_CLONES static void add_bf16_f32(float *restrict to, const mt_bf16 *restrict f
     for (int64_t i = 0; i < count; i++) to[i] += mt_bf16_to_f32(from[i]);
 }
 
+MT_CLONES static void add_f16_f32(float *restrict to, const mt_f16 *restrict from, int64_t count) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) to[i] += mt_f16_to_f32(from[i]);
+}
+
 static void same_type(enum mt_reduce reduce, enum mt_type type, void *to, const void *from, int64_t count) {
     bool sum = reduce == MT_SUM;
     if (type == MT_F32)
@@ -68,15 +73,15 @@ static void same_type(enum mt_reduce reduce, enum mt_type type, void *to, const 
 void mt_coll_reduce(enum mt_reduce reduce, enum mt_type to_type, void *to, enum mt_type from_type, const void *from,
                     int64_t count) {
     assert(reduce != MT_REDUCE_NONE);
-    if (to_type == from_type && to_type != MT_BF16) {
+    if (to_type == from_type && !mt_type_is_half(to_type)) {
         same_type(reduce, to_type, to, from, count);
         return;
     }
-    if (reduce == MT_SUM && to_type == MT_F32 && from_type == MT_BF16) {
-        add_bf16_f32(to, from, count);
+    if (reduce == MT_SUM && to_type == MT_F32 && mt_type_is_half(from_type)) {
+        (from_type == MT_BF16 ? add_bf16_f32 : add_f16_f32)(to, from, count);
         return;
     }
-    enum mt_type math = to_type == MT_BF16 ? MT_F32 : to_type;
+    enum mt_type math = mt_type_is_half(to_type) ? MT_F32 : to_type;
     double a[PIECE], b[PIECE];
     for (int64_t at = 0; at < count; at += PIECE) {
         int64_t piece = count - at < PIECE ? count - at : PIECE;

@@ -4,7 +4,7 @@
 
 #include "kernels/coll.h"
 
-/* to[i] = to[i] + from[i], or their maximum; computed in to's type (bf16: in f32, then rounded). A NaN wins over
+/* to[i] = to[i] + from[i], or their maximum; computed in to's type (bf16, f16: in f32, then rounded). A NaN wins over
  * numbers, +0 over -0, so that the order of operands does not matter. No integers. */
 void mt_coll_reduce(enum mt_reduce reduce, enum mt_type to_type, void *to, enum mt_type from_type, const void *from,
                     int64_t count);

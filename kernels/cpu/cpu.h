@@ -29,11 +29,14 @@ void mt_cpu_stream_op(struct mt_stream *stream, const struct mt_backend *backend
                       double *seconds);
 void mt_cpu_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds);
 void mt_cpu_stream_wait(struct mt_stream *stream, struct mt_event *event);
+void mt_cpu_stream_copy(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from,
+                        int64_t size_bytes);
 struct mt_stream_sight mt_cpu_stream_look(struct mt_stream *stream);
 enum mt_status mt_cpu_stream_sync(struct mt_stream *stream, double deadline_s, struct mt_err *err);
 enum mt_status mt_cpu_event_new(struct mt_device *device, struct mt_event **event, struct mt_err *err);
 void mt_cpu_event_free(struct mt_event *event);
 void mt_cpu_event_record(struct mt_event *event, struct mt_stream *stream);
+enum mt_status mt_cpu_event_sync(struct mt_event *event, double deadline_s, struct mt_err *err);
 
 /* Bytes that can still be had under the kernel's MemAvailable and the limits of this process's cgroups (v1 and v2, with
  * all parents; file caches that can be dropped count as free). `root` goes before /proc and /sys: "" but in tests. */

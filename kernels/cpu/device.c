@@ -98,16 +98,20 @@ static const struct mt_device_class class = {
     .free = release,
     .copy_in = copy,
     .copy_out = copy,
+    .host_alloc = allocate,
+    .host_free = release,
     .stream_new = mt_cpu_stream_new,
     .stream_free = mt_cpu_stream_free,
     .stream_op = mt_cpu_stream_op,
     .stream_coll = mt_cpu_stream_coll,
+    .stream_copy = mt_cpu_stream_copy,
     .stream_wait = mt_cpu_stream_wait,
     .stream_look = mt_cpu_stream_look,
     .stream_sync = mt_cpu_stream_sync,
     .event_new = mt_cpu_event_new,
     .event_free = mt_cpu_event_free,
     .event_record = mt_cpu_event_record,
+    .event_sync = mt_cpu_event_sync,
 };
 
 enum mt_status mt_cpu_device_open(int index, struct mt_device **device, struct mt_err *err) {
@@ -117,6 +121,7 @@ enum mt_status mt_cpu_device_open(int index, struct mt_device **device, struct m
     int threads = omp_get_max_threads(); /* OMP_NUM_THREADS, or the affinity mask's */
     cpu->base.class = &class;
     cpu->base.threads = threads;
+    cpu->base.depth = 1;
     cpu->speed = 1;
     struct mt_err missing = MT_ERR_INIT;
     cpu->onednn = mt_backend_onednn(&missing);

@@ -19,7 +19,7 @@
 
 #include "kernels/cpu/cpu.h"
 
-enum item_kind { ITEM_OP, ITEM_COLL, ITEM_RECORD, ITEM_WAIT };
+enum item_kind { ITEM_OP, ITEM_COLL, ITEM_COPY, ITEM_RECORD, ITEM_WAIT };
 struct item {
     enum item_kind kind;
     const struct mt_backend *backend;
@@ -27,6 +27,9 @@ struct item {
     struct event *event;
     uint64_t ticket; /* which record of the event */
     double *seconds;
+    void *to; /* a copy's */
+    const void *from;
+    size_t size_bytes;
 };
 
 struct stream {
@@ -52,6 +55,7 @@ struct event {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t recorded, done; /* tickets */
+    struct stream *stream;   /* that makes the last record */
     struct mt_err err;       /* of the stream that made the last record */
 };
 
@@ -84,6 +88,7 @@ static const char *item_name(const struct item *item) {
     switch (item->kind) {
     case ITEM_OP: return call->what ? call->what : mt_op_info[call->kind].name;
     case ITEM_COLL: return ((const struct mt_coll_call *)item->call)->what;
+    case ITEM_COPY: return "a copy";
     case ITEM_RECORD: return "the record of an event";
     case ITEM_WAIT: break;
     }
@@ -129,6 +134,8 @@ static void do_item(struct stream *stream, const struct item *item, struct mt_er
         return;
     else if (item->kind == ITEM_WAIT)
         do_wait(stream, item->event, item->ticket, err);
+    else if (item->kind == ITEM_COPY)
+        memcpy(item->to, item->from, item->size_bytes);
     else
         do_work(stream, item, err);
 }
@@ -244,10 +251,19 @@ void mt_cpu_stream_coll(struct mt_stream *stream, const struct mt_coll_call *cal
     submit((struct stream *)stream, (struct item){ITEM_COLL, .call = call, .seconds = seconds});
 }
 
+void mt_cpu_stream_copy(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from,
+                        int64_t size_bytes) {
+    (void)direction;
+    if (size_bytes)
+        submit((struct stream *)stream,
+               (struct item){ITEM_COPY, .to = to, .from = from, .size_bytes = (size_t)size_bytes});
+}
+
 void mt_cpu_event_record(struct mt_event *base, struct mt_stream *stream) {
     struct event *event = (struct event *)base;
     pthread_mutex_lock(&event->lock);
     uint64_t ticket = ++event->recorded;
+    event->stream = (struct stream *)stream;
     pthread_mutex_unlock(&event->lock);
     submit((struct stream *)stream, (struct item){ITEM_RECORD, .event = event, .ticket = ticket});
 }
@@ -272,31 +288,72 @@ struct mt_stream_sight mt_cpu_stream_look(struct mt_stream *base) {
     return sight;
 }
 
+/* The lock is held. */
+static enum mt_status fail_stalled(struct stream *stream, double deadline_s, struct mt_err *err) {
+    return mt_fail(err, MT_ESTALL, "stream \"%s\" has made no progress for %g s, in %s", stream->name, deadline_s,
+                   stream->busy ? item_name(&stream->current) : "nothing");
+}
+
+/* Tell what went wrong, which is then forgotten. The lock is held. */
+static enum mt_status tell(struct stream *stream, struct mt_err *err) {
+    if (!stream->err.status) return MT_OK;
+    *err = stream->err;
+    stream->err = (struct mt_err)MT_ERR_INIT;
+    return err->status;
+}
+
+/* How long nothing has come to its end. */
+struct still {
+    struct mt_awake awake;
+    uint64_t seen;
+};
+static double still_s(struct still *still, uint64_t completed) {
+    double s = mt_awake_look(&still->awake, 1);
+    if (completed == still->seen) return s;
+    still->seen = completed;
+    return still->awake.awake_s = 0;
+}
+
+static double nap_end_s(double left_s) {
+    return mt_now_s() + (left_s < 0.5 ? left_s : 0.5);
+}
+
 enum mt_status mt_cpu_stream_sync(struct mt_stream *base, double deadline_s, struct mt_err *err) {
     struct stream *stream = (struct stream *)base;
     enum mt_status st = MT_OK;
     pthread_mutex_lock(&stream->lock);
-    uint64_t seen = stream->completed;
-    struct mt_awake awake = {0};
-    for (double still_s = mt_awake_look(&awake, 1); stream->completed < stream->submitted;) {
-        double left_s = deadline_s - still_s;
-        mt_cond_wait_until(&stream->done, &stream->lock, mt_now_s() + (left_s < 0.5 ? left_s : 0.5));
-        still_s = mt_awake_look(&awake, 1);
-        if (stream->completed != seen) {
-            seen = stream->completed;
-            still_s = awake.awake_s = 0;
-        } else if (still_s >= deadline_s && stream->completed < stream->submitted) {
-            st = mt_fail(err, MT_ESTALL, "stream \"%s\" has made no progress for %g s, in %s", stream->name, deadline_s,
-                         stream->busy ? item_name(&stream->current) : "nothing");
-            goto out;
-        }
+    struct still still = {.seen = stream->completed};
+    for (double s = still_s(&still, still.seen); stream->completed < stream->submitted && !st;) {
+        mt_cond_wait_until(&stream->done, &stream->lock, nap_end_s(deadline_s - s));
+        s = still_s(&still, stream->completed);
+        if (s >= deadline_s && stream->completed < stream->submitted) st = fail_stalled(stream, deadline_s, err);
     }
-    if (stream->err.status) {
-        *err = stream->err;
-        st = err->status;
-        stream->err = (struct mt_err)MT_ERR_INIT;
+    if (!st) st = tell(stream, err);
+    pthread_mutex_unlock(&stream->lock);
+    return st;
+}
+
+enum mt_status mt_cpu_event_sync(struct mt_event *base, double deadline_s, struct mt_err *err) {
+    struct event *event = (struct event *)base;
+    enum mt_status st = MT_OK;
+    pthread_mutex_lock(&event->lock);
+    struct stream *stream = event->stream;
+    uint64_t ticket = event->recorded;
+    struct still still = {.seen = stream ? mt_cpu_stream_look(&stream->base).completed : 0};
+    for (double s = still_s(&still, still.seen); event->done < ticket && !st;) {
+        mt_cond_wait_until(&event->changed, &event->lock, nap_end_s(deadline_s - s));
+        if (event->done >= ticket) break;
+        pthread_mutex_unlock(&event->lock);
+        pthread_mutex_lock(&stream->lock);
+        s = still_s(&still, stream->completed);
+        if (s >= deadline_s) st = fail_stalled(stream, deadline_s, err);
+        pthread_mutex_unlock(&stream->lock);
+        pthread_mutex_lock(&event->lock);
     }
-out:
+    pthread_mutex_unlock(&event->lock);
+    if (st || !stream) return st;
+    pthread_mutex_lock(&stream->lock);
+    st = tell(stream, err);
     pthread_mutex_unlock(&stream->lock);
     return st;
 }

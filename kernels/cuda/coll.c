@@ -110,11 +110,11 @@ static int together(enum direction direction, const struct mt_piece *pieces, int
 
 /* ---- launches ---- */
 
-/* Kernels know two types; integers are only moved, as floats. */
+/* Kernels know floats and halves; integers are only moved, as floats. */
 static enum mt_status type_for(enum mt_type type, enum mt_type other, bool reduces, const char **name,
                                struct mt_err *err) {
     bool moved = type == MT_I32 && other == MT_I32 && !reduces;
-    if (!moved && type != MT_F32 && type != MT_BF16)
+    if (!moved && type != MT_F32 && !mt_type_is_half(type))
         return mt_fail(err, MT_EBUG, "CUDA: messages of %s and %s%s are not supported", mt_type_name(type),
                        mt_type_name(other), reduces ? ", reduced," : "");
     *name = cuda_type(moved ? MT_F32 : type);
@@ -184,8 +184,9 @@ static enum mt_status fill_neutral(const struct cuda_queue *queue, const struct 
     if (!count) return MT_OK;
     if (call->problem.reduce != MT_MAX)
         CUDA_TRY(cuMemsetD8Async(message, 0, count * size_bytes, queue->stream), err, "cuMemsetD8Async");
-    else if (call->problem.acc == MT_BF16)
-        CUDA_TRY(cuMemsetD16Async(message, 0xff80, count, queue->stream), err, "cuMemsetD16Async");
+    else if (mt_type_is_half(call->problem.acc))
+        CUDA_TRY(cuMemsetD16Async(message, call->problem.acc == MT_BF16 ? 0xff80 : 0xfc00, count, queue->stream), err,
+                 "cuMemsetD16Async");
     else
         CUDA_TRY(cuMemsetD32Async(message, 0xff800000, count, queue->stream), err, "cuMemsetD32Async");
     return MT_OK;

@@ -1,46 +1,29 @@
-/* A communicator over NCCL.
+/* The life of communicators over NCCL: made, asked, left, and ended by force.
  *
- * NCCL has AllReduce and Broadcast, and ReduceScatter and AllGather of even blocks. Uneven blocks go by a way that
- * way_of chooses. An AllToAll is sends and receives between all pairs, by the communicator of all ranks: pairs need
- * none of their own.
- *
- * What NCCL works on is the message itself, or a copy of it, the *stage*, where the wire's type is another one or
- * blocks must be padded: cuda_pack and cuda_unpack convert the blocks that matter. Sums are rounded to the wire's type
- * as NCCL makes them. */
-#include <nccl.h>
-#include <stdio.h>
+ * NCCL's own are non-blocking: it answers "in progress" instead of waiting for other ranks, so that here every wait has
+ * a deadline. The exceptions, where it may wait itself, are the end by force and the release of memory; they are
+ * done by a thread that is waited for only so long. */
+#include "kernels/cuda/comm_nccl.h"
+
+#include <pthread.h>
 #include <stdlib.h>
 
-#include "kernels/cuda/coll.h"
-#include "kernels/cuda/comm_nccl.h"
+#include "kernels/base/arena.h"
+#include "kernels/base/wait.h"
+#include "kernels/cuda/nccl.h"
 
 _Static_assert(sizeof(ncclUniqueId) == MT_COMM_NCCL_ID_BYTES, "the size of NCCL's unique id");
 
-/* A group that is not all ranks in order; place p of the group is its rank p. */
-struct subgroup {
-    struct subgroup *next;
-    ncclComm_t nccl;
-    int n;
-    int ranks[];
-};
+/* Answers come at once as a rule: it polls for so long, then naps. */
+static const double poll_s = 1e-3, nap_s = 50e-6;
+/* Leaving takes no answers of others, but some time. */
+static const double leave_s = 10, abort_s = 2;
 
-/* Memory of a stream for stages. What was outgrown is kept: graphs may use it. */
-struct stage {
-    struct stage *next;
-    CUstream stream;
-    CUdeviceptr memory;
-    int64_t size_bytes;
-};
+/* All that there are, for those who wait for a stream and know no communicator. */
+static struct nccl *all;
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 
-struct nccl {
-    struct mt_comm comm;
-    ncclComm_t world; /* null: aborted */
-    struct subgroup *subgroups;
-    struct stage *stages;
-    bool broken;
-};
-
-static enum mt_status fail_nccl(struct mt_err *err, ncclResult_t result, const char *what) {
+enum mt_status cuda_nccl_fail(struct mt_err *err, ncclResult_t result, const char *what) {
     static const enum mt_status statuses[ncclNumResults] = {[ncclUnhandledCudaError] = MT_ESYSTEM,
                                                             [ncclSystemError] = MT_ESYSTEM,
                                                             [ncclInternalError] = MT_ESYSTEM,
@@ -52,405 +35,203 @@ static enum mt_status fail_nccl(struct mt_err *err, ncclResult_t result, const c
     return mt_fail(err, statuses[result] ? statuses[result] : MT_ESYSTEM, "NCCL: %s: %s%s%s", what,
                    ncclGetErrorString(result), last && *last ? ": " : "", last ? last : "");
 }
-#define NCCL_TRY(call, err, what)                                                                                      \
-    do {                                                                                                               \
-        ncclResult_t result_ = (call);                                                                                 \
-        if (result_ != ncclSuccess) return fail_nccl(err, result_, what);                                              \
-    } while (0)
 
-static const ncclDataType_t nccl_types[MT_NTYPES] = {
-    [MT_F64] = ncclFloat64, [MT_F32] = ncclFloat32, [MT_BF16] = ncclBfloat16, [MT_I32] = ncclInt32};
+/* ---- waiting for answers ---- */
 
-/* ---- groups ---- */
-
-static bool is_all(const struct nccl *nccl, const struct mt_coll *problem, const int *group) {
-    bool all = problem->n == nccl->comm.nranks;
-    for (int p = 0; all && p < problem->n; p++) all = group[p] == p;
-    return all;
+enum mt_status cuda_nccl_settle(struct nccl *nccl, ncclComm_t comm, ncclResult_t result, const char *what,
+                                struct mt_err *err) {
+    struct mt_awake awake = {0};
+    while (result == ncclInProgress) {
+        ncclResult_t asked = ncclCommGetAsyncError(comm, &result);
+        if (asked) result = asked;
+        double waited_s = mt_awake_look(&awake, 1);
+        if (result != ncclInProgress) break;
+        if (waited_s >= nccl->deadline_s) {
+            nccl->broken = true;
+            return mt_fail(err, MT_ESTALL, "NCCL: %s: no answer from the other ranks for %g s", what, nccl->deadline_s);
+        }
+        if (waited_s > poll_s) mt_sleep_s(nap_s);
+    }
+    if (!result) return MT_OK;
+    nccl->broken = true;
+    return cuda_nccl_fail(err, result, what);
 }
 
-/* The id that the group's first rank has made: to its others, through the communicator of all ranks. (ncclCommSplit
- * would need those who are not in the group.) */
-static enum mt_status share_id(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
-                               const int *group, CUdeviceptr place, ncclUniqueId *id, struct mt_err *err) {
-    bool first = problem->me == 0;
-    if (first) {
-        NCCL_TRY(ncclGetUniqueId(id), err, "ncclGetUniqueId");
-        CUDA_TRY(cuMemcpyHtoD(place, id, sizeof *id), err, "cuMemcpyHtoD");
-    }
-    ncclResult_t result = ncclGroupStart();
-    for (int p = 1; p < problem->n && !result; p++) {
-        if (first)
-            result = ncclSend((const void *)place, sizeof *id, ncclChar, group[p], nccl->world, queue->stream);
-        else if (p == problem->me)
-            result = ncclRecv((void *)place, sizeof *id, ncclChar, group[0], nccl->world, queue->stream);
-    }
-    ncclResult_t end = ncclGroupEnd();
-    NCCL_TRY(result ? result : end, err, "sharing a group's id");
-    CUDA_TRY(cuStreamSynchronize(queue->stream), err, "sharing a group's id");
-    if (!first) CUDA_TRY(cuMemcpyDtoH(id, place, sizeof *id), err, "cuMemcpyDtoH");
-    return MT_OK;
+enum mt_status cuda_nccl_join(struct nccl *nccl, const ncclUniqueId *id, int rank, int nranks, ncclComm_t *comm,
+                              struct mt_err *err) {
+    /* How much of the GPU NCCL takes is left to it: on two H100s its blocks cut to 4 slow products beside an AllReduce
+     * by 13 to 19% instead of 21 to 29%, but for two to three times as long, so that a byte costs them more. */
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclResult_t result = ncclCommInitRankConfig(comm, nranks, *id, rank, &config);
+    return cuda_nccl_settle(nccl, *comm, result, "ncclCommInitRankConfig", err);
 }
 
-static enum mt_status found(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
-                            const int *group, ncclComm_t *comm, struct mt_err *err) {
-    CUstreamCaptureStatus capture;
-    CUDA_TRY(cuStreamIsCapturing(queue->stream, &capture), err, "cuStreamIsCapturing");
-    if (capture != CU_STREAM_CAPTURE_STATUS_NONE)
-        return mt_fail(err, MT_EBUG, "a group's first collective is captured into a graph; it must run before");
-    CUdeviceptr place;
-    ncclUniqueId id;
-    CUDA_TRY(cuMemAlloc(&place, sizeof id), err, "cuMemAlloc");
-    enum mt_status st = share_id(nccl, queue, problem, group, place, &id, err);
-    if (!st) {
-        ncclResult_t result = ncclCommInitRank(comm, problem->n, id, problem->me);
-        if (result) st = fail_nccl(err, result, "ncclCommInitRank of a group");
-    }
-    cuMemFree(place);
+/* ---- asking ---- */
+
+static enum mt_status check_one(struct nccl *nccl, ncclComm_t comm, struct mt_err *err) {
+    ncclResult_t state, asked = ncclCommGetAsyncError(comm, &state);
+    if (asked) state = asked;
+    if (state == ncclSuccess || state == ncclInProgress) return MT_OK;
+    nccl->broken = true;
+    return cuda_nccl_fail(err, state, "an earlier collective");
+}
+
+static enum mt_status check(struct nccl *nccl, struct mt_err *err) {
+    enum mt_status st = check_one(nccl, nccl->world, err);
+    for (struct cuda_nccl_group *g = nccl->groups; g && !st; g = g->next) st = check_one(nccl, g->nccl, err);
     return st;
 }
 
-/* The communicator of the problem's group. */
-static enum mt_status comm_of(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
-                              const int *group, ncclComm_t *comm, struct mt_err *err) {
-    size_t size_bytes = (size_t)problem->n * sizeof *group;
-    *comm = nccl->world;
-    if (is_all(nccl, problem, group)) return MT_OK;
-    for (struct subgroup *s = nccl->subgroups; s; s = s->next)
-        if (s->n == problem->n && !memcmp(s->ranks, group, size_bytes)) {
-            *comm = s->nccl;
-            return MT_OK;
-        }
-    enum mt_status st = found(nccl, queue, problem, group, comm, err);
-    if (st) return st;
-    struct subgroup *s = mt_malloc(sizeof *s + size_bytes);
-    *s = (struct subgroup){nccl->subgroups, *comm, problem->n};
-    memcpy(s->ranks, group, size_bytes);
-    nccl->subgroups = s;
-    return MT_OK;
+enum mt_status cuda_nccl_check_all(struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    pthread_mutex_lock(&all_lock);
+    for (struct nccl *nccl = all; nccl && !st; nccl = nccl->next)
+        if (nccl->world) st = check(nccl, err);
+    pthread_mutex_unlock(&all_lock);
+    return st;
 }
 
-/* ---- one problem ---- */
+/* ---- leaving ---- */
 
-/* How uneven blocks are reduced or gathered. */
-enum way {
-    NATIVE, /* even: ncclReduceScatter, ncclAllGather */
-    PADDED, /* the same, of blocks as long as the longest */
-    ROOTED, /* a reduction to, or a broadcast from, each block's rank, all at once */
-    PAIRS,  /* a gather by sends and receives between all */
+/* NCCL's communicators on their way out, by a thread that may get stuck; then this stays. */
+struct leaving {
+    ncclResult_t (*leave)(ncclComm_t);
+    int count;
+    ncclComm_t *comms;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool left;
 };
 
-struct job {
-    struct nccl *nccl;
-    const struct cuda_queue *queue;
-    const struct mt_coll *problem;
-    const int *group;
-    void *const *buffer;
-    ncclComm_t comm;
-    ncclDataType_t type;
-    ncclRedOp_t op;
-    enum way way;
-    int64_t size_bytes; /* of an element of data */
-    char *data;         /* the message, or the stage */
-    int64_t *start;     /* of block r in data, elements; of block n, the end */
-    int64_t *count;     /* of block r; padded: all are the longest */
-};
+static void *leave(void *argument) {
+    struct leaving *l = argument;
+    for (int i = 0; i < l->count; i++) l->leave(l->comms[i]);
+    pthread_mutex_lock(&l->lock);
+    l->left = true;
+    pthread_cond_signal(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
 
-/* Which is fastest, by size; not yet from measured costs. Padding costs the bytes that it adds, and copies. Broadcasts
- * and reductions each are a chain through all ranks, which long messages fill; short gathers are faster in one hop. */
-static enum way way_of(const struct mt_coll *problem) {
-    const int64_t short_bytes = 1 << 20;
-    const double padding = 1.25;
-    int64_t most = 0, total = 0;
-    bool even = true;
-    for (int r = 0; r < problem->n; r++) {
-        even = even && problem->counts[r] == problem->counts[0];
-        if (problem->counts[r] > most) most = problem->counts[r];
-        total += problem->counts[r];
+/* All of NCCL's communicators, which are this one's no more. */
+static struct leaving *take_all(struct nccl *nccl, ncclResult_t (*how)(ncclComm_t)) {
+    struct leaving *l = mt_calloc(1, sizeof *l);
+    int count = nccl->world != NULL;
+    for (struct cuda_nccl_group *g = nccl->groups; g; g = g->next) count++;
+    l->leave = how;
+    l->comms = mt_calloc((size_t)count + 1, sizeof(ncclComm_t));
+    pthread_mutex_init(&l->lock, NULL);
+    mt_cond_init(&l->changed);
+    while (nccl->groups) {
+        struct cuda_nccl_group *g = nccl->groups;
+        nccl->groups = g->next;
+        l->comms[l->count++] = g->nccl;
+        free(g);
     }
-    if (even) return NATIVE;
-    if (problem->kind == MT_ALL_GATHER && total * mt_type_size(problem->wire) < short_bytes) return PAIRS;
-    return (double)(most * problem->n) <= padding * (double)total ? PADDED : ROOTED;
+    if (nccl->world) l->comms[l->count++] = nccl->world;
+    nccl->world = NULL;
+    return l;
 }
 
-static char *block(const struct job *job, int r) {
-    return job->data + job->start[r] * job->size_bytes;
-}
-
-static ncclResult_t queue_all_reduce(const struct job *job) {
-    return ncclAllReduce(job->data, job->data, (size_t)job->start[job->problem->n], job->type, job->op, job->comm,
-                         job->queue->stream);
-}
-
-static ncclResult_t queue_broadcast(const struct job *job) {
-    return ncclBroadcast(job->data, job->data, (size_t)job->start[job->problem->n], job->type, job->problem->root,
-                         job->comm, job->queue->stream);
-}
-
-static ncclResult_t queue_reduce_scatter(const struct job *job) {
-    CUstream stream = job->queue->stream;
-    if (job->way != ROOTED)
-        return ncclReduceScatter(job->data, block(job, job->problem->me), (size_t)job->count[0], job->type, job->op,
-                                 job->comm, stream);
-    ncclResult_t result = ncclGroupStart();
-    for (int r = 0; r < job->problem->n && !result; r++)
-        if (job->count[r])
-            result = ncclReduce(block(job, r), block(job, r), (size_t)job->count[r], job->type, job->op, r, job->comm,
-                                stream);
-    ncclResult_t end = ncclGroupEnd();
-    return result ? result : end;
-}
-
-/* With one peer: both ends leave out what is empty. */
-static ncclResult_t exchange(const struct job *job, ncclComm_t comm, int peer, const void *out, int64_t nout, void *in,
-                             int64_t nin) {
-    ncclResult_t result = ncclSuccess;
-    if (nout) result = ncclSend(out, (size_t)nout, job->type, peer, comm, job->queue->stream);
-    if (nin && !result) result = ncclRecv(in, (size_t)nin, job->type, peer, comm, job->queue->stream);
-    return result;
-}
-
-static ncclResult_t queue_all_gather(const struct job *job) {
-    int me = job->problem->me;
-    if (job->way == NATIVE || job->way == PADDED)
-        return ncclAllGather(block(job, me), job->data, (size_t)job->count[0], job->type, job->comm,
-                             job->queue->stream);
-    ncclResult_t result = ncclGroupStart();
-    for (int r = 0; r < job->problem->n && !result; r++) {
-        if (job->way == PAIRS && r != me)
-            result = exchange(job, job->comm, r, block(job, me), job->count[me], block(job, r), job->count[r]);
-        else if (job->way == ROOTED && job->count[r])
-            result = ncclBroadcast(block(job, r), block(job, r), (size_t)job->count[r], job->type, r, job->comm,
-                                   job->queue->stream);
+/* Returns whether it was done in time. */
+static bool leave_by(struct nccl *nccl, ncclResult_t (*how)(ncclComm_t), double most_s) {
+    struct leaving *l = take_all(nccl, how);
+    pthread_t thread;
+    double until_s = mt_now_s() + most_s;
+    bool left = !l->count;
+    if (!left && !pthread_create(&thread, NULL, leave, l)) {
+        pthread_detach(thread);
+        pthread_mutex_lock(&l->lock);
+        while (!l->left && !mt_cond_wait_until(&l->changed, &l->lock, until_s)) continue;
+        left = l->left;
+        pthread_mutex_unlock(&l->lock);
     }
-    ncclResult_t end = ncclGroupEnd();
-    return result ? result : end;
-}
-
-/* Here ranks are those of all. */
-static enum mt_status queue_all_to_all(const struct job *job, struct mt_err *err) {
-    const struct mt_coll *p = job->problem;
-    const int64_t *out = p->counts + (int64_t)p->me * p->n;
-    const char *from = job->buffer[0], *own_from = from;
-    char *to = job->buffer[1], *own_to = to;
-    ncclResult_t result = ncclGroupStart();
-    for (int r = 0; r < p->n && !result; r++) {
-        int64_t in = p->counts[(int64_t)r * p->n + p->me];
-        if (r == p->me)
-            own_from = from, own_to = to;
-        else
-            result = exchange(job, job->nccl->world, job->group[r], from, out[r], to, in);
-        from += out[r] * job->size_bytes;
-        to += in * job->size_bytes;
-    }
-    ncclResult_t end = ncclGroupEnd();
-    NCCL_TRY(result ? result : end, err, "AllToAll");
-    if (out[p->me])
-        CUDA_TRY(cuMemcpyDtoDAsync((CUdeviceptr)own_to, (CUdeviceptr)own_from, (size_t)(out[p->me] * job->size_bytes),
-                                   job->queue->stream),
-                 err, "cuMemcpyDtoDAsync");
-    return MT_OK;
-}
-
-/* ---- stages ---- */
-
-static enum mt_status stage_of(struct nccl *nccl, CUstream stream, int64_t size_bytes, char **memory,
-                               struct mt_err *err) {
-    int64_t largest = 0;
-    for (struct stage *s = nccl->stages; s; s = s->next) {
-        if (s->stream != stream) continue;
-        *memory = (char *)s->memory;
-        if (s->size_bytes >= size_bytes) return MT_OK;
-        if (s->size_bytes > largest) largest = s->size_bytes;
-    }
-    if (size_bytes < 2 * largest) size_bytes = 2 * largest;
-    CUdeviceptr fresh;
-    CUDA_TRY(cuMemAlloc(&fresh, (size_t)size_bytes), err, "memory to convert messages in");
-    struct stage *s = mt_malloc(sizeof *s);
-    *s = (struct stage){nccl->stages, stream, fresh, size_bytes};
-    nccl->stages = s;
-    *memory = (char *)fresh;
-    return MT_OK;
-}
-
-enum side { BEFORE, AFTER };
-
-/* Whether this rank's block r is needed on the stage before the collective, or in the message after it. */
-static bool matters(const struct mt_coll *problem, int r, enum side side) {
-    switch (problem->kind) {
-    case MT_REDUCE_SCATTER: return side == BEFORE || r == problem->me;
-    case MT_ALL_GATHER: return side == AFTER || r == problem->me;
-    case MT_BROADCAST: return side == AFTER || problem->me == problem->root;
-    case MT_ALL_REDUCE:
-    case MT_ALL_TO_ALL:
-    case MT_NCOLLS: break;
-    }
+    if (!left) return false;
+    free(l->comms);
+    free(l);
     return true;
 }
 
-/* Between the message and the stage; neighbours on both sides go as one. */
-static enum mt_status copy_blocks(const struct job *job, enum side side, struct mt_err *err) {
-    const struct mt_coll *problem = job->problem;
-    struct mt_piece *pieces = mt_calloc((size_t)problem->n, sizeof *pieces);
-    void *const message[2] = {job->data, NULL};
-    int64_t at = 0, size_bytes = mt_type_size(problem->acc);
-    int npieces = 0;
-    for (int r = 0; r < problem->n; at += problem->counts[r++]) {
-        if (!problem->counts[r] || !matters(problem, r, side)) continue;
-        char *data = (char *)job->buffer[0] + at * size_bytes;
-        struct mt_piece *last = npieces ? &pieces[npieces - 1] : NULL;
-        if (last && last->at + last->extent[0] == job->start[r] &&
-            (char *)last->data + last->extent[0] * size_bytes == data)
-            last->extent[0] += problem->counts[r];
-        else
-            pieces[npieces++] = (struct mt_piece){.at = job->start[r],
-                                                  .naxes = 1,
-                                                  .extent = {problem->counts[r]},
-                                                  .stride = {1},
-                                                  .data = data,
-                                                  .type = problem->acc};
+void cuda_nccl_abort_all(void) {
+    pthread_mutex_lock(&all_lock);
+    for (struct nccl *nccl = all; nccl; nccl = nccl->next) {
+        nccl->broken = true;
+        leave_by(nccl, ncclCommAbort, abort_s);
     }
-    enum mt_status st = side == BEFORE ? cuda_pack(job->queue, problem->wire, message, pieces, npieces, err)
-                                       : cuda_unpack(job->queue, problem->wire, message, pieces, npieces, err);
-    free(pieces);
-    return st;
+    pthread_mutex_unlock(&all_lock);
 }
 
-/* What is not an AllToAll: where blocks lie, and then the collective between two copies, if there are any. */
-static enum mt_status queue_blocks(struct job *job, struct mt_err *err) {
-    static ncclResult_t (*const collectives[MT_NCOLLS])(const struct job *) = {[MT_ALL_REDUCE] = queue_all_reduce,
-                                                                               [MT_REDUCE_SCATTER] =
-                                                                                   queue_reduce_scatter,
-                                                                               [MT_ALL_GATHER] = queue_all_gather,
-                                                                               [MT_BROADCAST] = queue_broadcast};
-    const struct mt_coll *problem = job->problem;
-    int n = problem->n;
-    bool blocks = problem->kind == MT_REDUCE_SCATTER || problem->kind == MT_ALL_GATHER;
-    job->way = blocks ? way_of(problem) : NATIVE;
-    int64_t most = 0;
-    for (int r = 0; r < n; r++)
-        if (problem->counts[r] > most) most = problem->counts[r];
-    for (int r = 0; r < n; r++) {
-        job->count[r] = job->way == PADDED ? most : problem->counts[r];
-        job->start[r + 1] = job->start[r] + job->count[r];
+/* What was queued goes out; all are asked first, then all waited for. */
+static void finalize(struct nccl *nccl) {
+    struct mt_err unheard = MT_ERR_INIT;
+    ncclResult_t world = ncclCommFinalize(nccl->world);
+    if (nccl->deadline_s > leave_s) nccl->deadline_s = leave_s;
+    for (struct cuda_nccl_group *g = nccl->groups; g; g = g->next) {
+        ncclResult_t result = ncclCommFinalize(g->nccl);
+        if (!nccl->broken) cuda_nccl_settle(nccl, g->nccl, result, "ncclCommFinalize", &unheard);
     }
-    if (!most) return MT_OK;
-    bool staged = problem->wire != problem->acc || job->way == PADDED;
-    enum mt_status st = MT_OK;
-    job->data = job->buffer[0];
-    if (staged && (st = stage_of(job->nccl, job->queue->stream, job->start[n] * job->size_bytes, &job->data, err)))
-        return st;
-    if (staged && (st = copy_blocks(job, BEFORE, err))) return st;
-    if (n > 1) NCCL_TRY(collectives[problem->kind](job), err, mt_coll_name(problem->kind));
-    return staged ? copy_blocks(job, AFTER, err) : MT_OK;
+    if (!nccl->broken) cuda_nccl_settle(nccl, nccl->world, world, "ncclCommFinalize", &unheard);
 }
 
-static enum mt_status queue_problem(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
-                                    const int *group, void *const buffer[2], struct mt_err *err) {
-    struct job job = {.nccl = nccl,
-                      .queue = queue,
-                      .problem = problem,
-                      .group = group,
-                      .buffer = buffer,
-                      .type = nccl_types[problem->wire],
-                      .op = problem->reduce == MT_MAX ? ncclMax : ncclSum,
-                      .size_bytes = mt_type_size(problem->wire)};
-    if (problem->wire != problem->acc && !mt_coll_reduces(problem->kind))
-        return mt_fail(err, MT_EBUG, "%s: %s is sent as %s, which is only for sums and maxima",
-                       mt_coll_name(problem->kind), mt_type_name(problem->acc), mt_type_name(problem->wire));
-    if (problem->kind == MT_ALL_TO_ALL) return queue_all_to_all(&job, err);
-    enum mt_status st = problem->n > 1 ? comm_of(nccl, queue, problem, group, &job.comm, err) : MT_OK;
-    if (st) return st;
-    job.start = mt_calloc((size_t)problem->n + 1, sizeof *job.start);
-    job.count = mt_calloc((size_t)problem->n, sizeof *job.count);
-    st = queue_blocks(&job, err);
-    free(job.start);
-    free(job.count);
-    return st;
+static void release(struct mt_comm *comm) {
+    struct nccl *nccl = (struct nccl *)comm, **place = &all;
+    pthread_mutex_lock(&all_lock);
+    while (*place && *place != nccl) place = &(*place)->next;
+    if (*place) *place = nccl->next;
+    pthread_mutex_unlock(&all_lock);
+    if (nccl->world && !nccl->broken) finalize(nccl);
+    bool left = nccl->broken ? leave_by(nccl, ncclCommAbort, abort_s) : leave_by(nccl, ncclCommDestroy, leave_s);
+    while (nccl->stages) {
+        struct cuda_nccl_stage *s = nccl->stages;
+        nccl->stages = s->next;
+        if (left) cuMemFree(s->memory);
+        free(s);
+    }
+    free(nccl);
 }
 
-/* ---- the communicator ---- */
-
-static enum mt_status check_one(struct nccl *nccl, ncclComm_t comm, struct mt_err *err) {
-    ncclResult_t state;
-    NCCL_TRY(ncclCommGetAsyncError(comm, &state), err, "ncclCommGetAsyncError");
-    if (state == ncclSuccess || state == ncclInProgress) return MT_OK;
-    nccl->broken = true;
-    return fail_nccl(err, state, "an earlier collective");
-}
-
-enum mt_status cuda_nccl_check(struct mt_comm *comm, struct mt_err *err) {
-    struct nccl *nccl = (struct nccl *)comm;
-    if (!nccl->world) return mt_fail(err, MT_EPEER, "NCCL: the communicator was aborted");
-    enum mt_status st = check_one(nccl, nccl->world, err);
-    for (struct subgroup *s = nccl->subgroups; s && !st; s = s->next) st = check_one(nccl, s->nccl, err);
-    return st;
-}
+/* ---- the class ---- */
 
 static enum mt_status queue_on(struct mt_comm *comm, void *stream, const struct mt_coll *problem,
                                const struct mt_schedule *schedule, const int *group, void *const buffer[2], int tag,
                                struct mt_err *err) {
     (void)schedule, (void)tag; /* NCCL has its own, and matches collectives by their order */
     struct nccl *nccl = (struct nccl *)comm;
-    if (nccl->broken)
+    if (nccl->broken || !nccl->world)
         return mt_fail(err, MT_EPEER, "%s: an earlier collective did not end", mt_coll_name(problem->kind));
-    enum mt_status st = queue_problem(nccl, stream, problem, group, buffer, err);
-    if (!st) st = cuda_nccl_check(comm, err);
+    enum mt_status st = cuda_nccl_problem(nccl, stream, problem, group, buffer, err);
+    if (!st) st = check(nccl, err);
     if (st) nccl->broken = true;
     return st;
-}
-
-/* Leave all of NCCL's communicators by `leave`. */
-static void leave_all(struct nccl *nccl, ncclResult_t (*leave)(ncclComm_t)) {
-    if (nccl->world) leave(nccl->world);
-    nccl->world = NULL;
-    while (nccl->subgroups) {
-        struct subgroup *s = nccl->subgroups;
-        nccl->subgroups = s->next;
-        leave(s->nccl);
-        free(s);
-    }
-}
-
-void cuda_nccl_abort(struct mt_comm *comm) {
-    struct nccl *nccl = (struct nccl *)comm;
-    nccl->broken = true;
-    leave_all(nccl, ncclCommAbort);
-}
-
-static void release(struct mt_comm *comm) {
-    struct nccl *nccl = (struct nccl *)comm;
-    leave_all(nccl, nccl->broken ? ncclCommAbort : ncclCommDestroy);
-    while (nccl->stages) {
-        struct stage *s = nccl->stages;
-        nccl->stages = s->next;
-        cuMemFree(s->memory);
-        free(s);
-    }
-    free(nccl);
 }
 
 static const struct mt_comm_class nccl_class = {.name = "nccl", .queue = queue_on, .release = release};
 
 enum mt_status cuda_nccl_id(void *id, struct mt_err *err) {
-    NCCL_TRY(ncclGetUniqueId(id), err, "ncclGetUniqueId");
-    return MT_OK;
+    ncclResult_t result = ncclGetUniqueId(id);
+    return result ? cuda_nccl_fail(err, result, "ncclGetUniqueId") : MT_OK;
 }
 
-enum mt_status cuda_nccl_new(const void *id, int rank, int nranks, struct mt_comm **comm, struct mt_err *err) {
+enum mt_status cuda_nccl_new(const void *id, int rank, int nranks, double deadline_s, struct mt_comm **comm,
+                             struct mt_err *err) {
     ncclUniqueId unique;
-    ncclComm_t world;
-    memcpy(&unique, id, sizeof unique);
-    NCCL_TRY(ncclCommInitRank(&world, nranks, unique, rank), err, "ncclCommInitRank");
     struct nccl *nccl = mt_calloc(1, sizeof *nccl);
+    memcpy(&unique, id, sizeof unique);
     nccl->comm = (struct mt_comm){&nccl_class, rank, nranks};
-    nccl->world = world;
+    nccl->deadline_s = deadline_s;
+    if (cuda_nccl_join(nccl, &unique, rank, nranks, &nccl->world, err)) {
+        release(&nccl->comm);
+        return err->status;
+    }
+    pthread_mutex_lock(&all_lock);
+    nccl->next = all;
+    all = nccl;
+    pthread_mutex_unlock(&all_lock);
     *comm = &nccl->comm;
     return MT_OK;
 }
 
-void cuda_nccl_version(char text[32]) {
-    int version = 0;
-    ncclGetVersion(&version);
-    snprintf(text, 32, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+void cuda_nccl_way(struct mt_comm *comm, enum mt_nccl_way way) {
+    ((struct nccl *)comm)->way = way;
 }

@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/cuda.h"
 
-enum { THREADS = 256, MOST_THREADS = 512, LEAST_THREADS = 64, PACKS_A_THREAD = 4 };
+enum { THREADS = 256, MOST_THREADS = 512, LEAST_THREADS = 64, PACKS_A_THREAD = 4, PACK_BYTES = 16, RESIDENT_THREADS = 1024 };
 
 struct shape {
     int64_t v, offset, rows;
@@ -26,9 +26,10 @@ static int threads_for(const struct mt_tensor *x) {
 /* Run a kernel on `blocks` blocks; `type` is that of x. */
 static enum mt_status run(const struct cuda_queue *queue, enum mt_type type, bool vectors, const char *name,
                           int64_t blocks, int threads, void **arguments, struct mt_err *err) {
-    char definitions[64];
+    char definitions[96];
     CUfunction kernel;
-    snprintf(definitions, sizeof definitions, "-DTYPE=%s -DVECTORS=%d", cuda_type(type), vectors);
+    snprintf(definitions, sizeof definitions, "-DTYPE=%s -DVECTORS=%d -DTHREADS=%d -DBLOCKS=%d", cuda_type(type),
+             vectors, MOST_THREADS, RESIDENT_THREADS / MOST_THREADS);
     enum mt_status st = cuda_kernel(queue->cuda, "cross_entropy", definitions, name, 0, &kernel, err);
     return st ? st : cuda_launch(queue, kernel, blocks, threads, 0, arguments, err);
 }
@@ -62,10 +63,46 @@ static enum mt_status queue_nll(const struct cuda_queue *queue, const struct mt_
     return run(queue, MT_F32, true, "nll", (rows + THREADS - 1) / THREADS, THREADS, arguments, err);
 }
 
+/* How a gradient's rows are laid over the device. */
+struct grad_launch {
+    int threads;      /* of a block, which does a row */
+    int blocks;       /* that a multiprocessor shall hold: while one waits for its row, others compute */
+    int packs;        /* of the row, that are kept in shared memory */
+    int shared_bytes; /* for them */
+    bool vectors;
+};
+
+static struct grad_launch grad_defaults(const struct cuda *cuda, const struct mt_call *call) {
+    enum { BESIDES = 1536 /* a block's other shared memory, and what the driver takes */, HOLD = 2 };
+    const struct mt_tensor *x = &call->in[0], *dx = &call->out[0];
+    struct grad_launch l = {.threads = LEAST_THREADS};
+    l.vectors = (uintptr_t)x->data % PACK_BYTES == (uintptr_t)dx->data % PACK_BYTES;
+    while (l.threads < threads_for(x)) l.threads *= 2;
+    l.blocks = RESIDENT_THREADS / l.threads;
+    int pack = l.vectors ? PACK_BYTES : (int)mt_type_size(x->type);
+    int64_t packs = shape_of(x).v * mt_type_size(x->type) / pack + 2, most = (cuda->shared_bytes / HOLD - BESIDES) / pack;
+    l.packs = (int)(packs < most ? packs : most);
+    l.shared_bytes = l.packs * pack;
+    return l;
+}
+
+static enum mt_status run_grad(const struct cuda_queue *queue, const struct mt_call *call, const struct grad_launch *l,
+                               void **arguments, struct mt_err *err) {
+    const struct mt_tensor *x = &call->in[0];
+    struct shape s = shape_of(x);
+    char definitions[96];
+    CUfunction kernel;
+    snprintf(definitions, sizeof definitions, "-DTYPE=%s -DVECTORS=%d -DTHREADS=%d -DBLOCKS=%d", cuda_type(x->type),
+             l->vectors, l->threads, l->blocks);
+    enum mt_status st = cuda_kernel(queue->cuda, "cross_entropy", definitions, mt_op_info[call->kind].name,
+                                    l->shared_bytes, &kernel, err);
+    return st ? st : cuda_launch(queue, kernel, s.rows, l->threads, l->shared_bytes, arguments, err);
+}
+
 static enum mt_status queue_nll_grad(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     const struct mt_tensor *x = &call->in[0], *dx = &call->out[0];
     struct shape s = shape_of(x);
-    bool alike = (uintptr_t)x->data % 16 == (uintptr_t)dx->data % 16;
+    struct grad_launch l = grad_defaults(queue->cuda, call);
     void *arguments[] = {(void *)&x->data,
                          (void *)&call->in[1].data,
                          (void *)&call->in[2].data,
@@ -73,8 +110,28 @@ static enum mt_status queue_nll_grad(const struct cuda_queue *queue, const struc
                          (void *)&call->in[4].data,
                          (void *)&dx->data,
                          &s.v,
-                         &s.offset};
-    return run(queue, x->type, alike, "nll_grad", s.v ? s.rows : 0, threads_for(x), arguments, err);
+                         &s.offset,
+                         &l.packs};
+    return s.v ? run_grad(queue, call, &l, arguments, err) : MT_OK;
+}
+
+static enum mt_status queue_cross_entropy_grad(const struct cuda_queue *queue, const struct mt_call *call,
+                                               struct mt_err *err) {
+    const struct mt_tensor *x = &call->in[0], *dx = &call->out[0];
+    struct shape s = shape_of(x);
+    struct grad_launch l = grad_defaults(queue->cuda, call);
+    float dl = (float)call->attr->value;
+    void *none = NULL;
+    void *arguments[] = {(void *)&x->data,
+                         (void *)&call->in[1].data,
+                         call->nin > 2 ? (void *)&call->in[2].data : (void *)&none,
+                         (void *)&dx->data,
+                         (void *)&call->out[1].data,
+                         &s.v,
+                         &s.offset,
+                         &dl,
+                         &l.packs};
+    return run_grad(queue, call, &l, arguments, err);
 }
 
 static enum mt_status queue_cross_entropy(const struct cuda_queue *queue, const struct mt_call *call,
@@ -97,3 +154,4 @@ const struct cuda_op cuda_pick = {NULL, NULL, queue_pick};
 const struct cuda_op cuda_nll = {NULL, NULL, queue_nll};
 const struct cuda_op cuda_nll_grad = {NULL, NULL, queue_nll_grad};
 const struct cuda_op cuda_cross_entropy = {NULL, NULL, queue_cross_entropy};
+const struct cuda_op cuda_cross_entropy_grad = {NULL, NULL, queue_cross_entropy_grad};

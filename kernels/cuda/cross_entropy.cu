@@ -132,36 +132,153 @@ extern "C" __global__ void cross_entropy(const T *x, const int *target, float *m
     l[blockIdx.x] = nll_of(whole, sum, at < 0 ? 0 : load(row[at]), target[blockIdx.x]);
 }
 
-/* dx may be x: an element is read and written by one thread. Where x and dx lie differently between boundaries of 16
- * bytes, VECTORS is 0 and all goes by elements. */
-extern "C" __global__ void nll_grad(const T *x, const float *m, const float *z, const int *target, const float *dl,
-                                    T *dx, i64 v, i64 offset) {
-    i64 first = blockIdx.x * v, at = target_at(target[blockIdx.x], offset, v);
-    bool counts = target[blockIdx.x] >= 0;
-    float most = m[blockIdx.x], sum = z[blockIdx.x], loss = dl[blockIdx.x], factor = sum > 0 ? loss / sum : 0;
-    auto grad = [&](i64 j, T value) {
-        return !counts ? 0 : exp_of(load(value) - most) * factor - (j == at ? loss : 0);
-    };
-#if VECTORS
-    each_of_row(
-        x + first, v, [&](i64 j, T value) { store(&dx[first + j], grad(j, value)); },
-        [&](i64 j, const pack &p) {
-            pack q;
-            if (!counts) {
-#pragma unroll
-                for (int k = 0; k < VECTOR; k++) store(&q.x[k], 0);
-            } else {
-#pragma unroll
-                for (int k = 0; k < VECTOR; k++) store(&q.x[k], exp_of(load(p.x[k]) - most) * factor);
-                if (at >= j && at < j + VECTOR) {
-#pragma unroll
-                    for (int k = 0; k < VECTOR; k++)
-                        if (j + k == at) store(&q.x[k], grad(at, p.x[k]));
-                }
-            }
-            *(pack *)(dx + first + j) = q;
-        });
+/* ---- gradients ----
+ *
+ * A block has the row, or the first `held` packs of it, in shared memory: all of it is on its way at once, and what is
+ * in the memory that is written (dx may be x) is read before. The rest is read again where it is wanted. A thread
+ * reads and writes the same packs, counted from the boundary of 16 bytes at or before the row's first element. */
+#define LOG2_E 1.4426950408889634f
+#define GRAD_VECTOR (VECTORS ? VECTOR : 1)
+
+struct __align__(GRAD_VECTOR * sizeof(T)) grad_pack {
+    T x[GRAD_VECTOR];
+};
+
+__device__ inline void fetch(grad_pack *to, const grad_pack *from) {
+#if __CUDA_ARCH__ >= 800 && VECTORS
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from));
 #else
-    for (i64 j = threadIdx.x; j < v; j += blockDim.x) store(&dx[first + j], grad(j, x[first + j]));
+    *to = *from;
 #endif
+}
+__device__ inline void fetched() {
+#if __CUDA_ARCH__ >= 800 && VECTORS
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+/* exp(x - m) of a pack's elements; shift = -m log2(e), for bf16. */
+__device__ inline float exp_under(float x, float m, float shift) {
+    if (sizeof(T) == 4) return expf(x - m);
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(fmaf(x, LOG2_E, shift)));
+    return y;
+}
+
+struct row_of {
+    const grad_pack *from;
+    grad_pack *to, *room;
+    i64 n;         /* elements */
+    int ahead;     /* elements of the first pack that are the row's before */
+    int packs, held;
+
+    __device__ row_of(const T *x, T *dx, i64 first, i64 v, int most, void *shared)
+        : n(v), ahead(VECTORS ? (int)((u64)(x + first) % 16 / sizeof(T)) : 0), room((grad_pack *)shared) {
+        from = (const grad_pack *)(x + first - ahead), to = (grad_pack *)(dx + first - ahead);
+        packs = (int)((v + ahead + GRAD_VECTOR - 1) / GRAD_VECTOR);
+        held = packs < most ? packs : most;
+    }
+    __device__ void start() const {
+#pragma unroll 4
+        for (int p = threadIdx.x; p < held; p += blockDim.x) fetch(room + p, from + p);
+    }
+    __device__ grad_pack read(int p) const { return p < held ? room[p] : from[p]; }
+    /* Of a pack's element k: its place in the row, and whether it has one. */
+    __device__ i64 place(int p, int k) const { return (i64)p * GRAD_VECTOR + k - ahead; }
+    __device__ bool whole(int p) const {
+        return (p > 0 || !ahead) && (i64)(p + 1) * GRAD_VECTOR - ahead <= n;
+    }
+    __device__ bool has(int p, int k) const {
+        i64 j = place(p, k);
+        return j >= 0 && j < n;
+    }
+    __device__ void write(int p, const float (&y)[GRAD_VECTOR]) const {
+        if (whole(p)) {
+            vec<T, GRAD_VECTOR> out;
+            out.set(y);
+            out.write((T *)(to + p));
+            return;
+        }
+#pragma unroll
+        for (int k = 0; k < GRAD_VECTOR; k++)
+            if (has(p, k)) store(&to[p].x[k], y[k]);
+    }
+};
+
+/* dx = exp(x - m) factor - [the target] dl. `at`: of the target in the row, or -1. */
+__device__ inline void write_grad(const row_of &row, i64 at, float m, float factor, float dl) {
+    float shift = -m * LOG2_E;
+    int there = at < 0 ? -1 : (int)((at + row.ahead) / GRAD_VECTOR);
+#pragma unroll 2
+    for (int p = threadIdx.x; p < row.packs; p += blockDim.x) {
+        grad_pack in = row.read(p);
+        float y[GRAD_VECTOR];
+#pragma unroll
+        for (int k = 0; k < GRAD_VECTOR; k++) y[k] = exp_under(load(in.x[k]), m, shift) * factor;
+        if (p == there) {
+#pragma unroll
+            for (int k = 0; k < GRAD_VECTOR; k++)
+                if (row.place(p, k) == at) y[k] -= dl;
+        }
+        row.write(p, y);
+    }
+}
+
+__device__ inline void write_zeros(const row_of &row) {
+    const float zeros[GRAD_VECTOR] = {0};
+    for (int p = threadIdx.x; p < row.packs; p += blockDim.x) row.write(p, zeros);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    nll_grad(const T *x, const float *m, const float *z, const int *target, const float *dl, T *dx, i64 v, i64 offset,
+             int most) {
+    extern __shared__ __align__(16) u8 shared[];
+    row_of row(x, dx, blockIdx.x * v, v, most, shared);
+    if (target[blockIdx.x] < 0) return write_zeros(row);
+    row.start();
+    float sum = z[blockIdx.x], loss = dl[blockIdx.x];
+    i64 at = target_at(target[blockIdx.x], offset, v);
+    fetched();
+    write_grad(row, at, m[blockIdx.x], sum > 0 ? loss / sum : 0, loss);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    cross_entropy_grad(const T *x, const int *target, const float *more, T *dx, float *l, i64 v, i64 offset, float dl,
+                       int most) {
+    extern __shared__ __align__(16) u8 shared[];
+    __shared__ float part[32], picked;
+    row_of row(x, dx, blockIdx.x * v, v, most, shared);
+    int wanted = target[blockIdx.x];
+    if (wanted < 0) {
+        if (threadIdx.x == 0) l[blockIdx.x] = 0;
+        return write_zeros(row);
+    }
+    row.start();
+    if (more) dl += *more;
+    i64 at = target_at(wanted, offset, v);
+    if (threadIdx.x == 0) picked = at < 0 ? 0 : load(x[blockIdx.x * v + at]);
+    fetched();
+    float m = MINUS_INFINITY, sum = 0, shift = 0;
+#pragma unroll 2
+    for (int p = threadIdx.x; p < row.packs; p += blockDim.x) {
+        grad_pack in = row.read(p);
+        float y[GRAD_VECTOR], here = MINUS_INFINITY;
+        bool whole = row.whole(p);
+#pragma unroll
+        for (int k = 0; k < GRAD_VECTOR; k++) {
+            y[k] = whole || row.has(p, k) ? load(in.x[k]) : MINUS_INFINITY;
+            here = fmaxf(here, y[k]);
+        }
+        if (here > m) {
+            sum *= exp_under(m, here, -here * LOG2_E); /* at first 0 times exp(-infinity) */
+            m = here, shift = -m * LOG2_E;
+        }
+        if (m == MINUS_INFINITY) continue;
+#pragma unroll
+        for (int k = 0; k < GRAD_VECTOR; k++) sum += exp_under(y[k], m, shift);
+    }
+    float most_of_row = block_max(m, part);
+    sum = block_sum(m > MINUS_INFINITY ? sum * exp_under(m, most_of_row, -most_of_row * LOG2_E) : 0, part);
+    write_grad(row, at, most_of_row, sum > 0 ? dl / sum : 0, dl);
+    if (threadIdx.x == 0) l[blockIdx.x] = nll_of(most_of_row, sum, picked, wanted);
 }

@@ -16,7 +16,6 @@ struct cuda {
     int nsm;           /* multiprocessors that compute: fewer where that is emulated */
     int shared_bytes;  /* of one block, at most (opt-in) */
     struct cuda_jit *jit;
-    bool tf32;         /* f32 products may round their operands to tf32; off unless asked for */
 };
 
 /* Where work goes, in order. */
@@ -24,12 +23,14 @@ struct cuda_queue {
     struct cuda *cuda;
     CUstream stream;
     CUdeviceptr clock; /* the device's copy of the call's struct mt_clock (op.h), current when the work runs */
+    CUdeviceptr room;  /* of CUDA_ROOM_BYTES, for calls that are one: what a launch leaves for the next (reduce.c) */
 };
+enum { CUDA_ROOM_BYTES = 256 << 10 };
 
 /* ---- kernels (jit.c) ----
  *
- * Device code is kernels/cuda/NAME.cu, embedded in the module; prelude.cuh goes before each and it includes
- * nothing. It is compiled by NVRTC for the device at hand, once per set of definitions, and kept on disk by content. */
+ * Device code is kernels/cuda/NAME.cu, embedded in the module; prelude.cuh goes before each, and it may
+ * include other .cuh files of that folder, nothing else. It is compiled by NVRTC for the device at hand, once per set of definitions, and kept on disk by content. */
 
 /* "-DTYPE=bf16 -DROWS=4": definitions as NVRTC takes them, separated by single spaces (not T: its own header uses
  * that name). `name` is an extern "C" function.
@@ -44,7 +45,7 @@ enum mt_status cuda_launch(const struct cuda_queue *queue, CUfunction kernel, in
 enum mt_status cuda_launch3(const struct cuda_queue *queue, CUfunction kernel, const int64_t blocks[3], int threads,
                             int shared_bytes, void **arguments, struct mt_err *err);
 
-/* "T=..." of a type: "float", "bf16" (prelude.cuh's). */
+/* "T=..." of a type: "float", "bf16", "f16" (prelude.cuh's). */
 const char *cuda_type(enum mt_type type);
 
 enum mt_status cuda_fail(struct mt_err *err, CUresult result, const char *what); /* "what: CUDA_ERROR_... (text)" */
@@ -56,8 +57,8 @@ enum mt_status cuda_fail(struct mt_err *err, CUresult result, const char *what);
 
 /* ---- operators (ops.c) ----
  *
- * T is f32 or bf16, A is f32, I is i32; what is not supported (f64, say) is refused when a program is lowered. Each kind
- * of ops.def has one `const struct cuda_op cuda_KIND`, in the file of its family. Kernels write outputs whole, give the
+ * T is f32, bf16 or f16, A is f32, I is i32; what is not supported (f64, say) is refused when a program is lowered. Each
+ * kind of ops.def has one `const struct cuda_op cuda_KIND`, in the file of its family. Kernels write outputs whole, give the
  * same bits every time, and leave nothing on the host to wait for: they may be captured into a graph. */
 struct cuda_op {
     bool (*supports)(const struct mt_call *call); /* null: all calls of those types */
@@ -65,5 +66,6 @@ struct cuda_op {
     enum mt_status (*queue)(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err);
 };
 extern const struct cuda_op *const cuda_ops[MT_NOPS];
+extern const bool cuda_merges[MT_NOPS]; /* calls of the kind may be one (mt_call.many) */
 
 #endif

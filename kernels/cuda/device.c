@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernels/base/arena.h"
+#include "kernels/cuda/capture.h"
 #include "kernels/cuda/facts.h"
 #include "kernels/cuda/jit.h"
 #include "kernels/cuda/nvml.h"
@@ -39,9 +40,16 @@ enum mt_status cuda_enter(const struct cuda *cuda, struct mt_err *err) {
 
 /* ---- the backend ---- */
 
+/* Older ones multiply neither tf32 nor bf16. */
+static bool able(const struct mt_call *call) {
+    bool product = call->kind == MT_OP_matmul || call->kind == MT_OP_fused_matmul;
+    return opened->sm >= 80 || !product || !(call->attr->tf32 || call->in[0].type == MT_BF16);
+}
+
 static bool supports(const struct mt_call *call) {
     const struct cuda_op *op = cuda_ops[call->kind];
-    if (!op) return false;
+    if (!op || !able(call)) return false;
+    if (call->many && !cuda_merges[call->kind]) return false;
     for (int i = 0; i < call->nin; i++)
         if (call->in[i].type == MT_F64) return false;
     for (int i = 0; i < call->nout; i++)
@@ -117,6 +125,18 @@ static enum mt_status copy_out(struct mt_device *device, void *to, const void *f
     return copy(device, OUT, to, from, size_bytes, err);
 }
 
+static enum mt_status host_allocate(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err) {
+    enum mt_status st = cuda_enter(&cuda_of(device)->cuda, err);
+    if (st) return st;
+    CUDA_TRY(cuMemHostAlloc(memory, size_bytes ? (size_t)size_bytes : 1, 0), err, "pinned memory of the host");
+    return MT_OK;
+}
+
+static void host_release(struct mt_device *device, void *memory) {
+    struct mt_err unheard = MT_ERR_INIT;
+    if (memory && !cuda_enter(&cuda_of(device)->cuda, &unheard)) cuMemFreeHost(memory);
+}
+
 /* ---- emulation: a green context owns some of the multiprocessors ---- */
 
 static enum mt_status emulate_sms(struct mt_device *base, int count, struct mt_err *err) {
@@ -124,22 +144,27 @@ static enum mt_status emulate_sms(struct mt_device *base, int count, struct mt_e
     struct cuda *cuda = &device->cuda;
     if (count == cuda->nsm) return MT_OK;
     if (count < 1 || count > cuda->nsm || device->part)
-        return mt_fail(err, MT_EINPUT, "%d multiprocessors cannot be had of: %s", count, base->description);
+        return mt_fail(err, MT_EINPUT, "%d multiprocessors cannot be had of %d: %s", count, cuda->nsm,
+                       base->description);
     enum mt_status st = cuda_enter(cuda, err);
     if (st) return st;
     CUdevResource all, part;
     CUdevResourceDesc description;
     unsigned groups = 1;
     CUDA_TRY(cuDeviceGetDevResource(cuda->handle, &all, CU_DEV_RESOURCE_TYPE_SM), err, "cuDeviceGetDevResource");
-    CUDA_TRY(cuDevSmResourceSplitByCount(&part, &groups, &all, NULL, 0, (unsigned)count), err,
-             "cuDevSmResourceSplitByCount");
-    if (!groups || (int)part.sm.smCount >= cuda->nsm)
-        return mt_fail(err, MT_EINPUT, "the GPU cannot be divided so that %d of its %d multiprocessors compute", count,
-                       cuda->nsm);
+    CUresult divided = cuDevSmResourceSplitByCount(&part, &groups, &all, NULL, 0, (unsigned)count);
+    if (divided && divided != CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION)
+        return cuda_fail(err, divided, "cuDevSmResourceSplitByCount");
+    if (divided || !groups || (int)part.sm.smCount >= cuda->nsm) {
+        mt_fail(err, MT_EINPUT, "the GPU cannot be divided so that %d of its %d multiprocessors compute", count,
+                cuda->nsm);
+        return mt_err_hint(err, "counts are rounded up to what it can be divided by (8 since Hopper, 2 before); or %d",
+                           cuda->nsm);
+    }
     CUDA_TRY(cuDevResourceGenerateDesc(&description, &part, 1), err, "cuDevResourceGenerateDesc");
     CUDA_TRY(cuGreenCtxCreate(&device->part, description, cuda->handle, CU_GREEN_CTX_DEFAULT_STREAM), err,
              "cuGreenCtxCreate");
-    cuda->nsm = (int)part.sm.smCount;
+    cuda->nsm = base->multiprocessors = (int)part.sm.smCount;
     size_t used = strlen(base->description);
     snprintf(base->description + used, sizeof base->description - used, ", emulated: %d multiprocessors compute",
              cuda->nsm);
@@ -177,6 +202,7 @@ static const struct mt_device_class class = {
     .emulate = emulate,
     .emulate_sms = emulate_sms,
     .backend = backend,
+    .merges = cuda_merges,
     .alloc = allocate,
     .free = release,
     .copy_in = copy_in,
@@ -185,16 +211,25 @@ static const struct mt_device_class class = {
     .import_memory = cuda_import,
     .forget = cuda_forget,
     .copy_peer = cuda_copy_peer,
+    .host_alloc = host_allocate,
+    .host_free = host_release,
     .stream_new = cuda_stream_new,
     .stream_free = cuda_stream_free,
     .stream_op = cuda_stream_op,
     .stream_coll = cuda_stream_coll,
+    .stream_copy = cuda_stream_copy,
     .stream_wait = cuda_stream_wait,
     .stream_look = cuda_stream_look,
     .stream_sync = cuda_stream_sync,
     .event_new = cuda_event_new,
     .event_free = cuda_event_free,
     .event_record = cuda_event_record,
+    .event_sync = cuda_event_sync,
+    .capture_begin = cuda_capture_begin,
+    .capture_end = cuda_capture_end,
+    .capture_launch = cuda_capture_launch,
+    .capture_times = cuda_capture_times,
+    .capture_free = cuda_capture_free,
 };
 
 static enum mt_status describe(struct cuda_device *device, struct mt_err *err) {
@@ -205,6 +240,7 @@ static enum mt_status describe(struct cuda_device *device, struct mt_err *err) {
     cuda_driver_version(driver, sizeof driver);
     snprintf(device->base.description, sizeof device->base.description, "%s, %d multiprocessors, CUDA %d.%d%s%s", name,
              device->cuda.nsm, version / 1000, version % 1000 / 10, *driver ? ", driver " : "", driver);
+    device->base.multiprocessors = device->base.all_multiprocessors = device->cuda.nsm;
     return MT_OK;
 }
 
@@ -267,6 +303,7 @@ enum mt_status cuda_device_open(int index, struct mt_device **device, struct mt_
     pthread_mutex_init(&d->lock, NULL);
     d->base.class = &class;
     d->base.threads = 1;
+    d->base.depth = 2;
     nopened++;
     enum mt_status st = start(d, index, err);
     if (st) {

@@ -74,12 +74,29 @@ void cuda_stream_free(struct mt_stream *stream);
 void cuda_stream_op(struct mt_stream *stream, const struct mt_backend *backend, const struct mt_call *call,
                     double *seconds);
 void cuda_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds);
+void cuda_stream_copy(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from, int64_t size_bytes);
 void cuda_stream_wait(struct mt_stream *stream, struct mt_event *event);
 struct mt_stream_sight cuda_stream_look(struct mt_stream *stream);
 enum mt_status cuda_stream_sync(struct mt_stream *stream, double deadline_s, struct mt_err *err);
 enum mt_status cuda_event_new(struct mt_device *device, struct mt_event **event, struct mt_err *err);
 void cuda_event_free(struct mt_event *event);
 void cuda_event_record(struct mt_event *event, struct mt_stream *stream);
+enum mt_status cuda_event_sync(struct mt_event *event, double deadline_s, struct mt_err *err);
+
+/* ---- and for captured work (capture.c) ---- */
+struct cuda_part;
+const struct cuda_queue *cuda_stream_queue(const struct mt_stream *stream);
+/* From now on what is queued is captured, and told to the part; null: no more. */
+void cuda_stream_capture(struct mt_stream *stream, struct cuda_part *part);
+/* What has gone wrong in queueing; it is then forgotten. */
+enum mt_status cuda_stream_told(struct mt_stream *stream, struct mt_err *err);
+/* Have the GPU write how far it is, if anything was queued since it was last asked to. */
+enum mt_status cuda_stream_mark(struct mt_stream *stream, struct mt_err *err);
+/* The part's work was queued again, as a launch. */
+enum mt_status cuda_stream_launched(struct mt_stream *stream, const struct cuda_part *part, uint64_t launch,
+                                    struct mt_err *err);
+/* The part will be freed; its launches are done. */
+void cuda_stream_forget(struct mt_stream *stream, const struct cuda_part *part);
 
 /* What is queued on `follower` from now on comes after what is on the device's streams. */
 enum mt_status cuda_streams_before(struct cuda_device *device, CUstream follower, struct mt_err *err);

@@ -5,9 +5,10 @@
 #include <stdio.h>
 
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/parts.h"
 #include "kernels/cuda/shape.h"
 
-enum { THREADS = 256, ACCESSES = 2 /* of a thread: element.cu */ };
+enum { THREADS = 256, ACCESSES = 2 /* of a thread: element.cu */, MOVE_CHUNK = 16384 };
 
 /* The kernel `name` for the types of input and output 0, v elements at a time; `more`: further options. */
 static enum mt_status find(const struct cuda_queue *queue, const struct mt_call *call, const char *name, int v,
@@ -91,40 +92,66 @@ static bool without_f64(const struct mt_call *call) {
     return call->out[0].type != MT_F64 && (call->kind == MT_OP_fill || call->in[0].type != MT_F64);
 }
 
+/* A part of a launch, as in element.cu. */
+struct move_part {
+    const void *from;
+    void *to;
+    int64_t n;
+    uint32_t bits;
+};
+
+/* Casts and fills: of any number of calls, in few launches. */
+static enum mt_status run_moves(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    static const struct cuda_parts_shape shape = {.operand = -1, .chunk = MOVE_CHUNK};
+    struct cuda_parts parts;
+    bool fills = call->kind == MT_OP_fill;
+    enum mt_type from = call->in[0].type, to = call->out[0].type;
+    if (fills) from = to = mt_type_size(to) == 2 ? MT_BF16 : MT_F32; /* bits of that size */
+    int v = cuda_vector(fills ? to : MT_F32, 0, cuda_alignment(call));
+    char definitions[128];
+    CUfunction kernel;
+    snprintf(definitions, sizeof definitions, "-DTYPE=%s -DTO=%s -DVECTOR=%d -ftz=true", cuda_type(from), cuda_type(to),
+             v);
+    enum mt_status st = cuda_kernel(queue->cuda, "element", definitions, fills ? "fill" : "cast", 0, &kernel, err);
+    for (int next = 0; !st && cuda_parts_next(call, &next, &shape, &parts);) {
+        struct move_part all[CUDA_MOST_PARTS] = {0};
+        for (int p = 0; p < parts.count; p++) {
+            struct mt_call one = mt_call_part(call, parts.call[p]);
+            all[p] = (struct move_part){
+                .from = one.in[0].data, .to = one.out[0].data, .n = mt_tensor_count(&one.out[0])};
+            if (fills) mt_type_store(one.out[0].type, &all[p].bits, 0, one.attr->value);
+        }
+        st = cuda_launch(queue, kernel, parts.table.first[parts.count], THREADS, 0, (void *[]){&parts.table, all}, err);
+    }
+    return st;
+}
+
 static enum mt_status run_fill(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     const struct mt_tensor *y = &call->out[0];
     size_t n = (size_t)mt_tensor_count(y);
-    CUdeviceptr to = (CUdeviceptr)y->data;
+    if (call->many) return run_moves(queue, call, err);
+    uint32_t bits = 0;
+    mt_type_store(y->type, &bits, 0, call->attr->value);
     if (!n) return MT_OK;
-    if (mt_type_size(y->type) == 2) {
-        uint16_t bits;
-        mt_type_store(y->type, &bits, 0, call->attr->value);
-        CUDA_TRY(cuMemsetD16Async(to, bits, n, queue->stream), err, "filling");
-    } else {
-        uint32_t bits;
-        mt_type_store(y->type, &bits, 0, call->attr->value);
-        CUDA_TRY(cuMemsetD32Async(to, bits, n, queue->stream), err, "filling");
-    }
+    if (mt_type_size(y->type) == 2)
+        CUDA_TRY(cuMemsetD16Async((CUdeviceptr)y->data, (uint16_t)bits, n, queue->stream), err, "filling");
+    else
+        CUDA_TRY(cuMemsetD32Async((CUdeviceptr)y->data, bits, n, queue->stream), err, "filling");
     return MT_OK;
 }
 
+/* To the same type: copies, call by call. */
 static enum mt_status run_cast(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    const struct mt_tensor *x = &call->in[0], *y = &call->out[0];
-    int64_t n = mt_tensor_count(y);
-    const void *from = x->data;
-    void *to = y->data;
-    if (x->type == y->type) {
-        if (from != to && n)
-            CUDA_TRY(cuMemcpyDtoDAsync((CUdeviceptr)to, (CUdeviceptr)from, (size_t)(n * mt_type_size(y->type)),
-                                       queue->stream),
-                     err, "copying");
-        return MT_OK;
+    if (call->in[0].type != call->out[0].type) return run_moves(queue, call, err);
+    for (int i = 0; i < mt_call_count(call); i++) {
+        struct mt_call one = mt_call_part(call, i);
+        const struct mt_tensor *x = &one.in[0], *y = &one.out[0];
+        size_t bytes = (size_t)(mt_tensor_count(y) * mt_type_size(y->type));
+        if (x->data != y->data && bytes)
+            CUDA_TRY(cuMemcpyDtoDAsync((CUdeviceptr)y->data, (CUdeviceptr)x->data, bytes, queue->stream), err,
+                     "copying");
     }
-    int v = cuda_vector(MT_F32, 0, cuda_alignment(call));
-    CUfunction kernel;
-    enum mt_status st = find(queue, call, "cast", v, "", &kernel, err);
-    if (st) return st;
-    return cuda_launch(queue, kernel, block_count(n, v), THREADS, 0, (void *[]){&n, &from, &to}, err);
+    return MT_OK;
 }
 
 const struct cuda_op cuda_gelu = {NULL, NULL, run_each};

@@ -64,9 +64,62 @@ extern "C" __global__ void relu_grad(i64 n, const T *dy, const T *x, Y *dx) {
     each(n, from, dx, [](float d, float v) { return v > 0 ? d : 0; });
 }
 
-extern "C" __global__ void cast(i64 n, const T *x, Y *y) {
-    const T *const from[] = {x};
-    each(n, from, y, [](float v, float) { return v; });
+/* Casts and fills of several arrays (parts.h); as in element.c. */
+struct move_part {
+    const void *from;
+    void *to;
+    i64 n;
+    u32 bits; /* fill: of an element */
+};
+struct move_parts {
+    move_part of[MOST_PARTS];
+};
+
+extern "C" __global__ void cast(const __grid_constant__ parts table, const __grid_constant__ move_parts all) {
+    int which = part_of(table, blockIdx.x);
+    const move_part &k = all.of[which];
+    share mine = share_of(table, which, k.n);
+    const T *x = (const T *)k.from;
+    Y *y = (Y *)k.to;
+    enum { AHEAD = 4 };
+    i64 at = mine.begin + threadIdx.x * V, step = (i64)blockDim.x * V;
+    for (; at + (AHEAD - 1) * step + V <= mine.end; at += AHEAD * step) {
+        vec<T, V> in[AHEAD];
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) in[u].read(x + at + u * step);
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) {
+            float a[V];
+            vec<Y, V> out;
+            in[u].get(a);
+            out.set(a);
+            out.write(y + at + u * step);
+        }
+    }
+    for (; at < mine.end; at += step)
+        for (i64 i = at; i < at + V && i < mine.end; i++) store(y + i, load(x[i]));
+}
+
+extern "C" __global__ void fill(const __grid_constant__ parts table, const __grid_constant__ move_parts all) {
+    int which = part_of(table, blockIdx.x);
+    const move_part &k = all.of[which];
+    share mine = share_of(table, which, k.n);
+    Y *y = (Y *)k.to;
+    vec<Y, V> out;
+#pragma unroll
+    for (int w = 0; w < vec<Y, V>::words; w++) out.w[w] = sizeof(Y) == 4 ? k.bits : k.bits | k.bits << 16;
+    for (i64 at = mine.begin + threadIdx.x * V; at < mine.end; at += (i64)blockDim.x * V) {
+        if (at + V <= mine.end) {
+            out.write(y + at);
+            continue;
+        }
+        for (i64 i = at; i < mine.end; i++) {
+            if constexpr (sizeof(Y) == 4)
+                ((u32 *)y)[i] = k.bits;
+            else
+                ((u16 *)y)[i] = (u16)k.bits;
+        }
+    }
 }
 
 extern "C" __global__ void add(i64 n, const T *a, const T *b, Y *y) {
@@ -75,7 +128,7 @@ extern "C" __global__ void add(i64 n, const T *a, const T *b, Y *y) {
 }
 
 /* b lies along the walk, of which the last stride is 1 or 0; V divides the last extent. */
-extern "C" __global__ void add_along(i64 n, const T *a, const T *b, T *y, axes walk) {
+extern "C" __global__ void add_along(i64 n, const T *a, const T *b, T *y, const __grid_constant__ axes walk) {
     bool together = walk.stride[walk.n - 1] == 1;
     i64 first = ((i64)blockIdx.x * U * blockDim.x + threadIdx.x) * V, step = (i64)blockDim.x * V;
     vec<T, V> left[U], right[U];
@@ -107,15 +160,23 @@ extern "C" __global__ void add_along(i64 n, const T *a, const T *b, T *y, axes w
     }
 }
 
+/* One instruction; the compiler makes more of it, of 64 bits. */
+__device__ inline void multiply(u32 a, u32 b, u32 &high, u32 &low) {
+    asm("{\n\t.reg .u64 product;\n\tmul.wide.u32 product, %2, %3;\n\tmov.b64 {%0, %1}, product;\n\t}"
+        : "=r"(low), "=r"(high)
+        : "r"(a), "r"(b));
+}
+
 /* Philox 4x32-10 (kernels/base/rng.h). */
 __device__ inline void philox(u64 seed, u64 stream, u64 index, u32 *out) {
     u32 c0 = (u32)index, c1 = (u32)(index >> 32), c2 = (u32)stream, c3 = (u32)(stream >> 32);
     u32 k0 = (u32)seed, k1 = (u32)(seed >> 32);
 #pragma unroll
     for (int round = 0; round < 10; round++) {
-        u64 p0 = (u64)0xD2511F53u * c0, p1 = (u64)0xCD9E8D57u * c2;
-        c0 = (u32)(p1 >> 32) ^ c1 ^ k0, c2 = (u32)(p0 >> 32) ^ c3 ^ k1;
-        c1 = (u32)p1, c3 = (u32)p0;
+        u32 high0, low0, high1, low1;
+        multiply(0xD2511F53u, c0, high0, low0), multiply(0xCD9E8D57u, c2, high1, low1);
+        c0 = high1 ^ c1 ^ k0, c2 = high0 ^ c3 ^ k1;
+        c1 = low1, c3 = low0;
         k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
     }
     out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
@@ -123,7 +184,7 @@ __device__ inline void philox(u64 seed, u64 stream, u64 index, u32 *out) {
 
 /* Element i has the global index base + its place. Where V is 4 or more, each four from a multiple of 4 on are one
  * Philox block. */
-extern "C" __global__ void dropout(i64 n, const T *x, T *y, const clock_s *clock, axes box, u64 base, u64 tag,
+extern "C" __global__ void dropout(i64 n, const T *x, T *y, const clock_s *clock, const __grid_constant__ axes box, u64 base, u64 tag,
                                    u32 threshold, float factor) {
     u64 seed = threshold ? clock->seed : 0, stream = threshold ? tag + ((u64)clock->step << 20) : 0;
     i64 first = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * V;

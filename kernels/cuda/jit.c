@@ -98,7 +98,7 @@ static enum mt_status fail_compile(nvrtcProgram program, nvrtcResult result, str
     return err->status;
 }
 
-/* The image is the caller's to free. */
+/* The image is the caller's to free. What code includes, by name, is in the module too. */
 static enum mt_status compile(const char *text, const char *file, const char *option, bool binary,
                               const char *definitions, char **image, size_t *size_bytes, struct mt_err *err) {
     const char *options[MOST_OPTIONS] = {option, "--std=c++17", "-default-device"};
@@ -107,7 +107,9 @@ static enum mt_status compile(const char *text, const char *file, const char *op
     char *words = mt_malloc(strlen(definitions) + 1);
     enum mt_status st = split(strcpy(words, definitions), options, &noptions, err);
     if (st) goto out;
-    nvrtcResult result = nvrtcCreateProgram(&program, text, file, 0, NULL, NULL);
+    const char *const *names, *const *texts;
+    int nheaders = cuda_headers(&names, &texts);
+    nvrtcResult result = nvrtcCreateProgram(&program, text, file, nheaders, texts, names);
     if (!result) result = nvrtcCompileProgram(program, noptions, options);
     if (!result) result = (binary ? nvrtcGetCUBINSize : nvrtcGetPTXSize)(program, size_bytes);
     if (!result) {
@@ -132,13 +134,18 @@ static char *program_text(const char *source, const char *text) {
     return out;
 }
 
+/* All headers count: none of them is large, and few change. */
 static void hash_of(const char *text, const char *definitions, const char *option, char hash[33]) {
-    static const char format[] = "%s\n%s\n%s\nNVRTC %d.%d\n";
+    static const char format[] = "%s\n%s\n%s\nNVRTC %d.%d, headers %016llx\n";
+    const char *const *names, *const *texts;
+    uint64_t headers = 0;
     int major = 0, minor = 0;
+    for (int i = cuda_headers(&names, &texts) - 1; i >= 0; i--) headers = mt_hash64(texts[i], strlen(texts[i]), headers);
     nvrtcVersion(&major, &minor);
-    size_t size = sizeof format + strlen(text) + strlen(definitions) + strlen(option) + 32;
+    size_t size = sizeof format + strlen(text) + strlen(definitions) + strlen(option) + 64;
     char *all = mt_malloc(size);
-    int length = snprintf(all, size, format, text, definitions, option, major, minor);
+    int length =
+        snprintf(all, size, format, text, definitions, option, major, minor, (unsigned long long)headers);
     mt_hash_text(all, (size_t)length, hash);
     free(all);
 }
@@ -276,6 +283,6 @@ enum mt_status cuda_launch(const struct cuda_queue *queue, CUfunction kernel, in
 
 const char *cuda_type(enum mt_type type) {
     static const char *const names[MT_NTYPES] = {
-        [MT_F64] = "double", [MT_F32] = "float", [MT_BF16] = "bf16", [MT_I32] = "int"};
+        [MT_F64] = "double", [MT_F32] = "float", [MT_BF16] = "bf16", [MT_F16] = "f16", [MT_I32] = "int"};
     return names[type];
 }

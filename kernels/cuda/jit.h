@@ -14,6 +14,8 @@ void cuda_jit_free(struct cuda_jit *jit); /* or null */
 
 /* The text of kernels/cuda/NAME.cu (or .cuh), or null. */
 const char *cuda_source(const char *name);
+/* What sources may include: kernels/cuda/NAME.cuh as "NAME.cuh". Returns how many. */
+int cuda_headers(const char *const **names, const char *const **texts);
 
 /* ---- cache.c ----
  *

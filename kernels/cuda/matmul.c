@@ -14,6 +14,9 @@ static enum product_finish finish_of(const struct mt_call *call) {
     switch (call->attr->epilogue) {
     case MT_OP_gelu: return FINISH_GELU;
     case MT_OP_relu: return FINISH_RELU;
+    case MT_OP_gelu_grad: return FINISH_GELU_GRAD;
+    case MT_OP_relu_grad: return FINISH_RELU_GRAD;
+    case MT_OP_sum: return FINISH_SUM;
     default: return FINISH_BIAS;
     }
 }
@@ -42,39 +45,45 @@ static struct product_shape shape_of(const struct cuda *cuda, const struct mt_ca
                                   .trans_b = attr->trans_b,
                                   .accumulate = attr->accumulate,
                                   .finish = (uint8_t)finish_of(call),
-                                  .tf32 = cuda->tf32 && call->in[0].type == MT_F32};
+                                  .tf32 = attr->tf32 && call->in[0].type == MT_F32};
 }
 
 static bool supports(const struct mt_call *call) {
-    enum mt_type in = call->in[0].type, out = call->out[0].type;
-    if (in != MT_F32 && in != MT_BF16) return false;
-    if (call->kind == MT_OP_fused_matmul) return out == in && !call->attr->accumulate;
-    return out == in || out == MT_F32;
+    return product_types(call->in[0].type, call->out[0].type);
 }
 
-/* cuBLASLt takes no workspace that is aligned less; scratch is to 64 bytes. */
-enum { WORKSPACE_ALIGN = 256 };
-
-static void *workspace_of(const struct mt_call *call) {
-    return (void *)(((uintptr_t)call->scratch + WORKSPACE_ALIGN - 1) / WORKSPACE_ALIGN * WORKSPACE_ALIGN);
+/* Scratch is aligned less. */
+static void *scratch_of(const struct mt_call *call) {
+    return (void *)(((uintptr_t)call->scratch + PRODUCT_ALIGN - 1) / PRODUCT_ALIGN * PRODUCT_ALIGN);
 }
 
 static int64_t scratch_bytes(const struct cuda *cuda, const struct mt_call *call) {
     struct product_shape shape = shape_of(cuda, call);
-    return shape.m && shape.n && shape.k ? PRODUCT_WORKSPACE_BYTES + WORKSPACE_ALIGN : 0;
+    bool sums = shape.finish == FINISH_SUM && shape.n && shape.k;
+    return (shape.m && shape.n && shape.k) || sums ? product_scratch_bytes(cuda, &shape) + PRODUCT_ALIGN : 0;
+}
+
+static struct product_data data_of(const struct mt_call *call, enum product_finish finish) {
+    const struct mt_op_epilogue *epilogue = finish ? mt_op_epilogue(call->attr->epilogue) : NULL;
+    const void *third = call->nin > 2 ? call->in[2].data : NULL;
+    void *second = call->nout > 1 ? call->out[1].data : NULL;
+    return (struct product_data){.a = call->in[0].data,
+                                 .b = call->in[1].data,
+                                 .bias = epilogue && epilogue->bias ? third : NULL,
+                                 .x = epilogue && !epilogue->bias ? third : NULL,
+                                 .y = call->out[0].data,
+                                 .pre = epilogue && epilogue->whole ? second : NULL,
+                                 .sums = epilogue && !epilogue->whole ? second : NULL,
+                                 .scratch = scratch_of(call)};
 }
 
 static enum mt_status queue_product(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     struct product_shape shape = shape_of(queue->cuda, call);
     struct product_choice choice;
-    const struct product_data data = {.a = call->in[0].data,
-                                      .b = call->in[1].data,
-                                      .bias = shape.finish ? call->in[2].data : NULL,
-                                      .y = call->out[0].data,
-                                      .pre = call->nout > 1 ? call->out[1].data : NULL,
-                                      .workspace = workspace_of(call)};
-    if (!shape.m || !shape.n) return MT_OK;
+    const struct product_data data = data_of(call, shape.finish);
+    if (!shape.n || (!shape.m && shape.finish != FINISH_SUM)) return MT_OK;
     if (!shape.k) return product_of_nothing(queue, &shape, &data, err);
+    if (!shape.m) return product_before(queue, &shape, HOW_PLAIN, &data, err); /* the sums alone */
     enum mt_status st = product_choose(queue, &shape, &choice, err);
     return st ? st : product_run(queue, &shape, &choice, &data, err);
 }

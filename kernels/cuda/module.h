@@ -6,13 +6,17 @@
 
 #include "kernels/base/module.h"
 #include "kernels/device_class.h"
+#include "kernels/gpu.h"
 
 struct mt_cuda_module {
     struct mt_module_head head; /* shape: the sizes of what both sides use, two a number, and how many operators */
     enum mt_status (*open)(int index, struct mt_device **device, struct mt_err *err);
-    /* kernels/comm.h: mt_comm_nccl_id, mt_comm_nccl_new */
+    /* kernels/comm.h: mt_comm_nccl_id, mt_comm_nccl_new, mt_comm_nccl_way */
     enum mt_status (*comm_id)(void *id, struct mt_err *err);
-    enum mt_status (*comm_new)(const void *id, int rank, int nranks, struct mt_comm **comm, struct mt_err *err);
+    enum mt_status (*comm_new)(const void *id, int rank, int nranks, double deadline_s, struct mt_comm **comm,
+                               struct mt_err *err);
+    void (*comm_way)(struct mt_comm *comm, enum mt_nccl_way way);
+    enum mt_status (*gpus_look)(struct mt_gpus *gpus, struct mt_err *err);
 };
 
 #define MT_CUDA_SHAPE_OF(a, b) ((int64_t)(a) << 32 | (int64_t)(b))
@@ -21,7 +25,7 @@ struct mt_cuda_module {
         MT_CUDA_SHAPE_OF(sizeof(struct mt_call), sizeof(struct mt_tensor)),                                            \
             MT_CUDA_SHAPE_OF(sizeof(struct mt_attr), MT_NOPS),                                                         \
             MT_CUDA_SHAPE_OF(sizeof(struct mt_coll_call), sizeof(struct mt_piece)),                                    \
-            MT_CUDA_SHAPE_OF(sizeof(struct mt_device_class), sizeof(struct mt_device)),                                \
+            MT_CUDA_SHAPE_OF(sizeof(struct mt_device_class), sizeof(struct mt_device) << 16 | sizeof(struct mt_gpus)), \
             MT_CUDA_SHAPE_OF(sizeof(struct mt_device_facts), sizeof(struct mt_device_peer)),                           \
     }
 

@@ -42,8 +42,14 @@ template <int N> __device__ inline void row_sums(float (&x)[N]) {
     }
 }
 
+/* A thread's part of a row: as it is stored, and as floats. */
 struct line {
     vec<T, V> x[K];
+    __device__ void get(int k, float (&to)[V]) const { x[k].get(to); }
+};
+struct floats {
+    float x[K][V];
+    __device__ void get(int k, float (&to)[V]) const { EACH_ELEMENT to[v] = x[k][v]; }
 };
 
 __device__ inline void read(line &to, const T *row, int e) {
@@ -58,22 +64,23 @@ __device__ inline moments moments_of(float s, float q, float n, float eps) {
     return {s / n, rsqrtf(q / n + eps)};
 }
 
-__device__ inline float row_sqdev(const line &x, float mean, int e) {
+template <class row> __device__ inline float row_sqdev(const row &x, float mean, int e) {
     float q[1] = {0};
     EACH_ACCESS if (column(k) < e) {
         float a[V];
-        x.x[k].get(a);
+        x.get(k, a);
         EACH_ELEMENT q[0] += (a[v] - mean) * (a[v] - mean);
     }
     row_sums(q);
     return q[0];
 }
 
-__device__ inline void apply(const line &x, moments m, int e, const T *gamma, const T *beta, T *y) {
+template <class row>
+__device__ inline void apply(const row &x, moments m, int e, const T *gamma, const T *beta, T *y) {
     EACH_ACCESS if (column(k) < e) {
         vec<T, V> io;
         float a[V], g[V], b[V] = {0};
-        x.x[k].get(a);
+        x.get(k, a);
         io.read(gamma + column(k));
         io.get(g);
         if (beta) {
@@ -87,12 +94,13 @@ __device__ inline void apply(const line &x, moments m, int e, const T *gamma, co
 }
 
 /* Statistics and the normalised row of a whole row. */
-__device__ inline void normalize(const line &x, int e, float n, float eps, const T *gamma, const T *beta, T *y,
+template <class row>
+__device__ inline void normalize(const row &x, int e, float n, float eps, const T *gamma, const T *beta, T *y,
                                  float *s_to, float *q_to) {
     float s[1] = {0};
     EACH_ACCESS if (column(k) < e) {
         float a[V];
-        x.x[k].get(a);
+        x.get(k, a);
         EACH_ELEMENT s[0] += a[v];
     }
     row_sums(s);
@@ -111,21 +119,22 @@ extern "C" __global__ void __launch_bounds__(W *ROWS)
     normalize(in, e, n, eps, gamma, beta, y + row * e, s + row, q + row);
 }
 
-/* x may be a. The norm is of the sum as it is stored. */
+/* x may be a. The norm is of the sum before it is rounded to be stored. */
 extern "C" __global__ void __launch_bounds__(W *ROWS)
     residual_norm(i64 rows, int e, float n, float eps, const T *a, const T *b, const T *gamma, const T *beta, T *x,
                   T *y, float *s, float *q) {
     i64 row = first_row();
     if (row >= rows) return;
-    line sum, other;
-    read(sum, a + row * e, e);
-    read(other, b + row * e, e);
+    line left, right;
+    floats sum;
+    read(left, a + row * e, e);
+    read(right, b + row * e, e);
     EACH_ACCESS if (column(k) < e) {
-        float left[V], right[V];
-        sum.x[k].get(left), other.x[k].get(right);
-        EACH_ELEMENT left[v] += right[v];
-        sum.x[k].set(left);
-        sum.x[k].write(x + row * e + column(k));
+        float more[V];
+        left.get(k, sum.x[k]), right.get(k, more);
+        EACH_ELEMENT sum.x[k][v] += more[v];
+        left.x[k].set(sum.x[k]);
+        left.x[k].write(x + row * e + column(k));
     }
     normalize(sum, e, n, eps, gamma, beta, y + row * e, s + row, q + row);
 }
@@ -238,14 +247,66 @@ __device__ inline void store_columns(const float (&sums)[K][V], int e, float *to
     }
 }
 
+/* Rows that a thread will want next are on their way while it works on one: its own columns of them, in shared memory,
+ * so that nobody waits for others. Where that is not to be had, or too large, rows are read when they are wanted. */
+#if __CUDA_ARCH__ >= 800
+constexpr bool AHEAD = vec<T, V>::bytes >= 4 && 3 * K * W * ROWS * vec<T, V>::bytes <= 40 * 1024;
+#else
+constexpr bool AHEAD = false;
+#endif
+
+struct rows_ahead {
+    vec<T, V> (*slot)[K][W * ROWS]; /* shared: [dy, x, add] */
+
+    __device__ void start(int which, const T *row, int e) const {
+        if constexpr (AHEAD) {
+            EACH_ACCESS if (column(k) < e) {
+                u32 to = (u32)__cvta_generic_to_shared(&slot[which][k][threadIdx.x]);
+                if constexpr (vec<T, V>::bytes == 16)
+                    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(row + column(k)) : "memory");
+                else
+                    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(row + column(k)),
+                                 "n"(vec<T, V>::bytes)
+                                 : "memory");
+            }
+        }
+    }
+    __device__ void wait() const {
+        if constexpr (AHEAD) asm volatile("cp.async.wait_all;" ::: "memory");
+    }
+    /* What was started, or from memory. */
+    __device__ void take(int which, line &to, const T *row, int e) const {
+        if constexpr (AHEAD) {
+            EACH_ACCESS if (column(k) < e) to.x[k] = slot[which][k][threadIdx.x];
+        } else {
+            read(to, row, e);
+        }
+    }
+};
+#define ROWS_AHEAD(name, count)                                                                                        \
+    __shared__ __align__(16) vec<T, V> name##_slots[AHEAD ? count : 1][AHEAD ? K : 1][AHEAD ? W * ROWS : 1];          \
+    rows_ahead name = {(vec<T, V>(*)[K][W * ROWS])name##_slots};
+
 extern "C" __global__ void __launch_bounds__(W *ROWS, BLOCKS)
     norm_param_grad(i64 rows, int e, float n, float eps, const T *dy, const T *x, const float *s, const float *q,
                     float *partial) {
+    ROWS_AHEAD(ahead, 2)
     columns sums = {};
-    for (i64 row = first_row(); row < rows; row += (i64)gridDim.x * ROWS) {
+    i64 row = first_row(), step = (i64)gridDim.x * ROWS;
+    float next_s = 0, next_q = 0;
+    if (row < rows) {
+        ahead.start(0, dy + row * e, e), ahead.start(1, x + row * e, e);
+        next_s = s[row], next_q = q[row];
+    }
+    for (; row < rows; row += step) {
         line in_dy, in_x;
-        read(in_dy, dy + row * e, e), read(in_x, x + row * e, e);
-        moments m = moments_of(s[row], q[row], n, eps);
+        moments m = moments_of(next_s, next_q, n, eps);
+        ahead.wait();
+        ahead.take(0, in_dy, dy + row * e, e), ahead.take(1, in_x, x + row * e, e);
+        if (row + step < rows) {
+            ahead.start(0, dy + (row + step) * e, e), ahead.start(1, x + (row + step) * e, e);
+            next_s = s[row + step], next_q = q[row + step];
+        }
         EACH_ACCESS if (column(k) < e) {
             float d[V], a[V];
             in_dy.x[k].get(d), in_x.x[k].get(a);
@@ -268,12 +329,25 @@ __device__ inline void forget_floats(line &x) {
 extern "C" __global__ void __launch_bounds__(W *ROWS, BLOCKS)
     layer_norm_grad(i64 rows, int e, float n, float eps, const T *dy, const T *x, const float *s, const float *q,
                     const T *gamma, const T *add, T *dx, float *partial) {
+    ROWS_AHEAD(ahead, 3)
     columns sums = {};
-    for (i64 row = first_row(); row < rows; row += (i64)gridDim.x * ROWS) {
+    i64 row = first_row(), step = (i64)gridDim.x * ROWS;
+    float next_s = 0, next_q = 0;
+    if (row < rows) {
+        ahead.start(0, dy + row * e, e), ahead.start(1, x + row * e, e);
+        if (add) ahead.start(2, add + row * e, e);
+        next_s = s[row], next_q = q[row];
+    }
+    for (; row < rows; row += step) {
         line in_dy, in_x, in_add;
-        read(in_dy, dy + row * e, e), read(in_x, x + row * e, e);
-        if (add) read(in_add, add + row * e, e);
-        moments m = moments_of(s[row], q[row], n, eps);
+        moments m = moments_of(next_s, next_q, n, eps);
+        bool more = row + step < rows;
+        ahead.wait();
+        ahead.take(0, in_dy, dy + row * e, e), ahead.take(1, in_x, x + row * e, e);
+        if (more) {
+            ahead.start(0, dy + (row + step) * e, e), ahead.start(1, x + (row + step) * e, e);
+            next_s = s[row + step], next_q = q[row + step];
+        }
         float means[2] = {0, 0};
         EACH_ACCESS if (column(k) < e) {
             operands o = operands_of(in_dy, in_x, k, m, gamma);
@@ -284,9 +358,12 @@ extern "C" __global__ void __launch_bounds__(W *ROWS, BLOCKS)
                 means[1] += o.dy[v] * o.gamma[v] * o.xhat[v];
             }
         }
+        if (add && !AHEAD) ahead.take(2, in_add, add + row * e, e);
         row_sums(means);
         means[0] /= n, means[1] /= n;
         forget_floats(in_dy), forget_floats(in_x);
+        if (add && AHEAD) ahead.take(2, in_add, add + row * e, e);
+        if (add && more) ahead.start(2, add + (row + step) * e, e);
         input_grad(in_dy, in_x, m, means, e, gamma, add, in_add, dx + row * e);
     }
     store_columns(sums.dgamma, e, partial);

@@ -10,3 +10,6 @@ const struct cuda_op *const cuda_ops[MT_NOPS] = {
 #include "kernels/ops.def"
 #undef MT_OP
 };
+
+const bool cuda_merges[MT_NOPS] = {
+    [MT_OP_adamw] = true, [MT_OP_sgd] = true, [MT_OP_cast] = true, [MT_OP_fill] = true, [MT_OP_sq_norm_add] = true};

@@ -26,17 +26,11 @@ struct __align__(WIDTH * sizeof(MESSAGE)) in_message {
 };
 
 /* What is not converted keeps its bits. */
-__device__ inline void move(float *to, float x) {
+template <class type> __device__ inline void move(type *to, type x) {
     *to = x;
 }
-__device__ inline void move(bf16 *to, bf16 x) {
-    *to = x;
-}
-__device__ inline void move(float *to, bf16 x) {
-    *to = load(x);
-}
-__device__ inline void move(bf16 *to, float x) {
-    store(to, x);
+template <class to_type, class type> __device__ inline void move(to_type *to, type x) {
+    store(to, load(x));
 }
 
 /* A NaN wins over numbers, +0 over -0, as in coll/reduce.h. */

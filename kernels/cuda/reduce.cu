@@ -1,4 +1,4 @@
-/* sq_norm and count: a number from a whole array, in two stages. A block walks tiles of the array; what a thread adds
+/* sq_norm, sq_norm_add and count: a number from a whole array, in two stages. A block walks tiles of the array; what a thread adds
  * up of a tile is a float, and all further sums are doubles, in an order that the shape alone decides.
  *
  *   VECTOR   elements of one access */
@@ -15,9 +15,10 @@ __device__ inline double block_sum_of(double x) {
     return sum;
 }
 
-template <class F> __device__ inline void reduce(i64 n, const float *x, double *partial, F f) {
+/* Of tiles [first, ...) of n elements, every `step`. */
+template <class F> __device__ inline double sum_of(i64 first_tile, i64 step, i64 n, const float *x, F f) {
     double sum = 0;
-    for (i64 tile = blockIdx.x; tile * TILE < n; tile += gridDim.x) {
+    for (i64 tile = first_tile; tile * TILE < n; tile += step) {
         i64 first = tile * TILE + threadIdx.x * V;
         vec<float, V> in[U];
         float s = 0;
@@ -36,12 +37,20 @@ template <class F> __device__ inline void reduce(i64 n, const float *x, double *
         }
         sum += s;
     }
-    sum = block_sum_of(sum);
+    return block_sum_of(sum);
+}
+
+template <class F> __device__ inline void reduce(i64 n, const float *x, double *partial, F f) {
+    double sum = sum_of(blockIdx.x, gridDim.x, n, x, f);
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
+__device__ inline float square_of(u32 bits) {
+    return __uint_as_float(bits) * __uint_as_float(bits);
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS) sq_norm(i64 n, const float *x, double *partial) {
-    reduce(n, x, partial, [](u32 bits) { return __uint_as_float(bits) * __uint_as_float(bits); });
+    reduce(n, x, partial, square_of);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) count(i64 n, const float *target, double *partial) {
@@ -53,4 +62,40 @@ extern "C" __global__ void __launch_bounds__(THREADS) finish(i64 parts, const do
     for (i64 p = threadIdx.x; p < parts; p += THREADS) sum += partial[p];
     sum = block_sum_of(sum);
     if (threadIdx.x == 0) *to = (float)sum;
+}
+
+/* ---- sq_norm_add: of several arrays (parts.h); as in reduce.c. Whole tiles are a block's, partial[block] its sum ---- */
+
+struct norm_part {
+    const float *x, *before;
+    float *to;
+    i64 n;
+};
+struct norm_parts {
+    norm_part of[MOST_PARTS];
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    sq_norm_add(const __grid_constant__ parts table, const __grid_constant__ norm_parts all, double *partial) {
+    int which = part_of(table, blockIdx.x), blocks = table.first[which + 1] - table.first[which];
+    const norm_part &k = all.of[which];
+    double sum = sum_of((int)blockIdx.x - table.first[which], blocks, k.n, k.x, square_of);
+    if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+
+/* A warp a part; then one thread adds the parts up in order. What a part adds to is the part before's, but for the
+ * first. */
+extern "C" __global__ void __launch_bounds__(32 * MOST_PARTS)
+    finish_all(const __grid_constant__ parts table, const __grid_constant__ norm_parts all, const double *partial) {
+    __shared__ float squares[MOST_PARTS];
+    int part = threadIdx.x / 32, lane = threadIdx.x % 32;
+    double sum = 0;
+    if (part < table.count)
+        for (int b = table.first[part] + lane; b < table.first[part + 1]; b += 32) sum += partial[b];
+    for (int i = 16; i; i >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, i);
+    if (lane == 0) squares[part] = (float)sum;
+    __syncthreads();
+    if (threadIdx.x) return;
+    float so_far = *all.of[0].before;
+    for (int p = 0; p < table.count; p++) *all.of[p].to = so_far += squares[p];
 }

@@ -21,8 +21,9 @@ int64_t cuda_axes_count(const struct cuda_axes *axes) {
 
 int64_t cuda_alignment(const struct mt_call *call) {
     uintptr_t addresses = CUDA_ACCESS_BYTES;
-    for (int i = 0; i < call->nin; i++) addresses |= (uintptr_t)call->in[i].data;
-    for (int o = 0; o < call->nout; o++) addresses |= (uintptr_t)call->out[o].data;
+    int count = mt_call_count(call);
+    for (int i = 0; i < count * call->nin; i++) addresses |= (uintptr_t)call->in[i].data;
+    for (int o = 0; o < count * call->nout; o++) addresses |= (uintptr_t)call->out[o].data;
     return (int64_t)(addresses & -addresses);
 }
 

@@ -6,7 +6,8 @@
  *
  * A stream's items are numbered. Now and then the stream writes the number that it has come to into the host's memory:
  * before and after what can stall (collectives, waits), and after every few operators, since a mark costs a bubble
- * between kernels. By the last mark the items that are done are dropped; the first that is left is what runs. */
+ * between kernels. By the last mark the items that are done are dropped; the first that is left is what runs. A launch
+ * of captured work counts as all of its items; which of them runs the capture knows (capture.h). */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +15,9 @@
 #include <string.h>
 
 #include "kernels/base/arena.h"
+#include "kernels/cuda/capture.h"
 #include "kernels/cuda/coll.h"
+#include "kernels/cuda/comm_nccl.h"
 #include "kernels/cuda/device.h"
 
 enum { MARK_EVERY = 16, NCLOCKS = 16 };
@@ -24,6 +27,8 @@ struct item {
     uint64_t number; /* from 1 */
     const char *what;
     bool collective, waits;
+    const struct cuda_part *part; /* a launch's; `number` is its last item's */
+    uint64_t launch;
 };
 
 /* In the host's memory, where the GPU writes and reads. */
@@ -45,6 +50,7 @@ struct cuda_stream {
     struct item *items; /* a ring: those that may not be done */
     size_t first, count, capacity;
     uint64_t submitted, marked, completed;
+    struct cuda_part *part; /* that is being captured; or null */
     struct pinned *pinned;
     CUdeviceptr mark;
 
@@ -56,7 +62,8 @@ struct cuda_stream {
 struct cuda_event {
     struct mt_event base;
     CUevent handle;
-    struct mt_err err; /* of the stream that made the last record */
+    struct cuda_stream *stream; /* that made the last record */
+    struct mt_err err;          /* its */
 };
 
 static struct cuda_stream *stream_of(struct mt_stream *stream) {
@@ -116,7 +123,7 @@ static void push(struct cuda_stream *s, struct item item) {
         free(s->items);
         s->items = items, s->first = 0, s->capacity = capacity;
     }
-    item.number = ++s->submitted;
+    item.number = s->submitted += item.part ? cuda_part_count(item.part) + 1 : 1;
     s->items[(s->first + s->count++) % s->capacity] = item;
     pthread_mutex_unlock(&s->device->lock);
 }
@@ -146,9 +153,18 @@ static enum mt_status send_clock(struct cuda_stream *s, const struct mt_clock *c
 
 /* ---- work ---- */
 
+/* The same while it is captured: no clock to send, no times, and marks are the part's affair. */
+static enum mt_status capture_op(struct cuda_part *part, const struct mt_call *call, const char *what,
+                                 struct mt_err *err) {
+    enum mt_status st = cuda_part_begin(part, false, err);
+    if (!st) st = cuda_ops[call->kind]->queue(cuda_part_queue(part), call, err);
+    return st ? st : cuda_part_end(part, what, false, err);
+}
+
 static enum mt_status queue_op(struct cuda_stream *s, const struct mt_backend *backend, const struct mt_call *call,
                                double *seconds, const char *what, struct mt_err *err) {
     if (!backend->supports(call)) return mt_fail(err, MT_EINPUT, "this does not run on CUDA: another type, or shape");
+    if (s->part) return capture_op(s->part, call, what, err);
     enum mt_status st = send_clock(s, call->clock, err);
     if (!st) st = cuda_times_begin(&s->times, seconds, err);
     if (!st) st = cuda_ops[call->kind]->queue(&s->queue, call, err);
@@ -169,24 +185,54 @@ void cuda_stream_op(struct mt_stream *stream, const struct mt_backend *backend, 
     keep(s, &err);
 }
 
-static enum mt_status queue_coll(struct cuda_stream *s, const struct mt_coll_call *call, double *seconds,
-                                 struct mt_err *err) {
+static enum mt_status capture_coll(struct cuda_part *part, const struct mt_coll_call *call, const char *what,
+                                   struct mt_err *err) {
+    enum mt_status st = cuda_part_begin(part, call->schedule, err);
+    if (!st) st = cuda_coll(cuda_part_queue(part), call, err);
+    return st ? st : cuda_part_end(part, what, call->schedule, err);
+}
+
+static enum mt_status queue_coll(struct cuda_stream *s, const struct mt_coll_call *call, const char *what,
+                                 double *seconds, struct mt_err *err) {
     bool collective = call->schedule;
+    if (s->part) return capture_coll(s->part, call, what, err);
     enum mt_status st = collective ? mark(s, err) : MT_OK;
     if (!st) st = cuda_times_begin(&s->times, seconds, err);
     if (!st) st = cuda_coll(&s->queue, call, err);
     if (!st) st = cuda_times_end(&s->times, seconds, err);
     if (st) return st;
-    push(s, (struct item){.what = call->what ? call->what : "a copy", .collective = collective});
+    push(s, (struct item){.what = what, .collective = collective});
     return !collective && s->submitted - s->marked < MARK_EVERY ? MT_OK : mark(s, err);
 }
 
 void cuda_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds) {
     struct cuda_stream *s = stream_of(stream);
     struct mt_err err = MT_ERR_INIT;
-    if (!enter(s) || !queue_coll(s, call, seconds, &err)) return;
-    mt_err_context(&err, "%s", call->what ? call->what : "a copy");
+    const char *what = call->what ? call->what : "a copy";
+    if (!enter(s) || !queue_coll(s, call, what, seconds, &err)) return;
+    mt_err_context(&err, "%s", what);
     keep(s, &err);
+}
+
+static enum mt_status queue_copy(struct cuda_stream *s, enum mt_copy direction, void *to, const void *from,
+                                 int64_t size_bytes, struct mt_err *err) {
+    size_t size = (size_t)size_bytes;
+    CUstream stream = s->queue.stream;
+    if (s->part) return mt_fail(err, MT_EBUG, "copies from and to the host are not captured");
+    if (direction == MT_COPY_IN)
+        CUDA_TRY(cuMemcpyHtoDAsync((CUdeviceptr)to, from, size, stream), err, "copying to the GPU");
+    else
+        CUDA_TRY(cuMemcpyDtoHAsync(to, (CUdeviceptr)from, size, stream), err, "copying from the GPU");
+    s->times.chained = false;
+    push(s, (struct item){.what = direction == MT_COPY_IN ? "a copy to the GPU" : "a copy from the GPU"});
+    return s->submitted - s->marked < MARK_EVERY ? MT_OK : mark(s, err);
+}
+
+void cuda_stream_copy(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from,
+                      int64_t size_bytes) {
+    struct cuda_stream *s = stream_of(stream);
+    struct mt_err err = MT_ERR_INIT;
+    if (size_bytes && enter(s) && queue_copy(s, direction, to, from, size_bytes, &err)) keep(s, &err);
 }
 
 /* ---- events ---- */
@@ -222,16 +268,18 @@ void cuda_event_record(struct mt_event *event, struct mt_stream *stream) {
         }
     }
     pthread_mutex_lock(&s->device->lock);
+    e->stream = s;
     e->err.status = s->err.status;
     if (s->err.status) e->err = s->err;
     pthread_mutex_unlock(&s->device->lock);
 }
 
 static enum mt_status queue_wait(struct cuda_stream *s, CUevent event, struct mt_err *err) {
-    if (cuEventQuery(event) == CUDA_SUCCESS) return MT_OK; /* done, or never recorded */
-    enum mt_status st = mark(s, err);
+    if (!s->part && cuEventQuery(event) == CUDA_SUCCESS) return MT_OK; /* done, or never recorded */
+    enum mt_status st = s->part ? cuda_part_wait(s->part, err) : mark(s, err);
     if (st) return st;
     CUDA_TRY(cuStreamWaitEvent(s->queue.stream, event, CU_EVENT_WAIT_DEFAULT), err, "cuStreamWaitEvent");
+    if (s->part) return MT_OK;
     s->times.chained = false;
     push(s, (struct item){.waits = true});
     return mark(s, err);
@@ -255,38 +303,85 @@ struct mt_stream_sight cuda_stream_look(struct mt_stream *stream) {
     pthread_mutex_lock(&s->device->lock);
     look(s);
     sight.completed = s->completed;
-    if (s->count && !s->items[s->first].waits) {
-        sight.what = s->items[s->first].what;
-        sight.collective = s->items[s->first].collective;
+    const struct item *item = s->count ? &s->items[s->first] : NULL;
+    if (item && item->part) {
+        sight = cuda_part_look(item->part, item->launch);
+        sight.completed += s->completed;
+    } else if (item && !item->waits) {
+        sight.what = item->what;
+        sight.collective = item->collective;
     }
     pthread_mutex_unlock(&s->device->lock);
     return sight;
 }
 
-static enum mt_status fail_stalled(struct cuda_stream *s, double deadline_s, struct mt_err *err) {
+/* " "compute" in the wait for an event, "comm" in AllReduce grad.h.3": whichever stream is waited for, another one may
+ * be the reason. */
+static void tell_streams(const struct cuda_stream *s, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = 0;
     pthread_mutex_lock(&s->device->lock);
-    const struct item *item = s->count ? &s->items[s->first] : NULL;
-    mt_fail(err, MT_ESTALL, "stream \"%s\" has made no progress for %g s, in %s", s->name, deadline_s,
-            item ? item_name(item) : "nothing");
+    for (struct cuda_stream *t = s->device->streams; t && used < size; t = t->next) {
+        look(t);
+        if (!t->count) continue;
+        const struct item *item = &t->items[t->first];
+        char name[200];
+        snprintf(name, sizeof name, "%s", item->part ? "" : item_name(item));
+        if (item->part) cuda_part_describe(item->part, item->launch, name, sizeof name);
+        used += (size_t)snprintf(text + used, size - used, "%s \"%s\" in %s", used ? "," : "", t->name, name);
+    }
     pthread_mutex_unlock(&s->device->lock);
-    return err->status;
 }
 
-/* Until the GPU has done all, or says that it cannot; MT_ESTALL when there is no progress. */
-static enum mt_status wait_idle(struct cuda_stream *s, double deadline_s, struct mt_err *err) {
+/* A stall, or an error of NCCL's, names the device, and is the end of all communication: others are not to wait for
+ * what this rank will not send. */
+static enum mt_status give_up(const struct cuda_stream *s, struct mt_err *err) {
+    const char *device = s->device->base.description;
+    cuda_nccl_abort_all();
+    return mt_err_context(err, "%.*s", (int)strcspn(device, ","), device);
+}
+
+static enum mt_status fail_stalled(const struct cuda_stream *s, double deadline_s, struct mt_err *err) {
+    char text[600];
+    tell_streams(s, text, sizeof text);
+    mt_fail(err, MT_ESTALL, "no progress for %g s: stream%s", deadline_s, *text ? text : "s that do nothing");
+    return give_up(s, err);
+}
+
+static enum mt_status fail_communicating(const struct cuda_stream *s, struct mt_err *err) {
+    char text[600];
+    tell_streams(s, text, sizeof text);
+    if (*text) mt_err_context(err, "stream%s", text);
+    return give_up(s, err);
+}
+
+/* What changes as the stream gets on; within a launch, as any of its streams does. */
+static uint64_t progress(struct cuda_stream *s) {
+    pthread_mutex_lock(&s->device->lock);
+    look(s);
+    const struct item *item = s->count ? &s->items[s->first] : NULL;
+    uint64_t sum = s->completed + (item && item->part ? cuda_part_progress(item->part) : 0);
+    pthread_mutex_unlock(&s->device->lock);
+    return sum;
+}
+
+/* Until the GPU has done all, or has come to `event` (null: all), or says that it cannot; MT_ESTALL when there is no
+ * progress. */
+static enum mt_status wait_idle(struct cuda_stream *s, CUevent event, double deadline_s, struct mt_err *err) {
     struct mt_awake awake = {0};
-    uint64_t seen = s->completed;
+    uint64_t seen = progress(s);
     CUresult result;
     mt_awake_look(&awake, 1);
-    while ((result = cuStreamQuery(s->queue.stream)) == CUDA_ERROR_NOT_READY) {
-        uint64_t completed = cuda_stream_look(&s->base).completed;
+    while ((result = event ? cuEventQuery(event) : cuStreamQuery(s->queue.stream)) == CUDA_ERROR_NOT_READY) {
+        uint64_t now = progress(s);
         double still_s = mt_awake_look(&awake, 1);
-        if (completed != seen) {
-            seen = completed;
+        if (now != seen) {
+            seen = now;
             awake.awake_s = 0;
         } else if (still_s >= deadline_s) {
             return fail_stalled(s, deadline_s, err);
         }
+        if (cuda_nccl_check_all(err)) return fail_communicating(s, err);
         mt_sleep_s(nap_s);
     }
     if (!result) return MT_OK;
@@ -294,22 +389,74 @@ static enum mt_status wait_idle(struct cuda_stream *s, double deadline_s, struct
     return mt_err_context(err, "stream \"%s\"", s->name);
 }
 
+enum mt_status cuda_stream_told(struct mt_stream *stream, struct mt_err *err) {
+    struct cuda_stream *s = stream_of(stream);
+    enum mt_status st;
+    pthread_mutex_lock(&s->device->lock);
+    if ((st = s->err.status)) *err = s->err;
+    s->err = (struct mt_err)MT_ERR_INIT;
+    pthread_mutex_unlock(&s->device->lock);
+    return st;
+}
+
 enum mt_status cuda_stream_sync(struct mt_stream *stream, double deadline_s, struct mt_err *err) {
     struct cuda_stream *s = stream_of(stream);
     struct mt_err first = MT_ERR_INIT;
-    enum mt_status st = cuda_enter(s->queue.cuda, err);
+    enum mt_status st = cuda_enter(s->queue.cuda, err), told;
     if (!st && !s->err.status && mark(s, &first)) keep(s, &first);
-    if (!st) st = wait_idle(s, deadline_s, err);
+    if (!st) st = wait_idle(s, NULL, deadline_s, err);
     if (st == MT_ESTALL) return st;
     pthread_mutex_lock(&s->device->lock);
     drop(s, s->submitted);
-    first = s->err;
-    s->err = (struct mt_err)MT_ERR_INIT;
     pthread_mutex_unlock(&s->device->lock);
     if (!st) st = cuda_times_resolve(&s->times, err);
-    if (!first.status) return st;
+    told = cuda_stream_told(stream, &first);
+    if (!told) return st;
     *err = first;
-    return err->status;
+    return told;
+}
+
+enum mt_status cuda_event_sync(struct mt_event *event, double deadline_s, struct mt_err *err) {
+    struct cuda_event *e = (struct cuda_event *)event;
+    struct mt_err first = MT_ERR_INIT;
+    if (!e->stream) return MT_OK; /* never recorded */
+    enum mt_status st = cuda_enter(e->stream->queue.cuda, err), told;
+    if (!st) st = wait_idle(e->stream, e->handle, deadline_s, err);
+    if (st == MT_ESTALL || !(told = cuda_stream_told(&e->stream->base, &first))) return st;
+    *err = first;
+    return told;
+}
+
+/* ---- for captured work ---- */
+
+const struct cuda_queue *cuda_stream_queue(const struct mt_stream *stream) {
+    return &((const struct cuda_stream *)stream)->queue;
+}
+
+void cuda_stream_capture(struct mt_stream *stream, struct cuda_part *part) {
+    stream_of(stream)->part = part;
+}
+
+enum mt_status cuda_stream_mark(struct mt_stream *stream, struct mt_err *err) {
+    return mark(stream_of(stream), err);
+}
+
+enum mt_status cuda_stream_launched(struct mt_stream *stream, const struct cuda_part *part, uint64_t launch,
+                                    struct mt_err *err) {
+    struct cuda_stream *s = stream_of(stream);
+    s->times.chained = false;
+    push(s, (struct item){.part = part, .launch = launch});
+    return mark(s, err);
+}
+
+void cuda_stream_forget(struct mt_stream *stream, const struct cuda_part *part) {
+    struct cuda_stream *s = stream_of(stream);
+    pthread_mutex_lock(&s->device->lock);
+    for (size_t i = 0; i < s->count; i++) {
+        struct item *item = &s->items[(s->first + i) % s->capacity];
+        if (item->part == part) item->part = NULL, item->waits = true;
+    }
+    pthread_mutex_unlock(&s->device->lock);
 }
 
 enum mt_status cuda_streams_before(struct cuda_device *device, CUstream follower, struct mt_err *err) {
@@ -343,6 +490,7 @@ static enum mt_status make_queue(struct cuda_stream *s, struct mt_err *err) {
                  "cuStreamCreateWithPriority");
     }
     CUDA_TRY(cuMemAlloc(&s->queue.clock, sizeof(struct mt_clock)), err, "cuMemAlloc");
+    CUDA_TRY(cuMemAlloc(&s->queue.room, CUDA_ROOM_BYTES), err, "cuMemAlloc");
     CUDA_TRY(cuMemsetD8Async(s->queue.clock, 0, sizeof(struct mt_clock), s->queue.stream), err, "cuMemsetD8Async");
     for (int i = 0; i < NCLOCKS; i++)
         CUDA_TRY(cuEventCreate(&s->clock_sent[i], CU_EVENT_DISABLE_TIMING), err, "cuEventCreate");
@@ -378,7 +526,7 @@ enum mt_status cuda_stream_new(struct mt_device *device, const char *name, struc
  * until the process ends. */
 static bool settle(struct cuda_stream *s) {
     struct mt_err unheard = MT_ERR_INIT;
-    return !cuda_enter(s->queue.cuda, &unheard) && (!s->queue.stream || wait_idle(s, 1, &unheard) != MT_ESTALL);
+    return !cuda_enter(s->queue.cuda, &unheard) && (!s->queue.stream || wait_idle(s, NULL, 1, &unheard) != MT_ESTALL);
 }
 
 void cuda_stream_free(struct mt_stream *stream) {
@@ -393,6 +541,7 @@ void cuda_stream_free(struct mt_stream *stream) {
         for (int i = 0; i < NCLOCKS; i++)
             if (s->clock_sent[i]) cuEventDestroy(s->clock_sent[i]);
         if (s->queue.clock) cuMemFree(s->queue.clock);
+        if (s->queue.room) cuMemFree(s->queue.room);
         if (s->pinned) cuMemFreeHost(s->pinned);
         if (s->queue.stream) cuStreamDestroy(s->queue.stream);
     }

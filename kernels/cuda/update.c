@@ -1,10 +1,11 @@
-/* grad_scale, adamw and sgd: exact, one pass each. */
+/* grad_scale, loss_scale, adamw and sgd: exact, one pass each; updates of many tensors are few launches. */
 #include <stdio.h>
 
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/parts.h"
 #include "kernels/cuda/shape.h"
 
-enum { THREADS = 256, BLOCKS_EACH = 16 /* at most, of a multiprocessor: each block makes the step's constants */ };
+enum { THREADS = 256, CHUNK = 16384 /* elements of a block, which makes the step's constants */ };
 
 static enum mt_status find(const struct cuda_queue *queue, const struct mt_call *call, int v, CUfunction *kernel,
                            struct mt_err *err) {
@@ -13,62 +14,99 @@ static enum mt_status find(const struct cuda_queue *queue, const struct mt_call 
     return cuda_kernel(queue->cuda, "update", definitions, mt_op_info[call->kind].name, 0, kernel, err);
 }
 
-static int64_t block_count(const struct cuda_queue *queue, int64_t n, int v) {
-    return least(divide_up(n, (int64_t)THREADS * v), (int64_t)queue->cuda->nsm * BLOCKS_EACH);
-}
-
 static enum mt_status run_grad_scale(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    const void *sq = call->in[0].data, *count = call->in[1].data;
+    const void *sq = call->in[0].data, *count = call->in[1].data, *loss_scale = call->nin > 2 ? call->in[2].data : NULL;
     void *to = call->out[0].data;
     double clip = call->attr->clip;
     CUfunction kernel;
     enum mt_status st = find(queue, call, 1, &kernel, err);
     if (st) return st;
-    return cuda_launch(queue, kernel, 1, 1, 0, (void *[]){&sq, &count, &to, &clip}, err);
+    return cuda_launch(queue, kernel, 1, 1, 0, (void *[]){&sq, &count, &loss_scale, &to, &clip}, err);
 }
 
-static enum mt_status run_adamw(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    const struct mt_attr *t = call->attr;
+static enum mt_status run_loss_scale(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     struct {
-        double beta1, beta2, lr_scale;
-        float eps, decay;
-    } constants = {t->beta1, t->beta2, t->lr_scale, (float)t->eps, (float)t->decay};
-    int64_t n = mt_tensor_count(&call->out[0]);
-    int v = cuda_vector(MT_F32, 0, cuda_alignment(call));
-    const void *in[5];
+        double least, most;
+        int64_t interval;
+    } constants = {MT_LOSS_SCALE_LEAST, MT_LOSS_SCALE_MOST, call->attr->interval};
+    const void *in[4];
     void *out[3];
-    for (int i = 0; i < 5; i++) in[i] = call->in[i].data;
+    for (int i = 0; i < 4; i++) in[i] = call->in[i].data;
     for (int o = 0; o < 3; o++) out[o] = call->out[o].data;
     CUfunction kernel;
-    enum mt_status st = find(queue, call, v, &kernel, err);
+    enum mt_status st = find(queue, call, 1, &kernel, err);
     if (st) return st;
-    return cuda_launch(queue, kernel, block_count(queue, n, v), THREADS, 0,
-                       (void *[]){&n, &in[0], &in[1], &in[2], &in[3], &in[4], &out[0], &out[1], &out[2],
-                                  (void *)&queue->clock, &constants},
-                       err);
+    return cuda_launch(queue, kernel, 1, 1, 0,
+                       (void *[]){&in[0], &in[1], &in[2], &in[3], &out[0], &out[1], &out[2], &constants}, err);
 }
 
-static enum mt_status run_sgd(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    const struct mt_attr *t = call->attr;
-    struct {
-        double lr_scale;
-        float momentum, decay;
-        int nesterov;
-    } constants = {t->lr_scale, (float)t->momentum, (float)t->decay, t->nesterov};
-    int64_t n = mt_tensor_count(&call->out[0]);
-    int v = cuda_vector(MT_F32, 0, cuda_alignment(call));
-    const void *in[4];
+/* A part of a launch, as in update.cu. */
+struct adamw_part {
+    const void *in[6]; /* w m v g factor skipped */
+    void *out[3];
+    int64_t n;
+    double beta1, beta2, lr_scale;
+    float eps, decay;
+};
+struct sgd_part {
+    const void *in[4]; /* w m g factor */
     void *out[2];
-    for (int i = 0; i < 4; i++) in[i] = call->in[i].data;
-    for (int o = 0; o < 2; o++) out[o] = call->out[o].data;
+    int64_t n;
+    double lr_scale;
+    float momentum, decay;
+    int nesterov;
+};
+
+static struct adamw_part adamw_part(const struct mt_call *call) {
+    const struct mt_attr *t = call->attr;
+    struct adamw_part part = {.n = mt_tensor_count(&call->out[0]),
+                              .beta1 = t->beta1,
+                              .beta2 = t->beta2,
+                              .lr_scale = t->lr_scale,
+                              .eps = (float)t->eps,
+                              .decay = (float)t->decay};
+    for (int i = 0; i < call->nin; i++) part.in[i] = call->in[i].data;
+    for (int o = 0; o < 3; o++) part.out[o] = call->out[o].data;
+    return part;
+}
+
+static struct sgd_part sgd_part(const struct mt_call *call) {
+    const struct mt_attr *t = call->attr;
+    struct sgd_part part = {.n = mt_tensor_count(&call->out[0]),
+                            .lr_scale = t->lr_scale,
+                            .momentum = (float)t->momentum,
+                            .decay = (float)t->decay,
+                            .nesterov = t->nesterov};
+    for (int i = 0; i < 4; i++) part.in[i] = call->in[i].data;
+    for (int o = 0; o < 2; o++) part.out[o] = call->out[o].data;
+    return part;
+}
+
+/* adamw or sgd. */
+static enum mt_status run_updates(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+    static const struct cuda_parts_shape shape = {.operand = -1, .chunk = CHUNK};
+    union {
+        struct adamw_part adamw[CUDA_MOST_PARTS];
+        struct sgd_part sgd[CUDA_MOST_PARTS];
+    } all;
+    struct cuda_parts parts;
     CUfunction kernel;
-    enum mt_status st = find(queue, call, v, &kernel, err);
-    if (st) return st;
-    return cuda_launch(
-        queue, kernel, block_count(queue, n, v), THREADS, 0,
-        (void *[]){&n, &in[0], &in[1], &in[2], &in[3], &out[0], &out[1], (void *)&queue->clock, &constants}, err);
+    enum mt_status st = find(queue, call, cuda_vector(MT_F32, 0, cuda_alignment(call)), &kernel, err);
+    for (int next = 0; !st && cuda_parts_next(call, &next, &shape, &parts);) {
+        for (int p = 0; p < parts.count; p++) {
+            struct mt_call one = mt_call_part(call, parts.call[p]);
+            if (call->kind == MT_OP_adamw)
+                all.adamw[p] = adamw_part(&one);
+            else
+                all.sgd[p] = sgd_part(&one);
+        }
+        st = cuda_launch(queue, kernel, parts.table.first[parts.count], THREADS, 0,
+                         (void *[]){&parts.table, &all, (void *)&queue->clock}, err);
+    }
+    return st;
 }
 
 const struct cuda_op cuda_grad_scale = {NULL, NULL, run_grad_scale};
-const struct cuda_op cuda_adamw = {NULL, NULL, run_adamw};
-const struct cuda_op cuda_sgd = {NULL, NULL, run_sgd};
+const struct cuda_op cuda_loss_scale = {NULL, NULL, run_loss_scale};
+const struct cuda_op cuda_adamw = {NULL, NULL, run_updates};
+const struct cuda_op cuda_sgd = {NULL, NULL, run_updates};

@@ -7,9 +7,10 @@
 #include "launcher/command.h"
 #include "launcher/doctor.h"
 #include "launcher/flags.h"
+#include "launcher/rank_device.h"
 #include "launcher/watch.h"
 
-enum { KEY_DATA = 'd', KEY_OUT = 'o', KEY_JSON = 0x2000, KEY_START_DEADLINE };
+enum { KEY_DATA = 'd', KEY_OUT = 'o', KEY_JSON = 0x2000, KEY_START_DEADLINE, KEY_DEVICE };
 
 struct doctor_flags {
     struct mt_err *err;
@@ -20,6 +21,7 @@ struct doctor_flags {
 static const struct argp_option flag_table[] = {
     {"data", KEY_DATA, "FILE", 0, "the file to train on: every rank must read the same", 1},
     {"out", KEY_OUT, "DIR", 0, "the folder for checkpoints: must be writable, and have room", 1},
+    {"device", KEY_DEVICE, "KIND", 0, "what the job is to run on: cpu; or cuda, one GPU a rank [cpu]", 1},
     {"start-deadline", KEY_START_DEADLINE, "S", 0, "seconds until every rank must have begun [6, and 0.1 a rank]", 1},
     {"json", KEY_JSON, 0, 0, "print the findings as JSON", 1},
     {0}};
@@ -30,6 +32,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     switch (key) {
     case KEY_DATA: st = mt_flag_path("--data", text, &f->options.data, f->err); break;
     case KEY_OUT: st = mt_flag_path("--out", text, &f->options.out, f->err); break;
+    case KEY_DEVICE: st = mt_rank_device_kind(text, &f->options.device, f->err); break;
     case KEY_JSON: f->options.json = true; break;
     case KEY_START_DEADLINE: st = mt_flag_seconds("--start-deadline", text, &f->start_s, f->err); break;
     case ARGP_KEY_ARG:
@@ -52,7 +55,7 @@ int mt_command_doctor(int argc, char **argv) {
                "PLAN --data FILE --out DIR` with the mpirun and flags of the job.\v"
                "Every line says ok, warning or FAILURE, and what to do. Ends with 1 when something fails."};
     struct mt_err err = MT_ERR_INIT, watch_err = MT_ERR_INIT;
-    struct doctor_flags f = {.err = &err};
+    struct doctor_flags f = {.err = &err, .options.device = "cpu"};
     struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 60};
     int failures = 0;
     enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);

@@ -47,7 +47,9 @@ static const struct argp_option flag_table[] = {
     {"heartbeat", KEY_HEARTBEAT, "SECONDS", 0, "of a rank's silence: then give up; 0: ranks are not watched [5]", 2},
     {"start-deadline", KEY_START_DEADLINE, "SECONDS", 0, "until every rank must have begun [6, and 0.1 a rank]", 2},
     {"device", KEY_DEVICE, "KIND", 0, "cpu; or cuda: one GPU a rank, in order on each host [cpu]", 2},
-    {"emulate", KEY_EMULATE, "speed=X,...", 0, "make devices slower: a speed for each rank, or one for all, 1 its own",
+    {"emulate", KEY_EMULATE, "speed=X,...|sm=N,...", 0,
+     "make devices slower: a speed for each rank, or one for all, 1 its own; or how many of a GPU's multiprocessors "
+     "compute",
      2},
     {0, 0, 0, 0, "The layers of jobs that will run here, which makes plans for them more certain:", 3},
     {"model", KEY_MODEL, "TEXT", 0, "measure this model's own layers too; may be repeated; see `motley plan --models`",

@@ -10,6 +10,7 @@ int mt_op_matmul(struct mt_graph *graph, const char *name, int a, int b, int nk,
     assert(nm >= 0 && nn >= 0 && nm + nn <= MT_MAX_AXES);
     d.op.attr = (struct mt_attr){.nm = nm, .nn = nn, .nk = nk};
     d.op.attr.trans_a = trans_a, d.op.attr.trans_b = trans_b, d.op.attr.out_acc = out_acc;
+    d.op.attr.tf32 = graph->tf32;
     int in_a[MT_MAX_AXES], in_b[MT_MAX_AXES], out[MT_MAX_AXES];
     mt_draft_indices(&d, a, 0, a_axes, in_a);
     const int *m = in_a + (trans_a ? nk : 0), *k = in_a + (trans_a ? 0 : nm);

@@ -1,18 +1,24 @@
-/* How fast attention runs on a CUDA device with each row of attention_tiles.def, in bf16.
+/* How fast attention runs on a CUDA device, in bf16: each way to run it, or each row of attention_tiles.def.
  *
- *     bench_cuda_attention [p]      (dropout; 0 when it is not given)
+ *     bench_cuda_attention [ways | tiles | choose] [--json] [--quick] [--verbose] [p]
  *
- * 32768 positions of 768 elements a call: heads of 64 and 128, contexts of 1024 to 8192, causal and full. TFLOP/s count
- * four operations forward and ten backward for each pair of positions that see each other and each element of a head;
- * the time is the least of several. Of backward's two kernels one has the row's tiles, the other the default's. '*' is
- * the best of a column, "-" what does not run; rows that are defaults are marked as in the table. */
+ * p: dropout; 0 when it is not given. choose: what is chosen when nobody asks for a way.
+ *
+ * 16384 positions a call, 16 heads of 64 and of 128, contexts of 1024 to 8192, causal and full. TFLOP/s count four
+ * operations forward and ten backward for each pair of positions that see each other and each element of a head, as is
+ * usual: what a kernel computes again is not counted. The time is the least of several calls. In the table of tiles,
+ * of backward's two kernels one has the row's tiles, the other the default's. '*' is the best of a column, "-" what does
+ * not run. */
+#include "kernels/base/log.h"
 #include "kernels/device.h"
 #include "tests/check.h"
 
-enum { POSITIONS = 32768, EMBED = 768, NCONTEXTS = 4, NCOLUMNS = 2 * NCONTEXTS, REPEATS = 7 };
+enum { POSITIONS = 16384, HEADS = 16, NCONTEXTS = 4, NCOLUMNS = 2 * NCONTEXTS, REPEATS = 7, MOST_ROWS = 64 };
 
 static struct mt_device *device;
 static struct mt_stream *stream;
+static bool json, quick;
+static double p;
 
 static const struct {
     const char *kernel;
@@ -24,6 +30,12 @@ static const struct {
 #undef TILES
 };
 enum { NTILES = sizeof tiles / sizeof *tiles };
+static const char *const ways[] = {
+#define WAY(name) #name,
+#include "kernels/cuda/attention_ways.def"
+#undef WAY
+};
+enum { NWAYS = sizeof ways / sizeof *ways };
 
 /* Random numbers in [-1, 1) on the device. */
 static void *values(enum mt_type type, int64_t n, double offset) {
@@ -42,21 +54,25 @@ static void *values(enum mt_type type, int64_t n, double offset) {
     return memory;
 }
 
-/* The least seconds, or 0 where it does not run. */
-static double seconds_of(const struct mt_call *call, const struct mt_backend *backend) {
+/* The least seconds, or 0 where it does not run, which is said on stderr. */
+static double seconds_of(struct mt_call *call) {
     struct mt_err err = MT_ERR_INIT;
     double least = INFINITY;
-    for (int i = 0; i < REPEATS; i++) {
+    const struct mt_backend *backend = mt_device_backend(device, call);
+    int64_t scratch_bytes = backend->scratch_bytes(call);
+    if (scratch_bytes) CHECK_OK(mt_device_alloc(device, scratch_bytes, &call->scratch, &err), err);
+    for (int i = 0; i < REPEATS && !err.status; i++) {
         double times[2];
         mt_stream_op(stream, backend, call, times);
-        if (mt_stream_sync(stream, 60, &err)) return 0;
-        least = fmin(least, times[1] - times[0]);
+        if (!mt_stream_sync(stream, 60, &err)) least = fmin(least, times[1] - times[0]);
     }
-    return least;
+    if (scratch_bytes) mt_device_free(device, call->scratch);
+    if (err.status) fprintf(stderr, "%s\n", err.text);
+    return err.status ? 0 : least;
 }
 
-static double tera(bool forward, int64_t s, int64_t h, int64_t d, bool causal, double p, void *const data[6]) {
-    int64_t b = POSITIONS / s;
+static double tera(bool forward, int64_t s, int64_t d, bool causal, void *const data[5]) {
+    int64_t b = POSITIONS / s, h = HEADS;
     struct mt_attr attr = {.scale = 1 / sqrt((double)d), .causal = causal, .p = p, .tag = 7};
     struct mt_clock clock = {.step = 1, .seed = 1};
     struct mt_tensor qkv = {data[0], MT_BF16, 5, {b, s, 3, h, d}, {0}, {b, s, 3, h, d}};
@@ -70,34 +86,47 @@ static double tera(bool forward, int64_t s, int64_t h, int64_t d, bool causal, d
                            .nout = forward ? 2 : 1,
                            .in = forward ? &qkv : in,
                            .out = forward ? out : &dqkv,
-                           .clock = &clock,
-                           .scratch = forward ? NULL : data[5]};
+                           .clock = &clock};
     double flops = (forward ? 4.0 : 10.0) * (double)(b * h * s) * (double)(s * d) / (causal ? 2 : 1);
-    double seconds = seconds_of(&call, mt_device_backend(device, &call));
+    double seconds = seconds_of(&call);
     return seconds > 0 ? flops / seconds / 1e12 : 0;
 }
 
-static void table(const char *kernel, int d, double p, void *const data[6]) {
-    double rates[NTILES][NCOLUMNS], best[NCOLUMNS] = {0};
-    bool forward = !strcmp(kernel, "FORWARD");
-    printf("\n%s, heads of %d, TFLOP/s %s\n%-4s%-44s", kernel, d, forward ? "forward" : "backward", "row",
-           "queries keys warps stages blocks keep default");
-    for (int c = 0; c < NCOLUMNS; c++) printf("%7s%2dk", c % 2 ? "full" : "causal", 1 << c / 2);
-    putchar('\n');
-    for (int i = 0; i < NTILES; i++) {
-        if (strcmp(tiles[i].kernel, kernel) || tiles[i].head != d) continue;
-        char row[12];
-        snprintf(row, sizeof row, "%d", i);
-        setenv("MOTLEY_CUDA_ATTENTION", row, 1);
-        for (int c = 0; c < NCOLUMNS; c++) {
-            rates[i][c] = tera(forward, 1024 << c / 2, EMBED / d, d, c % 2 == 0, p, data);
+/* Rows of a table: what MOTLEY_CUDA_ATTENTION says, and what is printed. */
+struct rows {
+    int n;
+    char given[MOST_ROWS][12];
+    const char *text[MOST_ROWS];
+};
+
+static void print_json(const struct rows *rows, const char *pass, int d, double rates[MOST_ROWS][NCOLUMNS]) {
+    for (int i = 0; i < rows->n; i++)
+        for (int c = 0; c < NCOLUMNS; c++)
+            if (rates[i][c] > 0)
+                printf("{\"pass\": \"%s\", \"head\": %d, \"context\": %d, \"causal\": %s, \"dropout\": %g, \"way\": "
+                       "\"%s\", \"TFLOPs\": %.1f}\n",
+                       pass, d, 1024 << c / 2, c % 2 ? "false" : "true", p, rows->given[i], rates[i][c]);
+}
+
+static void table(const char *pass, bool forward, int d, const struct rows *rows, void *const data[5]) {
+    double rates[MOST_ROWS][NCOLUMNS] = {0}, best[NCOLUMNS] = {0};
+    for (int i = 0; i < rows->n; i++) {
+        setenv("MOTLEY_CUDA_ATTENTION", rows->given[i], 1);
+        for (int c = 0; c < (quick ? 2 : NCOLUMNS); c++) {
+            rates[i][c] = tera(forward, 1024 << c / 2, d, c % 2 == 0, data);
             best[c] = fmax(best[c], rates[i][c]);
         }
     }
     unsetenv("MOTLEY_CUDA_ATTENTION");
-    for (int i = 0; i < NTILES; i++) {
-        if (strcmp(tiles[i].kernel, kernel) || tiles[i].head != d) continue;
-        printf("%-4d%-44s", i, tiles[i].text);
+    if (json) {
+        print_json(rows, pass, d, rates);
+        return;
+    }
+    printf("\n%s, heads of %d, TFLOP/s %s\n%-48s", pass, d, forward ? "forward" : "backward", "");
+    for (int c = 0; c < NCOLUMNS; c++) printf("%7s%2dk", c % 2 ? "full" : "causal", 1 << c / 2);
+    putchar('\n');
+    for (int i = 0; i < rows->n; i++) {
+        printf("%-7s%-41s", rows->given[i], rows->text[i]);
         for (int c = 0; c < NCOLUMNS; c++)
             if (rates[i][c] > 0)
                 printf("%8.1f%c", rates[i][c], rates[i][c] < best[c] ? ' ' : '*');
@@ -108,22 +137,74 @@ static void table(const char *kernel, int d, double p, void *const data[6]) {
     fflush(stdout);
 }
 
+static void by_ways(void *const data[5]) {
+    struct rows rows = {0};
+    for (int i = 0; i < NWAYS; i++) {
+        if (!strcmp(ways[i], "row")) continue; /* slow by design */
+        rows.text[rows.n] = "";
+        snprintf(rows.given[rows.n++], sizeof rows.given[0], "%s", ways[i]);
+    }
+    for (int d = 64; d <= 128; d *= 2) {
+        table("forward", true, d, &rows, data);
+        table("backward", false, d, &rows, data);
+    }
+}
+
+static void by_choice(void *const data[5]) {
+    struct rows rows = {.n = 1, .text = {"(what is chosen)"}};
+    for (int d = 64; d <= 128; d *= 2) {
+        table("forward", true, d, &rows, data);
+        table("backward", false, d, &rows, data);
+    }
+}
+
+static void by_tiles(void *const data[5]) {
+    static const char *const kernels[] = {"FORWARD", "DQ", "DKDV"};
+    for (int k = 0; k < 3; k++)
+        for (int d = 64; d <= 128; d *= 2) {
+            struct rows rows = {0};
+            for (int i = 0; i < NTILES && rows.n < MOST_ROWS; i++) {
+                if (strcmp(tiles[i].kernel, kernels[k]) || tiles[i].head != d) continue;
+                rows.text[rows.n] = tiles[i].text;
+                snprintf(rows.given[rows.n++], sizeof rows.given[0], "%d", i);
+            }
+            table(kernels[k], k == 0, d, &rows, data);
+        }
+}
+
 int main(int argc, char **argv) {
     struct mt_err err = MT_ERR_INIT;
-    double p = argc > 1 ? atof(argv[1]) : 0;
+    void (*what)(void *const data[5]) = by_ways;
+    for (int i = 1; i < argc; i++) {
+        char *end;
+        if (!strcmp(argv[i], "--json"))
+            json = true;
+        else if (!strcmp(argv[i], "--quick"))
+            quick = true; /* contexts of 1024 only */
+        else if (!strcmp(argv[i], "--verbose"))
+            mt_log_level(MT_LOG_DEBUG);
+        else if (!strcmp(argv[i], "tiles"))
+            what = by_tiles;
+        else if (!strcmp(argv[i], "choose"))
+            what = by_choice;
+        else if (!strcmp(argv[i], "ways"))
+            what = by_ways;
+        else if (p = strtod(argv[i], &end), *end || end == argv[i] || p < 0 || p >= 1) {
+            fprintf(stderr, "usage: %s [ways | tiles | choose] [--json] [--quick] [--verbose] [dropout]\n", argv[0]);
+            return 2;
+        }
+    }
     if (mt_device_open("cuda", &device, &err)) {
         printf("skipped: %s\n", err.text);
         return 77;
     }
-    printf("%s, dropout %g\n", mt_device_describe(device), p);
+    if (!json) printf("%s, dropout %g\n", mt_device_describe(device), p);
     CHECK_OK(mt_stream_new(device, "compute", &stream, &err), err);
-    const int64_t n = (int64_t)POSITIONS * EMBED, rows = n / 64; /* most rows of heads */
-    void *data[6] = {values(MT_BF16, 3 * n, 0), values(MT_BF16, n, 0),     values(MT_F32, rows, 8),
-                     values(MT_BF16, n, 0),     values(MT_BF16, 3 * n, 0), values(MT_F32, 2 * rows, 0)};
-    static const char *const kernels[] = {"FORWARD", "DQ", "DKDV"};
-    for (int k = 0; k < 3; k++)
-        for (int d = 64; d <= 128; d *= 2) table(kernels[k], d, p, data);
-    for (int i = 0; i < 6; i++) mt_device_free(device, data[i]);
+    const int64_t n = (int64_t)POSITIONS * HEADS * 128;
+    void *data[5] = {values(MT_BF16, 3 * n, 0), values(MT_BF16, n, 0), values(MT_F32, POSITIONS * HEADS, 8),
+                     values(MT_BF16, n, 0), values(MT_BF16, 3 * n, 0)};
+    what(data);
+    for (int i = 0; i < 5; i++) mt_device_free(device, data[i]);
     mt_stream_free(stream);
     mt_device_close(device);
     return 0;

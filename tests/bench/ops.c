@@ -186,6 +186,7 @@ static void others(enum mt_type type) {
         {MT_OP_embedding, "Tve Ibs", "Tbse", {0}},
         {MT_OP_embedding_grad, "Tbse Ibs", "Ave", {0}},
         {MT_OP_cross_entropy, "Tbsv Ibs", "Abs Abs Abs", {0}},
+        {MT_OP_cross_entropy_grad, "Tbsv Ibs", "Tbsv Abs", {.value = 1}},
         {MT_OP_nll_grad, "Tbsv Abs Abs Ibs Abs", "Tbsv", {0}},
         {MT_OP_cast, "Aw", "Tw", {0}},
         {MT_OP_sq_norm, "Aw", "A", {0}},

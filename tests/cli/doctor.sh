@@ -69,6 +69,25 @@ if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
   finds FAILURE out "small: .* are free, and three checkpoints of about"
 fi
 
+# For a job on GPUs, where there may be none.
+NCCL_SOCKET_IFNAME==lo doctor "$(nvidia-smi -L 2>/dev/null | has '^GPU' && echo 0 || echo 1)" "$MOTLEY" doctor --device cuda
+finds ok nccl "$here: NCCL connects over lo, by NCCL_SOCKET_IFNAME"
+if ! nvidia-smi -L 2>/dev/null | has '^GPU'; then
+  finds FAILURE driver "$here: "
+  finds FAILURE gpus "rank 0 on $here: "
+  finds ok precision "no GPU to ask"
+fi
+! grep -q '^[a-zA-Z]* *products ' found.txt || fail "products of CPUs: $(cat found.txt)"
+NCCL_SOCKET_IFNAME==l doctor 1 "$MOTLEY" doctor --device cuda
+finds FAILURE nccl "NCCL_SOCKET_IFNAME is \"=l\", and no interface"
+if [ "$(id -u)" = 0 ] && unshare --net ip link set lo up 2>/dev/null; then
+  NCCL_SOCKET_IFNAME=^lo,e doctor 1 unshare --net sh -c "ip link set lo up; exec $MOTLEY doctor --device cuda"
+  finds FAILURE nccl "NCCL_SOCKET_IFNAME is \"^lo,e\", and no interface"
+fi
+SLURM_JOB_ID=7 doctor 0 "$MOTLEY" doctor
+finds ok signals "Slurm kills 30 s after SIGTERM"
+refused 2 '--device: "abacus" is not a kind of device (cpu, cuda)' "$MOTLEY" doctor --device abacus
+
 # For programs; and what is no command line.
 doctor 1 "$MOTLEY" doctor plan.json --json
 grep -q '{"what": "plan", "level": "failure", "text": ".*", "remedy": ".*mpirun -n 2' found.txt || fail "$(cat found.txt)"

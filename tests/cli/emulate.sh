@@ -24,9 +24,14 @@ train="$MOTLEY train one.json --data text.txt"
 $train --emulate speed=1 >out.txt 2>&1
 ! grep -q emulated out.txt || fail "its own speed is not emulated: $(cat out.txt)"
 refused 2 "--emulate speed: gives 3 speeds, but there is 1 rank" $train --emulate speed=1,1,1
-refused 2 "--emulate: \"0.5\" does not begin with \"speed=\"" $train --emulate 0.5
+refused 2 "--emulate: \"0.5\" does not begin with \"speed=\" or \"sm=\"" $train --emulate 0.5
 refused 2 "--emulate speed: item 1 of \"1,\" is empty" $train --emulate speed=1,
 refused 2 "--emulate speed: must be a number, not \"fast\"" $train --emulate speed=1,fast
 for speed in -1 2 0.001; do
   refused 2 "--emulate speed: is $speed, but must be from 0.01 to 1" $train --emulate "speed=$speed"
 done
+refused 2 "--emulate sm: a device of kind cpu has no multiprocessors" $train --emulate sm=8
+refused 2 "--emulate sm: gives 2 counts, but there is 1 rank" $train --emulate sm=8,16
+refused 2 "--emulate sm: is 0, but must be from 1" $train --emulate sm=0
+refused 2 "--emulate sm: must be a whole number, not \"1.5\"" $train --emulate sm=1.5
+refused 2 "--emulate sm: a device of kind cpu has no multiprocessors" $MOTLEY profile --emulate sm=8 -o cluster.json

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # N ranks train what one rank trains: fp64, dropout, clipping, tied embeddings, 20 steps, on 1, 2, 3 and 5 uneven
 # ranks, one share zero, optimizer state split otherwise than the batch, in one and in several micro-batches. Losses
-# agree to 1e-11, parameters to 1e-10; parameter hashes are equal on all ranks, in fp32 and bf16 too.
+# agree to 1e-11, parameters to 1e-10; parameter hashes are equal on all ranks, in other precisions too.
 source "$SOURCE/tests/cli/lib.bash"
 seq 1 4000 | tr '\n' ' ' >text # any text will do
 
@@ -33,7 +33,7 @@ train three 3 f64 --shares 5,0,5 --storage split --storage-speeds 0,1,3 --micro 
 train five 5 f64 --shares 4,0,3,1,2 --storage split --storage-speeds 1,1,0,2,1 --micro 2 && against_one five
 train whole 3 f64 --shares 1,6,3 --sync all_reduce --bucket-bytes 0 && against_one whole
 train mixed 3 f64 --shares 1,6,3 --storage 'wte*=split' --storage replicated --bucket-bytes 3000 && against_one mixed
-for precision in f32 bf16; do
+for precision in f32 tf32 bf16 f16; do
   train "$precision" 3 $precision --shares 5,0,5 --storage split --storage-speeds 1,2,1
   train "$precision-whole" 3 $precision --shares 3,2,5 --storage replicated --micro 2
 done

@@ -10,7 +10,7 @@ hash_of() { grep -o 'parameter hashes equal on [0-9]* ranks\? ([0-9a-f]*)' "$1" 
 train() { local n=$1; shift; mpirun -n "$n" $MOTLEY train "$@"; }
 
 # Straight through, and in two parts: the same bits, losses and weights.
-for precision in f32 bf16 f64; do
+for precision in f32 bf16 f16 f64; do
   $MOTLEY plan $small --precision $precision --speeds 1,0.5 --storage split -o $precision.json
   train 2 $precision.json --data text.txt --out $precision.straight >$precision.straight.txt 2>&1
   [ $precision != f64 ] || continue

@@ -16,6 +16,8 @@ plan_and_verify $small --speeds 1,0.7,0.3 --batch 11 --dropout 0.1
 plan_and_verify $small --shares 5,0,2 --batch 7 --storage split --storage-speeds 0,1,2 --micro 2 --clip 0.5
 plan_and_verify $small --ranks 5 --batch 3 --storage '*.bias=split' --optimizer sgd --nesterov --precision bf16
 plan_and_verify $small --ranks 2 --storage split --sync all_reduce --bucket-bytes 0 --gradient-wire bf16
+plan_and_verify $small --ranks 3 --batch 5 --micro 2 --storage split --precision f16 --gradient-wire f16 --clip 0.1
+plan_and_verify $small --ranks 2 --optimizer sgd --loss-scale 0.5 --precision tf32
 plan_and_verify --model mlp:tiny --speeds 3,1 --batch 9 --storage split --schedule constant --precision f64
 
 $MOTLEY verify plan.json --no-numeric --proof >proof.txt

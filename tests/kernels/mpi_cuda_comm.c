@@ -1,11 +1,9 @@
 /* Every kind of collective over NCCL, one GPU a rank: even and uneven blocks, short and long, types of wire, sums and
  * maxima, among all ranks in order and backwards, and of a rank by itself.
  * ranks: 2 */
-#include <mpi.h>
-
 #include "kernels/base/hash.h"
-#include "kernels/device.h"
 #include "tests/kernels/coll/reference.h"
+#include "tests/kernels/cuda_ranks.h"
 
 enum { MOST_RANKS = 16, LONG = 300000, ROOM = 4 * LONG * MOST_RANKS };
 
@@ -16,14 +14,6 @@ static struct mt_err err = MT_ERR_INIT;
 static int rank, nranks;
 static void *message[2];
 static int64_t room_bytes;
-
-static void make_comm(void) {
-    char id[MT_COMM_NCCL_ID_BYTES];
-    if (rank == 0) CHECK_OK(mt_comm_nccl_id(id, &err), err);
-    MPI_Bcast(id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
-    CHECK_OK(mt_comm_nccl_new(id, rank, nranks, &comm, &err), err);
-    CHECK(comm->rank == rank && comm->nranks == nranks);
-}
 
 /* Shapes of reference.h, and one that padding suits. */
 enum { NEARLY_EVEN = REFERENCE_NSHAPES, NSHAPES };
@@ -97,25 +87,19 @@ static void trials(enum mt_coll_kind kind, int n, int me, const int *group, cons
 }
 
 int main(int argc, char **argv) {
-    char kind[32];
     int level, all[MOST_RANKS], backwards[MOST_RANKS];
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
     CHECK(nranks <= MOST_RANKS);
-    snprintf(kind, sizeof kind, "cuda:%d", rank);
-    int opened = mt_device_open(kind, &device, &err) == MT_OK, all_opened;
-    CHECK(opened || err.status == MT_EMISSING || err.status == MT_EINPUT, "%s", err.text);
-    MPI_Allreduce(&opened, &all_opened, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    if (!all_opened) {
-        if (!opened) printf("skipped: rank %d: %s\n", rank, err.text);
+    if (!cuda_ranks_open(&device)) {
         MPI_Finalize();
         return 77;
     }
     room_bytes = ROOM * 4;
     for (int b = 0; b < 2; b++) CHECK_OK(mt_device_alloc(device, room_bytes, &message[b], &err), err);
     CHECK_OK(mt_stream_new(device, "comm", &stream, &err), err);
-    make_comm();
+    comm = cuda_ranks_comm(60);
     for (int r = 0; r < nranks; r++) all[r] = r, backwards[r] = nranks - 1 - r;
     for (enum mt_coll_kind k = 0; k < MT_NCOLLS; k++) {
         trials(k, nranks, rank, all, "all");

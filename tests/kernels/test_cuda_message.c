@@ -182,13 +182,15 @@ int main(void) {
     open_side(&gpu, "gpu", (LARGE + 64) * 4);
     memset(cpu.pool, 0, (LARGE + 64) * 4);
     for (int b = 0; b < 2; b++) memset(cpu.message[b], 0, (LARGE + 64) * 4);
-    static const enum mt_type types[][2] = {
-        {MT_F32, MT_F32}, {MT_BF16, MT_F32}, {MT_BF16, MT_BF16}, {MT_F32, MT_BF16}, {MT_I32, MT_I32}};
-    for (int t = 0; t < 5; t++) {
+    enum { NTYPES = 8 };
+    static const enum mt_type types[NTYPES][2] = {{MT_F32, MT_F32},  {MT_BF16, MT_F32}, {MT_BF16, MT_BF16},
+                                                  {MT_F32, MT_BF16}, {MT_F16, MT_F32},  {MT_F16, MT_F16},
+                                                  {MT_F32, MT_F16},  {MT_I32, MT_I32}};
+    for (int t = 0; t < NTYPES; t++) {
         for (int round = 0; round < 100; round++) test_pieces(types[t][0], types[t][1], 1);
         for (int round = 0; round < 100; round++) test_pieces(types[t][0], types[t][1], MOST_PIECES);
     }
-    for (int t = 0; t < 4; t++)
+    for (int t = 0; t < NTYPES - 1; t++)
         for (int64_t skew = 0; skew < 2; skew++) {
             test_large(types[t][0], types[t][1], 1280, skew);
             test_large(types[t][0], types[t][1], 1001, skew);

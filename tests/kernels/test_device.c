@@ -169,6 +169,45 @@ static void test_free(void) {
     mt_event_free(never);
 }
 
+/* Copies keep the stream's order; waiting for an event leaves what comes after it alone, tells of errors before it, and
+ * has the stream's deadline. */
+static void test_copies_and_events(void) {
+    int counter = 0;
+    void *inside, *outside[2];
+    struct work first = {.counter = &counter, .sleep_s = 0.05}, bad = {.counter = &counter, .fails = true};
+    struct work slow = {.counter = &counter, .before = 1, .sleep_s = 0.6};
+    struct mt_call calls[3] = {call_of(&first), call_of(&slow), call_of(&bad)};
+    CHECK_EQ(mt_device_depth(device), 1);
+    CHECK(!mt_device_captures(device));
+    CHECK_OK(mt_device_alloc(device, 8, &inside, &err), err);
+    for (int i = 0; i < 2; i++) CHECK_OK(mt_device_host_alloc(device, 8, &outside[i], &err), err);
+    CHECK_OK(mt_event_sync(event[1], 0.01, &err), err); /* its last record was made long ago */
+    mt_stream_op(stream[0], &backend, &calls[0], NULL);
+    mt_stream_copy(stream[0], MT_COPY_IN, inside, &counter, sizeof counter); /* what the operator has made it */
+    mt_event_record(event[0], stream[0]);
+    mt_stream_op(stream[0], &backend, &calls[1], NULL);
+    mt_event_record(event[1], stream[0]);
+    double start_s = mt_now_s();
+    CHECK_OK(mt_event_sync(event[0], 30, &err), err);
+    CHECK(mt_now_s() - start_s < 0.5, "%g s", mt_now_s() - start_s);
+    CHECK_EQ(*(int *)inside, 1);
+    CHECK_EQ(mt_event_sync(event[1], 0.1, &err), MT_ESTALL);
+    CHECK(strstr(err.text, "fill"), "%s", err.text);
+    err = (struct mt_err)MT_ERR_INIT;
+    mt_stream_copy(stream[0], MT_COPY_OUT, outside[0], &counter, sizeof counter);
+    mt_stream_op(stream[0], &backend, &calls[2], NULL);
+    mt_stream_copy(stream[0], MT_COPY_OUT, outside[1], &counter, sizeof counter); /* left out */
+    mt_event_record(event[0], stream[0]);
+    CHECK_EQ(mt_event_sync(event[0], 30, &err), MT_ESYSTEM);
+    CHECK_TEXT(err.text, "fill: failed on purpose");
+    err = (struct mt_err)MT_ERR_INIT;
+    CHECK_OK(mt_stream_sync(stream[0], 30, &err), err);
+    CHECK_EQ(*(int *)outside[0], 2);
+    CHECK_EQ(*(int *)outside[1], 0);
+    for (int i = 0; i < 2; i++) mt_device_host_free(device, outside[i]);
+    mt_device_free(device, inside);
+}
+
 static void test_memory(void) {
     static const int64_t sizes[] = {0, 1, 4097, 3 << 20, 100 << 20};
     void *memory[5];
@@ -222,6 +261,7 @@ int main(void) {
     test_error();
     test_deadline();
     test_free();
+    test_copies_and_events();
     test_memory();
     test_backend();
     for (int s = 0; s < 2; s++) {

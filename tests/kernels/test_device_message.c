@@ -146,9 +146,10 @@ int main(void) {
     CHECK_OK(mt_device_open("cpu", &device, &err), err);
     CHECK_OK(mt_stream_new(device, "comm", &stream, &err), err);
     static const enum mt_type types[][2] = {{MT_F64, MT_F64},   {MT_F32, MT_F32}, {MT_BF16, MT_F32},
-                                            {MT_BF16, MT_BF16}, {MT_F32, MT_F64}, {MT_F32, MT_BF16}};
+                                            {MT_BF16, MT_BF16}, {MT_F32, MT_F64}, {MT_F32, MT_BF16},
+                                            {MT_F16, MT_F32},   {MT_F32, MT_F16}, {MT_F16, MT_F16}};
     for (int round = 0; round < 100; round++)
-        for (int t = 0; t < 6; t++)
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++)
             for (int reduce = MT_REDUCE_NONE; reduce <= MT_MAX; reduce++)
                 test_piece(types[t][0], types[t][1], (enum mt_reduce)reduce);
     for (int round = 0; round < 100; round++) test_piece(MT_I32, MT_I32, MT_REDUCE_NONE);

@@ -245,6 +245,47 @@ static void test_stall(void) {
     pair_release(&pair);
 }
 
+struct submitter {
+    struct pair *pair;
+    int rank;
+    double loss[2];
+};
+
+static void *submit_twice(void *argument) {
+    struct submitter *s = argument;
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_executor *ex = s->pair->ex[s->rank];
+    CHECK_EQ(mt_executor_depth(ex), 1);
+    for (int i = 0; i < 2; i++) {
+        struct mt_clock clock = {.step = 1 + i, .seed = SEED, .lr = 0.01};
+        CHECK_EQ(mt_executor_under_way(ex), 0);
+        CHECK_OK(mt_executor_poison(ex, &err), err);
+        CHECK_OK(mt_executor_submit(ex, MT_RUN_TRAIN, &clock, &err), err);
+        CHECK_EQ(mt_executor_under_way(ex), 1);
+        CHECK_EQ(mt_executor_feed(ex, MT_RUN_TRAIN, mt_graph_find_value(s->pair->graph, "tokens"), NULL, NULL, &err),
+                 MT_EBUG);
+        err = (struct mt_err)MT_ERR_INIT;
+        CHECK_OK(mt_executor_finish(ex, &err), err);
+        CHECK_OK(mt_executor_result(ex, MT_RUN_TRAIN, s->pair->graph->loss_sum, &s->loss[i], &err), err);
+    }
+    return NULL;
+}
+
+/* A run in two parts; inputs that are fed once serve later runs, whatever becomes of their memory (all tokens -1 would
+ * make no loss), and cannot be fed while they may be read. */
+static void test_submit(void) {
+    struct pair pair;
+    struct submitter submitters[2] = {{&pair, 0, {0}}, {&pair, 1, {0}}};
+    pthread_t threads[2];
+    pair_init(&pair, 60);
+    for (int r = 0; r < 2; r++) CHECK_EQ(pthread_create(&threads[r], NULL, submit_twice, &submitters[r]), 0);
+    for (int r = 0; r < 2; r++) pthread_join(threads[r], NULL);
+    for (int i = 0; i < 2; i++) CHECK_EQ(submitters[0].loss[i], submitters[1].loss[i]);
+    CHECK(submitters[0].loss[0] > 0, "%g", submitters[0].loss[0]);
+    CHECK_NEAR(submitters[0].loss[1], submitters[0].loss[0], 0.1 * submitters[0].loss[0]);
+    pair_release(&pair);
+}
+
 /* A plan that names an algorithm which does not exist. */
 static void test_refused(void) {
     struct pair pair;
@@ -270,6 +311,7 @@ int main(void) {
     test_model("gpt2:layers=1,heads=2,embed=8,context=4,vocab=9,bias=1,tied=1", 6, 0.1, MT_BF16, false, 6);
     test_empty_twice();
     test_trace();
+    test_submit();
     test_stall();
     test_refused();
     return 0;

@@ -106,8 +106,62 @@ static void test_memory(void) {
     mt_plan_free(plan);
 }
 
+/* How many products have `epilogue`; those that plain C would run although the product alone is another's are no good. */
+static int count_products(struct mt_device *device, const struct mt_lowered *low, enum mt_op_kind epilogue) {
+    int n = 0;
+    for (int i = 0; i < low->ninstrs; i++) {
+        const struct mt_linstr *c = &low->instrs[i];
+        if (c->what != MT_LOWERED_OP || c->kind != MT_OP_fused_matmul) continue;
+        struct mt_call call = {.kind = c->kind,
+                               .attr = &c->attr,
+                               .nin = c->nin,
+                               .nout = c->nout,
+                               .in = c->tensor,
+                               .out = c->tensor + c->nin};
+        const struct mt_backend *fused = mt_device_backend(device, &call);
+        call.kind = MT_OP_matmul, call.nin = 2, call.nout = 1;
+        CHECK(fused != &mt_backend_c || mt_device_backend(device, &call) == &mt_backend_c, "%s", c->name);
+        n += c->attr.epilogue == epilogue;
+    }
+    return n;
+}
+
+/* What the CPU's fast products lack is left apart where they are there, and fused where all is plain C. */
+static void test_worth_fusing(void) {
+    enum { LAYERS = 2 };
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_plan_request request = {.model = "gpt2:layers=2,heads=2,embed=64,context=8,vocab=64,bias=1,tied=1",
+                                      .nranks = 1,
+                                      .gradient_wire = MT_NTYPES};
+    struct mt_plan *plan;
+    struct mt_planned planned;
+    struct mt_device *device;
+    struct mt_lowered *lowered;
+    mt_job_default(&request.job);
+    request.job.batch = 2;
+    CHECK_OK(mt_plan_make(&request, &plan, &err), err);
+    CHECK_OK(mt_planned_open(plan, &planned, &err), err);
+    CHECK_OK(mt_device_open("cpu", &device, &err), err);
+    struct mt_lower_options options = mt_planned_lower_options(device);
+    bool fast = mt_backend_onednn(&err) != NULL;
+    for (int all = 0; all < 2; all++) {
+        if (all) options.worth_fusing = NULL;
+        CHECK_OK(mt_lower(&planned.program, 0, &options, &lowered, &err), err);
+        if (!all) CHECK_EQ(count_products(device, lowered, MT_OP_gelu_grad), fast ? 0 : LAYERS);
+        if (!all) CHECK_EQ(count_products(device, lowered, MT_OP_sum), fast ? 0 : 4 * LAYERS);
+        int fused = 0;
+        for (int i = 0; i < lowered->ninstrs; i++) fused += lowered->instrs[i].kind == MT_OP_fused_matmul;
+        CHECK_EQ(fused, (all || !fast ? 9 : 4) * LAYERS);
+        mt_lowered_free(lowered);
+    }
+    mt_device_close(device);
+    mt_planned_release(&planned);
+    mt_plan_free(plan);
+}
+
 int main(void) {
     test_open();
+    test_worth_fusing();
     test_memory();
     test_small();
     return 0;

@@ -15,10 +15,10 @@ static void fill(struct mt_run_doc *run) {
     run->plan_hash = "0123", run->model = "gpt2:layers=1", run->ended = "finished", run->first_step = 11;
     run->tokens_per_step = 96, run->train_s = 1.25, run->tokens_per_s = 307.2, run->flops_per_s = 1e12;
     run->step_s = 0.2125, run->predicted_step_s = 0.25, run->predicted_error = 0.125;
-    run->ranks[0] = (struct mt_run_rank){"a",    "cpu, 2 threads", 5,      0.5, 0.25,    0.125,   1,      0.2,
-                                         0.0625, 0.0125,           0.1875, 0.5, 1 << 20, 1 << 22, 1 << 21};
-    run->ranks[1] =
-        (struct mt_run_rank){"b", "cpu, 1 thread", 3, 0.1, 1. / 3, 1e-9, 0.5, 0.1, 0.02, 0.1125, 0.1, 0.15, 7, 8, 9};
+    run->ranks[0] = (struct mt_run_rank){"a",    "cpu, 2 threads", 5,   0.5,     0.25,    0.125,   1,  0.2, 0.0625,
+                                         0.0125, 0.1875,           0.5, 1 << 20, 1 << 22, 1 << 21, 64, 132};
+    run->ranks[1] = (struct mt_run_rank){
+        "b", "cpu, 1 thread", 3, 0.1, 1. / 3, 1e-9, 0.5, 0.1, 0.02, 0.1125, 0.1, 0.15, 7, 8, 9, 0, 0};
     for (int i = 0; i < 100; i++) mt_run_add_loss(run, 5.5 / (1 + i));
     mt_run_add_val(run, 10, 5.6);
     mt_run_add_val(run, 110, 2.25);
@@ -43,6 +43,7 @@ static void test_round_trip(void) {
     CHECK(back.ranks[1].predicted_wait_s == 0.15);
     CHECK(back.ranks[1].comm_s == 1. / 3 && back.ranks[1].wait_s == 1e-9 && back.ranks[1].peak_rss_bytes == 8);
     CHECK(back.ranks[0].emulated == 1 && back.ranks[1].emulated == 0.5);
+    CHECK(back.ranks[0].multiprocessors == 64 && back.ranks[0].all_multiprocessors == 132);
     CHECK(back.ranks[0].samples == 5 && back.ranks[0].compute_s == 0.5 && back.ranks[0].start_rss_bytes == 1 << 21);
     CHECK(back.vals[1].step == 110 && back.vals[1].loss == 2.25);
     CHECK_EQ(back.nlosses, 100);
@@ -91,8 +92,8 @@ static void test_refusals(void) {
         const char *text, *reason;
     } cases[] = {{"{}", "format"},
                  {"{\"format\": \"motley-plan\", \"version\": 1}", "motley-plan"},
-                 {"{\"format\": \"motley-run\", \"version\": 1}", "version: is 1, but this motley knows version 2"},
-                 {"{\"format\": \"motley-run\", \"version\": 2, \"speed\": 3}", "speed"},
+                 {"{\"format\": \"motley-run\", \"version\": 1}", "version: is 1, but this motley knows version 3"},
+                 {"{\"format\": \"motley-run\", \"version\": 3, \"speed\": 3}", "speed"},
                  {"[]", "object"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct mt_run_doc run;

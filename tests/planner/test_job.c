@@ -75,6 +75,30 @@ static void test_round_trip(void) {
         }
 }
 
+/* Every precision comes back; f16 has a scale for its loss, the others may. */
+static void test_precisions(void) {
+    static const char *const names[] = {"f64", "f32", "tf32", "bf16", "f16"};
+    static const enum mt_type types[] = {MT_F64, MT_F32, MT_F32, MT_BF16, MT_F16};
+    for (int p = 0; p < 5; p++)
+        for (int scaled = p == 4; scaled < 2; scaled++) {
+            char text[2000];
+            struct mt_job job, back;
+            struct mt_err err = MT_ERR_INIT;
+            mt_job_default(&job);
+            CHECK(mt_job_set_precision(&job, names[p]), "%s", names[p]);
+            if (scaled) job.loss_scale = 0x1p-3, job.loss_scale_interval = 17;
+            round_trip(&job, text, sizeof text);
+            CHECK_OK(read_text(text, &back, &err), err);
+            CHECK(back.precision == types[p] && back.tf32 == (p == 2), "%s", names[p]);
+            CHECK_TEXT(mt_job_precision(&back), names[p]);
+            CHECK(back.loss_scale == job.loss_scale && back.loss_scale_interval == job.loss_scale_interval, "%s", text);
+            CHECK(!!strstr(text, "loss_scale") == scaled, "%s", text);
+        }
+    struct mt_job job;
+    mt_job_default(&job);
+    CHECK(!mt_job_set_precision(&job, "i32") && !mt_job_set_precision(&job, "fp16"));
+}
+
 static void replace(char *text, const char *from, const char *to) {
     char *at = strstr(text, from);
     CHECK(at, "%s", from);
@@ -90,6 +114,12 @@ static void test_refusals(void) {
     } edits[] = {{"\"batch\": 8", "\"batch\": 0", "p: job.batch: is 0, but must be from 1"},
                  {"\"steps\": 1000", "\"steps\": 2.5", "p: job.steps: must be a whole number, not 2.5"},
                  {"\"precision\": \"f32\"", "\"precision\": \"i32\"", "p: job.precision: \"i32\" is not known here"},
+                 {"\"precision\": \"f32\"", "\"precision\": \"f16\"", "p: job: loss_scale: is none, but f16"},
+                 {"\"seed\"", "\"loss_scale\": 3, \"loss_scale_interval\": 5, \"seed\"",
+                  "loss_scale: is 3, but must be a power"},
+                 {"\"seed\"", "\"loss_scale\": 33554432, \"loss_scale_interval\": 5, \"seed\"", "from 2^-14 to 2^24"},
+                 {"\"seed\"", "\"loss_scale\": 2, \"loss_scale_interval\": 0, \"seed\"", "loss_scale_interval: is 0"},
+                 {"\"seed\"", "\"loss_scale\": 2, \"seed\"", "has no \"loss_scale_interval\""},
                  {"\"dropout\": 0", "\"dropout\": 1", "p: job: dropout: is 1, but must be at least 0 and below 1"},
                  {"\"lr\": 0.001", "\"lr\": 0", "p: job: optimizer.lr: is 0, but must be above 0"},
                  {"\"lr_min\": 0.0001", "\"lr_min\": 0.1", "p: job: optimizer.lr_min: is 0.1, above the learning rate"},
@@ -114,6 +144,7 @@ static void test_refusals(void) {
 int main(void) {
     test_rates();
     test_round_trip();
+    test_precisions();
     test_refusals();
     return 0;
 }

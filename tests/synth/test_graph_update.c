@@ -5,12 +5,14 @@
 
 enum { ALL = 1u << MT_ROLE_FORWARD | 1u << MT_ROLE_BACKWARD | 1u << MT_ROLE_UPDATE };
 
-static struct mt_graph *training_graph(const char *text, const struct mt_optimizer *optimizer) {
+static struct mt_graph *training_graph(const char *text, const struct mt_optimizer *optimizer, double loss_scale) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_model model;
     struct mt_graph *g;
     CHECK_OK(mt_model_parse(text, &model, &err), err);
     CHECK_OK(mt_model_graph(&model, MT_F64, 6, 0, 0, &g, &err), err);
+    mt_graph_set_precision(g,
+                           &(struct mt_job){.precision = MT_F64, .loss_scale = loss_scale, .loss_scale_interval = 2});
     CHECK_OK(mt_graph_differentiate(g, &err), err);
     CHECK_OK(mt_graph_optimize(g, optimizer, &err), err);
     return g;
@@ -70,7 +72,7 @@ static void check_sgd(const struct eval *e, const struct mt_optimizer *o, int pa
 }
 
 static void check_steps(const char *text, const struct mt_optimizer *o, bool clips) {
-    struct mt_graph *g = training_graph(text, o);
+    struct mt_graph *g = training_graph(text, o, 0);
     struct eval e = eval_new(g);
     e.clock.step = 1;
     eval_inputs(&e, 9);
@@ -96,10 +98,45 @@ static void check_steps(const char *text, const struct mt_optimizer *o, bool cli
     mt_graph_free(g);
 }
 
+/* A scaled loss: the same steps, but those that overflow, which leave everything as it was and do not count. */
+static void check_scaled(const char *text, const struct mt_optimizer *o) {
+    enum { STEPS = 8, OVERFLOWS = 1 << 1 | 1 << 2 | 1 << 6 };
+    static const double scales[STEPS + 1] = {8, 8, 8, 8, 8, 16, 16, 16, 16};
+    struct mt_graph *plain = training_graph(text, o, 0), *scaled = training_graph(text, o, 8);
+    struct eval want = eval_new(plain), e = eval_new(scaled);
+    want.clock.step = e.clock.step = 1;
+    eval_inputs(&want, 9), eval_inputs(&e, 9);
+    eval_init(&want, 77), eval_init(&e, 77);
+    int skipped = 0;
+    for (int step = 0; step < STEPS; step++) {
+        bool overflows = OVERFLOWS >> step & 1;
+        double scale = overflows ? 1e300 : scales[step];
+        eval_set(&e, scaled->loss_scale, 0, scale);
+        eval_run(&e, ALL);
+        CHECK(!isfinite(eval_get(&e, scaled->sq_norm, 0)) == overflows, "step %d", step);
+        skipped += overflows;
+        advance(&e);
+        CHECK_NEAR(eval_get(&e, scaled->skipped_steps, 0), skipped, 0);
+        CHECK_NEAR(eval_get(&e, scaled->loss_scale, 0), overflows ? scale / 2 : scales[step + 1], 0);
+        if (!overflows) {
+            eval_run(&want, ALL);
+            advance(&want);
+        }
+        for (int v = 0; v < plain->nvalues; v++) {
+            if (plain->values[v].kind != MT_VALUE_STATE) continue;
+            int same = mt_graph_find_value(scaled, plain->values[v].name);
+            for (int64_t i = 0; i < mt_value_count(plain, v); i++)
+                CHECK(eval_get(&e, same, i) == eval_get(&want, v, i), "step %d: %s", step, plain->values[v].name);
+        }
+    }
+    eval_free(&want), eval_free(&e);
+    mt_graph_free(plain), mt_graph_free(scaled);
+}
+
 /* Twenty-five steps on one batch of random tokens: what can be learnt by heart is. */
 static void learns(const char *text) {
     struct mt_optimizer o = {.kind = MT_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .clip = 1};
-    struct mt_graph *g = training_graph(text, &o);
+    struct mt_graph *g = training_graph(text, &o, 0);
     struct eval e = eval_new(g);
     e.clock.step = 1;
     e.clock.lr = 1e-2;
@@ -128,6 +165,8 @@ int main(void) {
     sgd.nesterov = true;
     check_steps(gpt2, &adamw, true);
     check_steps(gpt2, &sgd, true);
+    check_scaled(gpt2, &adamw);
+    check_scaled(mlp, &sgd);
     learns(gpt2);
     learns(mlp);
     return 0;

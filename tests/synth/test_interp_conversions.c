@@ -80,8 +80,12 @@ static enum mt_conversion convert(struct dice *dice) {
     return c;
 }
 
-/* Sums in f32 of bf16 messages: contributions, and an AllReduce's result, are rounded to bf16. */
-static void test_wire(struct dice *dice) {
+static float through(enum mt_type wire, float x) {
+    return wire == MT_BF16 ? mt_bf16_to_f32(mt_bf16_from_f32(x)) : mt_f16_to_f32(mt_f16_from_f32(x));
+}
+
+/* Sums in f32 of halves' messages: contributions, and an AllReduce's result, are rounded to the wire's type. */
+static void test_wire(struct dice *dice, enum mt_type wire) {
     enum { N = 4, COUNT = 33 };
     const int64_t extent[] = {COUNT};
     struct mt_graph *g = one_value_graph(1, extent, MT_F32);
@@ -97,7 +101,7 @@ static void test_wire(struct dice *dice) {
                              .out = &out,
                              .coll = MT_ALL_REDUCE,
                              .reduce = MT_SUM,
-                             .wire = MT_BF16,
+                             .wire = wire,
                              .acc = MT_F32,
                              .group = group,
                              .algorithm = "auto"};
@@ -113,8 +117,8 @@ static void test_wire(struct dice *dice) {
     for (int r = 0; r < N; r++)
         for (int i = 0; i < COUNT; i++) {
             float sum = 0;
-            for (int q = 0; q < N; q++) sum += mt_bf16_to_f32(mt_bf16_from_f32(part[q][i]));
-            CHECK_NEAR(((float *)*mt_interp_buffer(interp, out, r))[i], mt_bf16_to_f32(mt_bf16_from_f32(sum)), 0);
+            for (int q = 0; q < N; q++) sum += through(wire, part[q][i]);
+            CHECK_NEAR(((float *)*mt_interp_buffer(interp, out, r))[i], through(wire, sum), 0);
         }
     mt_interp_free(interp);
     mt_program_release(&p);
@@ -181,7 +185,8 @@ int main(void) {
         printf("%s %d\n", mt_conversion_name((enum mt_conversion)c), seen[c]);
         CHECK(seen[c] >= 100, "%s was tried %d times only", mt_conversion_name((enum mt_conversion)c), seen[c]);
     }
-    test_wire(&dice);
+    test_wire(&dice, MT_BF16);
+    test_wire(&dice, MT_F16);
     test_bucket_and_broadcast(&dice);
     return 0;
 }

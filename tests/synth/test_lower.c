@@ -300,13 +300,26 @@ static int count_kind(const struct mt_lowered *low, enum mt_block_kind block, en
     return n;
 }
 
+/* How many fused products have an epilogue, and add to what is there. */
+static int count_epilogue(const struct mt_lowered *low, enum mt_block_kind block, enum mt_op_kind epilogue, bool add) {
+    int n = 0;
+    for (int i = low->block_begin[block]; i < low->block_begin[block + 1]; i++) {
+        const struct mt_linstr *c = &low->instrs[i];
+        n += c->what == MT_LOWERED_OP && c->kind == MT_OP_fused_matmul && c->attr.epilogue == epilogue &&
+             c->attr.accumulate == add;
+    }
+    return n;
+}
+
 /* A GPT with biases has, in body and last micro-batch: a norm before everything, 2L residual norms, 4L products with
- * bias, 2L + 1 gradients of norms, one cross entropy; and nothing left of their parts. */
+ * bias, L of them with an activation, as many with its slope, 4L with a bias's gradient, 2L + 1 gradients of norms, one
+ * cross entropy with its gradient; and nothing left of their parts. */
 static void test_fusion(void) {
     enum { LAYERS = 2 };
     static const enum mt_op_kind parts[] = {
         MT_OP_norm_sqdev,      MT_OP_norm_apply, MT_OP_norm_dots, MT_OP_norm_grad, MT_OP_gelu,
-        MT_OP_norm_param_grad, MT_OP_row_max,    MT_OP_exp_sum,   MT_OP_pick,      MT_OP_nll};
+        MT_OP_norm_param_grad, MT_OP_row_max,    MT_OP_exp_sum,   MT_OP_pick,      MT_OP_nll,
+        MT_OP_cross_entropy,   MT_OP_nll_grad,   MT_OP_gelu_grad};
     struct mt_graph *g = training_graph("gpt2:layers=2,heads=2,embed=8,context=4,vocab=11,bias=1,tied=1", 6, 0);
     struct mt_err err = MT_ERR_INIT;
     struct mt_arena arena = MT_ARENA_INIT;
@@ -320,17 +333,64 @@ static void test_fusion(void) {
         enum mt_block_kind block = (enum mt_block_kind)b;
         CHECK_EQ(count_kind(low, block, MT_OP_layer_norm), 1);
         CHECK_EQ(count_kind(low, block, MT_OP_residual_norm), 2 * LAYERS);
-        CHECK_EQ(count_kind(low, block, MT_OP_fused_matmul), 4 * LAYERS);
+        CHECK_EQ(count_epilogue(low, block, MT_OP_add, false), 3 * LAYERS);
+        CHECK_EQ(count_epilogue(low, block, MT_OP_gelu, false), LAYERS);
+        CHECK_EQ(count_epilogue(low, block, MT_OP_gelu_grad, false), LAYERS);
+        CHECK_EQ(count_epilogue(low, block, MT_OP_sum, true), 4 * LAYERS);
         CHECK_EQ(count_kind(low, block, MT_OP_layer_norm_grad), 2 * LAYERS + 1);
-        CHECK_EQ(count_kind(low, block, MT_OP_cross_entropy), 1);
+        CHECK_EQ(count_kind(low, block, MT_OP_cross_entropy_grad), 1);
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) CHECK_EQ(count_kind(low, block, parts[k]), 0);
         /* weight gradients go straight into their accumulators */
         int adding = 0;
         for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++)
             adding += low->instrs[i].kind == MT_OP_matmul && low->instrs[i].attr.accumulate;
-        CHECK_EQ(adding, 4 * LAYERS + 1);
+        CHECK_EQ(adding, 1); /* the head's, which has no bias */
     }
     mt_lowered_free(low);
+    mt_program_release(&program);
+    mt_arena_release(&arena);
+    mt_graph_free(g);
+}
+
+/* Without micro-batches a tied table's gradient is one buffer: the embedding's part is added to the head's. */
+static void test_tied(void) {
+    struct mt_graph *g = training_graph("gpt2:layers=1,heads=2,embed=8,context=4,vocab=11,bias=1,tied=1", 6, 0);
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_choice choice;
+    struct mt_program program;
+    random_choice(&arena, g, 1, false, &choice);
+    CHECK_OK(mt_build(g, &choice, &program, &err), err);
+    for (int fuse = 0; fuse < 2; fuse++) {
+        struct mt_lowered *low = lower(&program, 0, fuse);
+        int adding = 0;
+        for (int i = 0; i < low->ninstrs; i++)
+            adding += low->instrs[i].kind == MT_OP_embedding_grad && low->instrs[i].attr.accumulate;
+        CHECK_EQ(adding, fuse);
+        mt_lowered_free(low);
+    }
+    mt_program_release(&program);
+    mt_arena_release(&arena);
+    mt_graph_free(g);
+}
+
+/* The squares of all gradients are added up by what makes them. */
+static void test_global_norm(void) {
+    struct mt_graph *g = training_graph("gpt2:layers=1,heads=2,embed=8,context=4,vocab=11,bias=1,tied=1", 4, 0);
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_choice choice;
+    struct mt_program program;
+    random_choice(&arena, g, 1, false, &choice);
+    CHECK_OK(mt_build(g, &choice, &program, &err), err);
+    struct mt_lowered *plain = lower(&program, 0, false), *low = lower(&program, 0, true);
+    int norms = count_kind(plain, MT_EPILOGUE, MT_OP_sq_norm);
+    CHECK(norms > 10, "%d", norms);
+    CHECK_EQ(count_kind(plain, MT_EPILOGUE, MT_OP_add), norms - 1);
+    CHECK_EQ(count_kind(low, MT_EPILOGUE, MT_OP_sq_norm), 1);
+    CHECK_EQ(count_kind(low, MT_EPILOGUE, MT_OP_sq_norm_add), norms - 1);
+    CHECK_EQ(count_kind(low, MT_EPILOGUE, MT_OP_add), 0);
+    mt_lowered_free(plain), mt_lowered_free(low);
     mt_program_release(&program);
     mt_arena_release(&arena);
     mt_graph_free(g);
@@ -345,6 +405,8 @@ int main(void) {
     test_kept_for_iterations(MT_OP_gelu);
     test_kept_for_iterations(MT_OP_relu);
     test_fusion();
+    test_tied();
+    test_global_norm();
     CHECK(waits_tried > 100, "%d", waits_tried);
     CHECK(barriers > 0, "the bodies communicate");
     printf("%d waits tried, %d programs with barriers\n", waits_tried, barriers);

@@ -48,12 +48,13 @@ static struct mt_graph *model(void) {
     g->loss_sum = mt_op_cross_entropy(g, "loss", logits, targets);
     g->token_count = mt_op_count(g, "count", targets);
     mt_op_fill(g, "fill", x, 2.5, MT_F64);
+    mt_graph_set_precision(g, &(struct mt_job){.precision = MT_F64, .loss_scale = 8, .loss_scale_interval = 3});
     CHECK_OK(mt_graph_differentiate(g, &err), err);
     struct mt_optimizer adamw = {.kind = MT_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .decay = 0.1, .clip = 1};
     CHECK_OK(mt_graph_optimize(g, &adamw, &err), err);
     struct mt_attr sgd = {.momentum = 0.9, .nesterov = true, .decay = 0.1, .lr_scale = 1};
     int in[] = {square, g->values[square].gradient, g->values[square].gradient, g->scale};
-    mt_op_update(g, "sgd", MT_OP_sgd, &sgd, in);
+    mt_op_update(g, "sgd", MT_OP_sgd, &sgd, in, 4);
     return g;
 }
 
@@ -87,7 +88,7 @@ static bool is_positive(enum mt_op_kind kind, int input) {
     static const unsigned positive[MT_NOPS] = {
         [MT_OP_norm_apply] = 1u << 2,      [MT_OP_norm_dots] = 1u << 3, [MT_OP_norm_grad] = 1u << 3,
         [MT_OP_norm_param_grad] = 1u << 3, [MT_OP_nll] = 1u << 1,       [MT_OP_nll_grad] = 1u << 2,
-        [MT_OP_grad_scale] = 3u,           [MT_OP_adamw] = 1u << 2};
+        [MT_OP_grad_scale] = 7u,           [MT_OP_adamw] = 1u << 2};
     return positive[kind] >> input & 1;
 }
 
@@ -265,7 +266,8 @@ static void test_layouts(const struct mt_graph *g) {
     CHECK_RULES(g, "loss.max", "R -> R", "S(0: 4 1) -> S(0: 4 1)", "S(1: 2 1) -> S(1: 2 1)", "S(2: 10 1) -> P(max)");
     CHECK_RULES(g, "embed", "R, R -> R", "R, S(0: 4 1) -> S(0: 4 1)", "R, S(1: 2 1) -> S(1: 2 1)",
                 "S(0: 10 1), R -> P(sum)", "S(1: 6 1), R -> S(2: 6 1)", "P(sum), R -> P(sum)");
-    CHECK_RULES(g, "grad_scale", "R, R -> R");
+    CHECK_RULES(g, "grad_scale", "R, R, R -> R");
+    CHECK_RULES(g, "loss_scale/update", "R, R, R, R -> R, R, R");
     CHECK_RULES(g, "count", "R -> R", "S(0: 4 1) -> P(sum)", "S(1: 2 1) -> P(sum)");
 }
 

@@ -1,13 +1,13 @@
 /* Inside the plain C backend: how operators are written once and made for each type.
  *
- * An operator's file includes itself three times through each_type.h. In the first reading it has what no type
+ * An operator's file includes itself four times through each_type.h. In the first reading it has what no type
  * changes and, at its end, a row for each kind; in the other readings
  *
- *     T          the activation type: double, float or mt_bf16
+ *     T          the activation type: double, float, mt_bf16 or mt_f16
  *     A          its accumulation type: double or float; all arithmetic is done in it
  *     LOAD(x), STORE(x)   T to A and back
  *     EXP(x), LOG(x), SQRT(x)   of A; EXP can be vectorised for float
- *     TYPED(name)         name_f64, name_f32, name_bf16
+ *     TYPED(name)         name_f64, name_f32, name_bf16, name_f16
  *
  * Loops that matter are functions of their own, marked MT_CLONES: they are compiled for several instruction sets and
  * the best is taken when the program starts. OpenMP stands around calls of them, because what it outlines would not be
@@ -22,10 +22,11 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* One kind: its runs by the activation type (MT_F64, MT_F32, MT_BF16), and the memory they want at call->scratch (null:
- * none): planned, for the whole call, or allocated for the time of the call, for each thread of the team. */
+/* One kind: its runs by the activation type (MT_F64, MT_F32, MT_BF16, MT_F16), and the memory they want at
+ * call->scratch (null: none): planned, for the whole call, or allocated for the time of the call, for each thread of
+ * the team. */
 struct mt_c_op {
-    void (*run[3])(const struct mt_call *call);
+    void (*run[MT_I32])(const struct mt_call *call);
     int64_t (*scratch_bytes)(const struct mt_call *call);
     int64_t (*thread_bytes)(const struct mt_call *call);
 };
@@ -33,7 +34,7 @@ struct mt_c_op {
 #include "kernels/ops.def"
 #undef MT_OP
 #define C_OP(kind, scratch, thread)                                                                                    \
-    const struct mt_c_op mt_c_##kind = {{kind##_f64, kind##_f32, kind##_bf16}, scratch, thread}
+    const struct mt_c_op mt_c_##kind = {{kind##_f64, kind##_f32, kind##_bf16, kind##_f16}, scratch, thread}
 
 /* The type that decides which run is taken. */
 static inline enum mt_type mt_c_type(const struct mt_call *call) {

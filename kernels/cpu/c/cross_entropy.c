@@ -21,6 +21,7 @@ C_OP(pick, NULL, NULL);
 C_OP(nll, NULL, NULL);
 C_OP(nll_grad, NULL, NULL);
 C_OP(cross_entropy, NULL, NULL);
+C_OP(cross_entropy_grad, NULL, NULL);
 
 #else
 
@@ -105,6 +106,13 @@ static void TYPED(nll)(const struct mt_call *call) {
     for (int64_t r = 0; r < rows; r++) l[r] = TYPED(nll_of)(m[r], z[r], picked[r], target[r]);
 }
 
+/* dx of one row, dl being its loss's gradient; at: where the target is, or -1. dx may be x. */
+static void TYPED(row_grad)(int64_t v, int64_t at, A m, A z, A dl, const T *x, T *dx) {
+    A factor = z > 0 ? dl / z : 0, there = at < 0 ? 0 : EXP(LOAD(x[at]) - m) * factor - dl;
+    TYPED(softmax_grad)(v, m, factor, x, dx);
+    if (at >= 0) dx[at] = STORE(there);
+}
+
 static void TYPED(nll_grad)(const struct mt_call *call) {
     const T *x = call->in[0].data;
     const A *m = call->in[1].data, *z = call->in[2].data, *dl = call->in[4].data;
@@ -114,15 +122,26 @@ static void TYPED(nll_grad)(const struct mt_call *call) {
     if (!v) return;
 #pragma omp parallel for schedule(static) if (rows * v >= WORTH_A_TEAM)
     for (int64_t r = 0; r < rows; r++) {
-        if (target[r] < 0) {
+        if (target[r] < 0)
             memset(dx + r * v, 0, (size_t)v * sizeof(T));
-            continue;
-        }
-        int64_t at = target_at(&call->in[0], target[r]);
-        A factor = z[r] > 0 ? dl[r] / z[r] : 0, there = at < 0 ? 0 : EXP(LOAD(x[r * v + at]) - m[r]) * factor - dl[r];
-        TYPED(softmax_grad)(v, m[r], factor, x + r * v, dx + r * v);
-        if (at >= 0) dx[r * v + at] = STORE(there);
+        else
+            TYPED(row_grad)(v, target_at(&call->in[0], target[r]), m[r], z[r], dl[r], x + r * v, dx + r * v);
     }
+}
+
+/* The maximum of a row, and the sum of the exponentials under it. */
+static void TYPED(row_sum)(int64_t v, const T *x, A *m, A *z) {
+    A piece[PIECE], most = (A)-INFINITY, sum = 0;
+    for (int64_t at = 0; at < v; at += PIECE) {
+        int64_t n = least(PIECE, v - at);
+        A here = TYPED(load_piece)(n, x + at, piece);
+        if (here > most) {
+            sum = sum > 0 ? sum * EXP(most - here) : 0;
+            most = here;
+        }
+        sum += TYPED(exp_sum_of)(n, most, piece);
+    }
+    *m = most, *z = sum;
 }
 
 static void TYPED(cross_entropy)(const struct mt_call *call) {
@@ -132,19 +151,31 @@ static void TYPED(cross_entropy)(const struct mt_call *call) {
     int64_t v = last_extent(&call->in[0]), rows = row_count(&call->in[0]);
 #pragma omp parallel for schedule(static) if (rows * v >= WORTH_A_TEAM)
     for (int64_t r = 0; r < rows; r++) {
-        A piece[PIECE], most = (A)-INFINITY, sum = 0;
-        for (int64_t at = 0; at < v; at += PIECE) {
-            int64_t n = least(PIECE, v - at);
-            A here = TYPED(load_piece)(n, x + r * v + at, piece);
-            if (here > most) {
-                sum = sum > 0 ? sum * EXP(most - here) : 0;
-                most = here;
-            }
-            sum += TYPED(exp_sum_of)(n, most, piece);
-        }
+        TYPED(row_sum)(v, x + r * v, &m[r], &z[r]);
         int64_t at = target_at(&call->in[0], target[r]);
-        m[r] = most, z[r] = sum;
-        l[r] = TYPED(nll_of)(most, sum, at < 0 ? 0 : LOAD(x[r * v + at]), target[r]);
+        l[r] = TYPED(nll_of)(m[r], z[r], at < 0 ? 0 : LOAD(x[r * v + at]), target[r]);
+    }
+}
+
+static void TYPED(cross_entropy_grad)(const struct mt_call *call) {
+    const T *x = call->in[0].data;
+    const int32_t *target = call->in[1].data;
+    T *dx = call->out[0].data;
+    A *l = call->out[1].data, dl = (A)call->attr->value + (call->nin > 2 ? *(const A *)call->in[2].data : 0);
+    int64_t v = last_extent(&call->in[0]), rows = row_count(&call->in[0]);
+#pragma omp parallel for schedule(static) if (rows * v >= WORTH_A_TEAM)
+    for (int64_t r = 0; r < rows; r++) {
+        const T *row = x + r * v;
+        int64_t at = target_at(&call->in[0], target[r]);
+        l[r] = 0;
+        if (target[r] < 0) {
+            if (v) memset(dx + r * v, 0, (size_t)v * sizeof(T));
+            continue;
+        }
+        A m, z;
+        TYPED(row_sum)(v, row, &m, &z);
+        l[r] = TYPED(nll_of)(m, z, at < 0 ? 0 : LOAD(row[at]), target[r]);
+        if (v) TYPED(row_grad)(v, at, m, z, dl, row, dx + r * v);
     }
 }
 #endif

@@ -33,6 +33,16 @@
 #define TYPED(name) name##_bf16
 #include TYPED_SOURCE
 #undef T
+#undef LOAD
+#undef STORE
+#undef TYPED
+
+#define T mt_f16
+#define LOAD(x) mt_f16_to_f32(x)
+#define STORE(x) mt_f16_from_f32(x)
+#define TYPED(name) name##_f16
+#include TYPED_SOURCE
+#undef T
 #undef A
 #undef LOAD
 #undef STORE

@@ -16,13 +16,6 @@ static void fill(const struct mt_call *call) {
         memcpy((char *)y->data + at, line, (size_t)least(LINE, total_bytes - at));
 }
 
-MT_CLONES static void narrow(int64_t n, const float *restrict x, mt_bf16 *restrict y) {
-    for (int64_t i = 0; i < n; i++) y[i] = mt_bf16_from_f32(x[i]);
-}
-MT_CLONES static void widen(int64_t n, const mt_bf16 *restrict x, float *restrict y) {
-    for (int64_t i = 0; i < n; i++) y[i] = mt_bf16_to_f32(x[i]);
-}
-
 static void cast(const struct mt_call *call) {
     const struct mt_tensor *x = &call->in[0], *y = &call->out[0];
     int64_t n = mt_tensor_count(y), x_bytes = mt_type_size(x->type), y_bytes = mt_type_size(y->type);
@@ -30,18 +23,12 @@ static void cast(const struct mt_call *call) {
     for (int64_t at = 0; at < n; at += BLOCK) {
         const void *from = (const char *)x->data + at * x_bytes;
         void *to = (char *)y->data + at * y_bytes;
-        int64_t count = least(BLOCK, n - at);
-        if (x->type == MT_F32 && y->type == MT_BF16)
-            narrow(count, from, to);
-        else if (x->type == MT_BF16 && y->type == MT_F32)
-            widen(count, from, to);
-        else
-            mt_type_convert(y->type, to, x->type, from, count);
+        mt_type_convert(y->type, to, x->type, from, least(BLOCK, n - at));
     }
 }
 
-const struct mt_c_op mt_c_fill = {{fill, fill, fill}, NULL, NULL};
-const struct mt_c_op mt_c_cast = {{cast, cast, cast}, NULL, NULL};
+const struct mt_c_op mt_c_fill = {{fill, fill, fill, fill}, NULL, NULL};
+const struct mt_c_op mt_c_cast = {{cast, cast, cast, cast}, NULL, NULL};
 
 #define TYPED_SOURCE "kernels/cpu/c/elementwise.c"
 #include "kernels/cpu/c/each_type.h"

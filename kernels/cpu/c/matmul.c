@@ -1,13 +1,13 @@
-/* matmul, and matmul with bias and activation.
+/* matmul, and matmul with what stands before or after it: bias and activation, an activation's slope, column sums.
  *
  * Threads take tiles of y; a tile is summed over blocks of k, in order, in a buffer of type A that stays in the
- * thread's cache, and stored with what follows: old content, bias, activation, rounding. */
+ * thread's cache, and stored with what follows: bias, activation, slope, old content, rounding. */
 #ifndef T
 #include <omp.h>
 
 #include "kernels/cpu/c/c.h"
 
-enum { TILE_M = 192, TILE_N = 256, BLOCK_K = 256 };
+enum { TILE_M = 192, TILE_N = 256, BLOCK_K = 256, STRIP = 64 };
 
 /* The product as matrices. */
 struct shape {
@@ -84,6 +84,32 @@ MT_CLONES static void TYPED(epilogue_row)(int64_t n, enum mt_op_kind kind, A *pr
     }
 }
 
+MT_CLONES static void TYPED(slope_row)(int64_t n, enum mt_op_kind kind, const T *restrict x, A *restrict sum) {
+    if (kind == MT_OP_relu_grad) {
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) sum[j] = LOAD(x[j]) > 0 ? sum[j] : 0;
+    } else {
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) {
+            A v = LOAD(x[j]), s = 1 / (1 + EXP(-GELU_TWICE_U(A, v)));
+            sum[j] *= s + v * s * (1 - s) * GELU_TWICE_U_SLOPE(A, v);
+        }
+    }
+}
+
+/* Of `n` sums of a row, from column `column` on, that go to element `to` of y. */
+static void TYPED(epilogue)(const struct mt_call *call, int64_t column, int64_t to, int64_t n, A *sum) {
+    enum mt_op_kind kind = call->attr->epilogue;
+    if (kind == MT_OP_sum) return;
+    if (kind == MT_OP_gelu_grad || kind == MT_OP_relu_grad) {
+        TYPED(slope_row)(n, kind, (const T *)call->in[2].data + to, sum);
+        return;
+    }
+    TYPED(add_bias)(n, (const T *)call->in[2].data + column, sum);
+    if (call->nout > 1) TYPED(store_row)(n, sum, NULL, (T *)call->out[1].data + to);
+    TYPED(epilogue_row)(n, kind, sum);
+}
+
 /* Rows of a finished tile, [m, n] at (i, j) of y. */
 static void TYPED(store_tile)(const struct mt_call *call, const struct shape *s, const struct TYPED(workspace) * w,
                               const int64_t at[2], const int64_t size[2]) {
@@ -91,17 +117,24 @@ static void TYPED(store_tile)(const struct mt_call *call, const struct shape *s,
     for (int64_t i = 0; i < size[0]; i++) {
         A *sum = w->y + i * w->width;
         int64_t to = (at[0] + i) * s->n + at[1];
-        if (call->kind == MT_OP_fused_matmul) {
-            TYPED(add_bias)(size[1], (const T *)call->in[2].data + at[1], sum);
-            if (call->nout > 1) TYPED(store_row)(size[1], sum, NULL, (T *)call->out[1].data + to);
-            TYPED(epilogue_row)(size[1], t->epilogue, sum);
-        }
+        if (call->kind == MT_OP_fused_matmul) TYPED(epilogue)(call, at[1], to, size[1], sum);
         if (t->out_acc) {
             TYPED(store_row_acc)(size[1], sum, t->accumulate, (A *)call->out[0].data + to);
         } else {
             T *y = (T *)call->out[0].data + to;
             TYPED(store_row)(size[1], sum, t->accumulate ? y : NULL, y);
         }
+    }
+}
+
+/* Operands of f32 to tf32, the nearest, ties to even; those of other types are what they are. */
+static void TYPED(to_tf32)(int64_t n, A *x) {
+    if (sizeof(T) != sizeof(float)) return;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        if ((bits & 0x7f800000u) != 0x7f800000u) bits = (bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu;
+        memcpy(&x[i], &bits, sizeof bits);
     }
 }
 
@@ -119,6 +152,10 @@ static void TYPED(tile)(const struct mt_call *call, const struct shape *s, const
         else
             TYPED(load_block)(a + k, s->a[0], size[0], depth, w->a, width);
         TYPED(pack)(b + k * s->b[0], s->b, depth, size[1], w->b);
+        if (call->attr->tf32) {
+            TYPED(to_tf32)((across ? depth : size[0]) * width, w->a);
+            TYPED(to_tf32)(depth * round_up(size[1], NR), w->b);
+        }
         TYPED(multiply)
         (&(struct TYPED(product)){.m = size[0],
                                   .n = size[1],
@@ -149,7 +186,25 @@ static void TYPED(matmul)(const struct mt_call *call) {
     }
 }
 
+/* to[n] (+)= the sum over k of b[k, n], by blocks of k in order; n is at most STRIP. */
+MT_CLONES static void TYPED(sum_columns)(const T *b, const int64_t stride[2], int64_t k, int64_t n, bool add, A *to) {
+    for (int64_t j = 0; j < n; j++) to[j] = add ? to[j] : 0;
+    for (int64_t from = 0; from < k; from += BLOCK_K) {
+        A part[STRIP] = {0};
+        for (int64_t i = from; i < least(from + BLOCK_K, k); i++)
+            for (int64_t j = 0; j < n; j++) part[j] += LOAD(b[i * stride[0] + j * stride[1]]);
+        for (int64_t j = 0; j < n; j++) to[j] += part[j];
+    }
+}
+
 static void TYPED(fused_matmul)(const struct mt_call *call) {
+    struct shape s;
     TYPED(matmul)(call);
+    if (call->attr->epilogue != MT_OP_sum) return;
+    shape_of(call, &s);
+#pragma omp parallel for if (s.n * s.k >= WORTH_A_TEAM && s.n > STRIP)
+    for (int64_t j = 0; j < s.n; j += STRIP)
+        TYPED(sum_columns)((const T *)call->in[1].data + j * s.b[1], s.b, s.k, least(STRIP, s.n - j),
+                           call->attr->accumulate, (A *)call->out[1].data + j);
 }
 #endif

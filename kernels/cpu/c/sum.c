@@ -45,7 +45,7 @@ static void count(const struct mt_call *call) {
     for (int64_t i = 0; i < n; i++) counted += target[i] >= 0;
     mt_type_store(call->out[0].type, call->out[0].data, 0, (double)counted);
 }
-const struct mt_c_op mt_c_count = {{count, count, count}, NULL, NULL};
+const struct mt_c_op mt_c_count = {{count, count, count, count}, NULL, NULL};
 
 #define TYPED_SOURCE "kernels/cpu/c/sum.c"
 #include "kernels/cpu/c/each_type.h"
@@ -59,6 +59,7 @@ void mt_c_add_partials(enum mt_type acc, int64_t parts, int64_t n, const void *p
 
 C_OP(sum, sum_scratch, NULL);
 C_OP(sq_norm, sq_norm_scratch, NULL);
+C_OP(sq_norm_add, sq_norm_scratch, NULL);
 
 #else
 
@@ -155,7 +156,7 @@ static void TYPED(sum)(const struct mt_call *call) {
         TYPED(sum_columns)(call, &c);
 }
 
-static void TYPED(sq_norm)(const struct mt_call *call) {
+static A TYPED(sum_of_squares)(const struct mt_call *call) {
     const T *x = call->in[0].data;
     double *partial = call->scratch, s = 0;
     int64_t n = mt_tensor_count(&call->in[0]), parts = pieces(n);
@@ -163,6 +164,15 @@ static void TYPED(sq_norm)(const struct mt_call *call) {
     for (int64_t p = 0; p < parts; p++)
         partial[p] = (double)TYPED(row_square)(least(PIECE, n - p * PIECE), x + p * PIECE);
     for (int64_t p = 0; p < parts; p++) s += partial[p];
-    *(A *)call->out[0].data = (A)s;
+    return (A)s;
+}
+
+static void TYPED(sq_norm)(const struct mt_call *call) {
+    *(A *)call->out[0].data = TYPED(sum_of_squares)(call);
+}
+
+static void TYPED(sq_norm_add)(const struct mt_call *call) {
+    A squares = TYPED(sum_of_squares)(call);
+    *(A *)call->out[0].data = *(const A *)call->in[1].data + squares;
 }
 #endif

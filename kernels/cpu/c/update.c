@@ -1,5 +1,5 @@
-/* grad_scale, adamw and sgd: exact, so that replicas that update themselves stay equal bit by bit. The file is
- * compiled without contraction into fused multiply-adds, powers are by repeated squaring, and constants are made in
+/* grad_scale, loss_scale, adamw and sgd: exact, so that replicas that update themselves stay equal bit by bit. The file
+ * is compiled without contraction into fused multiply-adds, powers are by repeated squaring, and constants are made in
  * double and rounded once. */
 #ifndef T
 #include "kernels/cpu/c/c.h"
@@ -15,6 +15,7 @@ static double power(double base, int64_t n) {
 #define TYPED_SOURCE "kernels/cpu/c/update.c"
 #include "kernels/cpu/c/each_type.h"
 C_OP(grad_scale, NULL, NULL);
+C_OP(loss_scale, NULL, NULL);
 C_OP(adamw, NULL, NULL);
 C_OP(sgd, NULL, NULL);
 
@@ -22,12 +23,37 @@ C_OP(sgd, NULL, NULL);
 
 static void TYPED(grad_scale)(const struct mt_call *call) {
     double sq = (double)*(const A *)call->in[0].data, count = (double)*(const A *)call->in[1].data, scale = 0;
-    if (count > 0) {
-        double norm = sqrt(sq) / count, clip = call->attr->clip;
-        scale = 1 / count;
+    double loss_scale = call->nin > 2 ? (double)*(const A *)call->in[2].data : 1;
+    if (!isfinite(sq)) {
+        scale = call->nin > 2 ? 0 : (double)NAN;
+    } else if (count > 0) {
+        double n = count * loss_scale, norm = sqrt(sq) / n, clip = call->attr->clip;
+        scale = 1 / n;
         if (clip > 0 && !(norm + 1e-6 <= clip)) scale *= clip / (norm + 1e-6);
     }
     *(A *)call->out[0].data = (A)scale;
+}
+
+static void TYPED(loss_scale)(const struct mt_call *call) {
+    double scale = (double)*(const A *)call->in[0].data, good = (double)*(const A *)call->in[1].data + 1;
+    double skipped = (double)*(const A *)call->in[2].data, sq = (double)*(const A *)call->in[3].data;
+    if (!isfinite(sq)) {
+        scale = scale / 2 > MT_LOSS_SCALE_LEAST ? scale / 2 : MT_LOSS_SCALE_LEAST;
+        good = 0, skipped++;
+    } else if (good >= (double)call->attr->interval) {
+        scale = scale * 2 < MT_LOSS_SCALE_MOST ? scale * 2 : MT_LOSS_SCALE_MOST;
+        good = 0;
+    }
+    *(A *)call->out[0].data = (A)scale;
+    *(A *)call->out[1].data = (A)good;
+    *(A *)call->out[2].data = (A)skipped;
+}
+
+/* The step is skipped: the first inputs are the outputs. */
+static void TYPED(keep)(const struct mt_call *call) {
+    for (int o = 0; o < call->nout; o++)
+        if (call->out[o].data != call->in[o].data)
+            memcpy(call->out[o].data, call->in[o].data, (size_t)mt_tensor_count(&call->out[o]) * sizeof(A));
 }
 
 struct TYPED(adamw_constants) {
@@ -53,12 +79,18 @@ MT_CLONES static void TYPED(adamw_block)(int64_t n, const struct TYPED(adamw_con
 
 static void TYPED(adamw)(const struct mt_call *call) {
     const struct mt_attr *t = call->attr;
+    double skipped = call->nin > 5 ? (double)*(const A *)call->in[5].data : 0;
+    int64_t step = largest(call->clock->step - (int64_t)skipped, 1); /* whatever a checkpoint says */
+    if (*(const A *)call->in[4].data == 0) {
+        TYPED(keep)(call);
+        return;
+    }
     const struct TYPED(adamw_constants) k = {(A)t->beta1,
                                              (A)(1 - t->beta1),
                                              (A)t->beta2,
                                              (A)(1 - t->beta2),
-                                             (A)(1 / (1 - power(t->beta1, call->clock->step))),
-                                             (A)(1 / (1 - power(t->beta2, call->clock->step))),
+                                             (A)(1 / (1 - power(t->beta1, step))),
+                                             (A)(1 / (1 - power(t->beta2, step))),
                                              (A)t->eps,
                                              (A)t->decay,
                                              (A)(call->clock->lr * t->lr_scale),
@@ -96,6 +128,10 @@ MT_CLONES static void TYPED(sgd_block)(int64_t n, const struct TYPED(sgd_constan
 
 static void TYPED(sgd)(const struct mt_call *call) {
     const struct mt_attr *t = call->attr;
+    if (*(const A *)call->in[3].data == 0) {
+        TYPED(keep)(call);
+        return;
+    }
     const struct TYPED(sgd_constants) k = {(A)t->momentum, (A)t->decay, (A)(call->clock->lr * t->lr_scale),
                                            *(const A *)call->in[3].data, t->nesterov};
     int64_t n = mt_tensor_count(&call->out[0]);

@@ -35,10 +35,15 @@ static bool activated(const struct mt_call *call) {
     return call->kind == MT_OP_fused_matmul && call->attr->epilogue != MT_OP_add;
 }
 
+/* Of the epilogues only those that begin with a bias. */
+static bool known(const struct mt_call *call) {
+    return call->kind == MT_OP_matmul || mt_op_epilogue(call->attr->epilogue)->bias;
+}
+
 bool onednn_matmul_supports(const struct mt_call *call) {
     const struct mt_tensor *in = call->in;
     if (in[0].type != MT_F32 && in[0].type != MT_BF16) return false;
-    if (in[1].type != in[0].type) return false;
+    if (in[1].type != in[0].type || call->attr->tf32 || !known(call)) return false;
     if (call->out[0].type != in[0].type && call->out[0].type != MT_F32) return false;
     struct product_shape s = shape_of(call);
     if (s.m == 0 || s.n == 0 || s.k == 0) return false;

@@ -15,7 +15,7 @@ struct reference_types {
 };
 static const struct reference_types reference_types[] = {
     {MT_F64, MT_F64, 0x1p-53},  {MT_F32, MT_F32, 0x1p-24}, {MT_BF16, MT_F32, 0x1p-8},
-    {MT_BF16, MT_BF16, 0x1p-8}, {MT_F32, MT_F64, 0x1p-24},
+    {MT_BF16, MT_BF16, 0x1p-8}, {MT_F32, MT_F64, 0x1p-24}, {MT_F16, MT_F32, 0x1p-11},
 };
 enum { REFERENCE_NTYPES = sizeof reference_types / sizeof *reference_types };
 
@@ -24,6 +24,11 @@ static inline double reference_unit(const struct mt_coll *problem) {
         if (reference_types[t].wire == problem->wire && reference_types[t].acc == problem->acc)
             return reference_types[t].unit;
     return 0; /* integers */
+}
+
+/* What rounding to the wire's type loses of `magnitude`; small numbers of f16 have steps of 2^-24. */
+static inline double reference_slack(const struct mt_coll *problem, double magnitude) {
+    return reference_unit(problem) * magnitude + (problem->wire == MT_F16 ? 0x1p-25 : 0);
 }
 
 /* Element i of what rank r puts in, as the working type holds it. */
@@ -84,7 +89,7 @@ static inline void reference_check_moved(const struct mt_coll *p, const void *da
                                          int64_t count, const char *name) {
     for (int64_t i = 0; i < count; i++) {
         double got = mt_type_load(p->acc, data, at + i), want = reference_value(p, from, first + i);
-        CHECK(fabs(got - want) <= reference_unit(p) * fabs(want), "%s n %d root %d: rank %d, element %lld: %g, not %g",
+        CHECK(fabs(got - want) <= reference_slack(p, fabs(want)), "%s n %d root %d: rank %d, element %lld: %g, not %g",
               name, p->n, p->root, p->me, (long long)(at + i), got, want);
     }
 }
@@ -99,7 +104,7 @@ static inline void reference_check_reduced(const struct mt_coll *p, const void *
             if (value > most) most = value;
         }
         double want = p->reduce == MT_SUM ? sum : most, got = mt_type_load(p->acc, data, i);
-        double slack = reference_unit(p) * (p->reduce == MT_SUM ? p->n * magnitude : fabs(want));
+        double slack = p->reduce == MT_SUM ? p->n * reference_slack(p, magnitude) : reference_slack(p, fabs(want));
         CHECK(fabs(got - want) <= slack, "%s n %d, %s in %s: rank %d, element %lld: %.17g, not %.17g", name, p->n,
               mt_type_name(p->wire), mt_type_name(p->acc), p->me, (long long)i, got, want);
     }

@@ -277,9 +277,9 @@ static void test_choice(void) {
 /* Reductions against one element at a time; the odd cases of maxima. */
 static void test_reduce(void) {
     enum { COUNT = 2500 };
-    static const enum mt_type types[] = {MT_F64, MT_F32, MT_BF16};
-    for (int a = 0; a < 3; a++)
-        for (int b = 0; b < 3; b++)
+    static const enum mt_type types[] = {MT_F64, MT_F32, MT_BF16, MT_F16};
+    for (int a = 0; a < 4; a++)
+        for (int b = 0; b < 4; b++)
             for (int reduce = MT_SUM; reduce <= MT_MAX; reduce++) {
                 double to[COUNT], from[COUNT], old[COUNT];
                 for (int i = 0; i < COUNT; i++) {
@@ -292,7 +292,10 @@ static void test_reduce(void) {
                     double x = mt_type_load(types[a], old, i), y = mt_type_load(types[b], from, i), want;
                     mt_type_store(types[a], &want, 0, reduce == MT_SUM ? x + y : x > y ? x : y);
                     want = mt_type_load(types[a], &want, 0);
-                    double unit = types[a] == MT_F64 ? 0x1p-52 : types[a] == MT_F32 ? 0x1p-23 : 0x1p-7;
+                    double unit = types[a] == MT_F64    ? 0x1p-52
+                                  : types[a] == MT_F32  ? 0x1p-23
+                                  : types[a] == MT_BF16 ? 0x1p-7
+                                                        : 0x1p-10;
                     CHECK_NEAR(mt_type_load(types[a], to, i), want, unit * (fabs(x) + fabs(y)));
                 }
             }

@@ -37,7 +37,7 @@ static inline void call_run(struct mt_call call) {
 
 static inline struct mt_call call_of(enum mt_op_kind kind, const struct mt_attr *attr, const struct mt_clock *clock,
                                      int nin, const struct mt_tensor *in, int nout, const struct mt_tensor *out) {
-    return (struct mt_call){kind, attr, nin, nout, in, out, clock, NULL, "sample"};
+    return (struct mt_call){kind, attr, nin, nout, in, out, clock, NULL, "sample", 0};
 }
 
 #endif

@@ -68,15 +68,25 @@ static const struct spec specs[] = {
     {MT_OP_count, "xyz>", {0}, 0},
     {MT_OP_fill, "xyz>xyz", {.value = 1.25, .to = MT_F32}, 0},
     {MT_OP_fill, "xyz>xyz", {.value = 1.25, .to = MT_BF16}, 0},
+    {MT_OP_fill, "xyz>xyz", {.value = 1.25, .to = MT_F16}, 0},
     {MT_OP_fill, "xyz>xyz", {.value = -3, .to = MT_F64}, 0},
     {MT_OP_cast, "xyz>xyz", {.to = MT_F64}, 0},
     {MT_OP_cast, "xyz>xyz", {.to = MT_F32}, 0},
     {MT_OP_cast, "xyz>xyz", {.to = MT_BF16}, 0},
+    {MT_OP_cast, "xyz>xyz", {.to = MT_F16}, 0},
     {MT_OP_sq_norm, "xyz>", {0}, 0},
+    {MT_OP_sq_norm_add, "xyz,>", {0}, "xyz"},
     {MT_OP_grad_scale, ",>", {.clip = 0}, 0},
     {MT_OP_grad_scale, ",>", {.clip = 0.125}, 0},
+    {MT_OP_grad_scale, ",,>", {.clip = 0.125}, 0},
+    {MT_OP_loss_scale, ",,,>,,", {.interval = 3}, 0},
+    {MT_OP_loss_scale, ",,,>,,", {.interval = 2000}, 0},
     {MT_OP_adamw,
      "xyz,xyz,xyz,xyz,>xyz,xyz,xyz",
+     {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .decay = 0.1, .lr_scale = 0.5},
+     0},
+    {MT_OP_adamw,
+     "xyz,xyz,xyz,xyz,,>xyz,xyz,xyz",
      {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .decay = 0.1, .lr_scale = 0.5},
      0},
     {MT_OP_sgd, "xyz,xyz,xyz,>xyz,xyz", {.momentum = 0.9, .decay = 0.1, .lr_scale = 1}, 0},
@@ -84,12 +94,26 @@ static const struct spec specs[] = {
     {MT_OP_fused_matmul, "abk,kn,n>abn,abn", {.nm = 2, .nn = 1, .nk = 1, .epilogue = MT_OP_gelu}, "k"},
     {MT_OP_fused_matmul, "mk,nk,n>mn,mn", {.nm = 1, .nn = 1, .nk = 1, .trans_b = true, .epilogue = MT_OP_relu}, "k"},
     {MT_OP_fused_matmul, "mk,kn,n>mn", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_add}, "k"},
+    {MT_OP_fused_matmul, "abk,nk,abn>abn", {.nm = 2, .nn = 1, .nk = 1, .trans_b = true, .epilogue = MT_OP_gelu_grad}, "k"},
+    {MT_OP_fused_matmul, "mk,knc,mnc>mnc", {.nm = 1, .nn = 2, .nk = 1, .epilogue = MT_OP_relu_grad}, "k"},
+    {MT_OP_fused_matmul, "abm,abn>mn,n", {.nm = 1, .nn = 1, .nk = 2, .trans_a = true, .epilogue = MT_OP_sum}, "m"},
+    {MT_OP_fused_matmul,
+     "abm,abnc>mnc,nc",
+     {.nm = 1, .nn = 2, .nk = 2, .trans_a = true, .out_acc = true, .accumulate = true, .epilogue = MT_OP_sum},
+     "mab"},
+    {MT_OP_fused_matmul,
+     "mk,nk>mn,n",
+     {.nm = 1, .nn = 1, .nk = 1, .trans_b = true, .out_acc = true, .epilogue = MT_OP_sum},
+     "m"},
     {MT_OP_layer_norm, "xye,e,e>xye,xy,xy", {.eps = 1e-5}, "e"},
     {MT_OP_layer_norm, "xye,e>xye,xy,xy", {.eps = 1e-5}, "e"},
     {MT_OP_residual_norm, "xye,xye,e,e>xye,xye,xy,xy", {.eps = 1e-5}, "e"},
     {MT_OP_layer_norm_grad, "xye,xye,xy,xy,e,xye>xye,e,e", {.eps = 1e-5}, "e"},
     {MT_OP_layer_norm_grad, "xye,xye,xy,xy,e>xye,e,e", {.eps = 1e-5, .accumulate = true}, "exy"},
     {MT_OP_cross_entropy, "xyv,xy>xy,xy,xy", {0}, "v"},
+    {MT_OP_cross_entropy_grad, "xyv,xy>xyv,xy", {.value = 1}, "v"},
+    {MT_OP_cross_entropy_grad, "xyv,xy>xyv,xy", {.value = -0.375}, "v"},
+    {MT_OP_cross_entropy_grad, "xyv,xy,>xyv,xy", {.value = 0.25}, "v"},
 };
 enum { NSPECS = sizeof specs / sizeof *specs, NSIZES = 2 };
 
@@ -140,7 +164,8 @@ static unsigned positive_inputs(enum mt_op_kind kind) {
     case MT_OP_exp_sum: return 1u << 1;
     case MT_OP_nll: return 1u << 1;
     case MT_OP_nll_grad: return 1u << 1 | 1u << 2;
-    case MT_OP_grad_scale: return 3;
+    case MT_OP_grad_scale: return 7;
+    case MT_OP_loss_scale: return 15;
     case MT_OP_adamw: return 1u << 2;
     default: return 0;
     }
@@ -153,6 +178,7 @@ static double sample_value(const struct sample *s, int operand, uint64_t seed, u
         uint64_t v = s->extent['v'] ? (uint64_t)s->extent['v'] : 1;
         return ids ? (double)mt_random_below(seed, stream, i, v) : (double)mt_random_below(seed, stream, i, v + 1) - 1;
     }
+    if (s->spec->kind == MT_OP_adamw && operand == 5) return 1; /* of three steps one was skipped */
     double x = mt_random_normal(seed, stream, i);
     if (operand < s->nin && positive_inputs(s->spec->kind) >> operand & 1) x = 3 + fabs(x);
     return (double)mt_bf16_to_f32(mt_bf16_from_f32((float)x));
@@ -191,7 +217,9 @@ static enum mt_type sample_type(const struct sample *s, int operand, enum mt_typ
     if (letter == 'I') return MT_I32;
     if (letter == 'A') return mt_type_acc(type);
     if (letter != '*' || operand < s->nin) return type;
-    if (s->spec->kind == MT_OP_matmul) return s->spec->attr.out_acc ? mt_type_acc(type) : type;
+    bool beside = operand > s->nin && s->spec->attr.epilogue == MT_OP_sum;
+    if (s->spec->kind == MT_OP_matmul || s->spec->kind == MT_OP_fused_matmul)
+        return s->spec->attr.out_acc || beside ? mt_type_acc(type) : type;
     return s->spec->attr.to;
 }
 

@@ -95,6 +95,12 @@ static void attributes(void) {
         {MT_OP_matmul, "mk,kn>mn", {.nm = 2, .nn = 1, .nk = 0}, 0},
         {MT_OP_fused_matmul, "mk,kn,n>mn,mn", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_cast}, 0},
         {MT_OP_fused_matmul, "mk,kn,n>mn", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_gelu}, 0},
+        {MT_OP_fused_matmul, "mk,kn,n>mn", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_gelu_grad}, 0},
+        {MT_OP_fused_matmul, "mk,kn>mn", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_relu_grad}, 0},
+        {MT_OP_fused_matmul, "mk,kn>mn", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_sum}, 0},
+        {MT_OP_fused_matmul, "mk,kn>mn,m", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_sum}, 0},
+        {MT_OP_fused_matmul, "mk,kn,n>mn,n", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_sum}, 0},
+        {MT_OP_fused_matmul, "mk,kn,n>mn", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_add, .accumulate = true}, 0},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct sample s;
@@ -168,6 +174,77 @@ static void exact_casts(void) {
     free(x.data), free(y.data);
 }
 
+static float number(const struct mt_tensor *t) {
+    return ((const float *)t->data)[0];
+}
+
+/* A gradient that overflowed: the scale of the step is 0, the loss's is halved down to the least; else it grows up to
+ * the most. Without scaling of the loss the norm's NaN goes on. */
+static void overflows(void) {
+    static const float norms[] = {INFINITY, NAN, 4};
+    struct mt_tensor t[8];
+    for (int i = 0; i < 8; i++) t[i] = call_tensor(MT_F32, 0, NULL);
+    const struct mt_attr clip = {.clip = 1}, interval = {.interval = 2};
+    for (int i = 0; i < 3; i++) {
+        *(float *)t[0].data = norms[i], *(float *)t[1].data = 8, *(float *)t[2].data = 16;
+        CALL(grad_scale, &clip, NULL, (t[0], t[1]), (t[3]));
+        CHECK(i < 2 ? isnan(number(&t[3])) : number(&t[3]) == 0.125F, "%g", (double)number(&t[3]));
+        CALL(grad_scale, &clip, NULL, (t[0], t[1], t[2]), (t[3]));
+        CHECK_NEAR(number(&t[3]), i < 2 ? 0 : 1. / 128, 0);
+        for (int good = 0; good < 2; good++) {
+            *(float *)t[3].data = (float)good, *(float *)t[4].data = 5;
+            CALL(loss_scale, &interval, NULL, (t[2], t[3], t[4], t[0]), (t[5], t[6], t[7]));
+            CHECK_NEAR(number(&t[5]), i < 2 ? 8 : good ? 32 : 16, 0);
+            CHECK_NEAR(number(&t[6]), i < 2 || good ? 0 : 1, 0);
+            CHECK_NEAR(number(&t[7]), i < 2 ? 6 : 5, 0);
+        }
+        for (int most = 0; most < 2; most++) {
+            *(float *)t[2].data = most ? (float)MT_LOSS_SCALE_MOST : (float)MT_LOSS_SCALE_LEAST;
+            CALL(loss_scale, &interval, NULL, (t[2], t[3], t[4], t[0]), (t[5], t[6], t[7]));
+            CHECK_NEAR(number(&t[5]) / number(&t[2]), most ? (i < 2 ? 0.5 : 1) : (i < 2 ? 1 : 2), 0);
+        }
+    }
+    for (int i = 0; i < 8; i++) free(t[i].data);
+}
+
+/* With a scale of 0 nothing changes, whatever the gradient is, also weights that decay. */
+static void skipped_updates(void) {
+    enum { N = 20000 };
+    const struct mt_attr attr = {
+        .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .decay = 0.1, .lr_scale = 1, .momentum = 0.9};
+    const struct mt_clock clock = {.step = 1, .lr = 0.1};
+    struct mt_tensor t[8];
+    for (int i = 0; i < 7; i++) t[i] = call_tensor(MT_F32, 1, (int64_t[]){N});
+    t[7] = call_tensor(MT_F32, 0, NULL);
+    *(float *)t[7].data = 0;
+    for (int i = 0; i < N; i++) {
+        for (int k = 0; k < 3; k++) ((float *)t[k].data)[i] = (float)mt_random_normal(seed, (uint64_t)k, (uint64_t)i);
+        ((float *)t[3].data)[i] = i % 3 ? i % 2 ? INFINITY : NAN : 1;
+    }
+    CALL(adamw, &attr, &clock, (t[0], t[1], t[2], t[3], t[7]), (t[4], t[5], t[6]));
+    for (int k = 0; k < 3; k++) CHECK(!memcmp(t[k].data, t[4 + k].data, N * sizeof(float)), "adamw %d", k);
+    memset(t[4].data, 0xff, N * sizeof(float)), memset(t[5].data, 0xff, N * sizeof(float));
+    CALL(sgd, &attr, &clock, (t[0], t[1], t[3], t[7]), (t[4], t[5]));
+    for (int k = 0; k < 2; k++) CHECK(!memcmp(t[k].data, t[4 + k].data, N * sizeof(float)), "sgd %d", k);
+    for (int i = 0; i < 8; i++) free(t[i].data);
+}
+
+/* Of the operands of tf32 products only 10 bits after the point count, and of two as near the even one does. */
+static void tf32_products(void) {
+    const struct mt_attr attr = {.nm = 1, .nn = 1, .nk = 1, .tf32 = true};
+    static const float from[] = {1 + 0x1p-11F, 1 + 0x1.8p-10F, 1 + 0x1.2p-11F, 0x1p-100F, -3 - 0x1p-10F, 1e30F},
+                       want[] = {1, 1 + 0x1p-9F, 1 + 0x1p-10F, 0x1p-100F, -3, 0};
+    enum { N = sizeof from / sizeof *from };
+    struct mt_tensor one = call_tensor(MT_F32, 2, (int64_t[]){1, 1}), x = call_tensor(MT_F32, 2, (int64_t[]){1, N});
+    struct mt_tensor y = call_tensor(MT_F32, 2, (int64_t[]){1, N});
+    *(float *)one.data = 1;
+    memcpy(x.data, from, sizeof from);
+    CALL(matmul, &attr, NULL, (one, x), (y));
+    for (int i = 0; i < N - 1; i++) CHECK_NEAR(((float *)y.data)[i], want[i], 0);
+    CHECK_NEAR(((float *)y.data)[N - 1] / 1e30, 1, 0x1p-11);
+    free(one.data), free(x.data), free(y.data);
+}
+
 static void dropout_statistics(void) {
     enum { N = 1000000 };
     struct mt_tensor x = call_tensor(MT_F32, 1, (int64_t[]){N}), y[4];
@@ -213,7 +290,7 @@ int main(void) {
             sample_make(&specs[i], sizes, seed, &s);
             sample_fill(&s, seed);
             sample_outputs(&s, want);
-            for (int type = MT_F64; type <= MT_BF16; type++) in_place(&s, (enum mt_type)type, want);
+            for (int type = MT_F64; type < MT_I32; type++) in_place(&s, (enum mt_type)type, want);
             if (sizes == 0) refusals(&s);
             outputs_free(&s, want);
             sample_free(&s);
@@ -222,6 +299,9 @@ int main(void) {
     attributes();
     exact_updates();
     exact_casts();
+    overflows();
+    skipped_updates();
+    tf32_products();
     dropout_statistics();
     exponentials();
     return 0;

@@ -65,8 +65,12 @@ static double by_element(const struct sample *s, int o, const struct place *p, u
     case MT_OP_fill: return t->value;
     case MT_OP_cast: return x;
     case MT_OP_grad_scale: {
-        double count = in(s, 1, p), norm = sqrt(x) / count;
+        double count = in(s, 1, p) * (s->nin > 2 ? in(s, 2, p) : 1), norm = sqrt(x) / count;
         return (t->clip > 0 && t->clip < norm + 1e-6 ? t->clip / (norm + 1e-6) : 1) / count;
+    }
+    case MT_OP_loss_scale: {
+        bool grows = in(s, 1, p) + 1 >= (double)t->interval;
+        return o == 0 ? (grows ? 2 * x : x) : o == 1 ? (grows ? 0 : in(s, 1, p) + 1) : in(s, 2, p);
     }
     case MT_OP_embedding: {
         struct place row = *p;
@@ -74,7 +78,7 @@ static double by_element(const struct sample *s, int o, const struct place *p, u
         return in(s, 0, &row);
     }
     case MT_OP_adamw: {
-        double step = (double)s->clock.step, g = in(s, 3, p) * in(s, 4, p), w = x;
+        double step = (double)s->clock.step - (s->nin > 5 ? in(s, 5, p) : 0), g = in(s, 3, p) * in(s, 4, p), w = x;
         double m = t->beta1 * in(s, 1, p) + (1 - t->beta1) * g, v = t->beta2 * in(s, 2, p) + (1 - t->beta2) * g * g;
         double mhat = m / (1 - pow(t->beta1, step)), vhat = v / (1 - pow(t->beta2, step));
         double lr = s->clock.lr * t->lr_scale;
@@ -132,9 +136,31 @@ static void by_sums(const struct sample *s, int o, double *out) {
     while (next(s, letters, &p));
 }
 
+/* Of b over k, and what was there. */
+static void column_sums(const struct sample *s, double *out) {
+    const char *n = s->axes[s->nin + 1];
+    struct place p = {{0}};
+    do *element(s, s->nin + 1, out, &p) = s->spec->attr.accumulate ? in(s, s->nin + 1, &p) : 0;
+    while (next(s, n, &p));
+    memset(&p, 0, sizeof p);
+    do *element(s, s->nin + 1, out, &p) += in(s, 1, &p);
+    while (next(s, s->axes[1], &p));
+}
+
 static void epilogue(const struct sample *s, double **out) {
     by_sums(s, 0, out[0]);
     struct place p = {{0}};
+    if (s->spec->attr.epilogue == MT_OP_sum) {
+        column_sums(s, out[1]);
+        return;
+    }
+    if (s->spec->attr.epilogue == MT_OP_gelu_grad || s->spec->attr.epilogue == MT_OP_relu_grad) {
+        do {
+            double x = in(s, 2, &p);
+            *element(s, s->nin, out[0], &p) *= s->spec->attr.epilogue == MT_OP_relu_grad ? x > 0 : gelu_slope(x);
+        } while (next(s, s->axes[s->nin], &p));
+        return;
+    }
     do {
         double *y = element(s, s->nin, out[0], &p), pre = *y + in(s, 2, &p);
         *y = s->spec->attr.epilogue == MT_OP_gelu   ? gelu(pre)
@@ -198,6 +224,25 @@ static void cross_entropy(const struct sample *s, double **out) {
         out[1][r] = z;
         out[2][r] = target < 0 ? 0 : -log(exp(x[target] - m) / z);
     }
+}
+
+static void cross_entropy_grad(const struct sample *s, double **out) {
+    int64_t v = s->extent['v'], rows = s->extent['x'] * s->extent['y'];
+    double dl = s->spec->attr.value + (s->nin > 2 ? s->values[2][0] : 0);
+    for (int64_t r = 0; r < rows; r++) {
+        const double *x = s->values[0] + r * v;
+        int64_t target = (int64_t)s->values[1][r];
+        double z = 0;
+        for (int64_t j = 0; j < v; j++) z += exp(x[j]); /* of normal numbers */
+        out[1][r] = target < 0 ? 0 : log(z) - x[target];
+        for (int64_t j = 0; j < v; j++)
+            out[0][r * v + j] = target < 0 ? 0 : (exp(x[j]) / z - (j == target)) * dl;
+    }
+}
+
+static void sq_norm_add(const struct sample *s, double **out) {
+    out[0][0] = s->values[1][0];
+    for (int64_t i = 0; i < sample_count(s, 0); i++) out[0][0] += s->values[0][i] * s->values[0][i];
 }
 
 /* One head of one sample: the softmax of the scores p[i][j], and which are dropped. */
@@ -286,6 +331,8 @@ static void reference(const struct sample *s, double **out) {
     case MT_OP_layer_norm_grad: norm_grad(s, out); return;
     case MT_OP_row_max:
     case MT_OP_cross_entropy: cross_entropy(s, out); return;
+    case MT_OP_cross_entropy_grad: cross_entropy_grad(s, out); return;
+    case MT_OP_sq_norm_add: sq_norm_add(s, out); return;
     case MT_OP_fused_matmul: epilogue(s, out); return;
     default: break;
     }

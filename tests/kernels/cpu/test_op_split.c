@@ -113,6 +113,7 @@ static void zero_extent(const struct spec *spec, char letter, uint64_t seed) {
     for (int o = 0; o < s.nout; o++)
         for (int64_t i = 0; i < sample_count(&s, s.nin + o); i++) {
             double want = spec->kind == MT_OP_row_max ? -INFINITY : spec->attr.accumulate ? s.values[s.nin + o][i] : 0;
+            if (spec->kind == MT_OP_sq_norm_add) want = s.values[1][0];
             if (biased || lse) {
                 CHECK(got[o][i] == got[o][i], "%s with %c = 0: not written", sample_text(&s), letter);
             } else {
@@ -132,7 +133,8 @@ int main(void) {
         if (specs[i].kind == MT_OP_dropout || specs[i].kind == MT_OP_attention || specs[i].kind == MT_OP_matmul)
             split_all(&specs[i], 1, seed);
         for (const char *l = size_letters; *l; l++)
-            if (*l >= 'a' && strchr(specs[i].shapes, *l) && specs[i].kind != MT_OP_cross_entropy)
+            if (*l >= 'a' && strchr(specs[i].shapes, *l) && specs[i].kind != MT_OP_cross_entropy &&
+                specs[i].kind != MT_OP_cross_entropy_grad)
                 zero_extent(&specs[i], *l, seed);
     }
     return 0;

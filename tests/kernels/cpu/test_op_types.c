@@ -1,5 +1,5 @@
-/* Every operator in f32 and bf16 against f64 on the same numbers, into poisoned outputs; and the same bits with any
- * number of threads. */
+/* Every operator in f32, bf16 and f16 against f64 on the same numbers, into poisoned outputs; and the same bits with
+ * any number of threads. */
 #include <omp.h>
 
 #include "tests/kernels/cpu/samples.h"
@@ -21,8 +21,10 @@ static void compare(const struct sample *s, enum mt_type type, double **want, do
     sample_run(s, type, NULL, got);
     for (int o = 0; o < s->nout; o++) {
         enum mt_type out = sample_type(s, s->nin + o, type);
-        double limit = out == MT_BF16 ? 6e-3 : out == MT_F32 ? 1e-5 : 0;
-        if (type == MT_BF16 && s->spec->kind == MT_OP_residual_norm) limit = 1.2e-2; /* norms of a rounded sum */
+        static const double limits[MT_NTYPES] = {[MT_F32] = 1e-5, [MT_BF16] = 6e-3, [MT_F16] = 8e-4};
+        double limit = limits[out];
+        bool rounds = mt_type_is_half(type) && s->spec->kind == MT_OP_residual_norm;
+        if (rounds) limit = 2 * limits[type]; /* norms of a rounded sum */
         double off = difference(got[o], want[o], sample_count(s, s->nin + o));
         CHECK(off <= limit, "%s in %s: output %d is off by %g", sample_text(s), mt_type_name(type), o, off);
     }
@@ -55,6 +57,7 @@ int main(void) {
             sample_run(&s, MT_F64, NULL, want);
             compare(&s, MT_F32, want, got);
             compare(&s, MT_BF16, want, got);
+            compare(&s, MT_F16, want, got);
             same_bits(&s, MT_F32, want, got);
             if (sizes == 0) same_bits(&s, MT_F64, want, got);
             outputs_free(&s, want), outputs_free(&s, got);

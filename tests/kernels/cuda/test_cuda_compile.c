@@ -3,6 +3,7 @@
  * processors. MOTLEY_ALL_ARCHITECTURES=1: each kernel for all of them. */
 #include <dirent.h>
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,12 +15,14 @@ enum { NARCHITECTURES = sizeof architectures / sizeof *architectures, SKIPPED = 
 
 static const struct row {
     const char *source, *definitions, *name;
-    int least_sm;
+    int least_sm, most_sm;
 } rows[] = {
-#define MT_CUDA_KERNEL(source, definitions, name, least_sm) {#source, definitions, #name, least_sm},
+#define MT_CUDA_KERNEL(source, definitions, name, least_sm) {#source, definitions, #name, least_sm, INT_MAX},
+#define MT_CUDA_KERNEL_ON(source, definitions, name, sm) {#source, definitions, #name, sm, sm},
 #include "kernels/cuda/variants.def"
 #undef MT_CUDA_KERNEL
-    {NULL, NULL, NULL, 0}};
+#undef MT_CUDA_KERNEL_ON
+    {NULL, NULL, NULL, 0, 0}};
 
 typedef struct program *program; /* nvrtcProgram */
 static struct {
@@ -82,13 +85,17 @@ static char *read_code(const char *name) {
     return text;
 }
 
+static bool is_for(const struct row *row, int sm) {
+    return sm >= row->least_sm && sm <= row->most_sm;
+}
+
 /* Returns whether there was no error. */
-static bool compile(const struct row *row, const char *text, int sm) {
+static bool compile(const struct row *row, const char *definitions, const char *text, int sm) {
     char architecture[64], words[4096], file[256];
-    const char *options[64] = {architecture, "--std=c++17", "-default-device"};
-    int noptions = 3;
+    const char *options[64] = {architecture, "--std=c++17", "-default-device", "-I" MOTLEY_CUDA_CODE};
+    int noptions = 4;
     snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%s", sm, sm == 90 || sm == 100 ? "a" : "");
-    snprintf(words, sizeof words, "%s", row->definitions);
+    snprintf(words, sizeof words, "%s", definitions);
     snprintf(file, sizeof file, "%s.cu", row->source);
     for (char *rest = words, *word; (word = strtok_r(rest, " ", &rest)) && noptions < 64;) options[noptions++] = word;
     program made;
@@ -98,7 +105,7 @@ static bool compile(const struct row *row, const char *text, int sm) {
     CHECK_EQ(nvrtc.log_size(made, &log_size), 0);
     char *log = calloc(1, log_size + 1);
     CHECK_EQ(nvrtc.log(made, log), 0);
-    if (failed) fprintf(stderr, "%s.cu [%s] for sm_%d: %s\n", row->source, row->definitions, sm, log);
+    if (failed) fprintf(stderr, "%s.cu [%s] for sm_%d: %s\n", row->source, definitions, sm, log);
     char *binary = NULL;
     if (!failed) {
         CHECK_EQ(nvrtc.binary_size(made, &size), 0);
@@ -108,9 +115,9 @@ static bool compile(const struct row *row, const char *text, int sm) {
     for (const struct row *r = row; r->source && binary; r++) { /* a kernel's code has a section of its name */
         char section[256];
         int length = snprintf(section, sizeof section, ".text.%s", r->name);
-        if (strcmp(r->source, row->source) || strcmp(r->definitions, row->definitions) || sm < r->least_sm) continue;
+        if (strcmp(r->source, row->source) || strcmp(r->definitions, row->definitions) || !is_for(r, sm)) continue;
         if (memmem(binary, size, section, (size_t)length + 1)) continue;
-        fprintf(stderr, "%s.cu [%s] for sm_%d: has no kernel %s\n", row->source, row->definitions, sm, r->name);
+        fprintf(stderr, "%s.cu [%s] for sm_%d: has no kernel %s\n", row->source, definitions, sm, r->name);
         failed = true;
     }
     free(binary);
@@ -119,11 +126,23 @@ static bool compile(const struct row *row, const char *text, int sm) {
     return !failed;
 }
 
+/* As written, and with f16 where a row says bf16. */
+static bool compile_halves(const struct row *row, const char *text, int sm) {
+    char other[4096] = "";
+    bool well = compile(row, row->definitions, text, sm);
+    const char *rest = row->definitions;
+    for (const char *at; (at = strstr(rest, "bf16")); rest = at + 4)
+        snprintf(other + strlen(other), sizeof other - strlen(other), "%.*sf16", (int)(at - rest), rest);
+    if (rest == row->definitions) return well;
+    snprintf(other + strlen(other), sizeof other - strlen(other), "%s", rest);
+    return compile(row, other, text, sm) && well;
+}
+
 /* Whether this is the first row of its source and definitions that the architecture is not too old for. */
 static bool leads(const struct row *row, int sm) {
-    if (sm < row->least_sm) return false;
+    if (!is_for(row, sm)) return false;
     for (const struct row *r = rows; r < row; r++)
-        if (!strcmp(r->source, row->source) && !strcmp(r->definitions, row->definitions) && sm >= r->least_sm)
+        if (!strcmp(r->source, row->source) && !strcmp(r->definitions, row->definitions) && is_for(r, sm))
             return false;
     return true;
 }
@@ -132,7 +151,8 @@ static bool leads(const struct row *row, int sm) {
 static bool in_turn(const struct row *row, int architecture) {
     static bool asked, all;
     if (!asked) all = getenv("MOTLEY_ALL_ARCHITECTURES") != NULL, asked = true;
-    return all || !architecture || architecture == 1 + (int)(row - rows) % (NARCHITECTURES - 1);
+    return all || row->least_sm == row->most_sm || !architecture ||
+           architecture == 1 + (int)(row - rows) % (NARCHITECTURES - 1);
 }
 
 /* Part `me` of `n` of the work; returns whether all was well. */
@@ -150,7 +170,7 @@ static bool work(int me, int n) {
             size_t size = strlen(prelude) + strlen(code) + 256;
             char *text = malloc(size);
             snprintf(text, size, "%s\n#line 1 \"%s\"\n%s\n", prelude, file, code);
-            well = compile(row, text, sm) && well;
+            well = compile_halves(row, text, sm) && well;
             free(text);
             free(code);
         }

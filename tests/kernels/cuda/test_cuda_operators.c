@@ -3,7 +3,7 @@
  * twice and must give the same bits, whole values and boxes of them, with outputs apart and in the memory of inputs,
  * and no byte beside the outputs may change. All failures are listed, then a line for each kind.
  *
- *     test_cuda_operators [KIND...] */
+ *     test_cuda_operators [KIND or TYPE...] */
 #include <stdarg.h>
 
 #include "kernels/base/arena.h"
@@ -11,7 +11,7 @@
 #include "tests/kernels/cpu/samples.h"
 
 enum { APART = 256 /* bytes of poison between tensors, at least */, MOST_TOLD = 5 /* failures of a kind */ };
-static const double limits[MT_NTYPES] = {[MT_F32] = 1e-5, [MT_BF16] = 1e-2};
+static const double limits[MT_NTYPES] = {[MT_F32] = 1e-5, [MT_BF16] = 1e-2, [MT_F16] = 2e-3};
 
 /* Sizes beside those of samples.h, by the letters there. */
 static const struct {
@@ -28,6 +28,7 @@ static const struct {
 enum { NMORE = sizeof more_sizes / sizeof *more_sizes };
 static const char *const sizes_text[NSIZES] = {"tiny", "ragged"};
 
+static bool wanted_types[MT_NTYPES];
 static struct mt_device *device;
 static struct mt_stream *stream;
 static char *arena;
@@ -147,9 +148,10 @@ static bool run_on_device(const struct trial *t, const struct image *before, str
 
 /* ---- comparing ---- */
 
-/* Norms of a sum that was rounded have little left where it is small. */
-static double limit_of(const struct trial *t) {
-    return t->sample->spec->kind == MT_OP_residual_norm && t->type == MT_BF16 ? 3e-2 : limits[t->type];
+/* What is beyond f16 must become infinite. */
+static void bound(enum mt_type type, double *want, int64_t n) {
+    for (int64_t i = 0; type == MT_F16 && i < n; i++)
+        if (fabs(want[i]) >= 65520) want[i] = copysign(INFINITY, want[i]);
 }
 
 /* |got - want| / |want| over all elements; infinities must be equal. */
@@ -176,7 +178,7 @@ static void compare(const struct trial *t, const struct image *got, double **wan
     for (int o = 0; o < s->nout; o++) {
         const struct mt_tensor *y = &got->t[s->nin + o];
         int64_t n = mt_tensor_count(y), at = -1;
-        double *values = mt_malloc((size_t)(n + 1) * sizeof(double)), limit = limit_of(t);
+        double *values = mt_malloc((size_t)(n + 1) * sizeof(double)), limit = limits[t->type];
         for (int64_t i = 0; i < n; i++) values[i] = mt_type_load(y->type, y->data, i);
         if (bits) {
             for (int64_t i = 0; i < n && at < 0; i++)
@@ -185,7 +187,10 @@ static void compare(const struct trial *t, const struct image *got, double **wan
                 told(t, "output %d [%lld] of %lld is %.9g, and %.9g in plain C: not the same bits", o, (long long)at,
                      (long long)n, values[at], want[o][at]);
         } else {
-            double off = difference(values, want[o], n, &at, limit);
+            double *bounded = memcpy(mt_malloc((size_t)(n + 1) * sizeof(double)), want[o], (size_t)n * sizeof(double));
+            bound(y->type, bounded, n);
+            double off = difference(values, bounded, n, &at, limit);
+            free(bounded);
             tally->worst[t->type] = fmax(tally->worst[t->type], off);
             if (!(off <= limit) && at >= 0)
                 told(t, "output %d is off by %.3g; [%lld] of %lld is %.9g, not %.9g", o, off, (long long)at,
@@ -234,14 +239,14 @@ static bool has_f64(const struct sample *s, enum mt_type type) {
 }
 
 static void run_types(const struct sample *s, const char *sizes, const struct cut *cut) {
-    static const enum mt_type types[] = {MT_F32, MT_BF16};
+    static const enum mt_type types[] = {MT_F32, MT_BF16, MT_F16};
     double *want[MT_MAX_OUT], *same[MT_MAX_OUT];
     sample_outputs(s, want), sample_outputs(s, same);
     sample_run(s, MT_F64, cut, want);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         struct trial t = {s, sizes, types[i], cut, false};
         bool exact = sample_info(s)->exact, places = false;
-        if (has_f64(s, t.type)) continue;
+        if (has_f64(s, t.type) || !wanted_types[t.type]) continue;
         if (exact) sample_run(s, t.type, cut, same);
         for (int o = 0; o < s->nout; o++) places = places || sample_info(s)->in_place[o] >= 0;
         run_trial(&t, want, exact ? same : NULL);
@@ -279,19 +284,104 @@ static void run_spec(const struct spec *spec) {
     }
 }
 
+/* ---- calls that are one ---- */
+
+enum { MERGED = 75 };
+
+/* One of the calls: sizes of every sort, some without elements; operands apart, sums in one place. */
+static void place_one(const struct spec *spec, int i, enum mt_type type, struct sample *s, struct mt_tensor *in,
+                      struct mt_tensor *out, char *bytes, int64_t *top) {
+    static const int64_t widths[] = {768, 1, 0, 4099, 31, 20000, 7};
+    static int64_t sum_at;
+    sample_make(spec, 0, 1, s);
+    s->extent['x'] = i % 3 + 1, s->extent['y'] = i % 5 + 1, s->extent['z'] = widths[i % 7];
+    sample_fill(s, (uint64_t)i);
+    for (int o = 0; o < s->nin + s->nout; o++) {
+        struct mt_tensor *t = o < s->nin ? &in[o] : &out[o - s->nin], own = sample_tensor(s, o, type, NULL);
+        bool sum = spec->kind == MT_OP_sq_norm_add && o > 0;
+        int64_t at = sum && i ? sum_at : *top;
+        if (at == *top) *top += (tensor_bytes(&own) + APART - 1) / APART * APART + APART;
+        if (sum) sum_at = at;
+        if (own.data && !(sum && (i || o > 1))) memcpy(bytes + at, own.data, (size_t)tensor_bytes(&own));
+        free(own.data);
+        *t = own;
+        t->data = own.data ? arena + at : NULL;
+    }
+}
+
+/* `bytes` in the arena, the call or each of its parts, and the arena's bytes then. */
+static void run_calls(const struct mt_call *all, bool apart, const char *bytes, char *after, int64_t size_bytes) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_call one[MERGED];
+    CHECK_OK(mt_device_copy_in(device, arena, bytes, size_bytes, &err), err);
+    for (int i = 0; i < (apart ? MERGED : 1); i++) {
+        one[i] = apart ? mt_call_part(all, i) : *all;
+        CHECK_OK(mt_call_check(&one[i], &err), err);
+        mt_stream_op(stream, mt_device_backend(device, &one[i]), &one[i], NULL);
+    }
+    CHECK_OK(mt_stream_sync(stream, 120, &err), err);
+    CHECK_OK(mt_device_copy_out(device, after, arena, size_bytes, &err), err);
+}
+
+static void run_merged(const struct spec *spec, enum mt_type type) {
+    static struct mt_tensor in[MERGED * MT_MAX_IN], out[MERGED * MT_MAX_OUT];
+    static struct mt_attr attr[MERGED];
+    struct sample s;
+    int64_t top = APART, most = INT64_C(64) << 20;
+    char *bytes = memset(mt_malloc((size_t)most), 0xff, (size_t)most), *apart = mt_malloc((size_t)most),
+         *merged = mt_malloc((size_t)most);
+    const struct mt_op_info *info = &mt_op_info[spec->kind];
+    int nin = info->min_in, nout = info->nout;
+    for (int i = 0; i < MERGED; i++) {
+        place_one(spec, i, type, &s, in + i * nin, out + i * nout, bytes, &top);
+        attr[i] = spec->attr;
+        attr[i].decay += 0.01 * i, attr[i].lr_scale += i % 2;
+        CHECK(top <= most && s.nin == nin && s.nout == nout);
+        sample_free(&s);
+    }
+    struct mt_call all = {spec->kind, attr, nin, nout, in, out, &s.clock, NULL, "merged", MERGED};
+    run_calls(&all, true, bytes, apart, top);
+    run_calls(&all, false, bytes, merged, top);
+    struct trial t = {&s, "many calls as one", type, NULL, false};
+    int64_t i = 0;
+    tallies[spec->kind].calls++;
+    if (spec->kind == MT_OP_sq_norm_add) { /* its sum is cut up otherwise */
+        int64_t at = (char *)out[0].data - arena;
+        double x = mt_type_load(MT_F32, apart + at, 0), y = mt_type_load(MT_F32, merged + at, 0);
+        if (!(fabs(x - y) <= 1e-6 * fabs(x))) told(&t, "%g, and %g one by one", y, x);
+        memcpy(merged + at, apart + at, sizeof(float));
+    }
+    while (i < top && apart[i] == merged[i]) i++;
+    if (i < top) told(&t, "byte %lld is another than of calls one by one", (long long)i);
+    free(bytes), free(apart), free(merged);
+}
+
 static bool wanted(const char *kind, int argc, char **argv) {
-    for (int i = 1; i < argc; i++)
+    bool any = true;
+    for (int i = 1; i < argc; i++) {
+        enum mt_type type;
         if (!strcmp(argv[i], kind)) return true;
-    return argc < 2;
+        any = any && mt_type_parse(argv[i], &type);
+    }
+    return any;
+}
+
+static void take_types(int argc, char **argv) {
+    enum mt_type type;
+    bool named = false;
+    for (int i = 1; i < argc; i++)
+        if (mt_type_parse(argv[i], &type)) wanted_types[type] = named = true;
+    for (int t = 0; t < MT_NTYPES && !named; t++) wanted_types[t] = true;
 }
 
 static int report(void) {
     int failed = 0;
-    printf("%-18s %6s %10s %10s\n", "", "calls", "f32", "bf16");
+    printf("%-18s %6s %10s %10s %10s\n", "", "calls", "f32", "bf16", "f16");
     for (int k = 0; k < MT_NOPS; k++) {
         const struct tally *t = &tallies[k];
         if (!t->calls && !t->unsupported && !t->failed) continue;
-        printf("%-18s %6d %10.2g %10.2g", mt_op_info[k].name, t->calls, t->worst[MT_F32], t->worst[MT_BF16]);
+        printf("%-18s %6d %10.2g %10.2g %10.2g", mt_op_info[k].name, t->calls, t->worst[MT_F32], t->worst[MT_BF16],
+               t->worst[MT_F16]);
         if (t->unsupported) printf("  %d not supported", t->unsupported);
         if (t->failed) printf("  %d FAILED", t->failed);
         printf("\n");
@@ -308,13 +398,19 @@ int main(int argc, char **argv) {
         return 77;
     }
     printf("%s\n", mt_device_describe(device));
+    take_types(argc, argv);
     void *memory;
     arena_bytes = INT64_C(1) << 30;
     CHECK_OK(mt_device_alloc(device, arena_bytes, &memory, &err), err);
     CHECK_OK(mt_stream_new(device, "compute", &stream, &err), err);
     arena = memory;
     for (int i = 0; i < NSPECS; i++)
-        if (wanted(mt_op_info[specs[i].kind].name, argc, argv)) run_spec(&specs[i]);
+        if (wanted(mt_op_info[specs[i].kind].name, argc, argv)) {
+            run_spec(&specs[i]);
+            bool merges = mt_device_merges(device, specs[i].kind) && specs[i].attr.to != MT_F64;
+            if (merges) run_merged(&specs[i], MT_F32);
+            if (merges && specs[i].kind == MT_OP_cast) run_merged(&specs[i], MT_BF16);
+        }
     int status = report();
     mt_stream_free(stream);
     mt_device_free(device, memory);

@@ -1,0 +1,381 @@
+/* Which way attention goes: measured once for each shape, then remembered.
+ *
+ * Each way that is possible runs the call on random operands. The last sample of what it gives is compared with what the
+ * plain kernels ("row") give for that sample alone; a way that is further off than its precision explains, or gives
+ * other bits the second time, is out. Of the others the fastest is kept, with its time, in the tuning file. */
+#include <ctype.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/arena.h"
+#include "kernels/base/hash.h"
+#include "kernels/base/log.h"
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/tune.h"
+#ifdef MOTLEY_HAS_CUDNN
+#include "kernels/cuda/cudnn.h"
+#endif
+
+enum { MOST_TENSORS = 6, ROUNDS = 3, ALIGN = 256 };
+static const double round_s = 0.004; /* of timing; at least one run */
+
+/* ---- a call on operands of its own ---- */
+
+struct bench {
+    struct cuda_queue queue;
+    CUevent begin, end;
+    CUdeviceptr memory;
+    struct mt_call call, last; /* the last sample alone, with outputs of its own */
+    struct mt_tensor tensors[MOST_TENSORS], last_tensors[MOST_TENSORS];
+    char *want[MT_MAX_OUT], *got[MT_MAX_OUT]; /* the last sample's outputs, on the host */
+};
+
+static int64_t bytes_of(const struct mt_tensor *t) {
+    return mt_tensor_count(t) * mt_type_size(t->type);
+}
+
+static void bench_release(struct bench *b) {
+    if (b->begin) cuEventDestroy(b->begin);
+    if (b->end) cuEventDestroy(b->end);
+    if (b->memory) cuMemFree(b->memory);
+    for (int o = 0; o < MT_MAX_OUT; o++) free(b->want[o]), free(b->got[o]);
+}
+
+static enum mt_status fill(const struct cuda_queue *queue, const struct mt_tensor *t, struct mt_err *err) {
+    char definitions[32];
+    CUfunction kernel;
+    const void *x = t->data;
+    int64_t count = mt_tensor_count(t), blocks = (count + 255) / 256;
+    snprintf(definitions, sizeof definitions, "-DTYPE=%s", cuda_type(t->type));
+    enum mt_status st = cuda_kernel(queue->cuda, "matmul_epilogue", definitions, "noise", 0, &kernel, err);
+    return st ? st : cuda_launch(queue, kernel, blocks < 4096 ? blocks : 4096, 256, 0, (void *[]){&x, &count}, err);
+}
+
+/* The last sample of a tensor; its batch is axis 0. */
+static struct mt_tensor last_sample(const struct mt_tensor *t) {
+    struct mt_tensor one = *t;
+    one.extent[0] = 1;
+    one.offset[0] += t->extent[0] - 1;
+    one.data = (char *)t->data + bytes_of(t) - bytes_of(&one);
+    return one;
+}
+
+static enum mt_status bench_memory(struct bench *b, const struct mt_call *call, int64_t scratch_bytes,
+                                   struct mt_err *err) {
+    int64_t at[2 * MOST_TENSORS], size_bytes = ALIGN, n = call->nin + call->nout;
+    for (int i = 0; i < n; i++) b->tensors[i] = i < call->nin ? call->in[i] : call->out[i - call->nin];
+    for (int i = 0; i < n; i++) {
+        at[i] = size_bytes;
+        size_bytes += (bytes_of(&b->tensors[i]) + ALIGN - 1) / ALIGN * ALIGN;
+        at[MOST_TENSORS + i] = size_bytes; /* outputs of the last sample alone */
+        if (i >= call->nin) size_bytes += (bytes_of(&b->tensors[i]) / call->in[0].extent[0] + ALIGN) / ALIGN * ALIGN;
+    }
+    CUDA_TRY(cuMemAlloc(&b->memory, (size_t)(size_bytes + scratch_bytes)), err, "memory to time attention in");
+    for (int i = 0; i < n; i++) {
+        b->tensors[i].data = (char *)(uintptr_t)b->memory + at[i];
+        b->last_tensors[i] = last_sample(&b->tensors[i]);
+        if (i >= call->nin) b->last_tensors[i].data = (char *)(uintptr_t)b->memory + at[MOST_TENSORS + i];
+    }
+    b->call.in = b->tensors, b->call.out = b->tensors + call->nin;
+    b->last.in = b->last_tensors, b->last.out = b->last_tensors + call->nin;
+    b->call.scratch = b->last.scratch = (char *)(uintptr_t)b->memory + size_bytes;
+    return MT_OK;
+}
+
+/* Of the gradient's inputs, o and lse are those of qkv. */
+static enum mt_status bench_inputs(struct bench *b, struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    if (b->call.kind == MT_OP_attention) return fill(&b->queue, &b->tensors[0], err);
+    for (int i = 0; !st && i < 2; i++) st = fill(&b->queue, &b->tensors[i], err);
+    struct mt_call forward = b->call;
+    forward.kind = MT_OP_attention;
+    forward.nin = 1, forward.nout = 2;
+    forward.in = &b->tensors[1], forward.out = &b->tensors[2];
+    for (int i = 0; !st && i < ATTENTION_NWAYS; i++)
+        if (attention_can(attention_ways[i], b->queue.cuda, &forward))
+            return attention_ways[i]->queue(&b->queue, &forward, err);
+    return st;
+}
+
+static enum mt_status fetch(struct bench *b, const struct mt_tensor *out, char **to, struct mt_err *err) {
+    for (int o = 0; o < b->call.nout; o++)
+        CUDA_TRY(cuMemcpyDtoHAsync(to[o], (CUdeviceptr)out[o].data, (size_t)bytes_of(&out[o]), b->queue.stream), err,
+                 "fetching what attention gave");
+    CUDA_TRY(cuStreamSynchronize(b->queue.stream), err, "attention");
+    return MT_OK;
+}
+
+static enum mt_status bench_init(struct bench *b, const struct cuda_queue *queue, const struct mt_call *call,
+                                 int64_t scratch_bytes, struct mt_err *err) {
+    *b = (struct bench){.queue = *queue, .call = *call, .last = *call};
+    enum mt_status st = bench_memory(b, call, scratch_bytes, err);
+    if (st) return st;
+    CUDA_TRY(cuEventCreate(&b->begin, CU_EVENT_DEFAULT), err, "cuEventCreate");
+    CUDA_TRY(cuEventCreate(&b->end, CU_EVENT_DEFAULT), err, "cuEventCreate");
+    for (int o = 0; o < call->nout; o++) {
+        size_t size_bytes = (size_t)bytes_of(&b->last.out[o]);
+        b->want[o] = mt_malloc(size_bytes), b->got[o] = mt_malloc(size_bytes);
+    }
+    st = bench_inputs(b, err);
+    if (!st) st = attention_way_row.queue(&b->queue, &b->last, err);
+    return st ? st : fetch(b, b->last.out, b->want, err);
+}
+
+/* ---- judging a way ---- */
+
+static enum mt_status run_poisoned(struct bench *b, const struct attention_way *way, unsigned char poison,
+                                   struct mt_err *err) {
+    struct mt_tensor last[MT_MAX_OUT];
+    for (int o = 0; o < b->call.nout; o++) {
+        const struct mt_tensor *t = &b->call.out[o];
+        CUDA_TRY(cuMemsetD8Async((CUdeviceptr)t->data, poison, (size_t)bytes_of(t), b->queue.stream), err, "poisoning");
+        last[o] = last_sample(t);
+    }
+    enum mt_status st = way->queue(&b->queue, &b->call, err);
+    return st ? st : fetch(b, last, b->got, err);
+}
+
+/* The largest of the outputs' differences, relative in norm; infinite where something is not a number. */
+static double error_of(const struct bench *b) {
+    double most = 0;
+    for (int o = 0; o < b->call.nout; o++) {
+        double diff = 0, norm = 0;
+        enum mt_type type = b->last.out[o].type;
+        for (int64_t i = 0, n = mt_tensor_count(&b->last.out[o]); i < n; i++) {
+            double got = mt_type_load(type, b->got[o], i), want = mt_type_load(type, b->want[o], i);
+            diff += (got - want) * (got - want), norm += want * want;
+        }
+        double error = diff > 0 ? sqrt(diff / norm) : diff == 0 ? 0 : INFINITY;
+        most = isfinite(error) ? fmax(most, error) : INFINITY;
+    }
+    return most;
+}
+
+static enum mt_status judge(struct bench *b, const struct attention_way *way, double *error, struct mt_err *err) {
+    static const double limits[MT_NTYPES] = {[MT_F32] = 1e-5, [MT_BF16] = 1e-2, [MT_F16] = 2e-3};
+    const double allowed = limits[b->call.in[0].type];
+    uint64_t hash[2] = {0, 0};
+    for (int i = 0; i < 2; i++) {
+        enum mt_status st = run_poisoned(b, way, i ? 0x7f : 0xff, err);
+        if (st) return st;
+        for (int o = 0; o < b->call.nout; o++)
+            hash[i] = mt_hash64(b->got[o], (size_t)bytes_of(&b->last.out[o]), hash[i]);
+    }
+    *error = error_of(b);
+    if (hash[0] != hash[1]) return mt_fail(err, MT_ESYSTEM, "it gives other bits the second time");
+    if (!(*error <= allowed)) return mt_fail(err, MT_ESYSTEM, "its error is %.3g, and %.3g is allowed", *error, allowed);
+    return MT_OK;
+}
+
+static enum mt_status time_runs(struct bench *b, const struct attention_way *way, int runs, double *time_s,
+                                struct mt_err *err) {
+    float ms = 0;
+    enum mt_status st = MT_OK;
+    CUDA_TRY(cuEventRecord(b->begin, b->queue.stream), err, "cuEventRecord");
+    for (int i = 0; !st && i < runs; i++) st = way->queue(&b->queue, &b->call, err);
+    CUDA_TRY(cuEventRecord(b->end, b->queue.stream), err, "cuEventRecord");
+    CUDA_TRY(cuEventSynchronize(b->end), err, "timing attention");
+    CUDA_TRY(cuEventElapsedTime(&ms, b->begin, b->end), err, "cuEventElapsedTime");
+    *time_s = ms * 1e-3 / runs;
+    return st;
+}
+
+/* The least of a few rounds. */
+static enum mt_status time_way(struct bench *b, const struct attention_way *way, double *time_s, struct mt_err *err) {
+    double once;
+    enum mt_status st = time_runs(b, way, 1, &once, err);
+    int runs = once > 0 && once < round_s ? (int)fmin(round_s / once, 100) : 1;
+    *time_s = INFINITY;
+    for (int i = 0; !st && i < ROUNDS; i++) {
+        st = time_runs(b, way, runs, &once, err);
+        *time_s = fmin(*time_s, once);
+    }
+    return st;
+}
+
+/* ---- what is known ---- */
+
+/* All that a choice holds for; compared as text, and the key of the tuning file. */
+static void key_of(const struct cuda_queue *queue, const struct mt_call *call, char *key, size_t room) {
+    const struct mt_tensor *x = attention_qkv(call);
+    char device[128] = "?";
+    int driver = 0;
+    size_t cudnn = 0;
+#ifdef MOTLEY_HAS_CUDNN
+    cudnn = cudnn_version();
+#endif
+    cuDeviceGetName(device, sizeof device, queue->cuda->handle);
+    cuDriverGetVersion(&driver);
+    snprintf(key, room,
+             "%s, sm_%d, %d multiprocessors | driver %d, motley %s, cuDNN %zu | %s %s b=%lld s=%lld h=%lld d=%lld%s%s%s",
+             device, queue->cuda->sm, queue->cuda->nsm, driver, MOTLEY_VERSION, cudnn,
+             call->kind == MT_OP_attention ? "attention" : "attention_grad", mt_type_name(x->type),
+             (long long)x->extent[0], (long long)x->extent[1], (long long)x->extent[3], (long long)x->extent[4],
+             call->attr->causal ? ", causal" : "", call->attr->p > 0 ? ", dropout" : "",
+             attention_aligned(call, 16) ? "" : ", unaligned");
+}
+
+struct known {
+    uint64_t hash; /* of the shape */
+    unsigned long long context;
+    const struct attention_way *way;
+    bool settled; /* not made up for a capture */
+    struct known *next;
+};
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct known *all;
+
+static const struct attention_way *way_of(const char *name) {
+    for (int i = 0; name && i < ATTENTION_NWAYS; i++)
+        if (!strcmp(attention_ways[i]->name, name)) return attention_ways[i];
+    return NULL;
+}
+
+/* The plain kernels are candidates only where there are no others: they are never faster. */
+static int candidates_of(const struct cuda *cuda, const struct mt_call *call, const struct attention_way **ways) {
+    int n = 0;
+    for (int i = 0; i < ATTENTION_NWAYS; i++)
+        if (attention_ways[i] != &attention_way_row && attention_can(attention_ways[i], cuda, call))
+            ways[n++] = attention_ways[i];
+    if (!n) ways[n++] = &attention_way_row;
+    return n;
+}
+
+/* The fastest comes to the front; where nothing can be measured, all stays as it is. */
+static void measure(const struct cuda_queue *queue, const struct mt_call *call, const char *key,
+                    const struct attention_way **ways, int n, double *time_s) {
+    struct bench b;
+    struct mt_err err = MT_ERR_INIT;
+    int64_t scratch_bytes = attention_rows_bytes(call);
+    int best = -1;
+    for (int i = 0; i < n; i++) {
+        int64_t bytes = ways[i]->scratch_bytes ? ways[i]->scratch_bytes(call) : 0;
+        if (bytes > scratch_bytes) scratch_bytes = bytes;
+    }
+    *time_s = INFINITY;
+    enum mt_status st = bench_init(&b, queue, call, scratch_bytes, &err);
+    if (st) mt_log(MT_LOG_WARN, "%s: not measured, \"%s\" is taken: %s", key, ways[0]->name, err.text);
+    for (int i = 0; !st && i < n; i++) {
+        double error = 0, time;
+        err = (struct mt_err)MT_ERR_INIT;
+        if (judge(&b, ways[i], &error, &err) || time_way(&b, ways[i], &time, &err)) {
+            mt_log(MT_LOG_INFO, "%s: \"%s\" is out: %s", key, ways[i]->name, err.text);
+            continue;
+        }
+        mt_log(MT_LOG_DEBUG, "%s: \"%s\" takes %.1f us, its error is %.2g", key, ways[i]->name, 1e6 * time, error);
+        if (time < *time_s) *time_s = time, best = i;
+    }
+    bench_release(&b);
+    if (best > 0) ways[0] = ways[best];
+    if (st || best >= 0) return;
+    ways[0] = &attention_way_row;
+    mt_log(MT_LOG_WARN, "%s: no way is right but the plain kernels, which are slow", key);
+}
+
+static void decide(const struct cuda_queue *queue, const struct mt_call *call, bool capturing, struct known *k) {
+    const struct attention_way *ways[ATTENTION_NWAYS];
+    char key[500];
+    double time_s;
+    int n = candidates_of(queue->cuda, call, ways);
+    k->way = ways[0], k->settled = true;
+    if (n == 1) return;
+    key_of(queue, call, key, sizeof key);
+    const char *kept = tune_find(key);
+    const struct attention_way *way = way_of(kept);
+    if (way && attention_can(way, queue->cuda, call)) {
+        k->way = way;
+        return;
+    }
+    if (kept) mt_log(MT_LOG_WARN, "%s: what the tuning file has is of no use here, and is measured again", key);
+    if (capturing) {
+        mt_log(MT_LOG_WARN, "%s: captured before it was measured, as \"%s\"", key, k->way->name);
+        k->settled = false;
+        return;
+    }
+    measure(queue, call, key, ways, n, &time_s);
+    k->way = ways[0];
+    if (isinf(time_s)) return;
+    way = way_of(tune_keep(key, ways[0]->name, time_s, kept));
+    if (way && attention_can(way, queue->cuda, call)) k->way = way;
+}
+
+enum mt_status attention_forced(const struct attention_way **way, int *row, struct mt_err *err) {
+    const char *given = getenv("MOTLEY_CUDA_ATTENTION");
+    char names[200] = "";
+    *way = NULL, *row = -1;
+    if (!given || !*given) return MT_OK;
+    if ((*way = way_of(given))) return MT_OK;
+    char *end;
+    long number = strtol(given, &end, 10);
+    if (isdigit((unsigned char)*given) && !*end && number < INT32_MAX && (*way = attention_way_of_row((int)number))) {
+        *row = (int)number;
+        return MT_OK;
+    }
+    for (int i = 0; i < ATTENTION_NWAYS; i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s, ", attention_ways[i]->name);
+    return mt_fail(err, MT_EINPUT, "MOTLEY_CUDA_ATTENTION is \"%.40s\", but must be %sor the number of a row of attention_tiles.def",
+                   given, names);
+}
+
+static enum mt_status forced(const struct cuda *cuda, const struct mt_call *call, const struct attention_way **way,
+                             struct mt_err *err) {
+    int row;
+    const struct mt_tensor *x = attention_qkv(call);
+    enum mt_status st = attention_forced(way, &row, err);
+    if (st || !*way || attention_can(*way, cuda, call)) return st;
+    const char *missing = (*way)->missing ? (*way)->missing() : NULL;
+    if (missing)
+        return mt_fail(err, MT_EMISSING, "MOTLEY_CUDA_ATTENTION asks for \"%s\": %s", (*way)->name, missing);
+    mt_fail(err, MT_EINPUT,
+            "MOTLEY_CUDA_ATTENTION asks for \"%s\", which cannot run this call: %s, sequences of %lld, heads of %lld, "
+            "dropout %g, on sm_%d",
+            (*way)->name, mt_type_name(x->type), (long long)x->extent[1], (long long)x->extent[4], call->attr->p,
+            cuda->sm);
+    return mt_err_hint(err, "unset it, and the fastest way that can is taken");
+}
+
+static uint64_t hash_of(const struct mt_call *call) {
+    const struct mt_tensor *x = attention_qkv(call);
+    const int64_t facts[] = {call->kind,       x->type,      x->extent[0],        x->extent[1],     x->extent[3],
+                             x->extent[4],     call->attr->causal, call->attr->p > 0, attention_aligned(call, 16)};
+    return mt_hash64(facts, sizeof facts, 0);
+}
+
+static bool tuning_off(void) {
+    const char *text = getenv("MOTLEY_TUNE");
+    return text && !strcmp(text, "off");
+}
+
+enum mt_status attention_choose(const struct cuda_queue *queue, const struct mt_call *call,
+                                const struct attention_way **way, struct mt_err *err) {
+    CUstreamCaptureStatus capture;
+    struct known fresh = {.hash = hash_of(call)}, *k;
+    enum mt_status st = forced(queue->cuda, call, way, err);
+    if (st || *way) return st;
+    CUDA_TRY(cuStreamIsCapturing(queue->stream, &capture), err, "cuStreamIsCapturing");
+    CUDA_TRY(cuCtxGetId(queue->cuda->context, &fresh.context), err, "cuCtxGetId");
+    bool capturing = capture != CU_STREAM_CAPTURE_STATUS_NONE;
+    if (tuning_off()) {
+        const struct attention_way *ways[ATTENTION_NWAYS];
+        candidates_of(queue->cuda, call, ways);
+        *way = ways[0];
+        return MT_OK;
+    }
+    pthread_mutex_lock(&lock);
+    for (k = all; k && (k->hash != fresh.hash || k->context != fresh.context);) k = k->next;
+    if (!k || (!k->settled && !capturing)) {
+        decide(queue, call, capturing, &fresh);
+        if (!k) {
+            k = mt_calloc(1, sizeof *k);
+            k->next = all;
+            all = k;
+        }
+        fresh.next = k->next, *k = fresh;
+    }
+    *way = k->way;
+    pthread_mutex_unlock(&lock);
+    return MT_OK;
+}

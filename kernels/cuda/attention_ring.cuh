@@ -1,0 +1,45 @@
+/* The ring of pairs of tiles that pass by: STAGES of them, of which one is at work and AHEAD are on their way. DKDV's
+ * queries have {lse, delta} with them. */
+#define AHEAD (STAGES - 1)
+struct passing {
+    const HALF *one, *two;
+    int one_stride, two_stride, s, begin, n; /* rows; the first tile, and how many */
+    u32 tiles;
+    const float2 *rows; /* DKDV */
+
+    __device__ inline u32 tile(int t) const {
+        return tiles + (u32)(t % STAGES) * TILE_BYTES(2 * PASS);
+    }
+    __device__ inline u32 numbers(int t) const {
+        return tiles + STAGES * TILE_BYTES(2 * PASS) + (u32)(t % STAGES * PASS * 8);
+    }
+    __device__ inline int row(int t) const {
+        return (begin + t) * PASS;
+    }
+    __device__ inline void copy(int t) const {
+        if (t < n) {
+            copy_tile<PASS>(tile(t), one, one_stride, row(t), s);
+            copy_tile<PASS>(tile(t) + TILE_BYTES(PASS), two, two_stride, row(t), s);
+#if DKDV
+            for (int i = threadIdx.x; i < PASS; i += THREADS) {
+                bool there = row(t) + i < s;
+                asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(numbers(t) + 8 * (u32)i),
+                             "l"(there ? rows + row(t) + i : rows), "r"(there ? 8 : 0)
+                             : "memory");
+            }
+#endif
+        }
+        copies_end();
+    }
+    __device__ inline void start() const {
+#pragma unroll
+        for (int t = 0; t < AHEAD; t++) copy(t);
+    }
+    /* Tile t is there for all, and the next is sent for. */
+    __device__ inline void arrive(int t) const {
+        copies_wait<AHEAD - 1>();
+        products_see_copies();
+        __syncthreads();
+        copy(t + AHEAD);
+    }
+};

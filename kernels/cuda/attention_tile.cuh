@@ -1,0 +1,176 @@
+/* Tiles in shared memory, copies to them, and what lanes hold of scores and results.
+ *
+ * A tile is rows of HEAD elements, in panels of PANEL elements; the 16-byte parts of a panel's row are permuted so that
+ * the same part of eight rows lies in all banks. With rows of 128 bytes this is what wgmma calls a swizzle of 128. */
+#if DKDV
+#define OWN BLOCK_N
+#define PASS BLOCK_M
+#else
+#define OWN BLOCK_M
+#define PASS BLOCK_N
+#endif
+#define TILES (OWN / WARPS / 16) /* of 16 rows: what a warp keeps */
+#define COLUMNS (PASS / 8)       /* of 8: of scores */
+#define PARTS (HEAD / 8)         /* of 8 elements, 16 bytes: of a row */
+#define WORDS ((COLUMNS + 7) / 8)
+#define THREADS (32 * WARPS)
+#define PANEL (WGMMA ? 64 : HEAD)
+#define PANEL_PARTS (PANEL / 8)
+#define TILE_BYTES(rows) ((u32)(rows)*HEAD * 2)
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+
+__device__ inline u32 permuted(int row) {
+    return (u32)(PANEL % 64 ? row >> 1 & 3 : row & 7);
+}
+/* A part of a tile of so many rows. */
+template <int ROWS> __device__ inline u32 part_at(u32 tile, int row, int part) {
+    u32 panel = tile + (u32)(part / PANEL_PARTS * (ROWS * PANEL * 2));
+    return panel + (u32)row * (PANEL * 2) + (((u32)(part % PANEL_PARTS) ^ permuted(row)) << 4);
+}
+
+/* Queue the copy of rows [row, row + N) of a matrix of s rows; what is outside it becomes zero. */
+template <int N> __device__ inline void copy_tile(u32 tile, const HALF *from, int stride, int row, int s) {
+    for (int i = threadIdx.x; i < N * PARTS; i += THREADS) {
+        int r = i / PARTS, part = i % PARTS;
+        bool there = row + r < s && part * 8 < D;
+        const HALF *source = there ? from + (i64)(row + r) * stride + part * 8 : from;
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(part_at<N>(tile, r, part)), "l"(source),
+                     "r"(there ? 16 : 0)
+                     : "memory");
+    }
+}
+__device__ inline void copies_end() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int LATER> __device__ inline void copies_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LATER) : "memory");
+}
+
+__device__ inline void load_fragment(u32 (&f)[4], u32 at) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3])
+                 : "r"(at));
+}
+__device__ inline u32 pack(float low, float high) {
+    u32 x;
+    asm("cvt.rn." TEXT(HALF) "x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
+    return x;
+}
+
+/* Of what a lane holds of 16 x 8 results: element i is in row lane / 4 + (i & 2 ? 8 : 0), column lane % 4 * 2 + i % 2.
+ */
+#define LANE (threadIdx.x % 32)
+#define WARP_ROW (int)(threadIdx.x / 32 * (TILES * 16))
+#define LANE_ROW (int)(LANE / 4)
+#define LANE_COLUMN (int)(LANE % 4 * 2)
+
+typedef float scores[TILES][COLUMNS][4];
+typedef float results[TILES][PARTS][4];
+typedef u32 operands[TILES][COLUMNS / 2][4]; /* scores as left operand */
+
+__device__ inline void as_operands(operands &to, const scores &x) {
+#pragma unroll
+    for (int m = 0; m < TILES; m++)
+#pragma unroll
+        for (int n = 0; n < COLUMNS; n++) {
+            to[m][n / 2][n % 2 * 2] = pack(x[m][n][0], x[m][n][1]);
+            to[m][n / 2][n % 2 * 2 + 1] = pack(x[m][n][2], x[m][n][3]);
+        }
+}
+
+__device__ inline void clear(results &y) {
+#pragma unroll
+    for (int m = 0; m < TILES; m++)
+#pragma unroll
+        for (int e = 0; e < PARTS; e++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) y[m][e][i] = 0;
+}
+
+/* Results of a warp's own rows, which begin at `from` of s, times a factor each, to memory by way of its own rows of a
+ * tile, which nobody needs any more. */
+__device__ inline void store_rows(const results &y, const float (&factor)[TILES][2], u32 tile, HALF *to, int stride,
+                                  int from, int s) {
+    __syncwarp();
+#pragma unroll
+    for (int m = 0; m < TILES; m++)
+#pragma unroll
+        for (int e = 0; e < PARTS; e++)
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                u32 at = part_at<OWN>(tile, WARP_ROW + m * 16 + i * 8 + LANE_ROW, e) + (u32)LANE_COLUMN * 2;
+                u32 both = pack(y[m][e][2 * i] * factor[m][i], y[m][e][2 * i + 1] * factor[m][i]);
+                asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(both) : "memory");
+            }
+    __syncwarp();
+    for (int i = LANE; i < TILES * 16 * PARTS; i += 32) {
+        int row = WARP_ROW + i / PARTS, part = i % PARTS;
+        if (from + row >= s || part * 8 >= D) continue;
+        uint4 x;
+        asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];"
+                     : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+                     : "r"(part_at<OWN>(tile, row, part))
+                     : "memory");
+        *(uint4 *)(to + (i64)(from + row) * stride + part * 8) = x;
+    }
+}
+
+/* Scores of keys behind their query, or of no key, become -inf, if there are such; own rows begin at `first`. */
+__device__ inline void hide(scores &x, int first, int pass, int s) {
+    if (DKDV ? !CAUSAL || pass >= first + TILES * 16 - 1
+             : pass + PASS <= s && !(CAUSAL && pass + PASS - 1 > first))
+        return;
+#pragma unroll
+    for (int m = 0; m < TILES; m++)
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                int own = first + m * 16 + LANE_ROW + (i & 2) * 4, passing = pass + c * 8 + LANE_COLUMN + (i & 1);
+                int key = DKDV ? own : passing, query = DKDV ? passing : own;
+                if ((!DKDV && key >= s) || (CAUSAL && key > query)) x[m][c][i] = -INF;
+            }
+}
+
+#if DROP
+/* A bit for each score of 16 rows from `own` on that is dropped, four a column of 8. Where Philox blocks are whole, the
+ * lanes that share some make one each. */
+__device__ inline void drop_bits(u32 (&bits)[WORDS], const dropping &r, int own, int pass) {
+#pragma unroll
+    for (int w = 0; w < WORDS; w++) {
+        u32 mine = 0;
+#pragma unroll 1
+        for (int n = 0; n < (COLUMNS < 8 ? COLUMNS : 8); n++) {
+            int column = pass + (w * 8 + n) * 8;
+            u32 four = 0;
+#if DROP == 4 && DKDV
+            int query = column + LANE_COLUMN + (int)(LANE / 4 % 2), key = own + (int)(LANE / 8 % 2 * 8 + LANE / 16 * 4);
+            four = r.below(r.index(query, key) >> 2);
+#elif DROP == 4
+            int query = own + LANE_ROW + (int)(LANE % 2 * 8), key = column + (int)(LANE / 2 % 2 * 4);
+            four = r.below(r.index(query, key) >> 2);
+#else
+#pragma unroll 1
+            for (int i = 0; i < 4; i++) {
+                int row = own + LANE_ROW + (i & 2) * 4, at = column + LANE_COLUMN + (i & 1);
+                four |= (DKDV ? r.one(at, row) : r.one(row, at)) << i;
+            }
+#endif
+            mine |= four << (4 * n);
+        }
+#if DROP == 4 && DKDV
+        bits[w] = 0;
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            bits[w] |= (__shfl_sync(~0u, mine, (LANE & ~12u) | i << 2) >> LANE / 4 % 4 & 0x11111111u) << i;
+#elif DROP == 4
+        u32 other = __shfl_xor_sync(~0u, mine, 1), low = 0x33333333u;
+        bits[w] = LANE % 2 ? (other >> 2 & low) | (mine & ~low) : (mine & low) | (other & low) << 2;
+#else
+        bits[w] = mine;
+#endif
+    }
+}
+#define IS_DROPPED(bits, n, i) ((bits)[(n) / 8] >> (4 * ((n) % 8) + (i)) & 1u)
+#endif
