@@ -1,8 +1,8 @@
 /* What a GPU says of itself: by the driver, by NVML where that is. */
+#include <nccl.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cuda/comm_nccl.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/facts.h"
 #include "kernels/cuda/nvml.h"
@@ -17,13 +17,15 @@ const char *cuda_bus(const struct cuda *cuda, char text[MT_DEVICE_BUS_TEXT]) {
 void cuda_device_facts(struct mt_device *base, struct mt_device_facts *facts) {
     const struct cuda_device *device = (const struct cuda_device *)base;
     size_t total = 0;
+    int nccl;
     if (cuDeviceGetName(facts->model, sizeof facts->model, device->cuda.handle)) facts->model[0] = 0;
     if (!cuDeviceTotalMem(&total, device->cuda.handle)) facts->memory_bytes = (int64_t)total;
     cuda_bus(&device->cuda, facts->bus);
     facts->multiprocessors = device->multiprocessors;
     facts->computing = device->cuda.nsm;
     facts->capability = device->cuda.sm;
-    cuda_nccl_version(facts->nccl);
+    if (!ncclGetVersion(&nccl))
+        snprintf(facts->nccl, sizeof facts->nccl, "%d.%d.%d", nccl / 10000, nccl / 100 % 100, nccl % 100);
     cuda_nvml_read(facts->bus, facts);
     if (!facts->driver[0]) cuda_driver_version(facts->driver, sizeof facts->driver);
     facts->health.others_bytes = device->others_bytes;
