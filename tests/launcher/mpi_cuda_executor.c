@@ -17,7 +17,7 @@ static struct mt_comm *comm_of(void) {
     char id[MT_COMM_NCCL_ID_BYTES];
     if (rank == 0) CHECK_OK(mt_comm_nccl_id(id, &err), err);
     MPI_Bcast(id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
-    CHECK_OK(mt_comm_nccl_new(id, rank, n, &comm, &err), err);
+    CHECK_OK(mt_comm_nccl_new(id, rank, n, 60, &comm, &err), err);
     return comm;
 }
 
