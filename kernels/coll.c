@@ -36,6 +36,15 @@ const struct mt_coll_algorithm *mt_coll_find(enum mt_coll_kind kind, const char 
     return NULL;
 }
 
+const struct mt_coll_algorithm *mt_coll_of_nccl(enum mt_coll_kind kind) {
+    static const char *const names[MT_NCOLLS] = {[MT_ALL_REDUCE] = "ring",
+                                                 [MT_REDUCE_SCATTER] = "ring",
+                                                 [MT_ALL_GATHER] = "ring",
+                                                 [MT_BROADCAST] = "chain",
+                                                 [MT_ALL_TO_ALL] = "direct"};
+    return mt_coll_find(kind, names[kind]);
+}
+
 const struct mt_coll_algorithm *mt_coll_choose(const struct mt_coll *problem, double latency_s, double bandwidth_Bps) {
     const struct mt_coll_algorithm *best = NULL;
     double best_s = 0;

@@ -107,6 +107,10 @@ struct mt_coll_algorithm {
 extern const struct mt_coll_algorithm *const mt_coll_algorithms[];
 extern const int mt_coll_nalgorithms;
 
+/* NCCL has algorithms of its own, and takes no other. What it does is priced as this one, whose rounds and bytes are
+ * nearest: a ring, a chain, or all at once. */
+const struct mt_coll_algorithm *mt_coll_of_nccl(enum mt_coll_kind kind);
+
 const struct mt_coll_algorithm *mt_coll_find(enum mt_coll_kind kind, const char *name);
 /* The cheapest that applies by its cost_s (there is always one); ties go to the first in the table. */
 const struct mt_coll_algorithm *mt_coll_choose(const struct mt_coll *problem, double latency_s, double bandwidth_Bps);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/device_class.h"
+#include "kernels/device_facts.h"
 
 static const struct {
     const char *name;
@@ -46,6 +47,15 @@ void mt_device_close(struct mt_device *device) {
 
 const char *mt_device_describe(struct mt_device *device) {
     return device->description;
+}
+
+const char *mt_device_kind(struct mt_device *device) {
+    return device->class->kind;
+}
+
+void mt_device_facts(struct mt_device *device, struct mt_device_facts *facts) {
+    memset(facts, 0, sizeof *facts);
+    if (device->class->facts) device->class->facts(device, facts);
 }
 
 int mt_device_threads(struct mt_device *device) {
@@ -103,6 +113,30 @@ enum mt_status mt_device_copy_in(struct mt_device *device, void *to, const void 
 enum mt_status mt_device_copy_out(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
                                   struct mt_err *err) {
     return device->class->copy_out(device, to, from, size_bytes, err);
+}
+
+static enum mt_status unreachable(const struct mt_device *device, struct mt_err *err) {
+    return mt_fail(err, MT_EINPUT, "%s: its memory is its process's own", device->description);
+}
+
+enum mt_status mt_device_export(struct mt_device *device, void *memory, void *handle, struct mt_err *err) {
+    if (!device->class->export_memory) return unreachable(device, err);
+    return device->class->export_memory(device, memory, handle, err);
+}
+
+enum mt_status mt_device_import(struct mt_device *device, const void *handle, void **memory, struct mt_err *err) {
+    if (!device->class->import_memory) return unreachable(device, err);
+    return device->class->import_memory(device, handle, memory, err);
+}
+
+void mt_device_forget(struct mt_device *device, void *memory) {
+    if (memory && device->class->forget) device->class->forget(device, memory);
+}
+
+enum mt_status mt_device_copy_peer(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
+                                   int repeats, double *each_s, struct mt_err *err) {
+    if (!device->class->copy_peer) return unreachable(device, err);
+    return device->class->copy_peer(device, to, from, size_bytes, repeats, each_s, err);
 }
 
 enum mt_status mt_device_host_alloc(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err) {

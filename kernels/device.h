@@ -72,6 +72,7 @@ enum mt_status mt_device_open(const char *kind, struct mt_device **device, struc
 void mt_device_close(struct mt_device *device);
 /* "cpu, 2 threads, oneDNN 2.6.3"; "NVIDIA H200, 132 multiprocessors, CUDA 13.0, driver 580.95.05" */
 const char *mt_device_describe(struct mt_device *device);
+const char *mt_device_kind(struct mt_device *device);     /* "cpu", "cuda" */
 int mt_device_threads(struct mt_device *device);          /* of this host, that compute; 1 for a GPU */
 /* A GPU's multiprocessors that the stream "compute" has, and all that it has; other streams have all. 0: a CPU. */
 int mt_device_multiprocessors(struct mt_device *device, int *all);
@@ -111,6 +112,16 @@ enum mt_status mt_device_copy_out(struct mt_device *device, void *to, const void
 /* Memory of the host that a stream's copies may begin and end in. */
 enum mt_status mt_device_host_alloc(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err);
 void mt_device_host_free(struct mt_device *device, void *memory);
+
+/* Memory of a GPU that other processes of the host may reach: a handle is sent to them in any way, and memory that was
+ * imported is forgotten before its owner frees it. Only whole allocations can be exported. MT_EINPUT on a CPU. */
+enum { MT_DEVICE_HANDLE_BYTES = 64 };
+enum mt_status mt_device_export(struct mt_device *device, void *memory, void *handle, struct mt_err *err);
+enum mt_status mt_device_import(struct mt_device *device, const void *handle, void **memory, struct mt_err *err);
+void mt_device_forget(struct mt_device *device, void *memory);
+/* Copy `repeats` times between memory of this GPU and of another, by a copy engine; *each_s: what one takes. */
+enum mt_status mt_device_copy_peer(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
+                                   int repeats, double *each_s, struct mt_err *err);
 
 enum mt_status mt_stream_new(struct mt_device *device, const char *name, struct mt_stream **stream, struct mt_err *err);
 void mt_stream_free(struct mt_stream *stream);

@@ -6,11 +6,14 @@
 #define MT_KERNELS_DEVICE_CLASS_H
 
 #include "kernels/device.h"
+#include "kernels/device_facts.h"
 #include "kernels/tuner.h"
 
 struct mt_device_class {
+    const char *kind; /* as device.c opens it */
     void (*close)(struct mt_device *device);
     int64_t (*memory_bytes)(struct mt_device *device);
+    void (*facts)(struct mt_device *device, struct mt_device_facts *facts); /* null: there are none (device_facts.h) */
     void (*emulate)(struct mt_device *device, double speed);
     enum mt_status (*emulate_sms)(struct mt_device *device, int count, struct mt_err *err); /* null: it has none */
     const struct mt_backend *(*backend)(struct mt_device *device, const struct mt_call *call);
@@ -23,6 +26,13 @@ struct mt_device_class {
                                struct mt_err *err);
     enum mt_status (*host_alloc)(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err);
     void (*host_free)(struct mt_device *device, void *memory);
+
+    /* All four null: there is no reaching it from other processes. */
+    enum mt_status (*export_memory)(struct mt_device *device, void *memory, void *handle, struct mt_err *err);
+    enum mt_status (*import_memory)(struct mt_device *device, const void *handle, void **memory, struct mt_err *err);
+    void (*forget)(struct mt_device *device, void *memory);
+    enum mt_status (*copy_peer)(struct mt_device *device, void *to, const void *from, int64_t size_bytes, int repeats,
+                                double *each_s, struct mt_err *err);
 
     enum mt_status (*stream_new)(struct mt_device *device, const char *name, struct mt_stream **stream,
                                  struct mt_err *err);

@@ -64,9 +64,9 @@ static enum mt_status check_memory(const struct mt_plan *p, int rank, struct mt_
 
 static enum mt_status predict_memory(struct mt_plan *p, const struct mt_planned *planned, struct mt_err *err) {
     struct mt_device *device;
-    enum mt_status st = mt_device_open("cpu", &device, err);
+    struct mt_lower_options options;
+    enum mt_status st = mt_planned_options_for(p->device, &device, &options, err);
     if (st) return st;
-    struct mt_lower_options options = mt_planned_lower_options(device);
     options.sketch = true;
     int *alike = mt_calloc((size_t)p->nranks, sizeof *alike);
     mt_lower_fold(&planned->program, alike);

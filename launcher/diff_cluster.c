@@ -99,6 +99,8 @@ static void list_links(const struct mt_cluster *c, struct mt_facts *f) {
                      link->bandwidth_error, mt_units_count);
         list_part(f, mt_fact_name(f, "link %s: slows compute", name), link->compute_slowdown);
         list_part(f, mt_fact_name(f, "link %s: slowed", name), link->comm_slowdown);
+        mt_fact_real(f, mt_fact_name(f, "link %s: bytes a second, by copy engine", name), link->copy_Bps,
+                     link->bandwidth_error, mt_units_count);
     }
     for (int p = 0; p < c->npairs; p++) {
         const struct mt_cluster_pair *pair = &c->pairs[p];

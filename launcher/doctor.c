@@ -42,7 +42,7 @@ static enum mt_status look_at_host(struct mt_doctor_rank *r, struct mt_err *err)
     struct statvfs shared;
     const char *threads = getenv("OMP_NUM_THREADS"), *grace = getenv("OMPI_MCA_odls_base_sigkill_timeout");
     enum mt_status st;
-    if ((st = mt_topology_read(NULL, &topology, err)) || (st = mt_device_open("cpu", &device, err))) return st;
+    if ((st = mt_topology_read(NULL, NULL, &topology, err)) || (st = mt_device_open("cpu", &device, err))) return st;
     r->room_bytes = mt_device_memory_bytes(device);
     mt_device_close(device);
     r->mask = topology.set;

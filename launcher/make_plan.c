@@ -98,6 +98,7 @@ enum mt_status mt_plan_make(const struct mt_plan_request *request, struct mt_pla
     if (st) goto out;
     p->made_by = "motley " MOTLEY_VERSION;
     p->model = mt_model_text(&planned.model, &p->arena);
+    if (request->device) p->device = mt_arena_strdup(&p->arena, request->device);
     p->job = request->job;
     if (!p->job.seq) p->job.seq = mt_model_get(&planned.model, "context");
     copy_ranks(request, p);

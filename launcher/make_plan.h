@@ -8,6 +8,7 @@
 /* Vectors are null when not given, else [nranks]. */
 struct mt_plan_request {
     const char *model;
+    const char *device; /* the kind, "cuda"; null: "cpu" */
     struct mt_job job;
     int nranks;
     const double *speeds;  /* null: even */

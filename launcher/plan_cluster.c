@@ -131,6 +131,21 @@ static enum mt_status search(struct searching *s, struct mt_planning *planning, 
     return st;
 }
 
+/* What-ifs may mix what no job can. */
+static enum mt_status check_kinds(const struct mt_cluster *cluster, const char *text, struct mt_err *err) {
+    const char *first = mt_cluster_kind(cluster);
+    for (int d = 1; d < cluster->ndevices; d++) {
+        const struct mt_cluster_class *class = &cluster->classes[cluster->devices[d].class];
+        if (!strcmp(class->kind, first)) continue;
+        mt_fail(err, MT_EINPUT,
+                "--cluster: rank %d of %.200s is of kind %s, but rank 0 of kind %s: CPUs and GPUs do not "
+                "train together",
+                d, text, class->kind, first);
+        return mt_err_hint(err, "profile or describe a cluster of one kind");
+    }
+    return MT_OK;
+}
+
 static enum mt_status make(void *context, const struct mt_job *job, struct mt_plan **plan, struct mt_err *err) {
     struct searching *s = context;
     struct mt_planning planning;
@@ -162,7 +177,8 @@ enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan *
     if (st) return st;
     struct searching s = {.flags = flags, .cluster = cluster};
     const struct mt_job *job = &flags->request.job;
-    if (!(st = mt_plan_flags_ranks(flags, "--cluster", cluster->ndevices))) {
+    if (!(st = check_kinds(cluster, flags->cluster, err)) &&
+        !(st = mt_plan_flags_ranks(flags, "--cluster", cluster->ndevices))) {
         if (flags->recompute >= 0)
             st = make(&s, job, plan, err);
         else

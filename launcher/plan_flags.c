@@ -8,6 +8,7 @@
 
 #include "launcher/command.h"
 #include "launcher/flags.h"
+#include "launcher/rank_device.h"
 #include "synth/model.h"
 
 enum {
@@ -32,6 +33,7 @@ enum {
     KEY_FROM,
     KEY_CLUSTER_OUT,
     KEY_LIMIT,
+    KEY_DEVICE,
     KEY_RECOMPUTE,
     KEY_MODELS
 };
@@ -41,6 +43,7 @@ static const struct argp_option options[] = {
     {"model", KEY_MODEL, "TEXT", 0, "as gpt2:124m or gpt2:layers=4,heads=4,embed=128,...; see --models", 1},
     {"ranks", KEY_RANKS, "N", 0, "processes [as many as --speeds, --shares or --hosts lists]", 1},
     {"hosts", KEY_HOSTS, "A,A,B", 0, "each rank's host [any]", 1},
+    {"device", KEY_DEVICE, "KIND", 0, "what ranks compute with, cpu or cuda [cpu]", 1},
     {"memory", KEY_MEMORY, "BYTES,...", 0, "what each rank may use; one number for all [not checked]", 1},
     {"models", KEY_MODELS, 0, 0, "list the models and their options", 1},
     {"cluster", KEY_CLUSTER, "FILE", 0,
@@ -196,6 +199,7 @@ static enum mt_status take_flag(struct mt_plan_flags *f, int key, const char *te
     case KEY_HOSTS:
         st = mt_flag_words("--hosts", text, &f->arena, &q->hosts, &which, f->err);
         return st ? st : mt_plan_flags_ranks(f, "--hosts", which);
+    case KEY_DEVICE: return mt_rank_device_kind(text, &q->device, f->err);
     case KEY_MEMORY: return take_memory(f, text);
     case KEY_SPEEDS: st = divide_by(f, "--speeds"); return st ? st : take_speeds(f, "--speeds", text, &q->speeds);
     case KEY_EVEN: return divide_by(f, "--even");
@@ -279,7 +283,11 @@ static enum mt_status settle_making(struct mt_plan_flags *f) {
         mt_fail(f->err, MT_EINPUT, "--gradient-wire: sums in f16 overflow unless the loss is scaled");
         return mt_err_hint(f->err, "say --precision f16 or --loss-scale too, or take bf16");
     }
-    const char *known = q->hosts ? "--hosts" : q->memory_bytes ? "--memory" : q->speeds ? "--speeds" : NULL;
+    const char *known = q->hosts          ? "--hosts"
+                        : q->memory_bytes ? "--memory"
+                        : q->speeds       ? "--speeds"
+                        : q->device       ? "--device"
+                                          : NULL;
     if (f->cluster && known) return mt_fail(f->err, MT_EINPUT, "%s: --cluster says that", known);
     if (f->cluster && q->storage_speeds)
         return mt_fail(f->err, MT_EINPUT, "--storage-speeds: --cluster says that; --storage-shares fixes exact shares");

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "kernels/cuda_scratch.h"
+
 void mt_planned_release(struct mt_planned *planned) {
     if (planned->program.graph) mt_program_release(&planned->program);
     mt_arena_release(&planned->arena);
@@ -73,6 +75,11 @@ static int64_t scratch_of(void *context, const struct mt_call *call) {
     return backend->scratch_bytes ? backend->scratch_bytes(call) : 0;
 }
 
+static int64_t scratch_of_gpu(void *context, const struct mt_call *call) {
+    (void)context;
+    return mt_cuda_scratch_bytes(call);
+}
+
 /* Plain C runs every fused call; what a faster backend does in parts stays in parts. */
 static bool worth_fusing(void *context, const struct mt_call *fused, const struct mt_call *member) {
     return mt_device_backend(context, fused) != &mt_backend_c || mt_device_backend(context, member) == &mt_backend_c;
@@ -86,4 +93,17 @@ struct mt_lower_options mt_planned_lower_options(struct mt_device *device) {
         .scratch_bytes = scratch_of,
         .worth_fusing = worth_fusing,
         .context = device};
+}
+
+enum mt_status mt_planned_options_for(const char *kind, struct mt_device **device, struct mt_lower_options *options,
+                                      struct mt_err *err) {
+    *device = NULL;
+    if (!strcmp(kind, "cuda")) { /* there may be no such device to ask */
+        *options = (struct mt_lower_options){
+            .fuse = true, .latency_s = 30e-6, .bandwidth_Bps = 1e9, .scratch_bytes = scratch_of_gpu};
+        return MT_OK;
+    }
+    enum mt_status st = mt_device_open(kind, device, err);
+    if (!st) *options = mt_planned_lower_options(*device);
+    return st;
 }

@@ -41,4 +41,9 @@ void mt_planned_release(struct mt_planned *planned);
  * want it; for messages whose algorithm is "auto" one that suits a network of 30 microseconds and 1 GB/s. */
 struct mt_lower_options mt_planned_lower_options(struct mt_device *device);
 
+/* The same for planning, where a device of that kind ("cpu", "cuda") need not be: of CPUs this host's, of GPUs what
+ * kernels/cuda_scratch.h says. *device is opened for it, or null; close it when the options are of no more use. */
+enum mt_status mt_planned_options_for(const char *kind, struct mt_device **device, struct mt_lower_options *options,
+                                      struct mt_err *err);
+
 #endif

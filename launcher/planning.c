@@ -13,14 +13,13 @@ enum mt_status mt_planning_open(const struct mt_cluster *cluster, const char *mo
     plan->model = model;
     plan->job = *job;
     enum mt_status st = mt_planned_graph(plan, job->precision, &p->planned, err);
-    if (!st) st = mt_device_open("cpu", &p->device, err);
+    if (!st) st = mt_planned_options_for(mt_cluster_kind(cluster), &p->device, &p->options, err);
     mt_plan_free(plan);
     if (st) {
         mt_planning_close(p);
         return st;
     }
     if (!p->job.seq) p->job.seq = mt_model_get(&p->planned.model, "context");
-    p->options = mt_planned_lower_options(p->device);
     p->devices = mt_calloc((size_t)cluster->ndevices, sizeof *p->devices);
     for (int d = 0; d < cluster->ndevices; d++) p->devices[d] = d;
     p->costs = (struct mt_costs){.nranks = cluster->ndevices, .device = p->devices};
@@ -55,12 +54,14 @@ struct mt_plan *mt_planning_plan(const struct mt_planning *p) {
     plan->model = mt_model_text(&p->planned.model, &plan->arena);
     plan->job = p->job;
     strcpy(plan->cluster_hash, c->hash);
+    plan->device = mt_arena_strdup(&plan->arena, mt_cluster_kind(c));
     for (int d = 0; d < c->ndevices; d++) {
         const struct mt_cluster_device *device = &c->devices[d];
         plan->ranks[d] = (struct mt_plan_rank){.host = mt_arena_strdup(&plan->arena, c->nodes[device->node].name),
                                                .class = mt_arena_strdup(&plan->arena, c->classes[device->class].name),
                                                .speed = device->speed,
                                                .memory_bytes = device->memory_bytes};
+        if (device->gpu) plan->ranks[d].reserved_bytes = device->gpu->reserved_bytes;
     }
     return plan;
 }

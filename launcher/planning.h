@@ -20,7 +20,7 @@ struct mt_planning {
     const struct mt_cluster *cluster;
     struct mt_planned planned; /* model and graph; no program */
     struct mt_job job;
-    struct mt_device *device; /* of this host, for the scratch of operators */
+    struct mt_device *device; /* of this host, for the scratch of operators; null for a cluster of GPUs */
     struct mt_lower_options options;
     int *devices;
     struct mt_costs costs;

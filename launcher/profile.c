@@ -9,6 +9,7 @@
 #include "launcher/agree.h"
 #include "launcher/cores.h"
 #include "launcher/profile_job.h"
+#include "launcher/rank_device.h"
 #include "launcher/watch.h"
 #include "profiler/profile.h"
 
@@ -37,13 +38,10 @@ static enum mt_status write_results(const struct mt_profile_flags *flags, struct
 }
 
 /* The layers of the jobs that will run here. */
-static enum mt_status measure_jobs(const struct mt_profile_flags *flags, double speed, double budget_s,
+static enum mt_status measure_jobs(const struct mt_profile_flags *flags, struct mt_device *device, double budget_s,
                                    struct mt_cluster *cluster, struct mt_err *err) {
-    struct mt_device *device = NULL;
     struct mt_job_times times = {0}; /* of all of them */
-    enum mt_status st = mt_agree(MPI_COMM_WORLD, mt_device_open("cpu", &device, err), err);
-    if (st) goto out;
-    mt_device_emulate(device, speed);
+    enum mt_status st = MT_OK;
     for (int m = 0; m < flags->nmodels && !st; m++) {
         const struct mt_job_probe probe = {
             .model = flags->models[m], .job = &flags->job, .budget_s = budget_s / flags->nmodels};
@@ -52,9 +50,7 @@ static enum mt_status measure_jobs(const struct mt_profile_flags *flags, double 
         st = mt_job_measure(MPI_COMM_WORLD, device, &probe, &times, err);
     }
     if (!st) st = mt_job_apply(MPI_COMM_WORLD, &times, cluster, err);
-out:
     mt_job_times_release(&times);
-    mt_device_close(device);
     return st;
 }
 
@@ -62,38 +58,70 @@ static void tell(const char *what) {
     mt_watch_phase(MT_WATCH_QUICK, "measuring %s", what);
 }
 
-static enum mt_status profile(const struct mt_profile_flags *flags, struct mt_err *err) {
-    int rank, nranks;
-    struct mt_comm *comm = NULL;
-    struct mt_cluster *cluster = NULL;
-    char *raw = NULL;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
-    mt_watch_expect(rank, nranks);
-    mt_log_rank(rank);
-    enum mt_status st = mt_emulation_check(&flags->emulation, nranks, "cpu", err);
-    if ((st = mt_agree(MPI_COMM_WORLD, st, err)) ||
-        (st = mt_agree_same(MPI_COMM_WORLD, "Motley's version", MOTLEY_VERSION, err)))
-        return st;
-    if ((st = mt_agree_rank0(MPI_COMM_WORLD, rank ? MT_OK : check_outputs(flags, err), err))) return st;
-    mt_cores_divide(MPI_COMM_WORLD);
-    double jobs_s = flags->nmodels ? jobs_part * flags->budget_s : 0, budget_s = flags->budget_s - jobs_s;
-    double speed = mt_emulation_speed(&flags->emulation, rank);
-    const struct mt_profile_options options = {
-        .budget_s = budget_s, .emulate = speed, .deadline_s = flags->deadline_s, .tell = tell};
-    if ((st = mt_agree(MPI_COMM_WORLD, mt_comm_mpi_new(&(MPI_Comm){MPI_COMM_WORLD}, &comm, err), err))) return st;
-    st = mt_profile_run(comm, &options, &cluster, flags->raw ? &raw : NULL, err);
+/* What every rank measures with. */
+struct means {
+    struct mt_device *device;
+    struct mt_comm *comm, *wire; /* wire: null where it is `comm` */
+    double speed;                /* that is emulated; 1: its own */
+};
+
+static enum mt_status open_means(const struct mt_profile_flags *flags, int rank, struct means *means,
+                                 struct mt_err *err) {
+    enum mt_status st = mt_comm_mpi_new(&(MPI_Comm){MPI_COMM_WORLD}, &means->comm, err);
+    if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
+    if ((st = mt_rank_device_open(MPI_COMM_WORLD, flags->device, &means->device, err))) return st;
+    st = mt_emulation_apply(&flags->emulation, rank, means->device, &means->speed, err);
+    if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
+    if (!strcmp(flags->device, "cpu")) return MT_OK;
+    return mt_rank_wire_open(MPI_COMM_WORLD, flags->device, flags->deadline_s, &means->wire, err);
+}
+
+static void close_means(struct means *means) {
+    mt_comm_free(means->wire);
+    mt_device_close(means->device);
+    mt_comm_free(means->comm);
+}
+
+static enum mt_status measure(const struct mt_profile_flags *flags, const struct means *means,
+                              struct mt_cluster **cluster, char **raw, struct mt_err *err) {
+    double jobs_s = flags->nmodels ? jobs_part * flags->budget_s : 0;
+    const struct mt_profile_options options = {.device = means->device,
+                                               .wire = means->wire,
+                                               .budget_s = flags->budget_s - jobs_s,
+                                               .emulate = means->speed,
+                                               .deadline_s = flags->deadline_s,
+                                               .tell = tell};
+    enum mt_status st = mt_profile_run(means->comm, &options, cluster, flags->raw ? raw : NULL, err);
     mt_watch_phase(MT_WATCH_SLOW, "the cluster's document");
     if (st == MT_ESTALL || st == MT_EPEER) { /* peers may not answer */
         mt_watch_fail(err);
         mt_agree_abort(MPI_COMM_WORLD, err);
     }
     st = mt_agree(MPI_COMM_WORLD, st, err);
-    if (!st && flags->nmodels) st = measure_jobs(flags, speed, jobs_s, cluster, err);
+    return st || !flags->nmodels ? st : measure_jobs(flags, means->device, jobs_s, *cluster, err);
+}
+
+static enum mt_status profile(const struct mt_profile_flags *flags, struct mt_err *err) {
+    int rank, nranks;
+    struct means means = {0};
+    struct mt_cluster *cluster = NULL;
+    char *raw = NULL;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    mt_watch_expect(rank, nranks);
+    mt_log_rank(rank);
+    enum mt_status st = mt_emulation_check(&flags->emulation, nranks, flags->device, err);
+    if ((st = mt_agree(MPI_COMM_WORLD, st, err)) ||
+        (st = mt_agree_same(MPI_COMM_WORLD, "Motley's version", MOTLEY_VERSION, err)))
+        return st;
+    if ((st = mt_agree_rank0(MPI_COMM_WORLD, rank ? MT_OK : check_outputs(flags, err), err))) return st;
+    mt_cores_divide(MPI_COMM_WORLD);
+    st = open_means(flags, rank, &means, err);
+    if (!st) st = measure(flags, &means, &cluster, &raw, err);
     if (!st) st = mt_agree_rank0(MPI_COMM_WORLD, rank ? MT_OK : write_results(flags, cluster, raw, err), err);
     mt_cluster_free(cluster);
     free(raw);
-    mt_comm_free(comm);
+    close_means(&means);
     return st;
 }
 

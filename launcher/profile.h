@@ -6,8 +6,9 @@
 #include "planner/job.h"
 
 struct mt_profile_flags {
-    const char *out; /* where the document goes */
-    const char *raw; /* where all samples go, or null */
+    const char *out;    /* where the document goes */
+    const char *raw;    /* where all samples go, or null */
+    const char *device; /* "cpu", "cuda" */
     double budget_s, deadline_s;
     double heartbeat_s, start_s; /* see launcher/watch.h */
     struct mt_emulation emulation;

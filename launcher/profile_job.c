@@ -11,21 +11,33 @@
 #include "launcher/agree.h"
 #include "launcher/rehearsal.h"
 
-enum { WARM_STEPS = 2, LEAST_STEPS = 3, ENOUGH_STEPS = 40, MOST_STEPS = 2000, SURE_SIZES = 2, MOST_ROUNDS = 8 };
+enum {
+    WARM_STEPS = 2,
+    GPU_WARM_STEPS = 3,
+    LEAST_STEPS = 3,
+    ENOUGH_STEPS = 40,
+    MOST_STEPS = 2000,
+    SURE_SIZES = 2,
+    MOST_ROUNDS = 8
+};
 static const double enough_s = 1;  /* of one visit: this and so many steps */
 static const double long_s = 0.25; /* a step: one such warms up, and one tells something */
 /* Of the memory that can be had; of the budget, for pairs of micro-batches; of what is left for a size, the first
  * visit's. */
-static const double memory_part = 0.8, pairs_part = 0.15, first_part = 0.4;
+static const double memory_part = 0.8, gpu_memory_part = 0.97, pairs_part = 0.15, first_part = 0.4;
 
 struct measuring {
     MPI_Comm comm;
     int rank;
     struct mt_device *device;
+    bool gpu;
     const struct mt_job_probe *probe;
     struct mt_job_times *times;
     double end_s; /* of the budget */
     double part;  /* this rank's size, of that of the fastest */
+    /* Of a GPU, what a visit takes beside its steps, on the slowest rank, by the last one: to a size that is met for
+     * the first time, whose products are tuned; and to one that is known. */
+    double fresh_s, again_s, steps_s; /* steps_s: in this visit's steps */
 };
 
 /* ---- one step ---- */
@@ -80,6 +92,12 @@ static void keep_samples(struct mt_job_times *times, const struct step *step) {
     }
 }
 
+static double sum_of(const struct step *step) {
+    double sum_s = 0;
+    for (int s = 0; s < step->nshapes; s++) sum_s += step->sum_s[s];
+    return sum_s;
+}
+
 /* ---- one size ---- */
 
 static double most_of_all(const struct measuring *m, double value) {
@@ -97,21 +115,45 @@ static double trimmed_mean(double *step_s, int n) {
     return sum / kept;
 }
 
+/* Steps by the executor's own clock; `step` (may be null) gets what each operator took, and sum_s all of them. */
 static enum mt_status run_steps(const struct measuring *m, struct mt_rehearsal *r, struct step *step, int nsteps,
-                                double *mean_s, struct mt_err *err) {
-    double step_s[MOST_STEPS] = {0};
+                                double *mean_s, double *sum_s, struct mt_err *err) {
+    double step_s[MOST_STEPS] = {0}, sums_s[MOST_STEPS] = {0};
     struct mt_rehearsal_times times;
     enum mt_status st = MT_OK;
     for (int i = 0; i < nsteps && !st; i++) {
-        memset(step->sum_s, 0, (size_t)step->nshapes * sizeof *step->sum_s);
-        memset(step->count, 0, (size_t)step->nshapes * sizeof *step->count);
-        step->last = -1;
-        if ((st = mt_rehearsal_step(r, note, step, &times, err))) break;
+        if (step) {
+            memset(step->sum_s, 0, (size_t)step->nshapes * sizeof *step->sum_s);
+            memset(step->count, 0, (size_t)step->nshapes * sizeof *step->count);
+            step->last = -1;
+        }
+        if ((st = mt_rehearsal_step(r, step ? note : NULL, step, &times, err))) break;
         step_s[i] = times.run.wall_s;
+        if (!step) continue;
+        sums_s[i] = sum_of(step);
         keep_samples(m->times, step);
     }
-    if (!st) *mean_s = trimmed_mean(step_s, nsteps);
-    return st;
+    if (st) return st;
+    *mean_s = trimmed_mean(step_s, nsteps);
+    if (step) *sum_s = trimmed_mean(sums_s, nsteps);
+    return MT_OK;
+}
+
+/* Of a GPU: some steps with each operator timed, which makes them longer, and then steps as they are trained. The
+ * operators' times are brought to the sum that these have. */
+static enum mt_status run_apart(const struct measuring *m, struct mt_rehearsal *r, struct step *step, int nsteps,
+                                double *mean_s, struct mt_err *err) {
+    enum { MOST_TIMED = 4 };
+    struct mt_job_times *times = m->times;
+    int timed = nsteps / 3 < 1 ? 1 : nsteps / 3 > MOST_TIMED ? MOST_TIMED : nsteps / 3, first = times->nsamples;
+    int whole = nsteps - timed < 1 ? 1 : nsteps - timed;
+    double timed_s, sum_s, warm_s;
+    enum mt_status st;
+    if ((st = run_steps(m, r, step, timed, &timed_s, &sum_s, err)) ||
+        (st = run_steps(m, r, NULL, 1, &warm_s, NULL, err)) || (st = run_steps(m, r, NULL, whole, mean_s, NULL, err)))
+        return st;
+    for (int i = first; i < times->nsamples && sum_s > 0; i++) times->samples[i].time_s *= *mean_s / sum_s;
+    return MT_OK;
 }
 
 static int least_steps(double step_s) {
@@ -127,17 +169,22 @@ static double visit_s(double step_s) {
     return (least_steps(step_s) + warm_steps(step_s)) * step_s;
 }
 
+/* A GPU's kernels are made in the first step, and the step is captured in the second. */
+static int first_steps(const struct measuring *m) {
+    return m->gpu ? GPU_WARM_STEPS : WARM_STEPS;
+}
+
 /* Warm up, until all are. *step_s: of the slowest rank's last step; *mine_s: this one's. */
 static enum mt_status warm_up(const struct measuring *m, struct mt_rehearsal *r, double *mine_s, double *step_s,
                               struct mt_err *err) {
     struct mt_rehearsal_times times = {0};
     enum mt_status st = mt_rehearsal_start(r, err);
-    for (int i = 0, steps = WARM_STEPS; i < steps; i++) {
+    for (int i = 0, steps = first_steps(m); i < steps; i++) {
         if (!st) st = mt_rehearsal_step(r, NULL, NULL, &times, err);
         if ((st = mt_agree(m->comm, st, err))) return st;
         *mine_s = times.run.wall_s;
         *step_s = most_of_all(m, *mine_s);
-        steps = warm_steps(*step_s);
+        if (!m->gpu) steps = warm_steps(*step_s);
     }
     return st;
 }
@@ -149,7 +196,7 @@ static void keep_step(const struct measuring *m, const struct mt_rehearsal *r, i
 }
 
 /* Begin together; faster ranks make more steps of the time. *step_s: the slowest rank's. */
-static enum mt_status rehearse(const struct measuring *m, struct mt_rehearsal *r, int64_t micro, double budget_s,
+static enum mt_status rehearse(struct measuring *m, struct mt_rehearsal *r, int64_t micro, double budget_s,
                                double *step_s, struct mt_err *err) {
     const struct mt_lowered *low = r->lowered;
     struct mt_arena arena = MT_ARENA_INIT;
@@ -163,13 +210,16 @@ static enum mt_status rehearse(const struct measuring *m, struct mt_rehearsal *r
     struct step step = {.shape_of = shape_of, .nshapes = m->times->nshapes};
     step.sum_s = mt_new(&arena, double, step.nshapes);
     step.count = mt_new(&arena, int64_t, step.nshapes);
-    double mine_s, slowest_s, mean_s = 0;
+    double mine_s, slowest_s, mean_s = 0, sum_s;
     enum mt_status st = warm_up(m, r, &mine_s, &slowest_s, err);
     if (st) goto out;
     double all_s = fmin(budget_s - warm_steps(slowest_s) * slowest_s, fmax(enough_s, ENOUGH_STEPS * slowest_s));
     all_s = fmax(all_s, least_steps(slowest_s) * slowest_s);
     int nsteps = (int)fmin(fmax(all_s / mine_s, 1), MOST_STEPS);
-    if ((st = mt_agree(m->comm, run_steps(m, r, &step, nsteps, &mean_s, err), err))) goto out;
+    double start_s = mt_now_s();
+    st = m->gpu ? run_apart(m, r, &step, nsteps, &mean_s, err) : run_steps(m, r, &step, nsteps, &mean_s, &sum_s, err);
+    m->steps_s = mt_now_s() - start_s;
+    if ((st = mt_agree(m->comm, st, err))) goto out;
     keep_step(m, r, micro, mean_s);
     *step_s = most_of_all(m, mean_s);
 out:
@@ -177,21 +227,21 @@ out:
     return st;
 }
 
-/* Whether the ranks of every host find room together. */
+/* Whether the ranks of every host find room together; GPUs have memory of their own. */
 static bool fits(const struct measuring *m, const struct mt_rehearsal *r) {
     MPI_Comm host;
     MPI_Comm_split_type(m->comm, MPI_COMM_TYPE_SHARED, m->rank, MPI_INFO_NULL, &host);
     double wanted = (double)r->lowered->arena_bytes;
-    MPI_Allreduce(MPI_IN_PLACE, &wanted, 1, MPI_DOUBLE, MPI_SUM, host);
+    if (!m->gpu) MPI_Allreduce(MPI_IN_PLACE, &wanted, 1, MPI_DOUBLE, MPI_SUM, host);
     MPI_Comm_free(&host);
-    int room = wanted <= memory_part * (double)mt_device_memory_bytes(m->device);
+    int room = wanted <= (m->gpu ? gpu_memory_part : memory_part) * (double)mt_device_memory_bytes(m->device);
     MPI_Allreduce(MPI_IN_PLACE, &room, 1, MPI_INT, MPI_MIN, m->comm);
     return room;
 }
 
 /* `*step_s` stays when the size does not fit; *done: it did. */
-static enum mt_status measure_size(const struct measuring *m, int64_t batch, int64_t micro, double budget_s,
-                                   double *step_s, bool *done, struct mt_err *err) {
+static enum mt_status measure_size(struct measuring *m, int64_t batch, int64_t micro, double budget_s, double *step_s,
+                                   bool *done, struct mt_err *err) {
     struct mt_rehearsal r;
     *done = false;
     enum mt_status st = mt_rehearsal_open(m->device, m->probe->model, m->probe->job, batch, micro, &r, err);
@@ -223,14 +273,17 @@ static int64_t own_size(const struct measuring *m, int64_t samples) {
     return own < 1 ? 1 : own;
 }
 
-static enum mt_status visit(const struct measuring *m, double budget_s, struct size *size, bool *fitted,
-                            struct mt_err *err) {
+static enum mt_status visit(struct measuring *m, double budget_s, struct size *size, bool *fitted, struct mt_err *err) {
     int64_t own = own_size(m, size->samples);
-    return measure_size(m, own, own, budget_s, &size->step_s, fitted, err);
+    double *beside_s = size->step_s > 0 ? &m->again_s : &m->fresh_s, start_s = mt_now_s();
+    m->steps_s = 0;
+    enum mt_status st = measure_size(m, own, own, budget_s, &size->step_s, fitted, err);
+    if (!st && m->gpu) *beside_s = most_of_all(m, mt_now_s() - start_s - m->steps_s);
+    return st;
 }
 
-static enum mt_status add_size(const struct measuring *m, int64_t samples, double budget_s, struct sizes *sizes,
-                               bool *fitted, struct mt_err *err) {
+static enum mt_status add_size(struct measuring *m, int64_t samples, double budget_s, struct sizes *sizes, bool *fitted,
+                               struct mt_err *err) {
     struct size size = {samples, 0};
     enum mt_status st = visit(m, budget_s, &size, fitted, err);
     if (st || !*fitted) return st;
@@ -271,17 +324,23 @@ static double expected_s(const struct measuring *m, int64_t samples) {
     return most_of_all(m, last->time_s * (double)own_size(m, samples) / (double)last->batch);
 }
 
+/* A GPU's small sizes tell little of its large ones, and each costs its tuning: from 1 on to an eighth. */
+static int64_t next_size(const struct measuring *m, int64_t size, int64_t most) {
+    int64_t next = 2 * size;
+    while (m->gpu && 8 * next < most) next *= 2;
+    return size < most / 2 && next < most ? next : most;
+}
+
 /* Sizes from 1 up, the last one `most`, as far as there is time. */
 static enum mt_status measure_doubling(struct measuring *m, double reserved_s, struct sizes *sizes,
                                        struct mt_err *err) {
     bool fitted = true;
     int64_t batch = m->probe->job->batch, most = batch;
     enum mt_status st = MT_OK;
-    for (int64_t size = 1, before = 0; size > before && fitted && !st;
-         before = size, size = size < most / 2 ? 2 * size : most) {
+    for (int64_t size = 1, before = 0; size > before && fitted && !st; before = size, size = next_size(m, size, most)) {
         double left = left_s(m) - reserved_s;
         int sizes_left = 1 + (int)ceil(log2((double)most / (double)size));
-        if (sizes->count >= SURE_SIZES && visit_s(expected_s(m, size)) > left) break;
+        if (sizes->count >= SURE_SIZES && m->fresh_s + visit_s(expected_s(m, size)) > left) break;
         st = add_size(m, size, first_part * left / sizes_left, sizes, &fitted, err);
         if (st || !fitted) break;
         if (size == 1) m->part = part_of_fastest(m);
@@ -291,14 +350,13 @@ static enum mt_status measure_doubling(struct measuring *m, double reserved_s, s
 }
 
 /* Between the sizes, the largest first: where steps are short there is time for it, and their times the least even. */
-static enum mt_status measure_between(const struct measuring *m, double reserved_s, struct sizes *sizes,
-                                      struct mt_err *err) {
+static enum mt_status measure_between(struct measuring *m, double reserved_s, struct sizes *sizes, struct mt_err *err) {
     enum mt_status st = MT_OK;
     for (int i = sizes->count - 1; i > 0 && !st; i--) {
         int64_t size = (sizes->items[i].samples + sizes->items[i - 1].samples) / 2;
         double part_s = first_part * (left_s(m) - reserved_s) / i;
         bool fitted;
-        if (size > sizes->items[i - 1].samples && visit_s(sizes->items[i].step_s) < part_s)
+        if (size > sizes->items[i - 1].samples && m->fresh_s + visit_s(sizes->items[i].step_s) < part_s)
             st = add_size(m, size, part_s, sizes, &fitted, err);
     }
     return st;
@@ -306,7 +364,7 @@ static enum mt_status measure_between(const struct measuring *m, double reserved
 
 /* All sizes again, from the last one back, as often as there is time: a machine is not the same at all times, and what
  * disturbed one visit is over. */
-static enum mt_status measure_again(const struct measuring *m, double reserved_s, const struct sizes *sizes,
+static enum mt_status measure_again(struct measuring *m, double reserved_s, const struct sizes *sizes,
                                     struct mt_err *err) {
     enum mt_status st = MT_OK;
     bool any = true;
@@ -315,9 +373,9 @@ static enum mt_status measure_again(const struct measuring *m, double reserved_s
         for (int i = sizes->count - 1; i >= 0 && !st; i--) {
             double part_s = (left_s(m) - reserved_s) / (i + 1);
             bool fitted;
-            if (visit_s(sizes->items[i].step_s) > part_s) continue;
+            if (m->again_s + visit_s(sizes->items[i].step_s) > part_s) continue;
             any = true;
-            st = visit(m, part_s / 2, &sizes->items[i], &fitted, err);
+            st = visit(m, (part_s - m->again_s) / 2, &sizes->items[i], &fitted, err);
         }
     }
     return st;
@@ -337,14 +395,14 @@ static enum mt_status measure_sizes(struct measuring *m, struct sizes *sizes, st
 }
 
 /* Two micro-batches, the second added to the first; of size 1, and of every other size as long as there is time. */
-static enum mt_status measure_pairs(const struct measuring *m, int64_t most, struct mt_err *err) {
+static enum mt_status measure_pairs(struct measuring *m, int64_t most, struct mt_err *err) {
     double step_s = 0; /* of the pair before */
     enum mt_status st = MT_OK;
     for (int64_t size = 1; 2 * size <= most && !st; size *= 4) {
         double left = left_s(m);
         int64_t own = own_size(m, size);
         bool fitted;
-        if (size > 1 && left <= visit_s(4 * step_s)) break;
+        if (size > 1 && left <= m->fresh_s + visit_s(4 * step_s)) break;
         int sizes_left = 1 + (int)(log2((double)most / (double)size) / 2);
         st = measure_size(m, 2 * own, own, left / sizes_left, &step_s, &fitted, err);
         if (!fitted) break;
@@ -356,6 +414,7 @@ enum mt_status mt_job_measure(MPI_Comm comm, struct mt_device *device, const str
                               struct mt_job_times *times, struct mt_err *err) {
     struct measuring m = {.comm = comm,
                           .device = device,
+                          .gpu = !strcmp(mt_device_kind(device), "cuda"),
                           .probe = probe,
                           .times = times,
                           .end_s = mt_now_s() + probe->budget_s,

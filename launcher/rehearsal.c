@@ -24,8 +24,12 @@ enum mt_status mt_rehearsal_open_among(struct mt_device *device, const char *mod
     int nranks = wire ? wire->nranks : 1;
     int64_t *micros = mt_malloc((size_t)nranks * sizeof *micros);
     for (int i = 0; i < nranks; i++) micros[i] = micro;
-    struct mt_plan_request request = {
-        .model = model, .job = r->job, .nranks = nranks, .micro = micros, .gradient_wire = MT_NTYPES};
+    struct mt_plan_request request = {.model = model,
+                                      .device = mt_device_kind(device),
+                                      .job = r->job,
+                                      .nranks = nranks,
+                                      .micro = micros,
+                                      .gradient_wire = MT_NTYPES};
     struct mt_plan *plan;
     enum mt_status st = mt_plan_make(&request, &plan, err);
     free(micros);

@@ -14,7 +14,6 @@ void mt_train_defaults(struct mt_train_options *options) {
                                          .steps = -1,
                                          .log_every = 10,
                                          .keep = 2,
-                                         .device = "cpu",
                                          .deadline_s = 300,
                                          .heartbeat_s = MT_WATCH_HEARTBEAT_S};
 }

@@ -16,7 +16,7 @@ struct mt_train_options {
     const char *resume;                               /* a folder or a file; or null */
     const char *init;                                 /* safetensors with weights, or null */
     const char *trace;                                /* where to write a trace, or null */
-    const char *device;                               /* "cpu", "cuda" */
+    const char *device;                               /* "cpu", "cuda"; null: what the plan was made for */
     int64_t steps;                                    /* stop after this many; -1: the plan's */
     int64_t checkpoint_every, eval_every, hash_every; /* steps; 0: only at the end */
     int64_t log_every;

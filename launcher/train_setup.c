@@ -21,6 +21,17 @@ static const char *mpi_version(void) {
     return text;
 }
 
+/* What the plan was made for. Shares that were solved for a cluster's devices suit no others; those of a plan by speeds
+ * go for any. */
+static enum mt_status choose_kind(struct trainer *t, struct mt_err *err) {
+    const char *asked = t->options->device;
+    t->kind = asked ? asked : t->plan->device;
+    if (!t->plan->cluster_hash[0] || !strcmp(t->kind, t->plan->device)) return MT_OK;
+    mt_fail(err, MT_EINPUT, "--device %s: %s was made for a cluster of kind %s", asked, t->options->plan,
+            t->plan->device);
+    return mt_err_hint(err, "leave out --device; or plan for a profile of the devices that you mean");
+}
+
 static enum mt_status read_plan(struct trainer *t, struct mt_err *err) {
     mt_watch_phase(MT_WATCH_SLOW, "reading the plan");
     enum mt_status st = mt_plan_read(t->options->plan, &t->plan, err);
@@ -29,7 +40,7 @@ static enum mt_status read_plan(struct trainer *t, struct mt_err *err) {
         (st = mt_agree_same(MPI_COMM_WORLD, "the version of MPI", mpi_version(), err)) ||
         (st = mt_agree_same(MPI_COMM_WORLD, "the plan", t->plan->hash, err)))
         return st;
-    return MT_OK;
+    return mt_agree(MPI_COMM_WORLD, choose_kind(t, err), err);
 }
 
 /* Give every process the plan's rank for its host, whatever order mpirun gave. */
@@ -117,7 +128,7 @@ static void look(void *context, struct mt_watch_sight *sight) {
 
 static enum mt_status make_executor(struct trainer *t, struct mt_err *err) {
     mt_watch_phase(MT_WATCH_SLOW, "opening the device");
-    enum mt_status st = mt_rank_device_open(t->comm, t->options->device, &t->device, err);
+    enum mt_status st = mt_rank_device_open(t->comm, t->kind, &t->device, err);
     if (st) return st;
     mt_watch_phase(MT_WATCH_SLOW, "lowering the program");
     if ((st = mt_agree(t->comm, lower(t, err), err)) || (st = trainer_check_memory(t, err))) return st;
@@ -125,7 +136,7 @@ static enum mt_status make_executor(struct trainer *t, struct mt_err *err) {
     if ((st = mt_tuning_share(t->comm, t->device, lowered, MT_NRUNS, NULL, err))) return st;
     t->mine.start_rss_bytes = resident_bytes();
     mt_watch_phase(MT_WATCH_SLOW, "connecting the ranks");
-    if ((st = mt_rank_wire_open(t->comm, t->options->device, t->options->deadline_s, &t->wire, err))) return st;
+    if ((st = mt_rank_wire_open(t->comm, t->kind, t->options->deadline_s, &t->wire, err))) return st;
     st = mt_executor_new(t->device, t->wire, t->lowered[MT_RUN_TRAIN], t->lowered[MT_RUN_FORWARD],
                          t->options->deadline_s, &t->executor, err);
     if (!st) mt_watch_observe(look, t->executor);
@@ -166,7 +177,7 @@ enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
     enum mt_status st;
     mt_cores_divide(MPI_COMM_WORLD);
     if ((st = read_plan(t, err)) || (st = take_places(t, err)) ||
-        (st = mt_agree(t->comm, mt_emulation_check(&t->options->emulation, t->nranks, t->options->device, err), err)))
+        (st = mt_agree(t->comm, mt_emulation_check(&t->options->emulation, t->nranks, t->kind, err), err)))
         return st;
     mt_run_init(&t->run, t->nranks);
     mt_asking_init(&t->asking, t->comm);

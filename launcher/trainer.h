@@ -30,6 +30,7 @@ struct trainer {
     struct mt_data data;
     struct mt_graph eval_graph; /* the same without dropout; borrows everything from planned.graph but `ops` */
     struct mt_program eval_program;
+    const char *kind; /* of the device */
     struct mt_device *device;
     struct mt_comm *wire;
     struct mt_lowered *lowered[MT_NRUNS];

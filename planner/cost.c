@@ -14,10 +14,18 @@ static const struct mt_cluster_device *device_of(const struct mt_costs *costs, i
     return &costs->cluster->devices[costs->device[rank]];
 }
 
+static const struct mt_cluster_class *class_of(const struct mt_costs *costs, int rank) {
+    return &costs->cluster->classes[device_of(costs, rank)->class];
+}
+
 /* Emulation slows operators only. */
 double mt_cost_copy_s(const struct mt_costs *costs, int rank, int64_t bytes, int npieces) {
+    enum { PIECES_A_LAUNCH = 16 }; /* of a GPU */
     const struct mt_cluster_device *device = device_of(costs, rank);
-    const struct mt_cluster_class *class = &costs->cluster->classes[device->class];
+    const struct mt_cluster_class *class = class_of(costs, rank);
+    if (!strcmp(class->kind, "cuda"))
+        return (npieces + PIECES_A_LAUNCH - 1) / PIECES_A_LAUNCH * class->overhead_s +
+               2 * (double)bytes / (class->memory_Bps * (class->nominal ? class->calibration : 1));
     double calibration = class->nominal && class->calibration > 0 ? class->calibration : 1;
     double Bps = class->memory_Bps * calibration * device->speed / (device->emulated > 0 ? device->emulated : 1);
     return npieces * piece_s + (Bps > 0 ? 2 * (double)bytes / Bps : 0);
@@ -177,13 +185,24 @@ static bool same_cost(const struct mt_coll *problem, const struct mt_coll_algori
            fabs(a_cost.s - b_cost.s) <= a_cost.s * a_cost.error + b_cost.s * b_cost.error;
 }
 
+bool mt_cost_offers(const struct mt_costs *costs, const int *group, int n, const struct mt_coll_algorithm *algorithm) {
+    if (algorithm == mt_coll_of_nccl(algorithm->kind)) return true;
+    for (int i = 0; i < n; i++) {
+        const struct mt_cluster_class *class = class_of(costs, group[i]);
+        if (!class->nominal && !strcmp(class->kind, "cuda")) return false;
+    }
+    return true;
+}
+
 const struct mt_coll_algorithm *mt_cost_choose(const struct mt_costs *costs, const struct mt_coll *problem,
                                                const int *group, struct mt_cost *cost) {
     const struct mt_coll_algorithm *best = NULL;
     struct mt_cost least = {0};
     for (int i = 0; i < mt_coll_nalgorithms; i++) {
         const struct mt_coll_algorithm *candidate = mt_coll_algorithms[i];
-        if (candidate->kind != problem->kind || !candidate->applies(problem)) continue;
+        if (candidate->kind != problem->kind || !candidate->applies(problem) ||
+            !mt_cost_offers(costs, group, problem->n, candidate))
+            continue;
         struct mt_cost found = mt_cost_coll(costs, problem, group, candidate);
         if (best && (found.s >= least.s || same_cost(problem, best, least, candidate, found))) continue;
         best = candidate, least = found;

@@ -49,8 +49,11 @@ double mt_cost_copy_s(const struct mt_costs *costs, int rank, int64_t bytes, int
 enum { MT_COST_PLAYED = 64 };
 struct mt_cost mt_cost_coll(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
                             const struct mt_coll_algorithm *algorithm);
-/* The cheapest that applies. Between algorithms that are the same by their formulas (there are many for two ranks),
- * and whose measurements differ by no more than their error bands, the first in the table. */
+/* Whether a plan may name an algorithm for a group: among GPUs that were measured only what NCCL does
+ * (mt_coll_of_nccl). */
+bool mt_cost_offers(const struct mt_costs *costs, const int *group, int n, const struct mt_coll_algorithm *algorithm);
+/* The cheapest that applies and is offered. Between algorithms that are the same by their formulas (there are many for
+ * two ranks), and whose measurements differ by no more than their error bands, the first in the table. */
 const struct mt_coll_algorithm *mt_cost_choose(const struct mt_costs *costs, const struct mt_coll *problem,
                                                const int *group, struct mt_cost *cost);
 

@@ -9,6 +9,7 @@
 struct mt_plan *mt_plan_new(int nranks) {
     struct mt_plan *p = mt_calloc(1, sizeof *p);
     p->made_by = p->model = "";
+    p->device = "cpu";
     p->sync = "all_reduce";
     p->nranks = nranks;
     p->ranks = mt_new(&p->arena, struct mt_plan_rank, nranks);
@@ -210,6 +211,8 @@ static enum mt_status check_prediction(const struct mt_plan *p, struct mt_err *e
 enum mt_status mt_plan_check(const struct mt_plan *plan, struct mt_err *err) {
     enum mt_status st;
     if (!plan->model[0]) return mt_fail(err, MT_EINPUT, "model: must not be empty");
+    if (strcmp(plan->device, "cpu") && strcmp(plan->device, "cuda"))
+        return mt_fail(err, MT_EINPUT, "device: \"%.60s\" must be \"cpu\" or \"cuda\"", plan->device);
     if (plan->nranks < 1 || plan->nranks > MT_PLAN_MOST_RANKS)
         return mt_fail(err, MT_EINPUT, "ranks: there are %d, but must be from 1 to %d", plan->nranks,
                        MT_PLAN_MOST_RANKS);

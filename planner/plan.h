@@ -19,10 +19,11 @@
 #define MT_PLAN_MOST_RANKS 4096
 
 struct mt_plan_rank {
-    const char *host;     /* or "" when the plan was made without hosts; all ranks have one, or none */
-    const char *class;    /* device class, or "" */
-    double speed;         /* relative; work per second in any unit */
-    int64_t memory_bytes; /* what it may use; 0: not stated */
+    const char *host;       /* or "" when the plan was made without hosts; all ranks have one, or none */
+    const char *class;      /* device class, or "" */
+    double speed;           /* relative; work per second in any unit */
+    int64_t memory_bytes;   /* what it may use; 0: not stated */
+    int64_t reserved_bytes; /* of a GPU, what it takes beside that: context, kernels, NCCL; 0: not known */
 };
 
 /* A named way to divide an extent. Two kinds are known by their names: "batch" divides the samples (label "batch",
@@ -91,6 +92,7 @@ struct mt_plan {
     struct mt_arena arena;
     char hash[33];         /* of the document without this field; filled by read and write */
     const char *made_by;   /* "motley 0.1.0" */
+    const char *device;    /* the kind that all ranks compute with: "cpu", "cuda" */
     const char *model;     /* canonical text */
     char model_hash[33];   /* of the training graph's description: values, operators */
     char program_hash[33]; /* of the program that the plan stands for */

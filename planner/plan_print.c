@@ -18,6 +18,7 @@ static void print_job(const struct mt_plan *p, FILE *file) {
             (long long)j->batch, (long long)j->seq, (long long)j->steps, mt_type_name(j->precision),
             (unsigned long long)j->seed, j->dropout, j->recompute ? ", recomputing " : "",
             j->recompute ? mt_recompute_names[j->recompute] : "");
+    if (strcmp(p->device, "cpu")) fprintf(file, "devices    %s\n", p->device);
     fprintf(file, "optimizer  %s, learning rate %g", mt_optimizer_names[o->kind], o->lr);
     if (o->schedule != MT_LR_CONSTANT) fprintf(file, " to %g (%s)", o->lr_min, mt_schedule_names[o->schedule]);
     if (o->warmup) fprintf(file, ", %lld steps of warm-up", (long long)o->warmup);
@@ -58,13 +59,17 @@ static void print_ranks(const struct mt_plan *p, FILE *file) {
     const struct mt_plan_split *batch = mt_plan_split_named(p, "batch");
     struct mt_table table = MT_TABLE_INIT;
     char bytes[MT_UNITS_TEXT];
-    bool hosts = p->ranks[0].host[0], classes = false, limits = false;
-    for (int r = 0; r < p->nranks; r++) classes |= p->ranks[r].class[0] != 0, limits |= p->ranks[r].memory_bytes > 0;
+    bool hosts = p->ranks[0].host[0], classes = false, limits = false, reserved = false;
+    for (int r = 0; r < p->nranks; r++) {
+        classes |= p->ranks[r].class[0] != 0, limits |= p->ranks[r].memory_bytes > 0;
+        reserved |= p->ranks[r].reserved_bytes > 0;
+    }
     mt_table_column(&table, ">rank");
     if (hosts) mt_table_column(&table, "host");
     if (classes) mt_table_column(&table, "class");
     mt_table_header(&table, ">speed", ">batch", ">", "micro-batches", ">state", ">arena", NULL);
     if (limits) mt_table_column(&table, ">of");
+    if (reserved) mt_table_column(&table, ">besides");
     int64_t state = 0, arena = 0;
     for (int r = 0; r < p->nranks; r++) {
         mt_table_row(&table);
@@ -78,6 +83,9 @@ static void print_ranks(const struct mt_plan *p, FILE *file) {
         mt_table_cell(&table, "%s", mt_units_bytes((double)p->memory[r].arena_bytes, bytes));
         if (p->ranks[r].memory_bytes)
             mt_table_cell(&table, "%s", mt_units_bytes((double)p->ranks[r].memory_bytes, bytes));
+        else if (reserved && limits)
+            mt_table_cell(&table, "-");
+        if (reserved) mt_table_cell(&table, "%s", mt_units_bytes((double)p->ranks[r].reserved_bytes, bytes));
         state += p->memory[r].state_bytes;
         arena += p->memory[r].arena_bytes;
     }
@@ -89,7 +97,8 @@ static void print_ranks(const struct mt_plan *p, FILE *file) {
     mt_table_cell(&table, "%s", "");
     mt_table_cell(&table, "%s", mt_units_bytes((double)state, bytes));
     mt_table_cell(&table, "%s", mt_units_bytes((double)arena, bytes));
-    fprintf(file, "\nranks (speed is relative; the arena holds the state and all else)\n");
+    fprintf(file, "\nranks (speed is relative; the arena holds the state and all else%s)\n",
+            reserved ? "; besides: what a GPU needs for itself" : "");
     mt_table_print(&table, 2, file);
 }
 

@@ -18,14 +18,17 @@ static enum mt_status take_hash(struct mt_json at, const char *key, char hash[33
 
 static enum mt_status read_rank(void *context, struct mt_json at, int r, struct mt_err *err) {
     struct mt_plan *p = context;
-    static const char *const keys[] = {"host", "class", "speed", "memory_bytes", "state_bytes", "arena_bytes", NULL};
+    static const char *const keys[] = {"host",        "class",       "speed",          "memory_bytes",
+                                       "state_bytes", "arena_bytes", "reserved_bytes", NULL};
     struct mt_plan_rank *rank = &p->ranks[r];
     enum mt_status st;
     if ((st = mt_json_only(at, keys, err)) || (st = mt_json_text(at, "host", &p->arena, &rank->host, err)) ||
         (st = mt_json_text(at, "class", &p->arena, &rank->class, err)) ||
         (st = mt_json_real(at, "speed", 0, DBL_MAX, &rank->speed, err)) ||
         (st = mt_json_int(at, "memory_bytes", 0, INT64_MAX, &rank->memory_bytes, err)) ||
-        (st = mt_json_int(at, "state_bytes", 0, INT64_MAX, &p->memory[r].state_bytes, err)))
+        (st = mt_json_int(at, "state_bytes", 0, INT64_MAX, &p->memory[r].state_bytes, err)) ||
+        (mt_json_has(at, "reserved_bytes") &&
+         (st = mt_json_int(at, "reserved_bytes", 0, INT64_MAX, &p->ranks[r].reserved_bytes, err))))
         return st;
     return mt_json_int(at, "arena_bytes", 0, INT64_MAX, &p->memory[r].arena_bytes, err);
 }
@@ -149,15 +152,16 @@ static enum mt_status read_prediction(struct mt_plan *p, struct mt_json root, st
 }
 
 static enum mt_status read_members(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
-    static const char *const keys[] = {"format",     "version",      "hash",         "made_by",     "model",
-                                       "model_hash", "program_hash", "cluster_hash", "parameters",  "flops_per_step",
-                                       "job",        "ranks",        "splits",       "micro_batch", "rules",
-                                       "storage",    "gradients",    "collectives",  "prediction",  NULL};
+    static const char *const keys[] = {
+        "format",       "version",    "hash",           "made_by",     "model",      "model_hash", "program_hash",
+        "cluster_hash", "parameters", "flops_per_step", "job",         "ranks",      "splits",     "micro_batch",
+        "rules",        "storage",    "gradients",      "collectives", "prediction", "device",     NULL};
     struct mt_json job;
     enum mt_status st;
     int nranks;
     if ((st = mt_json_only(root, keys, err)) || (st = take_hash(root, "hash", p->hash, err)) ||
         (st = mt_json_text(root, "made_by", &p->arena, &p->made_by, err)) ||
+        (mt_json_has(root, "device") && (st = mt_json_text(root, "device", &p->arena, &p->device, err))) ||
         (st = mt_json_text(root, "model", &p->arena, &p->model, err)) ||
         (st = take_hash(root, "model_hash", p->model_hash, err)) ||
         (st = take_hash(root, "program_hash", p->program_hash, err)) ||

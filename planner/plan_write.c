@@ -1,6 +1,7 @@
 /* The plan written as a document, and its hash: over the canonical text without the hash, so that only meaning counts
  * and not how the file is spaced. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/base/hash.h"
 #include "planner/plan.h"
@@ -15,6 +16,7 @@ static void write_ranks(const struct mt_plan *p, struct mt_json_out *out) {
         mt_json_put_int(out, "memory_bytes", p->ranks[r].memory_bytes);
         mt_json_put_int(out, "state_bytes", p->memory[r].state_bytes);
         mt_json_put_int(out, "arena_bytes", p->memory[r].arena_bytes);
+        if (p->ranks[r].reserved_bytes) mt_json_put_int(out, "reserved_bytes", p->ranks[r].reserved_bytes);
         mt_json_close(out);
     }
     mt_json_close(out);
@@ -109,6 +111,7 @@ static void write_plan(const struct mt_plan *p, const char *hash, struct mt_json
     mt_json_put_int(out, "version", MT_PLAN_VERSION);
     if (hash) mt_json_put_string(out, "hash", hash);
     mt_json_put_string(out, "made_by", p->made_by);
+    if (strcmp(p->device, "cpu")) mt_json_put_string(out, "device", p->device); /* without it: cpu */
     mt_json_put_string(out, "model", p->model);
     mt_json_put_string(out, "model_hash", p->model_hash);
     mt_json_put_string(out, "program_hash", p->program_hash);

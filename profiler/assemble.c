@@ -66,8 +66,15 @@ static enum mt_status collect_colls(struct mt_profile *p, struct mt_interval *ti
 }
 
 enum mt_status mt_profile_assemble(struct mt_profile *p, struct mt_cluster **cluster, struct mt_err *err) {
-    struct mt_device_figures mine = {mt_samples_interval(&p->copy_Bps), mt_samples_interval(&p->overhead_s).median,
-                                     p->options->emulate, p->load};
+    struct mt_device_facts facts;
+    mt_device_facts(p->device, &facts);
+    struct mt_device_figures mine = {.copy_Bps = mt_samples_interval(&p->copy_Bps),
+                                     .overhead_s = mt_samples_interval(&p->overhead_s).median,
+                                     .emulated = p->options->emulate,
+                                     .load = p->load,
+                                     .health = facts.health,
+                                     .free_bytes = p->free_bytes,
+                                     .host_Bps = {p->host_Bps[0], p->host_Bps[1]}};
     struct mt_device_figures *figures = mt_new(&p->arena, struct mt_device_figures, p->nranks);
     struct mt_rank_ops *ops = mt_new(&p->arena, struct mt_rank_ops, p->nranks);
     struct mt_interval *times = mt_new(&p->arena, struct mt_interval, p->ncolls + 1);
@@ -77,6 +84,7 @@ enum mt_status mt_profile_assemble(struct mt_profile *p, struct mt_cluster **clu
         struct mt_cluster *c = mt_cluster_new();
         c->made_by = mt_arena_strdup(&c->arena, "motley " MOTLEY_VERSION);
         c->source = "measured";
+        if (p->gpu && p->nranks > 1) c->nccl = mt_arena_strdup(&c->arena, p->places[0].facts.nccl);
         mt_assemble_devices(p, figures, ops, c);
         mt_assemble_links(p, c);
         mt_assemble_groups(p, times, c);

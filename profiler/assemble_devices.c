@@ -11,21 +11,21 @@
 #include <string.h>
 
 #include "profiler/assemble.h"
+#include "profiler/hardware.h"
 
 enum { PARTS = 10 };
 #define PAUSE_S 1.0
 static const double alike = 0.1;
 
-void mt_class_name(const char *model, int threads, char *name, size_t size) {
-    static const char *const left_out[] = {"(r)",  "(tm)",      "(c)",  "intel",   "amd",      "cpu",
-                                           "core", "processor", "with", "genuine", "authentic"};
-    char text[128] = "", suffix[24];
+static void make_name(const char *model, const char *suffix, char *name, size_t size) {
+    static const char *const left_out[] = {"(r)",       "(tm)", "(c)",     "intel",     "amd",    "cpu",    "core",
+                                           "processor", "with", "genuine", "authentic", "nvidia", "geforce"};
+    char text[128] = "";
     size_t used = 0;
     for (size_t i = 0; model[i] && model[i] != '@' && i < sizeof text - 1; i++)
         text[i] = (char)tolower((unsigned char)model[i]);
     for (size_t w = 0; w < sizeof left_out / sizeof *left_out; w++)
         for (char *at; (at = strstr(text, left_out[w]));) memset(at, ' ', strlen(left_out[w]));
-    snprintf(suffix, sizeof suffix, "%s%dt", "-", threads);
     size_t room = size - strlen(suffix) - 1;
     for (const char *c = text; *c && used < room; c++) {
         bool letter = isalnum((unsigned char)*c) || *c == '.';
@@ -37,6 +37,22 @@ void mt_class_name(const char *model, int threads, char *name, size_t size) {
     while (used && name[used - 1] == '-') used--;
     if (!used) used = (size_t)snprintf(name, room, "unknown");
     snprintf(name + used, size - used, "%s", suffix);
+}
+
+void mt_class_name(const char *model, int threads, char *name, size_t size) {
+    char suffix[24];
+    snprintf(suffix, sizeof suffix, "-%dt", threads);
+    make_name(model, suffix, name, size);
+}
+
+void mt_class_name_gpu(const char *model, int multiprocessors, int computing, char *name, size_t size) {
+    char suffix[24] = "";
+    const char *known = mt_hardware_of_model(model);
+    if (computing < multiprocessors) snprintf(suffix, sizeof suffix, "-%dsm", computing);
+    if (known)
+        snprintf(name, size, "%s%s", known, suffix);
+    else
+        make_name(model, suffix, name, size);
 }
 
 static const struct mt_op_times *find(const struct mt_rank_ops *ops, const struct mt_op_times *like, int near) {
@@ -150,10 +166,13 @@ static void measure_class(const struct mt_profile *p, const struct mt_device_fig
 }
 
 /* Names of classes are of model and threads; two models may come to the same one. */
-static void name_class(struct mt_cluster *cluster, int c) {
+static void name_class(struct mt_cluster *cluster, int c, const struct mt_place *place) {
     char name[112];
     struct mt_cluster_class *class = &cluster->classes[c];
-    mt_class_name(class->model, class->threads, name, sizeof name - 16);
+    if (place->facts.multiprocessors)
+        mt_class_name_gpu(class->model, place->facts.multiprocessors, class->threads, name, sizeof name - 16);
+    else
+        mt_class_name(class->model, class->threads, name, sizeof name - 16);
     class->name = "";
     for (int b = 0; b < c; b++)
         if (!strcmp(cluster->classes[b].name, name)) {
@@ -161,6 +180,29 @@ static void name_class(struct mt_cluster *cluster, int c) {
             break;
         }
     class->name = mt_arena_strdup(&cluster->arena, name);
+}
+
+/* A GPU's memory is its own, and what a process takes of it beside a job's own is no job's to plan with. */
+static void add_gpu(struct mt_arena *arena, const struct mt_place *place, const struct mt_device_figures *figures,
+                    struct mt_cluster_device *device) {
+    const struct mt_device_health *health = &figures->health;
+    device->memory_bytes = figures->free_bytes;
+    device->gpu = mt_new(arena, struct mt_cluster_gpu, 1);
+    *device->gpu = (struct mt_cluster_gpu){.bus = mt_arena_strdup(arena, place->facts.bus),
+                                           .from_host_Bps = figures->host_Bps[0],
+                                           .to_host_Bps = figures->host_Bps[1],
+                                           .sm_clock_Hz = health->sm_clock_Hz,
+                                           .sm_clock_most_Hz = health->sm_clock_most_Hz,
+                                           .memory_clock_Hz = health->memory_clock_Hz,
+                                           .memory_clock_most_Hz = health->memory_clock_most_Hz,
+                                           .power_W = health->power_W,
+                                           .power_limit_W = health->power_limit_W,
+                                           .temperature_C = health->temperature_C};
+    /* By differences over short times: other processes come and go. Where there is more now than there was, they went.
+     */
+    int64_t taken_bytes = place->facts.opened_bytes - figures->free_bytes;
+    if (taken_bytes < 0) taken_bytes += place->facts.health.others_bytes;
+    device->gpu->reserved_bytes = place->facts.context_bytes + (taken_bytes > 0 ? taken_bytes : 0);
 }
 
 void mt_assemble_devices(const struct mt_profile *p, const struct mt_device_figures *figures,
@@ -172,19 +214,21 @@ void mt_assemble_devices(const struct mt_profile *p, const struct mt_device_figu
     cluster->classes = mt_new(arena, struct mt_cluster_class, p->nclasses);
     for (int r = 0; r < p->nranks; r++) {
         const struct mt_place *place = &p->places[r];
-        int sharing = 0;
-        for (int q = 0; q < p->nranks; q++) sharing += p->places[q].node == place->node;
-        cluster->devices[r] = (struct mt_cluster_device){.node = place->node,
-                                                         .class = place->class,
-                                                         .emulated = figures[r].emulated,
-                                                         .stolen = figures[r].load.stolen,
-                                                         .memory_bytes = place->room_bytes / sharing,
-                                                         .mask = mt_arena_strdup(arena, place->topology.mask)};
+        cluster->devices[r] =
+            (struct mt_cluster_device){.node = place->node,
+                                       .class = place->class,
+                                       .emulated = figures[r].emulated,
+                                       .stolen = figures[r].load.stolen,
+                                       .memory_bytes = place->room_bytes / mt_profile_sharing(p, r),
+                                       .mask = p->gpu ? "" : mt_arena_strdup(arena, place->topology.mask)};
+        if (p->gpu) add_gpu(arena, place, &figures[r], &cluster->devices[r]);
         struct mt_cluster_class *class = &cluster->classes[place->class];
         if (class->model) continue;
-        *class = (struct mt_cluster_class){.kind = "cpu", .threads = place->threads, .calibration = 1};
-        class->model = mt_arena_strdup(arena, place->topology.model);
-        name_class(cluster, place->class);
+        *class = (struct mt_cluster_class){.threads = place->threads, .calibration = 1};
+        class->kind = mt_arena_strdup(arena, place->kind);
+        class->model = mt_arena_strdup(arena, place->model);
+        class->capability = place->facts.capability;
+        name_class(cluster, place->class, place);
     }
     for (int c = 0; c < p->nclasses; c++) measure_class(p, figures, ops, c, cluster);
 }

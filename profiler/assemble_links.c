@@ -16,6 +16,17 @@ static bool nodes_alike(const struct mt_profile *p, int a, int b) {
     return true;
 }
 
+/* The median over the pairs of a link that copy engines serve; 0: there are none. */
+static double copies_of(const struct mt_profile *p, int l, const struct mt_cluster *cluster) {
+    double *values = mt_malloc((size_t)(p->npairs + 1) * sizeof *values);
+    size_t n = 0;
+    for (int i = 0; i < p->npairs; i++)
+        if (cluster->pairs[i].link == l && p->pairs[i].copy_Bps > 0) values[n++] = p->pairs[i].copy_Bps;
+    double median = n ? mt_median(values, n) : 0;
+    free(values);
+    return median;
+}
+
 /* Medians over the measured pairs of a link. One pair's own errors; of several, how they differ as well. */
 static void measure_link(const struct mt_profile *p, int l, bool between, struct mt_cluster *cluster) {
     struct mt_cluster_link *link = &cluster->links[l];
@@ -33,6 +44,7 @@ static void measure_link(const struct mt_profile *p, int l, bool between, struct
     link->latency_error = n > 1 ? fmax(latency_error, mt_interval_error(all_latency)) : latency_error;
     link->bandwidth_error = n > 1 ? fmax(bandwidth_error, mt_interval_error(all_bandwidth)) : bandwidth_error;
     link->shared_Bps = p->shared_Bps[between];
+    link->copy_Bps = copies_of(p, l, cluster);
     link->compute_slowdown = fmax(p->slowdown[between][MT_SLOWED_COMPUTE], 0);
     link->comm_slowdown = fmax(p->slowdown[between][MT_SLOWED_COMM], 0);
     free(latency);
@@ -42,6 +54,17 @@ static void measure_link(const struct mt_profile *p, int l, bool between, struct
 static int add_link(struct mt_cluster *cluster, const char *name) {
     cluster->links[cluster->nlinks] = (struct mt_cluster_link){.name = mt_arena_strdup(&cluster->arena, name)};
     return cluster->nlinks++;
+}
+
+/* What GPUs of a node talk by: NVLink, if each reaches each by it. */
+static const char *link_kind(const struct mt_profile *p, int node) {
+    if (!p->gpu) return "memory";
+    for (int a = 0; a < p->nranks; a++)
+        for (int b = 0; b < p->nranks; b++)
+            if (a != b && p->places[a].node == node && p->places[b].node == node &&
+                !mt_profile_nvlink(&p->places[a], &p->places[b]))
+                return "pcie";
+    return "nvlink";
 }
 
 static void make_nodes(const struct mt_profile *p, struct mt_cluster *cluster) {
@@ -58,6 +81,9 @@ static void make_nodes(const struct mt_profile *p, struct mt_cluster *cluster) {
             .memory_bytes = place->topology.memory_bytes,
             .inside = -1,
         };
+        if (place->facts.driver[0]) cluster->nodes[node].driver = mt_arena_strdup(&cluster->arena, place->facts.driver);
+        if (p->gpu && place->topology.nics[0])
+            cluster->nodes[node].nics = mt_arena_strdup(&cluster->arena, place->topology.nics);
         if (ndevices < 2) continue;
         while (!nodes_alike(p, like, node)) like++;
         if (like < node) {
@@ -65,7 +91,7 @@ static void make_nodes(const struct mt_profile *p, struct mt_cluster *cluster) {
             continue;
         }
         char name[300];
-        snprintf(name, sizeof name, "memory%s%.250s", cluster->nlinks ? "-" : "",
+        snprintf(name, sizeof name, "%s%s%.250s", link_kind(p, node), cluster->nlinks ? "-" : "",
                  cluster->nlinks ? place->topology.host : "");
         cluster->nodes[node].inside = add_link(cluster, name);
     }

@@ -8,6 +8,7 @@ static const double much_stolen = 0.05, much_throttled = 0.02;
 struct list {
     const struct mt_profile *profile;
     struct mt_cluster *cluster;
+    const struct mt_device_figures *figures;
     int capacity;
 };
 
@@ -82,10 +83,57 @@ static void check_load(struct list *list, int rank, const struct mt_load_report 
              100 * load->throttled);
 }
 
+/* ---- GPUs ---- */
+
+static void check_throttled(struct list *list, int rank, const struct mt_device_health *health) {
+    static const struct {
+        unsigned why;
+        const char *text;
+    } reasons[] = {{MT_THROTTLED_HEAT, "is too hot"},
+                   {MT_THROTTLED_HARDWARE, "is slowed by a hardware brake (its power supply or cooling)"}};
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (health->throttled & reasons[i].why)
+            warn(list, rank, "its GPU %s at %.0f C and %.0f W: it runs at %.0f of at most %.0f MHz", reasons[i].text,
+                 health->temperature_C, health->power_W, 1e-6 * health->sm_clock_Hz, 1e-6 * health->sm_clock_most_Hz);
+}
+
+static void check_gpu(struct list *list, int rank, const struct mt_device_health *health) {
+    const struct mt_profile *p = list->profile;
+    const struct mt_place *place = &p->places[rank];
+    const double much_held = 0.01, low_limit = 0.9;
+    double held_bytes = (double)place->facts.health.others_bytes, all_bytes = (double)place->facts.memory_bytes;
+    cpu_set_t both;
+    if (held_bytes > much_held * all_bytes)
+        warn(list, rank, "other processes hold %.2f GB of its GPU's %.1f GB: stop them, or plan with what they leave",
+             1e-9 * held_bytes, 1e-9 * all_bytes);
+    if (health->ecc_uncorrected > 0)
+        warn(list, rank, "its GPU's memory had %lld errors that could not be corrected: have it tested",
+             (long long)health->ecc_uncorrected);
+    check_throttled(list, rank, health);
+    for (int q = 0; q < p->nranks; q++) { /* of one model: a limit that somebody has set */
+        double limit_W = list->figures[q].health.power_limit_W;
+        if (strcmp(p->places[q].model, place->model) || health->power_limit_W >= low_limit * limit_W) continue;
+        warn(list, rank, "its GPU's power is limited to %.0f W, that of rank %d to %.0f W: set limits alike",
+             health->power_limit_W, q, limit_W);
+        break;
+    }
+    for (int q = 0; q < rank; q++)
+        if (p->places[q].node == place->node && !strcmp(p->places[q].facts.bus, place->facts.bus))
+            warn(list, rank, "it shares its GPU with rank %d: start no more ranks than GPUs", q);
+    CPU_AND(&both, &place->topology.set, &place->topology.near);
+    if (place->topology.near_cores && !CPU_COUNT(&both))
+        warn(list, rank, "its cores (%s) are far from its GPU, whose are %s: bind it there, or use --bind-to none",
+             place->topology.mask, place->topology.near_text);
+}
+
 void mt_assemble_warnings(const struct mt_profile *p, const struct mt_device_figures *figures,
                           struct mt_cluster *cluster) {
-    struct list list = {p, cluster, 0};
+    struct list list = {p, cluster, figures, 0};
     for (int r = 0; r < p->nranks; r++) {
+        if (p->gpu) {
+            check_gpu(&list, r, &figures[r].health);
+            continue;
+        }
         check_mask(&list, r);
         check_load(&list, r, &figures[r].load);
     }

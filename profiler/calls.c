@@ -6,13 +6,21 @@
 
 #include "profiler/probe.h"
 
-enum { ALIGN = 256, LEAST_BYTES = 8 << 20, MOST_BYTES = 64 << 20, PATTERN = 1 << 16 };
+enum {
+    ALIGN = 256,
+    LEAST_BYTES = 8 << 20,
+    MOST_BYTES = 64 << 20,
+    MOST_GPU_BYTES = 256 << 20,
+    MOST_ID_BYTES = 16 << 20,
+    PATTERN = 1 << 16
+};
 enum region { ACTIVATIONS, ACCUMULATIONS, IDS, OUTPUTS, NREGIONS };
 
 struct mt_calls {
     struct mt_device *device;
+    bool gpu;
     char *memory[NREGIONS];
-    int64_t region_bytes, at[NREGIONS];
+    int64_t region_bytes[NREGIONS], at[NREGIONS];
     enum mt_type type; /* that the first two regions are filled for; MT_I32: none yet */
     int64_t ids_below;
     void *scratch;
@@ -23,6 +31,8 @@ struct mt_calls {
     struct mt_call calls[MT_MOST_CALLS];
     struct mt_tensor tensors[MT_MOST_CALLS][MT_MAX_IN + MT_MAX_OUT];
     double seconds[MT_MOST_CALLS][2];
+    struct mt_grid_case plug; /* see queue_plug */
+    struct mt_call plug_call;
 };
 
 enum mt_status mt_calls_new(struct mt_device *device, int64_t room_bytes, struct mt_calls **calls, struct mt_err *err) {
@@ -31,13 +41,20 @@ enum mt_status mt_calls_new(struct mt_device *device, int64_t room_bytes, struct
     c->device = device;
     c->type = MT_I32;
     c->clock = (struct mt_clock){.step = 1, .seed = 1, .lr = 1e-4};
-    c->region_bytes = room_bytes / 16 < LEAST_BYTES ? LEAST_BYTES : room_bytes / 16;
-    if (c->region_bytes > MOST_BYTES) c->region_bytes = MOST_BYTES;
+    c->gpu = !strcmp(mt_device_kind(device), "cuda");
+    int64_t most_bytes = c->gpu ? MOST_GPU_BYTES : MOST_BYTES;
+    int64_t region_bytes = room_bytes / 16 < LEAST_BYTES ? LEAST_BYTES : room_bytes / 16;
+    if (region_bytes > most_bytes) region_bytes = most_bytes;
     for (int r = 0; r < NREGIONS; r++) {
-        enum mt_status st = mt_device_alloc(device, c->region_bytes, (void **)&c->memory[r], err);
+        static const char zeros[1 << 20];
+        bool few = c->gpu && r == IDS && region_bytes > MOST_ID_BYTES; /* written anew for each size of a table */
+        c->region_bytes[r] = few ? MOST_ID_BYTES : region_bytes;
+        enum mt_status st = mt_device_alloc(device, c->region_bytes[r], (void **)&c->memory[r], err);
+        if (!st) st = mt_calls_repeat(device, c->memory[r], c->region_bytes[r], zeros, sizeof zeros, err);
         if (st) return mt_err_context(err, "operands to measure with");
-        memset(c->memory[r], 0, (size_t)c->region_bytes);
     }
+    const int64_t sizes[3] = {region_bytes / 4, 1, 1};
+    mt_grid_make(MT_OP_fill, &(struct mt_attr){0}, "Tr", "Tr", MT_F32, sizes, &c->plug);
     return MT_OK;
 }
 
@@ -48,17 +65,32 @@ void mt_calls_free(struct mt_calls *c) {
     free(c);
 }
 
+enum mt_status mt_calls_repeat(struct mt_device *device, void *memory, int64_t size_bytes, const void *pattern,
+                               int64_t pattern_bytes, struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    for (int64_t done = 0; done < size_bytes && !st; done += pattern_bytes) {
+        int64_t left = size_bytes - done;
+        st =
+            mt_device_copy_in(device, (char *)memory + done, pattern, left < pattern_bytes ? left : pattern_bytes, err);
+    }
+    return st;
+}
+
 /* A pattern over and over: numbers from 1/4 to 1, which stay sane in every operator; or ids. */
-static void fill(char *memory, int64_t size_bytes, enum mt_type type, int64_t below) {
-    int64_t each = mt_type_size(type), pattern_bytes = PATTERN * each;
+static enum mt_status fill(const struct mt_calls *c, enum region region, enum mt_type type, int64_t below,
+                           struct mt_err *err) {
+    int64_t pattern_bytes = PATTERN * mt_type_size(type);
+    char *pattern = mt_malloc((size_t)pattern_bytes);
     uint32_t x = 12345;
     for (int64_t i = 0; i < PATTERN; i++) {
         x = x * 1664525u + 1013904223u;
         double value = type == MT_I32 ? (double)(x >> 8) * 0x1p-24 * (double)below : 0.25 + (x >> 8) * 0.75 * 0x1p-24;
-        mt_type_store(type, memory, i, type == MT_I32 ? (double)(int64_t)value : value);
+        mt_type_store(type, pattern, i, type == MT_I32 ? (double)(int64_t)value : value);
     }
-    for (int64_t done = pattern_bytes; done < size_bytes; done += pattern_bytes)
-        memcpy(memory + done, memory, (size_t)(size_bytes - done < pattern_bytes ? size_bytes - done : pattern_bytes));
+    enum mt_status st =
+        mt_calls_repeat(c->device, c->memory[region], c->region_bytes[region], pattern, pattern_bytes, err);
+    free(pattern);
+    return st;
 }
 
 static enum mt_type activation_type(const struct mt_grid_case *k) {
@@ -67,17 +99,19 @@ static enum mt_type activation_type(const struct mt_grid_case *k) {
     return MT_F32;
 }
 
-static void prepare(struct mt_calls *c, const struct mt_grid_case *k) {
+static enum mt_status prepare(struct mt_calls *c, const struct mt_grid_case *k, struct mt_err *err) {
     enum mt_type type = activation_type(k);
+    enum mt_status st = MT_OK;
     if (type != c->type) {
-        fill(c->memory[ACTIVATIONS], c->region_bytes, type, 0);
-        fill(c->memory[ACCUMULATIONS], c->region_bytes, mt_type_acc(type), 0);
+        if ((st = fill(c, ACTIVATIONS, type, 0, err)) || (st = fill(c, ACCUMULATIONS, mt_type_acc(type), 0, err)))
+            return st;
         c->type = type;
     }
     if (k->ids_below && k->ids_below != c->ids_below) {
-        fill(c->memory[IDS], c->region_bytes, MT_I32, k->ids_below);
+        st = fill(c, IDS, MT_I32, k->ids_below, err);
         c->ids_below = k->ids_below;
     }
+    return st;
 }
 
 static int64_t padded_bytes(const struct mt_tensor *t) {
@@ -94,13 +128,13 @@ bool mt_calls_fit(const struct mt_calls *c, const struct mt_grid_case *k) {
     int64_t needs[NREGIONS] = {0};
     for (int i = 0; i < k->nin + k->nout; i++) needs[region_of(k, i)] += padded_bytes(&k->tensors[i]);
     for (int r = 0; r < NREGIONS; r++)
-        if (needs[r] > c->region_bytes) return false;
+        if (needs[r] > c->region_bytes[r]) return false;
     return true;
 }
 
 static void *place(struct mt_calls *c, enum region region, const struct mt_tensor *tensor) {
     int64_t size_bytes = padded_bytes(tensor);
-    if (c->at[region] + size_bytes > c->region_bytes) c->at[region] = 0;
+    if (c->at[region] + size_bytes > c->region_bytes[region]) c->at[region] = 0;
     void *data = c->memory[region] + c->at[region];
     c->at[region] += size_bytes;
     return data;
@@ -115,10 +149,31 @@ static enum mt_status want_scratch(struct mt_calls *c, int64_t size_bytes, struc
     return st;
 }
 
+static int64_t scratch_bytes(const struct mt_backend *backend, const struct mt_call *call) {
+    return backend->scratch_bytes ? backend->scratch_bytes(call) : 0;
+}
+
+bool mt_calls_serve(const struct mt_calls *c, const struct mt_grid_case *k) {
+    struct mt_call call = mt_grid_call(k, k->tensors);
+    const struct mt_backend *backend = mt_device_backend(c->device, &call);
+    return backend && (!backend->supports || backend->supports(&call));
+}
+
+/* A GPU's calls are launched one by one, which takes longer than small ones run; in a captured step they follow each
+ * other at once. So that they do here too, they wait behind something long: outputs that are overwritten. */
+static void queue_plug(struct mt_calls *c, struct mt_stream *stream, int count) {
+    enum { CALLS_A_FILL = 4 }; /* a quarter of a gigabyte takes a GPU 0.05 ms and more */
+    for (int i = 0; i < 2; i++) c->plug.tensors[i].data = c->memory[OUTPUTS];
+    c->plug_call = mt_grid_call(&c->plug, c->plug.tensors);
+    const struct mt_backend *backend = mt_device_backend(c->device, &c->plug_call);
+    for (int i = 0; i <= count / CALLS_A_FILL; i++) mt_stream_op(stream, backend, &c->plug_call, NULL);
+}
+
 enum mt_status mt_calls_queue(struct mt_calls *c, struct mt_stream *stream, const struct mt_grid_case *k, int count,
                               struct mt_err *err) {
-    prepare(c, k);
     const struct mt_backend *backend = NULL;
+    enum mt_status st = prepare(c, k, err);
+    if (st) return st;
     for (int n = 0; n < count; n++) {
         struct mt_tensor *tensors = c->tensors[n];
         memcpy(tensors, k->tensors, sizeof k->tensors);
@@ -132,12 +187,12 @@ enum mt_status mt_calls_queue(struct mt_calls *c, struct mt_stream *stream, cons
         c->calls[n].clock = &c->clock;
         if (!n) {
             backend = mt_device_backend(c->device, &c->calls[0]);
-            enum mt_status st = want_scratch(c, backend->scratch_bytes(&c->calls[0]), err);
-            if (st) return st;
+            if ((st = want_scratch(c, scratch_bytes(backend, &c->calls[0]), err))) return st;
         }
-        c->calls[n].scratch = backend->scratch_bytes(&c->calls[n]) ? c->scratch : NULL;
+        c->calls[n].scratch = scratch_bytes(backend, &c->calls[n]) ? c->scratch : NULL;
     }
     c->count = count;
+    if (c->gpu && count > 1) queue_plug(c, stream, count);
     for (int n = 0; n < count; n++) mt_stream_op(stream, backend, &c->calls[n], c->seconds[n]);
     return MT_OK;
 }

@@ -2,6 +2,7 @@
 #include "profiler/cluster.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,18 @@ struct mt_cluster *mt_cluster_new(void) {
     c->source = "measured";
     c->network = -1;
     return c;
+}
+
+#define FIGURE(name)                                                                                                   \
+    { #name, offsetof(struct mt_cluster_gpu, name) }
+const struct mt_cluster_gpu_figure mt_cluster_gpu_figures[MT_CLUSTER_GPU_FIGURES] = {
+    FIGURE(from_host_Bps),    FIGURE(to_host_Bps),     FIGURE(sm_clock_Hz),
+    FIGURE(sm_clock_most_Hz), FIGURE(memory_clock_Hz), FIGURE(memory_clock_most_Hz),
+    FIGURE(power_W),          FIGURE(power_limit_W),   FIGURE(temperature_C)};
+#undef FIGURE
+
+double mt_cluster_gpu_figure(const struct mt_cluster_gpu *gpu, int figure) {
+    return *(const double *)((const char *)gpu + mt_cluster_gpu_figures[figure].offset);
 }
 
 void mt_cluster_free(struct mt_cluster *cluster) {
@@ -55,6 +68,19 @@ static void copy_group(struct mt_arena *arena, struct mt_cluster_group *group) {
     }
 }
 
+static void copy_node(struct mt_arena *arena, struct mt_cluster_node *node) {
+    node->name = mt_arena_strdup(arena, node->name);
+    if (node->driver) node->driver = mt_arena_strdup(arena, node->driver);
+    if (node->nics) node->nics = mt_arena_strdup(arena, node->nics);
+}
+
+static void copy_device(struct mt_arena *arena, struct mt_cluster_device *device) {
+    device->mask = mt_arena_strdup(arena, device->mask);
+    if (!device->gpu) return;
+    COPY(arena, device->gpu, 1);
+    device->gpu->bus = mt_arena_strdup(arena, device->gpu->bus);
+}
+
 struct mt_cluster *mt_cluster_copy(const struct mt_cluster *cluster) {
     struct mt_cluster *c = mt_malloc(sizeof *c);
     *c = *cluster;
@@ -64,10 +90,11 @@ struct mt_cluster *mt_cluster_copy(const struct mt_cluster *cluster) {
     c->description = mt_arena_strdup(&c->arena, c->description);
     COPY(&c->arena, c->classes, c->nclasses);
     for (int i = 0; i < c->nclasses; i++) copy_class(&c->arena, &c->classes[i]);
+    if (c->nccl) c->nccl = mt_arena_strdup(&c->arena, c->nccl);
     COPY(&c->arena, c->nodes, c->nnodes);
-    for (int i = 0; i < c->nnodes; i++) c->nodes[i].name = mt_arena_strdup(&c->arena, c->nodes[i].name);
+    for (int i = 0; i < c->nnodes; i++) copy_node(&c->arena, &c->nodes[i]);
     COPY(&c->arena, c->devices, c->ndevices);
-    for (int i = 0; i < c->ndevices; i++) c->devices[i].mask = mt_arena_strdup(&c->arena, c->devices[i].mask);
+    for (int i = 0; i < c->ndevices; i++) copy_device(&c->arena, &c->devices[i]);
     COPY(&c->arena, c->links, c->nlinks);
     for (int i = 0; i < c->nlinks; i++) c->links[i].name = mt_arena_strdup(&c->arena, c->links[i].name);
     COPY(&c->arena, c->pairs, c->npairs);
@@ -94,6 +121,10 @@ int mt_cluster_link_named(const struct mt_cluster *cluster, const char *name) {
     for (int i = 0; i < cluster->nlinks; i++)
         if (!strcmp(cluster->links[i].name, name)) return i;
     return -1;
+}
+
+const char *mt_cluster_kind(const struct mt_cluster *cluster) {
+    return cluster->classes[cluster->devices[0].class].kind;
 }
 
 bool mt_cluster_nominal(const struct mt_cluster *cluster) {

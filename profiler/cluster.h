@@ -42,9 +42,10 @@ struct mt_curve {
 
 struct mt_cluster_class {
     const char *name;     /* "xeon-8481c-1t", "h100" : unique */
-    const char *kind;     /* "cpu" or "gpu": what mt_device_open takes, some day */
+    const char *kind;     /* "cpu" or "cuda": what mt_device_open takes */
     const char *model;    /* as the hardware calls itself */
-    int threads;          /* cpu: of a device; gpu: multiprocessors; 0: not known */
+    int threads;          /* cpu: of a device; cuda: multiprocessors that compute; 0: not known */
+    int capability;       /* cuda: 90 is 9.0; 0: not known, or a CPU */
     bool nominal;         /* rates and memory figures are public ones, times follow from them */
     double calibration;   /* nominal classes: what is reached of the public rates, typically or as measured of such
                              devices (describe.h); times are by rates times this. 1 for measured ones */
@@ -60,16 +61,36 @@ struct mt_cluster_node {
     const char *name; /* host */
     int cores;
     int64_t memory_bytes;
-    int inside; /* the link between its devices; an index into links, or -1: it has one device */
+    int inside;         /* the link between its devices; an index into links, or -1: it has one device */
+    const char *driver; /* of its GPUs, "580.95.05"; null: none, or not known */
+    const char *nics;   /* its network devices, "eth0 mlx5_0"; null where nobody looked */
 };
+
+/* What was seen of a GPU when it was measured; zero: not told. */
+struct mt_cluster_gpu {
+    const char *bus;        /* its place on the host's bus, "0000:1b:00.0" */
+    int64_t reserved_bytes; /* of its memory, what a process takes beside a job's own: context, kernels, NCCL */
+    double from_host_Bps, to_host_Bps;                                           /* memory that is not pinned */
+    double sm_clock_Hz, sm_clock_most_Hz, memory_clock_Hz, memory_clock_most_Hz; /* after working; at most */
+    double power_W, power_limit_W, temperature_C;
+};
+
+/* Its figures by name, as documents have them; those that are zero are left out there. */
+#define MT_CLUSTER_GPU_FIGURES 9
+extern const struct mt_cluster_gpu_figure {
+    const char *name;
+    size_t offset;
+} mt_cluster_gpu_figures[MT_CLUSTER_GPU_FIGURES];
+double mt_cluster_gpu_figure(const struct mt_cluster_gpu *gpu, int figure);
 
 struct mt_cluster_device { /* in the order of ranks */
     int node, class;
-    double speed, speed_error; /* relative to its class's curves */
-    double emulated;           /* the speed that --emulate gave it; 1: none. `speed` includes it */
-    double stolen;             /* part of its time that other processes had while it was measured */
-    int64_t memory_bytes;      /* what it may use: kernel, cgroup, neighbours */
-    const char *mask;          /* cpu: its cores, "0-1,4"; else "" */
+    double speed, speed_error;  /* relative to its class's curves */
+    double emulated;            /* the speed that --emulate gave it; 1: none. `speed` includes it */
+    double stolen;              /* part of its time that other processes had while it was measured */
+    int64_t memory_bytes;       /* what it may use: kernel, cgroup, neighbours */
+    const char *mask;           /* cpu: its cores, "0-1,4"; else "" */
+    struct mt_cluster_gpu *gpu; /* or null */
 };
 
 struct mt_cluster_link {
@@ -82,6 +103,7 @@ struct mt_cluster_link {
     /* While a collective runs over it, computing takes (1 + compute_slowdown) as long; and the collective takes
      * (1 + comm_slowdown) as long as it does when nothing is computed. */
     double compute_slowdown, comm_slowdown;
+    double copy_Bps; /* of GPUs: a pair by copy engine, without a kernel; 0: not measured, or there is none */
 };
 
 struct mt_cluster_pair { /* a measured pair, a < b; both ways, the slower; rows in order of a, then b */
@@ -114,6 +136,7 @@ struct mt_cluster {
     const char *made_by;     /* "motley 0.1.0" */
     const char *source;      /* "measured", "described", "edited" */
     const char *description; /* described or edited: from what text; else "" */
+    const char *nccl;        /* the version that GPUs talked through, "2.28.9"; else null */
     int nclasses, nnodes, ndevices, nlinks, npairs, ngroups;
     struct mt_cluster_class *classes;
     struct mt_cluster_node *nodes;
@@ -146,7 +169,11 @@ void mt_cluster_hash(const struct mt_cluster *cluster, char hash[33]);
 enum mt_status mt_cluster_write(struct mt_cluster *cluster, const char *path, struct mt_err *err);
 char *mt_cluster_text(struct mt_cluster *cluster, size_t *length);
 
-void mt_cluster_print(const struct mt_cluster *cluster, FILE *file); /* tables for people */
+void mt_cluster_print(const struct mt_cluster *cluster, FILE *file);      /* tables for people */
+void mt_cluster_print_gpus(const struct mt_cluster *cluster, FILE *file); /* of that: what was seen of GPUs, if any */
+
+/* "cpu" or "cuda": what all devices are, or the first is. */
+const char *mt_cluster_kind(const struct mt_cluster *cluster);
 
 /* The row of that name, or -1. */
 int mt_cluster_class_named(const struct mt_cluster *cluster, const char *name);

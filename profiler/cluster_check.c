@@ -73,8 +73,8 @@ static enum mt_status check_class(const struct mt_cluster *cluster, int c, struc
     if (st) return st;
     if (mt_cluster_class_named(cluster, class->name) != c)
         return mt_fail(err, MT_EINPUT, "classes[%d].name: \"%s\" is there more than once", c, class->name);
-    if (strcmp(class->kind, "cpu") && strcmp(class->kind, "gpu"))
-        return mt_fail(err, MT_EINPUT, "classes[%d].kind: \"%.60s\" must be \"cpu\" or \"gpu\"", c, class->kind);
+    if (strcmp(class->kind, "cpu") && strcmp(class->kind, "cuda"))
+        return mt_fail(err, MT_EINPUT, "classes[%d].kind: \"%.60s\" must be \"cpu\" or \"cuda\"", c, class->kind);
     bool known = class->ncurves > 0;
     for (int t = 0; t < MT_NTYPES; t++) {
         if ((st = check_number(class->flops[t], rate_or_none, err, "classes[%d].flops.%s", c,
@@ -108,6 +108,7 @@ static enum mt_status check_link(const struct mt_cluster *cluster, int l, struct
         (st = check_number(link->shared_Bps, rate_or_none, err, "links[%d].shared_Bps", l)) ||
         (st = check_number(link->compute_slowdown, not_negative, err, "links[%d].compute_slowdown", l)))
         return st;
+    if ((st = check_number(link->copy_Bps, rate_or_none, err, "links[%d].copy_Bps", l))) return st;
     return check_number(link->comm_slowdown, not_negative, err, "links[%d].comm_slowdown", l);
 }
 
@@ -148,6 +149,14 @@ static bool is_mask(const char *mask) {
     return true;
 }
 
+static enum mt_status check_gpu(const struct mt_cluster_gpu *gpu, int d, struct mt_err *err) {
+    enum mt_status st = check_number((double)gpu->reserved_bytes, bytes, err, "devices[%d].gpu.reserved_bytes", d);
+    for (int f = 0; f < MT_CLUSTER_GPU_FIGURES && !st; f++)
+        st = check_number(mt_cluster_gpu_figure(gpu, f), rate_or_none, err, "devices[%d].gpu.%s", d,
+                          mt_cluster_gpu_figures[f].name);
+    return st;
+}
+
 static enum mt_status check_device(const struct mt_cluster *cluster, int d, struct mt_err *err) {
     const struct mt_cluster_device *device = &cluster->devices[d];
     if (device->node < 0 || device->node >= cluster->nnodes)
@@ -168,7 +177,8 @@ static enum mt_status check_device(const struct mt_cluster *cluster, int d, stru
     if (!is_mask(device->mask))
         return mt_fail(err, MT_EINPUT, "devices[%d].mask: \"%.60s\" must be a rising list of cores, as \"0-1,4\"", d,
                        device->mask);
-    return MT_OK;
+    if (cpu && device->gpu) return mt_fail(err, MT_EINPUT, "devices[%d].gpu: a device of kind \"cpu\" is none", d);
+    return device->gpu ? check_gpu(device->gpu, d, err) : MT_OK;
 }
 
 static enum mt_status check_pair(const struct mt_cluster *cluster, int p, struct mt_err *err) {

@@ -46,7 +46,11 @@ static void print_head(const struct mt_cluster *c, FILE *file) {
 
 static void print_nodes(const struct mt_cluster *c, FILE *file) {
     struct mt_table table = MT_TABLE_INIT;
+    bool driver = false, nics = false;
+    for (int n = 0; n < c->nnodes; n++) driver |= c->nodes[n].driver != NULL, nics |= c->nodes[n].nics != NULL;
     mt_table_header(&table, "node", ">devices", ">cores", ">memory", "inside", NULL);
+    if (driver) mt_table_column(&table, "driver");
+    if (nics) mt_table_column(&table, "network devices");
     int *devices = mt_new(&table.arena, int, c->nnodes);
     for (int d = 0; d < c->ndevices; d++) devices[c->devices[d].node]++;
     for (int n = 0; n < c->nnodes; n++) {
@@ -57,18 +61,21 @@ static void print_nodes(const struct mt_cluster *c, FILE *file) {
         mt_table_cell(&table, node->cores ? "%d" : "-", node->cores);
         cell_bytes(&table, node->memory_bytes);
         mt_table_cell(&table, "%s", link_name(c, node->inside));
+        if (driver) mt_table_cell(&table, "%s", node->driver ? node->driver : "-");
+        if (nics) mt_table_cell(&table, "%s", node->nics ? node->nics : "-");
     }
-    fprintf(file, "\nnodes (network: %s)\n", link_name(c, c->network));
+    fprintf(file, "\nnodes (network: %s%s%s)\n", link_name(c, c->network), c->nccl ? "; NCCL " : "",
+            c->nccl ? c->nccl : "");
     mt_table_print(&table, 2, file);
 }
 
 static void print_devices(const struct mt_cluster *c, FILE *file) {
     struct mt_table table = MT_TABLE_INIT;
-    bool emulated = false, masks = false;
+    bool emulated = false, masks = false, gpus = !strcmp(mt_cluster_kind(c), "cuda");
     for (int d = 0; d < c->ndevices; d++) emulated |= c->devices[d].emulated != 1, masks |= c->devices[d].mask[0] != 0;
     mt_table_header(&table, ">rank", "node", "class", ">speed", ">+-", NULL);
     if (emulated) mt_table_column(&table, ">emulated");
-    mt_table_column(&table, ">stolen");
+    if (!gpus) mt_table_column(&table, ">stolen");
     mt_table_column(&table, ">memory");
     if (masks) mt_table_column(&table, "cores");
     for (int d = 0; d < c->ndevices; d++) {
@@ -80,7 +87,7 @@ static void print_devices(const struct mt_cluster *c, FILE *file) {
         mt_table_cell(&table, "%.3f", device->speed);
         cell_part(&table, device->speed_error);
         if (emulated) mt_table_cell(&table, device->emulated == 1 ? "-" : "%g", device->emulated);
-        cell_part(&table, device->stolen);
+        if (!gpus) cell_part(&table, device->stolen);
         cell_bytes(&table, device->memory_bytes);
         if (masks) mt_table_cell(&table, "%s", device->mask);
     }
@@ -93,7 +100,8 @@ static void print_classes(const struct mt_cluster *c, FILE *file) {
     char text[MT_UNITS_TEXT];
     bool calibrated = false;
     for (int i = 0; i < c->nclasses; i++) calibrated |= c->classes[i].calibration != 1;
-    mt_table_header(&table, "class", "kind", "model", ">threads", NULL);
+    mt_table_header(&table, "class", "kind", "model",
+                    strcmp(mt_cluster_kind(c), "cuda") ? ">threads" : ">multiprocessors", NULL);
     for (int t = 0; t < MT_I32; t++)
         mt_table_column(&table, mt_arena_printf(&table.arena, ">%s", mt_type_name((enum mt_type)t)));
     mt_table_header(&table, ">memory", ">streaming", ">+-", ">overhead", ">curves", "figures", NULL);
@@ -122,8 +130,12 @@ static void print_links(const struct mt_cluster *c, FILE *file) {
     struct mt_table table = MT_TABLE_INIT;
     char text[MT_UNITS_TEXT];
     if (!c->nlinks) return;
+    bool copies = false;
+    for (int l = 0; l < c->nlinks; l++) copies |= c->links[l].copy_Bps > 0;
     mt_table_header(&table, "link", ">latency", ">+-", ">bandwidth", ">+-", ">shared", ">slows compute", ">slowed",
-                    "figures", NULL);
+                    NULL);
+    if (copies) mt_table_column(&table, ">copy engine");
+    mt_table_column(&table, "figures");
     for (int l = 0; l < c->nlinks; l++) {
         const struct mt_cluster_link *link = &c->links[l];
         mt_table_row(&table);
@@ -135,6 +147,7 @@ static void print_links(const struct mt_cluster *c, FILE *file) {
         cell_rate(&table, link->shared_Bps, "B/s");
         cell_part(&table, link->compute_slowdown);
         cell_part(&table, link->comm_slowdown);
+        if (copies) cell_rate(&table, link->copy_Bps, "B/s");
         mt_table_cell(&table, "%s", marked(link->nominal));
     }
     fprintf(file, "\nlinks (of one pair, one way; shared: of a node, all its pairs together; slows computing, and is "
@@ -278,6 +291,7 @@ void mt_cluster_print(const struct mt_cluster *cluster, FILE *file) {
     print_head(cluster, file);
     print_nodes(cluster, file);
     print_devices(cluster, file);
+    mt_cluster_print_gpus(cluster, file);
     print_classes(cluster, file);
     print_links(cluster, file);
     if (cluster->ndevices > MATRIX_MOST)

@@ -48,6 +48,12 @@ static enum mt_status take_name(const struct mt_cluster *c, struct mt_json at, c
     return *row >= 0 ? MT_OK : mt_json_fail(at, err, "%s: there is no \"%.60s\"", key, name);
 }
 
+/* A text that may be left out: null. */
+static enum mt_status take_optional(struct mt_cluster *c, struct mt_json at, const char *key, const char **text,
+                                    struct mt_err *err) {
+    return mt_json_has(at, key) ? mt_json_text(at, key, &c->arena, text, err) : MT_OK;
+}
+
 /* The length of the list `key`, for vectors whose length is free. */
 static enum mt_status take_length(struct mt_json at, const char *key, int *length, struct mt_err *err) {
     struct mt_json list;
@@ -88,9 +94,9 @@ static enum mt_status read_flops(struct mt_cluster_class *class, struct mt_json 
 }
 
 static enum mt_status read_class(void *context, struct mt_json at, int index, struct mt_err *err) {
-    static const char *const keys[] = {"name",        "kind",         "model",      "threads",      "nominal",
-                                       "calibration", "memory_bytes", "memory_Bps", "memory_error", "overhead_s",
-                                       "flops",       "curves",       NULL};
+    static const char *const keys[] = {
+        "name",       "kind",         "model",      "threads", "nominal", "calibration", "memory_bytes",
+        "memory_Bps", "memory_error", "overhead_s", "flops",   "curves",  "capability",  NULL};
     static const struct mt_json_rows curves = {"curves", MOST_ROWS, sizeof(struct mt_curve), read_curve};
     struct reading *reading = context;
     struct mt_cluster_class *class = reading->class = &reading->cluster->classes[index];
@@ -105,17 +111,16 @@ static enum mt_status read_class(void *context, struct mt_json at, int index, st
         (st = mt_json_int(at, "memory_bytes", INT64_MIN, INT64_MAX, &class->memory_bytes, err)) ||
         (st = take_real(at, "memory_Bps", &class->memory_Bps, err)) ||
         (st = take_real(at, "memory_error", &class->memory_error, err)) ||
-        (st = take_real(at, "overhead_s", &class->overhead_s, err)) || (st = read_flops(class, at, err)))
+        (st = take_real(at, "overhead_s", &class->overhead_s, err)) || (st = read_flops(class, at, err)) ||
+        (mt_json_has(at, "capability") && (st = take_index(at, "capability", 10000, &class->capability, err))))
         return st;
     return mt_json_list(at, &curves, reading, arena, &class->curves, &class->ncurves, err);
 }
 
 static enum mt_status read_link(void *context, struct mt_json at, int index, struct mt_err *err) {
-    static const char *const keys[] = {"name",          "nominal",
-                                       "latency_s",     "latency_error",
-                                       "bandwidth_Bps", "bandwidth_error",
-                                       "shared_Bps",    "compute_slowdown",
-                                       "comm_slowdown", NULL};
+    static const char *const keys[] = {"name",          "nominal",         "latency_s",  "latency_error",
+                                       "bandwidth_Bps", "bandwidth_error", "shared_Bps", "compute_slowdown",
+                                       "comm_slowdown", "copy_Bps",        NULL};
     struct mt_cluster *c = ((struct reading *)context)->cluster;
     struct mt_cluster_link *link = &c->links[index];
     enum mt_status st;
@@ -128,24 +133,44 @@ static enum mt_status read_link(void *context, struct mt_json at, int index, str
         (st = take_real(at, "shared_Bps", &link->shared_Bps, err)) ||
         (st = take_real(at, "compute_slowdown", &link->compute_slowdown, err)))
         return st;
+    if (mt_json_has(at, "copy_Bps") && (st = take_real(at, "copy_Bps", &link->copy_Bps, err))) return st;
     return take_real(at, "comm_slowdown", &link->comm_slowdown, err);
 }
 
 static enum mt_status read_node(void *context, struct mt_json at, int index, struct mt_err *err) {
-    static const char *const keys[] = {"name", "cores", "memory_bytes", "inside", NULL};
+    static const char *const keys[] = {"name", "cores", "memory_bytes", "inside", "driver", "nics", NULL};
     struct mt_cluster *c = ((struct reading *)context)->cluster;
     struct mt_cluster_node *node = &c->nodes[index];
     enum mt_status st;
     if ((st = mt_json_only(at, keys, err)) || (st = mt_json_text(at, "name", &c->arena, &node->name, err)) ||
         (st = take_index(at, "cores", INT32_MAX, &node->cores, err)) ||
-        (st = mt_json_int(at, "memory_bytes", INT64_MIN, INT64_MAX, &node->memory_bytes, err)))
+        (st = mt_json_int(at, "memory_bytes", INT64_MIN, INT64_MAX, &node->memory_bytes, err)) ||
+        (st = take_optional(c, at, "driver", &node->driver, err)) ||
+        (st = take_optional(c, at, "nics", &node->nics, err)))
         return st;
     return take_name(c, at, "inside", false, mt_cluster_link_named, &node->inside, err);
 }
 
+static enum mt_status read_gpu(struct mt_cluster *c, struct mt_json device, struct mt_cluster_gpu **to,
+                               struct mt_err *err) {
+    const char *keys[MT_CLUSTER_GPU_FIGURES + 3] = {"bus", "reserved_bytes"};
+    struct mt_cluster_gpu *gpu = *to = mt_new(&c->arena, struct mt_cluster_gpu, 1);
+    for (int f = 0; f < MT_CLUSTER_GPU_FIGURES; f++) keys[2 + f] = mt_cluster_gpu_figures[f].name;
+    struct mt_json at;
+    enum mt_status st;
+    if ((st = mt_json_get(device, "gpu", &at, err)) || (st = mt_json_only(at, keys, err)) ||
+        (st = mt_json_text(at, "bus", &c->arena, &gpu->bus, err)) ||
+        (st = mt_json_int(at, "reserved_bytes", 0, INT64_MAX, &gpu->reserved_bytes, err)))
+        return st;
+    for (int f = 0; f < MT_CLUSTER_GPU_FIGURES && !st; f++)
+        if (mt_json_has(at, keys[2 + f]))
+            st = take_real(at, keys[2 + f], (double *)((char *)gpu + mt_cluster_gpu_figures[f].offset), err);
+    return st;
+}
+
 static enum mt_status read_device(void *context, struct mt_json at, int index, struct mt_err *err) {
     static const char *const keys[] = {"node",   "class",        "speed", "speed_error", "emulated",
-                                       "stolen", "memory_bytes", "mask",  NULL};
+                                       "stolen", "memory_bytes", "mask",  "gpu",         NULL};
     struct mt_cluster *c = ((struct reading *)context)->cluster;
     struct mt_cluster_device *device = &c->devices[index];
     enum mt_status st;
@@ -158,6 +183,7 @@ static enum mt_status read_device(void *context, struct mt_json at, int index, s
         (st = take_real(at, "stolen", &device->stolen, err)) ||
         (st = mt_json_int(at, "memory_bytes", INT64_MIN, INT64_MAX, &device->memory_bytes, err)))
         return st;
+    if (mt_json_has(at, "gpu") && (st = read_gpu(c, at, &device->gpu, err))) return st;
     return mt_json_text(at, "mask", &c->arena, &device->mask, err);
 }
 
@@ -233,9 +259,9 @@ static enum mt_status read_warning(void *context, struct mt_json at, int index, 
 }
 
 static enum mt_status read_members(struct mt_cluster *c, struct mt_json root, struct mt_err *err) {
-    static const char *const keys[] = {"format",      "version", "hash",   "made_by",  "source",
-                                       "description", "classes", "links",  "network",  "nodes",
-                                       "devices",     "pairs",   "groups", "warnings", NULL};
+    static const char *const keys[] = {"format",  "version",  "hash",    "made_by", "source",  "description",
+                                       "classes", "links",    "network", "nodes",   "devices", "pairs",
+                                       "groups",  "warnings", "nccl",    NULL};
     static const struct mt_json_rows classes = {"classes", MT_CLUSTER_MOST_DEVICES, sizeof *c->classes, read_class},
                                      links = {"links", MOST_NAMED, sizeof *c->links, read_link},
                                      nodes = {"nodes", MT_CLUSTER_MOST_DEVICES, sizeof *c->nodes, read_node},
@@ -251,6 +277,7 @@ static enum mt_status read_members(struct mt_cluster *c, struct mt_json root, st
         (st = mt_json_text(root, "made_by", arena, &c->made_by, err)) ||
         (st = mt_json_text(root, "source", arena, &c->source, err)) ||
         (st = mt_json_text(root, "description", arena, &c->description, err)) ||
+        (st = take_optional(c, root, "nccl", &c->nccl, err)) ||
         (st = mt_json_list(root, &classes, &reading, arena, &c->classes, &c->nclasses, err)) ||
         (st = mt_json_list(root, &links, &reading, arena, &c->links, &c->nlinks, err)) ||
         (st = take_name(c, root, "network", false, mt_cluster_link_named, &c->network, err)) ||

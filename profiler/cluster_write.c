@@ -31,6 +31,7 @@ static void write_classes(const struct mt_cluster *c, struct mt_json_out *out) {
         mt_json_put_string(out, "kind", class->kind);
         mt_json_put_string(out, "model", class->model);
         mt_json_put_int(out, "threads", class->threads);
+        if (class->capability) mt_json_put_int(out, "capability", class->capability);
         mt_json_put_bool(out, "nominal", class->nominal);
         mt_json_put_real(out, "calibration", class->calibration);
         mt_json_put_int(out, "memory_bytes", class->memory_bytes);
@@ -63,6 +64,7 @@ static void write_links(const struct mt_cluster *c, struct mt_json_out *out) {
         mt_json_put_real(out, "shared_Bps", link->shared_Bps);
         mt_json_put_real(out, "compute_slowdown", link->compute_slowdown);
         mt_json_put_real(out, "comm_slowdown", link->comm_slowdown);
+        if (link->copy_Bps > 0) mt_json_put_real(out, "copy_Bps", link->copy_Bps);
         mt_json_close(out);
     }
     mt_json_close(out);
@@ -77,7 +79,20 @@ static void write_nodes(const struct mt_cluster *c, struct mt_json_out *out) {
         mt_json_put_int(out, "cores", c->nodes[i].cores);
         mt_json_put_int(out, "memory_bytes", c->nodes[i].memory_bytes);
         mt_json_put_string(out, "inside", link_name(c, c->nodes[i].inside));
+        if (c->nodes[i].driver) mt_json_put_string(out, "driver", c->nodes[i].driver);
+        if (c->nodes[i].nics) mt_json_put_string(out, "nics", c->nodes[i].nics);
         mt_json_close(out);
+    }
+    mt_json_close(out);
+}
+
+static void write_gpu(const struct mt_cluster_gpu *gpu, struct mt_json_out *out) {
+    mt_json_open_inline(out, "gpu", '{');
+    mt_json_put_string(out, "bus", gpu->bus);
+    mt_json_put_int(out, "reserved_bytes", gpu->reserved_bytes);
+    for (int f = 0; f < MT_CLUSTER_GPU_FIGURES; f++) {
+        double figure = mt_cluster_gpu_figure(gpu, f);
+        if (figure != 0) mt_json_put_real(out, mt_cluster_gpu_figures[f].name, figure);
     }
     mt_json_close(out);
 }
@@ -95,6 +110,7 @@ static void write_devices(const struct mt_cluster *c, struct mt_json_out *out) {
         mt_json_put_real(out, "stolen", device->stolen);
         mt_json_put_int(out, "memory_bytes", device->memory_bytes);
         mt_json_put_string(out, "mask", device->mask);
+        if (device->gpu) write_gpu(device->gpu, out);
         mt_json_close(out);
     }
     mt_json_close(out);
@@ -158,6 +174,7 @@ static void write_cluster(const struct mt_cluster *c, const char *hash, struct m
     mt_json_put_string(out, "made_by", c->made_by);
     mt_json_put_string(out, "source", c->source);
     mt_json_put_string(out, "description", c->description);
+    if (c->nccl) mt_json_put_string(out, "nccl", c->nccl);
     write_classes(c, out);
     write_links(c, out);
     write_nodes(c, out);

@@ -162,7 +162,7 @@ static int inside_of(struct describing *d, const struct term *term) {
         int inside = m->nodes[m->devices[i].node].inside;
         if (m->devices[i].class == term->measured_class && inside >= 0) return link_row(d, m->links[inside]);
     }
-    bool gpu = !strcmp(m->classes[term->measured_class].kind, "gpu");
+    bool gpu = !strcmp(m->classes[term->measured_class].kind, "cuda");
     const struct mt_hardware_link *row = mt_hardware_link_find(gpu ? "pcie" : "memory");
     return link_row(d, mt_hardware_link(row, row->rate));
 }
@@ -173,9 +173,12 @@ static void add_nodes(struct describing *d, const struct term *term) {
     bool cpu = !strcmp(class->kind, "cpu");
     int inside = inside_of(d, term);
     for (int n = 0; n < term->nodes; n++) {
-        c->nodes[c->nnodes] = (struct mt_cluster_node){mt_arena_printf(&c->arena, "node%d", c->nnodes),
-                                                       cpu ? class->threads * term->devices : 0,
-                                                       cpu ? class->memory_bytes * term->devices : 0, inside};
+        c->nodes[c->nnodes] = (struct mt_cluster_node){
+            .name = mt_arena_printf(&c->arena, "node%d", c->nnodes),
+            .cores = cpu ? class->threads * term->devices : 0,
+            .memory_bytes = cpu ? class->memory_bytes * term->devices : 0,
+            .inside = inside,
+        };
         for (int i = 0; i < term->devices; i++)
             c->devices[c->ndevices++] = (struct mt_cluster_device){.node = c->nnodes,
                                                                    .class = term->class,

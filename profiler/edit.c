@@ -74,7 +74,7 @@ static int inside_of(struct mt_cluster *c, int class) {
         if (c->devices[d].class == class && inside >= 0) return inside;
     }
     if (mt_hardware_find(c->classes[class].name, &row)) return default_link(c, row.link, row.link_GBps * 1e9);
-    return default_link(c, strcmp(c->classes[class].kind, "gpu") ? "memory" : "pcie", 0);
+    return default_link(c, strcmp(c->classes[class].kind, "cuda") ? "memory" : "pcie", 0);
 }
 
 static int add_node(struct mt_cluster *c, int inside) {
@@ -82,7 +82,7 @@ static int add_node(struct mt_cluster *c, int inside) {
     for (int i = c->nnodes; !name || mt_cluster_node_named(c, name) >= 0; i++)
         name = mt_arena_printf(&c->arena, "node%d", i);
     c->nodes = grown(c, c->nodes, c->nnodes, 1, sizeof *c->nodes);
-    c->nodes[c->nnodes] = (struct mt_cluster_node){name, 0, 0, inside};
+    c->nodes[c->nnodes] = (struct mt_cluster_node){.name = name, .inside = inside};
     if (c->network < 0) c->network = default_link(c, "net", 0);
     return c->nnodes++;
 }

@@ -18,8 +18,11 @@ struct mt_grid_case {
 /* The call of a case; its operands are tensors[] (the case's own, or a copy with memory). */
 struct mt_call mt_grid_call(const struct mt_grid_case *c, const struct mt_tensor *tensors);
 
-/* All cases, in an order that is the same on all ranks. */
-struct mt_grid_case *mt_grid_cases(struct mt_arena *arena, int *ncases);
+extern const enum mt_type mt_grid_types[]; /* what is measured, where the device computes in it */
+extern const int mt_grid_ntypes;
+
+/* All cases, in an order that is the same on all ranks; of sizes for CPUs or GPUs. */
+struct mt_grid_case *mt_grid_cases(struct mt_arena *arena, bool gpu, int *ncases);
 
 /* One case of a kind by its operands (grid.def); for what is measured beside the grid. */
 void mt_grid_make(enum mt_op_kind kind, const struct mt_attr *attr, const char *in, const char *out, enum mt_type type,

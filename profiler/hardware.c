@@ -60,6 +60,12 @@ bool mt_hardware_find(const char *name, struct mt_hardware *row) {
     return false;
 }
 
+const char *mt_hardware_of_model(const char *model) {
+    for (int i = 0; i < NROWS; i++)
+        if (!strcmp(rows[i].model, model)) return rows[i].name;
+    return NULL;
+}
+
 const struct mt_hardware_link *mt_hardware_link_find(const char *name) {
     for (int i = 0; i < NLINKS; i++) {
         size_t length = strlen(links[i].name);

@@ -19,6 +19,8 @@ struct mt_hardware_link {
 
 /* "h100", "cpu", "cpu-8t". */
 bool mt_hardware_find(const char *name, struct mt_hardware *row);
+/* The row's name of what calls itself so, "NVIDIA H200"; or null. */
+const char *mt_hardware_of_model(const char *model);
 /* By the row's name, or with a number after it ("nvlink2"); or null. */
 const struct mt_hardware_link *mt_hardware_link_find(const char *name);
 /* "p100, v100-16, ..." and "net, nvlink, ...", for hints. */

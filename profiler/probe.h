@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "kernels/device_facts.h"
 #include "profiler/fit.h"
 #include "profiler/grid.h"
 #include "profiler/load.h"
@@ -18,10 +19,12 @@
 /* What every rank knows of every rank. */
 struct mt_place {
     struct mt_topology topology;
-    int threads, pid;
-    int64_t room_bytes; /* that can still be had on its host, by all of its ranks together */
+    char kind[16], model[128];    /* of the device */
+    struct mt_device_facts facts; /* of a GPU */
+    int threads, pid;             /* threads: of a GPU the multiprocessors that compute */
+    int64_t room_bytes; /* that can still be had: of a GPU its own, else its host's, by all of its ranks together */
     int node;           /* a number for the host; hosts in the order of their first ranks */
-    int class;          /* likewise for model and threads */
+    int class;          /* likewise for kind, model and threads */
 };
 
 /* Times of one shape on this rank. */
@@ -35,6 +38,7 @@ struct mt_pair_times {
     int a, b;
     bool between; /* nodes */
     struct mt_interval latency, bandwidth;
+    double copy_Bps; /* by copy engine; 0: not measured, or there is no way */
 };
 
 /* Ranks that run collectives together, and what came out; ranks outside have no times. */
@@ -55,15 +59,18 @@ enum mt_slowed { MT_SLOWED_COMPUTE, MT_SLOWED_COMM, MT_NSLOWED };
 struct mt_profile {
     const struct mt_profile_options *options;
     struct mt_arena arena;
-    struct mt_comm *comm;
+    struct mt_comm *comm, *wire; /* for what ranks tell each other; for what is measured */
     struct mt_exchange *exchange;
-    struct mt_device *device; /* as slow as it is emulated */
-    struct mt_stream *compute;
-    struct mt_calls *calls; /* on that device */
+    struct mt_device *device;         /* as slow as it is emulated */
+    bool gpu;                         /* all ranks' devices are, or none */
+    struct mt_stream *compute, *talk; /* talk: for the wire, where there is one */
+    struct mt_calls *calls;           /* on that device */
     int rank, nranks, nnodes, nclasses;
     double deadline_s;          /* without an answer from a rank */
     struct mt_place *places;    /* [nranks] */
     struct mt_load_report load; /* while operators were measured */
+    int64_t free_bytes; /* of the device's memory, for a job: with all that computing and talking take beside it */
+    double host_Bps[2]; /* of a GPU: from the host's memory, and to it */
 
     struct mt_op_times *ops;
     int nops, ops_capacity;
@@ -88,6 +95,12 @@ struct mt_profile {
 #include "profiler/probes.def"
 #undef MT_PROBE
 
+/* Whether a GPU reaches another of its host by NVLink, as NVML says. */
+bool mt_profile_nvlink(const struct mt_place *from, const struct mt_place *to);
+
+/* How many ranks divide the memory that a rank has room in. */
+int mt_profile_sharing(const struct mt_profile *profile, int rank);
+
 /* A time that an operator of this shape took on this rank's device. */
 void mt_profile_op(struct mt_profile *profile, const struct mt_op_shape *shape, double time_s);
 
@@ -104,6 +117,25 @@ int mt_pairs_rounds(const struct mt_profile *profile, int *round_of);
 enum mt_status mt_probe_move(struct mt_profile *profile, const int *group, int n, const int64_t *counts,
                              void *const buffer[2], struct mt_err *err);
 
+/* Problems in a row, two in turn, as a wire that queues takes them. */
+struct mt_probe_row {
+    const int *ranks; /* of the group */
+    struct mt_coll problem[2];
+    struct mt_schedule schedule[2];
+    void *const *buffer;
+    const char *what; /* for messages */
+};
+/* Queue `count` of them and one before, which waits for all ranks and is not timed; *each_s: what one of the others
+ * takes on this rank, from end to end. */
+enum mt_status mt_probe_queue(struct mt_profile *profile, const struct mt_probe_row *row, int count, double *each_s,
+                              struct mt_err *err);
+enum { MT_PROBE_MOST_QUEUED = 64 };
+
+/* One message from group[0] to group[1], and the other way by turns: `count` pairs of `there` and `back` bytes, queued;
+ * *pair_s: of one pair. */
+enum mt_status mt_probe_queue_pairs(struct mt_profile *profile, const int group[2], const int64_t bytes[2],
+                                    void *const buffer[2], int count, double *pair_s, struct mt_err *err);
+
 /* Memory for messages, as training has it (of profile->device), and written to: what was never written is one page of
  * zeros to the kernel, and in every cache. */
 enum mt_status mt_probe_buffer(struct mt_profile *profile, int64_t size_bytes, void **buffer, struct mt_err *err);
@@ -118,6 +150,11 @@ bool mt_probe_has_link(const struct mt_profile *profile, bool between);
 struct mt_calls;
 enum mt_status mt_calls_new(struct mt_device *device, int64_t room_bytes, struct mt_calls **calls, struct mt_err *err);
 void mt_calls_free(struct mt_calls *calls);
+/* Write a pattern over and over to a device's memory. */
+enum mt_status mt_calls_repeat(struct mt_device *device, void *memory, int64_t size_bytes, const void *pattern,
+                               int64_t pattern_bytes, struct mt_err *err);
+/* Whether the device computes such calls at all. */
+bool mt_calls_serve(const struct mt_calls *calls, const struct mt_grid_case *c);
 /* The largest operands that fit. */
 bool mt_calls_fit(const struct mt_calls *calls, const struct mt_grid_case *c);
 /* Queue `count` (at most MT_MOST_CALLS) calls; times from one start to the next, the last's to its end, when they are

@@ -9,11 +9,12 @@
 
 #include "profiler/probe.h"
 
-enum { MOST_SIZES = 4, MOST_PAIR_GROUPS = 6, MOST_IN_A_ROW = 16, MOST_SAMPLES = 16, ROUNDS = 3, TAG = 2 };
+enum { MOST_SIZES = 5, MOST_PAIR_GROUPS = 6, MOST_IN_A_ROW = 16, MOST_SAMPLES = 16, ROUNDS = 3, TAG = 2 };
 static const double least_run_s = 2e-3, long_run_s = 10e-3;
 
 /* Bytes of all blocks on the wire. */
-static const int64_t ladders[][MOST_SIZES] = {{4 << 10, 256 << 10, 4 << 20, 32 << 20},
+static const int64_t ladders[][MOST_SIZES] = {{4 << 10, 256 << 10, 4 << 20, 32 << 20, 256 << 20}, /* only for GPUs */
+                                              {4 << 10, 256 << 10, 4 << 20, 32 << 20},
                                               {4 << 10, 256 << 10, 8 << 20},
                                               {4 << 10, 256 << 10, 4 << 20},
                                               {4 << 10, 64 << 10, 1 << 20},
@@ -121,11 +122,16 @@ static void add_case(struct mt_profile *p, struct mt_coll_case c, int64_t size_b
 
 static void add_cases(struct mt_profile *p, int group, const int64_t *sizes) {
     static const enum mt_type wires[] = {MT_F32, MT_BF16};
-    for (int a = 0; a < mt_coll_nalgorithms; a++)
+    for (int a = 0; a < mt_coll_nalgorithms; a++) {
+        enum mt_coll_kind kind = mt_coll_algorithms[a]->kind;
+        bool blind =
+            kind == MT_ALL_REDUCE || kind == MT_BROADCAST; /* NCCL sees the whole message there, and no blocks */
+        if (p->gpu && mt_coll_algorithms[a] != mt_coll_of_nccl(kind)) continue;
         for (int w = 0; w < (reduces(mt_coll_algorithms[a]->kind) ? 2 : 1); w++)
             for (int s = 0; s < MOST_SIZES && sizes[s]; s++)
-                for (int uneven = 0; uneven < 2; uneven++)
+                for (int uneven = 0; uneven < (p->gpu && blind ? 1 : 2); uneven++)
                     add_case(p, (struct mt_coll_case){group, mt_coll_algorithms[a], wires[w], NULL}, sizes[s], uneven);
+    }
 }
 
 /* What the links say of a case. */
@@ -146,7 +152,7 @@ static double expected_s(const struct mt_profile *p, const struct mt_coll_case *
 /* Cases of all groups, with the largest sizes that the budget has room for. */
 static void choose_cases(struct probe *probe, double budget_s) {
     struct mt_profile *p = probe->profile;
-    for (int ladder = 0; ladder < NLADDERS; ladder++) {
+    for (int ladder = !p->gpu; ladder < NLADDERS; ladder++) {
         double all_s = 0;
         p->ncolls = 0;
         for (int g = 0; g < p->ngroups; g++) add_cases(p, g, ladders[ladder]);
@@ -201,23 +207,33 @@ static enum mt_status group_max(struct mt_profile *p, const struct mt_group *gro
 /* What is run in a row: roots alternate, or the first root would run ahead of the others. */
 struct row {
     const struct mt_group *group;
-    struct mt_coll problem[2];
-    struct mt_schedule schedule[2];
+    struct mt_probe_row row;
 };
+
+static enum mt_status run_queued(struct probe *probe, const struct row *row, int in_a_row, double *each_s,
+                                 struct mt_err *err) {
+    struct mt_profile *p = probe->profile;
+    int me = row->row.problem[0].me;
+    double start_s = 0;
+    enum mt_status st = group_max(p, row->group, me, &start_s, err);
+    if (!st) st = mt_probe_queue(p, &row->row, in_a_row, each_s, err);
+    return st ? st : group_max(p, row->group, me, each_s, err);
+}
 
 static enum mt_status run_row(struct probe *probe, const struct row *row, int in_a_row, double *each_s,
                               struct mt_err *err) {
     struct mt_profile *p = probe->profile;
     double start_s = 0;
+    if (p->talk) return run_queued(probe, row, in_a_row, each_s, err);
     /* Who came first to the first barrier may be asleep when it ends; nobody is when the second does. */
-    enum mt_status st = group_max(p, row->group, row->problem[0].me, &start_s, err);
-    if (!st) st = group_max(p, row->group, row->problem[0].me, &start_s, err);
+    enum mt_status st = group_max(p, row->group, row->row.problem[0].me, &start_s, err);
+    if (!st) st = group_max(p, row->group, row->row.problem[0].me, &start_s, err);
     start_s = mt_now_s();
     for (int i = 0; i < in_a_row && !st; i++)
-        st = mt_comm_run(p->comm, &row->problem[i % 2], &row->schedule[i % 2], row->group->ranks, probe->buffer, TAG,
-                         p->deadline_s, err);
+        st = mt_comm_run(p->wire, &row->row.problem[i % 2], &row->row.schedule[i % 2], row->group->ranks, probe->buffer,
+                         TAG, p->deadline_s, err);
     *each_s = (mt_now_s() - start_s) / in_a_row;
-    return st ? st : group_max(p, row->group, row->problem[0].me, each_s, err);
+    return st ? st : group_max(p, row->group, row->row.problem[0].me, each_s, err);
 }
 
 static enum mt_status once(void *context, int which, double slot_s, struct mt_err *err) {
@@ -226,9 +242,13 @@ static enum mt_status once(void *context, int which, double slot_s, struct mt_er
     if (probe->case_at[which] < 0) return MT_OK;
     const struct mt_coll_case *c = &p->colls[probe->case_at[which]];
     struct mt_samples *series = &p->coll_times[which];
-    struct row row = {.group = &p->groups[c->group], .problem = {problem_of(p, c), problem_of(p, c)}};
-    row.problem[1].root = row.group->n - 1;
-    for (int i = 0; i < 2; i++) c->algorithm->schedule(&row.problem[i], &row.schedule[i]);
+    struct row row = {.group = &p->groups[c->group],
+                      .row = {.problem = {problem_of(p, c), problem_of(p, c)},
+                              .ranks = p->groups[c->group].ranks,
+                              .buffer = probe->buffer,
+                              .what = mt_coll_name(c->algorithm->kind)}};
+    row.row.problem[1].root = row.group->n - 1;
+    for (int i = 0; i < 2; i++) c->algorithm->schedule(&row.row.problem[i], &row.row.schedule[i]);
     double each_s;
     enum mt_status st = MT_OK;
     bool first = !series->count;
@@ -245,8 +265,32 @@ static enum mt_status once(void *context, int which, double slot_s, struct mt_er
         st = run_row(probe, &row, in_a_row, &each_s, err);
         if (!st) mt_samples_add(series, each_s);
     }
-    for (int i = 0; i < 2; i++) mt_schedule_release(&row.schedule[i]);
+    for (int i = 0; i < 2; i++) mt_schedule_release(&row.row.schedule[i]);
     return st;
+}
+
+/* What a library takes of the device's memory to connect all ranks, as every job makes it do, belongs to no job's own:
+ * the collectives that training needs once each, whole and even, and then what is left is noted. */
+static enum mt_status connect(struct probe *probe, struct mt_err *err) {
+    static const enum mt_coll_kind kinds[] = {MT_ALL_REDUCE, MT_REDUCE_SCATTER, MT_ALL_GATHER};
+    struct mt_profile *p = probe->profile;
+    enum mt_status st = MT_OK;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds && !st; k++) {
+        struct mt_coll_case c = {.group = 0, .algorithm = mt_coll_of_nccl(kinds[k]), .wire = MT_F32};
+        int n = p->groups[0].n; /* all ranks */
+        c.counts = divide(&p->arena, kinds[k], n, probe->most_bytes / 4 / n * n, false);
+        struct row row = {.group = &p->groups[0],
+                          .row = {.problem = {problem_of(p, &c), problem_of(p, &c)},
+                                  .ranks = p->groups[0].ranks,
+                                  .buffer = probe->buffer,
+                                  .what = mt_coll_name(kinds[k])}};
+        double each_s;
+        for (int i = 0; i < 2; i++) c.algorithm->schedule(&row.row.problem[i], &row.row.schedule[i]);
+        st = run_queued(probe, &row, 1, &each_s, err);
+        for (int i = 0; i < 2; i++) mt_schedule_release(&row.row.schedule[i]);
+    }
+    p->free_bytes = mt_device_memory_bytes(p->device) + 4 * probe->most_bytes;
+    return mt_exchange_agree(p->exchange, st, err);
 }
 
 /* From the order in which they were measured to the order of colls. */
@@ -267,6 +311,7 @@ enum mt_status mt_probe_coll(struct mt_profile *p, double budget_s, struct mt_er
     enum mt_status st = MT_OK;
     for (int b = 0; b < 2 && !st; b++) st = mt_probe_buffer(p, 2 * probe.most_bytes, &probe.buffer[b], err);
     st = mt_exchange_agree(p->exchange, st, err);
+    if (!st && p->talk) st = connect(&probe, err);
     p->coll_times = mt_new(&p->arena, struct mt_samples, probe.ncases);
     const struct mt_measure measure = {probe.ncases, p->coll_times, once, &probe, "collectives"};
     if (!st) st = mt_measure_run(&measure, p->exchange, budget_s, err);

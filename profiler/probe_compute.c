@@ -48,23 +48,34 @@ static double expected_s(const struct mt_profile *p, const struct mt_grid_case *
 }
 
 static enum mt_status look(struct probe *probe, struct mt_err *err) {
-    static const enum mt_type types[] = {MT_F32, MT_BF16, MT_F64};
-    enum { NTYPES = sizeof types / sizeof *types, CALLS = 3 };
-    double slowest_s[NTYPES] = {0}, flops = 1;
+    enum { CALLS = 3 };
+    double slowest_s[MT_NTYPES] = {0}, flops = 1;
+    bool served[MT_NTYPES] = {false};
+    const int64_t n = probe->profile->gpu ? 2048 : 256, sizes[3] = {n, n, n};
     enum mt_status st = MT_OK;
-    for (int t = 0; t < NTYPES && !st; t++) {
+    for (int t = 0; t < mt_grid_ntypes && !st; t++) {
+        enum mt_type type = mt_grid_types[t];
         struct mt_grid_case k;
         double times_s[CALLS];
-        const int64_t sizes[3] = {256, 256, 256};
-        mt_grid_make(MT_OP_matmul, &(struct mt_attr){.nm = 1, .nn = 1, .nk = 1}, "Try Tyx", "Trx", types[t], sizes, &k);
+        mt_grid_make(MT_OP_matmul, &(struct mt_attr){.nm = 1, .nn = 1, .nk = 1}, "Try Tyx", "Trx", type, sizes, &k);
         flops = k.shape.flops;
+        if (!(served[type] = mt_calls_serve(probe->profile->calls, &k))) continue;
         if ((st = run(probe, &k, CALLS, times_s, err))) break;
-        slowest_s[t] = mt_quantile(times_s, CALLS, 0);
+        slowest_s[type] = mt_quantile(times_s, CALLS, 0);
     }
     st = mt_exchange_agree(probe->profile->exchange, st, err);
-    if (!st) st = mt_exchange_max(probe->profile->exchange, slowest_s, NTYPES, err);
-    for (int t = 0; t < NTYPES && !st; t++) probe->profile->flops[types[t]] = flops / slowest_s[t];
+    if (!st) st = mt_exchange_max(probe->profile->exchange, slowest_s, MT_NTYPES, err);
+    for (int t = 0; t < MT_NTYPES && !st; t++)
+        if (served[t]) probe->profile->flops[t] = flops / slowest_s[t];
     return st;
+}
+
+/* GPUs of one job may differ, but not in what they compute at all: all ranks leave the same cases out. */
+static void leave_unserved(struct probe *probe) {
+    int kept = 0;
+    for (int i = 0; i < probe->ncases; i++)
+        if (mt_calls_serve(probe->profile->calls, &probe->cases[i])) probe->cases[kept++] = probe->cases[i];
+    probe->ncases = kept;
 }
 
 /* Keep what the budget has room for: drop the longest, down to the first of each row and type. */
@@ -94,7 +105,8 @@ static void choose(struct probe *probe, double budget_s) {
 enum mt_status mt_probe_compute(struct mt_profile *p, double budget_s, struct mt_err *err) {
     struct probe probe = {.profile = p};
     enum mt_status st = look(&probe, err);
-    probe.cases = mt_grid_cases(&p->arena, &probe.ncases);
+    probe.cases = mt_grid_cases(&p->arena, p->gpu, &probe.ncases);
+    leave_unserved(&probe);
     if (!st) choose(&probe, budget_s);
     probe.series = mt_new(&p->arena, struct mt_samples, probe.ncases);
     const struct mt_measure measure = {probe.ncases, probe.series, once, &probe, "operators"};

@@ -10,12 +10,15 @@
 #include "kernels/base/log.h"
 #include "profiler/probe.h"
 
-enum { WORD = 4, NSIZES = 3, MOST_REPEATS = 64 };
+enum { WORD = 4, NSIZES = 3, MOST_REPEATS = 64, QUEUED_REPEATS = 4 };
 
 /* Bytes: an answer, a message, a large one. The last two give the bandwidth by their difference, since what networks
  * take in without delay (buffers, token buckets) is the same for both. */
-static const int64_t ladders[][NSIZES] = {
-    {WORD, 1 << 20, 16 << 20}, {WORD, 1 << 20, 8 << 20}, {WORD, 1 << 19, 2 << 20}, {WORD, 1 << 16, 1 << 19}};
+static const int64_t ladders[][NSIZES] = {{WORD, 8 << 20, 64 << 20}, /* only for GPUs */
+                                          {WORD, 1 << 20, 16 << 20},
+                                          {WORD, 1 << 20, 8 << 20},
+                                          {WORD, 1 << 19, 2 << 20},
+                                          {WORD, 1 << 16, 1 << 19}};
 enum { NLADDERS = sizeof ladders / sizeof *ladders };
 
 struct probe {
@@ -34,14 +37,15 @@ enum mt_status mt_probe_move(struct mt_profile *p, const int *group, int n, cons
     while (group[me] != p->rank) me++;
     struct mt_coll problem = {MT_ALL_TO_ALL, MT_REDUCE_NONE, MT_F32, MT_F32, n, me, 0, counts};
     mt_coll_find(MT_ALL_TO_ALL, "direct")->schedule(&problem, &schedule);
-    enum mt_status st = mt_comm_run(p->comm, &problem, &schedule, group, buffer, 1, p->deadline_s, err);
+    enum mt_status st = mt_comm_run(p->wire, &problem, &schedule, group, buffer, 1, p->deadline_s, err);
     mt_schedule_release(&schedule);
     return st;
 }
 
 enum mt_status mt_probe_buffer(struct mt_profile *p, int64_t size_bytes, void **buffer, struct mt_err *err) {
     enum mt_status st = mt_device_alloc(p->device, size_bytes, buffer, err);
-    if (!st) memset(*buffer, 0, (size_t)size_bytes);
+    static const char zeros[1 << 20];
+    if (!st) st = mt_calls_repeat(p->device, *buffer, size_bytes, zeros, sizeof zeros, err);
     return st;
 }
 
@@ -53,9 +57,15 @@ static enum mt_status send_one(struct probe *probe, bool forth, int64_t size_byt
     return mt_probe_move(probe->profile, (int[2]){pair->a, pair->b}, 2, counts, probe->buffer, err);
 }
 
-/* The sender's time for a message and its answer. */
+/* The sender's time for a message and its answer; of a wire that queues, the mean of several. */
 static enum mt_status there_and_back(struct probe *probe, bool forth, int64_t size_bytes, double *time_s,
                                      struct mt_err *err) {
+    struct mt_profile *p = probe->profile;
+    const struct mt_pair_times *pair = &p->pairs[probe->mine];
+    if (p->talk)
+        return mt_probe_queue_pairs(p, (int[2]){forth ? pair->a : pair->b, forth ? pair->b : pair->a},
+                                    (int64_t[2]){size_bytes, WORD}, probe->buffer, size_bytes > WORD ? 4 : 32, time_s,
+                                    err);
     double start_s = mt_now_s();
     enum mt_status st = send_one(probe, forth, size_bytes, err);
     if (!st) st = send_one(probe, !forth, WORD, err);
@@ -80,11 +90,13 @@ static enum mt_status once(void *context, int which, double slot_s, struct mt_er
     bool sender = (p->pairs[probe->mine].a == p->rank) == forth;
     double first_s;
     enum mt_status st = there_and_back(probe, forth, probe->sizes[size], &first_s, err);
+    int repeats = QUEUED_REPEATS;
+    if (!p->talk && !st) {
+        float *word = probe->buffer[!sender];
+        if (sender) *word = (float)fmin(fmax(floor(slot_s / first_s), size ? 2 : 8), MOST_REPEATS);
+        if (!(st = send_one(probe, forth, WORD, err))) repeats = (int)*word;
+    }
     if (st) return st;
-    float *word = probe->buffer[!sender];
-    if (sender) *word = (float)fmin(fmax(floor(slot_s / first_s), size ? 2 : 8), MOST_REPEATS);
-    if ((st = send_one(probe, forth, WORD, err))) return st;
-    int repeats = (int)*word;
     for (int i = 0; i < repeats; i++) {
         double time_s;
         if ((st = there_and_back(probe, forth, probe->sizes[size], &time_s, err))) return st;
@@ -111,7 +123,7 @@ static enum mt_status choose_sizes(struct probe *probe, double budget_s, struct 
             }
         }
     if (!st) st = mt_exchange_max(p->exchange, &slowest_s, 1, err);
-    int ladder = 0;
+    int ladder = !p->gpu;
     for (; ladder < NLADDERS - 1; ladder++) {
         double bytes = (double)(ladders[ladder][1] + ladders[ladder][2]);
         double all_s = bytes / (double)ladders[NLADDERS - 1][NSIZES - 1] * slowest_s * 2 * probe->nrounds;
@@ -199,10 +211,32 @@ struct crowd {
     struct mt_samples series;
 };
 
+/* The slowest rank's time; ranks that talk to nobody have none. */
+static enum mt_status crowd_queued(struct crowd *crowd, struct mt_err *err) {
+    struct mt_profile *p = crowd->probe->profile;
+    const struct mt_group *group = &crowd->group;
+    struct mt_probe_row row = {.ranks = group->ranks, .buffer = crowd->probe->buffer, .what = "all talking"};
+    double come = 0, each_s = 0;
+    int me = 0;
+    while (group->ranks[me] != p->rank) me++;
+    for (int i = 0; i < 2; i++) {
+        row.problem[i] =
+            (struct mt_coll){MT_ALL_TO_ALL, MT_REDUCE_NONE, MT_F32, MT_F32, group->n, me, 0, crowd->counts};
+        mt_coll_find(MT_ALL_TO_ALL, "direct")->schedule(&row.problem[i], &row.schedule[i]);
+    }
+    enum mt_status st = mt_exchange_max(p->exchange, &come, 1, err);
+    if (!st && group->n > 1) st = mt_probe_queue(p, &row, QUEUED_REPEATS, &each_s, err);
+    if (!st) st = mt_exchange_max(p->exchange, &each_s, 1, err);
+    if (!st) mt_samples_add(&crowd->series, each_s);
+    for (int i = 0; i < 2; i++) mt_schedule_release(&row.schedule[i]);
+    return st;
+}
+
 static enum mt_status crowd_once(void *context, int which, double slot_s, struct mt_err *err) {
     struct crowd *crowd = context;
     struct mt_profile *p = crowd->probe->profile;
     (void)which;
+    if (p->talk) return crowd_queued(crowd, err);
     int repeats = crowd->series.count ? (int)fmin(fmax(slot_s / crowd->series.values[0], 1), 16) : 2;
     for (int i = 0; i < repeats; i++) {
         double values[1] = {0};
@@ -258,7 +292,7 @@ enum mt_status mt_probe_link(struct mt_profile *p, double budget_s, struct mt_er
     probe.round_of = mt_new(&p->arena, int, p->npairs);
     probe.nrounds = mt_pairs_rounds(p, probe.round_of);
     enum mt_status st = MT_OK;
-    for (int b = 0; b < 2 && !st; b++) st = mt_probe_buffer(p, ladders[0][NSIZES - 1], &probe.buffer[b], err);
+    for (int b = 0; b < 2 && !st; b++) st = mt_probe_buffer(p, ladders[!p->gpu][NSIZES - 1], &probe.buffer[b], err);
     st = mt_exchange_agree(p->exchange, st, err);
     int ncases = probe.nrounds * NSIZES * 2;
     probe.series = mt_new(&p->arena, struct mt_samples, ncases);

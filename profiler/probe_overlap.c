@@ -1,16 +1,17 @@
 /* What computing and communicating cost each other: products on one stream, AllReduces on another, each alone and then
  * both at once. Of the latter only what ran while the other stream was busy counts.
  *
- * The device computes at its own speed here, whatever is emulated: sleeping costs communication nothing. */
+ * A CPU computes at its own speed here, whatever is emulated: sleeping costs communication nothing. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "profiler/probe.h"
 
 enum { CALLS = 16, LEAST_COLLS = 3, MOST_COLLS = 64, TAG = 3 };
-static const double longest_product_s = 8e-3, product_part = 0.01;         /* part: of the budget */
-static const int64_t messages[] = {4 << 20, 1 << 20, 256 << 10, 64 << 10}; /* bytes */
-enum { NMESSAGES = sizeof messages / sizeof *messages };
+static const double longest_product_s = 8e-3, product_part = 0.01; /* part: of the budget */
+enum { NMESSAGES = 4 };
+static const int64_t messages[2][NMESSAGES] = {{4 << 20, 1 << 20, 256 << 10, 64 << 10}, /* bytes, of CPUs */
+                                               {64 << 20, 16 << 20, 4 << 20, 1 << 20}}; /* of GPUs */
 
 struct probe {
     struct mt_profile *profile;
@@ -29,6 +30,13 @@ struct probe {
 
 /* A cube that takes as long as a large product in training, or what the budget has room for. */
 static void make_product(struct probe *probe, double budget_s) {
+    const int64_t of_gpu[3] = {4096, 4096, 4096};
+    if (probe->profile->gpu) {
+        enum mt_type type = probe->profile->flops[MT_BF16] > 0 ? MT_BF16 : MT_F32;
+        mt_grid_make(MT_OP_matmul, &(struct mt_attr){.nm = 1, .nn = 1, .nk = 1}, "Try Tyx", "Trx", type, of_gpu,
+                     &probe->product);
+        return;
+    }
     double product_s = fmin(longest_product_s, product_part * budget_s);
     double side = cbrt(0.5 * product_s * probe->profile->flops[MT_F32]);
     int64_t n = (int64_t)fmin(fmax(side / 64, 1), 32) * 64, sizes[3] = {n, n, n};
@@ -103,7 +111,7 @@ static enum mt_status choose_message(struct probe *probe, struct mt_err *err) {
     enum mt_status st = MT_OK;
     double lasts[2] = {0}; /* of a product, a message */
     for (int m = 0; m < NMESSAGES && !st; m++) {
-        make_coll(probe, messages[m]);
+        make_coll(probe, messages[p->gpu][m]);
         probe->ncolls = LEAST_COLLS;
         if ((st = mt_exchange_agree(p->exchange, run(probe, m == 0, true, err), err))) break;
         if (!m) lasts[0] = median_within(mt_calls_seconds(probe->calls), CALLS, 0, INFINITY);
@@ -143,9 +151,12 @@ static enum mt_status measure_link(struct probe *probe, bool between, double bud
     return st;
 }
 
+/* There is one device a process where it is a GPU. */
 static enum mt_status open_streams(struct probe *probe, struct mt_err *err) {
-    const int64_t room_bytes = (int64_t)256 << 20;
-    enum mt_status st = mt_device_open("cpu", &probe->device, err);
+    const int64_t room_bytes = (int64_t)(probe->profile->gpu ? 4096 : 256) << 20;
+    enum mt_status st = MT_OK;
+    probe->device = probe->profile->device;
+    if (!probe->profile->gpu) st = mt_device_open("cpu", &probe->device, err);
     if (st || (st = mt_stream_new(probe->device, "compute", &probe->compute, err)) ||
         (st = mt_stream_new(probe->device, "comm", &probe->communication, err)))
         return st;
@@ -153,12 +164,12 @@ static enum mt_status open_streams(struct probe *probe, struct mt_err *err) {
 }
 
 enum mt_status mt_probe_overlap(struct mt_profile *p, double budget_s, struct mt_err *err) {
-    struct probe probe = {.profile = p, .coll = {.comm = p->comm, .tag = TAG, .deadline_s = p->deadline_s}};
+    struct probe probe = {.profile = p, .coll = {.comm = p->wire, .tag = TAG, .deadline_s = p->deadline_s}};
     probe.coll.what = "AllReduce while computing";
     probe.counts = mt_new(&p->arena, int64_t, p->nranks);
     int nlinks = mt_probe_has_link(p, false) + mt_probe_has_link(p, true);
     make_product(&probe, budget_s);
-    enum mt_status st = mt_probe_buffer(p, messages[0], &probe.coll.message[0], err);
+    enum mt_status st = mt_probe_buffer(p, messages[p->gpu][0], &probe.coll.message[0], err);
     if (!st) st = open_streams(&probe, err);
     st = mt_exchange_agree(p->exchange, st, err);
     for (int between = 0; between < 2 && !st; between++) {
@@ -170,7 +181,7 @@ enum mt_status mt_probe_overlap(struct mt_profile *p, double budget_s, struct mt
     mt_stream_free(probe.compute);
     mt_stream_free(probe.communication);
     mt_calls_free(probe.calls);
-    mt_device_close(probe.device);
+    if (probe.device != p->device) mt_device_close(probe.device);
     mt_schedule_release(&probe.schedule);
     mt_device_free(p->device, probe.coll.message[0]);
     return st;

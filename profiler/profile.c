@@ -48,52 +48,86 @@ static void number_places(struct mt_profile *p) {
         struct mt_place *mine = &p->places[r];
         int host = 0, kind = 0;
         while (strcmp(p->places[host].topology.host, mine->topology.host)) host++;
-        while (p->places[kind].threads != mine->threads || strcmp(p->places[kind].topology.model, mine->topology.model))
+        while (p->places[kind].threads != mine->threads || strcmp(p->places[kind].model, mine->model) ||
+               strcmp(p->places[kind].kind, mine->kind))
             kind++;
         mine->node = host < r ? p->places[host].node : p->nnodes++;
         mine->class = kind < r ? p->places[kind].class : p->nclasses++;
-        p->places[host].room_bytes = least(p->places[host].room_bytes, mine->room_bytes);
+        if (!p->gpu) p->places[host].room_bytes = least(p->places[host].room_bytes, mine->room_bytes);
     }
-    for (int r = 0; r < p->nranks; r++) /* what the host has is the same for all of its ranks */
+    for (int r = 0; r < p->nranks && !p->gpu; r++) /* what the host has is the same for all of its ranks */
         for (int q = 0; q < r; q++)
             if (p->places[q].node == p->places[r].node) p->places[r].room_bytes = p->places[q].room_bytes;
 }
 
 static enum mt_status open_device(struct mt_profile *p, struct mt_place *mine, struct mt_err *err) {
     enum mt_status st;
-    if ((st = mt_topology_read(NULL, &mine->topology, err)) || (st = mt_device_open("cpu", &p->device, err))) return st;
-    mt_device_emulate(p->device, p->options->emulate);
-    if ((st = mt_stream_new(p->device, "compute", &p->compute, err))) return st;
-    mine->threads = mt_device_threads(p->device);
+    p->device = p->options->device;
+    if (!p->device) {
+        if ((st = mt_device_open("cpu", &p->device, err))) return st;
+        mt_device_emulate(p->device, p->options->emulate);
+    }
+    if ((st = mt_stream_new(p->device, "compute", &p->compute, err)) ||
+        (p->options->wire && (st = mt_stream_new(p->device, "comm", &p->talk, err))))
+        return st;
+    mt_device_facts(p->device, &mine->facts);
+    if ((st = mt_topology_read(NULL, mine->facts.bus[0] ? mine->facts.bus : NULL, &mine->topology, err))) return st;
+    bool gpu = mine->facts.multiprocessors > 0;
+    snprintf(mine->kind, sizeof mine->kind, "%s", mt_device_kind(p->device));
+    snprintf(mine->model, sizeof mine->model, "%s", gpu ? mine->facts.model : mine->topology.model);
+    mine->threads = gpu ? mine->facts.computing : mt_device_threads(p->device);
     mine->pid = getpid();
     mine->room_bytes = mt_device_memory_bytes(p->device);
     return MT_OK;
 }
 
+/* Probes measure the same on all ranks, in the same way. */
+static enum mt_status check_alike(struct mt_profile *p, struct mt_err *err) {
+    for (int r = 1; r < p->nranks; r++)
+        if (strcmp(p->places[r].kind, p->places[0].kind)) {
+            mt_fail(err, MT_EINPUT, "rank %d on %s has a device of kind %s, but rank %d on %s one of kind %s", 0,
+                    p->places[0].topology.host, p->places[0].kind, r, p->places[r].topology.host, p->places[r].kind);
+            return mt_err_hint(err, "profile CPUs and GPUs apart: a job has ranks of one kind");
+        }
+    p->gpu = p->places[0].facts.multiprocessors > 0;
+    return MT_OK;
+}
+
+bool mt_profile_nvlink(const struct mt_place *from, const struct mt_place *to) {
+    for (int i = 0; i < from->facts.npeers; i++)
+        if (!strcmp(from->facts.peers[i].bus, to->facts.bus)) return from->facts.peers[i].nvlink;
+    return false;
+}
+
+int mt_profile_sharing(const struct mt_profile *p, int rank) {
+    int sharing = 0;
+    for (int q = 0; q < p->nranks; q++) sharing += p->places[q].node == p->places[rank].node;
+    return p->gpu ? 1 : sharing;
+}
+
 static enum mt_status start(struct mt_profile *p, struct mt_err *err) {
     struct mt_place mine = {0};
     p->rank = p->comm->rank, p->nranks = p->comm->nranks;
+    p->wire = p->options->wire ? p->options->wire : p->comm;
     p->deadline_s = p->options->deadline_s > 0 ? p->options->deadline_s : 60;
     p->exchange = mt_exchange_new(p->comm, p->deadline_s);
     mt_exchange_listen(p->exchange, p->options->tell);
     p->places = mt_new(&p->arena, struct mt_place, p->nranks);
     enum mt_status st = mt_exchange_agree(p->exchange, open_device(p, &mine, err), err);
     if (!st) st = mt_exchange_gather(p->exchange, &mine, sizeof mine, p->places, err);
-    if (st) return st;
+    if (st || (st = check_alike(p, err))) return st;
     number_places(p);
-    int64_t room_bytes = INT64_MAX; /* a rank's on the tightest host, so that all measure the same */
-    for (int r = 0; r < p->nranks; r++) {
-        int sharing = 0;
-        for (int q = 0; q < p->nranks; q++) sharing += p->places[q].node == p->places[r].node;
-        room_bytes = least(room_bytes, p->places[r].room_bytes / sharing);
-    }
+    int64_t room_bytes = INT64_MAX; /* the tightest rank's, so that all measure the same */
+    for (int r = 0; r < p->nranks; r++)
+        room_bytes = least(room_bytes, p->places[r].room_bytes / mt_profile_sharing(p, r));
     mt_log(MT_LOG_INFO, "measuring %d rank%s on %d host%s for about %.0f s; rank 0: %s", p->nranks,
            p->nranks == 1 ? "" : "s", p->nnodes, p->nnodes == 1 ? "" : "s", p->options->budget_s,
            mt_device_describe(p->device));
     return mt_exchange_agree(p->exchange, mt_calls_new(p->device, room_bytes, &p->calls, err), err);
 }
 
-/* The load of other processes is watched while single devices are measured. */
+/* The load of other processes is watched while single devices are measured. What these took is given back then: from
+ * there on a GPU has nothing in its memory but what every job has. */
 static enum mt_status run_probes(struct mt_profile *p, struct mt_err *err) {
     double shares = 0;
     int *pids = mt_new(&p->arena, int, p->nranks), npids = 0;
@@ -101,16 +135,16 @@ static enum mt_status run_probes(struct mt_profile *p, struct mt_err *err) {
         if (p->places[r].node == p->places[p->rank].node) pids[npids++] = p->places[r].pid;
     for (int i = 0; i < NPROBES; i++) shares += p->nranks > 1 || probes[i].alone ? probes[i].share : 0;
     double budget_s = p->options->budget_s / shares;
-    struct mt_load *load = mt_load_start(&p->places[p->rank].topology.set, pids, npids);
+    struct mt_load *load = p->gpu ? NULL : mt_load_start(&p->places[p->rank].topology.set, pids, npids);
     enum mt_status st = MT_OK;
-    for (int i = 0; i < NPROBES && !st; i++) {
-        if (!probes[i].alone && load) {
-            mt_load_end(load, p->places[p->rank].threads, &p->load);
-            load = NULL;
-        }
-        if (probes[i].alone || p->nranks > 1) st = probes[i].run(p, probes[i].share * budget_s, err);
-    }
+    for (int i = 0; i < NPROBES && !st; i++)
+        if (probes[i].alone) st = probes[i].run(p, probes[i].share * budget_s, err);
     if (load) mt_load_end(load, p->places[p->rank].threads, &p->load);
+    mt_calls_free(p->calls);
+    p->calls = NULL;
+    p->free_bytes = mt_device_memory_bytes(p->device);
+    for (int i = 0; i < NPROBES && !st && p->nranks > 1; i++)
+        if (!probes[i].alone) st = probes[i].run(p, probes[i].share * budget_s, err);
     return st;
 }
 
@@ -121,7 +155,8 @@ static void release(struct mt_profile *p) {
     mt_samples_release(&p->overhead_s);
     mt_calls_free(p->calls);
     mt_stream_free(p->compute);
-    mt_device_close(p->device);
+    mt_stream_free(p->talk);
+    if (p->device != p->options->device) mt_device_close(p->device);
     mt_exchange_free(p->exchange);
     mt_arena_release(&p->arena);
 }

@@ -4,8 +4,8 @@
  *     struct mt_cluster *cluster;                   // on rank 0; null elsewhere
  *     if ((st = mt_profile_run(comm, &options, &cluster, NULL, err))) return st;
  *
- * Collective. The device is the process's affinity mask (launcher/cores.h divides hosts before). MPI is not known
- * here: what ranks tell each other goes by schedules. */
+ * Collective. Without a device, it is the process's affinity mask (launcher/cores.h divides hosts before). MPI is not
+ * known here: what ranks tell each other goes by schedules. */
 #ifndef MT_PROFILER_PROFILE_H
 #define MT_PROFILER_PROFILE_H
 
@@ -13,6 +13,10 @@
 #include "profiler/cluster.h"
 
 struct mt_profile_options {
+    /* Null: the process's CPU is opened. Not owned, has no streams yet, and computes as `emulate` says already. */
+    struct mt_device *device;
+    /* What the devices' data goes by, through a stream; null: the communicator itself, as it is called. Not owned. */
+    struct mt_comm *wire;
     double budget_s;
     double emulate;                 /* this rank's device is slowed to this speed; 1: not */
     double deadline_s;              /* without any answer from a rank; 0: 60 */

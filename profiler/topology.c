@@ -48,13 +48,43 @@ static int read_mask(hwloc_topology_t hw, bool all, struct mt_topology *t) {
     return failed;
 }
 
-enum mt_status mt_topology_read(const char *synthetic, struct mt_topology *t, struct mt_err *err) {
+/* Ethernet, and what RDMA goes by; not what leads nowhere (lo, bridges of containers). */
+static void read_nics(hwloc_topology_t hw, char *text, size_t size) {
+    for (hwloc_obj_t device = NULL; (device = hwloc_get_next_osdev(hw, device));) {
+        hwloc_obj_osdev_type_t type = device->attr->osdev.type;
+        size_t used = strlen(text), length = strlen(device->name);
+        bool carries = type == HWLOC_OBJ_OSDEV_NETWORK || type == HWLOC_OBJ_OSDEV_OPENFABRICS;
+        if (carries && used + length + 2 < size)
+            snprintf(text + used, size - used, "%s%s", used ? " " : "", device->name);
+    }
+}
+
+static void read_near(hwloc_topology_t hw, const char *bus, struct mt_topology *t) {
+    hwloc_obj_t device = hwloc_get_pcidev_by_busidstring(hw, bus);
+    hwloc_obj_t around = device ? hwloc_get_non_io_ancestor_obj(hw, device) : NULL;
+    CPU_ZERO(&t->near);
+    if (!around || !around->cpuset || hwloc_bitmap_isequal(around->cpuset, hwloc_topology_get_topology_cpuset(hw)))
+        return;
+    for (int c = hwloc_bitmap_first(around->cpuset); c >= 0 && c < CPU_SETSIZE;
+         c = hwloc_bitmap_next(around->cpuset, c))
+        CPU_SET((size_t)c, &t->near);
+    t->near_cores = hwloc_bitmap_weight(around->cpuset);
+    hwloc_bitmap_list_snprintf(t->near_text, sizeof t->near_text, around->cpuset);
+}
+
+static bool describe(hwloc_topology_t hw, const char *synthetic) {
+    if (synthetic[0] == '<') return !hwloc_topology_set_xmlbuffer(hw, synthetic, (int)strlen(synthetic) + 1);
+    return !hwloc_topology_set_synthetic(hw, synthetic);
+}
+
+enum mt_status mt_topology_read(const char *synthetic, const char *bus, struct mt_topology *t, struct mt_err *err) {
     hwloc_topology_t hw;
     enum mt_status st = MT_OK;
     memset(t, 0, sizeof *t);
     if (gethostname(t->host, sizeof t->host - 1)) return mt_fail_errno(err, "the host's name");
     if (hwloc_topology_init(&hw)) return mt_fail(err, MT_ESYSTEM, "hwloc does not start");
-    if (synthetic && hwloc_topology_set_synthetic(hw, synthetic)) {
+    hwloc_topology_set_io_types_filter(hw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+    if (synthetic && !describe(hw, synthetic)) {
         st = mt_fail(err, MT_EINPUT, "\"%.60s\" is no topology that hwloc understands", synthetic);
         goto out;
     }
@@ -68,6 +98,8 @@ enum mt_status mt_topology_read(const char *synthetic, struct mt_topology *t, st
     t->numa_nodes = count_numa(hw, allowed);
     t->l2_bytes = cache_bytes(hw, HWLOC_OBJ_L2CACHE);
     t->l3_bytes = cache_bytes(hw, HWLOC_OBJ_L3CACHE);
+    read_nics(hw, t->nics, sizeof t->nics);
+    if (bus) read_near(hw, bus, t);
     t->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
     if (read_mask(hw, synthetic != NULL, t))
         st = mt_fail(err, MT_ESYSTEM, "the affinity mask of this process on %.60s is not known", t->host);

@@ -24,10 +24,17 @@ struct mt_topology {
     cpu_set_t set;   /* the calling thread's affinity mask */
     int mask_cores;  /* in it */
     char mask[1024]; /* "0-1,4" */
+    char nics[128];  /* network devices that could carry a job, "eth0 mlx5_0" */
+    /* The cores that are nearest to a device on the bus, where that was asked for and is less than all; else none. */
+    cpu_set_t near;
+    int near_cores;
+    char near_text[128];
 };
 
-/* Of this machine; or of `synthetic`, an hwloc description such as "pack:2 core:4 pu:2", for tests: there the mask is
- * all of it. MT_ESYSTEM when hwloc cannot tell, MT_EINPUT for a description that it does not understand. */
-enum mt_status mt_topology_read(const char *synthetic, struct mt_topology *topology, struct mt_err *err);
+/* Of this machine; or of `synthetic`, for tests an hwloc description such as "pack:2 core:4 pu:2", or hwloc's XML:
+ * there the mask is all of it. `bus`: "0000:1b:00.0", the device whose neighbourhood is asked for, or null. MT_ESYSTEM
+ * when hwloc cannot tell, MT_EINPUT for a description that it does not understand. */
+enum mt_status mt_topology_read(const char *synthetic, const char *bus, struct mt_topology *topology,
+                                struct mt_err *err);
 
 #endif

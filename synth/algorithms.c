@@ -57,7 +57,8 @@ static enum mt_status price(struct chooser *c, struct priced *priced, struct mt_
         for (int a = 0; a < mt_coll_nalgorithms; a++) {
             const struct mt_coll_algorithm *algorithm = mt_coll_algorithms[a];
             if (algorithm->kind != instr->coll) continue;
-            bool serves = algorithm->applies(&message.problem);
+            bool serves = algorithm->applies(&message.problem) &&
+                          mt_cost_offers(c->costs, message.group, message.problem.n, algorithm);
             double s = serves ? mt_cost_coll(c->costs, &message.problem, message.group, algorithm).s : INFINITY;
             priced->slowest_s[a] = fmax(priced->slowest_s[a], s);
         }

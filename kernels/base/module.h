@@ -15,7 +15,7 @@
 
 #include "kernels/base/err.h"
 
-#define MT_MODULE_NSHAPE 4
+#define MT_MODULE_NSHAPE 6
 struct mt_module_head {
     char motley[32];                 /* the version that it was built with */
     int64_t shape[MT_MODULE_NSHAPE]; /* sizes of what both sides use */

@@ -89,6 +89,7 @@ static void close_device(struct mt_device *device) {
 }
 
 static const struct mt_device_class class = {
+    .kind = "cpu",
     .close = close_device,
     .memory_bytes = memory_bytes,
     .emulate = emulate,

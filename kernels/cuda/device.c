@@ -10,6 +10,7 @@
 #include "kernels/cuda/capture.h"
 #include "kernels/cuda/facts.h"
 #include "kernels/cuda/jit.h"
+#include "kernels/cuda/nvml.h"
 #include "kernels/cuda/variant.h"
 
 enum { LEAST_SM = 75 };
@@ -195,8 +196,10 @@ static void close_device(struct mt_device *base) {
 }
 
 static const struct mt_device_class class = {
+    .kind = "cuda",
     .close = close_device,
     .memory_bytes = memory_bytes,
+    .facts = cuda_device_facts,
     .emulate = emulate,
     .emulate_sms = emulate_sms,
     .backend = backend,
@@ -205,6 +208,10 @@ static const struct mt_device_class class = {
     .free = release,
     .copy_in = copy_in,
     .copy_out = copy_out,
+    .export_memory = cuda_export,
+    .import_memory = cuda_import,
+    .forget = cuda_forget,
+    .copy_peer = cuda_copy_peer,
     .host_alloc = host_allocate,
     .host_free = host_release,
     .stream_new = cuda_stream_new,
@@ -259,8 +266,17 @@ static enum mt_status attribute(const struct cuda *cuda, CUdevice_attribute whic
     return MT_OK;
 }
 
+/* Without NVML whatever cannot be had counts as the context's. */
+static void note_memory(struct cuda_device *device, int64_t used_bytes) {
+    size_t available, total;
+    if (cuMemGetInfo(&available, &total)) return;
+    device->opened_bytes = (int64_t)available;
+    device->context_bytes = used_bytes ? used_bytes - device->others_bytes : (int64_t)(total - available);
+}
+
 static enum mt_status start(struct cuda_device *device, int index, struct mt_err *err) {
     struct cuda *cuda = &device->cuda;
+    char bus[MT_DEVICE_BUS_TEXT];
     int major, minor;
     enum mt_status st = find(index, &cuda->handle, err);
     if (!st) st = attribute(cuda, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major, err);
@@ -273,11 +289,14 @@ static enum mt_status start(struct cuda_device *device, int index, struct mt_err
     if (cuda->sm < LEAST_SM)
         return mt_fail(err, MT_EMISSING, "%s: is of compute capability %d.%d, and %d.%d is the least that is served",
                        device->base.description, major, minor, LEAST_SM / 10, LEAST_SM % 10);
+    device->multiprocessors = cuda->nsm;
+    device->others_bytes = cuda_nvml_used_bytes(cuda_bus(cuda, bus));
     CUDA_TRY(cuDevicePrimaryCtxRetain(&cuda->context, cuda->handle), err, "cuDevicePrimaryCtxRetain");
     if ((st = cuda_enter(cuda, err))) return st;
     cuda->jit = cuda_jit_new();
     CUDA_TRY(cuStreamCreate(&device->copies, CU_STREAM_NON_BLOCKING), err, "cuStreamCreate");
     CUDA_TRY(cuEventCreate(&device->tail, CU_EVENT_DISABLE_TIMING), err, "cuEventCreate");
+    note_memory(device, cuda_nvml_used_bytes(bus));
     return MT_OK;
 }
 

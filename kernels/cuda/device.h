@@ -10,15 +10,30 @@
 struct cuda_device {
     struct mt_device base;
     struct cuda cuda;
-    CUgreenCtx part;       /* of the multiprocessors, for the compute stream; null: all of them */
-    struct mt_err unheard; /* of mt_device_emulate, until a stream is made */
-    CUstream copies;       /* to and from the host */
-    CUevent tail;          /* of the streams that a copy follows */
-    pthread_mutex_t lock;  /* of the list, of streams' errors and items, and of events' errors */
+    CUgreenCtx part;                     /* of the multiprocessors, for the compute stream; null: all of them */
+    struct mt_err unheard;               /* of mt_device_emulate, until a stream is made */
+    CUstream copies;                     /* to and from the host */
+    CUevent tail;                        /* of the streams that a copy follows */
+    int multiprocessors;                 /* all; cuda.nsm are those that compute */
+    int64_t others_bytes;                /* of the memory, held by other processes when it was opened */
+    int64_t context_bytes, opened_bytes; /* as in device_facts.h */
+    pthread_mutex_t lock;                /* of the list, of streams' errors and items, and of events' errors */
     struct cuda_stream *streams;
 };
 
 enum mt_status cuda_device_open(int index, struct mt_device **device, struct mt_err *err);
+
+/* For the class (device_facts.c). */
+void cuda_device_facts(struct mt_device *device, struct mt_device_facts *facts);
+/* The device's place on the bus, into `text`, which is returned; "" where the driver does not tell. */
+const char *cuda_bus(const struct cuda *cuda, char text[MT_DEVICE_BUS_TEXT]);
+
+/* For the class (peer.c). */
+enum mt_status cuda_export(struct mt_device *device, void *memory, void *handle, struct mt_err *err);
+enum mt_status cuda_import(struct mt_device *device, const void *handle, void **memory, struct mt_err *err);
+void cuda_forget(struct mt_device *device, void *memory);
+enum mt_status cuda_copy_peer(struct mt_device *device, void *to, const void *from, int64_t size_bytes, int repeats,
+                              double *each_s, struct mt_err *err);
 
 /* Make the device's context the calling thread's; nothing where it is already. */
 enum mt_status cuda_enter(const struct cuda *cuda, struct mt_err *err);

@@ -8,6 +8,7 @@
 #include "launcher/flags.h"
 #include "launcher/job_flags.h"
 #include "launcher/profile.h"
+#include "launcher/rank_device.h"
 #include "launcher/watch.h"
 #include "profiler/describe.h"
 
@@ -16,6 +17,7 @@ enum {
     KEY_MODEL = 'm',
     KEY_BUDGET = 0x2000,
     KEY_RAW,
+    KEY_DEVICE,
     KEY_EMULATE,
     KEY_DEADLINE,
     KEY_HEARTBEAT,
@@ -44,7 +46,10 @@ static const struct argp_option flag_table[] = {
     {"deadline", KEY_DEADLINE, "SECONDS", 0, "without an answer from a rank: then give up [60]", 2},
     {"heartbeat", KEY_HEARTBEAT, "SECONDS", 0, "of a rank's silence: then give up; 0: ranks are not watched [5]", 2},
     {"start-deadline", KEY_START_DEADLINE, "SECONDS", 0, "until every rank must have begun [6, and 0.1 a rank]", 2},
-    {"emulate", KEY_EMULATE, "speed=X,...", 0, "make devices slower: a speed for each rank, or one for all, 1 its own",
+    {"device", KEY_DEVICE, "KIND", 0, "cpu; or cuda: one GPU a rank, in order on each host [cpu]", 2},
+    {"emulate", KEY_EMULATE, "speed=X,...|sm=N,...", 0,
+     "make devices slower: a speed for each rank, or one for all, 1 its own; or how many of a GPU's multiprocessors "
+     "compute",
      2},
     {0, 0, 0, 0, "The layers of jobs that will run here, which makes plans for them more certain:", 3},
     {"model", KEY_MODEL, "TEXT", 0, "measure this model's own layers too; may be repeated; see `motley plan --models`",
@@ -79,6 +84,7 @@ static enum mt_status take_flag(struct profile_flags *f, int key, char *text) {
     case KEY_DEADLINE: return take_positive("--deadline", text, 86400, &p->deadline_s, f->err);
     case KEY_HEARTBEAT: return mt_flag_heartbeat(text, &p->heartbeat_s, f->err);
     case KEY_START_DEADLINE: return mt_flag_seconds("--start-deadline", text, &p->start_s, f->err);
+    case KEY_DEVICE: return mt_rank_device_kind(text, &p->device, f->err);
     case KEY_EMULATE: return mt_emulation_parse(text, &f->arena, &p->emulation, f->err);
     case KEY_DESCRIBE: f->describe = text; break;
     case KEY_MEASURED: return mt_flag_path("--measured", text, &f->measured, f->err);
@@ -105,7 +111,7 @@ static enum mt_status settle(struct profile_flags *f) {
     if ((f->describe || f->hardware) && f->measures)
         return mt_fail(f->err, MT_EINPUT,
                        "%s measures nothing: leave out --budget, --raw, --deadline, --heartbeat, "
-                       "--start-deadline, --emulate and --model",
+                       "--start-deadline, --device, --emulate and --model",
                        f->describe ? "--describe" : "--hardware");
     if (f->measured && !f->describe) return mt_fail(f->err, MT_EINPUT, "--measured: goes with --describe");
     if (f->describe && f->hardware) return mt_fail(f->err, MT_EINPUT, "--describe and --hardware exclude each other");
@@ -136,11 +142,14 @@ int mt_command_profile(int argc, char **argv) {
                "cluster by public figures.\v"
                "All ranks measure at the same time, as they would train: leave the machines to it. A rank's device is "
                "the cores that mpirun binds it to; ranks of one host that are not bound (--bind-to none) divide its "
-               "cores."};
+               "cores; or with --device cuda the GPU of its number on the host."};
     struct mt_err err = MT_ERR_INIT;
-    struct profile_flags f = {
-        .err = &err,
-        .profile = {.out = "cluster.json", .budget_s = 60, .deadline_s = 60, .heartbeat_s = MT_WATCH_HEARTBEAT_S}};
+    struct profile_flags f = {.err = &err,
+                              .profile = {.out = "cluster.json",
+                                          .device = "cpu",
+                                          .budget_s = 60,
+                                          .deadline_s = 60,
+                                          .heartbeat_s = MT_WATCH_HEARTBEAT_S}};
     mt_job_flags_init(&f.job, &err);
     enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
     int code;

@@ -62,7 +62,7 @@ static const struct argp_option flag_table[] = {
      4},
     {"start-deadline", KEY_START_DEADLINE, "S", 0, "seconds until every rank must have begun [6, and 0.1 a rank]", 4},
     {0, 0, 0, 0, "What it runs on, and plays:", 5},
-    {"device", KEY_DEVICE, "KIND", 0, "cpu; or cuda: one GPU a rank, in order on each host [cpu]", 5},
+    {"device", KEY_DEVICE, "KIND", 0, "cpu; or cuda: one GPU a rank, in order on each host [the plan's]", 5},
     {"emulate", KEY_EMULATE, "speed=X,...|sm=N,...", 0,
      "make devices slower: a speed for each rank, or one for all, 1 its own; or how many of a GPU's multiprocessors "
      "compute (communication has them all)",

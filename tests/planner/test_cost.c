@@ -260,7 +260,31 @@ static void test_devices(void) {
     free(s);
 }
 
+/* Among GPUs that were measured NCCL does what it does; among described ones, and CPUs, plans may name anything. */
+static void test_offers(void) {
+    struct small_cluster *s = small_cluster(1, 4);
+    const int group[] = {0, 1, 2, 3};
+    int64_t counts[4] = {1 << 16, 1 << 16, 1 << 16, 1 << 16};
+    for (int kind = 0; kind < MT_NCOLLS; kind++) CHECK(mt_coll_of_nccl((enum mt_coll_kind)kind), "%d", kind);
+    for (int pass = 0; pass < 3; pass++) {
+        s->classes[0].kind = pass ? "cuda" : "cpu";
+        s->classes[0].nominal = pass == 2;
+        int offered = 0;
+        for (int a = 0; a < mt_coll_nalgorithms; a++)
+            offered += mt_cost_offers(&s->costs, group, 4, mt_coll_algorithms[a]);
+        CHECK_EQ(offered, pass == 1 ? MT_NCOLLS : mt_coll_nalgorithms);
+        struct mt_coll problem = {MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, 4, 0, 0, counts};
+        const struct mt_coll_algorithm *best = mt_cost_choose(&s->costs, &problem, group, NULL);
+        if (pass == 1) CHECK_TEXT(best->name, "ring");
+    }
+    /* 1 GB read and written; 33 pieces are three launches. */
+    s->classes[0].nominal = false;
+    CHECK_NEAR(mt_cost_copy_s(&s->costs, 0, 500000000, 33), 0.1 + 3 * 2e-6, 1e-12);
+    free(s);
+}
+
 int main(void) {
+    test_offers();
     printf("seed %d\n", SEED);
     test_closed_forms();
     test_sharing();

@@ -32,7 +32,7 @@ static struct mt_plan *make_plan(void) {
     static const double speeds[] = {1, 0.7, 0.3};
     static int64_t batch[] = {5, 4, 1}, vocab[] = {128, 0, 129}, micro[] = {2, 4, 1};
     for (int r = 0; r < 3; r++) {
-        p->ranks[r] = (struct mt_plan_rank){hosts[r], r ? "xeon-2t" : "", speeds[r], r == 2 ? 1 << 30 : 0};
+        p->ranks[r] = (struct mt_plan_rank){hosts[r], r ? "xeon-2t" : "", speeds[r], r == 2 ? 1 << 30 : 0, 0};
         p->memory[r] = (struct mt_plan_memory){1000 + r, 2000 + r};
     }
     memcpy(p->micro, micro, sizeof micro);
@@ -251,8 +251,35 @@ static void test_match(void) {
     mt_plan_free(p);
 }
 
+/* Plans for GPUs say so; a plan that says nothing is for CPUs, as all were once. */
+static void test_devices(void) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_plan *p = make_plan(), *back;
+    size_t length;
+    char *text = mt_plan_text(p, &length);
+    CHECK(!strstr(text, "\"device\"") && !strstr(text, "reserved_bytes"), "a plan for CPUs: %s", text);
+    CHECK_OK(mt_plan_parse("p", text, length, &back, &err), err);
+    CHECK_TEXT(back->device, "cpu");
+    mt_plan_free(back);
+    free(text);
+    p->device = "cuda";
+    p->ranks[1].reserved_bytes = 567869440;
+    text = mt_plan_text(p, &length);
+    CHECK_OK(mt_plan_parse("p", text, length, &back, &err), err);
+    CHECK_TEXT(back->device, "cuda");
+    CHECK(back->ranks[1].reserved_bytes == 567869440 && !back->ranks[0].reserved_bytes, "reserved");
+    mt_plan_free(back);
+    char *changed = edited(text, "\"device\": \"cuda\"", "\"device\": \"abacus\"");
+    CHECK_EQ(mt_plan_parse("p", changed, strlen(changed), &back, &err), MT_EINPUT);
+    CHECK_TEXT(err.text, "p: device: \"abacus\" must be \"cpu\" or \"cuda\"");
+    free(changed);
+    free(text);
+    mt_plan_free(p);
+}
+
 int main(void) {
     test_round_trip();
+    test_devices();
     test_refusals();
     test_print();
     test_match();

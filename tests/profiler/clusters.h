@@ -31,16 +31,16 @@ static inline struct mt_cluster *make_cluster(int ndevices, int per_node, int nc
     }
     c->nlinks = 2;
     c->links = mt_new(arena, struct mt_cluster_link, 2);
-    c->links[0] = (struct mt_cluster_link){"memory", false, 1e-6, 0.01, 5e9, 0.01, 0, 0, 0};
-    c->links[1] = (struct mt_cluster_link){"net", false, 50e-6, 0.01, 125e6, 0.01, 125e6, 0, 0};
+    c->links[0] = (struct mt_cluster_link){"memory", false, 1e-6, 0.01, 5e9, 0.01, 0, 0, 0, 0};
+    c->links[1] = (struct mt_cluster_link){"net", false, 50e-6, 0.01, 125e6, 0.01, 125e6, 0, 0, 0};
     c->ndevices = ndevices;
     c->devices = mt_new(arena, struct mt_cluster_device, ndevices);
     c->nnodes = (ndevices + per_node - 1) / per_node;
     c->nodes = mt_new(arena, struct mt_cluster_node, c->nnodes);
     c->network = c->nnodes > 1 ? 1 : -1;
     for (int n = 0; n < c->nnodes; n++)
-        c->nodes[n] =
-            (struct mt_cluster_node){mt_arena_printf(arena, "node%d", n), per_node, (int64_t)per_node << 32, 0};
+        c->nodes[n] = (struct mt_cluster_node){
+            .name = mt_arena_printf(arena, "node%d", n), .cores = per_node, .memory_bytes = (int64_t)per_node << 32};
     for (int d = 0; d < ndevices; d++)
         c->devices[d] = (struct mt_cluster_device){.node = d / per_node,
                                                    .class = d % c->nclasses,

@@ -135,6 +135,61 @@ static void test_mutations(void) {
     mt_cluster_free(c);
 }
 
+/* The second class of GPUs: what only they have goes and comes, is hashed and copied, and is refused for CPUs. */
+static void test_gpus(void) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_cluster *c = make_full(), *back;
+    size_t length;
+    c->nccl = "2.28.9";
+    c->nodes[1].driver = "580.95.05", c->nodes[1].nics = "eth0 mlx5_0";
+    c->links[0].copy_Bps = 392e9;
+    c->classes[1].kind = "cuda", c->classes[1].capability = 90, c->classes[1].threads = 66;
+    for (int d = 0; d < 4; d++) {
+        if (c->devices[d].class != 1) continue;
+        c->devices[d].mask = "";
+        c->devices[d].gpu = mt_new(&c->arena, struct mt_cluster_gpu, 1);
+        *c->devices[d].gpu = (struct mt_cluster_gpu){
+            .bus = "0000:1b:00.0", .reserved_bytes = 1 << 29, .from_host_Bps = 7e9, .sm_clock_Hz = 1.98e9};
+    }
+    CHECK_OK(mt_cluster_check(c, &err), err);
+    char *text = mt_cluster_text(c, &length);
+    CHECK(strstr(text,
+                 "\"gpu\": {\"bus\": \"0000:1b:00.0\", \"reserved_bytes\": 536870912, \"from_host_Bps\": 7000000000, "
+                 "\"sm_clock_Hz\": 1980000000}"),
+          "%s", text);
+    CHECK_OK(mt_cluster_parse("c", text, length, &back, &err), err);
+    CHECK_TEXT(back->hash, c->hash);
+    struct mt_cluster *copy = mt_cluster_copy(back);
+    mt_cluster_free(back);
+    char hash[33];
+    mt_cluster_hash(copy, hash);
+    CHECK_TEXT(hash, c->hash);
+    CHECK_TEXT(copy->nccl, "2.28.9");
+    CHECK_TEXT(copy->nodes[1].driver, "580.95.05");
+    CHECK(!copy->nodes[0].driver && !copy->nodes[0].nics, "node0 has no GPU");
+    CHECK_TEXT(mt_cluster_kind(copy), "cpu");
+    CHECK_NEAR(mt_cluster_gpu_figure(copy->devices[1].gpu, 2), 1.98e9, 0);
+    copy->devices[1].gpu->sm_clock_Hz = 1e9;
+    mt_cluster_hash(copy, hash);
+    CHECK(strcmp(hash, c->hash), "figures of GPUs are not hashed");
+    copy->devices[1].gpu->power_W = -1;
+    CHECK_EQ(mt_cluster_check(copy, &err), MT_EINPUT);
+    CHECK(!strncmp(err.text, "devices[1].gpu.power_W: is -1", 29), "%s", err.text);
+    copy->classes[1].kind = "cpu";
+    CHECK_EQ(mt_cluster_check(copy, &err), MT_EINPUT);
+    CHECK_TEXT(err.text, "devices[1].gpu: a device of kind \"cpu\" is none");
+    mt_cluster_free(copy);
+    char *wrong = edited(text, "\"reserved_bytes\": 536870912", "\"reserved_bytes\": -1");
+    CHECK_EQ(mt_cluster_parse("c", wrong, strlen(wrong), &back, &err), MT_EINPUT);
+    free(wrong);
+    wrong = edited(text, "\"sm_clock_Hz\"", "\"smclock_Hz\"");
+    CHECK_EQ(mt_cluster_parse("c", wrong, strlen(wrong), &back, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "smclock_Hz"), "%s", err.text);
+    free(wrong);
+    free(text);
+    mt_cluster_free(c);
+}
+
 static void test_refusals(void) {
     static const struct {
         const char *from, *to, *message;
@@ -144,7 +199,7 @@ static void test_refusals(void) {
         {"\"threads\": 1", "\"threads\": 1000000", "c: classes[0].threads: is 1e+06, but must be from 0 to 262144"},
         {"\"threads\": 1", "\"threads\": 2", "c: hash: does not fit: the document was changed after it was made"},
         {"\"source\": \"measured\"", "\"source\": \"dreamt\"", "c: source: \"dreamt\" must be"},
-        {"\"kind\": \"cpu\"", "\"kind\": \"tpu\"", "c: classes[0].kind: \"tpu\" must be \"cpu\" or \"gpu\""},
+        {"\"kind\": \"cpu\"", "\"kind\": \"tpu\"", "c: classes[0].kind: \"tpu\" must be \"cpu\" or \"cuda\""},
         {"\"model\": \"Test CPU\"", "\"model\": \"\\u001b[2J\"", "c: classes[0]: model: has a control character"},
         {"\"calibration\": 1", "\"calibration\": 0", "c: classes[0].calibration: is 0, but must be from"},
         {"\"memory_bytes\": 4294967296", "\"memory_bytes\": -1", "c: classes[0].memory_bytes: is -1, but must be from"},
@@ -249,9 +304,9 @@ static void test_check(void) {
     CHECK_EQ(mt_cluster_check(c, &err), MT_EINPUT);
     CHECK_TEXT(err.text, "devices[3].class: there is no class 2");
     c->devices[3].class = 1;
-    c->classes[1].kind = "gpu";
+    c->classes[1].kind = "cuda";
     CHECK_EQ(mt_cluster_check(c, &err), MT_EINPUT);
-    CHECK_TEXT(err.text, "devices[1].mask: a device of kind \"gpu\" has none");
+    CHECK_TEXT(err.text, "devices[1].mask: a device of kind \"cuda\" has none");
     c->classes[1].kind = "cpu";
     memset(c->classes[1].flops, 0, sizeof c->classes[1].flops);
     CHECK_EQ(mt_cluster_check(c, &err), MT_EINPUT);
@@ -292,6 +347,7 @@ static void test_path(void) {
 int main(void) {
     test_round_trip();
     test_mutations();
+    test_gpus();
     test_refusals();
     test_check();
     test_path();

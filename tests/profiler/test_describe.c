@@ -23,7 +23,7 @@ static void test_figures(void) {
     CHECK_EQ(c->ndevices, 20);
     const struct mt_cluster_class *a100 = &c->classes[0], *v100 = &c->classes[1];
     CHECK_TEXT(a100->name, "a100-40");
-    CHECK_TEXT(a100->kind, "gpu");
+    CHECK_TEXT(a100->kind, "cuda");
     CHECK(a100->nominal && v100->nominal && mt_cluster_nominal(c), "nominal");
     CHECK_NEAR(a100->flops[MT_BF16], 312e12, 1); /* NVIDIA A100 data sheet, dense */
     CHECK_NEAR(a100->flops[MT_F32], 19.5e12, 1); /* without TF32 */
@@ -87,7 +87,7 @@ static void test_measured(void) {
     static int64_t rows[] = {64};
     static double time[] = {1e-4}, error[] = {0.02};
     m->classes[0].name = "a100-40";
-    m->classes[0].kind = "gpu";
+    m->classes[0].kind = "cuda";
     m->classes[0].flops[MT_F64] = 0;
     m->classes[0].flops[MT_F32] = 0.6 * 19.5e12;
     m->classes[0].flops[MT_BF16] = 0.6 * 312e12;

@@ -72,8 +72,11 @@ static void check_document(const struct mt_cluster *c) {
     CHECK(told, "%d warnings", c->nwarnings);
 }
 
+static struct mt_comm *wires[3]; /* for what is measured, if apart from what ranks tell each other; else null */
+
 static void profile_rank(struct mt_comm *comm) {
-    const struct mt_profile_options options = {.budget_s = 0.5, .emulate = 1, .deadline_s = 300};
+    const struct mt_profile_options options = {
+        .wire = wires[comm->rank], .budget_s = 0.5, .emulate = 1, .deadline_s = 300};
     struct mt_err err = MT_ERR_INIT;
     struct mt_cluster *cluster;
     char *raw;
@@ -106,11 +109,26 @@ static void test_names(void) {
         mt_class_name(rows[i].model, rows[i].threads, name, sizeof name);
         CHECK_TEXT(name, rows[i].name);
     }
+    static const struct {
+        const char *model, *name;
+        int all, computing;
+    } gpus[] = {{"NVIDIA H100 80GB HBM3", "h100", 132, 132},
+                {"NVIDIA H200", "h200-66sm", 132, 66},
+                {"NVIDIA RTX 6000 Ada Generation", "rtx-6000-ada-generation", 142, 142},
+                {"NVIDIA GeForce GTX 1650", "gtx-1650-8sm", 14, 8}};
+    for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++) {
+        char name[96];
+        mt_class_name_gpu(gpus[i].model, gpus[i].all, gpus[i].computing, name, sizeof name);
+        CHECK_TEXT(name, gpus[i].name);
+    }
 }
 
 int main(void) {
     mt_log_level(MT_LOG_WARN);
     test_names();
     run_ranks(3, profile_rank);
+    mt_comm_local_new(3, wires); /* messages through streams, as GPUs have them */
+    run_ranks(3, profile_rank);
+    for (int r = 0; r < 3; r++) mt_comm_free(wires[r]);
     return 0;
 }

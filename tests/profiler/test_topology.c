@@ -19,7 +19,7 @@ static void test_synthetic(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct mt_topology t;
         struct mt_err err = MT_ERR_INIT;
-        CHECK_OK(mt_topology_read(rows[i].text, &t, &err), err);
+        CHECK_OK(mt_topology_read(rows[i].text, NULL, &t, &err), err);
         CHECK_EQ(t.cores, rows[i].cores);
         CHECK_EQ(t.mask_cores, rows[i].cores);
         CHECK_EQ(CPU_COUNT(&t.set), rows[i].cores);
@@ -32,8 +32,56 @@ static void test_synthetic(void) {
     }
     struct mt_topology t;
     struct mt_err err = MT_ERR_INIT;
-    CHECK_EQ(mt_topology_read("pack:two", &t, &err), MT_EINPUT);
+    CHECK_EQ(mt_topology_read("pack:two", NULL, &t, &err), MT_EINPUT);
     CHECK(strstr(err.text, "pack:two"), "%s", err.text);
+}
+
+/* Two packages, a GPU and a network adapter at the second. */
+static const char two_packages[] =
+    "<?xml version=\"1.0\" encoding=\"UTF-8\"?><!DOCTYPE topology SYSTEM \"hwloc2.dtd\"><topology version=\"2.0\">"
+    "<object type=\"Machine\" os_index=\"0\" cpuset=\"0xf\" complete_cpuset=\"0xf\" allowed_cpuset=\"0xf\" "
+    "nodeset=\"0x3\" "
+    "complete_nodeset=\"0x3\" allowed_nodeset=\"0x3\" gp_index=\"1\">"
+    "<object type=\"Package\" os_index=\"0\" cpuset=\"0x3\" complete_cpuset=\"0x3\" nodeset=\"0x1\" "
+    "complete_nodeset=\"0x1\" gp_index=\"2\">"
+    "<object type=\"NUMANode\" os_index=\"0\" cpuset=\"0x3\" complete_cpuset=\"0x3\" nodeset=\"0x1\" "
+    "complete_nodeset=\"0x1\" gp_index=\"3\" local_memory=\"1073741824\"/>"
+    "<object type=\"PU\" os_index=\"0\" cpuset=\"0x1\" complete_cpuset=\"0x1\" nodeset=\"0x1\" "
+    "complete_nodeset=\"0x1\" "
+    "gp_index=\"4\"/><object type=\"PU\" os_index=\"1\" cpuset=\"0x2\" complete_cpuset=\"0x2\" nodeset=\"0x1\" "
+    "complete_nodeset=\"0x1\" gp_index=\"5\"/></object>"
+    "<object type=\"Package\" os_index=\"1\" cpuset=\"0xc\" complete_cpuset=\"0xc\" nodeset=\"0x2\" "
+    "complete_nodeset=\"0x2\" gp_index=\"6\">"
+    "<object type=\"NUMANode\" os_index=\"1\" cpuset=\"0xc\" complete_cpuset=\"0xc\" nodeset=\"0x2\" "
+    "complete_nodeset=\"0x2\" gp_index=\"7\" local_memory=\"1073741824\"/>"
+    "<object type=\"PU\" os_index=\"2\" cpuset=\"0x4\" complete_cpuset=\"0x4\" nodeset=\"0x2\" "
+    "complete_nodeset=\"0x2\" "
+    "gp_index=\"8\"/><object type=\"PU\" os_index=\"3\" cpuset=\"0x8\" complete_cpuset=\"0x8\" nodeset=\"0x2\" "
+    "complete_nodeset=\"0x2\" gp_index=\"9\"/>"
+    "<object type=\"Bridge\" gp_index=\"20\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0000:[1a-1c]\">"
+    "<object type=\"PCIDev\" gp_index=\"21\" pci_busid=\"0000:1b:00.0\" pci_type=\"0302 [10de:2330] [10de:16c1] a1\" "
+    "pci_link_speed=\"0.000000\"/>"
+    "<object type=\"PCIDev\" gp_index=\"22\" pci_busid=\"0000:1c:00.0\" pci_type=\"0207 [15b3:1021] [15b3:0041] 00\" "
+    "pci_link_speed=\"0.000000\"><object type=\"OSDev\" gp_index=\"23\" name=\"ib0\" osdev_type=\"2\"/>"
+    "<object type=\"OSDev\" gp_index=\"24\" name=\"mlx5_0\" osdev_type=\"3\"/>"
+    "<object type=\"OSDev\" gp_index=\"25\" name=\"nvme0n1\" osdev_type=\"0\"/></object>"
+    "</object></object></object></topology>";
+
+static void test_bus(void) {
+    struct mt_topology t;
+    struct mt_err err = MT_ERR_INIT;
+    CHECK_OK(mt_topology_read(two_packages, "0000:1b:00.0", &t, &err), err);
+    CHECK_EQ(t.cores, 4);
+    CHECK_EQ(t.near_cores, 2);
+    CHECK_TEXT(t.near_text, "2-3");
+    CHECK(CPU_COUNT(&t.near) == 2 && CPU_ISSET(2, &t.near) && CPU_ISSET(3, &t.near), "near");
+    CHECK_TEXT(t.nics, "ib0 mlx5_0");
+    CHECK_OK(mt_topology_read(two_packages, "0000:ff:00.0", &t, &err), err);
+    CHECK_EQ(t.near_cores, 0);
+    CHECK_OK(mt_topology_read("pack:1 core:2 pu:1", "0000:1b:00.0", &t, &err), err);
+    CHECK_EQ(t.near_cores, 0);
+    CHECK_TEXT(t.nics, "");
+    CHECK_EQ(mt_topology_read("<topology", NULL, &t, &err), MT_EINPUT);
 }
 
 /* This thread, bound to one of its cores. */
@@ -44,7 +92,7 @@ static void test_this_machine(void) {
     char host[256], mask[16];
     CHECK(!gethostname(host, sizeof host), "host");
     CHECK(!sched_getaffinity(0, sizeof mine, &mine), "mask");
-    CHECK_OK(mt_topology_read(NULL, &all, &err), err);
+    CHECK_OK(mt_topology_read(NULL, NULL, &all, &err), err);
     CHECK_TEXT(all.host, host);
     CHECK(CPU_EQUAL(&all.set, &mine), "%s", all.mask);
     CHECK_EQ(all.mask_cores, CPU_COUNT(&mine));
@@ -55,7 +103,7 @@ static void test_this_machine(void) {
     CPU_ZERO(&first);
     CPU_SET(core, &first);
     CHECK(!sched_setaffinity(0, sizeof first, &first), "bind");
-    CHECK_OK(mt_topology_read(NULL, &one, &err), err);
+    CHECK_OK(mt_topology_read(NULL, NULL, &one, &err), err);
     snprintf(mask, sizeof mask, "%zu", core);
     CHECK_TEXT(one.mask, mask);
     CHECK_EQ(one.mask_cores, 1);
@@ -64,6 +112,7 @@ static void test_this_machine(void) {
 
 int main(void) {
     test_synthetic();
+    test_bus();
     test_this_machine();
     return 0;
 }

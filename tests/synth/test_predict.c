@@ -165,7 +165,7 @@ static void check_bounds(const struct mt_prediction *f, const char *what) {
 static void check_monotone(const struct mt_program *p, struct small_cluster *s) {
     double *knobs[] = {&s->links[NETWORK].bandwidth_Bps, &s->links[MEMORY].bandwidth_Bps, &s->devices[0].speed,
                        &s->devices[1].speed, &s->classes[0].memory_Bps};
-    for (int c = 0; c < 2; c++) s->classes[c].kind = "gpu";
+    for (int c = 0; c < 2; c++) s->classes[c].kind = "cuda";
     struct mt_prediction before = predict(p, &s->costs);
     for (size_t k = 0; k < sizeof knobs / sizeof *knobs; k++) {
         double was = *knobs[k];

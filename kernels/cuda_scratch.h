@@ -1,0 +1,10 @@
+/* How much scratch the CUDA module's operators ask for, at most: for planning where there is neither a GPU nor the
+ * module. Lowering on a GPU asks the operators themselves; tests/profiler/test_cuda_scratch.c compares the two. */
+#ifndef MT_KERNELS_CUDA_SCRATCH_H
+#define MT_KERNELS_CUDA_SCRATCH_H
+
+#include "kernels/op.h"
+
+int64_t mt_cuda_scratch_bytes(const struct mt_call *call);
+
+#endif
