@@ -56,7 +56,8 @@ static void print(struct mt_bench *b, const struct mt_rehearsal *r, double step_
     struct mt_bench_table table;
     double rate = all_flops / b->nranks / step_s;
     int tokens = mt_graph_find_value(r->planned.graph, "tokens");
-    double count = (double)(mt_value_extent(r->planned.graph, tokens, 0) * mt_value_extent(r->planned.graph, tokens, 1));
+    double count =
+        (double)(mt_value_extent(r->planned.graph, tokens, 0) * mt_value_extent(r->planned.graph, tokens, 1));
     mt_bench_table_begin(&table, b->json, "step", columns, sizeof columns / sizeof *columns);
     mt_bench_text(&table, b->model);
     mt_bench_number(&table, (double)b->job.batch);

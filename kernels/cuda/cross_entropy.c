@@ -4,7 +4,14 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/variant.h"
 
-enum { THREADS = 256, MOST_THREADS = 512, LEAST_THREADS = 64, PACKS_A_THREAD = 4, PACK_BYTES = 16, RESIDENT_THREADS = 1024 };
+enum {
+    THREADS = 256,
+    MOST_THREADS = 512,
+    LEAST_THREADS = 64,
+    PACKS_A_THREAD = 4,
+    PACK_BYTES = 16,
+    RESIDENT_THREADS = 1024
+};
 
 struct shape {
     int64_t v, offset, rows;
@@ -110,7 +117,8 @@ static struct grad_launch grad_launch(const struct cuda *cuda, const struct mt_c
     l.vectors = (uintptr_t)x->data % PACK_BYTES == (uintptr_t)dx->data % PACK_BYTES;
     l.blocks = RESIDENT_THREADS / l.threads;
     int pack = l.vectors ? PACK_BYTES : (int)mt_type_size(x->type);
-    int64_t packs = shape_of(x).v * mt_type_size(x->type) / pack + 2, most = (cuda->shared_bytes / hold - BESIDES) / pack;
+    int64_t packs = shape_of(x).v * mt_type_size(x->type) / pack + 2,
+            most = (cuda->shared_bytes / hold - BESIDES) / pack;
     l.packs = (int)(packs < most ? packs : most);
     l.shared_bytes = l.packs * pack;
     return l;
@@ -118,14 +126,15 @@ static struct grad_launch grad_launch(const struct cuda *cuda, const struct mt_c
 
 static int grad_variants(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
     static const int threads[] = {128, 256, 512, 1024, 0}, holds[] = {1, 2, 3, 4, 0};
-    return cuda_variant_pairs((struct cuda_variant){{grad_threads(call), HOLD}}, threads, holds, NULL, cuda, call, list);
+    return cuda_variant_pairs((struct cuda_variant){{grad_threads(call), HOLD}}, threads, holds, NULL, cuda, call,
+                              list);
 }
 static const struct cuda_family grad_family = {
     "gradient rows", "cross_entropy", {"threads", "hold"}, grad_variants, NULL};
 
 /* `packs` is among the arguments. */
-static enum mt_status run_grad(const struct cuda_queue *queue, const struct mt_call *call, int *packs,
-                               void **arguments, struct mt_err *err) {
+static enum mt_status run_grad(const struct cuda_queue *queue, const struct mt_call *call, int *packs, void **arguments,
+                               struct mt_err *err) {
     const struct mt_tensor *x = &call->in[0];
     struct shape s = shape_of(x);
     struct cuda_variant variant;
@@ -137,8 +146,8 @@ static enum mt_status run_grad(const struct cuda_queue *queue, const struct mt_c
     CUfunction kernel;
     snprintf(definitions, sizeof definitions, "-DTYPE=%s -DVECTORS=%d -DTHREADS=%d -DBLOCKS=%d", cuda_type(x->type),
              l->vectors, l->threads, l->blocks);
-    st = cuda_kernel(queue->cuda, "cross_entropy", definitions, mt_op_info[call->kind].name,
-                                    l->shared_bytes, &kernel, err);
+    st = cuda_kernel(queue->cuda, "cross_entropy", definitions, mt_op_info[call->kind].name, l->shared_bytes, &kernel,
+                     err);
     return st ? st : cuda_launch(queue, kernel, s.rows, l->threads, l->shared_bytes, arguments, err);
 }
 

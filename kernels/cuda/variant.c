@@ -70,8 +70,8 @@ static void variant_text(const struct cuda_family *f, const struct cuda_variant 
 }
 
 /* Only what is worth trying here is taken. */
-static const struct cuda_variant *parse(const struct cuda_family *f, const char *value,
-                                        const struct cuda_variant *list, int count) {
+static const struct cuda_variant *parse(const struct cuda_family *f, const char *value, const struct cuda_variant *list,
+                                        int count) {
     for (int i = 0; i < count; i++) {
         char text[VALUE_TEXT];
         variant_text(f, &list[i], text);
@@ -165,8 +165,8 @@ static enum mt_status check(struct race *r, const char *key, struct mt_err *err)
         variant_text(r->family, &r->variants[i], text);
         if (st) mt_log(MT_LOG_DEBUG, "%s: %s is left out: %s", key, text, unheard.text);
         if (!st && !right)
-            mt_log(MT_LOG_WARN, "%s: %s is left out: its result is off by %.2g, where %.0g is allowed", key, text, error,
-                   tolerance);
+            mt_log(MT_LOG_WARN, "%s: %s is left out: its result is off by %.2g, where %.0g is allowed", key, text,
+                   error, tolerance);
         if (st || !right) continue;
         r->variants[kept] = r->variants[i];
         r->error[kept++] = error;
@@ -197,8 +197,7 @@ static enum mt_status run_race(struct race *r, const char *key, struct cuda_vari
     int which = halve(&halving, times_s);
     if (which < 0) return mt_fail(err, MT_ESYSTEM, "no variant runs");
     *variant = r->variants[which];
-    *facts =
-        (struct tune_facts){.time_s = times_s[which], .default_s = times_s[0], .error = r->error[which]};
+    *facts = (struct tune_facts){.time_s = times_s[which], .default_s = times_s[0], .error = r->error[which]};
     mt_log(MT_LOG_DEBUG, "%s: %.1f us, the default %.1f; %d of %d variants raced, %d were pruned", key,
            1e6 * facts->time_s, 1e6 * facts->default_s, r->count, listed, listed - looked);
     return MT_OK;
