@@ -74,7 +74,7 @@ enum mt_status mt_bench_step(struct mt_bench *b, struct mt_err *err) {
     int64_t own = (b->job.batch + b->nranks - 1) / b->nranks;
     double step_s = 0, flops;
     struct mt_comm *wire = b->nranks > 1 ? b->wire : NULL;
-    enum mt_status st = mt_rehearsal_open_among(b->device, b->model, &b->job, b->job.batch, own, wire, &r, err);
+    enum mt_status st = mt_rehearsal_open_among(b->device, b->model, &b->job, own, wire, &r, err);
     bool open = !st;
     st = mt_agree(MPI_COMM_WORLD, st, err);
     const struct mt_lowered *const lowered[] = {open ? r.lowered : NULL};
