@@ -90,9 +90,9 @@ struct mt_call {
     const struct mt_clock *clock;
     void *scratch;    /* of the size that the backend asked for, 64-byte aligned; null if that is zero */
     const char *what; /* for messages: the operator's name in its graph; or null */
-    /* Of kinds that the device merges (mt_device_merges): so many calls done as one, with types and numbers of operands in common. Their
-     * attributes, inputs (nin each) and outputs (nout each) follow one another. None reads or writes what another
-     * writes, but for input 1 of sq_norm_add, which is the output of the call before. 0: one. */
+    /* Of kinds that the device merges (mt_device_merges): so many calls done as one, with types and numbers of operands
+     * in common. Their attributes, inputs (nin each) and outputs (nout each) follow one another. None reads or writes
+     * what another writes, but for input 1 of sq_norm_add, which is the output of the call before. 0: one. */
     int many;
 };
 

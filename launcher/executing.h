@@ -13,7 +13,7 @@ struct replay {
     struct mt_call *calls;         /* [ninstrs]: operators */
     struct mt_coll_call *messages; /* [ninstrs]: collectives and copies */
     const struct mt_backend **backends;
-    int *many;                /* [ninstrs]: of operators, how many calls from this one on are done by it; 0: by another */
+    int *many;                /* [ninstrs]: of operators, how many calls are done by this one; 0: another does it */
     struct mt_event **events; /* [ninstrs]: where somebody waits for it; else null */
     double (*seconds)[2];     /* [ninstrs]: start and end */
     struct mt_tensor *values; /* [low->nvalues] */

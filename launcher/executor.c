@@ -73,7 +73,8 @@ static void merge_calls(struct mt_executor *ex, struct replay *run) {
         for (int i = low->block_begin[b], before = -1; i < low->block_begin[b + 1]; i++) {
             const struct mt_linstr *c = &low->instrs[i];
             if (c->stream != MT_STREAM_COMPUTE || c->what == MT_LOWERED_ALIAS) continue;
-            apart[n] = before < 0 || c->wait >= 0 || run->events[before] || c->nadvances || low->instrs[before].nadvances;
+            apart[n] =
+                before < 0 || c->wait >= 0 || run->events[before] || c->nadvances || low->instrs[before].nadvances;
             calls[n] = run->calls[i];
             instr[n++] = before = i;
         }

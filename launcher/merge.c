@@ -1,4 +1,4 @@
-/* A run of calls grows while the next one is independent of all in it: about (calls^2) comparisons of addresses, once. */
+/* A run of calls grows while the next one is independent of all in it: about (calls^2) comparisons of addresses. */
 #include "launcher/merge.h"
 
 #include <stdint.h>

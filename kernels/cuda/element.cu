@@ -188,8 +188,8 @@ __device__ inline void philox(u64 seed, u64 stream, u64 index, u32 *out) {
 
 /* Element i has the global index base + its place. Where V is 4 or more, each four from a multiple of 4 on are one
  * Philox block. */
-extern "C" __global__ void dropout(i64 n, const T *x, T *y, const clock_s *clock, const __grid_constant__ axes box, u64 base, u64 tag,
-                                   u32 threshold, float factor) {
+extern "C" __global__ void dropout(i64 n, const T *x, T *y, const clock_s *clock, const __grid_constant__ axes box,
+                                   u64 base, u64 tag, u32 threshold, float factor) {
     u64 seed = threshold ? clock->seed : 0, stream = threshold ? tag + ((u64)clock->step << 20) : 0;
     i64 first = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * V;
     u32 random[4];

@@ -263,7 +263,8 @@ struct rows_ahead {
             EACH_ACCESS if (column(k) < e) {
                 u32 to = (u32)__cvta_generic_to_shared(&slot[which][k][threadIdx.x]);
                 if constexpr (vec<T, V>::bytes == 16)
-                    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(row + column(k)) : "memory");
+                    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(row + column(k))
+                                 : "memory");
                 else
                     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(row + column(k)),
                                  "n"(vec<T, V>::bytes)

@@ -1,4 +1,4 @@
-/* Several calls (mt_call.many) by few launches: their arrays are the parts of a launch, each of them a number of blocks.
+/* Several calls (mt_call.many) by few launches: their arrays are the parts of a launch, each a number of blocks.
  * What a kernel wants to know of them goes with its parameters (4 KiB at most), so that launches can be captured.
  *
  *     struct cuda_parts parts;
@@ -15,17 +15,17 @@ enum { CUDA_MOST_PARTS = 32 };
 
 struct cuda_parts {
     int count, call[CUDA_MOST_PARTS];
-    struct { /* as struct parts of prelude.cuh */
+    struct {                                   /* as struct parts of prelude.cuh */
         int count, first[CUDA_MOST_PARTS + 1]; /* blocks */
         int64_t chunk[CUDA_MOST_PARTS];        /* elements of a block */
     } table;
 };
 
 struct cuda_parts_shape {
-    int operand;       /* the input that has the elements; -1: output 0 */
-    int64_t chunk;     /* elements of a block, or more: */
-    int64_t blocks;    /* of a part, at most; 0: any number */
-    bool empty;        /* parts without elements count as well; they have no blocks */
+    int operand;    /* the input that has the elements; -1: output 0 */
+    int64_t chunk;  /* elements of a block, or more: */
+    int64_t blocks; /* of a part, at most; 0: any number */
+    bool empty;     /* parts without elements count as well; they have no blocks */
 };
 
 /* The next calls from *next on, as many as fit. False: there are none. */

@@ -1,5 +1,5 @@
-/* sq_norm, sq_norm_add and count: a number from a whole array, in two stages. A block walks tiles of the array; what a thread adds
- * up of a tile is a float, and all further sums are doubles, in an order that the shape alone decides.
+/* sq_norm, sq_norm_add and count: a number from a whole array, in two stages. A block walks tiles of the array; what a
+ * thread adds up of a tile is a float, and all further sums are doubles, in an order that the shape alone decides.
  *
  *   VECTOR   elements of one access */
 constexpr int V = VECTOR;
@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) finish(i64 parts, const do
     if (threadIdx.x == 0) *to = (float)sum;
 }
 
-/* ---- sq_norm_add: of several arrays (parts.h); as in reduce.c. Whole tiles are a block's, partial[block] its sum ---- */
+/* ---- sq_norm_add: of several arrays (parts.h); as in reduce.c. partial[block]: the sum of a block's tiles ---- */
 
 struct norm_part {
     const float *x, *before;

@@ -16,7 +16,8 @@ __device__ inline i64 summed_place(const axes &summed, i64 i) {
 }
 
 /* Sum number k, part p: of the elements [p piece, (p + 1) piece) of the summed axes, to to[k parts + p]. */
-extern "C" __global__ void sum_rows(const T *x, const __grid_constant__ axes kept, const __grid_constant__ axes summed, i64 sums, i64 length, i64 piece, i64 parts,
+extern "C" __global__ void sum_rows(const T *x, const __grid_constant__ axes kept,
+                                    const __grid_constant__ axes summed, i64 sums, i64 length, i64 piece, i64 parts,
                                     int accumulate, float *to) {
     __shared__ float part[32];
     i64 item = (i64)blockIdx.x * (blockDim.x / W) + threadIdx.x / W;
@@ -43,8 +44,8 @@ extern "C" __global__ void sum_rows(const T *x, const __grid_constant__ axes kep
 /* Row k of the output, chunk c of the summed axes, a strip of 32 V columns: to to[k step + c columns + column]. Warps
  * take rows in turn. */
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
-    sum_columns(const T *x, const __grid_constant__ axes kept, const __grid_constant__ axes summed, i64 columns, i64 length, i64 chunk, i64 chunks, int accumulate,
-                float *to, i64 step) {
+    sum_columns(const T *x, const __grid_constant__ axes kept, const __grid_constant__ axes summed, i64 columns,
+                i64 length, i64 chunk, i64 chunks, int accumulate, float *to, i64 step) {
     __shared__ float part[WARPS][32 * V];
     i64 strips = (columns + 32 * V - 1) / (32 * V), which = blockIdx.x / strips, strip = blockIdx.x - which * strips;
     i64 k = which / chunks, c = which - k * chunks;

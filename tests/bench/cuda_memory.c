@@ -106,8 +106,9 @@ static void fill_arena(void) {
         bits[i] = (uint16_t)(0x3e00 | (x >> 9 & 0x80ff) | (x >> 20 & 0x100)); /* about -0.5 to 0.5 */
     }
     for (int64_t at = 0; at < arena_bytes; at += PIECE)
-        CHECK_OK(mt_device_copy_in(device, arena + at, bits, at + PIECE <= arena_bytes ? PIECE : arena_bytes - at, &err),
-                 err);
+        CHECK_OK(
+            mt_device_copy_in(device, arena + at, bits, at + PIECE <= arena_bytes ? PIECE : arena_bytes - at, &err),
+            err);
     free(bits);
 }
 
@@ -134,13 +135,8 @@ static double measure(const struct row *row, int64_t embed, double *bytes) {
     int nout = describe(row->out, embed, info, nin, t + nin, place + nin, &top);
     for (int i = 0; i < nin; i++)
         if (t[i].type == MT_I32) set_ids(&t[i]);
-    struct mt_call call = {.kind = row->kind,
-                           .attr = &row->attr,
-                           .nin = nin,
-                           .nout = nout,
-                           .in = t,
-                           .out = t + nin,
-                           .clock = &clock};
+    struct mt_call call = {
+        .kind = row->kind, .attr = &row->attr, .nin = nin, .nout = nout, .in = t, .out = t + nin, .clock = &clock};
     struct mt_op_shape shape;
     mt_op_shape(&call, &shape);
     *bytes = shape.bytes;
@@ -173,8 +169,8 @@ int main(int argc, char **argv) {
            "MB", "us", "GB/s", "copy's");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         double bytes, s = measure(&rows[i], embed, &bytes);
-        printf("%-20s %-34s %9.1f %9.1f %9.0f %6.0f%%\n", mt_op_info[rows[i].kind].name, rows[i].in, bytes / 1e6, s * 1e6,
-               bytes / s / 1e9, 100 * bytes / s / ceiling);
+        printf("%-20s %-34s %9.1f %9.1f %9.0f %6.0f%%\n", mt_op_info[rows[i].kind].name, rows[i].in, bytes / 1e6,
+               s * 1e6, bytes / s / 1e9, 100 * bytes / s / ceiling);
         fflush(stdout);
     }
     mt_stream_free(stream);

@@ -41,12 +41,8 @@ static void add_norm(struct scene *s, int from, int before, int to) {
     s->in[i][0] = vector(MT_F32, memory[from], N);
     s->in[i][1] = (struct mt_tensor){.data = memory[before], .type = MT_F32};
     s->out[i] = (struct mt_tensor){.data = memory[to], .type = MT_F32};
-    s->calls[i] = (struct mt_call){.kind = MT_OP_sq_norm_add,
-                                   .attr = &attrs[0],
-                                   .nin = 2,
-                                   .nout = 1,
-                                   .in = s->in[i],
-                                   .out = &s->out[i]};
+    s->calls[i] = (struct mt_call){
+        .kind = MT_OP_sq_norm_add, .attr = &attrs[0], .nin = 2, .nout = 1, .in = s->in[i], .out = &s->out[i]};
 }
 
 /* `want`: a digit a call, what `many` must be. */
