@@ -53,7 +53,15 @@ enum mt_status mt_bench_run(const struct mt_bench_options *options, struct mt_er
 
 /* ---- bench_table.c: rows that are printed and written alike ---- */
 
-enum mt_bench_unit { MT_BENCH_TEXT, MT_BENCH_COUNT, MT_BENCH_BYTES, MT_BENCH_SECONDS, MT_BENCH_FLOPS, MT_BENCH_BPS, MT_BENCH_PART };
+enum mt_bench_unit {
+    MT_BENCH_TEXT,
+    MT_BENCH_COUNT,
+    MT_BENCH_BYTES,
+    MT_BENCH_SECONDS,
+    MT_BENCH_FLOPS,
+    MT_BENCH_BPS,
+    MT_BENCH_PART
+};
 struct mt_bench_column {
     const char *key, *title; /* in JSON ("time_s"); for people ("time") */
     enum mt_bench_unit unit; /* PART: of one, printed as percent */

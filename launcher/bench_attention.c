@@ -49,14 +49,17 @@ static enum mt_status time_both(struct mt_bench *b, int64_t positions, int64_t s
 }
 
 enum mt_status mt_bench_attention(struct mt_bench *b, struct mt_err *err) {
-    static const struct mt_bench_column columns[] = {
-        {"head", "head", MT_BENCH_COUNT},         {"context", "context", MT_BENCH_COUNT},
-        {"mask", "mask", MT_BENCH_TEXT},          {"forward_s", "forward", MT_BENCH_SECONDS},
-        {"forward_flops", "rate", MT_BENCH_FLOPS}, {"forward_part", "of ceiling", MT_BENCH_PART},
-        {"forward_vendor_flops", "vendor", MT_BENCH_FLOPS},
-        {"backward_s", "backward", MT_BENCH_SECONDS}, {"backward_flops", "rate", MT_BENCH_FLOPS},
-        {"backward_part", "of ceiling", MT_BENCH_PART},
-        {"backward_vendor_flops", "vendor", MT_BENCH_FLOPS}};
+    static const struct mt_bench_column columns[] = {{"head", "head", MT_BENCH_COUNT},
+                                                     {"context", "context", MT_BENCH_COUNT},
+                                                     {"mask", "mask", MT_BENCH_TEXT},
+                                                     {"forward_s", "forward", MT_BENCH_SECONDS},
+                                                     {"forward_flops", "rate", MT_BENCH_FLOPS},
+                                                     {"forward_part", "of ceiling", MT_BENCH_PART},
+                                                     {"forward_vendor_flops", "vendor", MT_BENCH_FLOPS},
+                                                     {"backward_s", "backward", MT_BENCH_SECONDS},
+                                                     {"backward_flops", "rate", MT_BENCH_FLOPS},
+                                                     {"backward_part", "of ceiling", MT_BENCH_PART},
+                                                     {"backward_vendor_flops", "vendor", MT_BENCH_FLOPS}};
     bool large = b->ceilings.flops > 5e12;
     int64_t positions = large ? GPU_POSITIONS : CPU_POSITIONS, most = large ? 8192 : 1024, least = large ? 1024 : 256;
     struct mt_bench_table table;
@@ -65,7 +68,8 @@ enum mt_status mt_bench_attention(struct mt_bench *b, struct mt_err *err) {
     for (int64_t d = 64; d <= 128 && !st; d *= 2)
         for (int64_t s = least; s <= most && !st; s *= 2)
             for (int causal = 1; causal >= 0 && !st; causal--) {
-                double times_s[2] = {0, 0}, vendors_s[2], flops = 4.0 * (double)(positions * s) * WIDTH / (causal ? 2 : 1);
+                double times_s[2] = {0, 0}, vendors_s[2],
+                       flops = 4.0 * (double)(positions * s) * WIDTH / (causal ? 2 : 1);
                 if ((st = time_both(b, positions, s, d, causal, times_s, vendors_s, err))) break;
                 mt_bench_number(&table, (double)d);
                 mt_bench_number(&table, (double)s);

@@ -67,7 +67,8 @@ static enum mt_status fill(const struct bench_call *b, const struct mt_tensor *t
     for (int64_t i = 0; i < PATTERN; i++) {
         x = x * 1664525u + 1013904223u;
         double random = (x >> 8) * 0x1p-24;
-        mt_type_store(t->type, pattern, i, t->type == MT_I32 ? floor(random * (double)b->ids_below) : low + span * random);
+        mt_type_store(t->type, pattern, i,
+                      t->type == MT_I32 ? floor(random * (double)b->ids_below) : low + span * random);
     }
     enum mt_status st = MT_OK;
     for (char *to = t->data; left > 0 && !st; to += part, left -= part)
@@ -102,8 +103,7 @@ static enum mt_status place(struct bench_call *b, int64_t scratch_bytes, struct 
 static enum mt_status run(struct bench_call *b, const struct mt_backend *backend, int count, double *each_s,
                           struct mt_err *err) {
     double seconds[MOST_RUNS][2];
-    for (int i = 0; i < count; i++)
-        mt_stream_op(b->bench->stream, backend, &b->calls[i % b->nsets], seconds[i]);
+    for (int i = 0; i < count; i++) mt_stream_op(b->bench->stream, backend, &b->calls[i % b->nsets], seconds[i]);
     enum mt_status st = mt_stream_sync(b->bench->stream, deadline_s, err);
     *each_s = (seconds[count - 1][1] - seconds[0][0]) / count;
     return st;

@@ -1,9 +1,9 @@
-/* Collectives between all ranks, on the communication stream, by size: AllReduce, AllGather, ReduceScatter, Broadcast and
- * AllToAll of even blocks, as training queues them.
+/* Collectives between all ranks, on the communication stream, by size: AllReduce, AllGather, ReduceScatter, Broadcast
+ * and AllToAll of even blocks, as training queues them.
  *
  * Bus bandwidth is what the slowest link carries at least, whatever the number of ranks (as nccl-tests count): bytes a
- * rank sends if nothing is sent twice, over the time. The link's ceiling is the largest AllToAll's of one pair of ranks,
- * one way. */
+ * rank sends if nothing is sent twice, over the time. The link's ceiling is the largest AllToAll's of one pair of
+ * ranks, one way. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +73,8 @@ static enum mt_status run_case(struct mt_bench *b, struct mt_stream *stream, enu
     r.group = mt_malloc((size_t)n * sizeof *r.group);
     r.counts = mt_calloc((size_t)cells, sizeof *r.counts);
     for (int i = 0; i < n; i++) r.group[i] = i;
-    for (int i = 0; i < cells; i++) r.counts[i] = pair ? (i == 1 ? count : 0) : count * (i + 1) / cells - count * i / cells;
+    for (int i = 0; i < cells; i++)
+        r.counts[i] = pair ? (i == 1 ? count : 0) : count * (i + 1) / cells - count * i / cells;
     bool reduces = mt_coll_reduces(kind);
     r.call.problem = (struct mt_coll){.kind = kind,
                                       .reduce = reduces ? MT_SUM : MT_REDUCE_NONE,
@@ -131,8 +132,8 @@ static enum mt_status run_all(struct mt_bench *b, struct mt_stream *stream, int6
 
 enum mt_status mt_bench_collectives(struct mt_bench *b, struct mt_err *err) {
     static const struct mt_bench_column columns[] = {
-        {"kind", "collective", MT_BENCH_TEXT}, {"wire", "wire", MT_BENCH_TEXT},
-        {"size_bytes", "size", MT_BENCH_BYTES}, {"time_s", "time", MT_BENCH_SECONDS},
+        {"kind", "collective", MT_BENCH_TEXT},   {"wire", "wire", MT_BENCH_TEXT},
+        {"size_bytes", "size", MT_BENCH_BYTES},  {"time_s", "time", MT_BENCH_SECONDS},
         {"bandwidth_Bps", "rate", MT_BENCH_BPS}, {"bus_Bps", "bus", MT_BENCH_BPS},
         {"part", "of link", MT_BENCH_PART}};
     int64_t most = !strcmp(b->options->device, "cuda") ? INT64_C(256) << 20 : INT64_C(32) << 20;

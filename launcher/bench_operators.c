@@ -81,7 +81,8 @@ static void print(struct mt_bench *b, const struct case_ *cases, int n) {
 enum mt_status mt_bench_operators(struct mt_bench *b, struct mt_err *err) {
     struct mt_rehearsal r;
     int64_t own = b->job.batch / b->nranks > 0 ? b->job.batch / b->nranks : 1;
-    enum mt_status st = mt_agree(MPI_COMM_WORLD, mt_rehearsal_open(b->device, b->model, &b->job, own, own, &r, err), err);
+    enum mt_status st =
+        mt_agree(MPI_COMM_WORLD, mt_rehearsal_open(b->device, b->model, &b->job, own, own, &r, err), err);
     if (st) return st;
     struct case_ *cases = mt_calloc((size_t)r.lowered->ninstrs + 1, sizeof *cases);
     int n = list_cases(r.lowered, cases);

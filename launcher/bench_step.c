@@ -56,7 +56,8 @@ static void print(struct mt_bench *b, const struct mt_rehearsal *r, double step_
     struct mt_bench_table table;
     double rate = all_flops / b->nranks / step_s;
     int tokens = mt_graph_find_value(r->planned.graph, "tokens");
-    double count = (double)(mt_value_extent(r->planned.graph, tokens, 0) * mt_value_extent(r->planned.graph, tokens, 1));
+    double count =
+        (double)(mt_value_extent(r->planned.graph, tokens, 0) * mt_value_extent(r->planned.graph, tokens, 1));
     mt_bench_table_begin(&table, b->json, "step", columns, sizeof columns / sizeof *columns);
     mt_bench_text(&table, b->model);
     mt_bench_number(&table, (double)b->job.batch);
@@ -73,7 +74,7 @@ enum mt_status mt_bench_step(struct mt_bench *b, struct mt_err *err) {
     int64_t own = (b->job.batch + b->nranks - 1) / b->nranks;
     double step_s = 0, flops;
     struct mt_comm *wire = b->nranks > 1 ? b->wire : NULL;
-    enum mt_status st = mt_rehearsal_open_among(b->device, b->model, &b->job, b->job.batch, own, wire, &r, err);
+    enum mt_status st = mt_rehearsal_open_among(b->device, b->model, &b->job, own, wire, &r, err);
     bool open = !st;
     st = mt_agree(MPI_COMM_WORLD, st, err);
     const struct mt_lowered *const lowered[] = {open ? r.lowered : NULL};

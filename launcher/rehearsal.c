@@ -13,14 +13,15 @@ static const double deadline_s = 600; /* one rank waits for nobody but itself */
 
 enum mt_status mt_rehearsal_open(struct mt_device *device, const char *model, const struct mt_job *job, int64_t batch,
                                  int64_t micro, struct mt_rehearsal *r, struct mt_err *err) {
-    return mt_rehearsal_open_among(device, model, job, batch, micro, NULL, r, err);
+    struct mt_job sized = *job;
+    sized.batch = batch;
+    return mt_rehearsal_open_among(device, model, &sized, micro, NULL, r, err);
 }
 
 enum mt_status mt_rehearsal_open_among(struct mt_device *device, const char *model, const struct mt_job *job,
-                                       int64_t batch, int64_t micro, struct mt_comm *wire, struct mt_rehearsal *r,
+                                       int64_t micro, struct mt_comm *wire, struct mt_rehearsal *r,
                                        struct mt_err *err) {
     *r = (struct mt_rehearsal){.device = device, .job = *job, .wire = wire};
-    r->job.batch = batch;
     int nranks = wire ? wire->nranks : 1;
     int64_t *micros = mt_malloc((size_t)nranks * sizeof *micros);
     for (int i = 0; i < nranks; i++) micros[i] = micro;

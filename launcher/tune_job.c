@@ -36,8 +36,7 @@ static enum mt_status read_plan(struct job *j, struct mt_err *err) {
                      j->plan->nranks, j->plan->nranks == 1 ? "" : "s", j->nprocesses);
     if (!st) st = mt_emulation_check(&j->options->emulation, j->nprocesses, j->options->device, err);
     if (!st && (st = mt_planned_open(j->plan, &j->planned, err))) mt_err_context(err, "%s", j->options->plan);
-    if (!st)
-        st = mt_planned_evaluation(&j->planned, &j->forward_graph, &j->forward, err);
+    if (!st) st = mt_planned_evaluation(&j->planned, &j->forward_graph, &j->forward, err);
     return mt_agree(MPI_COMM_WORLD, st, err);
 }
 
@@ -78,8 +77,8 @@ static void shape_text(const struct mt_linstr *c, char *text, size_t room) {
     for (int i = 0; i < c->nin && used < room; i++) {
         used += (size_t)snprintf(text + used, room - used, "%s%s", i ? " " : "", mt_type_name(c->tensor[i].type));
         for (int a = 0; a < c->tensor[i].naxes && used < room; a++)
-            used += (size_t)snprintf(text + used, room - used, "%s%lld", a ? "x" : ":",
-                                     (long long)c->tensor[i].extent[a]);
+            used +=
+                (size_t)snprintf(text + used, room - used, "%s%lld", a ? "x" : ":", (long long)c->tensor[i].extent[a]);
     }
     if (used >= room) strcpy(text + room - 4, "...");
 }

@@ -10,8 +10,8 @@ struct mt_tune_options {
     struct mt_emulation emulation;
 };
 
-/* Tune what the plan's ranks run, and print what was gained; collective over MPI_COMM_WORLD, agrees. Process p of n does
- * the programs of ranks p, p + n and so on, on its own device. */
+/* Tune what the plan's ranks run, and print what was gained; collective over MPI_COMM_WORLD, agrees. Process p of n
+ * does the programs of ranks p, p + n and so on, on its own device. */
 enum mt_status mt_tune_job(const struct mt_tune_options *options, struct mt_err *err);
 
 #endif

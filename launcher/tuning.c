@@ -142,8 +142,8 @@ static uint64_t hash_of(const char *key) {
     return mt_hash64(key, strlen(key), 0);
 }
 
-/* Whose turn each unknown call is: of the ranks that have it, the one with the least to do so far. mine[ncalls]: whether
- * it is this rank's. */
+/* Whose turn each unknown call is: of the ranks that have it, the one with the least to do so far. mine[ncalls]:
+ * whether it is this rank's. */
 static void divide(const struct tuning *t, bool *mine) {
     const struct mt_tuning_report *r = t->report;
     struct bid *bids = mt_calloc((size_t)r->ncalls + 1, sizeof *bids);

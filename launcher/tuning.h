@@ -1,5 +1,5 @@
-/* Kernels of a job, tuned before its first step: measured once, by ranks whose devices are alike together, so that all of
- * them run the same kernels and get the same bits.
+/* Kernels of a job, tuned before its first step: measured once, by ranks whose devices are alike together, so that all
+ * of them run the same kernels and get the same bits.
  *
  *     const struct mt_lowered *lowered[] = {train, forward};
  *     st = mt_tuning_share(comm, device, lowered, 2, NULL, err);     // collective; agrees

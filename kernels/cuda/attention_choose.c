@@ -285,7 +285,8 @@ static void measure(const struct cuda_queue *queue, const struct mt_call *call, 
     for (int i = 0; !st && i < n; i++) {
         double again_s;
         if (i == 0 && !isinf(times_s[0])) facts->default_s = times_s[0];
-        if (isinf(times_s[i]) || times_s[i] > near * least_s || time_way(&b, ways[i], &again_s, &err)) continue;
+        if (isinf(times_s[i]) || times_s[i] > near * least_s) continue;
+        if (ways[i]->queue(&b.queue, &b.call, &err) || time_way(&b, ways[i], &again_s, &err)) continue;
         if (again_s < facts->time_s) facts->time_s = again_s, facts->error = errors[i], best = i;
     }
     bench_release(&b);

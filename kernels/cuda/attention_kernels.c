@@ -113,8 +113,11 @@ static enum mt_status queue_tiles(const struct cuda_queue *queue, const struct m
         return tile_variants(cuda, call, engine, kernel, list);                                                        \
     }                                                                                                                  \
     static const struct cuda_family family_##engine##_##kernel = {                                                     \
-        #way " " #kernel, "attention_tiles", {"queries", "keys", "warps", "stages", "blocks", "keep"},                 \
-        engine##_##kernel, queue_##way};
+        #way " " #kernel,                                                                                              \
+        "attention_tiles",                                                                                             \
+        {"queries", "keys", "warps", "stages", "blocks", "keep"},                                                      \
+        engine##_##kernel,                                                                                             \
+        queue_##way};
 FAMILY(WARPS, FORWARD, tiles)
 FAMILY(WARPS, DQ, tiles)
 FAMILY(WARPS, DKDV, tiles)

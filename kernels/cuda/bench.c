@@ -59,8 +59,8 @@ static int64_t all_bytes(const struct cuda *cuda, const struct mt_call *call, in
     int64_t unused[MT_MAX_IN + MT_MAX_OUT];
     const struct cuda_op *op = cuda_ops[call->kind];
     int64_t scratch = op->scratch_bytes ? op->scratch_bytes(cuda, call) : 0;
-    return nsets * lay_out(call, unused) + kept_bytes(call) + padded(scratch) + 2 * MOST_BLOCKS * (int64_t)sizeof(double) +
-           padded(sizeof(struct mt_clock));
+    return nsets * lay_out(call, unused) + kept_bytes(call) + padded(scratch) +
+           2 * MOST_BLOCKS * (int64_t)sizeof(double) + padded(sizeof(struct mt_clock));
 }
 
 /* Half of the leading axis, in all operands that have it; false where that cannot be. */
@@ -90,8 +90,7 @@ static enum mt_status choose_size(struct cuda_bench *b, struct mt_err *err) {
     while (all_bytes(cuda, call, 1) > least(room, most_bytes) && halve_rows(call, b->tensors[0]))
         ;
     if (all_bytes(cuda, call, 1) > room)
-        return mt_fail(err, MT_ESYSTEM, "too little memory is left to measure in: %.3f GB",
-                       1e-9 * (double)available);
+        return mt_fail(err, MT_ESYSTEM, "too little memory is left to measure in: %.3f GB", 1e-9 * (double)available);
     b->nsets = (int)least(LEVELS * (int64_t)cache_bytes / largest(lay_out(call, unused), 1) + 1, CUDA_BENCH_SETS);
     while (b->nsets > 1 && all_bytes(cuda, call, b->nsets) > room) b->nsets--;
     return MT_OK;
@@ -226,8 +225,8 @@ static enum mt_status compare(struct cuda_bench *b, int o, double *error, struct
     void *mine = t->data;
     *error = 0;
     if (!count || t->type == MT_I32) return MT_OK;
-    enum mt_status st = run_filler(b, cuda_type(t->type), "compare", count,
-                                   (void *[]){&mine, &b->kept[o], &count, &b->sums}, err);
+    enum mt_status st =
+        run_filler(b, cuda_type(t->type), "compare", count, (void *[]){&mine, &b->kept[o], &count, &b->sums}, err);
     if (st) return st;
     CUDA_TRY(cuStreamSynchronize(b->queue.stream), err, "comparing outputs");
     CUDA_TRY(cuMemcpyDtoH(sums, b->sums, (size_t)blocks * 2 * sizeof *sums), err, "comparing outputs");

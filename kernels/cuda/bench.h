@@ -4,13 +4,14 @@
  *     if (!(st = cuda_bench_init(&b, queue, call, err)) && !(st = cuda_bench_keep(&b, err))) {
  *         ... choose another variant ...
  *         st = cuda_bench_error(&b, &error, err);       // against what was kept
- *         st = cuda_bench_record(&b, &graph, err);      // then cuda_bench_time(&b, graph, &time_s, err) as often as wanted
+ *         st = cuda_bench_record(&b, &graph, err);      // then cuda_bench_time(&b, graph, &time_s, err) as often as
+ * wanted
  *     }
  *     cuda_bench_release(&b);                           // also after a failure
  *
- * It runs on a stream beside the queue's, with the multiprocessors that the queue has, and waits for the queue first. As
- * many copies of the operands as exceed the level-2 cache run one after the other, as one graph, so that neither a warm
- * cache nor the host's time is measured. Operands that are too large for the memory that is left are cut along the
+ * It runs on a stream beside the queue's, with the multiprocessors that the queue has, and waits for the queue first.
+ * As many copies of the operands as exceed the level-2 cache run one after the other, as one graph, so that neither a
+ * warm cache nor the host's time is measured. Operands that are too large for the memory that is left are cut along the
  * leading axis. */
 #ifndef MT_KERNELS_CUDA_BENCH_H
 #define MT_KERNELS_CUDA_BENCH_H

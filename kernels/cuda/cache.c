@@ -77,7 +77,8 @@ void cuda_cache_write(const char *source, const char *hash, const char *image, s
     struct mt_err err = MT_ERR_INIT;
     if (size_bytes > MOST_BYTES - sizeof(struct entry)) return;
     if (!entry_path(source, hash, path)) {
-        if (!told) mt_log(MT_LOG_WARN, "compiled kernels are not kept: there is no cache folder ($MOTLEY_CACHE names one)");
+        if (!told)
+            mt_log(MT_LOG_WARN, "compiled kernels are not kept: there is no cache folder ($MOTLEY_CACHE names one)");
         told = true;
         return;
     }

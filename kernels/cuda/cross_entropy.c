@@ -126,14 +126,15 @@ static struct grad_launch grad_launch(const struct cuda *cuda, const struct mt_c
 
 static int grad_variants(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
     static const int threads[] = {128, 256, 512, 1024, 0}, holds[] = {1, 2, 3, 4, 0};
-    return cuda_variant_pairs((struct cuda_variant){{grad_threads(call), HOLD}}, threads, holds, NULL, cuda, call, list);
+    return cuda_variant_pairs((struct cuda_variant){{grad_threads(call), HOLD}}, threads, holds, NULL, cuda, call,
+                              list);
 }
 static const struct cuda_family grad_family = {
     "gradient rows", "cross_entropy", {"threads", "hold"}, grad_variants, NULL};
 
 /* `packs` is among the arguments. */
-static enum mt_status run_grad(const struct cuda_queue *queue, const struct mt_call *call, int *packs,
-                               void **arguments, struct mt_err *err) {
+static enum mt_status run_grad(const struct cuda_queue *queue, const struct mt_call *call, int *packs, void **arguments,
+                               struct mt_err *err) {
     const struct mt_tensor *x = &call->in[0];
     struct shape s = shape_of(x);
     struct cuda_variant variant;
@@ -145,8 +146,8 @@ static enum mt_status run_grad(const struct cuda_queue *queue, const struct mt_c
     CUfunction kernel;
     snprintf(definitions, sizeof definitions, "-DTYPE=%s -DVECTORS=%d -DTHREADS=%d -DBLOCKS=%d", cuda_type(x->type),
              l->vectors, l->threads, l->blocks);
-    st = cuda_kernel(queue->cuda, "cross_entropy", definitions, mt_op_info[call->kind].name,
-                                    l->shared_bytes, &kernel, err);
+    st = cuda_kernel(queue->cuda, "cross_entropy", definitions, mt_op_info[call->kind].name, l->shared_bytes, &kernel,
+                     err);
     return st ? st : cuda_launch(queue, kernel, s.rows, l->threads, l->shared_bytes, arguments, err);
 }
 

@@ -45,7 +45,8 @@ static enum mt_status launch_each(const struct cuda_queue *queue, const struct m
     snprintf(options, sizeof options, " -DACCESSES=%d%s", accesses, more);
     st = find(queue, call, name, v, accesses == ACCESSES ? more : options, &kernel, err);
     int64_t n = mt_tensor_count(&call->out[0]);
-    return st ? st : cuda_launch(queue, kernel, divide_up(n, (int64_t)threads * accesses * v), threads, 0, arguments, err);
+    return st ? st
+              : cuda_launch(queue, kernel, divide_up(n, (int64_t)threads * accesses * v), threads, 0, arguments, err);
 }
 
 /* One or two inputs of the output's shape. */
@@ -144,8 +145,8 @@ static enum mt_status run_moves(const struct cuda_queue *queue, const struct mt_
                 (struct move_part){.from = one.in[0].data, .to = one.out[0].data, .n = mt_tensor_count(&one.out[0])};
             if (fills) mt_type_store(one.out[0].type, &all[p].bits, 0, one.attr->value);
         }
-        st = cuda_launch(queue, kernel, parts.table.first[parts.count], variant.p[0], 0,
-                         (void *[]){&parts.table, all}, err);
+        st = cuda_launch(queue, kernel, parts.table.first[parts.count], variant.p[0], 0, (void *[]){&parts.table, all},
+                         err);
     }
     return st;
 }

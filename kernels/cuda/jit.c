@@ -141,12 +141,12 @@ static void hash_of(const char *text, const char *definitions, const char *optio
     const char *const *names, *const *texts;
     uint64_t headers = 0;
     int major = 0, minor = 0;
-    for (int i = cuda_headers(&names, &texts) - 1; i >= 0; i--) headers = mt_hash64(texts[i], strlen(texts[i]), headers);
+    for (int i = cuda_headers(&names, &texts) - 1; i >= 0; i--)
+        headers = mt_hash64(texts[i], strlen(texts[i]), headers);
     nvrtcVersion(&major, &minor);
     size_t size = sizeof format + strlen(text) + strlen(definitions) + strlen(option) + 64;
     char *all = mt_malloc(size);
-    int length =
-        snprintf(all, size, format, text, definitions, option, major, minor, (unsigned long long)headers);
+    int length = snprintf(all, size, format, text, definitions, option, major, minor, (unsigned long long)headers);
     mt_hash_text(all, (size_t)length, hash);
     free(all);
 }

@@ -41,7 +41,8 @@ int cuda_leading_axis(const struct mt_call *call, int operand) {
 int64_t cuda_ids_below(const struct mt_call *call) {
     for (int i = 0; i < call->nin + call->nout; i++) {
         int letters;
-        const char *pattern = pattern_of(call, i, &letters), *v = pattern ? memchr(pattern, 'v', (size_t)letters) : NULL;
+        const char *pattern = pattern_of(call, i, &letters),
+                   *v = pattern ? memchr(pattern, 'v', (size_t)letters) : NULL;
         const struct mt_tensor *t = operand_of(call, i);
         if (v) return largest(t->global[t->naxes - letters + (int)(v - pattern)], 1);
     }
@@ -87,7 +88,8 @@ static void put_letters(struct text *text, const struct mt_call *call) {
         for (int l = letters && *pattern == '*'; l < letters; l++, axis++) {
             int letter = pattern[l] & 127;
             if (!seen[letter] && letter == 'b') put(text, " b=2^%d", bucket(t->extent[axis]));
-            if (!seen[letter] && letter != 'b' && letter > '9') put(text, " %c=%lld", letter, (long long)t->extent[axis]);
+            if (!seen[letter] && letter != 'b' && letter > '9')
+                put(text, " %c=%lld", letter, (long long)t->extent[axis]);
             seen[letter] = true;
         }
     }
@@ -126,13 +128,11 @@ void cuda_call_text(const struct mt_call *call, bool exact, char to[CUDA_CALL_TE
 }
 
 uint64_t cuda_call_hash(const struct mt_call *call) {
-    int64_t all[7 + (MT_MAX_IN + MT_MAX_OUT) * (MT_MAX_AXES + 2)] = {call->kind,
-                                                                     (int64_t)call->nin << 8 | call->nout,
-                                                                     flags_of(call),
-                                                                     call->attr->axes,
-                                                                     call->attr->nk,
-                                                                     call->attr->epilogue,
-                                                                     cuda_alignment(call)};
+    int64_t all[7 + (MT_MAX_IN + MT_MAX_OUT) * (MT_MAX_AXES + 2)] = {
+        call->kind,          (int64_t)call->nin << 8 | call->nout,
+        flags_of(call),      call->attr->axes,
+        call->attr->nk,      call->attr->epilogue,
+        cuda_alignment(call)};
     int n = 7;
     for (int i = 0; i < call->nin + call->nout; i++) {
         const struct mt_tensor *t = operand_of(call, i);

@@ -7,7 +7,8 @@
 enum { CUDA_CALL_TEXT = 400 };
 
 /* "layer_norm_grad bf16,bf16,f32,f32,bf16>bf16,f32,f32 rows=2^15 e=768 align=16": equal for calls that the same variant
- * serves best: of rows and samples the next power of two is told, as they only repeat the work. `exact`: all extents. */
+ * serves best: of rows and samples the next power of two is told, as they only repeat the work. `exact`: all extents.
+ */
 void cuda_call_text(const struct mt_call *call, bool exact, char text[CUDA_CALL_TEXT]);
 
 /* Of all that cuda_call_text would tell exactly, without the text. */

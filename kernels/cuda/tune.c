@@ -24,7 +24,7 @@ static const char format[] = "motley-tuning";
 struct entry {
     const char *key, *value;
     struct tune_facts facts;
-    uint64_t import; /* the last one that gave it */
+    uint64_t import;    /* the last one that gave it */
     struct entry *next; /* in its bucket */
 };
 
@@ -206,8 +206,8 @@ static void store(const char *path) {
     mt_json_out_release(&out);
 }
 
-/* Where locks are not to be had (some network folders), or not within some seconds (from a process that is stopped), two
- * writers may lose an entry, which is measured again. */
+/* Where locks are not to be had (some network folders), or not within some seconds (from a process that is stopped),
+ * two writers may lose an entry, which is measured again. */
 static int lock_beside(const char *path) {
     static const double patience_s = 10, nap_s = 0.01;
     char name[PATH_MAX + 8];

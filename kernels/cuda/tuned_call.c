@@ -42,10 +42,8 @@ static bool find(struct mt_device *device, const char *key, struct mt_tuning *tu
     const char *how = tune_find(key, &facts);
     (void)device;
     if (!how) return false;
-    *tuning = (struct mt_tuning){.tuned_s = facts.time_s,
-                                 .default_s = facts.default_s,
-                                 .vendor_s = facts.vendor_s,
-                                 .error = facts.error};
+    *tuning = (struct mt_tuning){
+        .tuned_s = facts.time_s, .default_s = facts.default_s, .vendor_s = facts.vendor_s, .error = facts.error};
     snprintf(tuning->how, sizeof tuning->how, "%s", how);
     return true;
 }

@@ -70,8 +70,8 @@ static void variant_text(const struct cuda_family *f, const struct cuda_variant 
 }
 
 /* Only what is worth trying here is taken. */
-static const struct cuda_variant *parse(const struct cuda_family *f, const char *value,
-                                        const struct cuda_variant *list, int count) {
+static const struct cuda_variant *parse(const struct cuda_family *f, const char *value, const struct cuda_variant *list,
+                                        int count) {
     for (int i = 0; i < count; i++) {
         char text[VALUE_TEXT];
         variant_text(f, &list[i], text);
@@ -98,6 +98,7 @@ static void key_of(const struct cuda *cuda, const struct cuda_family *f, const s
 struct race {
     struct cuda_bench bench;
     const struct cuda_family *family;
+    char key[KEY_TEXT];
     int count;
     struct cuda_variant variants[CUDA_MOST_VARIANTS];
     double error[CUDA_MOST_VARIANTS];
@@ -149,7 +150,7 @@ static double tolerance_of(const struct mt_call *call) {
 }
 
 /* Of those whose results are right a graph each. The default must run. */
-static enum mt_status check(struct race *r, const char *key, struct mt_err *err) {
+static enum mt_status check(struct race *r, struct mt_err *err) {
     double tolerance = tolerance_of(&r->bench.calls[0]);
     int kept = 0;
     enum mt_status st = MT_OK;
@@ -163,10 +164,10 @@ static enum mt_status check(struct race *r, const char *key, struct mt_err *err)
         if (right) st = cuda_bench_record(&r->bench, &r->graphs[kept], told);
         if (st && !i) return st;
         variant_text(r->family, &r->variants[i], text);
-        if (st) mt_log(MT_LOG_DEBUG, "%s: %s is left out: %s", key, text, unheard.text);
+        if (st) mt_log(MT_LOG_DEBUG, "%s: %s is left out: %s", r->key, text, unheard.text);
         if (!st && !right)
-            mt_log(MT_LOG_WARN, "%s: %s is left out: its result is off by %.2g, where %.0g is allowed", key, text, error,
-                   tolerance);
+            mt_log(MT_LOG_WARN, "%s: %s is left out: its result is off by %.2g, where %.0g is allowed", r->key, text,
+                   error, tolerance);
         if (st || !right) continue;
         r->variants[kept] = r->variants[i];
         r->error[kept++] = error;
@@ -184,41 +185,36 @@ static bool run_graph(void *context, int which, double *time_s) {
 }
 
 /* The winner among r's variants, and what to keep of it. */
-static enum mt_status run_race(struct race *r, const char *key, struct cuda_variant *variant, struct tune_facts *facts,
+static enum mt_status run_race(struct race *r, struct cuda_variant *variant, struct tune_facts *facts,
                                struct mt_err *err) {
     double times_s[CUDA_MOST_VARIANTS];
     int listed = r->count;
     prune(r);
     int looked = r->count;
-    enum mt_status st = check(r, key, err);
+    enum mt_status st = check(r, err);
     trial.family = NULL;
     if (st) return st;
     const struct halving halving = {r->count, 3, race_s, margin, run_graph, r};
     int which = halve(&halving, times_s);
     if (which < 0) return mt_fail(err, MT_ESYSTEM, "no variant runs");
     *variant = r->variants[which];
-    *facts =
-        (struct tune_facts){.time_s = times_s[which], .default_s = times_s[0], .error = r->error[which]};
-    mt_log(MT_LOG_DEBUG, "%s: %.1f us, the default %.1f; %d of %d variants raced, %d were pruned", key,
+    *facts = (struct tune_facts){.time_s = times_s[which], .default_s = times_s[0], .error = r->error[which]};
+    mt_log(MT_LOG_DEBUG, "%s: %.1f us, the default %.1f; %d of %d variants raced, %d were pruned", r->key,
            1e6 * facts->time_s, 1e6 * facts->default_s, r->count, listed, listed - looked);
     return MT_OK;
 }
 
-static enum mt_status measure(const struct cuda_queue *queue, const struct cuda_family *family,
-                              const struct mt_call *call, const struct cuda_variant *list, int count, const char *key,
+/* Of the variants in r, which is made for this: the winner, and what to keep of it. */
+static enum mt_status measure(const struct cuda_queue *queue, const struct mt_call *call, struct race *r,
                               struct cuda_variant *variant, struct tune_facts *facts, struct mt_err *err) {
-    struct race *r = mt_calloc(1, sizeof *r);
-    r->family = family, r->count = count;
-    memcpy(r->variants, list, (size_t)count * sizeof *list);
     trial.measuring = true;
     enum mt_status st = cuda_bench_init(&r->bench, queue, call, err);
-    if (family->queue) r->bench.run = family->queue;
-    if (!st) st = run_race(r, key, variant, facts, err);
+    if (r->family->queue) r->bench.run = r->family->queue;
+    if (!st) st = run_race(r, variant, facts, err);
     trial.measuring = false;
     for (int i = 0; i < CUDA_MOST_VARIANTS; i++)
         if (r->graphs[i]) cuGraphExecDestroy(r->graphs[i]);
     cuda_bench_release(&r->bench);
-    free(r);
     return st;
 }
 
@@ -256,31 +252,44 @@ static void remember(const struct cuda_family *family, uint64_t hash, const stru
     buckets[hash % NBUCKETS] = k;
 }
 
-/* From the file, or by a measurement; the default where neither can be. Whether it is settled. */
-static bool decide(const struct cuda_queue *queue, const struct cuda_family *family, const struct mt_call *call,
-                   bool may_measure, struct cuda_variant *variant) {
-    char key[KEY_TEXT], value[VALUE_TEXT];
+/* Measures, and keeps the winner (`wrong`: see tune_keep); the default where it cannot be measured. */
+static void settle(const struct cuda_queue *queue, const struct mt_call *call, struct race *r, const char *wrong,
+                   struct cuda_variant *variant) {
+    char value[VALUE_TEXT];
     struct cuda_variant list[CUDA_MOST_VARIANTS];
     struct tune_facts facts;
     struct mt_err err = MT_ERR_INIT;
-    int count = family->variants(queue->cuda, call, list);
-    *variant = list[0];
-    if (count == 1) return true;
-    key_of(queue->cuda, family, call, key);
-    const char *kept = tune_find(key, NULL);
-    const struct cuda_variant *known = kept ? parse(family, kept, list, count) : NULL;
-    if (known) *variant = *known;
-    if (known) return true;
-    if (kept) mt_log(MT_LOG_WARN, "%s: the tuning file's \"%.60s\" is of no use here", key, kept);
-    if (!may_measure) return false;
-    if (measure(queue, family, call, list, count, key, variant, &facts, &err)) {
-        mt_log(MT_LOG_WARN, "%s: not measured, the default is taken: %s", key, err.text);
+    int count = r->count;
+    memcpy(list, r->variants, sizeof list);
+    if (measure(queue, call, r, variant, &facts, &err)) {
+        mt_log(MT_LOG_WARN, "%s: not measured, the default is taken: %s", r->key, err.text);
         *variant = list[0];
-        return true;
+        return;
     }
-    variant_text(family, variant, value);
-    if ((known = parse(family, tune_keep(key, value, &facts, kept), list, count))) *variant = *known;
-    return true;
+    variant_text(r->family, variant, value);
+    const struct cuda_variant *known = parse(r->family, tune_keep(r->key, value, &facts, wrong), list, count);
+    if (known) *variant = *known;
+}
+
+/* From the file, or by a measurement; the default where neither can be. Whether it is settled. */
+static bool decide(const struct cuda_queue *queue, const struct cuda_family *family, const struct mt_call *call,
+                   bool may_measure, struct cuda_variant *variant) {
+    struct race *r = mt_calloc(1, sizeof *r);
+    r->family = family;
+    r->count = family->variants(queue->cuda, call, r->variants);
+    *variant = r->variants[0];
+    bool settled = r->count == 1;
+    if (!settled) {
+        key_of(queue->cuda, family, call, r->key);
+        const char *kept = tune_find(r->key, NULL);
+        const struct cuda_variant *known = kept ? parse(family, kept, r->variants, r->count) : NULL;
+        if (known) *variant = *known;
+        if (kept && !known) mt_log(MT_LOG_WARN, "%s: the tuning file's \"%.60s\" is of no use here", r->key, kept);
+        settled = known || may_measure;
+        if (!known && may_measure) settle(queue, call, r, kept, variant);
+    }
+    free(r);
+    return settled;
 }
 
 static void note(const struct cuda_family *family, const struct cuda_variant *variant) {

@@ -10,9 +10,9 @@
  *     ... in the operator: if ((st = cuda_choose(queue, &rows, call, &variant, err))) return st; then launch with it
  *
  * All variants compute the same call, in the same scratch. The first use of a class of calls measures: what does not
- * compile, does not fit a multiprocessor, spills registers or can fill little of the device is left out (by its launches
- * alone); what remains must give the default's result (or is left out with a warning), and races by successive halving
- * (halving.h), on operands of its own, with a cold cache (bench.h). */
+ * compile, does not fit a multiprocessor, spills registers or can fill little of the device is left out (by its
+ * launches alone); what remains must give the default's result (or is left out with a warning), and races by successive
+ * halving (halving.h), on operands of its own, with a cold cache (bench.h). */
 #ifndef MT_KERNELS_CUDA_VARIANT_H
 #define MT_KERNELS_CUDA_VARIANT_H
 
@@ -62,10 +62,10 @@ const char *cuda_choices_text(void);
 
 /* What is launched while `probe` is set (by this thread) is not run but looked at. */
 struct cuda_probe {
-    bool impossible;    /* does not fit a multiprocessor */
-    int spilled_bytes;  /* of a thread; the worst launch's */
-    double filled;      /* of the largest launch: warps that a multiprocessor holds, of enough; times the part of the */
-    int64_t threads;    /* device that works in the mean, as blocks come in waves */
+    bool impossible;   /* does not fit a multiprocessor */
+    int spilled_bytes; /* of a thread; the worst launch's */
+    double filled;     /* of the largest launch: warps that a multiprocessor holds, of enough; times the part of the */
+    int64_t threads;   /* device that works in the mean, as blocks come in waves */
 };
 void cuda_probe(struct cuda_probe *probe); /* null: launches run again */
 

@@ -33,7 +33,8 @@ static void make_norm(struct norm *n, int64_t rows, int64_t width) {
     n->in[1] = n->in[2] = tensor(MT_BF16, 1, width, 0);
     n->out[0] = n->in[0];
     n->out[1] = n->out[2] = tensor(MT_F32, 1, rows, 0);
-    n->call = (struct mt_call){.kind = MT_OP_layer_norm, .attr = &n->attr, .nin = 3, .nout = 3, .in = n->in, .out = n->out};
+    n->call =
+        (struct mt_call){.kind = MT_OP_layer_norm, .attr = &n->attr, .nin = 3, .nout = 3, .in = n->in, .out = n->out};
 }
 
 static void test_keys(void) {
