@@ -75,7 +75,7 @@ hang() { # RANK PHASE DEADLINE TEXT
   ranks_end 10
   grep -q "^motley: rank $1 on $here has made no progress for .* s, in $4" run.txt || fail "$2: $(cat run.txt)"
 }
-hang 1 forward 2 "step [0-9]*, h\."
+hang 1 forward 2 "step [0-9]*, [a-z]" # an operator; collectives' names begin otherwise
 grep -q "^motley: rank 0 on $here: step [0-9]*: .* waits for rank 1$" run.txt || fail "$(cat run.txt)"
 [ -z "${MOTLEY_ALL_FAULTS:-}" ] || hang 0 checkpoint 1 "the checkpoint of step 40"
 
