@@ -647,7 +647,7 @@ static void test_program(const char *name, const struct mt_program *p, bool fuse
         double worst = replay_difference(p, truth.lowered, (enum timing)timing, truth.want, truth.loss, truth.begin);
         CHECK(worst <= 1e-9, "%s is right: %g", name, worst);
     }
-    for (int i = 0; i < truth.lowered[0]->ninstrs; i += EVERY) {
+    for (int i = 0; i < truth.lowered[0]->ninstrs; i += EVERY_LOWERED) {
         int rank = i % p->nranks;
         if (i < truth.lowered[rank]->ninstrs) mutate_instr(rank, i);
     }
