@@ -248,6 +248,7 @@ static void test_failure(void) {
 
 int main(void) {
     static const char *const names[2] = {"compute", "communication"};
+    setenv("MOTLEY_TUNE", "off", 0); /* what tuning finds has tests of its own; here it would take minutes */
     if (mt_device_open("cuda", &device, &err)) {
         CHECK_EQ(err.status, MT_EMISSING);
         printf("%s\n", err.text);
