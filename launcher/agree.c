@@ -8,6 +8,7 @@
 
 #include "kernels/base/arena.h"
 #include "kernels/base/log.h"
+#include "kernels/base/wait.h"
 
 enum { HOST_BYTES = 256, VALUE_BYTES = 64 };
 
@@ -175,6 +176,20 @@ enum mt_status mt_agree_same(MPI_Comm comm, const char *name, const char *value,
 void mt_agree_note(MPI_Comm comm, const char *name, const char *value) {
     struct mt_err note = MT_ERR_INIT;
     if (gather_claims(comm, name, value, &note)) mt_log(MT_LOG_WARN, "%s", note.text);
+}
+
+/* What is done comes out at once as a rule; then the core is left to others. */
+enum mt_status mt_agree_wait(MPI_Request *request, double patience_s, struct mt_err *err) {
+    static const double poll_s = 1e-3, nap_s = 50e-6;
+    struct mt_awake awake = {0};
+    for (int done = 0;;) {
+        MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        if (done) return MT_OK;
+        double waited_s = mt_awake_look(&awake, 1);
+        if (waited_s >= patience_s)
+            return mt_fail(err, MT_ESTALL, "no answer from the other ranks for %g s", patience_s);
+        if (waited_s > poll_s) mt_sleep_s(nap_s);
+    }
 }
 
 void mt_agree_abort(MPI_Comm comm, const struct mt_err *err) {

@@ -26,6 +26,10 @@ enum mt_status mt_agree_same(MPI_Comm comm, const char *name, const char *value,
 /* Collective: a mixture that is no fault; rank 0 notes it in the log. */
 void mt_agree_note(MPI_Comm comm, const char *name, const char *value);
 
+/* Wait for a collective that has been begun, for so long of the time that this process is awake. MT_ESTALL: others have
+ * not come; it is still under way, and its buffers stay MPI's. */
+enum mt_status mt_agree_wait(MPI_Request *request, double patience_s, struct mt_err *err);
+
 /* This process's host name, for messages; set once. */
 const char *mt_agree_host(void);
 

@@ -97,6 +97,7 @@ struct mt_executor_sight {
     bool waits; /* computes nothing, and takes part in a collective */
 };
 void mt_executor_look(struct mt_executor *executor, struct mt_executor_sight *sight);
+double mt_executor_patience_s(const struct mt_executor *executor); /* how long it waits itself for progress */
 
 /* Fill everything but the states with bytes that are NaN in every type. For tests and `motley verify`: a run must not
  * depend on what an earlier one left. Inputs are sent again. */

@@ -54,12 +54,12 @@ static int last_started(const struct replay *run, int stream) {
 }
 
 /* The communicator has a deadline of its own and knows whom it waits for: give it time to say so. */
-static double patience_s(const struct mt_executor *ex) {
+double mt_executor_patience_s(const struct mt_executor *ex) {
     return 1.25 * ex->deadline_s + 2;
 }
 
 static enum mt_status sync_stream(struct mt_executor *ex, const struct replay *run, int stream, struct mt_err *err) {
-    enum mt_status st = mt_stream_sync(ex->streams[stream], patience_s(ex), err);
+    enum mt_status st = mt_stream_sync(ex->streams[stream], mt_executor_patience_s(ex), err);
     if (st != MT_ESTALL) return st;
     ex->broken = true;
     for (int s = 0; s < MT_NSTREAMS; s++) {
@@ -245,7 +245,7 @@ enum mt_status mt_executor_submit(struct mt_executor *ex, enum mt_run which, con
 }
 
 static enum mt_status wait_for_launch(struct mt_executor *ex, struct place *place, struct mt_err *err) {
-    enum mt_status st = mt_event_sync(place->done, patience_s(ex), err);
+    enum mt_status st = mt_event_sync(place->done, mt_executor_patience_s(ex), err);
     ex->broken = ex->broken || st == MT_ESTALL;
     if (st) return st;
     place->times.end_s = mt_now_s();

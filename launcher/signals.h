@@ -13,6 +13,8 @@
 #include <mpi.h>
 #include <stdbool.h>
 
+#include "kernels/base/err.h"
+
 enum { MT_ASK_CHECKPOINT = 1, MT_ASK_STOP = 2 };
 #define MT_ECHO_S 2.0
 
@@ -25,8 +27,9 @@ int mt_signals_take(void);
 /* Whether it was asked to stop and that has not been taken; any thread may ask. */
 bool mt_signals_stopping(void);
 
-/* Between ranks. Collective, once a step: returns what anybody had been asked when the call before this one was made,
- * the same on all ranks, and sends off what has been asked since. */
+/* Between ranks. Collective, once a step: *answer is what anybody had been asked when the call before this one was
+ * made, the same on all ranks, and what has been asked since is sent off. MT_ESTALL when others have not made that call
+ * for patience_s: a rank may be a step behind that has been submitted. */
 struct mt_asking {
     MPI_Comm comm;
     MPI_Request request;
@@ -34,7 +37,8 @@ struct mt_asking {
     double echo_until_s; /* until then a request for a checkpoint is one that others have answered */
 };
 void mt_asking_init(struct mt_asking *asking, MPI_Comm comm);
-int mt_asking_step(struct mt_asking *asking);
-int mt_asking_end(struct mt_asking *asking); /* collective; returns what was still under way */
+enum mt_status mt_asking_step(struct mt_asking *asking, double patience_s, int *answer, struct mt_err *err);
+/* Collective; *answer: what was still under way. */
+enum mt_status mt_asking_end(struct mt_asking *asking, double patience_s, int *answer, struct mt_err *err);
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kernels/base/units.h"
+#include "launcher/agree.h"
 #include "launcher/trainer.h"
 
 enum { WINDOW_STEPS = 8 };
@@ -23,12 +24,16 @@ static void say_shares(struct trainer *t) {
     mt_arena_release(&arena);
 }
 
-void trainer_drift(struct trainer *t) {
-    if (t->nranks < 2 || t->window.step.seen < WINDOW_STEPS) return;
+enum mt_status trainer_drift(struct trainer *t, double patience_s, struct mt_err *err) {
+    if (t->nranks < 2 || t->window.step.seen < WINDOW_STEPS) return MT_OK;
+    MPI_Request request;
     double mine = mt_series_median(&t->window.compute), *all = NULL;
     if (!t->rank) all = mt_malloc((size_t)t->nranks * sizeof *all);
-    MPI_Gather(&mine, 1, MPI_DOUBLE, all, 1, MPI_DOUBLE, 0, t->comm);
+    MPI_Igather(&mine, 1, MPI_DOUBLE, all, 1, MPI_DOUBLE, 0, t->comm, &request);
+    enum mt_status st = mt_agree_wait(&request, patience_s, err);
+    if (st) return st; /* what it would be written to stays */
     if (!t->rank && mt_drift_window(&t->drift, mt_now_s(), all, mt_series_median(&t->window.step))) say_shares(t);
     free(all);
     memset(&t->window, 0, sizeof t->window);
+    return MT_OK;
 }

@@ -213,6 +213,23 @@ static void save_or_warn(struct trainer *t) {
     if (st && !t->rank) mt_log(MT_LOG_WARN, "%s; training goes on", err.text);
 }
 
+/* What ranks tell each other after each step. Where steps are submitted ahead, this rank can be past a step that
+ * another one, which has stopped, had only submitted: then it is here that it waits, and not for its device. */
+static void exchange(struct trainer *t, int *asked) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_executor_sight now;
+    double patience_s = mt_executor_patience_s(t->executor);
+    int answer;
+    if (!trainer_drift(t, patience_s, &err) && !mt_asking_step(&t->asking, patience_s, &answer, &err)) {
+        *asked |= answer;
+        return;
+    }
+    const char *device = mt_device_describe(t->device);
+    mt_executor_look(t->executor, &now);
+    mt_err_context(&err, "%.*s%s%s", (int)strcspn(device, ","), device, now.text[0] ? ", in " : "", now.text);
+    give_up(t, &err);
+}
+
 /* What is due after a step; *asked: what was asked by signals and has not been done. */
 static enum mt_status between_steps(struct trainer *t, double loss, int *asked, struct mt_err *err) {
     const struct mt_train_options *o = t->options;
@@ -225,8 +242,7 @@ static enum mt_status between_steps(struct trainer *t, double loss, int *asked, 
         }
         return MT_EINPUT;
     }
-    trainer_drift(t);
-    *asked |= mt_asking_step(&t->asking);
+    exchange(t, asked);
     if (t->ahead) return MT_OK;
     if (due(o->hash_every, t->step) && (st = trainer_compare(t, err))) return st;
     bool more = t->step < t->last_step && !(*asked & MT_ASK_STOP);
@@ -262,7 +278,8 @@ static enum mt_status finish(struct trainer *t, bool stopped, struct mt_err *err
 
 enum mt_status trainer_run(struct trainer *t, struct mt_err *err) {
     enum mt_status st = MT_OK;
-    int asked = 0;
+    struct mt_err unheard = MT_ERR_INIT;
+    int asked = 0, answer;
     mt_progress_init(&t->progress, t->rank != 0, t->options->log_every, t->last_step);
     if (t->plan->prediction) t->progress.predicted_s = t->plan->prediction->step_s;
     if (t->step >= t->last_step && !t->options->eval_only && t->options->resume)
@@ -273,14 +290,15 @@ enum mt_status trainer_run(struct trainer *t, struct mt_err *err) {
         double loss = step(t, asked);
         if ((st = between_steps(t, loss, &asked, err))) goto out;
     }
-    asked |= mt_asking_end(&t->asking);
+    if (mt_asking_end(&t->asking, mt_executor_patience_s(t->executor), &answer, err)) give_up(t, err);
+    asked |= answer;
     mt_progress_end(&t->progress);
     bool stopped = (asked & MT_ASK_STOP) && t->step < t->last_step;
     if (stopped) mt_progress_say(&t->progress, "asked to stop after step %lld", (long long)t->step);
     st = finish(t, stopped, err);
 out:
     drain(t);
-    mt_asking_end(&t->asking);
+    mt_asking_end(&t->asking, mt_executor_patience_s(t->executor), &answer, &unheard);
     mt_progress_end(&t->progress);
     return st;
 }

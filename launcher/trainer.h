@@ -92,7 +92,8 @@ enum mt_status trainer_report(struct trainer *t, const char *ended, struct mt_er
 void trainer_account(struct trainer *t, double loss, double step_s);
 void trainer_say_step(struct trainer *t); /* measured beside predicted */
 
-/* train_drift.c: better shares, from what was seen; collective, between steps */
-void trainer_drift(struct trainer *t);
+/* train_drift.c: better shares, from what was seen; collective, between steps. MT_ESTALL, on this rank alone, when
+ * others do not come for patience_s. */
+enum mt_status trainer_drift(struct trainer *t, double patience_s, struct mt_err *err);
 
 #endif

@@ -62,7 +62,7 @@ static enum mt_status found(struct nccl *nccl, const struct cuda_queue *queue, c
     CUDA_TRY(cuMemAlloc(&place, sizeof id), err, "cuMemAlloc");
     enum mt_status st = share_id(nccl, queue, problem, group, place, &id, err);
     if (!st) st = cuda_nccl_join(nccl, &id, problem->me, problem->n, comm, err);
-    if (st != MT_ESTALL) cuMemFree(place); /* which would wait for what does not end */
+    if (!st) cuMemFree(place); /* which would wait for what may not end */
     return st;
 }
 

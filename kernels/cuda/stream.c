@@ -87,6 +87,18 @@ static bool enter(struct cuda_stream *s) {
     return false;
 }
 
+static enum mt_status name_device(const struct cuda_stream *s, struct mt_err *err) {
+    const char *device = s->device->base.description;
+    return mt_err_context(err, "%.*s", (int)strcspn(device, ","), device);
+}
+
+/* A stall, or an error of NCCL's, names the device, and is the end of all communication: others are not to wait for
+ * what this rank will not send. */
+static enum mt_status give_up(const struct cuda_stream *s, struct mt_err *err) {
+    cuda_nccl_abort_all();
+    return name_device(s, err);
+}
+
 /* ---- progress ---- */
 
 static enum mt_status mark(struct cuda_stream *s, struct mt_err *err) {
@@ -211,6 +223,10 @@ void cuda_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call,
     const char *what = call->what ? call->what : "a copy";
     if (!enter(s) || !queue_coll(s, call, what, seconds, &err)) return;
     mt_err_context(&err, "%s", what);
+    if (err.status == MT_ESTALL) /* or what was queued before would be waited for as long again */
+        give_up(s, &err);
+    else if (call->schedule)
+        name_device(s, &err);
     keep(s, &err);
 }
 
@@ -331,14 +347,6 @@ static void tell_streams(const struct cuda_stream *s, char *text, size_t size) {
         used += (size_t)snprintf(text + used, size - used, "%s \"%s\" in %s", used ? "," : "", t->name, name);
     }
     pthread_mutex_unlock(&s->device->lock);
-}
-
-/* A stall, or an error of NCCL's, names the device, and is the end of all communication: others are not to wait for
- * what this rank will not send. */
-static enum mt_status give_up(const struct cuda_stream *s, struct mt_err *err) {
-    const char *device = s->device->base.description;
-    cuda_nccl_abort_all();
-    return mt_err_context(err, "%.*s", (int)strcspn(device, ","), device);
 }
 
 static enum mt_status fail_stalled(const struct cuda_stream *s, double deadline_s, struct mt_err *err) {

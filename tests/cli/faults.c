@@ -86,6 +86,13 @@ int MPI_Testsome(int count, MPI_Request requests[], int *ndone, int indices[], M
     return PMPI_Testsome(count, requests, ndone, indices, statuses);
 }
 
+/* What ranks have seen of their times, between steps. */
+int MPI_Igather(const void *out, int nout, MPI_Datatype out_type, void *in, int nin, MPI_Datatype in_type, int root,
+                MPI_Comm comm, MPI_Request *request) {
+    if (is("between", target)) strike();
+    return PMPI_Igather(out, nout, out_type, in, nin, in_type, root, comm, request);
+}
+
 /* Streams look at the clock before and after each operator. */
 int clock_gettime(clockid_t clock, struct timespec *now) {
     static int (*next)(clockid_t, struct timespec *);

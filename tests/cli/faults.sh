@@ -79,6 +79,15 @@ hang 1 forward 2 "step [0-9]*, [a-z]" # an operator; collectives' names begin ot
 grep -q "^motley: rank 0 on $here: step [0-9]*: .* waits for rank 1$" run.txt || fail "$(cat run.txt)"
 [ -z "${MOTLEY_ALL_FAULTS:-}" ] || hang 0 checkpoint 1 "the checkpoint of step 40"
 
+# Between steps, and nobody watches: the deadline holds there as well.
+rm -rf run run.txt pid.*
+code=0
+timeout -k 1 60 mpirun -x LD_PRELOAD="$preload" -x MOTLEY_FAULT=1:between:STOP -n 2 $MOTLEY train plan.json \
+  --data text.txt --out run --steps 60 --heartbeat 0 --deadline 1 >run.txt 2>&1 || code=$?
+[ $code = 4 ] || fail "rank 1, between, not watched: code $code: $(cat run.txt)"
+ranks_end 10
+grep -q "^motley: rank 0 on $here: step [0-9]*: cpu.*: no answer from the other ranks for .* s$" run.txt || fail "$(cat run.txt)"
+
 # The whole job, stopped for longer than any silence that is allowed, goes on.
 rm -rf run run.txt pid.*
 mpirun -x LD_PRELOAD="$preload" -x MOTLEY_FAULT=0:none:KILL -n 2 $MOTLEY train plan.json --data text.txt --out run \

@@ -1,4 +1,4 @@
-/* Agreement on failure, on every set of failing ranks.
+/* Agreement on failure, on every set of failing ranks; a collective that a rank does not come to.
  * ranks: 1 2 3 */
 #include <mpi.h>
 
@@ -51,6 +51,24 @@ static void test_same(void) {
         CHECK(strstr(err.text, "the plan") && strstr(err.text, "abc") && strstr(err.text, "def"), "%s", err.text);
 }
 
+/* The last rank comes when the others have given up waiting. */
+static void test_wait(void) {
+    struct mt_err err = MT_ERR_INIT;
+    MPI_Request request;
+    int one = 1, sum = 0;
+    bool late = n > 1 && rank == n - 1;
+    for (int r = 0; late && r < n - 1; r++) MPI_Recv(NULL, 0, MPI_INT, r, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    enum mt_status st = mt_agree_wait(&request, late || n == 1 ? 60 : 0.1, &err);
+    CHECK_EQ(st, late || n == 1 ? MT_OK : MT_ESTALL);
+    if (st) {
+        CHECK(strstr(err.text, "no answer from the other ranks for 0.1 s"), "%s", err.text);
+        MPI_Send(NULL, 0, MPI_INT, n - 1, 0, MPI_COMM_WORLD);
+        CHECK_EQ(mt_agree_wait(&request, 60, &err), MT_OK); /* it was not lost */
+    }
+    CHECK_EQ(sum, n);
+}
+
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -58,6 +76,7 @@ int main(int argc, char **argv) {
     test_failures();
     test_rank0();
     test_same();
+    test_wait();
     MPI_Finalize();
     return 0;
 }

@@ -5,13 +5,28 @@
 #include "launcher/signals.h"
 #include "tests/check.h"
 
+static struct mt_asking asking;
+
+static int step(void) {
+    struct mt_err err = MT_ERR_INIT;
+    int answer;
+    CHECK(!mt_asking_step(&asking, 60, &answer, &err), "%s", err.text);
+    return answer;
+}
+
+static int end(void) {
+    struct mt_err err = MT_ERR_INIT;
+    int answer;
+    CHECK(!mt_asking_end(&asking, 60, &answer, &err), "%s", err.text);
+    return answer;
+}
+
 int main(int argc, char **argv) {
     int rank, n;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &n);
     mt_signals_install();
-    struct mt_asking asking;
     mt_asking_init(&asking, MPI_COMM_WORLD);
     static const struct {
         int number, means;
@@ -21,7 +36,7 @@ int main(int argc, char **argv) {
             int answers[4];
             asking.echo_until_s = 0; /* what comes is no echo of the request before */
             if (rank == to) raise(cases[c].number);
-            for (int s = 0; s < 4; s++) answers[s] = mt_asking_step(&asking);
+            for (int s = 0; s < 4; s++) answers[s] = step();
             CHECK_EQ(answers[0], 0);
             CHECK_EQ(answers[1], cases[c].means);
             CHECK_EQ(answers[2], 0);
@@ -31,9 +46,9 @@ int main(int argc, char **argv) {
         raise(SIGUSR1);
         raise(SIGTERM);
     }
-    CHECK_EQ(mt_asking_step(&asking), 0);
-    CHECK_EQ(mt_asking_end(&asking), MT_ASK_CHECKPOINT | MT_ASK_STOP);
-    CHECK_EQ(mt_asking_end(&asking), 0);
+    CHECK_EQ(step(), 0);
+    CHECK_EQ(end(), MT_ASK_CHECKPOINT | MT_ASK_STOP);
+    CHECK_EQ(end(), 0);
     mt_signals_restore();
     struct sigaction action;
     CHECK(!sigaction(SIGTERM, NULL, &action) && action.sa_handler == SIG_DFL);
