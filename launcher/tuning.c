@@ -26,13 +26,16 @@ void mt_tuning_report_release(struct mt_tuning_report *report) {
 
 /* ---- which calls there are ---- */
 
-/* As the executor will make it; addresses count from the arena's beginning, which is aligned. */
+/* As the executor will make it; addresses count from the arena's beginning, which is aligned. What has no place there
+ * (the shape that a fill is given) has none here. */
 static struct mt_call call_of(const struct mt_lowered *low, int i, struct mt_tensor tensors[MT_MAX_IN + MT_MAX_OUT]) {
     const struct mt_linstr *c = &low->instrs[i];
     for (int k = 0; k < c->nin + c->nout; k++) {
         int value = k < c->nin ? c->in[k] : c->out[k - c->nin];
+        int64_t offset_bytes = value >= 0 ? low->values[value].offset_bytes : -1;
         tensors[k] = c->tensor[k];
-        tensors[k].data = (void *)(uintptr_t)(4096 + (value >= 0 ? low->values[value].offset_bytes : 0));
+        bool placed = offset_bytes >= 0 && mt_tensor_count(&tensors[k]) > 0;
+        tensors[k].data = placed ? (void *)(uintptr_t)(4096 + offset_bytes) : NULL;
     }
     return (struct mt_call){.kind = c->kind,
                             .attr = &c->attr,
