@@ -128,6 +128,21 @@ static enum mt_status hand_round(const struct tuning *t, struct mt_err *err) {
     return st;
 }
 
+/* Until all of the class know the same. A job beside this one writes to the same file, and what is taken from there
+ * while results are handed round one rank may have seen and another not: they are handed round again, then. */
+static enum mt_status settle(const struct tuning *t, struct mt_err *err) {
+    enum { ROUNDS = 8 };
+    enum mt_status st = MT_OK;
+    for (int i = 0; i < ROUNDS; i++) {
+        struct mt_err later = MT_ERR_INIT;
+        enum mt_status here = hand_round(t, st ? &later : err);
+        if (!st) st = here;
+    }
+    if (!all_equal(t->class, t->tuner->hash(t->device)) && !st)
+        st = mt_fail(err, MT_ESYSTEM, "the tuned kernels of ranks with the same kind of device differ");
+    return st;
+}
+
 /* ---- dividing the work ---- */
 
 struct bid {
@@ -203,13 +218,11 @@ static enum mt_status tune_class(struct tuning *t, const struct mt_lowered *cons
         mt_watch_phase(MT_WATCH_SLOW, "tuning kernels");
         divide(t, mine);
         if (!st) st = measure(t, mine, err);
-        struct mt_err later = MT_ERR_INIT;
-        enum mt_status shared = hand_round(t, st ? &later : err);
-        if (!st) st = shared;
-        look_up(t);
     }
-    if (!all_equal(t->class, t->tuner->hash(t->device)) && !st)
-        st = mt_fail(err, MT_ESYSTEM, "the tuned kernels of ranks with the same kind of device differ");
+    struct mt_err later = MT_ERR_INIT;
+    enum mt_status settled = settle(t, st ? &later : err);
+    if (!st) st = settled;
+    look_up(t);
     free(mine);
     return st;
 }
