@@ -103,10 +103,10 @@ static enum mt_status read_entry(struct mt_json entry, const char **value, struc
     return st;
 }
 
-/* An import: the first text that has a key is right. */
+/* An import: the first text that has a key is right, and stays so for this process whatever the file says later. */
 static void take_entry(const char *key, const char *value, const struct tune_facts *facts, bool import) {
     struct entry *e = find(key);
-    if (import && e && e->import == table.imports) return;
+    if (e && e->import && (!import || e->import == table.imports)) return;
     e = put(key, value, facts);
     if (import) e->import = table.imports;
 }
