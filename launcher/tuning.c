@@ -26,13 +26,16 @@ void mt_tuning_report_release(struct mt_tuning_report *report) {
 
 /* ---- which calls there are ---- */
 
-/* As the executor will make it; addresses count from the arena's beginning, which is aligned. */
+/* As the executor will make it; addresses count from the arena's beginning, which is aligned. What has no place there
+ * (the shape that a fill is given) has none here. */
 static struct mt_call call_of(const struct mt_lowered *low, int i, struct mt_tensor tensors[MT_MAX_IN + MT_MAX_OUT]) {
     const struct mt_linstr *c = &low->instrs[i];
     for (int k = 0; k < c->nin + c->nout; k++) {
         int value = k < c->nin ? c->in[k] : c->out[k - c->nin];
+        int64_t offset_bytes = value >= 0 ? low->values[value].offset_bytes : -1;
         tensors[k] = c->tensor[k];
-        tensors[k].data = (void *)(uintptr_t)(4096 + (value >= 0 ? low->values[value].offset_bytes : 0));
+        bool placed = offset_bytes >= 0 && mt_tensor_count(&tensors[k]) > 0;
+        tensors[k].data = placed ? (void *)(uintptr_t)(4096 + offset_bytes) : NULL;
     }
     return (struct mt_call){.kind = c->kind,
                             .attr = &c->attr,
@@ -125,6 +128,21 @@ static enum mt_status hand_round(const struct tuning *t, struct mt_err *err) {
     return st;
 }
 
+/* Until all of the class know the same. A job beside this one writes to the same file, and what is taken from there
+ * while results are handed round one rank may have seen and another not: they are handed round again, then. */
+static enum mt_status settle(const struct tuning *t, struct mt_err *err) {
+    enum { ROUNDS = 8 };
+    enum mt_status st = MT_OK;
+    for (int i = 0; i < ROUNDS; i++) {
+        struct mt_err later = MT_ERR_INIT;
+        enum mt_status here = hand_round(t, st ? &later : err);
+        if (!st) st = here;
+    }
+    if (!all_equal(t->class, t->tuner->hash(t->device)) && !st)
+        st = mt_fail(err, MT_ESYSTEM, "the tuned kernels of ranks with the same kind of device differ");
+    return st;
+}
+
 /* ---- dividing the work ---- */
 
 struct bid {
@@ -200,13 +218,11 @@ static enum mt_status tune_class(struct tuning *t, const struct mt_lowered *cons
         mt_watch_phase(MT_WATCH_SLOW, "tuning kernels");
         divide(t, mine);
         if (!st) st = measure(t, mine, err);
-        struct mt_err later = MT_ERR_INIT;
-        enum mt_status shared = hand_round(t, st ? &later : err);
-        if (!st) st = shared;
-        look_up(t);
     }
-    if (!all_equal(t->class, t->tuner->hash(t->device)) && !st)
-        st = mt_fail(err, MT_ESYSTEM, "the tuned kernels of ranks with the same kind of device differ");
+    struct mt_err later = MT_ERR_INIT;
+    enum mt_status settled = settle(t, st ? &later : err);
+    if (!st) st = settled;
+    look_up(t);
     free(mine);
     return st;
 }

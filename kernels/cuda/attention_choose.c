@@ -382,9 +382,10 @@ const struct attention_way *attention_only(const struct attention_way *way) {
     return was;
 }
 
-enum mt_status attention_choose(const struct cuda_queue *queue, const struct mt_call *call,
+enum mt_status attention_choose(const struct cuda_queue *queue, const struct mt_call *one,
                                 const struct attention_way **way, struct mt_err *err) {
     CUstreamCaptureStatus capture;
+    const struct mt_call *call = cuda_chosen_for(one);
     struct known fresh = {.hash = hash_of(call)}, *k;
     bool untuned;
     if ((*way = only)) return MT_OK;

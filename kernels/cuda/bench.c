@@ -87,8 +87,8 @@ static enum mt_status choose_size(struct cuda_bench *b, struct mt_err *err) {
     CUDA_TRY(cuDeviceGetAttribute(&cache_bytes, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, cuda->handle), err,
              "cuDeviceGetAttribute");
     int64_t room = (int64_t)(available / 10 * 9);
-    while (all_bytes(cuda, call, 1) > least(room, most_bytes) && halve_rows(call, b->tensors[0]))
-        ;
+    b->cut = 1;
+    while (all_bytes(cuda, call, 1) > least(room, most_bytes) && halve_rows(call, b->tensors[0])) b->cut *= 2;
     if (all_bytes(cuda, call, 1) > room)
         return mt_fail(err, MT_ESYSTEM, "too little memory is left to measure in: %.3f GB", 1e-9 * (double)available);
     b->nsets = (int)least(LEVELS * (int64_t)cache_bytes / largest(lay_out(call, unused), 1) + 1, CUDA_BENCH_SETS);
@@ -264,6 +264,6 @@ enum mt_status cuda_bench_time(struct cuda_bench *b, CUgraphExec graph, double *
     CUDA_TRY(cuEventRecord(b->end, b->queue.stream), err, "cuEventRecord");
     CUDA_TRY(cuEventSynchronize(b->end), err, "timing a call");
     CUDA_TRY(cuEventElapsedTime(&ms, b->begin, b->end), err, "cuEventElapsedTime");
-    *time_s = 1e-3 * (double)ms / b->nsets;
+    *time_s = 1e-3 * (double)ms / b->nsets * b->cut;
     return MT_OK;
 }

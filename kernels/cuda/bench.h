@@ -12,7 +12,7 @@
  * It runs on a stream beside the queue's, with the multiprocessors that the queue has, and waits for the queue first.
  * As many copies of the operands as exceed the level-2 cache run one after the other, as one graph, so that neither a
  * warm cache nor the host's time is measured. Operands that are too large for the memory that is left are cut along the
- * leading axis. */
+ * leading axis; times are of the whole call all the same. */
 #ifndef MT_KERNELS_CUDA_BENCH_H
 #define MT_KERNELS_CUDA_BENCH_H
 
@@ -24,7 +24,7 @@ struct cuda_bench {
     struct cuda_queue queue;
     CUevent begin, end;
     CUdeviceptr memory;
-    int nsets;
+    int nsets, cut; /* cut: the whole call is about so many of what is here */
     struct mt_call calls[CUDA_BENCH_SETS];
     struct mt_tensor tensors[CUDA_BENCH_SETS][MT_MAX_IN + MT_MAX_OUT];
     CUdeviceptr kept[MT_MAX_OUT], sums;

@@ -22,7 +22,8 @@ static int move_variants(const struct cuda *cuda, const struct mt_call *call, st
     static const int threads[] = {128, 256, 512, 0}, chunks[] = {4096, 8192, 16384, 32768, 0};
     return cuda_variant_pairs((struct cuda_variant){{THREADS, MOVE_CHUNK}}, threads, chunks, NULL, cuda, call, list);
 }
-static const struct cuda_family move_family = {"moves", "element", {"threads", "chunk"}, move_variants, NULL};
+static enum mt_status run_moves(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err);
+static const struct cuda_family move_family = {"moves", "element", {"threads", "chunk"}, move_variants, run_moves};
 
 /* The kernel `name` for the types of input and output 0, v elements at a time; `more`: further options. */
 static enum mt_status find(const struct cuda_queue *queue, const struct mt_call *call, const char *name, int v,

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <float.h>
 #include <limits.h>
+#include <math.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -102,10 +103,10 @@ static enum mt_status read_entry(struct mt_json entry, const char **value, struc
     return st;
 }
 
-/* An import: the first text that has a key is right. */
+/* An import: the first text that has a key is right, and stays so for this process whatever the file says later. */
 static void take_entry(const char *key, const char *value, const struct tune_facts *facts, bool import) {
     struct entry *e = find(key);
-    if (import && e && e->import == table.imports) return;
+    if (e && e->import && (!import || e->import == table.imports)) return;
     e = put(key, value, facts);
     if (import) e->import = table.imports;
 }
@@ -236,8 +237,19 @@ const char *tune_find(const char *key, struct tune_facts *facts) {
     return value;
 }
 
+/* What is not a number, such as the time of a default that did not run, is not known. */
+static struct tune_facts known_facts(const struct tune_facts *facts) {
+    struct tune_facts known = *facts;
+    for (int f = 0; f < NFIELDS; f++) {
+        double *number = (double *)((char *)&known + fields[f].at);
+        if (!isfinite(*number)) *number = 0;
+    }
+    return known;
+}
+
 const char *tune_keep(const char *key, const char *value, const struct tune_facts *facts, const char *wrong) {
     char path[PATH_MAX];
+    const struct tune_facts known = known_facts(facts);
     pthread_mutex_lock(&table.lock);
     bool on_disk = file_path(path);
     int fd = on_disk ? lock_beside(path) : -1;
@@ -245,7 +257,7 @@ const char *tune_keep(const char *key, const char *value, const struct tune_fact
     table.loaded = true;
     struct entry *e = find(key);
     if (!e || (wrong && !strcmp(e->value, wrong))) {
-        e = put(key, value, facts);
+        e = put(key, value, &known);
         if (on_disk)
             store(path);
         else

@@ -109,7 +109,9 @@ static enum mt_status tune(struct mt_stream *stream, const struct mt_call *call,
     if (tune_find(key, NULL)) return MT_OK;
     struct pair *p = calloc(1, sizeof *p);
     if (!p) return mt_fail(err, MT_ESYSTEM, "out of memory");
+    const struct mt_call *was = cuda_part_of(call); /* operands that are too large are cut (bench.h) */
     st = measure(p, queue, call, how, &facts, err);
+    cuda_part_of(was);
     for (int i = 0; i < NWHICH; i++)
         if (p->graphs[i]) cuGraphExecDestroy(p->graphs[i]);
     cuda_bench_release(&p->bench);

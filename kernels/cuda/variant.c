@@ -36,6 +36,7 @@ static _Thread_local struct {
     const struct cuda_family *family;
     struct cuda_variant variant;
     bool measuring, defaults;
+    const struct mt_call *whole; /* that this thread's calls of its kind are parts of; or null */
     char choices[MT_TUNING_HOW];
 } trial;
 
@@ -43,6 +44,16 @@ bool cuda_defaults_only(bool only) {
     bool was = trial.defaults;
     trial.defaults = only;
     return was;
+}
+
+const struct mt_call *cuda_part_of(const struct mt_call *whole) {
+    const struct mt_call *was = trial.whole;
+    trial.whole = whole;
+    return was;
+}
+
+const struct mt_call *cuda_chosen_for(const struct mt_call *call) {
+    return trial.whole && trial.whole->kind == call->kind ? trial.whole : call;
 }
 
 void cuda_choices_begin(void) {
@@ -327,7 +338,8 @@ enum mt_status cuda_choose(const struct cuda_queue *queue, const struct cuda_fam
     bool untuned;
     enum mt_status st = cuda_untuned(&untuned, err);
     if (st) return st;
-    struct mt_call one = representative(all), *call = &one;
+    struct mt_call one = representative(all);
+    const struct mt_call *call = cuda_chosen_for(&one);
     if (untuned) return choose_default(queue, family, call, variant);
     CUDA_TRY(cuStreamIsCapturing(queue->stream, &capture), err, "cuStreamIsCapturing");
     bool may_measure = capture == CU_STREAM_CAPTURE_STATUS_NONE && !trial.measuring;

@@ -56,6 +56,11 @@ extern const struct mt_tuner cuda_tuner;
 
 /* While set, defaults are taken, without looking or measuring; for this thread. Returns what it was. */
 bool cuda_defaults_only(bool only);
+/* While set, this thread's calls of its kind are parts of it, and run as it is best run; null: each as itself. Returns
+ * what it was. */
+const struct mt_call *cuda_part_of(const struct mt_call *whole);
+/* The call that is chosen for: what it is a part of, or itself. */
+const struct mt_call *cuda_chosen_for(const struct mt_call *call);
 /* The choices made by this thread's calls since the last one of this, as text: "norm rows: threads=64 rows=2". */
 void cuda_choices_begin(void);
 const char *cuda_choices_text(void);

@@ -133,6 +133,19 @@ static void test_exchange(void) {
     free(text);
 }
 
+/* Operands that are cut to be measured: what is kept is for the whole call, and so are its times. */
+static void test_large(void) {
+    struct mt_tuning small, tuning;
+    size_t length;
+    tune_norm(1 << 18, 768, &small, true);
+    tune_norm(1 << 20, 768, &tuning, true);
+    char *text = file_text(&length);
+    CHECK(strstr(text, "rows=2^20") && !strstr(text, "rows=2^19"), "%s", text);
+    CHECK(tuning.tuned_s > 2 * small.tuned_s && tuning.tuned_s < 8 * small.tuned_s, "%g %g", tuning.tuned_s,
+          small.tuned_s);
+    free(text);
+}
+
 static void test_off(void) {
     struct mt_tuning tuning;
     setenv("MOTLEY_TUNE", "off", 1);
@@ -160,6 +173,7 @@ static void second_process(void) {
     open_device();
     test_spoilt();
     test_exchange();
+    test_large();
     test_off();
     mt_device_close(device);
 }
