@@ -1,8 +1,8 @@
 /* Fusion: patterns of operators become one fused kernel.
  *
  * A pattern is a function that looks at one instruction (its anchor), finds the others through the values between them,
- * and merges them. Values that only members use are never made. A row of `patterns` is a pattern;
- * later rows see what earlier rows have made. */
+ * and merges them. Values that only members use are never made. A row of `patterns` is a pattern; later rows see what
+ * earlier rows have made. The file is as long as there are patterns. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

@@ -60,8 +60,8 @@ struct product_data {
     void *scratch; /* product_scratch_bytes, aligned to PRODUCT_ALIGN: first the library's workspace */
 };
 
-/* Who does what. cuBLASLt's own GELU is the tanh form and keeps the sums with the bias; of its ReLU it keeps bits, which
- * are of no use here. */
+/* Who does what. cuBLASLt's own GELU is the tanh form and keeps the sums with the bias; of its ReLU it keeps bits,
+ * which are of no use here. */
 enum product_how {
     HOW_WHOLE,  /* cuBLASLt does all */
     HOW_BIAS,   /* cuBLASLt adds the bias; the activation is a pass of ours */

@@ -5,10 +5,10 @@
  * they come from memory and not from a cache, as in a training step.
  *
  * First every offered algorithm runs once or twice; then the neighbours of the best few (other cluster shapes, options,
- * splits of k: the heuristic does not offer them all, by up to 13% of the time). Then the best of all, and the library's
- * first choice, run in rounds long enough for the device to come to the clocks that it can hold: what is fastest for a
- * millisecond may draw the power that slows down everything after it. The mean of the rounds decides; whoever is not
- * clearly faster than the library's first choice gives way to it. */
+ * splits of k: the heuristic does not offer them all, by up to 13% of the time). Then the best of all, and the
+ * library's first choice, run in rounds long enough for the device to come to the clocks that it can hold: what is
+ * fastest for a millisecond may draw the power that slows down everything after it. The mean of the rounds decides;
+ * whoever is not clearly faster than the library's first choice gives way to it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  * multiple of 16 bytes whatever the extent E is, and it begins at column r d, d = -E mod G, so that its first element
  * lies at r (E + d), aligned as well. Strips have one width W, a multiple of G; so they are one batched product where
  * each has its own rows of y, and G products in turn where they add to the same y. What they leave over, at most
- * (G - 1) G columns at the left and as many at the right, is gathered into (or scattered from) a matrix of 64 + 64 columns
- * that is a product of its own: a percent of the work.
+ * (G - 1) G columns at the left and as many at the right, is gathered into (or scattered from) a matrix of 64 + 64
+ * columns that is a product of its own: a percent of the work.
  *
  *   the long extent is   strips are rows of   left over
  *   n: y[m, n]           y and a              columns of y, computed apart, scattered
