@@ -97,10 +97,10 @@ enum mt_status product_of_nothing(const struct cuda_queue *queue, const struct p
 /* How the library is to see the operands. */
 struct product_view {
     int64_t m, n, k;
-    int64_t lda, ldb, ldy;           /* elements from row to row, as stored */
-    int batches;                     /* products of this shape... */
-    int64_t step_a, step_b, step_y;  /* ... whose operands lie so many elements apart */
-    float beta;                      /* what is there counts so many times */
+    int64_t lda, ldb, ldy;          /* elements from row to row, as stored */
+    int batches;                    /* products of this shape... */
+    int64_t step_a, step_b, step_y; /* ... whose operands lie so many elements apart */
+    float beta;                     /* what is there counts so many times */
 };
 struct product_view product_whole_view(const struct product_shape *shape, enum product_how how);
 

@@ -122,7 +122,8 @@ static enum mt_status copy_sides(const struct cuda_queue *queue, const struct pr
     size_t side = (size_t)(SIDE * t->other * mt_type_size(s->in));
     size_t last = (size_t)((t->extent - SIDE) * t->other * mt_type_size(s->in));
     CUDA_TRY(cuMemcpyDtoDAsync((CUdeviceptr)to, (CUdeviceptr)b, side, queue->stream), err, "copying rows");
-    CUDA_TRY(cuMemcpyDtoDAsync((CUdeviceptr)to + side, (CUdeviceptr)b + last, side, queue->stream), err, "copying rows");
+    CUDA_TRY(cuMemcpyDtoDAsync((CUdeviceptr)to + side, (CUdeviceptr)b + last, side, queue->stream), err,
+             "copying rows");
     return MT_OK;
 }
 
@@ -152,14 +153,8 @@ static enum mt_status run_odd_k(const struct cuda_queue *queue, const struct pro
                                 struct mt_err *err) {
     const struct edges e = edges_of(s, t, data);
     const struct product_view main = product_strips_view(s);
-    const struct product_view beside = {.m = s->m,
-                                        .n = s->n,
-                                        .k = EDGE,
-                                        .lda = EDGE,
-                                        .ldb = s->n,
-                                        .ldy = s->n,
-                                        .batches = 1,
-                                        .beta = s->accumulate};
+    const struct product_view beside = {
+        .m = s->m, .n = s->n, .k = EDGE, .lda = EDGE, .ldb = s->n, .ldy = s->n, .batches = 1, .beta = s->accumulate};
     struct product_data d = *data;
     d.a = e.edge, d.b = e.b;
     enum mt_status st = copy_sides(queue, s, t, data->b, e.b, err);
