@@ -4,9 +4,8 @@
 enum {
     WORKSPACE_BYTES = (32 << 20) + 256, /* of cuBLASLt, with its alignment */
     ALIGN = 256,
-    EDGE_COLUMNS = 128,         /* of products with odd rows */
-    CUDNN_BYTES = 1 << 20,      /* of a plan, beside scores */
-    MOST_CUDNN_BYTES = 1 << 30, /* for more it is not taken */
+    EDGE_COLUMNS = 128,    /* of products with odd rows */
+    CUDNN_BYTES = 1 << 20, /* of a plan, beside scores */
     MOST_MULTIPROCESSORS = 160,
     WALKERS = 6,          /* blocks of a multiprocessor that walk rows, for the gradients of gamma and beta */
     SUM_PARTS = 512 * 32, /* warps' columns of partial sums; each of at most 16 bytes of the narrowest type */
@@ -73,7 +72,7 @@ static int64_t of_cudnn(const struct mt_call *call, const struct mt_tensor *x, b
     if (!mt_type_is_half(x->type) || x->extent[4] % 8 || s <= 1 || call->attr->p > 0) return 0;
     int64_t bytes = CUDNN_BYTES + ALIGN;
     if (backward) bytes += whole(heads * s * (int64_t)sizeof(float), ALIGN) + heads * padded * padded * 2;
-    return bytes <= MOST_CUDNN_BYTES ? bytes : 0;
+    return bytes <= MT_CUDA_MOST_CUDNN_BYTES ? bytes : 0;
 }
 
 static int64_t of_attention(const struct mt_call *call) {

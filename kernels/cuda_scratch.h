@@ -5,6 +5,10 @@
 
 #include "kernels/op.h"
 
+/* Attention by cuDNN is left out where it wants more: backward's scores grow with the square of the context, and are
+ * not worth their memory. A gibibyte of scores and what lies beside them are. */
+enum { MT_CUDA_MOST_CUDNN_BYTES = (1 << 30) + (1 << 26) };
+
 int64_t mt_cuda_scratch_bytes(const struct mt_call *call);
 
 #endif

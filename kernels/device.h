@@ -72,8 +72,8 @@ enum mt_status mt_device_open(const char *kind, struct mt_device **device, struc
 void mt_device_close(struct mt_device *device);
 /* "cpu, 2 threads, oneDNN 2.6.3"; "NVIDIA H200, 132 multiprocessors, CUDA 13.0, driver 580.95.05" */
 const char *mt_device_describe(struct mt_device *device);
-const char *mt_device_kind(struct mt_device *device);     /* "cpu", "cuda" */
-int mt_device_threads(struct mt_device *device);          /* of this host, that compute; 1 for a GPU */
+const char *mt_device_kind(struct mt_device *device); /* "cpu", "cuda" */
+int mt_device_threads(struct mt_device *device);      /* of this host, that compute; 1 for a GPU */
 /* A GPU's multiprocessors that the stream "compute" has, and all that it has; other streams have all. 0: a CPU. */
 int mt_device_multiprocessors(struct mt_device *device, int *all);
 int64_t mt_device_memory_bytes(struct mt_device *device); /* what can still be had: kernel and cgroup, or the GPU's */

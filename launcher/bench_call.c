@@ -1,3 +1,4 @@
+/* A call on operands of its own, in as many sets as no cache holds, timed by the device. */
 #include "launcher/bench.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Each figure goes into the table that is printed, and into the JSON as it comes. */
 #include "launcher/bench.h"
 
 #include "kernels/base/units.h"

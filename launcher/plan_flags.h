@@ -26,7 +26,7 @@ struct mt_plan_flags {
     struct mt_job_flags job;
     const char *out, *check, *cluster, *from, *cluster_out; /* or null */
     double limit_s;
-    int recompute; /* an enum mt_recompute; -1: as memory asks for */
+    int recompute;                  /* an enum mt_recompute; -1: as memory asks for */
     const char *ranks_by;           /* the flag that first said how many ranks there are */
     const char *shares_by;          /* the flag that said how the batch is divided */
     const char *decided;            /* the first flag that decides something of a plan, or null */

@@ -86,13 +86,12 @@ static bool worth_fusing(void *context, const struct mt_call *fused, const struc
 }
 
 struct mt_lower_options mt_planned_lower_options(struct mt_device *device) {
-    return (struct mt_lower_options){
-        .fuse = true,
-        .latency_s = 30e-6,
-        .bandwidth_Bps = 1e9,
-        .scratch_bytes = scratch_of,
-        .worth_fusing = worth_fusing,
-        .context = device};
+    return (struct mt_lower_options){.fuse = true,
+                                     .latency_s = 30e-6,
+                                     .bandwidth_Bps = 1e9,
+                                     .scratch_bytes = scratch_of,
+                                     .worth_fusing = worth_fusing,
+                                     .context = device};
 }
 
 enum mt_status mt_planned_options_for(const char *kind, struct mt_device **device, struct mt_lower_options *options,

@@ -12,8 +12,8 @@ struct mt_plan_maker {
     void *context;
 };
 
-/* The fastest plan by its prediction. Recomputation is tried where a plan without does not fit (MT_EINPUT), or fits only
- * by micro-batches that nobody asked for (`micro_asked`). Fails as the first plan did when none can be made. */
+/* The fastest plan by its prediction. Recomputation is tried where a plan without does not fit (MT_EINPUT), or fits
+ * only by micro-batches that nobody asked for (`micro_asked`). Fails as the first plan did when none can be made. */
 enum mt_status mt_recompute_choose(const struct mt_plan_maker *maker, const struct mt_job *job, bool micro_asked,
                                    struct mt_plan **plan, struct mt_err *err);
 

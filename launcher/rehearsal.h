@@ -32,7 +32,8 @@ struct mt_rehearsal_times {
  * close. */
 enum mt_status mt_rehearsal_open(struct mt_device *device, const char *model, const struct mt_job *job, int64_t batch,
                                  int64_t micro, struct mt_rehearsal *rehearsal, struct mt_err *err);
-/* The same of the job's batch, as one rank of those of `wire`, with even shares; all of them must take their steps together. */
+/* The same of the job's batch, as one rank of those of `wire`, with even shares; all of them must take their steps
+ * together. */
 enum mt_status mt_rehearsal_open_among(struct mt_device *device, const char *model, const struct mt_job *job,
                                        int64_t micro, struct mt_comm *wire, struct mt_rehearsal *rehearsal,
                                        struct mt_err *err);

@@ -125,8 +125,7 @@ static void keep(void *context) {
 /* *plan is what was found, if anything was; the caller frees it. */
 static enum mt_status ask_one(struct asking *a, struct mt_whatif_row *row, struct mt_plan **plan, struct mt_err *err) {
     *plan = NULL;
-    enum mt_status st =
-        mt_recompute_choose(&(struct mt_plan_maker){make, keep, a}, &a->answer->job, false, plan, err);
+    enum mt_status st = mt_recompute_choose(&(struct mt_plan_maker){make, keep, a}, &a->answer->job, false, plan, err);
     if (st == MT_EINPUT) { /* this hardware cannot do this job: an answer too */
         row->refused = mt_arena_strdup(&a->answer->arena, err->text);
         return MT_OK;

@@ -10,9 +10,8 @@
 const char *const mt_optimizer_names[MT_NOPTIMIZERS] = {[MT_ADAMW] = "adamw", [MT_SGD] = "sgd"};
 const char *const mt_schedule_names[MT_NSCHEDULES] = {
     [MT_LR_CONSTANT] = "constant", [MT_LR_COSINE] = "cosine", [MT_LR_LINEAR] = "linear"};
-const char *const mt_recompute_names[MT_NRECOMPUTES] = {[MT_RECOMPUTE_NONE] = "none",
-                                                        [MT_RECOMPUTE_POINTWISE] = "pointwise",
-                                                        [MT_RECOMPUTE_SEGMENTS] = "segments"};
+const char *const mt_recompute_names[MT_NRECOMPUTES] = {
+    [MT_RECOMPUTE_NONE] = "none", [MT_RECOMPUTE_POINTWISE] = "pointwise", [MT_RECOMPUTE_SEGMENTS] = "segments"};
 
 /* One row a precision. */
 static const struct {

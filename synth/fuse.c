@@ -1,8 +1,8 @@
 /* Fusion: patterns of operators become one fused kernel.
  *
  * A pattern is a function that looks at one instruction (its anchor), finds the others through the values between them,
- * and merges them. Values that only members use are never made. A row of `patterns` is a pattern;
- * later rows see what earlier rows have made. */
+ * and merges them. Values that only members use are never made. A row of `patterns` is a pattern; later rows see what
+ * earlier rows have made. The file is as long as there are patterns. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -312,9 +312,9 @@ static bool fuse_bias_grad(struct fusing *f, struct mt_linstr *sum) {
     int out[2] = {product->out[0], sum->out[0]};
     struct mt_attr attr = product->attr;
     attr.epilogue = MT_OP_sum;
-    return merge(
-        f, (struct mt_linstr *[]){product, sum}, 2,
-        (struct mt_linstr){.kind = MT_OP_fused_matmul, .attr = attr, .nin = 2, .nout = 2, .in = product->in, .out = out});
+    return merge(f, (struct mt_linstr *[]){product, sum}, 2,
+                 (struct mt_linstr){
+                     .kind = MT_OP_fused_matmul, .attr = attr, .nin = 2, .nout = 2, .in = product->in, .out = out});
 }
 
 /* norm_dots, norm_grad, norm_param_grad of one dy and x. */
@@ -431,7 +431,8 @@ static bool fuse_accumulate_norm(struct fusing *f, struct mt_linstr *params) {
 
 /* Nobody but `reader` wants this product's y, which has memory of its own. */
 static bool ends_in(const struct fusing *f, int value, const struct mt_linstr *reader) {
-    if (f->kept[value] || f->first_use[value + 1] - f->first_use[value] != 1 || f->l->state_of[value] >= 0) return false;
+    if (f->kept[value] || f->first_use[value + 1] - f->first_use[value] != 1 || f->l->state_of[value] >= 0)
+        return false;
     if (&f->instrs[resolve(f, f->uses[f->first_use[value]])] != reader || f->l->adds_to[value] >= 0) return false;
     return made_by(f, value, MT_OP_matmul, 0) || made_by(f, value, MT_OP_fused_matmul, 0);
 }

@@ -107,7 +107,7 @@ struct mt_graph {
     int64_t growth_interval;                   /* of loss_scale, in steps */
     enum mt_op_role role;                      /* stamped, with `forward`, on every operator that is added */
     int forward;
-    uint64_t tags; /* random streams given out so far */
+    uint64_t tags;      /* random streams given out so far */
     int *again, nagain; /* recompute.c: of the forward values, what backward makes again; null: nothing */
     struct mt_names value_names, op_names;
 };

@@ -9,11 +9,9 @@
 #include "kernels/base/log.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/cudnn_attention.h"
+#include "kernels/cuda_scratch.h"
 
 #ifdef MOTLEY_HAS_CUDNN
-
-/* Backward's workspace grows with the square of the context: beyond this it is not worth its memory. */
-static const int64_t most_bytes = ((int64_t)1 << 30) + (1 << 26);
 
 static struct cudnn_attention_shape shape_of(const struct mt_call *call) {
     const struct mt_tensor *x = attention_qkv(call);
@@ -30,7 +28,7 @@ static struct cudnn_attention_shape shape_of(const struct mt_call *call) {
 static bool possible(const struct cuda *cuda, const struct mt_call *call) {
     struct cudnn_attention_shape s = shape_of(call);
     return mt_type_is_half(s.type) && cuda->sm >= 80 && s.d && s.d % 8 == 0 && s.s > 1 && call->attr->p <= 0 &&
-           attention_aligned(call, 16) && cudnn_attention_bytes(&s) <= most_bytes;
+           attention_aligned(call, 16) && cudnn_attention_bytes(&s) <= MT_CUDA_MOST_CUDNN_BYTES;
 }
 
 static int64_t scratch_bytes(const struct mt_call *call) {

@@ -29,8 +29,9 @@ enum { CUDA_ROOM_BYTES = 256 << 10 };
 
 /* ---- kernels (jit.c) ----
  *
- * Device code is kernels/cuda/NAME.cu, embedded in the module; prelude.cuh goes before each, and it may
- * include other .cuh files of that folder, nothing else. It is compiled by NVRTC for the device at hand, once per set of definitions, and kept on disk by content. */
+ * Device code is kernels/cuda/NAME.cu, embedded in the module; prelude.cuh goes before each, and it may include other
+ * .cuh files of that folder, nothing else. It is compiled by NVRTC for the device at hand, once per set of definitions,
+ * and kept on disk by content. */
 
 /* "-DTYPE=bf16 -DROWS=4": definitions as NVRTC takes them, separated by single spaces (not T: its own header uses
  * that name). `name` is an extern "C" function.
@@ -57,9 +58,9 @@ enum mt_status cuda_fail(struct mt_err *err, CUresult result, const char *what);
 
 /* ---- operators (ops.c) ----
  *
- * T is f32, bf16 or f16, A is f32, I is i32; what is not supported (f64, say) is refused when a program is lowered. Each
- * kind of ops.def has one `const struct cuda_op cuda_KIND`, in the file of its family. Kernels write outputs whole, give the
- * same bits every time, and leave nothing on the host to wait for: they may be captured into a graph. */
+ * T is f32, bf16 or f16, A is f32, I is i32; what is not supported (f64, say) is refused when a program is lowered.
+ * Each kind of ops.def has one `const struct cuda_op cuda_KIND`, in the file of its family. Kernels write outputs whole,
+ * give the same bits every time, and leave nothing on the host to wait for: they may be captured into a graph. */
 struct cuda_op {
     bool (*supports)(const struct mt_call *call); /* null: all calls of those types */
     int64_t (*scratch_bytes)(const struct cuda *cuda, const struct mt_call *call); /* null: none */

@@ -1,5 +1,5 @@
-/* What goes around a product that cuBLASLt does not do itself: the bias before it, the activation or its slope after it,
- * the columns that strips leave over (product_strips.c), and random operands to time it with.
+/* What goes around a product that cuBLASLt does not do itself: the bias before it, the activation or its slope after
+ * it, the columns that strips leave over (product_strips.c), and random operands to time it with.
  *
  * TYPE: of the elements (not T, which is a name in NVRTC's own templates). VEC: elements a thread, 16 bytes where the
  * pointers are so aligned, else 1. GELU: 1, or 0 for relu. STRIPS: how many strips there are. */

@@ -15,8 +15,11 @@
 #include "kernels/cuda/nccl.h"
 #include "kernels/piece.h"
 
-static const ncclDataType_t nccl_types[MT_NTYPES] = {
-    [MT_F64] = ncclFloat64, [MT_F32] = ncclFloat32, [MT_BF16] = ncclBfloat16, [MT_F16] = ncclFloat16, [MT_I32] = ncclInt32};
+static const ncclDataType_t nccl_types[MT_NTYPES] = {[MT_F64] = ncclFloat64,
+                                                     [MT_F32] = ncclFloat32,
+                                                     [MT_BF16] = ncclBfloat16,
+                                                     [MT_F16] = ncclFloat16,
+                                                     [MT_I32] = ncclInt32};
 
 struct job {
     struct nccl *nccl;

@@ -27,7 +27,8 @@ __device__ inline void store(bf16 *to, float x) {
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to->bits) : "f"(x));
 #else
     u32 b = __float_as_uint(x);
-    to->bits = (b & 0x7fffffffu) > 0x7f800000u ? (u16)((b >> 16) | 0x40u) : (u16)((b + 0x7fffu + ((b >> 16) & 1u)) >> 16);
+    to->bits =
+        (b & 0x7fffffffu) > 0x7f800000u ? (u16)((b >> 16) | 0x40u) : (u16)((b + 0x7fffu + ((b >> 16) & 1u)) >> 16);
 #endif
 }
 

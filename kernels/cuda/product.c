@@ -5,16 +5,15 @@
 #include <stdio.h>
 
 const char *const product_how_names[NHOWS] = {"whole", "bias", "plain", "strips"};
-const char *const product_finish_names[NFINISHES] = {"",           ", bias",      ", bias gelu",  ", bias relu",
-                                                     ", gelu slope", ", relu slope", ", column sums"};
+const char *const product_finish_names[NFINISHES] = {
+    "", ", bias", ", bias gelu", ", bias relu", ", gelu slope", ", relu slope", ", column sums"};
 
 static const struct {
     bool known;
     cudaDataType_t type;
     bool half; /* two bytes: the library rounds what its epilogues make to it */
-} types[MT_NTYPES] = {[MT_F32] = {true, CUDA_R_32F, false},
-                      [MT_BF16] = {true, CUDA_R_16BF, true},
-                      [MT_F16] = {true, CUDA_R_16F, true}};
+} types[MT_NTYPES] = {
+    [MT_F32] = {true, CUDA_R_32F, false}, [MT_BF16] = {true, CUDA_R_16BF, true}, [MT_F16] = {true, CUDA_R_16F, true}};
 
 bool product_types(enum mt_type in, enum mt_type out) {
     return types[in].known && (out == in || out == MT_F32);

@@ -60,8 +60,8 @@ struct product_data {
     void *scratch; /* product_scratch_bytes, aligned to PRODUCT_ALIGN: first the library's workspace */
 };
 
-/* Who does what. cuBLASLt's own GELU is the tanh form and keeps the sums with the bias; of its ReLU it keeps bits, which
- * are of no use here. */
+/* Who does what. cuBLASLt's own GELU is the tanh form and keeps the sums with the bias; of its ReLU it keeps bits,
+ * which are of no use here. */
 enum product_how {
     HOW_WHOLE,  /* cuBLASLt does all */
     HOW_BIAS,   /* cuBLASLt adds the bias; the activation is a pass of ours */
@@ -97,10 +97,10 @@ enum mt_status product_of_nothing(const struct cuda_queue *queue, const struct p
 /* How the library is to see the operands. */
 struct product_view {
     int64_t m, n, k;
-    int64_t lda, ldb, ldy;           /* elements from row to row, as stored */
-    int batches;                     /* products of this shape... */
-    int64_t step_a, step_b, step_y;  /* ... whose operands lie so many elements apart */
-    float beta;                      /* what is there counts so many times */
+    int64_t lda, ldb, ldy;          /* elements from row to row, as stored */
+    int batches;                    /* products of this shape... */
+    int64_t step_a, step_b, step_y; /* ... whose operands lie so many elements apart */
+    float beta;                     /* what is there counts so many times */
 };
 struct product_view product_whole_view(const struct product_shape *shape, enum product_how how);
 

@@ -5,10 +5,10 @@
  * they come from memory and not from a cache, as in a training step.
  *
  * First every offered algorithm runs once or twice; then the neighbours of the best few (other cluster shapes, options,
- * splits of k: the heuristic does not offer them all, by up to 13% of the time). Then the best of all, and the library's
- * first choice, run in rounds long enough for the device to come to the clocks that it can hold: what is fastest for a
- * millisecond may draw the power that slows down everything after it. The mean of the rounds decides; whoever is not
- * clearly faster than the library's first choice gives way to it. */
+ * splits of k: the heuristic does not offer them all, by up to 13% of the time). Then the best of all, and the
+ * library's first choice, run in rounds long enough for the device to come to the clocks that it can hold: what is
+ * fastest for a millisecond may draw the power that slows down everything after it. The mean of the rounds decides;
+ * whoever is not clearly faster than the library's first choice gives way to it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,10 +29,10 @@ enum {
     MOST_SETS = 16
 };
 static const double round_s = 15e-3; /* of a finalist */
-static const double near = 1.2;     /* times the best: is looked at again */
-static const double worth = 0.99;   /* times what was there before: goes on, or is preferred */
-static const double short_s = 1e-3; /* a run that one measurement says too little of */
-static const double load_s = 2e-2;  /* that the first run of an algorithm may take beside, at most */
+static const double near = 1.2;      /* times the best: is looked at again */
+static const double worth = 0.99;    /* times what was there before: goes on, or is preferred */
+static const double short_s = 1e-3;  /* a run that one measurement says too little of */
+static const double load_s = 2e-2;   /* that the first run of an algorithm may take beside, at most */
 
 struct candidate {
     struct product_choice choice;
@@ -178,8 +178,8 @@ static void enter(struct bench *b, struct field *f, const struct product_list *l
         const struct product_choice *choice = &list->choices[i];
         bool fresh = true;
         for (int k = 0; k < known && fresh; k++)
-            fresh = f->c[k].choice.how != choice->how ||
-                    memcmp(&f->c[k].choice.algo, &choice->algo, sizeof choice->algo);
+            fresh =
+                f->c[k].choice.how != choice->how || memcmp(&f->c[k].choice.algo, &choice->algo, sizeof choice->algo);
         if (!fresh) continue;
         if (f->count == f->capacity)
             f->c = mt_realloc(f->c, (size_t)(f->capacity = 2 * f->capacity + 64) * sizeof *f->c);
@@ -221,8 +221,7 @@ static void settle(struct bench *b, struct field *f) {
             if (!hopeless && time_runs(b, &c[i].choice, runs, &time_s, &err)) time_s = INFINITY;
             if (round) sum_s[i] += time_s;
         }
-    for (int i = 0; i < count && count > 1; i++)
-        c[i].time_s = sum_s[i] / (ROUNDS - 1) * (c[i].first ? worth : 1);
+    for (int i = 0; i < count && count > 1; i++) c[i].time_s = sum_s[i] / (ROUNDS - 1) * (c[i].first ? worth : 1);
     qsort(c, (size_t)count, sizeof *c, by_time);
     if (c[0].first && count > 1) c[0].time_s /= worth;
 }

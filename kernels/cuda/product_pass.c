@@ -36,7 +36,8 @@ static enum mt_status each(const struct cuda_queue *queue, const struct product_
     snprintf(definitions, sizeof definitions, "-DTYPE=%s -DVEC=%d -DGELU=%d", cuda_type(shape->out), (int)vec, gelu);
     enum mt_status st = cuda_kernel(queue->cuda, "matmul_epilogue", definitions, name, 0, &kernel, err);
     return st ? st
-              : cuda_launch(queue, kernel, divide_up(count, THREADS * vec), THREADS, 0, (void *[]){&x, &y, &count}, err);
+              : cuda_launch(queue, kernel, divide_up(count, THREADS * vec), THREADS, 0, (void *[]){&x, &y, &count},
+                            err);
 }
 
 /* ---- column sums ---- */
@@ -114,5 +115,6 @@ enum mt_status product_noise(const struct cuda_queue *queue, enum mt_type type, 
     CUfunction kernel;
     snprintf(definitions, sizeof definitions, "-DTYPE=%s", cuda_type(type));
     enum mt_status st = cuda_kernel(queue->cuda, "matmul_epilogue", definitions, "noise", 0, &kernel, err);
-    return st ? st : cuda_launch(queue, kernel, least(divide_up(count, 256), 4096), 256, 0, (void *[]){&x, &count}, err);
+    return st ? st
+              : cuda_launch(queue, kernel, least(divide_up(count, 256), 4096), 256, 0, (void *[]){&x, &count}, err);
 }

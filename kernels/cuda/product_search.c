@@ -63,8 +63,8 @@ static enum mt_status ask(cublasLtHandle_t handle, const struct product_shape *s
     if (st && st != CUBLAS_STATUS_NOT_SUPPORTED && st != CUBLAS_STATUS_INVALID_VALUE)
         return product_failed(st, shape, "asking for algorithms", err);
     for (int i = 0; !st && i < count; i++) {
-        bool right = asked == how ? found[i].workspaceSize <= PRODUCT_WORKSPACE_BYTES
-                                  : runs(handle, &wanted, &found[i].algo);
+        bool right =
+            asked == how ? found[i].workspaceSize <= PRODUCT_WORKSPACE_BYTES : runs(handle, &wanted, &found[i].algo);
         if (found[i].state == CUBLAS_STATUS_SUCCESS && right) add(list, how, &found[i].algo);
     }
     return MT_OK;
@@ -116,7 +116,8 @@ enum mt_status product_neighbours(const struct product_shape *shape, const struc
     for (uint16_t cluster = 0; cluster < MOST_CLUSTERS; cluster++)
         for (int32_t option = 0; option <= options && option < MOST_OPTIONS; option++) {
             cublasLtMatmulAlgo_t algo = choice->algo;
-            cublasLtMatmulAlgoConfigSetAttribute(&algo, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, &cluster, sizeof cluster);
+            cublasLtMatmulAlgoConfigSetAttribute(&algo, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, &cluster,
+                                                 sizeof cluster);
             cublasLtMatmulAlgoConfigSetAttribute(&algo, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, &option, sizeof option);
             if (runs(handle, &p, &algo)) add(list, choice->how, &algo);
         }

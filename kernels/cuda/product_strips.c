@@ -5,8 +5,8 @@
  * multiple of 16 bytes whatever the extent E is, and it begins at column r d, d = -E mod G, so that its first element
  * lies at r (E + d), aligned as well. Strips have one width W, a multiple of G; so they are one batched product where
  * each has its own rows of y, and G products in turn where they add to the same y. What they leave over, at most
- * (G - 1) G columns at the left and as many at the right, is gathered into (or scattered from) a matrix of 64 + 64 columns
- * that is a product of its own: a percent of the work.
+ * (G - 1) G columns at the left and as many at the right, is gathered into (or scattered from) a matrix of 64 + 64
+ * columns that is a product of its own: a percent of the work.
  *
  *   the long extent is   strips are rows of   left over
  *   n: y[m, n]           y and a              columns of y, computed apart, scattered
@@ -122,7 +122,8 @@ static enum mt_status copy_sides(const struct cuda_queue *queue, const struct pr
     size_t side = (size_t)(SIDE * t->other * mt_type_size(s->in));
     size_t last = (size_t)((t->extent - SIDE) * t->other * mt_type_size(s->in));
     CUDA_TRY(cuMemcpyDtoDAsync((CUdeviceptr)to, (CUdeviceptr)b, side, queue->stream), err, "copying rows");
-    CUDA_TRY(cuMemcpyDtoDAsync((CUdeviceptr)to + side, (CUdeviceptr)b + last, side, queue->stream), err, "copying rows");
+    CUDA_TRY(cuMemcpyDtoDAsync((CUdeviceptr)to + side, (CUdeviceptr)b + last, side, queue->stream), err,
+             "copying rows");
     return MT_OK;
 }
 
@@ -152,14 +153,8 @@ static enum mt_status run_odd_k(const struct cuda_queue *queue, const struct pro
                                 struct mt_err *err) {
     const struct edges e = edges_of(s, t, data);
     const struct product_view main = product_strips_view(s);
-    const struct product_view beside = {.m = s->m,
-                                        .n = s->n,
-                                        .k = EDGE,
-                                        .lda = EDGE,
-                                        .ldb = s->n,
-                                        .ldy = s->n,
-                                        .batches = 1,
-                                        .beta = s->accumulate};
+    const struct product_view beside = {
+        .m = s->m, .n = s->n, .k = EDGE, .lda = EDGE, .ldb = s->n, .ldy = s->n, .batches = 1, .beta = s->accumulate};
     struct product_data d = *data;
     d.a = e.edge, d.b = e.b;
     enum mt_status st = copy_sides(queue, s, t, data->b, e.b, err);

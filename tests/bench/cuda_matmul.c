@@ -3,10 +3,10 @@
  *     cuda_matmul [f32] [124M] [1558M] [odd] [square]      (bf16, and all shapes when none is named)
  *
  * GPT-2 of 124M parameters with 32 sequences of 1024, and of 1558M with 16: each layer's products as a step makes them,
- * forward with bias (and GELU), the gradient of the input (times GELU's slope), and those of weight and bias, in f32; then
- * the head with a vocabulary of 50257; then squares. Both
- * ways run in turns; a time is the least of the turns, over calls queued at once. Choosing is what the first measured
- * call of a shape took: with an empty $MOTLEY_CACHE all are measured anew. */
+ * forward with bias (and GELU), the gradient of the input (times GELU's slope), and those of weight and bias, in f32;
+ * then the head with a vocabulary of 50257; then squares. Both ways run in turns; a time is the least of the turns, over
+ * calls queued at once. Choosing is what the first measured call of a shape took: with an empty $MOTLEY_CACHE all are
+ * measured anew. */
 #include "kernels/base/arena.h"
 #include "kernels/device.h"
 #include "tests/check.h"

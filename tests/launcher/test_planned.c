@@ -106,7 +106,8 @@ static void test_memory(void) {
     mt_plan_free(plan);
 }
 
-/* How many products have `epilogue`; those that plain C would run although the product alone is another's are no good. */
+/* How many products have `epilogue`; those that plain C would run although the product alone is another's are no
+ * good. */
 static int count_products(struct mt_device *device, const struct mt_lowered *low, enum mt_op_kind epilogue) {
     int n = 0;
     for (int i = 0; i < low->ninstrs; i++) {

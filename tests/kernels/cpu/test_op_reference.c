@@ -235,8 +235,7 @@ static void cross_entropy_grad(const struct sample *s, double **out) {
         double z = 0;
         for (int64_t j = 0; j < v; j++) z += exp(x[j]); /* of normal numbers */
         out[1][r] = target < 0 ? 0 : log(z) - x[target];
-        for (int64_t j = 0; j < v; j++)
-            out[0][r * v + j] = target < 0 ? 0 : (exp(x[j]) / z - (j == target)) * dl;
+        for (int64_t j = 0; j < v; j++) out[0][r * v + j] = target < 0 ? 0 : (exp(x[j]) / z - (j == target)) * dl;
     }
 }
 

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 
 #include "kernels/cuda/cudnn_attention.h"
+#include "kernels/cuda_scratch.h"
 #include "tests/check.h"
 
 /* What cudnn.c has of the module, where there is no device to fail. */
@@ -45,7 +46,23 @@ static bool known(const struct cudnn_device *device, const struct cudnn_attentio
     return strstr(err.text, "cuLibraryLoadData") != NULL; /* compiled, and there is no driver to load it */
 }
 
+/* Planning counts what the operator would ask for, up to the limit and beyond it. */
+static void test_planned(void) {
+    static const int64_t heads[] = {12, 16, 18}; /* of 32 samples: scores of 0.8, 1 and 1.2 GB */
+    for (int i = 0; i < 3; i++) {
+        struct cudnn_attention_shape shape = {32, 1024, heads[i], 64, 0.125f, MT_BF16, true, true};
+        struct mt_tensor in[2] = {{.type = MT_BF16, .naxes = 4, .extent = {32, 1024, heads[i], 64}},
+                                  {.type = MT_BF16, .naxes = 5, .extent = {32, 1024, 3, heads[i], 64}}};
+        struct mt_attr attr = {.causal = true};
+        struct mt_call call = {.kind = MT_OP_attention_grad, .attr = &attr, .nin = 2, .in = in};
+        int64_t rows = 32 * 1024 * heads[i] * 2 * (int64_t)sizeof(float), bytes = cudnn_attention_bytes(&shape);
+        CHECK_EQ(bytes <= MT_CUDA_MOST_CUDNN_BYTES, i < 2);
+        CHECK_EQ(mt_cuda_scratch_bytes(&call), i < 2 ? bytes : rows);
+    }
+}
+
 int main(void) {
+    test_planned();
 #ifdef MOTLEY_SANITIZE
     printf("skipped: the time is the vendor's library's, which is not built with sanitizers\n");
     return 77;

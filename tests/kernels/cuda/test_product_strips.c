@@ -29,7 +29,8 @@ static int nbuffers;
 static void *buffer(size_t bytes) {
     CHECK(nbuffers < MOST_BUFFERS, "no more buffers");
     struct buffer *b = &buffers[nbuffers++];
-    *b = (struct buffer){aligned_alloc(PRODUCT_ALIGN, (bytes + PRODUCT_ALIGN - 1) / PRODUCT_ALIGN * PRODUCT_ALIGN), bytes};
+    *b = (struct buffer){aligned_alloc(PRODUCT_ALIGN, (bytes + PRODUCT_ALIGN - 1) / PRODUCT_ALIGN * PRODUCT_ALIGN),
+                         bytes};
     memset(b->at, 0xff, bytes); /* not a number */
     return b->at;
 }
