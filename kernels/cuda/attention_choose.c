@@ -234,11 +234,15 @@ static const struct attention_way *way_of(const char *name) {
     return NULL;
 }
 
+static bool eligible(const struct attention_way *way, const struct cuda *cuda, const struct mt_call *call) {
+    return way && !way->on_request && attention_can(way, cuda, call);
+}
+
 /* The plain kernels are candidates only where there are no others: they are never faster. */
 static int candidates_of(const struct cuda *cuda, const struct mt_call *call, const struct attention_way **ways) {
     int n = 0;
     for (int i = 0; i < ATTENTION_NWAYS; i++)
-        if (attention_ways[i] != &attention_way_row && attention_can(attention_ways[i], cuda, call))
+        if (attention_ways[i] != &attention_way_row && eligible(attention_ways[i], cuda, call))
             ways[n++] = attention_ways[i];
     if (!n) ways[n++] = &attention_way_row;
     return n;
@@ -306,7 +310,7 @@ static void decide(const struct cuda_queue *queue, const struct mt_call *call, b
     key_of(queue, call, key, sizeof key);
     const char *kept = tune_find(key, NULL);
     const struct attention_way *way = way_of(kept);
-    if (way && attention_can(way, queue->cuda, call)) {
+    if (eligible(way, queue->cuda, call)) {
         k->way = way;
         return;
     }
@@ -320,7 +324,7 @@ static void decide(const struct cuda_queue *queue, const struct mt_call *call, b
     k->way = ways[0];
     if (isinf(facts.time_s)) return;
     way = way_of(tune_keep(key, ways[0]->name, &facts, kept));
-    if (way && attention_can(way, queue->cuda, call)) k->way = way;
+    if (eligible(way, queue->cuda, call)) k->way = way;
 }
 
 enum mt_status attention_forced(const struct attention_way **way, int *row, struct mt_err *err) {
