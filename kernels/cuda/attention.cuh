@@ -6,7 +6,7 @@
 #define LN2 0.6931471805599453f
 #define INF __int_as_float(0x7f800000)
 
-/* As struct shape in attention.c. */
+/* As struct shape in attention_kernels.c. */
 struct shape {
     i64 first, heads; /* the box's first head in [b, h] of the value; heads of a sample there */
     u64 tag;

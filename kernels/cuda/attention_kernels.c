@@ -10,7 +10,7 @@
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/variant.h"
 
-/* As struct shape in attention.cu. */
+/* As struct shape in attention.cuh. */
 struct shape {
     int64_t first, heads;
     uint64_t tag;

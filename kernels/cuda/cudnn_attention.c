@@ -1,7 +1,7 @@
 /* The graphs follow what cuDNN's engines recognise: products, pointwise operations and reductions in this order.
  *
  * Forward: s = scale q k', hidden keys -inf, lse and probabilities by row maxima and sums, o = p v. Backward as in
- * attention.cu; that the gradient of q is its own product, and not added up in memory, makes it reproducible. The
+ * attention_tiles.cu; that the gradient of q is its own product, and not added up in memory, makes it reproducible. The
  * gradients of the scores then pass through memory: that is what the workspace is for. */
 #include "kernels/cuda/cudnn_attention.h"
 
