@@ -8,7 +8,7 @@ __device__ inline void products_end() {
 }
 template <int LATER> __device__ inline void products_wait() {
 }
-template <class accumulators> __device__ inline void products_settled(accumulators &) {
+template <class registers> __device__ inline void products_settled(registers &) {
 }
 
 __device__ inline void load_transposed(u32 (&f)[4], u32 at) {

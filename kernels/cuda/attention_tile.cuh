@@ -92,7 +92,11 @@ __device__ inline void clear(results &y) {
  * tile, which nobody needs any more. */
 __device__ inline void store_rows(const results &y, const float (&factor)[TILES][2], u32 tile, HALF *to, int stride,
                                   int from, int s) {
+#if WGMMA
+    __syncthreads(); /* other warps of the group may not be through with these rows */
+#else
     __syncwarp();
+#endif
 #pragma unroll
     for (int m = 0; m < TILES; m++)
 #pragma unroll

@@ -99,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         operands p;
         as_operands(p, x);
         add_scores_by_rows(o, p, ring.tile(t) + TILE_BYTES(PASS)), products_end();
-        products_wait<0>(), products_settled(o);
+        products_wait<0>(), products_settled(o), products_settled(p);
     }
     float factor[TILES][2];
 #pragma unroll
@@ -211,7 +211,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         operands ds;
         as_operands(ds, x);
         add_scores_by_rows(dq, ds, ring.tile(t)), products_end();
-        products_wait<0>(), products_settled(dq);
+        products_wait<0>(), products_settled(dq), products_settled(ds);
     }
     float factor[TILES][2];
 #pragma unroll
@@ -300,7 +300,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             }
         as_operands(ds, x);
         add_scores_by_rows(dk, ds, q_tile), products_end();
-        products_wait<0>(), products_settled(dk), products_settled(dv);
+        products_wait<0>(), products_settled(dk), products_settled(dv), products_settled(p), products_settled(ds);
     }
     float k_factor[TILES][2], v_factor[TILES][2];
 #pragma unroll

@@ -25,11 +25,17 @@ __device__ inline void products_end() {
 template <int LATER> __device__ inline void products_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LATER) : "memory");
 }
-/* What reads them stays behind this. */
+/* What writes them stays before this, what reads them behind: the compiler does not know that products run on. Left
+ * operands in registers keep them until then. */
 template <int N> __device__ inline void products_settled(float (&x)[1][N][4]) {
 #pragma unroll
     for (int n = 0; n < N; n++)
         asm volatile("" : "+f"(x[0][n][0]), "+f"(x[0][n][1]), "+f"(x[0][n][2]), "+f"(x[0][n][3])::"memory");
+}
+template <int N> __device__ inline void products_settled(u32 (&x)[1][N][4]) {
+#pragma unroll
+    for (int n = 0; n < N; n++)
+        asm volatile("" : "+r"(x[0][n][0]), "+r"(x[0][n][1]), "+r"(x[0][n][2]), "+r"(x[0][n][3])::"memory");
 }
 
 template <int ROWS> __device__ inline u64 described(u32 at) {
@@ -102,7 +108,8 @@ __device__ inline void rows_by_rows(scores &x, const own_rows &own, u32 tile) {
 }
 
 /* y[row][e] += the sum over columns of x[row][column] tile[column][e] */
-__device__ inline void add_scores_by_rows(results &y, const operands &x, u32 tile) {
+__device__ inline void add_scores_by_rows(results &y, operands &x, u32 tile) {
+    products_settled(y), products_settled(x);
     products_begin();
 #pragma unroll
     for (int k = 0; k < COLUMNS / 2; k++) multiply_add_turned(y[0], x[0][k], described<PASS>(tile + (u32)(k * 2048)));

@@ -138,15 +138,12 @@ static char *program_text(const char *source, const char *text) {
 /* All headers count: none of them is large, and few change. */
 static void hash_of(const char *text, const char *definitions, const char *option, char hash[33]) {
     static const char format[] = "%s\n%s\n%s\nNVRTC %d.%d, headers %016llx\n";
-    const char *const *names, *const *texts;
-    uint64_t headers = 0;
     int major = 0, minor = 0;
-    for (int i = cuda_headers(&names, &texts) - 1; i >= 0; i--)
-        headers = mt_hash64(texts[i], strlen(texts[i]), headers);
     nvrtcVersion(&major, &minor);
     size_t size = sizeof format + strlen(text) + strlen(definitions) + strlen(option) + 64;
     char *all = mt_malloc(size);
-    int length = snprintf(all, size, format, text, definitions, option, major, minor, (unsigned long long)headers);
+    int length =
+        snprintf(all, size, format, text, definitions, option, major, minor, (unsigned long long)cuda_headers_hash());
     mt_hash_text(all, (size_t)length, hash);
     free(all);
 }

@@ -19,6 +19,7 @@ const char *cuda_source(const char *name);
 uint64_t cuda_sources_hash(void); /* of all of them */
 /* What sources may include, by "kernels/cuda/NAME.cuh". Returns how many. */
 int cuda_headers(const char *const **names, const char *const **texts);
+uint64_t cuda_headers_hash(void); /* of the texts of all */
 
 /* ---- cache.c ----
  *

@@ -57,3 +57,10 @@ int cuda_headers(const char *const **names, const char *const **texts) {
     *names = all_names, *texts = all_texts;
     return (int)(sizeof all_names / sizeof *all_names);
 }
+
+uint64_t cuda_headers_hash(void) {
+    const char *const *names, *const *texts;
+    uint64_t hash = 0;
+    for (int i = cuda_headers(&names, &texts) - 1; i >= 0; i--) hash = mt_hash64(texts[i], strlen(texts[i]), hash);
+    return hash;
+}

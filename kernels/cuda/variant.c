@@ -99,7 +99,8 @@ static void key_of(const struct cuda *cuda, const struct cuda_family *f, const s
     nvrtcVersion(&major, &minor);
     cuda_device_key(cuda, device, sizeof device);
     cuda_call_text(call, false, text);
-    uint64_t hash = mt_hash64(source, strlen(source), mt_hash64(prelude, strlen(prelude), 0));
+    uint64_t hash = strstr(source, "#include") ? cuda_headers_hash() : 0;
+    hash = mt_hash64(source, strlen(source), mt_hash64(prelude, strlen(prelude), hash));
     snprintf(key, KEY_TEXT, "%s, NVRTC %d.%d, %s.cu %08x | %s: %s", device, major, minor, f->source, (unsigned)hash,
              f->name, text);
 }
