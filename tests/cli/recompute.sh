@@ -22,11 +22,11 @@ none=$(arena one.none.json) pointwise=$(arena one.pointwise.json) segments=$(are
 [ $((10 * segments)) -lt $((7 * pointwise)) ] || fail "segments: $segments bytes, pointwise: $pointwise"
 
 # One long sample that fits only so; one that fits anyhow.
-large="--cluster l4:1x2 --precision bf16 --batch 2 --model gpt2:774m,vocab=50304"
-$MOTLEY plan $large,context=16384 -o long.json >said.txt || fail "$(cat said.txt)"
+large="--cluster l4:1x2 --precision bf16 --batch 2 --model gpt2:layers=6,heads=16,embed=1024,vocab=1024"
+$MOTLEY plan $large,context=131072 -o long.json >said.txt || fail "$(cat said.txt)"
 grep -q '^recompute  ' said.txt || fail "$(cat said.txt)"
-if $MOTLEY plan $large,context=16384 --recompute none -o kept.json >said.txt 2>&1; then fail "it fits as it is"; fi
-$MOTLEY plan $large -o short.json >said.txt
+if $MOTLEY plan $large,context=131072 --recompute none -o kept.json >said.txt 2>&1; then fail "it fits as it is"; fi
+$MOTLEY plan $large,context=4096 -o short.json >said.txt
 shows ' "recompute": "none",' short.json
 
 refused 2 "--recompute: \"all\"" $MOTLEY plan $small --ranks 2 --recompute all -o x.json
