@@ -7,7 +7,9 @@
  * A stream's items are numbered. Now and then the stream writes the number that it has come to into the host's memory:
  * before and after what can stall (collectives, waits), and after every few operators, since a mark costs a bubble
  * between kernels. By the last mark the items that are done are dropped; the first that is left is what runs. A launch
- * of captured work counts as all of its items; which of them runs the capture knows (capture.h). */
+ * of captured work counts as all of its items; which of them runs the capture knows (capture.h).
+ *
+ * Long, as queueing, marks, waits and errors all keep the one list of items. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
