@@ -5,9 +5,9 @@
  * running maxima and sums (Dao, "FlashAttention-2", 2023). Backward, with P the probabilities, made again from lse, and
  * M the dropout factors (0 or 1 / (1 - p)):
  *
- *   dv = (P M)' do    dS = P (M (do v') - delta)    dq = scale dS k    dk = scale dS' q    delta = rowsum(do o)
+ *   dv = (P M)' do    dS = scale P (M (do v') - delta)    dq = dS k    dk = dS' q    delta = rowsum(do o)
  *
- * DQ keeps queries and leaves {lse, delta} of each for DKDV, which keeps keys and works on transposed scores, so that
+ * (dS has its scale before it becomes a HALF: f16 ends at 65504.) DQ keeps queries and leaves {lse, scale delta} of each for DKDV, which keeps keys and works on transposed scores, so that
  * in both what was a result is the next product's left operand where it lies. That is seven products of tiles; one
  * kernel would do with five, but had to hand scores between warps and to add dq up in memory, in order.
  *
@@ -118,14 +118,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #endif
 
 #if DQ
-/* delta of the warp's own queries, as their lanes hold it; lse and delta of each also go to `rows`. */
+/* Scaled delta of the warp's own queries, as their lanes hold it; lse and that of each also go to `rows`. */
 __device__ inline void query_rows(float (&lse2)[TILES][2], float (&delta)[TILES][2], const HALF *dout, const HALF *o,
-                                  const float *lse, float2 *rows, int stride, int first, int s) {
+                                  const float *lse, float2 *rows, int stride, int first, const shape &g) {
 #pragma unroll
     for (int m = 0; m < TILES; m++) {
         int query = first + m * 16 + (int)(LANE / 2); /* two lanes a row */
         float sum = 0, log2 = 0;
-        if (query < s) {
+        if (query < g.s) {
             for (int e = (int)(LANE % 2) * 8; e < D; e += 16) {
                 uint4 a = *(const uint4 *)(dout + (i64)query * stride + e),
                       b = *(const uint4 *)(o + (i64)query * stride + e);
@@ -140,8 +140,8 @@ __device__ inline void query_rows(float (&lse2)[TILES][2], float (&delta)[TILES]
             }
             log2 = lse[query] * LOG2E;
         }
-        sum += __shfl_xor_sync(~0u, sum, 1);
-        if (LANE % 2 == 0 && query < s) rows[query] = make_float2(log2, sum);
+        sum = (sum + __shfl_xor_sync(~0u, sum, 1)) * g.scale;
+        if (LANE % 2 == 0 && query < g.s) rows[query] = make_float2(log2, sum);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             lse2[m][i] = __shfl_sync(~0u, log2, LANE_ROW * 2 + i * 16);
@@ -167,7 +167,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     int first = at.from + WARP_ROW;
     float lse2[TILES][2], delta[TILES][2];
     query_rows(lse2, delta, dout + out_base, o + out_base, lse + at.head * g.s, rows + at.head * g.s, out_stride, first,
-               g.s);
+               g);
     results dq;
     clear(dq);
 #if DROP
@@ -206,7 +206,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #if DROP
                     d = IS_DROPPED(bits[m], c, i) ? 0 : d * g.grow;
 #endif
-                    x[m][c][i] *= d - delta[m][i / 2];
+                    x[m][c][i] *= fmaf(d, g.scale, -delta[m][i / 2]);
                 }
         operands ds;
         as_operands(ds, x);
@@ -215,13 +215,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
     float factor[TILES][2];
 #pragma unroll
-    for (int m = 0; m < TILES; m++) factor[m][0] = factor[m][1] = g.scale;
+    for (int m = 0; m < TILES; m++) factor[m][0] = factor[m][1] = 1;
     store_rows(dq, factor, q_tile, dqkv + base, stride, at.from, g.s);
 }
 #endif
 
 #if DKDV
-/* {lse, delta} of the lane's two queries of a column of 8. */
+/* {lse, scale delta} of the lane's two queries of a column of 8. */
 __device__ inline void query_numbers(float (&lse2)[2], float (&delta)[2], u32 numbers, int c) {
     asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
                  : "=f"(lse2[0]), "=f"(delta[0]), "=f"(lse2[1]), "=f"(delta[1])
@@ -295,7 +295,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #if DROP
                     d = IS_DROPPED(bits[m], c, i) ? 0 : d * g.grow;
 #endif
-                    x[m][c][i] *= d - delta[i % 2];
+                    x[m][c][i] *= fmaf(d, g.scale, -delta[i % 2]);
                 }
             }
         as_operands(ds, x);
@@ -305,7 +305,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     float k_factor[TILES][2], v_factor[TILES][2];
 #pragma unroll
     for (int m = 0; m < TILES; m++)
-        k_factor[m][0] = k_factor[m][1] = g.scale, v_factor[m][0] = v_factor[m][1] = DROP ? g.grow : 1.0f;
+        k_factor[m][0] = k_factor[m][1] = 1, v_factor[m][0] = v_factor[m][1] = DROP ? g.grow : 1.0f;
     store_rows(dk, k_factor, k_tile, dqkv + base + out_stride, stride, at.from, g.s);
     store_rows(dv, v_factor, v_tile, dqkv + base + 2 * out_stride, stride, at.from, g.s);
 }

@@ -3,7 +3,7 @@
  * twice and must give the same bits, whole values and boxes of them, with outputs apart and in the memory of inputs,
  * and no byte beside the outputs may change. All failures are listed, then a line for each kind.
  *
- *     test_cuda_operators [KIND or TYPE...] */
+ *     test_cuda_operators [small] [KIND or TYPE...]     (small: tiny and ragged sizes only, for slow tools) */
 #include <stdarg.h>
 
 #include "kernels/base/arena.h"
@@ -28,7 +28,7 @@ static const struct {
 enum { NMORE = sizeof more_sizes / sizeof *more_sizes };
 static const char *const sizes_text[NSIZES] = {"tiny", "ragged"};
 
-static bool wanted_types[MT_NTYPES];
+static bool wanted_types[MT_NTYPES], small;
 static struct mt_device *device;
 static struct mt_stream *stream;
 static char *arena;
@@ -269,7 +269,7 @@ static struct cut middle(const struct sample *s) {
 
 static void run_spec(const struct spec *spec) {
     enum { SEED = 11 };
-    for (int sizes = 0; sizes < NSIZES + NMORE; sizes++) {
+    for (int sizes = 0; sizes < NSIZES + (small ? 0 : NMORE); sizes++) {
         struct sample s;
         bool more = sizes >= NSIZES;
         sample_make(spec, more ? 0 : sizes, SEED, &s);
@@ -361,7 +361,7 @@ static bool wanted(const char *kind, int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         enum mt_type type;
         if (!strcmp(argv[i], kind)) return true;
-        any = any && mt_type_parse(argv[i], &type);
+        any = any && (mt_type_parse(argv[i], &type) || !strcmp(argv[i], "small"));
     }
     return any;
 }
@@ -369,8 +369,10 @@ static bool wanted(const char *kind, int argc, char **argv) {
 static void take_types(int argc, char **argv) {
     enum mt_type type;
     bool named = false;
-    for (int i = 1; i < argc; i++)
+    for (int i = 1; i < argc; i++) {
         if (mt_type_parse(argv[i], &type)) wanted_types[type] = named = true;
+        small = small || !strcmp(argv[i], "small");
+    }
     for (int t = 0; t < MT_NTYPES && !named; t++) wanted_types[t] = true;
 }
 

@@ -111,7 +111,8 @@ static void spoil(void) {
 static void test_spoilt(void) {
     struct mt_tuning tuning;
     size_t length;
-    tune_norm(4000, 768, &tuning, true); /* of the same class: it asks for the variant that the file has */
+    tune_norm(4000, 768, &tuning, true); /* of the same classes: they ask for the variants that the file has */
+    tune_norm(4, 40, &tuning, true);
     char *text = file_text(&length);
     CHECK(!strstr(text, "row_threads=77"), "%s", text);
     free(text);
