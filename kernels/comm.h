@@ -11,6 +11,12 @@
 #include "kernels/nccl_way.h"
 
 struct mt_comm;
+struct mt_comm_arrays {
+    int n;
+    const int64_t *count;
+    const void *const *from;
+    void *const *to;
+};
 struct mt_comm_class {
     const char *name;
     /* Run one rank's schedule to its end. `group[p]` is the communicator's rank of the group's place p;
@@ -24,6 +30,10 @@ struct mt_comm_class {
     enum mt_status (*queue)(struct mt_comm *comm, void *stream, const struct mt_coll *problem,
                             const struct mt_schedule *schedule, const int *group, void *const buffer[2], int tag,
                             struct mt_err *err);
+    /* As queue, an AllReduce of `n` arrays that lie apart: count[i] elements of type problem.wire from from[i] to
+     * to[i], which may be the same. All ranks of the group have as many, as long. Null: a message must lie in one. */
+    enum mt_status (*queue_arrays)(struct mt_comm *comm, void *stream, const struct mt_coll *problem, const int *group,
+                                   const struct mt_comm_arrays *arrays, struct mt_err *err);
     void (*release)(struct mt_comm *comm);
 };
 struct mt_comm {

@@ -10,7 +10,7 @@
 #include "kernels/base/log.h"
 #include "profiler/probe.h"
 
-enum { WORD = 4, NSIZES = 3, MOST_REPEATS = 64, QUEUED_REPEATS = 4 };
+enum { WORD = 4, NSIZES = 3, MOST_REPEATS = 64, QUEUED_REPEATS = 4, LOOKS = 4 };
 
 /* Bytes: an answer, a message, a large one. The last two give the bandwidth by their difference, since what networks
  * take in without delay (buffers, token buckets) is the same for both. */
@@ -116,11 +116,13 @@ static enum mt_status choose_sizes(struct probe *probe, double budget_s, struct 
             if (probe->round_of[i] != round || (p->pairs[i].a != p->rank && p->pairs[i].b != p->rank)) continue;
             probe->mine = i;
             mt_exchange_tell(p->exchange, "pairs of ranks"); /* slow links take long already here */
-            for (int k = 0; k < 2 && !st; k++) {
+            double least_s = INFINITY;
+            for (int k = 0; k < LOOKS && !st; k++) { /* the first may have to connect the two */
                 double time_s;
                 st = there_and_back(probe, true, probe->sizes[NSIZES - 1], &time_s, err);
-                if (k) slowest_s = fmax(slowest_s, time_s);
+                if (k && !st) least_s = fmin(least_s, time_s);
             }
+            if (!st) slowest_s = fmax(slowest_s, least_s);
         }
     if (!st) st = mt_exchange_max(p->exchange, &slowest_s, 1, err);
     int ladder = !p->gpu;
@@ -144,7 +146,7 @@ static void figures(const struct probe *probe, int round, bool forth, struct mt_
     double bytes = (double)(probe->sizes[2] - probe->sizes[1]), all = (double)probe->sizes[2];
     double slope_s = t[2].median - t[1].median, whole_s = t[2].median - t[0].median;
     /* Where caches make the smaller message faster by far, or noise the larger one: the larger alone. */
-    bool sloped = slope_s > 0.5 * bytes / all * whole_s;
+    bool sloped = slope_s > 0 && slope_s > 0.5 * bytes / all * whole_s;
     double median = sloped ? bytes / slope_s : all / (whole_s > 0 ? whole_s : t[2].median);
     double error = fmin(mt_interval_error(t[2]) + (sloped ? mt_interval_error(t[1]) * t[1].median / slope_s : 0), 1);
     *bandwidth = (struct mt_interval){median, median * (1 - error), median * (1 + error)};

@@ -193,20 +193,36 @@ static void release(struct mt_comm *comm) {
 
 /* ---- the class ---- */
 
-static enum mt_status queue_on(struct mt_comm *comm, void *stream, const struct mt_coll *problem,
-                               const struct mt_schedule *schedule, const int *group, void *const buffer[2], int tag,
-                               struct mt_err *err) {
-    (void)schedule, (void)tag; /* NCCL has its own, and matches collectives by their order */
-    struct nccl *nccl = (struct nccl *)comm;
-    if (nccl->broken || !nccl->world)
-        return mt_fail(err, MT_EPEER, "%s: an earlier collective did not end", mt_coll_name(problem->kind));
-    enum mt_status st = cuda_nccl_problem(nccl, stream, problem, group, buffer, err);
+/* After what was queued: whether all goes on. */
+static enum mt_status queued(struct nccl *nccl, enum mt_status st, struct mt_err *err) {
     if (!st) st = check(nccl, err);
     if (st) nccl->broken = true;
     return st;
 }
 
-static const struct mt_comm_class nccl_class = {.name = "nccl", .queue = queue_on, .release = release};
+static enum mt_status usable(const struct nccl *nccl, const struct mt_coll *problem, struct mt_err *err) {
+    if (!nccl->broken && nccl->world) return MT_OK;
+    return mt_fail(err, MT_EPEER, "%s: an earlier collective did not end", mt_coll_name(problem->kind));
+}
+
+static enum mt_status queue_on(struct mt_comm *comm, void *stream, const struct mt_coll *problem,
+                               const struct mt_schedule *schedule, const int *group, void *const buffer[2], int tag,
+                               struct mt_err *err) {
+    (void)schedule, (void)tag; /* NCCL has its own, and matches collectives by their order */
+    struct nccl *nccl = (struct nccl *)comm;
+    enum mt_status st = usable(nccl, problem, err);
+    return st ? st : queued(nccl, cuda_nccl_problem(nccl, stream, problem, group, buffer, err), err);
+}
+
+static enum mt_status queue_arrays(struct mt_comm *comm, void *stream, const struct mt_coll *problem, const int *group,
+                                   const struct mt_comm_arrays *arrays, struct mt_err *err) {
+    struct nccl *nccl = (struct nccl *)comm;
+    enum mt_status st = usable(nccl, problem, err);
+    return st ? st : queued(nccl, cuda_nccl_arrays(nccl, stream, problem, group, arrays, err), err);
+}
+
+static const struct mt_comm_class nccl_class = {
+    .name = "nccl", .queue = queue_on, .queue_arrays = queue_arrays, .release = release};
 
 enum mt_status cuda_nccl_id(void *id, struct mt_err *err) {
     ncclResult_t result = ncclGetUniqueId(id);

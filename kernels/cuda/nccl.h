@@ -52,5 +52,7 @@ enum mt_status cuda_nccl_comm_of(struct nccl *nccl, const struct cuda_queue *que
 
 enum mt_status cuda_nccl_problem(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
                                  const int *group, void *const buffer[2], struct mt_err *err);
+enum mt_status cuda_nccl_arrays(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
+                                const int *group, const struct mt_comm_arrays *arrays, struct mt_err *err);
 
 #endif

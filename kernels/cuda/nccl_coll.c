@@ -37,6 +37,10 @@ struct job {
     int64_t *count;     /* of block r; padded: all are the longest */
 };
 
+static ncclRedOp_t op_of(const struct mt_coll *problem) {
+    return problem->reduce == MT_MAX ? ncclMax : ncclSum;
+}
+
 /* Of a call inside a group: whether the group can go on. */
 static bool went(ncclResult_t result) {
     return result == ncclSuccess || result == ncclInProgress;
@@ -228,7 +232,7 @@ enum mt_status cuda_nccl_problem(struct nccl *nccl, const struct cuda_queue *que
                       .group = group,
                       .buffer = buffer,
                       .type = nccl_types[problem->wire],
-                      .op = problem->reduce == MT_MAX ? ncclMax : ncclSum,
+                      .op = op_of(problem),
                       .size_bytes = mt_type_size(problem->wire)};
     if (problem->wire != problem->acc && !mt_coll_reduces(problem->kind))
         return mt_fail(err, MT_EBUG, "%s: %s is sent as %s, which is only for sums and maxima",
@@ -242,4 +246,17 @@ enum mt_status cuda_nccl_problem(struct nccl *nccl, const struct cuda_queue *que
     free(job.start);
     free(job.count);
     return st;
+}
+
+/* NCCL makes one launch of what is in a group. */
+enum mt_status cuda_nccl_arrays(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
+                                const int *group, const struct mt_comm_arrays *arrays, struct mt_err *err) {
+    ncclComm_t comm;
+    enum mt_status st = cuda_nccl_comm_of(nccl, queue, problem, group, &comm, err);
+    if (st) return st;
+    ncclResult_t result = ncclGroupStart();
+    for (int i = 0; i < arrays->n && went(result); i++)
+        result = ncclAllReduce(arrays->from[i], arrays->to[i], (size_t)arrays->count[i], nccl_types[problem->wire],
+                               op_of(problem), comm, queue->stream);
+    return cuda_nccl_settle(nccl, comm, end_group(result), "AllReduce", err);
 }

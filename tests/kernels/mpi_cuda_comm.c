@@ -1,5 +1,5 @@
 /* Every kind of collective over NCCL, one GPU a rank: even and uneven blocks, short and long, types of wire, sums and
- * maxima, among all ranks in order and backwards, and of a rank by itself.
+ * maxima, among all ranks in order and backwards, and of a rank by itself; tensors that lie apart.
  * ranks: 2 */
 #include "kernels/base/hash.h"
 #include "tests/kernels/coll/reference.h"
@@ -86,6 +86,61 @@ static void trials(enum mt_coll_kind kind, int n, int me, const int *group, cons
     trial(&integers, group, name);
 }
 
+/* An AllReduce of tensors that lie apart: arrays, one of halves (which must be converted), and one of columns, on rank
+ * 0 only, so that there the message stands for it. Whole numbers, so that sums are exact. */
+static void trial_of_tensors(enum mt_reduce reduce, const int *all) {
+    enum { TENSORS = 4, COLUMNS = 3, STRIDE = 8 };
+    static const int64_t rows[TENSORS] = {50000, 1, 700, 12000};
+    static const enum mt_type types[TENSORS] = {MT_F32, MT_F32, MT_BF16, MT_F32};
+    struct mt_piece pieces[TENSORS];
+    char *host[TENSORS];
+    int64_t at = 0, room = 0, counts[MOST_RANKS] = {0};
+    for (int i = 0; i < TENSORS; i++) {
+        int64_t stride = i == 3 && rank == 0 ? STRIDE : COLUMNS, size_bytes = rows[i] * stride * mt_type_size(types[i]);
+        pieces[i] = (struct mt_piece){.at = at,
+                                      .naxes = 2,
+                                      .extent = {rows[i], COLUMNS},
+                                      .stride = {stride, 1},
+                                      .data = (char *)message[1] + room,
+                                      .type = types[i]};
+        host[i] = malloc((size_t)size_bytes);
+        for (int64_t k = 0; k < rows[i] * stride; k++)
+            mt_type_store(types[i], host[i], k,
+                          k % stride < COLUMNS ? (double)((k / stride * COLUMNS + k % stride) % 17 + rank) : -5);
+        CHECK_OK(mt_device_copy_in(device, pieces[i].data, host[i], size_bytes, &err), err);
+        at += rows[i] * COLUMNS, room += (size_bytes + 255) / 256 * 256;
+    }
+    for (int r = 0; r < nranks; r++) counts[r] = at / nranks + (r < at % nranks);
+    struct mt_schedule schedule = MT_SCHEDULE_INIT;
+    struct mt_coll_call call = {.problem = {MT_ALL_REDUCE, reduce, MT_F32, MT_F32, nranks, rank, 0, counts},
+                                .schedule = &schedule,
+                                .comm = comm,
+                                .group = all,
+                                .deadline_s = 60,
+                                .npack = TENSORS,
+                                .nunpack = TENSORS,
+                                .pack = pieces,
+                                .unpack = pieces,
+                                .message = {message[0]},
+                                .message_count = {at},
+                                .what = "AllReduce of tensors"};
+    mt_stream_coll(stream, &call, NULL);
+    CHECK_OK(mt_stream_sync(stream, 60, &err), err);
+    for (int i = 0; i < TENSORS; i++) {
+        int64_t stride = pieces[i].stride[0], n = rows[i] * stride;
+        CHECK_OK(mt_device_copy_out(device, host[i], pieces[i].data, n * mt_type_size(types[i]), &err), err);
+        for (int64_t k = 0; k < n; k++) {
+            double own = (double)((k / stride * COLUMNS + k % stride) % 17), want = own + nranks - 1;
+            if (reduce == MT_SUM) want = nranks * own + nranks * (nranks - 1) / 2;
+            if (k % stride >= COLUMNS) want = -5;
+            CHECK(mt_type_load(types[i], host[i], k) == want, "tensor %d, element %lld: %g, not %g", i, (long long)k,
+                  mt_type_load(types[i], host[i], k), want);
+        }
+        free(host[i]);
+    }
+    mt_schedule_release(&schedule);
+}
+
 int main(int argc, char **argv) {
     int level, all[MOST_RANKS], backwards[MOST_RANKS];
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
@@ -106,6 +161,8 @@ int main(int argc, char **argv) {
         trials(k, nranks, nranks - 1 - rank, backwards, "backwards");
         trials(k, 1, 0, &rank, "alone");
     }
+    trial_of_tensors(MT_SUM, all);
+    trial_of_tensors(MT_MAX, all);
     mt_comm_free(comm);
     mt_stream_free(stream);
     for (int b = 0; b < 2; b++) mt_device_free(device, message[b]);
