@@ -58,6 +58,12 @@ struct mt_coll {
     const int64_t *counts; /* [n], or [n * n] for all_to_all */
 };
 
+/* Whether tensors that lie apart need no message on a wire that takes arrays (comm.h): no type is converted, and no
+ * rank's blocks must lie together. */
+static inline bool mt_coll_goes_as_arrays(const struct mt_coll *problem) {
+    return problem->kind == MT_ALL_REDUCE && problem->n > 1 && problem->wire == problem->acc;
+}
+
 /* One action of a rank. Offsets and lengths in elements of the working buffer (type acc). */
 enum mt_step_kind {
     MT_STEP_SEND,   /* buffer[offset, +count], rounded to wire, to `peer` */

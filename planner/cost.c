@@ -31,6 +31,16 @@ double mt_cost_copy_s(const struct mt_costs *costs, int rank, int64_t bytes, int
     return npieces * piece_s + (Bps > 0 ? 2 * (double)bytes / Bps : 0);
 }
 
+double mt_cost_pack_s(const struct mt_costs *costs, int rank, const struct mt_coll *problem, int64_t bytes,
+                      int npieces) {
+    bool arrays = mt_coll_goes_as_arrays(problem) && !strcmp(class_of(costs, rank)->kind, "cuda");
+    return arrays ? 0 : mt_cost_copy_s(costs, rank, bytes, npieces);
+}
+
+double mt_cost_yield_s(const struct mt_costs *costs, int rank, double sum_s, double squares_s2) {
+    return sum_s > 0 && !strcmp(class_of(costs, rank)->kind, "cuda") ? squares_s2 / sum_s / 2 : 0;
+}
+
 static void take_slower(struct mt_path *slowest, int *slowest_link, struct mt_path path) {
     if (path.latency_s > slowest->latency_s) slowest->latency_s = path.latency_s;
     if (path.bandwidth_Bps < slowest->bandwidth_Bps) {

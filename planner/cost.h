@@ -39,6 +39,13 @@ struct mt_cost {
 struct mt_cost mt_cost_op(const struct mt_costs *costs, int rank, const struct mt_op_shape *shape);
 /* Copying pieces of so many bytes in all, as packing a message does: read and written once. */
 double mt_cost_copy_s(const struct mt_costs *costs, int rank, int64_t bytes, int npieces);
+/* The same for the pieces of a problem's message, which where arrays go as they lie are not copied. */
+double mt_cost_pack_s(const struct mt_costs *costs, int rank, const struct mt_coll *problem, int64_t bytes,
+                      int npieces);
+/* A GPU's kernels are not interrupted, so that one of another stream waits for the end of some before it gets
+ * multiprocessors: in the mean half of an operator, long ones being met more often. From the sums of the operators'
+ * times and of their squares; 0 on a CPU. */
+double mt_cost_yield_s(const struct mt_costs *costs, int rank, double sum_s, double squares_s2);
 
 /* A collective among group[0..n) (ranks), by one algorithm: from the fit of a group with these devices; else from the
  * algorithm's schedule over the paths between them, round by round, shared links divided, scaled by what fits of the

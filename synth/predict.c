@@ -97,6 +97,7 @@ static int meeting_of(struct predictor *p, int a, enum mt_block_kind block, cons
     struct mt_play_meeting made = {.group = group, .next = *first, .alone_s = alone_s};
     const struct mt_cluster *cluster = p->costs.cluster;
     for (int i = 0; i < c->problem.n; i++) made.naps |= is_cpu(p, c->group[i]);
+    made.spins = !made.naps;
     if (link >= 0) {
         made.compute_slowdown = cluster->links[link].compute_slowdown;
         made.comm_slowdown = cluster->links[link].comm_slowdown;
@@ -119,9 +120,10 @@ static void price_message(struct predictor *p, int a, enum mt_block_kind block, 
     int rank = p->play.actors[a].rank;
     double overhead_s = class_of(p, rank)->overhead_s;
     int64_t zeros = c->zero ? c->message_count[0] * mt_type_size(c->problem.acc) : 0;
-    item->own_s =
-        overhead_s + mt_cost_copy_s(costs, rank, c->pack_bytes, c->npack) + mt_cost_copy_s(costs, rank, zeros / 2, 0);
-    item->unpack_s = mt_cost_copy_s(costs, rank, c->unpack_bytes, c->nunpack);
+    item->own_s = overhead_s + mt_cost_pack_s(costs, rank, &c->problem, c->pack_bytes, c->npack) +
+                  mt_cost_copy_s(costs, rank, zeros / 2, 0);
+    item->unpack_s = mt_cost_pack_s(costs, rank, &c->problem, c->unpack_bytes, c->nunpack);
+    item->kernels = 1 + (item->own_s > overhead_s) + (item->unpack_s > 0);
     if (!c->algorithm) return;
     struct mt_cost cost = mt_cost_coll(costs, &c->problem, c->group, c->algorithm);
     item->meeting = meeting_of(p, a, block, c, cost.s);
@@ -204,6 +206,7 @@ static void price_actor(struct predictor *p, int a) {
     double threads = fmax(class_of(p, actor->rank)->threads, 1);
     actor->copy_rate = is_cpu(p, actor->rank) ? threads / (threads + 1) : 1;
     struct mt_play_item *priced = mt_calloc((size_t)low->ninstrs + 1, sizeof *priced);
+    double sum_s = 0, squares_s2 = 0;
     for (int b = 0; b < MT_NBLOCKS; b++)
         for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++) {
             const struct mt_linstr *c = &low->instrs[i];
@@ -213,8 +216,13 @@ static void price_actor(struct predictor *p, int a) {
                 priced[i].own_s = op_time(p, a, c, times);
             else if (c->what != MT_LOWERED_ALIAS)
                 price_message(p, a, (enum mt_block_kind)b, c, times, &priced[i]);
+            if (c->what == MT_LOWERED_OP) {
+                sum_s += (double)times * priced[i].own_s;
+                squares_s2 += (double)times * priced[i].own_s * priced[i].own_s;
+            }
             if (priced[i].meeting >= 0 && times) join_meeting(p, priced[i].meeting, a);
         }
+    actor->yield_s = mt_cost_yield_s(&p->costs, actor->rank, sum_s, squares_s2);
     add_items(p, a, priced);
     free(priced);
 }

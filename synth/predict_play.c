@@ -10,6 +10,7 @@
 enum doing {
     IDLE,      /* waits, or is done with the step */
     LOCAL,     /* an operator, a copy; a collective's packing */
+    YIELDING,  /* for the multiprocessors that a collective's kernels need */
     MEETING,   /* for the others to come */
     TRAVEL,    /* the collective's own task runs */
     UNPACKING, /* LOCAL again */
@@ -99,7 +100,8 @@ static void start_task(struct engine *e, int task, double s) {
 static void set_rate(struct engine *e, int task, double rate) {
     struct task *t = task_of(e, task);
     if (!t->running || t->rate == rate) return;
-    t->left_s = fmax(t->left_s - (e->now_s - t->since_s) * t->rate, 0);
+    double done_s = e->now_s > t->since_s ? (e->now_s - t->since_s) * t->rate : 0;
+    t->left_s = fmax(t->left_s - done_s, 0);
     t->rate = rate;
     t->since_s = e->now_s;
     push(e, (struct event){e->now_s + t->left_s / rate, task, ++t->version});
@@ -138,8 +140,11 @@ static void settle_rates(struct engine *e, int a) {
     double compute_rate = 1, comm_rate = 1;
     if (copies) compute_rate = figures->copy_rate;
     if (copies && computes(actor)) comm_rate = figures->copy_rate;
-    if (comm == TRAVEL)
-        compute_rate = 1 / (1 + e->play->meetings[item_at(e, a, MT_STREAM_COMM)->meeting].compute_slowdown);
+    if (comm == YIELDING && !computes(actor)) comm_rate = INFINITY;
+    if (comm == TRAVEL || comm == MEETING) {
+        const struct mt_play_meeting *m = &e->play->meetings[item_at(e, a, MT_STREAM_COMM)->meeting];
+        if (comm == TRAVEL || m->spins) compute_rate = 1 / (1 + m->compute_slowdown);
+    }
     set_rate(e, a * MT_NSTREAMS + MT_STREAM_COMPUTE, compute_rate);
     set_rate(e, a * MT_NSTREAMS + MT_STREAM_COMM, comm_rate);
 }
@@ -232,6 +237,23 @@ static bool next_step(struct engine *e, int a) {
     return true;
 }
 
+static void begin_work(struct engine *e, int a, int s) {
+    const struct mt_play_item *item = item_at(e, a, s);
+    e->actors[a].streams[s].doing = LOCAL;
+    if (item->own_s > 0)
+        start_task(e, a * MT_NSTREAMS + s, item->own_s);
+    else if (item->meeting >= 0)
+        arrive(e, a);
+    else
+        end_item(e, a, s);
+}
+
+/* All of a collective's kernels wait at its beginning, though each waits by itself. */
+static double yields_s(const struct engine *e, int a, int s) {
+    const struct mt_play_item *item = item_at(e, a, s);
+    return item->meeting >= 0 && computes(&e->actors[a]) ? item->kernels * e->play->actors[a].yield_s : 0;
+}
+
 /* Begin all that may; items that take no time end at once. */
 static void begin_all(struct engine *e, int a) {
     bool changed = true;
@@ -240,17 +262,15 @@ static void begin_all(struct engine *e, int a) {
         open_phases(e, a);
         for (int s = 0; s < MT_NSTREAMS; s++) {
             if (!may_begin(e, a, s)) continue;
-            struct stream *stream = &e->actors[a].streams[s];
-            const struct mt_play_item *item = item_at(e, a, s);
+            double wait_s = yields_s(e, a, s);
             changed = true;
-            stream->begin_s = e->now_s;
-            stream->doing = LOCAL;
-            if (item->own_s > 0)
-                start_task(e, a * MT_NSTREAMS + s, item->own_s);
-            else if (item->meeting >= 0)
-                arrive(e, a);
-            else
-                end_item(e, a, s);
+            e->actors[a].streams[s].begin_s = e->now_s;
+            if (wait_s > 0) {
+                e->actors[a].streams[s].doing = YIELDING;
+                start_task(e, a * MT_NSTREAMS + s, wait_s);
+            } else {
+                begin_work(e, a, s);
+            }
         }
         changed |= next_step(e, a);
     }
@@ -274,7 +294,9 @@ static void end_local(struct engine *e, int a, int s) {
     struct stream *stream = &e->actors[a].streams[s];
     count_time(e, a);
     stream->task.running = false;
-    if (item_at(e, a, s)->meeting >= 0 && stream->doing == LOCAL)
+    if (stream->doing == YIELDING)
+        begin_work(e, a, s);
+    else if (item_at(e, a, s)->meeting >= 0 && stream->doing == LOCAL)
         arrive(e, a);
     else
         end_item(e, a, s);

@@ -13,6 +13,7 @@ struct mt_play_item {
     int need;     /* how often that must have ended in this step */
     bool work;    /* false: only its place in the order is kept */
     int meeting;  /* a collective that travels; else -1 */
+    int kernels;  /* of a collective: what is launched for it, one after another */
     double own_s; /* operators, copies; a collective's packing */
     double unpack_s;
 };
@@ -25,6 +26,7 @@ struct mt_play_actor {
     int nitems[MT_NSTREAMS];
     int nphases;
     double copy_rate; /* of the two streams while one copies and the other computes */
+    double yield_s;   /* what each kernel of a collective waits for multiprocessors while the rank computes */
     /* of the last step played */
     double compute_s, comm_s, hidden_s, start_s, end_s;
 };
@@ -34,6 +36,7 @@ struct mt_play_meeting {
     int group, next; /* next: another group's meeting of the same instruction, or -1 */
     double alone_s, compute_slowdown, comm_slowdown;
     bool naps;                                /* who waits for others sleeps at times (mt_comm_nap_s) */
+    bool spins;                               /* who waits for others slows its own computing as if it travelled */
     int nmembers, members_capacity, *members; /* actors */
 };
 

@@ -38,7 +38,7 @@ static double one_message(struct mt_searching *s, const struct mt_work_message *
     if (nvalues < 2) return cost.s;
     int64_t bytes = 0; /* packed and unpacked */
     for (int r = 0; r < s->nranks; r++) bytes += counts[r] * mt_type_size(like->acc);
-    return cost.s + 2 * mt_cost_copy_s(&s->costs, s->everybody[0], bytes, nvalues);
+    return cost.s + 2 * mt_cost_pack_s(&s->costs, s->everybody[0], &problem, bytes, nvalues);
 }
 
 enum mt_status search_messages(struct mt_searching *s, const struct search_work *w, int64_t bucket_bytes,
@@ -67,7 +67,7 @@ struct timeline {
     double *end_s;                /* [nsteps] */
     double compute, comm, waited; /* where the streams are; what compute has waited for messages */
     double *begin_s, *done_s;     /* [nbuckets] of communication */
-    double *ready_s;              /* [nbuckets] */
+    double *ready_s, *yield_s;    /* [nbuckets]; yield_s: what its kernels wait for multiprocessors */
 };
 
 static void play_step(struct timeline *t, int step) {
@@ -86,7 +86,7 @@ static void play_step(struct timeline *t, int step) {
     double ready = now->wait >= 0 ? t->end_s[now->wait] : 0;
     if (ready > t->ready_s[b]) t->ready_s[b] = ready;
     if (t->last_of[b] != now->message) return;
-    t->begin_s[b] = fmax(t->comm, t->ready_s[b]);
+    t->begin_s[b] = fmax(t->comm, t->ready_s[b]) + t->yield_s[b];
     t->done_s[b] = t->comm = t->begin_s[b] + t->cost[b];
 }
 
@@ -112,6 +112,24 @@ static void price_ops(const struct mt_searching *s, const struct search_work *w,
         }
         mt_work_shape(op, &at, &shape);
         op_s[o] = mt_cost_op(&s->costs, rank, &shape).s;
+    }
+}
+
+/* A message is packed and unpacked by kernels of its own, unless it is one value, or arrays. */
+static void price_yields(const struct mt_searching *s, const struct search_work *w, int class, int nbuckets,
+                         struct timeline *t) {
+    double sum_s = 0, squares_s2 = 0;
+    for (int o = 0; o < w->work.nops; o++) {
+        double all_s = (double)w->work.ops[o].count * t->op_s[o];
+        sum_s += all_s, squares_s2 += all_s * t->op_s[o];
+    }
+    double each_s = mt_cost_yield_s(&s->costs, s->classes[class].rank, sum_s, squares_s2);
+    for (int b = 0; b < nbuckets; b++) {
+        int last = t->last_of[b];
+        const struct mt_work_message *m = &w->work.messages[last];
+        const struct mt_coll like = {.kind = m->kind, .wire = m->wire, .acc = m->acc, .n = s->nranks};
+        bool packed = last > 0 && t->bucket[last - 1] == b && !mt_coll_goes_as_arrays(&like);
+        t->yield_s[b] = (packed ? 3 : 1) * each_s;
     }
 }
 
@@ -143,8 +161,10 @@ void search_play(struct mt_searching *s, const struct search_work *w, int class,
     t.begin_s = mt_new(&arena, double, nbuckets + 1);
     t.done_s = mt_new(&arena, double, nbuckets + 1);
     t.ready_s = mt_new(&arena, double, nbuckets + 1);
+    t.yield_s = mt_new(&arena, double, nbuckets + 1);
     for (int m = 0; m < work->nmessages; m++) last_of[bucket[m]] = m;
     price_ops(s, w, class, share, micro, storage, op_s);
+    price_yields(s, w, class, nbuckets, &t);
     *p = (struct search_played){0};
     for (int b = 0; b < nbuckets; b++) p->comm_s += cost[b];
     double backward_end_s = 0;

@@ -204,8 +204,8 @@ static bool is_array(const struct mt_piece *piece, const struct mt_coll *problem
  * multiprocessors that products hold. All ranks of an AllReduce have the same boxes, so all come to the same answer. */
 static bool goes_as_arrays(const struct mt_coll_call *call) {
     const struct mt_coll *problem = &call->problem;
-    if (problem->kind != MT_ALL_REDUCE || problem->n < 2 || problem->wire != problem->acc || call->zero) return false;
-    if (!call->schedule || !call->comm->class->queue_arrays || !call->npack || call->npack != call->nunpack)
+    if (!mt_coll_goes_as_arrays(problem) || call->zero || !call->schedule || !call->comm->class->queue_arrays ||
+        !call->npack || call->npack != call->nunpack)
         return false;
     for (int i = 0; i < call->npack; i++) {
         const struct mt_piece *from = &call->pack[i], *to = &call->unpack[i];
