@@ -69,7 +69,7 @@ static const struct argp_option options[] = {
     {"storage-shares", KEY_STORAGE_SHARES, "LABEL=64,0,64", 0, "exact shares of one label; may be repeated", 3},
     {0, 0, 0, 0, "How gradients travel:", 4},
     {"sync", KEY_SYNC, "HOW", 0, "all_reduce or reduce_scatter [reduce_scatter where storage is split]", 4},
-    {"bucket-bytes", KEY_BUCKET, "BYTES", 0, "of gradients in one message; 0: one each [4MiB]", 4},
+    {"bucket-bytes", KEY_BUCKET, "BYTES", 0, "of gradients in one message; 0: one each [4MiB; among GPUs 64MiB]", 4},
     {"gradient-wire", KEY_WIRE, "TYPE", 0,
      "what sums travel as: f32, bf16, or f16 if the loss is scaled [f32; f64 in an f64 job]", 4},
     {"algorithm", KEY_ALGORITHM, "KIND=NAME", 0, "as AllReduce=ring; may be repeated [auto]", 4},
@@ -291,7 +291,8 @@ static enum mt_status settle_making(struct mt_plan_flags *f) {
     if (f->cluster && known) return mt_fail(f->err, MT_EINPUT, "%s: --cluster says that", known);
     if (f->cluster && q->storage_speeds)
         return mt_fail(f->err, MT_EINPUT, "--storage-speeds: --cluster says that; --storage-shares fixes exact shares");
-    if (q->bucket_bytes < 0 && !f->cluster) q->bucket_bytes = 4 << 20;
+    bool gpus = q->device && !strcmp(q->device, "cuda");
+    if (q->bucket_bytes < 0 && !f->cluster) q->bucket_bytes = gpus ? 64 << 20 : 4 << 20;
     return MT_OK;
 }
 

@@ -324,27 +324,39 @@ static double expected_s(const struct measuring *m, int64_t samples) {
     return most_of_all(m, last->time_s * (double)own_size(m, samples) / (double)last->batch);
 }
 
-/* A GPU's small sizes tell little of its large ones, and each costs its tuning: from 1 on to an eighth. */
-static int64_t next_size(const struct measuring *m, int64_t size, int64_t most) {
-    int64_t next = 2 * size;
-    while (m->gpu && 8 * next < most) next *= 2;
-    return size < most / 2 && next < most ? next : most;
+/* A GPU's small sizes tell little of its large ones, and each costs its tuning: two will do. */
+static int64_t first_size(const struct measuring *m) {
+    enum { SMALL = 8 };
+    int nranks;
+    MPI_Comm_size(m->comm, &nranks);
+    int64_t even = m->probe->job->batch / nranks / 2;
+    return !m->gpu || even < 1 ? 1 : even < SMALL ? even : SMALL;
 }
 
-/* Sizes from 1 up, the last one `most`, as far as there is time. */
+static int64_t next_size(const struct measuring *m, int64_t size, int64_t most) {
+    return !m->gpu && size < most / 2 && 2 * size < most ? 2 * size : most;
+}
+
+/* Sizes from the first up, the last one `most`, as far as there is time. */
 static enum mt_status measure_doubling(struct measuring *m, double reserved_s, struct sizes *sizes,
                                        struct mt_err *err) {
-    bool fitted = true;
-    int64_t batch = m->probe->job->batch, most = batch;
+    int64_t batch = m->probe->job->batch, most = batch, size = first_size(m), before = 0;
     enum mt_status st = MT_OK;
-    for (int64_t size = 1, before = 0; size > before && fitted && !st; before = size, size = next_size(m, size, most)) {
+    while (size > before && !st) {
+        bool fitted;
         double left = left_s(m) - reserved_s;
         int sizes_left = 1 + (int)ceil(log2((double)most / (double)size));
         if (sizes->count >= SURE_SIZES && m->fresh_s + visit_s(expected_s(m, size)) > left) break;
-        st = add_size(m, size, first_part * left / sizes_left, sizes, &fitted, err);
-        if (st || !fitted) break;
-        if (size == 1) m->part = part_of_fastest(m);
+        if ((st = add_size(m, size, first_part * left / sizes_left, sizes, &fitted, err))) break;
+        if (!fitted && (sizes->count || size == 1)) break;
+        if (!fitted) { /* not even the first */
+            size /= 2;
+            continue;
+        }
+        if (sizes->count == 1) m->part = part_of_fastest(m);
         most = largest_share(m);
+        before = size;
+        size = next_size(m, size, most);
     }
     return st;
 }
@@ -394,7 +406,8 @@ static enum mt_status measure_sizes(struct measuring *m, struct sizes *sizes, st
     return MT_EINPUT;
 }
 
-/* Two micro-batches, the second added to the first; of size 1, and of every other size as long as there is time. */
+/* Two micro-batches, the second added to the first; of size 1 (of a GPU not even this for certain), and of every other
+ * size as long as there is time. */
 static enum mt_status measure_pairs(struct measuring *m, int64_t most, struct mt_err *err) {
     double step_s = 0; /* of the pair before */
     enum mt_status st = MT_OK;
@@ -402,7 +415,7 @@ static enum mt_status measure_pairs(struct measuring *m, int64_t most, struct mt
         double left = left_s(m);
         int64_t own = own_size(m, size);
         bool fitted;
-        if (size > 1 && left <= m->fresh_s + visit_s(4 * step_s)) break;
+        if ((size > 1 || m->gpu) && left <= m->fresh_s + visit_s(4 * step_s)) break;
         int sizes_left = 1 + (int)(log2((double)most / (double)size) / 2);
         st = measure_size(m, 2 * own, own, left / sizes_left, &step_s, &fitted, err);
         if (!fitted) break;
