@@ -199,7 +199,9 @@ static void place_slice(struct mt_lowering *l, int instr, struct mt_linstr *c) {
         join(l, out, l->storage[l->state_of[out]], 0, instr);
     else
         own(l, out, instr);
-    c->stream = storage_of(l, in)->writer; /* a copy of what a message brought does not hold up computation */
+    /* A copy of what a message brought does not hold up computation; but in the end, where computing waits for the last
+     * message, copies of earlier ones' need not. */
+    c->stream = mt_lowered_block(l->low, instr) == MT_EPILOGUE ? MT_STREAM_COMPUTE : storage_of(l, in)->writer;
     fill_copy(l, c);
 }
 
