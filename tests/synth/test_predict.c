@@ -110,6 +110,36 @@ static void test_by_hand(void) {
     mt_arena_release(&play.arena);
 }
 
+/* GPUs: a collective's kernel waits for multiprocessors while the rank computes, at most until it does not; and then
+ * slows computing also while it waits for the other rank. */
+static void test_gpus(void) {
+    static const struct {
+        struct line a[3], b[3];
+        double end_s;
+    } cases[] = {
+        /* From 1.5 on a's second operator runs at half speed, b's from 2.5 on, both until 3.5. */
+        {{{0, -1, 1}, {1, 0, -1}, {0, -1, 3}}, {{0, -1, 2}, {1, 0, -1}, {0, -1, 2}}, 5},
+        /* Both have done with computing at 1.2. */
+        {{{0, -1, 1}, {1, 0, -1}, {0, -1, 0.2}}, {{0, -1, 1}, {1, 0, -1}, {0, -1, 0.2}}, 2.2},
+    };
+    for (int i = 0; i < 2; i++) {
+        struct mt_play_actor actors[2];
+        struct mt_err err = MT_ERR_INIT;
+        double ends_s[1];
+        int both[2] = {0, 1};
+        struct mt_play play = {.nactors = 2, .actors = actors};
+        actors[0] = actor_of(&play, cases[i].a, 3, 0);
+        actors[1] = actor_of(&play, cases[i].b, 3, 1);
+        for (int a = 0; a < 2; a++) actors[a].yield_s = 0.5, actors[a].items[MT_STREAM_COMM][0].kernels = 1;
+        struct mt_play_meeting meeting = {
+            .alone_s = 1, .compute_slowdown = 1, .spins = true, .nmembers = 2, .members = both};
+        play.meetings = &meeting, play.nmeetings = 1;
+        CHECK_OK(mt_play_run(&play, 1, ends_s, &err), err);
+        CHECK_NEAR(ends_s[0], cases[i].end_s, 1e-12);
+        mt_arena_release(&play.arena);
+    }
+}
+
 /* Who waits sleeps: a late rank finds the other asleep for half a nap. */
 static void test_naps(void) {
     struct mt_play_actor actors[2];
@@ -342,6 +372,7 @@ int main(void) {
     printf("seed %d\n", SEED);
     test_by_hand();
     test_naps();
+    test_gpus();
     test_alone();
     test_programs();
     test_trace();
