@@ -5,13 +5,15 @@
 #
 #   tests/bench/prediction_gpu.sh [SPEEDS]...      # as 1  1,1  1,0.5: a rank each; [all that this host has GPUs for]
 #
-# MODELS, BATCHES (of a GPU), BUDGET (seconds a profile and model), STEPS, TEXT (a file), KEEP (a folder for documents).
+# MODELS, BATCHES (of a GPU), BUDGET (seconds a profile and model), STEPS, TEXT (a file), KEEP (a folder for documents);
+# CUDA_VISIBLE_DEVICES (numbers) is heeded.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 motley=${MOTLEY:-$PWD/build/release/motley}
 models=${MODELS:-gpt2:124m,vocab=50304 gpt2:355m,vocab=50304} batches=${BATCHES:-6 14 28}
 command -v nvidia-smi >/dev/null || { echo "prediction_gpu.sh: no GPU here" >&2; exit 77; }
-ngpus=$(nvidia-smi -L | wc -l)
+smi=(nvidia-smi ${CUDA_VISIBLE_DEVICES:+-i "$CUDA_VISIBLE_DEVICES"})
+ngpus=$("${smi[@]}" --query-gpu=index --format=csv,noheader | wc -l)
 if [ $# = 0 ]; then
   set -- 1 0.5
   if [ "$ngpus" -gt 1 ]; then set -- "$@" 1,1 1,0.5; fi
@@ -24,7 +26,7 @@ text=${TEXT:-$work/text.txt}
 [ -e "$text" ] || seq 1 600000 >"$text"
 
 number() { grep -o "\"$1\": [0-9.e+-]*" "$2" | head -n 1 | cut -d' ' -f2; }
-held() { nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | tr '\n' ' '; }
+held() { "${smi[@]}" --query-gpu=memory.used --format=csv,noheader,nounits | tr '\n' ' '; }
 watch_memory() { while sleep 0.2; do held; echo; done; }
 
 # one row: SPEEDS MODEL BATCH RANKS
