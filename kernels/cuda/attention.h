@@ -1,7 +1,7 @@
 /* The ways to run attention: kernels of ours, and cuDNN's. attention.c asks; each says what it can do.
  *
  * The first that is possible is the default; others are taken where they were measured to be faster, and right
- * (attention_choose.c), but for those that must be asked for. */
+ * (attention_choose.c). */
 #ifndef MT_KERNELS_CUDA_ATTENTION_H
 #define MT_KERNELS_CUDA_ATTENTION_H
 
@@ -14,7 +14,6 @@ struct attention_way {
     const char *(*missing)(void); /* why this host cannot go it at all, or null; null: every host can */
     int64_t (*scratch_bytes)(const struct mt_call *call); /* null: none beyond attention_rows_bytes */
     enum mt_status (*queue)(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err);
-    bool on_request; /* never chosen, only run where MOTLEY_CUDA_ATTENTION names it */
 };
 
 /* attention_ways.def */

@@ -229,20 +229,23 @@ static enum mt_status time_way(struct bench *b, const struct attention_way *way,
 
 /* ---- what is known ---- */
 
-/* All that a choice holds for; compared as text, and the key of the tuning file. */
-static void key_of(const struct cuda_queue *queue, const struct mt_call *call, char *key, size_t room) {
+/* All that a choice holds for, and what it is among; compared as text, and the key of the tuning file. */
+static void key_of(const struct cuda_queue *queue, const struct mt_call *call, const struct attention_way *const *ways,
+                   int n, char *key, size_t room) {
     const struct mt_tensor *x = attention_qkv(call);
-    char device[200];
+    char device[200], names[100] = "";
     size_t cudnn = 0;
+    for (int i = 0; i < n; i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? " " : "", ways[i]->name);
 #ifdef MOTLEY_HAS_CUDNN
     cudnn = cudnn_version();
 #endif
     cuda_device_key(queue->cuda, device, sizeof device);
-    snprintf(key, room, "%s, kernels %08x, cuDNN %zu | %s %s b=%lld s=%lld h=%lld d=%lld%s%s%s", device,
+    snprintf(key, room, "%s, kernels %08x, cuDNN %zu | %s %s b=%lld s=%lld h=%lld d=%lld%s%s%s, of %s", device,
              (unsigned)cuda_sources_hash(), cudnn, call->kind == MT_OP_attention ? "attention" : "attention_grad",
              mt_type_name(x->type), (long long)x->extent[0], (long long)x->extent[1], (long long)x->extent[3],
              (long long)x->extent[4], call->attr->causal ? ", causal" : "", call->attr->p > 0 ? ", dropout" : "",
-             attention_aligned(call, 16) ? "" : ", unaligned");
+             attention_aligned(call, 16) ? "" : ", unaligned", names);
 }
 
 struct known {
@@ -262,7 +265,7 @@ static const struct attention_way *way_of(const char *name) {
 }
 
 static bool eligible(const struct attention_way *way, const struct cuda *cuda, const struct mt_call *call) {
-    return way && !way->on_request && attention_can(way, cuda, call);
+    return way && attention_can(way, cuda, call);
 }
 
 /* The plain kernels are candidates only where there are no others: they are never faster. */
@@ -334,7 +337,7 @@ static void decide(const struct cuda_queue *queue, const struct mt_call *call, b
     int n = candidates_of(queue->cuda, call, ways);
     k->way = ways[0], k->settled = true;
     if (n == 1) return;
-    key_of(queue, call, key, sizeof key);
+    key_of(queue, call, ways, n, key, sizeof key);
     const char *kept = tune_find(key, NULL);
     const struct attention_way *way = way_of(kept);
     if (eligible(way, queue->cuda, call)) {

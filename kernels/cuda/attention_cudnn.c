@@ -96,7 +96,7 @@ static enum mt_status queue_cudnn(const struct cuda_queue *queue, const struct m
     return st;
 }
 
-const struct attention_way attention_way_cudnn = {"cudnn", possible, cudnn_missing, scratch_bytes, queue_cudnn, false};
+const struct attention_way attention_way_cudnn = {"cudnn", possible, cudnn_missing, scratch_bytes, queue_cudnn};
 
 #else
 
@@ -111,5 +111,5 @@ static enum mt_status refuse(const struct cuda_queue *queue, const struct mt_cal
     (void)queue, (void)call;
     return mt_fail(err, MT_EMISSING, "%s", missing());
 }
-const struct attention_way attention_way_cudnn = {"cudnn", never, missing, NULL, refuse, false};
+const struct attention_way attention_way_cudnn = {"cudnn", never, missing, NULL, refuse};
 #endif

@@ -2,7 +2,7 @@
  * size, ragged lengths, each way to run it, and every row of attention_tiles.def. Outputs and scratch are poisoned,
  * what lies behind outputs must stay as it was, and a second run must give the same bits. All failures are listed
  * before the test fails. Some 500 kernels are compiled: minutes, the first time. One part runs alone if it is named:
- * shapes, rows, or a way. */
+ * shapes, rows, a way, or chosen. */
 #include <stdarg.h>
 
 #include "kernels/base/rng.h"
@@ -242,6 +242,17 @@ static void plainly(void) {
     by_way("row");
 }
 
+/* As training runs it: what is measured, compared and chosen is right. */
+static void as_chosen(void) {
+    unsetenv("MOTLEY_TUNE");
+    for (int d = 64; d <= 128; d += 64) {
+        one(MT_BF16, 2, 1024, 3, d, true, 0, "chosen");
+        one(MT_BF16, 2, 257, 3, d, false, 0.2, "chosen");
+        one(MT_F16, 2, 300, 3, d, true, 0, "chosen");
+    }
+    one(MT_F32, 2, 300, 3, 64, true, 0.2, "chosen");
+}
+
 /* Long enough that its kernels for long sequences run, short, and ragged. */
 static void by_cudnn(void) {
     static const struct {
@@ -266,8 +277,8 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"shapes", all_shapes}, {"rows", by_rows}, {"warpgroups", by_warpgroups},
-                 {"tiles", by_tiles},    {"row", plainly},  {"cudnn", by_cudnn}};
+    } parts[] = {{"shapes", all_shapes}, {"rows", by_rows},   {"warpgroups", by_warpgroups}, {"tiles", by_tiles},
+                 {"row", plainly},       {"cudnn", by_cudnn}, {"chosen", as_chosen}};
     for (int i = 0; i < (int)(sizeof parts / sizeof *parts); i++)
         if (argc < 2 || !strcmp(argv[1], parts[i].name)) {
             parts[i].run();
