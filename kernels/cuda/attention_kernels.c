@@ -258,6 +258,7 @@ static bool row_possible(const struct cuda *cuda, const struct mt_call *call) {
     return true;
 }
 
-const struct attention_way attention_way_warpgroups = {"warpgroups", warpgroups_possible, NULL, NULL, queue_warpgroups};
-const struct attention_way attention_way_tiles = {"tiles", tiles_possible, NULL, NULL, queue_tiles};
-const struct attention_way attention_way_row = {"row", row_possible, NULL, NULL, queue_row};
+const struct attention_way attention_way_warpgroups = {"warpgroups", warpgroups_possible, NULL,
+                                                       NULL,         queue_warpgroups,    false};
+const struct attention_way attention_way_tiles = {"tiles", tiles_possible, NULL, NULL, queue_tiles, false};
+const struct attention_way attention_way_row = {"row", row_possible, NULL, NULL, queue_row, false};
