@@ -26,10 +26,17 @@ static struct cudnn_attention_shape shape_of(const struct mt_call *call, bool an
     return s;
 }
 
+/* Backward, engines of some versions for sm_90 let queries see places behind the last key, up to whole tiles, as if
+ * their scores were 0. Where those of all keys are far below (lse < -88), their exponentials overflow, and dq is not a
+ * number; random operands do not show it. A causal mask hides them. */
+static bool sees_only_keys(const struct cudnn_attention_shape *s) {
+    return !s->backward || s->causal || s->s % 128 == 0;
+}
+
 static bool can(const struct cuda *cuda, const struct mt_call *call, bool any_order) {
     struct cudnn_attention_shape s = shape_of(call, any_order);
-    return mt_type_is_half(s.type) && cuda->sm >= 80 && s.d && s.d % 8 == 0 && s.s > 1 && call->attr->p <= 0 &&
-           attention_aligned(call, 16) && cudnn_attention_bytes(&s) <= MT_CUDA_MOST_CUDNN_BYTES;
+    return sees_only_keys(&s) && mt_type_is_half(s.type) && cuda->sm >= 80 && s.d && s.d % 8 == 0 && s.s > 1 &&
+           call->attr->p <= 0 && attention_aligned(call, 16) && cudnn_attention_bytes(&s) <= MT_CUDA_MOST_CUDNN_BYTES;
 }
 
 static int64_t bytes_of(const struct mt_call *call, bool any_order) {

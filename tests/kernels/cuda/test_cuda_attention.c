@@ -2,7 +2,7 @@
  * size, ragged lengths, each way to run it, and every row of attention_tiles.def. Outputs and scratch are poisoned,
  * what lies behind outputs must stay as it was, and a second run must give the same bits, unless any order is allowed.
  * All failures are listed before the test fails. Some 500 kernels are compiled: minutes, the first time. One part runs
- * alone if it is named: shapes, rows, a way, or chosen. */
+ * alone if it is named: shapes, rows, a way, chosen, or apart. */
 #include <stdarg.h>
 
 #include "kernels/base/rng.h"
@@ -15,6 +15,7 @@ static struct mt_device *device;
 static struct mt_stream *stream;
 static int cases, failures, refusals; /* of what this device, this build or the job does not let run */
 static bool any_order;                /* allowed to gradients */
+static bool apart;                    /* queries lie opposite to keys: all scores are far below zero */
 static char doing[200];               /* the case, for messages */
 
 static void failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -136,6 +137,16 @@ static void draw(struct mt_tensor *t, uint64_t seed, double size) {
     }
 }
 
+/* q beyond zero on one side, k on the other. */
+static void oppose(struct mt_tensor *qkv) {
+    int64_t part = qkv->extent[3] * qkv->extent[4];
+    for (int64_t i = 0; i < mt_tensor_count(qkv); i++) {
+        double by = i / part % 3 == 0 ? 5 : i / part % 3 == 1 ? -5 : 0;
+        float x = (float)(mt_type_load(qkv->type, qkv->data, i) / 3 + by);
+        mt_type_store(qkv->type, qkv->data, i, (double)mt_bf16_to_f32(mt_bf16_from_f32(x)));
+    }
+}
+
 static struct mt_tensor as_type(const struct mt_tensor *t, enum mt_type type) {
     struct mt_tensor y = call_tensor(type, t->naxes, t->extent);
     memcpy(y.offset, t->offset, sizeof y.offset), memcpy(y.global, t->global, sizeof y.global);
@@ -153,9 +164,9 @@ static struct mt_tensor box(enum mt_type type, int naxes, const int64_t *extent,
 
 static void one(enum mt_type type, int64_t b, int64_t s, int64_t h, int64_t d, bool causal, double p,
                 const char *tiles) {
-    snprintf(doing, sizeof doing, "%s b=%lld s=%lld h=%lld d=%lld %s p=%g%s%s", mt_type_name(type), (long long)b,
+    snprintf(doing, sizeof doing, "%s b=%lld s=%lld h=%lld d=%lld %s p=%g%s%s%s", mt_type_name(type), (long long)b,
              (long long)s, (long long)h, (long long)d, causal ? "causal" : "full", p, tiles ? " tiles " : "",
-             tiles ? tiles : "");
+             tiles ? tiles : "", apart ? ", far apart" : "");
     cases++;
     struct mt_attr attr = {.scale = 1 / sqrt((double)d), .causal = causal, .p = p, .tag = 77, .any_order = any_order};
     struct mt_clock clock = {.step = 3, .seed = UINT64_C(0x123456789abcdef)};
@@ -164,6 +175,7 @@ static void one(enum mt_type type, int64_t b, int64_t s, int64_t h, int64_t d, b
     struct mt_tensor lse = box(MT_F64, 3, (int64_t[]){b, h, s}, 1), dout = box(MT_F64, 4, (int64_t[]){b, s, h, d}, 2);
     struct mt_tensor dqkv = box(MT_F64, 5, (int64_t[]){b, s, 3, h, d}, 3);
     draw(&qkv, 1, 1.5), draw(&dout, 2, 1);
+    if (apart) oppose(&qkv);
     static const double limits[MT_NTYPES] = {[MT_F32] = 1e-5, [MT_BF16] = 1e-2, [MT_F16] = 2e-3};
     double near = limits[type];
 
@@ -245,6 +257,24 @@ static void plainly(void) {
     by_way("row");
 }
 
+/* Scores of -150 to -200: what a kernel takes for scores of places without a key, if it does, is far above them. */
+static void far_apart(void) {
+    static const char *const ways[] = {
+#define WAY(name) #name,
+#include "kernels/cuda/attention_ways.def"
+#undef WAY
+    };
+    setenv("MOTLEY_TUNE", "off", 1);
+    apart = any_order = true;
+    for (int w = 0; w < (int)(sizeof ways / sizeof *ways); w++) {
+        setenv("MOTLEY_CUDA_ATTENTION", ways[w], 1);
+        for (int causal = 0; causal < 2; causal++)
+            for (int s = 64; s <= 256; s += 64) one(MT_BF16, 2, s, 2, 64, causal, 0, ways[w]);
+        one(MT_BF16, 2, 257, 2, 128, true, 0, ways[w]);
+    }
+    apart = any_order = false;
+}
+
 /* As training runs it: what is measured, compared and chosen is right. */
 static void as_chosen(void) {
     unsetenv("MOTLEY_TUNE");
@@ -303,7 +333,8 @@ int main(int argc, char **argv) {
         void (*run)(void);
     } parts[] = {
         {"shapes", all_shapes}, {"rows", by_rows},   {"warpgroups", by_warpgroups},           {"tiles", by_tiles},
-        {"row", plainly},       {"cudnn", by_cudnn}, {"cudnn_any_order", by_cudnn_any_order}, {"chosen", as_chosen}};
+        {"row", plainly},       {"cudnn", by_cudnn}, {"cudnn_any_order", by_cudnn_any_order}, {"chosen", as_chosen},
+        {"apart", far_apart}};
     for (int i = 0; i < (int)(sizeof parts / sizeof *parts); i++)
         if (argc < 2 || !strcmp(argv[1], parts[i].name)) {
             parts[i].run();
