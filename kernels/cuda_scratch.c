@@ -66,24 +66,26 @@ static int64_t whole(int64_t n, int64_t unit) {
     return (n + unit - 1) / unit * unit;
 }
 
-/* What cuDNN wants for heads that it takes: backward's scores, if they are not too many. */
-static int64_t of_cudnn(const struct mt_call *call, const struct mt_tensor *x, bool backward) {
-    int64_t heads = x->extent[0] * x->extent[3], s = x->extent[1], padded = whole(s, 128);
-    if (!mt_type_is_half(x->type) || x->extent[4] % 8 || s <= 1 || call->attr->p > 0) return 0;
-    int64_t bytes = CUDNN_BYTES + ALIGN;
-    if (backward) bytes += whole(heads * s * (int64_t)sizeof(float), ALIGN) + heads * padded * padded * 2;
+/* What cuDNN wants for heads that it takes, if that is not too much. `between`: what backward keeps there. */
+static int64_t of_cudnn(const struct mt_call *call, const struct mt_tensor *x, int64_t between) {
+    int64_t bytes = CUDNN_BYTES + ALIGN + between;
+    if (!mt_type_is_half(x->type) || x->extent[4] % 8 || x->extent[1] <= 1 || call->attr->p > 0) return 0;
     return bytes <= MT_CUDA_MOST_CUDNN_BYTES ? bytes : 0;
 }
 
 static int64_t of_attention(const struct mt_call *call) {
-    return of_cudnn(call, &call->in[0], false);
+    return of_cudnn(call, &call->in[0], 0);
 }
 
-/* Of our own kernels: the softmax's sum and the row's dot product, of each query. */
+/* Of our own kernels: the softmax's sum and the row's dot product, of each query. Of cuDNN's: that product and all
+ * scores; in any order, sums of q's gradient in their place, twice. */
 static int64_t of_attention_grad(const struct mt_call *call) {
     const struct mt_tensor *x = &call->in[1];
-    int64_t rows = x->extent[0] * x->extent[3] * x->extent[1] * 2 * (int64_t)sizeof(float);
-    return larger(rows, of_cudnn(call, x, true));
+    const int64_t f32 = sizeof(float), heads = x->extent[0] * x->extent[3], s = x->extent[1], d = x->extent[4];
+    int64_t deltas = whole(heads * s * f32, ALIGN), scores = heads * whole(s, 128) * whole(s, 128) * 2;
+    int64_t sums = whole(heads * s * d * f32, ALIGN) + heads * whole(s, 64) * d * f32;
+    int64_t bytes = larger(heads * s * 2 * f32, of_cudnn(call, x, deltas + scores));
+    return call->attr->any_order ? larger(bytes, of_cudnn(call, x, deltas + sums)) : bytes;
 }
 
 int64_t mt_cuda_scratch_bytes(const struct mt_call *call) {

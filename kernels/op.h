@@ -37,9 +37,10 @@ struct mt_attr {
     double p;     /* dropout, attention: the probability of dropping an element */
     uint64_t tag; /* dropout, attention: which random stream; equal in forward and backward */
 
-    double scale; /* attention: of the scores, before the softmax */
-    bool causal;  /* attention */
-    double eps;   /* norm_*: added to the variance; adamw: to the root */
+    double scale;   /* attention: of the scores, before the softmax */
+    bool causal;    /* attention */
+    bool any_order; /* attention_grad: sums may be added up in any order, and have other bits each time */
+    double eps;     /* norm_*: added to the variance; adamw: to the root */
 
     double value;                                   /* fill, cross_entropy_grad */
     enum mt_type to;                                /* cast, fill: the output's type; cross_entropy_grad: A */

@@ -32,7 +32,8 @@ static enum mt_status time_both(struct mt_bench *b, int64_t positions, int64_t s
                                 double times_s[2], double vendors_s[2], struct mt_err *err) {
     int64_t n = positions / s, h = WIDTH / d;
     enum mt_type type = b->job.precision;
-    struct mt_attr attr = {.scale = 1 / sqrt((double)d), .causal = causal, .tag = 7};
+    struct mt_attr attr = {.scale = 1 / sqrt((double)d), .causal = causal, .tag = 7}, back = attr;
+    back.any_order = b->job.any_order;
     struct mt_tensor qkv = tensor(type, 5, (const int64_t[]){n, s, 3, h, d});
     struct mt_tensor o = tensor(type, 4, (const int64_t[]){n, s, h, d});
     struct mt_tensor lse = tensor(mt_type_acc(type), 3, (const int64_t[]){n, h, s});
@@ -40,7 +41,7 @@ static enum mt_status time_both(struct mt_bench *b, int64_t positions, int64_t s
     const struct mt_call forward = {
         .kind = MT_OP_attention, .attr = &attr, .nin = 1, .nout = 2, .in = &qkv, .out = out};
     const struct mt_call backward = {
-        .kind = MT_OP_attention_grad, .attr = &attr, .nin = 4, .nout = 1, .in = in, .out = &qkv};
+        .kind = MT_OP_attention_grad, .attr = &back, .nin = 4, .nout = 1, .in = in, .out = &qkv};
     vendors_s[0] = vendor_s(b, &forward), vendors_s[1] = vendor_s(b, &backward);
     enum mt_status st = mt_bench_call(b, &forward, b->options->seconds, &times_s[0], err);
     if (!st) st = mt_bench_call(b, &backward, b->options->seconds, &times_s[1], err);

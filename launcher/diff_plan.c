@@ -34,6 +34,7 @@ static void list_job(const struct mt_plan *p, struct mt_facts *f) {
     mt_fact(f, "precision", "%s", mt_type_name(j->precision));
     mt_fact(f, "seed", "%llu", (unsigned long long)j->seed);
     mt_fact(f, "dropout", "%.9g", j->dropout);
+    mt_fact(f, "gradients of attention", j->any_order ? "in any order" : "the same bits each run");
     mt_fact(f, "recompute", "%s", mt_recompute_names[j->recompute]);
     list_optimizer(&j->optimizer, f);
 }

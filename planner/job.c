@@ -170,8 +170,11 @@ static enum mt_status read_optimizer(struct mt_json at, struct mt_optimizer *o, 
 
 enum mt_status mt_job_read(struct mt_json object, struct mt_job *job, struct mt_err *err) {
     bool scaled = mt_json_has(object, "loss_scale");
-    const char *keys[11] = {"batch", "seq", "steps", "precision", "seed", "dropout", "recompute", "optimizer"};
-    if (scaled) keys[8] = "loss_scale", keys[9] = "loss_scale_interval";
+    bool ordered = mt_json_has(object, "any_order");
+    const char *keys[12] = {"batch", "seq", "steps", "precision", "seed", "dropout", "recompute", "optimizer"};
+    int nkeys = 8;
+    if (scaled) keys[nkeys++] = "loss_scale", keys[nkeys++] = "loss_scale_interval";
+    if (ordered) keys[nkeys++] = "any_order";
     enum mt_status st;
     struct mt_json optimizer;
     int64_t seed;
@@ -189,6 +192,7 @@ enum mt_status mt_job_read(struct mt_json object, struct mt_job *job, struct mt_
         (scaled &&
          ((st = mt_json_real(object, "loss_scale", -DBL_MAX, DBL_MAX, &job->loss_scale, err)) ||
           (st = mt_json_int(object, "loss_scale_interval", 0, MOST_COUNT, &job->loss_scale_interval, err)))) ||
+        (ordered && (st = mt_json_bool(object, "any_order", &job->any_order, err))) ||
         (st = mt_json_enum(object, "recompute", mt_recompute_names, MT_NRECOMPUTES, &recompute, err)) ||
         (st = mt_json_get(object, "optimizer", &optimizer, err)) ||
         (st = read_optimizer(optimizer, &job->optimizer, err)))
@@ -214,6 +218,7 @@ void mt_job_write(const struct mt_job *job, const char *key, struct mt_json_out 
     }
     mt_json_put_int(out, "seed", (int64_t)job->seed);
     mt_json_put_real(out, "dropout", job->dropout);
+    if (job->any_order) mt_json_put_bool(out, "any_order", true);
     mt_json_put_string(out, "recompute", mt_recompute_names[job->recompute]);
     mt_json_open(out, "optimizer", '{');
     mt_json_put_string(out, "kind", mt_optimizer_names[o->kind]);

@@ -40,6 +40,7 @@ struct mt_job {
     int64_t loss_scale_interval; /* steps without overflow after which it is doubled; 0 where it is not scaled */
     uint64_t seed;               /* below 2^63 */
     double dropout;
+    bool any_order;              /* gradients of attention may be added up in any order: other bits each run */
     enum mt_recompute recompute; /* a decision, not a wish: planning makes it where memory binds */
     struct mt_optimizer optimizer;
 };

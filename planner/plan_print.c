@@ -14,10 +14,11 @@ static void print_job(const struct mt_plan *p, FILE *file) {
     fprintf(file, "model      %s\n", p->model);
     fprintf(file, "           %s parameters", mt_units_count((double)p->parameters, number));
     fprintf(file, ", %s flop a step\n", mt_units_count(p->flops_per_step, number));
-    fprintf(file, "job        %lld samples of %lld a step, %lld steps, %s, seed %llu, dropout %g%s%s\n",
+    fprintf(file, "job        %lld samples of %lld a step, %lld steps, %s, seed %llu, dropout %g%s%s%s\n",
             (long long)j->batch, (long long)j->seq, (long long)j->steps, mt_type_name(j->precision),
             (unsigned long long)j->seed, j->dropout, j->recompute ? ", recomputing " : "",
-            j->recompute ? mt_recompute_names[j->recompute] : "");
+            j->recompute ? mt_recompute_names[j->recompute] : "",
+            j->any_order ? ", attention's gradients in any order" : "");
     if (strcmp(p->device, "cpu")) fprintf(file, "devices    %s\n", p->device);
     fprintf(file, "optimizer  %s, learning rate %g", mt_optimizer_names[o->kind], o->lr);
     if (o->schedule != MT_LR_CONSTANT) fprintf(file, " to %g (%s)", o->lr_min, mt_schedule_names[o->schedule]);

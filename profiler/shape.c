@@ -56,6 +56,7 @@ static void describe_attention(const struct mt_call *call, struct mt_op_shape *s
     shape->flops = mt_op_info[call->kind].flops * (double)shape->rows * pairs * (double)shape->dim[1];
     if (call->attr->causal) add_variant(shape, "causal");
     if (call->attr->p > 0) add_variant(shape, "+drop");
+    if (call->attr->any_order) add_variant(shape, "+any");
 }
 
 static void describe_embedding(const struct mt_call *call, struct mt_op_shape *shape) {

@@ -10,7 +10,8 @@
  *                             ("bias", "gelu", ...),
  *                             "+tf32"
  *                             "+f32" (another output type)
- *   attention(_grad)          "" "causal", then "+drop"      batch x heads       seq, headsize
+ *   attention(_grad)          "" "causal", then "+drop",     batch x heads       seq, headsize
+ *                             "+any" (order)
  *   norms, row_max, exp_sum,  "", "+add" (layer_norm_grad    rows                width, 1
  *   pick, cross_entropy,      with a residual)
  *   cross_entropy_grad,

@@ -138,9 +138,9 @@ static bool pattern_of(const struct mt_linstr *l, struct pattern *pattern) {
 static bool same_attr(const struct mt_attr *a, const struct mt_attr *b) {
     return a->nm == b->nm && a->nn == b->nn && a->nk == b->nk && a->trans_a == b->trans_a && a->trans_b == b->trans_b &&
            a->out_acc == b->out_acc && a->tf32 == b->tf32 && a->axes == b->axes && a->p == b->p && a->tag == b->tag &&
-           a->scale == b->scale && a->causal == b->causal && a->eps == b->eps && a->value == b->value &&
-           a->to == b->to && a->clip == b->clip && a->beta1 == b->beta1 && a->beta2 == b->beta2 &&
-           a->momentum == b->momentum && a->decay == b->decay && a->lr_scale == b->lr_scale &&
+           a->scale == b->scale && a->causal == b->causal && a->any_order == b->any_order && a->eps == b->eps &&
+           a->value == b->value && a->to == b->to && a->clip == b->clip && a->beta1 == b->beta1 &&
+           a->beta2 == b->beta2 && a->momentum == b->momentum && a->decay == b->decay && a->lr_scale == b->lr_scale &&
            a->nesterov == b->nesterov && a->accumulate == b->accumulate && a->epilogue == b->epilogue &&
            a->interval == b->interval;
 }

@@ -103,6 +103,7 @@ struct mt_graph {
     int logits, sq_norm, scale; /* values for reports; -1 if absent */
     enum mt_type type, acc;
     bool tf32;                                 /* products of f32 may round operands to tf32 */
+    bool any_order;                            /* gradients of attention may be added up in any order */
     int loss_scale, good_steps, skipped_steps; /* states of the loss's scaling; -1: it is not scaled */
     int64_t growth_interval;                   /* of loss_scale, in steps */
     enum mt_op_role role;                      /* stamped, with `forward`, on every operator that is added */
@@ -169,9 +170,10 @@ void mt_op_extents(const struct mt_graph *graph, const struct mt_op *op, int64_t
 /* Of all operators: one whole step on the whole batch. */
 double mt_graph_flops(const struct mt_graph *graph);
 
-/* What the job's precision asks for beside the types, once the forward graph is there: tf32 in its products, and states
- * for the scaling of the loss. Scaled gradients are summed, their norm tells whether one overflowed, and the update is
- * then skipped; all of it in the graph (ops.def: grad_scale, loss_scale). */
+/* What the job asks of arithmetic beside the types, once the forward graph is there: tf32 in its products, the order in
+ * which attention's gradients are added up, and states for the scaling of the loss. Scaled gradients are summed, their
+ * norm tells whether one overflowed, and the update is then skipped; all of it in the graph (ops.def: grad_scale,
+ * loss_scale). */
 struct mt_job;
 void mt_graph_set_precision(struct mt_graph *graph, const struct mt_job *job);
 

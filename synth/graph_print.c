@@ -47,6 +47,7 @@ static void print_attr(const struct mt_op *op, FILE *file) {
     print_whole(file, "tag", (long long)at->tag);
     print_real(file, "scale", at->scale);
     print_whole(file, "causal", at->causal);
+    print_whole(file, "any_order", at->any_order);
     print_real(file, "eps", at->eps);
     print_real(file, "value", at->value);
     if (op->kind == MT_OP_cast || op->kind == MT_OP_fill) fprintf(file, " to=%s", mt_type_name(at->to));

@@ -63,6 +63,7 @@ void mt_graph_set_precision(struct mt_graph *graph, const struct mt_job *job) {
     graph->tf32 = job->tf32 && graph->type == MT_F32;
     for (int o = 0; o < graph->nops; o++)
         if (graph->ops[o].kind == MT_OP_matmul) graph->ops[o].attr.tf32 = graph->tf32;
+    graph->any_order = job->any_order;
     if (!(job->loss_scale > 0)) return;
     graph->loss_scale = scalar_state(graph, "loss_scale", job->loss_scale);
     graph->good_steps = scalar_state(graph, "loss_scale.good", 0);

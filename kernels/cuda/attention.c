@@ -17,7 +17,8 @@ bool attention_aligned(const struct mt_call *call, uintptr_t size_bytes) {
 }
 
 bool attention_can(const struct attention_way *way, const struct cuda *cuda, const struct mt_call *call) {
-    return way->possible(cuda, call) && !(way->missing && way->missing());
+    bool allowed = !way->any_order || (call->kind == MT_OP_attention_grad && call->attr->any_order);
+    return allowed && way->possible(cuda, call) && !(way->missing && way->missing());
 }
 
 static bool supports(const struct mt_call *call) {

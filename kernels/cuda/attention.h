@@ -1,7 +1,7 @@
 /* The ways to run attention: kernels of ours, and cuDNN's. attention.c asks; each says what it can do.
  *
  * The first that is possible is the default; others are taken where they were measured to be faster, and right
- * (attention_choose.c), but for those that must be asked for. */
+ * (attention_choose.c). */
 #ifndef MT_KERNELS_CUDA_ATTENTION_H
 #define MT_KERNELS_CUDA_ATTENTION_H
 
@@ -14,7 +14,7 @@ struct attention_way {
     const char *(*missing)(void); /* why this host cannot go it at all, or null; null: every host can */
     int64_t (*scratch_bytes)(const struct mt_call *call); /* null: none beyond attention_rows_bytes */
     enum mt_status (*queue)(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err);
-    bool on_request; /* never chosen, only run where MOTLEY_CUDA_ATTENTION names it */
+    bool any_order; /* only for gradients that may be added up in any order: other bits each time */
 };
 
 /* attention_ways.def */
@@ -32,7 +32,7 @@ extern const struct attention_way *const attention_ways[ATTENTION_NWAYS];
 static inline const struct mt_tensor *attention_qkv(const struct mt_call *call) {
     return &call->in[call->kind == MT_OP_attention ? 0 : 1];
 }
-/* Possible, and not missing. */
+/* Possible, allowed, and not missing. */
 bool attention_can(const struct attention_way *way, const struct cuda *cuda, const struct mt_call *call);
 /* Whether all memory of a call begins on whole parts of so many bytes. */
 bool attention_aligned(const struct mt_call *call, uintptr_t size_bytes);
@@ -48,8 +48,9 @@ enum mt_status attention_choose(const struct cuda_queue *queue, const struct mt_
                                 const struct attention_way **way, struct mt_err *err);
 /* While set, this thread's calls go that way, which can; null: as they are chosen. Returns what it was. */
 const struct attention_way *attention_only(const struct attention_way *way);
-/* MOTLEY_CUDA_ATTENTION: a way's name, or the number of a row of attention_tiles.def (then *row, else -1), which is
- * taken for heads of that row's size, in its kernel. *way is null where the variable is not set. */
+/* MOTLEY_CUDA_ATTENTION: a way's name (one that is only for gradients says nothing of the rest), or the number of a row
+ * of attention_tiles.def (then *row, else -1), which is taken for heads of that row's size, in its kernel. *way is null
+ * where the variable is not set. */
 enum mt_status attention_forced(const struct attention_way **way, int *row, struct mt_err *err);
 
 #endif

@@ -2,7 +2,8 @@
  *
  * Each way that is possible runs the call on random operands. The last sample of what it gives is compared with what
  * the plain kernels ("row") give for that sample alone; a way that is further off than its precision explains, or gives
- * other bits the second time, is out. Of the others the fastest is kept, with its time, in the tuning file. */
+ * other bits the second time, is out (but for those that say so, which only run where the job allows it). Of the others
+ * the fastest is kept, with its time, in the tuning file. */
 #include <ctype.h>
 #include <math.h>
 #include <pthread.h>
@@ -193,7 +194,7 @@ static enum mt_status judge(struct bench *b, const struct attention_way *way, do
         *error = fmax(*error, error_of(&b->last.out[o], b->got[o], b->want[o], &local));
         most_local = fmax(most_local, local);
     }
-    if (hash[0] != hash[1]) return mt_fail(err, MT_ESYSTEM, "it gives other bits the second time");
+    if (hash[0] != hash[1] && !way->any_order) return mt_fail(err, MT_ESYSTEM, "it gives other bits the second time");
     if (!(*error <= allowed))
         return mt_fail(err, MT_ESYSTEM, "its error is %.3g, and %.3g is allowed", *error, allowed);
     if (!(most_local <= allowed))
@@ -229,20 +230,23 @@ static enum mt_status time_way(struct bench *b, const struct attention_way *way,
 
 /* ---- what is known ---- */
 
-/* All that a choice holds for; compared as text, and the key of the tuning file. */
-static void key_of(const struct cuda_queue *queue, const struct mt_call *call, char *key, size_t room) {
+/* All that a choice holds for, and what it is among; compared as text, and the key of the tuning file. */
+static void key_of(const struct cuda_queue *queue, const struct mt_call *call, const struct attention_way *const *ways,
+                   int n, char *key, size_t room) {
     const struct mt_tensor *x = attention_qkv(call);
-    char device[200];
+    char device[200], names[100] = "";
     size_t cudnn = 0;
+    for (int i = 0; i < n; i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? " " : "", ways[i]->name);
 #ifdef MOTLEY_HAS_CUDNN
     cudnn = cudnn_version();
 #endif
     cuda_device_key(queue->cuda, device, sizeof device);
-    snprintf(key, room, "%s, kernels %08x, cuDNN %zu | %s %s b=%lld s=%lld h=%lld d=%lld%s%s%s", device,
+    snprintf(key, room, "%s, kernels %08x, cuDNN %zu | %s %s b=%lld s=%lld h=%lld d=%lld%s%s%s, of %s", device,
              (unsigned)cuda_sources_hash(), cudnn, call->kind == MT_OP_attention ? "attention" : "attention_grad",
              mt_type_name(x->type), (long long)x->extent[0], (long long)x->extent[1], (long long)x->extent[3],
              (long long)x->extent[4], call->attr->causal ? ", causal" : "", call->attr->p > 0 ? ", dropout" : "",
-             attention_aligned(call, 16) ? "" : ", unaligned");
+             attention_aligned(call, 16) ? "" : ", unaligned", names);
 }
 
 struct known {
@@ -262,7 +266,7 @@ static const struct attention_way *way_of(const char *name) {
 }
 
 static bool eligible(const struct attention_way *way, const struct cuda *cuda, const struct mt_call *call) {
-    return way && !way->on_request && attention_can(way, cuda, call);
+    return way && attention_can(way, cuda, call);
 }
 
 /* The plain kernels are candidates only where there are no others: they are never faster. */
@@ -334,7 +338,7 @@ static void decide(const struct cuda_queue *queue, const struct mt_call *call, b
     int n = candidates_of(queue->cuda, call, ways);
     k->way = ways[0], k->settled = true;
     if (n == 1) return;
-    key_of(queue, call, key, sizeof key);
+    key_of(queue, call, ways, n, key, sizeof key);
     const char *kept = tune_find(key, NULL);
     const struct attention_way *way = way_of(kept);
     if (eligible(way, queue->cuda, call)) {
@@ -378,9 +382,14 @@ static enum mt_status forced(const struct cuda *cuda, const struct mt_call *call
     int row;
     const struct mt_tensor *x = attention_qkv(call);
     enum mt_status st = attention_forced(way, &row, err);
+    if (*way && (*way)->any_order && call->kind == MT_OP_attention) *way = NULL;
     if (st || !*way || attention_can(*way, cuda, call)) return st;
     const char *missing = (*way)->missing ? (*way)->missing() : NULL;
     if (missing) return mt_fail(err, MT_EMISSING, "MOTLEY_CUDA_ATTENTION asks for \"%s\": %s", (*way)->name, missing);
+    if ((*way)->any_order && !call->attr->any_order)
+        return mt_fail(err, MT_EINPUT,
+                       "MOTLEY_CUDA_ATTENTION asks for \"%s\", but the job wants the same bits every time",
+                       (*way)->name);
     mt_fail(err, MT_EINPUT,
             "MOTLEY_CUDA_ATTENTION asks for \"%s\", which cannot run this call: %s, sequences of %lld, heads of %lld, "
             "dropout %g, on sm_%d",
@@ -391,9 +400,10 @@ static enum mt_status forced(const struct cuda *cuda, const struct mt_call *call
 
 static uint64_t hash_of(const struct mt_call *call) {
     const struct mt_tensor *x = attention_qkv(call);
-    const int64_t facts[] = {call->kind,         x->type,           x->extent[0],
-                             x->extent[1],       x->extent[3],      x->extent[4],
-                             call->attr->causal, call->attr->p > 0, attention_aligned(call, 16)};
+    const int64_t facts[] = {call->kind,           x->type,           x->extent[0],
+                             x->extent[1],         x->extent[3],      x->extent[4],
+                             call->attr->causal,   call->attr->p > 0, attention_aligned(call, 16),
+                             call->attr->any_order};
     return mt_hash64(facts, sizeof facts, 0);
 }
 

@@ -13,7 +13,7 @@
 
 #ifdef MOTLEY_HAS_CUDNN
 
-static struct cudnn_attention_shape shape_of(const struct mt_call *call) {
+static struct cudnn_attention_shape shape_of(const struct mt_call *call, bool any_order) {
     const struct mt_tensor *x = attention_qkv(call);
     struct cudnn_attention_shape s;
     memset(&s, 0, sizeof s); /* compared by its bytes */
@@ -22,17 +22,25 @@ static struct cudnn_attention_shape shape_of(const struct mt_call *call) {
     s.type = x->type;
     s.causal = call->attr->causal;
     s.backward = call->kind == MT_OP_attention_grad;
+    s.any_order = any_order;
     return s;
 }
 
-static bool possible(const struct cuda *cuda, const struct mt_call *call) {
-    struct cudnn_attention_shape s = shape_of(call);
-    return mt_type_is_half(s.type) && cuda->sm >= 80 && s.d && s.d % 8 == 0 && s.s > 1 && call->attr->p <= 0 &&
-           attention_aligned(call, 16) && cudnn_attention_bytes(&s) <= MT_CUDA_MOST_CUDNN_BYTES;
+/* Backward, engines of some versions for sm_90 let queries see places behind the last key, up to whole tiles, as if
+ * their scores were 0. Where those of all keys are far below (lse < -88), their exponentials overflow, and dq is not a
+ * number; random operands do not show it. A causal mask hides them. */
+static bool sees_only_keys(const struct cudnn_attention_shape *s) {
+    return !s->backward || s->causal || s->s % 128 == 0;
 }
 
-static int64_t scratch_bytes(const struct mt_call *call) {
-    struct cudnn_attention_shape s = shape_of(call);
+static bool can(const struct cuda *cuda, const struct mt_call *call, bool any_order) {
+    struct cudnn_attention_shape s = shape_of(call, any_order);
+    return sees_only_keys(&s) && mt_type_is_half(s.type) && cuda->sm >= 80 && s.d && s.d % 8 == 0 && s.s > 1 &&
+           call->attr->p <= 0 && attention_aligned(call, 16) && cudnn_attention_bytes(&s) <= MT_CUDA_MOST_CUDNN_BYTES;
+}
+
+static int64_t bytes_of(const struct mt_call *call, bool any_order) {
+    struct cudnn_attention_shape s = shape_of(call, any_order);
     return cudnn_attention_bytes(&s);
 }
 
@@ -63,9 +71,10 @@ static enum mt_status find(const struct cuda *cuda, const struct cudnn_attention
         plans = k;
         double began_s = mt_now_s();
         if (!cudnn_attention_new(shape, &device, &k->attention, &k->err))
-            mt_log(MT_LOG_DEBUG, "cuDNN: a plan for attention%s, b=%lld s=%lld h=%lld d=%lld: %.2f s, %lld bytes",
-                   shape->backward ? "'s gradient" : "", (long long)shape->b, (long long)shape->s, (long long)shape->h,
-                   (long long)shape->d, mt_now_s() - began_s, (long long)cudnn_attention_workspace(k->attention));
+            mt_log(MT_LOG_DEBUG, "cuDNN: a plan for attention%s%s, b=%lld s=%lld h=%lld d=%lld: %.2f s, %lld bytes",
+                   shape->backward ? "'s gradient" : "", shape->any_order ? " in any order" : "", (long long)shape->b,
+                   (long long)shape->s, (long long)shape->h, (long long)shape->d, mt_now_s() - began_s,
+                   (long long)cudnn_attention_workspace(k->attention));
     }
     pthread_mutex_unlock(&lock);
     *attention = k->attention;
@@ -73,8 +82,9 @@ static enum mt_status find(const struct cuda *cuda, const struct cudnn_attention
     return k->attention ? MT_OK : err->status;
 }
 
-static enum mt_status run(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    struct cudnn_attention_shape shape = shape_of(call);
+static enum mt_status run(const struct cuda_queue *queue, const struct mt_call *call, bool any_order,
+                          struct mt_err *err) {
+    struct cudnn_attention_shape shape = shape_of(call, any_order);
     const struct cudnn_attention *attention;
     enum mt_status st = find(queue->cuda, &shape, &attention, err);
     if (st) return st;
@@ -88,15 +98,28 @@ static enum mt_status run(const struct cuda_queue *queue, const struct mt_call *
 }
 
 /* The library loads code when a plan is made and first run, which a stream that is captured must not mind. */
-static enum mt_status queue_cudnn(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+static enum mt_status queue_plan(const struct cuda_queue *queue, const struct mt_call *call, bool any_order,
+                                 struct mt_err *err) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     CUDA_TRY(cuThreadExchangeStreamCaptureMode(&mode), err, "cuThreadExchangeStreamCaptureMode");
-    enum mt_status st = run(queue, call, err);
+    enum mt_status st = run(queue, call, any_order, err);
     cuThreadExchangeStreamCaptureMode(&mode);
     return st;
 }
 
-const struct attention_way attention_way_cudnn = {"cudnn", possible, cudnn_missing, scratch_bytes, queue_cudnn, false};
+#define CUDNN_WAY(name, any_order)                                                                                     \
+    static bool name##_possible(const struct cuda *cuda, const struct mt_call *call) {                                 \
+        return can(cuda, call, any_order);                                                                             \
+    }                                                                                                                  \
+    static int64_t name##_bytes(const struct mt_call *call) {                                                          \
+        return bytes_of(call, any_order);                                                                              \
+    }                                                                                                                  \
+    static enum mt_status queue_##name(const struct cuda_queue *queue, const struct mt_call *call,                     \
+                                       struct mt_err *err) {                                                           \
+        return queue_plan(queue, call, any_order, err);                                                                \
+    }                                                                                                                  \
+    const struct attention_way attention_way_##name = {#name,        name##_possible, cudnn_missing,                   \
+                                                       name##_bytes, queue_##name,    any_order};
 
 #else
 
@@ -111,5 +134,9 @@ static enum mt_status refuse(const struct cuda_queue *queue, const struct mt_cal
     (void)queue, (void)call;
     return mt_fail(err, MT_EMISSING, "%s", missing());
 }
-const struct attention_way attention_way_cudnn = {"cudnn", never, missing, NULL, refuse, false};
+#define CUDNN_WAY(name, any_order)                                                                                     \
+    const struct attention_way attention_way_##name = {#name, never, missing, NULL, refuse, any_order};
 #endif
+
+CUDNN_WAY(cudnn, false)
+CUDNN_WAY(cudnn_any_order, true)

@@ -249,8 +249,7 @@ static bool tiles_possible(const struct cuda *cuda, const struct mt_call *call) 
     return mt_type_is_half(x->type) && cuda->sm >= 80 && x->extent[4] && x->extent[4] % 8 == 0 &&
            attention_aligned(call, 16);
 }
-/* Other architectures have other instructions for this. Not seen right on a GPU since it gave wrong numbers there: a
- * comparison at run time alone is not enough for it to be chosen. */
+/* Other architectures have other instructions for this. */
 static bool warpgroups_possible(const struct cuda *cuda, const struct mt_call *call) {
     return cuda->sm == 90 && tiles_possible(cuda, call);
 }
@@ -260,6 +259,6 @@ static bool row_possible(const struct cuda *cuda, const struct mt_call *call) {
 }
 
 const struct attention_way attention_way_warpgroups = {"warpgroups", warpgroups_possible, NULL,
-                                                       NULL,         queue_warpgroups,    true};
+                                                       NULL,         queue_warpgroups,    false};
 const struct attention_way attention_way_tiles = {"tiles", tiles_possible, NULL, NULL, queue_tiles, false};
 const struct attention_way attention_way_row = {"row", row_possible, NULL, NULL, queue_row, false};

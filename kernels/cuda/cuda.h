@@ -59,8 +59,9 @@ enum mt_status cuda_fail(struct mt_err *err, CUresult result, const char *what);
 /* ---- operators (ops.c) ----
  *
  * T is f32, bf16 or f16, A is f32, I is i32; what is not supported (f64, say) is refused when a program is lowered.
- * Each kind of ops.def has one `const struct cuda_op cuda_KIND`, in the file of its family. Kernels write outputs whole,
- * give the same bits every time, and leave nothing on the host to wait for: they may be captured into a graph. */
+ * Each kind of ops.def has one `const struct cuda_op cuda_KIND`, in the file of its family. Kernels write outputs
+ * whole, give the same bits every time (unless an attribute says that any order will do), and leave nothing on the host
+ * to wait for: they may be captured into a graph. */
 struct cuda_op {
     bool (*supports)(const struct mt_call *call); /* null: all calls of those types */
     int64_t (*scratch_bytes)(const struct cuda *cuda, const struct mt_call *call); /* null: none */

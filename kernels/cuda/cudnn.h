@@ -3,7 +3,7 @@
  *     struct cudnn_graph *g = cudnn_graph_new();
  *     cudnn_tensor(g, &(struct cudnn_tensor){.id = A, ...}); ...
  *     cudnn_matmul(g, A, B, C); cudnn_pointwise(g, CUDNN_POINTWISE_EXP, C, 0, 0, D); ...
- *     if (!(st = cudnn_graph_plan(g, &device, err))) st = cudnn_graph_run(g, device.handle, ids, pointers, ...);
+ *     if (!(st = cudnn_graph_plan(g, &device, false, err))) st = cudnn_graph_run(g, device.handle, ids, pointers, ...);
  *     cudnn_graph_free(g);
  *
  * The library (9.8 or later) is loaded when it is first asked for; a host without it works. Building a graph fails
@@ -31,7 +31,8 @@ void cudnn_device_release(struct cudnn_device *device);
 size_t cudnn_version(void);      /* 91900 is 9.19.0; 0: it cannot be loaded */
 const char *cudnn_missing(void); /* why, or null */
 
-enum cudnn_tensor_kind { CUDNN_VIRTUAL, CUDNN_MEMORY, CUDNN_NUMBER };
+/* Tiled: memory too, in an order of the library's own, for what the graph both writes and reads. */
+enum cudnn_tensor_kind { CUDNN_VIRTUAL, CUDNN_MEMORY, CUDNN_TILED, CUDNN_NUMBER };
 struct cudnn_tensor {
     int id; /* from 1 to CUDNN_TENSORS - 1 */
     enum cudnn_tensor_kind kind;
@@ -51,8 +52,10 @@ void cudnn_index(struct cudnn_graph *g, int axis, int x, int y);
 void cudnn_reduce(struct cudnn_graph *g, cudnnReduceTensorOp_t how, int x, int y);
 void cudnn_reshape(struct cudnn_graph *g, int x, int y);
 
-/* The first plan of the library's heuristic whose engine gives the same bits every time; its memory is asked after. */
-enum mt_status cudnn_graph_plan(struct cudnn_graph *g, const struct cudnn_device *device, struct mt_err *err);
+/* The first plan of the library's heuristic whose engine gives the same bits every time (any_order: or others each
+ * time); its memory is asked after. */
+enum mt_status cudnn_graph_plan(struct cudnn_graph *g, const struct cudnn_device *device, bool any_order,
+                                struct mt_err *err);
 int64_t cudnn_graph_workspace(const struct cudnn_graph *g);
 /* ids[count], pointers[count]: memory, or the host's numbers. */
 enum mt_status cudnn_graph_run(const struct cudnn_graph *g, cudnnHandle_t handle, CUstream stream, int count,

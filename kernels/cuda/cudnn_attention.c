@@ -2,7 +2,10 @@
  *
  * Forward: s = scale q k', hidden keys -inf, lse and probabilities by row maxima and sums, o = p v. Backward as in
  * attention_tiles.cu; that the gradient of q is its own product, and not added up in memory, makes it reproducible. The
- * gradients of the scores then pass through memory: that is what the workspace is for. */
+ * gradients of the scores then pass through memory: that is what the workspace is for.
+ *
+ * In any order: the product goes to sums of f32 in memory, zeros at first, to which blocks add their parts as they come
+ * to them, and is converted from there. Nothing of the size of the scores is in memory then. */
 #include "kernels/cuda/cudnn_attention.h"
 
 #include <math.h>
@@ -20,9 +23,18 @@ static int64_t deltas_bytes(const struct cudnn_attention_shape *s) {
     return s->backward ? whole(s->b * s->h * s->s * (int64_t)sizeof(float), ALIGN) : 0;
 }
 
+/* Of q's gradient. */
+static int64_t sums_bytes(const struct cudnn_attention_shape *s) {
+    bool wanted = s->backward && s->any_order;
+    return wanted ? whole(s->b * s->h * s->s * s->d * (int64_t)sizeof(float), ALIGN) : 0;
+}
+
+/* In any order engines for some architectures want sums of their own, beside those of the graph. */
 int64_t cudnn_attention_bytes(const struct cudnn_attention_shape *s) {
-    int64_t scores = s->b * s->h * whole(s->s, 128) * whole(s->s, 128) * 2;
-    return deltas_bytes(s) + (s->backward ? scores : 0) + (1 << 20) + ALIGN;
+    int64_t heads = s->b * s->h, scores = heads * whole(s->s, 128) * whole(s->s, 128) * 2;
+    int64_t sums = heads * whole(s->s, 64) * s->d * (int64_t)sizeof(float);
+    int64_t workspace = !s->backward ? 0 : s->any_order ? sums : scores;
+    return deltas_bytes(s) + sums_bytes(s) + workspace + (1 << 20) + ALIGN;
 }
 
 #ifdef MOTLEY_HAS_CUDNN
@@ -40,6 +52,7 @@ enum {
     DK,
     DV,
     DELTA,
+    DQ_SUMS,
     /* numbers */
     SCALE,
     HIDDEN,
@@ -160,6 +173,12 @@ static void backward_tensors(struct cudnn_graph *g, const struct cudnn_attention
     for (int i = 0; i < 8; i++) scores(g, s, whole_scores[i], CUDNN_DATA_FLOAT, false);
     scores(g, s, P_TURNED, type_of(s->type), true), scores(g, s, DS_TURNED, type_of(s->type), true);
     number(g, SCALE), number(g, ONE);
+    if (s->any_order)
+        cudnn_tensor(g, &(struct cudnn_tensor){DQ_SUMS,
+                                               CUDNN_TILED,
+                                               CUDNN_DATA_FLOAT,
+                                               {s->b, s->h, s->s, s->d},
+                                               {s->h * s->s * s->d, s->s * s->d, s->d, 1}});
 }
 
 static void backward(struct cudnn_graph *g, const struct cudnn_attention_shape *s) {
@@ -180,7 +199,8 @@ static void backward(struct cudnn_graph *g, const struct cudnn_attention_shape *
     cudnn_reshape(g, DS, DS_TURNED);
     cudnn_matmul(g, DS_TURNED, Q, DK);
     cudnn_reshape(g, K, K_TURNED);
-    cudnn_matmul(g, DS, K_TURNED, DQ);
+    cudnn_matmul(g, DS, K_TURNED, s->any_order ? DQ_SUMS : DQ);
+    if (s->any_order) cudnn_pointwise(g, CUDNN_POINTWISE_IDENTITY, DQ_SUMS, NONE, NONE, DQ);
 }
 
 enum mt_status cudnn_attention_new(const struct cudnn_attention_shape *shape, const struct cudnn_device *device,
@@ -193,8 +213,9 @@ enum mt_status cudnn_attention_new(const struct cudnn_attention_shape *shape, co
                                   .hidden = -INFINITY,
                                   .one = 1};
     (shape->backward ? backward : forward)(a->graph, shape);
-    enum mt_status st = cudnn_graph_plan(a->graph, device, err);
-    int64_t want = cudnn_graph_workspace(a->graph) + deltas_bytes(shape), have = cudnn_attention_bytes(shape) - ALIGN;
+    enum mt_status st = cudnn_graph_plan(a->graph, device, shape->any_order, err);
+    int64_t want = cudnn_graph_workspace(a->graph) + deltas_bytes(shape) + sums_bytes(shape);
+    int64_t have = cudnn_attention_bytes(shape) - ALIGN;
     if (!st && want > have)
         st = mt_fail(err, MT_ESYSTEM, "cuDNN's plan wants %lld bytes of memory, and has %lld", (long long)want,
                      (long long)have);
@@ -224,6 +245,7 @@ enum mt_status cudnn_attention_run(const struct cudnn_attention *a, CUstream str
     int n = 0;
     char *qkv = (char *)(uintptr_t)data->qkv, *dqkv = data->dqkv;
     char *scratch = (char *)(uintptr_t)whole((int64_t)(uintptr_t)data->scratch, ALIGN);
+    char *sums = scratch + deltas_bytes(s), *workspace = sums + sums_bytes(s);
 #define GIVE(id, pointer) (ids[n] = (id), pointers[n++] = (void *)(uintptr_t)(pointer))
     GIVE(Q, qkv), GIVE(K, qkv + third), GIVE(V, qkv + 2 * third);
     GIVE(LSE, data->lse), GIVE(SCALE, &a->scale);
@@ -234,7 +256,11 @@ enum mt_status cudnn_attention_run(const struct cudnn_attention *a, CUstream str
     } else {
         GIVE(O, data->o);
     }
+    if (workspace > sums) {
+        GIVE(DQ_SUMS, sums);
+        CUDA_TRY(cuMemsetD8Async((CUdeviceptr)sums, 0, (size_t)(workspace - sums), stream), err, "sums of dq");
+    }
 #undef GIVE
-    return cudnn_graph_run(a->graph, a->handle, stream, n, ids, pointers, scratch + deltas_bytes(s), err);
+    return cudnn_graph_run(a->graph, a->handle, stream, n, ids, pointers, workspace, err);
 }
 #endif

@@ -10,6 +10,7 @@ struct cudnn_attention_shape {
     float scale;
     enum mt_type type;
     bool causal, backward;
+    bool any_order; /* backward: other bits each time */
 };
 
 struct cudnn_attention_data {
@@ -19,14 +20,16 @@ struct cudnn_attention_data {
     void *scratch;                 /* cudnn_attention_bytes of it */
 };
 
-/* At most what a plan takes, without the library or a GPU: backward holds the scores' gradients of all heads. */
+/* At most what a plan takes, without the library or a GPU: backward holds the scores' gradients of all heads, in any
+ * order only sums of q's gradient. */
 int64_t cudnn_attention_bytes(const struct cudnn_attention_shape *shape);
 
 struct cudnn_attention;
 
 #ifdef MOTLEY_HAS_CUDNN
 #include "kernels/cuda/cudnn.h"
-/* The caller's to free. Fails where the library is missing or has no engine that gives the same bits every time. */
+/* The caller's to free. Fails where the library is missing or has no engine (that gives the same bits every time,
+ * unless any order will do). */
 enum mt_status cudnn_attention_new(const struct cudnn_attention_shape *shape, const struct cudnn_device *device,
                                    struct cudnn_attention **attention, struct mt_err *err);
 void cudnn_attention_free(struct cudnn_attention *attention); /* or null */

@@ -64,6 +64,7 @@ void cudnn_graph_free(struct cudnn_graph *g) {
 void cudnn_tensor(struct cudnn_graph *g, const struct cudnn_tensor *tensor) {
     static const char what[] = "a tensor";
     const int64_t id = tensor->id, align = tensor->kind == CUDNN_NUMBER ? 4 : 16;
+    const cudnnBackendTensorReordering_t tiles = CUDNN_TENSOR_REORDERING_F16x16;
     const bool is_virtual = tensor->kind == CUDNN_VIRTUAL, by_value = tensor->kind == CUDNN_NUMBER;
     cudnnBackendDescriptor_t t = make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR, what);
     set(g, t, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id, what);
@@ -73,6 +74,8 @@ void cudnn_tensor(struct cudnn_graph *g, const struct cudnn_tensor *tensor) {
     set(g, t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &align, what);
     set(g, t, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual, what);
     set(g, t, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &by_value, what);
+    if (tensor->kind == CUDNN_TILED)
+        set(g, t, CUDNN_ATTR_TENSOR_REORDERING_MODE, CUDNN_TYPE_TENSOR_REORDERING_MODE, 1, &tiles, what);
     finish(g, t, what);
     g->tensors[id] = t;
 }
@@ -200,7 +203,8 @@ static void take(struct cudnn_graph *g, const struct cudnn_device *device, cudnn
     if (!g->err.status) g->plan = plan;
 }
 
-enum mt_status cudnn_graph_plan(struct cudnn_graph *g, const struct cudnn_device *device, struct mt_err *err) {
+enum mt_status cudnn_graph_plan(struct cudnn_graph *g, const struct cudnn_device *device, bool any_order,
+                                struct mt_err *err) {
     cudnnBackendDescriptor_t configs[MOST_CONFIGS], h = heuristic(g, device);
     int64_t count = 0;
     for (int i = 0; i < MOST_CONFIGS; i++) configs[i] = make(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, "a configuration");
@@ -212,7 +216,7 @@ enum mt_status cudnn_graph_plan(struct cudnn_graph *g, const struct cudnn_device
     if (!g->err.status && !count) mt_fail(&g->err, MT_ESYSTEM, "cuDNN has no engine for this graph");
     struct mt_err last = g->err;
     for (int64_t i = 0; i < count && !g->err.status && !g->plan; i++) {
-        if (!reproducible(g, configs[i])) {
+        if (!any_order && !reproducible(g, configs[i])) {
             mt_fail(&last, MT_ESYSTEM, "cuDNN's engine may give other bits each time");
             continue;
         }

@@ -110,7 +110,8 @@ static void put_others(struct text *text, const struct mt_call *call) {
 static unsigned flags_of(const struct mt_call *call) {
     const struct mt_attr *a = call->attr;
     return (unsigned)a->causal | (unsigned)(a->p > 0) << 1 | (unsigned)a->accumulate << 2 | (unsigned)a->trans_a << 3 |
-           (unsigned)a->trans_b << 4 | (unsigned)a->nesterov << 5 | (unsigned)a->tf32 << 6;
+           (unsigned)a->trans_b << 4 | (unsigned)a->nesterov << 5 | (unsigned)a->tf32 << 6 |
+           (unsigned)a->any_order << 7;
 }
 
 void cuda_call_text(const struct mt_call *call, bool exact, char to[CUDA_CALL_TEXT]) {

@@ -33,6 +33,7 @@ static void attention_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
     mt_draft_in(&d, op->out[1], (int[]){B, H, S});
     mt_draft_out(&d, "", g->type, 5, index);
     d.op.attr = op->attr;
+    d.op.attr.any_order = g->any_order;
     mt_vjp_give(vjp, op->in[0], mt_draft_end(&d));
 }
 

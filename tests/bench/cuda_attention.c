@@ -2,7 +2,8 @@
  *
  *     bench_cuda_attention [ways | tiles | choose] [--json] [--quick] [--verbose] [p]
  *
- * p: dropout; 0 when it is not given. choose: what is chosen when nobody asks for a way.
+ * p: dropout; 0 when it is not given. choose: what is chosen when nobody asks for a way, without and with the
+ * permission to add up gradients in any order.
  *
  * 16384 positions a call, 16 heads of 64 and of 128, contexts of 1024 to 8192, causal and full. TFLOP/s count four
  * operations forward and ten backward for each pair of positions that see each other and each element of a head, as is
@@ -36,6 +37,7 @@ static const char *const ways[] = {
 #undef WAY
 };
 enum { NWAYS = sizeof ways / sizeof *ways };
+static const char any_way[] = "cudnn_any_order"; /* of these, what is only for gradients in any order */
 
 /* Random numbers in [-1, 1) on the device. */
 static void *values(enum mt_type type, int64_t n, double offset) {
@@ -71,9 +73,9 @@ static double seconds_of(struct mt_call *call) {
     return err.status ? 0 : least;
 }
 
-static double tera(bool forward, int64_t s, int64_t d, bool causal, void *const data[5]) {
+static double tera(bool forward, int64_t s, int64_t d, bool causal, bool any_order, void *const data[5]) {
     int64_t b = POSITIONS / s, h = HEADS;
-    struct mt_attr attr = {.scale = 1 / sqrt((double)d), .causal = causal, .p = p, .tag = 7};
+    struct mt_attr attr = {.scale = 1 / sqrt((double)d), .causal = causal, .p = p, .tag = 7, .any_order = any_order};
     struct mt_clock clock = {.step = 1, .seed = 1};
     struct mt_tensor qkv = {data[0], MT_BF16, 5, {b, s, 3, h, d}, {0}, {b, s, 3, h, d}};
     struct mt_tensor o = {data[1], MT_BF16, 4, {b, s, h, d}, {0}, {b, s, h, d}}, dout = o, dqkv = qkv;
@@ -95,17 +97,25 @@ static double tera(bool forward, int64_t s, int64_t d, bool causal, void *const 
 /* Rows of a table: what MOTLEY_CUDA_ATTENTION says, and what is printed. */
 struct rows {
     int n;
-    char given[MOST_ROWS][12];
+    char given[MOST_ROWS][20];
     const char *text[MOST_ROWS];
+    bool any_order[MOST_ROWS];
 };
+
+static void add_row(struct rows *rows, const char *given, const char *text, bool any_order) {
+    int i = rows->n++;
+    snprintf(rows->given[i], sizeof rows->given[i], "%s", given);
+    rows->text[i] = text, rows->any_order[i] = any_order;
+}
 
 static void print_json(const struct rows *rows, const char *pass, int d, double rates[MOST_ROWS][NCOLUMNS]) {
     for (int i = 0; i < rows->n; i++)
         for (int c = 0; c < NCOLUMNS; c++)
             if (rates[i][c] > 0)
-                printf("{\"pass\": \"%s\", \"head\": %d, \"context\": %d, \"causal\": %s, \"dropout\": %g, \"way\": "
-                       "\"%s\", \"TFLOPs\": %.1f}\n",
-                       pass, d, 1024 << c / 2, c % 2 ? "false" : "true", p, rows->given[i], rates[i][c]);
+                printf("{\"pass\": \"%s\", \"head\": %d, \"context\": %d, \"causal\": %s, \"dropout\": %g, "
+                       "\"any_order\": %s, \"way\": \"%s\", \"TFLOPs\": %.1f}\n",
+                       pass, d, 1024 << c / 2, c % 2 ? "false" : "true", p, rows->any_order[i] ? "true" : "false",
+                       rows->given[i], rates[i][c]);
 }
 
 static void table(const char *pass, bool forward, int d, const struct rows *rows, void *const data[5]) {
@@ -113,7 +123,7 @@ static void table(const char *pass, bool forward, int d, const struct rows *rows
     for (int i = 0; i < rows->n; i++) {
         setenv("MOTLEY_CUDA_ATTENTION", rows->given[i], 1);
         for (int c = 0; c < (quick ? 2 : NCOLUMNS); c++) {
-            rates[i][c] = tera(forward, 1024 << c / 2, d, c % 2 == 0, data);
+            rates[i][c] = tera(forward, 1024 << c / 2, d, c % 2 == 0, rows->any_order[i], data);
             best[c] = fmax(best[c], rates[i][c]);
         }
     }
@@ -126,7 +136,9 @@ static void table(const char *pass, bool forward, int d, const struct rows *rows
     for (int c = 0; c < NCOLUMNS; c++) printf("%7s%2dk", c % 2 ? "full" : "causal", 1 << c / 2);
     putchar('\n');
     for (int i = 0; i < rows->n; i++) {
-        printf("%-7s%-41s", rows->given[i], rows->text[i]);
+        char label[80];
+        snprintf(label, sizeof label, "%-6s %s", rows->given[i], rows->text[i]);
+        printf("%-48s", label);
         for (int c = 0; c < NCOLUMNS; c++)
             if (rates[i][c] > 0)
                 printf("%8.1f%c", rates[i][c], rates[i][c] < best[c] ? ' ' : '*');
@@ -138,24 +150,26 @@ static void table(const char *pass, bool forward, int d, const struct rows *rows
 }
 
 static void by_ways(void *const data[5]) {
-    struct rows rows = {0};
-    for (int i = 0; i < NWAYS; i++) {
-        if (!strcmp(ways[i], "row")) continue; /* slow by design */
-        rows.text[rows.n] = "";
-        snprintf(rows.given[rows.n++], sizeof rows.given[0], "%s", ways[i]);
-    }
-    for (int d = 64; d <= 128; d *= 2) {
-        table("forward", true, d, &rows, data);
-        table("backward", false, d, &rows, data);
-    }
+    for (int d = 64; d <= 128; d *= 2)
+        for (int forward = 1; forward >= 0; forward--) {
+            struct rows rows = {0};
+            for (int i = 0; i < NWAYS; i++) {
+                bool any_order = !strcmp(ways[i], any_way);
+                if (!strcmp(ways[i], "row") || (forward && any_order)) continue; /* row is slow by design */
+                add_row(&rows, ways[i], "", any_order);
+            }
+            table(forward ? "forward" : "backward", forward, d, &rows, data);
+        }
 }
 
 static void by_choice(void *const data[5]) {
-    struct rows rows = {.n = 1, .text = {"(what is chosen)"}};
-    for (int d = 64; d <= 128; d *= 2) {
-        table("forward", true, d, &rows, data);
-        table("backward", false, d, &rows, data);
-    }
+    for (int d = 64; d <= 128; d *= 2)
+        for (int forward = 1; forward >= 0; forward--) {
+            struct rows rows = {0};
+            add_row(&rows, "", "(what is chosen)", false);
+            if (!forward) add_row(&rows, "", "(what is chosen, in any order)", true);
+            table(forward ? "forward" : "backward", forward, d, &rows, data);
+        }
 }
 
 static void by_tiles(void *const data[5]) {
@@ -163,10 +177,11 @@ static void by_tiles(void *const data[5]) {
     for (int k = 0; k < 3; k++)
         for (int d = 64; d <= 128; d *= 2) {
             struct rows rows = {0};
+            char row[12];
             for (int i = 0; i < NTILES && rows.n < MOST_ROWS; i++) {
                 if (strcmp(tiles[i].kernel, kernels[k]) || tiles[i].head != d) continue;
-                rows.text[rows.n] = tiles[i].text;
-                snprintf(rows.given[rows.n++], sizeof rows.given[0], "%d", i);
+                snprintf(row, sizeof row, "%d", i);
+                add_row(&rows, row, tiles[i].text, false);
             }
             table(kernels[k], k == 0, d, &rows, data);
         }

@@ -40,6 +40,27 @@ done
 grep -q '"name": "h.0' trace.json || fail "no operators in the trace"
 [ "$(cd busy && echo step-*)" = "step-00000004.safetensors step-00000008.safetensors step-00000012.safetensors step-00000014.safetensors" ] ||
   fail "$(ls busy)"
+# Gradients in any order, where the plan allows it: the same losses nearly; elsewhere nobody gets them.
+job="--model gpt2:layers=2,heads=2,embed=128,context=256,vocab=256 --ranks 1 --batch 8 --steps 14 --precision bf16"
+near() { # near RUN: its losses are those of fixed, by a hundredth
+  paste <(losses fixed) <(losses "$1") | awk '{ d = $1 / $2 - 1; if (d * d > 1e-4) exit 1 } END { exit NR != 14 }' ||
+    fail "losses differ: $(losses fixed) and of $1: $(losses "$1")"
+}
+$MOTLEY plan $job -o fixed.json
+$MOTLEY plan $job --any-order -o any.json
+for name in fixed any; do
+  $MOTLEY train $name.json --data text.txt --device cuda --out $name >out.txt 2>&1 || fail "$name: $(cat out.txt)"
+done
+near any
+export MOTLEY_CUDA_ATTENTION=cudnn_any_order
+! $MOTLEY train fixed.json --data text.txt --device cuda --out never >out.txt 2>&1 || fail "any order: $(cat out.txt)"
+if ! has -e 'cuDNN is not used' -e 'has no cuDNN' -e 'cannot run this call' out.txt; then
+  has 'the job wants the same bits every time' out.txt || fail "$(cat out.txt)"
+  $MOTLEY train any.json --data text.txt --device cuda --out forced >out.txt 2>&1 || fail "$(cat out.txt)"
+  near forced
+fi
+unset MOTLEY_CUDA_ATTENTION
+
 # Stopped by a signal, with steps under way.
 $MOTLEY plan --model gpt2:layers=2,heads=2,embed=64,context=32,vocab=256 --ranks 1 --batch 8 --steps 1000000 -o endless.json
 train="$MOTLEY train endless.json --data text.txt --device cuda --val-fraction 0"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Precisions: f16 with a scaled loss that overflows, recovers, and decides alike on any ranks; tf32; what is refused.
+# Precisions: f16 with a scaled loss that overflows, recovers, and decides alike on any ranks; tf32; any order; what is
+# refused.
 . "$SOURCE/tests/cli/lib.bash"
 model="--model gpt2:layers=2,heads=2,embed=32,context=16,vocab=256"
 job="$model --batch 8 --steps 30 --lr 0.003 --warmup 3"
@@ -33,6 +34,20 @@ near bf16 f16 2e-2
 [ "$(member f16/run.json loss_scale)" = 1024 ] && [ "$(member f16/run.json skipped_steps)" = 0 ] ||
   fail "$(grep -e scale -e skipped f16/run.json)"
 ! grep -q loss_scale f32/run.json || fail "f32 has a loss scale"
+
+# Any order, where the job allows it, which the plan says: CPUs add up in their own order all the same.
+run any 2 --shares 5,3 --any-order
+[ "$(hash_of any.txt)" = "$(hash_of f32.txt)" ] || fail "$(cat any.txt f32.txt)"
+grep -q '"any_order": true' any.json && ! grep -q any_order f32.json || fail "$(grep order any.json f32.json)"
+$MOTLEY show any.json | has "^job .*, attention's gradients in any order$" || fail "$($MOTLEY show any.json)"
+$MOTLEY diff f32.json any.json >out.txt || true
+shows 'gradients of attention the same bits each run in any order' out.txt
+$MOTLEY show graph any.json >graph.txt
+[ "$(grep -c any_order=1 graph.txt)" = 2 ] && ! grep any_order=1 graph.txt | has -v attention_grad || fail "$(cat graph.txt)"
+[ "$(grep model_hash any.json)" != "$(grep model_hash f32.json)" ] || fail "another graph, but the same hash"
+$MOTLEY verify any.json >out.txt || fail "$(cat out.txt)"
+sed 's/"any_order": true,//' any.json >edited.json
+refused 2 "edited.json: hash: does not fit" $MOTLEY verify edited.json
 
 # A power of two changes nothing where there is room for it.
 run f64 2 --precision f64 --clip 0.2

@@ -99,6 +99,22 @@ static void test_precisions(void) {
     CHECK(!mt_job_set_precision(&job, "i32") && !mt_job_set_precision(&job, "fp16"));
 }
 
+/* Said only where it is allowed, so that plans of old read as they did. */
+static void test_any_order(void) {
+    for (int any = 0; any < 2; any++) {
+        char text[2000];
+        struct mt_job job, back;
+        struct mt_err err = MT_ERR_INIT;
+        mt_job_default(&job);
+        CHECK(!job.any_order);
+        job.any_order = any;
+        round_trip(&job, text, sizeof text);
+        CHECK(!!strstr(text, "\"any_order\": true") == any && !!strstr(text, "any_order") == any, "%s", text);
+        CHECK_OK(read_text(text, &back, &err), err);
+        CHECK_EQ(back.any_order, any);
+    }
+}
+
 static void replace(char *text, const char *from, const char *to) {
     char *at = strstr(text, from);
     CHECK(at, "%s", from);
@@ -120,6 +136,7 @@ static void test_refusals(void) {
                  {"\"seed\"", "\"loss_scale\": 33554432, \"loss_scale_interval\": 5, \"seed\"", "from 2^-14 to 2^24"},
                  {"\"seed\"", "\"loss_scale\": 2, \"loss_scale_interval\": 0, \"seed\"", "loss_scale_interval: is 0"},
                  {"\"seed\"", "\"loss_scale\": 2, \"seed\"", "has no \"loss_scale_interval\""},
+                 {"\"seed\"", "\"any_order\": 1, \"seed\"", "p: job.any_order: must be true or false"},
                  {"\"dropout\": 0", "\"dropout\": 1", "p: job: dropout: is 1, but must be at least 0 and below 1"},
                  {"\"lr\": 0.001", "\"lr\": 0", "p: job: optimizer.lr: is 0, but must be above 0"},
                  {"\"lr_min\": 0.0001", "\"lr_min\": 0.1", "p: job: optimizer.lr_min: is 0.1, above the learning rate"},
@@ -145,6 +162,7 @@ int main(void) {
     test_rates();
     test_round_trip();
     test_precisions();
+    test_any_order();
     test_refusals();
     return 0;
 }

@@ -223,6 +223,29 @@ static void hashes(void) {
     CHECK(strcmp(a, c) && strcmp(a, d) && strcmp(c, d), "%s %s %s", a, c, d);
 }
 
+/* What the job allows reaches the gradients of attention, and nothing else; another graph it is all the same. */
+static void any_order(void) {
+    char fixed[33], any[33];
+    for (int allowed = 0; allowed < 2; allowed++) {
+        struct mt_err err = MT_ERR_INIT;
+        struct mt_model model;
+        struct mt_graph *g;
+        int gradients = 0;
+        CHECK_OK(mt_model_parse("gpt2:layers=3", &model, &err), err);
+        CHECK_OK(mt_model_graph(&model, MT_F32, 4, 0, 0, &g, &err), err);
+        mt_graph_set_precision(g, &(struct mt_job){.precision = MT_F32, .any_order = allowed});
+        CHECK_OK(mt_graph_differentiate(g, &err), err);
+        for (int i = 0; i < g->nops; i++) {
+            CHECK_EQ(g->ops[i].attr.any_order, allowed && g->ops[i].kind == MT_OP_attention_grad);
+            gradients += g->ops[i].kind == MT_OP_attention_grad;
+        }
+        CHECK_EQ(gradients, 3);
+        mt_graph_hash(g, allowed ? any : fixed);
+        mt_graph_free(g);
+    }
+    CHECK(strcmp(fixed, any), "%s", any);
+}
+
 static void labels_and_names(void) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_graph *g = mt_graph_new(MT_F32);
@@ -272,6 +295,7 @@ int main(void) {
     work();
     backward_order();
     hashes();
+    any_order();
     labels_and_names();
     unused_parameter();
     return 0;

@@ -1,7 +1,7 @@
-/* cuDNN knows the graphs of attention, forward and backward, on each kind of GPU: without one. Devices are described to
- * the library, which then finds an engine and compiles it; where there is no driver that is as far as it gets. The
- * memory that a plan wants is held against the bound, where a plan comes about. That results are right is for
- * test_cuda_attention. */
+/* cuDNN knows the graphs of attention, forward and backward, also in any order, on each kind of GPU: without one.
+ * Devices are described to the library, which then finds an engine and compiles it; where there is no driver that is as
+ * far as it gets. The memory that a plan wants is held against the bound, where a plan comes about. That results are
+ * right is for test_cuda_attention. */
 #include <dlfcn.h>
 
 #include "kernels/cuda/cudnn_attention.h"
@@ -14,6 +14,10 @@ enum mt_status cuda_fail(struct mt_err *err, CUresult result, const char *what) 
 }
 CUresult cuCtxGetId(CUcontext context, unsigned long long *id) {
     (void)context, (void)id;
+    return CUDA_ERROR_NOT_INITIALIZED;
+}
+CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char byte, size_t size_bytes, CUstream stream) {
+    (void)at, (void)byte, (void)size_bytes, (void)stream;
     return CUDA_ERROR_NOT_INITIALIZED;
 }
 
@@ -50,7 +54,7 @@ static bool known(const struct cudnn_device *device, const struct cudnn_attentio
 static void test_planned(void) {
     static const int64_t heads[] = {12, 16, 18}; /* of 32 samples: scores of 0.8, 1 and 1.2 GB */
     for (int i = 0; i < 3; i++) {
-        struct cudnn_attention_shape shape = {32, 1024, heads[i], 64, 0.125f, MT_BF16, true, true};
+        struct cudnn_attention_shape shape = {32, 1024, heads[i], 64, 0.125f, MT_BF16, true, true, false};
         struct mt_tensor in[2] = {{.type = MT_BF16, .naxes = 4, .extent = {32, 1024, heads[i], 64}},
                                   {.type = MT_BF16, .naxes = 5, .extent = {32, 1024, 3, heads[i], 64}}};
         struct mt_attr attr = {.causal = true};
@@ -58,7 +62,18 @@ static void test_planned(void) {
         int64_t rows = 32 * 1024 * heads[i] * 2 * (int64_t)sizeof(float), bytes = cudnn_attention_bytes(&shape);
         CHECK_EQ(bytes <= MT_CUDA_MOST_CUDNN_BYTES, i < 2);
         CHECK_EQ(mt_cuda_scratch_bytes(&call), i < 2 ? bytes : rows);
+        shape.any_order = attr.any_order = true;
+        int64_t sums = cudnn_attention_bytes(&shape);
+        CHECK(sums < bytes / 2, "%lld, %lld", (long long)sums, (long long)bytes);
+        CHECK_EQ(mt_cuda_scratch_bytes(&call), i < 2 ? bytes : sums);
     }
+    struct cudnn_attention_shape ragged = {3, 257, 5, 40, 1, MT_F16, false, true, true};
+    struct mt_tensor in[2] = {{.type = MT_F16, .naxes = 4, .extent = {3, 257, 5, 40}},
+                              {.type = MT_F16, .naxes = 5, .extent = {3, 257, 3, 5, 40}}};
+    struct mt_attr attr = {.any_order = true};
+    struct mt_call call = {.kind = MT_OP_attention_grad, .attr = &attr, .nin = 2, .in = in};
+    CHECK(cudnn_attention_bytes(&ragged) <= mt_cuda_scratch_bytes(&call), "planned: %lld",
+          (long long)mt_cuda_scratch_bytes(&call));
 }
 
 int main(void) {
@@ -83,18 +98,19 @@ int main(void) {
     for (int i = 0; i < (int)(sizeof devices / sizeof *devices); i++) {
         struct cudnn_device device;
         describe(&device, devices[i].sm, devices[i].shared_bytes);
-        for (int bits = 0; bits < 4; bits++) {
-            struct cudnn_attention_shape shape = {4, 1000, 12, 64, 0.125f, MT_BF16, bits & 1, bits & 2};
-            if (bits == 1) shape.type = MT_F16;
-            CHECK(known(&device, &shape, why), "sm %d, %s, %s: %s", devices[i].sm, bits & 1 ? "causal" : "full",
-                  bits & 2 ? "backward" : "forward", why);
+        for (int bits = 0; bits < 6; bits++) {
+            struct cudnn_attention_shape shape = {4, 1000, 12, 64, 0.125f, MT_BF16, bits & 1, bits >= 2, bits >= 4};
+            if (bits == 1 || bits == 5) shape.type = MT_F16;
+            if (bits == 5) shape.d = 128;
+            CHECK(known(&device, &shape, why), "sm %d, %s, %s%s: %s", devices[i].sm, bits & 1 ? "causal" : "full",
+                  shape.backward ? "backward" : "forward", shape.any_order ? " in any order" : "", why);
         }
         cudnn_device_release(&device);
     }
     /* A refusal has its reason. */
     struct cudnn_device device;
     describe(&device, 900, 232448);
-    struct cudnn_attention_shape odd = {1, 64, 2, 1001, 1, MT_BF16, true, false};
+    struct cudnn_attention_shape odd = {1, 64, 2, 1001, 1, MT_BF16, true, false, false};
     CHECK(!known(&device, &odd, why) && strstr(why, "cuDNN"), "%s", why);
     printf("heads of 1001: %s\n", why);
     cudnn_device_release(&device);
