@@ -195,12 +195,8 @@ enum mt_status mt_executor_poison(struct mt_executor *ex, struct mt_err *err) {
     char bytes[4096];
     memset(bytes, 0xff, sizeof bytes);
     ex->loaded = MT_NRUNS;
-    for (int64_t at = ex->state_bytes; at < ex->arena_bytes; at += (int64_t)sizeof bytes) {
-        int64_t left = ex->arena_bytes - at, count = left < (int64_t)sizeof bytes ? left : (int64_t)sizeof bytes;
-        enum mt_status st = mt_device_copy_in(ex->device, ex->arena + at, bytes, count, err);
-        if (st) return st;
-    }
-    return MT_OK;
+    return mt_device_repeat(ex->device, ex->arena + ex->state_bytes, ex->arena_bytes - ex->state_bytes, bytes,
+                            sizeof bytes, err);
 }
 
 /* ---- looking ---- */
