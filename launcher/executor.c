@@ -28,15 +28,9 @@ static void prepare_operator(struct mt_executor *ex, struct replay *run, int i) 
         int value = k < c->nin ? c->in[k] : c->out[k - c->nin];
         tensors[k].data = mt_tensor_count(&tensors[k]) > 0 ? address(ex, run->low, value) : NULL;
     }
-    run->calls[i] = (struct mt_call){.kind = c->kind,
-                                     .attr = &c->attr,
-                                     .nin = c->nin,
-                                     .nout = c->nout,
-                                     .in = tensors,
-                                     .out = tensors + c->nin,
-                                     .clock = &ex->clock,
-                                     .scratch = address(ex, run->low, c->scratch),
-                                     .what = c->name};
+    run->calls[i] = mt_linstr_call(c, tensors);
+    run->calls[i].clock = &ex->clock;
+    run->calls[i].scratch = address(ex, run->low, c->scratch);
     run->backends[i] = mt_device_backend(ex->device, &run->calls[i]);
 }
 

@@ -305,13 +305,8 @@ static enum mt_status check_tensors(struct mt_lchecker *c) {
     }
     if (mt_lchecker_block(c) != MT_BODY && l->nadvances)
         return mt_lchecker_refuse(c, "moves on with iterations that there are none of");
-    struct mt_call call = {.kind = l->kind,
-                           .attr = &l->attr,
-                           .nin = l->nin,
-                           .nout = l->nout,
-                           .in = tensors,
-                           .out = tensors + l->nin,
-                           .clock = &clock};
+    struct mt_call call = mt_linstr_call(l, tensors);
+    call.clock = &clock;
     struct mt_err why = MT_ERR_INIT;
     if (mt_call_check(&call, &why)) return mt_lchecker_refuse(c, "it is no call that can be made: %.300s", why.text);
     return MT_OK;

@@ -188,21 +188,11 @@ static bool make_tensors(struct mt_linstr *const *members, int count, struct mt_
     return true;
 }
 
-static struct mt_call call_of(const struct mt_linstr *c) {
-    return (struct mt_call){.kind = c->kind,
-                            .attr = &c->attr,
-                            .nin = c->nin,
-                            .nout = c->nout,
-                            .in = c->tensor,
-                            .out = c->tensor + c->nin,
-                            .what = c->name};
-}
-
 /* Whether the device has better than the members for it. */
 static bool worth(const struct fusing *f, const struct mt_linstr *member, const struct mt_linstr *fused) {
     const struct mt_lower_options *options = f->l->options;
     if (!options->worth_fusing) return true;
-    const struct mt_call whole = call_of(fused), first = call_of(member);
+    const struct mt_call whole = mt_linstr_call(fused, fused->tensor), first = mt_linstr_call(member, member->tensor);
     return options->worth_fusing(options->context, &whole, &first);
 }
 
