@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernels/base/stats.h"
 #include "kernels/base/wait.h"

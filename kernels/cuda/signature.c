@@ -2,7 +2,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "kernels/base/hash.h"
 #include "kernels/cuda/shape.h"
