@@ -4,7 +4,6 @@
 
 #include "kernels/base/log.h"
 #include "launcher/agree.h"
-#include "launcher/command.h"
 #include "launcher/cores.h"
 
 enum mt_status mt_session_start(const struct mt_watch_options *watch, enum mt_status parsed, struct mt_err *err) {
@@ -39,7 +38,7 @@ enum mt_status mt_session_begin(const struct mt_watch_options *watch, enum mt_st
 }
 
 int mt_session_end(enum mt_status st, int code, const struct mt_err *err) {
-    if (st && err->text[0]) mt_command_fail(err);
+    if (st && err->text[0]) mt_err_print(err);
     if (st) code = mt_exit_code(st);
     mt_watch_phase(MT_WATCH_SLOW, "the end");
     MPI_Finalize();
