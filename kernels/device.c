@@ -110,6 +110,16 @@ enum mt_status mt_device_copy_in(struct mt_device *device, void *to, const void 
     return device->class->copy_in(device, to, from, size_bytes, err);
 }
 
+enum mt_status mt_device_repeat(struct mt_device *device, void *to, int64_t size_bytes, const void *pattern,
+                                int64_t pattern_bytes, struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    for (int64_t done = 0; done < size_bytes && !st; done += pattern_bytes) {
+        int64_t left = size_bytes - done;
+        st = mt_device_copy_in(device, (char *)to + done, pattern, left < pattern_bytes ? left : pattern_bytes, err);
+    }
+    return st;
+}
+
 enum mt_status mt_device_copy_out(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
                                   struct mt_err *err) {
     return device->class->copy_out(device, to, from, size_bytes, err);

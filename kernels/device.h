@@ -109,6 +109,10 @@ enum mt_status mt_device_copy_in(struct mt_device *device, void *to, const void 
 enum mt_status mt_device_copy_out(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
                                   struct mt_err *err);
 
+/* A pattern over and over. */
+enum mt_status mt_device_repeat(struct mt_device *device, void *to, int64_t size_bytes, const void *pattern,
+                                int64_t pattern_bytes, struct mt_err *err);
+
 /* Memory of the host that a stream's copies may begin and end in. */
 enum mt_status mt_device_host_alloc(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err);
 void mt_device_host_free(struct mt_device *device, void *memory);

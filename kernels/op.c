@@ -233,6 +233,27 @@ static enum mt_status check_one(const struct mt_call *call, struct mt_err *err) 
     return check_attributes(&b);
 }
 
+const char *mt_call_pattern(const struct mt_call *call, int operand, int *letters) {
+    const char *s = mt_op_info[call->kind].shapes;
+    bool output = operand >= call->nin;
+    if (!*s) return NULL;
+    if (output) s = strchr(s, '>') + 1;
+    for (int skip = output ? operand - call->nin : operand; skip > 0; skip--) s += strcspn(s, ",>") + 1;
+    *letters = (int)strcspn(s, ",>");
+    return s;
+}
+
+int64_t mt_call_ids_below(const struct mt_call *call) {
+    for (int i = 0; i < call->nin + call->nout; i++) {
+        int letters;
+        const char *pattern = mt_call_pattern(call, i, &letters),
+                   *v = pattern ? memchr(pattern, 'v', (size_t)letters) : NULL;
+        const struct mt_tensor *t = i < call->nin ? &call->in[i] : &call->out[i - call->nin];
+        if (v) return t->global[t->naxes - letters + (int)(v - pattern)];
+    }
+    return 0;
+}
+
 enum mt_status mt_call_check(const struct mt_call *call, struct mt_err *err) {
     if (!call->many) return check_one(call, err);
     for (int i = 0; i < call->many; i++) {

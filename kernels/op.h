@@ -138,6 +138,13 @@ const struct mt_op_epilogue *mt_op_epilogue(enum mt_op_kind kind);
  * assume it; MT_EBUG with the operator, operand and reason otherwise. */
 enum mt_status mt_call_check(const struct mt_call *call, struct mt_err *err);
 
+/* An operand's part (inputs, then outputs) of its row in ops.def, "*e", and its length; null where the row has none.
+ * Inputs that are left out have a part all the same. */
+const char *mt_call_pattern(const struct mt_call *call, int operand, int *letters);
+
+/* Inputs of whole numbers are below it: the rows of a table, or classes; 0: nothing bounds them. */
+int64_t mt_call_ids_below(const struct mt_call *call);
+
 /* Dropout, also within attention: an element is dropped when mt_random_u32(seed, stream, index) is below the
  * threshold. */
 static inline uint32_t mt_drop_threshold(double p) {

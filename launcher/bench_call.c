@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernels/base/stats.h"
 #include "kernels/base/wait.h"
@@ -45,35 +44,15 @@ static int64_t set_bytes(const struct mt_call *call) {
     return size_bytes;
 }
 
-/* The extent that ops.def calls `v`: ids and targets are below it. */
-static int64_t bound_of_ids(const struct mt_call *call) {
-    const char *s = mt_op_info[call->kind].shapes;
-    for (int i = 0; *s && i < call->nin + call->nout; i++) {
-        if (i == call->nin) s = strchr(mt_op_info[call->kind].shapes, '>') + 1;
-        size_t letters = strcspn(s, ",>");
-        const char *v = memchr(s, 'v', letters);
-        const struct mt_tensor *t = operand(call, i);
-        if (v) return t->extent[t->naxes - (int)letters + (int)(v - s)];
-        s += letters + (s[letters] != 0);
-    }
-    return 1;
-}
-
 /* A pattern over and over: activations about zero; statistics and moments above it; ids. */
 static enum mt_status fill(const struct bench_call *b, const struct mt_tensor *t, char letter, struct mt_err *err) {
-    int64_t each = mt_type_size(t->type), left = mt_tensor_count(t) * each, part = PATTERN * each;
+    int64_t each = mt_type_size(t->type);
     double low = letter == 'A' ? 0.25 : -0.5, span = letter == 'A' ? 0.75 : 1;
-    char *pattern = mt_malloc((size_t)part);
-    uint32_t x = 12345;
-    for (int64_t i = 0; i < PATTERN; i++) {
-        x = x * 1664525u + 1013904223u;
-        double random = (x >> 8) * 0x1p-24;
-        mt_type_store(t->type, pattern, i,
-                      t->type == MT_I32 ? floor(random * (double)b->ids_below) : low + span * random);
-    }
-    enum mt_status st = MT_OK;
-    for (char *to = t->data; left > 0 && !st; to += part, left -= part)
-        st = mt_device_copy_in(b->bench->device, to, pattern, left < part ? left : part, err);
+    char *pattern = mt_malloc((size_t)(PATTERN * each));
+    if (t->type == MT_I32) low = 0, span = (double)b->ids_below;
+    mt_type_noise(t->type, pattern, PATTERN, low, span);
+    enum mt_status st =
+        mt_device_repeat(b->bench->device, t->data, mt_tensor_count(t) * each, pattern, PATTERN * each, err);
     free(pattern);
     return st;
 }
@@ -130,7 +109,7 @@ enum mt_status mt_bench_call(struct mt_bench *bench, const struct mt_call *call,
     const struct mt_backend *backend = mt_device_backend(bench->device, call);
     struct bench_call *b = mt_calloc(1, sizeof *b);
     *b = (struct bench_call){.bench = bench, .call = call, .clock = {.step = 1, .seed = 1, .lr = 1e-4}};
-    b->ids_below = bound_of_ids(call);
+    b->ids_below = mt_call_ids_below(call);
     *time_s = 0;
     enum mt_status st = MT_OK;
     if (!backend->supports(call)) goto out;

@@ -88,13 +88,7 @@ enum mt_status mt_bench_operators(struct mt_bench *b, struct mt_err *err) {
     int n = list_cases(r.lowered, cases);
     for (int c = 0; c < n && !st; c++) {
         const struct mt_linstr *i = cases[c].instr;
-        const struct mt_call call = {.kind = i->kind,
-                                     .attr = &i->attr,
-                                     .nin = i->nin,
-                                     .nout = i->nout,
-                                     .in = i->tensor,
-                                     .out = i->tensor + i->nin,
-                                     .what = i->name};
+        const struct mt_call call = mt_linstr_call(i, i->tensor);
         if ((st = mt_bench_call(b, &call, b->options->seconds, &cases[c].time_s, err)))
             mt_err_context(err, "%s", i->name);
         mt_watch_progress();

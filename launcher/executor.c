@@ -28,15 +28,9 @@ static void prepare_operator(struct mt_executor *ex, struct replay *run, int i) 
         int value = k < c->nin ? c->in[k] : c->out[k - c->nin];
         tensors[k].data = mt_tensor_count(&tensors[k]) > 0 ? address(ex, run->low, value) : NULL;
     }
-    run->calls[i] = (struct mt_call){.kind = c->kind,
-                                     .attr = &c->attr,
-                                     .nin = c->nin,
-                                     .nout = c->nout,
-                                     .in = tensors,
-                                     .out = tensors + c->nin,
-                                     .clock = &ex->clock,
-                                     .scratch = address(ex, run->low, c->scratch),
-                                     .what = c->name};
+    run->calls[i] = mt_linstr_call(c, tensors);
+    run->calls[i].clock = &ex->clock;
+    run->calls[i].scratch = address(ex, run->low, c->scratch);
     run->backends[i] = mt_device_backend(ex->device, &run->calls[i]);
 }
 
@@ -195,12 +189,8 @@ enum mt_status mt_executor_poison(struct mt_executor *ex, struct mt_err *err) {
     char bytes[4096];
     memset(bytes, 0xff, sizeof bytes);
     ex->loaded = MT_NRUNS;
-    for (int64_t at = ex->state_bytes; at < ex->arena_bytes; at += (int64_t)sizeof bytes) {
-        int64_t left = ex->arena_bytes - at, count = left < (int64_t)sizeof bytes ? left : (int64_t)sizeof bytes;
-        enum mt_status st = mt_device_copy_in(ex->device, ex->arena + at, bytes, count, err);
-        if (st) return st;
-    }
-    return MT_OK;
+    return mt_device_repeat(ex->device, ex->arena + ex->state_bytes, ex->arena_bytes - ex->state_bytes, bytes,
+                            sizeof bytes, err);
 }
 
 /* ---- looking ---- */

@@ -7,10 +7,9 @@
 #include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "launcher/agree.h"
-#include "launcher/cores.h"
 #include "launcher/profile_job.h"
 #include "launcher/rank_device.h"
-#include "launcher/watch.h"
+#include "launcher/session.h"
 #include "profiler/profile.h"
 
 static const double jobs_part = 0.6; /* of the budget: for the layers of jobs, where there are any */
@@ -93,29 +92,21 @@ static enum mt_status measure(const struct mt_profile_flags *flags, const struct
                                                .tell = tell};
     enum mt_status st = mt_profile_run(means->comm, &options, cluster, flags->raw ? raw : NULL, err);
     mt_watch_phase(MT_WATCH_SLOW, "the cluster's document");
-    if (st == MT_ESTALL || st == MT_EPEER) { /* peers may not answer */
-        mt_watch_fail(err);
-        mt_agree_abort(MPI_COMM_WORLD, err);
-    }
+    if (st == MT_ESTALL || st == MT_EPEER) mt_session_abort(err); /* peers may not answer */
     st = mt_agree(MPI_COMM_WORLD, st, err);
     return st || !flags->nmodels ? st : measure_jobs(flags, means->device, jobs_s, *cluster, err);
 }
 
-static enum mt_status profile(const struct mt_profile_flags *flags, struct mt_err *err) {
+enum mt_status mt_profile(const struct mt_profile_flags *flags, struct mt_err *err) {
     int rank, nranks;
     struct means means = {0};
     struct mt_cluster *cluster = NULL;
     char *raw = NULL;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
-    mt_watch_expect(rank, nranks);
-    mt_log_rank(rank);
     enum mt_status st = mt_emulation_check(&flags->emulation, nranks, flags->device, err);
-    if ((st = mt_agree(MPI_COMM_WORLD, st, err)) ||
-        (st = mt_agree_same(MPI_COMM_WORLD, "Motley's version", MOTLEY_VERSION, err)))
-        return st;
+    if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
     if ((st = mt_agree_rank0(MPI_COMM_WORLD, rank ? MT_OK : check_outputs(flags, err), err))) return st;
-    mt_cores_divide(MPI_COMM_WORLD);
     st = open_means(flags, rank, &means, err);
     if (!st) st = measure(flags, &means, &cluster, &raw, err);
     if (!st) st = mt_agree_rank0(MPI_COMM_WORLD, rank ? MT_OK : write_results(flags, cluster, raw, err), err);
@@ -123,28 +114,4 @@ static enum mt_status profile(const struct mt_profile_flags *flags, struct mt_er
     free(raw);
     close_means(&means);
     return st;
-}
-
-enum mt_status mt_profile(const struct mt_profile_flags *flags, enum mt_status parsed, struct mt_err *err) {
-    int level;
-    struct mt_err watch_err = MT_ERR_INIT;
-    /* As in training: a thread that waits in MPI yields its core. */
-    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-    struct mt_watch_options options = {.heartbeat_s = parsed ? MT_WATCH_HEARTBEAT_S : flags->heartbeat_s,
-                                       .start_s = parsed ? 0 : flags->start_s,
-                                       .deadline_s = parsed ? 60 : flags->deadline_s};
-    enum mt_status st = parsed, watched = mt_watch_begin(&options, parsed ? &watch_err : err);
-    MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
-    mt_watch_phase(MT_WATCH_SLOW, "the set-up");
-    if (!st) st = watched;
-    if (!st && level < MPI_THREAD_SERIALIZED)
-        st = mt_fail(err, MT_EMISSING, "this MPI lets no thread but the first call it (level %d)", level);
-    st = mt_agree(MPI_COMM_WORLD, st, err);
-    return st ? st : profile(flags, err);
-}
-
-void mt_profile_end(bool well) {
-    mt_watch_phase(MT_WATCH_SLOW, "the end");
-    MPI_Finalize();
-    mt_watch_end(well);
 }

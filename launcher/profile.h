@@ -18,11 +18,8 @@ struct mt_profile_flags {
     struct mt_job job;
 };
 
-/* Start MPI, measure, write the document and print what it says; collective. `parsed` is what the command line came
- * to: with an error, nothing is measured. Failures are rank 0's to print: elsewhere err->text is empty. */
-enum mt_status mt_profile(const struct mt_profile_flags *flags, enum mt_status parsed, struct mt_err *err);
-
-/* MPI's end; after it the process may only exit. well: with 0. */
-void mt_profile_end(bool well);
+/* Measure, write the document and print what it says; collective, in a session (session.h). Failures are rank 0's to
+ * print: elsewhere err->text is empty. */
+enum mt_status mt_profile(const struct mt_profile_flags *flags, struct mt_err *err);
 
 #endif

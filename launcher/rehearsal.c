@@ -140,12 +140,7 @@ enum mt_status mt_rehearsal_step(struct mt_rehearsal *r, mt_trace *trace, void *
 }
 
 struct mt_op_shape mt_rehearsal_shape(const struct mt_linstr *instr) {
-    struct mt_call call = {.kind = instr->kind,
-                           .attr = &instr->attr,
-                           .nin = instr->nin,
-                           .nout = instr->nout,
-                           .in = instr->tensor,
-                           .out = instr->tensor + instr->nin};
+    struct mt_call call = mt_linstr_call(instr, instr->tensor);
     struct mt_op_shape shape;
     mt_op_shape(&call, &shape);
     return shape;

@@ -7,6 +7,7 @@
 
 #include "kernels/base/err.h"
 #include "launcher/emulate.h"
+#include "launcher/watch.h"
 
 struct mt_train_options {
     const char *plan, *data;
@@ -28,12 +29,11 @@ struct mt_train_options {
 
 void mt_train_defaults(struct mt_train_options *options);
 
-/* Collective over all of MPI's processes. `parsed` is what became of this process's command line, and *err its error:
- * so that all ranks agree on that too. The error is told at rank 0 only; elsewhere err->text is empty. */
-enum mt_status mt_train(const struct mt_train_options *options, enum mt_status parsed, struct mt_err *err);
+/* How such a run is watched; its hint is kept for one run at a time. */
+struct mt_watch_options mt_train_watch(const struct mt_train_options *options);
 
-/* The end of MPI. Collective: rank 0 prints its error before, as mpirun ends it when another rank has ended badly.
- * well: this process is going to exit with 0. */
-void mt_train_end(bool well);
+/* Collective over all of MPI's processes, in a session (session.h), with signals installed before it began (signals.h).
+ * The error is told at rank 0 only; elsewhere err->text is empty. */
+enum mt_status mt_train(const struct mt_train_options *options, struct mt_err *err);
 
 #endif

@@ -6,7 +6,6 @@
 
 #include "kernels/base/log.h"
 #include "launcher/agree.h"
-#include "launcher/cores.h"
 #include "launcher/rank_device.h"
 #include "launcher/trainer.h"
 #include "launcher/tuning.h"
@@ -36,7 +35,6 @@ static enum mt_status read_plan(struct trainer *t, struct mt_err *err) {
     mt_watch_phase(MT_WATCH_SLOW, "reading the plan");
     enum mt_status st = mt_plan_read(t->options->plan, &t->plan, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err)) ||
-        (st = mt_agree_same(MPI_COMM_WORLD, "Motley's version", MOTLEY_VERSION, err)) ||
         (st = mt_agree_same(MPI_COMM_WORLD, "the version of MPI", mpi_version(), err)) ||
         (st = mt_agree_same(MPI_COMM_WORLD, "the plan", t->plan->hash, err)))
         return st;
@@ -49,7 +47,6 @@ static enum mt_status take_places(struct trainer *t, struct mt_err *err) {
     int me, n;
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
     MPI_Comm_size(MPI_COMM_WORLD, &n);
-    mt_watch_expect(me, n);
     char mine[HOST_BYTES] = {0}, *names = mt_malloc((size_t)n * HOST_BYTES);
     const char **hosts = mt_malloc((size_t)n * sizeof *hosts);
     int *place = mt_calloc((size_t)n, sizeof *place);
@@ -175,7 +172,6 @@ static void say_multiprocessors(struct trainer *t) {
 
 enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
     enum mt_status st;
-    mt_cores_divide(MPI_COMM_WORLD);
     if ((st = read_plan(t, err)) || (st = take_places(t, err)) ||
         (st = mt_agree(t->comm, mt_emulation_check(&t->options->emulation, t->nranks, t->kind, err), err)))
         return st;

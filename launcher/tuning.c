@@ -37,13 +37,7 @@ static struct mt_call call_of(const struct mt_lowered *low, int i, struct mt_ten
         bool placed = offset_bytes >= 0 && mt_tensor_count(&tensors[k]) > 0;
         tensors[k].data = placed ? (void *)(uintptr_t)(4096 + offset_bytes) : NULL;
     }
-    return (struct mt_call){.kind = c->kind,
-                            .attr = &c->attr,
-                            .nin = c->nin,
-                            .nout = c->nout,
-                            .in = tensors,
-                            .out = tensors + c->nin,
-                            .what = c->name};
+    return mt_linstr_call(c, tensors);
 }
 
 static bool has_work(const struct mt_call *call) {

@@ -50,7 +50,7 @@ enum mt_status mt_calls_new(struct mt_device *device, int64_t room_bytes, struct
         bool few = c->gpu && r == IDS && region_bytes > MOST_ID_BYTES; /* written anew for each size of a table */
         c->region_bytes[r] = few ? MOST_ID_BYTES : region_bytes;
         enum mt_status st = mt_device_alloc(device, c->region_bytes[r], (void **)&c->memory[r], err);
-        if (!st) st = mt_calls_repeat(device, c->memory[r], c->region_bytes[r], zeros, sizeof zeros, err);
+        if (!st) st = mt_device_repeat(device, c->memory[r], c->region_bytes[r], zeros, sizeof zeros, err);
         if (st) return mt_err_context(err, "operands to measure with");
     }
     const int64_t sizes[3] = {region_bytes / 4, 1, 1};
@@ -65,30 +65,15 @@ void mt_calls_free(struct mt_calls *c) {
     free(c);
 }
 
-enum mt_status mt_calls_repeat(struct mt_device *device, void *memory, int64_t size_bytes, const void *pattern,
-                               int64_t pattern_bytes, struct mt_err *err) {
-    enum mt_status st = MT_OK;
-    for (int64_t done = 0; done < size_bytes && !st; done += pattern_bytes) {
-        int64_t left = size_bytes - done;
-        st =
-            mt_device_copy_in(device, (char *)memory + done, pattern, left < pattern_bytes ? left : pattern_bytes, err);
-    }
-    return st;
-}
-
 /* A pattern over and over: numbers from 1/4 to 1, which stay sane in every operator; or ids. */
 static enum mt_status fill(const struct mt_calls *c, enum region region, enum mt_type type, int64_t below,
                            struct mt_err *err) {
     int64_t pattern_bytes = PATTERN * mt_type_size(type);
     char *pattern = mt_malloc((size_t)pattern_bytes);
-    uint32_t x = 12345;
-    for (int64_t i = 0; i < PATTERN; i++) {
-        x = x * 1664525u + 1013904223u;
-        double value = type == MT_I32 ? (double)(x >> 8) * 0x1p-24 * (double)below : 0.25 + (x >> 8) * 0.75 * 0x1p-24;
-        mt_type_store(type, pattern, i, type == MT_I32 ? (double)(int64_t)value : value);
-    }
+    bool ids = type == MT_I32;
+    mt_type_noise(type, pattern, PATTERN, ids ? 0 : 0.25, ids ? (double)below : 0.75);
     enum mt_status st =
-        mt_calls_repeat(c->device, c->memory[region], c->region_bytes[region], pattern, pattern_bytes, err);
+        mt_device_repeat(c->device, c->memory[region], c->region_bytes[region], pattern, pattern_bytes, err);
     free(pattern);
     return st;
 }

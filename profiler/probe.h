@@ -150,9 +150,6 @@ bool mt_probe_has_link(const struct mt_profile *profile, bool between);
 struct mt_calls;
 enum mt_status mt_calls_new(struct mt_device *device, int64_t room_bytes, struct mt_calls **calls, struct mt_err *err);
 void mt_calls_free(struct mt_calls *calls);
-/* Write a pattern over and over to a device's memory. */
-enum mt_status mt_calls_repeat(struct mt_device *device, void *memory, int64_t size_bytes, const void *pattern,
-                               int64_t pattern_bytes, struct mt_err *err);
 /* Whether the device computes such calls at all. */
 bool mt_calls_serve(const struct mt_calls *calls, const struct mt_grid_case *c);
 /* The largest operands that fit. */

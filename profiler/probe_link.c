@@ -45,7 +45,7 @@ enum mt_status mt_probe_move(struct mt_profile *p, const int *group, int n, cons
 enum mt_status mt_probe_buffer(struct mt_profile *p, int64_t size_bytes, void **buffer, struct mt_err *err) {
     enum mt_status st = mt_device_alloc(p->device, size_bytes, buffer, err);
     static const char zeros[1 << 20];
-    if (!st) st = mt_calls_repeat(p->device, *buffer, size_bytes, zeros, sizeof zeros, err);
+    if (!st) st = mt_device_repeat(p->device, *buffer, size_bytes, zeros, sizeof zeros, err);
     return st;
 }
 

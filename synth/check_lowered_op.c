@@ -23,89 +23,32 @@ struct pattern {
     struct member members[MOST_MEMBERS];
 };
 
+/* What several rows have in common: a product with its bias; the norm of rows and its gradients; the loss of rows, and
+ * its gradient. */
+#define OF(kind, in, out)                                                                                              \
+    { MT_OP_##kind, in, out }
+#define BIASED OF(matmul, "ab", "t"), OF(add, "tc", "p")
+#define NORM OF(sum, "x", "s"), OF(norm_sqdev, "xs", "q"), OF(norm_apply, "xsqgb", "y")
+#define NORM_GRAD OF(norm_dots, "dxsqg", "mn"), OF(norm_grad, "dxsqgmn", "z")
+#define NORM_PARAM_GRAD OF(norm_param_grad, "dxsq", "uv")
+#define LOSS OF(row_max, "x", "m"), OF(exp_sum, "xm", "z"), OF(pick, "xt", "k"), OF(nll, "mzkt", "l")
+#define LOSS_GRAD OF(nll_grad, "xmztd", "y")
+
 static const struct pattern patterns[] = {
-    {MT_OP_fused_matmul, MT_OP_add, 0, "abc", "y", "", {{MT_OP_matmul, "ab", "p"}, {MT_OP_add, "pc", "y"}}},
-    {MT_OP_fused_matmul,
-     MT_OP_gelu,
-     0,
-     "abc",
-     "yp",
-     "",
-     {{MT_OP_matmul, "ab", "t"}, {MT_OP_add, "tc", "p"}, {MT_OP_gelu, "p", "y"}}},
-    {MT_OP_fused_matmul,
-     MT_OP_relu,
-     0,
-     "abc",
-     "yp",
-     "",
-     {{MT_OP_matmul, "ab", "t"}, {MT_OP_add, "tc", "p"}, {MT_OP_relu, "p", "y"}}},
-    {MT_OP_fused_matmul, MT_OP_gelu_grad, 0, "abx", "y", "", {{MT_OP_matmul, "ab", "d"}, {MT_OP_gelu_grad, "dx", "y"}}},
-    {MT_OP_fused_matmul, MT_OP_relu_grad, 0, "abx", "y", "", {{MT_OP_matmul, "ab", "d"}, {MT_OP_relu_grad, "dx", "y"}}},
-    {MT_OP_fused_matmul, MT_OP_sum, 0, "ab", "ys", "ys", {{MT_OP_matmul, "ab", "y"}, {MT_OP_sum, "b", "s"}}},
-    {MT_OP_layer_norm,
-     0,
-     0,
-     "xgb",
-     "ysq",
-     "",
-     {{MT_OP_sum, "x", "s"}, {MT_OP_norm_sqdev, "xs", "q"}, {MT_OP_norm_apply, "xsqgb", "y"}}},
-    {MT_OP_residual_norm,
-     0,
-     0,
-     "acgb",
-     "xysq",
-     "",
-     {{MT_OP_add, "ac", "x"}, {MT_OP_sum, "x", "s"}, {MT_OP_norm_sqdev, "xs", "q"}, {MT_OP_norm_apply, "xsqgb", "y"}}},
-    {MT_OP_layer_norm_grad,
-     0,
-     5,
-     "dxsqg",
-     "zuv",
-     "uv",
-     {{MT_OP_norm_dots, "dxsqg", "mn"}, {MT_OP_norm_grad, "dxsqgmn", "z"}, {MT_OP_norm_param_grad, "dxsq", "uv"}}},
-    {MT_OP_layer_norm_grad,
-     0,
-     6,
-     "dxsqga",
-     "wuv",
-     "uv",
-     {{MT_OP_norm_dots, "dxsqg", "mn"},
-      {MT_OP_norm_grad, "dxsqgmn", "z"},
-      {MT_OP_add, "za", "w"},
-      {MT_OP_norm_param_grad, "dxsq", "uv"}}},
-    {MT_OP_cross_entropy,
-     0,
-     0,
-     "xt",
-     "mzl",
-     "",
-     {{MT_OP_row_max, "x", "m"}, {MT_OP_exp_sum, "xm", "z"}, {MT_OP_pick, "xt", "k"}, {MT_OP_nll, "mzkt", "l"}}},
-    {MT_OP_sq_norm_add, 0, 0, "gb", "y", "", {{MT_OP_sq_norm, "g", "s"}, {MT_OP_add, "bs", "y"}}},
-    {MT_OP_cross_entropy_grad,
-     0,
-     2,
-     "xt",
-     "yl",
-     "",
-     {{MT_OP_row_max, "x", "m"},
-      {MT_OP_exp_sum, "xm", "z"},
-      {MT_OP_pick, "xt", "k"},
-      {MT_OP_nll, "mzkt", "l"},
-      {MT_OP_fill, "l", "d"},
-      {MT_OP_nll_grad, "xmztd", "y"}}},
-    {MT_OP_cross_entropy_grad,
-     0,
-     3,
-     "xta",
-     "yl",
-     "",
-     {{MT_OP_row_max, "x", "m"},
-      {MT_OP_exp_sum, "xm", "z"},
-      {MT_OP_pick, "xt", "k"},
-      {MT_OP_nll, "mzkt", "l"},
-      {MT_OP_fill, "l", "c"},
-      {MT_OP_add, "ca", "d"},
-      {MT_OP_nll_grad, "xmztd", "y"}}},
+    {MT_OP_fused_matmul, MT_OP_add, 0, "abc", "y", "", {OF(matmul, "ab", "p"), OF(add, "pc", "y")}},
+    {MT_OP_fused_matmul, MT_OP_gelu, 0, "abc", "yp", "", {BIASED, OF(gelu, "p", "y")}},
+    {MT_OP_fused_matmul, MT_OP_relu, 0, "abc", "yp", "", {BIASED, OF(relu, "p", "y")}},
+    {MT_OP_fused_matmul, MT_OP_gelu_grad, 0, "abx", "y", "", {OF(matmul, "ab", "d"), OF(gelu_grad, "dx", "y")}},
+    {MT_OP_fused_matmul, MT_OP_relu_grad, 0, "abx", "y", "", {OF(matmul, "ab", "d"), OF(relu_grad, "dx", "y")}},
+    {MT_OP_fused_matmul, MT_OP_sum, 0, "ab", "ys", "ys", {OF(matmul, "ab", "y"), OF(sum, "b", "s")}},
+    {MT_OP_layer_norm, 0, 0, "xgb", "ysq", "", {NORM}},
+    {MT_OP_residual_norm, 0, 0, "acgb", "xysq", "", {OF(add, "ac", "x"), NORM}},
+    {MT_OP_layer_norm_grad, 0, 5, "dxsqg", "zuv", "uv", {NORM_GRAD, NORM_PARAM_GRAD}},
+    {MT_OP_layer_norm_grad, 0, 6, "dxsqga", "wuv", "uv", {NORM_GRAD, OF(add, "za", "w"), NORM_PARAM_GRAD}},
+    {MT_OP_cross_entropy, 0, 0, "xt", "mzl", "", {LOSS}},
+    {MT_OP_sq_norm_add, 0, 0, "gb", "y", "", {OF(sq_norm, "g", "s"), OF(add, "bs", "y")}},
+    {MT_OP_cross_entropy_grad, 0, 2, "xt", "yl", "", {LOSS, OF(fill, "l", "d"), LOSS_GRAD}},
+    {MT_OP_cross_entropy_grad, 0, 3, "xta", "yl", "", {LOSS, OF(fill, "l", "c"), OF(add, "ca", "d"), LOSS_GRAD}},
 };
 
 /* Kinds of the graph that may add to their outputs' old content (op.h). */
@@ -362,13 +305,8 @@ static enum mt_status check_tensors(struct mt_lchecker *c) {
     }
     if (mt_lchecker_block(c) != MT_BODY && l->nadvances)
         return mt_lchecker_refuse(c, "moves on with iterations that there are none of");
-    struct mt_call call = {.kind = l->kind,
-                           .attr = &l->attr,
-                           .nin = l->nin,
-                           .nout = l->nout,
-                           .in = tensors,
-                           .out = tensors + l->nin,
-                           .clock = &clock};
+    struct mt_call call = mt_linstr_call(l, tensors);
+    call.clock = &clock;
     struct mt_err why = MT_ERR_INIT;
     if (mt_call_check(&call, &why)) return mt_lchecker_refuse(c, "it is no call that can be made: %.300s", why.text);
     return MT_OK;

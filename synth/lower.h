@@ -89,6 +89,17 @@ struct mt_linstr {
     bool zero;
 };
 
+/* An operator's call of `tensors` ([nin + nout]: the instruction's own, or with memory), without clock and scratch. */
+static inline struct mt_call mt_linstr_call(const struct mt_linstr *instr, const struct mt_tensor *tensors) {
+    return (struct mt_call){.kind = instr->kind,
+                            .attr = &instr->attr,
+                            .nin = instr->nin,
+                            .nout = instr->nout,
+                            .in = tensors,
+                            .out = tensors + instr->nin,
+                            .what = instr->name};
+}
+
 /* A program value that is fed, and the samples that its rows are: rows[i] is the global number of the sample of which
  * row i on the leading axis is made, first those of the iterations of BODY in turn. Without the batch label: no rows,
  * the box is fed as it is. */

@@ -1,7 +1,7 @@
 /* Inside the lowering: what its passes hand to each other.
  *
  *   lower.c    program instructions become drafts (operands are program values, which are the first lvalues)
- *   fuse.c     drafts become fused drafts
+ *   fuse.c     drafts become fused drafts, with tensors by fuse_tensors.c
  *   storage.c  values get storages: own ones, or that of a value that they continue; messages and scratch
  *   order.c    streams and waits; what they make known of the order; lifetimes; addresses */
 #ifndef MT_SYNTH_LOWERING_H
@@ -54,6 +54,10 @@ static inline enum mt_block_kind mt_lowered_block(const struct mt_lowered *low, 
 
 /* Replace patterns of operators by fused ones. Instructions that are absorbed disappear from the sequence. */
 void mt_fuse(struct mt_lowering *lowering);
+
+/* The tensors of an operator (what it computes, in and out) made of members. False where members are empty for
+ * different reasons (the batch here, the heads there), so that no one call says both. */
+bool mt_fuse_tensors(struct mt_linstr *const *members, int count, struct mt_linstr *fused, struct mt_arena *arena);
 
 enum mt_status mt_assign_storage(struct mt_lowering *lowering);
 int mt_lowering_value(struct mt_lowering *lowering, int pvalue, int64_t size_bytes); /* a new lvalue */

@@ -70,8 +70,7 @@ static void note_op(struct basis *basis, struct mt_cost cost, int64_t times) {
 }
 
 static double op_time(struct predictor *p, int a, const struct mt_linstr *c, int64_t times) {
-    struct mt_call call = {
-        .kind = c->kind, .attr = &c->attr, .nin = c->nin, .nout = c->nout, .in = c->tensor, .out = c->tensor + c->nin};
+    struct mt_call call = mt_linstr_call(c, c->tensor);
     struct mt_op_shape shape;
     mt_op_shape(&call, &shape);
     struct mt_cost cost = mt_cost_op(&p->costs, p->play.actors[a].rank, &shape);

@@ -114,8 +114,7 @@ static void place_operator(struct mt_lowering *l, int instr, struct mt_linstr *c
     if (l->adds_to[c->out[0]] < 0) prefer_ending(l, instr, c);
     for (int o = 0; o < c->nout; o++) place_output(l, instr, c, o);
     if (!l->options->scratch_bytes) return;
-    struct mt_call call = {
-        .kind = c->kind, .attr = &c->attr, .nin = c->nin, .nout = c->nout, .in = c->tensor, .out = c->tensor + c->nin};
+    struct mt_call call = mt_linstr_call(c, c->tensor);
     int64_t bytes = l->options->scratch_bytes(l->options->context, &call);
     if (bytes > 0) c->scratch = new_buffer(l, bytes);
 }

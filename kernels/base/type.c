@@ -70,6 +70,15 @@ void mt_type_store(enum mt_type type, void *data, int64_t index, double value) {
     assert(!"element type");
 }
 
+void mt_type_noise(enum mt_type type, void *data, int64_t count, double low, double span) {
+    uint32_t x = 12345;
+    for (int64_t i = 0; i < count; i++) {
+        x = x * 1664525u + 1013904223u;
+        double value = low + span * ((x >> 8) * 0x1p-24);
+        mt_type_store(type, data, i, type == MT_I32 ? floor(value) : value);
+    }
+}
+
 MT_CLONES static void f32_to_bf16(mt_bf16 *restrict to, const float *restrict from, int64_t count) {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) to[i] = mt_bf16_from_f32(from[i]);

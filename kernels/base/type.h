@@ -80,4 +80,7 @@ void mt_type_convert(enum mt_type to_type, void *to, enum mt_type from_type, con
 double mt_type_load(enum mt_type type, const void *data, int64_t index);
 void mt_type_store(enum mt_type type, void *data, int64_t index, double value);
 
+/* Made-up elements to measure with, the same every time: from `low` to below low + span, whole numbers rounded down. */
+void mt_type_noise(enum mt_type type, void *data, int64_t count, double low, double span);
+
 #endif

@@ -15,6 +15,7 @@
 #include "kernels/base/hash.h"
 #include "kernels/base/log.h"
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/bench.h"
 #include "kernels/cuda/jit.h"
 #include "kernels/cuda/signature.h"
 #include "kernels/cuda/tune.h"
@@ -49,13 +50,7 @@ static void bench_release(struct bench *b) {
 }
 
 static enum mt_status fill(const struct cuda_queue *queue, const struct mt_tensor *t, struct mt_err *err) {
-    char definitions[32];
-    CUfunction kernel;
-    const void *x = t->data;
-    int64_t count = mt_tensor_count(t), blocks = (count + 255) / 256;
-    snprintf(definitions, sizeof definitions, "-DTYPE=%s", cuda_type(t->type));
-    enum mt_status st = cuda_kernel(queue->cuda, "matmul_epilogue", definitions, "noise", 0, &kernel, err);
-    return st ? st : cuda_launch(queue, kernel, blocks < 4096 ? blocks : 4096, 256, 0, (void *[]){&x, &count}, err);
+    return cuda_numbers(queue, t->type, t->data, mt_tensor_count(t), 0, -0.5f, 1, err);
 }
 
 /* The last sample of a tensor; its batch is axis 0. */

@@ -8,6 +8,7 @@
 #include "kernels/cuda/signature.h"
 
 enum { ALIGN = 256, THREADS = 256, MOST_BLOCKS = 1024, LEVELS = 3 /* of cache, that operands shall exceed */ };
+enum { ANY_ID = 50257 /* where nothing bounds them */ };
 static const int64_t most_bytes = INT64_C(2) << 30;
 
 enum mt_status cuda_stream_beside(CUstream stream, CUstream *beside, struct mt_err *err) {
@@ -18,6 +19,14 @@ enum mt_status cuda_stream_beside(CUstream stream, CUstream *beside, struct mt_e
     else
         CUDA_TRY(cuStreamCreate(beside, CU_STREAM_NON_BLOCKING), err, "a stream to measure on");
     return MT_OK;
+}
+
+void cuda_measuring_release(CUstream stream, CUevent begin, CUevent end, CUdeviceptr memory) {
+    if (stream) cuStreamSynchronize(stream);
+    if (begin) cuEventDestroy(begin);
+    if (end) cuEventDestroy(end);
+    if (stream) cuStreamDestroy(stream);
+    if (memory) cuMemFree(memory);
 }
 
 /* ---- operands ---- */
@@ -128,15 +137,19 @@ static enum mt_status allocate(struct cuda_bench *b, struct mt_err *err) {
 
 /* ---- numbers ---- */
 
-static enum mt_status run_filler(struct cuda_bench *b, const char *type, const char *name, int64_t count,
+static enum mt_status run_filler(const struct cuda_queue *queue, const char *type, const char *name, int64_t count,
                                  void **arguments, struct mt_err *err) {
     char definitions[32];
     CUfunction kernel;
     snprintf(definitions, sizeof definitions, "-DTYPE=%s", type);
-    enum mt_status st = cuda_kernel(b->queue.cuda, "bench", definitions, name, 0, &kernel, err);
+    enum mt_status st = cuda_kernel(queue->cuda, "bench", definitions, name, 0, &kernel, err);
     return st ? st
-              : cuda_launch(&b->queue, kernel, least(divide_up(count, THREADS), MOST_BLOCKS), THREADS, 0, arguments,
-                            err);
+              : cuda_launch(queue, kernel, least(divide_up(count, THREADS), MOST_BLOCKS), THREADS, 0, arguments, err);
+}
+
+enum mt_status cuda_numbers(const struct cuda_queue *queue, enum mt_type type, void *to, int64_t count, uint32_t seed,
+                            float low, float span, struct mt_err *err) {
+    return run_filler(queue, cuda_type(type), "numbers", count, (void *[]){&to, &count, &seed, &low, &span}, err);
 }
 
 /* Activations are about zero; statistics, moments and what they are like are positive. */
@@ -145,10 +158,10 @@ static enum mt_status fill(struct cuda_bench *b, const struct mt_tensor *t, bool
     int64_t count = mt_tensor_count(t);
     void *to = t->data;
     uint32_t below = (uint32_t)b->ids_below;
-    float low = positive ? 0.25f : -0.5f, span = positive ? 0.75f : 1;
     if (!count) return MT_OK;
-    if (t->type == MT_I32) return run_filler(b, "float", "ids", count, (void *[]){&to, &count, &seed, &below}, err);
-    return run_filler(b, cuda_type(t->type), "numbers", count, (void *[]){&to, &count, &seed, &low, &span}, err);
+    if (t->type == MT_I32)
+        return run_filler(&b->queue, "float", "ids", count, (void *[]){&to, &count, &seed, &below}, err);
+    return cuda_numbers(&b->queue, t->type, to, count, seed, positive ? 0.25f : -0.5f, positive ? 0.75f : 1, err);
 }
 
 static enum mt_status fill_set(struct cuda_bench *b, int set, struct mt_err *err) {
@@ -170,11 +183,7 @@ static enum mt_status fill_set(struct cuda_bench *b, int set, struct mt_err *err
 /* ---- for everybody ---- */
 
 void cuda_bench_release(struct cuda_bench *b) {
-    if (b->queue.stream) cuStreamSynchronize(b->queue.stream);
-    if (b->begin) cuEventDestroy(b->begin);
-    if (b->end) cuEventDestroy(b->end);
-    if (b->queue.stream) cuStreamDestroy(b->queue.stream);
-    if (b->memory) cuMemFree(b->memory);
+    cuda_measuring_release(b->queue.stream, b->begin, b->end, b->memory);
 }
 
 enum mt_status cuda_bench_init(struct cuda_bench *b, const struct cuda_queue *queue, const struct mt_call *call,
@@ -186,7 +195,8 @@ enum mt_status cuda_bench_init(struct cuda_bench *b, const struct cuda_queue *qu
     memcpy(b->tensors[0], call->in, (size_t)call->nin * sizeof *call->in);
     memcpy(b->tensors[0] + call->nin, call->out, (size_t)call->nout * sizeof *call->out);
     b->calls[0].in = b->tensors[0], b->calls[0].out = b->tensors[0] + call->nin;
-    b->ids_below = cuda_ids_below(call);
+    b->ids_below = mt_call_ids_below(call);
+    if (!b->ids_below) b->ids_below = ANY_ID;
     CUDA_TRY(cuStreamSynchronize(queue->stream), err, "before measuring");
     CUDA_TRY(cuEventCreate(&b->begin, CU_EVENT_DEFAULT), err, "cuEventCreate");
     CUDA_TRY(cuEventCreate(&b->end, CU_EVENT_DEFAULT), err, "cuEventCreate");
@@ -225,8 +235,8 @@ static enum mt_status compare(struct cuda_bench *b, int o, double *error, struct
     void *mine = t->data;
     *error = 0;
     if (!count || t->type == MT_I32) return MT_OK;
-    enum mt_status st =
-        run_filler(b, cuda_type(t->type), "compare", count, (void *[]){&mine, &b->kept[o], &count, &b->sums}, err);
+    enum mt_status st = run_filler(&b->queue, cuda_type(t->type), "compare", count,
+                                   (void *[]){&mine, &b->kept[o], &count, &b->sums}, err);
     if (st) return st;
     CUDA_TRY(cuStreamSynchronize(b->queue.stream), err, "comparing outputs");
     CUDA_TRY(cuMemcpyDtoH(sums, b->sums, (size_t)blocks * 2 * sizeof *sums), err, "comparing outputs");

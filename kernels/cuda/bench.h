@@ -46,7 +46,11 @@ enum mt_status cuda_bench_error(struct cuda_bench *bench, double *error, struct 
 enum mt_status cuda_bench_record(struct cuda_bench *bench, CUgraphExec *graph, struct mt_err *err);
 enum mt_status cuda_bench_time(struct cuda_bench *bench, CUgraphExec graph, double *time_s, struct mt_err *err);
 
-/* A stream beside another, with the same multiprocessors. */
+/* For measurements of other kinds: a stream beside another, with the same multiprocessors; the end of what one measures
+ * with, each of which may be null; numbers from low to low + span, on the device. */
 enum mt_status cuda_stream_beside(CUstream stream, CUstream *beside, struct mt_err *err);
+void cuda_measuring_release(CUstream stream, CUevent begin, CUevent end, CUdeviceptr memory);
+enum mt_status cuda_numbers(const struct cuda_queue *queue, enum mt_type type, void *to, int64_t count, uint32_t seed,
+                            float low, float span, struct mt_err *err);
 
 #endif

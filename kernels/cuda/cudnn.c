@@ -1,10 +1,10 @@
 /* Loading cuDNN, and its handle. */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/cudnn_library.h"
+#include "kernels/cuda/facts.h"
 
 enum { LEAST_VERSION = 90800 }; /* the first with properties of devices */
 
@@ -26,7 +26,7 @@ static void load(void) {
                    {&functions.set, "cudnnBackendSetAttribute"},
                    {&functions.get, "cudnnBackendGetAttribute"},
                    {&functions.execute, "cudnnBackendExecute"}};
-    void *library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
+    void *library = cuda_cudnn_open();
     if (!library) {
         mt_fail(&refusal, MT_EMISSING, "cuDNN is not used: %s", dlerror());
         return;

@@ -2,7 +2,6 @@
 #include "kernels/cuda/facts.h"
 
 #include <cublasLt.h>
-#include <dlfcn.h>
 #include <nccl.h>
 #include <nvrtc.h>
 #include <stdio.h>
@@ -29,7 +28,7 @@ void cuda_driver_version(char *text, size_t size) {
 }
 
 static void look_at_cudnn(struct mt_gpu_library *library) {
-    void *file = dlopen("libcudnn.so.9", RTLD_LAZY | RTLD_LOCAL);
+    void *file = cuda_cudnn_open();
     size_t (*version)(void) = NULL;
     if (file) *(void **)&version = dlsym(file, "cudnnGetVersion");
     if (!version) {

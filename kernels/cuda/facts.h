@@ -2,6 +2,8 @@
 #ifndef MT_KERNELS_CUDA_FACTS_H
 #define MT_KERNELS_CUDA_FACTS_H
 
+#include <dlfcn.h>
+
 #include "kernels/cuda/cuda.h"
 #include "kernels/gpu.h"
 
@@ -9,5 +11,10 @@ enum mt_status cuda_gpus_look(struct mt_gpus *gpus, struct mt_err *err);
 
 /* "580.95.05", or "" where it is not told. */
 void cuda_driver_version(char *text, size_t size);
+
+/* cuDNN's library; null where there is none, and dlerror says why. */
+static inline void *cuda_cudnn_open(void) {
+    return dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
+}
 
 #endif

@@ -1,5 +1,5 @@
 /* What goes around a product that cuBLASLt does not do itself: the bias before it, the activation or its slope after
- * it, the columns that strips leave over (product_strips.c), and random operands to time it with.
+ * it, and the columns that strips leave over (product_strips.c).
  *
  * TYPE: of the elements (not T, which is a name in NVRTC's own templates). VEC: elements a thread, 16 bytes where the
  * pointers are so aligned, else 1. GELU: 1, or 0 for relu. STRIPS: how many strips there are. */
@@ -90,14 +90,4 @@ extern "C" __global__ void spread(const T *bias, T *y, i64 m, i64 n) {
     if (j >= n) return;
     T b = bias[j];
     for (i64 i = blockIdx.y; i < m; i += gridDim.y) y[i * n + j] = b;
-}
-
-/* x[count] in [-1/2, 1/2), a hash of the index. */
-extern "C" __global__ void noise(T *x, i64 count) {
-    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += (i64)gridDim.x * blockDim.x) {
-        u32 h = ((u32)i ^ (u32)(i >> 32)) * 0x9E3779B1u;
-        h = (h ^ (h >> 15)) * 0x85EBCA77u;
-        h ^= h >> 13;
-        store(x + i, (float)(h >> 8) * 0x1p-24f - 0.5f);
-    }
 }

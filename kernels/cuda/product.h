@@ -129,9 +129,6 @@ enum mt_status product_after(const struct cuda_queue *queue, const struct produc
 /* Where the library puts what it makes: y, or pre where our pass makes y of it. */
 void *product_target(const struct product_shape *shape, enum product_how how, const struct product_data *data);
 int64_t product_pass_bytes(const struct cuda *cuda, const struct product_shape *shape); /* of scratch */
-/* Random elements in [-1/2, 1/2). */
-enum mt_status product_noise(const struct cuda_queue *queue, enum mt_type type, const void *x, int64_t count,
-                             struct mt_err *err);
 
 /* product_strips.c */
 bool product_strips_possible(const struct product_shape *shape);

@@ -53,11 +53,7 @@ struct bench {
 };
 
 static void bench_release(struct bench *b) {
-    if (b->queue.stream) cuStreamSynchronize(b->queue.stream);
-    if (b->begin) cuEventDestroy(b->begin);
-    if (b->end) cuEventDestroy(b->end);
-    if (b->queue.stream) cuStreamDestroy(b->queue.stream);
-    if (b->memory) cuMemFree(b->memory);
+    cuda_measuring_release(b->queue.stream, b->begin, b->end, b->memory);
 }
 
 struct block {
@@ -94,7 +90,7 @@ static enum mt_status place_set(struct bench *b, const struct block *blocks, CUd
         void *place = (void *)(uintptr_t)*at;
         if (!blocks[i].count) continue;
         memcpy((char *)set + blocks[i].member, &place, sizeof place);
-        st = product_noise(&b->queue, blocks[i].type, place, blocks[i].count, err);
+        st = cuda_numbers(&b->queue, blocks[i].type, place, blocks[i].count, 0, -0.5f, 1, err);
         *at += (CUdeviceptr)round_up(blocks[i].count * mt_type_size(blocks[i].type));
     }
     return st;

@@ -108,13 +108,3 @@ enum mt_status product_after(const struct cuda_queue *queue, const struct produc
     default: return MT_OK;
     }
 }
-
-enum mt_status product_noise(const struct cuda_queue *queue, enum mt_type type, const void *x, int64_t count,
-                             struct mt_err *err) {
-    char definitions[32];
-    CUfunction kernel;
-    snprintf(definitions, sizeof definitions, "-DTYPE=%s", cuda_type(type));
-    enum mt_status st = cuda_kernel(queue->cuda, "matmul_epilogue", definitions, "noise", 0, &kernel, err);
-    return st ? st
-              : cuda_launch(queue, kernel, least(divide_up(count, 256), 4096), 256, 0, (void *[]){&x, &count}, err);
-}

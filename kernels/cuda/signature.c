@@ -2,27 +2,12 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "kernels/base/hash.h"
 #include "kernels/cuda/shape.h"
 
-enum { ANY_ID = 50257 /* where nothing bounds them */ };
-
 static const struct mt_tensor *operand_of(const struct mt_call *call, int i) {
     return i < call->nin ? &call->in[i] : &call->out[i - call->nin];
-}
-
-/* An operand's part of its row in ops.def ("*e"), null where the row has none; *letters: its length. Inputs that are
- * left out have a part all the same. */
-static const char *pattern_of(const struct mt_call *call, int i, int *letters) {
-    const char *s = mt_op_info[call->kind].shapes;
-    bool output = i >= call->nin;
-    if (!*s) return NULL;
-    if (output) s = strchr(s, '>') + 1;
-    for (int skip = output ? i - call->nin : i; skip > 0; skip--) s += strcspn(s, ",>") + 1;
-    *letters = (int)strcspn(s, ",>");
-    return s;
 }
 
 /* How many axes the '*' of an operand stands for. */
@@ -32,21 +17,10 @@ static int group_axes(const char *pattern, int letters, const struct mt_tensor *
 
 int cuda_leading_axis(const struct mt_call *call, int operand) {
     int letters;
-    const char *pattern = pattern_of(call, operand, &letters);
+    const char *pattern = mt_call_pattern(call, operand, &letters);
     if (!pattern || !letters) return -1;
     if (*pattern == 'b') return 0;
     return group_axes(pattern, letters, operand_of(call, operand)) > 0 ? 0 : -1;
-}
-
-int64_t cuda_ids_below(const struct mt_call *call) {
-    for (int i = 0; i < call->nin + call->nout; i++) {
-        int letters;
-        const char *pattern = pattern_of(call, i, &letters),
-                   *v = pattern ? memchr(pattern, 'v', (size_t)letters) : NULL;
-        const struct mt_tensor *t = operand_of(call, i);
-        if (v) return largest(t->global[t->naxes - letters + (int)(v - pattern)], 1);
-    }
-    return ANY_ID;
 }
 
 /* ---- text ---- */
@@ -77,7 +51,7 @@ static void put_letters(struct text *text, const struct mt_call *call) {
     for (int i = 0; i < call->nin + call->nout; i++) {
         int letters = 0;
         const struct mt_tensor *t = operand_of(call, i);
-        const char *pattern = pattern_of(call, i, &letters);
+        const char *pattern = mt_call_pattern(call, i, &letters);
         int group = group_axes(pattern, letters, t), axis = group;
         if (letters && *pattern == '*' && !seen['*']) {
             int64_t rows = 1;

@@ -17,9 +17,6 @@ uint64_t cuda_call_hash(const struct mt_call *call);
 /* The leading axis of an operand (inputs, then outputs) that all rows or samples lie along, or -1. */
 int cuda_leading_axis(const struct mt_call *call, int operand);
 
-/* Inputs of whole numbers are below it: the rows of a table, or classes. */
-int64_t cuda_ids_below(const struct mt_call *call);
-
 /* "NVIDIA H200, sm_90, 132 multiprocessors | driver 13000": how all keys of a device begin. */
 void cuda_device_key(const struct cuda *cuda, char *text, size_t room);
 

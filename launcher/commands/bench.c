@@ -9,7 +9,6 @@
 #include "launcher/job_flags.h"
 #include "launcher/rank_device.h"
 #include "launcher/session.h"
-#include "launcher/watch.h"
 
 enum { KEY_MODEL = 'm', KEY_DEVICE = 0x2000, KEY_JSON, KEY_SECONDS };
 
@@ -78,9 +77,8 @@ int mt_command_bench(int argc, char **argv) {
     if (!st) st = mt_job_flags_settle(&f.job, &err);
     f.options.job = f.job.job;
     if (!f.options.which) f.options.which = ~0u;
-    st = mt_session_begin(MT_WATCH_HEARTBEAT_S, 120, st, &err);
+    const struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 120};
+    st = mt_session_begin(&watch, st, &err);
     if (!st) st = mt_bench_run(&f.options, &err);
-    if (st && err.text[0]) mt_command_fail(&err);
-    mt_session_end(!st);
-    return mt_exit_code(st);
+    return mt_session_end(st, 0, &err);
 }

@@ -1,14 +1,11 @@
 /* motley doctor: will a job run here? */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 
-#include "launcher/agree.h"
 #include "launcher/command.h"
 #include "launcher/doctor.h"
 #include "launcher/flags.h"
 #include "launcher/rank_device.h"
-#include "launcher/watch.h"
+#include "launcher/session.h"
 
 enum { KEY_DATA = 'd', KEY_OUT = 'o', KEY_JSON = 0x2000, KEY_START_DEADLINE, KEY_DEVICE };
 
@@ -54,24 +51,13 @@ int mt_command_doctor(int argc, char **argv) {
         .doc = "Look for what would keep a job from running, or from running well: say `mpirun -n RANKS motley doctor "
                "PLAN --data FILE --out DIR` with the mpirun and flags of the job.\v"
                "Every line says ok, warning or FAILURE, and what to do. Ends with 1 when something fails."};
-    struct mt_err err = MT_ERR_INIT, watch_err = MT_ERR_INIT;
+    struct mt_err err = MT_ERR_INIT;
     struct doctor_flags f = {.err = &err, .options.device = "cpu"};
     struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 60};
     int failures = 0;
     enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
-    if (!st) watch.start_s = f.start_s;
-    enum mt_status watched = mt_watch_begin(&watch, &watch_err);
-    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-    MPI_Init(NULL, NULL);
-    if (!st && watched) {
-        err = watch_err;
-        st = watched;
-    }
-    if (!(st = mt_agree(MPI_COMM_WORLD, st, &err))) st = mt_doctor_run(&f.options, &failures, &err);
-    if (st && err.text[0]) mt_command_fail(&err);
-    int code = st ? mt_exit_code(st) : failures ? 1 : 0;
-    mt_watch_phase(MT_WATCH_SLOW, "the end");
-    MPI_Finalize();
-    mt_watch_end(!code);
-    return code;
+    watch.start_s = f.start_s;
+    st = mt_session_start(&watch, st, &err);
+    if (!st) st = mt_doctor_run(&f.options, &failures, &err); /* a mixture of ranks is one of its findings */
+    return mt_session_end(st, failures ? 1 : 0, &err);
 }

@@ -9,7 +9,7 @@
 #include "launcher/job_flags.h"
 #include "launcher/profile.h"
 #include "launcher/rank_device.h"
-#include "launcher/watch.h"
+#include "launcher/session.h"
 #include "profiler/describe.h"
 
 enum {
@@ -157,10 +157,11 @@ int mt_command_profile(int argc, char **argv) {
     if (!st && (f.describe || f.hardware)) {
         code = without_measuring(&f);
     } else {
-        st = mt_profile(&f.profile, st, &err);
-        if (st && err.text[0]) mt_command_fail(&err);
-        mt_profile_end(!st);
-        code = mt_exit_code(st);
+        const struct mt_watch_options watch = {
+            .heartbeat_s = f.profile.heartbeat_s, .start_s = f.profile.start_s, .deadline_s = f.profile.deadline_s};
+        st = mt_session_begin(&watch, st, &err);
+        if (!st) st = mt_profile(&f.profile, &err);
+        code = mt_session_end(st, 0, &err);
     }
     mt_arena_release(&f.arena);
     return code;

@@ -6,6 +6,8 @@
 #include "launcher/command.h"
 #include "launcher/flags.h"
 #include "launcher/rank_device.h"
+#include "launcher/session.h"
+#include "launcher/signals.h"
 #include "launcher/train.h"
 
 enum {
@@ -158,9 +160,12 @@ int mt_command_train(int argc, char **argv) {
     mt_train_defaults(&flags.options);
     enum mt_status st = mt_command_parse(&argp, argc, argv, &flags, &err);
     if (!st) st = settle(&flags);
-    st = mt_train(&flags.options, st, &err);
-    if (st && err.text[0]) mt_command_fail(&err);
-    mt_train_end(!st);
+    const struct mt_watch_options watch = mt_train_watch(&flags.options);
+    mt_signals_install(); /* what is asked while the run is set up is answered after its first steps */
+    st = mt_session_begin(&watch, st, &err);
+    if (!st) st = mt_train(&flags.options, &err);
+    mt_signals_restore();
+    int code = mt_session_end(st, 0, &err);
     mt_arena_release(&flags.arena);
-    return mt_exit_code(st);
+    return code;
 }

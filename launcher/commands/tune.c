@@ -6,7 +6,6 @@
 #include "launcher/rank_device.h"
 #include "launcher/session.h"
 #include "launcher/tune_job.h"
-#include "launcher/watch.h"
 
 enum { KEY_DEVICE = 0x2000, KEY_EMULATE };
 
@@ -53,10 +52,10 @@ int mt_command_tune(int argc, char **argv) {
         st = mt_fail(&err, MT_EINPUT, "tune what? Name a plan");
         mt_err_hint(&err, "`motley plan` makes one");
     }
-    st = mt_session_begin(MT_WATCH_HEARTBEAT_S, 60, st, &err);
+    const struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 60};
+    st = mt_session_begin(&watch, st, &err);
     if (!st) st = mt_tune_job(&f.options, &err);
-    if (st && err.text[0]) mt_command_fail(&err);
-    mt_session_end(!st);
+    int code = mt_session_end(st, 0, &err);
     mt_arena_release(&f.arena);
-    return mt_exit_code(st);
+    return code;
 }

@@ -44,11 +44,7 @@ static void *values(enum mt_type type, int64_t n, double offset) {
     struct mt_err err = MT_ERR_INIT;
     int64_t size_bytes = n * mt_type_size(type);
     char *host = malloc((size_t)size_bytes);
-    uint32_t x = 12345;
-    for (int64_t i = 0; i < n; i++) {
-        x = x * 1664525u + 1013904223u;
-        mt_type_store(type, host, i, (double)(x >> 8) * 0x1p-23 - 1 + offset);
-    }
+    mt_type_noise(type, host, n, offset - 1, 2);
     void *memory;
     CHECK_OK(mt_device_alloc(device, size_bytes, &memory, &err), err);
     CHECK_OK(mt_device_copy_in(device, memory, host, size_bytes, &err), err);

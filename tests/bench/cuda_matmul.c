@@ -4,9 +4,9 @@
  *
  * GPT-2 of 124M parameters with 32 sequences of 1024, and of 1558M with 16: each layer's products as a step makes them,
  * forward with bias (and GELU), the gradient of the input (times GELU's slope), and those of weight and bias, in f32;
- * then the head with a vocabulary of 50257; then squares. Both ways run in turns; a time is the least of the turns, over
- * calls queued at once. Choosing is what the first measured call of a shape took: with an empty $MOTLEY_CACHE all are
- * measured anew. */
+ * then the head with a vocabulary of 50257; then squares. Both ways run in turns; a time is the least of the turns,
+ * over calls queued at once. Choosing is what the first measured call of a shape took: with an empty $MOTLEY_CACHE all
+ * are measured anew. */
 #include "kernels/base/arena.h"
 #include "kernels/device.h"
 #include "tests/check.h"
@@ -21,22 +21,15 @@ static enum mt_type type = MT_BF16;
 static char *noise[MT_NTYPES]; /* CHUNK elements in [-1/2, 1/2) */
 
 static void make_noise(enum mt_type of) {
-    uint32_t x = 12345;
     noise[of] = mt_malloc((size_t)(CHUNK * mt_type_size(of)));
-    for (int i = 0; i < CHUNK; i++) {
-        x = x * 1664525u + 1013904223u;
-        mt_type_store(of, noise[of], i, (double)(x >> 8) * 0x1p-24 - 0.5);
-    }
+    mt_type_noise(of, noise[of], CHUNK, -0.5, 1);
 }
 
 static struct mt_tensor tensor(enum mt_type of, int naxes, int64_t first, int64_t second) {
     struct mt_tensor t = {.type = of, .naxes = naxes, .extent = {first, second}, .global = {first, second}};
-    int64_t bytes = mt_tensor_count(&t) * mt_type_size(of), chunk = CHUNK * mt_type_size(of);
+    int64_t bytes = mt_tensor_count(&t) * mt_type_size(of);
     CHECK_OK(mt_device_alloc(device, bytes, &t.data, &err), err);
-    for (int64_t at = 0; at < bytes; at += chunk) {
-        int64_t part = bytes - at < chunk ? bytes - at : chunk;
-        CHECK_OK(mt_device_copy_in(device, (char *)t.data + at, noise[of], part, &err), err);
-    }
+    CHECK_OK(mt_device_repeat(device, t.data, bytes, noise[of], CHUNK * mt_type_size(of), &err), err);
     return t;
 }
 

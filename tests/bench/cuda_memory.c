@@ -105,10 +105,7 @@ static void fill_arena(void) {
         x = x * 1664525u + 1013904223u;
         bits[i] = (uint16_t)(0x3e00 | (x >> 9 & 0x80ff) | (x >> 20 & 0x100)); /* about -0.5 to 0.5 */
     }
-    for (int64_t at = 0; at < arena_bytes; at += PIECE)
-        CHECK_OK(
-            mt_device_copy_in(device, arena + at, bits, at + PIECE <= arena_bytes ? PIECE : arena_bytes - at, &err),
-            err);
+    CHECK_OK(mt_device_repeat(device, arena, arena_bytes, bits, PIECE, &err), err);
     free(bits);
 }
 

@@ -34,13 +34,7 @@ static struct mt_tensor tensor(enum mt_type type, int naxes, ...) {
     va_end(args);
     int64_t n = mt_tensor_count(&t);
     t.data = mt_malloc((size_t)(n * mt_type_size(type)) + 64);
-    uint32_t x = 12345;
-    for (int64_t i = 0; i < n; i++) {
-        x = x * 1664525u + 1013904223u;
-        if (type == MT_F32) ((float *)t.data)[i] = (float)(x >> 8) * 0x1p-24f - 0.5f;
-        if (type == MT_BF16) ((mt_bf16 *)t.data)[i] = mt_bf16_from_f32((float)(x >> 8) * 0x1p-24f - 0.5f);
-        if (type == MT_I32) ((int32_t *)t.data)[i] = (int32_t)(x >> 8) % VOCAB;
-    }
+    mt_type_noise(type, t.data, n, type == MT_I32 ? 0 : -0.5, type == MT_I32 ? VOCAB : 1);
     return t;
 }
 

@@ -222,6 +222,10 @@ static void test_memory(void) {
         CHECK_OK(mt_device_copy_out(device, back + 1, (char *)memory[i] + sizes[i] - 1, 1, &err), err);
         CHECK(back[0] == 7 && back[1] == 9);
     }
+    char *repeated = memory[2]; /* the last time in part */
+    CHECK_OK(mt_device_repeat(device, repeated, 4096, "abcde", 5, &err), err);
+    for (int i = 0; i < 4096; i++) CHECK_EQ(repeated[i], "abcde"[i % 5]);
+    CHECK_EQ(repeated[4096], 9);
     for (int i = 0; i < 4; i++) mt_device_free(device, memory[(i + 2) % 5]); /* the last by closing */
     mt_device_free(device, NULL);
     void *none;

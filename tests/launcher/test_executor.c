@@ -74,12 +74,7 @@ static void test_model(const char *text, int64_t batch, double dropout, enum mt_
     for (int round = 0; round < rounds; round++) {
         struct mt_arena arena = MT_ARENA_INIT;
         struct mt_choice choice;
-        int kind = in_step ? 2 : round % 2, nranks = 1 + (int)below(4);
-        if (kind == 2)
-            choice_in_step(&arena, g, nranks, 2 + below(2), &choice);
-        else
-            random_choice(&arena, g, nranks, kind == 0, &choice);
-        for (int r = 0; r < choice.nranks && kind == 1; r++) choice.micro[r] = 1 + below(3);
+        choice_of_round(&arena, g, round, in_step, &choice);
         choice.gradient_wire = g->acc;
         test_choice(g, &choice);
         mt_arena_release(&arena);

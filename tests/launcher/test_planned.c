@@ -113,12 +113,7 @@ static int count_products(struct mt_device *device, const struct mt_lowered *low
     for (int i = 0; i < low->ninstrs; i++) {
         const struct mt_linstr *c = &low->instrs[i];
         if (c->what != MT_LOWERED_OP || c->kind != MT_OP_fused_matmul) continue;
-        struct mt_call call = {.kind = c->kind,
-                               .attr = &c->attr,
-                               .nin = c->nin,
-                               .nout = c->nout,
-                               .in = c->tensor,
-                               .out = c->tensor + c->nin};
+        struct mt_call call = mt_linstr_call(c, c->tensor);
         const struct mt_backend *fused = mt_device_backend(device, &call);
         call.kind = MT_OP_matmul, call.nin = 2, call.nout = 1;
         CHECK(fused != &mt_backend_c || mt_device_backend(device, &call) == &mt_backend_c, "%s", c->name);

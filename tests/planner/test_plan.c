@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "tests/check.h"
+#include "tests/edited.h"
 
 static void add_prediction(struct mt_plan *p) {
     memset(p->cluster_hash, 'c', 32);
@@ -60,15 +60,6 @@ static struct mt_plan *make_plan(void) {
     p->flops_per_step = 1.5e12;
     p->parameters = 124439808;
     return p;
-}
-
-/* One edit of the document's text. */
-static char *edited(const char *text, const char *from, const char *to) {
-    const char *at = strstr(text, from);
-    CHECK(at, "the document has no %s", from);
-    char *copy = malloc(strlen(text) + strlen(to) + 1);
-    sprintf(copy, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
-    return copy;
 }
 
 static void test_round_trip(void) {

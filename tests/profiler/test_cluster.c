@@ -1,6 +1,7 @@
 /* The cluster document: a round trip by bytes, every member in the hash, copies, paths, refusals by name. */
 #include <unistd.h>
 
+#include "tests/edited.h"
 #include "tests/profiler/clusters.h"
 
 /* Two nodes of two ranks, two classes; with curves, pairs, groups, fits and warnings. */
@@ -34,15 +35,6 @@ static struct mt_cluster *make_full(void) {
     c->warnings = mt_new(arena, const char *, 1);
     c->warnings[0] = "rank 1 on node0: its mask has 1 of 8 cores";
     return c;
-}
-
-/* One edit of the document's text. */
-static char *edited(const char *text, const char *from, const char *to) {
-    const char *at = strstr(text, from);
-    CHECK(at, "the document has no %s", from);
-    char *copy = malloc(strlen(text) + strlen(to) + 1);
-    sprintf(copy, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
-    return copy;
 }
 
 static void test_round_trip(void) {

@@ -324,8 +324,7 @@ static struct mt_lowered *lower(const char *model, double dropout, enum mt_type 
 }
 
 static struct mt_op_shape shape_of(const struct mt_linstr *c) {
-    struct mt_call call = {
-        .kind = c->kind, .attr = &c->attr, .nin = c->nin, .nout = c->nout, .in = c->tensor, .out = c->tensor + c->nin};
+    struct mt_call call = mt_linstr_call(c, c->tensor);
     struct mt_op_shape s;
     mt_op_shape(&call, &s);
     return s;

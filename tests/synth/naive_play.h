@@ -44,12 +44,7 @@ static inline double naive_pieces_s(const struct mt_costs *costs, int rank, cons
 static inline void naive_price(const struct mt_costs *costs, int rank, struct node *n) {
     const struct mt_linstr *c = n->c;
     if (c->what == MT_LOWERED_OP) {
-        struct mt_call call = {.kind = c->kind,
-                               .attr = &c->attr,
-                               .nin = c->nin,
-                               .nout = c->nout,
-                               .in = c->tensor,
-                               .out = c->tensor + c->nin};
+        struct mt_call call = mt_linstr_call(c, c->tensor);
         struct mt_op_shape shape;
         mt_op_shape(&call, &shape);
         n->own_s = mt_cost_op(costs, rank, &shape).s;

@@ -98,6 +98,17 @@ static inline void choice_in_step(struct mt_arena *arena, const struct mt_graph 
     }
 }
 
+/* The choice of one of many rounds: of one to four ranks, in step or else by turns wild and not. */
+static inline void choice_of_round(struct mt_arena *arena, const struct mt_graph *g, int round, bool in_step,
+                                   struct mt_choice *choice) {
+    int nranks = 1 + (int)below(4);
+    if (in_step)
+        choice_in_step(arena, g, nranks, 2 + below(2), choice);
+    else
+        random_choice(arena, g, nranks, round % 2 == 0, choice);
+    for (int r = 0; r < nranks && !in_step && round % 2; r++) choice->micro[r] = 1 + below(3);
+}
+
 /* The whole of an input that random_inputs sets: tokens, targets (one of them not counted), positions. */
 static inline int32_t *input_ids(const struct mt_graph *g, int value) {
     int64_t count = mt_value_count(g, value), limit = 7;

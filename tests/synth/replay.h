@@ -53,14 +53,8 @@ static inline void replay_operator(struct replay *r, const struct event *e) {
         t->offset[l->advances[a].axis] += e->iteration * l->advances[a].offset;
         if (l->advances[a].bytes) t->data = (char *)t->data + e->iteration * l->advances[a].bytes;
     }
-    struct mt_call call = {.kind = l->kind,
-                           .attr = &l->attr,
-                           .nin = l->nin,
-                           .nout = l->nout,
-                           .in = tensors,
-                           .out = tensors + l->nin,
-                           .clock = &r->clock,
-                           .scratch = replay_address(r, l->scratch)};
+    struct mt_call call = mt_linstr_call(l, tensors);
+    call.clock = &r->clock, call.scratch = replay_address(r, l->scratch);
     mt_backend_c.run(&call, &r->err);
 }
 

@@ -245,12 +245,7 @@ static void test_model(const char *text, int64_t batch, double dropout, bool in_
         struct mt_arena arena = MT_ARENA_INIT;
         struct mt_choice choice;
         struct mt_program program;
-        int kind = in_step ? 2 : round % 2, nranks = 1 + (int)below(4);
-        if (kind == 2)
-            choice_in_step(&arena, g, nranks, 2 + below(2), &choice);
-        else
-            random_choice(&arena, g, nranks, kind == 0, &choice);
-        for (int r = 0; r < choice.nranks && kind == 1; r++) choice.micro[r] = 1 + below(3);
+        choice_of_round(&arena, g, round, in_step, &choice);
         CHECK_OK(mt_build(g, &choice, &program, &err), err);
         for (int r = 0; r < choice.nranks; r++)
             for (int fuse = 0; fuse < 2; fuse++) check_rank(&program, r, fuse, round < 2 && r == choice.nranks - 1);

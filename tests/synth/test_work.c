@@ -33,12 +33,7 @@ static struct sums sums_of_program(const struct mt_lowered *low) {
             }
             if (c->what != MT_LOWERED_OP) continue;
             struct mt_op_shape shape;
-            struct mt_call call = {.kind = c->kind,
-                                   .attr = &c->attr,
-                                   .nin = c->nin,
-                                   .nout = c->nout,
-                                   .in = c->tensor,
-                                   .out = c->tensor + c->nin};
+            struct mt_call call = mt_linstr_call(c, c->tensor);
             mt_op_shape(&call, &shape);
             add_shape(&s, b, &shape, 1);
         }

@@ -94,7 +94,28 @@ static void test_arrays(enum mt_type type) {
     }
 }
 
+/* In range, spread evenly over it, and the same when there are more. */
+static void test_noise(enum mt_type type, double low, double span) {
+    enum { COUNT = 1 << 14, PARTS = 8 };
+    static char noise[8 * COUNT], again[8 * COUNT];
+    int parts[PARTS] = {0};
+    mt_type_noise(type, noise, COUNT, low, span);
+    mt_type_noise(type, again, COUNT / 2, low, span);
+    CHECK(!memcmp(noise, again, (size_t)(COUNT / 2 * mt_type_size(type))), "%s", mt_type_name(type));
+    for (int i = 0; i < COUNT; i++) {
+        double value = mt_type_load(type, noise, i);
+        CHECK(value >= low && value <= low + span, "%s: %g", mt_type_name(type), value);
+        if (type == MT_I32) CHECK(value < low + span, "%g", value);
+        parts[(int)fmin(PARTS * (value - low) / span, PARTS - 1)]++;
+    }
+    for (int p = 0; p < PARTS; p++) CHECK_NEAR(parts[p], COUNT / PARTS, 200); /* five deviations */
+}
+
 int main(void) {
+    static const enum mt_type floats[] = {MT_F64, MT_F32, MT_BF16, MT_F16};
+    for (int i = 0; i < 4; i++) test_noise(floats[i], -0.5, 1);
+    test_noise(MT_F32, 0.25, 0.75);
+    test_noise(MT_I32, 0, 50000);
     for (int i = 0; i < 2; i++) {
         enum mt_type type;
         test_values(&halves[i]);

@@ -9,17 +9,12 @@
 
 static struct mt_comm *comm;
 
-/* Run one algorithm among `group` (this process is place problem.me); check, and compare bits over the group. */
+/* As reference_run, and compare bits over the group. */
 static void trial(const struct mt_coll_algorithm *algorithm, const struct mt_coll *problem, const int *group, int tag) {
     struct mt_err err = MT_ERR_INIT;
-    struct mt_schedule schedule = MT_SCHEDULE_INIT;
+    void *buffer[2];
     size_t acc = (size_t)mt_type_size(problem->acc);
-    void *buffer[2] = {malloc((size_t)reference_size(problem, 0) * acc + 1),
-                       malloc((size_t)reference_size(problem, 1) * acc + 1)};
-    reference_fill(problem, buffer[0], buffer[1]);
-    algorithm->schedule(problem, &schedule);
-    CHECK_OK(mt_comm_run(comm, problem, &schedule, group, buffer, tag, 60, &err), err);
-    reference_check(problem, buffer[0], buffer[1], algorithm->name);
+    reference_run(comm, algorithm, problem, group, tag, buffer);
     if (reference_replicates(problem->kind)) {
         uint64_t mine = mt_hash64(buffer[0], (size_t)reference_size(problem, 0) * acc, 0), first = mine;
         void *hashes[2] = {&first, NULL};
@@ -32,7 +27,6 @@ static void trial(const struct mt_coll_algorithm *algorithm, const struct mt_col
               algorithm->name, problem->n, mt_type_name(problem->wire), mt_type_name(problem->acc), problem->me);
         mt_schedule_release(&down);
     }
-    mt_schedule_release(&schedule);
     free(buffer[0]);
     free(buffer[1]);
 }

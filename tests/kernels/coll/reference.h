@@ -4,7 +4,7 @@
 #define MT_TESTS_KERNELS_COLL_REFERENCE_H
 
 #include "kernels/base/rng.h"
-#include "kernels/coll.h"
+#include "kernels/comm.h"
 #include "tests/check.h"
 
 static const uint64_t reference_seed = 20261120;
@@ -130,6 +130,20 @@ static inline void reference_check(const struct mt_coll *p, const void *buffer, 
         break;
     case MT_NCOLLS: CHECK(0, "kind"); break;
     }
+}
+
+/* Run an algorithm among `group`, of whose places this process is problem->me, and check it; free both buffers. */
+static inline void reference_run(struct mt_comm *comm, const struct mt_coll_algorithm *algorithm,
+                                 const struct mt_coll *problem, const int *group, int tag, void *buffer[2]) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_schedule schedule = MT_SCHEDULE_INIT;
+    size_t acc = (size_t)mt_type_size(problem->acc);
+    for (int b = 0; b < 2; b++) buffer[b] = malloc((size_t)reference_size(problem, b) * acc + 1);
+    reference_fill(problem, buffer[0], buffer[1]);
+    algorithm->schedule(problem, &schedule);
+    CHECK_OK(mt_comm_run(comm, problem, &schedule, group, buffer, tag, 60, &err), err);
+    reference_check(problem, buffer[0], buffer[1], algorithm->name);
+    mt_schedule_release(&schedule);
 }
 
 /* Whether all ranks must end with the same bits. */

@@ -14,16 +14,8 @@ struct thread {
 
 static void trial(const struct thread *thread, const struct mt_coll_algorithm *algorithm, const struct mt_coll *problem,
                   const int *group, int tag) {
-    struct mt_err err = MT_ERR_INIT;
-    struct mt_schedule schedule = MT_SCHEDULE_INIT;
-    size_t acc = (size_t)mt_type_size(problem->acc);
-    void *buffer[2] = {malloc((size_t)reference_size(problem, 0) * acc + 1),
-                       malloc((size_t)reference_size(problem, 1) * acc + 1)};
-    reference_fill(problem, buffer[0], buffer[1]);
-    algorithm->schedule(problem, &schedule);
-    CHECK_OK(mt_comm_run(thread->comm, problem, &schedule, group, buffer, tag, 60, &err), err);
-    reference_check(problem, buffer[0], buffer[1], algorithm->name);
-    mt_schedule_release(&schedule);
+    void *buffer[2];
+    reference_run(thread->comm, algorithm, problem, group, tag, buffer);
     free(buffer[0]);
     free(buffer[1]);
 }

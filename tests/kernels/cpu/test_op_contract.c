@@ -270,6 +270,23 @@ static void dropout_statistics(void) {
     free(x.data);
 }
 
+/* What bounds ids: a table's rows, or classes, whole, in an input or an output, behind axes that '*' stands for. */
+static void bounds_of_ids(void) {
+    static const struct mt_tensor ids = {.type = MT_I32, .naxes = 2, .extent = {2, 3}, .global = {4, 3}},
+                                  table = {.naxes = 2, .extent = {7, 5}, .global = {11, 5}},
+                                  rows = {.naxes = 3, .extent = {2, 3, 5}, .global = {4, 3, 5}},
+                                  statistics = {.naxes = 2, .extent = {2, 3}, .global = {4, 3}};
+    static const struct mt_attr attr = {0};
+    const struct mt_tensor embedding[] = {table, ids}, grad[] = {rows, ids}, pick[] = {rows, ids},
+                           nll[] = {statistics, statistics, statistics, ids};
+    const struct mt_call calls[] = {call_of(MT_OP_embedding, &attr, NULL, 2, embedding, 1, &rows),
+                                    call_of(MT_OP_embedding_grad, &attr, NULL, 2, grad, 1, &table),
+                                    call_of(MT_OP_pick, &attr, NULL, 2, pick, 1, &statistics),
+                                    call_of(MT_OP_nll, &attr, NULL, 4, nll, 1, &statistics)};
+    static const int64_t want[] = {11, 11, 5, 0};
+    for (int i = 0; i < 4; i++) CHECK_EQ(mt_call_ids_below(&calls[i]), want[i]);
+}
+
 static void exponentials(void) {
     for (double x = -700; x < 709; x += 0.0371) CHECK_NEAR(mt_c_exp(x) / exp(x), 1, 5e-16);
     for (double x = -87; x < 88.5; x += 0.00371)
@@ -303,6 +320,7 @@ int main(void) {
     skipped_updates();
     tf32_products();
     dropout_statistics();
+    bounds_of_ids();
     exponentials();
     return 0;
 }
