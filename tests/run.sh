@@ -1,8 +1,29 @@
 #!/usr/bin/env bash
 # Install what is missing, build, and run every test that this machine can: once optimised, once under sanitizers.
+# Ends with how long each part took.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-examples/install.sh build data test
+summary=""
+scratch=$(mktemp)
+trap 'rm -f "$scratch"; printf "== times\n%s%-16s %5d s\n" "$summary" all "$SECONDS"' EXIT
+
+# What the processors have worked for this shell's children, in seconds, into $worked.
+count_work() {
+  times >"$scratch" # not in a pipe: a subshell has children of its own
+  worked=$(awk -F'[ms ]+' '{ s += 60 * $1 + $2 + 60 * $3 + $4 } END { printf "%d", s }' "$scratch")
+}
+# timed WHAT COMMAND...: with a line in the summary.
+timed() {
+  local what=$1 began=$SECONDS code=0 before
+  shift
+  count_work && before=$worked
+  "$@" || code=$?
+  count_work
+  printf -v summary '%s%-16s %5d s, %5d s of processors\n' "$summary" "$what" $((SECONDS - began)) $((worked - before))
+  return $code
+}
+
+timed install examples/install.sh build data test
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 jobs=$(nproc)
@@ -10,8 +31,9 @@ failed=0
 for preset in ci sanitize; do
   echo "== build: $preset"
   cmake --preset "$preset" >/dev/null
-  cmake --build --preset "$preset" -j "$jobs"
+  timed "build $preset" cmake --build --preset "$preset" -j "$jobs"
   echo "== test: $preset"
-  ctest --test-dir "build/$preset" --output-on-failure -j "$jobs" || failed=1
+  # Two a core: many tests wait, for deadlines and for other ranks.
+  timed "test $preset" ctest --test-dir "build/$preset" --output-on-failure -j $((2 * jobs)) || failed=1
 done
 exit $failed
