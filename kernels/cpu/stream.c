@@ -168,8 +168,9 @@ static void *run(void *argument) {
         stream->first = (stream->first + 1) % stream->capacity;
         stream->count--;
         stream->busy = true;
+        bool failed = stream->err.status; /* before: who waits for an event may have been told by the end of this */
         err.status = stream->err.status;
-        if (err.status) err = stream->err;
+        if (failed) err = stream->err;
         pthread_mutex_unlock(&stream->lock);
         do_item(stream, &stream->current, &err);
         pthread_mutex_lock(&stream->lock);
@@ -178,7 +179,7 @@ static void *run(void *argument) {
             mt_cpu_debt_pay(&stream->debt, least_paid_s, &stream->stop);
             pthread_mutex_lock(&stream->lock);
         }
-        if (err.status) stream->err = err;
+        if (err.status && !failed) stream->err = err;
         stream->busy = false;
         stream->completed++;
         if (!stream->count) pthread_cond_broadcast(&stream->done);
