@@ -33,7 +33,7 @@ for preset in ci sanitize; do
   cmake --preset "$preset" >/dev/null
   timed "build $preset" cmake --build --preset "$preset" -j "$jobs"
   echo "== test: $preset"
-  # Two a core: many tests wait, for deadlines and for other ranks.
-  timed "test $preset" ctest --test-dir "build/$preset" --output-on-failure -j $((2 * jobs)) || failed=1
+  # One more than there are cores: many tests wait, for deadlines and for other ranks.
+  timed "test $preset" ctest --test-dir "build/$preset" --output-on-failure -j $((jobs + 1)) || failed=1
 done
 exit $failed
