@@ -227,6 +227,9 @@ static void judge_plan(const struct mt_doctor *d, struct doctor_finding *f) {
         doctor_say(f, DOCTOR_FAILURE, err.hint, "%s", err.text);
     else
         doctor_say(f, DOCTOR_OK, NULL, "%s fits the ranks and hosts", d->plan->hash);
+    if (!strcmp(d->plan->device, "cuda") && strcmp(d->options->device, "cuda"))
+        doctor_say(f, DOCTOR_WARNING, "say --device cuda, unless it will be trained with --device cpu",
+                   "it is for GPUs, which nobody has looked at");
     free(hosts);
     free(place);
 }

@@ -11,12 +11,18 @@
 #include "launcher/rank_device.h"
 #include "launcher/session.h"
 #include "profiler/profile.h"
+#include "synth/model.h"
 
 static const double jobs_part = 0.6; /* of the budget: for the layers of jobs, where there are any */
 
-/* Before anything is measured: whether the results could be written. */
-static enum mt_status check_outputs(const struct mt_profile_flags *flags, struct mt_err *err) {
+/* Before anything is measured: whether there are such models, and the results could be written. */
+static enum mt_status check_request(const struct mt_profile_flags *flags, struct mt_err *err) {
     const char *paths[] = {flags->out, flags->raw};
+    struct mt_model model;
+    for (int m = 0; m < flags->nmodels; m++) {
+        enum mt_status st = mt_model_parse(flags->models[m], &model, err);
+        if (st) return st;
+    }
     for (int i = 0; i < 2; i++) {
         if (!paths[i]) continue;
         enum mt_status st = mt_file_writable(paths[i], err);
@@ -106,7 +112,7 @@ enum mt_status mt_profile(const struct mt_profile_flags *flags, struct mt_err *e
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
     enum mt_status st = mt_emulation_check(&flags->emulation, nranks, flags->device, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
-    if ((st = mt_agree_rank0(MPI_COMM_WORLD, rank ? MT_OK : check_outputs(flags, err), err))) return st;
+    if ((st = mt_agree_rank0(MPI_COMM_WORLD, rank ? MT_OK : check_request(flags, err), err))) return st;
     st = open_means(flags, rank, &means, err);
     if (!st) st = measure(flags, &means, &cluster, &raw, err);
     if (!st) st = mt_agree_rank0(MPI_COMM_WORLD, rank ? MT_OK : write_results(flags, cluster, raw, err), err);

@@ -10,6 +10,7 @@
 #include "kernels/base/stats.h"
 #include "launcher/agree.h"
 #include "launcher/rehearsal.h"
+#include "launcher/size_walk.h"
 
 enum {
     WARM_STEPS = 2,
@@ -324,41 +325,25 @@ static double expected_s(const struct measuring *m, int64_t samples) {
     return most_of_all(m, last->time_s * (double)own_size(m, samples) / (double)last->batch);
 }
 
-/* A GPU's small sizes tell little of its large ones, and each costs its tuning: two will do. */
-static int64_t first_size(const struct measuring *m) {
-    enum { SMALL = 8 };
+/* One size after the other, as far as there is time. */
+static enum mt_status measure_growing(struct measuring *m, double reserved_s, struct sizes *sizes, struct mt_err *err) {
+    int64_t batch = m->probe->job->batch, most = batch;
+    struct mt_size_walk walk;
     int nranks;
+    bool fitted;
     MPI_Comm_size(m->comm, &nranks);
-    int64_t even = m->probe->job->batch / nranks / 2;
-    return !m->gpu || even < 1 ? 1 : even < SMALL ? even : SMALL;
-}
-
-static int64_t next_size(const struct measuring *m, int64_t size, int64_t most) {
-    return !m->gpu && size < most / 2 && 2 * size < most ? 2 * size : most;
-}
-
-/* Sizes from the first up, the last one `most`, as far as there is time. */
-static enum mt_status measure_doubling(struct measuring *m, double reserved_s, struct sizes *sizes,
-                                       struct mt_err *err) {
-    int64_t batch = m->probe->job->batch, most = batch, size = first_size(m), before = 0;
-    enum mt_status st = MT_OK;
-    while (size > before && !st) {
-        bool fitted;
+    mt_size_walk_begin(&walk, m->gpu, batch, nranks);
+    do {
         double left = left_s(m) - reserved_s;
-        int sizes_left = 1 + (int)ceil(log2((double)most / (double)size));
-        if (sizes->count >= SURE_SIZES && m->fresh_s + visit_s(expected_s(m, size)) > left) break;
-        if ((st = add_size(m, size, first_part * left / sizes_left, sizes, &fitted, err))) break;
-        if (!fitted && (sizes->count || size == 1)) break;
-        if (!fitted) { /* not even the first */
-            size /= 2;
-            continue;
-        }
+        int sizes_left = 1 + (int)ceil(log2((double)most / (double)walk.size));
+        if (sizes->count >= SURE_SIZES && m->fresh_s + visit_s(expected_s(m, walk.size)) > left) break;
+        enum mt_status st = add_size(m, walk.size, first_part * left / sizes_left, sizes, &fitted, err);
+        if (st) return st;
+        if (!fitted) continue;
         if (sizes->count == 1) m->part = part_of_fastest(m);
         most = largest_share(m);
-        before = size;
-        size = next_size(m, size, most);
-    }
-    return st;
+    } while (mt_size_walk_next(&walk, fitted, most));
+    return MT_OK;
 }
 
 /* Between the sizes, the largest first: where steps are short there is time for it, and their times the least even. */
@@ -395,7 +380,7 @@ static enum mt_status measure_again(struct measuring *m, double reserved_s, cons
 
 static enum mt_status measure_sizes(struct measuring *m, struct sizes *sizes, struct mt_err *err) {
     double reserved_s = pairs_part * m->probe->budget_s;
-    enum mt_status st = measure_doubling(m, reserved_s, sizes, err);
+    enum mt_status st = measure_growing(m, reserved_s, sizes, err);
     if (!st) st = measure_between(m, reserved_s, sizes, err);
     if (!st) st = measure_again(m, reserved_s, sizes, err);
     if (st || sizes->count) return st;

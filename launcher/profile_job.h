@@ -44,10 +44,10 @@ struct mt_job_times {
     } * steps;
 };
 
-/* Sizes double from 1 on as far as memory, budget and `most` allow; slower ranks have smaller ones, which take them as
- * long. Then sizes between them, if there is time, and all of them again, so that a machine whose speed drifts does not
- * bend the curves. At last, with a part of the budget, pairs of micro-batches, whose gradients are added up. Adds to
- * `times`. */
+/* Sizes grow (size_walk.h) as far as memory, budget and `most` allow; slower ranks have smaller ones, which take them
+ * as long. Then sizes between them, if there is time, and all of them again, so that a machine whose speed drifts does
+ * not bend the curves. At last, with a part of the budget, pairs of micro-batches, whose gradients are added up. Adds
+ * to `times`. */
 enum mt_status mt_job_measure(MPI_Comm comm, struct mt_device *device, const struct mt_job_probe *probe,
                               struct mt_job_times *times, struct mt_err *err);
 

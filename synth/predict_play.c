@@ -100,6 +100,7 @@ static void start_task(struct engine *e, int task, double s) {
 static void set_rate(struct engine *e, int task, double rate) {
     struct task *t = task_of(e, task);
     if (!t->running || t->rate == rate) return;
+    /* nothing in no time, even at a rate without end */
     double done_s = e->now_s > t->since_s ? (e->now_s - t->since_s) * t->rate : 0;
     t->left_s = fmax(t->left_s - done_s, 0);
     t->rate = rate;

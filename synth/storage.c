@@ -198,8 +198,8 @@ static void place_slice(struct mt_lowering *l, int instr, struct mt_linstr *c) {
         join(l, out, l->storage[l->state_of[out]], 0, instr);
     else
         own(l, out, instr);
-    /* A copy of what a message brought does not hold up computation; but in the end, where computing waits for the last
-     * message, copies of earlier ones' need not. */
+    /* Among messages, a copy of what one brought does not hold up computing; but at the end it would wait there for
+     * messages to come, and what computes for it. */
     c->stream = mt_lowered_block(l->low, instr) == MT_EPILOGUE ? MT_STREAM_COMPUTE : storage_of(l, in)->writer;
     fill_copy(l, c);
 }

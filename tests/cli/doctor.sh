@@ -26,6 +26,11 @@ finds ok network "reach each other"
 finds ok memory "the plan needs"
 [ ! -e run ] && [ ! -e .motley-doctor ] || fail "it left something behind: $(ls -A)"
 
+# A plan for GPUs, looked at as if it were not.
+$MOTLEY plan --model gpt2:layers=2,heads=2,embed=16,context=16,vocab=256 --batch 6 --ranks 1 --device cuda -o gpus.json >/dev/null
+doctor 0 "$MOTLEY" doctor gpus.json
+finds warning plan "it is for GPUs"
+
 # Files that are not what they should be on some rank.
 mkdir -p a b
 cp plan.json text.txt a

@@ -21,6 +21,11 @@ shows ' {"kind": "ReduceScatter", "algorithm": "ring", "wire": "bf16", "acc": "f
 shows ' "lr_min": 0.001,' c.json
 shows ' "sync": "reduce_scatter",' c.json
 
+# Buckets of gradients, where neither a flag nor a cluster says: larger among GPUs.
+shows ' "bucket_bytes": 4194304' c.json
+$MOTLEY plan $small --ranks 2 --device cuda -o gpus.json >said.txt
+shows ' "bucket_bytes": 67108864' gpus.json
+
 # The same request gives the same bytes, on standard output too.
 $MOTLEY plan $small --speeds 1,0.7,0.3 --batch 11 -o - >again.json
 cmp a.json again.json

@@ -9,6 +9,7 @@ refused 2 "--emulate speed: is 2" "$MOTLEY" profile --emulate speed=2
 refused 2 "only flags are expected" "$MOTLEY" profile cluster.json
 refused 2 "--measured: goes with --describe" "$MOTLEY" profile --measured x.json
 refused 2 "leave out --budget" "$MOTLEY" profile --describe v100:1x2 --budget 5
+refused 2 "there is no model \"bert\"" "$MOTLEY" profile --budget 600 --model gpt2:char --model bert # at once
 refused 2 "no/such/folder" "$MOTLEY" profile --budget 1 -o no/such/folder/c.json
 refused 2 "gives 3 speeds, but there are 2 ranks" mpirun -n 2 "$MOTLEY" profile --emulate speed=1,1,0.5
 [ "$(ls)" = $'err.txt\nout.txt' ] || fail "files were left: $(ls)"

@@ -11,13 +11,14 @@ struct node {
     int before, wait; /* nodes of this rank that must have ended, or -1 */
     int barrier;      /* all nodes before this one must have ended; 0: no */
     double own_s, travel_s, unpack_s;
+    int kernels; /* of a collective */
     const struct mt_linstr *c;
     enum mt_block_kind block;
 };
 
 struct naive_stream {
     int next, current; /* nodes; current -1: idle */
-    int part;          /* 0 own, 1 waiting for the group, 2 travelling, 3 unpacking */
+    int part;          /* -1 waiting for multiprocessors, 0 own, 1 waiting for the group, 2 travelling, 3 unpacking */
     double done_s, spare_s, came_s;
 };
 
@@ -27,12 +28,19 @@ struct naive_rank {
     int nnodes, step;
     bool *ended;
     struct naive_stream streams[2];
-    double copy_rate, compute_slowdown, comm_slowdown;
+    bool gpu;
+    double copy_rate, compute_slowdown, comm_slowdown, kernel_s; /* kernel_s: what is left of one, in the mean */
 };
+
+static inline const struct mt_cluster_class *naive_class(const struct mt_costs *costs, int rank) {
+    return &costs->cluster->classes[costs->cluster->devices[costs->device[rank]].class];
+}
 
 static inline double naive_pieces_s(const struct mt_costs *costs, int rank, const struct mt_linstr *c,
                                     const struct mt_piece *pieces, int npieces) {
     double bytes = 0;
+    bool sums = c->what == MT_LOWERED_COLLECTIVE && c->problem.kind == MT_ALL_REDUCE && c->problem.n > 1;
+    if (sums && c->problem.wire == c->problem.acc && !strcmp(naive_class(costs, rank)->kind, "cuda")) return 0;
     for (int i = 0; i < npieces; i++) {
         double count = 1;
         for (int a = 0; a < pieces[i].naxes; a++) count *= (double)pieces[i].extent[a];
@@ -50,11 +58,11 @@ static inline void naive_price(const struct mt_costs *costs, int rank, struct no
         n->own_s = mt_cost_op(costs, rank, &shape).s;
         return;
     }
-    const struct mt_cluster *cluster = costs->cluster;
-    n->own_s = cluster->classes[cluster->devices[costs->device[rank]].class].overhead_s +
-               naive_pieces_s(costs, rank, c, c->pack, c->npack);
+    n->own_s = naive_pieces_s(costs, rank, c, c->pack, c->npack);
     if (c->zero) n->own_s += mt_cost_copy_s(costs, rank, c->message_count[0] * mt_type_size(c->problem.acc) / 2, 0);
     n->unpack_s = naive_pieces_s(costs, rank, c, c->unpack, c->nunpack);
+    n->kernels = 1 + (n->own_s > 0) + (n->unpack_s > 0);
+    n->own_s += naive_class(costs, rank)->overhead_s;
     n->travel_s = -1;
     if (c->what == MT_LOWERED_COLLECTIVE && c->schedule)
         n->travel_s = mt_cost_coll(costs, &c->problem, c->group, c->algorithm).s;
@@ -92,6 +100,10 @@ static inline void naive_unroll(const struct mt_costs *costs, int rank, struct n
         }
     }
     free(latest);
+    double all_s = 0; /* of a time within operators drawn at random, half of the operator is left */
+    for (int i = 0; i < r->nnodes; i++) all_s += r->nodes[i].c->what == MT_LOWERED_OP ? r->nodes[i].own_s : 0;
+    for (int i = 0; i < r->nnodes && r->gpu && all_s > 0; i++)
+        if (r->nodes[i].c->what == MT_LOWERED_OP) r->kernel_s += r->nodes[i].own_s / all_s * r->nodes[i].own_s / 2;
 }
 
 struct naive {
@@ -123,7 +135,7 @@ static inline void naive_begin(struct naive_rank *r, int s) {
         for (int i = 0; i < node->barrier; i++)
             if (!r->ended[i]) return;
         stream->current = stream->next++;
-        stream->part = 0;
+        stream->part = r->gpu && node->travel_s >= 0 ? -1 : 0;
         stream->done_s = stream->spare_s;
         stream->spare_s = 0;
     }
@@ -135,6 +147,14 @@ static inline bool naive_end(struct naive *n, int rank, int s) {
     struct naive_stream *stream = &r->streams[s];
     if (stream->current < 0) return false;
     const struct node *node = &r->nodes[stream->current];
+    if (stream->part < 0) {
+        naive_begin(r, 0);
+        bool alone = r->streams[0].current < 0;
+        if (!alone && stream->done_s < node->kernels * r->kernel_s) return false;
+        stream->done_s = alone ? 0 : stream->done_s - node->kernels * r->kernel_s;
+        stream->part = 0;
+        return true;
+    }
     if (stream->part == 0 && stream->done_s >= node->own_s) {
         stream->done_s -= node->own_s;
         stream->part = node->travel_s >= 0 ? 1 : 3;
@@ -147,9 +167,10 @@ static inline bool naive_end(struct naive *n, int rank, int s) {
         double first_s = n->now_s;
         for (int i = 0; i < node->c->problem.n; i++)
             first_s = fmin(first_s, n->ranks[node->c->group[i]].streams[s].came_s);
-        for (int i = 0; i < node->c->problem.n; i++) { /* the first to come sleeps half a nap on */
+        double nap_s = r->gpu ? 0 : mt_comm_nap_s(n->now_s - first_s); /* the first to come sleeps half of it on */
+        for (int i = 0; i < node->c->problem.n; i++) {
             n->ranks[node->c->group[i]].streams[s].part = 2;
-            n->ranks[node->c->group[i]].streams[s].done_s = -mt_comm_nap_s(n->now_s - first_s) / 2;
+            n->ranks[node->c->group[i]].streams[s].done_s = -nap_s / 2;
         }
         return true;
     }
@@ -196,10 +217,11 @@ static inline void naive_advance(struct naive *n, double tick_s) {
         struct naive_stream *compute = &r->streams[0], *comm = &r->streams[1];
         bool computes = compute->current >= 0, travels = comm->current >= 0 && comm->part == 2;
         bool copies = comm->current >= 0 && (comm->part == 0 || comm->part == 3);
-        bool disturbed = false;
+        bool disturbed = false, spins = comm->current >= 0 && comm->part == 1 && r->gpu;
         for (int i = 0; travels && i < r->nodes[comm->current].c->problem.n; i++)
             disturbed |= n->ranks[r->nodes[comm->current].c->group[i]].streams[0].current >= 0;
-        if (computes) compute->done_s += tick_s * (copies ? r->copy_rate : travels ? 1 / (1 + r->compute_slowdown) : 1);
+        if (computes)
+            compute->done_s += tick_s * (copies ? r->copy_rate : travels || spins ? 1 / (1 + r->compute_slowdown) : 1);
         if (comm->current < 0 || comm->part == 1) continue;
         comm->done_s += tick_s * (copies && computes     ? r->copy_rate
                                   : travels && disturbed ? 1 / (1 + r->comm_slowdown)
@@ -220,9 +242,9 @@ static inline double naive_step_s(const struct mt_program *program, const struct
     int link = mt_cost_link(costs, all, n.nranks);
     for (int k = 0; k < n.nranks; k++) {
         struct naive_rank *r = &n.ranks[k];
-        const struct mt_cluster_device *device = &costs->cluster->devices[costs->device[k]];
-        double threads = costs->cluster->classes[device->class].threads;
-        r->copy_rate = threads / (threads + 1);
+        const struct mt_cluster_class *class = naive_class(costs, k);
+        r->gpu = !strcmp(class->kind, "cuda");
+        r->copy_rate = r->gpu ? 1 : class->threads / (class->threads + 1.0);
         if (link >= 0) r->compute_slowdown = costs->cluster->links[link].compute_slowdown;
         if (link >= 0) r->comm_slowdown = costs->cluster->links[link].comm_slowdown;
         r->streams[0].current = r->streams[1].current = -1;

@@ -217,13 +217,23 @@ static void check_sources(const struct mt_lowered *low) {
     }
 }
 
-static int waits_tried, barriers;
+static int waits_tried, barriers, late_slices;
+
+/* In the end a slice's copy stands beside messages, not behind the last of them. */
+static void check_slices(const struct mt_lowered *low) {
+    for (int i = low->block_begin[MT_EPILOGUE]; i < low->block_begin[MT_EPILOGUE + 1]; i++) {
+        if (low->instrs[i].what != MT_LOWERED_COPY) continue;
+        CHECK_EQ(low->instrs[i].stream, MT_STREAM_COMPUTE);
+        late_slices += low->instrs[i].nsources > 0;
+    }
+}
 
 static void check_rank(const struct mt_program *p, int rank, bool fuse, bool mutate) {
     struct mt_lowered *low = lower(p, rank, fuse);
     struct trial t;
     CHECK(lowered_is_right(low, &t), "%s", t.why);
     check_sources(low);
+    check_slices(low);
     barriers += low->body_barrier;
     for (int i = 0; i < low->ninstrs && mutate; i++) {
         int wait = low->instrs[i].wait;
@@ -390,6 +400,7 @@ int main(void) {
     test_alone();
     CHECK(waits_tried > 100, "%d", waits_tried);
     CHECK(barriers > 0, "the bodies communicate");
+    CHECK(late_slices > 0, "the ends copy slices");
     printf("%d waits tried, %d programs with barriers\n", waits_tried, barriers);
     return 0;
 }

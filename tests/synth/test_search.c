@@ -323,6 +323,7 @@ static void random_cluster(struct setting *s, uint64_t seed) {
     int per_node = 1 + DRAW(n), nclasses = 1 + DRAW(3);
     struct mt_cluster *c = make_cluster(n, per_node, nclasses);
     for (int d = 0; d < n; d++) c->devices[d].speed = 1.0 / (1 + DRAW(5));
+    for (int k = 0; k < nclasses && seed % 2; k++) c->classes[k].kind = "cuda";
     for (int l = 0; l < c->nlinks; l++) {
         c->links[l].bandwidth_Bps *= pow(10, DRAW(3) - 1);
         c->links[l].shared_Bps = DRAW(2) ? 0 : c->links[l].bandwidth_Bps;
