@@ -192,9 +192,11 @@ static enum mt_status check_in_place(const struct mt_lchecker *c) {
 }
 
 /* While it is packed and run, the message shares no memory with what is packed, and then with what is unpacked; but a
- * tensor may be the message, as far as it is neither packed nor unpacked. */
+ * tensor may be the message, as far as it is neither packed nor unpacked. Where a wire may take the tensors themselves,
+ * all are read while all are written: an output lies apart from the inputs, but for its own. */
 static enum mt_status check_message_memory(const struct mt_lchecker *c) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
+    const bool arrays = l->npack && l->nunpack && mt_coll_goes_as_arrays(&l->problem);
     enum mt_status st = MT_OK;
     for (int b = 0; b < 2 && !st; b++) {
         int m = l->message[b];
@@ -207,6 +209,9 @@ static enum mt_status check_message_memory(const struct mt_lchecker *c) {
     }
     for (int k = 0; k < l->nout && !st; k++)
         for (int j = 0; j < k && !st; j++) st = apart(c, l->out[k], l->out[j]);
+    for (int k = 0; k < l->nout && !st && arrays; k++)
+        for (int j = 0; j < l->nin && !st; j++)
+            if (!(j == k && same_memory(c, l->in[j], l->out[k]))) st = apart(c, l->in[j], l->out[k]);
     return st;
 }
 

@@ -7,9 +7,10 @@
  *
  *   dv = (P M)' do    dS = scale P (M (do v') - delta)    dq = dS k    dk = dS' q    delta = rowsum(do o)
  *
- * (dS has its scale before it becomes a HALF: f16 ends at 65504.) DQ keeps queries and leaves {lse, scale delta} of each for DKDV, which keeps keys and works on transposed scores, so that
- * in both what was a result is the next product's left operand where it lies. That is seven products of tiles; one
- * kernel would do with five, but had to hand scores between warps and to add dq up in memory, in order.
+ * (dS has its scale before it becomes a HALF: f16 ends at 65504.) DQ keeps queries and leaves {lse, scale delta} of
+ * each for DKDV, which keeps keys and works on transposed scores, so that in both what was a result is the next
+ * product's left operand where it lies. That is seven products of tiles; one kernel would do with five, but had to hand
+ * scores between warps and to add dq up in memory, in order.
  *
  * Definitions: FORWARD, DQ or DKDV; HALF (bf16 or f16); WGMMA (1: warpgroups multiply, sm_90a; 0: warps); D (head
  * size), HEAD (D padded), CAUSAL, DROP (0: none; 4: rows of scores are whole Philox blocks; 1: any), BLOCK_M, BLOCK_N
