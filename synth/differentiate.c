@@ -105,6 +105,7 @@ enum mt_status mt_graph_differentiate(struct mt_graph *graph, struct mt_err *err
     find_wants(&vjp);
     int last = graph->values[graph->loss_sum].producer;
     assert(last >= 0 && graph->ops[last].kind == MT_OP_sum && graph->values[graph->loss_sum].naxes == 0);
+    int first = graph->nops;
     graph->role = MT_ROLE_BACKWARD;
     graph->forward = last;
     vjp.op_name = graph->ops[last].name;
@@ -115,6 +116,7 @@ enum mt_status mt_graph_differentiate(struct mt_graph *graph, struct mt_err *err
     enum mt_status st = MT_OK;
     for (int id = last - 1; id >= 0 && !st; id--) st = differentiate_op(&vjp, id, err);
     if (!st) st = settle(&vjp, err);
+    if (!st) mt_graph_delay_gradients(graph, first);
     graph->role = MT_ROLE_FORWARD;
     graph->forward = -1;
     free(vjp.gradient);

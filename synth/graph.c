@@ -202,6 +202,17 @@ static void assert_operand(const struct mt_graph *graph, const struct mt_op *op,
     (void)v, (void)letter, (void)index, (void)op; /* without asserts */
 }
 
+void mt_graph_reorder(struct mt_graph *graph, int first, const int *order, int count) {
+    struct mt_op *moved = mt_malloc((size_t)count * sizeof *moved);
+    for (int i = 0; i < count; i++) moved[i] = graph->ops[order[i]];
+    for (int i = 0; i < count; i++) {
+        graph->ops[first + i] = moved[i];
+        names_slot(&graph->op_names, moved[i].name)->id = first + i;
+        for (int o = 0; o < moved[i].nout; o++) graph->values[moved[i].out[o]].producer = first + i;
+    }
+    free(moved);
+}
+
 int mt_graph_op(struct mt_graph *graph, const char *name, const struct mt_op *given) {
     const struct mt_op_info *info = &mt_op_info[given->kind];
     struct mt_op again = *given, *op = &again;

@@ -17,7 +17,7 @@
  *     mt_graph_free(g);
  *
  * Ids are indices into the vectors and stay valid; a graph only grows (pointers into the vectors do not stay).
- * Operators stand in an order of execution. */
+ * Operators stand in an order of execution; differentiating ends with a change of that order among its own. */
 #ifndef MT_SYNTH_GRAPH_H
 #define MT_SYNTH_GRAPH_H
 
@@ -138,6 +138,9 @@ int mt_graph_param_of(const struct mt_graph *graph, int value);
 /* Add an operator whose operands, attributes and index maps are set in *op; returns its id. Checks types and labels
  * by assert: builders are our own code. */
 int mt_graph_op(struct mt_graph *graph, const char *name, const struct mt_op *op);
+/* Put `count` operators from `first` on into another order of execution: order[i] is the one that comes to first + i.
+ * Their ids change; no operator that stays may refer to one as its `forward`. */
+void mt_graph_reorder(struct mt_graph *graph, int first, const int *order, int count);
 
 int mt_graph_find_value(const struct mt_graph *graph, const char *name); /* or -1 */
 int mt_graph_find_op(const struct mt_graph *graph, const char *name);    /* or -1 */
@@ -186,6 +189,9 @@ int mt_graph_again(struct mt_graph *graph, int value);
 /* Differentiate the sum of losses `graph->loss_sum` with respect to every parameter, on the graph: adds the
  * backward operators (role BACKWARD) and sets `gradient` of each. Gradients of several uses are added. */
 enum mt_status mt_graph_differentiate(struct mt_graph *graph, struct mt_err *err);
+/* Its last pass: of the operators from `first` on, the first of the backward pass, put some gradients of weights behind
+ * the last large gradient. */
+void mt_graph_delay_gradients(struct mt_graph *graph, int first);
 
 /* Add sq_norm, grad_scale and the updates of every parameter (role UPDATE), with their optimizer states. */
 struct mt_optimizer;
