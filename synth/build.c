@@ -195,6 +195,14 @@ static enum mt_status report_sums(struct mt_builder *b) {
     return MT_OK;
 }
 
+/* Operators of the backward pass that full buckets wait for. */
+static int count_giving(const struct mt_builder *b) {
+    int n = 0;
+    for (int o = 0; o < b->graph->nops && b->choice->beside && b->choice->bucket_bytes > 0; o++)
+        n += b->graph->ops[o].role == MT_ROLE_BACKWARD && mt_op_gives_way(b->graph->ops[o].kind);
+    return n;
+}
+
 static enum mt_status emit_samples(struct mt_builder *b, enum mt_block_kind block) {
     const struct mt_graph *g = b->graph;
     enum mt_status st = MT_OK;
@@ -205,6 +213,11 @@ static enum mt_status emit_samples(struct mt_builder *b, enum mt_block_kind bloc
         if (block == MT_LAST && !reported && g->ops[o].role == MT_ROLE_BACKWARD) {
             reported = true;
             if ((st = report_sums(b))) break;
+            b->ngiving = count_giving(b);
+        }
+        if (b->ngiving && mt_op_gives_way(g->ops[o].kind)) {
+            b->ngiving--;
+            if (b->bucket_bytes >= b->choice->bucket_bytes) mt_builder_flush(b);
         }
         if ((st = mt_builder_op(b, o, block))) break;
         if (b->classes[o] == MT_SAMPLE && b->has_body) accumulate(b, o, block);

@@ -37,6 +37,7 @@ struct mt_builder {
     struct pending *bucket;
     int nbucket, bucket_capacity;
     int64_t bucket_bytes;
+    int ngiving; /* operators to come that give way to a message, if messages wait for them */
     int *consumers,
         *first_consumer; /* operators that take value v: consumers[first_consumer[v] .. first_consumer[v + 1]) */
     bool forward_only, has_body;

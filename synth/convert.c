@@ -229,7 +229,7 @@ static void put_in_bucket(struct mt_builder *b, int gvalue, int layout, enum mt_
     }
     b->bucket[b->nbucket++] = (struct pending){gvalue, layout, block};
     b->bucket_bytes += mt_value_count(b->graph, gvalue) * mt_type_size(b->graph->values[gvalue].type);
-    if (b->bucket_bytes >= b->choice->bucket_bytes) mt_builder_flush(b);
+    if (b->bucket_bytes >= b->choice->bucket_bytes && !b->ngiving) mt_builder_flush(b);
 }
 
 enum mt_status mt_builder_ensure(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {

@@ -165,6 +165,10 @@ enum mt_index_role mt_op_index_role(const struct mt_op *op, int index);
  * sums together, all others must not be; then every output is a partial sum. Returns the number of sets. */
 int mt_op_linear_sets(const struct mt_op *op, unsigned sets[MT_MAX_IN]);
 
+/* Whether a message's kernel finds room beside the operator's on a GPU: many short blocks give way to it one by one and
+ * go on with the multiprocessors that are left, where a product's, one for each multiprocessor, would wait for it. */
+bool mt_op_gives_way(enum mt_op_kind kind);
+
 /* Work of the operator when index i has extent[i]: floating-point operations and bytes of operands. */
 double mt_op_flops(const struct mt_op *op, const int64_t *extent);
 double mt_op_bytes(const struct mt_graph *graph, const struct mt_op *op, const int64_t *extent);

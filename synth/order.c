@@ -1,7 +1,8 @@
 /* Order: who waits for whom, what that makes known, and from it lifetimes and addresses.
  *
  * An instruction waits for the last instruction of the other stream that it depends on: for what it reads, the writers;
- * for what it writes, all users. Waits that earlier waits imply are left out. */
+ * for what it writes, all users. Waits that earlier waits imply are left out. A message that stands before an operator
+ * that gives way sets off with it: it waits for the operator before. */
 #include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -28,10 +29,24 @@ static int storages_of(const struct mt_lowering *l, const struct mt_linstr *c, i
     return n;
 }
 
+/* The operator on the compute stream whose end a message sets off at, if it is there to go beside the next; or -1. */
+static int sets_off_after(const struct mt_lowered *low, int instr) {
+    const struct mt_linstr *c = &low->instrs[instr];
+    enum mt_block_kind block = mt_lowered_block(low, instr);
+    int next = instr + 1, last = instr - 1;
+    while (next < low->block_begin[block + 1] && low->instrs[next].what == MT_LOWERED_ALIAS) next++;
+    if (c->what != MT_LOWERED_COLLECTIVE || next >= low->block_begin[block + 1]) return -1;
+    if (low->instrs[next].what != MT_LOWERED_OP || !mt_op_gives_way(low->instrs[next].kind)) return -1;
+    while (last >= low->block_begin[block] &&
+           (low->instrs[last].what == MT_LOWERED_ALIAS || low->instrs[last].stream == c->stream))
+        last--;
+    return last >= low->block_begin[block] ? last : -1;
+}
+
 static void add_wait(struct ordering *o, int instr, const int *storages, int nstorages, int nwrites,
                      int known[MT_NSTREAMS]) {
     struct mt_linstr *c = &o->l->low->instrs[instr];
-    int other = !c->stream, need = -1;
+    int other = !c->stream, need = sets_off_after(o->l->low, instr);
     for (int s = 0; s < nstorages; s++) {
         int last = s < nwrites ? o->used[storages[s]][other] : o->written[storages[s]][other];
         if (last > need) need = last;

@@ -280,7 +280,7 @@ enum mt_status mt_work_open(const struct mt_graph *graph, const struct mt_plan *
     struct duel d = {.low = NULL};
     int64_t batch = graph->labels[graph->batch].extent;
     int64_t samples = body && batch > 1 ? 2 : 1;
-    *work = (struct mt_work){.nlabels = 0};
+    *work = (struct mt_work){.beside = mt_plan_sends_beside(plan)};
     enum mt_status st = duel_build(graph, plan, 0, samples, body ? 1 : 0, options, &d, err);
     if (!st) {
         struct reading r = {.low = d.low, .work = work, .nslots = 2 * d.low->ninstrs + 1};
@@ -340,14 +340,26 @@ static bool may_join(const struct mt_work_message *a, const struct mt_work_messa
            a->block == b->block && a->alone == b->alone;
 }
 
+/* Steps of the last micro-batch's backward pass that full buckets wait for. */
+static bool gives_way(const struct mt_work *work, int step) {
+    const struct mt_work_op *op = work->steps[step].op >= 0 ? &work->ops[work->steps[step].op] : NULL;
+    return op && !op->copy && op->block == MT_LAST && op->role == MT_ROLE_BACKWARD && mt_op_gives_way(op->kind);
+}
+
 int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, int *bucket) {
     int n = 0, first = 0; /* the open bucket's first step */
+    int ngiving = 0;      /* steps to come that full buckets wait for */
     int64_t filled = 0;
     bool open = false;
     const struct mt_work_message *before = NULL;
+    for (int s = 0; s < work->nsteps && work->beside && bucket_bytes > 0; s++) ngiving += gives_way(work, s);
     for (int s = 0; s < work->nsteps; s++) {
         const struct mt_work_step *step = &work->steps[s];
         if (step->message < 0) { /* what an operator wants is sent before it */
+            if (ngiving && gives_way(work, s)) {
+                ngiving--;
+                if (filled >= bucket_bytes) open = false;
+            }
             if (open && step->wait >= first) open = false;
             continue;
         }
@@ -356,7 +368,8 @@ int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, int *bucke
         if (!open) n++, first = s, filled = 0;
         bucket[step->message] = n - 1;
         filled += now->bytes;
-        open = filled < bucket_bytes && !(now->alone && now->block == MT_EPILOGUE);
+        bool waits = ngiving > 0 && now->block == MT_LAST && !now->alone;
+        open = (filled < bucket_bytes || waits) && !(now->alone && now->block == MT_EPILOGUE);
         before = now;
     }
     return n;

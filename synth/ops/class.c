@@ -43,6 +43,10 @@ void mt_op_extents(const struct mt_graph *graph, const struct mt_op *op, int64_t
     for (int i = 0; i < op->nindices; i++) extent[i] = graph->labels[op->index_label[i]].extent;
 }
 
+bool mt_op_gives_way(enum mt_op_kind kind) {
+    return kind == MT_OP_attention_grad;
+}
+
 double mt_op_flops(const struct mt_op *op, const int64_t *extent) {
     const struct mt_op_class *class = mt_op_class(op->kind);
     double points = 1;

@@ -428,6 +428,55 @@ static void test_alone(void) {
     mt_graph_free(g);
 }
 
+/* Of the operators from `instr` on in its block: the first that gives way to messages, or -1. */
+static int next_giving(const struct mt_lowered *low, int instr) {
+    for (int i = instr; i < low->block_begin[block_of(low, instr) + 1]; i++)
+        if (low->instrs[i].what == MT_LOWERED_OP && low->instrs[i].kind == MT_OP_attention_grad) return i;
+    return -1;
+}
+
+/* Gradients' messages set off with an operator that gives way to them, at the end of the one before it; the last ones,
+ * behind which no such operator comes, at once. */
+static void test_sets_off(void) {
+    enum { LAYERS = 5 };
+    struct mt_graph *g = training_graph("gpt2:layers=5,heads=2,embed=8,context=4,vocab=300,bias=1,tied=1", 6, 0);
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_choice choice;
+    for (int beside = 0; beside < 2; beside++) {
+        struct mt_program program;
+        random_choice(&arena, g, 2, false, &choice);
+        for (int o = 0; o < g->nops; o++)
+            if (g->ops[o].role == MT_ROLE_UPDATE) choice.rules[o] = (struct mt_rule){.kind = MT_RULE_REPLICATE};
+        choice.bucket_bytes = 2048;
+        choice.beside = beside;
+        CHECK_OK(mt_build(g, &choice, &program, &err), err);
+        for (int fuse = 0; fuse < 2; fuse++) {
+            struct mt_lowered *low = lower(&program, 0, fuse);
+            int beside_one = 0, elsewhere = 0, late = 0;
+            for (int i = low->block_begin[MT_LAST]; i < low->block_begin[MT_EPILOGUE]; i++) {
+                const struct mt_linstr *c = &low->instrs[i];
+                if (c->what != MT_LOWERED_COLLECTIVE || c->problem.kind != MT_ALL_REDUCE || c->nin < 3) continue;
+                int next = next_giving(low, i);
+                if (next < 0)
+                    late++;
+                else if (next == i + 1)
+                    beside_one += c->wait == i - 1;
+                else
+                    elsewhere++;
+            }
+            CHECK(late > 0, "the table's gradient comes last");
+            CHECK(beside ? beside_one >= 2 && elsewhere == 0 : elsewhere > 0, "%d of %d: %d, %d", beside, fuse,
+                  beside_one, elsewhere);
+            check_rank(&program, 0, fuse, false);
+            mt_lowered_free(low);
+        }
+        mt_program_release(&program);
+    }
+    mt_arena_release(&arena);
+    mt_graph_free(g);
+}
+
 int main(void) {
     printf("seed %d\n", SEED);
     test_model("gpt2:layers=2,heads=3,embed=6,context=4,vocab=11,bias=1,tied=1", 5, 0.1, false, 8);
@@ -439,6 +488,7 @@ int main(void) {
     test_fusion();
     test_unsummed();
     test_alone();
+    test_sets_off();
     CHECK(waits_tried > 100, "%d", waits_tried);
     CHECK(barriers > 0, "the bodies communicate");
     CHECK(late_slices > 0, "the ends copy slices");

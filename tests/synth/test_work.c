@@ -157,11 +157,13 @@ static void test_programs(const char *text, enum mt_type type) {
     struct mt_graph *g = graph_of(text, type, 11);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
         for (int64_t bucket = 0; bucket <= 1 << 20; bucket = bucket ? 32 * bucket : 1 << 15)
-            for (int body = 0; body < 2; body++) {
-                struct mt_plan *p = plan_of(g, ways[w].storage, ways[w].sync, bucket, shares, body ? micro : whole);
-                compare(g, p, body);
-                mt_plan_free(p);
-            }
+            for (int body = 0; body < 2; body++)
+                for (int gpu = 0; gpu < 2; gpu++) {
+                    struct mt_plan *p = plan_of(g, ways[w].storage, ways[w].sync, bucket, shares, body ? micro : whole);
+                    if (gpu) p->device = "cuda";
+                    compare(g, p, body);
+                    mt_plan_free(p);
+                }
     mt_graph_free(g);
 }
 
