@@ -7,7 +7,7 @@ enum {
     EDGE_COLUMNS = 128,    /* of products with odd rows */
     CUDNN_BYTES = 1 << 20, /* of a plan, beside scores */
     MOST_MULTIPROCESSORS = 160,
-    WALKERS = 6,          /* blocks of a multiprocessor that walk rows, for the gradients of gamma and beta */
+    WALKERS = 6,          /* blocks of a multiprocessor that walk rows, for sums over them */
     SUM_PARTS = 512 * 32, /* warps' columns of partial sums; each of at most 16 bytes of the narrowest type */
     NORM_PARTS = 4096,    /* partial sums of squares */
     SORT_ROWS = 1024,     /* that a block sorts */
@@ -54,12 +54,12 @@ static int64_t of_embedding_grad(const struct mt_call *call) {
     return 4 * (4 * n + SORT_BINS * (blocks + 1) + 2 * runs * e) + 7 * 64;
 }
 
-/* gamma's and beta's, of each block that walks rows. */
+/* The sums' (gamma's, beta's and, if it is one, dx's), of each block that walks rows. */
 static int64_t of_norm_grad(const struct mt_call *call) {
     const struct mt_tensor *x = &call->in[1];
     int64_t width = x->extent[x->naxes - 1], rows = width ? mt_tensor_count(x) / width : 0;
-    int64_t blocks = MOST_MULTIPROCESSORS * WALKERS;
-    return (rows < blocks ? rows : blocks) * 2 * width * (int64_t)sizeof(float);
+    int64_t blocks = MOST_MULTIPROCESSORS * WALKERS, sums = call->nout - (call->kind == MT_OP_layer_norm_grad);
+    return (rows < blocks ? rows : blocks) * sums * width * (int64_t)sizeof(float);
 }
 
 static int64_t whole(int64_t n, int64_t unit) {

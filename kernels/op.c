@@ -39,7 +39,8 @@ const struct mt_op_epilogue *mt_op_epilogue(enum mt_op_kind kind) {
 
 int mt_op_nout(enum mt_op_kind kind, const struct mt_attr *attr) {
     const struct mt_op_epilogue *epilogue = kind == MT_OP_fused_matmul ? mt_op_epilogue(attr->epilogue) : NULL;
-    return epilogue ? epilogue->nout : mt_op_info[kind].nout;
+    bool unsummed = kind == MT_OP_layer_norm_grad && attr->epilogue != MT_OP_sum;
+    return epilogue ? epilogue->nout : mt_op_info[kind].nout - unsummed;
 }
 
 /* What the letters of a row stand for in one call. */
@@ -197,6 +198,8 @@ static enum mt_status check_attributes(struct binding *b) {
     if (draws && !(t->p >= 0 && t->p < 1)) return mt_fail(b->err, MT_EBUG, "%s: p is %g, not in [0, 1)", name, t->p);
     if ((c->kind == MT_OP_attention || c->kind == MT_OP_attention_grad) && !(t->scale > 0))
         return mt_fail(b->err, MT_EBUG, "%s: scale is %g, not positive", name, t->scale);
+    if (c->kind == MT_OP_layer_norm_grad && t->epilogue && t->epilogue != MT_OP_sum)
+        return mt_fail(b->err, MT_EBUG, "%s: no such epilogue: %d", name, (int)t->epilogue);
     bool timed = c->kind == MT_OP_adamw || c->kind == MT_OP_sgd || (draws && t->p > 0);
     if (timed && !c->clock) return mt_fail(b->err, MT_EBUG, "%s: no clock", name);
     if (c->kind == MT_OP_adamw && c->clock->step < 1) return mt_fail(b->err, MT_EBUG, "adamw: steps count from 1");

@@ -50,10 +50,11 @@ struct mt_attr {
     int64_t interval; /* loss_scale: steps without overflow after which it grows */
 
     /* Set by lowering only. */
-    /* matmul, fused_matmul with sum, embedding_grad, sum, norm_param_grad, layer_norm_grad (dgamma and dbeta): add to
-     * the old content */
+    /* matmul, fused_matmul with sum, embedding_grad, sum, norm_param_grad, layer_norm_grad (all but dx): add to the old
+     * content */
     bool accumulate;
-    enum mt_op_kind epilogue; /* fused_matmul: MT_OP_add, gelu, relu, gelu_grad, relu_grad or sum */
+    /* fused_matmul: MT_OP_add, gelu, relu, gelu_grad, relu_grad or sum; layer_norm_grad: sum, or zero */
+    enum mt_op_kind epilogue;
 };
 
 /* Powers of two, as all scales of losses are. Gradients are sums over samples, so that the least one may be below 1. */
@@ -110,7 +111,7 @@ static inline struct mt_call mt_call_part(const struct mt_call *call, int i) {
 
 struct mt_op_info {
     const char *name;
-    int min_in, max_in, nout;
+    int min_in, max_in, nout;         /* nout: at most, see mt_op_nout */
     const char *in_types, *out_types; /* one letter an operand: T, A, I (i32), S (same as the input 0), * (attr) */
     int in_place[MT_MAX_OUT];         /* the input whose memory output o may take, or -1 */
     bool exact;         /* element by element, in an order and rounding that is the same on every device */
@@ -120,7 +121,7 @@ struct mt_op_info {
 };
 extern const struct mt_op_info mt_op_info[MT_NOPS];
 
-/* How many outputs a call has: info->nout, but of fused_matmul as its epilogue says. */
+/* How many outputs a call has: info->nout, but of fused_matmul and layer_norm_grad as the epilogue says. */
 int mt_op_nout(enum mt_op_kind kind, const struct mt_attr *attr);
 
 /* What fused_matmul's epilogue makes of it. */

@@ -74,10 +74,11 @@ static void describe_rows(const struct mt_call *call, struct mt_op_shape *shape)
     const struct mt_tensor *x = &call->in[0];
     shape->rows = (int64_t)extents(x, 0, x->naxes - 1);
     shape->dim[0] = x->extent[x->naxes - 1];
-    if (call->kind == MT_OP_layer_norm_grad && call->nin == 6) {
-        add_variant(shape, "+add");
-        shape->flops += extents(x, 0, x->naxes);
-    }
+    bool adds = call->kind == MT_OP_layer_norm_grad && call->nin == 6;
+    bool sums = call->kind == MT_OP_layer_norm_grad && call->attr->epilogue == MT_OP_sum;
+    if (adds) add_variant(shape, "+add");
+    if (sums) add_variant(shape, "+sum");
+    shape->flops += (adds + sums) * extents(x, 0, x->naxes);
     if (call->kind == MT_OP_cross_entropy || call->kind == MT_OP_cross_entropy_grad)
         shape->flops += mt_op_info[MT_OP_nll].flops * (double)shape->rows;
     /* Of each row one element is read: as much as comes out, as input 0's type is. */

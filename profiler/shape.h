@@ -13,8 +13,8 @@
  *   attention(_grad)          "" "causal", then "+drop",     batch x heads       seq, headsize
  *                             "+any" (order)
  *   norms, row_max, exp_sum,  "", "+add" (layer_norm_grad    rows                width, 1
- *   pick, cross_entropy,      with a residual)
- *   cross_entropy_grad,
+ *   pick, cross_entropy,      with a residual), "+sum" (of
+ *   cross_entropy_grad,       its dx)
  *   nll_grad
  *   embedding(_grad)          ""                             ids                 vocab, embed
  *   sum                       "leading" "trailing" (axes),   elements            the others' elements; that

@@ -16,7 +16,7 @@ struct member {
     const char *in, *out; /* letters; a missing optional input's letter counts for nothing */
 };
 struct pattern {
-    enum mt_op_kind kind, epilogue; /* of fused_matmul */
+    enum mt_op_kind kind, epilogue; /* attr.epilogue */
     int nin;                        /* where the number of inputs decides, or 0 */
     const char *in, *out;
     const char *sums; /* the outputs that attr.accumulate concerns */
@@ -45,6 +45,14 @@ static const struct pattern patterns[] = {
     {MT_OP_residual_norm, 0, 0, "acgb", "xysq", "", {OF(add, "ac", "x"), NORM}},
     {MT_OP_layer_norm_grad, 0, 5, "dxsqg", "zuv", "uv", {NORM_GRAD, NORM_PARAM_GRAD}},
     {MT_OP_layer_norm_grad, 0, 6, "dxsqga", "wuv", "uv", {NORM_GRAD, OF(add, "za", "w"), NORM_PARAM_GRAD}},
+    {MT_OP_layer_norm_grad, MT_OP_sum, 5, "dxsqg", "zuvt", "uvt", {NORM_GRAD, NORM_PARAM_GRAD, OF(sum, "z", "t")}},
+    {MT_OP_layer_norm_grad,
+     MT_OP_sum,
+     6,
+     "dxsqga",
+     "wuvt",
+     "uvt",
+     {NORM_GRAD, OF(add, "za", "w"), NORM_PARAM_GRAD, OF(sum, "w", "t")}},
     {MT_OP_cross_entropy, 0, 0, "xt", "mzl", "", {LOSS}},
     {MT_OP_sq_norm_add, 0, 0, "gb", "y", "", {OF(sq_norm, "g", "s"), OF(add, "bs", "y")}},
     {MT_OP_cross_entropy_grad, 0, 2, "xt", "yl", "", {LOSS, OF(fill, "l", "d"), LOSS_GRAD}},
@@ -66,8 +74,7 @@ static const char *sums_of(enum mt_op_kind kind) {
 static bool pattern_of(const struct mt_linstr *l, struct pattern *pattern) {
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
         const struct pattern *p = &patterns[i];
-        if (p->kind != l->kind || (p->nin && p->nin != l->nin)) continue;
-        if (l->kind == MT_OP_fused_matmul && l->attr.epilogue != p->epilogue) continue;
+        if (p->kind != l->kind || p->epilogue != l->attr.epilogue || (p->nin && p->nin != l->nin)) continue;
         *pattern = *p;
         return true;
     }
@@ -107,7 +114,7 @@ static struct mt_attr member_attr(const struct mt_linstr *l, enum mt_op_kind kin
     case MT_OP_sum:
         if (l->kind == MT_OP_fused_matmul)
             return (struct mt_attr){.axes = ((1u << t->nk) - 1) << (t->trans_b ? t->nn : 0)};
-        return (struct mt_attr){.axes = 1u << (naxes - 1)};
+        return (struct mt_attr){.axes = l->kind == MT_OP_layer_norm_grad ? (1u << (naxes - 1)) - 1 : 1u << (naxes - 1)};
     case MT_OP_norm_apply:
     case MT_OP_norm_dots:
     case MT_OP_norm_grad:
@@ -120,7 +127,7 @@ static struct mt_attr member_attr(const struct mt_linstr *l, enum mt_op_kind kin
 /* A fused kernel has no attributes but those that it hands to its members. */
 static bool only_its_own(const struct mt_linstr *l) {
     const struct mt_attr *t = &l->attr;
-    struct mt_attr own = {.accumulate = t->accumulate, .eps = t->eps};
+    struct mt_attr own = {.accumulate = t->accumulate, .eps = t->eps, .epilogue = t->epilogue};
     if (l->kind == MT_OP_fused_matmul)
         own = (struct mt_attr){.nm = t->nm,
                                .nn = t->nn,

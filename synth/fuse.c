@@ -236,6 +236,19 @@ static bool fuse_norm_grad_add(struct fusing *f, struct mt_linstr *add) {
     return false;
 }
 
+/* A norm's gradient, and its sum over all rows: the gradient of the bias that was added before the norm. */
+static bool fuse_norm_grad_sum(struct fusing *f, struct mt_linstr *sum) {
+    struct mt_linstr *grad = made_by(f, sum->in[0], MT_OP_layer_norm_grad, 0);
+    if (!grad || grad->nout != 3 || sum->attr.axes != (1u << (sum->tensor[0].naxes - 1)) - 1) return false;
+    int out[4] = {grad->out[0], grad->out[1], grad->out[2], sum->out[0]};
+    struct mt_attr attr = grad->attr;
+    attr.epilogue = MT_OP_sum;
+    return merge(
+        f, (struct mt_linstr *[]){grad, sum}, 2,
+        (struct mt_linstr){
+            .kind = MT_OP_layer_norm_grad, .attr = attr, .nin = grad->nin, .nout = 4, .in = grad->in, .out = out});
+}
+
 /* row_max, exp_sum, pick, nll. */
 static bool fuse_cross_entropy(struct fusing *f, struct mt_linstr *nll) {
     struct mt_linstr *max = made_by(f, nll->in[0], MT_OP_row_max, 0);
@@ -300,21 +313,25 @@ static bool fuse_accumulate(struct fusing *f, struct mt_linstr *add) {
     return false;
 }
 
-/* The same for norm_param_grad, both of whose outputs must go to accumulators. */
-static bool fuse_accumulate_norm(struct fusing *f, struct mt_linstr *params) {
-    if (params->attr.accumulate) return false;
-    struct mt_linstr *add[2];
-    for (int o = 0; o < 2; o++) {
-        add[o] = used_by(f, params->out[o], MT_OP_add, 1);
-        if (!add[o] || f->l->adds_to[add[o]->out[0]] != add[o]->in[0]) return false;
+/* The same for the sums over rows that a norm's gradient makes: all of them must go to accumulators. */
+static bool fuse_accumulate_norm(struct fusing *f, struct mt_linstr *grad) {
+    if (grad->attr.accumulate) return false;
+    struct mt_linstr *members[1 + MT_MAX_OUT] = {grad};
+    int out[MT_MAX_OUT], n = 1;
+    for (int o = 0; o < grad->nout; o++) {
+        out[o] = grad->out[o];
+        if (grad->kind == MT_OP_layer_norm_grad && o == 0) continue; /* dx */
+        struct mt_linstr *add = used_by(f, grad->out[o], MT_OP_add, 1);
+        if (!add || f->l->adds_to[add->out[0]] != add->in[0]) return false;
+        out[o] = add->out[0];
+        members[n++] = add;
     }
-    int out[2] = {add[0]->out[0], add[1]->out[0]};
-    struct mt_attr attr = params->attr;
+    struct mt_attr attr = grad->attr;
     attr.accumulate = true;
     return merge(
-        f, (struct mt_linstr *[]){params, add[0], add[1]}, 3,
+        f, members, n,
         (struct mt_linstr){
-            .kind = MT_OP_norm_param_grad, .attr = attr, .nin = params->nin, .nout = 2, .in = params->in, .out = out});
+            .kind = grad->kind, .attr = attr, .nin = grad->nin, .nout = grad->nout, .in = grad->in, .out = out});
 }
 
 /* Nobody but `reader` wants this product's y, which has memory of its own. */
@@ -359,11 +376,13 @@ static const struct {
     {MT_OP_relu_grad, fuse_activation_grad},
     {MT_OP_norm_grad, fuse_norm_grad},
     {MT_OP_add, fuse_norm_grad_add},
+    {MT_OP_sum, fuse_norm_grad_sum},
     {MT_OP_nll, fuse_cross_entropy},
     {MT_OP_nll_grad, fuse_cross_entropy_grad},
     {MT_OP_add, fuse_sq_norm_add},
     {MT_OP_add, fuse_accumulate},
     {MT_OP_norm_param_grad, fuse_accumulate_norm},
+    {MT_OP_layer_norm_grad, fuse_accumulate_norm},
     {MT_OP_sum, fuse_bias_grad},
     {MT_OP_add, fuse_tied},
 };

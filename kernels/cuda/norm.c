@@ -1,6 +1,6 @@
-/* Layer norm: a warp a row where that is enough, else a block; the row stays in registers. Gradients of gamma and beta
- * are made by a fixed number of blocks, each of which walks rows with its sums in registers; their partial sums are
- * added up in order. */
+/* Layer norm: a warp a row where that is enough, else a block; the row stays in registers. Gradients of gamma and beta,
+ * and the sum of dx, are made by a fixed number of blocks, each of which walks rows with its sums in registers; their
+ * partial sums are added up in order. */
 #include <stdio.h>
 
 #include "kernels/cuda/cuda.h"
@@ -8,27 +8,37 @@
 #include "kernels/cuda/sum.h"
 #include "kernels/cuda/variant.h"
 
-enum { WARP_ROWS = 4 /* of a block */, MOST_THREADS = 1024 };
+enum { WARP_ROWS = 4 /* of a block */, MOST_THREADS = 1024, MOST_WALKERS = 6 /* blocks of a multiprocessor */ };
 
 /* How rows are laid over threads: the definitions of norm.cu. */
 struct layout {
     int64_t rows;
-    int e, v, w, k, rows_each, blocks_each;
+    int e, v, w, k, rows_each, blocks_each, sums; /* sums: that a thread keeps of each of its columns */
     float n, eps;
 };
 
 /* What follows from w and rows_each. */
 static void finish_layout(struct layout *l) {
     l->k = (int)divide_up(largest(divide_up(l->e, l->v), 1), l->w);
-    /* As many threads of a multiprocessor as have the registers for two sums a column. */
-    int columns = l->k * l->v, threads = columns > 24 ? 384 : columns > 16 ? 512 : 640;
+    /* As many threads of a multiprocessor as have the registers for their sums. */
+    int kept = l->k * l->v * l->sums, threads = kept > 80 ? 256 : kept > 48 ? 384 : kept > 32 ? 512 : 640;
     l->blocks_each = (int)largest(threads / (l->w * l->rows_each), 1);
+}
+
+static bool walks_rows(const struct mt_call *call) {
+    return call->kind == MT_OP_norm_param_grad || call->kind == MT_OP_layer_norm_grad;
+}
+
+/* The outputs that are sums over the rows; the first is dgamma. */
+static int first_sum(const struct mt_call *call) {
+    return call->kind == MT_OP_layer_norm_grad;
 }
 
 /* `most`: accesses of a thread, if a block has threads enough. Rows longer than that would take still fit, but not in
  * registers. */
 static struct layout layout_of(const struct mt_call *call, const struct mt_tensor *x, int64_t alignment, int most) {
-    struct layout l = {.rows = 1, .rows_each = 1, .eps = (float)call->attr->eps};
+    struct layout l = {.rows = 1, .rows_each = 1, .sums = 2, .eps = (float)call->attr->eps};
+    if (walks_rows(call)) l.sums = call->nout - first_sum(call);
     for (int a = 0; a < x->naxes - 1; a++) l.rows *= x->extent[a];
     l.e = (int)x->extent[x->naxes - 1];
     l.n = (float)x->global[x->naxes - 1];
@@ -52,8 +62,7 @@ static const struct mt_tensor *rows_of(const struct mt_call *call) {
 }
 
 static struct layout default_layout(const struct mt_call *call, int64_t alignment) {
-    bool walks = call->kind == MT_OP_norm_param_grad || call->kind == MT_OP_layer_norm_grad;
-    return layout_of(call, rows_of(call), alignment, walks ? 2 : 4);
+    return layout_of(call, rows_of(call), alignment, walks_rows(call) ? 2 : 4);
 }
 
 static void lay_rows(struct layout *l, const struct cuda_variant *v) {
@@ -91,10 +100,11 @@ static enum mt_status chosen_layout(const struct cuda_queue *queue, const struct
 
 static enum mt_status launch(const struct cuda_queue *queue, const struct mt_call *call, const struct layout *l,
                              int64_t blocks, void **arguments, struct mt_err *err) {
-    char definitions[128];
+    char definitions[160];
     snprintf(definitions, sizeof definitions,
-             "-DTYPE=%s -DVECTOR=%d -DROW_THREADS=%d -DACCESSES=%d -DROWS=%d -DBLOCKS=%d -ftz=true",
-             cuda_type(call->in[0].type), l->v, l->w, l->k, l->rows_each, l->blocks_each);
+             "-DTYPE=%s -DVECTOR=%d -DROW_THREADS=%d -DACCESSES=%d -DROWS=%d -DBLOCKS=%d -ftz=true%s",
+             cuda_type(call->in[0].type), l->v, l->w, l->k, l->rows_each, l->blocks_each,
+             l->sums == 3 ? " -DDX_SUM" : "");
     CUfunction kernel;
     enum mt_status st = cuda_kernel(queue->cuda, "norm", definitions, mt_op_info[call->kind].name, 0, &kernel, err);
     return st ? st : cuda_launch(queue, kernel, blocks, l->w * l->rows_each, 0, arguments, err);
@@ -132,15 +142,18 @@ static enum mt_status run_gradient(const struct cuda_queue *queue, const struct 
     return run_rows(queue, call, 0, err);
 }
 
-/* Blocks that walk rows: as many as run at once. By the shape alone, as the scratch is. */
-static int64_t walkers(const struct cuda *cuda, const struct mt_call *call) {
-    struct layout l = layout_of(call, &call->in[1], CUDA_ACCESS_BYTES, 2);
-    return least(divide_up(l.rows, l.rows_each), (int64_t)cuda->nsm * l.blocks_each);
+/* The most blocks that walk rows, however they are laid out: by the shape alone, as the scratch is. */
+static int64_t most_walkers(const struct cuda *cuda, const struct mt_call *call) {
+    const struct mt_tensor *x = &call->in[1];
+    int64_t rows = 1;
+    for (int a = 0; a < x->naxes - 1; a++) rows *= x->extent[a];
+    return least(rows, (int64_t)cuda->nsm * MOST_WALKERS);
 }
 
 static int64_t param_scratch(const struct cuda *cuda, const struct mt_call *call) {
     const struct mt_tensor *x = &call->in[1];
-    return walkers(cuda, call) * 2 * x->extent[x->naxes - 1] * (int64_t)sizeof(float);
+    int sums = call->nout - first_sum(call);
+    return most_walkers(cuda, call) * sums * x->extent[x->naxes - 1] * (int64_t)sizeof(float);
 }
 
 /* layer_norm_grad and norm_param_grad: the latter has neither gamma, add nor dx. */
@@ -149,19 +162,19 @@ static enum mt_status run_param_grad(const struct cuda_queue *queue, const struc
     enum mt_status st = chosen_layout(queue, call, &l, err);
     if (st) return st;
     int64_t blocks = least(divide_up(l.rows, l.rows_each), (int64_t)queue->cuda->nsm * l.blocks_each);
-    blocks = least(blocks, walkers(queue->cuda, call)); /* that the scratch is for */
-    bool fused = call->kind == MT_OP_layer_norm_grad;
-    void *none = NULL, *partial = call->scratch;
+    blocks = least(blocks, most_walkers(queue->cuda, call));
+    int first = first_sum(call); /* after dx */
+    void *none = NULL, *partial = call->scratch, *sums[CUDA_MOST_SUMS];
     void *arguments[4 + MT_MAX_IN + 2] = {&l.rows, &l.e, &l.n, &l.eps};
     int count = 4;
     for (int i = 0; i < call->nin; i++) arguments[count++] = (void *)&call->in[i].data;
-    if (fused && call->nin < 6) arguments[count++] = &none;
-    if (fused) arguments[count++] = (void *)&call->out[0].data;
+    if (first && call->nin < 6) arguments[count++] = &none;
+    if (first) arguments[count++] = (void *)&call->out[0].data;
     arguments[count] = &partial;
     if (!l.e) return MT_OK;
     if ((st = launch(queue, call, &l, blocks, arguments, err))) return st;
-    float *dgamma = call->out[fused].data, *dbeta = call->out[fused + 1].data;
-    return cuda_add_partials(queue, 2, blocks, l.e, partial, call->attr->accumulate, dgamma, dbeta - dgamma, err);
+    for (int i = 0; i < l.sums; i++) sums[i] = call->out[first + i].data;
+    return cuda_add_partials(queue, l.sums, blocks, l.e, partial, call->attr->accumulate, sums, err);
 }
 
 const struct cuda_op cuda_norm_sqdev = {NULL, NULL, run_sqdev};

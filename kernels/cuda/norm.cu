@@ -6,6 +6,7 @@
  *   ACCESSES      of a thread: all of them together are at least a row
  *   ROWS          that a block has at once
  *   BLOCKS        that a multiprocessor shall hold, of those that walk rows
+ *   DX_SUM        defined: layer_norm_grad sums the columns of dx, too
  *
  * A thread keeps its columns of a row in registers, so that a row is read once. mean = s / n and rstd =
  * 1 / sqrt(q / n + eps), n the whole extent. */
@@ -175,9 +176,10 @@ __device__ inline operands operands_of(const line &dy, const line &x, int k, mom
     return o;
 }
 
-/* dx = (dy gamma - d1 / n - xhat d2 / n) rstd (+ add, if it adds); means: d1 / n, d2 / n. */
+/* dx = (dy gamma - d1 / n - xhat d2 / n) rstd (+ add, if it adds); means: d1 / n, d2 / n. As it is stored, rounded, it
+ * is added to `sums`, if they are there. */
 __device__ inline void input_grad(const line &dy, const line &x, moments m, const float (&means)[2], int e,
-                                  const T *gamma, bool adds, const line &add, T *dx) {
+                                  const T *gamma, bool adds, const line &add, T *dx, float (*sums)[V]) {
     EACH_ACCESS if (column(k) < e) {
         operands o = operands_of(dy, x, k, m, gamma);
         float d[V], more[V];
@@ -189,6 +191,10 @@ __device__ inline void input_grad(const line &dy, const line &x, moments m, cons
         vec<T, V> out;
         out.set(d);
         out.write(dx + column(k));
+        if (sums) {
+            out.get(d);
+            EACH_ELEMENT sums[k][v] += d[v];
+        }
     }
 }
 
@@ -221,7 +227,8 @@ extern "C" __global__ void __launch_bounds__(W *ROWS)
     line in_dy, in_x;
     read(in_dy, dy + row * e, e), read(in_x, x + row * e, e);
     const float means[2] = {d1[row] / n, d2[row] / n};
-    input_grad(in_dy, in_x, moments_of(s[row], q[row], n, eps), means, e, gamma, false, in_x, dx + row * e);
+    input_grad(in_dy, in_x, moments_of(s[row], q[row], n, eps), means, e, gamma, false, in_x, dx + row * e,
+               NULL);
 }
 
 /* A thread's columns of dgamma and dbeta, over the rows that it has seen. */
@@ -326,12 +333,19 @@ __device__ inline void forget_floats(line &x) {
     EACH_ACCESS for (int i = 0; i < vec<T, V>::words; i++) asm volatile("" : "+r"(x.x[k].w[i]));
 }
 
-/* dx may be dy. partial[2][gridDim.x][e]: of dgamma and of dbeta. */
+#ifdef DX_SUM
+constexpr bool SUMS_DX = true;
+#else
+constexpr bool SUMS_DX = false;
+#endif
+
+/* dx may be dy. partial[2 or 3][gridDim.x][e]: of dgamma, of dbeta and, if it is summed, of dx. */
 extern "C" __global__ void __launch_bounds__(W *ROWS, BLOCKS)
     layer_norm_grad(i64 rows, int e, float n, float eps, const T *dy, const T *x, const float *s, const float *q,
                     const T *gamma, const T *add, T *dx, float *partial) {
     ROWS_AHEAD(ahead, 3)
     columns sums = {};
+    float dx_sums[K][V] = {};
     i64 row = first_row(), step = (i64)gridDim.x * ROWS;
     float next_s = 0, next_q = 0;
     if (row < rows) {
@@ -365,8 +379,9 @@ extern "C" __global__ void __launch_bounds__(W *ROWS, BLOCKS)
         forget_floats(in_dy), forget_floats(in_x);
         if (add && AHEAD) ahead.take(2, in_add, add + row * e, e);
         if (add && more) ahead.start(2, add + (row + step) * e, e);
-        input_grad(in_dy, in_x, m, means, e, gamma, add, in_add, dx + row * e);
+        input_grad(in_dy, in_x, m, means, e, gamma, add, in_add, dx + row * e, SUMS_DX ? dx_sums : NULL);
     }
     store_columns(sums.dgamma, e, partial);
     store_columns(sums.dbeta, e, partial + (i64)gridDim.x * e);
+    if constexpr (SUMS_DX) store_columns(dx_sums, e, partial + 2 * (i64)gridDim.x * e);
 }

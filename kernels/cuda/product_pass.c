@@ -80,7 +80,7 @@ static enum mt_status column_sums(const struct cuda_queue *queue, const struct p
 static enum mt_status add_sums(const struct cuda_queue *queue, const struct product_shape *shape,
                                const struct product_data *data, struct mt_err *err) {
     const void *made = (char *)data->scratch + PRODUCT_WORKSPACE_BYTES;
-    return cuda_add_partials(queue, 1, 1, shape->n, made, true, data->sums, shape->n, err);
+    return cuda_add_partials(queue, 1, 1, shape->n, made, true, &data->sums, err);
 }
 
 /* ---- before and after ---- */

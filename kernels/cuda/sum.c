@@ -2,7 +2,9 @@
  * depends on the shape alone, and so do the bits. */
 #include "kernels/cuda/sum.h"
 
+#include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "kernels/cuda/shape.h"
 
@@ -109,16 +111,22 @@ static enum mt_status sum_columns(const struct cuda_queue *queue, const void *x,
                        err);
 }
 
-enum mt_status cuda_add_partials(const struct cuda_queue *queue, int64_t outputs, int64_t parts, int64_t n,
-                                 const void *partial, bool accumulate, void *to, int64_t step, struct mt_err *err) {
-    const struct cut c = {.kept = {1, {outputs}, {parts * n}},
-                          .summed = {1, {parts}, {n}},
-                          .sums = outputs,
-                          .length = parts,
-                          .columns = n,
-                          .piece = largest(parts, 1),
-                          .parts = 1};
-    return sum_columns(queue, partial, cuda_type(MT_F32), 1, PARTIAL_WARPS, &c, accumulate, to, step, err);
+/* sum.cu */
+struct outputs {
+    void *to[CUDA_MOST_SUMS];
+};
+
+enum mt_status cuda_add_partials(const struct cuda_queue *queue, int outputs, int64_t parts, int64_t n,
+                                 const void *partial, bool accumulate, void *const *to, struct mt_err *err) {
+    struct outputs places = {{NULL}};
+    int accumulates = accumulate;
+    CUfunction kernel;
+    assert(outputs <= CUDA_MOST_SUMS);
+    memcpy(places.to, to, (size_t)outputs * sizeof *to);
+    enum mt_status st = find(queue, "add_partials", cuda_type(MT_F32), 1, true, THREADS, PARTIAL_WARPS, &kernel, err);
+    if (st) return st;
+    return cuda_launch(queue, kernel, outputs * divide_up(n, 32), PARTIAL_WARPS * 32, 0,
+                       (void *[]){&partial, &n, &parts, &accumulates, &places}, err);
 }
 
 static enum mt_status run_rows(const struct cuda_queue *queue, const struct mt_call *call, int v, const struct cut *c,
@@ -148,8 +156,15 @@ static enum mt_status run(const struct cuda_queue *queue, const struct mt_call *
     enum mt_status st = sum_columns(queue, call->in[0].data, type, v, COLUMN_WARPS, &c, whole && accumulate,
                                     whole ? call->out[0].data : call->scratch, c.parts * c.columns, err);
     if (st || whole) return st;
-    return cuda_add_partials(queue, c.sums, c.parts, c.columns, call->scratch, accumulate, call->out[0].data, c.columns,
-                             err);
+    const struct cut rest = {.kept = {1, {c.sums}, {c.parts * c.columns}},
+                             .summed = {1, {c.parts}, {c.columns}},
+                             .sums = c.sums,
+                             .length = c.parts,
+                             .columns = c.columns,
+                             .piece = c.parts,
+                             .parts = 1};
+    return sum_columns(queue, call->scratch, cuda_type(MT_F32), 1, PARTIAL_WARPS, &rest, accumulate, call->out[0].data,
+                       c.columns, err);
 }
 
 const struct cuda_op cuda_sum = {NULL, sum_scratch, run};

@@ -41,22 +41,17 @@ extern "C" __global__ void sum_rows(const T *x, const __grid_constant__ axes kep
     if (threadIdx.x % W == 0) to[item] = accumulate ? to[item] + all : all;
 }
 
-/* Row k of the output, chunk c of the summed axes, a strip of 32 V columns: to to[k step + c columns + column]. Warps
- * take rows in turn. */
-extern "C" __global__ void __launch_bounds__(WARPS * 32)
-    sum_columns(const T *x, const __grid_constant__ axes kept, const __grid_constant__ axes summed, i64 columns,
-                i64 length, i64 chunk, i64 chunks, int accumulate, float *to, i64 step) {
+/* The sums of rows [begin, end) of x, a strip of 32 V columns of it, to to[column]. Warps take rows in turn. */
+__device__ inline void sum_strip(const T *x, const axes &summed, i64 columns, i64 strip, i64 begin, i64 end,
+                                 bool accumulate, float *to) {
     __shared__ float part[WARPS][32 * V];
-    i64 strips = (columns + 32 * V - 1) / (32 * V), which = blockIdx.x / strips, strip = blockIdx.x - which * strips;
-    i64 k = which / chunks, c = which - k * chunks;
-    i64 end = (c + 1) * chunk < length ? (c + 1) * chunk : length;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     i64 column = (strip * 32 + lane) * V;
     float sum[V] = {0};
     if (column < columns) {
-        x += place(kept, k) + column;
+        x += column;
 #pragma unroll 4
-        for (i64 r = c * chunk + warp; r < end; r += WARPS) {
+        for (i64 r = begin + warp; r < end; r += WARPS) {
             vec<T, V> in;
             float v[V];
             in.read(x + summed_place(summed, r));
@@ -68,7 +63,6 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
 #pragma unroll
     for (int j = 0; j < V; j++) part[warp][lane * V + j] = sum[j];
     __syncthreads();
-    to += k * step + c * columns;
     for (int j = threadIdx.x; j < 32 * V; j += WARPS * 32) {
         column = strip * 32 * V + j;
         if (column >= columns) break;
@@ -76,4 +70,27 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
         for (int w = 0; w < WARPS; w++) all += part[w][j];
         to[column] = accumulate ? to[column] + all : all;
     }
+}
+
+/* Row k of the output, chunk c of the summed axes, a strip of columns: to to[k step + c columns + column]. */
+extern "C" __global__ void __launch_bounds__(WARPS * 32)
+    sum_columns(const T *x, const __grid_constant__ axes kept, const __grid_constant__ axes summed, i64 columns,
+                i64 length, i64 chunk, i64 chunks, int accumulate, float *to, i64 step) {
+    i64 strips = (columns + 32 * V - 1) / (32 * V), which = blockIdx.x / strips, strip = blockIdx.x - which * strips;
+    i64 k = which / chunks, c = which - k * chunks;
+    i64 end = (c + 1) * chunk < length ? (c + 1) * chunk : length;
+    sum_strip(x + place(kept, k), summed, columns, strip, c * chunk, end, accumulate, to + k * step + c * columns);
+}
+
+/* sum.c */
+struct outputs {
+    float *to[3];
+};
+
+/* to[k][columns] is the sum over the parts of x[k][parts][columns]. */
+extern "C" __global__ void __launch_bounds__(WARPS * 32)
+    add_partials(const T *x, i64 columns, i64 parts, int accumulate, const __grid_constant__ outputs out) {
+    i64 strips = (columns + 32 * V - 1) / (32 * V), k = blockIdx.x / strips, strip = blockIdx.x - k * strips;
+    const axes rows = {1, {parts}, {columns}};
+    sum_strip(x + k * parts * columns, rows, columns, strip, 0, parts, accumulate, out.to[k]);
 }

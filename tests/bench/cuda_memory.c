@@ -30,6 +30,7 @@ static const struct row {
     {MT_OP_residual_norm, "Tbse Tbse Te Te", "Tbse= Tbse Abs Abs", {.eps = 1e-5}},
     {MT_OP_layer_norm_grad, "Tbse Tbse Abs Abs Te", "Tbse= Ae Ae", {.eps = 1e-5}},
     {MT_OP_layer_norm_grad, "Tbse Tbse Abs Abs Te Tbse", "Tbse= Ae Ae", {.eps = 1e-5}},
+    {MT_OP_layer_norm_grad, "Tbse Tbse Abs Abs Te Tbse", "Tbse= Ae Ae Ae", {.eps = 1e-5, .epilogue = MT_OP_sum}},
     {MT_OP_gelu, "Tbsf", "Tbsf", {0}},
     {MT_OP_gelu_grad, "Tbsf Tbsf", "Tbsf=", {0}},
     {MT_OP_dropout, "Tbse", "Tbse=", {.p = 0.1, .tag = 5}},

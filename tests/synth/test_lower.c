@@ -316,9 +316,21 @@ static int count_epilogue(const struct mt_lowered *low, enum mt_block_kind block
     return n;
 }
 
+/* How many gradients of norms sum what they make, and add to what is there. */
+static int count_summed(const struct mt_lowered *low, enum mt_block_kind block, bool add) {
+    int n = 0;
+    for (int i = low->block_begin[block]; i < low->block_begin[block + 1]; i++) {
+        const struct mt_linstr *c = &low->instrs[i];
+        n += c->what == MT_LOWERED_OP && c->kind == MT_OP_layer_norm_grad && c->attr.epilogue == MT_OP_sum &&
+             c->attr.accumulate == add;
+    }
+    return n;
+}
+
 /* A GPT with biases has, in body and last micro-batch: a norm before everything, 2L residual norms, 4L products with
- * bias, L of them with an activation, as many with its slope, 4L with a bias's gradient, 2L + 1 gradients of norms, one
- * cross entropy with its gradient; and nothing left of their parts. */
+ * bias, L of them with an activation, as many with its slope, 2L with a bias's gradient, 2L + 1 gradients of norms, all
+ * but the first norm's with the gradient of the bias before it, one cross entropy with its gradient; and nothing left
+ * of their parts. */
 static void test_fusion(void) {
     enum { LAYERS = 2 };
     static const enum mt_op_kind parts[] = {
@@ -341,20 +353,48 @@ static void test_fusion(void) {
         CHECK_EQ(count_epilogue(low, block, MT_OP_add, false), 3 * LAYERS);
         CHECK_EQ(count_epilogue(low, block, MT_OP_gelu, false), LAYERS);
         CHECK_EQ(count_epilogue(low, block, MT_OP_gelu_grad, false), LAYERS);
-        CHECK_EQ(count_epilogue(low, block, MT_OP_sum, true), 4 * LAYERS);
+        CHECK_EQ(count_epilogue(low, block, MT_OP_sum, true), 2 * LAYERS);
         CHECK_EQ(count_kind(low, block, MT_OP_layer_norm_grad), 2 * LAYERS + 1);
+        CHECK_EQ(count_summed(low, block, true), 2 * LAYERS);
         CHECK_EQ(count_kind(low, block, MT_OP_cross_entropy_grad), 1);
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) CHECK_EQ(count_kind(low, block, parts[k]), 0);
         /* weight gradients go straight into their accumulators */
         int adding = 0;
         for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++)
             adding += low->instrs[i].kind == MT_OP_matmul && low->instrs[i].attr.accumulate;
-        CHECK_EQ(adding, 1); /* the head's, which has no bias */
+        CHECK_EQ(adding, 1 + 2 * LAYERS); /* the head's, which has no bias, and those whose bias a norm sees to */
     }
     mt_lowered_free(low);
     mt_program_release(&program);
     mt_arena_release(&arena);
     mt_graph_free(g);
+}
+
+/* A norm's gradient that is dropped out is another one when a bias sees it: its sum is not the norm's; the rows' sum
+ * over the batch alone, of position embeddings, is none of them either. */
+static void test_unsummed(void) {
+    enum { LAYERS = 2 };
+    static const double dropout[2] = {0.1, 0};
+    for (int k = 0; k < 2; k++) {
+        struct mt_graph *g =
+            training_graph("gpt2:layers=2,heads=2,embed=8,context=4,vocab=11,bias=1,tied=1", 6, dropout[k]);
+        struct mt_err err = MT_ERR_INIT;
+        struct mt_arena arena = MT_ARENA_INIT;
+        struct mt_choice choice;
+        struct mt_program program;
+        random_choice(&arena, g, 1, false, &choice);
+        CHECK_OK(mt_build(g, &choice, &program, &err), err);
+        struct mt_lowered *plain = lower(&program, 0, false), *low = lower(&program, 0, true);
+        CHECK_EQ(count_summed(low, MT_LAST, true), 0);
+        CHECK_EQ(count_summed(low, MT_LAST, false), k ? 2 * LAYERS : 0);
+        CHECK_EQ(count_epilogue(low, MT_LAST, MT_OP_sum, false), (k ? 2 : 4) * LAYERS);
+        int before = count_kind(plain, MT_LAST, MT_OP_sum), statistics = 2 * LAYERS + 1;
+        CHECK_EQ(count_kind(low, MT_LAST, MT_OP_sum), before - 4 * LAYERS - statistics);
+        mt_lowered_free(plain), mt_lowered_free(low);
+        mt_program_release(&program);
+        mt_arena_release(&arena);
+        mt_graph_free(g);
+    }
 }
 
 static int count_adding(const struct mt_lowered *low, enum mt_op_kind kind) {
@@ -446,6 +486,7 @@ int main(void) {
     test_kept_for_iterations(MT_OP_gelu);
     test_kept_for_iterations(MT_OP_relu);
     test_fusion();
+    test_unsummed();
     test_alone();
     test_sets_off();
     CHECK(waits_tried > 100, "%d", waits_tried);

@@ -1,14 +1,20 @@
 /* Layer norm: in steps that can be split over the normalised axis, and fused.
  *
  * With n the whole extent, mean = s / n and rstd = 1 / sqrt(q / n + eps): xhat = (x - mean) rstd. The fused kernels do
- * a row while it is in the cache; sums over rows (dgamma, dbeta) have a partial for each chunk of rows. */
+ * a row while it is in the cache; sums over rows (dgamma, dbeta, dx) have a partial for each chunk of rows. */
 #ifndef T
 #include "kernels/cpu/c/c.h"
 
-/* Partials of dgamma and dbeta: [chunks][2][e]. */
+/* The outputs that are sums over the rows: from this one on. */
+static int first_sum(const struct mt_call *call) {
+    return call->kind == MT_OP_layer_norm_grad;
+}
+
+/* Partials of them: [sums][chunks][e]. */
 static int64_t param_scratch(const struct mt_call *call) {
     const struct mt_tensor *x = &call->in[1];
-    return chunk_count(row_count(x)) * 2 * last_extent(x) * mt_type_size(call->in[2].type);
+    int sums = call->nout - first_sum(call);
+    return chunk_count(row_count(x)) * sums * last_extent(x) * mt_type_size(call->in[2].type);
 }
 
 #define TYPED_SOURCE "kernels/cpu/c/norm.c"
@@ -110,6 +116,11 @@ MT_CLONES static void TYPED(row_param)(struct TYPED(row) r, const T *restrict dy
     }
 }
 
+MT_CLONES static void TYPED(row_total)(int64_t e, const T *restrict dx, A *restrict total) {
+#pragma omp simd
+    for (int64_t j = 0; j < e; j++) total[j] += LOAD(dx[j]);
+}
+
 static void TYPED(norm_sqdev)(const struct mt_call *call) {
     const struct mt_tensor *x = &call->in[0];
     const A *s = call->in[1].data;
@@ -160,14 +171,14 @@ static void TYPED(norm_grad)(const struct mt_call *call) {
     }
 }
 
-/* From the partials in scratch to dgamma and dbeta. */
-static void TYPED(finish_params)(const struct mt_call *call, void *dgamma, void *dbeta) {
+/* From the partials in scratch to the sums. */
+static void TYPED(finish_params)(const struct mt_call *call) {
     const struct mt_tensor *x = &call->in[1];
     enum mt_type acc = call->in[2].type;
     int64_t e = last_extent(x), chunks = chunk_count(row_count(x));
-    A *partial = call->scratch;
-    mt_c_add_partials(acc, chunks, e, partial, call->attr->accumulate, dgamma);
-    mt_c_add_partials(acc, chunks, e, partial + chunks * e, call->attr->accumulate, dbeta);
+    const A *partial = call->scratch;
+    for (int o = first_sum(call); o < call->nout; o++, partial += chunks * e)
+        mt_c_add_partials(acc, chunks, e, partial, call->attr->accumulate, call->out[o].data);
 }
 
 static void TYPED(norm_param_grad)(const struct mt_call *call) {
@@ -184,7 +195,7 @@ static void TYPED(norm_param_grad)(const struct mt_call *call) {
         for (int64_t r = c * chunk; r < least(rows, (c + 1) * chunk); r++) TYPED(row_param)
         (TYPED(row_of)(call, x, s[r], q[r]), dy + r * e, (const T *)x->data + r * e, dgamma, dbeta);
     }
-    TYPED(finish_params)(call, call->out[0].data, call->out[1].data);
+    TYPED(finish_params)(call);
 }
 
 /* The statistics and the normalised row of a row x that is in the cache. */
@@ -221,13 +232,16 @@ static void TYPED(residual_norm)(const struct mt_call *call) {
     }
 }
 
-static void TYPED(layer_norm_grad_chunk)(const struct mt_call *call, int64_t first, int64_t end, A *dgamma, A *dbeta) {
+/* total: null if nobody wants it. */
+static void TYPED(layer_norm_grad_chunk)(const struct mt_call *call, int64_t first, int64_t end, A *dgamma, A *dbeta,
+                                         A *total) {
     const struct mt_tensor *t = &call->in[1];
     const T *gamma = call->in[4].data, *add = call->nin > 5 ? call->in[5].data : NULL;
     int64_t e = last_extent(t);
     A n = (A)t->global[t->naxes - 1];
     memset(dgamma, 0, (size_t)e * sizeof(A));
     memset(dbeta, 0, (size_t)e * sizeof(A));
+    if (total) memset(total, 0, (size_t)e * sizeof(A));
     for (int64_t r = first; r < end; r++) {
         const T *dy = (const T *)call->in[0].data + r * e, *x = (const T *)t->data + r * e;
         T *dx = (T *)call->out[0].data + r * e;
@@ -240,6 +254,7 @@ static void TYPED(layer_norm_grad_chunk)(const struct mt_call *call, int64_t fir
             TYPED(row_grad_add)(row, dots, dy, x, gamma, add + r * e, dx);
         else
             TYPED(row_grad)(row, dots, dy, x, gamma, dx);
+        if (total) TYPED(row_total)(e, dx, total);
     }
 }
 
@@ -249,9 +264,10 @@ static void TYPED(layer_norm_grad)(const struct mt_call *call) {
     if (!e) return;
 #pragma omp parallel for schedule(static) if (rows * e >= WORTH_A_TEAM)
     for (int64_t c = 0; c < chunks; c++) {
-        A *dgamma = (A *)call->scratch + c * e;
-        TYPED(layer_norm_grad_chunk)(call, c * chunk, least(rows, (c + 1) * chunk), dgamma, dgamma + chunks * e);
+        A *dgamma = (A *)call->scratch + c * e, *dbeta = dgamma + chunks * e;
+        A *total = call->attr->epilogue == MT_OP_sum ? dbeta + chunks * e : NULL;
+        TYPED(layer_norm_grad_chunk)(call, c * chunk, least(rows, (c + 1) * chunk), dgamma, dbeta, total);
     }
-    TYPED(finish_params)(call, call->out[1].data, call->out[2].data);
+    TYPED(finish_params)(call);
 }
 #endif

@@ -113,6 +113,12 @@ static const struct spec specs[] = {
     {MT_OP_residual_norm, "xye,xye,e,e>xye,xye,xy,xy", {.eps = 1e-5}, "e"},
     {MT_OP_layer_norm_grad, "xye,xye,xy,xy,e,xye>xye,e,e", {.eps = 1e-5}, "e"},
     {MT_OP_layer_norm_grad, "xye,xye,xy,xy,e>xye,e,e", {.eps = 1e-5, .accumulate = true}, "exy"},
+    {MT_OP_layer_norm_grad, "xye,xye,xy,xy,e>xye,e,e,e", {.eps = 1e-5, .epilogue = MT_OP_sum}, "e"},
+    {MT_OP_layer_norm_grad, "xye,xye,xy,xy,e,xye>xye,e,e,e", {.eps = 1e-5, .epilogue = MT_OP_sum}, "e"},
+    {MT_OP_layer_norm_grad,
+     "xye,xye,xy,xy,e,xye>xye,e,e,e",
+     {.eps = 1e-5, .accumulate = true, .epilogue = MT_OP_sum},
+     "exy"},
     {MT_OP_cross_entropy, "xyv,xy>xy,xy,xy", {0}, "v"},
     {MT_OP_cross_entropy_grad, "xyv,xy>xyv,xy", {.value = 1}, "v"},
     {MT_OP_cross_entropy_grad, "xyv,xy>xyv,xy", {.value = -0.375}, "v"},
@@ -252,7 +258,7 @@ static struct mt_tensor sample_tensor(const struct sample *s, int operand, enum 
     int64_t n = mt_tensor_count(&t);
     if (n) t.data = malloc((size_t)(n * mt_type_size(t.type)));
     bool keep = operand < s->nin || s->spec->attr.accumulate;
-    /* layer_norm_grad accumulates into its parameters' gradients only. */
+    /* layer_norm_grad accumulates into its sums only. */
     if (s->spec->kind == MT_OP_layer_norm_grad && operand == s->nin) keep = false;
     if (keep)
         for (int64_t i = 0; i < n; i++) mt_type_store(t.type, t.data, i, s->values[operand][whole_index(&t, i)]);

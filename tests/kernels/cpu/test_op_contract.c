@@ -101,6 +101,9 @@ static void attributes(void) {
         {MT_OP_fused_matmul, "mk,kn>mn,m", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_sum}, 0},
         {MT_OP_fused_matmul, "mk,kn,n>mn,n", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_sum}, 0},
         {MT_OP_fused_matmul, "mk,kn,n>mn", {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_add, .accumulate = true}, 0},
+        {MT_OP_layer_norm_grad, "xye,xye,xy,xy,e>xye,e,e", {.eps = 1e-5, .epilogue = MT_OP_sum}, 0},
+        {MT_OP_layer_norm_grad, "xye,xye,xy,xy,e>xye,e,e,e", {.eps = 1e-5}, 0},
+        {MT_OP_layer_norm_grad, "xye,xye,xy,xy,e>xye,e,e", {.eps = 1e-5, .epilogue = MT_OP_add}, 0},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct sample s;
@@ -172,6 +175,59 @@ static void exact_casts(void) {
         }
     }
     free(x.data), free(y.data);
+}
+
+/* layer_norm_grad with its sum against the operators that it is made of, which see dx as it is stored: in f64, and in
+ * bf16, where a sum of what was not rounded yet would be far off. */
+static void summed_gradient(enum mt_type type, int64_t rows, int64_t e, bool adds, double limit) {
+    const struct mt_attr attr = {.eps = 1e-5}, summing = {.eps = 1e-5, .epilogue = MT_OP_sum};
+    const struct mt_attr leading = {.axes = 3}, whole = {.axes = 7};
+    const int64_t shape[3] = {rows, 3, e};
+    enum mt_type acc = mt_type_acc(type);
+    struct mt_tensor dy, x, s, q, gamma, add, d1, d2, dx, sum, params[2], total, fused[4];
+    struct mt_tensor *wide[] = {&dy, &x, &add, &dx, &sum, &fused[0]}, *rowwise[] = {&s, &q, &d1, &d2};
+    struct mt_tensor *columns[] = {&params[0], &params[1], &total, &fused[1], &fused[2], &fused[3]};
+    for (int i = 0; i < 6; i++) *wide[i] = call_tensor(type, 3, shape), *columns[i] = call_tensor(acc, 1, &e);
+    for (int i = 0; i < 4; i++) *rowwise[i] = call_tensor(acc, 2, shape);
+    gamma = call_tensor(type, 1, &e);
+    struct mt_tensor *in[] = {&dy, &x, &add, &gamma, &s, &q};
+    for (int k = 0; k < 6; k++)
+        for (int64_t i = 0; i < mt_tensor_count(in[k]); i++) {
+            double value = mt_random_normal(seed, (uint64_t)k, (uint64_t)i);
+            mt_type_store(in[k]->type, in[k]->data, i, k == 5 ? (double)e * (1 + value * value) : value);
+        }
+    CALL(norm_dots, &attr, NULL, (dy, x, s, q, gamma), (d1, d2));
+    CALL(norm_grad, &attr, NULL, (dy, x, s, q, gamma, d1, d2), (dx));
+    CALL(norm_param_grad, &attr, NULL, (dy, x, s, q), (params[0], params[1]));
+    CALL(add, &whole, NULL, (dx, add), (sum));
+    if (adds)
+        CALL(layer_norm_grad, &summing, NULL, (dy, x, s, q, gamma, add), (fused[0], fused[1], fused[2], fused[3]));
+    else
+        CALL(layer_norm_grad, &summing, NULL, (dy, x, s, q, gamma), (fused[0], fused[1], fused[2], fused[3]));
+    CALL(sum, &leading, NULL, (fused[0]), (total)); /* of dx as it is stored */
+    for (int o = 0; o < 4; o++) {
+        const struct mt_tensor *want = o == 0 ? adds ? &sum : &dx : o == 3 ? &total : &params[o - 1];
+        /* with add the fused kernel rounds once, the others twice */
+        double near = o == 0 && mt_type_is_half(type) ? 2e-2 : limit;
+        for (int64_t i = 0; i < mt_tensor_count(want); i++) {
+            double a = mt_type_load(want->type, want->data, i), b = mt_type_load(want->type, fused[o].data, i);
+            CHECK(fabs(a - b) <= near * (1 + fabs(a)), "%s, %lld x %lld: output %d [%lld] is %.9g, not %.9g",
+                  mt_type_name(type), (long long)rows, (long long)e, o, (long long)i, b, a);
+        }
+    }
+    for (int i = 0; i < 6; i++) free(wide[i]->data), free(columns[i]->data);
+    for (int i = 0; i < 4; i++) free(rowwise[i]->data);
+    free(gamma.data);
+}
+
+static void summed_gradients(void) {
+    static const int64_t rows[] = {1, 11, 67, 300}, widths[] = {1, 7, 24, 131, 768};
+    for (int r = 0; r < 4; r++)
+        for (int w = 0; w < 5; w++)
+            for (int adds = 0; adds < 2; adds++) {
+                summed_gradient(MT_F64, rows[r], widths[w], adds, 1e-12);
+                summed_gradient(MT_BF16, rows[r], widths[w], adds, 2e-5);
+            }
 }
 
 static float number(const struct mt_tensor *t) {
@@ -316,6 +372,7 @@ int main(void) {
     attributes();
     exact_updates();
     exact_casts();
+    summed_gradients();
     overflows();
     skipped_updates();
     tf32_products();

@@ -195,7 +195,7 @@ static void norm_grad(const struct sample *s, double **out) {
     int64_t e = s->extent['e'], rows = s->extent['x'] * s->extent['y'];
     double n = (double)e, *const *v = s->values;
     for (int64_t j = 0; j < e; j++)
-        for (int o = 1; o < 3; o++) out[o][j] = s->spec->attr.accumulate ? v[s->nin + o][j] : 0;
+        for (int o = 1; o < s->nout; o++) out[o][j] = s->spec->attr.accumulate ? v[s->nin + o][j] : 0;
     for (int64_t r = 0; r < rows; r++) {
         double rstd = 1 / sqrt(v[3][r] / n + s->spec->attr.eps), mean = v[2][r] / n, d1 = 0, d2 = 0;
         for (int64_t j = 0; j < e; j++) {
@@ -207,6 +207,7 @@ static void norm_grad(const struct sample *s, double **out) {
             double xhat = (v[1][r * e + j] - mean) * rstd;
             double dx = rstd * (v[0][r * e + j] * v[4][j] - d1 / n - xhat * d2 / n);
             out[0][r * e + j] = dx + (s->nin > 5 ? v[5][r * e + j] : 0);
+            if (s->nout > 3) out[3][j] += out[0][r * e + j];
         }
     }
 }
