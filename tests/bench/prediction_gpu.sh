@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Predicted against measured steps, and memory, on GPUs: models x batches, on one or several GPUs, equal and made unequal.
 # Profiles are taken before and see the models' layers, at other batch sizes than those that are compared. Memory is what
-# nvidia-smi sees at most, beyond what was held before; of the worst rank.
+# nvidia-smi sees at most once steps are made (what is tuned before takes memory and gives it back), beyond what was held
+# before; of the worst rank.
 #
 #   tests/bench/prediction_gpu.sh [SPEEDS]...      # as 1  1,1  1,0.5: a rank each; [all that this host has GPUs for]
 #
@@ -27,7 +28,11 @@ text=${TEXT:-$work/text.txt}
 
 number() { grep -o "\"$1\": [0-9.e+-]*" "$2" | head -n 1 | cut -d' ' -f2; }
 held() { "${smi[@]}" --query-gpu=memory.used --format=csv,noheader,nounits | tr '\n' ' '; }
-watch_memory() { while sleep 0.2; do held; echo; done; }
+watch_memory() { # of the run whose output is in FILE
+  while sleep 0.1; do
+    if grep -qs '^step ' "$1"; then held; echo; fi
+  done
+}
 
 # one row: SPEEDS MODEL BATCH RANKS
 compare() {
@@ -36,8 +41,9 @@ compare() {
   job=(--model "$model" --batch "$batch" --steps "${STEPS:-16}" --precision bf16)
   "$motley" plan --cluster "$work/$speeds.json" "${job[@]}" -o "$run.plan.json" >"$run.plan.txt" 2>&1 || { cat "$run.plan.txt" >&2; return; }
   before=$(held)
-  watch_memory >"$run.memory.txt" & watcher=$!
-  mpirun --bind-to none -n "$n" "$motley" train "$run.plan.json" --data "$text" --val-fraction 0 --out "$run" --log-every 100 \
+  : >"$run.train.txt"
+  watch_memory "$run.train.txt" >"$run.memory.txt" & watcher=$!
+  mpirun --bind-to none -n "$n" "$motley" train "$run.plan.json" --data "$text" --val-fraction 0 --out "$run" --log-every 4 \
     --emulate "speed=$speeds" >"$run.train.txt" 2>&1 || tail -n 5 "$run.train.txt"
   kill $watcher
   wait $watcher 2>/dev/null || true

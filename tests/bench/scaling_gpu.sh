@@ -5,15 +5,15 @@
 #
 #   tests/bench/scaling_gpu.sh [equal | unequal]...      # [both]
 #
-# MODEL, BATCH (of a GPU), STEPS, SMS and SHARES (of the unequal ones, for 4 GPUs), PLAN (more flags of `motley plan`),
-# TEXT (a file). PEER: a script that is run as `torchrun PEER ddp LAYERS HEADS WIDTH CONTEXT BATCHES [SMS]` in the same
+# MODEL, BATCH (of a GPU), STEPS, SMS (of the unequal ones, for 4 GPUs) and SHARES (of those, alone; together they have
+# shares by the rates that they had alone, if SHARES is not given), PLAN (more flags of `motley plan`), TEXT (a file). PEER: a script that is run as `torchrun PEER ddp LAYERS HEADS WIDTH CONTEXT BATCHES [SMS]` in the same
 # minutes; SIZE: what it takes as "LAYERS HEADS WIDTH CONTEXT". DEVICE=cpu, RANKS: to try the script without GPUs.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 motley=${MOTLEY:-$PWD/build/release/motley} device=${DEVICE:-cuda}
 model=${MODEL:-gpt2:124m,vocab=50304} batch=${BATCH:-32} steps=${STEPS:-100} size=${SIZE:-12 12 768 1024}
 sms=${SMS:-132,132,64,32} shares=${SHARES:-45,45,25,13}
-read -ra flags <<<"${PLAN:---bucket-bytes 100MiB}"
+read -ra flags <<<"${PLAN:-}"
 if [ "$device" = cuda ]; then
   command -v nvidia-smi >/dev/null || { echo "scaling_gpu.sh: no GPU here" >&2; exit 77; }
   n=$(nvidia-smi -L | wc -l)
@@ -78,20 +78,21 @@ equal() {
 }
 
 unequal() {
-  local rates together even all
+  local rates together even all taken by
   if [ "$(tr , '\n' <<<"$sms" | wc -l)" != "$n" ]; then echo "SMS and SHARES are not for $n GPUs" >&2; return; fi
   all=$(tr , '\n' <<<"$shares" | awk '{ s += $1 } END { print s }')
   rates=$(alone "$shares" "$sms")
-  make_plan "$work/unequal" "$n" "$all" --shares "$shares" "${flags[@]}"
+  row "$sms alone, together ($rates)" "$(sum "$rates")"
+  if [ -n "${SHARES:-}" ]; then by=(--shares "$SHARES"); else by=(--speeds "${rates// /,}"); fi
+  make_plan "$work/unequal" "$n" "$all" "${by[@]}" "${flags[@]}"
   make_plan "$work/even" "$n" "$all" --even "${flags[@]}"
   # shellcheck disable=SC2046
   together=$(train "$n" "$work/unequal" $(emulating "$sms"))
+  taken=$(grep -A8 '"name": "batch"' "$work/unequal" | grep -o '"sizes": \[[0-9, ]*' | grep -o '[0-9][0-9, ]*' | head -n 1)
+  row "shares ${taken// /}" "$together" "$(awk -v t="$together" -v s="$(sum "$rates")" 'BEGIN { printf "%.3f of these", t / s }')"
   # shellcheck disable=SC2046
   even=$(train "$n" "$work/even" $(emulating "$sms"))
-  row "$sms alone, together ($rates)" "$(sum "$rates")"
-  row "shares $shares" "$together" "$(awk -v t="$together" -v s="$(sum "$rates")" -v e="$even" \
-    'BEGIN { printf "%.3f of these, %.2f times even shares", t / s, t / e }')"
-  row "even shares" "$even"
+  row "even shares" "$even" "$(awk -v t="$together" -v e="$even" 'BEGIN { printf "%.2f times that", t / e }')"
   peer "$shares" "$sms"
 }
 
