@@ -6,7 +6,7 @@ enum {
     ALIGN = 256,
     EDGE_COLUMNS = 128,    /* of products with odd rows */
     CUDNN_BYTES = 1 << 20, /* of a plan, beside scores */
-    MOST_MULTIPROCESSORS = 160,
+    MOST_MULTIPROCESSORS = 192,
     WALKERS = 6,          /* blocks of a multiprocessor that walk rows, for sums over them */
     SUM_PARTS = 512 * 32, /* warps' columns of partial sums; each of at most 16 bytes of the narrowest type */
     NORM_PARTS = 4096,    /* partial sums of squares */

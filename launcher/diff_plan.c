@@ -72,6 +72,7 @@ static void list_rows(const struct mt_plan *p, struct mt_facts *f) {
         mt_fact_real(f, "buckets", (double)p->bucket_bytes, 0, mt_units_bytes);
     else
         mt_fact(f, "buckets", "none");
+    mt_fact(f, "full buckets set off", "%s", strcmp(p->start, "attention") ? "at once" : "with attention's gradients");
     for (int i = 0; i < p->ncollectives; i++) {
         const struct mt_plan_collective *row = &p->collectives[i];
         const char *name = mt_coll_name(row->kind);

@@ -22,6 +22,7 @@ struct mt_plan_request {
     int nstorage; /* rows; names that no row matches are replicated */
     const struct mt_plan_storage *storage;
     const char *sync; /* null: reduce_scatter if any storage is split, else all_reduce */
+    const char *start; /* of a full bucket; null: among GPUs with attention, else at once */
     int64_t bucket_bytes;
     enum mt_type gradient_wire;        /* MT_NTYPES: the job's accumulation type */
     const char *algorithms[MT_NCOLLS]; /* null: "auto" */

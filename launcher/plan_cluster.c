@@ -28,6 +28,7 @@ static enum mt_status fix(struct mt_plan_flags *f, struct mt_planning *planning,
                                       .nstorage_shares = q->nstorage_shares,
                                       .storage_shares = q->storage_shares,
                                       .sync = q->sync,
+                                      .start = q->start,
                                       .bucket_bytes = q->bucket_bytes,
                                       .gradient_wire = q->gradient_wire};
     for (int k = 0; k < MT_NCOLLS; k++)
@@ -45,7 +46,7 @@ static enum mt_status fix(struct mt_plan_flags *f, struct mt_planning *planning,
 }
 
 static bool free_to_search(const struct mt_search_fixed *fixed) {
-    bool free = !fixed->shares && !fixed->micro && !fixed->nstorage && !fixed->nstorage_shares && !fixed->sync &&
+    bool free = !fixed->shares && !fixed->micro && !fixed->nstorage && !fixed->nstorage_shares && !fixed->sync && !fixed->start &&
                 fixed->bucket_bytes < 0 && fixed->gradient_wire == MT_NTYPES;
     for (int k = 0; k < MT_NCOLLS; k++) free &= !fixed->algorithms[k];
     return free;

@@ -26,6 +26,7 @@ enum {
     KEY_STORAGE_SHARES,
     KEY_SYNC,
     KEY_BUCKET,
+    KEY_START,
     KEY_WIRE,
     KEY_ALGORITHM,
     KEY_CHECK,
@@ -70,6 +71,10 @@ static const struct argp_option options[] = {
     {0, 0, 0, 0, "How gradients travel:", 4},
     {"sync", KEY_SYNC, "HOW", 0, "all_reduce or reduce_scatter [reduce_scatter where storage is split]", 4},
     {"bucket-bytes", KEY_BUCKET, "BYTES", 0, "of gradients in one message; 0: one each [4MiB; among GPUs 64MiB]", 4},
+    {"bucket-start", KEY_START, "HOW", 0,
+     "a full bucket sets off at once: full; or with the next gradient of attention, which on GPUs gives way to it as "
+     "products do not, and takes along what is there by then: attention [full; among GPUs attention]",
+     4},
     {"gradient-wire", KEY_WIRE, "TYPE", 0,
      "what sums travel as: f32, bf16, or f16 if the loss is scaled [f32; f64 in an f64 job]", 4},
     {"algorithm", KEY_ALGORITHM, "KIND=NAME", 0, "as AllReduce=ring; may be repeated [auto]", 4},
@@ -219,6 +224,9 @@ static enum mt_status take_flag(struct mt_plan_flags *f, int key, const char *te
         q->sync = text;
         return mt_flag_name("--sync", text, (const char *const[]){"all_reduce", "reduce_scatter"}, 2, &which, f->err);
     case KEY_BUCKET: return mt_flag_bytes("--bucket-bytes", text, &q->bucket_bytes, f->err);
+    case KEY_START:
+        q->start = text;
+        return mt_flag_name("--bucket-start", text, (const char *const[]){"full", "attention"}, 2, &which, f->err);
     case KEY_WIRE:
         if ((st =
                  mt_flag_name("--gradient-wire", text, (const char *const[]){"f32", "bf16", "f16"}, 3, &which, f->err)))

@@ -11,6 +11,7 @@ struct mt_plan *mt_plan_new(int nranks) {
     p->made_by = p->model = "";
     p->device = "cpu";
     p->sync = "all_reduce";
+    p->start = "full";
     p->nranks = nranks;
     p->ranks = mt_new(&p->arena, struct mt_plan_rank, nranks);
     for (int r = 0; r < nranks; r++) p->ranks[r].host = p->ranks[r].class = "";
@@ -124,6 +125,8 @@ static enum mt_status check_rows(const struct mt_plan *p, struct mt_err *err) {
     }
     if (strcmp(p->sync, "all_reduce") && strcmp(p->sync, "reduce_scatter"))
         return mt_fail(err, MT_EINPUT, "gradients.sync: \"%s\" must be \"all_reduce\" or \"reduce_scatter\"", p->sync);
+    if (strcmp(p->start, "full") && strcmp(p->start, "attention"))
+        return mt_fail(err, MT_EINPUT, "gradients.start: \"%s\" must be \"full\" or \"attention\"", p->start);
     if (p->bucket_bytes < 0) return mt_fail(err, MT_EINPUT, "gradients.bucket_bytes: is negative");
     return MT_OK;
 }

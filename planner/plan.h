@@ -107,7 +107,8 @@ struct mt_plan {
     struct mt_plan_rule *rules;
     int nstorage;
     struct mt_plan_storage *storage;
-    const char *sync; /* "all_reduce" or "reduce_scatter" */
+    const char *sync;  /* "all_reduce" or "reduce_scatter" */
+    const char *start; /* a full bucket's: "full", at once; "attention", with the next gradient of attention */
     int64_t bucket_bytes;
     int ncollectives;
     struct mt_plan_collective *collectives; /* rows for each kind that is used */
@@ -117,7 +118,7 @@ struct mt_plan {
     struct mt_plan_prediction *prediction; /* or null: not made for a cluster, or edited since */
 };
 
-/* All strings empty, all vectors of [nranks] there and zero, sync "all_reduce"; filled in by the maker, strings in the
+/* All strings empty, all vectors of [nranks] there and zero, sync "all_reduce", start "full"; filled in by the maker, strings in the
  * plan's arena. */
 struct mt_plan *mt_plan_new(int nranks);
 void mt_plan_free(struct mt_plan *plan);

@@ -172,7 +172,8 @@ static void print_collectives(const struct mt_plan *p, FILE *file) {
     char bytes[MT_UNITS_TEXT];
     fprintf(file, "\ncollectives (gradients by %s, ", p->sync);
     if (p->bucket_bytes)
-        fprintf(file, "in buckets of %s)\n", mt_units_bytes((double)p->bucket_bytes, bytes));
+        fprintf(file, "in buckets of %s%s)\n", mt_units_bytes((double)p->bucket_bytes, bytes),
+                strcmp(p->start, "attention") ? "" : " that set off with attention's gradients");
     else
         fprintf(file, "one by one)\n");
     struct mt_table table = MT_TABLE_INIT;

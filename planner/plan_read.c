@@ -93,11 +93,12 @@ static enum mt_status read_collective(void *context, struct mt_json at, int i, s
 }
 
 static enum mt_status read_gradients(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
-    static const char *const keys[] = {"sync", "bucket_bytes", NULL};
+    static const char *const keys[] = {"sync", "bucket_bytes", "start", NULL};
     struct mt_json at;
     enum mt_status st;
     if ((st = mt_json_get(root, "gradients", &at, err)) || (st = mt_json_only(at, keys, err)) ||
-        (st = mt_json_text(at, "sync", &p->arena, &p->sync, err)))
+        (st = mt_json_text(at, "sync", &p->arena, &p->sync, err)) ||
+        (mt_json_has(at, "start") && (st = mt_json_text(at, "start", &p->arena, &p->start, err))))
         return st;
     return mt_json_int(at, "bucket_bytes", 0, INT64_MAX, &p->bucket_bytes, err);
 }

@@ -59,6 +59,7 @@ static void write_rows(const struct mt_plan *p, struct mt_json_out *out) {
 static void write_collectives(const struct mt_plan *p, struct mt_json_out *out) {
     mt_json_open(out, "gradients", '{');
     mt_json_put_string(out, "sync", p->sync);
+    if (strcmp(p->start, "full")) mt_json_put_string(out, "start", p->start); /* without it: full */
     mt_json_put_int(out, "bucket_bytes", p->bucket_bytes);
     mt_json_close(out);
     mt_json_open(out, "collectives", '[');

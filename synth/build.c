@@ -199,7 +199,8 @@ static enum mt_status report_sums(struct mt_builder *b) {
 static int count_giving(const struct mt_builder *b) {
     int n = 0;
     for (int o = 0; o < b->graph->nops && b->choice->beside && b->choice->bucket_bytes > 0; o++)
-        n += b->graph->ops[o].role == MT_ROLE_BACKWARD && mt_op_gives_way(b->graph->ops[o].kind);
+        n += b->graph->ops[o].role == MT_ROLE_BACKWARD && b->classes[o] != MT_INVARIANT &&
+             mt_op_gives_way(b->graph->ops[o].kind);
     return n;
 }
 
@@ -413,6 +414,7 @@ static enum mt_status build(const struct mt_graph *graph, const struct mt_choice
     mt_program_init(program, graph, choice->nranks);
     program->train = !forward_only;
     program->gradient_wire = choice->gradient_wire;
+    program->beside = choice->beside;
     program->nsplits = choice->nsplits;
     program->splits =
         mt_arena_memdup(&program->arena, choice->splits, (size_t)choice->nsplits * sizeof *choice->splits);

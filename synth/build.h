@@ -22,8 +22,10 @@ struct mt_choice {
     int64_t *micro;               /* [nranks]: samples of a rank's micro-batch; 0 with a share of 0 */
     struct mt_rule *rules;        /* [graph->nops] */
     enum mt_sync sync;
-    int64_t bucket_bytes;       /* gradients (and gathered weights) are put together up to this size; 0: one each */
-    bool beside;                /* full buckets of gradients set off with an operator that gives way to them */
+    int64_t bucket_bytes; /* gradients (and gathered weights) are put together up to this size; 0: one each */
+    /* Full buckets of gradients set off with the next operator that gives way to them (mt_op_gives_way), and take along
+     * what is complete by then. */
+    bool beside;
     enum mt_type gradient_wire; /* on the network; accumulated in the graph's `acc` */
     /* How messages travel (mt_choice_algorithm); a kind without rows: "auto". */
     int ncollectives;
@@ -51,9 +53,6 @@ enum mt_status mt_choice_from_plan(const struct mt_graph *graph, const struct mt
 /* Refuse rows of rules and storage that decide nothing: a misspelt pattern would go unseen. "*" may catch nothing. */
 enum mt_status mt_choice_check_rows(const struct mt_graph *graph, const struct mt_plan *plan,
                                     const struct mt_choice *choice, struct mt_err *err);
-
-/* mt_choice.beside of a plan: for GPUs, whose kernels for messages and for operators share multiprocessors. */
-bool mt_plan_sends_beside(const struct mt_plan *plan);
 
 /* The axis by which a parameter's storage is split: the longest, the first of equals; -1 for a scalar. */
 int mt_storage_axis(const struct mt_graph *graph, int value);

@@ -8,11 +8,13 @@
 
 #include "synth/graph.h"
 
-/* Of each value: whether it is a parameter's gradient. */
-static bool *find_gradients(const struct mt_graph *g) {
+/* Of each value: whether it is a parameter's gradient, and no operator from `first` on reads it. */
+static bool *find_gradients(const struct mt_graph *g, int first) {
     bool *is_gradient = mt_calloc((size_t)g->nvalues, sizeof *is_gradient);
     for (int v = 0; v < g->nvalues; v++)
         if (g->values[v].param) is_gradient[g->values[v].gradient] = true;
+    for (int o = first; o < g->nops; o++)
+        for (int i = 0; i < g->ops[o].nin; i++) is_gradient[g->ops[o].in[i]] = false;
     return is_gradient;
 }
 
@@ -44,7 +46,7 @@ static bool can_wait(const struct mt_op *op, const bool *is_gradient) {
 
 void mt_graph_delay_gradients(struct mt_graph *graph, int first) {
     if (graph->again) return; /* memory is short: what they read shall not live longer */
-    bool *is_gradient = find_gradients(graph);
+    bool *is_gradient = find_gradients(graph, first);
     int large = last_large(graph, first, is_gradient), *order = mt_malloc((size_t)graph->nops * sizeof *order);
     bool *delayed = mt_calloc((size_t)graph->nops, sizeof *delayed);
     double left = large < 0 ? 0 : gradient_bytes(graph, &graph->ops[large]) / 2;

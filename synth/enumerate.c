@@ -150,15 +150,11 @@ static bool has_batch_index(const struct mt_graph *g, const struct mt_op *op) {
     return false;
 }
 
-bool mt_plan_sends_beside(const struct mt_plan *plan) {
-    return strcmp(plan->device, "cpu") != 0;
-}
-
 enum mt_status mt_choice_from_plan(const struct mt_graph *graph, const struct mt_plan *plan, struct mt_arena *arena,
                                    struct mt_choice *choice, struct mt_err *err) {
     struct enumeration e = {graph, plan, choice, arena, err};
     *choice = (struct mt_choice){.nranks = plan->nranks, .bucket_bytes = plan->bucket_bytes};
-    choice->beside = mt_plan_sends_beside(plan);
+    choice->beside = !strcmp(plan->start, "attention");
     choice->sync = !strcmp(plan->sync, "all_reduce") ? MT_SYNC_ALL_REDUCE : MT_SYNC_DIRECT;
     choice->gradient_wire = graph->acc;
     choice->ncollectives = plan->ncollectives;

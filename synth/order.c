@@ -29,14 +29,24 @@ static int storages_of(const struct mt_lowering *l, const struct mt_linstr *c, i
     return n;
 }
 
-/* The operator on the compute stream whose end a message sets off at, if it is there to go beside the next; or -1. */
-static int sets_off_after(const struct mt_lowered *low, int instr) {
+static bool reads_of(const struct mt_lowering *l, const struct mt_linstr *reader, const struct mt_linstr *writer) {
+    for (int i = 0; i < reader->nin; i++)
+        for (int o = 0; o < writer->nout; o++)
+            if (l->storage[reader->in[i]] == l->storage[writer->out[o]]) return true;
+    return false;
+}
+
+/* The operator on the compute stream whose end a message sets off at, if it is there to go beside the next; or -1. What
+ * the next operator itself waits for sets off at once. */
+static int sets_off_after(const struct mt_lowering *l, int instr) {
+    const struct mt_lowered *low = l->low;
     const struct mt_linstr *c = &low->instrs[instr];
+    if (!l->program->beside || c->what != MT_LOWERED_COLLECTIVE) return -1;
     enum mt_block_kind block = mt_lowered_block(low, instr);
-    int next = instr + 1, last = instr - 1;
-    while (next < low->block_begin[block + 1] && low->instrs[next].what == MT_LOWERED_ALIAS) next++;
-    if (c->what != MT_LOWERED_COLLECTIVE || next >= low->block_begin[block + 1]) return -1;
-    if (low->instrs[next].what != MT_LOWERED_OP || !mt_op_gives_way(low->instrs[next].kind)) return -1;
+    int next = instr + 1, last = instr - 1, end = low->block_begin[block + 1];
+    while (next < end && (low->instrs[next].what == MT_LOWERED_ALIAS || low->instrs[next].stream == c->stream)) next++;
+    if (next >= end || low->instrs[next].what != MT_LOWERED_OP || !mt_op_gives_way(low->instrs[next].kind)) return -1;
+    if (reads_of(l, &low->instrs[next], c)) return -1;
     while (last >= low->block_begin[block] &&
            (low->instrs[last].what == MT_LOWERED_ALIAS || low->instrs[last].stream == c->stream))
         last--;
@@ -46,7 +56,7 @@ static int sets_off_after(const struct mt_lowered *low, int instr) {
 static void add_wait(struct ordering *o, int instr, const int *storages, int nstorages, int nwrites,
                      int known[MT_NSTREAMS]) {
     struct mt_linstr *c = &o->l->low->instrs[instr];
-    int other = !c->stream, need = sets_off_after(o->l->low, instr);
+    int other = !c->stream, need = sets_off_after(o->l, instr);
     for (int s = 0; s < nstorages; s++) {
         int last = s < nwrites ? o->used[storages[s]][other] : o->written[storages[s]][other];
         if (last > need) need = last;

@@ -86,6 +86,7 @@ struct mt_program {
     struct mt_block blocks[MT_NBLOCKS];
     bool train;                 /* false: forward only, no state changes */
     enum mt_type gradient_wire; /* what sums of gradients may travel in, beside their own type */
+    bool beside;                /* messages before an operator that gives way set off with it */
 };
 
 void mt_program_init(struct mt_program *program, const struct mt_graph *graph, int nranks);

@@ -337,6 +337,14 @@ static enum mt_status polish(struct mt_searching *s) {
     return MT_OK;
 }
 
+/* Where messages bind, one that waits for attention makes all after it late. */
+static enum mt_status judge_other_start(struct mt_searching *s) {
+    if (s->search->fixed.start || !strcmp(search_start(s), "full") || s->nranks == 1 || !affordable(s, 1)) return MT_OK;
+    struct search_candidate *c = search_like(s, s->best, "buckets that set off when they are full");
+    c->start = "full";
+    return search_judge(s, c);
+}
+
 /* ---- the last plan ---- */
 
 /* The last plan's shares: in its own structure where that is looked at, else in the best's. */
@@ -393,7 +401,7 @@ static enum mt_status run(struct mt_searching *s, bool again, struct mt_search_r
     if ((st = settle_structures(s)) || (st = judge_candidates(s))) return st;
     if (!again && ((st = judge_simple(s)) || (st = judge_last(s)))) return st;
     if (!s->best) return nothing_fits(s);
-    if ((st = polish(s))) return st;
+    if ((st = polish(s)) || (st = judge_other_start(s))) return st;
     return finish(s, !again, report);
 }
 
@@ -413,6 +421,7 @@ void search_fix_structure(const struct mt_plan *plan, struct mt_search *search) 
     fixed->nstorage = plan->nstorage;
     fixed->storage = plan->storage;
     fixed->sync = plan->sync;
+    fixed->start = plan->start;
     fixed->bucket_bytes = plan->bucket_bytes;
     for (int i = 0; i < plan->ncollectives; i++)
         if (plan->collectives[i].kind == MT_ALL_REDUCE || plan->collectives[i].kind == MT_REDUCE_SCATTER)

@@ -33,6 +33,7 @@ struct mt_search_fixed {
     int nstorage_shares; /* exact shares of labels */
     const struct mt_storage_shares *storage_shares;
     const char *sync;                  /* or null */
+    const char *start;                 /* or null */
     int64_t bucket_bytes;              /* or -1 */
     enum mt_type gradient_wire;        /* or MT_NTYPES: the job's accumulation type (never searched: it rounds) */
     const char *algorithms[MT_NCOLLS]; /* of every message of the kind, or null: the cheapest by size */

@@ -108,6 +108,11 @@ static void price_storage(struct mt_searching *s, struct search_work *w, int cla
     }
 }
 
+const char *search_start(const struct mt_searching *s) {
+    if (s->search->fixed.start) return s->search->fixed.start;
+    return strcmp(s->plan->device, "cpu") ? "attention" : "full";
+}
+
 /* What mt_work_open and mt_work_memory read of a plan. */
 static struct mt_plan *prototype(struct mt_searching *s, const struct search_structure *structure) {
     const struct mt_job *job = s->search->job;
@@ -119,6 +124,7 @@ static struct mt_plan *prototype(struct mt_searching *s, const struct search_str
     p->nstorage = structure->nstorage;
     p->storage = structure->storage;
     p->sync = structure->sync;
+    p->start = search_start(s);
     p->collectives = mt_new(&p->arena, struct mt_plan_collective, MT_NCOLLS);
     p->ncollectives = MT_NCOLLS;
     enum mt_type acc = mt_type_acc(job->precision), wire = s->search->fixed.gradient_wire;

@@ -57,6 +57,7 @@ struct search_work {
 struct search_candidate {
     struct search_work *work;
     int64_t bucket_bytes;
+    const char *start; /* null: as the work's plan has it */
     const char *what;
     int64_t *batch, *micro; /* [nranks] */
     int64_t *storage;       /* [label nranks + rank] */
@@ -137,6 +138,8 @@ enum mt_status search_messages(struct mt_searching *s, const struct search_work 
 void search_play(struct mt_searching *s, const struct search_work *work, int class, int64_t share, int64_t micro,
                  const int64_t *storage, const int *bucket, const double *cost, struct search_played *played);
 
+/* When full buckets set off, if nobody says: plan.h. */
+const char *search_start(const struct mt_searching *s);
 struct search_candidate *search_candidate(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes,
                                           const char *what);
 /* Storage of all labels from shares in units. */

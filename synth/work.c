@@ -65,7 +65,7 @@ static enum mt_status duel_build(const struct mt_graph *g, const struct mt_plan 
     p->job = plan->job;
     p->nrules = plan->nrules, p->rules = plan->rules;
     p->nstorage = plan->nstorage, p->storage = plan->storage;
-    p->sync = plan->sync;
+    p->sync = plan->sync, p->start = plan->start;
     p->bucket_bytes = bucket_bytes;
     p->collectives = mt_new(&p->arena, struct mt_plan_collective, plan->ncollectives + 1);
     for (int c = 0; c < plan->ncollectives; c++) {
@@ -280,7 +280,7 @@ enum mt_status mt_work_open(const struct mt_graph *graph, const struct mt_plan *
     struct duel d = {.low = NULL};
     int64_t batch = graph->labels[graph->batch].extent;
     int64_t samples = body && batch > 1 ? 2 : 1;
-    *work = (struct mt_work){.beside = mt_plan_sends_beside(plan)};
+    *work = (struct mt_work){.beside = !strcmp(plan->start, "attention")};
     enum mt_status st = duel_build(graph, plan, 0, samples, body ? 1 : 0, options, &d, err);
     if (!st) {
         struct reading r = {.low = d.low, .work = work, .nslots = 2 * d.low->ninstrs + 1};
@@ -346,31 +346,30 @@ static bool gives_way(const struct mt_work *work, int step) {
     return op && !op->copy && op->block == MT_LAST && op->role == MT_ROLE_BACKWARD && mt_op_gives_way(op->kind);
 }
 
+/* What is asked for waits, of all kinds together, and is sent kind by kind. */
 int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, int *bucket) {
-    int n = 0, first = 0; /* the open bucket's first step */
-    int ngiving = 0;      /* steps to come that full buckets wait for */
-    int64_t filled = 0;
-    bool open = false;
-    const struct mt_work_message *before = NULL;
+    int n = 0, ngiving = 0; /* messages; steps to come that full buckets wait for */
+    int first = 0;          /* the step that asked for the first of what waits */
+    int64_t pending_bytes = 0;
+    const struct mt_work_message *before = NULL; /* the last that waits; null: nothing does */
     for (int s = 0; s < work->nsteps && work->beside && bucket_bytes > 0; s++) ngiving += gives_way(work, s);
     for (int s = 0; s < work->nsteps; s++) {
         const struct mt_work_step *step = &work->steps[s];
         if (step->message < 0) { /* what an operator wants is sent before it */
-            if (ngiving && gives_way(work, s)) {
-                ngiving--;
-                if (filled >= bucket_bytes) open = false;
-            }
-            if (open && step->wait >= first) open = false;
+            bool gives = ngiving && gives_way(work, s);
+            ngiving -= gives;
+            if (before && (step->wait >= first || (gives && pending_bytes >= bucket_bytes))) before = NULL;
             continue;
         }
         const struct mt_work_message *now = &work->messages[step->message];
-        if (open && !may_join(before, now)) open = false;
-        if (!open) n++, first = s, filled = 0;
+        if (before && (before->block != now->block || before->alone != now->alone)) before = NULL;
+        if (!before) pending_bytes = 0, first = s;
+        if (!before || !may_join(before, now)) n++;
         bucket[step->message] = n - 1;
-        filled += now->bytes;
-        bool waits = ngiving > 0 && now->block == MT_LAST && !now->alone;
-        open = (filled < bucket_bytes || waits) && !(now->alone && now->block == MT_EPILOGUE);
+        pending_bytes += now->bytes;
         before = now;
+        bool full = pending_bytes >= bucket_bytes && !(ngiving && now->block == MT_LAST && !now->alone);
+        if (full || (now->alone && now->block == MT_EPILOGUE)) before = NULL;
     }
     return n;
 }

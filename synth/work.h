@@ -65,7 +65,7 @@ struct mt_work {
     struct mt_work_message *messages;
     struct mt_work_step *steps;
     int block_begin[MT_NBLOCKS + 1];  /* steps */
-    bool beside;                      /* mt_plan_sends_beside */
+    bool beside;                      /* mt_choice's */
     int64_t state_bytes;              /* of replicated states */
     struct mt_plan_memory one_sample; /* mt_work_memory of micro-batches of one, without buckets; of one rank without
                                          `body`, of the whole batch */

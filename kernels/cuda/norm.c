@@ -22,7 +22,7 @@ static void finish_layout(struct layout *l) {
     l->k = (int)divide_up(largest(divide_up(l->e, l->v), 1), l->w);
     /* As many threads of a multiprocessor as have the registers for their sums. */
     int kept = l->k * l->v * l->sums, threads = kept > 80 ? 256 : kept > 48 ? 384 : kept > 32 ? 512 : 640;
-    l->blocks_each = (int)largest(threads / (l->w * l->rows_each), 1);
+    l->blocks_each = (int)least(largest(threads / (l->w * l->rows_each), 1), MOST_WALKERS);
 }
 
 static bool walks_rows(const struct mt_call *call) {
@@ -162,7 +162,6 @@ static enum mt_status run_param_grad(const struct cuda_queue *queue, const struc
     enum mt_status st = chosen_layout(queue, call, &l, err);
     if (st) return st;
     int64_t blocks = least(divide_up(l.rows, l.rows_each), (int64_t)queue->cuda->nsm * l.blocks_each);
-    blocks = least(blocks, most_walkers(queue->cuda, call));
     int first = first_sum(call); /* after dx */
     void *none = NULL, *partial = call->scratch, *sums[CUDA_MOST_SUMS];
     void *arguments[4 + MT_MAX_IN + 2] = {&l.rows, &l.e, &l.n, &l.eps};

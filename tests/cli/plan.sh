@@ -25,6 +25,14 @@ shows ' "sync": "reduce_scatter",' c.json
 shows ' "bucket_bytes": 4194304' c.json
 $MOTLEY plan $small --ranks 2 --device cuda -o gpus.json >said.txt
 shows ' "bucket_bytes": 67108864' gpus.json
+shows ' "start": "attention",' gpus.json
+$MOTLEY plan $small --ranks 2 --device cuda --bucket-start full -o gpus.json >said.txt
+if has start gpus.json; then fail "$(cat gpus.json)"; fi
+refused 2 '--bucket-start: "now" is not known here' $MOTLEY plan $small --ranks 2 --bucket-start now -o x.json
+# Ranks that begin otherwise train the same.
+$MOTLEY plan $small --ranks 2 --bucket-bytes 1000 --bucket-start attention -o begin.json >said.txt
+$MOTLEY show begin.json | has 'in buckets of .* that set off with attention' || fail "$($MOTLEY show begin.json)"
+$MOTLEY verify begin.json >said.txt || fail "$(cat said.txt)"
 
 # The same request gives the same bytes, on standard output too.
 $MOTLEY plan $small --speeds 1,0.7,0.3 --batch 11 -o - >again.json

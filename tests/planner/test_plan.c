@@ -144,6 +144,8 @@ static void test_refusals(void) {
         {"\"split\": \"batch\"", "\"split\": \"bach\"", "p: rules[1].split: no split has the name \"bach\""},
         {"\"layout\": \"split\"", "\"layout\": \"spilt\"", "p: storage[1].layout: \"spilt\" must be"},
         {"\"sync\": \"reduce_scatter\"", "\"sync\": \"hope\"", "p: gradients.sync: \"hope\" must be"},
+        {"\"sync\": \"reduce_scatter\"", "\"sync\": \"reduce_scatter\", \"start\": \"now\"",
+         "p: gradients.start: \"now\" must be"},
         {"\"algorithm\": \"ring\"", "\"algorithm\": \"rong\"", "p: collectives[0].algorithm: ReduceScatter has no"},
         {"\"wire\": \"bf16\"", "\"wire\": \"f64\"", "p: collectives[0].wire: is f64, but must be f32 or bf16"},
         {"\"acc\": \"f32\"", "\"acc\": \"f64\"", "p: collectives[0].acc: is f64, but a job in f32 accumulates in f32"},

@@ -241,6 +241,29 @@ static void delayed_gradients(void) {
     }
 }
 
+/* A gradient that is one more operator's business is made where it was: here that of p, as q's way begins with it. */
+static void gradient_in_use(void) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_graph *g = mt_graph_new(MT_F32);
+    int id;
+    CHECK_OK(mt_graph_label(g, "batch", 4, 1, &id, &err), err);
+    g->batch = id;
+    CHECK_OK(mt_graph_label(g, "seq", 3, 1, &id, &err), err);
+    CHECK_OK(mt_graph_label(g, "embed", 8, 1, &id, &err), err);
+    CHECK_OK(mt_graph_label(g, "vocab", 500, 1, &id, &err), err);
+    int table = mt_graph_param(g, "table", "vocab,embed", MT_INIT_NORMAL, 1);
+    int p = mt_graph_param(g, "p", "embed", MT_INIT_NORMAL, 1), q = mt_graph_param(g, "q", "embed", MT_INIT_NORMAL, 1);
+    int x = mt_op_embedding(g, "x", table, mt_graph_input(g, "tokens", MT_I32, "batch seq"));
+    int y = mt_op_add(g, "y", x, mt_op_add(g, "w", p, mt_op_gelu(g, "bent", q)));
+    int logits = mt_op_matmul(g, "head", y, table, 1, MT_TRANS_B);
+    g->loss_sum = mt_op_cross_entropy(g, "loss", logits, mt_graph_input(g, "targets", MT_I32, "batch seq"));
+    CHECK_OK(mt_graph_differentiate(g, &err), err);
+    for (int o = 0; o < g->nops; o++)
+        for (int i = 0; i < g->ops[o].nin; i++)
+            CHECK(g->values[g->ops[o].in[i]].producer < o, "%s", g->ops[o].name);
+    mt_graph_free(g);
+}
+
 /* Unequal graphs have unequal hashes, equal ones equal. */
 static void hashes(void) {
     char a[33], b[33], c[33], d[33];
@@ -325,6 +348,7 @@ int main(void) {
     work();
     backward_order();
     delayed_gradients();
+    gradient_in_use();
     hashes();
     any_order();
     labels_and_names();

@@ -149,7 +149,14 @@ static struct mt_plan *plan_of(const struct mt_graph *g, const char *storage, co
     return p;
 }
 
-static void test_programs(const char *text, enum mt_type type) {
+/* Biases replicated, all else as it was: messages of two kinds wait together. */
+static void mix_storage(struct mt_plan *p) {
+    const struct mt_plan_storage rows[2] = {{"*.bias", "replicated"}, p->storage[0]};
+    p->nstorage = 2;
+    p->storage = mt_arena_memdup(&p->arena, rows, sizeof rows);
+}
+
+static void test_programs(const char *text, enum mt_type type, bool mixed) {
     static const struct {
         const char *storage, *sync;
     } ways[] = {{"replicated", "all_reduce"}, {"split", "reduce_scatter"}, {"split", "all_reduce"}};
@@ -158,9 +165,10 @@ static void test_programs(const char *text, enum mt_type type) {
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
         for (int64_t bucket = 0; bucket <= 1 << 20; bucket = bucket ? 32 * bucket : 1 << 15)
             for (int body = 0; body < 2; body++)
-                for (int gpu = 0; gpu < 2; gpu++) {
+                for (int start = 0; start < 2; start++) {
                     struct mt_plan *p = plan_of(g, ways[w].storage, ways[w].sync, bucket, shares, body ? micro : whole);
-                    if (gpu) p->device = "cuda";
+                    if (start) p->start = "attention";
+                    if (mixed) mix_storage(p);
                     compare(g, p, body);
                     mt_plan_free(p);
                 }
@@ -193,9 +201,10 @@ static void test_list(void) {
 }
 
 int main(void) {
-    test_programs("gpt2:layers=2,heads=2,embed=32,context=16,vocab=97", MT_F32);
-    test_programs("gpt2:layers=2,heads=2,embed=32,context=16,vocab=97,tied=0,bias=0", MT_BF16);
-    test_programs("mlp", MT_F32);
+    test_programs("gpt2:layers=2,heads=2,embed=32,context=16,vocab=97", MT_F32, false);
+    test_programs("gpt2:layers=2,heads=2,embed=32,context=16,vocab=97,tied=0,bias=0", MT_BF16, false);
+    test_programs("mlp", MT_F32, false);
+    test_programs("gpt2:layers=4,heads=2,embed=32,context=16,vocab=97", MT_F32, true);
     test_list();
     return 0;
 }
