@@ -29,7 +29,7 @@ static void copy_rows(const struct mt_plan_request *q, struct mt_plan *p) {
     }
     if (!all) p->storage[p->nstorage++] = (struct mt_plan_storage){"*", "replicated"};
     p->sync = q->sync ? q->sync : split ? "reduce_scatter" : "all_reduce";
-    p->start = q->start ? q->start : q->device && !strcmp(q->device, "cuda") ? "attention" : "full";
+    p->start = q->start ? q->start : mt_plan_default_start(q->device);
     p->bucket_bytes = q->bucket_bytes;
 
     enum mt_type acc = mt_type_acc(p->job.precision);

@@ -46,8 +46,8 @@ static enum mt_status fix(struct mt_plan_flags *f, struct mt_planning *planning,
 }
 
 static bool free_to_search(const struct mt_search_fixed *fixed) {
-    bool free = !fixed->shares && !fixed->micro && !fixed->nstorage && !fixed->nstorage_shares && !fixed->sync && !fixed->start &&
-                fixed->bucket_bytes < 0 && fixed->gradient_wire == MT_NTYPES;
+    bool free = !fixed->shares && !fixed->micro && !fixed->nstorage && !fixed->nstorage_shares && !fixed->sync &&
+                !fixed->start && fixed->bucket_bytes < 0 && fixed->gradient_wire == MT_NTYPES;
     for (int k = 0; k < MT_NCOLLS; k++) free &= !fixed->algorithms[k];
     return free;
 }

@@ -21,6 +21,10 @@ struct mt_plan *mt_plan_new(int nranks) {
     return p;
 }
 
+const char *mt_plan_default_start(const char *device) {
+    return device && strcmp(device, "cpu") != 0 ? "attention" : "full";
+}
+
 void mt_plan_free(struct mt_plan *plan) {
     if (!plan) return;
     mt_arena_release(&plan->arena);

@@ -118,10 +118,12 @@ struct mt_plan {
     struct mt_plan_prediction *prediction; /* or null: not made for a cluster, or edited since */
 };
 
-/* All strings empty, all vectors of [nranks] there and zero, sync "all_reduce", start "full"; filled in by the maker, strings in the
- * plan's arena. */
+/* All strings empty, all vectors of [nranks] there and zero, sync "all_reduce", start "full"; filled in by the maker,
+ * strings in the plan's arena. */
 struct mt_plan *mt_plan_new(int nranks);
 void mt_plan_free(struct mt_plan *plan);
+/* `start` where nobody says, on devices of a kind (null: cpu): only GPUs have kernels that give way to messages. */
+const char *mt_plan_default_start(const char *device);
 
 /* Within the document: sums, names, ranges. The message begins with the member's path, as "splits[0].sizes: ...". */
 enum mt_status mt_plan_check(const struct mt_plan *plan, struct mt_err *err);

@@ -172,10 +172,10 @@ static void print_collectives(const struct mt_plan *p, FILE *file) {
     char bytes[MT_UNITS_TEXT];
     fprintf(file, "\ncollectives (gradients by %s, ", p->sync);
     if (p->bucket_bytes)
-        fprintf(file, "in buckets of %s%s)\n", mt_units_bytes((double)p->bucket_bytes, bytes),
-                strcmp(p->start, "attention") ? "" : " that set off with attention's gradients");
+        fprintf(file, "in buckets of %s", mt_units_bytes((double)p->bucket_bytes, bytes));
     else
-        fprintf(file, "one by one)\n");
+        fprintf(file, "one by one");
+    fprintf(file, strcmp(p->start, "attention") ? ")\n" : ", which set off with attention's gradients)\n");
     struct mt_table table = MT_TABLE_INIT;
     bool sized = false;
     for (int i = 0; i < p->ncollectives; i++) sized |= p->collectives[i].up_to_bytes > 0;

@@ -286,9 +286,11 @@ enum mt_status mt_builder_want_soon(struct mt_builder *b, int gvalue, int layout
     enum mt_conversion c = MT_CONVERT_NOTHING;
     int source = best_source(b, gvalue, layout, block, &c);
     if (source < 0 || c <= MT_CONVERT_SLICE) return MT_OK;
-    int aim = waypoint(b, gvalue, layout, c, block);
-    for (int i = 0; i < b->nbucket; i++)
-        if (b->bucket[i].value == gvalue && b->bucket[i].layout == aim) return MT_OK;
+    int aim = waypoint(b, gvalue, layout, c, block), whole = mt_builder_whole(b, gvalue, block);
+    for (int i = 0; i < b->nbucket; i++) { /* shares are cut from the whole */
+        const struct pending *p = &b->bucket[i];
+        if (p->value == gvalue && (p->layout == aim || p->layout == whole)) return MT_OK;
+    }
     put_in_bucket(b, gvalue, aim, block);
     return MT_OK;
 }

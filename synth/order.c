@@ -37,7 +37,7 @@ static bool reads_of(const struct mt_lowering *l, const struct mt_linstr *reader
 }
 
 /* The operator on the compute stream whose end a message sets off at, if it is there to go beside the next; or -1. What
- * the next operator itself waits for sets off at once. */
+ * the next operator itself waits for is not held back. */
 static int sets_off_after(const struct mt_lowering *l, int instr) {
     const struct mt_lowered *low = l->low;
     const struct mt_linstr *c = &low->instrs[instr];

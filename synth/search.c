@@ -57,6 +57,7 @@ static bool affordable(const struct mt_searching *s, int64_t part) {
 
 struct search_candidate *search_like(struct mt_searching *s, const struct search_candidate *c, const char *what) {
     struct search_candidate *to = search_candidate(s, c->work, c->bucket_bytes, what);
+    to->start = c->start;
     size_t n = (size_t)s->nranks * sizeof(int64_t);
     memcpy(to->batch, c->batch, n);
     memcpy(to->micro, c->micro, n);
@@ -337,13 +338,15 @@ static enum mt_status polish(struct mt_searching *s) {
     return MT_OK;
 }
 
-/* Where messages bind, one that waits for attention makes all after it late. */
-static enum mt_status judge_other_start(struct mt_searching *s) {
-    if (s->search->fixed.start || !strcmp(search_start(s), "full") || s->nranks == 1 || !affordable(s, 1)) return MT_OK;
+/* Where messages bind, one that waits for attention makes all after it late. What attention saves by giving way is not
+ * in the prediction, so a little better is not enough. */
+static enum mt_status judge_full_start(struct mt_searching *s) {
+    if (s->search->fixed.start || !strcmp(s->best->start, "full") || s->nranks == 1 || !affordable(s, 1)) return MT_OK;
     struct search_candidate *c = search_like(s, s->best, "buckets that set off when they are full");
     c->start = "full";
+    c->doubted = true;
     enum mt_status st = search_judge(s, c);
-    if (!st && c != s->best && c->step_s < s->best->step_s) c->why = "faster by less than 1%";
+    if (!st && c->fits && c != s->best && c->step_s < s->best->step_s) c->why = "faster by less than 1%";
     return st;
 }
 
@@ -364,6 +367,7 @@ static enum mt_status judge_last(struct mt_searching *s) {
         enum mt_status st = search_open_work(s, i, body, &c->work);
         if (st) return st;
         if (fixed->bucket_bytes < 0) c->bucket_bytes = last->bucket_bytes;
+        if (!fixed->start) c->start = last->start;
     }
     if (!c->work) return s->ncandidates--, MT_OK;
     enum mt_status st = search_judge(s, c);
@@ -403,7 +407,7 @@ static enum mt_status run(struct mt_searching *s, bool again, struct mt_search_r
     if ((st = settle_structures(s)) || (st = judge_candidates(s))) return st;
     if (!again && ((st = judge_simple(s)) || (st = judge_last(s)))) return st;
     if (!s->best) return nothing_fits(s);
-    if ((st = polish(s)) || (st = judge_other_start(s))) return st;
+    if ((st = polish(s)) || (st = judge_full_start(s))) return st;
     return finish(s, !again, report);
 }
 

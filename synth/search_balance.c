@@ -69,6 +69,7 @@ struct search_candidate *search_candidate(struct mt_searching *s, struct search_
     struct search_candidate *c = mt_new(&s->arena, struct search_candidate, 1);
     *c = (struct search_candidate){.work = work,
                                    .bucket_bytes = bucket_bytes,
+                                   .start = search_start(s),
                                    .what = what,
                                    .why = "",
                                    .batch = mt_new(&s->arena, int64_t, s->nranks),
@@ -163,7 +164,7 @@ static enum mt_status play_classes(struct mt_searching *s, const struct search_c
     int nmessages = c->work->work.nmessages;
     int *bucket = mt_calloc((size_t)nmessages + 1, sizeof *bucket);
     double *cost = mt_calloc((size_t)nmessages + 1, sizeof *cost);
-    enum mt_status st = search_messages(s, c->work, c->bucket_bytes, c->storage, bucket, cost);
+    enum mt_status st = search_messages(s, c, bucket, cost);
     for (int k = 0; k < s->nclasses && !st; k++) {
         int64_t share = 0, micro = 0; /* of its busiest rank */
         for (int r = 0; r < s->nranks; r++)

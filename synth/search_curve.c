@@ -110,7 +110,7 @@ static void price_storage(struct mt_searching *s, struct search_work *w, int cla
 
 const char *search_start(const struct mt_searching *s) {
     if (s->search->fixed.start) return s->search->fixed.start;
-    return strcmp(s->plan->device, "cpu") ? "attention" : "full";
+    return mt_plan_default_start(s->plan->device);
 }
 
 /* What mt_work_open and mt_work_memory read of a plan. */

@@ -8,9 +8,8 @@
 #include "synth/message.h"
 #include "synth/searching.h"
 
-/* Another start of full buckets than the device's must be predicted to be so much better: what giving way saves is not
- * in the prediction. */
-static const double other_start_wins = 0.99;
+/* What a candidate that is doubted must be predicted to take, of the best's time. */
+static const double clearly = 0.99;
 
 /* ---- the plan ---- */
 
@@ -45,7 +44,7 @@ void search_write_plan(const struct mt_searching *s, const struct search_candida
         p->storage[i] = (struct mt_plan_storage){mt_arena_strdup(&p->arena, like->storage[i].pattern),
                                                  mt_arena_strdup(&p->arena, like->storage[i].layout)};
     p->sync = mt_arena_strdup(&p->arena, like->sync);
-    p->start = c->start ? c->start : mt_arena_strdup(&p->arena, like->start);
+    p->start = mt_arena_strdup(&p->arena, c->start);
     p->bucket_bytes = c->bucket_bytes;
     p->ncollectives = like->ncollectives;
     p->collectives = mt_arena_memdup(&p->arena, like->collectives, (size_t)like->ncollectives * sizeof *p->collectives);
@@ -103,7 +102,7 @@ static void set_algorithms(const struct mt_plan *p, struct mt_program *program) 
 static bool equal_shares(const struct mt_searching *s, const struct search_candidate *a,
                          const struct search_candidate *b) {
     size_t n = (size_t)s->nranks;
-    return a->work == b->work && a->bucket_bytes == b->bucket_bytes && !a->start == !b->start &&
+    return a->work == b->work && a->bucket_bytes == b->bucket_bytes && !strcmp(a->start, b->start) &&
            !memcmp(a->batch, b->batch, n * sizeof(int64_t)) && !memcmp(a->micro, b->micro, n * sizeof(int64_t)) &&
            !memcmp(a->storage, b->storage, n * (size_t)s->nlabels * sizeof(int64_t));
 }
@@ -185,8 +184,7 @@ enum mt_status search_judge(struct mt_searching *s, struct search_candidate *c) 
     c->fits = !lacks;
     c->why = lacks ? lacks : "slower";
     search_learn(s, c);
-    double wins = c->start ? other_start_wins : 1;
-    if (c->fits && (!s->best || c->step_s < wins * s->best->step_s)) {
+    if (c->fits && (!s->best || c->step_s < (c->doubted ? clearly : 1) * s->best->step_s)) {
         if (s->best) mt_program_release(&s->program), mt_plan_free(s->best_plan);
         s->best = c;
         s->program = program;

@@ -41,16 +41,16 @@ static double one_message(struct mt_searching *s, const struct mt_work_message *
     return cost.s + 2 * mt_cost_pack_s(&s->costs, s->everybody[0], &problem, bytes, nvalues);
 }
 
-enum mt_status search_messages(struct mt_searching *s, const struct search_work *w, int64_t bucket_bytes,
-                               const int64_t *storage, int *bucket, double *cost) {
-    int nbuckets = mt_work_buckets(&w->work, bucket_bytes, bucket);
+enum mt_status search_messages(struct mt_searching *s, const struct search_candidate *c, int *bucket, double *cost) {
+    const struct search_work *w = c->work;
+    int nbuckets = mt_work_buckets(&w->work, c->bucket_bytes, !strcmp(c->start, "attention"), bucket);
     int64_t *counts = mt_calloc((size_t)s->nranks, sizeof *counts);
     for (int b = 0, m = 0; b < nbuckets; b++) {
         int nvalues = 0;
         memset(counts, 0, (size_t)s->nranks * sizeof *counts);
         const struct mt_work_message *first = &w->work.messages[m];
         for (; m < w->work.nmessages && bucket[m] == b; m++, nvalues++)
-            add_counts(s, w, &w->work.messages[m], storage, counts);
+            add_counts(s, w, &w->work.messages[m], c->storage, counts);
         cost[b] = one_message(s, first, counts, nvalues);
     }
     free(counts);

@@ -57,7 +57,8 @@ struct search_work {
 struct search_candidate {
     struct search_work *work;
     int64_t bucket_bytes;
-    const char *start; /* null: as the work's plan has it */
+    const char *start; /* plan.h */
+    bool doubted;      /* must be predicted to be clearly better: search_judge */
     const char *what;
     int64_t *batch, *micro; /* [nranks] */
     int64_t *storage;       /* [label nranks + rank] */
@@ -132,9 +133,8 @@ int64_t search_micro(const struct mt_searching *s, const struct search_work *wor
 int64_t search_most_micro(const struct mt_searching *s, const struct search_work *work, int class, int64_t units,
                           int64_t heavier);
 
-/* Seconds of every bucket of a structure at given shares of storage. bucket: [nmessages], cost: [nbuckets]. */
-enum mt_status search_messages(struct mt_searching *s, const struct search_work *work, int64_t bucket_bytes,
-                               const int64_t *storage, int *bucket, double *cost);
+/* Seconds of every bucket of a candidate. bucket: [nmessages], cost: [nbuckets]. */
+enum mt_status search_messages(struct mt_searching *s, const struct search_candidate *c, int *bucket, double *cost);
 void search_play(struct mt_searching *s, const struct search_work *work, int class, int64_t share, int64_t micro,
                  const int64_t *storage, const int *bucket, const double *cost, struct search_played *played);
 

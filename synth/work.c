@@ -280,7 +280,7 @@ enum mt_status mt_work_open(const struct mt_graph *graph, const struct mt_plan *
     struct duel d = {.low = NULL};
     int64_t batch = graph->labels[graph->batch].extent;
     int64_t samples = body && batch > 1 ? 2 : 1;
-    *work = (struct mt_work){.beside = !strcmp(plan->start, "attention")};
+    *work = (struct mt_work){.nlabels = 0};
     enum mt_status st = duel_build(graph, plan, 0, samples, body ? 1 : 0, options, &d, err);
     if (!st) {
         struct reading r = {.low = d.low, .work = work, .nslots = 2 * d.low->ninstrs + 1};
@@ -347,12 +347,12 @@ static bool gives_way(const struct mt_work *work, int step) {
 }
 
 /* What is asked for waits, of all kinds together, and is sent kind by kind. */
-int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, int *bucket) {
+int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, bool beside, int *bucket) {
     int n = 0, ngiving = 0; /* messages; steps to come that full buckets wait for */
     int first = 0;          /* the step that asked for the first of what waits */
     int64_t pending_bytes = 0;
     const struct mt_work_message *before = NULL; /* the last that waits; null: nothing does */
-    for (int s = 0; s < work->nsteps && work->beside && bucket_bytes > 0; s++) ngiving += gives_way(work, s);
+    for (int s = 0; s < work->nsteps && beside && bucket_bytes > 0; s++) ngiving += gives_way(work, s);
     for (int s = 0; s < work->nsteps; s++) {
         const struct mt_work_step *step = &work->steps[s];
         if (step->message < 0) { /* what an operator wants is sent before it */

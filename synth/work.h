@@ -65,7 +65,6 @@ struct mt_work {
     struct mt_work_message *messages;
     struct mt_work_step *steps;
     int block_begin[MT_NBLOCKS + 1];  /* steps */
-    bool beside;                      /* mt_choice's */
     int64_t state_bytes;              /* of replicated states */
     struct mt_plan_memory one_sample; /* mt_work_memory of micro-batches of one, without buckets; of one rank without
                                          `body`, of the whole batch */
@@ -85,9 +84,10 @@ struct mt_work_share {
 void mt_work_shape(const struct mt_work_op *op, const struct mt_work_share *share, struct mt_op_shape *shape);
 int64_t mt_work_copy_bytes(const struct mt_work_op *op, const struct mt_work_share *share);
 
-/* Which messages travel together when buckets are filled up to bucket_bytes, as the builder fills them. bucket[message]
+/* Which messages travel together when buckets are filled up to bucket_bytes, as the builder fills them (`beside` as in
+ * mt_choice). bucket[message]
  * out, numbered in order; a bucket is sent where its last message stands. Returns how many. */
-int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, int *bucket);
+int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, bool beside, int *bucket);
 
 /* The memory of a rank with so many samples in micro-batches of `micro` (0: of them all) and `storage` of each label of
  * mt_work_open's, as the lowered program of it against the rest has it. `bucket_bytes` is the plan's. */

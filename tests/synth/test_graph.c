@@ -259,8 +259,7 @@ static void gradient_in_use(void) {
     g->loss_sum = mt_op_cross_entropy(g, "loss", logits, mt_graph_input(g, "targets", MT_I32, "batch seq"));
     CHECK_OK(mt_graph_differentiate(g, &err), err);
     for (int o = 0; o < g->nops; o++)
-        for (int i = 0; i < g->ops[o].nin; i++)
-            CHECK(g->values[g->ops[o].in[i]].producer < o, "%s", g->ops[o].name);
+        for (int i = 0; i < g->ops[o].nin; i++) CHECK(g->values[g->ops[o].in[i]].producer < o, "%s", g->ops[o].name);
     mt_graph_free(g);
 }
 

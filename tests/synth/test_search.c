@@ -54,6 +54,7 @@ static struct mt_plan *new_plan(const struct setting *s) {
     p->made_by = "motley test";
     p->model = mt_model_text(&s->model, &p->arena);
     p->job = s->job;
+    p->device = mt_arena_strdup(&p->arena, mt_cluster_kind(s->cluster));
     snprintf(p->cluster_hash, sizeof p->cluster_hash, "%s", s->cluster->hash);
     for (int r = 0; r < p->nranks; r++) p->ranks[r].memory_bytes = s->cluster->devices[r].memory_bytes;
     return p;
@@ -100,6 +101,7 @@ static double priced(const struct setting *s, const struct by_hand *hand) {
     p->rules = &(struct mt_plan_rule){"*", "split", "batch"};
     p->storage = &(struct mt_plan_storage){"*", hand->storage};
     p->sync = hand->sync;
+    p->start = mt_plan_default_start(p->device);
     p->bucket_bytes = hand->bucket_bytes;
     /* Algorithms as the search would take them; then the program as training would build it. */
     struct mt_arena arena = MT_ARENA_INIT;
@@ -356,6 +358,17 @@ static void test_never_worse(void) {
         struct mt_plan *next = searched(&s, NULL);
         CHECK(next->prediction->step_s <= p->prediction->step_s * (1 + 1e-9), "seed %d", (int)seed);
         mt_plan_free(next);
+        s.search.last = NULL;
+        s.search.fixed.start = "full"; /* another start is the last plan's */
+        struct mt_plan *full = searched(&s, NULL);
+        CHECK_TEXT(full->start, "full");
+        s.search.last = full;
+        s.search.fixed.start = NULL;
+        next = searched(&s, NULL);
+        CHECK(next->prediction->step_s <= full->prediction->step_s * (1 + 1e-9), "seed %d: %g after %g", (int)seed,
+              next->prediction->step_s, full->prediction->step_s);
+        mt_plan_free(next);
+        mt_plan_free(full);
         mt_plan_free(p);
         tear_down(&s);
     }

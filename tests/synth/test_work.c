@@ -57,9 +57,9 @@ static struct sums sums_of_work(const struct mt_work *w, const struct mt_program
 }
 
 /* Messages of the work, bucket by bucket, against the program's collectives in turn. */
-static void compare_messages(const struct mt_work *w, const struct mt_program *p, int64_t bucket_bytes) {
+static void compare_messages(const struct mt_work *w, const struct mt_program *p, int64_t bucket_bytes, bool beside) {
     int *bucket = mt_calloc((size_t)w->nmessages + 1, sizeof *bucket), n = 0;
-    int nbuckets = mt_work_buckets(w, bucket_bytes, bucket);
+    int nbuckets = mt_work_buckets(w, bucket_bytes, beside, bucket);
     for (int b = 0; b < MT_NBLOCKS; b++)
         for (int i = 0; i < p->blocks[b].ninstrs; i++) {
             const struct mt_instr *c = &p->blocks[b].instrs[i];
@@ -88,7 +88,7 @@ static void compare(const struct mt_graph *g, const struct mt_plan *plan, bool b
     CHECK_OK(mt_choice_from_plan(g, plan, &arena, &choice, &err), err);
     CHECK_OK(mt_build(g, &choice, &program, &err), err);
     CHECK_OK(mt_work_open(g, plan, body, &options, &work, &err), err);
-    compare_messages(&work, &program, plan->bucket_bytes);
+    compare_messages(&work, &program, plan->bucket_bytes, choice.beside);
     for (int r = 0; r < NRANKS; r++) {
         struct mt_lowered *low;
         int64_t storage[16], state = work.state_bytes;
@@ -149,21 +149,25 @@ static struct mt_plan *plan_of(const struct mt_graph *g, const char *storage, co
     return p;
 }
 
-/* Biases replicated, all else as it was: messages of two kinds wait together. */
+/* Biases and a layer replicated, some weights split, all else as it was: messages of two kinds wait together. */
 static void mix_storage(struct mt_plan *p) {
-    const struct mt_plan_storage rows[2] = {{"*.bias", "replicated"}, p->storage[0]};
-    p->nstorage = 2;
+    const struct mt_plan_storage rows[4] = {
+        {"h.0*", "replicated"}, {"*c_proj*", "split"}, {"*.bias", "replicated"}, p->storage[0]};
+    p->nstorage = 4;
     p->storage = mt_arena_memdup(&p->arena, rows, sizeof rows);
 }
 
 static void test_programs(const char *text, enum mt_type type, bool mixed) {
     static const struct {
         const char *storage, *sync;
-    } ways[] = {{"replicated", "all_reduce"}, {"split", "reduce_scatter"}, {"split", "all_reduce"}};
+    } ways[] = {{"replicated", "all_reduce"},
+                {"replicated", "reduce_scatter"},
+                {"split", "reduce_scatter"},
+                {"split", "all_reduce"}};
     static const int64_t shares[NRANKS] = {7, 3, 1}, whole[NRANKS] = {7, 3, 1}, micro[NRANKS] = {2, 3, 1};
     struct mt_graph *g = graph_of(text, type, 11);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
-        for (int64_t bucket = 0; bucket <= 1 << 20; bucket = bucket ? 32 * bucket : 1 << 15)
+        for (int64_t bucket = 0; bucket <= 1 << 20; bucket = bucket ? 32 * bucket : 1 << 10)
             for (int body = 0; body < 2; body++)
                 for (int start = 0; start < 2; start++) {
                     struct mt_plan *p = plan_of(g, ways[w].storage, ways[w].sync, bucket, shares, body ? micro : whole);
