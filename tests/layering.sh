@@ -6,18 +6,21 @@ cd "$(dirname "$0")/.."
 order=(kernels/base kernels profiler planner synth launcher)
 failed=0
 
-place() { # the position in `order` of a path
-  case $1 in
-    kernels/base/*) echo 0 ;; kernels/*) echo 1 ;; profiler/*) echo 2 ;;
-    planner/*) echo 3 ;; synth/*) echo 4 ;; launcher/*) echo 5 ;; *) echo -1 ;;
+place() { # VARIABLE PATH: set to the path's position in `order`
+  local at=-1
+  case $2 in
+    kernels/base/*) at=0 ;; kernels/*) at=1 ;; profiler/*) at=2 ;;
+    planner/*) at=3 ;; synth/*) at=4 ;; launcher/*) at=5 ;;
   esac
+  printf -v "$1" %d $at
 }
 
 sources=$(find kernels profiler planner synth launcher -name '*.[ch]' -o -name '*.def' -o -name '*.cu' 2>/dev/null)
 [ "$(wc -l <<<"$sources")" -gt 20 ] || { echo "layering: too few sources found to believe"; exit 1; }
 while IFS=: read -r file line include; do
-  target=$(sed -E 's/.*"(.*)".*/\1/' <<<"$include")
-  from=$(place "$file") to=$(place "$target")
+  target=${include#*\"} target=${target%%\"*}
+  place from "$file"
+  place to "$target"
   if [ "$to" -lt 0 ]; then
     echo "$file:$line: \"$target\" is not a path from the root"; failed=1
   elif [ "$to" -gt "$from" ]; then

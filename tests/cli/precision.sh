@@ -2,7 +2,7 @@
 # Precisions: f16 with a scaled loss that overflows, recovers, and decides alike on any ranks; tf32; any order; what is
 # refused.
 . "$SOURCE/tests/cli/lib.bash"
-model="--model gpt2:layers=2,heads=2,embed=32,context=16,vocab=256"
+model="--model gpt2:layers=2,heads=2,embed=32,context=8,vocab=256"
 job="$model --batch 8 --steps 30 --lr 0.003 --warmup 3"
 seq 1 9000 >text.txt
 losses() { sed -n 's/^ *"losses": \[\(.*\)\]$/\1/p' "$1" | tr -d ' ' | tr , '\n'; }

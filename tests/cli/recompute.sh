@@ -2,11 +2,12 @@
 # motley plan --recompute: less memory, the same numbers; and where the search takes it of itself.
 . "$SOURCE/tests/cli/lib.bash"
 small="--model gpt2:layers=6,heads=2,embed=32,context=32,vocab=64 --precision f64 --dropout 0.1"
+tiny="--model gpt2:layers=4,heads=2,embed=16,context=8,vocab=64 --precision f64 --dropout 0.1" # to be trained
 
 arena() { grep -o '"arena_bytes": [0-9]*' "$1" | grep -o '[0-9]*' | sort -n | tail -1; }
 
 for what in none pointwise segments; do
-  $MOTLEY plan $small --shares 7,4 --batch 11 --micro 3 --steps 4 --recompute $what -o $what.json >said.txt
+  $MOTLEY plan $tiny --shares 7,4 --batch 11 --micro 3 --steps 4 --recompute $what -o $what.json >said.txt
   shows " \"recompute\": \"$what\"," $what.json
   $MOTLEY verify $what.json >verified.txt || fail "$what: $(cat verified.txt)"
   head -c 20000 "$SOURCE/README.md" | tr -c '\0-\77' '\1' >data.txt

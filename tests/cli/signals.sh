@@ -65,14 +65,15 @@ code=0
 wait $job || code=$?
 [ $code != 0 ] || fail "a rank was killed, and all is well?"
 
-# A rank that stands still is noticed, and named, by the others.
+# A rank that stands still is noticed, and named, by the others: in a collective, or between two steps.
 rm -rf run run.txt
 mpirun -n 2 $MOTLEY train plan.json --data text.txt --out run --deadline 2 >run.txt 2>&1 &
 job=$!
 wait_for "grep -q '^step 20/' run.txt"
 rank=$(pgrep -P $job -f 'motley train' | tail -n 1)
 kill -STOP "$rank"
-wait_for "grep -q 'rank 0 on $(hostname): step.* no progress for 2 s; it waits for rank 1' run.txt"
+stall='no progress for 2 s; it waits for rank 1\|no answer from the other ranks'
+wait_for "grep -q 'rank 0 on $(hostname): step.* \($stall\)' run.txt"
 code=0
 wait $job || code=$?
 [ $code != 0 ] || fail "a rank stood still, and all is well?"

@@ -4,11 +4,12 @@
 
 #include "tests/synth/random_program.h"
 
-/* Which instructions are damaged: under sanitizers a mutant takes long, and that of a lowered program anyhow. */
+/* Which instructions are damaged: under sanitizers a mutant takes long, and that of a lowered program anyhow. And how
+ * many random programs of a kind are lowered. */
 #ifdef MOTLEY_SANITIZE
-enum { EVERY = 61, EVERY_LOWERED = 61 };
+enum { EVERY = 61, EVERY_LOWERED = 61, RANDOM_LOWERED = 20 };
 #else
-enum { EVERY = 1, EVERY_LOWERED = 4 };
+enum { EVERY = 1, EVERY_LOWERED = 4, RANDOM_LOWERED = 60 };
 #endif
 
 static inline struct mt_instr *at(struct mt_program *m, int block, int instr) {

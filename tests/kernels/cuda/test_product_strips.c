@@ -194,7 +194,11 @@ static void refused(struct product_shape s, const char *why) {
 }
 
 int main(void) {
+#ifdef MOTLEY_SANITIZE /* where each takes long: eight, four and two strips */
+    static const int64_t extents[] = {513, 514, 516};
+#else
     static const int64_t extents[] = {513, 514, 515, 516, 517, 518, 519, 777};
+#endif
     const struct product_shape half = {.align = 16, .in = MT_BF16, .out = MT_BF16};
     printf("seed %llu\n", (unsigned long long)seed);
     for (size_t i = 0; i < sizeof extents / sizeof *extents; i++) {
