@@ -305,26 +305,23 @@ static int count_kind(const struct mt_lowered *low, enum mt_block_kind block, en
     return n;
 }
 
-/* How many fused products have an epilogue, and add to what is there. */
-static int count_epilogue(const struct mt_lowered *low, enum mt_block_kind block, enum mt_op_kind epilogue, bool add) {
+/* How many operators of a kind have an epilogue, and add to what is there. */
+static int count_finished(const struct mt_lowered *low, enum mt_block_kind block, enum mt_op_kind kind,
+                          enum mt_op_kind epilogue, bool add) {
     int n = 0;
     for (int i = low->block_begin[block]; i < low->block_begin[block + 1]; i++) {
         const struct mt_linstr *c = &low->instrs[i];
-        n += c->what == MT_LOWERED_OP && c->kind == MT_OP_fused_matmul && c->attr.epilogue == epilogue &&
-             c->attr.accumulate == add;
+        n += c->what == MT_LOWERED_OP && c->kind == kind && c->attr.epilogue == epilogue && c->attr.accumulate == add;
     }
     return n;
 }
 
-/* How many gradients of norms sum what they make, and add to what is there. */
+/* Fused products; gradients of norms that sum what they make. */
+static int count_epilogue(const struct mt_lowered *low, enum mt_block_kind block, enum mt_op_kind epilogue, bool add) {
+    return count_finished(low, block, MT_OP_fused_matmul, epilogue, add);
+}
 static int count_summed(const struct mt_lowered *low, enum mt_block_kind block, bool add) {
-    int n = 0;
-    for (int i = low->block_begin[block]; i < low->block_begin[block + 1]; i++) {
-        const struct mt_linstr *c = &low->instrs[i];
-        n += c->what == MT_LOWERED_OP && c->kind == MT_OP_layer_norm_grad && c->attr.epilogue == MT_OP_sum &&
-             c->attr.accumulate == add;
-    }
-    return n;
+    return count_finished(low, block, MT_OP_layer_norm_grad, MT_OP_sum, add);
 }
 
 /* A GPT with biases has, in body and last micro-batch: a norm before everything, 2L residual norms, 4L products with
