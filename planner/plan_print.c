@@ -175,7 +175,7 @@ static void print_collectives(const struct mt_plan *p, FILE *file) {
         fprintf(file, "in buckets of %s", mt_units_bytes((double)p->bucket_bytes, bytes));
     else
         fprintf(file, "one by one");
-    fprintf(file, strcmp(p->start, "attention") ? ")\n" : ", which set off with attention's gradients)\n");
+    fputs(strcmp(p->start, "attention") ? ")\n" : ", which set off with attention's gradients)\n", file);
     struct mt_table table = MT_TABLE_INIT;
     bool sized = false;
     for (int i = 0; i < p->ncollectives; i++) sized |= p->collectives[i].up_to_bytes > 0;
