@@ -56,12 +56,14 @@ struct mt_coll {
     enum mt_type acc;  /* of the buffer in which sums are kept; equal to wire where nothing is reduced */
     int n, me, root;
     const int64_t *counts; /* [n], or [n * n] for all_to_all */
+    /* All ranks hold the message in the same pieces, in its order and none beyond a block: all_reduce and
+     * reduce_scatter as they pack them, all_gather as they unpack them (its own block's it packs alike). */
+    bool same_pieces;
 };
 
-/* Whether tensors that lie apart need no message on a wire that takes arrays (comm.h): no type is converted, and no
- * rank's blocks must lie together. */
+/* Whether tensors that lie apart need no message on a wire that takes arrays (comm.h): no type is converted. */
 static inline bool mt_coll_goes_as_arrays(const struct mt_coll *problem) {
-    return problem->kind == MT_ALL_REDUCE && problem->n > 1 && problem->wire == problem->acc;
+    return problem->same_pieces && problem->n > 1 && problem->wire == problem->acc;
 }
 
 /* One action of a rank. Offsets and lengths in elements of the working buffer (type acc). */

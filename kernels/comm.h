@@ -11,9 +11,19 @@
 #include "kernels/nccl_way.h"
 
 struct mt_comm;
+
+/* What a collective moves, where it lies apart: n arrays, each from from[i] to to[i], which may be the same memory.
+ *
+ *   all_reduce      count[i] elements
+ *   reduce_scatter  from[i]: a block of count[i] for each rank; to[i]: this rank's
+ *   all_gather      from[i]: this rank's block of count[i]; to[i]: all ranks'
+ *
+ * With `root` an array of the last two is one block, which is reduced to, or gathered from, rank root[i] of the group;
+ * to[i], or from[i], is null on others. */
 struct mt_comm_arrays {
     int n;
     const int64_t *count;
+    const int *root; /* or null */
     const void *const *from;
     void *const *to;
 };
@@ -30,10 +40,12 @@ struct mt_comm_class {
     enum mt_status (*queue)(struct mt_comm *comm, void *stream, const struct mt_coll *problem,
                             const struct mt_schedule *schedule, const int *group, void *const buffer[2], int tag,
                             struct mt_err *err);
-    /* As queue, an AllReduce of `n` arrays that lie apart: count[i] elements of type problem.wire from from[i] to
-     * to[i], which may be the same. All ranks of the group have as many, as long. Null: a message must lie in one. */
+    /* As queue, of arrays that lie apart, of type problem.wire; all ranks of the group have as many, as long. Null: a
+     * message must lie in one. */
     enum mt_status (*queue_arrays)(struct mt_comm *comm, void *stream, const struct mt_coll *problem, const int *group,
                                    const struct mt_comm_arrays *arrays, struct mt_err *err);
+    /* Whether it would rather have a problem's blocks as arrays than as one message, if they are of unequal pieces. */
+    bool (*parts_blocks)(struct mt_comm *comm, const struct mt_coll *problem);
     void (*release)(struct mt_comm *comm);
 };
 struct mt_comm {

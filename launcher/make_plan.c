@@ -1,5 +1,5 @@
 /* Making a plan. Shares are proportional to speeds unless they are given; storage is divided label by label, so that
- * parameters with the same longest axis have the same shares. */
+ * parameters with storage axes of one label have the same shares. */
 #include "launcher/make_plan.h"
 
 #include <string.h>

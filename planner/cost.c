@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/base/hash.h"
+#include "kernels/nccl_way.h"
 #include "planner/cost_coll.h"
 
 static const double piece_s = 100e-9; /* finding a piece's place and walking its axes; of a CPU, roughly */
@@ -31,10 +32,11 @@ double mt_cost_copy_s(const struct mt_costs *costs, int rank, int64_t bytes, int
     return npieces * piece_s + (Bps > 0 ? 2 * (double)bytes / Bps : 0);
 }
 
-double mt_cost_pack_s(const struct mt_costs *costs, int rank, const struct mt_coll *problem, int64_t bytes,
-                      int npieces) {
-    bool arrays = mt_coll_goes_as_arrays(problem) && !strcmp(class_of(costs, rank)->kind, "cuda");
-    return arrays ? 0 : mt_cost_copy_s(costs, rank, bytes, npieces);
+bool mt_cost_takes_arrays(const struct mt_costs *costs, int rank, const struct mt_coll *problem) {
+    if (!mt_coll_goes_as_arrays(problem) || strcmp(class_of(costs, rank)->kind, "cuda")) return false;
+    if (problem->kind == MT_ALL_REDUCE) return true;
+    enum mt_nccl_way way = mt_nccl_way_choose(problem);
+    return way == MT_NCCL_NATIVE || way == MT_NCCL_ROOTED;
 }
 
 double mt_cost_yield_s(const struct mt_costs *costs, int rank, double sum_s, double squares_s2) {

@@ -39,9 +39,8 @@ struct mt_cost {
 struct mt_cost mt_cost_op(const struct mt_costs *costs, int rank, const struct mt_op_shape *shape);
 /* Copying pieces of so many bytes in all, as packing a message does: read and written once. */
 double mt_cost_copy_s(const struct mt_costs *costs, int rank, int64_t bytes, int npieces);
-/* The same for the pieces of a problem's message, which where arrays go as they lie are not copied. */
-double mt_cost_pack_s(const struct mt_costs *costs, int rank, const struct mt_coll *problem, int64_t bytes,
-                      int npieces);
+/* Whether a problem's tensors go as they lie there, and only what is no array is copied. */
+bool mt_cost_takes_arrays(const struct mt_costs *costs, int rank, const struct mt_coll *problem);
 /* A GPU's kernels are not interrupted, so that one of another stream waits for the end of some before it gets
  * multiprocessors: in the mean half of an operator, long ones being met more often. From the sums of the operators'
  * times and of their squares; 0 on a CPU. */

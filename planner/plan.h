@@ -27,8 +27,8 @@ struct mt_plan_rank {
 };
 
 /* A named way to divide an extent. Two kinds are known by their names: "batch" divides the samples (label "batch",
- * always there, sums to the job's batch), and "storage:LABEL" divides parameters and optimizer state whose longest
- * axis has that label. */
+ * always there, sums to the job's batch), and "storage:LABEL" divides parameters and optimizer state whose
+ * storage axis (a long one, see synth/build.h) has that label. */
 struct mt_plan_split {
     const char *name, *label;
     int64_t align;  /* shares are multiples of it, but one may be ragged */
@@ -46,7 +46,7 @@ struct mt_plan_rule {
 /* Where parameters and their optimizer state live: the first row whose pattern matches the parameter's name. */
 struct mt_plan_storage {
     const char *pattern;
-    const char *layout; /* "replicated" or "split": by the storage split of its longest axis's label */
+    const char *layout; /* "replicated" or "split": by the storage split of its storage axis's label */
 };
 
 /* Exact shares of one storage label, as a person gives them. */

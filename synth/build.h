@@ -47,14 +47,15 @@ enum mt_status mt_build_forward(const struct mt_graph *graph, const struct mt_ch
                                 struct mt_program *program, struct mt_err *err);
 
 /* Enumeration, first form: operators split by the plan's rules, parameters and optimizer state replicated or split by
- * the splits named "storage:LABEL" (one for each label that is some parameter's longest axis). In synth/enumerate.c. */
+ * the splits named "storage:LABEL" (one for each label that is some parameter's storage axis). In synth/enumerate.c. */
 enum mt_status mt_choice_from_plan(const struct mt_graph *graph, const struct mt_plan *plan, struct mt_arena *arena,
                                    struct mt_choice *choice, struct mt_err *err);
 /* Refuse rows of rules and storage that decide nothing: a misspelt pattern would go unseen. "*" may catch nothing. */
 enum mt_status mt_choice_check_rows(const struct mt_graph *graph, const struct mt_plan *plan,
                                     const struct mt_choice *choice, struct mt_err *err);
 
-/* The axis by which a parameter's storage is split: the longest, the first of equals; -1 for a scalar. */
+/* The axis by which a parameter's storage is split: the longest, the first of equals, or one outside of it that is long
+ * enough to be shared out, since shares of the outermost axis are runs of memory; -1 for a scalar. */
 int mt_storage_axis(const struct mt_graph *graph, int value);
 /* The labels of those axes, in order of parameters, each once: labels[graph->nlabels] out. Returns how many. */
 int mt_storage_labels(const struct mt_graph *graph, int *labels);

@@ -422,11 +422,16 @@ static enum mt_status check_operand(struct group *g, int place, int operand) {
 
 static enum mt_status check_group(struct group *g) {
     enum mt_status st = MT_OK;
-    for (int p = 0; p < g->n; p++) g->members[p].l = turn_to(g, p);
+    const struct mt_linstr **members = mt_new(&g->arena, const struct mt_linstr *, g->n);
+    for (int p = 0; p < g->n; p++) members[p] = g->members[p].l = turn_to(g, p);
     for (int p = 0; p < g->n && !st; p++) st = check_problem(g, p);
     if (st) return st;
     mt_lrun_init(&g->run, g->n, &g->members[0].l->problem);
     for (int p = 0; p < g->n && !st; p++) st = read_member(g, p);
+    for (int p = 0; p < g->n && !st; p++) {
+        turn_to(g, p);
+        st = mt_lchecker_arrays(g->c, members, p);
+    }
     if (!st) st = mt_lrun_schedules(&g->run, g->c);
     for (int p = 0; p < g->n && !st; p++) {
         turn_to(g, p);

@@ -88,10 +88,15 @@ static enum mt_status find_rule_splits(const struct enumeration *e) {
 }
 
 int mt_storage_axis(const struct mt_graph *graph, int value) {
-    int best = graph->values[value].naxes ? 0 : -1;
-    for (int a = 1; a < graph->values[value].naxes; a++)
-        if (mt_value_extent(graph, value, a) > mt_value_extent(graph, value, best)) best = a;
-    return best;
+    enum { FEWER = 4, ENOUGH = 256 };
+    int naxes = graph->values[value].naxes, longest = naxes ? 0 : -1;
+    for (int a = 1; a < naxes; a++)
+        if (mt_value_extent(graph, value, a) > mt_value_extent(graph, value, longest)) longest = a;
+    for (int a = 0; a < longest; a++) {
+        int64_t extent = mt_value_extent(graph, value, a);
+        if (extent >= ENOUGH && extent * FEWER >= mt_value_extent(graph, value, longest)) return a;
+    }
+    return longest;
 }
 
 int mt_storage_labels(const struct mt_graph *graph, int *labels) {

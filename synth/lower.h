@@ -57,6 +57,12 @@ struct mt_ladvance {
     int64_t offset, bytes; /* added to tensor.offset[axis] and to the data's address each iteration */
 };
 
+/* Copies between tensors and a message; bytes: the mean of what is read and written. */
+struct mt_lcopies {
+    int n;
+    int64_t bytes;
+};
+
 struct mt_linstr {
     enum mt_linstr_kind what;
     /* What it stands for: instructions of the program's block, in order (a fused kernel has several). None: the copy of
@@ -81,10 +87,11 @@ struct mt_linstr {
     struct mt_schedule *schedule;
     int *group, tag;
     int npack, nunpack;
-    int64_t pack_bytes, unpack_bytes; /* what the pieces read, or write: the mean of both */
-    struct mt_piece *pack, *unpack;   /* data: the byte offset in the arena, cast to a pointer */
-    int *pack_value, *unpack_value;   /* the lvalues that the pieces are of */
-    int message[2];                   /* lvalues or -1; a tensor that is its own message is named directly */
+    struct mt_lcopies packed, unpacked;             /* if a message goes */
+    struct mt_lcopies packed_apart, unpacked_apart; /* if arrays go: what is no run of the message's type */
+    struct mt_piece *pack, *unpack;                 /* data: the byte offset in the arena, cast to a pointer */
+    int *pack_value, *unpack_value;                 /* the lvalues that the pieces are of */
+    int message[2]; /* lvalues or -1; a tensor that is its own message is named directly */
     int64_t message_count[2];
     bool zero;
 };

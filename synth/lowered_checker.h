@@ -6,6 +6,7 @@
  *   check_lowered_flow.c      every read sees the bytes that its definition wrote, whatever the streams' timing
  *   check_lowered_piece.c     pieces of tensors, copies, and whether two pieces tell the same elements
  *   check_lowered_message.c   collectives: all members agree, and every element arrives where it should
+ *   check_lowered_arrays.c    collectives whose tensors may go without a message: all members' pieces meet
  *   check_lowered_schedule.c  schedules of a group, run to their end on sets of contributions */
 #ifndef MT_SYNTH_LOWERED_CHECKER_H
 #define MT_SYNTH_LOWERED_CHECKER_H
@@ -49,6 +50,8 @@ enum mt_status mt_lchecker_copy(struct mt_lchecker *c);
 enum mt_status mt_lchecker_flow(struct mt_lchecker *c);
 /* A collective of the program, on all ranks. */
 enum mt_status mt_lchecker_message(struct mt_lchecker *c, enum mt_block_kind block, int instr);
+/* Of a group's instructions, by place, that of one place: whether its pieces and the others' meet as arrays. */
+enum mt_status mt_lchecker_arrays(struct mt_lchecker *c, const struct mt_linstr *const *members, int place);
 
 /* ---- pieces ---- */
 

@@ -105,7 +105,19 @@ static enum mt_status make_whole(struct maker *m) {
         g->count[0] += mt_box_count(box, from->naxes);
     }
     g->problem.counts = even_counts(m, g->count[0]);
+    g->problem.same_pieces = reduce;
     return MT_OK;
+}
+
+/* Whether the group's ranks hold the same boxes. */
+static bool hold_alike(const struct maker *m) {
+    const struct mt_message *g = m->message;
+    for (int v = 0; v < m->instr->nin; v++) {
+        const struct mt_layout *from = layout_in(m, v);
+        for (int r = 1; r < g->problem.n; r++)
+            if (!mt_box_equal(&from->box[g->group[r]], &from->box[g->group[0]], from->naxes)) return false;
+    }
+    return true;
 }
 
 static enum mt_status make_reduce_scatter(struct maker *m) {
@@ -130,6 +142,7 @@ static enum mt_status make_reduce_scatter(struct maker *m) {
             counts[r] += count;
         }
     g->problem.counts = counts;
+    g->problem.same_pieces = !g->zero && hold_alike(m);
     return MT_OK;
 }
 
@@ -162,6 +175,7 @@ static enum mt_status make_all_gather(struct maker *m) {
     for (int v = 0; v < m->instr->nin; v++)
         if (left[v].count) return fail(m, v, "nobody in the group holds a part of the new box");
     g->problem.counts = counts;
+    g->problem.same_pieces = true;
     return MT_OK;
 }
 

@@ -112,6 +112,10 @@ static void join_meeting(struct predictor *p, int meeting, int a) {
     m->members[m->nmembers++] = a;
 }
 
+static double copies_s(const struct predictor *p, int rank, const struct mt_lcopies *copies) {
+    return mt_cost_copy_s(&p->costs, rank, copies->bytes, copies->n);
+}
+
 /* A collective, or a copy, which is one that does not travel. */
 static void price_message(struct predictor *p, int a, enum mt_block_kind block, const struct mt_linstr *c,
                           int64_t times, struct mt_play_item *item) {
@@ -119,9 +123,10 @@ static void price_message(struct predictor *p, int a, enum mt_block_kind block, 
     int rank = p->play.actors[a].rank;
     double overhead_s = class_of(p, rank)->overhead_s;
     int64_t zeros = c->zero ? c->message_count[0] * mt_type_size(c->problem.acc) : 0;
-    item->own_s = overhead_s + mt_cost_pack_s(costs, rank, &c->problem, c->pack_bytes, c->npack) +
+    bool arrays = mt_cost_takes_arrays(costs, rank, &c->problem);
+    item->own_s = overhead_s + copies_s(p, rank, arrays ? &c->packed_apart : &c->packed) +
                   mt_cost_copy_s(costs, rank, zeros / 2, 0);
-    item->unpack_s = mt_cost_pack_s(costs, rank, &c->problem, c->unpack_bytes, c->nunpack);
+    item->unpack_s = copies_s(p, rank, arrays ? &c->unpacked_apart : &c->unpacked);
     item->kernels = 1 + (item->own_s > overhead_s) + (item->unpack_s > 0);
     if (!c->algorithm) return;
     struct mt_cost cost = mt_cost_coll(costs, &c->problem, c->group, c->algorithm);

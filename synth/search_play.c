@@ -27,7 +27,8 @@ static double one_message(struct mt_searching *s, const struct mt_work_message *
                               .wire = like->wire,
                               .acc = like->acc,
                               .n = s->nranks,
-                              .counts = counts};
+                              .counts = counts,
+                              .same_pieces = true};
     const char *given = s->search->fixed.algorithms[like->kind];
     const struct mt_coll_algorithm *algorithm = given ? mt_coll_find(like->kind, given) : NULL;
     struct mt_cost cost;
@@ -35,10 +36,10 @@ static double one_message(struct mt_searching *s, const struct mt_work_message *
         cost = mt_cost_coll(&s->costs, &problem, s->everybody, algorithm);
     else
         mt_cost_choose(&s->costs, &problem, s->everybody, &cost);
-    if (nvalues < 2) return cost.s;
+    if (nvalues < 2 || mt_cost_takes_arrays(&s->costs, s->everybody[0], &problem)) return cost.s;
     int64_t bytes = 0; /* packed and unpacked */
     for (int r = 0; r < s->nranks; r++) bytes += counts[r] * mt_type_size(like->acc);
-    return cost.s + 2 * mt_cost_pack_s(&s->costs, s->everybody[0], &problem, bytes, nvalues);
+    return cost.s + 2 * mt_cost_copy_s(&s->costs, s->everybody[0], bytes, nvalues);
 }
 
 enum mt_status search_messages(struct mt_searching *s, const struct search_candidate *c, int *bucket, double *cost) {
@@ -115,7 +116,8 @@ static void price_ops(const struct mt_searching *s, const struct search_work *w,
     }
 }
 
-/* A message is packed and unpacked by kernels of its own, unless it is one value, or arrays. */
+/* A message is packed and unpacked by kernels of its own, unless it is one value, or arrays (of which few are copied).
+ */
 static void price_yields(const struct mt_searching *s, const struct search_work *w, int class, int nbuckets,
                          struct timeline *t) {
     double sum_s = 0, squares_s2 = 0;
@@ -127,7 +129,8 @@ static void price_yields(const struct mt_searching *s, const struct search_work 
     for (int b = 0; b < nbuckets; b++) {
         int last = t->last_of[b];
         const struct mt_work_message *m = &w->work.messages[last];
-        const struct mt_coll like = {.kind = m->kind, .wire = m->wire, .acc = m->acc, .n = s->nranks};
+        const struct mt_coll like = {
+            .kind = m->kind, .wire = m->wire, .acc = m->acc, .n = s->nranks, .same_pieces = true};
         bool packed = last > 0 && t->bucket[last - 1] == b && !mt_coll_goes_as_arrays(&like);
         t->yield_s[b] = (packed ? 3 : 1) * each_s;
     }

@@ -158,15 +158,24 @@ static struct mt_piece *pieces_of(const struct mt_lowering *l, const int *values
     return pieces;
 }
 
-static int64_t bytes_of(const struct mt_lowering *l, const int *values, const struct mt_message_piece *pieces,
-                        int count, enum mt_type acc) {
-    int64_t both = 0;
+static bool is_array(const struct mt_lowering *l, int value, const struct mt_box *part, enum mt_type acc) {
+    int64_t start;
+    return l->program->values[value].type == acc && mt_box_run(part, box_of(l, value), naxes_of(l, value), &start);
+}
+
+/* With `apart`, of what is no array. */
+static struct mt_lcopies copies_of(const struct mt_lowering *l, const int *values,
+                                   const struct mt_message_piece *pieces, int count, enum mt_type acc, bool apart) {
+    struct mt_lcopies copies = {0};
     for (int i = 0; i < count; i++) {
         int value = values[pieces[i].operand];
         int64_t element_bytes = mt_type_size(l->program->values[value].type) + mt_type_size(acc);
-        both += mt_box_count(&pieces[i].box, naxes_of(l, value)) * element_bytes;
+        if (apart && is_array(l, value, &pieces[i].box, acc)) continue;
+        copies.bytes += mt_box_count(&pieces[i].box, naxes_of(l, value)) * element_bytes;
+        copies.n++;
     }
-    return both / 2;
+    copies.bytes /= 2;
+    return copies;
 }
 
 /* ---- slices ---- */
@@ -180,7 +189,7 @@ static void fill_copy(struct mt_lowering *l, struct mt_linstr *c) {
     c->message[0] = out;
     c->message_count[0] = mt_box_count(&part.box, naxes_of(l, out));
     enum mt_type type = l->program->values[out].type;
-    c->pack_bytes = bytes_of(l, c->in, &part, 1, type);
+    c->packed = copies_of(l, c->in, &part, 1, type, false);
     c->problem = (struct mt_coll){.kind = MT_ALL_GATHER, .wire = type, .acc = type, .n = 1};
 }
 
@@ -289,8 +298,10 @@ static enum mt_status place_collective(struct mt_lowering *l, int instr, struct 
             c->message[b] = new_buffer(l, m.count[b] * mt_type_size(m.problem.acc));
     }
     c->npack = m.npack, c->nunpack = m.nunpack;
-    c->pack_bytes = bytes_of(l, c->in, m.pack, m.npack, m.problem.acc);
-    c->unpack_bytes = bytes_of(l, c->out, m.unpack, m.nunpack, m.problem.acc);
+    c->packed = copies_of(l, c->in, m.pack, m.npack, m.problem.acc, false);
+    c->unpacked = copies_of(l, c->out, m.unpack, m.nunpack, m.problem.acc, false);
+    c->packed_apart = copies_of(l, c->in, m.pack, m.npack, m.problem.acc, true);
+    c->unpacked_apart = copies_of(l, c->out, m.unpack, m.nunpack, m.problem.acc, true);
     if (!l->options->sketch) {
         c->pack = pieces_of(l, c->in, m.pack, m.npack, &c->pack_value);
         c->unpack = pieces_of(l, c->out, m.unpack, m.nunpack, &c->unpack_value);

@@ -194,61 +194,9 @@ static enum mt_status fill_neutral(const struct cuda_queue *queue, const struct 
     return MT_OK;
 }
 
-/* ---- arrays that need no message ---- */
-
-static bool is_array(const struct mt_piece *piece, const struct mt_coll *problem) {
-    return piece->type == problem->acc && mt_piece_rows(piece).naxes == 0;
-}
-
-/* A message is packed because its tensors lie apart; a wire that takes arrays needs none, and copies would wait for the
- * multiprocessors that products hold. All ranks of an AllReduce have the same boxes, so all come to the same answer. */
-static bool goes_as_arrays(const struct mt_coll_call *call) {
-    const struct mt_coll *problem = &call->problem;
-    if (!mt_coll_goes_as_arrays(problem) || call->zero || !call->schedule || !call->comm->class->queue_arrays ||
-        !call->npack || call->npack != call->nunpack)
-        return false;
-    for (int i = 0; i < call->npack; i++) {
-        const struct mt_piece *from = &call->pack[i], *to = &call->unpack[i];
-        if (from->at < 0 || from->at != to->at || to->reduce != MT_REDUCE_NONE) return false;
-    }
-    return true;
-}
-
-static int64_t elements(const struct mt_piece *piece) {
-    int64_t count = 1;
-    for (int a = 0; a < piece->naxes; a++) count *= piece->extent[a];
-    return count;
-}
-
-/* Of a tensor that is no array here, the others' are met by its part of the message. */
-static enum mt_status coll_of_arrays(const struct cuda_queue *queue, const struct mt_coll_call *call,
-                                     struct mt_err *err) {
-    const struct mt_coll *problem = &call->problem;
-    int64_t *count = mt_calloc((size_t)call->npack, sizeof *count);
-    const void **from = mt_calloc((size_t)call->npack, sizeof *from);
-    void **to = mt_calloc((size_t)call->npack, sizeof *to);
-    enum mt_status st = MT_OK;
-    for (int i = 0; i < call->npack && !st; i++) {
-        const struct mt_piece *in = &call->pack[i], *out = &call->unpack[i];
-        char *part = (char *)call->message[0] + in->at * mt_type_size(problem->acc);
-        count[i] = elements(in);
-        from[i] = is_array(in, problem) ? in->data : part;
-        to[i] = is_array(out, problem) ? out->data : part;
-        if (from[i] == part) st = cuda_pack(queue, problem->acc, call->message, in, 1, err);
-    }
-    if (!st)
-        st = call->comm->class->queue_arrays(call->comm, (void *)queue, problem, call->group,
-                                             &(struct mt_comm_arrays){call->npack, count, from, to}, err);
-    for (int i = 0; i < call->npack && !st; i++)
-        if (to[i] != call->unpack[i].data)
-            st = cuda_unpack(queue, problem->acc, call->message, &call->unpack[i], 1, err);
-    free(count), free(from), free(to);
-    return st;
-}
-
 enum mt_status cuda_coll(const struct cuda_queue *queue, const struct mt_coll_call *call, struct mt_err *err) {
     const struct mt_coll *problem = &call->problem;
-    if (goes_as_arrays(call)) return coll_of_arrays(queue, call, err);
+    if (cuda_coll_goes_as_arrays(call)) return cuda_coll_arrays(queue, call, err);
     enum mt_status st = call->zero ? fill_neutral(queue, call, err) : MT_OK;
     if (!st) st = cuda_pack(queue, problem->acc, call->message, call->pack, call->npack, err);
     if (!st && call->schedule) {

@@ -50,6 +50,9 @@ enum mt_status cuda_nccl_join(struct nccl *nccl, const ncclUniqueId *id, int ran
 enum mt_status cuda_nccl_comm_of(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
                                  const int *group, ncclComm_t *comm, struct mt_err *err);
 
+/* How a ReduceScatter or AllGather is asked for: as told, if that serves, or the cheapest. */
+enum mt_nccl_way cuda_nccl_way_of(const struct nccl *nccl, const struct mt_coll *problem);
+
 enum mt_status cuda_nccl_problem(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
                                  const int *group, void *const buffer[2], struct mt_err *err);
 enum mt_status cuda_nccl_arrays(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,

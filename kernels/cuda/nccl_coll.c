@@ -192,6 +192,10 @@ static enum mt_status copy_blocks(const struct job *job, enum side side, struct 
     return st;
 }
 
+enum mt_nccl_way cuda_nccl_way_of(const struct nccl *nccl, const struct mt_coll *problem) {
+    return mt_nccl_way_serves(nccl->way, problem) ? nccl->way : mt_nccl_way_choose(problem);
+}
+
 /* What is not an AllToAll: where blocks lie, and then the collective between two copies, if there are any. */
 static enum mt_status queue_blocks(struct job *job, struct mt_err *err) {
     static ncclResult_t (*const collectives[MT_NCOLLS])(const struct job *) = {[MT_ALL_REDUCE] = queue_all_reduce,
@@ -202,8 +206,7 @@ static enum mt_status queue_blocks(struct job *job, struct mt_err *err) {
     const struct mt_coll *problem = job->problem;
     int n = problem->n;
     bool blocks = problem->kind == MT_REDUCE_SCATTER || problem->kind == MT_ALL_GATHER;
-    job->way = blocks ? job->nccl->way : MT_NCCL_NATIVE;
-    if (!mt_nccl_way_serves(job->way, problem)) job->way = mt_nccl_way_choose(problem);
+    job->way = blocks ? cuda_nccl_way_of(job->nccl, problem) : MT_NCCL_NATIVE;
     int64_t most = 0;
     for (int r = 0; r < n; r++)
         if (problem->counts[r] > most) most = problem->counts[r];
@@ -248,15 +251,42 @@ enum mt_status cuda_nccl_problem(struct nccl *nccl, const struct cuda_queue *que
     return st;
 }
 
+/* ---- arrays ---- */
+
+struct arrays_job {
+    const struct mt_coll *problem;
+    const struct mt_comm_arrays *arrays;
+    ncclComm_t comm;
+    CUstream stream;
+};
+
+static ncclResult_t queue_array(const struct arrays_job *job, int i) {
+    const struct mt_comm_arrays *a = job->arrays;
+    ncclDataType_t type = nccl_types[job->problem->wire];
+    ncclRedOp_t op = op_of(job->problem);
+    size_t count = (size_t)a->count[i];
+    switch (job->problem->kind) {
+    case MT_ALL_REDUCE: return ncclAllReduce(a->from[i], a->to[i], count, type, op, job->comm, job->stream);
+    case MT_REDUCE_SCATTER:
+        return a->root ? ncclReduce(a->from[i], a->to[i], count, type, op, a->root[i], job->comm, job->stream)
+                       : ncclReduceScatter(a->from[i], a->to[i], count, type, op, job->comm, job->stream);
+    case MT_ALL_GATHER:
+        return a->root ? ncclBroadcast(a->from[i], a->to[i], count, type, a->root[i], job->comm, job->stream)
+                       : ncclAllGather(a->from[i], a->to[i], count, type, job->comm, job->stream);
+    case MT_BROADCAST:
+    case MT_ALL_TO_ALL:
+    case MT_NCOLLS: break;
+    }
+    return ncclInvalidUsage;
+}
+
 /* NCCL makes one launch of what is in a group. */
 enum mt_status cuda_nccl_arrays(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
                                 const int *group, const struct mt_comm_arrays *arrays, struct mt_err *err) {
-    ncclComm_t comm;
-    enum mt_status st = cuda_nccl_comm_of(nccl, queue, problem, group, &comm, err);
+    struct arrays_job job = {.problem = problem, .arrays = arrays, .stream = queue->stream};
+    enum mt_status st = cuda_nccl_comm_of(nccl, queue, problem, group, &job.comm, err);
     if (st) return st;
     ncclResult_t result = ncclGroupStart();
-    for (int i = 0; i < arrays->n && went(result); i++)
-        result = ncclAllReduce(arrays->from[i], arrays->to[i], (size_t)arrays->count[i], nccl_types[problem->wire],
-                               op_of(problem), comm, queue->stream);
-    return cuda_nccl_settle(nccl, comm, end_group(result), "AllReduce", err);
+    for (int i = 0; i < arrays->n && went(result); i++) result = queue_array(&job, i);
+    return cuda_nccl_settle(nccl, job.comm, end_group(result), mt_coll_name(problem->kind), err);
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # One GPU, all of the host's with unequal shares, and the CPU train the same in f32: losses of 20 steps agree to 1e-5,
-# and so do the gradients of the first step (AdamW's first moments, of which they are a tenth).
+# and so do the gradients of the first step (AdamW's first moments, of which they are a tenth). With states split as well,
+# evenly and not: those travel otherwise.
 # DEVICE=cpu RANKS=2: to try the script without GPUs.
 source "$SOURCE/tests/cli/lib.bash"
 device=${DEVICE:-cuda} n=${RANKS:-$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)}
@@ -35,4 +36,8 @@ agree() { # NAME
 
 train cpu 1 cpu
 train one 1 "$device" && agree one
-if [ "$n" -gt 1 ]; then train all "$n" "$device" --shares "$shares" && agree all; fi
+if [ "$n" -gt 1 ]; then
+  train all "$n" "$device" --shares "$shares" && agree all
+  train split "$n" "$device" --shares "$shares" --storage split --storage-speeds "$(yes 1 | head -n "$n" | paste -sd,)" && agree split
+  train uneven "$n" "$device" --shares "$shares" --storage split --bucket-bytes 1MiB && agree uneven
+fi

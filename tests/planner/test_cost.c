@@ -4,6 +4,7 @@
 #include "planner/cost.h"
 
 #include "kernels/base/rng.h"
+#include "kernels/nccl_way.h"
 #include "tests/planner/small_cluster.h"
 
 enum { SEED = 20261121, MOST = 17 };
@@ -64,7 +65,7 @@ static void test_sharing(void) {
     const struct mt_coll_algorithm *direct = mt_coll_find(MT_ALL_GATHER, "direct");
     const int group[] = {0, 1, 2, 3};
     int64_t counts[] = {1000, 1000, 1000, 1000};
-    struct mt_coll problem = {MT_ALL_GATHER, MT_REDUCE_NONE, MT_F32, MT_F32, 4, 0, 0, counts};
+    struct mt_coll problem = {MT_ALL_GATHER, MT_REDUCE_NONE, MT_F32, MT_F32, 4, 0, 0, counts, false};
     double latency_s = 1e-6 + 2 * 50e-6, alone_s = 4000 / 1e10 + 2 * 4000 / 1e8;
     CHECK_NEAR(mt_cost_schedule_s(&s->costs, &problem, group, direct), latency_s + alone_s, 1e-12);
     s->links[NETWORK].shared_Bps = 1e8; /* four messages leave each node */
@@ -137,8 +138,8 @@ static void test_extrapolation(void) {
     const struct mt_coll_algorithm *chain = mt_coll_find(MT_BROADCAST, "chain");
     const int all[] = {0, 1, 2, 3, 4, 5, 6, 7}, neighbours[] = {2, 3};
     struct mt_coll problem = problem_of(MT_ALL_REDUCE, 8, 5000, EVEN, counts);
-    struct mt_cost here =
-        mt_cost_coll(&s->costs, &(struct mt_coll){MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, 2, 0, 0, counts}, pair, ring);
+    struct mt_cost here = mt_cost_coll(
+        &s->costs, &(struct mt_coll){MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, 2, 0, 0, counts, false}, pair, ring);
     struct mt_cost cost = mt_cost_coll(&s->costs, &problem, all, ring);
     double played_s = mt_cost_schedule_s(&s->costs, &problem, all, ring);
     CHECK_NEAR(cost.s, 1.5 * played_s, 1e-9 * played_s);
@@ -151,7 +152,7 @@ static void test_extrapolation(void) {
     struct mt_cost stranger = mt_cost_coll(&s->costs, &problem, all, chain);
     CHECK_NEAR(stranger.s, sqrt(1.5 * 3) * mt_cost_schedule_s(&s->costs, &problem, all, chain), 1e-9);
     CHECK(stranger.error > kin.error);
-    problem = (struct mt_coll){MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, 2, 0, 0, counts};
+    problem = (struct mt_coll){MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, 2, 0, 0, counts, false};
     struct mt_cost inside = mt_cost_coll(&s->costs, &problem, neighbours, ring);
     CHECK_NEAR(inside.s, mt_cost_schedule_s(&s->costs, &problem, neighbours, ring), 1e-15);
     CHECK_EQ(inside.basis, MT_COST_SCHEDULE);
@@ -229,7 +230,7 @@ static void test_same_formula(void) {
                                  {MT_ALL_GATHER, "bruck", MT_F32, MT_F32, 60e-6, 0.8e8, 0.1, 0, NULL, NULL}};
     struct mt_cluster_group *g = add_group(s, pair, 2, NETWORK);
     g->fits = fits, g->nfits = 3;
-    struct mt_coll problem = {MT_ALL_GATHER, MT_REDUCE_NONE, MT_F32, MT_F32, 2, 0, 0, counts};
+    struct mt_coll problem = {MT_ALL_GATHER, MT_REDUCE_NONE, MT_F32, MT_F32, 2, 0, 0, counts, false};
     CHECK_TEXT(mt_cost_choose(&s->costs, &problem, pair, NULL)->name, "direct");
     fits[0].error = fits[1].error = 0.02;
     CHECK_TEXT(mt_cost_choose(&s->costs, &problem, pair, NULL)->name, "ring");
@@ -273,10 +274,28 @@ static void test_offers(void) {
         for (int a = 0; a < mt_coll_nalgorithms; a++)
             offered += mt_cost_offers(&s->costs, group, 4, mt_coll_algorithms[a]);
         CHECK_EQ(offered, pass == 1 ? MT_NCOLLS : mt_coll_nalgorithms);
-        struct mt_coll problem = {MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, 4, 0, 0, counts};
+        struct mt_coll problem = {MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, 4, 0, 0, counts, false};
         const struct mt_coll_algorithm *best = mt_cost_choose(&s->costs, &problem, group, NULL);
         if (pass == 1) CHECK_TEXT(best->name, "ring");
     }
+    /* Tensors that lie apart go so on a GPU's wire: all kinds, if nothing is converted and blocks need no padding. */
+    static const int64_t even[4] = {1 << 20, 1 << 20, 1 << 20, 1 << 20},
+                         large[4] = {1 << 24, 1 << 23, 1 << 23, 1 << 23}, small[4] = {64, 32, 32, 32};
+    struct mt_coll like = {MT_REDUCE_SCATTER, MT_SUM, MT_F32, MT_F32, 4, 0, 0, even, true};
+    CHECK(mt_cost_takes_arrays(&s->costs, 0, &like));
+    like.counts = large;
+    CHECK_EQ(mt_cost_takes_arrays(&s->costs, 0, &like), mt_nccl_way_choose(&like) == MT_NCCL_ROOTED);
+    CHECK(mt_cost_takes_arrays(&s->costs, 0, &like));
+    like.wire = MT_BF16;
+    CHECK(!mt_cost_takes_arrays(&s->costs, 0, &like));
+    like.wire = MT_F32, like.same_pieces = false;
+    CHECK(!mt_cost_takes_arrays(&s->costs, 0, &like));
+    like.same_pieces = true, like.counts = small;
+    CHECK_EQ(mt_cost_takes_arrays(&s->costs, 0, &like), mt_nccl_way_choose(&like) != MT_NCCL_PADDED);
+    s->classes[0].kind = "cpu";
+    like.counts = even;
+    CHECK(!mt_cost_takes_arrays(&s->costs, 0, &like));
+    s->classes[0].kind = "cuda";
     /* 1 GB read and written; 33 pieces are three launches. */
     s->classes[0].nominal = false;
     CHECK_NEAR(mt_cost_copy_s(&s->costs, 0, 500000000, 33), 0.1 + 3 * 2e-6, 1e-12);

@@ -3,6 +3,7 @@
 #ifndef MT_TESTS_SYNTH_NAIVE_PLAY_H
 #define MT_TESTS_SYNTH_NAIVE_PLAY_H
 
+#include "kernels/piece.h"
 #include "synth/predict.h"
 #include "tests/check.h"
 
@@ -39,14 +40,16 @@ static inline const struct mt_cluster_class *naive_class(const struct mt_costs *
 static inline double naive_pieces_s(const struct mt_costs *costs, int rank, const struct mt_linstr *c,
                                     const struct mt_piece *pieces, int npieces) {
     double bytes = 0;
-    bool sums = c->what == MT_LOWERED_COLLECTIVE && c->problem.kind == MT_ALL_REDUCE && c->problem.n > 1;
-    if (sums && c->problem.wire == c->problem.acc && !strcmp(naive_class(costs, rank)->kind, "cuda")) return 0;
+    bool arrays = c->what == MT_LOWERED_COLLECTIVE && mt_cost_takes_arrays(costs, rank, &c->problem);
+    int ncopies = 0;
     for (int i = 0; i < npieces; i++) {
         double count = 1;
+        if (arrays && pieces[i].type == c->problem.acc && mt_piece_rows(&pieces[i]).naxes == 0) continue;
         for (int a = 0; a < pieces[i].naxes; a++) count *= (double)pieces[i].extent[a];
         bytes += count * (double)(mt_type_size(pieces[i].type) + mt_type_size(c->problem.acc)) / 2;
+        ncopies++;
     }
-    return mt_cost_copy_s(costs, rank, (int64_t)bytes, npieces);
+    return mt_cost_copy_s(costs, rank, (int64_t)bytes, ncopies);
 }
 
 static inline void naive_price(const struct mt_costs *costs, int rank, struct node *n) {

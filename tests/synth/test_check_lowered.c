@@ -544,7 +544,7 @@ static const struct {
     {"runs nothing", run_nothing, 1},
     {"memory reused", reuse_memory, 12},
     {"one value moved", move_one_value, 4},
-    {"misaligned", misalign, 2},
+    {"reordered", misalign, 2},
     {"another attribute", other_attribute, 17},
     {"another kind", other_kind, 3},
     {"source dropped", drop_source, 1},
@@ -640,6 +640,42 @@ static int swap_outputs(int rank) {
     return swapped;
 }
 
+static void swap_pieces(struct mt_piece *pieces, int *values, int i) {
+    struct mt_piece piece = pieces[i];
+    int value = values[i];
+    SET(pieces[i], pieces[i + 1]);
+    SET(values[i], values[i + 1]);
+    SET(pieces[i + 1], piece);
+    SET(values[i + 1], value);
+}
+
+/* Pieces in another order than other ranks': by a message it would do, as arrays they would not meet. The same where
+ * one rank alone would take arrays, or a message. How many collectives of either kind are refused. */
+static void reorder_pieces(int rank, int refused[MT_NCOLLS]) {
+    struct mt_lowered *m = truth.lowered[rank];
+    for (int i = 0; i < m->ninstrs; i++) {
+        struct mt_err err = MT_ERR_INIT;
+        struct mt_linstr *l = &m->instrs[i];
+        bool sides = l->npack > 0 && l->nunpack > 0;
+        if (l->what != MT_LOWERED_COLLECTIVE || !l->problem.same_pieces || l->problem.n < 2) continue;
+        SET(l->problem.same_pieces, false);
+        CHECK(!is_accepted(&err), "rank %d, instruction %d", rank, i);
+        CHECK(strstr(err.text, "goes as arrays"), "%s", err.text);
+        take_back();
+        for (int side = 0; side < 2 && sides; side++) {
+            int n = side ? l->nunpack : l->npack, at = n > 2 ? 1 : 0;
+            struct mt_piece *pieces = side ? l->unpack : l->pack;
+            if (n < 2 || pieces[at].extent[0] == 0 || pieces[at + 1].extent[0] == 0) continue;
+            err = (struct mt_err)MT_ERR_INIT;
+            swap_pieces(pieces, side ? l->unpack_value : l->pack_value, at);
+            CHECK(!is_accepted(&err), "rank %d, instruction %d, side %d", rank, i, side);
+            CHECK(strstr(err.text, "pieces"), "%s", err.text);
+            refused[l->problem.kind]++;
+            take_back();
+        }
+    }
+}
+
 /* ---- programs ---- */
 
 static int64_t scratch_bytes(void *context, const struct mt_call *call) {
@@ -659,7 +695,7 @@ static void free_all(void) {
     for (int r = 0; r < truth.program->nranks; r++) mt_lowered_free(truth.lowered[r]);
 }
 
-static int swapped_outputs;
+static int swapped_outputs, reordered[MT_NCOLLS];
 
 static void test_program(const char *name, const struct mt_program *p, bool fuse) {
     struct mt_err err = MT_ERR_INIT;
@@ -675,7 +711,11 @@ static void test_program(const char *name, const struct mt_program *p, bool fuse
         int rank = i % p->nranks;
         if (i < truth.lowered[rank]->ninstrs) mutate_instr(rank, i);
     }
-    for (int r = 0; r < p->nranks; r++) mutate_rank(r), swapped_outputs += swap_outputs(r);
+    for (int r = 0; r < p->nranks; r++) {
+        mutate_rank(r);
+        swapped_outputs += swap_outputs(r);
+        reorder_pieces(r, reordered);
+    }
     printf("%-18s %-8s %6d mutants: %6d refused, %5d accepted and right\n", name, fuse ? "fused" : "unfused",
            truth.made, truth.refused, truth.right);
     CHECK(truth.refused > truth.made / 2, "most mutants are wrong");
@@ -798,5 +838,7 @@ int main(void) {
     test_styles(0.1, ALL_REDUCE, WILD);
     test_styles(0, MICRO, MICRO); /* norms' gradients are biases' as well, and are summed where they are made */
     CHECK(swapped_outputs > 0, "no AllReduce of two tensors of one size");
+    for (int kind = MT_ALL_REDUCE; kind <= MT_ALL_GATHER; kind++)
+        CHECK(reordered[kind] > 0, "no %s of two pieces", mt_coll_name((enum mt_coll_kind)kind));
     return 0;
 }

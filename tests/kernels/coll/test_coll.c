@@ -195,7 +195,7 @@ static double trial(const struct mt_coll_algorithm *algorithm, struct mt_coll pr
 static void trials(const struct mt_coll_algorithm *algorithm, int n, int64_t scale) {
     int64_t counts[MAX_RANKS * MAX_RANKS];
     bool reduces = algorithm->kind == MT_ALL_REDUCE || algorithm->kind == MT_REDUCE_SCATTER;
-    struct mt_coll problem = {algorithm->kind, MT_REDUCE_NONE, MT_F64, MT_F64, n, 0, 0, counts};
+    struct mt_coll problem = {algorithm->kind, MT_REDUCE_NONE, MT_F64, MT_F64, n, 0, 0, counts, false};
     for (int shape = 0; shape < REFERENCE_NSHAPES; shape++) {
         reference_counts(shape, n, algorithm->kind == MT_ALL_TO_ALL ? n * n : n, scale, counts);
         for (int t = 0; t < REFERENCE_NTYPES; t++) {
@@ -220,7 +220,7 @@ static void test_ownership(void) {
     const int64_t divisions[2][N] = {{8, 8, 8, 8, 8}, {0, 31, 0, 2, 7}};
     float result[2][TOTAL];
     for (int d = 0; d < 2; d++) {
-        struct mt_coll problem = {MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, N, 0, 0, divisions[d]};
+        struct mt_coll problem = {MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, N, 0, 0, divisions[d], false};
         struct rank ranks[MAX_RANKS] = {0};
         for (int r = 0; r < N; r++) {
             ranks[r].problem = problem;
@@ -246,7 +246,7 @@ static void test_ownership(void) {
 static const char *chosen(enum mt_coll_kind kind, int n, int64_t each, double latency_s) {
     int64_t counts[64];
     for (int r = 0; r < n; r++) counts[r] = each;
-    struct mt_coll problem = {kind, MT_SUM, MT_F32, MT_F32, n, 0, 0, counts};
+    struct mt_coll problem = {kind, MT_SUM, MT_F32, MT_F32, n, 0, 0, counts, false};
     return mt_coll_choose(&problem, latency_s, 1e9)->name;
 }
 
@@ -266,7 +266,7 @@ static void test_choice(void) {
         for (int n = 2; n < 18; n += 3) {
             int64_t counts[MAX_RANKS * MAX_RANKS];
             reference_counts(1, n, a->kind == MT_ALL_TO_ALL ? n * n : n, 5000, counts);
-            struct mt_coll problem = {a->kind, MT_SUM, MT_F32, MT_F32, n, 0, 0, counts};
+            struct mt_coll problem = {a->kind, MT_SUM, MT_F32, MT_F32, n, 0, 0, counts, false};
             double best_s = mt_coll_choose(&problem, alpha_s, beta_Bps)->cost_s(&problem, alpha_s, beta_Bps);
             CHECK(!a->applies(&problem) || a->cost_s(&problem, alpha_s, beta_Bps) >= best_s, "%s is cheaper", a->name);
         }
