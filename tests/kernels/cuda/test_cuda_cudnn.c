@@ -76,6 +76,18 @@ static void test_planned(void) {
           (long long)mt_cuda_scratch_bytes(&call));
 }
 
+/* The architecture of the driver's first GPU, as 900; 0 without one. The library asks such a driver for its kernels,
+ * which has those of its own GPU only. */
+static int present(void *driver) {
+    enum { MAJOR = 75, MINOR = 76 }; /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_... */
+    int (*init)(unsigned) = (int (*)(unsigned))dlsym(driver, "cuInit");
+    int (*count)(int *) = (int (*)(int *))dlsym(driver, "cuDeviceGetCount");
+    int (*attribute)(int *, int, int) = (int (*)(int *, int, int))dlsym(driver, "cuDeviceGetAttribute");
+    int n = 0, major = 0, minor = 0;
+    if (!init || !count || !attribute || init(0) || count(&n) || n == 0) return 0;
+    return attribute(&major, MAJOR, 0) || attribute(&minor, MINOR, 0) ? 0 : 100 * major + 10 * minor;
+}
+
 int main(void) {
     test_planned();
 #ifdef MOTLEY_SANITIZE
@@ -87,7 +99,9 @@ int main(void) {
     } devices[] = {{800, 166912}, {900, 232448}, {1000, 232448}, {1200, 101376}};
     char why[300];
     /* The library's engines want a driver's library, be it the toolkit's stub. */
-    if (!dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) && !dlopen(MOTLEY_CUDA_DRIVER, RTLD_NOW | RTLD_GLOBAL)) {
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    int here = driver ? present(driver) : 0;
+    if (!driver && !dlopen(MOTLEY_CUDA_DRIVER, RTLD_NOW | RTLD_GLOBAL)) {
         printf("skipped: %s\n", dlerror());
         return 77;
     }
@@ -97,6 +111,7 @@ int main(void) {
     }
     for (int i = 0; i < (int)(sizeof devices / sizeof *devices); i++) {
         struct cudnn_device device;
+        if (here && here != devices[i].sm) continue;
         describe(&device, devices[i].sm, devices[i].shared_bytes);
         for (int bits = 0; bits < 6; bits++) {
             struct cudnn_attention_shape shape = {4, 1000, 12, 64, 0.125f, MT_BF16, bits & 1, bits >= 2, bits >= 4};
