@@ -204,6 +204,21 @@ static int count_giving(const struct mt_builder *b) {
     return n;
 }
 
+/* Of the gradients that the backward pass makes for updates. */
+static int64_t count_gradient_bytes(const struct mt_builder *b) {
+    const struct mt_graph *g = b->graph;
+    int64_t bytes = 0;
+    for (int v = 0; v < g->nvalues; v++) {
+        bool wanted = false;
+        if (!b->summed[v] || g->values[v].producer < 0 || g->ops[g->values[v].producer].role != MT_ROLE_BACKWARD)
+            continue;
+        for (int c = b->first_consumer[v]; c < b->first_consumer[v + 1] && !wanted; c++)
+            wanted = g->ops[b->consumers[c]].role == MT_ROLE_UPDATE;
+        if (wanted) bytes += mt_value_count(g, v) * mt_type_size(g->values[v].type);
+    }
+    return bytes;
+}
+
 static enum mt_status emit_samples(struct mt_builder *b, enum mt_block_kind block) {
     const struct mt_graph *g = b->graph;
     enum mt_status st = MT_OK;
@@ -215,10 +230,11 @@ static enum mt_status emit_samples(struct mt_builder *b, enum mt_block_kind bloc
             reported = true;
             if ((st = report_sums(b))) break;
             b->ngiving = count_giving(b);
+            b->coming_bytes = count_gradient_bytes(b);
         }
         if (b->ngiving && mt_op_gives_way(g->ops[o].kind)) {
             b->ngiving--;
-            if (b->bucket_bytes >= b->choice->bucket_bytes) mt_builder_flush(b);
+            if (mt_builder_full(b)) mt_builder_flush(b);
         }
         if ((st = mt_builder_op(b, o, block))) break;
         if (b->classes[o] == MT_SAMPLE && b->has_body) accumulate(b, o, block);
@@ -226,6 +242,7 @@ static enum mt_status emit_samples(struct mt_builder *b, enum mt_block_kind bloc
     }
     if (!st && block == MT_LAST && !reported) st = report_sums(b);
     if (!st) mt_builder_flush(b);
+    b->coming_bytes = -1;
     return st;
 }
 
@@ -399,6 +416,7 @@ static enum mt_status build(const struct mt_graph *graph, const struct mt_choice
                             struct mt_program *program, struct mt_err *err) {
     size_t nvalues = (size_t)graph->nvalues, nops = (size_t)graph->nops;
     struct mt_builder b = {.graph = graph,
+                           .coming_bytes = -1,
                            .choice = choice,
                            .program = program,
                            .err = err,

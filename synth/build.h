@@ -22,7 +22,9 @@ struct mt_choice {
     int64_t *micro;               /* [nranks]: samples of a rank's micro-batch; 0 with a share of 0 */
     struct mt_rule *rules;        /* [graph->nops] */
     enum mt_sync sync;
-    int64_t bucket_bytes; /* gradients (and gathered weights) are put together up to this size; 0: one each */
+    /* Gradients (and gathered weights) are put together up to this size, towards the end of the backward pass up to
+     * less (mt_bucket_full_bytes); 0: one each. */
+    int64_t bucket_bytes;
     /* Full buckets of gradients set off with the next operator that gives way to them (mt_op_gives_way), and take along
      * what is complete by then. */
     bool beside;
@@ -41,6 +43,14 @@ const char *mt_choice_algorithm(const struct mt_choice *choice, enum mt_coll_kin
  * the operator). Every value that decides something replicated (clip factor) comes from a collective's result. */
 enum mt_status mt_build(const struct mt_graph *graph, const struct mt_choice *choice, struct mt_program *program,
                         struct mt_err *err);
+
+/* When a bucket of gradients is full, if so many bytes of them are in it or still to come: half of these, since nothing
+ * runs beside the last message, and the fewer bytes it has the better; but no less than an eighth of what is a full
+ * bucket elsewhere, and no more than that. */
+static inline int64_t mt_bucket_full_bytes(int64_t bucket_bytes, int64_t left_bytes) {
+    int64_t least = bucket_bytes / 8, half = left_bytes / 2;
+    return half > bucket_bytes ? bucket_bytes : half < least ? least : half;
+}
 
 /* Forward only, for evaluation and sampling: losses and logits, with shares `batch` of a batch of its own. */
 enum mt_status mt_build_forward(const struct mt_graph *graph, const struct mt_choice *choice,

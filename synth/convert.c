@@ -222,14 +222,22 @@ void mt_builder_flush(struct mt_builder *b) {
     free(to);
 }
 
+bool mt_builder_full(const struct mt_builder *b) {
+    int64_t full_bytes = b->choice->bucket_bytes;
+    if (b->coming_bytes >= 0) full_bytes = mt_bucket_full_bytes(full_bytes, b->bucket_bytes + b->coming_bytes);
+    return b->bucket_bytes >= full_bytes;
+}
+
 static void put_in_bucket(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {
     if (b->nbucket == b->bucket_capacity) {
         b->bucket_capacity = b->bucket_capacity ? 2 * b->bucket_capacity : 16;
         b->bucket = mt_realloc(b->bucket, (size_t)b->bucket_capacity * sizeof *b->bucket);
     }
     b->bucket[b->nbucket++] = (struct pending){gvalue, layout, block};
-    b->bucket_bytes += mt_value_count(b->graph, gvalue) * mt_type_size(b->graph->values[gvalue].type);
-    if (b->bucket_bytes >= b->choice->bucket_bytes && !b->ngiving) mt_builder_flush(b);
+    int64_t bytes = mt_value_count(b->graph, gvalue) * mt_type_size(b->graph->values[gvalue].type);
+    b->bucket_bytes += bytes;
+    if (b->coming_bytes >= 0) b->coming_bytes = b->coming_bytes > bytes ? b->coming_bytes - bytes : 0;
+    if (mt_builder_full(b) && !b->ngiving) mt_builder_flush(b);
 }
 
 enum mt_status mt_builder_ensure(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {

@@ -346,19 +346,25 @@ static bool gives_way(const struct mt_work *work, int step) {
     return op && !op->copy && op->block == MT_LAST && op->role == MT_ROLE_BACKWARD && mt_op_gives_way(op->kind);
 }
 
+static bool is_gradient(const struct mt_work_message *m) {
+    return m->block == MT_LAST && !m->alone;
+}
+
 /* What is asked for waits, of all kinds together, and is sent kind by kind. */
 int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, bool beside, int *bucket) {
-    int n = 0, ngiving = 0; /* messages; steps to come that full buckets wait for */
-    int first = 0;          /* the step that asked for the first of what waits */
-    int64_t pending_bytes = 0;
+    int n = 0, ngiving = 0;                      /* messages; steps to come that full buckets wait for */
+    int first = 0;                               /* the step that asked for the first of what waits */
+    int64_t pending_bytes = 0, coming_bytes = 0; /* coming: gradients that do not wait yet */
     const struct mt_work_message *before = NULL; /* the last that waits; null: nothing does */
+    for (int m = 0; m < work->nmessages; m++) coming_bytes += is_gradient(&work->messages[m]) * work->messages[m].bytes;
     for (int s = 0; s < work->nsteps && beside && bucket_bytes > 0; s++) ngiving += gives_way(work, s);
     for (int s = 0; s < work->nsteps; s++) {
         const struct mt_work_step *step = &work->steps[s];
         if (step->message < 0) { /* what an operator wants is sent before it */
             bool gives = ngiving && gives_way(work, s);
             ngiving -= gives;
-            if (before && (step->wait >= first || (gives && pending_bytes >= bucket_bytes))) before = NULL;
+            bool full = gives && pending_bytes >= mt_bucket_full_bytes(bucket_bytes, pending_bytes + coming_bytes);
+            if (before && (step->wait >= first || full)) before = NULL;
             continue;
         }
         const struct mt_work_message *now = &work->messages[step->message];
@@ -368,7 +374,11 @@ int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, bool besid
         bucket[step->message] = n - 1;
         pending_bytes += now->bytes;
         before = now;
-        bool full = pending_bytes >= bucket_bytes && !(ngiving && now->block == MT_LAST && !now->alone);
+        bool gradient = is_gradient(now);
+        if (gradient) coming_bytes -= now->bytes;
+        int64_t left_bytes = pending_bytes + coming_bytes;
+        bool full = pending_bytes >= (gradient ? mt_bucket_full_bytes(bucket_bytes, left_bytes) : bucket_bytes) &&
+                    !(ngiving && gradient);
         if (full || (now->alone && now->block == MT_EPILOGUE)) before = NULL;
     }
     return n;
