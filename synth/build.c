@@ -234,7 +234,7 @@ static enum mt_status emit_samples(struct mt_builder *b, enum mt_block_kind bloc
         }
         if (b->ngiving && mt_op_gives_way(g->ops[o].kind)) {
             b->ngiving--;
-            if (mt_builder_full(b)) mt_builder_flush(b);
+            if (mt_builder_full(b, block)) mt_builder_flush(b);
         }
         if ((st = mt_builder_op(b, o, block))) break;
         if (b->classes[o] == MT_SAMPLE && b->has_body) accumulate(b, o, block);

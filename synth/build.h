@@ -22,8 +22,8 @@ struct mt_choice {
     int64_t *micro;               /* [nranks]: samples of a rank's micro-batch; 0 with a share of 0 */
     struct mt_rule *rules;        /* [graph->nops] */
     enum mt_sync sync;
-    /* Gradients (and gathered weights) are put together up to this size, towards the end of the backward pass up to
-     * less (mt_bucket_full_bytes); 0: one each. */
+    /* Gradients and gathered weights are put together up to this size, weights at first and gradients in the end up to
+     * less (mt_bucket_first_bytes, mt_bucket_full_bytes); 0: one each. */
     int64_t bucket_bytes;
     /* Full buckets of gradients set off with the next operator that gives way to them (mt_op_gives_way), and take along
      * what is complete by then. */
@@ -50,6 +50,12 @@ enum mt_status mt_build(const struct mt_graph *graph, const struct mt_choice *ch
 static inline int64_t mt_bucket_full_bytes(int64_t bucket_bytes, int64_t left_bytes) {
     int64_t least = bucket_bytes / 8, half = left_bytes / 2;
     return half > bucket_bytes ? bucket_bytes : half < least ? least : half;
+}
+
+/* When a bucket of weights is full, if so many were before: twice as much each time, beginning with an eighth,
+ * since nothing runs beside the first messages. */
+static inline int64_t mt_bucket_first_bytes(int64_t bucket_bytes, int nfull) {
+    return nfull < 3 ? bucket_bytes >> (3 - nfull) : bucket_bytes;
 }
 
 /* Forward only, for evaluation and sampling: losses and logits, with shares `batch` of a batch of its own. */

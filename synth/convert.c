@@ -222,9 +222,12 @@ void mt_builder_flush(struct mt_builder *b) {
     free(to);
 }
 
-bool mt_builder_full(const struct mt_builder *b) {
+bool mt_builder_full(const struct mt_builder *b, enum mt_block_kind block) {
     int64_t full_bytes = b->choice->bucket_bytes;
-    if (b->coming_bytes >= 0) full_bytes = mt_bucket_full_bytes(full_bytes, b->bucket_bytes + b->coming_bytes);
+    if (block == MT_PROLOGUE)
+        full_bytes = mt_bucket_first_bytes(full_bytes, b->nfull);
+    else if (b->coming_bytes >= 0)
+        full_bytes = mt_bucket_full_bytes(full_bytes, b->bucket_bytes + b->coming_bytes);
     return b->bucket_bytes >= full_bytes;
 }
 
@@ -237,7 +240,9 @@ static void put_in_bucket(struct mt_builder *b, int gvalue, int layout, enum mt_
     int64_t bytes = mt_value_count(b->graph, gvalue) * mt_type_size(b->graph->values[gvalue].type);
     b->bucket_bytes += bytes;
     if (b->coming_bytes >= 0) b->coming_bytes = b->coming_bytes > bytes ? b->coming_bytes - bytes : 0;
-    if (mt_builder_full(b) && !b->ngiving) mt_builder_flush(b);
+    if (!mt_builder_full(b, block) || b->ngiving) return;
+    b->nfull += block == MT_PROLOGUE;
+    mt_builder_flush(b);
 }
 
 enum mt_status mt_builder_ensure(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {

@@ -350,36 +350,52 @@ static bool is_gradient(const struct mt_work_message *m) {
     return m->block == MT_LAST && !m->alone;
 }
 
-/* What is asked for waits, of all kinds together, and is sent kind by kind. */
+/* What waits, of all kinds together; it is sent kind by kind. */
+struct waiting {
+    const struct mt_work_message *last; /* null: nothing */
+    int first;                          /* the step that asked for the first */
+    int64_t bytes, coming_bytes;        /* coming: gradients that do not wait yet */
+    int ngiving;                        /* steps to come that full buckets of gradients wait for */
+    int nfull;                          /* buckets of weights that were full */
+};
+
+static void send(struct waiting *w) {
+    w->last = NULL;
+    w->bytes = 0;
+}
+
+static bool is_full(const struct waiting *w, int64_t bucket_bytes) {
+    if (!w->last) return false;
+    if (is_gradient(w->last)) bucket_bytes = mt_bucket_full_bytes(bucket_bytes, w->bytes + w->coming_bytes);
+    if (w->last->block == MT_PROLOGUE) bucket_bytes = mt_bucket_first_bytes(bucket_bytes, w->nfull);
+    return w->bytes >= bucket_bytes;
+}
+
 int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, bool beside, int *bucket) {
-    int n = 0, ngiving = 0;                      /* messages; steps to come that full buckets wait for */
-    int first = 0;                               /* the step that asked for the first of what waits */
-    int64_t pending_bytes = 0, coming_bytes = 0; /* coming: gradients that do not wait yet */
-    const struct mt_work_message *before = NULL; /* the last that waits; null: nothing does */
-    for (int m = 0; m < work->nmessages; m++) coming_bytes += is_gradient(&work->messages[m]) * work->messages[m].bytes;
-    for (int s = 0; s < work->nsteps && beside && bucket_bytes > 0; s++) ngiving += gives_way(work, s);
+    struct waiting w = {.last = NULL};
+    int n = 0; /* messages */
+    for (int m = 0; m < work->nmessages; m++)
+        if (is_gradient(&work->messages[m])) w.coming_bytes += work->messages[m].bytes;
+    for (int s = 0; s < work->nsteps && beside && bucket_bytes > 0; s++) w.ngiving += gives_way(work, s);
     for (int s = 0; s < work->nsteps; s++) {
         const struct mt_work_step *step = &work->steps[s];
         if (step->message < 0) { /* what an operator wants is sent before it */
-            bool gives = ngiving && gives_way(work, s);
-            ngiving -= gives;
-            bool full = gives && pending_bytes >= mt_bucket_full_bytes(bucket_bytes, pending_bytes + coming_bytes);
-            if (before && (step->wait >= first || full)) before = NULL;
+            bool gives = w.ngiving && gives_way(work, s);
+            w.ngiving -= gives;
+            if ((w.last && step->wait >= w.first) || (gives && is_full(&w, bucket_bytes))) send(&w);
             continue;
         }
         const struct mt_work_message *now = &work->messages[step->message];
-        if (before && (before->block != now->block || before->alone != now->alone)) before = NULL;
-        if (!before) pending_bytes = 0, first = s;
-        if (!before || !may_join(before, now)) n++;
+        if (w.last && (w.last->block != now->block || w.last->alone != now->alone)) send(&w);
+        if (!w.last) w.first = s;
+        if (!w.last || !may_join(w.last, now)) n++;
         bucket[step->message] = n - 1;
-        pending_bytes += now->bytes;
-        before = now;
-        bool gradient = is_gradient(now);
-        if (gradient) coming_bytes -= now->bytes;
-        int64_t left_bytes = pending_bytes + coming_bytes;
-        bool full = pending_bytes >= (gradient ? mt_bucket_full_bytes(bucket_bytes, left_bytes) : bucket_bytes) &&
-                    !(ngiving && gradient);
-        if (full || (now->alone && now->block == MT_EPILOGUE)) before = NULL;
+        w.bytes += now->bytes;
+        if (is_gradient(now)) w.coming_bytes -= now->bytes;
+        w.last = now;
+        bool full = is_full(&w, bucket_bytes) && !(w.ngiving && is_gradient(now));
+        w.nfull += full && now->block == MT_PROLOGUE;
+        if (full || (now->alone && now->block == MT_EPILOGUE)) send(&w);
     }
     return n;
 }
