@@ -269,30 +269,6 @@ static enum mt_status once(void *context, int which, double slot_s, struct mt_er
     return st;
 }
 
-/* What a library takes of the device's memory to connect all ranks, as every job makes it do, belongs to no job's own:
- * the collectives that training needs once each, whole and even, and then what is left is noted. */
-static enum mt_status connect(struct probe *probe, struct mt_err *err) {
-    static const enum mt_coll_kind kinds[] = {MT_ALL_REDUCE, MT_REDUCE_SCATTER, MT_ALL_GATHER};
-    struct mt_profile *p = probe->profile;
-    enum mt_status st = MT_OK;
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds && !st; k++) {
-        struct mt_coll_case c = {.group = 0, .algorithm = mt_coll_of_nccl(kinds[k]), .wire = MT_F32};
-        int n = p->groups[0].n; /* all ranks */
-        c.counts = divide(&p->arena, kinds[k], n, probe->most_bytes / 4 / n * n, false);
-        struct row row = {.group = &p->groups[0],
-                          .row = {.problem = {problem_of(p, &c), problem_of(p, &c)},
-                                  .ranks = p->groups[0].ranks,
-                                  .buffer = probe->buffer,
-                                  .what = mt_coll_name(kinds[k])}};
-        double each_s;
-        for (int i = 0; i < 2; i++) c.algorithm->schedule(&row.row.problem[i], &row.row.schedule[i]);
-        st = run_queued(probe, &row, 1, &each_s, err);
-        for (int i = 0; i < 2; i++) mt_schedule_release(&row.row.schedule[i]);
-    }
-    p->free_bytes = mt_device_memory_bytes(p->device) + 4 * probe->most_bytes;
-    return mt_exchange_agree(p->exchange, st, err);
-}
-
 /* From the order in which they were measured to the order of colls. */
 static void put_in_order(struct probe *probe) {
     struct mt_profile *p = probe->profile;
@@ -311,7 +287,6 @@ enum mt_status mt_probe_coll(struct mt_profile *p, double budget_s, struct mt_er
     enum mt_status st = MT_OK;
     for (int b = 0; b < 2 && !st; b++) st = mt_probe_buffer(p, 2 * probe.most_bytes, &probe.buffer[b], err);
     st = mt_exchange_agree(p->exchange, st, err);
-    if (!st && p->talk) st = connect(&probe, err);
     p->coll_times = mt_new(&p->arena, struct mt_samples, probe.ncases);
     const struct mt_measure measure = {probe.ncases, p->coll_times, once, &probe, "collectives"};
     if (!st) st = mt_measure_run(&measure, p->exchange, budget_s, err);
