@@ -230,7 +230,7 @@ static enum mt_status emit_samples(struct mt_builder *b, enum mt_block_kind bloc
             reported = true;
             if ((st = report_sums(b))) break;
             b->ngiving = count_giving(b);
-            b->coming_bytes = count_gradient_bytes(b);
+            b->coming_bytes = b->gradient_bytes;
         }
         if (b->ngiving && mt_op_gives_way(g->ops[o].kind)) {
             b->ngiving--;
@@ -445,6 +445,7 @@ static enum mt_status build(const struct mt_graph *graph, const struct mt_choice
     enum mt_status st;
     if ((st = divide_batch(&b)) || (st = classify(&b))) goto out;
     list_consumers(&b);
+    b.gradient_bytes = count_gradient_bytes(&b);
     add_states(&b);
     if (b.has_body && ((st = gather_weights(&b, MT_BODY)) || (st = emit_samples(&b, MT_BODY)))) goto out;
     if ((st = gather_weights(&b, MT_LAST)) || (st = emit_samples(&b, MT_LAST))) goto out;

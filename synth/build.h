@@ -44,18 +44,19 @@ const char *mt_choice_algorithm(const struct mt_choice *choice, enum mt_coll_kin
 enum mt_status mt_build(const struct mt_graph *graph, const struct mt_choice *choice, struct mt_program *program,
                         struct mt_err *err);
 
-/* When a bucket of gradients is full, if so many bytes of them are in it or still to come: half of these, since nothing
- * runs beside the last message, and the fewer bytes it has the better; but no less than an eighth of what is a full
- * bucket elsewhere, and no more than that. */
-static inline int64_t mt_bucket_full_bytes(int64_t bucket_bytes, int64_t left_bytes) {
+/* When a bucket is full, in a program whose gradients have `all_bytes`. Where they fill several, nothing runs beside
+ * the last message of gradients, nor beside the first of gathered weights, and the fewer bytes these have the better:
+ * full is half of the gradients that are in the bucket or still to come (`left_bytes`), or, if `nfull` buckets of
+ * weights have been full, twice as much each time; but no less than an eighth of bucket_bytes. */
+enum { MT_SEVERAL_BUCKETS = 4 };
+static inline int64_t mt_bucket_full_bytes(int64_t bucket_bytes, int64_t all_bytes, int64_t left_bytes) {
     int64_t least = bucket_bytes / 8, half = left_bytes / 2;
-    return half > bucket_bytes ? bucket_bytes : half < least ? least : half;
+    bool few = all_bytes / MT_SEVERAL_BUCKETS < bucket_bytes;
+    return few || half > bucket_bytes ? bucket_bytes : half < least ? least : half;
 }
-
-/* When a bucket of weights is full, if so many were before: twice as much each time, beginning with an eighth,
- * since nothing runs beside the first messages. */
-static inline int64_t mt_bucket_first_bytes(int64_t bucket_bytes, int nfull) {
-    return nfull < 3 ? bucket_bytes >> (3 - nfull) : bucket_bytes;
+static inline int64_t mt_bucket_first_bytes(int64_t bucket_bytes, int64_t all_bytes, int nfull) {
+    bool few = all_bytes / MT_SEVERAL_BUCKETS < bucket_bytes;
+    return few || nfull > 2 ? bucket_bytes : bucket_bytes >> (3 - nfull);
 }
 
 /* Forward only, for evaluation and sampling: losses and logits, with shares `batch` of a batch of its own. */

@@ -37,9 +37,10 @@ struct mt_builder {
     struct pending *bucket;
     int nbucket, bucket_capacity;
     int64_t bucket_bytes;
-    int ngiving;          /* operators to come that give way to a message, if messages wait for them */
-    int nfull;            /* buckets of weights that were full */
-    int64_t coming_bytes; /* in the last backward pass: gradients that are not in the bucket yet; else -1 */
+    int ngiving;            /* operators to come that give way to a message, if messages wait for them */
+    int nfull;              /* buckets of weights that were full */
+    int64_t gradient_bytes; /* of all that the backward pass makes for updates */
+    int64_t coming_bytes;   /* in the last backward pass: gradients that are not in the bucket yet; else -1 */
     int *consumers,
         *first_consumer; /* operators that take value v: consumers[first_consumer[v] .. first_consumer[v + 1]) */
     bool forward_only, has_body;

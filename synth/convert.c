@@ -225,9 +225,9 @@ void mt_builder_flush(struct mt_builder *b) {
 bool mt_builder_full(const struct mt_builder *b, enum mt_block_kind block) {
     int64_t full_bytes = b->choice->bucket_bytes;
     if (block == MT_PROLOGUE)
-        full_bytes = mt_bucket_first_bytes(full_bytes, b->nfull);
+        full_bytes = mt_bucket_first_bytes(full_bytes, b->gradient_bytes, b->nfull);
     else if (b->coming_bytes >= 0)
-        full_bytes = mt_bucket_full_bytes(full_bytes, b->bucket_bytes + b->coming_bytes);
+        full_bytes = mt_bucket_full_bytes(full_bytes, b->gradient_bytes, b->bucket_bytes + b->coming_bytes);
     return b->bucket_bytes >= full_bytes;
 }
 

@@ -297,7 +297,8 @@ static enum mt_status judge_candidates(struct mt_searching *s) {
     struct search_candidate *c = next_candidate(s, NULL);
     while (c) {
         bool first = !s->best;
-        if (!first && (!affordable(s, 2) || c->estimate_s > hopeless * s->best->estimate_s)) break;
+        double best_s = first ? INFINITY : fmax(s->best->estimate_s, s->best->step_s);
+        if (!first && (!affordable(s, 2) || c->estimate_s > hopeless * best_s)) break;
         if (isinf(c->estimate_s)) break;
         enum mt_status st = first || c->estimate_s < 1.05 * s->best->estimate_s ? judge(s, c) : search_judge(s, c);
         if (st) return st;

@@ -354,9 +354,10 @@ static bool is_gradient(const struct mt_work_message *m) {
 struct waiting {
     const struct mt_work_message *last; /* null: nothing */
     int first;                          /* the step that asked for the first */
-    int64_t bytes, coming_bytes;        /* coming: gradients that do not wait yet */
-    int ngiving;                        /* steps to come that full buckets of gradients wait for */
-    int nfull;                          /* buckets of weights that were full */
+    int64_t bytes;
+    int64_t gradient_bytes, coming_bytes; /* of all gradients, and of those that do not wait yet */
+    int ngiving;                          /* steps to come that full buckets of gradients wait for */
+    int nfull;                            /* buckets of weights that were full */
 };
 
 static void send(struct waiting *w) {
@@ -366,8 +367,9 @@ static void send(struct waiting *w) {
 
 static bool is_full(const struct waiting *w, int64_t bucket_bytes) {
     if (!w->last) return false;
-    if (is_gradient(w->last)) bucket_bytes = mt_bucket_full_bytes(bucket_bytes, w->bytes + w->coming_bytes);
-    if (w->last->block == MT_PROLOGUE) bucket_bytes = mt_bucket_first_bytes(bucket_bytes, w->nfull);
+    if (is_gradient(w->last))
+        bucket_bytes = mt_bucket_full_bytes(bucket_bytes, w->gradient_bytes, w->bytes + w->coming_bytes);
+    if (w->last->block == MT_PROLOGUE) bucket_bytes = mt_bucket_first_bytes(bucket_bytes, w->gradient_bytes, w->nfull);
     return w->bytes >= bucket_bytes;
 }
 
@@ -375,7 +377,8 @@ int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, bool besid
     struct waiting w = {.last = NULL};
     int n = 0; /* messages */
     for (int m = 0; m < work->nmessages; m++)
-        if (is_gradient(&work->messages[m])) w.coming_bytes += work->messages[m].bytes;
+        if (is_gradient(&work->messages[m])) w.gradient_bytes += work->messages[m].bytes;
+    w.coming_bytes = w.gradient_bytes;
     for (int s = 0; s < work->nsteps && beside && bucket_bytes > 0; s++) w.ngiving += gives_way(work, s);
     for (int s = 0; s < work->nsteps; s++) {
         const struct mt_work_step *step = &work->steps[s];
