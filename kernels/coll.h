@@ -56,13 +56,14 @@ struct mt_coll {
     enum mt_type acc;  /* of the buffer in which sums are kept; equal to wire where nothing is reduced */
     int n, me, root;
     const int64_t *counts; /* [n], or [n * n] for all_to_all */
-    /* All ranks hold the message in the same pieces, in its order and none beyond a block: all_reduce and
-     * reduce_scatter as they pack them, all_gather as they unpack them (its own block's it packs alike). */
+    /* All ranks know the message in the same pieces, in its order, none beyond a block: all_reduce and reduce_scatter
+     * as they pack them, all_gather as they unpack them; and each has its own block (all_reduce: all) in these on the
+     * other side too. check_lowered_arrays.c proves it. */
     bool same_pieces;
 };
 
 /* Whether tensors that lie apart need no message on a wire that takes arrays (comm.h): no type is converted. */
-static inline bool mt_coll_goes_as_arrays(const struct mt_coll *problem) {
+static inline bool mt_coll_may_go_as_arrays(const struct mt_coll *problem) {
     return problem->same_pieces && problem->n > 1 && problem->wire == problem->acc;
 }
 

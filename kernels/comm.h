@@ -44,7 +44,8 @@ struct mt_comm_class {
      * message must lie in one. */
     enum mt_status (*queue_arrays)(struct mt_comm *comm, void *stream, const struct mt_coll *problem, const int *group,
                                    const struct mt_comm_arrays *arrays, struct mt_err *err);
-    /* Whether it would rather have a problem's blocks as arrays than as one message, if they are of unequal pieces. */
+    /* Set where queue_arrays is. Whether it would rather have blocks that are not alike as arrays with roots than as
+     * one message. */
     bool (*parts_blocks)(struct mt_comm *comm, const struct mt_coll *problem);
     void (*release)(struct mt_comm *comm);
 };

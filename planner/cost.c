@@ -33,10 +33,10 @@ double mt_cost_copy_s(const struct mt_costs *costs, int rank, int64_t bytes, int
 }
 
 bool mt_cost_takes_arrays(const struct mt_costs *costs, int rank, const struct mt_coll *problem) {
-    if (!mt_coll_goes_as_arrays(problem) || strcmp(class_of(costs, rank)->kind, "cuda")) return false;
-    if (problem->kind == MT_ALL_REDUCE) return true;
-    enum mt_nccl_way way = mt_nccl_way_choose(problem);
-    return way == MT_NCCL_NATIVE || way == MT_NCCL_ROOTED;
+    if (!mt_coll_may_go_as_arrays(problem) || strcmp(class_of(costs, rank)->kind, "cuda")) return false;
+    bool even = true;
+    for (int r = 1; r < problem->n; r++) even = even && problem->counts[r] == problem->counts[0];
+    return problem->kind == MT_ALL_REDUCE || even || mt_nccl_way_choose(problem) == MT_NCCL_ROOTED;
 }
 
 double mt_cost_yield_s(const struct mt_costs *costs, int rank, double sum_s, double squares_s2) {

@@ -1,6 +1,5 @@
-/* Where a wire may take the tensors instead of the message (coll.h), ranks meet by their pieces: what all of them know
- * must be the same on all, and what is a rank's own a part of that. A side without pieces is a tensor that is the
- * message: those who take that one as it is, and those who take it as an array, do the same. */
+/* Where a wire may take the tensors instead of the message (coll.h), ranks meet by their pieces, as kernels/cuda's
+ * coll_arrays.c reads them: what all of them know must be the same on all, and what is a rank's own a part of that. */
 #include <string.h>
 
 #include "synth/lowered_checker.h"
@@ -13,28 +12,42 @@ struct range { /* of the message */
 struct ranges {
     struct range *all, *own;
     int nall, nown;
+    bool hollow; /* a piece has no elements */
 };
 
-static struct range *list(const struct mt_piece *pieces, int count, struct mt_arena *arena, int *n) {
+static struct range *list(const struct mt_piece *pieces, int count, struct mt_arena *arena, struct ranges *r, int *n) {
     struct range *ranges = mt_new(arena, struct range, count + 1);
-    *n = 0;
     for (int i = 0; i < count; i++) {
         int64_t elements = 1;
         for (int a = 0; a < pieces[i].naxes; a++) elements *= pieces[i].extent[a];
-        if (elements) ranges[(*n)++] = (struct range){pieces[i].at, pieces[i].at + elements};
+        r->hollow |= elements == 0;
+        ranges[(*n)++] = (struct range){pieces[i].at, pieces[i].at + elements};
     }
     return ranges;
 }
 
+/* A tensor that is its own message, of which a ReduceScatter's block each goes as an array. */
+static struct range *list_blocks(const struct mt_coll *problem, struct mt_arena *arena, int *n) {
+    struct range *ranges = mt_new(arena, struct range, problem->n + 1);
+    int64_t at = 0;
+    for (int r = 0; r < problem->n; at += problem->counts[r++])
+        if (problem->counts[r]) ranges[(*n)++] = (struct range){at, at + problem->counts[r]};
+    return ranges;
+}
+
 static struct ranges read_ranges(const struct mt_linstr *l, struct mt_arena *arena) {
-    struct ranges r;
-    if (l->problem.kind == MT_ALL_GATHER) {
-        r.all = list(l->unpack, l->nunpack, arena, &r.nall);
-        r.own = list(l->pack, l->npack, arena, &r.nown);
-    } else {
-        r.all = list(l->pack, l->npack, arena, &r.nall);
-        r.own = list(l->unpack, l->nunpack, arena, &r.nown);
+    struct ranges r = {.nall = 0};
+    const struct mt_coll *problem = &l->problem;
+    if (problem->kind == MT_ALL_REDUCE && (!l->npack || !l->nunpack)) { /* a message is as one array */
+        r.all = r.own = mt_new(arena, struct range, 1);
+        r.all[0] = (struct range){0, l->message_count[0]};
+        r.nall = r.nown = l->message_count[0] > 0;
+        return r;
     }
+    bool gathers = problem->kind == MT_ALL_GATHER;
+    r.all = list(gathers ? l->unpack : l->pack, gathers ? l->nunpack : l->npack, arena, &r, &r.nall);
+    r.own = list(gathers ? l->pack : l->unpack, gathers ? l->npack : l->nunpack, arena, &r, &r.nown);
+    if (problem->kind == MT_REDUCE_SCATTER && !l->npack) r.all = list_blocks(problem, arena, &r.nall);
     return r;
 }
 
@@ -67,21 +80,17 @@ static int in_block(const struct mt_coll *problem, const struct ranges *r, const
 static enum mt_status check_ranges(struct mt_lchecker *c, const struct mt_linstr *const *members, int place,
                                    struct mt_arena *arena) {
     const struct mt_coll *problem = &members[place]->problem;
-    struct ranges r = read_ranges(members[place], arena);
+    struct ranges r = read_ranges(members[place], arena), first = read_ranges(members[0], arena);
     bool whole = problem->kind == MT_ALL_REDUCE;
-    if (!r.nall || (whole && !r.nown)) return MT_OK;
+    if (r.hollow) return mt_lchecker_refuse(c, "has pieces without elements");
     if (members[place]->zero) return mt_lchecker_refuse(c, "fills a part that others have as an array");
-    for (int p = 0; p < place; p++) {
-        struct ranges other = read_ranges(members[p], arena);
-        if (!other.nall || (whole && !other.nown)) continue;
-        if (!same(r.all, r.nall, other.all, other.nall))
-            return mt_lchecker_refuse(c, "has other pieces than place %d of the group", p);
-        break;
-    }
-    const struct range *mine = r.all;
-    int nmine = whole ? r.nall : in_block(problem, &r, &mine);
+    if (!same(r.all, r.nall, first.all, first.nall))
+        return mt_lchecker_refuse(c, "has other pieces than the group's first");
     if (!whole && !within_blocks(problem, &r))
         return mt_lchecker_refuse(c, "has pieces that are not parts of blocks, in order");
+    if (problem->kind == MT_ALL_GATHER && !r.nall) return MT_OK; /* a tensor is the message, on all */
+    const struct range *mine = r.all;
+    int nmine = whole ? r.nall : in_block(problem, &r, &mine);
     if (!same(r.own, r.nown, mine, nmine))
         return mt_lchecker_refuse(c, "has other pieces of its own than others have of it");
     return MT_OK;
@@ -92,7 +101,7 @@ enum mt_status mt_lchecker_arrays(struct mt_lchecker *c, const struct mt_linstr 
     struct mt_arena arena = MT_ARENA_INIT;
     if (problem->same_pieces != members[0]->problem.same_pieces)
         return mt_lchecker_refuse(c, "goes as arrays where the group's first does not, or otherwise");
-    if (!problem->same_pieces) return MT_OK;
+    if (!mt_coll_may_go_as_arrays(problem)) return MT_OK;
     if (problem->kind == MT_ALL_TO_ALL || problem->kind == MT_BROADCAST)
         return mt_lchecker_refuse(c, "cannot go as arrays");
     enum mt_status st = check_ranges(c, members, place, &arena);

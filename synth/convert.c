@@ -239,7 +239,8 @@ static void put_in_bucket(struct mt_builder *b, int gvalue, int layout, enum mt_
     b->bucket[b->nbucket++] = (struct pending){gvalue, layout, block};
     int64_t bytes = mt_value_count(b->graph, gvalue) * mt_type_size(b->graph->values[gvalue].type);
     b->bucket_bytes += bytes;
-    if (b->coming_bytes >= 0) b->coming_bytes = b->coming_bytes > bytes ? b->coming_bytes - bytes : 0;
+    if (b->coming_bytes >= 0 && b->summed[gvalue])
+        b->coming_bytes = b->coming_bytes > bytes ? b->coming_bytes - bytes : 0;
     if (!mt_builder_full(b, block) || b->ngiving) return;
     b->nfull += block == MT_PROLOGUE;
     mt_builder_flush(b);

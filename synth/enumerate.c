@@ -118,6 +118,21 @@ static const struct mt_split *storage_split(const struct enumeration *e, int par
     return split_named(e, name);
 }
 
+/* A plan that stores a parameter in shares has the split for it. */
+static enum mt_status find_storage_splits(const struct enumeration *e) {
+    const struct mt_graph *g = e->graph;
+    for (int v = 0; v < g->nvalues; v++) {
+        const struct mt_value *value = &g->values[v];
+        if (!value->param || !value->naxes || !mt_plan_stored_split(e->plan, value->name) || storage_split(e, v))
+            continue;
+        mt_fail(e->err, MT_EINPUT, "%s is stored in shares of \"%s\", and the plan has no split \"storage:%s\"",
+                value->name, g->labels[value->label[mt_storage_axis(g, v)]].name,
+                g->labels[value->label[mt_storage_axis(g, v)]].name);
+        return mt_err_hint(e->err, "add it to the plan's splits, store the parameter \"replicated\", or plan anew");
+    }
+    return MT_OK;
+}
+
 /* The parameter that a cast, a norm or an update belongs to, and which of its inputs has the parameter's axes; -1:
  * none. */
 static int param_of(const struct mt_graph *g, const struct mt_op *op) {
@@ -170,7 +185,7 @@ enum mt_status mt_choice_from_plan(const struct mt_graph *graph, const struct mt
         if (sums && mt_type_is_half(row->wire)) choice->gradient_wire = row->wire;
     }
     enum mt_status st = take_splits(&e);
-    if (st || (st = find_rule_splits(&e))) return st;
+    if (st || (st = find_rule_splits(&e)) || (st = find_storage_splits(&e))) return st;
     choice->batch = split_named(&e, "batch");
     choice->micro = mt_arena_memdup(arena, plan->micro, (size_t)plan->nranks * sizeof *plan->micro);
     choice->rules = mt_new(arena, struct mt_rule, graph->nops);

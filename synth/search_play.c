@@ -116,8 +116,7 @@ static void price_ops(const struct mt_searching *s, const struct search_work *w,
     }
 }
 
-/* A message is packed and unpacked by kernels of its own, unless it is one value, or arrays (of which few are copied).
- */
+/* A message is packed and unpacked by kernels of its own, unless it is one value, or arrays. */
 static void price_yields(const struct mt_searching *s, const struct search_work *w, int class, int nbuckets,
                          struct timeline *t) {
     double sum_s = 0, squares_s2 = 0;
@@ -131,7 +130,7 @@ static void price_yields(const struct mt_searching *s, const struct search_work 
         const struct mt_work_message *m = &w->work.messages[last];
         const struct mt_coll like = {
             .kind = m->kind, .wire = m->wire, .acc = m->acc, .n = s->nranks, .same_pieces = true};
-        bool packed = last > 0 && t->bucket[last - 1] == b && !mt_coll_goes_as_arrays(&like);
+        bool packed = last > 0 && t->bucket[last - 1] == b && !mt_coll_may_go_as_arrays(&like);
         t->yield_s[b] = (packed ? 3 : 1) * each_s;
     }
 }

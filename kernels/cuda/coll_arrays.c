@@ -1,15 +1,16 @@
 /* A collective of tensors that lie apart, on a wire that takes arrays.
  *
  * A message is packed because its tensors lie apart; a wire that takes arrays needs none, and copies would wait for the
- * multiprocessors that products hold. What is an array follows from the pieces that all ranks know, so that all come to
- * the same answer:
+ * multiprocessors that products hold. What is an array follows from the pieces that all ranks know (coll.h), so that
+ * all come to the same answer:
  *
- *   AllReduce                each piece is one
- *   blocks of equal pieces   the j-th pieces of all blocks are one, so that NCCL's own ReduceScatter or AllGather
- * serves other blocks             each piece is one, of its block's rank
+ *   AllReduce              each piece is one
+ *   blocks alike           the j-th pieces of all blocks are one: NCCL's own ReduceScatter or AllGather serves
+ *   other blocks           each piece is one, of its block's rank, if the wire would rather part the blocks
  *
  * Where an array is not one run of this rank's memory, or of another type, its part of the message stands for it: then
  * it alone is packed or unpacked. That is this rank's affair, the others' arrays are met all the same. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "kernels/base/arena.h"
@@ -18,11 +19,16 @@
 
 struct draft {
     const struct mt_coll_call *call;
-    const struct mt_piece *all,
-        *own; /* what all ranks know; what is this rank's: of AllReduce as many, else its block's */
+    /* What all ranks know: of an AllReduce or ReduceScatter as it is packed, of an AllGather as it is unpacked. */
+    const struct mt_piece *all;
+    /* The other side: of an AllReduce as many, else those of this rank's block. */
+    const struct mt_piece *own;
     int nall, nown;
-    int *first; /* [n + 1]: the piece of `all` with which block r begins */
-    int n;      /* arrays */
+    struct mt_piece *blocks; /* `all`, where the tensor is the message and no pieces are given; else null */
+    int *first;              /* [n + 1]: the piece of `all` with which block r begins; not of an AllReduce */
+    bool whole;              /* an AllReduce */
+    bool rooted;             /* blocks that are not alike */
+    int n;                   /* arrays */
     int64_t *count;
     int *root;
     const void **from;
@@ -37,22 +43,27 @@ static int64_t elements(const struct mt_piece *piece) {
     return count;
 }
 
-static bool is_blocks(const struct mt_coll *problem) {
-    return problem->kind != MT_ALL_REDUCE;
-}
-
-static void read_call(struct draft *d, const struct mt_coll_call *call) {
-    bool gathers = call->problem.kind == MT_ALL_GATHER;
-    d->call = call;
-    d->all = gathers ? call->unpack : call->pack, d->nall = gathers ? call->nunpack : call->npack;
-    d->own = gathers ? call->pack : call->unpack, d->nown = gathers ? call->npack : call->nunpack;
+/* The blocks of a tensor that is its own message: as others pack theirs, a piece each. */
+static void take_blocks(struct draft *d) {
+    const struct mt_coll *problem = &d->call->problem;
+    int64_t at = 0;
+    d->all = d->blocks = mt_calloc((size_t)problem->n, sizeof *d->blocks);
+    for (int r = 0; r < problem->n; at += problem->counts[r++])
+        if (problem->counts[r])
+            d->blocks[d->nall++] =
+                (struct mt_piece){.at = at,
+                                  .naxes = 1,
+                                  .extent = {problem->counts[r]},
+                                  .stride = {1},
+                                  .data = (char *)d->call->message[0] + at * mt_type_size(problem->acc),
+                                  .type = problem->acc};
 }
 
 static void find_blocks(struct draft *d) {
     const struct mt_coll *problem = &d->call->problem;
     int64_t end = 0;
     d->first = mt_calloc((size_t)problem->n + 1, sizeof *d->first);
-    for (int r = 0, i = 0; r < problem->n && is_blocks(problem); r++) {
+    for (int r = 0, i = 0; r < problem->n; r++) {
         end += problem->counts[r];
         while (i < d->nall && d->all[i].at < end) i++;
         d->first[r + 1] = i;
@@ -61,12 +72,34 @@ static void find_blocks(struct draft *d) {
 
 static bool blocks_alike(const struct draft *d) {
     int n = d->call->problem.n, each = d->first[1];
-    if (!each) return false;
-    for (int i = each; i < d->nall; i++)
-        if (elements(&d->all[i]) != elements(&d->all[i % each])) return false;
     for (int r = 0; r < n; r++)
         if (d->first[r + 1] - d->first[r] != each) return false;
-    return true;
+    for (int i = each; i < d->nall; i++)
+        if (elements(&d->all[i]) != elements(&d->all[i % each])) return false;
+    return each > 0;
+}
+
+/* Whether the call goes as arrays: the same on all ranks, whose lists check_lowered_arrays.c compares. */
+static bool begin(struct draft *d, const struct mt_coll_call *call) {
+    const struct mt_coll *problem = &call->problem;
+    const struct mt_comm_class *class = call->comm ? call->comm->class : NULL;
+    bool gathers = problem->kind == MT_ALL_GATHER;
+    *d = (struct draft){.call = call, .whole = problem->kind == MT_ALL_REDUCE};
+    if (!mt_coll_may_go_as_arrays(problem) || !call->schedule || !class->queue_arrays) return false;
+    assert(!call->zero);
+    d->all = gathers ? call->unpack : call->pack, d->nall = gathers ? call->nunpack : call->npack;
+    d->own = gathers ? call->pack : call->unpack, d->nown = gathers ? call->npack : call->nunpack;
+    if (d->whole) return d->nall > 0 && d->nown == d->nall;
+    if (!d->nall && !gathers) take_blocks(d);
+    if (!d->nall) return false;
+    find_blocks(d);
+    d->rooted = !blocks_alike(d);
+    return !d->rooted || class->parts_blocks(call->comm, problem);
+}
+
+static void end(struct draft *d) {
+    free(d->blocks), free(d->first), free(d->count), free(d->root);
+    free(d->from), free(d->to), free(d->pack), free(d->unpack);
 }
 
 /* Where `n` pieces, each `stride` after the last, lie: in memory, if they follow each other there, else in the message
@@ -75,12 +108,12 @@ static void *place(const struct draft *d, const struct mt_piece *pieces, int n, 
                    struct mt_piece *copies, int *ncopies) {
     enum mt_type acc = d->call->problem.acc;
     int64_t size_bytes = mt_type_size(acc);
-    char *end = pieces[0].data, *message = (char *)d->call->message[0] + at * size_bytes;
+    char *next = pieces[0].data, *message = (char *)d->call->message[0] + at * size_bytes;
     bool follow = true;
     for (int i = 0; i < n && follow; i++) {
         const struct mt_piece *p = &pieces[i * stride];
-        follow = p->type == acc && mt_piece_rows(p).naxes == 0 && p->data == end;
-        end += elements(p) * size_bytes;
+        follow = p->type == acc && mt_piece_rows(p).naxes == 0 && p->data == next;
+        next += elements(p) * size_bytes;
     }
     if (follow) return pieces[0].data;
     for (int i = 0; i < n; i++) {
@@ -139,27 +172,20 @@ static void add_single_blocks(struct draft *d) {
         }
 }
 
-/* A tensor that is the message itself has no pieces: nothing is gained then. */
 bool cuda_coll_goes_as_arrays(const struct mt_coll_call *call) {
-    const struct mt_coll *problem = &call->problem;
-    const struct mt_comm_class *class = call->comm ? call->comm->class : NULL;
-    if (!mt_coll_goes_as_arrays(problem) || !call->schedule || !class->queue_arrays) return false;
-    struct draft d = {0};
-    read_call(&d, call);
-    if (!d.nall || (!is_blocks(problem) && !d.nown)) return false;
-    if (!is_blocks(problem)) return true;
-    find_blocks(&d);
-    int mine = d.first[problem->me + 1] - d.first[problem->me];
-    bool goes = d.nown == mine && (blocks_alike(&d) || class->parts_blocks(call->comm, problem));
-    free(d.first);
+    struct draft d;
+    bool goes = begin(&d, call);
+    end(&d);
     return goes;
 }
 
 enum mt_status cuda_coll_arrays(const struct cuda_queue *queue, const struct mt_coll_call *call, struct mt_err *err) {
     const struct mt_coll *problem = &call->problem;
-    struct draft d = {0};
-    read_call(&d, call);
-    find_blocks(&d);
+    struct draft d;
+    if (!begin(&d, call)) {
+        end(&d);
+        return mt_fail(err, MT_EBUG, "%s does not go as arrays", call->what);
+    }
     size_t most = (size_t)d.nall;
     d.count = mt_calloc(most, sizeof *d.count);
     d.root = mt_calloc(most, sizeof *d.root);
@@ -167,17 +193,16 @@ enum mt_status cuda_coll_arrays(const struct cuda_queue *queue, const struct mt_
     d.to = mt_calloc(most, sizeof *d.to);
     d.pack = mt_calloc(most, sizeof *d.pack);
     d.unpack = mt_calloc(most, sizeof *d.unpack);
-    bool rooted = is_blocks(problem) && !blocks_alike(&d);
-    if (!is_blocks(problem))
+    if (d.whole)
         add_all_reduces(&d);
-    else if (rooted)
+    else if (d.rooted)
         add_single_blocks(&d);
     else
         add_equal_blocks(&d);
-    const struct mt_comm_arrays arrays = {d.n, d.count, rooted ? d.root : NULL, d.from, d.to};
+    const struct mt_comm_arrays arrays = {d.n, d.count, d.rooted ? d.root : NULL, d.from, d.to};
     enum mt_status st = cuda_pack(queue, problem->acc, call->message, d.pack, d.npack, err);
     if (!st) st = call->comm->class->queue_arrays(call->comm, (void *)queue, problem, call->group, &arrays, err);
     if (!st) st = cuda_unpack(queue, problem->acc, call->message, d.unpack, d.nunpack, err);
-    free(d.first), free(d.count), free(d.root), free(d.from), free(d.to), free(d.pack), free(d.unpack);
+    end(&d);
     return st;
 }

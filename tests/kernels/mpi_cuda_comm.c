@@ -113,7 +113,7 @@ static void trial_of_tensors(enum mt_reduce reduce, const int *all) {
     }
     for (int r = 0; r < nranks; r++) counts[r] = at / nranks + (r < at % nranks);
     struct mt_schedule schedule = MT_SCHEDULE_INIT;
-    struct mt_coll_call call = {.problem = {MT_ALL_REDUCE, reduce, MT_F32, MT_F32, nranks, rank, 0, counts},
+    struct mt_coll_call call = {.problem = {MT_ALL_REDUCE, reduce, MT_F32, MT_F32, nranks, rank, 0, counts, true},
                                 .schedule = &schedule,
                                 .comm = comm,
                                 .group = all,
@@ -142,6 +142,79 @@ static void trial_of_tensors(enum mt_reduce reduce, const int *all) {
     mt_schedule_release(&schedule);
 }
 
+/* A ReduceScatter or AllGather of tensors that lie apart, each divided by rows among ranks: evenly, or by 1, 2, ...;
+ * the second tensor of halves, the third of columns, on rank 0 only. Whole numbers. */
+static void trial_of_blocks(enum mt_coll_kind kind, bool even, enum mt_nccl_way way, const int *all) {
+    enum { TENSORS = 3, COLUMNS = 24, ROWS = 400, STRIDE = 32 };
+    static const enum mt_type types[TENSORS] = {MT_F32, MT_BF16, MT_F32};
+    static const int64_t rows_of[TENSORS] = {1, 3, 7}; /* times what a rank has */
+    struct mt_piece blocks[TENSORS * MOST_RANKS], own[TENSORS];
+    bool sums = kind == MT_REDUCE_SCATTER;
+    char *tensor[TENSORS], *part[TENSORS], *next = message[1];
+    int64_t stride[TENSORS], rows[MOST_RANKS], first[MOST_RANKS + 1] = {0}, counts[MOST_RANKS] = {0}, at = 0;
+    for (int r = 0; r < nranks; r++) rows[r] = even ? ROWS : ROWS * (r + 1), first[r + 1] = first[r] + rows[r];
+    for (int t = 0; t < TENSORS; t++) {
+        stride[t] = t == 2 && rank == 0 ? STRIDE : COLUMNS;
+        tensor[t] = next, next += first[nranks] * rows_of[t] * stride[t] * 4;
+        part[t] = next, next += rows[rank] * rows_of[t] * COLUMNS * 4;
+    }
+    CHECK(next - (char *)message[1] <= room_bytes);
+    int nblocks = 0;
+    for (int r = 0; r < nranks; r++)
+        for (int t = 0; t < TENSORS; t++) {
+            int64_t n = rows[r] * rows_of[t], size_bytes = mt_type_size(types[t]);
+            struct mt_piece piece = {
+                .at = at, .naxes = 2, .extent = {n, COLUMNS}, .stride = {stride[t], 1}, .type = types[t]};
+            piece.data = tensor[t] + first[r] * rows_of[t] * stride[t] * size_bytes;
+            blocks[nblocks++] = piece;
+            at += n * COLUMNS, counts[r] += n * COLUMNS;
+            if (r != rank) continue;
+            piece.data = part[t], piece.stride[0] = COLUMNS;
+            own[t] = piece;
+        }
+    char *host = calloc((size_t)room_bytes, 1);
+    for (int t = 0; t < TENSORS; t++)
+        for (int64_t i = 0; i < (sums ? first[nranks] : rows[rank]) * rows_of[t]; i++)
+            for (int64_t c = 0; c < COLUMNS; c++) {
+                int64_t row = sums ? i : first[rank] * rows_of[t] + i, lies = i * (sums ? stride[t] : COLUMNS) + c;
+                char *to = host + ((sums ? tensor[t] : part[t]) - (char *)message[1]);
+                mt_type_store(types[t], to, lies, (double)((row * COLUMNS + c + t) % 31 + (sums ? rank : 0)));
+            }
+    CHECK_OK(mt_device_copy_in(device, message[1], host, room_bytes, &err), err);
+    struct mt_schedule schedule = MT_SCHEDULE_INIT;
+    struct mt_coll_call call = {
+        .problem = {kind, sums ? MT_SUM : MT_REDUCE_NONE, MT_F32, MT_F32, nranks, rank, 0, counts, true},
+        .schedule = &schedule,
+        .comm = comm,
+        .group = all,
+        .deadline_s = 60,
+        .npack = sums ? nblocks : TENSORS,
+        .nunpack = sums ? TENSORS : nblocks,
+        .pack = sums ? blocks : own,
+        .unpack = sums ? own : blocks,
+        .message = {message[0]},
+        .message_count = {at},
+        .what = "tensors in blocks"};
+    mt_comm_nccl_way(comm, way);
+    mt_stream_coll(stream, &call, NULL);
+    CHECK_OK(mt_stream_sync(stream, 60, &err), err);
+    mt_comm_nccl_way(comm, MT_NCCL_AUTO);
+    CHECK_OK(mt_device_copy_out(device, host, message[1], room_bytes, &err), err);
+    for (int t = 0; t < TENSORS; t++)
+        for (int64_t i = 0; i < (sums ? rows[rank] : first[nranks]) * rows_of[t]; i++)
+            for (int64_t c = 0; c < COLUMNS; c++) {
+                int64_t row = sums ? first[rank] * rows_of[t] + i : i, lies = i * (sums ? COLUMNS : stride[t]) + c;
+                const char *from = host + ((sums ? part[t] : tensor[t]) - (char *)message[1]);
+                double own_value = (double)((row * COLUMNS + c + t) % 31);
+                double want = sums ? nranks * own_value + nranks * (nranks - 1) / 2 : own_value;
+                CHECK(mt_type_load(types[t], from, lies) == want, "%s, %s, %s: tensor %d, row %lld: %g, not %g",
+                      mt_coll_name(kind), even ? "even" : "uneven", mt_nccl_way_name(way), t, (long long)row,
+                      mt_type_load(types[t], from, lies), want);
+            }
+    free(host);
+    mt_schedule_release(&schedule);
+}
+
 int main(int argc, char **argv) {
     int level, all[MOST_RANKS], backwards[MOST_RANKS];
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
@@ -164,6 +237,11 @@ int main(int argc, char **argv) {
     }
     trial_of_tensors(MT_SUM, all);
     trial_of_tensors(MT_MAX, all);
+    for (enum mt_nccl_way way = MT_NCCL_AUTO; way < MT_NCCL_NWAYS; way++)
+        for (int even = 0; even < 2; even++) {
+            trial_of_blocks(MT_REDUCE_SCATTER, even, way, all);
+            trial_of_blocks(MT_ALL_GATHER, even, way, all);
+        }
     mt_comm_free(comm);
     mt_stream_free(stream);
     for (int b = 0; b < 2; b++) mt_device_free(device, message[b]);

@@ -4,7 +4,6 @@
 #include "planner/cost.h"
 
 #include "kernels/base/rng.h"
-#include "kernels/nccl_way.h"
 #include "tests/planner/small_cluster.h"
 
 enum { SEED = 20261121, MOST = 17 };
@@ -280,18 +279,17 @@ static void test_offers(void) {
     }
     /* Tensors that lie apart go so on a GPU's wire: all kinds, if nothing is converted and blocks need no padding. */
     static const int64_t even[4] = {1 << 20, 1 << 20, 1 << 20, 1 << 20},
-                         large[4] = {1 << 24, 1 << 23, 1 << 23, 1 << 23}, small[4] = {64, 32, 32, 32};
+                         large[4] = {1 << 24, 1 << 23, 1 << 23, 1 << 23}, nearly[4] = {72, 64, 64, 64};
     struct mt_coll like = {MT_REDUCE_SCATTER, MT_SUM, MT_F32, MT_F32, 4, 0, 0, even, true};
     CHECK(mt_cost_takes_arrays(&s->costs, 0, &like));
     like.counts = large;
-    CHECK_EQ(mt_cost_takes_arrays(&s->costs, 0, &like), mt_nccl_way_choose(&like) == MT_NCCL_ROOTED);
     CHECK(mt_cost_takes_arrays(&s->costs, 0, &like));
     like.wire = MT_BF16;
     CHECK(!mt_cost_takes_arrays(&s->costs, 0, &like));
     like.wire = MT_F32, like.same_pieces = false;
     CHECK(!mt_cost_takes_arrays(&s->costs, 0, &like));
-    like.same_pieces = true, like.counts = small;
-    CHECK_EQ(mt_cost_takes_arrays(&s->costs, 0, &like), mt_nccl_way_choose(&like) != MT_NCCL_PADDED);
+    like.same_pieces = true, like.kind = MT_ALL_GATHER, like.counts = nearly; /* which go between pairs */
+    CHECK(!mt_cost_takes_arrays(&s->costs, 0, &like));
     s->classes[0].kind = "cpu";
     like.counts = even;
     CHECK(!mt_cost_takes_arrays(&s->costs, 0, &like));

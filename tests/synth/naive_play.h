@@ -3,6 +3,7 @@
 #ifndef MT_TESTS_SYNTH_NAIVE_PLAY_H
 #define MT_TESTS_SYNTH_NAIVE_PLAY_H
 
+#include "kernels/nccl_way.h"
 #include "kernels/piece.h"
 #include "synth/predict.h"
 #include "tests/check.h"
@@ -40,7 +41,11 @@ static inline const struct mt_cluster_class *naive_class(const struct mt_costs *
 static inline double naive_pieces_s(const struct mt_costs *costs, int rank, const struct mt_linstr *c,
                                     const struct mt_piece *pieces, int npieces) {
     double bytes = 0;
-    bool arrays = c->what == MT_LOWERED_COLLECTIVE && mt_cost_takes_arrays(costs, rank, &c->problem);
+    const struct mt_coll *problem = &c->problem;
+    bool arrays = c->what == MT_LOWERED_COLLECTIVE && problem->n > 1 && problem->same_pieces &&
+                  problem->wire == problem->acc && !strcmp(naive_class(costs, rank)->kind, "cuda");
+    for (int r = 1; r < problem->n && arrays && problem->kind != MT_ALL_REDUCE; r++)
+        if (problem->counts[r] != problem->counts[0]) arrays = mt_nccl_way_choose(problem) == MT_NCCL_ROOTED;
     int ncopies = 0;
     for (int i = 0; i < npieces; i++) {
         double count = 1;

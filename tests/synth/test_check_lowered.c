@@ -544,7 +544,7 @@ static const struct {
     {"runs nothing", run_nothing, 1},
     {"memory reused", reuse_memory, 12},
     {"one value moved", move_one_value, 4},
-    {"reordered", misalign, 2},
+    {"misaligned", misalign, 2},
     {"another attribute", other_attribute, 17},
     {"another kind", other_kind, 3},
     {"source dropped", drop_source, 1},
@@ -629,7 +629,7 @@ static int swap_outputs(int rank) {
             const struct mt_linstr *l = &m->instrs[i];
             int a = l->out[k - 1], b = l->out[k];
             int64_t at[2] = {m->values[a].offset_bytes, m->values[b].offset_bytes};
-            if (l->what != MT_LOWERED_COLLECTIVE || !l->npack || !mt_coll_goes_as_arrays(&l->problem)) continue;
+            if (l->what != MT_LOWERED_COLLECTIVE || !l->npack || !mt_coll_may_go_as_arrays(&l->problem)) continue;
             if (!has_memory(m, a) || m->values[a].size_bytes != m->values[b].size_bytes) continue;
             if (m->values[l->in[k]].offset_bytes != at[1]) continue;
             move_value(m, a, at[1]), move_value(m, b, at[0]);

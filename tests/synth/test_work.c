@@ -204,7 +204,60 @@ static void test_list(void) {
     mt_arena_release(&arena);
 }
 
+/* The longest axis, or one outside of it that is long enough. */
+static void test_storage_axes(void) {
+    static const struct {
+        const char *model, *parameter;
+        int axis;
+    } cases[] = {
+        {"gpt2:layers=1,heads=12,embed=768,context=64,vocab=96", "wte.weight", 1},             /* 96 x 768 */
+        {"gpt2:layers=1,heads=12,embed=768,context=64,vocab=96", "h.0.mlp.c_fc.weight", 0},    /* 768 x 3072 */
+        {"gpt2:layers=1,heads=12,embed=768,context=64,vocab=96", "h.0.mlp.c_proj.weight", 0},  /* 3072 x 768 */
+        {"gpt2:layers=1,heads=12,embed=768,context=64,vocab=96", "h.0.attn.c_attn.weight", 0}, /* 768 x 3 x 12 x 64 */
+        {"gpt2:layers=1,heads=12,embed=768,context=64,vocab=96", "h.0.attn.c_proj.weight", 2}, /* 12 x 64 x 768 */
+        {"gpt2:layers=1,heads=12,embed=768,context=64,vocab=96", "h.0.attn.c_attn.bias", 2},   /* 3 x 12 x 64 */
+        {"gpt2:layers=1,heads=12,embed=768,context=255,vocab=96", "wpe.weight", 1},            /* 255 x 768 */
+        {"gpt2:layers=1,heads=12,embed=768,context=256,vocab=96", "wpe.weight", 0},            /* 256 x 768 */
+        {"gpt2:layers=1,heads=4,embed=128,context=64,vocab=96", "h.0.mlp.c_fc.weight", 1},     /* 128 x 512 */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct mt_graph *g = graph_of(cases[i].model, MT_F32, 4);
+        int v = 0;
+        while (v < g->nvalues && strcmp(g->values[v].name, cases[i].parameter)) v++;
+        CHECK(v < g->nvalues, "%s", cases[i].parameter);
+        CHECK(mt_storage_axis(g, v) == cases[i].axis, "%s of %s: %d", cases[i].parameter, cases[i].model,
+              mt_storage_axis(g, v));
+        mt_graph_free(g);
+    }
+}
+
+/* A plan that stores a parameter in shares and lacks their split is refused, not replicated. */
+static void test_missing_split(void) {
+    static const int64_t shares[NRANKS] = {7, 3, 1};
+    struct mt_graph *g = graph_of("gpt2:layers=1,heads=2,embed=12,context=4,vocab=26", MT_F32, 11);
+    for (int lacking = 1;; lacking++) {
+        struct mt_plan *p = plan_of(g, "split", "reduce_scatter", 1 << 10, shares, shares);
+        struct mt_arena arena = MT_ARENA_INIT;
+        struct mt_choice choice;
+        bool more = lacking < p->nsplits;
+        char name[64];
+        if (more) {
+            snprintf(name, sizeof name, "%s", p->splits[lacking].name);
+            p->splits[lacking] = p->splits[--p->nsplits];
+            CHECK_EQ(mt_choice_from_plan(g, p, &arena, &choice, &err), MT_EINPUT);
+            CHECK(strstr(err.text, name), "%s: %s", name, err.text);
+            err = (struct mt_err)MT_ERR_INIT;
+        }
+        mt_arena_release(&arena);
+        mt_plan_free(p);
+        if (!more) break;
+    }
+    mt_graph_free(g);
+}
+
 int main(void) {
+    test_storage_axes();
+    test_missing_split();
     test_programs("gpt2:layers=2,heads=2,embed=32,context=16,vocab=97", MT_F32, false);
     test_programs("gpt2:layers=2,heads=2,embed=32,context=16,vocab=97,tied=0,bias=0", MT_BF16, false);
     test_programs("mlp", MT_F32, false);
