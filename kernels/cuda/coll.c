@@ -7,6 +7,7 @@
 
 #include "kernels/base/arena.h"
 #include "kernels/cuda/coll.h"
+#include "kernels/cuda/cuda.h"
 #include "kernels/piece.h"
 
 enum { PIECES = 16, THREADS = 256, UNROLL = 4, BLOCKS_A_MULTIPROCESSOR = 16 };

@@ -2,7 +2,9 @@
 #ifndef MT_KERNELS_CUDA_COLL_H
 #define MT_KERNELS_CUDA_COLL_H
 
-#include "kernels/cuda/cuda.h"
+#include "kernels/device.h"
+
+struct cuda_queue; /* cuda.h */
 
 /* All of a call (device.h): fill, pack, the problem by the call's communicator, unpack. */
 enum mt_status cuda_coll(const struct cuda_queue *queue, const struct mt_coll_call *call, struct mt_err *err);
