@@ -1,7 +1,7 @@
 /* What a library takes of the device's memory to connect all ranks, as every job makes it do, belongs to no job's own:
  * the collectives that training needs once each, long ones, even, and a sum of one number; and then what is left is
- * noted. Before anything else travels: messages between two ranks make it take more, which only programs with an AllToAll
- * have; plans by samples have none. */
+ * noted. Before anything else travels: messages between two ranks make it take more, which only programs with an
+ * AllToAll have; plans by samples have none. */
 #include <stdlib.h>
 
 #include "profiler/probe.h"
@@ -21,10 +21,8 @@ static enum mt_status run_once(struct mt_profile *p, enum mt_coll_kind kind, int
                                     .n = p->nranks,
                                     .me = p->rank,
                                     .counts = counts};
-    struct mt_probe_row row = {.ranks = ranks,
-                               .problem = {problem, problem},
-                               .buffer = (void *[2]){buffer, NULL},
-                               .what = mt_coll_name(kind)};
+    struct mt_probe_row row = {
+        .ranks = ranks, .problem = {problem, problem}, .buffer = (void *[2]){buffer, NULL}, .what = mt_coll_name(kind)};
     for (int i = 0; i < 2; i++) mt_coll_of_nccl(kind)->schedule(&problem, &row.schedule[i]);
     enum mt_status st = mt_probe_queue(p, &row, 1, &each_s, err);
     for (int i = 0; i < 2; i++) mt_schedule_release(&row.schedule[i]);
