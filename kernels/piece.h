@@ -12,6 +12,12 @@ struct mt_piece_rows {
     int64_t row;                                      /* elements; 0: there are none at all */
 };
 
+static inline int64_t mt_piece_elements(const struct mt_piece *piece) {
+    int64_t count = 1;
+    for (int a = 0; a < piece->naxes; a++) count *= piece->extent[a];
+    return count;
+}
+
 static inline struct mt_piece_rows mt_piece_rows(const struct mt_piece *piece) {
     struct mt_piece_rows rows = {.row = 1};
     for (int a = piece->naxes - 1; a >= 0; a--) {

@@ -48,15 +48,17 @@ enum mt_status mt_build(const struct mt_graph *graph, const struct mt_choice *ch
  * the last message of gradients, nor beside the first of gathered weights, and the fewer bytes these have the better:
  * full is half of the gradients that are in the bucket or still to come (`left_bytes`), or, if `nfull` buckets of
  * weights have been full, twice as much each time; but no less than an eighth of bucket_bytes. */
-enum { MT_SEVERAL_BUCKETS = 4 };
+static inline bool mt_bucket_is_one_of_few(int64_t bucket_bytes, int64_t all_bytes) {
+    enum { SEVERAL = 4 };
+    return all_bytes / SEVERAL < bucket_bytes;
+}
 static inline int64_t mt_bucket_full_bytes(int64_t bucket_bytes, int64_t all_bytes, int64_t left_bytes) {
     int64_t least = bucket_bytes / 8, half = left_bytes / 2;
-    bool few = all_bytes / MT_SEVERAL_BUCKETS < bucket_bytes;
-    return few || half > bucket_bytes ? bucket_bytes : half < least ? least : half;
+    if (mt_bucket_is_one_of_few(bucket_bytes, all_bytes) || half > bucket_bytes) return bucket_bytes;
+    return half < least ? least : half;
 }
 static inline int64_t mt_bucket_first_bytes(int64_t bucket_bytes, int64_t all_bytes, int nfull) {
-    bool few = all_bytes / MT_SEVERAL_BUCKETS < bucket_bytes;
-    return few || nfull > 2 ? bucket_bytes : bucket_bytes >> (3 - nfull);
+    return mt_bucket_is_one_of_few(bucket_bytes, all_bytes) || nfull > 2 ? bucket_bytes : bucket_bytes >> (3 - nfull);
 }
 
 /* Forward only, for evaluation and sampling: losses and logits, with shares `batch` of a batch of its own. */

@@ -2,6 +2,7 @@
  * coll_arrays.c reads them: what all of them know must be the same on all, and what is a rank's own a part of that. */
 #include <string.h>
 
+#include "kernels/piece.h"
 #include "synth/lowered_checker.h"
 
 struct range { /* of the message */
@@ -18,8 +19,7 @@ struct ranges {
 static struct range *list(const struct mt_piece *pieces, int count, struct mt_arena *arena, struct ranges *r, int *n) {
     struct range *ranges = mt_new(arena, struct range, count + 1);
     for (int i = 0; i < count; i++) {
-        int64_t elements = 1;
-        for (int a = 0; a < pieces[i].naxes; a++) elements *= pieces[i].extent[a];
+        int64_t elements = mt_piece_elements(&pieces[i]);
         r->hollow |= elements == 0;
         ranges[(*n)++] = (struct range){pieces[i].at, pieces[i].at + elements};
     }

@@ -197,8 +197,10 @@ static enum mt_status fill_neutral(const struct cuda_queue *queue, const struct 
 
 enum mt_status cuda_coll(const struct cuda_queue *queue, const struct mt_coll_call *call, struct mt_err *err) {
     const struct mt_coll *problem = &call->problem;
-    if (cuda_coll_goes_as_arrays(call)) return cuda_coll_arrays(queue, call, err);
-    enum mt_status st = call->zero ? fill_neutral(queue, call, err) : MT_OK;
+    bool arrays;
+    enum mt_status st = cuda_coll_arrays(queue, call, &arrays, err);
+    if (st || arrays) return st;
+    if (call->zero) st = fill_neutral(queue, call, err);
     if (!st) st = cuda_pack(queue, problem->acc, call->message, call->pack, call->npack, err);
     if (!st && call->schedule) {
         const struct mt_comm_class *class = call->comm->class;

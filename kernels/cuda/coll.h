@@ -9,9 +9,10 @@ struct cuda_queue; /* cuda.h */
 /* All of a call (device.h): fill, pack, the problem by the call's communicator, unpack. */
 enum mt_status cuda_coll(const struct cuda_queue *queue, const struct mt_coll_call *call, struct mt_err *err);
 
-/* Whether a call's pieces are to travel without a message, and such a call (all of it). The same on all ranks. */
-bool cuda_coll_goes_as_arrays(const struct mt_coll_call *call);
-enum mt_status cuda_coll_arrays(const struct cuda_queue *queue, const struct mt_coll_call *call, struct mt_err *err);
+/* All of a call whose pieces are to travel without a message. *goes: whether this is one, the same on all ranks; if
+ * not, nothing is done. */
+enum mt_status cuda_coll_arrays(const struct cuda_queue *queue, const struct mt_coll_call *call, bool *goes,
+                                struct mt_err *err);
 
 /* Copy pieces between their tensors and messages of type `acc`, in as few launches as keep the order where it counts.
  */

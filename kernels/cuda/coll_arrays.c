@@ -37,12 +37,6 @@ struct draft {
     int npack, nunpack;
 };
 
-static int64_t elements(const struct mt_piece *piece) {
-    int64_t count = 1;
-    for (int a = 0; a < piece->naxes; a++) count *= piece->extent[a];
-    return count;
-}
-
 /* The blocks of a tensor that is its own message: as others pack theirs, a piece each. */
 static void take_blocks(struct draft *d) {
     const struct mt_coll *problem = &d->call->problem;
@@ -75,7 +69,7 @@ static bool blocks_alike(const struct draft *d) {
     for (int r = 0; r < n; r++)
         if (d->first[r + 1] - d->first[r] != each) return false;
     for (int i = each; i < d->nall; i++)
-        if (elements(&d->all[i]) != elements(&d->all[i % each])) return false;
+        if (mt_piece_elements(&d->all[i]) != mt_piece_elements(&d->all[i % each])) return false;
     return each > 0;
 }
 
@@ -113,14 +107,14 @@ static void *place(const struct draft *d, const struct mt_piece *pieces, int n, 
     for (int i = 0; i < n && follow; i++) {
         const struct mt_piece *p = &pieces[i * stride];
         follow = p->type == acc && mt_piece_rows(p).naxes == 0 && p->data == next;
-        next += elements(p) * size_bytes;
+        next += mt_piece_elements(p) * size_bytes;
     }
     if (follow) return pieces[0].data;
     for (int i = 0; i < n; i++) {
         struct mt_piece *copy = &copies[(*ncopies)++];
         *copy = pieces[i * stride];
         copy->at = at;
-        at += elements(copy);
+        at += mt_piece_elements(copy);
     }
     return message;
 }
@@ -128,7 +122,7 @@ static void *place(const struct draft *d, const struct mt_piece *pieces, int n, 
 static void add_all_reduces(struct draft *d) {
     for (; d->n < d->nall; d->n++) {
         const struct mt_piece *in = &d->all[d->n], *out = &d->own[d->n];
-        d->count[d->n] = elements(in);
+        d->count[d->n] = mt_piece_elements(in);
         d->from[d->n] = place(d, in, 1, 1, in->at, d->pack, &d->npack);
         d->to[d->n] = place(d, out, 1, 1, in->at, d->unpack, &d->nunpack);
     }
@@ -141,7 +135,7 @@ static void add_equal_blocks(struct draft *d) {
     int64_t at = 0;
     for (; d->n < each; d->n++) {
         const struct mt_piece *blocks = &d->all[d->n], *mine = &d->own[d->n];
-        int64_t count = elements(blocks), my_at = at + problem->me * count;
+        int64_t count = mt_piece_elements(blocks), my_at = at + problem->me * count;
         d->count[d->n] = count;
         if (problem->kind == MT_ALL_GATHER) {
             d->from[d->n] = place(d, mine, 1, 1, my_at, d->pack, &d->npack);
@@ -160,7 +154,7 @@ static void add_single_blocks(struct draft *d) {
         for (; d->n < d->first[r + 1]; d->n++) {
             const struct mt_piece *block = &d->all[d->n], *mine = NULL;
             if (r == problem->me) mine = &d->own[d->n - d->first[r]];
-            d->count[d->n] = elements(block);
+            d->count[d->n] = mt_piece_elements(block);
             d->root[d->n] = r;
             if (problem->kind == MT_ALL_GATHER) {
                 d->from[d->n] = mine ? place(d, mine, 1, 1, block->at, d->pack, &d->npack) : NULL;
@@ -172,19 +166,14 @@ static void add_single_blocks(struct draft *d) {
         }
 }
 
-bool cuda_coll_goes_as_arrays(const struct mt_coll_call *call) {
-    struct draft d;
-    bool goes = begin(&d, call);
-    end(&d);
-    return goes;
-}
-
-enum mt_status cuda_coll_arrays(const struct cuda_queue *queue, const struct mt_coll_call *call, struct mt_err *err) {
+enum mt_status cuda_coll_arrays(const struct cuda_queue *queue, const struct mt_coll_call *call, bool *goes,
+                                struct mt_err *err) {
     const struct mt_coll *problem = &call->problem;
     struct draft d;
-    if (!begin(&d, call)) {
+    *goes = begin(&d, call);
+    if (!*goes) {
         end(&d);
-        return mt_fail(err, MT_EBUG, "%s does not go as arrays", call->what);
+        return MT_OK;
     }
     size_t most = (size_t)d.nall;
     d.count = mt_calloc(most, sizeof *d.count);

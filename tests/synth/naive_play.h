@@ -48,10 +48,9 @@ static inline double naive_pieces_s(const struct mt_costs *costs, int rank, cons
         if (problem->counts[r] != problem->counts[0]) arrays = mt_nccl_way_choose(problem) == MT_NCCL_ROOTED;
     int ncopies = 0;
     for (int i = 0; i < npieces; i++) {
-        double count = 1;
         if (arrays && pieces[i].type == c->problem.acc && mt_piece_rows(&pieces[i]).naxes == 0) continue;
-        for (int a = 0; a < pieces[i].naxes; a++) count *= (double)pieces[i].extent[a];
-        bytes += count * (double)(mt_type_size(pieces[i].type) + mt_type_size(c->problem.acc)) / 2;
+        bytes += (double)mt_piece_elements(&pieces[i]) *
+                 (double)(mt_type_size(pieces[i].type) + mt_type_size(c->problem.acc)) / 2;
         ncopies++;
     }
     return mt_cost_copy_s(costs, rank, (int64_t)bytes, ncopies);

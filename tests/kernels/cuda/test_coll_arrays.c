@@ -212,10 +212,9 @@ static void *run_rank(void *argument) {
                                 .message_count = {at},
                                 .what = "a trial"};
     if (now.message && me % 2) call.npack = 0, call.message[0] = whole[0].data;
-    rank->goes = cuda_coll_goes_as_arrays(&call);
+    struct mt_err why = MT_ERR_INIT;
+    CHECK_OK(cuda_coll_arrays(NULL, &call, &rank->goes, &why), why);
     if (rank->goes) {
-        struct mt_err why = MT_ERR_INIT;
-        CHECK_OK(cuda_coll_arrays(NULL, &call, &why), why);
         for (int t = 0; t < now.ntensors; t++) {
             double more = sums ? now.n * (now.n - 1) / 2 : 0;
             visit(sums ? &part[t] : &whole[t], t, sums && !all ? first[me] * tensors[t].unit : 0, sums ? now.n : 1,
