@@ -1,5 +1,5 @@
 /* The motley program. */
-#include "launcher/command.h"
+#include "launcher/commands/command.h"
 
 int main(int argc, char **argv) {
     return mt_command_main(argc, argv);

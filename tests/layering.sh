@@ -1,32 +1,44 @@
 #!/usr/bin/env bash
-# The direction of dependencies: base <- kernels <- profiler <- planner <- synth <- launcher. A file includes only from
-# its own folder and those to the left, by path from the root; libraries that belong to one place stay there.
+# The direction of dependencies: base <- kernels <- {profiler, synth} <- planner <- launcher. A file includes only from
+# its own folder and those to the left, by path from the root; profiler and synth do not know each other. Among
+# subfolders there is no circle, and none has more than 20 files. Libraries that belong to one place stay there.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-order=(kernels/base kernels profiler planner synth launcher)
 failed=0
+level=([0]=kernels/base [1]=kernels [2]="profiler or synth" [3]=planner [4]=launcher)
 
-place() { # VARIABLE PATH: set to the path's position in `order`
-  local at=-1
+place() { # VARIABLE PATH: set to the path's level; empty if it is none of ours
   case $2 in
-    kernels/base/*) at=0 ;; kernels/*) at=1 ;; profiler/*) at=2 ;;
-    planner/*) at=3 ;; synth/*) at=4 ;; launcher/*) at=5 ;;
+    kernels/base/*) printf -v "$1" 0 ;; kernels/*) printf -v "$1" 1 ;; profiler/* | synth/*) printf -v "$1" 2 ;;
+    planner/*) printf -v "$1" 3 ;; launcher/*) printf -v "$1" 4 ;; *) printf -v "$1" '' ;;
   esac
-  printf -v "$1" %d $at
 }
 
-sources=$(find kernels profiler planner synth launcher -name '*.[ch]' -o -name '*.def' -o -name '*.cu' 2>/dev/null)
+sources=$(find kernels profiler planner synth launcher -name '*.[ch]' -o -name '*.def' -o -name '*.cu' -o -name '*.cuh')
 [ "$(wc -l <<<"$sources")" -gt 20 ] || { echo "layering: too few sources found to believe"; exit 1; }
+edges=""
 while IFS=: read -r file line include; do
   target=${include#*\"} target=${target%%\"*}
   place from "$file"
   place to "$target"
-  if [ "$to" -lt 0 ]; then
+  if [ -z "$to" ]; then
     echo "$file:$line: \"$target\" is not a path from the root"; failed=1
-  elif [ "$to" -gt "$from" ]; then
-    echo "$file:$line: ${order[$from]} must not include ${order[$to]} ($target)"; failed=1
+  elif [ "$to" -gt "$from" ] || { [ "$to" = 2 ] && [ "$from" = 2 ] && [ "${file%%/*}" != "${target%%/*}" ]; }; then
+    echo "$file:$line: ${level[$from]} must not include ${target%%/*} ($target)"; failed=1
   fi
+  edges+="${file%/*} ${target%/*}"$'\n'
 done < <(xargs grep -nE '^ *# *include "' <<<"$sources")
+
+# A pair of equal names is a node to tsort, not an edge.
+if ! loops=$(sort -u <<<"$edges" | tsort 2>&1 >/dev/null); then
+  echo "subfolders include each other in a circle:"; echo "$loops"; failed=1
+fi
+
+# Families whose members are one file each may have as many as they have members.
+while read -r count folder; do
+  case $folder in kernels/coll/algorithms | synth/ops | kernels/cpu/c | kernels/cuda/ops) continue ;; esac
+  [ "$count" -le 20 ] || { echo "$folder: $count files; divide it into families of at most 20"; failed=1; }
+done < <(sed 's|/[^/]*$||' <<<"$sources" | sort | uniq -c)
 
 only() { # header, places where it may be included
   local header=$1; shift
@@ -36,9 +48,9 @@ only() { # header, places where it may be included
     [ $ok = 1 ] || { echo "$file:$line: <$header> belongs in $*"; failed=1; }
   done < <(xargs grep -nE "^ *# *include <$header" <<<"$sources")
 }
-only mpi.h kernels/comm_mpi.c 'launcher/*'
-only glpk.h planner/lp.c
-only hwloc.h profiler/topology.c
+only mpi.h kernels/comm/mpi.c 'launcher/*'
+only glpk.h planner/lp/glpk.c
+only hwloc.h profiler/measure/topology.c
 only dnnl 'kernels/cpu/*'
 only cuda 'kernels/cuda/*'
 only nccl.h 'kernels/cuda/*'

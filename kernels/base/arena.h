@@ -18,7 +18,8 @@ struct mt_arena {
     struct mt_arena_chunk *chunks;
 };
 
-#define MT_ARENA_INIT {0}
+#define MT_ARENA_INIT                                                                                                  \
+    { 0 }
 #define mt_new(arena, type, count) ((type *)mt_arena_alloc((arena), (size_t)(count) * sizeof(type)))
 
 void *mt_arena_alloc(struct mt_arena *arena, size_t size_bytes);

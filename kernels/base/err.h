@@ -28,7 +28,12 @@ struct mt_err {
     char hint[512];
 };
 
-#define MT_ERR_INIT {MT_OK, {0}, {0}}
+#define MT_ERR_INIT                                                                                                    \
+    {                                                                                                                  \
+        MT_OK, {0}, {                                                                                                  \
+            0                                                                                                          \
+        }                                                                                                              \
+    }
 
 /* Set status and text, clear the hint; returns `status`. */
 enum mt_status mt_fail(struct mt_err *err, enum mt_status status, const char *format, ...)

@@ -2,7 +2,7 @@
 #ifndef MT_KERNELS_COLL_BUILD_H
 #define MT_KERNELS_COLL_BUILD_H
 
-#include "kernels/coll.h"
+#include "kernels/coll/coll.h"
 
 #define MT_COLL_ALGORITHM(kind, name, prefix)                                                                          \
     bool mt_##prefix##_applies(const struct mt_coll *problem);                                                         \

@@ -2,7 +2,7 @@
 #ifndef MT_KERNELS_COLL_REDUCE_H
 #define MT_KERNELS_COLL_REDUCE_H
 
-#include "kernels/coll.h"
+#include "kernels/coll/coll.h"
 
 /* to[i] = to[i] + from[i], or their maximum; computed in to's type (bf16, f16: in f32, then rounded). A NaN wins over
  * numbers, +0 over -0, so that the order of operands does not matter. No integers. */

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "kernels/device_class.h"
+#include "kernels/device/class.h"
 
 struct mt_cpu_allocation {
     struct mt_cpu_allocation *next;

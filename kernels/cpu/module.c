@@ -1,5 +1,5 @@
 /* The oneDNN module, loaded when an operator is first asked for it. */
-#include "kernels/base/rng.h"
+#include "kernels/base/number/rng.h"
 #include "kernels/cpu/onednn/module.h"
 
 /* What the module calls: named here so that every program that can load it has them. */

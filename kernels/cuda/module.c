@@ -1,8 +1,8 @@
 /* The module's one symbol. */
-#include "kernels/cuda/module.h"
-#include "kernels/cuda/comm_nccl.h"
-#include "kernels/cuda/device.h"
-#include "kernels/cuda/facts.h"
+#include "kernels/device/cuda_module.h"
+#include "kernels/cuda/nccl/comm.h"
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/driver/facts.h"
 
 extern const struct mt_cuda_module mt_cuda_module;
 __attribute__((visibility("default"))) const struct mt_cuda_module mt_cuda_module = {

@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launcher/bench.h"
-#include "launcher/command.h"
-#include "launcher/flags.h"
-#include "launcher/job_flags.h"
-#include "launcher/rank_device.h"
-#include "launcher/session.h"
+#include "launcher/bench/bench.h"
+#include "launcher/commands/command.h"
+#include "launcher/flags/flags.h"
+#include "launcher/flags/job_flags.h"
+#include "launcher/session/rank_device.h"
+#include "launcher/session/session.h"
 
 enum { KEY_MODEL = 'm', KEY_DEVICE = 0x2000, KEY_JSON, KEY_SECONDS };
 
@@ -46,7 +46,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     enum mt_status st = MT_OK;
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &f->job; break;
-    case KEY_DEVICE: st = mt_rank_device_kind(text, &f->options.device, f->err); break;
+    case KEY_DEVICE: st = mt_flag_device(text, &f->options.device, f->err); break;
     case KEY_MODEL: st = mt_flag_path("--model", text, &f->options.model, f->err); break;
     case KEY_JSON: st = mt_flag_path("--json", text, &f->options.json, f->err); break;
     case KEY_SECONDS: st = mt_flag_seconds("--seconds", text, &f->options.seconds, f->err); break;
@@ -71,7 +71,7 @@ int mt_command_bench(int argc, char **argv) {
     mt_job_flags_init(&f.job, &err);
     int64_t default_batch = f.job.job.batch;
     f.job.job.batch = -1;
-    enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
+    enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
     f.options.batch_given = f.job.job.batch >= 0;
     if (!f.options.batch_given) f.job.job.batch = default_batch;
     if (!st) st = mt_job_flags_settle(&f.job, &err);

@@ -2,9 +2,9 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "launcher/command.h"
-#include "launcher/diff.h"
-#include "launcher/flags.h"
+#include "launcher/commands/command.h"
+#include "launcher/show/diff.h"
+#include "launcher/flags/flags.h"
 
 enum { EXIT_DIFFERENT = 1 };
 
@@ -34,7 +34,7 @@ int mt_command_diff(int argc, char **argv) {
     struct mt_err err = MT_ERR_INIT;
     struct diff_flags f = {.err = &err};
     int count = 0;
-    enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
+    enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
     if (!st && f.npaths < 2) st = mt_fail(&err, MT_EINPUT, "compare what? Name two files");
     if (!st) st = mt_diff(f.path[0], f.path[1], stdout, &count, &err);
     if (!st && !count) printf("%s and %s say the same\n", f.path[0], f.path[1]);

@@ -1,11 +1,11 @@
 /* motley doctor: will a job run here? */
 #include <errno.h>
 
-#include "launcher/command.h"
-#include "launcher/doctor.h"
-#include "launcher/flags.h"
-#include "launcher/rank_device.h"
-#include "launcher/session.h"
+#include "launcher/commands/command.h"
+#include "launcher/doctor/doctor.h"
+#include "launcher/flags/flags.h"
+#include "launcher/session/rank_device.h"
+#include "launcher/session/session.h"
 
 enum { KEY_DATA = 'd', KEY_OUT = 'o', KEY_JSON = 0x2000, KEY_START_DEADLINE, KEY_DEVICE };
 
@@ -29,7 +29,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     switch (key) {
     case KEY_DATA: st = mt_flag_path("--data", text, &f->options.data, f->err); break;
     case KEY_OUT: st = mt_flag_path("--out", text, &f->options.out, f->err); break;
-    case KEY_DEVICE: st = mt_rank_device_kind(text, &f->options.device, f->err); break;
+    case KEY_DEVICE: st = mt_flag_device(text, &f->options.device, f->err); break;
     case KEY_JSON: f->options.json = true; break;
     case KEY_START_DEADLINE: st = mt_flag_seconds("--start-deadline", text, &f->start_s, f->err); break;
     case ARGP_KEY_ARG:
@@ -55,7 +55,7 @@ int mt_command_doctor(int argc, char **argv) {
     struct doctor_flags f = {.err = &err, .options.device = "cpu"};
     struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 60};
     int failures = 0;
-    enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
+    enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
     watch.start_s = f.start_s;
     st = mt_session_start(&watch, st, &err);
     if (!st) st = mt_doctor_run(&f.options, &failures, &err); /* a mixture of ranks is one of its findings */

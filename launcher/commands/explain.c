@@ -2,11 +2,11 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "launcher/command.h"
-#include "launcher/explain.h"
-#include "launcher/flags.h"
-#include "launcher/planning.h"
-#include "profiler/describe.h"
+#include "launcher/commands/command.h"
+#include "planner/review/explain.h"
+#include "launcher/flags/flags.h"
+#include "planner/make/planning.h"
+#include "profiler/describe/describe.h"
 
 enum { KEY_CLUSTER = 'c' };
 
@@ -65,7 +65,7 @@ int mt_command_explain(int argc, char **argv) {
                "quarter larger."};
     struct mt_err err = MT_ERR_INIT;
     struct explain_flags f = {.err = &err};
-    enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
+    enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
     if (!st) st = settle(&f);
     if (!st) st = explain(&f);
     return st ? mt_command_fail(&err) : 0;

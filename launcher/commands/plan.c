@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/command.h"
-#include "launcher/plan_ways.h"
+#include "launcher/commands/command.h"
+#include "launcher/plan/ways.h"
 
 /* "-" is standard output; nothing else goes there then. */
 static enum mt_status write_plan(struct mt_plan *plan, const char *out, struct mt_err *err) {

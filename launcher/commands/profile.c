@@ -3,14 +3,14 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "launcher/command.h"
-#include "launcher/describe_cluster.h"
-#include "launcher/flags.h"
-#include "launcher/job_flags.h"
-#include "launcher/profile.h"
-#include "launcher/rank_device.h"
-#include "launcher/session.h"
-#include "profiler/describe.h"
+#include "launcher/commands/command.h"
+#include "launcher/profile/describe_cluster.h"
+#include "launcher/flags/flags.h"
+#include "launcher/flags/job_flags.h"
+#include "launcher/profile/cluster.h"
+#include "launcher/session/rank_device.h"
+#include "launcher/session/session.h"
+#include "profiler/describe/describe.h"
 
 enum {
     KEY_OUT = 'o',
@@ -84,7 +84,7 @@ static enum mt_status take_flag(struct profile_flags *f, int key, char *text) {
     case KEY_DEADLINE: return take_positive("--deadline", text, 86400, &p->deadline_s, f->err);
     case KEY_HEARTBEAT: return mt_flag_heartbeat(text, &p->heartbeat_s, f->err);
     case KEY_START_DEADLINE: return mt_flag_seconds("--start-deadline", text, &p->start_s, f->err);
-    case KEY_DEVICE: return mt_rank_device_kind(text, &p->device, f->err);
+    case KEY_DEVICE: return mt_flag_device(text, &p->device, f->err);
     case KEY_EMULATE: return mt_emulation_parse(text, &f->arena, &p->emulation, f->err);
     case KEY_DESCRIBE: f->describe = text; break;
     case KEY_MEASURED: return mt_flag_path("--measured", text, &f->measured, f->err);
@@ -151,7 +151,7 @@ int mt_command_profile(int argc, char **argv) {
                                           .deadline_s = 60,
                                           .heartbeat_s = MT_WATCH_HEARTBEAT_S}};
     mt_job_flags_init(&f.job, &err);
-    enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
+    enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
     int code;
     if (!st) st = settle(&f);
     if (!st && (f.describe || f.hardware)) {

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "kernels/base/arena.h"
-#include "kernels/base/rng.h"
-#include "launcher/command.h"
-#include "launcher/flags.h"
-#include "launcher/sample.h"
+#include "kernels/base/number/rng.h"
+#include "launcher/commands/command.h"
+#include "launcher/flags/flags.h"
+#include "launcher/train/sample.h"
 
 enum { KEY_PROMPT = 'p', KEY_TOKENS = 'n', KEY_TEMPERATURE = 0x2000, KEY_TOP_K, KEY_SEED };
 
@@ -107,7 +107,7 @@ int mt_command_sample(int argc, char **argv) {
     struct mt_err err = MT_ERR_INIT;
     struct sample_flags flags = {.err = &err, .tokens = 200, .temperature = 0.8, .seed = 1};
     struct mt_sampler *sampler = NULL;
-    enum mt_status st = mt_command_parse(&argp, argc, argv, &flags, &err);
+    enum mt_status st = mt_flags_parse(&argp, argc, argv, &flags, &err);
     if (!st && !flags.place) {
         st = mt_fail(&err, MT_EINPUT, "sample from what? Name a run's folder or a checkpoint");
         mt_err_hint(&err, "`motley train --out FOLDER` makes one");

@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launcher/command.h"
-#include "launcher/flags.h"
-#include "launcher/job_flags.h"
-#include "launcher/planned.h"
-#include "launcher/show.h"
+#include "launcher/commands/command.h"
+#include "launcher/flags/flags.h"
+#include "launcher/flags/job_flags.h"
+#include "planner/plan/planned.h"
+#include "launcher/show/show.h"
 
 enum { KEY_RANK = 'r', KEY_MODEL = 'm', KEY_LOWERED = 0x2000 };
 
@@ -145,7 +145,7 @@ int mt_command_show(int argc, char **argv) {
                               children,
                               0,
                               0};
-    enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
+    enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
     if (!st) st = settle(&f);
     if (!st) {
         switch (f.subject) {

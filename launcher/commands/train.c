@@ -3,12 +3,12 @@
 #include <errno.h>
 #include <string.h>
 
-#include "launcher/command.h"
-#include "launcher/flags.h"
-#include "launcher/rank_device.h"
-#include "launcher/session.h"
-#include "launcher/signals.h"
-#include "launcher/train.h"
+#include "launcher/commands/command.h"
+#include "launcher/flags/flags.h"
+#include "launcher/session/rank_device.h"
+#include "launcher/session/session.h"
+#include "launcher/watch/signals.h"
+#include "launcher/train/train.h"
 
 enum {
     KEY_DATA = 'd',
@@ -104,7 +104,7 @@ static enum mt_status take_flag(struct train_flags *f, int key, char *text) {
     case KEY_DEADLINE: st = mt_flag_seconds("--deadline", text, &o->deadline_s, f->err); break;
     case KEY_START_DEADLINE: st = mt_flag_seconds("--start-deadline", text, &o->start_s, f->err); break;
     case KEY_HEARTBEAT: st = mt_flag_heartbeat(text, &o->heartbeat_s, f->err); break;
-    case KEY_DEVICE: st = mt_rank_device_kind(text, &o->device, f->err); break;
+    case KEY_DEVICE: st = mt_flag_device(text, &o->device, f->err); break;
     case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &o->emulation, f->err); break;
     }
     return st;
@@ -158,7 +158,7 @@ int mt_command_train(int argc, char **argv) {
     struct mt_err err = MT_ERR_INIT;
     struct train_flags flags = {.err = &err};
     mt_train_defaults(&flags.options);
-    enum mt_status st = mt_command_parse(&argp, argc, argv, &flags, &err);
+    enum mt_status st = mt_flags_parse(&argp, argc, argv, &flags, &err);
     if (!st) st = settle(&flags);
     const struct mt_watch_options watch = mt_train_watch(&flags.options);
     mt_signals_install(); /* what is asked while the run is set up is answered after its first steps */

@@ -1,11 +1,11 @@
 /* motley tune: the kernels of a plan, compiled and measured ahead of time. */
 #include <errno.h>
 
-#include "launcher/command.h"
-#include "launcher/flags.h"
-#include "launcher/rank_device.h"
-#include "launcher/session.h"
-#include "launcher/tune_job.h"
+#include "launcher/commands/command.h"
+#include "launcher/flags/flags.h"
+#include "launcher/session/rank_device.h"
+#include "launcher/session/session.h"
+#include "launcher/tune/tune_job.h"
 
 enum { KEY_DEVICE = 0x2000, KEY_EMULATE };
 
@@ -25,7 +25,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     struct tune_flags *f = state->input;
     enum mt_status st;
     switch (key) {
-    case KEY_DEVICE: st = mt_rank_device_kind(text, &f->options.device, f->err); break;
+    case KEY_DEVICE: st = mt_flag_device(text, &f->options.device, f->err); break;
     case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &f->options.emulation, f->err); break;
     case ARGP_KEY_ARG:
         st = f->options.plan ? mt_fail(f->err, MT_EINPUT, "\"%.60s\": one plan at a time", text)
@@ -47,7 +47,7 @@ int mt_command_tune(int argc, char **argv) {
                "$XDG_CACHE_HOME/motley), where training looks. Processes with the same kind of GPU share the work."};
     struct mt_err err = MT_ERR_INIT;
     struct tune_flags f = {.err = &err, .options = {.device = "cuda"}};
-    enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
+    enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
     if (!st && !f.options.plan) {
         st = mt_fail(&err, MT_EINPUT, "tune what? Name a plan");
         mt_err_hint(&err, "`motley plan` makes one");

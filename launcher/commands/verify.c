@@ -4,13 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/base/units.h"
-#include "launcher/command.h"
-#include "launcher/flags.h"
-#include "launcher/numeric.h"
-#include "launcher/planned.h"
-#include "launcher/variant.h"
-#include "synth/check.h"
+#include "kernels/base/text/units.h"
+#include "launcher/commands/command.h"
+#include "launcher/flags/flags.h"
+#include "launcher/verify/numeric.h"
+#include "planner/plan/planned.h"
+#include "launcher/verify/proxy_plan.h"
+#include "synth/check/check.h"
 
 enum { KEY_PROOF = 0x2000, KEY_NUMERIC, KEY_NO_NUMERIC, KEY_SMALL, KEY_STEPS };
 
@@ -161,7 +161,7 @@ int mt_command_verify(int argc, char **argv) {
                               0,
                               0,
                               0};
-    enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
+    enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
     if (!st) st = settle(&f);
     if (!st) st = verify(&f, &err);
     if (!st && fflush(stdout)) st = mt_fail_errno(&err, "standard output");

@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/base/units.h"
-#include "launcher/command.h"
-#include "launcher/flags.h"
-#include "launcher/job_flags.h"
-#include "launcher/whatif.h"
-#include "profiler/describe.h"
+#include "kernels/base/text/units.h"
+#include "launcher/commands/command.h"
+#include "launcher/flags/flags.h"
+#include "launcher/flags/job_flags.h"
+#include "planner/review/whatif.h"
+#include "profiler/describe/describe.h"
 
 enum {
     KEY_CLUSTER = 'c',
@@ -159,7 +159,7 @@ int mt_command_whatif(int argc, char **argv) {
                                   "All alternatives train the same job. \"nominal\" rests on public figures, \"thought "
                                   "of\" on measured ones of hardware that is not there.",
                               .children = children};
-    enum mt_status st = mt_command_parse(&argp, argc, argv, &f, &err);
+    enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
     if (!st) st = settle(&f);
     if (!st && f.prices) st = mt_prices_read(f.prices, &prices, &err);
     if (!st) st = mt_cluster_open(f.cluster, &cluster, &err);

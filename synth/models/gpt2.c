@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "synth/models/models.h"
-#include "synth/ops.h"
+#include "synth/ops/ops.h"
 
 static const struct mt_model_option options[] = {
     {.name = "layers", .least = 1, .most = 1000, .preset = 12, .help = "blocks"},

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "synth/models/models.h"
-#include "synth/ops.h"
+#include "synth/ops/ops.h"
 
 static const struct mt_model_option options[] = {
     {.name = "context", .least = 1, .most = 4096, .preset = 16, .help = "tokens in the window"},

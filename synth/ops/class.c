@@ -8,7 +8,7 @@
 #define MT_CLASS_false(kind) [MT_OP_##kind] = &mt_op_class_##kind,
 #define MT_OP(kind, min_in, max_in, nout, in_types, out_types, in_place, exact, fused, ...) MT_CLASS_##fused(kind)
 static const struct mt_op_class *const classes[MT_NOPS] = {
-#include "kernels/ops.def"
+#include "kernels/op/ops.def"
 };
 #undef MT_OP
 

@@ -1,11 +1,12 @@
 /* What a file in synth/ops/ gives for each of its kinds, and what its builders are made with.
  *
- * A row is an object mt_op_class_KIND. The table is made from kernels/ops.def, so a kind that has none fails to link.
+ * A row is an object mt_op_class_KIND. The table is made from kernels/op/ops.def, so a kind that has none fails to
+ * link.
  */
 #ifndef MT_SYNTH_OPS_CLASS_H
 #define MT_SYNTH_OPS_CLASS_H
 
-#include "synth/ops.h"
+#include "synth/ops/ops.h"
 
 struct mt_vjp;
 
@@ -25,7 +26,7 @@ struct mt_op_class {
 #define MT_CLASS_true(kind)
 #define MT_CLASS_false(kind) extern const struct mt_op_class mt_op_class_##kind;
 #define MT_OP(kind, min_in, max_in, nout, in_types, out_types, in_place, exact, fused, ...) MT_CLASS_##fused(kind)
-#include "kernels/ops.def"
+#include "kernels/op/ops.def"
 #undef MT_OP
 #undef MT_CLASS_true
 #undef MT_CLASS_false

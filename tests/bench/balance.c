@@ -1,9 +1,9 @@
 /* Processor time of balance: 3, 64 and 1000 ranks. */
 #include <time.h>
 
-#include "planner/balance.h"
+#include "planner/balance/balance.h"
 #include "tests/check.h"
-#include "tests/planner/balance_cases.h"
+#include "tests/planner/balance/balance_cases.h"
 
 static double now_s(void) {
     struct timespec t;

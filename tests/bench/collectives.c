@@ -12,11 +12,11 @@
 
 #include <sys/prctl.h>
 
-#include "kernels/base/stats.h"
-#include "kernels/base/units.h"
+#include "kernels/base/number/stats.h"
+#include "kernels/base/text/units.h"
 #include "kernels/base/wait.h"
-#include "planner/cost.h"
-#include "profiler/exchange.h"
+#include "planner/cost/cost.h"
+#include "profiler/measure/exchange.h"
 #include "tests/check.h"
 
 enum { MOST_ALGORITHMS = 8, MOST_ROUNDS = 200, LEAST_ROUNDS = 5, MOST_IN_A_ROW = 64 };

@@ -11,7 +11,7 @@
  * of backward's two kernels one has the row's tiles, the other the default's. '*' is the best of a column, "-" what
  * does not run. */
 #include "kernels/base/log.h"
-#include "kernels/device.h"
+#include "kernels/device/device.h"
 #include "tests/check.h"
 
 enum { POSITIONS = 16384, HEADS = 16, NCONTEXTS = 4, NCOLUMNS = 2 * NCONTEXTS, REPEATS = 7, MOST_ROWS = 64 };
@@ -27,13 +27,13 @@ static const struct {
     const char *text;
 } tiles[] = {
 #define TILES(kernel, head, ...) {#kernel, head, #__VA_ARGS__},
-#include "kernels/cuda/attention_tiles.def"
+#include "kernels/cuda/attention/attention_tiles.def"
 #undef TILES
 };
 enum { NTILES = sizeof tiles / sizeof *tiles };
 static const char *const ways[] = {
 #define WAY(name) #name,
-#include "kernels/cuda/attention_ways.def"
+#include "kernels/cuda/attention/attention_ways.def"
 #undef WAY
 };
 enum { NWAYS = sizeof ways / sizeof *ways };

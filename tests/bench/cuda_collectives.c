@@ -3,13 +3,13 @@
  *     mpirun -n N bench_cuda_collectives [--most BYTES] [--overlap]
  *
  * A line is a message's size (all blocks together), how it is divided, and microseconds by each way; the choice by the
- * rule (kernels/nccl_way.h) against the best; and its bandwidth per rank as nccl-tests counts: bus bandwidth, what a
- * link carries. Calls are queued behind a long one, so that the GPU finds them all there: no time of the host counts.
+ * rule (kernels/coll/nccl_way.h) against the best; and its bandwidth per rank as nccl-tests counts: bus bandwidth, what
+ * a link carries. Calls are queued behind a long one, so that the GPU finds them all there: no time of the host counts.
  * Equal blocks by the native way are NCCL's own speed. --overlap: a product and an AllReduce at once, against each
  * alone; set NCCL_MAX_CTAS to see what fewer blocks of NCCL's do to both. */
 #include "kernels/base/arena.h"
-#include "kernels/base/units.h"
-#include "tests/kernels/cuda_ranks.h"
+#include "kernels/base/text/units.h"
+#include "tests/kernels/cuda/nccl/cuda_ranks.h"
 
 /* ALIGN elements: 16 bytes, below which NCCL moves less at a time. HEADS: calls of the longest message in front, which
  * take the GPU longer than the host takes to queue the rest (some 65 us a call). */

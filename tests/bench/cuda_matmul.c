@@ -8,7 +8,7 @@
  * over calls queued at once. Choosing is what the first measured call of a shape took: with an empty $MOTLEY_CACHE all
  * are measured anew. */
 #include "kernels/base/arena.h"
-#include "kernels/device.h"
+#include "kernels/device/device.h"
 #include "tests/check.h"
 
 enum { SEQ = 1024, VOCAB = 50304, ODD_VOCAB = 50257, TURNS = 5, MOST_CALLS = 500, CHUNK = 1 << 22 };

@@ -5,8 +5,8 @@
  * Shapes of GPT-2 124M with batch 32: 32768 rows. The bytes are the operands', each once (of tables the rows that are
  * wanted); the ceiling is a device copy of 1 GiB. Times are the least of several, of a call among calls: the
  * multiprocessors do not begin idle. */
-#include "kernels/device.h"
-#include "profiler/shape.h"
+#include "kernels/device/device.h"
+#include "profiler/cluster/shape.h"
 #include "tests/check.h"
 
 enum { BATCH = 32, SEQ = 1024, VOCAB = 50304, REPEATS = 9, CHAIN = 4 };

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "kernels/base/arena.h"
-#include "kernels/op.h"
+#include "kernels/op/op.h"
 #include "tests/check.h"
 
 enum { BATCH = 4, SEQ = 1024, HEADS = 12, SIZE = 64, EMBED = 768, FFN = 3072, VOCAB = 50257, REPEATS = 8 };

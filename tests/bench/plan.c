@@ -2,11 +2,12 @@
  * without memory limits; and a small job on two ranks. What is asked for: 1 s, 5 s, and nothing that one waits for.
  *
  *     MOTLEY_MODULES=build/release build/release/tests/bench_plan */
-#include "kernels/base/units.h"
+#include "kernels/base/text/units.h"
 #include "kernels/base/wait.h"
-#include "profiler/describe.h"
-#include "synth/search.h"
+#include "profiler/describe/describe.h"
+#include "planner/search/search.h"
 #include "tests/check.h"
+#include "synth/autodiff/autodiff.h"
 
 static struct mt_err err = MT_ERR_INIT;
 

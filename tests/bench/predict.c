@@ -9,10 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "launcher/planned.h"
-#include "profiler/describe.h"
-#include "synth/algorithms.h"
-#include "synth/predict.h"
+#include "planner/plan/planned.h"
+#include "profiler/describe/describe.h"
+#include "planner/cost/algorithms.h"
+#include "planner/predict/predict.h"
 #include "tests/check.h"
 
 static double cpu_s(void) {

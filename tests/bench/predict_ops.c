@@ -8,10 +8,10 @@
 #include <mpi.h>
 #include <unistd.h>
 
-#include "kernels/base/stats.h"
-#include "launcher/cores.h"
-#include "launcher/profile_job.h"
-#include "launcher/rehearsal.h"
+#include "kernels/base/number/stats.h"
+#include "launcher/session/cores.h"
+#include "launcher/profile/job.h"
+#include "launcher/profile/rehearsal.h"
 #include "tests/check.h"
 
 static int rank, nranks;

@@ -3,7 +3,7 @@
  *
  * Prints ||a - b|| / ||b|| over all of them and the worst tensor's max |a - b| / max(||b||_inf, lr steps); exits with 1
  * when either is above MOST [1e-10] or the files do not hold the same tensors. */
-#include "launcher/safetensors.h"
+#include "launcher/checkpoint/safetensors.h"
 #include "tests/check.h"
 
 static double *values_of(const struct mt_safetensors *file, const struct mt_saved *tensor) {

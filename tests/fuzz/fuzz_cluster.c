@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiler/describe.h"
-#include "profiler/outlier.h"
+#include "profiler/describe/describe.h"
+#include "profiler/cluster/outlier.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiler/describe.h"
-#include "profiler/edit.h"
+#include "profiler/describe/describe.h"
+#include "profiler/describe/edit.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

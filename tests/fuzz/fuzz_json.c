@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "kernels/base/json.h"
+#include "kernels/base/text/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
  *     build/fuzz/tests/fuzz_safetensors -runs=10000000 tests/fuzz/corpus/safetensors */
 #include <stdlib.h>
 
-#include "launcher/safetensors.h"
+#include "launcher/checkpoint/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
 #ifndef MT_TESTS_PLANNER_SMALL_CLUSTER_H
 #define MT_TESTS_PLANNER_SMALL_CLUSTER_H
 
-#include "planner/cost.h"
+#include "planner/cost/cost.h"
 #include "tests/check.h"
 
 enum { MOST_DEVICES = 1024, MOST_GROUPS = 4, MEMORY = 0, NETWORK = 1 };

@@ -5,7 +5,7 @@
 #ifndef MT_TESTS_PROFILER_CLUSTERS_H
 #define MT_TESTS_PROFILER_CLUSTERS_H
 
-#include "profiler/cluster.h"
+#include "profiler/cluster/cluster.h"
 #include "tests/check.h"
 
 /* Devices dealt to nodes in blocks of `per_node`, and to classes in turn ("class0", "class1", ...). */

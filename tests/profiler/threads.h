@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "kernels/comm.h"
+#include "kernels/comm/comm.h"
 
 typedef void rank_function(struct mt_comm *comm);
 

@@ -2,8 +2,8 @@
 #ifndef MT_TESTS_SYNTH_EVAL_H
 #define MT_TESTS_SYNTH_EVAL_H
 
-#include "kernels/base/rng.h"
-#include "synth/graph.h"
+#include "kernels/base/number/rng.h"
+#include "synth/graph/graph.h"
 #include "tests/check.h"
 
 struct eval {

@@ -3,9 +3,9 @@
 #ifndef MT_TESTS_SYNTH_PARTS_H
 #define MT_TESTS_SYNTH_PARTS_H
 
-#include "synth/interpreter.h"
+#include "synth/interp/internal.h"
 #include "tests/check.h"
-#include "tests/synth/random_layout.h"
+#include "tests/synth/layout/random_layout.h"
 
 static inline int64_t value_count(const struct mt_layout *l) {
     int64_t n = 1;

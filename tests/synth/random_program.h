@@ -4,12 +4,13 @@
 
 #include <stdlib.h>
 
-#include "kernels/base/rng.h"
-#include "planner/job.h"
-#include "synth/build.h"
-#include "synth/interp.h"
-#include "synth/model.h"
+#include "kernels/base/number/rng.h"
+#include "synth/job/job.h"
+#include "synth/build/build.h"
+#include "synth/interp/interp.h"
+#include "synth/models/model.h"
 #include "tests/check.h"
+#include "synth/autodiff/autodiff.h"
 
 enum { SEED = 20261120 };
 

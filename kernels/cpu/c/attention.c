@@ -11,7 +11,7 @@
 #ifndef T
 #include <omp.h>
 
-#include "kernels/base/rng.h"
+#include "kernels/base/number/rng.h"
 #include "kernels/cpu/c/c.h"
 
 enum { QUERIES = 96, KEYS = 192, WIDTH = KEYS + 8 /* of a row of scores: not a power of two */ };

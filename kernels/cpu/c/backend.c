@@ -3,12 +3,12 @@
 #include <omp.h>
 #include <stdlib.h>
 
-#include "kernels/base/rng.h"
+#include "kernels/base/number/rng.h"
 #include "kernels/cpu/c/c.h"
 
 static const struct mt_c_op *const ops[MT_NOPS] = {
 #define MT_OP(kind, ...) [MT_OP_##kind] = &mt_c_##kind,
-#include "kernels/ops.def"
+#include "kernels/op/ops.def"
 #undef MT_OP
 };
 

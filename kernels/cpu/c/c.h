@@ -18,7 +18,7 @@
 #include <math.h>
 
 #include "kernels/base/clones.h"
-#include "kernels/op.h"
+#include "kernels/op/op.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
@@ -31,7 +31,7 @@ struct mt_c_op {
     int64_t (*thread_bytes)(const struct mt_call *call);
 };
 #define MT_OP(kind, ...) extern const struct mt_c_op mt_c_##kind;
-#include "kernels/ops.def"
+#include "kernels/op/ops.def"
 #undef MT_OP
 #define C_OP(kind, scratch, thread)                                                                                    \
     const struct mt_c_op mt_c_##kind = {{kind##_f64, kind##_f32, kind##_bf16, kind##_f16}, scratch, thread}

@@ -203,8 +203,8 @@ static void TYPED(fused_matmul)(const struct mt_call *call) {
     if (call->attr->epilogue != MT_OP_sum) return;
     shape_of(call, &s);
 #pragma omp parallel for if (s.n * s.k >= WORTH_A_TEAM && s.n > STRIP)
-    for (int64_t j = 0; j < s.n; j += STRIP)
-        TYPED(sum_columns)((const T *)call->in[1].data + j * s.b[1], s.b, s.k, least(STRIP, s.n - j),
-                           call->attr->accumulate, (A *)call->out[1].data + j);
+    for (int64_t j = 0; j < s.n; j += STRIP) TYPED(sum_columns)
+    ((const T *)call->in[1].data + j * s.b[1], s.b, s.k, least(STRIP, s.n - j), call->attr->accumulate,
+     (A *)call->out[1].data + j);
 }
 #endif

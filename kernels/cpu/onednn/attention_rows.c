@@ -4,7 +4,7 @@
 #include <math.h>
 #include <omp.h>
 
-#include "kernels/base/rng.h"
+#include "kernels/base/number/rng.h"
 #include "kernels/cpu/onednn/attention.h"
 #include "kernels/cpu/onednn/exp.h"
 

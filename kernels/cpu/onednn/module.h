@@ -5,7 +5,7 @@
 #define MT_ONEDNN_MODULE_H
 
 #include "kernels/base/module.h"
-#include "kernels/op.h"
+#include "kernels/op/op.h"
 
 struct mt_onednn_module {
     struct mt_module_head head; /* shape: the sizes of struct mt_call, mt_tensor and mt_attr, and how many operators */

@@ -4,7 +4,7 @@
 #define MT_ONEDNN_ONEDNN_H
 
 #include "kernels/base/clones.h"
-#include "kernels/op.h"
+#include "kernels/op/op.h"
 
 bool onednn_matmul_supports(const struct mt_call *call);
 int64_t onednn_matmul_scratch(const struct mt_call *call);

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "kernels/base/err.h"
-#include "kernels/base/type.h"
+#include "kernels/base/number/type.h"
 
 /* c[m, n] = sum over k of a[m, k] b[k, n] + bias[n], or that added to c's old content. */
 struct product_shape {

@@ -3,8 +3,8 @@
 #ifndef MT_TESTS_KERNELS_COLL_REFERENCE_H
 #define MT_TESTS_KERNELS_COLL_REFERENCE_H
 
-#include "kernels/base/rng.h"
-#include "kernels/comm.h"
+#include "kernels/base/number/rng.h"
+#include "kernels/comm/comm.h"
 #include "tests/check.h"
 
 static const uint64_t reference_seed = 20261120;

@@ -1,0 +1,132 @@
+/* Names, sizes and conversions of element types. */
+#include "kernels/base/number/type.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stddef.h>
+
+#include "kernels/base/clones.h"
+
+static const struct {
+    const char *name;
+    int64_t size_bytes;
+} types[MT_NTYPES] = {[MT_F64] = {"f64", 8},
+                      [MT_F32] = {"f32", 4},
+                      [MT_BF16] = {"bf16", 2},
+                      [MT_F16] = {"f16", 2},
+                      [MT_I32] = {"i32", 4}};
+
+const char *mt_type_name(enum mt_type type) {
+    return types[type].name;
+}
+
+int64_t mt_type_size(enum mt_type type) {
+    return types[type].size_bytes;
+}
+
+bool mt_type_parse(const char *name, enum mt_type *type) {
+    for (int t = 0; t < MT_NTYPES; t++)
+        if (!strcmp(name, types[t].name)) {
+            *type = (enum mt_type)t;
+            return true;
+        }
+    return false;
+}
+
+double mt_type_load(enum mt_type type, const void *data, int64_t index) {
+    switch (type) {
+    case MT_F64: return ((const double *)data)[index];
+    case MT_F32: return (double)((const float *)data)[index];
+    case MT_BF16: return (double)mt_bf16_to_f32(((const mt_bf16 *)data)[index]);
+    case MT_F16: return (double)mt_f16_to_f32(((const mt_f16 *)data)[index]);
+    case MT_I32: return ((const int32_t *)data)[index];
+    case MT_NTYPES: break;
+    }
+    assert(!"element type");
+    return 0;
+}
+
+/* To single, with the last bit set where something was cut off: what is then rounded to half is rounded once. */
+static float to_odd(double value) {
+    float f = (float)value;
+    if ((double)f == value || isnan(value)) return f;
+    if (fabs((double)f) > fabs(value)) f = nextafterf(f, 0);
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    bits |= 1u;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+void mt_type_store(enum mt_type type, void *data, int64_t index, double value) {
+    switch (type) {
+    case MT_F64: ((double *)data)[index] = value; return;
+    case MT_F32: ((float *)data)[index] = (float)value; return;
+    case MT_BF16: ((mt_bf16 *)data)[index] = mt_bf16_from_f32(to_odd(value)); return;
+    case MT_F16: ((mt_f16 *)data)[index] = mt_f16_from_f32(to_odd(value)); return;
+    case MT_I32: ((int32_t *)data)[index] = (int32_t)value; return;
+    case MT_NTYPES: break;
+    }
+    assert(!"element type");
+}
+
+void mt_type_noise(enum mt_type type, void *data, int64_t count, double low, double span) {
+    uint32_t x = 12345;
+    for (int64_t i = 0; i < count; i++) {
+        x = x * 1664525u + 1013904223u;
+        double value = low + span * ((x >> 8) * 0x1p-24);
+        mt_type_store(type, data, i, type == MT_I32 ? floor(value) : value);
+    }
+}
+
+MT_CLONES static void f32_to_bf16(mt_bf16 *restrict to, const float *restrict from, int64_t count) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) to[i] = mt_bf16_from_f32(from[i]);
+}
+
+MT_CLONES static void bf16_to_f32(float *restrict to, const mt_bf16 *restrict from, int64_t count) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) to[i] = mt_bf16_to_f32(from[i]);
+}
+
+MT_CLONES static void f32_to_f16(mt_f16 *restrict to, const float *restrict from, int64_t count) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) to[i] = mt_f16_from_f32(from[i]);
+}
+
+MT_CLONES static void f16_to_f32(float *restrict to, const mt_f16 *restrict from, int64_t count) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) to[i] = mt_f16_to_f32(from[i]);
+}
+
+MT_CLONES static void f64_to_f32(float *restrict to, const double *restrict from, int64_t count) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) to[i] = (float)from[i];
+}
+
+MT_CLONES static void f32_to_f64(double *restrict to, const float *restrict from, int64_t count) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) to[i] = from[i];
+}
+
+void mt_type_convert(enum mt_type to_type, void *to, enum mt_type from_type, const void *from, int64_t count) {
+    if (to_type == from_type) {
+        if (to != from && count) memmove(to, from, (size_t)(count * mt_type_size(to_type)));
+        return;
+    }
+    assert(to_type != MT_I32 && from_type != MT_I32);
+    if (to_type == MT_BF16 && from_type == MT_F32)
+        f32_to_bf16(to, from, count);
+    else if (to_type == MT_F32 && from_type == MT_BF16)
+        bf16_to_f32(to, from, count);
+    else if (to_type == MT_F16 && from_type == MT_F32)
+        f32_to_f16(to, from, count);
+    else if (to_type == MT_F32 && from_type == MT_F16)
+        f16_to_f32(to, from, count);
+    else if (to_type == MT_F32 && from_type == MT_F64)
+        f64_to_f32(to, from, count);
+    else if (to_type == MT_F64 && from_type == MT_F32)
+        f32_to_f64(to, from, count);
+    else
+        for (int64_t i = 0; i < count; i++) mt_type_store(to_type, to, i, mt_type_load(from_type, from, i));
+}

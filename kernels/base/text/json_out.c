@@ -1,0 +1,165 @@
+/* Writing JSON: the same document gives the same bytes, and a person can read their difference. */
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/text/json.h"
+
+static void append(struct mt_json_out *out, const char *text, size_t length) {
+    if (out->length + length + 1 > out->capacity) {
+        while (out->length + length + 1 > out->capacity) out->capacity = out->capacity ? out->capacity * 2 : 1024;
+        out->text = mt_realloc(out->text, out->capacity);
+    }
+    memcpy(out->text + out->length, text, length);
+    out->length += length;
+    out->text[out->length] = 0;
+}
+
+static void append_text(struct mt_json_out *out, const char *text) {
+    append(out, text, strlen(text));
+}
+
+void mt_json_out_init(struct mt_json_out *out) {
+    memset(out, 0, sizeof *out);
+    append(out, "", 0);
+}
+
+void mt_json_out_release(struct mt_json_out *out) {
+    free(out->text);
+    memset(out, 0, sizeof *out);
+}
+
+/* The length of the UTF-8 sequence at `text`, or 0 when it is none (overlong, surrogate, too large, cut). */
+static size_t utf8_length(const unsigned char *text) {
+    static const struct {
+        unsigned char mask, lead;
+        size_t length;
+        uint32_t least;
+    } forms[] = {{0x80, 0x00, 1, 0}, {0xe0, 0xc0, 2, 0x80}, {0xf0, 0xe0, 3, 0x800}, {0xf8, 0xf0, 4, 0x10000}};
+    for (int f = 0; f < 4; f++) {
+        if ((text[0] & forms[f].mask) != forms[f].lead) continue;
+        uint32_t code = text[0] & (unsigned char)~forms[f].mask;
+        for (size_t i = 1; i < forms[f].length; i++) {
+            if ((text[i] & 0xc0) != 0x80) return 0;
+            code = code << 6 | (text[i] & 0x3f);
+        }
+        bool wrong = code < forms[f].least || code > 0x10ffff || (code >= 0xd800 && code < 0xe000);
+        return wrong ? 0 : forms[f].length;
+    }
+    return 0;
+}
+
+static void append_string(struct mt_json_out *out, const char *value) {
+    static const char short_form[256] = {
+        ['"'] = '"', ['\\'] = '\\', ['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'};
+    append(out, "\"", 1);
+    for (const unsigned char *c = (const unsigned char *)value; *c;) {
+        size_t n = utf8_length(c);
+        if (!n) {
+            append_text(out, "\\ufffd");
+            n = 1;
+        } else if (short_form[*c]) {
+            append(out, (char[]){'\\', short_form[*c]}, 2);
+        } else if (*c < 0x20 || *c == 0x7f) {
+            char escape[8];
+            snprintf(escape, sizeof escape, "\\u%04x", *c);
+            append_text(out, escape);
+        } else {
+            append(out, (const char *)c, n);
+        }
+        c += n;
+    }
+    append(out, "\"", 1);
+}
+
+/* Comma, new line and key: what stands before a value. */
+static void begin(struct mt_json_out *out, const char *key) {
+    int d = out->depth;
+    assert(d > 0 || out->length == 0);
+    if (d == 0) return;
+    assert((key != NULL) == (out->closer[d - 1] == '}'));
+    if (!out->first[d - 1]) append(out, ",", 1);
+    if (out->inline_level[d - 1]) {
+        if (!out->first[d - 1]) append(out, " ", 1);
+    } else {
+        append(out, "\n", 1);
+        for (int i = 0; i < d; i++) append(out, "  ", 2);
+    }
+    out->first[d - 1] = false;
+    if (!key) return;
+    append_string(out, key);
+    append(out, ": ", 2);
+}
+
+static void open_level(struct mt_json_out *out, const char *key, char bracket, bool one_line) {
+    assert(bracket == '{' || bracket == '[');
+    begin(out, key);
+    int d = out->depth++;
+    assert(d < (int)(sizeof out->closer / sizeof out->closer[0]));
+    out->closer[d] = bracket == '{' ? '}' : ']';
+    out->first[d] = true;
+    out->inline_level[d] = one_line || (d > 0 && out->inline_level[d - 1]);
+    append(out, &bracket, 1);
+}
+
+void mt_json_open(struct mt_json_out *out, const char *key, char bracket) {
+    open_level(out, key, bracket, false);
+}
+
+void mt_json_open_inline(struct mt_json_out *out, const char *key, char bracket) {
+    open_level(out, key, bracket, true);
+}
+
+void mt_json_close(struct mt_json_out *out) {
+    assert(out->depth > 0);
+    int d = --out->depth;
+    if (!out->first[d] && !out->inline_level[d]) {
+        append(out, "\n", 1);
+        for (int i = 0; i < d; i++) append(out, "  ", 2);
+    }
+    append(out, &out->closer[d], 1);
+    if (d == 0) append(out, "\n", 1);
+}
+
+void mt_json_put_int(struct mt_json_out *out, const char *key, int64_t value) {
+    char text[32];
+    begin(out, key);
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    append_text(out, text);
+}
+
+/* 15 digits are always told apart, and 17 always suffice; subnormal numbers have fewer to tell. */
+void mt_json_put_real(struct mt_json_out *out, const char *key, double value) {
+    char text[40];
+    assert(isfinite(value));
+    begin(out, key);
+    for (int digits = fabs(value) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) break;
+    }
+    append_text(out, value == 0 && signbit(value) ? "-0.0" : text); /* "-0" would be read as the integer 0 */
+}
+
+void mt_json_put_bool(struct mt_json_out *out, const char *key, bool value) {
+    begin(out, key);
+    append_text(out, value ? "true" : "false");
+}
+
+void mt_json_put_string(struct mt_json_out *out, const char *key, const char *value) {
+    begin(out, key);
+    append_string(out, value);
+}
+
+void mt_json_put_ints(struct mt_json_out *out, const char *key, const int64_t *values, int count) {
+    mt_json_open_inline(out, key, '[');
+    for (int i = 0; i < count; i++) mt_json_put_int(out, NULL, values[i]);
+    mt_json_close(out);
+}
+
+void mt_json_put_reals(struct mt_json_out *out, const char *key, const double *values, int count) {
+    mt_json_open_inline(out, key, '[');
+    for (int i = 0; i < count; i++) mt_json_put_real(out, NULL, values[i]);
+    mt_json_close(out);
+}

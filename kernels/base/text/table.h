@@ -1,0 +1,41 @@
+/* Tables for terminals: cells first, then widths, then lines.
+ *
+ *     struct mt_table table = MT_TABLE_INIT;
+ *     mt_table_header(&table, "rank", "host", ">batch", NULL);     // '>': flush right
+ *     mt_table_row(&table);
+ *     mt_table_cell(&table, "%d", rank); mt_table_cell(&table, "%s", host); ...
+ *     mt_table_print(&table, 2, stdout);                           // indented by 2; and released */
+#ifndef MT_KERNELS_BASE_TEXT_TABLE_H
+#define MT_KERNELS_BASE_TEXT_TABLE_H
+
+#include <stdio.h>
+
+#include "kernels/base/arena.h"
+
+#define MT_TABLE_COLUMNS 24
+
+struct mt_table_line {
+    char *cells[MT_TABLE_COLUMNS];
+    int count;
+};
+struct mt_table {
+    struct mt_arena arena;
+    struct mt_table_line *lines;
+    int nlines, capacity;
+    int right; /* bits: columns that are flush right */
+};
+
+#define MT_TABLE_INIT                                                                                                  \
+    { {0}, 0, 0, 0, 0 }
+
+/* The first line: names that end with a null pointer; more columns may be added with mt_table_column. */
+void mt_table_header(struct mt_table *table, const char *name, ...) __attribute__((sentinel));
+void mt_table_column(struct mt_table *table, const char *name);
+
+/* Begin a line, and add a cell to it; lines may be shorter than the header. Unprintable characters become '?'. */
+void mt_table_row(struct mt_table *table);
+void mt_table_cell(struct mt_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+void mt_table_print(struct mt_table *table, int indent, FILE *file);
+
+#endif

@@ -1,6 +1,0 @@
-/* What all communicators have in common. */
-#include "kernels/comm.h"
-
-void mt_comm_free(struct mt_comm *comm) {
-    if (comm) comm->class->release(comm);
-}

@@ -1,0 +1,302 @@
+/* Attention and its gradient without tensor cores, in f32: right on every device and for every shape, and what other
+ * ways are compared with. The kernels and their formulas are those of attention_tiles.cu.
+ *
+ * Definitions: FORWARD, DQ or DKDV; TYPE; D (head size), HEAD (D padded), CAUSAL, DROP, BLOCK (rows of a tile) and
+ * VECTOR (elements a load). */
+#include "kernels/cuda/attention/attention.cuh"
+
+typedef TYPE T;
+
+#define SIDE (BLOCK / 4) /* threads are SIDE by SIDE, each with 4 own rows by every SIDE-th row that passes */
+#define THREADS (SIDE * SIDE)
+#define ROW (HEAD + 4) /* of a tile in shared memory: parts of 16 bytes in all banks */
+#define SCORE_ROW (BLOCK + 4)
+#define PARTS (HEAD / BLOCK) /* of 4 elements: of a thread's result, SIDE of them apart */
+#define OWN_ROW (int)(threadIdx.x / SIDE * 4)
+#define ACROSS (int)(threadIdx.x % SIDE)
+
+typedef float scores[4][4];
+typedef float results[4][PARTS][4];
+
+__device__ inline void load_tile(float *tile, const T *from, i64 stride, int row, int s) {
+    for (int i = threadIdx.x; i < BLOCK * (HEAD / VECTOR); i += THREADS) {
+        int r = i / (HEAD / VECTOR), e = i % (HEAD / VECTOR) * VECTOR;
+        struct alignas(sizeof(T) * VECTOR) vector {
+            T x[VECTOR];
+        };
+        bool there = row + r < s && e < D;
+        vector x;
+        if (there) x = *(const vector *)(from + (row + r) * stride + e);
+#pragma unroll
+        for (int j = 0; j < VECTOR; j++) tile[r * ROW + e + j] = there ? load(x.x[j]) : 0;
+    }
+}
+
+/* x[i][j] = own row i times row j that passes */
+__device__ inline void rows_by_rows(scores &x, const float *own, const float *tile) {
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 4; j++) x[i][j] = 0;
+#pragma unroll 4
+    for (int e = 0; e < HEAD; e += 4) {
+        float4 a[4], b[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            a[i] = *(const float4 *)(own + (OWN_ROW + i) * ROW + e);
+            b[i] = *(const float4 *)(tile + (ACROSS + SIDE * i) * ROW + e);
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                x[i][j] = fmaf(a[i].x, b[j].x, x[i][j]);
+                x[i][j] = fmaf(a[i].y, b[j].y, x[i][j]);
+                x[i][j] = fmaf(a[i].z, b[j].z, x[i][j]);
+                x[i][j] = fmaf(a[i].w, b[j].w, x[i][j]);
+            }
+    }
+}
+
+__device__ inline void put_scores(float *to, const scores &x) {
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+#pragma unroll
+        for (int j = 0; j < 4; j++) to[(OWN_ROW + i) * SCORE_ROW + ACROSS + SIDE * j] = x[i][j];
+}
+
+/* y[i] += the sum over the rows that pass of x[i][row] tile[row] */
+__device__ inline void add_scores_by_rows(results &y, const float *x, const float *tile) {
+#pragma unroll 2
+    for (int k = 0; k < BLOCK; k += 4) {
+        float a[4][4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) *(float4 *)a[i] = *(const float4 *)(x + (OWN_ROW + i) * SCORE_ROW + k);
+#pragma unroll
+        for (int c = 0; c < 4; c++)
+#pragma unroll
+            for (int p = 0; p < PARTS; p++) {
+                float4 b = *(const float4 *)(tile + (k + c) * ROW + p * BLOCK + ACROSS * 4);
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    y[i][p][0] = fmaf(a[i][c], b.x, y[i][p][0]);
+                    y[i][p][1] = fmaf(a[i][c], b.y, y[i][p][1]);
+                    y[i][p][2] = fmaf(a[i][c], b.z, y[i][p][2]);
+                    y[i][p][3] = fmaf(a[i][c], b.w, y[i][p][3]);
+                }
+            }
+    }
+}
+
+__device__ inline void clear(results &y) {
+    for (int i = 0; i < 4; i++)
+        for (int p = 0; p < PARTS; p++)
+            for (int c = 0; c < 4; c++) y[i][p][c] = 0;
+}
+
+__device__ inline void store_rows(const results &y, const float (&factor)[4], T *to, i64 stride, int from, int s) {
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+#pragma unroll
+        for (int p = 0; p < PARTS; p++)
+#pragma unroll
+            for (int c = 0; c < 4; c++) {
+                int row = from + OWN_ROW + i, e = p * BLOCK + ACROSS * 4 + c;
+                if (row < s && e < D) store(to + row * stride + e, y[i][p][c] * factor[i]);
+            }
+}
+
+/* Over the threads that have the same own rows. */
+__device__ inline float row_max(float x) {
+    for (int i = SIDE / 2; i; i /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, i));
+    return x;
+}
+__device__ inline float row_sum(float x) {
+    for (int i = SIDE / 2; i; i /= 2) x += __shfl_xor_sync(~0u, x, i);
+    return x;
+}
+
+#if FORWARD
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    attention_forward(const T *qkv, T *out, float *lse, shape g, const clock_s *clock) {
+    extern __shared__ __align__(16) float own[];
+    float *passing = own + BLOCK * ROW, *probs = passing + BLOCK * ROW;
+    where at = place_of(g, BLOCK, true);
+    i64 stride = 3 * (i64)g.h * D, out_stride = (i64)g.h * D;
+    const T *q = qkv + at.b * g.s * stride + at.h * D, *k = q + out_stride, *v = k + out_stride;
+    load_tile(own, q, stride, at.from, g.s);
+    results o;
+    float most[4], sum[4];
+    clear(o);
+    for (int i = 0; i < 4; i++) most[i] = -INF, sum[i] = 0;
+#if DROP
+    dropping random = dropping_of(g, clock, at.b, at.h);
+#endif
+    int end = CAUSAL ? min(g.s, at.from + BLOCK) : g.s;
+    for (int from = 0; from < end; from += BLOCK) {
+        __syncthreads();
+        load_tile(passing, k, stride, from, g.s);
+        __syncthreads();
+        scores x;
+        rows_by_rows(x, own, passing);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            int query = at.from + OWN_ROW + i;
+            float now = most[i], all = 0;
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                int key = from + ACROSS + SIDE * j;
+                if (key >= g.s || (CAUSAL && key > query)) x[i][j] = -INF;
+                now = fmaxf(now, x[i][j]);
+            }
+            now = row_max(now);
+            float fade = power_of_2((most[i] - now) * g.scale2);
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                all += x[i][j] = power_of_2((x[i][j] - now) * g.scale2);
+#if DROP
+                if (random.one(query, from + ACROSS + SIDE * j)) x[i][j] = 0;
+#endif
+            }
+            most[i] = now, sum[i] = sum[i] * fade + all;
+#pragma unroll
+            for (int p = 0; p < PARTS; p++)
+#pragma unroll
+                for (int c = 0; c < 4; c++) o[i][p][c] *= fade;
+        }
+        put_scores(probs, x);
+        __syncthreads();
+        load_tile(passing, v, stride, from, g.s);
+        __syncthreads();
+        add_scores_by_rows(o, probs, passing);
+    }
+    float factor[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        float all = row_sum(sum[i]);
+        int query = at.from + OWN_ROW + i;
+        factor[i] = (DROP ? g.grow : 1.0f) / all;
+        if (ACROSS == 0 && query < g.s) lse[at.head * g.s + query] = most[i] * g.scale + logf(all);
+    }
+    store_rows(o, factor, out + at.b * g.s * out_stride + at.h * D, out_stride, at.from, g.s);
+}
+#endif
+
+#if DQ
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    attention_dq(const T *dout, const T *qkv, const T *o, const float *lse, T *dqkv, float2 *rows, shape g,
+                 const clock_s *clock) {
+    extern __shared__ __align__(16) float own[];
+    float *own_dout = own + BLOCK * ROW, *passing = own_dout + BLOCK * ROW, *grads = passing + BLOCK * ROW;
+    where at = place_of(g, BLOCK, true);
+    i64 stride = 3 * (i64)g.h * D, out_stride = (i64)g.h * D;
+    i64 base = at.b * g.s * stride + at.h * D, out_base = at.b * g.s * out_stride + at.h * D;
+    const T *q = qkv + base, *k = q + out_stride, *v = k + out_stride;
+    load_tile(own, q, stride, at.from, g.s);
+    load_tile(own_dout, dout + out_base, out_stride, at.from, g.s);
+    __syncthreads();
+    results dq;
+    float lse2[4], delta[4];
+    clear(dq);
+    for (int i = 0; i < 4; i++) {
+        int query = at.from + OWN_ROW + i;
+        float sum = 0;
+        lse2[i] = 0;
+        if (query < g.s) {
+            for (int e = ACROSS; e < D; e += SIDE)
+                sum = fmaf(own_dout[(OWN_ROW + i) * ROW + e], load(o[out_base + query * out_stride + e]), sum);
+            lse2[i] = lse[at.head * g.s + query] * LOG2E;
+        }
+        delta[i] = row_sum(sum);
+        if (ACROSS == 0 && query < g.s) rows[at.head * g.s + query] = make_float2(lse2[i], delta[i]);
+    }
+#if DROP
+    dropping random = dropping_of(g, clock, at.b, at.h);
+#endif
+    int end = CAUSAL ? min(g.s, at.from + BLOCK) : g.s;
+    for (int from = 0; from < end; from += BLOCK) {
+        scores x, dx;
+        __syncthreads();
+        load_tile(passing, v, stride, from, g.s);
+        __syncthreads();
+        rows_by_rows(dx, own_dout, passing);
+        __syncthreads();
+        load_tile(passing, k, stride, from, g.s);
+        __syncthreads();
+        rows_by_rows(x, own, passing);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                int query = at.from + OWN_ROW + i, key = from + ACROSS + SIDE * j;
+                bool seen = key < g.s && (!CAUSAL || key <= query);
+                float p = seen ? power_of_2(fmaf(x[i][j], g.scale2, -lse2[i])) : 0;
+#if DROP
+                dx[i][j] = random.one(query, key) ? 0 : dx[i][j] * g.grow;
+#endif
+                x[i][j] = p * (dx[i][j] - delta[i]);
+            }
+        put_scores(grads, x);
+        __syncthreads();
+        add_scores_by_rows(dq, grads, passing);
+    }
+    const float factor[4] = {g.scale, g.scale, g.scale, g.scale};
+    store_rows(dq, factor, dqkv + base, stride, at.from, g.s);
+}
+#endif
+
+#if DKDV
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    attention_dkdv(const T *dout, const T *qkv, T *dqkv, const float2 *rows, shape g, const clock_s *clock) {
+    extern __shared__ __align__(16) float own[];
+    float *own_v = own + BLOCK * ROW, *passing = own_v + BLOCK * ROW, *turned = passing + BLOCK * ROW;
+    where at = place_of(g, BLOCK, false);
+    i64 stride = 3 * (i64)g.h * D, out_stride = (i64)g.h * D, base = at.b * g.s * stride + at.h * D;
+    const T *q = qkv + base, *k = q + out_stride, *v = k + out_stride;
+    dout += at.b * g.s * out_stride + at.h * D, rows += at.head * g.s;
+    load_tile(own, k, stride, at.from, g.s);
+    load_tile(own_v, v, stride, at.from, g.s);
+    results dk, dv;
+    clear(dk), clear(dv);
+#if DROP
+    dropping random = dropping_of(g, clock, at.b, at.h);
+#endif
+    for (int from = CAUSAL ? at.from : 0; from < g.s; from += BLOCK) {
+        scores x, dx, p;
+        __syncthreads();
+        load_tile(passing, q, stride, from, g.s);
+        __syncthreads();
+        rows_by_rows(x, own, passing);
+        __syncthreads();
+        load_tile(passing, dout, out_stride, from, g.s);
+        __syncthreads();
+        rows_by_rows(dx, own_v, passing);
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            int query = from + ACROSS + SIDE * j;
+            float2 number = query < g.s ? rows[query] : make_float2(0, 0);
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                int key = at.from + OWN_ROW + i;
+                bool seen = query < g.s && (!CAUSAL || key <= query);
+                float all = seen ? power_of_2(fmaf(x[i][j], g.scale2, -number.x)) : 0;
+                p[i][j] = all;
+#if DROP
+                bool drop = random.one(query, key);
+                p[i][j] = drop ? 0 : all * g.grow, dx[i][j] = drop ? 0 : dx[i][j] * g.grow;
+#endif
+                x[i][j] = all * (dx[i][j] - number.y);
+            }
+        }
+        put_scores(turned, p);
+        __syncthreads();
+        add_scores_by_rows(dv, turned, passing);
+        __syncthreads();
+        put_scores(turned, x);
+        load_tile(passing, q, stride, from, g.s);
+        __syncthreads();
+        add_scores_by_rows(dk, turned, passing);
+    }
+    const float k_factor[4] = {g.scale, g.scale, g.scale, g.scale}, v_factor[4] = {1, 1, 1, 1};
+    store_rows(dk, k_factor, dqkv + base + out_stride, stride, at.from, g.s);
+    store_rows(dv, v_factor, dqkv + base + 2 * out_stride, stride, at.from, g.s);
+}
+#endif

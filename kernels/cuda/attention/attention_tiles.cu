@@ -1,0 +1,313 @@
+/* Attention and its gradient, a tile of queries by a tile of keys at a time, on tensor cores; scores live in registers
+ * only.
+ *
+ * Each kernel has tiles that its block keeps (OWN rows: queries, or keys in DKDV) and tiles that pass by. Forward: with
+ * running maxima and sums (Dao, "FlashAttention-2", 2023). Backward, with P the probabilities, made again from lse, and
+ * M the dropout factors (0 or 1 / (1 - p)):
+ *
+ *   dv = (P M)' do    dS = scale P (M (do v') - delta)    dq = dS k    dk = dS' q    delta = rowsum(do o)
+ *
+ * (dS has its scale before it becomes a HALF: f16 ends at 65504.) DQ keeps queries and leaves {lse, scale delta} of
+ * each for DKDV, which keeps keys and works on transposed scores, so that in both what was a result is the next
+ * product's left operand where it lies. That is seven products of tiles; one kernel would do with five, but had to hand
+ * scores between warps and to add dq up in memory, in order.
+ *
+ * Definitions: FORWARD, DQ or DKDV; HALF (bf16 or f16); WGMMA (1: warpgroups multiply, sm_90a; 0: warps); D (head
+ * size), HEAD (D padded), CAUSAL, DROP (0: none; 4: rows of scores are whole Philox blocks; 1: any), BLOCK_M, BLOCK_N
+ * (queries and keys of a tile), WARPS, STAGES, BLOCKS (at least, of a multiprocessor) and KEEP (own fragments stay in
+ * registers; not with WGMMA). */
+#include "kernels/cuda/attention/attention.cuh"
+#include "kernels/cuda/attention/attention_tile.cuh"
+#if WGMMA
+#include "kernels/cuda/attention/attention_wgmma.cuh"
+#else
+#include "kernels/cuda/attention/attention_mma.cuh"
+#endif
+#include "kernels/cuda/attention/attention_ring.cuh"
+
+__device__ inline u32 shared_memory() {
+    extern __shared__ __align__(1024) char memory[];
+    return (u32)__cvta_generic_to_shared(memory);
+}
+
+#if FORWARD
+/* Brings maxima and sums of the rows up to date, fades their results, and turns scores into probabilities that lack
+ * their sum. */
+__device__ inline void softmax(scores &x, results &o, float (&most)[TILES][2], float (&sum)[TILES][2], float scale2) {
+#pragma unroll
+    for (int m = 0; m < TILES; m++)
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            float old = most[m][i], now = old;
+#pragma unroll
+            for (int n = 0; n < COLUMNS; n++) now = fmaxf(now, fmaxf(x[m][n][2 * i], x[m][n][2 * i + 1]));
+            now = fmaxf(now, __shfl_xor_sync(~0u, now, 1));
+            now = fmaxf(now, __shfl_xor_sync(~0u, now, 2));
+            float fade = power_of_2((old - now) * scale2), less = now * scale2, all = 0;
+#pragma unroll
+            for (int n = 0; n < COLUMNS; n++)
+#pragma unroll
+                for (int j = 2 * i; j < 2 * i + 2; j++) all += x[m][n][j] = power_of_2(fmaf(x[m][n][j], scale2, -less));
+#pragma unroll
+            for (int e = 0; e < PARTS; e++) o[m][e][2 * i] *= fade, o[m][e][2 * i + 1] *= fade;
+            most[m][i] = now, sum[m][i] = sum[m][i] * fade + all;
+        }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    attention_forward(const HALF *qkv, HALF *out, float *lse, shape g, const clock_s *clock) {
+    where at = place_of(g, OWN, true);
+    int stride = 3 * g.h * D, out_stride = g.h * D;
+    const HALF *q = qkv + (i64)at.b * g.s * stride + at.h * D, *k = q + out_stride;
+    u32 q_tile = shared_memory();
+    int n = ((CAUSAL ? min(g.s, at.from + OWN) : g.s) + PASS - 1) / PASS;
+    const passing ring = {k, k + out_stride, stride, stride, g.s, 0, n, q_tile + TILE_BYTES(OWN), NULL};
+    copy_tile<OWN>(q_tile, q, stride, at.from, g.s);
+    ring.start();
+    own_rows own(q_tile);
+    results o;
+    float most[TILES][2], sum[TILES][2];
+    clear(o);
+#pragma unroll
+    for (int m = 0; m < TILES; m++) most[m][0] = most[m][1] = -INF, sum[m][0] = sum[m][1] = 0;
+    int first = at.from + WARP_ROW; /* the warp's queries */
+#if DROP
+    dropping random = dropping_of(g, clock, at.b, at.h);
+#endif
+    ring.arrive(0);
+    own.keep();
+    for (int t = 0; t < n; t++) {
+        if (t) ring.arrive(t);
+        int key = t * PASS;
+        if (CAUSAL && key > GROUP_LAST(first)) continue;
+        scores x;
+        rows_by_rows(x, own, ring.tile(t)), products_end();
+        products_wait<0>(), products_settled(x);
+        hide(x, first, key, g.s);
+        softmax(x, o, most, sum, g.scale2);
+#if DROP
+#pragma unroll
+        for (int m = 0; m < TILES; m++) {
+            u32 bits[WORDS];
+            drop_bits(bits, random, first + m * 16, key);
+#pragma unroll
+            for (int c = 0; c < COLUMNS; c++)
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    if (IS_DROPPED(bits, c, i)) x[m][c][i] = 0;
+        }
+#endif
+        operands p;
+        as_operands(p, x);
+        add_scores_by_rows(o, p, ring.tile(t) + TILE_BYTES(PASS)), products_end();
+        products_wait<0>(), products_settled(o), products_settled(p);
+    }
+    float factor[TILES][2];
+#pragma unroll
+    for (int m = 0; m < TILES; m++)
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            float all = sum[m][i];
+            all += __shfl_xor_sync(~0u, all, 1);
+            all += __shfl_xor_sync(~0u, all, 2);
+            factor[m][i] = (DROP ? g.grow : 1.0f) / all;
+            int query = first + m * 16 + LANE_ROW + i * 8;
+            if (LANE % 4 == 0 && query < g.s) lse[at.head * g.s + query] = most[m][i] * g.scale + logf(all);
+        }
+    store_rows(o, factor, q_tile, out + (i64)at.b * g.s * out_stride + at.h * D, out_stride, at.from, g.s);
+}
+#endif
+
+#if DQ
+/* Scaled delta of the warp's own queries, as their lanes hold it; lse and that of each also go to `rows`. */
+__device__ inline void query_rows(float (&lse2)[TILES][2], float (&delta)[TILES][2], const HALF *dout, const HALF *o,
+                                  const float *lse, float2 *rows, int stride, int first, const shape &g) {
+#pragma unroll
+    for (int m = 0; m < TILES; m++) {
+        int query = first + m * 16 + (int)(LANE / 2); /* two lanes a row */
+        float sum = 0, log2 = 0;
+        if (query < g.s) {
+            for (int e = (int)(LANE % 2) * 8; e < D; e += 16) {
+                uint4 a = *(const uint4 *)(dout + (i64)query * stride + e),
+                      b = *(const uint4 *)(o + (i64)query * stride + e);
+                const u32 x[4] = {a.x, a.y, a.z, a.w}, y[4] = {b.x, b.y, b.z, b.w};
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    float xl, xh, yl, yh;
+                    unpair((const HALF *)0, x[i], xl, xh), unpair((const HALF *)0, y[i], yl, yh);
+                    sum = fmaf(xl, yl, sum);
+                    sum = fmaf(xh, yh, sum);
+                }
+            }
+            log2 = lse[query] * LOG2E;
+        }
+        sum = (sum + __shfl_xor_sync(~0u, sum, 1)) * g.scale;
+        if (LANE % 2 == 0 && query < g.s) rows[query] = make_float2(log2, sum);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            lse2[m][i] = __shfl_sync(~0u, log2, LANE_ROW * 2 + i * 16);
+            delta[m][i] = __shfl_sync(~0u, sum, LANE_ROW * 2 + i * 16);
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    attention_dq(const HALF *dout, const HALF *qkv, const HALF *o, const float *lse, HALF *dqkv, float2 *rows, shape g,
+                 const clock_s *clock) {
+    where at = place_of(g, OWN, true);
+    int stride = 3 * g.h * D, out_stride = g.h * D;
+    i64 base = (i64)at.b * g.s * stride + at.h * D, out_base = (i64)at.b * g.s * out_stride + at.h * D;
+    const HALF *q = qkv + base, *k = q + out_stride;
+    u32 q_tile = shared_memory(), dout_tile = q_tile + TILE_BYTES(OWN);
+    int n = ((CAUSAL ? min(g.s, at.from + OWN) : g.s) + PASS - 1) / PASS;
+    const passing ring = {k, k + out_stride, stride, stride, g.s, 0, n, dout_tile + TILE_BYTES(OWN), NULL};
+    copy_tile<OWN>(q_tile, q, stride, at.from, g.s);
+    copy_tile<OWN>(dout_tile, dout + out_base, out_stride, at.from, g.s);
+    ring.start();
+    own_rows own_q(q_tile), own_dout(dout_tile);
+    int first = at.from + WARP_ROW;
+    float lse2[TILES][2], delta[TILES][2];
+    query_rows(lse2, delta, dout + out_base, o + out_base, lse + at.head * g.s, rows + at.head * g.s, out_stride, first,
+               g);
+    results dq;
+    clear(dq);
+#if DROP
+    dropping random = dropping_of(g, clock, at.b, at.h);
+#endif
+    ring.arrive(0);
+    own_q.keep(), own_dout.keep();
+    for (int t = 0; t < n; t++) {
+        if (t) ring.arrive(t);
+        int key = t * PASS;
+        if (CAUSAL && key > GROUP_LAST(first)) continue;
+        scores x, dx;
+        rows_by_rows(x, own_q, ring.tile(t)), products_end();
+        rows_by_rows(dx, own_dout, ring.tile(t) + TILE_BYTES(PASS)), products_end();
+#if DROP
+        u32 bits[TILES][WORDS];
+#pragma unroll
+        for (int m = 0; m < TILES; m++) drop_bits(bits[m], random, first + m * 16, key);
+#endif
+        products_wait<1>(), products_settled(x);
+        hide(x, first, key, g.s);
+#pragma unroll
+        for (int m = 0; m < TILES; m++)
+#pragma unroll
+            for (int c = 0; c < COLUMNS; c++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) x[m][c][i] = power_of_2(fmaf(x[m][c][i], g.scale2, -lse2[m][i / 2]));
+        products_wait<0>(), products_settled(dx);
+#pragma unroll
+        for (int m = 0; m < TILES; m++)
+#pragma unroll
+            for (int c = 0; c < COLUMNS; c++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    float d = dx[m][c][i];
+#if DROP
+                    d = IS_DROPPED(bits[m], c, i) ? 0 : d * g.grow;
+#endif
+                    x[m][c][i] *= fmaf(d, g.scale, -delta[m][i / 2]);
+                }
+        operands ds;
+        as_operands(ds, x);
+        add_scores_by_rows(dq, ds, ring.tile(t)), products_end();
+        products_wait<0>(), products_settled(dq), products_settled(ds);
+    }
+    float factor[TILES][2];
+#pragma unroll
+    for (int m = 0; m < TILES; m++) factor[m][0] = factor[m][1] = 1;
+    store_rows(dq, factor, q_tile, dqkv + base, stride, at.from, g.s);
+}
+#endif
+
+#if DKDV
+/* {lse, scale delta} of the lane's two queries of a column of 8. */
+__device__ inline void query_numbers(float (&lse2)[2], float (&delta)[2], u32 numbers, int c) {
+    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
+                 : "=f"(lse2[0]), "=f"(delta[0]), "=f"(lse2[1]), "=f"(delta[1])
+                 : "r"(numbers + (u32)(c * 64 + LANE_COLUMN * 8)));
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    attention_dkdv(const HALF *dout, const HALF *qkv, HALF *dqkv, const float2 *rows, shape g, const clock_s *clock) {
+    where at = place_of(g, OWN, false);
+    int stride = 3 * g.h * D, out_stride = g.h * D;
+    i64 base = (i64)at.b * g.s * stride + at.h * D;
+    const HALF *q = qkv + base, *k = q + out_stride;
+    dout += (i64)at.b * g.s * out_stride + at.h * D, rows += at.head * g.s;
+    u32 k_tile = shared_memory(), v_tile = k_tile + TILE_BYTES(OWN);
+    int begin = CAUSAL ? at.from / PASS : 0, n = (g.s + PASS - 1) / PASS - begin;
+    const passing ring = {q, dout, stride, out_stride, g.s, begin, n, v_tile + TILE_BYTES(OWN), rows};
+    copy_tile<OWN>(k_tile, k, stride, at.from, g.s);
+    copy_tile<OWN>(v_tile, k + out_stride, stride, at.from, g.s);
+    ring.start();
+    own_rows own_k(k_tile), own_v(v_tile);
+    int first = at.from + WARP_ROW; /* the warp's keys */
+    results dk, dv;
+    clear(dk), clear(dv);
+#if DROP
+    dropping random = dropping_of(g, clock, at.b, at.h);
+#endif
+    ring.arrive(0);
+    own_k.keep(), own_v.keep();
+    for (int t = 0; t < n; t++) {
+        if (t) ring.arrive(t);
+        int query = ring.row(t);
+        if (CAUSAL && query + PASS <= GROUP_FIRST(first)) continue;
+        u32 q_tile = ring.tile(t), dout_tile = q_tile + TILE_BYTES(PASS), numbers = ring.numbers(t);
+        scores x, dx;
+        rows_by_rows(x, own_k, q_tile), products_end();
+        rows_by_rows(dx, own_v, dout_tile), products_end();
+#if DROP
+        u32 bits[TILES][WORDS];
+#pragma unroll
+        for (int m = 0; m < TILES; m++) drop_bits(bits[m], random, first + m * 16, query);
+#endif
+        products_wait<1>(), products_settled(x);
+        hide(x, first, query, g.s);
+        operands p, ds;
+#pragma unroll
+        for (int m = 0; m < TILES; m++)
+#pragma unroll
+            for (int c = 0; c < COLUMNS; c++) {
+                float lse2[2], delta[2], kept[4];
+                query_numbers(lse2, delta, numbers, c);
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    kept[i] = x[m][c][i] = power_of_2(fmaf(x[m][c][i], g.scale2, -lse2[i % 2]));
+#if DROP
+                    if (IS_DROPPED(bits[m], c, i)) kept[i] = 0;
+#endif
+                }
+                p[m][c / 2][c % 2 * 2] = pack(kept[0], kept[1]), p[m][c / 2][c % 2 * 2 + 1] = pack(kept[2], kept[3]);
+            }
+        add_scores_by_rows(dv, p, dout_tile), products_end();
+        products_wait<1>(), products_settled(dx);
+#pragma unroll
+        for (int m = 0; m < TILES; m++)
+#pragma unroll
+            for (int c = 0; c < COLUMNS; c++) {
+                float lse2[2], delta[2];
+                query_numbers(lse2, delta, numbers, c);
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    float d = dx[m][c][i];
+#if DROP
+                    d = IS_DROPPED(bits[m], c, i) ? 0 : d * g.grow;
+#endif
+                    x[m][c][i] *= fmaf(d, g.scale, -delta[i % 2]);
+                }
+            }
+        as_operands(ds, x);
+        add_scores_by_rows(dk, ds, q_tile), products_end();
+        products_wait<0>(), products_settled(dk), products_settled(dv), products_settled(p), products_settled(ds);
+    }
+    float k_factor[TILES][2], v_factor[TILES][2];
+#pragma unroll
+    for (int m = 0; m < TILES; m++)
+        k_factor[m][0] = k_factor[m][1] = 1, v_factor[m][0] = v_factor[m][1] = DROP ? g.grow : 1.0f;
+    store_rows(dk, k_factor, k_tile, dqkv + base + out_stride, stride, at.from, g.s);
+    store_rows(dv, v_factor, v_tile, dqkv + base + 2 * out_stride, stride, at.from, g.s);
+}
+#endif

@@ -1,0 +1,266 @@
+/* The graphs follow what cuDNN's engines recognise: products, pointwise operations and reductions in this order.
+ *
+ * Forward: s = scale q k', hidden keys -inf, lse and probabilities by row maxima and sums, o = p v. Backward as in
+ * attention_tiles.cu; that the gradient of q is its own product, and not added up in memory, makes it reproducible. The
+ * gradients of the scores then pass through memory: that is what the workspace is for.
+ *
+ * In any order: the product goes to sums of f32 in memory, zeros at first, to which blocks add their parts as they come
+ * to them, and is converted from there. Nothing of the size of the scores is in memory then. */
+#include "kernels/cuda/attention/cudnn/attention_graph.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernels/base/arena.h"
+
+enum { ALIGN = 256 };
+
+static int64_t whole(int64_t n, int64_t unit) {
+    return (n + unit - 1) / unit * unit;
+}
+
+static int64_t deltas_bytes(const struct cudnn_attention_shape *s) {
+    return s->backward ? whole(s->b * s->h * s->s * (int64_t)sizeof(float), ALIGN) : 0;
+}
+
+/* Of q's gradient. */
+static int64_t sums_bytes(const struct cudnn_attention_shape *s) {
+    bool wanted = s->backward && s->any_order;
+    return wanted ? whole(s->b * s->h * s->s * s->d * (int64_t)sizeof(float), ALIGN) : 0;
+}
+
+/* In any order engines for some architectures want sums of their own, beside those of the graph. */
+int64_t cudnn_attention_bytes(const struct cudnn_attention_shape *s) {
+    int64_t heads = s->b * s->h, scores = heads * whole(s->s, 128) * whole(s->s, 128) * 2;
+    int64_t sums = heads * whole(s->s, 64) * s->d * (int64_t)sizeof(float);
+    int64_t workspace = !s->backward ? 0 : s->any_order ? sums : scores;
+    return deltas_bytes(s) + sums_bytes(s) + workspace + (1 << 20) + ALIGN;
+}
+
+#ifdef MOTLEY_HAS_CUDNN
+
+enum {
+    NONE,
+    /* memory */
+    Q,
+    K,
+    V,
+    O,
+    LSE,
+    DOUT,
+    DQ,
+    DK,
+    DV,
+    DELTA,
+    DQ_SUMS,
+    /* numbers */
+    SCALE,
+    HIDDEN,
+    ONE,
+    /* only in between */
+    SCORES,
+    SCALED,
+    ROW,
+    COLUMN,
+    SEEN,
+    MASKED,
+    MOST,
+    LESS,
+    EXP,
+    SUM,
+    LOG,
+    P,
+    PRODUCTS,
+    SUMS,
+    SHIFTED,
+    P_TURNED,
+    DP,
+    DP_LESS,
+    DP_TIMES,
+    DS,
+    DS_TURNED,
+    K_TURNED,
+    NIDS
+};
+_Static_assert((int)NIDS <= (int)CUDNN_TENSORS, "too many tensors");
+
+struct cudnn_attention {
+    struct cudnn_attention_shape shape;
+    struct cudnn_graph *graph;
+    cudnnHandle_t handle;
+    float scale, hidden, one;
+};
+
+static cudnnDataType_t type_of(enum mt_type type) {
+    return type == MT_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
+}
+
+/* A tensor of heads in memory, rows `row` elements apart; turned: [b, h, d, s]. */
+static void heads(struct cudnn_graph *g, const struct cudnn_attention_shape *s, int id, int64_t row, bool turned) {
+    struct cudnn_tensor t = {id, CUDNN_MEMORY, type_of(s->type), {s->b, s->h, s->s, s->d}, {s->s * row, s->d, row, 1}};
+    if (turned) t.extent[2] = s->d, t.extent[3] = s->s, t.stride[2] = 1, t.stride[3] = row;
+    cudnn_tensor(g, &t);
+}
+
+static void rows(struct cudnn_graph *g, const struct cudnn_attention_shape *s, int id, enum cudnn_tensor_kind kind) {
+    cudnn_tensor(g,
+                 &(struct cudnn_tensor){id, kind, CUDNN_DATA_FLOAT, {s->b, s->h, s->s, 1}, {s->h * s->s, s->s, 1, 1}});
+}
+
+static void scores(struct cudnn_graph *g, const struct cudnn_attention_shape *s, int id, cudnnDataType_t type,
+                   bool turned) {
+    struct cudnn_tensor t = {
+        id, CUDNN_VIRTUAL, type, {s->b, s->h, s->s, s->s}, {s->h * s->s * s->s, s->s * s->s, s->s, 1}};
+    if (turned) t.stride[2] = 1, t.stride[3] = s->s;
+    cudnn_tensor(g, &t);
+}
+
+static void number(struct cudnn_graph *g, int id) {
+    cudnn_tensor(g, &(struct cudnn_tensor){id, CUDNN_NUMBER, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}});
+}
+
+/* masked = x where the key is not behind the query, else -inf; the id of what is to be used from here on. */
+static int mask(struct cudnn_graph *g, const struct cudnn_attention_shape *s, int x) {
+    if (!s->causal) return x;
+    number(g, HIDDEN);
+    scores(g, s, ROW, CUDNN_DATA_INT32, false), scores(g, s, COLUMN, CUDNN_DATA_INT32, false);
+    scores(g, s, SEEN, CUDNN_DATA_BOOLEAN, false), scores(g, s, MASKED, CUDNN_DATA_FLOAT, false);
+    cudnn_index(g, 2, x, ROW);
+    cudnn_index(g, 3, x, COLUMN);
+    cudnn_pointwise(g, CUDNN_POINTWISE_CMP_GE, ROW, COLUMN, NONE, SEEN);
+    cudnn_pointwise(g, CUDNN_POINTWISE_BINARY_SELECT, x, HIDDEN, SEEN, MASKED);
+    return MASKED;
+}
+
+static void forward(struct cudnn_graph *g, const struct cudnn_attention_shape *s) {
+    const int64_t row = 3 * s->h * s->d;
+    static const int whole_scores[] = {SCORES, SCALED, LESS, EXP};
+    heads(g, s, Q, row, false), heads(g, s, K, row, true), heads(g, s, V, row, false);
+    heads(g, s, O, s->h * s->d, false);
+    rows(g, s, LSE, CUDNN_MEMORY);
+    rows(g, s, MOST, CUDNN_VIRTUAL), rows(g, s, SUM, CUDNN_VIRTUAL), rows(g, s, LOG, CUDNN_VIRTUAL);
+    for (int i = 0; i < 4; i++) scores(g, s, whole_scores[i], CUDNN_DATA_FLOAT, false);
+    scores(g, s, P, type_of(s->type), false);
+    number(g, SCALE);
+    cudnn_matmul(g, Q, K, SCORES);
+    cudnn_pointwise(g, CUDNN_POINTWISE_MUL, SCORES, SCALE, NONE, SCALED);
+    int x = mask(g, s, SCALED);
+    cudnn_reduce(g, CUDNN_REDUCE_TENSOR_MAX, x, MOST);
+    cudnn_pointwise(g, CUDNN_POINTWISE_SUB, x, MOST, NONE, LESS);
+    cudnn_pointwise(g, CUDNN_POINTWISE_EXP, LESS, NONE, NONE, EXP);
+    cudnn_reduce(g, CUDNN_REDUCE_TENSOR_ADD, EXP, SUM);
+    cudnn_pointwise(g, CUDNN_POINTWISE_LOG, SUM, NONE, NONE, LOG);
+    cudnn_pointwise(g, CUDNN_POINTWISE_ADD, MOST, LOG, NONE, LSE);
+    cudnn_pointwise(g, CUDNN_POINTWISE_DIV, EXP, SUM, NONE, P);
+    cudnn_matmul(g, P, V, O);
+}
+
+static void backward_tensors(struct cudnn_graph *g, const struct cudnn_attention_shape *s) {
+    const int64_t row = 3 * s->h * s->d;
+    static const int whole_scores[] = {SCORES, SCALED, SHIFTED, EXP, DP, DP_LESS, DP_TIMES, DS};
+    heads(g, s, Q, row, false), heads(g, s, K, row, true), heads(g, s, V, row, true);
+    heads(g, s, DQ, row, false), heads(g, s, DK, row, false), heads(g, s, DV, row, false);
+    heads(g, s, O, s->h * s->d, false), heads(g, s, DOUT, s->h * s->d, false);
+    rows(g, s, LSE, CUDNN_MEMORY), rows(g, s, DELTA, CUDNN_MEMORY), rows(g, s, SUMS, CUDNN_VIRTUAL);
+    cudnn_tensor(g, &(struct cudnn_tensor){PRODUCTS,
+                                           CUDNN_VIRTUAL,
+                                           CUDNN_DATA_FLOAT,
+                                           {s->b, s->h, s->s, s->d},
+                                           {s->h * s->s * s->d, s->s * s->d, s->h * s->d, 1}});
+    cudnn_tensor(g,
+                 &(struct cudnn_tensor){
+                     K_TURNED, CUDNN_VIRTUAL, type_of(s->type), {s->b, s->h, s->s, s->d}, {s->s * row, s->d, row, 1}});
+    for (int i = 0; i < 8; i++) scores(g, s, whole_scores[i], CUDNN_DATA_FLOAT, false);
+    scores(g, s, P_TURNED, type_of(s->type), true), scores(g, s, DS_TURNED, type_of(s->type), true);
+    number(g, SCALE), number(g, ONE);
+    if (s->any_order)
+        cudnn_tensor(g, &(struct cudnn_tensor){DQ_SUMS,
+                                               CUDNN_TILED,
+                                               CUDNN_DATA_FLOAT,
+                                               {s->b, s->h, s->s, s->d},
+                                               {s->h * s->s * s->d, s->s * s->d, s->d, 1}});
+}
+
+static void backward(struct cudnn_graph *g, const struct cudnn_attention_shape *s) {
+    backward_tensors(g, s);
+    cudnn_pointwise(g, CUDNN_POINTWISE_MUL, DOUT, O, NONE, PRODUCTS);
+    cudnn_reduce(g, CUDNN_REDUCE_TENSOR_ADD, PRODUCTS, SUMS);
+    cudnn_pointwise(g, CUDNN_POINTWISE_MUL, SUMS, ONE, NONE, DELTA);
+    cudnn_matmul(g, Q, K, SCORES);
+    cudnn_pointwise(g, CUDNN_POINTWISE_MUL, SCORES, SCALE, NONE, SCALED);
+    cudnn_pointwise(g, CUDNN_POINTWISE_SUB, SCALED, LSE, NONE, SHIFTED);
+    cudnn_pointwise(g, CUDNN_POINTWISE_EXP, mask(g, s, SHIFTED), NONE, NONE, EXP);
+    cudnn_reshape(g, EXP, P_TURNED);
+    cudnn_matmul(g, P_TURNED, DOUT, DV);
+    cudnn_matmul(g, DOUT, V, DP);
+    cudnn_pointwise(g, CUDNN_POINTWISE_SUB, DP, DELTA, NONE, DP_LESS);
+    cudnn_pointwise(g, CUDNN_POINTWISE_MUL, DP_LESS, EXP, NONE, DP_TIMES);
+    cudnn_pointwise(g, CUDNN_POINTWISE_MUL, DP_TIMES, SCALE, NONE, DS);
+    cudnn_reshape(g, DS, DS_TURNED);
+    cudnn_matmul(g, DS_TURNED, Q, DK);
+    cudnn_reshape(g, K, K_TURNED);
+    cudnn_matmul(g, DS, K_TURNED, s->any_order ? DQ_SUMS : DQ);
+    if (s->any_order) cudnn_pointwise(g, CUDNN_POINTWISE_IDENTITY, DQ_SUMS, NONE, NONE, DQ);
+}
+
+enum mt_status cudnn_attention_new(const struct cudnn_attention_shape *shape, const struct cudnn_device *device,
+                                   struct cudnn_attention **attention, struct mt_err *err) {
+    struct cudnn_attention *a = mt_calloc(1, sizeof *a);
+    *a = (struct cudnn_attention){.shape = *shape,
+                                  .graph = cudnn_graph_new(),
+                                  .handle = device->handle,
+                                  .scale = shape->scale,
+                                  .hidden = -INFINITY,
+                                  .one = 1};
+    (shape->backward ? backward : forward)(a->graph, shape);
+    enum mt_status st = cudnn_graph_plan(a->graph, device, shape->any_order, err);
+    int64_t want = cudnn_graph_workspace(a->graph) + deltas_bytes(shape) + sums_bytes(shape);
+    int64_t have = cudnn_attention_bytes(shape) - ALIGN;
+    if (!st && want > have)
+        st = mt_fail(err, MT_ESYSTEM, "cuDNN's plan wants %lld bytes of memory, and has %lld", (long long)want,
+                     (long long)have);
+    if (st) {
+        cudnn_attention_free(a);
+        return st;
+    }
+    *attention = a;
+    return MT_OK;
+}
+
+void cudnn_attention_free(struct cudnn_attention *a) {
+    if (!a) return;
+    cudnn_graph_free(a->graph);
+    free(a);
+}
+
+int64_t cudnn_attention_workspace(const struct cudnn_attention *a) {
+    return cudnn_graph_workspace(a->graph);
+}
+
+enum mt_status cudnn_attention_run(const struct cudnn_attention *a, CUstream stream,
+                                   const struct cudnn_attention_data *data, struct mt_err *err) {
+    const struct cudnn_attention_shape *s = &a->shape;
+    int64_t ids[16], third = s->h * s->d * mt_type_size(s->type);
+    void *pointers[16];
+    int n = 0;
+    char *qkv = (char *)(uintptr_t)data->qkv, *dqkv = data->dqkv;
+    char *scratch = (char *)(uintptr_t)whole((int64_t)(uintptr_t)data->scratch, ALIGN);
+    char *sums = scratch + deltas_bytes(s), *workspace = sums + sums_bytes(s);
+#define GIVE(id, pointer) (ids[n] = (id), pointers[n++] = (void *)(uintptr_t)(pointer))
+    GIVE(Q, qkv), GIVE(K, qkv + third), GIVE(V, qkv + 2 * third);
+    GIVE(LSE, data->lse), GIVE(SCALE, &a->scale);
+    if (s->causal) GIVE(HIDDEN, &a->hidden);
+    if (s->backward) {
+        GIVE(O, data->o_in), GIVE(DOUT, data->dout), GIVE(DELTA, scratch), GIVE(ONE, &a->one);
+        GIVE(DQ, dqkv), GIVE(DK, dqkv + third), GIVE(DV, dqkv + 2 * third);
+    } else {
+        GIVE(O, data->o);
+    }
+    if (workspace > sums) {
+        GIVE(DQ_SUMS, sums);
+        CUDA_TRY(cuMemsetD8Async((CUdeviceptr)sums, 0, (size_t)(workspace - sums), stream), err, "sums of dq");
+    }
+#undef GIVE
+    return cudnn_graph_run(a->graph, a->handle, stream, n, ids, pointers, workspace, err);
+}
+#endif

@@ -1,0 +1,123 @@
+/* Loading cuDNN, and its handle. */
+#include <pthread.h>
+#include <string.h>
+
+#include "kernels/cuda/driver/cuda.h"
+#include "kernels/cuda/attention/cudnn/library.h"
+#include "kernels/cuda/driver/facts.h"
+
+enum { LEAST_VERSION = 90800 }; /* the first with properties of devices */
+
+static struct cudnn_library functions;
+static struct mt_err refusal = MT_ERR_INIT;
+
+static void load(void) {
+    static const struct {
+        void *place;
+        const char *name;
+    } symbols[] = {{&functions.version, "cudnnGetVersion"},
+                   {&functions.error_string, "cudnnGetErrorString"},
+                   {&functions.last_error_string, "cudnnGetLastErrorString"},
+                   {&functions.create, "cudnnCreate"},
+                   {&functions.set_stream, "cudnnSetStream"},
+                   {&functions.descriptor, "cudnnBackendCreateDescriptor"},
+                   {&functions.destroy, "cudnnBackendDestroyDescriptor"},
+                   {&functions.finalize, "cudnnBackendFinalize"},
+                   {&functions.set, "cudnnBackendSetAttribute"},
+                   {&functions.get, "cudnnBackendGetAttribute"},
+                   {&functions.execute, "cudnnBackendExecute"}};
+    void *library = cuda_cudnn_open();
+    if (!library) {
+        mt_fail(&refusal, MT_EMISSING, "cuDNN is not used: %s", dlerror());
+        return;
+    }
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+        void *symbol = dlsym(library, symbols[i].name);
+        if (!symbol) {
+            mt_fail(&refusal, MT_EMISSING, "cuDNN is not used: it has no %s", symbols[i].name);
+            return;
+        }
+        memcpy(symbols[i].place, &symbol, sizeof symbol);
+    }
+    if (functions.version() < LEAST_VERSION)
+        mt_fail(&refusal, MT_EMISSING, "cuDNN is not used: its version is %zu, and %d is the least",
+                functions.version(), LEAST_VERSION);
+}
+
+const struct cudnn_library *cudnn_library(struct mt_err *err) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load);
+    if (!refusal.status) return &functions;
+    *err = refusal;
+    return NULL;
+}
+
+size_t cudnn_version(void) {
+    struct mt_err unheard = MT_ERR_INIT;
+    const struct cudnn_library *lib = cudnn_library(&unheard);
+    return lib ? lib->version() : 0;
+}
+
+const char *cudnn_missing(void) {
+    struct mt_err unheard = MT_ERR_INIT;
+    return cudnn_library(&unheard) ? NULL : refusal.text;
+}
+
+enum mt_status cudnn_fail(const struct cudnn_library *lib, cudnnStatus_t status, const char *what, struct mt_err *err) {
+    char reason[400] = "";
+    lib->last_error_string(reason, sizeof reason);
+    reason[strcspn(reason, "\n")] = 0;
+    return mt_fail(err, MT_ESYSTEM, "cuDNN: %s: %s%s%s%s", what, lib->error_string(status), *reason ? " (" : "", reason,
+                   *reason ? ")" : "");
+}
+
+/* ---- devices ---- */
+
+static enum mt_status properties(const struct cudnn_library *lib, cudnnBackendAttributeName_t name,
+                                 cudnnBackendAttributeType_t type, int64_t count, const void *from,
+                                 struct cudnn_device *device, struct mt_err *err) {
+    cudnnStatus_t st = lib->descriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &device->properties);
+    if (!st) st = lib->set(device->properties, name, type, count, from);
+    if (!st) st = lib->finalize(device->properties);
+    return st ? cudnn_fail(lib, st, "properties of the device", err) : MT_OK;
+}
+
+enum mt_status cudnn_device_described(const char *json, struct cudnn_device *device, struct mt_err *err) {
+    const struct cudnn_library *lib = cudnn_library(err);
+    *device = (struct cudnn_device){0};
+    return lib ? properties(lib, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)strlen(json),
+                            json, device, err)
+               : err->status;
+}
+
+void cudnn_device_release(struct cudnn_device *device) {
+    struct mt_err unheard = MT_ERR_INIT;
+    const struct cudnn_library *lib = cudnn_library(&unheard);
+    if (lib && device->properties) lib->destroy(device->properties);
+    *device = (struct cudnn_device){0};
+}
+
+/* The handle belongs to a context; a device that was closed and opened again has another. */
+enum mt_status cudnn_device_here(struct cudnn_device *device, struct mt_err *err) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct cudnn_device made;
+    static unsigned long long made_in;
+    unsigned long long context;
+    const struct cudnn_library *lib = cudnn_library(err);
+    if (!lib) return err->status;
+    CUDA_TRY(cuCtxGetId(NULL, &context), err, "cuCtxGetId");
+    enum mt_status st = MT_OK;
+    pthread_mutex_lock(&lock);
+    if (!made.handle || made_in != context) {
+        struct cudnn_device fresh = {0};
+        cudnnStatus_t started = lib->create(&fresh.handle);
+        if (started)
+            st = cudnn_fail(lib, started, "it does not start", err);
+        else
+            st = properties(lib, CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, &fresh.handle, &fresh, err);
+        if (!st) made = fresh, made_in = context;
+    }
+    *device = made;
+    pthread_mutex_unlock(&lock);
+    return st;
+}

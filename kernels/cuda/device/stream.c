@@ -1,0 +1,560 @@
+/* Streams and events of a GPU: the driver's, and beside them what the host must know of what it has queued.
+ *
+ * Work is launched as it is queued. A failure to launch is kept; what is queued after it is left out until
+ * mt_stream_sync has told, here and on the streams that wait for an event that was recorded meanwhile. What the GPU
+ * itself reports comes out at the next call, and at every one after it.
+ *
+ * A stream's items are numbered. Now and then the stream writes the number that it has come to into the host's memory:
+ * before and after what can stall (collectives, waits), and after every few operators, since a mark costs a bubble
+ * between kernels. By the last mark the items that are done are dropped; the first that is left is what runs. A launch
+ * of captured work counts as all of its items; which of them runs the capture knows (capture.h).
+ *
+ * Long, as queueing, marks, waits and errors all keep the one list of items. */
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/arena.h"
+#include "kernels/cuda/device/capture.h"
+#include "kernels/cuda/nccl/call.h"
+#include "kernels/cuda/nccl/comm.h"
+#include "kernels/cuda/device/device.h"
+
+enum { MARK_EVERY = 16, NCLOCKS = 16 };
+static const double nap_s = 20e-6;
+
+struct item {
+    uint64_t number; /* from 1 */
+    const char *what;
+    bool collective, waits;
+    const struct cuda_part *part; /* a launch's; `number` is its last item's */
+    uint64_t launch;
+};
+
+/* In the host's memory, where the GPU writes and reads. */
+struct pinned {
+    uint32_t mark; /* the low bits of the number of the last item that is known to be done */
+    uint32_t unused[15];
+    struct mt_clock clocks[NCLOCKS]; /* on their way to the GPU, in turn */
+};
+
+struct cuda_stream {
+    struct mt_stream base;
+    struct cuda_device *device;
+    struct cuda_stream *next;
+    struct cuda_queue queue;
+    char name[16];
+    struct mt_err err; /* the first, until it has been told */
+    struct cuda_times times;
+
+    struct item *items; /* a ring: those that may not be done */
+    size_t first, count, capacity;
+    uint64_t submitted, marked, completed;
+    struct cuda_part *part; /* that is being captured; or null */
+    struct pinned *pinned;
+    CUdeviceptr mark;
+
+    uint64_t nclocks; /* sent */
+    struct mt_clock clock;
+    CUevent clock_sent[NCLOCKS];
+};
+
+struct cuda_event {
+    struct mt_event base;
+    CUevent handle;
+    struct cuda_stream *stream; /* that made the last record */
+    struct mt_err err;          /* its */
+};
+
+static struct cuda_stream *stream_of(struct mt_stream *stream) {
+    return (struct cuda_stream *)stream;
+}
+
+/* ---- errors ---- */
+
+static void keep(struct cuda_stream *s, const struct mt_err *err) {
+    pthread_mutex_lock(&s->device->lock);
+    if (!s->err.status) s->err = *err;
+    pthread_mutex_unlock(&s->device->lock);
+}
+
+/* Whether work may be queued. */
+static bool enter(struct cuda_stream *s) {
+    if (s->err.status) return false; /* only this thread sets it */
+    struct mt_err err = MT_ERR_INIT;
+    if (!cuda_enter(s->queue.cuda, &err)) return true;
+    keep(s, &err);
+    return false;
+}
+
+static enum mt_status name_device(const struct cuda_stream *s, struct mt_err *err) {
+    const char *device = s->device->base.description;
+    return mt_err_context(err, "%.*s", (int)strcspn(device, ","), device);
+}
+
+/* A stall, or an error of NCCL's, names the device, and is the end of all communication: others are not to wait for
+ * what this rank will not send. */
+static enum mt_status give_up(const struct cuda_stream *s, struct mt_err *err) {
+    cuda_nccl_abort_all();
+    return name_device(s, err);
+}
+
+/* ---- progress ---- */
+
+static enum mt_status mark(struct cuda_stream *s, struct mt_err *err) {
+    if (s->marked == s->submitted) return MT_OK;
+    CUDA_TRY(cuStreamWriteValue32(s->queue.stream, s->mark, (uint32_t)s->submitted, CU_STREAM_WRITE_VALUE_DEFAULT), err,
+             "cuStreamWriteValue32");
+    s->marked = s->submitted;
+    s->times.chained = false;
+    return MT_OK;
+}
+
+/* Drop what is done. The lock is held. */
+static void drop(struct cuda_stream *s, uint64_t completed) {
+    s->completed = completed;
+    while (s->count && s->items[s->first].number <= completed) {
+        s->first = (s->first + 1) % s->capacity;
+        s->count--;
+    }
+}
+
+static void look(struct cuda_stream *s) {
+    uint32_t reached = __atomic_load_n(&s->pinned->mark, __ATOMIC_ACQUIRE);
+    int32_t more = (int32_t)(reached - (uint32_t)s->completed);
+    if (more > 0) drop(s, s->completed + (uint32_t)more);
+}
+
+static void push(struct cuda_stream *s, struct item item) {
+    pthread_mutex_lock(&s->device->lock);
+    look(s);
+    if (s->count == s->capacity) {
+        size_t capacity = s->capacity ? 2 * s->capacity : 256;
+        struct item *items = mt_malloc(capacity * sizeof *items);
+        for (size_t i = 0; i < s->count; i++) items[i] = s->items[(s->first + i) % s->capacity];
+        free(s->items);
+        s->items = items, s->first = 0, s->capacity = capacity;
+    }
+    item.number = s->submitted += item.part ? cuda_part_count(item.part) + 1 : 1;
+    s->items[(s->first + s->count++) % s->capacity] = item;
+    pthread_mutex_unlock(&s->device->lock);
+}
+
+static const char *item_name(const struct item *item) {
+    return item->waits ? "the wait for an event" : item->what;
+}
+
+/* ---- the clock ---- */
+
+/* The call's clock to the GPU, if it is another than the last. */
+static enum mt_status send_clock(struct cuda_stream *s, const struct mt_clock *clock, struct mt_err *err) {
+    if (!clock) return MT_OK;
+    if (s->nclocks && clock->step == s->clock.step && clock->seed == s->clock.seed && clock->lr == s->clock.lr)
+        return MT_OK;
+    int i = (int)(s->nclocks % NCLOCKS);
+    CUDA_TRY(cuEventSynchronize(s->clock_sent[i]), err, "sending the clock"); /* the one before in this place */
+    s->pinned->clocks[i] = *clock;
+    CUDA_TRY(cuMemcpyHtoDAsync(s->queue.clock, &s->pinned->clocks[i], sizeof *clock, s->queue.stream), err,
+             "sending the clock");
+    CUDA_TRY(cuEventRecord(s->clock_sent[i], s->queue.stream), err, "sending the clock");
+    s->clock = *clock;
+    s->nclocks++;
+    s->times.chained = false;
+    return MT_OK;
+}
+
+/* ---- work ---- */
+
+/* The same while it is captured: no clock to send, no times, and marks are the part's affair. */
+static enum mt_status capture_op(struct cuda_part *part, const struct mt_call *call, const char *what,
+                                 struct mt_err *err) {
+    enum mt_status st = cuda_part_begin(part, false, err);
+    if (!st) st = cuda_ops[call->kind]->queue(cuda_part_queue(part), call, err);
+    return st ? st : cuda_part_end(part, what, false, err);
+}
+
+static enum mt_status queue_op(struct cuda_stream *s, const struct mt_backend *backend, const struct mt_call *call,
+                               double *seconds, const char *what, struct mt_err *err) {
+    if (!backend->supports(call)) return mt_fail(err, MT_EINPUT, "this does not run on CUDA: another type, or shape");
+    if (s->part) return capture_op(s->part, call, what, err);
+    enum mt_status st = send_clock(s, call->clock, err);
+    if (!st) st = cuda_times_begin(&s->times, seconds, err);
+    if (!st) st = cuda_ops[call->kind]->queue(&s->queue, call, err);
+    if (!st) st = cuda_times_end(&s->times, seconds, err);
+    if (st) return st;
+    push(s, (struct item){.what = what});
+    return s->submitted - s->marked < MARK_EVERY ? MT_OK : mark(s, err);
+}
+
+void cuda_stream_op(struct mt_stream *stream, const struct mt_backend *backend, const struct mt_call *call,
+                    double *seconds) {
+    struct cuda_stream *s = stream_of(stream);
+    struct mt_err err = MT_ERR_INIT;
+    if (!enter(s)) return;
+    const char *what = call->what ? call->what : mt_op_info[call->kind].name;
+    if (!queue_op(s, backend, call, seconds, what, &err)) return;
+    mt_err_context(&err, "%s", what);
+    keep(s, &err);
+}
+
+static enum mt_status capture_coll(struct cuda_part *part, const struct mt_coll_call *call, const char *what,
+                                   struct mt_err *err) {
+    enum mt_status st = cuda_part_begin(part, call->schedule, err);
+    if (!st) st = cuda_coll(cuda_part_queue(part), call, err);
+    return st ? st : cuda_part_end(part, what, call->schedule, err);
+}
+
+static enum mt_status queue_coll(struct cuda_stream *s, const struct mt_coll_call *call, const char *what,
+                                 double *seconds, struct mt_err *err) {
+    bool collective = call->schedule;
+    if (s->part) return capture_coll(s->part, call, what, err);
+    enum mt_status st = collective ? mark(s, err) : MT_OK;
+    if (!st) st = cuda_times_begin(&s->times, seconds, err);
+    if (!st) st = cuda_coll(&s->queue, call, err);
+    if (!st) st = cuda_times_end(&s->times, seconds, err);
+    if (st) return st;
+    push(s, (struct item){.what = what, .collective = collective});
+    return !collective && s->submitted - s->marked < MARK_EVERY ? MT_OK : mark(s, err);
+}
+
+void cuda_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds) {
+    struct cuda_stream *s = stream_of(stream);
+    struct mt_err err = MT_ERR_INIT;
+    const char *what = call->what ? call->what : "a copy";
+    if (!enter(s) || !queue_coll(s, call, what, seconds, &err)) return;
+    mt_err_context(&err, "%s", what);
+    if (err.status == MT_ESTALL) /* or what was queued before would be waited for as long again */
+        give_up(s, &err);
+    else if (call->schedule)
+        name_device(s, &err);
+    keep(s, &err);
+}
+
+static enum mt_status queue_copy(struct cuda_stream *s, enum mt_copy direction, void *to, const void *from,
+                                 int64_t size_bytes, struct mt_err *err) {
+    size_t size = (size_t)size_bytes;
+    CUstream stream = s->queue.stream;
+    if (s->part) return mt_fail(err, MT_EBUG, "copies from and to the host are not captured");
+    if (direction == MT_COPY_IN)
+        CUDA_TRY(cuMemcpyHtoDAsync((CUdeviceptr)to, from, size, stream), err, "copying to the GPU");
+    else
+        CUDA_TRY(cuMemcpyDtoHAsync(to, (CUdeviceptr)from, size, stream), err, "copying from the GPU");
+    s->times.chained = false;
+    push(s, (struct item){.what = direction == MT_COPY_IN ? "a copy to the GPU" : "a copy from the GPU"});
+    return s->submitted - s->marked < MARK_EVERY ? MT_OK : mark(s, err);
+}
+
+void cuda_stream_copy(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from,
+                      int64_t size_bytes) {
+    struct cuda_stream *s = stream_of(stream);
+    struct mt_err err = MT_ERR_INIT;
+    if (size_bytes && enter(s) && queue_copy(s, direction, to, from, size_bytes, &err)) keep(s, &err);
+}
+
+/* ---- events ---- */
+
+enum mt_status cuda_event_new(struct mt_device *device, struct mt_event **event, struct mt_err *err) {
+    enum mt_status st = cuda_enter(&((struct cuda_device *)device)->cuda, err);
+    if (st) return st;
+    CUevent handle;
+    CUDA_TRY(cuEventCreate(&handle, CU_EVENT_DISABLE_TIMING), err, "cuEventCreate");
+    struct cuda_event *e = mt_calloc(1, sizeof *e);
+    e->base.device = device;
+    e->handle = handle;
+    *event = &e->base;
+    return MT_OK;
+}
+
+void cuda_event_free(struct mt_event *event) {
+    struct cuda_event *e = (struct cuda_event *)event;
+    struct mt_err unheard = MT_ERR_INIT;
+    if (!cuda_enter(&((struct cuda_device *)event->device)->cuda, &unheard)) cuEventDestroy(e->handle);
+    free(e);
+}
+
+void cuda_event_record(struct mt_event *event, struct mt_stream *stream) {
+    struct cuda_event *e = (struct cuda_event *)event;
+    struct cuda_stream *s = stream_of(stream);
+    struct mt_err err = MT_ERR_INIT;
+    if (enter(s)) {
+        CUresult result = cuEventRecord(e->handle, s->queue.stream);
+        if (result) {
+            cuda_fail(&err, result, "cuEventRecord");
+            keep(s, &err);
+        }
+    }
+    pthread_mutex_lock(&s->device->lock);
+    e->stream = s;
+    e->err.status = s->err.status;
+    if (s->err.status) e->err = s->err;
+    pthread_mutex_unlock(&s->device->lock);
+}
+
+static enum mt_status queue_wait(struct cuda_stream *s, CUevent event, struct mt_err *err) {
+    if (!s->part && cuEventQuery(event) == CUDA_SUCCESS) return MT_OK; /* done, or never recorded */
+    enum mt_status st = s->part ? cuda_part_wait(s->part, err) : mark(s, err);
+    if (st) return st;
+    CUDA_TRY(cuStreamWaitEvent(s->queue.stream, event, CU_EVENT_WAIT_DEFAULT), err, "cuStreamWaitEvent");
+    if (s->part) return MT_OK;
+    s->times.chained = false;
+    push(s, (struct item){.waits = true});
+    return mark(s, err);
+}
+
+void cuda_stream_wait(struct mt_stream *stream, struct mt_event *event) {
+    struct cuda_event *e = (struct cuda_event *)event;
+    struct cuda_stream *s = stream_of(stream);
+    struct mt_err err = MT_ERR_INIT;
+    pthread_mutex_lock(&s->device->lock);
+    if (!s->err.status && e->err.status) s->err = e->err;
+    pthread_mutex_unlock(&s->device->lock);
+    if (enter(s) && queue_wait(s, e->handle, &err)) keep(s, &err);
+}
+
+/* ---- looking and waiting ---- */
+
+struct mt_stream_sight cuda_stream_look(struct mt_stream *stream) {
+    struct cuda_stream *s = stream_of(stream);
+    struct mt_stream_sight sight = {0};
+    pthread_mutex_lock(&s->device->lock);
+    look(s);
+    sight.completed = s->completed;
+    const struct item *item = s->count ? &s->items[s->first] : NULL;
+    if (item && item->part) {
+        sight = cuda_part_look(item->part, item->launch);
+        sight.completed += s->completed;
+    } else if (item && !item->waits) {
+        sight.what = item->what;
+        sight.collective = item->collective;
+    }
+    pthread_mutex_unlock(&s->device->lock);
+    return sight;
+}
+
+/* " "compute" in the wait for an event, "comm" in AllReduce grad.h.3": whichever stream is waited for, another one may
+ * be the reason. */
+static void tell_streams(const struct cuda_stream *s, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = 0;
+    pthread_mutex_lock(&s->device->lock);
+    for (struct cuda_stream *t = s->device->streams; t && used < size; t = t->next) {
+        look(t);
+        if (!t->count) continue;
+        const struct item *item = &t->items[t->first];
+        char name[200];
+        snprintf(name, sizeof name, "%s", item->part ? "" : item_name(item));
+        if (item->part) cuda_part_describe(item->part, item->launch, name, sizeof name);
+        used += (size_t)snprintf(text + used, size - used, "%s \"%s\" in %s", used ? "," : "", t->name, name);
+    }
+    pthread_mutex_unlock(&s->device->lock);
+}
+
+static enum mt_status fail_stalled(const struct cuda_stream *s, double deadline_s, struct mt_err *err) {
+    char text[600];
+    tell_streams(s, text, sizeof text);
+    mt_fail(err, MT_ESTALL, "no progress for %g s: stream%s", deadline_s, *text ? text : "s that do nothing");
+    return give_up(s, err);
+}
+
+static enum mt_status fail_communicating(const struct cuda_stream *s, struct mt_err *err) {
+    char text[600];
+    tell_streams(s, text, sizeof text);
+    if (*text) mt_err_context(err, "stream%s", text);
+    return give_up(s, err);
+}
+
+/* What changes as the stream gets on; within a launch, as any of its streams does. */
+static uint64_t progress(struct cuda_stream *s) {
+    pthread_mutex_lock(&s->device->lock);
+    look(s);
+    const struct item *item = s->count ? &s->items[s->first] : NULL;
+    uint64_t sum = s->completed + (item && item->part ? cuda_part_progress(item->part) : 0);
+    pthread_mutex_unlock(&s->device->lock);
+    return sum;
+}
+
+/* Until the GPU has done all, or has come to `event` (null: all), or says that it cannot; MT_ESTALL when there is no
+ * progress. */
+static enum mt_status wait_idle(struct cuda_stream *s, CUevent event, double deadline_s, struct mt_err *err) {
+    struct mt_awake awake = {0};
+    uint64_t seen = progress(s);
+    CUresult result;
+    mt_awake_look(&awake, 1);
+    while ((result = event ? cuEventQuery(event) : cuStreamQuery(s->queue.stream)) == CUDA_ERROR_NOT_READY) {
+        uint64_t now = progress(s);
+        double still_s = mt_awake_look(&awake, 1);
+        if (now != seen) {
+            seen = now;
+            awake.awake_s = 0;
+        } else if (still_s >= deadline_s) {
+            return fail_stalled(s, deadline_s, err);
+        }
+        if (cuda_nccl_check_all(err)) return fail_communicating(s, err);
+        mt_sleep_s(nap_s);
+    }
+    if (!result) return MT_OK;
+    cuda_fail(err, result, "the GPU");
+    return mt_err_context(err, "stream \"%s\"", s->name);
+}
+
+enum mt_status cuda_stream_told(struct mt_stream *stream, struct mt_err *err) {
+    struct cuda_stream *s = stream_of(stream);
+    enum mt_status st;
+    pthread_mutex_lock(&s->device->lock);
+    if ((st = s->err.status)) *err = s->err;
+    s->err = (struct mt_err)MT_ERR_INIT;
+    pthread_mutex_unlock(&s->device->lock);
+    return st;
+}
+
+enum mt_status cuda_stream_sync(struct mt_stream *stream, double deadline_s, struct mt_err *err) {
+    struct cuda_stream *s = stream_of(stream);
+    struct mt_err first = MT_ERR_INIT;
+    enum mt_status st = cuda_enter(s->queue.cuda, err), told;
+    if (!st && !s->err.status && mark(s, &first)) keep(s, &first);
+    if (!st) st = wait_idle(s, NULL, deadline_s, err);
+    if (st == MT_ESTALL) return st;
+    pthread_mutex_lock(&s->device->lock);
+    drop(s, s->submitted);
+    pthread_mutex_unlock(&s->device->lock);
+    if (!st) st = cuda_times_resolve(&s->times, err);
+    told = cuda_stream_told(stream, &first);
+    if (!told) return st;
+    *err = first;
+    return told;
+}
+
+enum mt_status cuda_event_sync(struct mt_event *event, double deadline_s, struct mt_err *err) {
+    struct cuda_event *e = (struct cuda_event *)event;
+    struct mt_err first = MT_ERR_INIT;
+    if (!e->stream) return MT_OK; /* never recorded */
+    enum mt_status st = cuda_enter(e->stream->queue.cuda, err), told;
+    if (!st) st = wait_idle(e->stream, e->handle, deadline_s, err);
+    if (st == MT_ESTALL || !(told = cuda_stream_told(&e->stream->base, &first))) return st;
+    *err = first;
+    return told;
+}
+
+/* ---- for captured work ---- */
+
+const struct cuda_queue *cuda_stream_queue(const struct mt_stream *stream) {
+    return &((const struct cuda_stream *)stream)->queue;
+}
+
+void cuda_stream_capture(struct mt_stream *stream, struct cuda_part *part) {
+    stream_of(stream)->part = part;
+}
+
+enum mt_status cuda_stream_mark(struct mt_stream *stream, struct mt_err *err) {
+    return mark(stream_of(stream), err);
+}
+
+enum mt_status cuda_stream_launched(struct mt_stream *stream, const struct cuda_part *part, uint64_t launch,
+                                    struct mt_err *err) {
+    struct cuda_stream *s = stream_of(stream);
+    s->times.chained = false;
+    push(s, (struct item){.part = part, .launch = launch});
+    return mark(s, err);
+}
+
+void cuda_stream_forget(struct mt_stream *stream, const struct cuda_part *part) {
+    struct cuda_stream *s = stream_of(stream);
+    pthread_mutex_lock(&s->device->lock);
+    for (size_t i = 0; i < s->count; i++) {
+        struct item *item = &s->items[(s->first + i) % s->capacity];
+        if (item->part == part) item->part = NULL, item->waits = true;
+    }
+    pthread_mutex_unlock(&s->device->lock);
+}
+
+enum mt_status cuda_streams_before(struct cuda_device *device, CUstream follower, struct mt_err *err) {
+    CUresult result = CUDA_SUCCESS;
+    pthread_mutex_lock(&device->lock);
+    for (struct cuda_stream *s = device->streams; s && !result; s = s->next) {
+        result = cuStreamQuery(s->queue.stream);
+        if (result != CUDA_ERROR_NOT_READY) continue;
+        result = cuEventRecord(device->tail, s->queue.stream);
+        if (!result) result = cuStreamWaitEvent(follower, device->tail, CU_EVENT_WAIT_DEFAULT);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return result ? cuda_fail(err, result, "waiting for the GPU's streams") : MT_OK;
+}
+
+/* ---- making and freeing ---- */
+
+/* The compute stream has the multiprocessors that are emulated; others go before it, and have all. */
+static enum mt_status make_queue(struct cuda_stream *s, struct mt_err *err) {
+    bool computes = !strcmp(s->name, "compute");
+    int least, greatest;
+    CUDA_TRY(cuMemHostAlloc((void **)&s->pinned, sizeof *s->pinned, CU_MEMHOSTALLOC_DEVICEMAP), err, "cuMemHostAlloc");
+    memset(s->pinned, 0, sizeof *s->pinned);
+    CUDA_TRY(cuMemHostGetDevicePointer(&s->mark, &s->pinned->mark, 0), err, "cuMemHostGetDevicePointer");
+    if (computes && s->device->part) {
+        CUDA_TRY(cuGreenCtxStreamCreate(&s->queue.stream, s->device->part, CU_STREAM_NON_BLOCKING, 0), err,
+                 "cuGreenCtxStreamCreate");
+    } else {
+        CUDA_TRY(cuCtxGetStreamPriorityRange(&least, &greatest), err, "cuCtxGetStreamPriorityRange");
+        CUDA_TRY(cuStreamCreateWithPriority(&s->queue.stream, CU_STREAM_NON_BLOCKING, computes ? least : greatest), err,
+                 "cuStreamCreateWithPriority");
+    }
+    CUDA_TRY(cuMemAlloc(&s->queue.clock, sizeof(struct mt_clock)), err, "cuMemAlloc");
+    CUDA_TRY(cuMemAlloc(&s->queue.room, CUDA_ROOM_BYTES), err, "cuMemAlloc");
+    CUDA_TRY(cuMemsetD8Async(s->queue.clock, 0, sizeof(struct mt_clock), s->queue.stream), err, "cuMemsetD8Async");
+    for (int i = 0; i < NCLOCKS; i++)
+        CUDA_TRY(cuEventCreate(&s->clock_sent[i], CU_EVENT_DISABLE_TIMING), err, "cuEventCreate");
+    return cuda_times_init(&s->times, s->queue.stream, err);
+}
+
+enum mt_status cuda_stream_new(struct mt_device *device, const char *name, struct mt_stream **stream,
+                               struct mt_err *err) {
+    struct cuda_device *d = (struct cuda_device *)device;
+    if (d->unheard.status) {
+        *err = d->unheard;
+        return err->status;
+    }
+    struct cuda_stream *s = mt_calloc(1, sizeof *s);
+    s->base.device = device;
+    s->device = d;
+    s->queue.cuda = &d->cuda;
+    snprintf(s->name, sizeof s->name, "%s", name);
+    enum mt_status st = cuda_enter(&d->cuda, err);
+    if (!st) st = make_queue(s, err);
+    pthread_mutex_lock(&d->lock);
+    s->next = d->streams;
+    d->streams = s;
+    pthread_mutex_unlock(&d->lock);
+    *stream = &s->base;
+    if (!st) return MT_OK;
+    mt_err_context(err, "cannot make stream \"%s\"", name);
+    cuda_stream_free(&s->base);
+    return err->status;
+}
+
+/* What the GPU is still busy with cannot be called back. It gets a second; if it is stuck, what it may yet touch stays
+ * until the process ends. */
+static bool settle(struct cuda_stream *s) {
+    struct mt_err unheard = MT_ERR_INIT;
+    return !cuda_enter(s->queue.cuda, &unheard) && (!s->queue.stream || wait_idle(s, NULL, 1, &unheard) != MT_ESTALL);
+}
+
+void cuda_stream_free(struct mt_stream *stream) {
+    struct cuda_stream *s = stream_of(stream), **place = &s->device->streams;
+    bool settled = settle(s);
+    pthread_mutex_lock(&s->device->lock);
+    while (*place != s) place = &(*place)->next;
+    *place = s->next;
+    pthread_mutex_unlock(&s->device->lock);
+    if (settled) {
+        if (s->queue.stream) cuda_times_release(&s->times);
+        for (int i = 0; i < NCLOCKS; i++)
+            if (s->clock_sent[i]) cuEventDestroy(s->clock_sent[i]);
+        if (s->queue.clock) cuMemFree(s->queue.clock);
+        if (s->queue.room) cuMemFree(s->queue.room);
+        if (s->pinned) cuMemFreeHost(s->pinned);
+        if (s->queue.stream) cuStreamDestroy(s->queue.stream);
+    }
+    free(s->items);
+    free(s);
+}

@@ -1,0 +1,110 @@
+/* Our own passes around a product: the bias before it; the activation, an activation's slope, and column sums after. */
+#include <stdio.h>
+
+#include "kernels/cuda/gemm/gemm.h"
+#include "kernels/cuda/jit/shape.h"
+#include "kernels/cuda/ops/sum.h"
+
+enum { THREADS = 256 };
+
+void *product_target(const struct product_shape *shape, enum product_how how, const struct product_data *data) {
+    bool activated = shape->finish == FINISH_GELU || shape->finish == FINISH_RELU;
+    return how != HOW_WHOLE && activated ? data->pre : data->y;
+}
+
+/* ---- bias, activation, slope ---- */
+
+static enum mt_status spread(const struct cuda_queue *queue, const struct product_shape *shape, const void *bias,
+                             void *y, struct mt_err *err) {
+    enum { ROWS = 1024 };
+    char definitions[32];
+    CUfunction kernel;
+    int64_t m = shape->m, n = shape->n;
+    snprintf(definitions, sizeof definitions, "-DTYPE=%s", cuda_type(shape->out));
+    enum mt_status st = cuda_kernel(queue->cuda, "matmul_epilogue", definitions, "spread", 0, &kernel, err);
+    const int64_t blocks[3] = {divide_up(n, THREADS), least(m, ROWS), 1};
+    return st ? st : cuda_launch3(queue, kernel, blocks, THREADS, 0, (void *[]){&bias, &y, &m, &n}, err);
+}
+
+/* `name` of matmul_epilogue.cu, over all elements: y from x, or from y and x. */
+static enum mt_status each(const struct cuda_queue *queue, const struct product_shape *shape, const char *name,
+                           const void *x, void *y, struct mt_err *err) {
+    char definitions[64];
+    CUfunction kernel;
+    bool gelu = shape->finish == FINISH_GELU || shape->finish == FINISH_GELU_GRAD;
+    int64_t vec = shape->align >= 16 ? 16 / mt_type_size(shape->out) : 1, count = shape->m * shape->n;
+    snprintf(definitions, sizeof definitions, "-DTYPE=%s -DVEC=%d -DGELU=%d", cuda_type(shape->out), (int)vec, gelu);
+    enum mt_status st = cuda_kernel(queue->cuda, "matmul_epilogue", definitions, name, 0, &kernel, err);
+    return st ? st
+              : cuda_launch(queue, kernel, divide_up(count, THREADS * vec), THREADS, 0, (void *[]){&x, &y, &count},
+                            err);
+}
+
+/* ---- column sums ---- */
+
+/* As the operator `sum` would be called; tensors[2]. */
+static struct mt_call sum_call(const struct product_shape *s, const struct product_data *data, struct mt_attr *attr,
+                               struct mt_tensor *tensors) {
+    *attr = (struct mt_attr){.axes = s->trans_b ? 2 : 1, .accumulate = s->accumulate};
+    tensors[0] = (struct mt_tensor){.type = s->in, .naxes = 2, .data = data ? (void *)(uintptr_t)data->b : NULL};
+    tensors[0].extent[0] = s->trans_b ? s->n : s->k, tensors[0].extent[1] = s->trans_b ? s->k : s->n;
+    tensors[1] = (struct mt_tensor){.type = MT_F32, .naxes = 1, .extent = {s->n}, .data = data ? data->sums : NULL};
+    return (struct mt_call){.kind = MT_OP_sum,
+                            .attr = attr,
+                            .nin = 1,
+                            .nout = 1,
+                            .in = tensors,
+                            .out = tensors + 1,
+                            .scratch = data ? (char *)data->scratch + PRODUCT_WORKSPACE_BYTES : NULL,
+                            .what = "column sums beside a product"};
+}
+
+int64_t product_pass_bytes(const struct cuda *cuda, const struct product_shape *shape) {
+    struct mt_attr attr;
+    struct mt_tensor tensors[2];
+    if (shape->finish != FINISH_SUM) return 0;
+    const struct mt_call call = sum_call(shape, NULL, &attr, tensors);
+    int64_t sum = cuda_ops[MT_OP_sum]->scratch_bytes(cuda, &call);
+    return largest(sum, shape->n * mt_type_size(MT_F32));
+}
+
+static enum mt_status column_sums(const struct cuda_queue *queue, const struct product_shape *shape,
+                                  const struct product_data *data, struct mt_err *err) {
+    struct mt_attr attr;
+    struct mt_tensor tensors[2];
+    const struct mt_call call = sum_call(shape, data, &attr, tensors);
+    return cuda_ops[MT_OP_sum]->queue(queue, &call, err);
+}
+
+/* The library's, which cannot add to what is there, lie in scratch. */
+static enum mt_status add_sums(const struct cuda_queue *queue, const struct product_shape *shape,
+                               const struct product_data *data, struct mt_err *err) {
+    const void *made = (char *)data->scratch + PRODUCT_WORKSPACE_BYTES;
+    return cuda_add_partials(queue, 1, 1, shape->n, made, true, &data->sums, err);
+}
+
+/* ---- before and after ---- */
+
+enum mt_status product_before(const struct cuda_queue *queue, const struct product_shape *shape, enum product_how how,
+                              const struct product_data *data, struct mt_err *err) {
+    if (how != HOW_PLAIN) return MT_OK;
+    switch (shape->finish) {
+    case FINISH_BIAS:
+    case FINISH_GELU:
+    case FINISH_RELU: return spread(queue, shape, data->bias, product_target(shape, how, data), err);
+    case FINISH_SUM: return column_sums(queue, shape, data, err); /* b may still be in the cache */
+    default: return MT_OK;
+    }
+}
+
+enum mt_status product_after(const struct cuda_queue *queue, const struct product_shape *shape, enum product_how how,
+                             const struct product_data *data, struct mt_err *err) {
+    switch (shape->finish) {
+    case FINISH_GELU:
+    case FINISH_RELU: return how == HOW_WHOLE ? MT_OK : each(queue, shape, "activate", data->pre, data->y, err);
+    case FINISH_GELU_GRAD:
+    case FINISH_RELU_GRAD: return how == HOW_WHOLE ? MT_OK : each(queue, shape, "slope", data->x, data->y, err);
+    case FINISH_SUM: return how == HOW_WHOLE && shape->accumulate ? add_sums(queue, shape, data, err) : MT_OK;
+    default: return MT_OK;
+    }
+}

@@ -1,0 +1,292 @@
+/* One rank's part of a problem, as calls of NCCL.
+ *
+ * NCCL has AllReduce and Broadcast, and ReduceScatter and AllGather of even blocks. Uneven blocks go by a way of
+ * kernels/coll/nccl_way.h. An AllToAll is sends and receives between all pairs, by the communicator of all ranks: pairs
+ * need none of their own.
+ *
+ * What NCCL works on is the message itself, or a copy of it, the *stage*, where the wire's type is another one or
+ * blocks must be padded: cuda_pack and cuda_unpack convert the blocks that matter. Sums are rounded to the wire's type
+ * as NCCL makes them.
+ *
+ * A call may return before NCCL has queued anything (ncclInProgress); cuda_nccl_settle waits for that. */
+#include <stdlib.h>
+
+#include "kernels/cuda/nccl/call.h"
+#include "kernels/cuda/nccl/internal.h"
+#include "kernels/device/piece.h"
+
+static const ncclDataType_t nccl_types[MT_NTYPES] = {[MT_F64] = ncclFloat64,
+                                                     [MT_F32] = ncclFloat32,
+                                                     [MT_BF16] = ncclBfloat16,
+                                                     [MT_F16] = ncclFloat16,
+                                                     [MT_I32] = ncclInt32};
+
+struct job {
+    struct nccl *nccl;
+    const struct cuda_queue *queue;
+    const struct mt_coll *problem;
+    const int *group;
+    void *const *buffer;
+    ncclComm_t comm;
+    ncclDataType_t type;
+    ncclRedOp_t op;
+    enum mt_nccl_way way;
+    int64_t size_bytes; /* of an element of data */
+    char *data;         /* the message, or the stage */
+    int64_t *start;     /* of block r in data, elements; of block n, the end */
+    int64_t *count;     /* of block r; padded: all are the longest */
+};
+
+static ncclRedOp_t op_of(const struct mt_coll *problem) {
+    return problem->reduce == MT_MAX ? ncclMax : ncclSum;
+}
+
+/* Of a call inside a group: whether the group can go on. */
+static bool went(ncclResult_t result) {
+    return result == ncclSuccess || result == ncclInProgress;
+}
+
+static ncclResult_t end_group(ncclResult_t result) {
+    ncclResult_t end = ncclGroupEnd();
+    return went(result) ? end : result;
+}
+
+static char *block(const struct job *job, int r) {
+    return job->data + job->start[r] * job->size_bytes;
+}
+
+static ncclResult_t queue_all_reduce(const struct job *job) {
+    return ncclAllReduce(job->data, job->data, (size_t)job->start[job->problem->n], job->type, job->op, job->comm,
+                         job->queue->stream);
+}
+
+static ncclResult_t queue_broadcast(const struct job *job) {
+    return ncclBroadcast(job->data, job->data, (size_t)job->start[job->problem->n], job->type, job->problem->root,
+                         job->comm, job->queue->stream);
+}
+
+static ncclResult_t queue_reduce_scatter(const struct job *job) {
+    CUstream stream = job->queue->stream;
+    if (job->way != MT_NCCL_ROOTED)
+        return ncclReduceScatter(job->data, block(job, job->problem->me), (size_t)job->count[0], job->type, job->op,
+                                 job->comm, stream);
+    ncclResult_t result = ncclGroupStart();
+    for (int r = 0; r < job->problem->n && went(result); r++)
+        if (job->count[r])
+            result = ncclReduce(block(job, r), block(job, r), (size_t)job->count[r], job->type, job->op, r, job->comm,
+                                stream);
+    return end_group(result);
+}
+
+/* With one peer: both ends leave out what is empty. */
+static ncclResult_t exchange(const struct job *job, ncclComm_t comm, int peer, const void *out, int64_t nout, void *in,
+                             int64_t nin) {
+    ncclResult_t result = ncclSuccess;
+    if (nout) result = ncclSend(out, (size_t)nout, job->type, peer, comm, job->queue->stream);
+    if (nin && went(result)) result = ncclRecv(in, (size_t)nin, job->type, peer, comm, job->queue->stream);
+    return result;
+}
+
+static ncclResult_t queue_all_gather(const struct job *job) {
+    int me = job->problem->me;
+    if (job->way == MT_NCCL_NATIVE || job->way == MT_NCCL_PADDED)
+        return ncclAllGather(block(job, me), job->data, (size_t)job->count[0], job->type, job->comm,
+                             job->queue->stream);
+    ncclResult_t result = ncclGroupStart();
+    for (int r = 0; r < job->problem->n && went(result); r++) {
+        if (job->way == MT_NCCL_PAIRS && r != me)
+            result = exchange(job, job->comm, r, block(job, me), job->count[me], block(job, r), job->count[r]);
+        else if (job->way == MT_NCCL_ROOTED && job->count[r])
+            result = ncclBroadcast(block(job, r), block(job, r), (size_t)job->count[r], job->type, r, job->comm,
+                                   job->queue->stream);
+    }
+    return end_group(result);
+}
+
+/* Here ranks are those of all. */
+static enum mt_status queue_all_to_all(const struct job *job, struct mt_err *err) {
+    const struct mt_coll *p = job->problem;
+    const int64_t *out = p->counts + (int64_t)p->me * p->n;
+    const char *from = job->buffer[0], *own_from = from;
+    char *to = job->buffer[1], *own_to = to;
+    ncclResult_t result = ncclGroupStart();
+    for (int r = 0; r < p->n && went(result); r++) {
+        int64_t in = p->counts[(int64_t)r * p->n + p->me];
+        if (r == p->me)
+            own_from = from, own_to = to;
+        else
+            result = exchange(job, job->nccl->world, job->group[r], from, out[r], to, in);
+        from += out[r] * job->size_bytes;
+        to += in * job->size_bytes;
+    }
+    enum mt_status st = cuda_nccl_settle(job->nccl, job->nccl->world, end_group(result), "AllToAll", err);
+    if (st) return st;
+    if (out[p->me])
+        CUDA_TRY(cuMemcpyDtoDAsync((CUdeviceptr)own_to, (CUdeviceptr)own_from, (size_t)(out[p->me] * job->size_bytes),
+                                   job->queue->stream),
+                 err, "cuMemcpyDtoDAsync");
+    return MT_OK;
+}
+
+/* ---- stages ---- */
+
+static enum mt_status stage_of(struct nccl *nccl, CUstream stream, int64_t size_bytes, char **memory,
+                               struct mt_err *err) {
+    int64_t largest = 0;
+    for (struct cuda_nccl_stage *s = nccl->stages; s; s = s->next) {
+        if (s->stream != stream) continue;
+        *memory = (char *)s->memory;
+        if (s->size_bytes >= size_bytes) return MT_OK;
+        if (s->size_bytes > largest) largest = s->size_bytes;
+    }
+    if (size_bytes < 2 * largest) size_bytes = 2 * largest;
+    CUdeviceptr fresh;
+    CUDA_TRY(cuMemAlloc(&fresh, (size_t)size_bytes), err, "memory to convert messages in");
+    struct cuda_nccl_stage *s = mt_malloc(sizeof *s);
+    *s = (struct cuda_nccl_stage){nccl->stages, stream, fresh, size_bytes};
+    nccl->stages = s;
+    *memory = (char *)fresh;
+    return MT_OK;
+}
+
+enum side { BEFORE, AFTER };
+
+/* Whether this rank's block r is needed on the stage before the collective, or in the message after it. */
+static bool matters(const struct mt_coll *problem, int r, enum side side) {
+    switch (problem->kind) {
+    case MT_REDUCE_SCATTER: return side == BEFORE || r == problem->me;
+    case MT_ALL_GATHER: return side == AFTER || r == problem->me;
+    case MT_BROADCAST: return side == AFTER || problem->me == problem->root;
+    case MT_ALL_REDUCE:
+    case MT_ALL_TO_ALL:
+    case MT_NCOLLS: break;
+    }
+    return true;
+}
+
+/* Between the message and the stage; neighbours on both sides go as one. */
+static enum mt_status copy_blocks(const struct job *job, enum side side, struct mt_err *err) {
+    const struct mt_coll *problem = job->problem;
+    struct mt_piece *pieces = mt_calloc((size_t)problem->n, sizeof *pieces);
+    void *const message[2] = {job->data, NULL};
+    int64_t at = 0, size_bytes = mt_type_size(problem->acc);
+    int npieces = 0;
+    for (int r = 0; r < problem->n; at += problem->counts[r++]) {
+        if (!problem->counts[r] || !matters(problem, r, side)) continue;
+        char *data = (char *)job->buffer[0] + at * size_bytes;
+        struct mt_piece *last = npieces ? &pieces[npieces - 1] : NULL;
+        if (last && last->at + last->extent[0] == job->start[r] &&
+            (char *)last->data + last->extent[0] * size_bytes == data)
+            last->extent[0] += problem->counts[r];
+        else
+            pieces[npieces++] = (struct mt_piece){.at = job->start[r],
+                                                  .naxes = 1,
+                                                  .extent = {problem->counts[r]},
+                                                  .stride = {1},
+                                                  .data = data,
+                                                  .type = problem->acc};
+    }
+    enum mt_status st = side == BEFORE ? cuda_pack(job->queue, problem->wire, message, pieces, npieces, err)
+                                       : cuda_unpack(job->queue, problem->wire, message, pieces, npieces, err);
+    free(pieces);
+    return st;
+}
+
+enum mt_nccl_way cuda_nccl_way_of(const struct nccl *nccl, const struct mt_coll *problem) {
+    return mt_nccl_way_serves(nccl->way, problem) ? nccl->way : mt_nccl_way_choose(problem);
+}
+
+/* What is not an AllToAll: where blocks lie, and then the collective between two copies, if there are any. */
+static enum mt_status queue_blocks(struct job *job, struct mt_err *err) {
+    static ncclResult_t (*const collectives[MT_NCOLLS])(const struct job *) = {[MT_ALL_REDUCE] = queue_all_reduce,
+                                                                               [MT_REDUCE_SCATTER] =
+                                                                                   queue_reduce_scatter,
+                                                                               [MT_ALL_GATHER] = queue_all_gather,
+                                                                               [MT_BROADCAST] = queue_broadcast};
+    const struct mt_coll *problem = job->problem;
+    int n = problem->n;
+    bool blocks = problem->kind == MT_REDUCE_SCATTER || problem->kind == MT_ALL_GATHER;
+    job->way = blocks ? cuda_nccl_way_of(job->nccl, problem) : MT_NCCL_NATIVE;
+    int64_t most = 0;
+    for (int r = 0; r < n; r++)
+        if (problem->counts[r] > most) most = problem->counts[r];
+    for (int r = 0; r < n; r++) {
+        job->count[r] = job->way == MT_NCCL_PADDED ? most : problem->counts[r];
+        job->start[r + 1] = job->start[r] + job->count[r];
+    }
+    if (!most) return MT_OK;
+    bool staged = problem->wire != problem->acc || job->way == MT_NCCL_PADDED;
+    enum mt_status st = MT_OK;
+    job->data = job->buffer[0];
+    if (staged && (st = stage_of(job->nccl, job->queue->stream, job->start[n] * job->size_bytes, &job->data, err)))
+        return st;
+    if (staged && (st = copy_blocks(job, BEFORE, err))) return st;
+    if (n > 1)
+        st = cuda_nccl_settle(job->nccl, job->comm, collectives[problem->kind](job), mt_coll_name(problem->kind), err);
+    if (st) return st;
+    return staged ? copy_blocks(job, AFTER, err) : MT_OK;
+}
+
+enum mt_status cuda_nccl_problem(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
+                                 const int *group, void *const buffer[2], struct mt_err *err) {
+    struct job job = {.nccl = nccl,
+                      .queue = queue,
+                      .problem = problem,
+                      .group = group,
+                      .buffer = buffer,
+                      .type = nccl_types[problem->wire],
+                      .op = op_of(problem),
+                      .size_bytes = mt_type_size(problem->wire)};
+    if (problem->wire != problem->acc && !mt_coll_reduces(problem->kind))
+        return mt_fail(err, MT_EBUG, "%s: %s is sent as %s, which is only for sums and maxima",
+                       mt_coll_name(problem->kind), mt_type_name(problem->acc), mt_type_name(problem->wire));
+    if (problem->kind == MT_ALL_TO_ALL) return queue_all_to_all(&job, err);
+    enum mt_status st = problem->n > 1 ? cuda_nccl_comm_of(nccl, queue, problem, group, &job.comm, err) : MT_OK;
+    if (st) return st;
+    job.start = mt_calloc((size_t)problem->n + 1, sizeof *job.start);
+    job.count = mt_calloc((size_t)problem->n, sizeof *job.count);
+    st = queue_blocks(&job, err);
+    free(job.start);
+    free(job.count);
+    return st;
+}
+
+/* ---- arrays ---- */
+
+struct arrays_job {
+    const struct mt_coll *problem;
+    const struct mt_comm_arrays *arrays;
+    ncclComm_t comm;
+    CUstream stream;
+};
+
+static ncclResult_t queue_array(const struct arrays_job *job, int i) {
+    const struct mt_comm_arrays *a = job->arrays;
+    ncclDataType_t type = nccl_types[job->problem->wire];
+    ncclRedOp_t op = op_of(job->problem);
+    size_t count = (size_t)a->count[i];
+    switch (job->problem->kind) {
+    case MT_ALL_REDUCE: return ncclAllReduce(a->from[i], a->to[i], count, type, op, job->comm, job->stream);
+    case MT_REDUCE_SCATTER:
+        return a->root ? ncclReduce(a->from[i], a->to[i], count, type, op, a->root[i], job->comm, job->stream)
+                       : ncclReduceScatter(a->from[i], a->to[i], count, type, op, job->comm, job->stream);
+    case MT_ALL_GATHER:
+        return a->root ? ncclBroadcast(a->from[i], a->to[i], count, type, a->root[i], job->comm, job->stream)
+                       : ncclAllGather(a->from[i], a->to[i], count, type, job->comm, job->stream);
+    case MT_BROADCAST:
+    case MT_ALL_TO_ALL:
+    case MT_NCOLLS: break;
+    }
+    return ncclInvalidUsage;
+}
+
+/* NCCL makes one launch of what is in a group. */
+enum mt_status cuda_nccl_arrays(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
+                                const int *group, const struct mt_comm_arrays *arrays, struct mt_err *err) {
+    struct arrays_job job = {.problem = problem, .arrays = arrays, .stream = queue->stream};
+    enum mt_status st = cuda_nccl_comm_of(nccl, queue, problem, group, &job.comm, err);
+    if (st) return st;
+    ncclResult_t result = ncclGroupStart();
+    for (int i = 0; i < arrays->n && went(result); i++) result = queue_array(&job, i);
+    return cuda_nccl_settle(nccl, job.comm, end_group(result), mt_coll_name(problem->kind), err);
+}

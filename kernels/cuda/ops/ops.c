@@ -1,0 +1,15 @@
+/* The table of operators. */
+#include "kernels/cuda/driver/cuda.h"
+
+#define MT_OP(kind, ...) extern const struct cuda_op cuda_##kind;
+#include "kernels/op/ops.def"
+#undef MT_OP
+
+const struct cuda_op *const cuda_ops[MT_NOPS] = {
+#define MT_OP(kind, ...) &cuda_##kind,
+#include "kernels/op/ops.def"
+#undef MT_OP
+};
+
+const bool cuda_merges[MT_NOPS] = {
+    [MT_OP_adamw] = true, [MT_OP_sgd] = true, [MT_OP_cast] = true, [MT_OP_fill] = true, [MT_OP_sq_norm_add] = true};

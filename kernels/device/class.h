@@ -1,0 +1,86 @@
+/* What a kind of device provides: device.c passes each function of device.h on to its device's class.
+ *
+ * A kind's own structs begin with these; the class fills the bases of what it makes. Streams and events meet only
+ * those of the same device. A class's functions mean what device.h says of those of their name. */
+#ifndef MT_KERNELS_DEVICE_CLASS_H
+#define MT_KERNELS_DEVICE_CLASS_H
+
+#include "kernels/device/device.h"
+#include "kernels/device/facts.h"
+#include "kernels/device/tuner.h"
+
+struct mt_device_class {
+    const char *kind; /* as device.c opens it */
+    void (*close)(struct mt_device *device);
+    int64_t (*memory_bytes)(struct mt_device *device);
+    void (*facts)(struct mt_device *device, struct mt_device_facts *facts); /* null: there are none (facts.h) */
+    void (*emulate)(struct mt_device *device, double speed);
+    enum mt_status (*emulate_sms)(struct mt_device *device, int count, struct mt_err *err); /* null: it has none */
+    const struct mt_backend *(*backend)(struct mt_device *device, const struct mt_call *call);
+    const bool *merges; /* [MT_NOPS]; null: no kind */
+    enum mt_status (*alloc)(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err);
+    void (*free)(struct mt_device *device, void *memory);
+    enum mt_status (*copy_in)(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
+                              struct mt_err *err);
+    enum mt_status (*copy_out)(struct mt_device *device, void *to, const void *from, int64_t size_bytes,
+                               struct mt_err *err);
+    enum mt_status (*host_alloc)(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err);
+    void (*host_free)(struct mt_device *device, void *memory);
+
+    /* All four null: there is no reaching it from other processes. */
+    enum mt_status (*export_memory)(struct mt_device *device, void *memory, void *handle, struct mt_err *err);
+    enum mt_status (*import_memory)(struct mt_device *device, const void *handle, void **memory, struct mt_err *err);
+    void (*forget)(struct mt_device *device, void *memory);
+    enum mt_status (*copy_peer)(struct mt_device *device, void *to, const void *from, int64_t size_bytes, int repeats,
+                                double *each_s, struct mt_err *err);
+
+    enum mt_status (*stream_new)(struct mt_device *device, const char *name, struct mt_stream **stream,
+                                 struct mt_err *err);
+    void (*stream_free)(struct mt_stream *stream);
+    void (*stream_op)(struct mt_stream *stream, const struct mt_backend *backend, const struct mt_call *call,
+                      double *seconds);
+    void (*stream_coll)(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds);
+    void (*stream_copy)(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from,
+                        int64_t size_bytes);
+    void (*stream_wait)(struct mt_stream *stream, struct mt_event *event);
+    struct mt_stream_sight (*stream_look)(struct mt_stream *stream);
+    enum mt_status (*stream_sync)(struct mt_stream *stream, double deadline_s, struct mt_err *err);
+
+    enum mt_status (*event_new)(struct mt_device *device, struct mt_event **event, struct mt_err *err);
+    void (*event_free)(struct mt_event *event);
+    void (*event_record)(struct mt_event *event, struct mt_stream *stream);
+    enum mt_status (*event_sync)(struct mt_event *event, double deadline_s, struct mt_err *err);
+
+    /* Null: it captures nothing, and the others are null too. */
+    enum mt_status (*capture_begin)(struct mt_stream *const *streams, int nstreams, struct mt_capture **capture,
+                                    struct mt_err *err);
+    enum mt_status (*capture_end)(struct mt_capture *capture, struct mt_err *err);
+    enum mt_status (*capture_launch)(struct mt_capture *capture, const struct mt_clock *clock, uint64_t *launch,
+                                     struct mt_err *err);
+    void (*capture_times)(const struct mt_capture *capture, uint64_t launch, double *stream_s);
+    void (*capture_free)(struct mt_capture *capture);
+
+    const struct mt_tuner *tuner; /* null: nothing is tuned */
+};
+
+struct mt_device {
+    const struct mt_device_class *class;
+    int threads, depth;
+    int multiprocessors, all_multiprocessors; /* that compute, that there are; 0: a CPU */
+    char description[1200];
+};
+struct mt_stream {
+    struct mt_device *device;
+};
+struct mt_event {
+    struct mt_device *device;
+};
+struct mt_capture {
+    struct mt_device *device;
+};
+
+/* Open a device of one kind; `index`: which of them. */
+enum mt_status mt_cpu_device_open(int index, struct mt_device **device, struct mt_err *err);
+enum mt_status mt_cuda_device_open(int index, struct mt_device **device, struct mt_err *err);
+
+#endif

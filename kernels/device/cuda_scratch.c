@@ -1,0 +1,103 @@
+/* One function a family, by the shapes alone; what depends on the GPU is taken for a large one. */
+#include "kernels/device/cuda_scratch.h"
+
+enum {
+    WORKSPACE_BYTES = (32 << 20) + 256, /* of cuBLASLt, with its alignment */
+    ALIGN = 256,
+    EDGE_COLUMNS = 128,    /* of products with odd rows */
+    CUDNN_BYTES = 1 << 20, /* of a plan, beside scores */
+    MOST_MULTIPROCESSORS = 192,
+    WALKERS = 6,          /* blocks of a multiprocessor that walk rows, for sums over them */
+    SUM_PARTS = 512 * 32, /* warps' columns of partial sums; each of at most 16 bytes of the narrowest type */
+    NORM_PARTS = 4096,    /* partial sums of squares */
+    SORT_ROWS = 1024,     /* that a block sorts */
+    SORT_BINS = 1024,
+    RUN_ROWS = 32 /* that are summed up at a time */
+};
+
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static int64_t of_sum(const struct mt_call *call) {
+    return (int64_t)(16 / mt_type_size(call->in[0].type)) * SUM_PARTS * (int64_t)sizeof(float);
+}
+
+static int64_t extent(const struct mt_tensor *t, int first, int count) {
+    int64_t n = 1;
+    for (int a = first; a < first + count; a++) n *= t->extent[a];
+    return n;
+}
+
+/* The workspace; and column sums of b beside it, or what products with rows of odd lengths leave over. */
+static int64_t of_product(const struct mt_call *call) {
+    const struct mt_attr *attr = call->attr;
+    int64_t size = mt_type_size(call->in[0].type), m = extent(&call->out[0], 0, attr->nm);
+    int64_t n = extent(&call->out[0], attr->nm, attr->nn), k = m ? mt_tensor_count(&call->in[0]) / m : 0;
+    bool sums = call->kind == MT_OP_fused_matmul && attr->epilogue == MT_OP_sum;
+    bool odd = m * size % 16 || n * size % 16 || k * size % 16;
+    if (!(m && n && k) && !sums) return 0;
+    int64_t beside = odd ? EDGE_COLUMNS * (m + n + k) * size + ALIGN : 0;
+    if (sums) beside = larger(beside, larger(of_sum(call), n * (int64_t)sizeof(float)));
+    return WORKSPACE_BYTES + beside;
+}
+
+static int64_t of_sq_norm(const struct mt_call *call) {
+    (void)call;
+    return NORM_PARTS * (int64_t)sizeof(double);
+}
+
+/* Keys and rows twice, histograms, and two partial sums of each run. */
+static int64_t of_embedding_grad(const struct mt_call *call) {
+    int64_t n = mt_tensor_count(&call->in[1]), e = call->out[0].extent[1];
+    int64_t blocks = (n + SORT_ROWS - 1) / SORT_ROWS, runs = (n + RUN_ROWS - 1) / RUN_ROWS;
+    return 4 * (4 * n + SORT_BINS * (blocks + 1) + 2 * runs * e) + 7 * 64;
+}
+
+/* The sums' (gamma's, beta's and, if it is one, dx's), of each block that walks rows. */
+static int64_t of_norm_grad(const struct mt_call *call) {
+    const struct mt_tensor *x = &call->in[1];
+    int64_t width = x->extent[x->naxes - 1], rows = width ? mt_tensor_count(x) / width : 0;
+    int64_t blocks = MOST_MULTIPROCESSORS * WALKERS, sums = call->nout - (call->kind == MT_OP_layer_norm_grad);
+    return (rows < blocks ? rows : blocks) * sums * width * (int64_t)sizeof(float);
+}
+
+static int64_t whole(int64_t n, int64_t unit) {
+    return (n + unit - 1) / unit * unit;
+}
+
+/* What cuDNN wants for heads that it takes, if that is not too much. `between`: what backward keeps there. */
+static int64_t of_cudnn(const struct mt_call *call, const struct mt_tensor *x, int64_t between) {
+    int64_t bytes = CUDNN_BYTES + ALIGN + between;
+    if (!mt_type_is_half(x->type) || x->extent[4] % 8 || x->extent[1] <= 1 || call->attr->p > 0) return 0;
+    return bytes <= MT_CUDA_MOST_CUDNN_BYTES ? bytes : 0;
+}
+
+static int64_t of_attention(const struct mt_call *call) {
+    return of_cudnn(call, &call->in[0], 0);
+}
+
+/* Of our own kernels: the softmax's sum and the row's dot product, of each query. Of cuDNN's: that product and all
+ * scores; in any order, sums of q's gradient in their place, twice. */
+static int64_t of_attention_grad(const struct mt_call *call) {
+    const struct mt_tensor *x = &call->in[1];
+    const int64_t f32 = sizeof(float), heads = x->extent[0] * x->extent[3], s = x->extent[1], d = x->extent[4];
+    int64_t deltas = whole(heads * s * f32, ALIGN), scores = heads * whole(s, 128) * whole(s, 128) * 2;
+    int64_t sums = whole(heads * s * d * f32, ALIGN) + heads * whole(s, 64) * d * f32;
+    int64_t bytes = larger(heads * s * 2 * f32, of_cudnn(call, x, deltas + scores));
+    return call->attr->any_order ? larger(bytes, of_cudnn(call, x, deltas + sums)) : bytes;
+}
+
+int64_t mt_cuda_scratch_bytes(const struct mt_call *call) {
+    static int64_t (*const of_kind[MT_NOPS])(const struct mt_call *) = {[MT_OP_matmul] = of_product,
+                                                                        [MT_OP_fused_matmul] = of_product,
+                                                                        [MT_OP_sum] = of_sum,
+                                                                        [MT_OP_sq_norm] = of_sq_norm,
+                                                                        [MT_OP_count] = of_sq_norm,
+                                                                        [MT_OP_embedding_grad] = of_embedding_grad,
+                                                                        [MT_OP_norm_param_grad] = of_norm_grad,
+                                                                        [MT_OP_layer_norm_grad] = of_norm_grad,
+                                                                        [MT_OP_attention] = of_attention,
+                                                                        [MT_OP_attention_grad] = of_attention_grad};
+    return of_kind[call->kind] ? of_kind[call->kind](call) : 0;
+}

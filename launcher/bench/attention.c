@@ -1,0 +1,89 @@
+/* Attention, forward and backward, over contexts and sizes of heads, causal and full; as many positions in each.
+ *
+ * Flops are the two products of the pairs of positions that see each other, forward, and two and a half times as many
+ * backward, as the field counts them. */
+#include <math.h>
+
+#include "kernels/device/tuner.h"
+#include "launcher/session/agree.h"
+#include "launcher/bench/bench.h"
+#include "launcher/watch/watch.h"
+
+enum { GPU_POSITIONS = 16384, CPU_POSITIONS = 1024, WIDTH = 1024 /* of all heads */ };
+
+static struct mt_tensor tensor(enum mt_type type, int naxes, const int64_t *extent) {
+    struct mt_tensor t = {.type = type, .naxes = naxes};
+    for (int a = 0; a < naxes; a++) t.extent[a] = t.global[a] = extent[a];
+    return t;
+}
+
+/* What the vendor's library takes for the call, where the device's tuner knows. */
+static double vendor_s(struct mt_bench *b, const struct mt_call *call) {
+    const struct mt_tuner *tuner = mt_device_tuner(b->device);
+    char key[MT_TUNING_KEY];
+    struct mt_tuning tuning;
+    struct mt_err unheard = MT_ERR_INIT;
+    if (!tuner) return 0;
+    tuner->key(b->device, call, key);
+    return !tuner->tune(b->stream, call, &unheard) && tuner->find(b->device, key, &tuning) ? tuning.vendor_s : 0;
+}
+
+static enum mt_status time_both(struct mt_bench *b, int64_t positions, int64_t s, int64_t d, bool causal,
+                                double times_s[2], double vendors_s[2], struct mt_err *err) {
+    int64_t n = positions / s, h = WIDTH / d;
+    enum mt_type type = b->job.precision;
+    struct mt_attr attr = {.scale = 1 / sqrt((double)d), .causal = causal, .tag = 7}, back = attr;
+    back.any_order = b->job.any_order;
+    struct mt_tensor qkv = tensor(type, 5, (const int64_t[]){n, s, 3, h, d});
+    struct mt_tensor o = tensor(type, 4, (const int64_t[]){n, s, h, d});
+    struct mt_tensor lse = tensor(mt_type_acc(type), 3, (const int64_t[]){n, h, s});
+    const struct mt_tensor out[2] = {o, lse}, in[4] = {o, qkv, o, lse};
+    const struct mt_call forward = {
+        .kind = MT_OP_attention, .attr = &attr, .nin = 1, .nout = 2, .in = &qkv, .out = out};
+    const struct mt_call backward = {
+        .kind = MT_OP_attention_grad, .attr = &back, .nin = 4, .nout = 1, .in = in, .out = &qkv};
+    vendors_s[0] = vendor_s(b, &forward), vendors_s[1] = vendor_s(b, &backward);
+    enum mt_status st = mt_bench_call(b, &forward, b->options->seconds, &times_s[0], err);
+    if (!st) st = mt_bench_call(b, &backward, b->options->seconds, &times_s[1], err);
+    mt_watch_progress();
+    return st;
+}
+
+enum mt_status mt_bench_attention(struct mt_bench *b, struct mt_err *err) {
+    static const struct mt_bench_column columns[] = {{"head", "head", MT_BENCH_COUNT},
+                                                     {"context", "context", MT_BENCH_COUNT},
+                                                     {"mask", "mask", MT_BENCH_TEXT},
+                                                     {"forward_s", "forward", MT_BENCH_SECONDS},
+                                                     {"forward_flops", "rate", MT_BENCH_FLOPS},
+                                                     {"forward_part", "of ceiling", MT_BENCH_PART},
+                                                     {"forward_vendor_flops", "vendor", MT_BENCH_FLOPS},
+                                                     {"backward_s", "backward", MT_BENCH_SECONDS},
+                                                     {"backward_flops", "rate", MT_BENCH_FLOPS},
+                                                     {"backward_part", "of ceiling", MT_BENCH_PART},
+                                                     {"backward_vendor_flops", "vendor", MT_BENCH_FLOPS}};
+    bool large = b->ceilings.flops > 5e12;
+    int64_t positions = large ? GPU_POSITIONS : CPU_POSITIONS, most = large ? 8192 : 1024, least = large ? 1024 : 256;
+    struct mt_bench_table table;
+    enum mt_status st = MT_OK;
+    mt_bench_table_begin(&table, b->json, "attention", columns, sizeof columns / sizeof *columns);
+    for (int64_t d = 64; d <= 128 && !st; d *= 2)
+        for (int64_t s = least; s <= most && !st; s *= 2)
+            for (int causal = 1; causal >= 0 && !st; causal--) {
+                double times_s[2] = {0, 0}, vendors_s[2],
+                       flops = 4.0 * (double)(positions * s) * WIDTH / (causal ? 2 : 1);
+                if ((st = time_both(b, positions, s, d, causal, times_s, vendors_s, err))) break;
+                mt_bench_number(&table, (double)d);
+                mt_bench_number(&table, (double)s);
+                mt_bench_text(&table, causal ? "causal" : "full");
+                for (int back = 0; back < 2; back++) {
+                    double work = (back ? 2.5 : 1) * flops, rate = times_s[back] > 0 ? work / times_s[back] : 0;
+                    mt_bench_number(&table, times_s[back]);
+                    mt_bench_number(&table, rate);
+                    mt_bench_number(&table, b->ceilings.flops > 0 ? rate / b->ceilings.flops : 0);
+                    mt_bench_number(&table, vendors_s[back] > 0 ? work / vendors_s[back] : 0);
+                }
+            }
+    st = mt_agree(MPI_COMM_WORLD, st, err);
+    mt_bench_table_end(&table, !b->rank && !st, "attention (1024 wide; backward counts 2.5 times forward)");
+    return st;
+}

@@ -1,0 +1,91 @@
+/* Training steps of the model on made-up data: on one rank, or divided evenly between several, gradients added up by
+ * AllReduce. */
+#include <stdlib.h>
+
+#include "kernels/base/number/stats.h"
+#include "kernels/base/text/units.h"
+#include "launcher/session/agree.h"
+#include "launcher/bench/bench.h"
+#include "launcher/profile/rehearsal.h"
+#include "launcher/session/session.h"
+#include "launcher/tune/tuning.h"
+#include "launcher/watch/watch.h"
+
+enum { LEAST_STEPS = 5, MOST_STEPS = 40, WARM_STEPS = 3 };
+
+/* Floating-point operations of a step: those of products and attention, which the lowered program tells. */
+static double step_flops(const struct mt_lowered *low) {
+    double flops = 0;
+    for (int b = 0; b < MT_NBLOCKS; b++)
+        for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++) {
+            const struct mt_linstr *instr = &low->instrs[i];
+            if (instr->what != MT_LOWERED_OP) continue;
+            struct mt_op_shape shape = mt_rehearsal_shape(instr);
+            bool counts = instr->kind == MT_OP_matmul || instr->kind == MT_OP_fused_matmul ||
+                          instr->kind == MT_OP_attention || instr->kind == MT_OP_attention_grad;
+            if (counts) flops += shape.flops * (b == MT_BODY ? (double)low->body_count : 1);
+        }
+    return flops;
+}
+
+static enum mt_status time_steps(struct mt_bench *b, struct mt_rehearsal *r, double *step_s, struct mt_err *err) {
+    double times_s[MOST_STEPS], spent_s = 0, budget_s = 20 * b->options->seconds;
+    int steps = 0;
+    for (int i = 0; steps < MOST_STEPS && (steps < LEAST_STEPS || spent_s < budget_s); i++) {
+        struct mt_rehearsal_times times;
+        enum mt_status st = mt_rehearsal_step(r, NULL, NULL, &times, err);
+        if (st) return st;
+        if (i < WARM_STEPS) continue;
+        double mine[2] = {times.feed_s + times.run.wall_s, spent_s};
+        MPI_Allreduce(MPI_IN_PLACE, mine, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+        times_s[steps++] = mine[0];
+        spent_s = mine[1] + mine[0];
+    }
+    *step_s = mt_median(times_s, (size_t)steps);
+    return MT_OK;
+}
+
+static void print(struct mt_bench *b, const struct mt_rehearsal *r, double step_s, double all_flops) {
+    static const struct mt_bench_column columns[] = {{"model", "model", MT_BENCH_TEXT},
+                                                     {"batch", "batch", MT_BENCH_COUNT},
+                                                     {"ranks", "ranks", MT_BENCH_COUNT},
+                                                     {"step_s", "step", MT_BENCH_SECONDS},
+                                                     {"tokens_per_s", "tokens/s", MT_BENCH_COUNT},
+                                                     {"flops", "a rank", MT_BENCH_FLOPS},
+                                                     {"part", "of ceiling", MT_BENCH_PART}};
+    struct mt_bench_table table;
+    double rate = all_flops / b->nranks / step_s;
+    int tokens = mt_graph_find_value(r->planned.graph, "tokens");
+    double count =
+        (double)(mt_value_extent(r->planned.graph, tokens, 0) * mt_value_extent(r->planned.graph, tokens, 1));
+    mt_bench_table_begin(&table, b->json, "step", columns, sizeof columns / sizeof *columns);
+    mt_bench_text(&table, b->model);
+    mt_bench_number(&table, (double)b->job.batch);
+    mt_bench_number(&table, b->nranks);
+    mt_bench_number(&table, step_s);
+    mt_bench_number(&table, count / step_s);
+    mt_bench_number(&table, rate);
+    mt_bench_number(&table, b->ceilings.flops > 0 ? rate / b->ceilings.flops : 0);
+    mt_bench_table_end(&table, !b->rank, "training step (rate: of products and attention)");
+}
+
+enum mt_status mt_bench_step(struct mt_bench *b, struct mt_err *err) {
+    struct mt_rehearsal r;
+    int64_t own = (b->job.batch + b->nranks - 1) / b->nranks;
+    double step_s = 0, flops;
+    struct mt_comm *wire = b->nranks > 1 ? b->wire : NULL;
+    enum mt_status st = mt_rehearsal_open_among(b->device, b->model, &b->job, own, wire, &r, err);
+    bool open = !st;
+    st = mt_agree(MPI_COMM_WORLD, st, err);
+    const struct mt_lowered *const lowered[] = {open ? r.lowered : NULL};
+    if (!st) st = mt_tuning_share(MPI_COMM_WORLD, b->device, lowered, 1, NULL, err);
+    if (!st) st = mt_agree(MPI_COMM_WORLD, mt_rehearsal_start(&r, err), err);
+    if (!st) {
+        if (time_steps(b, &r, &step_s, err)) mt_session_abort(err);
+        flops = step_flops(r.lowered);
+        MPI_Allreduce(MPI_IN_PLACE, &flops, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        print(b, &r, step_s, flops);
+    }
+    if (open) mt_rehearsal_close(&r);
+    return st;
+}

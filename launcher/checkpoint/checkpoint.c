@@ -1,0 +1,189 @@
+/* Generations of checkpoints in a folder, and what a checkpoint says of itself. */
+#include "launcher/checkpoint/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kernels/base/log.h"
+
+#define STEM "step-"
+#define SUFFIX ".safetensors"
+
+char *mt_checkpoint_path(const char *folder, int64_t step, struct mt_arena *arena) {
+    return mt_arena_printf(arena, "%s/" STEM "%08lld" SUFFIX, folder, (long long)step);
+}
+
+/* The step in a generation's name; -1 for other files. */
+static int64_t step_of(const char *name) {
+    if (strncmp(name, STEM, strlen(STEM))) return -1;
+    char *end;
+    const char *digits = name + strlen(STEM);
+    errno = 0;
+    long long step = strtoll(digits, &end, 10);
+    if (errno || end == digits || *digits < '0' || *digits > '9' || strcmp(end, SUFFIX)) return -1;
+    return step;
+}
+
+struct generations {
+    struct mt_arena arena;
+    struct generation {
+        int64_t step;
+        char *name;
+    } * items;
+    int count, capacity;
+    char **leftovers; /* of interrupted writes */
+    int nleftovers, leftovers_capacity;
+};
+
+static int newest_first(const void *left, const void *right) {
+    const struct generation *a = left, *b = right;
+    return a->step > b->step ? -1 : a->step < b->step;
+}
+
+static bool is_leftover(const char *name) {
+    size_t n = strlen(name), tail = strlen(SUFFIX MT_SAFETENSORS_TEMP);
+    return n > tail && !strncmp(name, STEM, strlen(STEM)) && !strcmp(name + n - tail, SUFFIX MT_SAFETENSORS_TEMP);
+}
+
+static enum mt_status list(const char *folder, struct generations *g, struct mt_err *err) {
+    *g = (struct generations){.arena = MT_ARENA_INIT};
+    DIR *dir = opendir(folder);
+    if (!dir) {
+        mt_fail_errno(err, "%s", folder);
+        return err->status = errno == ENOENT || errno == EACCES ? MT_EINPUT : MT_ESYSTEM;
+    }
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        int64_t step = step_of(entry->d_name);
+        if (step >= 0) {
+            mt_arena_grow(&g->arena, &g->items, g->count, &g->capacity, sizeof *g->items);
+            g->items[g->count++] = (struct generation){step, mt_arena_strdup(&g->arena, entry->d_name)};
+        } else if (is_leftover(entry->d_name)) {
+            mt_arena_grow(&g->arena, &g->leftovers, g->nleftovers, &g->leftovers_capacity, sizeof *g->leftovers);
+            g->leftovers[g->nleftovers++] = mt_arena_strdup(&g->arena, entry->d_name);
+        }
+    }
+    closedir(dir);
+    if (g->count) qsort(g->items, (size_t)g->count, sizeof *g->items, newest_first);
+    return MT_OK;
+}
+
+static enum mt_status open_whole(const char *path, struct mt_safetensors **file, struct mt_err *err) {
+    struct mt_safetensors *f;
+    struct mt_checkpoint_about about;
+    enum mt_status st = mt_safetensors_open(path, &f, err);
+    if (st) return st;
+    if ((st = mt_safetensors_verify(f, err)) || (st = mt_checkpoint_about(f, &about, err))) {
+        mt_safetensors_close(f);
+        return st;
+    }
+    *file = f;
+    return MT_OK;
+}
+
+enum mt_status mt_checkpoint_open(const char *place, struct mt_safetensors **file, struct mt_err *err) {
+    struct stat about;
+    if (!stat(place, &about) && !S_ISDIR(about.st_mode)) return open_whole(place, file, err);
+    struct generations g;
+    enum mt_status st = list(place, &g, err);
+    if (st) return st;
+    bool opened = false;
+    for (int i = 0; i < g.count && !opened; i++) {
+        char *path = mt_arena_printf(&g.arena, "%s/%s", place, g.items[i].name);
+        opened = open_whole(path, file, err) == MT_OK;
+        if (!opened) mt_log(MT_LOG_WARN, "%s; trying the generation before it", err->text);
+    }
+    if (!opened && !g.count) {
+        st = mt_fail(err, MT_EINPUT, "%s: there is no checkpoint (" STEM "*" SUFFIX ") in this folder", place);
+    } else if (!opened) {
+        st = mt_fail(err, MT_EINPUT, "%s: none of its %d checkpoints is whole", place, g.count);
+        mt_err_hint(err, "the lines above say what is wrong with each; start again, or from another folder");
+    }
+    mt_arena_release(&g.arena);
+    return st;
+}
+
+static enum mt_status note_text(const struct mt_safetensors *file, const char *key, const char **value,
+                                struct mt_err *err) {
+    *value = mt_safetensors_note(file, key);
+    if (*value) return MT_OK;
+    return mt_fail(err, MT_EINPUT, "%s: no checkpoint of Motley's: __metadata__ lacks %s", file->path, key);
+}
+
+static enum mt_status note_number(const struct mt_safetensors *file, const char *key, int64_t *value,
+                                  struct mt_err *err) {
+    const char *text;
+    enum mt_status st = note_text(file, key, &text, err);
+    if (st) return st;
+    char *end;
+    errno = 0;
+    *value = strtoll(text, &end, 10);
+    if (errno || end == text || *end || *value < 0)
+        return mt_fail(err, MT_EINPUT, "%s: %s is \"%.40s\", no count", file->path, key, text);
+    return MT_OK;
+}
+
+enum mt_status mt_checkpoint_about(const struct mt_safetensors *file, struct mt_checkpoint_about *a,
+                                   struct mt_err *err) {
+    int64_t seed, version;
+    enum mt_status st;
+    if ((st = note_number(file, "motley.version", &version, err))) return st;
+    if (version != 1)
+        return mt_fail(err, MT_EINPUT, "%s: a checkpoint of version %lld; this Motley reads version 1", file->path,
+                       (long long)version);
+    if ((st = note_number(file, "motley.step", &a->step, err)) ||
+        (st = note_number(file, "motley.samples", &a->samples, err)) ||
+        (st = note_number(file, "motley.seed", &seed, err)) || (st = note_text(file, "motley.model", &a->model, err)) ||
+        (st = note_text(file, "motley.job", &a->job, err)) ||
+        (st = note_text(file, "motley.plan_hash", &a->plan_hash, err)) ||
+        (st = note_text(file, "motley.data_hash", &a->data_hash, err)))
+        return st;
+    a->seed = (uint64_t)seed;
+    return MT_OK;
+}
+
+static enum mt_status remove_file(const char *folder, const char *name, struct mt_arena *arena, struct mt_err *err) {
+    const char *path = mt_arena_printf(arena, "%s/%s", folder, name);
+    return unlink(path) && errno != ENOENT ? mt_fail_errno(err, "%s: removing", path) : MT_OK;
+}
+
+enum mt_status mt_checkpoint_prune(const char *folder, int keep, struct mt_err *err) {
+    struct generations g;
+    enum mt_status st = list(folder, &g, err);
+    if (st) return st;
+    for (int i = 0; i < g.nleftovers && !st; i++) st = remove_file(folder, g.leftovers[i], &g.arena, err);
+    for (int i = keep; i < g.count && !st; i++) st = remove_file(folder, g.items[i].name, &g.arena, err);
+    mt_arena_release(&g.arena);
+    return st;
+}
+
+enum mt_status mt_checkpoint_set_aside(const char *folder, int64_t step, struct mt_err *err) {
+    struct generations g;
+    enum mt_status st = list(folder, &g, err);
+    if (st) return st;
+    for (int i = 0; i < g.count && g.items[i].step > step && !st; i++) {
+        const char *path = mt_arena_printf(&g.arena, "%s/%s", folder, g.items[i].name);
+        const char *aside = mt_arena_printf(&g.arena, "%s.damaged", path);
+        if (rename(path, aside))
+            st = mt_fail_errno(err, "%s: renaming", path);
+        else
+            mt_log(MT_LOG_WARN, "%s is now %s", path, aside);
+    }
+    mt_arena_release(&g.arena);
+    return st;
+}
+
+enum mt_status mt_checkpoint_count(const char *folder, int *count, struct mt_err *err) {
+    struct generations g;
+    *count = 0;
+    if (access(folder, F_OK) && errno == ENOENT) return MT_OK;
+    enum mt_status st = list(folder, &g, err);
+    if (st) return st;
+    *count = g.count;
+    mt_arena_release(&g.arena);
+    return MT_OK;
+}

@@ -1,0 +1,89 @@
+/* Safetensors files, read with strict checks and written so that any damage shows.
+ *
+ * The format: 8 bytes, the header's length; a JSON header (name -> dtype, shape, data_offsets; and __metadata__, a map
+ * of strings); then the tensors, dense, little-endian, back to back.
+ *
+ *     if ((st = mt_safetensors_open(path, &file, err))) return st;
+ *     const struct mt_saved *w = mt_safetensors_find(file, "wte.weight");
+ *     ... mt_safetensors_read(file, w, 0, w->size_bytes, buffer, err) ...
+ *     mt_safetensors_close(file);
+ *
+ * Files written here carry, in __metadata__, XXH3 checksums: "xxh3.header" of the length and the header, taken with its
+ * own digits as zeros, and "xxh3.NAME" of each tensor. Every byte of the file is under one of them. */
+#ifndef MT_LAUNCHER_CHECKPOINT_SAFETENSORS_H
+#define MT_LAUNCHER_CHECKPOINT_SAFETENSORS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/base/arena.h"
+#include "kernels/base/err.h"
+#include "kernels/base/number/type.h"
+
+#define MT_SAVED_MAX_DIMS 8
+
+struct mt_saved {
+    const char *name;
+    const char *dtype; /* "F32" */
+    bool readable;     /* `type` says how; others (masks of other programs) are only checked */
+    enum mt_type type;
+    int ndims;
+    int64_t dims[MT_SAVED_MAX_DIMS];
+    int64_t count, size_bytes;
+    int64_t begin;        /* in the file */
+    const char *checksum; /* 16 hex digits, or null */
+};
+
+struct mt_saved_note { /* of __metadata__ */
+    const char *key, *value;
+};
+
+struct mt_safetensors {
+    struct mt_arena arena;
+    const char *path;
+    int fd;
+    int ntensors, nnotes;
+    struct mt_saved *tensors; /* in the file's order */
+    struct mt_saved_note *notes;
+    bool checked; /* the header carries its checksum, and it is right */
+};
+
+/* Open and check the header: MT_EINPUT when it is no such file or contradicts itself; contents are not read. */
+enum mt_status mt_safetensors_open(const char *path, struct mt_safetensors **file, struct mt_err *err);
+void mt_safetensors_close(struct mt_safetensors *file);
+
+const struct mt_saved *mt_safetensors_find(const struct mt_safetensors *file, const char *name); /* or null */
+const char *mt_safetensors_note(const struct mt_safetensors *file, const char *key);             /* or null */
+
+/* Bytes [at, +size_bytes) of a tensor. */
+enum mt_status mt_safetensors_read(const struct mt_safetensors *file, const struct mt_saved *tensor, int64_t at,
+                                   int64_t size_bytes, void *to, struct mt_err *err);
+/* The whole tensor, converted to `type`; to[tensor->count]. MT_EINPUT when its dtype is not a number that we read. */
+enum mt_status mt_safetensors_read_as(const struct mt_safetensors *file, const struct mt_saved *tensor,
+                                      enum mt_type type, void *to, struct mt_err *err);
+
+/* Compare every checksum; MT_EINPUT where one is missing or wrong, naming the tensor. */
+enum mt_status mt_safetensors_verify(const struct mt_safetensors *file, struct mt_err *err);
+
+/* What a header says: `head` is the file's first bytes (length and header), of a file of file_bytes. For
+ * mt_safetensors_open and the fuzzer; fills everything but path and fd. The caller releases file->arena in any case. */
+enum mt_status mt_safetensors_parse(const char *name, const void *head, size_t head_bytes, int64_t file_bytes,
+                                    struct mt_safetensors *file, struct mt_err *err);
+
+/* Writing: tensors are declared at the start, so the header has its final size, and their bytes follow in that order,
+ * in pieces of any size. The file appears at `path` only on commit: written under another name, fsync, rename, fsync of
+ * the folder. Names and notes must stay valid until then. */
+struct mt_safetensors_writer;
+enum mt_status mt_safetensors_create(const char *path, const struct mt_saved *tensors, int ntensors,
+                                     const struct mt_saved_note *notes, int nnotes,
+                                     struct mt_safetensors_writer **writer, struct mt_err *err);
+enum mt_status mt_safetensors_append(struct mt_safetensors_writer *writer, const void *data, size_t size_bytes,
+                                     struct mt_err *err);
+/* Both free the writer. A failed commit leaves no file behind. */
+enum mt_status mt_safetensors_commit(struct mt_safetensors_writer *writer, struct mt_err *err);
+void mt_safetensors_abort(struct mt_safetensors_writer *writer);
+
+#define MT_SAFETENSORS_TEMP ".part" /* what the other name ends in */
+
+#endif

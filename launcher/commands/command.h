@@ -1,0 +1,26 @@
+/* The sub-commands: a file in launcher/commands/ and a row in commands.def each.
+ *
+ *     int mt_command_NAME(int argc, char **argv)     // argv[0] is "motley NAME", for argp; returns the exit code
+ *
+ * Libraries fill an error, commands print it with mt_command_fail and choose the exit code. */
+#ifndef MT_LAUNCHER_COMMANDS_COMMAND_H
+#define MT_LAUNCHER_COMMANDS_COMMAND_H
+
+#include "kernels/base/err.h"
+
+struct mt_command {
+    const char *name, *help;
+    int (*run)(int argc, char **argv);
+};
+
+/* "motley --help", "--version", or the command that argv[1] names. */
+int mt_command_main(int argc, char **argv);
+
+/* Print the error; its exit code. */
+int mt_command_fail(const struct mt_err *err);
+
+#define MT_COMMAND(name, help) int mt_command_##name(int argc, char **argv);
+#include "launcher/commands/commands.def"
+#undef MT_COMMAND
+
+#endif

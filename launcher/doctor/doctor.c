@@ -1,0 +1,217 @@
+/* What a rank sees of its host and of the job's files. */
+#include "launcher/doctor/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kernels/base/arena.h"
+#include "kernels/base/number/hash.h"
+#include "kernels/device/device.h"
+#include "launcher/session/agree.h"
+#include "launcher/watch/watch.h"
+#include "planner/lp/lp.h"
+#include "profiler/measure/topology.h"
+
+/* ---- the host ---- */
+
+static void look_at_modules(struct mt_doctor_rank *r) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_lp lp = MT_LP_INIT;
+    struct mt_lp_solution solution;
+    if (!mt_backend_onednn(&err)) snprintf(r->onednn, sizeof r->onednn, "%.250s", err.text);
+    mt_lp_col(&lp, "x", 0, 1, 1, false);
+    mt_lp_set(&lp, mt_lp_row(&lp, "x", 0, 1), 0, 1);
+    if (mt_lp_solve(&lp, 10, &solution, &err)) snprintf(r->glpk, sizeof r->glpk, "%.250s", err.text);
+    mt_lp_release(&lp);
+}
+
+static enum mt_status look_at_host(struct mt_doctor_rank *r, struct mt_err *err) {
+    struct mt_topology topology;
+    struct mt_device *device;
+    struct rlimit files;
+    struct statvfs shared;
+    const char *threads = getenv("OMP_NUM_THREADS"), *grace = getenv("OMPI_MCA_odls_base_sigkill_timeout");
+    enum mt_status st;
+    if ((st = mt_topology_read(NULL, NULL, &topology, err)) || (st = mt_device_open("cpu", &device, err))) return st;
+    r->room_bytes = mt_device_memory_bytes(device);
+    mt_device_close(device);
+    r->mask = topology.set;
+    r->cores = topology.mask_cores;
+    r->host_cores = topology.cores;
+    r->omp_threads = threads ? atoi(threads) : 0;
+    r->shared_bytes = statvfs("/dev/shm", &shared) ? -1 : (int64_t)shared.f_bavail * (int64_t)shared.f_frsize;
+    r->files =
+        getrlimit(RLIMIT_NOFILE, &files) || files.rlim_max == RLIM_INFINITY ? INT64_MAX : (int64_t)files.rlim_max;
+    r->grace_s = !getenv("OMPI_COMM_WORLD_SIZE") ? -1 : grace ? atof(grace) : 1;
+    r->slurm = getenv("SLURM_JOB_ID") != NULL;
+    look_at_modules(r);
+    return MT_OK;
+}
+
+static double wall_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* How far each rank's clock is ahead of rank 0's: rank 0 asks each in turn, and takes the quickest of some answers. */
+static void compare_clocks(int rank, int n, struct mt_doctor_rank *mine) {
+    enum { TRIES = 8 };
+    double result[2] = {0, 0};
+    for (int to = 1; to < n; to++) {
+        double best[2] = {0, INFINITY};
+        for (int i = 0; i < TRIES && (rank == 0 || rank == to); i++) {
+            double theirs = wall_s(), sent_s = theirs;
+            if (rank == to) {
+                MPI_Recv(&sent_s, 1, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                theirs = wall_s();
+                MPI_Send(&theirs, 1, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD);
+                continue;
+            }
+            MPI_Send(&sent_s, 1, MPI_DOUBLE, to, 0, MPI_COMM_WORLD);
+            MPI_Recv(&theirs, 1, MPI_DOUBLE, to, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            double took_s = wall_s() - sent_s;
+            if (took_s / 2 < best[1]) best[0] = theirs - sent_s - took_s / 2, best[1] = took_s / 2;
+        }
+        if (!rank) MPI_Send(best, 2, MPI_DOUBLE, to, 1, MPI_COMM_WORLD);
+        if (rank == to) MPI_Recv(result, 2, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    mine->clock_s = result[0], mine->clock_error_s = result[1];
+}
+
+/* ---- the job's files ---- */
+
+static void look_at_plan(const char *path, struct mt_doctor_rank *r, struct mt_plan **plan) {
+    struct mt_err err = MT_ERR_INIT;
+    r->plan_read = !mt_plan_read(path, plan, &err);
+    snprintf(r->plan, sizeof r->plan, "%.250s", r->plan_read ? (*plan)->hash : err.text);
+}
+
+static void look_at_data(const char *path, struct mt_doctor_rank *r) {
+    enum { PIECE = 1 << 20 };
+    FILE *f = fopen(path, "re");
+    struct mt_hasher *hasher = mt_hasher_new();
+    char *piece = mt_malloc(PIECE);
+    int64_t size = 0;
+    for (size_t got; f && (got = fread(piece, 1, PIECE, f)) > 0; size += (int64_t)got) {
+        mt_hasher_add(hasher, piece, got);
+        mt_watch_progress();
+    }
+    r->data_read = f && !ferror(f) && size > 0;
+    const char *why = f && !ferror(f) ? "is empty" : strerror(errno);
+    uint64_t hash = mt_hasher_end(hasher);
+    if (r->data_read)
+        snprintf(r->data, sizeof r->data, "%lld bytes, %016llx", (long long)size, (unsigned long long)hash);
+    else
+        snprintf(r->data, sizeof r->data, "%.200s", why);
+    if (f) fclose(f);
+    free(piece);
+}
+
+static const char trial_name[] = ".motley-doctor";
+
+/* The folder, or what it will be made in. */
+static void trial_path(const char *out, char *path, size_t size) {
+    struct stat about;
+    char parent[4096];
+    snprintf(parent, sizeof parent, "%s", out);
+    for (size_t n = strlen(parent); n > 1 && parent[n - 1] == '/'; n--) parent[n - 1] = 0;
+    char *slash = strrchr(parent, '/');
+    if (stat(out, &about) && errno == ENOENT) {
+        if (slash && slash != parent)
+            *slash = 0;
+        else
+            strcpy(parent, slash ? "/" : ".");
+    }
+    snprintf(path, size, "%s/%s", parent, trial_name);
+}
+
+/* Write some MiB as a checkpoint is written; the file stays for others to see. */
+static void try_out(const char *path, struct mt_doctor_out *out) {
+    enum { PIECE = 1 << 20, PIECES = 8 };
+    struct statvfs about;
+    unlink(path); /* what a run that was killed left, or a link that somebody put there */
+    int fd = open(path, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        snprintf(out->refused, sizeof out->refused, "%s", strerror(errno));
+        return;
+    }
+    if (!fstatvfs(fd, &about)) out->free_bytes = (int64_t)about.f_bavail * (int64_t)about.f_frsize;
+    if (flock(fd, LOCK_EX | LOCK_NB)) snprintf(out->lock, sizeof out->lock, "%s", strerror(errno));
+    char *piece = mt_calloc(1, PIECE);
+    double start_s = mt_now_s();
+    bool written = true;
+    for (int i = 0; i < PIECES && written; i++) written = write(fd, piece, PIECE) == PIECE;
+    if (!written || fsync(fd)) snprintf(out->refused, sizeof out->refused, "%s", strerror(errno));
+    out->write_Bps = (double)PIECES * PIECE / (mt_now_s() - start_s);
+    free(piece);
+    close(fd);
+}
+
+static void look_at_out(int rank, const char *folder, struct mt_doctor_rank *mine, struct mt_doctor_out *out) {
+    char path[4200];
+    struct stat about;
+    trial_path(folder, path, sizeof path);
+    mt_watch_phase(MT_WATCH_SLOW, "writing to %.80s", folder);
+    if (!rank) try_out(path, out);
+    MPI_Barrier(MPI_COMM_WORLD);
+    mine->sees_out = !stat(path, &about);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (!rank) unlink(path);
+}
+
+/* ---- all of it ---- */
+
+enum mt_status mt_doctor_run(const struct mt_doctor_options *options, int *failures, struct mt_err *err) {
+    struct mt_doctor d = {.options = options};
+    struct mt_doctor_rank mine = {.host = ""};
+    struct mt_json_out json;
+    int rank, length;
+    char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &d.nranks);
+    MPI_Get_library_version(version, &length);
+    version[strcspn(version, ",\n")] = 0;
+    snprintf(mine.host, sizeof mine.host, "%.63s", mt_agree_host());
+    snprintf(mine.motley, sizeof mine.motley, "%s", MOTLEY_VERSION);
+    snprintf(mine.mpi, sizeof mine.mpi, "%.63s", version);
+    mt_watch_phase(MT_WATCH_SLOW, "looking at the host");
+    enum mt_status st = mt_agree(MPI_COMM_WORLD, look_at_host(&mine, err), err);
+    if (st) return st;
+    if (doctor_on_gpus(&d)) {
+        mt_watch_phase(MT_WATCH_SLOW, "looking at GPUs");
+        doctor_look_at_gpus(&mine);
+    }
+    mt_watch_phase(MT_WATCH_SLOW, "comparing clocks");
+    compare_clocks(rank, d.nranks, &mine);
+    mt_watch_phase(MT_WATCH_SLOW, "reading the plan and the data");
+    if (options->plan) look_at_plan(options->plan, &mine, &d.plan);
+    if (options->data) look_at_data(options->data, &mine);
+    if (options->out) look_at_out(rank, options->out, &mine, &d.out);
+    mt_watch_phase(MT_WATCH_SLOW, "trying the network");
+    if (!(st = mt_doctor_network(MPI_COMM_WORLD, &mine, err))) {
+        d.ranks = rank ? NULL : mt_malloc((size_t)d.nranks * sizeof *d.ranks);
+        MPI_Gather(&mine, (int)sizeof mine, MPI_BYTE, d.ranks, (int)sizeof mine, MPI_BYTE, 0, MPI_COMM_WORLD);
+        if (!rank) {
+            mt_json_out_init(&json);
+            d.json = options->json ? &json : NULL;
+            mt_doctor_judge(&d);
+            mt_json_out_release(&json);
+        }
+        MPI_Bcast(&d.failures, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        *failures = d.failures;
+        free(d.ranks);
+    }
+    mt_plan_free(d.plan);
+    return st;
+}

@@ -1,0 +1,43 @@
+/* What the parts of the doctor share. Private to doctor*.c. */
+#ifndef MT_LAUNCHER_DOCTOR_INTERNAL_H
+#define MT_LAUNCHER_DOCTOR_INTERNAL_H
+
+#include <string.h>
+
+#include "launcher/doctor/doctor.h"
+
+enum doctor_level { DOCTOR_OK, DOCTOR_WARNING, DOCTOR_FAILURE };
+enum { DOCTOR_SAID = 1024 };
+
+struct doctor_finding {
+    enum doctor_level level;
+    char text[DOCTOR_SAID], remedy[DOCTOR_SAID];
+};
+
+/* Add to a finding; what is worse replaces what is better. */
+void doctor_say(struct doctor_finding *f, enum doctor_level level, const char *remedy, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+bool doctor_is_first(const struct mt_doctor *d, int r); /* of its host */
+int doctor_count_on_host(const struct mt_doctor *d, int r);
+int doctor_count_hosts(const struct mt_doctor *d);
+
+static inline bool doctor_on_gpus(const struct mt_doctor *d) {
+    return !strcmp(d->options->device, "cuda");
+}
+
+/* ---- gpu.c ---- */
+
+/* Collective: what this rank sees of GPUs, and of what NCCL goes through. */
+void doctor_look_at_gpus(struct mt_doctor_rank *mine);
+
+/* ---- judge_gpu.c ---- */
+void doctor_judge_driver(const struct mt_doctor *d, struct doctor_finding *f);
+void doctor_judge_libraries(const struct mt_doctor *d, struct doctor_finding *f);
+void doctor_judge_gpus(const struct mt_doctor *d, struct doctor_finding *f);
+void doctor_judge_precision(const struct mt_doctor *d, struct doctor_finding *f);
+void doctor_judge_gpu_memory(const struct mt_doctor *d, struct doctor_finding *f);
+void doctor_judge_peers(const struct mt_doctor *d, struct doctor_finding *f);
+void doctor_judge_interfaces(const struct mt_doctor *d, struct doctor_finding *f);
+
+#endif

@@ -1,0 +1,375 @@
+/* The findings, in the order of the table at the end. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/arena.h"
+#include "kernels/base/text/units.h"
+#include "launcher/doctor/internal.h"
+
+void doctor_say(struct doctor_finding *f, enum doctor_level level, const char *remedy, const char *format, ...) {
+    size_t used = level > f->level ? 0 : strlen(f->text);
+    if (level < f->level) return;
+    va_list args;
+    va_start(args, format);
+    if (used && used + 2 < DOCTOR_SAID) used += (size_t)snprintf(f->text + used, DOCTOR_SAID - used, "; ");
+    vsnprintf(f->text + used, DOCTOR_SAID - used, format, args);
+    va_end(args);
+    f->level = level;
+    snprintf(f->remedy, DOCTOR_SAID, "%s", remedy ? remedy : "");
+}
+
+bool doctor_is_first(const struct mt_doctor *d, int r) {
+    for (int q = 0; q < r; q++)
+        if (!strcmp(d->ranks[q].host, d->ranks[r].host)) return false;
+    return true;
+}
+
+int doctor_count_on_host(const struct mt_doctor *d, int r) {
+    int n = 0;
+    for (int q = 0; q < d->nranks; q++) n += !strcmp(d->ranks[q].host, d->ranks[r].host);
+    return n;
+}
+
+int doctor_count_hosts(const struct mt_doctor *d) {
+    int n = 0;
+    for (int r = 0; r < d->nranks; r++) n += doctor_is_first(d, r);
+    return n;
+}
+
+/* ---- versions and modules ---- */
+
+static void judge_versions(const struct mt_doctor *d, struct doctor_finding *f) {
+    const struct mt_doctor_rank *first = &d->ranks[0];
+    doctor_say(f, DOCTOR_OK, NULL, "motley %s, %s on %d rank%s, %d host%s", first->motley, first->mpi, d->nranks,
+               d->nranks == 1 ? "" : "s", doctor_count_hosts(d), doctor_count_hosts(d) == 1 ? "" : "s");
+    for (int r = 1; r < d->nranks; r++) {
+        if (strcmp(d->ranks[r].motley, first->motley))
+            doctor_say(f, DOCTOR_FAILURE, "install one version of Motley on all hosts",
+                       "rank %d on %s has motley %s, rank 0 %s", r, d->ranks[r].host, d->ranks[r].motley,
+                       first->motley);
+        if (strcmp(d->ranks[r].mpi, first->mpi))
+            doctor_say(f, DOCTOR_FAILURE, "install one version of Open MPI on all hosts",
+                       "rank %d on %s has %s, rank 0 %s", r, d->ranks[r].host, d->ranks[r].mpi, first->mpi);
+    }
+}
+
+static void judge_onednn(const struct mt_doctor *d, struct doctor_finding *f) {
+    doctor_say(f, DOCTOR_OK, NULL, "oneDNN is used on all ranks");
+    for (int r = 0; r < d->nranks; r++)
+        if (d->ranks[r].onednn[0] && doctor_is_first(d, r))
+            doctor_say(f, DOCTOR_WARNING,
+                       "install libdnnl-dev, build again, or set MOTLEY_MODULES; mpirun -x passes variables on",
+                       "on %s products are plain C, and slow: %s", d->ranks[r].host, d->ranks[r].onednn);
+}
+
+static void judge_glpk(const struct mt_doctor *d, struct doctor_finding *f) {
+    if (d->ranks[0].glpk[0])
+        doctor_say(f, DOCTOR_WARNING,
+                   "install libglpk-dev and build again, or plan elsewhere: training needs none of it",
+                   "`motley plan` cannot solve for shares on %s: %s", d->ranks[0].host, d->ranks[0].glpk);
+    else
+        doctor_say(f, DOCTOR_OK, NULL, "GLPK solves for shares on %s", d->ranks[0].host);
+}
+
+/* ---- cores, memory, limits ---- */
+
+/* The ranks of one host: equal masks are divided, others must not meet. */
+static void judge_host_cores(const struct mt_doctor *d, int first, struct doctor_finding *f) {
+    const struct mt_doctor_rank *a = &d->ranks[first];
+    int n = doctor_count_on_host(d, first), used;
+    cpu_set_t all = a->mask, both;
+    bool same = true, meet = false;
+    for (int r = first + 1; r < d->nranks; r++) {
+        if (strcmp(d->ranks[r].host, a->host)) continue;
+        same = same && CPU_EQUAL(&d->ranks[r].mask, &a->mask);
+        CPU_OR(&all, &all, &d->ranks[r].mask);
+        for (int q = first; q < r; q++) {
+            if (strcmp(d->ranks[q].host, a->host)) continue;
+            CPU_AND(&both, &d->ranks[q].mask, &d->ranks[r].mask);
+            meet = meet || CPU_COUNT(&both);
+        }
+    }
+    used = CPU_COUNT(&all);
+    if (n > used)
+        doctor_say(f, DOCTOR_WARNING, "start fewer ranks there", "%s: %d ranks share %d core%s", a->host, n, used,
+                   used == 1 ? "" : "s");
+    else if (n > 1 && !same && meet)
+        doctor_say(f, DOCTOR_WARNING, "--bind-to core --map-by slot:PE=CORES gives every rank cores of its own",
+                   "%s: ranks are bound to cores that overlap", a->host);
+    if (used < a->host_cores)
+        doctor_say(f, DOCTOR_WARNING, "--bind-to none leaves all cores to the ranks, which divide them",
+                   "%s: its ranks are bound to %d of its %d cores", a->host, used, a->host_cores);
+    doctor_say(f, DOCTOR_OK, NULL, "%s: %d rank%s on %d core%s", a->host, n, n == 1 ? "" : "s", used,
+               used == 1 ? "" : "s");
+}
+
+static void judge_cores(const struct mt_doctor *d, struct doctor_finding *f) {
+    for (int r = 0; r < d->nranks; r++)
+        if (doctor_is_first(d, r)) judge_host_cores(d, r, f);
+}
+
+static void judge_threads(const struct mt_doctor *d, struct doctor_finding *f) {
+    for (int r = 0; r < d->nranks; r++) {
+        const struct mt_doctor_rank *a = &d->ranks[r];
+        if (a->omp_threads > a->cores)
+            doctor_say(f, DOCTOR_WARNING, "unset OMP_NUM_THREADS: ranks take as many threads as they have cores",
+                       "rank %d on %s: OMP_NUM_THREADS is %d, but it has %d core%s", r, a->host, a->omp_threads,
+                       a->cores, a->cores == 1 ? "" : "s");
+    }
+    doctor_say(f, DOCTOR_OK, NULL, d->ranks[0].omp_threads ? "OMP_NUM_THREADS is %d on rank 0" : "as many as cores",
+               d->ranks[0].omp_threads);
+}
+
+static void judge_memory(const struct mt_doctor *d, struct doctor_finding *f) {
+    char has[MT_UNITS_TEXT], needs[MT_UNITS_TEXT];
+    bool planned = d->plan && d->plan->nranks == d->nranks;
+    for (int r = 0; r < d->nranks; r++) {
+        if (!doctor_is_first(d, r)) continue;
+        int64_t wants = 0;
+        for (int q = r; q < d->nranks && planned; q++)
+            if (!strcmp(d->ranks[q].host, d->ranks[r].host)) wants += d->plan->memory[q].arena_bytes;
+        mt_units_bytes((double)d->ranks[r].room_bytes, has);
+        mt_units_bytes((double)wants, needs);
+        if (wants > d->ranks[r].room_bytes)
+            doctor_say(f, DOCTOR_FAILURE, "plan with a smaller --micro or --batch, or with --storage split",
+                       "%s: its ranks need %s, and %s can be had", d->ranks[r].host, needs, has);
+        else
+            doctor_say(f, DOCTOR_OK, NULL, planned ? "%s: %s can be had, the plan needs %s" : "%s: %s can be had",
+                       d->ranks[r].host, has, needs);
+    }
+}
+
+/* Free in /dev/shm for each rank of a host. NCCL keeps buffers of some MiB there for each channel of ranks that do not
+ * reach each other's memory. */
+static const int64_t mpi_shared_bytes = 8 << 20, nccl_shared_bytes = 64 << 20;
+
+static void judge_shared_memory(const struct mt_doctor *d, struct doctor_finding *f) {
+    for (int r = 0; r < d->nranks; r++) {
+        int n = doctor_count_on_host(d, r);
+        char has[MT_UNITS_TEXT];
+        if (!doctor_is_first(d, r)) continue;
+        if (d->ranks[r].shared_bytes < 0 && n > 1)
+            doctor_say(f, DOCTOR_WARNING, "mount a tmpfs there",
+                       "%s has no /dev/shm, which ranks of a host talk through", d->ranks[r].host);
+        else if (n > 1 && d->ranks[r].shared_bytes < n * (doctor_on_gpus(d) ? nccl_shared_bytes : mpi_shared_bytes))
+            doctor_say(f, DOCTOR_WARNING, "mount -o remount,size=1G /dev/shm, or --shm-size for a container",
+                       "%s: /dev/shm has %s left for %d ranks", d->ranks[r].host,
+                       mt_units_bytes((double)d->ranks[r].shared_bytes, has), n);
+    }
+    doctor_say(f, DOCTOR_OK, NULL, "there is room in /dev/shm wherever ranks share a host");
+}
+
+static void judge_files(const struct mt_doctor *d, struct doctor_finding *f) {
+    if (d->ranks[0].files < d->nranks + 64)
+        doctor_say(f, DOCTOR_FAILURE, "raise the limit on open files (ulimit -Hn)",
+                   "rank 0 on %s may open %lld files, for %d ranks", d->ranks[0].host, (long long)d->ranks[0].files,
+                   d->nranks);
+    else
+        doctor_say(f, DOCTOR_OK, NULL, "rank 0 may open a connection to every rank");
+}
+
+/* ---- between hosts ---- */
+
+static void judge_network(const struct mt_doctor *d, struct doctor_finding *f) {
+    for (int r = 0; r < d->nranks; r++) {
+        const struct mt_doctor_rank *a = &d->ranks[r];
+        for (int u = 0; u < a->nunreached && u < MT_DOCTOR_MOST_UNREACHED; u++)
+            doctor_say(f, DOCTOR_FAILURE,
+                       "open TCP ports above 1023 between the hosts, and see `ip addr` and `ip route` there",
+                       "rank %d on %s reaches rank %d on %s at none of its addresses", r, a->host, a->unreached[u],
+                       d->ranks[a->unreached[u]].host);
+    }
+    doctor_say(f, DOCTOR_OK, NULL,
+               d->nranks == 1 ? "one rank, which needs no network" : "ranks reach each other over TCP");
+}
+
+static void judge_clocks(const struct mt_doctor *d, struct doctor_finding *f) {
+    double most_s = 0;
+    for (int r = 1; r < d->nranks; r++) {
+        const struct mt_doctor_rank *a = &d->ranks[r];
+        double ahead_s = fabs(a->clock_s) - a->clock_error_s;
+        if (ahead_s > most_s) most_s = ahead_s;
+        if (ahead_s > 1)
+            doctor_say(f, DOCTOR_WARNING,
+                       "run a time service (chrony, ntpd): logs and files of these hosts cannot be compared",
+                       "the clock of %s is %.1f s %s that of %s", a->host, fabs(a->clock_s),
+                       a->clock_s > 0 ? "ahead of" : "behind", d->ranks[0].host);
+    }
+    char text[MT_UNITS_TEXT];
+    doctor_say(f, DOCTOR_OK, NULL, "clocks differ by less than %s", mt_units_seconds(most_s + 0.001, text));
+}
+
+/* ---- the job ---- */
+
+static void judge_plan(const struct mt_doctor *d, struct doctor_finding *f) {
+    if (!d->options->plan) {
+        doctor_say(f, DOCTOR_OK, NULL, "none was given");
+        return;
+    }
+    for (int r = 0; r < d->nranks; r++) {
+        const struct mt_doctor_rank *a = &d->ranks[r];
+        if (!a->plan_read)
+            doctor_say(f, DOCTOR_FAILURE, "copy it to every host, or use a folder that all share", "rank %d on %s: %s",
+                       r, a->host, a->plan);
+        else if (d->ranks[0].plan_read && strcmp(a->plan, d->ranks[0].plan))
+            doctor_say(f, DOCTOR_FAILURE, "copy one plan to every host", "rank %d on %s has plan %s, rank 0 %s", r,
+                       a->host, a->plan, d->ranks[0].plan);
+    }
+    if (!d->plan || f->level) return;
+    const char **hosts = mt_malloc((size_t)d->nranks * sizeof *hosts);
+    int *place = mt_malloc((size_t)d->nranks * sizeof *place);
+    struct mt_err err = MT_ERR_INIT;
+    for (int r = 0; r < d->nranks; r++) hosts[r] = d->ranks[r].host;
+    if (mt_plan_match(d->plan, d->nranks, hosts, place, &err))
+        doctor_say(f, DOCTOR_FAILURE, err.hint, "%s", err.text);
+    else
+        doctor_say(f, DOCTOR_OK, NULL, "%s fits the ranks and hosts", d->plan->hash);
+    if (!strcmp(d->plan->device, "cuda") && strcmp(d->options->device, "cuda"))
+        doctor_say(f, DOCTOR_WARNING, "say --device cuda, unless it will be trained with --device cpu",
+                   "it is for GPUs, which nobody has looked at");
+    free(hosts);
+    free(place);
+}
+
+static void judge_data(const struct mt_doctor *d, struct doctor_finding *f) {
+    if (!d->options->data) {
+        doctor_say(f, DOCTOR_OK, NULL, "none was given");
+        return;
+    }
+    for (int r = 0; r < d->nranks; r++) {
+        const struct mt_doctor_rank *a = &d->ranks[r];
+        if (!a->data_read)
+            doctor_say(f, DOCTOR_FAILURE, "copy it to every host, or use a folder that all share",
+                       "rank %d on %s: %s: %s", r, a->host, d->options->data, a->data);
+        else if (d->ranks[0].data_read && strcmp(a->data, d->ranks[0].data))
+            doctor_say(f, DOCTOR_FAILURE, "copy one file to every host", "rank %d on %s has %s, rank 0 %s", r, a->host,
+                       a->data, d->ranks[0].data);
+    }
+    doctor_say(f, DOCTOR_OK, NULL, "%s on every rank", d->ranks[0].data);
+}
+
+/* Bytes of a checkpoint: every state once, as replicas hold them or shares add up to. */
+static int64_t checkpoint_bytes(const struct mt_doctor *d) {
+    int64_t most = 0, sum = 0;
+    for (int r = 0; d->plan && r < d->plan->nranks; r++) {
+        sum += d->plan->memory[r].state_bytes;
+        if (d->plan->memory[r].state_bytes > most) most = d->plan->memory[r].state_bytes;
+    }
+    return d->plan && d->plan->nstorage ? sum : most;
+}
+
+static void judge_out(const struct mt_doctor *d, struct doctor_finding *f) {
+    if (!d->options->out) {
+        doctor_say(f, DOCTOR_OK, NULL, "none was given: nothing would be kept");
+        return;
+    }
+    const char *folder = d->options->out;
+    char has[MT_UNITS_TEXT], one[MT_UNITS_TEXT];
+    int64_t needs = checkpoint_bytes(d);
+    mt_units_bytes((double)d->out.free_bytes, has);
+    mt_units_bytes((double)needs, one);
+    bool shared = true;
+    for (int r = 0; r < d->nranks; r++) shared = shared && d->ranks[r].sees_out;
+    if (d->out.refused[0])
+        doctor_say(f, DOCTOR_FAILURE, "make the folder, or choose another one", "%s: cannot be written: %s", folder,
+                   d->out.refused);
+    else if (needs && d->out.free_bytes < 3 * needs)
+        doctor_say(f, DOCTOR_FAILURE, "make room, or keep fewer checkpoints (--keep 1 needs two at a time)",
+                   "%s: %s are free, and three checkpoints of about %s are there at times", folder, has, one);
+    if (d->out.lock[0])
+        doctor_say(f, DOCTOR_WARNING, "see to it that no two runs write there", "%s: cannot be locked: %s", folder,
+                   d->out.lock);
+    doctor_say(f, DOCTOR_OK, NULL, "%s: writable, %s free, %.0f MB/s, %s", folder, has, d->out.write_Bps / 1e6,
+               shared ? "seen by all ranks" : "rank 0's own, which is enough: checkpoints go through it");
+}
+
+static const double slurm_kill_s = 30;
+
+static void judge_signals(const struct mt_doctor *d, struct doctor_finding *f) {
+    double grace_s = d->ranks[0].grace_s;
+    double save_s = d->out.write_Bps > 0 ? (double)checkpoint_bytes(d) / d->out.write_Bps : 0;
+    if (d->ranks[0].slurm)
+        doctor_say(f, save_s > slurm_kill_s ? DOCTOR_WARNING : DOCTOR_OK,
+                   save_s > slurm_kill_s ? "sbatch --signal=USR2@SECONDS asks so long before the time is up" : NULL,
+                   "Slurm kills %g s after SIGTERM, where the site says nothing else (KillWait)%s", slurm_kill_s,
+                   save_s > slurm_kill_s ? ", and a checkpoint takes longer" : "");
+    if (grace_s < 0)
+        doctor_say(f, DOCTOR_OK, NULL, "not under mpirun: SIGTERM writes a checkpoint and ends");
+    else if (save_s > grace_s)
+        doctor_say(f, DOCTOR_WARNING, "end a run with SIGUSR2, or say --mca odls_base_sigkill_timeout SECONDS",
+                   "mpirun kills ranks %g s after SIGTERM, and a checkpoint takes about %.0f s", grace_s, ceil(save_s));
+    else
+        doctor_say(f, DOCTOR_OK, NULL, "mpirun kills ranks %g s after SIGTERM; SIGUSR2 has no such limit", grace_s);
+}
+
+/* ---- all of it ---- */
+
+enum where { EVERYWHERE, ON_CPUS, ON_GPUS };
+static const struct {
+    const char *what;
+    enum where where;
+    void (*judge)(const struct mt_doctor *, struct doctor_finding *);
+} findings[] = {
+    {"versions", EVERYWHERE, judge_versions},
+    {"products", ON_CPUS, judge_onednn},
+    {"solver", EVERYWHERE, judge_glpk},
+    {"driver", ON_GPUS, doctor_judge_driver},
+    {"libraries", ON_GPUS, doctor_judge_libraries},
+    {"gpus", ON_GPUS, doctor_judge_gpus},
+    {"precision", ON_GPUS, doctor_judge_precision},
+    {"memory", ON_GPUS, doctor_judge_gpu_memory},
+    {"peers", ON_GPUS, doctor_judge_peers},
+    {"nccl", ON_GPUS, doctor_judge_interfaces},
+    {"cores", EVERYWHERE, judge_cores},
+    {"threads", ON_CPUS, judge_threads},
+    {"memory", ON_CPUS, judge_memory},
+    {"shm", EVERYWHERE, judge_shared_memory},
+    {"files", EVERYWHERE, judge_files},
+    {"network", EVERYWHERE, judge_network},
+    {"clocks", EVERYWHERE, judge_clocks},
+    {"plan", EVERYWHERE, judge_plan},
+    {"data", EVERYWHERE, judge_data},
+    {"out", EVERYWHERE, judge_out},
+    {"signals", EVERYWHERE, judge_signals},
+};
+
+static const char *const levels[] = {"ok", "warning", "FAILURE"}, *const json_levels[] = {"ok", "warning", "failure"};
+
+void mt_doctor_judge(struct mt_doctor *d) {
+    struct mt_json_out *out = d->json;
+    if (out) {
+        mt_json_open(out, NULL, '{');
+        mt_json_open(out, "findings", '[');
+    }
+    for (size_t i = 0; i < sizeof findings / sizeof *findings; i++) {
+        struct doctor_finding f = {DOCTOR_OK, "", ""};
+        if (findings[i].where == (doctor_on_gpus(d) ? ON_CPUS : ON_GPUS)) continue;
+        findings[i].judge(d, &f);
+        d->warnings += f.level == DOCTOR_WARNING;
+        d->failures += f.level == DOCTOR_FAILURE;
+        if (out) {
+            mt_json_open_inline(out, NULL, '{');
+            mt_json_put_string(out, "what", findings[i].what);
+            mt_json_put_string(out, "level", json_levels[f.level]);
+            mt_json_put_string(out, "text", f.text);
+            mt_json_put_string(out, "remedy", f.remedy);
+            mt_json_close(out);
+            continue;
+        }
+        printf("%-8s %-9s %s\n", levels[f.level], findings[i].what, f.text);
+        if (f.remedy[0]) printf("%-8s %-9s remedy: %s\n", "", "", f.remedy);
+    }
+    if (!out) {
+        printf("%d failure%s, %d warning%s\n", d->failures, d->failures == 1 ? "" : "s", d->warnings,
+               d->warnings == 1 ? "" : "s");
+        return;
+    }
+    mt_json_close(out);
+    mt_json_put_int(out, "warnings", d->warnings);
+    mt_json_put_int(out, "failures", d->failures);
+    mt_json_close(out);
+    fputs(out->text, stdout);
+}

@@ -1,0 +1,206 @@
+/* Findings about GPUs, the libraries that drive them, and what lies between them. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels/base/text/units.h"
+#include "launcher/doctor/internal.h"
+
+static const struct mt_doctor_gpu *gpu_of(const struct mt_doctor *d, int r) {
+    return &d->ranks[r].gpu;
+}
+
+/* The rank's own GPU; null where it has none. */
+static const struct mt_gpu *own(const struct mt_doctor *d, int r) {
+    const struct mt_doctor_gpu *g = gpu_of(d, r);
+    return g->index < 0 ? NULL : &g->gpus.gpus[g->index];
+}
+
+/* Whether there is a rank with a GPU; says so where there is none. */
+static bool any(const struct mt_doctor *d, struct doctor_finding *f) {
+    for (int r = 0; r < d->nranks; r++)
+        if (own(d, r)) return true;
+    doctor_say(f, DOCTOR_OK, NULL, "no GPU to ask");
+    return false;
+}
+
+/* ---- driver and libraries ---- */
+
+void doctor_judge_driver(const struct mt_doctor *d, struct doctor_finding *f) {
+    int first = -1;
+    for (int r = 0; r < d->nranks; r++) {
+        const struct mt_gpus *here = &gpu_of(d, r)->gpus, *there = first < 0 ? here : &gpu_of(d, first)->gpus;
+        if (!here->cuda[0]) {
+            if (doctor_is_first(d, r))
+                doctor_say(f, DOCTOR_FAILURE,
+                           "`nvidia-smi` must work there; in a container, start it with GPUs (--gpus all); the module "
+                           "takes CUDA and NCCL: see MOTLEY_MODULES, LD_LIBRARY_PATH",
+                           "%s: %s", d->ranks[r].host, gpu_of(d, r)->missing);
+            continue;
+        }
+        if (first < 0) first = r;
+        if (strcmp(here->driver, there->driver) || strcmp(here->cuda, there->cuda))
+            doctor_say(f, DOCTOR_WARNING, "one driver on all hosts leaves less to wonder about",
+                       "%s has driver %s (CUDA %s), %s has %s (CUDA %s)", d->ranks[r].host, here->driver, here->cuda,
+                       d->ranks[first].host, there->driver, there->cuda);
+    }
+    if (first >= 0)
+        doctor_say(f, DOCTOR_OK, NULL, "%s%sfor CUDA %s, on all hosts", gpu_of(d, first)->gpus.driver,
+                   gpu_of(d, first)->gpus.driver[0] ? ", " : "", gpu_of(d, first)->gpus.cuda);
+}
+
+/* "NCCL 2.28.9 (/usr/lib/libnccl.so.2)" */
+static const char *library_text(const struct mt_gpu_library *library, char *text, size_t size) {
+    snprintf(text, size, "%s %s (%.120s)", library->name, library->version, library->path);
+    return text;
+}
+
+static bool loaded(const struct mt_doctor *d, int r) {
+    return gpu_of(d, r)->gpus.libraries[0].name[0] != 0;
+}
+
+void doctor_judge_libraries(const struct mt_doctor *d, struct doctor_finding *f) {
+    int first = 0;
+    char text[400], other[400];
+    while (first < d->nranks && !loaded(d, first)) first++;
+    for (int i = 0; i < MT_GPU_LIBRARIES && first < d->nranks; i++) {
+        const struct mt_gpu_library *there = &gpu_of(d, first)->gpus.libraries[i];
+        bool nccl = !strcmp(there->name, "NCCL");
+        for (int r = first + 1; r < d->nranks; r++) {
+            const struct mt_gpu_library *here = &gpu_of(d, r)->gpus.libraries[i];
+            if (!loaded(d, r) || !strcmp(here->version, there->version)) continue;
+            doctor_say(f, nccl ? DOCTOR_FAILURE : DOCTOR_WARNING,
+                       "install one version on all hosts, or set LD_LIBRARY_PATH alike (mpirun -x LD_LIBRARY_PATH)",
+                       "rank %d on %s has %s, rank %d on %s %s", r, d->ranks[r].host,
+                       library_text(here, text, sizeof text), first, d->ranks[first].host,
+                       library_text(there, other, sizeof other));
+        }
+        if (there->version[0])
+            doctor_say(f, DOCTOR_OK, NULL, "%s", library_text(there, text, sizeof text));
+        else
+            doctor_say(f, DOCTOR_OK, NULL, "no %s, which may be missing", there->name);
+    }
+    if (first == d->nranks) doctor_say(f, DOCTOR_FAILURE, "see the driver above", "no rank could load them");
+}
+
+/* ---- GPUs ---- */
+
+void doctor_judge_gpus(const struct mt_doctor *d, struct doctor_finding *f) {
+    for (int r = 0; r < d->nranks; r++) {
+        const struct mt_doctor_gpu *g = gpu_of(d, r);
+        int n = doctor_count_on_host(d, r);
+        if (g->missing[0])
+            doctor_say(
+                f, DOCTOR_FAILURE,
+                "start as many ranks as there are GPUs, with a plan for as many; see CUDA_VISIBLE_DEVICES, which "
+                "mpirun -x passes on",
+                "rank %d on %s: %s", r, d->ranks[r].host, g->missing);
+        else if (g->gpus.count > n && doctor_is_first(d, r))
+            doctor_say(f, DOCTOR_OK, NULL, "%s: %d of %d GPUs are used", d->ranks[r].host, n, g->gpus.count);
+        if (own(d, r)) doctor_say(f, DOCTOR_OK, NULL, "rank %d: %s at %s", r, own(d, r)->name, own(d, r)->address);
+    }
+}
+
+void doctor_judge_precision(const struct mt_doctor *d, struct doctor_finding *f) {
+    enum { BF16_SM = 80 };
+    if (!any(d, f)) return;
+    bool bf16 = d->plan && d->plan->job.precision == MT_BF16, f64 = d->plan && d->plan->job.precision == MT_F64;
+    if (f64)
+        doctor_say(f, DOCTOR_FAILURE, "plan with --precision f32, or bf16; or train with --device cpu",
+                   "the plan computes in f64, which runs on CPUs only");
+    for (int r = 0; r < d->nranks; r++)
+        if (own(d, r) && own(d, r)->sm < BF16_SM && bf16)
+            doctor_say(f, DOCTOR_FAILURE, "plan with --precision f32, or without that GPU",
+                       "rank %d on %s: %s is of compute capability %d.%d, and bf16 takes 8.0", r, d->ranks[r].host,
+                       own(d, r)->name, own(d, r)->sm / 10, own(d, r)->sm % 10);
+    doctor_say(f, DOCTOR_OK, NULL,
+               d->plan ? "every GPU computes in the plan's %s" : "without a plan it is not known what the job takes%s",
+               d->plan ? mt_type_name(d->plan->job.precision) : "");
+}
+
+void doctor_judge_gpu_memory(const struct mt_doctor *d, struct doctor_finding *f) {
+    const int64_t own_bytes = INT64_C(1500) << 20; /* what a process takes for itself, and more than that */
+    if (!any(d, f)) return;
+    bool planned = d->plan && d->plan->nranks == d->nranks;
+    char has[MT_UNITS_TEXT], needs[MT_UNITS_TEXT], held[MT_UNITS_TEXT];
+    for (int r = 0; r < d->nranks; r++) {
+        const struct mt_gpu *g = own(d, r);
+        if (!g || gpu_of(d, r)->free_bytes < 0) continue;
+        int64_t free_bytes = gpu_of(d, r)->free_bytes, taken = g->memory_bytes - free_bytes;
+        int64_t wants = planned ? d->plan->memory[r].arena_bytes : 0;
+        mt_units_bytes((double)free_bytes, has);
+        mt_units_bytes((double)wants, needs);
+        mt_units_bytes((double)taken, held);
+        if (wants > free_bytes)
+            doctor_say(
+                f, DOCTOR_FAILURE,
+                "plan with a smaller --micro or --batch, or with --storage split; see `nvidia-smi` for who else is "
+                "there",
+                "rank %d on %s needs %s, and %s of its GPU's memory can be had", r, d->ranks[r].host, needs, has);
+        else if (taken > own_bytes)
+            doctor_say(f, DOCTOR_WARNING, "`nvidia-smi` lists who else uses the GPU: they slow each other down",
+                       "rank %d on %s: %s of its GPU's memory are taken already", r, d->ranks[r].host, held);
+        else
+            doctor_say(f, DOCTOR_OK, NULL,
+                       planned ? "rank %d: %s can be had, the plan needs %s" : "rank %d: %s can be had", r, has, needs);
+    }
+    doctor_say(f, DOCTOR_OK, NULL, "none is held by others");
+}
+
+/* ---- between them ---- */
+
+/* Whether rank a's process sees rank b's GPU, and reaches its memory. */
+static bool reaches(const struct mt_doctor *d, int a, int b, bool *sees) {
+    const struct mt_gpus *gpus = &gpu_of(d, a)->gpus;
+    *sees = false;
+    for (int g = 0; g < gpus->count && g < MT_MOST_GPUS; g++)
+        if (!memcmp(gpus->gpus[g].identity, own(d, b)->identity, sizeof own(d, b)->identity)) {
+            *sees = true;
+            return own(d, a)->reaches >> g & 1;
+        }
+    return false;
+}
+
+void doctor_judge_peers(const struct mt_doctor *d, struct doctor_finding *f) {
+    int pairs = 0, unseen = 0;
+    if (!any(d, f)) return;
+    for (int a = 0; a < d->nranks; a++)
+        for (int b = 0; b < d->nranks; b++) {
+            bool sees;
+            if (a == b || !own(d, a) || !own(d, b) || strcmp(d->ranks[a].host, d->ranks[b].host)) continue;
+            bool can = reaches(d, a, b, &sees);
+            pairs++, unseen += !sees;
+            if (sees && !can)
+                doctor_say(f, DOCTOR_WARNING,
+                           "`nvidia-smi topo -p2p r` says why (other root complexes, IOMMU, ACS, virtual machines); "
+                           "messages go through the host's memory, several times slower",
+                           "%s: the GPU of rank %d does not reach that of rank %d", d->ranks[a].host, a, b);
+        }
+    if (unseen)
+        doctor_say(f, DOCTOR_OK, NULL, "%d of %d pairs see only their own GPU, so that nothing is known", unseen,
+                   pairs);
+    doctor_say(f, DOCTOR_OK, NULL, pairs ? "GPUs of a host reach each other's memory" : "one GPU on each host");
+}
+
+void doctor_judge_interfaces(const struct mt_doctor *d, struct doctor_finding *f) {
+    const int64_t least_locked = 1 << 30;
+    bool several = doctor_count_hosts(d) > 1;
+    char may[MT_UNITS_TEXT];
+    for (int r = 0; r < d->nranks; r++) {
+        const struct mt_doctor_gpu *g = gpu_of(d, r);
+        if (!doctor_is_first(d, r)) continue;
+        if (!g->interfaces[0] && g->socket[0])
+            doctor_say(f, DOCTOR_FAILURE, "name an interface that `ip link` shows there, or unset NCCL_SOCKET_IFNAME",
+                       "%s: NCCL_SOCKET_IFNAME is \"%s\", and no interface that is up has such a name",
+                       d->ranks[r].host, g->socket);
+        else if (!g->interfaces[0])
+            doctor_say(f, DOCTOR_FAILURE, "bring up an interface, the loopback at least: `ip link set lo up`",
+                       "%s has no network interface", d->ranks[r].host);
+        if (several && g->infiniband && g->locked_bytes < least_locked)
+            doctor_say(f, DOCTOR_WARNING, "ulimit -l unlimited (and in limits.conf, or LimitMEMLOCK of the service)",
+                       "%s has InfiniBand, but only %s may be locked in memory", d->ranks[r].host,
+                       mt_units_bytes((double)g->locked_bytes, may));
+        doctor_say(f, DOCTOR_OK, NULL, "%s: NCCL connects over %s%s%s%s", d->ranks[r].host, g->interfaces,
+                   g->socket[0] ? ", by NCCL_SOCKET_IFNAME" : "", g->infiniband ? "; InfiniBand is there" : "",
+                   several ? "" : "; one host, where data goes over NVLink, PCIe or shared memory");
+    }
+}

@@ -1,0 +1,211 @@
+/* Replay: at the start every operand gets its address and every awaited instruction its event. How a program is then
+ * run is run.c's. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launcher/execute/internal.h"
+#include "launcher/execute/merge.h"
+
+/* ---- preparation ---- */
+
+static void *address(const struct mt_executor *ex, const struct mt_lowered *low, int value) {
+    if (value < 0 || low->values[value].offset_bytes < 0) return NULL;
+    return ex->arena + low->values[value].offset_bytes;
+}
+
+static struct mt_piece *place_pieces(struct mt_executor *ex, const struct mt_piece *pieces, int count) {
+    struct mt_piece *placed = mt_arena_memdup(&ex->host, pieces, (size_t)count * sizeof *pieces);
+    for (int i = 0; i < count; i++) placed[i].data = ex->arena + (uintptr_t)pieces[i].data;
+    return placed;
+}
+
+static void prepare_operator(struct mt_executor *ex, struct replay *run, int i) {
+    const struct mt_linstr *c = &run->low->instrs[i];
+    struct mt_tensor *tensors = mt_arena_memdup(&ex->host, c->tensor, (size_t)(c->nin + c->nout) * sizeof *tensors);
+    for (int k = 0; k < c->nin + c->nout; k++) {
+        int value = k < c->nin ? c->in[k] : c->out[k - c->nin];
+        tensors[k].data = mt_tensor_count(&tensors[k]) > 0 ? address(ex, run->low, value) : NULL;
+    }
+    run->calls[i] = mt_linstr_call(c, tensors);
+    run->calls[i].clock = &ex->clock;
+    run->calls[i].scratch = address(ex, run->low, c->scratch);
+    run->backends[i] = mt_device_backend(ex->device, &run->calls[i]);
+}
+
+static void prepare_message(struct mt_executor *ex, struct replay *run, int i) {
+    const struct mt_linstr *c = &run->low->instrs[i];
+    run->messages[i] = (struct mt_coll_call){.problem = c->problem,
+                                             .schedule = c->schedule,
+                                             .comm = ex->comm,
+                                             .group = c->group,
+                                             .tag = c->tag,
+                                             .deadline_s = ex->deadline_s,
+                                             .npack = c->npack,
+                                             .nunpack = c->nunpack,
+                                             .pack = place_pieces(ex, c->pack, c->npack),
+                                             .unpack = place_pieces(ex, c->unpack, c->nunpack),
+                                             .zero = c->zero,
+                                             .what = c->name};
+    for (int b = 0; b < 2; b++) {
+        run->messages[i].message[b] = address(ex, run->low, c->message[b]);
+        run->messages[i].message_count[b] = c->message_count[b];
+    }
+}
+
+/* What the compute stream runs, in its order, is merged as far as nothing waits in between. Not what changes from
+ * iteration to iteration of BODY. */
+static void merge_calls(struct mt_executor *ex, struct replay *run) {
+    const struct mt_lowered *low = run->low;
+    struct mt_call *calls = mt_new(&ex->host, struct mt_call, low->ninstrs);
+    bool *apart = mt_new(&ex->host, bool, low->ninstrs), merges[MT_NOPS];
+    int *instr = mt_new(&ex->host, int, low->ninstrs), *many = mt_new(&ex->host, int, low->ninstrs), n = 0;
+    for (int k = 0; k < MT_NOPS; k++) merges[k] = mt_device_merges(ex->device, (enum mt_op_kind)k);
+    run->many = mt_new(&ex->host, int, low->ninstrs);
+    for (int b = 0; b < MT_NBLOCKS; b++)
+        for (int i = low->block_begin[b], before = -1; i < low->block_begin[b + 1]; i++) {
+            const struct mt_linstr *c = &low->instrs[i];
+            if (c->stream != MT_STREAM_COMPUTE || c->what == MT_LOWERED_ALIAS) continue;
+            apart[n] =
+                before < 0 || c->wait >= 0 || run->events[before] || c->nadvances || low->instrs[before].nadvances;
+            calls[n] = run->calls[i];
+            instr[n++] = before = i;
+        }
+    mt_merge_calls(calls, merges, apart, n, &ex->host, many);
+    for (int k = 0; k < n; k++) run->calls[instr[k]] = calls[k], run->many[instr[k]] = many[k];
+}
+
+static enum mt_status refuse_operator(const struct mt_linstr *c, struct mt_err *err) {
+    mt_fail(err, MT_EINPUT, "%s: this device has no %s of %s", c->name, mt_op_info[c->kind].name,
+            c->attr.tf32 ? "tf32" : mt_type_name(c->tensor[0].type));
+    return mt_err_hint(err, "plan with a --precision that all devices have: f16 where one lacks bf16, else f32");
+}
+
+static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const struct mt_lowered *low,
+                              struct mt_err *err) {
+    run->low = low;
+    run->calls = mt_new(&ex->host, struct mt_call, low->ninstrs);
+    run->messages = mt_new(&ex->host, struct mt_coll_call, low->ninstrs);
+    run->backends = mt_new(&ex->host, const struct mt_backend *, low->ninstrs);
+    run->events = mt_new(&ex->host, struct mt_event *, low->ninstrs);
+    run->seconds = (double(*)[2])mt_new(&ex->host, double, 2 * low->ninstrs);
+    run->values = mt_new(&ex->host, struct mt_tensor, low->nvalues);
+    for (int v = 0; v < low->nvalues; v++) {
+        run->values[v] = low->values[v].tensor;
+        run->values[v].data = address(ex, low, v);
+    }
+    for (int i = 0; i < low->ninstrs; i++) {
+        const struct mt_linstr *c = &low->instrs[i];
+        if (c->what == MT_LOWERED_OP) prepare_operator(ex, run, i);
+        if (c->what == MT_LOWERED_OP && !run->backends[i]->supports(&run->calls[i])) return refuse_operator(c, err);
+        if (c->what == MT_LOWERED_COLLECTIVE || c->what == MT_LOWERED_COPY) prepare_message(ex, run, i);
+        if (c->wait < 0 || run->events[c->wait]) continue;
+        enum mt_status st = mt_event_new(ex->device, &run->events[c->wait], err);
+        if (st) return st;
+    }
+    merge_calls(ex, run);
+    return MT_OK;
+}
+
+enum mt_status mt_executor_new(struct mt_device *device, struct mt_comm *comm, const struct mt_lowered *train,
+                               const struct mt_lowered *forward, double deadline_s, struct mt_executor **executor,
+                               struct mt_err *err) {
+    static const char *const names[MT_NSTREAMS] = {"compute", "comm"};
+    const struct mt_lowered *lowered[MT_NRUNS] = {train, forward};
+    struct mt_executor *ex = mt_calloc(1, sizeof *ex);
+    enum mt_status st = MT_OK;
+    ex->device = device;
+    ex->comm = comm;
+    ex->deadline_s = deadline_s;
+    for (int r = 0; r < MT_NRUNS; r++) {
+        if (!lowered[r]) continue;
+        assert(!train || lowered[r]->state_bytes == train->state_bytes);
+        if (lowered[r]->arena_bytes > ex->arena_bytes) ex->arena_bytes = lowered[r]->arena_bytes;
+        ex->state_bytes = lowered[r]->state_bytes;
+    }
+    void *memory = NULL;
+    if ((st = mt_device_alloc(device, ex->arena_bytes, &memory, err))) goto out;
+    ex->arena = memory;
+    for (int s = 0; s < MT_NSTREAMS; s++)
+        if ((st = mt_stream_new(device, names[s], &ex->streams[s], err)) ||
+            (st = mt_event_new(device, &ex->tails[s], err)))
+            goto out;
+    for (int r = 0; r < MT_NRUNS; r++)
+        if (lowered[r] && (st = prepare(ex, &ex->runs[r], lowered[r], err))) goto out;
+    st = mt_executor_take_places(ex, err);
+out:
+    if (st) {
+        mt_executor_free(ex);
+        ex = NULL;
+    }
+    *executor = ex;
+    return st;
+}
+
+void mt_executor_free(struct mt_executor *ex) {
+    if (!ex) return;
+    for (int r = 0; r < MT_NRUNS; r++) mt_capture_free(ex->runs[r].capture);
+    for (int s = 0; s < MT_NSTREAMS; s++) mt_stream_free(ex->streams[s]);
+    for (int s = 0; s < MT_NSTREAMS; s++) mt_event_free(ex->tails[s]);
+    for (int p = 0; p < ex->nplaces; p++) {
+        mt_event_free(ex->places[p].done);
+        if (!ex->broken) mt_device_host_free(ex->device, ex->places[p].memory);
+    }
+    for (int r = 0; r < MT_NRUNS; r++)
+        for (int i = 0; ex->runs[r].events && i < ex->runs[r].low->ninstrs; i++) mt_event_free(ex->runs[r].events[i]);
+    if (ex->arena && !ex->broken) mt_device_free(ex->device, ex->arena);
+    mt_arena_release(&ex->host);
+    free(ex);
+}
+
+/* ---- states ---- */
+
+static int64_t tensor_bytes(const struct mt_tensor *t) {
+    return mt_tensor_count(t) * mt_type_size(t->type);
+}
+
+const struct mt_tensor *mt_executor_state(const struct mt_executor *ex, int gvalue) {
+    for (int r = 0; r < MT_NRUNS; r++) {
+        const struct mt_lowered *low = ex->runs[r].low;
+        if (low && low->state_at[gvalue] >= 0) return &ex->runs[r].values[low->state_at[gvalue]];
+    }
+    return NULL;
+}
+
+enum mt_status mt_executor_set_state(struct mt_executor *ex, int gvalue, const void *box, struct mt_err *err) {
+    const struct mt_tensor *t = mt_executor_state(ex, gvalue);
+    assert(t);
+    return mt_device_copy_in(ex->device, t->data, box, tensor_bytes(t), err);
+}
+
+enum mt_status mt_executor_get_state(struct mt_executor *ex, int gvalue, void *box, struct mt_err *err) {
+    const struct mt_tensor *t = mt_executor_state(ex, gvalue);
+    assert(t);
+    return mt_device_copy_out(ex->device, box, t->data, tensor_bytes(t), err);
+}
+
+enum mt_status mt_executor_poison(struct mt_executor *ex, struct mt_err *err) {
+    char bytes[4096];
+    memset(bytes, 0xff, sizeof bytes);
+    ex->loaded = MT_NRUNS;
+    return mt_device_repeat(ex->device, ex->arena + ex->state_bytes, ex->arena_bytes - ex->state_bytes, bytes,
+                            sizeof bytes, err);
+}
+
+/* ---- looking ---- */
+
+void mt_executor_look(struct mt_executor *ex, struct mt_executor_sight *sight) {
+    bool computes = false, communicates = false;
+    *sight = (struct mt_executor_sight){.text = ""};
+    for (int s = 0; s < MT_NSTREAMS; s++) {
+        struct mt_stream_sight stream = mt_stream_look(ex->streams[s]);
+        size_t used = strlen(sight->text);
+        sight->completed += stream.completed;
+        if (!stream.what) continue;
+        snprintf(sight->text + used, sizeof sight->text - used, "%s%s", used ? ", beside " : "", stream.what);
+        communicates = communicates || stream.collective;
+        computes = computes || !stream.collective;
+    }
+    sight->waits = communicates && !computes;
+}

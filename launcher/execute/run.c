@@ -1,0 +1,292 @@
+/* Running: a run queues calls, waits and records in the order of the sequence. Only BODY's operators change between
+ * iterations; as they come, an iteration's calls are queued when the one before has ended, and each is timed. Captured,
+ * all iterations are in one launch, with events where streams wait for each other between them. */
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/base/log.h"
+#include "launcher/execute/internal.h"
+
+/* Queue a block's instructions; without `work` only their order. */
+static void queue_block(struct mt_executor *ex, struct replay *run, enum mt_block_kind block, bool work, bool timed) {
+    const struct mt_lowered *low = run->low;
+    for (int i = low->block_begin[block]; i < low->block_begin[block + 1]; i++) {
+        const struct mt_linstr *c = &low->instrs[i];
+        struct mt_stream *stream = ex->streams[c->stream];
+        double *seconds = timed ? run->seconds[i] : NULL;
+        if (c->what == MT_LOWERED_ALIAS) continue;
+        if (c->wait >= 0) mt_stream_wait(stream, run->events[c->wait]);
+        if (work && c->what == MT_LOWERED_OP && run->many[i])
+            mt_stream_op(stream, run->backends[i], &run->calls[i], seconds);
+        else if (work && c->what != MT_LOWERED_OP)
+            mt_stream_coll(stream, &run->messages[i], seconds);
+        if (run->events[i]) mt_event_record(run->events[i], stream);
+    }
+}
+
+/* Point BODY's operators at an iteration's samples. */
+static void advance(struct replay *run, int64_t iteration) {
+    const struct mt_lowered *low = run->low;
+    for (int i = low->block_begin[MT_BODY]; i < low->block_begin[MT_BODY + 1]; i++) {
+        const struct mt_linstr *c = &low->instrs[i];
+        struct mt_tensor *tensors = (struct mt_tensor *)run->calls[i].in;
+        for (int a = 0; a < c->nadvances; a++) {
+            const struct mt_ladvance *step = &c->advances[a];
+            struct mt_tensor *t = &tensors[step->operand];
+            int value = step->operand < c->nin ? c->in[step->operand] : c->out[step->operand - c->nin];
+            t->offset[step->axis] = c->tensor[step->operand].offset[step->axis] + iteration * step->offset;
+            if (step->bytes) t->data = (char *)run->values[value].data + iteration * step->bytes;
+        }
+    }
+}
+
+/* ---- as it comes ---- */
+
+/* The instruction that a stream started last, or -1. */
+static int last_started(const struct replay *run, int stream) {
+    int last = -1;
+    for (int i = 0; i < run->low->ninstrs; i++)
+        if (run->low->instrs[i].stream == stream && run->seconds[i][0] > 0 &&
+            (last < 0 || run->seconds[i][0] > run->seconds[last][0]))
+            last = i;
+    return last;
+}
+
+/* The communicator has a deadline of its own and knows whom it waits for: give it time to say so. */
+double mt_executor_patience_s(const struct mt_executor *ex) {
+    return 1.25 * ex->deadline_s + 2;
+}
+
+static enum mt_status sync_stream(struct mt_executor *ex, const struct replay *run, int stream, struct mt_err *err) {
+    enum mt_status st = mt_stream_sync(ex->streams[stream], mt_executor_patience_s(ex), err);
+    if (st != MT_ESTALL) return st;
+    ex->broken = true;
+    for (int s = 0; s < MT_NSTREAMS; s++) {
+        int i = last_started(run, s);
+        if (i >= 0 && run->seconds[i][1] < run->seconds[i][0])
+            mt_err_context(err, "instruction %d, %s, is running", i, run->low->instrs[i].name);
+    }
+    return st;
+}
+
+static enum mt_status sync_all(struct mt_executor *ex, const struct replay *run, struct mt_err *err) {
+    enum mt_status first = MT_OK;
+    for (int s = 0; s < MT_NSTREAMS && !ex->broken; s++) {
+        struct mt_err later = MT_ERR_INIT;
+        enum mt_status st = sync_stream(ex, run, s, first ? &later : err);
+        if (!first) first = st;
+    }
+    return first;
+}
+
+static double operand_bytes(const struct mt_linstr *c) {
+    int64_t bytes = 0;
+    for (int k = 0; k < c->nin + c->nout; k++)
+        bytes += mt_tensor_count(&c->tensor[k]) * mt_type_size(c->tensor[k].type);
+    return (double)bytes;
+}
+
+/* The next call that is done by an earlier one. */
+static int next_merged(const struct replay *run, int i) {
+    do i++;
+    while (run->low->instrs[i].what != MT_LOWERED_OP || run->many[i]);
+    return i;
+}
+
+/* The time of calls that were done as one is theirs by their bytes. */
+static void trace_merged(struct mt_executor *ex, const struct replay *run, int first, int64_t iteration) {
+    const struct mt_lowered *low = run->low;
+    const double start_s = run->seconds[first][0], all_s = run->seconds[first][1] - start_s;
+    int n = run->many[first];
+    double all = 0, before = 0;
+    for (int k = 0, i = first; k < n; i = ++k < n ? next_merged(run, i) : i) all += operand_bytes(&low->instrs[i]);
+    double byte_s = all > 0 ? all_s / all : 0;
+    for (int k = 0, i = first; k < n; i = ++k < n ? next_merged(run, i) : i) {
+        double bytes = operand_bytes(&low->instrs[i]);
+        ex->trace(ex->trace_context, low, i, iteration, start_s + before * byte_s, start_s + (before + bytes) * byte_s);
+        before += bytes;
+    }
+}
+
+static void account(struct mt_executor *ex, const struct replay *run, struct mt_run_times *times, int begin, int end,
+                    int64_t iteration) {
+    for (int i = begin; i < end; i++) {
+        const double *t = run->seconds[i];
+        if (t[0] == 0) continue;
+        times->stream_s[run->low->instrs[i].stream] += t[1] - t[0];
+        if (ex->trace && run->many[i] > 1)
+            trace_merged(ex, run, i, iteration);
+        else if (ex->trace)
+            ex->trace(ex->trace_context, run->low, i, iteration, t[0], t[1]);
+    }
+    memset(run->seconds[begin], 0, (size_t)(end - begin) * sizeof *run->seconds);
+}
+
+/* Calls belong to one iteration at a time: the next waits until this one is done with them. */
+static enum mt_status run_body(struct mt_executor *ex, struct replay *run, struct mt_run_times *times,
+                               struct mt_err *err) {
+    const struct mt_lowered *low = run->low;
+    int begin = low->block_begin[MT_BODY], end = low->block_begin[MT_BODY + 1];
+    if (begin == end) return MT_OK;
+    for (int64_t it = 0; it < low->body_count; it++) {
+        enum mt_status st = MT_OK;
+        if (it > 0) {
+            st = low->body_barrier ? sync_all(ex, run, err) : sync_stream(ex, run, MT_STREAM_COMPUTE, err);
+            if (st) return st;
+            account(ex, run, times, begin, end, it - 1);
+        }
+        advance(run, it);
+        queue_block(ex, run, MT_BODY, true, true);
+    }
+    if (low->body_count == 0) queue_block(ex, run, MT_BODY, false, false);
+    return low->body_barrier ? sync_all(ex, run, err) : MT_OK;
+}
+
+static enum mt_status run_as_it_comes(struct mt_executor *ex, struct place *place, struct mt_err *err) {
+    struct replay *run = &ex->runs[place->run];
+    struct mt_run_times *times = &place->times;
+    double start_s = mt_now_s();
+    memset(run->seconds, 0, (size_t)run->low->ninstrs * sizeof *run->seconds);
+    mt_executor_queue_inputs(ex, place->run, true);
+    queue_block(ex, run, MT_PROLOGUE, true, true);
+    enum mt_status st = run_body(ex, run, times, err);
+    if (!st) {
+        queue_block(ex, run, MT_LAST, true, true);
+        queue_block(ex, run, MT_EPILOGUE, true, true);
+    }
+    struct mt_err later = MT_ERR_INIT;
+    enum mt_status end = ex->broken ? MT_OK : sync_all(ex, run, st ? &later : err);
+    if (!st) st = end;
+    if (st) return st;
+    const int *begin = run->low->block_begin;
+    account(ex, run, times, begin[MT_PROLOGUE], begin[MT_BODY], 0);
+    account(ex, run, times, begin[MT_BODY], begin[MT_LAST], run->low->body_count - 1);
+    account(ex, run, times, begin[MT_LAST], begin[MT_NBLOCKS], 0);
+    st = mt_executor_fetch_results(ex, place, err);
+    times->end_s = mt_now_s();
+    times->wall_s = times->end_s - start_s;
+    return st;
+}
+
+/* ---- as a whole ---- */
+
+/* What either stream does from now on comes after what both did before. */
+static void meet(struct mt_executor *ex) {
+    for (int s = 0; s < MT_NSTREAMS; s++) mt_event_record(ex->tails[s], ex->streams[s]);
+    for (int s = 0; s < MT_NSTREAMS; s++)
+        for (int other = 0; other < MT_NSTREAMS; other++)
+            if (other != s) mt_stream_wait(ex->streams[s], ex->tails[other]);
+}
+
+static void queue_all(struct mt_executor *ex, struct replay *run) {
+    const struct mt_lowered *low = run->low;
+    bool body = low->block_begin[MT_BODY] < low->block_begin[MT_BODY + 1];
+    queue_block(ex, run, MT_PROLOGUE, true, false);
+    for (int64_t it = 0; body && it < low->body_count; it++) {
+        if (it > 0 && low->body_barrier) meet(ex);
+        advance(run, it);
+        queue_block(ex, run, MT_BODY, true, false);
+    }
+    if (body && low->body_count == 0) queue_block(ex, run, MT_BODY, false, false);
+    if (body && low->body_barrier) meet(ex);
+    queue_block(ex, run, MT_LAST, true, false);
+    queue_block(ex, run, MT_EPILOGUE, true, false);
+}
+
+/* A program that has run once is captured; one that cannot be stays as it is. */
+static void capture(struct mt_executor *ex, enum mt_run which) {
+    static const char *const names[MT_NRUNS] = {"training step", "forward pass"};
+    struct replay *run = &ex->runs[which];
+    struct mt_err err = MT_ERR_INIT;
+    double start_s = mt_now_s();
+    if (run->capture || run->stays || !run->ran || ex->trace || !mt_device_captures(ex->device)) return;
+    enum mt_status st = mt_capture_begin(ex->streams, MT_NSTREAMS, &run->capture, &err);
+    if (!st) {
+        queue_all(ex, run);
+        st = mt_capture_end(run->capture, &err);
+    }
+    if (!st) {
+        mt_log(MT_LOG_DEBUG, "the %s is captured: %lld instructions, %.3f s", names[which],
+               (long long)run->low->ninstrs, mt_now_s() - start_s);
+        return;
+    }
+    run->capture = NULL;
+    run->stays = true;
+    mt_log(MT_LOG_WARN, "the %s is not captured as a whole, and slower for it: %s", names[which], err.text);
+}
+
+static enum mt_status launch(struct mt_executor *ex, struct place *place, struct mt_err *err) {
+    struct replay *run = &ex->runs[place->run];
+    mt_executor_queue_inputs(ex, place->run, false);
+    enum mt_status st = mt_capture_launch(run->capture, &ex->clock, &place->launch, err);
+    if (st) return st;
+    mt_executor_queue_results(ex, place);
+    mt_event_record(place->done, ex->streams[MT_STREAM_COMPUTE]);
+    place->launched = true;
+    return MT_OK;
+}
+
+/* ---- runs ---- */
+
+enum mt_status mt_executor_submit(struct mt_executor *ex, enum mt_run which, const struct mt_clock *clock,
+                                  struct mt_err *err) {
+    struct replay *run = &ex->runs[which];
+    struct place *place = mt_executor_place(ex, ex->submitted);
+    assert(run->low && !ex->broken && mt_executor_under_way(ex) < ex->nplaces);
+    ex->clock = *clock;
+    capture(ex, which);
+    *place = (struct place){.memory = place->memory, .run = which, .done = place->done, .submitted_s = mt_now_s()};
+    enum mt_status st = run->capture && !ex->trace ? launch(ex, place, err) : run_as_it_comes(ex, place, err);
+    if (st) return st;
+    run->ran = true;
+    ex->submitted++;
+    return MT_OK;
+}
+
+static enum mt_status wait_for_launch(struct mt_executor *ex, struct place *place, struct mt_err *err) {
+    enum mt_status st = mt_event_sync(place->done, mt_executor_patience_s(ex), err);
+    ex->broken = ex->broken || st == MT_ESTALL;
+    if (st) return st;
+    place->times.end_s = mt_now_s();
+    place->times.wall_s = place->times.end_s - fmax(place->submitted_s, ex->times.end_s);
+    mt_capture_times(ex->runs[place->run].capture, place->launch, place->times.stream_s);
+    return MT_OK;
+}
+
+enum mt_status mt_executor_finish(struct mt_executor *ex, struct mt_err *err) {
+    struct place *place = mt_executor_place(ex, ex->finished);
+    assert(mt_executor_under_way(ex));
+    enum mt_status st = place->launched ? wait_for_launch(ex, place, err) : MT_OK;
+    ex->finished++;
+    if (st) return st;
+    mt_executor_read_results(ex, place);
+    /* An emulated stream may end some microseconds ahead. */
+    place->times.wait_s = fmax(place->times.wall_s - place->times.stream_s[MT_STREAM_COMPUTE], 0);
+    ex->times = place->times;
+    return MT_OK;
+}
+
+enum mt_status mt_executor_run(struct mt_executor *ex, enum mt_run which, const struct mt_clock *clock,
+                               struct mt_err *err) {
+    assert(!mt_executor_under_way(ex));
+    enum mt_status st = mt_executor_submit(ex, which, clock, err);
+    return st ? st : mt_executor_finish(ex, err);
+}
+
+int mt_executor_under_way(const struct mt_executor *ex) {
+    return (int)(ex->submitted - ex->finished);
+}
+
+int mt_executor_depth(const struct mt_executor *ex) {
+    return ex->nplaces;
+}
+
+struct mt_run_times mt_executor_times(const struct mt_executor *ex) {
+    return ex->times;
+}
+
+void mt_executor_trace(struct mt_executor *ex, mt_trace *trace, void *context) {
+    ex->trace = trace;
+    ex->trace_context = context;
+}

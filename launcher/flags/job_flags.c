@@ -1,0 +1,164 @@
+/* The job's flags: one table gives parsing, help, and who may use what. */
+#include "launcher/flags/job_flags.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "launcher/flags/flags.h"
+#include "profiler/describe/describe.h"
+
+enum flag_kind { COUNT, SEED, REAL, TYPE, OPTIMIZER, SCHEDULE, TRUE };
+enum flag_use { ALWAYS, WITH_ADAMW, WITH_SGD, WITH_FALLING_RATE, WITH_LOSS_SCALE };
+
+static const struct {
+    const char *name, *arg, *help;
+    enum flag_kind kind;
+    enum flag_use use;
+    size_t at; /* in struct mt_job */
+} table[] = {
+#define AT(member) offsetof(struct mt_job, member)
+    {"batch", "B", "samples a step, over all ranks [8]", COUNT, ALWAYS, AT(batch)},
+    {"seq", "T", "tokens a sample [the model's context]", COUNT, ALWAYS, AT(seq)},
+    {"steps", "N", "[1000]", COUNT, ALWAYS, AT(steps)},
+    {"precision", "TYPE",
+     MT_PRECISIONS ", the halves with f32 masters; auto: bf16, or f16 where a device lacks it [f32]", TYPE, ALWAYS,
+     AT(precision)},
+    {"loss-scale", "X",
+     "what the loss is multiplied by at first, against gradients too small for f16 [none; 1024 for f16]", REAL, ALWAYS,
+     AT(loss_scale)},
+    {"loss-scale-interval", "N", "steps without overflow after which it is doubled [2000]", COUNT, WITH_LOSS_SCALE,
+     AT(loss_scale_interval)},
+    {"seed", "N", "of initialisation, dropout and data order [1337]", SEED, ALWAYS, AT(seed)},
+    {"dropout", "P", "[0]", REAL, ALWAYS, AT(dropout)},
+    {"any-order", NULL,
+     "gradients of attention may be added up in any order: faster on GPUs, but no two runs have the same bits", TRUE,
+     ALWAYS, AT(any_order)},
+    {"optimizer", "NAME", "adamw or sgd [adamw]", OPTIMIZER, ALWAYS, AT(optimizer.kind)},
+    {"lr", "RATE", "learning rate [0.001]", REAL, ALWAYS, AT(optimizer.lr)},
+    {"lr-min", "RATE", "at the last step [a tenth of --lr]", REAL, WITH_FALLING_RATE, AT(optimizer.lr_min)},
+    {"schedule", "NAME", "constant, cosine or linear [cosine]", SCHEDULE, ALWAYS, AT(optimizer.schedule)},
+    {"warmup", "N", "steps in which the rate rises from 0 [0]", COUNT, ALWAYS, AT(optimizer.warmup)},
+    {"beta1", "X", "[0.9]", REAL, WITH_ADAMW, AT(optimizer.beta1)},
+    {"beta2", "X", "[0.95]", REAL, WITH_ADAMW, AT(optimizer.beta2)},
+    {"eps", "X", "[1e-8]", REAL, WITH_ADAMW, AT(optimizer.eps)},
+    {"momentum", "X", "[0.9]", REAL, WITH_SGD, AT(optimizer.momentum)},
+    {"nesterov", NULL, "Nesterov's momentum", TRUE, WITH_SGD, AT(optimizer.nesterov)},
+    {"weight-decay", "X", "on matrices [0.1]", REAL, ALWAYS, AT(optimizer.decay)},
+    {"clip", "NORM", "largest norm of all gradients together; 0: not clipped [1]", REAL, ALWAYS, AT(optimizer.clip)},
+#undef AT
+};
+enum { NFLAGS = sizeof table / sizeof table[0], FIRST_KEY = 0x1000 };
+
+void mt_job_flags_init(struct mt_job_flags *flags, struct mt_err *err) {
+    memset(flags, 0, sizeof *flags);
+    mt_job_default(&flags->job);
+    flags->err = err;
+}
+
+static enum mt_status set_flag(struct mt_job_flags *flags, int row, const char *text) {
+    char name[32];
+    void *to = (char *)&flags->job + table[row].at;
+    int64_t count = 0;
+    int which = 0;
+    enum mt_status st = MT_OK;
+    snprintf(name, sizeof name, "--%s", table[row].name);
+    flags->given |= 1u << row;
+    switch (table[row].kind) {
+    case COUNT: return mt_flag_int(name, text, 0, (int64_t)1 << 40, to, flags->err);
+    case REAL: return mt_flag_real(name, text, to, flags->err);
+    case TRUE: *(bool *)to = true; return MT_OK;
+    case SEED:
+        st = mt_flag_int(name, text, 0, INT64_MAX, &count, flags->err);
+        *(uint64_t *)to = (uint64_t)count;
+        return st;
+    case TYPE:
+        flags->automatic = !strcmp(text, "auto");
+        if (flags->automatic || mt_job_set_precision(&flags->job, text)) return MT_OK;
+        return mt_fail(flags->err, MT_EINPUT, "%s: \"%.60s\" is none of: " MT_PRECISIONS, name, text);
+    case OPTIMIZER:
+        st = mt_flag_name(name, text, mt_optimizer_names, MT_NOPTIMIZERS, &which, flags->err);
+        *(enum mt_optimizer_kind *)to = (enum mt_optimizer_kind)which;
+        return st;
+    case SCHEDULE:
+        st = mt_flag_name(name, text, mt_schedule_names, MT_NSCHEDULES, &which, flags->err);
+        *(enum mt_schedule_kind *)to = (enum mt_schedule_kind)which;
+        return st;
+    }
+    return st;
+}
+
+static error_t parse(int key, char *text, struct argp_state *state) {
+    if (key < FIRST_KEY || key >= FIRST_KEY + NFLAGS) return ARGP_ERR_UNKNOWN;
+    return set_flag(state->input, key - FIRST_KEY, text) ? EINVAL : 0;
+}
+
+const struct argp *mt_job_argp(void) {
+    static struct argp_option options[NFLAGS + 1];
+    static struct argp argp = {.options = options, .parser = parse};
+    for (int f = 0; f < NFLAGS; f++)
+        options[f] = (struct argp_option){
+            .name = table[f].name, .key = FIRST_KEY + f, .arg = table[f].arg, .doc = table[f].help};
+    return &argp;
+}
+
+static bool used(const struct mt_job *job, enum flag_use use) {
+    const struct mt_optimizer *o = &job->optimizer;
+    switch (use) {
+    case ALWAYS: return true;
+    case WITH_ADAMW: return o->kind == MT_ADAMW;
+    case WITH_SGD: return o->kind == MT_SGD;
+    case WITH_FALLING_RATE: return o->schedule != MT_LR_CONSTANT;
+    case WITH_LOSS_SCALE: return job->loss_scale > 0;
+    }
+    return true;
+}
+
+/* On GPUs f16 is not always measured; those that have bf16 have it. */
+static bool multiplies(const struct mt_cluster_class *class, enum mt_type type) {
+    bool implied = type == MT_F16 && class->flops[MT_BF16] > 0 && strcmp(class->kind, "cpu");
+    return class->flops[type] > 0 || implied;
+}
+
+enum mt_status mt_job_flags_choose(struct mt_job_flags *flags, const char *cluster, struct mt_err *err) {
+    static const enum mt_type halves[] = {MT_BF16, MT_F16};
+    struct mt_cluster *c;
+    if (!flags->automatic) return MT_OK;
+    if (!cluster) {
+        mt_fail(err, MT_EINPUT, "--precision: auto asks what the devices can, and there is no --cluster");
+        return mt_err_hint(err, "name one of " MT_PRECISIONS);
+    }
+    enum mt_status st = mt_cluster_open(cluster, &c, err);
+    if (st) return st;
+    flags->automatic = false;
+    flags->job.precision = MT_F32;
+    for (int h = 0; h < 2 && flags->job.precision == MT_F32; h++) {
+        bool all = true;
+        for (int i = 0; i < c->nclasses; i++) all = all && multiplies(&c->classes[i], halves[h]);
+        if (all) flags->job.precision = halves[h];
+    }
+    mt_cluster_free(c);
+    return MT_OK;
+}
+
+enum mt_status mt_job_flags_settle(struct mt_job_flags *flags, struct mt_err *err) {
+    struct mt_optimizer *o = &flags->job.optimizer;
+    bool lr_min = false, interval = false;
+    if (flags->automatic) return mt_fail(err, MT_EINPUT, "--precision: auto goes with `motley plan --cluster` only");
+    if (flags->job.precision == MT_F16 && flags->job.loss_scale == 0) flags->job.loss_scale = MT_LOSS_SCALE;
+    for (int f = 0; f < NFLAGS; f++) {
+        bool given = flags->given >> f & 1;
+        if (given && !used(&flags->job, table[f].use) && table[f].use == WITH_LOSS_SCALE)
+            return mt_fail(err, MT_EINPUT, "--%s: has no use without --loss-scale or --precision f16", table[f].name);
+        if (given && !used(&flags->job, table[f].use))
+            return mt_fail(err, MT_EINPUT, "--%s: has no use with --optimizer %s --schedule %s", table[f].name,
+                           mt_optimizer_names[o->kind], mt_schedule_names[o->schedule]);
+        if (table[f].use == WITH_FALLING_RATE) lr_min = given;
+        if (table[f].use == WITH_LOSS_SCALE) interval = given;
+    }
+    if (!interval && flags->job.loss_scale > 0) flags->job.loss_scale_interval = MT_LOSS_SCALE_INTERVAL;
+    if (!lr_min) o->lr_min = o->lr / 10;
+    enum mt_status st = mt_job_check(&flags->job, err);
+    return st ? mt_err_context(err, "job") : MT_OK;
+}

@@ -1,0 +1,32 @@
+/* The flags that describe a job, as a child of a command's argp.
+ *
+ *     struct mt_job_flags job;
+ *     mt_job_flags_init(&job, err);
+ *     struct argp_child children[] = {{mt_job_argp(), 0, "The job", 2}, {0}};
+ *     ... in ARGP_KEY_INIT: state->child_inputs[0] = &job; after parsing: mt_job_flags_settle(&job, err) */
+#ifndef MT_LAUNCHER_FLAGS_JOB_FLAGS_H
+#define MT_LAUNCHER_FLAGS_JOB_FLAGS_H
+
+#include <argp.h>
+
+#include "synth/job/job.h"
+
+struct mt_job_flags {
+    struct mt_job job;
+    bool automatic;     /* --precision auto, which mt_job_flags_choose decides */
+    unsigned given;     /* bits: rows of the table in job_flags.c */
+    struct mt_err *err; /* where a wrong value is reported */
+};
+
+void mt_job_flags_init(struct mt_job_flags *flags, struct mt_err *err);
+const struct argp *mt_job_argp(void);
+
+/* Decide --precision auto by the cluster (a file, or what describes one; null: there is none): bf16 where all its
+ * devices multiply it, else f16 where all do, else f32. Nothing without --precision auto. */
+enum mt_status mt_job_flags_choose(struct mt_job_flags *flags, const char *cluster, struct mt_err *err);
+
+/* Fill in what follows from others (lr_min is a tenth of lr unless given), refuse flags that the optimizer or the
+ * schedule does not use, and check the job. */
+enum mt_status mt_job_flags_settle(struct mt_job_flags *flags, struct mt_err *err);
+
+#endif

@@ -1,0 +1,355 @@
+/* Flags of `motley plan`. */
+#include "launcher/flags/plan_flags.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launcher/flags/flags.h"
+#include "synth/models/model.h"
+
+enum {
+    KEY_RANKS = 'n',
+    KEY_MODEL = 'm',
+    KEY_OUT = 'o',
+    KEY_SPEEDS = 0x2000,
+    KEY_EVEN,
+    KEY_SHARES,
+    KEY_HOSTS,
+    KEY_MEMORY,
+    KEY_MICRO,
+    KEY_STORAGE,
+    KEY_STORAGE_SPEEDS,
+    KEY_STORAGE_SHARES,
+    KEY_SYNC,
+    KEY_BUCKET,
+    KEY_START,
+    KEY_WIRE,
+    KEY_ALGORITHM,
+    KEY_CHECK,
+    KEY_CLUSTER,
+    KEY_FROM,
+    KEY_CLUSTER_OUT,
+    KEY_LIMIT,
+    KEY_DEVICE,
+    KEY_RECOMPUTE,
+    KEY_MODELS
+};
+
+static const struct argp_option options[] = {
+    {0, 0, 0, 0, "What, and on how many ranks:", 1},
+    {"model", KEY_MODEL, "TEXT", 0, "as gpt2:124m or gpt2:layers=4,heads=4,embed=128,...; see --models", 1},
+    {"ranks", KEY_RANKS, "N", 0, "processes [as many as --speeds, --shares or --hosts lists]", 1},
+    {"hosts", KEY_HOSTS, "A,A,B", 0, "each rank's host [any]", 1},
+    {"device", KEY_DEVICE, "KIND", 0, "what ranks compute with, cpu or cuda [cpu]", 1},
+    {"memory", KEY_MEMORY, "BYTES,...", 0, "what each rank may use; one number for all [not checked]", 1},
+    {"models", KEY_MODELS, 0, 0, "list the models and their options", 1},
+    {"cluster", KEY_CLUSTER, "FILE", 0,
+     "a cluster's profile, or what describes one: search for the fastest plan; what flags below decide stays so", 1},
+    {"from", KEY_FROM, "RUN", 0, "plan again what RUN (a folder, or its run.json) trained, by the speeds it has seen",
+     1},
+    {"limit", KEY_LIMIT, "S", 0, "with --cluster: seconds after which the search ends with its best so far [20]", 1},
+    {0, 0, 0, 0, "How samples are divided:", 2},
+    {"speeds", KEY_SPEEDS, "1,0.7,0.3", 0, "in proportion to the ranks' speeds", 2},
+    {"even", KEY_EVEN, 0, 0, "evenly (the default without --cluster)", 2},
+    {"shares", KEY_SHARES, "5,4,1", 0, "exactly so", 2},
+    {"micro", KEY_MICRO, "M,...", 0, "samples a micro-batch at most; one number for all [a rank's whole share]", 2},
+    {"recompute", KEY_RECOMPUTE, "WHAT", 0,
+     "make results of the forward pass again instead of keeping them: none, pointwise (activations and norms) or "
+     "segments (all but what cuts the pass into parts) [none; with --cluster as memory asks for]",
+     2},
+    {0, 0, 0, 0, "Where parameters and optimizer state are:", 3},
+    {"storage", KEY_STORAGE, "[PATTERN=]WHERE", 0,
+     "replicated or split, for parameters whose name matches; may be repeated, the first match applies [replicated, or "
+     "searched]",
+     3},
+    {"storage-speeds", KEY_STORAGE_SPEEDS, "1,2,0", 0, "split in this proportion [as samples]", 3},
+    {"storage-shares", KEY_STORAGE_SHARES, "LABEL=64,0,64", 0, "exact shares of one label; may be repeated", 3},
+    {0, 0, 0, 0, "How gradients travel:", 4},
+    {"sync", KEY_SYNC, "HOW", 0, "all_reduce or reduce_scatter [reduce_scatter where storage is split]", 4},
+    {"bucket-bytes", KEY_BUCKET, "BYTES", 0, "of gradients in one message; 0: one each [4MiB; among GPUs 64MiB]", 4},
+    {"bucket-start", KEY_START, "HOW", 0,
+     "a full bucket sets off at once: full; or with the next gradient of attention, which on GPUs gives way to it as "
+     "products do not, and takes along what is there by then: attention [full; among GPUs attention]",
+     4},
+    {"gradient-wire", KEY_WIRE, "TYPE", 0,
+     "what sums travel as: f32, bf16, or f16 if the loss is scaled [f32; f64 in an f64 job]", 4},
+    {"algorithm", KEY_ALGORITHM, "KIND=NAME", 0, "as AllReduce=ring; may be repeated [auto]", 4},
+    {0, 0, 0, 0, "The document:", 6},
+    {"out", KEY_OUT, "FILE", 0, "where to write it; - for standard output", 6},
+    {"check", KEY_CHECK, "FILE", 0,
+     "instead of making a plan: check an edited one and sign it, into --out; with --cluster its step is predicted", 6},
+    {"cluster-out", KEY_CLUSTER_OUT, "FILE", 0, "with --from and --cluster: the cluster with the speeds that were seen",
+     6},
+    {0}};
+
+enum mt_status mt_plan_flags_ranks(struct mt_plan_flags *f, const char *flag, int64_t count) {
+    if (f->ranks_by && f->request.nranks != count)
+        return mt_fail(f->err, MT_EINPUT, "%s: is for %lld ranks, but %s is for %d", flag, (long long)count,
+                       f->ranks_by, f->request.nranks);
+    if (count < 1 || count > MT_PLAN_MOST_RANKS)
+        return mt_fail(f->err, MT_EINPUT, "%s: there may be from 1 to %d ranks", flag, MT_PLAN_MOST_RANKS);
+    f->ranks_by = flag;
+    f->request.nranks = (int)count;
+    return MT_OK;
+}
+
+static enum mt_status take_speeds(struct mt_plan_flags *f, const char *flag, const char *text, const double **speeds) {
+    int count;
+    double *values;
+    enum mt_status st = mt_flag_reals(flag, text, &f->arena, &values, &count, f->err);
+    *speeds = values;
+    return st ? st : mt_plan_flags_ranks(f, flag, count);
+}
+
+/* The ways to divide the batch exclude each other. */
+static enum mt_status divide_by(struct mt_plan_flags *f, const char *flag) {
+    if (f->shares_by && strcmp(f->shares_by, flag))
+        return mt_fail(f->err, MT_EINPUT, "%s and %s exclude each other", f->shares_by, flag);
+    f->shares_by = flag;
+    return MT_OK;
+}
+
+static enum mt_status take_storage(struct mt_plan_flags *f, const char *text) {
+    struct mt_plan_request *q = &f->request;
+    const char *equals = strrchr(text, '='), *pattern = "*", *where = equals ? equals + 1 : text;
+    if (equals) pattern = mt_arena_printf(&f->arena, "%.*s", (int)(equals - text), text);
+    int which;
+    enum mt_status st =
+        mt_flag_name("--storage", where, (const char *const[]){"replicated", "split"}, 2, &which, f->err);
+    if (st) return st;
+    if (q->nstorage == MT_PLAN_MOST_ROWS)
+        return mt_fail(f->err, MT_EINPUT, "--storage: may be given %d times at most", MT_PLAN_MOST_ROWS);
+    f->storage[q->nstorage++] = (struct mt_plan_storage){pattern, which ? "split" : "replicated"};
+    q->storage = f->storage;
+    return MT_OK;
+}
+
+static enum mt_status take_storage_shares(struct mt_plan_flags *f, const char *text) {
+    struct mt_plan_request *q = &f->request;
+    const char *equals = strchr(text, '=');
+    if (!equals) return mt_fail(f->err, MT_EINPUT, "--storage-shares: must be LABEL=SIZES, not \"%.60s\"", text);
+    if (q->nstorage_shares == MT_PLAN_MOST_ROWS)
+        return mt_fail(f->err, MT_EINPUT, "--storage-shares: may be given %d times at most", MT_PLAN_MOST_ROWS);
+    struct mt_storage_shares *row = &f->shares[q->nstorage_shares++];
+    row->label = mt_arena_printf(&f->arena, "%.*s", (int)(equals - text), text);
+    for (int i = 0; i + 1 < q->nstorage_shares; i++)
+        if (!strcmp(f->shares[i].label, row->label))
+            return mt_fail(f->err, MT_EINPUT, "--storage-shares: \"%.60s\" is given twice", row->label);
+    int count;
+    enum mt_status st =
+        mt_flag_ints("--storage-shares", equals + 1, 0, INT64_MAX, &f->arena, &row->sizes, &count, f->err);
+    q->storage_shares = f->shares;
+    return st ? st : mt_plan_flags_ranks(f, "--storage-shares", count);
+}
+
+static enum mt_status take_algorithm(struct mt_plan_flags *f, const char *text) {
+    const char *names[MT_NCOLLS], *equals = strchr(text, '=');
+    int kind;
+    if (!equals) return mt_fail(f->err, MT_EINPUT, "--algorithm: must be KIND=NAME, not \"%.60s\"", text);
+    for (int k = 0; k < MT_NCOLLS; k++) names[k] = mt_coll_name((enum mt_coll_kind)k);
+    const char *name = mt_arena_printf(&f->arena, "%.*s", (int)(equals - text), text);
+    enum mt_status st = mt_flag_name("--algorithm", name, names, MT_NCOLLS, &kind, f->err);
+    if (st) return st;
+    if (f->request.algorithms[kind]) return mt_fail(f->err, MT_EINPUT, "--algorithm: %s is given twice", names[kind]);
+    f->request.algorithms[kind] = equals + 1;
+    if (!strcmp(equals + 1, "auto") || mt_coll_find((enum mt_coll_kind)kind, equals + 1)) return MT_OK;
+    char known[300] = "auto";
+    for (int a = 0; a < mt_coll_nalgorithms; a++) {
+        size_t used = strlen(known);
+        if (mt_coll_algorithms[a]->kind == (enum mt_coll_kind)kind)
+            snprintf(known + used, sizeof known - used, ", %s", mt_coll_algorithms[a]->name);
+    }
+    mt_fail(f->err, MT_EINPUT, "--algorithm: %s has no algorithm \"%.60s\"", names[kind], equals + 1);
+    return mt_err_hint(f->err, "it may be: %s", known);
+}
+
+/* Lists that may be one number for all are repeated when the number of ranks is known. */
+static enum mt_status take_memory(struct mt_plan_flags *f, const char *text) {
+    char **words;
+    int count;
+    enum mt_status st = mt_flag_words("--memory", text, &f->arena, &words, &count, f->err);
+    if (st) return st;
+    int64_t *bytes = mt_new(&f->arena, int64_t, MT_PLAN_MOST_RANKS);
+    if (count > 1 && (st = mt_plan_flags_ranks(f, "--memory", count))) return st;
+    for (int i = 0; i < count && !st; i++) st = mt_flag_bytes("--memory", words[i], &bytes[i], f->err);
+    for (int i = count; i < MT_PLAN_MOST_RANKS && count == 1; i++) bytes[i] = bytes[0];
+    f->request.memory_bytes = bytes;
+    return st;
+}
+
+static enum mt_status take_micro(struct mt_plan_flags *f, const char *text) {
+    int64_t *given, *micro = mt_new(&f->arena, int64_t, MT_PLAN_MOST_RANKS);
+    int count;
+    enum mt_status st = mt_flag_ints("--micro", text, 0, (int64_t)1 << 40, &f->arena, &given, &count, f->err);
+    if (st || (count > 1 && (st = mt_plan_flags_ranks(f, "--micro", count)))) return st;
+    for (int i = 0; i < MT_PLAN_MOST_RANKS; i++) micro[i] = i < count ? given[i] : count == 1 ? given[0] : 0;
+    f->request.micro = micro;
+    return MT_OK;
+}
+
+static enum mt_status take_flag(struct mt_plan_flags *f, int key, const char *text) {
+    struct mt_plan_request *q = &f->request;
+    enum mt_status st;
+    int64_t count;
+    int which;
+    switch (key) {
+    case KEY_MODEL: q->model = text; return MT_OK;
+    case KEY_RANKS:
+        st = mt_flag_int("--ranks", text, 1, MT_PLAN_MOST_RANKS, &count, f->err);
+        return st ? st : mt_plan_flags_ranks(f, "--ranks", count);
+    case KEY_HOSTS:
+        st = mt_flag_words("--hosts", text, &f->arena, &q->hosts, &which, f->err);
+        return st ? st : mt_plan_flags_ranks(f, "--hosts", which);
+    case KEY_DEVICE: return mt_flag_device(text, &q->device, f->err);
+    case KEY_MEMORY: return take_memory(f, text);
+    case KEY_SPEEDS: st = divide_by(f, "--speeds"); return st ? st : take_speeds(f, "--speeds", text, &q->speeds);
+    case KEY_EVEN: return divide_by(f, "--even");
+    case KEY_SHARES: {
+        int64_t *shares;
+        if ((st = divide_by(f, "--shares")) ||
+            (st = mt_flag_ints("--shares", text, 0, (int64_t)1 << 40, &f->arena, &shares, &which, f->err)))
+            return st;
+        q->shares = shares;
+        return mt_plan_flags_ranks(f, "--shares", which);
+    }
+    case KEY_MICRO: return take_micro(f, text);
+    case KEY_STORAGE: return take_storage(f, text);
+    case KEY_STORAGE_SPEEDS: return take_speeds(f, "--storage-speeds", text, &q->storage_speeds);
+    case KEY_STORAGE_SHARES: return take_storage_shares(f, text);
+    case KEY_SYNC:
+        q->sync = text;
+        return mt_flag_name("--sync", text, (const char *const[]){"all_reduce", "reduce_scatter"}, 2, &which, f->err);
+    case KEY_BUCKET: return mt_flag_bytes("--bucket-bytes", text, &q->bucket_bytes, f->err);
+    case KEY_START:
+        q->start = text;
+        return mt_flag_name("--bucket-start", text, (const char *const[]){"full", "attention"}, 2, &which, f->err);
+    case KEY_WIRE:
+        if ((st =
+                 mt_flag_name("--gradient-wire", text, (const char *const[]){"f32", "bf16", "f16"}, 3, &which, f->err)))
+            return st;
+        q->gradient_wire = (const enum mt_type[]){MT_F32, MT_BF16, MT_F16}[which];
+        return MT_OK;
+    case KEY_ALGORITHM: return take_algorithm(f, text);
+    case KEY_RECOMPUTE:
+        return mt_flag_name("--recompute", text, mt_recompute_names, MT_NRECOMPUTES, &f->recompute, f->err);
+    }
+    return MT_OK;
+}
+
+static enum mt_status take_limit(struct mt_plan_flags *f, const char *text) {
+    f->limited = true;
+    enum mt_status st = mt_flag_real("--limit", text, &f->limit_s, f->err);
+    if (st || f->limit_s > 0) return st;
+    return mt_fail(f->err, MT_EINPUT, "--limit: must be more than 0");
+}
+
+static error_t parse(int key, char *text, struct argp_state *state) {
+    struct mt_plan_flags *f = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &f->job; return 0;
+    case KEY_MODELS: mt_model_help(stdout); exit(0);
+    case KEY_OUT: return mt_flag_path("--out", text, &f->out, f->err) ? EINVAL : 0;
+    case KEY_CHECK: return mt_flag_path("--check", text, &f->check, f->err) ? EINVAL : 0;
+    case KEY_CLUSTER: return mt_flag_path("--cluster", text, &f->cluster, f->err) ? EINVAL : 0;
+    case KEY_FROM: return mt_flag_path("--from", text, &f->from, f->err) ? EINVAL : 0;
+    case KEY_CLUSTER_OUT: return mt_flag_path("--cluster-out", text, &f->cluster_out, f->err) ? EINVAL : 0;
+    case KEY_LIMIT: return take_limit(f, text) ? EINVAL : 0;
+    case ARGP_KEY_ARG:
+        mt_fail(f->err, MT_EINPUT, "\"%.60s\" is no flag: `motley plan` takes flags only", text);
+        return EINVAL;
+    }
+    for (const struct argp_option *o = options; o->name || o->doc; o++)
+        if (o->key && o->key == key) {
+            if (!f->decided) f->decided = mt_arena_printf(&f->arena, "--%s", o->name);
+            return take_flag(f, key, text) ? EINVAL : 0;
+        }
+    return ARGP_ERR_UNKNOWN;
+}
+
+static enum mt_status settle_making(struct mt_plan_flags *f) {
+    struct mt_plan_request *q = &f->request;
+    enum mt_status st;
+    if (!q->model) {
+        mt_fail(f->err, MT_EINPUT, "--model is missing");
+        return mt_err_hint(f->err, "as --model gpt2:124m; `motley plan --models` lists them");
+    }
+    if (!f->ranks_by && !f->cluster) {
+        mt_fail(f->err, MT_EINPUT, "--ranks is missing");
+        return mt_err_hint(f->err, "as --ranks 3, --speeds 1,0.7,0.3 or --cluster cluster.json");
+    }
+    if ((st = mt_job_flags_choose(&f->job, f->cluster, f->err)) || (st = mt_job_flags_settle(&f->job, f->err)))
+        return st;
+    q->job = f->job.job;
+    if (f->recompute >= 0) q->job.recompute = (enum mt_recompute)f->recompute;
+    if (q->gradient_wire == MT_F32 && q->job.precision == MT_F64)
+        return mt_fail(f->err, MT_EINPUT, "--gradient-wire: an f64 job's gradients travel as f64 or bf16, not f32");
+    if (q->gradient_wire == MT_F16 && !(q->job.loss_scale > 0)) {
+        mt_fail(f->err, MT_EINPUT, "--gradient-wire: sums in f16 overflow unless the loss is scaled");
+        return mt_err_hint(f->err, "say --precision f16 or --loss-scale too, or take bf16");
+    }
+    const char *known = q->hosts          ? "--hosts"
+                        : q->memory_bytes ? "--memory"
+                        : q->speeds       ? "--speeds"
+                        : q->device       ? "--device"
+                                          : NULL;
+    if (f->cluster && known) return mt_fail(f->err, MT_EINPUT, "%s: --cluster says that", known);
+    if (f->cluster && q->storage_speeds)
+        return mt_fail(f->err, MT_EINPUT, "--storage-speeds: --cluster says that; --storage-shares fixes exact shares");
+    bool gpus = q->device && !strcmp(q->device, "cuda");
+    if (q->bucket_bytes < 0 && !f->cluster) q->bucket_bytes = gpus ? 64 << 20 : 4 << 20;
+    return MT_OK;
+}
+
+/* Which way it is, and that nothing was said that has no use on it. */
+static enum mt_status settle(struct mt_plan_flags *f) {
+    const char *taken = f->check ? "--check" : f->from ? "--from" : NULL;
+    const char *said = f->decided ? f->decided : f->job.given ? "the job's flags" : NULL;
+    if (!f->out) {
+        mt_fail(f->err, MT_EINPUT, "--out is missing");
+        return mt_err_hint(f->err, "as -o plan.json; -o - prints the plan");
+    }
+    if (f->check && f->from) return mt_fail(f->err, MT_EINPUT, "--check and --from exclude each other");
+    if (f->check && said)
+        return mt_fail(
+            f->err, MT_EINPUT,
+            "--check: takes a plan as it is: edit the file, and give no flag but --out and --cluster, not %s", said);
+    if (f->from && said)
+        return mt_fail(f->err, MT_EINPUT, "--from: takes the job and its decisions from the run's plan, not from %s",
+                       said);
+    if (f->limited && !f->cluster) return mt_fail(f->err, MT_EINPUT, "--limit: has no use without --cluster");
+    if (f->cluster_out && !(f->from && f->cluster))
+        return mt_fail(f->err, MT_EINPUT, "--cluster-out: has no use without --from and --cluster");
+    f->way = f->check ? MT_PLAN_CHECK : f->from ? MT_PLAN_AGAIN : f->cluster ? MT_PLAN_FOR_CLUSTER : MT_PLAN_BY_SPEEDS;
+    return taken ? MT_OK : settle_making(f);
+}
+
+void mt_plan_flags_init(struct mt_plan_flags *flags, struct mt_err *err) {
+    *flags = (struct mt_plan_flags){.err = err, .limit_s = 20, .recompute = -1};
+    flags->request.bucket_bytes = -1;
+    flags->request.gradient_wire = MT_NTYPES;
+    mt_job_flags_init(&flags->job, err);
+}
+
+void mt_plan_flags_release(struct mt_plan_flags *flags) {
+    mt_arena_release(&flags->arena);
+}
+
+enum mt_status mt_plan_flags_parse(struct mt_plan_flags *flags, int argc, char **argv) {
+    struct argp_child children[] = {{mt_job_argp(), 0, "The job:", 5}, {0}};
+    const struct argp argp = {options,
+                              parse,
+                              0,
+                              "Divide a training job over ranks, and write the plan.\v"
+                              "The plan is a JSON document to review, edit and keep. `motley show FILE` prints it as "
+                              "tables, `motley verify FILE` proves it, `motley explain FILE` says what binds it. "
+                              "Examples: motley plan --cluster cluster.json --model gpt2:124m --batch 20 -o plan.json; "
+                              "motley plan --model gpt2:124m --speeds 1,0.7,0.3 --batch 20 --storage split -o "
+                              "plan.json; motley plan --from run -o plan.json",
+                              children,
+                              0,
+                              0};
+    enum mt_status st = mt_flags_parse(&argp, argc, argv, flags, flags->err);
+    return st ? st : settle(flags);
+}

@@ -1,0 +1,48 @@
+/* The flags of `motley plan`: what a person decides, and which of the ways to a plan it is.
+ *
+ *     struct mt_plan_flags flags;
+ *     mt_plan_flags_init(&flags, &err);
+ *     if (!(st = mt_plan_flags_parse(&flags, argc, argv))) ... flags.way, flags.request ...
+ *     mt_plan_flags_release(&flags); */
+#ifndef MT_LAUNCHER_FLAGS_PLAN_FLAGS_H
+#define MT_LAUNCHER_FLAGS_PLAN_FLAGS_H
+
+#include "launcher/flags/job_flags.h"
+#include "planner/make/make.h"
+
+enum { MT_PLAN_MOST_ROWS = 64 }; /* of --storage, of --storage-shares */
+
+enum mt_plan_way {
+    MT_PLAN_BY_SPEEDS,   /* --speeds, --even, --shares */
+    MT_PLAN_FOR_CLUSTER, /* --cluster */
+    MT_PLAN_CHECK,       /* --check */
+    MT_PLAN_AGAIN,       /* --from */
+};
+
+struct mt_plan_flags {
+    struct mt_err *err;
+    struct mt_arena arena;
+    enum mt_plan_way way;
+    struct mt_job_flags job;
+    const char *out, *check, *cluster, *from, *cluster_out; /* or null */
+    double limit_s;
+    int recompute;                  /* an enum mt_recompute; -1: as memory asks for */
+    const char *ranks_by;           /* the flag that first said how many ranks there are */
+    const char *shares_by;          /* the flag that said how the batch is divided */
+    const char *decided;            /* the first flag that decides something of a plan, or null */
+    bool limited;                   /* --limit was given */
+    struct mt_plan_request request; /* bucket_bytes -1: not given */
+    struct mt_storage_shares shares[MT_PLAN_MOST_ROWS];
+    struct mt_plan_storage storage[MT_PLAN_MOST_ROWS];
+};
+
+void mt_plan_flags_init(struct mt_plan_flags *flags, struct mt_err *err);
+void mt_plan_flags_release(struct mt_plan_flags *flags);
+
+/* Parse, and refuse what does not go together. The error goes to flags->err. */
+enum mt_status mt_plan_flags_parse(struct mt_plan_flags *flags, int argc, char **argv);
+
+/* A list or a cluster that says how many ranks there are: the first one fixes it, the others must agree. */
+enum mt_status mt_plan_flags_ranks(struct mt_plan_flags *flags, const char *flag, int64_t count);
+
+#endif

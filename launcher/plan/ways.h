@@ -1,0 +1,27 @@
+/* The ways to a plan that `motley plan` knows. Each makes a plan that is complete and checked but for its hash, and
+ * writes to `remarks` what a person should know beside it. Free the plan with mt_plan_free. */
+#ifndef MT_LAUNCHER_PLAN_WAYS_H
+#define MT_LAUNCHER_PLAN_WAYS_H
+
+#include <stdio.h>
+
+#include "launcher/flags/plan_flags.h"
+
+/* Shares by speeds, or as given; nothing is predicted. */
+enum mt_status mt_plan_by_speeds(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks, struct mt_err *err);
+
+/* cluster.c: the fastest that the search finds. A plan of the same model, job and cluster that --out names already
+ * is where it starts from. */
+enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks,
+                                   struct mt_err *err);
+
+/* check.c: a plan that a person has edited; with a cluster its step is predicted again, beside what it was and
+ * the best that the search finds. */
+enum mt_status mt_plan_check_edited(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks,
+                                    struct mt_err *err);
+
+/* again.c: what a run trained, by the speeds that it has seen; without a cluster only the shares of the batch
+ * change. */
+enum mt_status mt_plan_again(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks, struct mt_err *err);
+
+#endif

@@ -1,0 +1,16 @@
+/* From a line of text to a cluster's document. */
+#include "launcher/profile/describe_cluster.h"
+
+#include "profiler/describe/describe.h"
+
+enum mt_status mt_describe_cluster(const char *text, const char *measured, const char *out, FILE *file,
+                                   struct mt_err *err) {
+    struct mt_cluster *known = NULL, *cluster = NULL;
+    enum mt_status st = measured ? mt_cluster_read(measured, &known, err) : MT_OK;
+    if (!st && (st = mt_cluster_describe(text, known, &cluster, err))) mt_err_context(err, "--describe");
+    if (!st) st = mt_cluster_write(cluster, out, err);
+    if (!st) mt_cluster_print(cluster, file);
+    mt_cluster_free(known);
+    mt_cluster_free(cluster);
+    return st;
+}

@@ -1,0 +1,147 @@
+/* Rehearsals. The data is random, but the same each time; a learning rate of zero keeps the numbers tame. */
+#include "launcher/profile/rehearsal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/number/rng.h"
+#include "planner/make/make.h"
+#include "launcher/watch/watch.h"
+#include "synth/interp/init.h"
+
+static const double deadline_s = 600; /* one rank waits for nobody but itself */
+
+enum mt_status mt_rehearsal_open(struct mt_device *device, const char *model, const struct mt_job *job, int64_t batch,
+                                 int64_t micro, struct mt_rehearsal *r, struct mt_err *err) {
+    struct mt_job sized = *job;
+    sized.batch = batch;
+    return mt_rehearsal_open_among(device, model, &sized, micro, NULL, r, err);
+}
+
+enum mt_status mt_rehearsal_open_among(struct mt_device *device, const char *model, const struct mt_job *job,
+                                       int64_t micro, struct mt_comm *wire, struct mt_rehearsal *r,
+                                       struct mt_err *err) {
+    *r = (struct mt_rehearsal){.device = device, .job = *job, .wire = wire};
+    int nranks = wire ? wire->nranks : 1;
+    int64_t *micros = mt_malloc((size_t)nranks * sizeof *micros);
+    for (int i = 0; i < nranks; i++) micros[i] = micro;
+    struct mt_plan_request request = {.model = model,
+                                      .device = mt_device_kind(device),
+                                      .job = r->job,
+                                      .nranks = nranks,
+                                      .micro = micros,
+                                      .gradient_wire = MT_NTYPES};
+    struct mt_plan *plan;
+    enum mt_status st = mt_plan_make(&request, &plan, err);
+    free(micros);
+    if (st) return st;
+    struct mt_lower_options options = mt_planned_lower_options(device);
+    st = mt_planned_graph(plan, job->precision, &r->planned, err);
+    if (!st) st = mt_planned_program(plan, &r->planned, err);
+    if (!st) st = mt_lower(&r->planned.program, wire ? wire->rank : 0, &options, &r->lowered, err);
+    mt_plan_free(plan);
+    if (st) mt_rehearsal_close(r);
+    return st;
+}
+
+void mt_rehearsal_close(struct mt_rehearsal *r) {
+    mt_executor_free(r->executor);
+    mt_comm_free(r->comm);
+    mt_lowered_free(r->lowered);
+    mt_planned_release(&r->planned);
+}
+
+/* A state as training starts with it, but of large ones the first rows again and again, which takes no time. The
+ * caller's to free. */
+static void *repeated_rows(const struct mt_graph *g, int v, const struct mt_tensor *held, uint64_t seed) {
+    enum { ENOUGH = 1 << 16 };
+    struct mt_box box = {{0}, {0}};
+    memcpy(box.hi, held->extent, sizeof held->extent);
+    int64_t bytes = mt_tensor_count(held) * mt_type_size(held->type), rows = held->naxes ? held->extent[0] : 1;
+    int64_t row_bytes = bytes / rows, made = ENOUGH * mt_type_size(held->type) / row_bytes;
+    made = made < 1 ? 1 : made > rows ? rows : made;
+    if (held->naxes) box.hi[0] = made;
+    char *numbers = mt_malloc((size_t)bytes);
+    mt_init_fill(g, v, &box, seed, numbers);
+    for (int64_t row = made; row < rows; row++)
+        memcpy(numbers + row * row_bytes, numbers + (row - made) * row_bytes, (size_t)row_bytes);
+    return numbers;
+}
+
+enum mt_status mt_rehearsal_start(struct mt_rehearsal *r, struct mt_err *err) {
+    const struct mt_graph *g = r->planned.graph;
+    if (!r->wire) mt_comm_local_new(1, &r->comm);
+    struct mt_comm *comm = r->wire ? r->wire : r->comm;
+    enum mt_status st = mt_executor_new(r->device, comm, r->lowered, NULL, deadline_s, &r->executor, err);
+    for (int v = 0; v < g->nvalues && !st; v++) {
+        const struct mt_tensor *held = mt_executor_state(r->executor, v);
+        if (!held || !mt_tensor_count(held)) continue;
+        void *numbers = repeated_rows(g, v, held, r->job.seed);
+        st = mt_executor_set_state(r->executor, v, numbers, err);
+        free(numbers);
+    }
+    return st;
+}
+
+/* A row of an input: positions count up, everything else is a token. */
+struct row {
+    uint64_t seed, vocab;
+    int value;
+    bool positions;
+    int64_t count;
+};
+
+static void fill(void *context, int64_t sample, void *to) {
+    const struct row *row = context;
+    int32_t *ids = to;
+    for (int64_t i = 0; i < row->count; i++) {
+        uint64_t index = (uint64_t)(sample < 0 ? 0 : sample) << 32 | (uint64_t)i;
+        ids[i] =
+            row->positions ? (int32_t)i : (int32_t)mt_random_below(row->seed, (uint64_t)row->value, index, row->vocab);
+    }
+}
+
+static enum mt_status feed(struct mt_rehearsal *r, struct mt_err *err) {
+    const struct mt_graph *g = r->planned.graph;
+    enum mt_status st = MT_OK;
+    for (int v = 0; v < g->nvalues && !st; v++) {
+        if (g->values[v].kind != MT_VALUE_INPUT) continue;
+        bool samples = g->values[v].naxes && g->values[v].label[0] == g->batch;
+        struct row row = {.seed = r->job.seed,
+                          .vocab = (uint64_t)mt_model_get(&r->planned.model, "vocab"),
+                          .value = v,
+                          .positions = !strcmp(g->values[v].name, "positions"),
+                          .count = mt_value_count(g, v) / (samples ? r->job.batch : 1)};
+        st = mt_executor_feed(r->executor, MT_RUN_TRAIN, v, fill, &row, err);
+    }
+    return st;
+}
+
+static enum mt_status run(struct mt_rehearsal *r, mt_trace *trace, void *context, struct mt_err *err) {
+    struct mt_clock clock = {.step = r->step + 1, .seed = r->job.seed};
+    mt_executor_trace(r->executor, trace, context);
+    enum mt_status st = mt_executor_run(r->executor, MT_RUN_TRAIN, &clock, err);
+    if (!st) mt_watch_progress();
+    return st;
+}
+
+enum mt_status mt_rehearsal_step(struct mt_rehearsal *r, mt_trace *trace, void *context,
+                                 struct mt_rehearsal_times *times, struct mt_err *err) {
+    bool apart = trace && mt_device_captures(r->device);
+    double start_s = mt_now_s();
+    enum mt_status st = feed(r, err);
+    times->feed_s = mt_now_s() - start_s;
+    if (!st) st = run(r, apart ? NULL : trace, context, err);
+    if (st) return st;
+    times->run = mt_executor_times(r->executor);
+    if (apart) st = run(r, trace, context, err);
+    r->step++;
+    return st;
+}
+
+struct mt_op_shape mt_rehearsal_shape(const struct mt_linstr *instr) {
+    struct mt_call call = mt_linstr_call(instr, instr->tensor);
+    struct mt_op_shape shape;
+    mt_op_shape(&call, &shape);
+    return shape;
+}

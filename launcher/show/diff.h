@@ -1,0 +1,44 @@
+/* What two documents of one kind say differently: each is a list of facts, and facts are compared by name.
+ *
+ *     mt_fact(facts, "job.batch", "%lld", batch);
+ *     mt_fact_real(facts, "predicted step", 0.212, 0, mt_units_seconds);
+ *
+ * A kind of document is a file launcher/diff_NAME.c, which lists the facts of one, and a row in differences.def. */
+#ifndef MT_LAUNCHER_SHOW_DIFF_H
+#define MT_LAUNCHER_SHOW_DIFF_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "kernels/base/arena.h"
+#include "kernels/base/err.h"
+
+typedef char *mt_unit_text(double value, char *out); /* mt_units_seconds, ... */
+
+struct mt_fact {
+    const char *name, *text;
+    double value, error; /* of numbers */
+    bool number;
+};
+struct mt_facts {
+    struct mt_arena arena;
+    int count, capacity;
+    struct mt_fact *items;
+};
+
+/* A text; a number, with the half-width of its error band, relative. Two numbers are the same where their bands meet.
+ */
+void mt_fact(struct mt_facts *facts, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void mt_fact_real(struct mt_facts *facts, const char *name, double value, double error, mt_unit_text *unit);
+/* A name for a fact, in the facts' arena. */
+const char *mt_fact_name(struct mt_facts *facts, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Read both, which must be of one kind, print a table of the facts that differ, and say how many those are. */
+enum mt_status mt_diff(const char *a, const char *b, FILE *file, int *count, struct mt_err *err);
+
+#define MT_DIFFERENCE(format, name)                                                                                    \
+    enum mt_status mt_facts_of_##name(const char *path, struct mt_facts *facts, struct mt_err *err);
+#include "launcher/show/differences.def"
+#undef MT_DIFFERENCE
+
+#endif

@@ -1,0 +1,13 @@
+/* The plan as tables. */
+#include "launcher/show/show.h"
+#include "planner/plan/plan.h"
+
+enum mt_status mt_show_plan(const char *path, FILE *file, bool *remarkable, struct mt_err *err) {
+    (void)remarkable;
+    struct mt_plan *plan;
+    enum mt_status st = mt_plan_read(path, &plan, err);
+    if (st) return st;
+    mt_plan_print(plan, file);
+    mt_plan_free(plan);
+    return MT_OK;
+}

@@ -1,0 +1,13 @@
+/* A run as tables. */
+#include "launcher/run/run.h"
+#include "launcher/show/show.h"
+
+enum mt_status mt_show_run(const char *path, FILE *file, bool *remarkable, struct mt_err *err) {
+    (void)remarkable;
+    struct mt_run_doc run;
+    enum mt_status st = mt_run_read(path, &run, err);
+    if (st) return st;
+    mt_run_print(&run, file);
+    mt_run_release(&run);
+    return MT_OK;
+}

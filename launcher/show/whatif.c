@@ -1,0 +1,129 @@
+/* Answers side by side, for people and for scripts. */
+#include <stdlib.h>
+
+#include "kernels/base/text/json.h"
+#include "kernels/base/text/table.h"
+#include "kernels/base/text/units.h"
+#include "planner/review/whatif.h"
+
+static const char *figures(const struct mt_whatif_row *row) {
+    return row->nominal ? "nominal" : row->edited ? "thought of" : "measured";
+}
+
+/* The time and the cost of the tokens that were asked for. */
+static double hours_of(const struct mt_whatif *w, const struct mt_whatif_row *row) {
+    return w->tokens / row->tokens_per_s / 3600;
+}
+static double cost_of_million(const struct mt_whatif_alternative *a, const struct mt_whatif_row *row) {
+    return a->per_hour / 3600 / row->tokens_per_s * 1e6;
+}
+
+static void add_header(const struct mt_whatif *w, struct mt_table *table) {
+    char text[MT_UNITS_TEXT];
+    mt_table_header(table, "", ">devices", ">step", ">tokens/s", ">+-", ">", ">least memory left", "figures", NULL);
+    if (w->tokens > 0)
+        mt_table_column(table, mt_arena_printf(&table->arena, ">%s tokens", mt_units_count(w->tokens, text)));
+    if (w->prices) mt_table_header(table, ">cost/h", ">per M tokens", NULL);
+    if (w->prices && w->tokens > 0) mt_table_column(table, ">cost");
+    mt_table_column(table, "waits for");
+}
+
+static void add_figures(const struct mt_whatif *w, const struct mt_whatif_row *row, const struct mt_whatif_row *first,
+                        const struct mt_whatif_alternative *alternative, struct mt_table *table) {
+    char text[MT_UNITS_TEXT];
+    mt_table_cell(table, "%s", mt_units_seconds(row->step_s, text));
+    mt_table_cell(table, "%s", mt_units_count(row->tokens_per_s, text));
+    mt_table_cell(table, "%.0f%%", 100 * row->error);
+    if (first->refused)
+        mt_table_cell(table, "-");
+    else
+        mt_table_cell(table, "x %.2f", row->tokens_per_s / first->tokens_per_s);
+    if (row->headroom_rank < 0)
+        mt_table_cell(table, "-");
+    else
+        mt_table_cell(table, "%s (rank %d)", mt_units_bytes((double)row->headroom_bytes, text), row->headroom_rank);
+    mt_table_cell(table, "%s", figures(row));
+    if (w->tokens > 0) mt_table_cell(table, "%s", mt_units_seconds(3600 * hours_of(w, row), text));
+    if (w->prices) {
+        mt_table_cell(table, "%.2f", alternative->per_hour);
+        mt_table_cell(table, "%.3g", cost_of_million(alternative, row));
+    }
+    if (w->prices && w->tokens > 0) mt_table_cell(table, "%.2f", alternative->per_hour * hours_of(w, row));
+    mt_table_cell(table, "%s", row->binds);
+}
+
+void mt_whatif_print(const struct mt_whatif *w, const struct mt_whatif_answer *answer, FILE *file) {
+    struct mt_table table = MT_TABLE_INIT;
+    int refused = 0;
+    add_header(w, &table);
+    for (int i = 0; i < answer->count; i++) {
+        const struct mt_whatif_row *row = &answer->rows[i];
+        mt_table_row(&table);
+        mt_table_cell(&table, "%s", w->alternatives[i].what);
+        mt_table_cell(&table, "%d", w->alternatives[i].cluster->ndevices);
+        if (row->refused)
+            mt_table_cell(&table, "none: see [%d]", ++refused);
+        else
+            add_figures(w, row, &answer->rows[0], &w->alternatives[i], &table);
+    }
+    fprintf(file, "%s, %lld samples of %lld a step, %s\n", answer->model, (long long)answer->job.batch,
+            (long long)answer->job.seq, mt_job_precision(&answer->job));
+    mt_table_print(&table, 2, file);
+    for (int i = 0, n = 0; i < answer->count; i++)
+        if (answer->rows[i].refused) fprintf(file, "  [%d] %s\n", ++n, answer->rows[i].refused);
+}
+
+static void write_row(const struct mt_whatif *w, int i, const struct mt_whatif_row *row, struct mt_json_out *out) {
+    const struct mt_whatif_alternative *alternative = &w->alternatives[i];
+    mt_json_open_inline(out, NULL, '{');
+    mt_json_put_string(out, "what", alternative->what);
+    mt_json_put_int(out, "devices", alternative->cluster->ndevices);
+    if (row->refused) {
+        mt_json_put_string(out, "refused", row->refused);
+        mt_json_close(out);
+        return;
+    }
+    mt_json_put_real(out, "step_s", row->step_s);
+    mt_json_put_real(out, "error", row->error);
+    mt_json_put_real(out, "tokens_per_s", row->tokens_per_s);
+    mt_json_put_string(out, "figures", figures(row));
+    if (row->headroom_rank >= 0) {
+        mt_json_put_int(out, "headroom_bytes", row->headroom_bytes);
+        mt_json_put_int(out, "headroom_rank", row->headroom_rank);
+    }
+    if (w->tokens > 0) mt_json_put_real(out, "time_s", 3600 * hours_of(w, row));
+    if (w->prices) {
+        mt_json_put_real(out, "cost_per_hour", alternative->per_hour);
+        mt_json_put_real(out, "cost_per_million_tokens", cost_of_million(alternative, row));
+        if (w->tokens > 0) mt_json_put_real(out, "cost", alternative->per_hour * hours_of(w, row));
+    }
+    mt_json_put_string(out, "waits_for", row->binds);
+    mt_json_close(out);
+}
+
+enum mt_status mt_whatif_write(const struct mt_whatif *w, const struct mt_whatif_answer *answers, int count,
+                               const char *path, struct mt_err *err) {
+    struct mt_json_out out;
+    mt_json_out_init(&out);
+    mt_json_open(&out, NULL, '{');
+    mt_json_put_string(&out, "format", "motley-whatif");
+    mt_json_put_int(&out, "version", 1);
+    mt_json_put_string(&out, "made_by", "motley " MOTLEY_VERSION);
+    mt_json_put_string(&out, "cluster_hash", w->cluster->hash);
+    if (w->tokens > 0) mt_json_put_real(&out, "tokens", w->tokens);
+    mt_json_open(&out, "models", '[');
+    for (int a = 0; a < count; a++) {
+        mt_json_open(&out, NULL, '{');
+        mt_json_put_string(&out, "model", answers[a].model);
+        mt_job_write(&answers[a].job, "job", &out);
+        mt_json_open(&out, "rows", '[');
+        for (int i = 0; i < answers[a].count; i++) write_row(w, i, &answers[a].rows[i], &out);
+        mt_json_close(&out);
+        mt_json_close(&out);
+    }
+    mt_json_close(&out);
+    mt_json_close(&out);
+    enum mt_status st = mt_file_replace(path, out.text, out.length, err);
+    mt_json_out_release(&out);
+    return st;
+}

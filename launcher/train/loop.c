@@ -1,0 +1,304 @@
+/* Steps, evaluations, and what is due between them.
+ *
+ * The next step is submitted before this one's loss is known, as far as the executor goes (mt_executor_depth), but
+ * never beyond a step after which something is due that is about the states as they are then: evaluations, checkpoints,
+ * comparisons. What is asked for by signals is done when all that was submitted is finished. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernels/base/log.h"
+#include "launcher/session/agree.h"
+#include "launcher/train/internal.h"
+#include "launcher/watch/watch.h"
+
+/* ---- feeding ---- */
+
+/* What a row of an input is made from: a sample of the data, or the window's positions. */
+struct feed {
+    const struct mt_data *data;
+    bool validation;
+    int64_t first; /* the number of the batch's first sample or window */
+    int64_t seq;
+    int32_t *tokens, *targets; /* scratch of [seq] */
+};
+
+static void fetch(struct feed *f, int64_t sample) {
+    if (f->validation)
+        mt_data_val(f->data, f->first + sample, f->tokens, f->targets);
+    else
+        mt_data_train(f->data, f->first + sample, f->tokens, f->targets);
+}
+
+static void fill_tokens(void *context, int64_t sample, void *row) {
+    struct feed *f = context;
+    fetch(f, sample);
+    memcpy(row, f->tokens, (size_t)f->seq * sizeof(int32_t));
+}
+
+static void fill_targets(void *context, int64_t sample, void *row) {
+    struct feed *f = context;
+    fetch(f, sample);
+    memcpy(row, f->targets, (size_t)f->seq * sizeof(int32_t));
+}
+
+/* One target a sample: what follows the window. */
+static void fill_last_target(void *context, int64_t sample, void *row) {
+    struct feed *f = context;
+    fetch(f, sample);
+    memcpy(row, f->targets + f->seq - 1, sizeof(int32_t));
+}
+
+static void fill_positions(void *context, int64_t sample, void *row) {
+    const struct feed *f = context;
+    (void)sample;
+    for (int64_t i = 0; i < f->seq; i++) ((int32_t *)row)[i] = (int32_t)i;
+}
+
+/* Positions are the same for all steps: they are fed once. */
+static enum mt_status feed(struct trainer *t, enum mt_run run, int64_t first, struct mt_err *err) {
+    const struct mt_graph *g = t->planned.graph;
+    int tokens = mt_graph_find_value(g, "tokens"), targets = mt_graph_find_value(g, "targets");
+    int positions = mt_graph_find_value(g, "positions");
+    int32_t *scratch = mt_malloc(2 * (size_t)t->seq * sizeof *scratch);
+    struct feed f = {&t->data, run == MT_RUN_FORWARD, first, t->seq, scratch, scratch + t->seq};
+    mt_fill *fill = g->values[targets].naxes == 1 ? fill_last_target : fill_targets;
+    enum mt_status st;
+    if (!(st = mt_executor_feed(t->executor, run, tokens, fill_tokens, &f, err)))
+        st = mt_executor_feed(t->executor, run, targets, fill, &f, err);
+    if (!st && positions >= 0 && !t->positions_fed[run])
+        st = mt_executor_feed(t->executor, run, positions, fill_positions, &f, err);
+    t->positions_fed[run] = !st;
+    free(scratch);
+    return st;
+}
+
+/* ---- one run of a program ---- */
+
+static enum mt_status submit(struct trainer *t, enum mt_run which, int64_t first, const struct mt_clock *clock,
+                             struct mt_err *err) {
+    enum mt_status st = feed(t, which, first, err);
+    return st ? st : mt_executor_submit(t->executor, which, clock, err);
+}
+
+static enum mt_status finish_run(struct trainer *t, enum mt_run which, double *loss_sum, double *count,
+                                 struct mt_err *err) {
+    const struct mt_graph *g = t->planned.graph;
+    enum mt_status st = mt_executor_finish(t->executor, err);
+    if (!st) st = mt_executor_result(t->executor, which, g->loss_sum, loss_sum, err);
+    return st ? st : mt_executor_result(t->executor, which, g->token_count, count, err);
+}
+
+/* A failure inside a step: peers may be waiting for this rank in a collective, so nothing can be agreed. Without a
+ * watch rank 0 speaks first, the others only if it cannot. */
+_Noreturn static void give_up(struct trainer *t, struct mt_err *err) {
+    mt_progress_end(&t->progress);
+    mt_err_context(err, "step %lld", (long long)t->step + 1);
+    mt_watch_fail(err);
+    struct timespec pause = {t->rank > 4 ? 1 : 0, t->rank > 4 ? 0 : t->rank * 200000000L};
+    nanosleep(&pause, NULL);
+    mt_agree_abort(t->comm, err);
+}
+
+/* The mean loss over the whole validation part. */
+static double evaluate(struct trainer *t) {
+    struct mt_clock clock = {.step = t->step + 1, .seed = t->plan->job.seed};
+    double sum = 0, count = 0;
+    int depth = mt_executor_depth(t->executor);
+    mt_watch_phase(MT_WATCH_QUICK, "the evaluation after step %lld", (long long)t->step);
+    for (int64_t first = 0; first < t->data.val_windows || mt_executor_under_way(t->executor); first += t->batch) {
+        struct mt_err err = MT_ERR_INIT;
+        bool more = first < t->data.val_windows;
+        double s, n;
+        if (more && submit(t, MT_RUN_FORWARD, first, &clock, &err)) give_up(t, &err);
+        if (more && mt_executor_under_way(t->executor) < depth) continue;
+        if (finish_run(t, MT_RUN_FORWARD, &s, &n, &err)) give_up(t, &err);
+        sum += s, count += n;
+    }
+    double loss = sum / count;
+    if (!t->rank) {
+        mt_run_add_val(&t->run, t->step, loss);
+        mt_progress_say(&t->progress, "validation loss %.4f after step %lld (%.0f tokens)", loss, (long long)t->step,
+                        count);
+    }
+    return loss;
+}
+
+/* ---- tracing ---- */
+
+enum { TRACED_STEPS = 3 };
+
+static void keep_event(void *context, const struct mt_lowered *lowered, int instr, int64_t iteration, double start_s,
+                       double end_s) {
+    struct trainer *t = context;
+    (void)iteration;
+    mt_arena_grow(&t->events_arena, &t->events, t->nevents, &t->events_capacity, sizeof *t->events);
+    t->events[t->nevents++] = (struct mt_trace_event){.name = lowered->instrs[instr].name,
+                                                      .stream = lowered->instrs[instr].stream,
+                                                      .step = t->step + t->ahead + 1,
+                                                      .start_s = start_s,
+                                                      .end_s = end_s};
+}
+
+/* The first step touches memory for the first time and is left out, unless it is the only one. */
+static void switch_trace(struct trainer *t) {
+    if (!t->options->trace) return;
+    int64_t done = t->step + t->ahead - t->first_step, all = t->last_step - t->first_step;
+    bool on = all > 1 ? done >= 1 && done <= TRACED_STEPS : true;
+    mt_executor_trace(t->executor, on ? keep_event : NULL, t);
+}
+
+/* ---- the loop ---- */
+
+static bool due(int64_t every, int64_t step) {
+    return every > 0 && step % every == 0;
+}
+
+/* Whether something is due after a step that needs the states as they are then. */
+static bool pauses(const struct trainer *t, int64_t step) {
+    const struct mt_train_options *o = t->options;
+    return step == t->last_step || due(o->hash_every, step) || due(o->checkpoint_every, step) ||
+           (due(o->eval_every, step) && t->data.val_count);
+}
+
+static void name_step(const struct trainer *t) {
+    mt_watch_phase(MT_WATCH_QUICK, "step %lld", (long long)t->step + 1);
+}
+
+static void submit_step(struct trainer *t) {
+    struct mt_err err = MT_ERR_INIT;
+    int64_t number = t->step + t->ahead + 1;
+    struct mt_clock clock = {.step = number, .seed = t->plan->job.seed, .lr = mt_job_lr(&t->plan->job, number)};
+    t->under_way[t->ahead] = (struct trainer_ahead){.start_s = mt_now_s(), .lr = clock.lr};
+    switch_trace(t);
+    if (!t->ahead) name_step(t);
+    if (submit(t, MT_RUN_TRAIN, t->samples + t->ahead * t->batch, &clock, &err)) give_up(t, &err);
+    t->ahead++;
+}
+
+/* The oldest step's end: its loss. Its time is from its start, or from the end of the one before. */
+static double finish_step(struct trainer *t) {
+    struct mt_err err = MT_ERR_INIT;
+    struct trainer_ahead first = t->under_way[0];
+    double sum, count;
+    if (finish_run(t, MT_RUN_TRAIN, &sum, &count, &err)) give_up(t, &err);
+    double end_s = mt_executor_times(t->executor).end_s, step_s = end_s - fmax(first.start_s, t->ended_s);
+    double loss = sum / count;
+    t->ended_s = end_s;
+    memmove(t->under_way, t->under_way + 1, sizeof t->under_way - sizeof *t->under_way);
+    t->ahead--;
+    t->step++;
+    t->samples += t->batch;
+    if (trainer_follow_scale(t, &err)) give_up(t, &err);
+    t->train_s += step_s;
+    if (t->ahead) name_step(t);
+    trainer_account(t, loss, step_s);
+    mt_progress_step(&t->progress, t->step, loss, first.lr, t->batch * t->seq, step_s);
+    return loss;
+}
+
+/* Submit as many steps as may be under way, and finish one. */
+static double step(struct trainer *t, bool alone) {
+    int depth = mt_executor_depth(t->executor);
+    while (!t->ahead || (t->ahead < depth && !alone && !pauses(t, t->step + t->ahead))) submit_step(t);
+    return finish_step(t);
+}
+
+/* A checkpoint that fails (a full disk) does not end a run that can go on: the one before is still there. */
+static void save_or_warn(struct trainer *t) {
+    struct mt_err err = MT_ERR_INIT;
+    enum mt_status st = trainer_save(t, &err);
+    if (!st) st = trainer_report(t, "running", &err);
+    if (st && !t->rank) mt_log(MT_LOG_WARN, "%s; training goes on", err.text);
+}
+
+/* What ranks tell each other after each step. Where steps are submitted ahead, this rank can be past a step that
+ * another one, which has stopped, had only submitted: then it is here that it waits, and not for its device. */
+static void exchange(struct trainer *t, int *asked) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_executor_sight now;
+    double patience_s = mt_executor_patience_s(t->executor);
+    int answer;
+    if (!trainer_drift(t, patience_s, &err) && !mt_asking_step(&t->asking, patience_s, &answer, &err)) {
+        *asked |= answer;
+        return;
+    }
+    const char *device = mt_device_describe(t->device);
+    mt_executor_look(t->executor, &now);
+    mt_err_context(&err, "%.*s%s%s", (int)strcspn(device, ","), device, now.text[0] ? ", in " : "", now.text);
+    give_up(t, &err);
+}
+
+/* What is due after a step; *asked: what was asked by signals and has not been done. */
+static enum mt_status between_steps(struct trainer *t, double loss, int *asked, struct mt_err *err) {
+    const struct mt_train_options *o = t->options;
+    enum mt_status st = MT_OK;
+    if (!isfinite(loss) && trainer_scale_exhausted(t)) {
+        if ((st = trainer_report(t, "diverged", err))) return st;
+        if (!t->rank) {
+            mt_fail(err, MT_EINPUT, "the loss is %g at step %lld: training has diverged", loss, (long long)t->step);
+            mt_err_hint(err, "plan with a lower --lr, a longer --warmup or --clip; checkpoints up to here are kept");
+        }
+        return MT_EINPUT;
+    }
+    exchange(t, asked);
+    if (t->ahead) return MT_OK;
+    if (due(o->hash_every, t->step) && (st = trainer_compare(t, err))) return st;
+    bool more = t->step < t->last_step && !(*asked & MT_ASK_STOP);
+    if (more && due(o->eval_every, t->step) && t->data.val_count) evaluate(t);
+    if (more && (due(o->checkpoint_every, t->step) || (*asked & MT_ASK_CHECKPOINT))) save_or_warn(t);
+    *asked &= ~MT_ASK_CHECKPOINT;
+    return MT_OK;
+}
+
+/* After a failure: what is under way ends, and is not told of. */
+static void drain(struct trainer *t) {
+    struct mt_err unheard = MT_ERR_INIT;
+    for (; t->ahead; t->ahead--)
+        if (mt_executor_finish(t->executor, &unheard)) return;
+}
+
+static enum mt_status finish(struct trainer *t, bool stopped, struct mt_err *err) {
+    const struct mt_train_options *o = t->options;
+    enum mt_status st;
+    mt_watch_phase(MT_WATCH_SLOW, "what is due after the last step");
+    if (t->keeps && t->saved_step != t->step && (st = trainer_save(t, err))) return st;
+    if ((st = trainer_compare(t, err)) || (st = trainer_hash(t, err))) return st;
+    mt_progress_say(&t->progress, "parameter hashes equal on %d rank%s (%s)", t->nranks, t->nranks == 1 ? "" : "s",
+                    t->run.parameter_hash);
+    trainer_say_step(t);
+    if (!stopped && t->data.val_count) evaluate(t);
+    if ((st = trainer_report(t, stopped ? "stopped by a signal" : "finished", err)) || !o->trace) return st;
+    static const char *const streams[MT_NSTREAMS] = {"compute", "communication"};
+    st = mt_trace_write(t->comm, o->trace, streams, MT_NSTREAMS, t->events, t->nevents, t->clock_s, err);
+    if (!st) mt_progress_say(&t->progress, "trace %s", o->trace);
+    return st;
+}
+
+enum mt_status trainer_run(struct trainer *t, struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    struct mt_err unheard = MT_ERR_INIT;
+    int asked = 0, answer;
+    mt_progress_init(&t->progress, t->rank != 0, t->options->log_every, t->last_step);
+    if (t->plan->prediction) t->progress.predicted_s = t->plan->prediction->step_s;
+    if (t->step >= t->last_step && !t->options->eval_only && t->options->resume)
+        mt_progress_say(&t->progress, "nothing left to train: %lld steps are done, and the run ends after %lld",
+                        (long long)t->step, (long long)t->last_step);
+    if ((st = mt_agree(t->comm, trainer_begin_scale(t, err), err))) goto out;
+    while (t->step < t->last_step && (t->ahead || !(asked & MT_ASK_STOP))) {
+        double loss = step(t, asked);
+        if ((st = between_steps(t, loss, &asked, err))) goto out;
+    }
+    if (mt_asking_end(&t->asking, mt_executor_patience_s(t->executor), &answer, err)) give_up(t, err);
+    asked |= answer;
+    mt_progress_end(&t->progress);
+    bool stopped = (asked & MT_ASK_STOP) && t->step < t->last_step;
+    if (stopped) mt_progress_say(&t->progress, "asked to stop after step %lld", (long long)t->step);
+    st = finish(t, stopped, err);
+out:
+    drain(t);
+    mt_asking_end(&t->asking, mt_executor_patience_s(t->executor), &answer, &unheard);
+    mt_progress_end(&t->progress);
+    return st;
+}

@@ -1,0 +1,233 @@
+/* States of a training run: made from the seed, loaded, saved, compared. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kernels/base/file.h"
+#include "kernels/base/log.h"
+#include "kernels/base/text/units.h"
+#include "launcher/session/agree.h"
+#include "launcher/train/internal.h"
+#include "launcher/watch/watch.h"
+#include "synth/interp/init.h"
+
+static enum mt_status get_state(void *context, int gvalue, int64_t at, int64_t size_bytes, void *to,
+                                struct mt_err *err) {
+    const struct trainer *t = context;
+    const char *box = mt_executor_state(t->executor, gvalue)->data;
+    return mt_device_copy_out(t->device, to, box + at, size_bytes, err);
+}
+
+static enum mt_status set_state(void *context, int gvalue, int64_t at, int64_t size_bytes, const void *from,
+                                struct mt_err *err) {
+    const struct trainer *t = context;
+    char *box = mt_executor_state(t->executor, gvalue)->data;
+    return mt_device_copy_in(t->device, box + at, from, size_bytes, err);
+}
+
+static struct mt_states states_of(struct trainer *t) {
+    struct mt_states states;
+    mt_states_init(&states, t->comm, &t->planned.program, (struct mt_state_memory){t, get_state, set_state});
+    return states;
+}
+
+/* Every state from the seed, each rank its own boxes. */
+static enum mt_status make_states(struct trainer *t, struct mt_err *err) {
+    const struct mt_graph *g = t->planned.graph;
+    enum mt_status st = MT_OK;
+    for (int v = 0; v < g->nvalues && !st; v++) {
+        const struct mt_tensor *held = mt_executor_state(t->executor, v);
+        if (!held || !mt_tensor_count(held)) continue;
+        struct mt_box box = {{0}, {0}};
+        for (int a = 0; a < held->naxes; a++)
+            box.lo[a] = held->offset[a], box.hi[a] = held->offset[a] + held->extent[a];
+        void *numbers = mt_malloc((size_t)(mt_tensor_count(held) * mt_type_size(held->type)));
+        mt_init_fill(g, v, &box, t->plan->job.seed, numbers);
+        st = mt_executor_set_state(t->executor, v, numbers, err);
+        free(numbers);
+    }
+    return mt_agree(t->comm, st, err);
+}
+
+static bool is_folder(const char *path) {
+    struct stat about;
+    return !stat(path, &about) && S_ISDIR(about.st_mode);
+}
+
+static bool same_place(const char *a, const char *b) {
+    struct stat left, right;
+    return a && b && !stat(a, &left) && !stat(b, &right) && left.st_dev == right.st_dev && left.st_ino == right.st_ino;
+}
+
+/* Two runs that write to one folder would replace each other's checkpoints. The lock ends with the process; a file
+ * system without locks is taken as it is. */
+static enum mt_status lock_folder(struct trainer *t, const char *folder, struct mt_err *err) {
+    t->lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (t->lock < 0 || !flock(t->lock, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) return MT_OK;
+    mt_fail(err, MT_EINPUT, "--out %s: another run is writing to it", folder);
+    return mt_err_hint(err, "wait for that run's end, or choose another folder");
+}
+
+/* At rank 0: where the run is kept, which is --out or the folder that it resumes from, is there and not another run's.
+ */
+static enum mt_status prepare_folder(struct trainer *t, struct mt_err *err) {
+    const struct mt_train_options *o = t->options;
+    const char *folder = o->out ? o->out : o->resume && is_folder(o->resume) ? o->resume : NULL;
+    int there;
+    if (o->eval_only) return MT_OK;
+    /* An empty trace now: that it cannot be written must not be found out when all is done. */
+    if (o->trace && mt_file_replace(o->trace, "[\n]\n", 4, err)) return mt_err_context(err, "--trace");
+    if (!folder && o->checkpoint_every)
+        return mt_fail(err, MT_EINPUT, "--checkpoint-every: there is no folder to write to: say --out FOLDER");
+    if (!folder) return MT_OK;
+    t->keeps = true;
+    t->folder = folder;
+    if (mkdir(folder, 0777) && errno != EEXIST) {
+        mt_fail_errno(err, "--out %s", folder);
+        return err->status = MT_EINPUT;
+    }
+    if (access(folder, W_OK | X_OK)) {
+        mt_fail_errno(err, "--out %s: checkpoints cannot be written there", folder);
+        return err->status = MT_EINPUT;
+    }
+    enum mt_status st = lock_folder(t, folder, err);
+    if (!st) st = mt_checkpoint_count(folder, &there, err);
+    if (st || !there) return st;
+    if (same_place(folder, o->resume)) {
+        t->saved_step = t->step;
+        return mt_checkpoint_set_aside(folder, t->step, err);
+    }
+    mt_fail(err, MT_EINPUT, "--out %s: holds %d checkpoint%s of another run", folder, there, there == 1 ? "" : "s");
+    return mt_err_hint(err, "go on with that run (--resume %s), or choose another folder", folder);
+}
+
+/* At rank 0: what the checkpoint says of itself, against the plan. */
+static enum mt_status check_about(struct trainer *t, const struct mt_safetensors *file, struct mt_err *err) {
+    struct mt_checkpoint_about about;
+    enum mt_status st = mt_checkpoint_about(file, &about, err);
+    if (st) return st;
+    if (strcmp(about.model, t->plan->model)) {
+        mt_fail(err, MT_EINPUT, "%s: is of the model %.200s, but the plan's is %.200s", file->path, about.model,
+                t->plan->model);
+        return mt_err_hint(err, "plan for that model, or start from other weights with --init");
+    }
+    if (about.seed != t->plan->job.seed)
+        mt_log(MT_LOG_WARN, "%s: was trained with seed %llu; the plan's is %llu: the order of the data changes",
+               file->path, (unsigned long long)about.seed, (unsigned long long)t->plan->job.seed);
+    if (strcmp(about.data_hash, t->run.data_hash))
+        mt_log(MT_LOG_WARN, "%s: was trained on other data, or with another validation part", file->path);
+    t->step = about.step, t->samples = about.samples;
+    mt_log(MT_LOG_INFO, "resuming from %s: step %lld, %lld samples seen", file->path, (long long)about.step,
+           (long long)about.samples);
+    return MT_OK;
+}
+
+static enum mt_status open_source(struct trainer *t, struct mt_safetensors **file, struct mt_err *err) {
+    enum mt_status st = t->options->resume ? mt_checkpoint_open(t->options->resume, file, err)
+                                           : mt_safetensors_open(t->options->init, file, err);
+    if (!st && t->options->resume) st = check_about(t, *file, err);
+    return st;
+}
+
+/* At rank 0: the run's document up to here, where it goes on in the same folder. */
+static void continue_document(struct trainer *t) {
+    if (!t->folder || t->saved_step < 0) return;
+    struct mt_arena arena = MT_ARENA_INIT;
+    const char *path = mt_arena_printf(&arena, "%s/run.json", t->folder);
+    struct mt_run_doc before;
+    struct mt_err err = MT_ERR_INIT;
+    if (mt_run_read(path, &before, &err)) {
+        mt_log(MT_LOG_WARN, "the losses so far are not known: %s", err.text);
+    } else {
+        mt_run_continue(&t->run, &before, t->step);
+        mt_run_release(&before);
+    }
+    mt_arena_release(&arena);
+}
+
+enum mt_status trainer_load(struct trainer *t, struct mt_err *err) {
+    const struct mt_train_options *o = t->options;
+    struct mt_safetensors *file = NULL;
+    enum mt_status st = MT_OK;
+    mt_watch_phase(MT_WATCH_SLOW, o->resume || o->init ? "loading states" : "making states");
+    if (!t->rank && (o->resume || o->init)) st = open_source(t, &file, err);
+    if (!st && !t->rank) st = prepare_folder(t, err);
+    if ((st = mt_agree_rank0(t->comm, st, err))) goto out;
+    if (!o->resume && (st = make_states(t, err))) goto out;
+    if (o->resume || o->init) {
+        struct mt_states states = states_of(t);
+        if ((st = mt_checkpoint_load(&states, file, o->resume ? MT_LOAD_ALL : MT_LOAD_PARAMS, err))) goto out;
+    }
+    int64_t at[4] = {t->step, t->samples, t->saved_step, t->keeps};
+    MPI_Bcast(at, 4, MPI_INT64_T, 0, t->comm);
+    t->step = at[0], t->samples = at[1], t->saved_step = at[2], t->keeps = at[3] != 0;
+    t->first_step = t->step;
+    t->run.first_step = t->step + 1;
+    if (!t->rank) continue_document(t);
+out:
+    mt_safetensors_close(file);
+    return st;
+}
+
+static char *job_text(const struct mt_job *job) {
+    struct mt_json_out out;
+    mt_json_out_init(&out);
+    mt_json_open_inline(&out, NULL, '{');
+    mt_job_write(job, "job", &out);
+    mt_json_close(&out);
+    return out.text; /* freed by the caller, as mt_json_out_release would */
+}
+
+enum mt_status trainer_save(struct trainer *t, struct mt_err *err) {
+    if (!t->keeps) {
+        if (!t->rank) mt_log(MT_LOG_WARN, "no checkpoint was written: there is no --out");
+        return MT_OK;
+    }
+    struct mt_arena arena = MT_ARENA_INIT;
+    double start_s = mt_now_s();
+    mt_watch_phase(MT_WATCH_SLOW, "the checkpoint of step %lld", (long long)t->step);
+    char *job = job_text(&t->plan->job), size[MT_UNITS_TEXT];
+    const char *path = t->rank ? NULL : mt_checkpoint_path(t->folder, t->step, &arena);
+    struct mt_checkpoint_about about = {.step = t->step,
+                                        .samples = t->samples,
+                                        .seed = t->plan->job.seed,
+                                        .model = t->plan->model,
+                                        .job = job,
+                                        .plan_hash = t->plan->hash,
+                                        .data_hash = t->run.data_hash};
+    struct mt_states states = states_of(t);
+    enum mt_status st = mt_checkpoint_save(&states, path, &about, err);
+    struct stat written;
+    if (!st && !t->rank) {
+        if (stat(path, &written)) written.st_size = 0;
+        mt_progress_say(&t->progress, "checkpoint %s (%s, %.2f s)", path, mt_units_bytes((double)written.st_size, size),
+                        mt_now_s() - start_s);
+        st = mt_checkpoint_prune(t->folder, t->options->keep, err);
+    }
+    st = mt_agree_rank0(t->comm, st, err);
+    if (!st) t->saved_step = t->step;
+    free(job);
+    mt_arena_release(&arena);
+    return st;
+}
+
+enum mt_status trainer_compare(struct trainer *t, struct mt_err *err) {
+    struct mt_states states = states_of(t);
+    mt_watch_phase(MT_WATCH_SLOW, "the comparison of replicas after step %lld", (long long)t->step);
+    enum mt_status st = mt_states_compare(&states, err);
+    if (st && !t->rank) mt_err_context(err, "after step %lld", (long long)t->step);
+    return st;
+}
+
+enum mt_status trainer_hash(struct trainer *t, struct mt_err *err) {
+    struct mt_states states = states_of(t);
+    uint64_t hash;
+    mt_watch_phase(MT_WATCH_SLOW, "hashing parameters");
+    enum mt_status st = mt_states_hash(&states, &hash, err);
+    if (!st) t->run.parameter_hash = mt_arena_printf(&t->run.arena, "%016llx", (unsigned long long)hash);
+    return st;
+}

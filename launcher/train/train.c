@@ -1,0 +1,50 @@
+/* The phases of training. Each ends with all ranks in agreement. */
+#include "launcher/train/train.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "launcher/train/internal.h"
+#include "launcher/watch/watch.h"
+
+void mt_train_defaults(struct mt_train_options *options) {
+    *options = (struct mt_train_options){.val_fraction = 0.1,
+                                         .steps = -1,
+                                         .log_every = 10,
+                                         .keep = 2,
+                                         .deadline_s = 300,
+                                         .heartbeat_s = MT_WATCH_HEARTBEAT_S};
+}
+
+static enum mt_status train(struct trainer *t, struct mt_err *err) {
+    enum mt_status st;
+    if ((st = trainer_open(t, err)) || (st = trainer_load(t, err))) return st;
+    return trainer_run(t, err);
+}
+
+struct mt_watch_options mt_train_watch(const struct mt_train_options *o) {
+    static char hint[512];
+    const char *folder = o->out ? o->out : o->resume;
+    if (folder)
+        snprintf(hint, sizeof hint,
+                 "--resume %.200s goes on from the last checkpoint, if there is one; `motley doctor` "
+                 "looks for what is wrong",
+                 folder);
+    else
+        snprintf(hint, sizeof hint,
+                 "with --out and --checkpoint-every a run can go on from its last checkpoint; "
+                 "`motley doctor` looks for what is wrong");
+    return (struct mt_watch_options){
+        .heartbeat_s = o->heartbeat_s, .start_s = o->start_s, .deadline_s = o->deadline_s, .hint = hint};
+}
+
+enum mt_status mt_train(const struct mt_train_options *options, struct mt_err *err) {
+    struct trainer *t = mt_calloc(1, sizeof *t);
+    t->options = options;
+    t->comm = MPI_COMM_NULL;
+    t->lock = -1;
+    enum mt_status st = train(t, err);
+    trainer_close(t);
+    free(t);
+    return st;
+}

@@ -1,0 +1,17 @@
+/* `motley tune`: the kernels of a plan's programs, ahead of time. */
+#ifndef MT_LAUNCHER_TUNE_TUNE_JOB_H
+#define MT_LAUNCHER_TUNE_TUNE_JOB_H
+
+#include "launcher/session/emulate.h"
+
+struct mt_tune_options {
+    const char *plan;
+    const char *device; /* a kind */
+    struct mt_emulation emulation;
+};
+
+/* Tune what the plan's ranks run, and print what was gained; collective over MPI_COMM_WORLD, agrees. Process p of n
+ * does the programs of ranks p, p + n and so on, on its own device. */
+enum mt_status mt_tune_job(const struct mt_tune_options *options, struct mt_err *err);
+
+#endif

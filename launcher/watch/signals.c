@@ -1,0 +1,49 @@
+/* Flags set by handlers. */
+#include "launcher/watch/signals.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+static volatile sig_atomic_t asked_checkpoint, asked_stop;
+
+static void on_checkpoint(int number) {
+    (void)number;
+    asked_checkpoint = 1;
+}
+
+static void on_stop(int number) {
+    (void)number;
+    asked_stop = 1;
+}
+
+static const struct {
+    int number;
+    void (*handler)(int);
+} handlers[] = {{SIGUSR1, on_checkpoint}, {SIGUSR2, on_stop}, {SIGTERM, on_stop}};
+enum { NHANDLERS = sizeof handlers / sizeof *handlers };
+
+static struct sigaction before[NHANDLERS];
+
+void mt_signals_install(void) {
+    for (int h = 0; h < NHANDLERS; h++) {
+        struct sigaction action = {.sa_handler = handlers[h].handler, .sa_flags = SA_RESTART};
+        sigemptyset(&action.sa_mask);
+        sigaction(handlers[h].number, &action, &before[h]);
+    }
+}
+
+void mt_signals_restore(void) {
+    for (int h = 0; h < NHANDLERS; h++) sigaction(handlers[h].number, &before[h], NULL);
+}
+
+int mt_signals_take(void) {
+    int asked = (asked_checkpoint ? MT_ASK_CHECKPOINT : 0) | (asked_stop ? MT_ASK_STOP : 0);
+    if (asked & MT_ASK_CHECKPOINT) asked_checkpoint = 0;
+    if (asked & MT_ASK_STOP) asked_stop = 0;
+    return asked;
+}
+
+bool mt_signals_stopping(void) {
+    return asked_stop;
+}

@@ -1,0 +1,96 @@
+/* What the parts of balance share: the problem made ready, and divisions of the extents as groups of ranks.
+ *
+ * Ready means: splits that follow another are merged into it, curves are cut at the extent, and ranks of a class are
+ * counted, not listed. A division lists groups: so many ranks of a class that have the same shares. */
+#ifndef MT_PLANNER_BALANCE_INTERNAL_H
+#define MT_PLANNER_BALANCE_INTERNAL_H
+
+#include "planner/balance/balance.h"
+
+struct balance_curve {
+    int n;                      /* points; 0: zero everywhere */
+    double *at, *value, *slope; /* slope of the segment that begins at the point; 0 at the last */
+};
+
+struct balance {
+    const struct mt_balance *problem;
+    struct mt_arena arena;
+    int nclasses, nsplits, nstages;
+    int64_t *nranks; /* [nclasses] */
+    int *root;       /* [nsplits]: the split of the problem */
+    int64_t *extent, *align;
+    struct balance_curve *compute, *comm; /* [(stage nsplits + split) nclasses + class] */
+    struct balance_curve *memory;         /* [split nclasses + class] */
+    /* A rank's costs as a row: compute and communication of every stage, and memory. fixed[class width]; of whole units
+     * of a split, cost[split nclasses + class][units width], or null where there are too many of them. */
+    int width;
+    double *fixed, **cost;
+    double least_t[MT_BALANCE_MOST_STAGES]; /* seconds that each stage takes at least */
+    double end_s;                           /* by the monotonic clock: when to stop looking */
+    int64_t work;
+};
+
+struct balance_group {
+    int class;
+    int64_t count;
+    int64_t x[MT_BALANCE_MOST_SPLITS];
+    double t[MT_BALANCE_MOST_STAGES]; /* seconds of each stage */
+    double over;                      /* memory beyond the limit, relative to it, of one rank */
+};
+struct balance_state {
+    int ngroups, capacity;
+    struct balance_group *groups;
+    double over, step_s; /* of all ranks */
+};
+
+enum mt_status balance_prepare(struct balance *b, const struct mt_balance *problem, struct mt_err *err);
+static inline double balance_larger(double a, double b) {
+    return a > b ? a : b;
+} /* fmax is a call */
+double balance_curve_at(const struct balance_curve *curve, double share);
+/* Fill in t and over of a rank of group->class with the shares group->x. */
+void balance_rank(struct balance *b, struct balance_group *group);
+/* What a rank with these shares holds, bytes. */
+double balance_memory(const struct balance *b, int class, const int64_t *x);
+bool balance_time_is_up(const struct balance *b);
+
+/* States own their groups: release with balance_state_release. Shares are [split nranks + rank] of all splits of the
+ * problem; which rank of a class has which is by size, largest first. */
+void balance_state_from(struct balance *b, const int64_t *sizes, struct balance_state *state);
+void balance_state_sizes(const struct balance *b, const struct balance_state *state, int64_t *sizes);
+void balance_state_copy(const struct balance_state *from, struct balance_state *to);
+void balance_state_release(struct balance_state *state);
+/* `count` more ranks (less, if negative) with the class, shares, t and over of `like`. */
+void balance_state_add(struct balance_state *state, const struct balance_group *like, int64_t count);
+void balance_state_measure(const struct balance *b, struct balance_state *state);  /* over and step_s */
+bool balance_better(const struct balance_state *a, const struct balance_state *b); /* fits better, or is faster */
+/* Shares of each class: of split s, total[s nclasses + class] divided over its ranks as evenly as alignment allows;
+ * totals sum to the extent and are multiples of align but one. */
+void balance_state_of_totals(struct balance *b, const int64_t *total, struct balance_state *state);
+
+/* The relaxation: a lower bound, what binds, and a division to start from. `scale_s` is about the step's time. */
+struct balance_relaxed {
+    double bound_s;
+    double *share; /* [split nclasses + class]: of a rank, on average */
+    int nbindings;
+    struct mt_binding *bindings; /* in the balance's arena */
+};
+enum mt_status balance_relax(struct balance *b, double scale_s, struct balance_relaxed *relaxed, struct mt_err *err);
+/* Whole base shares and how many ranks of a class take one unit more; MT_ESTALL when nothing was found soon. */
+enum mt_status balance_integers(struct balance *b, double scale_s, int64_t *total, struct mt_err *err);
+
+/* Improve by moves until none helps; at most so many look-ups. */
+void balance_descend(struct balance *b, struct balance_state *state, int64_t most_work);
+/* Kicks and descents from the best. */
+void balance_kick(struct balance *b, struct balance_state *best, double good_s, int64_t most_work);
+
+/* Fill in least_t; returns their sum, a lower bound of the step. */
+double balance_least_times(struct balance *b);
+/* One split in one stage with curves that never fall: the division with the stage's least time, or nearly where a
+ * ragged share is in the way. False where it does not apply. */
+bool balance_bisect(struct balance *b, struct balance_state *state);
+/* A dynamic programme over ranks that looks for anything faster than `best`, and puts it there. True when the search
+ * was complete: then `best` is the fastest. */
+bool balance_exact(struct balance *b, struct balance_state *best, int64_t most_work);
+
+#endif

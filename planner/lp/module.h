@@ -1,0 +1,18 @@
+/* What the GLPK module (planner/lp/glpk.c) and the program agree on. The programme comes checked: numbers are numbers,
+ * bounds are in order and, of integer columns, whole; the solution's vectors are there. */
+#ifndef MT_PLANNER_LP_MODULE_H
+#define MT_PLANNER_LP_MODULE_H
+
+#include "kernels/base/module.h"
+#include "planner/lp/lp.h"
+
+struct mt_lp_module {
+    struct mt_module_head head;
+    enum mt_status (*solve)(const struct mt_lp *lp, double limit_s, struct mt_lp_solution *solution,
+                            struct mt_err *err);
+};
+
+#define MT_LP_SHAPE                                                                                                    \
+    { (int64_t)sizeof(struct mt_lp), (int64_t)sizeof(struct mt_lp_col), (int64_t)sizeof(struct mt_lp_solution), 1 }
+
+#endif

@@ -1,0 +1,108 @@
+/* What follows from a plan's decisions: hashes, work, memory, and which collectives there are. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/text/units.h"
+#include "planner/make/make.h"
+#include "planner/plan/planned.h"
+#include "planner/plan/choice.h"
+
+/* A row for every kind, so that the program finds what it asks for. */
+static void complete_collectives(struct mt_plan *p) {
+    enum mt_type acc = mt_type_acc(p->job.precision), wire = acc;
+    int nrows = p->ncollectives;
+    struct mt_plan_collective *rows = mt_new(&p->arena, struct mt_plan_collective, nrows + MT_NCOLLS);
+    bool there[MT_NCOLLS] = {false};
+    for (int i = 0; i < nrows; i++) {
+        enum mt_coll_kind kind = p->collectives[i].kind;
+        rows[i] = p->collectives[i];
+        there[kind] = true;
+        if (kind == MT_ALL_REDUCE || kind == MT_REDUCE_SCATTER) wire = rows[i].wire;
+    }
+    for (int k = 0; k < MT_NCOLLS; k++) {
+        bool sums = k == MT_ALL_REDUCE || k == MT_REDUCE_SCATTER;
+        if (there[k]) continue;
+        rows[nrows++] = (struct mt_plan_collective){(enum mt_coll_kind)k, "auto", sums ? wire : p->job.precision,
+                                                    sums ? acc : p->job.precision, 0};
+    }
+    p->collectives = rows;
+    p->ncollectives = nrows;
+}
+
+/* Rows of kinds that the program lacks go, but a choice that somebody made must not vanish silently. */
+static enum mt_status keep_used_collectives(struct mt_plan *p, const struct mt_program *program, struct mt_err *err) {
+    bool used[MT_NCOLLS] = {false};
+    for (int b = 0; b < MT_NBLOCKS; b++)
+        for (int i = 0; i < program->blocks[b].ninstrs; i++)
+            if (program->blocks[b].instrs[i].kind == MT_INSTR_COLLECTIVE)
+                used[program->blocks[b].instrs[i].coll] = true;
+    int kept = 0;
+    for (int i = 0; i < p->ncollectives; i++) {
+        const struct mt_plan_collective row = p->collectives[i];
+        if (used[row.kind])
+            p->collectives[kept++] = row;
+        else if (strcmp(row.algorithm, "auto"))
+            return mt_fail(err, MT_EINPUT,
+                           "collectives: the plan's program has no %s, so its algorithm \"%s\" has no use",
+                           mt_coll_name(row.kind), row.algorithm);
+    }
+    p->ncollectives = kept;
+    return MT_OK;
+}
+
+static enum mt_status check_memory(const struct mt_plan *p, int rank, struct mt_err *err) {
+    int64_t has = p->ranks[rank].memory_bytes, needs = p->memory[rank].arena_bytes;
+    char needs_text[MT_UNITS_TEXT], has_text[MT_UNITS_TEXT], lacks_text[MT_UNITS_TEXT];
+    if (!has || needs <= has) return MT_OK;
+    mt_units_bytes((double)needs, needs_text);
+    mt_units_bytes((double)has, has_text);
+    mt_units_bytes((double)(needs - has), lacks_text);
+    mt_fail(err, MT_EINPUT, "rank %d%s%s needs %s of memory, but has %s: %s too little", rank,
+            p->ranks[rank].host[0] ? " on host " : "", p->ranks[rank].host, needs_text, has_text, lacks_text);
+    return mt_err_hint(err, "a smaller --micro needs less for activations, --storage split less for the state, and a "
+                            "lower speed both");
+}
+
+static enum mt_status predict_memory(struct mt_plan *p, const struct mt_planned *planned, struct mt_err *err) {
+    struct mt_device *device;
+    struct mt_lower_options options;
+    enum mt_status st = mt_planned_options_for(p->device, &device, &options, err);
+    if (st) return st;
+    options.sketch = true;
+    int *alike = mt_calloc((size_t)p->nranks, sizeof *alike);
+    mt_lower_fold(&planned->program, alike);
+    for (int r = 0; r < p->nranks && !st; r++) {
+        struct mt_lowered *lowered;
+        if (alike[r] < r) {
+            p->memory[r] = p->memory[alike[r]];
+        } else {
+            if ((st = mt_lower(&planned->program, r, &options, &lowered, err))) break;
+            p->memory[r] = (struct mt_plan_memory){lowered->state_bytes, lowered->arena_bytes};
+            mt_lowered_free(lowered);
+        }
+        st = check_memory(p, r, err);
+    }
+    free(alike);
+    mt_device_close(device);
+    return st;
+}
+
+enum mt_status mt_plan_derive(struct mt_plan *plan, struct mt_err *err) {
+    struct mt_planned planned;
+    enum mt_status st = mt_planned_graph(plan, plan->job.precision, &planned, err);
+    if (st) goto out;
+    mt_graph_hash(planned.graph, plan->model_hash);
+    plan->parameters = mt_graph_parameters(planned.graph);
+    plan->flops_per_step = mt_graph_flops(planned.graph);
+    complete_collectives(plan);
+    memset(plan->program_hash, '0', 32); /* not known yet: all else is checked before the program is built from it */
+    if ((st = mt_plan_check(plan, err)) || (st = mt_planned_program(plan, &planned, err)) ||
+        (st = mt_choice_check_rows(planned.graph, plan, &planned.choice, err)) ||
+        (st = keep_used_collectives(plan, &planned.program, err)))
+        goto out;
+    mt_program_hash(&planned.program, plan->program_hash);
+    st = predict_memory(plan, &planned, err);
+out:
+    mt_planned_release(&planned);
+    return st;
+}

@@ -1,0 +1,284 @@
+/* The plan in memory: what must hold within it, and who is who. */
+#include "planner/plan/plan.h"
+
+#include <fnmatch.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct mt_plan *mt_plan_new(int nranks) {
+    struct mt_plan *p = mt_calloc(1, sizeof *p);
+    p->made_by = p->model = "";
+    p->device = "cpu";
+    p->sync = "all_reduce";
+    p->start = "full";
+    p->nranks = nranks;
+    p->ranks = mt_new(&p->arena, struct mt_plan_rank, nranks);
+    for (int r = 0; r < nranks; r++) p->ranks[r].host = p->ranks[r].class = "";
+    p->micro = mt_new(&p->arena, int64_t, nranks);
+    p->memory = mt_new(&p->arena, struct mt_plan_memory, nranks);
+    mt_job_default(&p->job);
+    return p;
+}
+
+const char *mt_plan_default_start(const char *device) {
+    return device && strcmp(device, "cpu") != 0 ? "attention" : "full";
+}
+
+void mt_plan_free(struct mt_plan *plan) {
+    if (!plan) return;
+    mt_arena_release(&plan->arena);
+    free(plan);
+}
+
+const struct mt_plan_split *mt_plan_split_named(const struct mt_plan *plan, const char *name) {
+    for (int s = 0; s < plan->nsplits; s++)
+        if (!strcmp(plan->splits[s].name, name)) return &plan->splits[s];
+    return NULL;
+}
+
+int mt_plan_storage_row(const struct mt_plan *plan, const char *parameter) {
+    for (int s = 0; s < plan->nstorage; s++)
+        if (!fnmatch(plan->storage[s].pattern, parameter, 0)) return s;
+    return -1;
+}
+
+bool mt_plan_stored_split(const struct mt_plan *plan, const char *parameter) {
+    int row = mt_plan_storage_row(plan, parameter);
+    return row >= 0 && !strcmp(plan->storage[row].layout, "split");
+}
+
+/* "" is allowed where the hash is of something that need not be there. */
+static enum mt_status check_hash(const char *name, const char *hash, bool needed, struct mt_err *err) {
+    if (!hash[0] && !needed) return MT_OK;
+    if (strlen(hash) == 32 && strspn(hash, "0123456789abcdef") == 32) return MT_OK;
+    return mt_fail(err, MT_EINPUT, "%s: must be 32 hexadecimal digits", name);
+}
+
+static enum mt_status check_ranks(const struct mt_plan *p, struct mt_err *err) {
+    for (int r = 0; r < p->nranks; r++) {
+        if (!isfinite(p->ranks[r].speed) || p->ranks[r].speed < 0)
+            return mt_fail(err, MT_EINPUT, "ranks[%d].speed: is %g, but must be a number from 0", r, p->ranks[r].speed);
+        if (!p->ranks[r].host[0] != !p->ranks[0].host[0])
+            return mt_fail(err, MT_EINPUT, "ranks[%d].host: either all ranks have a host, or none", r);
+    }
+    return MT_OK;
+}
+
+static enum mt_status check_split(const struct mt_plan *p, int s, struct mt_err *err) {
+    const struct mt_plan_split *split = &p->splits[s];
+    if (!split->name[0] || !split->label[0])
+        return mt_fail(err, MT_EINPUT, "splits[%d]: name and label must not be empty", s);
+    if (mt_plan_split_named(p, split->name) != split)
+        return mt_fail(err, MT_EINPUT, "splits[%d].name: \"%s\" is there already", s, split->name);
+    bool batch = !strcmp(split->name, "batch"), storage = !strncmp(split->name, "storage:", 8);
+    const char *label = batch ? "batch" : storage ? split->name + 8 : split->label;
+    if (strcmp(split->label, label))
+        return mt_fail(err, MT_EINPUT, "splits[%d].label: is \"%s\", but the split \"%s\" must be of \"%s\"", s,
+                       split->label, split->name, label);
+    if (split->align < 1) return mt_fail(err, MT_EINPUT, "splits[%d].align: must be at least 1", s);
+    int ragged = 0;
+    int64_t sum = 0;
+    for (int r = 0; r < p->nranks; r++) {
+        if (split->sizes[r] < 0) return mt_fail(err, MT_EINPUT, "splits[%d].sizes[%d]: is negative", s, r);
+        if (__builtin_add_overflow(sum, split->sizes[r], &sum))
+            return mt_fail(err, MT_EINPUT, "splits[%d].sizes: the sum is out of range", s);
+        ragged += split->sizes[r] % split->align != 0;
+    }
+    if (ragged > 1)
+        return mt_fail(err, MT_EINPUT, "splits[%d].sizes: all but one must be multiples of the align of %lld", s,
+                       (long long)split->align);
+    if (!batch || sum == p->job.batch) return MT_OK;
+    mt_fail(err, MT_EINPUT, "splits[%d].sizes: sums to %lld, but the job's global batch is %lld", s, (long long)sum,
+            (long long)p->job.batch);
+    return mt_err_hint(err, "run `motley plan` again, or edit the sizes so that they sum to %lld",
+                       (long long)p->job.batch);
+}
+
+static enum mt_status check_micro(const struct mt_plan *p, struct mt_err *err) {
+    const struct mt_plan_split *batch = mt_plan_split_named(p, "batch");
+    if (!batch) return mt_fail(err, MT_EINPUT, "splits: has none with the name \"batch\"");
+    for (int r = 0; r < p->nranks; r++) {
+        int64_t share = batch->sizes[r], least = share > 0;
+        if (p->micro[r] < least || p->micro[r] > share)
+            return mt_fail(err, MT_EINPUT,
+                           "micro_batch[%d]: is %lld, but must be from %lld to the rank's share of the batch, %lld", r,
+                           (long long)p->micro[r], (long long)least, (long long)share);
+    }
+    return MT_OK;
+}
+
+static enum mt_status check_rows(const struct mt_plan *p, struct mt_err *err) {
+    for (int i = 0; i < p->nrules; i++) {
+        const struct mt_plan_rule *row = &p->rules[i];
+        bool split = !strcmp(row->rule, "split");
+        if (!split && strcmp(row->rule, "replicate"))
+            return mt_fail(err, MT_EINPUT, "rules[%d].rule: \"%s\" must be \"split\" or \"replicate\"", i, row->rule);
+        if (split && !mt_plan_split_named(p, row->split))
+            return mt_fail(err, MT_EINPUT, "rules[%d].split: no split has the name \"%s\"", i, row->split);
+        if (!split && row->split[0])
+            return mt_fail(err, MT_EINPUT, "rules[%d].split: a replicated operator has no split", i);
+        if (!row->pattern[0]) return mt_fail(err, MT_EINPUT, "rules[%d].pattern: must not be empty", i);
+    }
+    for (int i = 0; i < p->nstorage; i++) {
+        const struct mt_plan_storage *row = &p->storage[i];
+        if (strcmp(row->layout, "split") && strcmp(row->layout, "replicated"))
+            return mt_fail(err, MT_EINPUT, "storage[%d].layout: \"%s\" must be \"split\" or \"replicated\"", i,
+                           row->layout);
+        if (!row->pattern[0]) return mt_fail(err, MT_EINPUT, "storage[%d].pattern: must not be empty", i);
+    }
+    if (strcmp(p->sync, "all_reduce") && strcmp(p->sync, "reduce_scatter"))
+        return mt_fail(err, MT_EINPUT, "gradients.sync: \"%s\" must be \"all_reduce\" or \"reduce_scatter\"", p->sync);
+    if (strcmp(p->start, "full") && strcmp(p->start, "attention"))
+        return mt_fail(err, MT_EINPUT, "gradients.start: \"%s\" must be \"full\" or \"attention\"", p->start);
+    if (p->bucket_bytes < 0) return mt_fail(err, MT_EINPUT, "gradients.bucket_bytes: is negative");
+    return MT_OK;
+}
+
+/* Sizes rise within a kind, up to the row for any size. */
+static enum mt_status check_sizes(const struct mt_plan *p, int i, struct mt_err *err) {
+    const struct mt_plan_collective *row = &p->collectives[i];
+    const char *name = mt_coll_name(row->kind);
+    bool any = !row->up_to_bytes;
+    if (row->up_to_bytes < 0) return mt_fail(err, MT_EINPUT, "collectives[%d].up_to_bytes: is negative", i);
+    for (int j = 0; j < p->ncollectives; j++) {
+        int64_t other = p->collectives[j].up_to_bytes;
+        if (p->collectives[j].kind != row->kind || j == i) continue;
+        if (j < i && !other)
+            return mt_fail(err, MT_EINPUT, "collectives[%d].kind: %s of any size is there already", i, name);
+        if (j < i && !any && other >= row->up_to_bytes)
+            return mt_fail(err, MT_EINPUT, "collectives[%d].up_to_bytes: must be more than in the row of %s before", i,
+                           name);
+        any |= !other;
+    }
+    if (any) return MT_OK;
+    return mt_fail(err, MT_EINPUT, "collectives[%d]: there is no row of %s for any size (without up_to_bytes)", i,
+                   name);
+}
+
+static enum mt_status check_collectives(const struct mt_plan *p, struct mt_err *err) {
+    enum mt_type acc = mt_type_acc(p->job.precision), sums = MT_NTYPES;
+    for (int i = 0; i < p->ncollectives; i++) {
+        const struct mt_plan_collective *row = &p->collectives[i];
+        enum mt_status st = check_sizes(p, i, err);
+        if (st) return st;
+        if (strcmp(row->algorithm, "auto") && !mt_coll_find(row->kind, row->algorithm))
+            return mt_fail(err, MT_EINPUT, "collectives[%d].algorithm: %s has no algorithm \"%s\"", i,
+                           mt_coll_name(row->kind), row->algorithm);
+        if (!mt_coll_reduces(row->kind)) continue;
+        if (row->acc != acc)
+            return mt_fail(err, MT_EINPUT, "collectives[%d].acc: is %s, but a job in %s accumulates in %s", i,
+                           mt_type_name(row->acc), mt_type_name(p->job.precision), mt_type_name(acc));
+        bool scaled = p->job.loss_scale > 0; /* only then is an overflow noticed */
+        if (row->wire != acc && row->wire != MT_BF16 && !(scaled && row->wire == MT_F16))
+            return mt_fail(err, MT_EINPUT,
+                           "collectives[%d].wire: is %s, but must be %s or bf16, or f16 if the job has "
+                           "a loss_scale",
+                           i, mt_type_name(row->wire), mt_type_name(acc));
+        if (sums != MT_NTYPES && sums != row->wire)
+            return mt_fail(err, MT_EINPUT, "collectives[%d].wire: gradients travel as %s in one row and as %s here", i,
+                           mt_type_name(sums), mt_type_name(row->wire));
+        sums = row->wire;
+    }
+    return MT_OK;
+}
+
+static bool is_time(double s) {
+    return isfinite(s) && s >= 0;
+}
+
+static enum mt_status check_prediction(const struct mt_plan *p, struct mt_err *err) {
+    const struct mt_plan_prediction *f = p->prediction;
+    if (!f) return MT_OK;
+    if (!p->cluster_hash[0])
+        return mt_fail(err, MT_EINPUT, "prediction: there is one, but no cluster_hash says for what cluster");
+    if (!is_time(f->step_s) || f->step_s == 0)
+        return mt_fail(err, MT_EINPUT, "prediction.step_s: is %g, but must be a time above 0", f->step_s);
+    if (!is_time(f->error)) return mt_fail(err, MT_EINPUT, "prediction.error: is %g, but must be from 0", f->error);
+    if (!is_time(f->bound_s) || f->bound_s > f->step_s * (1 + 1e-6))
+        return mt_fail(err, MT_EINPUT, "prediction.bound_s: is %g, but must be from 0 to the step's time, %g",
+                       f->bound_s, f->step_s);
+    for (int r = 0; r < p->nranks; r++)
+        if (!is_time(f->times[r].compute_s) || !is_time(f->times[r].exposed_s) || !is_time(f->times[r].idle_s))
+            return mt_fail(err, MT_EINPUT, "prediction.times[%d]: times must be from 0", r);
+    for (int i = 0; i < f->nrejected; i++) {
+        const struct mt_plan_rejected *row = &f->rejected[i];
+        double before = i ? f->rejected[i - 1].step_s : 0;
+        if (!row->what[0] || !row->why[0])
+            return mt_fail(err, MT_EINPUT, "prediction.rejected[%d]: what and why must not be empty", i);
+        if (!is_time(row->step_s))
+            return mt_fail(err, MT_EINPUT, "prediction.rejected[%d].step_s: is %g, but must be from 0", i, row->step_s);
+        if (i && row->step_s > 0 && (before == 0 || before > row->step_s))
+            return mt_fail(err, MT_EINPUT,
+                           "prediction.rejected[%d]: rows must be in the order of step_s, those without it last", i);
+    }
+    return MT_OK;
+}
+
+enum mt_status mt_plan_check(const struct mt_plan *plan, struct mt_err *err) {
+    enum mt_status st;
+    if (!plan->model[0]) return mt_fail(err, MT_EINPUT, "model: must not be empty");
+    if (strcmp(plan->device, "cpu") && strcmp(plan->device, "cuda"))
+        return mt_fail(err, MT_EINPUT, "device: \"%.60s\" must be \"cpu\" or \"cuda\"", plan->device);
+    if (plan->nranks < 1 || plan->nranks > MT_PLAN_MOST_RANKS)
+        return mt_fail(err, MT_EINPUT, "ranks: there are %d, but must be from 1 to %d", plan->nranks,
+                       MT_PLAN_MOST_RANKS);
+    if ((st = mt_job_check(&plan->job, err))) return mt_err_context(err, "job");
+    if ((st = check_hash("model_hash", plan->model_hash, true, err)) ||
+        (st = check_hash("program_hash", plan->program_hash, true, err)) ||
+        (st = check_hash("cluster_hash", plan->cluster_hash, false, err)) || (st = check_ranks(plan, err)))
+        return st;
+    for (int s = 0; s < plan->nsplits; s++)
+        if ((st = check_split(plan, s, err))) return st;
+    if ((st = check_micro(plan, err)) || (st = check_rows(plan, err))) return st;
+    return (st = check_collectives(plan, err)) ? st : check_prediction(plan, err);
+}
+
+/* Equal, or one is the other's first part. */
+static bool same_host(const char *a, const char *b) {
+    while (*a && *a == *b) a++, b++;
+    return (!*a || *a == '.') && (!*b || *b == '.') && (!*a || !*b);
+}
+
+static enum mt_status refuse_host(const struct mt_plan *plan, int nprocs, const char *const *host, int proc,
+                                  struct mt_err *err) {
+    int given = 0, running = 0;
+    for (int r = 0; r < plan->nranks; r++) given += same_host(plan->ranks[r].host, host[proc]);
+    for (int p = 0; p < nprocs; p++) running += same_host(host[p], host[proc]);
+    if (given)
+        return mt_fail(err, MT_EINPUT, "%d processes run on host \"%.200s\", but the plan gives it %d rank%s", running,
+                       host[proc], given, given == 1 ? "" : "s");
+    mt_fail(err, MT_EINPUT, "process %d runs on host \"%.200s\", which the plan does not have", proc, host[proc]);
+    char names[300] = "";
+    for (int r = 0; r < plan->nranks; r++) {
+        size_t used = strlen(names);
+        bool seen = false;
+        for (int q = 0; q < r && !seen; q++) seen = !strcmp(plan->ranks[q].host, plan->ranks[r].host);
+        if (!seen) snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", plan->ranks[r].host);
+    }
+    return mt_err_hint(err, "the plan is for: %s", names);
+}
+
+enum mt_status mt_plan_match(const struct mt_plan *plan, int nprocs, const char *const *host, int *place,
+                             struct mt_err *err) {
+    if (nprocs != plan->nranks) {
+        mt_fail(err, MT_EINPUT, "the plan is for %d rank%s, but %d process%s started", plan->nranks,
+                plan->nranks == 1 ? "" : "s", nprocs, nprocs == 1 ? " was" : "es were");
+        return mt_err_hint(err, "start it with `mpirun -n %d`, or make a plan with `--ranks %d`", plan->nranks, nprocs);
+    }
+    bool named = plan->ranks[0].host[0];
+    bool *taken = mt_calloc((size_t)nprocs, sizeof *taken);
+    enum mt_status st = MT_OK;
+    for (int p = 0; p < nprocs && !st; p++) {
+        int r = 0;
+        while (r < nprocs && (taken[r] || (named && !same_host(plan->ranks[r].host, host[p])))) r++;
+        if (r == nprocs) {
+            st = refuse_host(plan, nprocs, host, p, err);
+        } else {
+            taken[r] = true;
+            place[p] = r;
+        }
+    }
+    free(taken);
+    return st;
+}

@@ -1,0 +1,151 @@
+/* The plan: every decision of a training run, written down for people to review. Format "motley-plan", version 1.
+ *
+ *     struct mt_plan *plan;
+ *     if ((st = mt_plan_read("plan.json", &plan, err))) return st;
+ *     ... mt_plan_free(plan);
+ *
+ * The plan is neutral: labels, operators and parameters are names; `synth` gives them meaning. It is immutable once
+ * checked, and carries the hash of its own text, so that an edit is seen; `motley plan --check` signs an edited plan
+ * again. */
+#ifndef MT_PLANNER_PLAN_PLAN_H
+#define MT_PLANNER_PLAN_PLAN_H
+
+#include "kernels/base/arena.h"
+#include "kernels/coll/coll.h"
+#include "synth/job/decisions.h"
+#include "synth/job/job.h"
+
+#define MT_PLAN_FORMAT "motley-plan"
+#define MT_PLAN_VERSION 1
+#define MT_PLAN_MOST_RANKS 4096
+
+struct mt_plan_rank {
+    const char *host;       /* or "" when the plan was made without hosts; all ranks have one, or none */
+    const char *class;      /* device class, or "" */
+    double speed;           /* relative; work per second in any unit */
+    int64_t memory_bytes;   /* what it may use; 0: not stated */
+    int64_t reserved_bytes; /* of a GPU, what it takes beside that: context, kernels, NCCL; 0: not known */
+};
+
+/* A named way to divide an extent. Two kinds are known by their names: "batch" divides the samples (label "batch",
+ * always there, sums to the job's batch), and "storage:LABEL" divides parameters and optimizer state whose
+ * storage axis (a long one, see synth/build/build.h) has that label. */
+struct mt_plan_split {
+    const char *name, *label;
+    int64_t align;  /* shares are multiples of it, but one may be ragged */
+    int64_t *sizes; /* [nranks] */
+};
+
+/* How operators on samples run: the first row whose pattern matches the operator's name (glob: * and ?) and, for
+ * "split", whose split's label the operator has. The other operators follow the storage of their parameter. */
+struct mt_plan_rule {
+    const char *pattern;
+    const char *rule;  /* "split" or "replicate" */
+    const char *split; /* the split's name, for "split"; else "" */
+};
+
+/* Where parameters and their optimizer state live: the first row whose pattern matches the parameter's name. */
+struct mt_plan_storage {
+    const char *pattern;
+    const char *layout; /* "replicated" or "split": by the storage split of its storage axis's label */
+};
+
+/* Exact shares of one storage label, as a person gives them. */
+struct mt_storage_shares {
+    const char *label;
+    int64_t *sizes; /* [nranks] */
+};
+
+struct mt_plan_memory { /* predicted, per rank */
+    int64_t state_bytes, arena_bytes;
+};
+
+/* What the maker expects of the plan on its cluster; there when the plan was made for one (cluster_hash). */
+struct mt_plan_time {                    /* per rank: seconds of a step */
+    double compute_s, exposed_s, idle_s; /* operators; communication that nothing hides; waiting for others */
+};
+struct mt_plan_rejected {
+    const char *what; /* "even shares", "proportional shares", "all_reduce, buckets of 16 MiB" */
+    const char *why;  /* "slower", "does not fit: rank 2 lacks 1.2 GiB" */
+    double step_s;    /* 0: not known, as where it does not fit; those come last */
+};
+struct mt_plan_prediction {
+    double step_s, error;       /* error: half-width of the band, relative */
+    double bound_s;             /* no plan of the space that was searched is faster; the gap is step_s / bound_s - 1 */
+    bool nominal;               /* some figures it rests on were never measured */
+    struct mt_plan_time *times; /* [nranks] */
+    int nrejected;
+    struct mt_plan_rejected *rejected; /* in order of time */
+};
+
+struct mt_plan {
+    struct mt_arena arena;
+    char hash[33];         /* of the document without this field; filled by read and write */
+    const char *made_by;   /* "motley 0.1.0" */
+    const char *device;    /* the kind that all ranks compute with: "cpu", "cuda" */
+    const char *model;     /* canonical text */
+    char model_hash[33];   /* of the training graph's description: values, operators */
+    char program_hash[33]; /* of the program that the plan stands for */
+    char cluster_hash[33]; /* of the cluster document, or "" */
+    struct mt_job job;
+    int nranks;
+    struct mt_plan_rank *ranks;
+    int nsplits;
+    struct mt_plan_split *splits;
+    int64_t *micro; /* [nranks]: samples a micro-batch */
+    int nrules;
+    struct mt_plan_rule *rules;
+    int nstorage;
+    struct mt_plan_storage *storage;
+    const char *sync;  /* "all_reduce" or "reduce_scatter" */
+    const char *start; /* a full bucket's: "full", at once; "attention", with the next gradient of attention */
+    int64_t bucket_bytes;
+    int ncollectives;
+    struct mt_plan_collective *collectives; /* rows for each kind that is used */
+    struct mt_plan_memory *memory;          /* [nranks] */
+    double flops_per_step;
+    int64_t parameters;
+    struct mt_plan_prediction *prediction; /* or null: not made for a cluster, or edited since */
+};
+
+/* All strings empty, all vectors of [nranks] there and zero, sync "all_reduce", start "full"; filled in by the maker,
+ * strings in the plan's arena. */
+struct mt_plan *mt_plan_new(int nranks);
+void mt_plan_free(struct mt_plan *plan);
+/* `start` where nobody says, on devices of a kind (null: cpu): only GPUs have kernels that give way to messages. */
+const char *mt_plan_default_start(const char *device);
+
+/* Within the document: sums, names, ranges. The message begins with the member's path, as "splits[0].sizes: ...". */
+enum mt_status mt_plan_check(const struct mt_plan *plan, struct mt_err *err);
+
+/* Read and check; MT_EINPUT when the hash does not fit, that is, when somebody edited the plan, except with
+ * `_edited` (then plan->hash is that of the document as it is). Unknown keys are refused. */
+enum mt_status mt_plan_read(const char *path, struct mt_plan **plan, struct mt_err *err);
+enum mt_status mt_plan_read_edited(const char *path, struct mt_plan **plan, struct mt_err *err);
+enum mt_status mt_plan_parse(const char *name, const char *text, size_t length, struct mt_plan **plan,
+                             struct mt_err *err);
+
+/* A copy of a plan that passes mt_plan_check; MT_EINPUT when it does not. */
+enum mt_status mt_plan_copy(const struct mt_plan *plan, struct mt_plan **copy, struct mt_err *err);
+
+/* Fill in the hash, and replace the file. mt_plan_text: the document alone; free() it. */
+enum mt_status mt_plan_write(struct mt_plan *plan, const char *path, struct mt_err *err);
+char *mt_plan_text(struct mt_plan *plan, size_t *length);
+void mt_plan_hash(const struct mt_plan *plan, char hash[33]); /* of the document as it would be written now */
+
+void mt_plan_print(const struct mt_plan *plan, FILE *file);         /* tables for people */
+void mt_plan_print_summary(const struct mt_plan *plan, FILE *file); /* predicted step, rate and bound; if any */
+
+const struct mt_plan_split *mt_plan_split_named(const struct mt_plan *plan, const char *name); /* or null */
+/* The storage row that a parameter takes: the first that matches, or -1; and whether that row stores it in shares.
+ * Without a row it is replicated. */
+int mt_plan_storage_row(const struct mt_plan *plan, const char *parameter);
+bool mt_plan_stored_split(const struct mt_plan *plan, const char *parameter);
+
+/* Which rank of the plan each process is: by host where the plan names hosts (in the order of processes on
+ * a host; "node7" and "node7.cluster.example" are one), else in order. host[nprocs]; place[nprocs] out. Refuses another
+ * number of processes, and hosts the plan does not know or gives fewer ranks, by name. */
+enum mt_status mt_plan_match(const struct mt_plan *plan, int nprocs, const char *const *host, int *place,
+                             struct mt_err *err);
+
+#endif

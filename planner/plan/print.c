@@ -1,0 +1,262 @@
+/* The plan as tables: who does how much, what is stored where, how messages travel. */
+#include <string.h>
+
+#include "kernels/base/text/table.h"
+#include "kernels/base/text/units.h"
+#include "planner/plan/plan.h"
+
+static void print_job(const struct mt_plan *p, FILE *file) {
+    const struct mt_job *j = &p->job;
+    const struct mt_optimizer *o = &j->optimizer;
+    char number[MT_UNITS_TEXT];
+    fprintf(file, "plan       %s, by %s\n", p->hash, p->made_by);
+    if (p->cluster_hash[0]) fprintf(file, "cluster    %s\n", p->cluster_hash);
+    fprintf(file, "model      %s\n", p->model);
+    fprintf(file, "           %s parameters", mt_units_count((double)p->parameters, number));
+    fprintf(file, ", %s flop a step\n", mt_units_count(p->flops_per_step, number));
+    fprintf(file, "job        %lld samples of %lld a step, %lld steps, %s, seed %llu, dropout %g%s%s%s\n",
+            (long long)j->batch, (long long)j->seq, (long long)j->steps, mt_type_name(j->precision),
+            (unsigned long long)j->seed, j->dropout, j->recompute ? ", recomputing " : "",
+            j->recompute ? mt_recompute_names[j->recompute] : "",
+            j->any_order ? ", attention's gradients in any order" : "");
+    if (strcmp(p->device, "cpu")) fprintf(file, "devices    %s\n", p->device);
+    fprintf(file, "optimizer  %s, learning rate %g", mt_optimizer_names[o->kind], o->lr);
+    if (o->schedule != MT_LR_CONSTANT) fprintf(file, " to %g (%s)", o->lr_min, mt_schedule_names[o->schedule]);
+    if (o->warmup) fprintf(file, ", %lld steps of warm-up", (long long)o->warmup);
+    if (o->kind == MT_ADAMW)
+        fprintf(file, ", beta %g %g, eps %g", o->beta1, o->beta2, o->eps);
+    else
+        fprintf(file, ", %smomentum %g", o->nesterov ? "Nesterov " : "", o->momentum);
+    fprintf(file, ", weight decay %g, ", o->decay);
+    if (o->clip > 0)
+        fprintf(file, "clipped at norm %g\n", o->clip);
+    else
+        fprintf(file, "not clipped\n");
+}
+
+static int64_t split_sum(const struct mt_plan *p, const struct mt_plan_split *split) {
+    int64_t sum = 0;
+    for (int r = 0; r < p->nranks; r++) sum += split->sizes[r];
+    return sum;
+}
+
+static void cell_share(struct mt_table *table, int64_t size, int64_t sum) {
+    mt_table_cell(table, "%lld", (long long)size);
+    mt_table_cell(table, "%.1f%%", sum ? 100.0 * (double)size / (double)sum : 0);
+}
+
+/* "3 x 8 + 2": whole micro-batches and what is left. */
+static void cell_micro(struct mt_table *table, int64_t share, int64_t micro) {
+    if (!share)
+        mt_table_cell(table, "-");
+    else if (share % micro)
+        mt_table_cell(table, "%lld x %lld + %lld", (long long)(share / micro), (long long)micro,
+                      (long long)(share % micro));
+    else
+        mt_table_cell(table, "%lld x %lld", (long long)(share / micro), (long long)micro);
+}
+
+static void print_ranks(const struct mt_plan *p, FILE *file) {
+    const struct mt_plan_split *batch = mt_plan_split_named(p, "batch");
+    struct mt_table table = MT_TABLE_INIT;
+    char bytes[MT_UNITS_TEXT];
+    bool hosts = p->ranks[0].host[0], classes = false, limits = false, reserved = false;
+    for (int r = 0; r < p->nranks; r++) {
+        classes |= p->ranks[r].class[0] != 0, limits |= p->ranks[r].memory_bytes > 0;
+        reserved |= p->ranks[r].reserved_bytes > 0;
+    }
+    mt_table_column(&table, ">rank");
+    if (hosts) mt_table_column(&table, "host");
+    if (classes) mt_table_column(&table, "class");
+    mt_table_header(&table, ">speed", ">batch", ">", "micro-batches", ">state", ">arena", NULL);
+    if (limits) mt_table_column(&table, ">of");
+    if (reserved) mt_table_column(&table, ">besides");
+    int64_t state = 0, arena = 0;
+    for (int r = 0; r < p->nranks; r++) {
+        mt_table_row(&table);
+        mt_table_cell(&table, "%d", r);
+        if (hosts) mt_table_cell(&table, "%s", p->ranks[r].host);
+        if (classes) mt_table_cell(&table, "%s", p->ranks[r].class);
+        mt_table_cell(&table, "%.4g", p->ranks[r].speed);
+        cell_share(&table, batch->sizes[r], p->job.batch);
+        cell_micro(&table, batch->sizes[r], p->micro[r]);
+        mt_table_cell(&table, "%s", mt_units_bytes((double)p->memory[r].state_bytes, bytes));
+        mt_table_cell(&table, "%s", mt_units_bytes((double)p->memory[r].arena_bytes, bytes));
+        if (p->ranks[r].memory_bytes)
+            mt_table_cell(&table, "%s", mt_units_bytes((double)p->ranks[r].memory_bytes, bytes));
+        else if (reserved && limits)
+            mt_table_cell(&table, "-");
+        if (reserved) mt_table_cell(&table, "%s", mt_units_bytes((double)p->ranks[r].reserved_bytes, bytes));
+        state += p->memory[r].state_bytes;
+        arena += p->memory[r].arena_bytes;
+    }
+    mt_table_row(&table);
+    mt_table_cell(&table, "all");
+    for (int c = 0; c < hosts + classes + 1; c++) mt_table_cell(&table, "%s", "");
+    mt_table_cell(&table, "%lld", (long long)p->job.batch);
+    mt_table_cell(&table, "%s", "");
+    mt_table_cell(&table, "%s", "");
+    mt_table_cell(&table, "%s", mt_units_bytes((double)state, bytes));
+    mt_table_cell(&table, "%s", mt_units_bytes((double)arena, bytes));
+    fprintf(file, "\nranks (speed is relative; the arena holds the state and all else%s)\n",
+            reserved ? "; besides: what a GPU needs for itself" : "");
+    mt_table_print(&table, 2, file);
+}
+
+static bool is_batch(const struct mt_plan_split *split) {
+    return !strcmp(split->name, "batch");
+}
+
+/* One line a rank, as many splits side by side as a table has room for. */
+static void print_splits(const struct mt_plan *p, FILE *file) {
+    int most = (MT_TABLE_COLUMNS - 1) / 2;
+    for (int first = 0; first < p->nsplits;) {
+        struct mt_table table = MT_TABLE_INIT;
+        const struct mt_plan_split *shown[MT_TABLE_COLUMNS];
+        int n = 0;
+        for (; first < p->nsplits && n < most; first++)
+            if (!is_batch(&p->splits[first])) shown[n++] = &p->splits[first];
+        if (!n) return;
+        mt_table_column(&table, ">rank");
+        for (int s = 0; s < n; s++) {
+            mt_table_column(&table, mt_arena_printf(&table.arena, ">%s", shown[s]->name));
+            mt_table_column(&table, ">");
+        }
+        for (int r = 0; r <= p->nranks; r++) {
+            mt_table_row(&table);
+            if (r < p->nranks)
+                mt_table_cell(&table, "%d", r);
+            else
+                mt_table_cell(&table, "all");
+            for (int s = 0; s < n; s++) {
+                int64_t sum = split_sum(p, shown[s]);
+                cell_share(&table, r < p->nranks ? shown[s]->sizes[r] : sum, sum);
+            }
+        }
+        fprintf(file, "\nsplits of storage and other labels\n");
+        mt_table_print(&table, 2, file);
+    }
+}
+
+static void print_rows(const struct mt_plan *p, FILE *file) {
+    struct mt_table table = MT_TABLE_INIT;
+    fprintf(file, "\nrows (the first that matches a name applies)\n");
+    for (int i = 0; i < p->nrules; i++) {
+        mt_table_row(&table);
+        mt_table_cell(&table, "operators on samples");
+        mt_table_cell(&table, "%s", p->rules[i].pattern);
+        mt_table_cell(&table, p->rules[i].split[0] ? "%s by %s" : "%s", p->rules[i].rule, p->rules[i].split);
+    }
+    for (int i = 0; i < p->nstorage; i++) {
+        mt_table_row(&table);
+        mt_table_cell(&table, "parameters, their state");
+        mt_table_cell(&table, "%s", p->storage[i].pattern);
+        mt_table_cell(&table, "%s", p->storage[i].layout);
+    }
+    mt_table_print(&table, 2, file);
+}
+
+/* Of one kind, the rows that others precede say from where on they hold. */
+static void cell_size(struct mt_table *table, const struct mt_plan *p, int i) {
+    const struct mt_plan_collective *row = &p->collectives[i];
+    char bytes[MT_UNITS_TEXT];
+    bool first = true;
+    for (int j = 0; j < i; j++) first &= p->collectives[j].kind != row->kind;
+    if (row->up_to_bytes)
+        mt_table_cell(table, "up to %s", mt_units_bytes((double)row->up_to_bytes, bytes));
+    else
+        mt_table_cell(table, first ? "of any size" : "larger");
+}
+
+static void print_collectives(const struct mt_plan *p, FILE *file) {
+    char bytes[MT_UNITS_TEXT];
+    fprintf(file, "\ncollectives (gradients by %s, ", p->sync);
+    if (p->bucket_bytes)
+        fprintf(file, "in buckets of %s", mt_units_bytes((double)p->bucket_bytes, bytes));
+    else
+        fprintf(file, "one by one");
+    fputs(strcmp(p->start, "attention") ? ")\n" : ", which set off with attention's gradients)\n", file);
+    struct mt_table table = MT_TABLE_INIT;
+    bool sized = false;
+    for (int i = 0; i < p->ncollectives; i++) sized |= p->collectives[i].up_to_bytes > 0;
+    for (int i = 0; i < p->ncollectives; i++) {
+        const struct mt_plan_collective *row = &p->collectives[i];
+        mt_table_row(&table);
+        mt_table_cell(&table, "%s", mt_coll_name(row->kind));
+        if (sized) cell_size(&table, p, i);
+        mt_table_cell(&table, "%s", row->algorithm);
+        if (mt_coll_reduces(row->kind))
+            mt_table_cell(&table, "gradients as %s, summed in %s", mt_type_name(row->wire), mt_type_name(row->acc));
+        else
+            mt_table_cell(&table, "values in their own type");
+    }
+    if (!p->ncollectives) fprintf(file, "  none\n");
+    mt_table_print(&table, 2, file);
+}
+
+void mt_plan_print_summary(const struct mt_plan *p, FILE *file) {
+    const struct mt_plan_prediction *f = p->prediction;
+    char step[MT_UNITS_TEXT], least[MT_UNITS_TEXT], most[MT_UNITS_TEXT], bound[MT_UNITS_TEXT], rate[MT_UNITS_TEXT];
+    if (!f) return;
+    fprintf(file, "predicted  %s a step (%s to %s)", mt_units_seconds(f->step_s, step),
+            mt_units_seconds(f->step_s * (1 - (f->error < 1 ? f->error : 1)), least),
+            mt_units_seconds(f->step_s * (1 + f->error), most));
+    fprintf(file, ", %s tokens/s%s\n", mt_units_count((double)(p->job.batch * p->job.seq) / f->step_s, rate),
+            f->nominal ? "; nominal: it rests on public figures that were not measured" : "");
+    if (f->bound_s > 0)
+        fprintf(file, "bound      %s: no plan of those searched is faster; the gap is %.1f%%\n",
+                mt_units_seconds(f->bound_s, bound), 100 * (f->step_s / f->bound_s - 1));
+}
+
+static void cell_part(struct mt_table *table, double s, double whole) {
+    char time[MT_UNITS_TEXT];
+    mt_table_cell(table, "%s", mt_units_seconds(s, time));
+    mt_table_cell(table, "%.0f%%", 100 * s / whole);
+}
+
+static void print_times(const struct mt_plan *p, FILE *file) {
+    const struct mt_plan_prediction *f = p->prediction;
+    struct mt_table table = MT_TABLE_INIT;
+    fprintf(file, "\npredicted step by rank (communication as far as computing does not hide it)\n");
+    mt_table_header(&table, ">rank", ">computing", ">", ">communicating", ">", ">idle", ">", NULL);
+    for (int r = 0; r < p->nranks; r++) {
+        mt_table_row(&table);
+        mt_table_cell(&table, "%d", r);
+        cell_part(&table, f->times[r].compute_s, f->step_s);
+        cell_part(&table, f->times[r].exposed_s, f->step_s);
+        cell_part(&table, f->times[r].idle_s, f->step_s);
+    }
+    mt_table_print(&table, 2, file);
+}
+
+static void print_rejected(const struct mt_plan *p, FILE *file) {
+    const struct mt_plan_prediction *f = p->prediction;
+    struct mt_table table = MT_TABLE_INIT;
+    char time[MT_UNITS_TEXT];
+    if (!f->nrejected) return;
+    fprintf(file, "\nrejected alternatives\n");
+    mt_table_header(&table, "what", ">step", ">against this", "why", NULL);
+    for (int i = 0; i < f->nrejected; i++) {
+        const struct mt_plan_rejected *row = &f->rejected[i];
+        mt_table_row(&table);
+        mt_table_cell(&table, "%s", row->what);
+        mt_table_cell(&table, "%s", row->step_s > 0 ? mt_units_seconds(row->step_s, time) : "-");
+        if (row->step_s > 0)
+            mt_table_cell(&table, "%+.1f%%", 100 * (row->step_s / f->step_s - 1));
+        else
+            mt_table_cell(&table, "%s", "");
+        mt_table_cell(&table, "%s", row->why);
+    }
+    mt_table_print(&table, 2, file);
+}
+
+void mt_plan_print(const struct mt_plan *plan, FILE *file) {
+    print_job(plan, file);
+    mt_plan_print_summary(plan, file);
+    print_ranks(plan, file);
+    if (plan->prediction) print_times(plan, file);
+    print_splits(plan, file);
+    print_rows(plan, file);
+    print_collectives(plan, file);
+    if (plan->prediction) print_rejected(plan, file);
+}

@@ -1,0 +1,253 @@
+/* The plan read from a document, every member checked, unknown ones refused. */
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/plan/plan.h"
+
+#define MOST_ROWS 10000
+
+static enum mt_status take_hash(struct mt_json at, const char *key, char hash[33], struct mt_err *err) {
+    const char *text;
+    enum mt_status st = mt_json_string(at, key, &text, err);
+    if (st) return st;
+    if (strlen(text) > 32) return mt_json_fail(at, err, "%s: must be 32 hexadecimal digits", key);
+    strcpy(hash, text);
+    return MT_OK;
+}
+
+static enum mt_status read_rank(void *context, struct mt_json at, int r, struct mt_err *err) {
+    struct mt_plan *p = context;
+    static const char *const keys[] = {"host",        "class",       "speed",          "memory_bytes",
+                                       "state_bytes", "arena_bytes", "reserved_bytes", NULL};
+    struct mt_plan_rank *rank = &p->ranks[r];
+    enum mt_status st;
+    if ((st = mt_json_only(at, keys, err)) || (st = mt_json_text(at, "host", &p->arena, &rank->host, err)) ||
+        (st = mt_json_text(at, "class", &p->arena, &rank->class, err)) ||
+        (st = mt_json_real(at, "speed", 0, DBL_MAX, &rank->speed, err)) ||
+        (st = mt_json_int(at, "memory_bytes", 0, INT64_MAX, &rank->memory_bytes, err)) ||
+        (st = mt_json_int(at, "state_bytes", 0, INT64_MAX, &p->memory[r].state_bytes, err)) ||
+        (mt_json_has(at, "reserved_bytes") &&
+         (st = mt_json_int(at, "reserved_bytes", 0, INT64_MAX, &p->ranks[r].reserved_bytes, err))))
+        return st;
+    return mt_json_int(at, "arena_bytes", 0, INT64_MAX, &p->memory[r].arena_bytes, err);
+}
+
+static enum mt_status read_split(void *context, struct mt_json at, int i, struct mt_err *err) {
+    struct mt_plan *p = context;
+    static const char *const keys[] = {"name", "label", "align", "sizes", NULL};
+    struct mt_plan_split *split = &p->splits[i];
+    enum mt_status st;
+    split->sizes = mt_new(&p->arena, int64_t, p->nranks);
+    if ((st = mt_json_only(at, keys, err)) || (st = mt_json_text(at, "name", &p->arena, &split->name, err)) ||
+        (st = mt_json_text(at, "label", &p->arena, &split->label, err)) ||
+        (st = mt_json_int(at, "align", 1, INT64_MAX, &split->align, err)))
+        return st;
+    return mt_json_ints(at, "sizes", 0, INT64_MAX, p->nranks, split->sizes, err);
+}
+
+static enum mt_status read_rule(void *context, struct mt_json at, int i, struct mt_err *err) {
+    struct mt_plan *p = context;
+    static const char *const keys[] = {"pattern", "rule", "split", NULL};
+    struct mt_plan_rule *row = &p->rules[i];
+    enum mt_status st;
+    row->split = "";
+    if ((st = mt_json_only(at, keys, err)) || (st = mt_json_text(at, "pattern", &p->arena, &row->pattern, err)) ||
+        (st = mt_json_text(at, "rule", &p->arena, &row->rule, err)))
+        return st;
+    return mt_json_has(at, "split") ? mt_json_text(at, "split", &p->arena, &row->split, err) : MT_OK;
+}
+
+static enum mt_status read_storage(void *context, struct mt_json at, int i, struct mt_err *err) {
+    struct mt_plan *p = context;
+    static const char *const keys[] = {"pattern", "layout", NULL};
+    enum mt_status st;
+    if ((st = mt_json_only(at, keys, err)) ||
+        (st = mt_json_text(at, "pattern", &p->arena, &p->storage[i].pattern, err)))
+        return st;
+    return mt_json_text(at, "layout", &p->arena, &p->storage[i].layout, err);
+}
+
+static enum mt_status read_collective(void *context, struct mt_json at, int i, struct mt_err *err) {
+    struct mt_plan *p = context;
+    static const char *const sum_keys[] = {"kind", "algorithm", "up_to_bytes", "wire", "acc", NULL};
+    static const char *const move_keys[] = {"kind", "algorithm", "up_to_bytes", NULL};
+    struct mt_plan_collective *row = &p->collectives[i];
+    const char *kinds[MT_NCOLLS], *types[MT_I32];
+    for (int k = 0; k < MT_NCOLLS; k++) kinds[k] = mt_coll_name((enum mt_coll_kind)k);
+    for (int t = 0; t < MT_I32; t++) types[t] = mt_type_name((enum mt_type)t);
+    int kind, wire = p->job.precision, acc = p->job.precision;
+    enum mt_status st;
+    if ((st = mt_json_enum(at, "kind", kinds, MT_NCOLLS, &kind, err)) ||
+        (st = mt_json_only(at, mt_coll_reduces((enum mt_coll_kind)kind) ? sum_keys : move_keys, err)) ||
+        (st = mt_json_text(at, "algorithm", &p->arena, &row->algorithm, err)))
+        return st;
+    if (mt_coll_reduces((enum mt_coll_kind)kind) && ((st = mt_json_enum(at, "wire", types, MT_I32, &wire, err)) ||
+                                                     (st = mt_json_enum(at, "acc", types, MT_I32, &acc, err))))
+        return st;
+    row->kind = (enum mt_coll_kind)kind;
+    row->wire = (enum mt_type)wire;
+    row->acc = (enum mt_type)acc;
+    if (!mt_json_has(at, "up_to_bytes")) return MT_OK;
+    return mt_json_int(at, "up_to_bytes", 1, INT64_MAX, &row->up_to_bytes, err);
+}
+
+static enum mt_status read_gradients(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
+    static const char *const keys[] = {"sync", "bucket_bytes", "start", NULL};
+    struct mt_json at;
+    enum mt_status st;
+    if ((st = mt_json_get(root, "gradients", &at, err)) || (st = mt_json_only(at, keys, err)) ||
+        (st = mt_json_text(at, "sync", &p->arena, &p->sync, err)) ||
+        (mt_json_has(at, "start") && (st = mt_json_text(at, "start", &p->arena, &p->start, err))))
+        return st;
+    return mt_json_int(at, "bucket_bytes", 0, INT64_MAX, &p->bucket_bytes, err);
+}
+
+static enum mt_status read_time(void *context, struct mt_json at, int r, struct mt_err *err) {
+    struct mt_plan *p = context;
+    static const char *const keys[] = {"compute_s", "exposed_s", "idle_s", NULL};
+    struct mt_plan_time *time = &p->prediction->times[r];
+    enum mt_status st;
+    if ((st = mt_json_only(at, keys, err)) || (st = mt_json_real(at, "compute_s", 0, DBL_MAX, &time->compute_s, err)) ||
+        (st = mt_json_real(at, "exposed_s", 0, DBL_MAX, &time->exposed_s, err)))
+        return st;
+    return mt_json_real(at, "idle_s", 0, DBL_MAX, &time->idle_s, err);
+}
+
+static enum mt_status read_rejected(void *context, struct mt_json at, int i, struct mt_err *err) {
+    struct mt_plan *p = context;
+    static const char *const keys[] = {"what", "why", "step_s", NULL};
+    struct mt_plan_rejected *row = &p->prediction->rejected[i];
+    enum mt_status st;
+    if ((st = mt_json_only(at, keys, err)) || (st = mt_json_text(at, "what", &p->arena, &row->what, err)) ||
+        (st = mt_json_text(at, "why", &p->arena, &row->why, err)))
+        return st;
+    return mt_json_has(at, "step_s") ? mt_json_real(at, "step_s", DBL_MIN, DBL_MAX, &row->step_s, err) : MT_OK;
+}
+
+static enum mt_status one_a_rank(const struct mt_plan *p, struct mt_json at, const char *key, int count,
+                                 struct mt_err *err) {
+    if (count == p->nranks) return MT_OK;
+    return mt_json_fail(at, err, "%s: has %d rows, but there are %d ranks", key, count, p->nranks);
+}
+
+static enum mt_status read_prediction(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
+    static const char *const keys[] = {"step_s", "error", "bound_s", "nominal", "times", "rejected", NULL};
+    struct mt_json at;
+    enum mt_status st;
+    if (!mt_json_has(root, "prediction")) return MT_OK;
+    struct mt_plan_prediction *f = p->prediction = mt_new(&p->arena, struct mt_plan_prediction, 1);
+    int ntimes;
+    if ((st = mt_json_get(root, "prediction", &at, err)) || (st = mt_json_only(at, keys, err)) ||
+        (st = mt_json_real(at, "step_s", DBL_MIN, DBL_MAX, &f->step_s, err)) ||
+        (st = mt_json_real(at, "error", 0, DBL_MAX, &f->error, err)) ||
+        (st = mt_json_real(at, "bound_s", 0, DBL_MAX, &f->bound_s, err)) ||
+        (st = mt_json_bool(at, "nominal", &f->nominal, err)) ||
+        (st = mt_json_list(at, &(struct mt_json_rows){"times", MOST_ROWS, sizeof *f->times, read_time}, p, &p->arena,
+                           &f->times, &ntimes, err)) ||
+        (st = one_a_rank(p, at, "times", ntimes, err)) ||
+        (st = mt_json_list(at, &(struct mt_json_rows){"rejected", MOST_ROWS, sizeof *f->rejected, read_rejected}, p,
+                           &p->arena, &f->rejected, &f->nrejected, err)))
+        return st;
+    return MT_OK;
+}
+
+static enum mt_status read_members(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
+    static const char *const keys[] = {
+        "format",       "version",    "hash",           "made_by",     "model",      "model_hash", "program_hash",
+        "cluster_hash", "parameters", "flops_per_step", "job",         "ranks",      "splits",     "micro_batch",
+        "rules",        "storage",    "gradients",      "collectives", "prediction", "device",     NULL};
+    struct mt_json job;
+    enum mt_status st;
+    int nranks;
+    if ((st = mt_json_only(root, keys, err)) || (st = take_hash(root, "hash", p->hash, err)) ||
+        (st = mt_json_text(root, "made_by", &p->arena, &p->made_by, err)) ||
+        (mt_json_has(root, "device") && (st = mt_json_text(root, "device", &p->arena, &p->device, err))) ||
+        (st = mt_json_text(root, "model", &p->arena, &p->model, err)) ||
+        (st = take_hash(root, "model_hash", p->model_hash, err)) ||
+        (st = take_hash(root, "program_hash", p->program_hash, err)) ||
+        (st = take_hash(root, "cluster_hash", p->cluster_hash, err)) ||
+        (st = mt_json_int(root, "parameters", 0, INT64_MAX, &p->parameters, err)) ||
+        (st = mt_json_real(root, "flops_per_step", 0, DBL_MAX, &p->flops_per_step, err)) ||
+        (st = mt_json_get(root, "job", &job, err)) || (st = mt_job_read(job, &p->job, err)))
+        return st;
+    if ((st = mt_json_list(root, &(struct mt_json_rows){"ranks", MOST_ROWS, sizeof *p->ranks, read_rank}, p, &p->arena,
+                           &p->ranks, &nranks, err)) ||
+        (st = mt_json_list(root, &(struct mt_json_rows){"splits", MOST_ROWS, sizeof *p->splits, read_split}, p,
+                           &p->arena, &p->splits, &p->nsplits, err)) ||
+        (st = mt_json_ints(root, "micro_batch", 0, INT64_MAX, p->nranks, p->micro, err)) ||
+        (st = mt_json_list(root, &(struct mt_json_rows){"rules", MOST_ROWS, sizeof *p->rules, read_rule}, p, &p->arena,
+                           &p->rules, &p->nrules, err)) ||
+        (st = mt_json_list(root, &(struct mt_json_rows){"storage", MOST_ROWS, sizeof *p->storage, read_storage}, p,
+                           &p->arena, &p->storage, &p->nstorage, err)) ||
+        (st = read_gradients(p, root, err)))
+        return st;
+    if ((st = mt_json_list(root,
+                           &(struct mt_json_rows){"collectives", MOST_ROWS, sizeof *p->collectives, read_collective}, p,
+                           &p->arena, &p->collectives, &p->ncollectives, err)))
+        return st;
+    return read_prediction(p, root, err);
+}
+
+static enum mt_status read_document(struct mt_json_doc *doc, bool edited, struct mt_plan **plan, struct mt_err *err) {
+    struct mt_json ranks;
+    struct mt_plan *p = NULL;
+    enum mt_status st;
+    int nranks;
+    if ((st = mt_json_format(doc->root, MT_PLAN_FORMAT, MT_PLAN_VERSION, err)) ||
+        (st = mt_json_get(doc->root, "ranks", &ranks, err)) ||
+        (st = mt_json_length(ranks, MT_PLAN_MOST_RANKS, &nranks, err)))
+        goto out;
+    if (!nranks) {
+        st = mt_json_fail(ranks, err, "is empty");
+        goto out;
+    }
+    p = mt_plan_new(nranks);
+    if ((st = read_members(p, doc->root, err))) goto out;
+    if ((st = mt_plan_check(p, err))) {
+        mt_err_context(err, "%s", doc->name);
+        goto out;
+    }
+    char hash[33];
+    mt_plan_hash(p, hash);
+    if (!edited && strcmp(hash, p->hash)) {
+        st = mt_fail(err, MT_EINPUT, "%s: hash: does not fit: the plan was changed after it was made", doc->name);
+        mt_err_hint(err, "to check an edited plan and sign it: motley plan --check %s -o %s", doc->name, doc->name);
+    }
+    memcpy(p->hash, hash, sizeof hash);
+out:
+    if (st)
+        mt_plan_free(p);
+    else
+        *plan = p;
+    mt_json_release(doc);
+    return st;
+}
+
+enum mt_status mt_plan_parse(const char *name, const char *text, size_t length, struct mt_plan **plan,
+                             struct mt_err *err) {
+    struct mt_json_doc doc;
+    enum mt_status st = mt_json_parse(name, text, length, &doc, err);
+    return st ? st : read_document(&doc, false, plan, err);
+}
+
+enum mt_status mt_plan_read(const char *path, struct mt_plan **plan, struct mt_err *err) {
+    struct mt_json_doc doc;
+    enum mt_status st = mt_json_load(path, &doc, err);
+    return st ? st : read_document(&doc, false, plan, err);
+}
+
+enum mt_status mt_plan_read_edited(const char *path, struct mt_plan **plan, struct mt_err *err) {
+    struct mt_json_doc doc;
+    enum mt_status st = mt_json_load(path, &doc, err);
+    return st ? st : read_document(&doc, true, plan, err);
+}
+
+enum mt_status mt_plan_copy(const struct mt_plan *plan, struct mt_plan **copy, struct mt_err *err) {
+    struct mt_plan same = *plan; /* the text needs a hash */
+    size_t length;
+    char *text = mt_plan_text(&same, &length);
+    enum mt_status st = mt_plan_parse("the plan", text, length, copy, err);
+    free(text);
+    return st;
+}

@@ -1,0 +1,152 @@
+/* The plan written as a document, and its hash: over the canonical text without the hash, so that only meaning counts
+ * and not how the file is spaced. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/number/hash.h"
+#include "planner/plan/plan.h"
+
+static void write_ranks(const struct mt_plan *p, struct mt_json_out *out) {
+    mt_json_open(out, "ranks", '[');
+    for (int r = 0; r < p->nranks; r++) {
+        mt_json_open_inline(out, NULL, '{');
+        mt_json_put_string(out, "host", p->ranks[r].host);
+        mt_json_put_string(out, "class", p->ranks[r].class);
+        mt_json_put_real(out, "speed", p->ranks[r].speed);
+        mt_json_put_int(out, "memory_bytes", p->ranks[r].memory_bytes);
+        mt_json_put_int(out, "state_bytes", p->memory[r].state_bytes);
+        mt_json_put_int(out, "arena_bytes", p->memory[r].arena_bytes);
+        if (p->ranks[r].reserved_bytes) mt_json_put_int(out, "reserved_bytes", p->ranks[r].reserved_bytes);
+        mt_json_close(out);
+    }
+    mt_json_close(out);
+}
+
+static void write_splits(const struct mt_plan *p, struct mt_json_out *out) {
+    mt_json_open(out, "splits", '[');
+    for (int s = 0; s < p->nsplits; s++) {
+        mt_json_open_inline(out, NULL, '{');
+        mt_json_put_string(out, "name", p->splits[s].name);
+        mt_json_put_string(out, "label", p->splits[s].label);
+        mt_json_put_int(out, "align", p->splits[s].align);
+        mt_json_put_ints(out, "sizes", p->splits[s].sizes, p->nranks);
+        mt_json_close(out);
+    }
+    mt_json_close(out);
+    mt_json_put_ints(out, "micro_batch", p->micro, p->nranks);
+}
+
+static void write_rows(const struct mt_plan *p, struct mt_json_out *out) {
+    mt_json_open(out, "rules", '[');
+    for (int i = 0; i < p->nrules; i++) {
+        mt_json_open_inline(out, NULL, '{');
+        mt_json_put_string(out, "pattern", p->rules[i].pattern);
+        mt_json_put_string(out, "rule", p->rules[i].rule);
+        if (p->rules[i].split[0]) mt_json_put_string(out, "split", p->rules[i].split);
+        mt_json_close(out);
+    }
+    mt_json_close(out);
+    mt_json_open(out, "storage", '[');
+    for (int i = 0; i < p->nstorage; i++) {
+        mt_json_open_inline(out, NULL, '{');
+        mt_json_put_string(out, "pattern", p->storage[i].pattern);
+        mt_json_put_string(out, "layout", p->storage[i].layout);
+        mt_json_close(out);
+    }
+    mt_json_close(out);
+}
+
+static void write_collectives(const struct mt_plan *p, struct mt_json_out *out) {
+    mt_json_open(out, "gradients", '{');
+    mt_json_put_string(out, "sync", p->sync);
+    if (strcmp(p->start, "full")) mt_json_put_string(out, "start", p->start); /* without it: full */
+    mt_json_put_int(out, "bucket_bytes", p->bucket_bytes);
+    mt_json_close(out);
+    mt_json_open(out, "collectives", '[');
+    for (int i = 0; i < p->ncollectives; i++) {
+        mt_json_open_inline(out, NULL, '{');
+        mt_json_put_string(out, "kind", mt_coll_name(p->collectives[i].kind));
+        mt_json_put_string(out, "algorithm", p->collectives[i].algorithm);
+        if (mt_coll_reduces(p->collectives[i].kind)) {
+            mt_json_put_string(out, "wire", mt_type_name(p->collectives[i].wire));
+            mt_json_put_string(out, "acc", mt_type_name(p->collectives[i].acc));
+        }
+        if (p->collectives[i].up_to_bytes) mt_json_put_int(out, "up_to_bytes", p->collectives[i].up_to_bytes);
+        mt_json_close(out);
+    }
+    mt_json_close(out);
+}
+
+static void write_prediction(const struct mt_plan *p, struct mt_json_out *out) {
+    const struct mt_plan_prediction *f = p->prediction;
+    mt_json_open(out, "prediction", '{');
+    mt_json_put_real(out, "step_s", f->step_s);
+    mt_json_put_real(out, "error", f->error);
+    mt_json_put_real(out, "bound_s", f->bound_s);
+    mt_json_put_bool(out, "nominal", f->nominal);
+    mt_json_open(out, "times", '[');
+    for (int r = 0; r < p->nranks; r++) {
+        mt_json_open_inline(out, NULL, '{');
+        mt_json_put_real(out, "compute_s", f->times[r].compute_s);
+        mt_json_put_real(out, "exposed_s", f->times[r].exposed_s);
+        mt_json_put_real(out, "idle_s", f->times[r].idle_s);
+        mt_json_close(out);
+    }
+    mt_json_close(out);
+    mt_json_open(out, "rejected", '[');
+    for (int i = 0; i < f->nrejected; i++) {
+        mt_json_open_inline(out, NULL, '{');
+        mt_json_put_string(out, "what", f->rejected[i].what);
+        mt_json_put_string(out, "why", f->rejected[i].why);
+        if (f->rejected[i].step_s > 0) mt_json_put_real(out, "step_s", f->rejected[i].step_s);
+        mt_json_close(out);
+    }
+    mt_json_close(out);
+    mt_json_close(out);
+}
+
+static void write_plan(const struct mt_plan *p, const char *hash, struct mt_json_out *out) {
+    mt_json_out_init(out);
+    mt_json_open(out, NULL, '{');
+    mt_json_put_string(out, "format", MT_PLAN_FORMAT);
+    mt_json_put_int(out, "version", MT_PLAN_VERSION);
+    if (hash) mt_json_put_string(out, "hash", hash);
+    mt_json_put_string(out, "made_by", p->made_by);
+    if (strcmp(p->device, "cpu")) mt_json_put_string(out, "device", p->device); /* without it: cpu */
+    mt_json_put_string(out, "model", p->model);
+    mt_json_put_string(out, "model_hash", p->model_hash);
+    mt_json_put_string(out, "program_hash", p->program_hash);
+    mt_json_put_string(out, "cluster_hash", p->cluster_hash);
+    mt_json_put_int(out, "parameters", p->parameters);
+    mt_json_put_real(out, "flops_per_step", p->flops_per_step);
+    mt_job_write(&p->job, "job", out);
+    write_ranks(p, out);
+    write_splits(p, out);
+    write_rows(p, out);
+    write_collectives(p, out);
+    if (p->prediction) write_prediction(p, out);
+    mt_json_close(out);
+}
+
+void mt_plan_hash(const struct mt_plan *plan, char hash[33]) {
+    struct mt_json_out out;
+    write_plan(plan, NULL, &out);
+    mt_hash_text(out.text, out.length, hash);
+    mt_json_out_release(&out);
+}
+
+char *mt_plan_text(struct mt_plan *plan, size_t *length) {
+    struct mt_json_out out;
+    mt_plan_hash(plan, plan->hash);
+    write_plan(plan, plan->hash, &out);
+    *length = out.length;
+    return out.text;
+}
+
+enum mt_status mt_plan_write(struct mt_plan *plan, const char *path, struct mt_err *err) {
+    size_t length;
+    char *text = mt_plan_text(plan, &length);
+    enum mt_status st = mt_file_replace(path, text, length, err);
+    free(text);
+    return st;
+}

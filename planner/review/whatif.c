@@ -1,0 +1,172 @@
+/* Alternatives to a cluster, and what a job would do on them. */
+#include "planner/review/whatif.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/make/planning.h"
+#include "planner/make/recompute.h"
+#include "profiler/describe/edit.h"
+
+typedef enum mt_status edit(struct mt_cluster *cluster, const char *what, struct mt_err *err);
+static const struct {
+    const char *verb;
+    edit *edit;
+} verbs[] = {{"add", mt_cluster_add}, {"remove", mt_cluster_remove}, {"set", mt_cluster_set}};
+enum { NVERBS = sizeof verbs / sizeof verbs[0] };
+
+static enum mt_status apply(struct mt_cluster *cluster, const char *verb, const char *what, struct mt_err *err) {
+    for (int v = 0; v < NVERBS; v++)
+        if (!strcmp(verbs[v].verb, verb)) return verbs[v].edit(cluster, what, err);
+    mt_fail(err, MT_EINPUT, "\"%.30s %.60s\" is not understood", verb, what);
+    return mt_err_hint(err,
+                       "a change is \"add WHAT\", \"remove WHAT\" or \"set WHAT\"; several have commas between them");
+}
+
+/* Takes the cluster, also when it refuses. */
+static enum mt_status add_alternative(struct mt_whatif *w, const char *what, struct mt_cluster *cluster,
+                                      struct mt_err *err) {
+    double per_hour = 0;
+    enum mt_status st = w->prices ? mt_prices_of(w->prices, cluster, &per_hour, err) : MT_OK;
+    if (st) {
+        mt_cluster_free(cluster);
+        return st;
+    }
+    mt_arena_grow(&w->arena, &w->alternatives, w->count, &w->capacity, sizeof *w->alternatives);
+    w->alternatives[w->count++] = (struct mt_whatif_alternative){mt_arena_strdup(&w->arena, what), cluster, per_hour};
+    return MT_OK;
+}
+
+static enum mt_status begin(struct mt_whatif *w, struct mt_err *err) {
+    return w->count ? MT_OK : add_alternative(w, "as it is", mt_cluster_copy(w->cluster), err);
+}
+
+enum mt_status mt_whatif_changes(struct mt_whatif *w, const char *text, struct mt_err *err) {
+    enum mt_status st = begin(w, err);
+    if (st) return st;
+    struct mt_cluster *cluster = mt_cluster_copy(w->cluster);
+    char *copy = mt_arena_strdup(&w->arena, text), *next;
+    for (char *at = copy; at && !st; at = next) {
+        if ((next = strchr(at, ','))) *next++ = 0;
+        at += strspn(at, " ");
+        char *what = strchr(at, ' ');
+        if (what) *what++ = 0, what += strspn(what, " ");
+        for (char *end = what ? what + strlen(what) : NULL; what && end > what && end[-1] == ' ';) *--end = 0;
+        st = apply(cluster, at, what ? what : "", err);
+    }
+    if (!st) return add_alternative(w, text, cluster, err);
+    mt_cluster_free(cluster);
+    return st;
+}
+
+enum mt_status mt_whatif_change(struct mt_whatif *w, const char *verb, const char *what, struct mt_err *err) {
+    enum mt_status st = begin(w, err);
+    if (st) return st;
+    struct mt_cluster *cluster = mt_cluster_copy(w->cluster);
+    if (!(st = apply(cluster, verb, what, err)))
+        return add_alternative(w, mt_arena_printf(&w->arena, "%s %s", verb, what), cluster, err);
+    mt_cluster_free(cluster);
+    return st;
+}
+
+void mt_whatif_release(struct mt_whatif *w) {
+    for (int i = 0; i < w->count; i++) mt_cluster_free(w->alternatives[i].cluster);
+    mt_arena_release(&w->arena);
+    w->count = 0;
+}
+
+static void find_headroom(const struct mt_plan *plan, struct mt_whatif_row *row) {
+    row->headroom_rank = -1;
+    for (int r = 0; r < plan->nranks; r++) {
+        if (!plan->ranks[r].memory_bytes) continue;
+        int64_t left = plan->ranks[r].memory_bytes - plan->memory[r].arena_bytes;
+        if (row->headroom_rank >= 0 && left >= row->headroom_bytes) continue;
+        row->headroom_bytes = left;
+        row->headroom_rank = r;
+    }
+}
+
+/* One alternative: what is found of it. */
+struct asking {
+    const struct mt_whatif *w;
+    const struct mt_cluster *cluster;
+    const struct mt_plan *last;
+    struct mt_whatif_answer *answer;
+    const char *binds, *best_binds; /* of the plan made last; of the best */
+};
+
+static enum mt_status make(void *context, const struct mt_job *job, struct mt_plan **plan, struct mt_err *err) {
+    struct asking *a = context;
+    struct mt_planning planning;
+    struct mt_search_report report;
+    enum mt_status st = mt_planning_open(a->cluster, a->answer->model, job, &planning, err);
+    if (st) return st;
+    a->answer->job.seq = planning.job.seq;
+    a->answer->model = mt_model_text(&planning.planned.model, &a->answer->arena);
+    struct mt_plan *made = mt_planning_plan(&planning);
+    planning.search.limit_s = a->w->limit_s;
+    if (a->last && a->last->nranks == made->nranks) planning.search.last = a->last;
+    if ((st = mt_search(&planning.search, made, &report, err))) {
+        mt_plan_free(made);
+    } else {
+        a->binds = mt_arena_strdup(&a->answer->arena, report.nbindings ? report.bindings[0].what : "");
+        mt_search_report_release(&report);
+        *plan = made;
+    }
+    mt_planning_close(&planning);
+    return st;
+}
+
+static void keep(void *context) {
+    struct asking *a = context;
+    a->best_binds = a->binds;
+}
+
+/* *plan is what was found, if anything was; the caller frees it. */
+static enum mt_status ask_one(struct asking *a, struct mt_whatif_row *row, struct mt_plan **plan, struct mt_err *err) {
+    *plan = NULL;
+    enum mt_status st = mt_recompute_choose(&(struct mt_plan_maker){make, keep, a}, &a->answer->job, false, plan, err);
+    if (st == MT_EINPUT) { /* this hardware cannot do this job: an answer too */
+        row->refused = mt_arena_strdup(&a->answer->arena, err->text);
+        return MT_OK;
+    }
+    if (st) return st;
+    const struct mt_plan *made = *plan;
+    row->step_s = made->prediction->step_s;
+    row->error = made->prediction->error;
+    row->nominal = made->prediction->nominal;
+    row->edited = !strcmp(a->cluster->source, "edited");
+    row->tokens_per_s = (double)(made->job.batch * made->job.seq) / row->step_s;
+    row->binds = a->best_binds;
+    find_headroom(made, row);
+    return MT_OK;
+}
+
+enum mt_status mt_whatif_ask(struct mt_whatif *w, const char *model, const struct mt_job *job,
+                             const struct mt_plan *last, struct mt_whatif_answer *answer, struct mt_err *err) {
+    *answer = (struct mt_whatif_answer){.job = *job};
+    answer->model = mt_arena_strdup(&answer->arena, model);
+    enum mt_status st = begin(w, err);
+    if (st) return st;
+    answer->count = w->count;
+    answer->rows = mt_new(&answer->arena, struct mt_whatif_row, w->count);
+    struct mt_plan *first = NULL, *plan;
+    int planned = 0;
+    for (int i = 0; i < w->count && !st; i++) {
+        struct asking a = {w, w->alternatives[i].cluster, first ? first : last, answer, NULL, NULL};
+        st = ask_one(&a, &answer->rows[i], &plan, err);
+        planned += plan != NULL;
+        if (i == 0)
+            first = plan; /* where others start from too: better hardware is not to look worse */
+        else
+            mt_plan_free(plan);
+    }
+    mt_plan_free(first);
+    if (!st && !planned) st = mt_fail(err, MT_EINPUT, "%.900s", answer->rows[0].refused);
+    return st;
+}
+
+void mt_whatif_answer_release(struct mt_whatif_answer *answer) {
+    mt_arena_release(&answer->arena);
+    answer->count = 0;
+}

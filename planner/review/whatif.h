@@ -1,0 +1,66 @@
+/* What other hardware would do for a job: alternatives to a cluster, each planned anew, side by side.
+ *
+ *     struct mt_whatif whatif = {.cluster = cluster, .limit_s = 5};
+ *     if ((st = mt_whatif_change(&whatif, "add", "2xv100", err))) goto out;
+ *     struct mt_whatif_answer answer;
+ *     if (!(st = mt_whatif_ask(&whatif, "gpt2:124m", &job, NULL, &answer, err))) mt_whatif_print(&whatif, &answer,
+ * stdout); mt_whatif_answer_release(&answer); mt_whatif_release(&whatif); */
+#ifndef MT_PLANNER_REVIEW_WHATIF_H
+#define MT_PLANNER_REVIEW_WHATIF_H
+
+#include <stdio.h>
+
+#include "planner/review/prices.h"
+#include "planner/plan/plan.h"
+
+/* A cluster that somebody thinks about. */
+struct mt_whatif_alternative {
+    const char *what; /* "add 2xv100, set link.net=400G" */
+    struct mt_cluster *cluster;
+    double per_hour; /* with prices */
+};
+
+struct mt_whatif {
+    const struct mt_cluster *cluster; /* as it is; must outlive this */
+    const struct mt_prices *prices;   /* or null */
+    double tokens;                    /* 0: not asked for */
+    double limit_s;                   /* of each search */
+    struct mt_arena arena;
+    int count, capacity; /* the first is the cluster as it is, once there is one */
+    struct mt_whatif_alternative *alternatives;
+};
+
+/* One more alternative: the cluster with one change ("add", "remove" or "set", and what; profiler/describe/edit.h), or
+ * with several, "add 2xv100, set link.net=400G". */
+enum mt_status mt_whatif_change(struct mt_whatif *whatif, const char *verb, const char *what, struct mt_err *err);
+enum mt_status mt_whatif_changes(struct mt_whatif *whatif, const char *text, struct mt_err *err);
+void mt_whatif_release(struct mt_whatif *whatif);
+
+struct mt_whatif_row {
+    const char *refused; /* why there is no plan; null: the figures below are there */
+    double step_s, error, tokens_per_s;
+    bool nominal, edited;   /* rests on public figures; or on measured ones, of hardware that is not there */
+    int64_t headroom_bytes; /* the least of all ranks, and whose; rank -1: no rank has a limit */
+    int headroom_rank;
+    const char *binds; /* what the step waits for most, or "" */
+};
+struct mt_whatif_answer {
+    struct mt_arena arena;
+    const char *model; /* canonical */
+    struct mt_job job; /* with seq filled in */
+    int count;         /* as many as alternatives */
+    struct mt_whatif_row *rows;
+};
+
+/* Plan the job on each. What does not fit, or cannot be divided so, is a row that says so; when nothing can be planned,
+ * that is an error. `last` (may be null): a plan of that model and job for the cluster as it is, to start from. */
+enum mt_status mt_whatif_ask(struct mt_whatif *whatif, const char *model, const struct mt_job *job,
+                             const struct mt_plan *last, struct mt_whatif_answer *answer, struct mt_err *err);
+void mt_whatif_answer_release(struct mt_whatif_answer *answer);
+
+void mt_whatif_print(const struct mt_whatif *whatif, const struct mt_whatif_answer *answer, FILE *file);
+/* For scripts: a JSON document with all answers. */
+enum mt_status mt_whatif_write(const struct mt_whatif *whatif, const struct mt_whatif_answer *answers, int count,
+                               const char *path, struct mt_err *err);
+
+#endif

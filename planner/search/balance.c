@@ -1,0 +1,343 @@
+/* From curves and a timeline to a balance problem, and from its solution to shares.
+ *
+ * Stages: forward and backward, beside which messages travel; the messages that only the end of the backward pass lets
+ * go; the update. Where state is replicated, nobody waits for another between the update and the next forward pass, and
+ * both are one stage. The timeline is played at given shares; the chain of messages that ends last begins at a part of
+ * the backward pass, which grows with the rank's samples. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/wait.h"
+#include "planner/balance/split.h"
+#include "planner/search/internal.h"
+
+enum { PASSES, TAIL, UPDATE };
+const char *const search_stage_names[SEARCH_NSTAGES] = {"forward and backward", "last messages", "update"};
+
+struct problem {
+    struct mt_arena arena;
+    struct mt_balance balance;
+    int batch, storage; /* their places among the splits, or -1: given */
+    int update;         /* the stage of updates */
+    struct search_played *played;
+};
+
+/* ---- shares ---- */
+
+enum mt_status search_divide_storage(struct mt_searching *s, const int64_t *units, int64_t *storage) {
+    double *weight = mt_calloc((size_t)s->nranks, sizeof *weight);
+    enum mt_status st = MT_OK;
+    for (int r = 0; r < s->nranks; r++) weight[r] = (double)units[r];
+    for (int l = 0; l < s->nlabels && !st; l++) {
+        const struct mt_label *label = &s->search->graph->labels[s->labels[l]];
+        int64_t *sizes = storage + (int64_t)l * s->nranks;
+        if (s->given_storage[l])
+            memcpy(sizes, s->given_storage[l], (size_t)s->nranks * sizeof *sizes);
+        else if (label->extent == s->unit && label->align == s->unit_align)
+            memcpy(sizes, units, (size_t)s->nranks * sizeof *sizes);
+        else
+            st = mt_split_proportional(label->extent, label->align, weight, s->nranks, sizes, s->err);
+    }
+    free(weight);
+    return st;
+}
+
+/* A rank's storage in units, as nearly as its labels' shares say. */
+int64_t search_units(const struct mt_searching *s, const struct search_candidate *c, int rank) {
+    double sum = 0, whole = 0;
+    for (int l = 0; l < s->nlabels; l++) {
+        const struct mt_label *label = &s->search->graph->labels[s->labels[l]];
+        if (!s->given_storage[l] && label->extent == s->unit) return c->storage[(int64_t)l * s->nranks + rank];
+        sum += (double)c->storage[(int64_t)l * s->nranks + rank];
+        whole += (double)label->extent;
+    }
+    return whole > 0 ? (int64_t)llround((double)s->unit * sum / whole) : 0;
+}
+
+void search_set_micro(struct mt_searching *s, struct search_candidate *c) {
+    for (int r = 0; r < s->nranks; r++) {
+        int k = s->class[r];
+        int64_t most =
+            c->work->body ? search_most_micro(s, c->work, k, search_units(s, c, r), c->heavier[k]) : c->batch[r];
+        c->micro[r] = c->batch[r] ? search_micro(s, c->work, k, c->batch[r], most, NULL) : 0;
+    }
+}
+
+struct search_candidate *search_candidate(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes,
+                                          const char *what) {
+    struct search_candidate *c = mt_new(&s->arena, struct search_candidate, 1);
+    *c = (struct search_candidate){.work = work,
+                                   .bucket_bytes = bucket_bytes,
+                                   .start = search_start(s),
+                                   .what = what,
+                                   .why = "",
+                                   .batch = mt_new(&s->arena, int64_t, s->nranks),
+                                   .micro = mt_new(&s->arena, int64_t, s->nranks),
+                                   .storage = mt_new(&s->arena, int64_t, s->nranks * s->nlabels + 1),
+                                   .slower = mt_new(&s->arena, double, s->nclasses),
+                                   .heavier = mt_new(&s->arena, int64_t, s->nclasses)};
+    for (int k = 0; k < s->nclasses; k++) c->slower[k] = 1;
+    mt_arena_grow(&s->arena, &s->candidates, s->ncandidates, &s->capacity, sizeof *s->candidates);
+    return s->candidates[s->ncandidates++] = c;
+}
+
+/* ---- the problem ---- */
+
+static struct mt_share_curve scaled(struct mt_arena *arena, const struct mt_share_curve *from, double by) {
+    struct mt_share_curve to = {from->npoints, from->at, mt_new(arena, double, from->npoints + 1)};
+    for (int i = 0; i < from->npoints; i++) ((double *)to.value)[i] = by * from->value[i];
+    return to;
+}
+
+/* Seconds over samples in the best micro-batches, and bytes of what they hold. */
+static void batch_curves(struct mt_searching *s, const struct search_candidate *c, int class, struct mt_arena *arena,
+                         struct mt_share_curve *seconds, struct mt_share_curve *bytes) {
+    const struct search_work *w = c->work;
+    const struct mt_share_curve *samples = &w->curves[class].samples;
+    *seconds = scaled(arena, samples, c->slower[class]);
+    *bytes = (struct mt_share_curve){0};
+    int64_t most = samples->at[samples->npoints - 1];
+    if (w->body) most = search_most_micro(s, w, class, s->unit / s->nranks, c->heavier[class]);
+    bool memory = s->classes[class].memory_limit > 0 && w->arena.npoints;
+    if (memory) *bytes = scaled(arena, samples, 0);
+    for (int i = 0; i < samples->npoints; i++) {
+        int64_t share = samples->at[i], micro = share;
+        if (w->body) {
+            double time_s;
+            micro = search_micro(s, w, class, share, most, &time_s);
+            ((double *)seconds->value)[i] = c->slower[class] * time_s;
+        }
+        if (memory) ((double *)bytes->value)[i] = mt_share_curve_at(&w->arena, micro) - mt_share_curve_at(&w->arena, 0);
+    }
+}
+
+static void fill_class(struct mt_searching *s, const struct search_candidate *c, int k, struct problem *p) {
+    struct mt_balance *b = &p->balance;
+    const struct search_curves *curves = &c->work->curves[k];
+    const struct search_played *played = &p->played[k];
+    int n = s->nclasses, rank = s->classes[k].rank;
+    double *compute_fixed = (double *)b->compute_fixed, *comm_fixed = (double *)b->comm_fixed;
+    struct mt_share_curve *compute = (void *)b->compute, *comm = (void *)b->comm, *memory = (void *)b->memory;
+    struct mt_share_curve seconds, bytes, update = scaled(&p->arena, &curves->update, c->slower[k]);
+    batch_curves(s, c, k, &p->arena, &seconds, &bytes);
+
+    double part = played->compute_s > 0 ? fmin(played->ready_s / played->compute_s, 1) : 0;
+    double later = fmin(c->later_s, 0); /* the timeline was too slow: shorten what it adds to computing */
+    compute_fixed[PASSES * n + k] = c->slower[k] * curves->before_s + fmax(0, played->wait_s + later);
+    later = fmin(0, played->wait_s + later);
+    comm_fixed[TAIL * n + k] = fmax(0, played->tail_s + played->after_s + later + fmax(c->later_s, 0));
+    comm_fixed[PASSES * n + k] = fmax(0, played->comm_end_s - played->tail_s - part * played->compute_s);
+    double held = (double)curves->state_fixed + (double)c->heavier[k];
+    if (s->classes[k].memory_limit > 0) held += mt_share_curve_at(&c->work->arena, 0);
+
+    if (p->batch >= 0) {
+        compute[(PASSES * b->nsplits + p->batch) * n + k] = seconds;
+        comm[(PASSES * b->nsplits + p->batch) * n + k] = scaled(&p->arena, &seconds, part);
+        memory[p->batch * n + k] = bytes;
+    } else {
+        double given_s = mt_share_curve_at(&seconds, c->batch[rank]);
+        compute_fixed[PASSES * n + k] += given_s;
+        comm_fixed[PASSES * n + k] += part * given_s;
+        held += mt_share_curve_at(&bytes, c->batch[rank]);
+    }
+    if (p->storage >= 0) {
+        compute[(p->update * b->nsplits + p->storage) * n + k] = update;
+        memory[p->storage * n + k] = curves->state;
+    } else {
+        int64_t units = search_units(s, c, rank);
+        compute_fixed[p->update * n + k] += mt_share_curve_at(&update, units);
+        held += mt_share_curve_at(&curves->state, units);
+    }
+    ((int64_t *)b->memory_fixed)[k] = (int64_t)ceil(fmax(0, held));
+    ((int64_t *)b->memory_limit)[k] = s->classes[k].memory_limit;
+}
+
+static bool all_storage_given(const struct mt_searching *s) {
+    for (int l = 0; l < s->nlabels; l++)
+        if (!s->given_storage[l]) return false;
+    return true;
+}
+
+static enum mt_status play_classes(struct mt_searching *s, const struct search_candidate *c,
+                                   struct search_played *played) {
+    int nmessages = c->work->work.nmessages;
+    int *bucket = mt_calloc((size_t)nmessages + 1, sizeof *bucket);
+    double *cost = mt_calloc((size_t)nmessages + 1, sizeof *cost);
+    enum mt_status st = search_messages(s, c, bucket, cost);
+    for (int k = 0; k < s->nclasses && !st; k++) {
+        int64_t share = 0, micro = 0; /* of its busiest rank */
+        for (int r = 0; r < s->nranks; r++)
+            if (s->class[r] == k && c->batch[r] >= share) share = c->batch[r], micro = c->micro[r];
+        search_play(s, c->work, k, share, micro, c->storage, bucket, cost, &played[k]);
+    }
+    free(bucket);
+    free(cost);
+    return st;
+}
+
+static bool stored_in_shares(const struct mt_work *w) {
+    for (int l = 0; l < w->nlabels; l++)
+        if (w->labels[l].state_bytes) return true;
+    return false;
+}
+
+static enum mt_status make_problem(struct mt_searching *s, const struct search_candidate *c, struct problem *p) {
+    int n = s->nclasses, nsplits = 0;
+    *p = (struct problem){.batch = -1, .storage = -1};
+    p->update = stored_in_shares(&c->work->work) ? UPDATE : PASSES;
+    p->played = mt_new(&p->arena, struct search_played, n);
+    enum mt_status st = play_classes(s, c, p->played);
+    if (st) return st;
+    struct mt_balance_split *splits = mt_new(&p->arena, struct mt_balance_split, 2);
+    const struct mt_graph *g = s->search->graph;
+    if (!s->search->fixed.shares) {
+        p->batch = nsplits;
+        splits[nsplits++] = (struct mt_balance_split){"batch", s->search->job->batch, g->labels[g->batch].align};
+    }
+    if (!all_storage_given(s)) {
+        p->storage = nsplits;
+        splits[nsplits++] = (struct mt_balance_split){"storage", s->unit, s->unit_align};
+    }
+    const char **names = mt_new(&p->arena, const char *, n);
+    for (int k = 0; k < n; k++) names[k] = s->classes[k].name;
+    p->balance =
+        (struct mt_balance){.nranks = s->nranks,
+                            .nclasses = n,
+                            .nsplits = nsplits,
+                            .nstages = SEARCH_NSTAGES,
+                            .class = s->class,
+                            .splits = splits,
+                            .stage_names = search_stage_names,
+                            .class_names = names,
+                            .compute = mt_new(&p->arena, struct mt_share_curve, SEARCH_NSTAGES * (nsplits + 1) * n),
+                            .comm = mt_new(&p->arena, struct mt_share_curve, SEARCH_NSTAGES * (nsplits + 1) * n),
+                            .compute_fixed = mt_new(&p->arena, double, SEARCH_NSTAGES *n),
+                            .comm_fixed = mt_new(&p->arena, double, SEARCH_NSTAGES *n),
+                            .memory = mt_new(&p->arena, struct mt_share_curve, (nsplits + 1) * n),
+                            .memory_fixed = mt_new(&p->arena, int64_t, n),
+                            .memory_limit = mt_new(&p->arena, int64_t, n),
+                            .limit_s = fmax(0.05, s->end_s - mt_now_s())};
+    for (int k = 0; k < n; k++) fill_class(s, c, k, p);
+    return MT_OK;
+}
+
+static int64_t *sizes_of(const struct mt_searching *s, const struct search_candidate *c, struct problem *p) {
+    int64_t *sizes = mt_new(&p->arena, int64_t, 2 * s->nranks);
+    for (int r = 0; r < s->nranks; r++) {
+        if (p->batch >= 0) sizes[(int64_t)p->batch * s->nranks + r] = c->batch[r];
+        if (p->storage >= 0) sizes[(int64_t)p->storage * s->nranks + r] = search_units(s, c, r);
+    }
+    return sizes;
+}
+
+enum mt_status search_estimate(struct mt_searching *s, struct search_candidate *c) {
+    struct problem p;
+    enum mt_status st = make_problem(s, c, &p);
+    if (!st) c->estimate_s = mt_balance_time(&p.balance, sizes_of(s, c, &p), NULL);
+    mt_arena_release(&p.arena);
+    return st;
+}
+
+/* The balance knows what storage costs in updates and memory, not that messages with uneven blocks may take longer: so
+ * shares between what it says and even ones are tried. */
+static enum mt_status settle_storage(struct mt_searching *s, struct search_candidate *c, const int64_t *units) {
+    static const double evenness[] = {0, 0.5, 1};
+    size_t n = (size_t)s->nranks * (size_t)s->nlabels;
+    struct mt_arena arena = MT_ARENA_INIT;
+    int64_t *mixed = mt_new(&arena, int64_t, s->nranks), *best = mt_new(&arena, int64_t, n + 1);
+    double *weight = mt_new(&arena, double, s->nranks), best_s = INFINITY;
+    int tries = stored_in_shares(&c->work->work) ? 3 : 1;
+    enum mt_status st = MT_OK;
+    for (int i = 0; i < tries && !st; i++) {
+        for (int r = 0; r < s->nranks; r++)
+            weight[r] = (1 - evenness[i]) * (double)units[r] + evenness[i] * (double)s->unit / s->nranks;
+        if (i) st = mt_split_proportional(s->unit, s->unit_align, weight, s->nranks, mixed, s->err);
+        if (st || (st = search_divide_storage(s, i ? mixed : units, c->storage))) break;
+        search_set_micro(s, c);
+        st = search_estimate(s, c);
+        if (i && !(c->estimate_s < best_s * (1 - 1e-6))) continue;
+        best_s = c->estimate_s;
+        memcpy(best, c->storage, n * sizeof *best);
+    }
+    memcpy(c->storage, best, n * sizeof *best);
+    search_set_micro(s, c);
+    c->estimate_s = best_s;
+    mt_arena_release(&arena);
+    return st;
+}
+
+enum mt_status search_balance(struct mt_searching *s, struct search_candidate *c, struct mt_balanced *balanced) {
+    struct problem p;
+    enum mt_status st = make_problem(s, c, &p);
+    *balanced = (struct mt_balanced){.step_s = 0};
+    if (!st && !p.balance.nsplits) c->estimate_s = mt_balance_time(&p.balance, sizes_of(s, c, &p), NULL);
+    if (st || !p.balance.nsplits) goto out;
+    const int64_t *start = sizes_of(s, c, &p);
+    p.balance.nstarts = 1;
+    p.balance.starts = &start;
+    if ((st = mt_balance_solve(&p.balance, balanced, s->err))) goto out;
+    if (p.batch >= 0)
+        memcpy(c->batch, balanced->sizes + (int64_t)p.batch * s->nranks, (size_t)s->nranks * sizeof *c->batch);
+    if (p.storage >= 0) {
+        st = settle_storage(s, c, balanced->sizes + (int64_t)p.storage * s->nranks);
+    } else {
+        search_set_micro(s, c);
+        c->estimate_s = balanced->step_s;
+    }
+out:
+    mt_arena_release(&p.arena);
+    return st;
+}
+
+/* ---- the bound ---- */
+
+/* A candidate with no more than the curves say, or what judged programs were below them by: what they were above them
+ * by, as by messages beside computing, others may be spared. */
+static struct search_candidate at_least(struct mt_searching *s, const struct search_candidate *c) {
+    struct search_candidate least = *c;
+    least.later_s = 0;
+    least.heavier = mt_new(&s->arena, int64_t, s->nclasses);
+    least.slower = mt_new(&s->arena, double, s->nclasses);
+    for (int k = 0; k < s->nclasses; k++) {
+        least.slower[k] = 1;
+        for (int i = 0; i < s->ncandidates; i++)
+            if (s->candidates[i]->work == c->work) least.slower[k] = fmin(least.slower[k], s->candidates[i]->slower[k]);
+    }
+    return least;
+}
+
+/* Computing alone, in one stage: no rank waits for another before the end. */
+enum mt_status search_bound(struct mt_searching *s, const struct search_candidate *c, double *bound_s) {
+    struct problem p;
+    struct mt_balanced balanced = {.step_s = 0};
+    struct search_candidate least = at_least(s, c);
+    enum mt_status st = make_problem(s, &least, &p);
+    if (st) goto out;
+    struct mt_balance *b = &p.balance;
+    int n = s->nclasses;
+    struct mt_share_curve *compute = (void *)b->compute;
+    b->nstages = 1;
+    double most = 0, fastest = 1;
+    for (int k = 0; k < n; k++) {
+        const struct search_curves *curves = &c->work->curves[k];
+        int64_t given = c->batch[s->classes[k].rank];
+        double given_s = 0;
+        if (p.batch < 0) search_micro(s, c->work, k, given, given, &given_s);
+        given_s = least.slower[k] * (curves->before_s + given_s);
+        if (p.storage >= 0) compute[p.storage * n + k] = scaled(&p.arena, &curves->update, least.slower[k]);
+        ((double *)b->compute_fixed)[k] = given_s;
+        ((double *)b->comm_fixed)[k] = 0;
+        ((int64_t *)b->memory_limit)[k] = 0;
+        if (p.batch >= 0) ((struct mt_share_curve *)b->comm)[p.batch * n + k] = (struct mt_share_curve){0};
+        most = fmax(most, given_s);
+        fastest = fmax(fastest, s->classes[k].fastest);
+    }
+    *bound_s = most;
+    if (b->nsplits && !(st = mt_balance_solve(b, &balanced, s->err))) *bound_s = balanced.bound_s;
+    *bound_s /= fastest;
+    mt_arena_release(&balanced.arena);
+out:
+    mt_arena_release(&p.arena);
+    return st;
+}

@@ -1,0 +1,192 @@
+/* Ranks that are alike become classes: of one device class, memory limit and speed; speeds that are apart by no more
+ * than their errors count as one where there would be too many classes otherwise. And the structures to look at. */
+#include <math.h>
+#include <string.h>
+
+#include "planner/balance/split.h"
+#include "planner/search/internal.h"
+
+enum { MANY_CLASSES = 16 };
+static const double memory_apart = 0.02; /* hosts that are alike differ by what their systems hold */
+
+static const struct mt_cluster_device *device_of(const struct mt_searching *s, int rank) {
+    return &s->costs.cluster->devices[s->costs.device[rank]];
+}
+
+static bool alike(const struct mt_searching *s, int a, int b, bool within_errors) {
+    const struct mt_cluster_device *x = device_of(s, a), *y = device_of(s, b);
+    const struct mt_search_fixed *fixed = &s->search->fixed;
+    int64_t mine = s->plan->ranks[a].memory_bytes, other = s->plan->ranks[b].memory_bytes;
+    if (x->class != y->class || !mine != !other) return false;
+    if (fabs((double)(mine - other)) > (within_errors ? memory_apart * (double)mine : 0)) return false;
+    if (x->emulated != y->emulated) return false;
+    if (fixed->shares && fixed->shares[a] != fixed->shares[b]) return false;
+    if (fixed->micro && fixed->micro[a] != fixed->micro[b]) return false;
+    for (int l = 0; l < s->nlabels; l++)
+        if (s->given_storage[l] && s->given_storage[l][a] != s->given_storage[l][b]) return false;
+    double apart = within_errors ? fmin(hypot(x->speed_error, y->speed_error), 0.02) : 0;
+    return fabs(x->speed - y->speed) <= apart * x->speed;
+}
+
+static void count_classes(struct mt_searching *s, bool within_errors) {
+    s->nclasses = 0;
+    for (int r = 0; r < s->nranks; r++) {
+        int c = 0;
+        while (c < s->nclasses && !alike(s, s->classes[c].rank, r, within_errors)) c++;
+        const struct mt_cluster_device *device = device_of(s, r);
+        if (c == s->nclasses)
+            s->classes[s->nclasses++] = (struct search_class){.rank = r,
+                                                              .memory_limit = s->plan->ranks[r].memory_bytes,
+                                                              .fastest = 1,
+                                                              .device_class = device->class,
+                                                              .speed = device->speed};
+        s->classes[c].nranks++;
+        if (s->plan->ranks[r].memory_bytes < s->classes[c].memory_limit)
+            s->classes[c].memory_limit = s->plan->ranks[r].memory_bytes;
+        s->classes[c].fastest = fmax(s->classes[c].fastest, device->speed / s->classes[c].speed);
+        s->class[r] = c;
+    }
+}
+
+/* "xeon-1t (ranks 0 2-5)", the first few. */
+static const char *name_of(struct mt_searching *s, int class) {
+    struct mt_arena *arena = &s->arena;
+    const char *list = "";
+    int pieces = 0;
+    for (int r = 0; r < s->nranks; r++) {
+        if (s->class[r] != class) continue;
+        int last = r;
+        while (last + 1 < s->nranks && s->class[last + 1] == class) last++;
+        if (++pieces > 4) {
+            list = mt_arena_printf(arena, "%s ...", list);
+            break;
+        }
+        list = last > r ? mt_arena_printf(arena, "%s %d-%d", list, r, last) : mt_arena_printf(arena, "%s %d", list, r);
+        r = last;
+    }
+    const struct search_class *c = &s->classes[class];
+    return mt_arena_printf(arena, "%s (rank%s%s)", s->costs.cluster->classes[c->device_class].name,
+                           c->nranks > 1 ? "s" : "", list);
+}
+
+/* Shares of a label that a person gives. */
+static enum mt_status check_shares(struct mt_searching *s, const struct mt_label *label, const int64_t *sizes) {
+    int64_t sum = 0;
+    for (int r = 0; r < s->nranks; r++) {
+        if (sizes[r] < 0 || sizes[r] > label->extent)
+            return mt_fail(s->err, MT_EINPUT, "rank %d's share of \"%s\" is %lld, but it is %lld in all", r,
+                           label->name, (long long)sizes[r], (long long)label->extent);
+        sum += sizes[r];
+    }
+    if (sum != label->extent)
+        return mt_fail(s->err, MT_EINPUT, "shares of \"%s\" sum to %lld, but it is %lld", label->name, (long long)sum,
+                       (long long)label->extent);
+    if (search_aligned(sizes, s->nranks, label->align)) return MT_OK;
+    return mt_fail(s->err, MT_EINPUT, "shares of \"%s\": all but one must be multiples of %lld", label->name,
+                   (long long)label->align);
+}
+
+static enum mt_status find_labels(struct mt_searching *s) {
+    const struct mt_graph *g = s->search->graph;
+    const struct mt_search_fixed *fixed = &s->search->fixed;
+    s->labels = mt_new(&s->arena, int, g->nlabels);
+    s->nlabels = mt_storage_labels(g, s->labels);
+    s->given_storage = mt_new(&s->arena, const int64_t *, s->nlabels + 1);
+    s->unit = s->unit_align = 1;
+    for (int i = 0; i < fixed->nstorage_shares; i++) {
+        int l = 0;
+        while (l < s->nlabels && strcmp(g->labels[s->labels[l]].name, fixed->storage_shares[i].label)) l++;
+        if (l == s->nlabels)
+            return mt_fail(s->err, MT_EINPUT, "no parameter is stored by shares of \"%.60s\"",
+                           fixed->storage_shares[i].label);
+        if (check_shares(s, &g->labels[s->labels[l]], fixed->storage_shares[i].sizes)) return s->err->status;
+        s->given_storage[l] = fixed->storage_shares[i].sizes;
+    }
+    for (int l = 0; l < s->nlabels; l++) {
+        const struct mt_label *label = &g->labels[s->labels[l]];
+        if (!s->given_storage[l] && label->extent > s->unit) s->unit = label->extent, s->unit_align = label->align;
+    }
+    return MT_OK;
+}
+
+enum mt_status search_classes(struct mt_searching *s) {
+    const struct mt_search_fixed *fixed = &s->search->fixed;
+    s->class = mt_new(&s->arena, int, s->nranks);
+    s->everybody = mt_new(&s->arena, int, s->nranks);
+    s->classes = mt_new(&s->arena, struct search_class, s->nranks);
+    for (int r = 0; r < s->nranks; r++) s->everybody[r] = r;
+    if (find_labels(s)) return s->err->status;
+    int64_t sum = 0;
+    for (int r = 0; fixed->shares && r < s->nranks; r++) sum += fixed->shares[r];
+    if (fixed->shares && sum != s->search->job->batch)
+        return mt_fail(s->err, MT_EINPUT, "the shares sum to %lld, but the batch is %lld", (long long)sum,
+                       (long long)s->search->job->batch);
+    count_classes(s, false);
+    if (s->nclasses > MANY_CLASSES) {
+        memset(s->classes, 0, (size_t)s->nranks * sizeof *s->classes);
+        count_classes(s, true);
+    }
+    for (int c = 0; c < s->nclasses; c++) s->classes[c].name = name_of(s, c);
+    return MT_OK;
+}
+
+/* ---- structures ---- */
+
+static void add_structure(struct mt_searching *s, const struct mt_plan_storage *rows, int nrows, const char *sync,
+                          const char *where) {
+    struct search_structure *one = &s->structures[s->nstructures++];
+    *one = (struct search_structure){.storage = mt_new(&s->arena, struct mt_plan_storage, nrows + 1),
+                                     .nstorage = nrows,
+                                     .sync = sync,
+                                     .what = mt_arena_printf(&s->arena, "state %s, %s", where, sync)};
+    bool all = false;
+    for (int i = 0; i < nrows; i++) {
+        one->storage[i] = rows[i];
+        all |= !strcmp(rows[i].pattern, "*");
+    }
+    if (!all) one->storage[one->nstorage++] = (struct mt_plan_storage){"*", "replicated"};
+}
+
+bool search_same_structure(const struct search_structure *a, const struct mt_plan *plan) {
+    if (a->nstorage != plan->nstorage || strcmp(a->sync, plan->sync)) return false;
+    for (int i = 0; i < a->nstorage; i++)
+        if (strcmp(a->storage[i].pattern, plan->storage[i].pattern) ||
+            strcmp(a->storage[i].layout, plan->storage[i].layout))
+            return false;
+    return true;
+}
+
+/* The last plan's, if it is none of those that are looked at anyway. */
+static void add_last(struct mt_searching *s) {
+    const struct mt_plan *last = s->search->last;
+    bool shares = false;
+    if (!last || last->nranks != s->nranks || s->nranks == 1) return;
+    for (int i = 0; i < last->nstorage; i++) shares |= !strcmp(last->storage[i].layout, "split");
+    for (int i = 0; i < s->nstructures; i++)
+        if (search_same_structure(&s->structures[i], last)) return;
+    if (shares) add_structure(s, last->storage, last->nstorage, last->sync, "as it was");
+}
+
+/* The sums of replicated state are AllReduce either way. */
+enum mt_status search_structures(struct mt_searching *s) {
+    static const char *const syncs[] = {"all_reduce", "reduce_scatter"};
+    const struct mt_search_fixed *fixed = &s->search->fixed;
+    s->structures = mt_new(&s->arena, struct search_structure, SEARCH_MOST_STRUCTURES);
+    for (int split = 0; split < 2; split++) {
+        const struct mt_plan_storage everything = {"*", split ? "split" : "replicated"};
+        if (fixed->nstorage && split) break;
+        bool shares = split;
+        for (int i = 0; i < fixed->nstorage; i++) shares |= !strcmp(fixed->storage[i].layout, "split");
+        if (!fixed->nstorage && split && s->nranks == 1) break;
+        for (int how = 0; how < 2; how++) {
+            if (fixed->sync ? strcmp(fixed->sync, syncs[how]) != 0 : how == 1 && !shares) continue;
+            if (fixed->nstorage)
+                add_structure(s, fixed->storage, fixed->nstorage, syncs[how], "as given");
+            else
+                add_structure(s, &everything, 1, syncs[how], everything.layout);
+        }
+    }
+    if (!fixed->nstorage && !fixed->sync) add_last(s);
+    s->works = mt_new(&s->arena, struct search_work *, 2 * s->nstructures);
+    return MT_OK;
+}

@@ -1,0 +1,243 @@
+/* A structure's work as curves over shares, a class of ranks.
+ *
+ * Shares at which operators are priced: every whole number at first, then in steps that grow, so that small shares on
+ * big devices are priced as slow as they are, and no curve has more than some dozens of points. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/balance/split.h"
+#include "planner/search/internal.h"
+
+enum { EVERY_SHARE = 24, MOST_POINTS = 160, STORAGE_POINTS = 9 };
+
+static int share_points(int64_t extent, int64_t usual, int64_t *at) {
+    int n = 0;
+    for (int64_t x = 0; x < extent && n < MOST_POINTS - 2;) {
+        at[n++] = x;
+        double grown = (double)x * (x < 4 * usual ? 1.125 : 1.5);
+        x = x < EVERY_SHARE ? x + 1 : (int64_t)ceil(grown);
+    }
+    at[n++] = extent;
+    return n;
+}
+
+/* Seconds of the operators of one block, once. */
+static double block_s(const struct mt_searching *s, const struct mt_work *w, int class, enum mt_block_kind block,
+                      const struct mt_work_share *share) {
+    double sum = 0;
+    int rank = s->classes[class].rank;
+    for (int o = 0; o < w->nops; o++) {
+        const struct mt_work_op *op = &w->ops[o];
+        if (op->block != block) continue;
+        struct mt_op_shape shape;
+        if (op->copy) {
+            sum += (double)op->count * mt_cost_copy_s(&s->costs, rank, mt_work_copy_bytes(op, share), op->npieces);
+            continue;
+        }
+        mt_work_shape(op, share, &shape);
+        sum += (double)op->count * mt_cost_op(&s->costs, rank, &shape).s;
+    }
+    return sum;
+}
+
+/* Classes of one device class differ by their speeds alone, unless copies do not follow the speed. */
+static int like_before(const struct mt_searching *s, int class) {
+    const struct mt_cluster *cluster = s->costs.cluster;
+    const struct mt_cluster_device *mine = &cluster->devices[s->costs.device[s->classes[class].rank]];
+    for (int c = 0; c < class; c++) {
+        const struct mt_cluster_device *other = &cluster->devices[s->costs.device[s->classes[c].rank]];
+        if (other->class == mine->class && other->emulated == mine->emulated) return c;
+    }
+    return -1;
+}
+
+static void labels_at(const struct mt_searching *s, const struct mt_work *w, int class, double units,
+                      int64_t *storage) {
+    for (int l = 0; l < w->nlabels; l++)
+        storage[l] = s->given_storage[l] ? s->given_storage[l][s->classes[class].rank]
+                                         : (int64_t)llround((double)w->labels[l].extent * units / (double)s->unit);
+}
+
+static struct mt_share_curve new_curve(struct mt_arena *arena, int n, const int64_t *at) {
+    struct mt_share_curve c = {n, mt_arena_memdup(arena, at, (size_t)n * sizeof *at), mt_new(arena, double, n)};
+    return c;
+}
+
+static void price_samples(struct mt_searching *s, struct search_work *w, int class, int n, const int64_t *at) {
+    struct search_curves *c = &w->curves[class];
+    int like = like_before(s, class);
+    double ratio = like >= 0 ? s->classes[like].speed / s->classes[class].speed : 1;
+    int64_t *storage = mt_new(&s->arena, int64_t, w->work.nlabels + 1);
+    labels_at(s, &w->work, class, (double)s->unit / s->nranks, storage);
+    c->samples = new_curve(&s->arena, n, at);
+    c->body_samples = new_curve(&s->arena, w->body ? n : 0, at);
+    for (int i = 0; i < n; i++) {
+        struct mt_work_share share = {at[i], storage};
+        double *last = (double *)c->samples.value, *body = (double *)c->body_samples.value;
+        last[i] = like >= 0 ? w->curves[like].samples.value[i] * ratio : block_s(s, &w->work, class, MT_LAST, &share);
+        if (!w->body) continue;
+        body[i] =
+            like >= 0 ? w->curves[like].body_samples.value[i] * ratio : block_s(s, &w->work, class, MT_BODY, &share);
+    }
+    struct mt_work_share none = {0, storage};
+    c->before_s = block_s(s, &w->work, class, MT_PROLOGUE, &none);
+}
+
+static void price_storage(struct mt_searching *s, struct search_work *w, int class) {
+    struct search_curves *c = &w->curves[class];
+    int64_t at[STORAGE_POINTS + 2], *storage = mt_new(&s->arena, int64_t, w->work.nlabels + 1);
+    int n = 0;
+    at[n++] = 0;
+    for (int i = STORAGE_POINTS - 1; i >= 0; i--) {
+        int64_t x = (int64_t)(4 * (double)s->unit / s->nranks / (double)(1 << i));
+        if (x > at[n - 1] && x < s->unit) at[n++] = x;
+    }
+    if (s->unit > at[n - 1]) at[n++] = s->unit;
+    c->update = new_curve(&s->arena, n, at);
+    c->state = new_curve(&s->arena, n, at);
+    c->state_fixed = w->work.state_bytes;
+    for (int i = 0; i < n; i++) {
+        struct mt_work_share share = {0, storage};
+        labels_at(s, &w->work, class, (double)at[i], storage);
+        ((double *)c->update.value)[i] = block_s(s, &w->work, class, MT_EPILOGUE, &share);
+        double bytes = 0;
+        for (int l = 0; l < w->work.nlabels; l++)
+            bytes += (double)w->work.labels[l].state_bytes / (double)w->work.labels[l].extent * (double)storage[l];
+        ((double *)c->state.value)[i] = bytes;
+    }
+}
+
+const char *search_start(const struct mt_searching *s) {
+    if (s->search->fixed.start) return s->search->fixed.start;
+    return mt_plan_default_start(s->plan->device);
+}
+
+/* What mt_work_open and mt_work_memory read of a plan. */
+static struct mt_plan *prototype(struct mt_searching *s, const struct search_structure *structure) {
+    const struct mt_job *job = s->search->job;
+    struct mt_plan *p = mt_plan_new(s->nranks);
+    p->job = *job;
+    p->nrules = 1;
+    p->rules = mt_new(&p->arena, struct mt_plan_rule, 1);
+    p->rules[0] = (struct mt_plan_rule){"*", "split", "batch"};
+    p->nstorage = structure->nstorage;
+    p->storage = structure->storage;
+    p->sync = structure->sync;
+    p->start = search_start(s);
+    p->collectives = mt_new(&p->arena, struct mt_plan_collective, MT_NCOLLS);
+    p->ncollectives = MT_NCOLLS;
+    enum mt_type acc = mt_type_acc(job->precision), wire = s->search->fixed.gradient_wire;
+    if (wire == MT_NTYPES) wire = acc;
+    for (int k = 0; k < MT_NCOLLS; k++) {
+        bool sums = k == MT_ALL_REDUCE || k == MT_REDUCE_SCATTER;
+        p->collectives[k] = (struct mt_plan_collective){(enum mt_coll_kind)k, "auto", sums ? wire : job->precision,
+                                                        sums ? acc : job->precision, 0};
+    }
+    return p;
+}
+
+enum mt_status search_open_work(struct mt_searching *s, int structure, bool body, struct search_work **work) {
+    struct search_work **place = &s->works[2 * structure + body];
+    if (!*place) {
+        struct search_work *w = mt_new(&s->arena, struct search_work, 1);
+        w->structure = &s->structures[structure];
+        w->body = body;
+        w->plan = prototype(s, w->structure);
+        enum mt_status st = mt_work_open(s->search->graph, w->plan, body, s->search->options, &w->work, s->err);
+        if (st) {
+            mt_plan_free(w->plan);
+            return st;
+        }
+        *place = w;
+        int64_t at[MOST_POINTS];
+        int n = share_points(s->search->job->batch, s->search->job->batch / s->nranks + 1, at);
+        w->curves = mt_new(&s->arena, struct search_curves, s->nclasses);
+        for (int c = 0; c < s->nclasses; c++) {
+            price_samples(s, w, c, n, at);
+            price_storage(s, w, c);
+        }
+    }
+    *work = *place;
+    return MT_OK;
+}
+
+/* ---- memory ---- */
+
+bool search_memory_matters(const struct mt_searching *s) {
+    for (int c = 0; c < s->nclasses; c++)
+        if (s->classes[c].memory_limit > 0) return true;
+    return false;
+}
+
+enum mt_status search_open_memory(struct mt_searching *s, struct search_work *w, int64_t bucket_bytes) {
+    int64_t batch = s->search->job->batch, usual = 2 * ((batch + s->nranks - 1) / s->nranks), at[3] = {0, 1, 0};
+    int64_t most = w->body ? batch / 2 : batch;
+    int n = 2;
+    if (w->arena.npoints) return MT_OK;
+    if (usual > most) usual = most;
+    if (usual > 1) at[n++] = usual;
+    struct mt_share_curve curve = new_curve(&s->arena, n, at);
+    w->plan->bucket_bytes = bucket_bytes;
+    for (int i = 1; i < n; i++) {
+        struct mt_plan_memory memory = w->work.one_sample;
+        int64_t samples = w->body && 2 * at[i] <= batch ? 2 * at[i] : at[i];
+        enum mt_status st = MT_OK;
+        if (i > 1 || s->nranks == 1)
+            st = mt_work_memory(s->search->graph, w->plan, samples, at[i], s->search->options, &memory, s->err);
+        if (st) return st;
+        ((double *)curve.value)[i] = (double)(memory.arena_bytes - memory.state_bytes);
+    }
+    ((double *)curve.value)[0] = curve.value[1]; /* less, but not by much beside gathered weights */
+    w->arena = curve;
+    return MT_OK;
+}
+
+/* ---- micro-batches ---- */
+
+static double in_micro(const struct search_curves *c, bool body, int64_t share, int64_t micro) {
+    if (!body || micro <= 0 || micro >= share) return mt_share_curve_at(&c->samples, share);
+    int64_t runs = (share + micro - 1) / micro - 1;
+    return (double)runs * mt_share_curve_at(&c->body_samples, micro) +
+           mt_share_curve_at(&c->samples, share - runs * micro);
+}
+
+int64_t search_micro(const struct mt_searching *s, const struct search_work *w, int class, int64_t share, int64_t most,
+                     double *seconds) {
+    static const int counts[] = {1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256};
+    const struct search_curves *c = &w->curves[class];
+    const int64_t *given = s->search->fixed.micro;
+    if (given && given[s->classes[class].rank] < most) most = given[s->classes[class].rank];
+    if (most < 1) most = 1;
+    int64_t least = (share + most - 1) / most;
+    int64_t best = given   ? (share < most ? share : most)
+                   : least ? (share + least - 1) / least
+                           : 0; /* as even as may be */
+    double best_s = in_micro(c, w->body, share, best);
+    for (size_t i = 0; w->body && i < sizeof counts / sizeof *counts; i++) {
+        int64_t count = least > counts[i] ? least : counts[i], micro = count ? (share + count - 1) / count : 0;
+        if (micro < 1 || (given && micro != best)) break;
+        double time_s = in_micro(c, true, share, micro);
+        if (time_s < best_s * (1 - 1e-9)) best = micro, best_s = time_s;
+    }
+    if (seconds) *seconds = best_s;
+    return best;
+}
+
+int64_t search_most_micro(const struct mt_searching *s, const struct search_work *w, int class, int64_t units,
+                          int64_t heavier) {
+    const struct search_class *k = &s->classes[class];
+    const struct search_curves *c = &w->curves[class];
+    int64_t low = 0, high = s->search->job->batch;
+    if (!k->memory_limit || !w->arena.npoints) return high;
+    double room =
+        (double)k->memory_limit - (double)c->state_fixed - mt_share_curve_at(&c->state, units) - (double)heavier;
+    while (low < high) {
+        int64_t middle = low + (high - low + 1) / 2;
+        if (mt_share_curve_at(&w->arena, middle) <= room)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}

@@ -1,0 +1,191 @@
+/* Inside the search: what its parts hand to each other.
+ *
+ *   class.c     ranks that are alike become classes
+ *   curve.c     a structure's work becomes curves over shares, a class
+ *   shares.c    shares that need no solving
+ *   timeline.c      a structure's messages and their timeline beside the computation
+ *   balance.c   both become a balance problem; its solution becomes shares
+ *   judge.c     shares become a program, and its prediction
+ *   report.c    what binds, what was rejected */
+#ifndef MT_PLANNER_SEARCH_INTERNAL_H
+#define MT_PLANNER_SEARCH_INTERNAL_H
+
+#include "synth/build/build.h"
+#include "planner/predict/predict.h"
+#include "planner/search/search.h"
+#include "planner/search/work.h"
+
+struct search_class {
+    int rank; /* the first of its ranks: costs are asked for it */
+    int64_t nranks;
+    int64_t memory_limit; /* 0: none */
+    double fastest;       /* speed of its fastest rank over that of `rank` */
+    const char *name;     /* "xeon-1t (ranks 0 2-5)" */
+    int device_class;
+    double speed; /* of the device, for costs of operators */
+};
+
+/* Where parameters live and how gradients travel: what decides the operators. */
+struct search_structure {
+    int nstorage;
+    struct mt_plan_storage *storage;
+    const char *sync;
+    const char *what; /* "replicated, all_reduce" */
+};
+
+/* Seconds and bytes of a class over shares; `storage` counts units of searching->unit. */
+struct search_curves {
+    struct mt_share_curve samples;      /* once through LAST: forward and backward */
+    struct mt_share_curve body_samples; /* once through BODY */
+    struct mt_share_curve update;       /* over storage */
+    double before_s;                    /* PROLOGUE */
+    struct mt_share_curve state;        /* bytes over storage */
+    int64_t state_fixed;
+};
+
+/* A structure's work, with and without a body. */
+struct search_work {
+    const struct search_structure *structure;
+    bool body;
+    struct mt_work work;
+    struct mt_plan *plan;         /* as mt_work_open wants it */
+    struct search_curves *curves; /* [nclasses] */
+    /* Memory beside the state over samples of a micro-batch; npoints 0: not looked at. */
+    struct mt_share_curve arena;
+};
+
+struct search_candidate {
+    struct search_work *work;
+    int64_t bucket_bytes;
+    const char *start; /* plan.h */
+    bool doubted;      /* must be predicted to be clearly better: search_judge */
+    const char *what;
+    int64_t *batch, *micro; /* [nranks] */
+    int64_t *storage;       /* [label nranks + rank] */
+    double estimate_s;      /* 0: none */
+    bool judged, fits;
+    double step_s;
+    const char *why;
+    struct mt_prediction prediction; /* when judged, and `same` is null */
+    struct search_candidate *same;   /* an equal one that was judged before */
+    bool tried;
+    /* What the judgement says of the estimate, a class: factor of compute, bytes of memory. */
+    double *slower;
+    int64_t *heavier;
+    double later_s; /* seconds that the estimate lacks */
+};
+
+struct mt_searching {
+    const struct mt_search *search;
+    struct mt_costs costs; /* with a memory of answers */
+    struct mt_arena arena;
+    struct mt_err *err;
+    struct mt_plan *plan;         /* the caller's */
+    int nranks, nclasses, *class; /* [nranks] */
+    struct search_class *classes;
+    int *everybody; /* [nranks]: 0, 1, ... */
+    double end_s;
+    /* Storage is balanced in units: shares of the longest label; the others follow in proportion. */
+    int nlabels, *labels;
+    int64_t unit, unit_align;
+    const int64_t **given_storage; /* [nlabels]: or null */
+    int nstructures;
+    struct search_structure *structures;
+    struct search_work **works; /* [2 nstructures]: opened when wanted */
+    int ncandidates, capacity;
+    struct search_candidate **candidates;
+    struct search_candidate *best; /* judged, fits */
+    struct mt_program program;     /* of the best */
+    struct mt_plan *best_plan;     /* the program points into it */
+    int64_t njudged;
+    struct mt_err why; /* why nothing fitted, where that was so */
+};
+
+/* One timeline of a class at given shares: an estimate of the step if all ranks were in step with it. */
+struct search_played {
+    double compute_s;           /* forward and backward, all micro-batches, and what stands before */
+    double wait_s;              /* of it waiting for weights */
+    double ready_s, comm_end_s; /* the message that begins the chain which ends last; the end of that chain */
+    double tail_s;              /* messages that can only be sent when the backward pass has ended */
+    double after_s;             /* communication between then and the end */
+    double update_s;
+    double comm_s; /* all messages */
+    double overlap_s;
+    double step_s;
+};
+
+enum { SEARCH_MOST_STRUCTURES = 5 };
+enum mt_status search_classes(struct mt_searching *s);
+enum mt_status search_structures(struct mt_searching *s);
+/* Whether a plan stores and sends as the structure says. */
+bool search_same_structure(const struct search_structure *structure, const struct mt_plan *plan);
+
+/* Open (once) a structure's work and its curves. */
+enum mt_status search_open_work(struct mt_searching *s, int structure, bool body, struct search_work **work);
+/* Memory over samples of a micro-batch; once. */
+enum mt_status search_open_memory(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes);
+bool search_memory_matters(const struct mt_searching *s);
+
+/* The best division of a class's share into micro-batches: samples of one, and the seconds of all. */
+int64_t search_micro(const struct mt_searching *s, const struct search_work *work, int class, int64_t share,
+                     int64_t most, double *seconds);
+/* The most samples of a micro-batch that a class holds beside so many units of storage; 0: not one. */
+int64_t search_most_micro(const struct mt_searching *s, const struct search_work *work, int class, int64_t units,
+                          int64_t heavier);
+
+/* Seconds of every bucket of a candidate. bucket: [nmessages], cost: [nbuckets]. */
+enum mt_status search_messages(struct mt_searching *s, const struct search_candidate *c, int *bucket, double *cost);
+void search_play(struct mt_searching *s, const struct search_work *work, int class, int64_t share, int64_t micro,
+                 const int64_t *storage, const int *bucket, const double *cost, struct search_played *played);
+
+/* When full buckets set off, if nobody says: plan.h. */
+const char *search_start(const struct mt_searching *s);
+struct search_candidate *search_candidate(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes,
+                                          const char *what);
+/* Storage of all labels from shares in units. */
+enum mt_status search_divide_storage(struct mt_searching *s, const int64_t *units, int64_t *storage);
+void search_set_micro(struct mt_searching *s, struct search_candidate *c);
+/* Other shares by balance, beginning from those that are set, with the candidate's corrections. Fills in estimate_s.
+ * Release balanced->arena. */
+enum mt_status search_balance(struct mt_searching *s, struct search_candidate *c, struct mt_balanced *balanced);
+/* The estimate of a candidate whose shares are set. */
+enum mt_status search_estimate(struct mt_searching *s, struct search_candidate *c);
+/* No shares of the candidate's structure are faster. */
+enum mt_status search_bound(struct mt_searching *s, const struct search_candidate *c, double *bound_s);
+
+/* Build, predict, look at memory; keep it if it is the best. Not again what was judged before. */
+enum mt_status search_judge(struct mt_searching *s, struct search_candidate *c);
+/* From a candidate's prediction, what its estimate should have said: its corrections. */
+void search_learn(struct mt_searching *s, struct search_candidate *c);
+/* A new candidate with the shares and corrections of another. */
+struct search_candidate *search_like(struct mt_searching *s, const struct search_candidate *c, const char *what);
+/* Even shares, or in proportion to the speeds; of samples and of storage. */
+enum mt_status search_simple_shares(struct mt_searching *s, struct search_candidate *c, bool even, bool even_storage);
+/* Whether all shares but one are multiples. */
+bool search_aligned(const int64_t *sizes, int nranks, int64_t align);
+/* Those of a plan; false where they do not fit the job. */
+bool search_take_shares(const struct mt_searching *s, const struct mt_plan *plan, struct search_candidate *c);
+/* Its step as judged, else as estimated; infinite where it does not fit or neither was done. */
+double search_time(const struct search_candidate *c);
+int64_t search_units(const struct mt_searching *s, const struct search_candidate *c, int rank);
+
+/* The candidate's decisions as a plan. */
+void search_write_plan(const struct mt_searching *s, const struct search_candidate *c, struct mt_plan *plan);
+void search_speeds(const struct mt_searching *s, const struct search_work *w, struct mt_plan *plan);
+/* That algorithms which a person has fixed are of messages that the best has. */
+enum mt_status search_check_algorithms(const struct mt_searching *s);
+void search_fill_plan(struct mt_searching *s, double bound_s); /* the caller's, with the best */
+void search_fill_prediction(const struct mt_prediction *found, double bound_s, struct mt_plan *plan);
+void search_fill_rejected(struct mt_searching *s, struct mt_plan *plan);
+
+enum mt_status search_begin(struct mt_searching *s, const struct mt_search *search, struct mt_plan *plan,
+                            struct mt_err *err);
+void search_end(struct mt_searching *s);
+/* A plan's structure as if a person had fixed it. */
+void search_fix_structure(const struct mt_plan *plan, struct mt_search *search);
+
+enum { SEARCH_NSTAGES = 3 };
+extern const char *const search_stage_names[SEARCH_NSTAGES];
+enum mt_status search_report(struct mt_searching *s, const struct search_candidate *c, struct mt_search_report *report);
+
+#endif

@@ -1,0 +1,239 @@
+/* Shares become a program, and the program a prediction. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/text/units.h"
+#include "planner/cost/algorithms.h"
+#include "synth/program/message.h"
+#include "planner/search/internal.h"
+#include "planner/plan/choice.h"
+
+/* What a candidate that is doubted must be predicted to take, of the best's time. */
+static const double clearly = 0.99;
+
+/* ---- the plan ---- */
+
+static struct mt_plan_split split_of(struct mt_plan *p, const char *prefix, const struct mt_label *label,
+                                     const int64_t *sizes) {
+    return (struct mt_plan_split){mt_arena_printf(&p->arena, "%s%s", prefix, label->name),
+                                  mt_arena_strdup(&p->arena, label->name), label->align,
+                                  mt_arena_memdup(&p->arena, sizes, (size_t)p->nranks * sizeof *sizes)};
+}
+
+static void write_splits(const struct mt_searching *s, const struct search_candidate *c, struct mt_plan *p) {
+    const struct mt_graph *g = s->search->graph;
+    p->splits = mt_new(&p->arena, struct mt_plan_split, s->nlabels + 1);
+    p->nsplits = 0;
+    p->splits[p->nsplits++] = split_of(p, "", &g->labels[g->batch], c->batch);
+    for (int l = 0; l < s->nlabels; l++)
+        p->splits[p->nsplits++] =
+            split_of(p, "storage:", &g->labels[s->labels[l]], c->storage + (int64_t)l * s->nranks);
+    memcpy(p->micro, c->micro, (size_t)p->nranks * sizeof *p->micro);
+}
+
+/* Algorithms stay "auto" until the program's messages are known. */
+void search_write_plan(const struct mt_searching *s, const struct search_candidate *c, struct mt_plan *p) {
+    const struct mt_plan *like = c->work->plan;
+    p->job = *s->search->job;
+    write_splits(s, c, p);
+    p->nrules = like->nrules;
+    p->rules = mt_arena_memdup(&p->arena, like->rules, (size_t)like->nrules * sizeof *like->rules);
+    p->nstorage = like->nstorage;
+    p->storage = mt_new(&p->arena, struct mt_plan_storage, like->nstorage);
+    for (int i = 0; i < like->nstorage; i++)
+        p->storage[i] = (struct mt_plan_storage){mt_arena_strdup(&p->arena, like->storage[i].pattern),
+                                                 mt_arena_strdup(&p->arena, like->storage[i].layout)};
+    p->sync = mt_arena_strdup(&p->arena, like->sync);
+    p->start = mt_arena_strdup(&p->arena, c->start);
+    p->bucket_bytes = c->bucket_bytes;
+    p->ncollectives = like->ncollectives;
+    p->collectives = mt_arena_memdup(&p->arena, like->collectives, (size_t)like->ncollectives * sizeof *p->collectives);
+}
+
+/* A row for every kind that the program has: given algorithms as they are, the others by size. */
+static enum mt_status choose_algorithms(struct mt_searching *s, struct mt_plan *p, struct mt_program *program) {
+    const char *const *given = s->search->fixed.algorithms;
+    struct mt_plan_collective *rows, *kept;
+    int nrows, nkept = 0;
+    enum mt_status st = mt_algorithm_rows(program, &s->costs, &p->arena, &rows, &nrows, s->err);
+    if (st) return st;
+    kept = mt_new(&p->arena, struct mt_plan_collective, nrows + MT_NCOLLS);
+    for (int i = 0; i < nrows; i++) {
+        if (!given[rows[i].kind]) {
+            kept[nkept++] = rows[i];
+        } else if (!rows[i].up_to_bytes) {
+            kept[nkept] = rows[i];
+            kept[nkept++].algorithm = mt_arena_strdup(&p->arena, given[rows[i].kind]);
+        }
+    }
+    p->collectives = kept;
+    p->ncollectives = nkept;
+    return MT_OK;
+}
+
+/* Of the best alone: other structures may lack a kind of collective. */
+enum mt_status search_check_algorithms(const struct mt_searching *s) {
+    const char *const *given = s->search->fixed.algorithms;
+    const struct mt_plan *p = s->best_plan;
+    for (int k = 0; k < MT_NCOLLS; k++) {
+        int i = 0;
+        while (i < p->ncollectives && p->collectives[i].kind != (enum mt_coll_kind)k) i++;
+        if (!given[k] || i < p->ncollectives) continue;
+        mt_fail(s->err, MT_EINPUT, "the fastest plan has no %s, so the algorithm \"%.60s\" has no use",
+                mt_coll_name((enum mt_coll_kind)k), given[k]);
+        return mt_err_hint(s->err, "leave it out, or say where state is stored and how gradients travel, such that "
+                                   "there are such messages");
+    }
+    return MT_OK;
+}
+
+static void set_algorithms(const struct mt_plan *p, struct mt_program *program) {
+    struct mt_choice rows = {.ncollectives = p->ncollectives, .collectives = p->collectives};
+    for (int b = 0; b < MT_NBLOCKS; b++)
+        for (int i = 0; i < program->blocks[b].ninstrs; i++) {
+            struct mt_instr *c = &program->blocks[b].instrs[i];
+            if (c->kind == MT_INSTR_COLLECTIVE)
+                c->algorithm = mt_choice_algorithm(&rows, c->coll, mt_message_bytes(program, c));
+        }
+}
+
+/* ---- the judgement ---- */
+
+static bool equal_shares(const struct mt_searching *s, const struct search_candidate *a,
+                         const struct search_candidate *b) {
+    size_t n = (size_t)s->nranks;
+    return a->work == b->work && a->bucket_bytes == b->bucket_bytes && !strcmp(a->start, b->start) &&
+           !memcmp(a->batch, b->batch, n * sizeof(int64_t)) && !memcmp(a->micro, b->micro, n * sizeof(int64_t)) &&
+           !memcmp(a->storage, b->storage, n * (size_t)s->nlabels * sizeof(int64_t));
+}
+
+static const char *who_lacks(struct mt_searching *s, const struct mt_prediction *prediction) {
+    int64_t worst = 0;
+    int who = -1;
+    for (int r = 0; r < s->nranks; r++) {
+        int64_t limit = s->plan->ranks[r].memory_bytes;
+        if (limit && prediction->ranks[r].arena_bytes - limit > worst)
+            worst = prediction->ranks[r].arena_bytes - limit, who = r;
+    }
+    if (who < 0) return NULL;
+    char text[MT_UNITS_TEXT];
+    mt_units_bytes((double)worst, text);
+    return mt_arena_printf(&s->arena, "does not fit: rank %d lacks %s", who, text);
+}
+
+void search_learn(struct mt_searching *s, struct search_candidate *c) {
+    const struct search_work *w = c->work;
+    for (int k = 0; k < s->nclasses; k++) {
+        double found = 0, said = 0;
+        int64_t heavier = INT64_MIN;
+        for (int r = 0; r < s->nranks; r++) {
+            if (s->class[r] != k) continue;
+            const struct search_curves *curves = &w->curves[k];
+            double passes_s;
+            int64_t units = search_units(s, c, r), most = c->micro[r] ? c->micro[r] : 1;
+            search_micro(s, w, k, c->batch[r], most, &passes_s);
+            found += c->prediction.ranks[r].compute_s;
+            said += curves->before_s + passes_s + mt_share_curve_at(&curves->update, units);
+            int64_t held = curves->state_fixed + (int64_t)mt_share_curve_at(&curves->state, units) +
+                           (int64_t)mt_share_curve_at(&w->arena, c->micro[r]);
+            if (c->prediction.ranks[r].arena_bytes - held > heavier)
+                heavier = c->prediction.ranks[r].arena_bytes - held;
+        }
+        if (said > 0 && found > 0) c->slower[k] = fmin(fmax(found / said, 0.5), 2);
+        if (w->arena.npoints) c->heavier[k] = heavier;
+    }
+}
+
+static enum mt_status build(struct mt_searching *s, const struct search_candidate *c, struct mt_plan *p,
+                            struct mt_program *program, struct mt_arena *arena) {
+    struct mt_choice choice;
+    enum mt_status st;
+    search_write_plan(s, c, p);
+    if ((st = mt_choice_from_plan(s->search->graph, p, arena, &choice, s->err)) ||
+        (st = mt_build(s->search->graph, &choice, program, s->err)))
+        return st;
+    if ((st = choose_algorithms(s, p, program))) {
+        mt_program_release(program);
+        return st;
+    }
+    set_algorithms(p, program);
+    return MT_OK;
+}
+
+enum mt_status search_judge(struct mt_searching *s, struct search_candidate *c) {
+    for (int i = 0; i < s->ncandidates; i++) {
+        struct search_candidate *other = s->candidates[i];
+        if (other == c || !other->judged || !equal_shares(s, other, c)) continue;
+        c->judged = true, c->fits = other->fits, c->step_s = other->step_s, c->same = other;
+        c->why = other->why;
+        return MT_OK;
+    }
+    struct mt_plan *p = mt_plan_new(s->nranks);
+    struct mt_program program;
+    struct mt_arena arena = MT_ARENA_INIT;
+    enum mt_status st = build(s, c, p, &program, &arena);
+    if (st) goto out;
+    if ((st = mt_predict(&program, &s->costs, s->search->options, &c->prediction, s->err))) {
+        mt_program_release(&program);
+        goto out;
+    }
+    c->judged = true;
+    c->step_s = c->prediction.step_s;
+    s->njudged++;
+    const char *lacks = who_lacks(s, &c->prediction);
+    c->fits = !lacks;
+    c->why = lacks ? lacks : "slower";
+    search_learn(s, c);
+    if (c->fits && (!s->best || c->step_s < (c->doubted ? clearly : 1) * s->best->step_s)) {
+        if (s->best) mt_program_release(&s->program), mt_plan_free(s->best_plan);
+        s->best = c;
+        s->program = program;
+        s->best_plan = p;
+        p = NULL;
+    } else {
+        mt_program_release(&program);
+    }
+out:
+    mt_arena_release(&arena);
+    mt_plan_free(p);
+    return st;
+}
+
+/* ---- the result ---- */
+
+static void copy_rows(const struct mt_plan *from, struct mt_plan *to) {
+    to->ncollectives = from->ncollectives;
+    to->collectives = mt_new(&to->arena, struct mt_plan_collective, from->ncollectives);
+    for (int i = 0; i < from->ncollectives; i++) {
+        to->collectives[i] = from->collectives[i];
+        to->collectives[i].algorithm = mt_arena_strdup(&to->arena, from->collectives[i].algorithm);
+    }
+}
+
+void search_fill_prediction(const struct mt_prediction *found, double bound_s, struct mt_plan *p) {
+    struct mt_plan_prediction *to = mt_new(&p->arena, struct mt_plan_prediction, 1);
+    *to = (struct mt_plan_prediction){.step_s = found->step_s,
+                                      .error = found->error,
+                                      .bound_s = fmin(bound_s, found->step_s),
+                                      .nominal = found->nominal,
+                                      .times = mt_new(&p->arena, struct mt_plan_time, p->nranks)};
+    for (int r = 0; r < p->nranks; r++) {
+        const struct mt_rank_prediction *rank = &found->ranks[r];
+        to->times[r] = (struct mt_plan_time){rank->compute_s, rank->exposed_s, rank->idle_s};
+        p->memory[r] = (struct mt_plan_memory){rank->state_bytes, rank->arena_bytes};
+    }
+    p->prediction = to;
+}
+
+void search_fill_plan(struct mt_searching *s, double bound_s) {
+    struct mt_plan *p = s->plan;
+    search_write_plan(s, s->best, p);
+    copy_rows(s->best_plan, p);
+    search_fill_prediction(&s->best->prediction, bound_s, p);
+    search_speeds(s, s->best->work, p);
+    mt_graph_hash(s->search->graph, p->model_hash);
+    mt_program_hash(&s->program, p->program_hash);
+    p->parameters = mt_graph_parameters(s->search->graph);
+    p->flops_per_step = mt_graph_flops(s->search->graph);
+}

@@ -1,0 +1,75 @@
+/* What a plan takes as it is. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/search/internal.h"
+#include "planner/plan/choice.h"
+
+/* Shares in one piece may be faster than the plan's micro-batches. */
+static enum mt_status bound_whole(struct mt_searching *s, const struct search_candidate *c, double *bound_s) {
+    struct search_work *w;
+    struct search_candidate whole = *c;
+    double whole_s = 0;
+    enum mt_status st = search_open_work(s, 0, false, &w);
+    whole.work = w;
+    if (!st) st = search_bound(s, &whole, &whole_s);
+    if (!st) *bound_s = fmin(*bound_s, whole_s);
+    return st;
+}
+
+/* The bound of the plan's structure: any shares, all communication hidden. */
+static enum mt_status bound_of(const struct mt_search *search, struct mt_plan *plan,
+                               const struct mt_prediction *prediction, struct mt_search_report *report, double *bound_s,
+                               struct mt_err *err) {
+    struct mt_search local = *search;
+    struct mt_searching s;
+    local.fixed = (struct mt_search_fixed)MT_SEARCH_FREE;
+    search_fix_structure(plan, &local);
+    enum mt_status st = search_begin(&s, &local, plan, err);
+    struct search_work *w;
+    bool body = false;
+    const struct mt_plan_split *batch = mt_plan_split_named(plan, "batch");
+    for (int r = 0; r < plan->nranks; r++) body |= plan->micro[r] < batch->sizes[r];
+    if (!st) st = search_open_work(&s, 0, body, &w);
+    if (!st && report && search_memory_matters(&s)) st = search_open_memory(&s, w, plan->bucket_bytes);
+    if (!st) {
+        struct search_candidate *c = search_candidate(&s, w, plan->bucket_bytes, "the plan");
+        if (search_take_shares(&s, plan, c)) {
+            c->prediction = *prediction; /* lent: its owner releases it */
+            search_learn(&s, c);
+            c->prediction = (struct mt_prediction){.step_s = 0};
+        } else {
+            st = search_simple_shares(&s, c, true, true);
+        }
+        if (!st) st = search_estimate(&s, c);
+        if (!st) st = search_bound(&s, c, bound_s);
+        if (!st && body) st = bound_whole(&s, c, bound_s);
+        if (!st && report) st = search_report(&s, c, report);
+    }
+    search_end(&s);
+    return st;
+}
+
+enum mt_status mt_search_price(const struct mt_search *search, struct mt_plan *plan, struct mt_search_report *report,
+                               struct mt_err *err) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_choice choice;
+    struct mt_program program = {.graph = NULL};
+    struct mt_prediction prediction = {.step_s = 0};
+    double bound_s = 0;
+    if (report) *report = (struct mt_search_report){.nbindings = 0};
+    enum mt_status st = mt_choice_from_plan(search->graph, plan, &arena, &choice, err);
+    if (!st) st = mt_build(search->graph, &choice, &program, err);
+    if (st) goto out;
+    if (!(st = mt_predict(&program, search->costs, search->options, &prediction, err))) {
+        search_fill_prediction(&prediction, 0, plan);
+        st = bound_of(search, plan, &prediction, report, &bound_s, err);
+        plan->prediction->bound_s = fmin(bound_s, plan->prediction->step_s);
+    }
+    mt_program_release(&program);
+out:
+    mt_arena_release(&prediction.arena);
+    mt_arena_release(&arena);
+    return st;
+}

@@ -1,0 +1,104 @@
+/* The search: decisions for a job on a cluster, by estimates first and then by the real program.
+ *
+ *     struct mt_search search = {.model = &model, .graph = graph, .job = &job, .costs = &costs, .options = &options,
+ *                                .fixed = MT_SEARCH_FREE, .limit_s = 5};
+ *     struct mt_plan *plan = mt_plan_new(costs.nranks);     // made_by, model, job and ranks filled in by the caller
+ *     struct mt_search_report report;
+ *     if ((st = mt_search(&search, plan, &report, err))) goto out;
+ *     ... plan->splits, plan->prediction->step_s, report.bindings[0].what ...
+ *     mt_search_report_release(&report);
+ *
+ * Candidates are structures: how gradients travel (sync, buckets), where the optimizer state lives, micro-batches. For
+ * each, the work of a step as curves over shares (work.h, cost.h) makes a balance problem (balance.h), whose solution
+ * gives shares and an estimate. The best few, and even and proportional shares, are judged by the program that they
+ * stand for (build.h, predict.h); where its judgement differs from the estimate, the balance is solved again with the
+ * difference. What is returned is the best judged, so it is never worse than even shares, shares proportional to the
+ * measured speeds, and the last plan. Equal input gives an equal plan, unless limit_s cuts the search short. */
+#ifndef MT_PLANNER_SEARCH_SEARCH_H
+#define MT_PLANNER_SEARCH_SEARCH_H
+
+#include "planner/balance/balance.h"
+#include "planner/cost/cost.h"
+#include "planner/plan/plan.h"
+#include "synth/graph/graph.h"
+#include "synth/lower/lower.h"
+#include "synth/models/model.h"
+
+/* What a person decided; what is not set is searched. Vectors belong to the caller. */
+struct mt_search_fixed {
+    const int64_t *shares; /* [nranks] of the batch, or null */
+    const int64_t *micro;  /* [nranks] at most so many samples a micro-batch, or null */
+    int nstorage;          /* rows; names that no row matches are replicated; 0: searched */
+    const struct mt_plan_storage *storage;
+    int nstorage_shares; /* exact shares of labels */
+    const struct mt_storage_shares *storage_shares;
+    const char *sync;                  /* or null */
+    const char *start;                 /* or null */
+    int64_t bucket_bytes;              /* or -1 */
+    enum mt_type gradient_wire;        /* or MT_NTYPES: the job's accumulation type (never searched: it rounds) */
+    const char *algorithms[MT_NCOLLS]; /* of every message of the kind, or null: the cheapest by size */
+};
+#define MT_SEARCH_FREE                                                                                                 \
+    { .bucket_bytes = -1, .gradient_wire = MT_NTYPES }
+
+struct mt_search {
+    const struct mt_model *model;
+    const struct mt_graph *graph; /* of the whole batch, differentiated, with updates */
+    const struct mt_job *job;
+    const struct mt_costs *costs; /* ranks of the plan and their devices */
+    const struct mt_lower_options *options;
+    struct mt_search_fixed fixed;
+    const struct mt_plan *last; /* of as many ranks: its decisions are a candidate, its shares a start; or null */
+    double limit_s;             /* when to stop trying candidates */
+};
+
+struct mt_search_binding {
+    enum mt_binding_kind kind;
+    const char *what; /* "compute of xeon-1t (ranks 0 2-5)", "link net", "memory of v100 (rank 3)" */
+    int rank;         /* one of those; of a link: one that waits for it */
+    int link;         /* of the cluster; -1 but for MT_BINDS_COMM */
+    double saves_s;   /* of the step, by one percent more of it */
+};
+struct mt_search_candidate {
+    const char *what;  /* "all_reduce, buckets of 4.00 MiB", "even shares" */
+    const char *why;   /* "" of the one that was taken; "slower", "does not fit: rank 2 lacks 1.20 GiB", "slower by
+                          estimate" */
+    double estimate_s; /* by the curves; 0: none was made */
+    double step_s;     /* by its program; 0: it was not judged */
+};
+struct mt_search_stage {
+    const char *name;
+    double time_s; /* by the curves */
+};
+struct mt_search_report {
+    struct mt_arena arena;
+    int nbindings; /* largest first */
+    struct mt_search_binding *bindings;
+    int ncandidates; /* in order of time: judged, estimated, those that do not fit */
+    struct mt_search_candidate *candidates;
+    int nstages; /* of the plan */
+    struct mt_search_stage *stages;
+};
+void mt_search_report_release(struct mt_search_report *report);
+
+/* Fill in all of the plan that is decided or follows: ranks' speeds, splits, micro, rules, storage, sync, bucket_bytes,
+ * collectives, memory, prediction, and what mt_plan_derive would (model_hash, program_hash, parameters,
+ * flops_per_step). What the caller has filled in: made_by, model, cluster_hash, job and ranks' host, class and
+ * memory_bytes, which is the limit that shares must fit (0: none). MT_EINPUT when nothing fits: who lacks how much.
+ * MT_EMISSING without GLPK. `report` may be null. */
+enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, struct mt_search_report *report,
+                         struct mt_err *err);
+
+/* Shares and micro-batches again for a plan's structure (its storage rows, sync, buckets), without comparing with other
+ * structures: what a step would take with other costs (an edited cluster) or other limits (plan->ranks[].memory_bytes).
+ * Changes the plan as mt_search does; no rejected rows. */
+enum mt_status mt_search_again(const struct mt_search *search, struct mt_plan *plan, struct mt_search_report *report,
+                               struct mt_err *err);
+
+/* What a complete plan would take as it is: fills in prediction (times too, no rejected rows; bound_s is that of other
+ * shares in its structure) and memory, and changes no decision. search->fixed, last and limit_s are not read. Does not
+ * look at memory limits. */
+enum mt_status mt_search_price(const struct mt_search *search, struct mt_plan *plan, struct mt_search_report *report,
+                               struct mt_err *err);
+
+#endif

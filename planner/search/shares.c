@@ -1,0 +1,85 @@
+/* Shares that need no solving: even, in proportion to speeds, those of a plan. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/balance/split.h"
+#include "planner/search/internal.h"
+
+static enum mt_status divide(struct mt_searching *s, struct search_candidate *c, const double *weight,
+                             const double *of_storage) {
+    const struct mt_graph *g = s->search->graph;
+    int64_t *units = mt_calloc((size_t)s->nranks, sizeof *units);
+    enum mt_status st;
+    if (s->search->fixed.shares) {
+        memcpy(c->batch, s->search->fixed.shares, (size_t)s->nranks * sizeof *c->batch);
+        st = MT_OK;
+    } else {
+        st = mt_split_proportional(s->search->job->batch, g->labels[g->batch].align, weight, s->nranks, c->batch,
+                                   s->err);
+    }
+    if (!st) st = mt_split_proportional(s->unit, s->unit_align, of_storage, s->nranks, units, s->err);
+    if (!st) st = search_divide_storage(s, units, c->storage);
+    if (!st) search_set_micro(s, c);
+    free(units);
+    return st;
+}
+
+/* Samples a second of a class with an even share. */
+static double speed_of(const struct mt_searching *s, const struct search_work *w, int class) {
+    int64_t even = s->search->job->batch / s->nranks > 0 ? s->search->job->batch / s->nranks : 1;
+    double time_s = mt_share_curve_at(&w->curves[class].samples, even);
+    return time_s > 0 ? (double)even / time_s : 1;
+}
+
+static void weights(const struct mt_searching *s, const struct search_work *w, bool even, double *weight) {
+    for (int r = 0; r < s->nranks; r++) weight[r] = even ? 1 : speed_of(s, w, s->class[r]);
+}
+
+void search_speeds(const struct mt_searching *s, const struct search_work *w, struct mt_plan *p) {
+    double most = 0;
+    for (int k = 0; k < s->nclasses; k++) most = fmax(most, speed_of(s, w, k));
+    for (int r = 0; r < s->nranks; r++) p->ranks[r].speed = speed_of(s, w, s->class[r]) / most;
+}
+
+enum mt_status search_simple_shares(struct mt_searching *s, struct search_candidate *c, bool even, bool even_storage) {
+    double *weight = mt_calloc((size_t)s->nranks, sizeof *weight);
+    double *of_storage = mt_calloc((size_t)s->nranks, sizeof *weight);
+    weights(s, c->work, even, weight);
+    weights(s, c->work, even_storage, of_storage);
+    enum mt_status st = divide(s, c, weight, of_storage);
+    free(weight);
+    free(of_storage);
+    return st;
+}
+
+bool search_aligned(const int64_t *sizes, int nranks, int64_t align) {
+    int ragged = 0;
+    for (int r = 0; r < nranks; r++) ragged += sizes[r] % align != 0;
+    return ragged <= 1;
+}
+
+bool search_take_shares(const struct mt_searching *s, const struct mt_plan *plan, struct search_candidate *c) {
+    const struct mt_plan_split *batch = mt_plan_split_named(plan, "batch");
+    if (!batch) return false;
+    int64_t sum = 0;
+    for (int r = 0; r < s->nranks; r++) {
+        c->batch[r] = batch->sizes[r];
+        c->micro[r] = plan->micro[r] < batch->sizes[r] ? plan->micro[r] : batch->sizes[r];
+        sum += batch->sizes[r];
+    }
+    const struct mt_graph *g = s->search->graph;
+    if (sum != s->search->job->batch || !search_aligned(c->batch, s->nranks, g->labels[g->batch].align)) return false;
+    for (int l = 0; l < s->nlabels; l++) {
+        const struct mt_label *label = &s->search->graph->labels[s->labels[l]];
+        char name[128];
+        snprintf(name, sizeof name, "storage:%s", label->name);
+        const struct mt_plan_split *split = mt_plan_split_named(plan, name);
+        if (!split) return false;
+        sum = 0;
+        for (int r = 0; r < s->nranks; r++) sum += c->storage[(int64_t)l * s->nranks + r] = split->sizes[r];
+        if (sum != label->extent || !search_aligned(split->sizes, s->nranks, label->align)) return false;
+    }
+    return true;
+}

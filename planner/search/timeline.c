@@ -1,0 +1,199 @@
+/* A structure's messages in buckets, what they cost, and their timeline beside one class's computation, as if all ranks
+ * were in step with it. Two streams, in the order and with the waits of the program. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/search/internal.h"
+
+/* ---- what messages cost ---- */
+
+/* Elements of one message by rank, added to counts. */
+static void add_counts(const struct mt_searching *s, const struct search_work *w, const struct mt_work_message *m,
+                       const int64_t *storage, int64_t *counts) {
+    if (m->label < 0) {
+        for (int r = 0; r < s->nranks; r++) counts[r] += m->count / s->nranks + (r < m->count % s->nranks);
+        return;
+    }
+    double unit = (double)m->count / (double)w->work.labels[m->label].extent;
+    for (int r = 0; r < s->nranks; r++)
+        counts[r] += (int64_t)llround(unit * (double)storage[(int64_t)m->label * s->nranks + r]);
+}
+
+static double one_message(struct mt_searching *s, const struct mt_work_message *like, const int64_t *counts,
+                          int nvalues) {
+    struct mt_coll problem = {.kind = like->kind,
+                              .reduce = like->reduce,
+                              .wire = like->wire,
+                              .acc = like->acc,
+                              .n = s->nranks,
+                              .counts = counts,
+                              .same_pieces = true};
+    const char *given = s->search->fixed.algorithms[like->kind];
+    const struct mt_coll_algorithm *algorithm = given ? mt_coll_find(like->kind, given) : NULL;
+    struct mt_cost cost;
+    if (algorithm && algorithm->applies(&problem))
+        cost = mt_cost_coll(&s->costs, &problem, s->everybody, algorithm);
+    else
+        mt_cost_choose(&s->costs, &problem, s->everybody, &cost);
+    if (nvalues < 2 || mt_cost_takes_arrays(&s->costs, s->everybody[0], &problem)) return cost.s;
+    int64_t bytes = 0; /* packed and unpacked */
+    for (int r = 0; r < s->nranks; r++) bytes += counts[r] * mt_type_size(like->acc);
+    return cost.s + 2 * mt_cost_copy_s(&s->costs, s->everybody[0], bytes, nvalues);
+}
+
+enum mt_status search_messages(struct mt_searching *s, const struct search_candidate *c, int *bucket, double *cost) {
+    const struct search_work *w = c->work;
+    int nbuckets = mt_work_buckets(&w->work, c->bucket_bytes, !strcmp(c->start, "attention"), bucket);
+    int64_t *counts = mt_calloc((size_t)s->nranks, sizeof *counts);
+    for (int b = 0, m = 0; b < nbuckets; b++) {
+        int nvalues = 0;
+        memset(counts, 0, (size_t)s->nranks * sizeof *counts);
+        const struct mt_work_message *first = &w->work.messages[m];
+        for (; m < w->work.nmessages && bucket[m] == b; m++, nvalues++)
+            add_counts(s, w, &w->work.messages[m], c->storage, counts);
+        cost[b] = one_message(s, first, counts, nvalues);
+    }
+    free(counts);
+    return MT_OK;
+}
+
+/* ---- the timeline ---- */
+
+struct timeline {
+    const struct search_work *w;
+    const double *op_s;          /* [nops] */
+    const int *bucket, *last_of; /* last_of[bucket]: its last message */
+    const double *cost;
+    double *end_s;                /* [nsteps] */
+    double compute, comm, waited; /* where the streams are; what compute has waited for messages */
+    double *begin_s, *done_s;     /* [nbuckets] of communication */
+    double *ready_s, *yield_s;    /* [nbuckets]; yield_s: what its kernels wait for multiprocessors */
+};
+
+static void play_step(struct timeline *t, int step) {
+    const struct mt_work_step *now = &t->w->work.steps[step];
+    if (now->op >= 0) {
+        double from = t->compute;
+        if (now->wait >= 0) {
+            int message = t->w->work.steps[now->wait].message;
+            double until = message >= 0 ? t->done_s[t->bucket[message]] : 0;
+            if (until > from) t->waited += until - from, from = until;
+        }
+        t->end_s[step] = t->compute = from + t->op_s[now->op];
+        return;
+    }
+    int b = t->bucket[now->message];
+    double ready = now->wait >= 0 ? t->end_s[now->wait] : 0;
+    if (ready > t->ready_s[b]) t->ready_s[b] = ready;
+    if (t->last_of[b] != now->message) return;
+    t->begin_s[b] = fmax(t->comm, t->ready_s[b]) + t->yield_s[b];
+    t->done_s[b] = t->comm = t->begin_s[b] + t->cost[b];
+}
+
+/* Seconds in which the rank computes and communicates at once, before `end_s`, if it computed all the time. */
+static double overlap_of(const struct timeline *t, int nbuckets, double end_s) {
+    double sum = 0;
+    for (int b = 0; b < nbuckets; b++) sum += fmax(0, fmin(t->done_s[b], end_s) - fmin(t->begin_s[b], end_s));
+    return sum;
+}
+
+static void price_ops(const struct mt_searching *s, const struct search_work *w, int class, int64_t share,
+                      int64_t micro, const int64_t *storage, double *op_s) {
+    int rank = s->classes[class].rank;
+    int64_t mine[64], runs = micro > 0 && share > micro ? (share + micro - 1) / micro - 1 : 0;
+    for (int l = 0; l < w->work.nlabels && l < 64; l++) mine[l] = storage[(int64_t)l * s->nranks + rank];
+    for (int o = 0; o < w->work.nops; o++) {
+        const struct mt_work_op *op = &w->work.ops[o];
+        struct mt_work_share at = {op->block == MT_BODY ? (runs ? micro : 0) : share - runs * micro, mine};
+        struct mt_op_shape shape;
+        if (op->copy) {
+            op_s[o] = mt_cost_copy_s(&s->costs, rank, mt_work_copy_bytes(op, &at), op->npieces);
+            continue;
+        }
+        mt_work_shape(op, &at, &shape);
+        op_s[o] = mt_cost_op(&s->costs, rank, &shape).s;
+    }
+}
+
+/* A message is packed and unpacked by kernels of its own, unless it is one value, or arrays. */
+static void price_yields(const struct mt_searching *s, const struct search_work *w, int class, int nbuckets,
+                         struct timeline *t) {
+    double sum_s = 0, squares_s2 = 0;
+    for (int o = 0; o < w->work.nops; o++) {
+        double all_s = (double)w->work.ops[o].count * t->op_s[o];
+        sum_s += all_s, squares_s2 += all_s * t->op_s[o];
+    }
+    double each_s = mt_cost_yield_s(&s->costs, s->classes[class].rank, sum_s, squares_s2);
+    for (int b = 0; b < nbuckets; b++) {
+        int last = t->last_of[b];
+        const struct mt_work_message *m = &w->work.messages[last];
+        const struct mt_coll like = {
+            .kind = m->kind, .wire = m->wire, .acc = m->acc, .n = s->nranks, .same_pieces = true};
+        bool packed = last > 0 && t->bucket[last - 1] == b && !mt_coll_may_go_as_arrays(&like);
+        t->yield_s[b] = (packed ? 3 : 1) * each_s;
+    }
+}
+
+/* The chain of messages from the backward pass that ends last, and what only its end lets go. */
+static void read_chain(const struct timeline *t, int nbuckets, double backward_end_s, struct search_played *p) {
+    double suffix = 0;
+    bool tail = true;
+    p->comm_end_s = p->ready_s = 0;
+    for (int b = nbuckets - 1; b >= 0; b--) {
+        const struct mt_work_message *m = &t->w->work.messages[t->last_of[b]];
+        if (m->block != MT_LAST) continue;
+        tail = tail && t->ready_s[b] >= backward_end_s * (1 - 1e-9);
+        suffix += t->cost[b];
+        if (tail) p->tail_s += t->cost[b];
+        if (t->ready_s[b] + suffix > p->comm_end_s) p->comm_end_s = t->ready_s[b] + suffix, p->ready_s = t->ready_s[b];
+    }
+    if (p->tail_s > p->comm_end_s) p->tail_s = p->comm_end_s;
+}
+
+void search_play(struct mt_searching *s, const struct search_work *w, int class, int64_t share, int64_t micro,
+                 const int64_t *storage, const int *bucket, const double *cost, struct search_played *p) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    const struct mt_work *work = &w->work;
+    int nbuckets = work->nmessages ? bucket[work->nmessages - 1] + 1 : 0;
+    int *last_of = mt_new(&arena, int, nbuckets + 1);
+    double *op_s = mt_new(&arena, double, work->nops + 1);
+    struct timeline t = {.w = w, .op_s = op_s, .bucket = bucket, .last_of = last_of, .cost = cost};
+    t.end_s = mt_new(&arena, double, work->nsteps + 1);
+    t.begin_s = mt_new(&arena, double, nbuckets + 1);
+    t.done_s = mt_new(&arena, double, nbuckets + 1);
+    t.ready_s = mt_new(&arena, double, nbuckets + 1);
+    t.yield_s = mt_new(&arena, double, nbuckets + 1);
+    for (int m = 0; m < work->nmessages; m++) last_of[bucket[m]] = m;
+    price_ops(s, w, class, share, micro, storage, op_s);
+    price_yields(s, w, class, nbuckets, &t);
+    *p = (struct search_played){0};
+    for (int b = 0; b < nbuckets; b++) p->comm_s += cost[b];
+    double backward_end_s = 0;
+    for (int block = 0; block < MT_NBLOCKS; block++) {
+        int64_t runs = 1;
+        if (block == MT_BODY) runs = micro > 0 && share > micro ? (share + micro - 1) / micro - 1 : 0;
+        double before = t.compute, waited = t.waited;
+        for (int i = work->block_begin[block]; i < work->block_begin[block + 1] && runs > 0; i++) play_step(&t, i);
+        if (runs > 1) t.compute += (double)(runs - 1) * (t.compute - before - (t.waited - waited));
+        if (block == MT_LAST) {
+            backward_end_s = t.compute;
+            p->compute_s = t.compute - t.waited;
+            p->wait_s = t.waited;
+        }
+    }
+    p->update_s = t.compute - backward_end_s - (t.waited - p->wait_s);
+    p->step_s = fmax(t.compute, t.comm);
+    read_chain(&t, nbuckets, backward_end_s, p);
+    p->after_s = fmax(0, p->step_s - fmax(backward_end_s, p->comm_end_s) - p->update_s);
+    int link = mt_cost_link(&s->costs, s->everybody, s->nranks);
+    p->overlap_s = overlap_of(&t, nbuckets, backward_end_s);
+    if (link >= 0) {
+        const struct mt_cluster_link *l = &s->costs.cluster->links[link];
+        double slowed = p->overlap_s * l->compute_slowdown / (1 + l->compute_slowdown);
+        p->wait_s += slowed;
+        p->step_s += slowed;
+        p->comm_end_s += p->overlap_s * l->comm_slowdown / (1 + l->comm_slowdown);
+    }
+    mt_arena_release(&arena);
+}

@@ -1,0 +1,459 @@
+/* Work from the lowered program of one rank against the rest. Which axes a share divides is read off the boxes: the
+ * batch by its label, storage where a box is less than its value. */
+#include "planner/search/work.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/balance/split.h"
+#include "synth/build/build.h"
+#include "synth/autodiff/autodiff.h"
+#include "planner/plan/choice.h"
+
+/* ---- the program of one rank against the rest ---- */
+
+struct duel {
+    struct mt_arena arena;
+    struct mt_plan *plan;
+    struct mt_choice choice;
+    struct mt_program program;
+    struct mt_lowered *low;
+};
+
+static void duel_release(struct duel *d) {
+    mt_lowered_free(d->low);
+    if (d->program.graph) mt_program_release(&d->program);
+    mt_arena_release(&d->arena);
+    mt_plan_free(d->plan);
+}
+
+/* An even share of storage for the one, the remainder for the rest. */
+static enum mt_status divide_storage(const struct mt_graph *g, int nranks, struct mt_plan *p, struct mt_err *err) {
+    int *labels = mt_new(&p->arena, int, g->nlabels), nlabels = mt_storage_labels(g, labels);
+    double weight[2] = {1, nranks - 1};
+    p->splits = mt_new(&p->arena, struct mt_plan_split, nlabels + 1);
+    p->nsplits = 1;
+    for (int l = 0; l < nlabels; l++) {
+        const struct mt_label *label = &g->labels[labels[l]];
+        struct mt_plan_split *split = &p->splits[p->nsplits++];
+        *split = (struct mt_plan_split){.name = mt_arena_printf(&p->arena, "storage:%s", label->name),
+                                        .label = label->name,
+                                        .align = label->align,
+                                        .sizes = mt_new(&p->arena, int64_t, 2)};
+        enum mt_status st = mt_split_proportional(label->extent, label->align, weight, p->nranks, split->sizes, err);
+        if (st) return st;
+    }
+    return MT_OK;
+}
+
+static void divide_samples(const struct mt_graph *g, int64_t samples, int64_t micro, struct mt_plan *p) {
+    const struct mt_label *batch = &g->labels[g->batch];
+    p->splits[0] = (struct mt_plan_split){
+        .name = "batch", .label = batch->name, .align = batch->align, .sizes = mt_new(&p->arena, int64_t, 2)};
+    p->splits[0].sizes[0] = p->nranks == 1 ? batch->extent : samples;
+    for (int r = 1; r < p->nranks; r++) p->splits[0].sizes[r] = p->micro[r] = batch->extent - samples;
+    p->micro[0] = micro > 0 && micro < p->splits[0].sizes[0] ? micro : p->splits[0].sizes[0];
+}
+
+/* As `plan` says, but algorithms, which cost nothing here. */
+static enum mt_status duel_build(const struct mt_graph *g, const struct mt_plan *plan, int64_t bucket_bytes,
+                                 int64_t samples, int64_t micro, const struct mt_lower_options *options, struct duel *d,
+                                 struct mt_err *err) {
+    struct mt_plan *p = d->plan = mt_plan_new(plan->nranks > 1 ? 2 : 1);
+    enum mt_status st = divide_storage(g, plan->nranks, p, err);
+    if (st) return st;
+    divide_samples(g, samples, micro, p);
+    p->job = plan->job;
+    p->nrules = plan->nrules, p->rules = plan->rules;
+    p->nstorage = plan->nstorage, p->storage = plan->storage;
+    p->sync = plan->sync, p->start = plan->start;
+    p->bucket_bytes = bucket_bytes;
+    p->collectives = mt_new(&p->arena, struct mt_plan_collective, plan->ncollectives + 1);
+    for (int c = 0; c < plan->ncollectives; c++) {
+        p->collectives[p->ncollectives] = plan->collectives[c];
+        p->collectives[p->ncollectives++].algorithm = "auto";
+    }
+    if ((st = mt_choice_from_plan(g, p, &d->arena, &d->choice, err)) ||
+        (st = mt_build(g, &d->choice, &d->program, err)))
+        return st;
+    struct mt_lower_options sketch = *options;
+    sketch.sketch = true;
+    return mt_lower(&d->program, 0, &sketch, &d->low, err);
+}
+
+/* ---- operators ---- */
+
+struct reading {
+    const struct mt_lowered *low;
+    struct mt_work *work;
+    int capacity, messages_capacity;
+    int *slots, nslots; /* of operators: open addressing, id + 1 */
+};
+
+static int label_of(const struct mt_work *w, int label) {
+    for (int l = 0; l < w->nlabels; l++)
+        if (w->labels[l].label == label) return l;
+    return -1;
+}
+
+/* The axes that shares divide. */
+static void mark_divided(const struct reading *r, int lvalue, const struct mt_tensor *t, int *divided) {
+    const struct mt_program *p = r->low->program;
+    int pvalue = r->low->values[lvalue].pvalue;
+    for (int a = 0; a < MT_MAX_AXES; a++) divided[a] = MT_WORK_WHOLE;
+    if (pvalue < 0) return;
+    const struct mt_value *g = &p->graph->values[p->values[pvalue].gvalue];
+    for (int a = 0; a < g->naxes; a++) {
+        if (g->label[a] == p->graph->batch) {
+            divided[a] = MT_WORK_SAMPLES;
+        } else if (t->extent[a] != mt_value_extent(p->graph, p->values[pvalue].gvalue, a)) {
+            int label = label_of(r->work, g->label[a]);
+            assert(label >= 0);
+            divided[a] = MT_WORK_STORAGE + label;
+        }
+    }
+}
+
+static enum mt_op_role role_of(const struct mt_lowered *low, const struct mt_linstr *c, enum mt_block_kind block) {
+    if (block == MT_EPILOGUE) return MT_ROLE_UPDATE;
+    if (!c->nsources) return MT_ROLE_UPDATE;
+    const struct mt_instr *source = &low->program->blocks[block].instrs[c->sources[0]];
+    return source->kind == MT_INSTR_OP ? low->program->graph->ops[source->gop].role : MT_ROLE_BACKWARD;
+}
+
+static struct mt_work_op describe(struct reading *r, const struct mt_linstr *c, enum mt_block_kind block) {
+    bool copy = c->what == MT_LOWERED_COPY;
+    struct mt_work_op op = {.copy = copy,
+                            .kind = c->kind,
+                            .attr = c->attr,
+                            .nin = copy ? 0 : c->nin,
+                            .nout = c->nout,
+                            .block = block,
+                            .role = role_of(r->low, c, block),
+                            .npieces = c->npack,
+                            .count = 1};
+    op.attr.tag = 0; /* layers differ by it, their times do not */
+    op.tensor = mt_new(&r->work->arena, struct mt_tensor, op.nin + op.nout);
+    op.divided = mt_arena_alloc(&r->work->arena, (size_t)(op.nin + op.nout) * sizeof *op.divided);
+    for (int k = 0; k < op.nin + op.nout; k++) {
+        int lvalue = k < op.nin ? c->in[k] : c->out[k - op.nin];
+        op.tensor[k] = copy ? r->low->values[lvalue].tensor : c->tensor[k];
+        op.tensor[k].data = NULL;
+        memset(op.tensor[k].offset, 0, sizeof op.tensor[k].offset);
+        mark_divided(r, lvalue, &op.tensor[k], op.divided[k]);
+    }
+    return op;
+}
+
+static bool same_shape(const struct mt_op_shape *x, const struct mt_op_shape *y) {
+    return x->kind == y->kind && x->type == y->type && x->rows == y->rows && x->dim[0] == y->dim[0] &&
+           x->dim[1] == y->dim[1] && x->flops == y->flops && x->bytes == y->bytes && !strcmp(x->variant, y->variant);
+}
+
+static void shape_of(enum mt_op_kind kind, const struct mt_attr *attr, int nin, int nout,
+                     const struct mt_tensor *tensor, struct mt_op_shape *shape) {
+    struct mt_call call = {.kind = kind, .attr = attr, .nin = nin, .nout = nout, .in = tensor, .out = tensor + nin};
+    mt_op_shape(&call, shape);
+}
+
+/* Equal in all that decides what an operator takes. */
+static bool same_op(const struct mt_work_op *a, const struct mt_work_op *b) {
+    if (a->copy != b->copy || a->kind != b->kind || a->nin != b->nin || a->nout != b->nout || a->block != b->block ||
+        a->role != b->role || a->npieces != b->npieces)
+        return false;
+    for (int k = 0; k < a->nin + a->nout; k++) {
+        const struct mt_tensor *x = &a->tensor[k], *y = &b->tensor[k];
+        if (x->type != y->type || x->naxes != y->naxes || memcmp(x->extent, y->extent, sizeof x->extent) ||
+            memcmp(a->divided[k], b->divided[k], sizeof a->divided[k]))
+            return false;
+    }
+    if (a->copy) return true;
+    struct mt_op_shape x, y;
+    shape_of(a->kind, &a->attr, a->nin, a->nout, a->tensor, &x);
+    shape_of(b->kind, &b->attr, b->nin, b->nout, b->tensor, &y);
+    return same_shape(&x, &y);
+}
+
+static unsigned hash_op(const struct mt_work_op *op) {
+    unsigned hash = (unsigned)op->kind * 31 + (unsigned)op->block * 7 + (unsigned)op->role;
+    for (int k = 0; k < op->nin + op->nout; k++)
+        for (int a = 0; a < op->tensor[k].naxes; a++) hash = hash * 1000003u + (unsigned)op->tensor[k].extent[a];
+    return hash ^ hash >> 15;
+}
+
+static int add_op(struct reading *r, const struct mt_linstr *c, enum mt_block_kind block) {
+    struct mt_work *w = r->work;
+    struct mt_work_op op = describe(r, c, block);
+    unsigned at = hash_op(&op) % (unsigned)r->nslots;
+    for (; r->slots[at]; at = (at + 1) % (unsigned)r->nslots)
+        if (same_op(&w->ops[r->slots[at] - 1], &op)) return w->ops[r->slots[at] - 1].count++, r->slots[at] - 1;
+    mt_arena_grow(&w->arena, &w->ops, w->nops, &r->capacity, sizeof *w->ops);
+    w->ops[w->nops++] = op;
+    r->slots[at] = w->nops;
+    return w->nops - 1;
+}
+
+/* ---- messages ---- */
+
+static bool is_report(const struct mt_graph *g, int gvalue) {
+    return gvalue == g->loss_sum || gvalue == g->token_count;
+}
+
+/* The label by whose shares a value is cut into blocks. */
+static int cut_by(const struct reading *r, const struct mt_linstr *c) {
+    int cut = c->problem.kind == MT_REDUCE_SCATTER ? c->out[0] : c->in[0], divided[MT_MAX_AXES];
+    mark_divided(r, cut, &r->low->values[cut].tensor, divided);
+    for (int a = 0; a < MT_MAX_AXES; a++)
+        if (divided[a] >= MT_WORK_STORAGE) return divided[a] - MT_WORK_STORAGE;
+    return -1;
+}
+
+static enum mt_status add_message(struct reading *r, const struct mt_linstr *c, enum mt_block_kind block, int *message,
+                                  struct mt_err *err) {
+    struct mt_work *w = r->work;
+    const struct mt_program *p = r->low->program;
+    if (c->problem.kind == MT_ALL_TO_ALL) return mt_fail(err, MT_EBUG, "%s: work by shares knows no AllToAll", c->name);
+    int gvalue = p->values[c->in[0]].gvalue;
+    bool scatter = c->problem.kind == MT_REDUCE_SCATTER || c->problem.kind == MT_ALL_GATHER;
+    mt_arena_grow(&w->arena, &w->messages, w->nmessages, &r->messages_capacity, sizeof *w->messages);
+    w->messages[w->nmessages] = (struct mt_work_message){.kind = c->problem.kind,
+                                                         .reduce = c->problem.reduce,
+                                                         .wire = c->problem.wire,
+                                                         .acc = c->problem.acc,
+                                                         .block = block,
+                                                         .label = scatter ? cut_by(r, c) : -1,
+                                                         .bytes = mt_value_count(p->graph, gvalue) *
+                                                                  mt_type_size(p->graph->values[gvalue].type),
+                                                         .alone = block == MT_EPILOGUE || is_report(p->graph, gvalue)};
+    for (int i = 0; i < c->problem.n; i++) w->messages[w->nmessages].count += c->problem.counts[i];
+    *message = w->nmessages++;
+    return MT_OK;
+}
+
+/* ---- the whole ---- */
+
+static void list_labels(const struct mt_graph *g, const struct mt_plan *plan, struct mt_work *w) {
+    int *labels = mt_new(&w->arena, int, g->nlabels);
+    w->nlabels = mt_storage_labels(g, labels);
+    w->labels = mt_new(&w->arena, struct mt_work_label, w->nlabels + 1);
+    for (int l = 0; l < w->nlabels; l++)
+        w->labels[l] = (struct mt_work_label){labels[l], g->labels[labels[l]].extent, g->labels[labels[l]].align, 0};
+    for (int v = 0; v < g->nvalues; v++) {
+        if (g->values[v].kind != MT_VALUE_STATE) continue;
+        int param = g->values[v].param ? v : g->values[v].owner;
+        int axis = param >= 0 ? mt_storage_axis(g, param) : -1;
+        int64_t bytes = mt_value_count(g, v) * mt_type_size(g->values[v].type);
+        if (axis >= 0 && mt_plan_stored_split(plan, g->values[param].name))
+            w->labels[label_of(w, g->values[param].label[axis])].state_bytes += bytes;
+        else
+            w->state_bytes += bytes;
+    }
+}
+
+static enum mt_status read_steps(struct reading *r, struct mt_err *err) {
+    const struct mt_lowered *low = r->low;
+    struct mt_work *w = r->work;
+    int *step_of = mt_calloc((size_t)low->ninstrs + 1, sizeof *step_of);
+    enum mt_status st = MT_OK;
+    w->steps = mt_new(&w->arena, struct mt_work_step, low->ninstrs + 1);
+    for (int b = 0; b < MT_NBLOCKS && !st; b++) {
+        w->block_begin[b] = w->nsteps;
+        for (int i = low->block_begin[b]; i < low->block_begin[b + 1] && !st; i++) {
+            const struct mt_linstr *c = &low->instrs[i];
+            step_of[i] = w->nsteps;
+            if (c->what == MT_LOWERED_ALIAS) continue;
+            struct mt_work_step *step = &w->steps[w->nsteps];
+            *step = (struct mt_work_step){-1, -1, c->wait >= 0 ? step_of[c->wait] : -1};
+            if (c->what == MT_LOWERED_COLLECTIVE)
+                st = add_message(r, c, (enum mt_block_kind)b, &step->message, err);
+            else
+                step->op = add_op(r, c, (enum mt_block_kind)b);
+            w->nsteps++;
+        }
+    }
+    w->block_begin[MT_NBLOCKS] = w->nsteps;
+    free(step_of);
+    return st;
+}
+
+enum mt_status mt_work_open(const struct mt_graph *graph, const struct mt_plan *plan, bool body,
+                            const struct mt_lower_options *options, struct mt_work *work, struct mt_err *err) {
+    struct duel d = {.low = NULL};
+    int64_t batch = graph->labels[graph->batch].extent;
+    int64_t samples = body && batch > 1 ? 2 : 1;
+    *work = (struct mt_work){.nlabels = 0};
+    enum mt_status st = duel_build(graph, plan, 0, samples, body ? 1 : 0, options, &d, err);
+    if (!st) {
+        struct reading r = {.low = d.low, .work = work, .nslots = 2 * d.low->ninstrs + 1};
+        r.slots = mt_calloc((size_t)r.nslots, sizeof *r.slots);
+        list_labels(graph, plan, work);
+        st = read_steps(&r, err);
+        work->one_sample = (struct mt_plan_memory){d.low->state_bytes, d.low->arena_bytes};
+        free(r.slots);
+    }
+    duel_release(&d);
+    if (st) mt_work_release(work);
+    return st;
+}
+
+void mt_work_release(struct mt_work *work) {
+    mt_arena_release(&work->arena);
+    *work = (struct mt_work){.nlabels = 0};
+}
+
+enum mt_status mt_work_memory(const struct mt_graph *graph, const struct mt_plan *plan, int64_t samples, int64_t micro,
+                              const struct mt_lower_options *options, struct mt_plan_memory *memory,
+                              struct mt_err *err) {
+    struct duel d = {.low = NULL};
+    enum mt_status st = duel_build(graph, plan, plan->bucket_bytes, samples, micro, options, &d, err);
+    if (!st) *memory = (struct mt_plan_memory){d.low->state_bytes, d.low->arena_bytes};
+    duel_release(&d);
+    return st;
+}
+
+/* ---- reading it ---- */
+
+static void size_tensors(const struct mt_work_op *op, const struct mt_work_share *share, struct mt_tensor *tensor) {
+    for (int k = 0; k < op->nin + op->nout; k++) {
+        tensor[k] = op->tensor[k];
+        for (int a = 0; a < tensor[k].naxes; a++)
+            if (op->divided[k][a] == MT_WORK_SAMPLES)
+                tensor[k].extent[a] = share->samples;
+            else if (op->divided[k][a] >= MT_WORK_STORAGE)
+                tensor[k].extent[a] = share->storage[op->divided[k][a] - MT_WORK_STORAGE];
+    }
+}
+
+void mt_work_shape(const struct mt_work_op *op, const struct mt_work_share *share, struct mt_op_shape *shape) {
+    struct mt_tensor tensor[MT_MAX_IN + MT_MAX_OUT];
+    size_tensors(op, share, tensor);
+    shape_of(op->kind, &op->attr, op->nin, op->nout, tensor, shape);
+}
+
+int64_t mt_work_copy_bytes(const struct mt_work_op *op, const struct mt_work_share *share) {
+    struct mt_tensor tensor[MT_MAX_IN + MT_MAX_OUT];
+    size_tensors(op, share, tensor);
+    return mt_tensor_count(&tensor[0]) * mt_type_size(tensor[0].type);
+}
+
+static bool may_join(const struct mt_work_message *a, const struct mt_work_message *b) {
+    return a->kind == b->kind && a->wire == b->wire && a->acc == b->acc && a->reduce == b->reduce &&
+           a->block == b->block && a->alone == b->alone;
+}
+
+/* Steps of the last micro-batch's backward pass that full buckets wait for. */
+static bool gives_way(const struct mt_work *work, int step) {
+    const struct mt_work_op *op = work->steps[step].op >= 0 ? &work->ops[work->steps[step].op] : NULL;
+    return op && !op->copy && op->block == MT_LAST && op->role == MT_ROLE_BACKWARD && mt_op_gives_way(op->kind);
+}
+
+static bool is_gradient(const struct mt_work_message *m) {
+    return m->block == MT_LAST && !m->alone;
+}
+
+/* What waits, of all kinds together; it is sent kind by kind. */
+struct waiting {
+    const struct mt_work_message *last; /* null: nothing */
+    int first;                          /* the step that asked for the first */
+    int64_t bytes;
+    int64_t gradient_bytes, coming_bytes; /* of all gradients, and of those that do not wait yet */
+    int ngiving;                          /* steps to come that full buckets of gradients wait for */
+    int nfull;                            /* buckets of weights that were full */
+};
+
+static void send(struct waiting *w) {
+    w->last = NULL;
+    w->bytes = 0;
+}
+
+static bool is_full(const struct waiting *w, int64_t bucket_bytes) {
+    if (!w->last) return false;
+    if (is_gradient(w->last))
+        bucket_bytes = mt_bucket_full_bytes(bucket_bytes, w->gradient_bytes, w->bytes + w->coming_bytes);
+    if (w->last->block == MT_PROLOGUE) bucket_bytes = mt_bucket_first_bytes(bucket_bytes, w->gradient_bytes, w->nfull);
+    return w->bytes >= bucket_bytes;
+}
+
+int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, bool beside, int *bucket) {
+    struct waiting w = {.last = NULL};
+    int n = 0; /* messages */
+    for (int m = 0; m < work->nmessages; m++)
+        if (is_gradient(&work->messages[m])) w.gradient_bytes += work->messages[m].bytes;
+    w.coming_bytes = w.gradient_bytes;
+    for (int s = 0; s < work->nsteps && beside && bucket_bytes > 0; s++) w.ngiving += gives_way(work, s);
+    for (int s = 0; s < work->nsteps; s++) {
+        const struct mt_work_step *step = &work->steps[s];
+        if (step->message < 0) { /* what an operator wants is sent before it */
+            bool gives = w.ngiving && gives_way(work, s);
+            w.ngiving -= gives;
+            if ((w.last && step->wait >= w.first) || (gives && is_full(&w, bucket_bytes))) send(&w);
+            continue;
+        }
+        const struct mt_work_message *now = &work->messages[step->message];
+        if (w.last && (w.last->block != now->block || w.last->alone != now->alone)) send(&w);
+        if (!w.last) w.first = s;
+        if (!w.last || !may_join(w.last, now)) n++;
+        bucket[step->message] = n - 1;
+        w.bytes += now->bytes;
+        if (is_gradient(now)) w.coming_bytes -= now->bytes;
+        w.last = now;
+        bool full = is_full(&w, bucket_bytes) && !(w.ngiving && is_gradient(now));
+        w.nfull += full && now->block == MT_PROLOGUE;
+        if (full || (now->alone && now->block == MT_EPILOGUE)) send(&w);
+    }
+    return n;
+}
+
+/* ---- one rank ---- */
+
+static void add_item(const struct mt_linstr *c, int64_t runs, enum mt_op_role role, struct mt_arena *arena,
+                     int *capacity, struct mt_work_list *list) {
+    struct mt_work_item item = {.role = role, .count = runs};
+    shape_of(c->kind, &c->attr, c->nin, c->nout, c->tensor, &item.shape);
+    for (int i = 0; i < list->nitems; i++)
+        if (list->items[i].role == role && same_shape(&list->items[i].shape, &item.shape)) {
+            list->items[i].count += runs;
+            return;
+        }
+    mt_arena_grow(arena, &list->items, list->nitems, capacity, sizeof *list->items);
+    list->items[list->nitems++] = item;
+}
+
+static enum mt_status one_rank_graph(const struct mt_model *model, const struct mt_job *job, int64_t batch,
+                                     struct mt_graph **graph, struct mt_err *err) {
+    enum mt_status st = mt_model_graph(model, job->precision, batch, job->seq, job->dropout, graph, err);
+    if (st) return st;
+    mt_graph_set_precision(*graph, job);
+    mt_graph_recompute(*graph, job->recompute);
+    if ((st = mt_graph_differentiate(*graph, err))) return st;
+    return mt_graph_optimize(*graph, &job->optimizer, err);
+}
+
+enum mt_status mt_work_of(const struct mt_model *model, const struct mt_job *job, int64_t batch, int64_t micro,
+                          const struct mt_lower_options *options, struct mt_arena *arena, struct mt_work_list *list,
+                          struct mt_err *err) {
+    struct mt_graph *graph = NULL;
+    struct duel d = {.low = NULL};
+    struct mt_plan *plan = mt_plan_new(1);
+    int capacity = 0;
+    plan->job = *job;
+    plan->nrules = 1;
+    plan->rules = mt_new(&plan->arena, struct mt_plan_rule, 1);
+    plan->rules[0] = (struct mt_plan_rule){"*", "split", "batch"};
+    *list = (struct mt_work_list){.nitems = 0};
+    enum mt_status st = one_rank_graph(model, job, batch, &graph, err);
+    if (!st) st = duel_build(graph, plan, 0, batch, micro, options, &d, err);
+    for (int b = 0; b < MT_NBLOCKS && !st; b++)
+        for (int i = d.low->block_begin[b]; i < d.low->block_begin[b + 1]; i++) {
+            const struct mt_linstr *c = &d.low->instrs[i];
+            int64_t runs = b == MT_BODY ? d.low->body_count : 1;
+            if (c->what == MT_LOWERED_OP)
+                add_item(c, runs, role_of(d.low, c, (enum mt_block_kind)b), arena, &capacity, list);
+        }
+    if (!st) list->arena_bytes = d.low->arena_bytes, list->state_bytes = d.low->state_bytes;
+    duel_release(&d);
+    mt_plan_free(plan);
+    mt_graph_free(graph);
+    return st;
+}

@@ -1,0 +1,40 @@
+/* Inside the profiler: the parts of the document, made on rank 0 from what all ranks measured. */
+#ifndef MT_PROFILER_ASSEMBLE_ASSEMBLE_H
+#define MT_PROFILER_ASSEMBLE_ASSEMBLE_H
+
+#include "profiler/probes/probe.h"
+
+/* Of a rank, beside operators. */
+struct mt_device_figures {
+    struct mt_interval copy_Bps;
+    double overhead_s, emulated;
+    struct mt_load_report load;
+    struct mt_device_health health; /* after the probes */
+    int64_t free_bytes;
+    double host_Bps[2];
+};
+
+/* Every rank's times of operators, as they were collected: times[starts[r]..] of rank r, sorted. */
+struct mt_rank_ops {
+    int nops;
+    struct mt_op_times *ops;
+};
+
+/* Classes, their curves, and devices with their speeds. */
+void mt_assemble_devices(const struct mt_profile *profile, const struct mt_device_figures *figures,
+                         const struct mt_rank_ops *ops, struct mt_cluster *cluster);
+/* "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz", 4 threads: "xeon-platinum-8481c-4t". */
+void mt_class_name(const char *model, int threads, char *name, size_t size);
+/* As hardware.def calls a model, "h100"; another is named like a CPU, "rtx-6000-ada-generation"; where not all
+ * multiprocessors compute, with their number: "h100-66sm". */
+void mt_class_name_gpu(const char *model, int multiprocessors, int computing, char *name, size_t size);
+
+/* Nodes, links and pairs. */
+void mt_assemble_links(const struct mt_profile *profile, struct mt_cluster *cluster);
+/* Groups and fits: times[ncolls] as each group's first rank has them. */
+void mt_assemble_groups(const struct mt_profile *profile, const struct mt_interval *times, struct mt_cluster *cluster);
+/* What the user should know before trusting the figures. */
+void mt_assemble_warnings(const struct mt_profile *profile, const struct mt_device_figures *figures,
+                          struct mt_cluster *cluster);
+
+#endif

@@ -1,0 +1,234 @@
+/* Devices and classes.
+ *
+ * A device's speed is by all the time that its operators took, interruptions included: a neighbour or a quota stops a
+ * device now and then for milliseconds, of which the median of short operators knows nothing. A class's curves are
+ * medians, of its reference device, the upper median by speed, and of all others whose medians are within a tenth of
+ * its (scaled to be alike); times what interruptions cost the reference device. So who is slowed by a neighbour, a
+ * quota or emulation shows in the speed, and in no curve. */
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/assemble/assemble.h"
+#include "profiler/describe/hardware.h"
+
+enum { PARTS = 10 };
+#define PAUSE_S 1.0
+static const double alike = 0.1;
+
+static void make_name(const char *model, const char *suffix, char *name, size_t size) {
+    static const char *const left_out[] = {"(r)",       "(tm)", "(c)",     "intel",     "amd",    "cpu",    "core",
+                                           "processor", "with", "genuine", "authentic", "nvidia", "geforce"};
+    char text[128] = "";
+    size_t used = 0;
+    for (size_t i = 0; model[i] && model[i] != '@' && i < sizeof text - 1; i++)
+        text[i] = (char)tolower((unsigned char)model[i]);
+    for (size_t w = 0; w < sizeof left_out / sizeof *left_out; w++)
+        for (char *at; (at = strstr(text, left_out[w]));) memset(at, ' ', strlen(left_out[w]));
+    size_t room = size - strlen(suffix) - 1;
+    for (const char *c = text; *c && used < room; c++) {
+        bool letter = isalnum((unsigned char)*c) || *c == '.';
+        if (letter)
+            name[used++] = *c;
+        else if (used && name[used - 1] != '-')
+            name[used++] = '-';
+    }
+    while (used && name[used - 1] == '-') used--;
+    if (!used) used = (size_t)snprintf(name, room, "unknown");
+    snprintf(name + used, size - used, "%s", suffix);
+}
+
+void mt_class_name(const char *model, int threads, char *name, size_t size) {
+    char suffix[24];
+    snprintf(suffix, sizeof suffix, "-%dt", threads);
+    make_name(model, suffix, name, size);
+}
+
+void mt_class_name_gpu(const char *model, int multiprocessors, int computing, char *name, size_t size) {
+    char suffix[24] = "";
+    const char *known = mt_hardware_of_model(model);
+    if (computing < multiprocessors) snprintf(suffix, sizeof suffix, "-%dsm", computing);
+    if (known)
+        snprintf(name, size, "%s%s", known, suffix);
+    else
+        make_name(model, suffix, name, size);
+}
+
+static const struct mt_op_times *find(const struct mt_rank_ops *ops, const struct mt_op_times *like, int near) {
+    for (int k = 0; k < ops->nops; k++) { /* most often at the same place */
+        const struct mt_op_times *op = &ops->ops[(near + k) % ops->nops];
+        const struct mt_op_shape *a = &op->shape, *b = &like->shape;
+        if (a->kind == b->kind && a->type == b->type && a->rows == b->rows && a->dim[0] == b->dim[0] &&
+            a->dim[1] == b->dim[1] && !strcmp(a->variant, b->variant))
+            return op;
+    }
+    return NULL;
+}
+
+/* How fast a device is by another's undisturbed times: the median ratio over the shapes that both have measured. */
+static double median_speed(const struct mt_rank_ops *device, const struct mt_rank_ops *reference) {
+    double *ratios = mt_malloc((size_t)(device->nops + 1) * sizeof *ratios);
+    size_t n = 0;
+    for (int i = 0; i < device->nops; i++) {
+        const struct mt_op_times *other = find(reference, &device->ops[i], i);
+        if (!other) continue;
+        ratios[n++] = mt_samples_interval(&other->series).median / mt_samples_interval(&device->ops[i].series).median;
+    }
+    double speed = n ? mt_median(ratios, n) : 1;
+    free(ratios);
+    return speed;
+}
+
+/* All the time that a device took, over what the reference takes undisturbed for the same; of every PARTS-th shape, or
+ * of all (part < 0). */
+static double slowness(const struct mt_rank_ops *device, const struct mt_rank_ops *reference, int part) {
+    double took_s = 0, undisturbed_s = 0;
+    for (int i = 0; i < device->nops; i++) {
+        const struct mt_samples *series = &device->ops[i].series;
+        const struct mt_op_times *other = find(reference, &device->ops[i], i);
+        if (!other || (part >= 0 && i % PARTS != part)) continue;
+        double undisturbed = mt_samples_interval(&other->series).median, own = mt_samples_interval(series).median;
+        for (int k = 0; k < series->count; k++) {
+            if (series->values[k] > PAUSE_S + 10 * own) continue; /* a virtual machine that stood still */
+            took_s += series->values[k];
+            undisturbed_s += undisturbed;
+        }
+    }
+    return undisturbed_s > 0 ? took_s / undisturbed_s : 1;
+}
+
+/* The speed, and its error by how parts of the shapes differ. */
+static double speed_of(const struct mt_rank_ops *device, const struct mt_rank_ops *reference, double *error) {
+    double speed = slowness(reference, reference, -1) / slowness(device, reference, -1), variance = 0;
+    for (int part = 0; part < PARTS; part++) {
+        double of_part = slowness(reference, reference, part) / slowness(device, reference, part);
+        variance += (of_part / speed - 1) * (of_part / speed - 1) / (PARTS - 1);
+    }
+    *error = fmin(2.26 * sqrt(variance / PARTS), 1); /* Student's t */
+    return speed;
+}
+
+struct ranked {
+    int rank;
+    double speed;
+};
+static int by_speed(const void *left, const void *right) {
+    const struct ranked *a = left, *b = right;
+    if (a->speed != b->speed) return (a->speed > b->speed) - (a->speed < b->speed);
+    return (a->rank < b->rank) - (a->rank > b->rank);
+}
+
+/* The upper median; with two devices the faster. */
+static int reference_of(const struct mt_profile *p, const struct mt_rank_ops *ops, int class) {
+    struct ranked *members = mt_malloc((size_t)p->nranks * sizeof *members);
+    size_t n = 0;
+    for (int r = 0; r < p->nranks; r++) {
+        if (p->places[r].class != class) continue;
+        double error;
+        members[n] = (struct ranked){r, n ? speed_of(&ops[r], &ops[members[0].rank], &error) : 1};
+        n++;
+    }
+    qsort(members, n, sizeof *members, by_speed);
+    int reference = members[n / 2].rank;
+    free(members);
+    return reference;
+}
+
+static void measure_class(const struct mt_profile *p, const struct mt_device_figures *figures,
+                          const struct mt_rank_ops *ops, int c, struct mt_cluster *cluster) {
+    struct mt_cluster_class *class = &cluster->classes[c];
+    int reference = reference_of(p, ops, c);
+    double interrupted = slowness(&ops[reference], &ops[reference], -1);
+    struct mt_curve_builder *curves = mt_curves_new();
+    class->memory_bytes = INT64_MAX;
+    for (int r = 0; r < p->nranks; r++) {
+        struct mt_cluster_device *device = &cluster->devices[r];
+        if (device->class != c) continue;
+        if (device->memory_bytes < class->memory_bytes) class->memory_bytes = device->memory_bytes;
+        device->speed = speed_of(&ops[r], &ops[reference], &device->speed_error);
+        double scale = median_speed(&ops[r], &ops[reference]);
+        if (fabs(scale - 1) > alike) continue;
+        for (int i = 0; i < ops[r].nops; i++)
+            for (int k = 0; k < ops[r].ops[i].series.count; k++)
+                mt_curves_sample(curves, &ops[r].ops[i].shape, ops[r].ops[i].series.values[k] * scale * interrupted);
+    }
+    mt_curves_finish(curves, cluster, class);
+    class->memory_Bps = figures[reference].copy_Bps.median;
+    class->memory_error = mt_interval_error(figures[reference].copy_Bps);
+    class->overhead_s = figures[reference].overhead_s;
+    for (int i = 0; i < ops[reference].nops; i++) {
+        const struct mt_op_times *op = &ops[reference].ops[i];
+        double rate = op->shape.flops / mt_samples_interval(&op->series).median;
+        bool product = op->shape.kind == MT_OP_matmul || op->shape.kind == MT_OP_fused_matmul;
+        if (product && rate > class->flops[op->shape.type]) class->flops[op->shape.type] = rate;
+    }
+}
+
+/* Names of classes are of model and threads; two models may come to the same one. */
+static void name_class(struct mt_cluster *cluster, int c, const struct mt_place *place) {
+    char name[112];
+    struct mt_cluster_class *class = &cluster->classes[c];
+    if (place->facts.multiprocessors)
+        mt_class_name_gpu(class->model, place->facts.multiprocessors, class->threads, name, sizeof name - 16);
+    else
+        mt_class_name(class->model, class->threads, name, sizeof name - 16);
+    class->name = "";
+    for (int b = 0; b < c; b++)
+        if (!strcmp(cluster->classes[b].name, name)) {
+            snprintf(name + strlen(name), 16, "-%d", c);
+            break;
+        }
+    class->name = mt_arena_strdup(&cluster->arena, name);
+}
+
+/* A GPU's memory is its own, and what a process takes of it beside a job's own is no job's to plan with. */
+static void add_gpu(struct mt_arena *arena, const struct mt_place *place, const struct mt_device_figures *figures,
+                    struct mt_cluster_device *device) {
+    const struct mt_device_health *health = &figures->health;
+    device->memory_bytes = figures->free_bytes;
+    device->gpu = mt_new(arena, struct mt_cluster_gpu, 1);
+    *device->gpu = (struct mt_cluster_gpu){.bus = mt_arena_strdup(arena, place->facts.bus),
+                                           .from_host_Bps = figures->host_Bps[0],
+                                           .to_host_Bps = figures->host_Bps[1],
+                                           .sm_clock_Hz = health->sm_clock_Hz,
+                                           .sm_clock_most_Hz = health->sm_clock_most_Hz,
+                                           .memory_clock_Hz = health->memory_clock_Hz,
+                                           .memory_clock_most_Hz = health->memory_clock_most_Hz,
+                                           .power_W = health->power_W,
+                                           .power_limit_W = health->power_limit_W,
+                                           .temperature_C = health->temperature_C};
+    /* By differences over short times: other processes come and go. Where there is more now than there was, they went.
+     */
+    int64_t taken_bytes = place->facts.opened_bytes - figures->free_bytes;
+    if (taken_bytes < 0) taken_bytes += place->facts.health.others_bytes;
+    device->gpu->reserved_bytes = place->facts.context_bytes + (taken_bytes > 0 ? taken_bytes : 0);
+}
+
+void mt_assemble_devices(const struct mt_profile *p, const struct mt_device_figures *figures,
+                         const struct mt_rank_ops *ops, struct mt_cluster *cluster) {
+    struct mt_arena *arena = &cluster->arena;
+    cluster->ndevices = p->nranks;
+    cluster->devices = mt_new(arena, struct mt_cluster_device, p->nranks);
+    cluster->nclasses = p->nclasses;
+    cluster->classes = mt_new(arena, struct mt_cluster_class, p->nclasses);
+    for (int r = 0; r < p->nranks; r++) {
+        const struct mt_place *place = &p->places[r];
+        cluster->devices[r] =
+            (struct mt_cluster_device){.node = place->node,
+                                       .class = place->class,
+                                       .emulated = figures[r].emulated,
+                                       .stolen = figures[r].load.stolen,
+                                       .memory_bytes = place->room_bytes / mt_profile_sharing(p, r),
+                                       .mask = p->gpu ? "" : mt_arena_strdup(arena, place->topology.mask)};
+        if (p->gpu) add_gpu(arena, place, &figures[r], &cluster->devices[r]);
+        struct mt_cluster_class *class = &cluster->classes[place->class];
+        if (class->model) continue;
+        *class = (struct mt_cluster_class){.threads = place->threads, .calibration = 1};
+        class->kind = mt_arena_strdup(arena, place->kind);
+        class->model = mt_arena_strdup(arena, place->model);
+        class->capability = place->facts.capability;
+        name_class(cluster, place->class, place);
+    }
+    for (int c = 0; c < p->nclasses; c++) measure_class(p, figures, ops, c, cluster);
+}

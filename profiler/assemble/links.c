@@ -1,0 +1,167 @@
+/* Nodes, links, pairs, and what collectives take in groups. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/assemble/assemble.h"
+
+/* Whether two nodes have devices of the same classes, so that they share a link within. */
+static bool nodes_alike(const struct mt_profile *p, int a, int b) {
+    for (int class = 0; class < p->nclasses; class ++) {
+        int count = 0;
+        for (int r = 0; r < p->nranks; r++)
+            if (p->places[r].class == class) count += (p->places[r].node == a) - (p->places[r].node == b);
+        if (count) return false;
+    }
+    return true;
+}
+
+/* The median over the pairs of a link that copy engines serve; 0: there are none. */
+static double copies_of(const struct mt_profile *p, int l, const struct mt_cluster *cluster) {
+    double *values = mt_malloc((size_t)(p->npairs + 1) * sizeof *values);
+    size_t n = 0;
+    for (int i = 0; i < p->npairs; i++)
+        if (cluster->pairs[i].link == l && p->pairs[i].copy_Bps > 0) values[n++] = p->pairs[i].copy_Bps;
+    double median = n ? mt_median(values, n) : 0;
+    free(values);
+    return median;
+}
+
+/* Medians over the measured pairs of a link. One pair's own errors; of several, how they differ as well. */
+static void measure_link(const struct mt_profile *p, int l, bool between, struct mt_cluster *cluster) {
+    struct mt_cluster_link *link = &cluster->links[l];
+    double *latency = mt_malloc((size_t)(p->npairs + 1) * sizeof *latency), latency_error = 0, bandwidth_error = 0;
+    double *bandwidth = mt_malloc((size_t)(p->npairs + 1) * sizeof *bandwidth);
+    size_t n = 0;
+    for (int i = 0; i < p->npairs; i++) {
+        if (cluster->pairs[i].link != l) continue;
+        latency[n] = cluster->pairs[i].latency_s, bandwidth[n++] = cluster->pairs[i].bandwidth_Bps;
+        latency_error = fmax(latency_error, cluster->pairs[i].latency_error);
+        bandwidth_error = fmax(bandwidth_error, cluster->pairs[i].bandwidth_error);
+    }
+    struct mt_interval all_latency = mt_median_interval(latency, n), all_bandwidth = mt_median_interval(bandwidth, n);
+    link->latency_s = all_latency.median, link->bandwidth_Bps = all_bandwidth.median;
+    link->latency_error = n > 1 ? fmax(latency_error, mt_interval_error(all_latency)) : latency_error;
+    link->bandwidth_error = n > 1 ? fmax(bandwidth_error, mt_interval_error(all_bandwidth)) : bandwidth_error;
+    link->shared_Bps = p->shared_Bps[between];
+    link->copy_Bps = copies_of(p, l, cluster);
+    link->compute_slowdown = fmax(p->slowdown[between][MT_SLOWED_COMPUTE], 0);
+    link->comm_slowdown = fmax(p->slowdown[between][MT_SLOWED_COMM], 0);
+    free(latency);
+    free(bandwidth);
+}
+
+static int add_link(struct mt_cluster *cluster, const char *name) {
+    cluster->links[cluster->nlinks] = (struct mt_cluster_link){.name = mt_arena_strdup(&cluster->arena, name)};
+    return cluster->nlinks++;
+}
+
+/* What GPUs of a node talk by: NVLink, if each reaches each by it. */
+static const char *link_kind(const struct mt_profile *p, int node) {
+    if (!p->gpu) return "memory";
+    for (int a = 0; a < p->nranks; a++)
+        for (int b = 0; b < p->nranks; b++)
+            if (a != b && p->places[a].node == node && p->places[b].node == node &&
+                !mt_profile_nvlink(&p->places[a], &p->places[b]))
+                return "pcie";
+    return "nvlink";
+}
+
+static void make_nodes(const struct mt_profile *p, struct mt_cluster *cluster) {
+    cluster->nnodes = p->nnodes;
+    cluster->nodes = mt_new(&cluster->arena, struct mt_cluster_node, p->nnodes);
+    for (int node = 0; node < p->nnodes; node++) {
+        int ndevices = 0, like = 0;
+        const struct mt_place *place = NULL;
+        for (int r = p->nranks - 1; r >= 0; r--)
+            if (p->places[r].node == node) place = &p->places[r], ndevices++;
+        cluster->nodes[node] = (struct mt_cluster_node){
+            .name = mt_arena_strdup(&cluster->arena, place->topology.host),
+            .cores = place->topology.cores,
+            .memory_bytes = place->topology.memory_bytes,
+            .inside = -1,
+        };
+        if (place->facts.driver[0]) cluster->nodes[node].driver = mt_arena_strdup(&cluster->arena, place->facts.driver);
+        if (p->gpu && place->topology.nics[0])
+            cluster->nodes[node].nics = mt_arena_strdup(&cluster->arena, place->topology.nics);
+        if (ndevices < 2) continue;
+        while (!nodes_alike(p, like, node)) like++;
+        if (like < node) {
+            cluster->nodes[node].inside = cluster->nodes[like].inside;
+            continue;
+        }
+        char name[300];
+        snprintf(name, sizeof name, "%s%s%.250s", link_kind(p, node), cluster->nlinks ? "-" : "",
+                 cluster->nlinks ? place->topology.host : "");
+        cluster->nodes[node].inside = add_link(cluster, name);
+    }
+}
+
+void mt_assemble_links(const struct mt_profile *p, struct mt_cluster *cluster) {
+    cluster->links = mt_new(&cluster->arena, struct mt_cluster_link, p->nnodes + 1);
+    make_nodes(p, cluster);
+    int inside = cluster->nlinks;
+    if (p->nnodes > 1) cluster->network = add_link(cluster, "net");
+    cluster->npairs = p->npairs;
+    cluster->pairs = mt_new(&cluster->arena, struct mt_cluster_pair, p->npairs);
+    for (int i = 0; i < p->npairs; i++) {
+        const struct mt_pair_times *pair = &p->pairs[i];
+        cluster->pairs[i] = (struct mt_cluster_pair){
+            .a = pair->a,
+            .b = pair->b,
+            .link = pair->between ? cluster->network : cluster->nodes[p->places[pair->a].node].inside,
+            .latency_s = pair->latency.median,
+            .latency_error = mt_interval_error(pair->latency),
+            .bandwidth_Bps = pair->bandwidth.median,
+            .bandwidth_error = mt_interval_error(pair->bandwidth),
+        };
+    }
+    for (int l = 0; l < cluster->nlinks; l++) measure_link(p, l, l >= inside, cluster);
+}
+
+/* ---- groups ---- */
+
+static bool same_fit(const struct mt_coll_case *a, const struct mt_coll_case *b) {
+    return a->group == b->group && a->algorithm == b->algorithm && a->wire == b->wire;
+}
+
+static void fit_group(const struct mt_profile *p, int g, const struct mt_interval *times, struct mt_cluster *cluster) {
+    struct mt_cluster_group *group = &cluster->groups[g];
+    struct mt_fit_point *points = mt_malloc((size_t)(p->ncolls + 1) * sizeof *points);
+    group->fits = mt_new(&cluster->arena, struct mt_coll_fit, p->ncolls);
+    for (int i = 0, n; i < p->ncolls; i += n) { /* cases of one fit are neighbours */
+        const struct mt_coll_case *c = &p->colls[i];
+        for (n = 0; i + n < p->ncolls && same_fit(c, c + n); n++) {
+            struct mt_coll problem = {.kind = c->algorithm->kind, .wire = c->wire, .n = p->groups[g].n};
+            problem.counts = c[n].counts;
+            points[n] = mt_fit_point(c->algorithm, &problem, times[i + n].median, mt_interval_error(times[i + n]));
+        }
+        if (c->group != g) continue;
+        bool sum = c->algorithm->kind == MT_ALL_REDUCE || c->algorithm->kind == MT_REDUCE_SCATTER;
+        struct mt_coll_fit *fit = &group->fits[group->nfits++];
+        *fit = (struct mt_coll_fit){.kind = c->algorithm->kind,
+                                    .algorithm = c->algorithm->name,
+                                    .wire = c->wire,
+                                    .acc = sum ? mt_type_acc(c->wire) : c->wire};
+        mt_fit_coll(points, n, &cluster->arena, fit);
+    }
+    free(points);
+}
+
+void mt_assemble_groups(const struct mt_profile *p, const struct mt_interval *times, struct mt_cluster *cluster) {
+    cluster->ngroups = p->ngroups;
+    cluster->groups = mt_new(&cluster->arena, struct mt_cluster_group, p->ngroups);
+    for (int g = 0; g < p->ngroups; g++) {
+        const struct mt_group *from = &p->groups[g];
+        bool between = false;
+        for (int k = 1; k < from->n; k++)
+            between = between || p->places[from->ranks[k]].node != p->places[from->ranks[0]].node;
+        cluster->groups[g] = (struct mt_cluster_group){
+            .name = mt_arena_strdup(&cluster->arena, from->name),
+            .ndevices = from->n,
+            .devices = mt_arena_memdup(&cluster->arena, from->ranks, (size_t)from->n * sizeof *from->ranks),
+            .link = between ? cluster->network : cluster->nodes[p->places[from->ranks[0]].node].inside,
+        };
+        fit_group(p, g, times, cluster);
+    }
+}

@@ -1,0 +1,160 @@
+/* What an operator takes on a class: its own curve, else its neighbours', else the class's rates.
+ *
+ * Neighbours lend their time per unit of work (shape.h). Products and attention lend it at the same number of rows,
+ * which decides how well they run; the others, whose speed is that of the caches that their data fits into, at the
+ * same amount of work. */
+#include <math.h>
+#include <string.h>
+
+#include "profiler/cluster/shape.h"
+
+enum { NEIGHBOURS = 4 };
+
+/* Relative half-widths of figures that were not measured at their place; rough, and meant to be. */
+static const double beyond_error = 0.05; /* a doubling of rows beyond a curve's end */
+static const double lent_error = 0.03;   /* from another curve, and more for each doubling of the dims between */
+static const double octave_error = 0.04;
+static const double variant_octaves = 1;  /* as far away as another variant is */
+static const double rates_error = 0.5;    /* no curve at all */
+static const double nominal_error = 0.25; /* more, where the rates were never measured */
+
+/* Seconds at `rows` by the curve alone. */
+static double curve_at(const struct mt_curve *c, double rows, double overhead_s, double *error) {
+    const double *t = c->time_s;
+    int last = c->npoints - 1, i = 0;
+    double first_rows = (double)c->rows[0], last_rows = (double)c->rows[last];
+    if (rows <= first_rows) { /* nothing takes the overhead, as far as that is not above what was measured */
+        double start_s = fmin(overhead_s, t[0]);
+        *error = c->error[0];
+        return start_s + (t[0] - start_s) * rows / first_rows;
+    }
+    if (rows <= last_rows) {
+        while (rows > (double)c->rows[i + 1]) i++;
+        double below = (double)c->rows[i], part = (rows - below) / ((double)c->rows[i + 1] - below);
+        *error = fmax(c->error[i], c->error[i + 1]);
+        return t[i] + (t[i + 1] - t[i]) * part;
+    }
+    double before_rows = last ? (double)c->rows[last - 1] : 0, before_s = last ? t[last - 1] : fmin(overhead_s, t[0]);
+    double slope = fmax((t[last] - before_s) / (last_rows - before_rows), 0);
+    *error = c->error[last] + beyond_error * log2(rows / last_rows);
+    return t[last] + slope * (rows - last_rows);
+}
+
+static bool is_product(enum mt_op_kind kind) {
+    return kind == MT_OP_matmul || kind == MT_OP_fused_matmul;
+}
+
+/* Whether times per unit of work depend on the rows more than on the amount of work. */
+static bool by_rows(enum mt_op_kind kind) {
+    return is_product(kind) || kind == MT_OP_attention || kind == MT_OP_attention_grad;
+}
+
+/* Octaves between a curve's dims and a shape's, and more for another variant; infinity where it is of no use. */
+static double distance(const struct mt_curve *c, const struct mt_op_shape *shape) {
+    bool same = !strcmp(c->op, mt_op_info[shape->kind].name);
+    bool product = is_product(shape->kind) && (same || !strcmp(c->op, "matmul") || !strcmp(c->op, "fused_matmul"));
+    if (c->type != shape->type || !(same || product)) return INFINITY;
+    double square = 0;
+    for (int d = 0; d < 2; d++) {
+        double octaves = log2((double)shape->dim[d] / (double)c->dim[d]);
+        square += octaves * octaves;
+    }
+    bool variant = same && !strcmp(c->variant, shape->variant);
+    bool transposed = product && strncmp(c->variant, shape->variant, 2);
+    return sqrt(square) + (variant ? 0 : variant_octaves) + (transposed ? variant_octaves : 0);
+}
+
+struct neighbour {
+    const struct mt_curve *curve;
+    double octaves;
+};
+
+static bool same_dims(const struct mt_curve *c, const struct mt_op_shape *shape) {
+    return c->dim[0] == shape->dim[0] && c->dim[1] == shape->dim[1];
+}
+
+/* The nearest first. */
+static int nearest(const struct mt_cluster_class *class, const struct mt_op_shape *shape, bool variants,
+                   struct neighbour found[NEIGHBOURS]) {
+    int n = 0;
+    for (int c = 0; c < class->ncurves; c++) {
+        const struct mt_curve *curve = &class->curves[c];
+        if (curve->type != shape->type) continue;
+        bool same = !strcmp(curve->op, mt_op_info[shape->kind].name) && !strcmp(curve->variant, shape->variant);
+        double octaves = same == !variants ? distance(curve, shape) : INFINITY;
+        if (octaves == INFINITY || (n == NEIGHBOURS && octaves >= found[n - 1].octaves)) continue;
+        int at = n < NEIGHBOURS ? n++ : n - 1;
+        for (; at > 0 && found[at - 1].octaves > octaves; at--) found[at] = found[at - 1];
+        found[at] = (struct neighbour){curve, octaves};
+    }
+    return n;
+}
+
+/* What one neighbour says of the shape. */
+static double lent(const struct mt_cluster_class *class, const struct mt_curve *curve, const struct mt_op_shape *shape,
+                   double *error) {
+    struct mt_op_shape there = *shape;
+    memcpy(there.dim, curve->dim, sizeof there.dim);
+    double work = mt_op_shape_work(shape), rows = (double)shape->rows, work_there = mt_op_shape_work(&there);
+    if (by_rows(shape->kind)) return curve_at(curve, rows, class->overhead_s, error) * (work / work_there);
+    double scale = work / work_there;
+    return curve_at(curve, rows * scale, class->overhead_s, error);
+}
+
+/* Their mean in logarithms, weighted by the inverse square of the distance. */
+static double from_neighbours(const struct mt_cluster_class *class, const struct mt_op_shape *shape,
+                              const struct neighbour *found, int n, double *error) {
+    double sum = 0, weights = 0, worst = 0;
+    for (int i = 0; i < n; i++) {
+        double e, weight = 1 / (found[i].octaves * found[i].octaves + 1e-9);
+        sum += weight * log(fmax(lent(class, found[i].curve, shape, &e), 1e-12));
+        weights += weight;
+        worst = fmax(worst, e);
+    }
+    *error = worst + lent_error + octave_error * found[0].octaves;
+    return exp(sum / weights);
+}
+
+/* The class's rate for products of a type; where it has none, that of the nearest type that it has. */
+static double rate_of(const struct mt_cluster_class *class, enum mt_type type) {
+    static const enum mt_type order[] = {MT_F32, MT_F64, MT_BF16, MT_F16};
+    if (class->flops[type] > 0) return class->flops[type];
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+        if (class->flops[order[i]] > 0) return class->flops[order[i]];
+    return 0;
+}
+
+static double by_rates(const struct mt_cluster_class *class, const struct mt_op_shape *shape, double *error) {
+    double scale = class->nominal && class->calibration > 0 ? class->calibration : 1;
+    double flops = rate_of(class, shape->type) * scale, Bps = class->memory_Bps * scale;
+    double compute_s = flops > 0 ? shape->flops / flops : 0, memory_s = Bps > 0 ? shape->bytes / Bps : 0;
+    *error = rates_error + (class->nominal ? nominal_error : 0);
+    return class->overhead_s + fmax(compute_s, memory_s);
+}
+
+static double find(const struct mt_cluster_class *class, const struct mt_op_shape *shape, double *error) {
+    struct neighbour found[NEIGHBOURS];
+    int n = nearest(class, shape, false, found);
+    if (n && found[0].octaves == 0) return curve_at(found[0].curve, (double)shape->rows, class->overhead_s, error);
+    if (!n) n = nearest(class, shape, true, found);
+    for (int i = 1; i < n && same_dims(found[0].curve, shape); i++) /* another variant of the very shape: only those */
+        if (!same_dims(found[i].curve, shape)) n = i;
+    return n ? from_neighbours(class, shape, found, n, error) : by_rates(class, shape, error);
+}
+
+/* The tensor cores that have bf16 are as fast in f16, which is not always measured. */
+static enum mt_type measured_type(const struct mt_cluster_class *class, enum mt_type type) {
+    bool as_bf16 = type == MT_F16 && class->flops[MT_F16] == 0 && class->flops[MT_BF16] > 0;
+    return as_bf16 && strcmp(class->kind, "cpu") ? MT_BF16 : type;
+}
+
+double mt_class_op_s(const struct mt_cluster_class *class, const struct mt_op_shape *given, double *error) {
+    struct mt_op_shape asked = *given, *shape = &asked;
+    asked.type = measured_type(class, given->type);
+    double unused;
+    if (!error) error = &unused;
+    if (shape->rows > 0 && shape->dim[0] > 0 && shape->dim[1] > 0) return find(class, shape, error);
+    /* An empty box: a sum over nothing may still have zeros to write. */
+    *error = rates_error;
+    return class->overhead_s + (class->memory_Bps > 0 ? shape->bytes / class->memory_Bps : 0);
+}

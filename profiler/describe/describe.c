@@ -1,0 +1,286 @@
+/* Clusters from one line. */
+#include "profiler/describe/describe.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernels/base/text/units.h"
+#include "profiler/describe/hardware.h"
+
+/* One term, as it is written. */
+struct term {
+    int column;             /* where it stands, for messages */
+    int class;              /* of the cluster */
+    int measured_class;     /* of `measured`, or -1 */
+    struct mt_hardware row; /* if that is -1 */
+    int nodes, devices;
+    const struct mt_hardware_link *inside; /* null: not said */
+    double inside_rate, net_rate;          /* net_rate 0: not said */
+};
+
+struct describing {
+    const char *text;
+    const struct mt_cluster *measured;
+    struct mt_cluster *cluster;
+    struct term *terms;
+    int nterms, capacity, class_capacity, link_capacity;
+    int64_t ndevices;
+    struct mt_err *err;
+};
+
+static enum mt_status refuse(const struct describing *d, const char *at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static enum mt_status refuse(const struct describing *d, const char *at, const char *format, ...) {
+    char why[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, sizeof why, format, args);
+    va_end(args);
+    return mt_fail(d->err, MT_EINPUT, "\"%.200s\": column %d: %s", d->text, (int)(at - d->text) + 1, why);
+}
+
+/* "2x8", "2": whole numbers from 1. */
+static enum mt_status take_counts(struct describing *d, const char *at, const char *counts, struct term *term) {
+    char text[32], *x;
+    int64_t nodes, devices = 1;
+    snprintf(text, sizeof text, "%s", counts);
+    if ((x = strchr(text, 'x'))) *x = 0;
+    if (strlen(counts) >= sizeof text || !mt_units_parse_int(text, &nodes) ||
+        (x && !mt_units_parse_int(x + 1, &devices)) || nodes < 1 || devices < 1)
+        return refuse(d, at, "\"%.60s\" must be NODES or NODESxDEVICES, as 2 or 2x8", counts);
+    if (nodes > MT_CLUSTER_MOST_DEVICES || devices > MT_CLUSTER_MOST_DEVICES ||
+        (d->ndevices += nodes * devices) > MT_CLUSTER_MOST_DEVICES)
+        return refuse(d, at, "more than %d devices", MT_CLUSTER_MOST_DEVICES);
+    term->nodes = (int)nodes;
+    term->devices = (int)devices;
+    return MT_OK;
+}
+
+static enum mt_status take_name(struct describing *d, const char *at, char *word) {
+    mt_arena_grow(&d->cluster->arena, &d->terms, d->nterms, &d->capacity, sizeof *d->terms);
+    struct term *term = &d->terms[d->nterms++];
+    *term = (struct term){.column = (int)(at - d->text) + 1, .measured_class = -1};
+    char *colon = strchr(word, ':');
+    if (colon) *colon = 0;
+    if (d->measured) term->measured_class = mt_cluster_class_named(d->measured, word);
+    if (term->measured_class < 0 && !mt_hardware_find(word, &term->row)) {
+        char names[400];
+        mt_hardware_names(names, sizeof names);
+        refuse(d, at, "\"%.60s\" is not known here", word);
+        return mt_err_hint(d->err, "known: %s%s", names,
+                           d->measured ? "; and the classes of the measured cluster" : "");
+    }
+    struct mt_cluster *c = d->cluster;
+    term->class = mt_cluster_class_named(c, word);
+    if (term->class < 0) {
+        mt_arena_grow(&c->arena, &c->classes, c->nclasses, &d->class_capacity, sizeof *c->classes);
+        c->classes[term->class = c->nclasses++] =
+            term->measured_class < 0 ? mt_hardware_class(&term->row, word, d->measured, &c->arena)
+                                     : mt_cluster_class_copy(&d->measured->classes[term->measured_class], &c->arena);
+    }
+    return take_counts(d, colon ? at + (colon + 1 - word) : at, colon ? colon + 1 : "1", term);
+}
+
+static enum mt_status take_link(struct describing *d, const char *at, char *word) {
+    if (!d->nterms) return refuse(d, at, "must begin with the NAME of a device, as h100:2x8");
+    struct term *term = &d->terms[d->nterms - 1];
+    char *value = strchr(word, '=');
+    *value++ = 0;
+    const struct mt_hardware_link *row = mt_hardware_link_find(word);
+    double rate;
+    if (!row || strcmp(row->name, word)) {
+        char names[100];
+        mt_hardware_link_names(names, sizeof names);
+        refuse(d, at, "there is no link \"%.60s\"", word);
+        return mt_err_hint(d->err, "known: %s", names);
+    }
+    if (!mt_units_parse_count(value, &rate))
+        return refuse(d, at + (value - word), "\"%.60s\" must be a rate in %s a second, as %s", value,
+                      row->bits ? "bits" : "bytes", row->bits ? "25G" : "300G");
+    if (row->bits ? term->net_rate > 0 : term->inside != NULL)
+        return refuse(d, at, "the term says twice what is %s its nodes", row->bits ? "between" : "within");
+    if (row->bits)
+        term->net_rate = rate;
+    else
+        term->inside = row, term->inside_rate = rate;
+    return MT_OK;
+}
+
+static enum mt_status take_words(struct describing *d) {
+    static const char *const space = " \t\n";
+    bool name_next = true;
+    enum mt_status st = MT_OK;
+    const char *at = d->text + strspn(d->text, space);
+    while (*at && !st) {
+        size_t length = strcspn(at, space);
+        char *word = mt_arena_printf(&d->cluster->arena, "%.*s", (int)length, at);
+        if (!strcmp(word, "+")) {
+            if (name_next) return refuse(d, at, "there is no term before this \"+\"");
+            name_next = true;
+        } else if (name_next) {
+            if (strchr(word, '=')) return refuse(d, at, "a term must begin with the NAME of a device, as h100:2x8");
+            st = take_name(d, at, word);
+            name_next = false;
+        } else if (strchr(word, '=')) {
+            st = take_link(d, at, word);
+        } else {
+            st = refuse(d, at, "\"%.60s\" must be LINK=RATE, or a \"+\" must stand before it", word);
+        }
+        at += length;
+        at += strspn(at, space);
+    }
+    if (!st && name_next)
+        return refuse(d, at, d->nterms ? "a term must follow the last \"+\"" : "there is no term; as h100:2x8");
+    return st;
+}
+
+/* The row of this link, made unless an equal one is there; a second one of a name is called "nvlink2". */
+static int link_row(struct describing *d, struct mt_cluster_link link) {
+    struct mt_cluster *c = d->cluster;
+    const char *name = link.name;
+    for (int i = 2;; i++) {
+        int row = mt_cluster_link_named(c, link.name);
+        if (row < 0) break;
+        if (c->links[row].bandwidth_Bps == link.bandwidth_Bps && c->links[row].nominal == link.nominal) return row;
+        link.name = mt_arena_printf(&c->arena, "%s%d", name, i);
+    }
+    link.name = mt_arena_strdup(&c->arena, link.name);
+    mt_arena_grow(&c->arena, &c->links, c->nlinks, &d->link_capacity, sizeof *c->links);
+    c->links[c->nlinks] = link;
+    return c->nlinks++;
+}
+
+/* What is within the term's nodes: as said, as measured between such devices, or as the table has it. */
+static int inside_of(struct describing *d, const struct term *term) {
+    if (term->inside) return link_row(d, mt_hardware_link(term->inside, term->inside_rate));
+    const struct mt_cluster *m = d->measured;
+    if (term->measured_class < 0)
+        return link_row(d, mt_hardware_link(mt_hardware_link_find(term->row.link), term->row.link_GBps * 1e9));
+    for (int i = 0; i < m->ndevices; i++) {
+        int inside = m->nodes[m->devices[i].node].inside;
+        if (m->devices[i].class == term->measured_class && inside >= 0) return link_row(d, m->links[inside]);
+    }
+    bool gpu = !strcmp(m->classes[term->measured_class].kind, "cuda");
+    const struct mt_hardware_link *row = mt_hardware_link_find(gpu ? "pcie" : "memory");
+    return link_row(d, mt_hardware_link(row, row->rate));
+}
+
+static void add_nodes(struct describing *d, const struct term *term) {
+    struct mt_cluster *c = d->cluster;
+    const struct mt_cluster_class *class = &c->classes[term->class];
+    bool cpu = !strcmp(class->kind, "cpu");
+    int inside = inside_of(d, term);
+    for (int n = 0; n < term->nodes; n++) {
+        c->nodes[c->nnodes] = (struct mt_cluster_node){
+            .name = mt_arena_printf(&c->arena, "node%d", c->nnodes),
+            .cores = cpu ? class->threads * term->devices : 0,
+            .memory_bytes = cpu ? class->memory_bytes * term->devices : 0,
+            .inside = inside,
+        };
+        for (int i = 0; i < term->devices; i++)
+            c->devices[c->ndevices++] = (struct mt_cluster_device){.node = c->nnodes,
+                                                                   .class = term->class,
+                                                                   .speed = 1,
+                                                                   .emulated = 1,
+                                                                   .memory_bytes = class->memory_bytes,
+                                                                   .mask = ""};
+        c->nnodes++;
+    }
+}
+
+/* Pairs within terms whose net is faster than the slowest, which is the cluster's. */
+static enum mt_status add_fast_pairs(struct describing *d, double slowest) {
+    const struct mt_hardware_link *net = mt_hardware_link_find("net");
+    struct mt_cluster *c = d->cluster;
+    int64_t most = 0;
+    for (int t = 0; t < d->nterms; t++) {
+        int64_t devices = (int64_t)d->terms[t].nodes * d->terms[t].devices;
+        if (d->terms[t].net_rate > slowest) most += devices * (devices - d->terms[t].devices) / 2;
+    }
+    /* Between two fast terms too. */
+    for (int s = 0; s < d->nterms; s++)
+        for (int t = s + 1; t < d->nterms; t++)
+            if (fmin(d->terms[s].net_rate, d->terms[t].net_rate) > slowest)
+                most += (int64_t)d->terms[s].nodes * d->terms[s].devices * d->terms[t].nodes * d->terms[t].devices;
+    if (most > MT_CLUSTER_MOST_PAIRS)
+        return mt_fail(d->err, MT_EINPUT,
+                       "\"%.200s\": terms with nets of their own have more than %d pairs; say net once", d->text,
+                       MT_CLUSTER_MOST_PAIRS);
+    c->pairs = mt_new(&c->arena, struct mt_cluster_pair, most);
+    int *term_of = mt_new(&c->arena, int, c->ndevices), k = 0;
+    for (int t = 0; t < d->nterms; t++)
+        for (int i = 0; i < d->terms[t].nodes * d->terms[t].devices; i++) term_of[k++] = t;
+    for (int a = 0; a < c->ndevices; a++)
+        for (int b = a + 1; b < c->ndevices; b++) {
+            double rate = fmin(d->terms[term_of[a]].net_rate, d->terms[term_of[b]].net_rate);
+            if (rate <= slowest || c->devices[a].node == c->devices[b].node) continue;
+            int link = link_row(d, mt_hardware_link(net, rate));
+            const struct mt_cluster_link *l = &c->links[link];
+            c->pairs[c->npairs++] = (struct mt_cluster_pair){
+                a, b, link, l->latency_s, l->latency_error, l->bandwidth_Bps, l->bandwidth_error};
+        }
+    return MT_OK;
+}
+
+static enum mt_status add_network(struct describing *d) {
+    const struct mt_hardware_link *net = mt_hardware_link_find("net");
+    struct mt_cluster *c = d->cluster;
+    int said = 0, last = 0;
+    double slowest = INFINITY;
+    for (int t = 0; t < d->nterms; t++) {
+        if (!(d->terms[t].net_rate > 0)) continue;
+        slowest = fmin(slowest, d->terms[t].net_rate);
+        said++, last = t;
+    }
+    if (said > 1 && said < d->nterms)
+        return refuse(d, d->text + d->terms[last].column - 1, "net must be said once, or in every term");
+    if (!said && c->nnodes < 2) return MT_OK;
+    if (!said && d->measured && d->measured->network >= 0) {
+        c->network = link_row(d, d->measured->links[d->measured->network]);
+        return MT_OK;
+    }
+    c->network = link_row(d, mt_hardware_link(net, said ? slowest : net->rate));
+    return said > 1 ? add_fast_pairs(d, slowest) : MT_OK;
+}
+
+enum mt_status mt_cluster_describe(const char *text, const struct mt_cluster *measured, struct mt_cluster **cluster,
+                                   struct mt_err *err) {
+    struct mt_cluster *c = mt_cluster_new();
+    struct describing d = {.text = text, .measured = measured, .cluster = c, .err = err};
+    enum mt_status st = MT_OK;
+    for (const char *at = text; *at && !st; at++)
+        if (((unsigned char)*at < 0x20 && *at != '\t' && *at != '\n') || *at == 0x7f)
+            st = mt_fail(err, MT_EINPUT, "the description of a cluster has a control character at column %d",
+                         (int)(at - text) + 1);
+    if (st || (st = take_words(&d))) goto out;
+    int nodes = 0;
+    for (int t = 0; t < d.nterms; t++) nodes += d.terms[t].nodes;
+    c->nodes = mt_new(&c->arena, struct mt_cluster_node, nodes);
+    c->devices = mt_new(&c->arena, struct mt_cluster_device, d.ndevices);
+    for (int t = 0; t < d.nterms; t++) add_nodes(&d, &d.terms[t]);
+    if ((st = add_network(&d))) goto out;
+    c->made_by = "motley " MOTLEY_VERSION;
+    c->source = "described";
+    char *description = mt_arena_strdup(&c->arena, text);
+    for (char *at = description; *at; at++)
+        if (*at == '\t' || *at == '\n') *at = ' ';
+    c->description = description;
+    st = mt_cluster_check(c, err);
+    mt_cluster_hash(c, c->hash);
+out:
+    if (st)
+        mt_cluster_free(c);
+    else
+        *cluster = c;
+    return st;
+}
+
+enum mt_status mt_cluster_open(const char *file_or_text, struct mt_cluster **cluster, struct mt_err *err) {
+    size_t length = strlen(file_or_text);
+    bool named = strchr(file_or_text, '/') || (length > 5 && !strcmp(file_or_text + length - 5, ".json"));
+    if (named || !access(file_or_text, F_OK)) return mt_cluster_read(file_or_text, cluster, err);
+    enum mt_status st = mt_cluster_describe(file_or_text, NULL, cluster, err);
+    return st ? mt_err_context(err, "there is no such file, and as a description of a cluster") : MT_OK;
+}

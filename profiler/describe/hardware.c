@@ -1,0 +1,186 @@
+/* The table of public figures. */
+#include "profiler/describe/hardware.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/base/text/table.h"
+#include "kernels/base/text/units.h"
+#include "profiler/describe/describe.h"
+
+/* Rough, and meant to be: half-widths of what was never measured. */
+static const double nominal_memory_error = 0.2, nominal_bandwidth_error = 0.25, nominal_latency_error = 0.5;
+
+static const struct mt_hardware rows[] = {
+#define MT_HARDWARE(name, kind, model, threads, memory, f64, f32, bf16, f16, memory_GBps, reached, overhead, link,     \
+                    GBps)                                                                                              \
+    {name,        kind,    model,                                                                                      \
+     threads,     memory,  {[MT_F64] = f64, [MT_F32] = f32, [MT_BF16] = bf16, [MT_F16] = f16},                         \
+     memory_GBps, reached, overhead,                                                                                   \
+     link,        GBps},
+#include "profiler/describe/hardware.def"
+#undef MT_HARDWARE
+};
+enum { NROWS = sizeof rows / sizeof rows[0] };
+
+static const struct mt_hardware_link links[] = {
+#define MT_HARDWARE_LINK(name, bits, rate, reached, latency, shared, slows, slowed)                                    \
+    {name, bits, rate, reached, latency, shared, slows, slowed},
+#include "profiler/describe/hardware.def"
+#undef MT_HARDWARE_LINK
+};
+enum { NLINKS = sizeof links / sizeof links[0], MOST_THREADS = 4096 };
+
+/* "-8t" at the end of the name, after `length` characters; 0: there is something else. */
+static int threads_of(const char *suffix) {
+    char digits[8];
+    size_t n = strspn(suffix + 1, "0123456789");
+    int64_t threads;
+    if (suffix[0] != '-' || !n || n >= sizeof digits || strcmp(suffix + 1 + n, "t")) return 0;
+    memcpy(digits, suffix + 1, n);
+    digits[n] = 0;
+    return mt_units_parse_int(digits, &threads) && threads <= MOST_THREADS ? (int)threads : 0;
+}
+
+bool mt_hardware_find(const char *name, struct mt_hardware *row) {
+    for (int i = 0; i < NROWS; i++) {
+        size_t length = strlen(rows[i].name);
+        if (strncmp(name, rows[i].name, length)) continue;
+        *row = rows[i];
+        if (!name[length]) return true;
+        int threads = strcmp(row->kind, "cpu") ? 0 : threads_of(name + length);
+        if (!threads) continue;
+        row->threads = threads;
+        row->memory_MiB *= threads;
+        row->memory_GBps *= threads;
+        for (int t = 0; t < MT_NTYPES; t++) row->tflops[t] *= threads;
+        return true;
+    }
+    return false;
+}
+
+const char *mt_hardware_of_model(const char *model) {
+    for (int i = 0; i < NROWS; i++)
+        if (!strcmp(rows[i].model, model)) return rows[i].name;
+    return NULL;
+}
+
+const struct mt_hardware_link *mt_hardware_link_find(const char *name) {
+    for (int i = 0; i < NLINKS; i++) {
+        size_t length = strlen(links[i].name);
+        if (strncmp(name, links[i].name, length)) continue;
+        if (!name[length + strspn(name + length, "0123456789")]) return &links[i];
+    }
+    return NULL;
+}
+
+static void list_name(char *out, size_t size, const char *name) {
+    size_t used = strlen(out);
+    snprintf(out + used, size - used, "%s%s", used ? ", " : "", name);
+}
+
+void mt_hardware_names(char *out, size_t size) {
+    out[0] = 0;
+    for (int i = 0; i < NROWS; i++) list_name(out, size, rows[i].name);
+}
+
+void mt_hardware_link_names(char *out, size_t size) {
+    out[0] = 0;
+    for (int i = 0; i < NLINKS; i++) list_name(out, size, links[i].name);
+}
+
+/* What a measured class reaches of the row that it is: the mean (of ratios) over the precisions that both have; 0: it
+ * is none, or nominal itself. */
+static double reached_of(const struct mt_cluster_class *class, struct mt_hardware *is) {
+    double sum = 0;
+    int n = 0;
+    bool found = mt_hardware_find(class->name, is);
+    for (int i = 0; i < NROWS && !found; i++)
+        if (!strcmp(rows[i].model, class->model)) *is = rows[i], found = true;
+    if (!found || class->nominal) return 0;
+    for (int t = 0; t < MT_NTYPES; t++)
+        if (class->flops[t] > 0 && is->tflops[t] > 0) sum += log(class->flops[t] / (1e12 * is->tflops[t])), n++;
+    return n ? exp(sum / n) : 0;
+}
+
+static double calibrate(const struct mt_hardware *row, const struct mt_cluster *measured) {
+    double sum = 0;
+    int n = 0;
+    for (int c = 0; measured && c < measured->nclasses; c++) {
+        struct mt_hardware is;
+        double reached = reached_of(&measured->classes[c], &is);
+        if (reached <= 0 || strcmp(is.kind, row->kind)) continue;
+        if (!strcmp(is.model, row->model)) return reached;
+        sum += log(reached / is.reached);
+        n++;
+    }
+    return row->reached * (n ? exp(sum / n) : 1);
+}
+
+struct mt_cluster_class mt_hardware_class(const struct mt_hardware *row, const char *name,
+                                          const struct mt_cluster *measured, struct mt_arena *arena) {
+    struct mt_cluster_class class = {.name = mt_arena_strdup(arena, name),
+                                     .kind = row->kind,
+                                     .model = row->model,
+                                     .threads = row->threads,
+                                     .nominal = true,
+                                     .calibration = calibrate(row, measured),
+                                     .memory_bytes = (int64_t)(row->memory_MiB * 0x1p20),
+                                     .memory_Bps = row->memory_GBps * 1e9,
+                                     .memory_error = nominal_memory_error,
+                                     .overhead_s = row->overhead_us * 1e-6};
+    for (int t = 0; t < MT_NTYPES; t++) class.flops[t] = row->tflops[t] * 1e12;
+    return class;
+}
+
+double mt_hardware_link_Bps(const struct mt_hardware_link *row, double rate) {
+    return rate / (row->bits ? 8 : 1) * row->reached;
+}
+
+struct mt_cluster_link mt_hardware_link(const struct mt_hardware_link *row, double rate) {
+    double Bps = mt_hardware_link_Bps(row, rate);
+    return (struct mt_cluster_link){.name = row->name,
+                                    .nominal = true,
+                                    .latency_s = row->latency_us * 1e-6,
+                                    .latency_error = nominal_latency_error,
+                                    .bandwidth_Bps = Bps,
+                                    .bandwidth_error = nominal_bandwidth_error,
+                                    .shared_Bps = Bps * row->shared,
+                                    .compute_slowdown = row->compute_slowdown,
+                                    .comm_slowdown = row->comm_slowdown};
+}
+
+void mt_hardware_help(FILE *file) {
+    struct mt_table table = MT_TABLE_INIT;
+    char text[MT_UNITS_TEXT];
+    mt_table_header(&table, "name", "model", ">f64", ">f32", ">bf16", ">f16", ">memory", ">streaming", ">reached",
+                    "link", ">one way", NULL);
+    for (int i = 0; i < NROWS; i++) {
+        const struct mt_hardware *row = &rows[i];
+        mt_table_row(&table);
+        mt_table_cell(&table, "%s", row->name);
+        mt_table_cell(&table, "%s", row->model);
+        for (int t = 0; t < MT_I32; t++)
+            mt_table_cell(&table, "%s", row->tflops[t] > 0 ? mt_units_count(row->tflops[t] * 1e12, text) : "-");
+        mt_table_cell(&table, "%s", mt_units_bytes(row->memory_MiB * 0x1p20, text));
+        mt_table_cell(&table, "%sB/s", mt_units_count(row->memory_GBps * 1e9, text));
+        mt_table_cell(&table, "%.2f", row->reached);
+        mt_table_cell(&table, "%s", row->link);
+        mt_table_cell(&table, "%sB/s", mt_units_count(row->link_GBps * 1e9, text));
+    }
+    fprintf(file, "hardware (public peak rates of products in flop/s; reached: what large products typically reach of "
+                  "them; NAME-Nt: N cores of a cpu)\n");
+    mt_table_print(&table, 2, file);
+    struct mt_table named = MT_TABLE_INIT;
+    mt_table_header(&named, "link", ">default", ">reached", ">latency", NULL);
+    for (int i = 0; i < NLINKS; i++) {
+        mt_table_row(&named);
+        mt_table_cell(&named, "%s", links[i].name);
+        mt_table_cell(&named, "%s%s", mt_units_count(links[i].rate, text), links[i].bits ? "bit/s" : "B/s");
+        mt_table_cell(&named, "%.2f", links[i].reached);
+        mt_table_cell(&named, "%s", mt_units_seconds(links[i].latency_us * 1e-6, text));
+    }
+    fprintf(file, "\nlinks\n");
+    mt_table_print(&named, 2, file);
+}

@@ -1,0 +1,41 @@
+/* The rows of hardware.def, and the classes and links that they make. */
+#ifndef MT_PROFILER_DESCRIBE_HARDWARE_H
+#define MT_PROFILER_DESCRIBE_HARDWARE_H
+
+#include "profiler/cluster/cluster.h"
+
+struct mt_hardware {
+    const char *name, *kind, *model;
+    int threads;
+    double memory_MiB, tflops[MT_NTYPES], memory_GBps, reached, overhead_us;
+    const char *link; /* within a node */
+    double link_GBps;
+};
+struct mt_hardware_link {
+    const char *name;
+    bool bits;
+    double rate, reached, latency_us, shared, compute_slowdown, comm_slowdown;
+};
+
+/* "h100", "cpu", "cpu-8t". */
+bool mt_hardware_find(const char *name, struct mt_hardware *row);
+/* The row's name of what calls itself so, "NVIDIA H200"; or null. */
+const char *mt_hardware_of_model(const char *model);
+/* By the row's name, or with a number after it ("nvlink2"); or null. */
+const struct mt_hardware_link *mt_hardware_link_find(const char *name);
+/* "p100, v100-16, ..." and "net, nvlink, ...", for hints. */
+void mt_hardware_names(char *out, size_t size);
+void mt_hardware_link_names(char *out, size_t size);
+
+/* A nominal class. Its calibration is what the row says is typically reached; where `measured` (may be null) has
+ * measured classes that are rows too (by name or model), it is scaled by what those reach of theirs: by the same row's,
+ * else by the mean of all of the same kind. */
+struct mt_cluster_class mt_hardware_class(const struct mt_hardware *row, const char *name,
+                                          const struct mt_cluster *measured, struct mt_arena *arena);
+
+/* What messages reach on a link of so many bits or bytes a second, as the row has it. */
+double mt_hardware_link_Bps(const struct mt_hardware_link *row, double rate);
+/* A nominal link. */
+struct mt_cluster_link mt_hardware_link(const struct mt_hardware_link *row, double rate);
+
+#endif

@@ -1,0 +1,99 @@
+/* Weighted least squares in two unknowns, by the normal equations. Points are weighted by their times and by what the
+ * last pass made of them, so that small messages count as much as large ones, and a time twice the line as much as
+ * half of it. */
+#include "profiler/measure/fit.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "kernels/base/number/stats.h"
+
+#define FASTEST_BPS 1e15
+enum { PASSES = 12 };
+
+static double line_s(const struct mt_fit_point *p, double latency_s, double bandwidth_Bps) {
+    return p->messages * latency_s + p->bytes / bandwidth_Bps;
+}
+
+/* One pass; weight[i] multiplies point i's time, and so its residual. */
+static void solve(const struct mt_fit_point *points, const double *weight, int npoints, double *alpha, double *beta) {
+    double mm = 0, mb = 0, bb = 0, mt = 0, bt = 0;
+    for (int i = 0; i < npoints; i++) {
+        double x = points[i].messages * weight[i], y = points[i].bytes * weight[i], t = points[i].time_s * weight[i];
+        mm += x * x, mb += x * y, bb += y * y, mt += x * t, bt += y * t;
+    }
+    double det = mm * bb - mb * mb;
+    *alpha = *beta = -1;
+    if (det > 1e-9 * mm * bb) *alpha = (mt * bb - bt * mb) / det, *beta = (bt * mm - mt * mb) / det;
+    if (*alpha >= 0 && *beta >= 0) return;
+    /* At the edge one of them is zero: the edge that explains more of the sum of squares. */
+    double only_alpha = mm > 0 ? mt / mm : 0, only_beta = bb > 0 ? bt / bb : 0;
+    bool latency = mt * only_alpha >= bt * only_beta;
+    *alpha = latency ? only_alpha : 0;
+    *beta = latency ? 0 : only_beta;
+}
+
+void mt_fit_line(const struct mt_fit_point *points, int npoints, double *latency_s, double *bandwidth_Bps,
+                 double *residual) {
+    double *weight = mt_malloc((size_t)(npoints + 1) * sizeof *weight), alpha = 0, beta = 0;
+    for (int i = 0; i < npoints; i++) weight[i] = 1 / points[i].time_s;
+    for (int pass = 0; pass < PASSES; pass++) {
+        solve(points, weight, npoints, &alpha, &beta);
+        for (int i = 0; i < npoints; i++) {
+            double made_s = points[i].messages * alpha + points[i].bytes * beta;
+            weight[i] = 1 / sqrt(points[i].time_s * fmax(made_s, 1e-3 * points[i].time_s));
+        }
+    }
+    free(weight);
+    *latency_s = alpha;
+    *bandwidth_Bps = beta > 1 / FASTEST_BPS ? 1 / beta : FASTEST_BPS;
+    if (!residual) return;
+    *residual = 0;
+    for (int i = 0; i < npoints; i++)
+        *residual = fmax(*residual, fabs(line_s(&points[i], *latency_s, *bandwidth_Bps) / points[i].time_s - 1));
+}
+
+struct mt_fit_point mt_fit_point(const struct mt_coll_algorithm *algorithm, const struct mt_coll *problem,
+                                 double time_s, double error) {
+    int64_t cells = problem->kind == MT_ALL_TO_ALL ? (int64_t)problem->n * problem->n : problem->n, count = 0;
+    for (int64_t i = 0; i < cells; i++) count += problem->counts[i];
+    return (struct mt_fit_point){.messages = algorithm->cost_s(problem, 1, INFINITY),
+                                 .bytes = algorithm->cost_s(problem, 0, 1),
+                                 .time_s = time_s,
+                                 .error = error,
+                                 .size_bytes = count * mt_type_size(problem->wire)};
+}
+
+static int by_size(const void *left, const void *right) {
+    const struct mt_fit_point *a = left, *b = right;
+    return (a->size_bytes > b->size_bytes) - (a->size_bytes < b->size_bytes);
+}
+
+void mt_fit_coll(const struct mt_fit_point *points, int npoints, struct mt_arena *arena, struct mt_coll_fit *fit) {
+    struct mt_fit_point *sorted = mt_arena_memdup(arena, points, (size_t)npoints * sizeof *points);
+    qsort(sorted, (size_t)npoints, sizeof *sorted, by_size);
+    mt_fit_line(sorted, npoints, &fit->latency_s, &fit->bandwidth_Bps, NULL);
+    if (fit->bandwidth_Bps >= FASTEST_BPS) { /* noise hid it; but larger messages must not come out free */
+        const struct mt_fit_point *largest = &sorted[npoints - 1];
+        fit->latency_s = 0;
+        fit->bandwidth_Bps = fmin(largest->bytes / largest->time_s, FASTEST_BPS);
+    }
+    fit->size_bytes = mt_new(arena, int64_t, npoints);
+    fit->ratio = mt_new(arena, double, npoints);
+    fit->npoints = 0;
+    double variance = 0, *ratios = mt_malloc((size_t)npoints * sizeof *ratios);
+    for (int i = 0, n; i < npoints; i += n) {
+        for (n = 0; i + n < npoints && sorted[i + n].size_bytes == sorted[i].size_bytes; n++)
+            ratios[n] = sorted[i + n].time_s / line_s(&sorted[i + n], fit->latency_s, fit->bandwidth_Bps);
+        double ratio = mt_median(ratios, (size_t)n);
+        for (int k = 0; k < n; k++) {
+            double apart = ratios[k] / ratio - 1, deviation = sorted[i + k].error / 2;
+            variance += (apart * apart + deviation * deviation) / npoints;
+        }
+        fit->size_bytes[fit->npoints] = sorted[i].size_bytes;
+        fit->ratio[fit->npoints++] = ratio;
+    }
+    fit->error = 2 * sqrt(variance);
+    free(ratios);
+}

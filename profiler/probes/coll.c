@@ -1,0 +1,296 @@
+/* Every algorithm of every collective in every kind of group, at several sizes and two divisions, fitted by its own
+ * cost.
+ *
+ * All of a group's ranks start from a barrier and the slowest counts; small messages go several times in a row, so that
+ * the barrier's own unevenness does not. Nodes measure their inner groups at the same time, as they would train. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/probes/probe.h"
+
+enum { MOST_SIZES = 5, MOST_PAIR_GROUPS = 6, MOST_IN_A_ROW = 16, MOST_SAMPLES = 16, ROUNDS = 3, TAG = 2 };
+static const double least_run_s = 2e-3, long_run_s = 10e-3;
+
+/* Bytes of all blocks on the wire. */
+static const int64_t ladders[][MOST_SIZES] = {{4 << 10, 256 << 10, 4 << 20, 32 << 20, 256 << 20}, /* only for GPUs */
+                                              {4 << 10, 256 << 10, 4 << 20, 32 << 20},
+                                              {4 << 10, 256 << 10, 8 << 20},
+                                              {4 << 10, 256 << 10, 4 << 20},
+                                              {4 << 10, 64 << 10, 1 << 20},
+                                              {4 << 10, 32 << 10, 256 << 10}};
+enum { NLADDERS = sizeof ladders / sizeof *ladders };
+
+/* Groups that do not share ranks are measured together: a set has at most one group of each rank. */
+struct probe {
+    struct mt_profile *profile;
+    int nsets, *set_of; /* [ngroups] */
+    int ncases;         /* of a set: what its largest group has */
+    int *case_at;       /* [nsets * per_set]: this rank's entry in profile->colls, or -1 */
+    int64_t most_bytes; /* of the sizes that were chosen */
+    void *buffer[2];
+};
+
+static int add_group(struct probe *probe, int set, const char *name, int n, const int *ranks) {
+    struct mt_profile *p = probe->profile;
+    for (int g = 0; g < p->ngroups; g++)
+        if (p->groups[g].n == n && !memcmp(p->groups[g].ranks, ranks, (size_t)n * sizeof *ranks)) return g;
+    mt_arena_grow(&p->arena, &p->groups, p->ngroups, &p->groups_capacity, sizeof *p->groups);
+    struct mt_group *group = &p->groups[p->ngroups];
+    *group = (struct mt_group){.n = n, .ranks = mt_arena_memdup(&p->arena, ranks, (size_t)n * sizeof *ranks)};
+    snprintf(group->name, sizeof group->name, "%s", name);
+    probe->set_of[p->ngroups] = set;
+    return p->ngroups++;
+}
+
+/* All; each node; and a pair of every kind (between which classes, on one node or two). */
+static void make_groups(struct probe *probe) {
+    struct mt_profile *p = probe->profile;
+    int *ranks = mt_new(&p->arena, int, p->nranks), n, set = 0;
+    char name[300];
+    probe->set_of = mt_new(&p->arena, int, p->nnodes + MOST_PAIR_GROUPS + 1);
+    for (int r = 0; r < p->nranks; r++) ranks[r] = r;
+    add_group(probe, set++, "all", p->nranks, ranks);
+    for (int node = 0; node < p->nnodes && p->nnodes > 1; node++) {
+        n = 0;
+        for (int r = 0; r < p->nranks; r++)
+            if (p->places[r].node == node) ranks[n++] = r;
+        snprintf(name, sizeof name, "node:%.250s", p->places[ranks[0]].topology.host);
+        if (n > 1) add_group(probe, set, name, n, ranks);
+    }
+    set++;
+    for (int i = 0, added = 0; i < p->npairs && added < MOST_PAIR_GROUPS; i++) {
+        const struct mt_pair_times *pair = &p->pairs[i];
+        int before = p->ngroups;
+        bool seen = false;
+        for (int k = 0; k < i && !seen; k++) {
+            const struct mt_place *a = &p->places[pair->a], *b = &p->places[pair->b];
+            const struct mt_place *c = &p->places[p->pairs[k].a], *d = &p->places[p->pairs[k].b];
+            bool same =
+                (a->class == c->class && b->class == d->class) || (a->class == d->class && b->class == c->class);
+            seen = same && p->pairs[k].between == pair->between;
+        }
+        if (seen) continue;
+        snprintf(name, sizeof name, "pair:%d-%d", pair->a, pair->b);
+        add_group(probe, set, name, 2, (int[2]){pair->a, pair->b});
+        set += p->ngroups > before, added++;
+    }
+    probe->nsets = set;
+}
+
+/* ---- cases ---- */
+
+/* Blocks in proportion to 1, 1, ... or to 1, 3, 1, 3, ...; every block has something, and they sum to `total`. */
+static int64_t *divide(struct mt_arena *arena, enum mt_coll_kind kind, int n, int64_t total, bool uneven) {
+    int64_t cells = kind == MT_ALL_TO_ALL ? (int64_t)n * n : n, *counts = mt_new(arena, int64_t, cells), sum = 0,
+            at = 0;
+    for (int64_t i = 0; i < cells; i++) {
+        int64_t row = kind == MT_ALL_TO_ALL ? i / n : i, column = kind == MT_ALL_TO_ALL ? i % n : 0;
+        counts[i] = uneven ? (row % 2 ? 3 : 1) * (column % 2 ? 3 : 1) : 1;
+        sum += counts[i];
+    }
+    for (int64_t i = 0, weight = 0; i < cells; i++) {
+        weight += counts[i];
+        int64_t end = (int64_t)((double)total * (double)weight / (double)sum);
+        counts[i] = end - at;
+        at = end;
+    }
+    return counts;
+}
+
+static bool reduces(enum mt_coll_kind kind) {
+    return kind == MT_ALL_REDUCE || kind == MT_REDUCE_SCATTER;
+}
+
+static struct mt_coll problem_of(const struct mt_profile *p, const struct mt_coll_case *c) {
+    const struct mt_group *group = &p->groups[c->group];
+    struct mt_coll problem = {.kind = c->algorithm->kind, .wire = c->wire, .acc = c->wire, .n = group->n};
+    problem.counts = c->counts;
+    if (reduces(c->algorithm->kind)) problem.reduce = MT_SUM, problem.acc = mt_type_acc(c->wire);
+    while (problem.me < group->n - 1 && group->ranks[problem.me] != p->rank) problem.me++;
+    return problem;
+}
+
+static void add_case(struct mt_profile *p, struct mt_coll_case c, int64_t size_bytes, bool uneven) {
+    struct mt_coll problem;
+    c.counts = divide(&p->arena, c.algorithm->kind, p->groups[c.group].n, size_bytes / mt_type_size(c.wire), uneven);
+    problem = problem_of(p, &c);
+    if (!c.algorithm->applies(&problem)) return;
+    mt_arena_grow(&p->arena, &p->colls, p->ncolls, &p->colls_capacity, sizeof *p->colls);
+    p->colls[p->ncolls++] = c;
+}
+
+static void add_cases(struct mt_profile *p, int group, const int64_t *sizes) {
+    static const enum mt_type wires[] = {MT_F32, MT_BF16};
+    for (int a = 0; a < mt_coll_nalgorithms; a++) {
+        enum mt_coll_kind kind = mt_coll_algorithms[a]->kind;
+        bool blind =
+            kind == MT_ALL_REDUCE || kind == MT_BROADCAST; /* NCCL sees the whole message there, and no blocks */
+        if (p->gpu && mt_coll_algorithms[a] != mt_coll_of_nccl(kind)) continue;
+        for (int w = 0; w < (reduces(mt_coll_algorithms[a]->kind) ? 2 : 1); w++)
+            for (int s = 0; s < MOST_SIZES && sizes[s]; s++)
+                for (int uneven = 0; uneven < (p->gpu && blind ? 1 : 2); uneven++)
+                    add_case(p, (struct mt_coll_case){group, mt_coll_algorithms[a], wires[w], NULL}, sizes[s], uneven);
+    }
+}
+
+/* What the links say of a case. */
+static double expected_s(const struct mt_profile *p, const struct mt_coll_case *c) {
+    const struct mt_group *group = &p->groups[c->group];
+    double latency_s = 0, bandwidth_Bps = 1e15;
+    for (int i = 0; i < p->npairs; i++) {
+        int ends = 0;
+        for (int k = 0; k < group->n; k++) ends += group->ranks[k] == p->pairs[i].a || group->ranks[k] == p->pairs[i].b;
+        if (ends < 2 && p->npairs > 1) continue;
+        latency_s = fmax(latency_s, p->pairs[i].latency.median);
+        bandwidth_Bps = fmin(bandwidth_Bps, p->pairs[i].bandwidth.median);
+    }
+    struct mt_coll problem = problem_of(p, c);
+    return 50e-6 + 1.3 * c->algorithm->cost_s(&problem, latency_s, bandwidth_Bps);
+}
+
+/* Cases of all groups, with the largest sizes that the budget has room for. */
+static void choose_cases(struct probe *probe, double budget_s) {
+    struct mt_profile *p = probe->profile;
+    for (int ladder = !p->gpu; ladder < NLADDERS; ladder++) {
+        double all_s = 0;
+        p->ncolls = 0;
+        for (int g = 0; g < p->ngroups; g++) add_cases(p, g, ladders[ladder]);
+        for (int i = 0; i < p->ncolls; i++) all_s += fmax(expected_s(p, &p->colls[i]), least_run_s);
+        probe->most_bytes = 0;
+        for (int s = 0; s < MOST_SIZES; s++)
+            if (ladders[ladder][s] > probe->most_bytes) probe->most_bytes = ladders[ladder][s];
+        if (ROUNDS * all_s < budget_s) break;
+    }
+}
+
+/* Which of this rank's cases is measured when: cases of one set run in step. */
+static void line_up(struct probe *probe) {
+    struct mt_profile *p = probe->profile;
+    int *next = mt_new(&p->arena, int, p->ngroups), *first = mt_new(&p->arena, int, probe->nsets + 1);
+    for (int i = 0; i < p->ncolls; i++) next[p->colls[i].group]++;
+    for (int s = 0; s < probe->nsets; s++) {
+        int most = 0;
+        for (int g = 0; g < p->ngroups; g++)
+            if (probe->set_of[g] == s && next[g] > most) most = next[g];
+        first[s + 1] = first[s] + most;
+    }
+    probe->ncases = first[probe->nsets];
+    probe->case_at = mt_new(&p->arena, int, probe->ncases);
+    for (int c = 0; c < probe->ncases; c++) probe->case_at[c] = -1;
+    memset(next, 0, (size_t)p->ngroups * sizeof *next);
+    for (int i = 0; i < p->ncolls; i++) {
+        const struct mt_group *group = &p->groups[p->colls[i].group];
+        int at = first[probe->set_of[p->colls[i].group]] + next[p->colls[i].group]++;
+        for (int k = 0; k < group->n; k++)
+            if (group->ranks[k] == p->rank) probe->case_at[at] = i;
+    }
+}
+
+/* ---- measuring ---- */
+
+/* The largest of the group's values, on all of its ranks. */
+static enum mt_status group_max(struct mt_profile *p, const struct mt_group *group, int me, double *value,
+                                struct mt_err *err) {
+    int64_t *counts = mt_calloc((size_t)group->n, sizeof *counts);
+    struct mt_schedule schedule = MT_SCHEDULE_INIT;
+    counts[0] = 1;
+    struct mt_coll problem = {MT_ALL_REDUCE, MT_MAX, MT_F64, MT_F64, group->n, me, 0, counts, false};
+    mt_coll_choose(&problem, 1e-5, 1e9)->schedule(&problem, &schedule);
+    enum mt_status st =
+        mt_comm_run(p->comm, &problem, &schedule, group->ranks, (void *[2]){value, NULL}, TAG, p->deadline_s, err);
+    mt_schedule_release(&schedule);
+    free(counts);
+    return st;
+}
+
+/* What is run in a row: roots alternate, or the first root would run ahead of the others. */
+struct row {
+    const struct mt_group *group;
+    struct mt_probe_row row;
+};
+
+static enum mt_status run_queued(struct probe *probe, const struct row *row, int in_a_row, double *each_s,
+                                 struct mt_err *err) {
+    struct mt_profile *p = probe->profile;
+    int me = row->row.problem[0].me;
+    double start_s = 0;
+    enum mt_status st = group_max(p, row->group, me, &start_s, err);
+    if (!st) st = mt_probe_queue(p, &row->row, in_a_row, each_s, err);
+    return st ? st : group_max(p, row->group, me, each_s, err);
+}
+
+static enum mt_status run_row(struct probe *probe, const struct row *row, int in_a_row, double *each_s,
+                              struct mt_err *err) {
+    struct mt_profile *p = probe->profile;
+    double start_s = 0;
+    if (p->talk) return run_queued(probe, row, in_a_row, each_s, err);
+    /* Who came first to the first barrier may be asleep when it ends; nobody is when the second does. */
+    enum mt_status st = group_max(p, row->group, row->row.problem[0].me, &start_s, err);
+    if (!st) st = group_max(p, row->group, row->row.problem[0].me, &start_s, err);
+    start_s = mt_now_s();
+    for (int i = 0; i < in_a_row && !st; i++)
+        st = mt_comm_run(p->wire, &row->row.problem[i % 2], &row->row.schedule[i % 2], row->group->ranks, probe->buffer,
+                         TAG, p->deadline_s, err);
+    *each_s = (mt_now_s() - start_s) / in_a_row;
+    return st ? st : group_max(p, row->group, row->row.problem[0].me, each_s, err);
+}
+
+static enum mt_status once(void *context, int which, double slot_s, struct mt_err *err) {
+    struct probe *probe = context;
+    struct mt_profile *p = probe->profile;
+    if (probe->case_at[which] < 0) return MT_OK;
+    const struct mt_coll_case *c = &p->colls[probe->case_at[which]];
+    struct mt_samples *series = &p->coll_times[which];
+    struct row row = {.group = &p->groups[c->group],
+                      .row = {.problem = {problem_of(p, c), problem_of(p, c)},
+                              .ranks = p->groups[c->group].ranks,
+                              .buffer = probe->buffer,
+                              .what = mt_coll_name(c->algorithm->kind)}};
+    row.row.problem[1].root = row.group->n - 1;
+    for (int i = 0; i < 2; i++) c->algorithm->schedule(&row.row.problem[i], &row.row.schedule[i]);
+    double each_s;
+    enum mt_status st = MT_OK;
+    bool first = !series->count;
+    /* The first run makes connections, and counts only where it is long. All ranks have the same series. */
+    if (first)
+        st = run_row(probe, &row, 1, &each_s, err);
+    else
+        each_s = series->values[series->count - 1];
+    bool enough = first && !st && each_s > fmax(slot_s, long_run_s);
+    if (enough) mt_samples_add(series, each_s);
+    int in_a_row = st ? 1 : (int)fmin(fmax(ceil(least_run_s / each_s), 1), MOST_IN_A_ROW);
+    int samples = st || enough ? 0 : (int)fmin(fmax(slot_s / (each_s * in_a_row), 1), MOST_SAMPLES);
+    for (int i = 0; i < samples && !st; i++) {
+        st = run_row(probe, &row, in_a_row, &each_s, err);
+        if (!st) mt_samples_add(series, each_s);
+    }
+    for (int i = 0; i < 2; i++) mt_schedule_release(&row.row.schedule[i]);
+    return st;
+}
+
+/* From the order in which they were measured to the order of colls. */
+static void put_in_order(struct probe *probe) {
+    struct mt_profile *p = probe->profile;
+    struct mt_samples *series = mt_new(&p->arena, struct mt_samples, p->ncolls);
+    for (int c = 0; c < probe->ncases; c++)
+        if (probe->case_at[c] >= 0) series[probe->case_at[c]] = p->coll_times[c];
+    p->coll_times = series;
+}
+
+enum mt_status mt_probe_coll(struct mt_profile *p, double budget_s, struct mt_err *err) {
+    struct probe probe = {.profile = p};
+    make_groups(&probe);
+    choose_cases(&probe, budget_s);
+    line_up(&probe);
+    /* f32 sums of bf16 messages are twice as long */
+    enum mt_status st = MT_OK;
+    for (int b = 0; b < 2 && !st; b++) st = mt_probe_buffer(p, 2 * probe.most_bytes, &probe.buffer[b], err);
+    st = mt_exchange_agree(p->exchange, st, err);
+    p->coll_times = mt_new(&p->arena, struct mt_samples, probe.ncases);
+    const struct mt_measure measure = {probe.ncases, p->coll_times, once, &probe, "collectives"};
+    if (!st) st = mt_measure_run(&measure, p->exchange, budget_s, err);
+    put_in_order(&probe);
+    for (int b = 0; b < 2; b++) mt_device_free(p->device, probe.buffer[b]);
+    return st;
+}

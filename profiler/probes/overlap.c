@@ -1,0 +1,188 @@
+/* What computing and communicating cost each other: products on one stream, AllReduces on another, each alone and then
+ * both at once. Of the latter only what ran while the other stream was busy counts.
+ *
+ * A CPU computes at its own speed here, whatever is emulated: sleeping costs communication nothing. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "profiler/probes/probe.h"
+
+enum { CALLS = 16, LEAST_COLLS = 3, MOST_COLLS = 64, TAG = 3 };
+static const double longest_product_s = 8e-3, product_part = 0.01; /* part: of the budget */
+enum { NMESSAGES = 4 };
+static const int64_t messages[2][NMESSAGES] = {{4 << 20, 1 << 20, 256 << 10, 64 << 10}, /* bytes, of CPUs */
+                                               {64 << 20, 16 << 20, 4 << 20, 1 << 20}}; /* of GPUs */
+
+struct probe {
+    struct mt_profile *profile;
+    struct mt_device *device;
+    struct mt_stream *compute, *communication;
+    struct mt_calls *calls;
+    struct mt_grid_case product;
+    struct mt_group group;
+    int64_t *counts;
+    struct mt_coll_call coll;
+    struct mt_schedule schedule;
+    int ncolls;
+    double seconds[MOST_COLLS][2];
+    struct mt_samples slowed[MT_NSLOWED]; /* times over times alone */
+};
+
+/* A cube that takes as long as a large product in training, or what the budget has room for. */
+static void make_product(struct probe *probe, double budget_s) {
+    const int64_t of_gpu[3] = {4096, 4096, 4096};
+    if (probe->profile->gpu) {
+        enum mt_type type = probe->profile->flops[MT_BF16] > 0 ? MT_BF16 : MT_F32;
+        mt_grid_make(MT_OP_matmul, &(struct mt_attr){.nm = 1, .nn = 1, .nk = 1}, "Try Tyx", "Trx", type, of_gpu,
+                     &probe->product);
+        return;
+    }
+    double product_s = fmin(longest_product_s, product_part * budget_s);
+    double side = cbrt(0.5 * product_s * probe->profile->flops[MT_F32]);
+    int64_t n = (int64_t)fmin(fmax(side / 64, 1), 32) * 64, sizes[3] = {n, n, n};
+    mt_grid_make(MT_OP_matmul, &(struct mt_attr){.nm = 1, .nn = 1, .nk = 1}, "Try Tyx", "Trx", MT_F32, sizes,
+                 &probe->product);
+}
+
+static void make_coll(struct probe *probe, int64_t size_bytes) {
+    struct mt_profile *p = probe->profile;
+    int n = probe->group.n, me = 0;
+    while (probe->group.ranks[me] != p->rank) me++;
+    for (int r = 0; r < n; r++) probe->counts[r] = size_bytes / 4 * (r + 1) / n - size_bytes / 4 * r / n;
+    mt_schedule_release(&probe->schedule);
+    struct mt_coll *problem = &probe->coll.problem;
+    *problem = (struct mt_coll){MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, n, me, 0, probe->counts, false};
+    mt_coll_choose(problem, p->pairs[0].latency.median, p->pairs[0].bandwidth.median)
+        ->schedule(problem, &probe->schedule);
+    probe->coll.schedule = &probe->schedule;
+    probe->coll.message_count[0] = size_bytes / 4;
+}
+
+/* Start together, and wait for the end of both streams. */
+static enum mt_status run(struct probe *probe, bool compute, bool communicate, struct mt_err *err) {
+    double come = 0;
+    enum mt_status st = mt_exchange_max(probe->profile->exchange, &come, 1, err);
+    if (st) return st;
+    communicate = communicate && probe->group.n > 1;
+    for (int i = 0; i < probe->ncolls && communicate; i++)
+        mt_stream_coll(probe->communication, &probe->coll, probe->seconds[i]);
+    if (compute) st = mt_calls_queue(probe->calls, probe->compute, &probe->product, CALLS, err);
+    double times_s[MT_MOST_CALLS];
+    struct mt_err unheard = MT_ERR_INIT;
+    if (compute && !st) st = mt_calls_wait(probe->calls, probe->compute, times_s, err);
+    /* The communicator has the deadline, and names whom it waits for: give it time to. */
+    enum mt_status other = mt_stream_sync(probe->communication, 1.25 * probe->profile->deadline_s + 2, &unheard);
+    if (!st && other) *err = unheard;
+    return st ? st : other;
+}
+
+/* The median time of those spans that lie in [from, to]; 0 if none does. */
+static double median_within(const double (*spans)[2], int count, double from_s, double to_s) {
+    double times_s[MOST_COLLS];
+    size_t n = 0;
+    for (int i = 0; i < count; i++)
+        if (spans[i][0] >= from_s && spans[i][1] <= to_s) times_s[n++] = spans[i][1] - spans[i][0];
+    return n ? mt_median(times_s, n) : 0;
+}
+
+/* Alone, alone, together. */
+static enum mt_status once(void *context, int which, double slot_s, struct mt_err *err) {
+    struct probe *probe = context;
+    const double(*products)[2] = mt_calls_seconds(probe->calls), (*colls)[2] = (const double(*)[2])probe->seconds;
+    (void)slot_s, (void)which; /* every run serves both figures */
+    enum mt_status st = run(probe, true, false, err);
+    if (st) return st;
+    double product_alone_s = median_within(products, CALLS, 0, INFINITY);
+    if ((st = run(probe, false, true, err))) return st;
+    double coll_alone_s = median_within(colls, probe->ncolls, 0, INFINITY);
+    if ((st = run(probe, true, true, err)) || probe->group.n < 2) return st;
+    double from_s = fmax(products[0][0], colls[0][0]);
+    double to_s = fmin(products[CALLS - 1][1], colls[probe->ncolls - 1][1]);
+    double product_both_s = median_within(products, CALLS, from_s, to_s);
+    double coll_both_s = median_within(colls, probe->ncolls, from_s, to_s);
+    if (product_both_s > 0) mt_samples_add(&probe->slowed[MT_SLOWED_COMPUTE], product_both_s / product_alone_s);
+    if (coll_both_s > 0) mt_samples_add(&probe->slowed[MT_SLOWED_COMM], coll_both_s / coll_alone_s);
+    return MT_OK;
+}
+
+/* A message that is not much longer than a product, and as many as the products take. All ranks agree. */
+static enum mt_status choose_message(struct probe *probe, struct mt_err *err) {
+    struct mt_profile *p = probe->profile;
+    enum mt_status st = MT_OK;
+    double lasts[2] = {0}; /* of a product, a message */
+    for (int m = 0; m < NMESSAGES && !st; m++) {
+        make_coll(probe, messages[p->gpu][m]);
+        probe->ncolls = LEAST_COLLS;
+        if ((st = mt_exchange_agree(p->exchange, run(probe, m == 0, true, err), err))) break;
+        if (!m) lasts[0] = median_within(mt_calls_seconds(probe->calls), CALLS, 0, INFINITY);
+        lasts[1] = 0;
+        if (probe->group.n > 1) lasts[1] = median_within((const double(*)[2])probe->seconds, LEAST_COLLS, 0, INFINITY);
+        if ((st = mt_exchange_max(p->exchange, lasts, 2, err)) || lasts[1] <= 1.5 * lasts[0]) break;
+    }
+    if (!st && lasts[1] > 0) probe->ncolls = (int)fmin(fmax(CALLS * lasts[0] / lasts[1], LEAST_COLLS), MOST_COLLS);
+    return st;
+}
+
+/* Of all ranks that have something to say, the median. */
+static enum mt_status gather_slowdowns(struct probe *probe, double slowdown[MT_NSLOWED], struct mt_err *err) {
+    struct mt_profile *p = probe->profile;
+    double mine[MT_NSLOWED], *all = mt_new(&p->arena, double, p->nranks *MT_NSLOWED);
+    for (int k = 0; k < MT_NSLOWED; k++)
+        mine[k] = probe->slowed[k].count ? mt_samples_interval(&probe->slowed[k]).median : -1;
+    enum mt_status st = mt_exchange_gather(p->exchange, mine, sizeof mine, all, err);
+    for (int k = 0; k < MT_NSLOWED && !st; k++) {
+        double *told = mt_new(&p->arena, double, p->nranks);
+        size_t n = 0;
+        for (int r = 0; r < p->nranks; r++)
+            if (all[r * MT_NSLOWED + k] > 0) told[n++] = all[r * MT_NSLOWED + k];
+        slowdown[k] = n ? fmax(mt_median(told, n) - 1, 0) : -1;
+    }
+    return st;
+}
+
+static enum mt_status measure_link(struct probe *probe, bool between, double budget_s, struct mt_err *err) {
+    struct mt_profile *p = probe->profile;
+    const struct mt_measure measure = {2, probe->slowed, once, probe,
+                                       between ? "overlap, between nodes" : "overlap, within nodes"};
+    enum mt_status st = choose_message(probe, err);
+    if (!st) st = mt_measure_run(&measure, p->exchange, budget_s, err);
+    if (!st) st = gather_slowdowns(probe, p->slowdown[between], err);
+    for (int k = 0; k < MT_NSLOWED; k++) mt_samples_release(&probe->slowed[k]);
+    return st;
+}
+
+/* There is one device a process where it is a GPU. */
+static enum mt_status open_streams(struct probe *probe, struct mt_err *err) {
+    const int64_t room_bytes = (int64_t)(probe->profile->gpu ? 4096 : 256) << 20;
+    enum mt_status st = MT_OK;
+    probe->device = probe->profile->device;
+    if (!probe->profile->gpu) st = mt_device_open("cpu", &probe->device, err);
+    if (st || (st = mt_stream_new(probe->device, "compute", &probe->compute, err)) ||
+        (st = mt_stream_new(probe->device, "comm", &probe->communication, err)))
+        return st;
+    return mt_calls_new(probe->device, room_bytes, &probe->calls, err);
+}
+
+enum mt_status mt_probe_overlap(struct mt_profile *p, double budget_s, struct mt_err *err) {
+    struct probe probe = {.profile = p, .coll = {.comm = p->wire, .tag = TAG, .deadline_s = p->deadline_s}};
+    probe.coll.what = "AllReduce while computing";
+    probe.counts = mt_new(&p->arena, int64_t, p->nranks);
+    int nlinks = mt_probe_has_link(p, false) + mt_probe_has_link(p, true);
+    make_product(&probe, budget_s);
+    enum mt_status st = mt_probe_buffer(p, messages[p->gpu][0], &probe.coll.message[0], err);
+    if (!st) st = open_streams(&probe, err);
+    st = mt_exchange_agree(p->exchange, st, err);
+    for (int between = 0; between < 2 && !st; between++) {
+        if (!mt_probe_has_link(p, between)) continue;
+        probe.group = mt_probe_group(p, between);
+        probe.coll.group = probe.group.ranks;
+        st = measure_link(&probe, between, budget_s / nlinks, err);
+    }
+    mt_stream_free(probe.compute);
+    mt_stream_free(probe.communication);
+    mt_calls_free(probe.calls);
+    if (probe.device != p->device) mt_device_close(probe.device);
+    mt_schedule_release(&probe.schedule);
+    mt_device_free(p->device, probe.coll.message[0]);
+    return st;
+}

@@ -1,0 +1,468 @@
+/* The builder: from one rule per operator to a whole program.
+ *
+ * Operators fall into three classes. *Invariant* ones depend on no sample (casts of weights): they stand in the
+ * prologue, made when first wanted, so that what the forward pass needs first is gathered first. *Sample* operators
+ * have an operand with the batch label: they stand in LAST, and in BODY too when some rank takes more than one
+ * micro-batch. *Summed* ones follow a sum over the samples (the update, additions of gradients).
+ *
+ * A wanted value is looked up among those held; if no held layout fits, it is converted from the one that is cheapest
+ * to convert, and kept. Conversions of gradients are asked for as soon as the gradient exists, not when the update
+ * comes, and wait in a bucket until it is full: so they run beside the backward pass. */
+#include <stdlib.h>
+
+#include "synth/build/internal.h"
+
+/* ---- classes ---- */
+
+static enum mt_status classify(struct mt_builder *b) {
+    const struct mt_graph *g = b->graph;
+    for (int o = 0; o < g->nops; o++) {
+        const struct mt_op *op = &g->ops[o];
+        bool sample = false, after_sum = false;
+        for (int i = 0; i < op->nin; i++) {
+            sample |= mt_builder_has_batch(g, op->in[i]);
+            after_sum |= b->summed[op->in[i]];
+        }
+        for (int i = 0; i < op->nout; i++) sample |= mt_builder_has_batch(g, op->out[i]);
+        b->classes[o] = sample ? MT_SAMPLE : after_sum ? MT_SUMMED : MT_INVARIANT;
+        if (sample && after_sum && b->has_body) {
+            mt_fail(b->err, MT_EINPUT,
+                    "operator %s uses a statistic of the whole batch, which micro-batches do not have", op->name);
+            return mt_err_hint(b->err, "make every rank's micro-batch as large as its share");
+        }
+        for (int i = 0; i < op->nout; i++)
+            b->summed[op->out[i]] = b->classes[o] == MT_SUMMED || (sample && !mt_builder_has_batch(g, op->out[i]));
+    }
+    return MT_OK;
+}
+
+/* ---- operators ---- */
+
+static bool is_partial(const struct mt_builder *b, int layout) {
+    return b->program->layouts.items[layout].nparts > 1;
+}
+
+/* A LINEAR rule needs partial inputs; where they are not, the operator is replicated instead. */
+static struct mt_rule settled_rule(struct mt_builder *b, int op, enum mt_block_kind block) {
+    struct mt_rule rule = mt_builder_rule(b, op, block);
+    if (rule.kind != MT_RULE_LINEAR) return rule;
+    const struct mt_op *o = &b->graph->ops[op];
+    unsigned sets[MT_MAX_IN];
+    mt_op_linear_sets(o, sets);
+    for (int i = 0; i < o->nin; i++) {
+        if (!(sets[rule.set] >> i & 1)) continue;
+        bool partial = false;
+        for (int h = 0; h < b->nheld[o->in[i]]; h++) {
+            int v = b->held[o->in[i]][h];
+            const struct mt_layout *l = &b->program->layouts.items[b->program->values[v].layout];
+            partial |= mt_builder_usable(b, v, block) && l->nparts > 1 && l->reduce == MT_SUM;
+        }
+        if (!partial) return (struct mt_rule){.kind = MT_RULE_REPLICATE};
+    }
+    return rule;
+}
+
+/* Replicated inputs of an update must be bit-equal: where arithmetic of another order may have made them, one rank's
+ * are taken. */
+static int made_uniform(struct mt_builder *b, int value, enum mt_block_kind block) {
+    int layout = b->program->values[value].layout;
+    if (b->uniform[value] || is_partial(b, layout) ||
+        layout != mt_builder_whole(b, b->program->values[value].gvalue, block))
+        return value;
+    if (b->program->nranks == 1) return value;
+    return mt_builder_broadcast(b, value, block);
+}
+
+enum mt_status mt_builder_op(struct mt_builder *b, int op, enum mt_block_kind block) {
+    const struct mt_op *o = &b->graph->ops[op];
+    int in[MT_MAX_IN], out[MT_MAX_OUT];
+    bool uniform = mt_op_info[o->kind].exact;
+    struct mt_rule rule;
+    for (int i = 0; i < o->nin; i++) /* invariant producers first: they decide what is held */
+        if (b->graph->values[o->in[i]].producer >= 0) {
+            enum mt_status st = mt_builder_ensure(b, o->in[i], -1, block);
+            if (st) return st;
+        }
+    rule = settled_rule(b, op, block);
+    if (o->attr.p > 0 && b->has_body && b->choice->batch && b->classes[op] == MT_SAMPLE &&
+        (rule.kind != MT_RULE_SPLIT || rule.split->label != b->graph->batch)) {
+        mt_fail(b->err, MT_EINPUT, "operator %s drops elements by sample, but its micro-batch mixes the ranks' samples",
+                o->name);
+        return mt_err_hint(b->err, "split it over the batch, or make every micro-batch as large as its share");
+    }
+    for (int i = 0; i < o->nin; i++) {
+        enum mt_status st = mt_builder_want(b, o->in[i], mt_builder_wanted(b, op, &rule, i, block), block, &in[i]);
+        if (st) return st;
+        if (o->role == MT_ROLE_UPDATE && mt_op_info[o->kind].exact) in[i] = made_uniform(b, in[i], block);
+        uniform &= b->uniform[in[i]];
+    }
+    bool sample = b->classes[op] == MT_SAMPLE;
+    for (int i = 0; i < o->nout; i++) {
+        int64_t extent[MT_MAX_AXES];
+        mt_builder_extents(b, o->out[i], block, extent);
+        int layout = mt_rule_output(&b->program->layouts, b->graph, o, &rule, i, extent);
+        out[i] = mt_builder_add(b, o->out[i], layout, block, uniform);
+        if (sample && b->has_body && !mt_builder_has_batch(b->graph, o->out[i]))
+            b->program->values[out[i]].covers = block == MT_BODY ? MT_COVERS_BODY : MT_COVERS_LAST;
+        mt_builder_hold(b, o->out[i], out[i]);
+    }
+    struct mt_instr instr = {.kind = MT_INSTR_OP, .gop = op, .nin = o->nin, .nout = o->nout, .in = in, .out = out};
+    mt_program_add(b->program, block, &instr);
+    return MT_OK;
+}
+
+/* ---- sums over micro-batches ---- */
+
+/* Whether somebody outside the sample operators wants a value that a sample operator sums over the batch. */
+static bool leaves_samples(const struct mt_builder *b, int gvalue) {
+    const struct mt_graph *g = b->graph;
+    if (!b->summed[gvalue] || mt_builder_has_batch(g, gvalue)) return false;
+    if (gvalue == g->loss_sum || gvalue == g->token_count) return true;
+    for (int c = b->first_consumer[gvalue]; c < b->first_consumer[gvalue + 1] && !b->forward_only; c++)
+        if (b->classes[b->consumers[c]] == MT_SUMMED) return true;
+    return false;
+}
+
+static void accumulate(struct mt_builder *b, int op, enum mt_block_kind block) {
+    const struct mt_op *o = &b->graph->ops[op];
+    for (int i = 0; i < o->nout; i++) {
+        int g = o->out[i];
+        if (!leaves_samples(b, g)) continue;
+        int fresh = b->held[g][b->nheld[g] - 1], layout = b->program->values[fresh].layout;
+        if (block == MT_BODY) {
+            int zero = mt_builder_add(b, g, layout, MT_PROLOGUE, true);
+            b->program->values[zero].covers = MT_COVERS_BODY;
+            struct mt_instr instr = {.kind = MT_INSTR_ZERO, .gop = -1, .nout = 1, .out = &zero};
+            mt_program_add(b->program, MT_PROLOGUE, &instr);
+            b->accumulator[g] = zero;
+        }
+        int in[2] = {b->accumulator[g], fresh};
+        int sum = mt_builder_add(b, g, layout, block, false);
+        b->program->values[sum].covers = block == MT_BODY ? MT_COVERS_BODY : MT_COVERS_ALL;
+        struct mt_instr instr = {.kind = MT_INSTR_ACCUMULATE, .gop = -1, .nin = 2, .nout = 1, .in = in, .out = &sum};
+        mt_program_add(b->program, block, &instr);
+        b->accumulator[g] = sum;
+        if (block == MT_LAST) mt_builder_hold(b, g, sum);
+    }
+}
+
+/* ---- blocks ---- */
+
+static bool included(const struct mt_builder *b, int op) {
+    return !b->forward_only || b->graph->ops[op].role == MT_ROLE_FORWARD;
+}
+
+static enum mt_status send_to(struct mt_builder *b, int gvalue, int consumer, bool whole) {
+    const struct mt_op *o = &b->graph->ops[consumer];
+    if (o->role != MT_ROLE_UPDATE) return MT_OK;
+    struct mt_rule rule = settled_rule(b, consumer, MT_EPILOGUE);
+    for (int i = 0; i < o->nin; i++) {
+        if (o->in[i] != gvalue) continue;
+        int layout = mt_builder_wanted(b, consumer, &rule, i, MT_EPILOGUE);
+        if ((layout == mt_builder_whole(b, gvalue, MT_EPILOGUE)) != whole || is_partial(b, layout)) continue;
+        enum mt_status st = mt_builder_want_soon(b, gvalue, layout, MT_LAST);
+        if (st) return st;
+    }
+    return MT_OK;
+}
+
+/* Once a gradient (or a reported sum) is complete, bring it to where it will be wanted: whole first, as shares are cut
+ * from it. */
+static enum mt_status send_off(struct mt_builder *b, int op) {
+    const struct mt_graph *g = b->graph;
+    for (int i = 0; i < g->ops[op].nout; i++) {
+        int v = g->ops[op].out[i];
+        if (!b->summed[v]) continue;
+        for (int pass = 0; pass < 2; pass++)
+            for (int c = b->first_consumer[v]; c < b->first_consumer[v + 1]; c++) {
+                enum mt_status st = send_to(b, v, b->consumers[c], pass == 0);
+                if (st) return st;
+            }
+    }
+    return MT_OK;
+}
+
+static enum mt_status report_sums(struct mt_builder *b) {
+    int reported[2] = {b->graph->loss_sum, b->graph->token_count};
+    mt_builder_flush(b);
+    for (int i = 0; i < 2; i++)
+        if (reported[i] >= 0) {
+            enum mt_status st =
+                mt_builder_want_soon(b, reported[i], mt_builder_whole(b, reported[i], MT_LAST), MT_LAST);
+            if (st) return st;
+        }
+    mt_builder_flush(b);
+    return MT_OK;
+}
+
+/* Operators of the backward pass that full buckets wait for. */
+static int count_giving(const struct mt_builder *b) {
+    int n = 0;
+    for (int o = 0; o < b->graph->nops && b->choice->beside && b->choice->bucket_bytes > 0; o++)
+        n += b->graph->ops[o].role == MT_ROLE_BACKWARD && b->classes[o] != MT_INVARIANT &&
+             mt_op_gives_way(b->graph->ops[o].kind);
+    return n;
+}
+
+/* Of the gradients that the backward pass makes for updates. */
+static int64_t count_gradient_bytes(const struct mt_builder *b) {
+    const struct mt_graph *g = b->graph;
+    int64_t bytes = 0;
+    for (int v = 0; v < g->nvalues; v++) {
+        bool wanted = false;
+        if (!b->summed[v] || g->values[v].producer < 0 || g->ops[g->values[v].producer].role != MT_ROLE_BACKWARD)
+            continue;
+        for (int c = b->first_consumer[v]; c < b->first_consumer[v + 1] && !wanted; c++)
+            wanted = g->ops[b->consumers[c]].role == MT_ROLE_UPDATE;
+        if (wanted) bytes += mt_value_count(g, v) * mt_type_size(g->values[v].type);
+    }
+    return bytes;
+}
+
+static enum mt_status emit_samples(struct mt_builder *b, enum mt_block_kind block) {
+    const struct mt_graph *g = b->graph;
+    enum mt_status st = MT_OK;
+    bool reported = false;
+    for (int o = 0; o < g->nops && !st; o++) {
+        if (!included(b, o) || b->classes[o] == MT_INVARIANT || g->ops[o].role == MT_ROLE_UPDATE) continue;
+        if (b->classes[o] == MT_SUMMED && block == MT_BODY) continue;
+        if (block == MT_LAST && !reported && g->ops[o].role == MT_ROLE_BACKWARD) {
+            reported = true;
+            if ((st = report_sums(b))) break;
+            b->ngiving = count_giving(b);
+            b->coming_bytes = b->gradient_bytes;
+        }
+        if (b->ngiving && mt_op_gives_way(g->ops[o].kind)) {
+            b->ngiving--;
+            if (mt_builder_full(b, block)) mt_builder_flush(b);
+        }
+        if ((st = mt_builder_op(b, o, block))) break;
+        if (b->classes[o] == MT_SAMPLE && b->has_body) accumulate(b, o, block);
+        if (block == MT_LAST && g->ops[o].role == MT_ROLE_BACKWARD) st = send_off(b, o);
+    }
+    if (!st && block == MT_LAST && !reported) st = report_sums(b);
+    if (!st) mt_builder_flush(b);
+    b->coming_bytes = -1;
+    return st;
+}
+
+/* Weights that sample operators will want, in the order of their first use, put together into buckets. */
+static enum mt_status gather_weights(struct mt_builder *b, enum mt_block_kind block) {
+    const struct mt_graph *g = b->graph;
+    for (int o = 0; o < g->nops; o++) {
+        if (!included(b, o) || b->classes[o] != MT_SAMPLE) continue;
+        struct mt_rule rule = mt_builder_rule(b, o, block);
+        if (rule.kind == MT_RULE_LINEAR) continue;
+        for (int i = 0; i < g->ops[o].nin; i++) {
+            int v = g->ops[o].in[i];
+            bool invariant = !mt_builder_has_batch(g, v) && !b->summed[v] && g->values[v].kind != MT_VALUE_INPUT;
+            if (!invariant) continue;
+            enum mt_status st = mt_builder_want_soon(b, v, mt_builder_wanted(b, o, &rule, i, block), MT_PROLOGUE);
+            if (st) return st;
+        }
+    }
+    mt_builder_flush(b);
+    return MT_OK;
+}
+
+/* A state lies as its update wants it. */
+static void add_states(struct mt_builder *b) {
+    const struct mt_graph *g = b->graph;
+    for (int v = 0; v < g->nvalues; v++) {
+        if (g->values[v].kind != MT_VALUE_STATE) continue;
+        int layout = mt_builder_whole(b, v, MT_PROLOGUE), next = g->values[v].next;
+        int update = next >= 0 ? g->values[next].producer : -1;
+        for (int i = 0; update >= 0 && i < g->ops[update].nin; i++)
+            if (g->ops[update].in[i] == v) {
+                struct mt_rule rule = mt_builder_rule(b, update, MT_EPILOGUE);
+                layout = mt_builder_wanted(b, update, &rule, i, MT_PROLOGUE);
+            }
+        int p = mt_builder_add(b, v, layout, MT_PROLOGUE, true);
+        b->program->values[p].input = true;
+        mt_builder_hold(b, v, p);
+    }
+}
+
+static enum mt_status emit_updates(struct mt_builder *b) {
+    const struct mt_graph *g = b->graph;
+    for (int o = 0; o < g->nops; o++)
+        if (g->ops[o].role == MT_ROLE_UPDATE && b->classes[o] != MT_INVARIANT) {
+            enum mt_status st = mt_builder_op(b, o, MT_EPILOGUE);
+            if (st) return st;
+        }
+    for (int v = 0; v < g->nvalues; v++) {
+        if (g->values[v].kind != MT_VALUE_STATE || g->values[v].next < 0) continue;
+        int state = b->held[v][0], next;
+        enum mt_status st = mt_builder_want(b, g->values[v].next, b->program->values[state].layout, MT_EPILOGUE, &next);
+        if (st) return st;
+        b->program->values[state].next = next;
+    }
+    return MT_OK;
+}
+
+/* ---- micro-batches ---- */
+
+/* The batch as a block sees it; where it is not split, every rank has the whole block. */
+static void divide_block(struct mt_builder *b, enum mt_block_kind block, const char *name, const int64_t *sizes) {
+    struct mt_program *p = b->program;
+    struct mt_split *s = &b->block_split[block];
+    s->name = name;
+    s->label = b->graph->batch;
+    s->sizes = mt_arena_memdup(&p->arena, sizes, (size_t)p->nranks * sizeof *sizes);
+    s->starts = mt_new(&p->arena, int64_t, p->nranks + 1);
+    for (int r = 0; r < p->nranks; r++) s->starts[r + 1] = s->starts[r] + sizes[r];
+    b->block_batch[block] = b->choice->batch ? s->starts[p->nranks] : sizes[0];
+}
+
+/* Shares, and how each rank divides its own into micro-batches. */
+static enum mt_status divide_batch(struct mt_builder *b) {
+    struct mt_program *p = b->program;
+    const struct mt_choice *c = b->choice;
+    int64_t extent = b->graph->batch >= 0 ? b->graph->labels[b->graph->batch].extent : 0, start = 0;
+    for (int r = 0; r < p->nranks; r++) {
+        int64_t share = c->batch ? c->batch->sizes[r] : extent, micro = c->micro ? c->micro[c->batch ? r : 0] : 0;
+        if (micro <= 0 || micro > share) micro = share;
+        int64_t count = micro > 0 ? (share + micro - 1) / micro : 0;
+        p->batch_size[r] = share;
+        p->batch_start[r] = start;
+        if (c->batch) start += share;
+        p->body_count[r] = count > 1 ? count - 1 : 0;
+        p->body_size[r] = count > 1 ? micro : 0;
+        p->last_size[r] = share - p->body_count[r] * p->body_size[r];
+        b->has_body |= count > 1;
+    }
+    if (c->batch && start != extent)
+        return mt_fail(b->err, MT_EINPUT, "the batch shares sum to %lld, but the batch is %lld", (long long)start,
+                       (long long)extent);
+    divide_block(b, MT_BODY, "batch/body", p->body_size);
+    divide_block(b, MT_LAST, "batch/last", p->last_size);
+    b->block_batch[MT_PROLOGUE] = b->block_batch[MT_EPILOGUE] = extent;
+    b->block_split[MT_PROLOGUE] = b->block_split[MT_EPILOGUE] = b->block_split[MT_LAST];
+    return MT_OK;
+}
+
+/* A value of BODY of which some rank holds other ranks' samples; or -1. */
+static int mixed_value(const struct mt_builder *b) {
+    const struct mt_program *p = b->program;
+    const struct mt_split *own = &b->block_split[MT_BODY];
+    for (int v = 0; v < p->nvalues && b->choice->batch; v++) {
+        const struct mt_layout *l = &p->layouts.items[p->values[v].layout];
+        const int *label = b->graph->values[p->values[v].gvalue].label;
+        for (int a = 0; a < l->naxes && p->values[v].block == MT_BODY; a++)
+            for (int r = 0; r < p->nranks && label[a] == b->graph->batch; r++)
+                if (mt_box_count(&l->box[r], l->naxes) &&
+                    (l->box[r].lo[a] < own->starts[r] || l->box[r].hi[a] > own->starts[r + 1]))
+                    return v;
+    }
+    return -1;
+}
+
+/* Ranks that communicate in the body, or work on each other's samples there, must have as many iterations. */
+static enum mt_status check_body(struct mt_builder *b) {
+    struct mt_program *p = b->program;
+    const struct mt_block *body = &p->blocks[MT_BODY];
+    int shared = mixed_value(b);
+    for (int i = 0; i < body->ninstrs && shared < 0; i++)
+        if (body->instrs[i].kind == MT_INSTR_COLLECTIVE) shared = body->instrs[i].in[0];
+    if (shared < 0) return MT_OK;
+    int64_t most = 0;
+    for (int r = 0; r < p->nranks; r++)
+        if (p->body_count[r] > most) most = p->body_count[r];
+    for (int r = 0; r < p->nranks; r++) {
+        if (p->body_size[r] == 0 && p->batch_size[r] == 0) p->body_count[r] = most;
+        if (p->body_count[r] == most) continue;
+        mt_fail(b->err, MT_EINPUT,
+                "the ranks share their micro-batches (%s), but rank %d has %lld of them and another rank %lld",
+                b->graph->values[p->values[shared].gvalue].name, r, (long long)p->body_count[r] + 1,
+                (long long)most + 1);
+        return mt_err_hint(b->err, "choose micro-batch sizes that give every rank the same number of micro-batches");
+    }
+    return MT_OK;
+}
+
+static void list_consumers(struct mt_builder *b) {
+    const struct mt_graph *g = b->graph;
+    for (int o = 0; o < g->nops; o++)
+        for (int i = 0; i < g->ops[o].nin; i++) b->first_consumer[g->ops[o].in[i] + 1]++;
+    for (int v = 0; v < g->nvalues; v++) b->first_consumer[v + 1] += b->first_consumer[v];
+    b->consumers = mt_calloc((size_t)b->first_consumer[g->nvalues], sizeof(int));
+    int *next = mt_calloc((size_t)g->nvalues, sizeof *next);
+    for (int o = 0; o < g->nops; o++)
+        for (int i = 0; i < g->ops[o].nin; i++) {
+            int v = g->ops[o].in[i];
+            b->consumers[b->first_consumer[v] + next[v]++] = o;
+        }
+    free(next);
+}
+
+static void release(struct mt_builder *b) {
+    free(b->consumers);
+    free(b->first_consumer);
+    for (int v = 0; v < b->graph->nvalues; v++) free(b->held[v]);
+    free(b->held);
+    free(b->nheld);
+    free(b->held_capacity);
+    free(b->classes);
+    free(b->summed);
+    free(b->emitted);
+    free(b->accumulator);
+    free(b->uniform);
+    free(b->bucket);
+    for (int c = 0; c < b->nconversions; c++) free(b->conversions[c].group);
+    free(b->conversions);
+}
+
+static enum mt_status build(const struct mt_graph *graph, const struct mt_choice *choice, bool forward_only,
+                            struct mt_program *program, struct mt_err *err) {
+    size_t nvalues = (size_t)graph->nvalues, nops = (size_t)graph->nops;
+    struct mt_builder b = {.graph = graph,
+                           .coming_bytes = -1,
+                           .choice = choice,
+                           .program = program,
+                           .err = err,
+                           .classes = mt_calloc(nops, sizeof(enum mt_op_class)),
+                           .summed = mt_calloc(nvalues, sizeof(bool)),
+                           .emitted = mt_calloc(nops, sizeof(bool)),
+                           .held = mt_calloc(nvalues, sizeof(int *)),
+                           .nheld = mt_calloc(nvalues, sizeof(int)),
+                           .held_capacity = mt_calloc(nvalues, sizeof(int)),
+                           .accumulator = mt_calloc(nvalues, sizeof(int)),
+                           .first_consumer = mt_calloc(nvalues + 1, sizeof(int)),
+                           .forward_only = forward_only};
+    mt_program_init(program, graph, choice->nranks);
+    program->train = !forward_only;
+    program->gradient_wire = choice->gradient_wire;
+    program->beside = choice->beside;
+    program->nsplits = choice->nsplits;
+    program->splits =
+        mt_arena_memdup(&program->arena, choice->splits, (size_t)choice->nsplits * sizeof *choice->splits);
+    for (int s = 0; s < choice->nsplits; s++) {
+        struct mt_split *copy = &program->splits[s];
+        copy->name = mt_arena_strdup(&program->arena, copy->name);
+        copy->sizes = mt_arena_memdup(&program->arena, copy->sizes, (size_t)choice->nranks * sizeof(int64_t));
+        copy->starts = mt_arena_memdup(&program->arena, copy->starts, (size_t)(choice->nranks + 1) * sizeof(int64_t));
+    }
+    enum mt_status st;
+    if ((st = divide_batch(&b)) || (st = classify(&b))) goto out;
+    list_consumers(&b);
+    b.gradient_bytes = count_gradient_bytes(&b);
+    add_states(&b);
+    if (b.has_body && ((st = gather_weights(&b, MT_BODY)) || (st = emit_samples(&b, MT_BODY)))) goto out;
+    if ((st = gather_weights(&b, MT_LAST)) || (st = emit_samples(&b, MT_LAST))) goto out;
+    if (!forward_only && (st = emit_updates(&b))) goto out;
+    st = check_body(&b);
+out:
+    release(&b);
+    if (st) mt_program_release(program);
+    return st;
+}
+
+enum mt_status mt_build(const struct mt_graph *graph, const struct mt_choice *choice, struct mt_program *program,
+                        struct mt_err *err) {
+    return build(graph, choice, false, program, err);
+}
+
+enum mt_status mt_build_forward(const struct mt_graph *graph, const struct mt_choice *choice,
+                                struct mt_program *program, struct mt_err *err) {
+    return build(graph, choice, true, program, err);
+}

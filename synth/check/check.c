@@ -1,0 +1,437 @@
+/* The checker's walk over a program: blocks, single assignment, accumulators, and what must hold at the end.
+ *
+ * Nothing here or in op.c and move.c comes from the builder: facts follow from the graph, the boxes and the
+ * meaning of instructions as program.h states it. */
+#include "synth/check/check.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "synth/check/internal.h"
+
+static const char *instr_name(const struct mt_checker *c) {
+    const struct mt_instr *i = c->instr;
+    if (!i) return "program";
+    switch (i->kind) {
+    case MT_INSTR_OP: return i->gop >= 0 && i->gop < c->graph->nops ? c->graph->ops[i->gop].name : "operator";
+    case MT_INSTR_COLLECTIVE: return mt_coll_name(i->coll);
+    case MT_INSTR_SLICE: return "slice";
+    case MT_INSTR_ZERO: return "zero";
+    case MT_INSTR_ACCUMULATE: return "accumulate";
+    }
+    return "instruction";
+}
+
+enum mt_status mt_checker_refuse(struct mt_checker *c, const char *format, ...) {
+    char text[700];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (!c->instr) return mt_fail(c->err, MT_EPROOF, "the program is not proven: %s", text);
+    int at = (int)(c->instr - c->program->blocks[c->block].instrs);
+    return mt_fail(c->err, MT_EPROOF, "the program is not proven: %s, instruction %d (%s): %s", mt_block_name(c->block),
+                   at, instr_name(c), text);
+}
+
+bool mt_checker_samples(const struct mt_checker *c, int gvalue) {
+    const struct mt_value *v = &c->graph->values[gvalue];
+    for (int a = 0; a < v->naxes; a++)
+        if (v->label[a] == c->graph->batch) return true;
+    return false;
+}
+
+bool mt_checker_sample_op(const struct mt_checker *c, const struct mt_op *op) {
+    for (int i = 0; i < op->nindices; i++)
+        if (op->index_label[i] == c->graph->batch) return true;
+    return false;
+}
+
+/* ---- layouts ---- */
+
+static const struct mt_layout *layout_of(const struct mt_checker *c, int value) {
+    return &c->program->layouts.items[c->program->values[value].layout];
+}
+
+bool mt_checker_replicated(const struct mt_program *program, int layout) {
+    const struct mt_layout *l = &program->layouts.items[layout];
+    struct mt_box both;
+    for (int r = 0; r < program->nranks; r++)
+        for (int s = 0; s < r; s++)
+            if (l->part[r] == l->part[s] && mt_box_intersect(&l->box[r], &l->box[s], l->naxes, &both)) return true;
+    return false;
+}
+
+static int compare_cuts(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The places where some rank's box begins or ends on an axis. */
+static int cuts_of(const struct mt_layout *l, int nranks, int axis, int64_t *cuts) {
+    int n = 0;
+    cuts[n++] = 0;
+    cuts[n++] = l->extent[axis];
+    for (int r = 0; r < nranks; r++)
+        if (mt_box_count(&l->box[r], l->naxes)) {
+            cuts[n++] = l->box[r].lo[axis];
+            cuts[n++] = l->box[r].hi[axis];
+        }
+    qsort(cuts, (size_t)n, sizeof *cuts, compare_cuts);
+    int unique = 0;
+    for (int i = 0; i < n; i++)
+        if (!unique || cuts[unique - 1] != cuts[i]) cuts[unique++] = cuts[i];
+    return unique;
+}
+
+/* In one cell (its first element in `at`): the distinct declared parts that hold it are worth every part once. */
+static enum mt_status check_cell(struct mt_checker *c, const struct mt_layout *l, const int64_t *at, int nparts,
+                                 const bool *worth, int *seen) {
+    int n = c->program->nranks;
+    memset(seen, 0, (size_t)nparts * sizeof *seen);
+    for (int r = 0; r < n; r++) {
+        bool holds = true, first = true;
+        for (int a = 0; a < l->naxes; a++) holds &= l->box[r].lo[a] <= at[a] && at[a] < l->box[r].hi[a];
+        if (!holds) continue;
+        for (int s = 0; s < r && first; s++) {
+            bool same = l->part[s] == l->part[r];
+            for (int a = 0; a < l->naxes && same; a++) same = l->box[s].lo[a] <= at[a] && at[a] < l->box[s].hi[a];
+            if (!same) continue;
+            first = false;
+            if (memcmp(worth + s * nparts, worth + r * nparts, (size_t)nparts * sizeof *worth))
+                return mt_checker_refuse(c, "ranks %d and %d are declared replicas, but are worth different parts", s,
+                                         r);
+        }
+        for (int p = 0; p < nparts && first; p++) seen[p] += worth[r * nparts + p];
+    }
+    for (int p = 0; p < nparts; p++)
+        if (seen[p] != 1) return mt_checker_refuse(c, "part %d of the result is counted %d times", p, seen[p]);
+    return MT_OK;
+}
+
+enum mt_status mt_checker_parts(struct mt_checker *c, int layout, int nparts, const bool *worth) {
+    const struct mt_layout *l = &c->program->layouts.items[layout];
+    int n = c->program->nranks, count[MT_MAX_AXES] = {0}, place[MT_MAX_AXES] = {0};
+    int64_t *cuts = mt_calloc((size_t)(MT_MAX_AXES * (2 * n + 2)), sizeof *cuts), at[MT_MAX_AXES];
+    int *seen = mt_calloc((size_t)nparts, sizeof *seen);
+    enum mt_status st = MT_OK;
+    bool empty = false;
+    for (int a = 0; a < l->naxes; a++) {
+        count[a] = cuts_of(l, n, a, cuts + a * (2 * n + 2)) - 1;
+        empty |= l->extent[a] == 0;
+    }
+    while (!st && !empty) {
+        for (int a = 0; a < l->naxes; a++) at[a] = cuts[a * (2 * n + 2) + place[a]];
+        st = check_cell(c, l, at, nparts, worth, seen);
+        int a = 0;
+        while (a < l->naxes && ++place[a] == count[a]) place[a++] = 0;
+        if (a == l->naxes) break;
+    }
+    free(seen);
+    free(cuts);
+    return st;
+}
+
+/* In BODY, who holds samples of another rank's micro-batches must have as many of them: an iteration has those of all.
+ */
+static enum mt_status check_iterations(struct mt_checker *c, int value) {
+    const struct mt_program *p = c->program;
+    const struct mt_layout *l = layout_of(c, value);
+    const struct mt_value *g = &c->graph->values[p->values[value].gvalue];
+    for (int a = 0; a < g->naxes && c->block == MT_BODY; a++) {
+        if (g->label[a] != c->graph->batch) continue;
+        int64_t begin = 0;
+        for (int owner = 0; owner < p->nranks; owner++) {
+            int64_t end = begin + p->body_size[owner];
+            for (int r = 0; r < p->nranks && begin < end; r++) {
+                bool holds = mt_box_count(&l->box[r], l->naxes) && l->box[r].lo[a] < end && begin < l->box[r].hi[a];
+                if (holds && p->body_count[r] != p->body_count[owner])
+                    return mt_checker_refuse(
+                        c, "rank %d has samples of rank %d's micro-batches, but not as many of them", r, owner);
+            }
+            begin = end;
+        }
+    }
+    return MT_OK;
+}
+
+/* The declared value itself: its layout is one, its extents and type are the graph value's as this block sees it. */
+static enum mt_status check_declared(struct mt_checker *c, int value) {
+    const struct mt_program *p = c->program;
+    if (value < 0 || value >= p->nvalues) return mt_checker_refuse(c, "operand %d does not exist", value);
+    const struct mt_pvalue *v = &p->values[value];
+    if (v->gvalue < 0 || v->gvalue >= c->graph->nvalues || v->layout < 0 || v->layout >= p->layouts.count)
+        return mt_checker_refuse(c, "value %d names a graph value or layout that does not exist", value);
+    const struct mt_value *g = &c->graph->values[v->gvalue];
+    const struct mt_layout *l = layout_of(c, value);
+    if (v->type != g->type)
+        return mt_checker_refuse(c, "%s is %s, not %s", g->name, mt_type_name(g->type), mt_type_name(v->type));
+    if (l->naxes != g->naxes) return mt_checker_refuse(c, "the layout of %s has %d axes", g->name, l->naxes);
+    for (int a = 0; a < g->naxes; a++) {
+        bool batch = g->label[a] == c->graph->batch;
+        int64_t extent = batch ? mt_program_batch(p, c->block) : mt_value_extent(c->graph, v->gvalue, a);
+        if (l->extent[a] != extent)
+            return mt_checker_refuse(c, "axis %d of %s is %lld long, not %lld", a, g->name, (long long)extent,
+                                     (long long)l->extent[a]);
+    }
+    struct mt_err why = MT_ERR_INIT;
+    if (mt_layout_check(&p->layouts, v->layout, &why))
+        return mt_checker_refuse(c, "%s has no valid layout: %s", g->name, why.text);
+    return check_iterations(c, value);
+}
+
+/* ---- operands ---- */
+
+/* Values of samples are used in their own block; others later, and never out of BODY, whose iterations may be none. */
+static enum mt_status check_use(struct mt_checker *c, int value) {
+    if (value < 0 || value >= c->program->nvalues || !c->facts[value].known)
+        return mt_checker_refuse(c, "operand %%%d is used before it is made", value);
+    const struct mt_fact *f = &c->facts[value];
+    const char *name = c->graph->values[c->program->values[value].gvalue].name;
+    bool accumulates = c->instr->kind == MT_INSTR_ACCUMULATE;
+    if (mt_checker_samples(c, c->program->values[value].gvalue) && f->block != c->block)
+        return mt_checker_refuse(c, "%s is of the samples of another block", name);
+    if (f->block == MT_BODY && c->block != MT_BODY && !accumulates)
+        return mt_checker_refuse(c, "%s is made in the body, and used outside", name);
+    if (f->covers != MT_COVERS_ALL && !accumulates)
+        return mt_checker_refuse(c, "%s is summed over some of the samples only", name);
+    return MT_OK;
+}
+
+void mt_checker_learn(struct mt_checker *c, int value, enum mt_covers covers, bool uniform) {
+    struct mt_fact *f = &c->facts[value];
+    *f = (struct mt_fact){.known = true, .block = c->block, .covers = covers};
+    f->uniform = uniform || !mt_checker_replicated(c->program, c->program->values[value].layout);
+}
+
+static enum mt_status check_single(struct mt_checker *c, int value) {
+    enum mt_status st = check_declared(c, value);
+    if (st) return st;
+    if (c->facts[value].known) return mt_checker_refuse(c, "value %%%d is made twice", value);
+    return MT_OK;
+}
+
+/* ---- accumulators ---- */
+
+static bool summed_over_samples(const struct mt_checker *c, int gvalue) {
+    const struct mt_value *v = &c->graph->values[gvalue];
+    if (v->producer < 0 || mt_checker_samples(c, gvalue)) return false;
+    const struct mt_op *op = &c->graph->ops[v->producer];
+    for (int i = 0; i < op->nindices; i++)
+        if (op->index_label[i] == c->graph->batch && mt_op_index_role(op, i) == MT_INDEX_SUM) return true;
+    return false;
+}
+
+static enum mt_status check_zero(struct mt_checker *c) {
+    int out = c->instr->out[0], gvalue = c->program->values[out].gvalue;
+    if (c->block != MT_PROLOGUE) return mt_checker_refuse(c, "accumulators are zeroed in the prologue");
+    if (!summed_over_samples(c, gvalue) || layout_of(c, out)->reduce == MT_MAX)
+        return mt_checker_refuse(c, "%s is no sum over samples", c->graph->values[gvalue].name);
+    mt_checker_learn(c, out, MT_COVERS_BODY, true);
+    c->facts[out].accumulator = MT_ACCUMULATOR_ZERO;
+    return MT_OK;
+}
+
+static enum mt_status check_accumulate(struct mt_checker *c) {
+    const struct mt_instr *i = c->instr;
+    const struct mt_pvalue *v = c->program->values;
+    struct mt_fact *sum = &c->facts[i->in[0]];
+    const struct mt_fact *fresh = &c->facts[i->in[1]];
+    const char *name = c->graph->values[v[i->out[0]].gvalue].name;
+    if (v[i->in[0]].gvalue != v[i->out[0]].gvalue || v[i->in[1]].gvalue != v[i->out[0]].gvalue)
+        return mt_checker_refuse(c, "the accumulator of %s is mixed with another value", name);
+    if (v[i->in[0]].layout != v[i->out[0]].layout || v[i->in[1]].layout != v[i->out[0]].layout)
+        return mt_checker_refuse(c, "the accumulator of %s changes its layout", name);
+    bool body = c->block == MT_BODY;
+    if (!body && c->block != MT_LAST) return mt_checker_refuse(c, "accumulators are used in the body and in last");
+    if (sum->accumulator != (body ? MT_ACCUMULATOR_ZERO : MT_ACCUMULATOR_FULL))
+        return mt_checker_refuse(c, "%s: the first operand is not this accumulator's running sum", name);
+    if (fresh->accumulator != MT_NOT_ACCUMULATOR || fresh->block != c->block ||
+        fresh->covers != (body ? MT_COVERS_BODY : MT_COVERS_LAST))
+        return mt_checker_refuse(c, "%s: what is added is not the sum of this block's samples", name);
+    sum->accumulator = MT_ACCUMULATOR_TAKEN;
+    mt_checker_learn(c, i->out[0], body ? MT_COVERS_BODY : MT_COVERS_ALL, false);
+    if (body) c->facts[i->out[0]].accumulator = MT_ACCUMULATOR_FULL;
+    return MT_OK;
+}
+
+/* ---- the walk ---- */
+
+static const int arity[][2] = {[MT_INSTR_SLICE] = {1, 1}, [MT_INSTR_ZERO] = {0, 1}, [MT_INSTR_ACCUMULATE] = {2, 1}};
+
+static enum mt_status check_arity(struct mt_checker *c) {
+    const struct mt_instr *i = c->instr;
+    if (i->kind == MT_INSTR_OP) {
+        if (i->gop < 0 || i->gop >= c->graph->nops) return mt_checker_refuse(c, "no such operator");
+        const struct mt_op *op = &c->graph->ops[i->gop];
+        if (i->nin == op->nin && i->nout == op->nout) return MT_OK;
+    } else if (i->kind == MT_INSTR_COLLECTIVE) {
+        if (i->nin == i->nout && i->nin > 0) return MT_OK;
+    } else if (i->nin == arity[i->kind][0] && i->nout == arity[i->kind][1]) {
+        return MT_OK;
+    }
+    return mt_checker_refuse(c, "takes %d operands and makes %d", i->nin, i->nout);
+}
+
+static void print_proof(const struct mt_checker *c) {
+    if (!c->proof) return;
+    struct mt_arena arena = MT_ARENA_INIT;
+    const struct mt_instr *i = c->instr;
+    fprintf(c->proof, "%-8s %-12s %s:", mt_block_name(c->block), i->kind == MT_INSTR_OP ? "operator" : "",
+            instr_name(c));
+    for (int side = 0; side < 2; side++) {
+        int n = side ? i->nout : i->nin;
+        const int *values = side ? i->out : i->in;
+        if (side) fputs(" =>", c->proof);
+        for (int k = 0; k < n; k++) {
+            const struct mt_pvalue *v = &c->program->values[values[k]];
+            fprintf(c->proof, " %s %s", c->graph->values[v->gvalue].name,
+                    mt_layout_text(&c->program->layouts, v->layout, &arena));
+            if (side && c->facts[values[k]].uniform && mt_checker_replicated(c->program, v->layout))
+                fputs(" bit-equal", c->proof);
+        }
+    }
+    fputc('\n', c->proof);
+    mt_arena_release(&arena);
+}
+
+static enum mt_status check_instr(struct mt_checker *c) {
+    const struct mt_instr *i = c->instr;
+    enum mt_status st = check_arity(c);
+    for (int k = 0; k < i->nin && !st; k++) st = check_use(c, i->in[k]);
+    for (int k = 0; k < i->nout && !st; k++) st = check_single(c, i->out[k]);
+    for (int k = 0; k < i->nout && !st; k++)
+        for (int j = 0; j < k && !st; j++)
+            if (i->out[k] == i->out[j]) st = mt_checker_refuse(c, "makes value %%%d twice", i->out[k]);
+    if (st) return st;
+    switch (i->kind) {
+    case MT_INSTR_OP: st = mt_checker_op(c); break;
+    case MT_INSTR_COLLECTIVE:
+    case MT_INSTR_SLICE: st = mt_checker_move(c); break;
+    case MT_INSTR_ZERO: st = check_zero(c); break;
+    case MT_INSTR_ACCUMULATE: st = check_accumulate(c); break;
+    }
+    for (int k = 0; k < i->nout && !st; k++) {
+        const struct mt_pvalue *v = &c->program->values[i->out[k]];
+        if (v->block != c->block || v->covers != c->facts[i->out[k]].covers)
+            st = mt_checker_refuse(c, "%s is declared of another block or of other samples than it is",
+                                   c->graph->values[v->gvalue].name);
+    }
+    if (!st) print_proof(c);
+    return st;
+}
+
+/* ---- the beginning and the end ---- */
+
+/* Every rank's micro-batches are its share, and the shares are the batch. */
+static enum mt_status check_batch(struct mt_checker *c) {
+    const struct mt_program *p = c->program;
+    if (c->graph->batch < 0) return MT_OK;
+    int64_t extent = c->graph->labels[c->graph->batch].extent, start = 0;
+    bool whole = p->nranks > 1;
+    for (int r = 0; r < p->nranks; r++) whole &= p->batch_size[r] == extent && p->batch_start[r] == 0;
+    for (int r = 0; r < p->nranks; r++) {
+        if (p->body_count[r] < 0 || p->body_size[r] < 0 || p->last_size[r] < 0 ||
+            p->body_count[r] * p->body_size[r] + p->last_size[r] != p->batch_size[r])
+            return mt_checker_refuse(c, "rank %d: %lld micro-batches of %lld and one of %lld are not its share, %lld",
+                                     r, (long long)p->body_count[r], (long long)p->body_size[r],
+                                     (long long)p->last_size[r], (long long)p->batch_size[r]);
+        if (!whole && p->batch_start[r] != start)
+            return mt_checker_refuse(c, "rank %d's samples do not follow rank %d's", r, r - 1);
+        start += p->batch_size[r];
+        c->has_body |= p->body_count[r] > 0;
+        if (whole && (p->body_size[r] != p->body_size[0] || p->body_count[r] != p->body_count[0]))
+            return mt_checker_refuse(c, "all ranks have all samples, but rank %d in other micro-batches", r);
+    }
+    if (!whole && start != extent)
+        return mt_checker_refuse(c, "the shares are %lld samples, the batch %lld", (long long)start, (long long)extent);
+    return MT_OK;
+}
+
+static enum mt_status check_fed(struct mt_checker *c) {
+    const struct mt_program *p = c->program;
+    bool *seen = mt_calloc((size_t)c->graph->nvalues, sizeof *seen);
+    enum mt_status st = MT_OK;
+    for (int v = 0; v < p->nvalues && !st; v++) {
+        if (!p->values[v].input) continue;
+        c->block = p->values[v].block < MT_NBLOCKS ? p->values[v].block : MT_PROLOGUE;
+        if ((st = check_single(c, v))) break;
+        const struct mt_value *g = &c->graph->values[p->values[v].gvalue];
+        bool state = g->kind == MT_VALUE_STATE;
+        if (g->kind == MT_VALUE_TEMP)
+            st = mt_checker_refuse(c, "%s is made by an operator and cannot be fed", g->name);
+        else if (layout_of(c, v)->nparts != 1)
+            st = mt_checker_refuse(c, "%s is fed as a partial value", g->name);
+        else if (state && seen[p->values[v].gvalue])
+            st = mt_checker_refuse(c, "state %s begins twice", g->name);
+        else if (!mt_checker_samples(c, p->values[v].gvalue) && c->block != MT_PROLOGUE)
+            st = mt_checker_refuse(c, "%s is of no samples and is fed in the prologue only", g->name);
+        seen[p->values[v].gvalue] = true;
+        if (!st) mt_checker_learn(c, v, MT_COVERS_ALL, true);
+    }
+    free(seen);
+    return st;
+}
+
+/* A state's next value is the graph's, lies where the state lies, and is the same on all who have it. */
+static enum mt_status check_state(struct mt_checker *c, int v, bool *updated) {
+    const struct mt_pvalue *p = c->program->values;
+    int gvalue = p[v].gvalue, next = p[v].next;
+    const struct mt_value *g = &c->graph->values[gvalue];
+    if (next < 0) return MT_OK;
+    if (next >= c->program->nvalues || !c->facts[next].known)
+        return mt_checker_refuse(c, "the next value of %s is never made", g->name);
+    if (p[next].gvalue != g->next || p[next].layout != p[v].layout)
+        return mt_checker_refuse(c, "what follows %s is not its next value in its layout", g->name);
+    if (c->facts[next].covers != MT_COVERS_ALL || c->facts[next].block == MT_BODY)
+        return mt_checker_refuse(c, "the update of %s does not see all samples", g->name);
+    if (!c->facts[next].uniform)
+        return mt_checker_refuse(c, "replicas of %s may drift: its update is not made from bit-equal values", g->name);
+    updated[gvalue] = true;
+    return MT_OK;
+}
+
+/* The reported sums are whole on every rank at the end of the step. */
+static enum mt_status check_report(struct mt_checker *c, int gvalue) {
+    if (gvalue < 0) return MT_OK;
+    for (int v = 0; v < c->program->nvalues; v++) {
+        const struct mt_fact *f = &c->facts[v];
+        if (c->program->values[v].gvalue != gvalue || !f->known || f->covers != MT_COVERS_ALL) continue;
+        if (layout_of(c, v)->nparts == 1 && f->block != MT_BODY) return MT_OK;
+    }
+    return mt_checker_refuse(c, "%s is never whole", c->graph->values[gvalue].name);
+}
+
+static enum mt_status check_end(struct mt_checker *c) {
+    c->instr = NULL;
+    const struct mt_graph *g = c->graph;
+    bool *updated = mt_calloc((size_t)g->nvalues, sizeof *updated);
+    enum mt_status st = MT_OK;
+    for (int v = 0; v < c->program->nvalues && !st; v++)
+        if (c->program->values[v].input && g->values[c->program->values[v].gvalue].kind == MT_VALUE_STATE)
+            st = check_state(c, v, updated);
+    for (int v = 0; v < g->nvalues && !st; v++)
+        if (c->program->train && g->values[v].kind == MT_VALUE_STATE && g->values[v].next >= 0 && !updated[v])
+            st = mt_checker_refuse(c, "%s is not updated", g->values[v].name);
+    if (!st) st = check_report(c, g->loss_sum);
+    if (!st) st = check_report(c, g->token_count);
+    free(updated);
+    return st;
+}
+
+enum mt_status mt_check_program(const struct mt_program *program, FILE *proof, struct mt_err *err) {
+    struct mt_checker c = {.program = program, .graph = program->graph, .proof = proof, .err = err};
+    c.facts = mt_calloc((size_t)program->nvalues, sizeof *c.facts);
+    enum mt_status st = check_batch(&c);
+    if (!st) st = check_fed(&c);
+    for (int b = 0; b < MT_NBLOCKS && !st; b++)
+        for (int i = 0; i < program->blocks[b].ninstrs && !st; i++) {
+            c.block = (enum mt_block_kind)b;
+            c.instr = &program->blocks[b].instrs[i];
+            st = check_instr(&c);
+        }
+    if (!st) st = check_end(&c);
+    free(c.facts);
+    return st;
+}

@@ -1,0 +1,111 @@
+/* Where a wire may take the tensors instead of the message (coll.h), ranks meet by their pieces, as kernels/cuda's
+ * kernels/cuda/nccl/arrays.c reads them: what all of them know must be the same on all, and what is a rank's own a part
+ * of that. */
+#include <string.h>
+
+#include "kernels/device/piece.h"
+#include "synth/check/lowered/internal.h"
+
+struct range { /* of the message */
+    int64_t lo, hi;
+};
+
+/* What all ranks know, and this rank's own. */
+struct ranges {
+    struct range *all, *own;
+    int nall, nown;
+    bool hollow; /* a piece has no elements */
+};
+
+static struct range *list(const struct mt_piece *pieces, int count, struct mt_arena *arena, struct ranges *r, int *n) {
+    struct range *ranges = mt_new(arena, struct range, count + 1);
+    for (int i = 0; i < count; i++) {
+        int64_t elements = mt_piece_elements(&pieces[i]);
+        r->hollow |= elements == 0;
+        ranges[(*n)++] = (struct range){pieces[i].at, pieces[i].at + elements};
+    }
+    return ranges;
+}
+
+/* A tensor that is its own message, of which a ReduceScatter's block each goes as an array. */
+static struct range *list_blocks(const struct mt_coll *problem, struct mt_arena *arena, int *n) {
+    struct range *ranges = mt_new(arena, struct range, problem->n + 1);
+    int64_t at = 0;
+    for (int r = 0; r < problem->n; at += problem->counts[r++])
+        if (problem->counts[r]) ranges[(*n)++] = (struct range){at, at + problem->counts[r]};
+    return ranges;
+}
+
+static struct ranges read_ranges(const struct mt_linstr *l, struct mt_arena *arena) {
+    struct ranges r = {.nall = 0};
+    const struct mt_coll *problem = &l->problem;
+    if (problem->kind == MT_ALL_REDUCE && (!l->npack || !l->nunpack)) { /* a message is as one array */
+        r.all = r.own = mt_new(arena, struct range, 1);
+        r.all[0] = (struct range){0, l->message_count[0]};
+        r.nall = r.nown = l->message_count[0] > 0;
+        return r;
+    }
+    bool gathers = problem->kind == MT_ALL_GATHER;
+    r.all = list(gathers ? l->unpack : l->pack, gathers ? l->nunpack : l->npack, arena, &r, &r.nall);
+    r.own = list(gathers ? l->pack : l->unpack, gathers ? l->npack : l->nunpack, arena, &r, &r.nown);
+    if (problem->kind == MT_REDUCE_SCATTER && !l->npack) r.all = list_blocks(problem, arena, &r.nall);
+    return r;
+}
+
+static bool same(const struct range *a, int na, const struct range *b, int nb) {
+    return na == nb && !memcmp(a, b, (size_t)na * sizeof *a);
+}
+
+/* In order, and none beyond the block that it begins in. */
+static bool within_blocks(const struct mt_coll *problem, const struct ranges *r) {
+    int64_t end = 0;
+    for (int i = 0, block = -1; i < r->nall; i++) {
+        if (i && r->all[i].lo < r->all[i - 1].hi) return false;
+        while (block + 1 < problem->n && r->all[i].lo >= end) end += problem->counts[++block];
+        if (r->all[i].hi > end) return false;
+    }
+    return true;
+}
+
+/* Those of `all` that lie in this rank's block. */
+static int in_block(const struct mt_coll *problem, const struct ranges *r, const struct range **mine) {
+    int64_t begin = 0;
+    int first = 0, count = 0;
+    for (int p = 0; p < problem->me; p++) begin += problem->counts[p];
+    while (first < r->nall && r->all[first].lo < begin) first++;
+    while (first + count < r->nall && r->all[first + count].lo < begin + problem->counts[problem->me]) count++;
+    *mine = r->all + first;
+    return count;
+}
+
+static enum mt_status check_ranges(struct mt_lchecker *c, const struct mt_linstr *const *members, int place,
+                                   struct mt_arena *arena) {
+    const struct mt_coll *problem = &members[place]->problem;
+    struct ranges r = read_ranges(members[place], arena), first = read_ranges(members[0], arena);
+    bool whole = problem->kind == MT_ALL_REDUCE;
+    if (r.hollow) return mt_lchecker_refuse(c, "has pieces without elements");
+    if (members[place]->zero) return mt_lchecker_refuse(c, "fills a part that others have as an array");
+    if (!same(r.all, r.nall, first.all, first.nall))
+        return mt_lchecker_refuse(c, "has other pieces than the group's first");
+    if (!whole && !within_blocks(problem, &r))
+        return mt_lchecker_refuse(c, "has pieces that are not parts of blocks, in order");
+    if (problem->kind == MT_ALL_GATHER && !r.nall) return MT_OK; /* a tensor is the message, on all */
+    const struct range *mine = r.all;
+    int nmine = whole ? r.nall : in_block(problem, &r, &mine);
+    if (!same(r.own, r.nown, mine, nmine))
+        return mt_lchecker_refuse(c, "has other pieces of its own than others have of it");
+    return MT_OK;
+}
+
+enum mt_status mt_lchecker_arrays(struct mt_lchecker *c, const struct mt_linstr *const *members, int place) {
+    const struct mt_coll *problem = &members[place]->problem;
+    struct mt_arena arena = MT_ARENA_INIT;
+    if (problem->same_pieces != members[0]->problem.same_pieces)
+        return mt_lchecker_refuse(c, "goes as arrays where the group's first does not, or otherwise");
+    if (!mt_coll_may_go_as_arrays(problem)) return MT_OK;
+    if (problem->kind == MT_ALL_TO_ALL || problem->kind == MT_BROADCAST)
+        return mt_lchecker_refuse(c, "cannot go as arrays");
+    enum mt_status st = check_ranges(c, members, place, &arena);
+    mt_arena_release(&arena);
+    return st;
+}

@@ -1,0 +1,394 @@
+/* Data flow through memory: every read sees exactly the bytes that the definition wrote, whatever the timing.
+ *
+ * One step of one rank is run on symbols, in the order of the instructions, with BODY unrolled to at most two
+ * iterations. The arena is cut into cells at all addresses where something begins or ends; a cell knows which
+ * definition's bytes it holds, who wrote them and who read them last on each stream. A read must find the definition
+ * that it means in every cell. Any two accesses of which one writes must be ordered by what lower.h says is known (a
+ * vector clock with one entry a stream): then every timing gives what this order gives.
+ *
+ * Two iterations are enough for all: where BODY runs on one stream, or with barriers, the second finds what the first
+ * left just as the third finds what the second left. Steps follow each other on both streams, with the states in their
+ * places at the beginning and, as is demanded, at the end; nothing else is taken over. About (accesses x cells each).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "synth/check/lowered/internal.h"
+
+enum { NEVER_WRITTEN, SCRATCH }; /* contents; then definitions */
+
+struct cell {
+    int content;
+    int writer; /* stream */
+    int64_t written, read[MT_NSTREAMS];
+};
+
+struct flow {
+    struct mt_lchecker *c;
+    struct mt_arena arena;
+    int64_t *cuts;
+    int ncuts;
+    struct cell *cells;                      /* [ncuts - 1] */
+    int64_t now;                             /* runs of instructions are numbered from 1 */
+    int64_t known[MT_NSTREAMS][MT_NSTREAMS]; /* of each stream: which run on each has ended */
+    int64_t (*ended)[MT_NSTREAMS];           /* [instrs]: what is known when its last run has ended */
+    int *content;                            /* [pvalues]: the definition that it stands for now */
+    int *kept;                               /* [pvalues]: a state: the definition that was copied to its place */
+    int *defined;                            /* of a definition: the program value */
+    int ndefined, defined_capacity;
+};
+
+struct span {
+    int64_t begin, end;
+};
+
+static struct span span_of(const struct mt_lchecker *c, int lvalue) {
+    const struct mt_lvalue *v = &c->low->values[lvalue];
+    if (v->offset_bytes < 0) return (struct span){0, 0};
+    return (struct span){v->offset_bytes, v->offset_bytes + v->size_bytes};
+}
+
+static bool overlap(struct span a, struct span b) {
+    int64_t begin = a.begin > b.begin ? a.begin : b.begin, end = a.end < b.end ? a.end : b.end;
+    return begin < end;
+}
+
+/* ---- cells ---- */
+
+static int compare_cuts(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void cut_arena(struct flow *f) {
+    const struct mt_lowered *low = f->c->low;
+    f->cuts = mt_new(&f->arena, int64_t, 2 * low->nvalues + 1);
+    int n = 0;
+    for (int v = 0; v < low->nvalues; v++) {
+        if (low->values[v].offset_bytes < 0 || low->values[v].size_bytes == 0) continue;
+        f->cuts[n++] = low->values[v].offset_bytes;
+        f->cuts[n++] = low->values[v].offset_bytes + low->values[v].size_bytes;
+    }
+    qsort(f->cuts, (size_t)n, sizeof *f->cuts, compare_cuts);
+    for (int i = 0; i < n; i++)
+        if (!f->ncuts || f->cuts[f->ncuts - 1] != f->cuts[i]) f->cuts[f->ncuts++] = f->cuts[i];
+    f->cells = mt_new(&f->arena, struct cell, f->ncuts + 1);
+}
+
+static int cell_at(const struct flow *f, int64_t address) {
+    int lo = 0, hi = f->ncuts - 1;
+    while (lo < hi) {
+        int middle = (lo + hi) / 2;
+        if (f->cuts[middle] < address)
+            lo = middle + 1;
+        else
+            hi = middle;
+    }
+    return lo;
+}
+
+static const char *content_name(const struct flow *f, int content) {
+    if (content == NEVER_WRITTEN) return "nothing";
+    return content == SCRATCH ? "scratch or a message" : mt_lchecker_name(f->c, f->defined[content]);
+}
+
+static int new_definition(struct flow *f, int pvalue) {
+    mt_arena_grow(&f->arena, &f->defined, f->ndefined, &f->defined_capacity, sizeof *f->defined);
+    f->defined[f->ndefined] = pvalue;
+    return f->ndefined++;
+}
+
+/* ---- accesses ---- */
+
+static enum mt_status has_memory(const struct flow *f, int lvalue) {
+    if (f->c->low->values[lvalue].offset_bytes >= 0) return MT_OK;
+    return mt_lchecker_refuse(f->c, "%s has no memory", mt_lchecker_name(f->c, lvalue));
+}
+
+static bool empty(const struct flow *f, int lvalue) {
+    return f->c->low->values[lvalue].size_bytes == 0;
+}
+
+/* `lvalue`'s memory must hold `content`; `stream` -1: everything has ended. */
+static enum mt_status expect(struct flow *f, int lvalue, int content, int stream) {
+    if (empty(f, lvalue)) return MT_OK;
+    enum mt_status st = has_memory(f, lvalue);
+    if (st) return st;
+    const char *name = mt_lchecker_name(f->c, lvalue);
+    if (content == NEVER_WRITTEN) return mt_lchecker_refuse(f->c, "%s is read, and is not made before", name);
+    struct span span = span_of(f->c, lvalue);
+    for (int i = cell_at(f, span.begin); f->cuts[i] < span.end; i++) {
+        struct cell *cell = &f->cells[i];
+        if (cell->content != content)
+            return mt_lchecker_refuse(f->c, "%s is read, but its memory holds %s from address %lld on", name,
+                                      content_name(f, cell->content), (long long)f->cuts[i]);
+        if (stream < 0) continue;
+        if (f->known[stream][cell->writer] < cell->written)
+            return mt_lchecker_refuse(f->c, "%s is read, and nothing makes sure that it has been made", name);
+        cell->read[stream] = f->now;
+    }
+    return MT_OK;
+}
+
+static enum mt_status overwrite(struct flow *f, int lvalue, int content, int stream) {
+    if (empty(f, lvalue)) return MT_OK;
+    enum mt_status st = has_memory(f, lvalue);
+    if (st) return st;
+    struct span span = span_of(f->c, lvalue);
+    for (int i = cell_at(f, span.begin); f->cuts[i] < span.end; i++) {
+        struct cell *cell = &f->cells[i];
+        bool ordered = f->known[stream][cell->writer] >= cell->written;
+        for (int s = 0; s < MT_NSTREAMS; s++) ordered = ordered && f->known[stream][s] >= cell->read[s];
+        if (!ordered)
+            return mt_lchecker_refuse(f->c, "%s is written, and nothing makes sure that %s is not needed any more",
+                                      mt_lchecker_name(f->c, lvalue), content_name(f, cell->content));
+        cell->content = content;
+        cell->writer = stream;
+        cell->written = f->now;
+    }
+    return MT_OK;
+}
+
+static enum mt_status define(struct flow *f, int pvalue, int stream) {
+    f->content[pvalue] = new_definition(f, pvalue);
+    if (mt_lchecker_block(f->c) == MT_BODY && f->c->continues[pvalue] >= 0)
+        f->content[f->c->continues[pvalue]] = f->content[pvalue];
+    return overwrite(f, pvalue, f->content[pvalue], stream);
+}
+
+/* ---- within one instruction ---- */
+
+static enum mt_status apart(const struct mt_lchecker *c, int a, int b) {
+    if (!overlap(span_of(c, a), span_of(c, b))) return MT_OK;
+    return mt_lchecker_refuse(c, "%s and %s share memory while both are used", mt_lchecker_name(c, a),
+                              mt_lchecker_name(c, b));
+}
+
+static bool same_memory(const struct mt_lchecker *c, int a, int b) {
+    return c->low->values[a].offset_bytes == c->low->values[b].offset_bytes &&
+           c->low->values[a].size_bytes == c->low->values[b].size_bytes;
+}
+
+/* An output may lie in the memory of the one input that its kind may work on in place, and of nothing else. */
+static enum mt_status check_in_place(const struct mt_lchecker *c) {
+    const struct mt_linstr *l = mt_lchecker_instr(c);
+    enum mt_status st = MT_OK;
+    for (int o = 0; o < l->nout && !st; o++) {
+        int out = l->out[o], old = c->old[c->instr][o], taken = mt_op_info[l->kind].in_place[o];
+        for (int p = 0; p < o && !st; p++) st = apart(c, out, l->out[p]);
+        for (int k = 0; k < l->nin && !st && l->kind != MT_OP_fill; k++) {
+            bool may = taken == k && same_memory(c, l->in[k], out) &&
+                       c->low->values[l->in[k]].tensor.type == c->low->values[out].tensor.type;
+            if (!may) st = apart(c, out, l->in[k]);
+        }
+        if (!st && l->scratch >= 0) st = apart(c, out, l->scratch);
+        if (!st && old >= 0 && !same_memory(c, old, out))
+            st = mt_lchecker_refuse(c, "%s is not added to where it lies", mt_lchecker_name(c, old));
+        if (!st && c->continues[out] >= 0 && !same_memory(c, c->continues[out], out))
+            st = mt_lchecker_refuse(c, "the running sum of %s does not stay in its place", mt_lchecker_name(c, out));
+    }
+    for (int k = 0; k < l->nin && !st && l->scratch >= 0; k++) st = apart(c, l->in[k], l->scratch);
+    return st;
+}
+
+/* While it is packed and run, the message shares no memory with what is packed, and then with what is unpacked; but a
+ * tensor may be the message, as far as it is neither packed nor unpacked. Where a wire may take the tensors themselves,
+ * all are read while all are written: an output lies apart from the inputs, but for its own. */
+static enum mt_status check_message_memory(const struct mt_lchecker *c) {
+    const struct mt_linstr *l = mt_lchecker_instr(c);
+    const bool arrays = l->npack && l->nunpack && mt_coll_may_go_as_arrays(&l->problem);
+    enum mt_status st = MT_OK;
+    for (int b = 0; b < 2 && !st; b++) {
+        int m = l->message[b];
+        if (m < 0) continue;
+        if (b == 1 && l->message[0] >= 0) st = apart(c, m, l->message[0]);
+        for (int k = 0; k < l->nin && !st; k++)
+            if (!(l->npack == 0 && same_memory(c, m, l->in[k]))) st = apart(c, m, l->in[k]);
+        for (int k = 0; k < l->nout && !st; k++)
+            if (!(l->nunpack == 0 && m == l->out[k])) st = apart(c, m, l->out[k]);
+    }
+    for (int k = 0; k < l->nout && !st; k++)
+        for (int j = 0; j < k && !st; j++) st = apart(c, l->out[k], l->out[j]);
+    for (int k = 0; k < l->nout && !st && arrays; k++)
+        for (int j = 0; j < l->nin && !st; j++)
+            if (!(j == k && same_memory(c, l->in[j], l->out[k]))) st = apart(c, l->in[j], l->out[k]);
+    return st;
+}
+
+/* ---- running ---- */
+
+static enum mt_status run_operator(struct flow *f) {
+    const struct mt_linstr *l = mt_lchecker_instr(f->c);
+    enum mt_status st = check_in_place(f->c);
+    for (int k = 0; k < l->nin && !st && l->kind != MT_OP_fill; k++)
+        st = expect(f, l->in[k], f->content[l->in[k]], l->stream);
+    for (int o = 0; o < l->nout && !st; o++) {
+        int old = f->c->old[f->c->instr][o];
+        if (old >= 0) st = expect(f, old, f->content[old], l->stream);
+    }
+    if (!st && l->scratch >= 0) st = overwrite(f, l->scratch, SCRATCH, l->stream);
+    for (int o = 0; o < l->nout && !st; o++) st = define(f, l->out[o], l->stream);
+    return st;
+}
+
+static enum mt_status run_collective(struct flow *f) {
+    const struct mt_linstr *l = mt_lchecker_instr(f->c);
+    enum mt_status st = check_message_memory(f->c);
+    for (int k = 0; k < l->nin && !st; k++) st = expect(f, l->in[k], f->content[l->in[k]], l->stream);
+    for (int b = 0; b < 2 && !st; b++)
+        if (l->message[b] >= 0) st = overwrite(f, l->message[b], SCRATCH, l->stream);
+    for (int k = 0; k < l->nout && !st; k++) st = define(f, l->out[k], l->stream);
+    return st;
+}
+
+static enum mt_status run_copy(struct flow *f) {
+    const struct mt_linstr *l = mt_lchecker_instr(f->c);
+    enum mt_status st = apart(f->c, l->in[0], l->out[0]);
+    if (!st) st = expect(f, l->in[0], f->content[l->in[0]], l->stream);
+    if (st || l->nsources) return st ? st : define(f, l->out[0], l->stream);
+    f->kept[l->out[0]] = new_definition(f, l->in[0]);
+    return overwrite(f, l->out[0], f->kept[l->out[0]], l->stream);
+}
+
+/* Runs nothing; the bytes are there when those of in[0] are. */
+static enum mt_status run_alias(struct flow *f) {
+    const struct mt_linstr *l = mt_lchecker_instr(f->c);
+    f->content[l->out[0]] = f->content[l->in[0]];
+    if (empty(f, l->out[0]) || f->content[l->in[0]] != NEVER_WRITTEN) return MT_OK;
+    return mt_lchecker_refuse(f->c, "%s is not made before", mt_lchecker_name(f->c, l->in[0]));
+}
+
+/* The instruction at hand; without `work` only its place in the order. */
+static enum mt_status run_instr(struct flow *f, bool work) {
+    const struct mt_linstr *l = mt_lchecker_instr(f->c);
+    if (l->what == MT_LOWERED_ALIAS) return work ? run_alias(f) : MT_OK;
+    int64_t *known = f->known[l->stream];
+    for (int s = 0; s < MT_NSTREAMS && l->wait >= 0; s++)
+        if (f->ended[l->wait][s] > known[s]) known[s] = f->ended[l->wait][s];
+    f->now++;
+    known[l->stream] = f->now; /* what it does itself comes in order */
+    enum mt_status st = MT_OK;
+    if (work && l->what == MT_LOWERED_OP) st = run_operator(f);
+    if (work && l->what == MT_LOWERED_COLLECTIVE) st = run_collective(f);
+    if (work && l->what == MT_LOWERED_COPY) st = run_copy(f);
+    memcpy(f->ended[f->c->instr], known, sizeof f->ended[0]);
+    return st;
+}
+
+static enum mt_status run_block(struct flow *f, enum mt_block_kind block, bool work) {
+    const int *begin = f->c->low->block_begin;
+    enum mt_status st = MT_OK;
+    for (int i = begin[block]; i < begin[block + 1] && !st; i++) {
+        f->c->instr = i;
+        st = run_instr(f, work);
+    }
+    return st;
+}
+
+static void barrier(struct flow *f) {
+    for (int s = 0; s < MT_NSTREAMS; s++)
+        for (int t = 0; t < MT_NSTREAMS; t++) f->known[s][t] = f->now;
+}
+
+static enum mt_status run_body(struct flow *f) {
+    const struct mt_lowered *low = f->c->low;
+    bool barriers = low->body_barrier && low->block_begin[MT_BODY] < low->block_begin[MT_LAST];
+    enum mt_status st = MT_OK;
+    for (int64_t i = 0; i < low->body_count && i < 2 && !st; i++) {
+        if (i > 0 && barriers) barrier(f);
+        st = run_block(f, MT_BODY, true);
+    }
+    if (low->body_count == 0) {
+        st = run_block(f, MT_BODY, false);
+        for (int v = 0; v < f->c->program->nvalues; v++) /* sums over no iterations */
+            if (f->c->continues[v] >= 0) f->content[v] = f->content[f->c->continues[v]];
+    }
+    if (barriers) barrier(f);
+    return st;
+}
+
+/* ---- the beginning and the end ---- */
+
+/* States, and what has been fed. */
+static enum mt_status begin_step(struct flow *f) {
+    const struct mt_lchecker *c = f->c;
+    enum mt_status st = MT_OK;
+    for (int v = 0; v < c->program->nvalues && !st; v++) {
+        const struct mt_pvalue *p = &c->program->values[v];
+        if (!p->input) continue;
+        f->content[v] = new_definition(f, v);
+        if (empty(f, v)) continue;
+        if ((st = has_memory(f, v))) break;
+        struct span span = span_of(c, v);
+        bool state = c->program->graph->values[p->gvalue].kind == MT_VALUE_STATE;
+        if (state != (span.begin < c->low->state_bytes) || (state && span.end > c->low->state_bytes))
+            return mt_lchecker_refuse(c, "%s lies %s what is kept from step to step", mt_lchecker_name(c, v),
+                                      state ? "outside of" : "in");
+        for (int i = cell_at(f, span.begin); f->cuts[i] < span.end && !st; i++) {
+            if (f->cells[i].content != NEVER_WRITTEN)
+                return mt_lchecker_refuse(c, "%s lies on %s", mt_lchecker_name(c, v),
+                                          content_name(f, f->cells[i].content));
+            f->cells[i].content = f->content[v];
+        }
+    }
+    return st;
+}
+
+static enum mt_status end_step(struct flow *f) {
+    const struct mt_lchecker *c = f->c;
+    enum mt_status st = MT_OK;
+    for (int v = 0; v < c->program->nvalues && !st; v++) {
+        const struct mt_pvalue *p = &c->program->values[v];
+        if (!p->input || c->program->graph->values[p->gvalue].kind != MT_VALUE_STATE) continue;
+        int next = p->next >= 0 ? p->next : v;
+        bool moved = c->low->values[next].offset_bytes != c->low->values[v].offset_bytes;
+        if (moved && !f->kept[v] && !empty(f, v))
+            return mt_lchecker_refuse(c, "the new value of %s does not come to its place", mt_lchecker_name(c, v));
+        st = expect(f, v, moved ? f->kept[v] : f->content[next], -1);
+    }
+    for (int g = 0; g < c->program->graph->nvalues && !st; g++)
+        if (c->low->output_at[g] >= 0) st = expect(f, c->low->output_at[g], f->content[c->low->output_at[g]], -1);
+    return st;
+}
+
+/* Nothing but states lies where states are kept, of this program or of another that shares them. */
+static enum mt_status check_state_memory(const struct flow *f) {
+    const struct mt_lchecker *c = f->c;
+    for (int v = 0; v < c->low->nvalues; v++) {
+        struct span mine = span_of(c, v);
+        bool home = mine.begin >= mine.end || mine.begin >= c->low->state_bytes;
+        for (int s = 0; s < c->program->nvalues && !home; s++) {
+            const struct mt_pvalue *p = &c->program->values[s];
+            struct span state = span_of(c, s);
+            home = p->input && c->program->graph->values[p->gvalue].kind == MT_VALUE_STATE &&
+                   mine.begin >= state.begin && mine.end <= state.end;
+        }
+        if (!home)
+            return mt_lchecker_refuse(c, "%s lies where states are kept, and in none of this program's",
+                                      mt_lchecker_name(c, v));
+    }
+    return MT_OK;
+}
+
+enum mt_status mt_lchecker_flow(struct mt_lchecker *c) {
+    struct flow f = {.c = c};
+    c->instr = -1;
+    f.ended = (int64_t(*)[MT_NSTREAMS])mt_new(&f.arena, int64_t, MT_NSTREAMS * (c->low->ninstrs + 1));
+    f.content = mt_new(&f.arena, int, c->program->nvalues + 1);
+    f.kept = mt_new(&f.arena, int, c->program->nvalues + 1);
+    new_definition(&f, -1); /* NEVER_WRITTEN, SCRATCH */
+    new_definition(&f, -1);
+    cut_arena(&f);
+    enum mt_status st = check_state_memory(&f);
+    if (!st) st = begin_step(&f);
+    if (!st) st = run_block(&f, MT_PROLOGUE, true);
+    if (!st) st = run_body(&f);
+    if (!st) st = run_block(&f, MT_LAST, true);
+    if (!st) st = run_block(&f, MT_EPILOGUE, true);
+    if (!st) {
+        c->instr = -1;
+        st = end_step(&f);
+    }
+    mt_arena_release(&f.arena);
+    return st;
+}

@@ -1,0 +1,355 @@
+/* The frame of the proof: every rank's values and boxes, what is fed and kept, which instruction stands for what, and
+ * that all ranks make their collectives in one order.
+ *
+ * Nothing here or in check_lowered_*.c comes from the lowering: what must hold follows from the program and from the
+ * meaning of lowered instructions as lower.h, device.h and coll.h state it. */
+#include "synth/check/check.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "synth/check/lowered/internal.h"
+
+enum mt_block_kind mt_lchecker_block(const struct mt_lchecker *c) {
+    int b = 0;
+    while (b < MT_NBLOCKS - 1 && c->instr >= c->low->block_begin[b + 1]) b++;
+    return (enum mt_block_kind)b;
+}
+
+enum mt_status mt_lchecker_refuse(const struct mt_lchecker *c, const char *format, ...) {
+    char text[600];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (c->instr < 0)
+        return mt_fail(c->err, MT_EPROOF, "the lowered program of rank %d is not proven: %s", c->rank, text);
+    const char *name = mt_lchecker_instr(c)->name;
+    return mt_fail(c->err, MT_EPROOF, "the lowered program of rank %d is not proven: %s, instruction %d (%.200s): %s",
+                   c->rank, mt_block_name(mt_lchecker_block(c)), c->instr, name ? name : "?", text);
+}
+
+const struct mt_instr *mt_lchecker_source(const struct mt_lchecker *c, int s) {
+    return &c->program->blocks[mt_lchecker_block(c)].instrs[mt_lchecker_instr(c)->sources[s]];
+}
+
+const char *mt_lchecker_name(const struct mt_lchecker *c, int lvalue) {
+    if (lvalue < 0 || lvalue >= c->program->nvalues) return "a buffer";
+    return c->program->graph->values[c->program->values[lvalue].gvalue].name;
+}
+
+/* ---- values ---- */
+
+static bool is_state(const struct mt_lchecker *c, int pvalue) {
+    const struct mt_pvalue *v = &c->program->values[pvalue];
+    return v->input && c->program->graph->values[v->gvalue].kind == MT_VALUE_STATE;
+}
+
+/* Addresses: inside the arena, and where the elements' type may lie. */
+static enum mt_status check_address(struct mt_lchecker *c, int lvalue, int64_t align) {
+    const struct mt_lvalue *v = &c->low->values[lvalue];
+    if (v->offset_bytes < 0 || v->size_bytes == 0) return MT_OK;
+    if (v->size_bytes < 0 || v->offset_bytes > c->low->arena_bytes - v->size_bytes)
+        return mt_lchecker_refuse(c, "%s lies outside of the arena", mt_lchecker_name(c, lvalue));
+    if (v->offset_bytes % align)
+        return mt_lchecker_refuse(c, "%s lies at %lld, which is not aligned", mt_lchecker_name(c, lvalue),
+                                  (long long)v->offset_bytes);
+    return MT_OK;
+}
+
+/* A program value is this rank's box of it, its batch axis counted in samples of the whole batch. */
+static enum mt_status check_value(struct mt_lchecker *c, int v) {
+    const struct mt_program *p = c->program;
+    const struct mt_graph *g = p->graph;
+    const struct mt_pvalue *pvalue = &p->values[v];
+    const struct mt_value *gvalue = &g->values[pvalue->gvalue];
+    const struct mt_lvalue *value = &c->low->values[v];
+    const struct mt_tensor *t = &value->tensor;
+    const struct mt_box *box = mt_pvalue_box(p, v, c->rank);
+    bool body = pvalue->input && pvalue->block == MT_BODY;
+    int64_t bytes = mt_type_size(pvalue->type);
+    if (value->pvalue != v) return mt_lchecker_refuse(c, "value %d is not the program's", v);
+    if (t->type != pvalue->type || t->naxes != gvalue->naxes)
+        return mt_lchecker_refuse(c, "%s has another type or shape", gvalue->name);
+    bool empty = mt_box_count(box, gvalue->naxes) == 0;
+    for (int a = 0; a < gvalue->naxes; a++) {
+        bool batch = gvalue->label[a] == g->batch;
+        int64_t extent = box->hi[a] - box->lo[a];
+        int64_t offset = batch && !empty ? mt_program_sample(p, pvalue->block, 0, box->lo[a]) : box->lo[a];
+        if (t->extent[a] != extent || (!empty && t->offset[a] != offset) ||
+            t->global[a] != g->labels[gvalue->label[a]].extent)
+            return mt_lchecker_refuse(c, "axis %d of %s is not this rank's box", a, gvalue->name);
+        bytes *= extent;
+    }
+    if (value->iteration_bytes != (body ? bytes : 0) ||
+        value->size_bytes != (body ? bytes * c->low->body_count : bytes))
+        return mt_lchecker_refuse(c, "%s has %lld bytes, %lld of them in an iteration", gvalue->name,
+                                  (long long)value->size_bytes, (long long)value->iteration_bytes);
+    return check_address(c, v, mt_type_size(pvalue->type));
+}
+
+static enum mt_status check_values(struct mt_lchecker *c) {
+    enum mt_status st = MT_OK;
+    if (c->low->nvalues < c->program->nvalues) return mt_lchecker_refuse(c, "values are missing");
+    for (int v = 0; v < c->low->nvalues && !st; v++) {
+        if (v < c->program->nvalues)
+            st = check_value(c, v);
+        else if (c->low->values[v].pvalue != -1)
+            st = mt_lchecker_refuse(c, "buffer %d claims to be %s", v, mt_lchecker_name(c, c->low->values[v].pvalue));
+        else
+            st = check_address(c, v, MT_MEMORY_ALIGN);
+    }
+    return st;
+}
+
+/* ---- what is fed and kept ---- */
+
+static enum mt_status check_input(struct mt_lchecker *c, const struct mt_linput *input, bool *fed) {
+    const struct mt_program *p = c->program;
+    if (input->value < 0 || input->value >= p->nvalues || !p->values[input->value].input || is_state(c, input->value) ||
+        fed[input->value])
+        return mt_lchecker_refuse(c, "an input is fed to what is none, or twice");
+    fed[input->value] = true;
+    const struct mt_pvalue *v = &p->values[input->value];
+    const struct mt_value *g = &p->graph->values[v->gvalue];
+    if (input->gvalue != v->gvalue || input->block != v->block)
+        return mt_lchecker_refuse(c, "input %s is fed with another value", g->name);
+    for (int a = 1; a < g->naxes; a++)
+        if (g->label[a] == p->graph->batch)
+            return mt_lchecker_refuse(c, "input %s: samples are not the leading axis", g->name);
+    const struct mt_box *box = mt_pvalue_box(p, input->value, c->rank);
+    bool samples = g->naxes > 0 && g->label[0] == p->graph->batch;
+    int64_t rows = samples && mt_box_count(box, g->naxes) ? box->hi[0] - box->lo[0] : 0;
+    int64_t iterations = v->block == MT_BODY ? c->low->body_count : 1;
+    if (input->nrows != rows * iterations || (rows && !input->rows) || (!samples && input->rows))
+        return mt_lchecker_refuse(c, "input %s is fed %lld rows", g->name, (long long)input->nrows);
+    for (int64_t r = 0; r < input->nrows; r++)
+        if (input->rows[r] != mt_program_sample(p, v->block, r / rows, box->lo[0] + r % rows))
+            return mt_lchecker_refuse(c, "row %lld of input %s is fed another sample", (long long)r, g->name);
+    return MT_OK;
+}
+
+static enum mt_status check_ends(struct mt_lchecker *c) {
+    const struct mt_program *p = c->program;
+    const struct mt_lowered *low = c->low;
+    enum mt_status st = MT_OK;
+    bool *fed = mt_calloc((size_t)p->nvalues + 1, sizeof *fed);
+    int *state = mt_malloc(((size_t)p->graph->nvalues + 1) * sizeof *state);
+    for (int g = 0; g < p->graph->nvalues; g++) state[g] = -1;
+    for (int i = 0; i < low->ninputs && !st; i++) st = check_input(c, &low->inputs[i], fed);
+    for (int v = 0; v < p->nvalues && !st; v++) {
+        if (is_state(c, v))
+            state[p->values[v].gvalue] = v;
+        else if (p->values[v].input && !fed[v])
+            st = mt_lchecker_refuse(c, "%s is not fed", mt_lchecker_name(c, v));
+    }
+    for (int g = 0; g < p->graph->nvalues && !st; g++) {
+        int out = low->output_at[g];
+        if (low->state_at[g] != state[g])
+            st = mt_lchecker_refuse(c, "state %s is looked for elsewhere", p->graph->values[g].name);
+        else if (out < -1 || out >= p->nvalues || (out >= 0 && p->values[out].gvalue != g))
+            st = mt_lchecker_refuse(c, "%s is reported from another value", p->graph->values[g].name);
+        else if (out >= 0 && (p->values[out].covers != MT_COVERS_ALL || mt_lchecker_layout(c, out)->nparts != 1))
+            st = mt_lchecker_refuse(c, "%s is reported from a value that is not whole", p->graph->values[g].name);
+        else if (out < 0 && (g == p->graph->loss_sum || g == p->graph->token_count))
+            st = mt_lchecker_refuse(c, "%s is not reported", p->graph->values[g].name);
+    }
+    free(fed);
+    free(state);
+    return st;
+}
+
+/* ---- instructions ---- */
+
+static enum mt_status check_operands(struct mt_lchecker *c) {
+    const struct mt_linstr *l = mt_lchecker_instr(c);
+    int nvalues = c->program->nvalues;
+    if (l->stream < 0 || l->stream >= MT_NSTREAMS) return mt_lchecker_refuse(c, "runs on no stream");
+    if (l->wait < -1 || l->wait >= c->instr)
+        return mt_lchecker_refuse(c, "waits for instruction %d, which is not before it", l->wait);
+    for (int k = 0; k < l->nin + l->nout; k++) {
+        int v = k < l->nin ? l->in[k] : l->out[k - l->nin];
+        if (v < 0 || v >= nvalues) return mt_lchecker_refuse(c, "operand %d is no value of the program", k);
+    }
+    for (int b = 0; b < 2; b++)
+        if (l->message[b] < -1 || l->message[b] >= c->low->nvalues) return mt_lchecker_refuse(c, "has no such message");
+    if (l->scratch < -1 || l->scratch >= c->low->nvalues || (l->scratch >= 0 && l->scratch < nvalues))
+        return mt_lchecker_refuse(c, "its scratch is no buffer");
+    return MT_OK;
+}
+
+/* Every source once, of this block. */
+static enum mt_status check_sources(struct mt_lchecker *c) {
+    const struct mt_linstr *l = mt_lchecker_instr(c);
+    enum mt_block_kind block = mt_lchecker_block(c);
+    for (int s = 0; s < l->nsources; s++) {
+        if (l->sources[s] < 0 || l->sources[s] >= c->program->blocks[block].ninstrs)
+            return mt_lchecker_refuse(c, "stands for an instruction that the program does not have");
+        int *stands = &c->stands[c->rank][c->first[block] + l->sources[s]];
+        if (*stands >= 0)
+            return mt_lchecker_refuse(c, "%s's instruction %d is run by instruction %d already", mt_block_name(block),
+                                      l->sources[s], *stands);
+        *stands = c->instr;
+    }
+    return MT_OK;
+}
+
+/* A collective's operands; what it does is proven with the other ranks'. */
+static enum mt_status check_collective(struct mt_lchecker *c) {
+    const struct mt_linstr *l = mt_lchecker_instr(c);
+    const struct mt_instr *source = l->nsources == 1 ? mt_lchecker_source(c, 0) : NULL;
+    if (!source || source->kind != MT_INSTR_COLLECTIVE) return mt_lchecker_refuse(c, "stands for no collective");
+    if (l->stream != MT_STREAM_COMM)
+        return mt_lchecker_refuse(c, "communicates beside the stream that owns the communicator");
+    if (l->nin != source->nin || l->nout != source->nout || memcmp(l->in, source->in, (size_t)l->nin * sizeof *l->in) ||
+        memcmp(l->out, source->out, (size_t)l->nout * sizeof *l->out))
+        return mt_lchecker_refuse(c, "moves other values than the program's");
+    return MT_OK;
+}
+
+static enum mt_status check_instr(struct mt_lchecker *c) {
+    enum mt_status st = check_operands(c);
+    if (!st) st = check_sources(c);
+    if (st) return st;
+    switch (mt_lchecker_instr(c)->what) {
+    case MT_LOWERED_OP: return mt_lchecker_op(c);
+    case MT_LOWERED_COLLECTIVE: return check_collective(c);
+    case MT_LOWERED_COPY:
+    case MT_LOWERED_ALIAS: return mt_lchecker_copy(c);
+    }
+    return mt_lchecker_refuse(c, "is no instruction");
+}
+
+static const char *what_name(const struct mt_linstr *l) {
+    switch (l->what) {
+    case MT_LOWERED_OP: return mt_op_info[l->kind].name;
+    case MT_LOWERED_COLLECTIVE: return mt_coll_name(l->problem.kind);
+    case MT_LOWERED_COPY: return "copy";
+    case MT_LOWERED_ALIAS: return "alias";
+    }
+    return "";
+}
+
+static void print_proof(const struct mt_lchecker *c) {
+    const struct mt_linstr *l = mt_lchecker_instr(c);
+    if (!c->proof) return;
+    fprintf(c->proof, "rank %d %-8s %4d %-7s %s%s (%s)", c->rank, mt_block_name(mt_lchecker_block(c)), c->instr,
+            l->stream == MT_STREAM_COMM ? "comm" : "compute", what_name(l), l->attr.accumulate ? " accumulate" : "",
+            l->name ? l->name : "");
+    if (l->wait >= 0) fprintf(c->proof, " after %d", l->wait);
+    for (int s = 0; s < l->nsources; s++) fprintf(c->proof, "%s%d", s ? " + " : " is ", l->sources[s]);
+    for (int k = 0; k < l->nin; k++)
+        fprintf(c->proof, " %s@%lld", mt_lchecker_name(c, l->in[k]), (long long)c->low->values[l->in[k]].offset_bytes);
+    fputs(" =>", c->proof);
+    for (int k = 0; k < l->nout; k++)
+        fprintf(c->proof, " %s@%lld", mt_lchecker_name(c, l->out[k]),
+                (long long)c->low->values[l->out[k]].offset_bytes);
+    fputc('\n', c->proof);
+}
+
+/* ---- a rank ---- */
+
+static enum mt_status check_frame(struct mt_lchecker *c) {
+    const struct mt_lowered *low = c->low;
+    bool communicates = false;
+    if (low->rank != c->rank) return mt_lchecker_refuse(c, "it is rank %d's", low->rank);
+    if (low->body_count != c->program->body_count[c->rank])
+        return mt_lchecker_refuse(c, "its body runs %lld times, not %lld", (long long)low->body_count,
+                                  (long long)c->program->body_count[c->rank]);
+    if (low->block_begin[0] != 0 || low->block_begin[MT_NBLOCKS] != low->ninstrs)
+        return mt_lchecker_refuse(c, "its blocks are not its instructions");
+    for (int b = 0; b < MT_NBLOCKS; b++)
+        if (low->block_begin[b] > low->block_begin[b + 1]) return mt_lchecker_refuse(c, "its blocks overlap");
+    for (int i = low->block_begin[MT_BODY]; i < low->block_begin[MT_BODY + 1]; i++)
+        communicates |= low->instrs[i].what != MT_LOWERED_ALIAS && low->instrs[i].stream == MT_STREAM_COMM;
+    if (communicates && !low->body_barrier)
+        return mt_lchecker_refuse(c, "its body uses the communication stream, but nothing separates the iterations");
+    if (low->state_bytes < 0 || low->state_bytes > low->arena_bytes)
+        return mt_lchecker_refuse(c, "its states do not fit the arena");
+    return MT_OK;
+}
+
+static enum mt_status check_rank(struct mt_lchecker *c) {
+    enum mt_status st;
+    c->instr = -1;
+    if ((st = check_frame(c)) || (st = check_values(c)) || (st = check_ends(c))) return st;
+    c->old = mt_malloc(((size_t)c->low->ninstrs + 1) * sizeof *c->old);
+    memset(c->old, -1, ((size_t)c->low->ninstrs + 1) * sizeof *c->old);
+    for (c->instr = 0; c->instr < c->low->ninstrs && !st; c->instr++)
+        if ((st = check_instr(c))) break;
+    if (!st) st = mt_lchecker_flow(c);
+    for (c->instr = 0; c->instr < c->low->ninstrs && !st; c->instr++) print_proof(c);
+    free(c->old);
+    return st;
+}
+
+/* ---- all ranks ---- */
+
+/* The next collective from instruction `at` on, or -1. */
+static int next_collective(const struct mt_lowered *low, int at) {
+    while (at < low->ninstrs && low->instrs[at].what != MT_LOWERED_COLLECTIVE) at++;
+    return at < low->ninstrs ? at : -1;
+}
+
+/* All ranks make the same collectives, in one order: then none waits for a rank that waits for it. */
+static enum mt_status check_order(struct mt_lchecker *c) {
+    for (int r = 1; r < c->program->nranks; r++) {
+        const struct mt_lowered *mine = c->lowered[0], *theirs = c->lowered[r];
+        int a = next_collective(mine, 0), b = next_collective(theirs, 0);
+        c->rank = r, c->low = theirs;
+        while (a >= 0 && b >= 0) {
+            c->instr = a;
+            c->low = mine;
+            enum mt_block_kind block = mt_lchecker_block(c);
+            c->instr = b;
+            c->low = theirs;
+            if (block != mt_lchecker_block(c) || mine->instrs[a].sources[0] != theirs->instrs[b].sources[0])
+                return mt_lchecker_refuse(c, "is made where rank 0 makes instruction %d (%s)", a, mine->instrs[a].name);
+            a = next_collective(mine, a + 1), b = next_collective(theirs, b + 1);
+        }
+        c->instr = -1;
+        if (a >= 0 || b >= 0) return mt_lchecker_refuse(c, "it makes another number of collectives than rank 0");
+    }
+    return MT_OK;
+}
+
+static enum mt_status check_messages(struct mt_lchecker *c) {
+    enum mt_status st = MT_OK;
+    for (int b = 0; b < MT_NBLOCKS && !st; b++)
+        for (int i = 0; i < c->program->blocks[b].ninstrs && !st; i++)
+            if (c->program->blocks[b].instrs[i].kind == MT_INSTR_COLLECTIVE && c->stands[0][c->first[b] + i] >= 0)
+                st = mt_lchecker_message(c, (enum mt_block_kind)b, i);
+    return st;
+}
+
+/* Which values of the body continue an accumulator. */
+static void find_running_sums(struct mt_lchecker *c) {
+    for (int v = 0; v < c->program->nvalues; v++) c->continues[v] = -1;
+    for (int i = 0; i < c->program->blocks[MT_BODY].ninstrs; i++) {
+        const struct mt_instr *instr = &c->program->blocks[MT_BODY].instrs[i];
+        if (instr->kind == MT_INSTR_ACCUMULATE) c->continues[instr->out[0]] = instr->in[0];
+    }
+}
+
+enum mt_status mt_check_lowered(const struct mt_program *program, const struct mt_lowered *const *lowered, FILE *proof,
+                                struct mt_err *err) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    int first[MT_NBLOCKS + 1] = {0};
+    struct mt_lchecker c = {.program = program, .lowered = lowered, .proof = proof, .err = err, .first = first};
+    for (int b = 0; b < MT_NBLOCKS; b++) first[b + 1] = first[b] + program->blocks[b].ninstrs;
+    c.continues = mt_new(&arena, int, program->nvalues + 1);
+    c.stands = mt_new(&arena, int *, program->nranks);
+    find_running_sums(&c);
+    enum mt_status st = MT_OK;
+    for (int r = 0; r < program->nranks && !st; r++) {
+        c.rank = r, c.low = lowered[r];
+        c.stands[r] = mt_new(&arena, int, first[MT_NBLOCKS] + 1);
+        for (int i = 0; i < first[MT_NBLOCKS]; i++) c.stands[r][i] = -1;
+        st = check_rank(&c);
+    }
+    if (!st) st = check_order(&c);
+    if (!st) st = check_messages(&c);
+    mt_arena_release(&arena);
+    return st;
+}

@@ -1,0 +1,348 @@
+/* Operators: does a lowered operator compute what its sources say?
+ *
+ * What each kind computes is a pattern: a small program of the graph's kinds over the operands' letters. A kind of the
+ * graph is its own pattern; fused kinds are in the table below (ops.def says the same in words). The sources must be
+ * exactly the pattern: same kinds, same dataflow, same order of operands, same attributes. With attr.accumulate every
+ * output that adds to its old content stands for one ACCUMULATE, or one addition, more. Who else wants what vanishes
+ * inside a pattern is not asked here: nobody can read what is never made (flow.c). */
+#include <string.h>
+
+#include "synth/check/lowered/internal.h"
+
+enum { MOST_MEMBERS = 7, MOST_SOURCES = 8 };
+
+struct member {
+    enum mt_op_kind kind;
+    const char *in, *out; /* letters; a missing optional input's letter counts for nothing */
+};
+struct pattern {
+    enum mt_op_kind kind, epilogue; /* attr.epilogue */
+    int nin;                        /* where the number of inputs decides, or 0 */
+    const char *in, *out;
+    const char *sums; /* the outputs that attr.accumulate concerns */
+    struct member members[MOST_MEMBERS];
+};
+
+/* What several rows have in common: a product with its bias; the norm of rows and its gradients; the loss of rows, and
+ * its gradient. */
+#define OF(kind, in, out)                                                                                              \
+    { MT_OP_##kind, in, out }
+#define BIASED OF(matmul, "ab", "t"), OF(add, "tc", "p")
+#define NORM OF(sum, "x", "s"), OF(norm_sqdev, "xs", "q"), OF(norm_apply, "xsqgb", "y")
+#define NORM_GRAD OF(norm_dots, "dxsqg", "mn"), OF(norm_grad, "dxsqgmn", "z")
+#define NORM_PARAM_GRAD OF(norm_param_grad, "dxsq", "uv")
+#define LOSS OF(row_max, "x", "m"), OF(exp_sum, "xm", "z"), OF(pick, "xt", "k"), OF(nll, "mzkt", "l")
+#define LOSS_GRAD OF(nll_grad, "xmztd", "y")
+
+static const struct pattern patterns[] = {
+    {MT_OP_fused_matmul, MT_OP_add, 0, "abc", "y", "", {OF(matmul, "ab", "p"), OF(add, "pc", "y")}},
+    {MT_OP_fused_matmul, MT_OP_gelu, 0, "abc", "yp", "", {BIASED, OF(gelu, "p", "y")}},
+    {MT_OP_fused_matmul, MT_OP_relu, 0, "abc", "yp", "", {BIASED, OF(relu, "p", "y")}},
+    {MT_OP_fused_matmul, MT_OP_gelu_grad, 0, "abx", "y", "", {OF(matmul, "ab", "d"), OF(gelu_grad, "dx", "y")}},
+    {MT_OP_fused_matmul, MT_OP_relu_grad, 0, "abx", "y", "", {OF(matmul, "ab", "d"), OF(relu_grad, "dx", "y")}},
+    {MT_OP_fused_matmul, MT_OP_sum, 0, "ab", "ys", "ys", {OF(matmul, "ab", "y"), OF(sum, "b", "s")}},
+    {MT_OP_layer_norm, 0, 0, "xgb", "ysq", "", {NORM}},
+    {MT_OP_residual_norm, 0, 0, "acgb", "xysq", "", {OF(add, "ac", "x"), NORM}},
+    {MT_OP_layer_norm_grad, 0, 5, "dxsqg", "zuv", "uv", {NORM_GRAD, NORM_PARAM_GRAD}},
+    {MT_OP_layer_norm_grad, 0, 6, "dxsqga", "wuv", "uv", {NORM_GRAD, OF(add, "za", "w"), NORM_PARAM_GRAD}},
+    {MT_OP_layer_norm_grad, MT_OP_sum, 5, "dxsqg", "zuvt", "uvt", {NORM_GRAD, NORM_PARAM_GRAD, OF(sum, "z", "t")}},
+    {MT_OP_layer_norm_grad,
+     MT_OP_sum,
+     6,
+     "dxsqga",
+     "wuvt",
+     "uvt",
+     {NORM_GRAD, OF(add, "za", "w"), NORM_PARAM_GRAD, OF(sum, "w", "t")}},
+    {MT_OP_cross_entropy, 0, 0, "xt", "mzl", "", {LOSS}},
+    {MT_OP_sq_norm_add, 0, 0, "gb", "y", "", {OF(sq_norm, "g", "s"), OF(add, "bs", "y")}},
+    {MT_OP_cross_entropy_grad, 0, 2, "xt", "yl", "", {LOSS, OF(fill, "l", "d"), LOSS_GRAD}},
+    {MT_OP_cross_entropy_grad, 0, 3, "xta", "yl", "", {LOSS, OF(fill, "l", "c"), OF(add, "ca", "d"), LOSS_GRAD}},
+};
+
+/* Kinds of the graph that may add to their outputs' old content (op.h). */
+static const char *sums_of(enum mt_op_kind kind) {
+    switch (kind) {
+    case MT_OP_matmul:
+    case MT_OP_embedding_grad:
+    case MT_OP_sum: return "A";
+    case MT_OP_norm_param_grad: return "AB";
+    default: return "";
+    }
+}
+
+/* The pattern of an instruction: a fused kind's row, or the kind itself. */
+static bool pattern_of(const struct mt_linstr *l, struct pattern *pattern) {
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+        const struct pattern *p = &patterns[i];
+        if (p->kind != l->kind || p->epilogue != l->attr.epilogue || (p->nin && p->nin != l->nin)) continue;
+        *pattern = *p;
+        return true;
+    }
+    if (mt_op_info[l->kind].fused) return false;
+    *pattern = (struct pattern){l->kind, 0, 0, "abcdefgh", "ABCD", sums_of(l->kind), {{l->kind, "abcdefgh", "ABCD"}}};
+    return true;
+}
+
+/* ---- attributes ---- */
+
+static bool same_attr(const struct mt_attr *a, const struct mt_attr *b) {
+    return a->nm == b->nm && a->nn == b->nn && a->nk == b->nk && a->trans_a == b->trans_a && a->trans_b == b->trans_b &&
+           a->out_acc == b->out_acc && a->tf32 == b->tf32 && a->axes == b->axes && a->p == b->p && a->tag == b->tag &&
+           a->scale == b->scale && a->causal == b->causal && a->any_order == b->any_order && a->eps == b->eps &&
+           a->value == b->value && a->to == b->to && a->clip == b->clip && a->beta1 == b->beta1 &&
+           a->beta2 == b->beta2 && a->momentum == b->momentum && a->decay == b->decay && a->lr_scale == b->lr_scale &&
+           a->nesterov == b->nesterov && a->accumulate == b->accumulate && a->epilogue == b->epilogue &&
+           a->interval == b->interval;
+}
+
+/* What a fused kernel's attributes say of its member of kind `kind`, whose first operand has `naxes` axes. */
+static struct mt_attr member_attr(const struct mt_linstr *l, enum mt_op_kind kind, int naxes) {
+    const struct mt_attr *t = &l->attr;
+    switch (kind) {
+    case MT_OP_matmul:
+        return (struct mt_attr){.nm = t->nm,
+                                .nn = t->nn,
+                                .nk = t->nk,
+                                .trans_a = t->trans_a,
+                                .trans_b = t->trans_b,
+                                .out_acc = t->out_acc,
+                                .tf32 = t->tf32};
+    case MT_OP_add:
+        if (l->kind == MT_OP_cross_entropy_grad) return (struct mt_attr){0};
+        return (struct mt_attr){.axes =
+                                    l->kind == MT_OP_fused_matmul ? ((1u << t->nn) - 1) << t->nm : (1u << naxes) - 1};
+    case MT_OP_sum:
+        if (l->kind == MT_OP_fused_matmul)
+            return (struct mt_attr){.axes = ((1u << t->nk) - 1) << (t->trans_b ? t->nn : 0)};
+        return (struct mt_attr){.axes = l->kind == MT_OP_layer_norm_grad ? (1u << (naxes - 1)) - 1 : 1u << (naxes - 1)};
+    case MT_OP_norm_apply:
+    case MT_OP_norm_dots:
+    case MT_OP_norm_grad:
+    case MT_OP_norm_param_grad: return (struct mt_attr){.eps = t->eps};
+    case MT_OP_fill: return (struct mt_attr){.value = t->value, .to = t->to};
+    default: return (struct mt_attr){0};
+    }
+}
+
+/* A fused kernel has no attributes but those that it hands to its members. */
+static bool only_its_own(const struct mt_linstr *l) {
+    const struct mt_attr *t = &l->attr;
+    struct mt_attr own = {.accumulate = t->accumulate, .eps = t->eps, .epilogue = t->epilogue};
+    if (l->kind == MT_OP_fused_matmul)
+        own = (struct mt_attr){.nm = t->nm,
+                               .nn = t->nn,
+                               .nk = t->nk,
+                               .trans_a = t->trans_a,
+                               .trans_b = t->trans_b,
+                               .out_acc = t->out_acc && t->epilogue == MT_OP_sum,
+                               .accumulate = t->accumulate && t->epilogue == MT_OP_sum,
+                               .tf32 = t->tf32,
+                               .epilogue = t->epilogue};
+    if (l->kind == MT_OP_cross_entropy) own = (struct mt_attr){0};
+    if (l->kind == MT_OP_cross_entropy_grad) own = (struct mt_attr){.value = t->value, .to = t->to};
+    return same_attr(t, &own);
+}
+
+/* ---- matching ---- */
+
+struct matching {
+    struct mt_lchecker *c;
+    const struct mt_linstr *l;
+    int bound[128]; /* of a letter: the program value, or -1 */
+    bool used[MOST_SOURCES];
+};
+
+/* Whether the source's inputs are those that the member's letters stand for. */
+static bool inputs_match(const struct matching *m, const struct member *member, const struct mt_instr *source,
+                         bool swapped) {
+    int k = 0;
+    for (const char *letter = member->in; *letter; letter++) {
+        int value = m->bound[(int)*letter];
+        if (value < 0) continue; /* an optional input that is not there */
+        if (k >= source->nin || source->in[swapped ? source->nin - 1 - k : k] != value) return false;
+        k++;
+    }
+    return k == source->nin;
+}
+
+static bool outputs_match(const struct matching *m, const struct member *member, const struct mt_instr *source) {
+    for (int o = 0; o < source->nout; o++) {
+        int value = member->out[o] ? m->bound[(int)member->out[o]] : -1;
+        if (!member->out[o] || (value >= 0 && value != source->out[o])) return false;
+    }
+    return true;
+}
+
+static enum mt_status match_member(struct matching *m, const struct member *member, bool fused) {
+    const struct mt_graph *g = m->c->program->graph;
+    for (int s = 0; s < m->l->nsources; s++) {
+        const struct mt_instr *source = mt_lchecker_source(m->c, s);
+        if (m->used[s] || source->kind != MT_INSTR_OP || g->ops[source->gop].kind != member->kind) continue;
+        const struct mt_attr *attr = &g->ops[source->gop].attr;
+        int naxes = g->values[g->ops[source->gop].in[0]].naxes;
+        bool symmetric = member->kind == MT_OP_add && attr->axes == (1u << naxes) - 1;
+        if (!inputs_match(m, member, source, false) && !(symmetric && inputs_match(m, member, source, true))) continue;
+        if (!outputs_match(m, member, source)) continue;
+        struct mt_attr want = fused ? member_attr(m->l, member->kind, naxes) : m->l->attr;
+        if (!fused) want.accumulate = false;
+        if (!same_attr(attr, &want))
+            return mt_lchecker_refuse(m->c, "its attributes are not those of %s", g->ops[source->gop].name);
+        m->used[s] = true;
+        for (int o = 0; o < source->nout; o++) m->bound[(int)member->out[o]] = source->out[o];
+        return MT_OK;
+    }
+    return mt_lchecker_refuse(m->c, "none of its sources is the %s of these operands", mt_op_info[member->kind].name);
+}
+
+/* What the source adds `fresh` to, element by element: the accumulator, or the other operand; -1: it does not. */
+static int added_to(const struct matching *m, const struct mt_instr *source, int fresh) {
+    const struct mt_graph *g = m->c->program->graph;
+    if (source->kind == MT_INSTR_ACCUMULATE) return source->in[1] == fresh ? source->in[0] : -1;
+    if (source->kind != MT_INSTR_OP || g->ops[source->gop].kind != MT_OP_add) return -1;
+    struct mt_attr whole = {.axes = (1u << g->values[g->ops[source->gop].in[0]].naxes) - 1};
+    if (!same_attr(&g->ops[source->gop].attr, &whole) || source->in[0] == source->in[1]) return -1;
+    return source->in[0] == fresh ? source->in[1] : source->in[1] == fresh ? source->in[0] : -1;
+}
+
+/* The sum of `fresh` and what output o's memory holds. */
+static enum mt_status match_sum(struct matching *m, int o, int fresh) {
+    for (int s = 0; s < m->l->nsources; s++) {
+        const struct mt_instr *source = mt_lchecker_source(m->c, s);
+        int old = m->used[s] || source->out[0] != m->l->out[o] ? -1 : added_to(m, source, fresh);
+        if (old < 0) continue;
+        m->used[s] = true;
+        m->c->old[m->c->instr][o] = old;
+        return MT_OK;
+    }
+    return mt_lchecker_refuse(m->c, "none of its sources adds output %d to what is there", o);
+}
+
+static enum mt_status match_pattern(struct matching *m, const struct pattern *p, bool fused) {
+    const struct mt_linstr *l = m->l;
+    for (int k = 0; k < l->nin; k++) m->bound[(int)p->in[k]] = l->in[k];
+    for (int o = 0; o < l->nout; o++)
+        if (!l->attr.accumulate || !strchr(p->sums, p->out[o])) m->bound[(int)p->out[o]] = l->out[o];
+    for (int i = 0; i < MOST_MEMBERS && p->members[i].in; i++) {
+        enum mt_status st = match_member(m, &p->members[i], fused);
+        if (st) return st;
+    }
+    for (int o = 0; o < l->nout && l->attr.accumulate; o++) {
+        if (!strchr(p->sums, p->out[o])) continue;
+        enum mt_status st = match_sum(m, o, m->bound[(int)p->out[o]]);
+        if (st) return st;
+    }
+    for (int s = 0; s < l->nsources; s++)
+        if (!m->used[s]) return mt_lchecker_refuse(m->c, "it does not do source %d", l->sources[s]);
+    return MT_OK;
+}
+
+/* ---- zeros and sums over micro-batches ---- */
+
+static enum mt_status check_zero(struct mt_lchecker *c, const struct mt_instr *source) {
+    const struct mt_linstr *l = mt_lchecker_instr(c);
+    struct mt_attr want = {.to = c->program->values[source->out[0]].type};
+    if (l->kind != MT_OP_fill || l->nout != 1 || l->out[0] != source->out[0] || !same_attr(&l->attr, &want))
+        return mt_lchecker_refuse(c, "does not fill the accumulator with zeros");
+    return MT_OK;
+}
+
+static enum mt_status check_accumulate(struct mt_lchecker *c, const struct mt_instr *source) {
+    const struct mt_linstr *l = mt_lchecker_instr(c);
+    struct mt_attr want = {.axes = (1u << mt_lchecker_layout(c, source->out[0])->naxes) - 1};
+    if (l->kind != MT_OP_add || l->nin != 2 || l->nout != 1 || l->in[0] != source->in[0] || l->in[1] != source->in[1] ||
+        l->out[0] != source->out[0] || !same_attr(&l->attr, &want))
+        return mt_lchecker_refuse(c, "does not add to the accumulator");
+    return MT_OK;
+}
+
+/* ---- tensors ---- */
+
+/* How operand k moves on from one iteration of the body to the next. */
+static enum mt_status check_advance(struct mt_lchecker *c, int k) {
+    const struct mt_linstr *l = mt_lchecker_instr(c);
+    const struct mt_program *p = c->program;
+    int v = k < l->nin ? l->in[k] : l->out[k - l->nin];
+    const struct mt_value *g = &p->graph->values[p->values[v].gvalue];
+    const struct mt_box *box = mt_pvalue_box(p, v, c->rank);
+    for (int a = 0; a < g->naxes; a++) {
+        int64_t offset = 0, bytes = a == 0 ? c->low->values[v].iteration_bytes : 0;
+        if (g->label[a] == p->graph->batch && mt_box_count(box, g->naxes))
+            offset = mt_program_sample(p, MT_BODY, 1, box->lo[a]) - mt_program_sample(p, MT_BODY, 0, box->lo[a]);
+        int found = 0;
+        for (int i = 0; i < l->nadvances; i++) {
+            const struct mt_ladvance *advance = &l->advances[i];
+            if (advance->operand != k || advance->axis != a) continue;
+            if (found++ || advance->offset != offset || advance->bytes != bytes)
+                return mt_lchecker_refuse(c, "the next iteration's %s is looked for elsewhere", g->name);
+        }
+        if (!found && (offset || bytes) && c->low->body_count > 1)
+            return mt_lchecker_refuse(c, "every iteration works on the same samples of %s", g->name);
+    }
+    if (g->naxes == 0 && c->low->values[v].iteration_bytes && c->low->body_count > 1)
+        return mt_lchecker_refuse(c, "%s has no axis to go along", g->name);
+    return MT_OK;
+}
+
+/* Operand k's tensor is the value's; of an empty one only the emptiness is known. */
+static enum mt_status check_tensor(struct mt_lchecker *c, int k) {
+    const struct mt_linstr *l = mt_lchecker_instr(c);
+    int v = k < l->nin ? l->in[k] : l->out[k - l->nin];
+    const struct mt_tensor *mine = &l->tensor[k], *value = &c->low->values[v].tensor;
+    bool same =
+        mine->type == value->type && mine->naxes == value->naxes && mt_tensor_count(mine) == mt_tensor_count(value);
+    for (int a = 0; a < value->naxes && same; a++) {
+        same = mine->global[a] == value->global[a] && mine->extent[a] >= 0;
+        if (mt_tensor_count(value))
+            same = same && mine->extent[a] == value->extent[a] && mine->offset[a] == value->offset[a];
+    }
+    return same ? MT_OK : mt_lchecker_refuse(c, "its tensor of %s is not the value's", mt_lchecker_name(c, v));
+}
+
+static enum mt_status check_tensors(struct mt_lchecker *c) {
+    const struct mt_linstr *l = mt_lchecker_instr(c);
+    static char memory[64];
+    struct mt_clock clock = {.step = 1};
+    struct mt_tensor tensors[MT_MAX_IN + MT_MAX_OUT];
+    for (int k = 0; k < l->nin + l->nout; k++) {
+        enum mt_status st = check_tensor(c, k);
+        if (!st && mt_lchecker_block(c) == MT_BODY) st = check_advance(c, k);
+        if (st) return st;
+        tensors[k] = l->tensor[k];
+        tensors[k].data = memory;
+    }
+    if (mt_lchecker_block(c) != MT_BODY && l->nadvances)
+        return mt_lchecker_refuse(c, "moves on with iterations that there are none of");
+    struct mt_call call = mt_linstr_call(l, tensors);
+    call.clock = &clock;
+    struct mt_err why = MT_ERR_INIT;
+    if (mt_call_check(&call, &why)) return mt_lchecker_refuse(c, "it is no call that can be made: %.300s", why.text);
+    return MT_OK;
+}
+
+enum mt_status mt_lchecker_op(struct mt_lchecker *c) {
+    const struct mt_linstr *l = mt_lchecker_instr(c);
+    struct matching m = {.c = c, .l = l};
+    struct pattern pattern;
+    enum mt_status st;
+    memset(m.bound, -1, sizeof m.bound);
+    if ((unsigned)l->kind >= MT_NOPS || l->nin > MT_MAX_IN || l->nout > MT_MAX_OUT || l->nout < 1)
+        return mt_lchecker_refuse(c, "is no operator");
+    if (l->stream != MT_STREAM_COMPUTE)
+        return mt_lchecker_refuse(c, "computes beside the stream that owns the threads");
+    if (l->nsources < 1 || l->nsources > MOST_SOURCES)
+        return mt_lchecker_refuse(c, "stands for nothing that it can do");
+    const struct mt_instr *source = mt_lchecker_source(c, 0);
+    if (l->nsources == 1 && source->kind == MT_INSTR_ZERO)
+        st = check_zero(c, source);
+    else if (l->nsources == 1 && source->kind == MT_INSTR_ACCUMULATE)
+        st = check_accumulate(c, source);
+    else if (!pattern_of(l, &pattern))
+        st = mt_lchecker_refuse(c, "nobody knows what a %s of these operands computes", mt_op_info[l->kind].name);
+    else if (l->attr.accumulate && !*pattern.sums)
+        st = mt_lchecker_refuse(c, "a %s adds to nothing", mt_op_info[l->kind].name);
+    else if (mt_op_info[l->kind].fused && !only_its_own(l))
+        st = mt_lchecker_refuse(c, "has attributes that its kind does not read");
+    else
+        st = match_pattern(&m, &pattern, mt_op_info[l->kind].fused);
+    return st ? st : check_tensors(c);
+}

@@ -1,0 +1,204 @@
+/* Collectives and slices: what is each rank's new box worth, by what the collective does (program.h), and is that what
+ * the new layout declares? */
+#include <stdlib.h>
+#include <string.h>
+
+#include "synth/check/internal.h"
+
+struct move {
+    const struct mt_layout *from, *to;
+    const int *group; /* null: a slice */
+    int nranks, nparts;
+    bool *worth; /* [nranks * nparts] */
+};
+
+static bool holds(const struct mt_layout *l, int rank, const struct mt_box *box, bool *partly) {
+    struct mt_box both;
+    *partly = mt_box_intersect(&l->box[rank], box, l->naxes, &both);
+    return *partly && mt_box_count(&both, l->naxes) == mt_box_count(box, l->naxes);
+}
+
+static bool empty(const struct mt_layout *l, int rank) {
+    return mt_box_count(&l->box[rank], l->naxes) == 0;
+}
+
+/* AllReduce, ReduceScatter: all members of the group that hold a rank's new box are reduced. */
+static enum mt_status worth_of_reduction(struct mt_checker *c, struct move *m, int rank) {
+    for (int s = 0; s < m->nranks; s++) {
+        bool partly;
+        if (m->group[s] != m->group[rank]) continue;
+        bool all = holds(m->from, s, &m->to->box[rank], &partly);
+        if (!partly) continue;
+        if (!all) return mt_checker_refuse(c, "rank %d has a part only of what rank %d reduces", s, rank);
+        bool *worth = &m->worth[rank * m->nparts + m->from->part[s]];
+        if (*worth) return mt_checker_refuse(c, "replicas are added up: rank %d's part is counted twice", s);
+        *worth = true;
+    }
+    return MT_OK;
+}
+
+/* AllGather, Broadcast, slice: the new box is put together from boxes of one part. `only`: the one rank that gives, or
+ * -1. */
+static enum mt_status worth_of_copy(struct mt_checker *c, struct move *m, int rank, int only) {
+    int64_t covered = 0, wanted = mt_box_count(&m->to->box[rank], m->to->naxes);
+    int part = -1;
+    for (int s = 0; s < m->nranks; s++) {
+        struct mt_box both, again;
+        if (only >= 0 ? s != only : m->group[s] != m->group[rank]) continue;
+        if (!mt_box_intersect(&m->from->box[s], &m->to->box[rank], m->to->naxes, &both)) continue;
+        bool fresh = true; /* elements that an earlier member gives too are taken from that one */
+        for (int e = 0; e < s && only < 0; e++) {
+            if (m->group[e] != m->group[rank]) continue;
+            if (!mt_box_intersect(&m->from->box[e], &both, m->to->naxes, &again)) continue;
+            if (mt_box_count(&again, m->to->naxes) != mt_box_count(&both, m->to->naxes))
+                return mt_checker_refuse(c, "ranks %d and %d hold overlapping pieces of what is gathered", e, s);
+            fresh = false;
+        }
+        if (!fresh) continue;
+        if (part >= 0 && m->from->part[s] != part)
+            return mt_checker_refuse(c, "pieces of different partial sums are put side by side on rank %d", rank);
+        part = m->from->part[s];
+        covered += mt_box_count(&both, m->to->naxes);
+    }
+    if (covered != wanted)
+        return mt_checker_refuse(c, "rank %d gets %lld of %lld elements", rank, (long long)covered, (long long)wanted);
+    if (part >= 0) m->worth[rank * m->nparts + part] = true;
+    return MT_OK;
+}
+
+/* AllToAll: the old parts that go to the rank's new part, each held somewhere in the group. */
+static enum mt_status worth_of_exchange(struct mt_checker *c, struct move *m, int rank) {
+    for (int p = 0; p < m->nparts; p++) {
+        int first = 0;
+        while (first < m->nranks && (m->from->part[first] != p || empty(m->from, first))) first++;
+        if (first == m->nranks || m->to->part[first] != m->to->part[rank]) continue;
+        struct move one = *m;
+        int64_t covered = 0, wanted = mt_box_count(&m->to->box[rank], m->to->naxes);
+        for (int s = 0; s < m->nranks; s++) {
+            struct mt_box both, again;
+            if (one.group[s] != one.group[rank] || one.from->part[s] != p) continue;
+            if (!mt_box_intersect(&one.from->box[s], &one.to->box[rank], one.to->naxes, &both)) continue;
+            int64_t gives = mt_box_count(&both, one.to->naxes);
+            for (int e = 0; e < s && gives; e++) {
+                if (one.group[e] != one.group[rank] || one.from->part[e] != p) continue;
+                if (!mt_box_intersect(&one.from->box[e], &both, one.to->naxes, &again)) continue;
+                if (mt_box_count(&again, one.to->naxes) != gives)
+                    return mt_checker_refuse(c, "ranks %d and %d hold overlapping pieces of what is exchanged", e, s);
+                gives = 0;
+            }
+            covered += gives;
+        }
+        if (covered != wanted)
+            return mt_checker_refuse(c, "rank %d gets %lld of %lld elements", rank, (long long)covered,
+                                     (long long)wanted);
+        m->worth[rank * m->nparts + p] = true;
+    }
+    return MT_OK;
+}
+
+static int first_of_group(const struct move *m, int rank) {
+    int s = 0;
+    while (m->group[s] != m->group[rank]) s++;
+    return s;
+}
+
+static enum mt_status worth_on(struct mt_checker *c, struct move *m, int rank) {
+    if (c->instr->kind == MT_INSTR_SLICE) return worth_of_copy(c, m, rank, rank);
+    switch (c->instr->coll) {
+    case MT_ALL_REDUCE:
+    case MT_REDUCE_SCATTER: return worth_of_reduction(c, m, rank);
+    case MT_ALL_GATHER: return worth_of_copy(c, m, rank, -1);
+    case MT_BROADCAST: return worth_of_copy(c, m, rank, first_of_group(m, rank));
+    case MT_ALL_TO_ALL: return worth_of_exchange(c, m, rank);
+    case MT_NCOLLS: break;
+    }
+    return mt_checker_refuse(c, "no such collective");
+}
+
+/* Replicas are bit-equal if they were, or if each set of them lies in one group, which ends with the same bits. Not so
+ * after a ReduceScatter: two members who get the same element add it up in orders of their own. */
+static bool stays_uniform(const struct mt_checker *c, const struct move *m, int value) {
+    bool was = c->facts[value].uniform, reduces = false;
+    if (c->instr->kind == MT_INSTR_COLLECTIVE)
+        reduces = c->instr->coll == MT_ALL_REDUCE || c->instr->coll == MT_REDUCE_SCATTER;
+    if (was && !reduces) return true;
+    if (reduces && c->instr->coll == MT_REDUCE_SCATTER) return false;
+    if (c->instr->kind == MT_INSTR_SLICE || c->instr->coll == MT_ALL_TO_ALL) return was;
+    struct mt_box both;
+    for (int r = 0; r < m->nranks; r++)
+        for (int s = 0; s < r; s++)
+            if (m->to->part[r] == m->to->part[s] && m->group[r] != m->group[s] &&
+                mt_box_intersect(&m->to->box[r], &m->to->box[s], m->to->naxes, &both))
+                return false;
+    return true;
+}
+
+/* Types on the network and of the sums: the value's own, or for sums of gradients what the program says. */
+static enum mt_status check_types(struct mt_checker *c, int in) {
+    const struct mt_instr *i = c->instr;
+    const struct mt_pvalue *v = &c->program->values[in];
+    const struct mt_value *g = &c->graph->values[v->gvalue];
+    bool reduces = i->coll == MT_ALL_REDUCE || i->coll == MT_REDUCE_SCATTER;
+    bool gradient = reduces && g->naxes > 0 && g->type == c->graph->acc && !mt_checker_samples(c, v->gvalue);
+    if (i->wire != v->type && !(gradient && i->wire == c->program->gradient_wire))
+        return mt_checker_refuse(c, "%s is %s, but travels as %s", g->name, mt_type_name(v->type),
+                                 mt_type_name(i->wire));
+    enum mt_type acc = i->reduce == MT_REDUCE_NONE ? i->wire : mt_type_acc(v->type);
+    if (i->acc != acc)
+        return mt_checker_refuse(c, "%s is summed in %s, not in %s", g->name, mt_type_name(i->acc), mt_type_name(acc));
+    return MT_OK;
+}
+
+static enum mt_status check_one(struct mt_checker *c, int in, int out) {
+    const struct mt_program *p = c->program;
+    if (p->values[in].gvalue != p->values[out].gvalue)
+        return mt_checker_refuse(c, "%s goes in, %s comes out", c->graph->values[p->values[in].gvalue].name,
+                                 c->graph->values[p->values[out].gvalue].name);
+    struct move m = {.from = &p->layouts.items[p->values[in].layout],
+                     .to = &p->layouts.items[p->values[out].layout],
+                     .group = c->instr->kind == MT_INSTR_COLLECTIVE ? c->instr->group : NULL,
+                     .nranks = p->nranks};
+    m.nparts = m.from->nparts;
+    if (m.group) {
+        enum mt_status st = check_types(c, in);
+        if (st) return st;
+        bool reduces = c->instr->coll == MT_ALL_REDUCE || c->instr->coll == MT_REDUCE_SCATTER;
+        if (reduces && c->instr->reduce == MT_REDUCE_NONE) return mt_checker_refuse(c, "it has nothing to reduce by");
+        if (c->instr->reduce != m.from->reduce && m.nparts > 1)
+            return mt_checker_refuse(c, "the value is reduced by another operation than the collective does");
+    }
+    if (m.to->nparts > 1 && m.to->reduce != m.from->reduce)
+        return mt_checker_refuse(c, "a partial %s becomes a partial %s", m.from->reduce == MT_MAX ? "maximum" : "sum",
+                                 m.to->reduce == MT_MAX ? "maximum" : "sum");
+    m.worth = mt_calloc((size_t)(m.nranks * m.nparts), sizeof *m.worth);
+    enum mt_status st = MT_OK;
+    for (int r = 0; r < m.nranks && !st; r++)
+        if (!empty(m.to, r)) st = worth_on(c, &m, r);
+    if (!st) st = mt_checker_parts(c, p->values[out].layout, m.nparts, m.worth);
+    if (!st) mt_checker_learn(c, out, c->facts[in].covers, stays_uniform(c, &m, in));
+    free(m.worth);
+    return st;
+}
+
+/* Groups are numbered from 0 in order of their first ranks: anything else is a damaged instruction. */
+static enum mt_status check_groups(struct mt_checker *c) {
+    int next = 0;
+    for (int r = 0; r < c->program->nranks; r++) {
+        int g = c->instr->group ? c->instr->group[r] : -1;
+        if (g < 0 || g > next) return mt_checker_refuse(c, "rank %d is in no group", r);
+        if (g == next) next++;
+    }
+    return MT_OK;
+}
+
+enum mt_status mt_checker_move(struct mt_checker *c) {
+    enum mt_status st = MT_OK;
+    if (c->instr->kind == MT_INSTR_COLLECTIVE) {
+        for (int r = 1; r < c->program->nranks && c->block == MT_BODY; r++)
+            if (c->program->body_count[r] != c->program->body_count[0])
+                return mt_checker_refuse(c, "ranks 0 and %d take part a different number of times", r);
+        st = check_groups(c);
+    }
+    for (int i = 0; i < c->instr->nin && !st; i++) st = check_one(c, c->instr->in[i], c->instr->out[i]);
+    return st;
+}

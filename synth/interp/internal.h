@@ -1,0 +1,79 @@
+/* Inside the interpreter: its state, and walks over boxes. */
+#ifndef MT_SYNTH_INTERP_INTERNAL_H
+#define MT_SYNTH_INTERP_INTERNAL_H
+
+#include "synth/interp/interp.h"
+
+struct mt_interp {
+    const struct mt_program *program;
+    struct mt_err broken; /* why the program cannot be run at all; MT_OK if it can */
+    /* [nvalues * nranks]: each rank's dense box of each program value; null: not made yet, or gone. */
+    void **buffers;
+    int *home;     /* [nvalues]: whose buffers it has: an accumulator's values of BODY share them */
+    int *last_use; /* [nvalues]: the number of the instruction after which its buffers go; -1: they stay */
+    void **inputs; /* [graph->nvalues]: what was set, whole */
+};
+
+/* The rows (runs on the last axis) of a box: for (rows_begin(&w, &box, naxes); w.more; rows_next(&w)) use w.at,
+ * w.length */
+struct rows {
+    const struct mt_box *box;
+    int naxes;
+    int64_t at[MT_MAX_AXES]; /* the row's first element, in the whole value */
+    int64_t length;
+    bool more;
+};
+
+static inline void rows_begin(struct rows *w, const struct mt_box *box, int naxes) {
+    *w = (struct rows){.box = box, .naxes = naxes, .length = 1, .more = mt_box_count(box, naxes) > 0};
+    for (int a = 0; a < naxes; a++) w->at[a] = box->lo[a];
+    if (naxes) w->length = box->hi[naxes - 1] - box->lo[naxes - 1];
+}
+
+static inline void rows_next(struct rows *w) {
+    int a = w->naxes - 2;
+    for (; a >= 0; a--) {
+        if (++w->at[a] < w->box->hi[a]) break;
+        w->at[a] = w->box->lo[a];
+    }
+    w->more = a >= 0;
+}
+
+/* Where an element lies in a dense box. */
+static inline int64_t mt_place_in(const struct mt_box *box, int naxes, const int64_t *at) {
+    int64_t place = 0;
+    for (int a = 0; a < naxes; a++) place = place * (box->hi[a] - box->lo[a]) + at[a] - box->lo[a];
+    return place;
+}
+
+static inline const struct mt_layout *mt_pvalue_layout(const struct mt_program *p, int value) {
+    return &p->layouts.items[p->values[value].layout];
+}
+
+static inline void **mt_interp_buffer(const struct mt_interp *interp, int value, int rank) {
+    return &interp->buffers[(int64_t)interp->home[value] * interp->program->nranks + rank];
+}
+
+/* A new buffer for the rank's box of the value. Never null, even if the box is empty; all bits set, so that what is not
+ * written shows as NaN. */
+void *mt_interp_alloc(const struct mt_program *program, int value, int rank);
+void mt_interp_install(struct mt_interp *interp, int value, int rank, void *buffer);
+
+/* Copy what two boxes have in common, converting the type. */
+struct mt_boxed {
+    void *data;
+    const struct mt_box *box;
+    enum mt_type type;
+};
+void mt_boxed_copy(const struct mt_boxed *to, const struct mt_boxed *from, int naxes);
+
+/* check.c: whether the program can be run without reading what is not there. */
+enum mt_status mt_interp_sound(const struct mt_program *program, struct mt_err *err);
+
+/* coll.c */
+enum mt_status mt_interp_collective(struct mt_interp *interp, const struct mt_instr *instr, struct mt_err *err);
+
+/* step.c: MT_EBUG if `rank` has not made `value` (yet). */
+enum mt_status mt_interp_made(const struct mt_interp *interp, int value, int rank, struct mt_err *err);
+
+#endif

@@ -1,0 +1,213 @@
+/* The table of layouts: a hash table by content over a vector that only grows. */
+#include "synth/layout/layout.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "kernels/base/number/hash.h"
+
+int64_t mt_box_count(const struct mt_box *box, int naxes) {
+    int64_t n = 1;
+    for (int a = 0; a < naxes; a++) n *= box->hi[a] > box->lo[a] ? box->hi[a] - box->lo[a] : 0;
+    return n;
+}
+
+bool mt_box_equal(const struct mt_box *a, const struct mt_box *b, int naxes) {
+    for (int i = 0; i < naxes; i++)
+        if (a->lo[i] != b->lo[i] || a->hi[i] != b->hi[i]) return false;
+    return true;
+}
+
+bool mt_box_within(const struct mt_box *inner, const struct mt_box *outer, int naxes) {
+    if (!mt_box_count(inner, naxes)) return true;
+    for (int i = 0; i < naxes; i++)
+        if (inner->lo[i] < outer->lo[i] || inner->hi[i] > outer->hi[i]) return false;
+    return true;
+}
+
+bool mt_box_intersect(const struct mt_box *a, const struct mt_box *b, int naxes, struct mt_box *out) {
+    struct mt_box box = {{0}, {0}};
+    bool some = true;
+    for (int i = 0; i < naxes; i++) {
+        box.lo[i] = a->lo[i] > b->lo[i] ? a->lo[i] : b->lo[i];
+        box.hi[i] = a->hi[i] < b->hi[i] ? a->hi[i] : b->hi[i];
+        some = some && box.lo[i] < box.hi[i];
+    }
+    *out = some ? box : (struct mt_box){{0}, {0}};
+    return some;
+}
+
+void mt_layouts_init(struct mt_layouts *table, int nranks) {
+    *table = (struct mt_layouts){.nranks = nranks};
+}
+
+void mt_layouts_release(struct mt_layouts *table) {
+    mt_arena_release(&table->arena);
+    *table = (struct mt_layouts){0};
+}
+
+static uint64_t content_hash(const struct mt_layout *l, int nranks) {
+    uint64_t h = mt_hash64(l->extent, (size_t)l->naxes * sizeof *l->extent, (uint64_t)l->naxes);
+    h = mt_hash64(l->part, (size_t)nranks * sizeof *l->part, h ^ (uint64_t)l->reduce);
+    for (int r = 0; r < nranks; r++) {
+        h = mt_hash64(l->box[r].lo, (size_t)l->naxes * sizeof(int64_t), h);
+        h = mt_hash64(l->box[r].hi, (size_t)l->naxes * sizeof(int64_t), h);
+    }
+    return h;
+}
+
+static bool content_equal(const struct mt_layout *a, const struct mt_layout *b, int nranks) {
+    if (a->naxes != b->naxes || a->reduce != b->reduce || a->nparts != b->nparts) return false;
+    for (int i = 0; i < a->naxes; i++)
+        if (a->extent[i] != b->extent[i]) return false;
+    for (int r = 0; r < nranks; r++)
+        if (a->part[r] != b->part[r] || !mt_box_equal(&a->box[r], &b->box[r], a->naxes)) return false;
+    return true;
+}
+
+/* The slot that holds an equal layout, or the free one where it belongs. */
+static int *find_slot(const struct mt_layouts *table, const struct mt_layout *layout) {
+    uint64_t mask = (uint64_t)table->nslots - 1, at = content_hash(layout, table->nranks) & mask;
+    while (table->slots[at] && !content_equal(&table->items[table->slots[at] - 1], layout, table->nranks))
+        at = (at + 1) & mask;
+    return &table->slots[at];
+}
+
+static void grow_slots(struct mt_layouts *table) {
+    if (2 * (table->count + 1) <= table->nslots) return;
+    table->nslots = table->nslots ? 2 * table->nslots : 32;
+    table->slots = mt_new(&table->arena, int, table->nslots);
+    for (int i = 0; i < table->count; i++) *find_slot(table, &table->items[i]) = i + 1;
+}
+
+/* Part numbers in order of the first rank that holds something; a box of nothing belongs to part 0. */
+static void canonical_parts(struct mt_layout *layout, int nranks, int *renamed) {
+    int nparts = 0;
+    for (int p = 0; p < layout->nparts; p++) renamed[p] = -1;
+    for (int r = 0; r < nranks; r++) {
+        int *part = &layout->part[r];
+        assert(*part >= 0 && *part < layout->nparts);
+        if (!mt_box_count(&layout->box[r], layout->naxes)) {
+            *part = 0;
+        } else {
+            if (renamed[*part] < 0) renamed[*part] = nparts++;
+            *part = renamed[*part];
+        }
+    }
+    layout->nparts = nparts > 1 ? nparts : 1;
+    if (layout->nparts == 1) layout->reduce = MT_REDUCE_NONE;
+}
+
+int mt_layout_intern(struct mt_layouts *table, const struct mt_layout *layout) {
+    int n = table->nranks, nparts = layout->nparts;
+    assert(layout->naxes >= 0 && layout->naxes <= MT_MAX_AXES && nparts >= 1);
+    struct mt_box *boxes = mt_calloc((size_t)n, sizeof *boxes);
+    int *parts = mt_calloc((size_t)(n + nparts), sizeof *parts);
+    struct mt_layout own = {
+        .naxes = layout->naxes, .reduce = layout->reduce, .nparts = nparts, .box = boxes, .part = parts};
+    for (int a = 0; a < own.naxes; a++) own.extent[a] = layout->extent[a];
+    for (int r = 0; r < n; r++) {
+        parts[r] = layout->part[r];
+        for (int a = 0; a < own.naxes && mt_box_count(&layout->box[r], own.naxes); a++) {
+            boxes[r].lo[a] = layout->box[r].lo[a];
+            boxes[r].hi[a] = layout->box[r].hi[a];
+        }
+    }
+    canonical_parts(&own, n, parts + n);
+    assert(own.nparts == 1 || own.reduce != MT_REDUCE_NONE);
+
+    grow_slots(table);
+    int *slot = find_slot(table, &own);
+    if (!*slot) {
+        mt_arena_grow(&table->arena, &table->items, table->count, &table->capacity, sizeof *table->items);
+        own.box = mt_arena_memdup(&table->arena, boxes, (size_t)n * sizeof *boxes);
+        own.part = mt_arena_memdup(&table->arena, parts, (size_t)n * sizeof *parts);
+        table->items[table->count++] = own;
+        *slot = table->count;
+    }
+    free(boxes);
+    free(parts);
+    return *slot - 1;
+}
+
+void mt_layouts_copy(const struct mt_layouts *from, struct mt_layouts *to) {
+    mt_layouts_init(to, from->nranks);
+    for (int i = 0; i < from->count; i++) {
+        int id = mt_layout_intern(to, &from->items[i]);
+        assert(id == i);
+        (void)id;
+    }
+}
+
+/* A layout of whole boxes, all of part 0, to be changed and interned. */
+static struct mt_layout whole_boxes(struct mt_arena *arena, int nranks, int naxes, const int64_t *extent) {
+    struct mt_layout l = {
+        .naxes = naxes, .nparts = 1, .box = mt_new(arena, struct mt_box, nranks), .part = mt_new(arena, int, nranks)};
+    for (int a = 0; a < naxes; a++) {
+        l.extent[a] = extent[a];
+        for (int r = 0; r < nranks; r++) l.box[r].hi[a] = extent[a];
+    }
+    return l;
+}
+
+/* Making the boxes of all ranks takes its time, so layouts are remembered by what makes them as well. */
+static uint64_t regular_hash(const struct mt_layouts *table, int naxes, const int64_t *extent, int axis,
+                             const int64_t *starts, enum mt_reduce reduce) {
+    int what[] = {naxes, axis, (int)reduce};
+    uint64_t hash = mt_hash64(extent, (size_t)naxes * sizeof *extent, mt_hash64(what, sizeof what, 0));
+    return starts ? mt_hash64(starts, (size_t)(table->nranks + 1) * sizeof *starts, hash) : hash;
+}
+
+static struct mt_regular_layout *regular_at(const struct mt_layouts *table, uint64_t hash) {
+    uint64_t mask = (uint64_t)table->regular_capacity - 1, at = hash & mask;
+    while (table->regular[at].layout && table->regular[at].hash != hash) at = (at + 1) & mask;
+    return &table->regular[at];
+}
+
+static void grow_regular(struct mt_layouts *table) {
+    if (2 * (table->nregular + 1) <= table->regular_capacity) return;
+    struct mt_regular_layout *old = table->regular;
+    int capacity = table->regular_capacity;
+    table->regular_capacity = capacity ? 2 * capacity : 32;
+    table->regular = mt_new(&table->arena, struct mt_regular_layout, table->regular_capacity);
+    for (int i = 0; i < capacity; i++)
+        if (old[i].layout) *regular_at(table, old[i].hash) = old[i];
+}
+
+static int regular(struct mt_layouts *table, int naxes, const int64_t *extent, int axis, const int64_t *starts,
+                   enum mt_reduce reduce) {
+    uint64_t hash = regular_hash(table, naxes, extent, axis, starts, reduce);
+    grow_regular(table);
+    struct mt_regular_layout *place = regular_at(table, hash);
+    if (place->layout) return place->layout - 1;
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_layout l = whole_boxes(&arena, table->nranks, naxes, extent);
+    for (int r = 0; r < table->nranks && starts; r++) {
+        l.box[r].lo[axis] = starts[r];
+        l.box[r].hi[axis] = starts[r + 1];
+    }
+    if (reduce) {
+        l.reduce = reduce;
+        l.nparts = table->nranks;
+        for (int r = 0; r < table->nranks; r++) l.part[r] = r;
+    }
+    int id = mt_layout_intern(table, &l);
+    mt_arena_release(&arena);
+    *place = (struct mt_regular_layout){hash, id + 1};
+    table->nregular++;
+    return id;
+}
+
+int mt_layout_replicated(struct mt_layouts *table, int naxes, const int64_t *extent) {
+    return regular(table, naxes, extent, -1, NULL, MT_REDUCE_NONE);
+}
+
+int mt_layout_split(struct mt_layouts *table, int naxes, const int64_t *extent, int axis,
+                    const struct mt_split *split) {
+    assert(axis >= 0 && axis < naxes && split->starts[table->nranks] == extent[axis]);
+    return regular(table, naxes, extent, axis, split->starts, MT_REDUCE_NONE);
+}
+
+int mt_layout_partial(struct mt_layouts *table, int naxes, const int64_t *extent, enum mt_reduce reduce) {
+    return regular(table, naxes, extent, -1, NULL, reduce);
+}

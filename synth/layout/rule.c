@@ -1,0 +1,60 @@
+/* Rules from an operator's indices: what it demands and what it gives. */
+#include "synth/layout/rule.h"
+
+#include <assert.h>
+
+static const struct mt_split *split_of(const struct mt_split *splits, int nsplits, int label) {
+    for (int s = 0; s < nsplits; s++)
+        if (splits[s].label == label) return &splits[s];
+    return NULL;
+}
+
+int mt_rules(const struct mt_op *op, const struct mt_split *splits, int nsplits, struct mt_rule *rules) {
+    int n = 0;
+    rules[n++] = (struct mt_rule){.kind = MT_RULE_REPLICATE};
+    for (int i = 0; i < op->nindices; i++) {
+        const struct mt_split *split = split_of(splits, nsplits, op->index_label[i]);
+        if (split && mt_op_index_role(op, i) != MT_INDEX_WHOLE)
+            rules[n++] = (struct mt_rule){.kind = MT_RULE_SPLIT, .index = i, .split = split};
+    }
+    unsigned sets[MT_MAX_IN];
+    int nsets = mt_op_linear_sets(op, sets);
+    for (int s = 0; s < nsets; s++) rules[n++] = (struct mt_rule){.kind = MT_RULE_LINEAR, .set = s};
+    return n;
+}
+
+/* The axis of an operand that has the index, or -1. */
+static int axis_of(const int *axis_index, int naxes, int index) {
+    for (int a = 0; a < naxes; a++)
+        if (axis_index[a] == index) return a;
+    return -1;
+}
+
+int mt_rule_input(struct mt_layouts *table, const struct mt_graph *graph, const struct mt_op *op,
+                  const struct mt_rule *rule, int input, const int64_t *extent) {
+    int naxes = graph->values[op->in[input]].naxes;
+    if (rule->kind == MT_RULE_SPLIT) {
+        int axis = axis_of(op->in_index[input], naxes, rule->index);
+        if (axis >= 0) return mt_layout_split(table, naxes, extent, axis, rule->split);
+    }
+    if (rule->kind == MT_RULE_LINEAR) {
+        unsigned sets[MT_MAX_IN];
+        int nsets = mt_op_linear_sets(op, sets);
+        assert(rule->set >= 0 && rule->set < nsets);
+        (void)nsets;
+        if (sets[rule->set] >> input & 1) return mt_layout_partial(table, naxes, extent, MT_SUM);
+    }
+    return mt_layout_replicated(table, naxes, extent);
+}
+
+int mt_rule_output(struct mt_layouts *table, const struct mt_graph *graph, const struct mt_op *op,
+                   const struct mt_rule *rule, int output, const int64_t *extent) {
+    int naxes = graph->values[op->out[output]].naxes;
+    if (rule->kind == MT_RULE_LINEAR) return mt_layout_partial(table, naxes, extent, MT_SUM);
+    if (rule->kind == MT_RULE_REPLICATE) return mt_layout_replicated(table, naxes, extent);
+    int axis = axis_of(op->out_index[output], naxes, rule->index);
+    if (axis >= 0) return mt_layout_split(table, naxes, extent, axis, rule->split);
+    enum mt_index_role role = mt_op_index_role(op, rule->index);
+    assert(role == MT_INDEX_SUM || role == MT_INDEX_MAX);
+    return mt_layout_partial(table, naxes, extent, role == MT_INDEX_MAX ? MT_MAX : MT_SUM);
+}

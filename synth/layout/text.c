@@ -1,0 +1,96 @@
+/* Layouts in words: the regular cases by name, the others box by box. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "synth/layout/layout.h"
+
+/* The only axis on which some box is not whole; -1 if every box is whole or empty, -2 if there are several. */
+static int split_axis(const struct mt_layout *l, int nranks) {
+    int found = -1;
+    for (int r = 0; r < nranks; r++) {
+        if (!mt_box_count(&l->box[r], l->naxes)) continue;
+        for (int a = 0; a < l->naxes; a++) {
+            if (l->box[r].lo[a] == 0 && l->box[r].hi[a] == l->extent[a]) continue;
+            if (found >= 0 && found != a) return -2;
+            found = a;
+        }
+    }
+    return found;
+}
+
+/* Some rank holds nothing although the value has elements. */
+static bool has_empty_box(const struct mt_layout *l, int nranks) {
+    int64_t count = 1;
+    for (int a = 0; a < l->naxes; a++) count *= l->extent[a];
+    for (int r = 0; r < nranks && count; r++)
+        if (!mt_box_count(&l->box[r], l->naxes)) return true;
+    return false;
+}
+
+/* Each part's ranks, in order, tile the axis. */
+static bool tiles_in_order(const struct mt_layout *l, int nranks, int axis) {
+    for (int p = 0; p < l->nparts; p++) {
+        int64_t end = 0;
+        for (int r = 0; r < nranks; r++) {
+            if (l->part[r] != p || !mt_box_count(&l->box[r], l->naxes)) continue;
+            if (l->box[r].lo[axis] != end) return false;
+            end = l->box[r].hi[axis];
+        }
+        if (end != l->extent[axis]) return false;
+    }
+    return true;
+}
+
+static const char *reduce_name(enum mt_reduce reduce) {
+    return reduce == MT_MAX ? "max" : "sum";
+}
+
+static void print_parts(FILE *out, const struct mt_layout *l, int nranks) {
+    fprintf(out, "P(%s", reduce_name(l->reduce));
+    for (int r = 0; r < nranks && l->nparts < nranks; r++) fprintf(out, "%s%d", r ? " " : ": ", l->part[r]);
+    fputc(')', out);
+}
+
+static void print_boxes(FILE *out, const struct mt_layout *l, int nranks) {
+    for (int r = 0; r < nranks; r++) {
+        fprintf(out, "%s%d[", r ? " " : "", r);
+        for (int a = 0; a < l->naxes && mt_box_count(&l->box[r], l->naxes); a++)
+            fprintf(out, "%s%lld:%lld", a ? " " : "", (long long)l->box[r].lo[a], (long long)l->box[r].hi[a]);
+        fputc(']', out);
+        if (l->nparts > 1) fprintf(out, "/%d", l->part[r]);
+    }
+    if (l->nparts > 1) fprintf(out, " %s", reduce_name(l->reduce));
+}
+
+static void print_layout(FILE *out, const struct mt_layout *l, int nranks) {
+    int axis = split_axis(l, nranks);
+    if (axis == -1 && has_empty_box(l, nranks)) axis = 0; /* all or nothing: any axis can say it */
+    if (axis == -1) {
+        if (l->nparts > 1)
+            print_parts(out, l, nranks);
+        else
+            fputc('R', out);
+    } else if (axis >= 0 && tiles_in_order(l, nranks, axis)) {
+        fprintf(out, "S(%d:", axis);
+        for (int r = 0; r < nranks; r++) fprintf(out, " %lld", (long long)(l->box[r].hi[axis] - l->box[r].lo[axis]));
+        fputc(')', out);
+        if (l->nparts > 1) fputc(' ', out), print_parts(out, l, nranks);
+    } else {
+        print_boxes(out, l, nranks);
+    }
+}
+
+char *mt_layout_text(const struct mt_layouts *table, int layout, struct mt_arena *arena) {
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (!out) {
+        fputs("motley: out of memory for a layout's text\n", stderr);
+        exit(1);
+    }
+    print_layout(out, &table->items[layout], table->nranks);
+    fclose(out);
+    char *copy = mt_arena_strdup(arena, text);
+    free(text);
+    return copy;
+}

@@ -1,0 +1,381 @@
+/* Storage: which values lie in the same memory.
+ *
+ * In the order of the instructions every output gets a new storage, unless it continues an input's: an accumulator, a
+ * contiguous slice, a state's next value, an operator that may work in place on what ends there, a collective whose
+ * message is the tensor itself. */
+#include <assert.h>
+#include <limits.h>
+#include <string.h>
+
+#include "synth/lower/internal.h"
+#include "synth/program/message.h"
+
+static int new_storage(struct mt_lowering *l, int64_t size_bytes) {
+    mt_arena_grow(&l->scratch, &l->storages, l->nstorages, &l->storages_capacity, sizeof *l->storages);
+    l->storages[l->nstorages] = (struct mt_storage){.size_bytes = size_bytes, .last_use = -1};
+    return l->nstorages++;
+}
+
+int mt_lowering_value(struct mt_lowering *l, int pvalue, int64_t size_bytes) {
+    struct mt_lowered *low = l->low;
+    mt_arena_grow(&low->arena, &low->values, low->nvalues, &low->values_capacity, sizeof *low->values);
+    mt_arena_grow(&l->scratch, &l->storage, low->nvalues, &l->storage_capacity, sizeof *l->storage);
+    mt_arena_grow(&l->scratch, &l->at, low->nvalues, &l->at_capacity, sizeof *l->at);
+    l->storage[low->nvalues] = -1;
+    l->at[low->nvalues] = 0;
+    low->values[low->nvalues] = (struct mt_lvalue){.pvalue = pvalue, .offset_bytes = -1, .size_bytes = size_bytes};
+    return low->nvalues++;
+}
+
+static struct mt_storage *storage_of(const struct mt_lowering *l, int value) {
+    assert(l->storage[value] >= 0);
+    return &l->storages[l->storage[value]];
+}
+
+/* Put a program value into a storage, `at` bytes from its start. */
+static void join(struct mt_lowering *l, int value, int storage, int64_t at, int instr) {
+    struct mt_storage *s = &l->storages[storage];
+    l->storage[value] = storage;
+    l->at[value] = at;
+    int last = l->last_use[value] > instr ? l->last_use[value] : instr;
+    if (last > s->last_use) s->last_use = last;
+    bool body = l->program->values[value].block == MT_BODY && l->adds_to[value] < 0;
+    s->body |= body;
+    s->outside |= !body;
+}
+
+static void own(struct mt_lowering *l, int value, int instr) {
+    join(l, value, new_storage(l, l->low->values[value].size_bytes), 0, instr);
+}
+
+static int new_buffer(struct mt_lowering *l, int64_t size_bytes) {
+    int value = mt_lowering_value(l, -1, size_bytes);
+    l->storage[value] = new_storage(l, size_bytes);
+    return value;
+}
+
+/* Whether instruction `instr` may overwrite input `value`: nobody reads its memory afterwards, in this iteration or
+ * the next, and no other input of the instruction lies in it. */
+static bool may_take(const struct mt_lowering *l, int instr, int value, const struct mt_linstr *c) {
+    const struct mt_storage *s = storage_of(l, value);
+    int same = 0;
+    for (int i = 0; i < c->nin; i++) same += l->storage[c->in[i]] == l->storage[value];
+    bool loop = mt_lowered_block(l->low, instr) == MT_BODY && s->outside;
+    return !s->fixed && !loop && same == 1 && s->last_use <= instr;
+}
+
+static bool same_size(const struct mt_lowering *l, int a, int b) {
+    return l->low->values[a].size_bytes == l->low->values[b].size_bytes &&
+           l->program->values[a].type == l->program->values[b].type;
+}
+
+/* A state's next value may be made in the state's place if the old value's readers are all before, or if the
+ * instruction works in place on it (`input`, or -1). */
+static bool may_replace_state(const struct mt_lowering *l, int instr, int output, int input) {
+    int state = l->state_of[output];
+    if (state < 0 || mt_lowered_block(l->low, instr) <= MT_BODY) return false;
+    const struct mt_storage *s = storage_of(l, state);
+    if (input < 0) return s->last_use < instr;
+    return l->storage[input] == l->storage[state] && l->at[input] == 0 && same_size(l, input, output) &&
+           s->last_use <= instr;
+}
+
+/* ---- operators ---- */
+
+/* add is symmetric: let the operand that ends here come first. */
+static void prefer_ending(struct mt_lowering *l, int instr, struct mt_linstr *c) {
+    bool symmetric =
+        c->kind == MT_OP_residual_norm || (c->kind == MT_OP_add && c->attr.axes == (1u << c->tensor[0].naxes) - 1);
+    if (!symmetric || may_take(l, instr, c->in[0], c) || !may_take(l, instr, c->in[1], c)) return;
+    int in = c->in[0];
+    struct mt_tensor tensor = c->tensor[0];
+    c->in[0] = c->in[1], c->tensor[0] = c->tensor[1];
+    c->in[1] = in, c->tensor[1] = tensor;
+}
+
+static void place_output(struct mt_lowering *l, int instr, const struct mt_linstr *c, int o) {
+    int out = c->out[o], input = mt_op_info[c->kind].in_place[o];
+    if (l->storage[out] >= 0) return; /* fill over itself, an output named twice */
+    if (input >= c->nin) input = -1;
+    if (l->adds_to[out] >= 0) {
+        int base = l->adds_to[out];
+        join(l, out, l->storage[base], l->at[base], instr);
+    } else if (may_replace_state(l, instr, out, input >= 0 ? c->in[input] : -1) ||
+               may_replace_state(l, instr, out, -1)) {
+        join(l, out, l->storage[l->state_of[out]], 0, instr);
+    } else if (input >= 0 && same_size(l, c->in[input], out) && may_take(l, instr, c->in[input], c)) {
+        join(l, out, l->storage[c->in[input]], l->at[c->in[input]], instr);
+    } else {
+        own(l, out, instr);
+    }
+}
+
+static void place_operator(struct mt_lowering *l, int instr, struct mt_linstr *c) {
+    if (l->adds_to[c->out[0]] < 0) prefer_ending(l, instr, c);
+    for (int o = 0; o < c->nout; o++) place_output(l, instr, c, o);
+    if (!l->options->scratch_bytes) return;
+    struct mt_call call = mt_linstr_call(c, c->tensor);
+    int64_t bytes = l->options->scratch_bytes(l->options->context, &call);
+    if (bytes > 0) c->scratch = new_buffer(l, bytes);
+}
+
+/* ---- pieces ---- */
+
+static const struct mt_box *box_of(const struct mt_lowering *l, int value) {
+    return mt_pvalue_box(l->program, value, l->rank);
+}
+
+static int naxes_of(const struct mt_lowering *l, int value) {
+    return l->program->layouts.items[l->program->values[value].layout].naxes;
+}
+
+/* A box of a value as a piece of its tensor; the address is filled in when there is one. */
+static struct mt_piece piece_of(const struct mt_lowering *l, int value, const struct mt_message_piece *from) {
+    const struct mt_box *whole = box_of(l, value);
+    enum mt_type type = l->program->values[value].type;
+    struct mt_piece piece = {
+        .buffer = from->buffer, .at = from->at, .reduce = from->reduce, .naxes = naxes_of(l, value), .type = type};
+    int64_t stride = 1, start = 0;
+    for (int a = piece.naxes - 1; a >= 0; a--) {
+        piece.extent[a] = from->box.hi[a] - from->box.lo[a];
+        piece.stride[a] = stride;
+        start += (from->box.lo[a] - whole->lo[a]) * stride;
+        stride *= whole->hi[a] - whole->lo[a];
+    }
+    piece.data = (void *)(uintptr_t)(start * mt_type_size(type)); /* in the tensor; order.c adds the tensor's address */
+    return piece;
+}
+
+/* The pieces of one side, and whose they are. */
+static struct mt_piece *pieces_of(const struct mt_lowering *l, const int *values, const struct mt_message_piece *from,
+                                  int count, int **owner) {
+    struct mt_piece *pieces = mt_new(&l->low->arena, struct mt_piece, count);
+    *owner = mt_new(&l->low->arena, int, count);
+    for (int i = 0; i < count; i++) {
+        (*owner)[i] = values[from[i].operand];
+        pieces[i] = piece_of(l, (*owner)[i], &from[i]);
+    }
+    return pieces;
+}
+
+static bool is_array(const struct mt_lowering *l, int value, const struct mt_box *part, enum mt_type acc) {
+    int64_t start;
+    return l->program->values[value].type == acc && mt_box_run(part, box_of(l, value), naxes_of(l, value), &start);
+}
+
+/* With `apart`, of what is no array. */
+static struct mt_lcopies copies_of(const struct mt_lowering *l, const int *values,
+                                   const struct mt_message_piece *pieces, int count, enum mt_type acc, bool apart) {
+    struct mt_lcopies copies = {0};
+    for (int i = 0; i < count; i++) {
+        int value = values[pieces[i].operand];
+        int64_t element_bytes = mt_type_size(l->program->values[value].type) + mt_type_size(acc);
+        if (apart && is_array(l, value, &pieces[i].box, acc)) continue;
+        copies.bytes += mt_box_count(&pieces[i].box, naxes_of(l, value)) * element_bytes;
+        copies.n++;
+    }
+    copies.bytes /= 2;
+    return copies;
+}
+
+/* ---- slices ---- */
+
+/* A copy: out[0] is the message, and is packed from in[0]. */
+static void fill_copy(struct mt_lowering *l, struct mt_linstr *c) {
+    int out = c->out[0];
+    struct mt_message_piece part = {.operand = 0, .box = *box_of(l, out)};
+    c->npack = 1;
+    c->pack = pieces_of(l, c->in, &part, 1, &c->pack_value);
+    c->message[0] = out;
+    c->message_count[0] = mt_box_count(&part.box, naxes_of(l, out));
+    enum mt_type type = l->program->values[out].type;
+    c->packed = copies_of(l, c->in, &part, 1, type, false);
+    c->problem = (struct mt_coll){.kind = MT_ALL_GATHER, .wire = type, .acc = type, .n = 1};
+}
+
+static void place_slice(struct mt_lowering *l, int instr, struct mt_linstr *c) {
+    int in = c->in[0], out = c->out[0], naxes = naxes_of(l, out);
+    int64_t start, element = mt_type_size(l->program->values[out].type);
+    bool same_type = l->program->values[in].type == l->program->values[out].type;
+    if (same_type && !may_replace_state(l, instr, out, -1) &&
+        mt_box_run(box_of(l, out), box_of(l, in), naxes, &start)) {
+        c->what = MT_LOWERED_ALIAS;
+        join(l, out, l->storage[in], l->at[in] + start * element, instr);
+        return;
+    }
+    if (may_replace_state(l, instr, out, -1))
+        join(l, out, l->storage[l->state_of[out]], 0, instr);
+    else
+        own(l, out, instr);
+    /* Among messages, a copy of what one brought does not hold up computing; but at the end it would wait there for
+     * messages to come, and what computes for it. */
+    c->stream = mt_lowered_block(l->low, instr) == MT_EPILOGUE ? MT_STREAM_COMPUTE : storage_of(l, in)->writer;
+    fill_copy(l, c);
+}
+
+/* ---- collectives ---- */
+
+static enum mt_status schedule(struct mt_lowering *l, struct mt_linstr *c, const char *algorithm) {
+    const struct mt_coll_algorithm *row;
+    if (!strcmp(algorithm, "auto")) {
+        row = mt_coll_choose(&c->problem, l->options->latency_s, l->options->bandwidth_Bps);
+    } else {
+        row = mt_coll_find(c->problem.kind, algorithm);
+        if (!row) return mt_fail(l->err, MT_EINPUT, "%s: there is no algorithm \"%s\"", c->name, algorithm);
+        if (!row->applies(&c->problem)) {
+            mt_fail(l->err, MT_EINPUT, "%s: algorithm \"%s\" does not serve %d ranks with these counts", c->name,
+                    algorithm, c->problem.n);
+            return mt_err_hint(l->err, "choose another, or \"auto\"");
+        }
+    }
+    c->algorithm = row;
+    if (l->options->sketch) return MT_OK;
+    c->schedule = mt_new(&l->low->arena, struct mt_schedule, 1);
+    row->schedule(&c->problem, c->schedule);
+    return MT_OK;
+}
+
+/* A collective of one value of the message's type may use the tensor as its message. */
+static bool plain(const struct mt_lowering *l, const struct mt_linstr *c) {
+    return c->nin == 1 && l->program->values[c->in[0]].type == c->problem.acc &&
+           l->program->values[c->out[0]].type == c->problem.acc;
+}
+
+static void place_outputs(struct mt_lowering *l, int instr, struct mt_linstr *c, bool in_place) {
+    for (int o = 0; o < c->nout; o++) {
+        if (may_replace_state(l, instr, c->out[o], -1))
+            join(l, c->out[o], l->storage[l->state_of[c->out[o]]], 0, instr);
+        else if (in_place && same_size(l, c->in[o], c->out[o]) && may_take(l, instr, c->in[o], c))
+            join(l, c->out[o], l->storage[c->in[o]], l->at[c->in[o]], instr);
+        else
+            own(l, c->out[o], instr);
+    }
+}
+
+/* Which tensors are messages, and where no pieces are needed for it. */
+static void choose_messages(struct mt_lowering *l, int instr, struct mt_linstr *c, struct mt_message *m) {
+    bool whole = c->problem.kind == MT_ALL_REDUCE || c->problem.kind == MT_BROADCAST;
+    bool takes = may_take(l, instr, c->in[0], c);
+    place_outputs(l, instr, c, whole);
+    if (!plain(l, c)) return;
+    int in = c->in[0], out = c->out[0], naxes = naxes_of(l, out);
+    if (c->problem.kind == MT_REDUCE_SCATTER) {
+        if (!takes || !mt_message_is_tensor(m->pack, m->npack, m->count[0], box_of(l, in), naxes)) return;
+        c->message[0] = in;
+        m->npack = 0;
+        return;
+    }
+    int last = c->problem.kind == MT_ALL_TO_ALL; /* the buffer that is unpacked */
+    if (!mt_message_is_tensor(m->unpack, m->nunpack, m->count[last], box_of(l, out), naxes)) return;
+    c->message[last] = out;
+    m->nunpack = 0;
+    if (whole && l->storage[in] == l->storage[out]) m->npack = 0;
+}
+
+static enum mt_status message_of(struct mt_lowering *l, const struct mt_instr *source, struct mt_message *m) {
+    for (int i = 0; i < l->nmessages; i++)
+        if (mt_message_same(l->program, source, l->messages[i].source)) return *m = l->messages[i].message, MT_OK;
+    enum mt_status st = mt_message_make(l->program, source, l->rank, &l->low->arena, m, l->err);
+    if (st) return st;
+    mt_arena_grow(&l->scratch, &l->messages, l->nmessages, &l->messages_capacity, sizeof *l->messages);
+    l->messages[l->nmessages++] = (struct mt_made_message){source, *m};
+    return MT_OK;
+}
+
+static enum mt_status place_collective(struct mt_lowering *l, int instr, struct mt_linstr *c,
+                                       const struct mt_instr *source) {
+    struct mt_message m;
+    enum mt_status st = message_of(l, source, &m);
+    if (st) return st;
+    c->problem = m.problem;
+    c->group = m.group;
+    c->tag = source->axis;
+    c->zero = m.zero;
+    choose_messages(l, instr, c, &m);
+    for (int b = 0; b < 2; b++) {
+        c->message_count[b] = m.count[b];
+        if (c->message[b] < 0 && m.count[b] > 0)
+            c->message[b] = new_buffer(l, m.count[b] * mt_type_size(m.problem.acc));
+    }
+    c->npack = m.npack, c->nunpack = m.nunpack;
+    c->packed = copies_of(l, c->in, m.pack, m.npack, m.problem.acc, false);
+    c->unpacked = copies_of(l, c->out, m.unpack, m.nunpack, m.problem.acc, false);
+    c->packed_apart = copies_of(l, c->in, m.pack, m.npack, m.problem.acc, true);
+    c->unpacked_apart = copies_of(l, c->out, m.unpack, m.nunpack, m.problem.acc, true);
+    if (!l->options->sketch) {
+        c->pack = pieces_of(l, c->in, m.pack, m.npack, &c->pack_value);
+        c->unpack = pieces_of(l, c->out, m.unpack, m.nunpack, &c->unpack_value);
+    }
+    return schedule(l, c, source->algorithm);
+}
+
+/* ---- all instructions ---- */
+
+static const char *name_of(const struct mt_lowering *l, int pvalue) {
+    return l->program->graph->values[l->program->values[pvalue].gvalue].name;
+}
+
+static enum mt_status place(struct mt_lowering *l, int instr) {
+    struct mt_linstr *c = &l->low->instrs[instr];
+    enum mt_block_kind block = mt_lowered_block(l->low, instr);
+    bool fill = c->what == MT_LOWERED_OP && c->kind == MT_OP_fill;
+    for (int i = 0; i < c->nin; i++)
+        if (l->storage[c->in[i]] < 0 && !fill)
+            return mt_fail(l->err, MT_EBUG, "%s in the %s block reads %s, which is not made before", c->name,
+                           mt_block_name(block), name_of(l, c->in[i]));
+    for (int o = 0; o < c->nout; o++) {
+        int base = l->adds_to[c->out[o]];
+        if (base >= 0 && (l->storage[base] < 0 || l->last_use[base] > instr))
+            return mt_fail(l->err, MT_EBUG, "%s in the %s block adds to %s, which is not made before or is read later",
+                           c->name, mt_block_name(block), name_of(l, base));
+    }
+    enum mt_status st = MT_OK;
+    if (c->what == MT_LOWERED_OP)
+        place_operator(l, instr, c);
+    else if (c->what == MT_LOWERED_COLLECTIVE)
+        st = place_collective(l, instr, c, &l->program->blocks[block].instrs[c->sources[0]]);
+    else
+        place_slice(l, instr, c);
+    for (int o = 0; o < c->nout && c->what != MT_LOWERED_ALIAS; o++) storage_of(l, c->out[o])->writer = c->stream;
+    return st;
+}
+
+/* States whose new value was made elsewhere are copied back at the very end. */
+static enum mt_status copy_states(struct mt_lowering *l) {
+    const struct mt_program *p = l->program;
+    for (int s = 0; s < p->nvalues; s++) {
+        int next = p->values[s].next;
+        if (next < 0 || next == s || l->storage[s] == l->storage[next]) continue;
+        if (l->storage[next] < 0 || storage_of(l, next)->fixed || p->values[next].layout != p->values[s].layout)
+            return mt_fail(l->err, MT_EBUG, "the next value of %s is never made, is another state's, or lies otherwise",
+                           name_of(l, s));
+        struct mt_linstr *c = mt_lowering_instr(l);
+        int *operands = mt_new(&l->low->arena, int, 2);
+        operands[0] = next, operands[1] = s;
+        *c = (struct mt_linstr){.what = MT_LOWERED_COPY,
+                                .wait = -1,
+                                .nin = 1,
+                                .nout = 1,
+                                .in = operands,
+                                .out = operands + 1,
+                                .scratch = -1,
+                                .message = {-1, -1}};
+        c->name = mt_arena_printf(&l->low->arena, "keep %s", name_of(l, s));
+        fill_copy(l, c);
+    }
+    return MT_OK;
+}
+
+enum mt_status mt_assign_storage(struct mt_lowering *l) {
+    const struct mt_program *p = l->program;
+    for (int v = 0; v < p->nvalues; v++) {
+        if (!p->values[v].input) continue;
+        own(l, v, -1);
+        storage_of(l, v)->fixed = true;
+    }
+    for (int i = 0; i < l->low->ninstrs; i++) {
+        enum mt_status st = place(l, i);
+        if (st) return st;
+    }
+    return copy_states(l);
+}

@@ -1,0 +1,457 @@
+/* Fusion: patterns of operators become one fused kernel.
+ *
+ * A pattern is a function that looks at one instruction (its anchor), finds the others through the values between them,
+ * and merges them. Values that only members use are never made. A row of `patterns` is a pattern; later rows see what
+ * earlier rows have made. The file is as long as there are patterns. */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "synth/lower/internal.h"
+
+struct fusing {
+    struct mt_lowering *l;
+    struct mt_linstr *instrs;
+    int begin, end;        /* the block */
+    int *into;             /* [ninstrs]: the instruction that absorbed it, or itself */
+    int *producer;         /* [pvalues]: the instruction that makes it in this block, or -1 */
+    int *first_use, *uses; /* [pvalues + 1], []: instructions of this block that read it */
+    bool *kept;            /* [pvalues]: wanted outside of the block */
+};
+
+static int resolve(const struct fusing *f, int instr) {
+    while (f->into[instr] != instr) instr = f->into[instr];
+    return instr;
+}
+
+/* The instruction of kind `kind` that makes `value` as output `out`; null if it is another, or in another block. */
+static struct mt_linstr *made_by(const struct fusing *f, int value, enum mt_op_kind kind, int out) {
+    if (f->producer[value] < 0) return NULL;
+    struct mt_linstr *p = &f->instrs[resolve(f, f->producer[value])];
+    return p->what == MT_LOWERED_OP && p->kind == kind && p->nout > out && p->out[out] == value ? p : NULL;
+}
+
+/* The only instruction of kind `kind` that reads `value` as input `in`; null if there is none or there are two. */
+static struct mt_linstr *used_by(const struct fusing *f, int value, enum mt_op_kind kind, int in) {
+    struct mt_linstr *found = NULL;
+    for (int u = f->first_use[value]; u < f->first_use[value + 1]; u++) {
+        struct mt_linstr *c = &f->instrs[resolve(f, f->uses[u])];
+        if (c->what != MT_LOWERED_OP || c->kind != kind || c->nin <= in || c->in[in] != value || c == found) continue;
+        if (found) return NULL;
+        found = c;
+    }
+    return found;
+}
+
+static bool is_member(struct mt_linstr *const *members, int count, const struct mt_linstr *instr) {
+    for (int i = 0; i < count; i++)
+        if (members[i] == instr) return true;
+    return false;
+}
+
+static bool makes(const struct mt_linstr *instr, int value) {
+    for (int o = 0; o < instr->nout; o++)
+        if (instr->out[o] == value) return true;
+    return false;
+}
+
+/* Whether `value`, made outside of the members, is there when instruction `at` starts. */
+static bool ready(const struct fusing *f, struct mt_linstr *const *members, int count, const struct mt_linstr *at,
+                  int value) {
+    if (value < 0 || f->producer[value] < 0) return true;
+    const struct mt_linstr *p = &f->instrs[resolve(f, f->producer[value])];
+    return p < at || is_member(members, count, p);
+}
+
+/* Whether the members may run together in the place of `at`, leaving only fused->out. */
+static bool mergeable(const struct fusing *f, struct mt_linstr *const *members, int count, const struct mt_linstr *at,
+                      const struct mt_linstr *fused) {
+    for (int i = 0; i < fused->nin; i++)
+        if (!ready(f, members, count, at, fused->in[i])) return false;
+    for (int o = 0; o < fused->nout; o++)
+        if (!ready(f, members, count, at, f->l->adds_to[fused->out[o]])) return false;
+    for (int m = 0; m < count; m++)
+        for (int o = 0; o < members[m]->nout; o++) {
+            int value = members[m]->out[o];
+            bool stays = makes(fused, value);
+            if (f->kept[value] && !stays) return false;
+            for (int u = f->first_use[value]; u < f->first_use[value + 1]; u++) {
+                const struct mt_linstr *c = &f->instrs[resolve(f, f->uses[u])];
+                if (!is_member(members, count, c) && (!stays || c < at)) return false;
+            }
+        }
+    return true;
+}
+
+static int by_number(const void *left, const void *right) {
+    return *(const int *)left - *(const int *)right;
+}
+
+/* Whether the device has better than the members for it. */
+static bool worth(const struct fusing *f, const struct mt_linstr *member, const struct mt_linstr *fused) {
+    const struct mt_lower_options *options = f->l->options;
+    if (!options->worth_fusing) return true;
+    const struct mt_call whole = mt_linstr_call(fused, fused->tensor), first = mt_linstr_call(member, member->tensor);
+    return options->worth_fusing(options->context, &whole, &first);
+}
+
+/* Make `fused` (what it computes, in and out) of the members, in the place of the last of them that comes after all
+ * inputs and before everybody who wants an output. */
+static bool merge(struct fusing *f, struct mt_linstr *const *members, int count, struct mt_linstr fused) {
+    struct mt_arena *arena = &f->l->low->arena;
+    struct mt_linstr *at = NULL;
+    for (int m = 0; m < count; m++)
+        if ((!at || members[m] > at) && mergeable(f, members, count, members[m], &fused)) at = members[m];
+    if (!at || !mt_fuse_tensors(members, count, &fused, arena) || !worth(f, members[0], &fused)) return false;
+    fused.what = MT_LOWERED_OP;
+    fused.name = members[0]->name;
+    fused.wait = fused.scratch = fused.message[0] = fused.message[1] = -1;
+    for (int m = 0; m < count; m++) fused.nsources += members[m]->nsources;
+    fused.sources = mt_new(arena, int, fused.nsources);
+    for (int m = 0, n = 0; m < count; m++)
+        for (int s = 0; s < members[m]->nsources; s++) fused.sources[n++] = members[m]->sources[s];
+    qsort(fused.sources, (size_t)fused.nsources, sizeof(int), by_number);
+    fused.in = mt_arena_memdup(arena, fused.in, (size_t)fused.nin * sizeof(int));
+    fused.out = mt_arena_memdup(arena, fused.out, (size_t)fused.nout * sizeof(int));
+    for (int m = 0; m < count; m++) f->into[members[m] - f->instrs] = (int)(at - f->instrs);
+    *at = fused;
+    return true;
+}
+
+/* ---- patterns ---- */
+
+static bool adds_whole(const struct mt_linstr *add) {
+    return add->attr.axes == (1u << add->tensor[0].naxes) - 1;
+}
+
+/* sum over the last axis, norm_sqdev, norm_apply. */
+static bool fuse_layer_norm(struct fusing *f, struct mt_linstr *apply) {
+    int x = apply->in[0];
+    struct mt_linstr *sum = made_by(f, apply->in[1], MT_OP_sum, 0);
+    struct mt_linstr *dev = made_by(f, apply->in[2], MT_OP_norm_sqdev, 0);
+    if (!sum || !dev || sum->in[0] != x || dev->in[0] != x || dev->in[1] != sum->out[0]) return false;
+    if (sum->attr.axes != 1u << (sum->tensor[0].naxes - 1) || sum->attr.accumulate) return false;
+    int in[3] = {x, apply->in[3], apply->nin > 4 ? apply->in[4] : -1};
+    int out[3] = {apply->out[0], sum->out[0], dev->out[0]};
+    return merge(
+        f, (struct mt_linstr *[]){sum, dev, apply}, 3,
+        (struct mt_linstr){
+            .kind = MT_OP_layer_norm, .attr = apply->attr, .nin = apply->nin - 2, .nout = 3, .in = in, .out = out});
+}
+
+/* add of two equal shapes, layer norm. */
+static bool fuse_residual_norm(struct fusing *f, struct mt_linstr *norm) {
+    struct mt_linstr *add = made_by(f, norm->in[0], MT_OP_add, 0);
+    if (!add || !adds_whole(add) || f->l->adds_to[add->out[0]] >= 0) return false;
+    int in[4] = {add->in[0], add->in[1], norm->in[1], norm->nin > 2 ? norm->in[2] : -1};
+    int out[4] = {add->out[0], norm->out[0], norm->out[1], norm->out[2]};
+    return merge(
+        f, (struct mt_linstr *[]){add, norm}, 2,
+        (struct mt_linstr){
+            .kind = MT_OP_residual_norm, .attr = norm->attr, .nin = norm->nin + 1, .nout = 4, .in = in, .out = out});
+}
+
+/* matmul, add of a bias over its n axes. */
+static bool fuse_bias(struct fusing *f, struct mt_linstr *add) {
+    struct mt_linstr *product = made_by(f, add->in[0], MT_OP_matmul, 0);
+    if (!product || product->attr.out_acc || product->attr.accumulate) return false;
+    if (add->attr.axes != ((1u << product->attr.nn) - 1) << product->attr.nm) return false;
+    int in[3] = {product->in[0], product->in[1], add->in[1]};
+    struct mt_attr attr = product->attr;
+    attr.epilogue = MT_OP_add;
+    return merge(
+        f, (struct mt_linstr *[]){product, add}, 2,
+        (struct mt_linstr){.kind = MT_OP_fused_matmul, .attr = attr, .nin = 3, .nout = 1, .in = in, .out = add->out});
+}
+
+/* A product with bias, gelu or relu. */
+static bool fuse_activation(struct fusing *f, struct mt_linstr *activation) {
+    struct mt_linstr *product = made_by(f, activation->in[0], MT_OP_fused_matmul, 0);
+    if (!product || product->attr.epilogue != MT_OP_add) return false;
+    int out[2] = {activation->out[0], product->out[0]};
+    struct mt_attr attr = product->attr;
+    attr.epilogue = activation->kind;
+    return merge(f, (struct mt_linstr *[]){product, activation}, 2,
+                 (struct mt_linstr){
+                     .kind = MT_OP_fused_matmul, .attr = attr, .nin = 3, .nout = 2, .in = product->in, .out = out});
+}
+
+/* A product whose sums an activation's gradient takes for dy. */
+static bool fuse_activation_grad(struct fusing *f, struct mt_linstr *grad) {
+    struct mt_linstr *product = made_by(f, grad->in[0], MT_OP_matmul, 0);
+    if (!product || product->attr.out_acc || product->attr.accumulate || grad->in[1] == grad->in[0]) return false;
+    int in[3] = {product->in[0], product->in[1], grad->in[1]};
+    struct mt_attr attr = product->attr;
+    attr.epilogue = grad->kind;
+    return merge(
+        f, (struct mt_linstr *[]){product, grad}, 2,
+        (struct mt_linstr){.kind = MT_OP_fused_matmul, .attr = attr, .nin = 3, .nout = 1, .in = in, .out = grad->out});
+}
+
+/* The axes of b, as it is stored, that a product sums over. */
+static unsigned axes_of_k(const struct mt_attr *product) {
+    return ((1u << product->nk) - 1) << (product->trans_b ? product->nn : 0);
+}
+
+/* The gradients of a weight and of its bias: x^T dy, and the sum of dy. */
+static bool fuse_bias_grad(struct fusing *f, struct mt_linstr *sum) {
+    struct mt_linstr *product = used_by(f, sum->in[0], MT_OP_matmul, 1);
+    if (!product || !product->attr.out_acc || product->attr.accumulate != sum->attr.accumulate) return false;
+    if (product->in[0] == product->in[1] || sum->attr.axes != axes_of_k(&product->attr)) return false;
+    int out[2] = {product->out[0], sum->out[0]};
+    struct mt_attr attr = product->attr;
+    attr.epilogue = MT_OP_sum;
+    return merge(f, (struct mt_linstr *[]){product, sum}, 2,
+                 (struct mt_linstr){
+                     .kind = MT_OP_fused_matmul, .attr = attr, .nin = 2, .nout = 2, .in = product->in, .out = out});
+}
+
+/* norm_dots, norm_grad, norm_param_grad of one dy and x. */
+static bool fuse_norm_grad(struct fusing *f, struct mt_linstr *grad) {
+    struct mt_linstr *dots = made_by(f, grad->in[5], MT_OP_norm_dots, 0);
+    struct mt_linstr *params = used_by(f, grad->in[0], MT_OP_norm_param_grad, 0);
+    if (!dots || !params || params->attr.accumulate || dots->out[1] != grad->in[6]) return false;
+    for (int i = 0; i < 5; i++)
+        if (dots->in[i] != grad->in[i] || (i < 4 && params->in[i] != grad->in[i])) return false;
+    int out[3] = {grad->out[0], params->out[0], params->out[1]};
+    return merge(
+        f, (struct mt_linstr *[]){dots, grad, params}, 3,
+        (struct mt_linstr){
+            .kind = MT_OP_layer_norm_grad, .attr = grad->attr, .nin = 5, .nout = 3, .in = grad->in, .out = out});
+}
+
+/* The sum of a norm's gradient and the one that went past it. */
+static bool fuse_norm_grad_add(struct fusing *f, struct mt_linstr *add) {
+    if (!adds_whole(add) || f->l->adds_to[add->out[0]] >= 0) return false;
+    for (int i = 0; i < 2; i++) {
+        struct mt_linstr *grad = made_by(f, add->in[i], MT_OP_layer_norm_grad, 0);
+        if (!grad || grad->nin != 5 || add->in[0] == add->in[1]) continue;
+        int in[6], out[3] = {add->out[0], grad->out[1], grad->out[2]};
+        for (int k = 0; k < 5; k++) in[k] = grad->in[k];
+        in[5] = add->in[1 - i];
+        if (merge(f, (struct mt_linstr *[]){grad, add}, 2,
+                  (struct mt_linstr){
+                      .kind = MT_OP_layer_norm_grad, .attr = grad->attr, .nin = 6, .nout = 3, .in = in, .out = out}))
+            return true;
+    }
+    return false;
+}
+
+/* A norm's gradient, and its sum over all rows: the gradient of the bias that was added before the norm. */
+static bool fuse_norm_grad_sum(struct fusing *f, struct mt_linstr *sum) {
+    struct mt_linstr *grad = made_by(f, sum->in[0], MT_OP_layer_norm_grad, 0);
+    if (!grad || grad->nout != 3 || sum->attr.axes != (1u << (sum->tensor[0].naxes - 1)) - 1) return false;
+    int out[4] = {grad->out[0], grad->out[1], grad->out[2], sum->out[0]};
+    struct mt_attr attr = grad->attr;
+    attr.epilogue = MT_OP_sum;
+    return merge(
+        f, (struct mt_linstr *[]){grad, sum}, 2,
+        (struct mt_linstr){
+            .kind = MT_OP_layer_norm_grad, .attr = attr, .nin = grad->nin, .nout = 4, .in = grad->in, .out = out});
+}
+
+/* row_max, exp_sum, pick, nll. */
+static bool fuse_cross_entropy(struct fusing *f, struct mt_linstr *nll) {
+    struct mt_linstr *max = made_by(f, nll->in[0], MT_OP_row_max, 0);
+    struct mt_linstr *sum = made_by(f, nll->in[1], MT_OP_exp_sum, 0);
+    struct mt_linstr *pick = made_by(f, nll->in[2], MT_OP_pick, 0);
+    if (!max || !sum || !pick) return false;
+    int x = max->in[0], target = nll->in[3];
+    if (sum->in[0] != x || sum->in[1] != max->out[0] || pick->in[0] != x || pick->in[1] != target) return false;
+    int in[2] = {x, target}, out[3] = {max->out[0], sum->out[0], nll->out[0]};
+    return merge(
+        f, (struct mt_linstr *[]){max, sum, pick, nll}, 4,
+        (struct mt_linstr){.kind = MT_OP_cross_entropy, .attr = nll->attr, .nin = 2, .nout = 3, .in = in, .out = out});
+}
+
+/* cross_entropy and nll_grad, where the gradient of the losses is a constant, or a scalar more than one: the losses are
+ * reported, and what is read twice is read once. */
+static bool fuse_cross_entropy_grad(struct fusing *f, struct mt_linstr *grad) {
+    struct mt_linstr *loss = made_by(f, grad->in[1], MT_OP_cross_entropy, 0);
+    struct mt_linstr *more = made_by(f, grad->in[4], MT_OP_add, 0);
+    if (more && (more->attr.axes || more->attr.accumulate)) return false;
+    struct mt_linstr *seed = made_by(f, more ? more->in[0] : grad->in[4], MT_OP_fill, 0);
+    if (!loss || !seed || seed->in[0] != loss->out[2]) return false;
+    if (grad->in[0] != loss->in[0] || grad->in[2] != loss->out[1] || grad->in[3] != loss->in[1]) return false;
+    int in[3] = {loss->in[0], loss->in[1], more ? more->in[1] : -1}, out[2] = {grad->out[0], loss->out[2]};
+    return merge(f, (struct mt_linstr *[]){loss, seed, grad, more}, more ? 4 : 3,
+                 (struct mt_linstr){.kind = MT_OP_cross_entropy_grad,
+                                    .attr = seed->attr,
+                                    .nin = more ? 3 : 2,
+                                    .nout = 2,
+                                    .in = in,
+                                    .out = out});
+}
+
+/* A global norm: sq_norm, and its addition to the squares so far. */
+static bool fuse_sq_norm_add(struct fusing *f, struct mt_linstr *add) {
+    if (add->tensor[0].naxes || add->in[0] == add->in[1] || f->l->adds_to[add->out[0]] >= 0) return false;
+    for (int i = 1; i >= 0; i--) {
+        struct mt_linstr *norm = made_by(f, add->in[i], MT_OP_sq_norm, 0);
+        if (!norm) continue;
+        int in[2] = {norm->in[0], add->in[1 - i]};
+        if (merge(f, (struct mt_linstr *[]){norm, add}, 2,
+                  (struct mt_linstr){
+                      .kind = MT_OP_sq_norm_add, .attr = norm->attr, .nin = 2, .nout = 1, .in = in, .out = add->out}))
+            return true;
+    }
+    return false;
+}
+
+/* An operator whose only output goes straight into an accumulator adds to it itself. */
+static bool fuse_accumulate(struct fusing *f, struct mt_linstr *add) {
+    static const enum mt_op_kind kinds[] = {MT_OP_matmul, MT_OP_embedding_grad, MT_OP_sum};
+    if (f->l->adds_to[add->out[0]] != add->in[0]) return false;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        struct mt_linstr *op = made_by(f, add->in[1], kinds[k], 0);
+        if (!op || op->attr.accumulate) continue;
+        struct mt_attr attr = op->attr;
+        attr.accumulate = true;
+        return merge(f, (struct mt_linstr *[]){op, add}, 2,
+                     (struct mt_linstr){
+                         .kind = op->kind, .attr = attr, .nin = op->nin, .nout = 1, .in = op->in, .out = add->out});
+    }
+    return false;
+}
+
+/* The same for the sums over rows that a norm's gradient makes: all of them must go to accumulators. */
+static bool fuse_accumulate_norm(struct fusing *f, struct mt_linstr *grad) {
+    if (grad->attr.accumulate) return false;
+    struct mt_linstr *members[1 + MT_MAX_OUT] = {grad};
+    int out[MT_MAX_OUT], n = 1;
+    for (int o = 0; o < grad->nout; o++) {
+        out[o] = grad->out[o];
+        if (grad->kind == MT_OP_layer_norm_grad && o == 0) continue; /* dx */
+        struct mt_linstr *add = used_by(f, grad->out[o], MT_OP_add, 1);
+        if (!add || f->l->adds_to[add->out[0]] != add->in[0]) return false;
+        out[o] = add->out[0];
+        members[n++] = add;
+    }
+    struct mt_attr attr = grad->attr;
+    attr.accumulate = true;
+    return merge(
+        f, members, n,
+        (struct mt_linstr){
+            .kind = grad->kind, .attr = attr, .nin = grad->nin, .nout = grad->nout, .in = grad->in, .out = out});
+}
+
+/* Nobody but `reader` wants this product's y, which has memory of its own. */
+static bool ends_in(const struct fusing *f, int value, const struct mt_linstr *reader) {
+    if (f->kept[value] || f->first_use[value + 1] - f->first_use[value] != 1 || f->l->state_of[value] >= 0)
+        return false;
+    if (&f->instrs[resolve(f, f->uses[f->first_use[value]])] != reader || f->l->adds_to[value] >= 0) return false;
+    return made_by(f, value, MT_OP_matmul, 0) || made_by(f, value, MT_OP_fused_matmul, 0);
+}
+
+/* The sum of two gradients of a tied table: the embedding's goes where the product has left its own. (In BODY the
+ * memory would be held from one iteration to the next.) */
+static bool fuse_tied(struct fusing *f, struct mt_linstr *add) {
+    int out = add->out[0], at = (int)(add - f->instrs);
+    if (!adds_whole(add) || f->l->adds_to[out] >= 0 || f->l->state_of[out] >= 0) return false;
+    if (mt_lowered_block(f->l->low, at) == MT_BODY) return false;
+    for (int i = 0; i < 2; i++) {
+        struct mt_linstr *op = made_by(f, add->in[i], MT_OP_embedding_grad, 0);
+        if (!op || op->attr.accumulate || !ends_in(f, add->in[1 - i], add)) continue;
+        struct mt_attr attr = op->attr;
+        attr.accumulate = true;
+        f->l->adds_to[out] = add->in[1 - i];
+        if (merge(f, (struct mt_linstr *[]){op, add}, 2,
+                  (struct mt_linstr){
+                      .kind = op->kind, .attr = attr, .nin = op->nin, .nout = 1, .in = op->in, .out = add->out}))
+            return true;
+        f->l->adds_to[out] = -1;
+    }
+    return false;
+}
+
+static const struct {
+    enum mt_op_kind anchor;
+    bool (*fuse)(struct fusing *f, struct mt_linstr *anchor);
+} patterns[] = {
+    {MT_OP_norm_apply, fuse_layer_norm},
+    {MT_OP_layer_norm, fuse_residual_norm},
+    {MT_OP_add, fuse_bias},
+    {MT_OP_gelu, fuse_activation},
+    {MT_OP_relu, fuse_activation},
+    {MT_OP_gelu_grad, fuse_activation_grad},
+    {MT_OP_relu_grad, fuse_activation_grad},
+    {MT_OP_norm_grad, fuse_norm_grad},
+    {MT_OP_add, fuse_norm_grad_add},
+    {MT_OP_sum, fuse_norm_grad_sum},
+    {MT_OP_nll, fuse_cross_entropy},
+    {MT_OP_nll_grad, fuse_cross_entropy_grad},
+    {MT_OP_add, fuse_sq_norm_add},
+    {MT_OP_add, fuse_accumulate},
+    {MT_OP_norm_param_grad, fuse_accumulate_norm},
+    {MT_OP_layer_norm_grad, fuse_accumulate_norm},
+    {MT_OP_sum, fuse_bias_grad},
+    {MT_OP_add, fuse_tied},
+};
+
+/* ---- the blocks ---- */
+
+/* Who makes and who reads each value in the block; what others read, and what must stay, is kept. */
+static void index_block(struct fusing *f) {
+    const struct mt_program *p = f->l->program;
+    const struct mt_lowered *low = f->l->low;
+    for (int v = 0; v < p->nvalues; v++) {
+        f->producer[v] = -1;
+        f->first_use[v] = 0;
+        f->kept[v] = f->l->last_use[v] == INT_MAX;
+    }
+    f->first_use[p->nvalues] = 0;
+    for (int i = 0; i < low->ninstrs; i++) {
+        const struct mt_linstr *c = &f->instrs[i];
+        bool here = i >= f->begin && i < f->end;
+        for (int k = 0; k < c->nin; k++) {
+            if (here)
+                f->first_use[c->in[k] + 1]++;
+            else
+                f->kept[c->in[k]] = true;
+        }
+        for (int o = 0; o < c->nout && here; o++) f->producer[c->out[o]] = i;
+    }
+    for (int v = 0; v < p->nvalues; v++) f->first_use[v + 1] += f->first_use[v];
+    int *next = mt_calloc((size_t)p->nvalues, sizeof *next);
+    for (int i = f->begin; i < f->end; i++)
+        for (int k = 0; k < f->instrs[i].nin; k++) {
+            int v = f->instrs[i].in[k];
+            f->uses[f->first_use[v] + next[v]++] = i;
+        }
+    free(next);
+}
+
+static void fuse_block(struct fusing *f) {
+    index_block(f);
+    for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++)
+        for (int i = f->begin; i < f->end; i++) {
+            struct mt_linstr *c = &f->instrs[i];
+            if (f->into[i] == i && c->what == MT_LOWERED_OP && c->kind == patterns[p].anchor) patterns[p].fuse(f, c);
+        }
+}
+
+void mt_fuse(struct mt_lowering *l) {
+    struct mt_lowered *low = l->low;
+    size_t nvalues = (size_t)l->program->nvalues, nuses = 0;
+    for (int i = 0; i < low->ninstrs; i++) nuses += (size_t)low->instrs[i].nin;
+    struct fusing f = {.l = l,
+                       .instrs = low->instrs,
+                       .into = mt_calloc((size_t)low->ninstrs + 1, sizeof(int)),
+                       .producer = mt_calloc(nvalues, sizeof(int)),
+                       .first_use = mt_calloc(nvalues + 1, sizeof(int)),
+                       .uses = mt_calloc(nuses + 1, sizeof(int)),
+                       .kept = mt_calloc(nvalues, sizeof(bool))};
+    for (int i = 0; i < low->ninstrs; i++) f.into[i] = i;
+    for (int b = 0; b < MT_NBLOCKS; b++) {
+        f.begin = low->block_begin[b], f.end = low->block_begin[b + 1];
+        fuse_block(&f);
+    }
+    int n = 0, begin[MT_NBLOCKS + 1] = {0};
+    for (int b = 0; b < MT_NBLOCKS; b++) {
+        for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++)
+            if (f.into[i] == i) low->instrs[n++] = low->instrs[i];
+        begin[b + 1] = n;
+    }
+    low->ninstrs = n;
+    for (int b = 0; b <= MT_NBLOCKS; b++) low->block_begin[b] = begin[b];
+    free(f.into), free(f.producer), free(f.first_use), free(f.uses), free(f.kept);
+}

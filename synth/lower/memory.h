@@ -1,0 +1,33 @@
+/* Memory from lifetimes: offsets for items such that two share bytes only if every use of one is known to end before
+ * any use of the other begins.
+ *
+ * Instructions are numbered 0.. in one sequence, each on one of MT_NSTREAMS streams that run in order. What is known of
+ * their order is a vector clock: seen[i][t] is the last instruction of stream t that has ended when i starts, or -1. */
+#ifndef MT_SYNTH_LOWER_MEMORY_H
+#define MT_SYNTH_LOWER_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { MT_STREAM_COMPUTE, MT_STREAM_COMM, MT_NSTREAMS };
+
+#define MT_MEMORY_ALIGN 64
+static inline int64_t mt_memory_round(int64_t size_bytes) {
+    return (size_bytes + MT_MEMORY_ALIGN - 1) / MT_MEMORY_ALIGN * MT_MEMORY_ALIGN;
+}
+
+struct mt_memory_item {
+    int64_t size_bytes;
+    int first[MT_NSTREAMS],
+        last[MT_NSTREAMS]; /* the first and last use on each stream, or -1; last INT_MAX: for ever */
+    int64_t offset_bytes;  /* out */
+};
+
+/* Whether all uses of `a` are known to end before the first use of `b`. */
+bool mt_memory_before(const struct mt_memory_item *a, const struct mt_memory_item *b, const int (*seen)[MT_NSTREAMS]);
+
+/* Place the items from `base_bytes` up; returns the end of the last. Largest first, each into the tightest gap between
+ * those items that it may not overlap: O(n^2) and within a few percent of the peak of live bytes. */
+int64_t mt_memory_place(struct mt_memory_item *items, int nitems, const int (*seen)[MT_NSTREAMS], int64_t base_bytes);
+
+#endif

@@ -1,0 +1,198 @@
+/* Order: who waits for whom, what that makes known, and from it lifetimes and addresses.
+ *
+ * An instruction waits for the last instruction of the other stream that it depends on: for what it reads, the writers;
+ * for what it writes, all users. Waits that earlier waits imply are left out. A message that stands before an operator
+ * that gives way sets off with it: it waits for the operator before. */
+#include <assert.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "synth/lower/internal.h"
+
+struct ordering {
+    struct mt_lowering *l;
+    int (*seen)[MT_NSTREAMS];    /* [instrs]: see memory.h */
+    int (*written)[MT_NSTREAMS]; /* [storages]: the last writer on each stream, or -1 */
+    int (*used)[MT_NSTREAMS];    /* the last user */
+};
+
+/* The storages that an instruction uses; writes come first. Returns how many. */
+static int storages_of(const struct mt_lowering *l, const struct mt_linstr *c, int *storages, int *nwrites) {
+    int n = 0;
+    for (int o = 0; o < c->nout; o++) storages[n++] = l->storage[c->out[o]];
+    for (int b = 0; b < 2; b++)
+        if (c->message[b] >= 0) storages[n++] = l->storage[c->message[b]];
+    if (c->scratch >= 0) storages[n++] = l->storage[c->scratch];
+    *nwrites = n;
+    for (int i = 0; i < c->nin; i++) storages[n++] = l->storage[c->in[i]];
+    return n;
+}
+
+static bool reads_of(const struct mt_lowering *l, const struct mt_linstr *reader, const struct mt_linstr *writer) {
+    for (int i = 0; i < reader->nin; i++)
+        for (int o = 0; o < writer->nout; o++)
+            if (l->storage[reader->in[i]] == l->storage[writer->out[o]]) return true;
+    return false;
+}
+
+/* The operator on the compute stream whose end a message sets off at, if it is there to go beside the next; or -1. What
+ * the next operator itself waits for is not held back. */
+static int sets_off_after(const struct mt_lowering *l, int instr) {
+    const struct mt_lowered *low = l->low;
+    const struct mt_linstr *c = &low->instrs[instr];
+    if (!l->program->beside || c->what != MT_LOWERED_COLLECTIVE) return -1;
+    enum mt_block_kind block = mt_lowered_block(low, instr);
+    int next = instr + 1, last = instr - 1, end = low->block_begin[block + 1];
+    while (next < end && (low->instrs[next].what == MT_LOWERED_ALIAS || low->instrs[next].stream == c->stream)) next++;
+    if (next >= end || low->instrs[next].what != MT_LOWERED_OP || !mt_op_gives_way(low->instrs[next].kind)) return -1;
+    if (reads_of(l, &low->instrs[next], c)) return -1;
+    while (last >= low->block_begin[block] &&
+           (low->instrs[last].what == MT_LOWERED_ALIAS || low->instrs[last].stream == c->stream))
+        last--;
+    return last >= low->block_begin[block] ? last : -1;
+}
+
+static void add_wait(struct ordering *o, int instr, const int *storages, int nstorages, int nwrites,
+                     int known[MT_NSTREAMS]) {
+    struct mt_linstr *c = &o->l->low->instrs[instr];
+    int other = !c->stream, need = sets_off_after(o->l, instr);
+    for (int s = 0; s < nstorages; s++) {
+        int last = s < nwrites ? o->used[storages[s]][other] : o->written[storages[s]][other];
+        if (last > need) need = last;
+    }
+    if (need > known[other]) {
+        c->wait = need;
+        known[other] = need;
+        if (o->seen[need][c->stream] > known[c->stream]) known[c->stream] = o->seen[need][c->stream];
+    }
+    memcpy(o->seen[instr], known, sizeof o->seen[instr]);
+    known[c->stream] = instr;
+    for (int s = 0; s < nstorages; s++) {
+        o->used[storages[s]][c->stream] = instr;
+        if (s < nwrites) o->written[storages[s]][c->stream] = instr;
+    }
+}
+
+static bool body_communicates(const struct mt_lowered *low) {
+    for (int i = low->block_begin[MT_BODY]; i < low->block_begin[MT_BODY + 1]; i++)
+        if (low->instrs[i].what != MT_LOWERED_ALIAS && low->instrs[i].stream == MT_STREAM_COMM) return true;
+    return false;
+}
+
+static int most_operands(const struct mt_lowered *low) {
+    int most = 0;
+    for (int i = 0; i < low->ninstrs; i++)
+        if (low->instrs[i].nin + low->instrs[i].nout > most) most = low->instrs[i].nin + low->instrs[i].nout;
+    return most + 3;
+}
+
+static void add_waits(struct ordering *o) {
+    struct mt_lowered *low = o->l->low;
+    int known[MT_NSTREAMS][MT_NSTREAMS]; /* of each stream, at its next instruction */
+    int *storages = mt_calloc((size_t)most_operands(low), sizeof *storages);
+    memset(known, -1, sizeof known);
+    low->body_barrier = body_communicates(low);
+    for (int i = 0; i < low->ninstrs; i++) {
+        struct mt_linstr *c = &low->instrs[i];
+        if (i == low->block_begin[MT_LAST] && low->body_barrier)
+            for (int s = 0; s < MT_NSTREAMS; s++)
+                for (int t = 0; t < MT_NSTREAMS; t++) known[s][t] = i - 1;
+        if (c->what == MT_LOWERED_ALIAS) continue;
+        int nwrites, n = storages_of(o->l, c, storages, &nwrites);
+        add_wait(o, i, storages, n, nwrites, known[c->stream]);
+    }
+    free(storages);
+}
+
+static void use(struct mt_memory_item *item, int stream, int instr) {
+    if (item->first[stream] < 0 || instr < item->first[stream]) item->first[stream] = instr;
+    if (instr > item->last[stream]) item->last[stream] = instr;
+}
+
+/* What is used both in BODY and outside lives through all of its iterations. */
+static void stretch_over_body(const struct mt_lowered *low, struct mt_memory_item *item) {
+    int begin = low->block_begin[MT_BODY], end = low->block_begin[MT_BODY + 1];
+    bool inside = false, outside = false;
+    for (int s = 0; s < MT_NSTREAMS; s++) {
+        if (item->first[s] < 0) continue;
+        inside |= item->first[s] < end && item->last[s] >= begin;
+        outside |= item->first[s] < begin || item->last[s] >= end;
+    }
+    for (int i = begin; i < end && inside && outside; i++)
+        if (low->instrs[i].what != MT_LOWERED_ALIAS) use(item, low->instrs[i].stream, i);
+}
+
+static struct mt_memory_item *lifetimes(const struct mt_lowering *l) {
+    const struct mt_lowered *low = l->low;
+    struct mt_memory_item *items = mt_calloc((size_t)l->nstorages + 1, sizeof *items);
+    int *storages = mt_calloc((size_t)most_operands(low), sizeof *storages);
+    for (int s = 0; s < l->nstorages; s++)
+        items[s] = (struct mt_memory_item){
+            .size_bytes = l->storages[s].fixed ? 0 : l->storages[s].size_bytes, .first = {-1, -1}, .last = {-1, -1}};
+    for (int i = 0; i < low->ninstrs; i++) {
+        const struct mt_linstr *c = &low->instrs[i];
+        if (c->what == MT_LOWERED_ALIAS) continue;
+        int nwrites, n = storages_of(l, c, storages, &nwrites);
+        for (int k = 0; k < n; k++) use(&items[storages[k]], c->stream, i);
+    }
+    for (int s = 0; s < l->nstorages; s++) {
+        stretch_over_body(low, &items[s]);
+        if (l->storages[s].last_use == INT_MAX) items[s].last[MT_STREAM_COMPUTE] = INT_MAX;
+    }
+    free(storages);
+    return items;
+}
+
+/* States in the order of the graph, or where another program has them; then what is fed. Returns the end. */
+static int64_t place_fixed(struct mt_lowering *l) {
+    struct mt_lowered *low = l->low;
+    const struct mt_lowered *like = l->options->states;
+    int64_t top = 0;
+    for (int g = 0; g < l->program->graph->nvalues; g++) {
+        int v = low->state_at[g];
+        if (v < 0) continue;
+        struct mt_storage *s = &l->storages[l->storage[v]];
+        s->offset_bytes = like ? like->values[like->state_at[g]].offset_bytes : top;
+        top += mt_memory_round(s->size_bytes);
+    }
+    low->state_bytes = top = like ? like->state_bytes : top;
+    for (int i = 0; i < low->ninputs; i++) {
+        struct mt_storage *s = &l->storages[l->storage[low->inputs[i].value]];
+        s->offset_bytes = top;
+        top += mt_memory_round(s->size_bytes);
+    }
+    return top;
+}
+
+static void add_address(struct mt_piece *pieces, const int *values, int count, const struct mt_lowered *low) {
+    for (int i = 0; i < count && pieces; i++)
+        pieces[i].data = (void *)((uintptr_t)pieces[i].data + (uintptr_t)low->values[values[i]].offset_bytes);
+}
+
+void mt_order_and_place(struct mt_lowering *l) {
+    struct mt_lowered *low = l->low;
+    size_t n = (size_t)low->ninstrs + 1, nstorages = (size_t)l->nstorages + 1;
+    struct ordering o = {.l = l,
+                         .seen = mt_calloc(n, sizeof *o.seen),
+                         .written = mt_calloc(nstorages, sizeof *o.written),
+                         .used = mt_calloc(nstorages, sizeof *o.used)};
+    memset(o.seen, -1, n * sizeof *o.seen);
+    memset(o.written, -1, nstorages * sizeof *o.written);
+    memset(o.used, -1, nstorages * sizeof *o.used);
+    add_waits(&o);
+    struct mt_memory_item *items = lifetimes(l);
+    low->arena_bytes = mt_memory_place(items, l->nstorages, (const int(*)[MT_NSTREAMS])o.seen, place_fixed(l));
+    for (int s = 0; s < l->nstorages; s++) {
+        if (l->storages[s].fixed) continue;
+        l->storages[s].offset_bytes = items[s].offset_bytes;
+        low->value_bytes += mt_memory_round(items[s].size_bytes);
+    }
+    for (int v = 0; v < low->nvalues; v++)
+        if (l->storage[v] >= 0) low->values[v].offset_bytes = l->storages[l->storage[v]].offset_bytes + l->at[v];
+    for (int i = 0; i < low->ninstrs; i++) {
+        add_address(low->instrs[i].pack, low->instrs[i].pack_value, low->instrs[i].npack, low);
+        add_address(low->instrs[i].unpack, low->instrs[i].unpack_value, low->instrs[i].nunpack, low);
+    }
+    free(items), free(o.seen), free(o.written), free(o.used);
+}

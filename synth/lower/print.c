@@ -1,0 +1,65 @@
+/* A lowered program for people: one line an instruction, with stream, wait, operands and their addresses. */
+#include <inttypes.h>
+
+#include "synth/lower/lower.h"
+
+static void print_value(const struct mt_lowered *low, int v, FILE *file) {
+    const struct mt_program *p = low->program;
+    const struct mt_lvalue *value = &low->values[v];
+    if (value->pvalue < 0) {
+        fprintf(file, " buffer");
+    } else {
+        fprintf(file, " %s %s[", p->graph->values[p->values[v].gvalue].name, mt_type_name(value->tensor.type));
+        for (int a = 0; a < value->tensor.naxes; a++)
+            fprintf(file, "%s%" PRId64, a ? " " : "", value->tensor.extent[a]);
+        fputc(']', file);
+    }
+    fprintf(file, "@%" PRId64, value->offset_bytes);
+}
+
+static void print_instr(const struct mt_lowered *low, int index, FILE *file) {
+    static const char *const streams[MT_NSTREAMS] = {"compute", "comm"};
+    static const char *const whats[] = {"", "", "copy", "alias"};
+    const struct mt_linstr *c = &low->instrs[index];
+    fprintf(file, "  %4d %-7s", index, streams[c->stream]);
+    if (c->wait >= 0) fprintf(file, " after %d", c->wait);
+    const char *what = c->what == MT_LOWERED_OP           ? mt_op_info[c->kind].name
+                       : c->what == MT_LOWERED_COLLECTIVE ? mt_coll_name(c->problem.kind)
+                                                          : whats[c->what];
+    bool product = c->what == MT_LOWERED_OP && c->kind == MT_OP_fused_matmul;
+    fprintf(file, " %s", what);
+    if (product) fprintf(file, " %s", mt_op_info[c->attr.epilogue].name);
+    fprintf(file, "%s (%s):", c->attr.accumulate ? " accumulate" : "", c->name);
+    for (int i = 0; i < c->nin; i++) print_value(low, c->in[i], file);
+    fprintf(file, " ->");
+    for (int o = 0; o < c->nout; o++) print_value(low, c->out[o], file);
+    if (c->scratch >= 0) {
+        fprintf(file, "; scratch %" PRId64 " bytes", low->values[c->scratch].size_bytes);
+        print_value(low, c->scratch, file);
+    }
+    for (int b = 0; b < 2; b++)
+        if (c->message[b] >= 0 && c->what == MT_LOWERED_COLLECTIVE) {
+            fprintf(file, "; message %" PRId64 " %s", c->message_count[b], mt_type_name(c->problem.acc));
+            print_value(low, c->message[b], file);
+        }
+    if (c->schedule)
+        fprintf(file, "; %d ranks, %d rounds, %d packed, %d unpacked", c->problem.n, c->schedule->nrounds, c->npack,
+                c->nunpack);
+    fputc('\n', file);
+}
+
+void mt_lowered_print(const struct mt_lowered *low, FILE *file) {
+    fprintf(file,
+            "rank %d: %d instructions, arena %" PRId64 " bytes: states %" PRId64 ", the rest %" PRId64
+            " bytes in the place of %" PRId64 "\n",
+            low->rank, low->ninstrs, low->arena_bytes, low->state_bytes, low->arena_bytes - low->state_bytes,
+            low->value_bytes);
+    for (int b = 0; b < MT_NBLOCKS; b++) {
+        if (low->block_begin[b] == low->block_begin[b + 1]) continue;
+        fprintf(file, "%s", mt_block_name((enum mt_block_kind)b));
+        if (b == MT_BODY)
+            fprintf(file, " (%" PRId64 " times%s)", low->body_count, low->body_barrier ? ", with barriers" : "");
+        fputc('\n', file);
+        for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++) print_instr(low, i, file);
+    }
+}

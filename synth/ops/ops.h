@@ -1,0 +1,54 @@
+/* Builders: each adds an operator (or a few) to a graph and returns its first output.
+ *
+ *     int h = mt_op_layer_norm(g, "h.0.ln_1", x, gamma, beta, 1e-5);
+ *     int q = mt_op_matmul(g, "h.0.attn.c_attn", h, w, 1, 0);
+ *
+ * Outputs have the operator's name; further ones add ".lse" and the like. Shapes are in kernels/op/ops.def. Operands
+ * that do not fit are our own bugs: asserts. The gradients' operators are made by mt_graph_differentiate. */
+#ifndef MT_SYNTH_OPS_OPS_H
+#define MT_SYNTH_OPS_OPS_H
+
+#include "synth/graph/graph.h"
+
+/* a[m, k] b[k, n]: the last `nk` axes of a with the first of b; flags change where the k axes stand. */
+enum { MT_TRANS_A = 1 /* a[k, m] */, MT_TRANS_B = 2 /* b[n, k] */, MT_OUT_ACC = 4 /* y has the type A */ };
+int mt_op_matmul(struct mt_graph *graph, const char *name, int a, int b, int nk, int flags);
+
+int mt_op_add(struct mt_graph *graph, const char *name, int a, int b); /* b has the last axes of a, or all */
+int mt_op_gelu(struct mt_graph *graph, const char *name, int x);
+int mt_op_relu(struct mt_graph *graph, const char *name, int x);
+int mt_op_dropout(struct mt_graph *graph, const char *name, int x, double p); /* x itself when p is 0 */
+int mt_op_cast(struct mt_graph *graph, const char *name, int x, enum mt_type to);
+int mt_op_fill(struct mt_graph *graph, const char *name, int like, double value, enum mt_type to);
+
+int mt_op_sum(struct mt_graph *graph, const char *name, int x, unsigned axes); /* over these axes (bits) */
+int mt_op_count(struct mt_graph *graph, const char *name, int target);
+int mt_op_sq_norm(struct mt_graph *graph, const char *name, int x);
+
+/* sum, norm_sqdev and norm_apply over the last axis; beta may be -1. */
+int mt_op_layer_norm(struct mt_graph *graph, const char *name, int x, int gamma, int beta, double eps);
+
+int mt_op_embedding(struct mt_graph *graph, const char *name, int table, int ids);
+
+/* qkv[batch, seq, three, heads, headsize] -> o[batch, seq, heads, headsize]; scores are divided by the root of
+ * headsize. */
+int mt_op_attention(struct mt_graph *graph, const char *name, int qkv, bool causal, double p);
+
+/* row_max, exp_sum, pick, nll and sum: the sum over all rows of x[..., v] whose target is not negative. */
+int mt_op_cross_entropy(struct mt_graph *graph, const char *name, int x, int target);
+
+/* Updates return the operator, whose outputs are the next states; the others their first output. */
+int mt_op_grad_scale(struct mt_graph *graph, const char *name, int sq, int count, int loss_scale /* or -1 */,
+                     double clip);
+int mt_op_loss_scale(struct mt_graph *graph, const char *name, const int states[3], int sq, int64_t interval);
+int mt_op_update(struct mt_graph *graph, const char *name, enum mt_op_kind kind, const struct mt_attr *attr,
+                 const int *in, int nin);
+
+/* Inputs and parameters by the names of their axes' labels, which must exist: "batch seq". In a parameter commas
+ * separate the dimensions that a checkpoint has: "embed,three heads headsize". A parameter is a state of type
+ * `acc`; what is returned is the value that operators compute with, a cast of it where the types differ.
+ * Parameters of two dimensions or more decay. */
+int mt_graph_input(struct mt_graph *graph, const char *name, enum mt_type type, const char *axes);
+int mt_graph_param(struct mt_graph *graph, const char *name, const char *axes, enum mt_init init, double init_std);
+
+#endif

@@ -1,0 +1,340 @@
+/* Messages from boxes.
+ *
+ *   AllReduce      the group's common box of each value, one after another; any division into blocks will do
+ *   ReduceScatter  block r: the new boxes of the group's r-th rank
+ *   AllGather      block r: what r holds of each value and no earlier member of the group does
+ *   Broadcast      the first member's boxes
+ *   AllToAll       each receiver's new box is covered, for every old part that goes to it, by pieces of the ranks that
+ *                  hold them (itself first); sender and receiver list the pieces in the same order */
+#include "synth/program/message.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "synth/layout/region.h"
+
+struct maker {
+    const struct mt_program *program;
+    const struct mt_instr *instr;
+    struct mt_arena *arena; /* of the result */
+    struct mt_arena scratch;
+    struct mt_message *message;
+    struct mt_err *err;
+};
+
+static const struct mt_layout *layout_in(const struct maker *m, int operand) {
+    return &m->program->layouts.items[m->program->values[m->instr->in[operand]].layout];
+}
+
+static const struct mt_layout *layout_out(const struct maker *m, int operand) {
+    return &m->program->layouts.items[m->program->values[m->instr->out[operand]].layout];
+}
+
+static enum mt_status fail(struct maker *m, int operand, const char *why) {
+    const struct mt_pvalue *v = &m->program->values[m->instr->in[operand]];
+    return mt_fail(m->err, MT_EBUG, "%s of %s: %s", mt_coll_name(m->instr->coll),
+                   m->program->graph->values[v->gvalue].name, why);
+}
+
+bool mt_box_run(const struct mt_box *part, const struct mt_box *whole, int naxes, int64_t *start) {
+    int64_t at = 0, stride = 1;
+    bool partial = false; /* an axis further in is not taken whole */
+    for (int a = naxes - 1; a >= 0; a--) {
+        int64_t extent = part->hi[a] - part->lo[a], all = whole->hi[a] - whole->lo[a];
+        if (partial && extent != 1) return false;
+        if (extent != all) partial = true;
+        at += (part->lo[a] - whole->lo[a]) * stride;
+        stride *= all;
+    }
+    *start = at;
+    return true;
+}
+
+bool mt_message_is_tensor(const struct mt_message_piece *pieces, int npieces, int64_t message_count,
+                          const struct mt_box *box, int naxes) {
+    if (message_count != mt_box_count(box, naxes)) return false;
+    int64_t covered = 0;
+    for (int i = 0; i < npieces; i++) {
+        int64_t start;
+        if (pieces[i].operand != pieces[0].operand || pieces[i].at < 0 || pieces[i].reduce != MT_REDUCE_NONE)
+            return false;
+        if (!mt_box_run(&pieces[i].box, box, naxes, &start) || start != pieces[i].at) return false;
+        covered += mt_box_count(&pieces[i].box, naxes);
+    }
+    return covered == message_count;
+}
+
+static void add_piece(struct maker *m, bool pack, struct mt_message_piece piece, int naxes) {
+    struct mt_message *g = m->message;
+    if (mt_box_count(&piece.box, naxes) == 0) return;
+    if (pack) {
+        mt_arena_grow(m->arena, &g->pack, g->npack, &g->pack_capacity, sizeof *g->pack);
+        g->pack[g->npack++] = piece;
+    } else {
+        mt_arena_grow(m->arena, &g->unpack, g->nunpack, &g->unpack_capacity, sizeof *g->unpack);
+        g->unpack[g->nunpack++] = piece;
+    }
+}
+
+/* Equal blocks but for the remainder: how a whole message is shared out as work. */
+static int64_t *even_counts(struct maker *m, int64_t total) {
+    int n = m->message->problem.n;
+    int64_t *counts = mt_new(m->arena, int64_t, n);
+    for (int r = 0; r < n; r++) counts[r] = total / n + (r < total % n);
+    return counts;
+}
+
+/* AllReduce and Broadcast: a message of whole boxes, those of the group's first rank. */
+static enum mt_status make_whole(struct maker *m) {
+    struct mt_message *g = m->message;
+    bool reduce = m->instr->coll == MT_ALL_REDUCE;
+    int me = g->group[g->problem.me];
+    for (int v = 0; v < m->instr->nin; v++) {
+        const struct mt_layout *from = layout_in(m, v), *to = layout_out(m, v);
+        const struct mt_box *box = &from->box[g->group[0]];
+        for (int r = 0; r < g->problem.n; r++) {
+            if (reduce && !mt_box_equal(&from->box[g->group[r]], box, from->naxes))
+                return fail(m, v, "the group's ranks do not hold the same box");
+            if (!mt_box_equal(&to->box[g->group[r]], box, to->naxes))
+                return fail(m, v, "the new boxes are not the old one");
+        }
+        struct mt_message_piece piece = {.operand = v, .at = g->count[0], .box = *box};
+        if (reduce || g->problem.me == 0) add_piece(m, true, piece, from->naxes);
+        piece.box = to->box[me];
+        add_piece(m, false, piece, to->naxes);
+        g->count[0] += mt_box_count(box, from->naxes);
+    }
+    g->problem.counts = even_counts(m, g->count[0]);
+    g->problem.same_pieces = reduce;
+    return MT_OK;
+}
+
+/* Whether the group's ranks hold the same boxes. */
+static bool hold_alike(const struct maker *m) {
+    const struct mt_message *g = m->message;
+    for (int v = 0; v < m->instr->nin; v++) {
+        const struct mt_layout *from = layout_in(m, v);
+        for (int r = 1; r < g->problem.n; r++)
+            if (!mt_box_equal(&from->box[g->group[r]], &from->box[g->group[0]], from->naxes)) return false;
+    }
+    return true;
+}
+
+static enum mt_status make_reduce_scatter(struct maker *m) {
+    struct mt_message *g = m->message;
+    int64_t *counts = mt_new(m->arena, int64_t, g->problem.n);
+    int me = g->group[g->problem.me];
+    for (int r = 0; r < g->problem.n; r++)
+        for (int v = 0; v < m->instr->nin; v++) {
+            const struct mt_layout *from = layout_in(m, v), *to = layout_out(m, v);
+            struct mt_message_piece piece = {.operand = v, .at = g->count[0], .box = to->box[g->group[r]]};
+            int64_t count = mt_box_count(&piece.box, to->naxes);
+            struct mt_box common;
+            if (mt_box_intersect(&piece.box, &from->box[me], from->naxes, &common)) {
+                if (!mt_box_equal(&common, &piece.box, from->naxes)) return fail(m, v, "a new box is held in part");
+                add_piece(m, true, piece, from->naxes);
+            } else if (count > 0) {
+                if (m->instr->reduce != MT_SUM) return fail(m, v, "a new box is not held by all");
+                g->zero = true;
+            }
+            if (r == g->problem.me) add_piece(m, false, piece, to->naxes);
+            g->count[0] += count;
+            counts[r] += count;
+        }
+    g->problem.counts = counts;
+    g->problem.same_pieces = !g->zero && hold_alike(m);
+    return MT_OK;
+}
+
+static enum mt_status make_all_gather(struct maker *m) {
+    struct mt_message *g = m->message;
+    int64_t *counts = mt_new(m->arena, int64_t, g->problem.n);
+    int me = g->group[g->problem.me];
+    struct mt_region *left = mt_new(&m->scratch, struct mt_region, m->instr->nin); /* held by no earlier member */
+    for (int v = 0; v < m->instr->nin; v++) {
+        const struct mt_layout *to = layout_out(m, v);
+        mt_region_add(&left[v], &m->scratch, &to->box[me], to->naxes);
+        for (int r = 0; r < g->problem.n; r++)
+            if (!mt_box_equal(&to->box[g->group[r]], &to->box[me], to->naxes))
+                return fail(m, v, "the group's new boxes differ");
+    }
+    for (int r = 0; r < g->problem.n; r++)
+        for (int v = 0; v < m->instr->nin; v++) {
+            const struct mt_layout *from = layout_in(m, v);
+            struct mt_region block = {0};
+            mt_region_take(&left[v], &m->scratch, &from->box[g->group[r]], from->naxes, &block);
+            for (int i = 0; i < block.count; i++) {
+                struct mt_message_piece piece = {.operand = v, .at = g->count[0], .box = block.boxes[i]};
+                int64_t count = mt_box_count(&piece.box, from->naxes);
+                if (r == g->problem.me) add_piece(m, true, piece, from->naxes);
+                add_piece(m, false, piece, from->naxes);
+                g->count[0] += count;
+                counts[r] += count;
+            }
+        }
+    for (int v = 0; v < m->instr->nin; v++)
+        if (left[v].count) return fail(m, v, "nobody in the group holds a part of the new box");
+    g->problem.counts = counts;
+    g->problem.same_pieces = true;
+    return MT_OK;
+}
+
+/* One piece on its way in an AllToAll. */
+struct move {
+    int value, from, to; /* places in the group */
+    enum mt_reduce reduce;
+    struct mt_box box;
+};
+struct moves {
+    struct move *items;
+    int count, capacity;
+};
+
+/* How many old parts go to each new one. */
+static int *parts_of(const struct mt_program *program, const struct mt_layout *old, const struct mt_layout *new,
+                     struct mt_arena *arena) {
+    int *to_part = mt_new(arena, int, old->nparts), *count = mt_new(arena, int, new->nparts);
+    mt_layout_part_map(old, new, program->nranks, to_part);
+    for (int p = 0; p < old->nparts; p++) count[to_part[p]]++;
+    return count;
+}
+
+/* Value v's transfers within the group, by receiver: the first old part overwrites, the others are reduced. */
+static enum mt_status list_moves(struct maker *m, int v, const int *places, struct moves *moves) {
+    const struct mt_program *p = m->program;
+    const struct mt_layout *old = layout_in(m, v), *new = layout_out(m, v);
+    struct mt_message *g = m->message;
+    struct mt_transfer *list;
+    int count = mt_layout_transfers(&p->layouts, p->values[m->instr->in[v]].layout, p->values[m->instr->out[v]].layout,
+                                    m->instr->group, &m->scratch, &list);
+    int64_t *got = mt_new(&m->scratch, int64_t, g->problem.n);
+    for (int i = 0, first = 0; i < count; i++) {
+        int to = places[list[i].to];
+        if (!i || list[i].to != list[i - 1].to) first = list[i].part;
+        if (to < 0) continue;
+        struct moves *mine = &moves[to];
+        mt_arena_grow(&m->scratch, &mine->items, mine->count, &mine->capacity, sizeof *mine->items);
+        mine->items[mine->count++] = (struct move){.value = v,
+                                                   .from = places[list[i].from],
+                                                   .to = to,
+                                                   .reduce = list[i].part == first ? MT_REDUCE_NONE : old->reduce,
+                                                   .box = list[i].box};
+        got[to] += mt_box_count(&list[i].box, old->naxes);
+    }
+    const int *parts = parts_of(p, old, new, &m->scratch);
+    for (int to = 0; to < g->problem.n; to++) {
+        int rank = g->group[to];
+        struct mt_message_piece none = {
+            .operand = v, .buffer = 1, .at = -1, .reduce = new->reduce, .box = new->box[rank]};
+        if (got[to] != parts[new->part[rank]] * mt_box_count(&none.box, new->naxes))
+            return fail(m, v, "nobody in the group holds a part of a new box");
+        if (to == g->problem.me && !parts[new->part[rank]]) add_piece(m, false, none, new->naxes);
+    }
+    return MT_OK;
+}
+
+static enum mt_status make_all_to_all(struct maker *m) {
+    struct mt_message *g = m->message;
+    int n = g->problem.n, me = g->problem.me;
+    int64_t *counts = mt_new(m->arena, int64_t, n * n);
+    int64_t *at = mt_new(&m->scratch, int64_t, n); /* where the next piece from each sender lies */
+    struct moves *moves = mt_new(&m->scratch, struct moves, n);
+    int *places = mt_new(&m->scratch, int, m->program->nranks);
+    for (int r = 0; r < m->program->nranks; r++) places[r] = -1;
+    for (int c = 0; c < n; c++) places[g->group[c]] = c;
+    for (int v = 0; v < m->instr->nin; v++) {
+        enum mt_status st = list_moves(m, v, places, moves);
+        if (st) return st;
+    }
+    for (int c = 0; c < n; c++)
+        for (int i = 0; i < moves[c].count; i++) {
+            struct move *move = &moves[c].items[i];
+            int64_t count = mt_box_count(&move->box, layout_in(m, move->value)->naxes);
+            counts[move->from * n + c] += count;
+            if (move->from != me) continue;
+            add_piece(m, true, (struct mt_message_piece){.operand = move->value, .at = g->count[0], .box = move->box},
+                      layout_in(m, move->value)->naxes);
+            g->count[0] += count;
+        }
+    for (int r = 0; r < n; r++) at[r] = g->count[1], g->count[1] += counts[r * n + me];
+    for (int i = 0; i < moves[me].count; i++) {
+        struct move *move = &moves[me].items[i];
+        int naxes = layout_in(m, move->value)->naxes;
+        struct mt_message_piece piece = {
+            .operand = move->value, .buffer = 1, .at = at[move->from], .reduce = move->reduce, .box = move->box};
+        add_piece(m, false, piece, naxes);
+        at[move->from] += mt_box_count(&move->box, naxes);
+    }
+    g->problem.counts = counts;
+    return MT_OK;
+}
+
+enum mt_status mt_message_make(const struct mt_program *program, const struct mt_instr *instr, int rank,
+                               struct mt_arena *arena, struct mt_message *message, struct mt_err *err) {
+    assert(instr->kind == MT_INSTR_COLLECTIVE && instr->nin == instr->nout);
+    static enum mt_status (*const make[MT_NCOLLS])(struct maker *) = {
+        [MT_ALL_REDUCE] = make_whole,      [MT_BROADCAST] = make_whole,       [MT_REDUCE_SCATTER] = make_reduce_scatter,
+        [MT_ALL_GATHER] = make_all_gather, [MT_ALL_TO_ALL] = make_all_to_all,
+    };
+    struct maker m = {.program = program, .instr = instr, .arena = arena, .message = message, .err = err};
+    bool sums = instr->coll == MT_ALL_REDUCE || instr->coll == MT_REDUCE_SCATTER;
+    *message = (struct mt_message){.group = mt_new(arena, int, program->nranks)};
+    message->problem = (struct mt_coll){.kind = instr->coll,
+                                        .reduce = sums ? instr->reduce : MT_REDUCE_NONE,
+                                        .wire = instr->wire,
+                                        .acc = sums ? instr->acc : instr->wire};
+    for (int r = 0; r < program->nranks; r++) {
+        if (instr->group[r] != instr->group[rank]) continue;
+        if (r == rank) message->problem.me = message->problem.n;
+        message->group[message->problem.n++] = r;
+    }
+    enum mt_status st = make[instr->coll](&m);
+    mt_arena_release(&m.scratch);
+    return st;
+}
+
+/* Elements of a value that the group of `rank` gets from others or keeps, over all its members. */
+static int64_t group_elements(const struct mt_program *p, const struct mt_instr *instr, int v, int rank,
+                              const int *parts) {
+    const struct mt_layout *from = &p->layouts.items[p->values[instr->in[v]].layout];
+    const struct mt_layout *to = &p->layouts.items[p->values[instr->out[v]].layout];
+    if (instr->coll == MT_ALL_REDUCE || instr->coll == MT_BROADCAST) return mt_box_count(&from->box[rank], from->naxes);
+    if (instr->coll == MT_ALL_GATHER) return mt_box_count(&to->box[rank], to->naxes);
+    int64_t count = 0;
+    for (int r = rank; r < p->nranks; r++)
+        if (instr->group[r] == instr->group[rank])
+            count += mt_box_count(&to->box[r], to->naxes) * (parts ? parts[to->part[r]] : 1);
+    return count;
+}
+
+int64_t mt_message_bytes(const struct mt_program *program, const struct mt_instr *instr) {
+    struct mt_arena scratch = MT_ARENA_INIT;
+    int64_t *bytes = mt_new(&scratch, int64_t, program->nranks), most = 0; /* by group */
+    bool *seen = mt_new(&scratch, bool, program->nranks);
+    for (int v = 0; v < instr->nin; v++) {
+        const struct mt_layout *from = &program->layouts.items[program->values[instr->in[v]].layout];
+        const struct mt_layout *to = &program->layouts.items[program->values[instr->out[v]].layout];
+        const int *parts = instr->coll == MT_ALL_TO_ALL ? parts_of(program, from, to, &scratch) : NULL;
+        memset(seen, 0, (size_t)program->nranks * sizeof *seen);
+        for (int r = 0; r < program->nranks; r++) {
+            int group = instr->group[r];
+            if (seen[group]) continue;
+            seen[group] = true;
+            bytes[group] += group_elements(program, instr, v, r, parts) * mt_type_size(instr->wire);
+            if (bytes[group] > most) most = bytes[group];
+        }
+    }
+    mt_arena_release(&scratch);
+    return most;
+}
+
+bool mt_message_same(const struct mt_program *p, const struct mt_instr *a, const struct mt_instr *b) {
+    if (a->coll != b->coll || a->reduce != b->reduce || a->wire != b->wire || a->acc != b->acc || a->nin != b->nin ||
+        memcmp(a->group, b->group, (size_t)p->nranks * sizeof *a->group))
+        return false;
+    for (int v = 0; v < a->nin; v++)
+        if (p->values[a->in[v]].layout != p->values[b->in[v]].layout ||
+            p->values[a->out[v]].layout != p->values[b->out[v]].layout)
+            return false;
+    return true;
+}

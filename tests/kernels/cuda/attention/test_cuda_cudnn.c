@@ -1,0 +1,133 @@
+/* cuDNN knows the graphs of attention, forward and backward, also in any order, on each kind of GPU: without one.
+ * Devices are described to the library, which then finds an engine and compiles it; where there is no driver that is as
+ * far as it gets. The memory that a plan wants is held against the bound, where a plan comes about. That results are
+ * right is for test_cuda_attention. */
+#include <dlfcn.h>
+
+#include "kernels/cuda/attention/cudnn/attention_graph.h"
+#include "kernels/device/cuda_scratch.h"
+#include "tests/check.h"
+
+/* What cudnn.c has of the module, where there is no device to fail. */
+enum mt_status cuda_fail(struct mt_err *err, CUresult result, const char *what) {
+    return mt_fail(err, MT_ESYSTEM, "%s: %d", what, (int)result);
+}
+CUresult cuCtxGetId(CUcontext context, unsigned long long *id) {
+    (void)context, (void)id;
+    return CUDA_ERROR_NOT_INITIALIZED;
+}
+CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char byte, size_t size_bytes, CUstream stream) {
+    (void)at, (void)byte, (void)size_bytes, (void)stream;
+    return CUDA_ERROR_NOT_INITIALIZED;
+}
+
+/* As the library itself writes what it knows of a device; sm: 900 is 9.0. */
+static void describe(struct cudnn_device *device, int sm, int shared_bytes) {
+    char json[1500];
+    struct mt_err err = MT_ERR_INIT;
+    snprintf(json, sizeof json,
+             "{\"cudaDeviceId\": 0, \"deviceName\": \"described\", \"deviceVer\": %d, \"driverVer\": 13000, "
+             "\"isTccDriver\": 0, \"l2CacheSize\": 52428800, \"maxBlockSize\": [1024, 1024, 64], \"maxGridSize\": "
+             "[2147483647, 65535, 65535], \"maxCtasPerSM\": 32, \"maxRegistersPerSM\": 65536, "
+             "\"maxSharedMemoryPerBlock\": 49152, \"maxSharedMemoryPerBlockOptin\": %d, \"maxThreadsPerBlock\": 1024, "
+             "\"maxThreadsPerSM\": 2048, \"memClockRateKHz\": 2619000, \"multiProcessorCount\": 100, \"pciDeviceId\": "
+             "0, \"regsPerBlock\": 65536, \"reservedSharedMemoryPerBlock\": 1024, \"smClockRateKHz\": 1700000, "
+             "\"supportCoopLaunch\": 1, \"totalGlobalMem\": 85000000000, \"warpSize\": 32}",
+             sm, shared_bytes);
+    CHECK_OK(cudnn_device_described(json, device, &err), err);
+}
+
+/* Whether the library gets as far as it can here. */
+static bool known(const struct cudnn_device *device, const struct cudnn_attention_shape *shape, char *why) {
+    struct cudnn_attention *attention = NULL;
+    struct mt_err err = MT_ERR_INIT;
+    if (!cudnn_attention_new(shape, device, &attention, &err)) {
+        CHECK(cudnn_attention_workspace(attention) <= cudnn_attention_bytes(shape), "more than the bound");
+        cudnn_attention_free(attention);
+        return true;
+    }
+    snprintf(why, 300, "%.299s", err.text);
+    return strstr(err.text, "cuLibraryLoadData") != NULL; /* compiled, and there is no driver to load it */
+}
+
+/* Planning counts what the operator would ask for, up to the limit and beyond it. */
+static void test_planned(void) {
+    static const int64_t heads[] = {12, 30, 33}; /* of 32 samples: scores of 0.8, 2.0 and 2.2 GB */
+    for (int i = 0; i < 3; i++) {
+        struct cudnn_attention_shape shape = {32, 1024, heads[i], 64, 0.125f, MT_BF16, true, true, false};
+        struct mt_tensor in[2] = {{.type = MT_BF16, .naxes = 4, .extent = {32, 1024, heads[i], 64}},
+                                  {.type = MT_BF16, .naxes = 5, .extent = {32, 1024, 3, heads[i], 64}}};
+        struct mt_attr attr = {.causal = true};
+        struct mt_call call = {.kind = MT_OP_attention_grad, .attr = &attr, .nin = 2, .in = in};
+        int64_t rows = 32 * 1024 * heads[i] * 2 * (int64_t)sizeof(float), bytes = cudnn_attention_bytes(&shape);
+        CHECK_EQ(bytes <= MT_CUDA_MOST_CUDNN_BYTES, i < 2);
+        CHECK_EQ(mt_cuda_scratch_bytes(&call), i < 2 ? bytes : rows);
+        shape.any_order = attr.any_order = true;
+        int64_t sums = cudnn_attention_bytes(&shape);
+        CHECK(sums < bytes / 2, "%lld, %lld", (long long)sums, (long long)bytes);
+        CHECK_EQ(mt_cuda_scratch_bytes(&call), i < 2 ? bytes : sums);
+    }
+    struct cudnn_attention_shape ragged = {3, 257, 5, 40, 1, MT_F16, false, true, true};
+    struct mt_tensor in[2] = {{.type = MT_F16, .naxes = 4, .extent = {3, 257, 5, 40}},
+                              {.type = MT_F16, .naxes = 5, .extent = {3, 257, 3, 5, 40}}};
+    struct mt_attr attr = {.any_order = true};
+    struct mt_call call = {.kind = MT_OP_attention_grad, .attr = &attr, .nin = 2, .in = in};
+    CHECK(cudnn_attention_bytes(&ragged) <= mt_cuda_scratch_bytes(&call), "planned: %lld",
+          (long long)mt_cuda_scratch_bytes(&call));
+}
+
+/* The architecture of the driver's first GPU, as 900; 0 without one. The library asks such a driver for its kernels,
+ * which has those of its own GPU only. */
+static int present(void *driver) {
+    enum { MAJOR = 75, MINOR = 76 }; /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_... */
+    int (*init)(unsigned) = (int (*)(unsigned))dlsym(driver, "cuInit");
+    int (*count)(int *) = (int (*)(int *))dlsym(driver, "cuDeviceGetCount");
+    int (*attribute)(int *, int, int) = (int (*)(int *, int, int))dlsym(driver, "cuDeviceGetAttribute");
+    int n = 0, major = 0, minor = 0;
+    if (!init || !count || !attribute || init(0) || count(&n) || n == 0) return 0;
+    return attribute(&major, MAJOR, 0) || attribute(&minor, MINOR, 0) ? 0 : 100 * major + 10 * minor;
+}
+
+int main(void) {
+    test_planned();
+#ifdef MOTLEY_SANITIZE
+    printf("skipped: the time is the vendor's library's, which is not built with sanitizers\n");
+    return 77;
+#endif
+    static const struct {
+        int sm, shared_bytes;
+    } devices[] = {{800, 166912}, {900, 232448}, {1000, 232448}, {1200, 101376}};
+    char why[300];
+    /* The library's engines want a driver's library, be it the toolkit's stub. */
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    int here = driver ? present(driver) : 0;
+    if (!driver && !dlopen(MOTLEY_CUDA_DRIVER, RTLD_NOW | RTLD_GLOBAL)) {
+        printf("skipped: %s\n", dlerror());
+        return 77;
+    }
+    if (cudnn_missing()) {
+        printf("skipped: %s\n", cudnn_missing());
+        return 77;
+    }
+    for (int i = 0; i < (int)(sizeof devices / sizeof *devices); i++) {
+        struct cudnn_device device;
+        if (here && here != devices[i].sm) continue;
+        describe(&device, devices[i].sm, devices[i].shared_bytes);
+        for (int bits = 0; bits < 6; bits++) {
+            struct cudnn_attention_shape shape = {4, 1000, 12, 64, 0.125f, MT_BF16, bits & 1, bits >= 2, bits >= 4};
+            if (bits == 1 || bits == 5) shape.type = MT_F16;
+            if (bits == 5) shape.d = 128;
+            CHECK(known(&device, &shape, why), "sm %d, %s, %s%s: %s", devices[i].sm, bits & 1 ? "causal" : "full",
+                  shape.backward ? "backward" : "forward", shape.any_order ? " in any order" : "", why);
+        }
+        cudnn_device_release(&device);
+    }
+    /* A refusal has its reason. */
+    struct cudnn_device device;
+    describe(&device, 900, 232448);
+    struct cudnn_attention_shape odd = {1, 64, 2, 1001, 1, MT_BF16, true, false, false};
+    CHECK(!known(&device, &odd, why) && strstr(why, "cuDNN"), "%s", why);
+    printf("heads of 1001: %s\n", why);
+    cudnn_device_release(&device);
+    return 0;
+}

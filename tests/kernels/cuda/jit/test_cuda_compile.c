@@ -1,0 +1,232 @@
+/* Every kernel, with the definitions that it is used with, compiles for every architecture: without a GPU. NVRTC is
+ * taken as it is found, and needs no headers here. The work is divided among as many processes as there are
+ * processors. MOTLEY_ALL_ARCHITECTURES=1: each kernel for all of them. */
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/check.h"
+
+static const int architectures[] = {75, 80, 86, 89, 90, 100, 120};
+enum { NARCHITECTURES = sizeof architectures / sizeof *architectures, SKIPPED = 77 };
+
+static const struct row {
+    const char *source, *definitions, *name;
+    int least_sm, most_sm;
+} rows[] = {
+#define MT_CUDA_KERNEL(source, definitions, name, least_sm) {#source, definitions, #name, least_sm, INT_MAX},
+#define MT_CUDA_KERNEL_ON(source, definitions, name, sm) {#source, definitions, #name, sm, sm},
+#include "kernels/cuda/tune/variants.def"
+#undef MT_CUDA_KERNEL
+#undef MT_CUDA_KERNEL_ON
+    {NULL, NULL, NULL, 0, 0}};
+
+typedef struct program *program; /* nvrtcProgram */
+static struct {
+    int (*create)(program *, const char *, const char *, int, const char *const *, const char *const *);
+    int (*compile)(program, int, const char *const *);
+    int (*log_size)(program, size_t *);
+    int (*log)(program, char *);
+    int (*binary_size)(program, size_t *);
+    int (*binary)(program, char *);
+    int (*destroy)(program *);
+    int (*narchitectures)(int *);
+    int (*architectures)(int *);
+} nvrtc;
+
+static bool open_nvrtc(void) {
+    static const char *const files[] = {
+#ifdef MOTLEY_NVRTC
+        MOTLEY_NVRTC,
+#endif
+        "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"};
+    static const struct {
+        void *place;
+        const char *name;
+    } symbols[] = {
+        {&nvrtc.create, "nvrtcCreateProgram"},           {&nvrtc.compile, "nvrtcCompileProgram"},
+        {&nvrtc.log_size, "nvrtcGetProgramLogSize"},     {&nvrtc.log, "nvrtcGetProgramLog"},
+        {&nvrtc.binary_size, "nvrtcGetCUBINSize"},       {&nvrtc.binary, "nvrtcGetCUBIN"},
+        {&nvrtc.destroy, "nvrtcDestroyProgram"},         {&nvrtc.narchitectures, "nvrtcGetNumSupportedArchs"},
+        {&nvrtc.architectures, "nvrtcGetSupportedArchs"}};
+    void *library = NULL;
+    for (size_t i = 0; i < sizeof files / sizeof *files && !library; i++) library = dlopen(files[i], RTLD_NOW);
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols && library; i++) {
+        void *symbol = dlsym(library, symbols[i].name);
+        CHECK(symbol, "%s", symbols[i].name);
+        memcpy(symbols[i].place, &symbol, sizeof symbol);
+    }
+    return library;
+}
+
+static bool knows(int sm) {
+    int count, known[64];
+    CHECK(!nvrtc.narchitectures(&count) && count <= 64 && !nvrtc.architectures(known));
+    for (int i = 0; i < count; i++)
+        if (known[i] == sm) return true;
+    return false;
+}
+
+/* The device code of the module: names as kernels are asked for by, and files. */
+static const struct {
+    const char *name, *path;
+    bool header;
+} sources[] = {
+#define MT_CUDA_SOURCE(name, path) {#name, path, false},
+#define MT_CUDA_HEADER(name, path) {#name, path, true},
+#include "kernels/cuda/jit/sources.def"
+#undef MT_CUDA_SOURCE
+#undef MT_CUDA_HEADER
+};
+enum { NSOURCES = sizeof sources / sizeof *sources };
+
+static const char *path_of(const char *name) {
+    int s = 0;
+    while (s < NSOURCES && strcmp(sources[s].name, name)) s++;
+    CHECK(s < NSOURCES, "%s", name);
+    return sources[s].path;
+}
+
+/* To be freed. */
+static char *read_code(const char *name) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", MOTLEY_SOURCE, path_of(name));
+    FILE *file = fopen(path, "r");
+    CHECK(file, "%s", path);
+    CHECK(!fseek(file, 0, SEEK_END));
+    long size = ftell(file);
+    char *text = calloc(1, (size_t)size + 1);
+    rewind(file);
+    CHECK(size >= 0 && text && fread(text, 1, (size_t)size, file) == (size_t)size, "%s", path);
+    fclose(file);
+    return text;
+}
+
+static bool is_for(const struct row *row, int sm) {
+    return sm >= row->least_sm && sm <= row->most_sm;
+}
+
+/* Returns whether there was no error. */
+static bool compile(const struct row *row, const char *definitions, const char *text, int sm) {
+    char architecture[64], words[4096], file[256];
+    const char *options[64] = {architecture, "--std=c++17", "-default-device", "-I" MOTLEY_SOURCE};
+    int noptions = 4;
+    snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%s", sm, sm == 90 || sm == 100 ? "a" : "");
+    snprintf(words, sizeof words, "%s", definitions);
+    snprintf(file, sizeof file, "%s.cu", row->source);
+    for (char *rest = words, *word; (word = strtok_r(rest, " ", &rest)) && noptions < 64;) options[noptions++] = word;
+    program made;
+    CHECK_EQ(nvrtc.create(&made, text, file, 0, NULL, NULL), 0);
+    bool failed = nvrtc.compile(made, noptions, options);
+    size_t log_size = 0, size = 0;
+    CHECK_EQ(nvrtc.log_size(made, &log_size), 0);
+    char *log = calloc(1, log_size + 1);
+    CHECK_EQ(nvrtc.log(made, log), 0);
+    if (failed) fprintf(stderr, "%s.cu [%s] for sm_%d: %s\n", row->source, definitions, sm, log);
+    char *binary = NULL;
+    if (!failed) {
+        CHECK_EQ(nvrtc.binary_size(made, &size), 0);
+        binary = malloc(size);
+        CHECK_EQ(nvrtc.binary(made, binary), 0);
+    }
+    for (const struct row *r = row; r->source && binary; r++) { /* a kernel's code has a section of its name */
+        char section[256];
+        int length = snprintf(section, sizeof section, ".text.%s", r->name);
+        if (strcmp(r->source, row->source) || strcmp(r->definitions, row->definitions) || !is_for(r, sm)) continue;
+        if (memmem(binary, size, section, (size_t)length + 1)) continue;
+        fprintf(stderr, "%s.cu [%s] for sm_%d: has no kernel %s\n", row->source, definitions, sm, r->name);
+        failed = true;
+    }
+    free(binary);
+    free(log);
+    nvrtc.destroy(&made);
+    return !failed;
+}
+
+/* As written, and with f16 where a row says bf16. */
+static bool compile_halves(const struct row *row, const char *text, int sm) {
+    char other[4096] = "";
+    bool well = compile(row, row->definitions, text, sm);
+    const char *rest = row->definitions;
+    for (const char *at; (at = strstr(rest, "bf16")); rest = at + 4)
+        snprintf(other + strlen(other), sizeof other - strlen(other), "%.*sf16", (int)(at - rest), rest);
+    if (rest == row->definitions) return well;
+    snprintf(other + strlen(other), sizeof other - strlen(other), "%s", rest);
+    return compile(row, other, text, sm) && well;
+}
+
+/* Whether this is the first row of its source and definitions that the architecture is not too old for. */
+static bool leads(const struct row *row, int sm) {
+    if (!is_for(row, sm)) return false;
+    for (const struct row *r = rows; r < row; r++)
+        if (!strcmp(r->source, row->source) && !strcmp(r->definitions, row->definitions) && is_for(r, sm)) return false;
+    return true;
+}
+
+/* The oldest architecture and, row by row, each of the others: all of them take minutes. */
+static bool in_turn(const struct row *row, int architecture) {
+    static bool asked, all;
+    if (!asked) all = getenv("MOTLEY_ALL_ARCHITECTURES") != NULL, asked = true;
+    return all || row->least_sm == row->most_sm || !architecture ||
+           architecture == 1 + (int)(row - rows) % (NARCHITECTURES - 1);
+}
+
+/* Part `me` of `n` of the work; returns whether all was well. */
+static bool work(int me, int n) {
+    bool well = true;
+    int turn = 0;
+    char *prelude = read_code("prelude");
+    for (const struct row *row = rows; row->source; row++)
+        for (int a = 0; a < NARCHITECTURES; a++) {
+            int sm = architectures[a];
+            if (!in_turn(row, a) || !knows(sm) || !leads(row, sm) || turn++ % n != me) continue;
+            char file[256];
+            snprintf(file, sizeof file, "%s.cu", row->source);
+            char *code = read_code(row->source);
+            size_t size = strlen(prelude) + strlen(code) + 256;
+            char *text = malloc(size);
+            snprintf(text, size, "%s\n#line 1 \"%s\"\n%s\n", prelude, file, code);
+            well = compile_halves(row, text, sm) && well;
+            free(text);
+            free(code);
+        }
+    free(prelude);
+    return well;
+}
+
+/* A source without a row would be compiled on a GPU for the first time. */
+static bool all_listed(void) {
+    bool well = true;
+    for (int s = 0; s < NSOURCES; s++) {
+        const struct row *row = rows;
+        while (row->source && strcmp(row->source, sources[s].name)) row++;
+        if (row->source || sources[s].header) continue;
+        fprintf(stderr, "%s has no row in kernels/cuda/tune/variants.def\n", sources[s].name);
+        well = false;
+    }
+    return well;
+}
+
+int main(void) {
+#ifdef MOTLEY_SANITIZE
+    printf("nothing of ours runs here: see the test without sanitizers\n");
+    return SKIPPED;
+#endif
+    if (!open_nvrtc()) {
+        printf("NVRTC is not here: %s\n", dlerror());
+        return SKIPPED;
+    }
+    bool well = all_listed();
+    int n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    for (int me = 0; me < n; me++) {
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (!child) _exit(!work(me, n));
+    }
+    int status;
+    while (wait(&status) > 0) well = well && status == 0;
+    CHECK(well, "see above");
+    return 0;
+}

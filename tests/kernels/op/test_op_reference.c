@@ -1,0 +1,369 @@
+/* Every operator in f64 against its formula, written down element by element. */
+#include "tests/kernels/op/samples.h"
+
+/* Indices of all letters, run through like an odometer over the letters in `over`. */
+struct place {
+    int64_t at[128];
+};
+
+static bool next(const struct sample *s, const char *over, struct place *p) {
+    for (int i = (int)strlen(over) - 1; i >= 0; i--) {
+        int l = over[i];
+        if (++p->at[l] < s->extent[l]) return true;
+        p->at[l] = 0;
+    }
+    return false;
+}
+
+static double *element(const struct sample *s, int operand, double *data, const struct place *p) {
+    int64_t i = 0;
+    for (const char *l = s->axes[operand]; *l; l++) i = i * s->extent[(int)*l] + p->at[(int)*l];
+    return &data[i];
+}
+static double in(const struct sample *s, int operand, const struct place *p) {
+    return *element(s, operand, s->values[operand], p);
+}
+
+static double gelu(double x) {
+    return x / 2 * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+static double gelu_slope(double x) {
+    double t = tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+    return (1 + t) / 2 + x / 2 * (1 - t * t) * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
+}
+static bool dropped(const struct sample *s, uint64_t index) {
+    const struct mt_attr *t = &s->spec->attr;
+    uint64_t stream = t->tag + ((uint64_t)s->clock.step << 20);
+    return mt_random_u32(s->clock.seed, stream, index) < t->p * 4294967296.0;
+}
+
+/* Operators whose output element depends on the input elements at the same place. */
+static double by_element(const struct sample *s, int o, const struct place *p, uint64_t index) {
+    const struct mt_attr *t = &s->spec->attr;
+    double x = s->nin ? in(s, 0, p) : 0, n = (double)s->extent['e'];
+    double mean = 0, rstd = 0, xhat = 0;
+    int first = s->spec->kind == MT_OP_norm_apply ? 0 : 1;
+    if (s->spec->kind == MT_OP_norm_apply || s->spec->kind == MT_OP_norm_grad) {
+        mean = in(s, first + 1, p) / n;
+        rstd = pow(in(s, first + 2, p) / n + t->eps, -0.5);
+        xhat = (in(s, first, p) - mean) * rstd;
+    }
+    switch (s->spec->kind) {
+    case MT_OP_add: return x + in(s, 1, p);
+    case MT_OP_gelu: return gelu(x);
+    case MT_OP_gelu_grad: return x * gelu_slope(in(s, 1, p));
+    case MT_OP_relu: return x > 0 ? x : 0;
+    case MT_OP_relu_grad: return in(s, 1, p) > 0 ? x : 0;
+    case MT_OP_dropout: return dropped(s, index) ? 0 : x / (1 - t->p);
+    case MT_OP_norm_apply: return xhat * in(s, 3, p) + (s->nin > 4 ? in(s, 4, p) : 0);
+    case MT_OP_norm_grad: return rstd * (x * in(s, 4, p) - in(s, 5, p) / n - xhat * in(s, 6, p) / n);
+    case MT_OP_nll: return in(s, 3, p) < 0 ? 0 : log(in(s, 1, p)) + x - in(s, 2, p);
+    case MT_OP_nll_grad: {
+        double target = in(s, 3, p), there = target == (double)p->at['v'];
+        return target < 0 ? 0 : (exp(x - in(s, 1, p)) / in(s, 2, p) - there) * in(s, 4, p);
+    }
+    case MT_OP_fill: return t->value;
+    case MT_OP_cast: return x;
+    case MT_OP_grad_scale: {
+        double count = in(s, 1, p) * (s->nin > 2 ? in(s, 2, p) : 1), norm = sqrt(x) / count;
+        return (t->clip > 0 && t->clip < norm + 1e-6 ? t->clip / (norm + 1e-6) : 1) / count;
+    }
+    case MT_OP_loss_scale: {
+        bool grows = in(s, 1, p) + 1 >= (double)t->interval;
+        return o == 0 ? (grows ? 2 * x : x) : o == 1 ? (grows ? 0 : in(s, 1, p) + 1) : in(s, 2, p);
+    }
+    case MT_OP_embedding: {
+        struct place row = *p;
+        row.at['v'] = (int64_t)in(s, 1, p);
+        return in(s, 0, &row);
+    }
+    case MT_OP_adamw: {
+        double step = (double)s->clock.step - (s->nin > 5 ? in(s, 5, p) : 0), g = in(s, 3, p) * in(s, 4, p), w = x;
+        double m = t->beta1 * in(s, 1, p) + (1 - t->beta1) * g, v = t->beta2 * in(s, 2, p) + (1 - t->beta2) * g * g;
+        double mhat = m / (1 - pow(t->beta1, step)), vhat = v / (1 - pow(t->beta2, step));
+        double lr = s->clock.lr * t->lr_scale;
+        return o == 1 ? m : o == 2 ? v : w - lr * mhat / (sqrt(vhat) + t->eps) - lr * t->decay * w;
+    }
+    case MT_OP_sgd: {
+        double g = in(s, 2, p) * in(s, 3, p) + t->decay * x, m = t->momentum * in(s, 1, p) + g;
+        double lr = s->clock.lr * t->lr_scale;
+        return o == 1 ? m : t->nesterov ? x - lr * (g + t->momentum * m) : x - lr * m;
+    }
+    default: return NAN;
+    }
+}
+
+/* What an element of the whole index space adds to an output that is a sum. */
+static double addend(const struct sample *s, int o, const struct place *p) {
+    double x = in(s, 0, p), n = (double)s->extent['e'];
+    switch (s->spec->kind) {
+    case MT_OP_matmul:
+    case MT_OP_fused_matmul: return x * in(s, 1, p);
+    case MT_OP_sum: return x;
+    case MT_OP_norm_sqdev: return pow(x - in(s, 1, p) / n, 2);
+    case MT_OP_norm_dots:
+    case MT_OP_norm_param_grad: {
+        double rstd = 1 / sqrt(in(s, 3, p) / n + s->spec->attr.eps), xhat = (in(s, 1, p) - in(s, 2, p) / n) * rstd;
+        double gamma = s->spec->kind == MT_OP_norm_dots ? in(s, 4, p) : 1;
+        bool with_xhat = s->spec->kind == MT_OP_norm_dots ? o == 1 : o == 0;
+        return x * gamma * (with_xhat ? xhat : 1);
+    }
+    case MT_OP_embedding_grad: return in(s, 1, p) == (double)p->at['v'] ? x : 0;
+    case MT_OP_exp_sum: return exp(x - in(s, 1, p));
+    case MT_OP_pick: return in(s, 1, p) == (double)p->at['v'] ? x : 0;
+    case MT_OP_count: return x >= 0;
+    case MT_OP_sq_norm: return x * x;
+    default: return NAN;
+    }
+}
+
+static void by_elements(const struct sample *s, int o, double *out) {
+    const char *axes = s->axes[s->nin + o];
+    struct place p = {{0}};
+    uint64_t index = 0;
+    do *element(s, s->nin + o, out, &p) = by_element(s, o, &p, index++);
+    while (next(s, axes, &p));
+}
+
+static void by_sums(const struct sample *s, int o, double *out) {
+    char letters[16] = "";
+    for (const char *l = s->spec->shapes; *l; l++)
+        if (*l >= 'a' && !strchr(letters, *l)) strncat(letters, l, 1);
+    int64_t n = sample_count(s, s->nin + o);
+    for (int64_t i = 0; i < n; i++) out[i] = s->spec->attr.accumulate ? s->values[s->nin + o][i] : 0;
+    struct place p = {{0}};
+    do *element(s, s->nin + o, out, &p) += addend(s, o, &p);
+    while (next(s, letters, &p));
+}
+
+/* Of b over k, and what was there. */
+static void column_sums(const struct sample *s, double *out) {
+    const char *n = s->axes[s->nin + 1];
+    struct place p = {{0}};
+    do *element(s, s->nin + 1, out, &p) = s->spec->attr.accumulate ? in(s, s->nin + 1, &p) : 0;
+    while (next(s, n, &p));
+    memset(&p, 0, sizeof p);
+    do *element(s, s->nin + 1, out, &p) += in(s, 1, &p);
+    while (next(s, s->axes[1], &p));
+}
+
+static void epilogue(const struct sample *s, double **out) {
+    by_sums(s, 0, out[0]);
+    struct place p = {{0}};
+    if (s->spec->attr.epilogue == MT_OP_sum) {
+        column_sums(s, out[1]);
+        return;
+    }
+    if (s->spec->attr.epilogue == MT_OP_gelu_grad || s->spec->attr.epilogue == MT_OP_relu_grad) {
+        do {
+            double x = in(s, 2, &p);
+            *element(s, s->nin, out[0], &p) *= s->spec->attr.epilogue == MT_OP_relu_grad ? x > 0 : gelu_slope(x);
+        } while (next(s, s->axes[s->nin], &p));
+        return;
+    }
+    do {
+        double *y = element(s, s->nin, out[0], &p), pre = *y + in(s, 2, &p);
+        *y = s->spec->attr.epilogue == MT_OP_gelu   ? gelu(pre)
+             : s->spec->attr.epilogue == MT_OP_relu ? fmax(pre, 0)
+                                                    : pre;
+        if (s->nout > 1) *element(s, s->nin + 1, out[1], &p) = pre;
+    } while (next(s, s->axes[s->nin], &p));
+}
+
+/* layer_norm and residual_norm: x, then y, s, q. */
+static void norm(const struct sample *s, double **out) {
+    bool residual = s->spec->kind == MT_OP_residual_norm;
+    int64_t e = s->extent['e'], rows = s->extent['x'] * s->extent['y'];
+    const double *gamma = s->values[1 + residual], *beta = s->nin > 2 + residual ? s->values[2 + residual] : NULL;
+    for (int64_t r = 0; r < rows; r++) {
+        double row[2048], sum = 0, sq = 0;
+        for (int64_t j = 0; j < e; j++) {
+            row[j] = s->values[0][r * e + j] + (residual ? s->values[1][r * e + j] : 0);
+            sum += row[j];
+        }
+        for (int64_t j = 0; j < e; j++) sq += pow(row[j] - sum / (double)e, 2);
+        for (int64_t j = 0; j < e; j++) {
+            double xhat = (row[j] - sum / (double)e) / sqrt(sq / (double)e + s->spec->attr.eps);
+            out[residual][r * e + j] = xhat * gamma[j] + (beta ? beta[j] : 0);
+            if (residual) out[0][r * e + j] = row[j];
+        }
+        out[1 + residual][r] = sum, out[2 + residual][r] = sq;
+    }
+}
+
+static void norm_grad(const struct sample *s, double **out) {
+    int64_t e = s->extent['e'], rows = s->extent['x'] * s->extent['y'];
+    double n = (double)e, *const *v = s->values;
+    for (int64_t j = 0; j < e; j++)
+        for (int o = 1; o < s->nout; o++) out[o][j] = s->spec->attr.accumulate ? v[s->nin + o][j] : 0;
+    for (int64_t r = 0; r < rows; r++) {
+        double rstd = 1 / sqrt(v[3][r] / n + s->spec->attr.eps), mean = v[2][r] / n, d1 = 0, d2 = 0;
+        for (int64_t j = 0; j < e; j++) {
+            double dy = v[0][r * e + j], xhat = (v[1][r * e + j] - mean) * rstd;
+            d1 += dy * v[4][j], d2 += dy * v[4][j] * xhat;
+            out[1][j] += dy * xhat, out[2][j] += dy;
+        }
+        for (int64_t j = 0; j < e; j++) {
+            double xhat = (v[1][r * e + j] - mean) * rstd;
+            double dx = rstd * (v[0][r * e + j] * v[4][j] - d1 / n - xhat * d2 / n);
+            out[0][r * e + j] = dx + (s->nin > 5 ? v[5][r * e + j] : 0);
+            if (s->nout > 3) out[3][j] += out[0][r * e + j];
+        }
+    }
+}
+
+static void cross_entropy(const struct sample *s, double **out) {
+    int64_t v = s->extent['v'], rows = s->extent['x'] * s->extent['y'];
+    for (int64_t r = 0; r < rows; r++) {
+        const double *x = s->values[0] + r * v;
+        double m = x[0], z = 0;
+        for (int64_t j = 0; j < v; j++) m = fmax(m, x[j]);
+        for (int64_t j = 0; j < v; j++) z += exp(x[j] - m);
+        int64_t target = (int64_t)s->values[1][r];
+        out[0][r] = m;
+        if (s->nout == 1) continue; /* row_max */
+        out[1][r] = z;
+        out[2][r] = target < 0 ? 0 : -log(exp(x[target] - m) / z);
+    }
+}
+
+static void cross_entropy_grad(const struct sample *s, double **out) {
+    int64_t v = s->extent['v'], rows = s->extent['x'] * s->extent['y'];
+    double dl = s->spec->attr.value + (s->nin > 2 ? s->values[2][0] : 0);
+    for (int64_t r = 0; r < rows; r++) {
+        const double *x = s->values[0] + r * v;
+        int64_t target = (int64_t)s->values[1][r];
+        double z = 0;
+        for (int64_t j = 0; j < v; j++) z += exp(x[j]); /* of normal numbers */
+        out[1][r] = target < 0 ? 0 : log(z) - x[target];
+        for (int64_t j = 0; j < v; j++) out[0][r * v + j] = target < 0 ? 0 : (exp(x[j]) / z - (j == target)) * dl;
+    }
+}
+
+static void sq_norm_add(const struct sample *s, double **out) {
+    out[0][0] = s->values[1][0];
+    for (int64_t i = 0; i < sample_count(s, 0); i++) out[0][0] += s->values[0][i] * s->values[0][i];
+}
+
+/* One head of one sample: the softmax of the scores p[i][j], and which are dropped. */
+struct head {
+    int64_t s, h, d, at; /* at: of qkv[b, 0, 0, h, 0] */
+    double *p, *keep;
+};
+
+static void softmax_of(const struct sample *s, const double *qkv, int64_t b, int64_t h, struct head *g, double *lse) {
+    const struct mt_attr *t = &s->spec->attr;
+    *g = (struct head){s->extent['s'], s->extent['h'], s->extent['d'], 0, g->p, g->keep};
+    int64_t row = 3 * g->h * g->d;
+    g->at = b * g->s * row + h * g->d;
+    for (int64_t i = 0; i < g->s; i++) {
+        double z = 0;
+        for (int64_t j = 0; j < g->s; j++) {
+            double score = 0;
+            for (int64_t d = 0; d < g->d; d++)
+                score += qkv[g->at + i * row + d] * qkv[g->at + j * row + g->h * g->d + d];
+            g->p[i * g->s + j] = t->causal && j > i ? 0 : exp(score * t->scale);
+            z += g->p[i * g->s + j];
+            uint64_t index = (uint64_t)(((b * g->h + h) * g->s + i) * g->s + j);
+            g->keep[i * g->s + j] = t->p > 0 && dropped(s, index) ? 0 : 1 / (1 - t->p);
+        }
+        if (lse) z = exp(lse[i]);
+        for (int64_t j = 0; j < g->s; j++) g->p[i * g->s + j] /= z;
+        if (s->spec->kind == MT_OP_attention) s->values[s->nin + 1][(b * g->h + h) * g->s + i] = log(z);
+    }
+}
+
+static void attention(const struct sample *s, double **out, struct head *g) {
+    const double *qkv = s->values[0];
+    for (int64_t b = 0; b < s->extent['b']; b++)
+        for (int64_t h = 0; h < s->extent['h']; h++) {
+            softmax_of(s, qkv, b, h, g, NULL);
+            for (int64_t i = 0; i < g->s; i++)
+                for (int64_t d = 0; d < g->d; d++) {
+                    double o = 0;
+                    for (int64_t j = 0; j < g->s; j++)
+                        o += g->p[i * g->s + j] * g->keep[i * g->s + j] * qkv[g->at + (j * 3 + 2) * g->h * g->d + d];
+                    out[0][((b * g->s + i) * g->h + h) * g->d + d] = o;
+                }
+        }
+    memcpy(out[1], s->values[s->nin + 1], (size_t)sample_count(s, s->nin + 1) * sizeof(double));
+}
+
+/* With the statistics lse and o as they are given, whatever they are. */
+static void attention_grad(const struct sample *s, double **out, struct head *g) {
+    const double *dout = s->values[0], *qkv = s->values[1], *o = s->values[2];
+    memset(out[0], 0, (size_t)sample_count(s, s->nin) * sizeof(double));
+    for (int64_t b = 0; b < s->extent['b']; b++)
+        for (int64_t h = 0; h < s->extent['h']; h++) {
+            softmax_of(s, qkv, b, h, g, s->values[3] + (b * s->extent['h'] + h) * s->extent['s']);
+            int64_t part = g->h * g->d, row = 3 * part;
+            for (int64_t i = 0; i < g->s; i++) {
+                const double *di = dout + ((b * g->s + i) * g->h + h) * g->d, *oi = o + (di - dout);
+                double dot = 0;
+                for (int64_t d = 0; d < g->d; d++) dot += di[d] * oi[d];
+                for (int64_t j = 0; j < g->s; j++) {
+                    double dp = 0, p = g->p[i * g->s + j], keep = g->keep[i * g->s + j];
+                    int64_t qi = g->at + i * row, kj = g->at + j * row + part, vj = kj + part;
+                    for (int64_t d = 0; d < g->d; d++) dp += di[d] * qkv[vj + d];
+                    double ds = p * (dp * keep - dot) * s->spec->attr.scale;
+                    for (int64_t d = 0; d < g->d; d++) {
+                        out[0][qi + d] += ds * qkv[kj + d];
+                        out[0][kj + d] += ds * qkv[qi + d];
+                        out[0][vj + d] += p * keep * di[d];
+                    }
+                }
+            }
+        }
+}
+
+static void reference(const struct sample *s, double **out) {
+    struct head g = {0};
+    size_t scores = (size_t)(s->extent['s'] * s->extent['s']) * sizeof(double);
+    switch (s->spec->kind) {
+    case MT_OP_attention:
+    case MT_OP_attention_grad:
+        g.p = malloc(scores), g.keep = malloc(scores);
+        s->spec->kind == MT_OP_attention ? attention(s, out, &g) : attention_grad(s, out, &g);
+        free(g.p), free(g.keep);
+        return;
+    case MT_OP_layer_norm:
+    case MT_OP_residual_norm: norm(s, out); return;
+    case MT_OP_layer_norm_grad: norm_grad(s, out); return;
+    case MT_OP_row_max:
+    case MT_OP_cross_entropy: cross_entropy(s, out); return;
+    case MT_OP_cross_entropy_grad: cross_entropy_grad(s, out); return;
+    case MT_OP_sq_norm_add: sq_norm_add(s, out); return;
+    case MT_OP_fused_matmul: epilogue(s, out); return;
+    default: break;
+    }
+    struct place origin = {{0}};
+    bool sums = addend(s, 0, &origin) == addend(s, 0, &origin);
+    for (int o = 0; o < s->nout; o++) sums ? by_sums(s, o, out[o]) : by_elements(s, o, out[o]);
+}
+
+int main(void) {
+    uint64_t seed = 42;
+    fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
+    for (int i = 0; i < NSPECS; i++)
+        for (int sizes = 0; sizes < NSIZES; sizes++) {
+            struct sample s;
+            double *want[MT_MAX_OUT], *got[MT_MAX_OUT];
+            sample_make(&specs[i], sizes, seed, &s);
+            if (s.spec->kind == MT_OP_embedding_grad && sizes) s.extent['v'] = 61, s.extent['x'] = 2;
+            sample_fill(&s, seed);
+            sample_outputs(&s, want), sample_outputs(&s, got);
+            sample_run(&s, MT_F64, NULL, got);
+            reference(&s, want);
+            for (int o = 0; o < s.nout; o++) {
+                int64_t n = sample_count(&s, s.nin + o);
+                double scale = 0;
+                for (int64_t k = 0; k < n; k++) scale = fmax(scale, fabs(want[o][k]));
+                for (int64_t k = 0; k < n; k++)
+                    CHECK(fabs(got[o][k] - want[o][k]) <= 1e-12 * scale, "%s: output %d [%lld] is %.17g, not %.17g",
+                          sample_text(&s), o, (long long)k, got[o][k], want[o][k]);
+            }
+            outputs_free(&s, want), outputs_free(&s, got);
+            sample_free(&s);
+        }
+    return 0;
+}

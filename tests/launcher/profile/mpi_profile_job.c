@@ -1,0 +1,127 @@
+/* A job's own layers: every operator of its programs finds a curve of its own name, whatever the samples; ranks' speeds
+ * are told apart; budgets and refusals.
+ * ranks: 1 2 */
+#include <mpi.h>
+
+#include "kernels/base/log.h"
+#include "launcher/profile/job.h"
+#include "launcher/profile/rehearsal.h"
+#include "tests/check.h"
+
+static int rank, nranks;
+
+static const double slow = 0.1; /* the last of several ranks */
+
+static struct mt_cluster *blank_cluster(void) {
+    struct mt_cluster *cluster = mt_cluster_new();
+    cluster->nclasses = 1, cluster->ndevices = nranks;
+    cluster->classes = mt_new(&cluster->arena, struct mt_cluster_class, 1);
+    cluster->devices = mt_new(&cluster->arena, struct mt_cluster_device, nranks);
+    cluster->classes[0] = (struct mt_cluster_class){.name = "cpu", .kind = "cpu", .memory_Bps = 1e10};
+    for (int d = 0; d < nranks; d++) cluster->devices[d] = (struct mt_cluster_device){.speed = d ? 0.9 : 1};
+    return cluster;
+}
+
+static const struct mt_curve *find(const struct mt_cluster_class *class, const struct mt_op_shape *s) {
+    for (int c = 0; c < class->ncurves; c++) {
+        const struct mt_curve *curve = &class->curves[c];
+        if (!strcmp(curve->op, mt_op_info[s->kind].name) && !strcmp(curve->variant, s->variant) &&
+            curve->type == s->type && curve->dim[0] == s->dim[0] && curve->dim[1] == s->dim[1])
+            return curve;
+    }
+    return NULL;
+}
+
+/* Of batches that were not measured, too. */
+static void check_names(struct mt_device *device, const struct mt_job_probe *probe,
+                        const struct mt_cluster_class *class, int64_t batch, int64_t micro) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_rehearsal r;
+    CHECK_OK(mt_rehearsal_open(device, probe->model, probe->job, batch, micro, &r, &err), err);
+    int found = 0;
+    for (int i = 0; i < r.lowered->ninstrs; i++) {
+        const struct mt_linstr *c = &r.lowered->instrs[i];
+        if (c->what != MT_LOWERED_OP) continue;
+        struct mt_op_shape shape = mt_rehearsal_shape(c);
+        const struct mt_curve *curve = find(class, &shape);
+        CHECK(curve != NULL, "%s: %s \"%s\" has no curve", c->name, mt_op_info[c->kind].name, shape.variant);
+        for (int p = 0; p < curve->npoints; p++) CHECK(curve->time_s[p] > 0 && curve->error[p] >= 0);
+        found++;
+    }
+    CHECK(found > 20, "%d operators", found);
+    mt_rehearsal_close(&r);
+}
+
+static void measure(struct mt_device *device, const struct mt_job_probe *probes, int nprobes,
+                    struct mt_cluster *cluster) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_job_times times = {0};
+    for (int p = 0; p < nprobes; p++) CHECK_OK(mt_job_measure(MPI_COMM_WORLD, device, &probes[p], &times, &err), err);
+    CHECK(times.nsamples > 0 && times.nsteps > 0);
+    CHECK_OK(mt_job_apply(MPI_COMM_WORLD, &times, cluster, &err), err);
+    mt_job_times_release(&times);
+}
+
+static void test_job(struct mt_device *device) {
+    struct mt_job job;
+    mt_job_default(&job);
+    job.batch = 6, job.dropout = 0.1;
+    const struct mt_job_probe probes[2] = {
+        {.model = "gpt2:layers=1,heads=2,embed=16,context=16,vocab=64", .job = &job, .budget_s = 1},
+        {.model = "mlp:tiny", .job = &job, .budget_s = 1e-3}};
+    struct mt_cluster *cluster = rank ? NULL : blank_cluster();
+    measure(device, probes, 2, cluster);
+    if (!rank) {
+        for (int p = 0; p < 2; p++) check_names(device, &probes[p], &cluster->classes[0], 5, 5);
+        check_names(device, &probes[0], &cluster->classes[0], 5, 2);
+        CHECK(cluster->devices[0].speed == 1, "the reference stays: %g", cluster->devices[0].speed);
+        for (int d = 1; d < nranks; d++) /* ten times as slow, and six times for a machine that favours it */
+            CHECK(cluster->devices[d].speed > slow / 10 && cluster->devices[d].speed < 6 * slow, "rank %d: %g", d,
+                  cluster->devices[d].speed);
+    }
+    mt_cluster_free(cluster);
+}
+
+/* However little time there is, two sizes are measured; and as many steps as it takes to tell anything. */
+static void test_no_time(struct mt_device *device) {
+    struct mt_job job;
+    mt_job_default(&job);
+    job.batch = 4;
+    struct mt_job_probe probe = {.model = "mlp:tiny", .job = &job, .budget_s = 1e-3};
+    struct mt_cluster *cluster = rank ? NULL : blank_cluster();
+    measure(device, &probe, 1, cluster);
+    for (int c = 0; !rank && c < cluster->classes[0].ncurves; c++)
+        if (!strcmp(cluster->classes[0].curves[c].op, "relu_grad"))
+            CHECK_EQ(cluster->classes[0].curves[c].rows[1], 2 * 64);
+    mt_cluster_free(cluster);
+}
+
+static void test_refusal(struct mt_device *device) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_job job;
+    struct mt_job_times times = {0};
+    mt_job_default(&job);
+    struct mt_job_probe probe = {.model = "gpt3", .job = &job, .budget_s = 1};
+    CHECK_EQ(mt_job_measure(MPI_COMM_WORLD, device, &probe, &times, &err), MT_EINPUT);
+    CHECK(rank || strstr(err.text, "gpt3"), "%s", err.text);
+    mt_job_times_release(&times);
+}
+
+int main(int argc, char **argv) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_device *device;
+    int level;
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    mt_log_level(MT_LOG_WARN);
+    CHECK_OK(mt_device_open("cpu", &device, &err), err);
+    if (rank && rank == nranks - 1) mt_device_emulate(device, slow);
+    test_job(device);
+    test_no_time(device);
+    test_refusal(device);
+    mt_device_close(device);
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,114 @@
+/* Notes of the watch over a real socket, whole, in pieces, and from strangers; and the clock of time awake. */
+#include "launcher/watch/link.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "kernels/base/wait.h"
+#include "tests/check.h"
+
+static void wait_for(int fd, short events) {
+    struct pollfd ready = {.fd = fd, .events = events};
+    CHECK_EQ(poll(&ready, 1, 10000), 1);
+}
+
+/* A connection by one of the addresses of the line: both ends. */
+static void join(int listening, const char *line, uint64_t want, struct watch_link ends[2]) {
+    struct sockaddr_storage places[WATCH_PLACES];
+    char text[128];
+    uint64_t token = 0;
+    int n = watch_read_line(line, &token, places, WATCH_PLACES);
+    CHECK(n > 0 && token == want);
+    for (int p = 0; p < n; p++) {
+        watch_print_place(&places[p], text, sizeof text);
+        CHECK(strstr(text, " port ") != NULL);
+    }
+    ends[0] = watch_connect(&places[0]); /* on a network of this host, so it can be reached */
+    CHECK(ends[0].fd >= 0);
+    wait_for(listening, POLLIN);
+    ends[1] = watch_accept(listening);
+    CHECK(ends[1].fd >= 0);
+    wait_for(ends[0].fd, POLLOUT);
+}
+
+static int receive(struct watch_link *link, struct watch_note *note, char *text) {
+    wait_for(link->fd, POLLIN);
+    return watch_receive(link, note, text);
+}
+
+static void check_notes(struct watch_link ends[2]) {
+    struct watch_note note = {.kind = WATCH_FAIL, .place = 3, .code = 4, .host = "a", .at = "step 17"}, got;
+    char text[WATCH_TEXT], longest[2 * WATCH_TEXT];
+    CHECK_EQ(watch_receive(&ends[1], &got, text), 0);
+    CHECK(watch_send(&ends[0], &note, "it broke"));
+    CHECK_EQ(receive(&ends[1], &got, text), 1);
+    CHECK_EQ(got.kind, WATCH_FAIL);
+    CHECK_EQ(got.place, 3);
+    CHECK(!strcmp(got.at, "step 17") && !strcmp(text, "it broke"));
+    memset(longest, 'x', sizeof longest);
+    longest[sizeof longest - 1] = 0;
+    CHECK(watch_send(&ends[1], &note, longest)); /* cut to what a note carries */
+    CHECK(watch_send(&ends[1], &note, NULL));
+    CHECK_EQ(receive(&ends[0], &got, text), 1);
+    CHECK_EQ((int)strlen(text), WATCH_TEXT - 1);
+    CHECK_EQ(receive(&ends[0], &got, text), 1);
+    CHECK_EQ((int)strlen(text), 0);
+    /* A note that comes in two pieces. */
+    CHECK(watch_send(&ends[0], &note, NULL));
+    char whole[sizeof note];
+    wait_for(ends[1].fd, POLLIN);
+    CHECK_EQ(recv(ends[1].fd, whole, sizeof whole, MSG_WAITALL), (int)sizeof whole);
+    CHECK_EQ(send(ends[0].fd, whole, 100, 0), 100);
+    CHECK_EQ(receive(&ends[1], &got, text), 0);
+    CHECK_EQ(send(ends[0].fd, whole + 100, sizeof whole - 100, 0), (int)sizeof whole - 100);
+    CHECK_EQ(receive(&ends[1], &got, text), 1);
+    CHECK_EQ(got.code, 4);
+}
+
+static void check_strangers(int listening, const char *line, uint64_t token) {
+    struct watch_link ends[2];
+    struct watch_note note, got;
+    char text[WATCH_TEXT];
+    join(listening, line, token, ends);
+    memset(&note, 'G', sizeof note); /* "GET / ..." */
+    CHECK_EQ(send(ends[0].fd, &note, sizeof note, 0), (int)sizeof note);
+    CHECK_EQ(receive(&ends[1], &got, text), -1);
+    watch_close(&ends[1]);
+    CHECK_EQ(receive(&ends[0], &got, text), -1); /* the other end has gone */
+    watch_close(&ends[0]);
+    CHECK(!watch_send(&ends[0], &note, NULL));
+    struct sockaddr_storage places[2];
+    uint64_t none;
+    CHECK_EQ(watch_read_line("", &none, places, 2), 0);
+    CHECK_EQ(watch_read_line("00ff 80 10.0.0.1 nonsense fd00::1 10.0.0.2", &none, places, 2), 2);
+    CHECK_EQ((int)none, 255);
+}
+
+/* A stop of the process counts for no more than it may. */
+static void check_awake(void) {
+    struct mt_awake awake = {0};
+    CHECK(mt_awake_look(&awake, 0.01) == 0);
+    mt_sleep_s(0.1);
+    CHECK(mt_awake_look(&awake, 0.01) == 0.01);
+    mt_sleep_s(0.02);
+    double later_s = mt_awake_look(&awake, 1000);
+    CHECK(later_s >= 0.03 && later_s < 1000);
+}
+
+int main(void) {
+    struct mt_err err = MT_ERR_INIT;
+    struct watch_link ends[2];
+    char line[1024];
+    uint64_t token;
+    int listening;
+    CHECK(!watch_listen(&listening, &token, line, sizeof line, &err));
+    join(listening, line, token, ends);
+    check_notes(ends);
+    watch_close(&ends[0]);
+    watch_close(&ends[1]);
+    check_strangers(listening, line, token);
+    check_awake();
+    return 0;
+}

@@ -1,0 +1,280 @@
+/* The plan document: a round trip by bytes, edits that are seen, refusals by name, and matching processes to ranks. */
+#include "planner/plan/plan.h"
+
+#include <unistd.h>
+
+#include "tests/edited.h"
+
+static void add_prediction(struct mt_plan *p) {
+    memset(p->cluster_hash, 'c', 32);
+    struct mt_plan_prediction *f = p->prediction = mt_new(&p->arena, struct mt_plan_prediction, 1);
+    *f = (struct mt_plan_prediction){.step_s = 0.2125, .error = 0.04, .bound_s = 0.2, .nominal = true, .nrejected = 3};
+    f->times = mt_new(&p->arena, struct mt_plan_time, 3);
+    f->times[0] = (struct mt_plan_time){0.2, 0.0125, 0};
+    f->times[1] = (struct mt_plan_time){0.1, 0.02, 0.0925};
+    f->times[2] = (struct mt_plan_time){1. / 7, 0, 1e-9};
+    f->rejected = mt_new(&p->arena, struct mt_plan_rejected, 3);
+    f->rejected[0] = (struct mt_plan_rejected){"proportional shares", "slower", 0.25};
+    f->rejected[1] = (struct mt_plan_rejected){"even shares", "slower", 0.425};
+    f->rejected[2] = (struct mt_plan_rejected){"replicated state", "does not fit: rank 2 lacks 1.20 GiB", 0};
+}
+
+/* Three ranks, written by hand. */
+static struct mt_plan *make_plan(void) {
+    struct mt_plan *p = mt_plan_new(3);
+    p->made_by = "motley test";
+    p->model = "gpt2:layers=2";
+    memset(p->model_hash, 'a', 32);
+    memset(p->program_hash, '0', 32);
+    p->job.batch = 10;
+    p->job.seq = 64;
+    static const char *const hosts[] = {"big", "big", "small.cluster"};
+    static const double speeds[] = {1, 0.7, 0.3};
+    static int64_t batch[] = {5, 4, 1}, vocab[] = {128, 0, 129}, micro[] = {2, 4, 1};
+    for (int r = 0; r < 3; r++) {
+        p->ranks[r] = (struct mt_plan_rank){hosts[r], r ? "xeon-2t" : "", speeds[r], r == 2 ? 1 << 30 : 0, 0};
+        p->memory[r] = (struct mt_plan_memory){1000 + r, 2000 + r};
+    }
+    memcpy(p->micro, micro, sizeof micro);
+    p->nsplits = 2;
+    p->splits = mt_new(&p->arena, struct mt_plan_split, 2);
+    p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, batch};
+    p->splits[1] = (struct mt_plan_split){"storage:vocab", "vocab", 8, vocab};
+    p->nrules = 2;
+    p->rules = mt_new(&p->arena, struct mt_plan_rule, 2);
+    p->rules[0] = (struct mt_plan_rule){"lm_head*", "replicate", ""};
+    p->rules[1] = (struct mt_plan_rule){"*", "split", "batch"};
+    p->nstorage = 2;
+    p->storage = mt_new(&p->arena, struct mt_plan_storage, 2);
+    p->storage[0] = (struct mt_plan_storage){"*.ln_?.*", "replicated"};
+    p->storage[1] = (struct mt_plan_storage){"*", "split"};
+    p->sync = "reduce_scatter";
+    p->bucket_bytes = 4 << 20;
+    p->ncollectives = 4;
+    p->collectives = mt_new(&p->arena, struct mt_plan_collective, 4);
+    p->collectives[0] = (struct mt_plan_collective){MT_REDUCE_SCATTER, "ring", MT_BF16, MT_F32, 0};
+    p->collectives[1] = (struct mt_plan_collective){MT_ALL_GATHER, "bruck", MT_F32, MT_F32, 4096};
+    p->collectives[2] = (struct mt_plan_collective){MT_ALL_GATHER, "direct", MT_F32, MT_F32, 65536};
+    p->collectives[3] = (struct mt_plan_collective){MT_ALL_GATHER, "auto", MT_F32, MT_F32, 0};
+    add_prediction(p);
+    p->flops_per_step = 1.5e12;
+    p->parameters = 124439808;
+    return p;
+}
+
+static void test_round_trip(void) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_plan *p = make_plan(), *back;
+    size_t length, again;
+    CHECK_OK(mt_plan_check(p, &err), err);
+    char *text = mt_plan_text(p, &length);
+    CHECK_OK(mt_plan_parse("p", text, length, &back, &err), err);
+    CHECK_TEXT(back->hash, p->hash);
+    CHECK_EQ(back->nranks, 3);
+    CHECK_TEXT(back->ranks[2].host, "small.cluster");
+    CHECK_NEAR(back->ranks[1].speed, 0.7, 0);
+    CHECK_EQ(back->splits[1].sizes[2], 129);
+    CHECK_EQ(back->collectives[0].wire, MT_BF16);
+    CHECK_EQ(back->memory[2].arena_bytes, 2002);
+    CHECK_TEXT(back->ranks[1].class, "xeon-2t");
+    CHECK_TEXT(back->collectives[2].algorithm, "direct");
+    CHECK(back->collectives[2].up_to_bytes == 65536 && back->collectives[3].up_to_bytes == 0);
+    const struct mt_plan_prediction *f = back->prediction;
+    CHECK(f && f->step_s == 0.2125 && f->error == 0.04 && f->bound_s == 0.2 && f->nominal);
+    CHECK(f->times[2].compute_s == 1. / 7 && f->times[1].exposed_s == 0.02 && f->times[1].idle_s == 0.0925);
+    CHECK_EQ(f->nrejected, 3);
+    CHECK_TEXT(f->rejected[2].why, "does not fit: rank 2 lacks 1.20 GiB");
+    CHECK(f->rejected[1].step_s == 0.425 && f->rejected[2].step_s == 0);
+    CHECK_EQ(mt_plan_split_named(back, "storage:vocab")->align, 8);
+    CHECK(!mt_plan_split_named(back, "vocab"), "no such split");
+    CHECK(!mt_plan_stored_split(back, "h.3.ln_1.weight") && mt_plan_stored_split(back, "h.3.ln_10.weight"), "globs");
+    char *second = mt_plan_text(back, &again);
+    CHECK_TEXT(second, text);
+
+    /* Spaces do not matter to the hash, a sign of life does. */
+    char *spaced = edited(text, "\"version\": 1", "\"version\"   :\n1");
+    mt_plan_free(back);
+    CHECK_OK(mt_plan_parse("p", spaced, strlen(spaced), &back, &err), err);
+    char *changed = edited(text, "\"steps\": 1000", "\"steps\": 1001");
+    mt_plan_free(back);
+    CHECK_EQ(mt_plan_parse("p", changed, strlen(changed), &back, &err), MT_EINPUT);
+    CHECK_TEXT(err.text, "p: hash: does not fit: the plan was changed after it was made");
+    CHECK(strstr(err.hint, "motley plan --check p -o p"), "%s", err.hint);
+
+    struct mt_plan *copy;
+    CHECK_OK(mt_plan_copy(p, &copy, &err), err);
+    CHECK_TEXT(copy->hash, p->hash);
+    CHECK(copy->splits[0].sizes != p->splits[0].sizes && copy->prediction->times != p->prediction->times, "shared");
+    mt_plan_free(copy);
+    p->prediction->step_s = -1;
+    CHECK_EQ(mt_plan_copy(p, &copy, &err), MT_EINPUT);
+    p->prediction->step_s = 0.2125;
+
+    char path[] = "/tmp/motley-test-plan-XXXXXX";
+    int fd = mkstemp(path);
+    CHECK(fd >= 0 && write(fd, changed, strlen(changed)) == (ssize_t)strlen(changed), "%s", path);
+    close(fd);
+    CHECK_OK(mt_plan_read_edited(path, &back, &err), err);
+    CHECK_EQ(back->job.steps, 1001);
+    CHECK_OK(mt_plan_write(back, path, &err), err);
+    mt_plan_free(back);
+    CHECK_OK(mt_plan_read(path, &back, &err), err);
+    unlink(path);
+
+    mt_plan_free(back);
+    mt_plan_free(p);
+    free(text), free(second), free(spaced), free(changed);
+}
+
+static void test_refusals(void) {
+    static const struct {
+        const char *from, *to, *message;
+    } edits[] = {
+        {"[5, 4, 1]", "[5, 4, 2]", "p: splits[0].sizes: sums to 11, but the job's global batch is 10"},
+        {"[5, 4, 1]", "[5, 5]", "p: splits[0].sizes: has 2 numbers, but must have 3"},
+        {"[5, 4, 1]", "[11, -1, 0]", "p: splits[0].sizes[1]: is -1"},
+        {"[128, 0, 129]", "[127, 1, 129]", "p: splits[1].sizes: all but one must be multiples of the align of 8"},
+        {"[128, 0, 129]", "[9223372036854775807, 1, 0]", "p: splits[1].sizes: the sum is out of range"},
+        {"\"name\": \"storage:vocab\"", "\"name\": \"batch\"", "p: splits[1].name: \"batch\" is there already"},
+        {"\"name\": \"batch\"", "\"name\": \"botch\"", "p: splits: has none with the name \"batch\""},
+        {"\"label\": \"vocab\"", "\"label\": \"embed\"", "p: splits[1].label: is \"embed\", but the split"},
+        {"[2, 4, 1]", "[0, 4, 1]", "p: micro_batch[0]: is 0, but must be from 1 to the rank's share of the batch, 5"},
+        {"[2, 4, 1]", "[2, 4, 3]", "p: micro_batch[2]: is 3, but must be from 1 to the rank's share of the batch, 1"},
+        {"\"rule\": \"replicate\"", "\"rule\": \"sometimes\"", "p: rules[0].rule: \"sometimes\" must be \"split\" or"},
+        {"\"split\": \"batch\"", "\"split\": \"bach\"", "p: rules[1].split: no split has the name \"bach\""},
+        {"\"layout\": \"split\"", "\"layout\": \"spilt\"", "p: storage[1].layout: \"spilt\" must be"},
+        {"\"sync\": \"reduce_scatter\"", "\"sync\": \"hope\"", "p: gradients.sync: \"hope\" must be"},
+        {"\"sync\": \"reduce_scatter\"", "\"sync\": \"reduce_scatter\", \"start\": \"now\"",
+         "p: gradients.start: \"now\" must be"},
+        {"\"algorithm\": \"ring\"", "\"algorithm\": \"rong\"", "p: collectives[0].algorithm: ReduceScatter has no"},
+        {"\"wire\": \"bf16\"", "\"wire\": \"f64\"", "p: collectives[0].wire: is f64, but must be f32 or bf16"},
+        {"\"acc\": \"f32\"", "\"acc\": \"f64\"", "p: collectives[0].acc: is f64, but a job in f32 accumulates in f32"},
+        {"\"kind\": \"AllGather\"", "\"kind\": \"AllGarther\"", "p: collectives[1].kind: \"AllGarther\" is not known"},
+        {"\"host\": \"small.cluster\"", "\"host\": \"\"", "p: ranks[2].host: either all ranks have a host, or none"},
+        {"\"speed\": 0.7", "\"speed\": -1", "p: ranks[1].speed: is -1"},
+        {"65536", "4096", "p: collectives[2].up_to_bytes: must be more than in the row of AllGather before"},
+        {", \"up_to_bytes\": 65536", "", "p: collectives[3].kind: AllGather of any size is there already"},
+        {"\"up_to_bytes\": 65536", "\"up_to_bytes\": 0", "p: collectives[2].up_to_bytes: is 0"},
+        {"\"algorithm\": \"auto\"", "\"algorithm\": \"auto\", \"up_to_bytes\": 99999",
+         "p: collectives[1]: there is no row of AllGather for any size"},
+        {"\"step_s\": 0.2125", "\"step_s\": 0", "p: prediction.step_s: is 0"},
+        {"\"step_s\": 0.2125", "\"step_s\": 0.199", "p: prediction.bound_s: is 0.2, but must be from 0 to the step's"},
+        {"\"error\": 0.04", "\"error\": -1", "p: prediction.error: is -1"},
+        {"\"error\": 0.04", "\"mistake\": 0.04", "p: prediction: unknown key \"mistake\""},
+        {"\"exposed_s\": 0.02", "\"exposed_s\": -0.02", "p: prediction.times[1].exposed_s: is -0.02"},
+        {"{\"compute_s\": 0.2, \"exposed_s\": 0.0125, \"idle_s\": 0},", "",
+         "p: prediction: times: has 2 rows, but there are 3 ranks"},
+        {"\"step_s\": 0.25", "\"step_s\": 0.5", "p: prediction.rejected[1]: rows must be in the order of step_s"},
+        {", \"step_s\": 0.25", "", "p: prediction.rejected[1]: rows must be in the order of step_s"},
+        {"\"why\": \"slower\"", "\"why\": \"\"", "p: prediction.rejected[0]: what and why must not be empty"},
+        {"\"cluster_hash\": \"cccccccccccccccccccccccccccccccc\"", "\"cluster_hash\": \"\"",
+         "p: prediction: there is one, but no cluster_hash"},
+        {"\"version\": 1", "\"version\": 2", "p: version: is 2, but this motley knows version 1 only"},
+        {"motley-plan", "motley-plum", "p: is a \"motley-plum\", not a \"motley-plan\""},
+        {"\"parameters\"", "\"paramters\"", "p: unknown key \"paramters\""},
+        {"\"model_hash\": \"a", "\"model_hash\": \"A", "p: model_hash: must be 32 hexadecimal digits"},
+        {"\"model_hash\": \"a", "\"model_hash\": \"aa", "p: model_hash: must be 32 hexadecimal digits"},
+        {"gpt2:layers=2", "gpt2:\\u001b[2J", "p: model: has a control character"},
+        {"\"batch\": 10", "\"batch\": 11", "p: splits[0].sizes: sums to 10, but the job's global batch is 11"}};
+    struct mt_plan *p = make_plan(), *back;
+    size_t length;
+    char *text = mt_plan_text(p, &length);
+    for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
+        struct mt_err err = MT_ERR_INIT;
+        char *wrong = edited(text, edits[i].from, edits[i].to);
+        CHECK_EQ(mt_plan_parse("p", wrong, strlen(wrong), &back, &err), MT_EINPUT);
+        CHECK(!strncmp(err.text, edits[i].message, strlen(edits[i].message)), "\"%s\", not \"%s\"", err.text,
+              edits[i].message);
+        free(wrong);
+    }
+    /* Cut anywhere, it is refused and nothing leaks. */
+    for (size_t cut = 0; cut + 2 < length; cut += 7) {
+        struct mt_err err = MT_ERR_INIT;
+        CHECK_EQ(mt_plan_parse("p", text, cut, &back, &err), MT_EINPUT);
+    }
+    free(text);
+    mt_plan_free(p);
+}
+
+/* What people see of the prediction; spaces count as one. */
+static void test_print(void) {
+    struct mt_plan *p = make_plan();
+    char *text, *squeezed;
+    size_t length, n = 0;
+    FILE *file = open_memstream(&text, &length);
+    mt_plan_print(p, file);
+    fclose(file);
+    squeezed = malloc(length + 1);
+    for (size_t i = 0; i < length; i++)
+        if (text[i] != ' ' || (n && squeezed[n - 1] != ' ')) squeezed[n++] = text[i];
+    squeezed[n] = 0;
+    static const char *const lines[] = {
+        "predicted 212 ms a step (204 ms to 221 ms), 3.01 k tokens/s; nominal: it rests on public figures",
+        "bound 200 ms: no plan of those searched is faster; the gap is 6.2%",
+        "\n 1 100 ms 47% 20.0 ms 9% 92.5 ms 44%\n",
+        "proportional shares 250 ms +17.6% slower\n",
+        "even shares 425 ms +100.0% slower\n",
+        "replicated state - does not fit: rank 2 lacks 1.20 GiB\n",
+        "ReduceScatter of any size ring gradients as bf16, summed in f32\n",
+        "AllGather up to 4.00 KiB bruck values in their own type\n",
+        "AllGather larger auto values in their own type\n"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        CHECK(strstr(squeezed, lines[i]), "no \"%s\" in:\n%s", lines[i], text);
+    free(text), free(squeezed);
+    mt_plan_free(p);
+}
+
+static void test_match(void) {
+    struct mt_plan *p = make_plan();
+    struct mt_err err = MT_ERR_INIT;
+    int place[3];
+    CHECK_OK(mt_plan_match(p, 3, (const char *const[]){"small", "big", "big.cluster"}, place, &err), err);
+    CHECK(place[0] == 2 && place[1] == 0 && place[2] == 1, "%d %d %d", place[0], place[1], place[2]);
+    CHECK_EQ(mt_plan_match(p, 2, (const char *const[]){"small", "big"}, place, &err), MT_EINPUT);
+    CHECK_TEXT(err.text, "the plan is for 3 ranks, but 2 processes were started");
+    CHECK_TEXT(err.hint, "start it with `mpirun -n 3`, or make a plan with `--ranks 2`");
+    CHECK_EQ(mt_plan_match(p, 3, (const char *const[]){"small", "big", "bigger"}, place, &err), MT_EINPUT);
+    CHECK_TEXT(err.text, "process 2 runs on host \"bigger\", which the plan does not have");
+    CHECK_TEXT(err.hint, "the plan is for: big, small.cluster");
+    CHECK_EQ(mt_plan_match(p, 3, (const char *const[]){"big", "big", "big"}, place, &err), MT_EINPUT);
+    CHECK_TEXT(err.text, "3 processes run on host \"big\", but the plan gives it 2 ranks");
+    for (int r = 0; r < 3; r++) p->ranks[r].host = "";
+    CHECK_OK(mt_plan_match(p, 3, (const char *const[]){"x", "y", "x"}, place, &err), err);
+    CHECK(place[0] == 0 && place[1] == 1 && place[2] == 2, "in order");
+    mt_plan_free(p);
+}
+
+/* Plans for GPUs say so; a plan that says nothing is for CPUs, as all were once. */
+static void test_devices(void) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_plan *p = make_plan(), *back;
+    size_t length;
+    char *text = mt_plan_text(p, &length);
+    CHECK(!strstr(text, "\"device\"") && !strstr(text, "reserved_bytes"), "a plan for CPUs: %s", text);
+    CHECK_OK(mt_plan_parse("p", text, length, &back, &err), err);
+    CHECK_TEXT(back->device, "cpu");
+    mt_plan_free(back);
+    free(text);
+    p->device = "cuda";
+    p->ranks[1].reserved_bytes = 567869440;
+    text = mt_plan_text(p, &length);
+    CHECK_OK(mt_plan_parse("p", text, length, &back, &err), err);
+    CHECK_TEXT(back->device, "cuda");
+    CHECK(back->ranks[1].reserved_bytes == 567869440 && !back->ranks[0].reserved_bytes, "reserved");
+    mt_plan_free(back);
+    char *changed = edited(text, "\"device\": \"cuda\"", "\"device\": \"abacus\"");
+    CHECK_EQ(mt_plan_parse("p", changed, strlen(changed), &back, &err), MT_EINPUT);
+    CHECK_TEXT(err.text, "p: device: \"abacus\" must be \"cpu\" or \"cuda\"");
+    free(changed);
+    free(text);
+    mt_plan_free(p);
+}
+
+int main(void) {
+    test_round_trip();
+    test_devices();
+    test_refusals();
+    test_print();
+    test_match();
+    return 0;
+}

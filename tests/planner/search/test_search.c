@@ -1,0 +1,455 @@
+/* The search against brute force and against what it must never lose to, judged by mt_predict through plans that are
+ * made here: shares of two ranks for all splits, structures on a slow network, memory that binds, random clusters. */
+#include "planner/search/search.h"
+
+#include "kernels/base/number/rng.h"
+#include "planner/balance/split.h"
+#include "planner/cost/algorithms.h"
+#include "synth/build/build.h"
+#include "planner/predict/predict.h"
+#include "tests/check.h"
+#include "tests/profiler/clusters.h"
+#include "synth/autodiff/autodiff.h"
+#include "planner/plan/choice.h"
+
+static struct mt_err err = MT_ERR_INIT;
+static const struct mt_lower_options options = {.fuse = true, .latency_s = 30e-6, .bandwidth_Bps = 1e9};
+static const char *const small = "gpt2:layers=2,heads=2,embed=64,context=64,vocab=256,bias=0";
+
+/* A job on a cluster, ready to be searched. */
+struct setting {
+    struct mt_cluster *cluster;
+    struct mt_job job;
+    struct mt_model model;
+    struct mt_graph *graph;
+    int device[32];
+    struct mt_costs costs;
+    struct mt_search search;
+};
+
+static void set_up(struct setting *s, struct mt_cluster *cluster, const char *model, int64_t batch) {
+    *s = (struct setting){.cluster = cluster};
+    mt_job_default(&s->job);
+    s->job.batch = batch;
+    CHECK_OK(mt_model_parse(model, &s->model, &err), err);
+    CHECK_OK(mt_model_graph(&s->model, s->job.precision, batch, 0, 0, &s->graph, &err), err);
+    CHECK_OK(mt_graph_differentiate(s->graph, &err), err);
+    CHECK_OK(mt_graph_optimize(s->graph, &s->job.optimizer, &err), err);
+    for (int d = 0; d < cluster->ndevices; d++) s->device[d] = d;
+    s->costs = (struct mt_costs){.cluster = cluster, .nranks = cluster->ndevices, .device = s->device};
+    s->search = (struct mt_search){.model = &s->model,
+                                   .graph = s->graph,
+                                   .job = &s->job,
+                                   .costs = &s->costs,
+                                   .options = &options,
+                                   .fixed = MT_SEARCH_FREE,
+                                   .limit_s = 600};
+}
+
+static void tear_down(struct setting *s) {
+    mt_graph_free(s->graph);
+    mt_cluster_free(s->cluster);
+}
+
+static struct mt_plan *new_plan(const struct setting *s) {
+    struct mt_plan *p = mt_plan_new(s->costs.nranks);
+    p->made_by = "motley test";
+    p->model = mt_model_text(&s->model, &p->arena);
+    p->job = s->job;
+    p->device = mt_arena_strdup(&p->arena, mt_cluster_kind(s->cluster));
+    snprintf(p->cluster_hash, sizeof p->cluster_hash, "%s", s->cluster->hash);
+    for (int r = 0; r < p->nranks; r++) p->ranks[r].memory_bytes = s->cluster->devices[r].memory_bytes;
+    return p;
+}
+
+static struct mt_plan *searched(const struct setting *s, struct mt_search_report *report) {
+    struct mt_plan *p = new_plan(s);
+    enum mt_status st = mt_search(&s->search, p, report, &err);
+    if (st == MT_EMISSING) {
+        printf("skipped: %s\n", err.text);
+        exit(77);
+    }
+    CHECK_OK(st, err);
+    if (!p->job.seq) p->job.seq = mt_model_get(&s->model, "context");
+    CHECK_OK(mt_plan_check(p, &err), err);
+    CHECK(p->prediction->bound_s > 0 && p->prediction->bound_s <= p->prediction->step_s, "%g %g",
+          p->prediction->bound_s, p->prediction->step_s);
+    return p;
+}
+
+/* A plan by hand. */
+struct by_hand {
+    const char *storage, *sync;
+    int64_t bucket_bytes;
+    const double *weight; /* of storage */
+    const int64_t *batch;
+};
+
+static double priced(const struct setting *s, const struct by_hand *hand) {
+    struct mt_plan *p = new_plan(s);
+    int labels[16], nlabels = mt_storage_labels(s->graph, labels);
+    p->splits = mt_new(&p->arena, struct mt_plan_split, nlabels + 1);
+    p->splits[p->nsplits++] = (struct mt_plan_split){
+        "batch", "batch", 1, mt_arena_memdup(&p->arena, hand->batch, (size_t)p->nranks * sizeof(int64_t))};
+    for (int l = 0; l < nlabels; l++) {
+        const struct mt_label *label = &s->graph->labels[labels[l]];
+        struct mt_plan_split *split = &p->splits[p->nsplits++];
+        *split = (struct mt_plan_split){mt_arena_printf(&p->arena, "storage:%s", label->name), label->name,
+                                        label->align, mt_new(&p->arena, int64_t, p->nranks)};
+        CHECK_OK(mt_split_proportional(label->extent, label->align, hand->weight, p->nranks, split->sizes, &err), err);
+    }
+    memcpy(p->micro, hand->batch, (size_t)p->nranks * sizeof(int64_t));
+    p->nrules = p->nstorage = 1;
+    p->rules = &(struct mt_plan_rule){"*", "split", "batch"};
+    p->storage = &(struct mt_plan_storage){"*", hand->storage};
+    p->sync = hand->sync;
+    p->start = mt_plan_default_start(p->device);
+    p->bucket_bytes = hand->bucket_bytes;
+    /* Algorithms as the search would take them; then the program as training would build it. */
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_choice choice;
+    struct mt_program program;
+    struct mt_prediction prediction;
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass) mt_program_release(&program);
+        CHECK_OK(mt_choice_from_plan(s->graph, p, &arena, &choice, &err), err);
+        CHECK_OK(mt_build(s->graph, &choice, &program, &err), err);
+        if (!pass)
+            CHECK_OK(mt_algorithm_rows(&program, &s->costs, &p->arena, &p->collectives, &p->ncollectives, &err), err);
+    }
+    CHECK_OK(mt_predict(&program, &s->costs, &options, &prediction, &err), err);
+    double step_s = prediction.step_s;
+    for (int r = 0; r < p->nranks; r++)
+        if (prediction.ranks[r].arena_bytes > p->ranks[r].memory_bytes) step_s = INFINITY;
+    mt_arena_release(&prediction.arena);
+    mt_program_release(&program);
+    mt_arena_release(&arena);
+    mt_plan_free(p);
+    return step_s;
+}
+
+static const struct {
+    const char *storage, *sync;
+} ways[] = {{"replicated", "all_reduce"}, {"split", "reduce_scatter"}, {"split", "all_reduce"}};
+
+/* Under sanitizers programs take long: only the larger shares of the first rank, among them the best. */
+#ifdef MOTLEY_SANITIZE
+enum { BEGIN = 13, CASES = 4 };
+#else
+enum { BEGIN = 0, CASES = 50 };
+#endif
+
+/* The fastest of all splits of the batch on two ranks, in all structures, with a few splits of storage. */
+static double brute_force(const struct setting *s, int64_t bucket_bytes) {
+    static const double storages[][2] = {{1, 1}, {2, 1}};
+    double best = INFINITY;
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+        for (size_t k = 0; k < sizeof storages / sizeof *storages; k++)
+            for (int64_t b = BEGIN; b <= s->job.batch; b++) {
+                int64_t batch[2] = {b, s->job.batch - b};
+                struct by_hand hand = {ways[w].storage, ways[w].sync, bucket_bytes, storages[k], batch};
+                best = fmin(best, priced(s, &hand));
+            }
+    return best;
+}
+
+static const int64_t *batch_of(const struct mt_plan *p) {
+    return mt_plan_split_named(p, "batch")->sizes;
+}
+
+static void test_unequal_pair(void) {
+    struct setting s;
+    struct mt_search_report report;
+    set_up(&s, make_unequal_pair(), small, 24);
+    struct mt_plan *p = searched(&s, &report);
+    double best = fmin(brute_force(&s, 1 << 20), brute_force(&s, 0));
+    CHECK_NEAR(batch_of(p)[0], 16, 1);
+    CHECK(p->prediction->step_s <= 1.01 * best, "%g against %g", p->prediction->step_s, best);
+    CHECK(p->prediction->bound_s <= best, "%g against %g", p->prediction->bound_s, best);
+    CHECK_NEAR(p->ranks[1].speed, 0.5, 0.03);
+    CHECK_NEAR(p->ranks[0].speed, 1, 0);
+    CHECK(p->prediction->nrejected >= 3, "%d", p->prediction->nrejected);
+    for (int i = 0; i + 1 < p->prediction->nrejected; i++)
+        CHECK(p->prediction->rejected[i].step_s <= p->prediction->rejected[i + 1].step_s, "%d", i);
+    CHECK(report.nbindings > 0 && report.bindings[0].kind == MT_BINDS_COMPUTE, "%d", report.nbindings);
+    CHECK(report.nstages > 0, "%d", report.nstages);
+    CHECK_TEXT(report.candidates[0].why, "");
+    CHECK_NEAR(report.candidates[0].step_s, p->prediction->step_s, 0);
+
+    /* The same again, and the same by its price. */
+    struct mt_plan *twin = searched(&s, NULL);
+    size_t length[2];
+    char *text[2] = {mt_plan_text(p, &length[0]), mt_plan_text(twin, &length[1])};
+    CHECK_TEXT(text[0], text[1]);
+    CHECK_OK(mt_search_price(&s.search, twin, NULL, &err), err);
+    CHECK_NEAR(twin->prediction->step_s, p->prediction->step_s, 1e-12);
+    CHECK_EQ(twin->memory[0].arena_bytes, p->memory[0].arena_bytes);
+    free(text[0]), free(text[1]);
+    mt_plan_free(twin);
+    mt_plan_free(p);
+    mt_search_report_release(&report);
+    tear_down(&s);
+}
+
+/* On a slow network structures differ most: what brute force prefers among them must not be missed. */
+static void test_slow_network(void) {
+    for (int slow = 0; slow < 2; slow++) {
+        struct setting s;
+        struct mt_cluster *cluster = make_cluster(2, 1, 1);
+        cluster->devices[1].speed = 0.7;
+        if (slow) cluster->links[1].bandwidth_Bps = cluster->links[1].shared_Bps = 5e6;
+        set_up(&s, cluster, small, 12);
+        struct mt_plan *p = searched(&s, NULL);
+        double best = brute_force(&s, 0);
+        CHECK(p->prediction->step_s <= 1.01 * best, "%g against %g", p->prediction->step_s, best);
+        mt_plan_free(p);
+        tear_down(&s);
+    }
+}
+
+/* Less and less memory: the shares move or the micro-batches shrink, the plan holds, until nothing does. */
+static void test_memory(void) {
+    struct setting s;
+    set_up(&s, make_unequal_pair(), small, 24);
+    struct mt_plan *free_plan = searched(&s, NULL);
+    int64_t needs = free_plan->memory[0].arena_bytes;
+    double before = free_plan->prediction->step_s;
+    bool micro = false, failed = false;
+    for (int part = 9; part >= 1 && !failed; part -= 2) {
+        s.cluster->devices[0].memory_bytes = s.cluster->devices[1].memory_bytes = needs / 10 * part;
+        struct mt_plan *p = new_plan(&s);
+        if (mt_search(&s.search, p, NULL, &err)) {
+            failed = true;
+            CHECK_EQ(err.status, MT_EINPUT);
+            CHECK(strstr(err.text, "lacks") || strstr(err.text, "fit"), "%s", err.text);
+        } else {
+            for (int r = 0; r < 2; r++) {
+                CHECK(p->memory[r].arena_bytes <= p->ranks[r].memory_bytes, "%d", r);
+                micro |= p->micro[r] < batch_of(p)[r];
+            }
+            CHECK(p->prediction->step_s >= 0.995 * before, "%g after %g", p->prediction->step_s, before);
+            before = p->prediction->step_s;
+        }
+        mt_plan_free(p);
+    }
+    CHECK(micro, "no micro-batches");
+    CHECK(failed, "a tenth of the memory was enough");
+    mt_plan_free(free_plan);
+    tear_down(&s);
+}
+
+/* What a person fixes is kept. */
+static void test_fixed(void) {
+    struct setting s;
+    set_up(&s, make_cluster(3, 2, 2), small, 12);
+    const int64_t shares[3] = {2, 9, 1}, micro[3] = {2, 4, 4};
+    int64_t vocab[3] = {256, 0, 0};
+    const struct mt_plan_storage rows[1] = {{"*", "split"}};
+    s.search.fixed = (struct mt_search_fixed){.shares = shares,
+                                              .micro = micro,
+                                              .nstorage = 1,
+                                              .storage = rows,
+                                              .nstorage_shares = 1,
+                                              .storage_shares = &(struct mt_storage_shares){"vocab", vocab},
+                                              .sync = "reduce_scatter",
+                                              .bucket_bytes = 12345,
+                                              .gradient_wire = MT_BF16,
+                                              .algorithms = {[MT_REDUCE_SCATTER] = "ring"}};
+    struct mt_plan *p = searched(&s, NULL);
+    const int64_t want_micro[3] = {2, 4, 1};
+    for (int r = 0; r < 3; r++) {
+        CHECK_EQ(batch_of(p)[r], shares[r]);
+        CHECK_EQ(p->micro[r], want_micro[r]);
+        CHECK_EQ(mt_plan_split_named(p, "storage:vocab")->sizes[r], vocab[r]);
+    }
+    CHECK_TEXT(p->sync, "reduce_scatter");
+    CHECK_TEXT(p->storage[0].layout, "split");
+    CHECK_EQ(p->bucket_bytes, 12345);
+    int scatters = 0;
+    for (int c = 0; c < p->ncollectives; c++) {
+        if (p->collectives[c].kind != MT_REDUCE_SCATTER) continue;
+        CHECK_TEXT(p->collectives[c].algorithm, "ring");
+        CHECK_EQ(p->collectives[c].wire, MT_BF16);
+        scatters++;
+    }
+    CHECK_EQ(scatters, 1);
+    mt_plan_free(p);
+
+    const int64_t wrong[3] = {2, 9, 2};
+    s.search.fixed = (struct mt_search_fixed)MT_SEARCH_FREE;
+    s.search.fixed.shares = wrong;
+    p = new_plan(&s);
+    CHECK_EQ(mt_search(&s.search, p, NULL, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "13") && strstr(err.text, "12"), "%s", err.text);
+    mt_plan_free(p);
+    tear_down(&s);
+}
+
+/* The structure again on another cluster: a faster second rank takes more. */
+static void test_again(void) {
+    struct setting s;
+    set_up(&s, make_unequal_pair(), small, 24);
+    struct mt_plan *p = searched(&s, NULL);
+    double before = p->prediction->step_s;
+    const char *sync = p->sync;
+    s.cluster->devices[1].speed = 1;
+    CHECK_OK(mt_search_again(&s.search, p, NULL, &err), err);
+    CHECK_NEAR(batch_of(p)[1], 12, 1);
+    CHECK_NEAR(p->prediction->step_s / before, 0.75, 0.03);
+    CHECK_TEXT(p->sync, sync);
+    mt_plan_free(p);
+    tear_down(&s);
+}
+
+static void test_one_rank(void) {
+    struct setting s;
+    set_up(&s, make_cluster(1, 1, 1), small, 5);
+    struct mt_plan *p = searched(&s, NULL);
+    CHECK_EQ(batch_of(p)[0], 5);
+    double step_s = p->prediction->step_s;
+    CHECK_NEAR(step_s, p->prediction->bound_s, 0.02 * step_s);
+    struct mt_search_report report; /* nothing but computing binds, and all of it */
+    CHECK_OK(mt_search_price(&s.search, p, &report, &err), err);
+    CHECK_NEAR(p->prediction->step_s, step_s, 1e-9 * step_s);
+    CHECK_NEAR(p->prediction->bound_s, step_s, 0.02 * step_s);
+    CHECK_EQ(report.nbindings, 1);
+    CHECK_NEAR(report.bindings[0].saves_s, 0.01 * step_s, 2e-4 * step_s);
+    mt_search_report_release(&report);
+    mt_plan_free(p);
+    tear_down(&s);
+}
+
+/* Clusters at random: never worse than even, than proportional to the speeds, than the last plan. */
+static void random_cluster(struct setting *s, uint64_t seed) {
+    uint32_t draw = 0;
+#define DRAW(n) (int)(mt_random_u32(seed, 1, draw++) % (uint32_t)(n))
+    int n = 2 + DRAW(4);
+    int per_node = 1 + DRAW(n), nclasses = 1 + DRAW(3);
+    struct mt_cluster *c = make_cluster(n, per_node, nclasses);
+    for (int d = 0; d < n; d++) c->devices[d].speed = 1.0 / (1 + DRAW(5));
+    for (int k = 0; k < nclasses && seed % 2; k++) c->classes[k].kind = "cuda";
+    for (int l = 0; l < c->nlinks; l++) {
+        c->links[l].bandwidth_Bps *= pow(10, DRAW(3) - 1);
+        c->links[l].shared_Bps = DRAW(2) ? 0 : c->links[l].bandwidth_Bps;
+        c->links[l].compute_slowdown = 0.1 * DRAW(4);
+    }
+    const char *model = DRAW(4) ? "mlp" : small;
+    set_up(s, c, model, 1 + DRAW(40));
+#undef DRAW
+}
+
+static void test_never_worse(void) {
+    for (uint64_t seed = 1; seed <= CASES; seed++) {
+        struct setting s;
+        random_cluster(&s, seed);
+        int n = s.costs.nranks;
+        struct mt_plan *p = searched(&s, NULL);
+        double weight[2][32];
+        for (int r = 0; r < n; r++) weight[0][r] = 1, weight[1][r] = p->ranks[r].speed;
+        for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+            for (int k = 0; k < 2; k++) {
+                int64_t batch[32];
+                CHECK_OK(mt_split_proportional(s.job.batch, 1, weight[k], n, batch, &err), err);
+                struct by_hand hand = {ways[w].storage, ways[w].sync, 1 << 20, weight[k], batch};
+                double step_s = priced(&s, &hand);
+                CHECK(p->prediction->step_s <= step_s * (1 + 1e-9), "seed %d: %g against %g of %s, %s, %d", (int)seed,
+                      p->prediction->step_s, step_s, ways[w].storage, ways[w].sync, k);
+            }
+        s.search.last = p;
+        s.search.fixed.sync = p->sync;
+        struct mt_plan *next = searched(&s, NULL);
+        CHECK(next->prediction->step_s <= p->prediction->step_s * (1 + 1e-9), "seed %d", (int)seed);
+        mt_plan_free(next);
+        s.search.last = NULL;
+        s.search.fixed.start = "full"; /* another start is the last plan's */
+        struct mt_plan *full = searched(&s, NULL);
+        CHECK_TEXT(full->start, "full");
+        s.search.last = full;
+        s.search.fixed.start = NULL;
+        next = searched(&s, NULL);
+        CHECK(next->prediction->step_s <= full->prediction->step_s * (1 + 1e-9), "seed %d: %g after %g", (int)seed,
+              next->prediction->step_s, full->prediction->step_s);
+        mt_plan_free(next);
+        mt_plan_free(full);
+        mt_plan_free(p);
+        tear_down(&s);
+    }
+}
+
+/* The bound is of computing alone: what messages slow, or do not, is not in it. */
+static void test_bound_without_links(void) {
+    double bound_s[2];
+    for (int slow = 0; slow < 2; slow++) {
+        struct setting s;
+        struct mt_cluster *c = make_cluster(4, 2, 2);
+        for (int l = 0; l < c->nlinks; l++) c->links[l].compute_slowdown = 0.9 * slow;
+        set_up(&s, c, small, 64);
+        struct mt_plan *p = searched(&s, NULL);
+        bound_s[slow] = p->prediction->bound_s;
+        CHECK(bound_s[slow] < 0.999 * p->prediction->step_s, "%g of %g", bound_s[slow], p->prediction->step_s);
+        mt_plan_free(p);
+        tear_down(&s);
+    }
+    CHECK_NEAR(bound_s[1], bound_s[0], 1e-3 * bound_s[0]);
+}
+
+/* A last plan that stores as the search would not have looked at: nothing slower takes its place. */
+static void test_last_structure(void) {
+    struct setting s;
+    set_up(&s, make_cluster(3, 2, 2), small, 12);
+    const struct mt_plan_storage rows[2] = {{"wte", "split"}, {"*", "replicated"}};
+    s.search.fixed.nstorage = 2;
+    s.search.fixed.storage = rows;
+    s.search.fixed.sync = "reduce_scatter";
+    struct mt_search_report report;
+    struct mt_plan *last = searched(&s, NULL);
+    s.search.fixed = (struct mt_search_fixed)MT_SEARCH_FREE;
+    s.search.last = last;
+    struct mt_plan *p = searched(&s, &report);
+    bool looked = false;
+    for (int i = 0; i < report.ncandidates; i++) looked |= strstr(report.candidates[i].what, "as it was") != NULL;
+    CHECK(looked, "the last plan's storage was not looked at");
+    CHECK(p->prediction->step_s <= last->prediction->step_s * (1 + 1e-9), "%g after %g", p->prediction->step_s,
+          last->prediction->step_s);
+    mt_search_report_release(&report);
+    mt_plan_free(last);
+    mt_plan_free(p);
+    tear_down(&s);
+}
+
+/* Fixed algorithms of collectives that only some structures have are in nobody's way, and refused where the best has
+ * none of them. */
+static void test_algorithm_of_some(void) {
+    struct setting s;
+    set_up(&s, make_cluster(3, 2, 2), small, 12);
+    const struct mt_plan_storage rows[1] = {{"*", "split"}};
+    s.search.fixed.algorithms[MT_REDUCE_SCATTER] = "ring";
+    s.search.fixed.nstorage = 1;
+    s.search.fixed.storage = rows;
+    s.cluster->links[1].bandwidth_Bps = s.cluster->links[1].shared_Bps = 1e6;
+    struct mt_plan *p = searched(&s, NULL);
+    bool scatters = false;
+    for (int i = 0; i < p->ncollectives; i++) scatters |= p->collectives[i].kind == MT_REDUCE_SCATTER;
+    CHECK(scatters, "no ReduceScatter");
+    mt_plan_free(p);
+    s.search.fixed.sync = "all_reduce";
+    p = new_plan(&s);
+    CHECK_EQ(mt_search(&s.search, p, NULL, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "the fastest plan has no ReduceScatter"), "%s", err.text);
+    mt_plan_free(p);
+    tear_down(&s);
+}
+
+int main(void) {
+    test_unequal_pair();
+    test_slow_network();
+    test_memory();
+    test_fixed();
+    test_again();
+    test_one_rank();
+    test_never_worse();
+    test_bound_without_links();
+    test_last_structure();
+    test_algorithm_of_some();
+    return 0;
+}

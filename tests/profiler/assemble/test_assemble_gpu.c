@@ -1,0 +1,171 @@
+/* What is made of GPUs' own words: the links between them, and what the user should know. */
+#include "profiler/assemble/assemble.h"
+#include "tests/check.h"
+
+enum { NRANKS = 4 };
+
+static const char *const buses[NRANKS] = {"0000:1b:00.0", "0000:43:00.0", "0000:1b:00.0", "0000:43:00.0"};
+
+/* Ranks 0 and 1 on a, 2 and 3 on b; each GPU sees the other of its host. */
+static void make(struct mt_profile *p, struct mt_pair_times *pairs) {
+    *p = (struct mt_profile){.gpu = true, .nranks = NRANKS, .nnodes = 2, .nclasses = 1, .pairs = pairs};
+    p->places = mt_new(&p->arena, struct mt_place, NRANKS);
+    for (int r = 0; r < NRANKS; r++) {
+        struct mt_place *place = &p->places[r];
+        struct mt_device_facts *facts = &place->facts;
+        place->node = r / 2;
+        snprintf(place->topology.host, sizeof place->topology.host, "%c", 'a' + r / 2);
+        snprintf(place->topology.nics, sizeof place->topology.nics, "eth%d", r / 2);
+        snprintf(place->model, sizeof place->model, "NVIDIA H200");
+        snprintf(facts->bus, sizeof facts->bus, "%s", buses[r]);
+        snprintf(facts->driver, sizeof facts->driver, "580.95.05");
+        facts->multiprocessors = facts->computing = 132;
+        facts->memory_bytes = (int64_t)140 << 30;
+        facts->npeers = 1;
+        facts->peers[0] = (struct mt_device_peer){.nvlink = true, .access = true};
+        snprintf(facts->peers[0].bus, sizeof facts->peers[0].bus, "%s", buses[r ^ 1]);
+        for (int q = r + 1; q < NRANKS; q++) {
+            struct mt_interval time = {1e-5, 1e-5, 1e-5}, rate = {3e11, 3e11, 3e11};
+            pairs[p->npairs++] = (struct mt_pair_times){r, q, q / 2 != r / 2, time, rate, q / 2 == r / 2 ? 4e11 : 0};
+        }
+    }
+}
+
+static struct mt_cluster *links_of(const struct mt_profile *p) {
+    struct mt_cluster *c = mt_cluster_new();
+    c->ndevices = NRANKS;
+    mt_assemble_links(p, c);
+    return c;
+}
+
+static void test_links(void) {
+    struct mt_pair_times pairs[NRANKS * NRANKS];
+    struct mt_profile p;
+    make(&p, pairs);
+    CHECK_EQ(mt_profile_sharing(&p, 0), 1); /* each has its memory */
+    struct mt_cluster *c = links_of(&p);
+    CHECK_EQ(c->nlinks, 2); /* nodes alike share one */
+    CHECK_TEXT(c->links[0].name, "nvlink");
+    CHECK_NEAR(c->links[0].copy_Bps, 4e11, 1);
+    CHECK_TEXT(c->links[c->network].name, "net");
+    CHECK_NEAR(c->links[c->network].copy_Bps, 0, 0);
+    CHECK_TEXT(c->nodes[1].driver, "580.95.05");
+    CHECK_TEXT(c->nodes[1].nics, "eth1");
+    mt_cluster_free(c);
+    p.places[1].facts.peers[0].nvlink = false; /* one of two ways is enough to say no */
+    c = links_of(&p);
+    CHECK_TEXT(c->links[c->nodes[0].inside].name, "pcie");
+    mt_cluster_free(c);
+    p.places[0].facts.npeers = p.places[1].facts.npeers = 0; /* without NVML nobody knows */
+    c = links_of(&p);
+    CHECK_TEXT(c->links[c->nodes[0].inside].name, "pcie");
+    mt_cluster_free(c);
+    mt_arena_release(&p.arena);
+}
+
+/* How many warnings there are, and that the only one begins so. */
+static void check_warning(const struct mt_profile *p, const struct mt_device_figures *figures, const char *text) {
+    struct mt_cluster *c = mt_cluster_new();
+    mt_assemble_warnings(p, figures, c);
+    CHECK_EQ(c->nwarnings, text ? 1 : 0);
+    if (text) CHECK(!strncmp(c->warnings[0], text, strlen(text)), "%s", c->warnings[0]);
+    mt_cluster_free(c);
+}
+
+static void test_warnings(void) {
+    struct mt_pair_times pairs[NRANKS * NRANKS];
+    struct mt_profile p;
+    make(&p, pairs);
+    struct mt_device_figures figures[NRANKS] = {0};
+    for (int r = 0; r < NRANKS; r++)
+        figures[r].health = (struct mt_device_health){.known = true,
+                                                      .sm_clock_Hz = 1.98e9,
+                                                      .sm_clock_most_Hz = 1.98e9,
+                                                      .power_W = 300,
+                                                      .power_limit_W = 700,
+                                                      .temperature_C = 50,
+                                                      .throttled = MT_THROTTLED_POWER};
+    check_warning(&p, figures, NULL); /* at its limit: usual */
+    p.places[1].facts.health.others_bytes = (int64_t)30 << 30;
+    check_warning(&p, figures, "rank 1 on a: other processes hold 32.21 GB of its GPU's 150.3 GB: stop them");
+    p.places[1].facts.health.others_bytes = 0;
+    figures[2].health.ecc_uncorrected = 3;
+    check_warning(&p, figures, "rank 2 on b: its GPU's memory had 3 errors that could not be corrected");
+    figures[2].health.ecc_uncorrected = 0;
+    figures[2].health.ecc_corrected = 1000; /* were corrected */
+    check_warning(&p, figures, NULL);
+    figures[0].health.throttled = MT_THROTTLED_HEAT, figures[0].health.sm_clock_Hz = 1.2e9;
+    check_warning(&p, figures,
+                  "rank 0 on a: its GPU is too hot at 50 C and 300 W: it runs at 1200 of at most 1980 MHz");
+    figures[0].health.throttled = MT_THROTTLED_HARDWARE;
+    check_warning(&p, figures, "rank 0 on a: its GPU is slowed by a hardware brake");
+    figures[0].health.throttled = 0;
+    figures[3].health.power_limit_W = 500;
+    check_warning(&p, figures, "rank 3 on b: its GPU's power is limited to 500 W, that of rank 0 to 700 W");
+    figures[3].health.power_limit_W = 690;
+    check_warning(&p, figures, NULL);
+    CPU_SET(0, &p.places[1].topology.set);
+    CPU_SET(5, &p.places[1].topology.near);
+    p.places[1].topology.near_cores = 1;
+    snprintf(p.places[1].topology.mask, sizeof p.places[1].topology.mask, "0");
+    snprintf(p.places[1].topology.near_text, sizeof p.places[1].topology.near_text, "5");
+    check_warning(&p, figures, "rank 1 on a: its cores (0) are far from its GPU, whose are 5: bind it there");
+    CPU_SET(5, &p.places[1].topology.set);
+    check_warning(&p, figures, NULL);
+    snprintf(p.places[1].facts.bus, sizeof p.places[1].facts.bus, "%s", buses[0]);
+    check_warning(&p, figures, "rank 1 on a: it shares its GPU with rank 0");
+    mt_arena_release(&p.arena);
+}
+
+/* Memory: what was left, and what the process itself took; of a neighbour that went meanwhile, nothing. */
+static void test_devices(void) {
+    struct mt_pair_times pairs[NRANKS * NRANKS];
+    struct mt_profile p;
+    make(&p, pairs);
+    struct mt_device_figures figures[NRANKS] = {0};
+    double times_s[6] = {1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3};
+    struct mt_op_times op = {.shape = {.kind = MT_OP_gelu, .type = MT_F32, .rows = 100, .dim = {1, 1}, .bytes = 800},
+                             .series = {times_s, 6, 6}};
+    struct mt_rank_ops ops[NRANKS] = {{1, &op}, {1, &op}, {1, &op}, {1, &op}};
+    for (int r = 0; r < NRANKS; r++) {
+        struct mt_device_facts *facts = &p.places[r].facts;
+        snprintf(p.places[r].kind, sizeof p.places[r].kind, "cuda");
+        facts->capability = 90, facts->computing = p.places[r].threads = r == 1 ? 66 : 132;
+        p.places[r].class = r == 1;
+        facts->context_bytes = 500 << 20, facts->opened_bytes = facts->memory_bytes - facts->context_bytes;
+        figures[r] = (struct mt_device_figures){.copy_Bps = {1e12, 1e12, 1e12}, .emulated = r == 1 ? 0.5 : 1};
+        figures[r].free_bytes = facts->opened_bytes - (70 << 20);
+        figures[r].health.power_limit_W = 700;
+        figures[r].host_Bps[1] = 9e9;
+    }
+    p.nclasses = 2;
+    p.places[3].facts.health.others_bytes = (int64_t)2 << 30; /* gone at the end */
+    p.places[3].facts.opened_bytes -= (int64_t)2 << 30;
+    struct mt_cluster *c = mt_cluster_new();
+    mt_assemble_devices(&p, figures, ops, c);
+    CHECK_TEXT(c->classes[0].kind, "cuda");
+    CHECK_TEXT(c->classes[0].name, "h200");
+    CHECK_TEXT(c->classes[1].name, "h200-66sm");
+    CHECK_EQ(c->classes[1].threads, 66);
+    CHECK_EQ(c->classes[1].capability, 90);
+    for (int r = 0; r < NRANKS; r++) {
+        const struct mt_cluster_device *device = &c->devices[r];
+        CHECK_EQ(device->class, r == 1);
+        CHECK_EQ(device->memory_bytes, figures[r].free_bytes);
+        CHECK_EQ(device->gpu->reserved_bytes, 570 << 20);
+        CHECK_TEXT(device->gpu->bus, buses[r]);
+        CHECK_TEXT(device->mask, "");
+        CHECK_NEAR(device->gpu->to_host_Bps, 9e9, 0);
+        CHECK_NEAR(device->gpu->power_limit_W, 700, 0);
+        CHECK_NEAR(device->speed, 1, 1e-9); /* a part of a GPU is a class of its own */
+    }
+    mt_cluster_free(c);
+    mt_arena_release(&p.arena);
+}
+
+int main(void) {
+    test_devices();
+    test_links();
+    test_warnings();
+    return 0;
+}

@@ -1,0 +1,387 @@
+/* Shapes of calls: names, rows, dims, flops and bytes counted by hand; all operators of a training graph against the
+ * graph's own counts; and a rank's share of the batch changes nothing but rows. */
+#include "profiler/cluster/shape.h"
+
+#include "planner/make/make.h"
+#include "planner/plan/planned.h"
+#include "tests/check.h"
+
+/* "f4,5": type (f f32, h bf16, i i32, d f64) and extents. */
+static struct mt_tensor tensor(const char *text) {
+    struct mt_tensor t = {.type = *text == 'f' ? MT_F32 : *text == 'h' ? MT_BF16 : *text == 'd' ? MT_F64 : MT_I32};
+    char *end = (char *)text + 1;
+    while (*end && *end != ' ') {
+        t.extent[t.naxes] = t.global[t.naxes] = strtoll(end, &end, 10);
+        t.naxes++;
+        if (*end == ',') end++;
+    }
+    return t;
+}
+
+struct row {
+    enum mt_op_kind kind;
+    struct mt_attr attr;
+    const char *in, *out;
+    const char *variant;
+    enum mt_type type;
+    int64_t rows, dim0, dim1;
+    double flops, bytes;
+};
+
+static const struct row rows[] = {
+    /* products: [2,3] rows, k 5, n 7 */
+    {MT_OP_matmul,
+     {.nm = 2, .nn = 1, .nk = 1},
+     "f2,3,5 f5,7",
+     "f2,3,7",
+     "nn",
+     MT_F32,
+     6,
+     7,
+     5,
+     2 * 6 * 7 * 5,
+     4 * (30 + 35 + 42)},
+    {MT_OP_matmul,
+     {.nm = 1, .nn = 2, .nk = 1, .trans_b = true},
+     "d6,5 d7,2,5",
+     "d6,7,2",
+     "nt",
+     MT_F64,
+     6,
+     14,
+     5,
+     2 * 6 * 14 * 5,
+     8 * (30 + 70 + 84)},
+    {MT_OP_matmul,
+     {.nm = 1, .nn = 1, .nk = 2, .trans_a = true, .out_acc = true},
+     "h2,3,5 h2,3,7",
+     "f5,7",
+     "tn+f32",
+     MT_BF16,
+     6,
+     5,
+     7,
+     2 * 6 * 5 * 7,
+     2 * (30 + 42) + 4 * 35},
+    {MT_OP_matmul,
+     {.nm = 1, .nn = 1, .nk = 2, .trans_a = true, .accumulate = true},
+     "f2,3,5 f2,3,7",
+     "f5,7",
+     "tn+acc",
+     MT_F32,
+     6,
+     5,
+     7,
+     2 * 6 * 5 * 7,
+     4 * (30 + 42 + 2 * 35)},
+    {MT_OP_matmul,
+     {.nm = 1, .nn = 1, .nk = 1, .trans_a = true, .trans_b = true},
+     "f5,6 f7,5",
+     "f6,7",
+     "tt",
+     MT_F32,
+     6,
+     7,
+     5,
+     2 * 6 * 7 * 5,
+     4 * (30 + 35 + 42)},
+    {MT_OP_fused_matmul,
+     {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_add},
+     "f6,5 f5,7 f7",
+     "f6,7",
+     "nn+bias",
+     MT_F32,
+     6,
+     7,
+     5,
+     2 * 6 * 7 * 5 + 42,
+     4 * (30 + 35 + 7 + 42)},
+    {MT_OP_fused_matmul,
+     {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_gelu},
+     "f6,5 f5,7 f7",
+     "f6,7 f6,7",
+     "nn+gelu",
+     MT_F32,
+     6,
+     7,
+     5,
+     2 * 6 * 7 * 5 + 42 * 16,
+     4 * (30 + 35 + 7 + 84)},
+    {MT_OP_fused_matmul,
+     {.nm = 1, .nn = 1, .nk = 1, .trans_b = true, .epilogue = MT_OP_gelu_grad},
+     "f6,5 f7,5 f6,7",
+     "f6,7",
+     "nt+gelu_grad",
+     MT_F32,
+     6,
+     7,
+     5,
+     2 * 6 * 7 * 5 + 42 * 24,
+     4 * (30 + 35 + 84)},
+    {MT_OP_fused_matmul,
+     {.nm = 1, .nn = 1, .nk = 1, .trans_a = true, .out_acc = true, .epilogue = MT_OP_sum},
+     "f5,6 f5,7",
+     "f6,7 f7",
+     "tn+sum",
+     MT_F32,
+     5,
+     6,
+     7,
+     2 * 6 * 7 * 5 + 35,
+     4 * (30 + 35 + 42 + 7)},
+    {MT_OP_fused_matmul,
+     {.nm = 1, .nn = 1, .nk = 1, .epilogue = MT_OP_relu},
+     "f6,5 f5,7 f7",
+     "f6,7 f6,7",
+     "nn+relu",
+     MT_F32,
+     6,
+     7,
+     5,
+     2 * 6 * 7 * 5 + 42 * 2,
+     4 * (30 + 35 + 7 + 84)},
+    /* attention: 2 samples of 4 positions, 3 heads of 5: 10 pairs are seen of 16 */
+    {MT_OP_attention,
+     {.causal = true, .scale = 1},
+     "f2,4,3,3,5",
+     "f2,4,3,5 f2,3,4",
+     "causal",
+     MT_F32,
+     6,
+     4,
+     5,
+     2 * 2 * 6 * 10 * 5,
+     4 * (360 + 120 + 24)},
+    {MT_OP_attention,
+     {.scale = 1, .p = 0.1},
+     "f2,4,3,3,5",
+     "f2,4,3,5 f2,3,4",
+     "+drop",
+     MT_F32,
+     6,
+     4,
+     5,
+     2 * 2 * 6 * 16 * 5,
+     4 * (360 + 120 + 24)},
+    {MT_OP_attention_grad,
+     {.causal = true, .scale = 1, .p = 0.1},
+     "f2,4,3,5 f2,4,3,3,5 f2,4,3,5 f2,3,4",
+     "f2,4,3,3,5",
+     "causal+drop",
+     MT_F32,
+     6,
+     4,
+     5,
+     5 * 2 * 6 * 10 * 5,
+     4 * (120 + 360 + 120 + 24 + 360)},
+    {MT_OP_attention_grad,
+     {.causal = true, .scale = 1, .p = 0.1, .any_order = true},
+     "f2,4,3,5 f2,4,3,3,5 f2,4,3,5 f2,3,4",
+     "f2,4,3,3,5",
+     "causal+drop+any",
+     MT_F32,
+     6,
+     4,
+     5,
+     5 * 2 * 6 * 10 * 5,
+     4 * (120 + 360 + 120 + 24 + 360)},
+    /* along rows */
+    {MT_OP_norm_sqdev, {0}, "f2,3,7 f2,3", "f2,3", "", MT_F32, 6, 7, 1, 3 * 42, 4 * (42 + 6 + 6)},
+    {MT_OP_norm_apply, {0}, "f2,3,7 f2,3 f2,3 f7 f7", "f2,3,7", "", MT_F32, 6, 7, 1, 4 * 42, 4 * (42 + 12 + 14 + 42)},
+    {MT_OP_norm_dots, {0}, "f6,7 f6,7 f6 f6 f7", "f6 f6", "", MT_F32, 6, 7, 1, 6 * 42, 4 * (84 + 12 + 7 + 12)},
+    {MT_OP_norm_grad, {0}, "f6,7 f6,7 f6 f6 f7 f6 f6", "f6,7", "", MT_F32, 6, 7, 1, 7 * 42, 4 * (84 + 24 + 7 + 42)},
+    {MT_OP_norm_param_grad,
+     {.accumulate = true},
+     "f6,7 f6,7 f6 f6",
+     "f7 f7",
+     "+acc",
+     MT_F32,
+     6,
+     7,
+     1,
+     5 * 42,
+     4 * (84 + 12 + 2 * 14)},
+    {MT_OP_layer_norm, {0}, "f6,7 f7 f7", "f6,7 f6 f6", "", MT_F32, 6, 7, 1, 8 * 42, 4 * (42 + 14 + 42 + 12)},
+    {MT_OP_residual_norm, {0}, "f6,7 f6,7 f7", "f6,7 f6,7 f6 f6", "", MT_F32, 6, 7, 1, 9 * 42, 4 * (4 * 42 + 7 + 12)},
+    {MT_OP_layer_norm_grad,
+     {0},
+     "f6,7 f6,7 f6 f6 f7",
+     "f6,7 f7 f7",
+     "",
+     MT_F32,
+     6,
+     7,
+     1,
+     18 * 42,
+     4 * (3 * 42 + 12 + 21)},
+    {MT_OP_layer_norm_grad,
+     {.accumulate = true},
+     "f6,7 f6,7 f6 f6 f7 f6,7",
+     "f6,7 f7 f7",
+     "+add+acc",
+     MT_F32,
+     6,
+     7,
+     1,
+     19 * 42,
+     4 * (4 * 42 + 12 + 7 + 2 * 14)},
+    {MT_OP_layer_norm_grad,
+     {.accumulate = true, .epilogue = MT_OP_sum},
+     "f6,7 f6,7 f6 f6 f7 f6,7",
+     "f6,7 f7 f7 f7",
+     "+add+sum+acc",
+     MT_F32,
+     6,
+     7,
+     1,
+     20 * 42,
+     4 * (4 * 42 + 12 + 7 + 2 * 21)},
+    {MT_OP_row_max, {0}, "f6,7", "f6", "", MT_F32, 6, 7, 1, 42, 4 * (42 + 6)},
+    {MT_OP_exp_sum, {0}, "f6,7 f6", "f6", "", MT_F32, 6, 7, 1, 420, 4 * (42 + 12)},
+    {MT_OP_pick, {0}, "f6,7 i6", "f6", "", MT_F32, 6, 7, 1, 0, 4 * (6 + 6 + 6)},
+    {MT_OP_nll_grad, {0}, "f6,7 f6 f6 i6 f6", "f6,7", "", MT_F32, 6, 7, 1, 12 * 42, 4 * (84 + 24)},
+    {MT_OP_cross_entropy, {0}, "f6,7 i6", "f6 f6 f6", "", MT_F32, 6, 7, 1, 11 * 42 + 10 * 6, 4 * (42 + 24)},
+    {MT_OP_cross_entropy_grad, {.value = 1}, "f6,7 i6", "f6,7 f6", "", MT_F32, 6, 7, 1, 23 * 42 + 60, 4 * (84 + 12)},
+    {MT_OP_matmul,
+     {.nm = 1, .nn = 1, .nk = 1, .tf32 = true, .accumulate = true},
+     "f6,7 f7,5",
+     "f6,5",
+     "nn+tf32+acc",
+     MT_F32,
+     6,
+     5,
+     7,
+     2 * 210,
+     4 * (42 + 35 + 2 * 30)},
+    /* tables */
+    {MT_OP_embedding, {0}, "f11,7 i2,3", "f2,3,7", "", MT_F32, 6, 11, 7, 0, 4 * (42 + 6 + 42)},
+    {MT_OP_embedding_grad, {0}, "f2,3,7 i2,3", "f11,7", "", MT_F32, 6, 11, 7, 42, 4 * (42 + 6 + 77)},
+    {MT_OP_embedding_grad,
+     {.accumulate = true},
+     "f6,7 i6",
+     "f11,7",
+     "+acc",
+     MT_F32,
+     6,
+     11,
+     7,
+     42,
+     4 * (42 + 6 + 2 * 77)},
+    /* sums */
+    {MT_OP_sum, {.axes = 3}, "f2,3,7,5", "f7,5", "leading", MT_F32, 210, 35, 1, 210, 4 * (210 + 35)},
+    {MT_OP_sum, {.axes = 4, .accumulate = true}, "f2,3,7", "f2,3", "trailing+acc", MT_F32, 42, 7, 1, 42, 4 * (42 + 12)},
+    {MT_OP_sum, {.axes = 2}, "f2,3,7", "f2,7", "mixed", MT_F32, 42, 1, 1, 42, 4 * (42 + 14)},
+    {MT_OP_sum, {.axes = 7}, "f2,3,7", "f", "all", MT_F32, 42, 1, 1, 42, 4 * 43},
+    /* element by element */
+    {MT_OP_add, {.axes = 3}, "f6,7 f6,7", "f6,7", "", MT_F32, 42, 1, 1, 42, 4 * 126},
+    {MT_OP_add, {.axes = 2}, "f6,7 f7", "f6,7", "broadcast", MT_F32, 42, 1, 1, 42, 4 * (84 + 7)},
+    {MT_OP_gelu, {0}, "h6,7", "h6,7", "", MT_BF16, 42, 1, 1, 15 * 42, 2 * 84},
+    {MT_OP_gelu_grad, {0}, "f6,7 f6,7", "f6,7", "", MT_F32, 42, 1, 1, 24 * 42, 4 * 126},
+    {MT_OP_relu, {0}, "f6,7", "f6,7", "", MT_F32, 42, 1, 1, 42, 4 * 84},
+    {MT_OP_relu_grad, {0}, "f6,7 f6,7", "f6,7", "", MT_F32, 42, 1, 1, 42, 4 * 126},
+    {MT_OP_dropout, {.p = 0.1}, "f6,7", "f6,7", "", MT_F32, 42, 1, 1, 30 * 42, 4 * 84},
+    {MT_OP_nll, {0}, "f6 f6 f6 i6", "f6", "", MT_F32, 6, 1, 1, 60, 4 * 30},
+    {MT_OP_count, {0}, "i2,3", "f", "", MT_I32, 6, 1, 1, 6, 4 * 7},
+    {MT_OP_fill, {.to = MT_F64}, "f6,7", "d6,7", "", MT_F64, 42, 1, 1, 0, 8 * 42},
+    {MT_OP_cast, {.to = MT_BF16}, "f6,7", "h6,7", "bf16", MT_F32, 42, 1, 1, 0, 6 * 42},
+    {MT_OP_sq_norm_add, {0}, "f6,7 f", "f", "", MT_F32, 42, 1, 1, 84, 4 * 44},
+    {MT_OP_sq_norm, {0}, "f6,7", "f", "", MT_F32, 42, 1, 1, 84, 4 * 43},
+    {MT_OP_grad_scale, {0}, "f f", "f", "", MT_F32, 1, 1, 1, 6, 12},
+    {MT_OP_loss_scale, {0}, "f f f f", "f f f", "", MT_F32, 1, 1, 1, 4, 4 * 7},
+    {MT_OP_adamw, {0}, "f6,7 f6,7 f6,7 f6,7 f", "f6,7 f6,7 f6,7", "", MT_F32, 42, 1, 1, 16 * 42, 4 * (7 * 42 + 1)},
+    {MT_OP_sgd, {0}, "f6,7 f6,7 f6,7 f", "f6,7 f6,7", "", MT_F32, 42, 1, 1, 6 * 42, 4 * (5 * 42 + 1)},
+};
+
+static int operands(const char *text, struct mt_tensor *out) {
+    int n = 0;
+    for (; text; text = strchr(text, ' '), text += !!text) out[n++] = tensor(text);
+    return n;
+}
+
+static void by_hand(void) {
+    bool seen[MT_NOPS] = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct row *r = &rows[i];
+        struct mt_tensor in[MT_MAX_IN], out[MT_MAX_OUT];
+        struct mt_call call = {.kind = r->kind, .attr = &r->attr, .in = in, .out = out};
+        call.nin = operands(r->in, in), call.nout = operands(r->out, out);
+        struct mt_op_shape s;
+        mt_op_shape(&call, &s);
+        CHECK(s.kind == r->kind && !strcmp(s.variant, r->variant) && s.type == r->type, "%s: \"%s\" %s",
+              mt_op_info[r->kind].name, s.variant, mt_type_name(s.type));
+        CHECK(s.rows == r->rows && s.dim[0] == r->dim0 && s.dim[1] == r->dim1, "%s %s: %lld, %lld, %lld",
+              mt_op_info[r->kind].name, s.variant, (long long)s.rows, (long long)s.dim[0], (long long)s.dim[1]);
+        CHECK(s.flops == r->flops && s.bytes == r->bytes, "%s %s: %g flops, %g bytes", mt_op_info[r->kind].name,
+              s.variant, s.flops, s.bytes);
+        seen[r->kind] = true;
+    }
+    for (int k = 0; k < MT_NOPS; k++) CHECK(seen[k], "%s has no row", mt_op_info[k].name);
+}
+
+static struct mt_lowered *lower(const char *model, double dropout, enum mt_type precision, int64_t batch, bool fuse,
+                                struct mt_planned *planned) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_plan_request request = {.model = model, .nranks = 1, .gradient_wire = MT_NTYPES};
+    mt_job_default(&request.job);
+    request.job.batch = batch, request.job.dropout = dropout, request.job.precision = precision;
+    struct mt_plan *plan;
+    CHECK_OK(mt_plan_make(&request, &plan, &err), err);
+    CHECK_OK(mt_planned_open(plan, planned, &err), err);
+    struct mt_lowered *low;
+    struct mt_lower_options options = {.fuse = fuse};
+    CHECK_OK(mt_lower(&planned->program, 0, &options, &low, &err), err);
+    mt_plan_free(plan);
+    return low;
+}
+
+static struct mt_op_shape shape_of(const struct mt_linstr *c) {
+    struct mt_call call = mt_linstr_call(c, c->tensor);
+    struct mt_op_shape s;
+    mt_op_shape(&call, &s);
+    return s;
+}
+
+static void of_models(const char *model, double dropout, enum mt_type precision) {
+    struct mt_planned planned[2];
+    struct mt_lowered *a = lower(model, dropout, precision, 4, true, &planned[0]);
+    struct mt_lowered *b = lower(model, dropout, precision, 6, true, &planned[1]);
+    CHECK_EQ(a->ninstrs, b->ninstrs);
+    int grown = 0;
+    for (int i = 0; i < a->ninstrs; i++) {
+        if (a->instrs[i].what != MT_LOWERED_OP) continue;
+        struct mt_op_shape s = shape_of(&a->instrs[i]), t = shape_of(&b->instrs[i]);
+        CHECK(s.kind == t.kind && s.type == t.type && !strcmp(s.variant, t.variant), "%s", a->instrs[i].name);
+        CHECK(s.dim[0] == t.dim[0] && s.dim[1] == t.dim[1], "%s", a->instrs[i].name);
+        CHECK(t.rows == s.rows || t.rows * 4 == s.rows * 6, "%s", a->instrs[i].name);
+        CHECK(t.rows > s.rows || (t.flops == s.flops && t.bytes == s.bytes), "%s", a->instrs[i].name);
+        grown += t.rows > s.rows;
+    }
+    CHECK(grown > 10, "%d operators work on samples", grown);
+    mt_lowered_free(a), mt_lowered_free(b);
+    mt_planned_release(&planned[0]), mt_planned_release(&planned[1]);
+
+    struct mt_lowered *bare = lower(model, dropout, precision, 4, false, &planned[0]);
+    const struct mt_graph *g = planned[0].graph;
+    int found = 0;
+    for (int i = 0; i < bare->ninstrs; i++) {
+        int op = bare->instrs[i].what == MT_LOWERED_OP ? mt_graph_find_op(g, bare->instrs[i].name) : -1;
+        if (op < 0) continue;
+        int64_t extent[MT_MAX_INDICES];
+        mt_op_extents(g, &g->ops[op], extent);
+        struct mt_op_shape s = shape_of(&bare->instrs[i]);
+        CHECK_NEAR(s.flops, mt_op_flops(&g->ops[op], extent), 0);
+        CHECK_NEAR(s.bytes, mt_op_bytes(g, &g->ops[op], extent), 0);
+        found++;
+    }
+    CHECK(found > 9 * g->nops / 10, "%d of %d operators", found, g->nops);
+    mt_lowered_free(bare);
+    mt_planned_release(&planned[0]);
+}
+
+int main(void) {
+    by_hand();
+    of_models("gpt2:layers=2,heads=2,embed=16,context=8,vocab=40", 0.1, MT_F32);
+    of_models("gpt2:layers=1,heads=2,embed=16,context=8,vocab=40,bias=0,tied=0", 0, MT_BF16);
+    of_models("mlp:context=3,embed=4,hidden=8,vocab=16", 0, MT_F64);
+    return 0;
+}

@@ -1,0 +1,192 @@
+/* Clusters from a line: figures as computed by hand from public ones, calibration, and refusals that name the column.
+ */
+#include "profiler/describe/describe.h"
+
+#include <unistd.h>
+
+#include "profiler/cluster/shape.h"
+#include "tests/profiler/clusters.h"
+
+static struct mt_cluster *describe(const char *text, const struct mt_cluster *measured) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_cluster *c;
+    CHECK_OK(mt_cluster_describe(text, measured, &c, &err), err);
+    return c;
+}
+
+static void test_figures(void) {
+    struct mt_cluster *c = describe("a100-40:2x8 nvlink=300G net=25G + v100:1x4", NULL);
+    CHECK_TEXT(c->source, "described");
+    CHECK_TEXT(c->description, "a100-40:2x8 nvlink=300G net=25G + v100:1x4");
+    CHECK_EQ(c->nclasses, 2);
+    CHECK_EQ(c->nnodes, 3);
+    CHECK_EQ(c->ndevices, 20);
+    const struct mt_cluster_class *a100 = &c->classes[0], *v100 = &c->classes[1];
+    CHECK_TEXT(a100->name, "a100-40");
+    CHECK_TEXT(a100->kind, "cuda");
+    CHECK(a100->nominal && v100->nominal && mt_cluster_nominal(c), "nominal");
+    CHECK_NEAR(a100->flops[MT_BF16], 312e12, 1); /* NVIDIA A100 data sheet, dense */
+    CHECK_NEAR(a100->flops[MT_F32], 19.5e12, 1); /* without TF32 */
+    CHECK_NEAR(a100->memory_Bps, 1555e9, 1);
+    CHECK_EQ(a100->memory_bytes, 40960ll << 20);
+    CHECK_NEAR(v100->flops[MT_F32], 15.7e12, 1);
+    CHECK_NEAR(v100->flops[MT_BF16], 0, 0); /* has none */
+    CHECK_EQ(c->devices[15].node, 1);
+    CHECK_EQ(c->devices[15].class, 0);
+    CHECK_EQ(c->devices[16].node, 2);
+    CHECK_EQ(c->devices[16].class, 1);
+    CHECK_EQ(c->devices[19].memory_bytes, 32510ll << 20);
+    /* NVLink reaches 0.8 of 300 GB/s and of the V100's 150; the net 0.94 of 25 Gbit/s. */
+    CHECK_TEXT(c->links[c->nodes[0].inside].name, "nvlink");
+    CHECK_NEAR(c->links[c->nodes[0].inside].bandwidth_Bps, 240e9, 1);
+    CHECK_TEXT(c->links[c->nodes[2].inside].name, "nvlink2");
+    CHECK_NEAR(c->links[c->nodes[2].inside].bandwidth_Bps, 120e9, 1);
+    CHECK_NEAR(c->links[c->network].bandwidth_Bps, 25e9 / 8 * 0.94, 1);
+    CHECK_NEAR(c->links[c->network].shared_Bps, 25e9 / 8 * 0.94, 1);
+    CHECK_EQ(c->npairs, 0);
+
+    /* A large product takes 2 m n k over what the A100 reaches of its peak: 0.8. */
+    struct mt_op_shape shape = {MT_OP_matmul,         "nt", MT_BF16, 8192, {8192, 8192}, 2.0 * 8192 * 8192 * 8192,
+                                3.0 * 8192 * 8192 * 2};
+    CHECK_NEAR(mt_class_op_s(a100, &shape, NULL), 4e-6 + 2.0 * 8192 * 8192 * 8192 / (0.8 * 312e12), 1e-7);
+    mt_cluster_free(c);
+
+    c = describe("cpu-8t:2x3", NULL); /* 8 cores with AVX2 at 3 GHz: 2 fused multiply-adds of 8 floats a cycle */
+    CHECK_NEAR(c->classes[0].flops[MT_F32], 8 * 2 * 2 * 8 * 3e9, 1e9);
+    CHECK_NEAR(c->classes[0].flops[MT_F64], 8 * 2 * 2 * 4 * 3e9, 1e9);
+    CHECK_EQ(c->classes[0].threads, 8);
+    CHECK_EQ(c->nodes[0].cores, 24);
+    CHECK_EQ(c->nodes[1].memory_bytes, 24ll << 32);
+    CHECK_TEXT(c->links[c->nodes[1].inside].name, "memory");
+    mt_cluster_free(c);
+
+    c = describe("h100", NULL);
+    CHECK(c->ndevices == 1 && c->nnodes == 1 && c->network == -1, "one device, no net");
+    mt_cluster_free(c);
+}
+
+static void test_nets(void) {
+    /* Said once, it is for all. */
+    struct mt_cluster *c = describe("t4:2 + a10:2x2 net=10G", NULL);
+    CHECK_EQ(c->npairs, 0);
+    CHECK_NEAR(mt_cluster_path(c, 0, 1).bandwidth_Bps, 10e9 / 8 * 0.94, 1);
+    mt_cluster_free(c);
+    /* Said per term: t4 devices 0, 1 at 10 Gbit/s; a10 nodes (2 3) (4 5) at 100; between them the slower. */
+    c = describe("t4:2 net=10G + a10:2x2 net=100G", NULL);
+    CHECK_NEAR(mt_cluster_path(c, 0, 1).bandwidth_Bps, 10e9 / 8 * 0.94, 1);
+    CHECK_NEAR(mt_cluster_path(c, 1, 2).bandwidth_Bps, 10e9 / 8 * 0.94, 1);
+    CHECK_NEAR(mt_cluster_path(c, 3, 4).bandwidth_Bps, 100e9 / 8 * 0.94, 1);
+    CHECK_NEAR(mt_cluster_path(c, 2, 3).bandwidth_Bps, 31.5e9 * 0.85, 1); /* PCIe */
+    CHECK_EQ(c->npairs, 4);
+    mt_cluster_free(c);
+}
+
+static void test_measured(void) {
+    /* An A100 measured at 0.6 of its public rates in both precisions, and a CPU with a curve. */
+    struct mt_cluster *m = make_cluster(4, 2, 2);
+    static int64_t rows[] = {64};
+    static double time[] = {1e-4}, error[] = {0.02};
+    m->classes[0].name = "a100-40";
+    m->classes[0].kind = "cuda";
+    m->classes[0].flops[MT_F64] = 0;
+    m->classes[0].flops[MT_F32] = 0.6 * 19.5e12;
+    m->classes[0].flops[MT_BF16] = 0.6 * 312e12;
+    for (int d = 0; d < 4; d++) m->devices[d].mask = "";
+    m->classes[1].ncurves = 1;
+    m->classes[1].curves = mt_new(&m->arena, struct mt_curve, 1);
+    m->classes[1].curves[0] = (struct mt_curve){"gelu", "", MT_F32, {1, 1}, 1, rows, time, error};
+
+    /* The same row under its model's name reaches 0.6; of others of the kind, typical times 0.6 / 0.8; cpus as ever. */
+    struct mt_cluster *c = describe("a100-40 + h100:2 + cpu + class1:2x4", m);
+    CHECK(!c->classes[0].nominal, "a class of the measured cluster is what was measured");
+    CHECK_NEAR(c->classes[0].flops[MT_BF16], 0.6 * 312e12, 1);
+    CHECK(c->classes[1].nominal, "h100");
+    CHECK_NEAR(c->classes[1].calibration, 0.7 * 0.6 / 0.8, 1e-9);
+    CHECK_NEAR(c->classes[2].calibration, 0.8, 1e-9);
+    CHECK_EQ(c->classes[3].ncurves, 1);
+    CHECK_NEAR(c->classes[3].curves[0].time_s[0], 1e-4, 0);
+    /* Links as measured, where they were. */
+    CHECK(!c->links[c->nodes[5].inside].nominal && !c->links[c->network].nominal, "measured links");
+    CHECK_NEAR(c->links[c->network].bandwidth_Bps, 125e6, 0);
+    mt_cluster_free(c);
+    m->classes[0].name = "gpu0";
+    m->classes[0].model = "NVIDIA A100-SXM4-40GB";
+    c = describe("a100-40", m);
+    CHECK(c->classes[0].nominal, "a row");
+    CHECK_NEAR(c->classes[0].calibration, 0.6, 1e-9);
+    mt_cluster_free(c);
+    mt_cluster_free(m);
+}
+
+static void test_refusals(void) {
+    static const struct {
+        const char *text, *message;
+    } wrong[] = {
+        {"", "\"\": column 1: there is no term; as h100:2x8"},
+        {"a101:2", "\"a101:2\": column 1: \"a101\" is not known here"},
+        {"h100:2 + a101", "\"h100:2 + a101\": column 10: \"a101\" is not known here"},
+        {"h100:0", "\"h100:0\": column 6: \"0\" must be NODES or NODESxDEVICES, as 2 or 2x8"},
+        {"h100:2x", "\"h100:2x\": column 6: \"2x\" must be NODES"},
+        {"h100:x2", "\"h100:x2\": column 6: \"x2\" must be NODES"},
+        {"h100:-1x2", "\"h100:-1x2\": column 6: \"-1x2\" must be NODES"},
+        {"h100:2x8x2", "\"h100:2x8x2\": column 6: \"2x8x2\" must be NODES"},
+        {"h100:", "\"h100:\": column 6: \"\" must be NODES"},
+        {"h100:1000x8", "\"h100:1000x8\": column 6: more than 4096 devices"},
+        {"h100:4096 + t4", "\"h100:4096 + t4\": column 13: more than 4096 devices"},
+        {"h100 nvlonk=3G", "\"h100 nvlonk=3G\": column 6: there is no link \"nvlonk\""},
+        {"h100 nvlink2=3G", "\"h100 nvlink2=3G\": column 6: there is no link \"nvlink2\""},
+        {"h100 net=fast", "\"h100 net=fast\": column 10: \"fast\" must be a rate in bits a second, as 25G"},
+        {"h100 nvlink=-3G", "\"h100 nvlink=-3G\": column 13: \"-3G\" must be a rate in bytes a second, as 300G"},
+        {"h100 net=1G net=2G", "\"h100 net=1G net=2G\": column 13: the term says twice what is between its nodes"},
+        {"h100 pcie=1G nvlink=2G", "\"h100 pcie=1G nvlink=2G\": column 14: the term says twice what is within"},
+        {"h100 t4", "\"h100 t4\": column 6: \"t4\" must be LINK=RATE, or a \"+\" must stand before it"},
+        {"net=1G", "\"net=1G\": column 1: a term must begin with the NAME of a device, as h100:2x8"},
+        {"+ h100", "\"+ h100\": column 1: there is no term before this \"+\""},
+        {"h100 + + t4", "\"h100 + + t4\": column 8: there is no term before this \"+\""},
+        {"h100 +", "\"h100 +\": column 7: a term must follow the last \"+\""},
+        {"cpu-0t", "\"cpu-0t\": column 1: \"cpu-0t\" is not known here"},
+        {"h100-8t", "\"h100-8t\": column 1: \"h100-8t\" is not known here"},
+        {"t4 net=1G + t4 net=2G + t4", "\"t4 net=1G + t4 net=2G + t4\": column 13: net must be said once, or in every"},
+        {"t4\033[2J", "the description of a cluster has a control character at column 3"},
+        {"t4:2000 net=1G + a10:2000 net=2G",
+         "\"t4:2000 net=1G + a10:2000 net=2G\": terms with nets of their own have"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct mt_err err = MT_ERR_INIT;
+        struct mt_cluster *c;
+        CHECK_EQ(mt_cluster_describe(wrong[i].text, NULL, &c, &err), MT_EINPUT);
+        CHECK(!strncmp(err.text, wrong[i].message, strlen(wrong[i].message)), "\"%s\", not \"%s\"", err.text,
+              wrong[i].message);
+    }
+}
+
+static void test_open(void) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_cluster *c, *back;
+    CHECK_OK(mt_cluster_open("t4:2x2", &c, &err), err);
+    CHECK_EQ(c->ndevices, 4);
+    char path[] = "/tmp/motley-test-describe-XXXXXX";
+    int fd = mkstemp(path);
+    CHECK(fd >= 0, "%s", path);
+    close(fd);
+    CHECK_OK(mt_cluster_write(c, path, &err), err);
+    CHECK_OK(mt_cluster_open(path, &back, &err), err);
+    CHECK_TEXT(back->hash, c->hash);
+    unlink(path);
+    mt_cluster_free(c);
+    mt_cluster_free(back);
+    CHECK_EQ(mt_cluster_open("nothing.json", &c, &err), MT_EINPUT);
+    CHECK_TEXT(err.text, "nothing.json: No such file or directory");
+    CHECK_EQ(mt_cluster_open("a101:2", &c, &err), MT_EINPUT);
+    CHECK_TEXT(
+        err.text,
+        "there is no such file, and as a description of a cluster: \"a101:2\": column 1: \"a101\" is not known here");
+}
+
+int main(void) {
+    test_figures();
+    test_nets();
+    test_measured();
+    test_refusals();
+    test_open();
+    return 0;
+}

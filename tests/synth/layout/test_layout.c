@@ -1,0 +1,257 @@
+/* Layouts: interning, coverage against counting every element, text, conversions and their pieces. */
+#include "synth/layout/layout.h"
+#include "tests/check.h"
+#include "tests/synth/layout/random_layout.h"
+
+static int64_t sizes_a[] = {3, 0, 5}, starts_a[] = {0, 3, 3, 8};
+static int64_t sizes_b[] = {1, 6, 1}, starts_b[] = {0, 1, 7, 8};
+static const struct mt_split split_a = {.name = "a", .sizes = sizes_a, .starts = starts_a};
+static const struct mt_split split_b = {.name = "b", .sizes = sizes_b, .starts = starts_b};
+
+static void check_text(const struct mt_layouts *table, int layout, const char *want) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    CHECK_TEXT(mt_layout_text(table, layout, &arena), want);
+    mt_arena_release(&arena);
+}
+
+static void test_intern(void) {
+    struct mt_layouts t;
+    mt_layouts_init(&t, 3);
+    const int64_t extent[] = {8, 4};
+    int r = mt_layout_replicated(&t, 2, extent), s = mt_layout_split(&t, 2, extent, 0, &split_a);
+    int p = mt_layout_partial(&t, 2, extent, MT_SUM), m = mt_layout_partial(&t, 2, extent, MT_MAX);
+    CHECK(r != s && r != p && s != p && p != m, "different layouts share an id");
+    CHECK_EQ(mt_layout_replicated(&t, 2, extent), r);
+    CHECK_EQ(mt_layout_split(&t, 2, extent, 0, &split_a), s);
+    CHECK_EQ(mt_layout_partial(&t, 2, extent, MT_SUM), p);
+    CHECK_EQ(mt_box_count(&t.items[s].box[1], 2), 0);
+    CHECK_EQ(t.items[s].box[1].hi[1], 0);
+
+    /* Other names for the same parts, a part that nobody holds, and an empty box's place make no difference. */
+    struct mt_box boxes[3] = {{{0, 0}, {8, 4}}, {{0, 0}, {8, 4}}, {{0, 0}, {8, 4}}};
+    int parts[3] = {7, 2, 5};
+    struct mt_layout l = {.naxes = 2, .extent = {8, 4}, .reduce = MT_SUM, .nparts = 9, .box = boxes, .part = parts};
+    CHECK_EQ(mt_layout_intern(&t, &l), p);
+    CHECK_EQ(parts[0], 7);
+    parts[0] = parts[1] = parts[2] = 3;
+    CHECK_EQ(mt_layout_intern(&t, &l), r);
+    boxes[0].hi[0] = 3, boxes[2].lo[0] = 3;
+    boxes[1] = (struct mt_box){{5, 1}, {5, 3}};
+    parts[1] = 0;
+    CHECK_EQ(mt_layout_intern(&t, &l), s);
+
+    struct mt_layouts copy;
+    mt_layouts_copy(&t, &copy);
+    CHECK_EQ(copy.count, t.count);
+    CHECK_EQ(mt_layout_partial(&copy, 2, extent, MT_MAX), m);
+    mt_layouts_release(&copy);
+    for (int64_t e = 1; e < 200; e++) { /* the hash table grows */
+        int64_t line[] = {e};
+        mt_layout_replicated(&t, 1, line);
+    }
+    CHECK_EQ(mt_layout_split(&t, 2, extent, 0, &split_a), s);
+    mt_layouts_release(&t);
+
+    mt_layouts_init(&t, 1); /* with one rank a partial value is whole */
+    CHECK_EQ(mt_layout_partial(&t, 2, extent, MT_SUM), mt_layout_replicated(&t, 2, extent));
+    mt_layouts_release(&t);
+}
+
+static void test_text(void) {
+    struct mt_layouts t;
+    mt_layouts_init(&t, 3);
+    const int64_t extent[] = {8, 4};
+    check_text(&t, mt_layout_replicated(&t, 2, extent), "R");
+    check_text(&t, mt_layout_replicated(&t, 0, extent), "R");
+    check_text(&t, mt_layout_partial(&t, 0, extent, MT_SUM), "P(sum)");
+    check_text(&t, mt_layout_partial(&t, 2, extent, MT_MAX), "P(max)");
+    check_text(&t, mt_layout_split(&t, 2, extent, 0, &split_a), "S(0: 3 0 5)");
+    struct mt_box boxes[3] = {{{0, 0}, {8, 3}}, {{0, 3}, {8, 4}}, {{0, 0}, {8, 4}}};
+    int parts[3] = {0, 0, 1};
+    struct mt_layout l = {.naxes = 2, .extent = {8, 4}, .reduce = MT_SUM, .nparts = 2, .box = boxes, .part = parts};
+    check_text(&t, mt_layout_intern(&t, &l), "S(1: 3 1 4) P(sum: 0 0 1)");
+    boxes[0].hi[1] = boxes[1].hi[1] = 4, boxes[1].lo[1] = 0;
+    check_text(&t, mt_layout_intern(&t, &l), "P(sum: 0 0 1)");
+    boxes[0].hi[0] = 2, boxes[1].lo[0] = 1;
+    check_text(&t, mt_layout_intern(&t, &l), "0[0:2 0:4]/0 1[1:8 0:4]/0 2[0:8 0:4]/1 sum");
+    l.nparts = 1, parts[2] = 0;
+    boxes[2] = (struct mt_box){{0}, {0}};
+    check_text(&t, mt_layout_intern(&t, &l), "0[0:2 0:4] 1[1:8 0:4] 2[]");
+    boxes[0] = boxes[2], boxes[1].lo[0] = 0;
+    check_text(&t, mt_layout_intern(&t, &l), "S(0: 0 8 0)");
+    mt_layouts_release(&t);
+}
+
+/* Element `at` (mixed radix) of the value lies in the box. */
+static bool holds(const struct mt_layout *l, const struct mt_box *box, int64_t at) {
+    for (int a = l->naxes - 1; a >= 0; a--) {
+        int64_t i = at % l->extent[a];
+        at /= l->extent[a];
+        if (i < box->lo[a] || i >= box->hi[a]) return false;
+    }
+    return true;
+}
+
+static int64_t count_of(const struct mt_layout *l) {
+    int64_t n = 1;
+    for (int a = 0; a < l->naxes; a++) n *= l->extent[a];
+    return n;
+}
+
+static bool covers_all(const struct mt_layout *l, int nranks) {
+    for (int p = 0; p < l->nparts; p++)
+        for (int64_t e = 0; e < count_of(l); e++) {
+            bool held = false;
+            for (int r = 0; r < nranks; r++) held = held || (l->part[r] == p && holds(l, &l->box[r], e));
+            if (!held) return false;
+        }
+    return true;
+}
+
+/* Random boxes, most of which leave holes, and random layouts, which leave none. */
+static void test_check(struct dice *dice) {
+    int good = 0, bad = 0;
+    for (int round = 0; round < 3000; round++) {
+        struct mt_layouts t;
+        int n = 1 + (int)roll(dice, 5), naxes = (int)roll(dice, 4);
+        mt_layouts_init(&t, n);
+        int64_t extent[3] = {1 + roll(dice, 4), 1 + roll(dice, 3), 1 + roll(dice, 3)};
+        int id = random_layout(dice, &t, naxes, extent, MT_SUM);
+        struct mt_err err = MT_ERR_INIT;
+        CHECK_OK(mt_layout_check(&t, id, &err), err);
+        struct mt_layout *l = &t.items[id];
+        CHECK(covers_all(l, n), "a random layout has a hole");
+        struct mt_layout holed = *l;
+        for (int k = 0; k < 2 && naxes; k++) {
+            struct mt_box *box = &holed.box[roll(dice, n)];
+            int a = (int)roll(dice, naxes);
+            box->lo[a] = roll(dice, extent[a]);
+            box->hi[a] = box->lo[a] + roll(dice, extent[a] - box->lo[a] + 1);
+        }
+        id = mt_layout_intern(&t, &holed);
+        bool covered = covers_all(&t.items[id], n);
+        CHECK_EQ(mt_layout_check(&t, id, &err), covered ? MT_OK : MT_EBUG);
+        good += covered, bad += !covered;
+        mt_layouts_release(&t);
+    }
+    CHECK(good > 300 && bad > 300, "%d good, %d bad", good, bad);
+
+    struct mt_layouts t;
+    mt_layouts_init(&t, 1);
+    struct mt_box box = {{0}, {9}};
+    int part = 0;
+    struct mt_layout l = {.naxes = 1, .extent = {8}, .nparts = 1, .box = &box, .part = &part};
+    struct mt_err err = MT_ERR_INIT;
+    CHECK_EQ(mt_layout_check(&t, mt_layout_intern(&t, &l), &err), MT_EBUG);
+    CHECK_EQ(mt_layout_check(&t, 5, &err), MT_EBUG);
+    mt_layouts_release(&t);
+}
+
+static void check_conversion(const struct mt_layouts *t, int from, int to, enum mt_conversion want,
+                             const char *groups) {
+    int group[8];
+    char text[9] = {0};
+    CHECK_TEXT(mt_conversion_name(mt_layout_groups(t, from, to, group)), mt_conversion_name(want));
+    for (int r = 0; r < t->nranks; r++) text[r] = (char)('0' + group[r]);
+    CHECK_TEXT(text, groups);
+}
+
+static void test_conversion(void) {
+    struct mt_layouts t;
+    mt_layouts_init(&t, 3);
+    const int64_t extent[] = {8, 4};
+    int r = mt_layout_replicated(&t, 2, extent), p = mt_layout_partial(&t, 2, extent, MT_SUM);
+    int a = mt_layout_split(&t, 2, extent, 0, &split_a), b = mt_layout_split(&t, 2, extent, 0, &split_b);
+    check_conversion(&t, r, r, MT_CONVERT_NOTHING, "012");
+    check_conversion(&t, p, p, MT_CONVERT_NOTHING, "012");
+    check_conversion(&t, r, a, MT_CONVERT_SLICE, "012");
+    check_conversion(&t, p, r, MT_CONVERT_ALL_REDUCE, "000");
+    check_conversion(&t, p, a, MT_CONVERT_REDUCE_SCATTER, "000");
+    check_conversion(&t, a, r, MT_CONVERT_ALL_GATHER, "000");
+    check_conversion(&t, b, r, MT_CONVERT_ALL_GATHER, "000");
+    check_conversion(&t, a, b, MT_CONVERT_ALL_TO_ALL, "000");
+    check_conversion(&t, r, p, MT_CONVERT_ALL_TO_ALL, "012"); /* zeros need no message */
+    check_conversion(&t, p, mt_layout_partial(&t, 2, extent, MT_MAX), MT_CONVERT_ALL_TO_ALL, "000");
+    mt_layouts_release(&t);
+
+    /* Two nodes of two ranks: mixtures. Boxes by columns c (0 or 1), parts by node. */
+    mt_layouts_init(&t, 4);
+    struct mt_box boxes[4] = {{{0, 0}, {8, 3}}, {{0, 3}, {8, 4}}, {{0, 0}, {8, 3}}, {{0, 3}, {8, 4}}};
+    int parts[4] = {0, 0, 1, 1};
+    struct mt_layout l = {.naxes = 2, .extent = {8, 4}, .reduce = MT_SUM, .nparts = 2, .box = boxes, .part = parts};
+    int column_partial = mt_layout_intern(&t, &l);
+    l.nparts = 1;
+    int zeros[4] = {0};
+    l.part = zeros;
+    int column = mt_layout_intern(&t, &l);
+    for (int q = 0; q < 4; q++) boxes[q] = (struct mt_box){{0, 0}, {8, 4}};
+    l.nparts = 2, l.part = parts;
+    int node_partial = mt_layout_intern(&t, &l);
+    int all = mt_layout_replicated(&t, 2, extent), each = mt_layout_partial(&t, 2, extent, MT_SUM);
+    check_conversion(&t, column_partial, column, MT_CONVERT_ALL_REDUCE, "0101");
+    check_conversion(&t, column_partial, node_partial, MT_CONVERT_ALL_GATHER, "0011");
+    check_conversion(&t, column, all, MT_CONVERT_ALL_GATHER, "0011");
+    check_conversion(&t, node_partial, all, MT_CONVERT_ALL_REDUCE, "0101");
+    check_conversion(&t, node_partial, column_partial, MT_CONVERT_SLICE, "0123");
+    check_conversion(&t, each, node_partial, MT_CONVERT_ALL_REDUCE, "0011");
+    check_conversion(&t, each, column_partial, MT_CONVERT_REDUCE_SCATTER, "0011");
+    check_conversion(&t, each, all, MT_CONVERT_ALL_REDUCE, "0000");
+    check_conversion(&t, each, column, MT_CONVERT_ALL_TO_ALL, "0000");
+    mt_layouts_release(&t);
+
+    /* Four ranks on a node, two on the next: the parts have unequal replicas. */
+    mt_layouts_init(&t, 6);
+    struct mt_box whole[6];
+    for (int q = 0; q < 6; q++) whole[q] = (struct mt_box){{0, 0}, {8, 4}};
+    int ragged[6] = {0, 0, 0, 0, 1, 1};
+    l.box = whole, l.part = ragged;
+    check_conversion(&t, mt_layout_intern(&t, &l), mt_layout_replicated(&t, 2, extent), MT_CONVERT_ALL_TO_ALL,
+                     "000000");
+    mt_layouts_release(&t);
+}
+
+/* Pieces of random conversions: each new element is delivered once for each old part that goes to its part, by a rank
+ * that has it: the receiver itself if it can. */
+static void test_transfers(struct dice *dice) {
+    for (int round = 0; round < 2000; round++) {
+        struct mt_layouts t;
+        struct mt_arena arena = MT_ARENA_INIT;
+        int n = 1 + (int)roll(dice, 5), naxes = (int)roll(dice, 4), group[5], to_part[5];
+        mt_layouts_init(&t, n);
+        int64_t extent[3] = {1 + roll(dice, 4), 1 + roll(dice, 3), 1 + roll(dice, 3)};
+        int from_id = random_layout(dice, &t, naxes, extent, MT_SUM),
+            to_id = random_layout(dice, &t, naxes, extent, MT_SUM);
+        const struct mt_layout *from = &t.items[from_id], *to = &t.items[to_id];
+        mt_layout_groups(&t, from_id, to_id, group);
+        struct mt_transfer *list;
+        int count = mt_layout_transfers(&t, from_id, to_id, NULL, &arena, &list);
+        mt_layout_part_map(from, to, n, to_part);
+        for (int i = 0; i < count; i++) CHECK_EQ(from->part[list[i].from], list[i].part);
+        for (int r = 0; r < n; r++)
+            for (int64_t e = 0; e < count_of(to); e++)
+                for (int p = 0; p < from->nparts; p++) {
+                    int delivered = 0, sender = -1, want = -1;
+                    for (int i = 0; i < count; i++)
+                        if (list[i].to == r && list[i].part == p && holds(to, &list[i].box, e))
+                            delivered++, sender = list[i].from;
+                    for (int q = n - 1; q >= 0; q--)
+                        if (from->part[q] == p && holds(from, &from->box[q], e)) want = q;
+                    if (from->part[r] == p && holds(from, &from->box[r], e)) want = r;
+                    CHECK_EQ(delivered, holds(to, &to->box[r], e) && to->part[r] == to_part[p]);
+                    if (delivered) CHECK_EQ(sender, want);
+                }
+        mt_arena_release(&arena);
+        mt_layouts_release(&t);
+    }
+}
+
+int main(void) {
+    struct dice dice = {.seed = 20261120};
+    printf("seed %llu\n", (unsigned long long)dice.seed);
+    test_intern();
+    test_text();
+    test_check(&dice);
+    test_conversion();
+    test_transfers(&dice);
+    return 0;
+}
