@@ -33,7 +33,7 @@ void mt_sleep_s(double seconds) {
     nanosleep(&duration, NULL);
 }
 
-double mt_awake_look(struct mt_awake *awake, double most_s) {
+double mt_awake_check(struct mt_awake *awake, double most_s) {
     double now_s = mt_now_s(), gap_s = awake->seen_s > 0 ? now_s - awake->seen_s : 0;
     awake->seen_s = now_s;
     awake->awake_s += gap_s < most_s ? gap_s : most_s;

@@ -19,6 +19,6 @@ void mt_sleep_s(double seconds);
 struct mt_awake {
     double seen_s, awake_s;
 };
-double mt_awake_look(struct mt_awake *awake, double most_s);
+double mt_awake_check(struct mt_awake *awake, double most_s);
 
 #endif

@@ -8,7 +8,7 @@
 #define MT_KERNELS_COMM_COMM_H
 
 #include "kernels/coll/coll.h"
-#include "kernels/coll/nccl_way.h"
+#include "kernels/coll/nccl_impl.h"
 
 struct mt_comm;
 
@@ -70,13 +70,13 @@ double mt_comm_nap_s(double idle_s);
 
 /* Over NCCL, for devices of kind "cuda": one rank makes an id, all of them hear of it and make the communicator
  * together, each with its device open. It queues collectives on the device's streams. Waiting for other ranks, here and
- * in what is queued, ends after deadline_s with MT_ESTALL. mt_comm_nccl_way: blocks of unequal sizes go this way from
+ * in what is queued, ends after deadline_s with MT_ESTALL. mt_comm_nccl_impl: blocks of unequal sizes go this way from
  * now on, where it serves them; on all ranks alike. */
 enum { MT_COMM_NCCL_ID_BYTES = 128 };
 enum mt_status mt_comm_nccl_id(void *id, struct mt_err *err);
 enum mt_status mt_comm_nccl_new(const void *id, int rank, int nranks, double deadline_s, struct mt_comm **comm,
                                 struct mt_err *err);
-void mt_comm_nccl_way(struct mt_comm *comm, enum mt_nccl_way way);
+void mt_comm_nccl_impl(struct mt_comm *comm, enum mt_nccl_impl way);
 
 /* `nranks` communicators that talk through memory, for as many threads; freed one by one. */
 void mt_comm_local_new(int nranks, struct mt_comm **comms);

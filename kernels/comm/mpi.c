@@ -372,7 +372,7 @@ static bool received(const struct job *job) {
 static enum mt_status run_round(struct job *job, struct mt_err *err) {
     struct mpi *mpi = job->mpi;
     struct mt_awake idle = {0};
-    mt_awake_look(&idle, 1);
+    mt_awake_check(&idle, 1);
     for (;;) {
         bool any = false, complete = true;
         for (int i = 0; i < job->nflows; i++) {
@@ -391,7 +391,7 @@ static enum mt_status run_round(struct job *job, struct mt_err *err) {
         }
         for (int d = 0; d < ndone; d++) mpi->arrived[mpi->indices[d]] = true;
         job->met = job->met || (ndone > 0 && received(job));
-        mt_awake_look(&idle, 1);
+        mt_awake_check(&idle, 1);
         if (any || ndone > 0) {
             idle.awake_s = 0;
             continue;

@@ -31,7 +31,7 @@ void mt_cpu_stream_coll(struct mt_stream *stream, const struct mt_coll_call *cal
 void mt_cpu_stream_wait(struct mt_stream *stream, struct mt_event *event);
 void mt_cpu_stream_copy(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from,
                         int64_t size_bytes);
-struct mt_stream_sight mt_cpu_stream_look(struct mt_stream *stream);
+struct mt_stream_progress mt_cpu_stream_query(struct mt_stream *stream);
 enum mt_status mt_cpu_stream_sync(struct mt_stream *stream, double deadline_s, struct mt_err *err);
 enum mt_status mt_cpu_event_new(struct mt_device *device, struct mt_event **event, struct mt_err *err);
 void mt_cpu_event_free(struct mt_event *event);

@@ -277,9 +277,9 @@ void mt_cpu_stream_wait(struct mt_stream *stream, struct mt_event *base) {
     submit((struct stream *)stream, (struct item){ITEM_WAIT, .event = event, .ticket = ticket});
 }
 
-struct mt_stream_sight mt_cpu_stream_look(struct mt_stream *base) {
+struct mt_stream_progress mt_cpu_stream_query(struct mt_stream *base) {
     struct stream *stream = (struct stream *)base;
-    struct mt_stream_sight sight = {0};
+    struct mt_stream_progress sight = {0};
     pthread_mutex_lock(&stream->lock);
     enum item_kind kind = stream->current.kind;
     sight.completed = stream->completed;
@@ -309,7 +309,7 @@ struct still {
     uint64_t seen;
 };
 static double still_s(struct still *still, uint64_t completed) {
-    double s = mt_awake_look(&still->awake, 1);
+    double s = mt_awake_check(&still->awake, 1);
     if (completed == still->seen) return s;
     still->seen = completed;
     return still->awake.awake_s = 0;
@@ -340,7 +340,7 @@ enum mt_status mt_cpu_event_sync(struct mt_event *base, double deadline_s, struc
     pthread_mutex_lock(&event->lock);
     struct stream *stream = event->stream;
     uint64_t ticket = event->recorded;
-    struct still still = {.seen = stream ? mt_cpu_stream_look(&stream->base).completed : 0};
+    struct still still = {.seen = stream ? mt_cpu_stream_query(&stream->base).completed : 0};
     for (double s = still_s(&still, still.seen); event->done < ticket && !st;) {
         mt_cond_wait_until(&event->changed, &event->lock, nap_end_s(deadline_s - s));
         if (event->done >= ticket) break;

@@ -6,4 +6,4 @@
 
 extern const struct mt_cuda_module mt_cuda_module;
 __attribute__((visibility("default"))) const struct mt_cuda_module mt_cuda_module = {
-    {MOTLEY_VERSION, MT_CUDA_SHAPE}, cuda_device_open, cuda_nccl_id, cuda_nccl_new, cuda_nccl_way, cuda_gpus_look};
+    {MOTLEY_VERSION, MT_CUDA_SHAPE}, cuda_device_open, cuda_nccl_id, cuda_nccl_new, cuda_nccl_impl, cuda_gpus_query};

@@ -43,7 +43,7 @@ struct mt_device_class {
     void (*stream_copy)(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from,
                         int64_t size_bytes);
     void (*stream_wait)(struct mt_stream *stream, struct mt_event *event);
-    struct mt_stream_sight (*stream_look)(struct mt_stream *stream);
+    struct mt_stream_progress (*stream_query)(struct mt_stream *stream);
     enum mt_status (*stream_sync)(struct mt_stream *stream, double deadline_s, struct mt_err *err);
 
     enum mt_status (*event_new)(struct mt_device *device, struct mt_event **event, struct mt_err *err);

@@ -60,11 +60,11 @@ static void (*const called[])(void) __attribute__((used)) = {
     CALLED(mt_coll_name),
     CALLED(mt_now_s),
     CALLED(mt_sleep_s),
-    CALLED(mt_awake_look),
+    CALLED(mt_awake_check),
     CALLED(mt_cond_init),
     CALLED(mt_cond_wait_until),
-    CALLED(mt_nccl_way_serves),
-    CALLED(mt_nccl_way_choose),
+    CALLED(mt_nccl_impl_serves),
+    CALLED(mt_nccl_impl_choose),
 };
 #undef CALLED
 
@@ -91,15 +91,15 @@ enum mt_status mt_comm_nccl_new(const void *id, int rank, int nranks, double dea
     return module ? module->comm_new(id, rank, nranks, deadline_s, comm, err) : err->status;
 }
 
-void mt_comm_nccl_way(struct mt_comm *comm, enum mt_nccl_way way) {
-    struct mt_err unheard = MT_ERR_INIT; /* whoever has a communicator has loaded it */
-    const struct mt_cuda_module *module = load(&unheard);
-    if (module) module->comm_way(comm, way);
+void mt_comm_nccl_impl(struct mt_comm *comm, enum mt_nccl_impl way) {
+    struct mt_err ignored = MT_ERR_INIT; /* whoever has a communicator has loaded it */
+    const struct mt_cuda_module *module = load(&ignored);
+    if (module) module->comm_impl(comm, way);
 }
 
-enum mt_status mt_gpus_look(struct mt_gpus *gpus, struct mt_err *err) {
+enum mt_status mt_gpus_query(struct mt_gpus *gpus, struct mt_err *err) {
     const struct mt_cuda_module *module = load(err);
-    return module ? module->gpus_look(gpus, err) : err->status;
+    return module ? module->gpus_query(gpus, err) : err->status;
 }
 
 const char *mt_gpus_version(const struct mt_gpus *gpus, const char *library) {

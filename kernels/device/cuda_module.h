@@ -11,12 +11,12 @@
 struct mt_cuda_module {
     struct mt_module_head head; /* shape: the sizes of what both sides use, two a number, and how many operators */
     enum mt_status (*open)(int index, struct mt_device **device, struct mt_err *err);
-    /* kernels/comm/comm.h: mt_comm_nccl_id, mt_comm_nccl_new, mt_comm_nccl_way */
+    /* kernels/comm/comm.h: mt_comm_nccl_id, mt_comm_nccl_new, mt_comm_nccl_impl */
     enum mt_status (*comm_id)(void *id, struct mt_err *err);
     enum mt_status (*comm_new)(const void *id, int rank, int nranks, double deadline_s, struct mt_comm **comm,
                                struct mt_err *err);
-    void (*comm_way)(struct mt_comm *comm, enum mt_nccl_way way);
-    enum mt_status (*gpus_look)(struct mt_gpus *gpus, struct mt_err *err);
+    void (*comm_impl)(struct mt_comm *comm, enum mt_nccl_impl way);
+    enum mt_status (*gpus_query)(struct mt_gpus *gpus, struct mt_err *err);
 };
 
 #define MT_CUDA_SHAPE_OF(a, b) ((int64_t)(a) << 32 | (int64_t)(b))

@@ -189,8 +189,8 @@ void mt_stream_wait(struct mt_stream *stream, struct mt_event *event) {
     stream->device->class->stream_wait(stream, event);
 }
 
-struct mt_stream_sight mt_stream_look(struct mt_stream *stream) {
-    return stream->device->class->stream_look(stream);
+struct mt_stream_progress mt_stream_query(struct mt_stream *stream) {
+    return stream->device->class->stream_query(stream);
 }
 
 enum mt_status mt_stream_sync(struct mt_stream *stream, double deadline_s, struct mt_err *err) {

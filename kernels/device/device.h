@@ -141,12 +141,12 @@ void mt_event_record(struct mt_event *event, struct mt_stream *stream);
 void mt_stream_wait(struct mt_stream *stream, struct mt_event *event); /* for the last record before this call */
 
 /* What a stream is doing right now, for messages; any thread may ask while the calls are valid. */
-struct mt_stream_sight {
+struct mt_stream_progress {
     const char *what; /* null: nothing, or it waits for an event */
     bool collective;
     uint64_t completed; /* so far */
 };
-struct mt_stream_sight mt_stream_look(struct mt_stream *stream);
+struct mt_stream_progress mt_stream_query(struct mt_stream *stream);
 
 enum mt_status mt_stream_sync(struct mt_stream *stream, double deadline_s, struct mt_err *err);
 
@@ -171,7 +171,7 @@ enum mt_status mt_event_sync(struct mt_event *event, double deadline_s, struct m
  * first. Calls are read while they are captured and may be changed then, so the same ones can be queued for several
  * iterations; only what their pointers point to, and the clock, are read at each launch. `seconds` must be null.
  *
- * A launch is like queueing all of it again, after what was queued on these streams before. mt_stream_look goes on to
+ * A launch is like queueing all of it again, after what was queued on these streams before. mt_stream_query goes on to
  * tell what runs: the GPU writes to the host's memory how far it is, before and after what can stall and every few
  * operators. */
 bool mt_device_captures(struct mt_device *device); /* a CPU does not */

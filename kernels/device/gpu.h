@@ -1,7 +1,7 @@
 /* The GPUs of a host and the libraries that would drive them, as this process sees them; none is taken.
  *
  *     struct mt_gpus gpus;
- *     if (!mt_gpus_look(&gpus, &err)) for (int g = 0; g < gpus.count; g++) puts(gpus.gpus[g].name); // "cuda:g" */
+ *     if (!mt_gpus_query(&gpus, &err)) for (int g = 0; g < gpus.count; g++) puts(gpus.gpus[g].name); // "cuda:g" */
 #ifndef MT_KERNELS_DEVICE_GPU_H
 #define MT_KERNELS_DEVICE_GPU_H
 
@@ -29,7 +29,7 @@ struct mt_gpus {
 };
 
 /* MT_EMISSING where the CUDA module, or the driver, is not there or does not start. */
-enum mt_status mt_gpus_look(struct mt_gpus *gpus, struct mt_err *err);
+enum mt_status mt_gpus_query(struct mt_gpus *gpus, struct mt_err *err);
 
 /* Of the library by its name; "" where it is not found. */
 const char *mt_gpus_version(const struct mt_gpus *gpus, const char *library);

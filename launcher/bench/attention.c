@@ -22,10 +22,10 @@ static double vendor_s(struct mt_bench *b, const struct mt_call *call) {
     const struct mt_tuner *tuner = mt_device_tuner(b->device);
     char key[MT_TUNING_KEY];
     struct mt_tuning tuning;
-    struct mt_err unheard = MT_ERR_INIT;
+    struct mt_err ignored = MT_ERR_INIT;
     if (!tuner) return 0;
     tuner->key(b->device, call, key);
-    return !tuner->tune(b->stream, call, &unheard) && tuner->find(b->device, key, &tuning) ? tuning.vendor_s : 0;
+    return !tuner->tune(b->stream, call, &ignored) && tuner->find(b->device, key, &tuning) ? tuning.vendor_s : 0;
 }
 
 static enum mt_status time_both(struct mt_bench *b, int64_t positions, int64_t s, int64_t d, bool causal,

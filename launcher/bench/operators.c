@@ -5,7 +5,7 @@
 #include "kernels/base/text/units.h"
 #include "launcher/session/agree.h"
 #include "launcher/bench/bench.h"
-#include "launcher/profile/rehearsal.h"
+#include "launcher/profile/synthetic.h"
 #include "launcher/watch/watch.h"
 
 struct case_ {
@@ -27,7 +27,7 @@ static int list_cases(const struct mt_lowered *low, struct case_ *cases) {
         for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++) {
             const struct mt_linstr *instr = &low->instrs[i];
             if (instr->what != MT_LOWERED_OP) continue;
-            struct mt_op_shape shape = mt_rehearsal_shape(instr);
+            struct mt_op_shape shape = mt_synthetic_shape(instr);
             double runs = b == MT_BODY ? (double)low->body_count : 1;
             int c = 0;
             while (c < n && !alike(&cases[c], instr, &shape)) c++;
@@ -79,10 +79,10 @@ static void print(struct mt_bench *b, const struct case_ *cases, int n) {
 }
 
 enum mt_status mt_bench_operators(struct mt_bench *b, struct mt_err *err) {
-    struct mt_rehearsal r;
+    struct mt_synthetic r;
     int64_t own = b->job.batch / b->nranks > 0 ? b->job.batch / b->nranks : 1;
     enum mt_status st =
-        mt_agree(MPI_COMM_WORLD, mt_rehearsal_open(b->device, b->model, &b->job, own, own, &r, err), err);
+        mt_agree(MPI_COMM_WORLD, mt_synthetic_open(b->device, b->model, &b->job, own, own, &r, err), err);
     if (st) return st;
     struct case_ *cases = mt_calloc((size_t)r.lowered->ninstrs + 1, sizeof *cases);
     int n = list_cases(r.lowered, cases);
@@ -98,6 +98,6 @@ enum mt_status mt_bench_operators(struct mt_bench *b, struct mt_err *err) {
         print(b, cases, n);
     }
     free(cases);
-    mt_rehearsal_close(&r);
+    mt_synthetic_close(&r);
     return st;
 }

@@ -6,7 +6,7 @@
 #include "kernels/base/text/units.h"
 #include "launcher/session/agree.h"
 #include "launcher/bench/bench.h"
-#include "launcher/profile/rehearsal.h"
+#include "launcher/profile/synthetic.h"
 #include "launcher/session/session.h"
 #include "launcher/tune/tuning.h"
 #include "launcher/watch/watch.h"
@@ -20,7 +20,7 @@ static double step_flops(const struct mt_lowered *low) {
         for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++) {
             const struct mt_linstr *instr = &low->instrs[i];
             if (instr->what != MT_LOWERED_OP) continue;
-            struct mt_op_shape shape = mt_rehearsal_shape(instr);
+            struct mt_op_shape shape = mt_synthetic_shape(instr);
             bool counts = instr->kind == MT_OP_matmul || instr->kind == MT_OP_fused_matmul ||
                           instr->kind == MT_OP_attention || instr->kind == MT_OP_attention_grad;
             if (counts) flops += shape.flops * (b == MT_BODY ? (double)low->body_count : 1);
@@ -28,12 +28,12 @@ static double step_flops(const struct mt_lowered *low) {
     return flops;
 }
 
-static enum mt_status time_steps(struct mt_bench *b, struct mt_rehearsal *r, double *step_s, struct mt_err *err) {
+static enum mt_status time_steps(struct mt_bench *b, struct mt_synthetic *r, double *step_s, struct mt_err *err) {
     double times_s[MOST_STEPS], spent_s = 0, budget_s = 20 * b->options->seconds;
     int steps = 0;
     for (int i = 0; steps < MOST_STEPS && (steps < LEAST_STEPS || spent_s < budget_s); i++) {
-        struct mt_rehearsal_times times;
-        enum mt_status st = mt_rehearsal_step(r, NULL, NULL, &times, err);
+        struct mt_synthetic_times times;
+        enum mt_status st = mt_synthetic_step(r, NULL, NULL, &times, err);
         if (st) return st;
         if (i < WARM_STEPS) continue;
         double mine[2] = {times.feed_s + times.run.wall_s, spent_s};
@@ -45,7 +45,7 @@ static enum mt_status time_steps(struct mt_bench *b, struct mt_rehearsal *r, dou
     return MT_OK;
 }
 
-static void print(struct mt_bench *b, const struct mt_rehearsal *r, double step_s, double all_flops) {
+static void print(struct mt_bench *b, const struct mt_synthetic *r, double step_s, double all_flops) {
     static const struct mt_bench_column columns[] = {{"model", "model", MT_BENCH_TEXT},
                                                      {"batch", "batch", MT_BENCH_COUNT},
                                                      {"ranks", "ranks", MT_BENCH_COUNT},
@@ -70,22 +70,22 @@ static void print(struct mt_bench *b, const struct mt_rehearsal *r, double step_
 }
 
 enum mt_status mt_bench_step(struct mt_bench *b, struct mt_err *err) {
-    struct mt_rehearsal r;
+    struct mt_synthetic r;
     int64_t own = (b->job.batch + b->nranks - 1) / b->nranks;
     double step_s = 0, flops;
     struct mt_comm *wire = b->nranks > 1 ? b->wire : NULL;
-    enum mt_status st = mt_rehearsal_open_among(b->device, b->model, &b->job, own, wire, &r, err);
+    enum mt_status st = mt_synthetic_open_among(b->device, b->model, &b->job, own, wire, &r, err);
     bool open = !st;
     st = mt_agree(MPI_COMM_WORLD, st, err);
     const struct mt_lowered *const lowered[] = {open ? r.lowered : NULL};
     if (!st) st = mt_tuning_share(MPI_COMM_WORLD, b->device, lowered, 1, NULL, err);
-    if (!st) st = mt_agree(MPI_COMM_WORLD, mt_rehearsal_start(&r, err), err);
+    if (!st) st = mt_agree(MPI_COMM_WORLD, mt_synthetic_start(&r, err), err);
     if (!st) {
         if (time_steps(b, &r, &step_s, err)) mt_session_abort(err);
         flops = step_flops(r.lowered);
         MPI_Allreduce(MPI_IN_PLACE, &flops, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
         print(b, &r, step_s, flops);
     }
-    if (open) mt_rehearsal_close(&r);
+    if (open) mt_synthetic_close(&r);
     return st;
 }

@@ -74,7 +74,7 @@ int mt_command_bench(int argc, char **argv) {
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
     f.options.batch_given = f.job.job.batch >= 0;
     if (!f.options.batch_given) f.job.job.batch = default_batch;
-    if (!st) st = mt_job_flags_settle(&f.job, &err);
+    if (!st) st = mt_job_flags_resolve(&f.job, &err);
     f.options.job = f.job.job;
     if (!f.options.which) f.options.which = ~0u;
     const struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 120};

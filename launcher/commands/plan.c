@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "launcher/commands/command.h"
-#include "launcher/plan/ways.h"
+#include "launcher/plan/modes.h"
 
 /* "-" is standard output; nothing else goes there then. */
 static enum mt_status write_plan(struct mt_plan *plan, const char *out, struct mt_err *err) {
@@ -27,7 +27,7 @@ int mt_command_plan(int argc, char **argv) {
                                           struct mt_err *) = {[MT_PLAN_BY_SPEEDS] = mt_plan_by_speeds,
                                                               [MT_PLAN_FOR_CLUSTER] = mt_plan_for_cluster,
                                                               [MT_PLAN_CHECK] = mt_plan_check_edited,
-                                                              [MT_PLAN_AGAIN] = mt_plan_again};
+                                                              [MT_PLAN_REPLAN] = mt_plan_replan};
     struct mt_err err = MT_ERR_INIT;
     struct mt_plan_flags flags;
     struct mt_plan *plan = NULL;

@@ -117,7 +117,7 @@ static enum mt_status settle(struct profile_flags *f) {
     if (f->describe && f->hardware) return mt_fail(f->err, MT_EINPUT, "--describe and --hardware exclude each other");
     if (f->job.given && !f->profile.nmodels)
         return mt_fail(f->err, MT_EINPUT, "a job's flags go with --model: without one no job's layers are measured");
-    enum mt_status st = mt_job_flags_settle(&f->job, f->err);
+    enum mt_status st = mt_job_flags_resolve(&f->job, f->err);
     f->profile.job = f->job.job;
     return st;
 }

@@ -70,7 +70,7 @@ static enum mt_status settle(struct show_flags *f) {
     if (f->subject == GRAPH && !f->path && !f->model)
         return mt_fail(f->err, MT_EINPUT, "show the graph of what? Name a plan, or a model with --model");
     if (!f->path && !f->model) return mt_fail(f->err, MT_EINPUT, "show what? Name a file");
-    return f->subject == GRAPH ? mt_job_flags_settle(&f->job, f->err) : MT_OK;
+    return f->subject == GRAPH ? mt_job_flags_resolve(&f->job, f->err) : MT_OK;
 }
 
 static enum mt_status print_lowered(const struct mt_planned *planned, int first, int last, struct mt_err *err) {

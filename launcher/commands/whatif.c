@@ -112,7 +112,7 @@ static enum mt_status settle(struct whatif_flags *f) {
                        "--plan says what model and job are; --model and the job's flags go without it");
     if (!f->plan && !f->nmodels) return mt_fail(f->err, MT_EINPUT, "what would it train? Give --model or --plan");
     if (!(f->limit_s > 0)) return mt_fail(f->err, MT_EINPUT, "--limit: must be above 0");
-    return f->plan ? MT_OK : mt_job_flags_settle(&f->job, f->err);
+    return f->plan ? MT_OK : mt_job_flags_resolve(&f->job, f->err);
 }
 
 static enum mt_status change(const struct whatif_flags *f, struct mt_whatif *whatif, struct mt_err *err) {

@@ -76,7 +76,7 @@ void doctor_look_at_gpus(struct mt_doctor_rank *mine) {
     g->free_bytes = -1;
     look_at_network(g);
     struct mt_err later = MT_ERR_INIT;
-    enum mt_status st = mt_gpus_look(&g->gpus, &err);
+    enum mt_status st = mt_gpus_query(&g->gpus, &err);
     enum mt_status own = mt_rank_gpu(host, &g->gpus, &g->index, st ? &later : &err);
     MPI_Comm_free(&host);
     if (st || own) {

@@ -195,11 +195,11 @@ enum mt_status mt_executor_poison(struct mt_executor *ex, struct mt_err *err) {
 
 /* ---- looking ---- */
 
-void mt_executor_look(struct mt_executor *ex, struct mt_executor_sight *sight) {
+void mt_executor_query(struct mt_executor *ex, struct mt_executor_progress *sight) {
     bool computes = false, communicates = false;
-    *sight = (struct mt_executor_sight){.text = ""};
+    *sight = (struct mt_executor_progress){.text = ""};
     for (int s = 0; s < MT_NSTREAMS; s++) {
-        struct mt_stream_sight stream = mt_stream_look(ex->streams[s]);
+        struct mt_stream_progress stream = mt_stream_query(ex->streams[s]);
         size_t used = strlen(sight->text);
         sight->completed += stream.completed;
         if (!stream.what) continue;

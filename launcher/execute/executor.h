@@ -15,7 +15,7 @@
  *
  *     while (there are steps) {
  *         mt_executor_feed(...); mt_executor_submit(ex, MT_RUN_TRAIN, &clock, &err);
- *         if (mt_executor_under_way(ex) < mt_executor_depth(ex)) continue;
+ *         if (mt_executor_in_flight(ex) < mt_executor_depth(ex)) continue;
  *         mt_executor_finish(ex, &err); mt_executor_result(...);  // of the oldest
  *     }
  *
@@ -63,7 +63,7 @@ enum mt_status mt_executor_submit(struct mt_executor *executor, enum mt_run run,
                                   struct mt_err *err);
 enum mt_status mt_executor_finish(struct mt_executor *executor, struct mt_err *err);
 enum { MT_EXECUTOR_DEPTH = 2 }; /* at most */
-int mt_executor_under_way(const struct mt_executor *executor);
+int mt_executor_in_flight(const struct mt_executor *executor);
 int mt_executor_depth(const struct mt_executor *executor);
 
 /* After a run (of the last that was finished: scalars; of others, while none is under way): this rank's box of a value
@@ -91,12 +91,12 @@ typedef void mt_trace(void *context, const struct mt_lowered *lowered, int instr
 void mt_executor_trace(struct mt_executor *executor, mt_trace *trace, void *context);
 
 /* What the executor is doing right now; any thread may ask. `completed` counts work done on all streams. */
-struct mt_executor_sight {
+struct mt_executor_progress {
     char text[128]; /* "AllReduce grad.h.3"; "" between runs */
     uint64_t completed;
     bool waits; /* computes nothing, and takes part in a collective */
 };
-void mt_executor_look(struct mt_executor *executor, struct mt_executor_sight *sight);
+void mt_executor_query(struct mt_executor *executor, struct mt_executor_progress *sight);
 double mt_executor_patience_s(const struct mt_executor *executor); /* how long it waits itself for progress */
 
 /* Fill everything but the states with bytes that are NaN in every type. For tests and `motley verify`: a run must not

@@ -98,7 +98,7 @@ enum mt_status mt_executor_feed(struct mt_executor *ex, enum mt_run which, int g
                                 struct mt_err *err) {
     struct replay *run = &ex->runs[which];
     int place = (int)(ex->submitted % (uint64_t)ex->nplaces);
-    if (mt_executor_under_way(ex) == ex->nplaces)
+    if (mt_executor_in_flight(ex) == ex->nplaces)
         return mt_fail(err, MT_EBUG, "inputs are fed while %d runs are under way", ex->nplaces);
     for (int i = 0; i < run->low->ninputs; i++) {
         const struct mt_linput *input = &run->low->inputs[i];
@@ -189,7 +189,7 @@ enum mt_status mt_executor_result(struct mt_executor *ex, enum mt_run which, int
         *data = run->reported[i].number;
         return MT_OK;
     }
-    assert(!mt_executor_under_way(ex));
+    assert(!mt_executor_in_flight(ex));
     void *copy = mt_malloc((size_t)tensor_bytes(t) + 1);
     enum mt_status st = mt_device_copy_out(ex->device, copy, t->data, tensor_bytes(t), err);
     for (int64_t i = 0; i < mt_tensor_count(t) && !st; i++) data[i] = mt_type_load(t->type, copy, i);

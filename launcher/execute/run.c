@@ -233,7 +233,7 @@ enum mt_status mt_executor_submit(struct mt_executor *ex, enum mt_run which, con
                                   struct mt_err *err) {
     struct replay *run = &ex->runs[which];
     struct place *place = mt_executor_place(ex, ex->submitted);
-    assert(run->low && !ex->broken && mt_executor_under_way(ex) < ex->nplaces);
+    assert(run->low && !ex->broken && mt_executor_in_flight(ex) < ex->nplaces);
     ex->clock = *clock;
     capture(ex, which);
     *place = (struct place){.memory = place->memory, .run = which, .done = place->done, .submitted_s = mt_now_s()};
@@ -256,7 +256,7 @@ static enum mt_status wait_for_launch(struct mt_executor *ex, struct place *plac
 
 enum mt_status mt_executor_finish(struct mt_executor *ex, struct mt_err *err) {
     struct place *place = mt_executor_place(ex, ex->finished);
-    assert(mt_executor_under_way(ex));
+    assert(mt_executor_in_flight(ex));
     enum mt_status st = place->launched ? wait_for_launch(ex, place, err) : MT_OK;
     ex->finished++;
     if (st) return st;
@@ -269,12 +269,12 @@ enum mt_status mt_executor_finish(struct mt_executor *ex, struct mt_err *err) {
 
 enum mt_status mt_executor_run(struct mt_executor *ex, enum mt_run which, const struct mt_clock *clock,
                                struct mt_err *err) {
-    assert(!mt_executor_under_way(ex));
+    assert(!mt_executor_in_flight(ex));
     enum mt_status st = mt_executor_submit(ex, which, clock, err);
     return st ? st : mt_executor_finish(ex, err);
 }
 
-int mt_executor_under_way(const struct mt_executor *ex) {
+int mt_executor_in_flight(const struct mt_executor *ex) {
     return (int)(ex->submitted - ex->finished);
 }
 

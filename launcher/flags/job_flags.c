@@ -142,7 +142,7 @@ enum mt_status mt_job_flags_choose(struct mt_job_flags *flags, const char *clust
     return MT_OK;
 }
 
-enum mt_status mt_job_flags_settle(struct mt_job_flags *flags, struct mt_err *err) {
+enum mt_status mt_job_flags_resolve(struct mt_job_flags *flags, struct mt_err *err) {
     struct mt_optimizer *o = &flags->job.optimizer;
     bool lr_min = false, interval = false;
     if (flags->automatic) return mt_fail(err, MT_EINPUT, "--precision: auto goes with `motley plan --cluster` only");

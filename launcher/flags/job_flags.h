@@ -3,7 +3,7 @@
  *     struct mt_job_flags job;
  *     mt_job_flags_init(&job, err);
  *     struct argp_child children[] = {{mt_job_argp(), 0, "The job", 2}, {0}};
- *     ... in ARGP_KEY_INIT: state->child_inputs[0] = &job; after parsing: mt_job_flags_settle(&job, err) */
+ *     ... in ARGP_KEY_INIT: state->child_inputs[0] = &job; after parsing: mt_job_flags_resolve(&job, err) */
 #ifndef MT_LAUNCHER_FLAGS_JOB_FLAGS_H
 #define MT_LAUNCHER_FLAGS_JOB_FLAGS_H
 
@@ -27,6 +27,6 @@ enum mt_status mt_job_flags_choose(struct mt_job_flags *flags, const char *clust
 
 /* Fill in what follows from others (lr_min is a tenth of lr unless given), refuse flags that the optimizer or the
  * schedule does not use, and check the job. */
-enum mt_status mt_job_flags_settle(struct mt_job_flags *flags, struct mt_err *err);
+enum mt_status mt_job_flags_resolve(struct mt_job_flags *flags, struct mt_err *err);
 
 #endif

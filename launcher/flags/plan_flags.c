@@ -279,7 +279,7 @@ static enum mt_status settle_making(struct mt_plan_flags *f) {
         mt_fail(f->err, MT_EINPUT, "--ranks is missing");
         return mt_err_hint(f->err, "as --ranks 3, --speeds 1,0.7,0.3 or --cluster cluster.json");
     }
-    if ((st = mt_job_flags_choose(&f->job, f->cluster, f->err)) || (st = mt_job_flags_settle(&f->job, f->err)))
+    if ((st = mt_job_flags_choose(&f->job, f->cluster, f->err)) || (st = mt_job_flags_resolve(&f->job, f->err)))
         return st;
     q->job = f->job.job;
     if (f->recompute >= 0) q->job.recompute = (enum mt_recompute)f->recompute;
@@ -321,7 +321,7 @@ static enum mt_status settle(struct mt_plan_flags *f) {
     if (f->limited && !f->cluster) return mt_fail(f->err, MT_EINPUT, "--limit: has no use without --cluster");
     if (f->cluster_out && !(f->from && f->cluster))
         return mt_fail(f->err, MT_EINPUT, "--cluster-out: has no use without --from and --cluster");
-    f->way = f->check ? MT_PLAN_CHECK : f->from ? MT_PLAN_AGAIN : f->cluster ? MT_PLAN_FOR_CLUSTER : MT_PLAN_BY_SPEEDS;
+    f->way = f->check ? MT_PLAN_CHECK : f->from ? MT_PLAN_REPLAN : f->cluster ? MT_PLAN_FOR_CLUSTER : MT_PLAN_BY_SPEEDS;
     return taken ? MT_OK : settle_making(f);
 }
 

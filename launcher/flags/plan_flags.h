@@ -12,17 +12,17 @@
 
 enum { MT_PLAN_MOST_ROWS = 64 }; /* of --storage, of --storage-shares */
 
-enum mt_plan_way {
+enum mt_plan_mode {
     MT_PLAN_BY_SPEEDS,   /* --speeds, --even, --shares */
     MT_PLAN_FOR_CLUSTER, /* --cluster */
     MT_PLAN_CHECK,       /* --check */
-    MT_PLAN_AGAIN,       /* --from */
+    MT_PLAN_REPLAN,      /* --from */
 };
 
 struct mt_plan_flags {
     struct mt_err *err;
     struct mt_arena arena;
-    enum mt_plan_way way;
+    enum mt_plan_mode way;
     struct mt_job_flags job;
     const char *out, *check, *cluster, *from, *cluster_out; /* or null */
     double limit_s;

@@ -5,7 +5,7 @@
 
 #include "kernels/base/text/table.h"
 #include "kernels/base/text/units.h"
-#include "launcher/plan/ways.h"
+#include "launcher/plan/modes.h"
 #include "planner/make/planning.h"
 #include "profiler/describe/describe.h"
 

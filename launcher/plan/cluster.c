@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "kernels/base/text/units.h"
-#include "launcher/plan/ways.h"
+#include "launcher/plan/modes.h"
 #include "planner/make/planning.h"
 #include "planner/make/recompute.h"
 #include "planner/balance/split.h"

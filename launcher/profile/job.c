@@ -9,7 +9,7 @@
 #include "kernels/base/log.h"
 #include "kernels/base/number/stats.h"
 #include "launcher/session/agree.h"
-#include "launcher/profile/rehearsal.h"
+#include "launcher/profile/synthetic.h"
 #include "launcher/profile/size_walk.h"
 
 enum {
@@ -117,10 +117,10 @@ static double trimmed_mean(double *step_s, int n) {
 }
 
 /* Steps by the executor's own clock; `step` (may be null) gets what each operator took, and sum_s all of them. */
-static enum mt_status run_steps(const struct measuring *m, struct mt_rehearsal *r, struct step *step, int nsteps,
+static enum mt_status run_steps(const struct measuring *m, struct mt_synthetic *r, struct step *step, int nsteps,
                                 double *mean_s, double *sum_s, struct mt_err *err) {
     double step_s[MOST_STEPS] = {0}, sums_s[MOST_STEPS] = {0};
-    struct mt_rehearsal_times times;
+    struct mt_synthetic_times times;
     enum mt_status st = MT_OK;
     for (int i = 0; i < nsteps && !st; i++) {
         if (step) {
@@ -128,7 +128,7 @@ static enum mt_status run_steps(const struct measuring *m, struct mt_rehearsal *
             memset(step->count, 0, (size_t)step->nshapes * sizeof *step->count);
             step->last = -1;
         }
-        if ((st = mt_rehearsal_step(r, step ? note : NULL, step, &times, err))) break;
+        if ((st = mt_synthetic_step(r, step ? note : NULL, step, &times, err))) break;
         step_s[i] = times.run.wall_s;
         if (!step) continue;
         sums_s[i] = sum_of(step);
@@ -142,7 +142,7 @@ static enum mt_status run_steps(const struct measuring *m, struct mt_rehearsal *
 
 /* Of a GPU: some steps with each operator timed, which makes them longer, and then steps as they are trained. The
  * operators' times are brought to the sum that these have. */
-static enum mt_status run_apart(const struct measuring *m, struct mt_rehearsal *r, struct step *step, int nsteps,
+static enum mt_status run_apart(const struct measuring *m, struct mt_synthetic *r, struct step *step, int nsteps,
                                 double *mean_s, struct mt_err *err) {
     enum { MOST_TIMED = 4 };
     struct mt_job_times *times = m->times;
@@ -176,12 +176,12 @@ static int first_steps(const struct measuring *m) {
 }
 
 /* Warm up, until all are. *step_s: of the slowest rank's last step; *mine_s: this one's. */
-static enum mt_status warm_up(const struct measuring *m, struct mt_rehearsal *r, double *mine_s, double *step_s,
+static enum mt_status warm_up(const struct measuring *m, struct mt_synthetic *r, double *mine_s, double *step_s,
                               struct mt_err *err) {
-    struct mt_rehearsal_times times = {0};
-    enum mt_status st = mt_rehearsal_start(r, err);
+    struct mt_synthetic_times times = {0};
+    enum mt_status st = mt_synthetic_start(r, err);
     for (int i = 0, steps = first_steps(m); i < steps; i++) {
-        if (!st) st = mt_rehearsal_step(r, NULL, NULL, &times, err);
+        if (!st) st = mt_synthetic_step(r, NULL, NULL, &times, err);
         if ((st = mt_agree(m->comm, st, err))) return st;
         *mine_s = times.run.wall_s;
         *step_s = most_of_all(m, *mine_s);
@@ -190,14 +190,14 @@ static enum mt_status warm_up(const struct measuring *m, struct mt_rehearsal *r,
     return st;
 }
 
-static void keep_step(const struct measuring *m, const struct mt_rehearsal *r, int64_t micro, double time_s) {
+static void keep_step(const struct measuring *m, const struct mt_synthetic *r, int64_t micro, double time_s) {
     struct mt_job_times *times = m->times;
     mt_arena_grow(&times->arena, &times->steps, times->nsteps, &times->steps_capacity, sizeof *times->steps);
     times->steps[times->nsteps++] = (struct mt_job_step){times->nprobes, r->job.batch, micro, time_s};
 }
 
 /* Begin together; faster ranks make more steps of the time. *step_s: the slowest rank's. */
-static enum mt_status rehearse(struct measuring *m, struct mt_rehearsal *r, int64_t micro, double budget_s,
+static enum mt_status rehearse(struct measuring *m, struct mt_synthetic *r, int64_t micro, double budget_s,
                                double *step_s, struct mt_err *err) {
     const struct mt_lowered *low = r->lowered;
     struct mt_arena arena = MT_ARENA_INIT;
@@ -205,7 +205,7 @@ static enum mt_status rehearse(struct measuring *m, struct mt_rehearsal *r, int6
     for (int i = 0; i < low->ninstrs; i++) {
         const struct mt_linstr *c = &low->instrs[i];
         struct mt_op_shape shape;
-        if (c->what == MT_LOWERED_OP) shape = mt_rehearsal_shape(c);
+        if (c->what == MT_LOWERED_OP) shape = mt_synthetic_shape(c);
         shape_of[i] = c->what == MT_LOWERED_OP ? find_shape(m->times, &shape) : -1;
     }
     struct step step = {.shape_of = shape_of, .nshapes = m->times->nshapes};
@@ -229,7 +229,7 @@ out:
 }
 
 /* Whether the ranks of every host find room together; GPUs have memory of their own. */
-static bool fits(const struct measuring *m, const struct mt_rehearsal *r) {
+static bool fits(const struct measuring *m, const struct mt_synthetic *r) {
     MPI_Comm host;
     MPI_Comm_split_type(m->comm, MPI_COMM_TYPE_SHARED, m->rank, MPI_INFO_NULL, &host);
     double wanted = (double)r->lowered->arena_bytes;
@@ -243,12 +243,12 @@ static bool fits(const struct measuring *m, const struct mt_rehearsal *r) {
 /* `*step_s` stays when the size does not fit; *done: it did. */
 static enum mt_status measure_size(struct measuring *m, int64_t batch, int64_t micro, double budget_s, double *step_s,
                                    bool *done, struct mt_err *err) {
-    struct mt_rehearsal r;
+    struct mt_synthetic r;
     *done = false;
-    enum mt_status st = mt_rehearsal_open(m->device, m->probe->model, m->probe->job, batch, micro, &r, err);
+    enum mt_status st = mt_synthetic_open(m->device, m->probe->model, m->probe->job, batch, micro, &r, err);
     bool open = !st;
     if (!(st = mt_agree(m->comm, st, err)) && (*done = fits(m, &r))) st = rehearse(m, &r, micro, budget_s, step_s, err);
-    if (open) mt_rehearsal_close(&r);
+    if (open) mt_synthetic_close(&r);
     return st;
 }
 

@@ -185,7 +185,7 @@ enum mt_status mt_agree_wait(MPI_Request *request, double patience_s, struct mt_
     for (int done = 0;;) {
         MPI_Test(request, &done, MPI_STATUS_IGNORE);
         if (done) return MT_OK;
-        double waited_s = mt_awake_look(&awake, 1);
+        double waited_s = mt_awake_check(&awake, 1);
         if (waited_s >= patience_s)
             return mt_fail(err, MT_ESTALL, "no answer from the other ranks for %g s", patience_s);
         if (waited_s > poll_s) mt_sleep_s(nap_s);

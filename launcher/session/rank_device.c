@@ -73,7 +73,7 @@ static enum mt_status find_gpu(MPI_Comm comm, struct mt_gpus *gpus, int *index, 
     int rank;
     MPI_Comm host;
     MPI_Comm_rank(comm, &rank);
-    enum mt_status st = mt_gpus_look(gpus, err);
+    enum mt_status st = mt_gpus_query(gpus, err);
     if (st) {
         mt_err_context(err, "--device cuda");
         if (!err->hint[0])

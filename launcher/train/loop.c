@@ -107,12 +107,12 @@ static double evaluate(struct trainer *t) {
     double sum = 0, count = 0;
     int depth = mt_executor_depth(t->executor);
     mt_watch_phase(MT_WATCH_QUICK, "the evaluation after step %lld", (long long)t->step);
-    for (int64_t first = 0; first < t->data.val_windows || mt_executor_under_way(t->executor); first += t->batch) {
+    for (int64_t first = 0; first < t->data.val_windows || mt_executor_in_flight(t->executor); first += t->batch) {
         struct mt_err err = MT_ERR_INIT;
         bool more = first < t->data.val_windows;
         double s, n;
         if (more && submit(t, MT_RUN_FORWARD, first, &clock, &err)) give_up(t, &err);
-        if (more && mt_executor_under_way(t->executor) < depth) continue;
+        if (more && mt_executor_in_flight(t->executor) < depth) continue;
         if (finish_run(t, MT_RUN_FORWARD, &s, &n, &err)) give_up(t, &err);
         sum += s, count += n;
     }
@@ -217,7 +217,7 @@ static void save_or_warn(struct trainer *t) {
  * another one, which has stopped, had only submitted: then it is here that it waits, and not for its device. */
 static void exchange(struct trainer *t, int *asked) {
     struct mt_err err = MT_ERR_INIT;
-    struct mt_executor_sight now;
+    struct mt_executor_progress now;
     double patience_s = mt_executor_patience_s(t->executor);
     int answer;
     if (!trainer_drift(t, patience_s, &err) && !mt_asking_step(&t->asking, patience_s, &answer, &err)) {
@@ -225,7 +225,7 @@ static void exchange(struct trainer *t, int *asked) {
         return;
     }
     const char *device = mt_device_describe(t->device);
-    mt_executor_look(t->executor, &now);
+    mt_executor_query(t->executor, &now);
     mt_err_context(&err, "%.*s%s%s", (int)strcspn(device, ","), device, now.text[0] ? ", in " : "", now.text);
     give_up(t, &err);
 }
@@ -254,9 +254,9 @@ static enum mt_status between_steps(struct trainer *t, double loss, int *asked, 
 
 /* After a failure: what is under way ends, and is not told of. */
 static void drain(struct trainer *t) {
-    struct mt_err unheard = MT_ERR_INIT;
+    struct mt_err ignored = MT_ERR_INIT;
     for (; t->ahead; t->ahead--)
-        if (mt_executor_finish(t->executor, &unheard)) return;
+        if (mt_executor_finish(t->executor, &ignored)) return;
 }
 
 static enum mt_status finish(struct trainer *t, bool stopped, struct mt_err *err) {
@@ -278,7 +278,7 @@ static enum mt_status finish(struct trainer *t, bool stopped, struct mt_err *err
 
 enum mt_status trainer_run(struct trainer *t, struct mt_err *err) {
     enum mt_status st = MT_OK;
-    struct mt_err unheard = MT_ERR_INIT;
+    struct mt_err ignored = MT_ERR_INIT;
     int asked = 0, answer;
     mt_progress_init(&t->progress, t->rank != 0, t->options->log_every, t->last_step);
     if (t->plan->prediction) t->progress.predicted_s = t->plan->prediction->step_s;
@@ -298,7 +298,7 @@ enum mt_status trainer_run(struct trainer *t, struct mt_err *err) {
     st = finish(t, stopped, err);
 out:
     drain(t);
-    mt_asking_end(&t->asking, mt_executor_patience_s(t->executor), &answer, &unheard);
+    mt_asking_end(&t->asking, mt_executor_patience_s(t->executor), &answer, &ignored);
     mt_progress_end(&t->progress);
     return st;
 }

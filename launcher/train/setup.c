@@ -115,9 +115,9 @@ static int64_t resident_bytes(void) {
     return pages * sysconf(_SC_PAGESIZE);
 }
 
-static void look(void *context, struct mt_watch_sight *sight) {
-    struct mt_executor_sight now;
-    mt_executor_look(context, &now);
+static void look(void *context, struct mt_watch_progress *sight) {
+    struct mt_executor_progress now;
+    mt_executor_query(context, &now);
     memcpy(sight->text, now.text, sizeof sight->text);
     sight->progress = now.completed;
     sight->waits = now.waits;

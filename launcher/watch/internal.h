@@ -35,7 +35,7 @@ struct watch {
     char phase[128];
     enum mt_watch_pace pace;
     int rank;
-    mt_watch_look *look;
+    mt_watch_query *look;
     void *look_context;
     bool leaving, well; /* mt_watch_end has been called */
     bool left;          /* and the thread has done what it wants */

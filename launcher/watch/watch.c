@@ -25,7 +25,7 @@ static struct watch *the_watch; /* one a process; kept until it exits, since the
 /* ---- the thread ---- */
 
 void watch_describe(struct watch *w, struct watch_note *note) {
-    struct mt_watch_sight sight = {.text = ""};
+    struct mt_watch_progress sight = {.text = ""};
     *note = (struct watch_note){.token = w->token, .place = w->launch.rank, .pid = (int32_t)getpid()};
     pthread_mutex_lock(&w->lock);
     if (w->look) w->look(w->look_context, &sight);
@@ -50,7 +50,7 @@ double watch_look(struct watch *w, struct pollfd *fds, int count, double nap_s) 
     poll(fds, (nfds_t)count, (int)(1000 * nap_s));
     if (fds[0].revents & POLLIN)
         while (read(w->wake[0], bytes, sizeof bytes) > 0) continue;
-    double awake_s = mt_awake_look(&w->awake, WATCH_GAP_S);
+    double awake_s = mt_awake_check(&w->awake, WATCH_GAP_S);
     if (w->parent && getppid() != w->parent) watch_die(w, mt_exit_code(MT_EPEER), "the launcher has ended");
     return awake_s;
 }
@@ -110,7 +110,7 @@ void watch_has_left(struct watch *w) {
 
 static void *run(void *argument) {
     struct watch *w = argument;
-    mt_awake_look(&w->awake, WATCH_GAP_S);
+    mt_awake_check(&w->awake, WATCH_GAP_S);
     if (w->launch.rank)
         watch_run_peer(w);
     else
@@ -222,7 +222,7 @@ void mt_watch_rank(int rank) {
     pthread_mutex_unlock(&the_watch->lock);
 }
 
-void mt_watch_observe(mt_watch_look *look, void *context) {
+void mt_watch_observe(mt_watch_query *look, void *context) {
     struct watch *w = the_watch;
     if (!w) return;
     pthread_mutex_lock(&w->lock);
@@ -236,7 +236,7 @@ void mt_watch_observe(mt_watch_look *look, void *context) {
 static bool wait_for_thread(struct watch *w, double most_s) {
     struct mt_awake awake = {0};
     wake(w);
-    while (!w->left && mt_awake_look(&awake, WATCH_GAP_S) < most_s)
+    while (!w->left && mt_awake_check(&awake, WATCH_GAP_S) < most_s)
         mt_cond_wait_until(&w->changed, &w->lock, mt_now_s() + WATCH_LOOK_S);
     return w->left;
 }

@@ -55,13 +55,13 @@ void mt_watch_rank(int rank);
 
 /* What goes on inside the phase, asked by the watch's thread; null: no more (when the call returns, nobody is in the
  * old one). A change of `progress` is progress. */
-struct mt_watch_sight {
+struct mt_watch_progress {
     char text[128]; /* "AllReduce grad.h.3" */
     uint64_t progress;
     bool waits; /* for other ranks */
 };
-typedef void mt_watch_look(void *context, struct mt_watch_sight *sight);
-void mt_watch_observe(mt_watch_look *look, void *context);
+typedef void mt_watch_query(void *context, struct mt_watch_progress *sight);
+void mt_watch_observe(mt_watch_query *look, void *context);
 
 /* A failure in the middle of things, when peers may be waiting: rank 0 prints it with this rank and host and, if it is
  * a stall, with where the others are; all processes end with its exit code. Returns only without a watch. */

@@ -112,7 +112,7 @@ static void sample(const struct mt_costs *costs, const int *group, int n, int so
 
 static double schedule_s(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
                          const struct mt_coll_algorithm *algorithm) {
-    int some = MT_COST_PLAYED;
+    int some = MT_COST_SIMULATED;
     if (problem->n <= some) return mt_cost_schedule_s(costs, problem, group, algorithm);
     struct mt_path slowest = mt_cost_slowest(costs, group, problem->n);
     double whole_s = algorithm->cost_s(problem, slowest.latency_s, slowest.bandwidth_Bps);
@@ -226,8 +226,8 @@ static struct mt_cost by_schedule(const struct mt_costs *costs, const struct mt_
     return cost;
 }
 
-struct mt_cost mt_cost_coll_anew(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
-                                 const struct mt_coll_algorithm *algorithm) {
+struct mt_cost mt_cost_coll_uncached(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
+                                     const struct mt_coll_algorithm *algorithm) {
     if (problem->n < 2 || bytes_of(problem) == 0) return (struct mt_cost){.basis = MT_COST_MEASURED};
     const struct mt_cluster_group *g = group_of(costs, group, problem->n);
     const struct mt_coll_fit *fit = g ? fit_of(g, problem, algorithm) : NULL;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kernels/base/number/hash.h"
-#include "kernels/coll/nccl_way.h"
+#include "kernels/coll/nccl_impl.h"
 #include "planner/cost/internal.h"
 
 static const double piece_s = 100e-9; /* finding a piece's place and walking its axes; of a CPU, roughly */
@@ -36,7 +36,7 @@ bool mt_cost_takes_arrays(const struct mt_costs *costs, int rank, const struct m
     if (!mt_coll_may_go_as_arrays(problem) || strcmp(class_of(costs, rank)->kind, "cuda")) return false;
     bool even = true;
     for (int r = 1; r < problem->n; r++) even = even && problem->counts[r] == problem->counts[0];
-    return problem->kind == MT_ALL_REDUCE || even || mt_nccl_way_choose(problem) == MT_NCCL_ROOTED;
+    return problem->kind == MT_ALL_REDUCE || even || mt_nccl_impl_choose(problem) == MT_NCCL_ROOTED;
 }
 
 double mt_cost_yield_s(const struct mt_costs *costs, int rank, double sum_s, double squares_s2) {
@@ -180,10 +180,10 @@ static uint64_t question_of(const struct mt_costs *costs, const struct mt_coll *
 
 struct mt_cost mt_cost_coll(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
                             const struct mt_coll_algorithm *algorithm) {
-    if (!costs->memo) return mt_cost_coll_anew(costs, problem, group, algorithm);
+    if (!costs->memo) return mt_cost_coll_uncached(costs, problem, group, algorithm);
     bool known;
     struct answer *answer = answer_to(costs->memo, question_of(costs, problem, group, algorithm), &known);
-    if (!known) answer->cost = mt_cost_coll_anew(costs, problem, group, algorithm);
+    if (!known) answer->cost = mt_cost_coll_uncached(costs, problem, group, algorithm);
     return answer->cost;
 }
 

@@ -50,9 +50,9 @@ double mt_cost_yield_s(const struct mt_costs *costs, int rank, double sum_s, dou
  * algorithm's schedule over the paths between them, round by round, shared links divided, scaled by what fits of the
  * same algorithm on other groups say of schedules against measurements. Nobody computes meanwhile.
  *
- * Schedules of more than MT_COST_PLAYED ranks are not played: the closed form with the slowest path's figures is
- * taken instead, times what the schedule among MT_COST_PLAYED of the ranks is to the closed form among these. */
-enum { MT_COST_PLAYED = 64 };
+ * Schedules of more than MT_COST_SIMULATED ranks are not played: the closed form with the slowest path's figures is
+ * taken instead, times what the schedule among MT_COST_SIMULATED of the ranks is to the closed form among these. */
+enum { MT_COST_SIMULATED = 64 };
 struct mt_cost mt_cost_coll(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
                             const struct mt_coll_algorithm *algorithm);
 /* Whether a plan may name an algorithm for a group: among GPUs that were measured only what NCCL does

@@ -5,8 +5,8 @@
 #include "planner/cost/cost.h"
 
 /* mt_cost_coll without a memo. */
-struct mt_cost mt_cost_coll_anew(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
-                                 const struct mt_coll_algorithm *algorithm);
+struct mt_cost mt_cost_coll_uncached(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
+                                     const struct mt_coll_algorithm *algorithm);
 
 /* The largest latency and the least bandwidth among ranks, and the link of the least bandwidth. */
 struct mt_path mt_cost_slowest(const struct mt_costs *costs, const int *group, int n);

@@ -19,10 +19,10 @@ enum mt_status mt_recompute_choose(const struct mt_plan_maker *maker, const stru
     if (*plan) maker->keep(maker->context);
     if (*plan && (micro_asked || !in_parts(*plan))) return MT_OK;
     for (int what = MT_RECOMPUTE_NONE + 1; what < MT_NRECOMPUTES; what++) {
-        struct mt_err unheard = MT_ERR_INIT;
+        struct mt_err ignored = MT_ERR_INIT;
         struct mt_plan *made;
         tried.recompute = (enum mt_recompute)what;
-        if (maker->make(maker->context, &tried, &made, &unheard)) continue;
+        if (maker->make(maker->context, &tried, &made, &ignored)) continue;
         if (*plan && made->prediction->step_s >= (*plan)->prediction->step_s) {
             mt_plan_free(made);
             continue;

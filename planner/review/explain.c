@@ -47,7 +47,7 @@ static enum mt_status solve(struct mt_planning *planning, const struct mt_plan *
     struct mt_plan *same = NULL;
     enum mt_status st = mt_plan_copy(plan, solved, err);
     if (st) return st;
-    st = mt_search_again(&planning->search, *solved, NULL, err);
+    st = mt_search_rebalance(&planning->search, *solved, NULL, err);
     if (!st && (*solved)->prediction->step_s > base->prediction->step_s && !(st = mt_plan_copy(base, &same, err)) &&
         !(st = mt_search_price(&planning->search, same, NULL, err)) &&
         same->prediction->step_s < (*solved)->prediction->step_s) {

@@ -77,9 +77,9 @@ void search_fill_rejected(struct mt_searching *s, struct mt_plan *p) {
 static void list_candidates(struct mt_searching *s, struct mt_search_report *report) {
     struct search_candidate **list = mt_calloc((size_t)s->ncandidates + 1, sizeof(struct search_candidate *));
     int n = ordered(s, list);
-    report->candidates = mt_new(&report->arena, struct mt_search_candidate, n);
+    report->candidates = mt_new(&report->arena, struct mt_search_alternative, n);
     for (int i = 0; i < n; i++)
-        report->candidates[report->ncandidates++] = (struct mt_search_candidate){
+        report->candidates[report->ncandidates++] = (struct mt_search_alternative){
             mt_arena_strdup(&report->arena, list[i]->what), mt_arena_strdup(&report->arena, why_of(s, list[i])),
             isfinite(list[i]->estimate_s) ? list[i]->estimate_s : 0,
             list[i]->judged && list[i]->fits ? list[i]->step_s : 0};

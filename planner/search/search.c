@@ -435,8 +435,8 @@ void search_fix_structure(const struct mt_plan *plan, struct mt_search *search) 
             fixed->gradient_wire = plan->collectives[i].wire;
 }
 
-enum mt_status mt_search_again(const struct mt_search *search, struct mt_plan *plan, struct mt_search_report *report,
-                               struct mt_err *err) {
+enum mt_status mt_search_rebalance(const struct mt_search *search, struct mt_plan *plan,
+                                   struct mt_search_report *report, struct mt_err *err) {
     struct mt_search local = *search;
     struct mt_searching s;
     search_fix_structure(plan, &local);

@@ -59,7 +59,7 @@ struct mt_search_binding {
     int link;         /* of the cluster; -1 but for MT_BINDS_COMM */
     double saves_s;   /* of the step, by one percent more of it */
 };
-struct mt_search_candidate {
+struct mt_search_alternative {
     const char *what;  /* "all_reduce, buckets of 4.00 MiB", "even shares" */
     const char *why;   /* "" of the one that was taken; "slower", "does not fit: rank 2 lacks 1.20 GiB", "slower by
                           estimate" */
@@ -75,7 +75,7 @@ struct mt_search_report {
     int nbindings; /* largest first */
     struct mt_search_binding *bindings;
     int ncandidates; /* in order of time: judged, estimated, those that do not fit */
-    struct mt_search_candidate *candidates;
+    struct mt_search_alternative *candidates;
     int nstages; /* of the plan */
     struct mt_search_stage *stages;
 };
@@ -92,8 +92,8 @@ enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, s
 /* Shares and micro-batches again for a plan's structure (its storage rows, sync, buckets), without comparing with other
  * structures: what a step would take with other costs (an edited cluster) or other limits (plan->ranks[].memory_bytes).
  * Changes the plan as mt_search does; no rejected rows. */
-enum mt_status mt_search_again(const struct mt_search *search, struct mt_plan *plan, struct mt_search_report *report,
-                               struct mt_err *err);
+enum mt_status mt_search_rebalance(const struct mt_search *search, struct mt_plan *plan,
+                                   struct mt_search_report *report, struct mt_err *err);
 
 /* What a complete plan would take as it is: fills in prediction (times too, no rejected rows; bound_s is that of other
  * shares in its structure) and memory, and changes no decision. search->fixed, last and limit_s are not read. Does not

@@ -345,7 +345,7 @@ static bool may_join(const struct mt_work_message *a, const struct mt_work_messa
 /* Steps of the last micro-batch's backward pass that full buckets wait for. */
 static bool gives_way(const struct mt_work *work, int step) {
     const struct mt_work_op *op = work->steps[step].op >= 0 ? &work->ops[work->steps[step].op] : NULL;
-    return op && !op->copy && op->block == MT_LAST && op->role == MT_ROLE_BACKWARD && mt_op_gives_way(op->kind);
+    return op && !op->copy && op->block == MT_LAST && op->role == MT_ROLE_BACKWARD && mt_op_yields(op->kind);
 }
 
 static bool is_gradient(const struct mt_work_message *m) {

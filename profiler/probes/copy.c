@@ -55,7 +55,7 @@ static enum mt_status measure(struct probe *probe, const int *round_of, int nrou
 enum mt_status mt_probe_copy(struct mt_profile *p, double budget_s, struct mt_err *err) {
     struct probe probe = {.profile = p};
     char mine[MT_DEVICE_HANDLE_BYTES] = {0};
-    struct mt_err unheard = MT_ERR_INIT;
+    struct mt_err ignored = MT_ERR_INIT;
     (void)budget_s; /* it takes milliseconds a pair */
     if (!p->gpu || !mt_probe_has_link(p, false)) return MT_OK;
     int *round_of = mt_new(&p->arena, int, p->npairs), nrounds = mt_pairs_rounds(p, round_of);
@@ -63,7 +63,7 @@ enum mt_status mt_probe_copy(struct mt_profile *p, double budget_s, struct mt_er
     probe.handles = mt_arena_alloc(&p->arena, (size_t)p->nranks * MT_DEVICE_HANDLE_BYTES);
     enum mt_status st = mt_probe_buffer(p, size_bytes, &probe.buffer, err);
     if ((st = mt_exchange_agree(p->exchange, st, err))) goto out;
-    if (mt_device_export(p->device, probe.buffer, mine, &unheard)) memset(mine, 0, sizeof mine);
+    if (mt_device_export(p->device, probe.buffer, mine, &ignored)) memset(mine, 0, sizeof mine);
     st = mt_exchange_gather(p->exchange, mine, sizeof mine, probe.handles, err);
     if (!st) st = measure(&probe, round_of, nrounds, copy_Bps, err);
     for (int i = 0; i < p->npairs && !st; i++) p->pairs[i].copy_Bps = copy_Bps[i];

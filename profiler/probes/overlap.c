@@ -68,11 +68,11 @@ static enum mt_status run(struct probe *probe, bool compute, bool communicate, s
         mt_stream_coll(probe->communication, &probe->coll, probe->seconds[i]);
     if (compute) st = mt_calls_queue(probe->calls, probe->compute, &probe->product, CALLS, err);
     double times_s[MT_MOST_CALLS];
-    struct mt_err unheard = MT_ERR_INIT;
+    struct mt_err ignored = MT_ERR_INIT;
     if (compute && !st) st = mt_calls_wait(probe->calls, probe->compute, times_s, err);
     /* The communicator has the deadline, and names whom it waits for: give it time to. */
-    enum mt_status other = mt_stream_sync(probe->communication, 1.25 * probe->profile->deadline_s + 2, &unheard);
-    if (!st && other) *err = unheard;
+    enum mt_status other = mt_stream_sync(probe->communication, 1.25 * probe->profile->deadline_s + 2, &ignored);
+    if (!st && other) *err = ignored;
     return st ? st : other;
 }
 

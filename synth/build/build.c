@@ -200,7 +200,7 @@ static int count_giving(const struct mt_builder *b) {
     int n = 0;
     for (int o = 0; o < b->graph->nops && b->choice->beside && b->choice->bucket_bytes > 0; o++)
         n += b->graph->ops[o].role == MT_ROLE_BACKWARD && b->classes[o] != MT_INVARIANT &&
-             mt_op_gives_way(b->graph->ops[o].kind);
+             mt_op_yields(b->graph->ops[o].kind);
     return n;
 }
 
@@ -232,7 +232,7 @@ static enum mt_status emit_samples(struct mt_builder *b, enum mt_block_kind bloc
             b->ngiving = count_giving(b);
             b->coming_bytes = b->gradient_bytes;
         }
-        if (b->ngiving && mt_op_gives_way(g->ops[o].kind)) {
+        if (b->ngiving && mt_op_yields(g->ops[o].kind)) {
             b->ngiving--;
             if (mt_builder_full(b, block)) mt_builder_flush(b);
         }

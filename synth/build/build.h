@@ -25,7 +25,7 @@ struct mt_choice {
     /* Gradients and gathered weights are put together up to this size, weights at first and gradients in the end up to
      * less (mt_bucket_first_bytes, mt_bucket_full_bytes); 0: one each. */
     int64_t bucket_bytes;
-    /* Full buckets of gradients set off with the next operator that gives way to them (mt_op_gives_way), and take along
+    /* Full buckets of gradients set off with the next operator that gives way to them (mt_op_yields), and take along
      * what is complete by then. */
     bool beside;
     enum mt_type gradient_wire; /* on the network; accumulated in the graph's `acc` */

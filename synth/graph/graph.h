@@ -167,7 +167,7 @@ int mt_op_linear_sets(const struct mt_op *op, unsigned sets[MT_MAX_IN]);
 
 /* Whether a message's kernel finds room beside the operator's on a GPU: many short blocks give way to it one by one and
  * go on with the multiprocessors that are left, where a product's, one for each multiprocessor, would wait for it. */
-bool mt_op_gives_way(enum mt_op_kind kind);
+bool mt_op_yields(enum mt_op_kind kind);
 
 /* Work of the operator when index i has extent[i]: floating-point operations and bytes of operands. */
 double mt_op_flops(const struct mt_op *op, const int64_t *extent);
@@ -181,7 +181,7 @@ double mt_graph_flops(const struct mt_graph *graph);
 void mt_graph_recompute(struct mt_graph *graph, enum mt_recompute what);
 /* The value that a backward operator reads in the place of `value`: itself, or a copy, whose operators are added when
  * the first asks. mt_graph_op asks for all. */
-int mt_graph_again(struct mt_graph *graph, int value);
+int mt_graph_recomputed(struct mt_graph *graph, int value);
 
 /* Print one operator, or the whole graph: labels, values that are fed or kept, operators with their attributes. */
 void mt_op_print(const struct mt_graph *graph, int op, FILE *file);

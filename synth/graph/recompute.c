@@ -104,7 +104,7 @@ void mt_graph_recompute(struct mt_graph *graph, enum mt_recompute what) {
     drop[what](graph);
 }
 
-int mt_graph_again(struct mt_graph *g, int value) {
+int mt_graph_recomputed(struct mt_graph *g, int value) {
     if (value >= g->nagain || g->again[value] == KEPT) return value;
     if (g->again[value] >= 0) return g->again[value];
     struct mt_op op = g->ops[g->values[value].producer]; /* a copy: the vector grows */

@@ -45,7 +45,7 @@ static int sets_off_after(const struct mt_lowering *l, int instr) {
     enum mt_block_kind block = mt_lowered_block(low, instr);
     int next = instr + 1, last = instr - 1, end = low->block_begin[block + 1];
     while (next < end && (low->instrs[next].what == MT_LOWERED_ALIAS || low->instrs[next].stream == c->stream)) next++;
-    if (next >= end || low->instrs[next].what != MT_LOWERED_OP || !mt_op_gives_way(low->instrs[next].kind)) return -1;
+    if (next >= end || low->instrs[next].what != MT_LOWERED_OP || !mt_op_yields(low->instrs[next].kind)) return -1;
     if (reads_of(l, &low->instrs[next], c)) return -1;
     while (last >= low->block_begin[block] &&
            (low->instrs[last].what == MT_LOWERED_ALIAS || low->instrs[last].stream == c->stream))

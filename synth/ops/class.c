@@ -43,7 +43,7 @@ void mt_op_extents(const struct mt_graph *graph, const struct mt_op *op, int64_t
     for (int i = 0; i < op->nindices; i++) extent[i] = graph->labels[op->index_label[i]].extent;
 }
 
-bool mt_op_gives_way(enum mt_op_kind kind) {
+bool mt_op_yields(enum mt_op_kind kind) {
     return kind == MT_OP_attention_grad;
 }
 

@@ -3,10 +3,10 @@
  *     mpirun -n N bench_cuda_collectives [--most BYTES] [--overlap]
  *
  * A line is a message's size (all blocks together), how it is divided, and microseconds by each way; the choice by the
- * rule (kernels/coll/nccl_way.h) against the best; and its bandwidth per rank as nccl-tests counts: bus bandwidth, what
- * a link carries. Calls are queued behind a long one, so that the GPU finds them all there: no time of the host counts.
- * Equal blocks by the native way are NCCL's own speed. --overlap: a product and an AllReduce at once, against each
- * alone; set NCCL_MAX_CTAS to see what fewer blocks of NCCL's do to both. */
+ * rule (kernels/coll/nccl_impl.h) against the best; and its bandwidth per rank as nccl-tests counts: bus bandwidth,
+ * what a link carries. Calls are queued behind a long one, so that the GPU finds them all there: no time of the host
+ * counts. Equal blocks by the native way are NCCL's own speed. --overlap: a product and an AllReduce at once, against
+ * each alone; set NCCL_MAX_CTAS to see what fewer blocks of NCCL's do to both. */
 #include "kernels/base/arena.h"
 #include "kernels/base/text/units.h"
 #include "tests/kernels/cuda/nccl/cuda_ranks.h"
@@ -98,29 +98,29 @@ static void compare(enum mt_coll_kind kind, int64_t size_bytes, const struct ske
     int64_t counts[MOST_RANKS];
     struct mt_coll problem = {
         kind, mt_coll_reduces(kind) ? MT_SUM : MT_REDUCE_NONE, MT_F32, MT_F32, nranks, rank, 0, counts, false};
-    double took[MT_NCCL_NWAYS] = {0}, best = INFINITY;
+    double took[MT_NCCL_NIMPLS] = {0}, best = INFINITY;
     char size[MT_UNITS_TEXT];
     divide(skew, size_bytes / 4, counts);
-    enum mt_nccl_way chosen = mt_nccl_way_choose(&problem);
-    for (enum mt_nccl_way way = MT_NCCL_NATIVE; way < MT_NCCL_NWAYS; way++) {
-        if (!mt_nccl_way_serves(way, &problem)) continue;
-        mt_comm_nccl_way(comm, way);
+    enum mt_nccl_impl chosen = mt_nccl_impl_choose(&problem);
+    for (enum mt_nccl_impl way = MT_NCCL_NATIVE; way < MT_NCCL_NIMPLS; way++) {
+        if (!mt_nccl_impl_serves(way, &problem)) continue;
+        mt_comm_nccl_impl(comm, way);
         took[way] = measure(&problem);
         if (took[way] < best) best = took[way];
     }
-    mt_comm_nccl_way(comm, MT_NCCL_AUTO);
+    mt_comm_nccl_impl(comm, MT_NCCL_AUTO);
     double ratio = took[chosen] / best;
     cases++, within += ratio <= 1.1;
     if (ratio > worst) worst = ratio;
     if (rank) return;
     printf("%-13s %10s %-5s", mt_coll_name(kind), mt_units_bytes((double)size_bytes, size), skew->name);
-    for (enum mt_nccl_way way = MT_NCCL_NATIVE; way < MT_NCCL_NWAYS; way++) {
+    for (enum mt_nccl_impl way = MT_NCCL_NATIVE; way < MT_NCCL_NIMPLS; way++) {
         if (took[way] > 0)
             printf(" %9.1f", 1e6 * took[way]);
         else
             printf(" %9s", "-");
     }
-    printf("  %-6s %5.2f %s %7.1f GB/s\n", mt_nccl_way_name(chosen), ratio, ratio > 1.1 ? "MISS" : "    ",
+    printf("  %-6s %5.2f %s %7.1f GB/s\n", mt_nccl_impl_name(chosen), ratio, ratio > 1.1 ? "MISS" : "    ",
            1e-9 * bus_factor(kind) * (double)size_bytes / took[chosen]);
     fflush(stdout);
 }

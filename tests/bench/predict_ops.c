@@ -11,7 +11,7 @@
 #include "kernels/base/number/stats.h"
 #include "launcher/session/cores.h"
 #include "launcher/profile/job.h"
-#include "launcher/profile/rehearsal.h"
+#include "launcher/profile/synthetic.h"
 #include "tests/check.h"
 
 static int rank, nranks;
@@ -33,7 +33,7 @@ static double predicted_s(const struct mt_lowered *low, const struct mt_cluster_
     for (int b = 0; b < MT_NBLOCKS; b++)
         for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++) {
             if (low->instrs[i].what != MT_LOWERED_OP) continue;
-            struct mt_op_shape shape = mt_rehearsal_shape(&low->instrs[i]);
+            struct mt_op_shape shape = mt_synthetic_shape(&low->instrs[i]);
             sum += mt_class_op_s(class, &shape, NULL) * (b == MT_BODY ? (double)low->body_count : 1);
         }
     return sum;
@@ -53,7 +53,7 @@ static void print_kinds(const struct mt_lowered *low, const struct mt_cluster_cl
     for (int b = 0; b < MT_NBLOCKS; b++)
         for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++) {
             if (low->instrs[i].what != MT_LOWERED_OP) continue;
-            struct mt_op_shape shape = mt_rehearsal_shape(&low->instrs[i]);
+            struct mt_op_shape shape = mt_synthetic_shape(&low->instrs[i]);
             told_s[shape.kind] += mt_class_op_s(class, &shape, NULL) * (b == MT_BODY ? (double)low->body_count : 1);
         }
     for (int k = 0; k < MT_NOPS; k++)
@@ -66,16 +66,16 @@ static void try_size(struct mt_device *device, const char *model, const struct m
                      int64_t micro, const struct mt_cluster_class *own, const struct mt_cluster_class *grid) {
     enum { MOST = 60 };
     struct mt_err err = MT_ERR_INIT;
-    struct mt_rehearsal r;
+    struct mt_synthetic r;
     double wall_s[MOST], compute_s[MOST], feed_s[MOST], start_s = mt_now_s();
     int steps = 0;
-    CHECK_OK(mt_rehearsal_open(device, model, job, batch, micro, &r, &err), err);
-    CHECK_OK(mt_rehearsal_start(&r, &err), err);
+    CHECK_OK(mt_synthetic_open(device, model, job, batch, micro, &r, &err), err);
+    CHECK_OK(mt_synthetic_start(&r, &err), err);
     memset(kind_s, 0, sizeof kind_s);
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = -2; i < MOST && (i < 5 || mt_now_s() - start_s < 5); i++) {
-        struct mt_rehearsal_times t;
-        CHECK_OK(mt_rehearsal_step(&r, i < 0 ? NULL : by_kind, NULL, &t, &err), err);
+        struct mt_synthetic_times t;
+        CHECK_OK(mt_synthetic_step(&r, i < 0 ? NULL : by_kind, NULL, &t, &err), err);
         if (i < 0) continue;
         wall_s[i] = t.run.wall_s, compute_s[i] = t.run.stream_s[MT_STREAM_COMPUTE], feed_s[i] = t.feed_s;
         steps = i + 1;
@@ -90,7 +90,7 @@ static void try_size(struct mt_device *device, const char *model, const struct m
         printf("\n");
         if (getenv("KINDS")) print_kinds(r.lowered, grid ? grid : own, steps);
     }
-    mt_rehearsal_close(&r);
+    mt_synthetic_close(&r);
 }
 
 static void try_model(struct mt_device *device, const char *model, int64_t most, double budget_s,

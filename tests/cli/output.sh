@@ -4,8 +4,8 @@
 seq 1 2000 >text.txt
 $MOTLEY plan --model mlp:tiny --ranks 1 --steps 2 -o plan.json >said.txt
 
-# unheard COMMAND...: with nowhere to print, the command fails and says so.
-unheard() {
+# ignored COMMAND...: with nowhere to print, the command fails and says so.
+ignored() {
   local code=0
   "$@" >/dev/full 2>err.txt || code=$?
   [ $code = 1 ] && grep -q '^motley: standard output: ' err.txt || fail "'$*' on a full disk: $code, $(cat err.txt)"
@@ -14,13 +14,13 @@ unheard() {
   [ $code = 1 ] && grep -q '^motley: standard output: ' err.txt || fail "'$*' without output: $code, $(cat err.txt)"
 }
 $MOTLEY train plan.json --data text.txt --out run >said.txt 2>&1
-unheard $MOTLEY --help
-unheard $MOTLEY --version
-unheard $MOTLEY plan --model mlp:tiny --ranks 1 -o other.json
-unheard $MOTLEY show plan.json
-unheard $MOTLEY verify plan.json
-unheard $MOTLEY sample run -n 3
-unheard $MOTLEY train plan.json --data text.txt
+ignored $MOTLEY --help
+ignored $MOTLEY --version
+ignored $MOTLEY plan --model mlp:tiny --ranks 1 -o other.json
+ignored $MOTLEY show plan.json
+ignored $MOTLEY verify plan.json
+ignored $MOTLEY sample run -n 3
+ignored $MOTLEY train plan.json --data text.txt
 
 # Every standard stream closed: the checkpoint is as it should be.
 $MOTLEY train plan.json --data text.txt --out silent <&- >&- 2>&- && fail "output was lost, and it ended with 0"

@@ -133,9 +133,9 @@ static enum mt_status chosen_tiles(const struct cuda_queue *queue, enum engine e
                                    const struct mt_call *call, const struct tiles **chosen, struct mt_err *err) {
     const struct attention_way *way;
     struct cuda_variant v;
-    struct mt_err unheard = MT_ERR_INIT;
+    struct mt_err ignored = MT_ERR_INIT;
     int row, head = padded_head(engine, call);
-    attention_forced(&way, &row, &unheard); /* which attention_choose has found well */
+    attention_forced(&way, &row, &ignored); /* which attention_choose has found well */
     if (row >= 0 && is_of(&tiles[row], engine, kernel, head)) {
         *chosen = &tiles[row];
         return MT_OK;

@@ -230,10 +230,10 @@ enum mt_status cuda_capture_begin(struct mt_stream *const *streams, int nstreams
 
 /* What failed to be queued is the reason; else what the driver says of it. */
 static enum mt_status instantiate(struct cuda_capture *capture, struct mt_err *err) {
-    struct mt_err unheard = MT_ERR_INIT;
+    struct mt_err ignored = MT_ERR_INIT;
     enum mt_status st = MT_OK;
     for (int p = 0; p < capture->nparts; p++) {
-        enum mt_status here = cuda_stream_told(capture->parts[p].stream, st ? &unheard : err);
+        enum mt_status here = cuda_stream_told(capture->parts[p].stream, st ? &ignored : err);
         if (!st) st = here;
     }
     if (!st) st = join_parts(capture, err);
@@ -331,9 +331,9 @@ static int reached(const struct cuda_part *part, uint32_t stamps) {
     return low;
 }
 
-struct mt_stream_sight cuda_part_look(const struct cuda_part *part, uint64_t launch) {
+struct mt_stream_progress cuda_part_look(const struct cuda_part *part, uint64_t launch) {
     int at = reached(part, passed(part, launch));
-    struct mt_stream_sight sight = {.completed = (uint64_t)at};
+    struct mt_stream_progress sight = {.completed = (uint64_t)at};
     if (at < part->nitems) sight.what = part->items[at].what, sight.collective = part->items[at].collective;
     return sight;
 }
@@ -376,8 +376,8 @@ static bool settled(const struct cuda_capture *capture) {
 
 void cuda_capture_free(struct mt_capture *base) {
     struct cuda_capture *capture = capture_of(base);
-    struct mt_err unheard = MT_ERR_INIT;
-    if (cuda_enter(capture->cuda, &unheard) || !settled(capture)) return;
+    struct mt_err ignored = MT_ERR_INIT;
+    if (cuda_enter(capture->cuda, &ignored) || !settled(capture)) return;
     for (int p = 0; p < capture->nparts; p++)
         if (capture->parts[p].stream) cuda_stream_forget(capture->parts[p].stream, &capture->parts[p]);
     if (capture->exec) cuGraphExecDestroy(capture->exec);

@@ -28,7 +28,7 @@ enum mt_status cuda_part_wait(struct cuda_part *part, struct mt_err *err);
 
 uint64_t cuda_part_count(const struct cuda_part *part); /* of items */
 /* What a launch does on this stream; completed: of the part's items. */
-struct mt_stream_sight cuda_part_look(const struct cuda_part *part, uint64_t launch);
+struct mt_stream_progress cuda_part_look(const struct cuda_part *part, uint64_t launch);
 /* Changes when the launch gets on, on any of its streams. */
 uint64_t cuda_part_progress(const struct cuda_part *part);
 /* "AllReduce h.3"; "h.3.mlp.c_fc or one of the 5 after it"; "the wait for an event" */

@@ -72,9 +72,9 @@ static const struct mt_backend *backend(struct mt_device *device, const struct m
 /* ---- memory ---- */
 
 static int64_t memory_bytes(struct mt_device *device) {
-    struct mt_err unheard = MT_ERR_INIT;
+    struct mt_err ignored = MT_ERR_INIT;
     size_t available, total;
-    if (cuda_enter(&cuda_of(device)->cuda, &unheard) || cuMemGetInfo(&available, &total)) return 0;
+    if (cuda_enter(&cuda_of(device)->cuda, &ignored) || cuMemGetInfo(&available, &total)) return 0;
     return (int64_t)available;
 }
 
@@ -96,8 +96,8 @@ static enum mt_status allocate(struct mt_device *device, int64_t size_bytes, voi
 
 /* Waits for what the GPU still does with it. */
 static void release(struct mt_device *device, void *memory) {
-    struct mt_err unheard = MT_ERR_INIT;
-    if (memory && !cuda_enter(&cuda_of(device)->cuda, &unheard)) cuMemFree((CUdeviceptr)memory);
+    struct mt_err ignored = MT_ERR_INIT;
+    if (memory && !cuda_enter(&cuda_of(device)->cuda, &ignored)) cuMemFree((CUdeviceptr)memory);
 }
 
 enum direction { IN, OUT };
@@ -134,8 +134,8 @@ static enum mt_status host_allocate(struct mt_device *device, int64_t size_bytes
 }
 
 static void host_release(struct mt_device *device, void *memory) {
-    struct mt_err unheard = MT_ERR_INIT;
-    if (memory && !cuda_enter(&cuda_of(device)->cuda, &unheard)) cuMemFreeHost(memory);
+    struct mt_err ignored = MT_ERR_INIT;
+    if (memory && !cuda_enter(&cuda_of(device)->cuda, &ignored)) cuMemFreeHost(memory);
 }
 
 /* ---- emulation: a green context owns some of the multiprocessors ---- */
@@ -175,15 +175,15 @@ static enum mt_status emulate_sms(struct mt_device *base, int count, struct mt_e
 static void emulate(struct mt_device *base, double speed) {
     struct cuda_device *device = cuda_of(base);
     int count = (int)lround(speed * device->cuda.nsm);
-    emulate_sms(base, count > 1 ? count : 1, &device->unheard);
+    emulate_sms(base, count > 1 ? count : 1, &device->pending);
 }
 
 /* ---- opening and closing ---- */
 
 static void close_device(struct mt_device *base) {
     struct cuda_device *device = cuda_of(base);
-    struct mt_err unheard = MT_ERR_INIT;
-    if (device->cuda.context && !cuda_enter(&device->cuda, &unheard)) {
+    struct mt_err ignored = MT_ERR_INIT;
+    if (device->cuda.context && !cuda_enter(&device->cuda, &ignored)) {
         cuda_jit_free(device->cuda.jit);
         if (device->tail) cuEventDestroy(device->tail);
         if (device->copies) cuStreamDestroy(device->copies);
@@ -220,7 +220,7 @@ static const struct mt_device_class class = {
     .stream_coll = cuda_stream_coll,
     .stream_copy = cuda_stream_copy,
     .stream_wait = cuda_stream_wait,
-    .stream_look = cuda_stream_look,
+    .stream_query = cuda_stream_query,
     .stream_sync = cuda_stream_sync,
     .event_new = cuda_event_new,
     .event_free = cuda_event_free,

@@ -11,7 +11,7 @@ struct cuda_device {
     struct mt_device base;
     struct cuda cuda;
     CUgreenCtx part;                     /* of the multiprocessors, for the compute stream; null: all of them */
-    struct mt_err unheard;               /* of mt_device_emulate, until a stream is made */
+    struct mt_err pending;               /* of mt_device_emulate, until a stream is made */
     CUstream copies;                     /* to and from the host */
     CUevent tail;                        /* of the streams that a copy follows */
     int multiprocessors;                 /* all; cuda.nsm are those that compute */
@@ -76,7 +76,7 @@ void cuda_stream_op(struct mt_stream *stream, const struct mt_backend *backend, 
 void cuda_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds);
 void cuda_stream_copy(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from, int64_t size_bytes);
 void cuda_stream_wait(struct mt_stream *stream, struct mt_event *event);
-struct mt_stream_sight cuda_stream_look(struct mt_stream *stream);
+struct mt_stream_progress cuda_stream_query(struct mt_stream *stream);
 enum mt_status cuda_stream_sync(struct mt_stream *stream, double deadline_s, struct mt_err *err);
 enum mt_status cuda_event_new(struct mt_device *device, struct mt_event **event, struct mt_err *err);
 void cuda_event_free(struct mt_event *event);

@@ -28,8 +28,8 @@ enum mt_status cuda_import(struct mt_device *device, const void *handle, void **
 }
 
 void cuda_forget(struct mt_device *device, void *memory) {
-    struct mt_err unheard = MT_ERR_INIT;
-    if (!cuda_enter(&cuda_of(device)->cuda, &unheard)) cuIpcCloseMemHandle((CUdeviceptr)memory);
+    struct mt_err ignored = MT_ERR_INIT;
+    if (!cuda_enter(&cuda_of(device)->cuda, &ignored)) cuIpcCloseMemHandle((CUdeviceptr)memory);
 }
 
 struct copies {

@@ -269,8 +269,8 @@ enum mt_status cuda_event_new(struct mt_device *device, struct mt_event **event,
 
 void cuda_event_free(struct mt_event *event) {
     struct cuda_event *e = (struct cuda_event *)event;
-    struct mt_err unheard = MT_ERR_INIT;
-    if (!cuda_enter(&((struct cuda_device *)event->device)->cuda, &unheard)) cuEventDestroy(e->handle);
+    struct mt_err ignored = MT_ERR_INIT;
+    if (!cuda_enter(&((struct cuda_device *)event->device)->cuda, &ignored)) cuEventDestroy(e->handle);
     free(e);
 }
 
@@ -315,9 +315,9 @@ void cuda_stream_wait(struct mt_stream *stream, struct mt_event *event) {
 
 /* ---- looking and waiting ---- */
 
-struct mt_stream_sight cuda_stream_look(struct mt_stream *stream) {
+struct mt_stream_progress cuda_stream_query(struct mt_stream *stream) {
     struct cuda_stream *s = stream_of(stream);
-    struct mt_stream_sight sight = {0};
+    struct mt_stream_progress sight = {0};
     pthread_mutex_lock(&s->device->lock);
     look(s);
     sight.completed = s->completed;
@@ -381,10 +381,10 @@ static enum mt_status wait_idle(struct cuda_stream *s, CUevent event, double dea
     struct mt_awake awake = {0};
     uint64_t seen = progress(s);
     CUresult result;
-    mt_awake_look(&awake, 1);
+    mt_awake_check(&awake, 1);
     while ((result = event ? cuEventQuery(event) : cuStreamQuery(s->queue.stream)) == CUDA_ERROR_NOT_READY) {
         uint64_t now = progress(s);
-        double still_s = mt_awake_look(&awake, 1);
+        double still_s = mt_awake_check(&awake, 1);
         if (now != seen) {
             seen = now;
             awake.awake_s = 0;
@@ -510,8 +510,8 @@ static enum mt_status make_queue(struct cuda_stream *s, struct mt_err *err) {
 enum mt_status cuda_stream_new(struct mt_device *device, const char *name, struct mt_stream **stream,
                                struct mt_err *err) {
     struct cuda_device *d = (struct cuda_device *)device;
-    if (d->unheard.status) {
-        *err = d->unheard;
+    if (d->pending.status) {
+        *err = d->pending;
         return err->status;
     }
     struct cuda_stream *s = mt_calloc(1, sizeof *s);
@@ -535,8 +535,8 @@ enum mt_status cuda_stream_new(struct mt_device *device, const char *name, struc
 /* What the GPU is still busy with cannot be called back. It gets a second; if it is stuck, what it may yet touch stays
  * until the process ends. */
 static bool settle(struct cuda_stream *s) {
-    struct mt_err unheard = MT_ERR_INIT;
-    return !cuda_enter(s->queue.cuda, &unheard) && (!s->queue.stream || wait_idle(s, NULL, 1, &unheard) != MT_ESTALL);
+    struct mt_err ignored = MT_ERR_INIT;
+    return !cuda_enter(s->queue.cuda, &ignored) && (!s->queue.stream || wait_idle(s, NULL, 1, &ignored) != MT_ESTALL);
 }
 
 void cuda_stream_free(struct mt_stream *stream) {

@@ -57,8 +57,8 @@ struct pair {
 
 static bool run_graph(void *context, int which, double *time_s) {
     struct pair *p = context;
-    struct mt_err unheard = MT_ERR_INIT;
-    return !cuda_bench_time(&p->bench, p->graphs[which], time_s, &unheard);
+    struct mt_err ignored = MT_ERR_INIT;
+    return !cuda_bench_time(&p->bench, p->graphs[which], time_s, &ignored);
 }
 
 /* The vendor's library alone: of products its first choice, which is the default; of attention cuDNN, where it can, in
@@ -66,14 +66,14 @@ static bool run_graph(void *context, int which, double *time_s) {
 static void record_vendor(struct pair *p) {
     struct cuda_bench *b = &p->bench;
     const struct mt_call *call = &b->calls[0];
-    struct mt_err unheard = MT_ERR_INIT;
+    struct mt_err ignored = MT_ERR_INIT;
     double unused;
     if (call->kind != MT_OP_attention && call->kind != MT_OP_attention_grad) return;
     const struct attention_way *way = &attention_way_cudnn_any_order;
     if (!attention_can(way, b->queue.cuda, call)) way = &attention_way_cudnn;
     if (!attention_can(way, b->queue.cuda, call)) return;
     const struct attention_way *was = attention_only(way);
-    if (!cuda_bench_error(b, &unused, &unheard)) cuda_bench_record(b, &p->graphs[VENDOR], &unheard);
+    if (!cuda_bench_error(b, &unused, &ignored)) cuda_bench_record(b, &p->graphs[VENDOR], &ignored);
     attention_only(was);
 }
 

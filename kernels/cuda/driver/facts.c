@@ -90,7 +90,7 @@ static enum mt_status look_at(int index, int count, struct mt_gpu *gpu, struct m
     return MT_OK;
 }
 
-enum mt_status cuda_gpus_look(struct mt_gpus *gpus, struct mt_err *err) {
+enum mt_status cuda_gpus_query(struct mt_gpus *gpus, struct mt_err *err) {
     int version = 0;
     *gpus = (struct mt_gpus){0};
     CUresult result = cuInit(0);

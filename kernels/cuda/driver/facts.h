@@ -7,7 +7,7 @@
 #include "kernels/cuda/driver/cuda.h"
 #include "kernels/device/gpu.h"
 
-enum mt_status cuda_gpus_look(struct mt_gpus *gpus, struct mt_err *err);
+enum mt_status cuda_gpus_query(struct mt_gpus *gpus, struct mt_err *err);
 
 /* "580.95.05", or "" where it is not told. */
 void cuda_driver_version(char *text, size_t size);

@@ -44,7 +44,7 @@ enum mt_status cuda_nccl_settle(struct nccl *nccl, ncclComm_t comm, ncclResult_t
     while (result == ncclInProgress) {
         ncclResult_t asked = ncclCommGetAsyncError(comm, &result);
         if (asked) result = asked;
-        double waited_s = mt_awake_look(&awake, 1);
+        double waited_s = mt_awake_check(&awake, 1);
         if (result != ncclInProgress) break;
         if (waited_s >= nccl->deadline_s) {
             nccl->broken = true;
@@ -164,14 +164,14 @@ void cuda_nccl_abort_all(void) {
 
 /* What was queued goes out; all are asked first, then all waited for. */
 static void finalize(struct nccl *nccl) {
-    struct mt_err unheard = MT_ERR_INIT;
+    struct mt_err ignored = MT_ERR_INIT;
     ncclResult_t world = ncclCommFinalize(nccl->world);
     if (nccl->deadline_s > leave_s) nccl->deadline_s = leave_s;
     for (struct cuda_nccl_group *g = nccl->groups; g; g = g->next) {
         ncclResult_t result = ncclCommFinalize(g->nccl);
-        if (!nccl->broken) cuda_nccl_settle(nccl, g->nccl, result, "ncclCommFinalize", &unheard);
+        if (!nccl->broken) cuda_nccl_settle(nccl, g->nccl, result, "ncclCommFinalize", &ignored);
     }
-    if (!nccl->broken) cuda_nccl_settle(nccl, nccl->world, world, "ncclCommFinalize", &unheard);
+    if (!nccl->broken) cuda_nccl_settle(nccl, nccl->world, world, "ncclCommFinalize", &ignored);
 }
 
 static void release(struct mt_comm *comm) {
@@ -222,7 +222,7 @@ static enum mt_status queue_arrays(struct mt_comm *comm, void *stream, const str
 }
 
 static bool parts_blocks(struct mt_comm *comm, const struct mt_coll *problem) {
-    return cuda_nccl_way_of((struct nccl *)comm, problem) == MT_NCCL_ROOTED;
+    return cuda_nccl_impl_of((struct nccl *)comm, problem) == MT_NCCL_ROOTED;
 }
 
 static const struct mt_comm_class nccl_class = {
@@ -252,6 +252,6 @@ enum mt_status cuda_nccl_new(const void *id, int rank, int nranks, double deadli
     return MT_OK;
 }
 
-void cuda_nccl_way(struct mt_comm *comm, enum mt_nccl_way way) {
+void cuda_nccl_impl(struct mt_comm *comm, enum mt_nccl_impl way) {
     ((struct nccl *)comm)->way = way;
 }

@@ -24,8 +24,8 @@ enum mt_status cuda_nccl_id(void *id, struct mt_err *err);
 enum mt_status cuda_nccl_new(const void *id, int rank, int nranks, double deadline_s, struct mt_comm **comm,
                              struct mt_err *err);
 
-/* kernels/coll/nccl_way.h */
-void cuda_nccl_way(struct mt_comm *comm, enum mt_nccl_way way);
+/* kernels/coll/nccl_impl.h */
+void cuda_nccl_impl(struct mt_comm *comm, enum mt_nccl_impl way);
 
 /* What has gone wrong with queued work of any communicator, as far as it is known. Whoever waits for a stream asks from
  * time to time. */

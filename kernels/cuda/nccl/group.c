@@ -23,7 +23,7 @@ static enum mt_status drain(const struct nccl *nccl, CUstream stream, struct mt_
     CUresult result;
     while ((result = cuStreamQuery(stream)) == CUDA_ERROR_NOT_READY) {
         if (cuda_nccl_check_all(err)) return err->status;
-        if (mt_awake_look(&awake, 1) >= nccl->deadline_s)
+        if (mt_awake_check(&awake, 1) >= nccl->deadline_s)
             return mt_fail(err, MT_ESTALL, "NCCL: no answer from the group's other ranks for %g s", nccl->deadline_s);
         mt_sleep_s(nap_s);
     }

@@ -28,7 +28,7 @@ struct nccl {
     struct mt_comm comm;
     struct nccl *next; /* of all that there are */
     double deadline_s; /* until NCCL must have done what it was told */
-    enum mt_nccl_way way;
+    enum mt_nccl_impl way;
     ncclComm_t world; /* null: aborted */
     struct cuda_nccl_group *groups;
     struct cuda_nccl_stage *stages;
@@ -51,7 +51,7 @@ enum mt_status cuda_nccl_comm_of(struct nccl *nccl, const struct cuda_queue *que
                                  const int *group, ncclComm_t *comm, struct mt_err *err);
 
 /* How a ReduceScatter or AllGather is asked for: as told, if that serves, or the cheapest. */
-enum mt_nccl_way cuda_nccl_way_of(const struct nccl *nccl, const struct mt_coll *problem);
+enum mt_nccl_impl cuda_nccl_impl_of(const struct nccl *nccl, const struct mt_coll *problem);
 
 enum mt_status cuda_nccl_problem(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
                                  const int *group, void *const buffer[2], struct mt_err *err);

@@ -1,8 +1,8 @@
 /* One rank's part of a problem, as calls of NCCL.
  *
  * NCCL has AllReduce and Broadcast, and ReduceScatter and AllGather of even blocks. Uneven blocks go by a way of
- * kernels/coll/nccl_way.h. An AllToAll is sends and receives between all pairs, by the communicator of all ranks: pairs
- * need none of their own.
+ * kernels/coll/nccl_impl.h. An AllToAll is sends and receives between all pairs, by the communicator of all ranks:
+ * pairs need none of their own.
  *
  * What NCCL works on is the message itself, or a copy of it, the *stage*, where the wire's type is another one or
  * blocks must be padded: cuda_pack and cuda_unpack convert the blocks that matter. Sums are rounded to the wire's type
@@ -30,7 +30,7 @@ struct job {
     ncclComm_t comm;
     ncclDataType_t type;
     ncclRedOp_t op;
-    enum mt_nccl_way way;
+    enum mt_nccl_impl way;
     int64_t size_bytes; /* of an element of data */
     char *data;         /* the message, or the stage */
     int64_t *start;     /* of block r in data, elements; of block n, the end */
@@ -192,8 +192,8 @@ static enum mt_status copy_blocks(const struct job *job, enum side side, struct 
     return st;
 }
 
-enum mt_nccl_way cuda_nccl_way_of(const struct nccl *nccl, const struct mt_coll *problem) {
-    return mt_nccl_way_serves(nccl->way, problem) ? nccl->way : mt_nccl_way_choose(problem);
+enum mt_nccl_impl cuda_nccl_impl_of(const struct nccl *nccl, const struct mt_coll *problem) {
+    return mt_nccl_impl_serves(nccl->way, problem) ? nccl->way : mt_nccl_impl_choose(problem);
 }
 
 /* What is not an AllToAll: where blocks lie, and then the collective between two copies, if there are any. */
@@ -206,7 +206,7 @@ static enum mt_status queue_blocks(struct job *job, struct mt_err *err) {
     const struct mt_coll *problem = job->problem;
     int n = problem->n;
     bool blocks = problem->kind == MT_REDUCE_SCATTER || problem->kind == MT_ALL_GATHER;
-    job->way = blocks ? cuda_nccl_way_of(job->nccl, problem) : MT_NCCL_NATIVE;
+    job->way = blocks ? cuda_nccl_impl_of(job->nccl, problem) : MT_NCCL_NATIVE;
     int64_t most = 0;
     for (int r = 0; r < n; r++)
         if (problem->counts[r] > most) most = problem->counts[r];

@@ -167,7 +167,7 @@ static enum mt_status check(struct race *r, struct mt_err *err) {
     int kept = 0;
     enum mt_status st = MT_OK;
     for (int i = 0; i < r->count; i++) {
-        struct mt_err unheard = MT_ERR_INIT, *told = i ? &unheard : err;
+        struct mt_err ignored = MT_ERR_INIT, *told = i ? &ignored : err;
         char text[VALUE_TEXT];
         double error = 0;
         try_variant(r, i);
@@ -176,7 +176,7 @@ static enum mt_status check(struct race *r, struct mt_err *err) {
         if (right) st = cuda_bench_record(&r->bench, &r->graphs[kept], told);
         if (st && !i) return st;
         variant_text(r->family, &r->variants[i], text);
-        if (st) mt_log(MT_LOG_DEBUG, "%s: %s is left out: %s", r->key, text, unheard.text);
+        if (st) mt_log(MT_LOG_DEBUG, "%s: %s is left out: %s", r->key, text, ignored.text);
         if (!st && !right)
             mt_log(MT_LOG_WARN, "%s: %s is left out: its result is off by %.2g, where %.0g is allowed", r->key, text,
                    error, tolerance);

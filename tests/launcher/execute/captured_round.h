@@ -94,9 +94,9 @@ static void captured_runs(const struct captured_round *round, struct mt_executor
         struct mt_clock clock = {.step = (int64_t)number, .seed = SEED, .lr = 0.01 * (double)number};
         captured_give(round, ex, run, number, i == 0 && (first == 1 || run == MT_RUN_FORWARD));
         CHECK_OK(mt_executor_submit(ex, run, &clock, &err), err);
-        while (mt_executor_under_way(ex) >= depth) captured_finish(round, ex, run, end);
+        while (mt_executor_in_flight(ex) >= depth) captured_finish(round, ex, run, end);
     }
-    while (mt_executor_under_way(ex)) captured_finish(round, ex, run, end);
+    while (mt_executor_in_flight(ex)) captured_finish(round, ex, run, end);
     end->wall_s += mt_now_s() - start_s;
 }
 

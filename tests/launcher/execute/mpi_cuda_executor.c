@@ -67,12 +67,12 @@ static void test_stall(struct mt_comm *comm) {
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
         struct mt_clock clock = {.step = 10, .seed = SEED, .lr = 0.01};
-        struct mt_executor_sight sight;
+        struct mt_executor_progress sight;
         captured_give(&round, ex, MT_RUN_TRAIN, 10, false);
         CHECK_OK(mt_executor_submit(ex, MT_RUN_TRAIN, &clock, &err), err);
         double start_s = mt_now_s();
         mt_sleep_s(0.5);
-        mt_executor_look(ex, &sight);
+        mt_executor_query(ex, &sight);
         CHECK(sight.waits && names_collective(round.low[MT_RUN_TRAIN], sight.text), "\"%s\"", sight.text);
         CHECK_EQ(mt_executor_finish(ex, &err), MT_ESTALL);
         CHECK(mt_now_s() - start_s < 8, "%g s", mt_now_s() - start_s);

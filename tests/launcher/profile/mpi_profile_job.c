@@ -5,7 +5,7 @@
 
 #include "kernels/base/log.h"
 #include "launcher/profile/job.h"
-#include "launcher/profile/rehearsal.h"
+#include "launcher/profile/synthetic.h"
 #include "tests/check.h"
 
 static int rank, nranks;
@@ -36,20 +36,20 @@ static const struct mt_curve *find(const struct mt_cluster_class *class, const s
 static void check_names(struct mt_device *device, const struct mt_job_probe *probe,
                         const struct mt_cluster_class *class, int64_t batch, int64_t micro) {
     struct mt_err err = MT_ERR_INIT;
-    struct mt_rehearsal r;
-    CHECK_OK(mt_rehearsal_open(device, probe->model, probe->job, batch, micro, &r, &err), err);
+    struct mt_synthetic r;
+    CHECK_OK(mt_synthetic_open(device, probe->model, probe->job, batch, micro, &r, &err), err);
     int found = 0;
     for (int i = 0; i < r.lowered->ninstrs; i++) {
         const struct mt_linstr *c = &r.lowered->instrs[i];
         if (c->what != MT_LOWERED_OP) continue;
-        struct mt_op_shape shape = mt_rehearsal_shape(c);
+        struct mt_op_shape shape = mt_synthetic_shape(c);
         const struct mt_curve *curve = find(class, &shape);
         CHECK(curve != NULL, "%s: %s \"%s\" has no curve", c->name, mt_op_info[c->kind].name, shape.variant);
         for (int p = 0; p < curve->npoints; p++) CHECK(curve->time_s[p] > 0 && curve->error[p] >= 0);
         found++;
     }
     CHECK(found > 20, "%d operators", found);
-    mt_rehearsal_close(&r);
+    mt_synthetic_close(&r);
 }
 
 static void measure(struct mt_device *device, const struct mt_job_probe *probes, int nprobes,

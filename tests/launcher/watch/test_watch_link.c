@@ -89,11 +89,11 @@ static void check_strangers(int listening, const char *line, uint64_t token) {
 /* A stop of the process counts for no more than it may. */
 static void check_awake(void) {
     struct mt_awake awake = {0};
-    CHECK(mt_awake_look(&awake, 0.01) == 0);
+    CHECK(mt_awake_check(&awake, 0.01) == 0);
     mt_sleep_s(0.1);
-    CHECK(mt_awake_look(&awake, 0.01) == 0.01);
+    CHECK(mt_awake_check(&awake, 0.01) == 0.01);
     mt_sleep_s(0.02);
-    double later_s = mt_awake_look(&awake, 1000);
+    double later_s = mt_awake_check(&awake, 1000);
     CHECK(later_s >= 0.03 && later_s < 1000);
 }
 

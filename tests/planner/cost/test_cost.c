@@ -162,7 +162,8 @@ static void test_extrapolation(void) {
     free(s);
 }
 
-/* Beyond MT_COST_PLAYED ranks: over equal paths the closed form itself; over nodes not far from the whole schedule. */
+/* Beyond MT_COST_SIMULATED ranks: over equal paths the closed form itself; over nodes not far from the whole schedule.
+ */
 static void test_many(void) {
     enum { MANY = 256 };
     int group[MANY];

@@ -4,7 +4,7 @@
 
 #include "planner/predict/simulate.h"
 #include "tests/planner/small_cluster.h"
-#include "tests/planner/predict/naive_play.h"
+#include "tests/planner/predict/naive_simulation.h"
 #include "tests/synth/programs.h"
 
 #ifdef MOTLEY_SANITIZE

@@ -293,7 +293,7 @@ static void test_again(void) {
     double before = p->prediction->step_s;
     const char *sync = p->sync;
     s.cluster->devices[1].speed = 1;
-    CHECK_OK(mt_search_again(&s.search, p, NULL, &err), err);
+    CHECK_OK(mt_search_rebalance(&s.search, p, NULL, &err), err);
     CHECK_NEAR(batch_of(p)[1], 12, 1);
     CHECK_NEAR(p->prediction->step_s / before, 0.75, 0.03);
     CHECK_TEXT(p->sync, sync);

@@ -53,14 +53,14 @@ const struct cudnn_library *cudnn_library(struct mt_err *err) {
 }
 
 size_t cudnn_version(void) {
-    struct mt_err unheard = MT_ERR_INIT;
-    const struct cudnn_library *lib = cudnn_library(&unheard);
+    struct mt_err ignored = MT_ERR_INIT;
+    const struct cudnn_library *lib = cudnn_library(&ignored);
     return lib ? lib->version() : 0;
 }
 
 const char *cudnn_missing(void) {
-    struct mt_err unheard = MT_ERR_INIT;
-    return cudnn_library(&unheard) ? NULL : refusal.text;
+    struct mt_err ignored = MT_ERR_INIT;
+    return cudnn_library(&ignored) ? NULL : refusal.text;
 }
 
 enum mt_status cudnn_fail(const struct cudnn_library *lib, cudnnStatus_t status, const char *what, struct mt_err *err) {
@@ -91,8 +91,8 @@ enum mt_status cudnn_device_described(const char *json, struct cudnn_device *dev
 }
 
 void cudnn_device_release(struct cudnn_device *device) {
-    struct mt_err unheard = MT_ERR_INIT;
-    const struct cudnn_library *lib = cudnn_library(&unheard);
+    struct mt_err ignored = MT_ERR_INIT;
+    const struct cudnn_library *lib = cudnn_library(&ignored);
     if (lib && device->properties) lib->destroy(device->properties);
     *device = (struct cudnn_device){0};
 }

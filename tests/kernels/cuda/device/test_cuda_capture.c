@@ -118,7 +118,7 @@ static void test_order(void) {
     for (int i = 0; i < COUNT; i++) CHECK_EQ(host[0][i], want);
     finish(1), finish(0);
     check_all(x, want, "x");
-    CHECK(!mt_stream_look(stream[0]).what && !mt_stream_look(stream[1]).what);
+    CHECK(!mt_stream_query(stream[0]).what && !mt_stream_query(stream[1]).what);
     mt_capture_free(capture);
     for (int i = 0; i < 2; i++) mt_device_host_free(device, host[i]);
     mt_device_free(device, x), mt_device_free(device, y);
@@ -196,10 +196,10 @@ static void test_look(void) {
               strstr(err.text, "\"communication\" in the wait"),
           "%s", err.text);
     err = (struct mt_err)MT_ERR_INIT;
-    struct mt_stream_sight sight = mt_stream_look(stream[0]), end;
+    struct mt_stream_progress sight = mt_stream_query(stream[0]), end;
     CHECK(sight.what && !strcmp(sight.what, "fill.slow") && !sight.collective, "%s", sight.what ? sight.what : "none");
-    CHECK(!mt_stream_look(stream[1]).what, "it waits");
-    while ((end = mt_stream_look(stream[0])).completed == sight.completed && mt_now_s() < start_s + 20)
+    CHECK(!mt_stream_query(stream[1]).what, "it waits");
+    while ((end = mt_stream_query(stream[0])).completed == sight.completed && mt_now_s() < start_s + 20)
         mt_sleep_s(1e-4);
     CHECK(end.completed > sight.completed, "it gets on");
     CHECK_OK(mt_event_sync(event[1], 60, &err), err);
@@ -210,7 +210,7 @@ static void test_look(void) {
     CHECK(stream_s[0] < wall_s + 1e-4 && stream_s[0] > 0.7 * wall_s, "%g s of %g s", stream_s[0], wall_s);
     CHECK(stream_s[1] > 0 && stream_s[1] < 0.1 * stream_s[0], "%g s of %g s", stream_s[1], stream_s[0]);
     finish(0), finish(1);
-    CHECK(!mt_stream_look(stream[0]).what && !mt_stream_look(stream[1]).what);
+    CHECK(!mt_stream_query(stream[0]).what && !mt_stream_query(stream[1]).what);
     check_all(x, 6, "x");
     mt_capture_free(capture);
     mt_device_free(device, x);

@@ -175,13 +175,13 @@ static void test_deadline(void) {
     queue(stream[0], &slow, NULL);
     finish(0); /* compiled */
     for (int i = 0; i < FILLS; i++) queue(stream[0], &slow, NULL);
-    struct mt_stream_sight sight = mt_stream_look(stream[0]);
+    struct mt_stream_progress sight = mt_stream_query(stream[0]);
     CHECK(sight.what && !strcmp(sight.what, "fill.slow") && !sight.collective, "%s", sight.what ? sight.what : "none");
     CHECK_EQ(mt_stream_sync(stream[0], 0.5e-3, &err), MT_ESTALL);
     CHECK(strstr(err.text, "\"compute\"") && strstr(err.text, "fill.slow"), "%s", err.text);
     err = (struct mt_err)MT_ERR_INIT;
     CHECK_OK(mt_stream_sync(stream[0], INFINITY, &err), err);
-    struct mt_stream_sight end = mt_stream_look(stream[0]);
+    struct mt_stream_progress end = mt_stream_query(stream[0]);
     CHECK(!end.what && end.completed >= sight.completed + FILLS - 16 && end.completed > 0, "%llu after %llu",
           (unsigned long long)end.completed, (unsigned long long)sight.completed);
     check_all(x, SMALL, 5);

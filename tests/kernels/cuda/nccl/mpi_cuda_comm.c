@@ -144,7 +144,7 @@ static void trial_of_tensors(enum mt_reduce reduce, const int *all) {
 
 /* A ReduceScatter or AllGather of tensors that lie apart, each divided by rows among ranks: evenly, or by 1, 2, ...;
  * the second tensor of halves, the third of columns, on rank 0 only. Whole numbers. */
-static void trial_of_blocks(enum mt_coll_kind kind, bool even, enum mt_nccl_way way, const int *all) {
+static void trial_of_blocks(enum mt_coll_kind kind, bool even, enum mt_nccl_impl way, const int *all) {
     enum { TENSORS = 3, COLUMNS = 24, ROWS = 400, STRIDE = 32 };
     static const enum mt_type types[TENSORS] = {MT_F32, MT_BF16, MT_F32};
     static const int64_t rows_of[TENSORS] = {1, 3, 7}; /* times what a rank has */
@@ -195,10 +195,10 @@ static void trial_of_blocks(enum mt_coll_kind kind, bool even, enum mt_nccl_way 
         .message = {message[0]},
         .message_count = {at},
         .what = "tensors in blocks"};
-    mt_comm_nccl_way(comm, way);
+    mt_comm_nccl_impl(comm, way);
     mt_stream_coll(stream, &call, NULL);
     CHECK_OK(mt_stream_sync(stream, 60, &err), err);
-    mt_comm_nccl_way(comm, MT_NCCL_AUTO);
+    mt_comm_nccl_impl(comm, MT_NCCL_AUTO);
     CHECK_OK(mt_device_copy_out(device, host, message[1], room_bytes, &err), err);
     for (int t = 0; t < TENSORS; t++)
         for (int64_t i = 0; i < (sums ? rows[rank] : first[nranks]) * rows_of[t]; i++)
@@ -208,7 +208,7 @@ static void trial_of_blocks(enum mt_coll_kind kind, bool even, enum mt_nccl_way 
                 double own_value = (double)((row * COLUMNS + c + t) % 31);
                 double want = sums ? nranks * own_value + nranks * (nranks - 1) / 2 : own_value;
                 CHECK(mt_type_load(types[t], from, lies) == want, "%s, %s, %s: tensor %d, row %lld: %g, not %g",
-                      mt_coll_name(kind), even ? "even" : "uneven", mt_nccl_way_name(way), t, (long long)row,
+                      mt_coll_name(kind), even ? "even" : "uneven", mt_nccl_impl_name(way), t, (long long)row,
                       mt_type_load(types[t], from, lies), want);
             }
     free(host);
@@ -237,7 +237,7 @@ int main(int argc, char **argv) {
     }
     trial_of_tensors(MT_SUM, all);
     trial_of_tensors(MT_MAX, all);
-    for (enum mt_nccl_way way = MT_NCCL_AUTO; way < MT_NCCL_NWAYS; way++)
+    for (enum mt_nccl_impl way = MT_NCCL_AUTO; way < MT_NCCL_NIMPLS; way++)
         for (int even = 0; even < 2; even++) {
             trial_of_blocks(MT_REDUCE_SCATTER, even, way, all);
             trial_of_blocks(MT_ALL_GATHER, even, way, all);

@@ -12,7 +12,7 @@
 #include "kernels/base/text/table.h"
 #include "kernels/base/text/units.h"
 #include "planner/balance/drift.h"
-#include "launcher/plan/ways.h"
+#include "launcher/plan/modes.h"
 #include "planner/make/planning.h"
 #include "launcher/run/run.h"
 #include "planner/balance/split.h"
@@ -237,7 +237,7 @@ static enum mt_status on_cluster(struct again *a, struct mt_plan **plan) {
     return st;
 }
 
-enum mt_status mt_plan_again(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks, struct mt_err *err) {
+enum mt_status mt_plan_replan(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks, struct mt_err *err) {
     struct again a = {.flags = flags, .remarks = remarks, .err = err};
     enum mt_status st = open_run(&a);
     if (!st) st = flags->cluster ? on_cluster(&a, plan) : by_seen_speeds(&a, plan);

@@ -3,7 +3,7 @@
 #ifndef MT_TESTS_PLANNER_PREDICT_NAIVE_PLAY_H
 #define MT_TESTS_PLANNER_PREDICT_NAIVE_PLAY_H
 
-#include "kernels/coll/nccl_way.h"
+#include "kernels/coll/nccl_impl.h"
 #include "kernels/device/piece.h"
 #include "planner/predict/predict.h"
 #include "tests/check.h"
@@ -45,7 +45,7 @@ static inline double naive_pieces_s(const struct mt_costs *costs, int rank, cons
     bool arrays = c->what == MT_LOWERED_COLLECTIVE && problem->n > 1 && problem->same_pieces &&
                   problem->wire == problem->acc && !strcmp(naive_class(costs, rank)->kind, "cuda");
     for (int r = 1; r < problem->n && arrays && problem->kind != MT_ALL_REDUCE; r++)
-        if (problem->counts[r] != problem->counts[0]) arrays = mt_nccl_way_choose(problem) == MT_NCCL_ROOTED;
+        if (problem->counts[r] != problem->counts[0]) arrays = mt_nccl_impl_choose(problem) == MT_NCCL_ROOTED;
     int ncopies = 0;
     for (int i = 0; i < npieces; i++) {
         if (arrays && pieces[i].type == c->problem.acc && mt_piece_rows(&pieces[i]).naxes == 0) continue;

@@ -6,22 +6,22 @@
  *   pairs    a gather by sends and receives between all
  *
  * Costs are alpha + beta: of n blocks, the longest of M bytes and all of T, a rank moves (n - 1) M when they are
- * padded, and T less the least of them otherwise; see nccl_way.c. */
-#ifndef MT_KERNELS_COLL_NCCL_WAY_H
-#define MT_KERNELS_COLL_NCCL_WAY_H
+ * padded, and T less the least of them otherwise; see nccl_impl.c. */
+#ifndef MT_KERNELS_COLL_NCCL_IMPL_H
+#define MT_KERNELS_COLL_NCCL_IMPL_H
 
 #include "kernels/coll/coll.h"
 
-enum mt_nccl_way { MT_NCCL_AUTO, MT_NCCL_NATIVE, MT_NCCL_PADDED, MT_NCCL_ROOTED, MT_NCCL_PAIRS, MT_NCCL_NWAYS };
-const char *mt_nccl_way_name(enum mt_nccl_way way); /* "padded" */
+enum mt_nccl_impl { MT_NCCL_AUTO, MT_NCCL_NATIVE, MT_NCCL_PADDED, MT_NCCL_ROOTED, MT_NCCL_PAIRS, MT_NCCL_NIMPLS };
+const char *mt_nccl_impl_name(enum mt_nccl_impl way); /* "padded" */
 
 /* Whether a ReduceScatter or AllGather can go so. */
-bool mt_nccl_way_serves(enum mt_nccl_way way, const struct mt_coll *problem);
+bool mt_nccl_impl_serves(enum mt_nccl_impl way, const struct mt_coll *problem);
 
 /* Seconds within a host, by the rule's figures. */
-double mt_nccl_way_cost_s(enum mt_nccl_way way, const struct mt_coll *problem);
+double mt_nccl_impl_cost_s(enum mt_nccl_impl way, const struct mt_coll *problem);
 
 /* The cheapest; the same on all ranks. */
-enum mt_nccl_way mt_nccl_way_choose(const struct mt_coll *problem);
+enum mt_nccl_impl mt_nccl_impl_choose(const struct mt_coll *problem);
 
 #endif

@@ -6,9 +6,9 @@
  * the links than NCCL's own ring. Of more ranks only proportions are known, those that openucx/ucc's issue 347 gives
  * for 256 MiB on eight GPUs of a host: padded 1, rooted 0.78, pairs 0.52. Latencies lie within each other's noise:
  * alike. Where blocks begin elsewhere than at multiples of 16 bytes gathers are slower, broadcasts most of all. */
-#include "kernels/coll/nccl_way.h"
+#include "kernels/coll/nccl_impl.h"
 
-static const char *const names[MT_NCCL_NWAYS] = {"auto", "native", "padded", "rooted", "pairs"};
+static const char *const names[MT_NCCL_NIMPLS] = {"auto", "native", "padded", "rooted", "pairs"};
 
 /* Seconds, and bytes a second: between two ranks, and among more. */
 struct figures {
@@ -16,10 +16,10 @@ struct figures {
     double two_Bps, more_Bps;
     double unaligned; /* gathers of such blocks: the part of the bandwidth that is left */
 };
-static const struct figures of_way[MT_NCCL_NWAYS] = {[MT_NCCL_NATIVE] = {25e-6, 0, 260e9, 260e9, 1},
-                                                     [MT_NCCL_PADDED] = {25e-6, 0, 260e9, 260e9, 1},
-                                                     [MT_NCCL_ROOTED] = {25e-6, 1e-6, 345e9, 0.78 * 260e9, 0.6},
-                                                     [MT_NCCL_PAIRS] = {25e-6, 0.5e-6, 305e9, 0.52 * 260e9, 0.8}};
+static const struct figures of_way[MT_NCCL_NIMPLS] = {[MT_NCCL_NATIVE] = {25e-6, 0, 260e9, 260e9, 1},
+                                                      [MT_NCCL_PADDED] = {25e-6, 0, 260e9, 260e9, 1},
+                                                      [MT_NCCL_ROOTED] = {25e-6, 1e-6, 345e9, 0.78 * 260e9, 0.6},
+                                                      [MT_NCCL_PAIRS] = {25e-6, 0.5e-6, 305e9, 0.52 * 260e9, 0.8}};
 enum { ALIGN_BYTES = 16 };
 static const double copy_s = 6e-6, copy_Bps = 1.4e12; /* a launch; bytes copied, read and written */
 
@@ -43,11 +43,11 @@ static struct blocks blocks_of(const struct mt_coll *problem) {
     return b;
 }
 
-const char *mt_nccl_way_name(enum mt_nccl_way way) {
+const char *mt_nccl_impl_name(enum mt_nccl_impl way) {
     return names[way];
 }
 
-bool mt_nccl_way_serves(enum mt_nccl_way way, const struct mt_coll *problem) {
+bool mt_nccl_impl_serves(enum mt_nccl_impl way, const struct mt_coll *problem) {
     struct blocks b = blocks_of(problem);
     switch (way) {
     case MT_NCCL_NATIVE: return b.most == b.least;
@@ -55,12 +55,12 @@ bool mt_nccl_way_serves(enum mt_nccl_way way, const struct mt_coll *problem) {
     case MT_NCCL_ROOTED: return true;
     case MT_NCCL_PAIRS: return problem->kind == MT_ALL_GATHER;
     case MT_NCCL_AUTO:
-    case MT_NCCL_NWAYS: break;
+    case MT_NCCL_NIMPLS: break;
     }
     return false;
 }
 
-double mt_nccl_way_cost_s(enum mt_nccl_way way, const struct mt_coll *problem) {
+double mt_nccl_impl_cost_s(enum mt_nccl_impl way, const struct mt_coll *problem) {
     const struct figures *f = &of_way[way];
     struct blocks b = blocks_of(problem);
     double bandwidth_Bps = b.n > 2 ? f->more_Bps : f->two_Bps;
@@ -73,17 +73,17 @@ double mt_nccl_way_cost_s(enum mt_nccl_way way, const struct mt_coll *problem) {
     case MT_NCCL_ROOTED: return f->alpha_s + b.filled * f->member_s + whole / bandwidth_Bps;
     case MT_NCCL_PAIRS: return f->alpha_s + (b.n - 1) * f->member_s + (padded > whole ? padded : whole) / bandwidth_Bps;
     case MT_NCCL_AUTO:
-    case MT_NCCL_NWAYS: break;
+    case MT_NCCL_NIMPLS: break;
     }
     return 0;
 }
 
-enum mt_nccl_way mt_nccl_way_choose(const struct mt_coll *problem) {
-    enum mt_nccl_way best = MT_NCCL_AUTO;
+enum mt_nccl_impl mt_nccl_impl_choose(const struct mt_coll *problem) {
+    enum mt_nccl_impl best = MT_NCCL_AUTO;
     double best_s = 0;
-    for (enum mt_nccl_way way = MT_NCCL_NATIVE; way < MT_NCCL_NWAYS; way++) {
-        if (!mt_nccl_way_serves(way, problem)) continue;
-        double cost_s = mt_nccl_way_cost_s(way, problem);
+    for (enum mt_nccl_impl way = MT_NCCL_NATIVE; way < MT_NCCL_NIMPLS; way++) {
+        if (!mt_nccl_impl_serves(way, problem)) continue;
+        double cost_s = mt_nccl_impl_cost_s(way, problem);
         if (best == MT_NCCL_AUTO || cost_s < best_s) best = way, best_s = cost_s;
     }
     return best;

@@ -1,5 +1,5 @@
 /* Rehearsals. The data is random, but the same each time; a learning rate of zero keeps the numbers tame. */
-#include "launcher/profile/rehearsal.h"
+#include "launcher/profile/synthetic.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,17 +11,17 @@
 
 static const double deadline_s = 600; /* one rank waits for nobody but itself */
 
-enum mt_status mt_rehearsal_open(struct mt_device *device, const char *model, const struct mt_job *job, int64_t batch,
-                                 int64_t micro, struct mt_rehearsal *r, struct mt_err *err) {
+enum mt_status mt_synthetic_open(struct mt_device *device, const char *model, const struct mt_job *job, int64_t batch,
+                                 int64_t micro, struct mt_synthetic *r, struct mt_err *err) {
     struct mt_job sized = *job;
     sized.batch = batch;
-    return mt_rehearsal_open_among(device, model, &sized, micro, NULL, r, err);
+    return mt_synthetic_open_among(device, model, &sized, micro, NULL, r, err);
 }
 
-enum mt_status mt_rehearsal_open_among(struct mt_device *device, const char *model, const struct mt_job *job,
-                                       int64_t micro, struct mt_comm *wire, struct mt_rehearsal *r,
+enum mt_status mt_synthetic_open_among(struct mt_device *device, const char *model, const struct mt_job *job,
+                                       int64_t micro, struct mt_comm *wire, struct mt_synthetic *r,
                                        struct mt_err *err) {
-    *r = (struct mt_rehearsal){.device = device, .job = *job, .wire = wire};
+    *r = (struct mt_synthetic){.device = device, .job = *job, .wire = wire};
     int nranks = wire ? wire->nranks : 1;
     int64_t *micros = mt_malloc((size_t)nranks * sizeof *micros);
     for (int i = 0; i < nranks; i++) micros[i] = micro;
@@ -40,11 +40,11 @@ enum mt_status mt_rehearsal_open_among(struct mt_device *device, const char *mod
     if (!st) st = mt_planned_program(plan, &r->planned, err);
     if (!st) st = mt_lower(&r->planned.program, wire ? wire->rank : 0, &options, &r->lowered, err);
     mt_plan_free(plan);
-    if (st) mt_rehearsal_close(r);
+    if (st) mt_synthetic_close(r);
     return st;
 }
 
-void mt_rehearsal_close(struct mt_rehearsal *r) {
+void mt_synthetic_close(struct mt_synthetic *r) {
     mt_executor_free(r->executor);
     mt_comm_free(r->comm);
     mt_lowered_free(r->lowered);
@@ -68,7 +68,7 @@ static void *repeated_rows(const struct mt_graph *g, int v, const struct mt_tens
     return numbers;
 }
 
-enum mt_status mt_rehearsal_start(struct mt_rehearsal *r, struct mt_err *err) {
+enum mt_status mt_synthetic_start(struct mt_synthetic *r, struct mt_err *err) {
     const struct mt_graph *g = r->planned.graph;
     if (!r->wire) mt_comm_local_new(1, &r->comm);
     struct mt_comm *comm = r->wire ? r->wire : r->comm;
@@ -101,7 +101,7 @@ static void fill(void *context, int64_t sample, void *to) {
     }
 }
 
-static enum mt_status feed(struct mt_rehearsal *r, struct mt_err *err) {
+static enum mt_status feed(struct mt_synthetic *r, struct mt_err *err) {
     const struct mt_graph *g = r->planned.graph;
     enum mt_status st = MT_OK;
     for (int v = 0; v < g->nvalues && !st; v++) {
@@ -117,7 +117,7 @@ static enum mt_status feed(struct mt_rehearsal *r, struct mt_err *err) {
     return st;
 }
 
-static enum mt_status run(struct mt_rehearsal *r, mt_trace *trace, void *context, struct mt_err *err) {
+static enum mt_status run(struct mt_synthetic *r, mt_trace *trace, void *context, struct mt_err *err) {
     struct mt_clock clock = {.step = r->step + 1, .seed = r->job.seed};
     mt_executor_trace(r->executor, trace, context);
     enum mt_status st = mt_executor_run(r->executor, MT_RUN_TRAIN, &clock, err);
@@ -125,8 +125,8 @@ static enum mt_status run(struct mt_rehearsal *r, mt_trace *trace, void *context
     return st;
 }
 
-enum mt_status mt_rehearsal_step(struct mt_rehearsal *r, mt_trace *trace, void *context,
-                                 struct mt_rehearsal_times *times, struct mt_err *err) {
+enum mt_status mt_synthetic_step(struct mt_synthetic *r, mt_trace *trace, void *context,
+                                 struct mt_synthetic_times *times, struct mt_err *err) {
     bool apart = trace && mt_device_captures(r->device);
     double start_s = mt_now_s();
     enum mt_status st = feed(r, err);
@@ -139,7 +139,7 @@ enum mt_status mt_rehearsal_step(struct mt_rehearsal *r, mt_trace *trace, void *
     return st;
 }
 
-struct mt_op_shape mt_rehearsal_shape(const struct mt_linstr *instr) {
+struct mt_op_shape mt_synthetic_shape(const struct mt_linstr *instr) {
     struct mt_call call = mt_linstr_call(instr, instr->tensor);
     struct mt_op_shape shape;
     mt_op_shape(&call, &shape);

@@ -1,7 +1,7 @@
 /* The ways to a plan that `motley plan` knows. Each makes a plan that is complete and checked but for its hash, and
  * writes to `remarks` what a person should know beside it. Free the plan with mt_plan_free. */
-#ifndef MT_LAUNCHER_PLAN_WAYS_H
-#define MT_LAUNCHER_PLAN_WAYS_H
+#ifndef MT_LAUNCHER_PLAN_MODES_H
+#define MT_LAUNCHER_PLAN_MODES_H
 
 #include <stdio.h>
 
@@ -22,6 +22,6 @@ enum mt_status mt_plan_check_edited(struct mt_plan_flags *flags, struct mt_plan 
 
 /* again.c: what a run trained, by the speeds that it has seen; without a cluster only the shares of the batch
  * change. */
-enum mt_status mt_plan_again(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks, struct mt_err *err);
+enum mt_status mt_plan_replan(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks, struct mt_err *err);
 
 #endif
