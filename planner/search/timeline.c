@@ -20,7 +20,7 @@ static void add_counts(const struct mt_searching *s, const struct search_work *w
         counts[r] += (int64_t)llround(unit * (double)storage[(int64_t)m->label * s->nranks + r]);
 }
 
-static double one_message(struct mt_searching *s, const struct mt_work_message *like, const int64_t *counts,
+static double one_message(struct mt_searching *s, const struct mt_bucket_key *like, const int64_t *counts,
                           int nvalues) {
     struct mt_coll problem = {.kind = like->kind,
                               .reduce = like->reduce,
@@ -52,7 +52,7 @@ enum mt_status search_messages(struct mt_searching *s, const struct search_candi
         const struct mt_work_message *first = &w->work.messages[m];
         for (; m < w->work.nmessages && bucket[m] == b; m++, nvalues++)
             add_counts(s, w, &w->work.messages[m], c->storage, counts);
-        cost[b] = one_message(s, first, counts, nvalues);
+        cost[b] = one_message(s, &first->key, counts, nvalues);
     }
     free(counts);
     return MT_OK;
@@ -127,7 +127,7 @@ static void price_yields(const struct mt_searching *s, const struct search_work 
     double each_s = mt_cost_yield_s(&s->costs, s->classes[class].rank, sum_s, squares_s2);
     for (int b = 0; b < nbuckets; b++) {
         int last = t->last_of[b];
-        const struct mt_work_message *m = &w->work.messages[last];
+        const struct mt_bucket_key *m = &w->work.messages[last].key;
         const struct mt_coll like = {
             .kind = m->kind, .wire = m->wire, .acc = m->acc, .n = s->nranks, .same_pieces = true};
         bool packed = last > 0 && t->bucket[last - 1] == b && !mt_coll_may_go_as_arrays(&like);
@@ -141,8 +141,7 @@ static void read_chain(const struct timeline *t, int nbuckets, double backward_e
     bool tail = true;
     p->comm_end_s = p->ready_s = 0;
     for (int b = nbuckets - 1; b >= 0; b--) {
-        const struct mt_work_message *m = &t->w->work.messages[t->last_of[b]];
-        if (m->block != MT_LAST) continue;
+        if (t->w->work.messages[t->last_of[b]].key.block != MT_LAST) continue;
         tail = tail && t->ready_s[b] >= backward_end_s * (1 - 1e-9);
         suffix += t->cost[b];
         if (tail) p->tail_s += t->cost[b];

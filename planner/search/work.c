@@ -196,8 +196,12 @@ static int add_op(struct reading *r, const struct mt_linstr *c, enum mt_block_ki
 
 /* ---- messages ---- */
 
-static bool is_report(const struct mt_graph *g, int gvalue) {
-    return gvalue == g->loss_sum || gvalue == g->token_count;
+/* With every operator split over the batch, only gradients and reports cross ranks in LAST. */
+static enum mt_bucket_phase phase_of(const struct mt_graph *g, int gvalue, enum mt_block_kind block) {
+    static const enum mt_bucket_phase phases[MT_NBLOCKS] = {MT_BUCKET_WEIGHTS, MT_BUCKET_SAMPLES, MT_BUCKET_GRADIENTS,
+                                                            MT_BUCKET_UPDATE};
+    bool report = block == MT_LAST && (gvalue == g->loss_sum || gvalue == g->token_count);
+    return report ? MT_BUCKET_REPORTS : phases[block];
 }
 
 /* The label by whose shares a value is cut into blocks. */
@@ -217,15 +221,11 @@ static enum mt_status add_message(struct reading *r, const struct mt_linstr *c, 
     int gvalue = p->values[c->in[0]].gvalue;
     bool scatter = c->problem.kind == MT_REDUCE_SCATTER || c->problem.kind == MT_ALL_GATHER;
     mt_arena_grow(&w->arena, &w->messages, w->nmessages, &r->messages_capacity, sizeof *w->messages);
-    w->messages[w->nmessages] = (struct mt_work_message){.kind = c->problem.kind,
-                                                         .reduce = c->problem.reduce,
-                                                         .wire = c->problem.wire,
-                                                         .acc = c->problem.acc,
-                                                         .block = block,
-                                                         .label = scatter ? cut_by(r, c) : -1,
-                                                         .bytes = mt_value_count(p->graph, gvalue) *
-                                                                  mt_type_size(p->graph->values[gvalue].type),
-                                                         .alone = block == MT_EPILOGUE || is_report(p->graph, gvalue)};
+    w->messages[w->nmessages] = (struct mt_work_message){
+        .key = {c->problem.kind, c->problem.reduce, c->problem.wire, c->problem.acc, block, NULL},
+        .phase = phase_of(p->graph, gvalue, block),
+        .label = scatter ? cut_by(r, c) : -1,
+        .bytes = mt_value_count(p->graph, gvalue) * mt_type_size(p->graph->values[gvalue].type)};
     for (int i = 0; i < c->problem.n; i++) w->messages[w->nmessages].count += c->problem.counts[i];
     *message = w->nmessages++;
     return MT_OK;
@@ -337,70 +337,37 @@ int64_t mt_work_copy_bytes(const struct mt_work_op *op, const struct mt_work_sha
     return mt_tensor_count(&tensor[0]) * mt_type_size(tensor[0].type);
 }
 
-static bool may_join(const struct mt_work_message *a, const struct mt_work_message *b) {
-    return a->kind == b->kind && a->wire == b->wire && a->acc == b->acc && a->reduce == b->reduce &&
-           a->block == b->block && a->alone == b->alone;
-}
-
-/* Steps of the last micro-batch's backward pass that full buckets wait for. */
-static bool gives_way(const struct mt_work *work, int step) {
+static bool is_waited_for(const struct mt_work *work, int step) {
     const struct mt_work_op *op = work->steps[step].op >= 0 ? &work->ops[work->steps[step].op] : NULL;
-    return op && !op->copy && op->block == MT_LAST && op->role == MT_ROLE_BACKWARD && mt_op_yields(op->kind);
-}
-
-static bool is_gradient(const struct mt_work_message *m) {
-    return m->block == MT_LAST && !m->alone;
-}
-
-/* What waits, of all kinds together; it is sent kind by kind. */
-struct waiting {
-    const struct mt_work_message *last; /* null: nothing */
-    int first;                          /* the step that asked for the first */
-    int64_t bytes;
-    int64_t gradient_bytes, coming_bytes; /* of all gradients, and of those that do not wait yet */
-    int ngiving;                          /* steps to come that full buckets of gradients wait for */
-    int nfull;                            /* buckets of weights that were full */
-};
-
-static void send(struct waiting *w) {
-    w->last = NULL;
-    w->bytes = 0;
-}
-
-static bool is_full(const struct waiting *w, int64_t bucket_bytes) {
-    if (!w->last) return false;
-    if (is_gradient(w->last))
-        bucket_bytes = mt_bucket_full_bytes(bucket_bytes, w->gradient_bytes, w->bytes + w->coming_bytes);
-    if (w->last->block == MT_PROLOGUE) bucket_bytes = mt_bucket_first_bytes(bucket_bytes, w->gradient_bytes, w->nfull);
-    return w->bytes >= bucket_bytes;
+    return op && !op->copy && mt_bucket_waits_for(op->block, op->role, op->kind);
 }
 
 int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, bool beside, int *bucket) {
-    struct waiting w = {.last = NULL};
-    int n = 0; /* messages */
+    const struct mt_work_message *last = NULL; /* that waits; null: none does */
+    struct mt_bucketing b;
+    int64_t gradient_bytes = 0;
+    int nyielding = 0, first = 0 /* step of what waits */, n = 0;
     for (int m = 0; m < work->nmessages; m++)
-        if (is_gradient(&work->messages[m])) w.gradient_bytes += work->messages[m].bytes;
-    w.coming_bytes = w.gradient_bytes;
-    for (int s = 0; s < work->nsteps && beside && bucket_bytes > 0; s++) w.ngiving += gives_way(work, s);
+        if (work->messages[m].phase == MT_BUCKET_GRADIENTS) gradient_bytes += work->messages[m].bytes;
+    for (int s = 0; s < work->nsteps && beside; s++) nyielding += is_waited_for(work, s);
+    mt_bucketing_init(&b, bucket_bytes, gradient_bytes, nyielding);
     for (int s = 0; s < work->nsteps; s++) {
         const struct mt_work_step *step = &work->steps[s];
-        if (step->message < 0) { /* what an operator wants is sent before it */
-            bool gives = w.ngiving && gives_way(work, s);
-            w.ngiving -= gives;
-            if ((w.last && step->wait >= w.first) || (gives && is_full(&w, bucket_bytes))) send(&w);
-            continue;
+        const struct mt_work_message *now = step->message >= 0 ? &work->messages[step->message] : NULL;
+        bool before = now ? mt_bucketing_enter(&b, now->phase) : is_waited_for(work, s) && mt_bucketing_yield(&b);
+        if (before || (!now && last && step->wait >= first)) {
+            mt_bucketing_sent(&b);
+            last = NULL;
         }
-        const struct mt_work_message *now = &work->messages[step->message];
-        if (w.last && (w.last->block != now->block || w.last->alone != now->alone)) send(&w);
-        if (!w.last) w.first = s;
-        if (!w.last || !may_join(w.last, now)) n++;
+        if (!now) continue;
+        if (!last) first = s;
+        n += !last || !mt_bucket_same_message(&last->key, &now->key, 0);
         bucket[step->message] = n - 1;
-        w.bytes += now->bytes;
-        if (is_gradient(now)) w.coming_bytes -= now->bytes;
-        w.last = now;
-        bool full = is_full(&w, bucket_bytes) && !(w.ngiving && is_gradient(now));
-        w.nfull += full && now->block == MT_PROLOGUE;
-        if (full || (now->alone && now->block == MT_EPILOGUE)) send(&w);
+        last = now;
+        if (mt_bucketing_add(&b, now->bytes, true)) {
+            mt_bucketing_sent(&b);
+            last = NULL;
+        }
     }
     return n;
 }

@@ -14,6 +14,7 @@
 
 #include "planner/plan/plan.h"
 #include "profiler/cluster/shape.h"
+#include "synth/build/bucket.h"
 #include "synth/graph/graph.h"
 #include "synth/lower/lower.h"
 #include "synth/models/model.h"
@@ -36,14 +37,11 @@ struct mt_work_op { /* of a block: identical ones in the same block */
 
 /* A collective of one value: buckets are put together by mt_work_buckets. */
 struct mt_work_message {
-    enum mt_coll_kind kind;
-    enum mt_reduce reduce;
-    enum mt_type wire, acc;
-    enum mt_block_kind block;
+    struct mt_bucket_key key;
+    enum mt_bucket_phase phase;
     int label;     /* of AllGather, ReduceScatter: in shares of work->labels[label]; -1: elements are shared out */
     int64_t count; /* elements, of all ranks together */
     int64_t bytes; /* of the value: what fills buckets */
-    bool alone;    /* never with others: a report */
 };
 
 struct mt_work_label { /* by which storage is divided */
@@ -84,9 +82,9 @@ struct mt_work_share {
 void mt_work_shape(const struct mt_work_op *op, const struct mt_work_share *share, struct mt_op_shape *shape);
 int64_t mt_work_copy_bytes(const struct mt_work_op *op, const struct mt_work_share *share);
 
-/* Which messages travel together when buckets are filled up to bucket_bytes, as the builder fills them (`beside` as in
- * mt_choice). bucket[message]
- * out, numbered in order; a bucket is sent where its last message stands. Returns how many. */
+/* Which of the work's messages the builder puts into one, with buckets of bucket_bytes (synth/build/bucket.h; `beside`
+ * as in mt_choice). bucket[message]: out, numbered in order; a bucket is sent where its last message is. Returns how
+ * many there are. */
 int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, bool beside, int *bucket);
 
 /* The memory of a rank with so many samples in micro-batches of `micro` (0: of them all) and `storage` of each label of

@@ -182,25 +182,27 @@ static enum mt_status send_off(struct mt_builder *b, int op) {
     return MT_OK;
 }
 
+static void enter(struct mt_builder *b, enum mt_bucket_phase phase) {
+    if (mt_bucketing_enter(&b->bucketing, phase)) mt_builder_flush(b);
+}
+
 static enum mt_status report_sums(struct mt_builder *b) {
     int reported[2] = {b->graph->loss_sum, b->graph->token_count};
-    mt_builder_flush(b);
+    enter(b, MT_BUCKET_REPORTS);
     for (int i = 0; i < 2; i++)
         if (reported[i] >= 0) {
             enum mt_status st =
                 mt_builder_want_soon(b, reported[i], mt_builder_whole(b, reported[i], MT_LAST), MT_LAST);
             if (st) return st;
         }
-    mt_builder_flush(b);
     return MT_OK;
 }
 
-/* Operators of the backward pass that full buckets wait for. */
-static int count_giving(const struct mt_builder *b) {
+static int count_yielding(const struct mt_builder *b) {
     int n = 0;
-    for (int o = 0; o < b->graph->nops && b->choice->beside && b->choice->bucket_bytes > 0; o++)
-        n += b->graph->ops[o].role == MT_ROLE_BACKWARD && b->classes[o] != MT_INVARIANT &&
-             mt_op_yields(b->graph->ops[o].kind);
+    for (int o = 0; o < b->graph->nops && b->choice->beside; o++)
+        n +=
+            b->classes[o] != MT_INVARIANT && mt_bucket_waits_for(MT_LAST, b->graph->ops[o].role, b->graph->ops[o].kind);
     return n;
 }
 
@@ -223,32 +225,29 @@ static enum mt_status emit_samples(struct mt_builder *b, enum mt_block_kind bloc
     const struct mt_graph *g = b->graph;
     enum mt_status st = MT_OK;
     bool reported = false;
+    enter(b, MT_BUCKET_SAMPLES);
     for (int o = 0; o < g->nops && !st; o++) {
         if (!included(b, o) || b->classes[o] == MT_INVARIANT || g->ops[o].role == MT_ROLE_UPDATE) continue;
         if (b->classes[o] == MT_SUMMED && block == MT_BODY) continue;
         if (block == MT_LAST && !reported && g->ops[o].role == MT_ROLE_BACKWARD) {
             reported = true;
             if ((st = report_sums(b))) break;
-            b->ngiving = count_giving(b);
-            b->coming_bytes = b->gradient_bytes;
+            enter(b, MT_BUCKET_GRADIENTS);
         }
-        if (b->ngiving && mt_op_yields(g->ops[o].kind)) {
-            b->ngiving--;
-            if (mt_builder_full(b, block)) mt_builder_flush(b);
-        }
+        if (mt_bucket_waits_for(block, g->ops[o].role, g->ops[o].kind) && mt_bucketing_yield(&b->bucketing))
+            mt_builder_flush(b);
         if ((st = mt_builder_op(b, o, block))) break;
         if (b->classes[o] == MT_SAMPLE && b->has_body) accumulate(b, o, block);
         if (block == MT_LAST && g->ops[o].role == MT_ROLE_BACKWARD) st = send_off(b, o);
     }
     if (!st && block == MT_LAST && !reported) st = report_sums(b);
-    if (!st) mt_builder_flush(b);
-    b->coming_bytes = -1;
     return st;
 }
 
 /* Weights that sample operators will want, in the order of their first use, put together into buckets. */
 static enum mt_status gather_weights(struct mt_builder *b, enum mt_block_kind block) {
     const struct mt_graph *g = b->graph;
+    enter(b, MT_BUCKET_WEIGHTS);
     for (int o = 0; o < g->nops; o++) {
         if (!included(b, o) || b->classes[o] != MT_SAMPLE) continue;
         struct mt_rule rule = mt_builder_rule(b, o, block);
@@ -261,7 +260,6 @@ static enum mt_status gather_weights(struct mt_builder *b, enum mt_block_kind bl
             if (st) return st;
         }
     }
-    mt_builder_flush(b);
     return MT_OK;
 }
 
@@ -416,7 +414,6 @@ static enum mt_status build(const struct mt_graph *graph, const struct mt_choice
                             struct mt_program *program, struct mt_err *err) {
     size_t nvalues = (size_t)graph->nvalues, nops = (size_t)graph->nops;
     struct mt_builder b = {.graph = graph,
-                           .coming_bytes = -1,
                            .choice = choice,
                            .program = program,
                            .err = err,
@@ -445,10 +442,11 @@ static enum mt_status build(const struct mt_graph *graph, const struct mt_choice
     enum mt_status st;
     if ((st = divide_batch(&b)) || (st = classify(&b))) goto out;
     list_consumers(&b);
-    b.gradient_bytes = count_gradient_bytes(&b);
+    mt_bucketing_init(&b.bucketing, choice->bucket_bytes, count_gradient_bytes(&b), count_yielding(&b));
     add_states(&b);
     if (b.has_body && ((st = gather_weights(&b, MT_BODY)) || (st = emit_samples(&b, MT_BODY)))) goto out;
     if ((st = gather_weights(&b, MT_LAST)) || (st = emit_samples(&b, MT_LAST))) goto out;
+    enter(&b, MT_BUCKET_UPDATE);
     if (!forward_only && (st = emit_updates(&b))) goto out;
     st = check_body(&b);
 out:

@@ -22,12 +22,8 @@ struct mt_choice {
     int64_t *micro;               /* [nranks]: samples of a rank's micro-batch; 0 with a share of 0 */
     struct mt_rule *rules;        /* [graph->nops] */
     enum mt_sync sync;
-    /* Gradients and gathered weights are put together up to this size, weights at first and gradients in the end up to
-     * less (mt_bucket_first_bytes, mt_bucket_full_bytes); 0: one each. */
-    int64_t bucket_bytes;
-    /* Full buckets of gradients set off with the next operator that gives way to them (mt_op_yields), and take along
-     * what is complete by then. */
-    bool beside;
+    int64_t bucket_bytes;       /* of gradients and gathered weights: see bucket.h */
+    bool beside;                /* start "attention": full buckets of gradients wait for operators that yield */
     enum mt_type gradient_wire; /* on the network; accumulated in the graph's `acc` */
     /* How messages travel (mt_choice_algorithm); a kind without rows: "auto". */
     int ncollectives;
@@ -43,23 +39,6 @@ const char *mt_choice_algorithm(const struct mt_choice *choice, enum mt_coll_kin
  * the operator). Every value that decides something replicated (clip factor) comes from a collective's result. */
 enum mt_status mt_build(const struct mt_graph *graph, const struct mt_choice *choice, struct mt_program *program,
                         struct mt_err *err);
-
-/* When a bucket is full, in a program whose gradients have `all_bytes`. Where they fill several, nothing runs beside
- * the last message of gradients, nor beside the first of gathered weights, and the fewer bytes these have the better:
- * full is half of the gradients that are in the bucket or still to come (`left_bytes`), or, if `nfull` buckets of
- * weights have been full, twice as much each time; but no less than an eighth of bucket_bytes. */
-static inline bool mt_bucket_is_one_of_few(int64_t bucket_bytes, int64_t all_bytes) {
-    enum { SEVERAL = 4 };
-    return all_bytes / SEVERAL < bucket_bytes;
-}
-static inline int64_t mt_bucket_full_bytes(int64_t bucket_bytes, int64_t all_bytes, int64_t left_bytes) {
-    int64_t least = bucket_bytes / 8, half = left_bytes / 2;
-    if (mt_bucket_is_one_of_few(bucket_bytes, all_bytes) || half > bucket_bytes) return bucket_bytes;
-    return half < least ? least : half;
-}
-static inline int64_t mt_bucket_first_bytes(int64_t bucket_bytes, int64_t all_bytes, int nfull) {
-    return mt_bucket_is_one_of_few(bucket_bytes, all_bytes) || nfull > 2 ? bucket_bytes : bucket_bytes >> (3 - nfull);
-}
 
 /* Forward only, for evaluation and sampling: losses and logits, with shares `batch` of a batch of its own. */
 enum mt_status mt_build_forward(const struct mt_graph *graph, const struct mt_choice *choice,

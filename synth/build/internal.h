@@ -2,6 +2,7 @@
 #ifndef MT_SYNTH_BUILD_INTERNAL_H
 #define MT_SYNTH_BUILD_INTERNAL_H
 
+#include "synth/build/bucket.h"
 #include "synth/build/build.h"
 
 enum mt_op_class { MT_INVARIANT, MT_SAMPLE, MT_SUMMED };
@@ -36,11 +37,7 @@ struct mt_builder {
     int nconversions, conversions_capacity;
     struct pending *bucket;
     int nbucket, bucket_capacity;
-    int64_t bucket_bytes;
-    int ngiving;            /* operators to come that give way to a message, if messages wait for them */
-    int nfull;              /* buckets of weights that were full */
-    int64_t gradient_bytes; /* of all that the backward pass makes for updates */
-    int64_t coming_bytes;   /* in the last backward pass: gradients that are not in the bucket yet; else -1 */
+    struct mt_bucketing bucketing;
     int *consumers,
         *first_consumer; /* operators that take value v: consumers[first_consumer[v] .. first_consumer[v + 1]) */
     bool forward_only, has_body;
@@ -64,9 +61,7 @@ bool mt_builder_usable(const struct mt_builder *b, int value, enum mt_block_kind
 enum mt_status mt_builder_want(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block, int *value);
 /* Ask early for what will be wanted: into the bucket if that takes a collective. */
 enum mt_status mt_builder_want_soon(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block);
-/* Whether the bucket, which has something for this block, is to go as soon as it may. */
-bool mt_builder_full(const struct mt_builder *b, enum mt_block_kind block);
-/* Put everything in the bucket on its way, in order, as few messages as their kinds allow. */
+/* Emit what waits in the bucket as messages. */
 void mt_builder_flush(struct mt_builder *b);
 /* Make sure that `gvalue` is there at all: inputs are fed in `layout`, invariant operators are run on first want. */
 enum mt_status mt_builder_ensure(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block);

@@ -71,9 +71,9 @@ static void compare_messages(const struct mt_work *w, const struct mt_program *p
             for (int m = 0; m < w->nmessages; m++) {
                 if (bucket[m] != n) continue;
                 count += w->messages[m].count;
-                CHECK_EQ(w->messages[m].kind, c->coll);
-                CHECK_EQ(w->messages[m].block, b);
-                CHECK_EQ(w->messages[m].wire, c->wire);
+                CHECK_EQ(w->messages[m].key.kind, c->coll);
+                CHECK_EQ(w->messages[m].key.block, b);
+                CHECK_EQ(w->messages[m].key.wire, c->wire);
             }
             CHECK_EQ(count, want);
             n++;
@@ -181,6 +181,36 @@ static void test_programs(const char *text, enum mt_type type, bool mixed) {
     mt_graph_free(g);
 }
 
+static int draw(int n) {
+    return (int)(rand() / (RAND_MAX + 1.0) * n);
+}
+
+/* Models, sharding and bucket sizes at random: buckets of every number of values. */
+static void test_random(void) {
+    static const char *const patterns[] = {"h.0*", "h.1*", "*c_proj*", "*c_fc*", "*.bias", "wte*", "*ln*"};
+    static const int64_t shares[NRANKS] = {7, 3, 1}, micro[NRANKS] = {2, 3, 1};
+    srand(3);
+    for (int round = 0; round < 60; round++) {
+        struct mt_plan_storage rows[4];
+        char text[128];
+        snprintf(text, sizeof text, "gpt2:layers=%d,heads=2,embed=%d,context=16,vocab=97,tied=%d,bias=%d", 2 + draw(6),
+                 32 * (1 + draw(2)), draw(2), draw(2));
+        struct mt_graph *g = graph_of(text, draw(2) ? MT_F32 : MT_BF16, 11);
+        bool body = draw(2);
+        struct mt_plan *p = plan_of(g, draw(2) ? "split" : "replicated", draw(2) ? "all_reduce" : "reduce_scatter",
+                                    draw(8) ? draw(1 << (6 + draw(16))) : 0, shares, body ? micro : shares);
+        p->nstorage = 1 + draw(4);
+        for (int i = 0; i < p->nstorage - 1; i++)
+            rows[i] = (struct mt_plan_storage){patterns[draw(7)], draw(2) ? "split" : "replicated"};
+        rows[p->nstorage - 1] = p->storage[0];
+        p->storage = mt_arena_memdup(&p->arena, rows, sizeof rows);
+        if (draw(2)) p->start = "attention";
+        compare(g, p, body);
+        mt_plan_free(p);
+        mt_graph_free(g);
+    }
+}
+
 /* One rank: twice the samples in the same micro-batches are twice the runs of the body, and the memory is that of
  * lowering. */
 static void test_list(void) {
@@ -264,6 +294,7 @@ int main(void) {
     test_programs("gpt2:layers=2,heads=2,embed=32,context=16,vocab=97,tied=0,bias=0", MT_BF16, false);
     test_programs("mlp", MT_F32, false);
     test_programs("gpt2:layers=4,heads=2,embed=32,context=16,vocab=97", MT_F32, true);
+    test_random();
     test_list();
     return 0;
 }
