@@ -342,14 +342,14 @@ static bool is_waited_for(const struct mt_work *work, int step) {
     return op && !op->copy && mt_bucket_waits_for(op->block, op->role, op->kind);
 }
 
-int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, bool beside, int *bucket) {
+int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, bool attention, int *bucket) {
     const struct mt_work_message *last = NULL; /* that waits; null: none does */
     struct mt_bucketing b;
     int64_t gradient_bytes = 0;
     int nyielding = 0, first = 0 /* step of what waits */, n = 0;
     for (int m = 0; m < work->nmessages; m++)
         if (work->messages[m].phase == MT_BUCKET_GRADIENTS) gradient_bytes += work->messages[m].bytes;
-    for (int s = 0; s < work->nsteps && beside; s++) nyielding += is_waited_for(work, s);
+    for (int s = 0; s < work->nsteps && attention; s++) nyielding += is_waited_for(work, s);
     mt_bucketing_init(&b, bucket_bytes, gradient_bytes, nyielding);
     for (int s = 0; s < work->nsteps; s++) {
         const struct mt_work_step *step = &work->steps[s];

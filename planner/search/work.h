@@ -82,10 +82,10 @@ struct mt_work_share {
 void mt_work_shape(const struct mt_work_op *op, const struct mt_work_share *share, struct mt_op_shape *shape);
 int64_t mt_work_copy_bytes(const struct mt_work_op *op, const struct mt_work_share *share);
 
-/* Which of the work's messages the builder puts into one, with buckets of bucket_bytes (synth/build/bucket.h; `beside`
- * as in mt_choice). bucket[message]: out, numbered in order; a bucket is sent where its last message is. Returns how
- * many there are. */
-int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, bool beside, int *bucket);
+/* Which of the work's messages the builder joins (synth/build/bucket.h), with start "attention" or "full".
+ * bucket[message]: out, numbered in order; a bucket is sent where its last message is. Returns the number of buckets.
+ */
+int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, bool attention, int *bucket);
 
 /* Memory of a rank with `samples` samples in micro-batches of `micro` (0: one of all samples) and an even share of the
  * state, in the lowered program of this rank and one that stands for all others. The bucket size is the plan's. */
