@@ -4,6 +4,7 @@
  * first storage row; their casts, norms and updates follow. Sums of gradients stay partial, so that they are reduced
  * once. */
 #include "planner/plan/choice.h"
+#include "synth/ops/ops.h"
 
 #include <fnmatch.h>
 #include <string.h>

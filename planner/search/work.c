@@ -10,6 +10,7 @@
 #include "synth/build/build.h"
 #include "synth/autodiff/autodiff.h"
 #include "planner/plan/choice.h"
+#include "synth/ops/ops.h"
 
 /* ---- the program of one rank against the rest ---- */
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "synth/check/internal.h"
+#include "synth/ops/ops.h"
 
 static const char *instr_name(const struct mt_checker *c) {
     const struct mt_instr *i = c->instr;

@@ -173,11 +173,8 @@ void mt_graph_reorder(struct mt_graph *graph, int first, const int *order, int c
     free(moved);
 }
 
-int mt_graph_op(struct mt_graph *graph, const char *name, const struct mt_op *given) {
-    const struct mt_op_info *info = &mt_op_info[given->kind];
-    struct mt_op again = *given, *op = &again;
-    for (int i = 0; i < op->nin && graph->role == MT_ROLE_BACKWARD; i++)
-        op->in[i] = mt_graph_recomputed(graph, op->in[i]);
+int mt_graph_op(struct mt_graph *graph, const char *name, const struct mt_op *op) {
+    const struct mt_op_info *info = &mt_op_info[op->kind];
     assert(!info->fused && op->nin >= info->min_in && op->nin <= info->max_in && op->nout == info->nout);
     for (int i = 0; i < op->nin; i++) assert_operand(graph, op, op->in[i], info->in_types[i], op->in_index[i]);
     mt_arena_grow(&graph->arena, &graph->ops, graph->nops, &graph->ops_capacity, sizeof *graph->ops);

@@ -108,8 +108,10 @@ struct mt_graph {
     int64_t growth_interval;                   /* of loss_scale, in steps */
     enum mt_op_role role;                      /* stamped, with `forward`, on every operator that is added */
     int forward;
-    uint64_t tags;      /* random streams given out so far */
-    int *again, nagain; /* recompute.c: of the forward values, what backward makes again; null: nothing */
+    uint64_t tags; /* random streams given out so far */
+    /* [nrecomputed]: of each forward value, whether it is kept, dropped, or the copy that backward reads (recompute.c);
+     * null: all are kept */
+    int *recomputed, nrecomputed;
     struct mt_names value_names, op_names;
 };
 
@@ -150,32 +152,6 @@ static inline int64_t mt_value_extent(const struct mt_graph *g, int v, int axis)
 int mt_storage_axis(const struct mt_graph *graph, int value);
 /* The labels of those axes, in order of parameters, each once: labels[graph->nlabels] out. Returns how many. */
 int mt_storage_labels(const struct mt_graph *graph, int *labels);
-
-/* What the rules need to know about a kind: one row a kind in synth/ops/. MAP means that an element of an output needs
- * of the index only its own place; an operand without the index is needed whole. */
-enum mt_index_role {
-    MT_INDEX_MAP,   /* in every output */
-    MT_INDEX_SUM,   /* outputs that lack it are sums over it */
-    MT_INDEX_MAX,   /* outputs that lack it are maxima over it */
-    MT_INDEX_WHOLE, /* cannot be split */
-};
-enum mt_index_role mt_op_index_role(const struct mt_op *op, int index);
-
-/* The inputs in which the operator is linear, as sets: bit i of set s is input i. All inputs of one set may be partial
- * sums together, all others must not be; then every output is a partial sum. Returns the number of sets. */
-int mt_op_linear_sets(const struct mt_op *op, unsigned sets[MT_MAX_IN]);
-
-/* Whether a message's kernel finds room beside the operator's on a GPU: many short blocks give way to it one by one and
- * go on with the multiprocessors that are left, where a product's, one for each multiprocessor, would wait for it. */
-bool mt_op_yields(enum mt_op_kind kind);
-
-/* Work of the operator when index i has extent[i]: floating-point operations and bytes of operands. */
-double mt_op_flops(const struct mt_op *op, const int64_t *extent);
-double mt_op_bytes(const struct mt_graph *graph, const struct mt_op *op, const int64_t *extent);
-/* The whole extents of an operator's indices. */
-void mt_op_extents(const struct mt_graph *graph, const struct mt_op *op, int64_t extent[MT_MAX_INDICES]);
-/* Of all operators: one whole step on the whole batch. */
-double mt_graph_flops(const struct mt_graph *graph);
 
 /* Say, before the graph is differentiated, which values backward makes again instead of keeping them. */
 void mt_graph_recompute(struct mt_graph *graph, enum mt_recompute what);

@@ -1,5 +1,6 @@
 /* Rules from an operator's indices: what it demands and what it gives. */
 #include "synth/layout/rule.h"
+#include "synth/ops/ops.h"
 
 #include <assert.h>
 

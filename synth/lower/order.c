@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "synth/lower/internal.h"
+#include "synth/ops/ops.h"
 
 struct ordering {
     struct mt_lowering *l;

@@ -1,8 +1,7 @@
-/* The table of classes, what rules and costs ask of it, and drafts. */
+/* The table of classes, and the properties of operators that follow from it. */
 #include "synth/ops/class.h"
 
 #include <assert.h>
-#include <string.h>
 
 #define MT_CLASS_true(kind)
 #define MT_CLASS_false(kind) [MT_OP_##kind] = &mt_op_class_##kind,
@@ -54,7 +53,7 @@ double mt_op_flops(const struct mt_op *op, const int64_t *extent) {
     return mt_op_info[op->kind].flops * (class->points ? class->points(op, extent) : points);
 }
 
-double mt_op_operand_bytes(const struct mt_graph *graph, int value, const int *index, const int64_t *extent) {
+static double operand_bytes(const struct mt_graph *graph, int value, const int *index, const int64_t *extent) {
     double bytes = (double)mt_type_size(graph->values[value].type);
     for (int a = 0; a < graph->values[value].naxes; a++) bytes *= (double)extent[index[a]];
     return bytes;
@@ -62,11 +61,12 @@ double mt_op_operand_bytes(const struct mt_graph *graph, int value, const int *i
 
 double mt_op_bytes(const struct mt_graph *graph, const struct mt_op *op, const int64_t *extent) {
     const struct mt_op_class *class = mt_op_class(op->kind);
-    double bytes = 0;
+    double written = 0, bytes = 0;
     for (int i = 0; i < op->nin; i++)
-        if (!(class->untouched >> i & 1)) bytes += mt_op_operand_bytes(graph, op->in[i], op->in_index[i], extent);
-    for (int o = 0; o < op->nout; o++) bytes += mt_op_operand_bytes(graph, op->out[o], op->out_index[o], extent);
-    return bytes + (class->more_bytes ? class->more_bytes(graph, op, extent) : 0);
+        if (!((class->gathered | class->unread) >> i & 1))
+            bytes += operand_bytes(graph, op->in[i], op->in_index[i], extent);
+    for (int o = 0; o < op->nout; o++) written += operand_bytes(graph, op->out[o], op->out_index[o], extent);
+    return bytes + written + (class->gathered ? written : 0);
 }
 
 double mt_graph_flops(const struct mt_graph *graph) {
@@ -77,45 +77,4 @@ double mt_graph_flops(const struct mt_graph *graph) {
         flops += mt_op_flops(&graph->ops[i], extent);
     }
     return flops;
-}
-
-struct mt_draft mt_draft(struct mt_graph *graph, const char *name, enum mt_op_kind kind) {
-    struct mt_draft draft = {.graph = graph, .name = name, .op = {.kind = kind}};
-    memset(draft.op.in_index, -1, sizeof draft.op.in_index);
-    memset(draft.op.out_index, -1, sizeof draft.op.out_index);
-    return draft;
-}
-
-int mt_draft_indices(struct mt_draft *draft, int value, int first, int end, int *index) {
-    for (int a = first; a < end; a++) {
-        assert(draft->op.nindices < MT_MAX_INDICES);
-        index[a - first] = draft->op.nindices;
-        draft->op.index_label[draft->op.nindices++] = draft->graph->values[value].label[a];
-    }
-    return end - first;
-}
-
-void mt_draft_in(struct mt_draft *draft, int value, const int *index) {
-    struct mt_op *op = &draft->op;
-    assert(op->nin < MT_MAX_IN);
-    for (int a = 0; a < draft->graph->values[value].naxes; a++) op->in_index[op->nin][a] = index[a];
-    op->in[op->nin++] = value;
-}
-
-int mt_draft_out(struct mt_draft *draft, const char *suffix, enum mt_type type, int naxes, const int *index) {
-    struct mt_op *op = &draft->op;
-    assert(op->nout < MT_MAX_OUT && naxes <= MT_MAX_AXES);
-    int labels[MT_MAX_AXES];
-    for (int a = 0; a < naxes; a++) {
-        op->out_index[op->nout][a] = index[a];
-        labels[a] = op->index_label[index[a]];
-    }
-    char name[256];
-    snprintf(name, sizeof name, "%s%s", draft->name, suffix);
-    return op->out[op->nout++] = mt_graph_value(draft->graph, name, MT_VALUE_TEMP, type, naxes, labels);
-}
-
-int mt_draft_end(struct mt_draft *draft) {
-    mt_graph_op(draft->graph, draft->name, &draft->op);
-    return draft->op.out[0];
 }

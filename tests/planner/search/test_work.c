@@ -6,6 +6,7 @@
 
 #include "profiler/cluster/shape.h"
 #include "synth/build/build.h"
+#include "synth/ops/ops.h"
 #include "tests/check.h"
 #include "synth/autodiff/autodiff.h"
 #include "planner/plan/choice.h"

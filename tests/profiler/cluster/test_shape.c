@@ -4,6 +4,7 @@
 
 #include "planner/make/make.h"
 #include "planner/plan/planned.h"
+#include "synth/ops/ops.h"
 #include "tests/check.h"
 
 /* "f4,5": type (f f32, h bf16, i i32, d f64) and extents. */
