@@ -1,24 +1,13 @@
 /* Drafts of a rank's instructions from its program, what is fed, kept and reported, and the passes in order
  * (internal.h). */
-#include "synth/lower/lower.h"
-
 #include <assert.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "kernels/base/number/hash.h"
 #include "synth/lower/internal.h"
 
 static const char *value_name(const struct mt_lowering *l, int pvalue) {
     return l->program->graph->values[l->program->values[pvalue].gvalue].name;
-}
-
-struct mt_linstr *mt_lowering_instr(struct mt_lowering *l) {
-    struct mt_lowered *low = l->low;
-    mt_arena_grow(&low->arena, &low->instrs, low->ninstrs, &low->instrs_capacity, sizeof *low->instrs);
-    low->block_begin[MT_NBLOCKS] = low->ninstrs + 1;
-    return &low->instrs[low->ninstrs++];
 }
 
 /* ---- values ---- */
@@ -258,7 +247,7 @@ static enum mt_status run_passes(struct mt_lowering *l) {
     find_last_uses(l);
     if (l->options->fuse) mt_fuse(l);
     find_last_uses(l);
-    if ((st = mt_assign_storage(l))) return st;
+    if ((st = mt_assign_buffers(l))) return st;
     add_advances(l);
     mt_order_and_place(l);
     return MT_OK;
@@ -285,62 +274,4 @@ enum mt_status mt_lower(const struct mt_program *program, int rank, const struct
     }
     *lowered = l.low;
     return st;
-}
-
-void mt_lowered_free(struct mt_lowered *lowered) {
-    if (!lowered) return;
-    for (int i = 0; i < lowered->ninstrs; i++)
-        if (lowered->instrs[i].schedule) mt_schedule_release(lowered->instrs[i].schedule);
-    mt_arena_release(&lowered->arena);
-    free(lowered);
-}
-
-bool mt_lower_alike(const struct mt_program *program, int a, int b) {
-    if (program->body_count[a] != program->body_count[b]) return false;
-    for (int v = 0; v < program->nvalues; v++) {
-        const struct mt_box *x = mt_pvalue_box(program, v, a), *y = mt_pvalue_box(program, v, b);
-        for (int i = 0; i < program->layouts.items[program->values[v].layout].naxes; i++)
-            if (x->hi[i] - x->lo[i] != y->hi[i] - y->lo[i]) return false;
-    }
-    for (int k = 0; k < MT_NBLOCKS; k++)
-        for (int i = 0; i < program->blocks[k].ninstrs; i++) {
-            const struct mt_instr *instr = &program->blocks[k].instrs[i];
-            if (instr->kind != MT_INSTR_COLLECTIVE) continue;
-            if (instr->coll == MT_ALL_TO_ALL || instr->group[a] != instr->group[b]) return false;
-        }
-    return true;
-}
-
-/* What mt_lower_alike compares, as a hash. */
-static uint64_t likeness(const struct mt_program *p, const bool *used, int rank) {
-    uint64_t hash = mt_hash64(&p->body_count[rank], sizeof p->body_count[rank], 0);
-    for (int l = 0; l < p->layouts.count; l++) {
-        const struct mt_layout *layout = &p->layouts.items[l];
-        int64_t extent[MT_MAX_AXES];
-        if (!used[l]) continue;
-        for (int a = 0; a < layout->naxes; a++) extent[a] = layout->box[rank].hi[a] - layout->box[rank].lo[a];
-        hash = mt_hash64(extent, (size_t)layout->naxes * sizeof *extent, hash);
-    }
-    for (int b = 0; b < MT_NBLOCKS; b++)
-        for (int i = 0; i < p->blocks[b].ninstrs; i++) {
-            const struct mt_instr *instr = &p->blocks[b].instrs[i];
-            if (instr->kind != MT_INSTR_COLLECTIVE) continue;
-            int with = instr->coll == MT_ALL_TO_ALL ? rank : instr->group[rank];
-            hash = mt_hash64(&with, sizeof with, hash);
-        }
-    return hash;
-}
-
-void mt_lower_fold(const struct mt_program *program, int *like) {
-    bool *used = mt_calloc((size_t)program->layouts.count + 1, sizeof *used);
-    uint64_t *hash = mt_calloc((size_t)program->nranks, sizeof *hash);
-    for (int v = 0; v < program->nvalues; v++) used[program->values[v].layout] = true;
-    for (int r = 0; r < program->nranks; r++) {
-        hash[r] = likeness(program, used, r);
-        like[r] = r;
-        for (int before = 0; before < r && like[r] == r; before++)
-            if (like[before] == before && hash[before] == hash[r]) like[r] = before;
-    }
-    free(used);
-    free(hash);
 }

@@ -1,15 +1,15 @@
-/* Model texts: parsing, the canonical form, and the graph that a front-end builds. */
+/* Model texts: parsing, and help from the table of front-ends. */
 #include "synth/models/model.h"
 
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "synth/models/models.h"
-
+#define MT_MODEL(class) extern const struct mt_model_class mt_model_class_##class;
+#include "synth/models/models.def"
+#undef MT_MODEL
 #define MT_MODEL(class) &mt_model_class_##class,
 static const struct mt_model_class *const classes[] = {
 #include "synth/models/models.def"
@@ -17,7 +17,7 @@ static const struct mt_model_class *const classes[] = {
 #undef MT_MODEL
 enum { NCLASSES = sizeof classes / sizeof *classes };
 
-/* Words joined by ", " into a buffer of `size`: what there is, for hints. */
+/* Append a word to a list "a, b" in a buffer of `size`, for hints. */
 static void list_add(char *list, size_t size, const char *word) {
     size_t used = strlen(list);
     snprintf(list + used, size - used, "%s%s", used ? ", " : "", word);
@@ -28,19 +28,6 @@ static struct mt_model_option *find_option(struct mt_model *model, const char *n
         if (strlen(model->options[i].name) == length && !memcmp(model->options[i].name, name, length))
             return &model->options[i];
     return NULL;
-}
-
-int64_t mt_model_get(const struct mt_model *model, const char *option) {
-    for (int i = 0; i < model->noptions; i++)
-        if (!strcmp(model->options[i].name, option)) return model->options[i].value;
-    assert(!"an option that the class does not have");
-    return 0;
-}
-
-void mt_model_set(struct mt_model *model, const char *option, int64_t value) {
-    struct mt_model_option *o = find_option(model, option, strlen(option));
-    assert(o);
-    o->value = value;
 }
 
 static enum mt_status unknown_class(const char *text, size_t length, struct mt_err *err) {
@@ -120,50 +107,8 @@ enum mt_status mt_model_parse(const char *text, struct mt_model *model, struct m
         model->options[model->noptions++].value = o->preset;
     }
     enum mt_status st = text[length] ? parse_settings(model, text + length + 1, err) : MT_OK;
-    if (!st) st = model->class->settle(model, err);
+    if (!st && model->class->complete) st = model->class->complete(model, err);
     return st ? mt_err_context(err, "model %.200s", text) : MT_OK;
-}
-
-char *mt_model_text(const struct mt_model *model, struct mt_arena *arena) {
-    char *text = mt_arena_printf(arena, "%s:", model->class->name);
-    for (int i = 0; i < model->noptions; i++)
-        text = mt_arena_printf(arena, "%s%s%s=%lld", text, i ? "," : "", model->options[i].name,
-                               (long long)model->options[i].value);
-    return text;
-}
-
-/* Element numbers and the products made from them must stay exact: no value has 2^53 elements or more. */
-static enum mt_status check_sizes(const struct mt_graph *graph, struct mt_err *err) {
-    for (int v = 0; v < graph->nvalues; v++) {
-        double n = 1;
-        for (int a = 0; a < graph->values[v].naxes; a++) n *= (double)mt_value_extent(graph, v, a);
-        if (n >= 0x1p53)
-            return mt_fail(err, MT_EINPUT, "%s would have %.3g elements: take a smaller batch, sequence or model",
-                           graph->values[v].name, n);
-    }
-    return MT_OK;
-}
-
-enum mt_status mt_model_graph(const struct mt_model *model, enum mt_type type, int64_t batch, int64_t seq,
-                              double dropout, struct mt_graph **graph, struct mt_err *err) {
-    *graph = NULL;
-    if (batch < 1) return mt_fail(err, MT_EINPUT, "the batch is %lld: it must be at least 1", (long long)batch);
-    if (seq < 0) return mt_fail(err, MT_EINPUT, "the sequence is %lld: it must be at least 1", (long long)seq);
-    if (!(dropout >= 0 && dropout < 1)) return mt_fail(err, MT_EINPUT, "dropout is %g, not in [0, 1)", dropout);
-    struct mt_graph *made = mt_graph_new(type);
-    enum mt_status st =
-        model->class->build(model, batch, seq ? seq : mt_model_get(model, "context"), dropout, made, err);
-    if (!st) st = check_sizes(made, err);
-    if (st) {
-        mt_graph_free(made);
-        return mt_err_context(err, "model %s", model->class->name);
-    }
-    *graph = made;
-    return MT_OK;
-}
-
-double mt_model_flops_per_token(const struct mt_model *model, int64_t seq) {
-    return model->class->flops_per_token(model, seq);
 }
 
 void mt_model_help(FILE *file) {
