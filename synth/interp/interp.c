@@ -23,6 +23,13 @@ void mt_interp_install(struct mt_interp *interp, int value, int rank, void *buff
     *slot = buffer;
 }
 
+enum mt_status mt_interp_made(const struct mt_interp *interp, int value, int rank, struct mt_err *err) {
+    if (*mt_interp_buffer(interp, value, rank)) return MT_OK;
+    const struct mt_program *p = interp->program;
+    return mt_fail(err, MT_EBUG, "%%%d (%s) is used on rank %d, but is not there", value,
+                   p->graph->values[p->values[value].gvalue].name, rank);
+}
+
 void mt_boxed_copy(const struct mt_boxed *to, const struct mt_boxed *from, int naxes) {
     struct mt_box common;
     struct rows w;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "synth/interp/internal.h"
+#include "synth/interp/interp.h"
 
 /* Where the interpreter is. */
 struct place {
@@ -15,13 +16,6 @@ struct place {
 
 static bool runs(const struct place *at, int rank) {
     return at->block != MT_BODY || at->iteration < at->interp->program->body_count[rank];
-}
-
-enum mt_status mt_interp_made(const struct mt_interp *interp, int value, int rank, struct mt_err *err) {
-    if (*mt_interp_buffer(interp, value, rank)) return MT_OK;
-    const struct mt_program *p = interp->program;
-    return mt_fail(err, MT_EBUG, "%%%d (%s) is used on rank %d, but is not there", value,
-                   p->graph->values[p->values[value].gvalue].name, rank);
 }
 
 /* ---- feeding inputs ---- */

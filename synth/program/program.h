@@ -105,9 +105,12 @@ int64_t mt_program_sample(const struct mt_program *program, enum mt_block_kind b
 void mt_program_samples(const struct mt_program *program, enum mt_block_kind block, int rank, int64_t iteration,
                         int64_t *first, int64_t *count);
 
-/* The box that `rank` holds of a program value. */
+/* A program value's layout, and the box that `rank` holds of it. */
+static inline const struct mt_layout *mt_pvalue_layout(const struct mt_program *p, int value) {
+    return &p->layouts.items[p->values[value].layout];
+}
 static inline const struct mt_box *mt_pvalue_box(const struct mt_program *p, int value, int rank) {
-    return &p->layouts.items[p->values[value].layout].box[rank];
+    return &mt_pvalue_layout(p, value)->box[rank];
 }
 
 /* The tensors of a graph operator's operands on a rank, without data: box, type, and offsets and whole extents as op.h

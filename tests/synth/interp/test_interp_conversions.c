@@ -1,6 +1,7 @@
 /* Every conversion between random layouts, by the collective and the groups that mt_layout_groups names, against the
  * whole value; buckets; types on the wire. */
 #include "synth/interp/internal.h"
+#include "synth/interp/interp.h"
 #include "tests/check.h"
 #include "tests/synth/parts.h"
 
