@@ -71,10 +71,6 @@ int mt_graph_find_value(const struct mt_graph *graph, const char *name) {
     return names_find(&graph->value_names, name);
 }
 
-int mt_graph_find_op(const struct mt_graph *graph, const char *name) {
-    return names_find(&graph->op_names, name);
-}
-
 enum mt_status mt_graph_label(struct mt_graph *graph, const char *name, int64_t extent, int64_t align, int *label,
                               struct mt_err *err) {
     assert(align > 0);
@@ -167,7 +163,6 @@ void mt_graph_reorder(struct mt_graph *graph, int first, const int *order, int c
     for (int i = 0; i < count; i++) moved[i] = graph->ops[order[i]];
     for (int i = 0; i < count; i++) {
         graph->ops[first + i] = moved[i];
-        names_slot(&graph->op_names, moved[i].name)->id = first + i;
         for (int o = 0; o < moved[i].nout; o++) graph->values[moved[i].out[o]].producer = first + i;
     }
     free(moved);

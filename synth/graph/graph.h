@@ -139,7 +139,6 @@ int mt_graph_op(struct mt_graph *graph, const char *name, const struct mt_op *op
 void mt_graph_reorder(struct mt_graph *graph, int first, const int *order, int count);
 
 int mt_graph_find_value(const struct mt_graph *graph, const char *name); /* or -1 */
-int mt_graph_find_op(const struct mt_graph *graph, const char *name);    /* or -1 */
 int mt_graph_find_label(const struct mt_graph *graph, const char *name); /* or -1 */
 int64_t mt_graph_parameters(const struct mt_graph *graph);               /* numbers in all parameters */
 int64_t mt_value_count(const struct mt_graph *graph, int value);         /* elements */
@@ -159,8 +158,7 @@ void mt_graph_recompute(struct mt_graph *graph, enum mt_recompute what);
  * the first asks. mt_graph_op asks for all. */
 int mt_graph_recomputed(struct mt_graph *graph, int value);
 
-/* Print one operator, or the whole graph: labels, values that are fed or kept, operators with their attributes. */
-void mt_op_print(const struct mt_graph *graph, int op, FILE *file);
+/* Print labels, values that are fed or kept, and operators with their attributes. */
 void mt_graph_print(const struct mt_graph *graph, FILE *file);
 /* 32 hex digits of what mt_graph_print prints, which is everything that decides what is computed. */
 void mt_graph_hash(const struct mt_graph *graph, char out[33]);

@@ -58,13 +58,13 @@ void mt_interp_install(struct mt_interp *interp, int value, int rank, void *buff
 /* MT_EBUG if `rank` has not made `value` (yet). */
 enum mt_status mt_interp_made(const struct mt_interp *interp, int value, int rank, struct mt_err *err);
 
-/* Copy what two boxes have in common, converting the type. */
+/* Copy the elements that two dense boxes share, converting the type. */
 struct mt_boxed {
-    void *data;
+    const void *data; /* not used of the target, whose data are the first argument */
     const struct mt_box *box;
     enum mt_type type;
 };
-void mt_boxed_copy(const struct mt_boxed *to, const struct mt_boxed *from, int naxes);
+void mt_boxed_copy(void *data, const struct mt_boxed *to, const struct mt_boxed *from, int naxes);
 
 /* check.c: whether the program can be run without reading what is not there. */
 enum mt_status mt_interp_sound(const struct mt_program *program, struct mt_err *err);

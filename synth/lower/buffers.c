@@ -296,7 +296,6 @@ static enum mt_status place_collective(struct mt_lowering *l, int instr, struct 
     if (st) return st;
     c->problem = m.problem;
     c->group = m.group;
-    c->tag = source->axis;
     c->zero = m.zero;
     choose_messages(l, instr, c, &m);
     for (int b = 0; b < 2; b++) {

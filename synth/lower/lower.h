@@ -85,7 +85,7 @@ struct mt_linstr {
     struct mt_coll problem;
     const struct mt_coll_algorithm *algorithm; /* the schedule's; null: nothing is sent */
     struct mt_schedule *schedule;
-    int *group, tag;
+    int *group;
     int npack, nunpack;
     struct mt_lcopies packed, unpacked;             /* if a message goes */
     struct mt_lcopies packed_apart, unpacked_apart; /* if arrays go: what is no run of the message's type */

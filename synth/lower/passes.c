@@ -139,7 +139,7 @@ static void draft_accumulate(struct mt_lowering *l, struct mt_linstr *c, const s
     l->adds_to[source->out[0]] = source->in[0];
 }
 
-static const char *collective_name(struct mt_lowering *l, const struct mt_instr *source) {
+static char *collective_name(struct mt_lowering *l, const struct mt_instr *source) {
     const char *first = value_name(l, source->in[0]);
     return source->nin == 1
                ? mt_arena_printf(&l->low->arena, "%s %s", mt_coll_name(source->coll), first)
@@ -164,7 +164,7 @@ static enum mt_status draft(struct mt_lowering *l, enum mt_block_kind block, int
     case MT_INSTR_COLLECTIVE:
         c->what = MT_LOWERED_COLLECTIVE;
         c->stream = MT_STREAM_COMM;
-        c->name = (char *)collective_name(l, source);
+        c->name = collective_name(l, source);
         return MT_OK;
     case MT_INSTR_SLICE:
         c->what = MT_LOWERED_COPY;

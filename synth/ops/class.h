@@ -21,8 +21,6 @@ struct mt_op_class {
     unsigned linear[3]; /* the linear sets (mt_op_linear_sets): inputs as bits, up to the first 0 */
     /* The number of points that the flops of ops.def are multiplied by; null: the product of all extents. */
     double (*points)(const struct mt_op *op, const int64_t *extent);
-    unsigned gathered; /* inputs (bits) of which only as many bytes are read as the operator writes */
-    unsigned unread;   /* inputs (bits) that give only a shape */
     /* Add the operators that compute the gradients of the inputs from those of the outputs; null: not differentiable.
      * `op` is a copy: the graph's vector grows. */
     void (*vjp)(struct mt_vjp *vjp, const struct mt_op *op);

@@ -65,6 +65,6 @@ static enum mt_index_role max_role(const struct mt_op *op, int index) {
 
 const struct mt_op_class mt_op_class_row_max = {.role = max_role};
 const struct mt_op_class mt_op_class_exp_sum = {0};
-const struct mt_op_class mt_op_class_pick = {.linear = {1u << 0}, .gathered = 1u << 0};
+const struct mt_op_class mt_op_class_pick = {.linear = {1u << 0}};
 const struct mt_op_class mt_op_class_nll = {.vjp = nll_vjp};
 const struct mt_op_class mt_op_class_nll_grad = {.linear = {1u << 4}};

@@ -85,4 +85,4 @@ const struct mt_op_class mt_op_class_relu = {.vjp = relu_vjp};
 const struct mt_op_class mt_op_class_relu_grad = {.linear = {1u << 0}};
 const struct mt_op_class mt_op_class_dropout = {.linear = {1u << 0}, .vjp = dropout_vjp};
 const struct mt_op_class mt_op_class_cast = {.linear = {1u << 0}, .vjp = cast_vjp};
-const struct mt_op_class mt_op_class_fill = {.unread = 1u << 0};
+const struct mt_op_class mt_op_class_fill = {0};

@@ -38,5 +38,5 @@ static double embedding_grad_points(const struct mt_op *op, const int64_t *exten
     return n;
 }
 
-const struct mt_op_class mt_op_class_embedding = {.linear = {1u << 0}, .gathered = 1u << 0, .vjp = embedding_vjp};
+const struct mt_op_class mt_op_class_embedding = {.linear = {1u << 0}, .vjp = embedding_vjp};
 const struct mt_op_class mt_op_class_embedding_grad = {.linear = {1u << 0}, .points = embedding_grad_points};

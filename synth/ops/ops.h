@@ -79,9 +79,8 @@ int mt_op_linear_sets(const struct mt_op *op, unsigned sets[MT_MAX_IN]);
  * for it. */
 bool mt_op_yields(enum mt_op_kind kind);
 
-/* Work of the operator when index i has extent[i]: floating-point operations, and bytes that are read and written. */
+/* Floating-point operations of the operator when index i has extent[i]. */
 double mt_op_flops(const struct mt_op *op, const int64_t *extent);
-double mt_op_bytes(const struct mt_graph *graph, const struct mt_op *op, const int64_t *extent);
 /* The whole extents of an operator's indices. */
 void mt_op_extents(const struct mt_graph *graph, const struct mt_op *op, int64_t extent[MT_MAX_INDICES]);
 /* Floating-point operations of all operators: one step on the whole batch. */

@@ -53,22 +53,6 @@ double mt_op_flops(const struct mt_op *op, const int64_t *extent) {
     return mt_op_info[op->kind].flops * (class->points ? class->points(op, extent) : points);
 }
 
-static double operand_bytes(const struct mt_graph *graph, int value, const int *index, const int64_t *extent) {
-    double bytes = (double)mt_type_size(graph->values[value].type);
-    for (int a = 0; a < graph->values[value].naxes; a++) bytes *= (double)extent[index[a]];
-    return bytes;
-}
-
-double mt_op_bytes(const struct mt_graph *graph, const struct mt_op *op, const int64_t *extent) {
-    const struct mt_op_class *class = mt_op_class(op->kind);
-    double written = 0, bytes = 0;
-    for (int i = 0; i < op->nin; i++)
-        if (!((class->gathered | class->unread) >> i & 1))
-            bytes += operand_bytes(graph, op->in[i], op->in_index[i], extent);
-    for (int o = 0; o < op->nout; o++) written += operand_bytes(graph, op->out[o], op->out_index[o], extent);
-    return bytes + written + (class->gathered ? written : 0);
-}
-
 double mt_graph_flops(const struct mt_graph *graph) {
     double flops = 0;
     for (int i = 0; i < graph->nops; i++) {
