@@ -146,11 +146,12 @@ static inline int64_t mt_value_extent(const struct mt_graph *g, int v, int axis)
     return g->labels[g->values[v].label[axis]].extent;
 }
 
-/* The axis by which a parameter's storage is split: the longest, the first of equals, or one outside of it that is long
- * enough to be shared out, since shares of the outermost axis are runs of memory; -1 for a scalar. */
-int mt_storage_axis(const struct mt_graph *graph, int value);
+/* The axis by which a parameter and its optimizer state are sharded: the longest (the first of equals), or an outer one
+ * of at least 256 elements and a quarter of the longest, because shares of outer axes are longer contiguous runs; -1
+ * for a scalar. */
+int mt_sharding_axis(const struct mt_graph *graph, int value);
 /* The labels of those axes, in order of parameters, each once: labels[graph->nlabels] out. Returns how many. */
-int mt_storage_labels(const struct mt_graph *graph, int *labels);
+int mt_sharding_labels(const struct mt_graph *graph, int *labels);
 
 /* Say, before the graph is differentiated, which values backward makes again instead of keeping them. */
 void mt_graph_recompute(struct mt_graph *graph, enum mt_recompute what);
