@@ -4,6 +4,7 @@
  * first storage row; their casts, norms and updates follow. Sums of gradients stay partial, so that they are reduced
  * once. */
 #include "planner/plan/choice.h"
+#include "synth/ops/ops.h"
 
 #include <fnmatch.h>
 #include <string.h>
@@ -90,7 +91,7 @@ static const struct mt_split *storage_split(const struct enumeration *e, int par
     const struct mt_value *v = &e->graph->values[param];
     if (!v->naxes) return NULL;
     char name[128];
-    snprintf(name, sizeof name, "storage:%s", e->graph->labels[v->label[mt_storage_axis(e->graph, param)]].name);
+    snprintf(name, sizeof name, "storage:%s", e->graph->labels[v->label[mt_sharding_axis(e->graph, param)]].name);
     return split_named(e, name);
 }
 
@@ -102,8 +103,8 @@ static enum mt_status find_storage_splits(const struct enumeration *e) {
         if (!value->param || !value->naxes || !mt_plan_stored_split(e->plan, value->name) || storage_split(e, v))
             continue;
         mt_fail(e->err, MT_EINPUT, "%s is stored in shares of \"%s\", and the plan has no split \"storage:%s\"",
-                value->name, g->labels[value->label[mt_storage_axis(g, v)]].name,
-                g->labels[value->label[mt_storage_axis(g, v)]].name);
+                value->name, g->labels[value->label[mt_sharding_axis(g, v)]].name,
+                g->labels[value->label[mt_sharding_axis(g, v)]].name);
         return mt_err_hint(e->err, "add it to the plan's splits, store the parameter \"replicated\", or plan anew");
     }
     return MT_OK;
@@ -132,7 +133,7 @@ static struct mt_rule other_rule(const struct enumeration *e, const struct mt_op
     if (param >= 0) {
         const struct mt_split *split = storage_split(e, param);
         bool shares = mt_plan_stored_split(e->plan, g->values[param].name) || op->kind == MT_OP_sq_norm;
-        if (split && shares) return split_rule(op->in_index[0][mt_storage_axis(g, param)], split);
+        if (split && shares) return split_rule(op->in_index[0][mt_sharding_axis(g, param)], split);
         return (struct mt_rule){.kind = MT_RULE_REPLICATE};
     }
     unsigned sets[MT_MAX_IN];

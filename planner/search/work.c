@@ -10,6 +10,7 @@
 #include "synth/build/build.h"
 #include "synth/autodiff/autodiff.h"
 #include "planner/plan/choice.h"
+#include "synth/ops/ops.h"
 
 /* ---- the program of one rank against the rest ---- */
 
@@ -30,7 +31,7 @@ static void duel_release(struct duel *d) {
 
 /* An even share of storage for the one, the remainder for the rest. */
 static enum mt_status divide_storage(const struct mt_graph *g, int nranks, struct mt_plan *p, struct mt_err *err) {
-    int *labels = mt_new(&p->arena, int, g->nlabels), nlabels = mt_storage_labels(g, labels);
+    int *labels = mt_new(&p->arena, int, g->nlabels), nlabels = mt_sharding_labels(g, labels);
     double weight[2] = {1, nranks - 1};
     p->splits = mt_new(&p->arena, struct mt_plan_split, nlabels + 1);
     p->nsplits = 1;
@@ -235,14 +236,14 @@ static enum mt_status add_message(struct reading *r, const struct mt_linstr *c, 
 
 static void list_labels(const struct mt_graph *g, const struct mt_plan *plan, struct mt_work *w) {
     int *labels = mt_new(&w->arena, int, g->nlabels);
-    w->nlabels = mt_storage_labels(g, labels);
+    w->nlabels = mt_sharding_labels(g, labels);
     w->labels = mt_new(&w->arena, struct mt_work_label, w->nlabels + 1);
     for (int l = 0; l < w->nlabels; l++)
         w->labels[l] = (struct mt_work_label){labels[l], g->labels[labels[l]].extent, g->labels[labels[l]].align, 0};
     for (int v = 0; v < g->nvalues; v++) {
         if (g->values[v].kind != MT_VALUE_STATE) continue;
         int param = g->values[v].param ? v : g->values[v].owner;
-        int axis = param >= 0 ? mt_storage_axis(g, param) : -1;
+        int axis = param >= 0 ? mt_sharding_axis(g, param) : -1;
         int64_t bytes = mt_value_count(g, v) * mt_type_size(g->values[v].type);
         if (axis >= 0 && mt_plan_stored_split(plan, g->values[param].name))
             w->labels[label_of(w, g->values[param].label[axis])].state_bytes += bytes;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "synth/build/internal.h"
+#include "synth/ops/ops.h"
 
 /* ---- classes ---- */
 

@@ -5,6 +5,8 @@
 #include <pthread.h>
 
 #include "tests/launcher/execute/executor_round.h"
+#include "tests/synth/layout/rules.h"
+#include "tests/synth/find_op.h"
 
 struct worker {
     struct round *round;
@@ -84,7 +86,7 @@ static void test_model(const char *text, int64_t batch, double dropout, enum mt_
 
 static void split_rule(const struct mt_graph *g, struct mt_choice *choice, const char *op, const char *label) {
     struct mt_rule rules[MT_MAX_INDICES + MT_MAX_IN + 1];
-    int o = mt_graph_find_op(g, op), n = mt_rules(&g->ops[o], choice->splits, choice->nsplits, rules);
+    int o = find_op(g, op), n = all_rules(&g->ops[o], choice->splits, choice->nsplits, rules);
     for (int r = 0; r < n; r++)
         if (rules[r].kind == MT_RULE_SPLIT && rules[r].split->label == label_named(g, label))
             choice->rules[o] = rules[r];

@@ -6,6 +6,7 @@
 
 #include "profiler/cluster/shape.h"
 #include "synth/build/build.h"
+#include "synth/ops/ops.h"
 #include "tests/check.h"
 #include "synth/autodiff/autodiff.h"
 #include "planner/plan/choice.h"
@@ -130,7 +131,7 @@ static struct mt_graph *graph_of(const char *text, enum mt_type type, int64_t ba
 static struct mt_plan *plan_of(const struct mt_graph *g, const char *storage, const char *sync, int64_t bucket_bytes,
                                const int64_t *shares, const int64_t *micro) {
     struct mt_plan *p = mt_plan_new(NRANKS);
-    int labels[16], nlabels = mt_storage_labels(g, labels);
+    int labels[16], nlabels = mt_sharding_labels(g, labels);
     p->splits = mt_new(&p->arena, struct mt_plan_split, nlabels + 1);
     p->nsplits = nlabels + 1;
     p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, mt_arena_memdup(&p->arena, shares, 3 * sizeof *shares)};
@@ -257,8 +258,8 @@ static void test_storage_axes(void) {
         int v = 0;
         while (v < g->nvalues && strcmp(g->values[v].name, cases[i].parameter)) v++;
         CHECK(v < g->nvalues, "%s", cases[i].parameter);
-        CHECK(mt_storage_axis(g, v) == cases[i].axis, "%s of %s: %d", cases[i].parameter, cases[i].model,
-              mt_storage_axis(g, v));
+        CHECK(mt_sharding_axis(g, v) == cases[i].axis, "%s of %s: %d", cases[i].parameter, cases[i].model,
+              mt_sharding_axis(g, v));
         mt_graph_free(g);
     }
 }

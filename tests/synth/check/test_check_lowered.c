@@ -402,12 +402,11 @@ MUTATE(other_problem) {
     case 4: SET(p->wire, p->wire == MT_F64 ? MT_F32 : MT_F64); break;
     case 5: SET(p->acc, p->acc == MT_F64 ? MT_F32 : MT_F64); break;
     case 6: SET(p->me, (p->me + 1) % p->n); break;
-    case 7: SET(l->tag, l->tag + 1); break;
-    case 8: SET(l->group[0], (l->group[0] + 1) % truth.program->nranks); break;
-    case 9: SET(l->message_count[0], l->message_count[0] - 1); break;
-    case 10: SET(l->zero, !l->zero); break;
-    case 11: SET(p->root, p->n - 1); break;
-    case 12: SET(l->message_count[1], l->message_count[1] + 1); break;
+    case 7: SET(l->group[0], (l->group[0] + 1) % truth.program->nranks); break;
+    case 8: SET(l->message_count[0], l->message_count[0] - 1); break;
+    case 9: SET(l->zero, !l->zero); break;
+    case 10: SET(p->root, p->n - 1); break;
+    case 11: SET(l->message_count[1], l->message_count[1] + 1); break;
     }
 }
 
@@ -554,7 +553,7 @@ static const struct {
     {"operand dropped", drop_operand, 2},
     {"another tensor", other_tensor, 4},
     {"other samples", other_samples, 4},
-    {"another problem", other_problem, 13},
+    {"another problem", other_problem, 12},
     {"another piece", other_piece, 11},
     {"another message", other_message, 6},
     {"another step", other_step, 10},
