@@ -35,7 +35,7 @@ struct mt_play_actor {
 struct mt_play_meeting {
     int group, next; /* next: another group's meeting of the same instruction, or -1 */
     double alone_s, compute_slowdown, comm_slowdown;
-    bool naps;                                /* who waits for others sleeps at times (mt_comm_nap_s) */
+    bool naps;                                /* who waits for others sleeps at times (mt_comm_backoff_s) */
     bool spins;                               /* who waits for others slows its own computing as if it travelled */
     int nmembers, members_capacity, *members; /* actors */
 };

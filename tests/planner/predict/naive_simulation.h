@@ -174,7 +174,7 @@ static inline bool naive_end(struct naive *n, int rank, int s) {
         double first_s = n->now_s;
         for (int i = 0; i < node->c->problem.n; i++)
             first_s = fmin(first_s, n->ranks[node->c->group[i]].streams[s].came_s);
-        double nap_s = r->gpu ? 0 : mt_comm_nap_s(n->now_s - first_s); /* the first to come sleeps half of it on */
+        double nap_s = r->gpu ? 0 : mt_comm_backoff_s(n->now_s - first_s); /* the first to come sleeps half of it on */
         for (int i = 0; i < node->c->problem.n; i++) {
             n->ranks[node->c->group[i]].streams[s].part = 2;
             n->ranks[node->c->group[i]].streams[s].done_s = -nap_s / 2;

@@ -315,7 +315,7 @@ static void run_calls(const struct mt_call *all, bool apart, const char *bytes, 
     struct mt_call one[MERGED];
     CHECK_OK(mt_device_copy_in(device, arena, bytes, size_bytes, &err), err);
     for (int i = 0; i < (apart ? MERGED : 1); i++) {
-        one[i] = apart ? mt_call_part(all, i) : *all;
+        one[i] = apart ? mt_call_nth(all, i) : *all;
         CHECK_OK(mt_call_check(&one[i], &err), err);
         mt_stream_op(stream, mt_device_backend(device, &one[i]), &one[i], NULL);
     }
