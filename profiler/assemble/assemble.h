@@ -2,7 +2,7 @@
 #ifndef MT_PROFILER_ASSEMBLE_ASSEMBLE_H
 #define MT_PROFILER_ASSEMBLE_ASSEMBLE_H
 
-#include "profiler/probes/probe.h"
+#include "profiler/probes/internal.h"
 
 /* Of a rank, beside operators. */
 struct mt_device_figures {

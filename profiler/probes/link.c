@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "kernels/base/log.h"
-#include "profiler/probes/probe.h"
+#include "profiler/probes/internal.h"
 
 enum { WORD = 4, NSIZES = 3, MOST_REPEATS = 64, QUEUED_REPEATS = 4, LOOKS = 4 };
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "kernels/base/number/rng.h"
-#include "kernels/cpu/c/c.h"
+#include "kernels/cpu/c/internal.h"
 
 static const struct mt_c_op *const ops[MT_NOPS] = {
 #define MT_OP(kind, ...) [MT_OP_##kind] = &mt_c_##kind,

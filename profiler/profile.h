@@ -6,8 +6,8 @@
  *
  * Collective. Without a device, it is the process's affinity mask (launcher/session/cores.h divides hosts before). MPI
  * is not known here: what ranks tell each other goes by schedules. */
-#ifndef MT_PROFILER_PROBES_PROFILE_H
-#define MT_PROFILER_PROBES_PROFILE_H
+#ifndef MT_PROFILER_PROFILE_H
+#define MT_PROFILER_PROFILE_H
 
 #include "kernels/device/device.h"
 #include "profiler/cluster/cluster.h"

@@ -1,5 +1,5 @@
 /* The order of it all: who is where, the probes, the document. */
-#include "profiler/probes/profile.h"
+#include "profiler/profile.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "kernels/base/log.h"
-#include "profiler/probes/probe.h"
+#include "profiler/probes/internal.h"
 
 static const struct {
     const char *name;

@@ -3,8 +3,8 @@
  *     enum mt_status mt_probe_NAME(struct mt_profile *profile, double budget_s, struct mt_err *err)
  *
  * called on all ranks at once, in the order of the rows. */
-#ifndef MT_PROFILER_PROBES_PROBE_H
-#define MT_PROFILER_PROBES_PROBE_H
+#ifndef MT_PROFILER_PROBES_INTERNAL_H
+#define MT_PROFILER_PROBES_INTERNAL_H
 
 #include <stdio.h>
 
@@ -13,7 +13,7 @@
 #include "profiler/measure/grid.h"
 #include "profiler/measure/load.h"
 #include "profiler/measure/measure.h"
-#include "profiler/probes/profile.h"
+#include "profiler/profile.h"
 #include "profiler/measure/topology.h"
 
 /* What every rank knows of every rank. */
