@@ -3,7 +3,7 @@
 #include <math.h>
 #include <time.h>
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 
 void mt_cpu_debt_pay(struct mt_cpu_debt *debt, double least_s, const atomic_bool *stop) {
     if (debt->owed_s < least_s) return;

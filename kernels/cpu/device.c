@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 
 enum { HUGE_PAGE_BYTES = 2 << 20, PAGE_BYTES = 4096 };
 

@@ -17,7 +17,7 @@
 #include <xmmintrin.h>
 #endif
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 
 enum item_kind { ITEM_OP, ITEM_COLL, ITEM_COPY, ITEM_RECORD, ITEM_WAIT };
 struct item {

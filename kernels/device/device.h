@@ -97,7 +97,7 @@ enum mt_status mt_device_emulate_sms(struct mt_device *device, int count, struct
 /* The backend that will run a call, and the scratch it wants. On a CPU there is one for every call; on CUDA it may not
  * support the call (f64), and then work that is queued with it fails. */
 const struct mt_backend *mt_device_backend(struct mt_device *device, const struct mt_call *call);
-/* Whether calls of the kind may be one (mt_call.many). */
+/* Whether calls of the kind may be one (mt_call.ncalls). */
 bool mt_device_merges(const struct mt_device *device, enum mt_op_kind kind);
 
 enum mt_status mt_device_alloc(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err);

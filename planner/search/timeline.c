@@ -130,7 +130,7 @@ static void price_yields(const struct mt_searching *s, const struct search_work 
         const struct mt_bucket_key *m = &w->work.messages[last].key;
         const struct mt_coll like = {
             .kind = m->kind, .wire = m->wire, .acc = m->acc, .n = s->nranks, .same_pieces = true};
-        bool packed = last > 0 && t->bucket[last - 1] == b && !mt_coll_may_go_as_arrays(&like);
+        bool packed = last > 0 && t->bucket[last - 1] == b && !mt_coll_takes_arrays(&like);
         t->yield_s[b] = (packed ? 3 : 1) * each_s;
     }
 }

@@ -7,7 +7,7 @@
 #include <omp.h>
 #include <pthread.h>
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 #include "tests/synth/run_program.h"
 
 enum timing { COMPUTE_AHEAD, COMM_AHEAD, IN_TURN, NTIMINGS };

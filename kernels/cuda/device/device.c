@@ -50,7 +50,7 @@ static bool able(const struct mt_call *call) {
 static bool supports(const struct mt_call *call) {
     const struct cuda_op *op = cuda_ops[call->kind];
     if (!op || !able(call)) return false;
-    if (call->many && !cuda_merges[call->kind]) return false;
+    if (call->ncalls && !cuda_merges[call->kind]) return false;
     for (int i = 0; i < call->nin; i++)
         if (call->in[i].type == MT_F64) return false;
     for (int i = 0; i < call->nout; i++)

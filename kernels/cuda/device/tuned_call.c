@@ -44,7 +44,7 @@ static bool find(struct mt_device *device, const char *key, struct mt_tuning *tu
     if (!how) return false;
     *tuning = (struct mt_tuning){
         .tuned_s = facts.time_s, .default_s = facts.default_s, .vendor_s = facts.vendor_s, .error = facts.error};
-    snprintf(tuning->how, sizeof tuning->how, "%s", how);
+    snprintf(tuning->choice, sizeof tuning->choice, "%s", how);
     return true;
 }
 
@@ -78,13 +78,13 @@ static void record_vendor(struct pair *p) {
 }
 
 static enum mt_status measure(struct pair *p, const struct cuda_queue *queue, const struct mt_call *call,
-                              char how[MT_TUNING_HOW], struct tune_facts *facts, struct mt_err *err) {
+                              char how[MT_TUNING_CHOICE], struct tune_facts *facts, struct mt_err *err) {
     double times_s[NWHICH] = {0};
     bool product = call->kind == MT_OP_matmul || call->kind == MT_OP_fused_matmul;
     enum mt_status st = cuda_bench_init(&p->bench, queue, call, err);
     cuda_choices_begin();
     if (!st) st = cuda_bench_keep(&p->bench, err); /* and what is not known is measured */
-    snprintf(how, MT_TUNING_HOW, "%s", cuda_choices_text());
+    snprintf(how, MT_TUNING_CHOICE, "%s", cuda_choices_text());
     if (!st) st = cuda_bench_record(&p->bench, &p->graphs[TUNED], err);
     bool was = cuda_defaults_only(true);
     if (!st) st = cuda_bench_error(&p->bench, &facts->error, err);
@@ -101,7 +101,7 @@ static enum mt_status measure(struct pair *p, const struct cuda_queue *queue, co
 }
 
 static enum mt_status tune(struct mt_stream *stream, const struct mt_call *call, struct mt_err *err) {
-    char key[MT_TUNING_KEY], how[MT_TUNING_HOW];
+    char key[MT_TUNING_KEY], how[MT_TUNING_CHOICE];
     const struct cuda_queue *queue = cuda_stream_queue(stream);
     struct tune_facts facts = {0};
     bool untuned, empty = true;

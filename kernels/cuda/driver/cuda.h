@@ -68,6 +68,6 @@ struct cuda_op {
     enum mt_status (*queue)(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err);
 };
 extern const struct cuda_op *const cuda_ops[MT_NOPS];
-extern const bool cuda_merges[MT_NOPS]; /* calls of the kind may be one (mt_call.many) */
+extern const bool cuda_merges[MT_NOPS]; /* calls of the kind may be one (mt_call.ncalls) */
 
 #endif

@@ -141,7 +141,7 @@ static enum mt_status run_moves(const struct cuda_queue *queue, const struct mt_
     for (int next = 0; !st && cuda_parts_next(call, &next, &shape, &parts);) {
         struct move_part all[CUDA_MOST_PARTS] = {0};
         for (int p = 0; p < parts.count; p++) {
-            struct mt_call one = mt_call_part(call, parts.call[p]);
+            struct mt_call one = mt_call_nth(call, parts.call[p]);
             all[p] =
                 (struct move_part){.from = one.in[0].data, .to = one.out[0].data, .n = mt_tensor_count(&one.out[0])};
             if (fills) mt_type_store(one.out[0].type, &all[p].bits, 0, one.attr->value);
@@ -155,7 +155,7 @@ static enum mt_status run_moves(const struct cuda_queue *queue, const struct mt_
 static enum mt_status run_fill(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     const struct mt_tensor *y = &call->out[0];
     size_t n = (size_t)mt_tensor_count(y);
-    if (call->many) return run_moves(queue, call, err);
+    if (call->ncalls) return run_moves(queue, call, err);
     uint32_t bits = 0;
     mt_type_store(y->type, &bits, 0, call->attr->value);
     if (!n) return MT_OK;
@@ -170,7 +170,7 @@ static enum mt_status run_fill(const struct cuda_queue *queue, const struct mt_c
 static enum mt_status run_cast(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     if (call->in[0].type != call->out[0].type) return run_moves(queue, call, err);
     for (int i = 0; i < mt_call_count(call); i++) {
-        struct mt_call one = mt_call_part(call, i);
+        struct mt_call one = mt_call_nth(call, i);
         const struct mt_tensor *x = &one.in[0], *y = &one.out[0];
         size_t bytes = (size_t)(mt_tensor_count(y) * mt_type_size(y->type));
         if (x->data != y->data && bytes)

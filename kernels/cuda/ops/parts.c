@@ -9,7 +9,7 @@ bool cuda_parts_next(const struct mt_call *call, int *next, const struct cuda_pa
     int p = 0;
     int64_t blocks = 0;
     for (; *next < mt_call_count(call) && p < CUDA_MOST_PARTS; ++*next) {
-        struct mt_call part = mt_call_part(call, *next);
+        struct mt_call part = mt_call_nth(call, *next);
         int64_t n = mt_tensor_count(shape->operand < 0 ? &part.out[0] : &part.in[shape->operand]), chunk = shape->chunk;
         if (!n && !shape->empty) continue;
         if (shape->blocks) chunk = largest(chunk, divide_up(divide_up(n, shape->blocks), shape->chunk) * shape->chunk);

@@ -1,9 +1,9 @@
-/* Several calls (mt_call.many) by few launches: their arrays are the parts of a launch, each a number of blocks.
+/* Several calls (mt_call.ncalls) by few launches: their arrays are the parts of a launch, each a number of blocks.
  * What a kernel wants to know of them goes with its parameters (4 KiB at most), so that launches can be captured.
  *
  *     struct cuda_parts parts;
  *     for (int next = 0; cuda_parts_next(call, &next, &shape, &parts);) {
- *         for (int p = 0; p < parts.count; p++) { ... of mt_call_part(call, parts.call[p]) ... }
+ *         for (int p = 0; p < parts.count; p++) { ... of mt_call_nth(call, parts.call[p]) ... }
  *         ... cuda_launch(queue, kernel, parts.table.first[parts.count], threads, 0, (void *[]){&parts.table, ...})
  *     } */
 #ifndef MT_KERNELS_CUDA_OPS_PARTS_H

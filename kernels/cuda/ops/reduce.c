@@ -56,7 +56,7 @@ static enum mt_status run_sq_norm_add(const struct cuda_queue *queue, const stru
     for (int next = 0; !st && cuda_parts_next(call, &next, &shape, &parts);) {
         struct norm_part all[CUDA_MOST_PARTS] = {0};
         for (int p = 0; p < parts.count; p++) {
-            struct mt_call one = mt_call_part(call, parts.call[p]);
+            struct mt_call one = mt_call_nth(call, parts.call[p]);
             all[p] = (struct norm_part){one.in[0].data, one.in[1].data, one.out[0].data, mt_tensor_count(&one.in[0])};
         }
         st = cuda_launch(queue, first, parts.table.first[parts.count], THREADS, 0,

@@ -104,7 +104,7 @@ static enum mt_status run_updates(const struct cuda_queue *queue, const struct m
     const struct cuda_parts_shape shape = {.operand = -1, .chunk = variant.p[1]};
     for (int next = 0; !st && cuda_parts_next(call, &next, &shape, &parts);) {
         for (int p = 0; p < parts.count; p++) {
-            struct mt_call one = mt_call_part(call, parts.call[p]);
+            struct mt_call one = mt_call_nth(call, parts.call[p]);
             if (call->kind == MT_OP_adamw)
                 all.adamw[p] = adamw_part(&one);
             else

@@ -37,7 +37,7 @@ static _Thread_local struct {
     struct cuda_variant variant;
     bool measuring, defaults;
     const struct mt_call *whole; /* that this thread's calls of its kind are parts of; or null */
-    char choices[MT_TUNING_HOW];
+    char choices[MT_TUNING_CHOICE];
 } trial;
 
 bool cuda_defaults_only(bool only) {
@@ -321,9 +321,9 @@ static enum mt_status choose_default(const struct cuda_queue *queue, const struc
 
 /* Of several calls that are done as one the largest: its variant serves all. */
 static struct mt_call representative(const struct mt_call *call) {
-    struct mt_call most = mt_call_part(call, 0);
+    struct mt_call most = mt_call_nth(call, 0);
     for (int i = 1; i < mt_call_count(call); i++) {
-        struct mt_call part = mt_call_part(call, i);
+        struct mt_call part = mt_call_nth(call, i);
         if (mt_tensor_count(&part.out[0]) > mt_tensor_count(&most.out[0])) most = part;
     }
     return most;

@@ -628,7 +628,7 @@ static int swap_outputs(int rank) {
             const struct mt_linstr *l = &m->instrs[i];
             int a = l->out[k - 1], b = l->out[k];
             int64_t at[2] = {m->values[a].offset_bytes, m->values[b].offset_bytes};
-            if (l->what != MT_LOWERED_COLLECTIVE || !l->npack || !mt_coll_may_go_as_arrays(&l->problem)) continue;
+            if (l->what != MT_LOWERED_COLLECTIVE || !l->npack || !mt_coll_takes_arrays(&l->problem)) continue;
             if (!has_memory(m, a) || m->values[a].size_bytes != m->values[b].size_bytes) continue;
             if (m->values[l->in[k]].offset_bytes != at[1]) continue;
             move_value(m, a, at[1]), move_value(m, b, at[0]);

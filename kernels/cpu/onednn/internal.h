@@ -1,7 +1,7 @@
 /* What the module's files share. Each served kind has three functions: whether it takes a call (of a kind of its own),
  * the scratch that the call wants, and running it. */
-#ifndef MT_ONEDNN_ONEDNN_H
-#define MT_ONEDNN_ONEDNN_H
+#ifndef MT_ONEDNN_INTERNAL_H
+#define MT_ONEDNN_INTERNAL_H
 
 #include "kernels/base/clones.h"
 #include "kernels/op/op.h"

@@ -1,6 +1,6 @@
 /* What algorithm files share: writing steps down, where blocks lie, and phases that several algorithms are made of. */
-#ifndef MT_KERNELS_COLL_BUILD_H
-#define MT_KERNELS_COLL_BUILD_H
+#ifndef MT_KERNELS_COLL_INTERNAL_H
+#define MT_KERNELS_COLL_INTERNAL_H
 
 #include "kernels/coll/coll.h"
 

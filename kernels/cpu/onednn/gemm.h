@@ -7,8 +7,8 @@
  *
  * Making one takes about a millisecond (it generates code), finding it again well under a microsecond. They live
  * as long as the process. All functions may be called from any thread. */
-#ifndef MT_ONEDNN_PRODUCT_H
-#define MT_ONEDNN_PRODUCT_H
+#ifndef MT_ONEDNN_GEMM_H
+#define MT_ONEDNN_GEMM_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* A whole profile of three ranks that are threads: every part of the document is there, and says what a device may
  * say. Figures themselves are not judged: the machine is shared with other tests. */
-#include "profiler/probes/profile.h"
+#include "profiler/profile.h"
 
 #include "kernels/base/log.h"
 #include "profiler/assemble/assemble.h"

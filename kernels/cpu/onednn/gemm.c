@@ -1,6 +1,6 @@
 /* A table of oneDNN matmul primitives by shape. Primitives are created with the number of threads that will run
  * them, since oneDNN divides the work, and sizes the scratch, when it creates them. */
-#include "kernels/cpu/onednn/product.h"
+#include "kernels/cpu/onednn/gemm.h"
 
 #include <assert.h>
 #include <dnnl.h>

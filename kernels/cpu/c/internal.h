@@ -12,8 +12,8 @@
  * Loops that matter are functions of their own, marked MT_CLONES: they are compiled for several instruction sets and
  * the best is taken when the program starts. OpenMP stands around calls of them, because what it outlines would not be
  * cloned. Arrays are indexed by blocks and rows of fixed sizes, so no result depends on the number of threads. */
-#ifndef MT_KERNELS_CPU_C_C_H
-#define MT_KERNELS_CPU_C_C_H
+#ifndef MT_KERNELS_CPU_C_INTERNAL_H
+#define MT_KERNELS_CPU_C_INTERNAL_H
 
 #include <math.h>
 

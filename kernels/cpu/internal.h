@@ -1,6 +1,6 @@
 /* The CPU device's own parts. */
-#ifndef MT_KERNELS_CPU_CPU_H
-#define MT_KERNELS_CPU_CPU_H
+#ifndef MT_KERNELS_CPU_INTERNAL_H
+#define MT_KERNELS_CPU_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
