@@ -1,7 +1,7 @@
 /* What the parts of the watch share: this process's side of it. Private to watch*.c.
  *
- * watch.c has what callers see and what both kinds of rank do; hub.c is rank 0's thread, peer.c that of the
- * others; fate.c says what has become of a rank. */
+ * watch.c has what callers see and what both kinds of rank do; coordinator.c is rank 0's thread, agent.c that of the
+ * others; liveness.c says what has become of a rank. */
 #ifndef MT_LAUNCHER_WATCH_INTERNAL_H
 #define MT_LAUNCHER_WATCH_INTERNAL_H
 
@@ -73,7 +73,7 @@ void watch_has_left(struct watch *w);
 void watch_run_hub(struct watch *w);
 void watch_run_peer(struct watch *w);
 
-/* ---- fate.c ---- */
+/* ---- liveness.c ---- */
 
 enum watch_fate { WATCH_FINE, WATCH_UNBORN, WATCH_ENDED, WATCH_STOPPED, WATCH_SILENT };
 
