@@ -1,4 +1,4 @@
-/* Rank 0's thread: it hears all others, judges them, and tells them when to end. */
+/* Rank 0's thread: it receives every rank's heartbeats, finds ranks that are lost or stuck, and ends all processes. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,276 +8,277 @@
 #include "kernels/base/arena.h"
 #include "launcher/watch/internal.h"
 
-/* After the end has been told, so long do we wait for others to end too; closing at once might take it back. */
+/* How long rank 0 outlives its END message: a connection closed at once may lose it. */
 static const double farewell_s = 0.5;
-/* Ranks that are lost together are told together: those with less of their deadline left than this. */
+/* When one rank is past its deadline, those within this of theirs are named too: they were lost together. */
 static const double together_s = 1.5;
-enum { MOST_TOLD = 6 };
+enum { MOST_NAMED = 6 };
 
-struct peer {
+struct agent {
     struct watch_link link;
-    bool present, leaving, ended;
-    struct watch_note last;
-    double heard_s, moved_s; /* of the thread's awake time: the last note, and the last with progress */
-    bool seen;
+    bool connected, leaving, closed;
+    struct watch_message last;
+    double heard_s, progress_s; /* awake time of the last message, and of the last that showed progress */
+    bool seen;                  /* see watch_liveness_at_start */
 };
 
-/* A connection that is not a peer's yet: a rank tries several addresses and chooses one by its second note. */
-struct guest {
+/* A connection whose rank is not known: a rank tries several addresses, and chooses one by sending a second message. */
+struct connection {
     struct watch_link link;
-    int place; /* -1: has not said */
+    int world_rank; /* -1: not known */
     double since_s;
 };
 
-struct hub {
+struct coordinator {
     struct watch *w;
-    int npeers;
-    struct peer *peers; /* [npeers]; peers[0] is this process */
-    struct guest *guests;
-    int nguests, guests_capacity;
+    int nagents;
+    struct agent *agents; /* [nagents]; agents[0] is this process */
+    struct connection *unknown;
+    int nunknown, unknown_capacity;
     struct pollfd *fds;
     double now_s, sent_s, late_s;
-    bool looks_for_late; /* this time: that takes a walk through /proc */
+    bool checks_late; /* whether to check ranks that have not started, which walks through /proc */
 };
 
-/* ---- the end of all ---- */
+/* ---- ending all processes ---- */
 
-_Noreturn static void end_all(struct hub *h, int code, const char *text) {
-    struct watch_note note;
-    watch_describe(h->w, &note);
-    note.kind = WATCH_END;
-    note.code = code;
-    for (int p = 1; p < h->npeers; p++) {
-        if (!h->peers[p].present || h->peers[p].ended) continue;
-        watch_send(&h->peers[p].link, &note, text);
-        shutdown(h->peers[p].link.fd, SHUT_WR);
+_Noreturn static void end_all(struct coordinator *c, int code, const char *text) {
+    struct watch_message message;
+    watch_describe(c->w, &message);
+    message.kind = WATCH_END;
+    message.code = code;
+    for (int p = 1; p < c->nagents; p++) {
+        if (!c->agents[p].connected || c->agents[p].closed) continue;
+        watch_send(&c->agents[p].link, &message, text);
+        shutdown(c->agents[p].link.fd, SHUT_WR);
     }
-    char whole[WATCH_TEXT], heard[WATCH_TEXT];
+    char whole[WATCH_TEXT], received[WATCH_TEXT];
     snprintf(whole, sizeof whole, "%s", text);
-    watch_print(h->w, whole);
+    watch_print(c->w, whole);
     bool any = true;
     for (double until_s = mt_now_s() + farewell_s; any && mt_now_s() < until_s; mt_sleep_s(0.01)) {
         any = false;
-        for (int p = 1; p < h->npeers; p++) {
-            struct peer *peer = &h->peers[p];
-            if (!peer->present || peer->ended) continue;
+        for (int p = 1; p < c->nagents; p++) {
+            struct agent *agent = &c->agents[p];
+            if (!agent->connected || agent->closed) continue;
             for (int got = 1; got > 0;)
-                if ((got = watch_receive(&peer->link, &note, heard)) < 0) peer->ended = true;
-            any = any || !peer->ended;
+                if ((got = watch_receive(&agent->link, &message, received)) < 0) agent->closed = true;
+            any = any || !agent->closed;
         }
     }
-    watch_die(h->w, code, NULL);
+    watch_die(c->w, code, NULL);
 }
 
-/* ---- judgement ---- */
+/* ---- lost and stuck ranks ---- */
 
-static enum watch_fate fate_of(struct hub *h, int p, double early_s) {
-    struct peer *peer = &h->peers[p];
-    if (!p) return WATCH_FINE;
-    if (!peer->present) {
-        if (!h->looks_for_late) return WATCH_FINE;
-        peer->last.place = p;
-        return watch_fate_unborn(h->w, p, h->now_s + early_s, &peer->seen);
+static enum watch_liveness liveness_of(struct coordinator *c, int p, double early_s) {
+    struct agent *agent = &c->agents[p];
+    if (!p) return WATCH_ALIVE;
+    if (!agent->connected) {
+        if (!c->checks_late) return WATCH_ALIVE;
+        agent->last.world_rank = p;
+        return watch_liveness_at_start(c->w, p, c->now_s + early_s, &agent->seen);
     }
-    if (peer->ended) return peer->leaving ? WATCH_FINE : WATCH_ENDED;
-    return watch_fate_of(h->w, &peer->last, h->now_s - peer->heard_s + early_s);
+    if (agent->closed) return agent->leaving ? WATCH_ALIVE : WATCH_EXITED;
+    return watch_liveness_of(c->w, &agent->last, c->now_s - agent->heard_s + early_s);
 }
 
-static void judge_lost(struct hub *h) {
-    int told = 0, left_out = 0;
+static void end_if_lost(struct coordinator *c) {
+    int named = 0, left_out = 0;
     char text[WATCH_TEXT] = "";
     bool any = false;
-    for (int p = 1; p < h->npeers && !any; p++) any = fate_of(h, p, 0) != WATCH_FINE;
+    for (int p = 1; p < c->nagents && !any; p++) any = liveness_of(c, p, 0) != WATCH_ALIVE;
     if (!any) return;
-    for (int p = 1; p < h->npeers; p++) {
-        enum watch_fate fate = fate_of(h, p, together_s);
-        if (fate == WATCH_FINE) continue;
-        if (told == MOST_TOLD) {
+    for (int p = 1; p < c->nagents; p++) {
+        enum watch_liveness liveness = liveness_of(c, p, together_s);
+        if (liveness == WATCH_ALIVE) continue;
+        if (named == MOST_NAMED) {
             left_out++;
             continue;
         }
-        double silent_s = h->peers[p].present ? h->now_s - h->peers[p].heard_s : h->now_s;
-        if (told++) watch_add(text, sizeof text, "\nmotley: ");
-        watch_tell_fate(h->w, fate, &h->peers[p].last, silent_s, text, sizeof text);
+        double silent_s = c->agents[p].connected ? c->now_s - c->agents[p].heard_s : c->now_s;
+        if (named++) watch_append(text, sizeof text, "\nmotley: ");
+        watch_print_liveness(c->w, liveness, &c->agents[p].last, silent_s, text, sizeof text);
     }
-    watch_add(text, sizeof text, "; meanwhile rank %d was in %s", h->peers[0].last.rank, h->peers[0].last.at);
-    if (left_out) watch_add(text, sizeof text, "\nmotley: and so with %d more ranks", left_out);
-    end_all(h, mt_exit_code(MT_EPEER), text);
+    watch_append(text, sizeof text, "; meanwhile rank %d was in %s", c->agents[0].last.rank, c->agents[0].last.at);
+    if (left_out) watch_append(text, sizeof text, "\nmotley: and %d more ranks likewise", left_out);
+    end_all(c, mt_exit_code(MT_EPEER), text);
 }
 
-/* Who stands still for longer than it may, although it is alive. */
-static void judge_stuck(struct hub *h) {
+/* Ranks that are alive but make no progress. Ranks that wait for others are named only if all do. */
+static void end_if_stuck(struct coordinator *c) {
     bool any = false, all_wait = true;
     char text[WATCH_TEXT] = "";
-    int told = 0;
-    for (int p = 0; p < h->npeers; p++) {
-        const struct peer *peer = &h->peers[p];
-        if (!peer->present || peer->ended) continue;
-        double still_s = h->now_s - peer->moved_s;
-        any = any || still_s > peer->last.patience_s;
-        all_wait = all_wait && (peer->last.waits || still_s <= peer->last.patience_s / 2);
+    int named = 0;
+    for (int p = 0; p < c->nagents; p++) {
+        const struct agent *agent = &c->agents[p];
+        if (!agent->connected || agent->closed) continue;
+        double stalled_s = c->now_s - agent->progress_s;
+        any = any || stalled_s > agent->last.patience_s;
+        all_wait = all_wait && (agent->last.waits || stalled_s <= agent->last.patience_s / 2);
     }
     if (!any) return;
-    for (int p = 0; p < h->npeers && told < MOST_TOLD; p++) {
-        const struct peer *peer = &h->peers[p];
-        double still_s = h->now_s - peer->moved_s;
-        if (!peer->present || peer->ended || still_s <= peer->last.patience_s / 2) continue;
-        if (peer->last.waits && !all_wait) continue;
-        watch_add(text, sizeof text, "%srank %d on %s has made no progress for %.0f s, in %s",
-                  told++ ? "\nmotley: " : "", peer->last.rank, peer->last.host, still_s, peer->last.at);
+    for (int p = 0; p < c->nagents && named < MOST_NAMED; p++) {
+        const struct agent *agent = &c->agents[p];
+        double stalled_s = c->now_s - agent->progress_s;
+        if (!agent->connected || agent->closed || stalled_s <= agent->last.patience_s / 2) continue;
+        if (agent->last.waits && !all_wait) continue;
+        watch_append(text, sizeof text, "%srank %d on %s has made no progress for %.0f s, in %s",
+                     named++ ? "\nmotley: " : "", agent->last.rank, agent->last.host, stalled_s, agent->last.at);
     }
-    end_all(h, mt_exit_code(MT_ESTALL), text);
+    end_all(c, mt_exit_code(MT_ESTALL), text);
 }
 
-/* A rank has failed; if it was a stall, others may be why. */
-static void end_by_failure(struct hub *h, int from, int code, char *text, size_t size) {
-    int told = 0;
-    for (int p = 0; p < h->npeers && code == mt_exit_code(MT_ESTALL) && told < MOST_TOLD; p++) {
-        const struct peer *peer = &h->peers[p];
-        double silent_s = h->now_s - peer->heard_s, still_s = h->now_s - peer->moved_s;
-        if (p == from || !peer->present || peer->ended) continue;
+/* A rank has failed. After a stall, also name the ranks that may have caused it. */
+static void end_by_failure(struct coordinator *c, int from, int code, char *text, size_t size) {
+    int named = 0;
+    for (int p = 0; p < c->nagents && code == mt_exit_code(MT_ESTALL) && named < MOST_NAMED; p++) {
+        const struct agent *agent = &c->agents[p];
+        double silent_s = c->now_s - agent->heard_s, stalled_s = c->now_s - agent->progress_s;
+        if (p == from || !agent->connected || agent->closed) continue;
         if (p && silent_s > together_s)
-            watch_add(text, size, "\nmotley: rank %d on %s has not been heard of for %.1f s; it was last in %s",
-                      peer->last.rank, peer->last.host, silent_s, peer->last.at);
-        else if (still_s > together_s)
-            watch_add(text, size, "\nmotley: rank %d on %s has made no progress for %.1f s, in %s", peer->last.rank,
-                      peer->last.host, still_s, peer->last.at);
+            watch_append(text, size, "\nmotley: rank %d on %s has not been heard of for %.1f s; it was last in %s",
+                         agent->last.rank, agent->last.host, silent_s, agent->last.at);
+        else if (stalled_s > together_s)
+            watch_append(text, size, "\nmotley: rank %d on %s has made no progress for %.1f s, in %s", agent->last.rank,
+                         agent->last.host, stalled_s, agent->last.at);
         else
             continue;
-        told++;
+        named++;
     }
-    end_all(h, code, text);
+    end_all(c, code, text);
 }
 
-/* ---- hearing ---- */
+/* ---- messages ---- */
 
-static void take_note(struct hub *h, struct peer *peer, const struct watch_note *note) {
-    if (!peer->present || note->progress != peer->last.progress || strcmp(note->at, peer->last.at))
-        peer->moved_s = h->now_s;
-    peer->present = true;
-    peer->last = *note;
-    peer->heard_s = h->now_s;
+static void record(struct coordinator *c, struct agent *agent, const struct watch_message *message) {
+    if (!agent->connected || message->progress != agent->last.progress || strcmp(message->at, agent->last.at))
+        agent->progress_s = c->now_s;
+    agent->connected = true;
+    agent->last = *message;
+    agent->heard_s = c->now_s;
 }
 
-static void obey(struct hub *h, int p, const struct watch_note *note, char text[WATCH_TEXT]) {
-    if (note->kind == WATCH_LEAVE) h->peers[p].leaving = true;
-    if (note->kind == WATCH_FAIL) end_by_failure(h, p, note->code, text, WATCH_TEXT);
-    if (note->kind == WATCH_END) watch_die(h->w, note->code, NULL); /* it has named this rank, which stood still */
+static void act_on(struct coordinator *c, int p, const struct watch_message *message, char text[WATCH_TEXT]) {
+    if (message->kind == WATCH_LEAVE) c->agents[p].leaving = true;
+    if (message->kind == WATCH_FAIL) end_by_failure(c, p, message->code, text, WATCH_TEXT);
+    if (message->kind == WATCH_END)
+        watch_die(c->w, message->code, NULL); /* that rank lost us: this process was suspended */
 }
 
-static void hear_peer(struct hub *h, int p) {
-    struct peer *peer = &h->peers[p];
-    struct watch_note note;
+static void receive_from(struct coordinator *c, int p) {
+    struct agent *agent = &c->agents[p];
+    struct watch_message message;
     char text[WATCH_TEXT];
-    for (int got; !peer->ended && (got = watch_receive(&peer->link, &note, text));) {
+    for (int got; !agent->closed && (got = watch_receive(&agent->link, &message, text));) {
         if (got < 0) {
-            peer->ended = true;
-            watch_close(&peer->link);
+            agent->closed = true;
+            watch_close(&agent->link);
             break;
         }
-        take_note(h, peer, &note);
-        obey(h, p, &note, text);
+        record(c, agent, &message);
+        act_on(c, p, &message, text);
     }
 }
 
-static void answer(struct hub *h, struct watch_link *link) {
-    struct watch_note note;
-    watch_describe(h->w, &note);
-    note.kind = WATCH_BEAT;
-    watch_send(link, &note, NULL);
+static void answer(struct coordinator *c, struct watch_link *link) {
+    struct watch_message message;
+    watch_describe(c->w, &message);
+    message.kind = WATCH_BEAT;
+    watch_send(link, &message, NULL);
 }
 
-/* Returns whether the guest stays a guest. */
-static bool hear_guest(struct hub *h, struct guest *guest) {
-    struct watch_note note;
+/* Returns whether the connection is still unknown. */
+static bool identify(struct coordinator *c, struct connection *connection) {
+    struct watch_message message;
     char text[WATCH_TEXT];
-    int got = watch_receive(&guest->link, &note, text);
-    bool known = got > 0 && note.token == h->w->token && note.place > 0 && note.place < h->npeers;
-    if (!got && h->now_s - guest->since_s < 10) return true;
-    if (known && guest->place < 0) {
-        guest->place = note.place;
-        answer(h, &guest->link);
+    int got = watch_receive(&connection->link, &message, text);
+    bool known = got > 0 && message.token == c->w->token && message.world_rank > 0 && message.world_rank < c->nagents;
+    if (!got && c->now_s - connection->since_s < 10) return true;
+    if (known && connection->world_rank < 0) {
+        connection->world_rank = message.world_rank;
+        answer(c, &connection->link);
         return true;
     }
-    if (!known || h->peers[note.place].present) {
-        watch_close(&guest->link);
+    if (!known || c->agents[message.world_rank].connected) {
+        watch_close(&connection->link);
         return false;
     }
-    struct peer *peer = &h->peers[note.place];
-    peer->link = guest->link;
-    take_note(h, peer, &note);
-    obey(h, note.place, &note, text);
+    struct agent *agent = &c->agents[message.world_rank];
+    agent->link = connection->link;
+    record(c, agent, &message);
+    act_on(c, message.world_rank, &message, text);
     return false;
 }
 
-static void hear_guests(struct hub *h) {
-    int most = 4 * h->npeers + 64; /* strangers must not take all our files */
-    for (struct watch_link link; h->w->listening >= 0 && (link = watch_accept(h->w->listening)).fd >= 0;) {
-        if (h->nguests == most) {
+static void accept_pending(struct coordinator *c) {
+    int most = 4 * c->nagents + 64; /* strangers must not take all file descriptors */
+    for (struct watch_link link; c->w->listening >= 0 && (link = watch_accept(c->w->listening)).fd >= 0;) {
+        if (c->nunknown == most) {
             watch_close(&link); /* a rank tries again */
             continue;
         }
-        if (h->nguests == h->guests_capacity) {
-            h->guests_capacity = 2 * h->guests_capacity + 16;
-            h->guests = mt_realloc(h->guests, (size_t)h->guests_capacity * sizeof *h->guests);
+        if (c->nunknown == c->unknown_capacity) {
+            c->unknown_capacity = 2 * c->unknown_capacity + 16;
+            c->unknown = mt_realloc(c->unknown, (size_t)c->unknown_capacity * sizeof *c->unknown);
         }
-        h->guests[h->nguests++] = (struct guest){link, -1, h->now_s};
+        c->unknown[c->nunknown++] = (struct connection){link, -1, c->now_s};
     }
     int stay = 0;
-    for (int g = 0; g < h->nguests; g++)
-        if (hear_guest(h, &h->guests[g])) h->guests[stay++] = h->guests[g];
-    h->nguests = stay;
+    for (int u = 0; u < c->nunknown; u++)
+        if (identify(c, &c->unknown[u])) c->unknown[stay++] = c->unknown[u];
+    c->nunknown = stay;
 }
 
-static void look(struct hub *h) {
+static void wait_for_messages(struct coordinator *c) {
     int count = 1;
-    h->fds = mt_realloc(h->fds, (size_t)(2 + h->npeers + h->nguests) * sizeof *h->fds);
-    h->fds[count++] = (struct pollfd){.fd = h->w->listening, .events = POLLIN};
-    for (int p = 1; p < h->npeers; p++)
-        if (h->peers[p].present && !h->peers[p].ended)
-            h->fds[count++] = (struct pollfd){.fd = h->peers[p].link.fd, .events = POLLIN};
-    for (int g = 0; g < h->nguests; g++)
-        h->fds[count++] = (struct pollfd){.fd = h->guests[g].link.fd, .events = POLLIN};
-    h->now_s = watch_look(h->w, h->fds, count, WATCH_LOOK_S);
-    h->looks_for_late = h->now_s - h->late_s > WATCH_LOOK_S;
-    if (h->looks_for_late) h->late_s = h->now_s;
+    c->fds = mt_realloc(c->fds, (size_t)(2 + c->nagents + c->nunknown) * sizeof *c->fds);
+    c->fds[count++] = (struct pollfd){.fd = c->w->listening, .events = POLLIN};
+    for (int p = 1; p < c->nagents; p++)
+        if (c->agents[p].connected && !c->agents[p].closed)
+            c->fds[count++] = (struct pollfd){.fd = c->agents[p].link.fd, .events = POLLIN};
+    for (int u = 0; u < c->nunknown; u++)
+        c->fds[count++] = (struct pollfd){.fd = c->unknown[u].link.fd, .events = POLLIN};
+    c->now_s = watch_poll(c->w, c->fds, count, WATCH_POLL_S);
+    c->checks_late = c->now_s - c->late_s > WATCH_POLL_S;
+    if (c->checks_late) c->late_s = c->now_s;
 }
 
-static void beat(struct hub *h) {
-    struct watch_note note;
-    if (h->now_s - h->sent_s < watch_beat_s(h->w) && !watch_has_news(h->w)) return;
-    h->sent_s = h->now_s;
-    watch_describe(h->w, &note);
-    note.kind = watch_is_leaving(h->w) ? WATCH_LEAVE : WATCH_BEAT;
-    for (int p = 1; p < h->npeers; p++)
-        if (h->peers[p].present && !h->peers[p].ended) watch_send(&h->peers[p].link, &note, NULL);
-    take_note(h, &h->peers[0], &note);
+static void beat(struct coordinator *c) {
+    struct watch_message message;
+    if (c->now_s - c->sent_s < watch_beat_s(c->w) && !watch_has_news(c->w)) return;
+    c->sent_s = c->now_s;
+    watch_describe(c->w, &message);
+    message.kind = watch_is_leaving(c->w) ? WATCH_LEAVE : WATCH_BEAT;
+    for (int p = 1; p < c->nagents; p++)
+        if (c->agents[p].connected && !c->agents[p].closed) watch_send(&c->agents[p].link, &message, NULL);
+    record(c, &c->agents[0], &message);
 }
 
-static bool all_have_ended(const struct hub *h) {
-    bool ended = true;
-    for (int p = 1; p < h->npeers; p++) ended = ended && h->peers[p].ended;
-    return ended;
+static bool all_have_closed(const struct coordinator *c) {
+    bool closed = true;
+    for (int p = 1; p < c->nagents; p++) closed = closed && c->agents[p].closed;
+    return closed;
 }
 
-void watch_run_hub(struct watch *w) {
-    struct hub h = {.w = w, .npeers = w->launch.nranks};
+void watch_run_coordinator(struct watch *w) {
+    struct coordinator c = {.w = w, .nagents = w->launch.nranks};
     char text[WATCH_TEXT];
-    h.peers = mt_calloc((size_t)h.npeers, sizeof *h.peers);
+    c.agents = mt_calloc((size_t)c.nagents, sizeof *c.agents);
     for (;;) {
-        look(&h);
-        hear_guests(&h);
-        for (int p = 1; p < h.npeers; p++)
-            if (h.peers[p].present) hear_peer(&h, p);
-        beat(&h);
-        judge_lost(&h);
+        wait_for_messages(&c);
+        accept_pending(&c);
+        for (int p = 1; p < c.nagents; p++)
+            if (c.agents[p].connected) receive_from(&c, p);
+        beat(&c);
+        end_if_lost(&c);
         int code = watch_failure(w, text, sizeof text);
-        if (code) end_by_failure(&h, 0, code, text, sizeof text);
-        judge_stuck(&h);
-        if (watch_is_leaving(w) && all_have_ended(&h)) break;
+        if (code) end_by_failure(&c, 0, code, text, sizeof text);
+        end_if_stuck(&c);
+        if (watch_is_leaving(w) && all_have_closed(&c)) break;
     }
-    free(h.peers);
-    free(h.guests);
-    free(h.fds);
-    watch_has_left(w);
+    free(c.agents);
+    free(c.unknown);
+    free(c.fds);
+    watch_set_left(w);
 }

@@ -1,4 +1,4 @@
-/* What has become of a rank: by its silence, and on one's own host by what the kernel says of its process. */
+/* Whether a rank is alive: by the time since its last heartbeat, and on this host also by the state of its process. */
 #include <ctype.h>
 #include <dirent.h>
 #include <stdarg.h>
@@ -11,10 +11,10 @@
 #include "launcher/watch/signals.h"
 #include "launcher/watch/internal.h"
 
-/* A process here that is neither stopped nor gone may be silent this many times longer: it is short of a core. */
-enum { PATIENCE_HERE = 6 };
+/* A running process on this host may be silent this many times longer: it lacks a core. */
+enum { LOCAL_PATIENCE = 6 };
 
-void watch_add(char *text, size_t size, const char *format, ...) {
+void watch_append(char *text, size_t size, const char *format, ...) {
     size_t used = strlen(text);
     va_list args;
     va_start(args, format);
@@ -24,7 +24,7 @@ void watch_add(char *text, size_t size, const char *format, ...) {
 
 enum process { PROCESS_GONE, PROCESS_STOPPED, PROCESS_ALIVE };
 
-static enum process look_up(pid_t pid) {
+static enum process process_state(pid_t pid) {
     char path[64], line[512];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     FILE *f = fopen(path, "re");
@@ -37,14 +37,14 @@ static enum process look_up(pid_t pid) {
     return strchr("Tt", state) ? PROCESS_STOPPED : PROCESS_ALIVE;
 }
 
-/* Whether a process was started as this rank of our job. */
-static bool is_rank(const struct watch *w, pid_t pid, int place) {
+/* Whether a process was started as this rank of this job. */
+static bool is_rank(const struct watch *w, pid_t pid, int world_rank) {
     char path[64], want[2][300], *line = NULL;
     size_t capacity = 0;
     int matches = 0;
     snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
     snprintf(want[0], sizeof want[0], "PMIX_NAMESPACE=%s", w->launch.job);
-    snprintf(want[1], sizeof want[1], "PMIX_RANK=%d", place);
+    snprintf(want[1], sizeof want[1], "PMIX_RANK=%d", world_rank);
     FILE *f = fopen(path, "re");
     while (f && getdelim(&line, &capacity, 0, f) > 0) matches += !strcmp(line, want[0]) || !strcmp(line, want[1]);
     if (f) fclose(f);
@@ -52,23 +52,22 @@ static bool is_rank(const struct watch *w, pid_t pid, int place) {
     return matches == 2;
 }
 
-/* What has become of a rank's process on this host, or of the script that will start it; GONE when there is none to be
- * seen. */
-static enum process find_rank(const struct watch *w, int place) {
+/* The state of a rank's process on this host, or of the script that will start it; GONE if none is visible. */
+static enum process find_rank(const struct watch *w, int world_rank) {
     DIR *all = opendir("/proc");
     enum process found = PROCESS_GONE;
     for (struct dirent *entry; all && found != PROCESS_STOPPED && (entry = readdir(all));) {
         pid_t pid = isdigit((unsigned char)entry->d_name[0]) ? (pid_t)strtol(entry->d_name, NULL, 10) : 0;
-        if (!pid || !is_rank(w, pid, place)) continue;
-        enum process process = look_up(pid);
+        if (!pid || !is_rank(w, pid, world_rank)) continue;
+        enum process process = process_state(pid);
         if (process != PROCESS_GONE) found = process;
     }
     if (all) closedir(all);
     return found;
 }
 
-/* Whether this process has itself stood still for long: others may have named it, and ended for good reason. */
-static bool has_slept(const struct watch *w) {
+/* Whether this process was itself suspended for long: then the others have lost it, and have ended. */
+static bool was_suspended(const struct watch *w) {
     char line[1024];
     unsigned long long ticks = 0;
     struct timespec now;
@@ -77,83 +76,77 @@ static bool has_slept(const struct watch *w) {
     if (f) fclose(f);
     line[got] = 0;
     const char *at = strrchr(line, ')');
-    for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' '); /* 22: when it was started */
+    for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' '); /* field 22: start time */
     if (!at || sscanf(at, "%llu", &ticks) != 1 || clock_gettime(CLOCK_BOOTTIME, &now)) return false;
     double age_s = (double)now.tv_sec - (double)ticks / (double)sysconf(_SC_CLK_TCK);
     return age_s - w->awake.awake_s > w->options.heartbeat_s - 1;
 }
 
-double watch_start_s(const struct watch *w) {
-    return w->options.start_s > 0 ? w->options.start_s : 6 + 0.1 * w->launch.nranks;
-}
-
-/* Whether the launcher means this host; it may leave out the domain. */
-static bool is_here(const struct watch *w, const char *host) {
+/* Whether the launcher's name is that of this host; it may lack the domain. */
+static bool is_this_host(const struct watch *w, const char *host) {
     size_t length = strcspn(host, "."), ours = strcspn(w->host, ".");
     if (host[length] && w->host[ours]) return !strncmp(host, w->host, sizeof w->host - 1);
     return length && length == ours && !strncmp(host, w->host, length);
 }
 
-/* That no process is seen is no proof (it may be in a container of its own), but it is one when the launcher ends us.
- */
-enum watch_fate watch_fate_unborn(const struct watch *w, int place, double begun_s, bool *seen) {
-    double start_s = watch_start_s(w);
+/* No visible process proves nothing by itself (it may be in a container of its own). It counts when the process was
+ * visible before, or the launcher is ending this job. */
+enum watch_liveness watch_liveness_at_start(const struct watch *w, int world_rank, double waited_s, bool *seen) {
+    double start_s = w->options.start_s > 0 ? w->options.start_s : 6 + 0.1 * w->launch.nranks;
     char host[256];
-    mt_launch_host(&w->launch, place, host, sizeof host);
-    if (is_here(w, host)) {
-        switch (find_rank(w, place)) {
+    mt_launch_host(&w->launch, world_rank, host, sizeof host);
+    if (is_this_host(w, host)) {
+        switch (find_rank(w, world_rank)) {
         case PROCESS_GONE:
-            if ((*seen || mt_signals_stopping()) && !has_slept(w)) return WATCH_ENDED;
+            if ((*seen || mt_signals_stopping()) && !was_suspended(w)) return WATCH_EXITED;
             break;
-        case PROCESS_STOPPED: *seen = true; return begun_s > w->options.heartbeat_s ? WATCH_STOPPED : WATCH_FINE;
+        case PROCESS_STOPPED: *seen = true; return waited_s > w->options.heartbeat_s ? WATCH_STOPPED : WATCH_ALIVE;
         case PROCESS_ALIVE:
             *seen = true;
-            start_s *= PATIENCE_HERE;
+            start_s *= LOCAL_PATIENCE;
             break;
         }
     }
-    return begun_s > start_s ? WATCH_UNBORN : WATCH_FINE;
+    return waited_s > start_s ? WATCH_NOT_STARTED : WATCH_ALIVE;
 }
 
-enum watch_fate watch_fate_of(const struct watch *w, const struct watch_note *last, double silent_s) {
+enum watch_liveness watch_liveness_of(const struct watch *w, const struct watch_message *last, double silent_s) {
     double most_s = w->options.heartbeat_s;
-    if (silent_s <= most_s) return WATCH_FINE;
+    if (silent_s <= most_s) return WATCH_ALIVE;
     if (strcmp(last->host, w->host)) return WATCH_SILENT;
-    switch (look_up(last->pid)) {
-    case PROCESS_GONE: return WATCH_ENDED;
+    switch (process_state(last->pid)) {
+    case PROCESS_GONE: return WATCH_EXITED;
     case PROCESS_STOPPED: return WATCH_STOPPED;
     case PROCESS_ALIVE: break;
     }
-    return silent_s > most_s * PATIENCE_HERE ? WATCH_SILENT : WATCH_FINE;
+    return silent_s > most_s * LOCAL_PATIENCE ? WATCH_SILENT : WATCH_ALIVE;
 }
 
-void watch_tell_fate(const struct watch *w, enum watch_fate fate, const struct watch_note *last, double silent_s,
-                     char *text, size_t size) {
+void watch_print_liveness(const struct watch *w, enum watch_liveness liveness, const struct watch_message *last,
+                          double silent_s, char *text, size_t size) {
     char host[256] = "";
     if (last->host[0])
         snprintf(host, sizeof host, "%s", last->host);
     else
-        mt_launch_host(&w->launch, last->place, host, sizeof host);
-    watch_add(text, size, "rank %d%s%s ", last->host[0] ? last->rank : last->place, host[0] ? " on " : "", host);
-    switch (fate) {
-    case WATCH_FINE: watch_add(text, size, "was heard of %.1f s ago", silent_s); break;
-    case WATCH_UNBORN:
-        watch_add(
+        mt_launch_host(&w->launch, last->world_rank, host, sizeof host);
+    watch_append(text, size, "rank %d%s%s ", last->host[0] ? last->rank : last->world_rank, host[0] ? " on " : "",
+                 host);
+    switch (liveness) {
+    case WATCH_ALIVE: watch_append(text, size, "was heard of %.1f s ago", silent_s); break;
+    case WATCH_NOT_STARTED:
+        watch_append(
             text, size,
-            "has not begun within %.0f s of this rank: it is dead, stopped, cut off or very slow (--start-deadline "
-            "gives it longer)",
+            "has not started within %.0f s of this rank: it is dead, stopped, cut off or very slow (--start-deadline "
+            "allows more)",
             silent_s);
         break;
-    case WATCH_ENDED: watch_add(text, size, "has ended without a word: was it killed?"); break;
+    case WATCH_EXITED: watch_append(text, size, "has exited without a message: was it killed?"); break;
     case WATCH_STOPPED:
-        watch_add(text, size, "has not been heard of for %.0f s: its process is stopped", silent_s);
+        watch_append(text, size, "has not been heard of for %.0f s: its process is stopped", silent_s);
         break;
     case WATCH_SILENT:
-        watch_add(text, size, "has not been heard of for %.0f s: it is dead, stopped or cut off", silent_s);
+        watch_append(text, size, "has not been heard of for %.0f s: it is dead, stopped or cut off", silent_s);
         break;
     }
-    if (last->at[0])
-        watch_add(text, size, "; it was last in %s", last->at);
-    else
-        watch_add(text, size, "; it was last in the start");
+    watch_append(text, size, "; it was last in %s", last->at[0] ? last->at : "the start");
 }
