@@ -108,7 +108,7 @@ for row in "h100:1x2 bf16" "v100:1x1 + h100:1x1 f16" "cpu:1x2 f32"; do
   $MOTLEY plan $model --batch 8 --cluster "${row% *}" --precision auto -o auto.json >said.txt 2>&1 || fail "$(cat said.txt)"
   grep -q "\"precision\": \"${row##* }\"" auto.json || fail "$row: $(grep precision auto.json)"
 done
-refused 2 "auto asks what the devices can, and there is no --cluster" $MOTLEY plan $job --ranks 2 --precision auto -o no.json
+refused 2 "auto depends on the devices, and there is no --cluster" $MOTLEY plan $job --ranks 2 --precision auto -o no.json
 
 # Refusals.
 refused 2 "--precision: \"fp16\" is none of: f64, f32, tf32, bf16 or f16" $MOTLEY plan $job --ranks 1 --precision fp16 -o no.json

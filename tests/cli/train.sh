@@ -79,7 +79,7 @@ want=$(grep -o 'validation loss [0-9.]* after step 60' two.txt)
 
 # Refusals.
 refused 2 "train what? Name a plan" $MOTLEY train --data text.txt
-refused 2 "--data: say what file" $MOTLEY train two.json
+refused 2 "--data is missing" $MOTLEY train two.json
 refused 2 "the plan is for 2 ranks, but 1 process" $MOTLEY train two.json --data text.txt
 refused 2 "no/text: No such file" $MOTLEY train bin.json --data no/text
 refused 2 "token 0 is 49, but the model's vocabulary has 8" $MOTLEY train bin.json --data text.txt
