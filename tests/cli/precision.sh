@@ -91,7 +91,7 @@ $MOTLEY plan $job --ranks 1 --precision f32 -o alone32.json >said.txt
 $MOTLEY plan $job --ranks 1 --precision f16 -o alone16.json >said.txt
 $MOTLEY train alone32.json --data text.txt --out moved --steps 10 >moved.txt 2>&1
 $MOTLEY train alone16.json --data text.txt --resume moved --steps 20 >moved.txt 2>&1 || fail "$(cat moved.txt)"
-grep -q 'has no loss_scale; it begins anew' moved.txt || fail "$(cat moved.txt)"
+grep -q 'has no loss_scale; it is initialised' moved.txt || fail "$(cat moved.txt)"
 $MOTLEY train alone32.json --data text.txt --resume moved >moved.txt 2>&1 || fail "$(cat moved.txt)"
 near f32 moved 2e-3
 

@@ -19,7 +19,7 @@ code=0
 timeout 60 mpirun -n 1 "$MOTLEY" profile --start-deadline 0.3 : \
   -n 1 sh -c "sleep 30; exec '$MOTLEY' profile" >late.txt 2>&1 || code=$?
 [ $code != 0 ] && [ $code != 124 ] || fail "a late rank: code $code: $(cat late.txt)"
-grep -q "^motley: rank 1 on .* has not begun within .*--start-deadline" late.txt || fail "$(cat late.txt)"
+grep -q "^motley: rank 1 on .* has not started within .*--start-deadline" late.txt || fail "$(cat late.txt)"
 
 # Alone: no links, and nothing to say of them.
 "$MOTLEY" profile --budget 0.5 -o one.json >one.txt 2>progress.txt

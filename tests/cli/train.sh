@@ -93,7 +93,7 @@ refused 2 "--eval-every: there is no validation part" $MOTLEY train bin.json --d
   --eval-every 1
 refused 2 "--keep: there is no folder" $MOTLEY train bin.json --data tokens.bin --keep 3
 refused 2 "--val and --val-fraction exclude" $MOTLEY train bin.json --data tokens.bin --val tokens.bin --val-fraction 0.5
-refused 2 "--eval-only: makes no steps" $MOTLEY train bin.json --data tokens.bin --eval-only --hash-every 1
+refused 2 "--eval-only: takes no steps" $MOTLEY train bin.json --data tokens.bin --eval-only --hash-every 1
 refused 2 "--data: must be a name" $MOTLEY train bin.json --data ""
 refused 2 "--trace: no/trace.json: making" $MOTLEY train bin.json --data tokens.bin --trace no/trace.json
 mkfifo pipe
