@@ -1,4 +1,4 @@
-/* The facts of a plan: who does how much, by which rules, how messages travel, what is expected. */
+/* The facts of a plan: job, ranks, splits, rules, collectives, memory and prediction. */
 #include "kernels/base/text/units.h"
 #include "launcher/show/diff.h"
 #include "planner/plan/plan.h"
@@ -72,7 +72,7 @@ static void list_rows(const struct mt_plan *p, struct mt_facts *f) {
         mt_fact_real(f, "buckets", (double)p->bucket_bytes, 0, mt_units_bytes);
     else
         mt_fact(f, "buckets", "none");
-    mt_fact(f, "full buckets set off", "%s", strcmp(p->start, "attention") ? "at once" : "with attention's gradients");
+    mt_fact(f, "full buckets start", "%s", strcmp(p->start, "attention") ? "at once" : "with attention's gradients");
     for (int i = 0; i < p->ncollectives; i++) {
         const struct mt_plan_collective *row = &p->collectives[i];
         const char *name = mt_coll_name(row->kind);

@@ -176,7 +176,7 @@ enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
         (st = mt_agree(t->comm, mt_emulation_check(&t->options->emulation, t->nranks, t->kind, err), err)))
         return st;
     mt_run_init(&t->run, t->nranks);
-    mt_asking_init(&t->asking, t->comm);
+    mt_requests_init(&t->requests, t->comm);
     mt_watch_phase(MT_WATCH_SLOW, "building the program");
     st = mt_planned_open(t->plan, &t->planned, err);
     if (st) mt_err_context(err, "%s", t->options->plan);

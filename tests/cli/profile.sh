@@ -7,7 +7,7 @@ refused 2 "--budget: must be a number" "$MOTLEY" profile --budget soon
 refused 2 "--start-deadline: must be more than 0" "$MOTLEY" profile --start-deadline 0
 refused 2 "--emulate speed: is 2" "$MOTLEY" profile --emulate speed=2
 refused 2 "only flags are expected" "$MOTLEY" profile cluster.json
-refused 2 "--measured: goes with --describe" "$MOTLEY" profile --measured x.json
+refused 2 "--measured: has no use without --describe" "$MOTLEY" profile --measured x.json
 refused 2 "leave out --budget" "$MOTLEY" profile --describe v100:1x2 --budget 5
 refused 2 "there is no model \"bert\"" "$MOTLEY" profile --budget 600 --model gpt2:char --model bert # at once
 refused 2 "no/such/folder" "$MOTLEY" profile --budget 1 -o no/such/folder/c.json
@@ -19,7 +19,7 @@ code=0
 timeout 60 mpirun -n 1 "$MOTLEY" profile --start-deadline 0.3 : \
   -n 1 sh -c "sleep 30; exec '$MOTLEY' profile" >late.txt 2>&1 || code=$?
 [ $code != 0 ] && [ $code != 124 ] || fail "a late rank: code $code: $(cat late.txt)"
-grep -q "^motley: rank 1 on .* has not begun within .*--start-deadline" late.txt || fail "$(cat late.txt)"
+grep -q "^motley: rank 1 on .* has not started within .*--start-deadline" late.txt || fail "$(cat late.txt)"
 
 # Alone: no links, and nothing to say of them.
 "$MOTLEY" profile --budget 0.5 -o one.json >one.txt 2>progress.txt

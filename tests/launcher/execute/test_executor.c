@@ -256,7 +256,7 @@ static void *submit_twice(void *argument) {
     for (int i = 0; i < 2; i++) {
         struct mt_clock clock = {.step = 1 + i, .seed = SEED, .lr = 0.01};
         CHECK_EQ(mt_executor_in_flight(ex), 0);
-        CHECK_OK(mt_executor_poison(ex, &err), err);
+        CHECK_OK(poison(ex, &err), err);
         CHECK_OK(mt_executor_submit(ex, MT_RUN_TRAIN, &clock, &err), err);
         CHECK_EQ(mt_executor_in_flight(ex), 1);
         CHECK_EQ(mt_executor_feed(ex, MT_RUN_TRAIN, mt_graph_find_value(s->pair->graph, "tokens"), NULL, NULL, &err),

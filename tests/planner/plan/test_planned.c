@@ -44,7 +44,7 @@ static void test_open(void) {
 static void test_small(void) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_plan *plan = make("gpt2:355m", (const double[]){1, 0, 1}), *small, *alone;
-    CHECK_OK(mt_variant_small(plan, &small, &err), err);
+    CHECK_OK(mt_proxy_plan_small(plan, &small, &err), err);
     CHECK_TEXT(small->model, "gpt2:layers=2,heads=2,embed=32,context=32,vocab=256,ffn=128,bias=1,tied=1");
     CHECK_EQ(small->job.seq, 32);
     CHECK_EQ(mt_plan_split_named(small, "batch")->sizes[0], 4);
@@ -53,7 +53,7 @@ static void test_small(void) {
         CHECK(sizes[0] > 0 && sizes[1] == 0 && sizes[2] > 0, "%s", small->splits[s].name);
     }
     CHECK_EQ(mt_plan_split_named(small, "storage:vocab")->sizes[2], 128);
-    alone = mt_variant_alone(small);
+    alone = mt_proxy_plan_one_rank(small);
     CHECK_EQ(alone->nranks, 1);
     CHECK_EQ(mt_plan_split_named(alone, "storage:vocab")->sizes[0], 256);
     CHECK_EQ(mt_plan_split_named(plan, "storage:vocab")->sizes[0] +
