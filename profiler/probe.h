@@ -22,6 +22,7 @@ struct mt_place {
     char kind[16], model[128];    /* of the device */
     struct mt_device_facts facts; /* of a GPU */
     int threads, pid;             /* threads: of a GPU the multiprocessors that compute */
+    double emulated_exact_s;      /* mt_device_emulated_exact_s */
     int64_t room_bytes; /* that can still be had: of a GPU its own, else its host's, by all of its ranks together */
     int node;           /* a number for the host; hosts in the order of their first ranks */
     int class;          /* likewise for kind, model and threads */

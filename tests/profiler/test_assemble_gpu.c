@@ -117,6 +117,26 @@ static void test_warnings(void) {
     mt_arena_release(&p.arena);
 }
 
+/* CPUs, of which nothing is known that is worth a word; then emulation that is less exact than it is to be. */
+static void test_emulation(void) {
+    struct mt_pair_times pairs[NRANKS * NRANKS];
+    struct mt_profile p;
+    make(&p, pairs);
+    struct mt_device_figures figures[NRANKS] = {0};
+    p.gpu = false;
+    for (int r = 0; r < NRANKS; r++) {
+        struct mt_topology *t = &p.places[r].topology;
+        CPU_ZERO(&t->set);
+        CPU_SET((size_t)r, &t->set);
+        t->cores = NRANKS / 2, t->mask_cores = t->mask_numa = p.places[r].threads = 1;
+        p.places[r].emulated_exact_s = MT_EMULATED_EXACT_S;
+    }
+    check_warning(&p, figures, NULL);
+    p.places[2].emulated_exact_s = 80e-6;
+    check_warning(&p, figures, "rank 2 on b: its emulated speed is exact to 10% for operators of 80 us or more only");
+    mt_arena_release(&p.arena);
+}
+
 /* Memory: what was left, and what the process itself took; of a neighbour that went meanwhile, nothing. */
 static void test_devices(void) {
     struct mt_pair_times pairs[NRANKS * NRANKS];
@@ -167,5 +187,6 @@ int main(void) {
     test_devices();
     test_links();
     test_warnings();
+    test_emulation();
     return 0;
 }
