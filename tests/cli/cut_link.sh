@@ -14,7 +14,7 @@ $MOTLEY plan --model gpt2:layers=2,heads=2,embed=16,context=16,vocab=256 --lr 0.
 mkdir own
 hosts_up "" "$folder/own"
 preload=$FAULTS
-if ldd "$MOTLEY" | has libasan; then preload="$(gcc -print-file-name=libasan.so):$FAULTS"; fi
+if sanitized; then preload="$(gcc -print-file-name=libasan.so):$FAULTS"; fi
 # The shared part of the machine is what both have; own/ is each host's.
 both="cp $folder/text.txt $folder/plan.json $folder/long.json $folder/own && cd $folder/own"
 cat >rank.sh <<EOF

@@ -8,7 +8,7 @@ $MOTLEY plan --model gpt2:layers=2,heads=2,embed=16,context=16,vocab=256 --lr 0.
   --storage split --steps 1000000 -o plan.json
 here=$(hostname)
 preload=$FAULTS
-if ldd "$MOTLEY" | has libasan; then preload="$(gcc -print-file-name=libasan.so):$FAULTS"; fi
+if sanitized; then preload="$(gcc -print-file-name=libasan.so):$FAULTS"; fi
 
 ranks_end() { # within so many seconds all ranks are gone
   local until=$((SECONDS + $1)) pid alive
