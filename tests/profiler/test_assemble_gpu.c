@@ -183,7 +183,38 @@ static void test_devices(void) {
     mt_arena_release(&p.arena);
 }
 
+/* A device's speed is by what its operators took against those of its class's reference. */
+static void test_speeds(void) {
+    struct mt_pair_times pairs[NRANKS * NRANKS];
+    struct mt_profile p;
+    make(&p, pairs);
+    p.gpu = false, p.nclasses = 1;
+    struct mt_device_figures figures[NRANKS] = {0};
+    struct mt_op_times op[NRANKS];
+    struct mt_rank_ops ops[NRANKS];
+    double times_s[NRANKS][6];
+    for (int r = 0; r < NRANKS; r++) {
+        snprintf(p.places[r].kind, sizeof p.places[r].kind, "cpu");
+        p.places[r].class = 0, p.places[r].threads = 1;
+        figures[r] = (struct mt_device_figures){.copy_Bps = {1e10, 1e10, 1e10}, .emulated = r == 2 ? 0.25 : 1};
+        for (int i = 0; i < 6; i++) times_s[r][i] = r == 2 ? 4e-3 : 1e-3;
+        op[r] = (struct mt_op_times){
+            .shape = {.kind = MT_OP_gelu, .type = MT_F32, .rows = 100, .dim = {1, 1}, .bytes = 800},
+            .series = {times_s[r], 6, 6}};
+        ops[r] = (struct mt_rank_ops){1, &op[r]};
+    }
+    struct mt_cluster *c = mt_cluster_new();
+    mt_assemble_devices(&p, figures, ops, c);
+    for (int r = 0; r < NRANKS; r++) {
+        CHECK_NEAR(c->devices[r].speed, r == 2 ? 0.25 : 1, 1e-9);
+        CHECK_NEAR(c->devices[r].emulated, r == 2 ? 0.25 : 1, 0);
+    }
+    mt_cluster_free(c);
+    mt_arena_release(&p.arena);
+}
+
 int main(void) {
+    test_speeds();
     test_devices();
     test_links();
     test_warnings();
