@@ -89,6 +89,14 @@ int mt_device_depth(struct mt_device *device);
  * mt_stream_new. */
 void mt_device_emulate(struct mt_device *device, double speed);
 
+/* How exact that is: operators that work for so long or longer take at most a tenth (MT_EMULATED_ERROR) more than they
+ * should, in seconds of the device's own speed; 0 where nothing is stretched. mt_device_emulate measures it, since it
+ * hangs on what reading a thread's clock costs. It is to be at most MT_EMULATED_EXACT_S; where it is more, whoever
+ * reports emulated times says so. */
+double mt_device_emulated_exact_s(const struct mt_device *device);
+#define MT_EMULATED_ERROR 0.1
+#define MT_EMULATED_EXACT_S 50e-6
+
 /* From now on the stream "compute" has `count` of a GPU's multiprocessors, or the next number that the GPU can be
  * divided by (see the description); other streams have them all. Call it before there are streams. MT_EINPUT on a CPU
  * and for a count that the GPU has not. */

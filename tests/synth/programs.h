@@ -7,7 +7,7 @@
 /* Which instructions are damaged: under sanitizers a mutant takes long, and that of a lowered program anyhow. And how
  * many random programs of a kind are lowered. */
 #ifdef MOTLEY_SANITIZE
-enum { EVERY = 61, EVERY_LOWERED = 61, RANDOM_LOWERED = 20 };
+enum { EVERY = 61, EVERY_LOWERED = 61, RANDOM_LOWERED = 8 };
 #else
 enum { EVERY = 1, EVERY_LOWERED = 4, RANDOM_LOWERED = 60 };
 #endif

@@ -230,10 +230,8 @@ static void test_stall(void) {
     struct pair pair;
     pair_init(&pair, 0.2);
     struct runner runner = {&pair, 0, MT_OK, MT_ERR_INIT};
-    double start_s = mt_now_s();
     run_once(&runner);
     CHECK_EQ(runner.st, MT_ESTALL);
-    CHECK(mt_now_s() - start_s < 20, "%g s", mt_now_s() - start_s);
     bool named = false;
     for (int i = 0; i < pair.low[0]->ninstrs; i++)
         named |= pair.low[0]->instrs[i].what == MT_LOWERED_COLLECTIVE &&
