@@ -146,7 +146,7 @@ static void test_deadline(void) {
     CHECK_EQ(mt_stream_sync(stream[0], 0.1, &err), MT_ESTALL);
     CHECK(mt_now_s() - start_s >= 0.1 && strstr(err.text, "\"compute\""), "%s", err.text);
     err = (struct mt_err)MT_ERR_INIT;
-    while (!mt_stream_look(stream[0]).what) mt_sleep_s(1e-3); /* until it is begun */
+    while (!mt_stream_query(stream[0]).what) mt_sleep_s(1e-3); /* until it is begun */
     CHECK_EQ(mt_stream_sync(stream[0], 0.01, &err), MT_ESTALL);
     CHECK(strstr(err.text, "fill"), "%s", err.text);
     err = (struct mt_err)MT_ERR_INIT;
@@ -199,7 +199,7 @@ static void test_copies_and_events(void) {
     mt_event_record(event[1], stream[0]);
     CHECK_OK(mt_event_sync(event[0], 30, &err), err);
     CHECK_EQ(*(int *)inside, 1);
-    while (!mt_stream_look(stream[0]).what) mt_sleep_s(1e-3);
+    while (!mt_stream_query(stream[0]).what) mt_sleep_s(1e-3);
     CHECK_EQ(mt_event_sync(event[1], 0.1, &err), MT_ESTALL);
     CHECK(strstr(err.text, "fill"), "%s", err.text);
     err = (struct mt_err)MT_ERR_INIT;

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 #include "tests/check.h"
 
 /* ---- a clock of the test's own ---- */

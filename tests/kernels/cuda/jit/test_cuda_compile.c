@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kernels/device.h"
+#include "kernels/device/device.h"
 #include "tests/check.h"
 
 static const int architectures[] = {75, 80, 86, 89, 90, 100, 120}, of_all_rows = 90;
