@@ -11,7 +11,7 @@
 #   ...                      alone on a line: any number of lines
 #   OTHER                    a line of output: stderr's lines first, then stdout's
 #   ```
-#   ```console generated     the same, but the output is a model's text: only its first three words are compared
+#   ```console generated     the same, but the output is a model's text: only its first two words are compared
 #
 # Lines are compared in form, so that neither the machine nor its speed matters: numbers with their units, "-" in place
 # of a number, hashes, spaces, remarks in parentheses with a percentage, and names of hosts and CPUs are all alike.
@@ -27,7 +27,8 @@ for module in onednn glpk; do
   [ -e "$(dirname "$MOTLEY")/motley_$module.so" ] || { echo "the tour needs motley_$module.so"; exit 77; }
 done
 [ -z "${ASAN_OPTIONS:-}" ] || { echo "the tour is run without sanitizers only: other tests run its commands"; exit 77; }
-export PATH=$(dirname "$MOTLEY"):$PATH OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+PATH=$(dirname "$MOTLEY"):$PATH
+export PATH OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 mkdir tour work # the tour's own folder; and this script's
 
@@ -56,7 +57,7 @@ END { if (n < 10) { print "README.md: has only " n + 0 " commands in ```console 
 form() {
   awk -v generated="$1" '
   { gsub(/ *\([^()]*%[^()]*\)/, ""); gsub(/[(),;]/, " "); gsub(/:( |$)/, " "); gsub(/ stolen /, " "); sub(/worst [^ ]+/, "worst NAME")
-    out = ""; previous = ""; count = generated ? (NF < 3 ? NF : 3) : NF
+    out = ""; previous = ""; count = generated ? (NF < 2 ? NF : 2) : NF
     for (i = 1; i <= count; i++) {
       word = $i
       if (!generated) {
