@@ -94,23 +94,23 @@ renewed() {
   paste -d '\n' "work/$1.want" "work/$1.want.form" >work/want.pairs
   paste -d '\n' "work/$1.got" "work/$1.got.form" >work/got.pairs
   awk '
-  function shared(a, b, words, count, has, k, s) {
-    count = split(a, words, " "); split("", has)
-    for (k = 1; k <= count; k++) has[words[k]]++
-    count = split(b, words, " "); s = 0
-    for (k = 1; k <= count; k++) if (has[words[k]]-- > 0) s++
-    return count ? s / count : a == b
+  function shared(a, b, words, first, second, has, k, s) {
+    first = split(a, words, " "); split("", has)
+    for (k = 1; k <= first; k++) has[words[k]]++
+    second = split(b, words, " "); s = 0
+    for (k = 1; k <= second; k++) if (has[words[k]]-- > 0) s++
+    return s ? 2 * s / (first + second) : a == b
   }
   # More than 0: the two may be one line. Equal forms count most, then words, then numbers.
   function likeness(i, j, words) {
     words = want_form[i] == got_form[j] ? 100 : shared(want_form[i], got_form[j])
-    return words < 0.5 ? 0 : words + shared(want[i], got[j])
+    return words < 0.4 ? 0 : words + shared(want[i], got[j])
   }
   NR == FNR { if (FNR % 2) want[++m] = $0; else want_form[m] = $0; next }
   { if (FNR % 2) got[++n] = $0; else got_form[n] = $0 }
   END {
     for (i = m + 1; i >= 1; i--) for (j = n + 1; j >= 1; j--) {
-      best[i, j] = 0; move[i, j] = "end"
+      best[i, j] = -0.001 * (n + 1 - j); move[i, j] = j <= n ? "new" : "end"
       dots = want[i] == "..."
       if (i <= m) { best[i, j] = best[i + 1, j]; move[i, j] = dots ? "pass" : "drop" }
       rest = j <= n ? best[i, j + 1] - (dots ? 0 : 0.001) : -1
