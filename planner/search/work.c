@@ -1,5 +1,5 @@
-/* Work from the lowered program of one rank against the rest. Which axes a share divides is read off the boxes: the
- * batch by its label, storage where a box is less than its value. */
+/* Work from a lowered program of two ranks: one, and the rest. The axes that a share divides are read off the boxes:
+ * the batch by its label; sharded state where a box is smaller than its value. */
 #include "planner/search/work.h"
 
 #include <assert.h>
@@ -12,9 +12,9 @@
 #include "planner/plan/choice.h"
 #include "synth/ops/ops.h"
 
-/* ---- the program of one rank against the rest ---- */
+/* ---- the program of one rank and the rest ---- */
 
-struct duel {
+struct pair {
     struct mt_arena arena;
     struct mt_plan *plan;
     struct mt_choice choice;
@@ -22,14 +22,14 @@ struct duel {
     struct mt_lowered *low;
 };
 
-static void duel_release(struct duel *d) {
+static void pair_release(struct pair *d) {
     mt_lowered_free(d->low);
     if (d->program.graph) mt_program_release(&d->program);
     mt_arena_release(&d->arena);
     mt_plan_free(d->plan);
 }
 
-/* An even share of storage for the one, the remainder for the rest. */
+/* An even share of the state for the one rank, the remainder for the rest. */
 static enum mt_status divide_storage(const struct mt_graph *g, int nranks, struct mt_plan *p, struct mt_err *err) {
     int *labels = mt_new(&p->arena, int, g->nlabels), nlabels = mt_sharding_labels(g, labels);
     double weight[2] = {1, nranks - 1};
@@ -57,9 +57,9 @@ static void divide_samples(const struct mt_graph *g, int64_t samples, int64_t mi
     p->micro[0] = micro > 0 && micro < p->splits[0].sizes[0] ? micro : p->splits[0].sizes[0];
 }
 
-/* As `plan` says, but algorithms, which cost nothing here. */
-static enum mt_status duel_build(const struct mt_graph *g, const struct mt_plan *plan, int64_t bucket_bytes,
-                                 int64_t samples, int64_t micro, const struct mt_lower_options *options, struct duel *d,
+/* As `plan` says, but for algorithms, which do not matter here. */
+static enum mt_status pair_build(const struct mt_graph *g, const struct mt_plan *plan, int64_t bucket_bytes,
+                                 int64_t samples, int64_t micro, const struct mt_lower_options *options, struct pair *d,
                                  struct mt_err *err) {
     struct mt_plan *p = d->plan = mt_plan_new(plan->nranks > 1 ? 2 : 1);
     enum mt_status st = divide_storage(g, plan->nranks, p, err);
@@ -158,7 +158,7 @@ static void shape_of(enum mt_op_kind kind, const struct mt_attr *attr, int nin, 
     mt_op_shape(&call, shape);
 }
 
-/* Equal in all that decides what an operator takes. */
+/* Equal in all that its time depends on. */
 static bool same_op(const struct mt_work_op *a, const struct mt_work_op *b) {
     if (a->copy != b->copy || a->kind != b->kind || a->nin != b->nin || a->nout != b->nout || a->block != b->block ||
         a->role != b->role || a->npieces != b->npieces)
@@ -280,11 +280,11 @@ static enum mt_status read_steps(struct reading *r, struct mt_err *err) {
 
 enum mt_status mt_work_open(const struct mt_graph *graph, const struct mt_plan *plan, bool body,
                             const struct mt_lower_options *options, struct mt_work *work, struct mt_err *err) {
-    struct duel d = {.low = NULL};
+    struct pair d = {.low = NULL};
     int64_t batch = graph->labels[graph->batch].extent;
     int64_t samples = body && batch > 1 ? 2 : 1;
     *work = (struct mt_work){.nlabels = 0};
-    enum mt_status st = duel_build(graph, plan, 0, samples, body ? 1 : 0, options, &d, err);
+    enum mt_status st = pair_build(graph, plan, 0, samples, body ? 1 : 0, options, &d, err);
     if (!st) {
         struct reading r = {.low = d.low, .work = work, .nslots = 2 * d.low->ninstrs + 1};
         r.slots = mt_calloc((size_t)r.nslots, sizeof *r.slots);
@@ -293,7 +293,7 @@ enum mt_status mt_work_open(const struct mt_graph *graph, const struct mt_plan *
         work->one_sample = (struct mt_plan_memory){d.low->state_bytes, d.low->arena_bytes};
         free(r.slots);
     }
-    duel_release(&d);
+    pair_release(&d);
     if (st) mt_work_release(work);
     return st;
 }
@@ -306,10 +306,10 @@ void mt_work_release(struct mt_work *work) {
 enum mt_status mt_work_memory(const struct mt_graph *graph, const struct mt_plan *plan, int64_t samples, int64_t micro,
                               const struct mt_lower_options *options, struct mt_plan_memory *memory,
                               struct mt_err *err) {
-    struct duel d = {.low = NULL};
-    enum mt_status st = duel_build(graph, plan, plan->bucket_bytes, samples, micro, options, &d, err);
+    struct pair d = {.low = NULL};
+    enum mt_status st = pair_build(graph, plan, plan->bucket_bytes, samples, micro, options, &d, err);
     if (!st) *memory = (struct mt_plan_memory){d.low->state_bytes, d.low->arena_bytes};
-    duel_release(&d);
+    pair_release(&d);
     return st;
 }
 
@@ -402,7 +402,7 @@ enum mt_status mt_work_of(const struct mt_model *model, const struct mt_job *job
                           const struct mt_lower_options *options, struct mt_arena *arena, struct mt_work_list *list,
                           struct mt_err *err) {
     struct mt_graph *graph = NULL;
-    struct duel d = {.low = NULL};
+    struct pair d = {.low = NULL};
     struct mt_plan *plan = mt_plan_new(1);
     int capacity = 0;
     plan->job = *job;
@@ -411,7 +411,7 @@ enum mt_status mt_work_of(const struct mt_model *model, const struct mt_job *job
     plan->rules[0] = (struct mt_plan_rule){"*", "split", "batch"};
     *list = (struct mt_work_list){.nitems = 0};
     enum mt_status st = one_rank_graph(model, job, batch, &graph, err);
-    if (!st) st = duel_build(graph, plan, 0, batch, micro, options, &d, err);
+    if (!st) st = pair_build(graph, plan, 0, batch, micro, options, &d, err);
     for (int b = 0; b < MT_NBLOCKS && !st; b++)
         for (int i = d.low->block_begin[b]; i < d.low->block_begin[b + 1]; i++) {
             const struct mt_linstr *c = &d.low->instrs[i];
@@ -420,7 +420,7 @@ enum mt_status mt_work_of(const struct mt_model *model, const struct mt_job *job
                 add_item(c, runs, role_of(d.low, c, (enum mt_block_kind)b), arena, &capacity, list);
         }
     if (!st) list->arena_bytes = d.low->arena_bytes, list->state_bytes = d.low->state_bytes;
-    duel_release(&d);
+    pair_release(&d);
     mt_plan_free(plan);
     mt_graph_free(graph);
     return st;

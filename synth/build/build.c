@@ -1,13 +1,12 @@
 /* The builder: from one rule per operator to a whole program.
  *
- * Operators fall into three classes. *Invariant* ones depend on no sample (casts of weights): they stand in the
- * prologue, made when first wanted, so that what the forward pass needs first is gathered first. *Sample* operators
- * have an operand with the batch label: they stand in LAST, and in BODY too when some rank takes more than one
- * micro-batch. *Summed* ones follow a sum over the samples (the update, additions of gradients).
+ * Operators are of three classes. *Invariant* ones depend on no sample (casts of weights): they are emitted into the
+ * prologue when first wanted, so that what the forward pass needs first is gathered first. *Sample* operators have an
+ * operand with the batch label: they are emitted into LAST, and into BODY too when some rank has more than one
+ * micro-batch. *Summed* ones depend on a sum over the samples (updates, additions of gradients).
  *
- * A wanted value is looked up among those held; if no held layout fits, it is converted from the one that is cheapest
- * to convert, and kept. Conversions of gradients are asked for as soon as the gradient exists, not when the update
- * comes, and wait in a bucket until it is full: so they run beside the backward pass. */
+ * Gradients are sent when they are complete, not when the update needs them, so that messages overlap the backward pass
+ * (bucket.h). */
 #include <stdlib.h>
 
 #include "synth/build/internal.h"
@@ -37,84 +36,9 @@ static enum mt_status classify(struct mt_builder *b) {
     return MT_OK;
 }
 
-/* ---- operators ---- */
-
-static bool is_partial(const struct mt_builder *b, int layout) {
-    return b->program->layouts.items[layout].nparts > 1;
-}
-
-/* A LINEAR rule needs partial inputs; where they are not, the operator is replicated instead. */
-static struct mt_rule settled_rule(struct mt_builder *b, int op, enum mt_block_kind block) {
-    struct mt_rule rule = mt_builder_rule(b, op, block);
-    if (rule.kind != MT_RULE_LINEAR) return rule;
-    const struct mt_op *o = &b->graph->ops[op];
-    unsigned sets[MT_MAX_IN];
-    mt_op_linear_sets(o, sets);
-    for (int i = 0; i < o->nin; i++) {
-        if (!(sets[rule.set] >> i & 1)) continue;
-        bool partial = false;
-        for (int h = 0; h < b->nheld[o->in[i]]; h++) {
-            int v = b->held[o->in[i]][h];
-            const struct mt_layout *l = &b->program->layouts.items[b->program->values[v].layout];
-            partial |= mt_builder_usable(b, v, block) && l->nparts > 1 && l->reduce == MT_SUM;
-        }
-        if (!partial) return (struct mt_rule){.kind = MT_RULE_REPLICATE};
-    }
-    return rule;
-}
-
-/* Replicated inputs of an update must be bit-equal: where arithmetic of another order may have made them, one rank's
- * are taken. */
-static int made_uniform(struct mt_builder *b, int value, enum mt_block_kind block) {
-    int layout = b->program->values[value].layout;
-    if (b->uniform[value] || is_partial(b, layout) ||
-        layout != mt_builder_whole(b, b->program->values[value].gvalue, block))
-        return value;
-    if (b->program->nranks == 1) return value;
-    return mt_builder_broadcast(b, value, block);
-}
-
-enum mt_status mt_builder_op(struct mt_builder *b, int op, enum mt_block_kind block) {
-    const struct mt_op *o = &b->graph->ops[op];
-    int in[MT_MAX_IN], out[MT_MAX_OUT];
-    bool uniform = mt_op_info[o->kind].exact;
-    struct mt_rule rule;
-    for (int i = 0; i < o->nin; i++) /* invariant producers first: they decide what is held */
-        if (b->graph->values[o->in[i]].producer >= 0) {
-            enum mt_status st = mt_builder_ensure(b, o->in[i], -1, block);
-            if (st) return st;
-        }
-    rule = settled_rule(b, op, block);
-    if (o->attr.p > 0 && b->has_body && b->choice->batch && b->classes[op] == MT_SAMPLE &&
-        (rule.kind != MT_RULE_SPLIT || rule.split->label != b->graph->batch)) {
-        mt_fail(b->err, MT_EINPUT, "operator %s drops elements by sample, but its micro-batch mixes the ranks' samples",
-                o->name);
-        return mt_err_hint(b->err, "split it over the batch, or make every micro-batch as large as its share");
-    }
-    for (int i = 0; i < o->nin; i++) {
-        enum mt_status st = mt_builder_want(b, o->in[i], mt_builder_wanted(b, op, &rule, i, block), block, &in[i]);
-        if (st) return st;
-        if (o->role == MT_ROLE_UPDATE && mt_op_info[o->kind].exact) in[i] = made_uniform(b, in[i], block);
-        uniform &= b->uniform[in[i]];
-    }
-    bool sample = b->classes[op] == MT_SAMPLE;
-    for (int i = 0; i < o->nout; i++) {
-        int64_t extent[MT_MAX_AXES];
-        mt_builder_extents(b, o->out[i], block, extent);
-        int layout = mt_rule_output(&b->program->layouts, b->graph, o, &rule, i, extent);
-        out[i] = mt_builder_add(b, o->out[i], layout, block, uniform);
-        if (sample && b->has_body && !mt_builder_has_batch(b->graph, o->out[i]))
-            b->program->values[out[i]].covers = block == MT_BODY ? MT_COVERS_BODY : MT_COVERS_LAST;
-        mt_builder_hold(b, o->out[i], out[i]);
-    }
-    struct mt_instr instr = {.kind = MT_INSTR_OP, .gop = op, .nin = o->nin, .nout = o->nout, .in = in, .out = out};
-    mt_program_add(b->program, block, &instr);
-    return MT_OK;
-}
-
 /* ---- sums over micro-batches ---- */
 
-/* Whether somebody outside the sample operators wants a value that a sample operator sums over the batch. */
+/* Whether a value that a sample operator sums over the batch is reported, or wanted by a summed operator. */
 static bool leaves_samples(const struct mt_builder *b, int gvalue) {
     const struct mt_graph *g = b->graph;
     if (!b->summed[gvalue] || mt_builder_has_batch(g, gvalue)) return false;
@@ -156,20 +80,20 @@ static bool included(const struct mt_builder *b, int op) {
 static enum mt_status send_to(struct mt_builder *b, int gvalue, int consumer, bool whole) {
     const struct mt_op *o = &b->graph->ops[consumer];
     if (o->role != MT_ROLE_UPDATE) return MT_OK;
-    struct mt_rule rule = settled_rule(b, consumer, MT_EPILOGUE);
+    struct mt_rule rule = mt_builder_effective_rule(b, consumer, MT_EPILOGUE);
     for (int i = 0; i < o->nin; i++) {
         if (o->in[i] != gvalue) continue;
         int layout = mt_builder_wanted(b, consumer, &rule, i, MT_EPILOGUE);
-        if ((layout == mt_builder_whole(b, gvalue, MT_EPILOGUE)) != whole || is_partial(b, layout)) continue;
+        if ((layout == mt_builder_whole(b, gvalue, MT_EPILOGUE)) != whole || mt_builder_is_partial(b, layout)) continue;
         enum mt_status st = mt_builder_want_soon(b, gvalue, layout, MT_LAST);
         if (st) return st;
     }
     return MT_OK;
 }
 
-/* Once a gradient (or a reported sum) is complete, bring it to where it will be wanted: whole first, as shares are cut
- * from it. */
-static enum mt_status send_off(struct mt_builder *b, int op) {
+/* Ask for an operator's gradients in the layouts that updates want: replicated ones first, because shares are slices of
+ * them. */
+static enum mt_status send_gradients(struct mt_builder *b, int op) {
     const struct mt_graph *g = b->graph;
     for (int i = 0; i < g->ops[op].nout; i++) {
         int v = g->ops[op].out[i];
@@ -207,7 +131,7 @@ static int count_yielding(const struct mt_builder *b) {
     return n;
 }
 
-/* Of the gradients that the backward pass makes for updates. */
+/* Of the gradients that the backward pass computes for updates. */
 static int64_t count_gradient_bytes(const struct mt_builder *b) {
     const struct mt_graph *g = b->graph;
     int64_t bytes = 0;
@@ -239,13 +163,13 @@ static enum mt_status emit_samples(struct mt_builder *b, enum mt_block_kind bloc
             mt_builder_flush(b);
         if ((st = mt_builder_op(b, o, block))) break;
         if (b->classes[o] == MT_SAMPLE && b->has_body) accumulate(b, o, block);
-        if (block == MT_LAST && g->ops[o].role == MT_ROLE_BACKWARD) st = send_off(b, o);
+        if (block == MT_LAST && g->ops[o].role == MT_ROLE_BACKWARD) st = send_gradients(b, o);
     }
     if (!st && block == MT_LAST && !reported) st = report_sums(b);
     return st;
 }
 
-/* Weights that sample operators will want, in the order of their first use, put together into buckets. */
+/* Ask for the weights that sample operators will want, in the order of their first use. */
 static enum mt_status gather_weights(struct mt_builder *b, enum mt_block_kind block) {
     const struct mt_graph *g = b->graph;
     enter(b, MT_BUCKET_WEIGHTS);
@@ -264,7 +188,7 @@ static enum mt_status gather_weights(struct mt_builder *b, enum mt_block_kind bl
     return MT_OK;
 }
 
-/* A state lies as its update wants it. */
+/* A state has the layout that its update wants. */
 static void add_states(struct mt_builder *b) {
     const struct mt_graph *g = b->graph;
     for (int v = 0; v < g->nvalues; v++) {
@@ -313,7 +237,7 @@ static void divide_block(struct mt_builder *b, enum mt_block_kind block, const c
     b->block_batch[block] = b->choice->batch ? s->starts[p->nranks] : sizes[0];
 }
 
-/* Shares, and how each rank divides its own into micro-batches. */
+/* Shares of the batch, and each rank's micro-batches. */
 static enum mt_status divide_batch(struct mt_builder *b) {
     struct mt_program *p = b->program;
     const struct mt_choice *c = b->choice;
@@ -356,7 +280,7 @@ static int mixed_value(const struct mt_builder *b) {
     return -1;
 }
 
-/* Ranks that communicate in the body, or work on each other's samples there, must have as many iterations. */
+/* Ranks that communicate in BODY, or have each other's samples there, must have equal numbers of iterations. */
 static enum mt_status check_body(struct mt_builder *b) {
     struct mt_program *p = b->program;
     const struct mt_block *body = &p->blocks[MT_BODY];

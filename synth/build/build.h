@@ -1,9 +1,18 @@
-/* From choices to a program: the interface of the search.
+/* The builder: from choices to a program, the interface of the search.
  *
- * The search decides, for every operator of the graph, a rule; how gradients are brought to their updates; and buckets.
- * The builder does what follows: layouts at the edges, conversions where a consumer wants a layout that nobody has made
- * yet (made once, reused after), micro-batch blocks, accumulators, messages. A choice gives a correct program or is
- * refused; it only decides how fast the program is. */
+ * The search chooses a rule for each operator of the graph, how gradients are synchronized, and buckets. The builder
+ * does what follows: layouts, conversions where a consumer wants a layout that is not held yet (converted once, used
+ * again), micro-batch blocks, accumulators, messages. A choice gives a correct program or is refused; it only decides
+ * how fast the program is.
+ *
+ * Words:
+ * - micro-batch: the samples that a rank computes at once; its share of the batch is one or more of them. BODY runs all
+ *   but the last, LAST the last one.
+ * - conversion: a value from one layout to another; by a collective (AllReduce, ReduceScatter, AllGather, AllToAll) or
+ * a slice.
+ * - message: one collective instruction, of one or several values.
+ * - bucket: values that wait to be sent together; it becomes one or several messages (bucket.h).
+ * - synchronization of gradients: reducing their partial sums of all ranks, before the update. */
 #ifndef MT_SYNTH_BUILD_BUILD_H
 #define MT_SYNTH_BUILD_BUILD_H
 
@@ -34,9 +43,9 @@ struct mt_choice {
  * (mt_message_bytes); "auto" if there is none. */
 const char *mt_choice_algorithm(const struct mt_choice *choice, enum mt_coll_kind kind, int64_t bytes);
 
-/* The whole training step. When micro-batches make a body, operators that depend on samples stand in BODY and in LAST.
- * A rule that would need a collective in the body when the ranks' counts differ is refused (MT_EINPUT, naming
- * the operator). Every value that decides something replicated (clip factor) comes from a collective's result. */
+/* The whole training step. With several micro-batches, operators that depend on samples are in BODY and in LAST. A rule
+ * that would need a collective in BODY when the ranks' numbers of micro-batches differ is refused (MT_EINPUT, naming
+ * the operator). Replicated decisions (clip factor) are computed from a collective's result. Release `program`. */
 enum mt_status mt_build(const struct mt_graph *graph, const struct mt_choice *choice, struct mt_program *program,
                         struct mt_err *err);
 

@@ -1,8 +1,8 @@
-/* Values in their layouts, and how one becomes another.
+/* Values in their layouts, and conversions between layouts.
  *
- * A wanted value is looked up among those held; if none has the layout, it is converted from the one from which that is
- * cheapest, and kept. Conversions that can be foreseen (gradients, weights) wait in a bucket until it is full or
- * somebody needs them, so that they travel together and beside the computation. */
+ * If no held value has the wanted layout, it is converted from the one from which that is cheapest, and held.
+ * Conversions of gradients and weights are asked for early and wait in the bucket (bucket.h), so that they share
+ * messages, which overlap computation. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,9 +66,8 @@ static void emit_slice(struct mt_builder *b, int from, int to, enum mt_block_kin
 }
 
 static enum mt_type wire_type(const struct mt_builder *b, int gvalue, enum mt_coll_kind kind) {
-    bool sums = kind == MT_ALL_REDUCE || kind == MT_REDUCE_SCATTER;
     const struct mt_value *v = &b->graph->values[gvalue];
-    bool gradient = sums && v->naxes > 0 && b->summed[gvalue] && v->type == b->graph->acc;
+    bool gradient = mt_coll_reduces(kind) && v->naxes > 0 && b->summed[gvalue] && v->type == b->graph->acc;
     return gradient ? b->choice->gradient_wire : v->type;
 }
 
@@ -103,7 +102,7 @@ static int best_source(struct mt_builder *b, int gvalue, int layout, enum mt_blo
     return best;
 }
 
-/* Where a conversion of `value`, wanted in `block`, stands: what depends on no sample is converted in the prologue. */
+/* The block into which a conversion of `value`, wanted in `block`, is emitted: values of the prologue stay in it. */
 static enum mt_block_kind conversion_block(const struct mt_builder *b, int value, enum mt_block_kind block) {
     return b->program->values[value].block == MT_PROLOGUE ? MT_PROLOGUE : block;
 }
@@ -158,7 +157,7 @@ int mt_builder_broadcast(struct mt_builder *b, int value, enum mt_block_kind blo
     return to;
 }
 
-/* What would bring one pending value to its layout now; false if no message is needed. */
+/* The source and the message of one pending conversion as of now; false if no message is needed. */
 static bool message_of(struct mt_builder *b, const struct pending *wanted, struct mt_bucket_key *key, int *source) {
     enum mt_conversion c = MT_CONVERT_NOTHING;
     *source = best_source(b, wanted->value, wanted->layout, wanted->block, &c);
@@ -216,36 +215,14 @@ static void put_in_bucket(struct mt_builder *b, int gvalue, int layout, enum mt_
     if (mt_bucketing_add(&b->bucketing, bytes, b->summed[gvalue])) mt_builder_flush(b);
 }
 
-enum mt_status mt_builder_ensure(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {
-    const struct mt_value *v = &b->graph->values[gvalue];
-    if (v->kind == MT_VALUE_INPUT) {
-        for (int h = 0; h < b->nheld[gvalue]; h++)
-            if (mt_builder_usable(b, b->held[gvalue][h], block) &&
-                b->program->values[b->held[gvalue][h]].layout == layout)
-                return MT_OK;
-        enum mt_block_kind at = mt_builder_has_batch(b->graph, gvalue) ? block : MT_PROLOGUE;
-        int p = mt_builder_add(b, gvalue, layout, at, true);
-        b->program->values[p].input = true;
-        mt_builder_hold(b, gvalue, p);
-        return MT_OK;
-    }
-    if (v->producer >= 0 && b->classes[v->producer] == MT_INVARIANT && !b->emitted[v->producer]) {
-        b->emitted[v->producer] = true;
-        return mt_builder_op(b, v->producer, MT_PROLOGUE);
-    }
-    return MT_OK;
-}
-
-/* The layout that a partial value passes through on its way to shares, if the choice says so; else `layout` itself. */
+/* The layout to which a partial value that is wanted in shares is reduced: replicated with MT_SYNC_ALL_REDUCE. */
 static int waypoint(struct mt_builder *b, int gvalue, int layout, enum mt_conversion conversion,
                     enum mt_block_kind block) {
     bool detour = conversion == MT_CONVERT_REDUCE_SCATTER && b->choice->sync == MT_SYNC_ALL_REDUCE;
     return detour ? mt_builder_whole(b, gvalue, block) : layout;
 }
 
-enum mt_status mt_builder_want(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block, int *value) {
-    enum mt_status st = mt_builder_ensure(b, gvalue, layout, block);
-    if (st) return st;
+enum mt_status mt_builder_convert(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block, int *value) {
     for (;;) {
         enum mt_conversion c = MT_CONVERT_NOTHING;
         int source = best_source(b, gvalue, layout, block, &c);
@@ -264,17 +241,14 @@ enum mt_status mt_builder_want(struct mt_builder *b, int gvalue, int layout, enu
     }
 }
 
-enum mt_status mt_builder_want_soon(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {
-    enum mt_status st = mt_builder_ensure(b, gvalue, layout, block);
-    if (st) return st;
+void mt_builder_convert_soon(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {
     enum mt_conversion c = MT_CONVERT_NOTHING;
     int source = best_source(b, gvalue, layout, block, &c);
-    if (source < 0 || c <= MT_CONVERT_SLICE) return MT_OK;
+    if (source < 0 || c <= MT_CONVERT_SLICE) return;
     int aim = waypoint(b, gvalue, layout, c, block), whole = mt_builder_whole(b, gvalue, block);
-    for (int i = 0; i < b->nbucket; i++) { /* shares are cut from the whole */
+    for (int i = 0; i < b->nbucket; i++) { /* shares are sliced from the replicated value */
         const struct pending *p = &b->bucket[i];
-        if (p->value == gvalue && (p->layout == aim || p->layout == whole)) return MT_OK;
+        if (p->value == gvalue && (p->layout == aim || p->layout == whole)) return;
     }
     put_in_bucket(b, gvalue, aim, block);
-    return MT_OK;
 }
