@@ -21,6 +21,9 @@ static void say_step(const struct mt_explained *e, FILE *file) {
             file,
             "No other shares, stored and sent so, can be faster than %s: at most %.1f%% are left to gain by them.\n",
             mt_units_seconds(f->bound_s, bound), 100 * (f->step_s / f->bound_s - 1));
+    else if (f->bound_s == 0)
+        fprintf(file,
+                "There is no bound: rules split operators by other splits than \"batch\"; shares stay as they are.\n");
     else
         fprintf(file, "The bound on all shares, %s, is too far below to tell what is left to gain by others.\n",
                 mt_units_seconds(f->bound_s, bound));
@@ -42,6 +45,7 @@ static void say_longest(const struct mt_explained *e, FILE *file) {
 
 static void say_binding(const struct mt_explained *e, FILE *file) {
     char saves[MT_UNITS_TEXT];
+    if (!e->report.nbindings && e->plan->prediction->bound_s == 0) return;
     if (!e->report.nbindings) {
         fprintf(file, "Nothing binds by itself: a little more of any one thing does not shorten the step.\n");
         return;

@@ -20,9 +20,7 @@ struct mt_plan *mt_variant_wide(const struct mt_plan *plan) {
     struct mt_plan *wide = borrow(plan);
     wide->job.precision = MT_F64;
     wide->job.tf32 = false;
-    wide->collectives =
-        mt_arena_memdup(&wide->arena, plan->collectives, (size_t)plan->ncollectives * sizeof *plan->collectives);
-    for (int c = 0; c < wide->ncollectives; c++) wide->collectives[c].wire = wide->collectives[c].acc = MT_F64;
+    wide->decisions.gradient_wire = MT_F64;
     return wide;
 }
 

@@ -198,7 +198,9 @@ static enum mt_status report_sums(struct mt_builder *b) {
 /* Operators of the backward pass that full buckets wait for. */
 static int count_giving(const struct mt_builder *b) {
     int n = 0;
-    for (int o = 0; o < b->graph->nops && b->choice->beside && b->choice->bucket_bytes > 0; o++)
+    for (int o = 0; o < b->graph->nops && b->choice->decisions.start == MT_START_ATTENTION &&
+                    b->choice->decisions.bucket_bytes > 0;
+         o++)
         n += b->graph->ops[o].role == MT_ROLE_BACKWARD && b->classes[o] != MT_INVARIANT &&
              mt_op_yields(b->graph->ops[o].kind);
     return n;
@@ -431,8 +433,8 @@ static enum mt_status build(const struct mt_graph *graph, const struct mt_choice
                            .forward_only = forward_only};
     mt_program_init(program, graph, choice->nranks);
     program->train = !forward_only;
-    program->gradient_wire = choice->gradient_wire;
-    program->beside = choice->beside;
+    program->gradient_wire = choice->decisions.gradient_wire;
+    program->beside = choice->decisions.start == MT_START_ATTENTION;
     program->nsplits = choice->nsplits;
     program->splits =
         mt_arena_memdup(&program->arena, choice->splits, (size_t)choice->nsplits * sizeof *choice->splits);

@@ -11,9 +11,6 @@
 #include "synth/program/program.h"
 #include "synth/layout/rule.h"
 
-/* How a partial value that is wanted in shares gets there. */
-enum mt_sync { MT_SYNC_DIRECT /* P->S ReduceScatter, P->R AllReduce */, MT_SYNC_ALL_REDUCE /* P->R, then slice */ };
-
 struct mt_choice {
     int nranks;
     const struct mt_split *splits; /* named; rules point into it */
@@ -21,22 +18,17 @@ struct mt_choice {
     const struct mt_split *batch; /* shares of the batch; null: not split (every rank sees every sample) */
     int64_t *micro;               /* [nranks]: samples of a rank's micro-batch; 0 with a share of 0 */
     struct mt_rule *rules;        /* [graph->nops] */
-    enum mt_sync sync;
-    /* Gradients and gathered weights are put together up to this size, weights at first and gradients in the end up to
-     * less (mt_bucket_first_bytes, mt_bucket_full_bytes); 0: one each. */
-    int64_t bucket_bytes;
-    /* Full buckets of gradients set off with the next operator that gives way to them (mt_op_yields), and take along
-     * what is complete by then. */
-    bool beside;
-    enum mt_type gradient_wire; /* on the network; accumulated in the graph's `acc` */
-    /* How messages travel (mt_choice_algorithm); a kind without rows: "auto". */
-    int ncollectives;
-    const struct mt_plan_collective *collectives;
+    /* Of these the builder reads
+     *   sync           how a partial value that is wanted in shares gets there: P->S by ReduceScatter, or P->R by
+     *                  AllReduce and a local slice
+     *   bucket_bytes   gradients, and gathered weights, share messages up to this size, the first of weights and the
+     *                  last of gradients up to less (mt_bucket_first_bytes, mt_bucket_full_bytes)
+     *   start          MT_START_ATTENTION: a full bucket's collective starts with the next operator that yields to it
+     *                  (mt_op_yields), with all gradients that are complete by then
+     *   gradient_wire  must be set; sums accumulate in the graph's `acc`
+     *   algorithms */
+    struct mt_decisions decisions;
 };
-
-/* The algorithm for a message of a kind: of the kind's rows the first that is for so many bytes on the wire
- * (mt_message_bytes); "auto" if there is none. */
-const char *mt_choice_algorithm(const struct mt_choice *choice, enum mt_coll_kind kind, int64_t bytes);
 
 /* The whole training step. When micro-batches make a body, operators that depend on samples stand in BODY and in LAST.
  * A rule that would need a collective in the body when the ranks' counts differ is refused (MT_EINPUT, naming

@@ -69,7 +69,7 @@ static enum mt_type wire_type(const struct mt_builder *b, int gvalue, enum mt_co
     bool sums = kind == MT_ALL_REDUCE || kind == MT_REDUCE_SCATTER;
     const struct mt_value *v = &b->graph->values[gvalue];
     bool gradient = sums && v->naxes > 0 && b->summed[gvalue] && v->type == b->graph->acc;
-    return gradient ? b->choice->gradient_wire : v->type;
+    return gradient ? b->choice->decisions.gradient_wire : v->type;
 }
 
 static const enum mt_coll_kind coll_of[MT_NCONVERSIONS] = {[MT_CONVERT_ALL_REDUCE] = MT_ALL_REDUCE,
@@ -132,14 +132,6 @@ struct message {
     enum mt_block_kind block;
 };
 
-const char *mt_choice_algorithm(const struct mt_choice *choice, enum mt_coll_kind kind, int64_t bytes) {
-    for (int i = 0; i < choice->ncollectives; i++) {
-        const struct mt_plan_collective *row = &choice->collectives[i];
-        if (row->kind == kind && (!row->up_to_bytes || bytes <= row->up_to_bytes)) return row->algorithm;
-    }
-    return "auto";
-}
-
 static void emit_message(struct mt_builder *b, const struct message *m, int *group, int *from, int *to, int count) {
     struct mt_instr instr = {.kind = MT_INSTR_COLLECTIVE,
                              .gop = -1,
@@ -152,7 +144,7 @@ static void emit_message(struct mt_builder *b, const struct message *m, int *gro
                              .wire = m->wire,
                              .acc = m->acc,
                              .group = group};
-    instr.algorithm = mt_choice_algorithm(b->choice, m->kind, mt_message_bytes(b->program, &instr));
+    instr.algorithm = mt_decisions_algorithm(&b->choice->decisions, m->kind, mt_message_bytes(b->program, &instr));
     mt_program_add(b->program, m->block, &instr);
 }
 
@@ -223,7 +215,7 @@ void mt_builder_flush(struct mt_builder *b) {
 }
 
 bool mt_builder_full(const struct mt_builder *b, enum mt_block_kind block) {
-    int64_t full_bytes = b->choice->bucket_bytes;
+    int64_t full_bytes = b->choice->decisions.bucket_bytes;
     if (block == MT_PROLOGUE)
         full_bytes = mt_bucket_first_bytes(full_bytes, b->gradient_bytes, b->nfull);
     else if (b->coming_bytes >= 0)
@@ -269,7 +261,7 @@ enum mt_status mt_builder_ensure(struct mt_builder *b, int gvalue, int layout, e
 /* The layout that a partial value passes through on its way to shares, if the choice says so; else `layout` itself. */
 static int waypoint(struct mt_builder *b, int gvalue, int layout, enum mt_conversion conversion,
                     enum mt_block_kind block) {
-    bool detour = conversion == MT_CONVERT_REDUCE_SCATTER && b->choice->sync == MT_SYNC_ALL_REDUCE;
+    bool detour = conversion == MT_CONVERT_REDUCE_SCATTER && b->choice->decisions.sync == MT_SYNC_ALL_REDUCE;
     return detour ? mt_builder_whole(b, gvalue, block) : layout;
 }
 
