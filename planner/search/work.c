@@ -66,15 +66,9 @@ static enum mt_status pair_build(const struct mt_graph *g, const struct mt_plan 
     if (st) return st;
     divide_samples(g, samples, micro, p);
     p->job = plan->job;
-    p->nrules = plan->nrules, p->rules = plan->rules;
-    p->nstorage = plan->nstorage, p->storage = plan->storage;
-    p->sync = plan->sync, p->start = plan->start;
-    p->bucket_bytes = bucket_bytes;
-    p->collectives = mt_new(&p->arena, struct mt_plan_collective, plan->ncollectives + 1);
-    for (int c = 0; c < plan->ncollectives; c++) {
-        p->collectives[p->ncollectives] = plan->collectives[c];
-        p->collectives[p->ncollectives++].algorithm = "auto";
-    }
+    p->decisions = plan->decisions;
+    p->decisions.bucket_bytes = bucket_bytes;
+    p->decisions.nalgorithms = 0;
     if ((st = mt_choice_from_plan(g, p, &d->arena, &d->choice, err)) ||
         (st = mt_build(g, &d->choice, &d->program, err)))
         return st;
@@ -106,8 +100,8 @@ static void mark_divided(const struct reading *r, int lvalue, const struct mt_te
     if (pvalue < 0) return;
     const struct mt_value *g = &p->graph->values[p->values[pvalue].gvalue];
     for (int a = 0; a < g->naxes; a++) {
-        if (g->label[a] == p->graph->batch) {
-            divided[a] = MT_WORK_SAMPLES;
+        if (g->label[a] == p->graph->batch) { /* one sample, unless the operator is replicated */
+            if (p->nranks == 1 || t->extent[a] == 1) divided[a] = MT_WORK_SAMPLES;
         } else if (t->extent[a] != mt_value_extent(p->graph, p->values[pvalue].gvalue, a)) {
             int label = label_of(r->work, g->label[a]);
             assert(label >= 0);
@@ -307,7 +301,7 @@ enum mt_status mt_work_memory(const struct mt_graph *graph, const struct mt_plan
                               const struct mt_lower_options *options, struct mt_plan_memory *memory,
                               struct mt_err *err) {
     struct pair d = {.low = NULL};
-    enum mt_status st = pair_build(graph, plan, plan->bucket_bytes, samples, micro, options, &d, err);
+    enum mt_status st = pair_build(graph, plan, plan->decisions.bucket_bytes, samples, micro, options, &d, err);
     if (!st) *memory = (struct mt_plan_memory){d.low->state_bytes, d.low->arena_bytes};
     pair_release(&d);
     return st;
@@ -406,9 +400,7 @@ enum mt_status mt_work_of(const struct mt_model *model, const struct mt_job *job
     struct mt_plan *plan = mt_plan_new(1);
     int capacity = 0;
     plan->job = *job;
-    plan->nrules = 1;
-    plan->rules = mt_new(&plan->arena, struct mt_plan_rule, 1);
-    plan->rules[0] = (struct mt_plan_rule){"*", "split", "batch"};
+    mt_decisions_complete_rows(&plan->decisions, &plan->arena);
     *list = (struct mt_work_list){.nitems = 0};
     enum mt_status st = one_rank_graph(model, job, batch, &graph, err);
     if (!st) st = pair_build(graph, plan, 0, batch, micro, options, &d, err);

@@ -96,7 +96,7 @@ static void drop_segments(struct mt_graph *g) {
 }
 
 void mt_graph_recompute(struct mt_graph *graph, enum mt_recompute what) {
-    static void (*const drop[MT_NRECOMPUTES])(struct mt_graph * g) = {
+    static void (*const drop[MT_NRECOMPUTE])(struct mt_graph * g) = {
         [MT_RECOMPUTE_POINTWISE] = drop_pointwise, [MT_RECOMPUTE_SEGMENTS] = drop_segments};
     assert(!graph->recomputed && graph->role == MT_ROLE_FORWARD);
     if (what == MT_RECOMPUTE_NONE) return;

@@ -51,7 +51,7 @@ static inline void uneven_micro_batches(struct mt_choice *c) {
 static inline void make_choice(struct mt_arena *arena, const struct mt_graph *g, enum style style,
                                struct mt_choice *c) {
     random_choice(arena, g, style == WILD ? 2 : 3, style == WILD, c);
-    c->sync = style == ALL_REDUCE ? MT_SYNC_ALL_REDUCE : MT_SYNC_DIRECT;
+    c->decisions.sync = style == ALL_REDUCE ? MT_SYNC_ALL_REDUCE : MT_SYNC_REDUCE_SCATTER;
     if (style == MICRO) uneven_micro_batches(c);
     for (int o = 0; o < g->nops && style != WILD; o++) {
         struct mt_rule rules[MT_MAX_INDICES + MT_MAX_IN + 1];

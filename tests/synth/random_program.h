@@ -69,10 +69,11 @@ static inline void random_choice(struct mt_arena *arena, const struct mt_graph *
                                  struct mt_choice *choice) {
     struct mt_split *splits = mt_new(arena, struct mt_split, g->nlabels);
     for (int l = 0; l < g->nlabels; l++) splits[l] = random_shares(arena, g, l, nranks);
-    *choice = (struct mt_choice){.nranks = nranks, .splits = splits, .nsplits = g->nlabels, .gradient_wire = MT_F64};
+    *choice = (struct mt_choice){
+        .nranks = nranks, .splits = splits, .nsplits = g->nlabels, .decisions = {.gradient_wire = MT_F64}};
     choice->batch = &splits[label_named(g, "batch")];
-    choice->sync = (enum mt_sync)below(2);
-    choice->bucket_bytes = below(2) * 1000;
+    choice->decisions.sync = below(2) ? MT_SYNC_ALL_REDUCE : MT_SYNC_REDUCE_SCATTER;
+    choice->decisions.bucket_bytes = below(2) * 1000;
     choice->micro = mt_new(arena, int64_t, nranks);
     for (int r = 0; r < nranks; r++) choice->micro[r] = choice->batch->sizes[r];
     choice->rules = mt_new(arena, struct mt_rule, g->nops);

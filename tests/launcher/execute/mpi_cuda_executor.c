@@ -32,7 +32,7 @@ static void test_choices(struct mt_comm *comm) {
         else
             random_choice(&arena, g, n, round % 3 == 0, &choice);
         for (int r = 0; r < n && round % 3 == 1; r++) choice.micro[r] = 1 + below(2);
-        choice.gradient_wire = g->acc;
+        choice.decisions.gradient_wire = g->acc;
         captured_compare(g, &choice, rank, device, comm);
         mt_arena_release(&arena);
         mt_graph_free(g);
@@ -55,7 +55,7 @@ static void test_stall(struct mt_comm *comm) {
     struct mt_choice choice;
     struct mt_executor *ex;
     random_choice(&arena, g, n, false, &choice);
-    choice.gradient_wire = g->acc;
+    choice.decisions.gradient_wire = g->acc;
     CHECK_OK(mt_build(g, &choice, &round.train, &err), err);
     struct mt_lower_options options = {
         .fuse = true, .bandwidth_Bps = 1e9, .scratch_bytes = captured_scratch, .context = device};

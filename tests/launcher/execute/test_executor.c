@@ -77,7 +77,7 @@ static void test_model(const char *text, int64_t batch, double dropout, enum mt_
         struct mt_arena arena = MT_ARENA_INIT;
         struct mt_choice choice;
         choice_of_round(&arena, g, round, in_step, &choice);
-        choice.gradient_wire = g->acc;
+        choice.decisions.gradient_wire = g->acc;
         test_choice(g, &choice);
         mt_arena_release(&arena);
     }
@@ -133,7 +133,7 @@ static void pair_init(struct pair *pair, double deadline_s) {
                               training_graph("gpt2:layers=2,heads=2,embed=8,context=4,vocab=11,bias=1,tied=1", 6, 0.1)};
     random_choice(&pair->arena, pair->graph, 2, false, &choice);
     for (int r = 0; r < 2; r++) choice.micro[r] = 1;
-    choice.sync = MT_SYNC_DIRECT;
+    choice.decisions.sync = MT_SYNC_REDUCE_SCATTER;
     CHECK_OK(mt_build(pair->graph, &choice, &pair->program, &err), err);
     CHECK_OK(mt_device_open("cpu", &pair->device, &err), err);
     mt_comm_local_new(2, pair->comms);

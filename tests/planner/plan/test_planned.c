@@ -7,9 +7,11 @@
 
 static struct mt_plan *make(const char *model, const double *speeds) {
     struct mt_err err = MT_ERR_INIT;
-    static const struct mt_plan_storage storage = {"*", "split"};
+    struct mt_storage_row storage = {"*", MT_STATE_SPLIT};
     struct mt_plan_request request = {
-        .model = model, .nranks = 3, .speeds = speeds, .nstorage = 1, .storage = &storage, .gradient_wire = MT_NTYPES};
+        .model = model, .nranks = 3, .speeds = speeds, .fixed = {.decisions = mt_decisions_unset}};
+    request.fixed.decisions.nstorage = 1, request.fixed.decisions.storage = &storage;
+    request.fixed.decisions.bucket_bytes = 0;
     struct mt_plan *plan;
     mt_job_default(&request.job);
     CHECK_OK(mt_plan_make(&request, &plan, &err), err);
@@ -84,15 +86,14 @@ static bool alike(const struct mt_program *program, int a, int b) {
 /* The plan's memory is each rank's own, though ranks that are alike are not all lowered. */
 static void test_memory(void) {
     struct mt_err err = MT_ERR_INIT;
-    static const struct mt_plan_storage storage[] = {{"h.1.*", "replicated"}, {"*", "split"}};
+    struct mt_storage_row storage[] = {{"h.1.*", MT_STATE_REPLICATED}, {"*", MT_STATE_SPLIT}};
     static const int64_t micro[] = {2, 2, 2, 2, 2, 2, 1, 12};
     struct mt_plan_request request = {.model = "gpt2:layers=2,heads=2,embed=64,context=8,vocab=64",
                                       .nranks = 8,
                                       .speeds = (const double[]){1, 1, 1, 0, 0, 1, 1, 3},
-                                      .micro = micro,
-                                      .nstorage = 2,
-                                      .storage = storage,
-                                      .gradient_wire = MT_NTYPES};
+                                      .fixed = {.micro = micro, .decisions = mt_decisions_unset}};
+    request.fixed.decisions.nstorage = 2, request.fixed.decisions.storage = storage;
+    request.fixed.decisions.bucket_bytes = 0;
     struct mt_plan *plan;
     struct mt_planned planned;
     struct mt_device *device;
@@ -145,7 +146,7 @@ static void test_worth_fusing(void) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_plan_request request = {.model = "gpt2:layers=2,heads=2,embed=64,context=8,vocab=64,bias=1,tied=1",
                                       .nranks = 1,
-                                      .gradient_wire = MT_NTYPES};
+                                      .fixed = {.decisions = mt_decisions_unset}};
     struct mt_plan *plan;
     struct mt_planned planned;
     struct mt_device *device;

@@ -323,7 +323,7 @@ static void by_hand(void) {
 static struct mt_lowered *lower(const char *model, double dropout, enum mt_type precision, int64_t batch, bool fuse,
                                 struct mt_planned *planned) {
     struct mt_err err = MT_ERR_INIT;
-    struct mt_plan_request request = {.model = model, .nranks = 1, .gradient_wire = MT_NTYPES};
+    struct mt_plan_request request = {.model = model, .nranks = 1, .fixed = {.decisions = mt_decisions_unset}};
     mt_job_default(&request.job);
     request.job.batch = batch, request.job.dropout = dropout, request.job.precision = precision;
     struct mt_plan *plan;

@@ -314,7 +314,8 @@ int main(void) {
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_err err = MT_ERR_INIT;
     struct mt_graph *g = training_graph("gpt2:layers=1,heads=2,embed=4,context=3,vocab=5,bias=1,tied=1", 5, 0);
-    struct mt_choice one = {.nranks = 1, .gradient_wire = MT_F64, .rules = mt_new(&arena, struct mt_rule, g->nops)};
+    struct mt_choice one = {
+        .nranks = 1, .decisions.gradient_wire = MT_F64, .rules = mt_new(&arena, struct mt_rule, g->nops)};
     struct mt_program alone;
     double loss;
     CHECK_OK(mt_build(g, &one, &alone, &err), err);

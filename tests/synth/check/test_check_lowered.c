@@ -749,7 +749,7 @@ static void test_random(const char *model, int64_t batch, double dropout, int ro
         bool wild = round % 2 == 0;
         random_choice(&arena, g, 1 + (int)below(5), wild, &choice);
         for (int r = 0; r < choice.nranks && !wild; r++) choice.micro[r] = 1 + below(3);
-        if (below(2)) choice.gradient_wire = MT_F32;
+        if (below(2)) choice.decisions.gradient_wire = MT_F32;
         CHECK_OK(mt_build(g, &choice, &p, &err), err);
         if (!mt_check_program(&p, NULL, &err)) {
             lower_all(&p, below(2));
@@ -788,11 +788,11 @@ static void choose_algorithms(enum style style, struct mt_choice *choice) {
         [TENSOR] = {"ring", "ring", "ring", "binomial", "direct"},
         [WILD] = {"auto", "recursive_halving", "auto", "auto", "auto"},
     };
-    static struct mt_plan_collective rows[MT_NCOLLS];
+    static struct mt_algorithm_row rows[MT_NCOLLS];
     for (int k = 0; k < MT_NCOLLS; k++)
-        rows[k] = (struct mt_plan_collective){.kind = (enum mt_coll_kind)k, .algorithm = names[style][k]};
-    choice->collectives = rows;
-    choice->ncollectives = MT_NCOLLS;
+        rows[k] = (struct mt_algorithm_row){.kind = (enum mt_coll_kind)k, .algorithm = names[style][k]};
+    choice->decisions.algorithms = rows;
+    choice->decisions.nalgorithms = MT_NCOLLS;
 }
 
 /* Mutants of one model's programs, in the styles [first, last]. */
@@ -801,7 +801,8 @@ static void test_styles(double dropout, enum style first, enum style last) {
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_err err = MT_ERR_INIT;
     struct mt_graph *g = training_graph("gpt2:layers=1,heads=2,embed=4,context=3,vocab=5,bias=1,tied=1", 5, dropout);
-    struct mt_choice one = {.nranks = 1, .gradient_wire = MT_F64, .rules = mt_new(&arena, struct mt_rule, g->nops)};
+    struct mt_choice one = {
+        .nranks = 1, .decisions.gradient_wire = MT_F64, .rules = mt_new(&arena, struct mt_rule, g->nops)};
     struct mt_program alone;
     CHECK_OK(mt_build(g, &one, &alone, &err), err);
     CHECK((truth.want = run_program(&alone, &truth.loss, &err)), "one rank runs");

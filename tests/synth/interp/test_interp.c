@@ -85,7 +85,7 @@ static void build_program(struct mt_arena *arena, const struct mt_graph *g, bool
                                .batch = &splits[0],
                                .micro = sizes,
                                .rules = mt_new(arena, struct mt_rule, g->nops),
-                               .gradient_wire = MT_F64};
+                               .decisions.gradient_wire = MT_F64};
     for (int o = 0; o < g->nops; o++) {
         struct mt_rule rules[MT_MAX_INDICES + MT_MAX_IN + 1];
         int wanted = g->ops[o].role == MT_ROLE_UPDATE ? (shard ? splits[1].label : -1) : g->batch;
