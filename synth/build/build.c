@@ -367,7 +367,7 @@ static enum mt_status build(const struct mt_graph *graph, const struct mt_choice
     enum mt_status st;
     if ((st = divide_batch(&b)) || (st = classify(&b))) goto out;
     list_consumers(&b);
-    mt_bucketing_init(&b.bucketing, choice->bucket_bytes, count_gradient_bytes(&b), count_yielding(&b));
+    mt_bucketing_init(&b.bucketing, choice->decisions.bucket_bytes, count_gradient_bytes(&b), count_yielding(&b));
     add_states(&b);
     if (b.has_body && ((st = gather_weights(&b, MT_BODY)) || (st = emit_samples(&b, MT_BODY)))) goto out;
     if ((st = gather_weights(&b, MT_LAST)) || (st = emit_samples(&b, MT_LAST))) goto out;

@@ -195,20 +195,22 @@ static void test_random(void) {
     static const int64_t shares[NRANKS] = {7, 3, 1}, micro[NRANKS] = {2, 3, 1};
     srand(3);
     for (int round = 0; round < 60; round++) {
-        struct mt_plan_storage rows[4];
+        struct mt_storage_row rows[4];
         char text[128];
         snprintf(text, sizeof text, "gpt2:layers=%d,heads=2,embed=%d,context=16,vocab=97,tied=%d,bias=%d", 2 + draw(6),
                  32 * (1 + draw(2)), draw(2), draw(2));
         struct mt_graph *g = graph_of(text, draw(2) ? MT_F32 : MT_BF16, 11);
         bool body = draw(2);
-        struct mt_plan *p = plan_of(g, draw(2) ? "split" : "replicated", draw(2) ? "all_reduce" : "reduce_scatter",
+        struct mt_plan *p = plan_of(g, draw(2) ? MT_STATE_SPLIT : MT_STATE_REPLICATED,
+                                    draw(2) ? MT_SYNC_ALL_REDUCE : MT_SYNC_REDUCE_SCATTER,
                                     draw(8) ? draw(1 << (6 + draw(16))) : 0, shares, body ? micro : shares);
-        p->nstorage = 1 + draw(4);
-        for (int i = 0; i < p->nstorage - 1; i++)
-            rows[i] = (struct mt_plan_storage){patterns[draw(7)], draw(2) ? "split" : "replicated"};
-        rows[p->nstorage - 1] = p->storage[0];
-        p->storage = mt_arena_memdup(&p->arena, rows, sizeof rows);
-        if (draw(2)) p->start = "attention";
+        struct mt_decisions *d = &p->decisions;
+        d->nstorage = 1 + draw(4);
+        for (int i = 0; i < d->nstorage - 1; i++)
+            rows[i] = (struct mt_storage_row){patterns[draw(7)], draw(2) ? MT_STATE_SPLIT : MT_STATE_REPLICATED};
+        rows[d->nstorage - 1] = d->storage[0];
+        d->storage = mt_arena_memdup(&p->arena, rows, sizeof rows);
+        if (draw(2)) d->start = MT_START_ATTENTION;
         compare(g, p, body);
         mt_plan_free(p);
         mt_graph_free(g);
