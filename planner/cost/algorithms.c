@@ -141,7 +141,7 @@ static int64_t threshold(int64_t below, int64_t above) {
 }
 
 enum mt_status mt_algorithm_rows(const struct mt_program *program, const struct mt_costs *costs, struct mt_arena *arena,
-                                 struct mt_plan_collective **rows, int *nrows, struct mt_err *err) {
+                                 struct mt_algorithm_row **rows, int *nrows, struct mt_err *err) {
     struct mt_costs own = *costs;
     if (!own.memo) own.memo = mt_cost_memo_new();
     struct chooser c = {.program = program, .costs = &own};
@@ -155,15 +155,12 @@ enum mt_status mt_algorithm_rows(const struct mt_program *program, const struct 
         if (!c.nsizes) continue;
         int *best = mt_new(&c.scratch, int, c.nsizes);
         choose(&c, kind, best);
-        enum mt_type wire = mt_coll_reduces(kind) ? program->gradient_wire : program->graph->type;
-        enum mt_type acc = mt_coll_reduces(kind) ? program->graph->acc : wire;
         for (int i = 0; i < c.nsizes; i++) {
             bool last = i == c.nsizes - 1;
             if (!last && best[i + 1] == best[i]) continue;
             mt_arena_grow(arena, rows, *nrows, &capacity, sizeof **rows);
             int64_t up_to = last ? 0 : threshold(c.sizes[i].bytes, c.sizes[i + 1].bytes);
-            (*rows)[(*nrows)++] =
-                (struct mt_plan_collective){kind, mt_coll_algorithms[best[i]]->name, wire, acc, up_to};
+            (*rows)[(*nrows)++] = (struct mt_algorithm_row){kind, mt_coll_algorithms[best[i]]->name, up_to};
         }
     }
     mt_arena_release(&c.scratch);

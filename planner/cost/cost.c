@@ -33,7 +33,7 @@ double mt_cost_copy_s(const struct mt_costs *costs, int rank, int64_t bytes, int
 }
 
 bool mt_cost_takes_arrays(const struct mt_costs *costs, int rank, const struct mt_coll *problem) {
-    if (!mt_coll_may_go_as_arrays(problem) || strcmp(class_of(costs, rank)->kind, "cuda")) return false;
+    if (!mt_coll_takes_arrays(problem) || strcmp(class_of(costs, rank)->kind, "cuda")) return false;
     bool even = true;
     for (int r = 1; r < problem->n; r++) even = even && problem->counts[r] == problem->counts[0];
     return problem->kind == MT_ALL_REDUCE || even || mt_nccl_impl_choose(problem) == MT_NCCL_ROOTED;

@@ -11,7 +11,7 @@
  *
  * Words:
  * - rendezvous: the beginning of a collective, when all ranks of its group have reached it and packed, and CPUs that
- *   slept while they waited have woken up (mt_comm_nap_s). A collective ends for all its ranks together, which then
+ *   slept while they waited have woken up (mt_comm_backoff_s). A collective ends for all its ranks together, which then
  *   unpack.
  * - slowdown: a rank that computes during a collective is slowed as the link's row says, and so is the collective;
  *   packing on a CPU takes one of its threads from computing. Collectives of different groups do not slow each other.

@@ -192,7 +192,7 @@ static void arrive(struct engine *e, int a) {
         member->disturbs = computes(member);
         rendezvous->computing += member->disturbs;
     }
-    double asleep_s = figures->naps ? 0.5 * mt_comm_nap_s(e->now_s - rendezvous->first_s) : 0;
+    double asleep_s = figures->naps ? 0.5 * mt_comm_backoff_s(e->now_s - rendezvous->first_s) : 0;
     start_task(e, e->sim->nactors * MT_NSTREAMS + m, asleep_s + figures->alone_s);
     update_rendezvous(e, m);
     for (int i = 0; i < figures->nmembers; i++) update_rates(e, figures->members[i]);

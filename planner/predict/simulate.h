@@ -34,7 +34,7 @@ struct mt_sim_actor {
 struct mt_sim_rendezvous {
     int group, next; /* next: of the same instruction in another group, or -1 */
     double alone_s, compute_slowdown, comm_slowdown;
-    bool naps;                                /* a rank that waits sleeps at times (mt_comm_nap_s) */
+    bool naps;                                /* a rank that waits sleeps at times (mt_comm_backoff_s) */
     bool spins;                               /* a rank that waits slows its own computing as the transfer would */
     int nmembers, members_capacity, *members; /* actors */
 };

@@ -68,8 +68,6 @@ struct search_candidate *search_candidate(struct mt_searching *s, struct search_
                                           const char *what) {
     struct search_candidate *c = mt_new(&s->arena, struct search_candidate, 1);
     *c = (struct search_candidate){.work = work,
-                                   .bucket_bytes = bucket_bytes,
-                                   .start = search_start(s),
                                    .what = what,
                                    .why = "",
                                    .batch = mt_new(&s->arena, int64_t, s->nranks),
@@ -77,6 +75,8 @@ struct search_candidate *search_candidate(struct mt_searching *s, struct search_
                                    .storage = mt_new(&s->arena, int64_t, s->nranks * s->nlabels + 1),
                                    .slower = mt_new(&s->arena, double, s->nclasses),
                                    .heavier = mt_new(&s->arena, int64_t, s->nclasses)};
+    if (work) c->decisions = work->structure->decisions;
+    c->decisions.bucket_bytes = bucket_bytes;
     for (int k = 0; k < s->nclasses; k++) c->slower[k] = 1;
     mt_arena_grow(&s->arena, &s->candidates, s->ncandidates, &s->capacity, sizeof *s->candidates);
     return s->candidates[s->ncandidates++] = c;

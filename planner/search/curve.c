@@ -107,36 +107,17 @@ static void price_storage(struct mt_searching *s, struct search_work *w, int cla
     }
 }
 
-const char *search_start(const struct mt_searching *s) {
-    if (s->search->fixed.start) return s->search->fixed.start;
-    return mt_plan_default_start(s->plan->device);
-}
-
 /* What mt_work_open and mt_work_memory read of a plan. */
-static struct mt_plan *prototype(struct mt_searching *s, const struct search_structure *structure) {
-    const struct mt_job *job = s->search->job;
+static struct mt_plan *prototype(const struct mt_searching *s, const struct search_structure *structure) {
     struct mt_plan *p = mt_plan_new(s->nranks);
-    p->job = *job;
-    p->nrules = 1;
-    p->rules = mt_new(&p->arena, struct mt_plan_rule, 1);
-    p->rules[0] = (struct mt_plan_rule){"*", "split", "batch"};
-    p->nstorage = structure->nstorage;
-    p->storage = structure->storage;
-    p->sync = structure->sync;
-    p->start = search_start(s);
-    p->collectives = mt_new(&p->arena, struct mt_plan_collective, MT_NCOLLS);
-    p->ncollectives = MT_NCOLLS;
-    enum mt_type acc = mt_type_acc(job->precision), wire = s->search->fixed.gradient_wire;
-    if (wire == MT_NTYPES) wire = acc;
-    for (int k = 0; k < MT_NCOLLS; k++) {
-        bool sums = k == MT_ALL_REDUCE || k == MT_REDUCE_SCATTER;
-        p->collectives[k] = (struct mt_plan_collective){(enum mt_coll_kind)k, "auto", sums ? wire : job->precision,
-                                                        sums ? acc : job->precision, 0};
-    }
+    p->job = *s->search->job;
+    p->decisions = structure->decisions;
+    p->decisions.bucket_bytes = 0;
     return p;
 }
 
 enum mt_status search_open_work(struct mt_searching *s, int structure, bool body, struct search_work **work) {
+    body &= s->structures[structure].by_batch;
     struct search_work **place = &s->works[2 * structure + body];
     if (!*place) {
         struct search_work *w = mt_new(&s->arena, struct search_work, 1);
@@ -178,7 +159,7 @@ enum mt_status search_open_memory(struct mt_searching *s, struct search_work *w,
     if (usual > 1) at[n++] = usual;
     double *value;
     struct mt_share_curve curve = new_curve(&s->arena, n, at, &value);
-    w->plan->bucket_bytes = bucket_bytes;
+    w->plan->decisions.bucket_bytes = bucket_bytes;
     for (int i = 1; i < n; i++) {
         struct mt_plan_memory memory = w->work.one_sample;
         int64_t samples = w->body && 2 * at[i] <= batch ? 2 * at[i] : at[i];

@@ -25,12 +25,11 @@ struct search_class {
     double speed; /* of the device, for costs of operators */
 };
 
-/* Where parameters live and how gradients travel: what decides the operators. */
+/* Rule rows, storage rows and sync: what decides the operators of the program. */
 struct search_structure {
-    int nstorage;
-    struct mt_plan_storage *storage;
-    const char *sync;
-    const char *what; /* "replicated, all_reduce" */
+    struct mt_decisions decisions; /* with a start and a wire type; buckets and algorithms are candidates' */
+    const char *what;              /* "state replicated, all_reduce" */
+    bool by_batch;                 /* all operators with samples split the batch, as they do by default */
 };
 
 /* Seconds and bytes of a class over shares; `storage` counts units of searching->unit. */
@@ -56,9 +55,8 @@ struct search_work {
 
 struct search_candidate {
     struct search_work *work;
-    int64_t bucket_bytes;
-    const char *start; /* plan.h */
-    bool doubted;      /* must be predicted to be clearly better: search_judge */
+    struct mt_decisions decisions; /* complete but for algorithms */
+    bool doubted;                  /* must be predicted to be clearly better: search_judge */
     const char *what;
     int64_t *batch, *micro; /* [nranks] */
     int64_t *storage;       /* [label nranks + rank] */
@@ -117,8 +115,6 @@ struct search_timeline {
 enum { SEARCH_MOST_STRUCTURES = 5 };
 enum mt_status search_classes(struct mt_searching *s);
 enum mt_status search_structures(struct mt_searching *s);
-/* Whether a plan stores and sends as the structure says. */
-bool search_same_structure(const struct search_structure *structure, const struct mt_plan *plan);
 
 /* Open (once) a structure's work and its curves. */
 enum mt_status search_open_work(struct mt_searching *s, int structure, bool body, struct search_work **work);
@@ -145,8 +141,6 @@ enum mt_status search_messages(struct mt_searching *s, const struct search_candi
 void search_simulate(struct mt_searching *s, const struct search_work *work, int class, int64_t share, int64_t micro,
                      const int64_t *storage, const int *bucket, const double *cost, struct search_timeline *timeline);
 
-/* When full buckets set off, if nobody says: plan.h. */
-const char *search_start(const struct mt_searching *s);
 struct search_candidate *search_candidate(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes,
                                           const char *what);
 /* Storage of all labels from shares in units. */
@@ -188,8 +182,9 @@ void search_fill_rejected(struct mt_searching *s, struct mt_plan *plan);
 enum mt_status search_begin(struct mt_searching *s, const struct mt_search *search, struct mt_plan *plan,
                             struct mt_err *err);
 void search_end(struct mt_searching *s);
-/* A plan's structure as if a person had fixed it. */
-void search_fix_structure(const struct mt_plan *plan, struct mt_search *search);
+/* A plan's rows, without its algorithms; false if one splits operators by anything but the batch: such a share is in no
+ * curve. */
+bool search_rows_of(const struct mt_plan *plan, struct mt_decisions *rows);
 
 enum { SEARCH_NSTAGES = 3 };
 extern const char *const search_stage_names[SEARCH_NSTAGES];

@@ -29,8 +29,8 @@ static double one_message(struct mt_searching *s, const struct mt_bucket_key *li
                               .n = s->nranks,
                               .counts = counts,
                               .same_pieces = true};
-    const char *given = s->search->fixed.algorithms[like->kind];
-    const struct mt_coll_algorithm *algorithm = given ? mt_coll_find(like->kind, given) : NULL;
+    const struct mt_coll_algorithm *algorithm =
+        mt_coll_find(like->kind, mt_decisions_algorithm(&s->search->fixed.decisions, like->kind, 0));
     struct mt_cost cost;
     if (algorithm && algorithm->applies(&problem))
         cost = mt_cost_coll(&s->costs, &problem, s->everybody, algorithm);
@@ -44,7 +44,8 @@ static double one_message(struct mt_searching *s, const struct mt_bucket_key *li
 
 enum mt_status search_messages(struct mt_searching *s, const struct search_candidate *c, int *bucket, double *cost) {
     const struct search_work *w = c->work;
-    int nbuckets = mt_work_buckets(&w->work, c->bucket_bytes, !strcmp(c->start, "attention"), bucket);
+    int nbuckets =
+        mt_work_buckets(&w->work, c->decisions.bucket_bytes, c->decisions.start == MT_START_ATTENTION, bucket);
     int64_t *counts = mt_calloc((size_t)s->nranks, sizeof *counts);
     for (int b = 0, m = 0; b < nbuckets; b++) {
         int nvalues = 0;
@@ -124,7 +125,7 @@ static void price_yields(const struct mt_searching *s, const struct search_work 
         const struct mt_bucket_key *m = &w->work.messages[last].key;
         const struct mt_coll like = {
             .kind = m->kind, .wire = m->wire, .acc = m->acc, .n = s->nranks, .same_pieces = true};
-        bool packed = last > 0 && t->bucket[last - 1] == b && !mt_coll_may_go_as_arrays(&like);
+        bool packed = last > 0 && t->bucket[last - 1] == b && !mt_coll_takes_arrays(&like);
         t->yield_s[b] = (packed ? 3 : 1) * each_s;
     }
 }

@@ -10,6 +10,7 @@
 #include "synth/build/build.h"
 #include "synth/autodiff/autodiff.h"
 #include "planner/plan/choice.h"
+#include "synth/ops/ops.h"
 
 /* ---- the program of one rank and the rest ---- */
 
@@ -30,7 +31,7 @@ static void pair_release(struct pair *d) {
 
 /* An even share of the state for the one rank, the remainder for the rest. */
 static enum mt_status divide_storage(const struct mt_graph *g, int nranks, struct mt_plan *p, struct mt_err *err) {
-    int *labels = mt_new(&p->arena, int, g->nlabels), nlabels = mt_storage_labels(g, labels);
+    int *labels = mt_new(&p->arena, int, g->nlabels), nlabels = mt_sharding_labels(g, labels);
     double weight[2] = {1, nranks - 1};
     p->splits = mt_new(&p->arena, struct mt_plan_split, nlabels + 1);
     p->nsplits = 1;
@@ -65,15 +66,9 @@ static enum mt_status pair_build(const struct mt_graph *g, const struct mt_plan 
     if (st) return st;
     divide_samples(g, samples, micro, p);
     p->job = plan->job;
-    p->nrules = plan->nrules, p->rules = plan->rules;
-    p->nstorage = plan->nstorage, p->storage = plan->storage;
-    p->sync = plan->sync, p->start = plan->start;
-    p->bucket_bytes = bucket_bytes;
-    p->collectives = mt_new(&p->arena, struct mt_plan_collective, plan->ncollectives + 1);
-    for (int c = 0; c < plan->ncollectives; c++) {
-        p->collectives[p->ncollectives] = plan->collectives[c];
-        p->collectives[p->ncollectives++].algorithm = "auto";
-    }
+    p->decisions = plan->decisions;
+    p->decisions.bucket_bytes = bucket_bytes;
+    p->decisions.nalgorithms = 0;
     if ((st = mt_choice_from_plan(g, p, &d->arena, &d->choice, err)) ||
         (st = mt_build(g, &d->choice, &d->program, err)))
         return st;
@@ -105,8 +100,8 @@ static void mark_divided(const struct reading *r, int lvalue, const struct mt_te
     if (pvalue < 0) return;
     const struct mt_value *g = &p->graph->values[p->values[pvalue].gvalue];
     for (int a = 0; a < g->naxes; a++) {
-        if (g->label[a] == p->graph->batch) {
-            divided[a] = MT_WORK_SAMPLES;
+        if (g->label[a] == p->graph->batch) { /* one sample, unless the operator is replicated */
+            if (p->nranks == 1 || t->extent[a] == 1) divided[a] = MT_WORK_SAMPLES;
         } else if (t->extent[a] != mt_value_extent(p->graph, p->values[pvalue].gvalue, a)) {
             int label = label_of(r->work, g->label[a]);
             assert(label >= 0);
@@ -235,14 +230,14 @@ static enum mt_status add_message(struct reading *r, const struct mt_linstr *c, 
 
 static void list_labels(const struct mt_graph *g, const struct mt_plan *plan, struct mt_work *w) {
     int *labels = mt_new(&w->arena, int, g->nlabels);
-    w->nlabels = mt_storage_labels(g, labels);
+    w->nlabels = mt_sharding_labels(g, labels);
     w->labels = mt_new(&w->arena, struct mt_work_label, w->nlabels + 1);
     for (int l = 0; l < w->nlabels; l++)
         w->labels[l] = (struct mt_work_label){labels[l], g->labels[labels[l]].extent, g->labels[labels[l]].align, 0};
     for (int v = 0; v < g->nvalues; v++) {
         if (g->values[v].kind != MT_VALUE_STATE) continue;
         int param = g->values[v].param ? v : g->values[v].owner;
-        int axis = param >= 0 ? mt_storage_axis(g, param) : -1;
+        int axis = param >= 0 ? mt_sharding_axis(g, param) : -1;
         int64_t bytes = mt_value_count(g, v) * mt_type_size(g->values[v].type);
         if (axis >= 0 && mt_plan_stored_split(plan, g->values[param].name))
             w->labels[label_of(w, g->values[param].label[axis])].state_bytes += bytes;
@@ -306,7 +301,7 @@ enum mt_status mt_work_memory(const struct mt_graph *graph, const struct mt_plan
                               const struct mt_lower_options *options, struct mt_plan_memory *memory,
                               struct mt_err *err) {
     struct pair d = {.low = NULL};
-    enum mt_status st = pair_build(graph, plan, plan->bucket_bytes, samples, micro, options, &d, err);
+    enum mt_status st = pair_build(graph, plan, plan->decisions.bucket_bytes, samples, micro, options, &d, err);
     if (!st) *memory = (struct mt_plan_memory){d.low->state_bytes, d.low->arena_bytes};
     pair_release(&d);
     return st;
@@ -405,9 +400,7 @@ enum mt_status mt_work_of(const struct mt_model *model, const struct mt_job *job
     struct mt_plan *plan = mt_plan_new(1);
     int capacity = 0;
     plan->job = *job;
-    plan->nrules = 1;
-    plan->rules = mt_new(&plan->arena, struct mt_plan_rule, 1);
-    plan->rules[0] = (struct mt_plan_rule){"*", "split", "batch"};
+    mt_decisions_complete_rows(&plan->decisions, &plan->arena);
     *list = (struct mt_work_list){.nitems = 0};
     enum mt_status st = one_rank_graph(model, job, batch, &graph, err);
     if (!st) st = pair_build(graph, plan, 0, batch, micro, options, &d, err);

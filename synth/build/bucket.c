@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "synth/ops/ops.h"
+
 enum { FEW_BUCKETS = 4, LEAST_PART = 8, SMALL_WEIGHT_BUCKETS = 3 };
 
 void mt_bucketing_init(struct mt_bucketing *b, int64_t bucket_bytes, int64_t gradient_bytes, int nyielding) {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "synth/build/internal.h"
+#include "synth/ops/ops.h"
 
 /* ---- classes ---- */
 
@@ -124,7 +125,7 @@ static enum mt_status report_sums(struct mt_builder *b) {
 
 static int count_yielding(const struct mt_builder *b) {
     int n = 0;
-    for (int o = 0; o < b->graph->nops && b->choice->beside; o++)
+    for (int o = 0; o < b->graph->nops && b->choice->decisions.start == MT_START_ATTENTION; o++)
         n +=
             b->classes[o] != MT_INVARIANT && mt_bucket_waits_for(MT_LAST, b->graph->ops[o].role, b->graph->ops[o].kind);
     return n;
@@ -352,8 +353,8 @@ static enum mt_status build(const struct mt_graph *graph, const struct mt_choice
                            .forward_only = forward_only};
     mt_program_init(program, graph, choice->nranks);
     program->train = !forward_only;
-    program->gradient_wire = choice->gradient_wire;
-    program->beside = choice->beside;
+    program->gradient_wire = choice->decisions.gradient_wire;
+    program->beside = choice->decisions.start == MT_START_ATTENTION;
     program->nsplits = choice->nsplits;
     program->splits =
         mt_arena_memdup(&program->arena, choice->splits, (size_t)choice->nsplits * sizeof *choice->splits);
@@ -366,7 +367,7 @@ static enum mt_status build(const struct mt_graph *graph, const struct mt_choice
     enum mt_status st;
     if ((st = divide_batch(&b)) || (st = classify(&b))) goto out;
     list_consumers(&b);
-    mt_bucketing_init(&b.bucketing, choice->bucket_bytes, count_gradient_bytes(&b), count_yielding(&b));
+    mt_bucketing_init(&b.bucketing, choice->decisions.bucket_bytes, count_gradient_bytes(&b), count_yielding(&b));
     add_states(&b);
     if (b.has_body && ((st = gather_weights(&b, MT_BODY)) || (st = emit_samples(&b, MT_BODY)))) goto out;
     if ((st = gather_weights(&b, MT_LAST)) || (st = emit_samples(&b, MT_LAST))) goto out;

@@ -20,9 +20,6 @@
 #include "synth/program/program.h"
 #include "synth/layout/rule.h"
 
-/* How a partial value that is wanted in shares gets there. */
-enum mt_sync { MT_SYNC_DIRECT /* P->S ReduceScatter, P->R AllReduce */, MT_SYNC_ALL_REDUCE /* P->R, then slice */ };
-
 struct mt_choice {
     int nranks;
     const struct mt_split *splits; /* named; rules point into it */
@@ -30,18 +27,15 @@ struct mt_choice {
     const struct mt_split *batch; /* shares of the batch; null: not split (every rank sees every sample) */
     int64_t *micro;               /* [nranks]: samples of a rank's micro-batch; 0 with a share of 0 */
     struct mt_rule *rules;        /* [graph->nops] */
-    enum mt_sync sync;
-    int64_t bucket_bytes;       /* of gradients and gathered weights: see bucket.h */
-    bool beside;                /* start "attention": full buckets of gradients wait for operators that yield */
-    enum mt_type gradient_wire; /* on the network; accumulated in the graph's `acc` */
-    /* How messages travel (mt_choice_algorithm); a kind without rows: "auto". */
-    int ncollectives;
-    const struct mt_plan_collective *collectives;
+    /* Of these the builder reads
+     *   sync           how a partial value that is wanted in shares gets there: P->S by ReduceScatter, or P->R by
+     *                  AllReduce and a local slice
+     *   bucket_bytes   of gradients and gathered weights: see bucket.h
+     *   start          MT_START_ATTENTION: full buckets of gradients wait for operators that yield
+     *   gradient_wire  must be set; sums accumulate in the graph's `acc`
+     *   algorithms     of messages by size; "auto" for a kind without rows */
+    struct mt_decisions decisions;
 };
-
-/* The algorithm for a message of a kind: of the kind's rows the first that is for so many bytes on the wire
- * (mt_message_bytes); "auto" if there is none. */
-const char *mt_choice_algorithm(const struct mt_choice *choice, enum mt_coll_kind kind, int64_t bytes);
 
 /* The whole training step. With several micro-batches, operators that depend on samples are in BODY and in LAST. A rule
  * that would need a collective in BODY when the ranks' numbers of micro-batches differ is refused (MT_EINPUT, naming

@@ -68,7 +68,7 @@ static void emit_slice(struct mt_builder *b, int from, int to, enum mt_block_kin
 static enum mt_type wire_type(const struct mt_builder *b, int gvalue, enum mt_coll_kind kind) {
     const struct mt_value *v = &b->graph->values[gvalue];
     bool gradient = mt_coll_reduces(kind) && v->naxes > 0 && b->summed[gvalue] && v->type == b->graph->acc;
-    return gradient ? b->choice->gradient_wire : v->type;
+    return gradient ? b->choice->decisions.gradient_wire : v->type;
 }
 
 static const enum mt_coll_kind coll_of[MT_NCONVERSIONS] = {[MT_CONVERT_ALL_REDUCE] = MT_ALL_REDUCE,
@@ -123,14 +123,6 @@ static int converted(struct mt_builder *b, int from, int layout, enum mt_block_k
     return to;
 }
 
-const char *mt_choice_algorithm(const struct mt_choice *choice, enum mt_coll_kind kind, int64_t bytes) {
-    for (int i = 0; i < choice->ncollectives; i++) {
-        const struct mt_plan_collective *row = &choice->collectives[i];
-        if (row->kind == kind && (!row->up_to_bytes || bytes <= row->up_to_bytes)) return row->algorithm;
-    }
-    return "auto";
-}
-
 static void emit_message(struct mt_builder *b, const struct mt_bucket_key *m, int *from, int *to, int count) {
     struct mt_instr instr = {.kind = MT_INSTR_COLLECTIVE,
                              .gop = -1,
@@ -143,7 +135,7 @@ static void emit_message(struct mt_builder *b, const struct mt_bucket_key *m, in
                              .wire = m->wire,
                              .acc = m->acc,
                              .group = m->group};
-    instr.algorithm = mt_choice_algorithm(b->choice, m->kind, mt_message_bytes(b->program, &instr));
+    instr.algorithm = mt_decisions_algorithm(&b->choice->decisions, m->kind, mt_message_bytes(b->program, &instr));
     mt_program_add(b->program, m->block, &instr);
 }
 
@@ -218,7 +210,7 @@ static void put_in_bucket(struct mt_builder *b, int gvalue, int layout, enum mt_
 /* The layout to which a partial value that is wanted in shares is reduced: replicated with MT_SYNC_ALL_REDUCE. */
 static int waypoint(struct mt_builder *b, int gvalue, int layout, enum mt_conversion conversion,
                     enum mt_block_kind block) {
-    bool detour = conversion == MT_CONVERT_REDUCE_SCATTER && b->choice->sync == MT_SYNC_ALL_REDUCE;
+    bool detour = conversion == MT_CONVERT_REDUCE_SCATTER && b->choice->decisions.sync == MT_SYNC_ALL_REDUCE;
     return detour ? mt_builder_whole(b, gvalue, block) : layout;
 }
 

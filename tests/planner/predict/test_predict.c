@@ -304,7 +304,8 @@ static void test_alone(void) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_graph *g = training_graph("mlp:context=3,embed=4,hidden=7,layers=2,vocab=9", 6, 0);
     struct mt_arena arena = MT_ARENA_INIT;
-    struct mt_choice one = {.nranks = 1, .gradient_wire = MT_F64, .rules = mt_new(&arena, struct mt_rule, g->nops)};
+    struct mt_choice one = {
+        .nranks = 1, .decisions.gradient_wire = MT_F64, .rules = mt_new(&arena, struct mt_rule, g->nops)};
     struct mt_program p;
     struct mt_lowered *low;
     CHECK_OK(mt_build(g, &one, &p, &err), err);
