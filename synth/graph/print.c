@@ -1,5 +1,5 @@
-/* A graph as text: every label, value and operator, with all that decides what is computed. Its hash names the graph.
- */
+/* A graph as text: every label, value and operator with all that decides what is computed. The text's hash identifies
+ * the graph. */
 #include <stdlib.h>
 
 #include "kernels/base/number/hash.h"
@@ -12,7 +12,7 @@ static void print_value(const struct mt_graph *graph, int value, FILE *file) {
     fputc(']', file);
 }
 
-/* In the fewest digits that read back the same. */
+/* In the fewest digits that strtod reads back exactly. */
 static void print_number(FILE *file, double value) {
     char text[40];
     for (int digits = 1; digits <= 17; digits++) {
