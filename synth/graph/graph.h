@@ -2,12 +2,13 @@
  * reported.
  *
  *   label      the interned name of an extent: batch, seq, embed, heads, vocab, ffn, ...; every axis of a value has
- * one, and one label may occur twice on a value index      a letter of an operator's signature (m, n, k of a matmul);
- * each axis of each operand is one index, so that indices tell two occurrences of a label apart value      what is fed
- * each step (input), kept from step to step (state), or made by an operator (temporary) parameter  a state that is
- * trained: a master weight operator   one row of kernels/op/ops.def on values, with attributes; forward, backward or
- * update by its role bundle     a forward operator with the backward operators that its differentiation added
- * (mt_op.forward)
+ *              one, and one label may occur twice on a value
+ *   index      a letter of an operator's signature (m, n, k of a matmul); each axis of each operand is one index, so
+ *              that indices tell two occurrences of a label apart
+ *   value      what is fed each step (input), kept from step to step (state), or made by an operator (temporary)
+ *   parameter  a state that is trained: a master weight
+ *   operator   one row of kernels/op/ops.def on values, with attributes; forward, backward or update by its role
+ *   bundle     a forward operator with the backward operators that its differentiation added (mt_op.forward)
  *
  *     struct mt_graph *g = mt_graph_new(MT_F32);
  *     mt_graph_labels(g, labels, nlabels, err);

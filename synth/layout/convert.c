@@ -41,18 +41,18 @@ static bool is_slice(const struct study *s) {
     return true;
 }
 
-/* Group the ranks that take part by the equivalence `alike`; among equivalent ranks `same` tells replicas, each of
+/* Group the ranks that take part by the relation `equivalent`; among equivalent ranks `replica` tells replicas, each of
  * which goes to a group of its own. */
-static void group_by(struct study *s, bool (*alike)(const struct study *, int, int),
-                     bool (*same)(const struct study *, int, int), bool (*takes_part)(const struct study *, int)) {
+static void group_by(struct study *s, bool (*equivalent)(const struct study *, int, int),
+                     bool (*replica)(const struct study *, int, int), bool (*takes_part)(const struct study *, int)) {
     int *turn = mt_calloc((size_t)s->nranks, sizeof *turn);
     for (int r = 0; r < s->nranks; r++) {
         s->group[r] = r;
         if (!takes_part(s, r)) continue;
         for (int q = 0; q < r; q++)
-            if (takes_part(s, q) && alike(s, q, r) && same(s, q, r)) turn[r]++;
+            if (takes_part(s, q) && equivalent(s, q, r) && replica(s, q, r)) turn[r]++;
         for (int q = 0; q < r; q++)
-            if (takes_part(s, q) && alike(s, q, r) && turn[q] == turn[r]) {
+            if (takes_part(s, q) && equivalent(s, q, r) && turn[q] == turn[r]) {
                 s->group[r] = s->group[q];
                 break;
             }
@@ -68,20 +68,20 @@ static bool has_new(const struct study *s, int r) {
     return new_count(s, r) > 0;
 }
 
-static bool old_box_alike(const struct study *s, int q, int r) {
+static bool same_old_box(const struct study *s, int q, int r) {
     return s->to_part[s->from->part[q]] == s->to_part[s->from->part[r]] &&
            mt_box_equal(&s->from->box[q], &s->from->box[r], s->from->naxes);
 }
 
-static bool new_box_alike(const struct study *s, int q, int r) {
+static bool same_new_box(const struct study *s, int q, int r) {
     return s->to->part[q] == s->to->part[r] && mt_box_equal(&s->to->box[q], &s->to->box[r], s->to->naxes);
 }
 
-static bool old_part_same(const struct study *s, int q, int r) {
+static bool same_old_part(const struct study *s, int q, int r) {
     return s->from->part[q] == s->from->part[r];
 }
 
-static bool old_box_same(const struct study *s, int q, int r) {
+static bool replica_of_old_box(const struct study *s, int q, int r) {
     return has_old(s, q) && has_old(s, r) && mt_box_equal(&s->from->box[q], &s->from->box[r], s->from->naxes);
 }
 
@@ -131,7 +131,7 @@ static bool is_reduction(struct study *s, bool scatter) {
         if (!mt_box_within(&to->box[r], &from->box[r], to->naxes)) return false;
         if (!scatter && !mt_box_equal(&to->box[r], &from->box[r], to->naxes)) return false;
     }
-    group_by(s, old_box_alike, old_part_same, has_old);
+    group_by(s, same_old_box, same_old_part, has_old);
     for (int r = 0; r < s->nranks; r++) {
         if (!has_old(s, r) || !first_of_group(s, r)) continue;
         int members = 0, parts = 0;
@@ -150,7 +150,7 @@ static bool is_gather(struct study *s) {
         if (!has_old(s, r)) continue;
         if (from->part[r] != to->part[r] || !mt_box_within(&from->box[r], &to->box[r], to->naxes)) return false;
     }
-    group_by(s, new_box_alike, old_box_same, has_new);
+    group_by(s, same_new_box, replica_of_old_box, has_new);
     for (int r = 0; r < s->nranks; r++)
         if (has_new(s, r) && first_of_group(s, r) && !group_tiles(s, from, r, new_count(s, r))) return false;
     return true;

@@ -83,22 +83,24 @@ bool mt_box_intersect(const struct mt_box *a, const struct mt_box *b, int naxes,
 /* Whether each part's boxes cover the whole value, as every layout must; MT_EBUG names an element that is missing. */
 enum mt_status mt_layout_check(const struct mt_layouts *table, int layout, struct mt_err *err);
 
-/* The text, in `arena`: "R", "S(0: 45 45 25 13)", "P(sum)"; "P(sum: 0 0 1 1)" where ranks share parts; "S(1: 3 5 3 5)
- * P(sum: 0 0 1 1)" where each part's ranks tile the axis in order; else the boxes, with the part after a slash: "0[0:3
- * 0:8] 1[3:5 0:8]/1 2[]". */
+/* The text, in `arena`: "R", "S(0: 45 45 25 13)", "P(sum)"; "P(sum: 0 0 1 1)" where ranks share parts;
+ * "S(1: 3 5 3 5) P(sum: 0 0 1 1)" where each part's ranks tile the axis in order; else the boxes, with the part after a
+ * slash: "0[0:3 0:8] 1[3:5 0:8]/1 2[]". */
 char *mt_layout_text(const struct mt_layouts *table, int layout, struct mt_arena *arena);
 
 /* How one layout becomes another, computed from the boxes:
  *
  *   NOTHING         the layouts are equal
  *   SLICE           every rank's new box is within its old one, of the same part; no communication
- *   ALL_REDUCE      boxes stay; a group's ranks have one box and different parts, which are all that reduce to the new
- * part REDUCE_SCATTER  the same, and the group's new boxes tile the old box ALL_GATHER      parts stay; a group's old
- * boxes tile the new box, which is the same on all of them ALL_TO_ALL      all others. A new element is the reduction,
- * in order of old parts, over the old parts that go to the rank's new part; each comes from the rank itself if it holds
- * the element, else from the first rank of the group that does. If no old part goes to the new part (R becoming P), it
- * is zero, or -inf for a maximum. Old part p goes to the new part of p's first rank, or to part 0 if old and new parts
- * are reduced differently.
+ *   ALL_REDUCE      boxes stay; a group's ranks have one box and different parts, which are all that reduce to the
+ *                   new part
+ *   REDUCE_SCATTER  the same, and the group's new boxes tile the old box
+ *   ALL_GATHER      parts stay; a group's old boxes tile the new box, which is the same on all of them
+ *   ALL_TO_ALL      all others. A new element is the reduction, in order of old parts, over the old parts that go to
+ *                   the rank's new part; each comes from the rank itself if it holds the element, else from the first
+ *                   rank of the group that does. If no old part goes to the new part (R becoming P), it is zero, or
+ *                   -inf for a maximum. Old part p goes to the new part of p's first rank, or to part 0 if old and
+ *                   new parts are reduced differently.
  *
  * Where there are several sets of old replicas, each group takes one set, in order of rank, so that a reduction counts
  * every part once. */

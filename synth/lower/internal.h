@@ -1,10 +1,11 @@
 /* Inside the lowering: what its passes hand to each other.
  *
  *   passes.c   each program instruction becomes a lowered one (operands are program values, which are the first
- * lvalues); inputs, states and reports; the other passes in order fuse.c     patterns of operators become fused
- * operators, with tensors by fuse_tensors.c buffers.c  buffer assignment: each value gets a buffer of its own or that
- * of a value that it continues; messages and scratch order.c    waits; the order that they make known; lifetimes;
- * offsets */
+ *              lvalues); inputs, states and reports; the other passes in order
+ *   fuse.c     patterns of operators become fused operators, with tensors by fuse_tensors.c
+ *   buffers.c  buffer assignment: each value gets a buffer of its own or that of a value that it continues; messages
+ *              and scratch
+ *   order.c    waits; the order that they make known; lifetimes; offsets */
 #ifndef MT_SYNTH_LOWER_INTERNAL_H
 #define MT_SYNTH_LOWER_INTERNAL_H
 

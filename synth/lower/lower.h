@@ -22,8 +22,8 @@
  *   1. i and j are on one stream, and i < j;
  *   2. j waits for i (the last run of i before j); and by transitivity of 1 and 2;
  *   3. body_barrier is set, for PROLOGUE and every iteration of BODY before the next iteration and before LAST (the
- * first iteration may overlap PROLOGUE). It is set where BODY has instructions of the communication stream; where it
- * has none, rule 1 orders its iterations.
+ *      first iteration may overlap PROLOGUE). It is set where BODY has instructions of the communication stream; where
+ *      it has none, rule 1 orders its iterations.
  *
  * Nothing else separates blocks, so that the weights' gathers overlap the forward pass, and the gradients' collectives
  * overlap updates that do not need them. A step begins when the last one has ended on both streams. */

@@ -2,8 +2,9 @@
  * any use of the other begins.
  *
  *   stream    instructions are numbered from 0 in one sequence; each is on one of MT_NSTREAMS streams, which run in
- * order lifetime  an item's first and last use on each stream seen      a vector clock: seen[i][t] is the last
- * instruction of stream t that has ended when i starts, or -1
+ *             order
+ *   lifetime  an item's first and last use on each stream
+ *   seen      a vector clock: seen[i][t] is the last instruction of stream t that has ended when i starts, or -1
  *
  *     struct mt_memory_item items[] = {{.size_bytes = 256, .first = {0, -1}, .last = {3, -1}}, ...};
  *     int64_t end_bytes = mt_memory_place(items, nitems, seen, 0); */

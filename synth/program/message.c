@@ -5,7 +5,7 @@
  *   AllGather      block r: what rank r holds of each value and no earlier member of the group holds
  *   Broadcast      the first member's boxes
  *   AllToAll       for every old part that goes to a receiver's new part, pieces that cover its new box, from the ranks
- * that hold them (the receiver itself first); sender and receiver list the pieces in the same order */
+ *                  that hold them (the receiver itself first); sender and receiver list the pieces in the same order */
 #include "synth/program/message.h"
 
 #include <assert.h>

@@ -8,10 +8,10 @@
  *   accumulator  the running sum of a gradient over micro-batches
  *   bucket       the values that one collective carries together
  *   block        PROLOGUE  once                 casts and gathers of weights; accumulators are zeroed
- *                BODY      body_count[r] times  forward and backward of one micro-batch; gradients are accumulated. May
- * be absent. If it has a collective, all counts are equal. LAST      once                 the last micro-batch,
- * overlapped by the gradients' collectives EPILOGUE  once                 the remaining reductions, the norm, the
- * update
+ *                BODY      body_count[r] times  forward and backward of one micro-batch, gradients accumulated. May be
+ *                                               absent; if it has a collective, all counts are equal.
+ *                LAST      once                 the last micro-batch, overlapped by the gradients' collectives
+ *                EPILOGUE  once                 the remaining reductions, the norm, the update
  *
  * Rank r's samples are [batch_start[r], + batch_size[r]). Iteration i of BODY takes body_size[r] of them from
  * batch_start[r] + i body_size[r] on; LAST takes the last last_size[r]; batch_size = body_count body_size + last_size.
