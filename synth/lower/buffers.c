@@ -102,7 +102,7 @@ static void prefer_ending(struct mt_lowering *l, int instr, struct mt_linstr *c)
 
 static void place_output(struct mt_lowering *l, int instr, const struct mt_linstr *c, int o) {
     int out = c->out[o], input = mt_op_info[c->kind].in_place[o];
-    if (l->buffer[out] >= 0) return; /* assigned: the input of a fill is its output */
+    if (l->buffer[out] >= 0) return; /* assigned: a fill over itself, or an output named twice */
     if (input >= c->nin) input = -1;
     if (l->adds_to[out] >= 0) {
         int base = l->adds_to[out];

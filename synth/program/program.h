@@ -6,6 +6,7 @@
  *   value        a graph value in one layout, in single assignment
  *   micro-batch  the samples of one iteration: gradients are accumulated over the micro-batches of a step
  *   accumulator  the running sum of a gradient over micro-batches
+ *   collective   communication of all ranks of a group: AllReduce, ReduceScatter, AllGather, AllToAll or Broadcast
  *   bucket       the values that one collective carries together
  *   block        PROLOGUE  once                 casts and gathers of weights; accumulators are zeroed
  *                BODY      body_count[r] times  forward and backward of one micro-batch, gradients accumulated. May be
