@@ -125,9 +125,9 @@ static void price_message(struct predictor *p, int a, enum mt_block_kind block, 
     double overhead_s = class_of(p, rank)->overhead_s;
     int64_t zeros = c->zero ? c->message_count[0] * mt_type_size(c->problem.acc) : 0;
     bool arrays = mt_cost_takes_arrays(costs, rank, &c->problem);
-    item->own_s = overhead_s + copies_s(p, rank, arrays ? &c->packed_apart : &c->packed) +
+    item->own_s = overhead_s + copies_s(p, rank, arrays ? &c->packed_rest : &c->packed) +
                   mt_cost_copy_s(costs, rank, zeros / 2, 0);
-    item->unpack_s = copies_s(p, rank, arrays ? &c->unpacked_apart : &c->unpacked);
+    item->unpack_s = copies_s(p, rank, arrays ? &c->unpacked_rest : &c->unpacked);
     item->kernels = 1 + (item->own_s > overhead_s) + (item->unpack_s > 0);
     if (!c->algorithm) return;
     struct mt_cost cost = mt_cost_coll(costs, &c->problem, c->group, c->algorithm);
