@@ -1,4 +1,4 @@
-/* Each call is one collective: bytes travel as whole numbers of four, maxima as doubles. */
+/* Each call is one collective: bytes are sent as 32-bit integers, maxima as doubles. */
 #include "profiler/measure/exchange.h"
 
 #include <stdlib.h>
@@ -81,7 +81,7 @@ enum mt_status mt_exchange_collect(struct mt_exchange *x, const void *mine, size
     if (size_bytes) memcpy(send, mine, size_bytes);
     struct mt_coll problem = {MT_ALL_TO_ALL, MT_REDUCE_NONE, MT_I32, MT_I32, n, me, 0, counts, false};
     st = run(x, &problem, (void *[2]){send, received}, err);
-    if (!st && !me) { /* close the gaps that whole words leave */
+    if (!st && !me) { /* remove the padding to whole words */
         size_t from = 0, to = 0;
         for (int r = 0; r < n; r++) {
             memmove(received + to, received + from, sizes[r]);

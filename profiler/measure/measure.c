@@ -1,4 +1,4 @@
-/* Rounds over the cases that are not certain yet. */
+/* Rounds over the cases whose error is still above the target. */
 #include "profiler/measure/measure.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "kernels/base/wait.h"
 
 enum { LEAST_ROUNDS = 3, MOST_ROUNDS = 200, LEAST_SAMPLES = 6 };
-/* However large the budget: between two cases ranks hear of each other, and who watches over them hears of progress. */
+/* At any budget: between two cases ranks agree, and the watchdog gets a progress report. */
 static const double longest_slot_s = 2;
 
 void mt_samples_add(struct mt_samples *series, double value) {
@@ -38,7 +38,7 @@ struct rounds {
     double spent_s; /* as all ranks agree */
 };
 
-/* Meet, and hear whether anybody failed and how late it is. */
+/* A barrier on which ranks agree on failure and on the time spent. */
 static enum mt_status meet(struct rounds *r, enum mt_status mine, struct mt_err *err) {
     if (mine == MT_ESTALL || mine == MT_EPEER) return mine;
     double values[2] = {mt_now_s() - r->start_s, mine != MT_OK};
