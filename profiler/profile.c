@@ -63,6 +63,7 @@ static enum mt_status open_device(struct mt_profile *p, const struct mt_profile_
     mine->threads = gpu ? mine->facts.computing : mt_device_threads(p->device);
     mine->pid = getpid();
     mine->room_bytes = mt_device_memory_bytes(p->device);
+    mine->emulated_exact_s = mt_device_emulated_exact_s(p->device);
     return MT_OK;
 }
 

@@ -15,11 +15,20 @@ struct mt_cpu_allocation {
     size_t size_bytes;
 };
 
+/* What streams measure and sleep by. */
+struct mt_cpu_clock {
+    double (*now_s)(void);                /* mt_now_s */
+    double (*worked_s)(void);             /* the calling thread's time on a processor */
+    void (*sleep_until_s)(double when_s); /* of now_s; may return late, or early */
+};
+extern const struct mt_cpu_clock mt_cpu_clock;
+
 struct mt_cpu_device {
-    struct mt_device base;           /* base.threads: the size of each stream's OpenMP team */
-    double speed;                    /* emulated; 1: full */
-    const struct mt_backend *onednn; /* or null */
-    pthread_mutex_t lock;            /* of allocations */
+    struct mt_device base;            /* base.threads: the size of each stream's OpenMP team */
+    const struct mt_cpu_clock *clock; /* mt_cpu_clock; tests set their own before there are streams */
+    double speed;                     /* emulated; 1: full */
+    const struct mt_backend *onednn;  /* or null */
+    pthread_mutex_t lock;             /* of allocations */
     struct mt_cpu_allocation *allocations;
 };
 
@@ -50,18 +59,23 @@ enum mt_status mt_cpu_coll(const struct mt_coll_call *call, struct mt_err *err);
 /* A stream that works at a lower speed: it runs ahead of the clock that is emulated by what it owes, and pays by
  * sleeping; what it sleeps too long is owed to it. */
 struct mt_cpu_debt {
+    const struct mt_cpu_clock *clock;
     double owed_s;
-    double worked_s; /* when an item ended last */
+    double worked_s; /* clock->worked_s when an item, or a wait after it, ended last */
 };
 /* The time on the emulated clock. */
 static inline double mt_cpu_debt_now_s(const struct mt_cpu_debt *debt) {
-    return mt_now_s() + debt->owed_s;
+    return debt->clock->now_s() + debt->owed_s;
 }
 /* Work at `speed` that took so long. */
 static inline void mt_cpu_debt_add(struct mt_cpu_debt *debt, double worked_s, double speed) {
     debt->owed_s += worked_s * (1 / speed - 1);
 }
-/* Sleep if at least `least_s` is owed; sooner awake when *stop is set. */
+/* Sleep if at least `least_s` is owed; sooner awake when *stop is set. What going to sleep works is nobody's. */
 void mt_cpu_debt_pay(struct mt_cpu_debt *debt, double least_s, const atomic_bool *stop);
+
+/* What an emulated device takes an operator for longer than it works, in seconds of its own speed: measured with
+ * operators that do nothing. 0 where no thread can be had. */
+double mt_cpu_overhead_s(struct mt_device *device);
 
 #endif

@@ -86,6 +86,14 @@ int mt_device_depth(struct mt_device *device);
  * mt_device_emulate_sms with that fraction of the multiprocessors; mt_stream_new reports its errors. */
 void mt_device_emulate(struct mt_device *device, double speed);
 
+/* The accuracy of emulation: operators of at least this many seconds, at the device's own speed, take at most a
+ * fraction of MT_EMULATED_ERROR longer than they should; 0: nothing is stretched. mt_device_emulate measures it, since
+ * it depends on the cost of reading a thread's clock. It should be at most MT_EMULATED_EXACT_S; if it is more, reports
+ * of emulated times say so. */
+double mt_device_emulated_exact_s(const struct mt_device *device);
+#define MT_EMULATED_ERROR 0.1
+#define MT_EMULATED_EXACT_S 50e-6
+
 /* From now on the stream "compute" has `count` of a GPU's multiprocessors, or the next number that the GPU's partitions
  * allow (see the description); other streams have all. Call it before there are streams. MT_EINPUT on a CPU, and for a
  * count that the GPU does not have. */

@@ -17,10 +17,10 @@ void mt_checksum_text(uint64_t hash, char digits[MT_CHECKSUM_DIGITS + 1]);
 /* The digits of the header's own checksum in head[size_bytes] (length prefix and JSON text), or null. */
 char *mt_header_checksum_find(void *head, size_t size_bytes);
 
-/* The checksum that `head` should carry. */
+/* The checksum that `head` should have. */
 void mt_header_checksum_of(const void *head, size_t size_bytes, char digits[MT_CHECKSUM_DIGITS + 1]);
 
-/* Whether it carries one, and MT_EINPUT when that is wrong. */
+/* *carries: whether the header has a checksum. MT_EINPUT if it is wrong. */
 enum mt_status mt_header_checksum_verify(const char *name, const void *head, size_t size_bytes, bool *carries,
                                          struct mt_err *err);
 

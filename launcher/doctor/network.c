@@ -32,34 +32,34 @@ static void *listen_on(void *argument) {
         struct pollfd come = {.fd = l->fd, .events = POLLIN};
         poll(&come, 1, 50);
         for (struct watch_link link; (link = watch_accept(l->fd)).fd >= 0; watch_close(&link)) {
-            struct watch_note note = {.kind = WATCH_BEAT, .token = l->token};
-            watch_send(&link, &note, NULL);
+            struct watch_message message = {.kind = WATCH_BEAT, .token = l->token};
+            watch_send(&link, &message, NULL);
         }
     }
     return NULL;
 }
 
 /* Whether an address answers with the token before the time. */
-static bool answers(const struct sockaddr_storage *place, uint64_t token, double until_s) {
-    struct watch_link link = watch_connect(place);
-    struct watch_note note;
+static bool answers(const struct sockaddr_storage *address, uint64_t token, double until_s) {
+    struct watch_link link = watch_connect(address);
+    struct watch_message message;
     char text[WATCH_TEXT];
     int got = 0;
     while (link.fd >= 0 && !got && mt_now_s() < until_s) {
         struct pollfd ready = {.fd = link.fd, .events = POLLIN};
         poll(&ready, 1, 100);
-        if (ready.revents) got = watch_receive(&link, &note, text);
+        if (ready.revents) got = watch_receive(&link, &message, text);
     }
     watch_close(&link);
-    return got > 0 && note.token == token;
+    return got > 0 && message.token == token;
 }
 
 static bool reaches(const char *line) {
-    struct sockaddr_storage places[WATCH_PLACES];
+    struct sockaddr_storage addresses[WATCH_ADDRESSES];
     uint64_t token;
-    int n = watch_read_line(line, &token, places, WATCH_PLACES);
+    int n = watch_read_line(line, &token, addresses, WATCH_ADDRESSES);
     for (int p = 0; p < n; p++)
-        if (answers(&places[p], token, mt_now_s() + fmax(patience_s / n, least_s))) return true;
+        if (answers(&addresses[p], token, mt_now_s() + fmax(patience_s / n, least_s))) return true;
     return false;
 }
 

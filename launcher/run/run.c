@@ -54,7 +54,7 @@ void mt_run_expect(struct mt_run_doc *run, const struct mt_plan *plan) {
     }
 }
 
-enum mt_status mt_run_check(const struct mt_run_doc *run, struct mt_err *err) {
+static enum mt_status check(const struct mt_run_doc *run, struct mt_err *err) {
     for (int v = 0; v < run->nvals; v++)
         if (run->vals[v].step < run->first_step - 1 || run->vals[v].step > run->first_step - 1 + run->nlosses)
             return mt_fail(err, MT_EINPUT, "validation[%d].step: %lld is outside the run's steps %lld to %lld", v,
@@ -67,11 +67,12 @@ enum mt_status mt_run_check(const struct mt_run_doc *run, struct mt_err *err) {
     return MT_OK;
 }
 
-/* The members that are plain strings, one row each, for reader and writer. */
-static const struct {
+/* Members by type, one row each, for reader and writer. */
+struct member {
     const char *key;
     size_t at;
-} texts[] = {
+};
+static const struct member texts[] = {
     {"made_by", offsetof(struct mt_run_doc, made_by)},
     {"mpi", offsetof(struct mt_run_doc, mpi)},
     {"plan_hash", offsetof(struct mt_run_doc, plan_hash)},
@@ -83,10 +84,7 @@ static const struct {
 };
 enum { NTEXTS = sizeof texts / sizeof *texts };
 
-static const struct {
-    const char *key;
-    size_t at;
-} rank_reals[] = {
+static const struct member rank_reals[] = {
     {"compute_s", offsetof(struct mt_run_rank, compute_s)},
     {"comm_s", offsetof(struct mt_run_rank, comm_s)},
     {"wait_s", offsetof(struct mt_run_rank, wait_s)},
@@ -97,10 +95,7 @@ static const struct {
     {"predicted_compute_s", offsetof(struct mt_run_rank, predicted_compute_s)},
     {"predicted_wait_s", offsetof(struct mt_run_rank, predicted_wait_s)},
 };
-static const struct {
-    const char *key;
-    size_t at;
-} rank_ints[] = {
+static const struct member rank_ints[] = {
     {"samples", offsetof(struct mt_run_rank, samples)},
     {"multiprocessors", offsetof(struct mt_run_rank, multiprocessors)},
     {"all_multiprocessors", offsetof(struct mt_run_rank, all_multiprocessors)},
@@ -110,11 +105,8 @@ static const struct {
 };
 enum { NREALS = sizeof rank_reals / sizeof *rank_reals, NINTS = sizeof rank_ints / sizeof *rank_ints };
 
-/* Members that are numbers from 0. */
-static const struct {
-    const char *key;
-    size_t at;
-} reals[] = {
+/* Numbers from 0 on. */
+static const struct member reals[] = {
     {"train_s", offsetof(struct mt_run_doc, train_s)},
     {"tokens_per_s", offsetof(struct mt_run_doc, tokens_per_s)},
     {"flops_per_s", offsetof(struct mt_run_doc, flops_per_s)},
@@ -196,7 +188,7 @@ static enum mt_status read_run(struct mt_json root, struct mt_run_doc *run, stru
         (st = read_ranks(root, run, err)) || (st = read_losses(root, run, err)))
         return st;
     struct mt_err why = MT_ERR_INIT;
-    return mt_run_check(run, &why) ? mt_json_fail(root, err, "%s", why.text) : MT_OK;
+    return check(run, &why) ? mt_json_fail(root, err, "%s", why.text) : MT_OK;
 }
 
 enum mt_status mt_run_read(const char *path, struct mt_run_doc *run, struct mt_err *err) {
@@ -211,7 +203,7 @@ enum mt_status mt_run_read(const char *path, struct mt_run_doc *run, struct mt_e
     return st;
 }
 
-/* A diverged loss is no JSON number; the largest one that is stands for it. */
+/* JSON has no infinity and no NaN: the loss of a diverged step is written as a very large number. */
 static double to_finite(double x) {
     return isfinite(x) ? x : x < 0 ? -1e308 : 1e308;
 }

@@ -16,7 +16,7 @@
 #include "launcher/train/progress.h"
 #include "launcher/run/run.h"
 #include "launcher/train/series.h"
-#include "launcher/session/asking.h"
+#include "launcher/session/requests.h"
 #include "launcher/watch/signals.h"
 #include "launcher/run/trace.h"
 #include "launcher/train/train.h"
@@ -48,7 +48,7 @@ struct trainer {
     const char *folder; /* where, at rank 0 */
     int lock;           /* on the folder, at rank 0; or -1 */
     int64_t saved_step; /* of the newest checkpoint; -1: none */
-    struct mt_asking asking;
+    struct mt_requests requests;
     struct mt_run_doc run;   /* kept by rank 0 */
     struct mt_run_rank mine; /* this rank's row of it */
     double train_s;

@@ -220,7 +220,7 @@ static void exchange(struct trainer *t, int *asked) {
     struct mt_executor_progress now;
     double patience_s = mt_executor_patience_s(t->executor);
     int answer;
-    if (!trainer_drift(t, patience_s, &err) && !mt_asking_step(&t->asking, patience_s, &answer, &err)) {
+    if (!trainer_drift(t, patience_s, &err) && !mt_requests_step(&t->requests, patience_s, &answer, &err)) {
         *asked |= answer;
         return;
     }
@@ -245,10 +245,10 @@ static enum mt_status between_steps(struct trainer *t, double loss, int *asked, 
     exchange(t, asked);
     if (t->ahead) return MT_OK;
     if (due(o->hash_every, t->step) && (st = trainer_compare(t, err))) return st;
-    bool more = t->step < t->last_step && !(*asked & MT_ASK_STOP);
+    bool more = t->step < t->last_step && !(*asked & MT_REQUEST_STOP);
     if (more && due(o->eval_every, t->step) && t->data.val_count) evaluate(t);
-    if (more && (due(o->checkpoint_every, t->step) || (*asked & MT_ASK_CHECKPOINT))) save_or_warn(t);
-    *asked &= ~MT_ASK_CHECKPOINT;
+    if (more && (due(o->checkpoint_every, t->step) || (*asked & MT_REQUEST_CHECKPOINT))) save_or_warn(t);
+    *asked &= ~MT_REQUEST_CHECKPOINT;
     return MT_OK;
 }
 
@@ -286,19 +286,19 @@ enum mt_status trainer_run(struct trainer *t, struct mt_err *err) {
         mt_progress_say(&t->progress, "nothing left to train: %lld steps are done, and the run ends after %lld",
                         (long long)t->step, (long long)t->last_step);
     if ((st = mt_agree(t->comm, trainer_begin_scale(t, err), err))) goto out;
-    while (t->step < t->last_step && (t->ahead || !(asked & MT_ASK_STOP))) {
+    while (t->step < t->last_step && (t->ahead || !(asked & MT_REQUEST_STOP))) {
         double loss = step(t, asked);
         if ((st = between_steps(t, loss, &asked, err))) goto out;
     }
-    if (mt_asking_end(&t->asking, mt_executor_patience_s(t->executor), &answer, err)) give_up(t, err);
+    if (mt_requests_end(&t->requests, mt_executor_patience_s(t->executor), &answer, err)) give_up(t, err);
     asked |= answer;
     mt_progress_end(&t->progress);
-    bool stopped = (asked & MT_ASK_STOP) && t->step < t->last_step;
+    bool stopped = (asked & MT_REQUEST_STOP) && t->step < t->last_step;
     if (stopped) mt_progress_say(&t->progress, "asked to stop after step %lld", (long long)t->step);
     st = finish(t, stopped, err);
 out:
     drain(t);
-    mt_asking_end(&t->asking, mt_executor_patience_s(t->executor), &answer, &ignored);
+    mt_requests_end(&t->requests, mt_executor_patience_s(t->executor), &answer, &ignored);
     mt_progress_end(&t->progress);
     return st;
 }

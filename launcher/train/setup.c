@@ -176,7 +176,7 @@ enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
         (st = mt_agree(t->comm, mt_emulation_check(&t->options->emulation, t->nranks, t->kind, err), err)))
         return st;
     mt_run_init(&t->run, t->nranks);
-    mt_asking_init(&t->asking, t->comm);
+    mt_requests_init(&t->requests, t->comm);
     mt_watch_phase(MT_WATCH_SLOW, "building the program");
     st = mt_planned_open(t->plan, &t->planned, err);
     if (st) mt_err_context(err, "%s", t->options->plan);
@@ -188,6 +188,7 @@ enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
     const char *emulated = mt_emulation_text(&t->options->emulation, &t->run.arena);
     mt_log(MT_LOG_INFO, "%d rank%s%s%s, %s; rank 0: %s", t->nranks, t->nranks == 1 ? "" : "s", *emulated ? " of " : "",
            emulated, t->plan->model, mt_device_describe(t->device));
+    if (*emulated) mt_emulation_tell_error(t->comm, t->device);
     if (*emulated && t->mine.all_multiprocessors) say_multiprocessors(t);
     return MT_OK;
 }

@@ -23,6 +23,7 @@ struct mt_place {
     char kind[16], model[128];    /* of the device */
     struct mt_device_facts facts; /* of a GPU */
     int threads, pid;             /* threads: of a GPU the multiprocessors that compute */
+    double emulated_exact_s;      /* mt_device_emulated_exact_s */
     int64_t room_bytes;           /* free memory: a GPU's own; else of the host, shared by all of its ranks */
     int node;                     /* number of the host; hosts are in the order of their first ranks */
     int class;                    /* number of the (kind, model, threads); in the order of first ranks */

@@ -73,7 +73,6 @@ static inline void replay_message(struct replay *r, const struct event *e) {
                                 .schedule = l->schedule,
                                 .comm = r->comm,
                                 .group = l->group,
-                                .tag = l->tag,
                                 .deadline_s = 30,
                                 .npack = l->npack,
                                 .nunpack = l->nunpack,

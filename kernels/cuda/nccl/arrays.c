@@ -15,6 +15,7 @@
 
 #include "kernels/base/arena.h"
 #include "kernels/cuda/nccl/call.h"
+#include "kernels/cuda/nccl/pieces.h"
 #include "kernels/device/piece.h"
 
 struct draft {

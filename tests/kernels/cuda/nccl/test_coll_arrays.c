@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "kernels/cuda/nccl/call.h"
+#include "kernels/cuda/nccl/pieces.h"
 #include "tests/check.h"
 
 enum { MOST_RANKS = 5, TENSORS = 4, ROOM = 1 << 16 };

@@ -1,11 +1,11 @@
-/* Inputs on their way to the device, and results on their way back. */
+/* The slots of the pipeline: inputs to the device, results back to the host. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "launcher/execute/internal.h"
 
-enum { PLACE_ALIGN = 64 };
+enum { SLOT_ALIGN = 64 };
 
 static int64_t tensor_bytes(const struct mt_tensor *t) {
     return mt_tensor_count(t) * mt_type_size(t->type);
@@ -13,7 +13,7 @@ static int64_t tensor_bytes(const struct mt_tensor *t) {
 
 static int64_t take(int64_t *top_bytes, int64_t size_bytes) {
     int64_t at = *top_bytes;
-    *top_bytes += (size_bytes + PLACE_ALIGN - 1) / PLACE_ALIGN * PLACE_ALIGN;
+    *top_bytes += (size_bytes + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN;
     return at;
 }
 
@@ -24,7 +24,7 @@ static int64_t input_bytes(const struct mt_lowered *low, const struct mt_linput 
     return input->rows ? bytes * input->nrows : bytes;
 }
 
-/* A program's inputs and scalars, in a place from *top_bytes on. */
+/* A program's inputs and reported scalars, from *top_bytes of a slot on. */
 static void lay_out(struct mt_executor *ex, struct replay *run, int64_t *top_bytes) {
     const struct mt_lowered *low = run->low;
     int nvalues = low->program->graph->nvalues;
@@ -32,7 +32,7 @@ static void lay_out(struct mt_executor *ex, struct replay *run, int64_t *top_byt
     run->reported = mt_new(&ex->host, struct reported, nvalues);
     for (int i = 0; i < low->ninputs; i++) {
         int64_t size_bytes = input_bytes(low, &low->inputs[i]);
-        run->fed[i] = (struct fed){.at_bytes = take(top_bytes, size_bytes), .size_bytes = size_bytes, .place = -1};
+        run->fed[i] = (struct fed){.at_bytes = take(top_bytes, size_bytes), .size_bytes = size_bytes, .slot = -1};
     }
     for (int g = 0; g < nvalues; g++) {
         if (low->output_at[g] < 0 || mt_tensor_count(&run->values[low->output_at[g]]) != 1) continue;
@@ -56,27 +56,35 @@ static void prepare_row(struct mt_executor *ex) {
     ex->row = mt_arena_alloc(&ex->host, (size_t)most);
 }
 
-enum mt_status mt_executor_take_places(struct mt_executor *ex, struct mt_err *err) {
+enum mt_status executor_alloc_slots(struct mt_executor *ex, struct mt_err *err) {
     int64_t size_bytes = 0;
     int depth = mt_device_depth(ex->device);
     prepare_row(ex);
     for (int r = 0; r < MT_NRUNS; r++)
         if (ex->runs[r].low) lay_out(ex, &ex->runs[r], &size_bytes);
     ex->loaded = MT_NRUNS;
-    ex->nplaces = depth < MT_EXECUTOR_DEPTH ? depth : MT_EXECUTOR_DEPTH;
-    for (int p = 0; p < ex->nplaces; p++) {
+    ex->nslots = depth < MT_EXECUTOR_DEPTH ? depth : MT_EXECUTOR_DEPTH;
+    for (int p = 0; p < ex->nslots; p++) {
         void *memory;
         enum mt_status st = mt_device_host_alloc(ex->device, size_bytes, &memory, err);
         if (st) return st;
-        ex->places[p].memory = memory;
-        if ((st = mt_event_new(ex->device, &ex->places[p].done, err))) return st;
+        ex->slots[p].memory = memory;
+        if ((st = mt_event_new(ex->device, &ex->slots[p].done, err))) return st;
     }
     return MT_OK;
 }
 
+int mt_executor_in_flight(const struct mt_executor *ex) {
+    return (int)(ex->submitted - ex->finished);
+}
+
+int mt_executor_depth(const struct mt_executor *ex) {
+    return ex->nslots;
+}
+
 /* ---- inputs ---- */
 
-/* Cut from a dense whole (its axes from `axis` on) this rank's box. Returns its bytes. */
+/* Copy this rank's box out of a dense whole, from `axis` on. Returns the box's bytes. */
 static int64_t cut(const struct mt_tensor *t, int axis, const char *whole, char *part) {
     int64_t size = mt_type_size(t->type), bytes = size, stride = size;
     if (axis == t->naxes) {
@@ -97,43 +105,44 @@ static int64_t cut(const struct mt_tensor *t, int axis, const char *whole, char 
 enum mt_status mt_executor_feed(struct mt_executor *ex, enum mt_run which, int gvalue, mt_fill *fill, void *context,
                                 struct mt_err *err) {
     struct replay *run = &ex->runs[which];
-    int place = (int)(ex->submitted % (uint64_t)ex->nplaces);
-    if (mt_executor_in_flight(ex) == ex->nplaces)
-        return mt_fail(err, MT_EBUG, "inputs are fed while %d runs are under way", ex->nplaces);
+    int slot = executor_slot_of(ex, ex->submitted);
+    if (mt_executor_in_flight(ex) == ex->nslots)
+        return mt_fail(err, MT_EBUG, "inputs are fed while %d runs are in flight", ex->nslots);
     for (int i = 0; i < run->low->ninputs; i++) {
         const struct mt_linput *input = &run->low->inputs[i];
         if (input->gvalue != gvalue) continue;
-        char *to = ex->places[place].memory + run->fed[i].at_bytes;
+        char *to = ex->slots[slot].memory + run->fed[i].at_bytes;
         int64_t rows = input->rows ? input->nrows : 1;
         for (int64_t r = 0; r < rows; r++) {
             fill(context, input->rows ? input->rows[r] : -1, ex->row);
             to += cut(&run->values[input->value], input->rows ? 1 : 0, ex->row, to);
         }
-        run->fed[i].place = place;
+        run->fed[i].slot = slot;
         run->fed[i].fresh = true;
     }
     return MT_OK;
 }
 
-/* What another program's inputs have overwritten is sent again, from the place that belongs to this run. */
-static void bring_here(struct mt_executor *ex, struct fed *fed) {
-    int here = (int)(ex->submitted % (uint64_t)ex->nplaces);
-    if (fed->place != here)
-        memcpy(ex->places[here].memory + fed->at_bytes, ex->places[fed->place].memory + fed->at_bytes,
+/* Move an input that was fed for an earlier run to this run's slot: the other program's inputs have overwritten it on
+ * the device. */
+static void move_to_slot(struct mt_executor *ex, struct fed *fed) {
+    int here = executor_slot_of(ex, ex->submitted);
+    if (fed->slot != here)
+        memcpy(ex->slots[here].memory + fed->at_bytes, ex->slots[fed->slot].memory + fed->at_bytes,
                (size_t)fed->size_bytes);
-    fed->place = here;
+    fed->slot = here;
 }
 
-void mt_executor_queue_inputs(struct mt_executor *ex, enum mt_run which, bool all_streams) {
+void executor_queue_inputs(struct mt_executor *ex, enum mt_run which, bool all_streams) {
     struct replay *run = &ex->runs[which];
     struct mt_stream *compute = ex->streams[MT_STREAM_COMPUTE];
     bool any = false;
     for (int i = 0; i < run->low->ninputs; i++) {
         struct fed *fed = &run->fed[i];
-        if (fed->place < 0 || (!fed->fresh && ex->loaded == which)) continue;
-        bring_here(ex, fed);
+        if (fed->slot < 0 || (!fed->fresh && ex->loaded == which)) continue;
+        move_to_slot(ex, fed);
         mt_stream_copy(compute, MT_COPY_IN, run->values[run->low->inputs[i].value].data,
-                       ex->places[fed->place].memory + fed->at_bytes, fed->size_bytes);
+                       ex->slots[fed->slot].memory + fed->at_bytes, fed->size_bytes);
         fed->fresh = false;
         any = true;
     }
@@ -152,30 +161,30 @@ const struct mt_tensor *mt_executor_output(const struct mt_executor *ex, enum mt
     return &ex->runs[run].values[low->output_at[gvalue]];
 }
 
-void mt_executor_queue_results(struct mt_executor *ex, const struct place *place) {
-    const struct replay *run = &ex->runs[place->run];
+void executor_queue_results(struct mt_executor *ex, const struct slot *slot) {
+    const struct replay *run = &ex->runs[slot->run];
     for (int i = 0; i < run->nreported; i++) {
-        const struct mt_tensor *t = mt_executor_output(ex, place->run, run->reported[i].gvalue);
-        mt_stream_copy(ex->streams[MT_STREAM_COMPUTE], MT_COPY_OUT, place->memory + run->reported[i].at_bytes, t->data,
+        const struct mt_tensor *t = mt_executor_output(ex, slot->run, run->reported[i].gvalue);
+        mt_stream_copy(ex->streams[MT_STREAM_COMPUTE], MT_COPY_OUT, slot->memory + run->reported[i].at_bytes, t->data,
                        tensor_bytes(t));
     }
 }
 
-enum mt_status mt_executor_fetch_results(struct mt_executor *ex, const struct place *place, struct mt_err *err) {
-    const struct replay *run = &ex->runs[place->run];
+enum mt_status executor_fetch_results(struct mt_executor *ex, const struct slot *slot, struct mt_err *err) {
+    const struct replay *run = &ex->runs[slot->run];
     enum mt_status st = MT_OK;
     for (int i = 0; i < run->nreported && !st; i++) {
-        const struct mt_tensor *t = mt_executor_output(ex, place->run, run->reported[i].gvalue);
-        st = mt_device_copy_out(ex->device, place->memory + run->reported[i].at_bytes, t->data, tensor_bytes(t), err);
+        const struct mt_tensor *t = mt_executor_output(ex, slot->run, run->reported[i].gvalue);
+        st = mt_device_copy_out(ex->device, slot->memory + run->reported[i].at_bytes, t->data, tensor_bytes(t), err);
     }
     return st;
 }
 
-void mt_executor_read_results(struct mt_executor *ex, const struct place *place) {
-    struct replay *run = &ex->runs[place->run];
+void executor_read_results(struct mt_executor *ex, const struct slot *slot) {
+    struct replay *run = &ex->runs[slot->run];
     for (int i = 0; i < run->nreported; i++) {
         struct reported *r = &run->reported[i];
-        r->number = mt_type_load(mt_executor_output(ex, place->run, r->gvalue)->type, place->memory + r->at_bytes, 0);
+        r->number = mt_type_load(mt_executor_output(ex, slot->run, r->gvalue)->type, slot->memory + r->at_bytes, 0);
     }
 }
 

@@ -1,6 +1,7 @@
-/* Inside the CUDA module: the device, its queues, and how kernels are made and launched. One device a process.
+/* The ground of the CUDA module: the device, its queues, errors of the driver, kernels and operators. One device a
+ * process.
  *
- * Nothing outside this folder sees it; the program loads the module and finds a struct mt_device_class (module.h).
+ * Nothing outside kernels/cuda sees it; the program loads the module and finds a struct mt_device_class (module.h).
  * Linked are the driver's libcuda, NVRTC, cuBLASLt and NCCL; the module is not loaded where one is missing. */
 #ifndef MT_KERNELS_CUDA_DRIVER_CUDA_H
 #define MT_KERNELS_CUDA_DRIVER_CUDA_H
@@ -12,26 +13,39 @@
 struct cuda {
     CUdevice handle;
     CUcontext context; /* primary; current in every thread that calls the module */
+    unsigned opening;  /* how many devices were opened before: a new context may have the address of a released one */
     int sm;            /* compute capability: 90 is 9.0 */
     int nsm;           /* multiprocessors that compute: fewer where that is emulated */
     int shared_bytes;  /* of one block, at most (opt-in) */
     struct cuda_jit *jit;
 };
 
-/* Where work goes, in order. */
+/* A stream, with what its kernels find in the device's memory. */
 struct cuda_queue {
     struct cuda *cuda;
     CUstream stream;
     CUdeviceptr clock; /* the device's copy of the call's struct mt_clock (op.h), current when the work runs */
-    CUdeviceptr room;  /* of CUDA_ROOM_BYTES, for calls that are one: what a launch leaves for the next (reduce.c) */
+    CUdeviceptr room;  /* CUDA_ROOM_BYTES that a launch leaves to the next in multi-tensor launches (reduce.c) */
 };
 enum { CUDA_ROOM_BYTES = 256 << 10 };
 
-/* ---- kernels (jit.c) ----
+/* ---- driver.c ---- */
+
+/* Make the device's context the calling thread's; does nothing where it is already. */
+enum mt_status cuda_enter(const struct cuda *cuda, struct mt_err *err);
+
+enum mt_status cuda_fail(struct mt_err *err, CUresult result, const char *what); /* "what: CUDA_ERROR_... (text)" */
+#define CUDA_TRY(call, err, what)                                                                                      \
+    do {                                                                                                               \
+        CUresult result_ = (call);                                                                                     \
+        if (result_ != CUDA_SUCCESS) return cuda_fail(err, result_, what);                                             \
+    } while (0)
+
+/* ---- kernels (jit/jit.c) ----
  *
- * Device code is kernels/cuda/NAME.cu, embedded in the module; prelude.cuh goes before each, and it may include other
- * .cuh files of that folder, nothing else. It is compiled by NVRTC for the device at hand, once per set of definitions,
- * and kept on disk by content. */
+ * Device code is kernels/cuda/FAMILY/NAME.cu, embedded in the module; jit/prelude.cuh goes before each. It may include
+ * .cuh files of kernels/cuda, nothing else. NVRTC compiles it for the device at hand, once for each set of definitions;
+ * the result is kept on disk by content. */
 
 /* "-DTYPE=bf16 -DROWS=4": definitions as NVRTC takes them, separated by single spaces (not T: its own header uses
  * that name). `name` is an extern "C" function.
@@ -49,14 +63,7 @@ enum mt_status cuda_launch3(const struct cuda_queue *queue, CUfunction kernel, c
 /* "T=..." of a type: "float", "bf16", "f16" (prelude.cuh's). */
 const char *cuda_type(enum mt_type type);
 
-enum mt_status cuda_fail(struct mt_err *err, CUresult result, const char *what); /* "what: CUDA_ERROR_... (text)" */
-#define CUDA_TRY(call, err, what)                                                                                      \
-    do {                                                                                                               \
-        CUresult result_ = (call);                                                                                     \
-        if (result_ != CUDA_SUCCESS) return cuda_fail(err, result_, what);                                             \
-    } while (0)
-
-/* ---- operators (ops.c) ----
+/* ---- operators (ops/ops.c) ----
  *
  * T is f32, bf16 or f16, A is f32, I is i32; what is not supported (f64, say) is refused when a program is lowered.
  * Each kind of ops.def has one `const struct cuda_op cuda_KIND`, in the file of its family. Kernels write outputs

@@ -1,7 +1,7 @@
 /* By which axis a parameter is sharded. */
 #include "synth/graph/graph.h"
 
-int mt_storage_axis(const struct mt_graph *graph, int value) {
+int mt_sharding_axis(const struct mt_graph *graph, int value) {
     enum { FEWER = 4, ENOUGH = 256 };
     int naxes = graph->values[value].naxes, longest = naxes ? 0 : -1;
     for (int a = 1; a < naxes; a++)
@@ -13,10 +13,10 @@ int mt_storage_axis(const struct mt_graph *graph, int value) {
     return longest;
 }
 
-int mt_storage_labels(const struct mt_graph *graph, int *labels) {
+int mt_sharding_labels(const struct mt_graph *graph, int *labels) {
     int n = 0;
     for (int v = 0; v < graph->nvalues; v++) {
-        int axis = graph->values[v].param ? mt_storage_axis(graph, v) : -1, i = 0;
+        int axis = graph->values[v].param ? mt_sharding_axis(graph, v) : -1, i = 0;
         if (axis < 0) continue;
         while (i < n && labels[i] != graph->values[v].label[axis]) i++;
         if (i == n) labels[n++] = graph->values[v].label[axis];
