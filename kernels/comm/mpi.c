@@ -319,11 +319,11 @@ static enum mt_status stall(struct job *job, struct mt_err *err) {
     for (int i = 0; i < job->nflows; i++) {
         const struct flow *flow = &mpi->flows[i];
         if (!is_message(flow->step) || flow->applied == flow->nsegments || used + 16 > sizeof peers) continue;
-        bool told = false;
+        bool named = false;
         for (int j = 0; j < i; j++)
-            told |= is_message(mpi->flows[j].step) && mpi->flows[j].step->peer == flow->step->peer &&
-                    mpi->flows[j].applied < mpi->flows[j].nsegments;
-        if (!told) used += (size_t)snprintf(peers + used, sizeof peers - used, " %d", job->group[flow->step->peer]);
+            named |= is_message(mpi->flows[j].step) && mpi->flows[j].step->peer == flow->step->peer &&
+                     mpi->flows[j].applied < mpi->flows[j].nsegments;
+        if (!named) used += (size_t)snprintf(peers + used, sizeof peers - used, " %d", job->group[flow->step->peer]);
     }
     return mt_fail(err, MT_ESTALL, "%s: rank %d has made no progress for %g s; it waits for rank%s%s",
                    mt_coll_name(job->problem->kind), mpi->comm.rank, job->deadline_s, strchr(peers + 1, ' ') ? "s" : "",

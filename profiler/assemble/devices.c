@@ -15,7 +15,7 @@
 
 enum { PARTS = 10 };
 #define PAUSE_S 1.0
-static const double alike = 0.1;
+static const double most_apart = 0.1;
 
 static void make_name(const char *model, const char *suffix, char *name, size_t size) {
     static const char *const left_out[] = {"(r)",       "(tm)", "(c)",     "intel",     "amd",    "cpu",    "core",
@@ -148,7 +148,7 @@ static void measure_class(const struct mt_profile *p, const struct mt_device_fig
         if (device->memory_bytes < class->memory_bytes) class->memory_bytes = device->memory_bytes;
         device->speed = speed_of(&ops[r], &ops[reference], &device->speed_error);
         double scale = median_speed(&ops[r], &ops[reference]);
-        if (fabs(scale - 1) > alike) continue;
+        if (fabs(scale - 1) > most_apart) continue;
         for (int i = 0; i < ops[r].nops; i++)
             for (int k = 0; k < ops[r].ops[i].series.count; k++)
                 mt_curves_sample(curves, &ops[r].ops[i].shape, ops[r].ops[i].series.values[k] * scale * interrupted);

@@ -113,7 +113,7 @@ static void check_gpu(struct list *list, int rank, const struct mt_device_health
     for (int q = 0; q < p->nranks; q++) { /* GPUs of one model: a limit was set by hand */
         double limit_W = list->figures[q].health.power_limit_W;
         if (strcmp(p->places[q].model, place->model) || health->power_limit_W >= low_limit * limit_W) continue;
-        warn(list, rank, "its GPU's power is limited to %.0f W, that of rank %d to %.0f W: set limits alike",
+        warn(list, rank, "its GPU's power is limited to %.0f W, that of rank %d to %.0f W: set equal limits",
              health->power_limit_W, q, limit_W);
         break;
     }

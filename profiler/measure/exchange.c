@@ -10,7 +10,7 @@ struct mt_exchange {
     struct mt_comm *comm;
     double deadline_s;
     int *group;
-    void (*tell)(const char *what);
+    void (*progress)(const char *what);
 };
 
 struct mt_exchange *mt_exchange_new(struct mt_comm *comm, double deadline_s) {
@@ -26,12 +26,12 @@ void mt_exchange_free(struct mt_exchange *x) {
     free(x);
 }
 
-void mt_exchange_listen(struct mt_exchange *x, void (*tell)(const char *what)) {
-    x->tell = tell;
+void mt_exchange_on_progress(struct mt_exchange *x, void (*progress)(const char *what)) {
+    x->progress = progress;
 }
 
-void mt_exchange_tell(const struct mt_exchange *x, const char *what) {
-    if (x->tell) x->tell(what);
+void mt_exchange_progress(const struct mt_exchange *x, const char *what) {
+    if (x->progress) x->progress(what);
 }
 
 static enum mt_status run(struct mt_exchange *x, const struct mt_coll *problem, void *const buffer[2],
@@ -116,9 +116,9 @@ enum mt_status mt_exchange_agree(struct mt_exchange *x, enum mt_status mine, str
     double worst = (double)mine;
     enum mt_status st = mt_exchange_max(x, &worst, 1, &heard);
     if (!st && worst == 0) return MT_OK;
-    struct mt_err told = mine ? *err : (struct mt_err)MT_ERR_INIT, *all = mt_calloc((size_t)n, sizeof *all);
-    told.status = mine;
-    if (!st) st = mt_exchange_gather(x, &told, sizeof told, all, &heard);
+    struct mt_err own = mine ? *err : (struct mt_err)MT_ERR_INIT, *all = mt_calloc((size_t)n, sizeof *all);
+    own.status = mine;
+    if (!st) st = mt_exchange_gather(x, &own, sizeof own, all, &heard);
     if (st) *err = heard;
     for (int r = n - 1; r >= 0 && !st; r--)
         if (all[r].status) *err = all[r];

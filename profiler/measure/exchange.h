@@ -19,8 +19,8 @@ struct mt_exchange *mt_exchange_new(struct mt_comm *comm, double deadline_s);
 void mt_exchange_free(struct mt_exchange *exchange);
 
 /* Progress reports for a watchdog of this process; not collective. At first there is no listener. */
-void mt_exchange_listen(struct mt_exchange *exchange, void (*tell)(const char *what));
-void mt_exchange_tell(const struct mt_exchange *exchange, const char *what);
+void mt_exchange_on_progress(struct mt_exchange *exchange, void (*progress)(const char *what));
+void mt_exchange_progress(const struct mt_exchange *exchange, const char *what);
 
 /* AllGather of one record of size_bytes from each rank, in the order of ranks. */
 enum mt_status mt_exchange_gather(struct mt_exchange *exchange, const void *mine, size_t size_bytes, void *all,

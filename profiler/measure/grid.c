@@ -91,8 +91,8 @@ void mt_grid_make(enum mt_op_kind kind, const struct mt_attr *attr, const char *
 /* Whether to measure a row for this type. On a GPU operators that are not GEMMs run near memory bandwidth, and each
  * kernel has to be compiled: for the minor type they are left to the estimate from bandwidth. */
 static bool wanted(const struct row *row, bool gpu, enum mt_type type, enum mt_type minor) {
-    bool product = row->kind == MT_OP_matmul || row->kind == MT_OP_fused_matmul;
-    if (gpu && type == minor && !product && strchr(row->in, 'T')) return false;
+    bool gemm = row->kind == MT_OP_matmul || row->kind == MT_OP_fused_matmul;
+    if (gpu && type == minor && !gemm && strchr(row->in, 'T')) return false;
     if (mt_type_acc(type) != type && !strchr(row->in, 'T') && !strchr(row->out, 'T')) return false;
     return row->kind != MT_OP_cast || type != mt_type_acc(type);
 }

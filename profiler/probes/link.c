@@ -116,7 +116,7 @@ static enum mt_status choose_sizes(struct probe *probe, double budget_s, struct 
         for (int i = 0; i < p->npairs && !st; i++) {
             if (probe->round_of[i] != round || (p->pairs[i].a != p->rank && p->pairs[i].b != p->rank)) continue;
             probe->mine = i;
-            mt_exchange_tell(p->exchange, "pairs of ranks"); /* on slow links this already takes long */
+            mt_exchange_progress(p->exchange, "pairs of ranks"); /* on slow links this already takes long */
             double least_s = INFINITY;
             for (int k = 0; k < LOOKS && !st; k++) { /* the first may make the connection */
                 double time_s;

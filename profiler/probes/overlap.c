@@ -132,11 +132,11 @@ static enum mt_status gather_slowdowns(struct probe *probe, double slowdown[MT_N
         mine[k] = probe->slowed[k].count ? mt_samples_interval(&probe->slowed[k]).median : -1;
     enum mt_status st = mt_exchange_gather(p->exchange, mine, sizeof mine, all, err);
     for (int k = 0; k < MT_NSLOWED && !st; k++) {
-        double *told = mt_new(&p->arena, double, p->nranks);
+        double *measured = mt_new(&p->arena, double, p->nranks);
         size_t n = 0;
         for (int r = 0; r < p->nranks; r++)
-            if (all[r * MT_NSLOWED + k] > 0) told[n++] = all[r * MT_NSLOWED + k];
-        slowdown[k] = n ? fmax(mt_median(told, n) - 1, 0) : -1;
+            if (all[r * MT_NSLOWED + k] > 0) measured[n++] = all[r * MT_NSLOWED + k];
+        slowdown[k] = n ? fmax(mt_median(measured, n) - 1, 0) : -1;
     }
     return st;
 }
