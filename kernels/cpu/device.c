@@ -36,7 +36,7 @@ static const struct mt_backend *backend(struct mt_device *device, const struct m
     return onednn && onednn->supports(call) ? onednn : &mt_backend_c;
 }
 
-/* Pages that the kernel gives as they are first touched; large blocks begin at a huge page's boundary. */
+/* Anonymous pages, allocated at first touch; large blocks are aligned to huge pages. */
 static void *map(size_t size_bytes) {
     size_t slack = size_bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : 0;
     char *memory = mmap(NULL, size_bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -55,7 +55,7 @@ static enum mt_status allocate(struct mt_device *device, int64_t size_bytes, voi
     size_t mapped_bytes = (pages ? pages : 1) * PAGE_BYTES;
     void *place = size_bytes < 0 || size_bytes > INT64_MAX / 2 ? NULL : map(mapped_bytes);
     if (!place)
-        return mt_fail(err, MT_ESYSTEM, "no memory: %.3f GB are wanted, %.3f GB can be had", 1e-9 * (double)size_bytes,
+        return mt_fail(err, MT_ESYSTEM, "out of memory: %.3f GB requested, %.3f GB free", 1e-9 * (double)size_bytes,
                        1e-9 * (double)memory_bytes(device));
     struct mt_cpu_allocation *allocation = mt_malloc(sizeof *allocation);
     pthread_mutex_lock(&cpu->lock);
@@ -122,7 +122,7 @@ enum mt_status mt_cpu_device_open(int index, struct mt_device **device, struct m
     (void)index, (void)err;
     struct mt_cpu_device *cpu = mt_calloc(1, sizeof *cpu);
     pthread_mutex_init(&cpu->lock, NULL);
-    int threads = omp_get_max_threads(); /* OMP_NUM_THREADS, or the affinity mask's */
+    int threads = omp_get_max_threads(); /* OMP_NUM_THREADS, or the cores of the affinity mask */
     cpu->base.class = &class;
     cpu->base.threads = threads;
     cpu->base.depth = 1;

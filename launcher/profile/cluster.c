@@ -95,7 +95,7 @@ static enum mt_status measure(const struct mt_profile_flags *flags, const struct
                                                .budget_s = flags->budget_s - jobs_s,
                                                .emulate = means->speed,
                                                .deadline_s = flags->deadline_s,
-                                               .tell = tell};
+                                               .progress = tell};
     enum mt_status st = mt_profile_run(means->comm, &options, cluster, flags->raw ? raw : NULL, err);
     mt_watch_phase(MT_WATCH_SLOW, "the cluster's document");
     if (st == MT_ESTALL || st == MT_EPEER) mt_session_abort(err); /* peers may not answer */
