@@ -1,4 +1,4 @@
-/* Each figure goes into the table that is printed, and into the JSON as it comes. */
+/* Each cell is added to the printed table and to the JSON. */
 #include "launcher/bench/bench.h"
 
 #include "kernels/base/text/units.h"
