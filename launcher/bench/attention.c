@@ -6,7 +6,7 @@
 
 #include "kernels/device/tuner.h"
 #include "launcher/session/agree.h"
-#include "launcher/bench/bench.h"
+#include "launcher/bench/suite.h"
 #include "launcher/watch/watch.h"
 
 enum { GPU_POSITIONS = 16384, CPU_POSITIONS = 1024, WIDTH = 1024 /* of all heads */ };

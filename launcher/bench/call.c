@@ -1,5 +1,5 @@
 /* Timing a call by the device, on more sets of operands than the caches hold. */
-#include "launcher/bench/bench.h"
+#include "launcher/bench/suite.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "kernels/base/text/units.h"
 #include "kernels/base/wait.h"
 #include "launcher/session/agree.h"
-#include "launcher/bench/bench.h"
+#include "launcher/bench/suite.h"
 #include "launcher/session/session.h"
 #include "launcher/watch/watch.h"
 

@@ -4,7 +4,7 @@
 
 #include "kernels/base/text/units.h"
 #include "launcher/session/agree.h"
-#include "launcher/bench/bench.h"
+#include "launcher/bench/suite.h"
 #include "launcher/profile/synthetic.h"
 #include "launcher/watch/watch.h"
 

@@ -5,7 +5,7 @@
 #include "kernels/base/number/stats.h"
 #include "kernels/base/text/units.h"
 #include "launcher/session/agree.h"
-#include "launcher/bench/bench.h"
+#include "launcher/bench/suite.h"
 #include "launcher/profile/synthetic.h"
 #include "launcher/session/session.h"
 #include "launcher/tune/tuning.h"

@@ -1,5 +1,5 @@
 /* Running benchmarks: opening the device, measuring its peak, then each benchmark in turn. */
-#include "launcher/bench/bench.h"
+#include "launcher/bench/suite.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -123,7 +123,7 @@ static void begin_document(struct mt_bench *b, struct mt_json_out *out) {
     b->json = out;
 }
 
-enum mt_status mt_bench_run(const struct mt_bench_options *options, struct mt_err *err) {
+enum mt_status mt_bench_suite(const struct mt_bench_options *options, struct mt_err *err) {
     struct mt_bench b = {.options = options};
     struct mt_json_out out;
     MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);

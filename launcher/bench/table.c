@@ -1,5 +1,5 @@
 /* Each cell is added to the printed table and to the JSON. */
-#include "launcher/bench/bench.h"
+#include "launcher/bench/suite.h"
 
 #include "kernels/base/text/units.h"
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launcher/bench/bench.h"
+#include "launcher/bench/suite.h"
 #include "launcher/commands/command.h"
 #include "launcher/flags/flags.h"
 #include "launcher/flags/job_flags.h"
@@ -79,6 +79,6 @@ int mt_command_bench(int argc, char **argv) {
     if (!f.options.which) f.options.which = ~0u;
     const struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 120};
     st = mt_session_begin(&watch, st, &err);
-    if (!st) st = mt_bench_run(&f.options, &err);
+    if (!st) st = mt_bench_suite(&f.options, &err);
     return mt_session_end(st, 0, &err);
 }

@@ -30,7 +30,7 @@ enum {
 struct profile_flags {
     struct mt_err *err;
     struct mt_arena arena;
-    struct mt_profile_flags profile;
+    struct mt_profile_cluster_options profile;
     struct mt_job_flags job;
     int models_capacity;
     bool measures; /* a flag for measuring was given */
@@ -64,7 +64,7 @@ static enum mt_status take_seconds(const char *flag, const char *text, double mo
 }
 
 static enum mt_status take_flag(struct profile_flags *f, int key, char *text) {
-    struct mt_profile_flags *p = &f->profile;
+    struct mt_profile_cluster_options *p = &f->profile;
     f->measures = f->measures || key == KEY_MODEL || (key >= KEY_BUDGET && key <= KEY_START_DEADLINE);
     switch (key) {
     case KEY_MODEL:
@@ -154,7 +154,7 @@ int mt_command_profile(int argc, char **argv) {
         const struct mt_watch_options watch = {
             .heartbeat_s = f.profile.heartbeat_s, .start_s = f.profile.start_s, .deadline_s = f.profile.deadline_s};
         st = mt_session_begin(&watch, st, &err);
-        if (!st) st = mt_profile(&f.profile, &err);
+        if (!st) st = mt_profile_cluster(&f.profile, &err);
         code = mt_session_end(st, 0, &err);
     }
     mt_arena_release(&f.arena);

@@ -8,7 +8,7 @@
 #include "launcher/session/emulate.h"
 #include "synth/job/job.h"
 
-struct mt_profile_flags {
+struct mt_profile_cluster_options {
     const char *out;    /* the cluster document to write */
     const char *raw;    /* a CSV file for all samples, or null */
     const char *device; /* "cpu", "cuda" */
@@ -22,6 +22,6 @@ struct mt_profile_flags {
 };
 
 /* Measure, write the document and print it; collective, in a session (session.h). Only rank 0 has the error's text. */
-enum mt_status mt_profile(const struct mt_profile_flags *flags, struct mt_err *err);
+enum mt_status mt_profile_cluster(const struct mt_profile_cluster_options *options, struct mt_err *err);
 
 #endif

@@ -32,8 +32,8 @@ struct job_meter {
     int rank;
     struct mt_device *device;
     bool gpu;
-    const struct mt_job_probe *probe;
-    struct mt_job_times *times;
+    const struct mt_profile_job_probe *probe;
+    struct mt_profile_job_times *times;
     double end_s; /* of the budget */
     double part;  /* this rank's size, relative to that of the fastest */
     /* On a GPU: the time of a visit outside its measured steps, on the slowest rank, by the last visit: the first one
@@ -75,7 +75,7 @@ static bool same_shape(const struct mt_op_shape *a, const struct mt_op_shape *b)
            a->dim[1] == b->dim[1] && !strcmp(a->variant, b->variant);
 }
 
-static int find_shape(struct mt_job_times *times, const struct mt_op_shape *shape) {
+static int find_shape(struct mt_profile_job_times *times, const struct mt_op_shape *shape) {
     int s = times->nshapes;
     while (s > 0 && !same_shape(&times->shapes[s - 1], shape)) s--;
     if (s > 0) return s - 1;
@@ -84,12 +84,12 @@ static int find_shape(struct mt_job_times *times, const struct mt_op_shape *shap
     return times->nshapes++;
 }
 
-static void add_samples(struct mt_job_times *times, const struct step *step) {
+static void add_samples(struct mt_profile_job_times *times, const struct step *step) {
     for (int s = 0; s < step->nshapes; s++) {
         if (!step->count[s]) continue;
         mt_arena_grow(&times->arena, &times->samples, times->nsamples, &times->samples_capacity,
                       sizeof *times->samples);
-        times->samples[times->nsamples++] = (struct mt_job_sample){s, step->sum_s[s] / (double)step->count[s]};
+        times->samples[times->nsamples++] = (struct mt_profile_job_sample){s, step->sum_s[s] / (double)step->count[s]};
     }
 }
 
@@ -145,7 +145,7 @@ static enum mt_status run_steps(const struct job_meter *m, struct mt_synthetic *
 static enum mt_status run_timed_and_whole(const struct job_meter *m, struct mt_synthetic *run, struct step *step,
                                           int nsteps, double *mean_s, struct mt_err *err) {
     enum { MOST_TIMED = 4 };
-    struct mt_job_times *times = m->times;
+    struct mt_profile_job_times *times = m->times;
     int timed = nsteps / 3 < 1 ? 1 : nsteps / 3 > MOST_TIMED ? MOST_TIMED : nsteps / 3, first = times->nsamples;
     int whole = nsteps - timed < 1 ? 1 : nsteps - timed;
     double timed_s, sum_s, warm_s;
@@ -192,9 +192,9 @@ static enum mt_status warm_up(const struct job_meter *m, struct mt_synthetic *ru
 }
 
 static void add_step(const struct job_meter *m, const struct mt_synthetic *run, int64_t micro, double time_s) {
-    struct mt_job_times *times = m->times;
+    struct mt_profile_job_times *times = m->times;
     mt_arena_grow(&times->arena, &times->steps, times->nsteps, &times->steps_capacity, sizeof *times->steps);
-    times->steps[times->nsteps++] = (struct mt_job_step){times->nprobes, run->job.batch, micro, time_s};
+    times->steps[times->nsteps++] = (struct mt_profile_job_step){times->nprobes, run->job.batch, micro, time_s};
 }
 
 /* Measure for the same time on all ranks; faster ones take more steps. *step_s: the slowest rank's. */
@@ -302,7 +302,7 @@ static enum mt_status add_size(struct job_meter *m, int64_t samples, double budg
 
 /* This rank's samples per second, by its last visit. */
 static double rate(const struct job_meter *m) {
-    const struct mt_job_step *last = &m->times->steps[m->times->nsteps - 1];
+    const struct mt_profile_job_step *last = &m->times->steps[m->times->nsteps - 1];
     return (double)last->batch / last->time_s;
 }
 
@@ -324,7 +324,7 @@ static double relative_size(const struct job_meter *m) {
 
 /* The slowest rank's step of another size, extrapolated from the last visits. */
 static double expected_s(const struct job_meter *m, int64_t samples) {
-    const struct mt_job_step *last = &m->times->steps[m->times->nsteps - 1];
+    const struct mt_profile_job_step *last = &m->times->steps[m->times->nsteps - 1];
     return max_over_ranks(m, last->time_s * (double)own_size(m, samples) / (double)last->batch);
 }
 
@@ -411,8 +411,8 @@ static enum mt_status measure_pairs(struct job_meter *m, int64_t most, struct mt
     return st;
 }
 
-enum mt_status mt_job_measure(MPI_Comm comm, struct mt_device *device, const struct mt_job_probe *probe,
-                              struct mt_job_times *times, struct mt_err *err) {
+enum mt_status mt_profile_job(MPI_Comm comm, struct mt_device *device, const struct mt_profile_job_probe *probe,
+                              struct mt_profile_job_times *times, struct mt_err *err) {
     struct job_meter m = {.comm = comm,
                           .device = device,
                           .gpu = !strcmp(mt_device_kind(device), "cuda"),

@@ -19,12 +19,13 @@ static void choose_references(const struct mt_cluster *cluster, int *reference) 
     }
 }
 
-static bool same_case(const struct mt_job_step *a, const struct mt_job_step *b) {
+static bool same_case(const struct mt_profile_job_step *a, const struct mt_profile_job_step *b) {
     return a->probe == b->probe && a->batch == b->batch && a->micro == b->micro;
 }
 
 /* The median of all visits to a case; 0 without visits. */
-static double median_of_case(const struct mt_job_step *steps, int nsteps, const struct mt_job_step *of) {
+static double median_of_case(const struct mt_profile_job_step *steps, int nsteps,
+                             const struct mt_profile_job_step *of) {
     double *times_s = mt_malloc((size_t)(nsteps + 1) * sizeof *times_s);
     size_t n = 0;
     for (int i = 0; i < nsteps; i++)
@@ -38,7 +39,7 @@ static double median_of_case(const struct mt_job_step *steps, int nsteps, const 
  * weighted by their times. A device that does not differ by more than the error gets the same speed: plans should not
  * be uneven by chance. */
 static void set_speed(struct mt_cluster_device *device, const struct mt_cluster_device *reference, int nsteps,
-                      const struct mt_job_step *steps, const struct mt_job_step *reference_steps) {
+                      const struct mt_profile_job_step *steps, const struct mt_profile_job_step *reference_steps) {
     double sum_s = 0, reference_sum_s = 0, error_s = 0;
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < nsteps; i++) {
@@ -57,7 +58,8 @@ static void set_speed(struct mt_cluster_device *device, const struct mt_cluster_
     device->speed = reference->speed * (fabs(ratio - 1) > device->speed_error ? ratio : 1);
 }
 
-static void set_speeds(struct mt_cluster *cluster, const int *reference, int nsteps, const struct mt_job_step *all) {
+static void set_speeds(struct mt_cluster *cluster, const int *reference, int nsteps,
+                       const struct mt_profile_job_step *all) {
     for (int d = 0; d < cluster->ndevices; d++) {
         int r = reference[cluster->devices[d].class];
         if (d != r)
@@ -83,12 +85,12 @@ static void *fetch(MPI_Comm comm, int rank, int from, void *mine, size_t size_by
 }
 
 /* Add one device's samples to rank 0's builder, scaled to a device of speed 1. */
-static void add_samples(MPI_Comm comm, int rank, int from, struct mt_job_times times, const struct mt_cluster *cluster,
-                        struct mt_curve_builder *builder, struct mt_arena *arena) {
+static void add_samples(MPI_Comm comm, int rank, int from, struct mt_profile_job_times times,
+                        const struct mt_cluster *cluster, struct mt_curve_builder *builder, struct mt_arena *arena) {
     int *count = fetch(comm, rank, from, &times.nsamples, sizeof times.nsamples, arena);
     struct mt_op_shape *shapes =
         fetch(comm, rank, from, times.shapes, (size_t)times.nshapes * sizeof *times.shapes, arena);
-    struct mt_job_sample *samples =
+    struct mt_profile_job_sample *samples =
         fetch(comm, rank, from, times.samples, (size_t)times.nsamples * sizeof *times.samples, arena);
     for (int i = 0; i < *count && !rank; i++)
         mt_curves_sample(builder, &shapes[samples[i].shape], samples[i].time_s * cluster->devices[from].speed);
@@ -107,7 +109,7 @@ static void choose_sampled(const struct mt_cluster *cluster, const int *referenc
 }
 
 static void fit_curves(MPI_Comm comm, int rank, const int *class_of, int nranks, int nclasses,
-                       const struct mt_job_times *times, struct mt_cluster *cluster, struct mt_arena *arena) {
+                       const struct mt_profile_job_times *times, struct mt_cluster *cluster, struct mt_arena *arena) {
     for (int c = 0; c < nclasses; c++) {
         struct mt_curve_builder *builder = rank ? NULL : mt_curves_new();
         for (int d = 0; d < nranks; d++)
@@ -116,8 +118,8 @@ static void fit_curves(MPI_Comm comm, int rank, const int *class_of, int nranks,
     }
 }
 
-enum mt_status mt_job_apply(MPI_Comm comm, const struct mt_job_times *times, struct mt_cluster *cluster,
-                            struct mt_err *err) {
+enum mt_status mt_profile_job_apply(MPI_Comm comm, const struct mt_profile_job_times *times, struct mt_cluster *cluster,
+                                    struct mt_err *err) {
     int rank, nranks, nclasses;
     enum mt_status st = MT_OK;
     MPI_Comm_rank(comm, &rank);
@@ -126,7 +128,7 @@ enum mt_status mt_job_apply(MPI_Comm comm, const struct mt_job_times *times, str
         st = mt_fail(err, MT_EBUG, "%d ranks measured a job for a cluster of %d devices", nranks, cluster->ndevices);
     if ((st = mt_agree_rank0(comm, st, err))) return st;
     struct mt_arena arena = MT_ARENA_INIT;
-    struct mt_job_step *all = mt_new(&arena, struct mt_job_step, nranks * times->nsteps);
+    struct mt_profile_job_step *all = mt_new(&arena, struct mt_profile_job_step, nranks * times->nsteps);
     int bytes = times->nsteps * (int)sizeof *all, *class_of = mt_new(&arena, int, nranks);
     MPI_Gather(times->steps, bytes, MPI_BYTE, all, bytes, MPI_BYTE, 0, comm);
     if (!rank) {
@@ -143,7 +145,7 @@ enum mt_status mt_job_apply(MPI_Comm comm, const struct mt_job_times *times, str
     return st;
 }
 
-void mt_job_times_release(struct mt_job_times *times) {
+void mt_profile_job_times_release(struct mt_profile_job_times *times) {
     mt_arena_release(&times->arena);
-    *times = (struct mt_job_times){0};
+    *times = (struct mt_profile_job_times){0};
 }

@@ -4,8 +4,8 @@
  *     enum mt_status mt_bench_NAME(struct mt_bench *bench, struct mt_err *err)
  *
  * called on all ranks; it agrees, and rank 0 prints. suite.c runs them. */
-#ifndef MT_LAUNCHER_BENCH_BENCH_H
-#define MT_LAUNCHER_BENCH_BENCH_H
+#ifndef MT_LAUNCHER_BENCH_SUITE_H
+#define MT_LAUNCHER_BENCH_SUITE_H
 
 #include <mpi.h>
 
@@ -49,7 +49,7 @@ struct mt_bench {
 extern const char *const mt_bench_names[]; /* ends with null */
 
 /* Measure and print; collective over MPI_COMM_WORLD, agrees. */
-enum mt_status mt_bench_run(const struct mt_bench_options *options, struct mt_err *err);
+enum mt_status mt_bench_suite(const struct mt_bench_options *options, struct mt_err *err);
 
 /* ---- table.c: tables that are printed and written as JSON ---- */
 
