@@ -80,7 +80,7 @@ finds ok nccl "$here: NCCL connects over lo, by NCCL_SOCKET_IFNAME"
 if ! nvidia-smi -L 2>/dev/null | has '^GPU'; then
   finds FAILURE driver "$here: "
   finds FAILURE gpus "rank 0 on $here: "
-  finds ok precision "no GPU to ask"
+  finds ok precision "no rank has a GPU"
 fi
 ! grep -q '^[a-zA-Z]* *products ' found.txt || fail "products of CPUs: $(cat found.txt)"
 NCCL_SOCKET_IFNAME==l doctor 1 "$MOTLEY" doctor --device cuda
