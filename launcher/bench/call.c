@@ -58,7 +58,7 @@ static enum mt_status fill(const struct bench_call *b, const struct mt_tensor *t
     return st;
 }
 
-static enum mt_status place(struct bench_call *b, int64_t scratch_bytes, struct mt_err *err) {
+static enum mt_status place_operands(struct bench_call *b, int64_t scratch_bytes, struct mt_err *err) {
     const struct mt_call *call = b->call;
     char *next = b->memory + (scratch_bytes + ALIGN - 1) / ALIGN * ALIGN;
     enum mt_status st = MT_OK;
@@ -120,7 +120,7 @@ enum mt_status mt_bench_call(struct mt_bench *bench, const struct mt_call *call,
     while (b->nsets && b->nsets * each + scratch + ALIGN > room) b->nsets--;
     if (!b->nsets) goto out;
     st = mt_device_alloc(bench->device, b->nsets * each + scratch + 2 * ALIGN, (void **)&b->memory, err);
-    if (!st) st = place(b, scratch, err);
+    if (!st) st = place_operands(b, scratch, err);
     if (!st) st = measure(b, backend, seconds, time_s, err);
     if (b->memory) mt_device_free(bench->device, b->memory);
 out:

@@ -228,10 +228,10 @@ static void judge_plan(const struct mt_doctor *d, struct doctor_finding *f) {
     judge_copies(d, offsetof(struct mt_doctor_rank, plan), "copy one plan to every host", f);
     if (!d->plan || f->level) return;
     const char **hosts = mt_malloc((size_t)d->nranks * sizeof *hosts);
-    int *place = mt_malloc((size_t)d->nranks * sizeof *place);
+    int *rank_of = mt_malloc((size_t)d->nranks * sizeof *rank_of);
     struct mt_err err = MT_ERR_INIT;
     for (int r = 0; r < d->nranks; r++) hosts[r] = d->ranks[r].host;
-    if (mt_plan_match(d->plan, d->nranks, hosts, place, &err))
+    if (mt_plan_match(d->plan, d->nranks, hosts, rank_of, &err))
         doctor_say(f, DOCTOR_FAILURE, err.hint, "%s", err.text);
     else
         doctor_say(f, DOCTOR_OK, NULL, "%s fits the ranks and hosts", d->plan->hash);
@@ -239,7 +239,7 @@ static void judge_plan(const struct mt_doctor *d, struct doctor_finding *f) {
         doctor_say(f, DOCTOR_WARNING, "give --device cuda, unless it will be trained with --device cpu",
                    "it is for GPUs, which were not checked");
     free(hosts);
-    free(place);
+    free(rank_of);
 }
 
 static void judge_data(const struct mt_doctor *d, struct doctor_finding *f) {

@@ -68,11 +68,11 @@ void doctor_judge_libraries(const struct mt_doctor *d, struct doctor_finding *f)
         for (int r = first + 1; r < d->nranks; r++) {
             const struct mt_gpu_library *here = &gpu_of(d, r)->gpus.libraries[i];
             if (!loaded(d, r) || !strcmp(here->version, there->version)) continue;
-            doctor_say(f, nccl ? DOCTOR_FAILURE : DOCTOR_WARNING,
-                       "install one version on all hosts, or set LD_LIBRARY_PATH alike (mpirun -x LD_LIBRARY_PATH)",
-                       "rank %d on %s has %s, rank %d on %s %s", r, d->ranks[r].host,
-                       library_text(here, text, sizeof text), first, d->ranks[first].host,
-                       library_text(there, other, sizeof other));
+            doctor_say(
+                f, nccl ? DOCTOR_FAILURE : DOCTOR_WARNING,
+                "install one version on all hosts, or set LD_LIBRARY_PATH to the same (mpirun -x LD_LIBRARY_PATH)",
+                "rank %d on %s has %s, rank %d on %s %s", r, d->ranks[r].host, library_text(here, text, sizeof text),
+                first, d->ranks[first].host, library_text(there, other, sizeof other));
         }
         if (there->version[0])
             doctor_say(f, DOCTOR_OK, NULL, "%s", library_text(there, text, sizeof text));
