@@ -85,22 +85,22 @@ static enum mt_status open_undamaged(const char *path, struct mt_safetensors **f
     return MT_OK;
 }
 
-enum mt_status mt_checkpoint_open(const char *place, struct mt_safetensors **file, struct mt_err *err) {
+enum mt_status mt_checkpoint_open(const char *source, struct mt_safetensors **file, struct mt_err *err) {
     struct stat about;
-    if (!stat(place, &about) && !S_ISDIR(about.st_mode)) return open_undamaged(place, file, err);
+    if (!stat(source, &about) && !S_ISDIR(about.st_mode)) return open_undamaged(source, file, err);
     struct generations g;
-    enum mt_status st = list(place, &g, err);
+    enum mt_status st = list(source, &g, err);
     if (st) return st;
     bool opened = false;
     for (int i = 0; i < g.count && !opened; i++) {
-        char *path = mt_arena_printf(&g.arena, "%s/%s", place, g.items[i].name);
+        char *path = mt_arena_printf(&g.arena, "%s/%s", source, g.items[i].name);
         opened = open_undamaged(path, file, err) == MT_OK;
         if (!opened) mt_log(MT_LOG_WARN, "%s; trying the previous generation", err->text);
     }
     if (!opened && !g.count) {
-        st = mt_fail(err, MT_EINPUT, "%s: there is no checkpoint (" STEM "*" SUFFIX ") in this folder", place);
+        st = mt_fail(err, MT_EINPUT, "%s: there is no checkpoint (" STEM "*" SUFFIX ") in this folder", source);
     } else if (!opened) {
-        st = mt_fail(err, MT_EINPUT, "%s: all of its %d checkpoints are damaged", place, g.count);
+        st = mt_fail(err, MT_EINPUT, "%s: all of its %d checkpoints are damaged", source, g.count);
         mt_err_hint(err, "the warnings above say what is wrong with each; start again, or from another folder");
     }
     mt_arena_release(&g.arena);

@@ -31,9 +31,9 @@ struct mt_checkpoint_about {
 /* The path of a generation, in the arena. */
 char *mt_checkpoint_path(const char *folder, int64_t step, struct mt_arena *arena);
 
-/* Open the newest undamaged generation (every checksum right) of the folder `place`, or the file `place`. Damaged
+/* Open the newest undamaged generation (every checksum right) of the folder `source`, or the file `source`. Damaged
  * generations are named in warnings; MT_EINPUT if there is none left. The caller closes the file. */
-enum mt_status mt_checkpoint_open(const char *place, struct mt_safetensors **file, struct mt_err *err);
+enum mt_status mt_checkpoint_open(const char *source, struct mt_safetensors **file, struct mt_err *err);
 /* A checkpoint's metadata; texts live in the file. */
 enum mt_status mt_checkpoint_about(const struct mt_safetensors *file, struct mt_checkpoint_about *about,
                                    struct mt_err *err);

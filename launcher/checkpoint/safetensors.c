@@ -11,7 +11,7 @@
 
 #include "kernels/base/number/hash.h"
 #include "kernels/base/text/json.h"
-#include "launcher/checkpoint/safetensors_checksum.h"
+#include "launcher/checkpoint/internal.h"
 
 enum { MAX_HEADER_BYTES = 100 << 20, MAX_TENSORS = 1 << 20, PREFIX_BYTES = 8, PIECE_BYTES = 4 << 20 };
 

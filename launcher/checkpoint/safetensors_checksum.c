@@ -1,6 +1,6 @@
 /* The header's own checksum covers the raw text, so it is found there and not in the parsed document. The key occurs
  * once, since quotes inside JSON strings are escaped. */
-#include "launcher/checkpoint/safetensors_checksum.h"
+#include "launcher/checkpoint/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

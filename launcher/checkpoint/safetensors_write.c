@@ -11,7 +11,7 @@
 #include "kernels/base/number/hash.h"
 #include "kernels/base/text/json.h"
 #include "launcher/checkpoint/safetensors.h"
-#include "launcher/checkpoint/safetensors_checksum.h"
+#include "launcher/checkpoint/internal.h"
 
 struct mt_safetensors_writer {
     struct mt_arena arena;

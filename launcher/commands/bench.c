@@ -1,9 +1,7 @@
 /* motley bench: rates on this machine, against its measured peak. */
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "launcher/bench/bench.h"
+#include "launcher/bench/suite.h"
 #include "launcher/commands/command.h"
 #include "launcher/flags/flags.h"
 #include "launcher/flags/job_flags.h"
@@ -27,18 +25,11 @@ static const struct argp_option flag_table[] = {
     {0}};
 
 static enum mt_status select_bench(struct bench_flags *f, const char *text) {
-    for (int i = 0; mt_bench_names[i]; i++)
-        if (!strcmp(text, mt_bench_names[i])) {
-            f->options.which |= 1u << i;
-            return MT_OK;
-        }
-    char known[128] = "";
-    for (int i = 0; mt_bench_names[i]; i++) {
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", mt_bench_names[i]);
-    }
-    mt_fail(f->err, MT_EINPUT, "\"%.60s\" is no benchmark", text);
-    return mt_err_hint(f->err, "there are: %s; without a name all of them run", known);
+    int count = 0, which;
+    while (mt_bench_names[count]) count++;
+    enum mt_status st = mt_flag_name("benchmark", text, mt_bench_names, count, &which, f->err);
+    if (!st) f->options.which |= 1u << which;
+    return st;
 }
 
 static error_t parse(int key, char *text, struct argp_state *state) {
@@ -79,6 +70,6 @@ int mt_command_bench(int argc, char **argv) {
     if (!f.options.which) f.options.which = ~0u;
     const struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 120};
     st = mt_session_begin(&watch, st, &err);
-    if (!st) st = mt_bench_run(&f.options, &err);
+    if (!st) st = mt_bench_suite(&f.options, &err);
     return mt_session_end(st, 0, &err);
 }

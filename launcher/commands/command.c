@@ -12,7 +12,10 @@
 #include "kernels/base/arena.h"
 #include "kernels/base/log.h"
 
-static const struct mt_command commands[] = {
+static const struct {
+    const char *name, *help;
+    int (*run)(int argc, char **argv);
+} commands[] = {
 #define MT_COMMAND(name, help) {#name, help, mt_command_##name},
 #include "launcher/commands/commands.def"
 #undef MT_COMMAND

@@ -8,11 +8,6 @@
 
 #include "kernels/base/err.h"
 
-struct mt_command {
-    const char *name, *help;
-    int (*run)(int argc, char **argv);
-};
-
 /* "motley --help", "--version", or the command that argv[1] names. */
 int mt_command_main(int argc, char **argv);
 

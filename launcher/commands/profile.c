@@ -30,7 +30,7 @@ enum {
 struct profile_flags {
     struct mt_err *err;
     struct mt_arena arena;
-    struct mt_profile_flags profile;
+    struct mt_profile_cluster_options profile;
     struct mt_job_flags job;
     int models_capacity;
     bool measures; /* a flag for measuring was given */
@@ -57,47 +57,43 @@ static const struct argp_option flag_table[] = {
     {"hardware", KEY_HARDWARE, 0, 0, "list the known hardware", 5},
     {0}};
 
-static enum mt_status take_seconds(const char *flag, const char *text, double most, double *value, struct mt_err *err) {
+/* Seconds, at most a day. */
+static enum mt_status take_seconds(const char *flag, const char *text, double *value, struct mt_err *err) {
+    static const double most = 86400;
     enum mt_status st = mt_flag_real(flag, text, value, err);
     if (st || (*value > 0 && *value <= most)) return st;
     return mt_fail(err, MT_EINPUT, "%s: is %g, but must be above 0 and at most %g", flag, *value, most);
 }
 
-static enum mt_status take_flag(struct profile_flags *f, int key, char *text) {
-    struct mt_profile_flags *p = &f->profile;
+static error_t parse(int key, char *text, struct argp_state *state) {
+    struct profile_flags *f = state->input;
+    struct mt_profile_cluster_options *p = &f->profile;
+    enum mt_status st = MT_OK;
     f->measures = f->measures || key == KEY_MODEL || (key >= KEY_BUDGET && key <= KEY_START_DEADLINE);
     switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &f->job; break;
     case KEY_MODEL:
         mt_arena_grow(&f->arena, &p->models, p->nmodels, &f->models_capacity, sizeof *p->models);
         p->models[p->nmodels++] = text;
         break;
-    case KEY_OUT: return mt_flag_path("--out", text, &p->out, f->err);
-    case KEY_BUDGET: return take_seconds("--budget", text, 86400, &p->budget_s, f->err);
-    case KEY_RAW: return mt_flag_path("--raw", text, &p->raw, f->err);
-    case KEY_DEADLINE: return take_seconds("--deadline", text, 86400, &p->deadline_s, f->err);
-    case KEY_HEARTBEAT: return mt_flag_heartbeat(text, &p->heartbeat_s, f->err);
-    case KEY_START_DEADLINE: return mt_flag_seconds("--start-deadline", text, &p->start_s, f->err);
-    case KEY_DEVICE: return mt_flag_device(text, &p->device, f->err);
-    case KEY_EMULATE: return mt_emulation_parse(text, &f->arena, &p->emulation, f->err);
+    case KEY_OUT: st = mt_flag_path("--out", text, &p->out, f->err); break;
+    case KEY_BUDGET: st = take_seconds("--budget", text, &p->budget_s, f->err); break;
+    case KEY_RAW: st = mt_flag_path("--raw", text, &p->raw, f->err); break;
+    case KEY_DEADLINE: st = take_seconds("--deadline", text, &p->deadline_s, f->err); break;
+    case KEY_HEARTBEAT: st = mt_flag_heartbeat(text, &p->heartbeat_s, f->err); break;
+    case KEY_START_DEADLINE: st = mt_flag_seconds("--start-deadline", text, &p->start_s, f->err); break;
+    case KEY_DEVICE: st = mt_flag_device(text, &p->device, f->err); break;
+    case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &p->emulation, f->err); break;
     case KEY_DESCRIBE: f->describe = text; break;
-    case KEY_MEASURED: return mt_flag_path("--measured", text, &f->measured, f->err);
+    case KEY_MEASURED: st = mt_flag_path("--measured", text, &f->measured, f->err); break;
     case KEY_HARDWARE: f->hardware = true; break;
+    case ARGP_KEY_ARG:
+        mt_flag_no_operand(text, f->err);
+        st = mt_err_hint(f->err, "-o names the file to write; --describe describes a cluster");
+        break;
+    default: return ARGP_ERR_UNKNOWN;
     }
-    return MT_OK;
-}
-
-static error_t parse(int key, char *text, struct argp_state *state) {
-    struct profile_flags *f = state->input;
-    if (key == ARGP_KEY_INIT) {
-        state->child_inputs[0] = &f->job;
-        return 0;
-    }
-    if (key == KEY_OUT || key == KEY_MODEL || (key >= KEY_BUDGET && key <= KEY_HARDWARE))
-        return take_flag(f, key, text) ? EINVAL : 0;
-    if (key != ARGP_KEY_ARG) return ARGP_ERR_UNKNOWN;
-    mt_flag_no_operand(text, f->err);
-    mt_err_hint(f->err, "-o names the file to write; --describe describes a cluster");
-    return EINVAL;
+    return st ? EINVAL : 0;
 }
 
 static enum mt_status resolve(struct profile_flags *f) {
@@ -154,7 +150,7 @@ int mt_command_profile(int argc, char **argv) {
         const struct mt_watch_options watch = {
             .heartbeat_s = f.profile.heartbeat_s, .start_s = f.profile.start_s, .deadline_s = f.profile.deadline_s};
         st = mt_session_begin(&watch, st, &err);
-        if (!st) st = mt_profile(&f.profile, &err);
+        if (!st) st = mt_profile_cluster(&f.profile, &err);
         code = mt_session_end(st, 0, &err);
     }
     mt_arena_release(&f.arena);

@@ -132,15 +132,14 @@ int mt_command_show(int argc, char **argv) {
     mt_job_flags_init(&f.job, &err);
     struct argp_child children[] = {{mt_job_argp(), 0, "show graph --model: of this job", 2}, {0}};
     bool outliers = false;
-    const struct argp argp = {flag_table,
-                              parse,
-                              "FILE\nprogram PLAN\ngraph [PLAN]",
-                              "Print a document as tables, a plan's program, or a training graph.\v"
-                              "Exits with 6 when a cluster has outliers: a device slower than its class, a bad link, a "
-                              "neighbour that takes processor time. They are listed below its tables.",
-                              children,
-                              0,
-                              0};
+    const struct argp argp = {
+        .options = flag_table,
+        .parser = parse,
+        .args_doc = "FILE\nprogram PLAN\ngraph [PLAN]",
+        .doc = "Print a document as tables, a plan's program, or a training graph.\v"
+               "Exits with 6 when a cluster has outliers: a device slower than its class, a bad link, a neighbour that "
+               "takes processor time. They are listed below its tables.",
+        .children = children};
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
     if (!st) st = resolve(&f);
     if (!st) {

@@ -72,7 +72,8 @@ static enum mt_status take_count(struct train_flags *f, const char *flag, const 
     return mt_flag_int(flag, text, least, INT64_C(1) << 40, value, f->err);
 }
 
-static enum mt_status take_flag(struct train_flags *f, int key, char *text) {
+static error_t parse(int key, char *text, struct argp_state *state) {
+    struct train_flags *f = state->input;
     struct mt_train_options *o = &f->options;
     enum mt_status st = MT_OK;
     int64_t keep;
@@ -102,16 +103,10 @@ static enum mt_status take_flag(struct train_flags *f, int key, char *text) {
     case KEY_HEARTBEAT: st = mt_flag_heartbeat(text, &o->heartbeat_s, f->err); break;
     case KEY_DEVICE: st = mt_flag_device(text, &o->device, f->err); break;
     case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &o->emulation, f->err); break;
+    case ARGP_KEY_ARG: st = mt_flag_operand("plan", text, &o->plan, f->err); break;
+    default: return ARGP_ERR_UNKNOWN;
     }
-    return st;
-}
-
-static error_t parse(int key, char *text, struct argp_state *state) {
-    struct train_flags *f = state->input;
-    if (key == KEY_DATA || key == KEY_OUT || (key >= KEY_VAL && key <= KEY_EMULATE))
-        return take_flag(f, key, text) ? EINVAL : 0;
-    if (key != ARGP_KEY_ARG) return ARGP_ERR_UNKNOWN;
-    return mt_flag_operand("plan", text, &f->options.plan, f->err) ? EINVAL : 0;
+    return st ? EINVAL : 0;
 }
 
 static enum mt_status validate(const struct train_flags *f) {

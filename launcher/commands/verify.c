@@ -147,18 +147,16 @@ static enum mt_status verify(const struct verify_flags *f, struct mt_err *err) {
 int mt_command_verify(int argc, char **argv) {
     struct mt_err err = MT_ERR_INIT;
     struct verify_flags f = {.err = &err};
-    const struct argp argp = {flag_table,
-                              parse,
-                              "PLAN",
-                              "Prove that a plan's program computes the training graph and that every rank's lowered "
-                              "program keeps its order and memory; then compare it with one rank in fp64.\v"
-                              "Exits with 5 when a proof is refused or the numbers differ.",
-                              0,
-                              0,
-                              0};
+    static const struct argp argp = {
+        .options = flag_table,
+        .parser = parse,
+        .args_doc = "PLAN",
+        .doc =
+            "Prove that a plan's program computes the training graph and that every rank's lowered program keeps its "
+            "order and memory; then compare it with one rank in fp64.\v"
+            "Exits with 5 when a proof is refused or the numbers differ."};
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
     if (!st) st = validate(&f);
     if (!st) st = verify(&f, &err);
-    if (!st && fflush(stdout)) st = mt_fail_errno(&err, "standard output");
     return st ? mt_command_fail(&err) : 0;
 }

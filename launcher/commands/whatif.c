@@ -74,34 +74,29 @@ static enum mt_status add_model(struct whatif_flags *f, const char *text) {
     return MT_OK;
 }
 
-static enum mt_status take_flag(struct whatif_flags *f, int key, const char *text) {
-    switch (key) {
-    case KEY_CLUSTER: return mt_flag_path("--cluster", text, &f->cluster, f->err);
-    case KEY_MODEL: return add_model(f, text);
-    case KEY_PLAN: return mt_flag_path("--plan", text, &f->plan, f->err);
-    case KEY_ADD: return add_change(f, "add", text);
-    case KEY_REMOVE: return add_change(f, "remove", text);
-    case KEY_SET: return add_change(f, "set", text);
-    case KEY_CHANGE: return add_change(f, NULL, text);
-    case KEY_TOKENS:
-        if (mt_units_parse_count(text, &f->tokens)) return MT_OK;
-        return mt_fail(f->err, MT_EINPUT, "--tokens: must be a number, as 300G, not \"%.60s\"", text);
-    case KEY_PRICES: return mt_flag_path("--prices", text, &f->prices, f->err);
-    case KEY_JSON: return mt_flag_path("--json", text, &f->json, f->err);
-    default: return mt_flag_real("--limit", text, &f->limit_s, f->err);
-    }
-}
-
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct whatif_flags *f = state->input;
-    if (key == ARGP_KEY_INIT) {
-        state->child_inputs[0] = &f->job;
-        return 0;
+    enum mt_status st = MT_OK;
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &f->job; break;
+    case KEY_CLUSTER: st = mt_flag_path("--cluster", text, &f->cluster, f->err); break;
+    case KEY_MODEL: st = add_model(f, text); break;
+    case KEY_PLAN: st = mt_flag_path("--plan", text, &f->plan, f->err); break;
+    case KEY_ADD: st = add_change(f, "add", text); break;
+    case KEY_REMOVE: st = add_change(f, "remove", text); break;
+    case KEY_SET: st = add_change(f, "set", text); break;
+    case KEY_CHANGE: st = add_change(f, NULL, text); break;
+    case KEY_TOKENS:
+        if (!mt_units_parse_count(text, &f->tokens))
+            st = mt_fail(f->err, MT_EINPUT, "--tokens: must be a number, as 300G, not \"%.60s\"", text);
+        break;
+    case KEY_PRICES: st = mt_flag_path("--prices", text, &f->prices, f->err); break;
+    case KEY_JSON: st = mt_flag_path("--json", text, &f->json, f->err); break;
+    case KEY_LIMIT: st = mt_flag_real("--limit", text, &f->limit_s, f->err); break;
+    case ARGP_KEY_ARG: st = mt_flag_no_operand(text, f->err); break;
+    default: return ARGP_ERR_UNKNOWN;
     }
-    if (key == KEY_CLUSTER || key == KEY_MODEL || (key >= KEY_PLAN && key <= KEY_LIMIT))
-        return take_flag(f, key, text) ? EINVAL : 0;
-    if (key != ARGP_KEY_ARG) return ARGP_ERR_UNKNOWN;
-    return mt_flag_no_operand(text, f->err) ? EINVAL : 0;
+    return st ? EINVAL : 0;
 }
 
 static enum mt_status resolve(struct whatif_flags *f) {

@@ -1,5 +1,5 @@
-/* Every rank listens as rank 0 does for heartbeats, and connects to the others: to all of them up to MOST, else to the
- * ranks that lie a power of two ahead. A connection counts when the listener's token comes back. */
+/* Every rank listens as rank 0 does for heartbeats, and connects to the others: to all of them in jobs of up to MOST
+ * ranks, else to the ranks at distances of powers of two. A connection counts if the listener's token is received. */
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
@@ -17,7 +17,7 @@
 #include "launcher/watch/link.h"
 
 enum { MOST = 32 };
-static const double patience_s = 2, least_s = 0.5; /* for one rank, over all its addresses; for each of them */
+static const double patience_s = 2, least_s = 0.5; /* for all addresses of a rank together; for each of them at least */
 
 struct listener {
     int fd;
@@ -25,7 +25,7 @@ struct listener {
     atomic_bool stop;
 };
 
-/* Answer whoever comes, one after another. */
+/* Answer every connection, one after another. */
 static void *listen_on(void *argument) {
     struct listener *l = argument;
     while (!atomic_load(&l->stop)) {
@@ -39,7 +39,7 @@ static void *listen_on(void *argument) {
     return NULL;
 }
 
-/* Whether an address answers with the token before the time. */
+/* Whether an address answers with the token before until_s. */
 static bool answers(const struct sockaddr_storage *address, uint64_t token, double until_s) {
     struct watch_link link = watch_connect(address);
     struct watch_message message;
@@ -87,7 +87,7 @@ enum mt_status mt_doctor_network(MPI_Comm comm, struct mt_doctor_rank *mine, str
             mine->nunreached++;
         }
         free(lines);
-        MPI_Barrier(comm); /* others may still be trying */
+        MPI_Barrier(comm); /* others may still try to connect */
     }
     if (listens) {
         atomic_store(&listener.stop, true);

@@ -3,7 +3,9 @@
  *     st = mt_session_begin(&watch, st, &err);   // st: whether the flags were parsed
  *     if (!st) st = work(..., &err);             // collective, agrees
  *     return mt_session_end(st, 0, &err);        // rank 0 alone has the text, and prints it
- */
+ *
+ * For use within a session: agree.h (agreement on failures), requests.h (signals), rank_device.h (a rank's device and
+ * communicator), emulate.h (slower devices), cores.h (a host's cores). */
 #ifndef MT_LAUNCHER_SESSION_SESSION_H
 #define MT_LAUNCHER_SESSION_SESSION_H
 

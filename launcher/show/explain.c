@@ -18,7 +18,9 @@ static void say_step(const struct mt_explained *e, FILE *file) {
     if (f->nominal) fprintf(file, " Some figures are public, not measured.");
     fputc('\n', file);
     if (f->bound_s > f->step_s / 2)
-        fprintf(file, "With the same layouts, no shares can be faster than %s: the optimality gap is at most %.1f%%.\n",
+        fprintf(file,
+                "With the same sharding and collectives, no shares can be faster than %s: the optimality gap is at "
+                "most %.1f%%.\n",
                 mt_units_seconds(f->bound_s, bound), 100 * (f->step_s / f->bound_s - 1));
     else if (f->bound_s == 0)
         fprintf(file,

@@ -8,7 +8,7 @@
  *     MPI_Finalize();
  *     mt_watch_end(well);                         // then exit
  *
- * A thread of every process sends rank 0 a heartbeat (twice a second; once, in large jobs) over TCP, not MPI, which may
+ * A thread of every process sends rank 0 heartbeats (0.2 s apart, in large jobs up to 1 s) over TCP, not MPI, which may
  * be what hangs: which phase this rank is in, and a counter of its progress. Rank 0 answers. A rank that is silent for
  * `heartbeat_s`, or exits without a message, is named by rank 0 with its host and last phase; rank 0 tells the others,
  * and every process that is left exits with the code of MT_EPEER (by _exit: only lines of text are flushed). When rank

@@ -87,7 +87,7 @@ fault $last STOP 10 "^motley: rank $last on $here has .*its process is stopped.*
 # What the doctor sees of it.
 mpirun -n "$N" "$MOTLEY" doctor plan.json --device cuda --data text.txt >doctor.txt 2>&1 || fail "$(cat doctor.txt)"
 for found in 'driver .*for CUDA [0-9]' 'libraries NVRTC [0-9].*cuBLASLt [0-9].*NCCL [0-9.]* [(]/' "gpus .*rank $last: NVIDIA .* at 0" \
-  "precision every GPU computes in the plan's bf16" "memory .*rank $last: .* can be had, the plan needs " "nccl .*$here: NCCL"; do
+  "precision every GPU computes in the plan's bf16" "memory .*rank $last: .* are free, the plan needs " "nccl .*$here: NCCL"; do
   grep -qE "^(ok|warning) *$found" doctor.txt || fail "doctor: no '$found': $(cat doctor.txt)"
 done
 cat doctor.txt

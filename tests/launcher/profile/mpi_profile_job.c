@@ -33,7 +33,7 @@ static const struct mt_curve *find(const struct mt_cluster_class *class, const s
 }
 
 /* Of batches that were not measured, too. */
-static void check_names(struct mt_device *device, const struct mt_job_probe *probe,
+static void check_names(struct mt_device *device, const struct mt_profile_job_probe *probe,
                         const struct mt_cluster_class *class, int64_t batch, int64_t micro) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_synthetic r;
@@ -52,21 +52,21 @@ static void check_names(struct mt_device *device, const struct mt_job_probe *pro
     mt_synthetic_close(&r);
 }
 
-static void measure(struct mt_device *device, const struct mt_job_probe *probes, int nprobes,
+static void measure(struct mt_device *device, const struct mt_profile_job_probe *probes, int nprobes,
                     struct mt_cluster *cluster) {
     struct mt_err err = MT_ERR_INIT;
-    struct mt_job_times times = {0};
-    for (int p = 0; p < nprobes; p++) CHECK_OK(mt_job_measure(MPI_COMM_WORLD, device, &probes[p], &times, &err), err);
+    struct mt_profile_job_times times = {0};
+    for (int p = 0; p < nprobes; p++) CHECK_OK(mt_profile_job(MPI_COMM_WORLD, device, &probes[p], &times, &err), err);
     CHECK(times.nsamples > 0 && times.nsteps > 0);
-    CHECK_OK(mt_job_apply(MPI_COMM_WORLD, &times, cluster, &err), err);
-    mt_job_times_release(&times);
+    CHECK_OK(mt_profile_job_apply(MPI_COMM_WORLD, &times, cluster, &err), err);
+    mt_profile_job_times_release(&times);
 }
 
 static void test_job(struct mt_device *device) {
     struct mt_job job;
     mt_job_default(&job);
     job.batch = 6, job.dropout = 0.1;
-    const struct mt_job_probe probes[2] = {
+    const struct mt_profile_job_probe probes[2] = {
         {.model = "gpt2:layers=1,heads=2,embed=16,context=16,vocab=64", .job = &job, .budget_s = 1},
         {.model = "mlp:tiny", .job = &job, .budget_s = 1e-3}};
     struct mt_cluster *cluster = rank ? NULL : blank_cluster();
@@ -103,7 +103,7 @@ static void test_no_time(struct mt_device *device) {
     struct mt_job job;
     mt_job_default(&job);
     job.batch = 4;
-    struct mt_job_probe probe = {.model = "mlp:tiny", .job = &job, .budget_s = 1e-3};
+    struct mt_profile_job_probe probe = {.model = "mlp:tiny", .job = &job, .budget_s = 1e-3};
     struct mt_cluster *cluster = rank ? NULL : blank_cluster();
     measure(device, &probe, 1, cluster);
     for (int c = 0; !rank && c < cluster->classes[0].ncurves; c++)
@@ -115,12 +115,12 @@ static void test_no_time(struct mt_device *device) {
 static void test_refusal(struct mt_device *device) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_job job;
-    struct mt_job_times times = {0};
+    struct mt_profile_job_times times = {0};
     mt_job_default(&job);
-    struct mt_job_probe probe = {.model = "gpt3", .job = &job, .budget_s = 1};
-    CHECK_EQ(mt_job_measure(MPI_COMM_WORLD, device, &probe, &times, &err), MT_EINPUT);
+    struct mt_profile_job_probe probe = {.model = "gpt3", .job = &job, .budget_s = 1};
+    CHECK_EQ(mt_profile_job(MPI_COMM_WORLD, device, &probe, &times, &err), MT_EINPUT);
     CHECK(rank || strstr(err.text, "gpt3"), "%s", err.text);
-    mt_job_times_release(&times);
+    mt_profile_job_times_release(&times);
 }
 
 int main(int argc, char **argv) {

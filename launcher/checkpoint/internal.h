@@ -1,6 +1,6 @@
-/* Checksums inside a safetensors header, shared by its reader and its writer. */
-#ifndef MT_LAUNCHER_CHECKPOINT_SAFETENSORS_CHECKSUM_H
-#define MT_LAUNCHER_CHECKPOINT_SAFETENSORS_CHECKSUM_H
+/* safetensors_checksum.c: checksums inside a safetensors header, shared by its reader and its writer. */
+#ifndef MT_LAUNCHER_CHECKPOINT_INTERNAL_H
+#define MT_LAUNCHER_CHECKPOINT_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
