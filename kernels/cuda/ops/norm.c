@@ -1,5 +1,5 @@
 /* Layer norm: a warp a row where that is enough, else a block; the row stays in registers. Gradients of gamma and beta,
- * and the sum of dx, are made by a fixed number of blocks, each of which walks rows with its sums in registers; their
+ * and the sum of dinp, are made by a fixed number of blocks, each of which walks rows with its sums in registers; their
  * partial sums are added up in order. */
 #include <stdio.h>
 
@@ -104,7 +104,7 @@ static enum mt_status launch(const struct cuda_queue *queue, const struct mt_cal
     snprintf(definitions, sizeof definitions,
              "-DTYPE=%s -DVECTOR=%d -DROW_THREADS=%d -DACCESSES=%d -DROWS=%d -DBLOCKS=%d -ftz=true%s",
              cuda_type(call->in[0].type), l->v, l->w, l->k, l->rows_each, l->blocks_each,
-             l->sums == 3 ? " -DDX_SUM" : "");
+             l->sums == 3 ? " -DDINP_SUM" : "");
     CUfunction kernel;
     enum mt_status st = cuda_kernel(queue->cuda, "norm", definitions, mt_op_info[call->kind].name, 0, &kernel, err);
     return st ? st : cuda_launch(queue, kernel, blocks, l->w * l->rows_each, 0, arguments, err);
@@ -156,13 +156,13 @@ static int64_t param_scratch(const struct cuda *cuda, const struct mt_call *call
     return most_walkers(cuda, call) * sums * x->extent[x->naxes - 1] * (int64_t)sizeof(float);
 }
 
-/* layer_norm_grad and norm_param_grad: the latter has neither gamma, add nor dx. */
+/* layer_norm_grad and norm_param_grad: the latter has neither gamma, add nor dinp. */
 static enum mt_status run_param_grad(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     struct layout l;
     enum mt_status st = chosen_layout(queue, call, &l, err);
     if (st) return st;
     int64_t blocks = least(divide_up(l.rows, l.rows_each), (int64_t)queue->cuda->nsm * l.blocks_each);
-    int first = first_sum(call); /* after dx */
+    int first = first_sum(call); /* after dinp */
     void *none = NULL, *partial = call->scratch, *sums[CUDA_MOST_SUMS];
     void *arguments[4 + MT_MAX_IN + 2] = {&l.rows, &l.e, &l.n, &l.eps};
     int count = 4;
