@@ -37,12 +37,12 @@ struct mt_comm_class {
                           const int *group, void *const buffer[2], int tag, double deadline_s, struct mt_err *err);
     /* Put one rank's part of a problem on `stream` (what the device takes its work from: cuda/comm_nccl.h) and return.
      * How it is done is the communicator's own affair: the schedule may tell it, and need not. Null: there is `run`. */
-    enum mt_status (*queue)(struct mt_comm *comm, void *stream, const struct mt_coll *problem,
+    enum mt_status (*queue)(struct mt_comm *comm, const void *stream, const struct mt_coll *problem,
                             const struct mt_schedule *schedule, const int *group, void *const buffer[2], int tag,
                             struct mt_err *err);
     /* As queue, of arrays that lie apart, of type problem.wire; all ranks of the group have as many, as long. Null: a
      * message must lie in one. */
-    enum mt_status (*queue_arrays)(struct mt_comm *comm, void *stream, const struct mt_coll *problem, const int *group,
+    enum mt_status (*queue_arrays)(struct mt_comm *comm, const void *stream, const struct mt_coll *problem, const int *group,
                                    const struct mt_comm_arrays *arrays, struct mt_err *err);
     /* Set where queue_arrays is. Whether it would rather have blocks that are not alike as arrays with roots than as
      * one message. */

@@ -27,7 +27,7 @@ enum mt_status mt_comm_nccl_new(const void *id, int rank, int nranks, double dea
 }
 
 void mt_comm_nccl_impl(struct mt_comm *comm, enum mt_nccl_impl way) {
-    struct mt_err ignored = MT_ERR_INIT; /* whoever has a communicator has loaded it */
+    struct mt_err ignored = MT_ERR_INIT; /* a communicator comes from the module, which is loaded then */
     const struct mt_cuda_module *module = load(&ignored);
     if (module) module->comm_impl(comm, way);
 }

@@ -77,8 +77,8 @@ struct cuda_capture {
     CUevent done[SLOTS];
 };
 
-static struct cuda_capture *capture_of(const struct mt_capture *capture) {
-    return (struct cuda_capture *)(uintptr_t)capture;
+static struct cuda_capture *capture_of(struct mt_capture *capture) {
+    return (struct cuda_capture *)capture;
 }
 
 /* ---- parts ---- */
@@ -233,7 +233,7 @@ static enum mt_status instantiate(struct cuda_capture *capture, struct mt_err *e
     struct mt_err ignored = MT_ERR_INIT;
     enum mt_status st = MT_OK;
     for (int p = 0; p < capture->nparts; p++) {
-        enum mt_status here = cuda_stream_told(capture->parts[p].stream, st ? &ignored : err);
+        enum mt_status here = cuda_stream_take_error(capture->parts[p].stream, st ? &ignored : err);
         if (!st) st = here;
     }
     if (!st) st = join_parts(capture, err);
@@ -294,7 +294,7 @@ enum mt_status cuda_capture_launch(struct mt_capture *base, const struct mt_cloc
 }
 
 void cuda_capture_times(const struct mt_capture *base, uint64_t launch, double *stream_s) {
-    const struct cuda_capture *capture = capture_of(base);
+    const struct cuda_capture *capture = (const struct cuda_capture *)base;
     for (int p = 0; p < capture->nparts; p++) {
         const struct cuda_part *part = &capture->parts[p];
         const uint64_t *times = part->times + launch % SLOTS * MOST_TIMESTAMPS;
@@ -330,7 +330,7 @@ static int reached(const struct cuda_part *part, uint32_t timestamps) {
     return low;
 }
 
-struct mt_stream_progress cuda_part_look(const struct cuda_part *part, uint64_t launch) {
+struct mt_stream_progress cuda_part_query(const struct cuda_part *part, uint64_t launch) {
     int at = reached(part, passed(part, launch));
     struct mt_stream_progress progress = {.completed = (uint64_t)at};
     if (at < part->nitems) progress.what = part->items[at].what, progress.collective = part->items[at].collective;

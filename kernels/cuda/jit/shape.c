@@ -1,4 +1,4 @@
-/* Axes joined, and the width of accesses. */
+/* Merged axes, and the width of accesses. */
 #include "kernels/cuda/jit/shape.h"
 
 void cuda_axes_add(struct cuda_axes *axes, int64_t extent, int64_t stride) {

@@ -14,19 +14,19 @@ enum {
 };
 
 struct shape {
-    int64_t v, offset, rows;
+    int64_t V, offset, rows;
 };
 
 static struct shape shape_of(const struct mt_tensor *x) {
     int last = x->naxes - 1;
-    struct shape shape = {.v = x->extent[last], .offset = x->offset[last], .rows = 1};
+    struct shape shape = {.V = x->extent[last], .offset = x->offset[last], .rows = 1};
     for (int a = 0; a < last; a++) shape.rows *= x->extent[a];
     return shape;
 }
 
 /* Of a block that does a row: a thread for a few packs of 16 bytes. */
 static int threads_for(const struct mt_tensor *x) {
-    int64_t packs = shape_of(x).v * mt_type_size(x->type) / 16, warps = (packs / PACKS_A_THREAD + 31) / 32;
+    int64_t packs = shape_of(x).V * mt_type_size(x->type) / 16, warps = (packs / PACKS_A_THREAD + 31) / 32;
     int64_t threads = 32 * warps;
     return (int)(threads < LEAST_THREADS ? LEAST_THREADS : threads > MOST_THREADS ? MOST_THREADS : threads);
 }
@@ -67,21 +67,21 @@ static enum mt_status run_rows(const struct cuda_queue *queue, const struct mt_c
 static enum mt_status queue_row_max(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     const struct mt_tensor *x = &call->in[0];
     struct shape s = shape_of(x);
-    void *arguments[] = {(void *)&x->data, (void *)&call->out[0].data, &s.v};
+    void *arguments[] = {(void *)&x->data, (void *)&call->out[0].data, &s.V};
     return run_rows(queue, call, arguments, err);
 }
 
 static enum mt_status queue_exp_sum(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     const struct mt_tensor *x = &call->in[0];
     struct shape s = shape_of(x);
-    void *arguments[] = {(void *)&x->data, (void *)&call->in[1].data, (void *)&call->out[0].data, &s.v};
+    void *arguments[] = {(void *)&x->data, (void *)&call->in[1].data, (void *)&call->out[0].data, &s.V};
     return run_rows(queue, call, arguments, err);
 }
 
 static enum mt_status queue_pick(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     const struct mt_tensor *x = &call->in[0];
     struct shape s = shape_of(x);
-    void *arguments[] = {(void *)&x->data, (void *)&call->in[1].data, (void *)&call->out[0].data, &s.rows, &s.v,
+    void *arguments[] = {(void *)&x->data, (void *)&call->in[1].data, (void *)&call->out[0].data, &s.rows, &s.V,
                          &s.offset};
     return run(queue, x->type, true, "pick", (s.rows + THREADS - 1) / THREADS, THREADS, arguments, err);
 }
@@ -93,16 +93,16 @@ static enum mt_status queue_nll(const struct cuda_queue *queue, const struct mt_
     return run(queue, MT_F32, true, "nll", (rows + THREADS - 1) / THREADS, THREADS, arguments, err);
 }
 
-/* How a gradient's rows are laid over the device. */
+/* The launch of a gradient. */
 struct grad_launch {
     int threads;      /* of a block, which does a row */
-    int blocks;       /* that a multiprocessor shall hold: while one waits for its row, others compute */
-    int packs;        /* of the row, that are kept in shared memory */
+    int blocks;       /* resident on a multiprocessor: while one waits for its row, others compute */
+    int packs;        /* of the row, in shared memory */
     int shared_bytes; /* for them */
     bool vectors;
 };
 
-enum { HOLD = 2 /* blocks whose rows a multiprocessor has */ };
+enum { HOLD = 2 /* blocks of a multiprocessor whose rows fit into its shared memory */ };
 
 static int grad_threads(const struct mt_call *call) {
     int threads = LEAST_THREADS;
@@ -112,12 +112,12 @@ static int grad_threads(const struct mt_call *call) {
 
 static struct grad_launch grad_launch(const struct cuda *cuda, const struct mt_call *call, int threads, int hold) {
     enum { BESIDES = 1536 /* a block's other shared memory, and what the driver takes */ };
-    const struct mt_tensor *x = &call->in[0], *dx = &call->out[0];
+    const struct mt_tensor *x = &call->in[0], *dlogits = &call->out[0];
     struct grad_launch l = {.threads = threads};
-    l.vectors = (uintptr_t)x->data % PACK_BYTES == (uintptr_t)dx->data % PACK_BYTES;
+    l.vectors = (uintptr_t)x->data % PACK_BYTES == (uintptr_t)dlogits->data % PACK_BYTES;
     l.blocks = RESIDENT_THREADS / l.threads;
     int pack = l.vectors ? PACK_BYTES : (int)mt_type_size(x->type);
-    int64_t packs = shape_of(x).v * mt_type_size(x->type) / pack + 2,
+    int64_t packs = shape_of(x).V * mt_type_size(x->type) / pack + 2,
             most = (cuda->shared_bytes / hold - BESIDES) / pack;
     l.packs = (int)(packs < most ? packs : most);
     l.shared_bytes = l.packs * pack;
@@ -152,7 +152,7 @@ static enum mt_status run_grad(const struct cuda_queue *queue, const struct mt_c
 }
 
 static enum mt_status queue_nll_grad(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    const struct mt_tensor *x = &call->in[0], *dx = &call->out[0];
+    const struct mt_tensor *x = &call->in[0], *dlogits = &call->out[0];
     struct shape s = shape_of(x);
     int packs;
     void *arguments[] = {(void *)&x->data,
@@ -160,16 +160,16 @@ static enum mt_status queue_nll_grad(const struct cuda_queue *queue, const struc
                          (void *)&call->in[2].data,
                          (void *)&call->in[3].data,
                          (void *)&call->in[4].data,
-                         (void *)&dx->data,
-                         &s.v,
+                         (void *)&dlogits->data,
+                         &s.V,
                          &s.offset,
                          &packs};
-    return s.v ? run_grad(queue, call, &packs, arguments, err) : MT_OK;
+    return s.V ? run_grad(queue, call, &packs, arguments, err) : MT_OK;
 }
 
 static enum mt_status queue_cross_entropy_grad(const struct cuda_queue *queue, const struct mt_call *call,
                                                struct mt_err *err) {
-    const struct mt_tensor *x = &call->in[0], *dx = &call->out[0];
+    const struct mt_tensor *x = &call->in[0], *dlogits = &call->out[0];
     struct shape s = shape_of(x);
     int packs;
     float dl = (float)call->attr->value;
@@ -177,9 +177,9 @@ static enum mt_status queue_cross_entropy_grad(const struct cuda_queue *queue, c
     void *arguments[] = {(void *)&x->data,
                          (void *)&call->in[1].data,
                          call->nin > 2 ? (void *)&call->in[2].data : (void *)&none,
-                         (void *)&dx->data,
+                         (void *)&dlogits->data,
                          (void *)&call->out[1].data,
-                         &s.v,
+                         &s.V,
                          &s.offset,
                          &dl,
                          &packs};
@@ -195,7 +195,7 @@ static enum mt_status queue_cross_entropy(const struct cuda_queue *queue, const 
                          (void *)&call->out[0].data,
                          (void *)&call->out[1].data,
                          (void *)&call->out[2].data,
-                         &s.v,
+                         &s.V,
                          &s.offset};
     return run_rows(queue, call, arguments, err);
 }

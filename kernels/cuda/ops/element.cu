@@ -131,7 +131,7 @@ extern "C" __global__ void add(i64 n, const T *a, const T *b, Y *y) {
     each(n, from, y, [](float v, float w) { return v + w; });
 }
 
-/* b lies along the walk, of which the last stride is 1 or 0; V divides the last extent. */
+/* b has the strides of `walk`, of which the last is 1 or 0; V divides the last extent. */
 extern "C" __global__ void add_along(i64 n, const T *a, const T *b, T *y, const __grid_constant__ axes walk) {
     bool together = walk.stride[walk.n - 1] == 1;
     i64 first = ((i64)blockIdx.x * U * blockDim.x + threadIdx.x) * V, step = (i64)blockDim.x * V;

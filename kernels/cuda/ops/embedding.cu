@@ -90,7 +90,7 @@ extern "C" __global__ void digit_scan(int *counts, int *totals, int nblocks) {
 
 extern "C" __global__ void digit_scatter(keys k, int shift, const int *counts, const int *totals, int *to_key,
                                          int *to_row) {
-    __shared__ int part[WARPS], base[BINS]; /* where the block's first row of a digit goes */
+    __shared__ int part[WARPS], base[BINS]; /* the place of the block's first row of a digit */
     __shared__ u16 seen[WARPS][BINS];       /* rows of a digit: of this warp so far; then of the warps before it */
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, carry = 0;
     for (int first = 0; first < BINS; first += blockDim.x) {
@@ -155,7 +155,8 @@ __device__ inline void put(float *table, sums sum) {
     *(sums *)table = sum;
 }
 
-/* parts[chunk][0]: of the run that the chunk begins in the middle of; [1]: of the one that begins here and goes on. */
+/* parts[chunk][0]: the end of a run that began in an earlier chunk; [1]: the beginning of one that continues in the next.
+ */
 extern "C" __global__ void sum_runs(const T *dout, const int *key, const int *row, float *table, float *parts, int n,
                                     int V, i64 C) {
     enum { UNROLL = 8 };
