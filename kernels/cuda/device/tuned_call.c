@@ -119,7 +119,7 @@ static enum mt_status tune(struct mt_stream *stream, const struct mt_call *call,
     cuda_part_of(was);
     for (int i = 0; i < NWHICH; i++)
         if (p->graphs[i]) cuGraphExecDestroy(p->graphs[i]);
-    cuda_call_bench_release(&p->bench);
+    cuda_bench_release(&p->bench.bench);
     free(p);
     if (st) return mt_err_context(err, "tuning %s", strstr(key, "call: "));
     tune_keep(key, how, &facts, NULL);

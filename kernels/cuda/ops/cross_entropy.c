@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "kernels/cuda/driver/driver.h"
+#include "kernels/cuda/jit/shape.h"
 #include "kernels/cuda/tune/variant.h"
 
 enum {
@@ -44,53 +45,37 @@ static int row_variants(const struct cuda *cuda, const struct mt_call *call, str
 static const struct cuda_family row_family = {"rows", "cross_entropy", {"threads"}, row_variants, NULL};
 
 /* Run a kernel on `blocks` blocks; `type` is that of x. */
-static enum mt_status run(const struct cuda_queue *queue, enum mt_type type, bool vectors, const char *name,
-                          int64_t blocks, int threads, void **arguments, struct mt_err *err) {
+static enum mt_status run(const struct cuda_queue *queue, enum mt_type type, const char *name, int64_t blocks,
+                          int threads, void **arguments, struct mt_err *err) {
     char definitions[96];
     CUfunction kernel;
-    snprintf(definitions, sizeof definitions, "-DTYPE=%s -DVECTORS=%d -DTHREADS=%d -DBLOCKS=%d", cuda_type(type),
-             vectors, MOST_THREADS, RESIDENT_THREADS / MOST_THREADS);
+    snprintf(definitions, sizeof definitions, "-DTYPE=%s -DVECTORS=1 -DTHREADS=%d -DBLOCKS=%d", cuda_type(type),
+             MOST_THREADS, RESIDENT_THREADS / MOST_THREADS);
     enum mt_status st = cuda_kernel(queue->cuda, "cross_entropy", definitions, name, 0, &kernel, err);
     return st ? st : cuda_launch(queue, kernel, blocks, threads, 0, arguments, err);
 }
 
-/* Such a kernel, a block a row. */
-static enum mt_status run_rows(const struct cuda_queue *queue, const struct mt_call *call, void **arguments,
-                               struct mt_err *err) {
+/* row_max, exp_sum and cross_entropy: a block a row. The first two have no parameter for the offset. */
+static enum mt_status queue_rows(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     struct cuda_variant variant;
     const struct mt_tensor *x = &call->in[0];
+    struct shape s = shape_of(x);
+    void *arguments[MT_MAX_IN + MT_MAX_OUT + 2];
     enum mt_status st = cuda_choose_variant(queue, &row_family, call, &variant, err);
-    return st ? st
-              : run(queue, x->type, true, mt_op_info[call->kind].name, shape_of(x).rows, variant.p[0], arguments, err);
+    int count = cuda_operand_arguments(call, call->nout, arguments, 0);
+    arguments[count++] = &s.V, arguments[count++] = &s.offset;
+    return st ? st : run(queue, x->type, mt_op_info[call->kind].name, s.rows, variant.p[0], arguments, err);
 }
 
-static enum mt_status queue_row_max(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    const struct mt_tensor *x = &call->in[0];
-    struct shape s = shape_of(x);
-    void *arguments[] = {(void *)&x->data, (void *)&call->out[0].data, &s.V};
-    return run_rows(queue, call, arguments, err);
-}
-
-static enum mt_status queue_exp_sum(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    const struct mt_tensor *x = &call->in[0];
-    struct shape s = shape_of(x);
-    void *arguments[] = {(void *)&x->data, (void *)&call->in[1].data, (void *)&call->out[0].data, &s.V};
-    return run_rows(queue, call, arguments, err);
-}
-
-static enum mt_status queue_pick(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    const struct mt_tensor *x = &call->in[0];
-    struct shape s = shape_of(x);
-    void *arguments[] = {(void *)&x->data, (void *)&call->in[1].data, (void *)&call->out[0].data, &s.rows, &s.V,
-                         &s.offset};
-    return run(queue, x->type, true, "pick", (s.rows + THREADS - 1) / THREADS, THREADS, arguments, err);
-}
-
-static enum mt_status queue_nll(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
+/* pick and nll: a thread a row. nll has no parameters for V and the offset. */
+static enum mt_status queue_elements(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     int64_t rows = mt_tensor_count(&call->out[0]);
-    void *arguments[] = {(void *)&call->in[0].data, (void *)&call->in[1].data,  (void *)&call->in[2].data,
-                         (void *)&call->in[3].data, (void *)&call->out[0].data, &rows};
-    return run(queue, MT_F32, true, "nll", (rows + THREADS - 1) / THREADS, THREADS, arguments, err);
+    struct shape s = call->kind == MT_OP_pick ? shape_of(&call->in[0]) : (struct shape){0};
+    void *arguments[MT_MAX_IN + MT_MAX_OUT + 3];
+    int count = cuda_operand_arguments(call, call->nout, arguments, 0);
+    arguments[count++] = &rows, arguments[count++] = &s.V, arguments[count++] = &s.offset;
+    return run(queue, call->in[0].type, mt_op_info[call->kind].name, (rows + THREADS - 1) / THREADS, THREADS, arguments,
+               err);
 }
 
 /* The launch of a gradient. */
@@ -132,78 +117,35 @@ static int grad_variants(const struct cuda *cuda, const struct mt_call *call, st
 static const struct cuda_family grad_family = {
     "gradient rows", "cross_entropy", {"threads", "hold"}, grad_variants, NULL};
 
-/* `packs` is among the arguments. */
-static enum mt_status run_grad(const struct cuda_queue *queue, const struct mt_call *call, int *packs, void **arguments,
-                               struct mt_err *err) {
+/* nll_grad and cross_entropy_grad; only the latter has the parameter dl. */
+static enum mt_status queue_grad(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     const struct mt_tensor *x = &call->in[0];
+    bool fused = call->kind == MT_OP_cross_entropy_grad;
     struct shape s = shape_of(x);
     struct cuda_variant variant;
+    float dl = (float)call->attr->value;
+    void *arguments[MT_MAX_IN + MT_MAX_OUT + 4];
+    if (!fused && !s.V) return MT_OK;
     enum mt_status st = cuda_choose_variant(queue, &grad_family, call, &variant, err);
     if (st) return st;
-    const struct grad_launch launch = grad_launch(queue->cuda, call, variant.p[0], variant.p[1]), *l = &launch;
-    *packs = l->packs;
+    struct grad_launch l = grad_launch(queue->cuda, call, variant.p[0], variant.p[1]);
+    int count = cuda_operand_arguments(call, call->nout, arguments, 0);
+    arguments[count++] = &s.V, arguments[count++] = &s.offset;
+    if (fused) arguments[count++] = &dl;
+    arguments[count++] = &l.packs;
     char definitions[96];
     CUfunction kernel;
     snprintf(definitions, sizeof definitions, "-DTYPE=%s -DVECTORS=%d -DTHREADS=%d -DBLOCKS=%d", cuda_type(x->type),
-             l->vectors, l->threads, l->blocks);
-    st = cuda_kernel(queue->cuda, "cross_entropy", definitions, mt_op_info[call->kind].name, l->shared_bytes, &kernel,
+             l.vectors, l.threads, l.blocks);
+    st = cuda_kernel(queue->cuda, "cross_entropy", definitions, mt_op_info[call->kind].name, l.shared_bytes, &kernel,
                      err);
-    return st ? st : cuda_launch(queue, kernel, s.rows, l->threads, l->shared_bytes, arguments, err);
+    return st ? st : cuda_launch(queue, kernel, s.rows, l.threads, l.shared_bytes, arguments, err);
 }
 
-static enum mt_status queue_nll_grad(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    const struct mt_tensor *x = &call->in[0], *dlogits = &call->out[0];
-    struct shape s = shape_of(x);
-    int packs;
-    void *arguments[] = {(void *)&x->data,
-                         (void *)&call->in[1].data,
-                         (void *)&call->in[2].data,
-                         (void *)&call->in[3].data,
-                         (void *)&call->in[4].data,
-                         (void *)&dlogits->data,
-                         &s.V,
-                         &s.offset,
-                         &packs};
-    return s.V ? run_grad(queue, call, &packs, arguments, err) : MT_OK;
-}
-
-static enum mt_status queue_cross_entropy_grad(const struct cuda_queue *queue, const struct mt_call *call,
-                                               struct mt_err *err) {
-    const struct mt_tensor *x = &call->in[0], *dlogits = &call->out[0];
-    struct shape s = shape_of(x);
-    int packs;
-    float dl = (float)call->attr->value;
-    void *none = NULL;
-    void *arguments[] = {(void *)&x->data,
-                         (void *)&call->in[1].data,
-                         call->nin > 2 ? (void *)&call->in[2].data : (void *)&none,
-                         (void *)&dlogits->data,
-                         (void *)&call->out[1].data,
-                         &s.V,
-                         &s.offset,
-                         &dl,
-                         &packs};
-    return run_grad(queue, call, &packs, arguments, err);
-}
-
-static enum mt_status queue_cross_entropy(const struct cuda_queue *queue, const struct mt_call *call,
-                                          struct mt_err *err) {
-    const struct mt_tensor *x = &call->in[0];
-    struct shape s = shape_of(x);
-    void *arguments[] = {(void *)&x->data,
-                         (void *)&call->in[1].data,
-                         (void *)&call->out[0].data,
-                         (void *)&call->out[1].data,
-                         (void *)&call->out[2].data,
-                         &s.V,
-                         &s.offset};
-    return run_rows(queue, call, arguments, err);
-}
-
-const struct cuda_op cuda_row_max = {NULL, NULL, queue_row_max};
-const struct cuda_op cuda_exp_sum = {NULL, NULL, queue_exp_sum};
-const struct cuda_op cuda_pick = {NULL, NULL, queue_pick};
-const struct cuda_op cuda_nll = {NULL, NULL, queue_nll};
-const struct cuda_op cuda_nll_grad = {NULL, NULL, queue_nll_grad};
-const struct cuda_op cuda_cross_entropy = {NULL, NULL, queue_cross_entropy};
-const struct cuda_op cuda_cross_entropy_grad = {NULL, NULL, queue_cross_entropy_grad};
+const struct cuda_op cuda_row_max = {NULL, NULL, queue_rows};
+const struct cuda_op cuda_exp_sum = {NULL, NULL, queue_rows};
+const struct cuda_op cuda_pick = {NULL, NULL, queue_elements};
+const struct cuda_op cuda_nll = {NULL, NULL, queue_elements};
+const struct cuda_op cuda_nll_grad = {NULL, NULL, queue_grad};
+const struct cuda_op cuda_cross_entropy = {NULL, NULL, queue_rows};
+const struct cuda_op cuda_cross_entropy_grad = {NULL, NULL, queue_grad};

@@ -113,36 +113,14 @@ static enum mt_status launch(const struct cuda_queue *queue, const struct mt_cal
     return st ? st : cuda_launch(queue, kernel, blocks, l->w * l->rows_each, 0, arguments, err);
 }
 
-/* The row kernels' arguments: the shape, then pointers to the inputs and outputs; `optional` (or nothing: 0) is the
- * input that may be absent, and is null then. */
-static enum mt_status run_rows(const struct cuda_queue *queue, const struct mt_call *call, int optional,
-                               struct mt_err *err) {
+/* The kernels without loops over rows. Their parameters: the shape (norm_sqdev has no eps), inputs, outputs. */
+static enum mt_status run_rows(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     struct layout l;
     enum mt_status st = chosen_layout(queue, call, &l, err);
     if (st) return st;
-    void *none = NULL, *arguments[4 + MT_MAX_IN + MT_MAX_OUT] = {&l.rows, &l.C, &l.n, &l.eps};
-    int count = call->kind == MT_OP_norm_sqdev ? 3 : 4;
-    for (int i = 0; i < call->nin; i++) arguments[count++] = (void *)&call->in[i].data;
-    if (optional && call->nin <= optional) arguments[count++] = &none;
-    for (int o = 0; o < call->nout; o++) arguments[count++] = (void *)&call->out[o].data;
+    void *arguments[4 + MT_MAX_IN + MT_MAX_OUT] = {&l.rows, &l.C, &l.n, &l.eps};
+    cuda_operand_arguments(call, call->nout, arguments, call->kind == MT_OP_norm_sqdev ? 3 : 4);
     return launch(queue, call, &l, divide_up(l.rows, l.rows_each), arguments, err);
-}
-
-static enum mt_status run_sqdev(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    return run_rows(queue, call, 0, err);
-}
-static enum mt_status run_layer_norm(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    return run_rows(queue, call, 2, err);
-}
-static enum mt_status run_residual_norm(const struct cuda_queue *queue, const struct mt_call *call,
-                                        struct mt_err *err) {
-    return run_rows(queue, call, 3, err);
-}
-static enum mt_status run_apply(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    return run_rows(queue, call, 4, err);
-}
-static enum mt_status run_gradient(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    return run_rows(queue, call, 0, err);
 }
 
 /* An upper bound of the blocks that loop over rows, for every variant: by the shape alone, as the scratch is. */
@@ -166,12 +144,9 @@ static enum mt_status run_param_grad(const struct cuda_queue *queue, const struc
     if (st) return st;
     int64_t blocks = least(divide_up(l.rows, l.rows_each), (int64_t)queue->cuda->nsm * l.blocks_each);
     int first = first_sum(call); /* after dinp */
-    void *none = NULL, *partial = call->scratch, *sums[CUDA_MOST_SUMS];
+    void *partial = call->scratch, *sums[CUDA_MOST_SUMS];
     void *arguments[4 + MT_MAX_IN + 2] = {&l.rows, &l.C, &l.n, &l.eps};
-    int count = 4;
-    for (int i = 0; i < call->nin; i++) arguments[count++] = (void *)&call->in[i].data;
-    if (first && call->nin < 6) arguments[count++] = &none;
-    if (first) arguments[count++] = (void *)&call->out[0].data;
+    int count = cuda_operand_arguments(call, first, arguments, 4);
     arguments[count] = &partial;
     if (!l.C) return MT_OK;
     if ((st = launch(queue, call, &l, blocks, arguments, err))) return st;
@@ -179,11 +154,11 @@ static enum mt_status run_param_grad(const struct cuda_queue *queue, const struc
     return cuda_add_partials(queue, l.sums, blocks, l.C, partial, call->attr->accumulate, sums, err);
 }
 
-const struct cuda_op cuda_norm_sqdev = {NULL, NULL, run_sqdev};
-const struct cuda_op cuda_norm_apply = {NULL, NULL, run_apply};
-const struct cuda_op cuda_norm_dots = {NULL, NULL, run_gradient};
-const struct cuda_op cuda_norm_grad = {NULL, NULL, run_gradient};
+const struct cuda_op cuda_norm_sqdev = {NULL, NULL, run_rows};
+const struct cuda_op cuda_norm_apply = {NULL, NULL, run_rows};
+const struct cuda_op cuda_norm_dots = {NULL, NULL, run_rows};
+const struct cuda_op cuda_norm_grad = {NULL, NULL, run_rows};
 const struct cuda_op cuda_norm_param_grad = {NULL, param_scratch, run_param_grad};
-const struct cuda_op cuda_layer_norm = {NULL, NULL, run_layer_norm};
-const struct cuda_op cuda_residual_norm = {NULL, NULL, run_residual_norm};
+const struct cuda_op cuda_layer_norm = {NULL, NULL, run_rows};
+const struct cuda_op cuda_residual_norm = {NULL, NULL, run_rows};
 const struct cuda_op cuda_layer_norm_grad = {NULL, param_scratch, run_param_grad};

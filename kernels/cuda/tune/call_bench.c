@@ -143,10 +143,6 @@ static enum mt_status fill_set(struct cuda_call_bench *b, int set, struct mt_err
 
 /* ---- running ---- */
 
-void cuda_call_bench_release(struct cuda_call_bench *b) {
-    cuda_bench_release(&b->bench);
-}
-
 enum mt_status cuda_call_bench_init(struct cuda_call_bench *b, const struct cuda_queue *queue,
                                     const struct mt_call *call, struct mt_err *err) {
     memset(b, 0, sizeof *b);

@@ -248,7 +248,7 @@ static enum mt_status job_measure(void *job, const char *key, void *choice, stru
     if (!st) st = run_race(r, choice, facts, err);
     for (int i = 0; i < CUDA_MOST_VARIANTS; i++)
         if (r->graphs[i]) cuGraphExecDestroy(r->graphs[i]);
-    cuda_call_bench_release(&r->bench);
+    cuda_bench_release(&r->bench.bench);
     free(r);
     return st;
 }
