@@ -40,12 +40,12 @@ struct mt_comm_class {
                           const int *group, void *const buffer[2], int tag, double deadline_s, struct mt_err *err);
     /* Queue one rank's part of a problem on `stream`, the device's own type of stream (kernels/cuda/nccl/comm.h), and
      * return. The communicator may use another algorithm than the schedule's. Null: there is `run` instead. */
-    enum mt_status (*queue)(struct mt_comm *comm, void *stream, const struct mt_coll *problem,
+    enum mt_status (*queue)(struct mt_comm *comm, const void *stream, const struct mt_coll *problem,
                             const struct mt_schedule *schedule, const int *group, void *const buffer[2], int tag,
                             struct mt_err *err);
     /* As `queue`, on arrays of type problem.wire; their number and lengths are equal on all ranks of the group. Null:
      * messages must be packed. */
-    enum mt_status (*queue_arrays)(struct mt_comm *comm, void *stream, const struct mt_coll *problem, const int *group,
+    enum mt_status (*queue_arrays)(struct mt_comm *comm, const void *stream, const struct mt_coll *problem, const int *group,
                                    const struct mt_comm_arrays *arrays, struct mt_err *err);
     /* Set where queue_arrays is: whether blocks of unequal sizes are faster as arrays with roots than as one packed
      * message. */
