@@ -9,6 +9,7 @@
 
 #include <argp.h>
 
+#include "profiler/cluster/cluster.h"
 #include "synth/job/job.h"
 
 struct mt_job_flags {
@@ -21,9 +22,9 @@ struct mt_job_flags {
 void mt_job_flags_init(struct mt_job_flags *flags, struct mt_err *err);
 const struct argp *mt_job_argp(void);
 
-/* Decide --precision auto by the cluster (a file, or what describes one; null: there is none): bf16 where all its
+/* Decide --precision auto by the cluster (null: there is none): bf16 where all its
  * devices multiply it, else f16 where all do, else f32. Nothing without --precision auto. */
-enum mt_status mt_job_flags_choose(struct mt_job_flags *flags, const char *cluster, struct mt_err *err);
+enum mt_status mt_job_flags_choose(struct mt_job_flags *flags, const struct mt_cluster *cluster, struct mt_err *err);
 
 /* Fill in what follows from others (lr_min is a tenth of lr unless given), refuse flags that the optimizer or the
  * schedule does not use, and check the job. */

@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "launcher/flags/flags.h"
+#include "profiler/describe/describe.h"
 #include "synth/models/model.h"
 
 enum {
@@ -227,7 +229,7 @@ static enum mt_status take_flag(struct mt_plan_flags *f, int key, const char *te
     case KEY_ALGORITHM: return take_algorithm(f, text);
     case KEY_RECOMPUTE:
         st = mt_flag_name("--recompute", text, mt_recompute_names, MT_NRECOMPUTE, &which, f->err);
-        f->recompute = (enum mt_recompute)which;
+        q->job.recompute = (enum mt_recompute)which;
         return st;
     }
     const struct mt_decision *row = &mt_decision_table[key - KEY_DECISION];
@@ -266,6 +268,14 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return ARGP_ERR_UNKNOWN;
 }
 
+/* The plan that is about to be replaced; null where there is none, or what is there is no plan: it will be replaced all
+ * the same. */
+static struct mt_plan *read_replaced(const char *out) {
+    struct mt_err ignored = MT_ERR_INIT;
+    struct mt_plan *plan;
+    return !strcmp(out, "-") || access(out, R_OK) || mt_plan_read_edited(out, &plan, &ignored) ? NULL : plan;
+}
+
 static enum mt_status settle_making(struct mt_plan_flags *f) {
     struct mt_plan_request *q = &f->request;
     enum mt_status st;
@@ -277,10 +287,11 @@ static enum mt_status settle_making(struct mt_plan_flags *f) {
         mt_fail(f->err, MT_EINPUT, "--ranks is missing");
         return mt_err_hint(f->err, "as --ranks 3, --speeds 1,0.7,0.3 or --cluster cluster.json");
     }
-    if ((st = mt_job_flags_choose(&f->job, f->cluster, f->err)) || (st = mt_job_flags_resolve(&f->job, f->err)))
+    if ((st = mt_job_flags_choose(&f->job, f->opened, f->err)) || (st = mt_job_flags_resolve(&f->job, f->err)))
         return st;
+    enum mt_recompute recompute = q->job.recompute;
     q->job = f->job.job;
-    q->job.recompute = f->recompute;
+    q->job.recompute = recompute;
     enum mt_type wire = q->fixed.decisions.gradient_wire;
     if (wire == MT_F32 && q->job.precision == MT_F64)
         return mt_fail(f->err, MT_EINPUT, "--gradient-wire: an f64 job's gradients travel as f64 or bf16, not f32");
@@ -293,6 +304,10 @@ static enum mt_status settle_making(struct mt_plan_flags *f) {
                         : q->speeds       ? "--speeds"
                         : q->device       ? "--device"
                                           : NULL;
+    if (f->cluster) q->last = f->replaced = read_replaced(f->out);
+    q->last_is_replaced = true;
+    q->limit_s = f->limit_s;
+    q->even = f->shares_by && !strcmp(f->shares_by, "--even");
     if (f->cluster && known) return mt_fail(f->err, MT_EINPUT, "%s: --cluster says that", known);
     if (f->cluster && q->storage_speeds)
         return mt_fail(f->err, MT_EINPUT, "--storage-speeds: --cluster says that; --storage-shares fixes exact shares");
@@ -301,6 +316,7 @@ static enum mt_status settle_making(struct mt_plan_flags *f) {
 
 /* Which way it is, and that nothing was said that has no use on it. */
 static enum mt_status settle(struct mt_plan_flags *f) {
+    enum mt_status st;
     const char *taken = f->check ? "--check" : f->from ? "--from" : NULL;
     const char *said = f->decided ? f->decided : f->job.given ? "the job's flags" : NULL;
     if (!f->out) {
@@ -319,16 +335,20 @@ static enum mt_status settle(struct mt_plan_flags *f) {
     if (f->cluster_out && !(f->from && f->cluster))
         return mt_fail(f->err, MT_EINPUT, "--cluster-out: has no use without --from and --cluster");
     f->way = f->check ? MT_PLAN_CHECK : f->from ? MT_PLAN_REPLAN : f->cluster ? MT_PLAN_FOR_CLUSTER : MT_PLAN_BY_SPEEDS;
+    if (f->cluster && (st = mt_cluster_open(f->cluster, &f->opened, f->err))) return st;
     return taken ? MT_OK : settle_making(f);
 }
 
 void mt_plan_flags_init(struct mt_plan_flags *flags, struct mt_err *err) {
-    *flags = (struct mt_plan_flags){.err = err, .limit_s = 20, .recompute = MT_RECOMPUTE_UNSET};
+    *flags = (struct mt_plan_flags){.err = err, .limit_s = 20};
+    flags->request.job.recompute = MT_RECOMPUTE_UNSET;
     flags->request.fixed.decisions = mt_decisions_unset;
     mt_job_flags_init(&flags->job, err);
 }
 
 void mt_plan_flags_release(struct mt_plan_flags *flags) {
+    mt_cluster_free(flags->opened);
+    mt_plan_free(flags->replaced);
     mt_arena_release(&flags->arena);
 }
 

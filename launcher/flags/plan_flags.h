@@ -25,12 +25,13 @@ struct mt_plan_flags {
     enum mt_plan_mode way;
     struct mt_job_flags job;
     const char *out, *check, *cluster, *from, *cluster_out; /* or null */
+    struct mt_cluster *opened;                              /* what `cluster` names, or null */
+    struct mt_plan *replaced;                               /* with a cluster: the plan that `out` names, or null */
     double limit_s;
-    const char *ranks_by;        /* the flag that first said how many ranks there are */
-    const char *shares_by;       /* the flag that said how the batch is divided */
-    const char *decided;         /* the first flag that decides something of a plan, or null */
-    bool limited;                /* --limit was given */
-    enum mt_recompute recompute; /* UNSET: not given */
+    const char *ranks_by;  /* the flag that first said how many ranks there are */
+    const char *shares_by; /* the flag that said how the batch is divided */
+    const char *decided;   /* the first flag that decides something of a plan, or null */
+    bool limited;          /* --limit was given */
     struct mt_plan_request request;
     struct mt_storage_shares shares[MT_PLAN_MOST_ROWS];
     struct mt_storage_row storage[MT_PLAN_MOST_ROWS];

@@ -29,7 +29,7 @@ static double program_bytes(const struct mt_program *p) {
 }
 
 static enum mt_status open_variant(const struct mt_plan *variant, struct mt_planned *planned, struct mt_err *err) {
-    enum mt_status st = mt_planned_graph(variant, MT_F64, planned, err);
+    enum mt_status st = mt_planned_graph(variant, planned, err);
     return st ? st : mt_planned_program(variant, planned, err);
 }
 

@@ -81,7 +81,7 @@ enum mt_status mt_variant_small(const struct mt_plan *plan, struct mt_plan **sma
     if (st) goto out;
     p->model = small_model(&planned.model, &p->arena);
     p->job.seq = at_most(plan->job.seq, at_most(mt_model_get(&planned.model, "context"), 32));
-    if ((st = mt_planned_graph(p, p->job.precision, &planned, err))) goto out;
+    if ((st = mt_planned_graph(p, &planned, err))) goto out;
     p->splits = mt_arena_memdup(&p->arena, plan->splits, (size_t)plan->nsplits * sizeof *plan->splits);
     for (int s = 0; s < p->nsplits && !st; s++)
         if (strcmp(p->splits[s].name, "batch")) st = shrink_split(planned.graph, p, &p->splits[s], err);

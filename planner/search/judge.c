@@ -135,7 +135,7 @@ static enum mt_status build(struct mt_searching *s, const struct search_candidat
     struct mt_choice choice;
     enum mt_status st;
     search_write_plan(s, c, p);
-    if ((st = mt_choice_from_plan(s->search->graph, p, arena, &choice, s->err)) ||
+    if ((st = mt_choice_from_plan(s->search->graph, p, false, arena, &choice, s->err)) ||
         (st = mt_build(s->search->graph, &choice, program, s->err)))
         return st;
     if ((st = choose_algorithms(s, p, program))) {

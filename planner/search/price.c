@@ -59,7 +59,7 @@ enum mt_status mt_search_price(const struct mt_search *search, struct mt_plan *p
     struct mt_prediction prediction = {.step_s = 0};
     double bound_s = 0;
     if (report) *report = (struct mt_search_report){.nbindings = 0};
-    enum mt_status st = mt_choice_from_plan(search->graph, plan, &arena, &choice, err);
+    enum mt_status st = mt_choice_from_plan(search->graph, plan, false, &arena, &choice, err);
     if (!st) st = mt_build(search->graph, &choice, &program, err);
     if (st) goto out;
     if (!(st = mt_predict(&program, search->costs, search->options, &prediction, err))) {

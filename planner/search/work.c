@@ -8,7 +8,7 @@
 
 #include "planner/balance/split.h"
 #include "synth/build/build.h"
-#include "synth/autodiff/autodiff.h"
+#include "planner/plan/planned.h"
 #include "planner/plan/choice.h"
 
 /* ---- the program of one rank against the rest ---- */
@@ -68,7 +68,7 @@ static enum mt_status duel_build(const struct mt_graph *g, const struct mt_plan 
     p->decisions = plan->decisions;
     p->decisions.bucket_bytes = bucket_bytes;
     p->decisions.nalgorithms = 0;
-    if ((st = mt_choice_from_plan(g, p, &d->arena, &d->choice, err)) ||
+    if ((st = mt_choice_from_plan(g, p, false, &d->arena, &d->choice, err)) ||
         (st = mt_build(g, &d->choice, &d->program, err)))
         return st;
     struct mt_lower_options sketch = *options;
@@ -414,16 +414,6 @@ static void add_item(const struct mt_linstr *c, int64_t runs, enum mt_op_role ro
     list->items[list->nitems++] = item;
 }
 
-static enum mt_status one_rank_graph(const struct mt_model *model, const struct mt_job *job, int64_t batch,
-                                     struct mt_graph **graph, struct mt_err *err) {
-    enum mt_status st = mt_model_graph(model, job->precision, batch, job->seq, job->dropout, graph, err);
-    if (st) return st;
-    mt_graph_set_precision(*graph, job);
-    mt_graph_recompute(*graph, job->recompute);
-    if ((st = mt_graph_differentiate(*graph, err))) return st;
-    return mt_graph_optimize(*graph, &job->optimizer, err);
-}
-
 enum mt_status mt_work_of(const struct mt_model *model, const struct mt_job *job, int64_t batch, int64_t micro,
                           const struct mt_lower_options *options, struct mt_arena *arena, struct mt_work_list *list,
                           struct mt_err *err) {
@@ -431,10 +421,12 @@ enum mt_status mt_work_of(const struct mt_model *model, const struct mt_job *job
     struct duel d = {.low = NULL};
     struct mt_plan *plan = mt_plan_new(1);
     int capacity = 0;
+    struct mt_job sized = *job;
+    sized.batch = batch;
     plan->job = *job;
     mt_decisions_complete_rows(&plan->decisions, &plan->arena);
     *list = (struct mt_work_list){.nitems = 0};
-    enum mt_status st = one_rank_graph(model, job, batch, &graph, err);
+    enum mt_status st = mt_training_graph(model, &sized, &graph, err);
     if (!st) st = duel_build(graph, plan, 0, batch, micro, options, &d, err);
     for (int b = 0; b < MT_NBLOCKS && !st; b++)
         for (int i = d.low->block_begin[b]; i < d.low->block_begin[b + 1]; i++) {

@@ -61,6 +61,8 @@ enum mt_status mt_job_check(const struct mt_job *job, struct mt_err *err);
  * in mt_job_default. Reading checks. */
 enum mt_status mt_job_read(struct mt_json object, struct mt_job *job, struct mt_err *err);
 void mt_job_write(const struct mt_job *job, const char *key, struct mt_json_out *out);
+/* Whether they are written alike. */
+bool mt_job_equal(const struct mt_job *a, const struct mt_job *b);
 
 /* The learning rate of a step, counted from 1. Warm-up: lr step / warmup; then the schedule over the
  * remaining steps, lr at the last step of the warm-up; from the last step on lr_min. */
