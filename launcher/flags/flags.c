@@ -91,7 +91,7 @@ enum mt_status mt_flag_heartbeat(const char *text, double *heartbeat_s, struct m
     enum mt_status st = mt_flag_real("--heartbeat", text, heartbeat_s, err);
     if (st || *heartbeat_s == 0 || *heartbeat_s >= 2) return st;
     return mt_fail(err, MT_EINPUT,
-                   "--heartbeat: must be 0, or 2 or more: ranks of a large job tell of themselves once a "
+                   "--heartbeat: must be 0, or 2 or more: ranks of a large job send a heartbeat once a "
                    "second");
 }
 

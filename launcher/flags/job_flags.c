@@ -140,7 +140,7 @@ enum mt_status mt_job_flags_choose(struct mt_job_flags *flags, const struct mt_c
 enum mt_status mt_job_flags_resolve(struct mt_job_flags *flags, struct mt_err *err) {
     struct mt_optimizer *o = &flags->job.optimizer;
     bool lr_min = false, interval = false;
-    if (flags->automatic) return mt_fail(err, MT_EINPUT, "--precision: auto goes with `motley plan --cluster` only");
+    if (flags->automatic) return mt_fail(err, MT_EINPUT, "--precision: auto needs `motley plan --cluster`");
     if (flags->job.precision == MT_F16 && flags->job.loss_scale == 0) flags->job.loss_scale = MT_LOSS_SCALE;
     for (int f = 0; f < NFLAGS; f++) {
         bool given = flags->given >> f & 1;

@@ -1,5 +1,5 @@
-/* The ways to a plan that `motley plan` knows. Each makes a plan that is complete and checked but for its hash, and
- * writes to `remarks` what a person should know beside it. Free the plan with mt_plan_free. */
+/* The modes of `motley plan`. Each makes a plan that is complete and checked but for its hash, and writes to `remarks`
+ * what a person should know about it. Free the plan with mt_plan_free. */
 #ifndef MT_LAUNCHER_PLAN_MODES_H
 #define MT_LAUNCHER_PLAN_MODES_H
 

@@ -8,7 +8,7 @@
 #include "launcher/plan/modes.h"
 #include "launcher/run/run.h"
 
-struct again {
+struct replanning {
     struct mt_plan_flags *flags;
     const char *run_path, *plan_path;
     struct mt_run_doc run;
@@ -23,21 +23,21 @@ static bool is_folder(const char *path) {
     return !stat(path, &about) && S_ISDIR(about.st_mode);
 }
 
-static const char *beside(struct mt_arena *arena, const char *path, const char *name) {
+static const char *sibling(struct mt_arena *arena, const char *path, const char *name) {
     const char *slash = strrchr(path, '/');
     return slash ? mt_arena_printf(arena, "%.*s/%s", (int)(slash - path), path, name) : name;
 }
 
-/* The run and the plan that it ran, which must belong together and tell of steps that were timed. */
-static enum mt_status open_run(struct again *a) {
+/* The run and its plan, which must belong together; the run must have timed steps. */
+static enum mt_status open_run(struct replanning *a) {
     struct mt_arena *arena = &a->flags->arena;
     const char *from = a->flags->from;
     enum mt_status st;
     a->run_path = is_folder(from) ? mt_arena_printf(arena, "%s/run.json", from) : from;
-    a->plan_path = beside(arena, a->run_path, "plan.json");
+    a->plan_path = sibling(arena, a->run_path, "plan.json");
     if ((st = mt_run_read(a->run_path, &a->run, a->err))) return st;
     if ((st = mt_plan_read(a->plan_path, &a->old, a->err)))
-        return mt_err_context(a->err, "the plan that the run of %s keeps beside it", a->run_path);
+        return mt_err_context(a->err, "the plan in the folder of %s", a->run_path);
     a->old_shares = mt_plan_split_named(a->old, "batch")->sizes;
     if (strcmp(a->old->hash, a->run.plan_hash))
         return mt_fail(a->err, MT_EINPUT, "%s: plan_hash: the run is of another plan (%s) than %s (%s)", a->run_path,
@@ -57,11 +57,12 @@ static enum mt_status open_run(struct again *a) {
     return MT_OK;
 }
 
-static double measured_s(const struct again *a, int rank) {
+static double measured_s(const struct replanning *a, int rank) {
     return a->run.ranks[rank].step_compute_s;
 }
 
-static void print_shares(const struct again *a, const struct mt_plan *plan, const double *speeds, const char *title) {
+static void print_shares(const struct replanning *a, const struct mt_plan *plan, const double *speeds,
+                         const char *title) {
     const int64_t *shares = mt_plan_split_named(plan, "batch")->sizes;
     struct mt_table table = MT_TABLE_INIT;
     char time[MT_UNITS_TEXT];
@@ -80,7 +81,7 @@ static void print_shares(const struct again *a, const struct mt_plan *plan, cons
 }
 
 /* from_s, to_s: steps of the old plan and of the new, by the same model. */
-static void print_gain(const struct again *a, double from_s, double to_s) {
+static void print_gain(const struct replanning *a, double from_s, double to_s) {
     char from[MT_UNITS_TEXT], to[MT_UNITS_TEXT];
     if (to_s >= from_s * (1 - 1e-6))
         fprintf(a->remarks, "expected   no gain: steps take %s as they are\n", mt_units_seconds(from_s, from));
@@ -90,7 +91,7 @@ static void print_gain(const struct again *a, double from_s, double to_s) {
 }
 
 /* Rank r of the run is device r of the cluster. */
-static enum mt_status same_devices(const struct again *a, const struct mt_cluster *cluster) {
+static enum mt_status same_devices(const struct replanning *a, const struct mt_cluster *cluster) {
     if (cluster->ndevices != a->run.nranks)
         return mt_fail(a->err, MT_EINPUT, "--cluster: has %d devices, but the run had %d ranks", cluster->ndevices,
                        a->run.nranks);
@@ -106,14 +107,14 @@ static enum mt_status same_devices(const struct again *a, const struct mt_cluste
 }
 
 /* The cluster with the speeds that were seen is what the plan is for. */
-static enum mt_status keep_cluster(const struct again *a, struct mt_cluster *seen) {
+static enum mt_status keep_cluster(const struct replanning *a, struct mt_cluster *seen) {
     if (a->flags->cluster_out) return mt_cluster_write(seen, a->flags->cluster_out, a->err);
     mt_log(MT_LOG_WARN, "the plan is for the cluster with the speeds that were seen, which no file keeps: give "
                         "--cluster-out FILE to explain or to check the plan later");
     return MT_OK;
 }
 
-static enum mt_status plan_again(const struct again *a, struct mt_plan **plan) {
+static enum mt_status plan_again(const struct replanning *a, struct mt_plan **plan) {
     const struct mt_plan_flags *f = a->flags;
     int nranks = a->run.nranks;
     double *compute_s = mt_new(&a->flags->arena, double, nranks);
@@ -141,7 +142,7 @@ static enum mt_status plan_again(const struct again *a, struct mt_plan **plan) {
 }
 
 enum mt_status mt_plan_replan(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks, struct mt_err *err) {
-    struct again a = {.flags = flags, .remarks = remarks, .err = err};
+    struct replanning a = {.flags = flags, .remarks = remarks, .err = err};
     enum mt_status st = open_run(&a);
     if (!st) st = plan_again(&a, plan);
     mt_plan_free(a.old);

@@ -21,7 +21,7 @@ static void complete_algorithms(struct mt_plan *p) {
     d->algorithms = rows;
 }
 
-/* Rows of kinds that the program lacks go, but a choice that somebody made must not vanish silently. */
+/* Rows of kinds that the program lacks are dropped; a person's choice among them is refused, not lost. */
 static enum mt_status keep_used_algorithms(struct mt_plan *p, const struct mt_program *program, struct mt_err *err) {
     struct mt_decisions *d = &p->decisions;
     bool used[MT_NCOLLS] = {false};

@@ -19,7 +19,7 @@ static bool begins_at_last(const struct mt_plan_request *q, const struct mt_plan
            mt_job_equal(&last->job, &plan->job);
 }
 
-/* That what the search has made can be read again, and that rows which a person gave have an effect. */
+/* The document must pass its own check, and rows that a person gave must have an effect. */
 static enum mt_status check_found(const struct mt_graph *graph, const struct mt_plan *plan, struct mt_err *err) {
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_choice choice;

@@ -1,4 +1,4 @@
-/* Making plans: by speeds, for a cluster by the search, from an edited plan, and again from what a run has seen. */
+/* Making plans: by speeds; for a cluster, by the search; from a person's edit; from what a run has seen (replan). */
 #ifndef MT_PLANNER_MAKE_MAKE_H
 #define MT_PLANNER_MAKE_MAKE_H
 
@@ -55,7 +55,7 @@ enum mt_status mt_plan_edited(struct mt_plan *plan, struct mt_err *err);
 enum mt_status mt_plan_edited_on(const struct mt_cluster *cluster, double limit_s, struct mt_plan *plan,
                                  struct mt_search_report *report, double *best_s, struct mt_err *err);
 
-/* Replanning: a plan again, by the times that its run took. */
+/* Replanning: new shares by the times that a run of the plan took. */
 struct mt_plan_seen {
     const double *compute_s; /* [nranks] of a step; above 0 for ranks that have samples */
     double step_s;

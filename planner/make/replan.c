@@ -1,4 +1,4 @@
-/* Planning again by the times that a run's ranks took. */
+/* Replanning: shares by the times that a run's ranks took. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "planner/make/make.h"
 #include "planner/make/planning.h"
 
-/* Samples a second relative to the fastest, three digits: speeds are for people too. A rank without samples has shown
- * nothing, and stays without. */
+/* Samples a second relative to the fastest, to three digits, which people can read. A rank without samples has no
+ * speed, and stays without. */
 static void seen_speeds(const struct mt_plan_seen *seen, const int64_t *shares, int nranks, double *speeds) {
     double fastest = 0;
     for (int r = 0; r < nranks; r++) {

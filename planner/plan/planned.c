@@ -1,4 +1,4 @@
-/* From the plan's words back to graph and program. */
+/* From a plan to its graph and program. */
 #include "planner/plan/planned.h"
 
 #include <string.h>

@@ -40,7 +40,7 @@ enum mt_status mt_planned_evaluation(struct mt_planned *planned, struct mt_graph
 
 void mt_planned_release(struct mt_planned *planned);
 
-/* How plans are lowered, for the prediction of memory and for training alike: fused, scratch as the device's backends
+/* Options of lowering, the same for training and for the prediction of memory: fused, scratch as the device's backends
  * want it; for messages whose algorithm is "auto" one that suits a network of 30 microseconds and 1 GB/s. */
 struct mt_lower_options mt_planned_lower_options(struct mt_device *device);
 

@@ -1,9 +1,9 @@
 /* From curves and a timeline to a balance problem, and from its solution to shares.
  *
- * Stages: forward and backward, beside which messages travel; the messages that only the end of the backward pass lets
- * go; the update. Where state is replicated, nobody waits for another between the update and the next forward pass, and
- * both are one stage. The timeline is played at given shares; the chain of messages that ends last begins at a part of
- * the backward pass, which grows with the rank's samples. */
+ * Stages: forward and backward, with the collectives that overlap them; the collectives that can start only when the
+ * backward pass has ended; the update. Where state is replicated, no rank waits for another between the update and the
+ * next forward pass, and both are one stage. The timeline is simulated at given shares. The chain of collectives that
+ * ends last begins after a part of the backward pass, which grows with the rank's samples. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct problem {
     struct mt_balance balance;
     int batch, storage; /* their places among the splits, or -1: given */
     int update;         /* the stage of updates */
-    struct search_played *played;
+    struct search_simulated *simulated;
 };
 
 /* ---- shares ---- */
@@ -64,8 +64,8 @@ void search_set_micro(struct mt_searching *s, struct search_candidate *c) {
     }
 }
 
-struct search_candidate *search_candidate(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes,
-                                          const char *what) {
+struct search_candidate *search_new_candidate(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes,
+                                              const char *what) {
     struct search_candidate *c = mt_new(&s->arena, struct search_candidate, 1);
     *c = (struct search_candidate){.work = work,
                                    .what = what,
@@ -115,19 +115,19 @@ static void batch_curves(struct mt_searching *s, const struct search_candidate *
 static void fill_class(struct mt_searching *s, const struct search_candidate *c, int k, struct problem *p) {
     struct mt_balance *b = &p->balance;
     const struct search_curves *curves = &c->work->curves[k];
-    const struct search_played *played = &p->played[k];
+    const struct search_simulated *simulated = &p->simulated[k];
     int n = s->nclasses, rank = s->classes[k].rank;
     double *compute_fixed = (double *)b->compute_fixed, *comm_fixed = (double *)b->comm_fixed;
     struct mt_share_curve *compute = (void *)b->compute, *comm = (void *)b->comm, *memory = (void *)b->memory;
     struct mt_share_curve seconds, bytes, update = scaled(&p->arena, &curves->update, c->slower[k]);
     batch_curves(s, c, k, &p->arena, &seconds, &bytes);
 
-    double part = played->compute_s > 0 ? fmin(played->ready_s / played->compute_s, 1) : 0;
+    double part = simulated->compute_s > 0 ? fmin(simulated->ready_s / simulated->compute_s, 1) : 0;
     double later = fmin(c->later_s, 0); /* the timeline was too slow: shorten what it adds to computing */
-    compute_fixed[PASSES * n + k] = c->slower[k] * curves->before_s + fmax(0, played->wait_s + later);
-    later = fmin(0, played->wait_s + later);
-    comm_fixed[TAIL * n + k] = fmax(0, played->tail_s + played->after_s + later + fmax(c->later_s, 0));
-    comm_fixed[PASSES * n + k] = fmax(0, played->comm_end_s - played->tail_s - part * played->compute_s);
+    compute_fixed[PASSES * n + k] = c->slower[k] * curves->before_s + fmax(0, simulated->wait_s + later);
+    later = fmin(0, simulated->wait_s + later);
+    comm_fixed[TAIL * n + k] = fmax(0, simulated->tail_s + simulated->after_s + later + fmax(c->later_s, 0));
+    comm_fixed[PASSES * n + k] = fmax(0, simulated->comm_end_s - simulated->tail_s - part * simulated->compute_s);
     double held = (double)curves->state_fixed + (double)c->heavier[k];
     if (s->classes[k].memory_limit > 0) held += mt_share_curve_at(&c->work->arena, 0);
 
@@ -159,8 +159,8 @@ static bool all_storage_given(const struct mt_searching *s) {
     return true;
 }
 
-static enum mt_status play_classes(struct mt_searching *s, const struct search_candidate *c,
-                                   struct search_played *played) {
+static enum mt_status simulate_classes(struct mt_searching *s, const struct search_candidate *c,
+                                       struct search_simulated *simulated) {
     int nmessages = c->work->work.nmessages;
     int *bucket = mt_calloc((size_t)nmessages + 1, sizeof *bucket);
     double *cost = mt_calloc((size_t)nmessages + 1, sizeof *cost);
@@ -169,7 +169,7 @@ static enum mt_status play_classes(struct mt_searching *s, const struct search_c
         int64_t share = 0, micro = 0; /* of its busiest rank */
         for (int r = 0; r < s->nranks; r++)
             if (s->class[r] == k && c->batch[r] >= share) share = c->batch[r], micro = c->micro[r];
-        search_play(s, c->work, k, share, micro, c->storage, bucket, cost, &played[k]);
+        search_simulate(s, c->work, k, share, micro, c->storage, bucket, cost, &simulated[k]);
     }
     free(bucket);
     free(cost);
@@ -186,8 +186,8 @@ static enum mt_status make_problem(struct mt_searching *s, const struct search_c
     int n = s->nclasses, nsplits = 0;
     *p = (struct problem){.batch = -1, .storage = -1};
     p->update = stored_in_shares(&c->work->work) ? UPDATE : PASSES;
-    p->played = mt_new(&p->arena, struct search_played, n);
-    enum mt_status st = play_classes(s, c, p->played);
+    p->simulated = mt_new(&p->arena, struct search_simulated, n);
+    enum mt_status st = simulate_classes(s, c, p->simulated);
     if (st) return st;
     struct mt_balance_split *splits = mt_new(&p->arena, struct mt_balance_split, 2);
     const struct mt_graph *g = s->search->graph;
@@ -239,9 +239,9 @@ enum mt_status search_estimate(struct mt_searching *s, struct search_candidate *
     return st;
 }
 
-/* The balance knows what storage costs in updates and memory, not that messages with uneven blocks may take longer: so
- * shares between what it says and even ones are tried. */
-static enum mt_status settle_storage(struct mt_searching *s, struct search_candidate *c, const int64_t *units) {
+/* The balance problem has the cost of storage in updates and memory, not that collectives with uneven blocks may take
+ * longer: so mixtures of its shares and of even ones are estimated too. */
+static enum mt_status mix_storage(struct mt_searching *s, struct search_candidate *c, const int64_t *units) {
     static const double evenness[] = {0, 0.5, 1};
     size_t n = (size_t)s->nranks * (size_t)s->nlabels;
     struct mt_arena arena = MT_ARENA_INIT;
@@ -280,7 +280,7 @@ enum mt_status search_balance(struct mt_searching *s, struct search_candidate *c
     if (p.batch >= 0)
         memcpy(c->batch, balanced->sizes + (int64_t)p.batch * s->nranks, (size_t)s->nranks * sizeof *c->batch);
     if (p.storage >= 0) {
-        st = settle_storage(s, c, balanced->sizes + (int64_t)p.storage * s->nranks);
+        st = mix_storage(s, c, balanced->sizes + (int64_t)p.storage * s->nranks);
     } else {
         search_set_micro(s, c);
         c->estimate_s = balanced->step_s;
@@ -292,8 +292,9 @@ out:
 
 /* ---- the bound ---- */
 
-/* A candidate with no more than the curves say, or what judged programs were below them by: what they were above them
- * by, as by messages beside computing, others may be spared. */
+/* For a lower bound: the candidate with corrections that only lower its estimate, the least factors of compute that any
+ * evaluated candidate of its work had. What raised an estimate, as collectives that overlap compute, need not hold for
+ * other shares. */
 static struct search_candidate at_least(struct mt_searching *s, const struct search_candidate *c) {
     struct search_candidate least = *c;
     least.later_s = 0;
@@ -307,7 +308,7 @@ static struct search_candidate at_least(struct mt_searching *s, const struct sea
     return least;
 }
 
-/* Computing alone, in one stage: no rank waits for another before the end. */
+/* Compute alone, in one stage: no rank waits for another before the end. */
 enum mt_status search_bound(struct mt_searching *s, const struct search_candidate *c, double *bound_s) {
     struct problem p;
     struct mt_balanced balanced = {.step_s = 0};

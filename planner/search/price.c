@@ -1,4 +1,4 @@
-/* What a plan takes as it is. */
+/* The prediction of a plan as it is, and the bound of its structure. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static enum mt_status bound_of(const struct mt_search *search, struct mt_plan *p
     if (!st) st = search_open_work(&s, 0, body, &w);
     if (!st && report && search_memory_matters(&s)) st = search_open_memory(&s, w, plan->decisions.bucket_bytes);
     if (!st) {
-        struct search_candidate *c = search_candidate(&s, w, plan->decisions.bucket_bytes, "the plan");
+        struct search_candidate *c = search_new_candidate(&s, w, plan->decisions.bucket_bytes, "the plan");
         if (search_take_shares(&s, plan, c)) {
             c->prediction = *prediction; /* lent: its owner releases it */
             search_learn(&s, c);

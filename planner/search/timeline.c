@@ -72,7 +72,7 @@ struct timeline {
     double *ready_s, *yield_s;    /* [nbuckets]; yield_s: what its kernels wait for multiprocessors */
 };
 
-static void play_step(struct timeline *t, int step) {
+static void simulate_step(struct timeline *t, int step) {
     const struct mt_work_step *now = &t->w->work.steps[step];
     if (now->op >= 0) {
         double from = t->compute;
@@ -137,7 +137,7 @@ static void price_yields(const struct mt_searching *s, const struct search_work 
 }
 
 /* The chain of messages from the backward pass that ends last, and what only its end lets go. */
-static void read_chain(const struct timeline *t, int nbuckets, double backward_end_s, struct search_played *p) {
+static void read_chain(const struct timeline *t, int nbuckets, double backward_end_s, struct search_simulated *p) {
     double suffix = 0;
     bool tail = true;
     p->comm_end_s = p->ready_s = 0;
@@ -152,8 +152,8 @@ static void read_chain(const struct timeline *t, int nbuckets, double backward_e
     if (p->tail_s > p->comm_end_s) p->tail_s = p->comm_end_s;
 }
 
-void search_play(struct mt_searching *s, const struct search_work *w, int class, int64_t share, int64_t micro,
-                 const int64_t *storage, const int *bucket, const double *cost, struct search_played *p) {
+void search_simulate(struct mt_searching *s, const struct search_work *w, int class, int64_t share, int64_t micro,
+                     const int64_t *storage, const int *bucket, const double *cost, struct search_simulated *p) {
     struct mt_arena arena = MT_ARENA_INIT;
     const struct mt_work *work = &w->work;
     int nbuckets = work->nmessages ? bucket[work->nmessages - 1] + 1 : 0;
@@ -168,14 +168,14 @@ void search_play(struct mt_searching *s, const struct search_work *w, int class,
     for (int m = 0; m < work->nmessages; m++) last_of[bucket[m]] = m;
     price_ops(s, w, class, share, micro, storage, op_s);
     price_yields(s, w, class, nbuckets, &t);
-    *p = (struct search_played){0};
+    *p = (struct search_simulated){0};
     for (int b = 0; b < nbuckets; b++) p->comm_s += cost[b];
     double backward_end_s = 0;
     for (int block = 0; block < MT_NBLOCKS; block++) {
         int64_t runs = 1;
         if (block == MT_BODY) runs = micro > 0 && share > micro ? (share + micro - 1) / micro - 1 : 0;
         double before = t.compute, waited = t.waited;
-        for (int i = work->block_begin[block]; i < work->block_begin[block + 1] && runs > 0; i++) play_step(&t, i);
+        for (int i = work->block_begin[block]; i < work->block_begin[block + 1] && runs > 0; i++) simulate_step(&t, i);
         if (runs > 1) t.compute += (double)(runs - 1) * (t.compute - before - (t.waited - waited));
         if (block == MT_LAST) {
             backward_end_s = t.compute;
