@@ -68,7 +68,7 @@ static enum mt_status pair_build(const struct mt_graph *g, const struct mt_plan 
     p->decisions = plan->decisions;
     p->decisions.bucket_bytes = bucket_bytes;
     p->decisions.nalgorithms = 0;
-    if ((st = mt_choice_from_plan(g, p, &d->arena, &d->choice, err)) ||
+    if ((st = mt_choice_from_plan(g, p, false, &d->arena, &d->choice, err)) ||
         (st = mt_build(g, &d->choice, &d->program, err)))
         return st;
     struct mt_lower_options sketch = *options;

@@ -65,7 +65,8 @@ int main(int argc, char **argv) {
     CHECK_OK(mt_cluster_open(argv[1], &cluster, &err), err);
     struct mt_plan *plan = plan_for(cluster, argv[2], atoll(argv[3]), argc > 4);
     last_s = cpu_s();
-    CHECK_OK(mt_planned_graph(plan, MT_BF16, &planned, &err), err);
+    plan->job.precision = MT_BF16;
+    CHECK_OK(mt_planned_graph(plan, &planned, &err), err);
     lap("graph");
     add_storage_splits(plan, planned.graph);
     CHECK_OK(mt_planned_program(plan, &planned, &err), err);

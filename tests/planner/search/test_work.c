@@ -89,7 +89,7 @@ static void compare(const struct mt_graph *g, const struct mt_plan *plan, bool b
     struct mt_choice choice;
     struct mt_program program;
     struct mt_work work;
-    CHECK_OK(mt_choice_from_plan(g, plan, &arena, &choice, &err), err);
+    CHECK_OK(mt_choice_from_plan(g, plan, false, &arena, &choice, &err), err);
     CHECK_OK(mt_build(g, &choice, &program, &err), err);
     CHECK_OK(mt_work_open(g, plan, body, &options, &work, &err), err);
     compare_messages(&work, &program, plan->decisions.bucket_bytes, plan->decisions.start == MT_START_ATTENTION);
@@ -258,7 +258,7 @@ static void test_missing_split(void) {
         if (more) {
             snprintf(name, sizeof name, "%s", p->splits[lacking].name);
             p->splits[lacking] = p->splits[--p->nsplits];
-            CHECK_EQ(mt_choice_from_plan(g, p, &arena, &choice, &err), MT_EINPUT);
+            CHECK_EQ(mt_choice_from_plan(g, p, false, &arena, &choice, &err), MT_EINPUT);
             CHECK(strstr(err.text, name), "%s: %s", name, err.text);
             err = (struct mt_err)MT_ERR_INIT;
         }
