@@ -71,10 +71,10 @@ enum mt_status mt_comm_mpi_new(const void *mpi_comm, struct mt_comm **comm, stru
  * the rank that arrives last finds the others asleep for half of this time on average. */
 double mt_comm_backoff_s(double idle_s);
 
-/* Over NCCL, for devices of kind "cuda": one rank makes an id and sends it to all; then all make the communicator at the
- * same time, each with its device open. It queues collectives on the device's streams. Waits for other ranks, here and
- * in queued work, end after deadline_s with MT_ESTALL. mt_comm_nccl_impl: from now on use this implementation for blocks
- * of unequal sizes, where it serves them; to be called on all ranks. */
+/* Over NCCL, for devices of kind "cuda": one rank makes an id and sends it to all; then all make the communicator at
+ * the same time, each with its device open. It queues collectives on the device's streams. Waits for other ranks, here
+ * and in queued work, end after deadline_s with MT_ESTALL. mt_comm_nccl_impl: from now on use this implementation for
+ * blocks of unequal sizes, where it serves them; to be called on all ranks. */
 enum { MT_COMM_NCCL_ID_BYTES = 128 };
 enum mt_status mt_comm_nccl_id(void *id, struct mt_err *err);
 enum mt_status mt_comm_nccl_new(const void *id, int rank, int nranks, double deadline_s, struct mt_comm **comm,

@@ -15,11 +15,11 @@ struct mt_cpu_allocation {
     size_t size_bytes;
 };
 
-/* What streams measure and sleep by. */
+/* The clock by which streams measure and sleep. */
 struct mt_cpu_clock {
     double (*now_s)(void);                /* mt_now_s */
-    double (*worked_s)(void);             /* the calling thread's time on a processor */
-    void (*sleep_until_s)(double when_s); /* of now_s; may return late, or early */
+    double (*worked_s)(void);             /* the calling thread's CPU time */
+    void (*sleep_until_s)(double when_s); /* a time of now_s; may return late or early */
 };
 extern const struct mt_cpu_clock mt_cpu_clock;
 
@@ -56,26 +56,23 @@ int64_t mt_cpu_memory_bytes(const char *root);
 /* Run one collective call in the calling thread. */
 enum mt_status mt_cpu_coll(const struct mt_coll_call *call, struct mt_err *err);
 
-/* A stream that works at a lower speed: it runs ahead of the clock that is emulated by what it owes, and pays by
- * sleeping; what it sleeps too long is owed to it. */
+/* Emulation of a lower speed: after work of t seconds a stream owes t (1 / speed - 1) seconds, which it sleeps later.
+ * Its emulated clock is ahead of the real one by owed_s; after a sleep that was too long owed_s is negative. */
 struct mt_cpu_debt {
     const struct mt_cpu_clock *clock;
     double owed_s;
     double worked_s; /* clock->worked_s when an item, or a wait after it, ended last */
 };
-/* The time on the emulated clock. */
+/* The time of the emulated clock. */
 static inline double mt_cpu_debt_now_s(const struct mt_cpu_debt *debt) {
     return debt->clock->now_s() + debt->owed_s;
 }
-/* Work at `speed` that took so long. */
+/* Account for work of worked_s seconds at `speed`. */
 static inline void mt_cpu_debt_add(struct mt_cpu_debt *debt, double worked_s, double speed) {
     debt->owed_s += worked_s * (1 / speed - 1);
 }
-/* Sleep if at least `least_s` is owed; sooner awake when *stop is set. What going to sleep works is nobody's. */
+/* Sleep off the debt if it is at least `least_s`; returns early when *stop is set. CPU time spent on going to sleep
+ * belongs to no operator. */
 void mt_cpu_debt_pay(struct mt_cpu_debt *debt, double least_s, const atomic_bool *stop);
-
-/* What an emulated device takes an operator for longer than it works, in seconds of its own speed: measured with
- * operators that do nothing. 0 where no thread can be had. */
-double mt_cpu_overhead_s(struct mt_device *device);
 
 #endif

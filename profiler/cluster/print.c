@@ -122,7 +122,7 @@ static void print_classes(const struct mt_cluster *c, FILE *file) {
         mt_table_cell(&table, "%s", marked(class->nominal));
         if (calibrated) mt_table_cell(&table, class->calibration == 1 ? "-" : "x %.3f", class->calibration);
     }
-    fprintf(file, "\nclasses (rates of products by precision; of a device of speed 1)\n");
+    fprintf(file, "\nclasses (GEMM rates by precision; of a device of speed 1)\n");
     mt_table_print(&table, 2, file);
 }
 
@@ -283,7 +283,7 @@ static void print_warnings(const struct mt_cluster *c, FILE *file) {
         mt_table_row(&table);
         mt_table_cell(&table, "%s", c->warnings[i]);
     }
-    fprintf(file, "\nwhat the profiler noticed\n");
+    fprintf(file, "\nwarnings of the profiler\n");
     mt_table_print(&table, 2, file);
 }
 
