@@ -4,8 +4,8 @@
  *
  *     struct mt_profile_job_probe probe = {.model = "gpt2:124m", .job = &job, .budget_s = 30};
  *     struct mt_profile_job_times times = {0};
- *     st = mt_profile_job(comm, device, &probe, &times, err);              // likewise for other jobs, into the same
- * times if (!st) st = mt_profile_job_apply(comm, &times, cluster, err);              // rank 0's cluster
+ *     st = mt_profile_job(comm, device, &probe, &times, err);           // other jobs likewise, into the same times
+ *     if (!st) st = mt_profile_job_apply(comm, &times, cluster, err);   // rank 0's cluster
  *     mt_profile_job_times_release(&times);
  *
  * Rank r of the communicator is device r of the cluster. Both functions are collective and agree. */

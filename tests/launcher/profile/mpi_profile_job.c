@@ -86,11 +86,12 @@ static void test_job(struct mt_device *device) {
 static void test_speeds(void) {
     struct mt_err err = MT_ERR_INIT;
     bool late = rank && rank == nranks - 1;
-    struct mt_job_step steps[] = {{0, 8, 8, late ? 10 : 1},  {0, 4, 4, late ? 3 : 0.1}, {0, 8, 8, late ? 10 : 1},
-                                  {0, 4, 4, late ? 3 : 0.1}, {0, 8, 8, late ? 70 : 5},  {0, 4, 4, late ? 3 : 0.1}};
-    struct mt_job_times times = {.nprobes = 1, .nsteps = sizeof steps / sizeof *steps, .steps = steps};
+    struct mt_profile_job_step steps[] = {{0, 8, 8, late ? 10 : 1}, {0, 4, 4, late ? 3 : 0.1},
+                                          {0, 8, 8, late ? 10 : 1}, {0, 4, 4, late ? 3 : 0.1},
+                                          {0, 8, 8, late ? 70 : 5}, {0, 4, 4, late ? 3 : 0.1}};
+    struct mt_profile_job_times times = {.nprobes = 1, .nsteps = sizeof steps / sizeof *steps, .steps = steps};
     struct mt_cluster *cluster = rank ? NULL : blank_cluster();
-    CHECK_OK(mt_job_apply(MPI_COMM_WORLD, &times, cluster, &err), err);
+    CHECK_OK(mt_profile_job_apply(MPI_COMM_WORLD, &times, cluster, &err), err);
     for (int d = 0; !rank && d < nranks; d++) {
         CHECK_NEAR(cluster->devices[d].speed, d && d == nranks - 1 ? 1.1 / 13 : 1, 1e-9);
         if (d) CHECK_NEAR(cluster->devices[d].speed_error, (fabs(1 - 11 / 13.0) + fabs(0.1 - 3.3 / 13)) / 1.1, 1e-9);
