@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 #define MT_COLL_ALGORITHM(kind, name, prefix)                                                                          \
     static const struct mt_coll_algorithm prefix = {name, kind, mt_##prefix##_applies, mt_##prefix##_schedule,         \

@@ -63,7 +63,7 @@ struct mt_coll {
 };
 
 /* Whether tensors that lie apart need no message on a wire that takes arrays (comm.h): no type is converted. */
-static inline bool mt_coll_may_go_as_arrays(const struct mt_coll *problem) {
+static inline bool mt_coll_takes_arrays(const struct mt_coll *problem) {
     return problem->same_pieces && problem->n > 1 && problem->wire == problem->acc;
 }
 

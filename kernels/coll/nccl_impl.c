@@ -8,8 +8,6 @@
  * alike. Where blocks begin elsewhere than at multiples of 16 bytes gathers are slower, broadcasts most of all. */
 #include "kernels/coll/nccl_impl.h"
 
-static const char *const names[MT_NCCL_NIMPLS] = {"auto", "native", "padded", "rooted", "pairs"};
-
 /* Seconds, and bytes a second: between two ranks, and among more. */
 struct figures {
     double alpha_s, member_s; /* a call, and each more in its group (rooted: a block; pairs: a peer) */
@@ -41,10 +39,6 @@ static struct blocks blocks_of(const struct mt_coll *problem) {
         b.filled += bytes > 0;
     }
     return b;
-}
-
-const char *mt_nccl_impl_name(enum mt_nccl_impl way) {
-    return names[way];
 }
 
 bool mt_nccl_impl_serves(enum mt_nccl_impl way, const struct mt_coll *problem) {

@@ -13,7 +13,6 @@
 #include "kernels/coll/coll.h"
 
 enum mt_nccl_impl { MT_NCCL_AUTO, MT_NCCL_NATIVE, MT_NCCL_PADDED, MT_NCCL_ROOTED, MT_NCCL_PAIRS, MT_NCCL_NIMPLS };
-const char *mt_nccl_impl_name(enum mt_nccl_impl way); /* "padded" */
 
 /* Whether a ReduceScatter or AllGather can go so. */
 bool mt_nccl_impl_serves(enum mt_nccl_impl way, const struct mt_coll *problem);

@@ -46,7 +46,7 @@ struct mt_comm_class {
                                    const struct mt_comm_arrays *arrays, struct mt_err *err);
     /* Set where queue_arrays is. Whether it would rather have blocks that are not alike as arrays with roots than as
      * one message. */
-    bool (*parts_blocks)(struct mt_comm *comm, const struct mt_coll *problem);
+    bool (*prefers_roots)(struct mt_comm *comm, const struct mt_coll *problem);
     void (*release)(struct mt_comm *comm);
 };
 struct mt_comm {
@@ -66,7 +66,7 @@ enum mt_status mt_comm_mpi_new(const void *mpi_comm, struct mt_comm **comm, stru
 
 /* How long it sleeps at a time when nothing has happened for idle_s; 0: it polls. Whoever keeps others waiting finds
  * them asleep, half of that in the mean. */
-double mt_comm_nap_s(double idle_s);
+double mt_comm_backoff_s(double idle_s);
 
 /* Over NCCL, for devices of kind "cuda": one rank makes an id, all of them hear of it and make the communicator
  * together, each with its device open. It queues collectives on the device's streams. Waiting for other ranks, here and

@@ -28,7 +28,7 @@ enum { SEGMENT_BYTES = 256 << 10, BUDGET = 64, LEAST_WINDOW = 2, LARGEST_WINDOW 
 static const double spin_s = 200e-6, long_spin_s = 2e-3, first_nap_s = 30e-6, last_nap_s = 400e-6, longest_nap_s = 2e-3;
 
 /* Until the others come: who waits for long waits for a rank that still computes, and leaves it the core. */
-double mt_comm_nap_s(double idle_s) {
+double mt_comm_backoff_s(double idle_s) {
     if (idle_s < spin_s) return 0;
     double nap_s = first_nap_s + 0.5 * (idle_s - spin_s), long_s = 0.05 * idle_s;
     if (nap_s > last_nap_s) nap_s = last_nap_s;
@@ -350,7 +350,7 @@ static void abandon(struct job *job) {
  * holds them all up, and makes them sleep too: then polling goes on for longer than the kernel may take to give a
  * thread a core that another one uses. */
 static void pause_for(const struct job *job, double idle_s) {
-    double nap_s = job->met && idle_s < long_spin_s ? 0 : mt_comm_nap_s(idle_s);
+    double nap_s = job->met && idle_s < long_spin_s ? 0 : mt_comm_backoff_s(idle_s);
     if (nap_s > 0)
         mt_sleep_s(nap_s);
     else

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 
 enum { HUGE_PAGE_BYTES = 2 << 20, PAGE_BYTES = 4096 };
 
@@ -23,8 +23,12 @@ static void emulate(struct mt_device *device, double speed) {
     assert(cpu_of(device)->speed == 1);
     cpu_of(device)->speed = speed;
     if (speed == 1) return;
+    device->emulated_exact_s = mt_cpu_overhead_s(device) / MT_EMULATED_ERROR;
+    char doubt[64] = "";
+    if (device->emulated_exact_s > MT_EMULATED_EXACT_S)
+        snprintf(doubt, sizeof doubt, " (inexact for operators below %.0f us)", 1e6 * device->emulated_exact_s);
     size_t used = strlen(device->description);
-    snprintf(device->description + used, sizeof device->description - used, ", emulated speed %g", speed);
+    snprintf(device->description + used, sizeof device->description - used, ", emulated speed %g%s", speed, doubt);
 }
 
 static const struct mt_backend *backend(struct mt_device *device, const struct mt_call *call) {
@@ -123,6 +127,7 @@ enum mt_status mt_cpu_device_open(int index, struct mt_device **device, struct m
     cpu->base.threads = threads;
     cpu->base.depth = 1;
     cpu->speed = 1;
+    cpu->clock = &mt_cpu_clock;
     struct mt_err missing = MT_ERR_INIT;
     cpu->onednn = mt_backend_onednn(&missing);
     char *text = cpu->base.description;

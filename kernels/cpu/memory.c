@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "kernels/cpu/cgroup.h"
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 
 struct cgroup_files {
     const char *limit, *usage, *inactive;

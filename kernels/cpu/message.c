@@ -2,7 +2,7 @@
  *
  * A piece is walked in rows, which are copied, converted or added by the vectorised loops. */
 #include "kernels/coll/reduce.h"
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 #include "kernels/device/piece.h"
 
 enum direction { PACK, UNPACK };

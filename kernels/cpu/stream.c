@@ -12,12 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <time.h>
 #ifdef __SSE2__
 #include <xmmintrin.h>
 #endif
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 
 enum item_kind { ITEM_OP, ITEM_COLL, ITEM_COPY, ITEM_RECORD, ITEM_WAIT };
 struct item {
@@ -72,14 +71,27 @@ static void do_record(struct event *event, uint64_t ticket, const struct mt_err 
 /* What may be owed, lest a stream sleeps at every operator; and how little is not worth a sleep when others wait. */
 static const double most_owed_s = 0.5e-3, least_paid_s = 20e-6;
 
+/* What stretching goes by. Time that other processes took from a single thread is none of its work; a team's threads
+ * wait for each other, so there it cannot be told apart. */
+static double worked_s(const struct mt_cpu_device *cpu) {
+    return cpu->base.threads > 1 ? cpu->clock->now_s() : cpu->clock->worked_s();
+}
+
+/* What it worked to wait, and to wake, is no operator's. */
+static void has_waited(struct stream *stream) {
+    if (stream->cpu->speed < 1) stream->debt.worked_s = worked_s(stream->cpu);
+}
+
 /* Until the record has been made, or the stream is to end. */
 static enum mt_status do_wait(struct stream *stream, struct event *event, uint64_t ticket, struct mt_err *err) {
     pthread_mutex_lock(&event->lock);
-    if (event->done < ticket) stream->debt.owed_s = 0;          /* who waits is neither late nor early */
+    bool waits = event->done < ticket;
+    if (waits) stream->debt.owed_s = 0;                         /* who waits is neither late nor early */
     while (event->done < ticket && !atomic_load(&stream->stop)) /* wake at times to look at `stop` */
         mt_cond_wait_until(&event->changed, &event->lock, mt_now_s() + 0.1);
     if (event->err.status) *err = event->err;
     pthread_mutex_unlock(&event->lock);
+    if (waits) has_waited(stream);
     return err->status;
 }
 
@@ -102,21 +114,12 @@ static bool is_stretched(const struct stream *stream, const struct item *item) {
            (atomic_load(&stream->computes) && !((const struct mt_coll_call *)item->call)->schedule);
 }
 
-/* What stretching goes by. Time that other processes took from a single thread is none of its work; a team's threads
- * wait for each other, so there it cannot be told apart. */
-static double worked_s(const struct mt_cpu_device *cpu) {
-    struct timespec t;
-    if (cpu->base.threads > 1) return mt_now_s();
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void do_work(struct stream *stream, const struct item *item, struct mt_err *err) {
     struct mt_cpu_debt *debt = &stream->debt;
     bool stretched = is_stretched(stream, item);
     if (!stretched) mt_cpu_debt_pay(debt, least_paid_s, &stream->stop); /* others take part */
     if (item->seconds) item->seconds[0] = mt_cpu_debt_now_s(debt);
-    double start_s = stream->cpu->base.threads > 1 ? mt_now_s() : debt->worked_s; /* a reading costs: one an item */
+    double start_s = stream->cpu->base.threads > 1 ? worked_s(stream->cpu) : debt->worked_s; /* a reading costs */
     enum mt_status st = item->kind == ITEM_OP ? item->backend->run(item->call, err) : mt_cpu_coll(item->call, err);
     if (stream->cpu->speed < 1) debt->worked_s = worked_s(stream->cpu);
     if (stretched) mt_cpu_debt_add(debt, debt->worked_s - start_s, stream->cpu->speed);
@@ -157,12 +160,15 @@ static void *run(void *argument) {
     struct mt_err err = MT_ERR_INIT;
     flush_denormals();
     omp_set_num_threads(stream->cpu->base.threads);
-    stream->debt.worked_s = worked_s(stream->cpu);
+    has_waited(stream);
     prctl(PR_SET_TIMERSLACK, 1000UL); /* ns: communicators sleep for short times */
     pthread_mutex_lock(&stream->lock);
     for (;;) {
-        if (!stream->count) stream->debt.owed_s = fmax(stream->debt.owed_s, 0);
-        while (!stream->count && !atomic_load(&stream->stop)) pthread_cond_wait(&stream->work, &stream->lock);
+        if (!stream->count) {
+            stream->debt.owed_s = fmax(stream->debt.owed_s, 0);
+            while (!stream->count && !atomic_load(&stream->stop)) pthread_cond_wait(&stream->work, &stream->lock);
+            has_waited(stream);
+        }
         if (!stream->count) break;
         stream->current = stream->queue[stream->first];
         stream->first = (stream->first + 1) % stream->capacity;
@@ -193,6 +199,7 @@ enum mt_status mt_cpu_stream_new(struct mt_device *device, const char *name, str
     struct stream *s = mt_calloc(1, sizeof *s);
     s->base.device = device;
     s->cpu = (const struct mt_cpu_device *)device;
+    s->debt.clock = s->cpu->clock;
     snprintf(s->name, sizeof s->name, "%s", name);
     pthread_mutex_init(&s->lock, NULL);
     mt_cond_init(&s->work);

@@ -67,6 +67,7 @@ struct mt_device {
     const struct mt_device_class *class;
     int threads, depth;
     int multiprocessors, all_multiprocessors; /* that compute, that there are; 0: a CPU */
+    double emulated_exact_s;                  /* mt_device_emulated_exact_s */
     char description[1200];
 };
 struct mt_stream {

@@ -80,6 +80,10 @@ void mt_device_emulate(struct mt_device *device, double speed) {
     device->class->emulate(device, speed);
 }
 
+double mt_device_emulated_exact_s(const struct mt_device *device) {
+    return device->emulated_exact_s;
+}
+
 enum mt_status mt_device_emulate_sms(struct mt_device *device, int count, struct mt_err *err) {
     if (device->class->emulate_sms) return device->class->emulate_sms(device, count, err);
     return mt_fail(err, MT_EINPUT, "%s: has no multiprocessors to leave out", device->description);

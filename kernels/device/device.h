@@ -89,6 +89,14 @@ int mt_device_depth(struct mt_device *device);
  * mt_stream_new. */
 void mt_device_emulate(struct mt_device *device, double speed);
 
+/* How exact that is: operators that work for so long or longer take at most a tenth (MT_EMULATED_ERROR) more than they
+ * should, in seconds of the device's own speed; 0 where nothing is stretched. mt_device_emulate measures it, since it
+ * hangs on what reading a thread's clock costs. It is to be at most MT_EMULATED_EXACT_S; where it is more, whoever
+ * reports emulated times says so. */
+double mt_device_emulated_exact_s(const struct mt_device *device);
+#define MT_EMULATED_ERROR 0.1
+#define MT_EMULATED_EXACT_S 50e-6
+
 /* From now on the stream "compute" has `count` of a GPU's multiprocessors, or the next number that the GPU can be
  * divided by (see the description); other streams have them all. Call it before there are streams. MT_EINPUT on a CPU
  * and for a count that the GPU has not. */
@@ -97,7 +105,7 @@ enum mt_status mt_device_emulate_sms(struct mt_device *device, int count, struct
 /* The backend that will run a call, and the scratch it wants. On a CPU there is one for every call; on CUDA it may not
  * support the call (f64), and then work that is queued with it fails. */
 const struct mt_backend *mt_device_backend(struct mt_device *device, const struct mt_call *call);
-/* Whether calls of the kind may be one (mt_call.many). */
+/* Whether calls of the kind may be one (mt_call.ncalls). */
 bool mt_device_merges(const struct mt_device *device, enum mt_op_kind kind);
 
 enum mt_status mt_device_alloc(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err);

@@ -14,13 +14,13 @@
 struct mt_device;
 struct mt_stream;
 
-enum { MT_TUNING_KEY = 1024, MT_TUNING_HOW = 240 };
+enum { MT_TUNING_KEY = 1024, MT_TUNING_CHOICE = 240 };
 
 struct mt_tuning {
-    double tuned_s, default_s; /* of one call, its operands in no cache */
-    double vendor_s;           /* by the vendor's library alone; 0: there is none, or it is not known */
-    double error;              /* of the tuned result against the default's, relative in norm */
-    char how[MT_TUNING_HOW];   /* what was chosen, for people; may be "" */
+    double tuned_s, default_s;     /* of one call, its operands in no cache */
+    double vendor_s;               /* by the vendor's library alone; 0: there is none, or it is not known */
+    double error;                  /* of the tuned result against the default's, relative in norm */
+    char choice[MT_TUNING_CHOICE]; /* what was chosen, for people; may be "" */
 };
 
 struct mt_tuner {

@@ -258,11 +258,11 @@ int64_t mt_call_ids_below(const struct mt_call *call) {
 }
 
 enum mt_status mt_call_check(const struct mt_call *call, struct mt_err *err) {
-    if (!call->many) return check_one(call, err);
-    for (int i = 0; i < call->many; i++) {
-        struct mt_call part = mt_call_part(call, i);
+    if (!call->ncalls) return check_one(call, err);
+    for (int i = 0; i < call->ncalls; i++) {
+        struct mt_call part = mt_call_nth(call, i);
         enum mt_status st = check_one(&part, err);
-        if (st) return mt_err_context(err, "call %d of %d", i, call->many), st;
+        if (st) return mt_err_context(err, "call %d of %d", i, call->ncalls), st;
         for (int k = 0; k < call->nin + call->nout; k++) {
             bool in = k < call->nin;
             const struct mt_tensor *mine = in ? &part.in[k] : &part.out[k - call->nin];

@@ -95,17 +95,17 @@ struct mt_call {
     /* Of kinds that the device merges (mt_device_merges): so many calls done as one, with types and numbers of operands
      * in common. Their attributes, inputs (nin each) and outputs (nout each) follow one another. None reads or writes
      * what another writes, but for input 1 of sq_norm_add, which is the output of the call before. 0: one. */
-    int many;
+    int ncalls;
 };
 
 static inline int mt_call_count(const struct mt_call *call) {
-    return call->many ? call->many : 1;
+    return call->ncalls ? call->ncalls : 1;
 }
 /* Call i of them. */
-static inline struct mt_call mt_call_part(const struct mt_call *call, int i) {
+static inline struct mt_call mt_call_nth(const struct mt_call *call, int i) {
     struct mt_call part = *call;
     part.attr += i, part.in += i * call->nin, part.out += i * call->nout;
-    part.many = 0;
+    part.ncalls = 0;
     return part;
 }
 

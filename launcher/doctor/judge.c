@@ -258,7 +258,7 @@ static int64_t checkpoint_bytes(const struct mt_doctor *d) {
         sum += d->plan->memory[r].state_bytes;
         if (d->plan->memory[r].state_bytes > most) most = d->plan->memory[r].state_bytes;
     }
-    return d->plan && d->plan->nstorage ? sum : most;
+    return d->plan && d->plan->decisions.nstorage ? sum : most;
 }
 
 static void judge_out(const struct mt_doctor *d, struct doctor_finding *f) {

@@ -41,7 +41,6 @@ static void prepare_message(struct mt_executor *ex, struct replay *run, int i) {
                                              .schedule = c->schedule,
                                              .comm = ex->comm,
                                              .group = c->group,
-                                             .tag = c->tag,
                                              .deadline_s = ex->deadline_s,
                                              .npack = c->npack,
                                              .nunpack = c->nunpack,

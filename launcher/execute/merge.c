@@ -28,7 +28,7 @@ static bool conflicts(const struct mt_call *writer, const struct mt_call *other)
 }
 
 static bool same_signature(const struct mt_call *a, const struct mt_call *b) {
-    if (a->kind != b->kind || a->nin != b->nin || a->nout != b->nout || a->clock != b->clock || a->many || b->many)
+    if (a->kind != b->kind || a->nin != b->nin || a->nout != b->nout || a->clock != b->clock || a->ncalls || b->ncalls)
         return false;
     for (int i = 0; i < a->nin; i++)
         if (a->in[i].type != b->in[i].type) return false;
@@ -59,7 +59,7 @@ static void merge(struct mt_call *calls, int first, int end, struct mt_arena *ar
     }
     all->attr = attr, all->in = in, all->out = out;
     all->scratch = NULL;
-    all->many = n;
+    all->ncalls = n;
 }
 
 void mt_merge_calls(struct mt_call *calls, const bool merges[MT_NOPS], const bool *separate, int n,

@@ -22,9 +22,7 @@ enum {
     KEY_STORAGE,
     KEY_STORAGE_SPEEDS,
     KEY_STORAGE_SHARES,
-    KEY_SYNC,
     KEY_BUCKET,
-    KEY_START,
     KEY_WIRE,
     KEY_ALGORITHM,
     KEY_CHECK,
@@ -34,7 +32,8 @@ enum {
     KEY_LIMIT,
     KEY_DEVICE,
     KEY_RECOMPUTE,
-    KEY_MODELS
+    KEY_MODELS,
+    KEY_DECISION /* the first of decisions.def */
 };
 
 static const struct argp_option options[] = {
@@ -67,12 +66,9 @@ static const struct argp_option options[] = {
     {"storage-speeds", KEY_STORAGE_SPEEDS, "1,2,0", 0, "split in this proportion [as samples]", 3},
     {"storage-shares", KEY_STORAGE_SHARES, "LABEL=64,0,64", 0, "exact shares of one label; may be repeated", 3},
     {0, 0, 0, 0, "How gradients travel:", 4},
-    {"sync", KEY_SYNC, "HOW", 0, "all_reduce or reduce_scatter [reduce_scatter where storage is split]", 4},
     {"bucket-bytes", KEY_BUCKET, "BYTES", 0, "of gradients in one message; 0: one each [4MiB; among GPUs 64MiB]", 4},
-    {"bucket-start", KEY_START, "HOW", 0,
-     "a full bucket sets off at once: full; or with the next gradient of attention, which on GPUs gives way to it as "
-     "products do not, and takes along what is there by then: attention [full; among GPUs attention]",
-     4},
+#define DECISION(NAME, name, omitted, flag, what, help) {flag, KEY_DECISION + MT_DECISION_##NAME, "HOW", 0, help, 4},
+#include "synth/job/decisions.def"
     {"gradient-wire", KEY_WIRE, "TYPE", 0,
      "what sums travel as: f32, bf16, or f16 if the loss is scaled [f32; f64 in an f64 job]", 4},
     {"algorithm", KEY_ALGORITHM, "KIND=NAME", 0, "as AllReduce=ring; may be repeated [auto]", 4},
@@ -112,22 +108,21 @@ static enum mt_status divide_by(struct mt_plan_flags *f, const char *flag) {
 }
 
 static enum mt_status take_storage(struct mt_plan_flags *f, const char *text) {
-    struct mt_plan_request *q = &f->request;
+    struct mt_decisions *d = &f->request.fixed.decisions;
     const char *equals = strrchr(text, '='), *pattern = "*", *where = equals ? equals + 1 : text;
     if (equals) pattern = mt_arena_printf(&f->arena, "%.*s", (int)(equals - text), text);
     int which;
-    enum mt_status st =
-        mt_flag_name("--storage", where, (const char *const[]){"replicated", "split"}, 2, &which, f->err);
+    enum mt_status st = mt_flag_name("--storage", where, mt_state_names, MT_NSTATE, &which, f->err);
     if (st) return st;
-    if (q->nstorage == MT_PLAN_MOST_ROWS)
+    if (d->nstorage == MT_PLAN_MOST_ROWS)
         return mt_fail(f->err, MT_EINPUT, "--storage: may be given %d times at most", MT_PLAN_MOST_ROWS);
-    f->storage[q->nstorage++] = (struct mt_plan_storage){pattern, which ? "split" : "replicated"};
-    q->storage = f->storage;
+    f->storage[d->nstorage++] = (struct mt_storage_row){pattern, (enum mt_state)which};
+    d->storage = f->storage;
     return MT_OK;
 }
 
 static enum mt_status take_storage_shares(struct mt_plan_flags *f, const char *text) {
-    struct mt_plan_request *q = &f->request;
+    struct mt_plan_fixed *q = &f->request.fixed;
     const char *equals = strchr(text, '=');
     if (!equals) return mt_fail(f->err, MT_EINPUT, "--storage-shares: must be LABEL=SIZES, not \"%.60s\"", text);
     if (q->nstorage_shares == MT_PLAN_MOST_ROWS)
@@ -152,9 +147,13 @@ static enum mt_status take_algorithm(struct mt_plan_flags *f, const char *text) 
     const char *name = mt_arena_printf(&f->arena, "%.*s", (int)(equals - text), text);
     enum mt_status st = mt_flag_name("--algorithm", name, names, MT_NCOLLS, &kind, f->err);
     if (st) return st;
-    if (f->request.algorithms[kind]) return mt_fail(f->err, MT_EINPUT, "--algorithm: %s is given twice", names[kind]);
-    f->request.algorithms[kind] = equals + 1;
-    if (!strcmp(equals + 1, "auto") || mt_coll_find((enum mt_coll_kind)kind, equals + 1)) return MT_OK;
+    struct mt_decisions *d = &f->request.fixed.decisions;
+    for (int i = 0; i < d->nalgorithms; i++)
+        if (f->algorithms[i].kind == (enum mt_coll_kind)kind)
+            return mt_fail(f->err, MT_EINPUT, "--algorithm: %s is given twice", names[kind]);
+    f->algorithms[d->nalgorithms++] = (struct mt_algorithm_row){(enum mt_coll_kind)kind, equals + 1, 0};
+    d->algorithms = f->algorithms;
+    if (mt_algorithm_is_auto(equals + 1) || mt_coll_find((enum mt_coll_kind)kind, equals + 1)) return MT_OK;
     char known[300] = "auto";
     for (int a = 0; a < mt_coll_nalgorithms; a++) {
         size_t used = strlen(known);
@@ -185,7 +184,7 @@ static enum mt_status take_micro(struct mt_plan_flags *f, const char *text) {
     enum mt_status st = mt_flag_ints("--micro", text, 0, (int64_t)1 << 40, &f->arena, &given, &count, f->err);
     if (st || (count > 1 && (st = mt_plan_flags_ranks(f, "--micro", count)))) return st;
     for (int i = 0; i < MT_PLAN_MOST_RANKS; i++) micro[i] = i < count ? given[i] : count == 1 ? given[0] : 0;
-    f->request.micro = micro;
+    f->request.fixed.micro = micro;
     return MT_OK;
 }
 
@@ -193,7 +192,7 @@ static enum mt_status take_flag(struct mt_plan_flags *f, int key, const char *te
     struct mt_plan_request *q = &f->request;
     enum mt_status st;
     int64_t count;
-    int which;
+    int which = 0;
     switch (key) {
     case KEY_MODEL: q->model = text; return MT_OK;
     case KEY_RANKS:
@@ -211,31 +210,30 @@ static enum mt_status take_flag(struct mt_plan_flags *f, int key, const char *te
         if ((st = divide_by(f, "--shares")) ||
             (st = mt_flag_ints("--shares", text, 0, (int64_t)1 << 40, &f->arena, &shares, &which, f->err)))
             return st;
-        q->shares = shares;
+        q->fixed.shares = shares;
         return mt_plan_flags_ranks(f, "--shares", which);
     }
     case KEY_MICRO: return take_micro(f, text);
     case KEY_STORAGE: return take_storage(f, text);
     case KEY_STORAGE_SPEEDS: return take_speeds(f, "--storage-speeds", text, &q->storage_speeds);
     case KEY_STORAGE_SHARES: return take_storage_shares(f, text);
-    case KEY_SYNC:
-        q->sync = text;
-        return mt_flag_name("--sync", text, (const char *const[]){"all_reduce", "reduce_scatter"}, 2, &which, f->err);
-    case KEY_BUCKET: return mt_flag_bytes("--bucket-bytes", text, &q->bucket_bytes, f->err);
-    case KEY_START:
-        q->start = text;
-        return mt_flag_name("--bucket-start", text, (const char *const[]){"full", "attention"}, 2, &which, f->err);
+    case KEY_BUCKET: return mt_flag_bytes("--bucket-bytes", text, &q->fixed.decisions.bucket_bytes, f->err);
     case KEY_WIRE:
         if ((st =
                  mt_flag_name("--gradient-wire", text, (const char *const[]){"f32", "bf16", "f16"}, 3, &which, f->err)))
             return st;
-        q->gradient_wire = (const enum mt_type[]){MT_F32, MT_BF16, MT_F16}[which];
+        q->fixed.decisions.gradient_wire = (const enum mt_type[]){MT_F32, MT_BF16, MT_F16}[which];
         return MT_OK;
     case KEY_ALGORITHM: return take_algorithm(f, text);
     case KEY_RECOMPUTE:
-        return mt_flag_name("--recompute", text, mt_recompute_names, MT_NRECOMPUTES, &f->recompute, f->err);
+        st = mt_flag_name("--recompute", text, mt_recompute_names, MT_NRECOMPUTE, &which, f->err);
+        f->recompute = (enum mt_recompute)which;
+        return st;
     }
-    return MT_OK;
+    const struct mt_decision *row = &mt_decision_table[key - KEY_DECISION];
+    st = mt_flag_name(row->flag, text, row->words, row->nwords, &which, f->err);
+    mt_decision_set(&q->fixed.decisions, (enum mt_decision_id)(key - KEY_DECISION), which);
+    return st;
 }
 
 static enum mt_status take_limit(struct mt_plan_flags *f, const char *text) {
@@ -282,10 +280,11 @@ static enum mt_status settle_making(struct mt_plan_flags *f) {
     if ((st = mt_job_flags_choose(&f->job, f->cluster, f->err)) || (st = mt_job_flags_resolve(&f->job, f->err)))
         return st;
     q->job = f->job.job;
-    if (f->recompute >= 0) q->job.recompute = (enum mt_recompute)f->recompute;
-    if (q->gradient_wire == MT_F32 && q->job.precision == MT_F64)
+    q->job.recompute = f->recompute;
+    enum mt_type wire = q->fixed.decisions.gradient_wire;
+    if (wire == MT_F32 && q->job.precision == MT_F64)
         return mt_fail(f->err, MT_EINPUT, "--gradient-wire: an f64 job's gradients travel as f64 or bf16, not f32");
-    if (q->gradient_wire == MT_F16 && !(q->job.loss_scale > 0)) {
+    if (wire == MT_F16 && !(q->job.loss_scale > 0)) {
         mt_fail(f->err, MT_EINPUT, "--gradient-wire: sums in f16 overflow unless the loss is scaled");
         return mt_err_hint(f->err, "say --precision f16 or --loss-scale too, or take bf16");
     }
@@ -297,8 +296,6 @@ static enum mt_status settle_making(struct mt_plan_flags *f) {
     if (f->cluster && known) return mt_fail(f->err, MT_EINPUT, "%s: --cluster says that", known);
     if (f->cluster && q->storage_speeds)
         return mt_fail(f->err, MT_EINPUT, "--storage-speeds: --cluster says that; --storage-shares fixes exact shares");
-    bool gpus = q->device && !strcmp(q->device, "cuda");
-    if (q->bucket_bytes < 0 && !f->cluster) q->bucket_bytes = gpus ? 64 << 20 : 4 << 20;
     return MT_OK;
 }
 
@@ -326,9 +323,8 @@ static enum mt_status settle(struct mt_plan_flags *f) {
 }
 
 void mt_plan_flags_init(struct mt_plan_flags *flags, struct mt_err *err) {
-    *flags = (struct mt_plan_flags){.err = err, .limit_s = 20, .recompute = -1};
-    flags->request.bucket_bytes = -1;
-    flags->request.gradient_wire = MT_NTYPES;
+    *flags = (struct mt_plan_flags){.err = err, .limit_s = 20, .recompute = MT_RECOMPUTE_UNSET};
+    flags->request.fixed.decisions = mt_decisions_unset;
     mt_job_flags_init(&flags->job, err);
 }
 

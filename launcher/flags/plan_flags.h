@@ -26,14 +26,15 @@ struct mt_plan_flags {
     struct mt_job_flags job;
     const char *out, *check, *cluster, *from, *cluster_out; /* or null */
     double limit_s;
-    int recompute;                  /* an enum mt_recompute; -1: as memory asks for */
-    const char *ranks_by;           /* the flag that first said how many ranks there are */
-    const char *shares_by;          /* the flag that said how the batch is divided */
-    const char *decided;            /* the first flag that decides something of a plan, or null */
-    bool limited;                   /* --limit was given */
-    struct mt_plan_request request; /* bucket_bytes -1: not given */
+    const char *ranks_by;        /* the flag that first said how many ranks there are */
+    const char *shares_by;       /* the flag that said how the batch is divided */
+    const char *decided;         /* the first flag that decides something of a plan, or null */
+    bool limited;                /* --limit was given */
+    enum mt_recompute recompute; /* UNSET: not given */
+    struct mt_plan_request request;
     struct mt_storage_shares shares[MT_PLAN_MOST_ROWS];
-    struct mt_plan_storage storage[MT_PLAN_MOST_ROWS];
+    struct mt_storage_row storage[MT_PLAN_MOST_ROWS];
+    struct mt_algorithm_row algorithms[MT_NCOLLS];
 };
 
 void mt_plan_flags_init(struct mt_plan_flags *flags, struct mt_err *err);

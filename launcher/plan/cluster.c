@@ -21,22 +21,11 @@ enum mt_status mt_plan_by_speeds(struct mt_plan_flags *flags, struct mt_plan **p
 static enum mt_status fix(struct mt_plan_flags *f, struct mt_planning *planning, struct mt_err *err) {
     const struct mt_plan_request *q = &f->request;
     const struct mt_graph *g = planning->planned.graph;
-    struct mt_search_fixed *fixed = &planning->search.fixed;
-    *fixed = (struct mt_search_fixed){.shares = q->shares,
-                                      .micro = q->micro,
-                                      .nstorage = q->nstorage,
-                                      .storage = q->storage,
-                                      .nstorage_shares = q->nstorage_shares,
-                                      .storage_shares = q->storage_shares,
-                                      .sync = q->sync,
-                                      .start = q->start,
-                                      .bucket_bytes = q->bucket_bytes,
-                                      .gradient_wire = q->gradient_wire};
-    for (int k = 0; k < MT_NCOLLS; k++)
-        if (q->algorithms[k] && strcmp(q->algorithms[k], "auto")) fixed->algorithms[k] = q->algorithms[k];
+    struct mt_plan_fixed *fixed = &planning->search.fixed;
+    *fixed = q->fixed;
     int n = planning->cluster->ndevices;
-    for (int r = 0; q->micro && r < n; r++)
-        if (!q->micro[r] && !(q->shares && !q->shares[r]))
+    for (int r = 0; fixed->micro && r < n; r++)
+        if (!fixed->micro[r] && !(fixed->shares && !fixed->shares[r]))
             return mt_fail(err, MT_EINPUT, "--micro: is 0 for rank %d, which may have samples", r);
     if (!f->shares_by || strcmp(f->shares_by, "--even")) return MT_OK;
     double *speeds = mt_new(&f->arena, double, n);
@@ -46,11 +35,8 @@ static enum mt_status fix(struct mt_plan_flags *f, struct mt_planning *planning,
     return mt_split_proportional(q->job.batch, g->labels[g->batch].align, speeds, n, even, err);
 }
 
-static bool free_to_search(const struct mt_search_fixed *fixed) {
-    bool free = !fixed->shares && !fixed->micro && !fixed->nstorage && !fixed->nstorage_shares && !fixed->sync &&
-                !fixed->start && fixed->bucket_bytes < 0 && fixed->gradient_wire == MT_NTYPES;
-    for (int k = 0; k < MT_NCOLLS; k++) free &= !fixed->algorithms[k];
-    return free;
+static bool free_to_search(const struct mt_plan_fixed *fixed) {
+    return !fixed->shares && !fixed->micro && !fixed->nstorage_shares && mt_decisions_are_unset(&fixed->decisions);
 }
 
 static bool same_job(const struct mt_job *a, const struct mt_job *b) {
@@ -184,7 +170,8 @@ enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan *
         if (flags->recompute >= 0)
             st = make(&s, job, plan, err);
         else
-            st = mt_recompute_choose(&(struct mt_plan_maker){make, keep, &s}, job, flags->request.micro, plan, err);
+            st = mt_recompute_choose(&(struct mt_plan_maker){make, keep, &s}, job, flags->request.fixed.micro, plan,
+                                     err);
     }
     const char *said = s.kept ? s.kept : s.remarks;
     if (!st && said) fputs(said, remarks);

@@ -10,7 +10,7 @@
 #include "launcher/profile/job.h"
 #include "launcher/session/rank_device.h"
 #include "launcher/session/session.h"
-#include "profiler/probes/profile.h"
+#include "profiler/profile.h"
 #include "synth/models/model.h"
 
 static const double layers_fraction = 0.6; /* of the budget, if layers of jobs are measured */

@@ -29,8 +29,8 @@ enum mt_status mt_synthetic_open_among(struct mt_device *device, const char *mod
                                       .device = mt_device_kind(device),
                                       .job = run->job,
                                       .nranks = nranks,
-                                      .micro = micros,
-                                      .gradient_wire = MT_NTYPES};
+                                      .fixed = {.micro = micros, .decisions = mt_decisions_unset}};
+    request.fixed.decisions.bucket_bytes = 0;
     struct mt_plan *plan;
     enum mt_status st = mt_plan_make(&request, &plan, err);
     free(micros);

@@ -11,6 +11,7 @@
 #ifndef MT_LAUNCHER_SESSION_EMULATE_H
 #define MT_LAUNCHER_SESSION_EMULATE_H
 
+#include <mpi.h>
 #include <stdbool.h>
 
 #include "kernels/base/arena.h"
@@ -35,5 +36,9 @@ enum mt_status mt_emulation_apply(const struct mt_emulation *emulation, int rank
 /* "emulated speed 0.5", "emulated speeds 1, 0.5, ...", "emulated multiprocessors 132, 64", in the arena; "" without
  * emulation. */
 const char *mt_emulation_text(const struct mt_emulation *emulation, struct mt_arena *arena);
+
+/* Collective: rank 0 warns how long operators must be for exact times, if that is more than MT_EMULATED_EXACT_S on some
+ * rank. */
+void mt_emulation_warn(MPI_Comm comm, const struct mt_device *device);
 
 #endif

@@ -62,23 +62,26 @@ static void list_splits(const struct mt_plan *p, struct mt_facts *f) {
 
 static void list_rows(const struct mt_plan *p, struct mt_facts *f) {
     char bytes[MT_UNITS_TEXT];
-    for (int i = 0; i < p->nrules; i++)
-        mt_fact(f, mt_fact_name(f, "operators %s", p->rules[i].pattern), p->rules[i].split[0] ? "%s by %s" : "%s",
-                p->rules[i].rule, p->rules[i].split);
-    for (int i = 0; i < p->nstorage; i++)
-        mt_fact(f, mt_fact_name(f, "storage of %s", p->storage[i].pattern), "%s", p->storage[i].layout);
-    mt_fact(f, "gradients by", "%s", p->sync);
-    if (p->bucket_bytes)
-        mt_fact_real(f, "buckets", (double)p->bucket_bytes, 0, mt_units_bytes);
+    const struct mt_decisions *d = &p->decisions;
+    for (int i = 0; i < d->nrules; i++)
+        mt_fact(f, mt_fact_name(f, "operators %s", d->rules[i].pattern), d->rules[i].split[0] ? "%s by %s" : "%s",
+                mt_operators_names[d->rules[i].operators], d->rules[i].split);
+    for (int i = 0; i < d->nstorage; i++)
+        mt_fact(f, mt_fact_name(f, "storage of %s", d->storage[i].pattern), "%s", mt_state_names[d->storage[i].state]);
+    for (int i = 0; i < MT_NDECISIONS; i++)
+        mt_fact(f, mt_decision_table[i].what, "%s",
+                mt_decision_table[i].words[mt_decision_get(d, (enum mt_decision_id)i)]);
+    if (d->bucket_bytes)
+        mt_fact_real(f, "buckets", (double)d->bucket_bytes, 0, mt_units_bytes);
     else
         mt_fact(f, "buckets", "none");
-    mt_fact(f, "full buckets start", "%s", strcmp(p->start, "attention") ? "at once" : "with attention's gradients");
-    for (int i = 0; i < p->ncollectives; i++) {
-        const struct mt_plan_collective *row = &p->collectives[i];
+    for (int i = 0; i < d->nalgorithms; i++) {
+        const struct mt_algorithm_row *row = &d->algorithms[i];
         const char *name = mt_coll_name(row->kind);
         if (row->up_to_bytes)
             name = mt_fact_name(f, "%s up to %s", name, mt_units_bytes((double)row->up_to_bytes, bytes));
-        mt_fact(f, name, mt_coll_reduces(row->kind) ? "%s, as %s" : "%s", row->algorithm, mt_type_name(row->wire));
+        mt_fact(f, name, mt_coll_reduces(row->kind) ? "%s, as %s" : "%s", row->algorithm,
+                mt_type_name(mt_plan_wire(p)));
     }
 }
 

@@ -22,6 +22,10 @@ static void say_step(const struct mt_explained *e, FILE *file) {
                 "With the same sharding and collectives, no shares can be faster than %s: the optimality gap is at "
                 "most %.1f%%.\n",
                 mt_units_seconds(f->bound_s, bound), 100 * (f->step_s / f->bound_s - 1));
+    else if (f->bound_s == 0)
+        fprintf(file,
+                "There is no lower bound: rules split operators by splits other than \"batch\", and the shares stay as "
+                "they are.\n");
     else
         fprintf(file, "The lower bound for all shares, %s, is too low to tell the optimality gap.\n",
                 mt_units_seconds(f->bound_s, bound));
@@ -43,6 +47,7 @@ static void say_longest(const struct mt_explained *e, FILE *file) {
 
 static void say_bottleneck(const struct mt_explained *e, FILE *file) {
     char saves[MT_UNITS_TEXT];
+    if (!e->report.nbindings && e->plan->prediction->bound_s == 0) return;
     if (!e->report.nbindings) {
         fprintf(file, "No single resource is the bottleneck: a little more of any one does not shorten the step.\n");
         return;

@@ -89,7 +89,7 @@ int64_t mt_sampler_vocab(const struct mt_sampler *s) {
 
 /* Everything is replicated: there is one rank. */
 static struct mt_choice one_rank(struct mt_sampler *s) {
-    struct mt_choice choice = {.nranks = 1, .gradient_wire = s->graph->acc};
+    struct mt_choice choice = {.nranks = 1, .decisions = {.gradient_wire = s->graph->acc}};
     choice.micro = mt_new(&s->arena, int64_t, 1);
     choice.micro[0] = 1;
     choice.rules = mt_new(&s->arena, struct mt_rule, s->graph->nops);

@@ -115,7 +115,7 @@ static void print_program(const struct mt_tuning_report *r, const struct mt_lowe
         gain_cell(&table, c->tuning.default_s, c->tuning.tuned_s);
         time_cell(&table, c->tuning.vendor_s);
         time_cell(&table, (double)c->runs * c->tuning.tuned_s);
-        mt_table_cell(&table, "%s", c->tuning.how);
+        mt_table_cell(&table, "%s", c->tuning.choice);
         default_s += (double)c->runs * c->tuning.default_s, tuned_s += (double)c->runs * c->tuning.tuned_s;
     }
     printf("\n%s\n", title);

@@ -9,6 +9,7 @@
 #include "planner/plan/planned.h"
 #include "launcher/verify/proxy_plan.h"
 #include "synth/interp/interp.h"
+#include "synth/ops/ops.h"
 
 /* Of the plain C operators in fp64 on a slow core; for the estimate only. */
 #define REFERENCE_FLOPS_PER_S 2e9

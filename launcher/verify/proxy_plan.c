@@ -20,9 +20,7 @@ struct mt_plan *mt_proxy_plan_fp64(const struct mt_plan *plan) {
     struct mt_plan *fp64 = borrow(plan);
     fp64->job.precision = MT_F64;
     fp64->job.tf32 = false;
-    fp64->collectives =
-        mt_arena_memdup(&fp64->arena, plan->collectives, (size_t)plan->ncollectives * sizeof *plan->collectives);
-    for (int c = 0; c < fp64->ncollectives; c++) fp64->collectives[c].wire = fp64->collectives[c].acc = MT_F64;
+    fp64->decisions.gradient_wire = MT_F64;
     return fp64;
 }
 

@@ -6,47 +6,41 @@
 #include "planner/make/make.h"
 #include "planner/plan/planned.h"
 #include "planner/plan/choice.h"
+#include "synth/ops/ops.h"
 
 /* A row for every kind, so that the program finds what it asks for. */
-static void complete_collectives(struct mt_plan *p) {
-    enum mt_type acc = mt_type_acc(p->job.precision), wire = acc;
-    int nrows = p->ncollectives;
-    struct mt_plan_collective *rows = mt_new(&p->arena, struct mt_plan_collective, nrows + MT_NCOLLS);
+static void complete_algorithms(struct mt_plan *p) {
+    struct mt_decisions *d = &p->decisions;
+    struct mt_algorithm_row *rows = mt_new(&p->arena, struct mt_algorithm_row, d->nalgorithms + MT_NCOLLS);
     bool there[MT_NCOLLS] = {false};
-    for (int i = 0; i < nrows; i++) {
-        enum mt_coll_kind kind = p->collectives[i].kind;
-        rows[i] = p->collectives[i];
-        there[kind] = true;
-        if (kind == MT_ALL_REDUCE || kind == MT_REDUCE_SCATTER) wire = rows[i].wire;
+    for (int i = 0; i < d->nalgorithms; i++) {
+        rows[i] = d->algorithms[i];
+        there[rows[i].kind] = true;
     }
-    for (int k = 0; k < MT_NCOLLS; k++) {
-        bool sums = k == MT_ALL_REDUCE || k == MT_REDUCE_SCATTER;
-        if (there[k]) continue;
-        rows[nrows++] = (struct mt_plan_collective){(enum mt_coll_kind)k, "auto", sums ? wire : p->job.precision,
-                                                    sums ? acc : p->job.precision, 0};
-    }
-    p->collectives = rows;
-    p->ncollectives = nrows;
+    for (int k = 0; k < MT_NCOLLS; k++)
+        if (!there[k]) rows[d->nalgorithms++] = (struct mt_algorithm_row){(enum mt_coll_kind)k, "auto", 0};
+    d->algorithms = rows;
 }
 
 /* Rows of kinds that the program lacks go, but a choice that somebody made must not vanish silently. */
-static enum mt_status keep_used_collectives(struct mt_plan *p, const struct mt_program *program, struct mt_err *err) {
+static enum mt_status keep_used_algorithms(struct mt_plan *p, const struct mt_program *program, struct mt_err *err) {
+    struct mt_decisions *d = &p->decisions;
     bool used[MT_NCOLLS] = {false};
     for (int b = 0; b < MT_NBLOCKS; b++)
         for (int i = 0; i < program->blocks[b].ninstrs; i++)
             if (program->blocks[b].instrs[i].kind == MT_INSTR_COLLECTIVE)
                 used[program->blocks[b].instrs[i].coll] = true;
     int kept = 0;
-    for (int i = 0; i < p->ncollectives; i++) {
-        const struct mt_plan_collective row = p->collectives[i];
+    for (int i = 0; i < d->nalgorithms; i++) {
+        const struct mt_algorithm_row row = d->algorithms[i];
         if (used[row.kind])
-            p->collectives[kept++] = row;
-        else if (strcmp(row.algorithm, "auto"))
+            d->algorithms[kept++] = row;
+        else if (!mt_algorithm_is_auto(row.algorithm))
             return mt_fail(err, MT_EINPUT,
                            "collectives: the plan's program has no %s, so its algorithm \"%s\" has no use",
                            mt_coll_name(row.kind), row.algorithm);
     }
-    p->ncollectives = kept;
+    d->nalgorithms = kept;
     return MT_OK;
 }
 
@@ -94,11 +88,11 @@ enum mt_status mt_plan_derive(struct mt_plan *plan, struct mt_err *err) {
     mt_graph_hash(planned.graph, plan->model_hash);
     plan->parameters = mt_graph_parameters(planned.graph);
     plan->flops_per_step = mt_graph_flops(planned.graph);
-    complete_collectives(plan);
+    complete_algorithms(plan);
     memset(plan->program_hash, '0', 32); /* not known yet: all else is checked before the program is built from it */
     if ((st = mt_plan_check(plan, err)) || (st = mt_planned_program(plan, &planned, err)) ||
         (st = mt_choice_check_rows(planned.graph, plan, &planned.choice, err)) ||
-        (st = keep_used_collectives(plan, &planned.program, err)))
+        (st = keep_used_algorithms(plan, &planned.program, err)))
         goto out;
     mt_program_hash(&planned.program, plan->program_hash);
     st = predict_memory(plan, &planned, err);

@@ -15,32 +15,21 @@ static void copy_ranks(const struct mt_plan_request *q, struct mt_plan *p) {
     }
 }
 
-static void copy_rows(const struct mt_plan_request *q, struct mt_plan *p) {
-    p->nrules = 1;
-    p->rules = mt_new(&p->arena, struct mt_plan_rule, 1);
-    p->rules[0] = (struct mt_plan_rule){"*", "split", "batch"};
-    p->storage = mt_new(&p->arena, struct mt_plan_storage, q->nstorage + 1);
-    bool split = false, all = false;
-    for (int i = 0; i < q->nstorage; i++) {
-        const char *pattern = mt_arena_strdup(&p->arena, q->storage[i].pattern);
-        split |= !strcmp(q->storage[i].layout, "split");
-        all |= !strcmp(pattern, "*");
-        p->storage[p->nstorage++] = (struct mt_plan_storage){pattern, q->storage[i].layout};
-    }
-    if (!all) p->storage[p->nstorage++] = (struct mt_plan_storage){"*", "replicated"};
-    p->sync = q->sync ? q->sync : split ? "reduce_scatter" : "all_reduce";
-    p->start = q->start ? q->start : mt_plan_default_start(q->device);
-    p->bucket_bytes = q->bucket_bytes;
-
-    enum mt_type acc = mt_type_acc(p->job.precision);
-    enum mt_type wire = q->gradient_wire == MT_NTYPES ? acc : q->gradient_wire;
-    p->ncollectives = MT_NCOLLS;
-    p->collectives = mt_new(&p->arena, struct mt_plan_collective, MT_NCOLLS);
+/* What the request does not decide gets its default; a row for every kind, in the order of kinds. */
+static void decide(const struct mt_plan_request *q, struct mt_plan *p) {
+    const struct mt_decisions *fixed = &q->fixed.decisions;
+    struct mt_decisions *d = &p->decisions;
+    *d = mt_decisions_copy(fixed, &p->arena);
+    mt_decisions_complete_rows(d, &p->arena);
+    if (d->sync < 0) d->sync = mt_decisions_shard_state(d) ? MT_SYNC_REDUCE_SCATTER : MT_SYNC_ALL_REDUCE;
+    if (d->start < 0) d->start = mt_plan_default_start(q->device);
+    if (d->bucket_bytes < 0) d->bucket_bytes = q->device && !strcmp(q->device, "cuda") ? 64 << 20 : 4 << 20;
+    d->gradient_wire = mt_plan_wire(p);
+    d->nalgorithms = MT_NCOLLS;
+    d->algorithms = mt_new(&p->arena, struct mt_algorithm_row, MT_NCOLLS);
     for (int k = 0; k < MT_NCOLLS; k++) {
-        bool sums = mt_coll_reduces((enum mt_coll_kind)k);
-        const char *algorithm = q->algorithms[k] ? mt_arena_strdup(&p->arena, q->algorithms[k]) : "auto";
-        p->collectives[k] = (struct mt_plan_collective){(enum mt_coll_kind)k, algorithm, sums ? wire : p->job.precision,
-                                                        sums ? acc : p->job.precision, 0};
+        const char *algorithm = mt_decisions_algorithm(fixed, (enum mt_coll_kind)k, 0);
+        d->algorithms[k] = (struct mt_algorithm_row){(enum mt_coll_kind)k, mt_arena_strdup(&p->arena, algorithm), 0};
     }
 }
 
@@ -57,38 +46,38 @@ static enum mt_status split_batch(const struct mt_plan_request *q, const struct 
                                   const double *speeds, struct mt_err *err) {
     struct mt_plan_split *split = add_split(p, "", &g->labels[g->batch]);
     enum mt_status st = MT_OK;
-    if (q->shares)
-        memcpy(split->sizes, q->shares, (size_t)p->nranks * sizeof *split->sizes);
+    if (q->fixed.shares)
+        memcpy(split->sizes, q->fixed.shares, (size_t)p->nranks * sizeof *split->sizes);
     else
         st = mt_split_proportional(p->job.batch, split->align, speeds, p->nranks, split->sizes, err);
     for (int r = 0; r < p->nranks; r++)
-        p->micro[r] = q->micro && q->micro[r] < split->sizes[r] ? q->micro[r] : split->sizes[r];
+        p->micro[r] = q->fixed.micro && q->fixed.micro[r] < split->sizes[r] ? q->fixed.micro[r] : split->sizes[r];
     return st;
 }
 
 static enum mt_status split_storage(const struct mt_plan_request *q, const struct mt_graph *g, struct mt_plan *p,
                                     const double *speeds, struct mt_err *err) {
-    unsigned long long used = 0; /* bits: rows of q->storage_shares */
+    unsigned long long used = 0; /* bits: rows of q->fixed.storage_shares */
     for (int v = 0; v < g->nvalues; v++) {
-        int axis = g->values[v].param ? mt_storage_axis(g, v) : -1;
+        int axis = g->values[v].param ? mt_sharding_axis(g, v) : -1;
         if (axis < 0) continue;
         const struct mt_label *label = &g->labels[g->values[v].label[axis]];
         if (mt_plan_split_named(p, mt_arena_printf(&p->arena, "storage:%s", label->name))) continue;
         struct mt_plan_split *split = add_split(p, "storage:", label);
         int row = 0;
-        while (row < q->nstorage_shares && strcmp(q->storage_shares[row].label, label->name)) row++;
-        if (row < q->nstorage_shares) {
+        while (row < q->fixed.nstorage_shares && strcmp(q->fixed.storage_shares[row].label, label->name)) row++;
+        if (row < q->fixed.nstorage_shares) {
             used |= 1ull << row;
-            memcpy(split->sizes, q->storage_shares[row].sizes, (size_t)p->nranks * sizeof *split->sizes);
+            memcpy(split->sizes, q->fixed.storage_shares[row].sizes, (size_t)p->nranks * sizeof *split->sizes);
             continue;
         }
         enum mt_status st = mt_split_proportional(label->extent, split->align, speeds, p->nranks, split->sizes, err);
         if (st) return st;
     }
-    for (int row = 0; row < q->nstorage_shares; row++)
+    for (int row = 0; row < q->fixed.nstorage_shares; row++)
         if (!(used >> row & 1))
             return mt_fail(err, MT_EINPUT, "no parameter is stored by shares of \"%.60s\"",
-                           q->storage_shares[row].label);
+                           q->fixed.storage_shares[row].label);
     return MT_OK;
 }
 
@@ -101,9 +90,10 @@ enum mt_status mt_plan_make(const struct mt_plan_request *request, struct mt_pla
     p->model = mt_model_text(&planned.model, &p->arena);
     if (request->device) p->device = mt_arena_strdup(&p->arena, request->device);
     p->job = request->job;
+    if (p->job.recompute < 0) p->job.recompute = MT_RECOMPUTE_NONE;
     if (!p->job.seq) p->job.seq = mt_model_get(&planned.model, "context");
     copy_ranks(request, p);
-    copy_rows(request, p);
+    decide(request, p);
 
     double *speeds = mt_new(&p->arena, double, p->nranks);
     for (int r = 0; r < p->nranks; r++) speeds[r] = p->ranks[r].speed;

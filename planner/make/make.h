@@ -11,21 +11,14 @@ struct mt_plan_request {
     const char *device; /* the kind, "cuda"; null: "cpu" */
     struct mt_job job;
     int nranks;
-    const double *speeds;  /* null: even */
-    const int64_t *shares; /* of the batch, exactly; null: by the speeds */
+    const double *speeds; /* null: even */
     char **hosts;
     const int64_t *memory_bytes;
-    const int64_t *micro;         /* at most so many; null: a rank's whole share */
     const double *storage_speeds; /* null: the speeds */
-    int nstorage_shares;
-    const struct mt_storage_shares *storage_shares;
-    int nstorage; /* rows; names that no row matches are replicated */
-    const struct mt_plan_storage *storage;
-    const char *sync;  /* null: reduce_scatter if any storage is split, else all_reduce */
-    const char *start; /* of a full bucket; null: among GPUs with attention, else at once */
-    int64_t bucket_bytes;
-    enum mt_type gradient_wire;        /* MT_NTYPES: the job's accumulation type */
-    const char *algorithms[MT_NCOLLS]; /* null: "auto" */
+    /* Unset: shares by the speeds; micro-batches of a rank's whole share; parameters replicated; sync reduce_scatter
+     * where some parameter is split, else all_reduce; on GPUs buckets of 64 MiB that start with attention, else of
+     * 4 MiB that start when they are full; nothing recomputed. */
+    struct mt_plan_fixed fixed;
 };
 
 enum mt_status mt_plan_make(const struct mt_plan_request *request, struct mt_plan **plan, struct mt_err *err);

@@ -28,7 +28,7 @@ enum mt_status mt_planning_open(const struct mt_cluster *cluster, const char *mo
                                    .job = &p->job,
                                    .costs = &p->costs,
                                    .options = &p->options,
-                                   .fixed = MT_SEARCH_FREE};
+                                   .fixed = {.decisions = mt_decisions_unset}};
     mt_planning_move(p, cluster);
     return MT_OK;
 }

@@ -18,7 +18,7 @@ enum mt_status mt_recompute_choose(const struct mt_plan_maker *maker, const stru
     if (st) *plan = NULL;
     if (*plan) maker->keep(maker->context);
     if (*plan && (micro_asked || !in_parts(*plan))) return MT_OK;
-    for (int what = MT_RECOMPUTE_NONE + 1; what < MT_NRECOMPUTES; what++) {
+    for (int what = MT_RECOMPUTE_NONE + 1; what < MT_NRECOMPUTE; what++) {
         struct mt_err ignored = MT_ERR_INIT;
         struct mt_plan *made;
         tried.recompute = (enum mt_recompute)what;

@@ -4,6 +4,7 @@
  * first storage row; their casts, norms and updates follow. Sums of gradients stay partial, so that they are reduced
  * once. */
 #include "planner/plan/choice.h"
+#include "synth/ops/ops.h"
 
 #include <fnmatch.h>
 #include <string.h>
@@ -62,12 +63,12 @@ static struct mt_rule split_rule(int index, const struct mt_split *split) {
 
 /* The row of the plan's rules that an operator on samples takes, and the rule that it makes; -1: no row applies. */
 static int sample_rule(const struct enumeration *e, const struct mt_op *op, struct mt_rule *rule) {
-    const struct mt_plan *p = e->plan;
+    const struct mt_decisions *d = &e->plan->decisions;
     *rule = (struct mt_rule){.kind = MT_RULE_REPLICATE};
-    for (int r = 0; r < p->nrules; r++) {
-        if (fnmatch(p->rules[r].pattern, op->name, 0)) continue;
-        if (!strcmp(p->rules[r].rule, "replicate")) return r;
-        const struct mt_split *split = split_named(e, p->rules[r].split);
+    for (int r = 0; r < d->nrules; r++) {
+        if (fnmatch(d->rules[r].pattern, op->name, 0)) continue;
+        if (d->rules[r].operators == MT_OPERATORS_REPLICATE) return r;
+        const struct mt_split *split = split_named(e, d->rules[r].split);
         int index = index_of(op, split);
         if (index < 0) continue;
         *rule = split_rule(index, split);
@@ -77,9 +78,9 @@ static int sample_rule(const struct enumeration *e, const struct mt_op *op, stru
 }
 
 static enum mt_status find_rule_splits(const struct enumeration *e) {
-    for (int r = 0; r < e->plan->nrules; r++) {
-        const struct mt_plan_rule *row = &e->plan->rules[r];
-        if (strcmp(row->rule, "replicate") && !split_named(e, row->split))
+    for (int r = 0; r < e->plan->decisions.nrules; r++) {
+        const struct mt_rule_row *row = &e->plan->decisions.rules[r];
+        if (row->operators == MT_OPERATORS_SPLIT && !split_named(e, row->split))
             return mt_fail(e->err, MT_EINPUT, "rules[%d] names the split \"%s\", which the plan does not have", r,
                            row->split);
     }
@@ -90,7 +91,7 @@ static const struct mt_split *storage_split(const struct enumeration *e, int par
     const struct mt_value *v = &e->graph->values[param];
     if (!v->naxes) return NULL;
     char name[128];
-    snprintf(name, sizeof name, "storage:%s", e->graph->labels[v->label[mt_storage_axis(e->graph, param)]].name);
+    snprintf(name, sizeof name, "storage:%s", e->graph->labels[v->label[mt_sharding_axis(e->graph, param)]].name);
     return split_named(e, name);
 }
 
@@ -102,8 +103,8 @@ static enum mt_status find_storage_splits(const struct enumeration *e) {
         if (!value->param || !value->naxes || !mt_plan_stored_split(e->plan, value->name) || storage_split(e, v))
             continue;
         mt_fail(e->err, MT_EINPUT, "%s is stored in shares of \"%s\", and the plan has no split \"storage:%s\"",
-                value->name, g->labels[value->label[mt_storage_axis(g, v)]].name,
-                g->labels[value->label[mt_storage_axis(g, v)]].name);
+                value->name, g->labels[value->label[mt_sharding_axis(g, v)]].name,
+                g->labels[value->label[mt_sharding_axis(g, v)]].name);
         return mt_err_hint(e->err, "add it to the plan's splits, store the parameter \"replicated\", or plan anew");
     }
     return MT_OK;
@@ -132,7 +133,7 @@ static struct mt_rule other_rule(const struct enumeration *e, const struct mt_op
     if (param >= 0) {
         const struct mt_split *split = storage_split(e, param);
         bool shares = mt_plan_stored_split(e->plan, g->values[param].name) || op->kind == MT_OP_sq_norm;
-        if (split && shares) return split_rule(op->in_index[0][mt_storage_axis(g, param)], split);
+        if (split && shares) return split_rule(op->in_index[0][mt_sharding_axis(g, param)], split);
         return (struct mt_rule){.kind = MT_RULE_REPLICATE};
     }
     unsigned sets[MT_MAX_IN];
@@ -149,17 +150,8 @@ static bool has_batch_index(const struct mt_graph *g, const struct mt_op *op) {
 enum mt_status mt_choice_from_plan(const struct mt_graph *graph, const struct mt_plan *plan, struct mt_arena *arena,
                                    struct mt_choice *choice, struct mt_err *err) {
     struct enumeration e = {graph, plan, choice, arena, err};
-    *choice = (struct mt_choice){.nranks = plan->nranks, .bucket_bytes = plan->bucket_bytes};
-    choice->beside = !strcmp(plan->start, "attention");
-    choice->sync = !strcmp(plan->sync, "all_reduce") ? MT_SYNC_ALL_REDUCE : MT_SYNC_DIRECT;
-    choice->gradient_wire = graph->acc;
-    choice->ncollectives = plan->ncollectives;
-    choice->collectives = plan->collectives;
-    for (int c = 0; c < plan->ncollectives; c++) {
-        const struct mt_plan_collective *row = &plan->collectives[c];
-        bool sums = row->kind == MT_ALL_REDUCE || row->kind == MT_REDUCE_SCATTER;
-        if (sums && mt_type_is_half(row->wire)) choice->gradient_wire = row->wire;
-    }
+    *choice = (struct mt_choice){.nranks = plan->nranks, .decisions = plan->decisions};
+    if (!mt_type_is_half(plan->decisions.gradient_wire)) choice->decisions.gradient_wire = graph->acc;
     enum mt_status st = take_splits(&e);
     if (st || (st = find_rule_splits(&e)) || (st = find_storage_splits(&e))) return st;
     choice->batch = split_named(&e, "batch");
@@ -191,7 +183,8 @@ enum mt_status mt_choice_check_rows(const struct mt_graph *graph, const struct m
     struct mt_choice same = *choice;
     struct mt_arena arena = MT_ARENA_INIT;
     struct enumeration e = {graph, plan, &same, &arena, err};
-    bool *used = mt_new(&arena, bool, plan->nrules + 1), *stored = mt_new(&arena, bool, plan->nstorage + 1);
+    const struct mt_decisions *d = &plan->decisions;
+    bool *used = mt_new(&arena, bool, d->nrules + 1), *stored = mt_new(&arena, bool, d->nstorage + 1);
     enum mt_status st = MT_OK;
     for (int o = 0; o < graph->nops; o++) {
         struct mt_rule rule;
@@ -202,11 +195,11 @@ enum mt_status mt_choice_check_rows(const struct mt_graph *graph, const struct m
         int row = graph->values[v].param ? mt_plan_storage_row(plan, graph->values[v].name) : -1;
         if (row >= 0) stored[row] = true;
     }
-    for (int r = 0; r < plan->nrules && !st; r++)
-        if (!used[r] && !catches_all(plan->rules[r].pattern)) st = refuse_row("rules", r, plan->rules[r].pattern, err);
-    for (int s = 0; s < plan->nstorage && !st; s++)
-        if (!stored[s] && !catches_all(plan->storage[s].pattern))
-            st = refuse_row("storage", s, plan->storage[s].pattern, err);
+    for (int r = 0; r < d->nrules && !st; r++)
+        if (!used[r] && !catches_all(d->rules[r].pattern)) st = refuse_row("rules", r, d->rules[r].pattern, err);
+    for (int s = 0; s < d->nstorage && !st; s++)
+        if (!stored[s] && !catches_all(d->storage[s].pattern))
+            st = refuse_row("storage", s, d->storage[s].pattern, err);
     mt_arena_release(&arena);
     return st;
 }

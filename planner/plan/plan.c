@@ -10,8 +10,8 @@ struct mt_plan *mt_plan_new(int nranks) {
     struct mt_plan *p = mt_calloc(1, sizeof *p);
     p->made_by = p->model = "";
     p->device = "cpu";
-    p->sync = "all_reduce";
-    p->start = "full";
+    p->decisions =
+        (struct mt_decisions){.sync = MT_SYNC_ALL_REDUCE, .start = MT_START_FULL, .gradient_wire = MT_NTYPES};
     p->nranks = nranks;
     p->ranks = mt_new(&p->arena, struct mt_plan_rank, nranks);
     for (int r = 0; r < nranks; r++) p->ranks[r].host = p->ranks[r].class = "";
@@ -21,8 +21,13 @@ struct mt_plan *mt_plan_new(int nranks) {
     return p;
 }
 
-const char *mt_plan_default_start(const char *device) {
-    return device && strcmp(device, "cpu") != 0 ? "attention" : "full";
+enum mt_start mt_plan_default_start(const char *device) {
+    return device && strcmp(device, "cpu") != 0 ? MT_START_ATTENTION : MT_START_FULL;
+}
+
+enum mt_type mt_plan_wire(const struct mt_plan *plan) {
+    enum mt_type wire = plan->decisions.gradient_wire;
+    return wire == MT_NTYPES ? mt_type_acc(plan->job.precision) : wire;
 }
 
 void mt_plan_free(struct mt_plan *plan) {
@@ -38,14 +43,14 @@ const struct mt_plan_split *mt_plan_split_named(const struct mt_plan *plan, cons
 }
 
 int mt_plan_storage_row(const struct mt_plan *plan, const char *parameter) {
-    for (int s = 0; s < plan->nstorage; s++)
-        if (!fnmatch(plan->storage[s].pattern, parameter, 0)) return s;
+    for (int s = 0; s < plan->decisions.nstorage; s++)
+        if (!fnmatch(plan->decisions.storage[s].pattern, parameter, 0)) return s;
     return -1;
 }
 
 bool mt_plan_stored_split(const struct mt_plan *plan, const char *parameter) {
     int row = mt_plan_storage_row(plan, parameter);
-    return row >= 0 && !strcmp(plan->storage[row].layout, "split");
+    return row >= 0 && plan->decisions.storage[row].state == MT_STATE_SPLIT;
 }
 
 /* "" is allowed where the hash is of something that need not be there. */
@@ -109,41 +114,34 @@ static enum mt_status check_micro(const struct mt_plan *p, struct mt_err *err) {
 }
 
 static enum mt_status check_rows(const struct mt_plan *p, struct mt_err *err) {
-    for (int i = 0; i < p->nrules; i++) {
-        const struct mt_plan_rule *row = &p->rules[i];
-        bool split = !strcmp(row->rule, "split");
-        if (!split && strcmp(row->rule, "replicate"))
-            return mt_fail(err, MT_EINPUT, "rules[%d].rule: \"%s\" must be \"split\" or \"replicate\"", i, row->rule);
+    const struct mt_decisions *d = &p->decisions;
+    for (int i = 0; i < d->nrules; i++) {
+        const struct mt_rule_row *row = &d->rules[i];
+        bool split = row->operators == MT_OPERATORS_SPLIT;
         if (split && !mt_plan_split_named(p, row->split))
             return mt_fail(err, MT_EINPUT, "rules[%d].split: no split has the name \"%s\"", i, row->split);
         if (!split && row->split[0])
             return mt_fail(err, MT_EINPUT, "rules[%d].split: a replicated operator has no split", i);
         if (!row->pattern[0]) return mt_fail(err, MT_EINPUT, "rules[%d].pattern: must not be empty", i);
     }
-    for (int i = 0; i < p->nstorage; i++) {
-        const struct mt_plan_storage *row = &p->storage[i];
-        if (strcmp(row->layout, "split") && strcmp(row->layout, "replicated"))
-            return mt_fail(err, MT_EINPUT, "storage[%d].layout: \"%s\" must be \"split\" or \"replicated\"", i,
-                           row->layout);
-        if (!row->pattern[0]) return mt_fail(err, MT_EINPUT, "storage[%d].pattern: must not be empty", i);
-    }
-    if (strcmp(p->sync, "all_reduce") && strcmp(p->sync, "reduce_scatter"))
-        return mt_fail(err, MT_EINPUT, "gradients.sync: \"%s\" must be \"all_reduce\" or \"reduce_scatter\"", p->sync);
-    if (strcmp(p->start, "full") && strcmp(p->start, "attention"))
-        return mt_fail(err, MT_EINPUT, "gradients.start: \"%s\" must be \"full\" or \"attention\"", p->start);
-    if (p->bucket_bytes < 0) return mt_fail(err, MT_EINPUT, "gradients.bucket_bytes: is negative");
+    for (int i = 0; i < d->nstorage; i++)
+        if (!d->storage[i].pattern[0]) return mt_fail(err, MT_EINPUT, "storage[%d].pattern: must not be empty", i);
+    for (int i = 0; i < MT_NDECISIONS; i++)
+        if (mt_decision_get(d, (enum mt_decision_id)i) < 0)
+            return mt_fail(err, MT_EINPUT, "gradients.%s: is not decided", mt_decision_table[i].name);
+    if (d->bucket_bytes < 0) return mt_fail(err, MT_EINPUT, "gradients.bucket_bytes: is negative");
     return MT_OK;
 }
 
 /* Sizes rise within a kind, up to the row for any size. */
 static enum mt_status check_sizes(const struct mt_plan *p, int i, struct mt_err *err) {
-    const struct mt_plan_collective *row = &p->collectives[i];
+    const struct mt_algorithm_row *rows = p->decisions.algorithms, *row = &rows[i];
     const char *name = mt_coll_name(row->kind);
     bool any = !row->up_to_bytes;
     if (row->up_to_bytes < 0) return mt_fail(err, MT_EINPUT, "collectives[%d].up_to_bytes: is negative", i);
-    for (int j = 0; j < p->ncollectives; j++) {
-        int64_t other = p->collectives[j].up_to_bytes;
-        if (p->collectives[j].kind != row->kind || j == i) continue;
+    for (int j = 0; j < p->decisions.nalgorithms; j++) {
+        int64_t other = rows[j].up_to_bytes;
+        if (rows[j].kind != row->kind || j == i) continue;
         if (j < i && !other)
             return mt_fail(err, MT_EINPUT, "collectives[%d].kind: %s of any size is there already", i, name);
         if (j < i && !any && other >= row->up_to_bytes)
@@ -157,28 +155,20 @@ static enum mt_status check_sizes(const struct mt_plan *p, int i, struct mt_err 
 }
 
 static enum mt_status check_collectives(const struct mt_plan *p, struct mt_err *err) {
-    enum mt_type acc = mt_type_acc(p->job.precision), sums = MT_NTYPES;
-    for (int i = 0; i < p->ncollectives; i++) {
-        const struct mt_plan_collective *row = &p->collectives[i];
+    enum mt_type acc = mt_type_acc(p->job.precision), wire = p->decisions.gradient_wire;
+    bool scaled = p->job.loss_scale > 0; /* only then is an overflow noticed */
+    for (int i = 0; i < p->decisions.nalgorithms; i++) {
+        const struct mt_algorithm_row *row = &p->decisions.algorithms[i];
         enum mt_status st = check_sizes(p, i, err);
         if (st) return st;
-        if (strcmp(row->algorithm, "auto") && !mt_coll_find(row->kind, row->algorithm))
+        if (!mt_algorithm_is_auto(row->algorithm) && !mt_coll_find(row->kind, row->algorithm))
             return mt_fail(err, MT_EINPUT, "collectives[%d].algorithm: %s has no algorithm \"%s\"", i,
                            mt_coll_name(row->kind), row->algorithm);
-        if (!mt_coll_reduces(row->kind)) continue;
-        if (row->acc != acc)
-            return mt_fail(err, MT_EINPUT, "collectives[%d].acc: is %s, but a job in %s accumulates in %s", i,
-                           mt_type_name(row->acc), mt_type_name(p->job.precision), mt_type_name(acc));
-        bool scaled = p->job.loss_scale > 0; /* only then is an overflow noticed */
-        if (row->wire != acc && row->wire != MT_BF16 && !(scaled && row->wire == MT_F16))
+        if (mt_coll_reduces(row->kind) && wire != MT_NTYPES && wire != acc && wire != MT_BF16 &&
+            !(scaled && wire == MT_F16))
             return mt_fail(err, MT_EINPUT,
-                           "collectives[%d].wire: is %s, but must be %s or bf16, or f16 if the job has "
-                           "a loss_scale",
-                           i, mt_type_name(row->wire), mt_type_name(acc));
-        if (sums != MT_NTYPES && sums != row->wire)
-            return mt_fail(err, MT_EINPUT, "collectives[%d].wire: gradients travel as %s in one row and as %s here", i,
-                           mt_type_name(sums), mt_type_name(row->wire));
-        sums = row->wire;
+                           "collectives[%d].wire: is %s, but must be %s or bf16, or f16 if the job has a loss_scale", i,
+                           mt_type_name(wire), mt_type_name(acc));
     }
     return MT_OK;
 }

@@ -11,7 +11,6 @@
 #define MT_PLANNER_PLAN_PLAN_H
 
 #include "kernels/base/arena.h"
-#include "kernels/coll/coll.h"
 #include "synth/job/decisions.h"
 #include "synth/job/job.h"
 
@@ -36,24 +35,19 @@ struct mt_plan_split {
     int64_t *sizes; /* [nranks] */
 };
 
-/* How operators on samples run: the first row whose pattern matches the operator's name (glob: * and ?) and, for
- * "split", whose split's label the operator has. The other operators follow the storage of their parameter. */
-struct mt_plan_rule {
-    const char *pattern;
-    const char *rule;  /* "split" or "replicate" */
-    const char *split; /* the split's name, for "split"; else "" */
-};
-
-/* Where parameters and their optimizer state live: the first row whose pattern matches the parameter's name. */
-struct mt_plan_storage {
-    const char *pattern;
-    const char *layout; /* "replicated" or "split": by the storage split of its storage axis's label */
-};
-
 /* Exact shares of one storage label, as a person gives them. */
 struct mt_storage_shares {
     const char *label;
     int64_t *sizes; /* [nranks] */
+};
+
+/* What a person fixes of a plan. What is not set gets a default or is searched. Vectors belong to the caller. */
+struct mt_plan_fixed {
+    const int64_t *shares; /* [nranks] of the batch, or null */
+    const int64_t *micro;  /* [nranks] at most so many samples a micro-batch, or null */
+    int nstorage_shares;   /* exact shares of labels */
+    const struct mt_storage_shares *storage_shares;
+    struct mt_decisions decisions; /* of the algorithms at most one row a kind, for any size */
 };
 
 struct mt_plan_memory { /* predicted, per rank */
@@ -92,28 +86,22 @@ struct mt_plan {
     struct mt_plan_rank *ranks;
     int nsplits;
     struct mt_plan_split *splits;
-    int64_t *micro; /* [nranks]: samples a micro-batch */
-    int nrules;
-    struct mt_plan_rule *rules;
-    int nstorage;
-    struct mt_plan_storage *storage;
-    const char *sync;  /* "all_reduce" or "reduce_scatter" */
-    const char *start; /* a full bucket's: "full", at once; "attention", with the next gradient of attention */
-    int64_t bucket_bytes;
-    int ncollectives;
-    struct mt_plan_collective *collectives; /* rows for each kind that is used */
-    struct mt_plan_memory *memory;          /* [nranks] */
+    int64_t *micro;                /* [nranks]: samples a micro-batch */
+    struct mt_decisions decisions; /* complete; algorithm rows for each kind that is used ("collectives") */
+    struct mt_plan_memory *memory; /* [nranks] */
     double flops_per_step;
     int64_t parameters;
     struct mt_plan_prediction *prediction; /* or null: not made for a cluster, or edited since */
 };
 
-/* All strings empty, all vectors of [nranks] there and zero, sync "all_reduce", start "full"; filled in by the maker,
- * strings in the plan's arena. */
+/* All strings empty, all vectors of [nranks] there and zero, no rows, AllReduce, full buckets start at once, no
+ * buckets; filled in by the maker, strings in the plan's arena. */
 struct mt_plan *mt_plan_new(int nranks);
 void mt_plan_free(struct mt_plan *plan);
-/* `start` where nobody says, on devices of a kind (null: cpu): only GPUs have kernels that give way to messages. */
-const char *mt_plan_default_start(const char *device);
+/* When full buckets start where nobody says, on devices of a kind (null: cpu): only GPUs have kernels that yield
+ * multiprocessors to NCCL. */
+enum mt_start mt_plan_default_start(const char *device);
+enum mt_type mt_plan_wire(const struct mt_plan *plan); /* of sums of gradients */
 
 /* Within the document: sums, names, ranges. The message begins with the member's path, as "splits[0].sizes: ...". */
 enum mt_status mt_plan_check(const struct mt_plan *plan, struct mt_err *err);

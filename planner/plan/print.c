@@ -138,30 +138,31 @@ static void print_splits(const struct mt_plan *p, FILE *file) {
     }
 }
 
-static void print_rows(const struct mt_plan *p, FILE *file) {
+static void print_rows(const struct mt_decisions *d, FILE *file) {
     struct mt_table table = MT_TABLE_INIT;
     fprintf(file, "\nrows (the first that matches a name applies)\n");
-    for (int i = 0; i < p->nrules; i++) {
+    for (int i = 0; i < d->nrules; i++) {
         mt_table_row(&table);
         mt_table_cell(&table, "operators on samples");
-        mt_table_cell(&table, "%s", p->rules[i].pattern);
-        mt_table_cell(&table, p->rules[i].split[0] ? "%s by %s" : "%s", p->rules[i].rule, p->rules[i].split);
+        mt_table_cell(&table, "%s", d->rules[i].pattern);
+        mt_table_cell(&table, d->rules[i].split[0] ? "%s by %s" : "%s", mt_operators_names[d->rules[i].operators],
+                      d->rules[i].split);
     }
-    for (int i = 0; i < p->nstorage; i++) {
+    for (int i = 0; i < d->nstorage; i++) {
         mt_table_row(&table);
         mt_table_cell(&table, "parameters, their state");
-        mt_table_cell(&table, "%s", p->storage[i].pattern);
-        mt_table_cell(&table, "%s", p->storage[i].layout);
+        mt_table_cell(&table, "%s", d->storage[i].pattern);
+        mt_table_cell(&table, "%s", mt_state_names[d->storage[i].state]);
     }
     mt_table_print(&table, 2, file);
 }
 
 /* Of one kind, the rows that others precede say from where on they hold. */
-static void cell_size(struct mt_table *table, const struct mt_plan *p, int i) {
-    const struct mt_plan_collective *row = &p->collectives[i];
+static void cell_size(struct mt_table *table, const struct mt_algorithm_row *rows, int i) {
+    const struct mt_algorithm_row *row = &rows[i];
     char bytes[MT_UNITS_TEXT];
     bool first = true;
-    for (int j = 0; j < i; j++) first &= p->collectives[j].kind != row->kind;
+    for (int j = 0; j < i; j++) first &= rows[j].kind != row->kind;
     if (row->up_to_bytes)
         mt_table_cell(table, "up to %s", mt_units_bytes((double)row->up_to_bytes, bytes));
     else
@@ -169,28 +170,34 @@ static void cell_size(struct mt_table *table, const struct mt_plan *p, int i) {
 }
 
 static void print_collectives(const struct mt_plan *p, FILE *file) {
+    const struct mt_decisions *d = &p->decisions;
     char bytes[MT_UNITS_TEXT];
-    fprintf(file, "\ncollectives (gradients by %s, ", p->sync);
-    if (p->bucket_bytes)
-        fprintf(file, "in buckets of %s", mt_units_bytes((double)p->bucket_bytes, bytes));
+    fprintf(file, "\ncollectives (");
+    for (int i = 0; i < MT_NDECISIONS; i++) {
+        const struct mt_decision *row = &mt_decision_table[i];
+        int value = mt_decision_get(d, (enum mt_decision_id)i);
+        if (value >= 0 && value != row->omitted) fprintf(file, "%s %s, ", row->what, row->words[value]);
+    }
+    if (d->bucket_bytes)
+        fprintf(file, "in buckets of %s)\n", mt_units_bytes((double)d->bucket_bytes, bytes));
     else
-        fprintf(file, "one by one");
-    fputs(strcmp(p->start, "attention") ? ")\n" : ", which set off with attention's gradients)\n", file);
+        fprintf(file, "one by one)\n");
     struct mt_table table = MT_TABLE_INIT;
     bool sized = false;
-    for (int i = 0; i < p->ncollectives; i++) sized |= p->collectives[i].up_to_bytes > 0;
-    for (int i = 0; i < p->ncollectives; i++) {
-        const struct mt_plan_collective *row = &p->collectives[i];
+    for (int i = 0; i < d->nalgorithms; i++) sized |= d->algorithms[i].up_to_bytes > 0;
+    for (int i = 0; i < d->nalgorithms; i++) {
+        const struct mt_algorithm_row *row = &d->algorithms[i];
         mt_table_row(&table);
         mt_table_cell(&table, "%s", mt_coll_name(row->kind));
-        if (sized) cell_size(&table, p, i);
+        if (sized) cell_size(&table, d->algorithms, i);
         mt_table_cell(&table, "%s", row->algorithm);
         if (mt_coll_reduces(row->kind))
-            mt_table_cell(&table, "gradients as %s, summed in %s", mt_type_name(row->wire), mt_type_name(row->acc));
+            mt_table_cell(&table, "gradients as %s, summed in %s", mt_type_name(mt_plan_wire(p)),
+                          mt_type_name(mt_type_acc(p->job.precision)));
         else
             mt_table_cell(&table, "values in their own type");
     }
-    if (!p->ncollectives) fprintf(file, "  none\n");
+    if (!d->nalgorithms) fprintf(file, "  none\n");
     mt_table_print(&table, 2, file);
 }
 
@@ -256,7 +263,7 @@ void mt_plan_print(const struct mt_plan *plan, FILE *file) {
     print_ranks(plan, file);
     if (plan->prediction) print_times(plan, file);
     print_splits(plan, file);
-    print_rows(plan, file);
+    print_rows(&plan->decisions, file);
     print_collectives(plan, file);
     if (plan->prediction) print_rejected(plan, file);
 }

@@ -49,58 +49,85 @@ static enum mt_status read_split(void *context, struct mt_json at, int i, struct
 static enum mt_status read_rule(void *context, struct mt_json at, int i, struct mt_err *err) {
     struct mt_plan *p = context;
     static const char *const keys[] = {"pattern", "rule", "split", NULL};
-    struct mt_plan_rule *row = &p->rules[i];
+    struct mt_rule_row *row = &p->decisions.rules[i];
+    int operators = 0;
     enum mt_status st;
-    row->split = "";
     if ((st = mt_json_only(at, keys, err)) || (st = mt_json_text(at, "pattern", &p->arena, &row->pattern, err)) ||
-        (st = mt_json_text(at, "rule", &p->arena, &row->rule, err)))
+        (st = mt_json_enum(at, "rule", mt_operators_names, MT_NOPERATORS, &operators, err)))
         return st;
+    row->operators = (enum mt_operators)operators;
+    row->split = "";
     return mt_json_has(at, "split") ? mt_json_text(at, "split", &p->arena, &row->split, err) : MT_OK;
 }
 
 static enum mt_status read_storage(void *context, struct mt_json at, int i, struct mt_err *err) {
     struct mt_plan *p = context;
     static const char *const keys[] = {"pattern", "layout", NULL};
+    struct mt_storage_row *row = &p->decisions.storage[i];
+    int state = 0;
+    enum mt_status st = mt_json_only(at, keys, err);
+    if (!st) st = mt_json_text(at, "pattern", &p->arena, &row->pattern, err);
+    if (!st) st = mt_json_enum(at, "layout", mt_state_names, MT_NSTATE, &state, err);
+    row->state = (enum mt_state)state;
+    return st;
+}
+
+/* Rows of kinds that reduce repeat the wire type and the accumulation type, which are the same in all. */
+static enum mt_status read_types(struct mt_plan *p, struct mt_json at, struct mt_err *err) {
+    const char *types[MT_I32];
+    enum mt_type *wire = &p->decisions.gradient_wire, want = mt_type_acc(p->job.precision);
+    struct mt_json wire_at, acc_at;
+    int is, acc;
     enum mt_status st;
-    if ((st = mt_json_only(at, keys, err)) ||
-        (st = mt_json_text(at, "pattern", &p->arena, &p->storage[i].pattern, err)))
+    for (int t = 0; t < MT_I32; t++) types[t] = mt_type_name((enum mt_type)t);
+    if ((st = mt_json_enum(at, "wire", types, MT_I32, &is, err)) ||
+        (st = mt_json_enum(at, "acc", types, MT_I32, &acc, err)) || (st = mt_json_get(at, "wire", &wire_at, err)) ||
+        (st = mt_json_get(at, "acc", &acc_at, err)))
         return st;
-    return mt_json_text(at, "layout", &p->arena, &p->storage[i].layout, err);
+    if ((enum mt_type)acc != want)
+        return mt_json_fail(acc_at, err, "is %s, but a job in %s accumulates in %s", types[acc],
+                            mt_type_name(p->job.precision), mt_type_name(want));
+    if (*wire != MT_NTYPES && *wire != (enum mt_type)is)
+        return mt_json_fail(wire_at, err, "is %s, but %s in the rows before: all sums of gradients have one wire type",
+                            types[is], mt_type_name(*wire));
+    *wire = (enum mt_type)is;
+    return MT_OK;
 }
 
 static enum mt_status read_collective(void *context, struct mt_json at, int i, struct mt_err *err) {
     struct mt_plan *p = context;
     static const char *const sum_keys[] = {"kind", "algorithm", "up_to_bytes", "wire", "acc", NULL};
     static const char *const move_keys[] = {"kind", "algorithm", "up_to_bytes", NULL};
-    struct mt_plan_collective *row = &p->collectives[i];
-    const char *kinds[MT_NCOLLS], *types[MT_I32];
+    struct mt_algorithm_row *row = &p->decisions.algorithms[i];
+    const char *kinds[MT_NCOLLS];
     for (int k = 0; k < MT_NCOLLS; k++) kinds[k] = mt_coll_name((enum mt_coll_kind)k);
-    for (int t = 0; t < MT_I32; t++) types[t] = mt_type_name((enum mt_type)t);
-    int kind, wire = p->job.precision, acc = p->job.precision;
+    int kind;
     enum mt_status st;
-    if ((st = mt_json_enum(at, "kind", kinds, MT_NCOLLS, &kind, err)) ||
-        (st = mt_json_only(at, mt_coll_reduces((enum mt_coll_kind)kind) ? sum_keys : move_keys, err)) ||
-        (st = mt_json_text(at, "algorithm", &p->arena, &row->algorithm, err)))
+    if ((st = mt_json_enum(at, "kind", kinds, MT_NCOLLS, &kind, err))) return st;
+    bool sums = mt_coll_reduces(row->kind = (enum mt_coll_kind)kind);
+    if ((st = mt_json_only(at, sums ? sum_keys : move_keys, err)) ||
+        (st = mt_json_text(at, "algorithm", &p->arena, &row->algorithm, err)) ||
+        (sums && (st = read_types(p, at, err))))
         return st;
-    if (mt_coll_reduces((enum mt_coll_kind)kind) && ((st = mt_json_enum(at, "wire", types, MT_I32, &wire, err)) ||
-                                                     (st = mt_json_enum(at, "acc", types, MT_I32, &acc, err))))
-        return st;
-    row->kind = (enum mt_coll_kind)kind;
-    row->wire = (enum mt_type)wire;
-    row->acc = (enum mt_type)acc;
     if (!mt_json_has(at, "up_to_bytes")) return MT_OK;
     return mt_json_int(at, "up_to_bytes", 1, INT64_MAX, &row->up_to_bytes, err);
 }
 
 static enum mt_status read_gradients(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
-    static const char *const keys[] = {"sync", "bucket_bytes", "start", NULL};
+    const char *keys[MT_NDECISIONS + 2] = {"bucket_bytes"};
     struct mt_json at;
     enum mt_status st;
-    if ((st = mt_json_get(root, "gradients", &at, err)) || (st = mt_json_only(at, keys, err)) ||
-        (st = mt_json_text(at, "sync", &p->arena, &p->sync, err)) ||
-        (mt_json_has(at, "start") && (st = mt_json_text(at, "start", &p->arena, &p->start, err))))
-        return st;
-    return mt_json_int(at, "bucket_bytes", 0, INT64_MAX, &p->bucket_bytes, err);
+    for (int i = 0; i < MT_NDECISIONS; i++) keys[1 + i] = mt_decision_table[i].name;
+    if ((st = mt_json_get(root, "gradients", &at, err)) || (st = mt_json_only(at, keys, err))) return st;
+    for (int i = 0; i < MT_NDECISIONS; i++) {
+        const struct mt_decision *row = &mt_decision_table[i];
+        int value = row->omitted;
+        if ((value < 0 || mt_json_has(at, row->name)) &&
+            (st = mt_json_enum(at, row->name, row->words, row->nwords, &value, err)))
+            return st;
+        mt_decision_set(&p->decisions, (enum mt_decision_id)i, value);
+    }
+    return mt_json_int(at, "bucket_bytes", 0, INT64_MAX, &p->decisions.bucket_bytes, err);
 }
 
 static enum mt_status read_time(void *context, struct mt_json at, int r, struct mt_err *err) {
@@ -152,6 +179,19 @@ static enum mt_status read_prediction(struct mt_plan *p, struct mt_json root, st
     return MT_OK;
 }
 
+static enum mt_status read_decisions(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
+    struct mt_decisions *d = &p->decisions;
+    enum mt_status st;
+    if ((st = mt_json_list(root, &(struct mt_json_rows){"rules", MOST_ROWS, sizeof *d->rules, read_rule}, p, &p->arena,
+                           &d->rules, &d->nrules, err)) ||
+        (st = mt_json_list(root, &(struct mt_json_rows){"storage", MOST_ROWS, sizeof *d->storage, read_storage}, p,
+                           &p->arena, &d->storage, &d->nstorage, err)) ||
+        (st = read_gradients(p, root, err)))
+        return st;
+    return mt_json_list(root, &(struct mt_json_rows){"collectives", MOST_ROWS, sizeof *d->algorithms, read_collective},
+                        p, &p->arena, &d->algorithms, &d->nalgorithms, err);
+}
+
 static enum mt_status read_members(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
     static const char *const keys[] = {
         "format",       "version",    "hash",           "made_by",     "model",      "model_hash", "program_hash",
@@ -176,15 +216,7 @@ static enum mt_status read_members(struct mt_plan *p, struct mt_json root, struc
         (st = mt_json_list(root, &(struct mt_json_rows){"splits", MOST_ROWS, sizeof *p->splits, read_split}, p,
                            &p->arena, &p->splits, &p->nsplits, err)) ||
         (st = mt_json_ints(root, "micro_batch", 0, INT64_MAX, p->nranks, p->micro, err)) ||
-        (st = mt_json_list(root, &(struct mt_json_rows){"rules", MOST_ROWS, sizeof *p->rules, read_rule}, p, &p->arena,
-                           &p->rules, &p->nrules, err)) ||
-        (st = mt_json_list(root, &(struct mt_json_rows){"storage", MOST_ROWS, sizeof *p->storage, read_storage}, p,
-                           &p->arena, &p->storage, &p->nstorage, err)) ||
-        (st = read_gradients(p, root, err)))
-        return st;
-    if ((st = mt_json_list(root,
-                           &(struct mt_json_rows){"collectives", MOST_ROWS, sizeof *p->collectives, read_collective}, p,
-                           &p->arena, &p->collectives, &p->ncollectives, err)))
+        (st = read_decisions(p, root, err)))
         return st;
     return read_prediction(p, root, err);
 }

@@ -36,42 +36,48 @@ static void write_splits(const struct mt_plan *p, struct mt_json_out *out) {
     mt_json_put_ints(out, "micro_batch", p->micro, p->nranks);
 }
 
-static void write_rows(const struct mt_plan *p, struct mt_json_out *out) {
+static void write_rows(const struct mt_decisions *d, struct mt_json_out *out) {
     mt_json_open(out, "rules", '[');
-    for (int i = 0; i < p->nrules; i++) {
+    for (int i = 0; i < d->nrules; i++) {
         mt_json_open_inline(out, NULL, '{');
-        mt_json_put_string(out, "pattern", p->rules[i].pattern);
-        mt_json_put_string(out, "rule", p->rules[i].rule);
-        if (p->rules[i].split[0]) mt_json_put_string(out, "split", p->rules[i].split);
+        mt_json_put_string(out, "pattern", d->rules[i].pattern);
+        mt_json_put_string(out, "rule", mt_operators_names[d->rules[i].operators]);
+        if (d->rules[i].split[0]) mt_json_put_string(out, "split", d->rules[i].split);
         mt_json_close(out);
     }
     mt_json_close(out);
     mt_json_open(out, "storage", '[');
-    for (int i = 0; i < p->nstorage; i++) {
+    for (int i = 0; i < d->nstorage; i++) {
         mt_json_open_inline(out, NULL, '{');
-        mt_json_put_string(out, "pattern", p->storage[i].pattern);
-        mt_json_put_string(out, "layout", p->storage[i].layout);
+        mt_json_put_string(out, "pattern", d->storage[i].pattern);
+        mt_json_put_string(out, "layout", mt_state_names[d->storage[i].state]);
         mt_json_close(out);
     }
     mt_json_close(out);
 }
 
 static void write_collectives(const struct mt_plan *p, struct mt_json_out *out) {
+    const struct mt_decisions *d = &p->decisions;
+    enum mt_type acc = mt_type_acc(p->job.precision);
     mt_json_open(out, "gradients", '{');
-    mt_json_put_string(out, "sync", p->sync);
-    if (strcmp(p->start, "full")) mt_json_put_string(out, "start", p->start); /* without it: full */
-    mt_json_put_int(out, "bucket_bytes", p->bucket_bytes);
+    for (int i = 0; i < MT_NDECISIONS; i++) {
+        const struct mt_decision *row = &mt_decision_table[i];
+        int value = mt_decision_get(d, (enum mt_decision_id)i);
+        if (value >= 0 && value != row->omitted) mt_json_put_string(out, row->name, row->words[value]);
+    }
+    mt_json_put_int(out, "bucket_bytes", d->bucket_bytes);
     mt_json_close(out);
     mt_json_open(out, "collectives", '[');
-    for (int i = 0; i < p->ncollectives; i++) {
+    for (int i = 0; i < d->nalgorithms; i++) {
+        const struct mt_algorithm_row *row = &d->algorithms[i];
         mt_json_open_inline(out, NULL, '{');
-        mt_json_put_string(out, "kind", mt_coll_name(p->collectives[i].kind));
-        mt_json_put_string(out, "algorithm", p->collectives[i].algorithm);
-        if (mt_coll_reduces(p->collectives[i].kind)) {
-            mt_json_put_string(out, "wire", mt_type_name(p->collectives[i].wire));
-            mt_json_put_string(out, "acc", mt_type_name(p->collectives[i].acc));
+        mt_json_put_string(out, "kind", mt_coll_name(row->kind));
+        mt_json_put_string(out, "algorithm", row->algorithm);
+        if (mt_coll_reduces(row->kind)) {
+            mt_json_put_string(out, "wire", mt_type_name(mt_plan_wire(p)));
+            mt_json_put_string(out, "acc", mt_type_name(acc));
         }
-        if (p->collectives[i].up_to_bytes) mt_json_put_int(out, "up_to_bytes", p->collectives[i].up_to_bytes);
+        if (row->up_to_bytes) mt_json_put_int(out, "up_to_bytes", row->up_to_bytes);
         mt_json_close(out);
     }
     mt_json_close(out);
@@ -122,7 +128,7 @@ static void write_plan(const struct mt_plan *p, const char *hash, struct mt_json
     mt_job_write(&p->job, "job", out);
     write_ranks(p, out);
     write_splits(p, out);
-    write_rows(p, out);
+    write_rows(&p->decisions, out);
     write_collectives(p, out);
     if (p->prediction) write_prediction(p, out);
     mt_json_close(out);

@@ -2,8 +2,8 @@
  *
  * Stages: forward and backward, beside which messages travel; the messages that only the end of the backward pass lets
  * go; the update. Where state is replicated, nobody waits for another between the update and the next forward pass, and
- * both are one stage. The timeline is played at given shares; the chain of messages that ends last begins at a part of
- * the backward pass, which grows with the rank's samples. */
+ * both are one stage. The timeline is simulated at given shares; the chain of messages that ends last begins at a part
+ * of the backward pass, which grows with the rank's samples. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct problem {
     struct mt_balance balance;
     int batch, storage; /* their places among the splits, or -1: given */
     int update;         /* the stage of updates */
-    struct search_played *played;
+    struct search_timeline *timeline;
 };
 
 /* ---- shares ---- */
@@ -68,8 +68,6 @@ struct search_candidate *search_candidate(struct mt_searching *s, struct search_
                                           const char *what) {
     struct search_candidate *c = mt_new(&s->arena, struct search_candidate, 1);
     *c = (struct search_candidate){.work = work,
-                                   .bucket_bytes = bucket_bytes,
-                                   .start = search_start(s),
                                    .what = what,
                                    .why = "",
                                    .batch = mt_new(&s->arena, int64_t, s->nranks),
@@ -77,6 +75,8 @@ struct search_candidate *search_candidate(struct mt_searching *s, struct search_
                                    .storage = mt_new(&s->arena, int64_t, s->nranks * s->nlabels + 1),
                                    .slower = mt_new(&s->arena, double, s->nclasses),
                                    .heavier = mt_new(&s->arena, int64_t, s->nclasses)};
+    if (work) c->decisions = work->structure->decisions;
+    c->decisions.bucket_bytes = bucket_bytes;
     for (int k = 0; k < s->nclasses; k++) c->slower[k] = 1;
     mt_arena_grow(&s->arena, &s->candidates, s->ncandidates, &s->capacity, sizeof *s->candidates);
     return s->candidates[s->ncandidates++] = c;
@@ -115,19 +115,19 @@ static void batch_curves(struct mt_searching *s, const struct search_candidate *
 static void fill_class(struct mt_searching *s, const struct search_candidate *c, int k, struct problem *p) {
     struct mt_balance *b = &p->balance;
     const struct search_curves *curves = &c->work->curves[k];
-    const struct search_played *played = &p->played[k];
+    const struct search_timeline *timeline = &p->timeline[k];
     int n = s->nclasses, rank = s->classes[k].rank;
     double *compute_fixed = (double *)b->compute_fixed, *comm_fixed = (double *)b->comm_fixed;
     struct mt_share_curve *compute = (void *)b->compute, *comm = (void *)b->comm, *memory = (void *)b->memory;
     struct mt_share_curve seconds, bytes, update = scaled(&p->arena, &curves->update, c->slower[k]);
     batch_curves(s, c, k, &p->arena, &seconds, &bytes);
 
-    double part = played->compute_s > 0 ? fmin(played->ready_s / played->compute_s, 1) : 0;
+    double part = timeline->compute_s > 0 ? fmin(timeline->ready_s / timeline->compute_s, 1) : 0;
     double later = fmin(c->later_s, 0); /* the timeline was too slow: shorten what it adds to computing */
-    compute_fixed[PASSES * n + k] = c->slower[k] * curves->before_s + fmax(0, played->wait_s + later);
-    later = fmin(0, played->wait_s + later);
-    comm_fixed[TAIL * n + k] = fmax(0, played->tail_s + played->after_s + later + fmax(c->later_s, 0));
-    comm_fixed[PASSES * n + k] = fmax(0, played->comm_end_s - played->tail_s - part * played->compute_s);
+    compute_fixed[PASSES * n + k] = c->slower[k] * curves->before_s + fmax(0, timeline->wait_s + later);
+    later = fmin(0, timeline->wait_s + later);
+    comm_fixed[TAIL * n + k] = fmax(0, timeline->tail_s + timeline->after_s + later + fmax(c->later_s, 0));
+    comm_fixed[PASSES * n + k] = fmax(0, timeline->comm_end_s - timeline->tail_s - part * timeline->compute_s);
     double held = (double)curves->state_fixed + (double)c->heavier[k];
     if (s->classes[k].memory_limit > 0) held += mt_share_curve_at(&c->work->arena, 0);
 
@@ -159,8 +159,8 @@ static bool all_storage_given(const struct mt_searching *s) {
     return true;
 }
 
-static enum mt_status play_classes(struct mt_searching *s, const struct search_candidate *c,
-                                   struct search_played *played) {
+static enum mt_status simulate_classes(struct mt_searching *s, const struct search_candidate *c,
+                                       struct search_timeline *timeline) {
     int nmessages = c->work->work.nmessages;
     int *bucket = mt_calloc((size_t)nmessages + 1, sizeof *bucket);
     double *cost = mt_calloc((size_t)nmessages + 1, sizeof *cost);
@@ -169,7 +169,7 @@ static enum mt_status play_classes(struct mt_searching *s, const struct search_c
         int64_t share = 0, micro = 0; /* of its busiest rank */
         for (int r = 0; r < s->nranks; r++)
             if (s->class[r] == k && c->batch[r] >= share) share = c->batch[r], micro = c->micro[r];
-        search_play(s, c->work, k, share, micro, c->storage, bucket, cost, &played[k]);
+        search_simulate(s, c->work, k, share, micro, c->storage, bucket, cost, &timeline[k]);
     }
     free(bucket);
     free(cost);
@@ -186,8 +186,8 @@ static enum mt_status make_problem(struct mt_searching *s, const struct search_c
     int n = s->nclasses, nsplits = 0;
     *p = (struct problem){.batch = -1, .storage = -1};
     p->update = stored_in_shares(&c->work->work) ? UPDATE : PASSES;
-    p->played = mt_new(&p->arena, struct search_played, n);
-    enum mt_status st = play_classes(s, c, p->played);
+    p->timeline = mt_new(&p->arena, struct search_timeline, n);
+    enum mt_status st = simulate_classes(s, c, p->timeline);
     if (st) return st;
     struct mt_balance_split *splits = mt_new(&p->arena, struct mt_balance_split, 2);
     const struct mt_graph *g = s->search->graph;

@@ -15,7 +15,7 @@ static const struct mt_cluster_device *device_of(const struct mt_searching *s, i
 
 static bool alike(const struct mt_searching *s, int a, int b, bool within_errors) {
     const struct mt_cluster_device *x = device_of(s, a), *y = device_of(s, b);
-    const struct mt_search_fixed *fixed = &s->search->fixed;
+    const struct mt_plan_fixed *fixed = &s->search->fixed;
     int64_t mine = s->plan->ranks[a].memory_bytes, other = s->plan->ranks[b].memory_bytes;
     if (x->class != y->class || !mine != !other) return false;
     if (fabs((double)(mine - other)) > (within_errors ? memory_apart * (double)mine : 0)) return false;
@@ -88,9 +88,9 @@ static enum mt_status check_shares(struct mt_searching *s, const struct mt_label
 
 static enum mt_status find_labels(struct mt_searching *s) {
     const struct mt_graph *g = s->search->graph;
-    const struct mt_search_fixed *fixed = &s->search->fixed;
+    const struct mt_plan_fixed *fixed = &s->search->fixed;
     s->labels = mt_new(&s->arena, int, g->nlabels);
-    s->nlabels = mt_storage_labels(g, s->labels);
+    s->nlabels = mt_sharding_labels(g, s->labels);
     s->given_storage = mt_new(&s->arena, const int64_t *, s->nlabels + 1);
     s->unit = s->unit_align = 1;
     for (int i = 0; i < fixed->nstorage_shares; i++) {
@@ -110,7 +110,7 @@ static enum mt_status find_labels(struct mt_searching *s) {
 }
 
 enum mt_status search_classes(struct mt_searching *s) {
-    const struct mt_search_fixed *fixed = &s->search->fixed;
+    const struct mt_plan_fixed *fixed = &s->search->fixed;
     s->class = mt_new(&s->arena, int, s->nranks);
     s->everybody = mt_new(&s->arena, int, s->nranks);
     s->classes = mt_new(&s->arena, struct search_class, s->nranks);
@@ -132,61 +132,68 @@ enum mt_status search_classes(struct mt_searching *s) {
 
 /* ---- structures ---- */
 
-static void add_structure(struct mt_searching *s, const struct mt_plan_storage *rows, int nrows, const char *sync,
-                          const char *where) {
-    struct search_structure *one = &s->structures[s->nstructures++];
-    *one = (struct search_structure){.storage = mt_new(&s->arena, struct mt_plan_storage, nrows + 1),
-                                     .nstorage = nrows,
-                                     .sync = sync,
-                                     .what = mt_arena_printf(&s->arena, "state %s, %s", where, sync)};
+/* Every operator with samples splits the batch: then no message depends on the micro-batches of others. */
+static bool all_by_batch(const struct mt_decisions *d) {
     bool all = false;
-    for (int i = 0; i < nrows; i++) {
-        one->storage[i] = rows[i];
-        all |= !strcmp(rows[i].pattern, "*");
+    for (int i = 0; i < d->nrules; i++) {
+        if (d->rules[i].operators != MT_OPERATORS_SPLIT || strcmp(d->rules[i].split, "batch")) return false;
+        all |= !strcmp(d->rules[i].pattern, "*");
     }
-    if (!all) one->storage[one->nstorage++] = (struct mt_plan_storage){"*", "replicated"};
+    return all;
 }
 
-bool search_same_structure(const struct search_structure *a, const struct mt_plan *plan) {
-    if (a->nstorage != plan->nstorage || strcmp(a->sync, plan->sync)) return false;
-    for (int i = 0; i < a->nstorage; i++)
-        if (strcmp(a->storage[i].pattern, plan->storage[i].pattern) ||
-            strcmp(a->storage[i].layout, plan->storage[i].layout))
-            return false;
+bool search_rows_of(const struct mt_plan *plan, struct mt_decisions *rows) {
+    static struct mt_rule_row none = {"*", MT_OPERATORS_REPLICATE, ""};
+    *rows = plan->decisions;
+    rows->nalgorithms = 0;
+    if (!rows->nrules) rows->rules = &none, rows->nrules = 1;
+    for (int i = 0; i < rows->nrules; i++)
+        if (rows->rules[i].operators == MT_OPERATORS_SPLIT && strcmp(rows->rules[i].split, "batch")) return false;
     return true;
+}
+
+static void add_structure(struct mt_searching *s, const struct mt_decisions *rows, enum mt_sync sync,
+                          const char *where) {
+    struct search_structure *one = &s->structures[s->nstructures++];
+    struct mt_decisions *d = &one->decisions;
+    const struct mt_decisions *fixed = &s->search->fixed.decisions;
+    *d = *rows;
+    d->nalgorithms = 0;
+    d->sync = sync;
+    d->start = fixed->start < 0 ? mt_plan_default_start(s->plan->device) : fixed->start;
+    d->gradient_wire = fixed->gradient_wire;
+    mt_decisions_complete_rows(d, &s->arena);
+    one->by_batch = s->nranks == 1 || all_by_batch(d);
+    one->what = mt_arena_printf(&s->arena, "state %s, %s", where, mt_sync_names[sync]);
 }
 
 /* The last plan's, if it is none of those that are looked at anyway. */
 static void add_last(struct mt_searching *s) {
     const struct mt_plan *last = s->search->last;
-    bool shares = false;
-    if (!last || last->nranks != s->nranks || s->nranks == 1) return;
-    for (int i = 0; i < last->nstorage; i++) shares |= !strcmp(last->storage[i].layout, "split");
+    struct mt_decisions rows;
+    if (!last || last->nranks != s->nranks || s->nranks == 1 || !search_rows_of(last, &rows)) return;
     for (int i = 0; i < s->nstructures; i++)
-        if (search_same_structure(&s->structures[i], last)) return;
-    if (shares) add_structure(s, last->storage, last->nstorage, last->sync, "as it was");
+        if (mt_decisions_same_rows(&s->structures[i].decisions, &rows)) return;
+    if (mt_decisions_shard_state(&rows) || !all_by_batch(&rows)) add_structure(s, &rows, rows.sync, "as it was");
 }
 
 /* The sums of replicated state are AllReduce either way. */
 enum mt_status search_structures(struct mt_searching *s) {
-    static const char *const syncs[] = {"all_reduce", "reduce_scatter"};
-    const struct mt_search_fixed *fixed = &s->search->fixed;
+    static const enum mt_sync syncs[] = {MT_SYNC_ALL_REDUCE, MT_SYNC_REDUCE_SCATTER};
+    const struct mt_decisions *fixed = &s->search->fixed.decisions;
     s->structures = mt_new(&s->arena, struct search_structure, SEARCH_MOST_STRUCTURES);
-    for (int split = 0; split < 2; split++) {
-        const struct mt_plan_storage everything = {"*", split ? "split" : "replicated"};
-        if (fixed->nstorage && split) break;
-        bool shares = split;
-        for (int i = 0; i < fixed->nstorage; i++) shares |= !strcmp(fixed->storage[i].layout, "split");
-        if (!fixed->nstorage && split && s->nranks == 1) break;
+    for (int state = 0; state < MT_NSTATE; state++) {
+        struct mt_decisions rows = *fixed;
+        const struct mt_storage_row everything = {"*", (enum mt_state)state};
+        if (state == MT_STATE_SPLIT && (fixed->nstorage || s->nranks == 1)) break;
+        if (!fixed->nstorage)
+            rows.storage = mt_arena_memdup(&s->arena, &everything, sizeof everything), rows.nstorage = 1;
         for (int how = 0; how < 2; how++) {
-            if (fixed->sync ? strcmp(fixed->sync, syncs[how]) != 0 : how == 1 && !shares) continue;
-            if (fixed->nstorage)
-                add_structure(s, fixed->storage, fixed->nstorage, syncs[how], "as given");
-            else
-                add_structure(s, &everything, 1, syncs[how], everything.layout);
+            bool wanted = fixed->sync < 0 ? how == 0 || mt_decisions_shard_state(&rows) : fixed->sync == syncs[how];
+            if (wanted) add_structure(s, &rows, syncs[how], fixed->nstorage ? "as given" : mt_state_names[state]);
         }
     }
-    if (!fixed->nstorage && !fixed->sync) add_last(s);
+    if (!fixed->nrules && !fixed->nstorage && fixed->sync < 0) add_last(s);
     s->works = mt_new(&s->arena, struct search_work *, 2 * s->nstructures);
     return MT_OK;
 }

@@ -25,12 +25,11 @@ struct search_class {
     double speed; /* of the device, for costs of operators */
 };
 
-/* Where parameters live and how gradients travel: what decides the operators. */
+/* Rule rows, storage rows and sync: what decides the operators of the program. */
 struct search_structure {
-    int nstorage;
-    struct mt_plan_storage *storage;
-    const char *sync;
-    const char *what; /* "replicated, all_reduce" */
+    struct mt_decisions decisions; /* with a start and a wire type; buckets and algorithms are candidates' */
+    const char *what;              /* "state replicated, all_reduce" */
+    bool by_batch;                 /* all operators with samples split the batch, as they do by default */
 };
 
 /* Seconds and bytes of a class over shares; `storage` counts units of searching->unit. */
@@ -56,9 +55,8 @@ struct search_work {
 
 struct search_candidate {
     struct search_work *work;
-    int64_t bucket_bytes;
-    const char *start; /* plan.h */
-    bool doubted;      /* must be predicted to be clearly better: search_judge */
+    struct mt_decisions decisions; /* complete but for algorithms */
+    bool doubted;                  /* must be predicted to be clearly better: search_judge */
     const char *what;
     int64_t *batch, *micro; /* [nranks] */
     int64_t *storage;       /* [label nranks + rank] */
@@ -101,24 +99,22 @@ struct mt_searching {
     struct mt_err why; /* why nothing fitted, where that was so */
 };
 
-/* One timeline of a class at given shares: an estimate of the step if all ranks were in step with it. */
-struct search_played {
-    double compute_s;           /* forward and backward, all micro-batches, and what stands before */
-    double wait_s;              /* of it waiting for weights */
-    double ready_s, comm_end_s; /* the message that begins the chain which ends last; the end of that chain */
+/* The simulated timeline of a class at given shares: an estimate of the step, as if all ranks were of that class. */
+struct search_timeline {
+    double compute_s;           /* forward and backward pass, all micro-batches, and the prologue */
+    double wait_s;              /* blocked on weights; slowed by overlapped messages */
+    double ready_s, comm_end_s; /* of the chain of messages that ends last: its first message is ready; its end */
     double tail_s;              /* messages that can only be sent when the backward pass has ended */
-    double after_s;             /* communication between then and the end */
+    double after_s;             /* exposed communication after both, but for the update */
     double update_s;
-    double comm_s; /* all messages */
-    double overlap_s;
+    double comm_s;    /* all messages */
+    double overlap_s; /* of them, overlapped by computation */
     double step_s;
 };
 
 enum { SEARCH_MOST_STRUCTURES = 5 };
 enum mt_status search_classes(struct mt_searching *s);
 enum mt_status search_structures(struct mt_searching *s);
-/* Whether a plan stores and sends as the structure says. */
-bool search_same_structure(const struct search_structure *structure, const struct mt_plan *plan);
 
 /* Open (once) a structure's work and its curves. */
 enum mt_status search_open_work(struct mt_searching *s, int structure, bool body, struct search_work **work);
@@ -126,6 +122,13 @@ enum mt_status search_open_work(struct mt_searching *s, int structure, bool body
 enum mt_status search_open_memory(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes);
 bool search_memory_matters(const struct mt_searching *s);
 
+/* Seconds of an operator of the work, once. */
+double search_op_s(const struct mt_searching *s, int rank, const struct mt_work_op *op,
+                   const struct mt_work_share *share);
+/* How often BODY runs for a rank's share. */
+static inline int64_t search_body_runs(int64_t share, int64_t micro) {
+    return micro > 0 && share > micro ? (share + micro - 1) / micro - 1 : 0;
+}
 /* The best division of a class's share into micro-batches: samples of one, and the seconds of all. */
 int64_t search_micro(const struct mt_searching *s, const struct search_work *work, int class, int64_t share,
                      int64_t most, double *seconds);
@@ -133,13 +136,11 @@ int64_t search_micro(const struct mt_searching *s, const struct search_work *wor
 int64_t search_most_micro(const struct mt_searching *s, const struct search_work *work, int class, int64_t units,
                           int64_t heavier);
 
-/* Seconds of every bucket of a candidate. bucket: [nmessages], cost: [nbuckets]. */
+/* Seconds of each bucket of a candidate. bucket: [nmessages], cost: [nbuckets]. */
 enum mt_status search_messages(struct mt_searching *s, const struct search_candidate *c, int *bucket, double *cost);
-void search_play(struct mt_searching *s, const struct search_work *work, int class, int64_t share, int64_t micro,
-                 const int64_t *storage, const int *bucket, const double *cost, struct search_played *played);
+void search_simulate(struct mt_searching *s, const struct search_work *work, int class, int64_t share, int64_t micro,
+                     const int64_t *storage, const int *bucket, const double *cost, struct search_timeline *timeline);
 
-/* When full buckets set off, if nobody says: plan.h. */
-const char *search_start(const struct mt_searching *s);
 struct search_candidate *search_candidate(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes,
                                           const char *what);
 /* Storage of all labels from shares in units. */
@@ -181,8 +182,9 @@ void search_fill_rejected(struct mt_searching *s, struct mt_plan *plan);
 enum mt_status search_begin(struct mt_searching *s, const struct mt_search *search, struct mt_plan *plan,
                             struct mt_err *err);
 void search_end(struct mt_searching *s);
-/* A plan's structure as if a person had fixed it. */
-void search_fix_structure(const struct mt_plan *plan, struct mt_search *search);
+/* A plan's rows, without its algorithms; false if one splits operators by anything but the batch: such a share is in no
+ * curve. */
+bool search_rows_of(const struct mt_plan *plan, struct mt_decisions *rows);
 
 enum { SEARCH_NSTAGES = 3 };
 extern const char *const search_stage_names[SEARCH_NSTAGES];

@@ -5,6 +5,7 @@
 
 #include "kernels/base/text/units.h"
 #include "planner/cost/algorithms.h"
+#include "synth/ops/ops.h"
 #include "synth/program/message.h"
 #include "planner/search/internal.h"
 #include "planner/plan/choice.h"
@@ -34,67 +35,51 @@ static void write_splits(const struct mt_searching *s, const struct search_candi
 
 /* Algorithms stay "auto" until the program's messages are known. */
 void search_write_plan(const struct mt_searching *s, const struct search_candidate *c, struct mt_plan *p) {
-    const struct mt_plan *like = c->work->plan;
     p->job = *s->search->job;
     write_splits(s, c, p);
-    p->nrules = like->nrules;
-    p->rules = mt_arena_memdup(&p->arena, like->rules, (size_t)like->nrules * sizeof *like->rules);
-    p->nstorage = like->nstorage;
-    p->storage = mt_new(&p->arena, struct mt_plan_storage, like->nstorage);
-    for (int i = 0; i < like->nstorage; i++)
-        p->storage[i] = (struct mt_plan_storage){mt_arena_strdup(&p->arena, like->storage[i].pattern),
-                                                 mt_arena_strdup(&p->arena, like->storage[i].layout)};
-    p->sync = mt_arena_strdup(&p->arena, like->sync);
-    p->start = mt_arena_strdup(&p->arena, c->start);
-    p->bucket_bytes = c->bucket_bytes;
-    p->ncollectives = like->ncollectives;
-    p->collectives = mt_arena_memdup(&p->arena, like->collectives, (size_t)like->ncollectives * sizeof *p->collectives);
+    p->decisions = mt_decisions_copy(&c->decisions, &p->arena);
+    p->decisions.gradient_wire = mt_plan_wire(p);
 }
 
 /* A row for every kind that the program has: given algorithms as they are, the others by size. */
 static enum mt_status choose_algorithms(struct mt_searching *s, struct mt_plan *p, struct mt_program *program) {
-    const char *const *given = s->search->fixed.algorithms;
-    struct mt_plan_collective *rows, *kept;
-    int nrows, nkept = 0;
-    enum mt_status st = mt_algorithm_rows(program, &s->costs, &p->arena, &rows, &nrows, s->err);
-    if (st) return st;
-    kept = mt_new(&p->arena, struct mt_plan_collective, nrows + MT_NCOLLS);
-    for (int i = 0; i < nrows; i++) {
-        if (!given[rows[i].kind]) {
-            kept[nkept++] = rows[i];
-        } else if (!rows[i].up_to_bytes) {
-            kept[nkept] = rows[i];
-            kept[nkept++].algorithm = mt_arena_strdup(&p->arena, given[rows[i].kind]);
+    struct mt_decisions *d = &p->decisions;
+    enum mt_status st = mt_algorithm_rows(program, &s->costs, &p->arena, &d->algorithms, &d->nalgorithms, s->err);
+    int kept = 0;
+    for (int i = 0; i < d->nalgorithms && !st; i++) {
+        struct mt_algorithm_row row = d->algorithms[i];
+        const char *given = mt_decisions_algorithm(&s->search->fixed.decisions, row.kind, 0);
+        if (!mt_algorithm_is_auto(given)) {
+            if (row.up_to_bytes) continue;
+            row.algorithm = mt_arena_strdup(&p->arena, given);
         }
+        d->algorithms[kept++] = row;
     }
-    p->collectives = kept;
-    p->ncollectives = nkept;
-    return MT_OK;
+    d->nalgorithms = kept;
+    return st;
 }
 
 /* Of the best alone: other structures may lack a kind of collective. */
 enum mt_status search_check_algorithms(const struct mt_searching *s) {
-    const char *const *given = s->search->fixed.algorithms;
-    const struct mt_plan *p = s->best_plan;
-    for (int k = 0; k < MT_NCOLLS; k++) {
+    const struct mt_decisions *fixed = &s->search->fixed.decisions, *d = &s->best_plan->decisions;
+    for (int k = 0; k < fixed->nalgorithms; k++) {
+        const struct mt_algorithm_row *given = &fixed->algorithms[k];
         int i = 0;
-        while (i < p->ncollectives && p->collectives[i].kind != (enum mt_coll_kind)k) i++;
-        if (!given[k] || i < p->ncollectives) continue;
+        while (i < d->nalgorithms && d->algorithms[i].kind != given->kind) i++;
+        if (mt_algorithm_is_auto(given->algorithm) || i < d->nalgorithms) continue;
         mt_fail(s->err, MT_EINPUT, "the fastest plan has no %s, so the algorithm \"%.60s\" has no use",
-                mt_coll_name((enum mt_coll_kind)k), given[k]);
-        return mt_err_hint(s->err, "leave it out, or say where state is stored and how gradients travel, such that "
-                                   "there are such messages");
+                mt_coll_name(given->kind), given->algorithm);
+        return mt_err_hint(s->err, "leave it out, or fix --storage and --sync such that there are such messages");
     }
     return MT_OK;
 }
 
 static void set_algorithms(const struct mt_plan *p, struct mt_program *program) {
-    struct mt_choice rows = {.ncollectives = p->ncollectives, .collectives = p->collectives};
     for (int b = 0; b < MT_NBLOCKS; b++)
         for (int i = 0; i < program->blocks[b].ninstrs; i++) {
             struct mt_instr *c = &program->blocks[b].instrs[i];
             if (c->kind == MT_INSTR_COLLECTIVE)
-                c->algorithm = mt_choice_algorithm(&rows, c->coll, mt_message_bytes(program, c));
+                c->algorithm = mt_decisions_algorithm(&p->decisions, c->coll, mt_message_bytes(program, c));
         }
 }
 
@@ -103,8 +88,9 @@ static void set_algorithms(const struct mt_plan *p, struct mt_program *program) 
 static bool equal_shares(const struct mt_searching *s, const struct search_candidate *a,
                          const struct search_candidate *b) {
     size_t n = (size_t)s->nranks;
-    return a->work == b->work && a->bucket_bytes == b->bucket_bytes && !strcmp(a->start, b->start) &&
-           !memcmp(a->batch, b->batch, n * sizeof(int64_t)) && !memcmp(a->micro, b->micro, n * sizeof(int64_t)) &&
+    return a->work == b->work && a->decisions.bucket_bytes == b->decisions.bucket_bytes &&
+           a->decisions.start == b->decisions.start && !memcmp(a->batch, b->batch, n * sizeof(int64_t)) &&
+           !memcmp(a->micro, b->micro, n * sizeof(int64_t)) &&
            !memcmp(a->storage, b->storage, n * (size_t)s->nlabels * sizeof(int64_t));
 }
 
@@ -202,15 +188,6 @@ out:
 
 /* ---- the result ---- */
 
-static void copy_rows(const struct mt_plan *from, struct mt_plan *to) {
-    to->ncollectives = from->ncollectives;
-    to->collectives = mt_new(&to->arena, struct mt_plan_collective, from->ncollectives);
-    for (int i = 0; i < from->ncollectives; i++) {
-        to->collectives[i] = from->collectives[i];
-        to->collectives[i].algorithm = mt_arena_strdup(&to->arena, from->collectives[i].algorithm);
-    }
-}
-
 void search_fill_prediction(const struct mt_prediction *found, double bound_s, struct mt_plan *p) {
     struct mt_plan_prediction *to = mt_new(&p->arena, struct mt_plan_prediction, 1);
     *to = (struct mt_plan_prediction){.step_s = found->step_s,
@@ -229,7 +206,7 @@ void search_fill_prediction(const struct mt_prediction *found, double bound_s, s
 void search_fill_plan(struct mt_searching *s, double bound_s) {
     struct mt_plan *p = s->plan;
     search_write_plan(s, s->best, p);
-    copy_rows(s->best_plan, p);
+    p->decisions = mt_decisions_copy(&s->best_plan->decisions, &p->arena);
     search_fill_prediction(&s->best->prediction, bound_s, p);
     search_speeds(s, s->best->work, p);
     mt_graph_hash(s->search->graph, p->model_hash);

@@ -24,17 +24,17 @@ static enum mt_status bound_of(const struct mt_search *search, struct mt_plan *p
                                struct mt_err *err) {
     struct mt_search local = *search;
     struct mt_searching s;
-    local.fixed = (struct mt_search_fixed)MT_SEARCH_FREE;
-    search_fix_structure(plan, &local);
+    local.fixed = (struct mt_plan_fixed){0};
+    if (!search_rows_of(plan, &local.fixed.decisions)) return MT_OK;
     enum mt_status st = search_begin(&s, &local, plan, err);
     struct search_work *w;
     bool body = false;
     const struct mt_plan_split *batch = mt_plan_split_named(plan, "batch");
     for (int r = 0; r < plan->nranks; r++) body |= plan->micro[r] < batch->sizes[r];
     if (!st) st = search_open_work(&s, 0, body, &w);
-    if (!st && report && search_memory_matters(&s)) st = search_open_memory(&s, w, plan->bucket_bytes);
+    if (!st && report && search_memory_matters(&s)) st = search_open_memory(&s, w, plan->decisions.bucket_bytes);
     if (!st) {
-        struct search_candidate *c = search_candidate(&s, w, plan->bucket_bytes, "the plan");
+        struct search_candidate *c = search_candidate(&s, w, plan->decisions.bucket_bytes, "the plan");
         if (search_take_shares(&s, plan, c)) {
             c->prediction = *prediction; /* lent: its owner releases it */
             search_learn(&s, c);

@@ -56,8 +56,8 @@ static bool affordable(const struct mt_searching *s, int64_t part) {
 }
 
 struct search_candidate *search_like(struct mt_searching *s, const struct search_candidate *c, const char *what) {
-    struct search_candidate *to = search_candidate(s, c->work, c->bucket_bytes, what);
-    to->start = c->start;
+    struct search_candidate *to = search_candidate(s, c->work, c->decisions.bucket_bytes, what);
+    to->decisions = c->decisions;
     size_t n = (size_t)s->nranks * sizeof(int64_t);
     memcpy(to->batch, c->batch, n);
     memcpy(to->micro, c->micro, n);
@@ -75,7 +75,8 @@ struct search_candidate *search_like(struct mt_searching *s, const struct search
 static int bucket_sizes(const struct mt_searching *s, int64_t *sizes) {
     int64_t all = mt_graph_parameters(s->search->graph) * mt_type_size(s->search->graph->acc), size = 1 << 14;
     int n = 0;
-    if (s->search->fixed.bucket_bytes >= 0) return sizes[0] = s->search->fixed.bucket_bytes, 1;
+    int64_t fixed = s->search->fixed.decisions.bucket_bytes;
+    if (fixed >= 0) return sizes[0] = fixed, 1;
     if (s->nranks > 1 && s->search->graph->nops <= FEW_OPS) sizes[n++] = 0;
     while (size < 1 << 20 && size < all / 16) size *= 4;
     for (; n < MOST_BUCKETS; size *= 4) {
@@ -100,7 +101,7 @@ static const char *describe(struct mt_searching *s, const struct search_work *w,
 /* Whether a share in one piece lies beyond some rank's memory, or would be faster in pieces. */
 static enum mt_status wants_body(struct mt_searching *s, const struct search_candidate *c, bool *wants) {
     *wants = false;
-    if (s->search->job->batch < 2 || !c) return MT_OK;
+    if (s->search->job->batch < 2 || !c || !c->work->structure->by_batch) return MT_OK;
     struct search_work *w = c->work;
     if (s->search->fixed.micro) {
         for (int r = 0; r < s->nranks; r++) *wants |= s->search->fixed.micro[r] < s->search->job->batch;
@@ -342,9 +343,10 @@ static enum mt_status polish(struct mt_searching *s) {
 /* Where messages bind, one that waits for attention makes all after it late. What attention saves by giving way is not
  * in the prediction, so a little better is not enough. */
 static enum mt_status judge_full_start(struct mt_searching *s) {
-    if (s->search->fixed.start || !strcmp(s->best->start, "full") || s->nranks == 1 || !affordable(s, 1)) return MT_OK;
+    bool fixed = s->search->fixed.decisions.start >= 0, full = s->best->decisions.start == MT_START_FULL;
+    if (fixed || full || s->nranks == 1 || !affordable(s, 1)) return MT_OK;
     struct search_candidate *c = search_like(s, s->best, "buckets that set off when they are full");
-    c->start = "full";
+    c->decisions.start = MT_START_FULL;
     c->doubted = true;
     enum mt_status st = search_judge(s, c);
     if (!st && c->fits && c != s->best && c->step_s < s->best->step_s) c->why = "faster by less than 1%";
@@ -356,19 +358,23 @@ static enum mt_status judge_full_start(struct mt_searching *s) {
 /* The last plan's shares: in its own structure where that is looked at, else in the best's. */
 static enum mt_status judge_last(struct mt_searching *s) {
     const struct mt_plan *last = s->search->last;
-    const struct mt_search_fixed *fixed = &s->search->fixed;
+    const struct mt_plan_fixed *fixed = &s->search->fixed;
+    struct mt_decisions rows;
     if (!last || last->nranks != s->nranks || fixed->shares || fixed->micro || fixed->nstorage_shares) return MT_OK;
     struct search_candidate *c = s->best ? search_like(s, s->best, "the last plan")
-                                         : search_candidate(s, NULL, last->bucket_bytes, "the last plan");
+                                         : search_candidate(s, NULL, last->decisions.bucket_bytes, "the last plan");
     if (!search_take_shares(s, last, c)) return s->ncandidates--, MT_OK;
+    bool known = search_rows_of(last, &rows);
     bool body = false;
     for (int r = 0; r < s->nranks; r++) body |= c->micro[r] < c->batch[r];
     for (int i = 0; i < s->nstructures; i++) {
-        if (!search_same_structure(&s->structures[i], last)) continue;
+        if (!known || !mt_decisions_same_rows(&s->structures[i].decisions, &rows)) continue;
         enum mt_status st = search_open_work(s, i, body, &c->work);
         if (st) return st;
-        if (fixed->bucket_bytes < 0) c->bucket_bytes = last->bucket_bytes;
-        if (!fixed->start) c->start = last->start;
+        int64_t bucket_bytes = c->decisions.bucket_bytes;
+        c->decisions = s->structures[i].decisions;
+        c->decisions.bucket_bytes = fixed->decisions.bucket_bytes < 0 ? last->decisions.bucket_bytes : bucket_bytes;
+        if (fixed->decisions.start < 0) c->decisions.start = last->decisions.start;
     }
     if (!c->work) return s->ncandidates--, MT_OK;
     enum mt_status st = search_judge(s, c);
@@ -422,24 +428,11 @@ enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, s
     return st;
 }
 
-/* What a plan has decided as what a person has. */
-void search_fix_structure(const struct mt_plan *plan, struct mt_search *search) {
-    struct mt_search_fixed *fixed = &search->fixed;
-    fixed->nstorage = plan->nstorage;
-    fixed->storage = plan->storage;
-    fixed->sync = plan->sync;
-    fixed->start = plan->start;
-    fixed->bucket_bytes = plan->bucket_bytes;
-    for (int i = 0; i < plan->ncollectives; i++)
-        if (plan->collectives[i].kind == MT_ALL_REDUCE || plan->collectives[i].kind == MT_REDUCE_SCATTER)
-            fixed->gradient_wire = plan->collectives[i].wire;
-}
-
 enum mt_status mt_search_rebalance(const struct mt_search *search, struct mt_plan *plan,
                                    struct mt_search_report *report, struct mt_err *err) {
     struct mt_search local = *search;
     struct mt_searching s;
-    search_fix_structure(plan, &local);
+    if (!search_rows_of(plan, &local.fixed.decisions)) return mt_search_price(search, plan, report, err);
     if (report) *report = (struct mt_search_report){.nbindings = 0};
     enum mt_status st = search_begin(&s, &local, plan, err);
     if (!st) st = run(&s, true, report);

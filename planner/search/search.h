@@ -1,7 +1,7 @@
 /* The search: decisions for a job on a cluster, by estimates first and then by the real program.
  *
  *     struct mt_search search = {.model = &model, .graph = graph, .job = &job, .costs = &costs, .options = &options,
- *                                .fixed = MT_SEARCH_FREE, .limit_s = 5};
+ *                                .fixed = {.decisions = mt_decisions_unset}, .limit_s = 5};
  *     struct mt_plan *plan = mt_plan_new(costs.nranks);     // made_by, model, job and ranks filled in by the caller
  *     struct mt_search_report report;
  *     if ((st = mt_search(&search, plan, &report, err))) goto out;
@@ -24,30 +24,13 @@
 #include "synth/lower/lower.h"
 #include "synth/models/model.h"
 
-/* What a person decided; what is not set is searched. Vectors belong to the caller. */
-struct mt_search_fixed {
-    const int64_t *shares; /* [nranks] of the batch, or null */
-    const int64_t *micro;  /* [nranks] at most so many samples a micro-batch, or null */
-    int nstorage;          /* rows; names that no row matches are replicated; 0: searched */
-    const struct mt_plan_storage *storage;
-    int nstorage_shares; /* exact shares of labels */
-    const struct mt_storage_shares *storage_shares;
-    const char *sync;                  /* or null */
-    const char *start;                 /* or null */
-    int64_t bucket_bytes;              /* or -1 */
-    enum mt_type gradient_wire;        /* or MT_NTYPES: the job's accumulation type (never searched: it rounds) */
-    const char *algorithms[MT_NCOLLS]; /* of every message of the kind, or null: the cheapest by size */
-};
-#define MT_SEARCH_FREE                                                                                                 \
-    { .bucket_bytes = -1, .gradient_wire = MT_NTYPES }
-
 struct mt_search {
     const struct mt_model *model;
     const struct mt_graph *graph; /* of the whole batch, differentiated, with updates */
     const struct mt_job *job;
     const struct mt_costs *costs; /* ranks of the plan and their devices */
     const struct mt_lower_options *options;
-    struct mt_search_fixed fixed;
+    struct mt_plan_fixed fixed; /* what is not set is searched; but the wire type, which rounds, and rule rows */
     const struct mt_plan *last; /* of as many ranks: its decisions are a candidate, its shares a start; or null */
     double limit_s;             /* when to stop trying candidates */
 };

@@ -70,7 +70,7 @@ enum mt_status mt_profile_assemble(struct mt_profile *p, struct mt_cluster **clu
     mt_device_facts(p->device, &facts);
     struct mt_device_figures mine = {.copy_Bps = mt_samples_interval(&p->copy_Bps),
                                      .overhead_s = mt_samples_interval(&p->overhead_s).median,
-                                     .emulated = p->options->emulate,
+                                     .emulated = p->emulate,
                                      .load = p->load,
                                      .health = facts.health,
                                      .free_bytes = p->free_bytes,

@@ -2,7 +2,10 @@
 #ifndef MT_PROFILER_ASSEMBLE_ASSEMBLE_H
 #define MT_PROFILER_ASSEMBLE_ASSEMBLE_H
 
-#include "profiler/probes/probe.h"
+#include "profiler/probes/probes.h"
+
+/* The document, on rank 0, of what has been measured; null elsewhere. Collective. */
+enum mt_status mt_profile_assemble(struct mt_profile *profile, struct mt_cluster **cluster, struct mt_err *err);
 
 /* Of a rank, beside operators. */
 struct mt_device_figures {

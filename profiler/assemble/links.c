@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "profiler/assemble/assemble.h"
+#include "profiler/measure/fit.h"
 
 /* Whether two nodes have devices of the same classes, so that they share a link within. */
 static bool nodes_alike(const struct mt_profile *p, int a, int b) {
@@ -137,12 +138,11 @@ static void fit_group(const struct mt_profile *p, int g, const struct mt_interva
             points[n] = mt_fit_point(c->algorithm, &problem, times[i + n].median, mt_interval_error(times[i + n]));
         }
         if (c->group != g) continue;
-        bool sum = c->algorithm->kind == MT_ALL_REDUCE || c->algorithm->kind == MT_REDUCE_SCATTER;
         struct mt_coll_fit *fit = &group->fits[group->nfits++];
         *fit = (struct mt_coll_fit){.kind = c->algorithm->kind,
                                     .algorithm = c->algorithm->name,
                                     .wire = c->wire,
-                                    .acc = sum ? mt_type_acc(c->wire) : c->wire};
+                                    .acc = mt_coll_reduces(c->algorithm->kind) ? mt_type_acc(c->wire) : c->wire};
         mt_fit_coll(points, n, &cluster->arena, fit);
     }
     free(points);

@@ -126,6 +126,14 @@ static void check_gpu(struct list *list, int rank, const struct mt_device_health
              place->topology.mask, place->topology.near_text);
 }
 
+static void check_emulation(struct list *list, int rank, double exact_s) {
+    if (exact_s > MT_EMULATED_EXACT_S)
+        warn(list, rank,
+             "its emulated speed is exact to %.0f%% for operators of %.0f us or more only: shorter ones take longer "
+             "than they should",
+             100 * MT_EMULATED_ERROR, 1e6 * exact_s);
+}
+
 void mt_assemble_warnings(const struct mt_profile *p, const struct mt_device_figures *figures,
                           struct mt_cluster *cluster) {
     struct list list = {p, cluster, figures, 0};
@@ -135,6 +143,7 @@ void mt_assemble_warnings(const struct mt_profile *p, const struct mt_device_fig
             continue;
         }
         check_mask(&list, r);
+        check_emulation(&list, r, p->places[r].emulated_exact_s);
         check_load(&list, r, &figures[r].load);
     }
 }

@@ -180,9 +180,6 @@ int mt_cluster_class_named(const struct mt_cluster *cluster, const char *name);
 int mt_cluster_node_named(const struct mt_cluster *cluster, const char *name);
 int mt_cluster_link_named(const struct mt_cluster *cluster, const char *name);
 
-/* Whether anything that prices work on its devices or links is nominal. */
-bool mt_cluster_nominal(const struct mt_cluster *cluster);
-
 /* The link between two devices, and the figures of that pair: its own row, or its link's. Of a device with itself:
  * link -1, no latency, infinite bandwidth. */
 struct mt_path {

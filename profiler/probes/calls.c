@@ -1,10 +1,10 @@
 /* Operands lie in three regions, one for each type that a case needs: activations, accumulations and ids. Each call
  * takes the next place in each region; outputs that an operator may write in the place of an input do so, as in
  * training, the others go to a fourth region, so that inputs keep sane values. */
+#include "profiler/probes/calls.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "profiler/probes/probe.h"
 
 enum {
     ALIGN = 256,

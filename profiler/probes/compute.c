@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "profiler/probes/probe.h"
+#include "profiler/probes/internal.h"
 
 static const double largest_part = 1.0 / 50, filled_part = 0.7;
 enum { LEAST_ROUNDS = 4 }; /* with the first, untimed call */

@@ -4,7 +4,7 @@
  * AllToAll have; plans by samples have none. */
 #include <stdlib.h>
 
-#include "profiler/probes/probe.h"
+#include "profiler/probes/internal.h"
 
 enum { LONG_BYTES = 64 << 20 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kernels/base/log.h"
-#include "profiler/probes/probe.h"
+#include "profiler/probes/internal.h"
 
 enum { REPEATS = 8, SAMPLES = 3 };
 static const int64_t size_bytes = 64 << 20;

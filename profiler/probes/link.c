@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "kernels/base/log.h"
-#include "profiler/probes/probe.h"
+#include "profiler/probes/internal.h"
 
 enum { WORD = 4, NSIZES = 3, MOST_REPEATS = 64, QUEUED_REPEATS = 4, LOOKS = 4 };
 
@@ -30,8 +30,9 @@ struct probe {
     struct mt_samples *series; /* [nrounds * NSIZES * 2]: by direction; of the sender: seconds */
 };
 
-enum mt_status mt_probe_move(struct mt_profile *p, const int *group, int n, const int64_t *counts,
-                             void *const buffer[2], struct mt_err *err) {
+/* Messages between the n ranks of a group, by a matrix of counts (words of 4 bytes); both buffers of this rank. */
+static enum mt_status move(struct mt_profile *p, const int *group, int n, const int64_t *counts, void *const buffer[2],
+                           struct mt_err *err) {
     struct mt_schedule schedule = MT_SCHEDULE_INIT;
     int me = 0;
     while (group[me] != p->rank) me++;
@@ -54,7 +55,7 @@ static enum mt_status send_one(struct probe *probe, bool forth, int64_t size_byt
     const struct mt_pair_times *pair = &probe->profile->pairs[probe->mine];
     int64_t counts[4] = {0};
     counts[forth ? 1 : 2] = size_bytes / WORD;
-    return mt_probe_move(probe->profile, (int[2]){pair->a, pair->b}, 2, counts, probe->buffer, err);
+    return move(probe->profile, (int[2]){pair->a, pair->b}, 2, counts, probe->buffer, err);
 }
 
 /* The sender's time for a message and its answer; of a wire that queues, the mean of several. */
@@ -245,7 +246,7 @@ static enum mt_status crowd_once(void *context, int which, double slot_s, struct
         enum mt_status st = mt_exchange_max(p->exchange, values, 1, err);
         double start_s = mt_now_s();
         if (!st && crowd->group.n > 1)
-            st = mt_probe_move(p, crowd->group.ranks, crowd->group.n, crowd->counts, crowd->probe->buffer, err);
+            st = move(p, crowd->group.ranks, crowd->group.n, crowd->counts, crowd->probe->buffer, err);
         values[0] = mt_now_s() - start_s;
         if (st || (st = mt_exchange_max(p->exchange, values, 1, err))) return st;
         mt_samples_add(&crowd->series, values[0]);

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "profiler/probes/probe.h"
+#include "profiler/probes/internal.h"
 
 enum { COPY, NOTHING, NCASES };
 

@@ -2,7 +2,7 @@
  * and its nodes' memory or network, are free. */
 #include <stdlib.h>
 
-#include "profiler/probes/probe.h"
+#include "profiler/probes/internal.h"
 
 enum { MOST_PAIRS = 64, PAIRS_OF_A_KIND = 8 };
 

@@ -1,7 +1,7 @@
 /* Collectives over a wire that queues, as NCCL does: timed by the device's own clock, where the one before ends. */
 #include <string.h>
 
-#include "profiler/probes/probe.h"
+#include "profiler/probes/internal.h"
 
 enum { TAG = 4, WORD = 4 };
 

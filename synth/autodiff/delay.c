@@ -46,7 +46,7 @@ static bool can_wait(const struct mt_op *op, const bool *is_gradient) {
 }
 
 void mt_graph_delay_gradients(struct mt_graph *graph, int first) {
-    if (graph->again) return; /* memory is short: what they read shall not live longer */
+    if (graph->recomputed) return; /* memory is short: what they read shall not live longer */
     bool *is_gradient = find_gradients(graph, first);
     int large = last_large(graph, first, is_gradient), *order = mt_malloc((size_t)graph->nops * sizeof *order);
     bool *delayed = mt_calloc((size_t)graph->nops, sizeof *delayed);

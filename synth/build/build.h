@@ -1,18 +1,24 @@
-/* From choices to a program: the interface of the search.
+/* The builder: from choices to a program, the interface of the search.
  *
- * The search decides, for every operator of the graph, a rule; how gradients are brought to their updates; and buckets.
- * The builder does what follows: layouts at the edges, conversions where a consumer wants a layout that nobody has made
- * yet (made once, reused after), micro-batch blocks, accumulators, messages. A choice gives a correct program or is
- * refused; it only decides how fast the program is. */
+ * The search chooses a rule for each operator of the graph, how gradients are synchronized, and buckets. The builder
+ * does what follows: layouts, conversions where a consumer wants a layout that is not held yet (converted once, used
+ * again), micro-batch blocks, accumulators, messages. A choice gives a correct program or is refused; it only decides
+ * how fast the program is.
+ *
+ * Words:
+ * - micro-batch: the samples that a rank computes at once; its share of the batch is one or more of them. BODY runs all
+ *   but the last, LAST the last one.
+ * - conversion: a value from one layout to another; by a collective (AllReduce, ReduceScatter, AllGather, AllToAll) or
+ * a slice.
+ * - message: one collective instruction, of one or several values.
+ * - bucket: values that wait to be sent together; it becomes one or several messages (bucket.h).
+ * - synchronization of gradients: reducing their partial sums of all ranks, before the update. */
 #ifndef MT_SYNTH_BUILD_BUILD_H
 #define MT_SYNTH_BUILD_BUILD_H
 
 #include "synth/job/decisions.h"
 #include "synth/program/program.h"
 #include "synth/layout/rule.h"
-
-/* How a partial value that is wanted in shares gets there. */
-enum mt_sync { MT_SYNC_DIRECT /* P->S ReduceScatter, P->R AllReduce */, MT_SYNC_ALL_REDUCE /* P->R, then slice */ };
 
 struct mt_choice {
     int nranks;
@@ -21,45 +27,21 @@ struct mt_choice {
     const struct mt_split *batch; /* shares of the batch; null: not split (every rank sees every sample) */
     int64_t *micro;               /* [nranks]: samples of a rank's micro-batch; 0 with a share of 0 */
     struct mt_rule *rules;        /* [graph->nops] */
-    enum mt_sync sync;
-    /* Gradients and gathered weights are put together up to this size, weights at first and gradients in the end up to
-     * less (mt_bucket_first_bytes, mt_bucket_full_bytes); 0: one each. */
-    int64_t bucket_bytes;
-    /* Full buckets of gradients set off with the next operator that gives way to them (mt_op_yields), and take along
-     * what is complete by then. */
-    bool beside;
-    enum mt_type gradient_wire; /* on the network; accumulated in the graph's `acc` */
-    /* How messages travel (mt_choice_algorithm); a kind without rows: "auto". */
-    int ncollectives;
-    const struct mt_plan_collective *collectives;
+    /* Of these the builder reads
+     *   sync           how a partial value that is wanted in shares gets there: P->S by ReduceScatter, or P->R by
+     *                  AllReduce and a local slice
+     *   bucket_bytes   of gradients and gathered weights: see bucket.h
+     *   start          MT_START_ATTENTION: full buckets of gradients wait for operators that yield
+     *   gradient_wire  must be set; sums accumulate in the graph's `acc`
+     *   algorithms     of messages by size; "auto" for a kind without rows */
+    struct mt_decisions decisions;
 };
 
-/* The algorithm for a message of a kind: of the kind's rows the first that is for so many bytes on the wire
- * (mt_message_bytes); "auto" if there is none. */
-const char *mt_choice_algorithm(const struct mt_choice *choice, enum mt_coll_kind kind, int64_t bytes);
-
-/* The whole training step. When micro-batches make a body, operators that depend on samples stand in BODY and in LAST.
- * A rule that would need a collective in the body when the ranks' counts differ is refused (MT_EINPUT, naming
- * the operator). Every value that decides something replicated (clip factor) comes from a collective's result. */
+/* The whole training step. With several micro-batches, operators that depend on samples are in BODY and in LAST. A rule
+ * that would need a collective in BODY when the ranks' numbers of micro-batches differ is refused (MT_EINPUT, naming
+ * the operator). Replicated decisions (clip factor) are computed from a collective's result. Release `program`. */
 enum mt_status mt_build(const struct mt_graph *graph, const struct mt_choice *choice, struct mt_program *program,
                         struct mt_err *err);
-
-/* When a bucket is full, in a program whose gradients have `all_bytes`. Where they fill several, nothing runs beside
- * the last message of gradients, nor beside the first of gathered weights, and the fewer bytes these have the better:
- * full is half of the gradients that are in the bucket or still to come (`left_bytes`), or, if `nfull` buckets of
- * weights have been full, twice as much each time; but no less than an eighth of bucket_bytes. */
-static inline bool mt_bucket_is_one_of_few(int64_t bucket_bytes, int64_t all_bytes) {
-    enum { SEVERAL = 4 };
-    return all_bytes / SEVERAL < bucket_bytes;
-}
-static inline int64_t mt_bucket_full_bytes(int64_t bucket_bytes, int64_t all_bytes, int64_t left_bytes) {
-    int64_t least = bucket_bytes / 8, half = left_bytes / 2;
-    if (mt_bucket_is_one_of_few(bucket_bytes, all_bytes) || half > bucket_bytes) return bucket_bytes;
-    return half < least ? least : half;
-}
-static inline int64_t mt_bucket_first_bytes(int64_t bucket_bytes, int64_t all_bytes, int nfull) {
-    return mt_bucket_is_one_of_few(bucket_bytes, all_bytes) || nfull > 2 ? bucket_bytes : bucket_bytes >> (3 - nfull);
-}
 
 /* Forward only, for evaluation and sampling: losses and logits, with shares `batch` of a batch of its own. */
 enum mt_status mt_build_forward(const struct mt_graph *graph, const struct mt_choice *choice,

@@ -9,7 +9,6 @@
 
 #include <stdio.h>
 
-#include "synth/check/check.h"
 #include "synth/program/program.h"
 
 struct mt_fact {
@@ -33,6 +32,8 @@ struct mt_checker {
 
 /* Refuse the instruction at hand; MT_EPROOF. */
 enum mt_status mt_checker_refuse(struct mt_checker *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+const char *mt_checker_instr_name(const struct mt_checker *c);
 
 /* Whether a value of this kind has the batch label, and whether an operator has an operand that has it. */
 bool mt_checker_samples(const struct mt_checker *c, int gvalue);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "synth/check/internal.h"
+#include "synth/ops/ops.h"
 
 struct range {
     int64_t lo, hi;

@@ -71,10 +71,6 @@ int mt_graph_find_value(const struct mt_graph *graph, const char *name) {
     return names_find(&graph->value_names, name);
 }
 
-int mt_graph_find_op(const struct mt_graph *graph, const char *name) {
-    return names_find(&graph->op_names, name);
-}
-
 enum mt_status mt_graph_label(struct mt_graph *graph, const char *name, int64_t extent, int64_t align, int *label,
                               struct mt_err *err) {
     assert(align > 0);
@@ -167,17 +163,13 @@ void mt_graph_reorder(struct mt_graph *graph, int first, const int *order, int c
     for (int i = 0; i < count; i++) moved[i] = graph->ops[order[i]];
     for (int i = 0; i < count; i++) {
         graph->ops[first + i] = moved[i];
-        names_slot(&graph->op_names, moved[i].name)->id = first + i;
         for (int o = 0; o < moved[i].nout; o++) graph->values[moved[i].out[o]].producer = first + i;
     }
     free(moved);
 }
 
-int mt_graph_op(struct mt_graph *graph, const char *name, const struct mt_op *given) {
-    const struct mt_op_info *info = &mt_op_info[given->kind];
-    struct mt_op again = *given, *op = &again;
-    for (int i = 0; i < op->nin && graph->role == MT_ROLE_BACKWARD; i++)
-        op->in[i] = mt_graph_recomputed(graph, op->in[i]);
+int mt_graph_op(struct mt_graph *graph, const char *name, const struct mt_op *op) {
+    const struct mt_op_info *info = &mt_op_info[op->kind];
     assert(!info->fused && op->nin >= info->min_in && op->nin <= info->max_in && op->nout == info->nout);
     for (int i = 0; i < op->nin; i++) assert_operand(graph, op, op->in[i], info->in_types[i], op->in_index[i]);
     mt_arena_grow(&graph->arena, &graph->ops, graph->nops, &graph->ops_capacity, sizeof *graph->ops);

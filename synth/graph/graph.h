@@ -108,8 +108,10 @@ struct mt_graph {
     int64_t growth_interval;                   /* of loss_scale, in steps */
     enum mt_op_role role;                      /* stamped, with `forward`, on every operator that is added */
     int forward;
-    uint64_t tags;      /* random streams given out so far */
-    int *again, nagain; /* recompute.c: of the forward values, what backward makes again; null: nothing */
+    uint64_t tags; /* random streams given out so far */
+    /* [nrecomputed]: of each forward value, whether it is kept, dropped, or the copy that backward reads (recompute.c);
+     * null: all are kept */
+    int *recomputed, nrecomputed;
     struct mt_names value_names, op_names;
 };
 
@@ -137,7 +139,6 @@ int mt_graph_op(struct mt_graph *graph, const char *name, const struct mt_op *op
 void mt_graph_reorder(struct mt_graph *graph, int first, const int *order, int count);
 
 int mt_graph_find_value(const struct mt_graph *graph, const char *name); /* or -1 */
-int mt_graph_find_op(const struct mt_graph *graph, const char *name);    /* or -1 */
 int mt_graph_find_label(const struct mt_graph *graph, const char *name); /* or -1 */
 int64_t mt_graph_parameters(const struct mt_graph *graph);               /* numbers in all parameters */
 int64_t mt_value_count(const struct mt_graph *graph, int value);         /* elements */
@@ -145,37 +146,12 @@ static inline int64_t mt_value_extent(const struct mt_graph *g, int v, int axis)
     return g->labels[g->values[v].label[axis]].extent;
 }
 
-/* The axis by which a parameter's storage is split: the longest, the first of equals, or one outside of it that is long
- * enough to be shared out, since shares of the outermost axis are runs of memory; -1 for a scalar. */
-int mt_storage_axis(const struct mt_graph *graph, int value);
+/* The axis by which a parameter and its optimizer state are sharded: the longest (the first of equals), or an outer one
+ * of at least 256 elements and a quarter of the longest, because shares of outer axes are longer contiguous runs; -1
+ * for a scalar. */
+int mt_sharding_axis(const struct mt_graph *graph, int value);
 /* The labels of those axes, in order of parameters, each once: labels[graph->nlabels] out. Returns how many. */
-int mt_storage_labels(const struct mt_graph *graph, int *labels);
-
-/* What the rules need to know about a kind: one row a kind in synth/ops/. MAP means that an element of an output needs
- * of the index only its own place; an operand without the index is needed whole. */
-enum mt_index_role {
-    MT_INDEX_MAP,   /* in every output */
-    MT_INDEX_SUM,   /* outputs that lack it are sums over it */
-    MT_INDEX_MAX,   /* outputs that lack it are maxima over it */
-    MT_INDEX_WHOLE, /* cannot be split */
-};
-enum mt_index_role mt_op_index_role(const struct mt_op *op, int index);
-
-/* The inputs in which the operator is linear, as sets: bit i of set s is input i. All inputs of one set may be partial
- * sums together, all others must not be; then every output is a partial sum. Returns the number of sets. */
-int mt_op_linear_sets(const struct mt_op *op, unsigned sets[MT_MAX_IN]);
-
-/* Whether a message's kernel finds room beside the operator's on a GPU: many short blocks give way to it one by one and
- * go on with the multiprocessors that are left, where a product's, one for each multiprocessor, would wait for it. */
-bool mt_op_yields(enum mt_op_kind kind);
-
-/* Work of the operator when index i has extent[i]: floating-point operations and bytes of operands. */
-double mt_op_flops(const struct mt_op *op, const int64_t *extent);
-double mt_op_bytes(const struct mt_graph *graph, const struct mt_op *op, const int64_t *extent);
-/* The whole extents of an operator's indices. */
-void mt_op_extents(const struct mt_graph *graph, const struct mt_op *op, int64_t extent[MT_MAX_INDICES]);
-/* Of all operators: one whole step on the whole batch. */
-double mt_graph_flops(const struct mt_graph *graph);
+int mt_sharding_labels(const struct mt_graph *graph, int *labels);
 
 /* Say, before the graph is differentiated, which values backward makes again instead of keeping them. */
 void mt_graph_recompute(struct mt_graph *graph, enum mt_recompute what);
@@ -183,8 +159,7 @@ void mt_graph_recompute(struct mt_graph *graph, enum mt_recompute what);
  * the first asks. mt_graph_op asks for all. */
 int mt_graph_recomputed(struct mt_graph *graph, int value);
 
-/* Print one operator, or the whole graph: labels, values that are fed or kept, operators with their attributes. */
-void mt_op_print(const struct mt_graph *graph, int op, FILE *file);
+/* Print labels, values that are fed or kept, and operators with their attributes. */
 void mt_graph_print(const struct mt_graph *graph, FILE *file);
 /* 32 hex digits of what mt_graph_print prints, which is everything that decides what is computed. */
 void mt_graph_hash(const struct mt_graph *graph, char out[33]);

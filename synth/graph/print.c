@@ -61,7 +61,7 @@ static void print_attr(const struct mt_op *op, FILE *file) {
     print_whole(file, "interval", (long long)at->interval);
 }
 
-void mt_op_print(const struct mt_graph *graph, int op, FILE *file) {
+static void print_op(const struct mt_graph *graph, int op, FILE *file) {
     const struct mt_op *o = &graph->ops[op];
     for (int i = 0; i < o->nout; i++) {
         if (i) fputs(", ", file);
@@ -108,7 +108,7 @@ void mt_graph_print(const struct mt_graph *graph, FILE *file) {
     for (int i = 0; i < graph->nops; i++) {
         if (i == 0 || graph->ops[i].role != role) fprintf(file, "%s\n", roles[role = graph->ops[i].role]);
         fputs("  ", file);
-        mt_op_print(graph, i, file);
+        print_op(graph, i, file);
     }
     const int named[] = {graph->loss_sum, graph->token_count, graph->logits};
     static const char *const names[] = {"loss", "count", "logits"};

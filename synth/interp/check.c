@@ -47,8 +47,7 @@ static enum mt_status sound_collective(const struct mt_program *p, const struct 
     if ((unsigned)instr->coll >= MT_NCOLLS || (unsigned)instr->reduce > MT_MAX || (unsigned)instr->wire >= MT_NTYPES ||
         (unsigned)instr->acc >= MT_NTYPES || !instr->group || instr->nin < 1)
         return mt_fail(err, MT_EBUG, "a collective's field is out of range");
-    bool reduces = instr->coll == MT_ALL_REDUCE || instr->coll == MT_REDUCE_SCATTER;
-    if (reduces && instr->reduce == MT_REDUCE_NONE)
+    if (mt_coll_reduces(instr->coll) && instr->reduce == MT_REDUCE_NONE)
         return mt_fail(err, MT_EBUG, "%s without a reduction", mt_coll_name(instr->coll));
     for (int i = 0; i < instr->nin; i++) {
         bool integer = p->values[instr->in[i]].type == MT_I32;

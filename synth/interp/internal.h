@@ -2,7 +2,7 @@
 #ifndef MT_SYNTH_INTERP_INTERNAL_H
 #define MT_SYNTH_INTERP_INTERNAL_H
 
-#include "synth/interp/interp.h"
+#include "synth/program/program.h"
 
 struct mt_interp {
     const struct mt_program *program;
@@ -46,10 +46,6 @@ static inline int64_t mt_place_in(const struct mt_box *box, int naxes, const int
     return place;
 }
 
-static inline const struct mt_layout *mt_pvalue_layout(const struct mt_program *p, int value) {
-    return &p->layouts.items[p->values[value].layout];
-}
-
 static inline void **mt_interp_buffer(const struct mt_interp *interp, int value, int rank) {
     return &interp->buffers[(int64_t)interp->home[value] * interp->program->nranks + rank];
 }
@@ -59,21 +55,21 @@ static inline void **mt_interp_buffer(const struct mt_interp *interp, int value,
 void *mt_interp_alloc(const struct mt_program *program, int value, int rank);
 void mt_interp_install(struct mt_interp *interp, int value, int rank, void *buffer);
 
-/* Copy what two boxes have in common, converting the type. */
+/* MT_EBUG if `rank` has not made `value` (yet). */
+enum mt_status mt_interp_made(const struct mt_interp *interp, int value, int rank, struct mt_err *err);
+
+/* Copy the elements that two dense boxes share, converting the type. */
 struct mt_boxed {
-    void *data;
+    const void *data; /* not used of the target, whose data are the first argument */
     const struct mt_box *box;
     enum mt_type type;
 };
-void mt_boxed_copy(const struct mt_boxed *to, const struct mt_boxed *from, int naxes);
+void mt_boxed_copy(void *data, const struct mt_boxed *to, const struct mt_boxed *from, int naxes);
 
 /* check.c: whether the program can be run without reading what is not there. */
 enum mt_status mt_interp_sound(const struct mt_program *program, struct mt_err *err);
 
 /* coll.c */
 enum mt_status mt_interp_collective(struct mt_interp *interp, const struct mt_instr *instr, struct mt_err *err);
-
-/* step.c: MT_EBUG if `rank` has not made `value` (yet). */
-enum mt_status mt_interp_made(const struct mt_interp *interp, int value, int rank, struct mt_err *err);
 
 #endif

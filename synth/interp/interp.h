@@ -40,7 +40,4 @@ void mt_interp_init_states(struct mt_interp *interp, uint64_t seed);
 enum mt_status mt_interp_step(struct mt_interp *interp, const struct mt_clock *clock, struct mt_err *err);
 bool mt_interp_result(const struct mt_interp *interp, int gvalue, double *data);
 
-/* The largest difference between replicas of any program value that mt_interp_result could read for `gvalue`. */
-double mt_interp_spread(const struct mt_interp *interp, int gvalue);
-
 #endif

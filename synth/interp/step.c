@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "synth/interp/internal.h"
+#include "synth/interp/interp.h"
 
 /* Where the interpreter is. */
 struct place {
@@ -15,13 +16,6 @@ struct place {
 
 static bool runs(const struct place *at, int rank) {
     return at->block != MT_BODY || at->iteration < at->interp->program->body_count[rank];
-}
-
-enum mt_status mt_interp_made(const struct mt_interp *interp, int value, int rank, struct mt_err *err) {
-    if (*mt_interp_buffer(interp, value, rank)) return MT_OK;
-    const struct mt_program *p = interp->program;
-    return mt_fail(err, MT_EBUG, "%%%d (%s) is used on rank %d, but is not there", value,
-                   p->graph->values[p->values[value].gvalue].name, rank);
 }
 
 /* ---- feeding inputs ---- */
@@ -141,9 +135,10 @@ static enum mt_status run_slice(struct mt_interp *interp, const struct mt_instr 
     int in = instr->in[0], out = instr->out[0];
     if (mt_interp_made(interp, in, rank, err)) return err->status;
     struct mt_boxed from = {*mt_interp_buffer(interp, in, rank), mt_pvalue_box(p, in, rank), p->values[in].type};
-    struct mt_boxed to = {mt_interp_alloc(p, out, rank), mt_pvalue_box(p, out, rank), p->values[out].type};
-    mt_boxed_copy(&to, &from, mt_pvalue_layout(p, in)->naxes);
-    mt_interp_install(interp, out, rank, to.data);
+    struct mt_boxed to = {.box = mt_pvalue_box(p, out, rank), .type = p->values[out].type};
+    void *buffer = mt_interp_alloc(p, out, rank);
+    mt_boxed_copy(buffer, &to, &from, mt_pvalue_layout(p, in)->naxes);
+    mt_interp_install(interp, out, rank, buffer);
     return MT_OK;
 }
 
@@ -225,9 +220,8 @@ static enum mt_status turn_over(struct mt_interp *interp, struct mt_err *err) {
             if ((st = mt_interp_made(interp, next, r, err))) break;
             struct mt_boxed from = {*mt_interp_buffer(interp, next, r), mt_pvalue_box(p, next, r),
                                     p->values[next].type};
-            struct mt_boxed to = {mt_interp_alloc(p, v, r), mt_pvalue_box(p, v, r), p->values[v].type};
-            mt_boxed_copy(&to, &from, naxes);
-            fresh[v * p->nranks + r] = to.data;
+            struct mt_boxed to = {.box = mt_pvalue_box(p, v, r), .type = p->values[v].type};
+            mt_boxed_copy(fresh[v * p->nranks + r] = mt_interp_alloc(p, v, r), &to, &from, naxes);
         }
     for (int v = 0; v < p->nvalues; v++)
         for (int r = 0; r < p->nranks; r++) {

@@ -1,21 +1,106 @@
-/* Decisions of a plan that the builder of programs carries out. */
+/* Decisions of a plan: what a person may fix, what the search chooses, and what the builder of programs carries out.
+ *
+ *   rule row       how operators with samples run, by a pattern of their names
+ *   storage row    where parameters and their optimizer state live, by a pattern of the parameter's name (sharding)
+ *   algorithm row  which algorithm carries a kind's messages, by their size
+ *   sync           how the sums of sharded gradients are formed
+ *   bucket         gradients, or gathered weights, that share one message
+ *   start          when the collective of a full bucket starts
+ *   wire type      the type in which gradients are sent
+ *   recompute      which results of the forward pass are recomputed in the backward pass (a part of mt_job: the graph
+ *                  depends on it)
+ *
+ * Words and flags are rows of decisions.def. */
 #ifndef MT_SYNTH_JOB_DECISIONS_H
 #define MT_SYNTH_JOB_DECISIONS_H
 
 #include <stdint.h>
 
+#include "kernels/base/arena.h"
 #include "kernels/base/number/type.h"
 #include "kernels/coll/coll.h"
 
-/* How messages travel: of a kind's rows the first that is for messages of that size; sizes rise, and each kind that is
- * used has a row for any size, its last. Sums (AllReduce, ReduceScatter) of gradients travel as `wire` and add up in
- * `acc`, the job's accumulation type, in all rows; few and small sums that decide something travel as `acc`. All else
- * travels in its own type, and both are the job's precision here. */
-struct mt_plan_collective {
+#define VALUE(NAME, value, text) MT_##NAME##_##value,
+#define WORDS(NAME, name, values)                                                                                      \
+    enum mt_##name{MT_##NAME##_UNSET = -1, values MT_N##NAME};                                                         \
+    extern const char *const mt_##name##_names[MT_N##NAME];
+#include "synth/job/decisions.def"
+
+/* The first row whose pattern (glob: * and ?) matches the operator's name and, for a split, whose split's label the
+ * operator has. Operators without samples follow the storage of their parameter. */
+struct mt_rule_row {
+    const char *pattern;
+    enum mt_operators operators;
+    const char *split; /* the split's name; "" with MT_OPERATORS_REPLICATE */
+};
+
+/* The first row whose pattern matches the parameter's name; no row: replicated. MT_STATE_SPLIT: in shares of the
+ * storage split of its storage axis's label. */
+struct mt_storage_row {
+    const char *pattern;
+    enum mt_state state;
+};
+
+/* Of a kind's rows the first that is for messages of that size. Sizes rise, and a kind's last row is for any size. */
+struct mt_algorithm_row {
     enum mt_coll_kind kind;
     const char *algorithm; /* or "auto" */
-    enum mt_type wire, acc;
-    int64_t up_to_bytes; /* of messages of at most so many bytes (mt_message_bytes of synth); 0: of any size */
+    int64_t up_to_bytes;   /* of messages of at most so many bytes (mt_message_bytes); 0: of any size */
 };
+
+/* Rows and strings belong to the caller's arena. */
+struct mt_decisions {
+    int nrules, nstorage, nalgorithms;
+    struct mt_rule_row *rules;
+    struct mt_storage_row *storage;
+    struct mt_algorithm_row *algorithms;
+#define DECISION(NAME, name, omitted, flag, what, help) enum mt_##name name;
+#include "synth/job/decisions.def"
+    int64_t bucket_bytes; /* 0: each gradient is a message of its own; -1: unset */
+    /* Of sums of gradients; they are accumulated in the job's accumulation type. MT_NTYPES: unset, which means that
+     * type. Few and small sums that decide something are sent in the accumulation type, all else in its own. */
+    enum mt_type gradient_wire;
+};
+
+/* Nothing is decided. */
+#define DECISION(NAME, name, omitted, flag, what, help) .name = MT_##NAME##_UNSET,
+static const struct mt_decisions mt_decisions_unset = {
+#include "synth/job/decisions.def"
+    .bucket_bytes = -1, .gradient_wire = MT_NTYPES};
+
+enum mt_decision_id {
+#define DECISION(NAME, name, omitted, flag, what, help) MT_DECISION_##NAME,
+#include "synth/job/decisions.def"
+    MT_NDECISIONS
+};
+
+/* The rows of decisions.def that are members, and one of them read and set by its number. */
+extern const struct mt_decision {
+    const char *name, *flag, *what;
+    const char *const *words;
+    int nwords, omitted;
+} mt_decision_table[MT_NDECISIONS];
+int mt_decision_get(const struct mt_decisions *d, enum mt_decision_id which);
+void mt_decision_set(struct mt_decisions *d, enum mt_decision_id which, int value);
+
+/* Whether nobody has decided anything; algorithms that are "auto" are not decided. */
+bool mt_decisions_are_unset(const struct mt_decisions *d);
+
+/* With rows and strings of its own. */
+struct mt_decisions mt_decisions_copy(const struct mt_decisions *from, struct mt_arena *arena);
+
+/* The rows that are there where nobody gives any: operators split by "batch"; parameters that no row catches are
+ * replicated. */
+void mt_decisions_complete_rows(struct mt_decisions *d, struct mt_arena *arena);
+
+/* Whether some storage row is MT_STATE_SPLIT. */
+bool mt_decisions_shard_state(const struct mt_decisions *d);
+
+/* The same rule rows, storage rows and sync. */
+bool mt_decisions_same_rows(const struct mt_decisions *a, const struct mt_decisions *b);
+
+/* For a message of a kind with so many bytes on the wire (mt_message_bytes); "auto" if no row says. */
+const char *mt_decisions_algorithm(const struct mt_decisions *d, enum mt_coll_kind kind, int64_t bytes);
+bool mt_algorithm_is_auto(const char *name);
 
 #endif

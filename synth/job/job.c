@@ -10,8 +10,6 @@
 const char *const mt_optimizer_names[MT_NOPTIMIZERS] = {[MT_ADAMW] = "adamw", [MT_SGD] = "sgd"};
 const char *const mt_schedule_names[MT_NSCHEDULES] = {
     [MT_LR_CONSTANT] = "constant", [MT_LR_COSINE] = "cosine", [MT_LR_LINEAR] = "linear"};
-const char *const mt_recompute_names[MT_NRECOMPUTES] = {
-    [MT_RECOMPUTE_NONE] = "none", [MT_RECOMPUTE_POINTWISE] = "pointwise", [MT_RECOMPUTE_SEGMENTS] = "segments"};
 
 /* One row a precision. */
 static const struct {
@@ -193,7 +191,7 @@ enum mt_status mt_job_read(struct mt_json object, struct mt_job *job, struct mt_
          ((st = mt_json_real(object, "loss_scale", -DBL_MAX, DBL_MAX, &job->loss_scale, err)) ||
           (st = mt_json_int(object, "loss_scale_interval", 0, MOST_COUNT, &job->loss_scale_interval, err)))) ||
         (ordered && (st = mt_json_bool(object, "any_order", &job->any_order, err))) ||
-        (st = mt_json_enum(object, "recompute", mt_recompute_names, MT_NRECOMPUTES, &recompute, err)) ||
+        (st = mt_json_enum(object, "recompute", mt_recompute_names, MT_NRECOMPUTE, &recompute, err)) ||
         (st = mt_json_get(object, "optimizer", &optimizer, err)) ||
         (st = read_optimizer(optimizer, &job->optimizer, err)))
         return st;

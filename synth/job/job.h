@@ -5,18 +5,14 @@
 #include "kernels/base/err.h"
 #include "kernels/base/text/json.h"
 #include "kernels/base/number/type.h"
+#include "synth/job/decisions.h"
 
 enum mt_optimizer_kind { MT_ADAMW, MT_SGD, MT_NOPTIMIZERS };
 enum mt_schedule_kind { MT_LR_CONSTANT, MT_LR_COSINE, MT_LR_LINEAR, MT_NSCHEDULES };
 
-/* Which results of the forward pass backward makes again, so that they need not be kept: none; those of activations and
- * norms; all but some between which the pass is repeated (synth/autodiff/recompute.c). */
-enum mt_recompute { MT_RECOMPUTE_NONE, MT_RECOMPUTE_POINTWISE, MT_RECOMPUTE_SEGMENTS, MT_NRECOMPUTES };
-
 /* "adamw", "sgd"; "constant", "cosine", "linear". */
 extern const char *const mt_optimizer_names[MT_NOPTIMIZERS];
 extern const char *const mt_schedule_names[MT_NSCHEDULES];
-extern const char *const mt_recompute_names[MT_NRECOMPUTES]; /* "none", "pointwise", "segments" */
 
 struct mt_optimizer {
     enum mt_optimizer_kind kind;
@@ -40,8 +36,10 @@ struct mt_job {
     int64_t loss_scale_interval; /* steps without overflow after which it is doubled; 0 where it is not scaled */
     uint64_t seed;               /* below 2^63 */
     double dropout;
-    bool any_order;              /* gradients of attention may be added up in any order: other bits each run */
-    enum mt_recompute recompute; /* a decision, not a wish: planning makes it where memory binds */
+    bool any_order; /* gradients of attention may be added up in any order: other bits each run */
+    /* Activation recomputation: none; of activations and norms; of all but the values that cut the forward pass into
+     * segments. UNSET: planning decides, by memory; a job that is checked or written has it set. */
+    enum mt_recompute recompute;
     struct mt_optimizer optimizer;
 };
 

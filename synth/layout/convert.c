@@ -8,12 +8,6 @@
 
 #include "synth/layout/region.h"
 
-const char *mt_conversion_name(enum mt_conversion conversion) {
-    static const char *const names[MT_NCONVERSIONS] = {"nothing",       "slice",     "AllReduce",
-                                                       "ReduceScatter", "AllGather", "AllToAll"};
-    return names[conversion];
-}
-
 void mt_layout_part_map(const struct mt_layout *from, const struct mt_layout *to, int nranks, int *to_part) {
     bool other_reduction = from->nparts > 1 && to->nparts > 1 && from->reduce != to->reduce;
     for (int p = 0; p < from->nparts; p++) to_part[p] = 0;

@@ -130,15 +130,6 @@ int mt_layout_intern(struct mt_layouts *table, const struct mt_layout *layout) {
     return *slot - 1;
 }
 
-void mt_layouts_copy(const struct mt_layouts *from, struct mt_layouts *to) {
-    mt_layouts_init(to, from->nranks);
-    for (int i = 0; i < from->count; i++) {
-        int id = mt_layout_intern(to, &from->items[i]);
-        assert(id == i);
-        (void)id;
-    }
-}
-
 /* A layout of whole boxes, all of part 0, to be changed and interned. */
 static struct mt_layout whole_boxes(struct mt_arena *arena, int nranks, int naxes, const int64_t *extent) {
     struct mt_layout l = {

@@ -60,8 +60,6 @@ struct mt_layouts {
 void mt_layouts_init(struct mt_layouts *table, int nranks);
 void mt_layouts_release(struct mt_layouts *table);
 
-void mt_layouts_copy(const struct mt_layouts *from, struct mt_layouts *to); /* equal ids; `to` is not initialised */
-
 /* Intern: canonical part numbers, empty boxes as all zeros (and of part 0), reduce NONE if there is one part; returns
  * the id. The argument's vectors are copied. Pointers to items stay readable when the table grows, ids stay valid. */
 int mt_layout_intern(struct mt_layouts *table, const struct mt_layout *layout);
@@ -104,7 +102,6 @@ enum mt_conversion {
     MT_CONVERT_ALL_TO_ALL,
     MT_NCONVERSIONS
 };
-const char *mt_conversion_name(enum mt_conversion conversion);
 
 /* group[nranks]: out, numbered from 0 by first rank; ranks that move nothing are alone. Looks at all pairs of ranks. */
 enum mt_conversion mt_layout_groups(const struct mt_layouts *table, int from, int to, int *group);

@@ -27,10 +27,6 @@ struct mt_rule {
     int set;                      /* LINEAR: which of mt_op_linear_sets */
 };
 
-/* Every rule of `op` for splits of its labels: `splits` offers at most one per label. Returns how many (at most
- * MT_MAX_INDICES + MT_MAX_IN + 1). Indices of one label that occur twice are separate rules. */
-int mt_rules(const struct mt_op *op, const struct mt_split *splits, int nsplits, struct mt_rule *rules);
-
 /* The layouts that a rule demands of input i and gives output o. `extent[axis]` overrides the graph's extents where a
  * block has its own batch extent: pass the extents of the value in that block; rule->split must sum to the extent that
  * it splits. */

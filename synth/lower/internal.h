@@ -2,7 +2,7 @@
  *
  *   lower.c    program instructions become drafts (operands are program values, which are the first lvalues)
  *   fuse.c     drafts become fused drafts, with tensors by fuse_tensors.c
- *   buffers.c  values get storages: own ones, or that of a value that they continue; messages and scratch
+ *   buffers.c  values get buffers: own ones, or that of a value that they continue; messages and scratch
  *   order.c    streams and waits; what they make known of the order; lifetimes; addresses */
 #ifndef MT_SYNTH_LOWER_INTERNAL_H
 #define MT_SYNTH_LOWER_INTERNAL_H
@@ -11,7 +11,7 @@
 #include "synth/program/message.h"
 
 /* Memory that one or several lvalues lie in. */
-struct mt_storage {
+struct mt_buffer {
     int64_t size_bytes;
     bool fixed;         /* states and inputs: placed first, never taken over */
     int last_use;       /* the last instruction that reads a value in it; INT_MAX: kept to the end */
@@ -36,10 +36,10 @@ struct mt_lowering {
     int *adds_to;  /* [pvalues]: the accumulator that an ACCUMULATE's output continues, or what a fused addition
                       adds to; else -1 */
     int *state_of; /* [pvalues]: the state (a pvalue) whose next it is; else -1 */
-    struct mt_storage *storages;
-    int nstorages, storages_capacity;
-    int *storage, storage_capacity; /* [lvalues]: or -1 */
-    int64_t *at;                    /* [lvalues]: bytes from the storage's start */
+    struct mt_buffer *buffers;
+    int nbuffers, buffers_capacity;
+    int *buffer, buffer_capacity; /* [lvalues]: or -1 */
+    int64_t *at;                  /* [lvalues]: bytes from the buffer's start */
     int at_capacity;
     struct mt_made_message *messages;
     int nmessages, messages_capacity;
@@ -59,7 +59,7 @@ void mt_fuse(struct mt_lowering *lowering);
  * different reasons (the batch here, the heads there), so that no one call says both. */
 bool mt_fuse_tensors(struct mt_linstr *const *members, int count, struct mt_linstr *fused, struct mt_arena *arena);
 
-enum mt_status mt_assign_storage(struct mt_lowering *lowering);
+enum mt_status mt_assign_buffers(struct mt_lowering *lowering);
 int mt_lowering_value(struct mt_lowering *lowering, int pvalue, int64_t size_bytes); /* a new lvalue */
 struct mt_linstr *mt_lowering_instr(struct mt_lowering *lowering); /* a new one at the end of the sequence */
 

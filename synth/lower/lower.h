@@ -85,7 +85,7 @@ struct mt_linstr {
     struct mt_coll problem;
     const struct mt_coll_algorithm *algorithm; /* the schedule's; null: nothing is sent */
     struct mt_schedule *schedule;
-    int *group, tag;
+    int *group;
     int npack, nunpack;
     struct mt_lcopies packed, unpacked;             /* if a message goes */
     struct mt_lcopies packed_apart, unpacked_apart; /* if arrays go: what is no run of the message's type */
@@ -158,13 +158,10 @@ enum mt_status mt_lower(const struct mt_program *program, int rank, const struct
                         struct mt_lowered **lowered, struct mt_err *err);
 void mt_lowered_free(struct mt_lowered *lowered);
 
-/* Whether two ranks' lowered programs take the same memory, so that one tells of both: their boxes have the same
- * extents, they run BODY as often, and they communicate in the same groups; and no AllToAll gives each its own pieces.
- * May say false of ranks that do. */
-bool mt_lower_alike(const struct mt_program *program, int a, int b);
-
-/* Of all ranks: like[r] is the first rank that r is alike, in the sense of mt_lower_alike. */
-void mt_lower_fold(const struct mt_program *program, int *like);
+/* Classes of ranks whose lowered programs take the same memory: first[r] is the first rank of r's class. Ranks of a
+ * class have boxes of the same extents, run BODY as often, communicate in the same groups, and take part in no AllToAll
+ * (which gives each rank its own pieces). Ranks of different classes may take the same memory nevertheless. */
+void mt_lower_fold(const struct mt_program *program, int *first);
 
 void mt_lowered_print(const struct mt_lowered *lowered, FILE *file);
 

@@ -8,13 +8,6 @@
 #include "kernels/base/arena.h"
 #include "kernels/base/clones.h"
 
-bool mt_memory_before(const struct mt_memory_item *a, const struct mt_memory_item *b, const int (*seen)[MT_NSTREAMS]) {
-    for (int s = 0; s < MT_NSTREAMS; s++)
-        for (int t = 0; t < MT_NSTREAMS && b->first[s] >= 0; t++)
-            if (a->last[t] > seen[b->first[s]][t]) return false;
-    return true;
-}
-
 static int larger_first(const void *left, const void *right) {
     const struct mt_memory_item *a = *(struct mt_memory_item *const *)left, *b = *(struct mt_memory_item *const *)right;
     if (a->size_bytes != b->size_bytes) return a->size_bytes < b->size_bytes ? 1 : -1;
@@ -31,7 +24,8 @@ struct placed {
     unsigned char *conflict;                     /* [MOST_AT_ONCE] */
 };
 
-/* mt_memory_before(a, b) is: a's last uses are within what b knows. */
+/* What has ended on each stream when the item's first use starts: all uses of `a` end before `b` begins if and only if
+ * last[t] of a <= known[t] of b on every stream t. */
 static void known_before(const struct mt_memory_item *item, const int (*seen)[MT_NSTREAMS], int known[MT_NSTREAMS]) {
     for (int t = 0; t < MT_NSTREAMS; t++) {
         known[t] = INT_MAX;

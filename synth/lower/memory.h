@@ -23,9 +23,6 @@ struct mt_memory_item {
     int64_t offset_bytes;  /* out */
 };
 
-/* Whether all uses of `a` are known to end before the first use of `b`. */
-bool mt_memory_before(const struct mt_memory_item *a, const struct mt_memory_item *b, const int (*seen)[MT_NSTREAMS]);
-
 /* Place the items from `base_bytes` up; returns the end of the last. Largest first, each into the tightest gap between
  * those items that it may not overlap: O(n^2) and within a few percent of the peak of live bytes. */
 int64_t mt_memory_place(struct mt_memory_item *items, int nitems, const int (*seen)[MT_NSTREAMS], int64_t base_bytes);

@@ -22,7 +22,7 @@ int mt_op_attention(struct mt_graph *graph, const char *name, int qkv, bool caus
 }
 
 static void attention_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
-    struct mt_graph *g = mt_vjp_graph(vjp);
+    struct mt_graph *g = vjp->graph;
     int grad = mt_vjp_gradient_cast(vjp, op->out[0]);
     struct mt_draft d = mt_draft(g, mt_vjp_name(vjp, "qkv"), MT_OP_attention_grad);
     int index[5];
@@ -34,7 +34,7 @@ static void attention_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
     mt_draft_out(&d, "", g->type, 5, index);
     d.op.attr = op->attr;
     d.op.attr.any_order = g->any_order;
-    mt_vjp_give(vjp, op->in[0], mt_draft_end(&d));
+    mt_vjp_accumulate(vjp, op->in[0], mt_draft_end(&d));
 }
 
 static enum mt_index_role role(const struct mt_op *op, int index) {

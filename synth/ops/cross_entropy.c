@@ -42,8 +42,8 @@ int mt_op_cross_entropy(struct mt_graph *graph, const char *name, int x, int tar
 }
 
 static void nll_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
-    struct mt_graph *g = mt_vjp_graph(vjp);
-    int m = op->in[0], z = op->in[1], target = op->in[3], dl = mt_vjp_gradient(vjp, op->out[0]);
+    struct mt_graph *g = vjp->graph;
+    int m = op->in[0], z = op->in[1], target = op->in[3], dl = vjp->gradient[op->out[0]];
     assert(g->ops[g->values[m].producer].kind == MT_OP_row_max);
     int x = g->ops[g->values[m].producer].in[0];
     assert(g->ops[g->values[z].producer].in[0] == x && g->ops[g->values[op->in[2]].producer].in[0] == x);
@@ -55,7 +55,7 @@ static void nll_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
     mt_draft_in(&d, target, index);
     mt_draft_in(&d, dl, index);
     mt_draft_out(&d, "", g->type, n, index);
-    mt_vjp_give(vjp, x, mt_draft_end(&d));
+    mt_vjp_accumulate(vjp, x, mt_draft_end(&d));
 }
 
 /* The last axis of x goes by the maximum. */
@@ -63,13 +63,8 @@ static enum mt_index_role max_role(const struct mt_op *op, int index) {
     return index == op->nindices - 1 ? MT_INDEX_MAX : MT_INDEX_MAP;
 }
 
-/* One element a row is read: no more than is written. */
-static double pick_bytes(const struct mt_graph *graph, const struct mt_op *op, const int64_t *extent) {
-    return mt_op_operand_bytes(graph, op->out[0], op->out_index[0], extent);
-}
-
 const struct mt_op_class mt_op_class_row_max = {.role = max_role};
 const struct mt_op_class mt_op_class_exp_sum = {0};
-const struct mt_op_class mt_op_class_pick = {.linear = {1u << 0}, .untouched = 1u << 0, .more_bytes = pick_bytes};
+const struct mt_op_class mt_op_class_pick = {.linear = {1u << 0}};
 const struct mt_op_class mt_op_class_nll = {.vjp = nll_vjp};
 const struct mt_op_class mt_op_class_nll_grad = {.linear = {1u << 4}};

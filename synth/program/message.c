@@ -277,7 +277,7 @@ enum mt_status mt_message_make(const struct mt_program *program, const struct mt
         [MT_ALL_GATHER] = make_all_gather, [MT_ALL_TO_ALL] = make_all_to_all,
     };
     struct maker m = {.program = program, .instr = instr, .arena = arena, .message = message, .err = err};
-    bool sums = instr->coll == MT_ALL_REDUCE || instr->coll == MT_REDUCE_SCATTER;
+    bool sums = mt_coll_reduces(instr->coll);
     *message = (struct mt_message){.group = mt_new(arena, int, program->nranks)};
     message->problem = (struct mt_coll){.kind = instr->coll,
                                         .reduce = sums ? instr->reduce : MT_REDUCE_NONE,

@@ -137,7 +137,7 @@ static void print_heading(const struct printer *p, enum mt_block_kind block) {
     fputc('\n', p->out);
 }
 
-void mt_program_print(const struct mt_program *program, int rank, void *file) {
+void mt_program_print(const struct mt_program *program, int rank, FILE *file) {
     struct printer p = {.program = program, .rank = rank, .out = file};
     const struct mt_graph *g = program->graph;
     fprintf(p.out, "%s program of %d rank%s", program->train ? "training" : "forward", program->nranks,
@@ -201,8 +201,9 @@ static void describe_program(const struct mt_program *program, const struct hash
             fputs(" -> ", out);
             print_values(out, instr->out, instr->nout);
             if (instr->kind != MT_INSTR_COLLECTIVE) continue;
+            enum { UNUSED = 0 }; /* a field that instructions had: hashes stay what they were */
             fprintf(out, " %d %d %d %d %d %s", (int)instr->coll, (int)instr->reduce, (int)instr->wire, (int)instr->acc,
-                    instr->axis, instr->algorithm);
+                    UNUSED, instr->algorithm);
             for (int r = 0; r < n; r++) fprintf(out, " %d", instr->group[r]);
         }
 }

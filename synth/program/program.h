@@ -20,6 +20,8 @@
 #ifndef MT_SYNTH_PROGRAM_PROGRAM_H
 #define MT_SYNTH_PROGRAM_PROGRAM_H
 
+#include <stdio.h>
+
 #include "synth/graph/graph.h"
 #include "synth/layout/layout.h"
 
@@ -64,7 +66,6 @@ struct mt_instr {
     enum mt_type wire, acc;
     int *group;            /* [nranks]: ranks with the same number work together; numbered from 0 by first rank */
     const char *algorithm; /* a row of kernels/coll/algorithms.def, or "auto" */
-    int axis;              /* which communicator: 0 = all */
 };
 
 struct mt_block {
@@ -101,13 +102,12 @@ int64_t mt_program_batch(const struct mt_program *program, enum mt_block_kind bl
 /* The global number of the sample at place `at` of the block's batch axis, in an iteration. */
 int64_t mt_program_sample(const struct mt_program *program, enum mt_block_kind block, int64_t iteration, int64_t at);
 
-/* Where on `rank` an iteration's samples lie: the first sample's global number and how many. */
-void mt_program_samples(const struct mt_program *program, enum mt_block_kind block, int rank, int64_t iteration,
-                        int64_t *first, int64_t *count);
-
-/* The box that `rank` holds of a program value. */
+/* A program value's layout, and the box that `rank` holds of it. */
+static inline const struct mt_layout *mt_pvalue_layout(const struct mt_program *p, int value) {
+    return &p->layouts.items[p->values[value].layout];
+}
 static inline const struct mt_box *mt_pvalue_box(const struct mt_program *p, int value, int rank) {
-    return &p->layouts.items[p->values[value].layout].box[rank];
+    return &mt_pvalue_layout(p, value)->box[rank];
 }
 
 /* The tensors of a graph operator's operands on a rank, without data: box, type, and offsets and whole extents as op.h
@@ -118,10 +118,7 @@ enum mt_status mt_program_tensors(const struct mt_program *program, enum mt_bloc
                                   struct mt_tensor *out, struct mt_err *err);
 
 /* Print for people: every instruction with operands, layouts, collectives with bytes. rank -1: all ranks. */
-void mt_program_print(const struct mt_program *program, int rank, void *file);
-
-/* A deep copy that can be changed alone (mutation tests, search). */
-void mt_program_copy(const struct mt_program *from, struct mt_program *to);
+void mt_program_print(const struct mt_program *program, int rank, FILE *file);
 
 /* 32 hex digits over everything that decides what is computed. */
 void mt_program_hash(const struct mt_program *program, char out[33]);

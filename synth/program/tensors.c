@@ -2,6 +2,7 @@
  *
  * Each index of the operator must have one interval on a rank, whichever operand it is seen on; non-empty boxes tell
  * it. An index that is seen on empty boxes alone has no elements here. */
+#include "synth/ops/ops.h"
 #include "synth/program/program.h"
 
 struct intervals {

@@ -45,7 +45,7 @@ static void plan(int which, bool memory) {
                                .job = &job,
                                .costs = &costs,
                                .options = &options,
-                               .fixed = MT_SEARCH_FREE,
+                               .fixed = {.decisions = mt_decisions_unset},
                                .limit_s = 60};
     struct mt_plan *p = mt_plan_new(cluster->ndevices);
     for (int r = 0; r < p->nranks && memory; r++) p->ranks[r].memory_bytes = cluster->devices[r].memory_bytes;

@@ -38,13 +38,10 @@ static struct mt_plan *plan_for(const struct mt_cluster *cluster, const char *mo
     p->nsplits = 1;
     p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, mt_new(&p->arena, int64_t, n)};
     for (int r = 0; r < n; r++) p->splits[0].sizes[r] = p->micro[r] = samples;
-    p->nrules = p->nstorage = 1;
-    p->rules = mt_new(&p->arena, struct mt_plan_rule, 1);
-    p->rules[0] = (struct mt_plan_rule){"*", "split", "batch"};
-    p->storage = mt_new(&p->arena, struct mt_plan_storage, 1);
-    p->storage[0] = (struct mt_plan_storage){"*", split ? "split" : "replicated"};
-    p->sync = split ? "reduce_scatter" : "all_reduce";
-    p->bucket_bytes = 25 << 20;
+    mt_decisions_complete_rows(&p->decisions, &p->arena);
+    p->decisions.storage[0].state = split ? MT_STATE_SPLIT : MT_STATE_REPLICATED;
+    p->decisions.sync = split ? MT_SYNC_REDUCE_SCATTER : MT_SYNC_ALL_REDUCE;
+    p->decisions.bucket_bytes = 25 << 20;
     return p;
 }
 
@@ -76,12 +73,13 @@ int main(int argc, char **argv) {
     int *device = malloc((size_t)cluster->ndevices * sizeof *device);
     for (int r = 0; r < cluster->ndevices; r++) device[r] = r;
     struct mt_costs costs = {cluster, cluster->ndevices, device, mt_cost_memo_new()};
-    CHECK_OK(mt_algorithm_rows(&planned.program, &costs, &plan->arena, &plan->collectives, &plan->ncollectives, &err),
+    CHECK_OK(mt_algorithm_rows(&planned.program, &costs, &plan->arena, &plan->decisions.algorithms,
+                               &plan->decisions.nalgorithms, &err),
              err);
     lap("algorithms");
-    for (int i = 0; i < plan->ncollectives; i++)
-        printf("  %s %s up to %lld\n", mt_coll_name(plan->collectives[i].kind), plan->collectives[i].algorithm,
-               (long long)plan->collectives[i].up_to_bytes);
+    for (int i = 0; i < plan->decisions.nalgorithms; i++)
+        printf("  %s %s up to %lld\n", mt_coll_name(plan->decisions.algorithms[i].kind),
+               plan->decisions.algorithms[i].algorithm, (long long)plan->decisions.algorithms[i].up_to_bytes);
     mt_program_release(&planned.program);
     CHECK_OK(mt_planned_program(plan, &planned, &err), err);
     lap("program again");

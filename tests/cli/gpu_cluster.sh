@@ -19,7 +19,7 @@ step=$(grep -o '"step_s": [0-9.e-]*' plan.json | head -n 1 | cut -d' ' -f2)
 awk -v s="$step" 'BEGIN { exit !(s > 0.060 && s < 0.080) }' || fail "a step of $step s"
 $MOTLEY show plan.json >plan.txt
 shows "devices cuda" plan.txt
-grep -q 'which set off with attention' plan.txt || fail "$(cat plan.txt)"
+grep -q 'full buckets start with attention' plan.txt || fail "$(cat plan.txt)"
 $MOTLEY verify --small plan.json >verified.txt || fail "$(cat verified.txt)"
 grep -qE '^ *0 +a +h100 .* 3[2-6] +[56][0-9]\.[0-9]%' plan.txt || fail "$(cat plan.txt)"
 grep -qE '^ *even shares +[78][0-9].*slower' plan.txt || fail "$(cat plan.txt)"

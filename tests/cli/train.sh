@@ -97,8 +97,8 @@ refused 2 "--eval-only: takes no steps" $MOTLEY train bin.json --data tokens.bin
 refused 2 "--data: must be a name" $MOTLEY train bin.json --data ""
 refused 2 "--trace: no/trace.json: making" $MOTLEY train bin.json --data tokens.bin --trace no/trace.json
 mkfifo pipe
-refused 2 "pipe: not a regular file" timeout 10 $MOTLEY train bin.json --data pipe
-refused 2 "pipe: not a regular file" timeout 10 $MOTLEY train bin.json --data tokens.bin --init pipe
+refused 2 "pipe: not a regular file" timeout 300 $MOTLEY train bin.json --data pipe
+refused 2 "pipe: not a regular file" timeout 300 $MOTLEY train bin.json --data tokens.bin --init pipe
 if [ "$(id -u)" != 0 ]; then
   mkdir locked && chmod a-w locked
   refused 2 "--out locked: checkpoints cannot be written there" $MOTLEY train bin.json --data tokens.bin --out locked

@@ -10,6 +10,7 @@
 #include "synth/interp/interp.h"
 #include "synth/models/model.h"
 #include "tests/check.h"
+#include "tests/synth/layout/rules.h"
 #include "synth/autodiff/autodiff.h"
 
 enum { SEED = 20261120 };
@@ -68,16 +69,17 @@ static inline void random_choice(struct mt_arena *arena, const struct mt_graph *
                                  struct mt_choice *choice) {
     struct mt_split *splits = mt_new(arena, struct mt_split, g->nlabels);
     for (int l = 0; l < g->nlabels; l++) splits[l] = random_shares(arena, g, l, nranks);
-    *choice = (struct mt_choice){.nranks = nranks, .splits = splits, .nsplits = g->nlabels, .gradient_wire = MT_F64};
+    *choice = (struct mt_choice){
+        .nranks = nranks, .splits = splits, .nsplits = g->nlabels, .decisions = {.gradient_wire = MT_F64}};
     choice->batch = &splits[label_named(g, "batch")];
-    choice->sync = (enum mt_sync)below(2);
-    choice->bucket_bytes = below(2) * 1000;
+    choice->decisions.sync = below(2) ? MT_SYNC_ALL_REDUCE : MT_SYNC_REDUCE_SCATTER;
+    choice->decisions.bucket_bytes = below(2) * 1000;
     choice->micro = mt_new(arena, int64_t, nranks);
     for (int r = 0; r < nranks; r++) choice->micro[r] = choice->batch->sizes[r];
     choice->rules = mt_new(arena, struct mt_rule, g->nops);
     for (int o = 0; o < g->nops; o++) {
         struct mt_rule rules[MT_MAX_INDICES + MT_MAX_IN + 1];
-        int n = mt_rules(&g->ops[o], splits, g->nlabels, rules);
+        int n = all_rules(&g->ops[o], splits, g->nlabels, rules);
         CHECK(n > 0, "%s", g->ops[o].name);
         choice->rules[o] = rules[below(n)];
         for (int r = 0; r < n && !wild; r++)

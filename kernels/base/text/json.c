@@ -1,4 +1,4 @@
-/* Reading JSON: jansson parses; here are exact types, ranges, and a path for every message. */
+/* Reading JSON: jansson parses; this file checks types and ranges, and gives every message its path. */
 #include "kernels/base/text/json.h"
 
 #include <assert.h>
@@ -208,7 +208,7 @@ enum mt_status mt_json_item(struct mt_json array, int index, struct mt_json *ite
     return MT_OK;
 }
 
-/* The member `key`, which must be a list of `count` numbers. */
+/* The member `key`, a list of exactly `count` numbers. */
 static enum mt_status get_vector(struct mt_json object, const char *key, const char *what, int count,
                                  struct mt_json *list, struct mt_err *err) {
     enum mt_status st = mt_json_get(object, key, list, err);

@@ -8,7 +8,7 @@
  *
  * Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for all-to-all communications in multiport
  * message-passing systems", IEEE TPDS 8, 1997. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 bool mt_all_gather_bruck_applies(const struct mt_coll *problem) {
     return problem->kind == MT_ALL_GATHER;

@@ -6,7 +6,7 @@
  *
  * Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication: theory, practice, and experience",
  * CCPE 19, 2007. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 bool mt_all_gather_ring_applies(const struct mt_coll *problem) {
     return problem->kind == MT_ALL_GATHER;

@@ -7,7 +7,7 @@
  *   log2(p) (alpha + beta message), and twice that of one round more when n is no power of two
  *
  * Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19, 2005. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 static int largest_power(int n) {
     int power = 1;

@@ -6,7 +6,7 @@
  *   2 (n - 1) (alpha + beta max block)        with even blocks 2 (n - 1) alpha + 2 (n - 1)/n beta message
  *
  * Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69, 2009. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 bool mt_all_reduce_ring_applies(const struct mt_coll *problem) {
     return problem->kind == MT_ALL_REDUCE;

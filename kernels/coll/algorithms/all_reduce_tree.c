@@ -6,7 +6,7 @@
  *   2 ceil(log2 n) (alpha + beta message)
  *
  * Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19, 2005. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 bool mt_all_reduce_tree_applies(const struct mt_coll *problem) {
     return problem->kind == MT_ALL_REDUCE;

@@ -6,7 +6,7 @@
  *
  * The linear algorithm, as in Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in
  * MPICH", IJHPCA 19, 2005. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 static int64_t cell(const struct mt_coll *problem, int from, int to) {
     return problem->counts[(int64_t)from * problem->n + to];

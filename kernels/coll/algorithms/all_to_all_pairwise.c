@@ -5,7 +5,7 @@
  *   sum over k of (alpha + beta max over r of what goes from r to r + k)
  *
  * Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19, 2005. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 bool mt_all_to_all_pairwise_applies(const struct mt_coll *problem) {
     return problem->kind == MT_ALL_TO_ALL;

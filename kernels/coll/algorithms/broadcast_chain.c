@@ -6,7 +6,7 @@
  *
  * Barnett, Gupta, Payne, Shuler, van de Geijn, Watts, "Interprocessor collective communication library
  * (InterCom)", SHPCC 1994 (there: the pipelined broadcast). */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 enum { SEGMENT_BYTES = 256 << 10 };
 

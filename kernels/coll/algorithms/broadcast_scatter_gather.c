@@ -7,7 +7,7 @@
  *
  * Barnett, Gupta, Payne, Shuler, van de Geijn, Watts, "Interprocessor collective communication library
  * (InterCom)", SHPCC 1994. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 bool mt_broadcast_scatter_gather_applies(const struct mt_coll *problem) {
     return problem->kind == MT_BROADCAST;

@@ -8,7 +8,7 @@
  *
  * Pairwise exchange of Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH",
  * IJHPCA 19, 2005, with all pairs at once. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 bool mt_reduce_scatter_direct_applies(const struct mt_coll *problem) {
     return problem->kind == MT_REDUCE_SCATTER;

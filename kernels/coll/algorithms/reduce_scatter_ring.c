@@ -6,7 +6,7 @@
  *   (n - 1) (alpha + beta max block)
  *
  * Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19, 2005. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 bool mt_reduce_scatter_ring_applies(const struct mt_coll *problem) {
     return problem->kind == MT_REDUCE_SCATTER;

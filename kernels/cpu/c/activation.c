@@ -1,6 +1,6 @@
 /* gelu, relu and their gradients, element by element. */
 #ifndef T
-#include "kernels/cpu/c/c.h"
+#include "kernels/cpu/c/internal.h"
 
 #define TYPED_SOURCE "kernels/cpu/c/activation.c"
 #include "kernels/cpu/c/each_type.h"

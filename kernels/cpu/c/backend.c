@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "kernels/base/number/rng.h"
-#include "kernels/cpu/c/c.h"
+#include "kernels/cpu/c/internal.h"
 
 static const struct mt_c_op *const ops[MT_NOPS] = {
 #define MT_OP(kind, ...) [MT_OP_##kind] = &mt_c_##kind,
@@ -36,7 +36,7 @@ static enum mt_status run_with_threads_memory(const struct mt_call *call, int64_
 
 static enum mt_status run(const struct mt_call *call, struct mt_err *err) {
     const struct mt_c_op *op = ops[call->kind];
-    assert(mt_call_check(call, err) == MT_OK && !call->many);
+    assert(mt_call_check(call, err) == MT_OK && !call->ncalls);
     assert(call->scratch || !scratch_bytes(call));
     if (op->thread_bytes) return run_with_threads_memory(call, op->thread_bytes(call) * omp_get_max_threads(), err);
     op->run[mt_c_type(call)](call);

@@ -3,7 +3,7 @@
  * The fused kernel goes over a row once, by pieces that stay in the innermost cache: a piece's maximum, then its
  * exponentials; a larger maximum rescales the sum so far. */
 #ifndef T
-#include "kernels/cpu/c/c.h"
+#include "kernels/cpu/c/internal.h"
 
 enum { PIECE = 2048 };
 

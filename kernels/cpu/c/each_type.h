@@ -1,4 +1,4 @@
-/* Reads TYPED_SOURCE for each activation type: see c.h. */
+/* Reads TYPED_SOURCE for each activation type: see internal.h. */
 #define T double
 #define A double
 #define LOAD(x) (x)

@@ -2,7 +2,7 @@
  *
  * add, fill and cast are exact: one operation an element, rounded once. */
 #ifndef T
-#include "kernels/cpu/c/c.h"
+#include "kernels/cpu/c/internal.h"
 
 /* By copies of a line that holds the value over and over. */
 static void fill(const struct mt_call *call) {

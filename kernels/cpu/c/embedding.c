@@ -2,7 +2,7 @@
  *
  * The gradient adds rows in the order of the ids: threads share the columns, not the ids. */
 #ifndef T
-#include "kernels/cpu/c/c.h"
+#include "kernels/cpu/c/internal.h"
 
 enum { COLUMNS = 64 };
 

@@ -5,7 +5,7 @@
 #ifndef T
 #include <omp.h>
 
-#include "kernels/cpu/c/c.h"
+#include "kernels/cpu/c/internal.h"
 
 enum { TILE_M = 192, TILE_N = 256, BLOCK_K = 256, STRIP = 64 };
 

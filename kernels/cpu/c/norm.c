@@ -3,7 +3,7 @@
  * With n the whole extent, mean = s / n and rstd = 1 / sqrt(q / n + eps): xhat = (x - mean) rstd. The fused kernels do
  * a row while it is in the cache; sums over rows (dgamma, dbeta, dx) have a partial for each chunk of rows. */
 #ifndef T
-#include "kernels/cpu/c/c.h"
+#include "kernels/cpu/c/internal.h"
 
 /* The outputs that are sums over the rows: from this one on. */
 static int first_sum(const struct mt_call *call) {

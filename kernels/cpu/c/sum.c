@@ -1,7 +1,7 @@
 /* sum, sq_norm and count: reductions by pieces of fixed sizes. Each piece has a partial in scratch, and the partials
  * are added up in order, so the result depends on the shape alone. */
 #ifndef T
-#include "kernels/cpu/c/c.h"
+#include "kernels/cpu/c/internal.h"
 
 enum { PIECE = 16384, COLUMNS = 2048 };
 

@@ -2,7 +2,7 @@
  * is compiled without contraction into fused multiply-adds, powers are by repeated squaring, and constants are made in
  * double and rounded once. */
 #ifndef T
-#include "kernels/cpu/c/c.h"
+#include "kernels/cpu/c/internal.h"
 
 /* base^n, n >= 0, the same everywhere (pow is not). */
 static double power(double base, int64_t n) {

@@ -2,7 +2,7 @@
 #ifndef MT_ONEDNN_ATTENTION_H
 #define MT_ONEDNN_ATTENTION_H
 
-#include "kernels/cpu/onednn/onednn.h"
+#include "kernels/cpu/onednn/internal.h"
 
 enum { BLOCK_ROWS = 128 }; /* query rows whose scores are held at a time */
 

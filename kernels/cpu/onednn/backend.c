@@ -3,7 +3,7 @@
 #include <omp.h>
 
 #include "kernels/cpu/onednn/module.h"
-#include "kernels/cpu/onednn/onednn.h"
+#include "kernels/cpu/onednn/internal.h"
 
 static const struct mt_backend kinds[MT_NOPS] = {
     [MT_OP_matmul] = {"matmul", onednn_matmul_supports, onednn_matmul_scratch, onednn_matmul_run},

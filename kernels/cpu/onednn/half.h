@@ -8,7 +8,7 @@
 #ifndef MT_ONEDNN_HALF_H
 #define MT_ONEDNN_HALF_H
 
-#include "kernels/cpu/onednn/product.h"
+#include "kernels/cpu/onednn/gemm.h"
 
 /* Whether this CPU is one of those. */
 bool half_is_best(void);

@@ -3,8 +3,8 @@
 #include <omp.h>
 
 #include "kernels/cpu/onednn/exp.h"
-#include "kernels/cpu/onednn/onednn.h"
-#include "kernels/cpu/onednn/product.h"
+#include "kernels/cpu/onednn/internal.h"
+#include "kernels/cpu/onednn/gemm.h"
 
 static int64_t extent(const struct mt_tensor *t, int first, int count) {
     int64_t n = 1;

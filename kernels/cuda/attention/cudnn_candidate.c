@@ -1,5 +1,5 @@
-/* cuDNN's attention as a way: no dropout, heads of whole 16-byte parts. Plans are made once for each shape; that takes
- * seconds, as the library compiles. */
+/* cuDNN's attention as implementations: no dropout, rows of heads that are multiples of 16 bytes. A plan is made once
+ * for each shape, which takes seconds, as the library compiles. */
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -107,7 +107,7 @@ static enum mt_status queue_plan(const struct cuda_queue *queue, const struct mt
     return st;
 }
 
-#define CUDNN_WAY(name, any_order)                                                                                     \
+#define CUDNN_IMPL(name, any_order)                                                                                    \
     static bool name##_possible(const struct cuda *cuda, const struct mt_call *call) {                                 \
         return can(cuda, call, any_order);                                                                             \
     }                                                                                                                  \
@@ -118,8 +118,8 @@ static enum mt_status queue_plan(const struct cuda_queue *queue, const struct mt
                                        struct mt_err *err) {                                                           \
         return queue_plan(queue, call, any_order, err);                                                                \
     }                                                                                                                  \
-    const struct attention_way attention_way_##name = {#name,        name##_possible, cudnn_missing,                   \
-                                                       name##_bytes, queue_##name,    any_order};
+    const struct attention_impl attention_impl_##name = {#name,        name##_possible, cudnn_missing,                 \
+                                                         name##_bytes, queue_##name,    any_order};
 
 #else
 
@@ -134,9 +134,9 @@ static enum mt_status refuse(const struct cuda_queue *queue, const struct mt_cal
     (void)queue, (void)call;
     return mt_fail(err, MT_EMISSING, "%s", missing());
 }
-#define CUDNN_WAY(name, any_order)                                                                                     \
-    const struct attention_way attention_way_##name = {#name, never, missing, NULL, refuse, any_order};
+#define CUDNN_IMPL(name, any_order)                                                                                    \
+    const struct attention_impl attention_impl_##name = {#name, never, missing, NULL, refuse, any_order};
 #endif
 
-CUDNN_WAY(cudnn, false)
-CUDNN_WAY(cudnn_any_order, true)
+CUDNN_IMPL(cudnn, false)
+CUDNN_IMPL(cudnn_any_order, true)

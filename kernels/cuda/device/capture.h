@@ -3,7 +3,7 @@
 #ifndef MT_KERNELS_CUDA_DEVICE_CAPTURE_H
 #define MT_KERNELS_CUDA_DEVICE_CAPTURE_H
 
-#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/internal.h"
 
 struct cuda_part;
 

@@ -8,35 +8,17 @@
 
 #include "kernels/base/arena.h"
 #include "kernels/cuda/device/capture.h"
+#include "kernels/cuda/device/internal.h"
 #include "kernels/cuda/driver/facts.h"
 #include "kernels/cuda/jit/jit.h"
 #include "kernels/cuda/driver/nvml.h"
-#include "kernels/cuda/tune/variant.h"
 
 enum { LEAST_SM = 75 };
 
 static struct cuda *opened; /* one device a process: backends' functions are not told which */
-static unsigned nopened;    /* a context that is made again may have the address of the last one */
 
 static struct cuda_device *cuda_of(struct mt_device *device) {
     return (struct cuda_device *)device;
-}
-
-enum mt_status cuda_fail(struct mt_err *err, CUresult result, const char *what) {
-    const char *name = NULL, *text = NULL;
-    if (cuGetErrorName(result, &name) || cuGetErrorString(result, &text))
-        return mt_fail(err, MT_ESYSTEM, "%s: CUDA error %d", what, (int)result);
-    return mt_fail(err, MT_ESYSTEM, "%s: %s (%s)", what, name, text);
-}
-
-enum mt_status cuda_enter(const struct cuda *cuda, struct mt_err *err) {
-    static _Thread_local CUcontext current;
-    static _Thread_local unsigned current_of;
-    if (current == cuda->context && current_of == nopened) return MT_OK;
-    CUDA_TRY(cuCtxSetCurrent(cuda->context), err, "cuCtxSetCurrent");
-    current = cuda->context;
-    current_of = nopened;
-    return MT_OK;
 }
 
 /* ---- the backend ---- */
@@ -50,7 +32,7 @@ static bool able(const struct mt_call *call) {
 static bool supports(const struct mt_call *call) {
     const struct cuda_op *op = cuda_ops[call->kind];
     if (!op || !able(call)) return false;
-    if (call->many && !cuda_merges[call->kind]) return false;
+    if (call->ncalls && !cuda_merges[call->kind]) return false;
     for (int i = 0; i < call->nin; i++)
         if (call->in[i].type == MT_F64) return false;
     for (int i = 0; i < call->nout; i++)
@@ -301,12 +283,13 @@ static enum mt_status start(struct cuda_device *device, int index, struct mt_err
 }
 
 enum mt_status cuda_device_open(int index, struct mt_device **device, struct mt_err *err) {
+    static unsigned nopened;
     struct cuda_device *d = mt_calloc(1, sizeof *d);
     pthread_mutex_init(&d->lock, NULL);
     d->base.class = &class;
     d->base.threads = 1;
     d->base.depth = 2;
-    nopened++;
+    d->cuda.opening = nopened++;
     enum mt_status st = start(d, index, err);
     if (st) {
         close_device(&d->base);

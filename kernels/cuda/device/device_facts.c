@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/internal.h"
 #include "kernels/cuda/driver/facts.h"
 #include "kernels/cuda/driver/nvml.h"
 

@@ -20,7 +20,8 @@
 #include "kernels/cuda/device/capture.h"
 #include "kernels/cuda/nccl/call.h"
 #include "kernels/cuda/nccl/comm.h"
-#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/internal.h"
+#include "kernels/cuda/device/times.h"
 
 enum { MARK_EVERY = 16, NCLOCKS = 16 };
 static const double nap_s = 20e-6;

@@ -4,7 +4,7 @@
 
 #include <dlfcn.h>
 
-#include "kernels/cuda/driver/cuda.h"
+#include "kernels/cuda/driver/driver.h"
 #include "kernels/device/gpu.h"
 
 enum mt_status cuda_gpus_query(struct mt_gpus *gpus, struct mt_err *err);

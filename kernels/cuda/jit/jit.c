@@ -10,7 +10,7 @@
 
 #include "kernels/base/arena.h"
 #include "kernels/base/number/hash.h"
-#include "kernels/cuda/driver/cuda.h"
+#include "kernels/cuda/driver/driver.h"
 #include "kernels/cuda/jit/jit.h"
 
 enum { MOST_OPTIONS = 64, GIVEN_SHARED_BYTES = 48 << 10 };

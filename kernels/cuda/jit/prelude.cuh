@@ -154,28 +154,27 @@ __device__ inline i64 place(const axes &walk, i64 i) {
     return walk.n ? at + i * walk.stride[0] : 0;
 }
 
-/* As the table of struct cuda_parts (parts.h): which part a block belongs to, and its elements of it. */
-enum { MOST_PARTS = 32 };
-struct parts {
-    int count, first[MOST_PARTS + 1];
-    i64 chunk[MOST_PARTS];
+/* As the table of struct cuda_multi_tensor (multi_tensor.h): which tensor a block works on, and its elements of it. */
+enum { MOST_TENSORS = 32 };
+struct batch {
+    int count, first[MOST_TENSORS + 1];
+    i64 chunk[MOST_TENSORS];
 };
 struct share {
-    int part;
     i64 begin, end;
 };
-__device__ inline int part_of(const parts &p, int block) {
-    int low = 0, high = p.count;
+__device__ inline int tensor_of(const batch &b, int block) {
+    int low = 0, high = b.count;
     while (high - low > 1) {
         int middle = (low + high) / 2;
-        if (p.first[middle] <= block)
+        if (b.first[middle] <= block)
             low = middle;
         else
             high = middle;
     }
     return low;
 }
-__device__ inline share share_of(const parts &p, int part, i64 n) {
-    i64 begin = (i64)((int)blockIdx.x - p.first[part]) * p.chunk[part], end = begin + p.chunk[part];
-    return {part, begin, end < n ? end : n};
+__device__ inline share share_of(const batch &b, int tensor, i64 n) {
+    i64 begin = (i64)((int)blockIdx.x - b.first[tensor]) * b.chunk[tensor], end = begin + b.chunk[tensor];
+    return {begin, end < n ? end : n};
 }

@@ -15,6 +15,7 @@
 
 #include "kernels/base/arena.h"
 #include "kernels/cuda/nccl/call.h"
+#include "kernels/cuda/nccl/pieces.h"
 #include "kernels/device/piece.h"
 
 struct draft {
@@ -79,7 +80,7 @@ static bool begin(struct draft *d, const struct mt_coll_call *call) {
     const struct mt_comm_class *class = call->comm ? call->comm->class : NULL;
     bool gathers = problem->kind == MT_ALL_GATHER;
     *d = (struct draft){.call = call, .whole = problem->kind == MT_ALL_REDUCE};
-    if (!mt_coll_may_go_as_arrays(problem) || !call->schedule || !class->queue_arrays) return false;
+    if (!mt_coll_takes_arrays(problem) || !call->schedule || !class->queue_arrays) return false;
     assert(!call->zero);
     d->all = gathers ? call->unpack : call->pack, d->nall = gathers ? call->nunpack : call->npack;
     d->own = gathers ? call->pack : call->unpack, d->nown = gathers ? call->npack : call->nunpack;
@@ -88,7 +89,7 @@ static bool begin(struct draft *d, const struct mt_coll_call *call) {
     if (!d->nall) return false;
     find_blocks(d);
     d->rooted = !blocks_alike(d);
-    return !d->rooted || class->parts_blocks(call->comm, problem);
+    return !d->rooted || class->prefers_roots(call->comm, problem);
 }
 
 static void end(struct draft *d) {

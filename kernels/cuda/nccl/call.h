@@ -4,7 +4,7 @@
 
 #include "kernels/device/device.h"
 
-struct cuda_queue; /* cuda.h */
+struct cuda_queue; /* driver/driver.h */
 
 /* All of a call (device.h): fill, pack, the problem by the call's communicator, unpack. */
 enum mt_status cuda_coll(const struct cuda_queue *queue, const struct mt_coll_call *call, struct mt_err *err);
@@ -13,12 +13,5 @@ enum mt_status cuda_coll(const struct cuda_queue *queue, const struct mt_coll_ca
  * not, nothing is done. */
 enum mt_status cuda_coll_arrays(const struct cuda_queue *queue, const struct mt_coll_call *call, bool *goes,
                                 struct mt_err *err);
-
-/* Copy pieces between their tensors and messages of type `acc`, in as few launches as keep the order where it counts.
- */
-enum mt_status cuda_pack(const struct cuda_queue *queue, enum mt_type acc, void *const message[2],
-                         const struct mt_piece *pieces, int count, struct mt_err *err);
-enum mt_status cuda_unpack(const struct cuda_queue *queue, enum mt_type acc, void *const message[2],
-                           const struct mt_piece *pieces, int count, struct mt_err *err);
 
 #endif

@@ -221,12 +221,15 @@ static enum mt_status queue_arrays(struct mt_comm *comm, void *stream, const str
     return st ? st : queued(nccl, cuda_nccl_arrays(nccl, stream, problem, group, arrays, err), err);
 }
 
-static bool parts_blocks(struct mt_comm *comm, const struct mt_coll *problem) {
+static bool prefers_roots(struct mt_comm *comm, const struct mt_coll *problem) {
     return cuda_nccl_impl_of((struct nccl *)comm, problem) == MT_NCCL_ROOTED;
 }
 
-static const struct mt_comm_class nccl_class = {
-    .name = "nccl", .queue = queue_on, .queue_arrays = queue_arrays, .parts_blocks = parts_blocks, .release = release};
+static const struct mt_comm_class nccl_class = {.name = "nccl",
+                                                .queue = queue_on,
+                                                .queue_arrays = queue_arrays,
+                                                .prefers_roots = prefers_roots,
+                                                .release = release};
 
 enum mt_status cuda_nccl_id(void *id, struct mt_err *err) {
     ncclResult_t result = ncclGetUniqueId(id);

@@ -6,7 +6,7 @@
 #include <nccl.h>
 
 #include "kernels/comm/comm.h"
-#include "kernels/cuda/driver/cuda.h"
+#include "kernels/cuda/driver/driver.h"
 
 /* A group that is not all ranks in order; place p of the group is its rank p. */
 struct cuda_nccl_group {

@@ -14,7 +14,7 @@ struct piece {
     i64 extent[6], stride[6];
     i64 naxes;
 };
-struct batch {
+struct piece_batch {
     piece pieces[PIECES];
 };
 
@@ -58,7 +58,7 @@ __device__ inline TENSOR *row_of(const piece &p, i64 row) {
     return place;
 }
 
-extern "C" __global__ void move_pieces(const __grid_constant__ batch batch, int lanes) {
+extern "C" __global__ void move_pieces(const __grid_constant__ piece_batch batch, int lanes) {
     const piece &p = batch.pieces[blockIdx.y];
     int groups = blockDim.x / lanes, step = lanes * WIDTH;
     i64 lane = threadIdx.x % lanes * WIDTH, segments = (p.row + UNROLL * step - 1) / (UNROLL * step);

@@ -11,8 +11,8 @@
  * A call may return before NCCL has queued anything (ncclInProgress); cuda_nccl_settle waits for that. */
 #include <stdlib.h>
 
-#include "kernels/cuda/nccl/call.h"
 #include "kernels/cuda/nccl/internal.h"
+#include "kernels/cuda/nccl/pieces.h"
 #include "kernels/device/piece.h"
 
 static const ncclDataType_t nccl_types[MT_NTYPES] = {[MT_F64] = ncclFloat64,

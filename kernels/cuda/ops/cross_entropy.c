@@ -1,7 +1,7 @@
 /* Cross entropy: in steps that can be split over the last axis, and fused; and its gradient. */
 #include <stdio.h>
 
-#include "kernels/cuda/driver/cuda.h"
+#include "kernels/cuda/driver/driver.h"
 #include "kernels/cuda/tune/variant.h"
 
 enum {
@@ -59,7 +59,7 @@ static enum mt_status run_rows(const struct cuda_queue *queue, const struct mt_c
                                struct mt_err *err) {
     struct cuda_variant variant;
     const struct mt_tensor *x = &call->in[0];
-    enum mt_status st = cuda_choose(queue, &row_family, call, &variant, err);
+    enum mt_status st = cuda_choose_variant(queue, &row_family, call, &variant, err);
     return st ? st
               : run(queue, x->type, true, mt_op_info[call->kind].name, shape_of(x).rows, variant.p[0], arguments, err);
 }
@@ -126,8 +126,8 @@ static struct grad_launch grad_launch(const struct cuda *cuda, const struct mt_c
 
 static int grad_variants(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
     static const int threads[] = {128, 256, 512, 1024, 0}, holds[] = {1, 2, 3, 4, 0};
-    return cuda_variant_pairs((struct cuda_variant){{grad_threads(call), HOLD}}, threads, holds, NULL, cuda, call,
-                              list);
+    (void)cuda;
+    return cuda_variant_pairs((struct cuda_variant){{grad_threads(call), HOLD}}, threads, holds, list);
 }
 static const struct cuda_family grad_family = {
     "gradient rows", "cross_entropy", {"threads", "hold"}, grad_variants, NULL};
@@ -138,7 +138,7 @@ static enum mt_status run_grad(const struct cuda_queue *queue, const struct mt_c
     const struct mt_tensor *x = &call->in[0];
     struct shape s = shape_of(x);
     struct cuda_variant variant;
-    enum mt_status st = cuda_choose(queue, &grad_family, call, &variant, err);
+    enum mt_status st = cuda_choose_variant(queue, &grad_family, call, &variant, err);
     if (st) return st;
     const struct grad_launch launch = grad_launch(queue->cuda, call, variant.p[0], variant.p[1]), *l = &launch;
     *packs = l->packs;

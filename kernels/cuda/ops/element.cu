@@ -68,20 +68,20 @@ extern "C" __global__ void relu_grad(i64 n, const T *dy, const T *x, Y *dx) {
     each(n, from, dx, [](float d, float v) { return v > 0 ? d : 0; });
 }
 
-/* Casts and fills of several arrays (parts.h); as in element.c. */
-struct move_part {
+/* Casts and fills of several tensors (multi_tensor.h); struct as in element.c. */
+struct move_tensor {
     const void *from;
     void *to;
     i64 n;
     u32 bits; /* fill: of an element */
 };
-struct move_parts {
-    move_part of[MOST_PARTS];
+struct move_tensors {
+    move_tensor of[MOST_TENSORS];
 };
 
-extern "C" __global__ void cast(const __grid_constant__ parts table, const __grid_constant__ move_parts all) {
-    int which = part_of(table, blockIdx.x);
-    const move_part &k = all.of[which];
+extern "C" __global__ void cast(const __grid_constant__ batch table, const __grid_constant__ move_tensors all) {
+    int which = tensor_of(table, blockIdx.x);
+    const move_tensor &k = all.of[which];
     share mine = share_of(table, which, k.n);
     const T *x = (const T *)k.from;
     Y *y = (Y *)k.to;
@@ -104,9 +104,9 @@ extern "C" __global__ void cast(const __grid_constant__ parts table, const __gri
         for (i64 i = at; i < at + V && i < mine.end; i++) store(y + i, load(x[i]));
 }
 
-extern "C" __global__ void fill(const __grid_constant__ parts table, const __grid_constant__ move_parts all) {
-    int which = part_of(table, blockIdx.x);
-    const move_part &k = all.of[which];
+extern "C" __global__ void fill(const __grid_constant__ batch table, const __grid_constant__ move_tensors all) {
+    int which = tensor_of(table, blockIdx.x);
+    const move_tensor &k = all.of[which];
     share mine = share_of(table, which, k.n);
     Y *y = (Y *)k.to;
     vec<Y, V> out;

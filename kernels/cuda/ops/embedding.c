@@ -1,7 +1,7 @@
 /* embedding and its gradient; embedding.cu says how. */
 #include <stdio.h>
 
-#include "kernels/cuda/driver/cuda.h"
+#include "kernels/cuda/driver/driver.h"
 #include "kernels/cuda/tune/variant.h"
 
 enum { THREADS = 256, WARPS = THREADS / 32, ITEMS = 4, BLOCK_ROWS = WARPS * ITEMS * 32, MOST_BITS = 10, CHUNK = 32 };
@@ -141,7 +141,8 @@ static int columns_for(const struct mt_tensor *dy, const struct mt_tensor *table
 /* What is tuned: threads of a block, and the places that it sums; scratch is for the smallest chunks. */
 static int variants(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
     static const int threads[] = {64, 96, 128, 192, 256, 0}, chunks[] = {CHUNK, 2 * CHUNK, 4 * CHUNK, 0};
-    return cuda_variant_pairs((struct cuda_variant){{THREADS, CHUNK}}, threads, chunks, NULL, cuda, call, list);
+    (void)cuda, (void)call;
+    return cuda_variant_pairs((struct cuda_variant){{THREADS, CHUNK}}, threads, chunks, list);
 }
 static const struct cuda_family family = {"embedding sums", "embedding", {"threads", "chunk"}, variants, NULL};
 
@@ -155,7 +156,7 @@ static enum mt_status queue_embedding_grad(const struct cuda_queue *queue, const
                  "cuMemsetD32Async");
     if (!n) return MT_OK;
     struct cuda_variant variant;
-    enum mt_status st = cuda_choose(queue, &family, call, &variant, err);
+    enum mt_status st = cuda_choose_variant(queue, &family, call, &variant, err);
     if (st) return st;
     int columns = columns_for(dy, table), to = 0, most_threads = variant.p[0], chunk = variant.p[1];
     char definitions[160];

@@ -3,7 +3,7 @@
  * partial sums are added up in order. */
 #include <stdio.h>
 
-#include "kernels/cuda/driver/cuda.h"
+#include "kernels/cuda/driver/driver.h"
 #include "kernels/cuda/jit/shape.h"
 #include "kernels/cuda/ops/sum.h"
 #include "kernels/cuda/tune/variant.h"
@@ -93,7 +93,7 @@ static enum mt_status chosen_layout(const struct cuda_queue *queue, const struct
                                     struct mt_err *err) {
     struct cuda_variant variant;
     *l = default_layout(call, cuda_alignment(call));
-    enum mt_status st = cuda_choose(queue, &family, call, &variant, err);
+    enum mt_status st = cuda_choose_variant(queue, &family, call, &variant, err);
     if (!st) lay_rows(l, &variant);
     return st;
 }

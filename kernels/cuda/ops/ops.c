@@ -1,5 +1,5 @@
 /* The table of operators. */
-#include "kernels/cuda/driver/cuda.h"
+#include "kernels/cuda/driver/driver.h"
 
 #define MT_OP(kind, ...) extern const struct cuda_op cuda_##kind;
 #include "kernels/op/ops.def"

@@ -2,7 +2,7 @@
 #ifndef MT_KERNELS_CUDA_OPS_SUM_H
 #define MT_KERNELS_CUDA_OPS_SUM_H
 
-#include "kernels/cuda/driver/cuda.h"
+#include "kernels/cuda/driver/driver.h"
 
 enum { CUDA_MOST_SUMS = 3 };
 

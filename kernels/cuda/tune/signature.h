@@ -2,7 +2,7 @@
 #ifndef MT_KERNELS_CUDA_TUNE_SIGNATURE_H
 #define MT_KERNELS_CUDA_TUNE_SIGNATURE_H
 
-#include "kernels/cuda/driver/cuda.h"
+#include "kernels/cuda/driver/driver.h"
 
 enum { CUDA_CALL_TEXT = 400 };
 

@@ -7,7 +7,8 @@
  *         return count;                                       // at most CUDA_MOST_VARIANTS
  *     }
  *     static const struct cuda_family rows = {"norm rows", "norm", {"threads", "rows"}, variants, NULL};
- *     ... in the operator: if ((st = cuda_choose(queue, &rows, call, &variant, err))) return st; then launch with it
+ *     ... in the operator: if ((st = cuda_choose_variant(queue, &rows, call, &variant, err))) return st; then launch
+ * with it
  *
  * All variants compute the same call, in the same scratch. The first use of a class of calls measures: what does not
  * compile, does not fit a multiprocessor, spills registers or can fill little of the device is left out (by its
@@ -16,7 +17,7 @@
 #ifndef MT_KERNELS_CUDA_TUNE_VARIANT_H
 #define MT_KERNELS_CUDA_TUNE_VARIANT_H
 
-#include "kernels/cuda/driver/cuda.h"
+#include "kernels/cuda/driver/driver.h"
 #include "kernels/device/tuner.h"
 
 enum { CUDA_PARAMS = 6, CUDA_MOST_VARIANTS = 32 };
@@ -33,29 +34,16 @@ struct cuda_family {
     enum mt_status (*queue)(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err);
 };
 
-/* The best variant known: from this process, the tuning file, or a measurement, which waits for the queue's stream and
- * takes memory of its own. While the stream is captured, or where MOTLEY_TUNE is off, nothing is measured, and what is
- * not known is the default. MT_EINPUT for another value of MOTLEY_TUNE. */
-enum mt_status cuda_choose(const struct cuda_queue *queue, const struct cuda_family *family, const struct mt_call *call,
-                           struct cuda_variant *variant, struct mt_err *err);
+/* The best variant known, as choose.h says. */
+enum mt_status cuda_choose_variant(const struct cuda_queue *queue, const struct cuda_family *family,
+                                   const struct mt_call *call, struct cuda_variant *variant, struct mt_err *err);
 
-/* For `variants`: the default, then all other pairs of the two parameters' values (lists that end with 0) that `fits`
- * allows (null: all). Returns how many. */
-int cuda_variant_pairs(struct cuda_variant first, const int *a, const int *b,
-                       bool (*fits)(const struct cuda_variant *variant, const struct cuda *cuda,
-                                    const struct mt_call *call),
-                       const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list);
+/* For `variants`: the default, then all other pairs of the two parameters' values (lists that end with 0). Returns how
+ * many. */
+int cuda_variant_pairs(struct cuda_variant first, const int *a, const int *b, struct cuda_variant *list);
 
-/* Whether only defaults are wanted: MOTLEY_TUNE=off, or while defaults are measured. */
-enum mt_status cuda_untuned(bool *untuned, struct mt_err *err);
+/* ---- for tuned_call.c ---- */
 
-/* ---- calls as a whole (tuned_call.c) ---- */
-extern const struct mt_tuner cuda_tuner;
-
-/* ---- for bench and tuned_call.c ---- */
-
-/* While set, defaults are taken, without looking or measuring; for this thread. Returns what it was. */
-bool cuda_defaults_only(bool only);
 /* While set, this thread's calls of its kind are parts of it, and run as it is best run; null: each as itself. Returns
  * what it was. */
 const struct mt_call *cuda_part_of(const struct mt_call *whole);

@@ -102,7 +102,7 @@ enum mt_status mt_lchecker_arrays(struct mt_lchecker *c, const struct mt_linstr 
     struct mt_arena arena = MT_ARENA_INIT;
     if (problem->same_pieces != members[0]->problem.same_pieces)
         return mt_lchecker_refuse(c, "goes as arrays where the group's first does not, or otherwise");
-    if (!mt_coll_may_go_as_arrays(problem)) return MT_OK;
+    if (!mt_coll_takes_arrays(problem)) return MT_OK;
     if (problem->kind == MT_ALL_TO_ALL || problem->kind == MT_BROADCAST)
         return mt_lchecker_refuse(c, "cannot go as arrays");
     enum mt_status st = check_ranges(c, members, place, &arena);

@@ -196,7 +196,7 @@ static enum mt_status check_in_place(const struct mt_lchecker *c) {
  * all are read while all are written: an output lies apart from the inputs, but for its own. */
 static enum mt_status check_message_memory(const struct mt_lchecker *c) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
-    const bool arrays = l->npack && l->nunpack && mt_coll_may_go_as_arrays(&l->problem);
+    const bool arrays = l->npack && l->nunpack && mt_coll_takes_arrays(&l->problem);
     enum mt_status st = MT_OK;
     for (int b = 0; b < 2 && !st; b++) {
         int m = l->message[b];

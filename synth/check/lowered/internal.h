@@ -11,7 +11,7 @@
 #ifndef MT_SYNTH_CHECK_LOWERED_INTERNAL_H
 #define MT_SYNTH_CHECK_LOWERED_INTERNAL_H
 
-#include "synth/check/check.h"
+#include "synth/lower/lower.h"
 
 struct mt_lchecker {
     const struct mt_program *program;

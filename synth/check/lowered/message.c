@@ -91,7 +91,6 @@ static enum mt_status check_problem(const struct group *g, int place) {
     for (int m = 0; m < g->n; m++)
         if (l->group[m] != g->members[m].rank)
             return mt_lchecker_refuse(g->c, "place %d is not rank %d", m, g->members[m].rank);
-    if (l->tag != s->axis) return mt_lchecker_refuse(g->c, "its tag is %d, not %d", l->tag, s->axis);
     if (g->block == MT_BODY && g->c->low->body_count != g->c->lowered[g->members[0].rank]->body_count)
         return mt_lchecker_refuse(g->c, "takes part a different number of times than rank %d", g->members[0].rank);
     for (int k = 0; k < l->nin; k++)

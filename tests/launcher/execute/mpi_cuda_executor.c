@@ -32,7 +32,7 @@ static void test_choices(struct mt_comm *comm) {
         else
             random_choice(&arena, g, n, round % 3 == 0, &choice);
         for (int r = 0; r < n && round % 3 == 1; r++) choice.micro[r] = 1 + below(2);
-        choice.gradient_wire = g->acc;
+        choice.decisions.gradient_wire = g->acc;
         captured_compare(g, &choice, rank, device, comm);
         mt_arena_release(&arena);
         mt_graph_free(g);
@@ -55,7 +55,7 @@ static void test_stall(struct mt_comm *comm) {
     struct mt_choice choice;
     struct mt_executor *ex;
     random_choice(&arena, g, n, false, &choice);
-    choice.gradient_wire = g->acc;
+    choice.decisions.gradient_wire = g->acc;
     CHECK_OK(mt_build(g, &choice, &round.train, &err), err);
     struct mt_lower_options options = {
         .fuse = true, .bandwidth_Bps = 1e9, .scratch_bytes = captured_scratch, .context = device};
@@ -70,12 +70,10 @@ static void test_stall(struct mt_comm *comm) {
         struct mt_executor_progress sight;
         captured_give(&round, ex, MT_RUN_TRAIN, 10, false);
         CHECK_OK(mt_executor_submit(ex, MT_RUN_TRAIN, &clock, &err), err);
-        double start_s = mt_now_s();
         mt_sleep_s(0.5);
         mt_executor_query(ex, &sight);
         CHECK(sight.waits && names_collective(round.low[MT_RUN_TRAIN], sight.text), "\"%s\"", sight.text);
         CHECK_EQ(mt_executor_finish(ex, &err), MT_ESTALL);
-        CHECK(mt_now_s() - start_s < 8, "%g s", mt_now_s() - start_s);
         CHECK(names_collective(round.low[MT_RUN_TRAIN], err.text), "%s", err.text);
         printf("%s\n", err.text);
         fflush(stdout);

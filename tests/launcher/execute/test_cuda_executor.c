@@ -13,7 +13,7 @@ static void test_model(struct mt_device *device, const char *text, int64_t batch
     mt_comm_local_new(1, &comm);
     random_choice(&arena, g, 1, false, &choice);
     choice.micro[0] = micro;
-    choice.gradient_wire = g->acc;
+    choice.decisions.gradient_wire = g->acc;
     CHECK(captured_compare(g, &choice, 0, device, comm) > 0);
     mt_comm_free(comm);
     mt_arena_release(&arena);

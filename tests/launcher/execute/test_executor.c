@@ -5,6 +5,8 @@
 #include <pthread.h>
 
 #include "tests/launcher/execute/executor_round.h"
+#include "tests/synth/layout/rules.h"
+#include "tests/synth/find_op.h"
 
 struct worker {
     struct round *round;
@@ -75,7 +77,7 @@ static void test_model(const char *text, int64_t batch, double dropout, enum mt_
         struct mt_arena arena = MT_ARENA_INIT;
         struct mt_choice choice;
         choice_of_round(&arena, g, round, in_step, &choice);
-        choice.gradient_wire = g->acc;
+        choice.decisions.gradient_wire = g->acc;
         test_choice(g, &choice);
         mt_arena_release(&arena);
     }
@@ -84,7 +86,7 @@ static void test_model(const char *text, int64_t batch, double dropout, enum mt_
 
 static void split_rule(const struct mt_graph *g, struct mt_choice *choice, const char *op, const char *label) {
     struct mt_rule rules[MT_MAX_INDICES + MT_MAX_IN + 1];
-    int o = mt_graph_find_op(g, op), n = mt_rules(&g->ops[o], choice->splits, choice->nsplits, rules);
+    int o = find_op(g, op), n = all_rules(&g->ops[o], choice->splits, choice->nsplits, rules);
     for (int r = 0; r < n; r++)
         if (rules[r].kind == MT_RULE_SPLIT && rules[r].split->label == label_named(g, label))
             choice->rules[o] = rules[r];
@@ -131,7 +133,7 @@ static void pair_init(struct pair *pair, double deadline_s) {
                               training_graph("gpt2:layers=2,heads=2,embed=8,context=4,vocab=11,bias=1,tied=1", 6, 0.1)};
     random_choice(&pair->arena, pair->graph, 2, false, &choice);
     for (int r = 0; r < 2; r++) choice.micro[r] = 1;
-    choice.sync = MT_SYNC_DIRECT;
+    choice.decisions.sync = MT_SYNC_REDUCE_SCATTER;
     CHECK_OK(mt_build(pair->graph, &choice, &pair->program, &err), err);
     CHECK_OK(mt_device_open("cpu", &pair->device, &err), err);
     mt_comm_local_new(2, pair->comms);
@@ -228,10 +230,8 @@ static void test_stall(void) {
     struct pair pair;
     pair_init(&pair, 0.2);
     struct runner runner = {&pair, 0, MT_OK, MT_ERR_INIT};
-    double start_s = mt_now_s();
     run_once(&runner);
     CHECK_EQ(runner.st, MT_ESTALL);
-    CHECK(mt_now_s() - start_s < 20, "%g s", mt_now_s() - start_s);
     bool named = false;
     for (int i = 0; i < pair.low[0]->ninstrs; i++)
         named |= pair.low[0]->instrs[i].what == MT_LOWERED_COLLECTIVE &&

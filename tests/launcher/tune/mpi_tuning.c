@@ -136,7 +136,7 @@ static struct mt_lowered *lowered_of(struct mt_planned *planned) {
     struct mt_plan_request request = {.model = "gpt2:layers=1,heads=2,embed=8,context=8,vocab=16",
                                       .nranks = nranks,
                                       .speeds = speeds,
-                                      .gradient_wire = MT_NTYPES};
+                                      .fixed = {.decisions = mt_decisions_unset}};
     struct mt_err err = MT_ERR_INIT;
     struct mt_plan *plan;
     struct mt_lowered *low;

@@ -20,7 +20,7 @@ static double total_s(const struct mt_program *p, const struct mt_costs *costs, 
             int64_t size = mt_message_bytes(p, instr);
             if (bytes >= 0 && size != bytes) continue;
             const struct mt_coll_algorithm *a =
-                choice ? mt_coll_find(kind, mt_choice_algorithm(choice, kind, size)) : only;
+                choice ? mt_coll_find(kind, mt_decisions_algorithm(&choice->decisions, kind, size)) : only;
             double slowest_s = 0;
             for (int r = 0; r < p->nranks; r++) {
                 struct mt_message m;
@@ -80,8 +80,8 @@ static void check_rows(const struct mt_choice *choice, const struct mt_program *
     for (int b = 0; b < MT_NBLOCKS; b++)
         for (int i = 0; i < p->blocks[b].ninstrs; i++)
             used |= p->blocks[b].instrs[i].kind == MT_INSTR_COLLECTIVE && p->blocks[b].instrs[i].coll == kind;
-    for (int i = 0; i < choice->ncollectives; i++) {
-        const struct mt_plan_collective *row = &choice->collectives[i];
+    for (int i = 0; i < choice->decisions.nalgorithms; i++) {
+        const struct mt_algorithm_row *row = &choice->decisions.algorithms[i];
         if (row->kind != kind) continue;
         CHECK(!any && mt_coll_find(kind, row->algorithm), "a row after the last, or of no algorithm");
         CHECK(!row->up_to_bytes || row->up_to_bytes > last, "sizes rise");
@@ -94,11 +94,11 @@ static void check_rows(const struct mt_choice *choice, const struct mt_program *
 static int test_program(const struct mt_graph *g, struct mt_choice *choice, const struct mt_costs *costs) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_arena arena = MT_ARENA_INIT;
-    struct mt_plan_collective *rows;
+    struct mt_algorithm_row *rows;
     struct mt_program p, again;
     CHECK_OK(mt_build(g, choice, &p, &err), err);
-    CHECK_OK(mt_algorithm_rows(&p, costs, &arena, &rows, &choice->ncollectives, &err), err);
-    choice->collectives = rows;
+    CHECK_OK(mt_algorithm_rows(&p, costs, &arena, &rows, &choice->decisions.nalgorithms, &err), err);
+    choice->decisions.algorithms = rows;
     CHECK_OK(mt_build(g, choice, &again, &err), err);
     for (int k = 0; k < MT_NCOLLS; k++) {
         enum mt_coll_kind kind = (enum mt_coll_kind)k;
@@ -106,7 +106,7 @@ static int test_program(const struct mt_graph *g, struct mt_choice *choice, cons
         double got_s = total_s(&again, costs, kind, -1, choice, NULL);
         int nrows = 0, changes;
         double least_s = best_s(&again, costs, kind, &changes);
-        for (int i = 0; i < choice->ncollectives; i++) nrows += rows[i].kind == kind;
+        for (int i = 0; i < choice->decisions.nalgorithms; i++) nrows += rows[i].kind == kind;
         /* a row must be worth half a percent */
         CHECK(got_s + 0.005 * least_s * (nrows - 1) <= least_s * (1 + 0.005 * changes) * (1 + 1e-12) || !nrows,
               "%s: %g in %d rows, at best %g in %d", mt_coll_name(kind), got_s, nrows, least_s, changes + 1);
@@ -118,10 +118,11 @@ static int test_program(const struct mt_graph *g, struct mt_choice *choice, cons
         for (int i = 0; i < again.blocks[b].ninstrs; i++) {
             const struct mt_instr *instr = &again.blocks[b].instrs[i];
             if (instr->kind != MT_INSTR_COLLECTIVE) continue;
-            CHECK_TEXT(instr->algorithm, mt_choice_algorithm(choice, instr->coll, mt_message_bytes(&again, instr)));
+            CHECK_TEXT(instr->algorithm,
+                       mt_decisions_algorithm(&choice->decisions, instr->coll, mt_message_bytes(&again, instr)));
             CHECK(strcmp(instr->algorithm, "auto"));
         }
-    int nrows = choice->ncollectives;
+    int nrows = choice->decisions.nalgorithms;
     mt_program_release(&p);
     mt_program_release(&again);
     mt_arena_release(&arena);
@@ -130,17 +131,17 @@ static int test_program(const struct mt_graph *g, struct mt_choice *choice, cons
 
 /* What is not in any row is "auto"; the first row that is large enough counts. */
 static void test_lookup(void) {
-    struct mt_plan_collective rows[] = {{MT_ALL_REDUCE, "tree", MT_F32, MT_F32, 1000},
-                                        {MT_ALL_GATHER, "bruck", MT_F32, MT_F32, 0},
-                                        {MT_ALL_REDUCE, "direct", MT_F32, MT_F32, 64000},
-                                        {MT_ALL_REDUCE, "ring", MT_F32, MT_F32, 0}};
-    struct mt_choice choice = {.ncollectives = 4, .collectives = rows};
-    CHECK_TEXT(mt_choice_algorithm(&choice, MT_ALL_REDUCE, 0), "tree");
-    CHECK_TEXT(mt_choice_algorithm(&choice, MT_ALL_REDUCE, 1000), "tree");
-    CHECK_TEXT(mt_choice_algorithm(&choice, MT_ALL_REDUCE, 1001), "direct");
-    CHECK_TEXT(mt_choice_algorithm(&choice, MT_ALL_REDUCE, 1 << 30), "ring");
-    CHECK_TEXT(mt_choice_algorithm(&choice, MT_ALL_GATHER, 7), "bruck");
-    CHECK_TEXT(mt_choice_algorithm(&choice, MT_BROADCAST, 7), "auto");
+    struct mt_algorithm_row rows[] = {{MT_ALL_REDUCE, "tree", 1000},
+                                      {MT_ALL_GATHER, "bruck", 0},
+                                      {MT_ALL_REDUCE, "direct", 64000},
+                                      {MT_ALL_REDUCE, "ring", 0}};
+    struct mt_choice choice = {.decisions = {.nalgorithms = 4, .algorithms = rows}};
+    CHECK_TEXT(mt_decisions_algorithm(&choice.decisions, MT_ALL_REDUCE, 0), "tree");
+    CHECK_TEXT(mt_decisions_algorithm(&choice.decisions, MT_ALL_REDUCE, 1000), "tree");
+    CHECK_TEXT(mt_decisions_algorithm(&choice.decisions, MT_ALL_REDUCE, 1001), "direct");
+    CHECK_TEXT(mt_decisions_algorithm(&choice.decisions, MT_ALL_REDUCE, 1 << 30), "ring");
+    CHECK_TEXT(mt_decisions_algorithm(&choice.decisions, MT_ALL_GATHER, 7), "bruck");
+    CHECK_TEXT(mt_decisions_algorithm(&choice.decisions, MT_BROADCAST, 7), "auto");
 }
 
 int main(void) {

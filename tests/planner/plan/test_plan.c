@@ -40,22 +40,23 @@ static struct mt_plan *make_plan(void) {
     p->splits = mt_new(&p->arena, struct mt_plan_split, 2);
     p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, batch};
     p->splits[1] = (struct mt_plan_split){"storage:vocab", "vocab", 8, vocab};
-    p->nrules = 2;
-    p->rules = mt_new(&p->arena, struct mt_plan_rule, 2);
-    p->rules[0] = (struct mt_plan_rule){"lm_head*", "replicate", ""};
-    p->rules[1] = (struct mt_plan_rule){"*", "split", "batch"};
-    p->nstorage = 2;
-    p->storage = mt_new(&p->arena, struct mt_plan_storage, 2);
-    p->storage[0] = (struct mt_plan_storage){"*.ln_?.*", "replicated"};
-    p->storage[1] = (struct mt_plan_storage){"*", "split"};
-    p->sync = "reduce_scatter";
-    p->bucket_bytes = 4 << 20;
-    p->ncollectives = 4;
-    p->collectives = mt_new(&p->arena, struct mt_plan_collective, 4);
-    p->collectives[0] = (struct mt_plan_collective){MT_REDUCE_SCATTER, "ring", MT_BF16, MT_F32, 0};
-    p->collectives[1] = (struct mt_plan_collective){MT_ALL_GATHER, "bruck", MT_F32, MT_F32, 4096};
-    p->collectives[2] = (struct mt_plan_collective){MT_ALL_GATHER, "direct", MT_F32, MT_F32, 65536};
-    p->collectives[3] = (struct mt_plan_collective){MT_ALL_GATHER, "auto", MT_F32, MT_F32, 0};
+    struct mt_rule_row rules[] = {{"lm_head*", MT_OPERATORS_REPLICATE, ""}, {"*", MT_OPERATORS_SPLIT, "batch"}};
+    struct mt_storage_row storage[] = {{"*.ln_?.*", MT_STATE_REPLICATED}, {"*", MT_STATE_SPLIT}};
+    struct mt_algorithm_row algorithms[] = {{MT_REDUCE_SCATTER, "ring", 0},
+                                            {MT_ALL_GATHER, "bruck", 4096},
+                                            {MT_ALL_GATHER, "direct", 65536},
+                                            {MT_ALL_GATHER, "auto", 0}};
+    p->decisions = mt_decisions_copy(&(struct mt_decisions){.nrules = 2,
+                                                            .nstorage = 2,
+                                                            .nalgorithms = 4,
+                                                            .rules = rules,
+                                                            .storage = storage,
+                                                            .algorithms = algorithms,
+                                                            .sync = MT_SYNC_REDUCE_SCATTER,
+                                                            .start = MT_START_FULL,
+                                                            .bucket_bytes = 4 << 20,
+                                                            .gradient_wire = MT_BF16},
+                                     &p->arena);
     add_prediction(p);
     p->flops_per_step = 1.5e12;
     p->parameters = 124439808;
@@ -74,11 +75,11 @@ static void test_round_trip(void) {
     CHECK_TEXT(back->ranks[2].host, "small.cluster");
     CHECK_NEAR(back->ranks[1].speed, 0.7, 0);
     CHECK_EQ(back->splits[1].sizes[2], 129);
-    CHECK_EQ(back->collectives[0].wire, MT_BF16);
+    CHECK_EQ(back->decisions.gradient_wire, MT_BF16);
     CHECK_EQ(back->memory[2].arena_bytes, 2002);
     CHECK_TEXT(back->ranks[1].class, "xeon-2t");
-    CHECK_TEXT(back->collectives[2].algorithm, "direct");
-    CHECK(back->collectives[2].up_to_bytes == 65536 && back->collectives[3].up_to_bytes == 0);
+    CHECK_TEXT(back->decisions.algorithms[2].algorithm, "direct");
+    CHECK(back->decisions.algorithms[2].up_to_bytes == 65536 && back->decisions.algorithms[3].up_to_bytes == 0);
     const struct mt_plan_prediction *f = back->prediction;
     CHECK(f && f->step_s == 0.2125 && f->error == 0.04 && f->bound_s == 0.2 && f->nominal);
     CHECK(f->times[2].compute_s == 1. / 7 && f->times[1].exposed_s == 0.02 && f->times[1].idle_s == 0.0925);
@@ -140,18 +141,22 @@ static void test_refusals(void) {
         {"\"label\": \"vocab\"", "\"label\": \"embed\"", "p: splits[1].label: is \"embed\", but the split"},
         {"[2, 4, 1]", "[0, 4, 1]", "p: micro_batch[0]: is 0, but must be from 1 to the rank's share of the batch, 5"},
         {"[2, 4, 1]", "[2, 4, 3]", "p: micro_batch[2]: is 3, but must be from 1 to the rank's share of the batch, 1"},
-        {"\"rule\": \"replicate\"", "\"rule\": \"sometimes\"", "p: rules[0].rule: \"sometimes\" must be \"split\" or"},
+        {"\"rule\": \"replicate\"", "\"rule\": \"sometimes\"", "p: rules[0].rule: \"sometimes\" is not known"},
         {"\"split\": \"batch\"", "\"split\": \"bach\"", "p: rules[1].split: no split has the name \"bach\""},
-        {"\"layout\": \"split\"", "\"layout\": \"spilt\"", "p: storage[1].layout: \"spilt\" must be"},
-        {"\"sync\": \"reduce_scatter\"", "\"sync\": \"hope\"", "p: gradients.sync: \"hope\" must be"},
+        {"\"layout\": \"split\"", "\"layout\": \"spilt\"", "p: storage[1].layout: \"spilt\" is not known"},
+        {"\"sync\": \"reduce_scatter\"", "\"sync\": \"hope\"", "p: gradients.sync: \"hope\" is not known"},
         {"\"sync\": \"reduce_scatter\"", "\"sync\": \"reduce_scatter\", \"start\": \"now\"",
-         "p: gradients.start: \"now\" must be"},
+         "p: gradients.start: \"now\" is not known"},
         {"\"algorithm\": \"ring\"", "\"algorithm\": \"rong\"", "p: collectives[0].algorithm: ReduceScatter has no"},
         {"\"wire\": \"bf16\"", "\"wire\": \"f64\"", "p: collectives[0].wire: is f64, but must be f32 or bf16"},
         {"\"acc\": \"f32\"", "\"acc\": \"f64\"", "p: collectives[0].acc: is f64, but a job in f32 accumulates in f32"},
         {"\"kind\": \"AllGather\"", "\"kind\": \"AllGarther\"", "p: collectives[1].kind: \"AllGarther\" is not known"},
         {"\"host\": \"small.cluster\"", "\"host\": \"\"", "p: ranks[2].host: either all ranks have a host, or none"},
         {"\"speed\": 0.7", "\"speed\": -1", "p: ranks[1].speed: is -1"},
+        {"\"algorithm\": \"direct\", \"up_to_bytes\": 65536",
+         "\"algorithm\": \"direct\"}, {\"kind\": \"AllReduce\", \"algorithm\": \"ring\", \"wire\": \"f32\", \"acc\": "
+         "\"f32\"",
+         "p: collectives[3].wire: is f32, but bf16 in the rows before"},
         {"65536", "4096", "p: collectives[2].up_to_bytes: must be more than in the row of AllGather before"},
         {", \"up_to_bytes\": 65536", "", "p: collectives[3].kind: AllGather of any size is there already"},
         {"\"up_to_bytes\": 65536", "\"up_to_bytes\": 0", "p: collectives[2].up_to_bytes: is 0"},

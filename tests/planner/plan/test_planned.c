@@ -7,9 +7,11 @@
 
 static struct mt_plan *make(const char *model, const double *speeds) {
     struct mt_err err = MT_ERR_INIT;
-    static const struct mt_plan_storage storage = {"*", "split"};
+    struct mt_storage_row storage = {"*", MT_STATE_SPLIT};
     struct mt_plan_request request = {
-        .model = model, .nranks = 3, .speeds = speeds, .nstorage = 1, .storage = &storage, .gradient_wire = MT_NTYPES};
+        .model = model, .nranks = 3, .speeds = speeds, .fixed = {.decisions = mt_decisions_unset}};
+    request.fixed.decisions.nstorage = 1, request.fixed.decisions.storage = &storage;
+    request.fixed.decisions.bucket_bytes = 0;
     struct mt_plan *plan;
     mt_job_default(&request.job);
     CHECK_OK(mt_plan_make(&request, &plan, &err), err);
@@ -64,18 +66,34 @@ static void test_small(void) {
     mt_plan_free(plan);
 }
 
+/* What mt_lower_fold promises of two ranks of one class (lower.h). */
+static bool alike(const struct mt_program *program, int a, int b) {
+    if (program->body_count[a] != program->body_count[b]) return false;
+    for (int v = 0; v < program->nvalues; v++) {
+        const struct mt_box *x = mt_pvalue_box(program, v, a), *y = mt_pvalue_box(program, v, b);
+        for (int i = 0; i < program->layouts.items[program->values[v].layout].naxes; i++)
+            if (x->hi[i] - x->lo[i] != y->hi[i] - y->lo[i]) return false;
+    }
+    for (int k = 0; k < MT_NBLOCKS; k++)
+        for (int i = 0; i < program->blocks[k].ninstrs; i++) {
+            const struct mt_instr *instr = &program->blocks[k].instrs[i];
+            if (instr->kind != MT_INSTR_COLLECTIVE) continue;
+            if (instr->coll == MT_ALL_TO_ALL || instr->group[a] != instr->group[b]) return false;
+        }
+    return true;
+}
+
 /* The plan's memory is each rank's own, though ranks that are alike are not all lowered. */
 static void test_memory(void) {
     struct mt_err err = MT_ERR_INIT;
-    static const struct mt_plan_storage storage[] = {{"h.1.*", "replicated"}, {"*", "split"}};
+    struct mt_storage_row storage[] = {{"h.1.*", MT_STATE_REPLICATED}, {"*", MT_STATE_SPLIT}};
     static const int64_t micro[] = {2, 2, 2, 2, 2, 2, 1, 12};
     struct mt_plan_request request = {.model = "gpt2:layers=2,heads=2,embed=64,context=8,vocab=64",
                                       .nranks = 8,
                                       .speeds = (const double[]){1, 1, 1, 0, 0, 1, 1, 3},
-                                      .micro = micro,
-                                      .nstorage = 2,
-                                      .storage = storage,
-                                      .gradient_wire = MT_NTYPES};
+                                      .fixed = {.micro = micro, .decisions = mt_decisions_unset}};
+    request.fixed.decisions.nstorage = 2, request.fixed.decisions.storage = storage;
+    request.fixed.decisions.bucket_bytes = 0;
     struct mt_plan *plan;
     struct mt_planned planned;
     struct mt_device *device;
@@ -94,13 +112,13 @@ static void test_memory(void) {
         CHECK_EQ(plan->memory[r].state_bytes, lowered->state_bytes);
         mt_lowered_free(lowered);
         for (int q = 0; q < r; q++) {
-            pairs += mt_lower_alike(&planned.program, q, r);
-            CHECK_EQ(like[q] == like[r], mt_lower_alike(&planned.program, q, r));
+            pairs += alike(&planned.program, q, r);
+            CHECK_EQ(like[q] == like[r], alike(&planned.program, q, r));
         }
     }
     CHECK_EQ(pairs, 7); /* of ranks 0, 1, 2 and 5; and 3 and 4 */
-    CHECK(!mt_lower_alike(&planned.program, 0, 3), "a share and none");
-    CHECK(!mt_lower_alike(&planned.program, 0, 6), "other micro-batches");
+    CHECK(!alike(&planned.program, 0, 3), "a share and none");
+    CHECK(!alike(&planned.program, 0, 6), "other micro-batches");
     mt_device_close(device);
     mt_planned_release(&planned);
     mt_plan_free(plan);
@@ -128,7 +146,7 @@ static void test_worth_fusing(void) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_plan_request request = {.model = "gpt2:layers=2,heads=2,embed=64,context=8,vocab=64,bias=1,tied=1",
                                       .nranks = 1,
-                                      .gradient_wire = MT_NTYPES};
+                                      .fixed = {.decisions = mt_decisions_unset}};
     struct mt_plan *plan;
     struct mt_planned planned;
     struct mt_device *device;

@@ -42,7 +42,7 @@ static void set_up(struct setting *s, struct mt_cluster *cluster, const char *mo
                                    .job = &s->job,
                                    .costs = &s->costs,
                                    .options = &options,
-                                   .fixed = MT_SEARCH_FREE,
+                                   .fixed = {.decisions = mt_decisions_unset},
                                    .limit_s = 600};
 }
 
@@ -79,7 +79,8 @@ static struct mt_plan *searched(const struct setting *s, struct mt_search_report
 
 /* A plan by hand. */
 struct by_hand {
-    const char *storage, *sync;
+    enum mt_state state;
+    enum mt_sync sync;
     int64_t bucket_bytes;
     const double *weight; /* of storage */
     const int64_t *batch;
@@ -87,7 +88,7 @@ struct by_hand {
 
 static double priced(const struct setting *s, const struct by_hand *hand) {
     struct mt_plan *p = new_plan(s);
-    int labels[16], nlabels = mt_storage_labels(s->graph, labels);
+    int labels[16], nlabels = mt_sharding_labels(s->graph, labels);
     p->splits = mt_new(&p->arena, struct mt_plan_split, nlabels + 1);
     p->splits[p->nsplits++] = (struct mt_plan_split){
         "batch", "batch", 1, mt_arena_memdup(&p->arena, hand->batch, (size_t)p->nranks * sizeof(int64_t))};
@@ -99,12 +100,12 @@ static double priced(const struct setting *s, const struct by_hand *hand) {
         CHECK_OK(mt_split_proportional(label->extent, label->align, hand->weight, p->nranks, split->sizes, &err), err);
     }
     memcpy(p->micro, hand->batch, (size_t)p->nranks * sizeof(int64_t));
-    p->nrules = p->nstorage = 1;
-    p->rules = &(struct mt_plan_rule){"*", "split", "batch"};
-    p->storage = &(struct mt_plan_storage){"*", hand->storage};
-    p->sync = hand->sync;
-    p->start = mt_plan_default_start(p->device);
-    p->bucket_bytes = hand->bucket_bytes;
+    p->decisions.nstorage = 1;
+    p->decisions.storage = &(struct mt_storage_row){"*", hand->state};
+    mt_decisions_complete_rows(&p->decisions, &p->arena);
+    p->decisions.sync = hand->sync;
+    p->decisions.start = mt_plan_default_start(p->device);
+    p->decisions.bucket_bytes = hand->bucket_bytes;
     /* Algorithms as the search would take them; then the program as training would build it. */
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_choice choice;
@@ -115,7 +116,9 @@ static double priced(const struct setting *s, const struct by_hand *hand) {
         CHECK_OK(mt_choice_from_plan(s->graph, p, &arena, &choice, &err), err);
         CHECK_OK(mt_build(s->graph, &choice, &program, &err), err);
         if (!pass)
-            CHECK_OK(mt_algorithm_rows(&program, &s->costs, &p->arena, &p->collectives, &p->ncollectives, &err), err);
+            CHECK_OK(mt_algorithm_rows(&program, &s->costs, &p->arena, &p->decisions.algorithms,
+                                       &p->decisions.nalgorithms, &err),
+                     err);
     }
     CHECK_OK(mt_predict(&program, &s->costs, &options, &prediction, &err), err);
     double step_s = prediction.step_s;
@@ -129,8 +132,11 @@ static double priced(const struct setting *s, const struct by_hand *hand) {
 }
 
 static const struct {
-    const char *storage, *sync;
-} ways[] = {{"replicated", "all_reduce"}, {"split", "reduce_scatter"}, {"split", "all_reduce"}};
+    enum mt_state state;
+    enum mt_sync sync;
+} ways[] = {{MT_STATE_REPLICATED, MT_SYNC_ALL_REDUCE},
+            {MT_STATE_SPLIT, MT_SYNC_REDUCE_SCATTER},
+            {MT_STATE_SPLIT, MT_SYNC_ALL_REDUCE}};
 
 /* Under sanitizers programs take long: only the larger shares of the first rank, among them the best. */
 #ifdef MOTLEY_SANITIZE
@@ -147,7 +153,7 @@ static double brute_force(const struct setting *s, int64_t bucket_bytes) {
         for (size_t k = 0; k < sizeof storages / sizeof *storages; k++)
             for (int64_t b = BEGIN; b <= s->job.batch; b++) {
                 int64_t batch[2] = {b, s->job.batch - b};
-                struct by_hand hand = {ways[w].storage, ways[w].sync, bucket_bytes, storages[k], batch};
+                struct by_hand hand = {ways[w].state, ways[w].sync, bucket_bytes, storages[k], batch};
                 best = fmin(best, priced(s, &hand));
             }
     return best;
@@ -244,17 +250,20 @@ static void test_fixed(void) {
     set_up(&s, make_cluster(3, 2, 2), small, 12);
     const int64_t shares[3] = {2, 9, 1}, micro[3] = {2, 4, 4};
     int64_t vocab[3] = {256, 0, 0};
-    const struct mt_plan_storage rows[1] = {{"*", "split"}};
-    s.search.fixed = (struct mt_search_fixed){.shares = shares,
-                                              .micro = micro,
-                                              .nstorage = 1,
-                                              .storage = rows,
-                                              .nstorage_shares = 1,
-                                              .storage_shares = &(struct mt_storage_shares){"vocab", vocab},
-                                              .sync = "reduce_scatter",
-                                              .bucket_bytes = 12345,
-                                              .gradient_wire = MT_BF16,
-                                              .algorithms = {[MT_REDUCE_SCATTER] = "ring"}};
+    struct mt_storage_row rows[1] = {{"*", MT_STATE_SPLIT}};
+    struct mt_algorithm_row algorithms[1] = {{MT_REDUCE_SCATTER, "ring", 0}};
+    s.search.fixed = (struct mt_plan_fixed){.shares = shares,
+                                            .micro = micro,
+                                            .nstorage_shares = 1,
+                                            .storage_shares = &(struct mt_storage_shares){"vocab", vocab},
+                                            .decisions = {.nstorage = 1,
+                                                          .storage = rows,
+                                                          .nalgorithms = 1,
+                                                          .algorithms = algorithms,
+                                                          .sync = MT_SYNC_REDUCE_SCATTER,
+                                                          .start = MT_START_UNSET,
+                                                          .bucket_bytes = 12345,
+                                                          .gradient_wire = MT_BF16}};
     struct mt_plan *p = searched(&s, NULL);
     const int64_t want_micro[3] = {2, 4, 1};
     for (int r = 0; r < 3; r++) {
@@ -262,21 +271,21 @@ static void test_fixed(void) {
         CHECK_EQ(p->micro[r], want_micro[r]);
         CHECK_EQ(mt_plan_split_named(p, "storage:vocab")->sizes[r], vocab[r]);
     }
-    CHECK_TEXT(p->sync, "reduce_scatter");
-    CHECK_TEXT(p->storage[0].layout, "split");
-    CHECK_EQ(p->bucket_bytes, 12345);
+    CHECK_EQ(p->decisions.sync, MT_SYNC_REDUCE_SCATTER);
+    CHECK_EQ(p->decisions.storage[0].state, MT_STATE_SPLIT);
+    CHECK_EQ(p->decisions.bucket_bytes, 12345);
+    CHECK_EQ(p->decisions.gradient_wire, MT_BF16);
     int scatters = 0;
-    for (int c = 0; c < p->ncollectives; c++) {
-        if (p->collectives[c].kind != MT_REDUCE_SCATTER) continue;
-        CHECK_TEXT(p->collectives[c].algorithm, "ring");
-        CHECK_EQ(p->collectives[c].wire, MT_BF16);
+    for (int c = 0; c < p->decisions.nalgorithms; c++) {
+        if (p->decisions.algorithms[c].kind != MT_REDUCE_SCATTER) continue;
+        CHECK_TEXT(p->decisions.algorithms[c].algorithm, "ring");
         scatters++;
     }
     CHECK_EQ(scatters, 1);
     mt_plan_free(p);
 
     const int64_t wrong[3] = {2, 9, 2};
-    s.search.fixed = (struct mt_search_fixed)MT_SEARCH_FREE;
+    s.search.fixed = (struct mt_plan_fixed){.decisions = mt_decisions_unset};
     s.search.fixed.shares = wrong;
     p = new_plan(&s);
     CHECK_EQ(mt_search(&s.search, p, NULL, &err), MT_EINPUT);
@@ -291,12 +300,62 @@ static void test_again(void) {
     set_up(&s, make_unequal_pair(), small, 24);
     struct mt_plan *p = searched(&s, NULL);
     double before = p->prediction->step_s;
-    const char *sync = p->sync;
+    enum mt_sync sync = p->decisions.sync;
     s.cluster->devices[1].speed = 1;
     CHECK_OK(mt_search_rebalance(&s.search, p, NULL, &err), err);
     CHECK_NEAR(batch_of(p)[1], 12, 1);
     CHECK_NEAR(p->prediction->step_s / before, 0.75, 0.03);
-    CHECK_TEXT(p->sync, sync);
+    CHECK_EQ(p->decisions.sync, sync);
+    mt_plan_free(p);
+    tear_down(&s);
+}
+
+/* A plan whose rules a person has edited is priced, bounded, solved again and searched from as the program that it
+ * stands for: here the first layer runs on every rank, with every sample. */
+static void test_edited_rules(void) {
+    struct setting s;
+    struct mt_search_report report;
+    set_up(&s, make_unequal_pair(), small, 24);
+    struct mt_plan *p = searched(&s, NULL);
+    double bound_s = p->prediction->bound_s, step_s = p->prediction->step_s;
+    struct mt_rule_row rules[2] = {{"h.0.*", MT_OPERATORS_REPLICATE, ""}, p->decisions.rules[0]};
+    p->decisions.rules = rules, p->decisions.nrules = 2;
+    CHECK_OK(mt_search_price(&s.search, p, &report, &err), err);
+    mt_search_report_release(&report);
+    double edited_s = p->prediction->step_s;
+    CHECK(edited_s > 1.2 * step_s, "%g after %g", edited_s, step_s);
+    CHECK(p->prediction->bound_s > 1.1 * bound_s, "a bound of %g, before the edit %g", p->prediction->bound_s, bound_s);
+    CHECK(p->prediction->bound_s <= edited_s, "%g of %g", p->prediction->bound_s, edited_s);
+
+    CHECK_OK(mt_search_rebalance(&s.search, p, NULL, &err), err);
+    CHECK_EQ(p->decisions.nrules, 2);
+    CHECK_EQ(p->decisions.rules[0].operators, MT_OPERATORS_REPLICATE);
+    CHECK(p->prediction->step_s <= edited_s * (1 + 1e-9) && p->prediction->step_s > 1.1 * step_s, "%g after %g",
+          p->prediction->step_s, edited_s);
+
+    s.search.last = p;
+    struct mt_plan *next = searched(&s, &report);
+    bool looked = false;
+    for (int i = 0; i < report.ncandidates; i++) looked |= strstr(report.candidates[i].what, "as it was") != NULL;
+    CHECK(looked, "the edited rules were not looked at");
+    CHECK_NEAR(next->prediction->step_s, step_s, 1e-9 * step_s);
+    mt_search_report_release(&report);
+    mt_plan_free(next);
+
+    /* The curves know no shares of heads: such a plan is priced as it is, without a bound. */
+    int64_t heads[2] = {1, 1};
+    struct mt_rule_row by_heads[2] = {{"*", MT_OPERATORS_SPLIT, "heads"}, rules[1]};
+    struct mt_plan_split *splits = mt_new(&p->arena, struct mt_plan_split, p->nsplits + 1);
+    memcpy(splits, p->splits, (size_t)p->nsplits * sizeof *splits);
+    splits[p->nsplits++] = (struct mt_plan_split){"heads", "heads", 1, heads};
+    p->splits = splits;
+    p->decisions.rules = by_heads;
+    CHECK_OK(mt_search_price(&s.search, p, NULL, &err), err);
+    double heads_s = p->prediction->step_s;
+    CHECK_NEAR(p->prediction->bound_s, 0, 0);
+    CHECK_OK(mt_search_rebalance(&s.search, p, NULL, &err), err);
+    CHECK_NEAR(p->prediction->step_s, heads_s, 1e-9 * heads_s);
+    CHECK_TEXT(p->decisions.rules[0].split, "heads");
     mt_plan_free(p);
     tear_down(&s);
 }
@@ -350,22 +409,22 @@ static void test_never_worse(void) {
             for (int k = 0; k < 2; k++) {
                 int64_t batch[32];
                 CHECK_OK(mt_split_proportional(s.job.batch, 1, weight[k], n, batch, &err), err);
-                struct by_hand hand = {ways[w].storage, ways[w].sync, 1 << 20, weight[k], batch};
+                struct by_hand hand = {ways[w].state, ways[w].sync, 1 << 20, weight[k], batch};
                 double step_s = priced(&s, &hand);
                 CHECK(p->prediction->step_s <= step_s * (1 + 1e-9), "seed %d: %g against %g of %s, %s, %d", (int)seed,
-                      p->prediction->step_s, step_s, ways[w].storage, ways[w].sync, k);
+                      p->prediction->step_s, step_s, mt_state_names[ways[w].state], mt_sync_names[ways[w].sync], k);
             }
         s.search.last = p;
-        s.search.fixed.sync = p->sync;
+        s.search.fixed.decisions.sync = p->decisions.sync;
         struct mt_plan *next = searched(&s, NULL);
         CHECK(next->prediction->step_s <= p->prediction->step_s * (1 + 1e-9), "seed %d", (int)seed);
         mt_plan_free(next);
         s.search.last = NULL;
-        s.search.fixed.start = "full"; /* another start is the last plan's */
+        s.search.fixed.decisions.start = MT_START_FULL; /* another start is the last plan's */
         struct mt_plan *full = searched(&s, NULL);
-        CHECK_TEXT(full->start, "full");
+        CHECK_EQ(full->decisions.start, MT_START_FULL);
         s.search.last = full;
-        s.search.fixed.start = NULL;
+        s.search.fixed.decisions.start = MT_START_UNSET;
         next = searched(&s, NULL);
         CHECK(next->prediction->step_s <= full->prediction->step_s * (1 + 1e-9), "seed %d: %g after %g", (int)seed,
               next->prediction->step_s, full->prediction->step_s);
@@ -397,13 +456,13 @@ static void test_bound_without_links(void) {
 static void test_last_structure(void) {
     struct setting s;
     set_up(&s, make_cluster(3, 2, 2), small, 12);
-    const struct mt_plan_storage rows[2] = {{"wte", "split"}, {"*", "replicated"}};
-    s.search.fixed.nstorage = 2;
-    s.search.fixed.storage = rows;
-    s.search.fixed.sync = "reduce_scatter";
+    struct mt_storage_row rows[2] = {{"wte", MT_STATE_SPLIT}, {"*", MT_STATE_REPLICATED}};
+    s.search.fixed.decisions.nstorage = 2;
+    s.search.fixed.decisions.storage = rows;
+    s.search.fixed.decisions.sync = MT_SYNC_REDUCE_SCATTER;
     struct mt_search_report report;
     struct mt_plan *last = searched(&s, NULL);
-    s.search.fixed = (struct mt_search_fixed)MT_SEARCH_FREE;
+    s.search.fixed = (struct mt_plan_fixed){.decisions = mt_decisions_unset};
     s.search.last = last;
     struct mt_plan *p = searched(&s, &report);
     bool looked = false;
@@ -422,17 +481,19 @@ static void test_last_structure(void) {
 static void test_algorithm_of_some(void) {
     struct setting s;
     set_up(&s, make_cluster(3, 2, 2), small, 12);
-    const struct mt_plan_storage rows[1] = {{"*", "split"}};
-    s.search.fixed.algorithms[MT_REDUCE_SCATTER] = "ring";
-    s.search.fixed.nstorage = 1;
-    s.search.fixed.storage = rows;
+    struct mt_storage_row rows[1] = {{"*", MT_STATE_SPLIT}};
+    struct mt_algorithm_row algorithms[1] = {{MT_REDUCE_SCATTER, "ring", 0}};
+    s.search.fixed.decisions.nalgorithms = 1;
+    s.search.fixed.decisions.algorithms = algorithms;
+    s.search.fixed.decisions.nstorage = 1;
+    s.search.fixed.decisions.storage = rows;
     s.cluster->links[1].bandwidth_Bps = s.cluster->links[1].shared_Bps = 1e6;
     struct mt_plan *p = searched(&s, NULL);
     bool scatters = false;
-    for (int i = 0; i < p->ncollectives; i++) scatters |= p->collectives[i].kind == MT_REDUCE_SCATTER;
+    for (int i = 0; i < p->decisions.nalgorithms; i++) scatters |= p->decisions.algorithms[i].kind == MT_REDUCE_SCATTER;
     CHECK(scatters, "no ReduceScatter");
     mt_plan_free(p);
-    s.search.fixed.sync = "all_reduce";
+    s.search.fixed.decisions.sync = MT_SYNC_ALL_REDUCE;
     p = new_plan(&s);
     CHECK_EQ(mt_search(&s.search, p, NULL, &err), MT_EINPUT);
     CHECK(strstr(err.text, "the fastest plan has no ReduceScatter"), "%s", err.text);
@@ -446,6 +507,7 @@ int main(void) {
     test_memory();
     test_fixed();
     test_again();
+    test_edited_rules();
     test_one_rank();
     test_never_worse();
     test_bound_without_links();

@@ -6,6 +6,7 @@
 
 #include "profiler/cluster/shape.h"
 #include "synth/build/build.h"
+#include "synth/ops/ops.h"
 #include "tests/check.h"
 #include "synth/autodiff/autodiff.h"
 #include "planner/plan/choice.h"
@@ -71,9 +72,9 @@ static void compare_messages(const struct mt_work *w, const struct mt_program *p
             for (int m = 0; m < w->nmessages; m++) {
                 if (bucket[m] != n) continue;
                 count += w->messages[m].count;
-                CHECK_EQ(w->messages[m].kind, c->coll);
-                CHECK_EQ(w->messages[m].block, b);
-                CHECK_EQ(w->messages[m].wire, c->wire);
+                CHECK_EQ(w->messages[m].key.kind, c->coll);
+                CHECK_EQ(w->messages[m].key.block, b);
+                CHECK_EQ(w->messages[m].key.wire, c->wire);
             }
             CHECK_EQ(count, want);
             n++;
@@ -90,7 +91,7 @@ static void compare(const struct mt_graph *g, const struct mt_plan *plan, bool b
     CHECK_OK(mt_choice_from_plan(g, plan, &arena, &choice, &err), err);
     CHECK_OK(mt_build(g, &choice, &program, &err), err);
     CHECK_OK(mt_work_open(g, plan, body, &options, &work, &err), err);
-    compare_messages(&work, &program, plan->bucket_bytes, choice.beside);
+    compare_messages(&work, &program, plan->decisions.bucket_bytes, plan->decisions.start == MT_START_ATTENTION);
     for (int r = 0; r < NRANKS; r++) {
         struct mt_lowered *low;
         int64_t storage[16], state = work.state_bytes;
@@ -127,10 +128,10 @@ static struct mt_graph *graph_of(const char *text, enum mt_type type, int64_t ba
     return g;
 }
 
-static struct mt_plan *plan_of(const struct mt_graph *g, const char *storage, const char *sync, int64_t bucket_bytes,
+static struct mt_plan *plan_of(const struct mt_graph *g, enum mt_state state, enum mt_sync sync, int64_t bucket_bytes,
                                const int64_t *shares, const int64_t *micro) {
     struct mt_plan *p = mt_plan_new(NRANKS);
-    int labels[16], nlabels = mt_storage_labels(g, labels);
+    int labels[16], nlabels = mt_sharding_labels(g, labels);
     p->splits = mt_new(&p->arena, struct mt_plan_split, nlabels + 1);
     p->nsplits = nlabels + 1;
     p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, mt_arena_memdup(&p->arena, shares, 3 * sizeof *shares)};
@@ -142,43 +143,78 @@ static struct mt_plan *plan_of(const struct mt_graph *g, const char *storage, co
                                                   mt_arena_memdup(&p->arena, sizes, sizeof sizes)};
     }
     memcpy(p->micro, micro, NRANKS * sizeof *micro);
-    p->nrules = 1;
-    p->rules = mt_arena_memdup(&p->arena, &(struct mt_plan_rule){"*", "split", "batch"}, sizeof *p->rules);
-    p->nstorage = 1;
-    p->storage = mt_arena_memdup(&p->arena, &(struct mt_plan_storage){"*", storage}, sizeof *p->storage);
-    p->sync = sync;
-    p->bucket_bytes = bucket_bytes;
+    p->decisions.nstorage = 1;
+    p->decisions.storage =
+        mt_arena_memdup(&p->arena, &(struct mt_storage_row){"*", state}, sizeof *p->decisions.storage);
+    mt_decisions_complete_rows(&p->decisions, &p->arena);
+    p->decisions.sync = sync;
+    p->decisions.bucket_bytes = bucket_bytes;
     return p;
 }
 
 /* Biases and a layer replicated, some weights split, all else as it was: messages of two kinds wait together. */
 static void mix_storage(struct mt_plan *p) {
-    const struct mt_plan_storage rows[4] = {
-        {"h.0*", "replicated"}, {"*c_proj*", "split"}, {"*.bias", "replicated"}, p->storage[0]};
-    p->nstorage = 4;
-    p->storage = mt_arena_memdup(&p->arena, rows, sizeof rows);
+    const struct mt_storage_row rows[4] = {{"h.0*", MT_STATE_REPLICATED},
+                                           {"*c_proj*", MT_STATE_SPLIT},
+                                           {"*.bias", MT_STATE_REPLICATED},
+                                           p->decisions.storage[0]};
+    p->decisions.nstorage = 4;
+    p->decisions.storage = mt_arena_memdup(&p->arena, rows, sizeof rows);
 }
 
 static void test_programs(const char *text, enum mt_type type, bool mixed) {
     static const struct {
-        const char *storage, *sync;
-    } ways[] = {{"replicated", "all_reduce"},
-                {"replicated", "reduce_scatter"},
-                {"split", "reduce_scatter"},
-                {"split", "all_reduce"}};
+        enum mt_state state;
+        enum mt_sync sync;
+    } ways[] = {{MT_STATE_REPLICATED, MT_SYNC_ALL_REDUCE},
+                {MT_STATE_REPLICATED, MT_SYNC_REDUCE_SCATTER},
+                {MT_STATE_SPLIT, MT_SYNC_REDUCE_SCATTER},
+                {MT_STATE_SPLIT, MT_SYNC_ALL_REDUCE}};
     static const int64_t shares[NRANKS] = {7, 3, 1}, whole[NRANKS] = {7, 3, 1}, micro[NRANKS] = {2, 3, 1};
     struct mt_graph *g = graph_of(text, type, 11);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
         for (int64_t bucket = 0; bucket <= 1 << 20; bucket = bucket ? 32 * bucket : 1 << 10)
             for (int body = 0; body < 2; body++)
                 for (int start = 0; start < 2; start++) {
-                    struct mt_plan *p = plan_of(g, ways[w].storage, ways[w].sync, bucket, shares, body ? micro : whole);
-                    if (start) p->start = "attention";
+                    struct mt_plan *p = plan_of(g, ways[w].state, ways[w].sync, bucket, shares, body ? micro : whole);
+                    if (start) p->decisions.start = MT_START_ATTENTION;
                     if (mixed) mix_storage(p);
                     compare(g, p, body);
                     mt_plan_free(p);
                 }
     mt_graph_free(g);
+}
+
+static int draw(int n) {
+    return (int)(rand() / (RAND_MAX + 1.0) * n);
+}
+
+/* Models, sharding and bucket sizes at random: buckets of every number of values. */
+static void test_random(void) {
+    static const char *const patterns[] = {"h.0*", "h.1*", "*c_proj*", "*c_fc*", "*.bias", "wte*", "*ln*"};
+    static const int64_t shares[NRANKS] = {7, 3, 1}, micro[NRANKS] = {2, 3, 1};
+    srand(3);
+    for (int round = 0; round < 60; round++) {
+        struct mt_storage_row rows[4];
+        char text[128];
+        snprintf(text, sizeof text, "gpt2:layers=%d,heads=2,embed=%d,context=16,vocab=97,tied=%d,bias=%d", 2 + draw(6),
+                 32 * (1 + draw(2)), draw(2), draw(2));
+        struct mt_graph *g = graph_of(text, draw(2) ? MT_F32 : MT_BF16, 11);
+        bool body = draw(2);
+        struct mt_plan *p = plan_of(g, draw(2) ? MT_STATE_SPLIT : MT_STATE_REPLICATED,
+                                    draw(2) ? MT_SYNC_ALL_REDUCE : MT_SYNC_REDUCE_SCATTER,
+                                    draw(8) ? draw(1 << (6 + draw(16))) : 0, shares, body ? micro : shares);
+        struct mt_decisions *d = &p->decisions;
+        d->nstorage = 1 + draw(4);
+        for (int i = 0; i < d->nstorage - 1; i++)
+            rows[i] = (struct mt_storage_row){patterns[draw(7)], draw(2) ? MT_STATE_SPLIT : MT_STATE_REPLICATED};
+        rows[d->nstorage - 1] = d->storage[0];
+        d->storage = mt_arena_memdup(&p->arena, rows, sizeof rows);
+        if (draw(2)) d->start = MT_START_ATTENTION;
+        compare(g, p, body);
+        mt_plan_free(p);
+        mt_graph_free(g);
+    }
 }
 
 /* One rank: twice the samples in the same micro-batches are twice the runs of the body, and the memory is that of
@@ -227,8 +263,8 @@ static void test_storage_axes(void) {
         int v = 0;
         while (v < g->nvalues && strcmp(g->values[v].name, cases[i].parameter)) v++;
         CHECK(v < g->nvalues, "%s", cases[i].parameter);
-        CHECK(mt_storage_axis(g, v) == cases[i].axis, "%s of %s: %d", cases[i].parameter, cases[i].model,
-              mt_storage_axis(g, v));
+        CHECK(mt_sharding_axis(g, v) == cases[i].axis, "%s of %s: %d", cases[i].parameter, cases[i].model,
+              mt_sharding_axis(g, v));
         mt_graph_free(g);
     }
 }
@@ -238,7 +274,7 @@ static void test_missing_split(void) {
     static const int64_t shares[NRANKS] = {7, 3, 1};
     struct mt_graph *g = graph_of("gpt2:layers=1,heads=2,embed=12,context=4,vocab=26", MT_F32, 11);
     for (int lacking = 1;; lacking++) {
-        struct mt_plan *p = plan_of(g, "split", "reduce_scatter", 1 << 10, shares, shares);
+        struct mt_plan *p = plan_of(g, MT_STATE_SPLIT, MT_SYNC_REDUCE_SCATTER, 1 << 10, shares, shares);
         struct mt_arena arena = MT_ARENA_INIT;
         struct mt_choice choice;
         bool more = lacking < p->nsplits;
@@ -264,6 +300,7 @@ int main(void) {
     test_programs("gpt2:layers=2,heads=2,embed=32,context=16,vocab=97,tied=0,bias=0", MT_BF16, false);
     test_programs("mlp", MT_F32, false);
     test_programs("gpt2:layers=4,heads=2,embed=32,context=16,vocab=97", MT_F32, true);
+    test_random();
     test_list();
     return 0;
 }

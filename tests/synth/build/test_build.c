@@ -20,7 +20,7 @@ static struct mt_interp *run_choice(const struct mt_graph *g, const struct mt_ch
 static void test_model(const char *text, double dropout, int rounds) {
     struct mt_graph *g = training_graph(text, 5, dropout);
     struct mt_arena arena = MT_ARENA_INIT;
-    struct mt_choice one = {.nranks = 1, .gradient_wire = MT_F64};
+    struct mt_choice one = {.nranks = 1, .decisions.gradient_wire = MT_F64};
     struct mt_program alone;
     double want_loss, loss;
     one.rules = mt_new(&arena, struct mt_rule, g->nops);

@@ -402,12 +402,11 @@ MUTATE(other_problem) {
     case 4: SET(p->wire, p->wire == MT_F64 ? MT_F32 : MT_F64); break;
     case 5: SET(p->acc, p->acc == MT_F64 ? MT_F32 : MT_F64); break;
     case 6: SET(p->me, (p->me + 1) % p->n); break;
-    case 7: SET(l->tag, l->tag + 1); break;
-    case 8: SET(l->group[0], (l->group[0] + 1) % truth.program->nranks); break;
-    case 9: SET(l->message_count[0], l->message_count[0] - 1); break;
-    case 10: SET(l->zero, !l->zero); break;
-    case 11: SET(p->root, p->n - 1); break;
-    case 12: SET(l->message_count[1], l->message_count[1] + 1); break;
+    case 7: SET(l->group[0], (l->group[0] + 1) % truth.program->nranks); break;
+    case 8: SET(l->message_count[0], l->message_count[0] - 1); break;
+    case 9: SET(l->zero, !l->zero); break;
+    case 10: SET(p->root, p->n - 1); break;
+    case 11: SET(l->message_count[1], l->message_count[1] + 1); break;
     }
 }
 
@@ -554,7 +553,7 @@ static const struct {
     {"operand dropped", drop_operand, 2},
     {"another tensor", other_tensor, 4},
     {"other samples", other_samples, 4},
-    {"another problem", other_problem, 13},
+    {"another problem", other_problem, 12},
     {"another piece", other_piece, 11},
     {"another message", other_message, 6},
     {"another step", other_step, 10},
@@ -629,7 +628,7 @@ static int swap_outputs(int rank) {
             const struct mt_linstr *l = &m->instrs[i];
             int a = l->out[k - 1], b = l->out[k];
             int64_t at[2] = {m->values[a].offset_bytes, m->values[b].offset_bytes};
-            if (l->what != MT_LOWERED_COLLECTIVE || !l->npack || !mt_coll_may_go_as_arrays(&l->problem)) continue;
+            if (l->what != MT_LOWERED_COLLECTIVE || !l->npack || !mt_coll_takes_arrays(&l->problem)) continue;
             if (!has_memory(m, a) || m->values[a].size_bytes != m->values[b].size_bytes) continue;
             if (m->values[l->in[k]].offset_bytes != at[1]) continue;
             move_value(m, a, at[1]), move_value(m, b, at[0]);
@@ -750,7 +749,7 @@ static void test_random(const char *model, int64_t batch, double dropout, int ro
         bool wild = round % 2 == 0;
         random_choice(&arena, g, 1 + (int)below(5), wild, &choice);
         for (int r = 0; r < choice.nranks && !wild; r++) choice.micro[r] = 1 + below(3);
-        if (below(2)) choice.gradient_wire = MT_F32;
+        if (below(2)) choice.decisions.gradient_wire = MT_F32;
         CHECK_OK(mt_build(g, &choice, &p, &err), err);
         if (!mt_check_program(&p, NULL, &err)) {
             lower_all(&p, below(2));
@@ -789,11 +788,11 @@ static void choose_algorithms(enum style style, struct mt_choice *choice) {
         [TENSOR] = {"ring", "ring", "ring", "binomial", "direct"},
         [WILD] = {"auto", "recursive_halving", "auto", "auto", "auto"},
     };
-    static struct mt_plan_collective rows[MT_NCOLLS];
+    static struct mt_algorithm_row rows[MT_NCOLLS];
     for (int k = 0; k < MT_NCOLLS; k++)
-        rows[k] = (struct mt_plan_collective){.kind = (enum mt_coll_kind)k, .algorithm = names[style][k]};
-    choice->collectives = rows;
-    choice->ncollectives = MT_NCOLLS;
+        rows[k] = (struct mt_algorithm_row){.kind = (enum mt_coll_kind)k, .algorithm = names[style][k]};
+    choice->decisions.algorithms = rows;
+    choice->decisions.nalgorithms = MT_NCOLLS;
 }
 
 /* Mutants of one model's programs, in the styles [first, last]. */
@@ -802,7 +801,8 @@ static void test_styles(double dropout, enum style first, enum style last) {
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_err err = MT_ERR_INIT;
     struct mt_graph *g = training_graph("gpt2:layers=1,heads=2,embed=4,context=3,vocab=5,bias=1,tied=1", 5, dropout);
-    struct mt_choice one = {.nranks = 1, .gradient_wire = MT_F64, .rules = mt_new(&arena, struct mt_rule, g->nops)};
+    struct mt_choice one = {
+        .nranks = 1, .decisions.gradient_wire = MT_F64, .rules = mt_new(&arena, struct mt_rule, g->nops)};
     struct mt_program alone;
     CHECK_OK(mt_build(g, &one, &alone, &err), err);
     CHECK((truth.want = run_program(&alone, &truth.loss, &err)), "one rank runs");

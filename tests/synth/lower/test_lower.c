@@ -445,8 +445,8 @@ static void test_sets_off(void) {
         random_choice(&arena, g, 2, false, &choice);
         for (int o = 0; o < g->nops; o++)
             if (g->ops[o].role == MT_ROLE_UPDATE) choice.rules[o] = (struct mt_rule){.kind = MT_RULE_REPLICATE};
-        choice.bucket_bytes = 2048;
-        choice.beside = beside;
+        choice.decisions.bucket_bytes = 2048;
+        choice.decisions.start = beside ? MT_START_ATTENTION : MT_START_FULL;
         CHECK_OK(mt_build(g, &choice, &program, &err), err);
         for (int fuse = 0; fuse < 2; fuse++) {
             struct mt_lowered *low = lower(&program, 0, fuse);

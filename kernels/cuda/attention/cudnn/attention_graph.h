@@ -2,7 +2,7 @@
 #ifndef MT_KERNELS_CUDA_ATTENTION_CUDNN_ATTENTION_GRAPH_H
 #define MT_KERNELS_CUDA_ATTENTION_CUDNN_ATTENTION_GRAPH_H
 
-#include "kernels/cuda/driver/cuda.h"
+#include "kernels/cuda/driver/driver.h"
 
 /* qkv[b, s, 3, h, d], of bf16 or f16. */
 struct cudnn_attention_shape {

@@ -1,0 +1,97 @@
+/* Decisions: their words, their copies, and the rows that are there by default. */
+#include "synth/job/decisions.h"
+
+#include <string.h>
+
+#define VALUE(NAME, value, text) [MT_##NAME##_##value] = text,
+#define WORDS(NAME, name, values) const char *const mt_##name##_names[MT_N##NAME] = {values};
+#include "synth/job/decisions.def"
+
+#define DECISION(NAME, name, omitted, flag, what, help)                                                                \
+    {#name, "--" flag, what, mt_##name##_names, MT_N##NAME, MT_##NAME##_##omitted},
+const struct mt_decision mt_decision_table[MT_NDECISIONS] = {
+#include "synth/job/decisions.def"
+};
+
+#define DECISION(NAME, name, omitted, flag, what, help)                                                                \
+    case MT_DECISION_##NAME: return (int)d->name;
+int mt_decision_get(const struct mt_decisions *d, enum mt_decision_id which) {
+    switch (which) {
+#include "synth/job/decisions.def"
+    case MT_NDECISIONS: break;
+    }
+    return -1;
+}
+
+#define DECISION(NAME, name, omitted, flag, what, help)                                                                \
+    case MT_DECISION_##NAME: d->name = (enum mt_##name)value; break;
+void mt_decision_set(struct mt_decisions *d, enum mt_decision_id which, int value) {
+    switch (which) {
+#include "synth/job/decisions.def"
+    case MT_NDECISIONS: break;
+    }
+}
+
+bool mt_decisions_are_unset(const struct mt_decisions *d) {
+    bool unset = !d->nrules && !d->nstorage && d->bucket_bytes < 0 && d->gradient_wire == MT_NTYPES;
+    for (int i = 0; i < d->nalgorithms; i++) unset &= mt_algorithm_is_auto(d->algorithms[i].algorithm);
+    for (int i = 0; i < MT_NDECISIONS; i++) unset &= mt_decision_get(d, (enum mt_decision_id)i) < 0;
+    return unset;
+}
+
+struct mt_decisions mt_decisions_copy(const struct mt_decisions *from, struct mt_arena *arena) {
+    struct mt_decisions to = *from;
+    to.rules = mt_new(arena, struct mt_rule_row, from->nrules);
+    to.storage = mt_new(arena, struct mt_storage_row, from->nstorage);
+    to.algorithms = mt_new(arena, struct mt_algorithm_row, from->nalgorithms);
+    for (int i = 0; i < from->nrules; i++)
+        to.rules[i] = (struct mt_rule_row){mt_arena_strdup(arena, from->rules[i].pattern), from->rules[i].operators,
+                                           mt_arena_strdup(arena, from->rules[i].split)};
+    for (int i = 0; i < from->nstorage; i++)
+        to.storage[i] =
+            (struct mt_storage_row){mt_arena_strdup(arena, from->storage[i].pattern), from->storage[i].state};
+    for (int i = 0; i < from->nalgorithms; i++) {
+        to.algorithms[i] = from->algorithms[i];
+        to.algorithms[i].algorithm = mt_arena_strdup(arena, from->algorithms[i].algorithm);
+    }
+    return to;
+}
+
+void mt_decisions_complete_rows(struct mt_decisions *d, struct mt_arena *arena) {
+    static const struct mt_rule_row by_batch = {"*", MT_OPERATORS_SPLIT, "batch"};
+    if (!d->nrules) d->rules = mt_arena_memdup(arena, &by_batch, sizeof by_batch), d->nrules = 1;
+    for (int i = 0; i < d->nstorage; i++)
+        if (!strcmp(d->storage[i].pattern, "*")) return;
+    struct mt_storage_row *rows = mt_new(arena, struct mt_storage_row, d->nstorage + 1);
+    if (d->nstorage) memcpy(rows, d->storage, (size_t)d->nstorage * sizeof *rows);
+    rows[d->nstorage++] = (struct mt_storage_row){"*", MT_STATE_REPLICATED};
+    d->storage = rows;
+}
+
+bool mt_decisions_shard_state(const struct mt_decisions *d) {
+    bool split = false;
+    for (int i = 0; i < d->nstorage; i++) split |= d->storage[i].state == MT_STATE_SPLIT;
+    return split;
+}
+
+bool mt_decisions_same_rows(const struct mt_decisions *a, const struct mt_decisions *b) {
+    bool same = a->nrules == b->nrules && a->nstorage == b->nstorage && a->sync == b->sync;
+    for (int i = 0; i < a->nrules && same; i++)
+        same = a->rules[i].operators == b->rules[i].operators && !strcmp(a->rules[i].pattern, b->rules[i].pattern) &&
+               !strcmp(a->rules[i].split, b->rules[i].split);
+    for (int i = 0; i < a->nstorage && same; i++)
+        same = a->storage[i].state == b->storage[i].state && !strcmp(a->storage[i].pattern, b->storage[i].pattern);
+    return same;
+}
+
+bool mt_algorithm_is_auto(const char *name) {
+    return !strcmp(name, "auto");
+}
+
+const char *mt_decisions_algorithm(const struct mt_decisions *d, enum mt_coll_kind kind, int64_t bytes) {
+    for (int i = 0; i < d->nalgorithms; i++) {
+        const struct mt_algorithm_row *row = &d->algorithms[i];
+        if (row->kind == kind && (!row->up_to_bytes || bytes <= row->up_to_bytes)) return row->algorithm;
+    }
+    return "auto";
+}
