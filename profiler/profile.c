@@ -85,7 +85,7 @@ static enum mt_status start(struct mt_profile *p, const struct mt_profile_option
     p->wire = options->wire ? options->wire : p->comm;
     p->deadline_s = options->deadline_s > 0 ? options->deadline_s : 60;
     p->exchange = mt_exchange_new(p->comm, p->deadline_s);
-    mt_exchange_listen(p->exchange, options->tell);
+    mt_exchange_on_progress(p->exchange, options->progress);
     p->places = mt_new(&p->arena, struct mt_place, p->nranks);
     enum mt_status st = mt_exchange_agree(p->exchange, open_device(p, options, &mine, err), err);
     if (!st) st = mt_exchange_gather(p->exchange, &mine, sizeof mine, p->places, err);

@@ -24,9 +24,9 @@ struct mt_profile_options {
     /* Communicator of the devices' data, used through a stream; null: `comm`, called directly. Not owned. */
     struct mt_comm *wire;
     double budget_s;
-    double emulate;                 /* speed to which this rank's device is slowed; 1: full */
-    double deadline_s;              /* without an answer from a rank; 0: 60 */
-    void (*tell)(const char *what); /* progress: called repeatedly with what is measured; or null */
+    double emulate;                     /* speed to which this rank's device is slowed; 1: full */
+    double deadline_s;                  /* without an answer from a rank; 0: 60 */
+    void (*progress)(const char *what); /* progress: called repeatedly with what is measured; or null */
 };
 
 /* *raw (raw may be null): on rank 0 all samples as CSV with the header "probe,what,rank,value", the caller's to free;

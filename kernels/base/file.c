@@ -84,7 +84,7 @@ static enum mt_status sync_folder(const char *path, struct mt_err *err) {
     return st;
 }
 
-/* A new file beside `path`, and its name (the caller's to free); -1 with *err filled. */
+/* A new file in `path`'s folder, and its name (the caller's to free); -1 with *err filled. */
 static int make_temporary(const char *path, char **name, struct mt_err *err) {
     size_t room = strlen(path) + 32;
     char *temporary = mt_malloc(room);
@@ -95,7 +95,7 @@ static int make_temporary(const char *path, char **name, struct mt_err *err) {
         if (fd >= 0 || errno != EEXIST) break;
     }
     if (fd < 0) {
-        fail_at(path, ": making a temporary file beside it", err);
+        fail_at(path, ": making a temporary file next to it", err);
         free(temporary);
         return -1;
     }

@@ -1,4 +1,4 @@
-/* Schedules as they are written, and the table of algorithms. */
+/* The table of algorithms, and the making of schedules. */
 #include "kernels/coll/coll.h"
 
 #include <assert.h>

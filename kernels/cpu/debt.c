@@ -1,5 +1,5 @@
-/* Emulation of slower devices: paying what streams owe, exactly on average. A sleep is some tens of microseconds too
- * long; that is taken off what is owed next. And what streams take operators for beside their work. */
+/* Emulation of slower devices: streams sleep off what they owe, exactly on average. A sleep is some tens of
+ * microseconds too long; the excess is subtracted from what is owed next. */
 #include <math.h>
 #include <time.h>
 
@@ -23,35 +23,7 @@ void mt_cpu_debt_pay(struct mt_cpu_debt *debt, double least_s, const atomic_bool
     if (debt->owed_s < least_s) return;
     double start_s = debt->clock->now_s(), end_s = start_s + debt->owed_s, now_s = start_s;
     for (; now_s < end_s && !atomic_load(stop); now_s = debt->clock->now_s())
-        debt->clock->sleep_until_s(fmin(end_s, now_s + 0.1)); /* wake at times to look at `stop` */
+        debt->clock->sleep_until_s(fmin(end_s, now_s + 0.1)); /* wake up regularly to check `stop` */
     debt->owed_s -= now_s - start_s;
     debt->worked_s = debt->clock->worked_s();
-}
-
-static enum mt_status do_nothing(const struct mt_call *call, struct mt_err *err) {
-    (void)call, (void)err;
-    return MT_OK;
-}
-
-double mt_cpu_overhead_s(struct mt_device *device) {
-    enum { COUNT = 256 };
-    static const struct mt_backend nothing = {.name = "nothing", .run = do_nothing};
-    static const struct mt_attr attr;
-    static const double deadline_s = 60;
-    const struct mt_call call = {.kind = MT_OP_count, .attr = &attr};
-    double seconds[COUNT][2], sum_s = 0;
-    struct mt_stream *stream;
-    struct mt_event *event;
-    struct mt_err err = MT_ERR_INIT;
-    if (mt_cpu_stream_new(device, "probe", &stream, &err)) return 0;
-    mt_cpu_event_new(device, &event, &err);
-    for (int i = 0; i < COUNT; i++) {
-        mt_cpu_stream_op(stream, &nothing, &call, seconds[i]);
-        mt_cpu_event_record(event, stream); /* as programs do */
-    }
-    if (!mt_cpu_stream_sync(stream, deadline_s, &err))
-        for (int i = 0; i < COUNT; i++) sum_s += seconds[i][1] - seconds[i][0];
-    mt_cpu_stream_free(stream);
-    mt_cpu_event_free(event);
-    return sum_s * ((struct mt_cpu_device *)device)->speed / COUNT;
 }

@@ -1,4 +1,6 @@
-/* The CPU device's own parts. */
+/* The CPU device: streams are threads with queues, memory is from mmap. device.c is its class (kernels/device/class.h);
+ * operators run by the backends c/ (plain C, always there) and onednn/ (a module). The class owns devices,
+ * streams and events; a device owns its allocations. */
 #ifndef MT_KERNELS_CPU_INTERNAL_H
 #define MT_KERNELS_CPU_INTERNAL_H
 
@@ -13,24 +15,24 @@ struct mt_cpu_allocation {
     size_t size_bytes;
 };
 
-/* What streams measure and sleep by. */
+/* The clock by which streams measure and sleep. */
 struct mt_cpu_clock {
     double (*now_s)(void);                /* mt_now_s */
-    double (*worked_s)(void);             /* the calling thread's time on a processor */
-    void (*sleep_until_s)(double when_s); /* of now_s; may return late, or early */
+    double (*worked_s)(void);             /* the calling thread's CPU time */
+    void (*sleep_until_s)(double when_s); /* a time of now_s; may return late or early */
 };
 extern const struct mt_cpu_clock mt_cpu_clock;
 
 struct mt_cpu_device {
-    struct mt_device base;            /* its threads: of each stream's OpenMP team */
+    struct mt_device base;            /* base.threads: the size of each stream's OpenMP team */
     const struct mt_cpu_clock *clock; /* mt_cpu_clock; tests set their own before there are streams */
-    double speed;                     /* emulated; 1: its own */
+    double speed;                     /* emulated; 1: full */
     const struct mt_backend *onednn;  /* or null */
     pthread_mutex_t lock;             /* of allocations */
     struct mt_cpu_allocation *allocations;
 };
 
-/* Its streams and events (stream.c), for the class. */
+/* Streams and events (stream.c), for the class. */
 enum mt_status mt_cpu_stream_new(struct mt_device *device, const char *name, struct mt_stream **stream,
                                  struct mt_err *err);
 void mt_cpu_stream_free(struct mt_stream *stream);
@@ -47,33 +49,30 @@ void mt_cpu_event_free(struct mt_event *event);
 void mt_cpu_event_record(struct mt_event *event, struct mt_stream *stream);
 enum mt_status mt_cpu_event_sync(struct mt_event *event, double deadline_s, struct mt_err *err);
 
-/* Bytes that can still be had under the kernel's MemAvailable and the limits of this process's cgroups (v1 and v2, with
- * all parents; file caches that can be dropped count as free). `root` goes before /proc and /sys: "" but in tests. */
+/* Free bytes: the least of the kernel's MemAvailable and of what this process's cgroups leave (v1 and v2, with all
+ * parents; reclaimable file caches count as free). `root` is put before /proc and /sys: "" except in tests. */
 int64_t mt_cpu_memory_bytes(const char *root);
 
-/* The work of one collective call, by the calling thread. */
+/* Run one collective call in the calling thread. */
 enum mt_status mt_cpu_coll(const struct mt_coll_call *call, struct mt_err *err);
 
-/* A stream that works at a lower speed: it runs ahead of the clock that is emulated by what it owes, and pays by
- * sleeping; what it sleeps too long is owed to it. */
+/* Emulation of a lower speed: after work of t seconds a stream owes t (1 / speed - 1) seconds, which it sleeps later.
+ * Its emulated clock is ahead of the real one by owed_s; after a sleep that was too long owed_s is negative. */
 struct mt_cpu_debt {
     const struct mt_cpu_clock *clock;
     double owed_s;
     double worked_s; /* clock->worked_s when an item, or a wait after it, ended last */
 };
-/* The time on the emulated clock. */
+/* The time of the emulated clock. */
 static inline double mt_cpu_debt_now_s(const struct mt_cpu_debt *debt) {
     return debt->clock->now_s() + debt->owed_s;
 }
-/* Work at `speed` that took so long. */
+/* Account for work of worked_s seconds at `speed`. */
 static inline void mt_cpu_debt_add(struct mt_cpu_debt *debt, double worked_s, double speed) {
     debt->owed_s += worked_s * (1 / speed - 1);
 }
-/* Sleep if at least `least_s` is owed; sooner awake when *stop is set. What going to sleep works is nobody's. */
+/* Sleep off the debt if it is at least `least_s`; returns early when *stop is set. CPU time spent on going to sleep
+ * belongs to no operator. */
 void mt_cpu_debt_pay(struct mt_cpu_debt *debt, double least_s, const atomic_bool *stop);
-
-/* What an emulated device takes an operator for longer than it works, in seconds of its own speed: measured with
- * operators that do nothing. 0 where no thread can be had. */
-double mt_cpu_overhead_s(struct mt_device *device);
 
 #endif

@@ -1,5 +1,4 @@
-/* motley plan: decide who does how much, and write it down; or check an edited plan and sign it; or plan again from
- * what a run has seen. */
+/* motley plan: make a plan; or check an edited plan and sign it; or replan from what a run has seen. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +6,7 @@
 #include "launcher/commands/command.h"
 #include "launcher/plan/modes.h"
 
-/* "-" is standard output; nothing else goes there then. */
+/* "-" is standard output, where nothing else is printed then. */
 static enum mt_status write_plan(struct mt_plan *plan, const char *out, struct mt_err *err) {
     if (strcmp(out, "-")) {
         enum mt_status st = mt_plan_write(plan, out, err);
@@ -23,11 +22,11 @@ static enum mt_status write_plan(struct mt_plan *plan, const char *out, struct m
 }
 
 int mt_command_plan(int argc, char **argv) {
-    static enum mt_status (*const ways[])(struct mt_plan_flags *, struct mt_plan **, FILE *,
-                                          struct mt_err *) = {[MT_PLAN_BY_SPEEDS] = mt_plan_by_speeds,
-                                                              [MT_PLAN_FOR_CLUSTER] = mt_plan_for_cluster,
-                                                              [MT_PLAN_CHECK] = mt_plan_check_edited,
-                                                              [MT_PLAN_REPLAN] = mt_plan_replan};
+    static enum mt_status (*const modes[])(struct mt_plan_flags *, struct mt_plan **, FILE *,
+                                           struct mt_err *) = {[MT_PLAN_BY_SPEEDS] = mt_plan_by_speeds,
+                                                               [MT_PLAN_FOR_CLUSTER] = mt_plan_for_cluster,
+                                                               [MT_PLAN_CHECK] = mt_plan_check_edited,
+                                                               [MT_PLAN_REPLAN] = mt_plan_replan};
     struct mt_err err = MT_ERR_INIT;
     struct mt_plan_flags flags;
     struct mt_plan *plan = NULL;
@@ -37,7 +36,7 @@ int mt_command_plan(int argc, char **argv) {
     enum mt_status st = mt_plan_flags_parse(&flags, argc, argv);
     if (!st) {
         FILE *file = open_memstream(&remarks, &length);
-        st = ways[flags.way](&flags, &plan, file, &err);
+        st = modes[flags.mode](&flags, &plan, file, &err);
         fclose(file);
     }
     if (!st) st = write_plan(plan, flags.out, &err);

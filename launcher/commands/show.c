@@ -120,7 +120,7 @@ static enum mt_status show_graph(const struct show_flags *f, struct mt_err *err)
         plan->model = f->model;
         plan->job = f->job.job;
     }
-    if (!(st = mt_planned_graph(plan, plan->job.precision, &planned, err))) mt_graph_print(planned.graph, stdout);
+    if (!(st = mt_planned_graph(plan, &planned, err))) mt_graph_print(planned.graph, stdout);
     mt_planned_release(&planned);
     mt_plan_free(plan);
     return st;

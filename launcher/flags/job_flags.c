@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "launcher/flags/flags.h"
-#include "profiler/describe/describe.h"
 
 enum flag_kind { COUNT, SEED, REAL, TYPE, OPTIMIZER, SCHEDULE, TRUE };
 enum flag_use { ALWAYS, WITH_ADAMW, WITH_SGD, WITH_FALLING_RATE, WITH_LOSS_SCALE };
@@ -122,16 +121,13 @@ static bool supports(const struct mt_cluster_class *class, enum mt_type type) {
     return class->flops[type] > 0 || implied;
 }
 
-enum mt_status mt_job_flags_choose(struct mt_job_flags *flags, const char *cluster, struct mt_err *err) {
+enum mt_status mt_job_flags_choose(struct mt_job_flags *flags, const struct mt_cluster *c, struct mt_err *err) {
     static const enum mt_type half_types[] = {MT_BF16, MT_F16};
-    struct mt_cluster *c;
     if (!flags->automatic) return MT_OK;
-    if (!cluster) {
+    if (!c) {
         mt_fail(err, MT_EINPUT, "--precision: auto depends on the devices, and there is no --cluster");
         return mt_err_hint(err, "name one of " MT_PRECISIONS);
     }
-    enum mt_status st = mt_cluster_open(cluster, &c, err);
-    if (st) return st;
     flags->automatic = false;
     flags->job.precision = MT_F32;
     for (int h = 0; h < 2 && flags->job.precision == MT_F32; h++) {
@@ -139,7 +135,6 @@ enum mt_status mt_job_flags_choose(struct mt_job_flags *flags, const char *clust
         for (int i = 0; i < c->nclasses; i++) all = all && supports(&c->classes[i], half_types[h]);
         if (all) flags->job.precision = half_types[h];
     }
-    mt_cluster_free(c);
     return MT_OK;
 }
 

@@ -9,6 +9,7 @@
 
 #include <argp.h>
 
+#include "profiler/cluster/cluster.h"
 #include "synth/job/job.h"
 
 struct mt_job_flags {
@@ -21,9 +22,9 @@ struct mt_job_flags {
 void mt_job_flags_init(struct mt_job_flags *flags, struct mt_err *err);
 const struct argp *mt_job_argp(void);
 
-/* With --precision auto, choose by the cluster (a file or a description; or null): bf16 if all its devices have it,
- * else f16 if all have it, else f32. */
-enum mt_status mt_job_flags_choose(struct mt_job_flags *flags, const char *cluster, struct mt_err *err);
+/* With --precision auto, choose by the cluster (null: there is none): bf16 if all its devices have it, else f16 if all
+ * have it, else f32. */
+enum mt_status mt_job_flags_choose(struct mt_job_flags *flags, const struct mt_cluster *cluster, struct mt_err *err);
 
 /* Apply defaults that depend on other flags (lr_min is a tenth of lr), refuse flags that the optimizer or the schedule
  * does not use, and check the job. */

@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "launcher/flags/flags.h"
+#include "profiler/describe/describe.h"
 #include "synth/models/model.h"
 
 enum {
@@ -46,7 +48,7 @@ static const struct argp_option options[] = {
     {"models", KEY_MODELS, 0, 0, "list the models and their options", 1},
     {"cluster", KEY_CLUSTER, "FILE", 0,
      "a cluster's profile, or what describes one: search for the fastest plan; what flags below decide stays so", 1},
-    {"from", KEY_FROM, "RUN", 0, "plan again what RUN (a folder, or its run.json) trained, by the speeds it has seen",
+    {"from", KEY_FROM, "RUN", 0, "replan what RUN (a folder, or its run.json) trained, by the speeds that it measured",
      1},
     {"limit", KEY_LIMIT, "S", 0, "with --cluster: seconds after which the search ends with its best so far [20]", 1},
     {0, 0, 0, 0, "How samples are divided:", 2},
@@ -55,22 +57,22 @@ static const struct argp_option options[] = {
     {"shares", KEY_SHARES, "5,4,1", 0, "exactly so", 2},
     {"micro", KEY_MICRO, "M,...", 0, "samples a micro-batch at most; one number for all [a rank's whole share]", 2},
     {"recompute", KEY_RECOMPUTE, "WHAT", 0,
-     "make results of the forward pass again instead of keeping them: none, pointwise (activations and norms) or "
-     "segments (all but what cuts the pass into parts) [none; with --cluster as memory asks for]",
+     "activation recomputation: none, pointwise (activations and norms) or segments (all but the values that cut the "
+     "forward pass into segments) [none; with --cluster what fits and is fastest]",
      2},
-    {0, 0, 0, 0, "Where parameters and optimizer state are:", 3},
+    {0, 0, 0, 0, "Sharding of parameters and optimizer state:", 3},
     {"storage", KEY_STORAGE, "[PATTERN=]WHERE", 0,
      "replicated or split, for parameters whose name matches; may be repeated, the first match applies [replicated, or "
      "searched]",
      3},
     {"storage-speeds", KEY_STORAGE_SPEEDS, "1,2,0", 0, "split in this proportion [as samples]", 3},
     {"storage-shares", KEY_STORAGE_SHARES, "LABEL=64,0,64", 0, "exact shares of one label; may be repeated", 3},
-    {0, 0, 0, 0, "How gradients travel:", 4},
+    {0, 0, 0, 0, "How gradients are summed and sent:", 4},
     {"bucket-bytes", KEY_BUCKET, "BYTES", 0, "of gradients in one message; 0: one each [4MiB; among GPUs 64MiB]", 4},
 #define DECISION(NAME, name, omitted, flag, what, help) {flag, KEY_DECISION + MT_DECISION_##NAME, "HOW", 0, help, 4},
 #include "synth/job/decisions.def"
     {"gradient-wire", KEY_WIRE, "TYPE", 0,
-     "what sums travel as: f32, bf16, or f16 if the loss is scaled [f32; f64 in an f64 job]", 4},
+     "type in which gradients are sent: f32, bf16, or f16 if the loss is scaled [f32; f64 in an f64 job]", 4},
     {"algorithm", KEY_ALGORITHM, "KIND=NAME", 0, "as AllReduce=ring; may be repeated [auto]", 4},
     {0, 0, 0, 0, "The document:", 6},
     {"out", KEY_OUT, "FILE", 0, "where to write it; - for standard output", 6},
@@ -99,7 +101,7 @@ static enum mt_status take_speeds(struct mt_plan_flags *f, const char *flag, con
     return st ? st : mt_plan_flags_ranks(f, flag, count);
 }
 
-/* The ways to divide the batch exclude each other. */
+/* The flags that divide the batch exclude each other. */
 static enum mt_status divide_by(struct mt_plan_flags *f, const char *flag) {
     if (f->shares_by && strcmp(f->shares_by, flag))
         return mt_fail(f->err, MT_EINPUT, "%s and %s exclude each other", f->shares_by, flag);
@@ -227,7 +229,7 @@ static enum mt_status take_flag(struct mt_plan_flags *f, int key, const char *te
     case KEY_ALGORITHM: return take_algorithm(f, text);
     case KEY_RECOMPUTE:
         st = mt_flag_name("--recompute", text, mt_recompute_names, MT_NRECOMPUTE, &which, f->err);
-        f->recompute = (enum mt_recompute)which;
+        q->job.recompute = (enum mt_recompute)which;
         return st;
     }
     const struct mt_decision *row = &mt_decision_table[key - KEY_DECISION];
@@ -266,7 +268,15 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return ARGP_ERR_UNKNOWN;
 }
 
-static enum mt_status settle_making(struct mt_plan_flags *f) {
+/* The plan that is about to be replaced; null where there is none, or what is there is no plan: it will be replaced all
+ * the same. */
+static struct mt_plan *read_replaced(const char *out) {
+    struct mt_err ignored = MT_ERR_INIT;
+    struct mt_plan *plan;
+    return !strcmp(out, "-") || access(out, R_OK) || mt_plan_read_edited(out, &plan, &ignored) ? NULL : plan;
+}
+
+static enum mt_status resolve_request(struct mt_plan_flags *f) {
     struct mt_plan_request *q = &f->request;
     enum mt_status st;
     if (!q->model) {
@@ -277,13 +287,14 @@ static enum mt_status settle_making(struct mt_plan_flags *f) {
         mt_fail(f->err, MT_EINPUT, "--ranks is missing");
         return mt_err_hint(f->err, "as --ranks 3, --speeds 1,0.7,0.3 or --cluster cluster.json");
     }
-    if ((st = mt_job_flags_choose(&f->job, f->cluster, f->err)) || (st = mt_job_flags_resolve(&f->job, f->err)))
+    if ((st = mt_job_flags_choose(&f->job, f->opened, f->err)) || (st = mt_job_flags_resolve(&f->job, f->err)))
         return st;
+    enum mt_recompute recompute = q->job.recompute;
     q->job = f->job.job;
-    q->job.recompute = f->recompute;
+    q->job.recompute = recompute;
     enum mt_type wire = q->fixed.decisions.gradient_wire;
     if (wire == MT_F32 && q->job.precision == MT_F64)
-        return mt_fail(f->err, MT_EINPUT, "--gradient-wire: an f64 job's gradients travel as f64 or bf16, not f32");
+        return mt_fail(f->err, MT_EINPUT, "--gradient-wire: an f64 job sends gradients as f64 or bf16, not f32");
     if (wire == MT_F16 && !(q->job.loss_scale > 0)) {
         mt_fail(f->err, MT_EINPUT, "--gradient-wire: sums in f16 overflow unless the loss is scaled");
         return mt_err_hint(f->err, "say --precision f16 or --loss-scale too, or take bf16");
@@ -293,14 +304,19 @@ static enum mt_status settle_making(struct mt_plan_flags *f) {
                         : q->speeds       ? "--speeds"
                         : q->device       ? "--device"
                                           : NULL;
+    if (f->cluster) q->last = f->replaced = read_replaced(f->out);
+    q->last_is_replaced = true;
+    q->limit_s = f->limit_s;
+    q->even = f->shares_by && !strcmp(f->shares_by, "--even");
     if (f->cluster && known) return mt_fail(f->err, MT_EINPUT, "%s: --cluster says that", known);
     if (f->cluster && q->storage_speeds)
         return mt_fail(f->err, MT_EINPUT, "--storage-speeds: --cluster says that; --storage-shares fixes exact shares");
     return MT_OK;
 }
 
-/* Which way it is, and that nothing was said that has no use on it. */
-static enum mt_status settle(struct mt_plan_flags *f) {
+/* The mode, without flags that have no use in it; and its inputs. */
+static enum mt_status resolve(struct mt_plan_flags *f) {
+    enum mt_status st;
     const char *taken = f->check ? "--check" : f->from ? "--from" : NULL;
     const char *said = f->decided ? f->decided : f->job.given ? "the job's flags" : NULL;
     if (!f->out) {
@@ -318,17 +334,24 @@ static enum mt_status settle(struct mt_plan_flags *f) {
     if (f->limited && !f->cluster) return mt_fail(f->err, MT_EINPUT, "--limit: has no use without --cluster");
     if (f->cluster_out && !(f->from && f->cluster))
         return mt_fail(f->err, MT_EINPUT, "--cluster-out: has no use without --from and --cluster");
-    f->way = f->check ? MT_PLAN_CHECK : f->from ? MT_PLAN_REPLAN : f->cluster ? MT_PLAN_FOR_CLUSTER : MT_PLAN_BY_SPEEDS;
-    return taken ? MT_OK : settle_making(f);
+    f->mode = f->check     ? MT_PLAN_CHECK
+              : f->from    ? MT_PLAN_REPLAN
+              : f->cluster ? MT_PLAN_FOR_CLUSTER
+                           : MT_PLAN_BY_SPEEDS;
+    if (f->cluster && (st = mt_cluster_open(f->cluster, &f->opened, f->err))) return st;
+    return taken ? MT_OK : resolve_request(f);
 }
 
 void mt_plan_flags_init(struct mt_plan_flags *flags, struct mt_err *err) {
-    *flags = (struct mt_plan_flags){.err = err, .limit_s = 20, .recompute = MT_RECOMPUTE_UNSET};
+    *flags = (struct mt_plan_flags){.err = err, .limit_s = 20};
+    flags->request.job.recompute = MT_RECOMPUTE_UNSET;
     flags->request.fixed.decisions = mt_decisions_unset;
     mt_job_flags_init(&flags->job, err);
 }
 
 void mt_plan_flags_release(struct mt_plan_flags *flags) {
+    mt_cluster_free(flags->opened);
+    mt_plan_free(flags->replaced);
     mt_arena_release(&flags->arena);
 }
 
@@ -339,7 +362,7 @@ enum mt_status mt_plan_flags_parse(struct mt_plan_flags *flags, int argc, char *
                               0,
                               "Divide a training job over ranks, and write the plan.\v"
                               "The plan is a JSON document to review, edit and keep. `motley show FILE` prints it as "
-                              "tables, `motley verify FILE` proves it, `motley explain FILE` says what binds it. "
+                              "tables, `motley verify FILE` proves it, `motley explain FILE` names its bottlenecks. "
                               "Examples: motley plan --cluster cluster.json --model gpt2:124m --batch 20 -o plan.json; "
                               "motley plan --model gpt2:124m --speeds 1,0.7,0.3 --batch 20 --storage split -o "
                               "plan.json; motley plan --from run -o plan.json",
@@ -347,5 +370,5 @@ enum mt_status mt_plan_flags_parse(struct mt_plan_flags *flags, int argc, char *
                               0,
                               0};
     enum mt_status st = mt_flags_parse(&argp, argc, argv, flags, flags->err);
-    return st ? st : settle(flags);
+    return st ? st : resolve(flags);
 }

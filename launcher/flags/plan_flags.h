@@ -1,8 +1,8 @@
-/* The flags of `motley plan`: what a person decides, and which of the ways to a plan it is.
+/* The flags of `motley plan`: what a person decides, the mode, and the inputs that are named.
  *
  *     struct mt_plan_flags flags;
  *     mt_plan_flags_init(&flags, &err);
- *     if (!(st = mt_plan_flags_parse(&flags, argc, argv))) ... flags.way, flags.request ...
+ *     if (!(st = mt_plan_flags_parse(&flags, argc, argv))) ... flags.mode, flags.request ...
  *     mt_plan_flags_release(&flags); */
 #ifndef MT_LAUNCHER_FLAGS_PLAN_FLAGS_H
 #define MT_LAUNCHER_FLAGS_PLAN_FLAGS_H
@@ -22,15 +22,16 @@ enum mt_plan_mode {
 struct mt_plan_flags {
     struct mt_err *err;
     struct mt_arena arena;
-    enum mt_plan_mode way;
+    enum mt_plan_mode mode;
     struct mt_job_flags job;
     const char *out, *check, *cluster, *from, *cluster_out; /* or null */
+    struct mt_cluster *opened;                              /* what `cluster` names, or null */
+    struct mt_plan *replaced;                               /* with a cluster: the plan that `out` names, or null */
     double limit_s;
-    const char *ranks_by;        /* the flag that first said how many ranks there are */
-    const char *shares_by;       /* the flag that said how the batch is divided */
-    const char *decided;         /* the first flag that decides something of a plan, or null */
-    bool limited;                /* --limit was given */
-    enum mt_recompute recompute; /* UNSET: not given */
+    const char *ranks_by;  /* the flag that first said how many ranks there are */
+    const char *shares_by; /* the flag that said how the batch is divided */
+    const char *decided;   /* the first flag that decides something of a plan, or null */
+    bool limited;          /* --limit was given */
     struct mt_plan_request request;
     struct mt_storage_shares shares[MT_PLAN_MOST_ROWS];
     struct mt_storage_row storage[MT_PLAN_MOST_ROWS];
@@ -40,7 +41,7 @@ struct mt_plan_flags {
 void mt_plan_flags_init(struct mt_plan_flags *flags, struct mt_err *err);
 void mt_plan_flags_release(struct mt_plan_flags *flags);
 
-/* Parse, and refuse what does not go together. The error goes to flags->err. */
+/* Parse, refuse contradictions, apply defaults, read the inputs. The error goes to flags->err. */
 enum mt_status mt_plan_flags_parse(struct mt_plan_flags *flags, int argc, char **argv);
 
 /* A list or a cluster that says how many ranks there are: the first one fixes it, the others must agree. */

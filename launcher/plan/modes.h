@@ -1,5 +1,5 @@
-/* The ways to a plan that `motley plan` knows. Each makes a plan that is complete and checked but for its hash, and
- * writes to `remarks` what a person should know beside it. Free the plan with mt_plan_free. */
+/* The modes of `motley plan`. Each makes a plan that is complete and checked but for its hash, and writes to `remarks`
+ * what a person should know about it. Free the plan with mt_plan_free. */
 #ifndef MT_LAUNCHER_PLAN_MODES_H
 #define MT_LAUNCHER_PLAN_MODES_H
 
@@ -20,8 +20,12 @@ enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan *
 enum mt_status mt_plan_check_edited(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks,
                                     struct mt_err *err);
 
-/* again.c: what a run trained, by the speeds that it has seen; without a cluster only the shares of the batch
+/* replan.c: what a run trained, by the speeds that it has seen; without a cluster only the shares of the batch
  * change. */
 enum mt_status mt_plan_replan(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks, struct mt_err *err);
+
+/* Its summary, and what binds it most: "binds      compute of xeon-1t (ranks 0 2-5): one percent more of it saves 2.10
+ * ms a step". */
+void mt_plan_print_found(const struct mt_plan *plan, const struct mt_search_report *report, FILE *remarks);
 
 #endif

@@ -95,7 +95,7 @@ static enum mt_status measure(const struct mt_profile_cluster_options *options, 
                                               .budget_s = options->budget_s - layers_s,
                                               .emulate = resources->speed,
                                               .deadline_s = options->deadline_s,
-                                              .tell = report_phase};
+                                              .progress = report_phase};
     enum mt_status st = mt_profile_run(resources->comm, &probes, cluster, options->raw ? raw : NULL, err);
     mt_watch_phase(MT_WATCH_SLOW, "the cluster's document");
     if (st == MT_ESTALL || st == MT_EPEER) mt_session_abort(err); /* peers may not answer */

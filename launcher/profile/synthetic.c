@@ -36,7 +36,7 @@ enum mt_status mt_synthetic_open_among(struct mt_device *device, const char *mod
     free(micros);
     if (st) return st;
     struct mt_lower_options options = mt_planned_lower_options(device);
-    st = mt_planned_graph(plan, job->precision, &run->planned, err);
+    st = mt_planned_graph(plan, &run->planned, err);
     if (!st) st = mt_planned_program(plan, &run->planned, err);
     if (!st) st = mt_lower(&run->planned.program, wire ? wire->rank : 0, &options, &run->lowered, err);
     mt_plan_free(plan);

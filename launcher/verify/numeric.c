@@ -30,7 +30,7 @@ static double program_bytes(const struct mt_program *p) {
 }
 
 static enum mt_status open_proxy(const struct mt_plan *proxy, struct mt_planned *planned, struct mt_err *err) {
-    enum mt_status st = mt_planned_graph(proxy, MT_F64, planned, err);
+    enum mt_status st = mt_planned_graph(proxy, planned, err);
     return st ? st : mt_planned_program(proxy, planned, err);
 }
 

@@ -79,7 +79,7 @@ static enum mt_status shrink(struct mt_plan *small, struct mt_planned *planned, 
     if (st) return st;
     small->model = small_model(&planned->model, &small->arena);
     small->job.seq = at_most(small->job.seq, at_most(mt_model_get(&planned->model, "context"), 32));
-    if ((st = mt_planned_graph(small, small->job.precision, planned, err))) return st;
+    if ((st = mt_planned_graph(small, planned, err))) return st;
     small->splits = mt_arena_memdup(&small->arena, small->splits, (size_t)small->nsplits * sizeof *small->splits);
     for (int s = 0; s < small->nsplits && !st; s++)
         if (strcmp(small->splits[s].name, "batch")) st = shrink_split(planned->graph, small, &small->splits[s], err);

@@ -18,7 +18,7 @@ static const double schedule_error = 0.3; /* by the schedule alone */
 static const double nominal_error = 0.2;  /* in addition, where links were never measured */
 static const double most_error = 0.9;
 
-int64_t mt_cost_coll_bytes(const struct mt_coll *problem) {
+static int64_t bytes_of(const struct mt_coll *problem) {
     int64_t count = 0;
     for (int64_t i = 0; i < cost_ncounts(problem); i++) count += problem->counts[i];
     return count * mt_type_size(problem->wire);
@@ -42,7 +42,7 @@ static double ratio_at(const struct mt_coll_fit *fit, int64_t bytes, double *oct
 
 static struct mt_cost by_fit(const struct mt_coll_fit *fit, const struct mt_coll *problem,
                              const struct mt_coll_algorithm *algorithm) {
-    double octaves, ratio = ratio_at(fit, mt_cost_coll_bytes(problem), &octaves);
+    double octaves, ratio = ratio_at(fit, bytes_of(problem), &octaves);
     struct mt_cost cost = {.basis = MT_COST_MEASURED};
     cost.s = algorithm->cost_s(problem, fit->latency_s, fit->bandwidth_Bps) * ratio;
     cost.error = fmax(fit->error, least_error) + fmin(octave_error * octaves, most_beyond);
@@ -118,7 +118,7 @@ static double schedule_s(const struct mt_costs *costs, const struct mt_coll *pro
     sample(costs, group, problem->n, some, places, ranks);
     struct mt_coll part = part_of(problem, places, some, counts);
     if (problem->kind == MT_BROADCAST) /* every rank receives the whole message, however many there are */
-        for (int i = 0; i < some; i++) counts[i] = mt_cost_coll_bytes(problem) / mt_type_size(problem->wire) / some;
+        for (int i = 0; i < some; i++) counts[i] = bytes_of(problem) / mt_type_size(problem->wire) / some;
     if (algorithm->applies(&part)) {
         double part_s = algorithm->cost_s(&part, slowest.latency_s, slowest.bandwidth_Bps);
         if (part_s > 0) whole_s *= mt_cost_schedule_s(costs, &part, ranks, algorithm) / part_s;
@@ -142,7 +142,7 @@ static double fit_over_schedule(const struct mt_costs *costs, const struct mt_co
                                 const struct mt_cluster_group *g, const struct mt_coll_fit *fit,
                                 const struct mt_coll_algorithm *algorithm) {
     int n = g->ndevices;
-    int64_t *counts = mt_calloc((size_t)n * (size_t)n, sizeof *counts), bytes = mt_cost_coll_bytes(problem);
+    int64_t *counts = mt_calloc((size_t)n * (size_t)n, sizeof *counts), bytes = bytes_of(problem);
     int *ranks = mt_calloc((size_t)n, sizeof *ranks);
     struct mt_costs own = {.cluster = costs->cluster, .nranks = n, .device = g->devices};
     struct mt_coll like = {algorithm->kind, problem->reduce, fit->wire, fit->acc, n, 0, 0, counts, false};
@@ -225,7 +225,7 @@ static struct mt_cost by_schedule(const struct mt_costs *costs, const struct mt_
 
 struct mt_cost mt_cost_coll_uncached(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
                                      const struct mt_coll_algorithm *algorithm) {
-    if (problem->n < 2 || mt_cost_coll_bytes(problem) == 0) return (struct mt_cost){.basis = MT_COST_MEASURED};
+    if (problem->n < 2 || bytes_of(problem) == 0) return (struct mt_cost){.basis = MT_COST_MEASURED};
     const struct mt_cluster_group *g = group_of(costs, group, problem->n);
     const struct mt_coll_fit *fit = g ? fit_of(g, problem, algorithm) : NULL;
     struct mt_cost cost = fit ? by_fit(fit, problem, algorithm) : by_schedule(costs, problem, group, algorithm);

@@ -63,8 +63,6 @@ double mt_cost_yield_s(const struct mt_costs *costs, int rank, double sum_s, dou
 enum { MT_COST_SIMULATED = 64 };
 struct mt_cost mt_cost_coll(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
                             const struct mt_coll_algorithm *algorithm);
-/* Bytes of a problem's blocks on the wire, all together. */
-int64_t mt_cost_coll_bytes(const struct mt_coll *problem);
 /* Whether a plan may name an algorithm for a group: among measured GPUs only NCCL's own (mt_coll_of_nccl). */
 bool mt_cost_offers(const struct mt_costs *costs, const int *group, int n, const struct mt_coll_algorithm *algorithm);
 /* The cheapest algorithm that applies and is offered; of those with equal formulas (many among two ranks) and

@@ -22,7 +22,7 @@ static void complete_algorithms(struct mt_plan *p) {
     d->algorithms = rows;
 }
 
-/* Rows of kinds that the program lacks go, but a choice that somebody made must not vanish silently. */
+/* Rows of kinds that the program lacks are dropped; a person's choice among them is refused, not lost. */
 static enum mt_status keep_used_algorithms(struct mt_plan *p, const struct mt_program *program, struct mt_err *err) {
     struct mt_decisions *d = &p->decisions;
     bool used[MT_NCOLLS] = {false};
@@ -57,46 +57,47 @@ static enum mt_status check_memory(const struct mt_plan *p, int rank, struct mt_
                             "lower speed both");
 }
 
-static enum mt_status predict_memory(struct mt_plan *p, const struct mt_planned *planned, struct mt_err *err) {
+static enum mt_status predict_memory(struct mt_plan *p, const struct mt_program *program, struct mt_err *err) {
     struct mt_device *device;
     struct mt_lower_options options;
     enum mt_status st = mt_planned_options_for(p->device, &device, &options, err);
     if (st) return st;
     options.sketch = true;
-    int *alike = mt_calloc((size_t)p->nranks, sizeof *alike);
-    mt_lower_fold(&planned->program, alike);
+    int *same = mt_calloc((size_t)p->nranks, sizeof *same);
+    mt_lower_fold(program, same);
     for (int r = 0; r < p->nranks && !st; r++) {
         struct mt_lowered *lowered;
-        if (alike[r] < r) {
-            p->memory[r] = p->memory[alike[r]];
+        if (same[r] < r) {
+            p->memory[r] = p->memory[same[r]];
         } else {
-            if ((st = mt_lower(&planned->program, r, &options, &lowered, err))) break;
+            if ((st = mt_lower(program, r, &options, &lowered, err))) break;
             p->memory[r] = (struct mt_plan_memory){lowered->state_bytes, lowered->arena_bytes};
             mt_lowered_free(lowered);
         }
         st = check_memory(p, r, err);
     }
-    free(alike);
+    free(same);
     mt_device_close(device);
     return st;
 }
 
-enum mt_status mt_plan_derive(struct mt_plan *plan, struct mt_err *err) {
-    struct mt_planned planned;
-    enum mt_status st = mt_planned_graph(plan, plan->job.precision, &planned, err);
-    if (st) goto out;
-    mt_graph_hash(planned.graph, plan->model_hash);
-    plan->parameters = mt_graph_parameters(planned.graph);
-    plan->flops_per_step = mt_graph_flops(planned.graph);
+enum mt_status mt_plan_derive(struct mt_plan *plan, const struct mt_graph *graph, struct mt_err *err) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_choice choice;
+    struct mt_program program = {.graph = NULL};
+    enum mt_status st;
     complete_algorithms(plan);
-    memset(plan->program_hash, '0', 32); /* not known yet: all else is checked before the program is built from it */
-    if ((st = mt_plan_check(plan, err)) || (st = mt_planned_program(plan, &planned, err)) ||
-        (st = mt_choice_check_rows(planned.graph, plan, &planned.choice, err)) ||
-        (st = keep_used_algorithms(plan, &planned.program, err)))
+    if ((st = mt_plan_check(plan, err)) || (st = mt_choice_from_plan(graph, plan, true, &arena, &choice, err)) ||
+        (st = mt_build(graph, &choice, &program, err)))
         goto out;
-    mt_program_hash(&planned.program, plan->program_hash);
-    st = predict_memory(plan, &planned, err);
+    plan->parameters = mt_graph_parameters(graph);
+    plan->flops_per_step = mt_graph_flops(graph);
+    if (!(st = keep_used_algorithms(plan, &program, err)) && !(st = predict_memory(plan, &program, err))) {
+        mt_graph_hash(graph, plan->model_hash);
+        mt_program_hash(&program, plan->program_hash);
+    }
+    mt_program_release(&program);
 out:
-    mt_planned_release(&planned);
+    mt_arena_release(&arena);
     return st;
 }

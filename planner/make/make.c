@@ -97,12 +97,12 @@ enum mt_status mt_plan_make(const struct mt_plan_request *request, struct mt_pla
 
     double *speeds = mt_new(&p->arena, double, p->nranks);
     for (int r = 0; r < p->nranks; r++) speeds[r] = p->ranks[r].speed;
-    if ((st = mt_planned_graph(p, p->job.precision, &planned, err))) goto out;
+    if ((st = mt_planned_graph(p, &planned, err))) goto out;
     p->splits = mt_new(&p->arena, struct mt_plan_split, planned.graph->nlabels + 1);
     if ((st = split_batch(request, planned.graph, p, speeds, err))) goto out;
     const double *storage_speeds = request->storage_speeds ? request->storage_speeds : speeds;
     if ((st = split_storage(request, planned.graph, p, storage_speeds, err))) goto out;
-    st = mt_plan_derive(p, err);
+    st = mt_plan_derive(p, planned.graph, err);
 out:
     mt_planned_release(&planned);
     if (st)

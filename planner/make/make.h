@@ -1,9 +1,9 @@
-/* Making a plan from what a person asks for: shares by speeds, storage by patterns, and what follows from the program.
- */
+/* Making plans: by speeds; for a cluster, by the search; from a person's edit; from what a run has seen (replan). */
 #ifndef MT_PLANNER_MAKE_MAKE_H
 #define MT_PLANNER_MAKE_MAKE_H
 
 #include "planner/plan/plan.h"
+#include "planner/search/search.h"
 
 /* Vectors are null when not given, else [nranks]. */
 struct mt_plan_request {
@@ -19,13 +19,60 @@ struct mt_plan_request {
      * where some parameter is split, else all_reduce; on GPUs buckets of 64 MiB that start with attention, else of
      * 4 MiB that start when they are full; nothing recomputed. */
     struct mt_plan_fixed fixed;
+    /* For a cluster alone: */
+    bool even;                  /* equal shares instead of searched ones */
+    double limit_s;             /* of one search */
+    const struct mt_plan *last; /* where the search begins, if it has as many ranks; or null */
+    bool last_is_replaced;      /* only if it has the same model, job and cluster too, and nothing is fixed */
 };
 
+/* Shares in proportion to speeds unless they are given; storage is divided label by label, so that parameters with
+ * storage axes of one label have the same shares. Nothing is predicted. */
 enum mt_status mt_plan_make(const struct mt_plan_request *request, struct mt_plan **plan, struct mt_err *err);
 
-/* Fill in all that follows from the rest: hashes of model and program, parameters, flops, memory, and one row for each
- * kind of collective that the program has. Then check, and refuse by name ranks that have too little memory, and
- * algorithms for collectives that there are none of. */
-enum mt_status mt_plan_derive(struct mt_plan *plan, struct mt_err *err);
+/* Fill in all that follows from the rest, on the training graph of the plan's model and job: hashes of model and
+ * program, parameters, flops, memory, and one algorithm row for each kind of collective that the program has. Then
+ * check, and refuse by name ranks that have too little memory, and algorithms for collectives that there are none of.
+ */
+enum mt_status mt_plan_derive(struct mt_plan *plan, const struct mt_graph *graph, struct mt_err *err);
+
+/* The fastest plan that the search finds: of the request it reads model, job, fixed and what follows. Recomputation
+ * that is unset is tried where a plan without it does not fit (MT_EINPUT), or fits only by micro-batches that nobody
+ * asked for. Fails as the first search did when none finds a plan. */
+struct mt_plan_found {
+    struct mt_plan *plan;
+    struct mt_search_report report;
+    bool began_at_last;
+};
+enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt_plan_request *request,
+                               struct mt_plan_found *found, struct mt_err *err);
+void mt_plan_found_release(struct mt_plan_found *found);
+
+/* A plan that a person has edited: what follows from its decisions (mt_plan_derive). On a cluster also its prediction
+ * as it is, and the step of the best plan that the search finds; a plan that was made by speeds becomes one for the
+ * cluster. */
+enum mt_status mt_plan_edited(struct mt_plan *plan, struct mt_err *err);
+enum mt_status mt_plan_edited_on(const struct mt_cluster *cluster, double limit_s, struct mt_plan *plan,
+                                 struct mt_search_report *report, double *best_s, struct mt_err *err);
+
+/* Replanning: new shares by the times that a run of the plan took. */
+struct mt_plan_seen {
+    const double *compute_s; /* [nranks] of a step; above 0 for ranks that have samples */
+    double step_s;
+};
+struct mt_replanned {
+    struct mt_plan_found found;
+    double *speeds; /* [nranks], the caller's: relative to the fastest; with a cluster, seen over profiled */
+    struct mt_cluster *cluster; /* with the speeds that were seen; the caller frees it. Null without a cluster */
+    double before_s, after_s;   /* a step of the old plan and of the new, by the same model */
+};
+/* Without a cluster, a rank's speed is the samples that it computed a second, and the batch is divided by that; all
+ * else of the plan stays. With one, rank r is device r; its devices' speeds are multiplied by predicted over measured
+ * time of computing, and the search decides anew. The caller releases re->found, also after a failure. */
+enum mt_status mt_replan_shares(const struct mt_plan *old, const struct mt_plan_seen *seen, struct mt_replanned *re,
+                                struct mt_err *err);
+enum mt_status mt_replan_cluster(const struct mt_plan *old, const struct mt_plan_seen *seen,
+                                 const struct mt_cluster *cluster, double limit_s, struct mt_replanned *re,
+                                 struct mt_err *err);
 
 #endif

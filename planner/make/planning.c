@@ -4,21 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/base/text/units.h"
-
 enum mt_status mt_planning_open(const struct mt_cluster *cluster, const char *model, const struct mt_job *job,
                                 struct mt_planning *p, struct mt_err *err) {
-    *p = (struct mt_planning){.job = *job};
-    struct mt_plan *plan = mt_plan_new(1); /* what a graph is made from */
-    plan->model = model;
-    plan->job = *job;
-    enum mt_status st = mt_planned_graph(plan, job->precision, &p->planned, err);
+    *p = (struct mt_planning){.device = NULL};
+    enum mt_status st = mt_model_parse(model, &p->planned.model, err);
+    if (!st) st = mt_training_graph(&p->planned.model, job, &p->planned.graph, err);
     if (!st) st = mt_planned_options_for(mt_cluster_kind(cluster), &p->device, &p->options, err);
-    mt_plan_free(plan);
     if (st) {
         mt_planning_close(p);
         return st;
     }
+    p->job = *job;
     if (!p->job.seq) p->job.seq = mt_model_get(&p->planned.model, "context");
     p->devices = mt_calloc((size_t)cluster->ndevices, sizeof *p->devices);
     for (int d = 0; d < cluster->ndevices; d++) p->devices[d] = d;
@@ -76,12 +72,4 @@ enum mt_status mt_planning_same(const struct mt_plan *plan, const char *path, co
     mt_fail(err, MT_EINPUT, "%s: cluster_hash: the plan was made for another cluster (%s) than %.200s (%s)", path,
             plan->cluster_hash, text, cluster->hash);
     return mt_err_hint(err, "give the cluster that it was made for, or plan again for this one");
-}
-
-void mt_planning_print_binding(const struct mt_search_report *report, FILE *file) {
-    char saves[MT_UNITS_TEXT];
-    if (!report->nbindings) return;
-    const struct mt_search_binding *b = &report->bindings[0];
-    fprintf(file, "binds      %s: one percent more of it saves %s a step\n", b->what,
-            mt_units_seconds(b->saves_s, saves));
 }

@@ -1,5 +1,4 @@
-/* Planning a job for a cluster: what the search needs, put together for the commands that plan, explain and ask
- * what-if.
+/* Planning a job for a cluster: what the search needs, put together for those who make plans and review them.
  *
  *     struct mt_planning planning;
  *     if ((st = mt_planning_open(cluster, "gpt2:124m", &job, &planning, err))) return st;
@@ -43,8 +42,5 @@ struct mt_plan *mt_planning_plan(const struct mt_planning *planning);
  * the cluster was opened from. */
 enum mt_status mt_planning_same(const struct mt_plan *plan, const char *path, const struct mt_cluster *cluster,
                                 const char *text, struct mt_err *err);
-
-/* One line: "binds      compute of xeon-1t (ranks 0 2-5): one percent more of it saves 2.10 ms a step". */
-void mt_planning_print_binding(const struct mt_search_report *report, FILE *file);
 
 #endif

@@ -13,41 +13,44 @@ struct enumeration {
     const struct mt_graph *graph;
     const struct mt_plan *plan;
     struct mt_choice *choice;
-    struct mt_arena *arena;
-    struct mt_err *err;
+    const struct mt_split **of_row;     /* [rule rows]: the split that it names, or null */
+    const struct mt_split **of_storage; /* [labels]: the split "storage:LABEL", or null */
+    bool *used;                         /* [rule rows]: some operator takes it */
 };
 
-static enum mt_status take_splits(struct enumeration *e) {
+static const struct mt_split *split_named(const struct mt_choice *choice, const char *name) {
+    for (int s = 0; s < choice->nsplits; s++)
+        if (!strcmp(choice->splits[s].name, name)) return &choice->splits[s];
+    return NULL;
+}
+
+static enum mt_status take_splits(struct enumeration *e, struct mt_arena *arena, struct mt_err *err) {
     int nranks = e->plan->nranks;
-    struct mt_split *splits = mt_new(e->arena, struct mt_split, e->plan->nsplits);
+    struct mt_split *splits = mt_new(arena, struct mt_split, e->plan->nsplits);
+    e->of_storage = mt_new(arena, const struct mt_split *, e->graph->nlabels);
     for (int s = 0; s < e->plan->nsplits; s++) {
         const struct mt_plan_split *from = &e->plan->splits[s];
         int label = mt_graph_find_label(e->graph, from->label);
         if (label < 0)
-            return mt_fail(e->err, MT_EINPUT, "the plan splits \"%s\", a label that the model does not have",
-                           from->label);
+            return mt_fail(err, MT_EINPUT, "the plan splits \"%s\", a label that the model does not have", from->label);
         splits[s].name = from->name;
         splits[s].label = label;
-        splits[s].sizes = mt_arena_memdup(e->arena, from->sizes, (size_t)nranks * sizeof(int64_t));
-        splits[s].starts = mt_new(e->arena, int64_t, nranks + 1);
+        splits[s].sizes = mt_arena_memdup(arena, from->sizes, (size_t)nranks * sizeof(int64_t));
+        splits[s].starts = mt_new(arena, int64_t, nranks + 1);
         for (int r = 0; r < nranks; r++) splits[s].starts[r + 1] = splits[s].starts[r] + from->sizes[r];
         int64_t extent = e->graph->labels[label].extent, sum = splits[s].starts[nranks];
         if (sum != extent) {
-            mt_fail(e->err, MT_EINPUT, "split \"%s\" sums to %lld, but %s is %lld", from->name, (long long)sum,
+            mt_fail(err, MT_EINPUT, "split \"%s\" sums to %lld, but %s is %lld", from->name, (long long)sum,
                     from->label, (long long)extent);
-            return mt_err_hint(e->err, "run `motley plan` again, or edit the sizes so that they sum to %lld",
+            return mt_err_hint(err, "run `motley plan` again, or edit the sizes so that they sum to %lld",
                                (long long)extent);
         }
+        if (!strncmp(from->name, "storage:", 8)) e->of_storage[label] = &splits[s];
     }
     e->choice->splits = splits;
     e->choice->nsplits = e->plan->nsplits;
+    e->choice->batch = split_named(e->choice, "batch");
     return MT_OK;
-}
-
-static const struct mt_split *split_named(const struct enumeration *e, const char *name) {
-    for (int s = 0; s < e->choice->nsplits; s++)
-        if (!strcmp(e->choice->splits[s].name, name)) return &e->choice->splits[s];
-    return NULL;
 }
 
 /* The first index of `op` that carries the split's label and can be split; -1 if there is none. */
@@ -61,51 +64,49 @@ static struct mt_rule split_rule(int index, const struct mt_split *split) {
     return (struct mt_rule){.kind = MT_RULE_SPLIT, .index = index, .split = split};
 }
 
-/* The row of the plan's rules that an operator on samples takes, and the rule that it makes; -1: no row applies. */
-static int sample_rule(const struct enumeration *e, const struct mt_op *op, struct mt_rule *rule) {
+/* The rule that an operator on samples gets from the first row that applies; without one it is replicated. */
+static struct mt_rule sample_rule(const struct enumeration *e, const struct mt_op *op) {
     const struct mt_decisions *d = &e->plan->decisions;
-    *rule = (struct mt_rule){.kind = MT_RULE_REPLICATE};
     for (int r = 0; r < d->nrules; r++) {
         if (fnmatch(d->rules[r].pattern, op->name, 0)) continue;
-        if (d->rules[r].operators == MT_OPERATORS_REPLICATE) return r;
-        const struct mt_split *split = split_named(e, d->rules[r].split);
-        int index = index_of(op, split);
-        if (index < 0) continue;
-        *rule = split_rule(index, split);
-        return r;
+        int index = e->of_row[r] ? index_of(op, e->of_row[r]) : -1;
+        if (e->of_row[r] && index < 0) continue;
+        e->used[r] = true;
+        if (e->of_row[r]) return split_rule(index, e->of_row[r]);
+        break;
     }
-    return -1;
+    return (struct mt_rule){.kind = MT_RULE_REPLICATE};
 }
 
-static enum mt_status find_rule_splits(const struct enumeration *e) {
-    for (int r = 0; r < e->plan->decisions.nrules; r++) {
-        const struct mt_rule_row *row = &e->plan->decisions.rules[r];
-        if (row->operators == MT_OPERATORS_SPLIT && !split_named(e, row->split))
-            return mt_fail(e->err, MT_EINPUT, "rules[%d] names the split \"%s\", which the plan does not have", r,
-                           row->split);
+static enum mt_status find_rule_splits(struct enumeration *e, struct mt_arena *arena, struct mt_err *err) {
+    const struct mt_decisions *d = &e->plan->decisions;
+    e->of_row = mt_new(arena, const struct mt_split *, d->nrules + 1);
+    e->used = mt_new(arena, bool, d->nrules + 1);
+    for (int r = 0; r < d->nrules; r++) {
+        if (d->rules[r].operators == MT_OPERATORS_REPLICATE) continue;
+        if (!(e->of_row[r] = split_named(e->choice, d->rules[r].split)))
+            return mt_fail(err, MT_EINPUT, "rules[%d] names the split \"%s\", which the plan does not have", r,
+                           d->rules[r].split);
     }
     return MT_OK;
 }
 
 static const struct mt_split *storage_split(const struct enumeration *e, int param) {
     const struct mt_value *v = &e->graph->values[param];
-    if (!v->naxes) return NULL;
-    char name[128];
-    snprintf(name, sizeof name, "storage:%s", e->graph->labels[v->label[mt_sharding_axis(e->graph, param)]].name);
-    return split_named(e, name);
+    return v->naxes ? e->of_storage[v->label[mt_sharding_axis(e->graph, param)]] : NULL;
 }
 
 /* A plan that stores a parameter in shares has the split for it. */
-static enum mt_status find_storage_splits(const struct enumeration *e) {
+static enum mt_status find_storage_splits(const struct enumeration *e, struct mt_err *err) {
     const struct mt_graph *g = e->graph;
     for (int v = 0; v < g->nvalues; v++) {
         const struct mt_value *value = &g->values[v];
         if (!value->param || !value->naxes || !mt_plan_stored_split(e->plan, value->name) || storage_split(e, v))
             continue;
-        mt_fail(e->err, MT_EINPUT, "%s is stored in shares of \"%s\", and the plan has no split \"storage:%s\"",
-                value->name, g->labels[value->label[mt_sharding_axis(g, v)]].name,
-                g->labels[value->label[mt_sharding_axis(g, v)]].name);
-        return mt_err_hint(e->err, "add it to the plan's splits, store the parameter \"replicated\", or plan anew");
+        const char *label = g->labels[value->label[mt_sharding_axis(g, v)]].name;
+        mt_fail(err, MT_EINPUT, "%s is stored in shares of \"%s\", and the plan has no split \"storage:%s\"",
+                value->name, label, label);
+        return mt_err_hint(err, "add it to the plan's splits, store the parameter \"replicated\", or plan anew");
     }
     return MT_OK;
 }
@@ -147,30 +148,6 @@ static bool has_batch_index(const struct mt_graph *g, const struct mt_op *op) {
     return false;
 }
 
-enum mt_status mt_choice_from_plan(const struct mt_graph *graph, const struct mt_plan *plan, struct mt_arena *arena,
-                                   struct mt_choice *choice, struct mt_err *err) {
-    struct enumeration e = {graph, plan, choice, arena, err};
-    *choice = (struct mt_choice){.nranks = plan->nranks, .decisions = plan->decisions};
-    if (!mt_type_is_half(plan->decisions.gradient_wire)) choice->decisions.gradient_wire = graph->acc;
-    enum mt_status st = take_splits(&e);
-    if (st || (st = find_rule_splits(&e)) || (st = find_storage_splits(&e))) return st;
-    choice->batch = split_named(&e, "batch");
-    choice->micro = mt_arena_memdup(arena, plan->micro, (size_t)plan->nranks * sizeof *plan->micro);
-    choice->rules = mt_new(arena, struct mt_rule, graph->nops);
-    for (int o = 0; o < graph->nops; o++) {
-        const struct mt_op *op = &graph->ops[o];
-        if (has_batch_index(graph, op))
-            sample_rule(&e, op, &choice->rules[o]);
-        else
-            choice->rules[o] = other_rule(&e, op);
-    }
-    return MT_OK;
-}
-
-static bool catches_all(const char *pattern) {
-    return !strcmp(pattern, "*");
-}
-
 static enum mt_status refuse_row(const char *list, int row, const char *pattern, struct mt_err *err) {
     mt_fail(err, MT_EINPUT, "%s[%d].pattern: \"%.100s\" has no effect", list, row, pattern);
     return mt_err_hint(err,
@@ -178,28 +155,34 @@ static enum mt_status refuse_row(const char *list, int row, const char *pattern,
                        "of it; `motley show graph` lists names");
 }
 
-enum mt_status mt_choice_check_rows(const struct mt_graph *graph, const struct mt_plan *plan,
-                                    const struct mt_choice *choice, struct mt_err *err) {
-    struct mt_choice same = *choice;
-    struct mt_arena arena = MT_ARENA_INIT;
-    struct enumeration e = {graph, plan, &same, &arena, err};
-    const struct mt_decisions *d = &plan->decisions;
-    bool *used = mt_new(&arena, bool, d->nrules + 1), *stored = mt_new(&arena, bool, d->nstorage + 1);
-    enum mt_status st = MT_OK;
-    for (int o = 0; o < graph->nops; o++) {
-        struct mt_rule rule;
-        int row = has_batch_index(graph, &graph->ops[o]) ? sample_rule(&e, &graph->ops[o], &rule) : -1;
-        if (row >= 0) used[row] = true;
-    }
-    for (int v = 0; v < graph->nvalues; v++) {
-        int row = graph->values[v].param ? mt_plan_storage_row(plan, graph->values[v].name) : -1;
+/* "*" may catch nothing. */
+static enum mt_status check_rows(const struct enumeration *e, struct mt_arena *arena, struct mt_err *err) {
+    const struct mt_decisions *d = &e->plan->decisions;
+    bool *stored = mt_new(arena, bool, d->nstorage + 1);
+    for (int v = 0; v < e->graph->nvalues; v++) {
+        int row = e->graph->values[v].param ? mt_plan_storage_row(e->plan, e->graph->values[v].name) : -1;
         if (row >= 0) stored[row] = true;
     }
-    for (int r = 0; r < d->nrules && !st; r++)
-        if (!used[r] && !catches_all(d->rules[r].pattern)) st = refuse_row("rules", r, d->rules[r].pattern, err);
-    for (int s = 0; s < d->nstorage && !st; s++)
-        if (!stored[s] && !catches_all(d->storage[s].pattern))
-            st = refuse_row("storage", s, d->storage[s].pattern, err);
-    mt_arena_release(&arena);
-    return st;
+    for (int r = 0; r < d->nrules; r++)
+        if (!e->used[r] && strcmp(d->rules[r].pattern, "*")) return refuse_row("rules", r, d->rules[r].pattern, err);
+    for (int s = 0; s < d->nstorage; s++)
+        if (!stored[s] && strcmp(d->storage[s].pattern, "*"))
+            return refuse_row("storage", s, d->storage[s].pattern, err);
+    return MT_OK;
+}
+
+enum mt_status mt_choice_from_plan(const struct mt_graph *graph, const struct mt_plan *plan, bool strict,
+                                   struct mt_arena *arena, struct mt_choice *choice, struct mt_err *err) {
+    struct enumeration e = {.graph = graph, .plan = plan, .choice = choice};
+    *choice = (struct mt_choice){.nranks = plan->nranks, .decisions = plan->decisions};
+    if (!mt_type_is_half(plan->decisions.gradient_wire)) choice->decisions.gradient_wire = graph->acc;
+    enum mt_status st = take_splits(&e, arena, err);
+    if (st || (st = find_rule_splits(&e, arena, err)) || (st = find_storage_splits(&e, err))) return st;
+    choice->micro = mt_arena_memdup(arena, plan->micro, (size_t)plan->nranks * sizeof *plan->micro);
+    choice->rules = mt_new(arena, struct mt_rule, graph->nops);
+    for (int o = 0; o < graph->nops; o++) {
+        const struct mt_op *op = &graph->ops[o];
+        choice->rules[o] = has_batch_index(graph, op) ? sample_rule(&e, op) : other_rule(&e, op);
+    }
+    return strict ? check_rows(&e, arena, err) : MT_OK;
 }

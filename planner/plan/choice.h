@@ -5,12 +5,10 @@
 #include "planner/plan/plan.h"
 #include "synth/build/build.h"
 
-/* Enumeration, first form: operators split by the plan's rules, parameters and optimizer state replicated or split by
- * the splits named "storage:LABEL" (one for each label that is some parameter's storage axis). */
-enum mt_status mt_choice_from_plan(const struct mt_graph *graph, const struct mt_plan *plan, struct mt_arena *arena,
-                                   struct mt_choice *choice, struct mt_err *err);
-/* Refuse rows of rules and storage that decide nothing: a misspelt pattern would go unseen. "*" may catch nothing. */
-enum mt_status mt_choice_check_rows(const struct mt_graph *graph, const struct mt_plan *plan,
-                                    const struct mt_choice *choice, struct mt_err *err);
+/* Operators with samples follow the plan's rule rows; parameters and optimizer state are replicated, or split by the
+ * splits named "storage:LABEL" (one for each label that is some parameter's storage axis). `strict`: refuse rows that
+ * decide nothing, but for "*", since a misspelt pattern would go unseen. The choice borrows from plan and arena. */
+enum mt_status mt_choice_from_plan(const struct mt_graph *graph, const struct mt_plan *plan, bool strict,
+                                   struct mt_arena *arena, struct mt_choice *choice, struct mt_err *err);
 
 #endif

@@ -53,9 +53,9 @@ bool mt_plan_stored_split(const struct mt_plan *plan, const char *parameter) {
     return row >= 0 && plan->decisions.storage[row].state == MT_STATE_SPLIT;
 }
 
-/* "" is allowed where the hash is of something that need not be there. */
-static enum mt_status check_hash(const char *name, const char *hash, bool needed, struct mt_err *err) {
-    if (!hash[0] && !needed) return MT_OK;
+/* "": not known yet, or of something that need not be there. */
+static enum mt_status check_hash(const char *name, const char *hash, struct mt_err *err) {
+    if (!hash[0]) return MT_OK;
     if (strlen(hash) == 32 && strspn(hash, "0123456789abcdef") == 32) return MT_OK;
     return mt_fail(err, MT_EINPUT, "%s: must be 32 hexadecimal digits", name);
 }
@@ -126,10 +126,6 @@ static enum mt_status check_rows(const struct mt_plan *p, struct mt_err *err) {
     }
     for (int i = 0; i < d->nstorage; i++)
         if (!d->storage[i].pattern[0]) return mt_fail(err, MT_EINPUT, "storage[%d].pattern: must not be empty", i);
-    for (int i = 0; i < MT_NDECISIONS; i++)
-        if (mt_decision_get(d, (enum mt_decision_id)i) < 0)
-            return mt_fail(err, MT_EINPUT, "gradients.%s: is not decided", mt_decision_table[i].name);
-    if (d->bucket_bytes < 0) return mt_fail(err, MT_EINPUT, "gradients.bucket_bytes: is negative");
     return MT_OK;
 }
 
@@ -213,15 +209,16 @@ enum mt_status mt_plan_check(const struct mt_plan *plan, struct mt_err *err) {
     if (plan->nranks < 1 || plan->nranks > MT_PLAN_MOST_RANKS)
         return mt_fail(err, MT_EINPUT, "ranks: there are %d, but must be from 1 to %d", plan->nranks,
                        MT_PLAN_MOST_RANKS);
-    if ((st = mt_job_check(&plan->job, err))) return mt_err_context(err, "job");
-    if ((st = check_hash("model_hash", plan->model_hash, true, err)) ||
-        (st = check_hash("program_hash", plan->program_hash, true, err)) ||
-        (st = check_hash("cluster_hash", plan->cluster_hash, false, err)) || (st = check_ranks(plan, err)))
+    if ((st = check_hash("model_hash", plan->model_hash, err)) ||
+        (st = check_hash("program_hash", plan->program_hash, err)) ||
+        (st = check_hash("cluster_hash", plan->cluster_hash, err)) || (st = check_ranks(plan, err)))
         return st;
     for (int s = 0; s < plan->nsplits; s++)
         if ((st = check_split(plan, s, err))) return st;
-    if ((st = check_micro(plan, err)) || (st = check_rows(plan, err))) return st;
-    return (st = check_collectives(plan, err)) ? st : check_prediction(plan, err);
+    if ((st = check_micro(plan, err)) || (st = check_rows(plan, err)) || (st = check_prediction(plan, err))) return st;
+    if ((st = mt_job_check(&plan->job, err))) return mt_err_context(err, "job");
+    if ((st = mt_decisions_check(&plan->decisions, err))) return st;
+    return check_collectives(plan, err);
 }
 
 /* Equal, or one is the other's first part. */

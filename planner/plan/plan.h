@@ -1,12 +1,18 @@
-/* The plan: every decision of a training run, written down for people to review. Format "motley-plan", version 1.
+/* The plan: every decision of a training run, as a document to review. Format "motley-plan", version 1.
  *
  *     struct mt_plan *plan;
  *     if ((st = mt_plan_read("plan.json", &plan, err))) return st;
  *     ... mt_plan_free(plan);
  *
- * The plan is neutral: labels, operators and parameters are names; `synth` gives them meaning. It is immutable once
- * checked, and carries the hash of its own text, so that an edit is seen; `motley plan --check` signs an edited plan
- * again. */
+ * Labels, operators and parameters are names, to which `synth` gives meaning. A plan is immutable once checked, and
+ * carries the hash of its own text, so that an edit is seen; `motley plan --check` signs an edited plan.
+ *
+ *   split          one extent divided over ranks: a vector of sizes with a name; it may be uneven, with zeros
+ *   share          a rank's part of a split
+ *   storage split  divides parameters and optimizer state along their storage axis (sharding)
+ *   micro-batch    the samples that a rank computes at once; its share is one or more of them
+ *   prediction     the step's time by simulation, with its error, lower bound and rejected candidates
+ *   decisions      rules, storage, sync, buckets, ... (synth/job/decisions.h) */
 #ifndef MT_PLANNER_PLAN_PLAN_H
 #define MT_PLANNER_PLAN_PLAN_H
 
@@ -23,7 +29,7 @@ struct mt_plan_rank {
     const char *class;      /* device class, or "" */
     double speed;           /* relative; work per second in any unit */
     int64_t memory_bytes;   /* what it may use; 0: not stated */
-    int64_t reserved_bytes; /* of a GPU, what it takes beside that: context, kernels, NCCL; 0: not known */
+    int64_t reserved_bytes; /* of a GPU, what context, kernels and NCCL take in addition; 0: not known */
 };
 
 /* A named way to divide an extent. Two kinds are known by their names: "batch" divides the samples (label "batch",
@@ -106,8 +112,8 @@ enum mt_type mt_plan_wire(const struct mt_plan *plan); /* of sums of gradients *
 /* Within the document: sums, names, ranges. The message begins with the member's path, as "splits[0].sizes: ...". */
 enum mt_status mt_plan_check(const struct mt_plan *plan, struct mt_err *err);
 
-/* Read and check; MT_EINPUT when the hash does not fit, that is, when somebody edited the plan, except with
- * `_edited` (then plan->hash is that of the document as it is). Unknown keys are refused. */
+/* Read and check. MT_EINPUT when the hash is not that of the text, as after an edit; `_edited` accepts that, and
+ * plan->hash is then the text's. Unknown keys are refused. */
 enum mt_status mt_plan_read(const char *path, struct mt_plan **plan, struct mt_err *err);
 enum mt_status mt_plan_read_edited(const char *path, struct mt_plan **plan, struct mt_err *err);
 enum mt_status mt_plan_parse(const char *name, const char *text, size_t length, struct mt_plan **plan,

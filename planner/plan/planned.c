@@ -1,4 +1,4 @@
-/* From the plan's words back to graph and program. */
+/* From a plan to its graph and program. */
 #include "planner/plan/planned.h"
 
 #include <string.h>
@@ -14,28 +14,30 @@ void mt_planned_release(struct mt_planned *planned) {
     memset(planned, 0, sizeof *planned);
 }
 
-enum mt_status mt_planned_graph(const struct mt_plan *plan, enum mt_type precision, struct mt_planned *planned,
-                                struct mt_err *err) {
-    const struct mt_job *job = &plan->job;
-    enum mt_status st;
-    memset(planned, 0, sizeof *planned);
-    if ((st = mt_model_parse(plan->model, &planned->model, err)) ||
-        (st = mt_model_graph(&planned->model, precision, job->batch, job->seq, job->dropout, &planned->graph, err)))
-        return st;
-    mt_graph_set_precision(planned->graph, job);
-    mt_graph_recompute(planned->graph, job->recompute);
-    if ((st = mt_graph_differentiate(planned->graph, err))) return st;
-    return mt_graph_optimize(planned->graph, &job->optimizer, err);
+enum mt_status mt_training_graph(const struct mt_model *model, const struct mt_job *job, struct mt_graph **graph,
+                                 struct mt_err *err) {
+    enum mt_status st = mt_model_graph(model, job->precision, job->batch, job->seq, job->dropout, graph, err);
+    if (st) return st;
+    mt_graph_set_precision(*graph, job);
+    mt_graph_recompute(*graph, job->recompute);
+    st = mt_graph_differentiate(*graph, err);
+    return st ? st : mt_graph_optimize(*graph, &job->optimizer, err);
+}
+
+enum mt_status mt_planned_graph(const struct mt_plan *plan, struct mt_planned *planned, struct mt_err *err) {
+    *planned = (struct mt_planned){.graph = NULL};
+    enum mt_status st = mt_model_parse(plan->model, &planned->model, err);
+    return st ? st : mt_training_graph(&planned->model, &plan->job, &planned->graph, err);
 }
 
 enum mt_status mt_planned_program(const struct mt_plan *plan, struct mt_planned *planned, struct mt_err *err) {
-    enum mt_status st = mt_choice_from_plan(planned->graph, plan, &planned->arena, &planned->choice, err);
+    enum mt_status st = mt_choice_from_plan(planned->graph, plan, false, &planned->arena, &planned->choice, err);
     return st ? st : mt_build(planned->graph, &planned->choice, &planned->program, err);
 }
 
 enum mt_status mt_planned_open(const struct mt_plan *plan, struct mt_planned *planned, struct mt_err *err) {
     char hash[33];
-    enum mt_status st = mt_planned_graph(plan, plan->job.precision, planned, err);
+    enum mt_status st = mt_planned_graph(plan, planned, err);
     if (st) goto out;
     mt_graph_hash(planned->graph, hash);
     if (strcmp(hash, plan->model_hash)) {

@@ -24,11 +24,14 @@ struct mt_planned {
  * nothing to release. */
 enum mt_status mt_planned_open(const struct mt_plan *plan, struct mt_planned *planned, struct mt_err *err);
 
-/* The steps, for those who make plans: the graph, in the job's precision or another; then the choice and the program.
+/* The steps, for those who make plans: the graph; then the choice and the program.
  * After a failure mt_planned_release frees what there is. */
-enum mt_status mt_planned_graph(const struct mt_plan *plan, enum mt_type precision, struct mt_planned *planned,
-                                struct mt_err *err);
+enum mt_status mt_planned_graph(const struct mt_plan *plan, struct mt_planned *planned, struct mt_err *err);
 enum mt_status mt_planned_program(const struct mt_plan *plan, struct mt_planned *planned, struct mt_err *err);
+
+/* The job's graph with backward pass and updates. After a failure mt_graph_free frees what there is. */
+enum mt_status mt_training_graph(const struct mt_model *model, const struct mt_job *job, struct mt_graph **graph,
+                                 struct mt_err *err);
 
 /* Forward only, on the same states and shares, without dropout. `graph` borrows everything from planned->graph but its
  * operators, which are planned's; the program is the caller's to release. */
@@ -37,7 +40,7 @@ enum mt_status mt_planned_evaluation(struct mt_planned *planned, struct mt_graph
 
 void mt_planned_release(struct mt_planned *planned);
 
-/* How plans are lowered, for the prediction of memory and for training alike: fused, scratch as the device's backends
+/* Options of lowering, the same for training and for the prediction of memory: fused, scratch as the device's backends
  * want it; for messages whose algorithm is "auto" one that suits a network of 30 microseconds and 1 GB/s. */
 struct mt_lower_options mt_planned_lower_options(struct mt_device *device);
 

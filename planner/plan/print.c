@@ -1,4 +1,4 @@
-/* The plan as tables: who does how much, what is stored where, how messages travel. */
+/* The plan as tables: shares, memory, rows, collectives, prediction. */
 #include <string.h>
 
 #include "kernels/base/text/table.h"

@@ -7,11 +7,13 @@
 
 #define MOST_ROWS 10000
 
-static enum mt_status take_hash(struct mt_json at, const char *key, char hash[33], struct mt_err *err) {
+/* Of 32 digits (mt_plan_check), or, if it is of something that need not be there, "". */
+static enum mt_status take_hash(struct mt_json at, const char *key, bool needed, char hash[33], struct mt_err *err) {
     const char *text;
     enum mt_status st = mt_json_string(at, key, &text, err);
     if (st) return st;
-    if (strlen(text) > 32) return mt_json_fail(at, err, "%s: must be 32 hexadecimal digits", key);
+    if (strlen(text) > 32 || (needed && !text[0]))
+        return mt_json_fail(at, err, "%s: must be 32 hexadecimal digits", key);
     strcpy(hash, text);
     return MT_OK;
 }
@@ -200,13 +202,13 @@ static enum mt_status read_members(struct mt_plan *p, struct mt_json root, struc
     struct mt_json job;
     enum mt_status st;
     int nranks;
-    if ((st = mt_json_only(root, keys, err)) || (st = take_hash(root, "hash", p->hash, err)) ||
+    if ((st = mt_json_only(root, keys, err)) || (st = take_hash(root, "hash", false, p->hash, err)) ||
         (st = mt_json_text(root, "made_by", &p->arena, &p->made_by, err)) ||
         (mt_json_has(root, "device") && (st = mt_json_text(root, "device", &p->arena, &p->device, err))) ||
         (st = mt_json_text(root, "model", &p->arena, &p->model, err)) ||
-        (st = take_hash(root, "model_hash", p->model_hash, err)) ||
-        (st = take_hash(root, "program_hash", p->program_hash, err)) ||
-        (st = take_hash(root, "cluster_hash", p->cluster_hash, err)) ||
+        (st = take_hash(root, "model_hash", true, p->model_hash, err)) ||
+        (st = take_hash(root, "program_hash", true, p->program_hash, err)) ||
+        (st = take_hash(root, "cluster_hash", false, p->cluster_hash, err)) ||
         (st = mt_json_int(root, "parameters", 0, INT64_MAX, &p->parameters, err)) ||
         (st = mt_json_real(root, "flops_per_step", 0, DBL_MAX, &p->flops_per_step, err)) ||
         (st = mt_json_get(root, "job", &job, err)) || (st = mt_job_read(job, &p->job, err)))

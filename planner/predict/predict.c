@@ -16,7 +16,7 @@ static const double least_error = 0.02, overlap_error = 0.3;
 /* What one actor's costs rest on. Errors of one kind of figure are taken as fully correlated. */
 struct basis {
     double op_error_s, coll_error_s[MT_NCOLLS];
-    double op_s, comm_s; /* without slowdown */
+    double op_s; /* without slowdown */
     bool nominal;
 };
 
@@ -125,15 +125,14 @@ static void price_message(struct predictor *p, int a, enum mt_block_kind block, 
     double overhead_s = class_of(p, rank)->overhead_s;
     int64_t zeros = c->zero ? c->message_count[0] * mt_type_size(c->problem.acc) : 0;
     bool arrays = mt_cost_takes_arrays(costs, rank, &c->problem);
-    item->own_s = overhead_s + copies_s(p, rank, arrays ? &c->packed_apart : &c->packed) +
+    item->own_s = overhead_s + copies_s(p, rank, arrays ? &c->packed_rest : &c->packed) +
                   mt_cost_copy_s(costs, rank, zeros / 2, 0);
-    item->unpack_s = copies_s(p, rank, arrays ? &c->unpacked_apart : &c->unpacked);
+    item->unpack_s = copies_s(p, rank, arrays ? &c->unpacked_rest : &c->unpacked);
     item->kernels = 1 + (item->own_s > overhead_s) + (item->unpack_s > 0);
     if (!c->algorithm) return;
     struct mt_cost cost = mt_cost_coll(costs, &c->problem, c->group, c->algorithm);
     item->rendezvous = rendezvous_of(p, a, block, c, cost.s);
     struct basis *basis = &p->basis[a];
-    basis->comm_s += (double)times * (cost.s + item->own_s + item->unpack_s);
     basis->coll_error_s[c->problem.kind] += (double)times * cost.s * cost.error;
     basis->nominal |= cost.basis == MT_COST_NOMINAL;
 }
@@ -145,13 +144,12 @@ struct queueing {
     const struct mt_sim_item *priced; /* [instrs] */
     int *queued;                      /* [instrs]: how often each has been added */
     bool *awaited;                    /* [instrs]: another instruction waits for it */
-    bool joins;                       /* consecutive operators become one item */
 };
 
 /* Whether an operator may be added to the item before it on its stream: no other item waits for either's end. */
 static bool may_join(const struct queueing *q, const struct mt_sim_item *before, const struct mt_linstr *c,
                      const struct mt_sim_item *item, bool barrier) {
-    return q->joins && c->what == MT_LOWERED_OP && c->wait < 0 && before->rendezvous < 0 && before->unpack_s == 0 &&
+    return c->what == MT_LOWERED_OP && c->wait < 0 && before->rendezvous < 0 && before->unpack_s == 0 &&
            !q->awaited[before->instr] && before->work == item->work && (!barrier || before->phase == item->phase);
 }
 
@@ -165,7 +163,6 @@ static void add_block(struct predictor *p, int a, enum mt_block_kind block, stru
         struct mt_sim_item item = like.work ? q->priced[i] : (struct mt_sim_item){.rendezvous = -1};
         item.instr = i;
         item.phase = like.phase;
-        item.iteration = like.iteration;
         item.work = like.work;
         item.wait = c->wait;
         item.need = c->wait >= 0 ? q->queued[c->wait] : 0;
@@ -187,7 +184,7 @@ static void add_items(struct predictor *p, int a, const struct mt_sim_item *pric
     const struct mt_lowered *low = actor->low;
     int body = low->block_begin[MT_LAST] - low->block_begin[MT_BODY], phase = 0;
     int64_t most = low->ninstrs + (low->body_count > 1 ? (low->body_count - 1) * body : 0);
-    struct queueing q = {.priced = priced, .joins = !p->sim.each};
+    struct queueing q = {.priced = priced};
     q.queued = mt_calloc((size_t)low->ninstrs + 1, sizeof *q.queued);
     q.awaited = mt_calloc((size_t)low->ninstrs + 1, sizeof *q.awaited);
     for (int i = 0; i < low->ninstrs; i++)
@@ -195,7 +192,7 @@ static void add_items(struct predictor *p, int a, const struct mt_sim_item *pric
     for (int s = 0; s < MT_NSTREAMS; s++) actor->items[s] = mt_new(&p->sim.arena, struct mt_sim_item, most);
     add_block(p, a, MT_PROLOGUE, (struct mt_sim_item){.work = true}, &q);
     for (int64_t i = 0; i < low->body_count && body; i++)
-        add_block(p, a, MT_BODY, (struct mt_sim_item){.work = true, .iteration = i, .phase = i ? ++phase : phase}, &q);
+        add_block(p, a, MT_BODY, (struct mt_sim_item){.work = true, .phase = i ? ++phase : phase}, &q);
     if (!low->body_count) add_block(p, a, MT_BODY, (struct mt_sim_item){0}, &q);
     if (low->body_barrier) phase++;
     add_block(p, a, MT_LAST, (struct mt_sim_item){.work = true, .phase = phase}, &q);
@@ -234,36 +231,6 @@ static void price_actor(struct predictor *p, int a) {
 
 /* ---- figures ---- */
 
-/* The slowest actor's collectives, per kind and algorithm. */
-static int by_time(const void *a, const void *b) {
-    double x = ((const struct mt_predicted_coll *)a)->alone_s, y = ((const struct mt_predicted_coll *)b)->alone_s;
-    return (x < y) - (x > y);
-}
-
-static void list_colls(const struct predictor *p, int a, struct mt_prediction *out) {
-    const struct mt_lowered *low = p->sim.actors[a].low;
-    out->colls = mt_new(&out->arena, struct mt_predicted_coll, mt_coll_nalgorithms);
-    for (int i = 0; i < low->ninstrs; i++) {
-        const struct mt_linstr *c = &low->instrs[i];
-        int64_t times = mt_lowered_block(low, i) == MT_BODY ? low->body_count : 1;
-        if (!c->algorithm || !times) continue;
-        int k = 0;
-        while (k < out->ncolls &&
-               (out->colls[k].kind != c->problem.kind || strcmp(out->colls[k].algorithm, c->algorithm->name)))
-            k++;
-        struct mt_predicted_coll *row = &out->colls[k];
-        if (k == out->ncolls) {
-            out->ncolls++;
-            row->kind = c->problem.kind;
-            row->algorithm = c->algorithm->name;
-        }
-        row->count += times;
-        row->bytes += times * mt_cost_coll_bytes(&c->problem);
-        row->alone_s += (double)times * mt_cost_coll(&p->costs, &c->problem, c->group, c->algorithm).s;
-    }
-    qsort(out->colls, (size_t)out->ncolls, sizeof *out->colls, by_time);
-}
-
 /* Independent sources in quadrature; those of one kind add up. Of collectives only the exposed part counts. */
 static double error_of(const struct predictor *p, int a, double step_s) {
     const struct mt_sim_actor *actor = &p->sim.actors[a];
@@ -277,6 +244,7 @@ static double error_of(const struct predictor *p, int a, double step_s) {
 
 static void report(struct predictor *p, const double *ends_s, struct mt_prediction *out) {
     out->step_s = ends_s[STEPS - 1] - ends_s[STEPS - 2];
+    int slowest = 0; /* the rank that idles least */
     out->nranks = p->program->nranks;
     out->ranks = mt_new(&out->arena, struct mt_rank_prediction, out->nranks);
     for (int r = 0; r < out->nranks; r++) {
@@ -288,21 +256,15 @@ static void report(struct predictor *p, const double *ends_s, struct mt_predicti
                                                     .idle_s = fmax(out->step_s - actor->compute_s - exposed_s, 0),
                                                     .state_bytes = actor->low->state_bytes,
                                                     .arena_bytes = actor->low->arena_bytes};
-        if (out->ranks[r].idle_s < out->ranks[out->slowest].idle_s) out->slowest = r;
+        if (out->ranks[r].idle_s < out->ranks[slowest].idle_s) slowest = r;
     }
-    for (int a = 0; a < p->sim.nactors; a++) {
-        out->comm_alone_s = fmax(out->comm_alone_s, p->basis[a].comm_s);
-        out->nominal |= p->basis[a].nominal;
-    }
-    int slowest = p->actor_of[out->slowest];
-    out->hidden_s = p->sim.actors[slowest].hidden_s;
-    out->error = error_of(p, slowest, out->step_s);
-    list_colls(p, slowest, out);
+    for (int a = 0; a < p->sim.nactors; a++) out->nominal |= p->basis[a].nominal;
+    out->error = error_of(p, p->actor_of[slowest], out->step_s);
 }
 
-enum mt_status mt_predict_traced(const struct mt_program *program, const struct mt_costs *costs,
-                                 const struct mt_lower_options *options, mt_predicted *each, void *context,
-                                 struct mt_prediction *prediction, struct mt_err *err) {
+enum mt_status mt_predict(const struct mt_program *program, const struct mt_costs *costs,
+                          const struct mt_lower_options *options, struct mt_prediction *prediction,
+                          struct mt_err *err) {
     struct predictor p = {.program = program, .options = *options, .costs = *costs, .err = err};
     p.options.sketch = true;
     size_t n = (size_t)program->nranks, ninstrs = 0;
@@ -311,8 +273,6 @@ enum mt_status mt_predict_traced(const struct mt_program *program, const struct 
         p.first_instr[b] = (int)ninstrs;
         ninstrs += (size_t)program->blocks[b].ninstrs;
     }
-    p.sim.each = each;
-    p.sim.context = context;
     p.actor_of = mt_calloc(n, sizeof *p.actor_of);
     p.rendezvous_of = mt_calloc(ninstrs + 1, sizeof *p.rendezvous_of);
     memset(p.rendezvous_of, -1, ninstrs * sizeof *p.rendezvous_of);
@@ -332,10 +292,4 @@ enum mt_status mt_predict_traced(const struct mt_program *program, const struct 
     free(p.rendezvous_of);
     if (!costs->memo) mt_cost_memo_free(p.costs.memo);
     return st;
-}
-
-enum mt_status mt_predict(const struct mt_program *program, const struct mt_costs *costs,
-                          const struct mt_lower_options *options, struct mt_prediction *prediction,
-                          struct mt_err *err) {
-    return mt_predict_traced(program, costs, options, NULL, NULL, prediction, err);
 }

@@ -16,8 +16,7 @@
  * - slowdown: a rank that computes during a collective is slowed as the link's row says, and so is the collective;
  *   packing on a CPU takes one of its threads from computing. Collectives of different groups do not slow each other.
  * - exposed communication: the time of a rank's collectives in which it computes nothing; the rest is hidden.
- * - class of ranks: ranks of equal device class, speed and boxes; one of them is simulated, as one actor.
- * - timeline: when each instruction begins and ends (mt_predict_traced). */
+ * - class of ranks: ranks of equal device class, speed and boxes; one of them is simulated, as one actor. */
 #ifndef MT_PLANNER_PREDICT_PREDICT_H
 #define MT_PLANNER_PREDICT_PREDICT_H
 
@@ -31,34 +30,16 @@ struct mt_rank_prediction {
     double idle_s;    /* neither: blocked on slower ranks */
     int64_t state_bytes, arena_bytes;
 };
-struct mt_predicted_coll {
-    enum mt_coll_kind kind;
-    const char *algorithm;
-    int64_t count, bytes; /* messages of a step; their bytes on the wire, of all blocks together */
-    double alone_s;       /* without slowdown */
-};
 struct mt_prediction {
     struct mt_arena arena;
-    double step_s, error; /* error: half-width of the band, relative */
+    double step_s, error; /* error: half-width of the band, relative; by the rank that idles least */
     int nranks;
     bool nominal; /* it rests on figures that were never measured */
     struct mt_rank_prediction *ranks;
-    int slowest;         /* the rank that idles least */
-    double comm_alone_s; /* all collectives of a rank, without slowdown: the largest of all ranks */
-    double hidden_s;     /* of the slowest rank's collectives: while it computes */
-    int ncolls;          /* of the slowest rank: per kind and algorithm, longest first */
-    struct mt_predicted_coll *colls;
 };
 
 /* `options`: scratch and algorithms as for training. Release prediction->arena. */
 enum mt_status mt_predict(const struct mt_program *program, const struct mt_costs *costs,
                           const struct mt_lower_options *options, struct mt_prediction *prediction, struct mt_err *err);
-
-/* Called for each instruction of each actor (`rank`: the first of its class) in the last step. */
-typedef void mt_predicted(void *context, int rank, const struct mt_lowered *lowered, int instr, int64_t iteration,
-                          double start_s, double end_s);
-enum mt_status mt_predict_traced(const struct mt_program *program, const struct mt_costs *costs,
-                                 const struct mt_lower_options *options, mt_predicted *each, void *context,
-                                 struct mt_prediction *prediction, struct mt_err *err);
 
 #endif

@@ -25,7 +25,6 @@ struct task {
 struct stream {
     enum doing doing;
     int at; /* the item */
-    double begin_s;
     struct task task;
 };
 
@@ -56,7 +55,6 @@ struct engine {
     size_t nheap, heap_capacity;
     double now_s, *ends_s;
     int nsteps, running; /* actors that are not done */
-    double last_start_s; /* when the first rank began the last step */
 };
 
 /* ---- the heap ---- */
@@ -207,9 +205,6 @@ static void end_item(struct engine *e, int a, int s) {
     stream->doing = IDLE;
     stream->at++;
     actor->ended[item->instr]++;
-    if (e->sim->each && item->work && actor->step == e->nsteps - 1)
-        e->sim->each(e->sim->context, e->sim->actors[a].rank, e->sim->actors[a].low, item->instr, item->iteration,
-                     stream->begin_s - e->last_start_s, e->now_s - e->last_start_s);
 }
 
 static void begin_step(struct engine *e, int a) {
@@ -217,7 +212,6 @@ static void begin_step(struct engine *e, int a) {
     for (int i = 0; i < e->sim->actors[a].low->ninstrs; i++) actor->ended[i] = 0;
     actor->phase = 0;
     for (int s = 0; s < MT_NSTREAMS; s++) actor->streams[s].at = 0;
-    if (actor->step == e->nsteps - 1) e->last_start_s = fmin(e->last_start_s, e->now_s);
 }
 
 /* Begin the next step if both streams have ended this one. Whether it was begun. */
@@ -263,7 +257,6 @@ static void begin_all(struct engine *e, int a) {
             if (!may_begin(e, a, s)) continue;
             double wait_s = yields_s(e, a, s);
             changed = true;
-            e->actors[a].streams[s].begin_s = e->now_s;
             if (wait_s > 0) {
                 e->actors[a].streams[s].doing = YIELDING;
                 start_task(e, a * MT_NSTREAMS + s, wait_s);
@@ -325,8 +318,7 @@ enum mt_status mt_sim_run(struct mt_sim *sim, int nsteps, double *ends_s, struct
                        .rendezvous = mt_new(&arena, struct rendezvous, sim->nrendezvous),
                        .ends_s = ends_s,
                        .nsteps = nsteps,
-                       .running = sim->nactors,
-                       .last_start_s = INFINITY};
+                       .running = sim->nactors};
     for (int i = 0; i < nsteps; i++) ends_s[i] = 0;
     for (int a = 0; a < sim->nactors; a++) {
         e.actors[a].ended = mt_new(&arena, int, sim->actors[a].low->ninstrs);

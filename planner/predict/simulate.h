@@ -7,7 +7,6 @@
 /* One instruction of a stream, in one iteration. */
 struct mt_sim_item {
     int instr;
-    int64_t iteration;
     int phase;      /* may begin when all earlier phases of its rank have ended */
     int wait;       /* the instruction that it waits for, or -1 */
     int need;       /* how often that one must have ended in this step */
@@ -46,12 +45,10 @@ struct mt_sim {
     struct mt_sim_actor *actors;
     int nrendezvous, rendezvous_capacity;
     struct mt_sim_rendezvous *rendezvous;
-    mt_predicted *each; /* or null */
-    void *context;
 };
 
-/* Simulate nsteps steps; ends_s[i]: when the last rank ends step i. `each` is called for the last step, with seconds
- * since the first rank began it. MT_EBUG when ranks wait for each other in a circle. */
+/* Simulate nsteps steps; ends_s[i]: when the last rank ends step i. MT_EBUG when ranks wait for each other in a circle.
+ */
 enum mt_status mt_sim_run(struct mt_sim *sim, int nsteps, double *ends_s, struct mt_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* Solving again with each class faster, each link faster, each limit larger. */
+/* Solving with each class faster, each link faster, each limit larger. */
 #include "planner/review/explain.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* What binds a plan on its cluster: by the duals of its balance, and by solving again with more of one thing.
+/* The bottlenecks of a plan on its cluster: by the dual values of its balance, and by solving with one resource
+ * relaxed.
  *
  *     struct mt_explained explained;
  *     if ((st = mt_explain(plan, cluster, &explained, err))) return st;

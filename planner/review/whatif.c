@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/make/planning.h"
-#include "planner/make/recompute.h"
+#include "planner/make/make.h"
 #include "profiler/describe/edit.h"
 
 typedef enum mt_status edit(struct mt_cluster *cluster, const char *what, struct mt_err *err);
@@ -86,59 +85,28 @@ static void find_headroom(const struct mt_plan *plan, struct mt_whatif_row *row)
     }
 }
 
-/* One alternative: what is found of it. */
-struct asking {
-    const struct mt_whatif *w;
-    const struct mt_cluster *cluster;
-    const struct mt_plan *last;
-    struct mt_whatif_answer *answer;
-    const char *binds, *best_binds; /* of the plan made last; of the best */
-};
-
-static enum mt_status make(void *context, const struct mt_job *job, struct mt_plan **plan, struct mt_err *err) {
-    struct asking *a = context;
-    struct mt_planning planning;
-    struct mt_search_report report;
-    enum mt_status st = mt_planning_open(a->cluster, a->answer->model, job, &planning, err);
-    if (st) return st;
-    a->answer->job.seq = planning.job.seq;
-    a->answer->model = mt_model_text(&planning.planned.model, &a->answer->arena);
-    struct mt_plan *made = mt_planning_plan(&planning);
-    planning.search.limit_s = a->w->limit_s;
-    if (a->last && a->last->nranks == made->nranks) planning.search.last = a->last;
-    if ((st = mt_search(&planning.search, made, &report, err))) {
-        mt_plan_free(made);
-    } else {
-        a->binds = mt_arena_strdup(&a->answer->arena, report.nbindings ? report.bindings[0].what : "");
-        mt_search_report_release(&report);
-        *plan = made;
-    }
-    mt_planning_close(&planning);
-    return st;
-}
-
-static void keep(void *context) {
-    struct asking *a = context;
-    a->best_binds = a->binds;
-}
-
 /* *plan is what was found, if anything was; the caller frees it. */
-static enum mt_status ask_one(struct asking *a, struct mt_whatif_row *row, struct mt_plan **plan, struct mt_err *err) {
+static enum mt_status ask_one(const struct mt_cluster *cluster, const struct mt_plan_request *request,
+                              struct mt_whatif_row *row, struct mt_arena *arena, struct mt_plan **plan,
+                              struct mt_err *err) {
+    struct mt_plan_found found;
     *plan = NULL;
-    enum mt_status st = mt_recompute_choose(&(struct mt_plan_maker){make, keep, a}, &a->answer->job, false, plan, err);
+    enum mt_status st = mt_plan_fastest(cluster, request, &found, err);
     if (st == MT_EINPUT) { /* this hardware cannot do this job: an answer too */
-        row->refused = mt_arena_strdup(&a->answer->arena, err->text);
+        row->refused = mt_arena_strdup(arena, err->text);
         return MT_OK;
     }
     if (st) return st;
-    const struct mt_plan *made = *plan;
+    const struct mt_plan *made = *plan = found.plan;
     row->step_s = made->prediction->step_s;
     row->error = made->prediction->error;
     row->nominal = made->prediction->nominal;
-    row->edited = !strcmp(a->cluster->source, "edited");
+    row->edited = !strcmp(cluster->source, "edited");
     row->tokens_per_s = (double)(made->job.batch * made->job.seq) / row->step_s;
-    row->binds = a->best_binds;
+    row->binds = mt_arena_strdup(arena, found.report.nbindings ? found.report.bindings[0].what : "");
     find_headroom(made, row);
+    found.plan = NULL; /* the caller's */
+    mt_plan_found_release(&found);
     return MT_OK;
 }
 
@@ -150,14 +118,19 @@ enum mt_status mt_whatif_ask(struct mt_whatif *w, const char *model, const struc
     if (st) return st;
     answer->count = w->count;
     answer->rows = mt_new(&answer->arena, struct mt_whatif_row, w->count);
+    struct mt_plan_request request = {
+        .model = model, .job = *job, .fixed = {.decisions = mt_decisions_unset}, .limit_s = w->limit_s, .last = last};
+    request.job.recompute = MT_RECOMPUTE_UNSET;
     struct mt_plan *first = NULL, *plan;
-    int planned = 0;
+    bool planned = false;
     for (int i = 0; i < w->count && !st; i++) {
-        struct asking a = {w, w->alternatives[i].cluster, first ? first : last, answer, NULL, NULL};
-        st = ask_one(&a, &answer->rows[i], &plan, err);
-        planned += plan != NULL;
+        st = ask_one(w->alternatives[i].cluster, &request, &answer->rows[i], &answer->arena, &plan, err);
+        if (!plan) continue;
+        planned = true;
+        answer->job.seq = plan->job.seq;
+        answer->model = mt_arena_strdup(&answer->arena, plan->model);
         if (i == 0)
-            first = plan; /* where others start from too: better hardware is not to look worse */
+            request.last = first = plan; /* where others start from too: better hardware is not to look worse */
         else
             mt_plan_free(plan);
     }

@@ -1,4 +1,4 @@
-/* What other hardware would do for a job: alternatives to a cluster, each planned anew, side by side.
+/* What-if: alternatives to a cluster, each with a plan of its own for the job, compared.
  *
  *     struct mt_whatif whatif = {.cluster = cluster, .limit_s = 5};
  *     if ((st = mt_whatif_change(&whatif, "add", "2xv100", err))) goto out;
@@ -13,7 +13,7 @@
 #include "planner/review/prices.h"
 #include "planner/plan/plan.h"
 
-/* A cluster that somebody thinks about. */
+/* A cluster that is considered. */
 struct mt_whatif_alternative {
     const char *what; /* "add 2xv100, set link.net=400G" */
     struct mt_cluster *cluster;

@@ -1,9 +1,9 @@
 /* From curves and a timeline to a balance problem, and from its solution to shares.
  *
- * Stages: forward and backward, beside which messages travel; the messages that only the end of the backward pass lets
- * go; the update. Where state is replicated, nobody waits for another between the update and the next forward pass, and
- * both are one stage. The timeline is simulated at given shares; the chain of messages that ends last begins at a part
- * of the backward pass, which grows with the rank's samples. */
+ * Stages: forward and backward, with the collectives that overlap them; the collectives that can start only when the
+ * backward pass has ended; the update. Where state is replicated, no rank waits for another between the update and the
+ * next forward pass, and both are one stage. The timeline is simulated at given shares. The chain of collectives that
+ * ends last begins after a part of the backward pass, which grows with the rank's samples. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,8 +64,8 @@ void search_set_micro(struct mt_searching *s, struct search_candidate *c) {
     }
 }
 
-struct search_candidate *search_candidate(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes,
-                                          const char *what) {
+struct search_candidate *search_new_candidate(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes,
+                                              const char *what) {
     struct search_candidate *c = mt_new(&s->arena, struct search_candidate, 1);
     *c = (struct search_candidate){.work = work,
                                    .what = what,
@@ -239,9 +239,9 @@ enum mt_status search_estimate(struct mt_searching *s, struct search_candidate *
     return st;
 }
 
-/* The balance knows what storage costs in updates and memory, not that messages with uneven blocks may take longer: so
- * shares between what it says and even ones are tried. */
-static enum mt_status settle_storage(struct mt_searching *s, struct search_candidate *c, const int64_t *units) {
+/* The balance problem has the cost of storage in updates and memory, not that collectives with uneven blocks may take
+ * longer: so mixtures of its shares and of even ones are estimated too. */
+static enum mt_status mix_storage(struct mt_searching *s, struct search_candidate *c, const int64_t *units) {
     static const double evenness[] = {0, 0.5, 1};
     size_t n = (size_t)s->nranks * (size_t)s->nlabels;
     struct mt_arena arena = MT_ARENA_INIT;
@@ -280,7 +280,7 @@ enum mt_status search_balance(struct mt_searching *s, struct search_candidate *c
     if (p.batch >= 0)
         memcpy(c->batch, balanced->sizes + (int64_t)p.batch * s->nranks, (size_t)s->nranks * sizeof *c->batch);
     if (p.storage >= 0) {
-        st = settle_storage(s, c, balanced->sizes + (int64_t)p.storage * s->nranks);
+        st = mix_storage(s, c, balanced->sizes + (int64_t)p.storage * s->nranks);
     } else {
         search_set_micro(s, c);
         c->estimate_s = balanced->step_s;
@@ -292,8 +292,9 @@ out:
 
 /* ---- the bound ---- */
 
-/* A candidate with no more than the curves say, or what judged programs were below them by: what they were above them
- * by, as by messages beside computing, others may be spared. */
+/* For a lower bound: the candidate with corrections that only lower its estimate, the least factors of compute that any
+ * evaluated candidate of its work had. What raised an estimate, as collectives that overlap compute, need not hold for
+ * other shares. */
 static struct search_candidate at_least(struct mt_searching *s, const struct search_candidate *c) {
     struct search_candidate least = *c;
     least.later_s = 0;
@@ -307,7 +308,7 @@ static struct search_candidate at_least(struct mt_searching *s, const struct sea
     return least;
 }
 
-/* Computing alone, in one stage: no rank waits for another before the end. */
+/* Compute alone, in one stage: no rank waits for another before the end. */
 enum mt_status search_bound(struct mt_searching *s, const struct search_candidate *c, double *bound_s) {
     struct problem p;
     struct mt_balanced balanced = {.step_s = 0};

@@ -1,5 +1,5 @@
-/* Ranks that are alike become classes: of one device class, memory limit and speed; speeds that are apart by no more
- * than their errors count as one where there would be too many classes otherwise. And the structures to look at. */
+/* Equivalence classes of ranks: one device class, memory limit and speed; where there would be too many, speeds that
+ * differ by no more than their errors count as one. And the structures that are searched. */
 #include <math.h>
 #include <string.h>
 
@@ -7,13 +7,13 @@
 #include "planner/search/internal.h"
 
 enum { MANY_CLASSES = 16 };
-static const double memory_apart = 0.02; /* hosts that are alike differ by what their systems hold */
+static const double memory_apart = 0.02; /* equal hosts differ by what their systems hold */
 
 static const struct mt_cluster_device *device_of(const struct mt_searching *s, int rank) {
     return &s->costs.cluster->devices[s->costs.device[rank]];
 }
 
-static bool alike(const struct mt_searching *s, int a, int b, bool within_errors) {
+static bool same_class(const struct mt_searching *s, int a, int b, bool within_errors) {
     const struct mt_cluster_device *x = device_of(s, a), *y = device_of(s, b);
     const struct mt_plan_fixed *fixed = &s->search->fixed;
     int64_t mine = s->plan->ranks[a].memory_bytes, other = s->plan->ranks[b].memory_bytes;
@@ -32,7 +32,7 @@ static void count_classes(struct mt_searching *s, bool within_errors) {
     s->nclasses = 0;
     for (int r = 0; r < s->nranks; r++) {
         int c = 0;
-        while (c < s->nclasses && !alike(s, s->classes[c].rank, r, within_errors)) c++;
+        while (c < s->nclasses && !same_class(s, s->classes[c].rank, r, within_errors)) c++;
         const struct mt_cluster_device *device = device_of(s, r);
         if (c == s->nclasses)
             s->classes[s->nclasses++] = (struct search_class){.rank = r,
@@ -167,7 +167,7 @@ static void add_structure(struct mt_searching *s, const struct mt_decisions *row
     one->what = mt_arena_printf(&s->arena, "state %s, %s", where, mt_sync_names[sync]);
 }
 
-/* The last plan's, if it is none of those that are looked at anyway. */
+/* The last plan's, if it is none of those that are searched anyway. */
 static void add_last(struct mt_searching *s) {
     const struct mt_plan *last = s->search->last;
     struct mt_decisions rows;
@@ -177,7 +177,7 @@ static void add_last(struct mt_searching *s) {
     if (mt_decisions_shard_state(&rows) || !all_by_batch(&rows)) add_structure(s, &rows, rows.sync, "as it was");
 }
 
-/* The sums of replicated state are AllReduce either way. */
+/* Replicated parameters have AllReduce with either sync. */
 enum mt_status search_structures(struct mt_searching *s) {
     static const enum mt_sync syncs[] = {MT_SYNC_ALL_REDUCE, MT_SYNC_REDUCE_SCATTER};
     const struct mt_decisions *fixed = &s->search->fixed.decisions;

@@ -1,12 +1,13 @@
 /* Inside the search: what its parts hand to each other.
  *
- *   class.c     ranks that are alike become classes
- *   curve.c     a structure's work becomes curves over shares, a class
- *   shares.c    shares that need no solving
- *   timeline.c      a structure's messages and their timeline beside the computation
- *   balance.c   both become a balance problem; its solution becomes shares
- *   judge.c     shares become a program, and its prediction
- *   report.c    what binds, what was rejected */
+ *   class.c      classes of ranks; structures
+ *   curve.c      a structure's work as curves over shares, per class
+ *   shares.c     shares that need no solver
+ *   timeline.c   a structure's collectives and their timeline, simulated with the compute of one class
+ *   balance.c    both become a balance problem; its solution becomes shares
+ *   evaluate.c   shares become a program, and its prediction
+ *   price.c      the prediction of a plan as it is
+ *   report.c     bottlenecks, rejected candidates */
 #ifndef MT_PLANNER_SEARCH_INTERNAL_H
 #define MT_PLANNER_SEARCH_INTERNAL_H
 
@@ -49,25 +50,25 @@ struct search_work {
     struct mt_work work;
     struct mt_plan *plan;         /* as mt_work_open wants it */
     struct search_curves *curves; /* [nclasses] */
-    /* Memory beside the state over samples of a micro-batch; npoints 0: not looked at. */
+    /* Memory without the state, over samples of a micro-batch; npoints 0: not computed. */
     struct mt_share_curve arena;
 };
 
 struct search_candidate {
     struct search_work *work;
     struct mt_decisions decisions; /* complete but for algorithms */
-    bool doubted;                  /* must be predicted to be clearly better: search_judge */
+    bool needs_margin;             /* must be predicted to be margin better: search_evaluate */
     const char *what;
     int64_t *batch, *micro; /* [nranks] */
     int64_t *storage;       /* [label nranks + rank] */
     double estimate_s;      /* 0: none */
-    bool judged, fits;
+    bool evaluated, fits;
     double step_s;
     const char *why;
-    struct mt_prediction prediction; /* when judged, and `same` is null */
-    struct search_candidate *same;   /* an equal one that was judged before */
+    struct mt_prediction prediction; /* when evaluated, and `same` is null */
+    struct search_candidate *same;   /* an equal one that was evaluated before */
     bool tried;
-    /* What the judgement says of the estimate, a class: factor of compute, bytes of memory. */
+    /* Corrections of the estimate by an evaluation, per class: factor of compute, bytes of memory. */
     double *slower;
     int64_t *heavier;
     double later_s; /* seconds that the estimate lacks */
@@ -92,10 +93,10 @@ struct mt_searching {
     struct search_work **works; /* [2 nstructures]: opened when wanted */
     int ncandidates, capacity;
     struct search_candidate **candidates;
-    struct search_candidate *best; /* judged, fits */
+    struct search_candidate *best; /* evaluated, fits */
     struct mt_program program;     /* of the best */
     struct mt_plan *best_plan;     /* the program points into it */
-    int64_t njudged;
+    int64_t nevaluated;
     struct mt_err why; /* why nothing fitted, where that was so */
 };
 
@@ -132,7 +133,7 @@ static inline int64_t search_body_runs(int64_t share, int64_t micro) {
 /* The best division of a class's share into micro-batches: samples of one, and the seconds of all. */
 int64_t search_micro(const struct mt_searching *s, const struct search_work *work, int class, int64_t share,
                      int64_t most, double *seconds);
-/* The most samples of a micro-batch that a class holds beside so many units of storage; 0: not one. */
+/* The most samples of a micro-batch that fit into a class's memory with so many units of storage; 0: not one. */
 int64_t search_most_micro(const struct mt_searching *s, const struct search_work *work, int class, int64_t units,
                           int64_t heavier);
 
@@ -141,8 +142,8 @@ enum mt_status search_messages(struct mt_searching *s, const struct search_candi
 void search_simulate(struct mt_searching *s, const struct search_work *work, int class, int64_t share, int64_t micro,
                      const int64_t *storage, const int *bucket, const double *cost, struct search_timeline *timeline);
 
-struct search_candidate *search_candidate(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes,
-                                          const char *what);
+struct search_candidate *search_new_candidate(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes,
+                                              const char *what);
 /* Storage of all labels from shares in units. */
 enum mt_status search_divide_storage(struct mt_searching *s, const int64_t *units, int64_t *storage);
 void search_set_micro(struct mt_searching *s, struct search_candidate *c);
@@ -154,8 +155,8 @@ enum mt_status search_estimate(struct mt_searching *s, struct search_candidate *
 /* No shares of the candidate's structure are faster. */
 enum mt_status search_bound(struct mt_searching *s, const struct search_candidate *c, double *bound_s);
 
-/* Build, predict, look at memory; keep it if it is the best. Not again what was judged before. */
-enum mt_status search_judge(struct mt_searching *s, struct search_candidate *c);
+/* Build, predict, compare with memory limits; keep it if it is the best. Equal candidates are evaluated once. */
+enum mt_status search_evaluate(struct mt_searching *s, struct search_candidate *c);
 /* From a candidate's prediction, what its estimate should have said: its corrections. */
 void search_learn(struct mt_searching *s, struct search_candidate *c);
 /* A new candidate with the shares and corrections of another. */
@@ -166,7 +167,7 @@ enum mt_status search_simple_shares(struct mt_searching *s, struct search_candid
 bool search_aligned(const int64_t *sizes, int nranks, int64_t align);
 /* Those of a plan; false where they do not fit the job. */
 bool search_take_shares(const struct mt_searching *s, const struct mt_plan *plan, struct search_candidate *c);
-/* Its step as judged, else as estimated; infinite where it does not fit or neither was done. */
+/* Its step by evaluation, else by estimate; infinite where it does not fit, or has neither. */
 double search_time(const struct search_candidate *c);
 int64_t search_units(const struct mt_searching *s, const struct search_candidate *c, int rank);
 

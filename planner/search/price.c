@@ -1,4 +1,4 @@
-/* What a plan takes as it is. */
+/* The prediction of a plan as it is, and the bound of its structure. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static enum mt_status bound_of(const struct mt_search *search, struct mt_plan *p
     if (!st) st = search_open_work(&s, 0, body, &w);
     if (!st && report && search_memory_matters(&s)) st = search_open_memory(&s, w, plan->decisions.bucket_bytes);
     if (!st) {
-        struct search_candidate *c = search_candidate(&s, w, plan->decisions.bucket_bytes, "the plan");
+        struct search_candidate *c = search_new_candidate(&s, w, plan->decisions.bucket_bytes, "the plan");
         if (search_take_shares(&s, plan, c)) {
             c->prediction = *prediction; /* lent: its owner releases it */
             search_learn(&s, c);
@@ -59,7 +59,7 @@ enum mt_status mt_search_price(const struct mt_search *search, struct mt_plan *p
     struct mt_prediction prediction = {.step_s = 0};
     double bound_s = 0;
     if (report) *report = (struct mt_search_report){.nbindings = 0};
-    enum mt_status st = mt_choice_from_plan(search->graph, plan, &arena, &choice, err);
+    enum mt_status st = mt_choice_from_plan(search->graph, plan, false, &arena, &choice, err);
     if (!st) st = mt_build(search->graph, &choice, &program, err);
     if (st) goto out;
     if (!(st = mt_predict(&program, search->costs, search->options, &prediction, err))) {

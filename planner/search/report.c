@@ -1,4 +1,4 @@
-/* What binds, what was looked at, and what was rejected. */
+/* Bottlenecks, and the candidates that were evaluated or estimated. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,16 +13,16 @@ void mt_search_report_release(struct mt_search_report *report) {
 /* ---- candidates ---- */
 
 double search_time(const struct search_candidate *c) {
-    if (c->judged) return c->fits ? c->step_s : INFINITY;
+    if (c->evaluated) return c->fits ? c->step_s : INFINITY;
     return c->estimate_s > 0 ? c->estimate_s : INFINITY;
 }
 
-/* Judged ones first where times are equal, so that what was found twice is told once. */
+/* At equal times evaluated candidates first, so that equal ones are listed once. */
 static int by_time(const void *a, const void *b) {
     const struct search_candidate *x = *(struct search_candidate *const *)a, *y = *(struct search_candidate *const *)b;
     double s = search_time(x), t = search_time(y);
     if (s != t) return s < t ? -1 : 1;
-    if (x->judged != y->judged) return x->judged ? -1 : 1;
+    if (x->evaluated != y->evaluated) return x->evaluated ? -1 : 1;
     return strcmp(x->what, y->what);
 }
 
@@ -34,9 +34,9 @@ static int ordered(struct mt_searching *s, struct search_candidate **list) {
     qsort(all, (size_t)s->ncandidates, sizeof(struct search_candidate *), by_time);
     if (s->best) list[n++] = s->best;
     for (int i = 0; i < s->ncandidates; i++) {
-        bool told = all[i] == s->best || (all[i]->same && all[i]->same == s->best);
-        for (int k = 0; k < n && !told; k++) told = !strcmp(list[k]->what, all[i]->what);
-        if (!told && (all[i]->judged || all[i]->estimate_s > 0)) list[n++] = all[i];
+        bool listed = all[i] == s->best || (all[i]->same && all[i]->same == s->best);
+        for (int k = 0; k < n && !listed; k++) listed = !strcmp(list[k]->what, all[i]->what);
+        if (!listed && (all[i]->evaluated || all[i]->estimate_s > 0)) list[n++] = all[i];
     }
     free(all);
     return n;
@@ -44,7 +44,7 @@ static int ordered(struct mt_searching *s, struct search_candidate **list) {
 
 static const char *why_of(const struct mt_searching *s, const struct search_candidate *c) {
     if (c == s->best) return "";
-    if (!c->judged) return isinf(c->estimate_s) ? "does not fit by estimate" : "slower by estimate";
+    if (!c->evaluated) return isinf(c->estimate_s) ? "does not fit by estimate" : "slower by estimate";
     return c->why;
 }
 
@@ -53,11 +53,10 @@ static double step_of(const struct search_candidate *c) {
     return isinf(t) ? 0 : t;
 }
 
-/* An estimate below what was judged of the best is no time to compare with: the row says only that it was slower by
- * the same reckoning. */
-static double told_s(const struct mt_searching *s, const struct search_candidate *c) {
+/* 0 for an estimate below the best's evaluated step: estimates compare with estimates, and by those it was slower. */
+static double listed_s(const struct mt_searching *s, const struct search_candidate *c) {
     double t = step_of(c);
-    return c->judged || t >= s->best->step_s ? t : 0;
+    return c->evaluated || t >= s->best->step_s ? t : 0;
 }
 
 void search_fill_rejected(struct mt_searching *s, struct mt_plan *p) {
@@ -67,10 +66,10 @@ void search_fill_rejected(struct mt_searching *s, struct mt_plan *p) {
     to->rejected = mt_new(&p->arena, struct mt_plan_rejected, n);
     for (int timed = 1; timed >= 0; timed--)
         for (int i = 1; i < n; i++)
-            if ((told_s(s, list[i]) > 0) == timed)
+            if ((listed_s(s, list[i]) > 0) == timed)
                 to->rejected[to->nrejected++] =
                     (struct mt_plan_rejected){mt_arena_strdup(&p->arena, list[i]->what),
-                                              mt_arena_strdup(&p->arena, why_of(s, list[i])), told_s(s, list[i])};
+                                              mt_arena_strdup(&p->arena, why_of(s, list[i])), listed_s(s, list[i])};
     free(list);
 }
 
@@ -82,11 +81,11 @@ static void list_candidates(struct mt_searching *s, struct mt_search_report *rep
         report->candidates[report->ncandidates++] = (struct mt_search_alternative){
             mt_arena_strdup(&report->arena, list[i]->what), mt_arena_strdup(&report->arena, why_of(s, list[i])),
             isfinite(list[i]->estimate_s) ? list[i]->estimate_s : 0,
-            list[i]->judged && list[i]->fits ? list[i]->step_s : 0};
+            list[i]->evaluated && list[i]->fits ? list[i]->step_s : 0};
     free(list);
 }
 
-/* ---- what binds ---- */
+/* ---- bottlenecks ---- */
 
 static const char *text_of(const struct mt_searching *s, const struct mt_search_binding *b, struct mt_arena *arena) {
     if (b->kind == MT_BINDS_COMM)
@@ -142,7 +141,7 @@ static void add_saving(const struct mt_searching *s, int class, double saves_s, 
 /* In the balance a chain of messages begins when a part of the samples is computed, and that part is in its row; so the
  * row's dual is of both. A link cannot save more than of what is seen of it; the rest is of computing, by who does it.
  */
-static void settle_bindings(const struct mt_searching *s, struct mt_search_report *report) {
+static void cap_link_savings(const struct mt_searching *s, struct mt_search_report *report) {
     const int64_t *batch = mt_plan_split_named(s->plan, "batch")->sizes;
     double seen_s = 0, rest_s = 0, all = (double)s->search->job->batch;
     for (int r = 0; r < s->nranks; r++) seen_s = fmax(seen_s, s->plan->prediction->times[r].exposed_s);
@@ -185,7 +184,8 @@ enum mt_status search_report(struct mt_searching *s, const struct search_candida
     struct mt_err why = MT_ERR_INIT, *err = s->err;
     s->err = &why;
     enum mt_status st = search_balance(s, again, &balanced);
-    if (st == MT_EINPUT) { /* the estimate of memory is above the program's, which fits: what binds but for memory */
+    if (st ==
+        MT_EINPUT) { /* the estimate of memory is above the program's, which fits: the bottlenecks without limits */
         for (int k = 0; k < s->nclasses; k++) s->classes[k].memory_limit = 0;
         st = search_balance(s, again, &balanced);
     }
@@ -193,7 +193,7 @@ enum mt_status search_report(struct mt_searching *s, const struct search_candida
     if (st) *err = why;
     if (!st && balanced.stage_s) {
         list_bindings(s, &balanced, report);
-        settle_bindings(s, report);
+        cap_link_savings(s, report);
         list_stages(&balanced, SEARCH_NSTAGES, search_stage_names, report);
     }
     mt_arena_release(&balanced.arena);

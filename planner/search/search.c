@@ -1,7 +1,7 @@
 /* The search: which structures, in which order, and when to stop.
  *
- * How much is judged is counted, not timed, so that equal input gives an equal plan: the judge's work is about the
- * operators that it lowers. Small jobs are judged some dozens of times, the largest once or twice. */
+ * The effort of evaluations is counted in operators that are lowered, not timed, so that equal input gives an equal
+ * plan. Small jobs have some dozens of evaluations, the largest one or two. */
 #include "planner/search/search.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "planner/search/internal.h"
 
 static const int64_t most_work = 100000;
-static const double hopeless = 1.15; /* times the best: not judged when its estimate says so */
+static const double hopeless = 1.15; /* times the best: not evaluated when its estimate says so */
 static const double may_win = 1.3;   /* times the best: not balanced when it is slower in proportional shares */
 enum { MOST_REPAIRS = 5, MOST_POLISH = 24, MOST_BUCKETS = 9, FEW_OPS = 1000, MEMORY_BUCKETS = 4 << 20 };
 
@@ -46,17 +46,17 @@ void search_end(struct mt_searching *s) {
     mt_arena_release(&s->arena);
 }
 
-static int64_t judge_work(const struct mt_searching *s) {
+static int64_t evaluation_work(const struct mt_searching *s) {
     int64_t different = s->nranks < 3 * s->nclasses ? s->nranks : 3 * s->nclasses;
     return s->search->graph->nops * (different + s->nranks / 50 + 1);
 }
 
 static bool affordable(const struct mt_searching *s, int64_t part) {
-    return (s->njudged + 1) * judge_work(s) <= most_work / part && mt_now_s() < s->end_s;
+    return (s->nevaluated + 1) * evaluation_work(s) <= most_work / part && mt_now_s() < s->end_s;
 }
 
 struct search_candidate *search_like(struct mt_searching *s, const struct search_candidate *c, const char *what) {
-    struct search_candidate *to = search_candidate(s, c->work, c->decisions.bucket_bytes, what);
+    struct search_candidate *to = search_new_candidate(s, c->work, c->decisions.bucket_bytes, what);
     to->decisions = c->decisions;
     size_t n = (size_t)s->nranks * sizeof(int64_t);
     memcpy(to->batch, c->batch, n);
@@ -98,7 +98,7 @@ static const char *describe(struct mt_searching *s, const struct search_work *w,
                            bucket_bytes ? text : "", w->body ? ", micro-batches" : "");
 }
 
-/* Whether a share in one piece lies beyond some rank's memory, or would be faster in pieces. */
+/* Whether a share in one piece exceeds some rank's memory, or would be faster in micro-batches. */
 static enum mt_status wants_body(struct mt_searching *s, const struct search_candidate *c, bool *wants) {
     *wants = false;
     if (s->search->job->batch < 2 || !c || !c->work->structure->by_batch) return MT_OK;
@@ -121,7 +121,7 @@ static enum mt_status add_candidates(struct mt_searching *s, struct search_work 
     int64_t sizes[MOST_BUCKETS + 1];
     int n = bucket_sizes(s, sizes);
     for (int i = 0; i < n; i++) {
-        struct search_candidate *c = search_candidate(s, w, sizes[i], describe(s, w, sizes[i]));
+        struct search_candidate *c = search_new_candidate(s, w, sizes[i], describe(s, w, sizes[i]));
         enum mt_status st = search_simple_shares(s, c, false, true);
         if (st || (st = search_estimate(s, c))) return st;
     }
@@ -134,7 +134,7 @@ static bool state_fits(struct mt_searching *s, const struct search_work *w) {
     for (int k = 0; k < s->nclasses; k++) {
         int64_t limit = s->classes[k].memory_limit, held = w->curves[k].state_fixed;
         if (!limit || held <= limit) continue;
-        if (s->why.status) return false; /* what balance says of others is more telling */
+        if (s->why.status) return false; /* the solver's message about another structure says more */
         mt_fail(&s->why, MT_EINPUT, "the state alone does not fit into memory: %s needs %s a rank for %s, but has %s",
                 s->classes[k].name, mt_units_bytes((double)held, needs), w->structure->what,
                 mt_units_bytes((double)limit, has));
@@ -143,12 +143,12 @@ static bool state_fits(struct mt_searching *s, const struct search_work *w) {
     return true;
 }
 
-/* The best estimate that has not been judged; of `work` alone if not null. */
+/* The best estimate that has not been evaluated; of `work` alone if not null. */
 static struct search_candidate *next_candidate(const struct mt_searching *s, const struct search_work *work) {
     struct search_candidate *best = NULL;
     for (int i = 0; i < s->ncandidates; i++) {
         struct search_candidate *c = s->candidates[i];
-        if (c->judged || c->tried || (work && c->work != work) || !(c->estimate_s > 0)) continue;
+        if (c->evaluated || c->tried || (work && c->work != work) || !(c->estimate_s > 0)) continue;
         if (!best || c->estimate_s < best->estimate_s) best = c;
     }
     return best;
@@ -187,7 +187,7 @@ static enum mt_status balance_work(struct mt_searching *s, struct search_work *w
 }
 
 /* Balance what a structure's works are, in one piece and, where that is wanted, in micro-batches. */
-static enum mt_status settle_structure(struct mt_searching *s, int structure) {
+static enum mt_status balance_structure(struct mt_searching *s, int structure) {
     struct search_work *w = s->works[2 * structure];
     struct search_candidate *first = next_candidate(s, w);
     bool body = false, memory = search_memory_matters(s);
@@ -208,7 +208,7 @@ static double least_estimate(const struct mt_searching *s, const struct search_w
 
 /* All structures by estimates of proportional shares; then, the most promising first, those are balanced that may
  * still win. */
-static enum mt_status settle_structures(struct mt_searching *s) {
+static enum mt_status balance_structures(struct mt_searching *s) {
     bool done[SEARCH_MOST_STRUCTURES] = {false};
     double best_s = INFINITY;
     enum mt_status st = MT_OK;
@@ -223,16 +223,16 @@ static enum mt_status settle_structures(struct mt_searching *s) {
                 next = i;
         done[next] = true;
         if (least_estimate(s, s->works[2 * next]) > may_win * best_s) continue;
-        if ((st = settle_structure(s, next))) break;
+        if ((st = balance_structure(s, next))) break;
         best_s = fmin(best_s, least_estimate(s, s->works[2 * next]));
         if (s->works[2 * next + 1]) best_s = fmin(best_s, least_estimate(s, s->works[2 * next + 1]));
     }
     return st;
 }
 
-/* ---- judging ---- */
+/* ---- evaluating ---- */
 
-/* Shares again with what the judgement taught, and judged; as often as memory is not kept, else once. */
+/* Solve with the corrections of the evaluation, and evaluate: once, or until the memory limits are kept. */
 static enum mt_status improve(struct mt_searching *s, struct search_candidate *c) {
     for (int i = 0; i < MOST_REPAIRS; i++) {
         if (c->fits && (i > 1 || !affordable(s, 1))) break;
@@ -252,35 +252,35 @@ static enum mt_status improve(struct mt_searching *s, struct search_candidate *c
             return MT_OK;
         }
         if (st) return *err = why, st;
-        if ((st = search_judge(s, again))) return st;
+        if ((st = search_evaluate(s, again))) return st;
         if (again->same || (c->fits && again->step_s >= c->step_s)) break;
         c = again;
     }
     return MT_OK;
 }
 
-static enum mt_status judge(struct mt_searching *s, struct search_candidate *c) {
-    enum mt_status st = search_judge(s, c);
+static enum mt_status evaluate(struct mt_searching *s, struct search_candidate *c) {
+    enum mt_status st = search_evaluate(s, c);
     return st ? st : improve(s, c);
 }
 
-static enum mt_status judge_simple_like(struct mt_searching *s, const struct search_candidate *like) {
+static enum mt_status evaluate_simple_like(struct mt_searching *s, const struct search_candidate *like) {
     static const char *const names[] = {"proportional shares", "even shares"};
     for (int even = 0; even < 2; even++) {
         struct search_candidate *c = search_like(s, like, names[even]);
         enum mt_status st = search_simple_shares(s, c, even, even);
         if (st || (st = search_estimate(s, c))) return st;
         bool near = like == s->best && c->estimate_s < hopeless * s->best->step_s;
-        if ((near || affordable(s, 1)) && (st = search_judge(s, c))) return st;
+        if ((near || affordable(s, 1)) && (st = search_evaluate(s, c))) return st;
     }
     return MT_OK;
 }
 
 /* Even and proportional shares: in the best's structure; in the others as far as they can be afforded. */
-static enum mt_status judge_simple(struct mt_searching *s) {
+static enum mt_status evaluate_simple(struct mt_searching *s) {
     const struct search_candidate *best = s->best;
     if (s->search->fixed.shares || s->nranks == 1 || !best) return MT_OK;
-    enum mt_status st = judge_simple_like(s, best);
+    enum mt_status st = evaluate_simple_like(s, best);
     int n = s->ncandidates;
     for (int i = 0; i < 2 * s->nstructures && !st; i++) {
         const struct search_candidate *like = NULL;
@@ -289,19 +289,20 @@ static enum mt_status judge_simple(struct mt_searching *s) {
             if (c->work == s->works[i] && isfinite(search_time(c)) && (!like || search_time(c) < search_time(like)))
                 like = c;
         }
-        if (like && affordable(s, 1)) st = judge_simple_like(s, like);
+        if (like && affordable(s, 1)) st = evaluate_simple_like(s, like);
     }
     return st;
 }
 
-static enum mt_status judge_candidates(struct mt_searching *s) {
+static enum mt_status evaluate_candidates(struct mt_searching *s) {
     struct search_candidate *c = next_candidate(s, NULL);
     while (c) {
         bool first = !s->best;
         double best_s = first ? INFINITY : fmax(s->best->estimate_s, s->best->step_s);
         if (!first && (!affordable(s, 2) || c->estimate_s > hopeless * best_s)) break;
         if (isinf(c->estimate_s)) break;
-        enum mt_status st = first || c->estimate_s < 1.05 * s->best->estimate_s ? judge(s, c) : search_judge(s, c);
+        enum mt_status st =
+            first || c->estimate_s < 1.05 * s->best->estimate_s ? evaluate(s, c) : search_evaluate(s, c);
         if (st) return st;
         c->tried = true;
         c = next_candidate(s, NULL);
@@ -333,22 +334,22 @@ static enum mt_status polish(struct mt_searching *s) {
         c->batch[from] -= align;
         c->batch[to] += align;
         search_set_micro(s, c);
-        enum mt_status st = search_judge(s, c);
+        enum mt_status st = search_evaluate(s, c);
         if (st) return st;
         failed = s->best == best ? failed + 1 : 0;
     }
     return MT_OK;
 }
 
-/* Where messages bind, one that waits for attention makes all after it late. What attention saves by giving way is not
- * in the prediction, so a little better is not enough. */
-static enum mt_status judge_full_start(struct mt_searching *s) {
+/* Where collectives are the bottleneck, one that waits for attention delays all after it. What attention saves by
+ * yielding multiprocessors is not in the prediction, so the full start must be faster by a margin. */
+static enum mt_status evaluate_full_start(struct mt_searching *s) {
     bool fixed = s->search->fixed.decisions.start >= 0, full = s->best->decisions.start == MT_START_FULL;
     if (fixed || full || s->nranks == 1 || !affordable(s, 1)) return MT_OK;
     struct search_candidate *c = search_like(s, s->best, "buckets that set off when they are full");
     c->decisions.start = MT_START_FULL;
-    c->doubted = true;
-    enum mt_status st = search_judge(s, c);
+    c->needs_margin = true;
+    enum mt_status st = search_evaluate(s, c);
     if (!st && c->fits && c != s->best && c->step_s < s->best->step_s) c->why = "faster by less than 1%";
     return st;
 }
@@ -356,13 +357,13 @@ static enum mt_status judge_full_start(struct mt_searching *s) {
 /* ---- the last plan ---- */
 
 /* The last plan's shares: in its own structure where that is looked at, else in the best's. */
-static enum mt_status judge_last(struct mt_searching *s) {
+static enum mt_status evaluate_last(struct mt_searching *s) {
     const struct mt_plan *last = s->search->last;
     const struct mt_plan_fixed *fixed = &s->search->fixed;
     struct mt_decisions rows;
     if (!last || last->nranks != s->nranks || fixed->shares || fixed->micro || fixed->nstorage_shares) return MT_OK;
     struct search_candidate *c = s->best ? search_like(s, s->best, "the last plan")
-                                         : search_candidate(s, NULL, last->decisions.bucket_bytes, "the last plan");
+                                         : search_new_candidate(s, NULL, last->decisions.bucket_bytes, "the last plan");
     if (!search_take_shares(s, last, c)) return s->ncandidates--, MT_OK;
     bool known = search_rows_of(last, &rows);
     bool body = false;
@@ -377,7 +378,7 @@ static enum mt_status judge_last(struct mt_searching *s) {
         if (fixed->decisions.start < 0) c->decisions.start = last->decisions.start;
     }
     if (!c->work) return s->ncandidates--, MT_OK;
-    enum mt_status st = search_judge(s, c);
+    enum mt_status st = search_evaluate(s, c);
     return st ? st : improve(s, c);
 }
 
@@ -403,7 +404,7 @@ static enum mt_status finish(struct mt_searching *s, bool rejected, struct mt_se
 static enum mt_status nothing_fits(struct mt_searching *s) {
     if (s->why.status) return *s->err = s->why, s->why.status;
     for (int i = 0; i < s->ncandidates; i++)
-        if (s->candidates[i]->judged)
+        if (s->candidates[i]->evaluated)
             return mt_fail(s->err, MT_EINPUT, "no plan was found that fits into memory: %s %s", s->candidates[i]->what,
                            s->candidates[i]->why);
     return mt_fail(s->err, MT_EBUG, "the search has no candidate");
@@ -411,10 +412,10 @@ static enum mt_status nothing_fits(struct mt_searching *s) {
 
 static enum mt_status run(struct mt_searching *s, bool again, struct mt_search_report *report) {
     enum mt_status st;
-    if ((st = settle_structures(s)) || (st = judge_candidates(s))) return st;
-    if (!again && ((st = judge_simple(s)) || (st = judge_last(s)))) return st;
+    if ((st = balance_structures(s)) || (st = evaluate_candidates(s))) return st;
+    if (!again && ((st = evaluate_simple(s)) || (st = evaluate_last(s)))) return st;
     if (!s->best) return nothing_fits(s);
-    if ((st = polish(s)) || (st = judge_full_start(s))) return st;
+    if ((st = polish(s)) || (st = evaluate_full_start(s))) return st;
     return finish(s, !again, report);
 }
 

@@ -8,12 +8,22 @@
  *     ... plan->splits, plan->prediction->step_s, report.bindings[0].what ...
  *     mt_search_report_release(&report);
  *
- * Candidates are structures: how gradients travel (sync, buckets), where the optimizer state lives, micro-batches. For
- * each, the work of a step as curves over shares (work.h, cost.h) makes a balance problem (balance.h), whose solution
- * gives shares and an estimate. The best few, and even and proportional shares, are judged by the program that they
- * stand for (build.h, predict.h); where its judgement differs from the estimate, the balance is solved again with the
- * difference. What is returned is the best judged, so it is never worse than even shares, shares proportional to the
- * measured speeds, and the last plan. Equal input gives an equal plan, unless limit_s cuts the search short. */
+ * For each structure, the work of a step as curves over shares (work.h, cost.h) makes a balance problem (balance.h),
+ * whose solution gives shares and an estimate. The best few candidates, and even and proportional shares, are evaluated
+ * by the program that they stand for (build.h, predict.h); where the prediction differs from the estimate, the balance
+ * is solved again with the difference. What is returned is the best evaluated, so it is never slower than even shares,
+ * shares proportional to the measured speeds, and the last plan. Equal input gives an equal plan, unless limit_s cuts
+ * the search short.
+ *
+ *   structure         rule rows, storage rows and sync: what decides the operators of the program
+ *   candidate         a structure with buckets, a start, micro-batches and shares
+ *   class of ranks    equal ranks: one device class, speed and memory limit
+ *   estimate          a candidate's step by the curves
+ *   evaluate          predict a candidate's step by building and simulating its program
+ *   lower bound       no shares of the searched structures are faster: compute alone, perfectly divided
+ *   gap               the best step over the lower bound, less one (optimality gap)
+ *   bottleneck        the resource of a binding constraint of the balance; the dual value is what one percent more
+ * saves */
 #ifndef MT_PLANNER_SEARCH_SEARCH_H
 #define MT_PLANNER_SEARCH_SEARCH_H
 
@@ -47,7 +57,7 @@ struct mt_search_alternative {
     const char *why;   /* "" of the one that was taken; "slower", "does not fit: rank 2 lacks 1.20 GiB", "slower by
                           estimate" */
     double estimate_s; /* by the curves; 0: none was made */
-    double step_s;     /* by its program; 0: it was not judged */
+    double step_s;     /* by its program; 0: it was not evaluated */
 };
 struct mt_search_stage {
     const char *name;
@@ -57,7 +67,7 @@ struct mt_search_report {
     struct mt_arena arena;
     int nbindings; /* largest first */
     struct mt_search_binding *bindings;
-    int ncandidates; /* in order of time: judged, estimated, those that do not fit */
+    int ncandidates; /* in order of time: evaluated, estimated, those that do not fit */
     struct mt_search_alternative *candidates;
     int nstages; /* of the plan */
     struct mt_search_stage *stages;
@@ -72,15 +82,15 @@ void mt_search_report_release(struct mt_search_report *report);
 enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, struct mt_search_report *report,
                          struct mt_err *err);
 
-/* Shares and micro-batches again for a plan's structure (its storage rows, sync, buckets), without comparing with other
- * structures: what a step would take with other costs (an edited cluster) or other limits (plan->ranks[].memory_bytes).
- * Changes the plan as mt_search does; no rejected rows. */
+/* Other shares and micro-batches in a plan's structure, with its buckets and start: what a step would take with other
+ * costs (an edited cluster) or other limits (plan->ranks[].memory_bytes). Changes the plan as mt_search does; no
+ * rejected rows. Where rules split operators by other splits than "batch", shares stay: mt_search_price. */
 enum mt_status mt_search_rebalance(const struct mt_search *search, struct mt_plan *plan,
                                    struct mt_search_report *report, struct mt_err *err);
 
-/* What a complete plan would take as it is: fills in prediction (times too, no rejected rows; bound_s is that of other
- * shares in its structure) and memory, and changes no decision. search->fixed, last and limit_s are not read. Does not
- * look at memory limits. */
+/* The prediction of a complete plan as it is: fills in prediction (times too, no rejected rows; bound_s is that of
+ * other shares in its structure, 0 where rules split operators by other splits than "batch") and memory, and changes no
+ * decision. search->fixed, last and limit_s are not read, nor memory limits. */
 enum mt_status mt_search_price(const struct mt_search *search, struct mt_plan *plan, struct mt_search_report *report,
                                struct mt_err *err);
 

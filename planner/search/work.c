@@ -8,7 +8,6 @@
 
 #include "planner/balance/split.h"
 #include "synth/build/build.h"
-#include "synth/autodiff/autodiff.h"
 #include "planner/plan/choice.h"
 #include "synth/ops/ops.h"
 
@@ -69,7 +68,7 @@ static enum mt_status pair_build(const struct mt_graph *g, const struct mt_plan 
     p->decisions = plan->decisions;
     p->decisions.bucket_bytes = bucket_bytes;
     p->decisions.nalgorithms = 0;
-    if ((st = mt_choice_from_plan(g, p, &d->arena, &d->choice, err)) ||
+    if ((st = mt_choice_from_plan(g, p, false, &d->arena, &d->choice, err)) ||
         (st = mt_build(g, &d->choice, &d->program, err)))
         return st;
     struct mt_lower_options sketch = *options;
@@ -337,14 +336,14 @@ static bool is_waited_for(const struct mt_work *work, int step) {
     return op && !op->copy && mt_bucket_waits_for(op->block, op->role, op->kind);
 }
 
-int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, bool beside, int *bucket) {
+int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, bool attention, int *bucket) {
     const struct mt_work_message *last = NULL; /* that waits; null: none does */
     struct mt_bucketing b;
     int64_t gradient_bytes = 0;
     int nyielding = 0, first = 0 /* step of what waits */, n = 0;
     for (int m = 0; m < work->nmessages; m++)
         if (work->messages[m].phase == MT_BUCKET_GRADIENTS) gradient_bytes += work->messages[m].bytes;
-    for (int s = 0; s < work->nsteps && beside; s++) nyielding += is_waited_for(work, s);
+    for (int s = 0; s < work->nsteps && attention; s++) nyielding += is_waited_for(work, s);
     mt_bucketing_init(&b, bucket_bytes, gradient_bytes, nyielding);
     for (int s = 0; s < work->nsteps; s++) {
         const struct mt_work_step *step = &work->steps[s];
@@ -365,55 +364,4 @@ int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, bool besid
         }
     }
     return n;
-}
-
-/* ---- one rank ---- */
-
-static void add_item(const struct mt_linstr *c, int64_t runs, enum mt_op_role role, struct mt_arena *arena,
-                     int *capacity, struct mt_work_list *list) {
-    struct mt_work_item item = {.role = role, .count = runs};
-    shape_of(c->kind, &c->attr, c->nin, c->nout, c->tensor, &item.shape);
-    for (int i = 0; i < list->nitems; i++)
-        if (list->items[i].role == role && same_shape(&list->items[i].shape, &item.shape)) {
-            list->items[i].count += runs;
-            return;
-        }
-    mt_arena_grow(arena, &list->items, list->nitems, capacity, sizeof *list->items);
-    list->items[list->nitems++] = item;
-}
-
-static enum mt_status one_rank_graph(const struct mt_model *model, const struct mt_job *job, int64_t batch,
-                                     struct mt_graph **graph, struct mt_err *err) {
-    enum mt_status st = mt_model_graph(model, job->precision, batch, job->seq, job->dropout, graph, err);
-    if (st) return st;
-    mt_graph_set_precision(*graph, job);
-    mt_graph_recompute(*graph, job->recompute);
-    if ((st = mt_graph_differentiate(*graph, err))) return st;
-    return mt_graph_optimize(*graph, &job->optimizer, err);
-}
-
-enum mt_status mt_work_of(const struct mt_model *model, const struct mt_job *job, int64_t batch, int64_t micro,
-                          const struct mt_lower_options *options, struct mt_arena *arena, struct mt_work_list *list,
-                          struct mt_err *err) {
-    struct mt_graph *graph = NULL;
-    struct pair d = {.low = NULL};
-    struct mt_plan *plan = mt_plan_new(1);
-    int capacity = 0;
-    plan->job = *job;
-    mt_decisions_complete_rows(&plan->decisions, &plan->arena);
-    *list = (struct mt_work_list){.nitems = 0};
-    enum mt_status st = one_rank_graph(model, job, batch, &graph, err);
-    if (!st) st = pair_build(graph, plan, 0, batch, micro, options, &d, err);
-    for (int b = 0; b < MT_NBLOCKS && !st; b++)
-        for (int i = d.low->block_begin[b]; i < d.low->block_begin[b + 1]; i++) {
-            const struct mt_linstr *c = &d.low->instrs[i];
-            int64_t runs = b == MT_BODY ? d.low->body_count : 1;
-            if (c->what == MT_LOWERED_OP)
-                add_item(c, runs, role_of(d.low, c, (enum mt_block_kind)b), arena, &capacity, list);
-        }
-    if (!st) list->arena_bytes = d.low->arena_bytes, list->state_bytes = d.low->state_bytes;
-    pair_release(&d);
-    mt_plan_free(plan);
-    mt_graph_free(graph);
-    return st;
 }

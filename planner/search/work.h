@@ -17,7 +17,6 @@
 #include "synth/build/bucket.h"
 #include "synth/graph/graph.h"
 #include "synth/lower/lower.h"
-#include "synth/models/model.h"
 
 /* What divides an axis of an operand. */
 enum { MT_WORK_WHOLE = -1, MT_WORK_SAMPLES = 0, MT_WORK_STORAGE = 1 /* + the place in work->labels */ };
@@ -82,30 +81,15 @@ struct mt_work_share {
 void mt_work_shape(const struct mt_work_op *op, const struct mt_work_share *share, struct mt_op_shape *shape);
 int64_t mt_work_copy_bytes(const struct mt_work_op *op, const struct mt_work_share *share);
 
-/* Which of the work's messages the builder puts into one, with buckets of bucket_bytes (synth/build/bucket.h; `beside`
- * as in mt_choice). bucket[message]: out, numbered in order; a bucket is sent where its last message is. Returns how
- * many there are. */
-int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, bool beside, int *bucket);
+/* Which of the work's messages the builder joins (synth/build/bucket.h), with start "attention" or "full".
+ * bucket[message]: out, numbered in order; a bucket is sent where its last message is. Returns the number of buckets.
+ */
+int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, bool attention, int *bucket);
 
 /* Memory of a rank with `samples` samples in micro-batches of `micro` (0: one of all samples) and an even share of the
  * state, in the lowered program of this rank and one that stands for all others. The bucket size is the plan's. */
 enum mt_status mt_work_memory(const struct mt_graph *graph, const struct mt_plan *plan, int64_t samples, int64_t micro,
                               const struct mt_lower_options *options, struct mt_plan_memory *memory,
                               struct mt_err *err);
-
-/* All operators of a step of `batch` samples on a single rank, in micro-batches of `micro`, as shapes with counts. */
-struct mt_work_item {
-    struct mt_op_shape shape;
-    enum mt_op_role role;
-    int64_t count;
-};
-struct mt_work_list {
-    int nitems;
-    struct mt_work_item *items; /* in the arena that was given */
-    int64_t arena_bytes, state_bytes;
-};
-enum mt_status mt_work_of(const struct mt_model *model, const struct mt_job *job, int64_t batch, int64_t micro,
-                          const struct mt_lower_options *options, struct mt_arena *arena, struct mt_work_list *list,
-                          struct mt_err *err);
 
 #endif

@@ -20,7 +20,7 @@
  *         REPORTS    loss and token count                            bucket_bytes
  *         GRADIENTS  gradients, as the backward pass of the last     half of the gradients that wait or are to come,
  *                    micro-batch completes them                      from bucket_bytes / 8 to bucket_bytes
- *         UPDATE     what updates need besides                       each value at once
+ *         UPDATE     what else updates need                          each value at once
  *
  *     Computation overlaps neither the first message of weights nor the last message of gradients, so these are small;
  *     but where all gradients together are less than four times bucket_bytes, full is always bucket_bytes: messages

@@ -1,7 +1,7 @@
 /* The checker's walk over a program: blocks, single assignment, accumulators, and what must hold at the end.
  *
- * Nothing here or in op.c and move.c comes from the builder: facts follow from the graph, the boxes and the
- * meaning of instructions as program.h states it. */
+ * No file of the checker uses code of the builder: facts follow from the graph, the boxes and the meaning of
+ * instructions (program.h). */
 #include "synth/check/check.h"
 
 #include <stdlib.h>
@@ -15,8 +15,7 @@ static const struct mt_layout *layout_of(const struct mt_checker *c, int value) 
     return &c->program->layouts.items[c->program->values[value].layout];
 }
 
-/* In BODY, who holds samples of another rank's micro-batches must have as many of them: an iteration has those of all.
- */
+/* In BODY a rank that holds samples of another rank's micro-batches must run as many iterations as that rank. */
 static enum mt_status check_iterations(struct mt_checker *c, int value) {
     const struct mt_program *p = c->program;
     const struct mt_layout *l = layout_of(c, value);
@@ -30,7 +29,7 @@ static enum mt_status check_iterations(struct mt_checker *c, int value) {
                 bool holds = mt_box_count(&l->box[r], l->naxes) && l->box[r].lo[a] < end && begin < l->box[r].hi[a];
                 if (holds && p->body_count[r] != p->body_count[owner])
                     return mt_checker_refuse(
-                        c, "rank %d has samples of rank %d's micro-batches, but not as many of them", r, owner);
+                        c, "rank %d has samples of rank %d's micro-batches, but runs another number of them", r, owner);
             }
             begin = end;
         }
@@ -38,7 +37,7 @@ static enum mt_status check_iterations(struct mt_checker *c, int value) {
     return MT_OK;
 }
 
-/* The declared value itself: its layout is one, its extents and type are the graph value's as this block sees it. */
+/* The declared value: its layout is valid, and its extents and type are those of the graph value in this block. */
 static enum mt_status check_declared(struct mt_checker *c, int value) {
     const struct mt_program *p = c->program;
     if (value < 0 || value >= p->nvalues) return mt_checker_refuse(c, "operand %d does not exist", value);
@@ -65,7 +64,8 @@ static enum mt_status check_declared(struct mt_checker *c, int value) {
 
 /* ---- operands ---- */
 
-/* Values of samples are used in their own block; others later, and never out of BODY, whose iterations may be none. */
+/* Values with the batch label are used in their own block only; others in later blocks too, but never outside of BODY
+ * if they are made there, because BODY may have no iteration. */
 static enum mt_status check_use(struct mt_checker *c, int value) {
     if (value < 0 || value >= c->program->nvalues || !c->facts[value].known)
         return mt_checker_refuse(c, "operand %%%d is used before it is made", value);
@@ -73,7 +73,7 @@ static enum mt_status check_use(struct mt_checker *c, int value) {
     const char *name = c->graph->values[c->program->values[value].gvalue].name;
     bool accumulates = c->instr->kind == MT_INSTR_ACCUMULATE;
     if (mt_checker_samples(c, c->program->values[value].gvalue) && f->block != c->block)
-        return mt_checker_refuse(c, "%s is of the samples of another block", name);
+        return mt_checker_refuse(c, "%s belongs to the samples of another block", name);
     if (f->block == MT_BODY && c->block != MT_BODY && !accumulates)
         return mt_checker_refuse(c, "%s is made in the body, and used outside", name);
     if (f->covers != MT_COVERS_ALL && !accumulates)
@@ -191,7 +191,7 @@ static enum mt_status check_instr(struct mt_checker *c) {
     for (int k = 0; k < i->nout && !st; k++) {
         const struct mt_pvalue *v = &c->program->values[i->out[k]];
         if (v->block != c->block || v->covers != c->facts[i->out[k]].covers)
-            st = mt_checker_refuse(c, "%s is declared of another block or of other samples than it is",
+            st = mt_checker_refuse(c, "%s is declared in another block or over other samples than it is",
                                    c->graph->values[v->gvalue].name);
     }
     if (!st) print_proof(c);
@@ -200,7 +200,7 @@ static enum mt_status check_instr(struct mt_checker *c) {
 
 /* ---- the beginning and the end ---- */
 
-/* Every rank's micro-batches are its share, and the shares are the batch. */
+/* Every rank's micro-batches sum to its share, and the shares to the batch. */
 static enum mt_status check_batch(struct mt_checker *c) {
     const struct mt_program *p = c->program;
     if (c->graph->batch < 0) return MT_OK;
@@ -218,7 +218,7 @@ static enum mt_status check_batch(struct mt_checker *c) {
         start += p->batch_size[r];
         c->has_body |= p->body_count[r] > 0;
         if (whole && (p->body_size[r] != p->body_size[0] || p->body_count[r] != p->body_count[0]))
-            return mt_checker_refuse(c, "all ranks have all samples, but rank %d in other micro-batches", r);
+            return mt_checker_refuse(c, "all ranks have all samples, but rank %d has other micro-batches", r);
     }
     if (!whole && start != extent)
         return mt_checker_refuse(c, "the shares are %lld samples, the batch %lld", (long long)start, (long long)extent);
@@ -242,7 +242,7 @@ static enum mt_status check_fed(struct mt_checker *c) {
         else if (state && seen[p->values[v].gvalue])
             st = mt_checker_refuse(c, "state %s begins twice", g->name);
         else if (!mt_checker_samples(c, p->values[v].gvalue) && c->block != MT_PROLOGUE)
-            st = mt_checker_refuse(c, "%s is of no samples and is fed in the prologue only", g->name);
+            st = mt_checker_refuse(c, "%s has no samples, and must be fed in the prologue", g->name);
         seen[p->values[v].gvalue] = true;
         if (!st) mt_checker_learn(c, v, MT_COVERS_ALL, true);
     }
@@ -250,7 +250,7 @@ static enum mt_status check_fed(struct mt_checker *c) {
     return st;
 }
 
-/* A state's next value is the graph's, lies where the state lies, and is the same on all who have it. */
+/* A state's next value is the graph's, has the state's layout, covers all samples, and is uniform. */
 static enum mt_status check_state(struct mt_checker *c, int v, bool *updated) {
     const struct mt_pvalue *p = c->program->values;
     int gvalue = p[v].gvalue, next = p[v].next;
@@ -263,7 +263,8 @@ static enum mt_status check_state(struct mt_checker *c, int v, bool *updated) {
     if (c->facts[next].covers != MT_COVERS_ALL || c->facts[next].block == MT_BODY)
         return mt_checker_refuse(c, "the update of %s does not see all samples", g->name);
     if (!c->facts[next].uniform)
-        return mt_checker_refuse(c, "replicas of %s may drift: its update is not made from bit-equal values", g->name);
+        return mt_checker_refuse(c, "replicas of %s may drift: its update is not computed from bit-equal values",
+                                 g->name);
     updated[gvalue] = true;
     return MT_OK;
 }

@@ -1,4 +1,4 @@
-/* What is known of program values, and the proof that a declared layout tells the truth. */
+/* Facts about program values, and the proof that a declared layout is what the ranks hold. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static int compare_cuts(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The places where some rank's box begins or ends on an axis. */
+/* The coordinates at which a rank's box begins or ends on an axis, sorted. */
 static int cuts_of(const struct mt_layout *l, int nranks, int axis, int64_t *cuts) {
     int n = 0;
     cuts[n++] = 0;
@@ -74,9 +74,10 @@ static int cuts_of(const struct mt_layout *l, int nranks, int axis, int64_t *cut
     return unique;
 }
 
-/* In one cell (its first element in `at`): the distinct declared parts that hold it are worth every part once. */
+/* One cell of the grid of cuts, with its first element `at`: replicas (ranks of one declared part) have the same parts,
+ * and the declared parts together have every part once. */
 static enum mt_status check_cell(struct mt_checker *c, const struct mt_layout *l, const int64_t *at, int nparts,
-                                 const bool *worth, int *seen) {
+                                 const bool *has, int *seen) {
     int n = c->program->nranks;
     memset(seen, 0, (size_t)nparts * sizeof *seen);
     for (int r = 0; r < n; r++) {
@@ -88,18 +89,17 @@ static enum mt_status check_cell(struct mt_checker *c, const struct mt_layout *l
             for (int a = 0; a < l->naxes && same; a++) same = l->box[s].lo[a] <= at[a] && at[a] < l->box[s].hi[a];
             if (!same) continue;
             first = false;
-            if (memcmp(worth + s * nparts, worth + r * nparts, (size_t)nparts * sizeof *worth))
-                return mt_checker_refuse(c, "ranks %d and %d are declared replicas, but are worth different parts", s,
-                                         r);
+            if (memcmp(has + s * nparts, has + r * nparts, (size_t)nparts * sizeof *has))
+                return mt_checker_refuse(c, "ranks %d and %d are declared replicas, but have different parts", s, r);
         }
-        for (int p = 0; p < nparts && first; p++) seen[p] += worth[r * nparts + p];
+        for (int p = 0; p < nparts && first; p++) seen[p] += has[r * nparts + p];
     }
     for (int p = 0; p < nparts; p++)
         if (seen[p] != 1) return mt_checker_refuse(c, "part %d of the result is counted %d times", p, seen[p]);
     return MT_OK;
 }
 
-enum mt_status mt_checker_parts(struct mt_checker *c, int layout, int nparts, const bool *worth) {
+enum mt_status mt_checker_parts(struct mt_checker *c, int layout, int nparts, const bool *has) {
     const struct mt_layout *l = &c->program->layouts.items[layout];
     int n = c->program->nranks, count[MT_MAX_AXES] = {0}, place[MT_MAX_AXES] = {0};
     int64_t *cuts = mt_calloc((size_t)(MT_MAX_AXES * (2 * n + 2)), sizeof *cuts), at[MT_MAX_AXES];
@@ -112,7 +112,7 @@ enum mt_status mt_checker_parts(struct mt_checker *c, int layout, int nparts, co
     }
     while (!st && !empty) {
         for (int a = 0; a < l->naxes; a++) at[a] = cuts[a * (2 * n + 2) + place[a]];
-        st = check_cell(c, l, at, nparts, worth, seen);
+        st = check_cell(c, l, at, nparts, has, seen);
         int a = 0;
         while (a < l->naxes && ++place[a] == count[a]) place[a++] = 0;
         if (a == l->naxes) break;

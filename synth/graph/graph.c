@@ -24,7 +24,7 @@ void mt_graph_free(struct mt_graph *graph) {
     free(graph);
 }
 
-/* The slot that holds `name`, or the empty one where it belongs; the table is never full. */
+/* The slot of `name`, or the empty one for it; the table is never full. */
 static struct mt_name *names_slot(const struct mt_names *names, const char *name) {
     uint64_t at = mt_hash64(name, strlen(name), 0);
     for (;; at++) {
@@ -51,7 +51,7 @@ static void names_add(struct mt_arena *arena, struct mt_names *names, const char
     names->count++;
 }
 
-/* A copy of `name`, or of "name.2", "name.3", ...: the first that is not taken. */
+/* A copy of the first of "name", "name.2", "name.3", ... that is not taken. */
 static const char *names_unique(struct mt_arena *arena, const struct mt_names *names, const char *name) {
     if (names_find(names, name) < 0) return mt_arena_strdup(arena, name);
     struct mt_name *first = names_slot(names, name);
@@ -139,7 +139,7 @@ int64_t mt_graph_parameters(const struct mt_graph *graph) {
     return n;
 }
 
-/* Operand `value` has the type that its letter in ops.def asks for, and the labels of its indices. */
+/* Operand `value` has the type of its letter in ops.def, and the labels of its indices. */
 static void assert_operand(const struct mt_graph *graph, const struct mt_op *op, int value, char letter,
                            const int *index) {
     assert(value >= 0 && value < graph->nvalues);

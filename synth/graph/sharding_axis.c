@@ -1,4 +1,4 @@
-/* By which axis a parameter is sharded. */
+/* The axis by which a parameter and its optimizer state are divided over ranks. */
 #include "synth/graph/graph.h"
 
 int mt_sharding_axis(const struct mt_graph *graph, int value) {

@@ -1,4 +1,4 @@
-/* The interpreter's values: states and inputs set and read whole. */
+/* The interpreter's values: buffers, and states and inputs set and read whole. */
 #include "synth/interp/interp.h"
 
 #include <math.h>
@@ -47,7 +47,7 @@ static bool has_batch(const struct mt_graph *g, int gvalue) {
     return false;
 }
 
-/* Activations go after their last use; the logits and all that has no samples stay for reports. */
+/* Activations are freed after their last use; the logits and values without samples stay for reports. */
 static void find_last_uses(struct mt_interp *interp) {
     const struct mt_program *p = interp->program;
     int number = 0;
@@ -98,7 +98,7 @@ static struct mt_box whole_box(const struct mt_graph *g, int gvalue) {
     return box;
 }
 
-/* Lay a whole value out; of a partial one, part 0 has it and the others have nothing to add. */
+/* Distribute a whole value; if it is partial, part 0 has it and the other parts are neutral. */
 static void scatter(struct mt_interp *interp, int value, const void *data) {
     const struct mt_program *p = interp->program;
     const struct mt_graph *g = p->graph;
@@ -143,7 +143,8 @@ void mt_interp_init_states(struct mt_interp *interp, uint64_t seed) {
     }
 }
 
-/* One part of a value, from the first rank that holds each element; others may differ by up to *spread. */
+/* One part of a value: each element from the first rank that holds it. *spread is raised to the largest difference of
+ * the others. */
 static void gather_part(const struct mt_interp *interp, int value, int part, const struct mt_box *whole, double *data,
                         double *spread) {
     const struct mt_program *p = interp->program;
@@ -167,7 +168,7 @@ static void gather_part(const struct mt_interp *interp, int value, int part, con
     free(got);
 }
 
-/* The value whole: its parts reduced. Elements that nobody holds are NaN. */
+/* The whole value: its parts reduced. Elements that no rank holds are NaN. */
 static void assemble(const struct mt_interp *interp, int value, double *data, double *spread) {
     const struct mt_program *p = interp->program;
     const struct mt_layout *l = mt_pvalue_layout(p, value);
@@ -205,7 +206,7 @@ static bool made_everywhere(const struct mt_interp *interp, int value) {
     return true;
 }
 
-/* It is there, is not a sum that is still to be reduced, and is about the whole batch. */
+/* Whether the value is made on all ranks, is not partial, and covers the whole batch. */
 static bool is_whole(const struct mt_interp *interp, int value) {
     const struct mt_program *p = interp->program;
     const struct mt_pvalue *v = &p->values[value];

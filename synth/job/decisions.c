@@ -39,6 +39,14 @@ bool mt_decisions_are_unset(const struct mt_decisions *d) {
     return unset;
 }
 
+enum mt_status mt_decisions_check(const struct mt_decisions *d, struct mt_err *err) {
+    for (int i = 0; i < MT_NDECISIONS; i++)
+        if (mt_decision_get(d, (enum mt_decision_id)i) < 0)
+            return mt_fail(err, MT_EINPUT, "gradients.%s: is not decided", mt_decision_table[i].name);
+    if (d->bucket_bytes < 0) return mt_fail(err, MT_EINPUT, "gradients.bucket_bytes: is negative");
+    return MT_OK;
+}
+
 struct mt_decisions mt_decisions_copy(const struct mt_decisions *from, struct mt_arena *arena) {
     struct mt_decisions to = *from;
     to.rules = mt_new(arena, struct mt_rule_row, from->nrules);

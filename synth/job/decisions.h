@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "kernels/base/arena.h"
+#include "kernels/base/err.h"
 #include "kernels/base/number/type.h"
 #include "kernels/coll/coll.h"
 
@@ -85,6 +86,9 @@ void mt_decision_set(struct mt_decisions *d, enum mt_decision_id which, int valu
 
 /* Whether nobody has decided anything; algorithms that are "auto" are not decided. */
 bool mt_decisions_are_unset(const struct mt_decisions *d);
+
+/* That nothing is unset which a plan must decide; the message begins with the member's path, "gradients.sync: ...". */
+enum mt_status mt_decisions_check(const struct mt_decisions *d, struct mt_err *err);
 
 /* With rows and strings of its own. */
 struct mt_decisions mt_decisions_copy(const struct mt_decisions *from, struct mt_arena *arena);

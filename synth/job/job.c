@@ -238,6 +238,18 @@ void mt_job_write(const struct mt_job *job, const char *key, struct mt_json_out 
     mt_json_close(out);
 }
 
+bool mt_job_equal(const struct mt_job *a, const struct mt_job *b) {
+    struct mt_json_out left, right;
+    mt_json_out_init(&left);
+    mt_json_out_init(&right);
+    mt_job_write(a, NULL, &left);
+    mt_job_write(b, NULL, &right);
+    bool same = !strcmp(left.text, right.text);
+    mt_json_out_release(&left);
+    mt_json_out_release(&right);
+    return same;
+}
+
 double mt_job_lr(const struct mt_job *job, int64_t step) {
     const struct mt_optimizer *o = &job->optimizer;
     if (step < o->warmup) return o->lr * (double)step / (double)o->warmup;

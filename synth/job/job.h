@@ -31,7 +31,7 @@ struct mt_job {
     int64_t seq;   /* 0: the model's context */
     int64_t steps;
     enum mt_type precision;      /* of activations; f32 also for tf32 */
-    bool tf32;                   /* products of f32 operands rounded to tf32 */
+    bool tf32;                   /* GEMMs of f32 operands rounded to tf32 */
     double loss_scale;           /* what the loss is multiplied by at first, a power of two; 0: never */
     int64_t loss_scale_interval; /* steps without overflow after which it is doubled; 0 where it is not scaled */
     uint64_t seed;               /* below 2^63 */
@@ -61,6 +61,8 @@ enum mt_status mt_job_check(const struct mt_job *job, struct mt_err *err);
  * in mt_job_default. Reading checks. */
 enum mt_status mt_job_read(struct mt_json object, struct mt_job *job, struct mt_err *err);
 void mt_job_write(const struct mt_job *job, const char *key, struct mt_json_out *out);
+/* Equal as documents. */
+bool mt_job_equal(const struct mt_job *a, const struct mt_job *b);
 
 /* The learning rate of a step, counted from 1. Warm-up: lr step / warmup; then the schedule over the
  * remaining steps, lr at the last step of the warm-up; from the last step on lr_min. */

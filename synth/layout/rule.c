@@ -1,10 +1,10 @@
-/* Rules from an operator's indices: what it demands and what it gives. */
+/* Layouts of operands by rule. */
 #include "synth/layout/rule.h"
 #include "synth/ops/ops.h"
 
 #include <assert.h>
 
-/* The axis of an operand that has the index, or -1. */
+/* The axis of an operand that carries the index, or -1. */
 static int axis_of(const int *axis_index, int naxes, int index) {
     for (int a = 0; a < naxes; a++)
         if (axis_index[a] == index) return a;

@@ -1,8 +1,8 @@
-/* Buffer: which values lie in the same memory.
+/* Buffer assignment: which values share memory.
  *
  * In the order of the instructions every output gets a new buffer, unless it continues an input's: an accumulator, a
- * contiguous slice, a state's next value, an operator that may work in place on what ends there, a collective whose
- * message is the tensor itself. */
+ * contiguous slice, a state's next value, an operator that may work in place on an input whose last use it is, a
+ * collective whose message is the tensor itself. */
 #include <assert.h>
 #include <limits.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static struct mt_buffer *buffer_of(const struct mt_lowering *l, int value) {
     return &l->buffers[l->buffer[value]];
 }
 
-/* Put a program value into a buffer, `at` bytes from its start. */
+/* Put a program value at offset `at` of a buffer. */
 static void join(struct mt_lowering *l, int value, int buffer, int64_t at, int instr) {
     struct mt_buffer *s = &l->buffers[buffer];
     l->buffer[value] = buffer;
@@ -61,8 +61,8 @@ static int new_value(struct mt_lowering *l, int64_t size_bytes) {
     return value;
 }
 
-/* Whether instruction `instr` may overwrite input `value`: nobody reads its memory afterwards, in this iteration or
- * the next, and no other input of the instruction lies in it. */
+/* Whether instruction `instr` may overwrite input `value`: nothing reads its buffer afterwards, in this iteration or
+ * the next, and no other input of the instruction is in it. */
 static bool may_take(const struct mt_lowering *l, int instr, int value, const struct mt_linstr *c) {
     const struct mt_buffer *s = buffer_of(l, value);
     int same = 0;
@@ -76,8 +76,8 @@ static bool same_size(const struct mt_lowering *l, int a, int b) {
            l->program->values[a].type == l->program->values[b].type;
 }
 
-/* A state's next value may be made in the state's place if the old value's readers are all before, or if the
- * instruction works in place on it (`input`, or -1). */
+/* Whether a state's next value may overwrite the state: all readers of the old value come before, or the instruction
+ * works in place on it (`input`, or -1). */
 static bool may_replace_state(const struct mt_lowering *l, int instr, int output, int input) {
     int state = l->state_of[output];
     if (state < 0 || mt_lowered_block(l->low, instr) <= MT_BODY) return false;
@@ -89,7 +89,7 @@ static bool may_replace_state(const struct mt_lowering *l, int instr, int output
 
 /* ---- operators ---- */
 
-/* add is symmetric: let the operand that ends here come first. */
+/* An addition is symmetric: the operand whose last use this is comes first, so that it can be overwritten. */
 static void prefer_ending(struct mt_lowering *l, int instr, struct mt_linstr *c) {
     bool symmetric =
         c->kind == MT_OP_residual_norm || (c->kind == MT_OP_add && c->attr.axes == (1u << c->tensor[0].naxes) - 1);
@@ -102,7 +102,7 @@ static void prefer_ending(struct mt_lowering *l, int instr, struct mt_linstr *c)
 
 static void place_output(struct mt_lowering *l, int instr, const struct mt_linstr *c, int o) {
     int out = c->out[o], input = mt_op_info[c->kind].in_place[o];
-    if (l->buffer[out] >= 0) return; /* fill over itself, an output named twice */
+    if (l->buffer[out] >= 0) return; /* assigned: a fill over itself, or an output named twice */
     if (input >= c->nin) input = -1;
     if (l->adds_to[out] >= 0) {
         int base = l->adds_to[out];
@@ -136,7 +136,7 @@ static int naxes_of(const struct mt_lowering *l, int value) {
     return l->program->layouts.items[l->program->values[value].layout].naxes;
 }
 
-/* A box of a value as a piece of its tensor; the address is filled in when there is one. */
+/* A box of a value as a piece of its tensor. */
 static struct mt_piece piece_of(const struct mt_lowering *l, int value, const struct mt_message_piece *from) {
     const struct mt_box *whole = box_of(l, value);
     enum mt_type type = l->program->values[value].type;
@@ -149,11 +149,12 @@ static struct mt_piece piece_of(const struct mt_lowering *l, int value, const st
         start += (from->box.lo[a] - whole->lo[a]) * stride;
         stride *= whole->hi[a] - whole->lo[a];
     }
-    piece.data = (void *)(uintptr_t)(start * mt_type_size(type)); /* in the tensor; order.c adds the tensor's address */
+    piece.data =
+        (void *)(uintptr_t)(start * mt_type_size(type)); /* bytes in the tensor; order.c adds the tensor's offset */
     return piece;
 }
 
-/* The pieces of one side, and whose they are. */
+/* The pieces that are packed (or unpacked), and in *owner the lvalue of each. */
 static struct mt_piece *pieces_of(const struct mt_lowering *l, const int *values, const struct mt_message_piece *from,
                                   int count, int **owner) {
     struct mt_piece *pieces = mt_new(&l->low->arena, struct mt_piece, count);
@@ -170,14 +171,14 @@ static bool is_array(const struct mt_lowering *l, int value, const struct mt_box
     return l->program->values[value].type == acc && mt_box_run(part, box_of(l, value), naxes_of(l, value), &start);
 }
 
-/* With `apart`, of what is no array. */
+/* The copies of pieces; with `rest` only of those that are no array: not contiguous, or not of the message's type. */
 static struct mt_lcopies copies_of(const struct mt_lowering *l, const int *values,
-                                   const struct mt_message_piece *pieces, int count, enum mt_type acc, bool apart) {
+                                   const struct mt_message_piece *pieces, int count, enum mt_type acc, bool rest) {
     struct mt_lcopies copies = {0};
     for (int i = 0; i < count; i++) {
         int value = values[pieces[i].operand];
         int64_t element_bytes = mt_type_size(l->program->values[value].type) + mt_type_size(acc);
-        if (apart && is_array(l, value, &pieces[i].box, acc)) continue;
+        if (rest && is_array(l, value, &pieces[i].box, acc)) continue;
         copies.bytes += mt_box_count(&pieces[i].box, naxes_of(l, value)) * element_bytes;
         copies.n++;
     }
@@ -214,8 +215,8 @@ static void place_slice(struct mt_lowering *l, int instr, struct mt_linstr *c) {
         join(l, out, l->buffer[l->state_of[out]], 0, instr);
     else
         own(l, out, instr);
-    /* Among messages, a copy of what one brought does not hold up computing; but at the end it would wait there for
-     * messages to come, and what computes for it. */
+    /* On the communication stream the copy of a collective's result does not delay computation. But in EPILOGUE it
+     * would wait there behind later collectives, and computation would wait for the copy. */
     c->stream = mt_lowered_block(l->low, instr) == MT_EPILOGUE ? MT_STREAM_COMPUTE : buffer_of(l, in)->writer;
     fill_copy(l, c);
 }
@@ -230,7 +231,7 @@ static enum mt_status schedule(struct mt_lowering *l, struct mt_linstr *c, const
         row = mt_coll_find(c->problem.kind, algorithm);
         if (!row) return mt_fail(l->err, MT_EINPUT, "%s: there is no algorithm \"%s\"", c->name, algorithm);
         if (!row->applies(&c->problem)) {
-            mt_fail(l->err, MT_EINPUT, "%s: algorithm \"%s\" does not serve %d ranks with these counts", c->name,
+            mt_fail(l->err, MT_EINPUT, "%s: algorithm \"%s\" does not apply to %d ranks with these counts", c->name,
                     algorithm, c->problem.n);
             return mt_err_hint(l->err, "choose another, or \"auto\"");
         }
@@ -242,7 +243,7 @@ static enum mt_status schedule(struct mt_lowering *l, struct mt_linstr *c, const
     return MT_OK;
 }
 
-/* A collective of one value of the message's type may use the tensor as its message. */
+/* Whether the collective has one value, of the message's type, so that its tensor may serve as the message. */
 static bool plain(const struct mt_lowering *l, const struct mt_linstr *c) {
     return c->nin == 1 && l->program->values[c->in[0]].type == c->problem.acc &&
            l->program->values[c->out[0]].type == c->problem.acc;
@@ -259,7 +260,7 @@ static void place_outputs(struct mt_lowering *l, int instr, struct mt_linstr *c,
     }
 }
 
-/* Which tensors are messages, and where no pieces are needed for it. */
+/* Choose the tensors that serve as messages; they need no pieces. */
 static void choose_messages(struct mt_lowering *l, int instr, struct mt_linstr *c, struct mt_message *m) {
     bool whole = c->problem.kind == MT_ALL_REDUCE || c->problem.kind == MT_BROADCAST;
     bool takes = may_take(l, instr, c->in[0], c);
@@ -305,8 +306,8 @@ static enum mt_status place_collective(struct mt_lowering *l, int instr, struct 
     c->npack = m.npack, c->nunpack = m.nunpack;
     c->packed = copies_of(l, c->in, m.pack, m.npack, m.problem.acc, false);
     c->unpacked = copies_of(l, c->out, m.unpack, m.nunpack, m.problem.acc, false);
-    c->packed_apart = copies_of(l, c->in, m.pack, m.npack, m.problem.acc, true);
-    c->unpacked_apart = copies_of(l, c->out, m.unpack, m.nunpack, m.problem.acc, true);
+    c->packed_rest = copies_of(l, c->in, m.pack, m.npack, m.problem.acc, true);
+    c->unpacked_rest = copies_of(l, c->out, m.unpack, m.nunpack, m.problem.acc, true);
     if (!l->options->sketch) {
         c->pack = pieces_of(l, c->in, m.pack, m.npack, &c->pack_value);
         c->unpack = pieces_of(l, c->out, m.unpack, m.nunpack, &c->unpack_value);
@@ -345,14 +346,15 @@ static enum mt_status place(struct mt_lowering *l, int instr) {
     return st;
 }
 
-/* States whose new value was made elsewhere are copied back at the very end. */
+/* States whose next value has another buffer are copied back at the end of the step. */
 static enum mt_status copy_states(struct mt_lowering *l) {
     const struct mt_program *p = l->program;
     for (int s = 0; s < p->nvalues; s++) {
         int next = p->values[s].next;
         if (next < 0 || next == s || l->buffer[s] == l->buffer[next]) continue;
         if (l->buffer[next] < 0 || buffer_of(l, next)->fixed || p->values[next].layout != p->values[s].layout)
-            return mt_fail(l->err, MT_EBUG, "the next value of %s is never made, is another state's, or lies otherwise",
+            return mt_fail(l->err, MT_EBUG,
+                           "the next value of %s is never made, is another state's, or has another layout",
                            name_of(l, s));
         struct mt_linstr *c = mt_lowering_instr(l);
         int *operands = mt_new(&l->low->arena, int, 2);

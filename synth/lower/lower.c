@@ -1,4 +1,4 @@
-/* Lowered programs as data, and the ranks whose programs are equal. */
+/* Freeing lowered programs, and classes of ranks whose lowered programs take the same memory. */
 #include "synth/lower/lower.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ void mt_lowered_free(struct mt_lowered *lowered) {
 }
 
 /* Of what decides memory (lower.h): the boxes' extents, the iterations of BODY, the groups of collectives. */
-static uint64_t likeness(const struct mt_program *p, const bool *used, int rank) {
+static uint64_t class_hash(const struct mt_program *p, const bool *used, int rank) {
     uint64_t hash = mt_hash64(&p->body_count[rank], sizeof p->body_count[rank], 0);
     for (int l = 0; l < p->layouts.count; l++) {
         const struct mt_layout *layout = &p->layouts.items[l];
@@ -38,7 +38,7 @@ void mt_lower_fold(const struct mt_program *program, int *first) {
     uint64_t *hash = mt_calloc((size_t)program->nranks, sizeof *hash);
     for (int v = 0; v < program->nvalues; v++) used[program->values[v].layout] = true;
     for (int r = 0; r < program->nranks; r++) {
-        hash[r] = likeness(program, used, r);
+        hash[r] = class_hash(program, used, r);
         first[r] = r;
         for (int before = 0; before < r && first[r] == r; before++)
             if (first[before] == before && hash[before] == hash[r]) first[r] = before;

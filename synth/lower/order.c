@@ -1,8 +1,9 @@
-/* Order: who waits for whom, what that makes known, and from it lifetimes and addresses.
+/* Order: waits between streams, the order that they make known, and from it lifetimes and offsets.
  *
- * An instruction waits for the last instruction of the other stream that it depends on: for what it reads, the writers;
- * for what it writes, all users. Waits that earlier waits imply are left out. A message that stands before an operator
- * that gives way sets off with it: it waits for the operator before. */
+ * An instruction waits for the last instruction of the other stream that it depends on: for each buffer that it reads,
+ * the last writer; for each that it writes, the last user. Waits that earlier waits imply are left out. With
+ * program->beside a collective before an operator that yields starts together with it: it waits for the operator
+ * before. */
 #include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -15,10 +16,10 @@ struct ordering {
     struct mt_lowering *l;
     int (*seen)[MT_NSTREAMS];    /* [instrs]: see memory.h */
     int (*written)[MT_NSTREAMS]; /* [buffers]: the last writer on each stream, or -1 */
-    int (*used)[MT_NSTREAMS];    /* the last user */
+    int (*used)[MT_NSTREAMS];    /* [buffers]: the last user on each stream, or -1 */
 };
 
-/* The buffers that an instruction uses; writes come first. Returns how many. */
+/* The buffers that an instruction uses, written ones first. Returns how many. */
 static int buffers_of(const struct mt_lowering *l, const struct mt_linstr *c, int *buffers, int *nwrites) {
     int n = 0;
     for (int o = 0; o < c->nout; o++) buffers[n++] = l->buffer[c->out[o]];
@@ -37,9 +38,9 @@ static bool reads_of(const struct mt_lowering *l, const struct mt_linstr *reader
     return false;
 }
 
-/* The operator on the compute stream whose end a message sets off at, if it is there to go beside the next; or -1. What
- * the next operator itself waits for is not held back. */
-static int sets_off_after(const struct mt_lowering *l, int instr) {
+/* The operator on the compute stream after which a collective starts, so that it overlaps the next operator, which
+ * yields; or -1. A collective whose result the next operator reads is not delayed. */
+static int starts_after(const struct mt_lowering *l, int instr) {
     const struct mt_lowered *low = l->low;
     const struct mt_linstr *c = &low->instrs[instr];
     if (!l->program->beside || c->what != MT_LOWERED_COLLECTIVE) return -1;
@@ -57,7 +58,7 @@ static int sets_off_after(const struct mt_lowering *l, int instr) {
 static void add_wait(struct ordering *o, int instr, const int *buffers, int nbuffers, int nwrites,
                      int known[MT_NSTREAMS]) {
     struct mt_linstr *c = &o->l->low->instrs[instr];
-    int other = !c->stream, need = sets_off_after(o->l, instr);
+    int other = !c->stream, need = starts_after(o->l, instr);
     for (int s = 0; s < nbuffers; s++) {
         int last = s < nwrites ? o->used[buffers[s]][other] : o->written[buffers[s]][other];
         if (last > need) need = last;
@@ -111,7 +112,7 @@ static void use(struct mt_memory_item *item, int stream, int instr) {
     if (instr > item->last[stream]) item->last[stream] = instr;
 }
 
-/* What is used both in BODY and outside lives through all of its iterations. */
+/* An item that is used both in BODY and outside lives through all iterations. */
 static void stretch_over_body(const struct mt_lowered *low, struct mt_memory_item *item) {
     int begin = low->block_begin[MT_BODY], end = low->block_begin[MT_BODY + 1];
     bool inside = false, outside = false;
@@ -145,7 +146,7 @@ static struct mt_memory_item *lifetimes(const struct mt_lowering *l) {
     return items;
 }
 
-/* States in the order of the graph, or where another program has them; then what is fed. Returns the end. */
+/* Place the states in the order of the graph, or where options->states has them; then the inputs. Returns the end. */
 static int64_t place_fixed(struct mt_lowering *l) {
     struct mt_lowered *low = l->low;
     const struct mt_lowered *like = l->options->states;

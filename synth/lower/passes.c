@@ -1,5 +1,5 @@
-/* Drafts of a rank's instructions from its program, what is fed, kept and reported, and the passes in order
- * (internal.h). */
+/* The passes of the lowering in order (internal.h), and the first of them: a rank's values and instructions from its
+ * program; inputs, states and reports. */
 #include <assert.h>
 #include <limits.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static const char *value_name(const struct mt_lowering *l, int pvalue) {
 
 /* ---- values ---- */
 
-/* This rank's box as a tensor; the batch axis counts samples of the whole batch. */
+/* Set the lvalue's tensor to this rank's box; the offset on the batch axis is the sample's global number. */
 static enum mt_status describe_value(struct mt_lowering *l, int pvalue) {
     const struct mt_program *p = l->program;
     const struct mt_pvalue *v = &p->values[pvalue];
@@ -48,7 +48,7 @@ static enum mt_status add_values(struct mt_lowering *l) {
     return MT_OK;
 }
 
-/* The samples that the rows of a fed value are. */
+/* Add a fed value with the samples of its rows. */
 static enum mt_status add_input(struct mt_lowering *l, int pvalue) {
     const struct mt_program *p = l->program;
     const struct mt_pvalue *v = &p->values[pvalue];
@@ -68,8 +68,8 @@ static enum mt_status add_input(struct mt_lowering *l, int pvalue) {
     return MT_OK;
 }
 
-/* Where states, inputs and reports are. */
-static enum mt_status list_ends(struct mt_lowering *l) {
+/* Find the values of states, inputs and reports. */
+static enum mt_status list_interface(struct mt_lowering *l) {
     const struct mt_program *p = l->program;
     struct mt_lowered *low = l->low;
     low->state_at = mt_new(&low->arena, int, p->graph->nvalues);
@@ -111,13 +111,13 @@ static enum mt_status check_states(const struct mt_lowering *l) {
         const struct mt_tensor *theirs = like->state_at[g] >= 0 ? &like->values[like->state_at[g]].tensor : NULL;
         if (!theirs || memcmp(mine->extent, theirs->extent, sizeof mine->extent) ||
             memcmp(mine->offset, theirs->offset, sizeof mine->offset))
-            return mt_fail(l->err, MT_EINPUT, "%s lies otherwise in the program whose states are to be used",
+            return mt_fail(l->err, MT_EINPUT, "%s has another box in the program whose states are to be used",
                            l->program->graph->values[g].name);
     }
     return MT_OK;
 }
 
-/* ---- drafts ---- */
+/* ---- instructions ---- */
 
 static int *copy_ints(struct mt_lowering *l, const int *from, int count) {
     return mt_arena_memdup(&l->low->arena, from, (size_t)count * sizeof(int));
@@ -125,7 +125,7 @@ static int *copy_ints(struct mt_lowering *l, const int *from, int count) {
 
 static void draft_fill(struct mt_lowering *l, struct mt_linstr *c, const struct mt_instr *source) {
     int out = source->out[0];
-    c->kind = MT_OP_fill; /* its input gives the shape only: itself will do */
+    c->kind = MT_OP_fill; /* its input gives only the shape: the output itself */
     c->attr.to = l->program->values[out].type;
     c->nin = 1;
     c->in = copy_ints(l, &out, 1);
@@ -216,7 +216,7 @@ static void find_last_uses(struct mt_lowering *l) {
         if (low->output_at[g] >= 0) l->last_use[low->output_at[g]] = INT_MAX;
 }
 
-/* What changes in the operands of BODY's operators from one iteration to the next. */
+/* Add what each iteration of BODY adds to the operands of its operators. */
 static void add_advances(struct mt_lowering *l) {
     const struct mt_program *p = l->program;
     struct mt_lowered *low = l->low;
@@ -239,11 +239,11 @@ static void add_advances(struct mt_lowering *l) {
     }
 }
 
-/* ---- the whole ---- */
+/* ---- all passes ---- */
 
 static enum mt_status run_passes(struct mt_lowering *l) {
     enum mt_status st;
-    if ((st = add_values(l)) || (st = list_ends(l)) || (st = check_states(l)) || (st = add_drafts(l))) return st;
+    if ((st = add_values(l)) || (st = list_interface(l)) || (st = check_states(l)) || (st = add_drafts(l))) return st;
     find_last_uses(l);
     if (l->options->fuse) mt_fuse(l);
     find_last_uses(l);

@@ -2,12 +2,12 @@
  *
  *     m = row_max(x),  z = exp_sum(x, m),  t = pick(x, target),  l = nll(m, z, t, target)
  *
- * The derivative is joint: nll's gives dx = (softmax - one at the target) dl, and nothing flows through m, z and t. */
+ * The derivative is joint: nll's vjp gives dx = (softmax(x) - onehot(target)) dl, and m, z and t get no gradient. */
 #include <assert.h>
 
 #include "synth/ops/class.h"
 
-/* An operator on x[rows, v] and on values over the rows; the result is over the rows too. */
+/* An operator on x[rows, v] and, if not -1, on row[rows]; the result is [rows]. */
 static int row_op(struct mt_graph *graph, const char *name, enum mt_op_kind kind, int x, int row) {
     struct mt_draft d = mt_draft(graph, name, kind);
     int index[MT_MAX_AXES], n = mt_draft_indices(&d, x, 0, graph->values[x].naxes, index);
@@ -58,7 +58,7 @@ static void nll_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
     mt_vjp_accumulate(vjp, x, mt_draft_end(&d));
 }
 
-/* The last axis of x goes by the maximum. */
+/* The last axis of x is reduced by maximum. */
 static enum mt_index_role max_role(const struct mt_op *op, int index) {
     return index == op->nindices - 1 ? MT_INDEX_MAX : MT_INDEX_MAP;
 }

@@ -1,4 +1,4 @@
-/* Operators that go element by element: every axis is an index of its own, in every operand. */
+/* Elementwise operators: every axis is an index of its own, the same in every operand. */
 #include <assert.h>
 
 #include "synth/ops/class.h"
@@ -61,7 +61,7 @@ static void dropout_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
                       mt_draft_map(g, mt_vjp_name(vjp, "x"), MT_OP_dropout, g->type, 1, &dy, &op->attr));
 }
 
-/* The gradient of b is summed over the axes that b lacks; with none lacking it is that of a. */
+/* da = dy; db = dy summed over the axes that b lacks. */
 static void add_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
     struct mt_graph *g = vjp->graph;
     int dy = vjp->gradient[op->out[0]];
@@ -73,7 +73,7 @@ static void add_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
     if (vjp->needs[op->in[0]]) mt_vjp_accumulate(vjp, op->in[0], dy);
 }
 
-/* Whatever its type: the gradient of a parameter's copy is the parameter's. */
+/* The gradient keeps its type: that of a parameter's cast is the parameter's gradient as it is. */
 static void cast_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
     mt_vjp_accumulate(vjp, op->in[0], vjp->gradient[op->out[0]]);
 }

@@ -16,7 +16,7 @@ int mt_op_embedding(struct mt_graph *graph, const char *name, int table, int ids
     return mt_draft_end(&d);
 }
 
-/* Takes the gradient as it comes: that of a position embedding is a sum over the batch, of type A. */
+/* Takes dy of either type: that of a position embedding is a sum over the batch, of type A. */
 static void embedding_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
     struct mt_graph *g = vjp->graph;
     int table = op->in[0], ids = op->in[1], dy = vjp->gradient[op->out[0]];

@@ -25,7 +25,7 @@ int mt_op_matmul(struct mt_graph *graph, const char *name, int a, int b, int nk,
     return mt_draft_end(&d);
 }
 
-/* The gradient of operand b (side 1) or a (side 0), stored as the operand is. */
+/* The gradient of operand b (side 1) or a (side 0), in the operand's memory order. */
 static void give_side(struct mt_vjp *vjp, const struct mt_op *op, int dy, int side) {
     if (!vjp->needs[op->in[side]]) return;
     struct mt_graph *g = vjp->graph;
@@ -44,7 +44,7 @@ static void give_side(struct mt_vjp *vjp, const struct mt_op *op, int dy, int si
     mt_vjp_accumulate(vjp, op->in[side], grad);
 }
 
-/* The weight's gradient first: it frees x for dx, and its collective starts sooner. */
+/* The weight's gradient first: x can be freed before dx is computed, and the gradient's collective starts earlier. */
 static void matmul_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
     int dy = mt_vjp_gradient_cast(vjp, op->out[0]);
     give_side(vjp, op, dy, 1);

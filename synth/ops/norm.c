@@ -2,12 +2,13 @@
  *
  *     s = sum x,  q = norm_sqdev(x, s) = sum (x - s/n)^2,  y = norm_apply(x, s, q, gamma, beta)
  *
- * The derivative is joint: norm_apply's gives the whole dx, and nothing flows through s and q. */
+ * The derivative is joint: norm_apply's vjp gives the whole dx, and s and q get no gradient. */
 #include <assert.h>
 
 #include "synth/ops/class.h"
 
-/* Inputs of a row operator: index[n - 1] is the last axis of x; s, q and such have the axes before it. */
+/* A draft over x[rows, n]: index[n - 1] is the last axis of x; per-row values such as s and q have the axes before it.
+ */
 struct rows {
     struct mt_draft draft;
     int index[MT_MAX_AXES], n;

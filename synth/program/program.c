@@ -1,4 +1,4 @@
-/* Programs as data: growing, copying, and which samples a block's places stand for. */
+/* Programs as data: values, instructions, and the samples at the places of a block's batch axis. */
 #include "synth/program/program.h"
 
 #include <assert.h>
@@ -31,7 +31,7 @@ int mt_program_value(struct mt_program *program, int gvalue, int layout, enum mt
     return program->nvalues++;
 }
 
-/* The instruction with vectors of its own. */
+/* A copy of the instruction with vectors in the program's arena. */
 static struct mt_instr own_instr(struct mt_program *program, const struct mt_instr *instr) {
     struct mt_instr own = *instr;
     own.in = mt_arena_memdup(&program->arena, instr->in, (size_t)instr->nin * sizeof *instr->in);
@@ -50,7 +50,7 @@ struct mt_instr *mt_program_add(struct mt_program *program, enum mt_block_kind b
     return &b->instrs[b->ninstrs++];
 }
 
-/* Several ranks, each of which sees every sample. */
+/* Whether there are several ranks and each sees every sample. */
 static bool all_see_all(const struct mt_program *program) {
     const struct mt_graph *g = program->graph;
     int64_t sum = 0;
@@ -58,7 +58,7 @@ static bool all_see_all(const struct mt_program *program) {
     return g->batch >= 0 && sum > g->labels[g->batch].extent;
 }
 
-/* Each rank's samples in one run of the block. */
+/* Each rank's number of samples in one run of the block. */
 static const int64_t *block_sizes(const struct mt_program *program, enum mt_block_kind block) {
     switch (block) {
     case MT_BODY: return program->body_size;

@@ -65,7 +65,8 @@ int main(int argc, char **argv) {
     CHECK_OK(mt_cluster_open(argv[1], &cluster, &err), err);
     struct mt_plan *plan = plan_for(cluster, argv[2], atoll(argv[3]), argc > 4);
     last_s = cpu_s();
-    CHECK_OK(mt_planned_graph(plan, MT_BF16, &planned, &err), err);
+    plan->job.precision = MT_BF16;
+    CHECK_OK(mt_planned_graph(plan, &planned, &err), err);
     lap("graph");
     add_storage_splits(plan, planned.graph);
     CHECK_OK(mt_planned_program(plan, &planned, &err), err);
@@ -95,10 +96,7 @@ int main(int argc, char **argv) {
         lap(i ? "prediction again" : "prediction");
         if (!i) mt_arena_release(&f.arena);
     }
-    printf("step %.4g s +- %.0f%%, communication alone %.4g s\n", f.step_s, 100 * f.error, f.comm_alone_s);
-    for (int c = 0; c < f.ncolls; c++)
-        printf("  %s %s: %lld messages, %.4g bytes, %.4g s\n", mt_coll_name(f.colls[c].kind), f.colls[c].algorithm,
-               (long long)f.colls[c].count, (double)f.colls[c].bytes, f.colls[c].alone_s);
+    printf("step %.4g s +- %.0f%%\n", f.step_s, 100 * f.error);
     mt_arena_release(&f.arena);
     mt_cost_memo_free(costs.memo);
     mt_planned_release(&planned);

@@ -50,7 +50,7 @@ cp -r run odd
 cp next.json odd/plan.json
 refused 2 "odd/run.json: plan_hash: the run is of another plan" $MOTLEY plan --from odd -o x.json
 rm odd/plan.json
-refused 2 "the plan that the run of odd/run.json keeps beside it: odd/plan.json: No such file" $MOTLEY plan --from odd -o x.json
+refused 2 "the plan in the folder of odd/run.json: odd/plan.json: No such file" $MOTLEY plan --from odd -o x.json
 cp plan.json odd/plan.json
 sed -i 's/"samples": 0/"samples": 1/' odd/run.json
 refused 2 "odd/run.json: ranks[1].samples: is 1, but its plan gives the rank 0" $MOTLEY plan --from odd -o x.json

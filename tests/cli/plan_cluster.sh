@@ -77,7 +77,7 @@ grep -q '^best known [0-9.]* [mun]*s -' squeezed.txt || fail "$(cat said.txt)"
 atmost "$(figure edited.json bound_s)" "$(figure plan.json bound_s)" || fail "an edit raised the bound: $(cat said.txt)"
 atmost "$(figure plan.json step_s)" "$(figure edited.json step_s)" || fail "even shares are predicted to be faster"
 $MOTLEY plan --check edited.json -o dropped.json >said.txt
-grep -q 'what was predicted of it holds no more' said.txt || fail "$(cat said.txt)"
+grep -q 'the prediction was of the plan before the edit' said.txt || fail "$(cat said.txt)"
 ! grep -q '"prediction"' dropped.json || fail "an old prediction was signed"
 $MOTLEY plan $job --speeds 1,1,0.5 -o speeds.json >said.txt # made by speeds: it becomes one for the cluster
 ! grep -q '"prediction"' speeds.json || fail "predicted without a cluster"

@@ -29,7 +29,7 @@ struct mt_json_doc;
 
 /* A place in a document; copied freely, valid until the document is released. */
 struct mt_json {
-    const struct json_t *node;
+    struct json_t *node;
     const char *path; /* "splits[0].sizes"; "" at the top */
     struct mt_json_doc *doc;
 };

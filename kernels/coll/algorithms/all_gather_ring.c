@@ -1,4 +1,4 @@
-/* AllGather by a ring: in n - 1 rounds every rank passes on to the next what it got last.
+/* AllGather by a ring: in each of n - 1 rounds a rank sends the block that it received last to the next rank.
  *
  * Any number of ranks, any blocks. Every rank talks to its two neighbours only.
  *

@@ -1,7 +1,7 @@
 /* AllReduce by a binomial tree to rank 0 and back.
  *
  * Any number of ranks. For short messages; additions are done by inner nodes only. The root rounds the sum to the
- * wire before it goes down, so that all ranks keep the same bits.
+ * wire type before it is broadcast, so that all ranks have the same bits.
  *
  *   2 ceil(log2 n) (alpha + beta message)
  *

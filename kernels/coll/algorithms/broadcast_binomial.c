@@ -1,4 +1,4 @@
-/* Broadcast down a binomial tree: in each round everybody who has the message sends it on.
+/* Broadcast down a binomial tree: in each round every rank that has the message sends it to one more.
  *
  * Any number of ranks, any root. For short messages.
  *

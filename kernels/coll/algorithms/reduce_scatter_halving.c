@@ -1,7 +1,7 @@
 /* ReduceScatter by recursive halving: ranks half a range apart exchange the halves that the other side owns, add,
- * and go on within their half.
+ * and continue within their own half.
  *
- * Powers of two only, any blocks. Few messages, all of the bandwidth.
+ * Powers of two only, any blocks. Few messages, and optimal bandwidth.
  *
  *   log2(n) alpha + beta sum over rounds of the largest half        evenly: (n - 1)/n beta message
  *

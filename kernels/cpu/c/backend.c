@@ -1,4 +1,4 @@
-/* The plain C backend: a row for each kind, and what the files of the operators share. */
+/* The plain C backend: the table of kinds, and what the operators' files share. */
 #include <assert.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static int64_t scratch_bytes(const struct mt_call *call) {
     return bytes ? bytes(call) : 0;
 }
 
-/* Aligned to 64 bytes, as each thread's part of it is. */
+/* With memory for each thread, aligned to 64 bytes. */
 static enum mt_status run_with_threads_memory(const struct mt_call *call, int64_t size_bytes, struct mt_err *err) {
     struct mt_call with = *call;
     with.scratch = aligned_alloc(64, (size_t)size_bytes);

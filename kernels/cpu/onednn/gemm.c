@@ -1,5 +1,5 @@
-/* A table of oneDNN matmul primitives by shape. Primitives are created with the number of threads that will run
- * them, since oneDNN divides the work, and sizes the scratch, when it creates them. */
+/* A table of oneDNN matmul primitives by shape. A primitive is created with the number of threads that will run it,
+ * since oneDNN divides the work and sizes the scratch then. */
 #include "kernels/cpu/onednn/gemm.h"
 
 #include <assert.h>
@@ -11,34 +11,34 @@
 
 #include "kernels/cpu/onednn/half.h"
 
-struct product {
-    struct product_shape shape;
-    struct product *next; /* in its bucket */
+struct gemm {
+    struct gemm_shape shape;
+    struct gemm *next; /* in its bucket */
     dnnl_primitive_t primitive;
     dnnl_memory_desc_t a, b, bias, c, scratch;
-    bool half; /* ours, not oneDNN's */
+    bool half; /* by half.c, without a primitive */
 };
 
 enum { NBUCKETS = 1024 };
-static struct product *buckets[NBUCKETS];
+static struct gemm *buckets[NBUCKETS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static dnnl_engine_t engine;
 static dnnl_stream_t stream; /* CPU streams run the work in the calling thread and keep no state */
 
-static enum mt_status failed(dnnl_status_t status, const struct product_shape *s, struct mt_err *err) {
+static enum mt_status failed(dnnl_status_t status, const struct gemm_shape *s, struct mt_err *err) {
     enum mt_status kind = status == dnnl_out_of_memory ? MT_ESYSTEM : MT_EBUG;
-    return mt_fail(err, kind, "oneDNN: product m=%lld n=%lld k=%lld %s to %s: %s", (long long)s->m, (long long)s->n,
+    return mt_fail(err, kind, "oneDNN: GEMM m=%lld n=%lld k=%lld %s to %s: %s", (long long)s->m, (long long)s->n,
                    (long long)s->k, mt_type_name(s->in), mt_type_name(s->out),
                    status == dnnl_out_of_memory ? "out of memory" : "refused");
 }
 
-static bool same(const struct product_shape *x, const struct product_shape *y) {
+static bool same(const struct gemm_shape *x, const struct gemm_shape *y) {
     return x->m == y->m && x->n == y->n && x->k == y->k && x->lda == y->lda && x->ldb == y->ldb && x->ldc == y->ldc &&
            x->trans_a == y->trans_a && x->trans_b == y->trans_b && x->accumulate == y->accumulate &&
            x->bias == y->bias && x->in == y->in && x->out == y->out && x->threads == y->threads;
 }
 
-static unsigned bucket_of(const struct product_shape *s) {
+static unsigned bucket_of(const struct gemm_shape *s) {
     uint64_t h = 0;
     const int64_t fields[] = {s->m,
                               s->n,
@@ -65,7 +65,7 @@ static dnnl_status_t matrix(dnnl_memory_desc_t *md, int64_t rows, int64_t cols, 
     return dnnl_memory_desc_init_by_strides(md, 2, dims, dnnl_type(type), strides);
 }
 
-static dnnl_status_t make_attr(const struct product_shape *s, dnnl_primitive_attr_t *attr) {
+static dnnl_status_t make_attr(const struct gemm_shape *s, dnnl_primitive_attr_t *attr) {
     dnnl_post_ops_t ops = NULL;
     dnnl_status_t st = dnnl_primitive_attr_create(attr);
     if (!st) st = dnnl_primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user);
@@ -76,8 +76,9 @@ static dnnl_status_t make_attr(const struct product_shape *s, dnnl_primitive_att
     return st;
 }
 
-/* oneDNN's first choice in single precision, the one that does not pack, loses up to half of its speed where rows lie a
- * multiple of 4 KiB apart, and a quarter with rows of odd lengths; the packing one keeps to 90% of the peak. */
+/* In f32 oneDNN prefers an implementation that does not pack. It loses up to half of its speed when the leading
+ * dimension is a multiple of 4 KiB, and a quarter with odd row lengths. The packing one, "gemm:jit", reaches 90% of the
+ * peak on all. */
 static dnnl_status_t choose(dnnl_matmul_desc_t *desc, const_dnnl_primitive_attr_t attr, enum mt_type in,
                             dnnl_primitive_desc_t *pd) {
     dnnl_primitive_desc_iterator_t it = NULL;
@@ -95,8 +96,8 @@ static dnnl_status_t choose(dnnl_matmul_desc_t *desc, const_dnnl_primitive_attr_
     return *pd ? dnnl_success : dnnl_primitive_desc_create(pd, desc, attr, engine, NULL);
 }
 
-static dnnl_status_t make_primitive(struct product *p) {
-    const struct product_shape *s = &p->shape;
+static dnnl_status_t make_primitive(struct gemm *p) {
+    const struct gemm_shape *s = &p->shape;
     dnnl_matmul_desc_t desc;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
@@ -118,17 +119,17 @@ static dnnl_status_t make_primitive(struct product *p) {
     return st;
 }
 
-/* Under the lock. */
-static dnnl_status_t make(const struct product_shape *shape, struct product **product) {
+/* The lock is held. */
+static dnnl_status_t make(const struct gemm_shape *shape, struct gemm **gemm) {
     dnnl_status_t st = engine ? dnnl_success : dnnl_engine_create(&engine, dnnl_cpu, 0);
     if (!st && !stream) st = dnnl_stream_create(&stream, engine, dnnl_stream_default_flags);
     if (st) return st;
-    struct product *p = calloc(1, sizeof *p);
+    struct gemm *p = calloc(1, sizeof *p);
     if (!p) return dnnl_out_of_memory;
     p->shape = *shape;
     if (shape->in == MT_BF16 && half_is_best()) {
         p->half = true;
-        *product = p;
+        *gemm = p;
         return st;
     }
     int threads = omp_get_max_threads();
@@ -139,13 +140,13 @@ static dnnl_status_t make(const struct product_shape *shape, struct product **pr
         free(p);
         return st;
     }
-    *product = p;
+    *gemm = p;
     return st;
 }
 
-enum mt_status product_get(const struct product_shape *shape, const struct product **product, struct mt_err *err) {
+enum mt_status gemm_get(const struct gemm_shape *shape, const struct gemm **gemm, struct mt_err *err) {
     assert(shape->m > 0 && shape->n > 0 && shape->k > 0 && shape->threads > 0);
-    struct product **bucket = &buckets[bucket_of(shape)], *p;
+    struct gemm **bucket = &buckets[bucket_of(shape)], *p;
     dnnl_status_t st = dnnl_success;
     pthread_mutex_lock(&lock);
     for (p = *bucket; p && !same(&p->shape, shape); p = p->next)
@@ -155,17 +156,17 @@ enum mt_status product_get(const struct product_shape *shape, const struct produ
         if (!st) p->next = *bucket, *bucket = p;
     }
     pthread_mutex_unlock(&lock);
-    *product = p;
+    *gemm = p;
     return st ? failed(st, shape, err) : MT_OK;
 }
 
-int64_t product_scratch_bytes(const struct product *product) {
-    if (product->half) return half_scratch_bytes(&product->shape);
-    return (int64_t)dnnl_memory_desc_get_size(&product->scratch);
+int64_t gemm_scratch_bytes(const struct gemm *gemm) {
+    if (gemm->half) return half_scratch_bytes(&gemm->shape);
+    return (int64_t)dnnl_memory_desc_get_size(&gemm->scratch);
 }
 
-enum mt_status product_run(const struct product *p, const void *a, const void *b, const void *bias, void *c,
-                           void *scratch, struct mt_err *err) {
+enum mt_status gemm_run(const struct gemm *p, const void *a, const void *b, const void *bias, void *c, void *scratch,
+                        struct mt_err *err) {
     if (p->half) {
         half_run(&p->shape, a, b, bias, c, scratch);
         return MT_OK;

@@ -26,9 +26,9 @@ static struct cudnn_attention_shape shape_of(const struct mt_call *call, bool an
     return s;
 }
 
-/* Backward, engines of some versions for sm_90 let queries see places behind the last key, up to whole tiles, as if
- * their scores were 0. Where those of all keys are far below (lse < -88), their exponentials overflow, and dq is not a
- * number; random operands do not show it. A causal mask hides them. */
+/* Backward, engines of some versions for sm_90 take positions behind the last key, up to whole tiles, for keys with a
+ * score of 0. Where the scores of all keys are far below (lse < -88), exponentials of those overflow, and dq is NaN;
+ * random operands do not show it. A causal mask hides them. */
 static bool sees_only_keys(const struct cudnn_attention_shape *s) {
     return !s->backward || s->causal || s->s % 128 == 0;
 }
@@ -97,7 +97,7 @@ static enum mt_status run(const struct cuda_queue *queue, const struct mt_call *
     return cudnn_attention_run(attention, queue->stream, &data, err);
 }
 
-/* The library loads code when a plan is made and first run, which a stream that is captured must not mind. */
+/* The library loads code when a plan is made and first run, which must not disturb a capture. */
 static enum mt_status queue_plan(const struct cuda_queue *queue, const struct mt_call *call, bool any_order,
                                  struct mt_err *err) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;

@@ -15,7 +15,7 @@
 
 enum { LEAST_SM = 75 };
 
-static struct cuda *opened; /* one device a process: backends' functions are not told which */
+static struct cuda *opened; /* one device a process: functions of backends have no device argument */
 
 static struct cuda_device *cuda_of(struct mt_device *device) {
     return (struct cuda_device *)device;
@@ -23,10 +23,10 @@ static struct cuda_device *cuda_of(struct mt_device *device) {
 
 /* ---- the backend ---- */
 
-/* Older ones multiply neither tf32 nor bf16. */
+/* Tensor cores before sm_80 multiply neither tf32 nor bf16. */
 static bool able(const struct mt_call *call) {
-    bool product = call->kind == MT_OP_matmul || call->kind == MT_OP_fused_matmul;
-    return opened->sm >= 80 || !product || !(call->attr->tf32 || call->in[0].type == MT_BF16);
+    bool gemm = call->kind == MT_OP_matmul || call->kind == MT_OP_fused_matmul;
+    return opened->sm >= 80 || !gemm || !(call->attr->tf32 || call->in[0].type == MT_BF16);
 }
 
 static bool supports(const struct mt_call *call) {
@@ -76,7 +76,7 @@ static enum mt_status allocate(struct mt_device *device, int64_t size_bytes, voi
     return MT_OK;
 }
 
-/* Waits for what the GPU still does with it. */
+/* cuMemFree waits until the GPU does not use the memory any more. */
 static void release(struct mt_device *device, void *memory) {
     struct mt_err ignored = MT_ERR_INIT;
     if (memory && !cuda_enter(&cuda_of(device)->cuda, &ignored)) cuMemFree((CUdeviceptr)memory);
@@ -248,7 +248,7 @@ static enum mt_status attribute(const struct cuda *cuda, CUdevice_attribute whic
     return MT_OK;
 }
 
-/* Without NVML whatever cannot be had counts as the context's. */
+/* Without NVML all memory that is not available counts as the context's. */
 static void note_memory(struct cuda_device *device, int64_t used_bytes) {
     size_t available, total;
     if (cuMemGetInfo(&available, &total)) return;
@@ -269,7 +269,7 @@ static enum mt_status start(struct cuda_device *device, int index, struct mt_err
     if (st) return st;
     cuda->sm = 10 * major + minor;
     if (cuda->sm < LEAST_SM)
-        return mt_fail(err, MT_EMISSING, "%s: is of compute capability %d.%d, and %d.%d is the least that is served",
+        return mt_fail(err, MT_EMISSING, "%s: has compute capability %d.%d, and at least %d.%d is needed",
                        device->base.description, major, minor, LEAST_SM / 10, LEAST_SM % 10);
     device->multiprocessors = cuda->nsm;
     device->others_bytes = cuda_nvml_used_bytes(cuda_bus(cuda, bus));

@@ -1,4 +1,4 @@
-/* What a GPU says of itself: by the driver, by NVML where that is. */
+/* Facts about a GPU, by the driver, and by NVML where it is installed. */
 #include <nccl.h>
 #include <stdio.h>
 #include <string.h>

@@ -11,20 +11,20 @@
 struct cuda_device {
     struct mt_device base;
     struct cuda cuda;
-    CUgreenCtx part;                     /* of the multiprocessors, for the compute stream; null: all of them */
-    struct mt_err pending;               /* of mt_device_emulate, until a stream is made */
+    CUgreenCtx part;                     /* some multiprocessors, for the compute stream; null: it has all */
+    struct mt_err pending;               /* of mt_device_emulate, reported by the first stream */
     CUstream copies;                     /* to and from the host */
-    CUevent tail;                        /* of the streams that a copy follows */
-    int multiprocessors;                 /* all; cuda.nsm are those that compute */
-    int64_t others_bytes;                /* of the memory, held by other processes when it was opened */
+    CUevent tail;                        /* an event for the streams that a copy waits for */
+    int multiprocessors;                 /* of the GPU; the compute stream has cuda.nsm of them */
+    int64_t others_bytes;                /* of memory, held by other processes when the device was opened */
     int64_t context_bytes, opened_bytes; /* as in kernels/device/facts.h */
-    pthread_mutex_t lock;                /* of the list, of streams' errors and items, and of events' errors */
+    pthread_mutex_t lock; /* of the list, of the errors and items of streams, and of the errors of events */
     struct cuda_stream *streams;
 };
 
 /* For the class (device_facts.c). */
 void cuda_device_facts(struct mt_device *device, struct mt_device_facts *facts);
-/* The device's place on the bus, into `text`, which is returned; "" where the driver does not tell. */
+/* The device's PCI address, written to `text` and returned; "" if the driver does not tell. */
 const char *cuda_bus(const struct cuda *cuda, char text[MT_DEVICE_BUS_TEXT]);
 
 /* For the class (tuned_call.c): calls as a whole. */
@@ -57,19 +57,19 @@ enum mt_status cuda_event_sync(struct mt_event *event, double deadline_s, struct
 /* ---- and for captured work (capture.c) ---- */
 struct cuda_part;
 const struct cuda_queue *cuda_stream_queue(const struct mt_stream *stream);
-/* From now on what is queued is captured, and told to the part; null: no more. */
+/* From now on work is captured and recorded by the part; null: not any more. */
 void cuda_stream_capture(struct mt_stream *stream, struct cuda_part *part);
-/* What has gone wrong in queueing; it is then forgotten. */
-enum mt_status cuda_stream_told(struct mt_stream *stream, struct mt_err *err);
-/* Have the GPU write how far it is, if anything was queued since it was last asked to. */
+/* The first error of queueing; it is then cleared. */
+enum mt_status cuda_stream_take_error(struct mt_stream *stream, struct mt_err *err);
+/* Have the GPU write its progress, unless nothing was queued since it last did. */
 enum mt_status cuda_stream_mark(struct mt_stream *stream, struct mt_err *err);
-/* The part's work was queued again, as a launch. */
+/* The part's work was launched. */
 enum mt_status cuda_stream_launched(struct mt_stream *stream, const struct cuda_part *part, uint64_t launch,
                                     struct mt_err *err);
-/* The part will be freed; its launches are done. */
+/* The part will be freed; its launches have ended. */
 void cuda_stream_forget(struct mt_stream *stream, const struct cuda_part *part);
 
-/* What is queued on `follower` from now on comes after what is on the device's streams. */
+/* Work that is queued on `follower` from now on runs after all that is queued on the device's streams. */
 enum mt_status cuda_streams_before(struct cuda_device *device, CUstream follower, struct mt_err *err);
 
 #endif

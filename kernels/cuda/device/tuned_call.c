@@ -1,4 +1,5 @@
-/* Calls as a whole: all that a call chooses is settled by running it once; then it is timed beside the defaults. */
+/* The tuner: a call is run once, which makes and measures all of its choices; then it is timed in turns with the
+ * defaults. */
 #include <math.h>
 #include <nvrtc.h>
 #include <stdio.h>
@@ -62,8 +63,8 @@ static bool run_graph(void *context, int which, double *time_s) {
     return !cuda_call_bench_time(&p->bench, p->graphs[which], time_s, &ignored);
 }
 
-/* The vendor's library alone: of products its first choice, which is the default; of attention cuDNN, where it can, in
- * any order if that will do. */
+/* The vendor's library alone: for GEMMs, the first choice of cuBLASLt, which is the default; for attention, cuDNN,
+ * where it can run the call, in any order if the job allows that. */
 static void record_vendor(struct pair *p) {
     struct cuda_call_bench *b = &p->bench;
     const struct mt_call *call = &b->calls[0];
@@ -81,10 +82,10 @@ static void record_vendor(struct pair *p) {
 static enum mt_status measure(struct pair *p, const struct cuda_queue *queue, const struct mt_call *call,
                               char how[MT_TUNING_CHOICE], struct tune_facts *facts, struct mt_err *err) {
     double times_s[NWHICH] = {0};
-    bool product = call->kind == MT_OP_matmul || call->kind == MT_OP_fused_matmul;
+    bool gemm = call->kind == MT_OP_matmul || call->kind == MT_OP_fused_matmul;
     enum mt_status st = cuda_call_bench_init(&p->bench, queue, call, err);
     cuda_choices_begin();
-    if (!st) st = cuda_call_bench_keep(&p->bench, err); /* and what is not known is measured */
+    if (!st) st = cuda_call_bench_keep(&p->bench, err); /* and choices that are not known are measured */
     snprintf(how, MT_TUNING_CHOICE, "%s", cuda_choices_text());
     if (!st) st = cuda_call_bench_record(&p->bench, &p->graphs[TUNED], err);
     bool was = cuda_defaults_only(true);
@@ -96,7 +97,7 @@ static enum mt_status measure(struct pair *p, const struct cuda_queue *queue, co
     const struct halving halving = {p->graphs[VENDOR] ? 3 : 2, 5, timing_s, 0, run_graph, p};
     if (halve(&halving, times_s) < 0) return mt_fail(err, MT_ESYSTEM, "it cannot be timed");
     facts->time_s = times_s[TUNED], facts->default_s = times_s[DEFAULTS];
-    facts->vendor_s = product ? times_s[DEFAULTS] : p->graphs[VENDOR] && !isinf(times_s[VENDOR]) ? times_s[VENDOR] : 0;
+    facts->vendor_s = gemm ? times_s[DEFAULTS] : p->graphs[VENDOR] && !isinf(times_s[VENDOR]) ? times_s[VENDOR] : 0;
     if (isnan(facts->error) || isinf(facts->error)) return mt_fail(err, MT_ESYSTEM, "the tuned result is not a number");
     return MT_OK;
 }
@@ -113,12 +114,12 @@ static enum mt_status tune(struct mt_stream *stream, const struct mt_call *call,
     if (tune_find(key, NULL)) return MT_OK;
     struct pair *p = calloc(1, sizeof *p);
     if (!p) return mt_fail(err, MT_ESYSTEM, "out of memory");
-    const struct mt_call *was = cuda_part_of(call); /* operands that are too large are cut (bench.h) */
+    const struct mt_call *was = cuda_part_of(call); /* operands that are too large are cut (call_bench.h) */
     st = measure(p, queue, call, how, &facts, err);
     cuda_part_of(was);
     for (int i = 0; i < NWHICH; i++)
         if (p->graphs[i]) cuGraphExecDestroy(p->graphs[i]);
-    cuda_call_bench_release(&p->bench);
+    cuda_bench_release(&p->bench.bench);
     free(p);
     if (st) return mt_err_context(err, "tuning %s", strstr(key, "call: "));
     tune_keep(key, how, &facts, NULL);

@@ -43,7 +43,7 @@ enum mt_status cuda_fail(struct mt_err *err, CUresult result, const char *what);
 
 /* ---- kernels (jit/jit.c) ----
  *
- * Device code is kernels/cuda/FAMILY/NAME.cu, embedded in the module; jit/prelude.cuh goes before each. It may include
+ * Device code is kernels/cuda/FAMILY/NAME.cu, embedded in the module; jit/prelude.cuh is prepended to each. It may include
  * .cuh files of kernels/cuda, nothing else. NVRTC compiles it for the device at hand, once for each set of definitions;
  * the result is kept on disk by content. */
 

@@ -1,4 +1,5 @@
-/* Our own passes around a product: the bias before it; the activation, an activation's slope, and column sums after. */
+/* Our own passes around a GEMM: the bias before it; the activation, the activation's slope, and column sums after it.
+ */
 #include <stdio.h>
 
 #include "kernels/cuda/gemm/gemm.h"
@@ -42,7 +43,7 @@ static enum mt_status each(const struct cuda_queue *queue, const struct gemm_sha
 
 /* ---- column sums ---- */
 
-/* As the operator `sum` would be called; tensors[2]. */
+/* The call of the operator `sum`; tensors[2]. */
 static struct mt_call sum_call(const struct gemm_shape *s, const struct gemm_data *data, struct mt_attr *attr,
                                struct mt_tensor *tensors) {
     *attr = (struct mt_attr){.axes = s->trans_b ? 2 : 1, .accumulate = s->accumulate};
@@ -56,7 +57,7 @@ static struct mt_call sum_call(const struct gemm_shape *s, const struct gemm_dat
                             .in = tensors,
                             .out = tensors + 1,
                             .scratch = data ? (char *)data->scratch + GEMM_WORKSPACE_BYTES : NULL,
-                            .what = "column sums beside a product"};
+                            .what = "column sums of a GEMM"};
 }
 
 int64_t gemm_pass_bytes(const struct cuda *cuda, const struct gemm_shape *shape) {
@@ -76,7 +77,7 @@ static enum mt_status column_sums(const struct cuda_queue *queue, const struct g
     return cuda_ops[MT_OP_sum]->queue(queue, &call, err);
 }
 
-/* The library's, which cannot add to what is there, lie in scratch. */
+/* The library cannot add to sums: it writes its own to scratch. */
 static enum mt_status add_sums(const struct cuda_queue *queue, const struct gemm_shape *shape,
                                const struct gemm_data *data, struct mt_err *err) {
     const void *made = (char *)data->scratch + GEMM_WORKSPACE_BYTES;

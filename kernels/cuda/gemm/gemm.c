@@ -1,4 +1,4 @@
-/* One product: descriptors, and the call of the library. */
+/* One GEMM: descriptors, and the call of the library. */
 #include "kernels/cuda/gemm/gemm.h"
 
 #include <pthread.h>
@@ -11,7 +11,7 @@ const char *const gemm_epilogue_names[NEPILOGUES] = {
 static const struct {
     bool known;
     cudaDataType_t type;
-    bool half; /* two bytes: the library rounds what its epilogues make to it */
+    bool half; /* two bytes: the library rounds results of its epilogues to it */
 } types[MT_NTYPES] = {
     [MT_F32] = {true, CUDA_R_32F, false}, [MT_BF16] = {true, CUDA_R_16BF, true}, [MT_F16] = {true, CUDA_R_16F, true}};
 
@@ -19,7 +19,7 @@ bool gemm_types(enum mt_type in, enum mt_type out) {
     return types[in].known && (out == in || out == MT_F32);
 }
 
-/* The library's handle belongs to a context; a device that was closed and opened again has another. */
+/* A handle of the library belongs to a context; a device that was closed and opened again has another one. */
 enum mt_status gemm_library(cublasLtHandle_t *handle, struct mt_err *err) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static cublasLtHandle_t made;
@@ -48,7 +48,7 @@ enum mt_status gemm_failed(cublasStatus_t st, const struct gemm_shape *shape, co
     return mt_fail(err, MT_ESYSTEM, "cuBLASLt: %s: %s: %s", text, doing, cublasLtGetStatusName(st));
 }
 
-/* ---- what the library is asked for ---- */
+/* ---- descriptors ---- */
 
 static cublasLtEpilogue_t epilogue_of(const struct gemm_shape *shape, enum gemm_impl impl) {
     static const cublasLtEpilogue_t whole[NEPILOGUES] = {
@@ -60,8 +60,8 @@ static cublasLtEpilogue_t epilogue_of(const struct gemm_shape *shape, enum gemm_
     return impl == GEMM_WHOLE ? whole[shape->epilogue] : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/* The library's GELU is taken where its result is rounded to half precision anyway: impl exact its tanh is it does not
- * say. It asks that the rows of `pre` and `x` begin at multiples of 16 bytes. Its column sums are of y's type. */
+/* The library's GELU is used only where its result is rounded to half precision anyway: the accuracy of its tanh is not
+ * documented. It needs rows of `pre` and `x` that begin at multiples of 16 bytes. Its column sums are of y's type. */
 bool gemm_possible(const struct gemm_shape *s, enum gemm_impl impl) {
     bool aligned = s->n * mt_type_size(s->out) % 16 == 0 && s->align >= 16;
     switch (impl) {
@@ -91,7 +91,7 @@ static cublasStatus_t set(struct gemm_problem *p, cublasLtMatmulDescAttributes_t
     return cublasLtMatmulDescSetAttribute(&p->desc, attribute, value, size_bytes);
 }
 
-/* Without data, addresses that tell their alignment. */
+/* Without data, addresses that have the alignment. */
 static cublasStatus_t set_epilogue(struct gemm_problem *p, const struct gemm_shape *shape, enum gemm_impl impl,
                                    const struct gemm_data *data) {
     cublasLtEpilogue_t epilogue = epilogue_of(shape, impl);
@@ -99,7 +99,7 @@ static cublasStatus_t set_epilogue(struct gemm_problem *p, const struct gemm_sha
     bool slope = shape->epilogue == EPILOGUE_GELU_GRAD, sums = shape->epilogue == EPILOGUE_SUM;
     if (epilogue == CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_SUCCESS;
     if (data) aux = slope ? data->x : data->pre;
-    if (data && sums) /* what is added to is not written by the library */
+    if (data && sums) /* the library cannot add to sums */
         bias = shape->accumulate ? (char *)data->scratch + GEMM_WORKSPACE_BYTES : data->sums;
     else if (data)
         bias = data->bias;
@@ -137,12 +137,12 @@ static cublasStatus_t describe(const struct gemm_shape *shape, enum gemm_impl im
                                const struct gemm_data *data, struct gemm_problem *p) {
     bool tf32 = shape->tf32 && shape->in == MT_F32;
     cublasComputeType_t compute = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    cublasOperation_t turn_a = shape->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasOperation_t turn_b = shape->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t op_a = shape->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t op_b = shape->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasStatus_t st = cublasLtMatmulDescInit(&p->desc, compute, CUDA_R_32F);
     /* The library's first operand is our b: y^T = b^T a^T. */
-    if (!st) st = set(p, CUBLASLT_MATMUL_DESC_TRANSA, &turn_b, sizeof turn_b);
-    if (!st) st = set(p, CUBLASLT_MATMUL_DESC_TRANSB, &turn_a, sizeof turn_a);
+    if (!st) st = set(p, CUBLASLT_MATMUL_DESC_TRANSA, &op_b, sizeof op_b);
+    if (!st) st = set(p, CUBLASLT_MATMUL_DESC_TRANSB, &op_a, sizeof op_a);
     if (!st && shape->nsm) st = set(p, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &shape->nsm, sizeof shape->nsm);
     if (!st) st = set_epilogue(p, shape, impl, data);
     if (!st)
@@ -180,10 +180,10 @@ enum mt_status gemm_run(const struct cuda_queue *queue, const struct gemm_shape 
                         const struct gemm_choice *choice, const struct gemm_data *data, struct mt_err *err) {
     if (choice->impl == GEMM_STRIPS) return gemm_strips_run(queue, shape, choice, data, err);
     struct gemm_view view = gemm_whole_view(shape, choice->impl);
-    struct gemm_data product = *data;
-    product.y = gemm_target(shape, choice->impl, data);
+    struct gemm_data target = *data;
+    target.y = gemm_target(shape, choice->impl, data);
     enum mt_status st = gemm_before(queue, shape, choice->impl, data, err);
-    if (!st) st = gemm_multiply(queue, shape, choice->impl, &view, &choice->algo, &product, err);
+    if (!st) st = gemm_multiply(queue, shape, choice->impl, &view, &choice->algo, &target, err);
     return st ? st : gemm_after(queue, shape, choice->impl, data, err);
 }
 
@@ -197,6 +197,6 @@ enum mt_status gemm_zero_k(const struct cuda_queue *queue, const struct gemm_sha
         enum mt_status st = gemm_before(queue, shape, GEMM_PLAIN, data, err);
         return st ? st : gemm_after(queue, shape, GEMM_PLAIN, data, err);
     }
-    if (y_bytes) CUDA_TRY(cuMemsetD8Async((CUdeviceptr)data->y, 0, y_bytes, queue->stream), err, "zeroing a product");
+    if (y_bytes) CUDA_TRY(cuMemsetD8Async((CUdeviceptr)data->y, 0, y_bytes, queue->stream), err, "zeroing y");
     return MT_OK;
 }

@@ -52,7 +52,7 @@ static bool supports(const struct mt_call *call) {
     return gemm_types(call->in[0].type, call->out[0].type);
 }
 
-/* Scratch is aligned less. */
+/* Scratch may be aligned less than GEMM_ALIGN. */
 static void *scratch_of(const struct mt_call *call) {
     return (void *)(((uintptr_t)call->scratch + GEMM_ALIGN - 1) / GEMM_ALIGN * GEMM_ALIGN);
 }
@@ -83,7 +83,7 @@ static enum mt_status queue_gemm(const struct cuda_queue *queue, const struct mt
     const struct gemm_data data = data_of(call, shape.epilogue);
     if (!shape.n || (!shape.m && shape.epilogue != EPILOGUE_SUM)) return MT_OK;
     if (!shape.k) return gemm_zero_k(queue, &shape, &data, err);
-    if (!shape.m) return gemm_before(queue, &shape, GEMM_PLAIN, &data, err); /* the sums alone */
+    if (!shape.m) return gemm_before(queue, &shape, GEMM_PLAIN, &data, err); /* only the column sums */
     enum mt_status st = gemm_choose(queue, &shape, &choice, err);
     return st ? st : gemm_run(queue, &shape, &choice, &data, err);
 }

@@ -1,14 +1,13 @@
-/* How long the ways of doing a product take.
+/* How long the implementations and algorithms of a GEMM take.
  *
- * They run on a stream and on memory of their own, since accumulating changes its operand, with random operands, since
- * zeros draw less power and run at higher clocks. Small operands are there several times and are taken in turn, so that
- * they come from memory and not from a cache, as in a training step.
+ * They run on operands of their own, since accumulating changes one, and on random ones (bench.h). There are several
+ * sets of small operands, used in turns, so that they come from memory and not from a cache, as in a training step.
  *
  * First every offered algorithm runs once or twice; then the neighbours of the best few (other cluster shapes, options,
- * splits of k: the heuristic does not offer them all, by up to 13% of the time). Then the best of all, and the
- * library's first choice, run in rounds long enough for the device to come to the clocks that it can hold: what is
- * fastest for a millisecond may draw the power that slows down everything after it. The mean of the rounds decides;
- * whoever is not clearly faster than the library's first choice gives way to it. */
+ * splits of k: the heuristic does not offer them all, which costs up to 13% of the time). Then the best of all and the
+ * library's first choice run in rounds that are long enough for the device to reach the clocks that it can sustain:
+ * what is fastest for a millisecond may draw the power that slows down everything after it. The mean of the rounds
+ * decides; the library's first choice is kept unless another one is clearly faster. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,24 +19,25 @@
 #include "kernels/cuda/tune/bench.h"
 
 enum {
-    FINALISTS = 4, /* beside the library's first choice */
+    FINALISTS = 4, /* and the library's first choice */
     ROUNDS = 3,    /* of which the first warms up */
     MOST_RUNS = 200,
     PARENTS = 4,            /* whose neighbours are tried */
-    LONG_PARENTS = 2,       /* of products that take long */
+    LONG_PARENTS = 2,       /* of GEMMs that take longer than short_s */
     COLD_BYTES = 256 << 20, /* more than any cache holds */
     MOST_SETS = 16
 };
 static const double round_s = 15e-3; /* of a finalist */
-static const double near = 1.2;      /* times the best: is looked at again */
-static const double worth = 0.99;    /* times what was there before: goes on, or is preferred */
-static const double short_s = 1e-3;  /* a run that one measurement says too little of */
-static const double load_s = 2e-2;   /* that the first run of an algorithm may take beside, at most */
+static const double near = 1.2;      /* up to this times the best: is timed again */
+static const double worth =
+    0.99; /* below this times the time before: the search goes on, or the candidate is preferred */
+static const double short_s = 1e-3; /* runs below this are timed more than once */
+static const double load_s = 2e-2;  /* that the first run of an algorithm may take longer, to load it */
 
 struct candidate {
     struct gemm_choice choice;
     double time_s; /* of a run; infinite where it fails */
-    bool parent;   /* its neighbours were asked for */
+    bool parent;   /* its neighbours have been added */
     bool first;    /* the library's choice */
 };
 
@@ -134,8 +134,8 @@ static int by_time(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Once, which also loads it, and once more; twice more if that is short and looks well. What takes long even with the
- * loading taken off is out at once. */
+/* Run it once, which also loads it, and once more; twice more if that is short and near the best. One that is 10 times
+ * as slow as the best, even without load_s, is not run again. */
 static void try_out(struct trial *t, struct candidate *c, double best_s) {
     struct mt_err err = MT_ERR_INIT;
     double again_s = INFINITY;
@@ -157,7 +157,7 @@ struct field {
     double best_s;
 };
 
-/* Those of the list that are new. */
+/* Time those of the list that are new. */
 static void enter(struct trial *t, struct field *f, const struct gemm_list *list) {
     int known = f->count;
     for (int i = 0; i < list->count; i++) {
@@ -191,7 +191,7 @@ static enum mt_status enter_neighbours(struct trial *t, struct field *f, struct 
     return st;
 }
 
-/* The best few and the library's first choice, in turns; the winner comes to the front. */
+/* Run the best few and the library's first choice in turns; the winner comes to the front. */
 static void race(struct trial *t, struct field *f) {
     struct candidate *c = f->c;
     int count = f->count < FINALISTS ? f->count : FINALISTS;
@@ -202,9 +202,9 @@ static void race(struct trial *t, struct field *f) {
     for (int round = 0; round < ROUNDS && count > 1; round++)
         for (int i = 0; i < count; i++) {
             struct mt_err err = MT_ERR_INIT;
-            bool hopeless = c[i].time_s > f->best_s * near && !c[i].first;
+            bool too_slow = c[i].time_s > f->best_s * near && !c[i].first;
             double time_s = c[i].time_s;
-            if (!hopeless && time_runs(t, &c[i].choice, runs, &time_s, &err)) time_s = INFINITY;
+            if (!too_slow && time_runs(t, &c[i].choice, runs, &time_s, &err)) time_s = INFINITY;
             if (round) sum_s[i] += time_s;
         }
     for (int i = 0; i < count && count > 1; i++) c[i].time_s = sum_s[i] / (ROUNDS - 1) * (c[i].first ? worth : 1);

@@ -1,4 +1,4 @@
-/* What algorithms cuBLASLt has for a product: what its heuristic offers, and their neighbours. */
+/* The algorithms that cuBLASLt has for a GEMM: what its heuristic offers, and their neighbours. */
 #include <string.h>
 
 #include "kernels/base/arena.h"
@@ -8,7 +8,7 @@ static struct gemm_view view_of(const struct gemm_shape *shape, enum gemm_impl i
     return impl == GEMM_STRIPS ? gemm_strips_view(shape) : gemm_whole_view(shape, impl);
 }
 
-/* Parts of a sum are not rounded to half precision on the way. */
+/* Partial sums over k are not rounded to half precision. */
 static cublasStatus_t prefer(const struct gemm_shape *shape, cublasLtMatmulPreferenceOpaque_t *preference) {
     static const cublasLtMatmulPreferenceAttributes_t alignments[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -44,7 +44,7 @@ static void add(struct gemm_list *list, enum gemm_impl impl, const cublasLtMatmu
     list->choices[list->count++] = (struct gemm_choice){impl, *algo};
 }
 
-/* The heuristic's answers for the product as done in the way `asked`, of which those are added that run in the way
+/* Queries the heuristic for the GEMM by implementation `asked`, and adds the algorithms that can run implementation
  * `impl`. */
 static enum mt_status ask(cublasLtHandle_t handle, const struct gemm_shape *shape, enum gemm_impl asked,
                           enum gemm_impl impl, struct gemm_list *list, struct mt_err *err) {
@@ -93,14 +93,14 @@ bool gemm_usable(const struct gemm_shape *shape, const struct gemm_choice *choic
 
 enum { MOST_CLUSTERS = 16, MOST_OPTIONS = 8, MOST_PARTS = 12 };
 
-/* Split k into `parts`, their sums added in float. */
+/* Split k into `parts`, and add their sums in float. */
 static void split(cublasLtMatmulAlgo_t *algo, int32_t parts) {
     uint32_t scheme = parts > 1 ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE : CUBLASLT_REDUCTION_SCHEME_NONE;
     cublasLtMatmulAlgoConfigSetAttribute(algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &parts, sizeof parts);
     cublasLtMatmulAlgoConfigSetAttribute(algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme, sizeof scheme);
 }
 
-/* What the library refuses to set stays as it was, and what it then cannot run is left out. */
+/* An attribute that the library refuses to set stays as it was. Algorithms that cannot run are left out. */
 enum mt_status gemm_neighbours(const struct gemm_shape *shape, const struct gemm_choice *choice, struct gemm_list *list,
                                struct mt_err *err) {
     struct gemm_problem p;

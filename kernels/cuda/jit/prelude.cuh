@@ -77,19 +77,23 @@ __device__ inline float warp_max(float x) {
     return x;
 }
 
-/* The sum over a block, in all of its threads; `part` is shared, a float a warp. Always in the same order. */
-__device__ inline float block_sum(float x, float *part) {
-    x = warp_sum(x);
+/* One value a warp, reduced over the block in the order of its warps, in all threads; `part` is shared, a float a warp.
+ */
+template <class F> __device__ inline float reduce_warps(float x, float *part, float neutral, F join) {
     __syncthreads();
     if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
     __syncthreads();
-    float sum = 0;
-    for (int w = 0; w < (int)(blockDim.x + 31) / 32; w++) sum += part[w];
-    return sum;
+    float all = neutral;
+    for (int w = 0; w < (int)(blockDim.x + 31) / 32; w++) all = join(all, part[w]);
+    return all;
+}
+/* The sum over a block, always in the same order. */
+__device__ inline float block_sum(float x, float *part) {
+    return reduce_warps(warp_sum(x), part, 0, [](float a, float b) { return a + b; });
 }
 
-/* `count` neighbours of an array, 2 to 16 bytes and so aligned, read and written by one access: their bits, and as
- * floats. */
+/* `count` neighbouring elements of an array, 2 to 16 bytes and aligned to as many, read and written by one access: as
+ * bits, and as floats. */
 template <class element, int count> struct vec {
     static constexpr int bytes = (int)sizeof(element) * count, words = (bytes + 3) / 4;
     u32 w[words];
@@ -139,7 +143,7 @@ template <class element, int count> struct vec {
     }
 };
 
-/* As struct cuda_axes (shape.h), and where element i lies. */
+/* As struct cuda_axes (shape.h), and the offset of element i. */
 struct axes {
     i64 n, extent[6], stride[6];
 };

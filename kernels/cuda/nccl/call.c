@@ -30,8 +30,7 @@ enum mt_status cuda_coll(const struct cuda_queue *queue, const struct mt_coll_ca
     if (!st && call->schedule) {
         const struct mt_comm_class *class = call->comm->class;
         if (!class->queue) return mt_fail(err, MT_EBUG, "communicator \"%s\" queues nothing", class->name);
-        st = class->queue(call->comm, (void *)queue, problem, call->schedule, call->group, call->message, call->tag,
-                          err);
+        st = class->queue(call->comm, queue, problem, call->schedule, call->group, call->message, call->tag, err);
     }
     return st ? st : cuda_unpack(queue, problem->acc, call->message, call->unpack, call->nunpack, err);
 }

@@ -11,7 +11,7 @@
 
 enum { PIECES = 16, THREADS = 256, UNROLL = 4, BLOCKS_A_MULTIPROCESSOR = 16 };
 
-/* ---- what a launch gets: as in pieces.cu ---- */
+/* ---- parameters of the kernel: as in pieces.cu ---- */
 
 struct piece {
     void *tensor, *message;
@@ -43,7 +43,7 @@ static struct piece piece_of(const struct mt_piece *piece, enum mt_type acc, voi
     return p;
 }
 
-/* How many elements can be moved at a time: 16 bytes of the larger type at most. */
+/* The elements of one access: 16 bytes of the larger type at most. */
 static int width_of(const struct piece *p, int64_t tensor_size, int64_t message_size) {
     int64_t width = 16 / (tensor_size > message_size ? tensor_size : message_size);
     uintptr_t steps = (uintptr_t)p->row;
@@ -54,22 +54,23 @@ static int width_of(const struct piece *p, int64_t tensor_size, int64_t message_
     return (int)width;
 }
 
-/* ---- which may go together ---- */
+/* ---- which pieces may share a launch ---- */
 
-/* Of boxes in one dense tensor, whether some i of p and j of q, over axes 0...axis, have the sum of stride (i - j)
- * equal to `distance`. From the innermost axis on, only two values of i - j can be, since inner axes do not carry. */
-static bool boxes_meet(const struct mt_piece *p, const struct mt_piece *q, int axis, int64_t distance) {
+/* Whether two boxes in one dense tensor overlap: whether indices i of p and j of q over axes 0...axis exist for which
+ * the sum of stride * (i - j) is `distance`. For each axis, from the innermost on, there are at most two candidates of
+ * i - j, since inner axes do not carry. */
+static bool boxes_overlap(const struct mt_piece *p, const struct mt_piece *q, int axis, int64_t distance) {
     if (axis < 0) return distance == 0;
     int64_t stride = p->stride[axis], around = axis ? p->stride[axis - 1] / stride : 0, k = distance / stride;
     if (distance % stride) return false;
     if (axis) k = (k % around + around) % around;
     for (int carry = 0; carry <= (axis > 0); carry++, k -= around)
-        if (k > -q->extent[axis] && k < p->extent[axis] && boxes_meet(p, q, axis - 1, distance - k * stride))
+        if (k > -q->extent[axis] && k < p->extent[axis] && boxes_overlap(p, q, axis - 1, distance - k * stride))
             return true;
     return false;
 }
 
-/* Whether strides are those of a dense tensor that has room for the box. */
+/* Whether the strides are those of a dense tensor that can contain the box. */
 static bool dense(const struct mt_piece *p) {
     for (int a = 0; a < p->naxes; a++) {
         if (p->stride[a] <= 0) return false;
@@ -87,32 +88,33 @@ static const char *end_of(const struct mt_piece *p) {
     return (const char *)p->data + (last + 1) * mt_type_size(p->type);
 }
 
-/* Whether two pieces might have elements of tensors in common. */
-static bool may_meet(const struct mt_piece *p, const struct mt_piece *q) {
+/* Whether two pieces might have elements in common. */
+static bool may_overlap(const struct mt_piece *p, const struct mt_piece *q) {
     const char *p_data = p->data, *q_data = q->data;
     if (end_of(p) <= q_data || end_of(q) <= p_data) return false;
-    bool alike = p->type == q->type && p->naxes == q->naxes && dense(p) && dense(q);
-    for (int a = 0; alike && a < p->naxes; a++) alike = p->stride[a] == q->stride[a];
+    bool comparable = p->type == q->type && p->naxes == q->naxes && dense(p) && dense(q);
+    for (int a = 0; comparable && a < p->naxes; a++) comparable = p->stride[a] == q->stride[a];
     int64_t size_bytes = mt_type_size(p->type);
-    if (!alike || (q_data - p_data) % size_bytes) return true;
-    return boxes_meet(p, q, p->naxes - 1, (q_data - p_data) / size_bytes);
+    if (!comparable || (q_data - p_data) % size_bytes) return true;
+    return boxes_overlap(p, q, p->naxes - 1, (q_data - p_data) / size_bytes);
 }
 
-/* How many of the first pieces one launch can do. */
+/* How many of the first pieces can share a launch. */
 static int together(enum direction direction, const struct mt_piece *pieces, int count) {
     int n = 1;
     for (; n < count && n < PIECES; n++) {
         if (pieces[n].type != pieces[0].type || work_of(direction, &pieces[n]) != work_of(direction, &pieces[0])) break;
-        bool meets = false;
-        for (int i = 0; i < n && direction == INTO_TENSORS && !meets; i++) meets = may_meet(&pieces[i], &pieces[n]);
-        if (meets) break;
+        bool overlaps = false;
+        for (int i = 0; i < n && direction == INTO_TENSORS && !overlaps; i++)
+            overlaps = may_overlap(&pieces[i], &pieces[n]);
+        if (overlaps) break;
     }
     return n;
 }
 
 /* ---- launches ---- */
 
-/* Kernels know floats and halves; integers are only moved, as floats. */
+/* Kernels are compiled for floats and halves; integers are only moved, as floats. */
 static enum mt_status type_for(enum mt_type type, enum mt_type other, bool reduces, const char **name,
                                struct mt_err *err) {
     bool moved = type == MT_I32 && other == MT_I32 && !reduces;

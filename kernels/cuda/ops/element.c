@@ -11,7 +11,7 @@
 
 enum { THREADS = 256, ACCESSES = 2 /* of a thread */, MOVE_CHUNK = 16384 };
 
-/* What is tuned: threads of a block, and what they do. */
+/* What is tuned: threads of a block, and accesses of a thread. */
 static int variants(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
     static const int threads[] = {128, 256, 512, 1024, 0}, accesses[] = {1, 2, 4, 0};
     (void)cuda, (void)call;
@@ -36,7 +36,7 @@ static enum mt_status find(const struct cuda_queue *queue, const struct mt_call 
     return cuda_kernel(queue->cuda, "element", definitions, name, 0, kernel, err);
 }
 
-/* Launches such a kernel as it was chosen for the call; its arguments begin with n. */
+/* Launches such a kernel as tuned for the call; its arguments begin with n. */
 static enum mt_status launch_each(const struct cuda_queue *queue, const struct mt_call *call, const char *name, int v,
                                   const char *more, void **arguments, struct mt_err *err) {
     struct cuda_variant variant;

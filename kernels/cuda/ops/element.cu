@@ -1,11 +1,11 @@
-/* Element by element: what is bound by memory alone.
+/* Element-wise operators: memory-bound.
  *
  *   TYPE, TO   of the inputs, of the output
  *   VECTOR     elements of one access
- *   ACCESSES   of a thread; 2 where it is not said
+ *   ACCESSES   of a thread; 2 if not defined
  *
- * A block takes U accesses a thread and starts all of its loads first. What is left of an array that V does not
- * divide is done by one thread, element by element. Outputs may be inputs: a thread reads what it writes. */
+ * A thread issues all of its U loads first. The remainder of an array that V does not divide is done by one thread,
+ * element by element. Outputs may be inputs: a thread writes only elements that it has read. */
 using T = TYPE;
 using Y = TO;
 #ifndef ACCESSES
@@ -50,9 +50,9 @@ extern "C" __global__ void gelu(i64 n, const T *x, Y *y) {
     each(n, from, y, [](float v, float) { return v * sigmoid_of(v); });
 }
 
-extern "C" __global__ void gelu_grad(i64 n, const T *dy, const T *x, Y *dx) {
-    const T *const from[] = {dy, x};
-    each(n, from, dx, [](float d, float v) {
+extern "C" __global__ void gelu_grad(i64 n, const T *dout, const T *x, Y *dinp) {
+    const T *const from[] = {dout, x};
+    each(n, from, dinp, [](float d, float v) {
         float s = sigmoid_of(v), slope = 1.5957691216057308f * (1.0f + 0.134145f * v * v);
         return d * (s + v * s * (1.0f - s) * slope);
     });
@@ -63,9 +63,9 @@ extern "C" __global__ void relu(i64 n, const T *x, Y *y) {
     each(n, from, y, [](float v, float) { return v < 0 ? 0 : v; });
 }
 
-extern "C" __global__ void relu_grad(i64 n, const T *dy, const T *x, Y *dx) {
-    const T *const from[] = {dy, x};
-    each(n, from, dx, [](float d, float v) { return v > 0 ? d : 0; });
+extern "C" __global__ void relu_grad(i64 n, const T *dout, const T *x, Y *dinp) {
+    const T *const from[] = {dout, x};
+    each(n, from, dinp, [](float d, float v) { return v > 0 ? d : 0; });
 }
 
 /* Casts and fills of several tensors (multi_tensor.h); struct as in element.c. */
@@ -131,7 +131,7 @@ extern "C" __global__ void add(i64 n, const T *a, const T *b, Y *y) {
     each(n, from, y, [](float v, float w) { return v + w; });
 }
 
-/* b lies along the walk, of which the last stride is 1 or 0; V divides the last extent. */
+/* b has the strides of `walk`, of which the last is 1 or 0; V divides the last extent. */
 extern "C" __global__ void add_along(i64 n, const T *a, const T *b, T *y, const __grid_constant__ axes walk) {
     bool together = walk.stride[walk.n - 1] == 1;
     i64 first = ((i64)blockIdx.x * U * blockDim.x + threadIdx.x) * V, step = (i64)blockDim.x * V;

@@ -7,9 +7,9 @@
 
 enum {
     THREADS = 256,
-    WORTH_A_BLOCK = 4096,
+    WORTH_A_BLOCK = 4096, /* elements */
     MOST_BLOCKS = 1024,
-    ROOM_BLOCKS = CUDA_ROOM_BYTES / (int)sizeof(double) /* whose sums there is room for */
+    ROOM_BLOCKS = CUDA_ROOM_BYTES / (int)sizeof(double) /* whose sums fit into cuda_queue.room */
 };
 
 static int64_t block_count(const struct mt_call *call) {
@@ -43,7 +43,7 @@ struct norm_tensor {
     int64_t n;
 };
 
-/* Any number of calls, each of which adds to what the one before it has made. */
+/* Any number of calls, each of which adds to the output of the one before it. */
 static enum mt_status run_sq_norm_add(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     static const struct cuda_multi_tensor_shape shape = {
         .operand = 0, .chunk = WORTH_A_BLOCK, .blocks = ROOM_BLOCKS / CUDA_MOST_TENSORS, .empty = true};

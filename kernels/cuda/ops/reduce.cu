@@ -1,5 +1,6 @@
-/* sq_norm, sq_norm_add and count: a number from a whole array, in two stages. A block walks tiles of the array; what a
- * thread adds up of a tile is a float, and all further sums are doubles, in an order that the shape alone decides.
+/* sq_norm, sq_norm_add and count: a number from a whole array, in two stages. A block loops over tiles of the array.
+ * The sum of a thread over a tile is a float, all further sums are doubles, in an order that depends on the shape
+ * alone.
  *
  *   VECTOR   elements of one access */
 constexpr int V = VECTOR;
@@ -15,7 +16,7 @@ __device__ inline double block_sum_of(double x) {
     return sum;
 }
 
-/* Of tiles [first, ...) of n elements, every `step`. */
+/* The sum of f over every `step`-th tile of n elements, from first_tile on. */
 template <class F> __device__ inline double sum_of(i64 first_tile, i64 step, i64 n, const float *x, F f) {
     double sum = 0;
     for (i64 tile = first_tile; tile * TILE < n; tile += step) {
@@ -83,8 +84,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-/* A warp adds up a tensor's partial sums; then one thread adds the tensors' sums in order: each adds to the output of the
- * one before it, the first to its own `before`. */
+/* A warp adds up a tensor's partial sums; then one thread adds the tensors' sums in order: each adds to the output of
+ * the one before it, the first to its own `before`. */
 extern "C" __global__ void __launch_bounds__(32 * MOST_TENSORS)
     add_partials_of_each(const __grid_constant__ batch table, const __grid_constant__ norm_tensors all,
                          const double *partial) {

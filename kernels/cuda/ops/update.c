@@ -1,4 +1,4 @@
-/* grad_scale, loss_scale, adamw and sgd: exact, one pass each; updates of many tensors are few launches. */
+/* grad_scale, loss_scale, adamw and sgd: exact, in one pass; many tensors are updated by few multi-tensor launches. */
 #include <stdio.h>
 
 #include "kernels/cuda/driver/driver.h"
@@ -6,7 +6,7 @@
 #include "kernels/cuda/jit/shape.h"
 #include "kernels/cuda/tune/variant.h"
 
-enum { THREADS = 256, CHUNK = 16384 /* elements of a block, which makes the step's constants */ };
+enum { THREADS = 256, CHUNK = 16384 /* elements of a block, which computes the step's constants once */ };
 
 static int variants(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
     static const int threads[] = {128, 256, 512, 0}, chunks[] = {2048, 4096, 8192, 16384, 32768, 0};

@@ -3,8 +3,8 @@
  *
  *   VECTOR   elements of one access
  *
- * One pass over the tensors of any number of calls (multi_tensor.h); outputs may be inputs. Constants that depend on the
- * step are computed in double, once a block. */
+ * One pass over the tensors of any number of calls (multi_tensor.h); outputs may be inputs. Constants that depend on
+ * the step are computed in double, once a block. */
 
 constexpr int V = VECTOR;
 

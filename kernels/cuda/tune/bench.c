@@ -7,9 +7,9 @@
 
 enum { THREADS = 256, MOST_BLOCKS = CUDA_BENCH_SUMS_BYTES / (2 * (int)sizeof(double)) };
 
-static enum mt_status make_stream(CUstream beside, CUstream *stream, struct mt_err *err) {
+static enum mt_status make_stream(CUstream other, CUstream *stream, struct mt_err *err) {
     CUgreenCtx green = NULL;
-    CUDA_TRY(cuStreamGetGreenCtx(beside, &green), err, "cuStreamGetGreenCtx");
+    CUDA_TRY(cuStreamGetGreenCtx(other, &green), err, "cuStreamGetGreenCtx");
     if (green)
         CUDA_TRY(cuGreenCtxStreamCreate(stream, green, CU_STREAM_NON_BLOCKING, 0), err, "a stream to measure on");
     else

@@ -5,8 +5,8 @@
 #include "kernels/cuda/jit/shape.h"
 #include "kernels/cuda/tune/signature.h"
 
-enum { ALIGN = 256, LEVELS = 3 /* of cache, that operands shall exceed */ };
-enum { ANY_ID = 50257 /* where nothing bounds them */ };
+enum { ALIGN = 256, LEVELS = 3 /* operands exceed so many level-2 caches */ };
+enum { ANY_ID = 50257 /* where the call does not bound them */ };
 static const int64_t most_bytes = INT64_C(2) << 30;
 
 /* ---- operands ---- */
@@ -25,7 +25,7 @@ static int shares_with(const struct mt_call *call, int o) {
     return from >= 0 && from < call->nin && call->out[o].data && call->out[o].data == call->in[from].data ? from : -1;
 }
 
-/* Where operands lie in a set, by their addresses' lowest bits; the set's size. */
+/* The offsets of operands in a set, which keep the lowest bits of their addresses; returns the size of a set. */
 static int64_t lay_out(const struct mt_call *call, int64_t at[MT_MAX_IN + MT_MAX_OUT]) {
     int64_t size_bytes = 0;
     for (int i = 0; i < call->nin + call->nout; i++) {
@@ -43,7 +43,7 @@ static int64_t kept_bytes(const struct mt_call *call) {
     return size_bytes;
 }
 
-/* Bytes of everything, with so many sets. */
+/* All memory, with so many sets. */
 static int64_t all_bytes(const struct cuda *cuda, const struct mt_call *call, int nsets) {
     int64_t unused[MT_MAX_IN + MT_MAX_OUT];
     const struct cuda_op *op = cuda_ops[call->kind];
@@ -52,7 +52,7 @@ static int64_t all_bytes(const struct cuda *cuda, const struct mt_call *call, in
            padded(sizeof(struct mt_clock));
 }
 
-/* Half of the leading axis, in all operands that have it; false where that cannot be. */
+/* Halve the leading axis of all operands that have it; false if that is impossible. */
 static bool halve_rows(struct mt_call *call, struct mt_tensor *tensors) {
     bool any = false;
     for (int pass = 0; pass < 2; pass++)
@@ -142,10 +142,6 @@ static enum mt_status fill_set(struct cuda_call_bench *b, int set, struct mt_err
 }
 
 /* ---- running ---- */
-
-void cuda_call_bench_release(struct cuda_call_bench *b) {
-    cuda_bench_release(&b->bench);
-}
 
 enum mt_status cuda_call_bench_init(struct cuda_call_bench *b, const struct cuda_queue *queue,
                                     const struct mt_call *call, struct mt_err *err) {

@@ -6,7 +6,7 @@
  *         st = cuda_call_bench_error(&b, &error, err);   // against what was kept
  *         st = cuda_call_bench_record(&b, &graph, err);  // then cuda_call_bench_time(&b, graph, &time_s, err)
  *     }
- *     cuda_call_bench_release(&b);                       // also after a failure
+ *     cuda_bench_release(&b.bench);                      // also after a failure
  *
  * As many copies of the operands as exceed the level-2 cache run one after the other, as one graph, so that neither a
  * warm cache nor the host's time is measured. Operands that are too large for the memory that is left are cut along the
@@ -31,7 +31,6 @@ struct cuda_call_bench {
 
 enum mt_status cuda_call_bench_init(struct cuda_call_bench *bench, const struct cuda_queue *queue,
                                     const struct mt_call *call, struct mt_err *err);
-void cuda_call_bench_release(struct cuda_call_bench *bench);
 
 /* Run the call once and keep its outputs; compare them with those of another run: the worst output's difference,
  * relative in norm (NaN equals NaN). Outputs are poisoned before, unless the call reads them. */

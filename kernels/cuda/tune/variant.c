@@ -112,7 +112,7 @@ static void job_text(void *job, const char *key, const void *choice, char text[C
     variant_text(((struct job *)job)->family, choice, text);
 }
 
-/* Only what is worth trying here is taken. */
+/* Only variants that are worth trying here. */
 static bool job_parse(void *job, const char *key, const char *value, void *choice) {
     const struct job *j = job;
     char text[CUDA_CHOICE_TEXT];
@@ -153,7 +153,7 @@ static enum mt_status look(struct race *r, int which, struct cuda_probe *probe, 
     return st;
 }
 
-/* Leave out what cannot be good. */
+/* Leave out variants that cannot be fast. */
 static void prune(struct race *r) {
     struct cuda_probe probes[CUDA_MOST_VARIANTS];
     double best = 0;
@@ -175,14 +175,14 @@ static void prune(struct race *r) {
     r->count = kept;
 }
 
-/* Relative in norm: two ways to add up, in the type that results are stored in. */
+/* Relative in norm: two orders of summation, in the type that results are stored in. */
 static double tolerance_of(const struct mt_call *call) {
     for (int o = 0; o < call->nout; o++)
         if (mt_type_size(call->out[o].type) == 2) return 1e-2;
     return 1e-5;
 }
 
-/* Of those whose results are right a graph each. The default must run. */
+/* Record a graph of each variant whose result is right. The default must run. */
 static enum mt_status check(struct race *r, struct mt_err *err) {
     double tolerance = tolerance_of(&r->bench.calls[0]);
     int kept = 0;
@@ -248,7 +248,7 @@ static enum mt_status job_measure(void *job, const char *key, void *choice, stru
     if (!st) st = run_race(r, choice, facts, err);
     for (int i = 0; i < CUDA_MOST_VARIANTS; i++)
         if (r->graphs[i]) cuGraphExecDestroy(r->graphs[i]);
-    cuda_call_bench_release(&r->bench);
+    cuda_bench_release(&r->bench.bench);
     free(r);
     return st;
 }
@@ -265,7 +265,7 @@ static void note(const struct cuda_family *family, const struct cuda_variant *va
     snprintf(trial.choices + used, sizeof trial.choices - used, "%s%s: %s", used ? "; " : "", family->name, text);
 }
 
-/* Of several calls that are done as one the largest: its variant serves all. */
+/* The largest of the calls of a multi-tensor launch: its variant is used for all. */
 static struct mt_call representative(const struct mt_call *call) {
     struct mt_call most = mt_call_nth(call, 0);
     for (int i = 1; i < mt_call_count(call); i++) {

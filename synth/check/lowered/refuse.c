@@ -1,4 +1,4 @@
-/* The instruction at hand: its block, sources and operands by name, and refusals that name it. */
+/* The current instruction: its block, sources and operands by name, and refusals that name it. */
 #include <stdarg.h>
 
 #include "synth/check/lowered/internal.h"

@@ -188,7 +188,9 @@ static void check_bounds(const struct mt_prediction *f, const char *what) {
         CHECK(rank->exposed_s >= -slack && rank->exposed_s <= rank->comm_s + slack, "%s", what);
         CHECK(rank->arena_bytes > 0);
     }
-    const struct mt_rank_prediction *slowest = &f->ranks[f->slowest];
+    const struct mt_rank_prediction *slowest = f->ranks;
+    for (int r = 0; r < f->nranks; r++)
+        if (f->ranks[r].idle_s < slowest->idle_s) slowest = &f->ranks[r];
     CHECK_NEAR(slowest->compute_s + slowest->exposed_s + slowest->idle_s, f->step_s, 1e-9 * f->step_s);
 }
 
@@ -319,63 +321,9 @@ static void test_alone(void) {
     struct mt_prediction f = predict(&p, &s->costs);
     CHECK_NEAR(f.step_s, sum_s, 1e-9 * sum_s);
     CHECK_NEAR(f.ranks[0].compute_s, sum_s, 1e-9 * sum_s);
-    CHECK(f.nominal && f.ncolls == 0 && f.comm_alone_s == 0);
+    CHECK(f.nominal && f.ranks[0].exposed_s == 0 && f.ranks[0].idle_s == 0);
     mt_arena_release(&f.arena);
     mt_lowered_free(low);
-    mt_program_release(&p);
-    mt_graph_free(g);
-    mt_arena_release(&arena);
-    free(s);
-}
-
-/* Each instruction is reported once an iteration, and in the order of its stream. */
-struct heard {
-    int count[3];
-    double last_s[3][MT_NSTREAMS], latest_s;
-};
-static void hear(void *context, int rank, const struct mt_lowered *low, int instr, int64_t iteration, double start_s,
-                 double end_s) {
-    struct heard *h = context;
-    int stream = low->instrs[instr].stream;
-    CHECK(start_s >= h->last_s[rank][stream] - 1e-12 && end_s >= start_s && iteration >= 0);
-    h->last_s[rank][stream] = end_s;
-    h->count[rank]++;
-    if (end_s > h->latest_s) h->latest_s = end_s;
-}
-
-static void test_trace(void) {
-    struct mt_err err = MT_ERR_INIT;
-    struct mt_arena arena = MT_ARENA_INIT;
-    struct mt_graph *g = training_graph("gpt2:layers=1,heads=2,embed=8,context=6,vocab=11,bias=1,tied=1", 5, 0);
-    struct mt_choice choice;
-    struct mt_program p;
-    make_choice(&arena, g, MICRO, &choice);
-    CHECK_OK(mt_build(g, &choice, &p, &err), err);
-    struct small_cluster *s = unequal_cluster(3);
-    struct heard heard = {0};
-    struct mt_prediction f;
-    CHECK_OK(mt_predict_traced(&p, &s->costs, &options, hear, &heard, &f, &err), err);
-    struct mt_prediction untraced = predict(&p, &s->costs); /* consecutive operators are one item */
-    CHECK_NEAR(f.step_s, untraced.step_s, 1e-9 * f.step_s);
-    for (int r = 0; r < 3; r++) CHECK_NEAR(f.ranks[r].exposed_s, untraced.ranks[r].exposed_s, 1e-9 * f.step_s);
-    mt_arena_release(&untraced.arena);
-    for (int r = 0; r < 3; r++) {
-        struct mt_lowered *low;
-        int want = 0;
-        CHECK_OK(mt_lower(&p, r, &options, &low, &err), err);
-        for (int i = 0; i < low->ninstrs; i++) {
-            bool body = i >= low->block_begin[MT_BODY] && i < low->block_begin[MT_LAST];
-            if (low->instrs[i].what != MT_LOWERED_ALIAS) want += body ? (int)low->body_count : 1;
-        }
-        CHECK_EQ(heard.count[r], want);
-        mt_lowered_free(low);
-    }
-    CHECK(heard.latest_s >= f.step_s * (1 - 1e-9));
-    int64_t messages = 0;
-    double alone_s = 0;
-    for (int c = 0; c < f.ncolls; c++) messages += f.colls[c].count, alone_s += f.colls[c].alone_s;
-    CHECK(messages > 3 && alone_s <= f.comm_alone_s && f.comm_alone_s > 0 && !f.nominal);
-    mt_arena_release(&f.arena);
     mt_program_release(&p);
     mt_graph_free(g);
     mt_arena_release(&arena);
@@ -389,6 +337,5 @@ int main(void) {
     test_gpus();
     test_alone();
     test_programs();
-    test_trace();
     return 0;
 }

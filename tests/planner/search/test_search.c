@@ -113,7 +113,7 @@ static double priced(const struct setting *s, const struct by_hand *hand) {
     struct mt_prediction prediction;
     for (int pass = 0; pass < 2; pass++) {
         if (pass) mt_program_release(&program);
-        CHECK_OK(mt_choice_from_plan(s->graph, p, &arena, &choice, &err), err);
+        CHECK_OK(mt_choice_from_plan(s->graph, p, false, &arena, &choice, &err), err);
         CHECK_OK(mt_build(s->graph, &choice, &program, &err), err);
         if (!pass)
             CHECK_OK(mt_algorithm_rows(&program, &s->costs, &p->arena, &p->decisions.algorithms,

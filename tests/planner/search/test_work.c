@@ -6,6 +6,7 @@
 
 #include "profiler/cluster/shape.h"
 #include "synth/build/build.h"
+#include "synth/models/model.h"
 #include "synth/ops/ops.h"
 #include "tests/check.h"
 #include "synth/autodiff/autodiff.h"
@@ -88,7 +89,7 @@ static void compare(const struct mt_graph *g, const struct mt_plan *plan, bool b
     struct mt_choice choice;
     struct mt_program program;
     struct mt_work work;
-    CHECK_OK(mt_choice_from_plan(g, plan, &arena, &choice, &err), err);
+    CHECK_OK(mt_choice_from_plan(g, plan, false, &arena, &choice, &err), err);
     CHECK_OK(mt_build(g, &choice, &program, &err), err);
     CHECK_OK(mt_work_open(g, plan, body, &options, &work, &err), err);
     compare_messages(&work, &program, plan->decisions.bucket_bytes, plan->decisions.start == MT_START_ATTENTION);
@@ -217,31 +218,6 @@ static void test_random(void) {
     }
 }
 
-/* One rank: twice the samples in the same micro-batches are twice the runs of the body, and the memory is that of
- * lowering. */
-static void test_list(void) {
-    struct mt_model model;
-    struct mt_job job;
-    struct mt_arena arena = MT_ARENA_INIT;
-    struct mt_work_list list[3];
-    double flops[3] = {0, 0, 0};
-    mt_job_default(&job);
-    CHECK_OK(mt_model_parse("gpt2:layers=3,heads=2,embed=32,context=16,vocab=96", &model, &err), err);
-    for (int i = 0; i < 3; i++) {
-        CHECK_OK(mt_work_of(&model, &job, 4 * (i + 1), 4, &options, &arena, &list[i], &err), err);
-        for (int k = 0; k < list[i].nitems; k++)
-            flops[i] += (double)list[i].items[k].count * list[i].items[k].shape.flops;
-    }
-    CHECK_NEAR(flops[2] - flops[1], flops[1] - flops[0], 0.05 * (flops[1] - flops[0])); /* sums are added up besides */
-    CHECK(list[1].arena_bytes > list[0].arena_bytes);
-    CHECK_NEAR(list[2].arena_bytes, list[1].arena_bytes, 0.02 * (double)list[1].arena_bytes);
-    struct mt_graph *g = graph_of("gpt2:layers=3,heads=2,embed=32,context=16,vocab=96", MT_F32, 4);
-    CHECK_NEAR(flops[0], mt_graph_flops(g), 0.02 * flops[0]);
-    CHECK(list[0].nitems < g->nops / 3, "%d items of %d operators", list[0].nitems, g->nops);
-    mt_graph_free(g);
-    mt_arena_release(&arena);
-}
-
 /* The longest axis, or one outside of it that is long enough. */
 static void test_storage_axes(void) {
     static const struct {
@@ -282,7 +258,7 @@ static void test_missing_split(void) {
         if (more) {
             snprintf(name, sizeof name, "%s", p->splits[lacking].name);
             p->splits[lacking] = p->splits[--p->nsplits];
-            CHECK_EQ(mt_choice_from_plan(g, p, &arena, &choice, &err), MT_EINPUT);
+            CHECK_EQ(mt_choice_from_plan(g, p, false, &arena, &choice, &err), MT_EINPUT);
             CHECK(strstr(err.text, name), "%s: %s", name, err.text);
             err = (struct mt_err)MT_ERR_INIT;
         }
@@ -301,6 +277,5 @@ int main(void) {
     test_programs("mlp", MT_F32, false);
     test_programs("gpt2:layers=4,heads=2,embed=32,context=16,vocab=97", MT_F32, true);
     test_random();
-    test_list();
     return 0;
 }

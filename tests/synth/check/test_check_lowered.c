@@ -659,7 +659,7 @@ static void reorder_pieces(int rank, int refused[MT_NCOLLS]) {
         if (l->what != MT_LOWERED_COLLECTIVE || !l->problem.same_pieces || l->problem.n < 2) continue;
         SET(l->problem.same_pieces, false);
         CHECK(!is_accepted(&err), "rank %d, instruction %d", rank, i);
-        CHECK(strstr(err.text, "goes as arrays"), "%s", err.text);
+        CHECK(strstr(err.text, "runs on arrays"), "%s", err.text);
         take_back();
         for (int side = 0; side < 2 && sides; side++) {
             int n = side ? l->nunpack : l->npack, at = n > 2 ? 1 : 0;

@@ -241,12 +241,8 @@ static void delayed_gradients(void) {
 static void gradient_in_use(void) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_graph *g = mt_graph_new(MT_F32);
-    int id;
-    CHECK_OK(mt_graph_label(g, "batch", 4, 1, &id, &err), err);
-    g->batch = id;
-    CHECK_OK(mt_graph_label(g, "seq", 3, 1, &id, &err), err);
-    CHECK_OK(mt_graph_label(g, "embed", 8, 1, &id, &err), err);
-    CHECK_OK(mt_graph_label(g, "vocab", 500, 1, &id, &err), err);
+    const struct mt_label labels[] = {{"batch", 4, 1}, {"seq", 3, 1}, {"embed", 8, 1}, {"vocab", 500, 1}};
+    CHECK_OK(mt_graph_labels(g, labels, 4, &err), err);
     int table = mt_graph_param(g, "table", "vocab,embed", MT_INIT_NORMAL, 1);
     int p = mt_graph_param(g, "p", "embed", MT_INIT_NORMAL, 1), q = mt_graph_param(g, "q", "embed", MT_INIT_NORMAL, 1);
     int x = mt_op_embedding(g, "x", table, mt_graph_input(g, "tokens", MT_I32, "batch seq"));
@@ -315,9 +311,8 @@ static void labels_and_names(void) {
 static void unused_parameter(void) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_graph *g = mt_graph_new(MT_F32);
-    int id;
-    CHECK_OK(mt_graph_label(g, "batch", 4, 1, &id, &err), err);
-    CHECK_OK(mt_graph_label(g, "vocab", 8, 1, &id, &err), err);
+    const struct mt_label labels[] = {{"batch", 4, 1}, {"vocab", 8, 1}};
+    CHECK_OK(mt_graph_labels(g, labels, 2, &err), err);
     int used = mt_graph_param(g, "used", "batch,vocab", MT_INIT_ZERO, 0);
     mt_graph_param(g, "forgotten", "vocab", MT_INIT_ZERO, 0);
     g->loss_sum = mt_op_cross_entropy(g, "loss", used, mt_graph_input(g, "targets", MT_I32, "batch"));

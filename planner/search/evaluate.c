@@ -1,4 +1,4 @@
-/* Shares become a program, and the program a prediction. */
+/* Evaluation of candidates: shares become a program, and the program a prediction. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "planner/search/internal.h"
 #include "planner/plan/choice.h"
 
-/* What a candidate that is doubted must be predicted to take, of the best's time. */
-static const double clearly = 0.99;
+/* needs_margin: of the best's time, what such a candidate may take at most. */
+static const double margin = 0.99;
 
 /* ---- the plan ---- */
 
@@ -83,7 +83,7 @@ static void set_algorithms(const struct mt_plan *p, struct mt_program *program) 
         }
 }
 
-/* ---- the judgement ---- */
+/* ---- evaluation ---- */
 
 static bool equal_shares(const struct mt_searching *s, const struct search_candidate *a,
                          const struct search_candidate *b) {
@@ -136,7 +136,7 @@ static enum mt_status build(struct mt_searching *s, const struct search_candidat
     struct mt_choice choice;
     enum mt_status st;
     search_write_plan(s, c, p);
-    if ((st = mt_choice_from_plan(s->search->graph, p, arena, &choice, s->err)) ||
+    if ((st = mt_choice_from_plan(s->search->graph, p, false, arena, &choice, s->err)) ||
         (st = mt_build(s->search->graph, &choice, program, s->err)))
         return st;
     if ((st = choose_algorithms(s, p, program))) {
@@ -147,11 +147,11 @@ static enum mt_status build(struct mt_searching *s, const struct search_candidat
     return MT_OK;
 }
 
-enum mt_status search_judge(struct mt_searching *s, struct search_candidate *c) {
+enum mt_status search_evaluate(struct mt_searching *s, struct search_candidate *c) {
     for (int i = 0; i < s->ncandidates; i++) {
         struct search_candidate *other = s->candidates[i];
-        if (other == c || !other->judged || !equal_shares(s, other, c)) continue;
-        c->judged = true, c->fits = other->fits, c->step_s = other->step_s, c->same = other;
+        if (other == c || !other->evaluated || !equal_shares(s, other, c)) continue;
+        c->evaluated = true, c->fits = other->fits, c->step_s = other->step_s, c->same = other;
         c->why = other->why;
         return MT_OK;
     }
@@ -164,14 +164,14 @@ enum mt_status search_judge(struct mt_searching *s, struct search_candidate *c) 
         mt_program_release(&program);
         goto out;
     }
-    c->judged = true;
+    c->evaluated = true;
     c->step_s = c->prediction.step_s;
-    s->njudged++;
+    s->nevaluated++;
     const char *lacks = who_lacks(s, &c->prediction);
     c->fits = !lacks;
     c->why = lacks ? lacks : "slower";
     search_learn(s, c);
-    if (c->fits && (!s->best || c->step_s < (c->doubted ? clearly : 1) * s->best->step_s)) {
+    if (c->fits && (!s->best || c->step_s < (c->needs_margin ? margin : 1) * s->best->step_s)) {
         if (s->best) mt_program_release(&s->program), mt_plan_free(s->best_plan);
         s->best = c;
         s->program = program;

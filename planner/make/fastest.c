@@ -1,0 +1,98 @@
+/* The fastest plan that the search finds. The graph depends on recomputation, so each kind of it is a search of its
+ * own; recomputation costs time and saves memory, as micro-batches do, of which the search knows. */
+#include <string.h>
+
+#include "planner/balance/split.h"
+#include "planner/make/make.h"
+#include "planner/make/planning.h"
+#include "planner/plan/choice.h"
+
+/* Whether the search may begin at the request's last plan. */
+static bool begins_at_last(const struct mt_plan_request *q, const struct mt_plan *plan) {
+    const struct mt_plan *last = q->last;
+    if (!last || last->nranks != plan->nranks) return false;
+    if (!q->last_is_replaced) return true;
+    const struct mt_plan_fixed *fixed = &q->fixed;
+    bool unset = !q->even && !fixed->shares && !fixed->micro && !fixed->nstorage_shares &&
+                 mt_decisions_are_unset(&fixed->decisions);
+    return unset && !strcmp(last->model, plan->model) && !strcmp(last->cluster_hash, plan->cluster_hash) &&
+           mt_job_equal(&last->job, &plan->job);
+}
+
+/* The document must pass its own check, and rows that a person gave must have an effect. */
+static enum mt_status check_found(const struct mt_graph *graph, const struct mt_plan *plan, struct mt_err *err) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_choice choice;
+    enum mt_status st = mt_plan_check(plan, err);
+    if (!st) st = mt_choice_from_plan(graph, plan, true, &arena, &choice, err);
+    mt_arena_release(&arena);
+    return st;
+}
+
+static enum mt_status fix_even(const struct mt_planning *planning, struct mt_plan *plan, struct mt_plan_fixed *fixed,
+                               struct mt_err *err) {
+    const struct mt_graph *g = planning->planned.graph;
+    double *speeds = mt_new(&plan->arena, double, plan->nranks);
+    int64_t *even = mt_new(&plan->arena, int64_t, plan->nranks);
+    for (int r = 0; r < plan->nranks; r++) speeds[r] = 1;
+    fixed->shares = even;
+    return mt_split_proportional(plan->job.batch, g->labels[g->batch].align, speeds, plan->nranks, even, err);
+}
+
+/* One search. */
+static enum mt_status find(const struct mt_cluster *cluster, const struct mt_plan_request *q, const struct mt_job *job,
+                           struct mt_plan_found *found, struct mt_err *err) {
+    struct mt_planning planning;
+    enum mt_status st = mt_planning_open(cluster, q->model, job, &planning, err);
+    if (st) return st;
+    struct mt_plan *plan = mt_planning_plan(&planning);
+    struct mt_search *search = &planning.search;
+    *found = (struct mt_plan_found){.plan = plan, .began_at_last = begins_at_last(q, plan)};
+    search->fixed = q->fixed;
+    search->last = found->began_at_last ? q->last : NULL;
+    search->limit_s = q->limit_s;
+    if (q->even) st = fix_even(&planning, plan, &search->fixed, err);
+    if (!st) st = mt_search(search, plan, &found->report, err);
+    if (!st) st = check_found(planning.planned.graph, plan, err);
+    if (st) mt_plan_found_release(found);
+    mt_planning_close(&planning);
+    return st;
+}
+
+/* Whether some rank takes its share in several parts. */
+static bool has_micro_batches(const struct mt_plan *plan) {
+    const struct mt_plan_split *batch = mt_plan_split_named(plan, "batch");
+    for (int r = 0; r < plan->nranks; r++)
+        if (plan->micro[r] < batch->sizes[r]) return true;
+    return false;
+}
+
+enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt_plan_request *request,
+                               struct mt_plan_found *found, struct mt_err *err) {
+    struct mt_job job = request->job;
+    *found = (struct mt_plan_found){.plan = NULL};
+    if (job.recompute >= 0) return find(cluster, request, &job, found, err);
+    job.recompute = MT_RECOMPUTE_NONE;
+    enum mt_status st = find(cluster, request, &job, found, err);
+    if (st && st != MT_EINPUT) return st;
+    if (!st && (request->fixed.micro || !has_micro_batches(found->plan))) return MT_OK;
+    for (int what = MT_RECOMPUTE_NONE + 1; what < MT_NRECOMPUTE; what++) {
+        struct mt_err ignored = MT_ERR_INIT;
+        struct mt_plan_found other;
+        job.recompute = (enum mt_recompute)what;
+        if (find(cluster, request, &job, &other, &ignored)) continue;
+        if (found->plan && other.plan->prediction->step_s >= found->plan->prediction->step_s) {
+            mt_plan_found_release(&other);
+            continue;
+        }
+        mt_plan_found_release(found);
+        *found = other;
+    }
+    return found->plan ? MT_OK : st;
+}
+
+void mt_plan_found_release(struct mt_plan_found *found) {
+    mt_plan_free(found->plan);
+    mt_search_report_release(&found->report);
+    *found = (struct mt_plan_found){.plan = NULL};
+}
