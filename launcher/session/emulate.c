@@ -99,14 +99,15 @@ const char *mt_emulation_text(const struct mt_emulation *emulation, struct mt_ar
     return count > SHOWN ? mt_arena_printf(arena, "%s, ...", text) : text;
 }
 
-void mt_emulation_tell_error(MPI_Comm comm, const struct mt_device *device) {
+void mt_emulation_warn(MPI_Comm comm, const struct mt_device *device) {
     double exact_s = mt_device_emulated_exact_s(device);
     int rank;
     MPI_Comm_rank(comm, &rank);
     MPI_Reduce(rank ? &exact_s : MPI_IN_PLACE, &exact_s, 1, MPI_DOUBLE, MPI_MAX, 0, comm);
     if (!rank && exact_s > MT_EMULATED_EXACT_S)
-        mt_log(MT_LOG_WARN,
-               "on this machine emulated times are exact to %.0f%% for operators of %.0f us or more only: shorter ones "
-               "take longer than they should",
-               100 * MT_EMULATED_ERROR, 1e6 * exact_s);
+        mt_log(
+            MT_LOG_WARN,
+            "on this machine emulated times are exact to %.0f%% only for operators of at least %.0f us; shorter ones "
+            "take too long",
+            100 * MT_EMULATED_ERROR, 1e6 * exact_s);
 }

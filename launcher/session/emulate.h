@@ -37,8 +37,8 @@ enum mt_status mt_emulation_apply(const struct mt_emulation *emulation, int rank
  * emulation. */
 const char *mt_emulation_text(const struct mt_emulation *emulation, struct mt_arena *arena);
 
-/* Say (by rank 0) how long an operator must be for times to be exact, where some rank's device is less exact than
- * MT_EMULATED_EXACT_S. Collective. */
-void mt_emulation_tell_error(MPI_Comm comm, const struct mt_device *device);
+/* Collective: rank 0 warns how long operators must be for exact times, if that is more than MT_EMULATED_EXACT_S on some
+ * rank. */
+void mt_emulation_warn(MPI_Comm comm, const struct mt_device *device);
 
 #endif

@@ -188,7 +188,7 @@ enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
     const char *emulated = mt_emulation_text(&t->options->emulation, &t->run.arena);
     mt_log(MT_LOG_INFO, "%d rank%s%s%s, %s; rank 0: %s", t->nranks, t->nranks == 1 ? "" : "s", *emulated ? " of " : "",
            emulated, t->plan->model, mt_device_describe(t->device));
-    if (*emulated) mt_emulation_tell_error(t->comm, t->device);
+    if (*emulated) mt_emulation_warn(t->comm, t->device);
     if (*emulated && t->mine.all_multiprocessors) log_multiprocessors(t);
     return MT_OK;
 }

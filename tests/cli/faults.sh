@@ -113,5 +113,5 @@ wait $job || code=$?
 grep -q 'asked to stop after step' run.txt || fail "$(cat run.txt)"
 
 # Flags.
-refused 2 "--heartbeat: must be 0, or 2 or more" $MOTLEY train plan.json --data text.txt --heartbeat 1
+refused 2 "--heartbeat: must be 0, or at least 2" $MOTLEY train plan.json --data text.txt --heartbeat 1
 refused 2 "--start-deadline: must be more than 0" $MOTLEY train plan.json --data text.txt --start-deadline 0
