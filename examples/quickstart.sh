@@ -18,7 +18,13 @@ mpirun="mpirun --oversubscribe --bind-to none -n 2"
 job="--model gpt2:layers=4,heads=4,embed=128,context=64,vocab=256,bias=0 --batch 16 --steps 1000
   --lr 1e-3 --lr-min 1e-4 --warmup 50"
 
-run() { echo; echo "\$ $*"; "$@"; }
+run() { # COMMAND...: printed as it can be typed again, and run
+  local word
+  printf '\n$'
+  for word in "$@"; do if [[ $word == *" "* ]]; then printf ' "%s"' "$word"; else printf ' %s' "$word"; fi; done
+  echo
+  "$@"
+}
 run $mpirun "$motley" profile --emulate speed=1,0.6 $job --budget 30 -o $work/cluster.json
 run "$motley" plan --cluster $work/cluster.json $job -o $work/plan.json
 run "$motley" show $work/plan.json

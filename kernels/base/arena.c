@@ -1,4 +1,4 @@
-/* A chain of chunks, each at least twice the last up to 1 MiB; allocation bumps a pointer. */
+/* A chain of chunks, each twice the last up to 1 MiB, or as large as the request; allocation bumps a pointer. */
 #include "kernels/base/arena.h"
 
 #include <stdio.h>

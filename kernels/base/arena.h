@@ -1,11 +1,11 @@
-/* A region of memory that is freed whole: what a document or a graph lives in.
+/* Arenas: memory that is freed as a whole, for a document or a graph.
  *
  *     struct mt_arena arena = MT_ARENA_INIT;
  *     struct node *n = mt_new(&arena, struct node, 4);
  *     mt_arena_release(&arena);
  *
- * Memory comes zeroed and aligned to 16 bytes. Running out of memory for documents ends the process with a
- * message: they are small, and no caller could do better. */
+ * Memory is zeroed and aligned to 16 bytes. When the system has none left, the process ends with a message: documents
+ * are small, and no caller could do better. */
 #ifndef MT_KERNELS_BASE_ARENA_H
 #define MT_KERNELS_BASE_ARENA_H
 

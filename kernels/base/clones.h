@@ -1,4 +1,4 @@
-/* MT_CLONES: compile a hot loop for three kinds of CPU; the loader picks one, so that one binary runs anywhere. */
+/* MT_CLONES: compile a hot loop for three instruction sets. The loader picks one, so that one binary runs anywhere. */
 #ifndef MT_KERNELS_BASE_CLONES_H
 #define MT_KERNELS_BASE_CLONES_H
 

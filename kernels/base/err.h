@@ -3,9 +3,9 @@
  *     enum mt_status st = mt_plan_read(path, &plan, &err);
  *     if (st) return mt_err_context(&err, "reading the plan");
  *
- * A function that can fail returns a status and fills the caller's `struct mt_err`; callers add context
- * and pass the status on; only commands print. A message says what, where and why; the hint says what
- * to do. `err` may not be null. */
+ * A function that can fail returns a status and fills the caller's `struct mt_err`. Callers add context and pass the
+ * status on; only commands print. A message says what, where and why; the hint says what to do. `err` must not be
+ * null. */
 #ifndef MT_KERNELS_BASE_ERR_H
 #define MT_KERNELS_BASE_ERR_H
 
@@ -13,13 +13,13 @@
 
 enum mt_status {
     MT_OK = 0,
-    MT_EINPUT,   /* a flag, a document or a file is wrong: the user can mend it */
+    MT_EINPUT,   /* a flag, a document or a file is wrong: the user can correct it */
     MT_ESYSTEM,  /* the system refused: file, memory, network */
-    MT_EMISSING, /* something needed is not on this host: library, device */
+    MT_EMISSING, /* this host lacks something needed: library, device */
     MT_ESTALL,   /* a deadline passed */
     MT_EPEER,    /* another rank failed */
     MT_EPROOF,   /* the checker refused a program */
-    MT_EBUG,     /* Motley contradicted itself */
+    MT_EBUG,     /* an error of Motley itself */
 };
 
 struct mt_err {
@@ -45,14 +45,14 @@ enum mt_status mt_fail_errno(struct mt_err *err, const char *format, ...) __attr
 /* Put "context: " before the text; returns the status already there. */
 enum mt_status mt_err_context(struct mt_err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Set what the user can do about it; returns the status already there. */
+/* Set the hint: what the user can do; returns the status already there. */
 enum mt_status mt_err_hint(struct mt_err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Print "motley: text" and the hint to stderr. */
 void mt_err_print(const struct mt_err *err);
 
-/* The exit code of a command that ends with `status`: 0, 1 for our and the system's faults, 2 for input,
- * 3 for something missing, 4 for a stall or a failed peer, 5 for a refused proof. */
+/* The exit code of a command that ends with `status`: 0 success, 1 MT_ESYSTEM or MT_EBUG, 2 MT_EINPUT, 3 MT_EMISSING,
+ * 4 MT_ESTALL or MT_EPEER, 5 MT_EPROOF. */
 int mt_exit_code(enum mt_status status);
 
 #endif

@@ -1,4 +1,4 @@
-/* Whole files, with every answer of the system looked at. */
+/* Whole files; every system call is checked. */
 #include "kernels/base/file.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #include "kernels/base/arena.h"
 
-/* By errno: MT_EINPUT for what the user can mend by naming another file. */
+/* By errno: MT_EINPUT where another path would help. */
 static enum mt_status fail_at(const char *path, const char *doing, struct mt_err *err) {
     bool misnamed = errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG || errno == EACCES || errno == EISDIR;
     mt_fail_errno(err, "%s%s", path, doing);
@@ -72,7 +72,7 @@ static enum mt_status write_directly(const char *path, const void *data, size_t 
     return st;
 }
 
-/* The new name must be on the disk too. File systems that cannot do this say EINVAL. */
+/* Make the rename durable. File systems that cannot sync a folder return EINVAL. */
 static enum mt_status sync_folder(const char *path, struct mt_err *err) {
     const char *slash = strrchr(path, '/');
     char *folder = slash ? strndup(path, (size_t)(slash - path + 1)) : strdup(".");
@@ -84,7 +84,7 @@ static enum mt_status sync_folder(const char *path, struct mt_err *err) {
     return st;
 }
 
-/* A new file beside `path`, and its name (the caller's to free); -1 with *err filled. */
+/* A new file in `path`'s folder, and its name (the caller's to free); -1 with *err filled. */
 static int make_temporary(const char *path, char **name, struct mt_err *err) {
     size_t room = strlen(path) + 32;
     char *temporary = mt_malloc(room);
@@ -95,7 +95,7 @@ static int make_temporary(const char *path, char **name, struct mt_err *err) {
         if (fd >= 0 || errno != EEXIST) break;
     }
     if (fd < 0) {
-        fail_at(path, ": making a temporary file beside it", err);
+        fail_at(path, ": making a temporary file next to it", err);
         free(temporary);
         return -1;
     }
@@ -111,7 +111,7 @@ static bool is_special(const char *path) {
 enum mt_status mt_file_writable(const char *path, struct mt_err *err) {
     if (is_special(path)) {
         int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-        if (fd < 0 && errno != ENXIO) return fail_at(path, "", err); /* a pipe that nobody reads yet */
+        if (fd < 0 && errno != ENXIO) return fail_at(path, "", err); /* ENXIO: a pipe without a reader yet */
         if (fd >= 0) close(fd);
         return MT_OK;
     }

@@ -1,4 +1,4 @@
-/* Finds and loads modules. */
+/* Find and load modules. */
 #include "kernels/base/module.h"
 
 #include <dlfcn.h>
@@ -34,7 +34,7 @@ static void load_from(struct mt_module *module, const char *path) {
     }
     const struct mt_module_head *found = dlsym(handle, module->symbol);
     if (!found) {
-        mt_fail(&module->err, MT_EMISSING, "%s: is not the module of Motley that its name says", path);
+        mt_fail(&module->err, MT_EMISSING, "%s: does not export %s", path, module->symbol);
     } else if (strncmp(found->motley, MOTLEY_VERSION, sizeof found->motley) ||
                memcmp(found->shape, module->shape, sizeof module->shape)) {
         mt_fail(&module->err, MT_EMISSING, "%s: was built with another Motley (%.32s; this is %s)", path, found->motley,

@@ -1,4 +1,4 @@
-/* Time, and waiting for it. */
+/* Time and waiting. */
 #include "kernels/base/wait.h"
 
 #include <time.h>

@@ -1,4 +1,4 @@
-/* The clock that waits go by: CLOCK_MONOTONIC, as seconds. */
+/* Time and waiting: CLOCK_MONOTONIC, in seconds. */
 #ifndef MT_KERNELS_BASE_WAIT_H
 #define MT_KERNELS_BASE_WAIT_H
 
@@ -6,16 +6,16 @@
 
 double mt_now_s(void);
 
-/* A condition whose timed waits go by this clock. */
+/* A condition whose timed waits use this clock. */
 void mt_cond_init(pthread_cond_t *cond);
 
-/* Wait until somebody signals or `when_s` comes (infinity allowed); nonzero when it has come. */
+/* Wait for a signal, or until the time `when_s` (infinity allowed); nonzero when that has passed. */
 int mt_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, double when_s);
 
 void mt_sleep_s(double seconds);
 
-/* Time that this process was awake for, while it waits and looks again and again: a gap between two looks counts for at
- * most `most_s`, since a process that is stopped looks at nothing. Begin with {0}; the first look returns 0. */
+/* Time for which a polling process was awake. A gap between two checks counts for at most `most_s`: a process that is
+ * stopped (SIGSTOP, a suspended machine) must not run into its deadlines. Start with {0}; the first check returns 0. */
 struct mt_awake {
     double seen_s, awake_s;
 };

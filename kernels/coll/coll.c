@@ -1,10 +1,10 @@
-/* Schedules as they are written, and the table of algorithms. */
+/* The table of algorithms, and the making of schedules. */
 #include "kernels/coll/coll.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 #define MT_COLL_ALGORITHM(kind, name, prefix)                                                                          \
     static const struct mt_coll_algorithm prefix = {name, kind, mt_##prefix##_applies, mt_##prefix##_schedule,         \

@@ -1,27 +1,27 @@
-/* The rule, as costs: a call, alpha; each more in its group; and bytes at a bandwidth.
+/* The cost model: alpha for a call, a little for each further member of its group call, and bytes over a bandwidth.
  *
- * Native and padded move (n - 1) M of every rank, padded ones besides two copies. Rooted and pairs move what there is;
- * but pairs leave the longest block's rank to send it n - 1 times. The bandwidths of two ranks are measured (H100,
- * NVLink, NCCL 2.28.9: bench_cuda_collectives, 32 to 256 MiB): chains of two share nothing, and rooted ones use more of
- * the links than NCCL's own ring. Of more ranks only proportions are known, those that openucx/ucc's issue 347 gives
- * for 256 MiB on eight GPUs of a host: padded 1, rooted 0.78, pairs 0.52. Latencies lie within each other's noise:
- * alike. Where blocks begin elsewhere than at multiples of 16 bytes gathers are slower, broadcasts most of all. */
+ * Native and padded move (n - 1) M bytes on every rank; padded adds two copies. Rooted and pairs move only the blocks'
+ * own bytes; but with pairs the rank of the longest block sends it n - 1 times. The bandwidths of two ranks are
+ * measured (H100, NVLink, NCCL 2.28.9: bench_cuda_collectives, 32 to 256 MiB): between two ranks, rooted uses more of
+ * the links than NCCL's own ring. For more ranks only ratios are known, from openucx/ucc's issue 347 for 256 MiB on
+ * eight GPUs of a host: padded 1, rooted 0.78, pairs 0.52. Latencies differ by less than their noise, so one figure
+ * serves all. AllGather of blocks that do not start at multiples of 16 bytes is slower, by Broadcasts (rooted) most of
+ * all. */
 #include "kernels/coll/nccl_impl.h"
 
-static const char *const names[MT_NCCL_NIMPLS] = {"auto", "native", "padded", "rooted", "pairs"};
-
-/* Seconds, and bytes a second: between two ranks, and among more. */
+/* Seconds, and bytes a second: between two ranks (two_Bps), and among more (more_Bps). */
 struct figures {
-    double alpha_s, member_s; /* a call, and each more in its group (rooted: a block; pairs: a peer) */
+    double alpha_s, member_s; /* of a call, and of each member of its group (rooted: a block; pairs: a peer) */
     double two_Bps, more_Bps;
-    double unaligned; /* gathers of such blocks: the part of the bandwidth that is left */
+    double unaligned; /* AllGather of unaligned blocks: the fraction of the bandwidth that is left */
 };
-static const struct figures of_way[MT_NCCL_NIMPLS] = {[MT_NCCL_NATIVE] = {25e-6, 0, 260e9, 260e9, 1},
-                                                      [MT_NCCL_PADDED] = {25e-6, 0, 260e9, 260e9, 1},
-                                                      [MT_NCCL_ROOTED] = {25e-6, 1e-6, 345e9, 0.78 * 260e9, 0.6},
-                                                      [MT_NCCL_PAIRS] = {25e-6, 0.5e-6, 305e9, 0.52 * 260e9, 0.8}};
+static const struct figures figures_of[MT_NCCL_NIMPLS] = {[MT_NCCL_NATIVE] = {25e-6, 0, 260e9, 260e9, 1},
+                                                          [MT_NCCL_PADDED] = {25e-6, 0, 260e9, 260e9, 1},
+                                                          [MT_NCCL_ROOTED] = {25e-6, 1e-6, 345e9, 0.78 * 260e9, 0.6},
+                                                          [MT_NCCL_PAIRS] = {25e-6, 0.5e-6, 305e9, 0.52 * 260e9, 0.8}};
 enum { ALIGN_BYTES = 16 };
-static const double copy_s = 6e-6, copy_Bps = 1.4e12; /* a launch; bytes copied, read and written */
+static const double copy_s = 6e-6,
+                    copy_Bps = 1.4e12; /* a kernel launch; bytes copied a second, which are read and written */
 
 struct blocks {
     int64_t most, least, total; /* bytes on the wire */
@@ -43,13 +43,9 @@ static struct blocks blocks_of(const struct mt_coll *problem) {
     return b;
 }
 
-const char *mt_nccl_impl_name(enum mt_nccl_impl way) {
-    return names[way];
-}
-
-bool mt_nccl_impl_serves(enum mt_nccl_impl way, const struct mt_coll *problem) {
+bool mt_nccl_impl_serves(enum mt_nccl_impl impl, const struct mt_coll *problem) {
     struct blocks b = blocks_of(problem);
-    switch (way) {
+    switch (impl) {
     case MT_NCCL_NATIVE: return b.most == b.least;
     case MT_NCCL_PADDED:
     case MT_NCCL_ROOTED: return true;
@@ -60,13 +56,13 @@ bool mt_nccl_impl_serves(enum mt_nccl_impl way, const struct mt_coll *problem) {
     return false;
 }
 
-double mt_nccl_impl_cost_s(enum mt_nccl_impl way, const struct mt_coll *problem) {
-    const struct figures *f = &of_way[way];
+double mt_nccl_impl_cost_s(enum mt_nccl_impl impl, const struct mt_coll *problem) {
+    const struct figures *f = &figures_of[impl];
     struct blocks b = blocks_of(problem);
     double bandwidth_Bps = b.n > 2 ? f->more_Bps : f->two_Bps;
     if (problem->kind == MT_ALL_GATHER && !b.aligned) bandwidth_Bps *= f->unaligned;
     double padded = (double)(b.n - 1) * (double)b.most, whole = (double)(b.total - b.least);
-    switch (way) {
+    switch (impl) {
     case MT_NCCL_NATIVE: return f->alpha_s + padded / bandwidth_Bps;
     case MT_NCCL_PADDED:
         return f->alpha_s + padded / bandwidth_Bps + 2 * copy_s + (double)(b.total + b.most) / copy_Bps;
@@ -81,10 +77,10 @@ double mt_nccl_impl_cost_s(enum mt_nccl_impl way, const struct mt_coll *problem)
 enum mt_nccl_impl mt_nccl_impl_choose(const struct mt_coll *problem) {
     enum mt_nccl_impl best = MT_NCCL_AUTO;
     double best_s = 0;
-    for (enum mt_nccl_impl way = MT_NCCL_NATIVE; way < MT_NCCL_NIMPLS; way++) {
-        if (!mt_nccl_impl_serves(way, problem)) continue;
-        double cost_s = mt_nccl_impl_cost_s(way, problem);
-        if (best == MT_NCCL_AUTO || cost_s < best_s) best = way, best_s = cost_s;
+    for (enum mt_nccl_impl impl = MT_NCCL_NATIVE; impl < MT_NCCL_NIMPLS; impl++) {
+        if (!mt_nccl_impl_serves(impl, problem)) continue;
+        double cost_s = mt_nccl_impl_cost_s(impl, problem);
+        if (best == MT_NCCL_AUTO || cost_s < best_s) best = impl, best_s = cost_s;
     }
     return best;
 }

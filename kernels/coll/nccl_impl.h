@@ -1,27 +1,26 @@
-/* How NCCL, whose own ReduceScatter and AllGather take equal blocks, is asked for blocks of unequal sizes.
+/* Implementations of ReduceScatter and AllGather by NCCL, whose own take blocks of equal sizes only.
  *
  *   native   equal blocks: NCCL's own
- *   padded   NCCL's own of blocks as long as the longest, between two copies
- *   rooted   a Reduce to, or a Broadcast from, each block's rank, all in one group
- *   pairs    a gather by sends and receives between all
+ *   padded   NCCL's own on blocks padded to the longest, with a copy before and after
+ *   rooted   a Reduce to, or a Broadcast from, each block's rank, all in one group call
+ *   pairs    AllGather as Send and Recv between all pairs
  *
- * Costs are alpha + beta: of n blocks, the longest of M bytes and all of T, a rank moves (n - 1) M when they are
- * padded, and T less the least of them otherwise; see nccl_impl.c. */
+ * Costs follow the alpha-beta model. For n blocks of M bytes at most, m at least and T in total, a rank moves (n - 1) M
+ * bytes if they are padded, else T - m; see nccl_impl.c. */
 #ifndef MT_KERNELS_COLL_NCCL_IMPL_H
 #define MT_KERNELS_COLL_NCCL_IMPL_H
 
 #include "kernels/coll/coll.h"
 
 enum mt_nccl_impl { MT_NCCL_AUTO, MT_NCCL_NATIVE, MT_NCCL_PADDED, MT_NCCL_ROOTED, MT_NCCL_PAIRS, MT_NCCL_NIMPLS };
-const char *mt_nccl_impl_name(enum mt_nccl_impl way); /* "padded" */
 
-/* Whether a ReduceScatter or AllGather can go so. */
-bool mt_nccl_impl_serves(enum mt_nccl_impl way, const struct mt_coll *problem);
+/* Whether the implementation can run this ReduceScatter or AllGather. */
+bool mt_nccl_impl_serves(enum mt_nccl_impl impl, const struct mt_coll *problem);
 
-/* Seconds within a host, by the rule's figures. */
-double mt_nccl_impl_cost_s(enum mt_nccl_impl way, const struct mt_coll *problem);
+/* Seconds within a host, by the model of nccl_impl.c. */
+double mt_nccl_impl_cost_s(enum mt_nccl_impl impl, const struct mt_coll *problem);
 
-/* The cheapest; the same on all ranks. */
+/* The cheapest implementation; the same on all ranks. */
 enum mt_nccl_impl mt_nccl_impl_choose(const struct mt_coll *problem);
 
 #endif

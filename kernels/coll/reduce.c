@@ -1,4 +1,4 @@
-/* Sums and maxima, vectorised; operands of another type are converted in pieces that stay in the cache. */
+/* Sums and maxima, vectorised; operands of another type are converted in chunks that stay in the cache. */
 #include "kernels/coll/reduce.h"
 
 #include <assert.h>
@@ -11,7 +11,7 @@ enum { PIECE = 1024 }; /* elements that are converted at a time */
 static inline float max_f32(float a, float b) {
     uint32_t x, y;
     memcpy(&x, &a, sizeof x), memcpy(&y, &b, sizeof y);
-    x &= y; /* of equal numbers: +0 if one is */
+    x &= y; /* of +0 and -0 this is +0, and equal numbers are unchanged */
     float both;
     memcpy(&both, &x, sizeof both);
     float most = a > b ? a : b;
@@ -30,35 +30,16 @@ static inline double max_f64(double a, double b) {
     return a != a ? a : most;
 }
 
-MT_CLONES static void add_f32(float *restrict to, const float *restrict from, int64_t count) {
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) to[i] += from[i];
-}
-
-MT_CLONES static void add_f64(double *restrict to, const double *restrict from, int64_t count) {
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) to[i] += from[i];
-}
-
-MT_CLONES static void maximum_f32(float *restrict to, const float *restrict from, int64_t count) {
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) to[i] = max_f32(to[i], from[i]);
-}
-
-MT_CLONES static void maximum_f64(double *restrict to, const double *restrict from, int64_t count) {
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) to[i] = max_f64(to[i], from[i]);
-}
-
-MT_CLONES static void add_bf16_f32(float *restrict to, const mt_bf16 *restrict from, int64_t count) {
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) to[i] += mt_bf16_to_f32(from[i]);
-}
-
-MT_CLONES static void add_f16_f32(float *restrict to, const mt_f16 *restrict from, int64_t count) {
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) to[i] += mt_f16_to_f32(from[i]);
-}
+#define REDUCTION(name, to_type, from_type, value)                                                                     \
+    MT_CLONES static void name(to_type *restrict to, const from_type *restrict from, int64_t count) {                  \
+        _Pragma("omp simd") for (int64_t i = 0; i < count; i++) to[i] = (value);                                       \
+    }
+REDUCTION(add_f32, float, float, to[i] + from[i])
+REDUCTION(add_f64, double, double, to[i] + from[i])
+REDUCTION(maximum_f32, float, float, max_f32(to[i], from[i]))
+REDUCTION(maximum_f64, double, double, max_f64(to[i], from[i]))
+REDUCTION(add_bf16_f32, float, mt_bf16, to[i] + mt_bf16_to_f32(from[i]))
+REDUCTION(add_f16_f32, float, mt_f16, to[i] + mt_f16_to_f32(from[i]))
 
 static void same_type(enum mt_reduce reduce, enum mt_type type, void *to, const void *from, int64_t count) {
     bool sum = reduce == MT_SUM;

@@ -1,4 +1,4 @@
-/* What all communicators have in common. */
+/* What all communicators share. */
 #include "kernels/comm/comm.h"
 
 void mt_comm_free(struct mt_comm *comm) {

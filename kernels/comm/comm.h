@@ -1,9 +1,13 @@
 /* Communicators: run schedules between ranks.
  *
- * `mt_comm` is a small interface with three users: MPI (mpi.c, one process a rank), threads of one process
- * (local.c; tests, and commands that run on one rank) and NCCL (cuda/comm_nccl.c, one GPU a rank). Only one thread
- * at a time may use a communicator. A communicator either runs problems (CPU) or queues them (GPU).
- */
+ *     mt_comm_mpi_new(&mpi_comm, &comm, &err);
+ *     algorithm->schedule(&problem, &schedule);
+ *     mt_comm_run(comm, &problem, &schedule, group, buffer, tag, 60, &err);
+ *     mt_comm_free(comm);
+ *
+ * `mt_comm` is an interface with three implementations: MPI (mpi.c, a process for each rank), threads of one process
+ * (local.c; for tests, and for commands that run on one rank) and NCCL (kernels/cuda/nccl/comm.c, a GPU for each rank).
+ * Only one thread at a time may use a communicator. A communicator either runs problems (CPU) or queues them (GPU). */
 #ifndef MT_KERNELS_COMM_COMM_H
 #define MT_KERNELS_COMM_COMM_H
 
@@ -12,14 +16,14 @@
 
 struct mt_comm;
 
-/* What a collective moves, where it lies apart: n arrays, each from from[i] to to[i], which may be the same memory.
+/* The operands of a collective without packing: n arrays, each from from[i] to to[i], which may be equal (in place).
  *
  *   all_reduce      count[i] elements
  *   reduce_scatter  from[i]: a block of count[i] for each rank; to[i]: this rank's
  *   all_gather      from[i]: this rank's block of count[i]; to[i]: all ranks'
  *
- * With `root` an array of the last two is one block, which is reduced to, or gathered from, rank root[i] of the group;
- * to[i], or from[i], is null on others. */
+ * With `root`, array i of a reduce_scatter (all_gather) is one block, reduced to (broadcast from) rank root[i] of the
+ * group; to[i] (from[i]) is null on the other ranks. */
 struct mt_comm_arrays {
     int n;
     const int64_t *count;
@@ -29,24 +33,23 @@ struct mt_comm_arrays {
 };
 struct mt_comm_class {
     const char *name;
-    /* Run one rank's schedule to its end. `group[p]` is the communicator's rank of the group's place p;
-     * `tag` tells collectives on different streams apart. buffer[0..1] are the problem's, of type acc;
-     * buffer 2 is taken by the communicator. MT_ESTALL after `deadline_s` without any progress, naming the
-     * peers that are waited for. */
+    /* Run one rank's schedule to its end. `group[p]` is the communicator's rank of the group's place p; collectives on
+     * different streams have different tags. buffer[0..1] are the problem's, of type acc; the communicator allocates
+     * buffer 2 (scratch). MT_ESTALL after `deadline_s` without progress; the message names the peers waited for. */
     enum mt_status (*run)(struct mt_comm *comm, const struct mt_coll *problem, const struct mt_schedule *schedule,
                           const int *group, void *const buffer[2], int tag, double deadline_s, struct mt_err *err);
-    /* Put one rank's part of a problem on `stream` (what the device takes its work from: cuda/comm_nccl.h) and return.
-     * How it is done is the communicator's own affair: the schedule may tell it, and need not. Null: there is `run`. */
-    enum mt_status (*queue)(struct mt_comm *comm, void *stream, const struct mt_coll *problem,
+    /* Queue one rank's part of a problem on `stream`, the device's own type of stream (kernels/cuda/nccl/comm.h), and
+     * return. The communicator may use another algorithm than the schedule's. Null: there is `run` instead. */
+    enum mt_status (*queue)(struct mt_comm *comm, const void *stream, const struct mt_coll *problem,
                             const struct mt_schedule *schedule, const int *group, void *const buffer[2], int tag,
                             struct mt_err *err);
-    /* As queue, of arrays that lie apart, of type problem.wire; all ranks of the group have as many, as long. Null: a
-     * message must lie in one. */
-    enum mt_status (*queue_arrays)(struct mt_comm *comm, void *stream, const struct mt_coll *problem, const int *group,
+    /* As `queue`, on arrays of type problem.wire; their number and lengths are equal on all ranks of the group. Null:
+     * messages must be packed. */
+    enum mt_status (*queue_arrays)(struct mt_comm *comm, const void *stream, const struct mt_coll *problem, const int *group,
                                    const struct mt_comm_arrays *arrays, struct mt_err *err);
-    /* Set where queue_arrays is. Whether it would rather have blocks that are not alike as arrays with roots than as
-     * one message. */
-    bool (*parts_blocks)(struct mt_comm *comm, const struct mt_coll *problem);
+    /* Set where queue_arrays is: whether blocks of unequal sizes are faster as arrays with roots than as one packed
+     * message. */
+    bool (*prefers_roots)(struct mt_comm *comm, const struct mt_coll *problem);
     void (*release)(struct mt_comm *comm);
 };
 struct mt_comm {
@@ -60,25 +63,25 @@ static inline enum mt_status mt_comm_run(struct mt_comm *comm, const struct mt_c
     return comm->class->run(comm, problem, schedule, group, buffer, tag, deadline_s, err);
 }
 
-/* Over MPI: a duplicate of the communicator `mpi_comm` (an MPI_Comm, passed by address so that this header needs
- * no mpi.h). While it waits it sleeps, so that the core is left to computation. */
+/* Over MPI: duplicates the communicator `mpi_comm` (an MPI_Comm, passed by address so that this header needs no mpi.h).
+ * It sleeps while it waits, to leave the core to computation. */
 enum mt_status mt_comm_mpi_new(const void *mpi_comm, struct mt_comm **comm, struct mt_err *err);
 
-/* How long it sleeps at a time when nothing has happened for idle_s; 0: it polls. Whoever keeps others waiting finds
- * them asleep, half of that in the mean. */
-double mt_comm_nap_s(double idle_s);
+/* The time for which a rank that has been idle for idle_s sleeps between two polls; 0: it polls without sleeping. So
+ * the rank that arrives last finds the others asleep for half of this time on average. */
+double mt_comm_backoff_s(double idle_s);
 
-/* Over NCCL, for devices of kind "cuda": one rank makes an id, all of them hear of it and make the communicator
- * together, each with its device open. It queues collectives on the device's streams. Waiting for other ranks, here and
- * in what is queued, ends after deadline_s with MT_ESTALL. mt_comm_nccl_impl: blocks of unequal sizes go this way from
- * now on, where it serves them; on all ranks alike. */
+/* Over NCCL, for devices of kind "cuda": one rank makes an id and sends it to all; then all make the communicator at
+ * the same time, each with its device open. It queues collectives on the device's streams. Waits for other ranks, here
+ * and in queued work, end after deadline_s with MT_ESTALL. mt_comm_nccl_impl: from now on use this implementation for
+ * blocks of unequal sizes, where it serves them; to be called on all ranks. */
 enum { MT_COMM_NCCL_ID_BYTES = 128 };
 enum mt_status mt_comm_nccl_id(void *id, struct mt_err *err);
 enum mt_status mt_comm_nccl_new(const void *id, int rank, int nranks, double deadline_s, struct mt_comm **comm,
                                 struct mt_err *err);
-void mt_comm_nccl_impl(struct mt_comm *comm, enum mt_nccl_impl way);
+void mt_comm_nccl_impl(struct mt_comm *comm, enum mt_nccl_impl impl);
 
-/* `nranks` communicators that talk through memory, for as many threads; freed one by one. */
+/* `nranks` communicators for as many threads of this process; each is freed on its own. */
 void mt_comm_local_new(int nranks, struct mt_comm **comms);
 
 void mt_comm_free(struct mt_comm *comm);

@@ -1,7 +1,7 @@
-/* Communicators between threads of one process: a mailbox a pair of ranks, guarded by one lock.
+/* Communicators between threads of one process: a mailbox for each ordered pair of ranks, and one lock.
  *
- * A SEND copies its range, rounded to the wire, into a message and never waits; the receiver takes messages of the
- * same tag in the order they were sent. So a round is: all sends, then the other steps in the order given. */
+ * A SEND copies its range, rounded to the wire type, into a message and never waits; the receiver takes messages of its
+ * tag in the order in which they were sent. So a round is: all sends, then the other steps in the order given. */
 #include "kernels/comm/comm.h"
 
 #include <assert.h>
@@ -27,7 +27,7 @@ struct mailbox { /* from one rank to another */
     pthread_cond_t arrived;
 };
 
-struct hall { /* what the communicators share */
+struct shared { /* by the communicators */
     pthread_mutex_t lock;
     int nranks, users;
     struct mailbox *boxes; /* [to * nranks + from] */
@@ -35,7 +35,7 @@ struct hall { /* what the communicators share */
 
 struct local {
     struct mt_comm comm;
-    struct hall *hall;
+    struct shared *shared;
 };
 
 /* One rank's run of a schedule. */
@@ -54,27 +54,27 @@ static char *range(const struct job *job, int buffer, int64_t offset) {
 
 static void send(const struct job *job, const struct mt_step *step) {
     const struct mt_coll *problem = job->problem;
-    struct hall *hall = job->local->hall;
+    struct shared *shared = job->local->shared;
     struct message *message = mt_malloc(sizeof *message + (size_t)(step->count * mt_type_size(problem->wire)));
     *message = (struct message){.tag = job->tag, .count = step->count, .type = problem->wire};
     mt_type_convert(problem->wire, message->data, problem->acc, range(job, step->buffer, step->offset), step->count);
-    struct mailbox *box = &hall->boxes[job->group[step->peer] * hall->nranks + job->local->comm.rank];
-    pthread_mutex_lock(&hall->lock);
+    struct mailbox *box = &shared->boxes[job->group[step->peer] * shared->nranks + job->local->comm.rank];
+    pthread_mutex_lock(&shared->lock);
     struct message **last = &box->first;
     while (*last) last = &(*last)->next;
     *last = message;
     pthread_cond_signal(&box->arrived);
-    pthread_mutex_unlock(&hall->lock);
+    pthread_mutex_unlock(&shared->lock);
 }
 
-/* The next message from the step's peer, or null when none comes before the deadline. */
+/* The next message from the step's peer, or null when none arrives before the deadline. */
 static struct message *receive(const struct job *job, const struct mt_step *step) {
-    struct hall *hall = job->local->hall;
-    struct mailbox *box = &hall->boxes[job->local->comm.rank * hall->nranks + job->group[step->peer]];
+    struct shared *shared = job->local->shared;
+    struct mailbox *box = &shared->boxes[job->local->comm.rank * shared->nranks + job->group[step->peer]];
     double until_s = mt_now_s() + job->deadline_s;
     struct message *message = NULL;
-    pthread_mutex_lock(&hall->lock);
-    for (int late = 0;; late = mt_cond_wait_until(&box->arrived, &hall->lock, until_s)) {
+    pthread_mutex_lock(&shared->lock);
+    for (int late = 0;; late = mt_cond_wait_until(&box->arrived, &shared->lock, until_s)) {
         struct message **place = &box->first;
         while (*place && (*place)->tag != job->tag) place = &(*place)->next;
         if ((message = *place)) {
@@ -83,7 +83,7 @@ static struct message *receive(const struct job *job, const struct mt_step *step
         }
         if (late == ETIMEDOUT) break;
     }
-    pthread_mutex_unlock(&hall->lock);
+    pthread_mutex_unlock(&shared->lock);
     return message;
 }
 
@@ -105,8 +105,8 @@ static enum mt_status do_step(const struct job *job, const struct mt_step *step,
     }
     struct message *message = receive(job, step);
     if (!message)
-        return mt_fail(err, MT_ESTALL, "%s: rank %d heard nothing from rank %d for %g s", mt_coll_name(problem->kind),
-                       job->local->comm.rank, job->group[step->peer], job->deadline_s);
+        return mt_fail(err, MT_ESTALL, "%s: rank %d received nothing from rank %d for %g s",
+                       mt_coll_name(problem->kind), job->local->comm.rank, job->group[step->peer], job->deadline_s);
     assert(message->count == step->count && message->type == problem->wire);
     if (step->kind == MT_STEP_RECV)
         mt_type_convert(problem->acc, place, problem->wire, message->data, step->count);
@@ -133,35 +133,35 @@ static enum mt_status run(struct mt_comm *comm, const struct mt_coll *problem, c
 
 static void release(struct mt_comm *comm) {
     struct local *local = (struct local *)comm;
-    struct hall *hall = local->hall;
-    pthread_mutex_lock(&hall->lock);
-    bool last = --hall->users == 0;
-    pthread_mutex_unlock(&hall->lock);
+    struct shared *shared = local->shared;
+    pthread_mutex_lock(&shared->lock);
+    bool last = --shared->users == 0;
+    pthread_mutex_unlock(&shared->lock);
     free(local);
     if (!last) return;
-    for (int i = 0; i < hall->nranks * hall->nranks; i++) {
-        for (struct message *next, *m = hall->boxes[i].first; m; m = next) {
+    for (int i = 0; i < shared->nranks * shared->nranks; i++) {
+        for (struct message *next, *m = shared->boxes[i].first; m; m = next) {
             next = m->next;
             free(m);
         }
-        pthread_cond_destroy(&hall->boxes[i].arrived);
+        pthread_cond_destroy(&shared->boxes[i].arrived);
     }
-    pthread_mutex_destroy(&hall->lock);
-    free(hall->boxes);
-    free(hall);
+    pthread_mutex_destroy(&shared->lock);
+    free(shared->boxes);
+    free(shared);
 }
 
 static const struct mt_comm_class local_class = {.name = "local", .run = run, .release = release};
 
 void mt_comm_local_new(int nranks, struct mt_comm **comms) {
-    struct hall *hall = mt_calloc(1, sizeof *hall);
-    hall->nranks = hall->users = nranks;
-    hall->boxes = mt_calloc((size_t)nranks * (size_t)nranks, sizeof *hall->boxes);
-    pthread_mutex_init(&hall->lock, NULL);
-    for (int i = 0; i < nranks * nranks; i++) mt_cond_init(&hall->boxes[i].arrived);
+    struct shared *shared = mt_calloc(1, sizeof *shared);
+    shared->nranks = shared->users = nranks;
+    shared->boxes = mt_calloc((size_t)nranks * (size_t)nranks, sizeof *shared->boxes);
+    pthread_mutex_init(&shared->lock, NULL);
+    for (int i = 0; i < nranks * nranks; i++) mt_cond_init(&shared->boxes[i].arrived);
     for (int r = 0; r < nranks; r++) {
         struct local *local = mt_calloc(1, sizeof *local);
-        *local = (struct local){{&local_class, r, nranks}, hall};
+        *local = (struct local){{&local_class, r, nranks}, shared};
         comms[r] = &local->comm;
     }
 }

@@ -1,17 +1,15 @@
 /* Communicators over MPI: rounds of Isend and Irecv, with additions between them.
  *
- * Messages travel as bytes of the wire's type, in segments of SEGMENT_BYTES, so that adding one overlaps receiving the
- * next, staging stays small, and no count overflows an int. Each step of a round is a *flow*: segments are posted in
- * order, at most `window` of them beyond those that have taken effect. What needs no other type and no addition
- * goes straight from and to the buffers.
+ * Messages are sent as bytes of the wire type, in segments of SEGMENT_BYTES: the addition of one segment overlaps the
+ * receipt of the next, staging buffers stay small, and no count overflows an int. Each step of a round is a *flow*: its
+ * segments are posted in order, at most `window` beyond those that have been applied. A message that needs neither
+ * conversion nor addition uses the problem's buffers directly, without staging.
  *
- * Order within a round (coll.h): a SEND whose range another step writes is copied before anything is posted; a step
- * on the very range of an earlier one follows it segment by segment; one that overlaps an earlier one otherwise
- * waits for all that is before it.
+ * Order within a round (coll.h): a SEND whose range another step writes is copied to staging before anything is posted.
+ * A step on exactly the range of an earlier one follows it segment by segment. A step that partly overlaps an earlier
+ * one waits for all steps before it.
  *
- * The core is shared with computation, so waiting for others to come is polling for a few microseconds, then sleeping,
- * longer and longer.
- */
+ * Computation shares the core, so a rank that waits polls for some microseconds, then sleeps, longer and longer. */
 #include <mpi.h>
 
 #include <sched.h>
@@ -23,17 +21,18 @@
 #include "kernels/coll/reduce.h"
 #include "kernels/comm/comm.h"
 
-/* A round has about BUDGET segments under way, so that links stay busy while a process is not running. */
+/* A round has about BUDGET segments in flight, so that links stay busy while the process is not scheduled. */
 enum { SEGMENT_BYTES = 256 << 10, BUDGET = 64, LEAST_WINDOW = 2, LARGEST_WINDOW = 16 };
-static const double spin_s = 200e-6, long_spin_s = 2e-3, first_nap_s = 30e-6, last_nap_s = 400e-6, longest_nap_s = 2e-3;
+static const double spin_s = 200e-6, long_spin_s = 2e-3, first_sleep_s = 30e-6, last_sleep_s = 400e-6,
+                    longest_sleep_s = 2e-3;
 
-/* Until the others come: who waits for long waits for a rank that still computes, and leaves it the core. */
-double mt_comm_nap_s(double idle_s) {
+/* A rank that waits for long waits for one that still computes: it leaves that rank the core. */
+double mt_comm_backoff_s(double idle_s) {
     if (idle_s < spin_s) return 0;
-    double nap_s = first_nap_s + 0.5 * (idle_s - spin_s), long_s = 0.05 * idle_s;
-    if (nap_s > last_nap_s) nap_s = last_nap_s;
-    if (long_s > longest_nap_s) long_s = longest_nap_s;
-    return nap_s > long_s ? nap_s : long_s;
+    double sleep_s = first_sleep_s + 0.5 * (idle_s - spin_s), long_s = 0.05 * idle_s;
+    if (sleep_s > last_sleep_s) sleep_s = last_sleep_s;
+    if (long_s > longest_sleep_s) long_s = longest_sleep_s;
+    return sleep_s > long_s ? sleep_s : long_s;
 }
 
 struct flow {
@@ -41,21 +40,21 @@ struct flow {
     int nsegments, window;
     int posted, applied; /* segments */
     int request;         /* the first of `window` requests; of SEND, RECV and REDUCE */
-    char *staging;       /* `window` segments of the wire's type; null: straight from or to the buffer */
-    bool snapshot;       /* a SEND that was copied to staging whole */
-    int after;           /* to be posted when this flow has been, since messages match in order; or -1 */
-    int follows;         /* takes effect segment by segment after this flow; or -1 */
-    bool last;           /* takes effect when all flows before it have */
+    char *staging;       /* `window` segments of the wire type; null: directly from or to the buffer */
+    bool snapshot;       /* a SEND that is copied to staging as a whole */
+    int after;           /* posted only after this flow, since messages match in order; or -1 */
+    int follows;         /* applied segment by segment after this flow; or -1 */
+    bool last;           /* applied only after all flows before it */
 };
 
 struct mpi {
     struct mt_comm comm;
     MPI_Comm mpi;
-    bool broken; /* messages are under way that nobody will take */
-    /* Grown as needed and kept. */
+    bool broken; /* a collective failed: its messages are still in flight, and nobody receives them */
+    /* Kept between rounds; grown as needed. */
     struct flow *flows;
     MPI_Request *requests;
-    bool *arrived; /* of each request: done, and not yet applied */
+    bool *arrived; /* [requests]: complete, and not yet applied */
     int *indices;
     char *staging, *scratch;
     int flows_capacity, requests_capacity;
@@ -70,12 +69,12 @@ struct job {
     char *buffer[3];
     int tag;
     int nflows, nrequests;
-    bool met;        /* the others have come: something was received */
+    bool met;        /* the other ranks have arrived: something was received */
     int64_t segment; /* elements */
     double deadline_s;
 };
 
-static bool travels(const struct mt_step *step) {
+static bool is_message(const struct mt_step *step) {
     return step->kind == MT_STEP_SEND || step->kind == MT_STEP_RECV || step->kind == MT_STEP_REDUCE;
 }
 
@@ -97,7 +96,7 @@ static struct span written(const struct mt_step *step) {
     return (struct span){0};
 }
 
-/* What a step reads and does not write. */
+/* The range that a step reads and does not write. */
 static struct span only_read(const struct mt_step *step) {
     bool reads = step->kind == MT_STEP_SEND || step->kind == MT_STEP_COPY || step->kind == MT_STEP_ADD;
     return reads ? (struct span){step->buffer, step->offset, step->offset + step->count} : (struct span){0};
@@ -112,7 +111,7 @@ static bool touches(const struct mt_step *writer, const struct mt_step *other) {
     return overlap(written(writer), written(other)) || overlap(written(writer), only_read(other));
 }
 
-/* Whether all that the two steps share is one range that both write. */
+/* Whether both steps write one and the same range, and share nothing else. */
 static bool same_range(const struct mt_step *a, const struct mt_step *b) {
     struct span x = written(a), y = written(b);
     return x.buffer == y.buffer && x.begin == y.begin && x.end == y.end && !overlap(x, only_read(b)) &&
@@ -132,19 +131,19 @@ static char *staged(const struct job *job, const struct flow *flow, int segment)
     return flow->staging + segment % flow->window * job->segment * mt_type_size(job->problem->wire);
 }
 
-/* Where a segment leaves from or arrives. */
+/* The buffer of a segment for MPI. */
 static void *wire_place(const struct job *job, const struct flow *flow, int segment) {
     if (flow->staging) return staged(job, flow, segment);
     return place(job, flow->step->buffer, flow->step->offset + segment * job->segment);
 }
 
-/* Fill in a flow's order: what it comes after. */
+/* Set what flow i has to wait for. */
 static void order_flow(struct flow *flows, int nflows, int i) {
     struct flow *flow = &flows[i];
     const struct mt_step *step = flow->step;
     for (int j = i - 1; j >= 0 && flow->after < 0; j--) {
         const struct mt_step *other = flows[j].step;
-        if (travels(step) && travels(other) && step->peer == other->peer &&
+        if (is_message(step) && is_message(other) && step->peer == other->peer &&
             (step->kind == MT_STEP_SEND) == (other->kind == MT_STEP_SEND))
             flow->after = j;
     }
@@ -211,7 +210,7 @@ static void set_up(struct job *job, const struct mt_step *steps, int nsteps) {
         order_flow(mpi->flows, nsteps, i);
         flow->window = flow->snapshot || flow->nsegments < window ? flow->nsegments : window;
         if (wants_staging(job, flow)) staging_bytes += flow->window * segment_bytes;
-        if (!travels(flow->step)) continue;
+        if (!is_message(flow->step)) continue;
         flow->request = job->nrequests;
         job->nrequests += flow->window;
     }
@@ -237,7 +236,7 @@ static enum mt_status fail_mpi(struct mt_err *err, int code) {
     return mt_fail(err, MT_EPEER, "MPI: %s", text);
 }
 
-/* Post what the flow's window has room for. */
+/* Post as many segments as the flow's window allows. */
 static enum mt_status post(struct job *job, struct flow *flow, struct mt_err *err) {
     struct mpi *mpi = job->mpi;
     const struct mt_step *step = flow->step;
@@ -261,7 +260,7 @@ static enum mt_status post(struct job *job, struct flow *flow, struct mt_err *er
     return MT_OK;
 }
 
-/* Whether what must come before this segment has taken effect. */
+/* Whether all that must be applied before this segment has been. */
 static bool in_turn(const struct job *job, int i, int segment) {
     const struct flow *flows = job->mpi->flows, *flow = &flows[i];
     if (flow->follows >= 0 && flows[flow->follows].applied <= segment) return false;
@@ -271,7 +270,7 @@ static bool in_turn(const struct job *job, int i, int segment) {
     return true;
 }
 
-static void take_effect(const struct job *job, const struct flow *flow, int segment) {
+static void apply_segment(const struct job *job, const struct flow *flow, int segment) {
     const struct mt_coll *problem = job->problem;
     const struct mt_step *step = flow->step;
     int64_t at = segment * job->segment, count = segment_count(job, flow, segment);
@@ -295,47 +294,47 @@ static void take_effect(const struct job *job, const struct flow *flow, int segm
     }
 }
 
-/* Apply what has arrived and is in turn; whether there was anything. */
+/* Apply the segments that have arrived and are in turn. Returns whether there were any. */
 static bool apply(struct job *job, int i) {
     struct flow *flow = &job->mpi->flows[i];
     bool any = false;
     for (; flow->applied < flow->nsegments; flow->applied++, any = true) {
         bool *arrived = NULL;
-        if (travels(flow->step)) {
+        if (is_message(flow->step)) {
             arrived = &job->mpi->arrived[flow->request + flow->applied % flow->window];
             if (flow->applied == flow->posted || !*arrived) break;
         }
         if (!in_turn(job, i, flow->applied)) break;
-        take_effect(job, flow, flow->applied);
+        apply_segment(job, flow, flow->applied);
         if (arrived) *arrived = false;
     }
     return any;
 }
 
-/* Who is waited for; also ends the communicator's usefulness. */
+/* MT_ESTALL with the ranks that are waited for. */
 static enum mt_status stall(struct job *job, struct mt_err *err) {
     struct mpi *mpi = job->mpi;
     char peers[256] = "";
     size_t used = 0;
     for (int i = 0; i < job->nflows; i++) {
         const struct flow *flow = &mpi->flows[i];
-        if (!travels(flow->step) || flow->applied == flow->nsegments || used + 16 > sizeof peers) continue;
-        bool told = false;
+        if (!is_message(flow->step) || flow->applied == flow->nsegments || used + 16 > sizeof peers) continue;
+        bool named = false;
         for (int j = 0; j < i; j++)
-            told |= travels(mpi->flows[j].step) && mpi->flows[j].step->peer == flow->step->peer &&
-                    mpi->flows[j].applied < mpi->flows[j].nsegments;
-        if (!told) used += (size_t)snprintf(peers + used, sizeof peers - used, " %d", job->group[flow->step->peer]);
+            named |= is_message(mpi->flows[j].step) && mpi->flows[j].step->peer == flow->step->peer &&
+                     mpi->flows[j].applied < mpi->flows[j].nsegments;
+        if (!named) used += (size_t)snprintf(peers + used, sizeof peers - used, " %d", job->group[flow->step->peer]);
     }
     return mt_fail(err, MT_ESTALL, "%s: rank %d has made no progress for %g s; it waits for rank%s%s",
                    mt_coll_name(job->problem->kind), mpi->comm.rank, job->deadline_s, strchr(peers + 1, ' ') ? "s" : "",
                    peers);
 }
 
-/* Give up: what is under way keeps its memory, since MPI may still write there. */
+/* Give up. Staging of messages in flight is not freed, since MPI may still write to it. */
 static void abandon(struct job *job) {
     struct mpi *mpi = job->mpi;
     for (int i = 0; i < job->nflows; i++)
-        for (int r = 0; travels(mpi->flows[i].step) && r < mpi->flows[i].window; r++) {
+        for (int r = 0; is_message(mpi->flows[i].step) && r < mpi->flows[i].window; r++) {
             MPI_Request *request = &mpi->requests[mpi->flows[i].request + r];
             if (*request == MPI_REQUEST_NULL) continue;
             if (mpi->flows[i].step->kind != MT_STEP_SEND) MPI_Cancel(request);
@@ -346,18 +345,18 @@ static void abandon(struct job *job) {
     mpi->broken = true;
 }
 
-/* Poll for a while, then sleep; `idle_s` is how long nothing has happened. Once the others have come, whoever sleeps
- * holds them all up, and makes them sleep too: then polling goes on for longer than the kernel may take to give a
- * thread a core that another one uses. */
+/* Poll for a while, then sleep; `idle_s`: time without progress. Once the other ranks have arrived, a rank that sleeps
+ * delays them all and makes them sleep too. So polling then goes on for long_spin_s, which is longer than the kernel
+ * takes to reschedule a thread whose core another thread uses. */
 static void pause_for(const struct job *job, double idle_s) {
-    double nap_s = job->met && idle_s < long_spin_s ? 0 : mt_comm_nap_s(idle_s);
-    if (nap_s > 0)
-        mt_sleep_s(nap_s);
+    double sleep_s = job->met && idle_s < long_spin_s ? 0 : mt_comm_backoff_s(idle_s);
+    if (sleep_s > 0)
+        mt_sleep_s(sleep_s);
     else
         sched_yield();
 }
 
-/* Whether one of the requests that are done was a message from another. */
+/* Whether one of the completed requests is a receive. */
 static bool received(const struct job *job) {
     for (int i = 0; i < job->nflows; i++) {
         const struct flow *flow = &job->mpi->flows[i];
@@ -377,7 +376,7 @@ static enum mt_status run_round(struct job *job, struct mt_err *err) {
         bool any = false, complete = true;
         for (int i = 0; i < job->nflows; i++) {
             any |= apply(job, i);
-            if (travels(mpi->flows[i].step)) {
+            if (is_message(mpi->flows[i].step)) {
                 enum mt_status st = post(job, &mpi->flows[i], err);
                 if (st) return st;
             }
@@ -404,8 +403,7 @@ static enum mt_status run_round(struct job *job, struct mt_err *err) {
 static enum mt_status run(struct mt_comm *comm, const struct mt_coll *problem, const struct mt_schedule *schedule,
                           const int *group, void *const buffer[2], int tag, double deadline_s, struct mt_err *err) {
     struct mpi *mpi = (struct mpi *)comm;
-    if (mpi->broken)
-        return mt_fail(err, MT_EPEER, "%s: an earlier collective did not end", mt_coll_name(problem->kind));
+    if (mpi->broken) return mt_fail(err, MT_EPEER, "%s: an earlier collective failed", mt_coll_name(problem->kind));
     mpi->scratch =
         grow_bytes(mpi->scratch, &mpi->scratch_capacity, schedule->scratch_count * mt_type_size(problem->acc));
     struct job job = {mpi,

@@ -1,4 +1,4 @@
-/* From /proc/self/cgroup: "4:memory,cpu:/user/session" or "0::/user/session". */
+/* Parses /proc/self/cgroup: lines "4:memory,cpu:/user/session" (version 1) or "0::/user/session" (version 2). */
 #include "kernels/cpu/cgroup.h"
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@ int64_t mt_cgroup_number(const char *folder, const char *name, const char *key) 
     return number;
 }
 
-/* Whether `name` is one of a list with commas, which is taken apart. */
+/* Whether `name` is in a comma-separated list. Overwrites the list. */
 static bool listed(char *list, const char *name) {
     char *rest = list;
     for (char *word; (word = strsep(&rest, ","));)

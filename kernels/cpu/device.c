@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 
 enum { HUGE_PAGE_BYTES = 2 << 20, PAGE_BYTES = 4096 };
 
@@ -19,12 +19,46 @@ static int64_t memory_bytes(struct mt_device *device) {
     return mt_cpu_memory_bytes("");
 }
 
+static enum mt_status do_nothing(const struct mt_call *call, struct mt_err *err) {
+    (void)call, (void)err;
+    return MT_OK;
+}
+
+/* The overhead of an operator on an emulated device, in seconds of its own speed: measured with operators that do
+ * nothing. 0 when no thread can be started. */
+static double overhead_s(struct mt_device *device) {
+    enum { COUNT = 256 };
+    static const struct mt_backend nothing = {.name = "nothing", .run = do_nothing};
+    static const struct mt_attr attr;
+    static const double deadline_s = 60;
+    const struct mt_call call = {.kind = MT_OP_count, .attr = &attr};
+    double seconds[COUNT][2], sum_s = 0;
+    struct mt_stream *stream;
+    struct mt_event *event;
+    struct mt_err err = MT_ERR_INIT;
+    if (mt_cpu_stream_new(device, "probe", &stream, &err)) return 0;
+    mt_cpu_event_new(device, &event, &err);
+    for (int i = 0; i < COUNT; i++) {
+        mt_cpu_stream_op(stream, &nothing, &call, seconds[i]);
+        mt_cpu_event_record(event, stream); /* as programs do */
+    }
+    if (!mt_cpu_stream_sync(stream, deadline_s, &err))
+        for (int i = 0; i < COUNT; i++) sum_s += seconds[i][1] - seconds[i][0];
+    mt_cpu_stream_free(stream);
+    mt_cpu_event_free(event);
+    return sum_s * ((struct mt_cpu_device *)device)->speed / COUNT;
+}
+
 static void emulate(struct mt_device *device, double speed) {
     assert(cpu_of(device)->speed == 1);
     cpu_of(device)->speed = speed;
     if (speed == 1) return;
+    device->emulated_exact_s = overhead_s(device) / MT_EMULATED_ERROR;
+    char doubt[64] = "";
+    if (device->emulated_exact_s > MT_EMULATED_EXACT_S)
+        snprintf(doubt, sizeof doubt, " (inexact for operators below %.0f us)", 1e6 * device->emulated_exact_s);
     size_t used = strlen(device->description);
-    snprintf(device->description + used, sizeof device->description - used, ", emulated speed %g", speed);
+    snprintf(device->description + used, sizeof device->description - used, ", emulated speed %g%s", speed, doubt);
 }
 
 static const struct mt_backend *backend(struct mt_device *device, const struct mt_call *call) {
@@ -32,7 +66,7 @@ static const struct mt_backend *backend(struct mt_device *device, const struct m
     return onednn && onednn->supports(call) ? onednn : &mt_backend_c;
 }
 
-/* Pages that the kernel gives as they are first touched; large blocks begin at a huge page's boundary. */
+/* Anonymous pages, allocated at first touch; large blocks are aligned to huge pages. */
 static void *map(size_t size_bytes) {
     size_t slack = size_bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : 0;
     char *memory = mmap(NULL, size_bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -51,7 +85,7 @@ static enum mt_status allocate(struct mt_device *device, int64_t size_bytes, voi
     size_t mapped_bytes = (pages ? pages : 1) * PAGE_BYTES;
     void *place = size_bytes < 0 || size_bytes > INT64_MAX / 2 ? NULL : map(mapped_bytes);
     if (!place)
-        return mt_fail(err, MT_ESYSTEM, "no memory: %.3f GB are wanted, %.3f GB can be had", 1e-9 * (double)size_bytes,
+        return mt_fail(err, MT_ESYSTEM, "out of memory: %.3f GB requested, %.3f GB free", 1e-9 * (double)size_bytes,
                        1e-9 * (double)memory_bytes(device));
     struct mt_cpu_allocation *allocation = mt_malloc(sizeof *allocation);
     pthread_mutex_lock(&cpu->lock);
@@ -118,11 +152,12 @@ enum mt_status mt_cpu_device_open(int index, struct mt_device **device, struct m
     (void)index, (void)err;
     struct mt_cpu_device *cpu = mt_calloc(1, sizeof *cpu);
     pthread_mutex_init(&cpu->lock, NULL);
-    int threads = omp_get_max_threads(); /* OMP_NUM_THREADS, or the affinity mask's */
+    int threads = omp_get_max_threads(); /* OMP_NUM_THREADS, or the cores of the affinity mask */
     cpu->base.class = &class;
     cpu->base.threads = threads;
     cpu->base.depth = 1;
     cpu->speed = 1;
+    cpu->clock = &mt_cpu_clock;
     struct mt_err missing = MT_ERR_INIT;
     cpu->onednn = mt_backend_onednn(&missing);
     char *text = cpu->base.description;

@@ -1,9 +1,9 @@
-/* How much memory this process can still have. */
+/* Free memory for this process. */
 #include <limits.h>
 #include <stdio.h>
 
 #include "kernels/cpu/cgroup.h"
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 
 struct cgroup_files {
     const char *limit, *usage, *inactive;
@@ -11,7 +11,7 @@ struct cgroup_files {
 static const struct cgroup_files version_1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
 static const struct cgroup_files version_2 = {"memory.max", "memory.current", "inactive_file"};
 
-/* What one cgroup leaves. */
+/* Lower *available to what one cgroup leaves. */
 static void take_room(void *context, const char *folder, bool unified) {
     const struct cgroup_files *files = unified ? &version_2 : &version_1;
     int64_t *available = context, limit = mt_cgroup_number(folder, files->limit, "");

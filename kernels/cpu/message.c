@@ -1,8 +1,8 @@
-/* A collective call on the CPU: pieces of tensors go into the message, the schedule runs, pieces come out.
+/* A collective call on the CPU: pack pieces of tensors into the message, run the schedule, unpack.
  *
- * A piece is walked in rows, which are copied, converted or added by the vectorised loops. */
+ * Each contiguous row of a piece is copied, converted or reduced by a vectorised loop. */
 #include "kernels/coll/reduce.h"
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 #include "kernels/device/piece.h"
 
 enum direction { PACK, UNPACK };

@@ -1,8 +1,8 @@
 /* Streams and events on the CPU: a stream is a thread that takes work from a queue, in order.
  *
- * After an error a stream takes its work without doing it, until mt_stream_sync has told; an event that it records
- * then carries the error on to the streams that wait for it, so that nobody computes with what was never made, and
- * whichever stream is asked first can say what happened. */
+ * After an error a stream skips its work until mt_stream_sync has reported the error. An event that it records passes
+ * the error to the streams that wait for it, so that no stream computes with missing data, and the first stream that is
+ * synchronised reports the error. */
 #include <errno.h>
 #include <math.h>
 #include <omp.h>
@@ -12,12 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <time.h>
 #ifdef __SSE2__
 #include <xmmintrin.h>
 #endif
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 
 enum item_kind { ITEM_OP, ITEM_COLL, ITEM_COPY, ITEM_RECORD, ITEM_WAIT };
 struct item {
@@ -25,7 +24,7 @@ struct item {
     const struct mt_backend *backend;
     const void *call; /* struct mt_call or struct mt_coll_call */
     struct event *event;
-    uint64_t ticket; /* which record of the event */
+    uint64_t ticket; /* number of the event's record */
     double *seconds;
     void *to; /* a copy's */
     const void *from;
@@ -45,7 +44,7 @@ struct stream {
     struct item current;
     bool busy;
     atomic_bool stop;
-    struct mt_err err;       /* the first, until it has been told */
+    struct mt_err err;       /* the first error, until it has been reported */
     atomic_bool computes;    /* has been given operators */
     struct mt_cpu_debt debt; /* the thread's own */
 };
@@ -55,8 +54,8 @@ struct event {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t recorded, done; /* tickets */
-    struct stream *stream;   /* that makes the last record */
-    struct mt_err err;       /* of the stream that made the last record */
+    struct stream *stream;   /* of the last record that was queued */
+    struct mt_err err;       /* of the stream of the last record that was done */
 };
 
 static void do_record(struct event *event, uint64_t ticket, const struct mt_err *err) {
@@ -69,17 +68,31 @@ static void do_record(struct event *event, uint64_t ticket, const struct mt_err 
     pthread_mutex_unlock(&event->lock);
 }
 
-/* What may be owed, lest a stream sleeps at every operator; and how little is not worth a sleep when others wait. */
+/* Emulation (mt_cpu_debt): a stream sleeps once it owes most_owed_s, not after every operator; and before work that
+ * other streams wait for if it owes least_paid_s. */
 static const double most_owed_s = 0.5e-3, least_paid_s = 20e-6;
 
-/* Until the record has been made, or the stream is to end. */
+/* The clock of the work that is stretched. One thread: its CPU time, without what other processes took from it. A team:
+ * wall time, since its threads wait for each other and the two cannot be separated. */
+static double worked_s(const struct mt_cpu_device *cpu) {
+    return cpu->base.threads > 1 ? cpu->clock->now_s() : cpu->clock->worked_s();
+}
+
+/* Time spent on waiting and waking up belongs to no operator. */
+static void has_waited(struct stream *stream) {
+    if (stream->cpu->speed < 1) stream->debt.worked_s = worked_s(stream->cpu);
+}
+
+/* Wait until the record has been made, or the stream is to stop. */
 static enum mt_status do_wait(struct stream *stream, struct event *event, uint64_t ticket, struct mt_err *err) {
     pthread_mutex_lock(&event->lock);
-    if (event->done < ticket) stream->debt.owed_s = 0;          /* who waits is neither late nor early */
-    while (event->done < ticket && !atomic_load(&stream->stop)) /* wake at times to look at `stop` */
+    bool waits = event->done < ticket;
+    if (waits) stream->debt.owed_s = 0;                         /* a stream that waits owes nothing */
+    while (event->done < ticket && !atomic_load(&stream->stop)) /* wake up regularly to check `stop` */
         mt_cond_wait_until(&event->changed, &event->lock, mt_now_s() + 0.1);
     if (event->err.status) *err = event->err;
     pthread_mutex_unlock(&event->lock);
+    if (waits) has_waited(stream);
     return err->status;
 }
 
@@ -95,28 +108,20 @@ static const char *item_name(const struct item *item) {
     return "the wait for an event";
 }
 
-/* Whether an item's time is stretched: an operator's, and that of a copy between them. */
+/* Whether emulation stretches an item: an operator, or a copy (a collective call without schedule) between operators.
+ */
 static bool is_stretched(const struct stream *stream, const struct item *item) {
     if (stream->cpu->speed == 1) return false;
     return item->kind == ITEM_OP ||
            (atomic_load(&stream->computes) && !((const struct mt_coll_call *)item->call)->schedule);
 }
 
-/* What stretching goes by. Time that other processes took from a single thread is none of its work; a team's threads
- * wait for each other, so there it cannot be told apart. */
-static double worked_s(const struct mt_cpu_device *cpu) {
-    struct timespec t;
-    if (cpu->base.threads > 1) return mt_now_s();
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void do_work(struct stream *stream, const struct item *item, struct mt_err *err) {
     struct mt_cpu_debt *debt = &stream->debt;
     bool stretched = is_stretched(stream, item);
-    if (!stretched) mt_cpu_debt_pay(debt, least_paid_s, &stream->stop); /* others take part */
+    if (!stretched) mt_cpu_debt_pay(debt, least_paid_s, &stream->stop); /* other ranks wait for it */
     if (item->seconds) item->seconds[0] = mt_cpu_debt_now_s(debt);
-    double start_s = stream->cpu->base.threads > 1 ? mt_now_s() : debt->worked_s; /* a reading costs: one an item */
+    double start_s = stream->cpu->base.threads > 1 ? worked_s(stream->cpu) : debt->worked_s; /* reading is slow: once */
     enum mt_status st = item->kind == ITEM_OP ? item->backend->run(item->call, err) : mt_cpu_coll(item->call, err);
     if (stream->cpu->speed < 1) debt->worked_s = worked_s(stream->cpu);
     if (stretched) mt_cpu_debt_add(debt, debt->worked_s - start_s, stream->cpu->speed);
@@ -140,8 +145,8 @@ static void do_item(struct stream *stream, const struct item *item, struct mt_er
         do_work(stream, item, err);
 }
 
-/* This thread, and those that it will start (a team), take numbers below the smallest normal one for zero: arithmetic
- * with them is many times slower, and gradients of what a model is sure of are full of them. */
+/* Flush subnormal numbers to zero in this thread and in the team that it starts: arithmetic with them is many times
+ * slower, and gradients of confident predictions are full of them. */
 static void flush_denormals(void) {
 #if defined __SSE2__
     enum { FLUSH_TO_ZERO = 1 << 15, DENORMALS_ARE_ZERO = 1 << 6 };
@@ -157,24 +162,27 @@ static void *run(void *argument) {
     struct mt_err err = MT_ERR_INIT;
     flush_denormals();
     omp_set_num_threads(stream->cpu->base.threads);
-    stream->debt.worked_s = worked_s(stream->cpu);
+    has_waited(stream);
     prctl(PR_SET_TIMERSLACK, 1000UL); /* ns: communicators sleep for short times */
     pthread_mutex_lock(&stream->lock);
     for (;;) {
-        if (!stream->count) stream->debt.owed_s = fmax(stream->debt.owed_s, 0);
-        while (!stream->count && !atomic_load(&stream->stop)) pthread_cond_wait(&stream->work, &stream->lock);
+        if (!stream->count) {
+            stream->debt.owed_s = fmax(stream->debt.owed_s, 0);
+            while (!stream->count && !atomic_load(&stream->stop)) pthread_cond_wait(&stream->work, &stream->lock);
+            has_waited(stream);
+        }
         if (!stream->count) break;
         stream->current = stream->queue[stream->first];
         stream->first = (stream->first + 1) % stream->capacity;
         stream->count--;
         stream->busy = true;
-        bool failed = stream->err.status; /* before: who waits for an event may have been told by the end of this */
+        bool failed = stream->err.status; /* read now: mt_stream_sync may have reported it by the end of the item */
         err.status = stream->err.status;
         if (failed) err = stream->err;
         pthread_mutex_unlock(&stream->lock);
         do_item(stream, &stream->current, &err);
         pthread_mutex_lock(&stream->lock);
-        if (!stream->count && stream->debt.owed_s > 0) { /* who waits for the end sees it at its time */
+        if (!stream->count && stream->debt.owed_s > 0) { /* so that a sync ends at the emulated time */
             pthread_mutex_unlock(&stream->lock);
             mt_cpu_debt_pay(&stream->debt, least_paid_s, &stream->stop);
             pthread_mutex_lock(&stream->lock);
@@ -193,11 +201,12 @@ enum mt_status mt_cpu_stream_new(struct mt_device *device, const char *name, str
     struct stream *s = mt_calloc(1, sizeof *s);
     s->base.device = device;
     s->cpu = (const struct mt_cpu_device *)device;
+    s->debt.clock = s->cpu->clock;
     snprintf(s->name, sizeof s->name, "%s", name);
     pthread_mutex_init(&s->lock, NULL);
     mt_cond_init(&s->work);
     mt_cond_init(&s->done);
-    /* Signals are the main thread's. */
+    /* The main thread handles signals. */
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
@@ -279,14 +288,15 @@ void mt_cpu_stream_wait(struct mt_stream *stream, struct mt_event *base) {
 
 struct mt_stream_progress mt_cpu_stream_query(struct mt_stream *base) {
     struct stream *stream = (struct stream *)base;
-    struct mt_stream_progress sight = {0};
+    struct mt_stream_progress progress = {0};
     pthread_mutex_lock(&stream->lock);
     enum item_kind kind = stream->current.kind;
-    sight.completed = stream->completed;
-    if (stream->busy && (kind == ITEM_OP || kind == ITEM_COLL)) sight.what = item_name(&stream->current);
-    sight.collective = sight.what && kind == ITEM_COLL && ((const struct mt_coll_call *)stream->current.call)->schedule;
+    progress.completed = stream->completed;
+    if (stream->busy && (kind == ITEM_OP || kind == ITEM_COLL)) progress.what = item_name(&stream->current);
+    progress.collective =
+        progress.what && kind == ITEM_COLL && ((const struct mt_coll_call *)stream->current.call)->schedule;
     pthread_mutex_unlock(&stream->lock);
-    return sight;
+    return progress;
 }
 
 /* The lock is held. */
@@ -295,27 +305,27 @@ static enum mt_status fail_stalled(struct stream *stream, double deadline_s, str
                    stream->busy ? item_name(&stream->current) : "nothing");
 }
 
-/* Tell what went wrong, which is then forgotten. The lock is held. */
-static enum mt_status tell(struct stream *stream, struct mt_err *err) {
+/* Report and clear the stream's error. The lock is held. */
+static enum mt_status report(struct stream *stream, struct mt_err *err) {
     if (!stream->err.status) return MT_OK;
     *err = stream->err;
     stream->err = (struct mt_err)MT_ERR_INIT;
     return err->status;
 }
 
-/* How long nothing has come to its end. */
-struct still {
+/* The time without progress: since the last change of the number of completed items. */
+struct stall {
     struct mt_awake awake;
-    uint64_t seen;
+    uint64_t completed;
 };
-static double still_s(struct still *still, uint64_t completed) {
-    double s = mt_awake_check(&still->awake, 1);
-    if (completed == still->seen) return s;
-    still->seen = completed;
-    return still->awake.awake_s = 0;
+static double stalled_s(struct stall *stall, uint64_t completed) {
+    double s = mt_awake_check(&stall->awake, 1);
+    if (completed == stall->completed) return s;
+    stall->completed = completed;
+    return stall->awake.awake_s = 0;
 }
 
-static double nap_end_s(double left_s) {
+static double wake_s(double left_s) {
     return mt_now_s() + (left_s < 0.5 ? left_s : 0.5);
 }
 
@@ -323,13 +333,13 @@ enum mt_status mt_cpu_stream_sync(struct mt_stream *base, double deadline_s, str
     struct stream *stream = (struct stream *)base;
     enum mt_status st = MT_OK;
     pthread_mutex_lock(&stream->lock);
-    struct still still = {.seen = stream->completed};
-    for (double s = still_s(&still, still.seen); stream->completed < stream->submitted && !st;) {
-        mt_cond_wait_until(&stream->done, &stream->lock, nap_end_s(deadline_s - s));
-        s = still_s(&still, stream->completed);
+    struct stall stall = {.completed = stream->completed};
+    for (double s = stalled_s(&stall, stall.completed); stream->completed < stream->submitted && !st;) {
+        mt_cond_wait_until(&stream->done, &stream->lock, wake_s(deadline_s - s));
+        s = stalled_s(&stall, stream->completed);
         if (s >= deadline_s && stream->completed < stream->submitted) st = fail_stalled(stream, deadline_s, err);
     }
-    if (!st) st = tell(stream, err);
+    if (!st) st = report(stream, err);
     pthread_mutex_unlock(&stream->lock);
     return st;
 }
@@ -340,13 +350,13 @@ enum mt_status mt_cpu_event_sync(struct mt_event *base, double deadline_s, struc
     pthread_mutex_lock(&event->lock);
     struct stream *stream = event->stream;
     uint64_t ticket = event->recorded;
-    struct still still = {.seen = stream ? mt_cpu_stream_query(&stream->base).completed : 0};
-    for (double s = still_s(&still, still.seen); event->done < ticket && !st;) {
-        mt_cond_wait_until(&event->changed, &event->lock, nap_end_s(deadline_s - s));
+    struct stall stall = {.completed = stream ? mt_cpu_stream_query(&stream->base).completed : 0};
+    for (double s = stalled_s(&stall, stall.completed); event->done < ticket && !st;) {
+        mt_cond_wait_until(&event->changed, &event->lock, wake_s(deadline_s - s));
         if (event->done >= ticket) break;
         pthread_mutex_unlock(&event->lock);
         pthread_mutex_lock(&stream->lock);
-        s = still_s(&still, stream->completed);
+        s = stalled_s(&stall, stream->completed);
         if (s >= deadline_s) st = fail_stalled(stream, deadline_s, err);
         pthread_mutex_unlock(&stream->lock);
         pthread_mutex_lock(&event->lock);
@@ -354,7 +364,7 @@ enum mt_status mt_cpu_event_sync(struct mt_event *base, double deadline_s, struc
     pthread_mutex_unlock(&event->lock);
     if (st || !stream) return st;
     pthread_mutex_lock(&stream->lock);
-    st = tell(stream, err);
+    st = report(stream, err);
     pthread_mutex_unlock(&stream->lock);
     return st;
 }

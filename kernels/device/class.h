@@ -1,7 +1,7 @@
-/* What a kind of device provides: device.c passes each function of device.h on to its device's class.
+/* The interface that a kind of device implements: device.c passes each function of device.h to the device's class.
  *
- * A kind's own structs begin with these; the class fills the bases of what it makes. Streams and events meet only
- * those of the same device. A class's functions mean what device.h says of those of their name. */
+ * A kind's own structs begin with the structs below; the class fills these in what it makes. Streams and events are
+ * used only with others of the same device. device.h documents the functions, by name. */
 #ifndef MT_KERNELS_DEVICE_CLASS_H
 #define MT_KERNELS_DEVICE_CLASS_H
 
@@ -10,7 +10,7 @@
 #include "kernels/device/tuner.h"
 
 struct mt_device_class {
-    const char *kind; /* as device.c opens it */
+    const char *kind; /* name by which device.c opens it */
     void (*close)(struct mt_device *device);
     int64_t (*memory_bytes)(struct mt_device *device);
     void (*facts)(struct mt_device *device, struct mt_device_facts *facts); /* null: there are none (facts.h) */
@@ -27,7 +27,7 @@ struct mt_device_class {
     enum mt_status (*host_alloc)(struct mt_device *device, int64_t size_bytes, void **memory, struct mt_err *err);
     void (*host_free)(struct mt_device *device, void *memory);
 
-    /* All four null: there is no reaching it from other processes. */
+    /* All four null: other processes cannot reach its memory. */
     enum mt_status (*export_memory)(struct mt_device *device, void *memory, void *handle, struct mt_err *err);
     enum mt_status (*import_memory)(struct mt_device *device, const void *handle, void **memory, struct mt_err *err);
     void (*forget)(struct mt_device *device, void *memory);
@@ -51,7 +51,7 @@ struct mt_device_class {
     void (*event_record)(struct mt_event *event, struct mt_stream *stream);
     enum mt_status (*event_sync)(struct mt_event *event, double deadline_s, struct mt_err *err);
 
-    /* Null: it captures nothing, and the others are null too. */
+    /* Null: it cannot capture; then the others are null too. */
     enum mt_status (*capture_begin)(struct mt_stream *const *streams, int nstreams, struct mt_capture **capture,
                                     struct mt_err *err);
     enum mt_status (*capture_end)(struct mt_capture *capture, struct mt_err *err);
@@ -66,7 +66,8 @@ struct mt_device_class {
 struct mt_device {
     const struct mt_device_class *class;
     int threads, depth;
-    int multiprocessors, all_multiprocessors; /* that compute, that there are; 0: a CPU */
+    int multiprocessors, all_multiprocessors; /* of the stream "compute", and in all; 0: a CPU */
+    double emulated_exact_s;                  /* mt_device_emulated_exact_s */
     char description[1200];
 };
 struct mt_stream {
@@ -79,7 +80,7 @@ struct mt_capture {
     struct mt_device *device;
 };
 
-/* Open a device of one kind; `index`: which of them. */
+/* Open device number `index` of a kind. */
 enum mt_status mt_cpu_device_open(int index, struct mt_device **device, struct mt_err *err);
 enum mt_status mt_cuda_device_open(int index, struct mt_device **device, struct mt_err *err);
 

@@ -1,6 +1,6 @@
 /* What the CUDA module and the program that loads it agree on. The module exports one symbol, `mt_cuda_module`; it is
- * used only if what it says of itself is what the program says of itself. The functions of the program that the module
- * calls are listed in kernels/device/cuda_module.c. */
+ * used only if both were built with the same sizes and version. The module calls functions of mt_kernels, which the
+ * program links whole and exports (motley_loads_modules in CMakeLists.txt). */
 #ifndef MT_KERNELS_DEVICE_CUDA_MODULE_H
 #define MT_KERNELS_DEVICE_CUDA_MODULE_H
 

@@ -1,13 +1,13 @@
-/* One function a family, by the shapes alone; what depends on the GPU is taken for a large one. */
+/* One function a family, by the shapes alone; what depends on the GPU is computed for a large one. */
 #include "kernels/device/cuda_scratch.h"
 
 enum {
     WORKSPACE_BYTES = (32 << 20) + 256, /* of cuBLASLt, with its alignment */
     ALIGN = 256,
-    EDGE_COLUMNS = 128,    /* of products with odd rows */
+    EDGE_COLUMNS = 128,    /* of GEMMs with rows that are not multiples of 16 bytes */
     CUDNN_BYTES = 1 << 20, /* of a plan, beside scores */
     MOST_MULTIPROCESSORS = 192,
-    WALKERS = 6,          /* blocks of a multiprocessor that walk rows, for sums over them */
+    ROW_BLOCKS = 6,       /* blocks of a multiprocessor that loop over rows, for sums over them */
     SUM_PARTS = 512 * 32, /* warps' columns of partial sums; each of at most 16 bytes of the narrowest type */
     NORM_PARTS = 4096,    /* partial sums of squares */
     SORT_ROWS = 1024,     /* that a block sorts */
@@ -29,17 +29,17 @@ static int64_t extent(const struct mt_tensor *t, int first, int count) {
     return n;
 }
 
-/* The workspace; and column sums of b beside it, or what products with rows of odd lengths leave over. */
-static int64_t of_product(const struct mt_call *call) {
+/* The workspace; and column sums of b, or the columns that strips leave over (kernels/cuda/gemm/strips.c). */
+static int64_t of_gemm(const struct mt_call *call) {
     const struct mt_attr *attr = call->attr;
     int64_t size = mt_type_size(call->in[0].type), m = extent(&call->out[0], 0, attr->nm);
     int64_t n = extent(&call->out[0], attr->nm, attr->nn), k = m ? mt_tensor_count(&call->in[0]) / m : 0;
     bool sums = call->kind == MT_OP_fused_matmul && attr->epilogue == MT_OP_sum;
     bool odd = m * size % 16 || n * size % 16 || k * size % 16;
     if (!(m && n && k) && !sums) return 0;
-    int64_t beside = odd ? EDGE_COLUMNS * (m + n + k) * size + ALIGN : 0;
-    if (sums) beside = larger(beside, larger(of_sum(call), n * (int64_t)sizeof(float)));
-    return WORKSPACE_BYTES + beside;
+    int64_t more = odd ? EDGE_COLUMNS * (m + n + k) * size + ALIGN : 0;
+    if (sums) more = larger(more, larger(of_sum(call), n * (int64_t)sizeof(float)));
+    return WORKSPACE_BYTES + more;
 }
 
 static int64_t of_sq_norm(const struct mt_call *call) {
@@ -54,11 +54,11 @@ static int64_t of_embedding_grad(const struct mt_call *call) {
     return 4 * (4 * n + SORT_BINS * (blocks + 1) + 2 * runs * e) + 7 * 64;
 }
 
-/* The sums' (gamma's, beta's and, if it is one, dx's), of each block that walks rows. */
+/* Sums (dgamma, dbeta and, if it is an output, the sum of dinp) of each block that loops over rows. */
 static int64_t of_norm_grad(const struct mt_call *call) {
     const struct mt_tensor *x = &call->in[1];
     int64_t width = x->extent[x->naxes - 1], rows = width ? mt_tensor_count(x) / width : 0;
-    int64_t blocks = MOST_MULTIPROCESSORS * WALKERS, sums = call->nout - (call->kind == MT_OP_layer_norm_grad);
+    int64_t blocks = MOST_MULTIPROCESSORS * ROW_BLOCKS, sums = call->nout - (call->kind == MT_OP_layer_norm_grad);
     return (rows < blocks ? rows : blocks) * sums * width * (int64_t)sizeof(float);
 }
 
@@ -66,7 +66,7 @@ static int64_t whole(int64_t n, int64_t unit) {
     return (n + unit - 1) / unit * unit;
 }
 
-/* What cuDNN wants for heads that it takes, if that is not too much. `between`: what backward keeps there. */
+/* What cuDNN needs where it can run the call, if that is not too much. `between`: intermediate results of backward. */
 static int64_t of_cudnn(const struct mt_call *call, const struct mt_tensor *x, int64_t between) {
     int64_t bytes = CUDNN_BYTES + ALIGN + between;
     if (!mt_type_is_half(x->type) || x->extent[4] % 8 || x->extent[1] <= 1 || call->attr->p > 0) return 0;
@@ -77,8 +77,8 @@ static int64_t of_attention(const struct mt_call *call) {
     return of_cudnn(call, &call->in[0], 0);
 }
 
-/* Of our own kernels: the softmax's sum and the row's dot product, of each query. Of cuDNN's: that product and all
- * scores; in any order, sums of q's gradient in their place, twice. */
+/* Our kernels need lse and delta of each query; cuDNN's, delta and all scores; in any order, two times the sums of q's
+ * gradient instead of scores. */
 static int64_t of_attention_grad(const struct mt_call *call) {
     const struct mt_tensor *x = &call->in[1];
     const int64_t f32 = sizeof(float), heads = x->extent[0] * x->extent[3], s = x->extent[1], d = x->extent[4];
@@ -89,8 +89,8 @@ static int64_t of_attention_grad(const struct mt_call *call) {
 }
 
 int64_t mt_cuda_scratch_bytes(const struct mt_call *call) {
-    static int64_t (*const of_kind[MT_NOPS])(const struct mt_call *) = {[MT_OP_matmul] = of_product,
-                                                                        [MT_OP_fused_matmul] = of_product,
+    static int64_t (*const of_kind[MT_NOPS])(const struct mt_call *) = {[MT_OP_matmul] = of_gemm,
+                                                                        [MT_OP_fused_matmul] = of_gemm,
                                                                         [MT_OP_sum] = of_sum,
                                                                         [MT_OP_sq_norm] = of_sq_norm,
                                                                         [MT_OP_count] = of_sq_norm,

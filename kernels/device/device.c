@@ -1,4 +1,4 @@
-/* Devices by name, and the way from each function to its device's class. */
+/* Devices by name, and dispatch to their classes. */
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
@@ -80,6 +80,10 @@ void mt_device_emulate(struct mt_device *device, double speed) {
     device->class->emulate(device, speed);
 }
 
+double mt_device_emulated_exact_s(const struct mt_device *device) {
+    return device->emulated_exact_s;
+}
+
 enum mt_status mt_device_emulate_sms(struct mt_device *device, int count, struct mt_err *err) {
     if (device->class->emulate_sms) return device->class->emulate_sms(device, count, err);
     return mt_fail(err, MT_EINPUT, "%s: has no multiprocessors to leave out", device->description);
@@ -126,7 +130,7 @@ enum mt_status mt_device_copy_out(struct mt_device *device, void *to, const void
 }
 
 static enum mt_status unreachable(const struct mt_device *device, struct mt_err *err) {
-    return mt_fail(err, MT_EINPUT, "%s: its memory is its process's own", device->description);
+    return mt_fail(err, MT_EINPUT, "%s: other processes cannot reach its memory", device->description);
 }
 
 enum mt_status mt_device_export(struct mt_device *device, void *memory, void *handle, struct mt_err *err) {

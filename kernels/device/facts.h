@@ -1,11 +1,11 @@
-/* What a device says of itself, for profiles and for checks before a job.
+/* Facts about a device, for profiles and for checks before a job.
  *
  *     struct mt_device_facts facts;
  *     mt_device_facts(device, &facts);
  *     if (facts.health.known && facts.health.throttled) ...
  *
- * A CPU has none of it (all zero): what is to be known of it, profiler/measure/topology.h finds. Of a GPU the driver
- * tells the first part, and NVML the rest, if it is there. */
+ * All zero for a CPU, whose facts profiler/measure/topology.h finds. For a GPU the driver gives the first part, and
+ * NVML, where it is installed, `peers` and `health`. */
 #ifndef MT_KERNELS_DEVICE_FACTS_H
 #define MT_KERNELS_DEVICE_FACTS_H
 
@@ -16,18 +16,18 @@ struct mt_device;
 
 enum { MT_DEVICE_BUS_TEXT = 24, MT_DEVICE_MOST_PEERS = 16 };
 
-/* How it reaches another GPU of its host. */
+/* The connection to another GPU of the host. */
 struct mt_device_peer {
     char bus[MT_DEVICE_BUS_TEXT];
-    bool nvlink; /* else through the host's bus */
-    bool access; /* copies go there without a stop in the host's memory */
+    bool nvlink; /* else PCIe */
+    bool access; /* peer access: copies need no staging in host memory */
 };
 
-/* Why a GPU's clock is below what it could be, by NVML. */
+/* Reasons for a reduced clock, by NVML. */
 enum {
-    MT_THROTTLED_POWER = 1,   /* at its power limit; of a GPU that works hard that is usual */
+    MT_THROTTLED_POWER = 1,   /* at its power limit, as usual under load */
     MT_THROTTLED_HEAT = 2,    /* too hot */
-    MT_THROTTLED_HARDWARE = 4 /* a brake from outside, as of a failing power supply */
+    MT_THROTTLED_HARDWARE = 4 /* hardware power brake, as from a failing power supply */
 };
 
 struct mt_device_health {
@@ -37,7 +37,7 @@ struct mt_device_health {
     double power_W, power_limit_W;
     double temperature_C;
     unsigned throttled;    /* MT_THROTTLED_... */
-    int64_t others_bytes;  /* of its memory, that other processes hold */
+    int64_t others_bytes;  /* of its memory, held by other processes */
     int64_t ecc_corrected; /* errors since the driver was loaded */
     int64_t ecc_uncorrected;
     int nvlinks; /* links that are up */
@@ -49,12 +49,12 @@ struct mt_device_facts {
     char driver[32];              /* "580.95.05" */
     char nccl[32];                /* "2.28.9": of the library that was loaded */
     int multiprocessors;          /* all */
-    int computing;                /* those that the stream "compute" has: fewer where that is emulated */
+    int computing;                /* those of the stream "compute": fewer if emulated */
     int capability;               /* 90: 9.0 */
     int64_t memory_bytes;         /* all of it */
-    int64_t context_bytes;        /* what opening the device has taken of it */
-    int64_t opened_bytes;         /* what could be had then */
-    int npeers;                   /* other GPUs that this host's NVML, or this process, sees */
+    int64_t context_bytes;        /* taken by opening the device */
+    int64_t opened_bytes;         /* free after that */
+    int npeers;                   /* other GPUs that NVML, or this process, sees */
     struct mt_device_peer peers[MT_DEVICE_MOST_PEERS];
     struct mt_device_health health;
 };

@@ -1,15 +1,18 @@
-/* How a piece (device.h) is walked: in rows of contiguous elements. Its axes are merged as far as they can be, so that
- * a whole tensor is one row and a block of columns is a row each. */
+/* A piece (device.h) as rows of contiguous elements, with its axes merged where possible: a whole tensor is one row, a
+ * block of columns has one row for each row of the tensor.
+ *
+ *     struct mt_piece_rows rows = mt_piece_rows(&piece);
+ *     // rows.naxes nested loops over rows.extent[] with rows.stride[]; each step handles rows.row elements */
 #ifndef MT_KERNELS_DEVICE_PIECE_H
 #define MT_KERNELS_DEVICE_PIECE_H
 
 #include "kernels/device/device.h"
 
-/* Axis 0 is the innermost here; in the message row follows row. */
+/* Axis 0 is the innermost. In the message the rows are contiguous. */
 struct mt_piece_rows {
     int naxes;
     int64_t extent[MT_MAX_AXES], stride[MT_MAX_AXES]; /* of the rows, in the tensor's elements */
-    int64_t row;                                      /* elements; 0: there are none at all */
+    int64_t row;                                      /* elements of a row; 0: the piece is empty */
 };
 
 static inline int64_t mt_piece_elements(const struct mt_piece *piece) {

@@ -1,4 +1,4 @@
-/* The table of operators, and what a well-formed call is. */
+/* The table of operators, and the check of calls. */
 #include "kernels/op/op.h"
 
 #include <ctype.h>
@@ -43,7 +43,7 @@ int mt_op_nout(enum mt_op_kind kind, const struct mt_attr *attr) {
     return epilogue ? epilogue->nout : mt_op_info[kind].nout - unsummed;
 }
 
-/* What the letters of a row stand for in one call. */
+/* The values of a row's letters in one call. */
 struct binding {
     const struct mt_call *call;
     struct mt_err *err;
@@ -87,7 +87,7 @@ static enum mt_status check_tensor(struct binding *b, bool output, int i) {
     return MT_OK;
 }
 
-/* One operand against its part of the row, "*e": returns the text after it. */
+/* Check one operand against its pattern, such as "*e"; *shapes moves on to the text after it. */
 static enum mt_status check_shape(struct binding *b, bool output, int i, const char **shapes) {
     const struct mt_tensor *t = output ? &b->call->out[i] : &b->call->in[i];
     const char *s = *shapes;
@@ -120,12 +120,12 @@ static bool same_axes(const struct mt_tensor *a, int at, const struct mt_tensor 
     return true;
 }
 
-/* What stands beside the product's y[m, n]: of all of its axes, or of n alone. */
-static enum mt_status check_beside(struct binding *b, bool output, int i, bool whole) {
+/* An epilogue's operand next to y[m, n]: it has all of y's axes (`whole`), or n alone. */
+static enum mt_status check_epilogue_operand(struct binding *b, bool output, int i, bool whole) {
     const struct mt_attr *t = b->call->attr;
-    const struct mt_tensor *y = &b->call->out[0], *beside = output ? &b->call->out[i] : &b->call->in[i];
+    const struct mt_tensor *y = &b->call->out[0], *operand = output ? &b->call->out[i] : &b->call->in[i];
     int first = whole ? 0 : t->nm, n = whole ? y->naxes : t->nn;
-    if (beside->naxes == n && same_axes(beside, 0, y, first, n)) return MT_OK;
+    if (operand->naxes == n && same_axes(operand, 0, y, first, n)) return MT_OK;
     return fail(b, output, i, whole ? "is not [m, n]" : "is not [n]");
 }
 
@@ -137,10 +137,10 @@ static enum mt_status check_epilogue(struct binding *b) {
     if (!epilogue) return mt_fail(b->err, MT_EBUG, "fused_matmul: no such epilogue: %d", (int)t->epilogue);
     if (c->nin != epilogue->nin) return fail(b, false, epilogue->nin - 1, "is missing, or is not the last");
     if (!epilogue->sums && (t->out_acc || t->accumulate)) return fail(b, true, 0, "cannot be a sum");
-    if (c->nin > 2 && (st = check_beside(b, false, 2, !epilogue->bias))) return st;
+    if (c->nin > 2 && (st = check_epilogue_operand(b, false, 2, !epilogue->bias))) return st;
     if (c->nout < 2) return MT_OK;
     if (c->out[1].type != (epilogue->whole ? b->type : b->acc)) return fail(b, true, 1, "is of a wrong type");
-    return check_beside(b, true, 1, epilogue->whole);
+    return check_epilogue_operand(b, true, 1, epilogue->whole);
 }
 
 static enum mt_status check_matmul(struct binding *b) {
@@ -258,17 +258,17 @@ int64_t mt_call_ids_below(const struct mt_call *call) {
 }
 
 enum mt_status mt_call_check(const struct mt_call *call, struct mt_err *err) {
-    if (!call->many) return check_one(call, err);
-    for (int i = 0; i < call->many; i++) {
-        struct mt_call part = mt_call_part(call, i);
+    if (!call->ncalls) return check_one(call, err);
+    for (int i = 0; i < call->ncalls; i++) {
+        struct mt_call part = mt_call_nth(call, i);
         enum mt_status st = check_one(&part, err);
-        if (st) return mt_err_context(err, "call %d of %d", i, call->many), st;
+        if (st) return mt_err_context(err, "call %d of %d", i, call->ncalls), st;
         for (int k = 0; k < call->nin + call->nout; k++) {
             bool in = k < call->nin;
             const struct mt_tensor *mine = in ? &part.in[k] : &part.out[k - call->nin];
             const struct mt_tensor *first = in ? &call->in[k] : &call->out[k - call->nin];
             if (mine->type != first->type)
-                return mt_fail(err, MT_EBUG, "%s: calls of different types are one", mt_op_info[call->kind].name);
+                return mt_fail(err, MT_EBUG, "%s: merged calls have different types", mt_op_info[call->kind].name);
         }
     }
     return MT_OK;

@@ -1,9 +1,12 @@
-/* Operators as devices run them: the table of kinds, their attributes, and one call.
+/* Operators as devices run them: the table of kinds, their attributes, and calls.
  *
- * A tensor here is one rank's box of a value: dense, row-major, with the box's offset in the whole value, so
- * that an operator whose index is split (embedding over `vocab`, dropout over anything) knows where it is.
- * Axes are *atoms*: rows are [batch, seq], a fused projection is [3, heads, headsize]. Extents may be zero:
- * sums over nothing are zero, maxima over nothing are -inf, and outputs are always written whole.
+ *     struct mt_call call = {.kind = MT_OP_gelu, .attr = &attr, .nin = 1, .nout = 1, .in = &x, .out = &y};
+ *     if (mt_backend_c.supports(&call)) st = mt_backend_c.run(&call, &err);
+ *
+ * A tensor is one rank's box of a value: contiguous, row-major, with the box's offset in the whole value, so that an
+ * operator whose index is split (embedding over `vocab`, dropout over any axis) knows its place. Axes are *atoms*: rows
+ * are [batch, seq], a fused projection is [3, heads, headsize]. Extents may be zero: an empty sum is 0, an empty
+ * maximum -inf, and outputs are always written in full.
  *
  * `T` is the job's activation type, `A` its accumulation type (type.h). ops.def gives each operand's type. */
 #ifndef MT_KERNELS_OP_OP_H
@@ -30,16 +33,16 @@ struct mt_attr {
     int nm, nn, nk;
     bool trans_a, trans_b;
     bool out_acc; /* y has type A, not T (weight gradients) */
-    bool tf32;    /* of f32 operands only the first 10 bits after the point count; sums are in f32 (fused_matmul too) */
+    bool tf32;    /* f32 operands are rounded to 10 bits of mantissa; sums are in f32 (also fused_matmul) */
 
     unsigned axes; /* add: the axes of `a` that `b` has, in order; sum: the axes that are summed away (bits) */
 
     double p;     /* dropout, attention: the probability of dropping an element */
-    uint64_t tag; /* dropout, attention: which random stream; equal in forward and backward */
+    uint64_t tag; /* dropout, attention: number of the random stream; equal in forward and backward */
 
     double scale;   /* attention: of the scores, before the softmax */
     bool causal;    /* attention */
-    bool any_order; /* attention_grad: sums may be added up in any order, and have other bits each time */
+    bool any_order; /* attention_grad: sums may be in any order, so that bits may differ between runs */
     double eps;     /* norm_*: added to the variance; adamw: to the root */
 
     double value;                                   /* fill, cross_entropy_grad */
@@ -50,14 +53,14 @@ struct mt_attr {
     int64_t interval; /* loss_scale: steps without overflow after which it grows */
 
     /* Set by lowering only. */
-    /* matmul, fused_matmul with sum, embedding_grad, sum, norm_param_grad, layer_norm_grad (all but dx): add to the old
-     * content */
+    /* matmul, fused_matmul with sum, embedding_grad, sum, norm_param_grad, layer_norm_grad (all but dx): add to the
+     * outputs' old content */
     bool accumulate;
     /* fused_matmul: MT_OP_add, gelu, relu, gelu_grad, relu_grad or sum; layer_norm_grad: sum, or zero */
     enum mt_op_kind epilogue;
 };
 
-/* Powers of two, as all scales of losses are. Gradients are sums over samples, so that the least one may be below 1. */
+/* Bounds of the loss scale, which is always a power of two. Gradients are sums over samples, so it may be below 1. */
 #define MT_LOSS_SCALE_LEAST 0x1p-14
 #define MT_LOSS_SCALE_MOST 0x1p24
 
@@ -78,7 +81,7 @@ static inline int64_t mt_tensor_count(const struct mt_tensor *t) {
 
 /* What changes from step to step. */
 struct mt_clock {
-    int64_t step; /* from 1: the update that is being computed */
+    int64_t step; /* from 1: number of the update being computed */
     uint64_t seed;
     double lr; /* this step's learning rate */
 };
@@ -92,20 +95,21 @@ struct mt_call {
     const struct mt_clock *clock;
     void *scratch;    /* of the size that the backend asked for, 64-byte aligned; null if that is zero */
     const char *what; /* for messages: the operator's name in its graph; or null */
-    /* Of kinds that the device merges (mt_device_merges): so many calls done as one, with types and numbers of operands
-     * in common. Their attributes, inputs (nin each) and outputs (nout each) follow one another. None reads or writes
-     * what another writes, but for input 1 of sq_norm_add, which is the output of the call before. 0: one. */
-    int many;
+    /* 0: one call. Else a multi-tensor launch of so many calls, for kinds that the device merges (mt_device_merges).
+     * All have the same types and numbers of operands; attr, in (nin each) and out (nout each) are arrays over the
+     * calls. No call reads or writes what another writes, except that input 1 of sq_norm_add is the previous call's
+     * output. */
+    int ncalls;
 };
 
 static inline int mt_call_count(const struct mt_call *call) {
-    return call->many ? call->many : 1;
+    return call->ncalls ? call->ncalls : 1;
 }
-/* Call i of them. */
-static inline struct mt_call mt_call_part(const struct mt_call *call, int i) {
+/* Call i of a multi-tensor launch. */
+static inline struct mt_call mt_call_nth(const struct mt_call *call, int i) {
     struct mt_call part = *call;
     part.attr += i, part.in += i * call->nin, part.out += i * call->nout;
-    part.many = 0;
+    part.ncalls = 0;
     return part;
 }
 
@@ -114,36 +118,36 @@ struct mt_op_info {
     int min_in, max_in, nout;         /* nout: at most, see mt_op_nout */
     const char *in_types, *out_types; /* one letter an operand: T, A, I (i32), S (same as the input 0), * (attr) */
     int in_place[MT_MAX_OUT];         /* the input whose memory output o may take, or -1 */
-    bool exact;         /* element by element, in an order and rounding that is the same on every device */
+    bool exact;         /* same bits on every device: element-wise, with a fixed order of operations and roundings */
     bool fused;         /* made by lowering, never in a graph */
     const char *shapes; /* "*e,*>*": see ops.def; "" for matmul, fused_matmul, add and sum */
     double flops;       /* for each element of input 0, or as ops.def says */
 };
 extern const struct mt_op_info mt_op_info[MT_NOPS];
 
-/* How many outputs a call has: info->nout, but of fused_matmul and layer_norm_grad as the epilogue says. */
+/* The number of outputs of a call: info->nout, but for fused_matmul and layer_norm_grad according to the epilogue. */
 int mt_op_nout(enum mt_op_kind kind, const struct mt_attr *attr);
 
-/* What fused_matmul's epilogue makes of it. */
+/* The operands of fused_matmul by its epilogue. */
 struct mt_op_epilogue {
     enum mt_op_kind kind;
     int nin, nout;
     bool bias;  /* input 2 is [n]; else, where there is one, [m, n] */
     bool whole; /* output 1, where there is one, is [m, n] of type T; else [n] of type A */
-    bool sums;  /* out_acc and accumulate mean what they mean to matmul; else they are not set */
+    bool sums;  /* out_acc and accumulate may be set, as in matmul */
 };
 /* Null where there is no such epilogue. */
 const struct mt_op_epilogue *mt_op_epilogue(enum mt_op_kind kind);
 
-/* Whether a call is well formed: operands, types, extents, attributes, memory where there are elements. Backends may
- * assume it; MT_EBUG with the operator, operand and reason otherwise. */
+/* Check that a call is well formed: operands, types, extents, attributes, memory where there are elements. Backends
+ * assume it. MT_EBUG with the operator, operand and reason otherwise. */
 enum mt_status mt_call_check(const struct mt_call *call, struct mt_err *err);
 
-/* An operand's part (inputs, then outputs) of its row in ops.def, "*e", and its length; null where the row has none.
- * Inputs that are left out have a part all the same. */
+/* The shape pattern of an operand (inputs, then outputs) in its row of ops.def, such as "*e", and its length; null
+ * where the row has none. The row has a pattern for every input, also for optional ones that a call omits. */
 const char *mt_call_pattern(const struct mt_call *call, int operand, int *letters);
 
-/* Inputs of whole numbers are below it: the rows of a table, or classes; 0: nothing bounds them. */
+/* The bound of integer inputs, which are below it: the rows of a table, or classes; 0: no bound. */
 int64_t mt_call_ids_below(const struct mt_call *call);
 
 /* Dropout, also within attention: an element is dropped when mt_random_u32(seed, stream, index) is below the
@@ -156,7 +160,7 @@ static inline uint64_t mt_drop_stream(const struct mt_attr *attr, const struct m
     return attr->tag + ((uint64_t)clock->step << 20);
 }
 
-/* A way to run operators. Backends are asked in order; the first that `supports` a call runs it. */
+/* An implementation of operators. Backends are asked in order; the first that `supports` a call runs it. */
 struct mt_backend {
     const char *name;
     bool (*supports)(const struct mt_call *call);
@@ -164,7 +168,7 @@ struct mt_backend {
     enum mt_status (*run)(const struct mt_call *call, struct mt_err *err);
 };
 
-/* Plain C: every kind, f64 f32 bf16 f16 storage, always there; the reference. */
+/* Plain C: every kind, in f64, f32, bf16 and f16; always available; the reference. */
 extern const struct mt_backend mt_backend_c;
 
 /* The oneDNN module, or null with the reason in `err` when it cannot be loaded; loaded once. */

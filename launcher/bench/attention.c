@@ -1,12 +1,12 @@
-/* Attention, forward and backward, over contexts and sizes of heads, causal and full; as many positions in each.
+/* Attention, forward and backward, over contexts and head sizes, causal and full, with a constant number of positions.
  *
- * Flops are the two products of the pairs of positions that see each other, forward, and two and a half times as many
- * backward, as the field counts them. */
+ * Flops: forward, two GEMMs over the pairs of positions that attend to each other; backward, 2.5 times as many, as is
+ * usual. */
 #include <math.h>
 
 #include "kernels/device/tuner.h"
 #include "launcher/session/agree.h"
-#include "launcher/bench/bench.h"
+#include "launcher/bench/suite.h"
 #include "launcher/watch/watch.h"
 
 enum { GPU_POSITIONS = 16384, CPU_POSITIONS = 1024, WIDTH = 1024 /* of all heads */ };
@@ -17,7 +17,7 @@ static struct mt_tensor tensor(enum mt_type type, int naxes, const int64_t *exte
     return t;
 }
 
-/* What the vendor's library takes for the call, where the device's tuner knows. */
+/* The vendor library's time for the call, if the device's tuner measures it; else 0. */
 static double vendor_s(struct mt_bench *b, const struct mt_call *call) {
     const struct mt_tuner *tuner = mt_device_tuner(b->device);
     char key[MT_TUNING_KEY];
@@ -55,13 +55,13 @@ enum mt_status mt_bench_attention(struct mt_bench *b, struct mt_err *err) {
                                                      {"mask", "mask", MT_BENCH_TEXT},
                                                      {"forward_s", "forward", MT_BENCH_SECONDS},
                                                      {"forward_flops", "rate", MT_BENCH_FLOPS},
-                                                     {"forward_part", "of ceiling", MT_BENCH_PART},
+                                                     {"forward_part", "of peak", MT_BENCH_PART},
                                                      {"forward_vendor_flops", "vendor", MT_BENCH_FLOPS},
                                                      {"backward_s", "backward", MT_BENCH_SECONDS},
                                                      {"backward_flops", "rate", MT_BENCH_FLOPS},
-                                                     {"backward_part", "of ceiling", MT_BENCH_PART},
+                                                     {"backward_part", "of peak", MT_BENCH_PART},
                                                      {"backward_vendor_flops", "vendor", MT_BENCH_FLOPS}};
-    bool large = b->ceilings.flops > 5e12;
+    bool large = b->peak.flops > 5e12;
     int64_t positions = large ? GPU_POSITIONS : CPU_POSITIONS, most = large ? 8192 : 1024, least = large ? 1024 : 256;
     struct mt_bench_table table;
     enum mt_status st = MT_OK;
@@ -79,7 +79,7 @@ enum mt_status mt_bench_attention(struct mt_bench *b, struct mt_err *err) {
                     double work = (back ? 2.5 : 1) * flops, rate = times_s[back] > 0 ? work / times_s[back] : 0;
                     mt_bench_number(&table, times_s[back]);
                     mt_bench_number(&table, rate);
-                    mt_bench_number(&table, b->ceilings.flops > 0 ? rate / b->ceilings.flops : 0);
+                    mt_bench_number(&table, b->peak.flops > 0 ? rate / b->peak.flops : 0);
                     mt_bench_number(&table, vendors_s[back] > 0 ? work / vendors_s[back] : 0);
                 }
             }

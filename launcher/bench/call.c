@@ -1,5 +1,5 @@
-/* A call on operands of its own, in as many sets as no cache holds, timed by the device. */
-#include "launcher/bench/bench.h"
+/* Timing a call by the device, on more sets of operands than the caches hold. */
+#include "launcher/bench/suite.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,8 @@
 #include "kernels/base/wait.h"
 
 enum { ALIGN = 256, MOST_SETS = 16, MOST_RUNS = 64, MOST_ROUNDS = 30, PATTERN = 1 << 18 };
-static const int64_t cache_bytes = INT64_C(160) << 20; /* more than any level-2 cache, or what a core has of a third */
+static const int64_t cache_bytes = INT64_C(160)
+                                   << 20; /* more than any level-2 cache, and than a core's part of a level-3 cache */
 static const double deadline_s = 120;
 
 /* Copies of a call's operands, and runs on them in turn. */
@@ -31,7 +32,7 @@ static const struct mt_tensor *operand(const struct mt_call *call, int i) {
     return i < call->nin ? &call->in[i] : &call->out[i - call->nin];
 }
 
-/* Outputs take an input's place where training lets them. */
+/* The input that output i overwrites, as in training; -1: none. */
 static int in_place(const struct mt_call *call, int i) {
     int from = i < call->nin ? -1 : mt_op_info[call->kind].in_place[i - call->nin];
     return from >= 0 && from < call->nin ? from : -1;
@@ -44,7 +45,7 @@ static int64_t set_bytes(const struct mt_call *call) {
     return size_bytes;
 }
 
-/* A pattern over and over: activations about zero; statistics and moments above it; ids. */
+/* Fill with a repeated pattern: activations around 0; statistics and moments above 0; ids. */
 static enum mt_status fill(const struct bench_call *b, const struct mt_tensor *t, char letter, struct mt_err *err) {
     int64_t each = mt_type_size(t->type);
     double low = letter == 'A' ? 0.25 : -0.5, span = letter == 'A' ? 0.75 : 1;
@@ -57,7 +58,7 @@ static enum mt_status fill(const struct bench_call *b, const struct mt_tensor *t
     return st;
 }
 
-static enum mt_status place(struct bench_call *b, int64_t scratch_bytes, struct mt_err *err) {
+static enum mt_status place_operands(struct bench_call *b, int64_t scratch_bytes, struct mt_err *err) {
     const struct mt_call *call = b->call;
     char *next = b->memory + (scratch_bytes + ALIGN - 1) / ALIGN * ALIGN;
     enum mt_status st = MT_OK;
@@ -79,7 +80,7 @@ static enum mt_status place(struct bench_call *b, int64_t scratch_bytes, struct 
     return st;
 }
 
-/* Runs in a row, each on the next set; seconds of one. */
+/* `count` runs back to back, each on the next set; *each_s: seconds per run. */
 static enum mt_status run(struct bench_call *b, const struct mt_backend *backend, int count, double *each_s,
                           struct mt_err *err) {
     double seconds[MOST_RUNS][2];
@@ -93,7 +94,7 @@ static enum mt_status measure(struct bench_call *b, const struct mt_backend *bac
                               struct mt_err *err) {
     double times_s[MOST_ROUNDS], each_s, start_s;
     int rounds = 0;
-    enum mt_status st = run(b, backend, 1, &each_s, err); /* kernels are made */
+    enum mt_status st = run(b, backend, 1, &each_s, err); /* compiles kernels */
     if (!st) st = run(b, backend, 2, &each_s, err);
     int count = (int)fmin(fmax(seconds / 5 / fmax(each_s, 1e-6), 1), MOST_RUNS);
     for (start_s = mt_now_s(); !st && rounds < MOST_ROUNDS; rounds++) {
@@ -119,7 +120,7 @@ enum mt_status mt_bench_call(struct mt_bench *bench, const struct mt_call *call,
     while (b->nsets && b->nsets * each + scratch + ALIGN > room) b->nsets--;
     if (!b->nsets) goto out;
     st = mt_device_alloc(bench->device, b->nsets * each + scratch + 2 * ALIGN, (void **)&b->memory, err);
-    if (!st) st = place(b, scratch, err);
+    if (!st) st = place_operands(b, scratch, err);
     if (!st) st = measure(b, backend, seconds, time_s, err);
     if (b->memory) mt_device_free(bench->device, b->memory);
 out:
@@ -128,7 +129,7 @@ out:
 }
 
 double mt_bench_part(const struct mt_bench *bench, const struct mt_op_shape *shape, double time_s) {
-    const struct mt_bench_ceilings *c = &bench->ceilings;
+    const struct mt_bench_peak *c = &bench->peak;
     if (!(time_s > 0) || !(c->flops > 0) || !(c->copy_Bps > 0)) return 0;
     return fmax(shape->flops / c->flops, shape->bytes / c->copy_Bps) / time_s;
 }

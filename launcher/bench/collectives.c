@@ -1,9 +1,8 @@
 /* Collectives between all ranks, on the communication stream, by size: AllReduce, AllGather, ReduceScatter, Broadcast
  * and AllToAll of even blocks, as training queues them.
  *
- * Bus bandwidth is what the slowest link carries at least, whatever the number of ranks (as nccl-tests count): bytes a
- * rank sends if nothing is sent twice, over the time. The link's ceiling is the largest AllToAll's of one pair of
- * ranks, one way. */
+ * Bus bandwidth, as in nccl-tests, does not depend on the number of ranks: the bytes that a rank must send, over the
+ * time. The link's peak is that of the largest message from one rank to another, in one direction. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +11,14 @@
 #include "kernels/base/text/units.h"
 #include "kernels/base/wait.h"
 #include "launcher/session/agree.h"
-#include "launcher/bench/bench.h"
+#include "launcher/bench/suite.h"
 #include "launcher/session/session.h"
 #include "launcher/watch/watch.h"
 
-enum { LEAST_BYTES = 1 << 10, MOST_IN_A_ROW = 32, MOST_ROUNDS = 20, TAG = 5 };
+enum { LEAST_BYTES = 1 << 10, MOST_BATCH = 32, MOST_ROUNDS = 20, TAG = 5 };
 static const double deadline_s = 60;
 
-/* One problem on this rank. */
+/* One collective on this rank. */
 struct run {
     struct mt_bench *bench;
     struct mt_stream *stream;
@@ -40,15 +39,15 @@ static double slowest(double value) {
     return value;
 }
 
-/* So many in a row, from a barrier; the slowest rank's time of one. */
-static enum mt_status run_some(struct run *r, int in_a_row, double *time_s, struct mt_err *err) {
+/* A number of collectives back to back, after a barrier; *time_s: the slowest rank's time of one. */
+static enum mt_status run_some(struct run *r, int batch, double *time_s, struct mt_err *err) {
     double seconds[2];
     MPI_Barrier(MPI_COMM_WORLD);
     double start_s = mt_now_s();
-    for (int i = 0; i < in_a_row; i++) mt_stream_coll(r->stream, &r->call, seconds);
+    for (int i = 0; i < batch; i++) mt_stream_coll(r->stream, &r->call, seconds);
     enum mt_status st = mt_stream_sync(r->stream, deadline_s, err);
     if (st) return st;
-    *time_s = slowest((mt_now_s() - start_s) / in_a_row);
+    *time_s = slowest((mt_now_s() - start_s) / batch);
     return MT_OK;
 }
 
@@ -57,15 +56,15 @@ static enum mt_status measure(struct run *r, double *time_s, struct mt_err *err)
     int rounds = 0;
     enum mt_status st = run_some(r, 1, &each_s, err);
     if (!st) st = run_some(r, 2, &each_s, err);
-    int in_a_row = (int)fmin(fmax(budget_s / 10 / fmax(each_s, 1e-6), 1), MOST_IN_A_ROW);
-    int wanted = (int)fmin(fmax(budget_s / (in_a_row * fmax(each_s, 1e-6)), 3), MOST_ROUNDS);
-    for (; rounds < wanted && !st; rounds++) st = run_some(r, in_a_row, &times_s[rounds], err);
+    int batch = (int)fmin(fmax(budget_s / 10 / fmax(each_s, 1e-6), 1), MOST_BATCH);
+    int wanted = (int)fmin(fmax(budget_s / (batch * fmax(each_s, 1e-6)), 3), MOST_ROUNDS);
+    for (; rounds < wanted && !st; rounds++) st = run_some(r, batch, &times_s[rounds], err);
     if (!st) *time_s = mt_median(times_s, (size_t)rounds);
     mt_watch_progress();
     return st;
 }
 
-/* A problem of `count` elements in all, or of `count` from rank 0 to rank 1 (pair). */
+/* `count` elements in all; with `pair`, all of them from rank 0 to rank 1. */
 static enum mt_status run_case(struct mt_bench *b, struct mt_stream *stream, enum mt_coll_kind kind, enum mt_type wire,
                                int64_t count, bool pair, void *const memory[2], double *time_s, struct mt_err *err) {
     struct run r = {.bench = b, .stream = stream, .schedule = {.nsteps = 0}};
@@ -94,8 +93,8 @@ static enum mt_status run_case(struct mt_bench *b, struct mt_stream *stream, enu
     return st;
 }
 
-/* Of the bytes of a message, the part that a rank must send. */
-static double bus_part(enum mt_coll_kind kind, int n) {
+/* The fraction of a message's bytes that a rank must send. */
+static double bus_factor(enum mt_coll_kind kind, int n) {
     if (kind == MT_BROADCAST) return 1;
     if (kind == MT_ALL_TO_ALL) return (double)(n - 1) / (n * (double)n); /* of all ranks' messages together */
     return (kind == MT_ALL_REDUCE ? 2 : 1) * (double)(n - 1) / n;
@@ -103,14 +102,14 @@ static double bus_part(enum mt_coll_kind kind, int n) {
 
 static void add_row(struct mt_bench *b, struct mt_bench_table *table, enum mt_coll_kind kind, enum mt_type wire,
                     int64_t size_bytes, double time_s) {
-    double bus = (double)size_bytes * bus_part(kind, b->nranks) / time_s;
+    double bus = (double)size_bytes * bus_factor(kind, b->nranks) / time_s;
     mt_bench_text(table, mt_coll_name(kind));
     mt_bench_text(table, mt_type_name(wire));
     mt_bench_number(table, (double)size_bytes);
     mt_bench_number(table, time_s);
     mt_bench_number(table, (double)size_bytes / time_s);
     mt_bench_number(table, bus);
-    mt_bench_number(table, b->ceilings.link_Bps > 0 ? bus / b->ceilings.link_Bps : 0);
+    mt_bench_number(table, b->peak.link_Bps > 0 ? bus / b->peak.link_Bps : 0);
 }
 
 static enum mt_status run_all(struct mt_bench *b, struct mt_stream *stream, int64_t most, void *const memory[2],
@@ -118,7 +117,7 @@ static enum mt_status run_all(struct mt_bench *b, struct mt_stream *stream, int6
     enum mt_type types[] = {MT_F32, MT_BF16};
     double time_s;
     enum mt_status st = run_case(b, stream, MT_ALL_TO_ALL, MT_F32, most / 4, true, memory, &time_s, err);
-    if (!st) b->ceilings.link_Bps = (double)most / time_s;
+    if (!st) b->peak.link_Bps = (double)most / time_s;
     for (int k = 0; k < MT_NCOLLS && !st; k++)
         for (int t = 0; t < 2 && !st; t++)
             for (int64_t size = LEAST_BYTES; size <= most && !st; size *= 8) {
@@ -155,7 +154,7 @@ enum mt_status mt_bench_collectives(struct mt_bench *b, struct mt_err *err) {
         mt_bench_table_begin(&table, b->json, "collectives", columns, sizeof columns / sizeof *columns);
         if (run_all(b, stream, most, memory, &table, err)) mt_session_abort(err);
         snprintf(title, sizeof title, "collectives of %d ranks (link: %sB/s one way)", b->nranks,
-                 mt_units_count(b->ceilings.link_Bps, link));
+                 mt_units_count(b->peak.link_Bps, link));
         mt_bench_table_end(&table, !b->rank, title);
     }
     if (stream) mt_stream_free(stream);

@@ -1,27 +1,27 @@
-/* Each operator of the model's training step on one rank, alone: every different call once. */
+/* Each operator of a model's training step on one rank, measured alone: every distinct call once. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/base/text/units.h"
 #include "launcher/session/agree.h"
-#include "launcher/bench/bench.h"
+#include "launcher/bench/suite.h"
 #include "launcher/profile/synthetic.h"
 #include "launcher/watch/watch.h"
 
-struct case_ {
+struct op_case {
     const struct mt_linstr *instr;
     struct mt_op_shape shape;
     double runs, time_s;
 };
 
-static bool alike(const struct case_ *a, const struct mt_linstr *instr, const struct mt_op_shape *shape) {
+static bool same_call(const struct op_case *a, const struct mt_linstr *instr, const struct mt_op_shape *shape) {
     const struct mt_op_shape *s = &a->shape;
     return s->kind == shape->kind && !strcmp(s->variant, shape->variant) && s->type == shape->type &&
            s->rows == shape->rows && s->dim[0] == shape->dim[0] && s->dim[1] == shape->dim[1] &&
            a->instr->nin == instr->nin;
 }
 
-static int list_cases(const struct mt_lowered *low, struct case_ *cases) {
+static int list_cases(const struct mt_lowered *low, struct op_case *cases) {
     int n = 0;
     for (int b = 0; b < MT_NBLOCKS; b++)
         for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++) {
@@ -30,27 +30,27 @@ static int list_cases(const struct mt_lowered *low, struct case_ *cases) {
             struct mt_op_shape shape = mt_synthetic_shape(instr);
             double runs = b == MT_BODY ? (double)low->body_count : 1;
             int c = 0;
-            while (c < n && !alike(&cases[c], instr, &shape)) c++;
-            if (c == n) cases[n++] = (struct case_){.instr = instr, .shape = shape};
+            while (c < n && !same_call(&cases[c], instr, &shape)) c++;
+            if (c == n) cases[n++] = (struct op_case){.instr = instr, .shape = shape};
             cases[c].runs += runs;
         }
     return n;
 }
 
 static int by_share(const void *a, const void *b) {
-    const struct case_ *x = a, *y = b;
+    const struct op_case *x = a, *y = b;
     double left = x->runs * x->time_s, right = y->runs * y->time_s;
     return (left < right) - (left > right);
 }
 
-static void print(struct mt_bench *b, const struct case_ *cases, int n) {
+static void print(struct mt_bench *b, const struct op_case *cases, int n) {
     static const struct mt_bench_column columns[] = {
         {"operator", "operator", MT_BENCH_TEXT}, {"variant", "variant", MT_BENCH_TEXT},
         {"type", "type", MT_BENCH_TEXT},         {"rows", "rows", MT_BENCH_COUNT},
         {"dim0", "dim", MT_BENCH_COUNT},         {"dim1", "dim", MT_BENCH_COUNT},
         {"runs", "runs", MT_BENCH_COUNT},        {"time_s", "time", MT_BENCH_SECONDS},
         {"flops", "rate", MT_BENCH_FLOPS},       {"Bps", "memory", MT_BENCH_BPS},
-        {"part", "of ceiling", MT_BENCH_PART},   {"step_s", "in a step", MT_BENCH_SECONDS}};
+        {"part", "of peak", MT_BENCH_PART},      {"step_s", "in a step", MT_BENCH_SECONDS}};
     enum { NCOLUMNS = sizeof columns / sizeof *columns };
     struct mt_bench_table table;
     double all_s = 0, least_s = 0;
@@ -73,19 +73,19 @@ static void print(struct mt_bench *b, const struct case_ *cases, int n) {
         mt_bench_number(&table, cases[c].runs * t);
         all_s += cases[c].runs * t, least_s += cases[c].runs * t * part;
     }
-    snprintf(title, sizeof title, "operators of a step of %lld samples: %s one after the other, %.0f%% of the ceilings",
+    snprintf(title, sizeof title, "operators of a step of %lld samples: %s one after the other, %.0f%% of the peak",
              (long long)b->job.batch, mt_units_seconds(all_s, all), all_s > 0 ? 100 * least_s / all_s : 0);
     mt_bench_table_end(&table, !b->rank, title);
 }
 
 enum mt_status mt_bench_operators(struct mt_bench *b, struct mt_err *err) {
-    struct mt_synthetic r;
+    struct mt_synthetic run;
     int64_t own = b->job.batch / b->nranks > 0 ? b->job.batch / b->nranks : 1;
     enum mt_status st =
-        mt_agree(MPI_COMM_WORLD, mt_synthetic_open(b->device, b->model, &b->job, own, own, &r, err), err);
+        mt_agree(MPI_COMM_WORLD, mt_synthetic_open(b->device, b->model, &b->job, own, own, &run, err), err);
     if (st) return st;
-    struct case_ *cases = mt_calloc((size_t)r.lowered->ninstrs + 1, sizeof *cases);
-    int n = list_cases(r.lowered, cases);
+    struct op_case *cases = mt_calloc((size_t)run.lowered->ninstrs + 1, sizeof *cases);
+    int n = list_cases(run.lowered, cases);
     for (int c = 0; c < n && !st; c++) {
         const struct mt_linstr *i = cases[c].instr;
         const struct mt_call call = mt_linstr_call(i, i->tensor);
@@ -98,6 +98,6 @@ enum mt_status mt_bench_operators(struct mt_bench *b, struct mt_err *err) {
         print(b, cases, n);
     }
     free(cases);
-    mt_synthetic_close(&r);
+    mt_synthetic_close(&run);
     return st;
 }

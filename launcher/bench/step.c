@@ -1,11 +1,11 @@
-/* Training steps of the model on made-up data: on one rank, or divided evenly between several, gradients added up by
- * AllReduce. */
+/* Training steps of the model on synthetic data: on one rank, or divided evenly over several, with AllReduce of
+ * gradients. */
 #include <stdlib.h>
 
 #include "kernels/base/number/stats.h"
 #include "kernels/base/text/units.h"
 #include "launcher/session/agree.h"
-#include "launcher/bench/bench.h"
+#include "launcher/bench/suite.h"
 #include "launcher/profile/synthetic.h"
 #include "launcher/session/session.h"
 #include "launcher/tune/tuning.h"
@@ -13,7 +13,7 @@
 
 enum { LEAST_STEPS = 5, MOST_STEPS = 40, WARM_STEPS = 3 };
 
-/* Floating-point operations of a step: those of products and attention, which the lowered program tells. */
+/* Floating-point operations of a lowered step: those of GEMMs and attention. */
 static double step_flops(const struct mt_lowered *low) {
     double flops = 0;
     for (int b = 0; b < MT_NBLOCKS; b++)
@@ -28,12 +28,12 @@ static double step_flops(const struct mt_lowered *low) {
     return flops;
 }
 
-static enum mt_status time_steps(struct mt_bench *b, struct mt_synthetic *r, double *step_s, struct mt_err *err) {
+static enum mt_status time_steps(struct mt_bench *b, struct mt_synthetic *run, double *step_s, struct mt_err *err) {
     double times_s[MOST_STEPS], spent_s = 0, budget_s = 20 * b->options->seconds;
     int steps = 0;
     for (int i = 0; steps < MOST_STEPS && (steps < LEAST_STEPS || spent_s < budget_s); i++) {
         struct mt_synthetic_times times;
-        enum mt_status st = mt_synthetic_step(r, NULL, NULL, &times, err);
+        enum mt_status st = mt_synthetic_step(run, NULL, NULL, &times, err);
         if (st) return st;
         if (i < WARM_STEPS) continue;
         double mine[2] = {times.feed_s + times.run.wall_s, spent_s};
@@ -45,19 +45,19 @@ static enum mt_status time_steps(struct mt_bench *b, struct mt_synthetic *r, dou
     return MT_OK;
 }
 
-static void print(struct mt_bench *b, const struct mt_synthetic *r, double step_s, double all_flops) {
+static void print(struct mt_bench *b, const struct mt_synthetic *run, double step_s, double all_flops) {
     static const struct mt_bench_column columns[] = {{"model", "model", MT_BENCH_TEXT},
                                                      {"batch", "batch", MT_BENCH_COUNT},
                                                      {"ranks", "ranks", MT_BENCH_COUNT},
                                                      {"step_s", "step", MT_BENCH_SECONDS},
                                                      {"tokens_per_s", "tokens/s", MT_BENCH_COUNT},
                                                      {"flops", "a rank", MT_BENCH_FLOPS},
-                                                     {"part", "of ceiling", MT_BENCH_PART}};
+                                                     {"part", "of peak", MT_BENCH_PART}};
     struct mt_bench_table table;
     double rate = all_flops / b->nranks / step_s;
-    int tokens = mt_graph_find_value(r->planned.graph, "tokens");
+    int tokens = mt_graph_find_value(run->planned.graph, "tokens");
     double count =
-        (double)(mt_value_extent(r->planned.graph, tokens, 0) * mt_value_extent(r->planned.graph, tokens, 1));
+        (double)(mt_value_extent(run->planned.graph, tokens, 0) * mt_value_extent(run->planned.graph, tokens, 1));
     mt_bench_table_begin(&table, b->json, "step", columns, sizeof columns / sizeof *columns);
     mt_bench_text(&table, b->model);
     mt_bench_number(&table, (double)b->job.batch);
@@ -65,27 +65,27 @@ static void print(struct mt_bench *b, const struct mt_synthetic *r, double step_
     mt_bench_number(&table, step_s);
     mt_bench_number(&table, count / step_s);
     mt_bench_number(&table, rate);
-    mt_bench_number(&table, b->ceilings.flops > 0 ? rate / b->ceilings.flops : 0);
-    mt_bench_table_end(&table, !b->rank, "training step (rate: of products and attention)");
+    mt_bench_number(&table, b->peak.flops > 0 ? rate / b->peak.flops : 0);
+    mt_bench_table_end(&table, !b->rank, "training step (rate: of GEMMs and attention)");
 }
 
 enum mt_status mt_bench_step(struct mt_bench *b, struct mt_err *err) {
-    struct mt_synthetic r;
+    struct mt_synthetic run;
     int64_t own = (b->job.batch + b->nranks - 1) / b->nranks;
     double step_s = 0, flops;
     struct mt_comm *wire = b->nranks > 1 ? b->wire : NULL;
-    enum mt_status st = mt_synthetic_open_among(b->device, b->model, &b->job, own, wire, &r, err);
+    enum mt_status st = mt_synthetic_open_among(b->device, b->model, &b->job, own, wire, &run, err);
     bool open = !st;
     st = mt_agree(MPI_COMM_WORLD, st, err);
-    const struct mt_lowered *const lowered[] = {open ? r.lowered : NULL};
+    const struct mt_lowered *const lowered[] = {open ? run.lowered : NULL};
     if (!st) st = mt_tuning_share(MPI_COMM_WORLD, b->device, lowered, 1, NULL, err);
-    if (!st) st = mt_agree(MPI_COMM_WORLD, mt_synthetic_start(&r, err), err);
+    if (!st) st = mt_agree(MPI_COMM_WORLD, mt_synthetic_start(&run, err), err);
     if (!st) {
-        if (time_steps(b, &r, &step_s, err)) mt_session_abort(err);
-        flops = step_flops(r.lowered);
+        if (time_steps(b, &run, &step_s, err)) mt_session_abort(err);
+        flops = step_flops(run.lowered);
         MPI_Allreduce(MPI_IN_PLACE, &flops, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-        print(b, &r, step_s, flops);
+        print(b, &run, step_s, flops);
     }
-    if (open) mt_synthetic_close(&r);
+    if (open) mt_synthetic_close(&run);
     return st;
 }

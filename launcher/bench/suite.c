@@ -1,5 +1,5 @@
-/* The session of benchmarks: the device, what it can do at most, then each benchmark in turn. */
-#include "launcher/bench/bench.h"
+/* Running benchmarks: opening the device, measuring its peak, then each benchmark in turn. */
+#include "launcher/bench/suite.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "launcher/watch/watch.h"
 #include "synth/models/model.h"
 
-static const double deadline_s = 60; /* of connecting */
+static const double deadline_s = 60; /* to connect ranks */
 
 static const struct {
     const char *name;
@@ -31,10 +31,10 @@ const char *const mt_bench_names[] = {
 #undef MT_BENCH
     NULL};
 
-/* ---- ceilings ---- */
+/* ---- peak ---- */
 
-/* A square product large enough that starting it does not count. */
-static enum mt_status measure_products(struct mt_bench *b, struct mt_err *err) {
+/* A square GEMM, large enough that its launch does not count. */
+static enum mt_status measure_gemm(struct mt_bench *b, struct mt_err *err) {
     enum { LEAST = 512, MOST = 8192 };
     static const double enough_s = 4e-3;
     struct mt_attr attr = {.nm = 1, .nn = 1, .nk = 1};
@@ -45,38 +45,37 @@ static enum mt_status measure_products(struct mt_bench *b, struct mt_err *err) {
         const struct mt_tensor in[2] = {t, t};
         const struct mt_call call = {.kind = MT_OP_matmul, .attr = &attr, .nin = 2, .nout = 1, .in = in, .out = &t};
         st = mt_bench_call(b, &call, b->options->seconds, &time_s, err);
-        if (!st && time_s > 0) b->ceilings.flops = fmax(b->ceilings.flops, 2.0 * (double)(n * n * n) / time_s);
+        if (!st && time_s > 0) b->peak.flops = fmax(b->peak.flops, 2.0 * (double)(n * n * n) / time_s);
         if (!(time_s > 0)) break;
     }
-    return st ? mt_err_context(err, "products") : MT_OK;
+    return st ? mt_err_context(err, "GEMM") : MT_OK;
 }
 
-static enum mt_status measure_copies(struct mt_bench *b, struct mt_err *err) {
+static enum mt_status measure_copy(struct mt_bench *b, struct mt_err *err) {
     enum { ELEMENTS = 64 << 20 };
     struct mt_attr attr = {.to = MT_F32};
     struct mt_tensor t = {.type = MT_F32, .naxes = 1, .extent = {ELEMENTS}, .global = {ELEMENTS}};
     const struct mt_call call = {.kind = MT_OP_cast, .attr = &attr, .nin = 1, .nout = 1, .in = &t, .out = &t};
     double time_s;
     enum mt_status st = mt_bench_call(b, &call, b->options->seconds, &time_s, err);
-    if (!st && time_s > 0) b->ceilings.copy_Bps = 2.0 * ELEMENTS * sizeof(float) / time_s;
-    return st ? mt_err_context(err, "copies") : MT_OK;
+    if (!st && time_s > 0) b->peak.copy_Bps = 2.0 * ELEMENTS * sizeof(float) / time_s;
+    return st ? mt_err_context(err, "copy") : MT_OK;
 }
 
-static void print_ceilings(struct mt_bench *b) {
-    static const struct mt_bench_column columns[] = {{"what", "at most", MT_BENCH_TEXT},
-                                                     {"flops", "products", MT_BENCH_FLOPS},
-                                                     {"copy_Bps", "copies", MT_BENCH_BPS}};
+static void print_peak(struct mt_bench *b) {
+    static const struct mt_bench_column columns[] = {
+        {"what", "peak", MT_BENCH_TEXT}, {"flops", "GEMM", MT_BENCH_FLOPS}, {"copy_Bps", "copy", MT_BENCH_BPS}};
     struct mt_bench_table table;
     mt_bench_table_begin(&table, b->json, "ceilings", columns, 3);
     mt_bench_text(&table, mt_type_name(b->job.precision));
-    mt_bench_number(&table, b->ceilings.flops);
-    mt_bench_number(&table, b->ceilings.copy_Bps);
-    mt_bench_table_end(&table, !b->rank, "measured ceilings (a large product; a large copy, bytes read and written)");
+    mt_bench_number(&table, b->peak.flops);
+    mt_bench_number(&table, b->peak.copy_Bps);
+    mt_bench_table_end(&table, !b->rank, "measured peak (a large GEMM; a large copy, bytes read and written)");
 }
 
-/* ---- the session ---- */
+/* ---- running ---- */
 
-/* What is not asked for is of the device's size. */
+/* Defaults that fit the kind of device. */
 static void choose_job(struct mt_bench *b) {
     bool gpu = !strcmp(b->options->device, "cuda");
     b->job = b->options->job;
@@ -97,11 +96,11 @@ static enum mt_status open_all(struct mt_bench *b, struct mt_err *err) {
 }
 
 static enum mt_status run_all(struct mt_bench *b, struct mt_err *err) {
-    mt_watch_phase(MT_WATCH_SLOW, "measuring ceilings");
-    enum mt_status st = measure_products(b, err);
-    if (!st) st = measure_copies(b, err);
+    mt_watch_phase(MT_WATCH_SLOW, "measuring the peak");
+    enum mt_status st = measure_gemm(b, err);
+    if (!st) st = measure_copy(b, err);
     if ((st = mt_agree(MPI_COMM_WORLD, st, err))) return st;
-    print_ceilings(b);
+    print_peak(b);
     for (int i = 0; i < NBENCHES && !st; i++) {
         if (!(b->options->which >> i & 1u)) continue;
         mt_watch_phase(MT_WATCH_SLOW, "measuring: %s", benches[i].name);
@@ -124,7 +123,7 @@ static void begin_document(struct mt_bench *b, struct mt_json_out *out) {
     b->json = out;
 }
 
-enum mt_status mt_bench_run(const struct mt_bench_options *options, struct mt_err *err) {
+enum mt_status mt_bench_suite(const struct mt_bench_options *options, struct mt_err *err) {
     struct mt_bench b = {.options = options};
     struct mt_json_out out;
     MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);

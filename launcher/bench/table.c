@@ -1,5 +1,5 @@
-/* Each figure goes into the table that is printed, and into the JSON as it comes. */
-#include "launcher/bench/bench.h"
+/* Each cell is added to the printed table and to the JSON. */
+#include "launcher/bench/suite.h"
 
 #include "kernels/base/text/units.h"
 

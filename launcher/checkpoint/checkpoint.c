@@ -1,4 +1,4 @@
-/* Generations of checkpoints in a folder, and what a checkpoint says of itself. */
+/* Generations of checkpoints in a folder, and a checkpoint's metadata. */
 #include "launcher/checkpoint/checkpoint.h"
 
 #include <dirent.h>
@@ -36,7 +36,7 @@ struct generations {
         char *name;
     } * items;
     int count, capacity;
-    char **leftovers; /* of interrupted writes */
+    char **leftovers; /* files of interrupted writes */
     int nleftovers, leftovers_capacity;
 };
 
@@ -72,7 +72,7 @@ static enum mt_status list(const char *folder, struct generations *g, struct mt_
     return MT_OK;
 }
 
-static enum mt_status open_whole(const char *path, struct mt_safetensors **file, struct mt_err *err) {
+static enum mt_status open_undamaged(const char *path, struct mt_safetensors **file, struct mt_err *err) {
     struct mt_safetensors *f;
     struct mt_checkpoint_about about;
     enum mt_status st = mt_safetensors_open(path, &f, err);
@@ -85,45 +85,45 @@ static enum mt_status open_whole(const char *path, struct mt_safetensors **file,
     return MT_OK;
 }
 
-enum mt_status mt_checkpoint_open(const char *place, struct mt_safetensors **file, struct mt_err *err) {
+enum mt_status mt_checkpoint_open(const char *source, struct mt_safetensors **file, struct mt_err *err) {
     struct stat about;
-    if (!stat(place, &about) && !S_ISDIR(about.st_mode)) return open_whole(place, file, err);
+    if (!stat(source, &about) && !S_ISDIR(about.st_mode)) return open_undamaged(source, file, err);
     struct generations g;
-    enum mt_status st = list(place, &g, err);
+    enum mt_status st = list(source, &g, err);
     if (st) return st;
     bool opened = false;
     for (int i = 0; i < g.count && !opened; i++) {
-        char *path = mt_arena_printf(&g.arena, "%s/%s", place, g.items[i].name);
-        opened = open_whole(path, file, err) == MT_OK;
-        if (!opened) mt_log(MT_LOG_WARN, "%s; trying the generation before it", err->text);
+        char *path = mt_arena_printf(&g.arena, "%s/%s", source, g.items[i].name);
+        opened = open_undamaged(path, file, err) == MT_OK;
+        if (!opened) mt_log(MT_LOG_WARN, "%s; trying the previous generation", err->text);
     }
     if (!opened && !g.count) {
-        st = mt_fail(err, MT_EINPUT, "%s: there is no checkpoint (" STEM "*" SUFFIX ") in this folder", place);
+        st = mt_fail(err, MT_EINPUT, "%s: there is no checkpoint (" STEM "*" SUFFIX ") in this folder", source);
     } else if (!opened) {
-        st = mt_fail(err, MT_EINPUT, "%s: none of its %d checkpoints is whole", place, g.count);
-        mt_err_hint(err, "the lines above say what is wrong with each; start again, or from another folder");
+        st = mt_fail(err, MT_EINPUT, "%s: all of its %d checkpoints are damaged", source, g.count);
+        mt_err_hint(err, "the warnings above say what is wrong with each; start again, or from another folder");
     }
     mt_arena_release(&g.arena);
     return st;
 }
 
-static enum mt_status note_text(const struct mt_safetensors *file, const char *key, const char **value,
+static enum mt_status read_text(const struct mt_safetensors *file, const char *key, const char **value,
                                 struct mt_err *err) {
     *value = mt_safetensors_note(file, key);
     if (*value) return MT_OK;
-    return mt_fail(err, MT_EINPUT, "%s: no checkpoint of Motley's: __metadata__ lacks %s", file->path, key);
+    return mt_fail(err, MT_EINPUT, "%s: is not a checkpoint of Motley: __metadata__ lacks %s", file->path, key);
 }
 
-static enum mt_status note_number(const struct mt_safetensors *file, const char *key, int64_t *value,
+static enum mt_status read_number(const struct mt_safetensors *file, const char *key, int64_t *value,
                                   struct mt_err *err) {
     const char *text;
-    enum mt_status st = note_text(file, key, &text, err);
+    enum mt_status st = read_text(file, key, &text, err);
     if (st) return st;
     char *end;
     errno = 0;
     *value = strtoll(text, &end, 10);
     if (errno || end == text || *end || *value < 0)
-        return mt_fail(err, MT_EINPUT, "%s: %s is \"%.40s\", no count", file->path, key, text);
+        return mt_fail(err, MT_EINPUT, "%s: %s is \"%.40s\", not a count", file->path, key, text);
     return MT_OK;
 }
 
@@ -131,16 +131,16 @@ enum mt_status mt_checkpoint_about(const struct mt_safetensors *file, struct mt_
                                    struct mt_err *err) {
     int64_t seed, version;
     enum mt_status st;
-    if ((st = note_number(file, "motley.version", &version, err))) return st;
+    if ((st = read_number(file, "motley.version", &version, err))) return st;
     if (version != 1)
         return mt_fail(err, MT_EINPUT, "%s: a checkpoint of version %lld; this Motley reads version 1", file->path,
                        (long long)version);
-    if ((st = note_number(file, "motley.step", &a->step, err)) ||
-        (st = note_number(file, "motley.samples", &a->samples, err)) ||
-        (st = note_number(file, "motley.seed", &seed, err)) || (st = note_text(file, "motley.model", &a->model, err)) ||
-        (st = note_text(file, "motley.job", &a->job, err)) ||
-        (st = note_text(file, "motley.plan_hash", &a->plan_hash, err)) ||
-        (st = note_text(file, "motley.data_hash", &a->data_hash, err)))
+    if ((st = read_number(file, "motley.step", &a->step, err)) ||
+        (st = read_number(file, "motley.samples", &a->samples, err)) ||
+        (st = read_number(file, "motley.seed", &seed, err)) || (st = read_text(file, "motley.model", &a->model, err)) ||
+        (st = read_text(file, "motley.job", &a->job, err)) ||
+        (st = read_text(file, "motley.plan_hash", &a->plan_hash, err)) ||
+        (st = read_text(file, "motley.data_hash", &a->data_hash, err)))
         return st;
     a->seed = (uint64_t)seed;
     return MT_OK;

@@ -1,14 +1,17 @@
-/* Checkpoints: a folder of generations, each one safetensors file with everything that training needs to go on.
+/* Checkpoints: a folder of generations, each one safetensors file with all the state of training.
  *
  *     FOLDER/step-00000200.safetensors
  *
- * Tensors carry the model's own names and unsharded shapes: parameters (fp32 or fp64 masters), then optimizer states.
- * The notes ("motley.*" in __metadata__) are the model and job as text, the plan's and the data's hashes, the step, the
- * run's sample counter (the data position) and the seed.
+ * Tensors have the model's own names and unsharded shapes: parameters (fp32 or fp64 masters), then optimizer state.
+ * Metadata ("motley.*" in __metadata__): model and job as text, hashes of plan and data, the step, the run's sample
+ * counter (the position in the data) and the seed.
  *
- * Files are written and read by rank 0 only, tensor by tensor, so the folder need not be shared and memory stays
- * bounded by the largest tensor; boxes travel by MPI. A checkpoint knows nothing of ranks and layouts: it loads under
- * any plan of its model, and into another precision. */
+ * Only rank 0 reads and writes files, tensor by tensor, so the folder need not be shared and memory is bounded by the
+ * largest tensor; boxes are sent by MPI. A checkpoint does not depend on ranks and layouts: it loads under any plan of
+ * its model, and into another precision.
+ *
+ * checkpoint.c keeps generations, ranks.c saves and loads, states.h moves states between ranks, safetensors.h is the
+ * file format. */
 #ifndef MT_LAUNCHER_CHECKPOINT_CHECKPOINT_H
 #define MT_LAUNCHER_CHECKPOINT_CHECKPOINT_H
 
@@ -21,31 +24,31 @@ struct mt_checkpoint_about {
     uint64_t seed;
     const char *model;     /* canonical text */
     const char *job;       /* the job as a JSON object */
-    const char *plan_hash; /* of the plan it was made under */
+    const char *plan_hash; /* of the plan of the run */
     const char *data_hash; /* 16 hex digits */
 };
 
-/* Generations in a folder. Paths and texts live in the arena, or in the file. */
+/* The path of a generation, in the arena. */
 char *mt_checkpoint_path(const char *folder, int64_t step, struct mt_arena *arena);
 
-/* The newest generation of `place` that is whole: every checksum right. Those that are not are named in warnings. A
- * file as `place` is taken alone. MT_EINPUT when there is none. Close the file. */
-enum mt_status mt_checkpoint_open(const char *place, struct mt_safetensors **file, struct mt_err *err);
+/* Open the newest undamaged generation (every checksum right) of the folder `source`, or the file `source`. Damaged
+ * generations are named in warnings; MT_EINPUT if there is none left. The caller closes the file. */
+enum mt_status mt_checkpoint_open(const char *source, struct mt_safetensors **file, struct mt_err *err);
+/* A checkpoint's metadata; texts live in the file. */
 enum mt_status mt_checkpoint_about(const struct mt_safetensors *file, struct mt_checkpoint_about *about,
                                    struct mt_err *err);
 
-/* Give generations after `step`, which are damaged if this one was opened, other names, so that they are not counted.
- */
+/* Rename generations after `step` (they are damaged, if that of `step` was opened), so that they no longer count. */
 enum mt_status mt_checkpoint_set_aside(const char *folder, int64_t step, struct mt_err *err);
-/* How many generations a folder has; 0 if there is no folder. */
+/* The number of generations in a folder; 0 if there is no folder. */
 enum mt_status mt_checkpoint_count(const char *folder, int *count, struct mt_err *err);
 
-/* Remove all but the newest `keep` generations, and what an interrupted write left behind. */
+/* Remove all but the newest `keep` generations, and files of interrupted writes. */
 enum mt_status mt_checkpoint_prune(const char *folder, int keep, struct mt_err *err);
 
 /* Write all states, and read them. Collective; errors are agreed. `file` is open at rank 0, null elsewhere.
- * MT_LOAD_ALL: every state, and the file must have no others; MT_LOAD_PARAMS: parameters only, names with or without
- * "transformer." in front, other tensors are left out and counted. */
+ * MT_LOAD_ALL: every state; the file must have no other tensors. MT_LOAD_PARAMS: parameters only, with or without the
+ * prefix "transformer."; other tensors are ignored and counted. */
 enum mt_load { MT_LOAD_ALL, MT_LOAD_PARAMS };
 enum mt_status mt_checkpoint_save(struct mt_states *states, const char *path, const struct mt_checkpoint_about *about,
                                   struct mt_err *err);

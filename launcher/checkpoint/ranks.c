@@ -1,4 +1,4 @@
-/* Checkpoints between the ranks' states and one file at rank 0, which keeps one whole tensor at a time. */
+/* Saving and loading: between the ranks' states and one file at rank 0, which holds one whole tensor at a time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "launcher/watch/watch.h"
 #include "synth/interp/init.h"
 
-/* The file's dimensions of a state; an optimizer state has those of its parameter. */
+/* A state's tensor in the file. Optimizer state has the dimensions of its parameter. */
 static struct mt_saved describe(const struct mt_graph *g, int gvalue) {
     const struct mt_value *v = &g->values[gvalue], *shape = v->owner >= 0 ? &g->values[v->owner] : v;
     struct mt_saved t = {.name = v->name, .type = v->type, .ndims = shape->ndims};
@@ -30,7 +30,7 @@ static enum mt_status create(const struct mt_graph *graph, const char *path, con
     for (int g = 0; g < graph->nvalues; g++)
         if (mt_is_state(graph, g)) tensors[count++] = describe(graph, g);
     struct mt_saved_note notes[] = {
-        {"format", "pt"}, /* what readers of Hugging Face files ask for */
+        {"format", "pt"}, /* which readers of Hugging Face files require */
         {"motley.version", "1"},
         {"motley.made_by", "motley " MOTLEY_VERSION},
         {"motley.step", mt_arena_printf(&arena, "%lld", (long long)a->step)},
@@ -77,8 +77,8 @@ static const struct mt_saved *source_of(const struct mt_safetensors *file, const
     return mt_safetensors_find(file, name);
 }
 
-/* The states of the loss's scaling: a job may have them or not. */
-static bool is_of_scaling(const char *name) {
+/* The states of loss scaling, which not every job has. */
+static bool is_loss_scaling(const char *name) {
     return !strcmp(name, "loss_scale") || !strncmp(name, "loss_scale.", strlen("loss_scale."));
 }
 
@@ -104,7 +104,7 @@ static enum mt_status check_shape(const struct mt_safetensors *file, const struc
     return mt_err_hint(err, "the file is of another model than the plan");
 }
 
-/* Before anything is sent: every state has its tensor, of its shape; and (MT_LOAD_ALL) there are no others. */
+/* Check before anything is sent: every state has its tensor, of its shape; with MT_LOAD_ALL there are no others. */
 static enum mt_status check_file(const struct mt_graph *graph, const struct mt_safetensors *file, enum mt_load what,
                                  struct mt_err *err) {
     int used = 0;
@@ -112,14 +112,14 @@ static enum mt_status check_file(const struct mt_graph *graph, const struct mt_s
         if (!is_loaded(graph, g, what)) continue;
         const struct mt_value *v = &graph->values[g];
         const struct mt_saved *t = source_of(file, v, what);
-        if (!t && is_of_scaling(v->name)) {
-            mt_log(MT_LOG_INFO, "%s: has no %s; it begins anew", file->path, v->name);
+        if (!t && is_loss_scaling(v->name)) {
+            mt_log(MT_LOG_INFO, "%s: has no %s; it is initialised", file->path, v->name);
             continue;
         }
         if (!t) {
             mt_fail(err, MT_EINPUT, "%s: has no tensor %s", file->path, v->name);
             return mt_err_hint(err, v->param ? "the file is of another model than the plan"
-                                             : "the optimizer differs: --init FILE takes the weights alone");
+                                             : "the optimizer differs: --init FILE loads the weights alone");
         }
         struct mt_saved want = describe(graph, g);
         enum mt_status st = check_shape(file, t, &want, err);
@@ -128,16 +128,16 @@ static enum mt_status check_file(const struct mt_graph *graph, const struct mt_s
     }
     if (used == file->ntensors) return MT_OK;
     if (what == MT_LOAD_PARAMS) {
-        mt_log(MT_LOG_INFO, "%s: took %d tensors, left out %d that are not this model's weights", file->path, used,
+        mt_log(MT_LOG_INFO, "%s: %d tensors loaded, %d ignored that are not weights of this model", file->path, used,
                file->ntensors - used);
         return MT_OK;
     }
     for (int i = 0; i < file->ntensors; i++) {
         int g = mt_graph_find_value(graph, file->tensors[i].name);
-        if ((g >= 0 && mt_is_state(graph, g)) || is_of_scaling(file->tensors[i].name)) continue;
-        mt_fail(err, MT_EINPUT, "%s: tensor %s is nothing that the plan's model and optimizer have", file->path,
+        if ((g >= 0 && mt_is_state(graph, g)) || is_loss_scaling(file->tensors[i].name)) continue;
+        mt_fail(err, MT_EINPUT, "%s: tensor %s is not a state of the plan's model and optimizer", file->path,
                 file->tensors[i].name);
-        return mt_err_hint(err, "--init FILE takes the weights alone");
+        return mt_err_hint(err, "--init FILE loads the weights alone");
     }
     return MT_OK;
 }

@@ -1,4 +1,4 @@
-/* Reading safetensors: nothing in the file is believed before it has been checked. */
+/* Reading safetensors: everything in the file is checked before it is used. */
 #include "launcher/checkpoint/safetensors.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #include "kernels/base/number/hash.h"
 #include "kernels/base/text/json.h"
-#include "launcher/checkpoint/safetensors_checksum.h"
+#include "launcher/checkpoint/internal.h"
 
 enum { MAX_HEADER_BYTES = 100 << 20, MAX_TENSORS = 1 << 20, PREFIX_BYTES = 8, PIECE_BYTES = 4 << 20 };
 
@@ -65,22 +65,22 @@ static enum mt_status parse_tensor(struct mt_json entry, int64_t data_at, int64_
     return MT_OK;
 }
 
-static int by_place(const void *left, const void *right) {
+static int by_begin(const void *left, const void *right) {
     const struct mt_saved *a = left, *b = right;
     if (a->begin != b->begin) return a->begin < b->begin ? -1 : 1;
     return (a->size_bytes > b->size_bytes) - (a->size_bytes < b->size_bytes);
 }
 
-/* Tensors must fill the data without holes or overlaps. */
-static enum mt_status check_places(const char *name, struct mt_safetensors *f, int64_t data_at, int64_t file_bytes,
+/* Tensors must fill the data without gaps or overlaps. */
+static enum mt_status check_layout(const char *name, struct mt_safetensors *f, int64_t data_at, int64_t file_bytes,
                                    struct mt_err *err) {
-    if (f->ntensors) qsort(f->tensors, (size_t)f->ntensors, sizeof *f->tensors, by_place);
+    if (f->ntensors) qsort(f->tensors, (size_t)f->ntensors, sizeof *f->tensors, by_begin);
     int64_t at = data_at;
     for (int i = 0; i < f->ntensors; i++) {
         const struct mt_saved *t = &f->tensors[i];
         if (t->begin != at)
-            return mt_fail(err, MT_EINPUT, "%s: tensor %s %s what stands before it", name, t->name,
-                           t->begin < at ? "overlaps" : "leaves a hole after");
+            return mt_fail(err, MT_EINPUT, "%s: tensor %s %s the tensor before it", name, t->name,
+                           t->begin < at ? "overlaps" : "leaves a gap after");
         at += t->size_bytes;
     }
     if (at != file_bytes)
@@ -129,7 +129,7 @@ static enum mt_status parse_document(const char *name, struct mt_json root, int6
         t->name = mt_arena_strdup(&f->arena, key);
         f->ntensors++;
     }
-    if ((st = check_places(name, f, data_at, file_bytes, err))) return st;
+    if ((st = check_layout(name, f, data_at, file_bytes, err))) return st;
     if (f->nnotes) qsort(f->notes, (size_t)f->nnotes, sizeof *f->notes, by_key);
     for (int i = 0; i < f->ntensors; i++) {
         char *key = mt_arena_printf(&f->arena, MT_CHECKSUM_PREFIX "%s", f->tensors[i].name);
@@ -143,7 +143,7 @@ enum mt_status mt_safetensors_parse(const char *name, const void *head, size_t h
     *f = (struct mt_safetensors){.fd = -1};
     uint64_t length = 0;
     if (head_bytes < PREFIX_BYTES || file_bytes < PREFIX_BYTES)
-        return mt_fail(err, MT_EINPUT, "%s: %lld bytes are no safetensors file", name, (long long)file_bytes);
+        return mt_fail(err, MT_EINPUT, "%s: no safetensors file: it has %lld bytes", name, (long long)file_bytes);
     memcpy(&length, head, PREFIX_BYTES);
     if (length > MAX_HEADER_BYTES || (int64_t)length > file_bytes - PREFIX_BYTES || length > head_bytes - PREFIX_BYTES)
         return mt_fail(err, MT_EINPUT, "%s: no safetensors file: a header of %llu bytes in a file of %lld", name,
@@ -151,7 +151,7 @@ enum mt_status mt_safetensors_parse(const char *name, const void *head, size_t h
     const char *text = (const char *)head + PREFIX_BYTES;
     enum mt_status st = mt_header_checksum_verify(name, head, PREFIX_BYTES + (size_t)length, &f->checked, err);
     if (st) return st;
-    if (!length || *text != '{') return mt_fail(err, MT_EINPUT, "%s: the header is no JSON object", name);
+    if (!length || *text != '{') return mt_fail(err, MT_EINPUT, "%s: the header is not a JSON object", name);
     struct mt_json_doc doc;
     if ((st = mt_json_parse(name, text, (size_t)length, &doc, err))) return st;
     st = parse_document(name, doc.root, PREFIX_BYTES + (int64_t)length, file_bytes, f, err);
@@ -187,7 +187,7 @@ static enum mt_status open_header(const char *path, struct mt_safetensors *f, st
         st = mt_fail(err, MT_EINPUT, "%s: not a regular file", path);
     int64_t prefix = st || about.st_size < PREFIX_BYTES ? 0 : PREFIX_BYTES;
     if (!st) st = read_exactly(path, fd, &length, prefix, 0, err);
-    /* A length that cannot be is left to the parser to refuse, without reading that much. */
+    /* The parser refuses an impossible length, of which nothing is read. */
     int64_t take = length <= MAX_HEADER_BYTES && (int64_t)length <= about.st_size - prefix ? (int64_t)length : 0;
     if (!st) {
         head = mt_malloc((size_t)(prefix + take));

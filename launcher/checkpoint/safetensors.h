@@ -1,4 +1,4 @@
-/* Safetensors files, read with strict checks and written so that any damage shows.
+/* Safetensors files, read with strict checks and written with checksums over every byte.
  *
  * The format: 8 bytes, the header's length; a JSON header (name -> dtype, shape, data_offsets; and __metadata__, a map
  * of strings); then the tensors, dense, little-endian, back to back.
@@ -8,8 +8,8 @@
  *     ... mt_safetensors_read(file, w, 0, w->size_bytes, buffer, err) ...
  *     mt_safetensors_close(file);
  *
- * Files written here carry, in __metadata__, XXH3 checksums: "xxh3.header" of the length and the header, taken with its
- * own digits as zeros, and "xxh3.NAME" of each tensor. Every byte of the file is under one of them. */
+ * Files written here carry XXH3 checksums in __metadata__: "xxh3.header" of the length and the header (computed with
+ * its own digits as zeros), and "xxh3.NAME" of each tensor. Together they cover every byte. */
 #ifndef MT_LAUNCHER_CHECKPOINT_SAFETENSORS_H
 #define MT_LAUNCHER_CHECKPOINT_SAFETENSORS_H
 
@@ -26,7 +26,7 @@
 struct mt_saved {
     const char *name;
     const char *dtype; /* "F32" */
-    bool readable;     /* `type` says how; others (masks of other programs) are only checked */
+    bool readable;     /* as `type`; tensors of other dtypes are only checked */
     enum mt_type type;
     int ndims;
     int64_t dims[MT_SAVED_MAX_DIMS];
@@ -46,10 +46,10 @@ struct mt_safetensors {
     int ntensors, nnotes;
     struct mt_saved *tensors; /* in the file's order */
     struct mt_saved_note *notes;
-    bool checked; /* the header carries its checksum, and it is right */
+    bool checked; /* the header has a checksum, and it is right */
 };
 
-/* Open and check the header: MT_EINPUT when it is no such file or contradicts itself; contents are not read. */
+/* Open and check the header: MT_EINPUT if it is no such file or inconsistent. Tensors are not read. */
 enum mt_status mt_safetensors_open(const char *path, struct mt_safetensors **file, struct mt_err *err);
 void mt_safetensors_close(struct mt_safetensors *file);
 
@@ -59,21 +59,21 @@ const char *mt_safetensors_note(const struct mt_safetensors *file, const char *k
 /* Bytes [at, +size_bytes) of a tensor. */
 enum mt_status mt_safetensors_read(const struct mt_safetensors *file, const struct mt_saved *tensor, int64_t at,
                                    int64_t size_bytes, void *to, struct mt_err *err);
-/* The whole tensor, converted to `type`; to[tensor->count]. MT_EINPUT when its dtype is not a number that we read. */
+/* The whole tensor, converted to `type`; to[tensor->count]. MT_EINPUT if its dtype is not readable. */
 enum mt_status mt_safetensors_read_as(const struct mt_safetensors *file, const struct mt_saved *tensor,
                                       enum mt_type type, void *to, struct mt_err *err);
 
 /* Compare every checksum; MT_EINPUT where one is missing or wrong, naming the tensor. */
 enum mt_status mt_safetensors_verify(const struct mt_safetensors *file, struct mt_err *err);
 
-/* What a header says: `head` is the file's first bytes (length and header), of a file of file_bytes. For
- * mt_safetensors_open and the fuzzer; fills everything but path and fd. The caller releases file->arena in any case. */
+/* Parse a header: `head` is the first bytes (length and header) of a file of file_bytes. For mt_safetensors_open and
+ * the fuzzer. Fills everything but path and fd. The caller releases file->arena in any case. */
 enum mt_status mt_safetensors_parse(const char *name, const void *head, size_t head_bytes, int64_t file_bytes,
                                     struct mt_safetensors *file, struct mt_err *err);
 
-/* Writing: tensors are declared at the start, so the header has its final size, and their bytes follow in that order,
- * in pieces of any size. The file appears at `path` only on commit: written under another name, fsync, rename, fsync of
- * the folder. Names and notes must stay valid until then. */
+/* Writing: tensors are declared first, so that the header has its final size; their bytes follow in that order, in
+ * pieces of any size. The file appears at `path` only on commit: it is written under a temporary name, fsynced and
+ * renamed, and the folder is fsynced. Names and notes are copied. */
 struct mt_safetensors_writer;
 enum mt_status mt_safetensors_create(const char *path, const struct mt_saved *tensors, int ntensors,
                                      const struct mt_saved_note *notes, int nnotes,
@@ -84,6 +84,6 @@ enum mt_status mt_safetensors_append(struct mt_safetensors_writer *writer, const
 enum mt_status mt_safetensors_commit(struct mt_safetensors_writer *writer, struct mt_err *err);
 void mt_safetensors_abort(struct mt_safetensors_writer *writer);
 
-#define MT_SAFETENSORS_TEMP ".part" /* what the other name ends in */
+#define MT_SAFETENSORS_TEMP ".part" /* suffix of the temporary name */
 
 #endif

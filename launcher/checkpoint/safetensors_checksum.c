@@ -1,6 +1,6 @@
-/* The header's own checksum is found in the raw text, not in the parsed document, since it covers the text: the key
- * stands once, as quotes inside JSON strings are escaped. */
-#include "launcher/checkpoint/safetensors_checksum.h"
+/* The header's own checksum covers the raw text, so it is found there and not in the parsed document. The key occurs
+ * once, since quotes inside JSON strings are escaped. */
+#include "launcher/checkpoint/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

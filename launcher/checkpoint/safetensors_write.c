@@ -1,5 +1,5 @@
-/* Writing safetensors. The header is written twice: at the start, with zeros for checksums, to reserve its room, and at
- * the end, when they are known. Its size is the same, as checksums have fixed widths. */
+/* Writing safetensors. The header is written twice: at the start, with zeros for the checksums, and at the end, when
+ * they are known. Its size is the same, since checksums have a fixed width. */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -11,7 +11,7 @@
 #include "kernels/base/number/hash.h"
 #include "kernels/base/text/json.h"
 #include "launcher/checkpoint/safetensors.h"
-#include "launcher/checkpoint/safetensors_checksum.h"
+#include "launcher/checkpoint/internal.h"
 
 struct mt_safetensors_writer {
     struct mt_arena arena;
@@ -99,7 +99,7 @@ static void start_hash(struct mt_safetensors_writer *w) {
     w->hasher = w->current < w->ntensors ? mt_hasher_new() : NULL;
 }
 
-/* Tensors whose last byte has come get their checksum; those without any bytes at once. */
+/* Compute the checksums of tensors that are complete, empty ones included. */
 static void end_tensors(struct mt_safetensors_writer *w) {
     while (w->current < w->ntensors && w->current_done == w->tensors[w->current].size_bytes) {
         mt_checksum_text(mt_hasher_end(w->hasher), w->checksums[w->current]);

@@ -1,4 +1,4 @@
-/* Boxes travel in pieces that MPI can count. */
+/* Boxes are sent in pieces, whose sizes fit an int. */
 #include "launcher/checkpoint/states.h"
 
 #include <assert.h>
@@ -21,7 +21,7 @@ void mt_states_init(struct mt_states *states, MPI_Comm comm, const struct mt_pro
 static int state_value(const struct mt_program *program, int gvalue) {
     for (int v = 0; v < program->nvalues; v++)
         if (program->values[v].input && program->values[v].gvalue == gvalue) return v;
-    assert(!"a state that the program does not have");
+    assert(!"the program has no such state");
     return 0;
 }
 
@@ -39,8 +39,9 @@ static bool is_repeated(const struct mt_program *program, int pvalue, int rank) 
     return false;
 }
 
-/* Copy between `part`, dense of the box, and `whole`, dense of the value. */
-static void copy_box(const struct mt_program *program, int pvalue, int rank, void *part, void *whole, bool to_whole) {
+/* Copy a dense box into the dense whole value, or out of it. */
+static void copy_box(const struct mt_program *program, int pvalue, int rank, const char *from, char *to,
+                     bool into_whole) {
     const struct mt_pvalue *v = &program->values[pvalue];
     const struct mt_graph *g = program->graph;
     const struct mt_box *box = mt_pvalue_box(program, pvalue, rank);
@@ -52,11 +53,7 @@ static void copy_box(const struct mt_program *program, int pvalue, int rank, voi
     for (int64_t done = 0; done < count; done += run) {
         int64_t offset = 0;
         for (int a = 0; a < naxes; a++) offset = offset * mt_value_extent(g, v->gvalue, a) + at[a];
-        char *p = (char *)part + done * e, *w = (char *)whole + offset * e;
-        if (to_whole)
-            memcpy(w, p, (size_t)(run * e));
-        else
-            memcpy(p, w, (size_t)(run * e));
+        memcpy(to + (into_whole ? offset : done) * e, from + (into_whole ? done : offset) * e, (size_t)(run * e));
         for (int a = naxes - 2; a >= 0; a--) {
             if (++at[a] < box->hi[a]) break;
             at[a] = box->lo[a];
@@ -76,8 +73,8 @@ static int64_t whole_bytes(const struct mt_states *m, int gvalue) {
     return mt_value_count(m->program->graph, gvalue) * mt_type_size(m->program->graph->values[gvalue].type);
 }
 
-/* Rank `from`'s box of a state to rank 0, into part[]. */
-static void bring(struct mt_states *m, int pvalue, int from, char *part) {
+/* Send rank `from`'s box of a state to rank 0, into part[]. */
+static void receive_box(struct mt_states *m, int pvalue, int from, char *part) {
     int64_t size = box_bytes(m->program, pvalue, from);
     if (m->rank != from && m->rank) return;
     char *buffer = m->rank ? mt_calloc(1, (size_t)piece(size, 0)) : NULL;
@@ -93,8 +90,8 @@ static void bring(struct mt_states *m, int pvalue, int from, char *part) {
     free(buffer);
 }
 
-/* part[] at rank 0 becomes rank `to`'s box of a state. */
-static void send_out(struct mt_states *m, int pvalue, int to, const char *part) {
+/* Send part[] at rank 0 to rank `to`, as its box of a state. */
+static void send_box(struct mt_states *m, int pvalue, int to, const char *part) {
     int64_t size = box_bytes(m->program, pvalue, to);
     if (m->rank != to && m->rank) return;
     char *buffer = m->rank ? mt_malloc((size_t)piece(size, 0)) : NULL;
@@ -118,7 +115,7 @@ static char *gather(struct mt_states *m, int gvalue) {
     for (int r = 0; r < m->nranks; r++) {
         if (is_repeated(m->program, pvalue, r)) continue;
         char *part = m->rank ? NULL : mt_malloc((size_t)box_bytes(m->program, pvalue, r));
-        bring(m, pvalue, r, part);
+        receive_box(m, pvalue, r, part);
         if (part) copy_box(m->program, pvalue, r, part, whole, true);
         free(part);
     }
@@ -140,8 +137,8 @@ void mt_states_read(struct mt_states *m, int gvalue, mt_state_reader *reader, vo
     free(whole);
 }
 
-/* whole[] at rank 0 becomes every rank's box of a state. */
-static void send_to_all(struct mt_states *m, int gvalue, const char *whole) {
+/* Broadcast whole[] from rank 0, as every rank's box of a state. */
+static void broadcast(struct mt_states *m, int gvalue, const char *whole) {
     int64_t size = whole_bytes(m, gvalue);
     char *buffer = mt_malloc((size_t)piece(size, 0));
     for (int64_t at = 0; at < size; at += PIECE_BYTES) {
@@ -158,14 +155,14 @@ void mt_states_write(struct mt_states *m, int gvalue, const void *whole) {
     bool all = true;
     for (int r = 0; r < m->nranks; r++) all = all && box_bytes(m->program, pvalue, r) == whole_bytes(m, gvalue);
     if (all) {
-        send_to_all(m, gvalue, whole);
+        broadcast(m, gvalue, whole);
         return;
     }
     for (int r = 0; r < m->nranks; r++) {
         bool cut = !m->rank && box_bytes(m->program, pvalue, r) < whole_bytes(m, gvalue);
         char *part = cut ? mt_malloc((size_t)box_bytes(m->program, pvalue, r)) : NULL;
-        if (part) copy_box(m->program, pvalue, r, part, (void *)(uintptr_t)whole, false);
-        send_out(m, pvalue, r, part ? part : whole);
+        if (part) copy_box(m->program, pvalue, r, whole, part, false);
+        send_box(m, pvalue, r, part ? part : whole);
         free(part);
     }
 }
@@ -183,7 +180,7 @@ static uint64_t hash_box(struct mt_states *m, int gvalue) {
     return mt_hasher_end(hasher);
 }
 
-/* hashes[nranks] of a state's boxes: each is compared with that of the first rank that holds the same box. */
+/* Compare hashes[nranks] of a state's boxes: each with that of the first rank that holds the same box. */
 static void compare_hashes(struct mt_states *m, int gvalue, const uint64_t *hashes) {
     int pvalue = state_value(m->program, gvalue);
     for (int r = 1; r < m->nranks; r++) {

@@ -1,4 +1,4 @@
-/* States (parameters, optimizer state) as all ranks hold them: read whole at rank 0, written from it, compared.
+/* States (parameters, optimizer state) divided over ranks: read whole at rank 0, written from it, compared.
  *
  *     struct mt_states states;
  *     mt_states_init(&states, comm, &program, memory);
@@ -6,8 +6,8 @@
  *     return mt_states_end(&states, err);
  *
  * Every call is collective over the communicator, whose rank r is the program's rank r. All ranks know from the program
- * who holds what, so nothing but the numbers is sent. A rank that fails goes on sending, so that its peers are not left
- * waiting; its failure is kept in `st` and `err`, and agreed on at the end. */
+ * which rank holds what, so only the numbers are sent. A rank that fails goes on sending, so that its peers do not
+ * wait; its failure is kept in `st` and `err`, and agreed by mt_states_end. */
 #ifndef MT_LAUNCHER_CHECKPOINT_STATES_H
 #define MT_LAUNCHER_CHECKPOINT_STATES_H
 
@@ -39,21 +39,21 @@ static inline bool mt_is_state(const struct mt_graph *graph, int gvalue) {
     return graph->values[gvalue].kind == MT_VALUE_STATE;
 }
 
-/* The whole state, in order, in pieces, at rank 0; the reader's failure is kept. A state that rank 0 holds whole takes
- * no memory, others take their whole size there for the time of the call. */
+/* Read the whole state at rank 0, in order, in pieces; a failure of the reader is kept. A state that rank 0 does not
+ * hold whole takes its whole size in memory there during the call. */
 typedef enum mt_status mt_state_reader(void *context, const void *piece, size_t size_bytes, struct mt_err *err);
 void mt_states_read(struct mt_states *states, int gvalue, mt_state_reader *reader, void *context);
 
-/* The whole state from rank 0 (null elsewhere) to everybody's box. */
+/* Write the whole state from rank 0 (null elsewhere) into every rank's box. */
 void mt_states_write(struct mt_states *states, int gvalue, const void *whole);
 
-/* What has become of it all, agreed. */
+/* The status of all calls so far, agreed. */
 enum mt_status mt_states_end(struct mt_states *states, struct mt_err *err);
 
-/* Ranks that hold the same box of a state must hold the same bits: MT_EBUG naming two that do not. Agreed. */
+/* Check that ranks that hold the same box of a state hold the same bits: MT_EBUG names two that do not. Agreed. */
 enum mt_status mt_states_compare(struct mt_states *states, struct mt_err *err);
 
-/* A hash of all parameters, whole: it does not depend on how they are divided. Agreed; the hash is rank 0's. */
+/* A hash of all parameters, which does not depend on their sharding. Agreed; the hash is valid at rank 0. */
 enum mt_status mt_states_hash(struct mt_states *states, uint64_t *hash, struct mt_err *err);
 
 #endif

@@ -1,9 +1,7 @@
-/* motley bench: rates on this machine, beside what it can do at most. */
+/* motley bench: rates on this machine, against its measured peak. */
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "launcher/bench/bench.h"
+#include "launcher/bench/suite.h"
 #include "launcher/commands/command.h"
 #include "launcher/flags/flags.h"
 #include "launcher/flags/job_flags.h"
@@ -19,26 +17,19 @@ struct bench_flags {
 };
 
 static const struct argp_option flag_table[] = {
-    {"device", KEY_DEVICE, "KIND", 0, "cpu; or cuda: one GPU a rank, in order on each host [cpu]", 1},
+    MT_OPTION_DEVICE(KEY_DEVICE, "cpu", 1),
     {"model", KEY_MODEL, "TEXT", 0,
-     "whose step it is; see `motley plan --models` [gpt2:124m,vocab=50304 on GPUs, gpt2:char on CPUs]", 1},
-    {"json", KEY_JSON, "FILE", 0, "write the figures as JSON too", 1},
-    {"seconds", KEY_SECONDS, "S", 0, "how long each figure is measured, about [0.1]", 1},
+     "the model; see `motley plan --models` [gpt2:124m,vocab=50304 on GPUs, gpt2:char on CPUs]", 1},
+    {"json", KEY_JSON, "FILE", 0, "write the results as JSON too", 1},
+    {"seconds", KEY_SECONDS, "S", 0, "time to spend on each result, about [0.1]", 1},
     {0}};
 
-static enum mt_status take_bench(struct bench_flags *f, const char *text) {
-    for (int i = 0; mt_bench_names[i]; i++)
-        if (!strcmp(text, mt_bench_names[i])) {
-            f->options.which |= 1u << i;
-            return MT_OK;
-        }
-    char known[128] = "";
-    for (int i = 0; mt_bench_names[i]; i++) {
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", mt_bench_names[i]);
-    }
-    mt_fail(f->err, MT_EINPUT, "\"%.60s\" is no benchmark", text);
-    return mt_err_hint(f->err, "there are: %s; without a name all of them run", known);
+static enum mt_status select_bench(struct bench_flags *f, const char *text) {
+    int count = 0, which;
+    while (mt_bench_names[count]) count++;
+    enum mt_status st = mt_flag_name("benchmark", text, mt_bench_names, count, &which, f->err);
+    if (!st) f->options.which |= 1u << which;
+    return st;
 }
 
 static error_t parse(int key, char *text, struct argp_state *state) {
@@ -50,7 +41,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_MODEL: st = mt_flag_path("--model", text, &f->options.model, f->err); break;
     case KEY_JSON: st = mt_flag_path("--json", text, &f->options.json, f->err); break;
     case KEY_SECONDS: st = mt_flag_seconds("--seconds", text, &f->options.seconds, f->err); break;
-    case ARGP_KEY_ARG: st = take_bench(f, text); break;
+    case ARGP_KEY_ARG: st = select_bench(f, text); break;
     default: return ARGP_ERR_UNKNOWN;
     }
     return st ? EINVAL : 0;
@@ -63,9 +54,9 @@ int mt_command_bench(int argc, char **argv) {
         .parser = parse,
         .children = children,
         .args_doc = "[operators] [attention] [collectives] [step]",
-        .doc = "Measure what this machine does with a model, beside the most that it can: a large product, a large "
-               "copy, the link between two ranks. Alone, or under mpirun; all where none is named.\v"
-               "Operands lie in no cache. --batch is of all ranks together [16 a GPU, 8 a CPU]."};
+        .doc = "Measure a model's operators and steps on this machine against its measured peak: a large GEMM, a large "
+               "copy, the link between two ranks. Runs alone or under mpirun; without a name, all benchmarks run.\v"
+               "Operands are in no cache. --batch counts samples of all ranks together [16 per GPU, 8 per CPU]."};
     struct mt_err err = MT_ERR_INIT;
     struct bench_flags f = {.err = &err, .options = {.device = "cpu", .seconds = 0.1}};
     mt_job_flags_init(&f.job, &err);
@@ -79,6 +70,6 @@ int mt_command_bench(int argc, char **argv) {
     if (!f.options.which) f.options.which = ~0u;
     const struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 120};
     st = mt_session_begin(&watch, st, &err);
-    if (!st) st = mt_bench_run(&f.options, &err);
+    if (!st) st = mt_bench_suite(&f.options, &err);
     return mt_session_end(st, 0, &err);
 }

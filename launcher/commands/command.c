@@ -1,4 +1,4 @@
-/* Finding the sub-command, and what all of them share. */
+/* Finding the sub-command, and what all commands share. */
 #include "launcher/commands/command.h"
 
 #include <argp.h>
@@ -12,7 +12,10 @@
 #include "kernels/base/arena.h"
 #include "kernels/base/log.h"
 
-static const struct mt_command commands[] = {
+static const struct {
+    const char *name, *help;
+    int (*run)(int argc, char **argv);
+} commands[] = {
 #define MT_COMMAND(name, help) {#name, help, mt_command_##name},
 #include "launcher/commands/commands.def"
 #undef MT_COMMAND
@@ -21,7 +24,7 @@ enum { NCOMMANDS = sizeof commands / sizeof commands[0] };
 
 static void print_help(FILE *file) {
     fprintf(file, "Usage: motley COMMAND [FLAG...]\n"
-                  "Train one model on unequal devices, by a plan that a person can review.\n\n");
+                  "Train one model on unequal devices, by a plan that people can review.\n\n");
     for (int c = 0; c < NCOMMANDS; c++) fprintf(file, "  %-10s %s\n", commands[c].name, commands[c].help);
     fprintf(file, "\n`motley COMMAND --help` lists a command's flags; `motley --version` prints the version.\n");
 }
@@ -31,18 +34,18 @@ int mt_command_fail(const struct mt_err *err) {
     return mt_exit_code(err->status);
 }
 
-/* What was printed but did not arrive is a failure, whichever command printed it. */
+/* A failed write to standard output is a failure of the command. */
 static int check_output(void) {
     errno = 0;
     if (!fflush(stdout) && !ferror(stdout)) return 0;
-    if (!errno) errno = EIO; /* an earlier write's, not kept */
+    if (!errno) errno = EIO; /* an earlier write's errno is lost */
     struct mt_err err = MT_ERR_INIT;
     mt_fail_errno(&err, "standard output");
     return mt_command_fail(&err);
 }
 
-/* A standard stream that is closed would give its number to the next file opened, and what is printed would go there.
- * Writing to a descriptor that only reads fails, as it should. */
+/* The next file opened would get the number of a standard stream that is closed, and output would go there. Give the
+ * number to /dev/null, opened for reading, so that writes fail. */
 static void fill_standard_streams(void) {
     for (int fd = open("/dev/null", O_RDONLY); fd >= 0; fd = open("/dev/null", O_RDONLY)) {
         if (fd <= STDERR_FILENO) continue;
@@ -51,8 +54,8 @@ static void fill_standard_streams(void) {
     }
 }
 
-/* $MOTLEY_LOG: how much is told on stderr. */
-static void take_log_level(void) {
+/* $MOTLEY_LOG: the level of the log on stderr. */
+static void read_log_level(void) {
     static const char *const levels[] = {[MT_LOG_WARN] = "warn", [MT_LOG_INFO] = "info", [MT_LOG_DEBUG] = "debug"};
     const char *given = getenv("MOTLEY_LOG");
     if (!given || !*given) return;
@@ -77,7 +80,7 @@ int mt_command_main(int argc, char **argv) {
         print_help(stdout);
         return check_output();
     }
-    take_log_level();
+    read_log_level();
     struct mt_arena arena = MT_ARENA_INIT;
     for (int c = 0; c < NCOMMANDS; c++) {
         if (strcmp(name, commands[c].name)) continue;

@@ -8,15 +8,10 @@
 
 #include "kernels/base/err.h"
 
-struct mt_command {
-    const char *name, *help;
-    int (*run)(int argc, char **argv);
-};
-
 /* "motley --help", "--version", or the command that argv[1] names. */
 int mt_command_main(int argc, char **argv);
 
-/* Print the error; its exit code. */
+/* Print the error; returns its exit code. */
 int mt_command_fail(const struct mt_err *err);
 
 #define MT_COMMAND(name, help) int mt_command_##name(int argc, char **argv);

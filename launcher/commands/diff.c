@@ -1,4 +1,4 @@
-/* motley diff: what two documents of one kind say differently. */
+/* motley diff: the differences between two documents of one kind. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -28,9 +28,9 @@ int mt_command_diff(int argc, char **argv) {
     static const struct argp argp = {
         .parser = parse,
         .args_doc = "FILE FILE",
-        .doc = "Compare two documents of one kind, plans or clusters, by what they mean; figures beyond their error "
-               "bands.\v"
-               "Ends with 0 when they say the same, 1 when they differ, and 2 when they cannot be compared."};
+        .doc = "Compare two documents of one kind, plans or clusters, by content. Measured figures differ when their "
+               "error bands do not overlap.\v"
+               "Exits with 0 when they say the same, 1 when they differ, and 2 when they cannot be compared."};
     struct mt_err err = MT_ERR_INIT;
     struct diff_flags f = {.err = &err};
     int count = 0;

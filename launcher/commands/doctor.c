@@ -1,4 +1,4 @@
-/* motley doctor: will a job run here? */
+/* motley doctor: whether a job can run here. */
 #include <errno.h>
 
 #include "launcher/commands/command.h"
@@ -16,10 +16,10 @@ struct doctor_flags {
 };
 
 static const struct argp_option flag_table[] = {
-    {"data", KEY_DATA, "FILE", 0, "the file to train on: every rank must read the same", 1},
-    {"out", KEY_OUT, "DIR", 0, "the folder for checkpoints: must be writable, and have room", 1},
-    {"device", KEY_DEVICE, "KIND", 0, "what the job is to run on: cpu; or cuda, one GPU a rank [cpu]", 1},
-    {"start-deadline", KEY_START_DEADLINE, "S", 0, "seconds until every rank must have begun [6, and 0.1 a rank]", 1},
+    {"data", KEY_DATA, "FILE", 0, "the training data, which must be the same on every rank", 1},
+    {"out", KEY_OUT, "DIR", 0, "the folder for checkpoints, which must be writable and have room", 1},
+    MT_OPTION_DEVICE(KEY_DEVICE, "cpu", 1),
+    MT_OPTION_START_DEADLINE(KEY_START_DEADLINE, 1),
     {"json", KEY_JSON, 0, 0, "print the findings as JSON", 1},
     {0}};
 
@@ -32,12 +32,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_DEVICE: st = mt_flag_device(text, &f->options.device, f->err); break;
     case KEY_JSON: f->options.json = true; break;
     case KEY_START_DEADLINE: st = mt_flag_seconds("--start-deadline", text, &f->start_s, f->err); break;
-    case ARGP_KEY_ARG:
-        if (f->options.plan)
-            st = mt_fail(f->err, MT_EINPUT, "\"%.60s\": one plan at a time", text);
-        else
-            st = mt_flag_path("PLAN", text, &f->options.plan, f->err);
-        break;
+    case ARGP_KEY_ARG: st = mt_flag_operand("plan", text, &f->options.plan, f->err); break;
     default: return ARGP_ERR_UNKNOWN;
     }
     return st ? EINVAL : 0;
@@ -48,9 +43,9 @@ int mt_command_doctor(int argc, char **argv) {
         .options = flag_table,
         .parser = parse,
         .args_doc = "[PLAN]",
-        .doc = "Look for what would keep a job from running, or from running well: say `mpirun -n RANKS motley doctor "
-               "PLAN --data FILE --out DIR` with the mpirun and flags of the job.\v"
-               "Every line says ok, warning or FAILURE, and what to do. Ends with 1 when something fails."};
+        .doc = "Check hosts, network and files before a job: run `mpirun -n RANKS motley doctor PLAN --data FILE --out "
+               "DIR` with the job's mpirun and flags.\v"
+               "Every line says ok, warning or FAILURE, and what to do. Exits with 1 when a check fails."};
     struct mt_err err = MT_ERR_INIT;
     struct doctor_flags f = {.err = &err, .options.device = "cpu"};
     struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 60};
@@ -58,6 +53,6 @@ int mt_command_doctor(int argc, char **argv) {
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
     watch.start_s = f.start_s;
     st = mt_session_start(&watch, st, &err);
-    if (!st) st = mt_doctor_run(&f.options, &failures, &err); /* a mixture of ranks is one of its findings */
+    if (!st) st = mt_doctor_run(&f.options, &failures, &err); /* differences between ranks are findings */
     return mt_session_end(st, failures ? 1 : 0, &err);
 }

@@ -1,11 +1,12 @@
-/* motley explain: what binds a plan on its cluster. */
+/* motley explain: the bottlenecks of a plan on its cluster. */
 #include <errno.h>
 #include <stdio.h>
 
 #include "launcher/commands/command.h"
-#include "planner/review/explain.h"
 #include "launcher/flags/flags.h"
+#include "launcher/show/show.h"
 #include "planner/make/planning.h"
+#include "planner/review/explain.h"
 #include "profiler/describe/describe.h"
 
 enum { KEY_CLUSTER = 'c' };
@@ -16,25 +17,21 @@ struct explain_flags {
 };
 
 static const struct argp_option flag_table[] = {
-    {"cluster", KEY_CLUSTER, "FILE", 0, "the cluster's profile, or the description that the plan was made for", 1},
+    {"cluster", KEY_CLUSTER, "FILE", 0, "the profile or description of the cluster that the plan was made for", 1},
     {0}};
 
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct explain_flags *f = state->input;
     if (key == KEY_CLUSTER) return mt_flag_path("--cluster", text, &f->cluster, f->err) ? EINVAL : 0;
     if (key != ARGP_KEY_ARG) return ARGP_ERR_UNKNOWN;
-    if (f->path) {
-        mt_fail(f->err, MT_EINPUT, "\"%.60s\": one plan at a time", text);
-        return EINVAL;
-    }
-    return mt_flag_path("PLAN", text, &f->path, f->err) ? EINVAL : 0;
+    return mt_flag_operand("plan", text, &f->path, f->err) ? EINVAL : 0;
 }
 
-static enum mt_status settle(const struct explain_flags *f) {
+static enum mt_status validate(const struct explain_flags *f) {
     if (!f->path) return mt_fail(f->err, MT_EINPUT, "explain what? Name a plan");
     if (f->cluster) return MT_OK;
-    mt_fail(f->err, MT_EINPUT, "--cluster is missing: a plan is explained by what it runs on");
-    return mt_err_hint(f->err, "as --cluster cluster.json, which the plan was made for");
+    mt_fail(f->err, MT_EINPUT, "--cluster is missing: a plan is explained on its cluster");
+    return mt_err_hint(f->err, "as --cluster cluster.json, the cluster that the plan was made for");
 }
 
 static enum mt_status explain(const struct explain_flags *f) {
@@ -60,13 +57,13 @@ int mt_command_explain(int argc, char **argv) {
         .options = flag_table,
         .parser = parse,
         .args_doc = "PLAN --cluster FILE",
-        .doc = "Say what binds a plan on the cluster that it was made for: which ranks, which memory, which link; and "
-               "what a step would take with each class of devices 10% faster, each link twice as fast, each memory a "
-               "quarter larger."};
+        .doc = "Name the bottlenecks of a plan on the cluster that it was made for: ranks, memory, links; and predict "
+               "the step with each class of devices 10% faster, each link twice as fast, each memory a quarter "
+               "larger."};
     struct mt_err err = MT_ERR_INIT;
     struct explain_flags f = {.err = &err};
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
-    if (!st) st = settle(&f);
+    if (!st) st = validate(&f);
     if (!st) st = explain(&f);
     return st ? mt_command_fail(&err) : 0;
 }

@@ -30,100 +30,89 @@ enum {
 struct profile_flags {
     struct mt_err *err;
     struct mt_arena arena;
-    struct mt_profile_flags profile;
+    struct mt_profile_cluster_options profile;
     struct mt_job_flags job;
     int models_capacity;
-    bool measures; /* a flag was given that only measuring has */
+    bool measures; /* a flag for measuring was given */
     bool hardware;
     const char *describe, *measured;
 };
 
 static const struct argp_option flag_table[] = {
-    {"out", KEY_OUT, "FILE", 0, "where the document goes [cluster.json]", 1},
+    {"out", KEY_OUT, "FILE", 0, "the cluster document to write [cluster.json]", 1},
     {0, 0, 0, 0, "Measuring:", 2},
-    {"budget", KEY_BUDGET, "SECONDS", 0, "how long to measure, about; less makes errors wider [60]", 2},
+    {"budget", KEY_BUDGET, "SECONDS", 0, "time to measure, about; less makes error bands wider [60]", 2},
     {"raw", KEY_RAW, "FILE", 0, "write all samples as CSV too", 2},
-    {"deadline", KEY_DEADLINE, "SECONDS", 0, "without an answer from a rank: then give up [60]", 2},
-    {"heartbeat", KEY_HEARTBEAT, "SECONDS", 0, "of a rank's silence: then give up; 0: ranks are not watched [5]", 2},
-    {"start-deadline", KEY_START_DEADLINE, "SECONDS", 0, "until every rank must have begun [6, and 0.1 a rank]", 2},
-    {"device", KEY_DEVICE, "KIND", 0, "cpu; or cuda: one GPU a rank, in order on each host [cpu]", 2},
-    {"emulate", KEY_EMULATE, "speed=X,...|sm=N,...", 0,
-     "make devices slower: a speed for each rank, or one for all, 1 its own; or how many of a GPU's multiprocessors "
-     "compute",
-     2},
-    {0, 0, 0, 0, "The layers of jobs that will run here, which makes plans for them more certain:", 3},
-    {"model", KEY_MODEL, "TEXT", 0, "measure this model's own layers too; may be repeated; see `motley plan --models`",
-     3},
-    {0, 0, 0, 0, "A cluster that nobody has:", 5},
-    {"describe", KEY_DESCRIBE, "TEXT", 0, "as \"a100-40:2x8 nvlink=300G net=25G + v100:1x4\"; measures nothing", 5},
+    MT_OPTION_DEADLINE(KEY_DEADLINE, "60", 2),
+    MT_OPTION_HEARTBEAT(KEY_HEARTBEAT, 2),
+    MT_OPTION_START_DEADLINE(KEY_START_DEADLINE, 2),
+    MT_OPTION_DEVICE(KEY_DEVICE, "cpu", 2),
+    MT_OPTION_EMULATE(KEY_EMULATE, 2),
+    {0, 0, 0, 0, "Layers of jobs that will run here, for more accurate plans:", 3},
+    {"model", KEY_MODEL, "TEXT", 0, "measure this model's layers too; may be repeated; see `motley plan --models`", 3},
+    {0, 0, 0, 0, "Describing a cluster instead of measuring:", 5},
+    {"describe", KEY_DESCRIBE, "TEXT", 0, "as \"a100-40:2x8 nvlink=300G net=25G + v100:1x4\"", 5},
     {"measured", KEY_MEASURED, "FILE", 0,
-     "a measured cluster whose classes can be named, and by which public figures "
-     "are corrected",
-     5},
-    {"hardware", KEY_HARDWARE, 0, 0, "list what can be described", 5},
+     "a measured cluster, whose classes can be named, and by which public figures are calibrated", 5},
+    {"hardware", KEY_HARDWARE, 0, 0, "list the known hardware", 5},
     {0}};
 
-static enum mt_status take_positive(const char *flag, const char *text, double most, double *value,
-                                    struct mt_err *err) {
+/* Seconds, at most a day. */
+static enum mt_status take_seconds(const char *flag, const char *text, double *value, struct mt_err *err) {
+    static const double most = 86400;
     enum mt_status st = mt_flag_real(flag, text, value, err);
     if (st || (*value > 0 && *value <= most)) return st;
     return mt_fail(err, MT_EINPUT, "%s: is %g, but must be above 0 and at most %g", flag, *value, most);
 }
 
-static enum mt_status take_flag(struct profile_flags *f, int key, char *text) {
-    struct mt_profile_flags *p = &f->profile;
+static error_t parse(int key, char *text, struct argp_state *state) {
+    struct profile_flags *f = state->input;
+    struct mt_profile_cluster_options *p = &f->profile;
+    enum mt_status st = MT_OK;
     f->measures = f->measures || key == KEY_MODEL || (key >= KEY_BUDGET && key <= KEY_START_DEADLINE);
     switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &f->job; break;
     case KEY_MODEL:
         mt_arena_grow(&f->arena, &p->models, p->nmodels, &f->models_capacity, sizeof *p->models);
         p->models[p->nmodels++] = text;
         break;
-    case KEY_OUT: return mt_flag_path("--out", text, &p->out, f->err);
-    case KEY_BUDGET: return take_positive("--budget", text, 86400, &p->budget_s, f->err);
-    case KEY_RAW: return mt_flag_path("--raw", text, &p->raw, f->err);
-    case KEY_DEADLINE: return take_positive("--deadline", text, 86400, &p->deadline_s, f->err);
-    case KEY_HEARTBEAT: return mt_flag_heartbeat(text, &p->heartbeat_s, f->err);
-    case KEY_START_DEADLINE: return mt_flag_seconds("--start-deadline", text, &p->start_s, f->err);
-    case KEY_DEVICE: return mt_flag_device(text, &p->device, f->err);
-    case KEY_EMULATE: return mt_emulation_parse(text, &f->arena, &p->emulation, f->err);
+    case KEY_OUT: st = mt_flag_path("--out", text, &p->out, f->err); break;
+    case KEY_BUDGET: st = take_seconds("--budget", text, &p->budget_s, f->err); break;
+    case KEY_RAW: st = mt_flag_path("--raw", text, &p->raw, f->err); break;
+    case KEY_DEADLINE: st = take_seconds("--deadline", text, &p->deadline_s, f->err); break;
+    case KEY_HEARTBEAT: st = mt_flag_heartbeat(text, &p->heartbeat_s, f->err); break;
+    case KEY_START_DEADLINE: st = mt_flag_seconds("--start-deadline", text, &p->start_s, f->err); break;
+    case KEY_DEVICE: st = mt_flag_device(text, &p->device, f->err); break;
+    case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &p->emulation, f->err); break;
     case KEY_DESCRIBE: f->describe = text; break;
-    case KEY_MEASURED: return mt_flag_path("--measured", text, &f->measured, f->err);
+    case KEY_MEASURED: st = mt_flag_path("--measured", text, &f->measured, f->err); break;
     case KEY_HARDWARE: f->hardware = true; break;
+    case ARGP_KEY_ARG:
+        mt_flag_no_operand(text, f->err);
+        st = mt_err_hint(f->err, "-o names the file to write; --describe describes a cluster");
+        break;
+    default: return ARGP_ERR_UNKNOWN;
     }
-    return MT_OK;
+    return st ? EINVAL : 0;
 }
 
-static error_t parse(int key, char *text, struct argp_state *state) {
-    struct profile_flags *f = state->input;
-    if (key == ARGP_KEY_INIT) {
-        state->child_inputs[0] = &f->job;
-        return 0;
-    }
-    if (key == KEY_OUT || key == KEY_MODEL || (key >= KEY_BUDGET && key <= KEY_HARDWARE))
-        return take_flag(f, key, text) ? EINVAL : 0;
-    if (key != ARGP_KEY_ARG) return ARGP_ERR_UNKNOWN;
-    mt_fail(f->err, MT_EINPUT, "\"%.60s\": only flags are expected", text);
-    mt_err_hint(f->err, "-o names the file that is written; --describe a cluster that is not measured");
-    return EINVAL;
-}
-
-static enum mt_status settle(struct profile_flags *f) {
+static enum mt_status resolve(struct profile_flags *f) {
     if ((f->describe || f->hardware) && f->measures)
         return mt_fail(f->err, MT_EINPUT,
                        "%s measures nothing: leave out --budget, --raw, --deadline, --heartbeat, "
                        "--start-deadline, --device, --emulate and --model",
                        f->describe ? "--describe" : "--hardware");
-    if (f->measured && !f->describe) return mt_fail(f->err, MT_EINPUT, "--measured: goes with --describe");
+    if (f->measured && !f->describe) return mt_fail(f->err, MT_EINPUT, "--measured: has no use without --describe");
     if (f->describe && f->hardware) return mt_fail(f->err, MT_EINPUT, "--describe and --hardware exclude each other");
     if (f->job.given && !f->profile.nmodels)
-        return mt_fail(f->err, MT_EINPUT, "a job's flags go with --model: without one no job's layers are measured");
+        return mt_fail(f->err, MT_EINPUT, "the job's flags have no use without --model");
     enum mt_status st = mt_job_flags_resolve(&f->job, f->err);
     f->profile.job = f->job.job;
     return st;
 }
 
-/* What needs no MPI. */
-static int without_measuring(struct profile_flags *f) {
+/* --describe and --hardware, which need no MPI. */
+static int describe_only(struct profile_flags *f) {
     enum mt_status st = MT_OK;
     if (f->hardware)
         mt_hardware_help(stdout);
@@ -138,11 +127,12 @@ int mt_command_profile(int argc, char **argv) {
         .options = flag_table,
         .parser = parse,
         .children = children,
-        .doc = "Measure what `mpirun -n RANKS motley profile` runs on: devices, links and collectives; or describe a "
-               "cluster by public figures.\v"
-               "All ranks measure at the same time, as they would train: leave the machines to it. A rank's device is "
-               "the cores that mpirun binds it to; ranks of one host that are not bound (--bind-to none) divide its "
-               "cores; or with --device cuda the GPU of its number on the host."};
+        .doc =
+            "Measure the cluster that `mpirun -n RANKS motley profile` runs on: devices, links and collectives; or "
+            "describe a cluster by public figures.\v"
+            "All ranks measure at the same time, as they would train: run nothing else on the machines. A CPU rank's "
+            "device is the cores that mpirun binds it to; ranks of one host that are not bound (--bind-to none) "
+            "divide its cores. With --device cuda it is the GPU of the rank's number on the host."};
     struct mt_err err = MT_ERR_INIT;
     struct profile_flags f = {.err = &err,
                               .profile = {.out = "cluster.json",
@@ -153,14 +143,14 @@ int mt_command_profile(int argc, char **argv) {
     mt_job_flags_init(&f.job, &err);
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
     int code;
-    if (!st) st = settle(&f);
+    if (!st) st = resolve(&f);
     if (!st && (f.describe || f.hardware)) {
-        code = without_measuring(&f);
+        code = describe_only(&f);
     } else {
         const struct mt_watch_options watch = {
             .heartbeat_s = f.profile.heartbeat_s, .start_s = f.profile.start_s, .deadline_s = f.profile.deadline_s};
         st = mt_session_begin(&watch, st, &err);
-        if (!st) st = mt_profile(&f.profile, &err);
+        if (!st) st = mt_profile_cluster(&f.profile, &err);
         code = mt_session_end(st, 0, &err);
     }
     mt_arena_release(&f.arena);

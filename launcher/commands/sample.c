@@ -1,4 +1,4 @@
-/* motley sample: what a trained model writes. */
+/* motley sample: text from a trained model. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,23 +12,31 @@
 
 enum { KEY_PROMPT = 'p', KEY_TOKENS = 'n', KEY_TEMPERATURE = 0x2000, KEY_TOP_K, KEY_SEED };
 
-enum { BYTES = 256 }; /* a model of so many tokens reads and writes bytes */
+enum { BYTES = 256 }; /* the vocabulary of a model whose tokens are bytes */
 
 struct sample_flags {
     struct mt_err *err;
-    const char *place, *prompt;
+    const char *checkpoint, *prompt;
     int64_t tokens, top_k, seed;
     double temperature;
 };
 
 static const struct argp_option flag_table[] = {
     {"prompt", KEY_PROMPT, "TEXT", 0,
-     "how it begins: text, or token numbers with commas where the vocabulary is not 256 [a new line, or 0]", 1},
-    {"tokens", KEY_TOKENS, "N", 0, "how many to write [200]", 1},
-    {"temperature", KEY_TEMPERATURE, "X", 0, "divides the scores: 0 takes the likeliest token [0.8]", 1},
-    {"top-k", KEY_TOP_K, "K", 0, "only among the K likeliest; 0: all [0]", 1},
-    {"seed", KEY_SEED, "S", 0, "of the random choices [1]", 1},
+     "the beginning: text, or comma-separated token numbers if the vocabulary is not 256 [a new line, or 0]", 1},
+    {"tokens", KEY_TOKENS, "N", 0, "how many tokens to generate [200]", 1},
+    {"temperature", KEY_TEMPERATURE, "X", 0, "of the softmax; 0 takes the likeliest token [0.8]", 1},
+    {"top-k", KEY_TOP_K, "K", 0, "choose among the K likeliest tokens; 0: all [0]", 1},
+    {"seed", KEY_SEED, "S", 0, "for the random choices [1]", 1},
     {0}};
+
+/* `--prompt In the beginning` without quotes. */
+static error_t refuse_extra(const struct sample_flags *f, const char *text) {
+    mt_fail(f->err, MT_EINPUT, "\"%.60s\" is an extra word: one checkpoint is expected, which is \"%.60s\"", text,
+            f->checkpoint);
+    mt_err_hint(f->err, "a prompt with spaces needs quotes: --prompt \"In the beginning\"");
+    return EINVAL;
+}
 
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct sample_flags *f = state->input;
@@ -43,15 +51,15 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_TOP_K: st = mt_flag_int("--top-k", text, 0, 1 << 24, &f->top_k, f->err); break;
     case KEY_SEED: st = mt_flag_int("--seed", text, 0, INT64_MAX, &f->seed, f->err); break;
     case ARGP_KEY_ARG:
-        if (f->place) st = mt_fail(f->err, MT_EINPUT, "\"%.60s\": one checkpoint at a time", text);
-        f->place = text;
+        if (f->checkpoint) return refuse_extra(f, text);
+        st = mt_flag_operand("checkpoint", text, &f->checkpoint, f->err);
         break;
     default: return ARGP_ERR_UNKNOWN;
     }
     return st ? EINVAL : 0;
 }
 
-/* The prompt's tokens, with room for those that will be written. */
+/* The prompt's tokens, with room for those that will be generated. */
 static enum mt_status read_prompt(const struct sample_flags *f, int64_t vocab, struct mt_arena *arena, int32_t **tokens,
                                   int64_t *count) {
     const char *prompt = f->prompt && *f->prompt ? f->prompt : vocab == BYTES ? "\n" : "0";
@@ -102,17 +110,18 @@ int mt_command_sample(int argc, char **argv) {
         .options = flag_table,
         .parser = parse,
         .args_doc = "CHECKPOINT",
-        .doc = "Print what a trained model writes. CHECKPOINT is a run's folder, of which the "
-               "newest whole checkpoint is taken, or a file."};
+        .doc = "Generate text with a trained model. CHECKPOINT is a file, or a run's folder, of which the newest "
+               "undamaged checkpoint is used."};
     struct mt_err err = MT_ERR_INIT;
     struct sample_flags flags = {.err = &err, .tokens = 200, .temperature = 0.8, .seed = 1};
     struct mt_sampler *sampler = NULL;
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &flags, &err);
-    if (!st && !flags.place) {
+    if (!st && !flags.checkpoint) {
         st = mt_fail(&err, MT_EINPUT, "sample from what? Name a run's folder or a checkpoint");
         mt_err_hint(&err, "`motley train --out FOLDER` makes one");
     }
-    if (!st) st = mt_sampler_open(flags.place, &sampler, &err);
+    if (!st && (st = mt_sampler_open(flags.checkpoint, &sampler, &err)) && flags.prompt && !err.hint[0])
+        mt_err_hint(&err, "\"%.60s\" is taken as the checkpoint; a prompt with spaces needs quotes", flags.checkpoint);
     if (!st) st = sample(&flags, sampler);
     mt_sampler_free(sampler);
     return st ? mt_command_fail(&err) : 0;

@@ -11,8 +11,7 @@
 
 enum { KEY_RANK = 'r', KEY_MODEL = 'm', KEY_LOWERED = 0x2000 };
 
-/* The exit code for a document that was printed and has outliers. */
-enum { EXIT_REMARKABLE = 6 };
+enum { EXIT_OUTLIERS = 6 };
 
 enum subject { DOCUMENT, PROGRAM, GRAPH };
 
@@ -26,21 +25,18 @@ struct show_flags {
 };
 
 static const struct argp_option flag_table[] = {
-    {"rank", KEY_RANK, "R", 0, "show program: of this rank only", 1},
-    {"lowered", KEY_LOWERED, 0, 0, "show program: as the device runs it, with addresses, streams and waits", 1},
-    {"model", KEY_MODEL, "TEXT", 0, "show graph: of this model instead of a plan's", 1},
+    {"rank", KEY_RANK, "R", 0, "show program: only that of rank R", 1},
+    {"lowered", KEY_LOWERED, 0, 0, "show program: lowered for the device, with addresses, streams and events", 1},
+    {"model", KEY_MODEL, "TEXT", 0, "show graph: that of a model instead of a plan's", 1},
     {0}};
 
-static error_t take_word(struct show_flags *f, const char *word, int at) {
+static error_t take_operand(struct show_flags *f, const char *word, int at) {
     if (at == 0 && !strcmp(word, "program")) {
         f->subject = PROGRAM;
     } else if (at == 0 && !strcmp(word, "graph")) {
         f->subject = GRAPH;
-    } else if (!f->path) {
-        f->path = word;
     } else {
-        mt_fail(f->err, MT_EINPUT, "\"%.60s\": one file at a time", word);
-        return EINVAL;
+        return mt_flag_operand("file", word, &f->path, f->err) ? EINVAL : 0;
     }
     return 0;
 }
@@ -54,19 +50,19 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         return mt_flag_int("--rank", text, 0, MT_PLAN_MOST_RANKS - 1, &f->rank, f->err) ? EINVAL : 0;
     case KEY_LOWERED: f->lowered = true; return 0;
     case KEY_MODEL: f->model = text; return 0;
-    case ARGP_KEY_ARG: return take_word(f, text, (int)state->arg_num);
+    case ARGP_KEY_ARG: return take_operand(f, text, (int)state->arg_num);
     }
     return ARGP_ERR_UNKNOWN;
 }
 
-static enum mt_status settle(struct show_flags *f) {
+static enum mt_status resolve(struct show_flags *f) {
     if (f->subject != PROGRAM && (f->rank_given || f->lowered))
         return mt_fail(f->err, MT_EINPUT, "--rank and --lowered are for `motley show program FILE`");
     if (f->subject != GRAPH && (f->model || f->job.given))
         return mt_fail(f->err, MT_EINPUT, "--model and the job's flags are for `motley show graph`");
     if (f->path && f->model) return mt_fail(f->err, MT_EINPUT, "show graph: of %s, or of --model?", f->path);
     if (f->path && f->job.given)
-        return mt_fail(f->err, MT_EINPUT, "show graph: %s says what the job is; its flags go with --model", f->path);
+        return mt_fail(f->err, MT_EINPUT, "show graph: the job is that of %s; its flags are for --model", f->path);
     if (f->subject == GRAPH && !f->path && !f->model)
         return mt_fail(f->err, MT_EINPUT, "show the graph of what? Name a plan, or a model with --model");
     if (!f->path && !f->model) return mt_fail(f->err, MT_EINPUT, "show what? Name a file");
@@ -135,26 +131,25 @@ int mt_command_show(int argc, char **argv) {
     struct show_flags f = {.err = &err, .rank = -1};
     mt_job_flags_init(&f.job, &err);
     struct argp_child children[] = {{mt_job_argp(), 0, "show graph --model: of this job", 2}, {0}};
-    bool remarkable = false;
-    const struct argp argp = {flag_table,
-                              parse,
-                              "FILE\nprogram PLAN\ngraph [PLAN]",
-                              "Print a document as tables, the program that a plan stands for, or a training graph.\v"
-                              "The exit code is 6 when a cluster has outliers: a device slower than its class, a bad "
-                              "link, a neighbour that takes time. They are named after its tables.",
-                              children,
-                              0,
-                              0};
+    bool outliers = false;
+    const struct argp argp = {
+        .options = flag_table,
+        .parser = parse,
+        .args_doc = "FILE\nprogram PLAN\ngraph [PLAN]",
+        .doc = "Print a document as tables, a plan's program, or a training graph.\v"
+               "Exits with 6 when a cluster has outliers: a device slower than its class, a bad link, a neighbour that "
+               "takes processor time. They are listed below its tables.",
+        .children = children};
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
-    if (!st) st = settle(&f);
+    if (!st) st = resolve(&f);
     if (!st) {
         switch (f.subject) {
-        case DOCUMENT: st = mt_show(f.path, stdout, &remarkable, &err); break;
+        case DOCUMENT: st = mt_show(f.path, stdout, &outliers, &err); break;
         case PROGRAM: st = show_program(&f, &err); break;
         case GRAPH: st = show_graph(&f, &err); break;
         }
     }
     if (!st && fflush(stdout)) st = mt_fail_errno(&err, "standard output");
     if (st) return mt_command_fail(&err);
-    return remarkable ? EXIT_REMARKABLE : 0;
+    return outliers ? EXIT_OUTLIERS : 0;
 }

@@ -34,41 +34,37 @@ enum {
 
 struct train_flags {
     struct mt_err *err;
-    struct mt_arena arena; /* of lists */
+    struct mt_arena arena; /* of --emulate's lists */
     struct mt_train_options options;
     bool keep, val_fraction; /* given */
 };
 
 static const struct argp_option flag_table[] = {
-    {0, 0, 0, 0, "What it learns from:", 1},
-    {"data", KEY_DATA, "FILE", 0, "text, a byte a token, or llm.c's .bin of tokens", 1},
-    {"val", KEY_VAL, "FILE", 0, "a file for validation [the last part of --data]", 1},
-    {"val-fraction", KEY_VAL_FRACTION, "X", 0, "that last part; 0: none [0.1]", 1},
-    {0, 0, 0, 0, "Where it starts and ends:", 2},
-    {"steps", KEY_STEPS, "N", 0, "stop after step N; the schedule stays the plan's [the plan's steps]", 2},
-    {"resume", KEY_RESUME, "DIR", 0, "go on from the newest whole checkpoint of a folder, or from a file", 2},
+    {0, 0, 0, 0, "Data:", 1},
+    {"data", KEY_DATA, "FILE", 0, "text, one token per byte, or llm.c's .bin of tokens", 1},
+    {"val", KEY_VAL, "FILE", 0, "validation data [the last part of --data]", 1},
+    {"val-fraction", KEY_VAL_FRACTION, "X", 0, "the fraction of --data for validation; 0: none [0.1]", 1},
+    {0, 0, 0, 0, "Start and end:", 2},
+    {"steps", KEY_STEPS, "N", 0, "stop after step N, without changing the learning rate's schedule [the plan's steps]",
+     2},
+    {"resume", KEY_RESUME, "DIR", 0, "go on from the newest undamaged checkpoint of a folder, or from a file", 2},
     {"init", KEY_INIT, "FILE", 0, "start from the weights of a safetensors file", 2},
-    {"eval-only", KEY_EVAL_ONLY, 0, 0, "only the loss over the validation part", 2},
-    {0, 0, 0, 0, "What it keeps and says:", 3},
-    {"out", KEY_OUT, "DIR", 0, "folder for checkpoints and run.json [that of --resume; without it nothing is kept]", 3},
-    {"checkpoint-every", KEY_CHECKPOINT_EVERY, "N", 0, "steps; 0: at the end only [0]", 3},
-    {"keep", KEY_KEEP, "K", 0, "how many checkpoints stay [2]", 3},
-    {"eval-every", KEY_EVAL_EVERY, "N", 0, "steps between losses over the validation part; 0: at the end only [0]", 3},
+    {"eval-only", KEY_EVAL_ONLY, 0, 0, "only compute the loss over the validation data", 2},
+    {0, 0, 0, 0, "Output:", 3},
+    {"out", KEY_OUT, "DIR", 0, "folder for checkpoints and run.json [that of --resume; else nothing is written]", 3},
+    {"checkpoint-every", KEY_CHECKPOINT_EVERY, "N", 0, "steps between checkpoints; 0: at the end only [0]", 3},
+    {"keep", KEY_KEEP, "K", 0, "how many checkpoints to keep [2]", 3},
+    {"eval-every", KEY_EVAL_EVERY, "N", 0, "steps between validation losses; 0: at the end only [0]", 3},
     {"log-every", KEY_LOG_EVERY, "N", 0, "steps between lines of progress [10]", 3},
-    {"trace", KEY_TRACE, "FILE", 0, "what all ranks did in three early steps, for chrome://tracing", 3},
-    {0, 0, 0, 0, "How it guards itself:", 4},
+    {"trace", KEY_TRACE, "FILE", 0, "write a timeline of all ranks in three early steps, for chrome://tracing", 3},
+    {0, 0, 0, 0, "Failures:", 4},
     {"hash-every", KEY_HASH_EVERY, "N", 0, "steps between comparisons of replicas; 0: at the end only [0]", 4},
-    {"deadline", KEY_DEADLINE, "S", 0, "seconds without any progress that end the run; files have ten times that [300]",
-     4},
-    {"heartbeat", KEY_HEARTBEAT, "S", 0, "seconds of a rank's silence that end the run; 0: ranks are not watched [5]",
-     4},
-    {"start-deadline", KEY_START_DEADLINE, "S", 0, "seconds until every rank must have begun [6, and 0.1 a rank]", 4},
-    {0, 0, 0, 0, "What it runs on, and plays:", 5},
-    {"device", KEY_DEVICE, "KIND", 0, "cpu; or cuda: one GPU a rank, in order on each host [the plan's]", 5},
-    {"emulate", KEY_EMULATE, "speed=X,...|sm=N,...", 0,
-     "make devices slower: a speed for each rank, or one for all, 1 its own; or how many of a GPU's multiprocessors "
-     "compute (communication has them all)",
-     5},
+    MT_OPTION_DEADLINE(KEY_DEADLINE, "300; ten times that for files", 4),
+    MT_OPTION_HEARTBEAT(KEY_HEARTBEAT, 4),
+    MT_OPTION_START_DEADLINE(KEY_START_DEADLINE, 4),
+    {0, 0, 0, 0, "Devices:", 5},
+    MT_OPTION_DEVICE(KEY_DEVICE, "the plan's", 5),
+    MT_OPTION_EMULATE(KEY_EMULATE, 5),
     {0}};
 
 static enum mt_status take_count(struct train_flags *f, const char *flag, const char *text, int64_t least,
@@ -76,7 +72,8 @@ static enum mt_status take_count(struct train_flags *f, const char *flag, const 
     return mt_flag_int(flag, text, least, INT64_C(1) << 40, value, f->err);
 }
 
-static enum mt_status take_flag(struct train_flags *f, int key, char *text) {
+static error_t parse(int key, char *text, struct argp_state *state) {
+    struct train_flags *f = state->input;
     struct mt_train_options *o = &f->options;
     enum mt_status st = MT_OK;
     int64_t keep;
@@ -106,41 +103,29 @@ static enum mt_status take_flag(struct train_flags *f, int key, char *text) {
     case KEY_HEARTBEAT: st = mt_flag_heartbeat(text, &o->heartbeat_s, f->err); break;
     case KEY_DEVICE: st = mt_flag_device(text, &o->device, f->err); break;
     case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &o->emulation, f->err); break;
+    case ARGP_KEY_ARG: st = mt_flag_operand("plan", text, &o->plan, f->err); break;
+    default: return ARGP_ERR_UNKNOWN;
     }
-    return st;
+    return st ? EINVAL : 0;
 }
 
-static error_t parse(int key, char *text, struct argp_state *state) {
-    struct train_flags *f = state->input;
-    if (key == KEY_DATA || key == KEY_OUT || (key >= KEY_VAL && key <= KEY_EMULATE))
-        return take_flag(f, key, text) ? EINVAL : 0;
-    if (key != ARGP_KEY_ARG) return ARGP_ERR_UNKNOWN;
-    if (f->options.plan) {
-        mt_fail(f->err, MT_EINPUT, "\"%.60s\": one plan at a time", text);
-        return EINVAL;
-    }
-    return mt_flag_path("PLAN", text, &f->options.plan, f->err) ? EINVAL : 0;
-}
-
-static enum mt_status settle(const struct train_flags *f) {
+static enum mt_status validate(const struct train_flags *f) {
     const struct mt_train_options *o = &f->options;
     if (!o->plan) {
         mt_fail(f->err, MT_EINPUT, "train what? Name a plan");
         return mt_err_hint(f->err, "`motley plan` makes one");
     }
-    if (!o->data) return mt_fail(f->err, MT_EINPUT, "--data: say what file to train on");
+    if (!o->data) return mt_fail(f->err, MT_EINPUT, "--data is missing: name the file to train on");
     if (o->resume && o->init)
-        return mt_fail(f->err, MT_EINPUT,
-                       "--resume and --init exclude each other: a checkpoint has weights of its own");
+        return mt_fail(f->err, MT_EINPUT, "--resume and --init exclude each other: a checkpoint has its own weights");
     if (o->eval_only && (o->out || o->trace || o->steps >= 0))
         return mt_fail(f->err, MT_EINPUT,
-                       "--eval-only: writes nothing and makes no steps: leave out --out, --trace, "
-                       "--steps");
+                       "--eval-only: writes nothing and takes no steps: leave out --out, --trace, --steps");
     if (o->eval_only && (f->keep || o->checkpoint_every || o->eval_every || o->hash_every))
         return mt_fail(f->err, MT_EINPUT,
-                       "--eval-only: makes no steps: leave out --keep, --checkpoint-every, --eval-every, --hash-every");
+                       "--eval-only: takes no steps: leave out --keep, --checkpoint-every, --eval-every, --hash-every");
     if (f->keep && !o->out && !o->resume)
-        return mt_fail(f->err, MT_EINPUT, "--keep: there is no folder to keep checkpoints in: say --out FOLDER");
+        return mt_fail(f->err, MT_EINPUT, "--keep: there is no folder for checkpoints: give --out FOLDER");
     if (o->val && f->val_fraction) return mt_fail(f->err, MT_EINPUT, "--val and --val-fraction exclude each other");
     return MT_OK;
 }
@@ -150,18 +135,19 @@ int mt_command_train(int argc, char **argv) {
         .options = flag_table,
         .parser = parse,
         .args_doc = "PLAN --data FILE",
-        .doc =
-            "Train by a plan: `mpirun -n RANKS motley train plan.json --data FILE --out DIR`.\v"
-            "SIGUSR1, to any rank or to mpirun, writes a checkpoint and goes on; SIGUSR2 writes one and ends well; so "
-            "does SIGTERM to a rank. SIGTERM to mpirun kills the ranks soon after (a second, unless "
-            "--mca odls_base_sigkill_timeout says more): prefer SIGUSR2."};
+        .doc = "Train by a plan: `mpirun -n RANKS motley train plan.json --data FILE --out DIR`.\v"
+               "SIGUSR1, to any rank or to mpirun, writes a checkpoint and goes on; SIGUSR2 writes one and exits with "
+               "0; so "
+               "does SIGTERM to a rank. After SIGTERM to mpirun the ranks are killed soon (a second, unless --mca "
+               "odls_base_sigkill_timeout says more): prefer SIGUSR2. When a rank is lost or makes no progress, all "
+               "processes exit with 4; mpirun itself exits with 4, or with 137 if a rank was killed."};
     struct mt_err err = MT_ERR_INIT;
     struct train_flags flags = {.err = &err};
     mt_train_defaults(&flags.options);
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &flags, &err);
-    if (!st) st = settle(&flags);
+    if (!st) st = validate(&flags);
     const struct mt_watch_options watch = mt_train_watch(&flags.options);
-    mt_signals_install(); /* what is asked while the run is set up is answered after its first steps */
+    mt_signals_install(); /* requests during the set-up are answered after the first steps */
     st = mt_session_begin(&watch, st, &err);
     if (!st) st = mt_train(&flags.options, &err);
     mt_signals_restore();

@@ -1,4 +1,4 @@
-/* motley tune: the kernels of a plan, compiled and measured ahead of time. */
+/* motley tune: compile and measure the kernels of a plan ahead of time. */
 #include <errno.h>
 
 #include "launcher/commands/command.h"
@@ -16,10 +16,7 @@ struct tune_flags {
 };
 
 static const struct argp_option flag_table[] = {
-    {"device", KEY_DEVICE, "KIND", 0, "cpu or cuda: one GPU a process, in order on each host [cuda]", 1},
-    {"emulate", KEY_EMULATE, "SPEEDS", 0,
-     "tune for slower devices: speed=X,... or sm=N,...: one for each process, or one for all", 1},
-    {0}};
+    MT_OPTION_DEVICE(KEY_DEVICE, "cuda", 1), MT_OPTION_EMULATE(KEY_EMULATE, 1), {0}};
 
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct tune_flags *f = state->input;
@@ -27,10 +24,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     switch (key) {
     case KEY_DEVICE: st = mt_flag_device(text, &f->options.device, f->err); break;
     case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &f->options.emulation, f->err); break;
-    case ARGP_KEY_ARG:
-        st = f->options.plan ? mt_fail(f->err, MT_EINPUT, "\"%.60s\": one plan at a time", text)
-                             : mt_flag_path("PLAN", text, &f->options.plan, f->err);
-        break;
+    case ARGP_KEY_ARG: st = mt_flag_operand("plan", text, &f->options.plan, f->err); break;
     default: return ARGP_ERR_UNKNOWN;
     }
     return st ? EINVAL : 0;
@@ -41,10 +35,11 @@ int mt_command_tune(int argc, char **argv) {
         .options = flag_table,
         .parser = parse,
         .args_doc = "PLAN",
-        .doc = "Compile and measure the kernels of a plan's programs, as training would when it first needs them: "
-               "`mpirun -n RANKS motley tune plan.json`, with the mpirun of the job, or alone for one kind of GPU.\v"
-               "What is found is kept in tuning.json in the cache folder ($MOTLEY_CACHE, else "
-               "$XDG_CACHE_HOME/motley), where training looks. Processes with the same kind of GPU share the work."};
+        .doc =
+            "Compile and measure the kernels of a plan's programs, as training does at its start: `mpirun -n RANKS "
+            "motley tune plan.json`, with the job's mpirun, or alone for one kind of GPU.\v"
+            "Results are kept in tuning.json in the cache folder ($MOTLEY_CACHE, else $XDG_CACHE_HOME/motley), where "
+            "training finds them. Processes with the same kind of GPU share the work."};
     struct mt_err err = MT_ERR_INIT;
     struct tune_flags f = {.err = &err, .options = {.device = "cuda"}};
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);

@@ -1,4 +1,5 @@
-/* motley verify: the checker's proof of a plan's program and of what every rank runs, and a run against one rank. */
+/* motley verify: the checker's proof of a plan's program and of every rank's lowered program, and a run against one
+ * rank. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 
 enum { KEY_PROOF = 0x2000, KEY_NUMERIC, KEY_NO_NUMERIC, KEY_SMALL, KEY_STEPS };
 
-/* Beyond this the numeric run is not started unless --numeric asks for it. */
+/* A longer numeric run is only started with --numeric. */
 #define MOST_TIME_S 600.0
 
 struct verify_flags {
@@ -25,12 +26,12 @@ struct verify_flags {
 };
 
 static const struct argp_option flag_table[] = {
-    {"proof", KEY_PROOF, 0, 0, "print the proof, a line for each instruction", 1},
-    {"numeric", KEY_NUMERIC, 0, 0, "run against one rank however long it takes", 2},
-    {"no-numeric", KEY_NO_NUMERIC, 0, 0, "do not run against one rank", 2},
+    {"proof", KEY_PROOF, 0, 0, "print the proof, one line per instruction", 1},
+    {"numeric", KEY_NUMERIC, 0, 0, "compare with one rank however long it takes", 2},
+    {"no-numeric", KEY_NO_NUMERIC, 0, 0, "do not compare with one rank", 2},
     {"small", KEY_SMALL, 0, 0,
-     "run a small model by the same plan: 2 layers, 32 wide, 32 tokens of 256; splits in proportion", 2},
-    {"steps", KEY_STEPS, "N", 0, "training steps of the run [3]", 2},
+     "run a small model by the same plan: 2 layers, 32 wide, 32 tokens, a vocabulary of 256; splits in proportion", 2},
+    {"steps", KEY_STEPS, "N", 0, "training steps to compare [3]", 2},
     {0}};
 
 static error_t parse(int key, char *text, struct argp_state *state) {
@@ -41,18 +42,12 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_NO_NUMERIC: f->no_numeric = true; return 0;
     case KEY_SMALL: f->small = true; return 0;
     case KEY_STEPS: return mt_flag_int("--steps", text, 1, 1000000, &f->steps, f->err) ? EINVAL : 0;
-    case ARGP_KEY_ARG:
-        if (!f->path) {
-            f->path = text;
-            return 0;
-        }
-        mt_fail(f->err, MT_EINPUT, "\"%.60s\": one plan at a time", text);
-        return EINVAL;
+    case ARGP_KEY_ARG: return mt_flag_operand("plan", text, &f->path, f->err) ? EINVAL : 0;
     }
     return ARGP_ERR_UNKNOWN;
 }
 
-static enum mt_status settle(const struct verify_flags *f) {
+static enum mt_status validate(const struct verify_flags *f) {
     if (!f->path) return mt_fail(f->err, MT_EINPUT, "verify what? Name a plan");
     if (f->no_numeric && (f->numeric || f->small || f->steps))
         return mt_fail(f->err, MT_EINPUT, "--no-numeric excludes --numeric, --small and --steps");
@@ -89,8 +84,8 @@ static enum mt_status prove_lowered(const struct mt_program *program, FILE *proo
     return st;
 }
 
-/* Whether the run fits this machine and a person's patience; says so if not. */
-static enum mt_status worth_running(const struct mt_plan *plan, int64_t steps, bool *worth, struct mt_err *err) {
+/* Whether the run fits into this machine's memory and into MOST_TIME_S; prints why not. */
+static enum mt_status is_affordable(const struct mt_plan *plan, int64_t steps, bool *affordable, struct mt_err *err) {
     double memory_bytes, time_s;
     char needs[MT_UNITS_TEXT], has[MT_UNITS_TEXT];
     enum mt_status st = mt_numeric_estimate(plan, steps, &memory_bytes, &time_s, err);
@@ -99,10 +94,10 @@ static enum mt_status worth_running(const struct mt_plan *plan, int64_t steps, b
     if ((st = mt_device_open("cpu", &device, err))) return st;
     double free_bytes = (double)mt_device_memory_bytes(device);
     mt_device_close(device);
-    *worth = memory_bytes <= 0.9 * free_bytes && time_s <= MOST_TIME_S;
-    if (*worth) return MT_OK;
+    *affordable = memory_bytes <= 0.9 * free_bytes && time_s <= MOST_TIME_S;
+    if (*affordable) return MT_OK;
     printf("numeric    left out: may take %.0f minutes and %s of memory (%s are free)\n"
-           "           --small runs a small model by the same plan, --numeric runs this one all the same\n",
+           "           --small runs a small model by the same plan, --numeric runs this one anyway\n",
            ceil(time_s / 60), mt_units_bytes(memory_bytes, needs), mt_units_bytes(free_bytes, has));
     return MT_OK;
 }
@@ -111,12 +106,12 @@ static enum mt_status run_numeric(const struct verify_flags *f, const struct mt_
     struct mt_plan *small = NULL;
     struct mt_numeric result = {0};
     int64_t steps = f->steps ? f->steps : 3;
-    bool worth = true;
+    bool affordable = true;
     enum mt_status st = MT_OK;
-    if (f->small && (st = mt_variant_small(plan, &small, err))) return st;
+    if (f->small && (st = mt_proxy_plan_small(plan, &small, err))) return st;
     const struct mt_plan *run = small ? small : plan;
-    if (!f->numeric && (st = worth_running(run, steps, &worth, err))) goto out;
-    if (!worth) goto out;
+    if (!f->numeric && (st = is_affordable(run, steps, &affordable, err))) goto out;
+    if (!affordable) goto out;
     st = mt_numeric_run(run, steps, &result, err);
     if (st && st != MT_EPROOF) goto out;
     if (small) printf("numeric    on %s, sequences of %lld\n", small->model, (long long)small->job.seq);
@@ -152,18 +147,16 @@ static enum mt_status verify(const struct verify_flags *f, struct mt_err *err) {
 int mt_command_verify(int argc, char **argv) {
     struct mt_err err = MT_ERR_INIT;
     struct verify_flags f = {.err = &err};
-    const struct argp argp = {flag_table,
-                              parse,
-                              "PLAN",
-                              "Prove that a plan's program computes the training graph and that what every rank runs "
-                              "keeps its order and memory; then run it in fp64 against one rank.\v"
-                              "Ends with 5 when a proof is refused or the numbers differ.",
-                              0,
-                              0,
-                              0};
+    static const struct argp argp = {
+        .options = flag_table,
+        .parser = parse,
+        .args_doc = "PLAN",
+        .doc =
+            "Prove that a plan's program computes the training graph and that every rank's lowered program keeps its "
+            "order and memory; then compare it with one rank in fp64.\v"
+            "Exits with 5 when a proof is refused or the numbers differ."};
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
-    if (!st) st = settle(&f);
+    if (!st) st = validate(&f);
     if (!st) st = verify(&f, &err);
-    if (!st && fflush(stdout)) st = mt_fail_errno(&err, "standard output");
     return st ? mt_command_fail(&err) : 0;
 }

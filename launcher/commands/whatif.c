@@ -1,4 +1,4 @@
-/* motley whatif: what other hardware would do for a job, and what that costs. */
+/* motley whatif: predict what other hardware would do for a job, and its cost. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 #include "launcher/commands/command.h"
 #include "launcher/flags/flags.h"
 #include "launcher/flags/job_flags.h"
+#include "launcher/show/show.h"
 #include "planner/review/whatif.h"
 #include "profiler/describe/describe.h"
 
@@ -33,32 +34,31 @@ struct whatif_flags {
     int nmodels, nchanges;
     const char *models[MOST_MODELS];
     struct {
-        const char *verb, *what; /* verb null: several in one text */
+        const char *verb, *what; /* verb null: --change */
     } changes[MOST_CHANGES];
     double tokens, limit_s;
 };
 
 static const struct argp_option flag_table[] = {
-    {"cluster", KEY_CLUSTER, "FILE", 0, "a cluster's profile, or what describes one, as \"a100-40:2x8 net=25G\"", 1},
-    {"model", KEY_MODEL, "TEXT", 0, "as gpt2:124m; may be repeated: a table each", 1},
-    {"plan", KEY_PLAN, "FILE", 0, "model and job of this plan, instead of --model and the job's flags", 1},
+    {"cluster", KEY_CLUSTER, "FILE", 0, "a cluster's profile, or a description, as \"a100-40:2x8 net=25G\"", 1},
+    {"model", KEY_MODEL, "TEXT", 0, "as gpt2:124m; may be repeated, for a table each", 1},
+    {"plan", KEY_PLAN, "FILE", 0, "take model and job from this plan, instead of --model and the job's flags", 1},
     {0, 0, 0, 0, "Alternatives, each a row of the table; may be repeated:", 2},
     {"add", KEY_ADD, "[Nx]NAME[@NODE]", 0,
-     "devices of a class of the cluster, or of known hardware (motley profile --hardware): as a node of their own, or "
-     "in "
-     "NODE",
+     "devices of a class of the cluster, or of known hardware (motley profile --hardware), in NODE or in a new node",
      2},
-    {"remove", KEY_REMOVE, "WHAT", 0, "rank:R, node:NAME, or [Nx]CLASS: the last ones", 2},
+    {"remove", KEY_REMOVE, "WHAT", 0, "rank:R, node:NAME, or [Nx]CLASS: the last N of a class", 2},
     {"set", KEY_SET, "WHAT=VALUE", 0,
      "link.net=400G (bits a second; of other links bytes), link.net.latency=5us, class.NAME.speed=1.2, "
      "class.NAME.memory=32GiB, rank.R.speed=0.5 or rank.R.memory=8GiB",
      2},
-    {"change", KEY_CHANGE, "TEXT", 0, "several at once, as \"remove node:b, add 2xh100, set link.net=400G\"", 2},
-    {0, 0, 0, 0, "What to say of them:", 3},
-    {"tokens", KEY_TOKENS, "N", 0, "how long training on so many tokens takes, as 300G", 3},
-    {"prices", KEY_PRICES, "FILE", 0, "CSV with the columns class,price_per_hour: what it costs", 3},
-    {"json", KEY_JSON, "FILE", 0, "write the tables for scripts too", 3},
-    {"limit", KEY_LIMIT, "S", 0, "seconds after which a search ends with its best so far [10]", 3},
+    {"change", KEY_CHANGE, "TEXT", 0, "several changes at once, as \"remove node:b, add 2xh100, set link.net=400G\"",
+     2},
+    {0, 0, 0, 0, "Results:", 3},
+    {"tokens", KEY_TOKENS, "N", 0, "also the time to train on N tokens, as 300G", 3},
+    {"prices", KEY_PRICES, "FILE", 0, "also the cost: CSV with the columns class,price_per_hour", 3},
+    {"json", KEY_JSON, "FILE", 0, "write the tables as JSON too", 3},
+    {"limit", KEY_LIMIT, "S", 0, "time limit of each search in seconds, which ends with the best plan so far [10]", 3},
     {0}};
 
 static enum mt_status add_change(struct whatif_flags *f, const char *verb, const char *what) {
@@ -74,48 +74,42 @@ static enum mt_status add_model(struct whatif_flags *f, const char *text) {
     return MT_OK;
 }
 
-static enum mt_status take_flag(struct whatif_flags *f, int key, const char *text) {
-    switch (key) {
-    case KEY_CLUSTER: return mt_flag_path("--cluster", text, &f->cluster, f->err);
-    case KEY_MODEL: return add_model(f, text);
-    case KEY_PLAN: return mt_flag_path("--plan", text, &f->plan, f->err);
-    case KEY_ADD: return add_change(f, "add", text);
-    case KEY_REMOVE: return add_change(f, "remove", text);
-    case KEY_SET: return add_change(f, "set", text);
-    case KEY_CHANGE: return add_change(f, NULL, text);
-    case KEY_TOKENS:
-        if (mt_units_parse_count(text, &f->tokens)) return MT_OK;
-        return mt_fail(f->err, MT_EINPUT, "--tokens: must be a number, as 300G, not \"%.60s\"", text);
-    case KEY_PRICES: return mt_flag_path("--prices", text, &f->prices, f->err);
-    case KEY_JSON: return mt_flag_path("--json", text, &f->json, f->err);
-    default: return mt_flag_real("--limit", text, &f->limit_s, f->err);
-    }
-}
-
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct whatif_flags *f = state->input;
-    if (key == ARGP_KEY_INIT) {
-        state->child_inputs[0] = &f->job;
-        return 0;
+    enum mt_status st = MT_OK;
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &f->job; break;
+    case KEY_CLUSTER: st = mt_flag_path("--cluster", text, &f->cluster, f->err); break;
+    case KEY_MODEL: st = add_model(f, text); break;
+    case KEY_PLAN: st = mt_flag_path("--plan", text, &f->plan, f->err); break;
+    case KEY_ADD: st = add_change(f, "add", text); break;
+    case KEY_REMOVE: st = add_change(f, "remove", text); break;
+    case KEY_SET: st = add_change(f, "set", text); break;
+    case KEY_CHANGE: st = add_change(f, NULL, text); break;
+    case KEY_TOKENS:
+        if (!mt_units_parse_count(text, &f->tokens))
+            st = mt_fail(f->err, MT_EINPUT, "--tokens: must be a number, as 300G, not \"%.60s\"", text);
+        break;
+    case KEY_PRICES: st = mt_flag_path("--prices", text, &f->prices, f->err); break;
+    case KEY_JSON: st = mt_flag_path("--json", text, &f->json, f->err); break;
+    case KEY_LIMIT: st = mt_flag_real("--limit", text, &f->limit_s, f->err); break;
+    case ARGP_KEY_ARG: st = mt_flag_no_operand(text, f->err); break;
+    default: return ARGP_ERR_UNKNOWN;
     }
-    if (key == KEY_CLUSTER || key == KEY_MODEL || (key >= KEY_PLAN && key <= KEY_LIMIT))
-        return take_flag(f, key, text) ? EINVAL : 0;
-    if (key != ARGP_KEY_ARG) return ARGP_ERR_UNKNOWN;
-    mt_fail(f->err, MT_EINPUT, "\"%.60s\": only flags are expected", text);
-    return EINVAL;
+    return st ? EINVAL : 0;
 }
 
-static enum mt_status settle(struct whatif_flags *f) {
-    if (!f->cluster) return mt_fail(f->err, MT_EINPUT, "--cluster: is needed: a file, or what describes one");
+static enum mt_status resolve(struct whatif_flags *f) {
+    if (!f->cluster) return mt_fail(f->err, MT_EINPUT, "--cluster is missing: name a profile, or describe a cluster");
     if (f->plan && (f->nmodels || f->job.given))
-        return mt_fail(f->err, MT_EINPUT,
-                       "--plan says what model and job are; --model and the job's flags go without it");
-    if (!f->plan && !f->nmodels) return mt_fail(f->err, MT_EINPUT, "what would it train? Give --model or --plan");
+        return mt_fail(f->err, MT_EINPUT, "--plan excludes --model and the job's flags: it has its own model and job");
+    if (!f->plan && !f->nmodels)
+        return mt_fail(f->err, MT_EINPUT, "what would it train? Name a model with --model, or a plan with --plan");
     if (!(f->limit_s > 0)) return mt_fail(f->err, MT_EINPUT, "--limit: must be above 0");
     return f->plan ? MT_OK : mt_job_flags_resolve(&f->job, f->err);
 }
 
-static enum mt_status change(const struct whatif_flags *f, struct mt_whatif *whatif, struct mt_err *err) {
+static enum mt_status apply_changes(const struct whatif_flags *f, struct mt_whatif *whatif, struct mt_err *err) {
     enum mt_status st = MT_OK;
     for (int i = 0; i < f->nchanges && !st; i++)
         st = f->changes[i].verb ? mt_whatif_change(whatif, f->changes[i].verb, f->changes[i].what, err)
@@ -123,8 +117,8 @@ static enum mt_status change(const struct whatif_flags *f, struct mt_whatif *wha
     return st;
 }
 
-/* The model of the plan, or each model; printed as they are answered. */
-static enum mt_status ask(const struct whatif_flags *f, struct mt_whatif *whatif, struct mt_err *err) {
+/* Answer for the plan's model, or for each model, and print each answer when it is known. */
+static enum mt_status answer_models(const struct whatif_flags *f, struct mt_whatif *whatif, struct mt_err *err) {
     struct mt_whatif_answer answers[MOST_MODELS] = {0};
     struct mt_plan *plan = NULL;
     enum mt_status st = f->plan ? mt_plan_read(f->plan, &plan, err) : MT_OK;
@@ -151,22 +145,22 @@ int mt_command_whatif(int argc, char **argv) {
     struct mt_cluster *cluster = NULL;
     mt_job_flags_init(&f.job, &err);
     struct argp_child children[] = {{mt_job_argp(), 0, "The job, with --model:", 4}, {0}};
-    const struct argp argp = {.options = flag_table,
-                              .parser = parse,
-                              .doc =
-                                  "Plan a job for a cluster and for alternatives to it, and say what each would do: "
-                                  "the first row is the cluster as it is.\v"
-                                  "All alternatives train the same job. \"nominal\" rests on public figures, \"thought "
-                                  "of\" on measured ones of hardware that is not there.",
-                              .children = children};
+    const struct argp argp = {
+        .options = flag_table,
+        .parser = parse,
+        .doc = "Plan a job for a cluster and for alternatives to it, and predict each; the first row is "
+               "the cluster as it is.\v"
+               "All alternatives train the same job. Figures: \"measured\"; \"nominal\", from public "
+               "data; \"thought of\", measured, but of hardware that is not there.",
+        .children = children};
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
-    if (!st) st = settle(&f);
+    if (!st) st = resolve(&f);
     if (!st && f.prices) st = mt_prices_read(f.prices, &prices, &err);
     if (!st) st = mt_cluster_open(f.cluster, &cluster, &err);
     if (!st) {
         struct mt_whatif whatif = {
             .cluster = cluster, .prices = f.prices ? &prices : NULL, .tokens = f.tokens, .limit_s = f.limit_s};
-        if (!(st = change(&f, &whatif, &err))) st = ask(&f, &whatif, &err);
+        if (!(st = apply_changes(&f, &whatif, &err))) st = answer_models(&f, &whatif, &err);
         mt_whatif_release(&whatif);
     }
     mt_cluster_free(cluster);

@@ -1,4 +1,4 @@
-/* What a rank sees of its host and of the job's files. */
+/* Collecting what a rank observes of its host and of the job's files. */
 #include "launcher/doctor/internal.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@
 
 /* ---- the host ---- */
 
-static void look_at_modules(struct mt_doctor_rank *r) {
+static void observe_modules(struct mt_doctor_rank *r) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_lp lp = MT_LP_INIT;
     struct mt_lp_solution solution;
@@ -35,7 +35,7 @@ static void look_at_modules(struct mt_doctor_rank *r) {
     mt_lp_release(&lp);
 }
 
-static enum mt_status look_at_host(struct mt_doctor_rank *r, struct mt_err *err) {
+static enum mt_status observe_host(struct mt_doctor_rank *r, struct mt_err *err) {
     struct mt_topology topology;
     struct mt_device *device;
     struct rlimit files;
@@ -54,7 +54,7 @@ static enum mt_status look_at_host(struct mt_doctor_rank *r, struct mt_err *err)
         getrlimit(RLIMIT_NOFILE, &files) || files.rlim_max == RLIM_INFINITY ? INT64_MAX : (int64_t)files.rlim_max;
     r->grace_s = !getenv("OMPI_COMM_WORLD_SIZE") ? -1 : grace ? atof(grace) : 1;
     r->slurm = getenv("SLURM_JOB_ID") != NULL;
-    look_at_modules(r);
+    observe_modules(r);
     return MT_OK;
 }
 
@@ -64,7 +64,8 @@ static double wall_s(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* How far each rank's clock is ahead of rank 0's: rank 0 asks each in turn, and takes the quickest of some answers. */
+/* The offset of each rank's clock from rank 0's: rank 0 asks each in turn, and uses the answer with the shortest round
+ * trip. */
 static void compare_clocks(int rank, int n, struct mt_doctor_rank *mine) {
     enum { TRIES = 8 };
     double result[2] = {0, 0};
@@ -91,13 +92,13 @@ static void compare_clocks(int rank, int n, struct mt_doctor_rank *mine) {
 
 /* ---- the job's files ---- */
 
-static void look_at_plan(const char *path, struct mt_doctor_rank *r, struct mt_plan **plan) {
+static void observe_plan(const char *path, struct mt_doctor_rank *r, struct mt_plan **plan) {
     struct mt_err err = MT_ERR_INIT;
-    r->plan_read = !mt_plan_read(path, plan, &err);
-    snprintf(r->plan, sizeof r->plan, "%.250s", r->plan_read ? (*plan)->hash : err.text);
+    r->plan.read = !mt_plan_read(path, plan, &err);
+    snprintf(r->plan.text, sizeof r->plan.text, "%.250s", r->plan.read ? (*plan)->hash : err.text);
 }
 
-static void look_at_data(const char *path, struct mt_doctor_rank *r) {
+static void observe_data(const char *path, struct mt_doctor_rank *r) {
     enum { PIECE = 1 << 20 };
     FILE *f = fopen(path, "re");
     struct mt_hasher *hasher = mt_hasher_new();
@@ -107,20 +108,20 @@ static void look_at_data(const char *path, struct mt_doctor_rank *r) {
         mt_hasher_add(hasher, piece, got);
         mt_watch_progress();
     }
-    r->data_read = f && !ferror(f) && size > 0;
+    r->data.read = f && !ferror(f) && size > 0;
     const char *why = f && !ferror(f) ? "is empty" : strerror(errno);
     uint64_t hash = mt_hasher_end(hasher);
-    if (r->data_read)
-        snprintf(r->data, sizeof r->data, "%lld bytes, %016llx", (long long)size, (unsigned long long)hash);
+    if (r->data.read)
+        snprintf(r->data.text, sizeof r->data.text, "%lld bytes, %016llx", (long long)size, (unsigned long long)hash);
     else
-        snprintf(r->data, sizeof r->data, "%.200s", why);
+        snprintf(r->data.text, sizeof r->data.text, "%.150s: %.90s", path, why);
     if (f) fclose(f);
     free(piece);
 }
 
 static const char trial_name[] = ".motley-doctor";
 
-/* The folder, or what it will be made in. */
+/* A trial file in the folder, or in the folder that it will be made in. */
 static void trial_path(const char *out, char *path, size_t size) {
     struct stat about;
     char parent[4096];
@@ -136,11 +137,11 @@ static void trial_path(const char *out, char *path, size_t size) {
     snprintf(path, size, "%s/%s", parent, trial_name);
 }
 
-/* Write some MiB as a checkpoint is written; the file stays for others to see. */
+/* Write some MiB as a checkpoint is written. The file stays, so that other ranks can look for it. */
 static void try_out(const char *path, struct mt_doctor_out *out) {
     enum { PIECE = 1 << 20, PIECES = 8 };
     struct statvfs about;
-    unlink(path); /* what a run that was killed left, or a link that somebody put there */
+    unlink(path); /* left by a run that was killed, or a link that somebody made */
     int fd = open(path, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0) {
         snprintf(out->refused, sizeof out->refused, "%s", strerror(errno));
@@ -158,7 +159,7 @@ static void try_out(const char *path, struct mt_doctor_out *out) {
     close(fd);
 }
 
-static void look_at_out(int rank, const char *folder, struct mt_doctor_rank *mine, struct mt_doctor_out *out) {
+static void observe_out(int rank, const char *folder, struct mt_doctor_rank *mine, struct mt_doctor_out *out) {
     char path[4200];
     struct stat about;
     trial_path(folder, path, sizeof path);
@@ -185,20 +186,20 @@ enum mt_status mt_doctor_run(const struct mt_doctor_options *options, int *failu
     snprintf(mine.host, sizeof mine.host, "%.63s", mt_agree_host());
     snprintf(mine.motley, sizeof mine.motley, "%s", MOTLEY_VERSION);
     snprintf(mine.mpi, sizeof mine.mpi, "%.63s", version);
-    mt_watch_phase(MT_WATCH_SLOW, "looking at the host");
-    enum mt_status st = mt_agree(MPI_COMM_WORLD, look_at_host(&mine, err), err);
+    mt_watch_phase(MT_WATCH_SLOW, "examining the host");
+    enum mt_status st = mt_agree(MPI_COMM_WORLD, observe_host(&mine, err), err);
     if (st) return st;
     if (doctor_on_gpus(&d)) {
-        mt_watch_phase(MT_WATCH_SLOW, "looking at GPUs");
-        doctor_look_at_gpus(&mine);
+        mt_watch_phase(MT_WATCH_SLOW, "examining GPUs");
+        doctor_observe_gpus(&mine);
     }
     mt_watch_phase(MT_WATCH_SLOW, "comparing clocks");
     compare_clocks(rank, d.nranks, &mine);
     mt_watch_phase(MT_WATCH_SLOW, "reading the plan and the data");
-    if (options->plan) look_at_plan(options->plan, &mine, &d.plan);
-    if (options->data) look_at_data(options->data, &mine);
-    if (options->out) look_at_out(rank, options->out, &mine, &d.out);
-    mt_watch_phase(MT_WATCH_SLOW, "trying the network");
+    if (options->plan) observe_plan(options->plan, &mine, &d.plan);
+    if (options->data) observe_data(options->data, &mine);
+    if (options->out) observe_out(rank, options->out, &mine, &d.out);
+    mt_watch_phase(MT_WATCH_SLOW, "testing the network");
     if (!(st = mt_doctor_network(MPI_COMM_WORLD, &mine, err))) {
         d.ranks = rank ? NULL : mt_malloc((size_t)d.nranks * sizeof *d.ranks);
         MPI_Gather(&mine, (int)sizeof mine, MPI_BYTE, d.ranks, (int)sizeof mine, MPI_BYTE, 0, MPI_COMM_WORLD);

@@ -1,4 +1,4 @@
-/* What a rank sees of its GPU, and of what NCCL goes through to other hosts. */
+/* Collecting what a rank observes of its GPU, and of the network that NCCL uses between hosts. */
 #include <dirent.h>
 #include <ifaddrs.h>
 #include <mpi.h>
@@ -11,10 +11,10 @@
 #include "launcher/doctor/internal.h"
 #include "launcher/session/rank_device.h"
 
-/* ---- the network, as NCCL chooses from it ---- */
+/* ---- network interfaces, as NCCL chooses them ---- */
 
-/* NCCL_SOCKET_IFNAME is a list of beginnings of names; "=" before it: of whole names; "^": of those to leave out. */
-static bool names(const char *list, const char *interface) {
+/* NCCL_SOCKET_IFNAME is a list of prefixes of names; after "=", of whole names; after "^", of names to exclude. */
+static bool matches(const char *list, const char *interface) {
     bool leave_out = *list == '^', whole = false, found = false;
     if (leave_out) list++;
     if (*list == '=') whole = true, list++;
@@ -26,20 +26,20 @@ static bool names(const char *list, const char *interface) {
     return found != leave_out;
 }
 
-static void look_at_network(struct mt_doctor_gpu *g) {
+static void observe_network(struct mt_doctor_gpu *g) {
     const char *wanted = getenv("NCCL_SOCKET_IFNAME");
     struct ifaddrs *all = NULL;
     struct rlimit locked;
     snprintf(g->socket, sizeof g->socket, "%s", wanted ? wanted : "");
     if (getifaddrs(&all)) all = NULL;
-    for (int loopback = 0; loopback < 2 && !g->interfaces[0]; loopback++) /* that only where there is no other */
+    for (int loopback = 0; loopback < 2 && !g->interfaces[0]; loopback++) /* used only if there is no other */
         for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
             size_t used = strlen(g->interfaces);
             bool here = i->ifa_addr && (i->ifa_addr->sa_family == AF_INET || i->ifa_addr->sa_family == AF_INET6);
             if (!here || !(i->ifa_flags & IFF_UP) || !(i->ifa_flags & IFF_LOOPBACK) != !loopback) continue;
-            if (wanted && !names(wanted, i->ifa_name)) continue;
-            if (!wanted && !loopback && !strncmp(i->ifa_name, "docker", 6)) continue; /* NCCL leaves it to the last */
-            if (strstr(g->interfaces, i->ifa_name)) continue;                         /* another address of it */
+            if (wanted && !matches(wanted, i->ifa_name)) continue;
+            if (!wanted && !loopback && !strncmp(i->ifa_name, "docker", 6)) continue; /* NCCL uses it last */
+            if (strstr(g->interfaces, i->ifa_name)) continue; /* listed already: another address */
             snprintf(g->interfaces + used, sizeof g->interfaces - used, "%s%s", used ? ", " : "", i->ifa_name);
         }
     freeifaddrs(all);
@@ -53,7 +53,7 @@ static void look_at_network(struct mt_doctor_gpu *g) {
 
 /* ---- the GPU ---- */
 
-static void look_at_own(struct mt_doctor_gpu *g) {
+static void observe_own(struct mt_doctor_gpu *g) {
     struct mt_device *device;
     struct mt_err err = MT_ERR_INIT;
     char kind[32];
@@ -66,7 +66,7 @@ static void look_at_own(struct mt_doctor_gpu *g) {
     mt_device_close(device);
 }
 
-void doctor_look_at_gpus(struct mt_doctor_rank *mine) {
+void doctor_observe_gpus(struct mt_doctor_rank *mine) {
     struct mt_doctor_gpu *g = &mine->gpu;
     struct mt_err err = MT_ERR_INIT;
     int rank;
@@ -74,7 +74,7 @@ void doctor_look_at_gpus(struct mt_doctor_rank *mine) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host);
     g->free_bytes = -1;
-    look_at_network(g);
+    observe_network(g);
     struct mt_err later = MT_ERR_INIT;
     enum mt_status st = mt_gpus_query(&g->gpus, &err);
     enum mt_status own = mt_rank_gpu(host, &g->gpus, &g->index, st ? &later : &err);
@@ -83,6 +83,6 @@ void doctor_look_at_gpus(struct mt_doctor_rank *mine) {
         snprintf(g->missing, sizeof g->missing, "%.250s", err.text);
         g->index = -1;
     } else {
-        look_at_own(g);
+        observe_own(g);
     }
 }

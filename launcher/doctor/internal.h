@@ -1,4 +1,4 @@
-/* What the parts of the doctor share. Private to doctor*.c. */
+/* Shared by the doctor's files. */
 #ifndef MT_LAUNCHER_DOCTOR_INTERNAL_H
 #define MT_LAUNCHER_DOCTOR_INTERNAL_H
 
@@ -14,11 +14,11 @@ struct doctor_finding {
     char text[DOCTOR_SAID], remedy[DOCTOR_SAID];
 };
 
-/* Add to a finding; what is worse replaces what is better. */
+/* Add to a finding. A worse level replaces what was said; a better one is ignored. */
 void doctor_say(struct doctor_finding *f, enum doctor_level level, const char *remedy, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-bool doctor_is_first(const struct mt_doctor *d, int r); /* of its host */
+bool doctor_is_first(const struct mt_doctor *d, int r); /* r is the first rank of its host */
 int doctor_count_on_host(const struct mt_doctor *d, int r);
 int doctor_count_hosts(const struct mt_doctor *d);
 
@@ -28,8 +28,8 @@ static inline bool doctor_on_gpus(const struct mt_doctor *d) {
 
 /* ---- gpu.c ---- */
 
-/* Collective: what this rank sees of GPUs, and of what NCCL goes through. */
-void doctor_look_at_gpus(struct mt_doctor_rank *mine);
+/* Collective: fill mine->gpu. */
+void doctor_observe_gpus(struct mt_doctor_rank *mine);
 
 /* ---- judge_gpu.c ---- */
 void doctor_judge_driver(const struct mt_doctor *d, struct doctor_finding *f);

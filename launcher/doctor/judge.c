@@ -1,6 +1,7 @@
-/* The findings, in the order of the table at the end. */
+/* Judging: one function per finding, in the order of the table at the end. */
 #include <math.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,13 +63,13 @@ static void judge_onednn(const struct mt_doctor *d, struct doctor_finding *f) {
         if (d->ranks[r].onednn[0] && doctor_is_first(d, r))
             doctor_say(f, DOCTOR_WARNING,
                        "install libdnnl-dev, build again, or set MOTLEY_MODULES; mpirun -x passes variables on",
-                       "on %s products are plain C, and slow: %s", d->ranks[r].host, d->ranks[r].onednn);
+                       "on %s GEMMs are plain C, and slow: %s", d->ranks[r].host, d->ranks[r].onednn);
 }
 
 static void judge_glpk(const struct mt_doctor *d, struct doctor_finding *f) {
     if (d->ranks[0].glpk[0])
         doctor_say(f, DOCTOR_WARNING,
-                   "install libglpk-dev and build again, or plan elsewhere: training needs none of it",
+                   "install libglpk-dev and build again, or plan elsewhere: training does not need it",
                    "`motley plan` cannot solve for shares on %s: %s", d->ranks[0].host, d->ranks[0].glpk);
     else
         doctor_say(f, DOCTOR_OK, NULL, "GLPK solves for shares on %s", d->ranks[0].host);
@@ -76,7 +77,7 @@ static void judge_glpk(const struct mt_doctor *d, struct doctor_finding *f) {
 
 /* ---- cores, memory, limits ---- */
 
-/* The ranks of one host: equal masks are divided, others must not meet. */
+/* The ranks of one host: equal affinity masks are divided among them, others must not overlap. */
 static void judge_host_cores(const struct mt_doctor *d, int first, struct doctor_finding *f) {
     const struct mt_doctor_rank *a = &d->ranks[first];
     int n = doctor_count_on_host(d, first), used;
@@ -100,7 +101,7 @@ static void judge_host_cores(const struct mt_doctor *d, int first, struct doctor
         doctor_say(f, DOCTOR_WARNING, "--bind-to core --map-by slot:PE=CORES gives every rank cores of its own",
                    "%s: ranks are bound to cores that overlap", a->host);
     if (used < a->host_cores)
-        doctor_say(f, DOCTOR_WARNING, "--bind-to none leaves all cores to the ranks, which divide them",
+        doctor_say(f, DOCTOR_WARNING, "with --bind-to none the ranks divide all cores",
                    "%s: its ranks are bound to %d of its %d cores", a->host, used, a->host_cores);
     doctor_say(f, DOCTOR_OK, NULL, "%s: %d rank%s on %d core%s", a->host, n, n == 1 ? "" : "s", used,
                used == 1 ? "" : "s");
@@ -135,15 +136,15 @@ static void judge_memory(const struct mt_doctor *d, struct doctor_finding *f) {
         mt_units_bytes((double)wants, needs);
         if (wants > d->ranks[r].room_bytes)
             doctor_say(f, DOCTOR_FAILURE, "plan with a smaller --micro or --batch, or with --storage split",
-                       "%s: its ranks need %s, and %s can be had", d->ranks[r].host, needs, has);
+                       "%s: its ranks need %s, and %s are free", d->ranks[r].host, needs, has);
         else
-            doctor_say(f, DOCTOR_OK, NULL, planned ? "%s: %s can be had, the plan needs %s" : "%s: %s can be had",
+            doctor_say(f, DOCTOR_OK, NULL, planned ? "%s: %s are free, the plan needs %s" : "%s: %s are free",
                        d->ranks[r].host, has, needs);
     }
 }
 
-/* Free in /dev/shm for each rank of a host. NCCL keeps buffers of some MiB there for each channel of ranks that do not
- * reach each other's memory. */
+/* Needed in /dev/shm by each rank of a host. NCCL keeps buffers of some MiB there for each channel between ranks
+ * without peer access. */
 static const int64_t mpi_shared_bytes = 8 << 20, nccl_shared_bytes = 64 << 20;
 
 static void judge_shared_memory(const struct mt_doctor *d, struct doctor_finding *f) {
@@ -153,13 +154,13 @@ static void judge_shared_memory(const struct mt_doctor *d, struct doctor_finding
         if (!doctor_is_first(d, r)) continue;
         if (d->ranks[r].shared_bytes < 0 && n > 1)
             doctor_say(f, DOCTOR_WARNING, "mount a tmpfs there",
-                       "%s has no /dev/shm, which ranks of a host talk through", d->ranks[r].host);
+                       "%s has no /dev/shm, through which ranks of a host communicate", d->ranks[r].host);
         else if (n > 1 && d->ranks[r].shared_bytes < n * (doctor_on_gpus(d) ? nccl_shared_bytes : mpi_shared_bytes))
             doctor_say(f, DOCTOR_WARNING, "mount -o remount,size=1G /dev/shm, or --shm-size for a container",
                        "%s: /dev/shm has %s left for %d ranks", d->ranks[r].host,
                        mt_units_bytes((double)d->ranks[r].shared_bytes, has), n);
     }
-    doctor_say(f, DOCTOR_OK, NULL, "there is room in /dev/shm wherever ranks share a host");
+    doctor_say(f, DOCTOR_OK, NULL, "enough space in /dev/shm");
 }
 
 static void judge_files(const struct mt_doctor *d, struct doctor_finding *f) {
@@ -178,7 +179,7 @@ static void judge_network(const struct mt_doctor *d, struct doctor_finding *f) {
         const struct mt_doctor_rank *a = &d->ranks[r];
         for (int u = 0; u < a->nunreached && u < MT_DOCTOR_MOST_UNREACHED; u++)
             doctor_say(f, DOCTOR_FAILURE,
-                       "open TCP ports above 1023 between the hosts, and see `ip addr` and `ip route` there",
+                       "open TCP ports above 1023 between the hosts, and check `ip addr` and `ip route` there",
                        "rank %d on %s reaches rank %d on %s at none of its addresses", r, a->host, a->unreached[u],
                        d->ranks[a->unreached[u]].host);
     }
@@ -204,34 +205,41 @@ static void judge_clocks(const struct mt_doctor *d, struct doctor_finding *f) {
 
 /* ---- the job ---- */
 
+/* A file that every rank must read, and that must be the same: the member of struct mt_doctor_rank at `at`. */
+static void judge_copies(const struct mt_doctor *d, size_t at, const char *remedy, struct doctor_finding *f) {
+    const struct mt_doctor_file *first = NULL;
+    for (int r = 0; r < d->nranks; r++) {
+        const struct mt_doctor_file *file = (const void *)((const char *)&d->ranks[r] + at);
+        if (!r) first = file;
+        if (!file->read)
+            doctor_say(f, DOCTOR_FAILURE, "copy it to every host, or use a folder that all share", "rank %d on %s: %s",
+                       r, d->ranks[r].host, file->text);
+        else if (first->read && strcmp(file->text, first->text))
+            doctor_say(f, DOCTOR_FAILURE, remedy, "rank %d on %s has %s, rank 0 %s", r, d->ranks[r].host, file->text,
+                       first->text);
+    }
+}
+
 static void judge_plan(const struct mt_doctor *d, struct doctor_finding *f) {
     if (!d->options->plan) {
         doctor_say(f, DOCTOR_OK, NULL, "none was given");
         return;
     }
-    for (int r = 0; r < d->nranks; r++) {
-        const struct mt_doctor_rank *a = &d->ranks[r];
-        if (!a->plan_read)
-            doctor_say(f, DOCTOR_FAILURE, "copy it to every host, or use a folder that all share", "rank %d on %s: %s",
-                       r, a->host, a->plan);
-        else if (d->ranks[0].plan_read && strcmp(a->plan, d->ranks[0].plan))
-            doctor_say(f, DOCTOR_FAILURE, "copy one plan to every host", "rank %d on %s has plan %s, rank 0 %s", r,
-                       a->host, a->plan, d->ranks[0].plan);
-    }
+    judge_copies(d, offsetof(struct mt_doctor_rank, plan), "copy one plan to every host", f);
     if (!d->plan || f->level) return;
     const char **hosts = mt_malloc((size_t)d->nranks * sizeof *hosts);
-    int *place = mt_malloc((size_t)d->nranks * sizeof *place);
+    int *rank_of = mt_malloc((size_t)d->nranks * sizeof *rank_of);
     struct mt_err err = MT_ERR_INIT;
     for (int r = 0; r < d->nranks; r++) hosts[r] = d->ranks[r].host;
-    if (mt_plan_match(d->plan, d->nranks, hosts, place, &err))
+    if (mt_plan_match(d->plan, d->nranks, hosts, rank_of, &err))
         doctor_say(f, DOCTOR_FAILURE, err.hint, "%s", err.text);
     else
         doctor_say(f, DOCTOR_OK, NULL, "%s fits the ranks and hosts", d->plan->hash);
     if (!strcmp(d->plan->device, "cuda") && strcmp(d->options->device, "cuda"))
-        doctor_say(f, DOCTOR_WARNING, "say --device cuda, unless it will be trained with --device cpu",
-                   "it is for GPUs, which nobody has looked at");
+        doctor_say(f, DOCTOR_WARNING, "give --device cuda, unless it will be trained with --device cpu",
+                   "it is for GPUs, which were not checked");
     free(hosts);
-    free(place);
+    free(rank_of);
 }
 
 static void judge_data(const struct mt_doctor *d, struct doctor_finding *f) {
@@ -239,19 +247,11 @@ static void judge_data(const struct mt_doctor *d, struct doctor_finding *f) {
         doctor_say(f, DOCTOR_OK, NULL, "none was given");
         return;
     }
-    for (int r = 0; r < d->nranks; r++) {
-        const struct mt_doctor_rank *a = &d->ranks[r];
-        if (!a->data_read)
-            doctor_say(f, DOCTOR_FAILURE, "copy it to every host, or use a folder that all share",
-                       "rank %d on %s: %s: %s", r, a->host, d->options->data, a->data);
-        else if (d->ranks[0].data_read && strcmp(a->data, d->ranks[0].data))
-            doctor_say(f, DOCTOR_FAILURE, "copy one file to every host", "rank %d on %s has %s, rank 0 %s", r, a->host,
-                       a->data, d->ranks[0].data);
-    }
-    doctor_say(f, DOCTOR_OK, NULL, "%s on every rank", d->ranks[0].data);
+    judge_copies(d, offsetof(struct mt_doctor_rank, data), "copy one file to every host", f);
+    doctor_say(f, DOCTOR_OK, NULL, "%s on every rank", d->ranks[0].data.text);
 }
 
-/* Bytes of a checkpoint: every state once, as replicas hold them or shares add up to. */
+/* Bytes of a checkpoint, with every state once: the sum over ranks if states are sharded, else the largest rank's. */
 static int64_t checkpoint_bytes(const struct mt_doctor *d) {
     int64_t most = 0, sum = 0;
     for (int r = 0; d->plan && r < d->plan->nranks; r++) {
@@ -263,7 +263,7 @@ static int64_t checkpoint_bytes(const struct mt_doctor *d) {
 
 static void judge_out(const struct mt_doctor *d, struct doctor_finding *f) {
     if (!d->options->out) {
-        doctor_say(f, DOCTOR_OK, NULL, "none was given: nothing would be kept");
+        doctor_say(f, DOCTOR_OK, NULL, "none was given: nothing would be written");
         return;
     }
     const char *folder = d->options->out;
@@ -278,9 +278,9 @@ static void judge_out(const struct mt_doctor *d, struct doctor_finding *f) {
                    d->out.refused);
     else if (needs && d->out.free_bytes < 3 * needs)
         doctor_say(f, DOCTOR_FAILURE, "make room, or keep fewer checkpoints (--keep 1 needs two at a time)",
-                   "%s: %s are free, and three checkpoints of about %s are there at times", folder, has, one);
+                   "%s: %s are free, and up to three checkpoints of about %s are kept at a time", folder, has, one);
     if (d->out.lock[0])
-        doctor_say(f, DOCTOR_WARNING, "see to it that no two runs write there", "%s: cannot be locked: %s", folder,
+        doctor_say(f, DOCTOR_WARNING, "make sure that no two runs write there", "%s: cannot be locked: %s", folder,
                    d->out.lock);
     doctor_say(f, DOCTOR_OK, NULL, "%s: writable, %s free, %.0f MB/s, %s", folder, has, d->out.write_Bps / 1e6,
                shared ? "seen by all ranks" : "rank 0's own, which is enough: checkpoints go through it");
@@ -293,13 +293,15 @@ static void judge_signals(const struct mt_doctor *d, struct doctor_finding *f) {
     double save_s = d->out.write_Bps > 0 ? (double)checkpoint_bytes(d) / d->out.write_Bps : 0;
     if (d->ranks[0].slurm)
         doctor_say(f, save_s > slurm_kill_s ? DOCTOR_WARNING : DOCTOR_OK,
-                   save_s > slurm_kill_s ? "sbatch --signal=USR2@SECONDS asks so long before the time is up" : NULL,
-                   "Slurm kills %g s after SIGTERM, where the site says nothing else (KillWait)%s", slurm_kill_s,
+                   save_s > slurm_kill_s
+                       ? "sbatch --signal=USR2@SECONDS requests a checkpoint so long before the time limit"
+                       : NULL,
+                   "Slurm kills %g s after SIGTERM, unless the site sets KillWait%s", slurm_kill_s,
                    save_s > slurm_kill_s ? ", and a checkpoint takes longer" : "");
     if (grace_s < 0)
-        doctor_say(f, DOCTOR_OK, NULL, "not under mpirun: SIGTERM writes a checkpoint and ends");
+        doctor_say(f, DOCTOR_OK, NULL, "not under mpirun: SIGTERM writes a checkpoint and ends the run");
     else if (save_s > grace_s)
-        doctor_say(f, DOCTOR_WARNING, "end a run with SIGUSR2, or say --mca odls_base_sigkill_timeout SECONDS",
+        doctor_say(f, DOCTOR_WARNING, "end a run with SIGUSR2, or give --mca odls_base_sigkill_timeout SECONDS",
                    "mpirun kills ranks %g s after SIGTERM, and a checkpoint takes about %.0f s", grace_s, ceil(save_s));
     else
         doctor_say(f, DOCTOR_OK, NULL, "mpirun kills ranks %g s after SIGTERM; SIGUSR2 has no such limit", grace_s);

@@ -1,4 +1,4 @@
-/* Findings about GPUs, the libraries that drive them, and what lies between them. */
+/* Findings about GPUs, their libraries, and the connections between them. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,11 +15,11 @@ static const struct mt_gpu *own(const struct mt_doctor *d, int r) {
     return g->index < 0 ? NULL : &g->gpus.gpus[g->index];
 }
 
-/* Whether there is a rank with a GPU; says so where there is none. */
+/* Whether any rank has a GPU; if not, adds that to the finding. */
 static bool any(const struct mt_doctor *d, struct doctor_finding *f) {
     for (int r = 0; r < d->nranks; r++)
         if (own(d, r)) return true;
-    doctor_say(f, DOCTOR_OK, NULL, "no GPU to ask");
+    doctor_say(f, DOCTOR_OK, NULL, "no rank has a GPU");
     return false;
 }
 
@@ -39,7 +39,7 @@ void doctor_judge_driver(const struct mt_doctor *d, struct doctor_finding *f) {
         }
         if (first < 0) first = r;
         if (strcmp(here->driver, there->driver) || strcmp(here->cuda, there->cuda))
-            doctor_say(f, DOCTOR_WARNING, "one driver on all hosts leaves less to wonder about",
+            doctor_say(f, DOCTOR_WARNING, "install one driver version on all hosts",
                        "%s has driver %s (CUDA %s), %s has %s (CUDA %s)", d->ranks[r].host, here->driver, here->cuda,
                        d->ranks[first].host, there->driver, there->cuda);
     }
@@ -68,16 +68,16 @@ void doctor_judge_libraries(const struct mt_doctor *d, struct doctor_finding *f)
         for (int r = first + 1; r < d->nranks; r++) {
             const struct mt_gpu_library *here = &gpu_of(d, r)->gpus.libraries[i];
             if (!loaded(d, r) || !strcmp(here->version, there->version)) continue;
-            doctor_say(f, nccl ? DOCTOR_FAILURE : DOCTOR_WARNING,
-                       "install one version on all hosts, or set LD_LIBRARY_PATH alike (mpirun -x LD_LIBRARY_PATH)",
-                       "rank %d on %s has %s, rank %d on %s %s", r, d->ranks[r].host,
-                       library_text(here, text, sizeof text), first, d->ranks[first].host,
-                       library_text(there, other, sizeof other));
+            doctor_say(
+                f, nccl ? DOCTOR_FAILURE : DOCTOR_WARNING,
+                "install one version on all hosts, or set LD_LIBRARY_PATH to the same (mpirun -x LD_LIBRARY_PATH)",
+                "rank %d on %s has %s, rank %d on %s %s", r, d->ranks[r].host, library_text(here, text, sizeof text),
+                first, d->ranks[first].host, library_text(there, other, sizeof other));
         }
         if (there->version[0])
             doctor_say(f, DOCTOR_OK, NULL, "%s", library_text(there, text, sizeof text));
         else
-            doctor_say(f, DOCTOR_OK, NULL, "no %s, which may be missing", there->name);
+            doctor_say(f, DOCTOR_OK, NULL, "no %s, which is optional", there->name);
     }
     if (first == d->nranks) doctor_say(f, DOCTOR_FAILURE, "see the driver above", "no rank could load them");
 }
@@ -91,7 +91,7 @@ void doctor_judge_gpus(const struct mt_doctor *d, struct doctor_finding *f) {
         if (g->missing[0])
             doctor_say(
                 f, DOCTOR_FAILURE,
-                "start as many ranks as there are GPUs, with a plan for as many; see CUDA_VISIBLE_DEVICES, which "
+                "start as many ranks as there are GPUs, with a plan for as many; check CUDA_VISIBLE_DEVICES, which "
                 "mpirun -x passes on",
                 "rank %d on %s: %s", r, d->ranks[r].host, g->missing);
         else if (g->gpus.count > n && doctor_is_first(d, r))
@@ -110,15 +110,15 @@ void doctor_judge_precision(const struct mt_doctor *d, struct doctor_finding *f)
     for (int r = 0; r < d->nranks; r++)
         if (own(d, r) && own(d, r)->sm < BF16_SM && bf16)
             doctor_say(f, DOCTOR_FAILURE, "plan with --precision f32, or without that GPU",
-                       "rank %d on %s: %s is of compute capability %d.%d, and bf16 takes 8.0", r, d->ranks[r].host,
+                       "rank %d on %s: %s has compute capability %d.%d, and bf16 needs 8.0", r, d->ranks[r].host,
                        own(d, r)->name, own(d, r)->sm / 10, own(d, r)->sm % 10);
     doctor_say(f, DOCTOR_OK, NULL,
-               d->plan ? "every GPU computes in the plan's %s" : "without a plan it is not known what the job takes%s",
+               d->plan ? "every GPU computes in the plan's %s" : "without a plan the job's precision is not known%s",
                d->plan ? mt_type_name(d->plan->job.precision) : "");
 }
 
 void doctor_judge_gpu_memory(const struct mt_doctor *d, struct doctor_finding *f) {
-    const int64_t own_bytes = INT64_C(1500) << 20; /* what a process takes for itself, and more than that */
+    const int64_t own_bytes = INT64_C(1500) << 20; /* more than one process takes for itself */
     if (!any(d, f)) return;
     bool planned = d->plan && d->plan->nranks == d->nranks;
     char has[MT_UNITS_TEXT], needs[MT_UNITS_TEXT], held[MT_UNITS_TEXT];
@@ -135,20 +135,20 @@ void doctor_judge_gpu_memory(const struct mt_doctor *d, struct doctor_finding *f
                 f, DOCTOR_FAILURE,
                 "plan with a smaller --micro or --batch, or with --storage split; see `nvidia-smi` for who else is "
                 "there",
-                "rank %d on %s needs %s, and %s of its GPU's memory can be had", r, d->ranks[r].host, needs, has);
+                "rank %d on %s needs %s, and %s of its GPU's memory are free", r, d->ranks[r].host, needs, has);
         else if (taken > own_bytes)
-            doctor_say(f, DOCTOR_WARNING, "`nvidia-smi` lists who else uses the GPU: they slow each other down",
-                       "rank %d on %s: %s of its GPU's memory are taken already", r, d->ranks[r].host, held);
+            doctor_say(f, DOCTOR_WARNING, "`nvidia-smi` lists the processes on the GPU: they slow each other down",
+                       "rank %d on %s: %s of its GPU's memory are used already", r, d->ranks[r].host, held);
         else
-            doctor_say(f, DOCTOR_OK, NULL,
-                       planned ? "rank %d: %s can be had, the plan needs %s" : "rank %d: %s can be had", r, has, needs);
+            doctor_say(f, DOCTOR_OK, NULL, planned ? "rank %d: %s are free, the plan needs %s" : "rank %d: %s are free",
+                       r, has, needs);
     }
-    doctor_say(f, DOCTOR_OK, NULL, "none is held by others");
+    doctor_say(f, DOCTOR_OK, NULL, "no memory is used by others");
 }
 
-/* ---- between them ---- */
+/* ---- connections ---- */
 
-/* Whether rank a's process sees rank b's GPU, and reaches its memory. */
+/* Whether rank a's GPU has peer access to rank b's. *sees: whether a's process sees b's GPU. */
 static bool reaches(const struct mt_doctor *d, int a, int b, bool *sees) {
     const struct mt_gpus *gpus = &gpu_of(d, a)->gpus;
     *sees = false;
@@ -173,12 +173,12 @@ void doctor_judge_peers(const struct mt_doctor *d, struct doctor_finding *f) {
                 doctor_say(f, DOCTOR_WARNING,
                            "`nvidia-smi topo -p2p r` says why (other root complexes, IOMMU, ACS, virtual machines); "
                            "messages go through the host's memory, several times slower",
-                           "%s: the GPU of rank %d does not reach that of rank %d", d->ranks[a].host, a, b);
+                           "%s: the GPU of rank %d has no peer access to that of rank %d", d->ranks[a].host, a, b);
         }
     if (unseen)
-        doctor_say(f, DOCTOR_OK, NULL, "%d of %d pairs see only their own GPU, so that nothing is known", unseen,
-                   pairs);
-    doctor_say(f, DOCTOR_OK, NULL, pairs ? "GPUs of a host reach each other's memory" : "one GPU on each host");
+        doctor_say(f, DOCTOR_OK, NULL, "%d of %d pairs see only their own GPU, so that peer access is not known",
+                   unseen, pairs);
+    doctor_say(f, DOCTOR_OK, NULL, pairs ? "GPUs of a host have peer access" : "one GPU on each host");
 }
 
 void doctor_judge_interfaces(const struct mt_doctor *d, struct doctor_finding *f) {
@@ -200,7 +200,7 @@ void doctor_judge_interfaces(const struct mt_doctor *d, struct doctor_finding *f
                        "%s has InfiniBand, but only %s may be locked in memory", d->ranks[r].host,
                        mt_units_bytes((double)g->locked_bytes, may));
         doctor_say(f, DOCTOR_OK, NULL, "%s: NCCL connects over %s%s%s%s", d->ranks[r].host, g->interfaces,
-                   g->socket[0] ? ", by NCCL_SOCKET_IFNAME" : "", g->infiniband ? "; InfiniBand is there" : "",
+                   g->socket[0] ? ", by NCCL_SOCKET_IFNAME" : "", g->infiniband ? "; it has InfiniBand" : "",
                    several ? "" : "; one host, where data goes over NVLink, PCIe or shared memory");
     }
 }

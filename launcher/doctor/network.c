@@ -1,5 +1,5 @@
-/* Every rank listens as rank 0 does for heartbeats, and connects to the others: to all of them up to MOST, else to the
- * ranks that lie a power of two ahead. A connection counts when the listener's token comes back. */
+/* Every rank listens as rank 0 does for heartbeats, and connects to the others: to all of them in jobs of up to MOST
+ * ranks, else to the ranks at distances of powers of two. A connection counts if the listener's token is received. */
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
@@ -17,7 +17,7 @@
 #include "launcher/watch/link.h"
 
 enum { MOST = 32 };
-static const double patience_s = 2, least_s = 0.5; /* for one rank, over all its addresses; for each of them */
+static const double patience_s = 2, least_s = 0.5; /* for all addresses of a rank together; for each of them at least */
 
 struct listener {
     int fd;
@@ -25,41 +25,41 @@ struct listener {
     atomic_bool stop;
 };
 
-/* Answer whoever comes, one after another. */
+/* Answer every connection, one after another. */
 static void *listen_on(void *argument) {
     struct listener *l = argument;
     while (!atomic_load(&l->stop)) {
         struct pollfd come = {.fd = l->fd, .events = POLLIN};
         poll(&come, 1, 50);
         for (struct watch_link link; (link = watch_accept(l->fd)).fd >= 0; watch_close(&link)) {
-            struct watch_note note = {.kind = WATCH_BEAT, .token = l->token};
-            watch_send(&link, &note, NULL);
+            struct watch_message message = {.kind = WATCH_BEAT, .token = l->token};
+            watch_send(&link, &message, NULL);
         }
     }
     return NULL;
 }
 
-/* Whether an address answers with the token before the time. */
-static bool answers(const struct sockaddr_storage *place, uint64_t token, double until_s) {
-    struct watch_link link = watch_connect(place);
-    struct watch_note note;
+/* Whether an address answers with the token before until_s. */
+static bool answers(const struct sockaddr_storage *address, uint64_t token, double until_s) {
+    struct watch_link link = watch_connect(address);
+    struct watch_message message;
     char text[WATCH_TEXT];
     int got = 0;
     while (link.fd >= 0 && !got && mt_now_s() < until_s) {
         struct pollfd ready = {.fd = link.fd, .events = POLLIN};
         poll(&ready, 1, 100);
-        if (ready.revents) got = watch_receive(&link, &note, text);
+        if (ready.revents) got = watch_receive(&link, &message, text);
     }
     watch_close(&link);
-    return got > 0 && note.token == token;
+    return got > 0 && message.token == token;
 }
 
 static bool reaches(const char *line) {
-    struct sockaddr_storage places[WATCH_PLACES];
+    struct sockaddr_storage addresses[WATCH_ADDRESSES];
     uint64_t token;
-    int n = watch_read_line(line, &token, places, WATCH_PLACES);
+    int n = watch_read_line(line, &token, addresses, WATCH_ADDRESSES);
     for (int p = 0; p < n; p++)
-        if (answers(&places[p], token, mt_now_s() + fmax(patience_s / n, least_s))) return true;
+        if (answers(&addresses[p], token, mt_now_s() + fmax(patience_s / n, least_s))) return true;
     return false;
 }
 
@@ -87,7 +87,7 @@ enum mt_status mt_doctor_network(MPI_Comm comm, struct mt_doctor_rank *mine, str
             mine->nunreached++;
         }
         free(lines);
-        MPI_Barrier(comm); /* others may still be trying */
+        MPI_Barrier(comm); /* others may still try to connect */
     }
     if (listens) {
         atomic_store(&listener.stop, true);

@@ -1,5 +1,5 @@
-/* Replay: at the start every operand gets its address and every awaited instruction its event. How a program is then
- * run is run.c's. */
+/* Preparing lowered programs: every operand gets its address and every instruction that another stream waits for gets
+ * an event. run.c runs them. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,15 +15,16 @@ static void *address(const struct mt_executor *ex, const struct mt_lowered *low,
     return ex->arena + low->values[value].offset_bytes;
 }
 
-static struct mt_piece *place_pieces(struct mt_executor *ex, const struct mt_piece *pieces, int count) {
-    struct mt_piece *placed = mt_arena_memdup(&ex->host, pieces, (size_t)count * sizeof *pieces);
-    for (int i = 0; i < count; i++) placed[i].data = ex->arena + (uintptr_t)pieces[i].data;
-    return placed;
+static struct mt_piece *resolve_pieces(struct mt_executor *ex, const struct mt_piece *pieces, int count) {
+    struct mt_piece *resolved = mt_arena_memdup(&ex->host, pieces, (size_t)count * sizeof *pieces);
+    for (int i = 0; i < count; i++) resolved[i].data = ex->arena + (uintptr_t)pieces[i].data;
+    return resolved;
 }
 
 static void prepare_operator(struct mt_executor *ex, struct replay *run, int i) {
     const struct mt_linstr *c = &run->low->instrs[i];
     struct mt_tensor *tensors = mt_arena_memdup(&ex->host, c->tensor, (size_t)(c->nin + c->nout) * sizeof *tensors);
+    run->tensors[i] = tensors;
     for (int k = 0; k < c->nin + c->nout; k++) {
         int value = k < c->nin ? c->in[k] : c->out[k - c->nin];
         tensors[k].data = mt_tensor_count(&tensors[k]) > 0 ? address(ex, run->low, value) : NULL;
@@ -40,12 +41,11 @@ static void prepare_message(struct mt_executor *ex, struct replay *run, int i) {
                                              .schedule = c->schedule,
                                              .comm = ex->comm,
                                              .group = c->group,
-                                             .tag = c->tag,
                                              .deadline_s = ex->deadline_s,
                                              .npack = c->npack,
                                              .nunpack = c->nunpack,
-                                             .pack = place_pieces(ex, c->pack, c->npack),
-                                             .unpack = place_pieces(ex, c->unpack, c->nunpack),
+                                             .pack = resolve_pieces(ex, c->pack, c->npack),
+                                             .unpack = resolve_pieces(ex, c->unpack, c->nunpack),
                                              .zero = c->zero,
                                              .what = c->name};
     for (int b = 0; b < 2; b++) {
@@ -54,12 +54,12 @@ static void prepare_message(struct mt_executor *ex, struct replay *run, int i) {
     }
 }
 
-/* What the compute stream runs, in its order, is merged as far as nothing waits in between. Not what changes from
- * iteration to iteration of BODY. */
+/* Merge consecutive calls of the compute stream where no event lies between them. Calls whose operands advance with
+ * BODY's iterations stay separate. */
 static void merge_calls(struct mt_executor *ex, struct replay *run) {
     const struct mt_lowered *low = run->low;
     struct mt_call *calls = mt_new(&ex->host, struct mt_call, low->ninstrs);
-    bool *apart = mt_new(&ex->host, bool, low->ninstrs), merges[MT_NOPS];
+    bool *separate = mt_new(&ex->host, bool, low->ninstrs), merges[MT_NOPS];
     int *instr = mt_new(&ex->host, int, low->ninstrs), *many = mt_new(&ex->host, int, low->ninstrs), n = 0;
     for (int k = 0; k < MT_NOPS; k++) merges[k] = mt_device_merges(ex->device, (enum mt_op_kind)k);
     run->many = mt_new(&ex->host, int, low->ninstrs);
@@ -67,12 +67,12 @@ static void merge_calls(struct mt_executor *ex, struct replay *run) {
         for (int i = low->block_begin[b], before = -1; i < low->block_begin[b + 1]; i++) {
             const struct mt_linstr *c = &low->instrs[i];
             if (c->stream != MT_STREAM_COMPUTE || c->what == MT_LOWERED_ALIAS) continue;
-            apart[n] =
+            separate[n] =
                 before < 0 || c->wait >= 0 || run->events[before] || c->nadvances || low->instrs[before].nadvances;
             calls[n] = run->calls[i];
             instr[n++] = before = i;
         }
-    mt_merge_calls(calls, merges, apart, n, &ex->host, many);
+    mt_merge_calls(calls, merges, separate, n, &ex->host, many);
     for (int k = 0; k < n; k++) run->calls[instr[k]] = calls[k], run->many[instr[k]] = many[k];
 }
 
@@ -86,6 +86,7 @@ static enum mt_status prepare(struct mt_executor *ex, struct replay *run, const 
                               struct mt_err *err) {
     run->low = low;
     run->calls = mt_new(&ex->host, struct mt_call, low->ninstrs);
+    run->tensors = mt_new(&ex->host, struct mt_tensor *, low->ninstrs);
     run->messages = mt_new(&ex->host, struct mt_coll_call, low->ninstrs);
     run->backends = mt_new(&ex->host, const struct mt_backend *, low->ninstrs);
     run->events = mt_new(&ex->host, struct mt_event *, low->ninstrs);
@@ -133,7 +134,7 @@ enum mt_status mt_executor_new(struct mt_device *device, struct mt_comm *comm, c
             goto out;
     for (int r = 0; r < MT_NRUNS; r++)
         if (lowered[r] && (st = prepare(ex, &ex->runs[r], lowered[r], err))) goto out;
-    st = mt_executor_take_places(ex, err);
+    st = executor_alloc_slots(ex, err);
 out:
     if (st) {
         mt_executor_free(ex);
@@ -148,9 +149,9 @@ void mt_executor_free(struct mt_executor *ex) {
     for (int r = 0; r < MT_NRUNS; r++) mt_capture_free(ex->runs[r].capture);
     for (int s = 0; s < MT_NSTREAMS; s++) mt_stream_free(ex->streams[s]);
     for (int s = 0; s < MT_NSTREAMS; s++) mt_event_free(ex->tails[s]);
-    for (int p = 0; p < ex->nplaces; p++) {
-        mt_event_free(ex->places[p].done);
-        if (!ex->broken) mt_device_host_free(ex->device, ex->places[p].memory);
+    for (int p = 0; p < ex->nslots; p++) {
+        mt_event_free(ex->slots[p].done);
+        if (!ex->broken) mt_device_host_free(ex->device, ex->slots[p].memory);
     }
     for (int r = 0; r < MT_NRUNS; r++)
         for (int i = 0; ex->runs[r].events && i < ex->runs[r].low->ninstrs; i++) mt_event_free(ex->runs[r].events[i]);
@@ -185,27 +186,20 @@ enum mt_status mt_executor_get_state(struct mt_executor *ex, int gvalue, void *b
     return mt_device_copy_out(ex->device, box, t->data, tensor_bytes(t), err);
 }
 
-enum mt_status mt_executor_poison(struct mt_executor *ex, struct mt_err *err) {
-    char bytes[4096];
-    memset(bytes, 0xff, sizeof bytes);
-    ex->loaded = MT_NRUNS;
-    return mt_device_repeat(ex->device, ex->arena + ex->state_bytes, ex->arena_bytes - ex->state_bytes, bytes,
-                            sizeof bytes, err);
-}
+/* ---- progress ---- */
 
-/* ---- looking ---- */
-
-void mt_executor_query(struct mt_executor *ex, struct mt_executor_progress *sight) {
+void mt_executor_query(struct mt_executor *ex, struct mt_executor_progress *progress) {
     bool computes = false, communicates = false;
-    *sight = (struct mt_executor_progress){.text = ""};
+    *progress = (struct mt_executor_progress){.text = ""};
     for (int s = 0; s < MT_NSTREAMS; s++) {
         struct mt_stream_progress stream = mt_stream_query(ex->streams[s]);
-        size_t used = strlen(sight->text);
-        sight->completed += stream.completed;
+        size_t used = strlen(progress->text);
+        progress->completed += stream.completed;
         if (!stream.what) continue;
-        snprintf(sight->text + used, sizeof sight->text - used, "%s%s", used ? ", beside " : "", stream.what);
+        snprintf(progress->text + used, sizeof progress->text - used, "%s%s", used ? ", concurrent with " : "",
+                 stream.what);
         communicates = communicates || stream.collective;
         computes = computes || !stream.collective;
     }
-    sight->waits = communicates && !computes;
+    progress->waits = communicates && !computes;
 }

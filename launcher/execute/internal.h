@@ -1,27 +1,28 @@
-/* What the executor's parts share. Private to executor*.c.
+/* Shared by the executor's files: executor.c prepares programs, slots.c moves inputs and results, run.c runs.
  *
- * A run goes through a place: inputs are gathered there in the host's memory, copied to the device in stream order,
- * and results come back to it. There are as many places as runs may be under way. */
+ * Each run in flight has a slot in host memory: inputs are gathered there and copied to the device in stream order, and
+ * results are copied back to it. There are as many slots as runs may be in flight. */
 #ifndef MT_LAUNCHER_EXECUTE_INTERNAL_H
 #define MT_LAUNCHER_EXECUTE_INTERNAL_H
 
 #include "launcher/execute/executor.h"
 
-/* One lowered program with all pointers in place. */
+/* One lowered program with all addresses resolved. */
 struct replay {
     const struct mt_lowered *low;
     struct mt_call *calls;         /* [ninstrs]: operators */
+    struct mt_tensor **tensors;    /* [ninstrs]: their operands, inputs first */
     struct mt_coll_call *messages; /* [ninstrs]: collectives and copies */
     const struct mt_backend **backends;
-    int *many;                /* [ninstrs]: of operators, how many calls are done by this one; 0: another does it */
-    struct mt_event **events; /* [ninstrs]: where somebody waits for it; else null */
+    int *many;                /* [ninstrs]: how many operators this call performs; 0: an earlier call performs it */
+    struct mt_event **events; /* [ninstrs]: null where no stream waits for the instruction */
     double (*seconds)[2];     /* [ninstrs]: start and end */
     struct mt_tensor *values; /* [low->nvalues] */
 
-    /* inputs and results in a place */
+    /* inputs and results in a slot */
     struct fed {
         int64_t at_bytes, size_bytes;
-        int place;  /* where the newest is; -1: never fed */
+        int slot;   /* that has the newest values; -1: never fed */
         bool fresh; /* not yet copied */
     } * fed;        /* [low->ninputs] */
     struct reported {
@@ -32,18 +33,18 @@ struct replay {
     int nreported;
 
     struct mt_capture *capture;
-    bool ran;   /* queued as it stands at least once */
-    bool stays; /* it cannot be captured */
+    bool ran; /* eagerly, at least once */
+    bool uncapturable;
 };
 
-struct place {
-    char *memory; /* of the host, for copies in stream order */
+struct slot {
+    char *memory; /* host memory, for copies in stream order */
     enum mt_run run;
-    struct mt_event *done; /* a launch's, with its results */
+    struct mt_event *done; /* a launched run and the copies of its results have ended */
     bool launched;
     uint64_t launch;
     double submitted_s;
-    struct mt_run_times times; /* where it was not launched: known at once */
+    struct mt_run_times times; /* of an eager run: known when it returns */
 };
 
 struct mt_executor {
@@ -54,31 +55,35 @@ struct mt_executor {
     char *arena;
     int64_t arena_bytes, state_bytes;
     struct mt_stream *streams[MT_NSTREAMS];
-    struct mt_event *tails[MT_NSTREAMS]; /* where streams wait for each other as a whole */
+    struct mt_event *tails[MT_NSTREAMS]; /* a stream's last work, for joins of all streams */
     struct replay runs[MT_NRUNS];
     struct mt_clock clock;
-    struct place places[MT_EXECUTOR_DEPTH];
-    int nplaces;
+    struct slot slots[MT_EXECUTOR_DEPTH];
+    int nslots;
     uint64_t submitted, finished; /* runs */
-    enum mt_run loaded;           /* whose inputs the device has; MT_NRUNS: nobody's */
+    enum mt_run loaded;           /* the program whose inputs are on the device; MT_NRUNS: none */
     struct mt_run_times times;
     mt_trace *trace;
     void *trace_context;
     void *row;   /* a whole row of an input */
-    bool broken; /* a stall: the streams cannot be waited for any more */
+    bool broken; /* by a stall: the streams must not be waited for again */
 };
 
-/* feed.c */
-enum mt_status mt_executor_take_places(struct mt_executor *ex, struct mt_err *err);
-/* Queue the copies of a run's inputs; copy its results to its place, in stream order or, when it has ended, at once;
- * and make them what mt_executor_result tells. */
-void mt_executor_queue_inputs(struct mt_executor *ex, enum mt_run run, bool all_streams);
-void mt_executor_queue_results(struct mt_executor *ex, const struct place *place);
-enum mt_status mt_executor_fetch_results(struct mt_executor *ex, const struct place *place, struct mt_err *err);
-void mt_executor_read_results(struct mt_executor *ex, const struct place *place);
+/* ---- slots.c ---- */
 
-static inline struct place *mt_executor_place(struct mt_executor *ex, uint64_t run) {
-    return &ex->places[run % (uint64_t)ex->nplaces];
+/* Lay out and allocate the slots, after the programs have been prepared. */
+enum mt_status executor_alloc_slots(struct mt_executor *ex, struct mt_err *err);
+/* Copy a run's inputs from its slot to the device. all_streams: every stream waits for the copies, not compute alone.
+ */
+void executor_queue_inputs(struct mt_executor *ex, enum mt_run run, bool all_streams);
+/* Copy a run's results to its slot: in stream order, or at once when the run has ended. */
+void executor_queue_results(struct mt_executor *ex, const struct slot *slot);
+enum mt_status executor_fetch_results(struct mt_executor *ex, const struct slot *slot, struct mt_err *err);
+/* Make the slot's results those that mt_executor_result returns. */
+void executor_read_results(struct mt_executor *ex, const struct slot *slot);
+
+static inline int executor_slot_of(const struct mt_executor *ex, uint64_t run) {
+    return (int)(run % (uint64_t)ex->nslots);
 }
 
 #endif

@@ -1,16 +1,20 @@
-/* Calls that follow one another and need nothing of each other become one, where the device merges their kind:
- * a hundred small updates are a few launches then. What is known of the order of instructions stays true. */
+/* Merge consecutive independent calls of one kind into one multi-tensor call, where the device supports it: a hundred
+ * small updates become a few launches. The order of dependent calls is kept. */
 #ifndef MT_LAUNCHER_EXECUTE_MERGE_H
 #define MT_LAUNCHER_EXECUTE_MERGE_H
 
 #include "kernels/base/arena.h"
 #include "kernels/op/op.h"
 
-/* Calls [0, n) of a stream, in their order. apart[i]: call i does not join the one before it, since it waits for
- * something, or something waits for that one. Calls that a merge has taken in keep what they were, and many[i] is 0 for
- * them; for the first of a merge it is how many there are, and calls[i] is them all; else it is 1. merges[kind]:
- * whether calls of it may be one. The arena gets the operands of merged calls. */
-void mt_merge_calls(struct mt_call *calls, const bool merges[MT_NOPS], const bool *apart, int n, struct mt_arena *arena,
-                    int *many);
+/* Calls [0, n) of a stream, in order.
+ *
+ * merges[kind]   whether the device performs several calls of that kind as one
+ * separate[i]    call i must not join the call before it: it waits for an event, or another stream waits for that call
+ * many[n]        out: 1 for a call that stays alone; for the first of a merged group the group's size, and calls[i]
+ * then performs the whole group; 0 for the others of the group, which are unchanged
+ *
+ * Operands of merged calls are allocated in the arena. */
+void mt_merge_calls(struct mt_call *calls, const bool merges[MT_NOPS], const bool *separate, int n,
+                    struct mt_arena *arena, int *many);
 
 #endif

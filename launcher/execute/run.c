@@ -1,6 +1,6 @@
-/* Running: a run queues calls, waits and records in the order of the sequence. Only BODY's operators change between
- * iterations; as they come, an iteration's calls are queued when the one before has ended, and each is timed. Captured,
- * all iterations are in one launch, with events where streams wait for each other between them. */
+/* Running a prepared program: calls, waits and records are queued in the program's order. Only BODY's operators change
+ * between iterations. Eagerly, an iteration is queued when the one before it has ended, and each call is timed.
+ * Captured, all iterations are one launch, with events between them where streams wait for each other. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "kernels/base/log.h"
 #include "launcher/execute/internal.h"
 
-/* Queue a block's instructions; without `work` only their order. */
+/* Queue a block's instructions; without `work` only their waits and records. */
 static void queue_block(struct mt_executor *ex, struct replay *run, enum mt_block_kind block, bool work, bool timed) {
     const struct mt_lowered *low = run->low;
     for (int i = low->block_begin[block]; i < low->block_begin[block + 1]; i++) {
@@ -30,7 +30,7 @@ static void advance(struct replay *run, int64_t iteration) {
     const struct mt_lowered *low = run->low;
     for (int i = low->block_begin[MT_BODY]; i < low->block_begin[MT_BODY + 1]; i++) {
         const struct mt_linstr *c = &low->instrs[i];
-        struct mt_tensor *tensors = (struct mt_tensor *)run->calls[i].in;
+        struct mt_tensor *tensors = run->tensors[i];
         for (int a = 0; a < c->nadvances; a++) {
             const struct mt_ladvance *step = &c->advances[a];
             struct mt_tensor *t = &tensors[step->operand];
@@ -41,7 +41,7 @@ static void advance(struct replay *run, int64_t iteration) {
     }
 }
 
-/* ---- as it comes ---- */
+/* ---- eagerly ---- */
 
 /* The instruction that a stream started last, or -1. */
 static int last_started(const struct replay *run, int stream) {
@@ -53,7 +53,7 @@ static int last_started(const struct replay *run, int stream) {
     return last;
 }
 
-/* The communicator has a deadline of its own and knows whom it waits for: give it time to say so. */
+/* Longer than the communicator's own deadline: it knows which rank it waits for, and should report first. */
 double mt_executor_patience_s(const struct mt_executor *ex) {
     return 1.25 * ex->deadline_s + 2;
 }
@@ -87,14 +87,14 @@ static double operand_bytes(const struct mt_linstr *c) {
     return (double)bytes;
 }
 
-/* The next call that is done by an earlier one. */
+/* The next operator that an earlier call performs. */
 static int next_merged(const struct replay *run, int i) {
     do i++;
     while (run->low->instrs[i].what != MT_LOWERED_OP || run->many[i]);
     return i;
 }
 
-/* The time of calls that were done as one is theirs by their bytes. */
+/* Divide a merged call's time among its operators, in proportion to their operands' bytes. */
 static void trace_merged(struct mt_executor *ex, const struct replay *run, int first, int64_t iteration) {
     const struct mt_lowered *low = run->low;
     const double start_s = run->seconds[first][0], all_s = run->seconds[first][1] - start_s;
@@ -109,8 +109,8 @@ static void trace_merged(struct mt_executor *ex, const struct replay *run, int f
     }
 }
 
-static void account(struct mt_executor *ex, const struct replay *run, struct mt_run_times *times, int begin, int end,
-                    int64_t iteration) {
+static void record_times(struct mt_executor *ex, const struct replay *run, struct mt_run_times *times, int begin,
+                         int end, int64_t iteration) {
     for (int i = begin; i < end; i++) {
         const double *t = run->seconds[i];
         if (t[0] == 0) continue;
@@ -123,7 +123,8 @@ static void account(struct mt_executor *ex, const struct replay *run, struct mt_
     memset(run->seconds[begin], 0, (size_t)(end - begin) * sizeof *run->seconds);
 }
 
-/* Calls belong to one iteration at a time: the next waits until this one is done with them. */
+/* Calls hold one iteration's operands at a time: the next iteration is queued when the compute stream is done with
+ * them. */
 static enum mt_status run_body(struct mt_executor *ex, struct replay *run, struct mt_run_times *times,
                                struct mt_err *err) {
     const struct mt_lowered *low = run->low;
@@ -134,7 +135,7 @@ static enum mt_status run_body(struct mt_executor *ex, struct replay *run, struc
         if (it > 0) {
             st = low->body_barrier ? sync_all(ex, run, err) : sync_stream(ex, run, MT_STREAM_COMPUTE, err);
             if (st) return st;
-            account(ex, run, times, begin, end, it - 1);
+            record_times(ex, run, times, begin, end, it - 1);
         }
         advance(run, it);
         queue_block(ex, run, MT_BODY, true, true);
@@ -143,12 +144,12 @@ static enum mt_status run_body(struct mt_executor *ex, struct replay *run, struc
     return low->body_barrier ? sync_all(ex, run, err) : MT_OK;
 }
 
-static enum mt_status run_as_it_comes(struct mt_executor *ex, struct place *place, struct mt_err *err) {
-    struct replay *run = &ex->runs[place->run];
-    struct mt_run_times *times = &place->times;
+static enum mt_status run_eagerly(struct mt_executor *ex, struct slot *slot, struct mt_err *err) {
+    struct replay *run = &ex->runs[slot->run];
+    struct mt_run_times *times = &slot->times;
     double start_s = mt_now_s();
     memset(run->seconds, 0, (size_t)run->low->ninstrs * sizeof *run->seconds);
-    mt_executor_queue_inputs(ex, place->run, true);
+    executor_queue_inputs(ex, slot->run, true);
     queue_block(ex, run, MT_PROLOGUE, true, true);
     enum mt_status st = run_body(ex, run, times, err);
     if (!st) {
@@ -160,19 +161,19 @@ static enum mt_status run_as_it_comes(struct mt_executor *ex, struct place *plac
     if (!st) st = end;
     if (st) return st;
     const int *begin = run->low->block_begin;
-    account(ex, run, times, begin[MT_PROLOGUE], begin[MT_BODY], 0);
-    account(ex, run, times, begin[MT_BODY], begin[MT_LAST], run->low->body_count - 1);
-    account(ex, run, times, begin[MT_LAST], begin[MT_NBLOCKS], 0);
-    st = mt_executor_fetch_results(ex, place, err);
+    record_times(ex, run, times, begin[MT_PROLOGUE], begin[MT_BODY], 0);
+    record_times(ex, run, times, begin[MT_BODY], begin[MT_LAST], run->low->body_count - 1);
+    record_times(ex, run, times, begin[MT_LAST], begin[MT_NBLOCKS], 0);
+    st = executor_fetch_results(ex, slot, err);
     times->end_s = mt_now_s();
     times->wall_s = times->end_s - start_s;
     return st;
 }
 
-/* ---- as a whole ---- */
+/* ---- captured ---- */
 
-/* What either stream does from now on comes after what both did before. */
-static void meet(struct mt_executor *ex) {
+/* Order all later work on any stream after all earlier work on every stream. */
+static void join_streams(struct mt_executor *ex) {
     for (int s = 0; s < MT_NSTREAMS; s++) mt_event_record(ex->tails[s], ex->streams[s]);
     for (int s = 0; s < MT_NSTREAMS; s++)
         for (int other = 0; other < MT_NSTREAMS; other++)
@@ -184,23 +185,23 @@ static void queue_all(struct mt_executor *ex, struct replay *run) {
     bool body = low->block_begin[MT_BODY] < low->block_begin[MT_BODY + 1];
     queue_block(ex, run, MT_PROLOGUE, true, false);
     for (int64_t it = 0; body && it < low->body_count; it++) {
-        if (it > 0 && low->body_barrier) meet(ex);
+        if (it > 0 && low->body_barrier) join_streams(ex);
         advance(run, it);
         queue_block(ex, run, MT_BODY, true, false);
     }
     if (body && low->body_count == 0) queue_block(ex, run, MT_BODY, false, false);
-    if (body && low->body_barrier) meet(ex);
+    if (body && low->body_barrier) join_streams(ex);
     queue_block(ex, run, MT_LAST, true, false);
     queue_block(ex, run, MT_EPILOGUE, true, false);
 }
 
-/* A program that has run once is captured; one that cannot be stays as it is. */
+/* Capture a program that has run once. One that cannot be captured goes on running eagerly. */
 static void capture(struct mt_executor *ex, enum mt_run which) {
     static const char *const names[MT_NRUNS] = {"training step", "forward pass"};
     struct replay *run = &ex->runs[which];
     struct mt_err err = MT_ERR_INIT;
     double start_s = mt_now_s();
-    if (run->capture || run->stays || !run->ran || ex->trace || !mt_device_captures(ex->device)) return;
+    if (run->capture || run->uncapturable || !run->ran || ex->trace || !mt_device_captures(ex->device)) return;
     enum mt_status st = mt_capture_begin(ex->streams, MT_NSTREAMS, &run->capture, &err);
     if (!st) {
         queue_all(ex, run);
@@ -212,18 +213,18 @@ static void capture(struct mt_executor *ex, enum mt_run which) {
         return;
     }
     run->capture = NULL;
-    run->stays = true;
-    mt_log(MT_LOG_WARN, "the %s is not captured as a whole, and slower for it: %s", names[which], err.text);
+    run->uncapturable = true;
+    mt_log(MT_LOG_WARN, "the %s cannot be captured, and runs slower: %s", names[which], err.text);
 }
 
-static enum mt_status launch(struct mt_executor *ex, struct place *place, struct mt_err *err) {
-    struct replay *run = &ex->runs[place->run];
-    mt_executor_queue_inputs(ex, place->run, false);
-    enum mt_status st = mt_capture_launch(run->capture, &ex->clock, &place->launch, err);
+static enum mt_status launch(struct mt_executor *ex, struct slot *slot, struct mt_err *err) {
+    struct replay *run = &ex->runs[slot->run];
+    executor_queue_inputs(ex, slot->run, false);
+    enum mt_status st = mt_capture_launch(run->capture, &ex->clock, &slot->launch, err);
     if (st) return st;
-    mt_executor_queue_results(ex, place);
-    mt_event_record(place->done, ex->streams[MT_STREAM_COMPUTE]);
-    place->launched = true;
+    executor_queue_results(ex, slot);
+    mt_event_record(slot->done, ex->streams[MT_STREAM_COMPUTE]);
+    slot->launched = true;
     return MT_OK;
 }
 
@@ -232,38 +233,38 @@ static enum mt_status launch(struct mt_executor *ex, struct place *place, struct
 enum mt_status mt_executor_submit(struct mt_executor *ex, enum mt_run which, const struct mt_clock *clock,
                                   struct mt_err *err) {
     struct replay *run = &ex->runs[which];
-    struct place *place = mt_executor_place(ex, ex->submitted);
-    assert(run->low && !ex->broken && mt_executor_in_flight(ex) < ex->nplaces);
+    struct slot *slot = &ex->slots[executor_slot_of(ex, ex->submitted)];
+    assert(run->low && !ex->broken && mt_executor_in_flight(ex) < ex->nslots);
     ex->clock = *clock;
     capture(ex, which);
-    *place = (struct place){.memory = place->memory, .run = which, .done = place->done, .submitted_s = mt_now_s()};
-    enum mt_status st = run->capture && !ex->trace ? launch(ex, place, err) : run_as_it_comes(ex, place, err);
+    *slot = (struct slot){.memory = slot->memory, .run = which, .done = slot->done, .submitted_s = mt_now_s()};
+    enum mt_status st = run->capture && !ex->trace ? launch(ex, slot, err) : run_eagerly(ex, slot, err);
     if (st) return st;
     run->ran = true;
     ex->submitted++;
     return MT_OK;
 }
 
-static enum mt_status wait_for_launch(struct mt_executor *ex, struct place *place, struct mt_err *err) {
-    enum mt_status st = mt_event_sync(place->done, mt_executor_patience_s(ex), err);
+static enum mt_status wait_for_launch(struct mt_executor *ex, struct slot *slot, struct mt_err *err) {
+    enum mt_status st = mt_event_sync(slot->done, mt_executor_patience_s(ex), err);
     ex->broken = ex->broken || st == MT_ESTALL;
     if (st) return st;
-    place->times.end_s = mt_now_s();
-    place->times.wall_s = place->times.end_s - fmax(place->submitted_s, ex->times.end_s);
-    mt_capture_times(ex->runs[place->run].capture, place->launch, place->times.stream_s);
+    slot->times.end_s = mt_now_s();
+    slot->times.wall_s = slot->times.end_s - fmax(slot->submitted_s, ex->times.end_s);
+    mt_capture_times(ex->runs[slot->run].capture, slot->launch, slot->times.stream_s);
     return MT_OK;
 }
 
 enum mt_status mt_executor_finish(struct mt_executor *ex, struct mt_err *err) {
-    struct place *place = mt_executor_place(ex, ex->finished);
+    struct slot *slot = &ex->slots[executor_slot_of(ex, ex->finished)];
     assert(mt_executor_in_flight(ex));
-    enum mt_status st = place->launched ? wait_for_launch(ex, place, err) : MT_OK;
+    enum mt_status st = slot->launched ? wait_for_launch(ex, slot, err) : MT_OK;
     ex->finished++;
     if (st) return st;
-    mt_executor_read_results(ex, place);
+    executor_read_results(ex, slot);
     /* An emulated stream may end some microseconds ahead. */
-    place->times.wait_s = fmax(place->times.wall_s - place->times.stream_s[MT_STREAM_COMPUTE], 0);
-    ex->times = place->times;
+    slot->times.wait_s = fmax(slot->times.wall_s - slot->times.stream_s[MT_STREAM_COMPUTE], 0);
+    ex->times = slot->times;
     return MT_OK;
 }
 
@@ -272,14 +273,6 @@ enum mt_status mt_executor_run(struct mt_executor *ex, enum mt_run which, const 
     assert(!mt_executor_in_flight(ex));
     enum mt_status st = mt_executor_submit(ex, which, clock, err);
     return st ? st : mt_executor_finish(ex, err);
-}
-
-int mt_executor_in_flight(const struct mt_executor *ex) {
-    return (int)(ex->submitted - ex->finished);
-}
-
-int mt_executor_depth(const struct mt_executor *ex) {
-    return ex->nplaces;
 }
 
 struct mt_run_times mt_executor_times(const struct mt_executor *ex) {

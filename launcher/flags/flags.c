@@ -1,4 +1,4 @@
-/* Values of command-line flags. */
+/* Parsing and checking values of command-line flags. */
 #include "launcher/flags/flags.h"
 
 #include <stdio.h>
@@ -91,8 +91,7 @@ enum mt_status mt_flag_heartbeat(const char *text, double *heartbeat_s, struct m
     enum mt_status st = mt_flag_real("--heartbeat", text, heartbeat_s, err);
     if (st || *heartbeat_s == 0 || *heartbeat_s >= 2) return st;
     return mt_fail(err, MT_EINPUT,
-                   "--heartbeat: must be 0, or 2 or more: ranks of a large job send a heartbeat once a "
-                   "second");
+                   "--heartbeat: must be 0, or at least 2: ranks of a large job send one heartbeat a second");
 }
 
 enum mt_status mt_flag_device(const char *text, const char **kind, struct mt_err *err) {
@@ -103,6 +102,15 @@ enum mt_status mt_flag_device(const char *text, const char **kind, struct mt_err
             return MT_OK;
         }
     return mt_fail(err, MT_EINPUT, "--device: \"%.60s\" is not a kind of device (cpu, cuda)", text);
+}
+
+enum mt_status mt_flag_operand(const char *what, const char *text, const char **operand, struct mt_err *err) {
+    if (*operand) return mt_fail(err, MT_EINPUT, "\"%.60s\": one %s at a time", text, what);
+    return mt_flag_path(what, text, operand, err);
+}
+
+enum mt_status mt_flag_no_operand(const char *text, struct mt_err *err) {
+    return mt_fail(err, MT_EINPUT, "\"%.60s\": only flags are expected", text);
 }
 
 enum mt_status mt_flags_parse(const struct argp *argp, int argc, char **argv, void *input, struct mt_err *err) {

@@ -1,4 +1,4 @@
-/* The job's flags: one table gives parsing, help, and who may use what. */
+/* The job's flags: one table gives parsing, help, and which flags need which others. */
 #include "launcher/flags/job_flags.h"
 
 #include <errno.h>
@@ -18,34 +18,35 @@ static const struct {
     size_t at; /* in struct mt_job */
 } table[] = {
 #define AT(member) offsetof(struct mt_job, member)
-    {"batch", "B", "samples a step, over all ranks [8]", COUNT, ALWAYS, AT(batch)},
-    {"seq", "T", "tokens a sample [the model's context]", COUNT, ALWAYS, AT(seq)},
-    {"steps", "N", "[1000]", COUNT, ALWAYS, AT(steps)},
+    {"batch", "B", "samples per step, over all ranks [8]", COUNT, ALWAYS, AT(batch)},
+    {"seq", "T", "tokens per sample [the model's context]", COUNT, ALWAYS, AT(seq)},
+    {"steps", "N", "training steps [1000]", COUNT, ALWAYS, AT(steps)},
     {"precision", "TYPE",
-     MT_PRECISIONS ", the halves with f32 masters; auto: bf16, or f16 where a device lacks it [f32]", TYPE, ALWAYS,
-     AT(precision)},
+     MT_PRECISIONS "; bf16 and f16 with f32 master weights; auto: bf16, or f16 if a device lacks it [f32]", TYPE,
+     ALWAYS, AT(precision)},
     {"loss-scale", "X",
-     "what the loss is multiplied by at first, against gradients too small for f16 [none; 1024 for f16]", REAL, ALWAYS,
+     "initial factor of the loss, so that small gradients do not underflow in f16 [none; 1024 for f16]", REAL, ALWAYS,
      AT(loss_scale)},
-    {"loss-scale-interval", "N", "steps without overflow after which it is doubled [2000]", COUNT, WITH_LOSS_SCALE,
-     AT(loss_scale_interval)},
-    {"seed", "N", "of initialisation, dropout and data order [1337]", SEED, ALWAYS, AT(seed)},
-    {"dropout", "P", "[0]", REAL, ALWAYS, AT(dropout)},
+    {"loss-scale-interval", "N", "steps without overflow until the loss scale is doubled [2000]", COUNT,
+     WITH_LOSS_SCALE, AT(loss_scale_interval)},
+    {"seed", "N", "for initialisation, dropout and data order [1337]", SEED, ALWAYS, AT(seed)},
+    {"dropout", "P", "dropout probability [0]", REAL, ALWAYS, AT(dropout)},
     {"any-order", NULL,
-     "gradients of attention may be added up in any order: faster on GPUs, but no two runs have the same bits", TRUE,
-     ALWAYS, AT(any_order)},
+     "sum gradients of attention in any order: faster on GPUs, but runs are not bitwise reproducible", TRUE, ALWAYS,
+     AT(any_order)},
     {"optimizer", "NAME", "adamw or sgd [adamw]", OPTIMIZER, ALWAYS, AT(optimizer.kind)},
     {"lr", "RATE", "learning rate [0.001]", REAL, ALWAYS, AT(optimizer.lr)},
-    {"lr-min", "RATE", "at the last step [a tenth of --lr]", REAL, WITH_FALLING_RATE, AT(optimizer.lr_min)},
+    {"lr-min", "RATE", "learning rate of the last step [a tenth of --lr]", REAL, WITH_FALLING_RATE,
+     AT(optimizer.lr_min)},
     {"schedule", "NAME", "constant, cosine or linear [cosine]", SCHEDULE, ALWAYS, AT(optimizer.schedule)},
-    {"warmup", "N", "steps in which the rate rises from 0 [0]", COUNT, ALWAYS, AT(optimizer.warmup)},
-    {"beta1", "X", "[0.9]", REAL, WITH_ADAMW, AT(optimizer.beta1)},
-    {"beta2", "X", "[0.95]", REAL, WITH_ADAMW, AT(optimizer.beta2)},
-    {"eps", "X", "[1e-8]", REAL, WITH_ADAMW, AT(optimizer.eps)},
-    {"momentum", "X", "[0.9]", REAL, WITH_SGD, AT(optimizer.momentum)},
-    {"nesterov", NULL, "Nesterov's momentum", TRUE, WITH_SGD, AT(optimizer.nesterov)},
-    {"weight-decay", "X", "on matrices [0.1]", REAL, ALWAYS, AT(optimizer.decay)},
-    {"clip", "NORM", "largest norm of all gradients together; 0: not clipped [1]", REAL, ALWAYS, AT(optimizer.clip)},
+    {"warmup", "N", "steps in which the learning rate rises from 0 [0]", COUNT, ALWAYS, AT(optimizer.warmup)},
+    {"beta1", "X", "of AdamW [0.9]", REAL, WITH_ADAMW, AT(optimizer.beta1)},
+    {"beta2", "X", "of AdamW [0.95]", REAL, WITH_ADAMW, AT(optimizer.beta2)},
+    {"eps", "X", "of AdamW [1e-8]", REAL, WITH_ADAMW, AT(optimizer.eps)},
+    {"momentum", "X", "of SGD [0.9]", REAL, WITH_SGD, AT(optimizer.momentum)},
+    {"nesterov", NULL, "SGD with Nesterov momentum", TRUE, WITH_SGD, AT(optimizer.nesterov)},
+    {"weight-decay", "X", "of matrices [0.1]", REAL, ALWAYS, AT(optimizer.decay)},
+    {"clip", "NORM", "clip gradients to this global norm; 0: no clipping [1]", REAL, ALWAYS, AT(optimizer.clip)},
 #undef AT
 };
 enum { NFLAGS = sizeof table / sizeof table[0], FIRST_KEY = 0x1000 };
@@ -114,25 +115,25 @@ static bool used(const struct mt_job *job, enum flag_use use) {
     return true;
 }
 
-/* On GPUs f16 is not always measured; those that have bf16 have it. */
-static bool multiplies(const struct mt_cluster_class *class, enum mt_type type) {
+/* A GPU's profile may lack f16; every GPU with bf16 has it. */
+static bool supports(const struct mt_cluster_class *class, enum mt_type type) {
     bool implied = type == MT_F16 && class->flops[MT_BF16] > 0 && strcmp(class->kind, "cpu");
     return class->flops[type] > 0 || implied;
 }
 
 enum mt_status mt_job_flags_choose(struct mt_job_flags *flags, const struct mt_cluster *c, struct mt_err *err) {
-    static const enum mt_type halves[] = {MT_BF16, MT_F16};
+    static const enum mt_type half_types[] = {MT_BF16, MT_F16};
     if (!flags->automatic) return MT_OK;
     if (!c) {
-        mt_fail(err, MT_EINPUT, "--precision: auto asks what the devices can, and there is no --cluster");
+        mt_fail(err, MT_EINPUT, "--precision: auto depends on the devices, and there is no --cluster");
         return mt_err_hint(err, "name one of " MT_PRECISIONS);
     }
     flags->automatic = false;
     flags->job.precision = MT_F32;
     for (int h = 0; h < 2 && flags->job.precision == MT_F32; h++) {
         bool all = true;
-        for (int i = 0; i < c->nclasses; i++) all = all && multiplies(&c->classes[i], halves[h]);
-        if (all) flags->job.precision = halves[h];
+        for (int i = 0; i < c->nclasses; i++) all = all && supports(&c->classes[i], half_types[h]);
+        if (all) flags->job.precision = half_types[h];
     }
     return MT_OK;
 }
@@ -140,7 +141,7 @@ enum mt_status mt_job_flags_choose(struct mt_job_flags *flags, const struct mt_c
 enum mt_status mt_job_flags_resolve(struct mt_job_flags *flags, struct mt_err *err) {
     struct mt_optimizer *o = &flags->job.optimizer;
     bool lr_min = false, interval = false;
-    if (flags->automatic) return mt_fail(err, MT_EINPUT, "--precision: auto needs `motley plan --cluster`");
+    if (flags->automatic) return mt_fail(err, MT_EINPUT, "--precision: auto is only for `motley plan --cluster`");
     if (flags->job.precision == MT_F16 && flags->job.loss_scale == 0) flags->job.loss_scale = MT_LOSS_SCALE;
     for (int f = 0; f < NFLAGS; f++) {
         bool given = flags->given >> f & 1;

@@ -14,7 +14,7 @@
 
 struct mt_job_flags {
     struct mt_job job;
-    bool automatic;     /* --precision auto, which mt_job_flags_choose decides */
+    bool automatic;     /* --precision auto, until mt_job_flags_choose */
     unsigned given;     /* bits: rows of the table in job_flags.c */
     struct mt_err *err; /* where a wrong value is reported */
 };
@@ -22,12 +22,12 @@ struct mt_job_flags {
 void mt_job_flags_init(struct mt_job_flags *flags, struct mt_err *err);
 const struct argp *mt_job_argp(void);
 
-/* Decide --precision auto by the cluster (null: there is none): bf16 where all its
- * devices multiply it, else f16 where all do, else f32. Nothing without --precision auto. */
+/* With --precision auto, choose by the cluster (null: there is none): bf16 if all its devices have it, else f16 if all
+ * have it, else f32. */
 enum mt_status mt_job_flags_choose(struct mt_job_flags *flags, const struct mt_cluster *cluster, struct mt_err *err);
 
-/* Fill in what follows from others (lr_min is a tenth of lr unless given), refuse flags that the optimizer or the
- * schedule does not use, and check the job. */
+/* Apply defaults that depend on other flags (lr_min is a tenth of lr), refuse flags that the optimizer or the schedule
+ * does not use, and check the job. */
 enum mt_status mt_job_flags_resolve(struct mt_job_flags *flags, struct mt_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* From a line of text to a cluster's document. */
+/* A cluster document from a description. */
 #include "launcher/profile/describe_cluster.h"
 
 #include "profiler/describe/describe.h"

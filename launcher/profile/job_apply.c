@@ -1,4 +1,4 @@
-/* What a job's measuring has given, into the cluster: speeds and curves. */
+/* Speeds and curves of the cluster from a job's measurements. */
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "launcher/session/agree.h"
 #include "launcher/profile/job.h"
 
-/* The device that a class's curves are of: the one of the highest speed. */
+/* The reference device of a class: the fastest. */
 static void choose_references(const struct mt_cluster *cluster, int *reference) {
     for (int c = 0; c < cluster->nclasses; c++) {
         reference[c] = -1;
@@ -19,12 +19,13 @@ static void choose_references(const struct mt_cluster *cluster, int *reference) 
     }
 }
 
-static bool same_case(const struct mt_job_step *a, const struct mt_job_step *b) {
+static bool same_case(const struct mt_profile_job_step *a, const struct mt_profile_job_step *b) {
     return a->probe == b->probe && a->batch == b->batch && a->micro == b->micro;
 }
 
-/* The median of all visits to a case; 0: there were none. */
-static double median_of_case(const struct mt_job_step *steps, int nsteps, const struct mt_job_step *of) {
+/* The median of all visits to a case; 0 without visits. */
+static double median_of_case(const struct mt_profile_job_step *steps, int nsteps,
+                             const struct mt_profile_job_step *of) {
     double *times_s = mt_malloc((size_t)(nsteps + 1) * sizeof *times_s);
     size_t n = 0;
     for (int i = 0; i < nsteps; i++)
@@ -34,10 +35,11 @@ static double median_of_case(const struct mt_job_step *steps, int nsteps, const 
     return median_s;
 }
 
-/* By all cases that both have together; the error is how far they are from that, weighted by their times. Who is not
- * shown to differ is equal: plans should not be uneven by chance. */
+/* The ratio of times summed over all cases that both devices have; the error is the cases' mean deviation from it,
+ * weighted by their times. A device that does not differ by more than the error gets the same speed: plans should not
+ * be uneven by chance. */
 static void set_speed(struct mt_cluster_device *device, const struct mt_cluster_device *reference, int nsteps,
-                      const struct mt_job_step *steps, const struct mt_job_step *reference_steps) {
+                      const struct mt_profile_job_step *steps, const struct mt_profile_job_step *reference_steps) {
     double sum_s = 0, reference_sum_s = 0, error_s = 0;
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < nsteps; i++) {
@@ -51,12 +53,13 @@ static void set_speed(struct mt_cluster_device *device, const struct mt_cluster_
             else
                 sum_s += own_s, reference_sum_s += reference_s;
         }
-    double ratio = reference_sum_s / sum_s; /* size 1 is every rank's */
+    double ratio = reference_sum_s / sum_s; /* every rank has size 1, so that the sums are not 0 */
     device->speed_error = error_s / reference_sum_s;
     device->speed = reference->speed * (fabs(ratio - 1) > device->speed_error ? ratio : 1);
 }
 
-static void set_speeds(struct mt_cluster *cluster, const int *reference, int nsteps, const struct mt_job_step *all) {
+static void set_speeds(struct mt_cluster *cluster, const int *reference, int nsteps,
+                       const struct mt_profile_job_step *all) {
     for (int d = 0; d < cluster->ndevices; d++) {
         int r = reference[cluster->devices[d].class];
         if (d != r)
@@ -65,8 +68,8 @@ static void set_speeds(struct mt_cluster *cluster, const int *reference, int nst
     }
 }
 
-/* Bytes from one rank to rank 0, in its memory. */
-static void *bring(MPI_Comm comm, int rank, int from, void *mine, size_t size_bytes, struct mt_arena *arena) {
+/* Bytes of rank `from`, at rank 0; allocated in the arena. */
+static void *fetch(MPI_Comm comm, int rank, int from, void *mine, size_t size_bytes, struct mt_arena *arena) {
     long long count = (long long)size_bytes;
     void *all = mine;
     if (from == 0) return mine;
@@ -81,42 +84,42 @@ static void *bring(MPI_Comm comm, int rank, int from, void *mine, size_t size_by
     return all;
 }
 
-/* One device's samples to rank 0's builder, as of a device of speed 1. */
-static void take_samples(MPI_Comm comm, int rank, int from, struct mt_job_times times, const struct mt_cluster *cluster,
-                         struct mt_curve_builder *builder, struct mt_arena *arena) {
-    int *count = bring(comm, rank, from, &times.nsamples, sizeof times.nsamples, arena);
+/* Add one device's samples to rank 0's builder, scaled to a device of speed 1. */
+static void add_samples(MPI_Comm comm, int rank, int from, struct mt_profile_job_times times,
+                        const struct mt_cluster *cluster, struct mt_curve_builder *builder, struct mt_arena *arena) {
+    int *count = fetch(comm, rank, from, &times.nsamples, sizeof times.nsamples, arena);
     struct mt_op_shape *shapes =
-        bring(comm, rank, from, times.shapes, (size_t)times.nshapes * sizeof *times.shapes, arena);
-    struct mt_job_sample *samples =
-        bring(comm, rank, from, times.samples, (size_t)times.nsamples * sizeof *times.samples, arena);
+        fetch(comm, rank, from, times.shapes, (size_t)times.nshapes * sizeof *times.shapes, arena);
+    struct mt_profile_job_sample *samples =
+        fetch(comm, rank, from, times.samples, (size_t)times.nsamples * sizeof *times.samples, arena);
     for (int i = 0; i < *count && !rank; i++)
         mt_curves_sample(builder, &shapes[samples[i].shape], samples[i].time_s * cluster->devices[from].speed);
 }
 
-/* class_of[d]: the class whose curves a device's samples go into, or -1: the reference, and the first few of those that
- * are as fast, so that curves are not those of the luckiest. */
-static void choose_sources(const struct mt_cluster *cluster, const int *reference, int *class_of) {
+/* class_of[d]: the class whose curves use device d's samples, or -1. Used are the reference and the first few devices
+ * that are as fast, so that curves are not those of the luckiest device. */
+static void choose_sampled(const struct mt_cluster *cluster, const int *reference, int *class_of) {
     enum { ENOUGH = 4 };
     for (int d = 0; d < cluster->ndevices; d++) {
         int class = cluster->devices[d].class, others = 0;
         for (int k = 0; k < d; k++) others += class_of[k] == class && k != reference[class];
-        bool alike = cluster->devices[d].speed == cluster->devices[reference[class]].speed && others < ENOUGH - 1;
-        class_of[d] = d == reference[class] || alike ? class : -1;
+        bool as_fast = cluster->devices[d].speed == cluster->devices[reference[class]].speed && others < ENOUGH - 1;
+        class_of[d] = d == reference[class] || as_fast ? class : -1;
     }
 }
 
-static void take_curves(MPI_Comm comm, int rank, const int *class_of, int nranks, int nclasses,
-                        const struct mt_job_times *times, struct mt_cluster *cluster, struct mt_arena *arena) {
+static void fit_curves(MPI_Comm comm, int rank, const int *class_of, int nranks, int nclasses,
+                       const struct mt_profile_job_times *times, struct mt_cluster *cluster, struct mt_arena *arena) {
     for (int c = 0; c < nclasses; c++) {
         struct mt_curve_builder *builder = rank ? NULL : mt_curves_new();
         for (int d = 0; d < nranks; d++)
-            if (class_of[d] == c) take_samples(comm, rank, d, *times, cluster, builder, arena);
+            if (class_of[d] == c) add_samples(comm, rank, d, *times, cluster, builder, arena);
         if (!rank) mt_curves_finish(builder, cluster, &cluster->classes[c]);
     }
 }
 
-enum mt_status mt_job_apply(MPI_Comm comm, const struct mt_job_times *times, struct mt_cluster *cluster,
-                            struct mt_err *err) {
+enum mt_status mt_profile_job_apply(MPI_Comm comm, const struct mt_profile_job_times *times, struct mt_cluster *cluster,
+                                    struct mt_err *err) {
     int rank, nranks, nclasses;
     enum mt_status st = MT_OK;
     MPI_Comm_rank(comm, &rank);
@@ -125,7 +128,7 @@ enum mt_status mt_job_apply(MPI_Comm comm, const struct mt_job_times *times, str
         st = mt_fail(err, MT_EBUG, "%d ranks measured a job for a cluster of %d devices", nranks, cluster->ndevices);
     if ((st = mt_agree_rank0(comm, st, err))) return st;
     struct mt_arena arena = MT_ARENA_INIT;
-    struct mt_job_step *all = mt_new(&arena, struct mt_job_step, nranks * times->nsteps);
+    struct mt_profile_job_step *all = mt_new(&arena, struct mt_profile_job_step, nranks * times->nsteps);
     int bytes = times->nsteps * (int)sizeof *all, *class_of = mt_new(&arena, int, nranks);
     MPI_Gather(times->steps, bytes, MPI_BYTE, all, bytes, MPI_BYTE, 0, comm);
     if (!rank) {
@@ -133,16 +136,16 @@ enum mt_status mt_job_apply(MPI_Comm comm, const struct mt_job_times *times, str
         int *reference = mt_new(&arena, int, nclasses);
         choose_references(cluster, reference);
         set_speeds(cluster, reference, times->nsteps, all);
-        choose_sources(cluster, reference, class_of);
+        choose_sampled(cluster, reference, class_of);
     }
     MPI_Bcast(&nclasses, 1, MPI_INT, 0, comm);
     MPI_Bcast(class_of, nranks, MPI_INT, 0, comm);
-    take_curves(comm, rank, class_of, nranks, nclasses, times, cluster, &arena);
+    fit_curves(comm, rank, class_of, nranks, nclasses, times, cluster, &arena);
     mt_arena_release(&arena);
     return st;
 }
 
-void mt_job_times_release(struct mt_job_times *times) {
+void mt_profile_job_times_release(struct mt_profile_job_times *times) {
     mt_arena_release(&times->arena);
-    *times = (struct mt_job_times){0};
+    *times = (struct mt_profile_job_times){0};
 }

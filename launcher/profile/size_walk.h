@@ -1,7 +1,7 @@
-/* How many samples a step a job is measured at (job.c): one size after the other, as long as they fit.
+/* The sizes, in samples per step, at which a job is measured (job.c), as long as they fit into memory.
  *
  *     mt_size_walk_begin(&walk, gpu, batch, nranks);
- *     do fitted = measure(walk.size), most = ...;   // most: the largest that is wanted, as far as is known now
+ *     do fitted = measure(walk.size), most = ...;   // most: the largest size wanted, as known so far
  *     while (mt_size_walk_next(&walk, fitted, most));
  */
 #ifndef MT_LAUNCHER_PROFILE_SIZE_WALK_H
@@ -13,15 +13,15 @@
 struct mt_size_walk {
     int64_t size;
     bool gpu;
-    int64_t last, limit; /* the largest that fitted, or 0; the largest that may fit */
+    int64_t last, limit; /* the largest size that fitted, or 0; an upper bound of those that fit */
 };
 
-/* From 1 on and each twice the last, up to `most`. A GPU's small sizes tell little of its large ones, and each costs
- * its tuning: there the first is 8 (or half an even share, if that is less), and the second `most`. */
+/* CPUs: sizes double from 1 up to `most`. GPUs: the first size is 8 (or half an even share, if that is less), the
+ * second `most`, since small sizes say little about large ones and each size must be tuned. */
 void mt_size_walk_begin(struct mt_size_walk *walk, bool gpu, int64_t batch, int nranks);
 
-/* Go on to the next size; false: there is none. In the place of one that does not fit comes half of it, if it is above
- * the last that did; of a GPU's first one 1. */
+/* Go on to the next size; false: there is none. After a size that does not fit comes half of it, if that is larger than
+ * the last that fitted; after a GPU's first size, 1. */
 bool mt_size_walk_next(struct mt_size_walk *walk, bool fitted, int64_t most);
 
 #endif

@@ -1,4 +1,4 @@
-/* Rehearsals. The data is random, but the same each time; a learning rate of zero keeps the numbers tame. */
+/* Synthetic runs. The data is random but reproducible; a learning rate of 0 keeps the parameters from growing. */
 #include "launcher/profile/synthetic.h"
 
 #include <stdlib.h>
@@ -9,25 +9,25 @@
 #include "launcher/watch/watch.h"
 #include "synth/interp/init.h"
 
-static const double deadline_s = 600; /* one rank waits for nobody but itself */
+static const double deadline_s = 600; /* of a single rank, which waits only for its own device */
 
 enum mt_status mt_synthetic_open(struct mt_device *device, const char *model, const struct mt_job *job, int64_t batch,
-                                 int64_t micro, struct mt_synthetic *r, struct mt_err *err) {
+                                 int64_t micro, struct mt_synthetic *run, struct mt_err *err) {
     struct mt_job sized = *job;
     sized.batch = batch;
-    return mt_synthetic_open_among(device, model, &sized, micro, NULL, r, err);
+    return mt_synthetic_open_among(device, model, &sized, micro, NULL, run, err);
 }
 
 enum mt_status mt_synthetic_open_among(struct mt_device *device, const char *model, const struct mt_job *job,
-                                       int64_t micro, struct mt_comm *wire, struct mt_synthetic *r,
+                                       int64_t micro, struct mt_comm *wire, struct mt_synthetic *run,
                                        struct mt_err *err) {
-    *r = (struct mt_synthetic){.device = device, .job = *job, .wire = wire};
+    *run = (struct mt_synthetic){.device = device, .job = *job, .wire = wire};
     int nranks = wire ? wire->nranks : 1;
     int64_t *micros = mt_malloc((size_t)nranks * sizeof *micros);
     for (int i = 0; i < nranks; i++) micros[i] = micro;
     struct mt_plan_request request = {.model = model,
                                       .device = mt_device_kind(device),
-                                      .job = r->job,
+                                      .job = run->job,
                                       .nranks = nranks,
                                       .fixed = {.micro = micros, .decisions = mt_decisions_unset}};
     request.fixed.decisions.bucket_bytes = 0;
@@ -36,23 +36,22 @@ enum mt_status mt_synthetic_open_among(struct mt_device *device, const char *mod
     free(micros);
     if (st) return st;
     struct mt_lower_options options = mt_planned_lower_options(device);
-    st = mt_planned_graph(plan, &r->planned, err);
-    if (!st) st = mt_planned_program(plan, &r->planned, err);
-    if (!st) st = mt_lower(&r->planned.program, wire ? wire->rank : 0, &options, &r->lowered, err);
+    st = mt_planned_graph(plan, &run->planned, err);
+    if (!st) st = mt_planned_program(plan, &run->planned, err);
+    if (!st) st = mt_lower(&run->planned.program, wire ? wire->rank : 0, &options, &run->lowered, err);
     mt_plan_free(plan);
-    if (st) mt_synthetic_close(r);
+    if (st) mt_synthetic_close(run);
     return st;
 }
 
-void mt_synthetic_close(struct mt_synthetic *r) {
-    mt_executor_free(r->executor);
-    mt_comm_free(r->comm);
-    mt_lowered_free(r->lowered);
-    mt_planned_release(&r->planned);
+void mt_synthetic_close(struct mt_synthetic *run) {
+    mt_executor_free(run->executor);
+    mt_comm_free(run->comm);
+    mt_lowered_free(run->lowered);
+    mt_planned_release(&run->planned);
 }
 
-/* A state as training starts with it, but of large ones the first rows again and again, which takes no time. The
- * caller's to free. */
+/* A state's initial values; a large state repeats its first rows, which saves time. The caller frees it. */
 static void *repeated_rows(const struct mt_graph *g, int v, const struct mt_tensor *held, uint64_t seed) {
     enum { ENOUGH = 1 << 16 };
     struct mt_box box = {{0}, {0}};
@@ -68,22 +67,22 @@ static void *repeated_rows(const struct mt_graph *g, int v, const struct mt_tens
     return numbers;
 }
 
-enum mt_status mt_synthetic_start(struct mt_synthetic *r, struct mt_err *err) {
-    const struct mt_graph *g = r->planned.graph;
-    if (!r->wire) mt_comm_local_new(1, &r->comm);
-    struct mt_comm *comm = r->wire ? r->wire : r->comm;
-    enum mt_status st = mt_executor_new(r->device, comm, r->lowered, NULL, deadline_s, &r->executor, err);
+enum mt_status mt_synthetic_start(struct mt_synthetic *run, struct mt_err *err) {
+    const struct mt_graph *g = run->planned.graph;
+    if (!run->wire) mt_comm_local_new(1, &run->comm);
+    struct mt_comm *comm = run->wire ? run->wire : run->comm;
+    enum mt_status st = mt_executor_new(run->device, comm, run->lowered, NULL, deadline_s, &run->executor, err);
     for (int v = 0; v < g->nvalues && !st; v++) {
-        const struct mt_tensor *held = mt_executor_state(r->executor, v);
+        const struct mt_tensor *held = mt_executor_state(run->executor, v);
         if (!held || !mt_tensor_count(held)) continue;
-        void *numbers = repeated_rows(g, v, held, r->job.seed);
-        st = mt_executor_set_state(r->executor, v, numbers, err);
+        void *numbers = repeated_rows(g, v, held, run->job.seed);
+        st = mt_executor_set_state(run->executor, v, numbers, err);
         free(numbers);
     }
     return st;
 }
 
-/* A row of an input: positions count up, everything else is a token. */
+/* A row of an input: positions count up, other inputs are tokens. */
 struct row {
     uint64_t seed, vocab;
     int value;
@@ -101,41 +100,41 @@ static void fill(void *context, int64_t sample, void *to) {
     }
 }
 
-static enum mt_status feed(struct mt_synthetic *r, struct mt_err *err) {
-    const struct mt_graph *g = r->planned.graph;
+static enum mt_status feed(struct mt_synthetic *run, struct mt_err *err) {
+    const struct mt_graph *g = run->planned.graph;
     enum mt_status st = MT_OK;
     for (int v = 0; v < g->nvalues && !st; v++) {
         if (g->values[v].kind != MT_VALUE_INPUT) continue;
         bool samples = g->values[v].naxes && g->values[v].label[0] == g->batch;
-        struct row row = {.seed = r->job.seed,
-                          .vocab = (uint64_t)mt_model_get(&r->planned.model, "vocab"),
+        struct row row = {.seed = run->job.seed,
+                          .vocab = (uint64_t)mt_model_get(&run->planned.model, "vocab"),
                           .value = v,
                           .positions = !strcmp(g->values[v].name, "positions"),
-                          .count = mt_value_count(g, v) / (samples ? r->job.batch : 1)};
-        st = mt_executor_feed(r->executor, MT_RUN_TRAIN, v, fill, &row, err);
+                          .count = mt_value_count(g, v) / (samples ? run->job.batch : 1)};
+        st = mt_executor_feed(run->executor, MT_RUN_TRAIN, v, fill, &row, err);
     }
     return st;
 }
 
-static enum mt_status run(struct mt_synthetic *r, mt_trace *trace, void *context, struct mt_err *err) {
-    struct mt_clock clock = {.step = r->step + 1, .seed = r->job.seed};
-    mt_executor_trace(r->executor, trace, context);
-    enum mt_status st = mt_executor_run(r->executor, MT_RUN_TRAIN, &clock, err);
+static enum mt_status run_step(struct mt_synthetic *run, mt_trace *trace, void *context, struct mt_err *err) {
+    struct mt_clock clock = {.step = run->step + 1, .seed = run->job.seed};
+    mt_executor_trace(run->executor, trace, context);
+    enum mt_status st = mt_executor_run(run->executor, MT_RUN_TRAIN, &clock, err);
     if (!st) mt_watch_progress();
     return st;
 }
 
-enum mt_status mt_synthetic_step(struct mt_synthetic *r, mt_trace *trace, void *context,
+enum mt_status mt_synthetic_step(struct mt_synthetic *run, mt_trace *trace, void *context,
                                  struct mt_synthetic_times *times, struct mt_err *err) {
-    bool apart = trace && mt_device_captures(r->device);
+    bool traced_separately = trace && mt_device_captures(run->device);
     double start_s = mt_now_s();
-    enum mt_status st = feed(r, err);
+    enum mt_status st = feed(run, err);
     times->feed_s = mt_now_s() - start_s;
-    if (!st) st = run(r, apart ? NULL : trace, context, err);
+    if (!st) st = run_step(run, traced_separately ? NULL : trace, context, err);
     if (st) return st;
-    times->run = mt_executor_times(r->executor);
-    if (apart) st = run(r, trace, context, err);
-    r->step++;
+    times->run = mt_executor_times(run->executor);
+    if (traced_separately) st = run_step(run, trace, context, err);
+    run->step++;
     return st;
 }
 

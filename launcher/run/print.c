@@ -1,4 +1,4 @@
-/* A run as tables: how it went, and measured beside predicted. */
+/* A run as tables: its progress and end, and measured against predicted times. */
 #include <math.h>
 
 #include "kernels/base/text/table.h"
@@ -31,7 +31,7 @@ static void print_head(const struct mt_run_doc *run, FILE *file) {
         fprintf(file, "%s %.4f after step %lld\n", v ? "          " : "validation", run->vals[v].loss,
                 (long long)run->vals[v].step);
     if (run->step_s > 0)
-        fprintf(file, "time       %s for steps since it was last started, %s tokens/s, %s flop/s\n",
+        fprintf(file, "time       %s for steps since the last start, %s tokens/s, %s flop/s\n",
                 mt_units_seconds(run->train_s, time), mt_units_count(run->tokens_per_s, rate),
                 mt_units_count(run->flops_per_s, flops));
     if (run->step_s > 0) fprintf(file, "           %s\n", mt_run_step_text(run, &arena));
@@ -54,7 +54,7 @@ void mt_run_print(const struct mt_run_doc *run, FILE *file) {
     char bytes[MT_UNITS_TEXT];
     bool predicted = run->predicted_step_s > 0;
     print_head(run, file);
-    fprintf(file, "\nranks (a step's median times%s)\n", predicted ? ", beside them what was predicted" : "");
+    fprintf(file, "\nranks (median times of a step%s)\n", predicted ? ", measured and predicted" : "");
     mt_table_header(&table, ">rank", "host", "device", ">samples", ">computing", NULL);
     if (predicted) mt_table_column(&table, ">predicted");
     mt_table_column(&table, ">waiting");

@@ -54,7 +54,7 @@ void mt_run_expect(struct mt_run_doc *run, const struct mt_plan *plan) {
     }
 }
 
-enum mt_status mt_run_check(const struct mt_run_doc *run, struct mt_err *err) {
+static enum mt_status check(const struct mt_run_doc *run, struct mt_err *err) {
     for (int v = 0; v < run->nvals; v++)
         if (run->vals[v].step < run->first_step - 1 || run->vals[v].step > run->first_step - 1 + run->nlosses)
             return mt_fail(err, MT_EINPUT, "validation[%d].step: %lld is outside the run's steps %lld to %lld", v,
@@ -67,61 +67,30 @@ enum mt_status mt_run_check(const struct mt_run_doc *run, struct mt_err *err) {
     return MT_OK;
 }
 
-/* The members that are plain strings, one row each, for reader and writer. */
-static const struct {
+/* Members by type, for reader and writer; a member's name is its key. */
+struct member {
     const char *key;
     size_t at;
-} texts[] = {
-    {"made_by", offsetof(struct mt_run_doc, made_by)},
-    {"mpi", offsetof(struct mt_run_doc, mpi)},
-    {"plan_hash", offsetof(struct mt_run_doc, plan_hash)},
-    {"program_hash", offsetof(struct mt_run_doc, program_hash)},
-    {"model", offsetof(struct mt_run_doc, model)},
-    {"data_hash", offsetof(struct mt_run_doc, data_hash)},
-    {"ended", offsetof(struct mt_run_doc, ended)},
-    {"parameter_hash", offsetof(struct mt_run_doc, parameter_hash)},
 };
+#define DOC(member)                                                                                                    \
+    { #member, offsetof(struct mt_run_doc, member) }
+#define RANK(member)                                                                                                   \
+    { #member, offsetof(struct mt_run_rank, member) }
+static const struct member texts[] = {DOC(made_by), DOC(mpi),       DOC(plan_hash), DOC(program_hash),
+                                      DOC(model),   DOC(data_hash), DOC(ended),     DOC(parameter_hash)};
 enum { NTEXTS = sizeof texts / sizeof *texts };
 
-static const struct {
-    const char *key;
-    size_t at;
-} rank_reals[] = {
-    {"compute_s", offsetof(struct mt_run_rank, compute_s)},
-    {"comm_s", offsetof(struct mt_run_rank, comm_s)},
-    {"wait_s", offsetof(struct mt_run_rank, wait_s)},
-    {"emulated", offsetof(struct mt_run_rank, emulated)},
-    {"step_compute_s", offsetof(struct mt_run_rank, step_compute_s)},
-    {"step_comm_s", offsetof(struct mt_run_rank, step_comm_s)},
-    {"step_wait_s", offsetof(struct mt_run_rank, step_wait_s)},
-    {"predicted_compute_s", offsetof(struct mt_run_rank, predicted_compute_s)},
-    {"predicted_wait_s", offsetof(struct mt_run_rank, predicted_wait_s)},
-};
-static const struct {
-    const char *key;
-    size_t at;
-} rank_ints[] = {
-    {"samples", offsetof(struct mt_run_rank, samples)},
-    {"multiprocessors", offsetof(struct mt_run_rank, multiprocessors)},
-    {"all_multiprocessors", offsetof(struct mt_run_rank, all_multiprocessors)},
-    {"arena_bytes", offsetof(struct mt_run_rank, arena_bytes)},
-    {"start_rss_bytes", offsetof(struct mt_run_rank, start_rss_bytes)},
-    {"peak_rss_bytes", offsetof(struct mt_run_rank, peak_rss_bytes)},
-};
+static const struct member rank_reals[] = {
+    RANK(compute_s),       RANK(comm_s),      RANK(wait_s),      RANK(emulated),
+    RANK(step_compute_s),  RANK(step_comm_s), RANK(step_wait_s), RANK(predicted_compute_s),
+    RANK(predicted_wait_s)};
+static const struct member rank_ints[] = {RANK(samples),     RANK(multiprocessors), RANK(all_multiprocessors),
+                                          RANK(arena_bytes), RANK(start_rss_bytes), RANK(peak_rss_bytes)};
 enum { NREALS = sizeof rank_reals / sizeof *rank_reals, NINTS = sizeof rank_ints / sizeof *rank_ints };
 
-/* Members that are numbers from 0. */
-static const struct {
-    const char *key;
-    size_t at;
-} reals[] = {
-    {"train_s", offsetof(struct mt_run_doc, train_s)},
-    {"tokens_per_s", offsetof(struct mt_run_doc, tokens_per_s)},
-    {"flops_per_s", offsetof(struct mt_run_doc, flops_per_s)},
-    {"step_s", offsetof(struct mt_run_doc, step_s)},
-    {"predicted_step_s", offsetof(struct mt_run_doc, predicted_step_s)},
-    {"predicted_error", offsetof(struct mt_run_doc, predicted_error)},
-};
+/* Numbers from 0 on. */
+static const struct member reals[] = {DOC(train_s), DOC(tokens_per_s),     DOC(flops_per_s),
+                                      DOC(step_s),  DOC(predicted_step_s), DOC(predicted_error)};
 enum { NRUNREALS = sizeof reals / sizeof *reals };
 
 static enum mt_status read_rank(void *context, struct mt_json object, int index, struct mt_err *err) {
@@ -196,7 +165,7 @@ static enum mt_status read_run(struct mt_json root, struct mt_run_doc *run, stru
         (st = read_ranks(root, run, err)) || (st = read_losses(root, run, err)))
         return st;
     struct mt_err why = MT_ERR_INIT;
-    return mt_run_check(run, &why) ? mt_json_fail(root, err, "%s", why.text) : MT_OK;
+    return check(run, &why) ? mt_json_fail(root, err, "%s", why.text) : MT_OK;
 }
 
 enum mt_status mt_run_read(const char *path, struct mt_run_doc *run, struct mt_err *err) {
@@ -211,7 +180,7 @@ enum mt_status mt_run_read(const char *path, struct mt_run_doc *run, struct mt_e
     return st;
 }
 
-/* A diverged loss is no JSON number; the largest one that is stands for it. */
+/* JSON has no infinity and no NaN: the loss of a diverged step is written as a very large number. */
 static double to_finite(double x) {
     return isfinite(x) ? x : x < 0 ? -1e308 : 1e308;
 }

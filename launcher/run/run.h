@@ -1,7 +1,8 @@
 /* What a training run did: the document run.json, format "motley-run", version 3.
  *
- * Written by rank 0 into the run's folder, again at each checkpoint and at the end, with plan.json, the plan that it
- * ran; read by reports, and by planners that want the ranks' true rates. */
+ * Rank 0 writes it into the run's folder, at each checkpoint and at the end, together with the plan (plan.json).
+ * `motley show` prints it, and `motley plan --from` plans again by the measured rates. trace.h writes timelines of
+ * steps. */
 #ifndef MT_LAUNCHER_RUN_RUN_H
 #define MT_LAUNCHER_RUN_RUN_H
 
@@ -15,16 +16,16 @@
 
 struct mt_run_rank {
     const char *host, *device;                       /* "cpu, 2 threads, ..." */
-    int64_t samples;                                 /* its share of a step's */
+    int64_t samples;                                 /* its share of a step */
     double compute_s, comm_s;                        /* its streams' busy time, over the whole run */
-    double wait_s;                                   /* the compute stream's idle time while a step was under way */
-    double emulated;                                 /* the part of its speed that --emulate left it; 1: all */
-    double step_compute_s, step_comm_s, step_wait_s; /* medians of these over steps */
+    double wait_s;                                   /* the compute stream's idle time within steps */
+    double emulated;                                 /* the fraction of its speed under --emulate; 1: not emulated */
+    double step_compute_s, step_comm_s, step_wait_s; /* their medians over steps */
     double predicted_compute_s, predicted_wait_s;    /* of a step, by the plan; 0 without a prediction */
-    int64_t arena_bytes;                             /* planned: device memory for states and temporaries */
-    int64_t peak_rss_bytes, start_rss_bytes;         /* of the process: at most, and before the arena was taken */
-    int64_t multiprocessors;                         /* of a GPU, that computed; 0: a CPU */
-    int64_t all_multiprocessors;                     /* that it has, and communication kernels may use */
+    int64_t arena_bytes;                             /* planned device memory for states and temporaries */
+    int64_t peak_rss_bytes, start_rss_bytes;         /* of the process: the peak, and before the arena was allocated */
+    int64_t multiprocessors;                         /* of a GPU, used for computing; 0: a CPU */
+    int64_t all_multiprocessors;                     /* of the GPU; communication kernels may use all */
 };
 
 struct mt_run_doc {
@@ -43,15 +44,14 @@ struct mt_run_doc {
     } * vals; /* over the whole validation part, after so many steps */
     int nranks;
     struct mt_run_rank *ranks;
-    /* Since the run was last started, as are the ranks' times: training steps only, without evaluation and checkpoints.
-     */
+    /* Since the last start, as the ranks' times: training steps only, without evaluation and checkpoints. */
     double train_s, tokens_per_s;
     double step_s;                            /* the median step; 0: there was none */
-    double predicted_step_s, predicted_error; /* the plan's, and its band; 0: it has none */
+    double predicted_step_s, predicted_error; /* the plan's, and its error band; 0: it has none */
     double flops_per_s;                       /* by the model's formula, over all ranks */
     const char *parameter_hash;               /* at the end; "" before */
-    double loss_scale;                        /* what the loss is multiplied by; 0: it is not scaled */
-    int64_t skipped_steps;                    /* because a scaled gradient overflowed, since the first step */
+    double loss_scale;                        /* 0: the loss is not scaled */
+    int64_t skipped_steps;                    /* since the first step, because a scaled gradient overflowed */
 };
 
 void mt_run_init(struct mt_run_doc *run, int nranks);
@@ -59,20 +59,21 @@ void mt_run_release(struct mt_run_doc *run);
 void mt_run_add_loss(struct mt_run_doc *run, double loss);
 void mt_run_add_val(struct mt_run_doc *run, int64_t step, double loss);
 
-/* Put the losses and validations of `before` up to `step` in front: `run` goes on from there. Nothing is taken when
- * `before` does not reach `step` or `run` has losses already. */
+/* Continue a run: copy the losses and validations of `before` up to `step` into `run`. Does nothing if `before` does
+ * not reach `step` or `run` has losses already. */
 void mt_run_continue(struct mt_run_doc *run, const struct mt_run_doc *before, int64_t step);
 
-/* What the plan expects, into the run and its ranks. */
+/* Copy the plan's prediction into the run and its ranks. */
 struct mt_plan;
 void mt_run_expect(struct mt_run_doc *run, const struct mt_plan *plan);
 
-enum mt_status mt_run_check(const struct mt_run_doc *run, struct mt_err *err);
-enum mt_status mt_run_read(const char *path, struct mt_run_doc *run, struct mt_err *err); /* checked; release it */
+enum mt_status mt_run_read(const char *path, struct mt_run_doc *run,
+                           struct mt_err *err); /* checked; the caller releases it */
 enum mt_status mt_run_write(const struct mt_run_doc *run, const char *path, struct mt_err *err);
 
 void mt_run_print(const struct mt_run_doc *run, FILE *file); /* tables for people */
-/* "step 212 ms, predicted 208 ms (+1.9%, within the band)", or without a prediction the first part; in `arena`. */
+/* "step 212 ms, predicted 208 ms (+1.9%, within the band of 5%)", or the first part without a prediction; in `arena`.
+ */
 const char *mt_run_step_text(const struct mt_run_doc *run, struct mt_arena *arena);
 
 #endif

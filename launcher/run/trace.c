@@ -1,4 +1,4 @@
-/* Each rank writes its events as text; rank 0 puts the texts together in order of ranks. */
+/* Each rank formats its events as JSON text; rank 0 concatenates the texts in order of ranks. */
 #include "launcher/run/trace.h"
 
 #include <stdio.h>
@@ -40,7 +40,7 @@ double mt_trace_clock(MPI_Comm comm) {
     return add_s;
 }
 
-/* "M" events name processes and lines. */
+/* "M" events name processes and threads. */
 static void put_name(struct mt_json_out *out, const char *what, int rank, int stream, const char *name) {
     mt_json_open_inline(out, NULL, '{');
     mt_json_put_string(out, "name", what);
@@ -84,7 +84,7 @@ static void make_text(int rank, const char *const *streams, int nstreams, const 
     mt_json_close(out);
 }
 
-/* Texts of all ranks as one array: each without its brackets, with commas between. */
+/* The arrays of all ranks as one array. */
 struct whole {
     char *text;
     size_t length;

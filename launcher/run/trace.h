@@ -1,6 +1,6 @@
-/* Traces in the Chrome format (chrome://tracing, Perfetto): one process a rank, one line a stream.
+/* Traces in the Chrome format (chrome://tracing, Perfetto): one process per rank, one thread per stream.
  *
- * Ranks' clocks are brought together by round trips, to about half the shortest one. */
+ * Ranks' clocks are aligned by round trips, with an error of about half the shortest one. */
 #ifndef MT_LAUNCHER_RUN_TRACE_H
 #define MT_LAUNCHER_RUN_TRACE_H
 
@@ -16,7 +16,7 @@ struct mt_trace_event {
     double start_s, end_s; /* mt_now_s on this rank */
 };
 
-/* What to add to this rank's mt_now_s to have rank 0's. Collective. */
+/* Collective: rank 0's mt_now_s minus this rank's. */
 double mt_trace_clock(MPI_Comm comm);
 
 /* Collective: rank 0 writes all ranks' events to `path`. Times start at the earliest event. */

@@ -1,4 +1,4 @@
-/* One reduction says whether anybody failed; only then are the texts gathered. */
+/* One reduction tells whether any rank failed; only then are the texts gathered. */
 #include "launcher/session/agree.h"
 
 #include <stdio.h>
@@ -59,31 +59,29 @@ static const char *report_host(const void *context, int rank) {
     return ((const struct report *)context)[rank].host;
 }
 
-/* Every different text once, with the ranks that said it. */
+/* Every distinct text once, with the ranks that reported it. */
 static void combine(const struct report *reports, int n, struct mt_err *err) {
-    char *told = mt_calloc((size_t)n, 1), *member = mt_malloc((size_t)n);
+    char *reported = mt_calloc((size_t)n, 1), *member = mt_malloc((size_t)n);
     int different = 0;
     err->text[0] = err->hint[0] = 0;
     for (int r = 0; r < n; r++) {
-        if (!reports[r].status || told[r]) continue;
+        if (!reports[r].status || reported[r]) continue;
         int count = 0;
         memset(member, 0, (size_t)n);
         for (int q = r; q < n; q++) {
             if (!reports[q].status || strcmp(reports[q].text, reports[r].text)) continue;
-            told[q] = member[q] = 1, count++;
+            reported[q] = member[q] = 1, count++;
         }
         char who[256];
         name_ranks(member, n, report_host, reports, who, sizeof who);
         if (different++) add(err->text, sizeof err->text, "\nmotley: ");
-        if (count == n && n > 1)
-            add(err->text, sizeof err->text, "%s", reports[r].text);
-        else if (n == 1)
+        if (count == n)
             add(err->text, sizeof err->text, "%s", reports[r].text);
         else
             add(err->text, sizeof err->text, "%s: %s", who, reports[r].text);
         if (!err->hint[0]) memcpy(err->hint, reports[r].hint, sizeof err->hint);
     }
-    free(told);
+    free(reported);
     free(member);
 }
 
@@ -138,24 +136,24 @@ static enum mt_status compare(const struct claim *claims, int n, const char *nam
     for (int r = 1; r < n; r++) same = same && !strcmp(claims[r].value, claims[0].value);
     if (same) return MT_OK;
     mt_fail(err, MT_EINPUT, "%s is not the same on all ranks:", name);
-    char *told = mt_calloc((size_t)n, 1), *member = mt_malloc((size_t)n);
+    char *reported = mt_calloc((size_t)n, 1), *member = mt_malloc((size_t)n);
     const char *comma = "";
     for (int r = 0; r < n; r++) {
-        if (told[r]) continue;
+        if (reported[r]) continue;
         memset(member, 0, (size_t)n);
         for (int q = r; q < n; q++)
-            if (!strcmp(claims[q].value, claims[r].value)) told[q] = member[q] = 1;
+            if (!strcmp(claims[q].value, claims[r].value)) reported[q] = member[q] = 1;
         char who[256];
         name_ranks(member, n, claim_host, claims, who, sizeof who);
         add(err->text, sizeof err->text, "%s %s has %s", comma, who, claims[r].value);
         comma = ",";
     }
-    free(told);
+    free(reported);
     free(member);
     return err->status;
 }
 
-/* What rank 0 finds; elsewhere MT_OK. */
+/* Compare at rank 0; MT_OK elsewhere. */
 static enum mt_status gather_claims(MPI_Comm comm, const char *name, const char *value, struct mt_err *err) {
     int rank, n;
     MPI_Comm_rank(comm, &rank);
@@ -178,9 +176,9 @@ void mt_agree_note(MPI_Comm comm, const char *name, const char *value) {
     if (gather_claims(comm, name, value, &note)) mt_log(MT_LOG_WARN, "%s", note.text);
 }
 
-/* What is done comes out at once as a rule; then the core is left to others. */
+/* Polls at first, since most waits are short; then sleeps between polls, and leaves the core to others. */
 enum mt_status mt_agree_wait(MPI_Request *request, double patience_s, struct mt_err *err) {
-    static const double poll_s = 1e-3, nap_s = 50e-6;
+    static const double poll_s = 1e-3, sleep_s = 50e-6;
     struct mt_awake awake = {0};
     for (int done = 0;;) {
         MPI_Test(request, &done, MPI_STATUS_IGNORE);
@@ -188,7 +186,7 @@ enum mt_status mt_agree_wait(MPI_Request *request, double patience_s, struct mt_
         double waited_s = mt_awake_check(&awake, 1);
         if (waited_s >= patience_s)
             return mt_fail(err, MT_ESTALL, "no answer from the other ranks for %g s", patience_s);
-        if (waited_s > poll_s) mt_sleep_s(nap_s);
+        if (waited_s > poll_s) mt_sleep_s(sleep_s);
     }
 }
 

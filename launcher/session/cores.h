@@ -4,9 +4,9 @@
 
 #include <mpi.h>
 
-/* Collective. Processes of one host that mpirun has not bound share all cores; each takes its part of them, or its
- * threads would be in each other's way: its affinity mask and, unless OMP_NUM_THREADS is set, its number of OpenMP
- * threads. Processes that mpirun has bound to different cores are left alone. Before a device is opened. */
+/* Collective, before a device is opened. Processes of one host that mpirun has not bound share all cores; each takes
+ * its part of them, so that their threads do not compete: it sets its affinity mask and, unless OMP_NUM_THREADS is set,
+ * its number of OpenMP threads. Processes that mpirun has bound to different cores are left as they are. */
 void mt_cores_divide(MPI_Comm comm);
 
 #endif

@@ -1,8 +1,9 @@
-/* What --emulate says, and its effect on a device. */
+/* Parsing --emulate, and applying it to a device. */
 #include "launcher/session/emulate.h"
 
 #include <string.h>
 
+#include "kernels/base/log.h"
 #include "launcher/flags/flags.h"
 
 static const double least_speed = 0.01;
@@ -28,16 +29,16 @@ static enum mt_status parse_multiprocessors(const char *text, struct mt_arena *a
 static const struct {
     const char *key;
     enum mt_status (*parse)(const char *, struct mt_arena *, struct mt_emulation *, struct mt_err *);
-} ways[] = {{"speed=", parse_speeds}, {"sm=", parse_multiprocessors}};
+} kinds[] = {{"speed=", parse_speeds}, {"sm=", parse_multiprocessors}};
 
 enum mt_status mt_emulation_parse(const char *text, struct mt_arena *arena, struct mt_emulation *emulation,
                                   struct mt_err *err) {
     *emulation = (struct mt_emulation){0};
-    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
-        size_t length = strlen(ways[w].key);
-        if (strncmp(text, ways[w].key, length)) continue;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        size_t length = strlen(kinds[k].key);
+        if (strncmp(text, kinds[k].key, length)) continue;
         struct mt_emulation e = {0};
-        enum mt_status st = ways[w].parse(text + length, arena, &e, err);
+        enum mt_status st = kinds[k].parse(text + length, arena, &e, err);
         if (!st) *emulation = e;
         return st;
     }
@@ -52,14 +53,14 @@ enum mt_status mt_emulation_check(const struct mt_emulation *emulation, int nran
     if (count > 1 && count != nranks) {
         mt_fail(err, MT_EINPUT, "--emulate %s: gives %d %s, but there %s %d rank%s", what, count,
                 emulation->nspeeds ? "speeds" : "counts", nranks == 1 ? "is" : "are", nranks, nranks == 1 ? "" : "s");
-        return mt_err_hint(err, "one for each rank, or one for all");
+        return mt_err_hint(err, "give one for each rank, or one for all");
     }
     if (!emulation->nmultiprocessors || !strncmp(kind, "cuda", 4)) return MT_OK;
     mt_fail(err, MT_EINPUT, "--emulate sm: a device of kind %s has no multiprocessors", kind);
-    return mt_err_hint(err, "--device cuda; on CPUs say speed=, the part of its own speed that each rank is to have");
+    return mt_err_hint(err, "use --device cuda; or on CPUs speed=, the fraction of its own speed that each rank gets");
 }
 
-double mt_emulation_speed(const struct mt_emulation *emulation, int rank) {
+static double speed_of(const struct mt_emulation *emulation, int rank) {
     if (!emulation->nspeeds) return 1;
     return emulation->speeds[emulation->nspeeds == 1 ? 0 : rank];
 }
@@ -67,7 +68,7 @@ double mt_emulation_speed(const struct mt_emulation *emulation, int rank) {
 enum mt_status mt_emulation_apply(const struct mt_emulation *emulation, int rank, struct mt_device *device,
                                   double *speed, struct mt_err *err) {
     int which = emulation->nmultiprocessors == 1 ? 0 : rank, all;
-    *speed = mt_emulation_speed(emulation, rank);
+    *speed = speed_of(emulation, rank);
     if (emulation->nmultiprocessors) {
         enum mt_status st = mt_device_emulate_sms(device, (int)emulation->multiprocessors[which], err);
         if (st) return mt_err_context(err, "--emulate sm");
@@ -79,7 +80,7 @@ enum mt_status mt_emulation_apply(const struct mt_emulation *emulation, int rank
     return MT_OK;
 }
 
-bool mt_emulation_any(const struct mt_emulation *emulation) {
+static bool is_emulated(const struct mt_emulation *emulation) {
     for (int i = 0; i < emulation->nspeeds; i++)
         if (emulation->speeds[i] != 1) return true;
     return emulation->nmultiprocessors > 0;
@@ -87,7 +88,7 @@ bool mt_emulation_any(const struct mt_emulation *emulation) {
 
 const char *mt_emulation_text(const struct mt_emulation *emulation, struct mt_arena *arena) {
     enum { SHOWN = 8 };
-    if (!mt_emulation_any(emulation)) return "";
+    if (!is_emulated(emulation)) return "";
     bool speeds = emulation->nspeeds > 0;
     int count = speeds ? emulation->nspeeds : emulation->nmultiprocessors;
     const char *text =
@@ -96,4 +97,16 @@ const char *mt_emulation_text(const struct mt_emulation *emulation, struct mt_ar
         text = mt_arena_printf(arena, "%s%s %g", text, i ? "," : "",
                                speeds ? emulation->speeds[i] : (double)emulation->multiprocessors[i]);
     return count > SHOWN ? mt_arena_printf(arena, "%s, ...", text) : text;
+}
+
+void mt_emulation_tell_error(MPI_Comm comm, const struct mt_device *device) {
+    double exact_s = mt_device_emulated_exact_s(device);
+    int rank;
+    MPI_Comm_rank(comm, &rank);
+    MPI_Reduce(rank ? &exact_s : MPI_IN_PLACE, &exact_s, 1, MPI_DOUBLE, MPI_MAX, 0, comm);
+    if (!rank && exact_s > MT_EMULATED_EXACT_S)
+        mt_log(MT_LOG_WARN,
+               "on this machine emulated times are exact to %.0f%% for operators of %.0f us or more only: shorter ones "
+               "take longer than they should",
+               100 * MT_EMULATED_ERROR, 1e6 * exact_s);
 }

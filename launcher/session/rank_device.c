@@ -1,4 +1,4 @@
-/* GPUs among the ranks of a host. All ranks hear of a failure before any of them waits for another in NCCL. */
+/* Dividing GPUs among the ranks of a host. Ranks agree on every failure before any of them waits in NCCL. */
 #include "launcher/session/rank_device.h"
 
 #include <stdio.h>
@@ -15,18 +15,18 @@ static bool is_gpu(const char *kind) {
 
 /* ---- a host's GPUs ---- */
 
-struct seen {
+struct visible_gpus {
     int count;
     unsigned char identities[MT_MOST_GPUS][sizeof((struct mt_gpu *)0)->identity];
 };
 
-static struct seen seen_of(const struct mt_gpus *gpus) {
-    struct seen seen = {.count = gpus->count < MT_MOST_GPUS ? gpus->count : MT_MOST_GPUS};
+static struct visible_gpus visible_gpus_of(const struct mt_gpus *gpus) {
+    struct visible_gpus seen = {.count = gpus->count < MT_MOST_GPUS ? gpus->count : MT_MOST_GPUS};
     for (int g = 0; g < seen.count; g++) memcpy(seen.identities[g], gpus->gpus[g].identity, sizeof *seen.identities);
     return seen;
 }
 
-static enum mt_status fail_few(int nranks, const struct seen *seen, struct mt_err *err) {
+static enum mt_status fail_few(int nranks, const struct visible_gpus *seen, struct mt_err *err) {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     mt_fail(err, MT_EMISSING, "%d rank%s of %s see%s %d GPU%s%s%s%s, and each takes one of its own", nranks,
             nranks == 1 ? "" : "s", mt_agree_host(), nranks == 1 ? "s" : "", seen->count, seen->count == 1 ? "" : "s",
@@ -40,22 +40,22 @@ static enum mt_status fail_few(int nranks, const struct seen *seen, struct mt_er
 }
 
 enum mt_status mt_rank_gpu(MPI_Comm host, const struct mt_gpus *gpus, int *index, struct mt_err *err) {
-    int me, n, alike = 0;
+    int me, n, same = 0;
     MPI_Comm_rank(host, &me);
     MPI_Comm_size(host, &n);
-    struct seen mine = seen_of(gpus), *all = mt_calloc((size_t)n, sizeof *all);
+    struct visible_gpus mine = visible_gpus_of(gpus), *all = mt_calloc((size_t)n, sizeof *all);
     MPI_Allgather(&mine, (int)sizeof mine, MPI_BYTE, all, (int)sizeof mine, MPI_BYTE, host);
-    int *place = mt_calloc((size_t)n, sizeof *place); /* among those who see the same */
+    int *index_of = mt_calloc((size_t)n, sizeof *index_of); /* among the ranks that see the same GPUs */
     for (int r = 0; r < n; r++) {
-        for (int q = 0; q < r; q++) place[r] += !memcmp(&all[q], &all[r], sizeof *all);
-        alike += !memcmp(&all[r], &mine, sizeof mine);
+        for (int q = 0; q < r; q++) index_of[r] += !memcmp(&all[q], &all[r], sizeof *all);
+        same += !memcmp(&all[r], &mine, sizeof mine);
     }
     enum mt_status st = MT_OK;
-    *index = place[me];
-    if (*index >= mine.count) st = fail_few(alike, &mine, err);
+    *index = index_of[me];
+    if (*index >= mine.count) st = fail_few(same, &mine, err);
     for (int r = 0; r < n && !st; r++)
-        if (r != me && place[r] < all[r].count &&
-            !memcmp(all[r].identities[place[r]], mine.identities[*index], sizeof *mine.identities)) {
+        if (r != me && index_of[r] < all[r].count &&
+            !memcmp(all[r].identities[index_of[r]], mine.identities[*index], sizeof *mine.identities)) {
             st = mt_fail(err, MT_EINPUT, "two ranks of %s would share a GPU: %s at %s", mt_agree_host(),
                          gpus->gpus[*index].name, gpus->gpus[*index].address);
             mt_err_hint(err,
@@ -63,7 +63,7 @@ enum mt_status mt_rank_gpu(MPI_Comm host, const struct mt_gpus *gpus, int *index
                         "or each its own");
         }
     free(all);
-    free(place);
+    free(index_of);
     return st;
 }
 
@@ -102,8 +102,9 @@ enum mt_status mt_rank_device_open(MPI_Comm comm, const char *kind, struct mt_de
         if ((st = find_gpu(comm, &gpus, &index, err)) ||
             (st = mt_agree_same(comm, "the version of NCCL", mt_gpus_version(&gpus, "NCCL"), err))) {
             if (st == MT_EINPUT && err->text[0] && !err->hint[0])
-                mt_err_hint(err, "install one, or set LD_LIBRARY_PATH alike on all hosts (mpirun -x LD_LIBRARY_PATH); "
-                                 "`motley doctor --device cuda` says which file each rank has loaded");
+                mt_err_hint(err,
+                            "install one, or set LD_LIBRARY_PATH to the same on all hosts (mpirun -x LD_LIBRARY_PATH); "
+                            "`motley doctor --device cuda` says which file each rank has loaded");
             return st;
         }
         mt_agree_note(comm, "the GPUs' driver", gpus.driver);

@@ -1,13 +1,13 @@
-/* Which device a rank takes, and what ranks talk through.
+/* The device that a rank uses, and the communicator between ranks.
  *
  *     mt_rank_device_open(comm, "cuda", &device, err);            // on all ranks, or on none
  *     mt_rank_wire_open(comm, "cuda", deadline_s, &wire, err);    // likewise
  *     ...
  *     mt_comm_free(wire); mt_device_close(device);
  *
- * Ranks of a host that see the same GPUs take them in their order; a launcher may as well show each its own. Refused,
- * with the ranks named: CPUs and GPUs in one job, more ranks than GPUs, two ranks with one GPU, different versions of
- * NCCL. */
+ * Ranks of a host that see the same GPUs take them in order of rank; a launcher may instead show each rank its own.
+ * Refused, with the ranks named: CPUs and GPUs in one job, more ranks than GPUs, two ranks with one GPU, different
+ * versions of NCCL. */
 #ifndef MT_LAUNCHER_SESSION_RANK_DEVICE_H
 #define MT_LAUNCHER_SESSION_RANK_DEVICE_H
 
@@ -17,14 +17,14 @@
 #include "kernels/device/device.h"
 #include "kernels/device/gpu.h"
 
-/* Collective: of a kind, "cpu" or "cuda". */
+/* Collective. kind: "cpu" or "cuda". */
 enum mt_status mt_rank_device_open(MPI_Comm comm, const char *kind, struct mt_device **device, struct mt_err *err);
 
-/* Collective: NCCL between GPUs, for everything else, and one rank alone, MPI. */
+/* Collective: NCCL between GPUs; MPI for CPUs and for a single rank. */
 enum mt_status mt_rank_wire_open(MPI_Comm comm, const char *kind, double deadline_s, struct mt_comm **wire,
                                  struct mt_err *err);
 
-/* Collective over the ranks of a host: which of the GPUs that this rank sees is its own. */
+/* Collective over the ranks of a host: which of the GPUs that this rank sees it uses. */
 enum mt_status mt_rank_gpu(MPI_Comm host, const struct mt_gpus *gpus, int *index, struct mt_err *err);
 
 #endif

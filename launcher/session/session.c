@@ -9,10 +9,10 @@
 enum mt_status mt_session_start(const struct mt_watch_options *watch, enum mt_status parsed, struct mt_err *err) {
     int level;
     struct mt_err watch_err = MT_ERR_INIT;
-    const struct mt_watch_options usual = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 60};
+    const struct mt_watch_options defaults = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = 60};
     /* A thread that waits in MPI yields its core to the ranks that compute. */
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-    enum mt_status st = parsed, watched = mt_watch_begin(parsed ? &usual : watch, &watch_err);
+    enum mt_status st = parsed, watched = mt_watch_begin(parsed ? &defaults : watch, &watch_err);
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
     mt_watch_phase(MT_WATCH_SLOW, "the set-up");
     if (!st && watched) {

@@ -1,5 +1,5 @@
-/* Two lists of facts side by side. Both are in the same order but for what one of them lacks, so that looking for a
- * name from where the last one was found is quick. */
+/* Comparing two lists of facts. Both have the same order, apart from facts that one lacks, so the search for a name
+ * starts after the last one found. */
 #include "launcher/show/diff.h"
 
 #include <math.h>
@@ -51,7 +51,7 @@ const char *mt_fact_name(struct mt_facts *facts, const char *format, ...) {
     return name;
 }
 
-/* The fact of that name, looked for from *at on and round; null if there is none. */
+/* The fact of that name, or null; the search starts at *at and wraps around. */
 static const struct mt_fact *find(const struct mt_facts *facts, const char *name, int *at) {
     for (int i = 0; i < facts->count; i++) {
         int k = (*at + i) % facts->count;
@@ -76,7 +76,7 @@ static void add_row(struct mt_table *table, const struct mt_fact *a, const struc
     if (ratio > 0 && ratio < 100) mt_table_cell(table, "%+.1f%%", 100 * (ratio - 1));
 }
 
-/* Facts that only the second has stand where it has them. */
+/* Facts that only the second document has are printed at their place in it. */
 static int print_differences(const struct mt_facts *a, const struct mt_facts *b, FILE *file) {
     struct mt_table table = MT_TABLE_INIT;
     int differ = 0, at_a = 0, at_b = 0;

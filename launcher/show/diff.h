@@ -1,9 +1,9 @@
-/* What two documents of one kind say differently: each is a list of facts, and facts are compared by name.
+/* The differences between two documents of one kind: each is a list of facts, compared by name.
  *
  *     mt_fact(facts, "job.batch", "%lld", batch);
  *     mt_fact_real(facts, "predicted step", 0.212, 0, mt_units_seconds);
  *
- * A kind of document is a file launcher/diff_NAME.c, which lists the facts of one, and a row in differences.def. */
+ * A kind of document is a file diff_NAME.c, which lists a document's facts, and a row in differences.def. */
 #ifndef MT_LAUNCHER_SHOW_DIFF_H
 #define MT_LAUNCHER_SHOW_DIFF_H
 
@@ -26,14 +26,13 @@ struct mt_facts {
     struct mt_fact *items;
 };
 
-/* A text; a number, with the half-width of its error band, relative. Two numbers are the same where their bands meet.
- */
+/* Add a text; or a number with its relative error. Two numbers are equal if their error bands overlap. */
 void mt_fact(struct mt_facts *facts, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void mt_fact_real(struct mt_facts *facts, const char *name, double value, double error, mt_unit_text *unit);
-/* A name for a fact, in the facts' arena. */
+/* Format a fact's name, in the facts' arena. */
 const char *mt_fact_name(struct mt_facts *facts, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Read both, which must be of one kind, print a table of the facts that differ, and say how many those are. */
+/* Read both documents, which must be of one kind, and print a table of the facts that differ. *count: how many. */
 enum mt_status mt_diff(const char *a, const char *b, FILE *file, int *count, struct mt_err *err);
 
 #define MT_DIFFERENCE(format, name)                                                                                    \

@@ -1,5 +1,4 @@
-/* The facts of a cluster: who is there, how fast, and what lies between; figures with the bands that they were measured
- * in. */
+/* The facts of a cluster: nodes, devices, classes, links and fitted collectives, with their measured error bands. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +7,7 @@
 #include "launcher/show/diff.h"
 #include "profiler/cluster/cluster.h"
 
-/* Bands of figures that come without one: relative, and absolute for parts of time. */
+/* Errors of figures that have none of their own: relative; part_error is absolute. */
 static const double rate_error = 0.02, overhead_error = 0.2, memory_error = 0.05, part_error = 0.02;
 
 static char *plain(double value, char *out) {
@@ -112,13 +111,14 @@ static void list_links(const struct mt_cluster *c, struct mt_facts *f) {
     }
 }
 
-/* What a fit says of a message in even blocks: latency and bandwidth may trade places, times may not. */
+/* The fitted time of a message in even blocks. Times are compared, since fits with different latency and bandwidth may
+ * predict the same. */
 static double fit_time(const struct mt_cluster_group *group, const struct mt_coll_fit *fit, int64_t bytes,
                        double ratio) {
     int n = group->ndevices, blocks = fit->kind == MT_ALL_TO_ALL ? n * n : n;
     int64_t *counts = mt_calloc((size_t)blocks, sizeof *counts), elements = bytes / mt_type_size(fit->wire);
     for (int b = 0; b < blocks; b++) counts[b] = elements / blocks + (b < elements % blocks);
-    enum mt_reduce reduce = fit->kind == MT_ALL_REDUCE || fit->kind == MT_REDUCE_SCATTER ? MT_SUM : MT_REDUCE_NONE;
+    enum mt_reduce reduce = mt_coll_reduces(fit->kind) ? MT_SUM : MT_REDUCE_NONE;
     struct mt_coll problem = {fit->kind, reduce, fit->wire, fit->acc, n, 0, 0, counts, false};
     double s = mt_coll_find(fit->kind, fit->algorithm)->cost_s(&problem, fit->latency_s, fit->bandwidth_Bps) * ratio;
     free(counts);
@@ -147,15 +147,14 @@ static void list_groups(const struct mt_cluster *c, struct mt_facts *f) {
     for (int w = 0; w < c->nwarnings; w++) mt_fact(f, mt_fact_name(f, "noticed: %s", c->warnings[w]), "yes");
 }
 
+static void (*const lists[])(const struct mt_cluster *, struct mt_facts *) = {list_head, list_devices, list_classes,
+                                                                              list_links, list_groups};
+
 enum mt_status mt_facts_of_cluster(const char *path, struct mt_facts *facts, struct mt_err *err) {
     struct mt_cluster *c;
     enum mt_status st = mt_cluster_read(path, &c, err);
     if (st) return st;
-    list_head(c, facts);
-    list_devices(c, facts);
-    list_classes(c, facts);
-    list_links(c, facts);
-    list_groups(c, facts);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) lists[i](c, facts);
     mt_cluster_free(c);
     return MT_OK;
 }

@@ -1,4 +1,4 @@
-/* The facts of a plan: who does how much, by which rules, how messages travel, what is expected. */
+/* The facts of a plan: job, ranks, splits, rules, collectives, memory and prediction. */
 #include "kernels/base/text/units.h"
 #include "launcher/show/diff.h"
 #include "planner/plan/plan.h"

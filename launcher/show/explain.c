@@ -1,11 +1,12 @@
-/* What binds, said so that a person can act on it. */
+/* The bottlenecks of a plan, as sentences and tables. */
 #include <string.h>
 
 #include "kernels/base/text/table.h"
 #include "kernels/base/text/units.h"
+#include "launcher/show/show.h"
 #include "planner/review/explain.h"
 
-enum { SHOWN_BINDINGS = 6 };
+enum { SHOWN_BOTTLENECKS = 6 };
 
 static void say_step(const struct mt_explained *e, FILE *file) {
     const struct mt_plan *p = e->plan;
@@ -14,18 +15,19 @@ static void say_step(const struct mt_explained *e, FILE *file) {
     fprintf(file, "A step is predicted to take %s (give or take %.0f%%), which is %s tokens a second.",
             mt_units_seconds(f->step_s, step), 100 * f->error,
             mt_units_count((double)(p->job.batch * p->job.seq) / f->step_s, rate));
-    if (f->nominal) fprintf(file, " Some figures are public ones that nobody measured.");
+    if (f->nominal) fprintf(file, " Some figures are public, not measured.");
     fputc('\n', file);
     if (f->bound_s > f->step_s / 2)
-        fprintf(
-            file,
-            "No other shares, stored and sent so, can be faster than %s: at most %.1f%% are left to gain by them.\n",
-            mt_units_seconds(f->bound_s, bound), 100 * (f->step_s / f->bound_s - 1));
+        fprintf(file,
+                "With the same sharding and collectives, no shares can be faster than %s: the optimality gap is at "
+                "most %.1f%%.\n",
+                mt_units_seconds(f->bound_s, bound), 100 * (f->step_s / f->bound_s - 1));
     else if (f->bound_s == 0)
         fprintf(file,
-                "There is no bound: rules split operators by other splits than \"batch\"; shares stay as they are.\n");
+                "There is no lower bound: rules split operators by splits other than \"batch\", and the shares stay as "
+                "they are.\n");
     else
-        fprintf(file, "The bound on all shares, %s, is too far below to tell what is left to gain by others.\n",
+        fprintf(file, "The lower bound for all shares, %s, is too low to tell the optimality gap.\n",
                 mt_units_seconds(f->bound_s, bound));
 }
 
@@ -38,20 +40,20 @@ static void say_longest(const struct mt_explained *e, FILE *file) {
     fprintf(file, "Rank %d (%s on %s) is the one that the others wait for: it computes for %s (%.0f%%)", e->longest,
             p->ranks[e->longest].class, p->ranks[e->longest].host, mt_units_seconds(t->compute_s, compute),
             100 * t->compute_s / step_s);
-    fprintf(file, " and communicates for %s (%.0f%%) that computing does not hide.",
+    fprintf(file, " and communicates for %s (%.0f%%) that computation does not hide.",
             mt_units_seconds(t->exposed_s, exposed), 100 * t->exposed_s / step_s);
     fprintf(file, " On average ranks idle %.0f%% of the step.\n", 100 * idle / p->nranks / step_s);
 }
 
-static void say_binding(const struct mt_explained *e, FILE *file) {
+static void say_bottleneck(const struct mt_explained *e, FILE *file) {
     char saves[MT_UNITS_TEXT];
     if (!e->report.nbindings && e->plan->prediction->bound_s == 0) return;
     if (!e->report.nbindings) {
-        fprintf(file, "Nothing binds by itself: a little more of any one thing does not shorten the step.\n");
+        fprintf(file, "No single resource is the bottleneck: a little more of any one does not shorten the step.\n");
         return;
     }
     const struct mt_search_binding *b = &e->report.bindings[0];
-    fprintf(file, "What binds most is %s: one percent more of it saves %s a step.\n", b->what,
+    fprintf(file, "The bottleneck is %s: one percent more of it saves %s a step.\n", b->what,
             mt_units_seconds(b->saves_s, saves));
 }
 
@@ -67,17 +69,17 @@ static void say_best(const struct mt_explained *e, FILE *file) {
         fprintf(file, "Of all that was tried, %s helps most: %s a step, %.1f%% faster.\n", best->what,
                 mt_units_seconds(best->step_s, step), 100 * (e->base_s / best->step_s - 1));
     else
-        fprintf(file, "Nothing that was tried helps by itself.\n");
+        fprintf(file, "Nothing that was tried helps on its own.\n");
 }
 
-static void print_bindings(const struct mt_explained *e, FILE *file) {
+static void print_bottlenecks(const struct mt_explained *e, FILE *file) {
     static const char *const kinds[] = {
         [MT_BINDS_COMPUTE] = "computing", [MT_BINDS_COMM] = "communication", [MT_BINDS_MEMORY] = "memory"};
     struct mt_table table = MT_TABLE_INIT;
     char saves[MT_UNITS_TEXT];
     if (!e->report.nbindings) return;
-    fprintf(file, "\nwhat binds (saved by one percent more of it)\n");
-    for (int i = 0; i < e->report.nbindings && i < SHOWN_BINDINGS; i++) {
+    fprintf(file, "\nbottlenecks (time saved by one percent more of each)\n");
+    for (int i = 0; i < e->report.nbindings && i < SHOWN_BOTTLENECKS; i++) {
         const struct mt_search_binding *b = &e->report.bindings[i];
         mt_table_row(&table);
         mt_table_cell(&table, "%s", kinds[b->kind]);
@@ -90,7 +92,7 @@ static void print_bindings(const struct mt_explained *e, FILE *file) {
 static void print_rows(const struct mt_explained *e, FILE *file) {
     struct mt_table table = MT_TABLE_INIT;
     char step[MT_UNITS_TEXT];
-    fprintf(file, "\nsolved again with more of one thing\n");
+    fprintf(file, "\nsolved again with more of one resource\n");
     mt_table_header(&table, "", ">step", ">gain", NULL);
     mt_table_row(&table);
     mt_table_cell(&table, "nothing more, shares solved again");
@@ -105,10 +107,7 @@ static void print_rows(const struct mt_explained *e, FILE *file) {
 }
 
 void mt_explained_print(const struct mt_explained *explained, FILE *file) {
-    say_step(explained, file);
-    say_longest(explained, file);
-    say_binding(explained, file);
-    say_best(explained, file);
-    print_bindings(explained, file);
-    print_rows(explained, file);
+    static void (*const sections[])(const struct mt_explained *, FILE *) = {say_step, say_longest,       say_bottleneck,
+                                                                            say_best, print_bottlenecks, print_rows};
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) sections[i](explained, file);
 }

@@ -1,9 +1,9 @@
-/* The plan as tables. */
+/* A plan as tables. */
 #include "launcher/show/show.h"
 #include "planner/plan/plan.h"
 
-enum mt_status mt_show_plan(const char *path, FILE *file, bool *remarkable, struct mt_err *err) {
-    (void)remarkable;
+enum mt_status mt_show_plan(const char *path, FILE *file, bool *outliers, struct mt_err *err) {
+    (void)outliers;
     struct mt_plan *plan;
     enum mt_status st = mt_plan_read(path, &plan, err);
     if (st) return st;

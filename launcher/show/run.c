@@ -2,8 +2,8 @@
 #include "launcher/run/run.h"
 #include "launcher/show/show.h"
 
-enum mt_status mt_show_run(const char *path, FILE *file, bool *remarkable, struct mt_err *err) {
-    (void)remarkable;
+enum mt_status mt_show_run(const char *path, FILE *file, bool *outliers, struct mt_err *err) {
+    (void)outliers;
     struct mt_run_doc run;
     enum mt_status st = mt_run_read(path, &run, err);
     if (st) return st;

@@ -1,4 +1,4 @@
-/* Which document a file is. */
+/* Finding the format of a file. */
 #include "launcher/show/show.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 
 static const struct {
     const char *format;
-    enum mt_status (*show)(const char *path, FILE *file, bool *remarkable, struct mt_err *err);
+    enum mt_status (*show)(const char *path, FILE *file, bool *outliers, struct mt_err *err);
 } documents[] = {
 #define MT_DOCUMENT(format, name) {format, mt_show_##name},
 #include "launcher/show/documents.def"
@@ -24,7 +24,7 @@ enum mt_status mt_document_format(const char *path, char format[64], struct mt_e
     }
     size_t n = fread(head, 1, sizeof head, file);
     fclose(file);
-    if (n == sizeof head && head[8] == '{' && !head[7]) { /* the header's length, 8 bytes, then JSON */
+    if (n == sizeof head && head[8] == '{' && !head[7]) { /* 8 bytes of the header's length, then JSON */
         strcpy(format, "safetensors");
         return MT_OK;
     }
@@ -37,13 +37,13 @@ enum mt_status mt_document_format(const char *path, char format[64], struct mt_e
     return st;
 }
 
-enum mt_status mt_show(const char *path, FILE *file, bool *remarkable, struct mt_err *err) {
-    *remarkable = false;
+enum mt_status mt_show(const char *path, FILE *file, bool *outliers, struct mt_err *err) {
+    *outliers = false;
     char format[64], known[300] = "";
     enum mt_status st = mt_document_format(path, format, err);
     if (st) return st;
     for (int d = 0; d < NDOCUMENTS; d++) {
-        if (!strcmp(documents[d].format, format)) return documents[d].show(path, file, remarkable, err);
+        if (!strcmp(documents[d].format, format)) return documents[d].show(path, file, outliers, err);
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", d ? ", " : "", documents[d].format);
     }

@@ -1,4 +1,7 @@
-/* Printing documents for people, whatever they are. */
+/* Printing for people: documents as tables (show.h), differences of documents (diff.h).
+ *
+ * A document is a file NAME.c with mt_show_NAME and a row in documents.def; if it can be compared, also a file
+ * diff_NAME.c and a row in differences.def. */
 #ifndef MT_LAUNCHER_SHOW_SHOW_H
 #define MT_LAUNCHER_SHOW_SHOW_H
 
@@ -7,16 +10,27 @@
 
 #include "kernels/base/err.h"
 
-/* "safetensors", or what the JSON document says it is. */
+/* "safetensors", or the "format" of the JSON document. */
 enum mt_status mt_document_format(const char *path, char format[64], struct mt_err *err);
 
-/* Find out what the file is, and print it; refuses what is no document of ours. *remarkable becomes true when the
- * document has something that a script should know of: a cluster's outliers. */
-enum mt_status mt_show(const char *path, FILE *file, bool *remarkable, struct mt_err *err);
+/* Print a document of any kind; MT_EINPUT if its format is not known. *outliers: it is a cluster that has outliers,
+ * which a script should know. */
+enum mt_status mt_show(const char *path, FILE *file, bool *outliers, struct mt_err *err);
 
 #define MT_DOCUMENT(format, name)                                                                                      \
-    enum mt_status mt_show_##name(const char *path, FILE *file, bool *remarkable, struct mt_err *err);
+    enum mt_status mt_show_##name(const char *path, FILE *file, bool *outliers, struct mt_err *err);
 #include "launcher/show/documents.def"
 #undef MT_DOCUMENT
+
+/* The answer of mt_explain: sentences, then tables. */
+struct mt_explained;
+void mt_explained_print(const struct mt_explained *explained, FILE *file);
+
+/* An answer of mt_whatif_ask as a table; all answers as a JSON document. */
+struct mt_whatif;
+struct mt_whatif_answer;
+void mt_whatif_print(const struct mt_whatif *whatif, const struct mt_whatif_answer *answer, FILE *file);
+enum mt_status mt_whatif_write(const struct mt_whatif *whatif, const struct mt_whatif_answer *answers, int count,
+                               const char *path, struct mt_err *err);
 
 #endif

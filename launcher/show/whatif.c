@@ -1,16 +1,17 @@
-/* Answers side by side, for people and for scripts. */
+/* Answers of motley whatif, as tables and as JSON. */
 #include <stdlib.h>
 
 #include "kernels/base/text/json.h"
 #include "kernels/base/text/table.h"
 #include "kernels/base/text/units.h"
+#include "launcher/show/show.h"
 #include "planner/review/whatif.h"
 
 static const char *figures(const struct mt_whatif_row *row) {
     return row->nominal ? "nominal" : row->edited ? "thought of" : "measured";
 }
 
-/* The time and the cost of the tokens that were asked for. */
+/* Time and cost of training on the tokens of --tokens. */
 static double hours_of(const struct mt_whatif *w, const struct mt_whatif_row *row) {
     return w->tokens / row->tokens_per_s / 3600;
 }

@@ -1,4 +1,4 @@
-/* Files of tokens, and the order in which training sees them. */
+/* Files of tokens, and the order in which training reads them. */
 #include "launcher/train/data.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 enum { BIN_MAGIC = 20240520, BIN_VERSION = 1, BIN_HEADER_INTS = 256 };
 
-/* Random streams of an epoch; far from those that dropout and initialisation use. */
+/* Random streams of an epoch; they do not collide with those of dropout and initialisation. */
 #define STREAM_OFFSET UINT64_C(0x6461746100000000)
 #define STREAM_ORDER UINT64_C(0x6f72646500000000)
 
@@ -30,18 +30,19 @@ enum mt_status mt_data_parse(const char *name, const void *content, size_t size_
     file->bytes = NULL, file->words = NULL, file->count = 0;
     if (size_bytes < sizeof head || head[0] != BIN_MAGIC) {
         if (ends_in_bin(name)) {
-            mt_fail(err, MT_EINPUT, "%s: no token file: it starts with %d, not %d", name, head[0], BIN_MAGIC);
-            return mt_err_hint(err, "llm.c's data scripts write such files; raw text must not be named .bin");
+            mt_fail(err, MT_EINPUT, "%s: is not a token file: it starts with %d, not %d", name, head[0], BIN_MAGIC);
+            return mt_err_hint(err, "llm.c's data scripts write token files; raw text must not be named .bin");
         }
         file->bytes = content, file->count = (int64_t)size_bytes;
         return MT_OK;
     }
     if (size_bytes < header_bytes)
-        return mt_fail(err, MT_EINPUT, "%s: %zu bytes, less than a token file's header of %zu", name, size_bytes,
+        return mt_fail(err, MT_EINPUT, "%s: has %zu bytes, fewer than a token file's header of %zu", name, size_bytes,
                        header_bytes);
     if (head[1] != BIN_VERSION)
-        return mt_fail(err, MT_EINPUT, "%s: token file of version %d; only version %d (16-bit tokens) is known", name,
-                       head[1], BIN_VERSION);
+        return mt_fail(err, MT_EINPUT,
+                       "%s: is a token file of version %d; only version %d (16-bit tokens) is supported", name, head[1],
+                       BIN_VERSION);
     int64_t held = (int64_t)((size_bytes - header_bytes) / sizeof(uint16_t));
     if (head[2] < 0 || (size_bytes - header_bytes) % sizeof(uint16_t) || held != head[2])
         return mt_fail(err, MT_EINPUT, "%s: its header says %d tokens, but %zu bytes follow it", name, head[2],
@@ -57,7 +58,7 @@ static void unmap(struct mt_data_file *file) {
 }
 
 static enum mt_status map(const char *path, struct mt_data_file *file, struct mt_err *err) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused, not waited for */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* refuse a pipe instead of waiting for it */
     if (fd < 0) {
         mt_fail_errno(err, "%s", path);
         return err->status = errno == ENOENT || errno == EACCES ? MT_EINPUT : MT_ESYSTEM;
@@ -89,7 +90,7 @@ static int32_t token(const struct mt_data_file *file, int64_t at) {
 }
 
 /* The first token that is not below `vocab`, or -1. */
-static int64_t find_foreign(const struct mt_data_file *file, int64_t vocab) {
+static int64_t find_invalid(const struct mt_data_file *file, int64_t vocab) {
     enum { BLOCK = 1 << 16 };
     for (int64_t from = 0; from < file->count; from += BLOCK) {
         int64_t to = from + BLOCK < file->count ? from + BLOCK : file->count;
@@ -108,12 +109,12 @@ static int64_t find_foreign(const struct mt_data_file *file, int64_t vocab) {
 static enum mt_status check_tokens(const char *path, const struct mt_data_file *file, int64_t vocab,
                                    struct mt_err *err) {
     if (vocab > (file->bytes ? UINT8_MAX : UINT16_MAX)) return MT_OK;
-    int64_t at = find_foreign(file, vocab);
+    int64_t at = find_invalid(file, vocab);
     if (at < 0) return MT_OK;
     mt_fail(err, MT_EINPUT, "%s: token %lld is %d, but the model's vocabulary has %lld", path, (long long)at,
             token(file, at), (long long)vocab);
     return mt_err_hint(err, file->bytes ? "text is read as bytes: use a model with vocab=256"
-                                        : "the file was made with another tokenizer than the model's");
+                                        : "the file was made with another tokenizer");
 }
 
 static enum mt_status divide(const struct mt_data_options *o, struct mt_data *d, struct mt_err *err) {
@@ -128,12 +129,12 @@ static enum mt_status divide(const struct mt_data_options *o, struct mt_data *d,
     }
     const char *val_path = o->val_path ? o->val_path : o->path;
     if (d->train_count < d->seq + 1) {
-        mt_fail(err, MT_EINPUT, "%s: %lld tokens for training, too few for one window of %lld", o->path,
+        mt_fail(err, MT_EINPUT, "%s: has %lld tokens for training, too few for one window of %lld", o->path,
                 (long long)d->train_count, (long long)d->seq + 1);
         return mt_err_hint(err, "use a longer file, or plan with a shorter --seq");
     }
     if ((o->val_path || o->val_fraction > 0) && d->val_count < 2) {
-        mt_fail(err, MT_EINPUT, "%s: %lld tokens for validation, fewer than 2", val_path, (long long)d->val_count);
+        mt_fail(err, MT_EINPUT, "%s: has %lld tokens for validation, fewer than 2", val_path, (long long)d->val_count);
         return mt_err_hint(err, "raise --val-fraction, or set it to 0 for none");
     }
     d->windows = d->train_count / d->seq - 1;
@@ -168,9 +169,9 @@ void mt_data_close(struct mt_data *data) {
 }
 
 int64_t mt_data_position(const struct mt_data *d, int64_t sample) {
-    uint64_t epoch = (uint64_t)(sample / d->windows), place = (uint64_t)(sample % d->windows);
+    uint64_t epoch = (uint64_t)(sample / d->windows), index = (uint64_t)(sample % d->windows);
     uint64_t offset = mt_random_below(d->seed, STREAM_OFFSET, epoch, (uint64_t)d->offsets);
-    uint64_t window = mt_random_permute(d->seed, STREAM_ORDER + epoch, place, (uint64_t)d->windows);
+    uint64_t window = mt_random_permute(d->seed, STREAM_ORDER + epoch, index, (uint64_t)d->windows);
     return (int64_t)offset + (int64_t)window * d->seq;
 }
 

@@ -1,4 +1,4 @@
-/* Said while it trains: that other shares would be faster. Every few steps the ranks' times come to rank 0. */
+/* Reporting, while training, that other shares would be faster: every few steps rank 0 gathers the ranks' times. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ enum mt_status trainer_drift(struct trainer *t, double patience_s, struct mt_err
     if (!t->rank) all = mt_malloc((size_t)t->nranks * sizeof *all);
     MPI_Igather(&mine, 1, MPI_DOUBLE, all, 1, MPI_DOUBLE, 0, t->comm, &request);
     enum mt_status st = mt_agree_wait(&request, patience_s, err);
-    if (st) return st; /* what it would be written to stays */
+    if (st) return st; /* the gather is still in flight, so its buffer stays */
     if (!t->rank && mt_drift_window(&t->drift, mt_now_s(), all, mt_series_median(&t->window.step))) say_shares(t);
     free(all);
     memset(&t->window, 0, sizeof t->window);

@@ -1,6 +1,6 @@
-/* What the parts of training share: one rank's run, from its plan to its last step. Private to train*.c.
+/* Shared by the files of training: one rank's run, from its plan to its last step.
  *
- * Functions that return a status are collective and agree: all ranks return the same, with the text at rank 0. */
+ * Functions that return a status are collective and agree: all ranks return the same status, rank 0 has the text. */
 #ifndef MT_LAUNCHER_TRAIN_INTERNAL_H
 #define MT_LAUNCHER_TRAIN_INTERNAL_H
 
@@ -16,7 +16,7 @@
 #include "launcher/train/progress.h"
 #include "launcher/run/run.h"
 #include "launcher/train/series.h"
-#include "launcher/session/asking.h"
+#include "launcher/session/requests.h"
 #include "launcher/watch/signals.h"
 #include "launcher/run/trace.h"
 #include "launcher/train/train.h"
@@ -29,32 +29,32 @@ struct trainer {
     struct mt_planned planned;
     int64_t seq, batch;
     struct mt_data data;
-    struct mt_graph eval_graph; /* the same without dropout; borrows everything from planned.graph but `ops` */
+    struct mt_graph eval_graph; /* planned.graph without dropout; borrows everything but `ops` from it */
     struct mt_program eval_program;
     const char *kind; /* of the device */
     struct mt_device *device;
     struct mt_comm *wire;
     struct mt_lowered *lowered[MT_NRUNS];
     struct mt_executor *executor;
-    int64_t step, samples; /* done: finished, and told of */
-    int ahead;             /* steps that are submitted beyond */
-    struct trainer_ahead { /* of the oldest of them, and the one after */
+    int64_t step, samples; /* finished and reported */
+    int ahead;             /* steps submitted after `step` */
+    struct trainer_ahead { /* of these, the oldest first */
         double start_s, lr;
-    } under_way[MT_EXECUTOR_DEPTH];
-    double ended_s; /* the last step, as far as its time goes */
+    } in_flight[MT_EXECUTOR_DEPTH];
+    double ended_s; /* end of the last finished step */
     bool positions_fed[MT_NRUNS];
-    int64_t last_step;  /* stop after it */
-    bool keeps;         /* there is a folder to write to */
-    const char *folder; /* where, at rank 0 */
-    int lock;           /* on the folder, at rank 0; or -1 */
+    int64_t last_step;  /* of the run */
+    bool keeps;         /* the run has a folder */
+    const char *folder; /* at rank 0 */
+    int lock;           /* on the folder, at rank 0; -1: none */
     int64_t saved_step; /* of the newest checkpoint; -1: none */
-    struct mt_asking asking;
+    struct mt_requests requests;
     struct mt_run_doc run;   /* kept by rank 0 */
-    struct mt_run_rank mine; /* this rank's row of it */
+    struct mt_run_rank mine; /* this rank's row of `run` */
     double train_s;
     struct trainer_series { /* this rank's seconds of each step */
         struct mt_series step, compute, comm, wait;
-    } steady, window;      /* of all steps but the first; of the last few, see drift.c */
+    } steady, window;      /* of all steps but the first; of the last few (drift.c) */
     struct mt_drift drift; /* kept by rank 0 */
     bool plan_kept;        /* in the run's folder */
     int64_t first_step;    /* `step` at the start */
@@ -63,17 +63,17 @@ struct trainer {
     int nevents, events_capacity;
     struct mt_arena events_arena;
     double clock_s;                   /* see mt_trace_clock */
-    double loss_scale, skipped_steps; /* after the last step; zeros where the loss is not scaled */
+    double loss_scale, skipped_steps; /* after the last step; 0 without loss scaling */
 };
 
-/* setup.c: from the plan to an executor without states */
+/* setup.c: from the plan to an executor, whose states are not set */
 enum mt_status trainer_open(struct trainer *t, struct mt_err *err);
 void trainer_close(struct trainer *t);
 
 /* memory.c: memory among the ranks of one host */
 enum mt_status trainer_check_memory(struct trainer *t, struct mt_err *err);
 
-/* state.c: where states come from, and where they go */
+/* state.c: initialising, loading, saving and comparing states */
 enum mt_status trainer_load(struct trainer *t, struct mt_err *err);
 enum mt_status trainer_save(struct trainer *t, struct mt_err *err);
 enum mt_status trainer_compare(struct trainer *t, struct mt_err *err);
@@ -82,19 +82,19 @@ enum mt_status trainer_hash(struct trainer *t, struct mt_err *err);
 /* loop.c */
 enum mt_status trainer_run(struct trainer *t, struct mt_err *err);
 
-/* scale.c: the scaling of the loss, as it is before the first step and after each, which says so if the step was
- * skipped. Exhausted: the scale cannot become smaller, or there is none. */
+/* scale.c: the loss scale before the first step, and after each step, which is reported if it was skipped. Exhausted:
+ * the scale is at its minimum, or there is none. */
 enum mt_status trainer_begin_scale(struct trainer *t, struct mt_err *err);
 enum mt_status trainer_follow_scale(struct trainer *t, struct mt_err *err);
 bool trainer_scale_exhausted(const struct trainer *t);
 
-/* report.c: run.json; gathers the ranks' rows */
+/* report.c: times of steps, and run.json, for which it gathers the ranks' rows */
 enum mt_status trainer_report(struct trainer *t, const char *ended, struct mt_err *err);
 void trainer_account(struct trainer *t, double loss, double step_s);
-void trainer_say_step(struct trainer *t); /* measured beside predicted */
+void trainer_say_step(struct trainer *t); /* measured and predicted */
 
-/* drift.c: better shares, from what was seen; collective, between steps. MT_ESTALL, on this rank alone, when
- * others do not come for patience_s. */
+/* drift.c: report better shares, by the measured times; collective, between steps. MT_ESTALL, on this rank alone, when
+ * other ranks do not join for patience_s. */
 enum mt_status trainer_drift(struct trainer *t, double patience_s, struct mt_err *err);
 
 #endif

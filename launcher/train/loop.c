@@ -1,8 +1,8 @@
-/* Steps, evaluations, and what is due between them.
+/* The training loop: steps, evaluations, checkpoints and comparisons of replicas.
  *
- * The next step is submitted before this one's loss is known, as far as the executor goes (mt_executor_depth), but
- * never beyond a step after which something is due that is about the states as they are then: evaluations, checkpoints,
- * comparisons. What is asked for by signals is done when all that was submitted is finished. */
+ * The next step is submitted before this one's loss is known (mt_executor_depth), but never after a step whose states
+ * are needed for an evaluation, a checkpoint or a comparison. Requests by signals are served when every submitted step
+ * has finished. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +15,11 @@
 
 /* ---- feeding ---- */
 
-/* What a row of an input is made from: a sample of the data, or the window's positions. */
+/* The source of input rows: samples of the data. */
 struct feed {
     const struct mt_data *data;
     bool validation;
-    int64_t first; /* the number of the batch's first sample or window */
+    int64_t first; /* number of the batch's first sample or window */
     int64_t seq;
     int32_t *tokens, *targets; /* scratch of [seq] */
 };
@@ -43,7 +43,7 @@ static void fill_targets(void *context, int64_t sample, void *row) {
     memcpy(row, f->targets, (size_t)f->seq * sizeof(int32_t));
 }
 
-/* One target a sample: what follows the window. */
+/* One target per sample: the token after the window. */
 static void fill_last_target(void *context, int64_t sample, void *row) {
     struct feed *f = context;
     fetch(f, sample);
@@ -56,7 +56,7 @@ static void fill_positions(void *context, int64_t sample, void *row) {
     for (int64_t i = 0; i < f->seq; i++) ((int32_t *)row)[i] = (int32_t)i;
 }
 
-/* Positions are the same for all steps: they are fed once. */
+/* Positions are the same in all steps, and fed once. */
 static enum mt_status feed(struct trainer *t, enum mt_run run, int64_t first, struct mt_err *err) {
     const struct mt_graph *g = t->planned.graph;
     int tokens = mt_graph_find_value(g, "tokens"), targets = mt_graph_find_value(g, "targets");
@@ -90,8 +90,8 @@ static enum mt_status finish_run(struct trainer *t, enum mt_run which, double *l
     return st ? st : mt_executor_result(t->executor, which, g->token_count, count, err);
 }
 
-/* A failure inside a step: peers may be waiting for this rank in a collective, so nothing can be agreed. Without a
- * watch rank 0 speaks first, the others only if it cannot. */
+/* A failure inside a step: peers may wait for this rank in a collective, so ranks cannot agree. Without a watch, other
+ * ranks wait a moment for rank 0 to print first. */
 _Noreturn static void give_up(struct trainer *t, struct mt_err *err) {
     mt_progress_end(&t->progress);
     mt_err_context(err, "step %lld", (long long)t->step + 1);
@@ -141,7 +141,7 @@ static void keep_event(void *context, const struct mt_lowered *lowered, int inst
                                                       .end_s = end_s};
 }
 
-/* The first step touches memory for the first time and is left out, unless it is the only one. */
+/* The first step touches memory for the first time, so it is not traced unless it is the only one. */
 static void switch_trace(struct trainer *t) {
     if (!t->options->trace) return;
     int64_t done = t->step + t->ahead - t->first_step, all = t->last_step - t->first_step;
@@ -155,8 +155,8 @@ static bool due(int64_t every, int64_t step) {
     return every > 0 && step % every == 0;
 }
 
-/* Whether something is due after a step that needs the states as they are then. */
-static bool pauses(const struct trainer *t, int64_t step) {
+/* Whether the states after a step are needed, so that no further step may be submitted. */
+static bool needs_states(const struct trainer *t, int64_t step) {
     const struct mt_train_options *o = t->options;
     return step == t->last_step || due(o->hash_every, step) || due(o->checkpoint_every, step) ||
            (due(o->eval_every, step) && t->data.val_count);
@@ -170,23 +170,23 @@ static void submit_step(struct trainer *t) {
     struct mt_err err = MT_ERR_INIT;
     int64_t number = t->step + t->ahead + 1;
     struct mt_clock clock = {.step = number, .seed = t->plan->job.seed, .lr = mt_job_lr(&t->plan->job, number)};
-    t->under_way[t->ahead] = (struct trainer_ahead){.start_s = mt_now_s(), .lr = clock.lr};
+    t->in_flight[t->ahead] = (struct trainer_ahead){.start_s = mt_now_s(), .lr = clock.lr};
     switch_trace(t);
     if (!t->ahead) name_step(t);
     if (submit(t, MT_RUN_TRAIN, t->samples + t->ahead * t->batch, &clock, &err)) give_up(t, &err);
     t->ahead++;
 }
 
-/* The oldest step's end: its loss. Its time is from its start, or from the end of the one before. */
+/* Finish the oldest step; returns its loss. Its time counts from its start, or from the end of the step before it. */
 static double finish_step(struct trainer *t) {
     struct mt_err err = MT_ERR_INIT;
-    struct trainer_ahead first = t->under_way[0];
+    struct trainer_ahead first = t->in_flight[0];
     double sum, count;
     if (finish_run(t, MT_RUN_TRAIN, &sum, &count, &err)) give_up(t, &err);
     double end_s = mt_executor_times(t->executor).end_s, step_s = end_s - fmax(first.start_s, t->ended_s);
     double loss = sum / count;
     t->ended_s = end_s;
-    memmove(t->under_way, t->under_way + 1, sizeof t->under_way - sizeof *t->under_way);
+    memmove(t->in_flight, t->in_flight + 1, sizeof t->in_flight - sizeof *t->in_flight);
     t->ahead--;
     t->step++;
     t->samples += t->batch;
@@ -198,14 +198,14 @@ static double finish_step(struct trainer *t) {
     return loss;
 }
 
-/* Submit as many steps as may be under way, and finish one. */
+/* Submit as many steps as may be in flight, and finish one. */
 static double step(struct trainer *t, bool alone) {
     int depth = mt_executor_depth(t->executor);
-    while (!t->ahead || (t->ahead < depth && !alone && !pauses(t, t->step + t->ahead))) submit_step(t);
+    while (!t->ahead || (t->ahead < depth && !alone && !needs_states(t, t->step + t->ahead))) submit_step(t);
     return finish_step(t);
 }
 
-/* A checkpoint that fails (a full disk) does not end a run that can go on: the one before is still there. */
+/* A failed checkpoint (a full disk) does not end the run: the previous one is still there. */
 static void save_or_warn(struct trainer *t) {
     struct mt_err err = MT_ERR_INIT;
     enum mt_status st = trainer_save(t, &err);
@@ -213,14 +213,14 @@ static void save_or_warn(struct trainer *t) {
     if (st && !t->rank) mt_log(MT_LOG_WARN, "%s; training goes on", err.text);
 }
 
-/* What ranks tell each other after each step. Where steps are submitted ahead, this rank can be past a step that
- * another one, which has stopped, had only submitted: then it is here that it waits, and not for its device. */
-static void exchange(struct trainer *t, int *asked) {
+/* Exchange times and requests after each step. When steps are submitted ahead, another rank may stall in a step that
+ * this rank has finished; then this rank waits here, not for its device. */
+static void exchange_with_ranks(struct trainer *t, int *asked) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_executor_progress now;
     double patience_s = mt_executor_patience_s(t->executor);
     int answer;
-    if (!trainer_drift(t, patience_s, &err) && !mt_asking_step(&t->asking, patience_s, &answer, &err)) {
+    if (!trainer_drift(t, patience_s, &err) && !mt_requests_step(&t->requests, patience_s, &answer, &err)) {
         *asked |= answer;
         return;
     }
@@ -230,7 +230,7 @@ static void exchange(struct trainer *t, int *asked) {
     give_up(t, &err);
 }
 
-/* What is due after a step; *asked: what was asked by signals and has not been done. */
+/* What is due after a step. *asked: requests by signals that are not served yet. */
 static enum mt_status between_steps(struct trainer *t, double loss, int *asked, struct mt_err *err) {
     const struct mt_train_options *o = t->options;
     enum mt_status st = MT_OK;
@@ -238,21 +238,21 @@ static enum mt_status between_steps(struct trainer *t, double loss, int *asked, 
         if ((st = trainer_report(t, "diverged", err))) return st;
         if (!t->rank) {
             mt_fail(err, MT_EINPUT, "the loss is %g at step %lld: training has diverged", loss, (long long)t->step);
-            mt_err_hint(err, "plan with a lower --lr, a longer --warmup or --clip; checkpoints up to here are kept");
+            mt_err_hint(err, "plan with a lower --lr, a longer --warmup or --clip; earlier checkpoints are kept");
         }
         return MT_EINPUT;
     }
-    exchange(t, asked);
+    exchange_with_ranks(t, asked);
     if (t->ahead) return MT_OK;
     if (due(o->hash_every, t->step) && (st = trainer_compare(t, err))) return st;
-    bool more = t->step < t->last_step && !(*asked & MT_ASK_STOP);
+    bool more = t->step < t->last_step && !(*asked & MT_REQUEST_STOP);
     if (more && due(o->eval_every, t->step) && t->data.val_count) evaluate(t);
-    if (more && (due(o->checkpoint_every, t->step) || (*asked & MT_ASK_CHECKPOINT))) save_or_warn(t);
-    *asked &= ~MT_ASK_CHECKPOINT;
+    if (more && (due(o->checkpoint_every, t->step) || (*asked & MT_REQUEST_CHECKPOINT))) save_or_warn(t);
+    *asked &= ~MT_REQUEST_CHECKPOINT;
     return MT_OK;
 }
 
-/* After a failure: what is under way ends, and is not told of. */
+/* After a failure: wait for the steps in flight, without reporting them. */
 static void drain(struct trainer *t) {
     struct mt_err ignored = MT_ERR_INIT;
     for (; t->ahead; t->ahead--)
@@ -262,7 +262,7 @@ static void drain(struct trainer *t) {
 static enum mt_status finish(struct trainer *t, bool stopped, struct mt_err *err) {
     const struct mt_train_options *o = t->options;
     enum mt_status st;
-    mt_watch_phase(MT_WATCH_SLOW, "what is due after the last step");
+    mt_watch_phase(MT_WATCH_SLOW, "the work after the last step");
     if (t->keeps && t->saved_step != t->step && (st = trainer_save(t, err))) return st;
     if ((st = trainer_compare(t, err)) || (st = trainer_hash(t, err))) return st;
     mt_progress_say(&t->progress, "parameter hashes equal on %d rank%s (%s)", t->nranks, t->nranks == 1 ? "" : "s",
@@ -286,19 +286,19 @@ enum mt_status trainer_run(struct trainer *t, struct mt_err *err) {
         mt_progress_say(&t->progress, "nothing left to train: %lld steps are done, and the run ends after %lld",
                         (long long)t->step, (long long)t->last_step);
     if ((st = mt_agree(t->comm, trainer_begin_scale(t, err), err))) goto out;
-    while (t->step < t->last_step && (t->ahead || !(asked & MT_ASK_STOP))) {
+    while (t->step < t->last_step && (t->ahead || !(asked & MT_REQUEST_STOP))) {
         double loss = step(t, asked);
         if ((st = between_steps(t, loss, &asked, err))) goto out;
     }
-    if (mt_asking_end(&t->asking, mt_executor_patience_s(t->executor), &answer, err)) give_up(t, err);
+    if (mt_requests_end(&t->requests, mt_executor_patience_s(t->executor), &answer, err)) give_up(t, err);
     asked |= answer;
     mt_progress_end(&t->progress);
-    bool stopped = (asked & MT_ASK_STOP) && t->step < t->last_step;
+    bool stopped = (asked & MT_REQUEST_STOP) && t->step < t->last_step;
     if (stopped) mt_progress_say(&t->progress, "asked to stop after step %lld", (long long)t->step);
     st = finish(t, stopped, err);
 out:
     drain(t);
-    mt_asking_end(&t->asking, mt_executor_patience_s(t->executor), &answer, &ignored);
+    mt_requests_end(&t->requests, mt_executor_patience_s(t->executor), &answer, &ignored);
     mt_progress_end(&t->progress);
     return st;
 }

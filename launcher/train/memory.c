@@ -1,4 +1,4 @@
-/* What the ranks of one host share: its memory. */
+/* The memory of a host, which its ranks share. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,14 +10,15 @@
 struct need {
     char host[256];
     int64_t needs, has;
-    int32_t own; /* the memory is this rank's alone: a GPU's */
+    int32_t own; /* the memory is this rank's alone (a GPU's) */
 };
 
 static bool share(const struct need *needs, int a, int b) {
     return a == b || (!needs[a].own && !needs[b].own && !strcmp(needs[a].host, needs[b].host));
 }
 
-/* Ranks of a host take what it has in their order; the first that finds too little is told. GPUs have their own. */
+/* Ranks of a host take memory in order of rank; the first that finds too little is reported. A GPU's memory is
+ * separate. */
 static enum mt_status check_host(const struct trainer *t, const struct need *needs, int first, struct mt_err *err) {
     int64_t left = needs[first].has;
     for (int r = first; r < t->nranks; r++) {
@@ -33,8 +34,8 @@ static enum mt_status check_host(const struct trainer *t, const struct need *nee
             mt_units_bytes((double)(needs[r].needs - can), lacks);
             mt_units_bytes((double)needs[r].needs, wants);
             mt_units_bytes((double)(can > 0 ? can : 0), has);
-            mt_fail(err, MT_EINPUT, "rank %d on %s lacks %s of memory: it needs %s, and %s can be had%s", r,
-                    needs[r].host, lacks, wants, has, before && can == left ? " beside the ranks before it" : "");
+            mt_fail(err, MT_EINPUT, "rank %d on %s lacks %s of memory: it needs %s, and %s are free%s", r,
+                    needs[r].host, lacks, wants, has, before && can == left ? " after the ranks before it" : "");
             return mt_err_hint(err, "plan with a smaller --micro or --batch, with --storage split, or with a lower "
                                     "speed for this rank");
         }

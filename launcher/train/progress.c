@@ -1,5 +1,5 @@
-/* Standard error decides whether there is a terminal: mpirun gives ranks a pseudo-terminal as standard output, wherever
- * that goes in the end. */
+/* Standard error tells whether there is a terminal: mpirun gives ranks a pseudo-terminal as standard output, wherever
+ * the output goes. */
 #include "launcher/train/progress.h"
 
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static void duration(double s, char *out, size_t size) {
         snprintf(out, size, "%lld:%02lld", t / 60, t % 60);
 }
 
-/* "  212 ms a step, predicted 208 ms (+2%)": once the first steps are over, which take longer. */
+/* "  212 ms a step, predicted 208 ms (+2%)", after the first steps, which take longer. */
 static void print_predicted(const struct mt_progress *p) {
     char measured[MT_UNITS_TEXT], predicted[MT_UNITS_TEXT];
     if (p->predicted_s <= 0 || p->all_steps - p->steps < UNSTEADY_STEPS) return;

@@ -1,4 +1,4 @@
-/* run.json, made at rank 0 from what every rank has counted. */
+/* Times of steps, and run.json, which rank 0 writes from every rank's row. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -6,7 +6,7 @@
 #include "launcher/session/agree.h"
 #include "launcher/train/internal.h"
 
-enum { UNSTEADY_STEPS = 2 }; /* touch memory for the first time, fill caches */
+enum { UNSTEADY_STEPS = 2 }; /* they touch memory for the first time and fill caches */
 
 static void add_times(struct trainer_series *to, const struct mt_run_times *times, double step_s) {
     mt_series_add(&to->step, step_s);
@@ -15,7 +15,7 @@ static void add_times(struct trainer_series *to, const struct mt_run_times *time
     mt_series_add(&to->wait, times->wait_s);
 }
 
-/* The first steps count only as long as there are no others. */
+/* The first steps count only while there are no others. */
 static void account_step(struct trainer *t, const struct mt_run_times *times, double step_s) {
     if (t->step - t->first_step == UNSTEADY_STEPS + 1) {
         memset(&t->steady, 0, sizeof t->steady);
@@ -34,7 +34,7 @@ void trainer_account(struct trainer *t, double loss, double step_s) {
     if (!t->rank) mt_run_add_loss(&t->run, loss);
 }
 
-/* A row with its texts, as it travels. */
+/* A row with its texts, as it is sent. */
 struct row {
     char host[256], device[256];
     struct mt_run_rank numbers;
@@ -61,7 +61,7 @@ static void gather_rows(struct trainer *t) {
     free(all);
 }
 
-/* Beside run.json, at rank 0: the plan that it speaks of, for those who plan again. */
+/* At rank 0: the plan, beside run.json, for `motley plan --from`. */
 static enum mt_status keep_plan(struct trainer *t, struct mt_arena *arena, struct mt_err *err) {
     if (t->plan_kept) return MT_OK;
     enum mt_status st = mt_plan_write(t->plan, mt_arena_printf(arena, "%s/plan.json", t->folder), err);

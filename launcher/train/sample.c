@@ -1,4 +1,4 @@
-/* Forward programs of one rank, of growing length, through the executor. */
+/* Generating tokens with forward programs of one rank, for growing sequence lengths. */
 #include "launcher/train/sample.h"
 
 #include <math.h>
@@ -13,18 +13,18 @@
 enum { SHORTEST = 16 };
 
 struct mt_sampler {
-    struct mt_safetensors *file; /* stays open: weights are read for every length */
+    struct mt_safetensors *file; /* stays open: weights are read again for every length */
     struct mt_model model;
     struct mt_device *device;
     struct mt_comm *comm;
     enum mt_type type;
-    int64_t context, vocab, seq; /* seq: of the program at hand, 0: none */
-    struct mt_arena arena;       /* the choice of the program at hand */
+    int64_t context, vocab, seq; /* seq: of the current program; 0: none */
+    struct mt_arena arena;       /* of the current program's choice */
     struct mt_graph *graph;
     struct mt_program program;
     struct mt_lowered *lowered;
     struct mt_executor *executor;
-    bool one_window; /* the model makes one prediction, from a whole context */
+    bool one_window; /* the model predicts one token, from a whole context */
     int32_t *window; /* [context]: what is fed */
 };
 
@@ -49,17 +49,18 @@ void mt_sampler_free(struct mt_sampler *s) {
     free(s);
 }
 
-/* In the precision of the file's weights: doubles stay doubles. */
+/* f64 if the file's weights are f64, else f32. */
 static enum mt_type activation_type(const struct mt_safetensors *file) {
     for (int i = 0; i < file->ntensors; i++)
         if (file->tensors[i].readable && file->tensors[i].type == MT_F64) return MT_F64;
     return MT_F32;
 }
 
-static enum mt_status open_model(struct mt_sampler *s, const char *place, struct mt_err *err) {
+static enum mt_status open_model(struct mt_sampler *s, const char *checkpoint, struct mt_err *err) {
     struct mt_checkpoint_about about;
     enum mt_status st;
-    if ((st = mt_checkpoint_open(place, &s->file, err)) || (st = mt_checkpoint_about(s->file, &about, err))) return st;
+    if ((st = mt_checkpoint_open(checkpoint, &s->file, err)) || (st = mt_checkpoint_about(s->file, &about, err)))
+        return st;
     if ((st = mt_model_parse(about.model, &s->model, err))) return mt_err_context(err, "%s", s->file->path);
     s->context = mt_model_get(&s->model, "context"), s->vocab = mt_model_get(&s->model, "vocab");
     s->type = activation_type(s->file);
@@ -72,9 +73,9 @@ static enum mt_status open_model(struct mt_sampler *s, const char *place, struct
     return mt_device_open("cpu", &s->device, err);
 }
 
-enum mt_status mt_sampler_open(const char *place, struct mt_sampler **sampler, struct mt_err *err) {
+enum mt_status mt_sampler_open(const char *checkpoint, struct mt_sampler **sampler, struct mt_err *err) {
     struct mt_sampler *s = mt_calloc(1, sizeof *s);
-    enum mt_status st = open_model(s, place, err);
+    enum mt_status st = open_model(s, checkpoint, err);
     if (st)
         mt_sampler_free(s);
     else
@@ -86,7 +87,7 @@ int64_t mt_sampler_vocab(const struct mt_sampler *s) {
     return s->vocab;
 }
 
-/* Everything replicated: there is one rank. */
+/* Everything is replicated: there is one rank. */
 static struct mt_choice one_rank(struct mt_sampler *s) {
     struct mt_choice choice = {.nranks = 1, .decisions = {.gradient_wire = s->graph->acc}};
     choice.micro = mt_new(&s->arena, int64_t, 1);
@@ -124,7 +125,7 @@ static void fill_window(void *context, int64_t sample, void *row) {
     memcpy(row, s->window, (size_t)s->seq * sizeof *s->window);
 }
 
-/* There is nothing to compare with. */
+/* No targets. */
 static void fill_targets(void *context, int64_t sample, void *row) {
     const struct mt_sampler *s = context;
     const struct mt_value *targets = &s->graph->values[mt_graph_find_value(s->graph, "targets")];
@@ -156,8 +157,8 @@ static int64_t length_for(const struct mt_sampler *s, int64_t count) {
     return seq < s->context ? seq : s->context;
 }
 
-/* Tokens stand at the window's start, so that they have the positions they were trained with; for one-window models
- * at its end. Returns the place of the last. */
+/* Tokens are put at the window's start, so that they have the positions of training; for models with one window, at its
+ * end. Returns the position of the last token. */
 static int64_t set_window(struct mt_sampler *s, const int32_t *tokens, int64_t count) {
     if (count > s->seq) tokens += count - s->seq, count = s->seq;
     int64_t at = s->one_window ? s->seq - count : 0;
@@ -187,17 +188,17 @@ enum mt_status mt_sampler_logits(struct mt_sampler *s, const int32_t *tokens, in
     return st;
 }
 
-static int falling(const void *left, const void *right) {
+static int descending(const void *left, const void *right) {
     double a = *(const double *)left, b = *(const double *)right;
     return (a < b) - (a > b);
 }
 
-/* The smallest score among the k highest. */
+/* The k-th highest score. */
 static double threshold(const double *logits, int64_t vocab, int64_t k) {
     if (k <= 0 || k >= vocab) return -INFINITY;
     double *sorted = mt_malloc((size_t)vocab * sizeof *sorted);
     memcpy(sorted, logits, (size_t)vocab * sizeof *sorted);
-    qsort(sorted, (size_t)vocab, sizeof *sorted, falling);
+    qsort(sorted, (size_t)vocab, sizeof *sorted, descending);
     double least = sorted[k - 1];
     free(sorted);
     return least;

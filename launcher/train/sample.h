@@ -1,4 +1,4 @@
-/* Writing text with a trained model: one token after another, on one device.
+/* Generating text with a trained model, one token after another, on one device.
  *
  *     struct mt_sampler *sampler;
  *     if ((st = mt_sampler_open("run", &sampler, err))) return st;
@@ -16,20 +16,19 @@
 
 struct mt_sampler;
 
-/* The model that a checkpoint's text names, with the checkpoint's weights. `place` as for mt_checkpoint_open. */
-enum mt_status mt_sampler_open(const char *place, struct mt_sampler **sampler, struct mt_err *err);
+/* Open the model and weights of a checkpoint; `checkpoint` as for mt_checkpoint_open. */
+enum mt_status mt_sampler_open(const char *checkpoint, struct mt_sampler **sampler, struct mt_err *err);
 void mt_sampler_free(struct mt_sampler *sampler);
 
 int64_t mt_sampler_vocab(const struct mt_sampler *sampler);
 
-/* Scores of what comes after tokens[count], count at least 1: logits[vocab]. Of more tokens than the model's context,
- * the last ones count. The program is as long as it must be: a power of two from 16 on, or the context; it is built
- * anew as the text grows. */
+/* Scores of the token after tokens[count], count at least 1: logits[vocab]. Only the last tokens that fit the model's
+ * context count. The program's length is a power of two from 16 on, or the context; it is rebuilt as the text grows. */
 enum mt_status mt_sampler_logits(struct mt_sampler *sampler, const int32_t *tokens, int64_t count, double *logits,
                                  struct mt_err *err);
 
-/* A token by softmax(logits / temperature) among the top_k likeliest (0: all), where `uniform` in [0, 1) falls.
- * Temperature 0: the likeliest, the first of equals. */
+/* Sample a token from softmax(logits / temperature) among the top_k likeliest (0: all), by `uniform` in [0, 1).
+ * Temperature 0: the likeliest token, the first of equals. */
 int32_t mt_sample_pick(const double *logits, int64_t vocab, double temperature, int64_t top_k, double uniform);
 
 #endif

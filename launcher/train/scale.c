@@ -1,5 +1,4 @@
-/* What the scaling of the loss has come to. All of it is decided in the program, alike on all ranks; here it is read.
- */
+/* Reading the loss scale, which the program changes, equally on all ranks. */
 #include "launcher/train/internal.h"
 
 static enum mt_status read_state(struct trainer *t, int gvalue, double *number, struct mt_err *err) {
@@ -9,7 +8,7 @@ static enum mt_status read_state(struct trainer *t, int gvalue, double *number, 
     return st;
 }
 
-static void note(struct trainer *t) {
+static void copy_to_run(struct trainer *t) {
     t->run.loss_scale = t->loss_scale;
     t->run.skipped_steps = (int64_t)t->skipped_steps;
 }
@@ -19,7 +18,7 @@ enum mt_status trainer_begin_scale(struct trainer *t, struct mt_err *err) {
     if (g->loss_scale < 0) return MT_OK;
     enum mt_status st = read_state(t, g->loss_scale, &t->loss_scale, err);
     if (!st) st = read_state(t, g->skipped_steps, &t->skipped_steps, err);
-    note(t);
+    copy_to_run(t);
     return st;
 }
 
@@ -30,7 +29,7 @@ enum mt_status trainer_follow_scale(struct trainer *t, struct mt_err *err) {
     int scale = g->values[g->loss_scale].next, skipped = g->values[g->skipped_steps].next;
     enum mt_status st = mt_executor_result(t->executor, MT_RUN_TRAIN, scale, &t->loss_scale, err);
     if (!st) st = mt_executor_result(t->executor, MT_RUN_TRAIN, skipped, &t->skipped_steps, err);
-    note(t);
+    copy_to_run(t);
     if (!st && t->skipped_steps > before)
         mt_progress_say(&t->progress, "step %lld skipped: a gradient overflowed; the loss is now scaled by %.9g",
                         (long long)t->step, t->loss_scale);

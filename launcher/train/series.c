@@ -1,4 +1,4 @@
-/* When the vector is full, every second one goes and from then on only every second is taken. */
+/* When the vector is full, every second value is dropped, and from then on only every second is kept. */
 #include "launcher/train/series.h"
 
 #include "kernels/base/number/stats.h"

@@ -1,4 +1,4 @@
-/* The median of as many measurements as a long run has: at most MT_SERIES_MOST of them are kept, evenly spaced. */
+/* The median of any number of measurements: at most MT_SERIES_MOST of them are kept, evenly spaced. */
 #ifndef MT_LAUNCHER_TRAIN_SERIES_H
 #define MT_LAUNCHER_TRAIN_SERIES_H
 
@@ -9,7 +9,7 @@ enum { MT_SERIES_MOST = 1024 };
 struct mt_series { /* all zero: empty */
     double kept[MT_SERIES_MOST];
     int count;
-    int64_t seen, every; /* of every so many one is kept; 0: of each */
+    int64_t seen, every; /* one value of `every` is kept; 0: each */
 };
 
 void mt_series_add(struct mt_series *series, double value);

@@ -1,4 +1,4 @@
-/* From the command line to an executor: who is who, the same inputs everywhere, the program, the device. */
+/* From the options to an executor: ranks, equal inputs on all ranks, the program, the device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "launcher/tune/tuning.h"
 #include "launcher/watch/watch.h"
 
-/* "Open MPI v4.1.4": the version's first part. */
+/* The first part of the version: "Open MPI v4.1.4". */
 static const char *mpi_version(void) {
     static char text[MPI_MAX_LIBRARY_VERSION_STRING];
     int length;
@@ -20,15 +20,15 @@ static const char *mpi_version(void) {
     return text;
 }
 
-/* What the plan was made for. Shares that were solved for a cluster's devices suit no others; those of a plan by speeds
- * go for any. */
+/* --device, or the plan's kind. A plan for a cluster has shares for its kind of devices only; a plan by speeds runs on
+ * any kind. */
 static enum mt_status choose_kind(struct trainer *t, struct mt_err *err) {
     const char *asked = t->options->device;
     t->kind = asked ? asked : t->plan->device;
     if (!t->plan->cluster_hash[0] || !strcmp(t->kind, t->plan->device)) return MT_OK;
     mt_fail(err, MT_EINPUT, "--device %s: %s was made for a cluster of kind %s", asked, t->options->plan,
             t->plan->device);
-    return mt_err_hint(err, "leave out --device; or plan for a profile of the devices that you mean");
+    return mt_err_hint(err, "leave out --device, or plan for a profile of such devices");
 }
 
 static enum mt_status read_plan(struct trainer *t, struct mt_err *err) {
@@ -41,31 +41,31 @@ static enum mt_status read_plan(struct trainer *t, struct mt_err *err) {
     return mt_agree(MPI_COMM_WORLD, choose_kind(t, err), err);
 }
 
-/* Give every process the plan's rank for its host, whatever order mpirun gave. */
-static enum mt_status take_places(struct trainer *t, struct mt_err *err) {
+/* Give every process the plan's rank for its host, whatever the order of mpirun. */
+static enum mt_status take_ranks(struct trainer *t, struct mt_err *err) {
     enum { HOST_BYTES = 256 };
     int me, n;
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
     MPI_Comm_size(MPI_COMM_WORLD, &n);
     char mine[HOST_BYTES] = {0}, *names = mt_malloc((size_t)n * HOST_BYTES);
     const char **hosts = mt_malloc((size_t)n * sizeof *hosts);
-    int *place = mt_calloc((size_t)n, sizeof *place);
+    int *rank_of = mt_calloc((size_t)n, sizeof *rank_of);
     strncpy(mine, mt_agree_host(), HOST_BYTES - 1);
     MPI_Allgather(mine, HOST_BYTES, MPI_CHAR, names, HOST_BYTES, MPI_CHAR, MPI_COMM_WORLD);
     for (int r = 0; r < n; r++) hosts[r] = names + (size_t)r * HOST_BYTES;
-    enum mt_status st = mt_plan_match(t->plan, n, hosts, place, err);
+    enum mt_status st = mt_plan_match(t->plan, n, hosts, rank_of, err);
     if (st) mt_err_context(err, "%s", t->options->plan);
     st = mt_agree(MPI_COMM_WORLD, st, err);
     if (!st) {
-        MPI_Comm_split(MPI_COMM_WORLD, 0, place[me], &t->comm);
-        t->rank = place[me];
+        MPI_Comm_split(MPI_COMM_WORLD, 0, rank_of[me], &t->comm);
+        t->rank = rank_of[me];
         t->nranks = n;
         mt_log_rank(t->rank);
         mt_watch_rank(t->rank);
     }
     free(names);
     free(hosts);
-    free(place);
+    free(rank_of);
     return st;
 }
 
@@ -115,12 +115,12 @@ static int64_t resident_bytes(void) {
     return pages * sysconf(_SC_PAGESIZE);
 }
 
-static void look(void *context, struct mt_watch_progress *sight) {
+static void query(void *context, struct mt_watch_progress *progress) {
     struct mt_executor_progress now;
     mt_executor_query(context, &now);
-    memcpy(sight->text, now.text, sizeof sight->text);
-    sight->progress = now.completed;
-    sight->waits = now.waits;
+    memcpy(progress->text, now.text, sizeof progress->text);
+    progress->progress = now.completed;
+    progress->waits = now.waits;
 }
 
 static enum mt_status make_executor(struct trainer *t, struct mt_err *err) {
@@ -136,7 +136,7 @@ static enum mt_status make_executor(struct trainer *t, struct mt_err *err) {
     if ((st = mt_rank_wire_open(t->comm, t->kind, t->options->deadline_s, &t->wire, err))) return st;
     st = mt_executor_new(t->device, t->wire, t->lowered[MT_RUN_TRAIN], t->lowered[MT_RUN_FORWARD],
                          t->options->deadline_s, &t->executor, err);
-    if (!st) mt_watch_observe(look, t->executor);
+    if (!st) mt_watch_observe(query, t->executor);
     return mt_agree(t->comm, st, err);
 }
 
@@ -155,8 +155,8 @@ static void start_documents(struct trainer *t) {
     if (t->options->eval_only) t->last_step = 0;
 }
 
-/* What emulation has come to, since counts are rounded, and GPUs may differ. Collective. */
-static void say_multiprocessors(struct trainer *t) {
+/* Log the emulated multiprocessors, since counts are rounded, and GPUs may differ. Collective. */
+static void log_multiprocessors(struct trainer *t) {
     struct mt_arena arena = MT_ARENA_INIT;
     int64_t mine[2] = {t->mine.multiprocessors, t->mine.all_multiprocessors};
     int64_t(*all)[2] = t->rank ? NULL : mt_malloc((size_t)t->nranks * sizeof *all);
@@ -172,11 +172,11 @@ static void say_multiprocessors(struct trainer *t) {
 
 enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
     enum mt_status st;
-    if ((st = read_plan(t, err)) || (st = take_places(t, err)) ||
+    if ((st = read_plan(t, err)) || (st = take_ranks(t, err)) ||
         (st = mt_agree(t->comm, mt_emulation_check(&t->options->emulation, t->nranks, t->kind, err), err)))
         return st;
     mt_run_init(&t->run, t->nranks);
-    mt_asking_init(&t->asking, t->comm);
+    mt_requests_init(&t->requests, t->comm);
     mt_watch_phase(MT_WATCH_SLOW, "building the program");
     st = mt_planned_open(t->plan, &t->planned, err);
     if (st) mt_err_context(err, "%s", t->options->plan);
@@ -188,7 +188,8 @@ enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
     const char *emulated = mt_emulation_text(&t->options->emulation, &t->run.arena);
     mt_log(MT_LOG_INFO, "%d rank%s%s%s, %s; rank 0: %s", t->nranks, t->nranks == 1 ? "" : "s", *emulated ? " of " : "",
            emulated, t->plan->model, mt_device_describe(t->device));
-    if (*emulated && t->mine.all_multiprocessors) say_multiprocessors(t);
+    if (*emulated) mt_emulation_tell_error(t->comm, t->device);
+    if (*emulated && t->mine.all_multiprocessors) log_multiprocessors(t);
     return MT_OK;
 }
 

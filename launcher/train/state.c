@@ -1,4 +1,4 @@
-/* States of a training run: made from the seed, loaded, saved, compared. */
+/* States of a training run: initialised from the seed, loaded, saved, compared. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -35,8 +35,8 @@ static struct mt_states states_of(struct trainer *t) {
     return states;
 }
 
-/* Every state from the seed, each rank its own boxes. */
-static enum mt_status make_states(struct trainer *t, struct mt_err *err) {
+/* Initialise every state from the seed, each rank its own boxes. */
+static enum mt_status init_states(struct trainer *t, struct mt_err *err) {
     const struct mt_graph *g = t->planned.graph;
     enum mt_status st = MT_OK;
     for (int v = 0; v < g->nvalues && !st; v++) {
@@ -58,31 +58,30 @@ static bool is_folder(const char *path) {
     return !stat(path, &about) && S_ISDIR(about.st_mode);
 }
 
-static bool same_place(const char *a, const char *b) {
+static bool same_file(const char *a, const char *b) {
     struct stat left, right;
     return a && b && !stat(a, &left) && !stat(b, &right) && left.st_dev == right.st_dev && left.st_ino == right.st_ino;
 }
 
-/* Two runs that write to one folder would replace each other's checkpoints. The lock ends with the process; a file
- * system without locks is taken as it is. */
+/* Two runs that write to one folder would replace each other's checkpoints. The lock ends with the process; on a file
+ * system without locks there is none. */
 static enum mt_status lock_folder(struct trainer *t, const char *folder, struct mt_err *err) {
     t->lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (t->lock < 0 || !flock(t->lock, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) return MT_OK;
     mt_fail(err, MT_EINPUT, "--out %s: another run is writing to it", folder);
-    return mt_err_hint(err, "wait for that run's end, or choose another folder");
+    return mt_err_hint(err, "wait until that run has ended, or choose another folder");
 }
 
-/* At rank 0: where the run is kept, which is --out or the folder that it resumes from, is there and not another run's.
- */
+/* At rank 0: create and lock the run's folder, which is --out or the folder of --resume; refuse another run's. */
 static enum mt_status prepare_folder(struct trainer *t, struct mt_err *err) {
     const struct mt_train_options *o = t->options;
     const char *folder = o->out ? o->out : o->resume && is_folder(o->resume) ? o->resume : NULL;
     int there;
     if (o->eval_only) return MT_OK;
-    /* An empty trace now: that it cannot be written must not be found out when all is done. */
+    /* Write an empty trace now, so that a file that cannot be written is refused before the run. */
     if (o->trace && mt_file_replace(o->trace, "[\n]\n", 4, err)) return mt_err_context(err, "--trace");
     if (!folder && o->checkpoint_every)
-        return mt_fail(err, MT_EINPUT, "--checkpoint-every: there is no folder to write to: say --out FOLDER");
+        return mt_fail(err, MT_EINPUT, "--checkpoint-every: there is no folder for checkpoints: give --out FOLDER");
     if (!folder) return MT_OK;
     t->keeps = true;
     t->folder = folder;
@@ -97,7 +96,7 @@ static enum mt_status prepare_folder(struct trainer *t, struct mt_err *err) {
     enum mt_status st = lock_folder(t, folder, err);
     if (!st) st = mt_checkpoint_count(folder, &there, err);
     if (st || !there) return st;
-    if (same_place(folder, o->resume)) {
+    if (same_file(folder, o->resume)) {
         t->saved_step = t->step;
         return mt_checkpoint_set_aside(folder, t->step, err);
     }
@@ -105,13 +104,13 @@ static enum mt_status prepare_folder(struct trainer *t, struct mt_err *err) {
     return mt_err_hint(err, "go on with that run (--resume %s), or choose another folder", folder);
 }
 
-/* At rank 0: what the checkpoint says of itself, against the plan. */
+/* At rank 0: check the checkpoint's metadata against the plan. */
 static enum mt_status check_about(struct trainer *t, const struct mt_safetensors *file, struct mt_err *err) {
     struct mt_checkpoint_about about;
     enum mt_status st = mt_checkpoint_about(file, &about, err);
     if (st) return st;
     if (strcmp(about.model, t->plan->model)) {
-        mt_fail(err, MT_EINPUT, "%s: is of the model %.200s, but the plan's is %.200s", file->path, about.model,
+        mt_fail(err, MT_EINPUT, "%s: is of model %.200s, but the plan is for %.200s", file->path, about.model,
                 t->plan->model);
         return mt_err_hint(err, "plan for that model, or start from other weights with --init");
     }
@@ -133,7 +132,7 @@ static enum mt_status open_source(struct trainer *t, struct mt_safetensors **fil
     return st;
 }
 
-/* At rank 0: the run's document up to here, where it goes on in the same folder. */
+/* At rank 0: when the run goes on in its folder, take over run.json up to this step. */
 static void continue_document(struct trainer *t) {
     if (!t->folder || t->saved_step < 0) return;
     struct mt_arena arena = MT_ARENA_INIT;
@@ -141,7 +140,7 @@ static void continue_document(struct trainer *t) {
     struct mt_run_doc before;
     struct mt_err err = MT_ERR_INIT;
     if (mt_run_read(path, &before, &err)) {
-        mt_log(MT_LOG_WARN, "the losses so far are not known: %s", err.text);
+        mt_log(MT_LOG_WARN, "the earlier losses are lost: %s", err.text);
     } else {
         mt_run_continue(&t->run, &before, t->step);
         mt_run_release(&before);
@@ -153,11 +152,11 @@ enum mt_status trainer_load(struct trainer *t, struct mt_err *err) {
     const struct mt_train_options *o = t->options;
     struct mt_safetensors *file = NULL;
     enum mt_status st = MT_OK;
-    mt_watch_phase(MT_WATCH_SLOW, o->resume || o->init ? "loading states" : "making states");
+    mt_watch_phase(MT_WATCH_SLOW, o->resume || o->init ? "loading states" : "initialising states");
     if (!t->rank && (o->resume || o->init)) st = open_source(t, &file, err);
     if (!st && !t->rank) st = prepare_folder(t, err);
     if ((st = mt_agree_rank0(t->comm, st, err))) goto out;
-    if (!o->resume && (st = make_states(t, err))) goto out;
+    if (!o->resume && (st = init_states(t, err))) goto out;
     if (o->resume || o->init) {
         struct mt_states states = states_of(t);
         if ((st = mt_checkpoint_load(&states, file, o->resume ? MT_LOAD_ALL : MT_LOAD_PARAMS, err))) goto out;
@@ -179,7 +178,7 @@ static char *job_text(const struct mt_job *job) {
     mt_json_open_inline(&out, NULL, '{');
     mt_job_write(job, "job", &out);
     mt_json_close(&out);
-    return out.text; /* freed by the caller, as mt_json_out_release would */
+    return out.text; /* the caller frees it */
 }
 
 enum mt_status trainer_save(struct trainer *t, struct mt_err *err) {

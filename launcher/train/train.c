@@ -1,4 +1,4 @@
-/* The phases of training. Each ends with all ranks in agreement. */
+/* The phases of training; ranks agree at the end of each. */
 #include "launcher/train/train.h"
 
 #include <stdio.h>

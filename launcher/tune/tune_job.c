@@ -1,4 +1,4 @@
-/* Build and lower the programs, tune their calls together, print. */
+/* motley tune: build and lower the programs, tune their calls together, print the gains. */
 #include "launcher/tune/tune_job.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ struct job {
     struct mt_graph forward_graph;
     struct mt_program forward;
     struct mt_device *device;
-    struct mt_lowered **lowered; /* of each of this process's ranks: train, forward */
+    struct mt_lowered **lowered; /* train and forward programs of each of this process's ranks */
     int nlowered;
 };
 
@@ -58,7 +58,7 @@ static enum mt_status lower(struct job *j, struct mt_err *err) {
 
 /* ---- printing ---- */
 
-/* Of this process's first rank's training step. */
+/* Of the training step of this process's first rank. */
 struct totals {
     double default_s, tuned_s;
     int ncalls, nmeasured;
@@ -115,7 +115,7 @@ static void print_program(const struct mt_tuning_report *r, const struct mt_lowe
         gain_cell(&table, c->tuning.default_s, c->tuning.tuned_s);
         time_cell(&table, c->tuning.vendor_s);
         time_cell(&table, (double)c->runs * c->tuning.tuned_s);
-        mt_table_cell(&table, "%s", c->tuning.how);
+        mt_table_cell(&table, "%s", c->tuning.choice);
         default_s += (double)c->runs * c->tuning.default_s, tuned_s += (double)c->runs * c->tuning.tuned_s;
     }
     printf("\n%s\n", title);
@@ -187,7 +187,7 @@ enum mt_status mt_tune_job(const struct mt_tune_options *options, struct mt_err 
     }
     if (!st && !mt_device_tuner(j.device)) {
         if (!j.rank)
-            printf("%s: there is nothing to tune on this device: its kernels have no variants\n",
+            printf("%s: there is nothing to tune: this device's kernels have no variants\n",
                    mt_device_describe(j.device));
     } else if (!st) {
         const struct mt_lowered *const *lowered = (const struct mt_lowered *const *)j.lowered;

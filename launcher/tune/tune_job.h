@@ -1,4 +1,4 @@
-/* `motley tune`: the kernels of a plan's programs, ahead of time. */
+/* `motley tune`: tuning the kernels of a plan's programs ahead of time. */
 #ifndef MT_LAUNCHER_TUNE_TUNE_JOB_H
 #define MT_LAUNCHER_TUNE_TUNE_JOB_H
 
@@ -10,8 +10,8 @@ struct mt_tune_options {
     struct mt_emulation emulation;
 };
 
-/* Tune what the plan's ranks run, and print what was gained; collective over MPI_COMM_WORLD, agrees. Process p of n
- * does the programs of ranks p, p + n and so on, on its own device. */
+/* Tune the programs of the plan's ranks, and print the gains; collective over MPI_COMM_WORLD, agrees. Process p of n
+ * tunes those of ranks p, p + n and so on, on its own device. */
 enum mt_status mt_tune_job(const struct mt_tune_options *options, struct mt_err *err);
 
 #endif

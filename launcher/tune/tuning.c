@@ -26,8 +26,8 @@ void mt_tuning_report_release(struct mt_tuning_report *report) {
 
 /* ---- which calls there are ---- */
 
-/* As the executor will make it; addresses count from the arena's beginning, which is aligned. What has no place there
- * (the shape that a fill is given) has none here. */
+/* The call as the executor will make it, with addresses relative to the arena's start, which is aligned. Values outside
+ * the arena (the shape that a fill gets) have none. */
 static struct mt_call call_of(const struct mt_lowered *low, int i, struct mt_tensor tensors[MT_MAX_IN + MT_MAX_OUT]) {
     const struct mt_linstr *c = &low->instrs[i];
     for (int k = 0; k < c->nin + c->nout; k++) {
@@ -71,7 +71,7 @@ static void list_calls(struct tuning *t, const struct mt_lowered *low) {
                 add_call(t, low, i, b == MT_BODY ? low->body_count : 1);
 }
 
-/* How many of them are not known yet. */
+/* Look up all calls; returns how many are not tuned yet. */
 static int look_up(struct tuning *t) {
     int unknown = 0;
     for (int i = 0; i < t->report->ncalls; i++) {
@@ -84,7 +84,7 @@ static int look_up(struct tuning *t) {
 
 /* ---- between ranks ---- */
 
-/* Everybody's bytes, one after the other; where each rank's begin. Both are the caller's to free. */
+/* All ranks' bytes, concatenated; (*starts)[r] is the offset of rank r's. The caller frees both. */
 static char *gather(MPI_Comm comm, const void *mine, size_t size_bytes, int **starts, int *n) {
     int size = (int)size_bytes;
     MPI_Comm_size(comm, n);
@@ -104,8 +104,8 @@ static bool all_equal(MPI_Comm comm, uint64_t mine) {
     return both[0] == ~both[1];
 }
 
-/* What anybody of the class knows, to all of it. */
-static enum mt_status hand_round(const struct tuning *t, struct mt_err *err) {
+/* Give all results of the class to all its ranks. */
+static enum mt_status exchange(const struct tuning *t, struct mt_err *err) {
     if (all_equal(t->class, t->tuner->hash(t->device))) return MT_OK;
     size_t length;
     int *starts, n;
@@ -122,14 +122,14 @@ static enum mt_status hand_round(const struct tuning *t, struct mt_err *err) {
     return st;
 }
 
-/* Until all of the class know the same. A job beside this one writes to the same file, and what is taken from there
- * while results are handed round one rank may have seen and another not: they are handed round again, then. */
-static enum mt_status settle(const struct tuning *t, struct mt_err *err) {
+/* Exchange until all ranks of the class have equal tables. A concurrent job may write to the same tuning file, so that
+ * one rank reads a result during an exchange that another has not read; a further exchange brings it to all. */
+static enum mt_status exchange_until_equal(const struct tuning *t, struct mt_err *err) {
     enum { ROUNDS = 8 };
     enum mt_status st = MT_OK;
     for (int i = 0; i < ROUNDS; i++) {
         struct mt_err later = MT_ERR_INIT;
-        enum mt_status here = hand_round(t, st ? &later : err);
+        enum mt_status here = exchange(t, st ? &later : err);
         if (!st) st = here;
     }
     if (!all_equal(t->class, t->tuner->hash(t->device)) && !st)
@@ -139,13 +139,13 @@ static enum mt_status settle(const struct tuning *t, struct mt_err *err) {
 
 /* ---- dividing the work ---- */
 
-struct bid {
+struct claim {
     uint64_t call;
     int rank;
 };
 
 static int by_call(const void *a, const void *b) {
-    const struct bid *x = a, *y = b;
+    const struct claim *x = a, *y = b;
     if (x->call != y->call) return x->call < y->call ? -1 : 1;
     return x->rank - y->rank;
 }
@@ -154,16 +154,15 @@ static uint64_t hash_of(const char *key) {
     return mt_hash64(key, strlen(key), 0);
 }
 
-/* Whose turn each unknown call is: of the ranks that have it, the one with the least to do so far. mine[ncalls]:
- * whether it is this rank's. */
+/* Assign each unknown call to the least loaded of the ranks that have it. mine[ncalls]: whether it is this rank's. */
 static void divide(const struct tuning *t, bool *mine) {
     const struct mt_tuning_report *r = t->report;
-    struct bid *bids = mt_calloc((size_t)r->ncalls + 1, sizeof *bids);
+    struct claim *claims = mt_calloc((size_t)r->ncalls + 1, sizeof *claims);
     int *starts, n, me, count = 0;
     MPI_Comm_rank(t->class, &me);
     for (int i = 0; i < r->ncalls; i++)
-        if (!r->calls[i].known) bids[count++] = (struct bid){hash_of(t->keys[i]), me};
-    struct bid *all = (struct bid *)gather(t->class, bids, (size_t)count * sizeof *bids, &starts, &n);
+        if (!r->calls[i].known) claims[count++] = (struct claim){hash_of(t->keys[i]), me};
+    struct claim *all = (struct claim *)gather(t->class, claims, (size_t)count * sizeof *claims, &starts, &n);
     int total = starts[n] / (int)sizeof *all;
     int *load = mt_calloc((size_t)n, sizeof *load);
     qsort(all, (size_t)total, sizeof *all, by_call);
@@ -178,7 +177,7 @@ static void divide(const struct tuning *t, bool *mine) {
     free(load);
     free(all);
     free(starts);
-    free(bids);
+    free(claims);
 }
 
 static enum mt_status measure(const struct tuning *t, const bool *mine, struct mt_err *err) {
@@ -189,9 +188,9 @@ static enum mt_status measure(const struct tuning *t, const bool *mine, struct m
         const struct mt_tuned_call *c = &t->report->calls[i];
         struct mt_tensor tensors[MT_MAX_IN + MT_MAX_OUT];
         struct mt_call call = call_of(c->lowered, c->instr, tensors);
-        struct mt_err told = MT_ERR_INIT;
+        struct mt_err failed = MT_ERR_INIT;
         if (!mine[i]) continue;
-        if (t->tuner->tune(stream, &call, &told)) mt_log(MT_LOG_WARN, "%s: %s", call.what, told.text);
+        if (t->tuner->tune(stream, &call, &failed)) mt_log(MT_LOG_WARN, "%s: %s", call.what, failed.text);
         t->report->nmeasured++;
         mt_watch_progress();
     }
@@ -199,10 +198,10 @@ static enum mt_status measure(const struct tuning *t, const bool *mine, struct m
     return MT_OK;
 }
 
-/* This rank's class is done together; status and text are its own. */
+/* Tune the calls of this rank's class together. Status and text are this rank's own. */
 static enum mt_status tune_class(struct tuning *t, const struct mt_lowered *const *lowered, int count,
                                  struct mt_err *err) {
-    enum mt_status st = hand_round(t, err);
+    enum mt_status st = exchange(t, err);
     for (int l = 0; l < count; l++)
         if (lowered[l]) list_calls(t, lowered[l]);
     bool *mine = mt_calloc((size_t)t->report->ncalls + 1, sizeof *mine);
@@ -214,8 +213,8 @@ static enum mt_status tune_class(struct tuning *t, const struct mt_lowered *cons
         if (!st) st = measure(t, mine, err);
     }
     struct mt_err later = MT_ERR_INIT;
-    enum mt_status settled = settle(t, st ? &later : err);
-    if (!st) st = settled;
+    enum mt_status exchanged = exchange_until_equal(t, st ? &later : err);
+    if (!st) st = exchanged;
     look_up(t);
     free(mine);
     return st;

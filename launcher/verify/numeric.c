@@ -1,4 +1,4 @@
-/* Two interpreters, one after the other, so that only one program's values are in memory. */
+/* Two interpreters run one after the other, so that only one program's values are in memory. */
 #include "launcher/verify/numeric.h"
 
 #include <math.h>
@@ -9,11 +9,12 @@
 #include "planner/plan/planned.h"
 #include "launcher/verify/proxy_plan.h"
 #include "synth/interp/interp.h"
+#include "synth/ops/ops.h"
 
-/* The plain C operators in fp64, on a slow core: for the estimate only. */
+/* Of the plain C operators in fp64 on a slow core; for the estimate only. */
 #define REFERENCE_FLOPS_PER_S 2e9
 
-/* What a run leaves: every parameter whole, and the losses. */
+/* Results of a run: every parameter whole, and the losses. */
 struct outcome {
     double **params; /* [graph->nvalues], null where the value is no parameter */
     double *losses;  /* [steps]: per token */
@@ -28,23 +29,23 @@ static double program_bytes(const struct mt_program *p) {
     return count * (double)mt_type_size(MT_F64);
 }
 
-static enum mt_status open_variant(const struct mt_plan *variant, struct mt_planned *planned, struct mt_err *err) {
-    enum mt_status st = mt_planned_graph(variant, planned, err);
-    return st ? st : mt_planned_program(variant, planned, err);
+static enum mt_status open_proxy(const struct mt_plan *proxy, struct mt_planned *planned, struct mt_err *err) {
+    enum mt_status st = mt_planned_graph(proxy, planned, err);
+    return st ? st : mt_planned_program(proxy, planned, err);
 }
 
 enum mt_status mt_numeric_estimate(const struct mt_plan *plan, int64_t steps, double *memory_bytes, double *time_s,
                                    struct mt_err *err) {
-    struct mt_plan *wide = mt_variant_wide(plan);
+    struct mt_plan *fp64 = mt_proxy_plan_fp64(plan);
     struct mt_planned planned;
-    enum mt_status st = open_variant(wide, &planned, err);
+    enum mt_status st = open_proxy(fp64, &planned, err);
     if (!st) {
         double params = (double)mt_graph_parameters(planned.graph) * (double)mt_type_size(MT_F64);
         *memory_bytes = program_bytes(&planned.program) + params;
         *time_s = 2 * (double)steps * mt_graph_flops(planned.graph) / REFERENCE_FLOPS_PER_S;
     }
     mt_planned_release(&planned);
-    mt_plan_free(wide);
+    mt_plan_free(fp64);
     return st;
 }
 
@@ -71,23 +72,23 @@ static enum mt_status step_loss(const struct mt_interp *interp, const struct mt_
                                 struct mt_err *err) {
     double sum, count;
     if (!mt_interp_result(interp, g->loss_sum, &sum) || !mt_interp_result(interp, g->token_count, &count))
-        return mt_fail(err, MT_EPROOF, "the program never has the whole loss");
+        return mt_fail(err, MT_EPROOF, "no rank has the whole loss");
     *loss = sum / count;
     return MT_OK;
 }
 
-static enum mt_status run_variant(const struct mt_plan *variant, int64_t steps, struct outcome *out,
-                                  struct mt_planned *planned, struct mt_err *err) {
-    enum mt_status st = open_variant(variant, planned, err);
+static enum mt_status run_proxy(const struct mt_plan *proxy, int64_t steps, struct outcome *out,
+                                struct mt_planned *planned, struct mt_err *err) {
+    enum mt_status st = open_proxy(proxy, planned, err);
     if (st) return st;
     const struct mt_graph *g = planned->graph;
     struct mt_interp *interp = mt_interp_new(&planned->program);
     out->params = mt_calloc((size_t)g->nvalues, sizeof *out->params);
     out->losses = mt_calloc((size_t)steps, sizeof *out->losses);
-    mt_interp_init_states(interp, variant->job.seed);
+    mt_interp_init_states(interp, proxy->job.seed);
     for (int64_t s = 0; s < steps && !st; s++) {
-        struct mt_clock clock = {.step = s + 1, .seed = variant->job.seed, .lr = mt_job_lr(&variant->job, s + 1)};
-        feed(interp, planned, variant->job.seed, s);
+        struct mt_clock clock = {.step = s + 1, .seed = proxy->job.seed, .lr = mt_job_lr(&proxy->job, s + 1)};
+        feed(interp, planned, proxy->job.seed, s);
         if (!(st = mt_interp_step(interp, &clock, err))) st = step_loss(interp, g, &out->losses[s], err);
     }
     for (int v = 0; v < g->nvalues && !st; v++) {
@@ -136,8 +137,8 @@ static void compare(const struct mt_plan *plan, const struct mt_graph *g, int64_
     result->last_loss = want->losses[steps - 1];
 }
 
-/* Written so that a NaN fails. */
-static enum mt_status judge(const struct mt_numeric *result, struct mt_err *err) {
+/* Comparisons are negated so that a NaN fails. */
+static enum mt_status check_limits(const struct mt_numeric *result, struct mt_err *err) {
     if (!(result->spread == 0))
         return mt_fail(err, MT_EPROOF, "replicas of a parameter differ between ranks by %.3g", result->spread);
     if (!(result->difference <= MT_NUMERIC_DIFFERENCE))
@@ -155,23 +156,23 @@ static enum mt_status judge(const struct mt_numeric *result, struct mt_err *err)
 enum mt_status mt_numeric_run(const struct mt_plan *plan, int64_t steps, struct mt_numeric *result,
                               struct mt_err *err) {
     memset(result, 0, sizeof *result);
-    struct mt_plan *wide = mt_variant_wide(plan), *alone = mt_variant_alone(wide);
+    struct mt_plan *fp64 = mt_proxy_plan_fp64(plan), *one = mt_proxy_plan_one_rank(fp64);
     struct outcome want = {0}, got = {0};
     struct mt_planned reference = {0}, planned = {0};
-    enum mt_status st = run_variant(alone, steps, &want, &reference, err);
+    enum mt_status st = run_proxy(one, steps, &want, &reference, err);
     if (st) {
         mt_err_context(err, "on one rank");
         goto out;
     }
-    if ((st = run_variant(wide, steps, &got, &planned, err))) goto out;
+    if ((st = run_proxy(fp64, steps, &got, &planned, err))) goto out;
     compare(plan, reference.graph, steps, &want, &got, result);
-    st = judge(result, err);
+    st = check_limits(result, err);
 out:
     if (reference.graph) free_outcome(&want, reference.graph->nvalues);
     if (planned.graph) free_outcome(&got, planned.graph->nvalues);
     mt_planned_release(&reference);
     mt_planned_release(&planned);
-    mt_plan_free(alone);
-    mt_plan_free(wide);
+    mt_plan_free(one);
+    mt_plan_free(fp64);
     return st;
 }

@@ -1,5 +1,5 @@
-/* A plan against one rank, number by number: both are run in fp64 by the reference interpreter, on the same random
- * tokens, and their parameters compared. */
+/* A numeric comparison of a plan with one rank: both are run in fp64 by the reference interpreter on the same random
+ * tokens, and their parameters are compared. proxy_plan.h makes the plans that are run. */
 #ifndef MT_LAUNCHER_VERIFY_NUMERIC_H
 #define MT_LAUNCHER_VERIFY_NUMERIC_H
 
@@ -15,16 +15,16 @@ struct mt_numeric {
     struct mt_arena arena;
 };
 
-/* The limits that the results must keep. */
+/* Limits of the results. */
 #define MT_NUMERIC_DIFFERENCE 1e-10
 #define MT_NUMERIC_WORST 1e-10
 #define MT_NUMERIC_LOSS 1e-11
 
-/* What the run would take, on the high side. */
+/* Upper estimates of the run's memory and time. */
 enum mt_status mt_numeric_estimate(const struct mt_plan *plan, int64_t steps, double *memory_bytes, double *time_s,
                                    struct mt_err *err);
 
-/* Run. MT_EPROOF, with the results filled in, when a limit is passed. Release the arena in any case. */
+/* Run and compare. MT_EPROOF, with the results filled in, when a limit is exceeded. Release the arena in any case. */
 enum mt_status mt_numeric_run(const struct mt_plan *plan, int64_t steps, struct mt_numeric *result, struct mt_err *err);
 
 #endif

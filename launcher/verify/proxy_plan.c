@@ -1,4 +1,4 @@
-/* Variants of a plan. */
+/* Proxies of a plan. */
 #include "launcher/verify/proxy_plan.h"
 
 #include <string.h>
@@ -6,42 +6,42 @@
 #include "planner/plan/planned.h"
 #include "planner/balance/split.h"
 
-/* A plan that shares all that `plan` has, with an arena of its own. */
+/* A shallow copy with an arena of its own and no hashes. */
 static struct mt_plan *borrow(const struct mt_plan *plan) {
-    struct mt_plan *variant = mt_plan_new(plan->nranks);
-    struct mt_arena arena = variant->arena;
-    *variant = *plan;
-    variant->arena = arena;
-    variant->hash[0] = variant->model_hash[0] = variant->program_hash[0] = 0;
-    return variant;
+    struct mt_plan *proxy = mt_plan_new(plan->nranks);
+    struct mt_arena arena = proxy->arena;
+    *proxy = *plan;
+    proxy->arena = arena;
+    proxy->hash[0] = proxy->model_hash[0] = proxy->program_hash[0] = 0;
+    return proxy;
 }
 
-struct mt_plan *mt_variant_wide(const struct mt_plan *plan) {
-    struct mt_plan *wide = borrow(plan);
-    wide->job.precision = MT_F64;
-    wide->job.tf32 = false;
-    wide->decisions.gradient_wire = MT_F64;
-    return wide;
+struct mt_plan *mt_proxy_plan_fp64(const struct mt_plan *plan) {
+    struct mt_plan *fp64 = borrow(plan);
+    fp64->job.precision = MT_F64;
+    fp64->job.tf32 = false;
+    fp64->decisions.gradient_wire = MT_F64;
+    return fp64;
 }
 
-struct mt_plan *mt_variant_alone(const struct mt_plan *plan) {
-    struct mt_plan *alone = borrow(plan);
-    alone->nranks = 1;
-    alone->splits = mt_arena_memdup(&alone->arena, plan->splits, (size_t)plan->nsplits * sizeof *plan->splits);
+struct mt_plan *mt_proxy_plan_one_rank(const struct mt_plan *plan) {
+    struct mt_plan *one = borrow(plan);
+    one->nranks = 1;
+    one->splits = mt_arena_memdup(&one->arena, plan->splits, (size_t)plan->nsplits * sizeof *plan->splits);
     for (int s = 0; s < plan->nsplits; s++) {
-        alone->splits[s].sizes = mt_new(&alone->arena, int64_t, 1);
-        for (int r = 0; r < plan->nranks; r++) alone->splits[s].sizes[0] += plan->splits[s].sizes[r];
+        one->splits[s].sizes = mt_new(&one->arena, int64_t, 1);
+        for (int r = 0; r < plan->nranks; r++) one->splits[s].sizes[0] += plan->splits[s].sizes[r];
     }
-    alone->micro = mt_new(&alone->arena, int64_t, 1);
-    alone->micro[0] = plan->job.batch;
-    return alone;
+    one->micro = mt_new(&one->arena, int64_t, 1);
+    one->micro[0] = plan->job.batch;
+    return one;
 }
 
 static int64_t at_most(int64_t value, int64_t most) {
     return value < most ? value : most;
 }
 
-/* Options that make a model big, and what they are cut to. Heads divide the width, so both are cut or neither. */
+/* Options that determine a model's size, and their limits. Heads divide the width, so both are cut or neither. */
 static char *small_model(const struct mt_model *model, struct mt_arena *arena) {
     static const struct {
         const char *name;
@@ -61,7 +61,7 @@ static char *small_model(const struct mt_model *model, struct mt_arena *arena) {
     return text;
 }
 
-/* The split's proportions over what the label has now. */
+/* The split's proportions over the label's extent in the small model. */
 static enum mt_status shrink_split(const struct mt_graph *graph, struct mt_plan *small, struct mt_plan_split *split,
                                    struct mt_err *err) {
     int label = mt_graph_find_label(graph, split->label);
@@ -74,22 +74,25 @@ static enum mt_status shrink_split(const struct mt_graph *graph, struct mt_plan 
     return mt_split_proportional(graph->labels[label].extent, split->align, speeds, small->nranks, sizes, err);
 }
 
-enum mt_status mt_variant_small(const struct mt_plan *plan, struct mt_plan **small, struct mt_err *err) {
-    struct mt_plan *p = borrow(plan);
+static enum mt_status shrink(struct mt_plan *small, struct mt_planned *planned, struct mt_err *err) {
+    enum mt_status st = mt_model_parse(small->model, &planned->model, err);
+    if (st) return st;
+    small->model = small_model(&planned->model, &small->arena);
+    small->job.seq = at_most(small->job.seq, at_most(mt_model_get(&planned->model, "context"), 32));
+    if ((st = mt_planned_graph(small, planned, err))) return st;
+    small->splits = mt_arena_memdup(&small->arena, small->splits, (size_t)small->nsplits * sizeof *small->splits);
+    for (int s = 0; s < small->nsplits && !st; s++)
+        if (strcmp(small->splits[s].name, "batch")) st = shrink_split(planned->graph, small, &small->splits[s], err);
+    return st;
+}
+
+enum mt_status mt_proxy_plan_small(const struct mt_plan *plan, struct mt_plan **small, struct mt_err *err) {
     struct mt_planned planned = {0};
-    enum mt_status st = mt_model_parse(plan->model, &planned.model, err);
-    if (st) goto out;
-    p->model = small_model(&planned.model, &p->arena);
-    p->job.seq = at_most(plan->job.seq, at_most(mt_model_get(&planned.model, "context"), 32));
-    if ((st = mt_planned_graph(p, &planned, err))) goto out;
-    p->splits = mt_arena_memdup(&p->arena, plan->splits, (size_t)plan->nsplits * sizeof *plan->splits);
-    for (int s = 0; s < p->nsplits && !st; s++)
-        if (strcmp(p->splits[s].name, "batch")) st = shrink_split(planned.graph, p, &p->splits[s], err);
-out:
+    *small = borrow(plan);
+    enum mt_status st = shrink(*small, &planned, err);
     mt_planned_release(&planned);
-    if (st)
-        mt_plan_free(p);
-    else
-        *small = p;
+    if (!st) return MT_OK;
+    mt_plan_free(*small);
+    *small = NULL;
     return st;
 }

@@ -1,7 +1,5 @@
-/* What the parts of the watch share: this process's side of it. Private to watch*.c.
- *
- * watch.c has what callers see and what both kinds of rank do; hub.c is rank 0's thread, peer.c that of the
- * others; fate.c says what has become of a rank. */
+/* Shared by the watch's files: watch.c is what callers see; coordinator.c is rank 0's thread, agent.c that of the other
+ * ranks; process.c is this process's side of either, liveness.c tells whether another rank is alive. */
 #ifndef MT_LAUNCHER_WATCH_INTERNAL_H
 #define MT_LAUNCHER_WATCH_INTERNAL_H
 
@@ -14,8 +12,8 @@
 #include "launcher/watch/watch.h"
 #include "launcher/watch/link.h"
 
-/* Seconds between looks, and the most that one gap between looks counts for. */
-#define WATCH_LOOK_S 0.2
+/* Seconds between polls, and the most awake time that one gap between polls counts as. */
+#define WATCH_POLL_S 0.2
 #define WATCH_GAP_S 0.5
 
 struct watch {
@@ -35,58 +33,60 @@ struct watch {
     char phase[128];
     enum mt_watch_pace pace;
     int rank;
-    mt_watch_query *look;
-    void *look_context;
-    bool leaving, well; /* mt_watch_end has been called */
-    bool left;          /* and the thread has done what it wants */
-    bool failing;       /* mt_watch_fail has been called, with: */
+    mt_watch_query *query;
+    void *query_context;
+    bool leaving, well; /* mt_watch_end(well) has been called */
+    bool left;          /* and the thread needs this process no longer */
+    bool failing;       /* mt_watch_fail(err) has been called */
     struct mt_err err;
 };
 
-/* Seconds between notes: rank 0 hears at most a hundred a second, and everybody once a second. */
+void watch_run_coordinator(struct watch *w);
+void watch_run_agent(struct watch *w);
+
+/* ---- process.c ---- */
+
+/* Seconds between heartbeats: rank 0 receives at most a hundred a second, and every rank sends at least one a second.
+ */
 double watch_beat_s(const struct watch *w);
 
 /* Where this process is now. */
-void watch_describe(struct watch *w, struct watch_note *note);
+void watch_describe(struct watch *w, struct watch_message *message);
 
-/* Sleep until a descriptor is ready, at most nap_s; then how long the thread has been awake. Empties the
- * pipe, which fds[0] must be. */
+/* Wait until a descriptor is ready, at most timeout_s; returns how long the thread has been awake. fds[0] is set to the
+ * wake pipe, which is emptied. */
 struct pollfd;
-double watch_look(struct watch *w, struct pollfd *fds, int count, double nap_s);
+double watch_poll(struct watch *w, struct pollfd *fds, int count, double timeout_s);
 
 void watch_print(const struct watch *w, const char *text);
 
-/* Print `text` (null: nothing more to say) and end this process. */
+/* Print `text`, unless it is null, and end this process. */
 _Noreturn void watch_die(const struct watch *w, int code, const char *text);
 
-/* The failure of this process, as text. Returns its exit code; 0: there is none. */
+/* This process's failure as text. Returns its exit code; 0: it has not failed. */
 int watch_failure(struct watch *w, char *text, size_t size);
 
-/* Whether others should hear of this process at once; once each time. */
+/* Whether this process's place has changed so that others should hear of it at once; true once for each change. */
 bool watch_has_news(struct watch *w);
 
-/* Whether mt_watch_end has been called, and what for. */
+/* Whether mt_watch_end has been called; and with well = false. */
 bool watch_is_leaving(struct watch *w);
-bool watch_leaves_badly(struct watch *w);
-void watch_has_left(struct watch *w);
+bool watch_leaves_with_error(struct watch *w);
+void watch_set_left(struct watch *w);
 
-void watch_run_hub(struct watch *w);
-void watch_run_peer(struct watch *w);
+/* ---- liveness.c ---- */
 
-/* ---- fate.c ---- */
+enum watch_liveness { WATCH_ALIVE, WATCH_NOT_STARTED, WATCH_EXITED, WATCH_STOPPED, WATCH_SILENT };
 
-enum watch_fate { WATCH_FINE, WATCH_UNBORN, WATCH_ENDED, WATCH_STOPPED, WATCH_SILENT };
+/* Of a rank that has sent nothing yet, `waited_s` after this rank started. *seen, false at first: whether its process
+ * has been visible on this host. */
+enum watch_liveness watch_liveness_at_start(const struct watch *w, int world_rank, double waited_s, bool *seen);
+/* Of a rank whose last message is `silent_s` old. */
+enum watch_liveness watch_liveness_of(const struct watch *w, const struct watch_message *last, double silent_s);
 
-/* A rank that has not been heard of yet. begun_s: how long we wait already. seen: its process was seen on this host;
- * false at first. */
-enum watch_fate watch_fate_unborn(const struct watch *w, int place, double begun_s, bool *seen);
-/* One that has, `silent_s` ago. */
-enum watch_fate watch_fate_of(const struct watch *w, const struct watch_note *last, double silent_s);
-double watch_start_s(const struct watch *w);
-
-/* Add to text: "rank 1 on b ...". `last` may have no host yet. */
-void watch_tell_fate(const struct watch *w, enum watch_fate fate, const struct watch_note *last, double silent_s,
-                     char *text, size_t size);
-void watch_add(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Append "rank 1 on b has ..." to text. `last` may have no host yet. */
+void watch_print_liveness(const struct watch *w, enum watch_liveness liveness, const struct watch_message *last,
+                          double silent_s, char *text, size_t size);
+void watch_append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -1,5 +1,5 @@
-/* The line of rank 0 goes two ways: published, where mpirun's own data server is asked for it at any time; and put
- * among what ranks tell each other in MPI_Init, for launchers without such a server (Slurm). */
+/* Rank 0 hands on its line in two ways: published on mpirun's data server, which answers at any time; and put among the
+ * data that ranks exchange in MPI_Init, for launchers without such a server (Slurm). */
 #include "launcher/watch/launch.h"
 
 #include <pmix.h>
@@ -11,7 +11,7 @@
 
 static const char put_key[] = "motley.watch";
 
-/* The watch asks for hosts while the main thread may be closing. */
+/* The watch's thread may look up hosts while the main thread closes. */
 static pthread_mutex_t in_use = PTHREAD_MUTEX_INITIALIZER;
 
 void mt_launch_open(struct mt_launch *launch) {
@@ -42,7 +42,7 @@ void mt_launch_host(const struct mt_launch *launch, int rank, char *host, size_t
     bool yes = true;
     host[0] = 0;
     PMIX_LOAD_PROCID(&proc, launch->job, (pmix_rank_t)rank);
-    PMIX_INFO_LOAD(&info, PMIX_OPTIONAL, &yes, PMIX_BOOL); /* what is known here, without asking */
+    PMIX_INFO_LOAD(&info, PMIX_OPTIONAL, &yes, PMIX_BOOL); /* local knowledge only, without a request */
     pthread_mutex_lock(&in_use);
     if (launch->launched && !PMIx_Get(&proc, PMIX_HOSTNAME, &info, 1, &value) && value->type == PMIX_STRING)
         snprintf(host, size, "%s", value->data.string);
@@ -72,7 +72,7 @@ bool mt_launch_publish(const struct mt_launch *launch, const char *line) {
     return published || put;
 }
 
-/* Requests that are under way, since an answer may never come. */
+/* The request in flight: static, since its answer may come late or never. */
 static struct {
     atomic_bool asked, found;
     char line[MT_LAUNCH_LINE];

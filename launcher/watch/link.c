@@ -1,5 +1,5 @@
-/* Sockets for notes. Rank 0 listens on all its addresses, IPv6 too where the kernel has it; the line that it leaves
- * names them all, and others try them all. A random token tells its listener from a stranger on the same port. */
+/* Sockets for messages. Rank 0 listens on all its addresses, IPv6 too where the kernel has it, and publishes them all;
+ * the others try them all. A random token tells its listener from a stranger on the same port. */
 #include "launcher/watch/link.h"
 
 #include <arpa/inet.h>
@@ -15,37 +15,34 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static const uint64_t magic = 0x6d6f746c65790000u + sizeof(struct watch_note);
+static const uint64_t magic = 0x6d6f746c65790000u + sizeof(struct watch_message);
 
-static void set_port(struct sockaddr_storage *place, uint16_t port) {
-    if (place->ss_family == AF_INET6)
-        ((struct sockaddr_in6 *)place)->sin6_port = htons(port);
-    else
-        ((struct sockaddr_in *)place)->sin_port = htons(port);
+static in_port_t *port_of(struct sockaddr_storage *address) {
+    return address->ss_family == AF_INET6 ? &((struct sockaddr_in6 *)address)->sin6_port
+                                          : &((struct sockaddr_in *)address)->sin_port;
 }
 
-static socklen_t place_bytes(const struct sockaddr_storage *place) {
-    return place->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+static socklen_t address_bytes(const struct sockaddr_storage *address) {
+    return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }
 
-static void print_address(const struct sockaddr_storage *place, char *text, size_t size) {
-    const void *address = place->ss_family == AF_INET6 ? (const void *)&((const struct sockaddr_in6 *)place)->sin6_addr
-                                                       : (const void *)&((const struct sockaddr_in *)place)->sin_addr;
-    if (!inet_ntop(place->ss_family, address, text, (socklen_t)size)) text[0] = 0;
+static void print_ip(const struct sockaddr_storage *address, char *text, size_t size) {
+    const void *ip = address->ss_family == AF_INET6 ? (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr
+                                                    : (const void *)&((const struct sockaddr_in *)address)->sin_addr;
+    if (!inet_ntop(address->ss_family, ip, text, (socklen_t)size)) text[0] = 0;
 }
 
-void watch_print_place(const struct sockaddr_storage *place, char *text, size_t size) {
-    uint16_t port = place->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)place)->sin6_port
-                                                 : ((const struct sockaddr_in *)place)->sin_port;
-    print_address(place, text, size);
+void watch_print_address(const struct sockaddr_storage *address, char *text, size_t size) {
+    struct sockaddr_storage copy = *address;
+    print_ip(address, text, size);
     size_t used = strlen(text);
-    snprintf(text + used, size - used, " port %d", ntohs(port));
+    snprintf(text + used, size - used, " port %d", ntohs(*port_of(&copy)));
 }
 
 /* A socket that listens on any address of the family, and its port. */
 static int listen_on(int family, uint16_t *port) {
     struct sockaddr_storage any = {.ss_family = (sa_family_t)family};
-    socklen_t size = place_bytes(&any);
+    socklen_t size = address_bytes(&any);
     int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), off = 0;
     if (fd < 0) return -1;
     if (family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
@@ -54,8 +51,7 @@ static int listen_on(int family, uint16_t *port) {
         close(fd);
         return -1;
     }
-    *port =
-        ntohs(family == AF_INET6 ? ((struct sockaddr_in6 *)&any)->sin6_port : ((struct sockaddr_in *)&any)->sin_port);
+    *port = ntohs(*port_of(&any));
     return fd;
 }
 
@@ -80,12 +76,12 @@ enum mt_status watch_listen(int *fd, uint64_t *token, char *line, size_t size, s
     }
     size_t used = (size_t)snprintf(line, size, "%016" PRIx64 " %d", *token, port);
     for (struct ifaddrs *i = all; i; i = i->ifa_next) {
-        struct sockaddr_storage place = {0};
+        struct sockaddr_storage address = {0};
         char text[INET6_ADDRSTRLEN];
         if (!useful(i) || (i->ifa_addr->sa_family == AF_INET6 && !both)) continue;
-        place.ss_family = i->ifa_addr->sa_family;
-        memcpy(&place, i->ifa_addr, place_bytes(&place));
-        print_address(&place, text, sizeof text);
+        address.ss_family = i->ifa_addr->sa_family;
+        memcpy(&address, i->ifa_addr, address_bytes(&address));
+        print_ip(&address, text, sizeof text);
         if (used + strlen(text) + 2 < size) used += (size_t)snprintf(line + used, size - used, " %s", text);
     }
     freeifaddrs(all);
@@ -103,13 +99,13 @@ struct watch_link watch_accept(int listening) {
     return link;
 }
 
-/* Whether an address lies on a network of this host. */
-static bool is_near(const struct sockaddr_storage *place, const struct ifaddrs *all) {
+/* Whether an address is on a network of this host. */
+static bool is_near(const struct sockaddr_storage *address, const struct ifaddrs *all) {
     for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
-        if (!useful(i) || !i->ifa_netmask || i->ifa_addr->sa_family != place->ss_family) continue;
-        bool six = place->ss_family == AF_INET6;
+        if (!useful(i) || !i->ifa_netmask || i->ifa_addr->sa_family != address->ss_family) continue;
+        bool six = address->ss_family == AF_INET6;
         size_t at = six ? offsetof(struct sockaddr_in6, sin6_addr) : offsetof(struct sockaddr_in, sin_addr);
-        const unsigned char *a = (const unsigned char *)place + at, *b = (const unsigned char *)i->ifa_addr + at;
+        const unsigned char *a = (const unsigned char *)address + at, *b = (const unsigned char *)i->ifa_addr + at;
         const unsigned char *mask = (const unsigned char *)i->ifa_netmask + at;
         bool same = true;
         for (size_t k = 0; k < (six ? 16u : 4u); k++) same = same && (a[k] & mask[k]) == (b[k] & mask[k]);
@@ -118,7 +114,7 @@ static bool is_near(const struct sockaddr_storage *place, const struct ifaddrs *
     return false;
 }
 
-int watch_read_line(const char *line, uint64_t *token, struct sockaddr_storage *places, int most) {
+int watch_read_line(const char *line, uint64_t *token, struct sockaddr_storage *addresses, int most) {
     char copy[2048], *rest = NULL;
     struct ifaddrs *all = NULL;
     int port = 0, count = 0, near = 0;
@@ -129,15 +125,15 @@ int watch_read_line(const char *line, uint64_t *token, struct sockaddr_storage *
         return 0;
     if (getifaddrs(&all)) all = NULL;
     while ((word = strtok_r(NULL, " ", &rest)) && count < most) {
-        struct sockaddr_storage place = {0};
-        bool four = inet_pton(AF_INET, word, &((struct sockaddr_in *)&place)->sin_addr) == 1;
-        if (!four && inet_pton(AF_INET6, word, &((struct sockaddr_in6 *)&place)->sin6_addr) != 1) continue;
-        place.ss_family = four ? AF_INET : AF_INET6;
-        set_port(&place, (uint16_t)port);
-        places[count] = place;
-        if (is_near(&place, all)) {
-            places[count] = places[near];
-            places[near++] = place;
+        struct sockaddr_storage address = {0};
+        bool four = inet_pton(AF_INET, word, &((struct sockaddr_in *)&address)->sin_addr) == 1;
+        if (!four && inet_pton(AF_INET6, word, &((struct sockaddr_in6 *)&address)->sin6_addr) != 1) continue;
+        address.ss_family = four ? AF_INET : AF_INET6;
+        *port_of(&address) = htons((uint16_t)port);
+        addresses[count] = address;
+        if (is_near(&address, all)) {
+            addresses[count] = addresses[near];
+            addresses[near++] = address;
         }
         count++;
     }
@@ -145,40 +141,40 @@ int watch_read_line(const char *line, uint64_t *token, struct sockaddr_storage *
     return count;
 }
 
-struct watch_link watch_connect(const struct sockaddr_storage *place) {
-    struct watch_link link = {.fd = socket(place->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
+struct watch_link watch_connect(const struct sockaddr_storage *address) {
+    struct watch_link link = {.fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
     if (link.fd < 0) return link;
     set_options(link.fd);
-    if (connect(link.fd, (const struct sockaddr *)place, place_bytes(place)) && errno != EINPROGRESS)
+    if (connect(link.fd, (const struct sockaddr *)address, address_bytes(address)) && errno != EINPROGRESS)
         watch_close(&link);
     return link;
 }
 
-bool watch_send(struct watch_link *link, struct watch_note *note, const char *text) {
+bool watch_send(struct watch_link *link, struct watch_message *message, const char *text) {
     if (link->fd < 0) return false;
-    char whole[sizeof *note + WATCH_TEXT];
+    char whole[sizeof *message + WATCH_TEXT];
     size_t length = text ? strnlen(text, WATCH_TEXT - 1) : 0;
-    note->magic = magic;
-    note->text_bytes = (int32_t)length;
-    memcpy(whole, note, sizeof *note);
-    if (length) memcpy(whole + sizeof *note, text, length);
-    ssize_t sent = send(link->fd, whole, sizeof *note + length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    message->magic = magic;
+    message->text_bytes = (int32_t)length;
+    memcpy(whole, message, sizeof *message);
+    if (length) memcpy(whole + sizeof *message, text, length);
+    ssize_t sent = send(link->fd, whole, sizeof *message + length, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) return errno == EAGAIN || errno == EINTR;
-    return (size_t)sent == sizeof *note + length; /* half a note: nobody has read for very long */
+    return (size_t)sent == sizeof *message + length; /* half a message: the peer has not read for very long */
 }
 
-int watch_receive(struct watch_link *link, struct watch_note *note, char text[WATCH_TEXT]) {
+int watch_receive(struct watch_link *link, struct watch_message *message, char text[WATCH_TEXT]) {
     for (;;) {
-        size_t want = sizeof *note;
+        size_t want = sizeof *message;
         if (link->have >= want) {
-            memcpy(note, link->buffer, sizeof *note);
-            if (note->magic != magic || note->text_bytes < 0 || note->text_bytes >= WATCH_TEXT) return -1;
-            want += (size_t)note->text_bytes;
+            memcpy(message, link->buffer, sizeof *message);
+            if (message->magic != magic || message->text_bytes < 0 || message->text_bytes >= WATCH_TEXT) return -1;
+            want += (size_t)message->text_bytes;
         }
-        if (link->have >= sizeof *note && link->have == want) {
-            memcpy(text, link->buffer + sizeof *note, (size_t)note->text_bytes);
-            text[note->text_bytes] = 0;
-            note->host[sizeof note->host - 1] = note->at[sizeof note->at - 1] = 0;
+        if (link->have >= sizeof *message && link->have == want) {
+            memcpy(text, link->buffer + sizeof *message, (size_t)message->text_bytes);
+            text[message->text_bytes] = 0;
+            message->host[sizeof message->host - 1] = message->at[sizeof message->at - 1] = 0;
             link->have = 0;
             return 1;
         }

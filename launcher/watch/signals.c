@@ -1,4 +1,4 @@
-/* Flags set by handlers. */
+/* Flags that the handlers set. */
 #include "launcher/watch/signals.h"
 
 #include <signal.h>
@@ -38,9 +38,9 @@ void mt_signals_restore(void) {
 }
 
 int mt_signals_take(void) {
-    int asked = (asked_checkpoint ? MT_ASK_CHECKPOINT : 0) | (asked_stop ? MT_ASK_STOP : 0);
-    if (asked & MT_ASK_CHECKPOINT) asked_checkpoint = 0;
-    if (asked & MT_ASK_STOP) asked_stop = 0;
+    int asked = (asked_checkpoint ? MT_REQUEST_CHECKPOINT : 0) | (asked_stop ? MT_REQUEST_STOP : 0);
+    if (asked & MT_REQUEST_CHECKPOINT) asked_checkpoint = 0;
+    if (asked & MT_REQUEST_STOP) asked_stop = 0;
     return asked;
 }
 

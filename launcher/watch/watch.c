@@ -1,10 +1,9 @@
-/* What callers of the watch see, and what its thread does on every rank. */
+/* The watch as its callers see it: starting its thread, telling it phases and failures, ending it. */
 #include "launcher/watch/watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,105 +15,15 @@
 #include "kernels/base/log.h"
 #include "launcher/watch/internal.h"
 
-/* Progress deadlines are a little longer than those of collectives and streams, which know more to say. */
-#define QUICK_PATIENCE_S(deadline_s) (1.5 * (deadline_s) + 4)
-#define SLOW_PATIENCE_S(deadline_s) (10 * (deadline_s))
-
-static struct watch *the_watch; /* one a process; kept until it exits, since the thread is */
-
-/* ---- the thread ---- */
-
-void watch_describe(struct watch *w, struct watch_note *note) {
-    struct mt_watch_progress sight = {.text = ""};
-    *note = (struct watch_note){.token = w->token, .place = w->launch.rank, .pid = (int32_t)getpid()};
-    pthread_mutex_lock(&w->lock);
-    if (w->look) w->look(w->look_context, &sight);
-    note->rank = w->rank;
-    note->waits = sight.waits;
-    note->progress = sight.progress + atomic_load_explicit(&w->progress, memory_order_relaxed);
-    note->patience_s =
-        w->pace == MT_WATCH_SLOW ? SLOW_PATIENCE_S(w->options.deadline_s) : QUICK_PATIENCE_S(w->options.deadline_s);
-    snprintf(note->at, sizeof note->at, "%s%s%s", w->phase, sight.text[0] ? ", " : "", sight.text);
-    pthread_mutex_unlock(&w->lock);
-    memcpy(note->host, w->host, sizeof note->host);
-}
-
-double watch_beat_s(const struct watch *w) {
-    double beat_s = 0.01 * w->launch.nranks;
-    return beat_s < WATCH_LOOK_S ? WATCH_LOOK_S : beat_s > 1 ? 1 : beat_s;
-}
-
-double watch_look(struct watch *w, struct pollfd *fds, int count, double nap_s) {
-    char bytes[64];
-    fds[0] = (struct pollfd){.fd = w->wake[0], .events = POLLIN};
-    poll(fds, (nfds_t)count, (int)(1000 * nap_s));
-    if (fds[0].revents & POLLIN)
-        while (read(w->wake[0], bytes, sizeof bytes) > 0) continue;
-    double awake_s = mt_awake_check(&w->awake, WATCH_GAP_S);
-    if (w->parent && getppid() != w->parent) watch_die(w, mt_exit_code(MT_EPEER), "the launcher has ended");
-    return awake_s;
-}
-
-/* One write a message, so that those of several ranks do not mix. */
-void watch_print(const struct watch *w, const char *text) {
-    char whole[WATCH_TEXT + 600];
-    snprintf(whole, sizeof whole, "%smotley: %s\n", isatty(STDERR_FILENO) ? "\n" : "", text);
-    if (w->options.hint) watch_add(whole, sizeof whole, "  hint: %.500s\n", w->options.hint);
-    if (write(STDERR_FILENO, whole, strlen(whole)) < 0) return;
-}
-
-void watch_die(const struct watch *w, int code, const char *text) {
-    signal(SIGALRM, SIG_DFL);
-    alarm(3); /* whoever reads our output may be stopped too; the main thread takes the signal */
-    if (text) watch_print(w, text);
-    if (!ftrylockfile(stdout)) fflush_unlocked(stdout);
-    _exit(code);
-}
-
-int watch_failure(struct watch *w, char *text, size_t size) {
-    int code = 0;
-    pthread_mutex_lock(&w->lock);
-    if (w->failing) {
-        code = mt_exit_code(w->err.status);
-        snprintf(text, size, "rank %d on %s: %s", w->rank, w->host, w->err.text);
-        if (w->err.hint[0]) watch_add(text, size, "\n  hint: %s", w->err.hint);
-    }
-    pthread_mutex_unlock(&w->lock);
-    return code;
-}
-
-bool watch_has_news(struct watch *w) {
-    return atomic_exchange(&w->news, false);
-}
-
-bool watch_is_leaving(struct watch *w) {
-    pthread_mutex_lock(&w->lock);
-    bool leaving = w->leaving;
-    pthread_mutex_unlock(&w->lock);
-    return leaving;
-}
-
-bool watch_leaves_badly(struct watch *w) {
-    pthread_mutex_lock(&w->lock);
-    bool badly = w->leaving && !w->well;
-    pthread_mutex_unlock(&w->lock);
-    return badly;
-}
-
-void watch_has_left(struct watch *w) {
-    pthread_mutex_lock(&w->lock);
-    w->left = true;
-    pthread_cond_broadcast(&w->changed);
-    pthread_mutex_unlock(&w->lock);
-}
+static struct watch *the_watch; /* one per process; never freed, since the thread runs until the process exits */
 
 static void *run(void *argument) {
     struct watch *w = argument;
     mt_awake_check(&w->awake, WATCH_GAP_S);
     if (w->launch.rank)
-        watch_run_peer(w);
+        watch_run_agent(w);
     else
-        watch_run_hub(w);
+        watch_run_coordinator(w);
     return NULL;
 }
 
@@ -127,7 +36,7 @@ static void allow_files(int64_t count) {
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static enum mt_status open_hub(struct watch *w, struct mt_err *err) {
+static enum mt_status open_listener(struct watch *w, struct mt_err *err) {
     char line[MT_LAUNCH_LINE];
     w->listening = -1;
     if (w->launch.rank || w->launch.nranks == 1) return MT_OK;
@@ -135,13 +44,13 @@ static enum mt_status open_hub(struct watch *w, struct mt_err *err) {
     enum mt_status st = watch_listen(&w->listening, &w->token, line, sizeof line, err);
     if (st) return st;
     if (!mt_launch_publish(&w->launch, line))
-        return mt_fail(err, MT_ESYSTEM, "the launcher does not pass on where rank 0 listens for heartbeats");
+        return mt_fail(err, MT_ESYSTEM, "the launcher does not publish where rank 0 listens for heartbeats");
     return MT_OK;
 }
 
 static enum mt_status start_thread(struct watch *w, struct mt_err *err) {
     pthread_t thread;
-    sigset_t all, old; /* signals are the main thread's */
+    sigset_t all, old; /* signals go to the main thread */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
     errno = pthread_create(&thread, NULL, run, w);
@@ -172,7 +81,7 @@ enum mt_status mt_watch_begin(const struct mt_watch_options *options, struct mt_
     if (pipe2(w->wake, O_NONBLOCK | O_CLOEXEC)) {
         st = mt_fail_errno(err, "cannot make a pipe");
     } else {
-        st = open_hub(w, err);
+        st = open_listener(w, err);
         if (!st) st = start_thread(w, err);
     }
     the_watch = w; /* after a failure too: mt_watch_end leaves the job */
@@ -180,11 +89,11 @@ enum mt_status mt_watch_begin(const struct mt_watch_options *options, struct mt_
     return st;
 }
 
-/* ---- what goes on ---- */
+/* ---- phases and failures ---- */
 
 static void wake(struct watch *w) {
     atomic_store(&w->news, true);
-    if (write(w->wake[1], "", 1) < 0) return; /* the pipe is full: it will wake */
+    if (write(w->wake[1], "", 1) < 0) return; /* the pipe is full, so the thread wakes anyway */
 }
 
 void mt_watch_phase(enum mt_watch_pace pace, const char *format, ...) {
@@ -210,7 +119,7 @@ void mt_watch_progress(void) {
 void mt_watch_expect(int rank, int nranks) {
     if (!the_watch || rank || the_watch->launch.nranks == nranks) return;
     mt_log(MT_LOG_WARN,
-           "no heartbeats: the launcher tells of %d rank%s by PMIx, MPI of %d; only --deadline guards this "
+           "no heartbeats: the launcher reports %d rank%s by PMIx, but MPI has %d; only --deadline guards this "
            "job: start it with mpirun, or srun --mpi=pmix",
            the_watch->launch.nranks, the_watch->launch.nranks == 1 ? "" : "s", nranks);
 }
@@ -222,22 +131,22 @@ void mt_watch_rank(int rank) {
     pthread_mutex_unlock(&the_watch->lock);
 }
 
-void mt_watch_observe(mt_watch_query *look, void *context) {
+void mt_watch_observe(mt_watch_query *query, void *context) {
     struct watch *w = the_watch;
     if (!w) return;
     pthread_mutex_lock(&w->lock);
-    w->look = look;
-    w->look_context = context;
+    w->query = query;
+    w->query_context = context;
     pthread_mutex_unlock(&w->lock);
     mt_watch_progress();
 }
 
-/* Wake the thread, and wait for what it does, at most so long of our own awake time; returns whether it has left. */
+/* Wake the thread and wait until it has left, at most most_s of this process's awake time; returns whether it has. */
 static bool wait_for_thread(struct watch *w, double most_s) {
     struct mt_awake awake = {0};
     wake(w);
     while (!w->left && mt_awake_check(&awake, WATCH_GAP_S) < most_s)
-        mt_cond_wait_until(&w->changed, &w->lock, mt_now_s() + WATCH_LOOK_S);
+        mt_cond_wait_until(&w->changed, &w->lock, mt_now_s() + WATCH_POLL_S);
     return w->left;
 }
 
@@ -247,7 +156,7 @@ void mt_watch_fail(const struct mt_err *err) {
     pthread_mutex_lock(&w->lock);
     w->failing = true;
     w->err = *err;
-    if (!w->left) wait_for_thread(w, 10); /* which ends the process */
+    if (!w->left) wait_for_thread(w, 10); /* it ends the process */
     pthread_mutex_unlock(&w->lock);
 }
 

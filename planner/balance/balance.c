@@ -1,4 +1,4 @@
-/* Balance: from a problem to shares, by the methods of the other balance files. */
+/* Balance: from a problem to shares, by the methods of the other files. */
 #include "planner/balance/balance.h"
 
 #include <math.h>
@@ -9,8 +9,8 @@
 #include "planner/balance/internal.h"
 #include "planner/balance/split.h"
 
-#define GOOD 1e-4 /* within this much of the bound, nothing more is looked for */
-#define PROVEN 1e-11
+#define GOOD 1e-4    /* gap to the bound at which the search stops */
+#define PROVEN 1e-11 /* gap that is rounding */
 #define EXACT_TRIES 100000
 #define EXACT_TRIES_RANK 2000
 #define DESCENT_WORK 4000
@@ -57,11 +57,6 @@ static enum mt_status check_start(const struct mt_balance *p, int start, struct 
                                r, (long long)sizes[r], split->name, (long long)split->extent);
             sum += sizes[r];
             ragged += sizes[r] % split->align != 0;
-            int root = p->same ? p->same[s] : -1;
-            if (root >= 0 &&
-                sizes[r] * p->splits[root].extent != p->starts[start][(int64_t)root * p->nranks + r] * split->extent)
-                return mt_fail(err, MT_EINPUT, "start %d: rank %d's share of split \"%s\" does not follow \"%s\"",
-                               start, r, split->name, p->splits[root].name);
         }
         if (sum != split->extent)
             return mt_fail(err, MT_EINPUT, "start %d: shares of split \"%s\" sum to %lld, not %lld", start, split->name,
@@ -73,7 +68,7 @@ static enum mt_status check_start(const struct mt_balance *p, int start, struct 
     return MT_OK;
 }
 
-/* Every split in proportion to what the classes would do with an even share; even where that says nothing. */
+/* Each split in proportion to the classes' speeds at an even share; even if `even`, or where a speed is not known. */
 static void proportional(struct balance *b, bool even, int64_t *sizes) {
     const struct mt_balance *p = b->problem;
     double *speed = mt_calloc((size_t)p->nranks, sizeof *speed);
@@ -88,14 +83,13 @@ static void proportional(struct balance *b, bool even, int64_t *sizes) {
             known = known && isfinite(speed[r]) && speed[r] > 0;
         }
         for (int r = 0; !known && r < p->nranks; r++) speed[r] = 1;
-        struct mt_err never = MT_ERR_INIT; /* extents and speeds have been checked */
-        mt_split_proportional(b->extent[s], b->align[s], speed, p->nranks, sizes + (int64_t)b->root[s] * p->nranks,
-                              &never);
+        struct mt_err ignored = MT_ERR_INIT; /* extents and speeds have been checked */
+        mt_split_proportional(b->extent[s], b->align[s], speed, p->nranks, sizes + (int64_t)s * p->nranks, &ignored);
     }
     free(speed);
 }
 
-/* Average shares of classes as totals, whole and aligned: by largest remainder. */
+/* Totals of classes from their average shares: whole and aligned, by largest remainder. */
 static void round_totals(const struct balance *b, const double *share, int64_t *total) {
     double *weight = mt_calloc((size_t)b->nclasses, sizeof *weight);
     for (int s = 0; s < b->nsplits; s++) {
@@ -103,8 +97,8 @@ static void round_totals(const struct balance *b, const double *share, int64_t *
         for (int c = 0; c < b->nclasses; c++)
             sum += weight[c] = fmax(0, share[s * b->nclasses + c]) * (double)b->nranks[c];
         for (int c = 0; sum <= 0 && c < b->nclasses; c++) weight[c] = (double)b->nranks[c];
-        struct mt_err never = MT_ERR_INIT;
-        mt_split_proportional(b->extent[s], b->align[s], weight, b->nclasses, total + s * b->nclasses, &never);
+        struct mt_err ignored = MT_ERR_INIT;
+        mt_split_proportional(b->extent[s], b->align[s], weight, b->nclasses, total + s * b->nclasses, &ignored);
     }
     free(weight);
 }
@@ -130,7 +124,7 @@ static double consider(struct pursuit *w, const int64_t *sizes) {
 
 static void from_sizes(struct pursuit *w, const int64_t *sizes) {
     balance_state_from(w->b, sizes, &w->at);
-    balance_descend(w->b, &w->at, w->most_work / 2); /* far away, often: rarely the best */
+    balance_descend(w->b, &w->at, w->most_work / 2); /* rarely the best start */
     keep(w);
 }
 
@@ -141,7 +135,7 @@ static void from_totals(struct pursuit *w) {
     keep(w);
 }
 
-/* The class whose rank lacks most in the division that lacks least. */
+/* Names the class whose rank exceeds its memory most, in the division that exceeds it least. */
 static enum mt_status does_not_fit(const struct balance *b, const struct balance_state *best, struct mt_err *err) {
     const struct balance_group *worst = &best->groups[0];
     for (int g = 1; g < best->ngroups; g++)
@@ -154,15 +148,15 @@ static enum mt_status does_not_fit(const struct balance *b, const struct balance
     mt_fail(err, MT_EINPUT, "no shares fit into memory: at best, a rank of class \"%s\" needs %s, has %s and lacks %s",
             class, mt_units_bytes(bytes, need), mt_units_bytes((double)limit, have),
             mt_units_bytes(bytes - (double)limit, lack));
-    return mt_err_hint(err,
-                       "more ranks, less memory a rank (smaller micro-batches, storage in shares), or more memory");
+    return mt_err_hint(
+        err, "more ranks, less memory a rank (smaller micro-batches, sharded optimizer state), or more memory");
 }
 
 static bool reached(const struct pursuit *w, double step_s) {
     return w->best.over <= 0 && w->best.step_s <= step_s;
 }
 
-/* From every start, and to the end by exact methods where those are cheap. Returns whether the best is proven to be. */
+/* From all starts, then by exact methods where they are cheap. Returns whether the best is proven optimal. */
 static bool pursue(struct pursuit *w, const struct balance_relaxed *relaxed, double least_s) {
     struct balance *b = w->b;
     const struct mt_balance *p = b->problem;
@@ -184,8 +178,8 @@ static bool pursue(struct pursuit *w, const struct balance_relaxed *relaxed, dou
     int64_t tries = EXACT_TRIES + EXACT_TRIES_RANK * p->nranks;
     if (balance_exact(b, &w->best, tries)) return true;
     double before_s = w->best.step_s;
-    struct mt_err none = MT_ERR_INIT; /* one start of several: without it there are the others */
-    if (!balance_integers(b, w->best.step_s > 0 ? w->best.step_s : 1, w->total, &none)) from_totals(w);
+    struct mt_err ignored = MT_ERR_INIT; /* it is one start of several */
+    if (!balance_integers(b, w->best.step_s > 0 ? w->best.step_s : 1, w->total, &ignored)) from_totals(w);
     balance_kick(b, &w->best, fmax(good_s, proven_s), w->most_work);
     if (reached(w, proven_s)) return true;
     return w->best.step_s < before_s && balance_exact(b, &w->best, tries);
@@ -197,7 +191,7 @@ static void finish(struct pursuit *w, const struct balance_relaxed *relaxed, boo
     out->stage_s = mt_new(&out->arena, double, p->nstages);
     balance_state_sizes(w->b, &w->best, out->sizes);
     out->step_s = mt_balance_time(p, out->sizes, out->stage_s);
-    /* A start may be the best by a rounding. */
+    /* A start may be better by a rounding error. */
     for (int i = 0; i < p->nstarts; i++) {
         if (mt_balance_time(p, p->starts[i], NULL) >= out->step_s) continue;
         memcpy(out->sizes, p->starts[i], (size_t)p->nsplits * (size_t)p->nranks * sizeof *out->sizes);
@@ -228,7 +222,7 @@ enum mt_status mt_balance_solve(const struct mt_balance *problem, struct mt_bala
     proportional(&b, false, w.sizes);
     out->proportional_s = consider(&w, w.sizes);
     st = balance_relax(&b, w.best.step_s > 0 ? w.best.step_s : 1, &relaxed, err);
-    if (st == MT_EINPUT) { /* only memory can be in the way */
+    if (st == MT_EINPUT) { /* infeasible: only memory rows can be */
         from_sizes(&w, w.sizes);
         st = does_not_fit(&b, &w.best, err);
     }

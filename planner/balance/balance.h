@@ -1,17 +1,26 @@
-/* Balance: shares of several splits at once, such that the step is short and every rank's memory holds.
+/* Balance: shares of several splits at once, so that the step is short and each rank's memory suffices.
  *
- * A step is stages that follow each other. In a stage each rank computes for
- *     compute[stage](class of r, shares of r) = fixed + sum over splits of curve(share)
- * while its communication stream works for `comm` likewise, overlapped; a stage takes as long as its slowest rank's
- * slower stream, and what a rank's memory holds is fixed + sum over splits of curve(share). It is neutral: it knows no
- * model, no cluster. The caller fills in curves for classes of ranks that are alike.
+ * A step is a sequence of stages. In a stage each rank computes for
+ *     compute[stage](class of r, shares of r) = fixed + sum over splits of curve(share),
+ * overlapped with communication, `comm`, of the same form; the stage takes as long as the slowest rank's slower stream.
+ * Memory of a rank is fixed + sum over splits of curve(share). Balance knows no model and no cluster: the caller fills
+ * in curves for classes of ranks.
  *
- * Method: (1) a linear programme over classes (share of the class's ranks, times the count), curves by their lower
- * convex hull, memory rows: its optimum is a lower bound, its duals say what binds; (2) an integer programme of base
- * size plus how many of the class's ranks take one unit more; (3) local search on the exact curves, moving units
- * between ranks, from the programme's point, from even and proportional shares, and from every start that the caller
- * gives; the best is returned, so it is never worse than any of those that fit into memory. One split in one stage is
- * solved exactly by bisection over the stage's time. */
+ * Words:
+ * - split: an extent divided over the ranks as integer shares; unit: `align` elements of it.
+ * - class: ranks of equal curves and limits.
+ * - curve: seconds or bytes as a piecewise linear function of the share.
+ * - stage: a part of the step that all ranks end together.
+ * - lower bound: no shares take less; gap: how far a step is above it, relative.
+ * - dual value: how much a bit more of a resource shortens the step. A resource with a dual value above zero is
+ * binding: the bottlenecks are the largest.
+ *
+ * Method: (1) a linear programme over classes (a class's average share, times its ranks), with curves replaced by their
+ * lower convex hulls, and memory rows: its optimum is a lower bound, its duals name the bottlenecks; (2) an integer
+ * programme of a base share and how many of a class's ranks have one unit more; (3) local search on the exact curves,
+ * moving units between ranks, from the programmes' points, from even and proportional shares, and from each start that
+ * the caller gives. The best is returned, so it is never worse than any of these that fits into memory. One split in
+ * one stage is solved exactly by bisection over the stage's time; small problems by a dynamic programme over ranks. */
 #ifndef MT_PLANNER_BALANCE_BALANCE_H
 #define MT_PLANNER_BALANCE_BALANCE_H
 
@@ -47,18 +56,15 @@ struct mt_balance {
     const double *compute_fixed, *comm_fixed;   /* [stage nclasses + class], seconds */
     const struct mt_share_curve *memory;        /* [split nclasses + class], bytes */
     const int64_t *memory_fixed, *memory_limit; /* [nclasses]; limit 0: none */
-    /* Splits that follow another: same[split] is the split whose shares it takes times extent / extent, or -1. Refused
-     * where that does not give whole, aligned shares. Null: none follows. */
-    const int *same;
     int nstarts;
     const int64_t *const *starts; /* [nstarts][nsplits nranks] */
-    double limit_s;               /* time for looking; the linear programme is always solved */
+    double limit_s;               /* of the search; the linear programme is always solved */
 };
 
 enum mt_binding_kind { MT_BINDS_COMPUTE, MT_BINDS_COMM, MT_BINDS_MEMORY };
 struct mt_binding {
     enum mt_binding_kind kind;
-    int stage, class; /* stage -1 for memory, of a rank of the class; class -1 for communication, of all */
+    int stage, class; /* stage -1: memory of a rank of the class; class -1: communication of all */
     double dual;      /* seconds of the step that one percent more of this resource saves */
 };
 
@@ -66,20 +72,20 @@ struct mt_balanced {
     struct mt_arena arena;
     int64_t *sizes;  /* [split nranks + rank] */
     double step_s;   /* by the exact curves */
-    double bound_s;  /* no shares are faster */
+    double bound_s;  /* lower bound */
     double *stage_s; /* [nstages] */
     int nbindings;   /* largest first */
     struct mt_binding *bindings;
     double even_s, proportional_s; /* of those shares; infinity where they do not fit into memory */
-    bool exact;                    /* proven: step_s is the least there is, and bound_s is equal to it */
-    int64_t work;                  /* times of a rank's shares that were looked up */
+    bool exact;                    /* proven optimal: bound_s equals step_s */
+    int64_t work;                  /* how often a rank's costs were looked up */
 };
 
 /* The step's time of given shares by the exact curves; infinity when a rank's memory does not hold them. */
 double mt_balance_time(const struct mt_balance *problem, const int64_t *sizes, double *stage_s);
 
-/* MT_EINPUT when nothing fits into memory: says which class lacks how much; and for curves, starts and counts that make
- * no sense. MT_EMISSING without GLPK. Release balanced->arena. */
+/* MT_EINPUT when no shares fit into memory (names the class and what it lacks), and for invalid curves, starts and
+ * counts; MT_EMISSING without GLPK. Release balanced->arena. */
 enum mt_status mt_balance_solve(const struct mt_balance *problem, struct mt_balanced *balanced, struct mt_err *err);
 
 #endif

@@ -1,8 +1,8 @@
-/* Balance: what each stage takes at least, and the case in which that is all there is to know.
+/* Balance: a lower bound of each stage, and the case in which it is the optimum.
  *
- * A time for a stage gives each class a largest share of each split (other splits costing their least, by time and by
- * memory); the stage cannot be faster than the least time for which those sum to the extent, found by bisection. With
- * one split in one stage and curves that never fall, every smaller share is possible as well, and that time is reached.
+ * Within a time for a stage, each class has a largest share of a split, if the other splits cost their least (time and
+ * memory). The stage takes at least the least time for which these shares sum to the extent, found by bisection. With
+ * one split in one stage and curves that never fall, smaller shares are possible too, so that this time is the optimum.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -36,23 +36,24 @@ static int64_t largest(const struct balance_curve *curve, double limit, int64_t 
     return curve->value[0] <= limit ? 0 : -1;
 }
 
-/* One split in one stage: what the other splits cost a class at least. */
-struct alone {
+/* One split in one stage, the other splits costing each class their least. */
+struct one_split {
     int stage, split;
-    double *compute, *comm, *memory; /* [nclasses], with what is fixed; memory: of the limit, what is left */
-    int64_t *most;                   /* out: units of a rank of each class */
-    int ragged;                      /* out: the class that has the ragged share */
+    double *compute, *comm,
+        *memory;   /* [nclasses]: fixed costs and the other splits' least; memory: what they leave of the limit */
+    int64_t *most; /* out: units of a rank of each class */
+    int ragged;    /* out: the class that has the ragged share */
 };
 
-static void alone_of(struct balance *b, int stage, int split, struct alone *a) {
+static void one_split_of(struct balance *b, int stage, int split, struct one_split *a) {
     const struct mt_balance *p = b->problem;
-    *a = (struct alone){stage,
-                        split,
-                        mt_new(&b->arena, double, b->nclasses),
-                        mt_new(&b->arena, double, b->nclasses),
-                        mt_new(&b->arena, double, b->nclasses),
-                        mt_new(&b->arena, int64_t, b->nclasses),
-                        0};
+    *a = (struct one_split){stage,
+                            split,
+                            mt_new(&b->arena, double, b->nclasses),
+                            mt_new(&b->arena, double, b->nclasses),
+                            mt_new(&b->arena, double, b->nclasses),
+                            mt_new(&b->arena, int64_t, b->nclasses),
+                            0};
     for (int c = 0; c < b->nclasses; c++) {
         a->compute[c] = p->compute_fixed[stage * b->nclasses + c];
         a->comm[c] = p->comm_fixed[stage * b->nclasses + c];
@@ -69,7 +70,7 @@ static void alone_of(struct balance *b, int stage, int split, struct alone *a) {
 }
 
 /* Whether the largest shares within the stage's time reach the extent. */
-static bool reach(struct balance *b, struct alone *a, double stage_s) {
+static bool reach(struct balance *b, struct one_split *a, double stage_s) {
     int64_t extent = b->extent[a->split], align = b->align[a->split], ragged = extent % align, units = 0, room = -1;
     for (int c = 0; c < b->nclasses; c++) {
         if (!b->nranks[c]) continue;
@@ -91,8 +92,8 @@ static bool reach(struct balance *b, struct alone *a, double stage_s) {
     return units - (ragged ? room : 0) >= extent / align;
 }
 
-/* The least time for which `reach` holds, from both sides; infinity where none does. */
-static double bisect(struct balance *b, struct alone *a, double *below_s) {
+/* The least time for which `reach` holds; infinity if there is none. *below_s: a time for which it does not. */
+static double bisect(struct balance *b, struct one_split *a, double *below_s) {
     double low = 0, high = 1e-6;
     if (reach(b, a, 0)) return *below_s = 0;
     while (high < 1e15 && !reach(b, a, high)) low = high, high *= 4;
@@ -115,9 +116,9 @@ double balance_least_times(struct balance *b) {
     for (int k = 0; k < b->nstages; k++) {
         b->least_t[k] = 0;
         for (int s = 0; s < b->nsplits; s++) {
-            struct alone a;
+            struct one_split a;
             double below_s;
-            alone_of(b, k, s, &a);
+            one_split_of(b, k, s, &a);
             bisect(b, &a, &below_s);
             b->least_t[k] = balance_larger(b->least_t[k], below_s * (1 - 1e-12));
         }
@@ -130,13 +131,13 @@ bool balance_bisect(struct balance *b, struct balance_state *state) {
     if (b->nsplits > 1 || b->nstages > 1) return false;
     for (int c = 0; c < b->nclasses; c++)
         if (!rises(&b->compute[c]) || !rises(&b->comm[c]) || !rises(&b->memory[c])) return false;
-    struct alone a;
+    struct one_split a;
     double below_s;
-    alone_of(b, 0, 0, &a);
+    one_split_of(b, 0, 0, &a);
     if (!isfinite(bisect(b, &a, &below_s))) return false;
     int64_t *total = mt_new(&b->arena, int64_t, b->nclasses), left = b->extent[0] / b->align[0], sum = 0;
     for (int c = 0; c < b->nclasses; c++) sum += a.most[c] * b->nranks[c];
-    /* Of what all could take, all take the same part; what rounding leaves goes to whoever has room. */
+    /* All take the same part of what they could take; the remainder of rounding goes to classes with room. */
     double part = sum > 0 ? (double)left / (double)sum : 0;
     for (int round = 0; round < 2; round++)
         for (int c = 0; c < b->nclasses; c++) {

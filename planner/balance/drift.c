@@ -9,7 +9,7 @@
 void mt_drift_init(struct mt_drift *d, int nranks, const int64_t *shares, int64_t align) {
     *d = (struct mt_drift){.nranks = nranks, .align = align, .shares = shares};
     for (int w = 0; w < MT_DRIFT_WINDOWS; w++) d->compute_s[w] = mt_new(&d->arena, double, nranks);
-    d->told = mt_new(&d->arena, int64_t, nranks);
+    d->last_report = mt_new(&d->arena, int64_t, nranks);
     d->better = mt_new(&d->arena, int64_t, nranks);
 }
 
@@ -30,8 +30,8 @@ double mt_drift_step_after(int nranks, const int64_t *shares, const int64_t *bet
     return step_s - before + after;
 }
 
-/* Shares in proportion to samples a second, by the medians over the windows; a rank without samples has shown nothing
- * and stays without. */
+/* Shares in proportion to samples a second, by the medians over the windows; a rank without samples has no speed and
+ * stays without. */
 static bool find_better(struct mt_drift *d, double *median_s) {
     struct mt_arena scratch = MT_ARENA_INIT;
     struct mt_err err = MT_ERR_INIT;
@@ -56,7 +56,7 @@ bool mt_drift_window(struct mt_drift *d, double now_s, const double *compute_s, 
     if (!d->nwindows++) d->started_s = now_s;
     memcpy(d->compute_s[slot], compute_s, (size_t)d->nranks * sizeof *compute_s);
     d->step_s[slot] = step_s;
-    if (d->nwindows < MT_DRIFT_WINDOWS || now_s - d->started_s < MT_DRIFT_SETTLE_S) return false;
+    if (d->nwindows < MT_DRIFT_WINDOWS || now_s - d->started_s < MT_DRIFT_WARMUP_S) return false;
 
     struct mt_arena scratch = MT_ARENA_INIT;
     double *median_s = mt_new(&scratch, double, d->nranks), least = 1e9;
@@ -73,11 +73,11 @@ bool mt_drift_window(struct mt_drift *d, double now_s, const double *compute_s, 
     }
     if (d->gain < MT_DRIFT_GAIN / 2) d->quiet = false;
     if (least <= MT_DRIFT_GAIN || d->gain <= MT_DRIFT_GAIN) return false;
-    size_t bytes = (size_t)d->nranks * sizeof *d->told;
-    bool same = d->quiet && !memcmp(d->told, d->better, bytes);
-    if (d->said && (same || now_s - d->said_s < MT_DRIFT_PAUSE_S)) return false;
-    d->said = d->quiet = true;
-    d->said_s = now_s;
-    memcpy(d->told, d->better, bytes);
+    size_t bytes = (size_t)d->nranks * sizeof *d->last_report;
+    bool same = d->quiet && !memcmp(d->last_report, d->better, bytes);
+    if (d->reported && (same || now_s - d->reported_s < MT_DRIFT_PAUSE_S)) return false;
+    d->reported = d->quiet = true;
+    d->reported_s = now_s;
+    memcpy(d->last_report, d->better, bytes);
     return true;
 }

@@ -1,13 +1,9 @@
-/* Balance: exact methods for where they are cheap.
+/* Balance: an exact dynamic programme over ranks, for small problems.
  *
- * Bisection: with one split in one stage and curves that never fall, a stage's time gives each class a largest share,
- * and is enough when they sum to the extent.
- *
- * Programme over ranks: one rank after the other takes any shares; of partial divisions that leave the same, those are
- * kept that no other beats in every stage's time so far. What cannot end below the best known is dropped: the stages'
- * times so far, at least their own least, must sum to less, and the ranks that follow must be able to take what is
- * left.
- */
+ * Ranks take their shares one after the other. A label is a partial division; of the labels that leave equal
+ * remainders, those are kept that no other dominates, that is, beats in every stage's time so far. A label is dropped
+ * when it cannot end below the best known step: sum over stages of max(time so far, the stage's lower bound); or when
+ * the ranks that follow cannot take what is left. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +12,7 @@
 
 #define MOST_OPTIONS 20000
 #define MOST_STAGES 6
-#define CLOSER (1 - 1e-10) /* what is faster by less is not */
+#define CLOSER (1 - 1e-10) /* an improvement below this is rounding */
 
 struct option {
     int64_t x[MT_BALANCE_MOST_SPLITS];
@@ -25,7 +21,7 @@ struct option {
 struct options {
     int n;
     struct option *all;
-    int *at; /* of a combination of shares; -1: too slow or too large */
+    int *at; /* [combinations of shares]: its option, or -1: too slow or too large for memory */
     int64_t least[MT_BALANCE_MOST_SPLITS], most[MT_BALANCE_MOST_SPLITS];
 };
 struct label {   /* a partial division */
@@ -46,11 +42,11 @@ struct exact {
     double below_s;          /* what to beat */
     struct options *options; /* [nclasses] */
     struct level *levels;    /* [nranks + 1] */
-    int parent, option[2];   /* what was best: of the last two ranks */
+    int parent, option[2];   /* of the best division; option: of the last two ranks */
     bool found;
 };
 
-/* The shares one rank can have of a split: multiples, and those with the ragged rest. */
+/* The shares that one rank can have of a split: multiples of align, and those plus the ragged remainder. */
 static int64_t nshares(const struct balance *b, int split) {
     int64_t units = b->extent[split] / b->align[split];
     return b->extent[split] % b->align[split] ? 2 * (units + 1) : units + 1;
@@ -99,7 +95,7 @@ static int by_key(const void *a, const void *b) {
     return 0;
 }
 
-/* Keep those labels that no other with the same rest beats in every stage. */
+/* Keep the labels that no other with an equal remainder dominates. */
 static void prune(const struct exact *w, struct level *level) {
     if (!level->n) return;
     qsort(level->labels, (size_t)level->n, sizeof *level->labels, by_key);
@@ -107,14 +103,14 @@ static void prune(const struct exact *w, struct level *level) {
     for (int i = 0; i < level->n; i++) {
         struct label *label = &level->labels[i];
         if (n && label->key != level->labels[first].key) first = n;
-        bool beaten = false;
-        for (int j = first; j < n && !beaten; j++) {
-            beaten = true;
-            for (int k = 0; k < w->b->nstages && beaten; k++)
-                beaten = balance_larger(level->labels[j].t[k], w->b->least_t[k]) <=
-                         balance_larger(label->t[k], w->b->least_t[k]);
+        bool dominated = false;
+        for (int j = first; j < n && !dominated; j++) {
+            dominated = true;
+            for (int k = 0; k < w->b->nstages && dominated; k++)
+                dominated = balance_larger(level->labels[j].t[k], w->b->least_t[k]) <=
+                            balance_larger(label->t[k], w->b->least_t[k]);
         }
-        if (!beaten) level->labels[n++] = *label;
+        if (!dominated) level->labels[n++] = *label;
     }
     level->n = n;
 }
@@ -123,7 +119,7 @@ static void left_of(const struct balance *b, int64_t key, int64_t *left) {
     for (int s = 0; s < b->nsplits; s++) left[s] = key % (b->extent[s] + 1), key /= b->extent[s] + 1;
 }
 
-/* What an option leaves of `left`, as a key; false when the ranks that follow cannot take it. */
+/* The remainder of `left` after an option, and its key; false when the ranks that follow cannot take it. */
 static bool leaves(const struct exact *w, const struct level *to, const struct option *option, const int64_t *left,
                    int64_t *rest, int64_t *key) {
     const struct balance *b = w->b;
@@ -161,8 +157,8 @@ static void extend(struct exact *w, int at, int parent) {
     }
 }
 
-/* The last two ranks of one label. */
-static void settle(struct exact *w, int at, int parent) {
+/* Complete one label with its last two ranks: the last takes what is left. */
+static void complete_label(struct exact *w, int at, int parent) {
     struct balance *b = w->b;
     const struct level *from = &w->levels[at], *to = &w->levels[at + 1];
     const struct options *o = &w->options[from->class], *last = &w->options[to->class];
@@ -198,7 +194,7 @@ static void take(struct exact *w, int level, int option, struct balance_state *s
     balance_state_add(state, &group, 1);
 }
 
-/* The division that was best. */
+/* The best division, from its last label back. */
 static void trace(struct exact *w, struct balance_state *best) {
     int n = w->b->problem->nranks;
     best->ngroups = 0;
@@ -211,7 +207,7 @@ static void trace(struct exact *w, struct balance_state *best) {
     balance_state_measure(w->b, best);
 }
 
-/* What each level's ranks and those after can take; false where the numbers are too many to be cheap. */
+/* For each level, the least and most that its rank and those after it can take; false if there are too many options. */
 static bool make_levels(struct exact *w) {
     struct balance *b = w->b;
     int n = b->problem->nranks, rank = 0;
@@ -253,7 +249,7 @@ bool balance_exact(struct balance *b, struct balance_state *best, int64_t most_t
         complete = w.left > 0;
         if (complete) prune(&w, &w.levels[i + 1]);
     }
-    for (int j = 0; complete && w.left > 0 && j < w.levels[n - 2].n; j++) settle(&w, n - 2, j);
+    for (int j = 0; complete && w.left > 0 && j < w.levels[n - 2].n; j++) complete_label(&w, n - 2, j);
     complete = complete && w.left > 0;
     if (w.found) trace(&w, best);
     for (int c = 0; c < b->nclasses; c++) free(w.options[c].all), free(w.options[c].at);

@@ -1,7 +1,7 @@
-/* What the parts of balance share: the problem made ready, and divisions of the extents as groups of ranks.
+/* Inside balance: the prepared problem, and divisions of the extents as groups of ranks.
  *
- * Ready means: splits that follow another are merged into it, curves are cut at the extent, and ranks of a class are
- * counted, not listed. A division lists groups: so many ranks of a class that have the same shares. */
+ * Prepared means: curves end at the extent, and ranks of a class are counted, not listed. A division lists groups: how
+ * many ranks of a class have the same shares. */
 #ifndef MT_PLANNER_BALANCE_INTERNAL_H
 #define MT_PLANNER_BALANCE_INTERNAL_H
 
@@ -17,7 +17,6 @@ struct balance {
     struct mt_arena arena;
     int nclasses, nsplits, nstages;
     int64_t *nranks; /* [nclasses] */
-    int *root;       /* [nsplits]: the split of the problem */
     int64_t *extent, *align;
     struct balance_curve *compute, *comm; /* [(stage nsplits + split) nclasses + class] */
     struct balance_curve *memory;         /* [split nclasses + class] */
@@ -25,8 +24,8 @@ struct balance {
      * of a split, cost[split nclasses + class][units width], or null where there are too many of them. */
     int width;
     double *fixed, **cost;
-    double least_t[MT_BALANCE_MOST_STAGES]; /* seconds that each stage takes at least */
-    double end_s;                           /* by the monotonic clock: when to stop looking */
+    double least_t[MT_BALANCE_MOST_STAGES]; /* lower bound of each stage, seconds */
+    double end_s;                           /* of mt_now_s: when to stop the search */
     int64_t work;
 };
 
@@ -35,7 +34,7 @@ struct balance_group {
     int64_t count;
     int64_t x[MT_BALANCE_MOST_SPLITS];
     double t[MT_BALANCE_MOST_STAGES]; /* seconds of each stage */
-    double over;                      /* memory beyond the limit, relative to it, of one rank */
+    double over;                      /* of one rank: memory beyond the limit, relative to it */
 };
 struct balance_state {
     int ngroups, capacity;
@@ -63,12 +62,13 @@ void balance_state_release(struct balance_state *state);
 /* `count` more ranks (less, if negative) with the class, shares, t and over of `like`. */
 void balance_state_add(struct balance_state *state, const struct balance_group *like, int64_t count);
 void balance_state_measure(const struct balance *b, struct balance_state *state);  /* over and step_s */
-bool balance_better(const struct balance_state *a, const struct balance_state *b); /* fits better, or is faster */
+bool balance_better(const struct balance_state *a, const struct balance_state *b); /* smaller over, then step_s */
 /* Shares of each class: of split s, total[s nclasses + class] divided over its ranks as evenly as alignment allows;
  * totals sum to the extent and are multiples of align but one. */
 void balance_state_of_totals(struct balance *b, const int64_t *total, struct balance_state *state);
 
-/* The relaxation: a lower bound, what binds, and a division to start from. `scale_s` is about the step's time. */
+/* The linear relaxation: a lower bound, dual values, and a division to start from. `scale_s`: roughly the step's time.
+ */
 struct balance_relaxed {
     double bound_s;
     double *share; /* [split nclasses + class]: of a rank, on average */
@@ -76,21 +76,21 @@ struct balance_relaxed {
     struct mt_binding *bindings; /* in the balance's arena */
 };
 enum mt_status balance_relax(struct balance *b, double scale_s, struct balance_relaxed *relaxed, struct mt_err *err);
-/* Whole base shares and how many ranks of a class take one unit more; MT_ESTALL when nothing was found soon. */
+/* The integer programme. total: as in balance_state_of_totals. MT_ESTALL when its limits passed without a solution. */
 enum mt_status balance_integers(struct balance *b, double scale_s, int64_t *total, struct mt_err *err);
 
-/* Improve by moves until none helps; at most so many look-ups. */
+/* Improve by moves until none helps, or most_work look-ups were made. */
 void balance_descend(struct balance *b, struct balance_state *state, int64_t most_work);
-/* Kicks and descents from the best. */
+/* Iterated local search: random changes of the best, each with a descent, until step_s <= good_s. */
 void balance_kick(struct balance *b, struct balance_state *best, double good_s, int64_t most_work);
 
-/* Fill in least_t; returns their sum, a lower bound of the step. */
+/* Fill in least_t. Returns the sum, a lower bound of the step. */
 double balance_least_times(struct balance *b);
 /* One split in one stage with curves that never fall: the division with the stage's least time, or nearly where a
- * ragged share is in the way. False where it does not apply. */
+ * ragged share prevents it. False where it does not apply. */
 bool balance_bisect(struct balance *b, struct balance_state *state);
-/* A dynamic programme over ranks that looks for anything faster than `best`, and puts it there. True when the search
- * was complete: then `best` is the fastest. */
+/* A dynamic programme over ranks for a division faster than `best`, which it replaces. True when the search was
+ * complete: `best` is optimal. */
 bool balance_exact(struct balance *b, struct balance_state *best, int64_t most_work);
 
 #endif

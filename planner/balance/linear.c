@@ -1,9 +1,9 @@
 /* Balance: the linear and the integer programme over classes.
  *
- * A column for each class's average share of each split and one for each stage's time; curves by their lower convex
- * hulls, as segments that are filled one after the other because their slopes rise. A mean of shares never takes longer
- * on a convex curve than the slowest of them, so the optimum is below every division of the ranks. Shares are counted
- * in extents, time in about steps, memory in limits, so that all numbers are near 1. */
+ * Columns: each class's average share of each split; each stage's time. Curves are replaced by their lower convex
+ * hulls, as segments that fill up in order because their slopes rise. On a convex curve the time of the mean share is
+ * at most that of the slowest rank, so the optimum is a lower bound of all divisions. Shares are counted in extents,
+ * time in approximate steps, memory in limits, so that all numbers are near 1. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 #include "planner/balance/internal.h"
 #include "planner/lp/lp.h"
 
-#define MOST_NODES 100 /* of the integer programme's tree: it is one start of several */
+#define MOST_NODES 100 /* of the integer programme's tree, which is one start of several */
 #define INTEGER_GAP 2e-3
-#define LEAST_LIMIT_S 10 /* for the relaxation, without which there is no answer at all */
+#define LEAST_LIMIT_S 10 /* of the relaxation, which cannot be done without */
 
 struct programme {
     struct balance *b;
@@ -37,7 +37,7 @@ static int hull(const struct balance_curve *curve, double *at, double *value) {
     return n;
 }
 
-/* Add sign * hull(share) / scale to the row, without its value at 0, which is returned (divided by scale). */
+/* Add sign * (hull(share) - hull(0)) / scale to the row. Returns hull(0) / scale. */
 static double add_curve(struct programme *p, const struct balance_curve *curve, int split, int share, int row,
                         double sign, double scale) {
     if (!curve->n) return 0;
@@ -98,7 +98,7 @@ static void make(struct programme *p, struct balance *b, double scale_s) {
     for (int k = 0; k < b->nstages; k++)
         p->stage[k] = mt_lp_col(&p->lp, b->problem->stage_names[k], 0, INFINITY, 1, false);
     for (int s = 0; s < b->nsplits; s++) {
-        const char *name = b->problem->splits[b->root[s]].name;
+        const char *name = b->problem->splits[s].name;
         double whole = b->extent[s] > 0 ? 1 : 0;
         int row = mt_lp_row(&p->lp, name, whole, whole);
         for (int c = 0; c < b->nclasses; c++) {
@@ -124,7 +124,8 @@ static int by_dual(const void *a, const void *b) {
     return x->stage != y->stage ? x->stage - y->stage : x->class - y->class;
 }
 
-/* A percent more speed takes a percent off a row's time, and a percent more memory adds one to the row's limit. */
+/* Dual values as seconds per percent: a percent more speed takes a percent off a row's time, a percent more memory adds
+ * one to a row's limit. */
 static void bindings(const struct programme *p, const struct mt_lp_solution *solution, struct balance_relaxed *out) {
     struct balance *b = p->b;
     out->bindings = mt_new(&b->arena, struct mt_binding, b->nstages * (b->nclasses + 1) + b->nclasses);
@@ -163,8 +164,8 @@ enum mt_status balance_relax(struct balance *b, double scale_s, struct balance_r
     return st;
 }
 
-/* What integers do to the programme: of each split each class's ranks have `base` units, `more` of them one more (and
- * then, `some` = 1); the columns of the relaxation become the largest share of the class. */
+/* Columns of the integer programme: the ranks of a class have `base` units of a split, and `more` of them one more;
+ * `some` = 1 if there are such. The relaxation's share becomes the largest share of the class. */
 struct whole {
     int base, more, some;
 };
@@ -194,8 +195,8 @@ enum mt_status balance_integers(struct balance *b, double scale_s, int64_t *tota
     struct whole *whole = mt_new(&p.lp.arena, struct whole, b->nsplits * b->nclasses);
     for (int s = 0; s < b->nsplits; s++) {
         double units = (double)(b->extent[s] / b->align[s]);
-        int row = mt_lp_row(&p.lp, b->problem->splits[b->root[s]].name, units, units);
-        p.lp.rows[s].least = -INFINITY, p.lp.rows[s].most = INFINITY; /* sums of largest shares, now */
+        int row = mt_lp_row(&p.lp, b->problem->splits[s].name, units, units);
+        p.lp.rows[s].least = -INFINITY, p.lp.rows[s].most = INFINITY; /* the sum of largest shares is free */
         for (int c = 0; c < b->nclasses && b->extent[s] > 0; c++)
             if (b->nranks[c]) whole[s * b->nclasses + c] = add_whole(&p, s, c, row);
     }

@@ -1,9 +1,9 @@
 /* Balance: local search on the exact curves.
  *
- * A move takes some of a split from ranks of one group to ranks of another; a swap also brings some of another split
- * back; a class move changes all ranks of a group by a unit and lets the best placed of the others make up for it. The
- * step is a sum of maxima, so that most moves change nothing while several ranks are as slow as each other: among equal
- * steps, the one with the smaller sum of (time / longest)^16 is preferred. */
+ * A move transfers an amount of a split from ranks of one group to ranks of another; a swap also transfers an amount of
+ * another split back; a class move changes all ranks of a group by a unit or two, and single units of other ranks make
+ * up for it. The step is a sum of maxima, so while several ranks are equally slow most moves do not change it: among
+ * equal steps, the smaller sum of (time / longest)^16 is better. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ struct search {
     struct balance_state *state;
     struct balance_state scratch;
     struct stage_top top[MT_BALANCE_MOST_STAGES];
-    double inverse[MT_BALANCE_MOST_STAGES]; /* of the longest, at the beginning */
+    double inverse[MT_BALANCE_MOST_STAGES]; /* of the longest time, at the beginning */
     struct score now;
     int64_t end_work;
     int64_t draws; /* of random numbers */
@@ -50,7 +50,7 @@ static double level_of(const struct search *w, const struct balance_group *group
     return sum;
 }
 
-static void look(struct search *w) {
+static void measure(struct search *w) {
     struct balance_state *state = w->state;
     balance_state_measure(w->b, state);
     w->now = (struct score){state->over, state->step_s, 0};
@@ -76,7 +76,7 @@ static bool better(struct score a, struct score b) {
 
 static struct score after(const struct search *w, const struct change *change, int n) {
     const struct balance_group *groups = w->state->groups;
-    int gone[2] = {-1, -1}; /* groups that nobody is left in */
+    int gone[2] = {-1, -1}; /* groups that become empty */
     struct score s = {w->now.over, 0, w->now.level};
     for (int i = 0; i < n; i++) {
         const struct balance_group *from = &groups[change[i].from];
@@ -106,7 +106,7 @@ static void apply(struct search *w, const struct change *change, int n) {
         balance_state_add(w->state, &from[i], -change[i].count);
         balance_state_add(w->state, &change[i].to, change[i].count);
     }
-    look(w);
+    measure(w);
 }
 
 /* What may go from a share to another so that at most one stays ragged; ascending is not needed. */
@@ -127,7 +127,7 @@ static int amounts(const struct balance *b, int split, int64_t from, int64_t to,
     return n;
 }
 
-static struct change with(struct search *w, int group, int split, int64_t amount, int64_t count) {
+static struct change changed(struct search *w, int group, int split, int64_t amount, int64_t count) {
     struct change change = {group, count, w->state->groups[group]};
     change.to.x[split] += amount;
     return change;
@@ -176,7 +176,7 @@ static bool move_from(struct search *w, int from) {
         for (int s = 0; s < w->b->nsplits; s++) {
             int n = amounts(w->b, s, groups[from].x[s], groups[to].x[s], amount);
             for (int i = 0; i < n; i++) {
-                struct change change[2] = {with(w, from, s, -amount[i], 1), with(w, to, s, amount[i], 1)};
+                struct change change[2] = {changed(w, from, s, -amount[i], 1), changed(w, to, s, amount[i], 1)};
                 consider(w, change, &best);
             }
         }
@@ -205,7 +205,7 @@ static bool swap_splits(struct search *w) {
             int64_t given = b->align[give] << (units % 3), taken = b->align[take] << (units / 3);
             if (give == take || (from == to && groups[from].count < 2)) continue;
             if (groups[from].x[give] < given || groups[to].x[take] < taken) continue;
-            struct change change[2] = {with(w, from, give, -given, 1), with(w, to, give, given, 1)};
+            struct change change[2] = {changed(w, from, give, -given, 1), changed(w, to, give, given, 1)};
             change[0].to.x[take] += taken, change[1].to.x[take] -= taken;
             consider(w, change, &best);
         }
@@ -214,16 +214,16 @@ static bool swap_splits(struct search *w) {
     return best.found;
 }
 
-/* Put `units` (of sign) on the ranks that bear them best. False when there is no room. */
-static bool spread(struct search *w, int split, int64_t units, int sign, const struct balance_group * not ) {
+/* Add `units` of `sign` where they cost least, one unit a rank at a time. False when there is no room. */
+static bool spread(struct search *w, int split, int64_t units, int sign, const struct balance_group *but) {
     for (int rounds = 0; units > 0; rounds++) {
         struct best_change best = {.found = false};
         if (rounds > 64 || spent(w)) return false;
         for (int g = 0; g < w->state->ngroups; g++) {
             struct balance_group *group = &w->state->groups[g];
             if (sign < 0 && group->x[split] < w->b->align[split]) continue;
-            if (group->class == not ->class && !memcmp(group->x, not ->x, sizeof not ->x)) continue;
-            struct change change = with(w, g, split, sign * w->b->align[split], group->count);
+            if (group->class == but->class && !memcmp(group->x, but->x, sizeof but->x)) continue;
+            struct change change = changed(w, g, split, sign * w->b->align[split], group->count);
             if (change.count > units) change.count = units;
             balance_rank(w->b, &change.to);
             struct score score = after(w, &change, 1);
@@ -237,13 +237,13 @@ static bool spread(struct search *w, int split, int64_t units, int sign, const s
     return true;
 }
 
-/* Whether all ranks of a group can have so many units more (or less) of a split. */
+/* Whether all ranks of a group can have `units` more (or fewer) of a split. */
 static bool can_change(const struct search *w, const struct balance_group *group, int split, int64_t units) {
     int64_t share = group->x[split] + units * w->b->align[split];
     return share >= 0 && share <= w->b->extent[split] / group->count;
 }
 
-/* All ranks of a group take `sign` units more, and the others make up for it. */
+/* A class move; `sign`: whether the group's ranks get units or give them. */
 static bool move_class(struct search *w, int sign) {
     struct balance_state *real = w->state;
     for (int g = 0; g < real->ngroups && !spent(w); g++) {
@@ -252,7 +252,7 @@ static bool move_class(struct search *w, int sign) {
             for (int units = 1; units <= 2; units++) {
                 struct score before = w->now;
                 if (!can_change(w, &real->groups[g], s, sign * units)) continue;
-                struct change change = with(w, g, s, sign * units * w->b->align[s], real->groups[g].count);
+                struct change change = changed(w, g, s, sign * units * w->b->align[s], real->groups[g].count);
                 balance_rank(w->b, &change.to);
                 balance_state_copy(real, &w->scratch);
                 w->state = &w->scratch;
@@ -260,7 +260,7 @@ static bool move_class(struct search *w, int sign) {
                 bool done = spread(w, s, change.count * units, -sign, &change.to) && better(w->now, before);
                 w->state = real;
                 if (done) balance_state_copy(&w->scratch, real);
-                look(w);
+                measure(w);
                 if (done) return true;
             }
     }
@@ -273,7 +273,7 @@ static void descend(struct search *w) {
         for (int g = 0; g < w->state->ngroups; g++) longest = fmax(longest, w->state->groups[g].t[k]);
         w->inverse[k] = longest > 0 ? 1 / longest : 0;
     }
-    look(w);
+    measure(w);
     while (!spent(w) && !balance_time_is_up(w->b))
         if (!move_between(w) && !swap_splits(w) && !move_class(w, -1) && !move_class(w, 1)) break;
 }
@@ -288,22 +288,22 @@ static int64_t draw(struct search *w, int64_t below) {
     return (int64_t)mt_random_below(1, 0, (uint64_t)w->draws++, (uint64_t)below);
 }
 
-/* All ranks of a group some units up or down, whatever that costs; as it was where the others cannot make up for it. */
+/* A random class move, at any cost; undone if the other ranks have no room. */
 static void kick_class(struct search *w) {
     int g = (int)draw(w, w->state->ngroups), s = (int)draw(w, w->b->nsplits), sign = draw(w, 2) ? 1 : -1;
     int64_t units = 1 + draw(w, 4), align = w->b->align[s];
     if (sign < 0 && w->state->groups[g].x[s] < units * align) units = w->state->groups[g].x[s] / align;
     if (!units || !can_change(w, &w->state->groups[g], s, sign * units)) return;
-    struct change change = with(w, g, s, sign * units * align, w->state->groups[g].count);
+    struct change change = changed(w, g, s, sign * units * align, w->state->groups[g].count);
     balance_rank(w->b, &change.to);
     balance_state_copy(w->state, &w->scratch);
     apply(w, &change, 1);
     if (spread(w, s, change.count * units, -sign, &change.to)) return;
     balance_state_copy(&w->scratch, w->state);
-    look(w);
+    measure(w);
 }
 
-/* A few units somewhere else. */
+/* A few random moves. */
 static void kick_ranks(struct search *w) {
     for (int64_t moves = 1 + draw(w, 3); moves > 0; moves--) {
         int from = (int)draw(w, w->state->ngroups), to = (int)draw(w, w->state->ngroups);
@@ -312,7 +312,7 @@ static void kick_ranks(struct search *w) {
         int n = amounts(w->b, split, w->state->groups[from].x[split], w->state->groups[to].x[split], amount);
         if (!n || (from == to && w->state->groups[from].count < 2)) continue;
         int64_t some = amount[draw(w, n < 4 ? n : 4)];
-        struct change change[2] = {with(w, from, split, -some, 1), with(w, to, split, some, 1)};
+        struct change change[2] = {changed(w, from, split, -some, 1), changed(w, to, split, some, 1)};
         balance_rank(w->b, &change[0].to);
         balance_rank(w->b, &change[1].to);
         apply(w, change, 2);
@@ -324,7 +324,7 @@ void balance_kick(struct balance *b, struct balance_state *best, double good_s, 
     struct search w = {.b = b, .state = &state, .end_work = b->work + most_work};
     while (!spent(&w) && !balance_time_is_up(b) && (best->over > 0 || best->step_s > good_s)) {
         balance_state_copy(best, &state);
-        look(&w);
+        measure(&w);
         if (draw(&w, 2))
             kick_class(&w);
         else

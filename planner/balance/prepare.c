@@ -1,22 +1,16 @@
-/* Balance: checks the problem and makes it ready. */
+/* Balance: checks the problem and prepares it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "kernels/base/wait.h"
 #include "planner/balance/internal.h"
 
 #define TABLE 30000 /* numbers in the tables of a split */
 #define TABLE_RANK 1000
 
-static double now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 bool balance_time_is_up(const struct balance *b) {
-    return now_s() > b->end_s;
+    return mt_now_s() > b->end_s;
 }
 
 static enum mt_status check_curve(const struct mt_share_curve *curve, const char *what, const struct mt_balance *p,
@@ -53,23 +47,6 @@ static enum mt_status check_curves(const struct mt_balance *p, struct mt_err *er
     return MT_OK;
 }
 
-/* A split may follow one that follows nobody, where every share it can get is whole and aligned. */
-static enum mt_status check_same(const struct mt_balance *p, int split, struct mt_err *err) {
-    int to = p->same ? p->same[split] : -1;
-    if (to < 0) return MT_OK;
-    const struct mt_balance_split *s = &p->splits[split], *root = &p->splits[to < p->nsplits ? to : 0];
-    if (to >= p->nsplits || to == split || p->same[to] >= 0)
-        return mt_fail(err, MT_EINPUT, "split \"%s\" follows a split that is not there or follows itself", s->name);
-    if (!root->extent || (root->align * s->extent) % root->extent ||
-        (root->align * s->extent / root->extent) % s->align)
-        return mt_fail(err, MT_EINPUT,
-                       "split \"%s\" (extent %lld, multiples of %lld) cannot follow \"%s\" (extent %lld, multiples of "
-                       "%lld): its shares would not be whole and aligned",
-                       s->name, (long long)s->extent, (long long)s->align, root->name, (long long)root->extent,
-                       (long long)root->align);
-    return MT_OK;
-}
-
 static enum mt_status check(const struct mt_balance *p, struct mt_err *err) {
     if (p->nranks < 1 || p->nclasses < 1 || p->nsplits < 1 || p->nstages < 1 || p->nsplits > MT_BALANCE_MOST_SPLITS ||
         p->nstages > MT_BALANCE_MOST_STAGES)
@@ -85,7 +62,6 @@ static enum mt_status check(const struct mt_balance *p, struct mt_err *err) {
         if (split->extent < 0 || split->align < 1 || split->extent > (int64_t)1 << 40 || split->align > 1 << 20)
             return mt_fail(err, MT_EINPUT, "split \"%s\": extent %lld in multiples of %lld", split->name,
                            (long long)split->extent, (long long)split->align);
-        if (check_same(p, s, err)) return err->status;
     }
     return check_curves(p, err);
 }
@@ -112,65 +88,34 @@ double balance_curve_at(const struct balance_curve *curve, double share) {
     return curve->value[low] + curve->slope[low] * (share - curve->at[low]);
 }
 
-static void add_point(struct balance_curve *to, double at) {
-    to->at[to->n++] = at;
-}
-
-/* The kinks of `curve` over shares up to extent, each divided by `ratio`, with both sides of where it comes down to 0.
- */
-static void kinks(const struct mt_share_curve *curve, int64_t extent, double ratio, struct balance_curve *to) {
-    int n = curve->npoints;
-    for (int i = 0; i < n && curve->at[i] < extent; i++) add_point(to, (double)curve->at[i] / ratio);
-    if (n < 2 || curve->at[n - 1] >= extent || curve->value[n - 1] <= 0) return;
-    double slope = (curve->value[n - 1] - curve->value[n - 2]) / (double)(curve->at[n - 1] - curve->at[n - 2]);
-    double zero = slope < 0 ? (double)curve->at[n - 1] - curve->value[n - 1] / slope : INFINITY;
-    if (zero < (double)extent) add_point(to, floor(zero) / ratio);
-    if (zero + 1 < (double)extent) add_point(to, (floor(zero) + 1) / ratio);
-}
-
 static int by_number(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-/* Linear as mt_share_curve_at is, at shares that need not be whole. */
-static double between(const struct mt_share_curve *curve, double share) {
-    double low = floor(share), rest = share - low;
-    double value = mt_share_curve_at(curve, (int64_t)low);
-    return rest > 0 ? value + rest * (mt_share_curve_at(curve, (int64_t)low + 1) - value) : value;
-}
-
-/* The sum of a split's curve and of those that follow it, by the split's own shares. curves[split stride]. */
-static struct balance_curve merged(struct balance *b, const struct mt_share_curve *curves, int stride, int root) {
-    const struct mt_balance *p = b->problem;
-    int points = 2;
-    bool follows[MT_BALANCE_MOST_SPLITS], any = false;
-    for (int s = 0; s < p->nsplits; s++) {
-        follows[s] = s == root || (p->same && p->same[s] == root);
-        if (!follows[s] || !curves[s * stride].npoints) continue;
-        any = true;
-        points += curves[s * stride].npoints + 2;
-    }
+/* The curve from 0 to extent, with points on both sides of where it falls to 0. */
+static struct balance_curve cut_curve(struct balance *b, const struct mt_share_curve *curve, int64_t extent) {
+    int n = curve->npoints;
     struct balance_curve f = {0};
-    if (!any) return f;
-    f.at = mt_new(&b->arena, double, points);
-    f.value = mt_new(&b->arena, double, points);
-    f.slope = mt_new(&b->arena, double, points);
-    double extent = (double)p->splits[root].extent, ratio[MT_BALANCE_MOST_SPLITS];
-    add_point(&f, 0), add_point(&f, extent);
-    for (int s = 0; s < p->nsplits; s++) {
-        ratio[s] = extent > 0 ? (double)p->splits[s].extent / extent : 1;
-        if (follows[s] && ratio[s] > 0) kinks(&curves[s * stride], p->splits[s].extent, ratio[s], &f);
+    if (!n) return f;
+    f.at = mt_new(&b->arena, double, n + 4);
+    f.value = mt_new(&b->arena, double, n + 4);
+    f.slope = mt_new(&b->arena, double, n + 4);
+    f.at[f.n++] = 0, f.at[f.n++] = (double)extent;
+    for (int i = 0; i < n && curve->at[i] < extent; i++) f.at[f.n++] = (double)curve->at[i];
+    if (n > 1 && curve->at[n - 1] < extent && curve->value[n - 1] > 0) {
+        double slope = (curve->value[n - 1] - curve->value[n - 2]) / (double)(curve->at[n - 1] - curve->at[n - 2]);
+        double zero = slope < 0 ? (double)curve->at[n - 1] - curve->value[n - 1] / slope : INFINITY;
+        if (zero < (double)extent) f.at[f.n++] = floor(zero);
+        if (zero + 1 < (double)extent) f.at[f.n++] = floor(zero) + 1;
     }
     qsort(f.at, (size_t)f.n, sizeof *f.at, by_number);
-    int n = 0;
-    for (int i = 0; i < f.n; i++)
-        if (!n || f.at[i] > f.at[n - 1]) f.at[n++] = f.at[i];
-    f.n = n;
-    for (int i = 0; i < n; i++)
-        for (int s = 0; s < p->nsplits; s++)
-            if (follows[s]) f.value[i] += between(&curves[s * stride], f.at[i] * ratio[s]);
-    for (int i = 0; i + 1 < n; i++) f.slope[i] = (f.value[i + 1] - f.value[i]) / (f.at[i + 1] - f.at[i]);
+    int last = 0;
+    for (int i = 1; i < f.n; i++)
+        if (f.at[i] > f.at[last]) f.at[++last] = f.at[i];
+    f.n = last + 1;
+    for (int i = 0; i < f.n; i++) f.value[i] = mt_share_curve_at(curve, (int64_t)f.at[i]);
+    for (int i = 0; i < last; i++) f.slope[i] = (f.value[i + 1] - f.value[i]) / (f.at[i + 1] - f.at[i]);
     return f;
 }
 
@@ -189,7 +134,7 @@ static void cost_of(const struct balance *b, int split, int class, int64_t share
     row[2 * b->nstages] = balance_curve_at(&b->memory[split * b->nclasses + class], (double)share);
 }
 
-/* Searching looks up the same shares over and over: tables, as large as the problem deserves. */
+/* Tables of costs by shares, which the search looks up again and again; larger for more ranks. */
 static void tabulate(struct balance *b) {
     const struct mt_balance *p = b->problem;
     b->width = 2 * b->nstages + 1;
@@ -216,31 +161,26 @@ static void tabulate(struct balance *b) {
 
 enum mt_status balance_prepare(struct balance *b, const struct mt_balance *p, struct mt_err *err) {
     if (check(p, err)) return err->status;
-    *b = (struct balance){.problem = p, .nclasses = p->nclasses, .nstages = p->nstages, .end_s = now_s() + p->limit_s};
+    *b = (struct balance){.problem = p,
+                          .nclasses = p->nclasses,
+                          .nsplits = p->nsplits,
+                          .nstages = p->nstages,
+                          .end_s = mt_now_s() + p->limit_s};
     b->nranks = mt_new(&b->arena, int64_t, p->nclasses);
     for (int r = 0; r < p->nranks; r++) b->nranks[p->class[r]]++;
-    b->root = mt_new(&b->arena, int, p->nsplits);
-    b->extent = mt_new(&b->arena, int64_t, p->nsplits);
-    b->align = mt_new(&b->arena, int64_t, p->nsplits);
-    for (int s = 0; s < p->nsplits; s++) {
-        if (p->same && p->same[s] >= 0) continue;
-        b->extent[b->nsplits] = p->splits[s].extent;
-        b->align[b->nsplits] = p->splits[s].align;
-        b->root[b->nsplits++] = s;
-    }
+    b->extent = mt_new(&b->arena, int64_t, b->nsplits);
+    b->align = mt_new(&b->arena, int64_t, b->nsplits);
+    for (int s = 0; s < b->nsplits; s++) b->extent[s] = p->splits[s].extent, b->align[s] = p->splits[s].align;
     int n = b->nsplits * b->nclasses;
     b->compute = mt_new(&b->arena, struct balance_curve, n * b->nstages);
     b->comm = mt_new(&b->arena, struct balance_curve, n * b->nstages);
     b->memory = mt_new(&b->arena, struct balance_curve, n);
-    for (int s = 0; s < b->nsplits; s++)
-        for (int c = 0; c < b->nclasses; c++) {
-            b->memory[s * b->nclasses + c] = merged(b, p->memory + c, b->nclasses, b->root[s]);
-            for (int k = 0; k < b->nstages; k++) {
-                int from = k * p->nsplits * p->nclasses + c, to = (k * b->nsplits + s) * b->nclasses + c;
-                b->compute[to] = merged(b, p->compute + from, b->nclasses, b->root[s]);
-                b->comm[to] = merged(b, p->comm + from, b->nclasses, b->root[s]);
-            }
-        }
+    for (int i = 0; i < n; i++) b->memory[i] = cut_curve(b, &p->memory[i], b->extent[i / b->nclasses]);
+    for (int i = 0; i < n * b->nstages; i++) {
+        int64_t extent = b->extent[i / b->nclasses % b->nsplits];
+        b->compute[i] = cut_curve(b, &p->compute[i], extent);
+        b->comm[i] = cut_curve(b, &p->comm[i], extent);
+    }
     tabulate(b);
     return MT_OK;
 }
@@ -261,6 +201,6 @@ void balance_rank(struct balance *b, struct balance_group *group) {
     }
     for (int k = 0; k < b->nstages; k++) group->t[k] = balance_larger(sum[2 * k], sum[2 * k + 1]);
     double limit = (double)b->problem->memory_limit[c], bytes = sum[2 * b->nstages];
-    /* Bytes are whole: a rounding is not beyond the limit. */
+    /* Bytes are whole: a difference below 0.25 is rounding. */
     group->over = limit > 0 && bytes > limit + 0.25 ? (bytes - limit) / limit : 0;
 }

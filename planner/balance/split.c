@@ -32,7 +32,7 @@ enum mt_status mt_split_proportional(int64_t extent, int64_t align, const double
             return mt_fail(err, MT_EINPUT, "the speed of rank %d is %g, but must be a number from 0", r, speed[r]);
         total += speed[r];
     }
-    if (total <= 0) return mt_fail(err, MT_EINPUT, "every rank's speed is 0: nobody could take a share");
+    if (total <= 0) return mt_fail(err, MT_EINPUT, "every rank's speed is 0: no rank could take a share");
 
     struct claim *claims = mt_malloc((size_t)nranks * sizeof *claims);
     int64_t left = extent;

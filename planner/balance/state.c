@@ -1,4 +1,4 @@
-/* Balance: divisions of the extents, as groups of ranks that are alike in class and shares. */
+/* Balance: divisions of the extents, as groups of ranks of equal class and shares. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ void balance_state_copy(const struct balance_state *from, struct balance_state *
 }
 
 void balance_state_add(struct balance_state *state, const struct balance_group *like, int64_t count) {
-    struct balance_group wanted = *like; /* which may lie in the vector that grows or shrinks */
+    struct balance_group wanted = *like; /* `like` may be in the vector, which is moved */
     for (int g = 0; g < state->ngroups; g++) {
         struct balance_group *group = &state->groups[g];
         if (group->class != wanted.class || memcmp(group->x, wanted.x, sizeof wanted.x)) continue;
@@ -68,7 +68,7 @@ void balance_state_from(struct balance *b, const int64_t *sizes, struct balance_
     struct balance_group *all = mt_calloc((size_t)p->nranks, sizeof *all);
     for (int r = 0; r < p->nranks; r++) {
         all[r].class = p->class[r];
-        for (int s = 0; s < b->nsplits; s++) all[r].x[s] = sizes[(int64_t)b->root[s] * p->nranks + r];
+        for (int s = 0; s < b->nsplits; s++) all[r].x[s] = sizes[(int64_t)s * p->nranks + r];
     }
     qsort(all, (size_t)p->nranks, sizeof *all, by_shares);
     state->ngroups = 0;
@@ -92,23 +92,15 @@ void balance_state_sizes(const struct balance *b, const struct balance_state *st
             if (p->class[r] != c) continue;
             while (!sorted[g].count) g++;
             sorted[g].count--;
-            for (int s = 0; s < b->nsplits; s++) sizes[(int64_t)b->root[s] * p->nranks + r] = sorted[g].x[s];
+            for (int s = 0; s < b->nsplits; s++) sizes[(int64_t)s * p->nranks + r] = sorted[g].x[s];
         }
     free(sorted);
-    for (int s = 0; p->same && s < p->nsplits; s++)
-        for (int r = 0; p->same[s] >= 0 && r < p->nranks; r++) {
-            int root = p->same[s];
-            int64_t units = sizes[(int64_t)root * p->nranks + r] / p->splits[root].align;
-            int64_t rest = sizes[(int64_t)root * p->nranks + r] % p->splits[root].align;
-            int64_t unit = p->splits[root].align * p->splits[s].extent / p->splits[root].extent;
-            int64_t ragged = rest * p->splits[s].extent / p->splits[root].extent;
-            sizes[(int64_t)s * p->nranks + r] = units * unit + ragged;
-        }
 }
 
-/* One split's shares of one class, ragged share first, then those of one unit more. */
+/* One split's shares of one class. */
 struct deal {
-    int64_t units, more, ragged; /* each has so many units; the first `more` one more; the first so many shares more */
+    int64_t units, more,
+        ragged; /* each rank has `units`, the first `more` ranks one more; the last has `ragged` more */
 };
 
 void balance_state_of_totals(struct balance *b, const int64_t *total, struct balance_state *state) {
@@ -121,11 +113,10 @@ void balance_state_of_totals(struct balance *b, const int64_t *total, struct bal
             int64_t units = total[s * b->nclasses + c] / b->align[s];
             deal[s] = (struct deal){units / n, units % n, total[s * b->nclasses + c] % b->align[s]};
         }
-        for (int64_t r = 0, next; r < n; r = next) { /* ranks [r, next) have the same */
+        for (int64_t r = 0, next; r < n; r = next) { /* ranks [r, next) have equal shares */
             struct balance_group group = {.class = c};
             next = n;
             for (int s = 0; s < b->nsplits; s++) {
-                /* Of the ranks with fewer units, the last has the ragged share. */
                 bool last = deal[s].ragged && r == n - 1;
                 group.x[s] = (deal[s].units + (r < deal[s].more)) * b->align[s] + (last ? deal[s].ragged : 0);
                 if (r < deal[s].more && deal[s].more < next) next = deal[s].more;

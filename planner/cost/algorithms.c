@@ -1,5 +1,5 @@
-/* Per kind: messages in order of size, what each would take by each algorithm, and the cheapest way along them, where
- * every change of algorithm costs a little. */
+/* Per kind of collective: messages by size, their costs by each algorithm, and a dynamic programme over sizes in which
+ * each change of algorithm costs row_gain. */
 #include "planner/cost/algorithms.h"
 
 #include <math.h>
@@ -8,12 +8,12 @@
 
 #include "synth/program/message.h"
 
-static const double row_gain = 0.005; /* what a row more must save, of the kind's time */
+static const double row_gain = 0.005; /* what a further row must save, of the kind's time */
 
-struct priced { /* a collective, and those that make the same messages */
+struct priced { /* a collective; one stands for all that make the same messages */
     const struct mt_instr *instr;
     int64_t bytes;
-    double *slowest_s; /* [mt_coll_nalgorithms]; infinite: does not serve them */
+    double *slowest_s; /* [mt_coll_nalgorithms], of its slowest group; infinite: does not apply */
 };
 
 struct sized { /* messages of one size */
@@ -40,7 +40,6 @@ static struct sized *size_of(struct chooser *c, int64_t bytes) {
     return made;
 }
 
-/* Its slowest group, by every algorithm. */
 static enum mt_status price(struct chooser *c, struct priced *priced, struct mt_err *err) {
     const struct mt_program *p = c->program;
     const struct mt_instr *instr = priced->instr;
@@ -104,7 +103,7 @@ static enum mt_status list_messages(struct chooser *c, enum mt_coll_kind kind, s
     return MT_OK;
 }
 
-/* The cheapest algorithm for each size, changes priced: best[] gets it. */
+/* The cheapest sequence of algorithms over the sizes. best[nsizes]: out. */
 static void choose(struct chooser *c, enum mt_coll_kind kind, int *best) {
     int n = c->nsizes, na = mt_coll_nalgorithms;
     double *total_s = mt_new(&c->scratch, double, n *na), free_s = 0;
@@ -132,7 +131,7 @@ static void choose(struct chooser *c, enum mt_coll_kind kind, int *best) {
     for (int i = n - 1; i >= 0; at = from[i * na + at], i--) best[i] = at;
 }
 
-/* Between two sizes: the power of two that is nearest to their middle; if there is none, the smaller size. */
+/* Between two sizes: the power of two nearest to their geometric mean, or, if none is between, the smaller size. */
 static int64_t threshold(int64_t below, int64_t above) {
     double middle = sqrt((double)below) * sqrt((double)above);
     int64_t power = 1;

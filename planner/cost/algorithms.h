@@ -11,9 +11,9 @@
 #include "planner/plan/plan.h"
 #include "synth/program/program.h"
 
-/* For each kind of collective that the program has, the sizes at which to change the algorithm, such that a step's
- * messages of that kind take the least time together, nobody computing. Groups of one collective talk at the same time:
- * its slowest counts. A row more must gain 0.5% of the kind's time. Rows of a kind rise by size, the last is for any.
+/* For each kind of collective that the program has: the sizes at which the algorithm changes, so that a step's messages
+ * of that kind take the least time together, while no rank computes. The groups of one collective run concurrently: the
+ * slowest counts. A further row must save 0.5% of the kind's time. Rows of a kind rise by size, the last is for any.
  * `wire` is the program's for gradients. */
 enum mt_status mt_algorithm_rows(const struct mt_program *program, const struct mt_costs *costs, struct mt_arena *arena,
                                  struct mt_algorithm_row **rows, int *nrows, struct mt_err *err);

@@ -1,29 +1,26 @@
-/* Collectives: by a fit of the very group, or by their schedule and what fits of other groups say of schedules. */
+/* Collectives: by a fit of the same group; else by simulating their schedule, scaled by the ratio of fits to simulated
+ * schedules in other groups. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "planner/cost/internal.h"
 
-/* Relative half-widths of error bands; those of extrapolations are rough, and meant to be. */
-static const double least_error = 0.02;  /* even a fit of the very group does not repeat better */
-static const double wire_error = 0.1;    /* fitted with another type on the wire */
-static const double octave_error = 0.03; /* each doubling of the size beyond what was fitted */
-static const double most_beyond = 0.3;   /* all doublings together */
-static const double scaled_error = 0.15; /* another group's word, and more per doubling of the ranks */
-static const double ranks_error = 0.05;
-static const double kinship_error = 0.1;  /* another algorithm's word; another kind's: twice */
-static const double schedule_error = 0.3; /* nobody's word */
-static const double nominal_error = 0.2;  /* more, where the links were never measured */
+/* Relative half-widths of error bands; of extrapolations they are rough on purpose. */
+static const double least_error = 0.02;   /* of any fit */
+static const double wire_error = 0.1;     /* fitted with another type on the wire */
+static const double octave_error = 0.03;  /* each doubling of the size beyond what was fitted */
+static const double most_beyond = 0.3;    /* all doublings together */
+static const double scaled_error = 0.15;  /* scaled by fits of another group; */
+static const double ranks_error = 0.05;   /* and for each doubling of the number of ranks between; */
+static const double distance_error = 0.1; /* by fits of another algorithm; of another kind of collective: twice */
+static const double schedule_error = 0.3; /* by the schedule alone */
+static const double nominal_error = 0.2;  /* in addition, where links were never measured */
 static const double most_error = 0.9;
-
-static int64_t ncounts_of(const struct mt_coll *problem) {
-    return problem->kind == MT_ALL_TO_ALL ? (int64_t)problem->n * problem->n : problem->n;
-}
 
 static int64_t bytes_of(const struct mt_coll *problem) {
     int64_t count = 0;
-    for (int64_t i = 0; i < ncounts_of(problem); i++) count += problem->counts[i];
+    for (int64_t i = 0; i < cost_ncounts(problem); i++) count += problem->counts[i];
     return count * mt_type_size(problem->wire);
 }
 
@@ -53,7 +50,7 @@ static struct mt_cost by_fit(const struct mt_coll_fit *fit, const struct mt_coll
     return cost;
 }
 
-/* Of a group's fits of an algorithm the one whose types are nearest; or null. */
+/* A group's fit of an algorithm, with the most equal types; or null. */
 static const struct mt_coll_fit *fit_of(const struct mt_cluster_group *g, const struct mt_coll *problem,
                                         const struct mt_coll_algorithm *algorithm) {
     const struct mt_coll_fit *best = NULL;
@@ -71,7 +68,7 @@ static int by_number(const void *a, const void *b) {
     return *(const int *)a - *(const int *)b;
 }
 
-/* The cluster's group of just these devices, or null. */
+/* The cluster's group of exactly these devices, or null. */
 static const struct mt_cluster_group *group_of(const struct mt_costs *costs, const int *group, int n) {
     const struct mt_cluster *cluster = costs->cluster;
     const struct mt_cluster_group *found = NULL;
@@ -88,7 +85,7 @@ static const struct mt_cluster_group *group_of(const struct mt_costs *costs, con
 
 /* ---- schedules ---- */
 
-/* Part of a problem: the ranks at places[0..n) of it. counts[] is filled. */
+/* The same problem among the ranks at places[0..n) of it. counts: out. */
 static struct mt_coll part_of(const struct mt_coll *problem, const int *places, int n, int64_t *counts) {
     struct mt_coll part = *problem;
     part.n = n;
@@ -103,7 +100,7 @@ static struct mt_coll part_of(const struct mt_coll *problem, const int *places, 
     return part;
 }
 
-/* So many ranks of a large group that stand for it: neighbours, or if they miss its slowest link, evenly spread. */
+/* Choose `some` ranks of a large group: the first, or, if the group's slowest link is not among them, evenly spaced. */
 static void sample(const struct mt_costs *costs, const int *group, int n, int some, int *places, int *ranks) {
     for (int i = 0; i < some; i++) ranks[i] = group[places[i] = i];
     if (mt_cost_link(costs, ranks, some) == mt_cost_link(costs, group, n)) return;
@@ -120,7 +117,7 @@ static double schedule_s(const struct mt_costs *costs, const struct mt_coll *pro
     int *places = mt_calloc((size_t)some, sizeof *places), *ranks = mt_calloc((size_t)some, sizeof *ranks);
     sample(costs, group, problem->n, some, places, ranks);
     struct mt_coll part = part_of(problem, places, some, counts);
-    if (problem->kind == MT_BROADCAST) /* it goes whole to everybody, however many they are */
+    if (problem->kind == MT_BROADCAST) /* every rank receives the whole message, however many there are */
         for (int i = 0; i < some; i++) counts[i] = bytes_of(problem) / mt_type_size(problem->wire) / some;
     if (algorithm->applies(&part)) {
         double part_s = algorithm->cost_s(&part, slowest.latency_s, slowest.bandwidth_Bps);
@@ -132,15 +129,15 @@ static double schedule_s(const struct mt_costs *costs, const struct mt_coll *pro
     return whole_s;
 }
 
-/* ---- what other groups say ---- */
+/* ---- fits of other groups ---- */
 
-/* A weighted mean of logarithms. */
-struct word {
-    double weight, sum, squares, nearest; /* nearest: the least doublings of ranks between */
+/* Fits over simulated schedules: a weighted mean of the ratios' logarithms. */
+struct evidence {
+    double weight, sum, squares, nearest; /* nearest: log2 of the least factor between numbers of ranks */
 };
 
-/* Measurement over schedule of a fit, for a problem like this one among the fit's own devices: blocks as large as the
- * mean one here. */
+/* A fit over the simulated schedule, for a problem like this one among the fit's own devices: blocks of the mean size
+ * here. */
 static double fit_over_schedule(const struct mt_costs *costs, const struct mt_coll *problem,
                                 const struct mt_cluster_group *g, const struct mt_coll_fit *fit,
                                 const struct mt_coll_algorithm *algorithm) {
@@ -153,45 +150,45 @@ static double fit_over_schedule(const struct mt_costs *costs, const struct mt_co
     int64_t block = bytes / nblocks / mt_type_size(fit->wire), column = like.kind == MT_ALL_TO_ALL ? n : 1;
     for (int64_t i = 0; i < n * column; i++) counts[i] = i / column == i % column && column > 1 ? 0 : block ? block : 1;
     for (int i = 0; i < n; i++) ranks[i] = i;
-    double played_s = algorithm->applies(&like) ? schedule_s(&own, &like, ranks, algorithm) : 0;
-    double ratio = played_s > 0 ? by_fit(fit, &like, algorithm).s / played_s : 0;
+    double simulated_s = algorithm->applies(&like) ? schedule_s(&own, &like, ranks, algorithm) : 0;
+    double ratio = simulated_s > 0 ? by_fit(fit, &like, algorithm).s / simulated_s : 0;
     free(counts);
     free(ranks);
     return ratio;
 }
 
-/* How near a fit's algorithm is to the one that is asked for: 0 itself, 1 its kind, 2 another kind. */
-static int kinship(const struct mt_coll_fit *fit, const struct mt_coll_algorithm *algorithm) {
+/* From a fit's algorithm to the one that is asked for: 0 the same, 1 of the same kind, 2 of another kind. */
+static int distance_of(const struct mt_coll_fit *fit, const struct mt_coll_algorithm *algorithm) {
     if (fit->kind != algorithm->kind) return 2;
     return strcmp(fit->algorithm, algorithm->name) ? 1 : 0;
 }
 
-static void listen(const struct mt_costs *costs, const struct mt_coll *problem,
-                   const struct mt_coll_algorithm *algorithm, int link, struct word words[3]) {
+static void collect_evidence(const struct mt_costs *costs, const struct mt_coll *problem,
+                             const struct mt_coll_algorithm *algorithm, int link, struct evidence evidence[3]) {
     const struct mt_cluster *cluster = costs->cluster;
     for (int i = 0; i < cluster->ngroups; i++) {
         const struct mt_cluster_group *g = &cluster->groups[i];
         if (g->link != link) continue;
         double octaves = fabs(log2((double)g->ndevices / problem->n));
         for (int f = 0; f < g->nfits; f++) {
-            int kin = kinship(&g->fits[f], algorithm);
-            if (kin == 0 && &g->fits[f] != fit_of(g, problem, algorithm)) continue;
-            bool nearer_spoke = kin > 0 && words[0].weight > 0;
+            int distance = distance_of(&g->fits[f], algorithm);
+            if (distance == 0 && &g->fits[f] != fit_of(g, problem, algorithm)) continue;
+            bool have_own = distance > 0 && evidence[0].weight > 0;
             const struct mt_coll_algorithm *own = mt_coll_find(g->fits[f].kind, g->fits[f].algorithm);
-            if (!own || nearer_spoke) continue;
+            if (!own || have_own) continue;
             double ratio = fit_over_schedule(costs, problem, g, &g->fits[f], own);
             if (!(ratio > 0)) continue;
             double weight = 1 / (0.25 + octaves);
-            struct word *word = &words[kin];
-            if (!word->weight || octaves < word->nearest) word->nearest = octaves;
-            word->weight += weight;
-            word->sum += weight * log(ratio);
-            word->squares += weight * log(ratio) * log(ratio);
+            struct evidence *e = &evidence[distance];
+            if (!e->weight || octaves < e->nearest) e->nearest = octaves;
+            e->weight += weight;
+            e->sum += weight * log(ratio);
+            e->squares += weight * log(ratio) * log(ratio);
         }
     }
 }
 
-/* Whether anything between neighbours of the group, or between its first and another, was never measured. */
+/* Whether a link between neighbours of the group, or between its first rank and another, was never measured. */
 static bool any_nominal(const struct mt_costs *costs, const int *group, int n) {
     const struct mt_cluster *cluster = costs->cluster;
     for (int i = 1; i < n; i++) {
@@ -208,15 +205,15 @@ static struct mt_cost by_schedule(const struct mt_costs *costs, const struct mt_
     bool nominal = any_nominal(costs, group, problem->n);
     struct mt_cost cost = {.s = schedule_s(costs, problem, group, algorithm), .error = schedule_error};
     cost.basis = MT_COST_SCHEDULE;
-    struct word words[3] = {0};
-    listen(costs, problem, algorithm, link, words);
-    int kin = 0;
-    while (kin < 3 && !words[kin].weight) kin++;
-    if (kin < 3) {
-        const struct word *w = &words[kin];
-        double mean = w->sum / w->weight, spread = sqrt(fmax(w->squares / w->weight - mean * mean, 0));
+    struct evidence evidence[3] = {0};
+    collect_evidence(costs, problem, algorithm, link, evidence);
+    int distance = 0;
+    while (distance < 3 && !evidence[distance].weight) distance++;
+    if (distance < 3) {
+        const struct evidence *e = &evidence[distance];
+        double mean = e->sum / e->weight, spread = sqrt(fmax(e->squares / e->weight - mean * mean, 0));
         cost.s *= exp(mean);
-        cost.error = scaled_error + ranks_error * w->nearest + kinship_error * kin + spread;
+        cost.error = scaled_error + ranks_error * e->nearest + distance_error * distance + spread;
         cost.basis = MT_COST_SCALED;
     }
     if (nominal) {

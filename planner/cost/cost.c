@@ -1,4 +1,4 @@
-/* Operators, copies, links, and the memory of answers. */
+/* Operators and copies by their curves; the cheapest algorithm; the memo of costs. */
 #include "planner/cost/cost.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "kernels/coll/nccl_impl.h"
 #include "planner/cost/internal.h"
 
-static const double piece_s = 100e-9; /* finding a piece's place and walking its axes; of a CPU, roughly */
+static const double piece_s = 100e-9; /* offsets and axes of a piece, on a CPU; roughly */
 
 static const struct mt_cluster_device *device_of(const struct mt_costs *costs, int rank) {
     return &costs->cluster->devices[costs->device[rank]];
@@ -21,7 +21,7 @@ static const struct mt_cluster_class *class_of(const struct mt_costs *costs, int
 
 /* Emulation slows operators only. */
 double mt_cost_copy_s(const struct mt_costs *costs, int rank, int64_t bytes, int npieces) {
-    enum { PIECES_A_LAUNCH = 16 }; /* of a GPU */
+    enum { PIECES_A_LAUNCH = 16 }; /* on a GPU */
     const struct mt_cluster_device *device = device_of(costs, rank);
     const struct mt_cluster_class *class = class_of(costs, rank);
     if (!strcmp(class->kind, "cuda"))
@@ -33,7 +33,7 @@ double mt_cost_copy_s(const struct mt_costs *costs, int rank, int64_t bytes, int
 }
 
 bool mt_cost_takes_arrays(const struct mt_costs *costs, int rank, const struct mt_coll *problem) {
-    if (!mt_coll_may_go_as_arrays(problem) || strcmp(class_of(costs, rank)->kind, "cuda")) return false;
+    if (!mt_coll_takes_arrays(problem) || strcmp(class_of(costs, rank)->kind, "cuda")) return false;
     bool even = true;
     for (int r = 1; r < problem->n; r++) even = even && problem->counts[r] == problem->counts[0];
     return problem->kind == MT_ALL_REDUCE || even || mt_nccl_impl_choose(problem) == MT_NCCL_ROOTED;
@@ -43,65 +43,15 @@ double mt_cost_yield_s(const struct mt_costs *costs, int rank, double sum_s, dou
     return sum_s > 0 && !strcmp(class_of(costs, rank)->kind, "cuda") ? squares_s2 / sum_s / 2 : 0;
 }
 
-static void take_slower(struct mt_path *slowest, int *slowest_link, struct mt_path path) {
-    if (path.latency_s > slowest->latency_s) slowest->latency_s = path.latency_s;
-    if (path.bandwidth_Bps < slowest->bandwidth_Bps) {
-        slowest->bandwidth_Bps = path.bandwidth_Bps;
-        *slowest_link = path.link;
-    }
-}
+/* ---- the memo ---- */
 
-/* By kinds of link, not by pairs: pairs are as many as the square of the ranks. Pairs that have rows of their own hide
- * their link's figures only where all pairs have. */
-struct mt_path mt_cost_slowest(const struct mt_costs *costs, const int *group, int n) {
-    const struct mt_cluster *cluster = costs->cluster;
-    struct mt_path slowest = {-1, 0, INFINITY};
-    if (n < 2) return slowest;
-    bool *member = mt_calloc((size_t)cluster->ndevices, sizeof *member);
-    int *on_node = mt_calloc((size_t)cluster->nnodes, sizeof *on_node), nodes = 0, link = -1;
-    for (int i = 0; i < n; i++) {
-        int device = costs->device[group[i]];
-        member[device] = true;
-        nodes += on_node[cluster->devices[device].node]++ == 0;
-    }
-    int64_t rows = 0;
-    for (int p = 0; p < cluster->npairs; p++) {
-        const struct mt_cluster_pair *pair = &cluster->pairs[p];
-        if (!member[pair->a] || !member[pair->b]) continue;
-        rows++;
-        take_slower(&slowest, &link, (struct mt_path){pair->link, pair->latency_s, pair->bandwidth_Bps});
-    }
-    if (rows < (int64_t)n * (n - 1) / 2) {
-        for (int i = 0; i < cluster->nnodes; i++) {
-            int inside = cluster->nodes[i].inside;
-            if (on_node[i] < 2 || inside < 0) continue;
-            const struct mt_cluster_link *l = &cluster->links[inside];
-            take_slower(&slowest, &link, (struct mt_path){inside, l->latency_s, l->bandwidth_Bps});
-        }
-        if (nodes > 1 && cluster->network >= 0) {
-            const struct mt_cluster_link *l = &cluster->links[cluster->network];
-            take_slower(&slowest, &link, (struct mt_path){cluster->network, l->latency_s, l->bandwidth_Bps});
-        }
-    }
-    slowest.link = link;
-    free(member);
-    free(on_node);
-    return slowest;
-}
-
-int mt_cost_link(const struct mt_costs *costs, const int *group, int n) {
-    return mt_cost_slowest(costs, group, n).link;
-}
-
-/* ---- answers ---- */
-
-/* Open addressing by 64 bits of hash, which stand for the question. */
-struct answer {
-    uint64_t question; /* 0: free */
+/* A hash table with open addressing; 64 bits of hash stand for the arguments. */
+struct entry {
+    uint64_t key; /* 0: free */
     struct mt_cost cost;
 };
 struct mt_cost_memo {
-    struct answer *answers;
+    struct entry *entries;
     size_t count, capacity; /* a power of two */
 };
 
@@ -111,34 +61,34 @@ struct mt_cost_memo *mt_cost_memo_new(void) {
 
 void mt_cost_memo_free(struct mt_cost_memo *memo) {
     if (!memo) return;
-    free(memo->answers);
+    free(memo->entries);
     free(memo);
 }
 
-static struct answer *place_of(const struct mt_cost_memo *memo, uint64_t question) {
-    size_t at = question & (memo->capacity - 1);
-    while (memo->answers[at].question && memo->answers[at].question != question) at = (at + 1) & (memo->capacity - 1);
-    return &memo->answers[at];
+static struct entry *place_of(const struct mt_cost_memo *memo, uint64_t key) {
+    size_t at = key & (memo->capacity - 1);
+    while (memo->entries[at].key && memo->entries[at].key != key) at = (at + 1) & (memo->capacity - 1);
+    return &memo->entries[at];
 }
 
 static void grow(struct mt_cost_memo *memo) {
     struct mt_cost_memo old = *memo;
     memo->capacity = old.capacity ? 2 * old.capacity : 256;
-    memo->answers = mt_calloc(memo->capacity, sizeof *memo->answers);
+    memo->entries = mt_calloc(memo->capacity, sizeof *memo->entries);
     for (size_t i = 0; i < old.capacity; i++)
-        if (old.answers[i].question) *place_of(memo, old.answers[i].question) = old.answers[i];
-    free(old.answers);
+        if (old.entries[i].key) *place_of(memo, old.entries[i].key) = old.entries[i];
+    free(old.entries);
 }
 
-/* Where the answer is, or goes. */
-static struct answer *answer_to(struct mt_cost_memo *memo, uint64_t question, bool *known) {
+/* The entry of a key, added if it is not there. */
+static struct entry *entry_of(struct mt_cost_memo *memo, uint64_t key, bool *known) {
     if (4 * memo->count >= 3 * memo->capacity) grow(memo);
-    struct answer *answer = place_of(memo, question ? question : 1);
-    *known = answer->question != 0;
-    if (*known) return answer;
-    answer->question = question ? question : 1;
+    struct entry *entry = place_of(memo, key ? key : 1);
+    *known = entry->key != 0;
+    if (*known) return entry;
+    entry->key = key ? key : 1;
     memo->count++;
-    return answer;
+    return entry;
 }
 
 static struct mt_cost cost_op(const struct mt_costs *costs, int rank, const struct mt_op_shape *shape) {
@@ -154,17 +104,17 @@ struct mt_cost mt_cost_op(const struct mt_costs *costs, int rank, const struct m
     int64_t what[] = {device->class, (int64_t)shape->kind, (int64_t)shape->type,
                       shape->rows,   shape->dim[0],        shape->dim[1]};
     double figures[] = {device->speed, device->speed_error, shape->flops, shape->bytes};
-    uint64_t question = mt_hash64(shape->variant, strlen(shape->variant),
-                                  mt_hash64(figures, sizeof figures, mt_hash64(what, sizeof what, 0)));
+    uint64_t key = mt_hash64(shape->variant, strlen(shape->variant),
+                             mt_hash64(figures, sizeof figures, mt_hash64(what, sizeof what, 0)));
     bool known;
-    struct answer *answer = answer_to(costs->memo, question, &known);
-    if (!known) answer->cost = cost_op(costs, rank, shape);
-    return answer->cost;
+    struct entry *entry = entry_of(costs->memo, key, &known);
+    if (!known) entry->cost = cost_op(costs, rank, shape);
+    return entry->cost;
 }
 
-static uint64_t question_of(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
-                            const struct mt_coll_algorithm *algorithm) {
-    size_t n = (size_t)problem->n, ncounts = problem->kind == MT_ALL_TO_ALL ? n * n : n;
+static uint64_t key_of(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
+                       const struct mt_coll_algorithm *algorithm) {
+    size_t n = (size_t)problem->n, ncounts = (size_t)cost_ncounts(problem);
     int *devices = mt_calloc(n, sizeof *devices);
     for (size_t i = 0; i < n; i++) devices[i] = costs->device[group[i]];
     struct mt_hasher *hasher = mt_hasher_new();
@@ -182,13 +132,13 @@ struct mt_cost mt_cost_coll(const struct mt_costs *costs, const struct mt_coll *
                             const struct mt_coll_algorithm *algorithm) {
     if (!costs->memo) return mt_cost_coll_uncached(costs, problem, group, algorithm);
     bool known;
-    struct answer *answer = answer_to(costs->memo, question_of(costs, problem, group, algorithm), &known);
-    if (!known) answer->cost = mt_cost_coll_uncached(costs, problem, group, algorithm);
-    return answer->cost;
+    struct entry *entry = entry_of(costs->memo, key_of(costs, problem, group, algorithm), &known);
+    if (!known) entry->cost = mt_cost_coll_uncached(costs, problem, group, algorithm);
+    return entry->cost;
 }
 
-/* Whether the formulas of two algorithms are the same for a problem, and what was measured differs by no more than
- * their bands: then it is noise that differs. */
+/* Whether two algorithms have equal formulas for a problem, and measurements within their error bands: these differ by
+ * noise. */
 static bool same_cost(const struct mt_coll *problem, const struct mt_coll_algorithm *a, struct mt_cost a_cost,
                       const struct mt_coll_algorithm *b, struct mt_cost b_cost) {
     if (a_cost.basis != MT_COST_MEASURED || b_cost.basis != MT_COST_MEASURED) return false;

@@ -39,7 +39,7 @@ static int on_output(void *info, const char *text) {
     struct call *call = info;
     size_t used = strlen(call->said);
     snprintf(call->said + used, sizeof call->said - used, "%s", text);
-    return 1; /* not to the terminal, which a fault would turn on */
+    return 1; /* not printed: a fault turns GLPK's output on */
 }
 
 static void on_fault(void *info) {
@@ -58,7 +58,7 @@ static int by_place(const void *a, const void *b) {
     return (x->col > y->col) - (x->col < y->col);
 }
 
-/* GLPK wants each place once: entries of the same place add up. */
+/* GLPK takes each place once: entries of the same place are added up. */
 static void load_entries(glp_prob *prob, const struct mt_lp *lp) {
     size_t n = (size_t)lp->nentries;
     struct mt_lp_entry *sorted = glp_alloc((int)n + 1, sizeof *sorted); /* GLPK's, so that a fault frees it */
@@ -97,7 +97,7 @@ static glp_prob *make(const struct mt_lp *lp) {
     return prob;
 }
 
-/* The row or column furthest beyond its bounds where the simplex method gave up. */
+/* Names the row or column furthest beyond its bounds in the simplex method's last point. */
 static enum mt_status infeasible(glp_prob *prob, const struct call *call) {
     const struct mt_lp *lp = call->lp;
     const char *name = NULL;
@@ -122,15 +122,15 @@ static enum mt_status infeasible(glp_prob *prob, const struct call *call) {
 }
 
 static enum mt_status relaxation(glp_prob *prob, struct call *call) {
-    glp_smcp how;
-    glp_init_smcp(&how);
-    how.msg_lev = GLP_MSG_OFF;
-    how.tm_lim = left_ms(call);
-    int rc = glp_simplex(prob, &how);
-    if (rc == GLP_ESING || rc == GLP_ECOND || rc == GLP_EFAIL) { /* from another basis, the other way */
+    glp_smcp parameters;
+    glp_init_smcp(&parameters);
+    parameters.msg_lev = GLP_MSG_OFF;
+    parameters.tm_lim = left_ms(call);
+    int rc = glp_simplex(prob, &parameters);
+    if (rc == GLP_ESING || rc == GLP_ECOND || rc == GLP_EFAIL) { /* from the standard basis, by the dual method */
         glp_std_basis(prob);
-        how.meth = GLP_DUALP, how.tm_lim = left_ms(call);
-        rc = glp_simplex(prob, &how);
+        parameters.meth = GLP_DUALP, parameters.tm_lim = left_ms(call);
+        rc = glp_simplex(prob, &parameters);
     }
     if (rc == GLP_ETMLIM)
         return mt_fail(call->err, MT_ESTALL, "GLPK has not solved the linear programme in the time given");
@@ -142,10 +142,7 @@ static enum mt_status relaxation(glp_prob *prob, struct call *call) {
         return mt_fail(call->err, MT_EBUG, "GLPK gave up on the linear programme (code %d, status %d)", rc, status);
     struct mt_lp_solution *s = call->solution;
     for (int r = 0; r < call->lp->nrows; r++) s->dual[r] = glp_get_row_dual(prob, r + 1);
-    for (int c = 0; c < call->lp->ncols; c++) {
-        s->x[c] = glp_get_col_prim(prob, c + 1);
-        s->reduced[c] = glp_get_col_dual(prob, c + 1);
-    }
+    for (int c = 0; c < call->lp->ncols; c++) s->x[c] = glp_get_col_prim(prob, c + 1);
     s->objective = s->bound = glp_get_obj_val(prob);
     s->optimal = true;
     return MT_OK;
@@ -161,14 +158,14 @@ static void on_node(glp_tree *tree, void *info) {
 }
 
 static enum mt_status integers(glp_prob *prob, struct call *call) {
-    glp_iocp how;
-    glp_init_iocp(&how);
-    how.msg_lev = GLP_MSG_OFF;
-    how.tm_lim = left_ms(call);
-    how.mip_gap = call->lp->gap;
-    how.mir_cuts = GLP_ON;
-    how.cb_func = on_node, how.cb_info = call;
-    int rc = glp_intopt(prob, &how);
+    glp_iocp parameters;
+    glp_init_iocp(&parameters);
+    parameters.msg_lev = GLP_MSG_OFF;
+    parameters.tm_lim = left_ms(call);
+    parameters.mip_gap = call->lp->gap;
+    parameters.mir_cuts = GLP_ON;
+    parameters.cb_func = on_node, parameters.cb_info = call;
+    int rc = glp_intopt(prob, &parameters);
     int status = glp_mip_status(prob);
     struct mt_lp_solution *s = call->solution;
     if (status == GLP_NOFEAS) return mt_fail(call->err, MT_EINPUT, "the programme has no solution in whole numbers");

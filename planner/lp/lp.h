@@ -1,7 +1,7 @@
 /* Linear and integer programmes, solved by GLPK.
  *
- * GLPK is a module (motley_glpk.so), loaded when first needed: planning wants it, training does not. Only
- * planner/lp/glpk.c, which the module is made of, includes glpk.h.
+ * GLPK is a module (motley_glpk.so), loaded when first needed: planning needs it, training does not. Only
+ * planner/lp/glpk.c, of which the module is made, includes glpk.h.
  *
  *     struct mt_lp lp = MT_LP_INIT;
  *     int x = mt_lp_col(&lp, "x", 0, INFINITY, 1.0, false);       // minimize 1.0 x
@@ -52,14 +52,15 @@ void mt_lp_release(struct mt_lp *lp);
 
 struct mt_lp_solution {
     double objective;
-    double *x;              /* [ncols], in the lp's arena */
-    double *dual, *reduced; /* [nrows], [ncols] of the relaxation: seconds of the objective per unit of the bound */
-    bool optimal;           /* within the gap; an integer programme that ran out of time or nodes has its best so far */
-    double bound;           /* no solution is below */
+    double *x;    /* [ncols], in the lp's arena */
+    double *dual; /* [nrows] of the relaxation: objective per unit of the row's bound */
+    bool optimal; /* within the gap; an integer programme that ran out of time or nodes has its best so far */
+    double bound; /* lower bound of the objective */
 };
-/* Minimize. MT_EINPUT when there is no solution (naming a row that cannot be met, where one tells), when the objective
- * has no end, and when a number is not one; MT_EMISSING without GLPK, naming its package; MT_ESTALL when limit_s (or
- * most_nodes) passed before there was a solution. Any thread may call; one programme is solved at a time. */
+/* Minimize. MT_EINPUT when there is no solution (naming a row that cannot be met, if one is known), when the objective
+ * is unbounded, and for numbers that are not finite; MT_EMISSING without GLPK, naming its package; MT_ESTALL when
+ * limit_s (or most_nodes) passed before there was a solution. Any thread may call; one programme is solved at a time.
+ */
 enum mt_status mt_lp_solve(struct mt_lp *lp, double limit_s, struct mt_lp_solution *solution, struct mt_err *err);
 
 #endif

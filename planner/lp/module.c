@@ -1,10 +1,10 @@
-/* Solving linear programmes: checks them, and hands them to the GLPK module. */
+/* Checks linear programmes and passes them to the GLPK module. */
 #include "planner/lp/module.h"
 
 #include <math.h>
 #include <pthread.h>
 
-/* What the module calls: named here so that every program that can load it has it. */
+/* The module calls it: a reference here links it into every program that loads the module. */
 static enum mt_status (*const called)(struct mt_err *, enum mt_status, const char *, ...)
     __attribute__((used)) = mt_fail;
 
@@ -45,8 +45,7 @@ enum mt_status mt_lp_solve(struct mt_lp *lp, double limit_s, struct mt_lp_soluti
     if (!module) return mt_err_context(err, "shares are solved for with GLPK");
     if (check(lp, err)) return err->status;
     *solution = (struct mt_lp_solution){.x = mt_new(&lp->arena, double, lp->ncols),
-                                        .dual = mt_new(&lp->arena, double, lp->nrows),
-                                        .reduced = mt_new(&lp->arena, double, lp->ncols)};
+                                        .dual = mt_new(&lp->arena, double, lp->nrows)};
     pthread_mutex_lock(&one_at_a_time);
     enum mt_status st = module->solve(lp, limit_s, solution, err);
     pthread_mutex_unlock(&one_at_a_time);

@@ -1,5 +1,5 @@
-/* What the GLPK module (planner/lp/glpk.c) and the program agree on. The programme comes checked: numbers are numbers,
- * bounds are in order and, of integer columns, whole; the solution's vectors are there. */
+/* The interface of the GLPK module (planner/lp/glpk.c). mt_lp_solve has checked the programme (numbers are finite,
+ * bounds in order and, of integer columns, whole) and allocated the solution's vectors. */
 #ifndef MT_PLANNER_LP_MODULE_H
 #define MT_PLANNER_LP_MODULE_H
 

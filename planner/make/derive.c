@@ -6,6 +6,7 @@
 #include "planner/make/make.h"
 #include "planner/plan/planned.h"
 #include "planner/plan/choice.h"
+#include "synth/ops/ops.h"
 
 /* A row for every kind, so that the program finds what it asks for. */
 static void complete_algorithms(struct mt_plan *p) {

@@ -59,7 +59,7 @@ static enum mt_status split_storage(const struct mt_plan_request *q, const struc
                                     const double *speeds, struct mt_err *err) {
     unsigned long long used = 0; /* bits: rows of q->fixed.storage_shares */
     for (int v = 0; v < g->nvalues; v++) {
-        int axis = g->values[v].param ? mt_storage_axis(g, v) : -1;
+        int axis = g->values[v].param ? mt_sharding_axis(g, v) : -1;
         if (axis < 0) continue;
         const struct mt_label *label = &g->labels[g->values[v].label[axis]];
         if (mt_plan_split_named(p, mt_arena_printf(&p->arena, "storage:%s", label->name))) continue;

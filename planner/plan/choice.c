@@ -4,6 +4,7 @@
  * first storage row; their casts, norms and updates follow. Sums of gradients stay partial, so that they are reduced
  * once. */
 #include "planner/plan/choice.h"
+#include "synth/ops/ops.h"
 
 #include <fnmatch.h>
 #include <string.h>
@@ -92,7 +93,7 @@ static enum mt_status find_rule_splits(struct enumeration *e, struct mt_arena *a
 
 static const struct mt_split *storage_split(const struct enumeration *e, int param) {
     const struct mt_value *v = &e->graph->values[param];
-    return v->naxes ? e->of_storage[v->label[mt_storage_axis(e->graph, param)]] : NULL;
+    return v->naxes ? e->of_storage[v->label[mt_sharding_axis(e->graph, param)]] : NULL;
 }
 
 /* A plan that stores a parameter in shares has the split for it. */
@@ -102,7 +103,7 @@ static enum mt_status find_storage_splits(const struct enumeration *e, struct mt
         const struct mt_value *value = &g->values[v];
         if (!value->param || !value->naxes || !mt_plan_stored_split(e->plan, value->name) || storage_split(e, v))
             continue;
-        const char *label = g->labels[value->label[mt_storage_axis(g, v)]].name;
+        const char *label = g->labels[value->label[mt_sharding_axis(g, v)]].name;
         mt_fail(err, MT_EINPUT, "%s is stored in shares of \"%s\", and the plan has no split \"storage:%s\"",
                 value->name, label, label);
         return mt_err_hint(err, "add it to the plan's splits, store the parameter \"replicated\", or plan anew");
@@ -133,7 +134,7 @@ static struct mt_rule other_rule(const struct enumeration *e, const struct mt_op
     if (param >= 0) {
         const struct mt_split *split = storage_split(e, param);
         bool shares = mt_plan_stored_split(e->plan, g->values[param].name) || op->kind == MT_OP_sq_norm;
-        if (split && shares) return split_rule(op->in_index[0][mt_storage_axis(g, param)], split);
+        if (split && shares) return split_rule(op->in_index[0][mt_sharding_axis(g, param)], split);
         return (struct mt_rule){.kind = MT_RULE_REPLICATE};
     }
     unsigned sets[MT_MAX_IN];

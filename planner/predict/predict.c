@@ -1,4 +1,4 @@
-/* From programs and costs to a play, and from the play to figures. */
+/* Programs and costs become a simulation, its outcome a prediction. */
 #include "planner/predict/predict.h"
 
 #include <math.h>
@@ -10,13 +10,13 @@
 
 enum { STEPS = 3 };
 
-/* Error bands: no prediction repeats better than this; what streams take from each other is known so well. */
+/* Relative error bands: of every prediction, and of what overlapped streams slow each other. */
 static const double least_error = 0.02, overlap_error = 0.3;
 
-/* What one actor's costs rest on. Errors of one kind of figure are taken to go together. */
+/* What one actor's costs rest on. Errors of one kind of figure are taken as fully correlated. */
 struct basis {
     double op_error_s, coll_error_s[MT_NCOLLS];
-    double op_s, comm_s; /* alone */
+    double op_s; /* without slowdown */
     bool nominal;
 };
 
@@ -24,15 +24,15 @@ struct predictor {
     const struct mt_program *program;
     struct mt_lower_options options;
     struct mt_costs costs;
-    struct mt_play play;
+    struct mt_sim sim;
     struct basis *basis; /* [actors] */
     int *actor_of;       /* [nranks] */
-    int *meeting_of;     /* [all instructions of the program]: a meeting of it, -1: none yet */
+    int *rendezvous_of;  /* [all instructions of the program]: its last added one, or -1 */
     int first_instr[MT_NBLOCKS];
     struct mt_err *err;
 };
 
-/* ---- ranks that are alike ---- */
+/* ---- classes of ranks ---- */
 
 static bool same_device(const struct mt_costs *costs, int a, int b) {
     const struct mt_cluster_device *x = &costs->cluster->devices[costs->device[a]];
@@ -45,17 +45,17 @@ static enum mt_status make_actors(struct predictor *p) {
     int n = p->program->nranks, *like = mt_calloc((size_t)n, sizeof *like);
     enum mt_status st = MT_OK;
     mt_lower_fold(p->program, like);
-    p->play.actors = mt_new(&p->play.arena, struct mt_play_actor, n);
+    p->sim.actors = mt_new(&p->sim.arena, struct mt_sim_actor, n);
     for (int r = 0; r < n && !st; r++) {
         int a = 0;
-        while (a < p->play.nactors &&
-               !(like[p->play.actors[a].rank] == like[r] && same_device(&p->costs, p->play.actors[a].rank, r)))
+        while (a < p->sim.nactors &&
+               !(like[p->sim.actors[a].rank] == like[r] && same_device(&p->costs, p->sim.actors[a].rank, r)))
             a++;
         p->actor_of[r] = a;
-        if (a < p->play.nactors) continue;
+        if (a < p->sim.nactors) continue;
         struct mt_lowered *low;
         if ((st = mt_lower(p->program, r, &p->options, &low, p->err))) break;
-        p->play.actors[p->play.nactors++] = (struct mt_play_actor){.rank = r, .low = low};
+        p->sim.actors[p->sim.nactors++] = (struct mt_sim_actor){.rank = r, .low = low};
     }
     free(like);
     return st;
@@ -73,7 +73,7 @@ static double op_time(struct predictor *p, int a, const struct mt_linstr *c, int
     struct mt_call call = mt_linstr_call(c, c->tensor);
     struct mt_op_shape shape;
     mt_op_shape(&call, &shape);
-    struct mt_cost cost = mt_cost_op(&p->costs, p->play.actors[a].rank, &shape);
+    struct mt_cost cost = mt_cost_op(&p->costs, p->sim.actors[a].rank, &shape);
     note_op(&p->basis[a], cost, times);
     return cost.s;
 }
@@ -86,14 +86,15 @@ static bool is_cpu(const struct predictor *p, int rank) {
     return !strcmp(class_of(p, rank)->kind, "cpu");
 }
 
-/* The collective's meeting; made by the first actor that asks. */
-static int meeting_of(struct predictor *p, int a, enum mt_block_kind block, const struct mt_linstr *c, double alone_s) {
-    int *first = &p->meeting_of[p->first_instr[block] + c->sources[0]];
-    int group = p->program->blocks[block].instrs[c->sources[0]].group[p->play.actors[a].rank];
-    for (int m = *first; m >= 0; m = p->play.meetings[m].next)
-        if (p->play.meetings[m].group == group) return m;
+/* The collective's rendezvous in the actor's group; added when asked for first. */
+static int rendezvous_of(struct predictor *p, int a, enum mt_block_kind block, const struct mt_linstr *c,
+                         double alone_s) {
+    int *first = &p->rendezvous_of[p->first_instr[block] + c->sources[0]];
+    int group = p->program->blocks[block].instrs[c->sources[0]].group[p->sim.actors[a].rank];
+    for (int m = *first; m >= 0; m = p->sim.rendezvous[m].next)
+        if (p->sim.rendezvous[m].group == group) return m;
     int link = mt_cost_link(&p->costs, c->group, c->problem.n);
-    struct mt_play_meeting made = {.group = group, .next = *first, .alone_s = alone_s};
+    struct mt_sim_rendezvous made = {.group = group, .next = *first, .alone_s = alone_s};
     const struct mt_cluster *cluster = p->costs.cluster;
     for (int i = 0; i < c->problem.n; i++) made.naps |= is_cpu(p, c->group[i]);
     made.spins = !made.naps;
@@ -101,14 +102,14 @@ static int meeting_of(struct predictor *p, int a, enum mt_block_kind block, cons
         made.compute_slowdown = cluster->links[link].compute_slowdown;
         made.comm_slowdown = cluster->links[link].comm_slowdown;
     }
-    mt_arena_grow(&p->play.arena, &p->play.meetings, p->play.nmeetings, &p->play.meetings_capacity, sizeof made);
-    p->play.meetings[p->play.nmeetings] = made;
-    return *first = p->play.nmeetings++;
+    mt_arena_grow(&p->sim.arena, &p->sim.rendezvous, p->sim.nrendezvous, &p->sim.rendezvous_capacity, sizeof made);
+    p->sim.rendezvous[p->sim.nrendezvous] = made;
+    return *first = p->sim.nrendezvous++;
 }
 
-static void join_meeting(struct predictor *p, int meeting, int a) {
-    struct mt_play_meeting *m = &p->play.meetings[meeting];
-    mt_arena_grow(&p->play.arena, &m->members, m->nmembers, &m->members_capacity, sizeof *m->members);
+static void join_rendezvous(struct predictor *p, int rendezvous, int a) {
+    struct mt_sim_rendezvous *m = &p->sim.rendezvous[rendezvous];
+    mt_arena_grow(&p->sim.arena, &m->members, m->nmembers, &m->members_capacity, sizeof *m->members);
     m->members[m->nmembers++] = a;
 }
 
@@ -116,23 +117,22 @@ static double copies_s(const struct predictor *p, int rank, const struct mt_lcop
     return mt_cost_copy_s(&p->costs, rank, copies->bytes, copies->n);
 }
 
-/* A collective, or a copy, which is one that does not travel. */
+/* A collective, or a copy, which is packed and unpacked only. */
 static void price_message(struct predictor *p, int a, enum mt_block_kind block, const struct mt_linstr *c,
-                          int64_t times, struct mt_play_item *item) {
+                          int64_t times, struct mt_sim_item *item) {
     const struct mt_costs *costs = &p->costs;
-    int rank = p->play.actors[a].rank;
+    int rank = p->sim.actors[a].rank;
     double overhead_s = class_of(p, rank)->overhead_s;
     int64_t zeros = c->zero ? c->message_count[0] * mt_type_size(c->problem.acc) : 0;
     bool arrays = mt_cost_takes_arrays(costs, rank, &c->problem);
-    item->own_s = overhead_s + copies_s(p, rank, arrays ? &c->packed_apart : &c->packed) +
+    item->own_s = overhead_s + copies_s(p, rank, arrays ? &c->packed_rest : &c->packed) +
                   mt_cost_copy_s(costs, rank, zeros / 2, 0);
-    item->unpack_s = copies_s(p, rank, arrays ? &c->unpacked_apart : &c->unpacked);
+    item->unpack_s = copies_s(p, rank, arrays ? &c->unpacked_rest : &c->unpacked);
     item->kernels = 1 + (item->own_s > overhead_s) + (item->unpack_s > 0);
     if (!c->algorithm) return;
     struct mt_cost cost = mt_cost_coll(costs, &c->problem, c->group, c->algorithm);
-    item->meeting = meeting_of(p, a, block, c, cost.s);
+    item->rendezvous = rendezvous_of(p, a, block, c, cost.s);
     struct basis *basis = &p->basis[a];
-    basis->comm_s += (double)times * (cost.s + item->own_s + item->unpack_s);
     basis->coll_error_s[c->problem.kind] += (double)times * cost.s * cost.error;
     basis->nominal |= cost.basis == MT_COST_NOMINAL;
 }
@@ -141,35 +141,33 @@ static void price_message(struct predictor *p, int a, enum mt_block_kind block, 
 
 /* What add_block keeps of an actor. */
 struct queueing {
-    const struct mt_play_item *priced; /* [instrs] */
-    int *queued;                       /* [instrs]: how often each has been added */
-    bool *awaited;                     /* [instrs]: somebody waits for it */
-    bool joins;                        /* operators that follow each other become one item */
+    const struct mt_sim_item *priced; /* [instrs] */
+    int *queued;                      /* [instrs]: how often each has been added */
+    bool *awaited;                    /* [instrs]: another instruction waits for it */
 };
 
-/* Whether an instruction may go on with the item before it on its stream: nobody can tell them apart. */
-static bool may_join(const struct queueing *q, const struct mt_play_item *before, const struct mt_linstr *c,
-                     const struct mt_play_item *item, bool barrier) {
-    return q->joins && c->what == MT_LOWERED_OP && c->wait < 0 && before->meeting < 0 && before->unpack_s == 0 &&
+/* Whether an operator may be added to the item before it on its stream: no other item waits for either's end. */
+static bool may_join(const struct queueing *q, const struct mt_sim_item *before, const struct mt_linstr *c,
+                     const struct mt_sim_item *item, bool barrier) {
+    return c->what == MT_LOWERED_OP && c->wait < 0 && before->rendezvous < 0 && before->unpack_s == 0 &&
            !q->awaited[before->instr] && before->work == item->work && (!barrier || before->phase == item->phase);
 }
 
 /* Add a block's instructions once. */
-static void add_block(struct predictor *p, int a, enum mt_block_kind block, struct mt_play_item like,
+static void add_block(struct predictor *p, int a, enum mt_block_kind block, struct mt_sim_item like,
                       struct queueing *q) {
-    struct mt_play_actor *actor = &p->play.actors[a];
+    struct mt_sim_actor *actor = &p->sim.actors[a];
     for (int i = actor->low->block_begin[block]; i < actor->low->block_begin[block + 1]; i++) {
         const struct mt_linstr *c = &actor->low->instrs[i];
         if (c->what == MT_LOWERED_ALIAS) continue;
-        struct mt_play_item item = like.work ? q->priced[i] : (struct mt_play_item){.meeting = -1};
+        struct mt_sim_item item = like.work ? q->priced[i] : (struct mt_sim_item){.rendezvous = -1};
         item.instr = i;
         item.phase = like.phase;
-        item.iteration = like.iteration;
         item.work = like.work;
         item.wait = c->wait;
         item.need = c->wait >= 0 ? q->queued[c->wait] : 0;
         q->queued[i]++;
-        struct mt_play_item *next = &actor->items[c->stream][actor->nitems[c->stream]], *before = next - 1;
+        struct mt_sim_item *next = &actor->items[c->stream][actor->nitems[c->stream]], *before = next - 1;
         if (actor->nitems[c->stream] && may_join(q, before, c, &item, actor->low->body_barrier)) {
             before->own_s += item.own_s;
             before->instr = i;
@@ -180,42 +178,42 @@ static void add_block(struct predictor *p, int a, enum mt_block_kind block, stru
     }
 }
 
-/* The order in which the executor's host queues work, and where it waits (launcher/execute/executor.c). */
-static void add_items(struct predictor *p, int a, const struct mt_play_item *priced) {
-    struct mt_play_actor *actor = &p->play.actors[a];
+/* The order in which the executor's host enqueues work, and where it blocks (launcher/execute/executor.c). */
+static void add_items(struct predictor *p, int a, const struct mt_sim_item *priced) {
+    struct mt_sim_actor *actor = &p->sim.actors[a];
     const struct mt_lowered *low = actor->low;
     int body = low->block_begin[MT_LAST] - low->block_begin[MT_BODY], phase = 0;
     int64_t most = low->ninstrs + (low->body_count > 1 ? (low->body_count - 1) * body : 0);
-    struct queueing q = {.priced = priced, .joins = !p->play.each};
+    struct queueing q = {.priced = priced};
     q.queued = mt_calloc((size_t)low->ninstrs + 1, sizeof *q.queued);
     q.awaited = mt_calloc((size_t)low->ninstrs + 1, sizeof *q.awaited);
     for (int i = 0; i < low->ninstrs; i++)
         if (low->instrs[i].wait >= 0) q.awaited[low->instrs[i].wait] = true;
-    for (int s = 0; s < MT_NSTREAMS; s++) actor->items[s] = mt_new(&p->play.arena, struct mt_play_item, most);
-    add_block(p, a, MT_PROLOGUE, (struct mt_play_item){.work = true}, &q);
+    for (int s = 0; s < MT_NSTREAMS; s++) actor->items[s] = mt_new(&p->sim.arena, struct mt_sim_item, most);
+    add_block(p, a, MT_PROLOGUE, (struct mt_sim_item){.work = true}, &q);
     for (int64_t i = 0; i < low->body_count && body; i++)
-        add_block(p, a, MT_BODY, (struct mt_play_item){.work = true, .iteration = i, .phase = i ? ++phase : phase}, &q);
-    if (!low->body_count) add_block(p, a, MT_BODY, (struct mt_play_item){0}, &q);
+        add_block(p, a, MT_BODY, (struct mt_sim_item){.work = true, .phase = i ? ++phase : phase}, &q);
+    if (!low->body_count) add_block(p, a, MT_BODY, (struct mt_sim_item){0}, &q);
     if (low->body_barrier) phase++;
-    add_block(p, a, MT_LAST, (struct mt_play_item){.work = true, .phase = phase}, &q);
-    add_block(p, a, MT_EPILOGUE, (struct mt_play_item){.work = true, .phase = phase}, &q);
+    add_block(p, a, MT_LAST, (struct mt_sim_item){.work = true, .phase = phase}, &q);
+    add_block(p, a, MT_EPILOGUE, (struct mt_sim_item){.work = true, .phase = phase}, &q);
     actor->nphases = phase + 1;
     free(q.queued);
     free(q.awaited);
 }
 
 static void price_actor(struct predictor *p, int a) {
-    struct mt_play_actor *actor = &p->play.actors[a];
+    struct mt_sim_actor *actor = &p->sim.actors[a];
     const struct mt_lowered *low = actor->low;
     double threads = fmax(class_of(p, actor->rank)->threads, 1);
     actor->copy_rate = is_cpu(p, actor->rank) ? threads / (threads + 1) : 1;
-    struct mt_play_item *priced = mt_calloc((size_t)low->ninstrs + 1, sizeof *priced);
+    struct mt_sim_item *priced = mt_calloc((size_t)low->ninstrs + 1, sizeof *priced);
     double sum_s = 0, squares_s2 = 0;
     for (int b = 0; b < MT_NBLOCKS; b++)
         for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++) {
             const struct mt_linstr *c = &low->instrs[i];
             int64_t times = b == MT_BODY ? low->body_count : 1;
-            priced[i].meeting = -1;
+            priced[i].rendezvous = -1;
             if (c->what == MT_LOWERED_OP)
                 priced[i].own_s = op_time(p, a, c, times);
             else if (c->what != MT_LOWERED_ALIAS)
@@ -224,7 +222,7 @@ static void price_actor(struct predictor *p, int a) {
                 sum_s += (double)times * priced[i].own_s;
                 squares_s2 += (double)times * priced[i].own_s * priced[i].own_s;
             }
-            if (priced[i].meeting >= 0 && times) join_meeting(p, priced[i].meeting, a);
+            if (priced[i].rendezvous >= 0 && times) join_rendezvous(p, priced[i].rendezvous, a);
         }
     actor->yield_s = mt_cost_yield_s(&p->costs, actor->rank, sum_s, squares_s2);
     add_items(p, a, priced);
@@ -233,55 +231,24 @@ static void price_actor(struct predictor *p, int a) {
 
 /* ---- figures ---- */
 
-/* The slowest actor's collectives, per kind and algorithm. */
-static int by_time(const void *a, const void *b) {
-    double x = ((const struct mt_predicted_coll *)a)->alone_s, y = ((const struct mt_predicted_coll *)b)->alone_s;
-    return (x < y) - (x > y);
-}
-
-static void list_colls(const struct predictor *p, int a, struct mt_prediction *out) {
-    const struct mt_lowered *low = p->play.actors[a].low;
-    out->colls = mt_new(&out->arena, struct mt_predicted_coll, mt_coll_nalgorithms);
-    for (int i = 0; i < low->ninstrs; i++) {
-        const struct mt_linstr *c = &low->instrs[i];
-        int64_t times = mt_lowered_block(low, i) == MT_BODY ? low->body_count : 1, bytes = 0;
-        if (!c->algorithm || !times) continue;
-        int k = 0;
-        while (k < out->ncolls &&
-               (out->colls[k].kind != c->problem.kind || strcmp(out->colls[k].algorithm, c->algorithm->name)))
-            k++;
-        struct mt_predicted_coll *row = &out->colls[k];
-        if (k == out->ncolls) {
-            out->ncolls++;
-            row->kind = c->problem.kind;
-            row->algorithm = c->algorithm->name;
-        }
-        int n = c->problem.n, nblocks = c->problem.kind == MT_ALL_TO_ALL ? n * n : n;
-        for (int b = 0; b < nblocks; b++) bytes += c->problem.counts[b] * mt_type_size(c->problem.wire);
-        row->count += times;
-        row->bytes += times * bytes;
-        row->alone_s += (double)times * mt_cost_coll(&p->costs, &c->problem, c->group, c->algorithm).s;
-    }
-    qsort(out->colls, (size_t)out->ncolls, sizeof *out->colls, by_time);
-}
-
-/* Independent sources in quadrature; those of one kind add up. What is hidden does not count. */
+/* Independent sources in quadrature; those of one kind add up. Of collectives only the exposed part counts. */
 static double error_of(const struct predictor *p, int a, double step_s) {
-    const struct mt_play_actor *actor = &p->play.actors[a];
+    const struct mt_sim_actor *actor = &p->sim.actors[a];
     const struct basis *basis = &p->basis[a];
     double exposed = actor->comm_s > 0 ? 1 - actor->hidden_s / actor->comm_s : 1;
-    double taken_s = fmax(actor->compute_s - basis->op_s, 0);
-    double square = pow(least_error * step_s, 2) + pow(basis->op_error_s, 2) + pow(overlap_error * taken_s, 2);
+    double slowed_s = fmax(actor->compute_s - basis->op_s, 0);
+    double square = pow(least_error * step_s, 2) + pow(basis->op_error_s, 2) + pow(overlap_error * slowed_s, 2);
     for (int k = 0; k < MT_NCOLLS; k++) square += pow(exposed * basis->coll_error_s[k], 2);
     return step_s > 0 ? sqrt(square) / step_s : 0;
 }
 
 static void report(struct predictor *p, const double *ends_s, struct mt_prediction *out) {
     out->step_s = ends_s[STEPS - 1] - ends_s[STEPS - 2];
+    int slowest = 0; /* the rank that idles least */
     out->nranks = p->program->nranks;
     out->ranks = mt_new(&out->arena, struct mt_rank_prediction, out->nranks);
     for (int r = 0; r < out->nranks; r++) {
-        const struct mt_play_actor *actor = &p->play.actors[p->actor_of[r]];
+        const struct mt_sim_actor *actor = &p->sim.actors[p->actor_of[r]];
         double exposed_s = actor->comm_s - actor->hidden_s;
         out->ranks[r] = (struct mt_rank_prediction){.compute_s = actor->compute_s,
                                                     .comm_s = actor->comm_s,
@@ -289,21 +256,15 @@ static void report(struct predictor *p, const double *ends_s, struct mt_predicti
                                                     .idle_s = fmax(out->step_s - actor->compute_s - exposed_s, 0),
                                                     .state_bytes = actor->low->state_bytes,
                                                     .arena_bytes = actor->low->arena_bytes};
-        if (out->ranks[r].idle_s < out->ranks[out->slowest].idle_s) out->slowest = r;
+        if (out->ranks[r].idle_s < out->ranks[slowest].idle_s) slowest = r;
     }
-    for (int a = 0; a < p->play.nactors; a++) {
-        out->comm_alone_s = fmax(out->comm_alone_s, p->basis[a].comm_s);
-        out->nominal |= p->basis[a].nominal;
-    }
-    int slowest = p->actor_of[out->slowest];
-    out->hidden_s = p->play.actors[slowest].hidden_s;
-    out->error = error_of(p, slowest, out->step_s);
-    list_colls(p, slowest, out);
+    for (int a = 0; a < p->sim.nactors; a++) out->nominal |= p->basis[a].nominal;
+    out->error = error_of(p, p->actor_of[slowest], out->step_s);
 }
 
-enum mt_status mt_predict_traced(const struct mt_program *program, const struct mt_costs *costs,
-                                 const struct mt_lower_options *options, mt_predicted *each, void *context,
-                                 struct mt_prediction *prediction, struct mt_err *err) {
+enum mt_status mt_predict(const struct mt_program *program, const struct mt_costs *costs,
+                          const struct mt_lower_options *options, struct mt_prediction *prediction,
+                          struct mt_err *err) {
     struct predictor p = {.program = program, .options = *options, .costs = *costs, .err = err};
     p.options.sketch = true;
     size_t n = (size_t)program->nranks, ninstrs = 0;
@@ -312,31 +273,23 @@ enum mt_status mt_predict_traced(const struct mt_program *program, const struct 
         p.first_instr[b] = (int)ninstrs;
         ninstrs += (size_t)program->blocks[b].ninstrs;
     }
-    p.play.each = each;
-    p.play.context = context;
     p.actor_of = mt_calloc(n, sizeof *p.actor_of);
-    p.meeting_of = mt_calloc(ninstrs + 1, sizeof *p.meeting_of);
-    memset(p.meeting_of, -1, ninstrs * sizeof *p.meeting_of);
+    p.rendezvous_of = mt_calloc(ninstrs + 1, sizeof *p.rendezvous_of);
+    memset(p.rendezvous_of, -1, ninstrs * sizeof *p.rendezvous_of);
     *prediction = (struct mt_prediction){0};
     enum mt_status st = make_actors(&p);
     double ends_s[STEPS];
     if (!st) {
-        p.basis = mt_calloc((size_t)p.play.nactors, sizeof *p.basis);
-        for (int a = 0; a < p.play.nactors; a++) price_actor(&p, a);
-        st = mt_play_run(&p.play, STEPS, ends_s, err);
+        p.basis = mt_calloc((size_t)p.sim.nactors, sizeof *p.basis);
+        for (int a = 0; a < p.sim.nactors; a++) price_actor(&p, a);
+        st = mt_sim_run(&p.sim, STEPS, ends_s, err);
     }
     if (!st) report(&p, ends_s, prediction);
-    for (int a = 0; a < p.play.nactors; a++) mt_lowered_free((struct mt_lowered *)(uintptr_t)p.play.actors[a].low);
-    mt_arena_release(&p.play.arena);
+    for (int a = 0; a < p.sim.nactors; a++) mt_lowered_free(p.sim.actors[a].low);
+    mt_arena_release(&p.sim.arena);
     free(p.basis);
     free(p.actor_of);
-    free(p.meeting_of);
+    free(p.rendezvous_of);
     if (!costs->memo) mt_cost_memo_free(p.costs.memo);
     return st;
-}
-
-enum mt_status mt_predict(const struct mt_program *program, const struct mt_costs *costs,
-                          const struct mt_lower_options *options, struct mt_prediction *prediction,
-                          struct mt_err *err) {
-    return mt_predict_traced(program, costs, options, NULL, NULL, prediction, err);
 }

@@ -1,6 +1,6 @@
-/* The play: streams and collectives as tasks whose rates change when their neighbours start or stop, and a heap of the
- * times at which tasks end. A task that changes its rate is put in again; its old entry is recognised by its version.
- * Cost: instructions times the logarithm of actors, and of collectives' members. */
+/* Discrete-event simulation. Streams and collectives are tasks; a task's rate changes when another task of its rank
+ * begins or ends. A heap holds the times at which tasks end: a task whose rate changes is pushed again, and its old
+ * entry is ignored because its version is older. Cost: O(instructions * (log actors + members of collectives)). */
 #include "planner/predict/simulate.h"
 
 #include <assert.h>
@@ -8,12 +8,12 @@
 #include <stdlib.h>
 
 enum doing {
-    IDLE,      /* waits, or is done with the step */
-    LOCAL,     /* an operator, a copy; a collective's packing */
-    YIELDING,  /* for the multiprocessors that a collective's kernels need */
-    MEETING,   /* for the others to come */
-    TRAVEL,    /* the collective's own task runs */
-    UNPACKING, /* LOCAL again */
+    IDLE,       /* the next item may not begin yet, or the step is done */
+    LOCAL,      /* an operator, a copy; a collective's packing */
+    YIELDING,   /* a collective's kernels wait for multiprocessors */
+    RENDEZVOUS, /* packed, waits for the other ranks */
+    TRANSFER,   /* the collective's task runs */
+    UNPACKING,
 };
 
 struct task {
@@ -25,7 +25,6 @@ struct task {
 struct stream {
     enum doing doing;
     int at; /* the item */
-    double begin_s;
     struct task task;
 };
 
@@ -33,30 +32,29 @@ struct actor {
     struct stream streams[MT_NSTREAMS];
     int step, phase;
     int *ended;          /* [instrs]: how often, in this step */
-    double counted_s;    /* busy times are up to here */
-    bool disturbs, done; /* disturbs: it counts as computing in the collective that it is in */
+    double counted_s;    /* compute_s, comm_s and hidden_s are counted up to here */
+    bool disturbs, done; /* disturbs: counted in `computing` of its collective */
 };
 
-struct meeting {
+struct rendezvous {
     struct task task;
-    int here, computing; /* members that have come; that compute meanwhile */
-    double first_s;      /* when the first of them came */
+    int here, computing; /* members that have arrived; during the transfer: members that compute */
+    double first_s;      /* when the first member arrived */
 };
 
 struct event {
     double at_s;
-    int task, version; /* actor x MT_NSTREAMS + stream; from there on meetings */
+    int task, version; /* task: actor * MT_NSTREAMS + stream; nactors * MT_NSTREAMS + rendezvous */
 };
 
 struct engine {
-    struct mt_play *play;
+    struct mt_sim *sim;
     struct actor *actors;
-    struct meeting *meetings;
+    struct rendezvous *rendezvous;
     struct event *heap;
     size_t nheap, heap_capacity;
     double now_s, *ends_s;
     int nsteps, running; /* actors that are not done */
-    double last_start_s; /* of the last step, the first rank */
 };
 
 /* ---- the heap ---- */
@@ -86,9 +84,9 @@ static struct event pop(struct engine *e) {
 /* ---- tasks ---- */
 
 static struct task *task_of(struct engine *e, int task) {
-    int nstreams = e->play->nactors * MT_NSTREAMS;
+    int nstreams = e->sim->nactors * MT_NSTREAMS;
     return task < nstreams ? &e->actors[task / MT_NSTREAMS].streams[task % MT_NSTREAMS].task
-                           : &e->meetings[task - nstreams].task;
+                           : &e->rendezvous[task - nstreams].task;
 }
 
 static void start_task(struct engine *e, int task, double s) {
@@ -100,7 +98,7 @@ static void start_task(struct engine *e, int task, double s) {
 static void set_rate(struct engine *e, int task, double rate) {
     struct task *t = task_of(e, task);
     if (!t->running || t->rate == rate) return;
-    /* nothing in no time, even at a rate without end */
+    /* an infinite rate times 0 s is not a number */
     double done_s = e->now_s > t->since_s ? (e->now_s - t->since_s) * t->rate : 0;
     t->left_s = fmax(t->left_s - done_s, 0);
     t->rate = rate;
@@ -110,60 +108,60 @@ static void set_rate(struct engine *e, int task, double rate) {
 
 /* ---- actors ---- */
 
-static const struct mt_play_item *item_at(const struct engine *e, int a, int s) {
-    return &e->play->actors[a].items[s][e->actors[a].streams[s].at];
+static const struct mt_sim_item *item_at(const struct engine *e, int a, int s) {
+    return &e->sim->actors[a].items[s][e->actors[a].streams[s].at];
 }
 
 static bool computes(const struct actor *actor) {
     return actor->streams[MT_STREAM_COMPUTE].doing != IDLE;
 }
 
-/* Add the time since the last change to what the actor's streams did meanwhile, in the last step. */
+/* In the last step: add the time since counted_s to what the actor's streams were doing. */
 static void count_time(struct engine *e, int a) {
     struct actor *actor = &e->actors[a];
-    struct mt_play_actor *figures = &e->play->actors[a];
+    struct mt_sim_actor *figures = &e->sim->actors[a];
     double s = e->now_s - actor->counted_s;
     actor->counted_s = e->now_s;
     if (actor->done || actor->step < e->nsteps - 1 || s <= 0) return;
     enum doing comm = actor->streams[MT_STREAM_COMM].doing;
-    bool compute = computes(actor), travels = comm == LOCAL || comm == TRAVEL || comm == UNPACKING;
+    bool compute = computes(actor), communicates = comm == LOCAL || comm == TRANSFER || comm == UNPACKING;
     if (compute) figures->compute_s += s;
-    if (travels) figures->comm_s += s;
-    if (compute && travels) figures->hidden_s += s;
+    if (communicates) figures->comm_s += s;
+    if (compute && communicates) figures->hidden_s += s;
 }
 
-/* The rates of an actor's streams and of the collective that it is in. */
-static void settle_rates(struct engine *e, int a) {
+/* The rates of an actor's streams. */
+static void update_rates(struct engine *e, int a) {
     struct actor *actor = &e->actors[a];
-    const struct mt_play_actor *figures = &e->play->actors[a];
+    const struct mt_sim_actor *figures = &e->sim->actors[a];
     enum doing comm = actor->streams[MT_STREAM_COMM].doing;
     bool copies = comm == LOCAL || comm == UNPACKING;
     double compute_rate = 1, comm_rate = 1;
     if (copies) compute_rate = figures->copy_rate;
     if (copies && computes(actor)) comm_rate = figures->copy_rate;
     if (comm == YIELDING && !computes(actor)) comm_rate = INFINITY;
-    if (comm == TRAVEL || comm == MEETING) {
-        const struct mt_play_meeting *m = &e->play->meetings[item_at(e, a, MT_STREAM_COMM)->meeting];
-        if (comm == TRAVEL || m->spins) compute_rate = 1 / (1 + m->compute_slowdown);
+    if (comm == TRANSFER || comm == RENDEZVOUS) {
+        const struct mt_sim_rendezvous *m = &e->sim->rendezvous[item_at(e, a, MT_STREAM_COMM)->rendezvous];
+        if (comm == TRANSFER || m->spins) compute_rate = 1 / (1 + m->compute_slowdown);
     }
     set_rate(e, a * MT_NSTREAMS + MT_STREAM_COMPUTE, compute_rate);
     set_rate(e, a * MT_NSTREAMS + MT_STREAM_COMM, comm_rate);
 }
 
-static void settle_meeting(struct engine *e, int m) {
-    double rate = e->meetings[m].computing ? 1 / (1 + e->play->meetings[m].comm_slowdown) : 1;
-    set_rate(e, e->play->nactors * MT_NSTREAMS + m, rate);
+static void update_rendezvous(struct engine *e, int m) {
+    double rate = e->rendezvous[m].computing ? 1 / (1 + e->sim->rendezvous[m].comm_slowdown) : 1;
+    set_rate(e, e->sim->nactors * MT_NSTREAMS + m, rate);
 }
 
 static bool drained(const struct engine *e, int a, int s, int phase) {
-    const struct mt_play_actor *figures = &e->play->actors[a];
+    const struct mt_sim_actor *figures = &e->sim->actors[a];
     const struct stream *stream = &e->actors[a].streams[s];
     return stream->at == figures->nitems[s] || figures->items[s][stream->at].phase > phase;
 }
 
-/* What the host waits for before it queues the next iteration. */
+/* The host enqueues an iteration when the compute stream has drained the one before; with a barrier, both streams. */
 static void open_phases(struct engine *e, int a) {
-    const struct mt_play_actor *figures = &e->play->actors[a];
+    const struct mt_sim_actor *figures = &e->sim->actors[a];
     struct actor *actor = &e->actors[a];
     while (actor->phase < figures->nphases - 1 && drained(e, a, MT_STREAM_COMPUTE, actor->phase) &&
            (!figures->low->body_barrier || drained(e, a, MT_STREAM_COMM, actor->phase)))
@@ -173,62 +171,56 @@ static void open_phases(struct engine *e, int a) {
 /* Whether the item that a stream is at may begin. */
 static bool may_begin(const struct engine *e, int a, int s) {
     const struct actor *actor = &e->actors[a];
-    const struct mt_play_actor *figures = &e->play->actors[a];
+    const struct mt_sim_actor *figures = &e->sim->actors[a];
     if (actor->done || actor->streams[s].doing != IDLE || actor->streams[s].at == figures->nitems[s]) return false;
-    const struct mt_play_item *item = item_at(e, a, s);
+    const struct mt_sim_item *item = item_at(e, a, s);
     return item->phase <= actor->phase && (item->wait < 0 || actor->ended[item->wait] >= item->need);
 }
 
 static void arrive(struct engine *e, int a) {
-    int m = item_at(e, a, MT_STREAM_COMM)->meeting;
-    const struct mt_play_meeting *figures = &e->play->meetings[m];
-    struct meeting *meeting = &e->meetings[m];
-    e->actors[a].streams[MT_STREAM_COMM].doing = MEETING;
-    if (++meeting->here == 1) meeting->first_s = e->now_s;
-    if (meeting->here < figures->nmembers) return;
-    meeting->here = meeting->computing = 0;
+    int m = item_at(e, a, MT_STREAM_COMM)->rendezvous;
+    const struct mt_sim_rendezvous *figures = &e->sim->rendezvous[m];
+    struct rendezvous *rendezvous = &e->rendezvous[m];
+    e->actors[a].streams[MT_STREAM_COMM].doing = RENDEZVOUS;
+    if (++rendezvous->here == 1) rendezvous->first_s = e->now_s;
+    if (rendezvous->here < figures->nmembers) return;
+    rendezvous->here = rendezvous->computing = 0;
     for (int i = 0; i < figures->nmembers; i++) {
         count_time(e, figures->members[i]);
         struct actor *member = &e->actors[figures->members[i]];
-        member->streams[MT_STREAM_COMM].doing = TRAVEL;
+        member->streams[MT_STREAM_COMM].doing = TRANSFER;
         member->disturbs = computes(member);
-        meeting->computing += member->disturbs;
+        rendezvous->computing += member->disturbs;
     }
-    double asleep_s = figures->naps ? 0.5 * mt_comm_nap_s(e->now_s - meeting->first_s) : 0;
-    start_task(e, e->play->nactors * MT_NSTREAMS + m, asleep_s + figures->alone_s);
-    settle_meeting(e, m);
-    for (int i = 0; i < figures->nmembers; i++) settle_rates(e, figures->members[i]);
+    double asleep_s = figures->naps ? 0.5 * mt_comm_backoff_s(e->now_s - rendezvous->first_s) : 0;
+    start_task(e, e->sim->nactors * MT_NSTREAMS + m, asleep_s + figures->alone_s);
+    update_rendezvous(e, m);
+    for (int i = 0; i < figures->nmembers; i++) update_rates(e, figures->members[i]);
 }
 
 static void end_item(struct engine *e, int a, int s) {
     struct actor *actor = &e->actors[a];
     struct stream *stream = &actor->streams[s];
-    const struct mt_play_item *item = item_at(e, a, s);
+    const struct mt_sim_item *item = item_at(e, a, s);
     stream->doing = IDLE;
     stream->at++;
     actor->ended[item->instr]++;
-    if (e->play->each && item->work && actor->step == e->nsteps - 1)
-        e->play->each(e->play->context, e->play->actors[a].rank, e->play->actors[a].low, item->instr, item->iteration,
-                      stream->begin_s - e->last_start_s, e->now_s - e->last_start_s);
 }
 
 static void begin_step(struct engine *e, int a) {
     struct actor *actor = &e->actors[a];
-    for (int i = 0; i < e->play->actors[a].low->ninstrs; i++) actor->ended[i] = 0;
+    for (int i = 0; i < e->sim->actors[a].low->ninstrs; i++) actor->ended[i] = 0;
     actor->phase = 0;
     for (int s = 0; s < MT_NSTREAMS; s++) actor->streams[s].at = 0;
-    e->play->actors[a].start_s = e->now_s;
-    if (actor->step == e->nsteps - 1) e->last_start_s = fmin(e->last_start_s, e->now_s);
 }
 
-/* When both streams are at their ends, the next step. Whether there is one. */
+/* Begin the next step if both streams have ended this one. Whether it was begun. */
 static bool next_step(struct engine *e, int a) {
     struct actor *actor = &e->actors[a];
     for (int s = 0; s < MT_NSTREAMS; s++)
-        if (actor->done || actor->streams[s].doing != IDLE || actor->streams[s].at < e->play->actors[a].nitems[s])
+        if (actor->done || actor->streams[s].doing != IDLE || actor->streams[s].at < e->sim->actors[a].nitems[s])
             return false;
     e->ends_s[actor->step] = fmax(e->ends_s[actor->step], e->now_s);
-    e->play->actors[a].end_s = e->now_s;
     if (++actor->step == e->nsteps) {
         actor->done = true;
         e->running--;
@@ -239,23 +231,23 @@ static bool next_step(struct engine *e, int a) {
 }
 
 static void begin_work(struct engine *e, int a, int s) {
-    const struct mt_play_item *item = item_at(e, a, s);
+    const struct mt_sim_item *item = item_at(e, a, s);
     e->actors[a].streams[s].doing = LOCAL;
     if (item->own_s > 0)
         start_task(e, a * MT_NSTREAMS + s, item->own_s);
-    else if (item->meeting >= 0)
+    else if (item->rendezvous >= 0)
         arrive(e, a);
     else
         end_item(e, a, s);
 }
 
-/* All of a collective's kernels wait at its beginning, though each waits by itself. */
+/* Each kernel of a collective waits for multiprocessors; simulated as one wait at the beginning. */
 static double yields_s(const struct engine *e, int a, int s) {
-    const struct mt_play_item *item = item_at(e, a, s);
-    return item->meeting >= 0 && computes(&e->actors[a]) ? item->kernels * e->play->actors[a].yield_s : 0;
+    const struct mt_sim_item *item = item_at(e, a, s);
+    return item->rendezvous >= 0 && computes(&e->actors[a]) ? item->kernels * e->sim->actors[a].yield_s : 0;
 }
 
-/* Begin all that may; items that take no time end at once. */
+/* Begin all items that may begin; those that take no time end at once. */
 static void begin_all(struct engine *e, int a) {
     bool changed = true;
     while (changed) {
@@ -265,7 +257,6 @@ static void begin_all(struct engine *e, int a) {
             if (!may_begin(e, a, s)) continue;
             double wait_s = yields_s(e, a, s);
             changed = true;
-            e->actors[a].streams[s].begin_s = e->now_s;
             if (wait_s > 0) {
                 e->actors[a].streams[s].doing = YIELDING;
                 start_task(e, a * MT_NSTREAMS + s, wait_s);
@@ -277,16 +268,16 @@ static void begin_all(struct engine *e, int a) {
     }
 }
 
-/* Go on with an actor after a change. */
+/* After an event of the actor. */
 static void go_on(struct engine *e, int a) {
     struct actor *actor = &e->actors[a];
     begin_all(e, a);
-    settle_rates(e, a);
-    if (actor->streams[MT_STREAM_COMM].doing != TRAVEL || actor->disturbs == computes(actor)) return;
-    int m = item_at(e, a, MT_STREAM_COMM)->meeting;
+    update_rates(e, a);
+    if (actor->streams[MT_STREAM_COMM].doing != TRANSFER || actor->disturbs == computes(actor)) return;
+    int m = item_at(e, a, MT_STREAM_COMM)->rendezvous;
     actor->disturbs = !actor->disturbs;
-    e->meetings[m].computing += actor->disturbs ? 1 : -1;
-    settle_meeting(e, m);
+    e->rendezvous[m].computing += actor->disturbs ? 1 : -1;
+    update_rendezvous(e, m);
 }
 
 /* ---- events ---- */
@@ -297,19 +288,19 @@ static void end_local(struct engine *e, int a, int s) {
     stream->task.running = false;
     if (stream->doing == YIELDING)
         begin_work(e, a, s);
-    else if (item_at(e, a, s)->meeting >= 0 && stream->doing == LOCAL)
+    else if (item_at(e, a, s)->rendezvous >= 0 && stream->doing == LOCAL)
         arrive(e, a);
     else
         end_item(e, a, s);
     go_on(e, a);
 }
 
-static void end_meeting(struct engine *e, int m) {
-    const struct mt_play_meeting *figures = &e->play->meetings[m];
-    e->meetings[m].task.running = false;
+static void end_rendezvous(struct engine *e, int m) {
+    const struct mt_sim_rendezvous *figures = &e->sim->rendezvous[m];
+    e->rendezvous[m].task.running = false;
     for (int i = 0; i < figures->nmembers; i++) {
         int a = figures->members[i];
-        const struct mt_play_item *item = item_at(e, a, MT_STREAM_COMM);
+        const struct mt_sim_item *item = item_at(e, a, MT_STREAM_COMM);
         count_time(e, a);
         e->actors[a].streams[MT_STREAM_COMM].doing = UNPACKING;
         if (item->unpack_s > 0)
@@ -320,34 +311,33 @@ static void end_meeting(struct engine *e, int m) {
     for (int i = 0; i < figures->nmembers; i++) go_on(e, figures->members[i]);
 }
 
-enum mt_status mt_play_run(struct mt_play *play, int nsteps, double *ends_s, struct mt_err *err) {
+enum mt_status mt_sim_run(struct mt_sim *sim, int nsteps, double *ends_s, struct mt_err *err) {
     struct mt_arena arena = MT_ARENA_INIT;
-    struct engine e = {.play = play,
-                       .actors = mt_new(&arena, struct actor, play->nactors),
-                       .meetings = mt_new(&arena, struct meeting, play->nmeetings),
+    struct engine e = {.sim = sim,
+                       .actors = mt_new(&arena, struct actor, sim->nactors),
+                       .rendezvous = mt_new(&arena, struct rendezvous, sim->nrendezvous),
                        .ends_s = ends_s,
                        .nsteps = nsteps,
-                       .running = play->nactors,
-                       .last_start_s = INFINITY};
+                       .running = sim->nactors};
     for (int i = 0; i < nsteps; i++) ends_s[i] = 0;
-    for (int a = 0; a < play->nactors; a++) {
-        e.actors[a].ended = mt_new(&arena, int, play->actors[a].low->ninstrs);
+    for (int a = 0; a < sim->nactors; a++) {
+        e.actors[a].ended = mt_new(&arena, int, sim->actors[a].low->ninstrs);
         begin_step(&e, a);
     }
-    for (int a = 0; a < play->nactors; a++) go_on(&e, a);
+    for (int a = 0; a < sim->nactors; a++) go_on(&e, a);
     while (e.nheap > 0) {
         struct event event = pop(&e);
         const struct task *task = task_of(&e, event.task);
         if (!task->running || task->version != event.version) continue;
         e.now_s = event.at_s;
-        int nstreams = play->nactors * MT_NSTREAMS;
+        int nstreams = sim->nactors * MT_NSTREAMS;
         if (event.task < nstreams)
             end_local(&e, event.task / MT_NSTREAMS, event.task % MT_NSTREAMS);
         else
-            end_meeting(&e, event.task - nstreams);
+            end_rendezvous(&e, event.task - nstreams);
     }
     free(e.heap);
     mt_arena_release(&arena);
     if (!e.running) return MT_OK;
-    return mt_fail(err, MT_EBUG, "%d kinds of ranks wait for each other in a circle", e.running);
+    return mt_fail(err, MT_EBUG, "%d classes of ranks wait for each other in a circle", e.running);
 }

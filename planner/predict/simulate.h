@@ -1,57 +1,54 @@
-/* Inside the prediction: what predict.c prepares, and simulate.c plays. */
+/* Inside the prediction: what predict.c prepares and simulate.c runs. */
 #ifndef MT_PLANNER_PREDICT_SIMULATE_H
 #define MT_PLANNER_PREDICT_SIMULATE_H
 
 #include "planner/predict/predict.h"
 
-/* One instruction of a stream, once. */
-struct mt_play_item {
+/* One instruction of a stream, in one iteration. */
+struct mt_sim_item {
     int instr;
-    int64_t iteration;
-    int phase;    /* may begin when its rank's phases before it are drained */
-    int wait;     /* the instruction that it waits for, or -1 */
-    int need;     /* how often that must have ended in this step */
-    bool work;    /* false: only its place in the order is kept */
-    int meeting;  /* a collective that travels; else -1 */
-    int kernels;  /* of a collective: what is launched for it, one after another */
-    double own_s; /* operators, copies; a collective's packing */
+    int phase;      /* may begin when all earlier phases of its rank have ended */
+    int wait;       /* the instruction that it waits for, or -1 */
+    int need;       /* how often that one must have ended in this step */
+    bool work;      /* false: it takes no time, but keeps its place in the order */
+    int rendezvous; /* of a collective; else -1 */
+    int kernels;    /* that a collective launches, one after another */
+    double own_s;   /* an operator, a copy; a collective's launch and packing */
     double unpack_s;
 };
 
-/* Ranks that are alike. */
-struct mt_play_actor {
-    int rank; /* the first of them */
-    const struct mt_lowered *low;
-    struct mt_play_item *items[MT_NSTREAMS];
+/* A class of ranks. */
+struct mt_sim_actor {
+    int rank; /* the first of the class */
+    struct mt_lowered *low;
+    struct mt_sim_item *items[MT_NSTREAMS];
     int nitems[MT_NSTREAMS];
     int nphases;
-    double copy_rate; /* of the two streams while one copies and the other computes */
-    double yield_s;   /* what each kernel of a collective waits for multiprocessors while the rank computes */
-    /* of the last step played */
-    double compute_s, comm_s, hidden_s, start_s, end_s;
+    double copy_rate; /* rate of both streams while one packs or unpacks and the other computes */
+    double yield_s;   /* how long each kernel of a collective waits for multiprocessors while the rank computes */
+    /* out, of the last step: */
+    double compute_s, comm_s, hidden_s;
 };
 
-/* A collective among a group. */
-struct mt_play_meeting {
-    int group, next; /* next: another group's meeting of the same instruction, or -1 */
+/* A collective of one group. */
+struct mt_sim_rendezvous {
+    int group, next; /* next: of the same instruction in another group, or -1 */
     double alone_s, compute_slowdown, comm_slowdown;
-    bool naps;                                /* who waits for others sleeps at times (mt_comm_nap_s) */
-    bool spins;                               /* who waits for others slows its own computing as if it travelled */
+    bool naps;                                /* a rank that waits sleeps at times (mt_comm_backoff_s) */
+    bool spins;                               /* a rank that waits slows its own computing as the transfer would */
     int nmembers, members_capacity, *members; /* actors */
 };
 
-struct mt_play {
+struct mt_sim {
     struct mt_arena arena;
     int nactors;
-    struct mt_play_actor *actors;
-    int nmeetings, meetings_capacity;
-    struct mt_play_meeting *meetings;
-    mt_predicted *each; /* or null */
-    void *context;
+    struct mt_sim_actor *actors;
+    int nrendezvous, rendezvous_capacity;
+    struct mt_sim_rendezvous *rendezvous;
 };
 
-/* Play so many steps; ends_s[i]: when the last rank has ended step i. MT_EBUG when ranks wait for each other in a
- * circle. `each` hears of the last step, in seconds since the first rank began it. */
-enum mt_status mt_play_run(struct mt_play *play, int nsteps, double *ends_s, struct mt_err *err);
+/* Simulate nsteps steps; ends_s[i]: when the last rank ends step i. MT_EBUG when ranks wait for each other in a circle.
+ */
+enum mt_status mt_sim_run(struct mt_sim *sim, int nsteps, double *ends_s, struct mt_err *err);
 
 #endif

@@ -40,8 +40,6 @@ struct mt_explained {
 enum mt_status mt_explain(const struct mt_plan *plan, const struct mt_cluster *cluster, struct mt_explained *explained,
                           struct mt_err *err);
 void mt_explained_release(struct mt_explained *explained);
-/* Sentences first, then tables. */
-void mt_explained_print(const struct mt_explained *explained, FILE *file);
 
 /* "rank 3" or "ranks 0 2-5", in the arena: those r of [0, n) for which chosen[r]. */
 const char *mt_rank_list(const bool *chosen, int n, struct mt_arena *arena);

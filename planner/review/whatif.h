@@ -58,9 +58,4 @@ enum mt_status mt_whatif_ask(struct mt_whatif *whatif, const char *model, const 
                              const struct mt_plan *last, struct mt_whatif_answer *answer, struct mt_err *err);
 void mt_whatif_answer_release(struct mt_whatif_answer *answer);
 
-void mt_whatif_print(const struct mt_whatif *whatif, const struct mt_whatif_answer *answer, FILE *file);
-/* For scripts: a JSON document with all answers. */
-enum mt_status mt_whatif_write(const struct mt_whatif *whatif, const struct mt_whatif_answer *answers, int count,
-                               const char *path, struct mt_err *err);
-
 #endif

@@ -24,7 +24,7 @@ struct problem {
     struct mt_share_curve *compute, *comm, *memory;
     double *compute_fixed, *comm_fixed;
     int64_t *memory_fixed, *memory_limit;
-    struct search_simulated *simulated;
+    struct search_timeline *timeline;
 };
 
 /* ---- shares ---- */
@@ -117,18 +117,18 @@ static void batch_curves(struct mt_searching *s, const struct search_candidate *
 static void fill_class(struct mt_searching *s, const struct search_candidate *c, int k, struct problem *p) {
     const struct mt_balance *b = &p->balance;
     const struct search_curves *curves = &c->work->curves[k];
-    const struct search_simulated *simulated = &p->simulated[k];
+    const struct search_timeline *timeline = &p->timeline[k];
     int n = s->nclasses, rank = s->classes[k].rank;
     double *compute_fixed = p->compute_fixed, *comm_fixed = p->comm_fixed;
     struct mt_share_curve seconds, bytes, update = scaled(&p->arena, &curves->update, c->slower[k]);
     batch_curves(s, c, k, &p->arena, &seconds, &bytes);
 
-    double part = simulated->compute_s > 0 ? fmin(simulated->ready_s / simulated->compute_s, 1) : 0;
+    double part = timeline->compute_s > 0 ? fmin(timeline->ready_s / timeline->compute_s, 1) : 0;
     double later = fmin(c->later_s, 0); /* the timeline was too slow: shorten what it adds to computing */
-    compute_fixed[PASSES * n + k] = c->slower[k] * curves->before_s + fmax(0, simulated->wait_s + later);
-    later = fmin(0, simulated->wait_s + later);
-    comm_fixed[TAIL * n + k] = fmax(0, simulated->tail_s + simulated->after_s + later + fmax(c->later_s, 0));
-    comm_fixed[PASSES * n + k] = fmax(0, simulated->comm_end_s - simulated->tail_s - part * simulated->compute_s);
+    compute_fixed[PASSES * n + k] = c->slower[k] * curves->before_s + fmax(0, timeline->wait_s + later);
+    later = fmin(0, timeline->wait_s + later);
+    comm_fixed[TAIL * n + k] = fmax(0, timeline->tail_s + timeline->after_s + later + fmax(c->later_s, 0));
+    comm_fixed[PASSES * n + k] = fmax(0, timeline->comm_end_s - timeline->tail_s - part * timeline->compute_s);
     double held = (double)curves->state_fixed + (double)c->heavier[k];
     if (s->classes[k].memory_limit > 0) held += mt_share_curve_at(&c->work->arena, 0);
 
@@ -161,7 +161,7 @@ static bool all_storage_given(const struct mt_searching *s) {
 }
 
 static enum mt_status simulate_classes(struct mt_searching *s, const struct search_candidate *c,
-                                       struct search_simulated *simulated) {
+                                       struct search_timeline *timeline) {
     int nmessages = c->work->work.nmessages;
     int *bucket = mt_calloc((size_t)nmessages + 1, sizeof *bucket);
     double *cost = mt_calloc((size_t)nmessages + 1, sizeof *cost);
@@ -170,7 +170,7 @@ static enum mt_status simulate_classes(struct mt_searching *s, const struct sear
         int64_t share = 0, micro = 0; /* of its busiest rank */
         for (int r = 0; r < s->nranks; r++)
             if (s->class[r] == k && c->batch[r] >= share) share = c->batch[r], micro = c->micro[r];
-        search_simulate(s, c->work, k, share, micro, c->storage, bucket, cost, &simulated[k]);
+        search_simulate(s, c->work, k, share, micro, c->storage, bucket, cost, &timeline[k]);
     }
     free(bucket);
     free(cost);
@@ -187,8 +187,8 @@ static enum mt_status make_problem(struct mt_searching *s, const struct search_c
     int n = s->nclasses, nsplits = 0;
     *p = (struct problem){.batch = -1, .storage = -1};
     p->update = stored_in_shares(&c->work->work) ? UPDATE : PASSES;
-    p->simulated = mt_new(&p->arena, struct search_simulated, n);
-    enum mt_status st = simulate_classes(s, c, p->simulated);
+    p->timeline = mt_new(&p->arena, struct search_timeline, n);
+    enum mt_status st = simulate_classes(s, c, p->timeline);
     if (st) return st;
     struct mt_balance_split *splits = mt_new(&p->arena, struct mt_balance_split, 2);
     const struct mt_graph *g = s->search->graph;

@@ -90,7 +90,7 @@ static enum mt_status find_labels(struct mt_searching *s) {
     const struct mt_graph *g = s->search->graph;
     const struct mt_plan_fixed *fixed = &s->search->fixed;
     s->labels = mt_new(&s->arena, int, g->nlabels);
-    s->nlabels = mt_storage_labels(g, s->labels);
+    s->nlabels = mt_sharding_labels(g, s->labels);
     s->given_storage = mt_new(&s->arena, const int64_t *, s->nlabels + 1);
     s->unit = s->unit_align = 1;
     for (int i = 0; i < fixed->nstorage_shares; i++) {

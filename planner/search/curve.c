@@ -1,7 +1,7 @@
-/* A structure's work as curves over shares, a class of ranks.
+/* A structure's work as curves over shares, one set for each class of ranks.
  *
- * Shares at which operators are priced: every whole number at first, then in steps that grow, so that small shares on
- * big devices are priced as slow as they are, and no curve has more than some dozens of points. */
+ * Operators are priced at every whole share up to EVERY_SHARE, where large devices are inefficient, then at steps that
+ * grow, so that a curve has some dozens of points. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,27 +22,26 @@ static int share_points(int64_t extent, int64_t usual, int64_t *at) {
     return n;
 }
 
+double search_op_s(const struct mt_searching *s, int rank, const struct mt_work_op *op,
+                   const struct mt_work_share *share) {
+    struct mt_op_shape shape;
+    if (op->copy) return mt_cost_copy_s(&s->costs, rank, mt_work_copy_bytes(op, share), op->npieces);
+    mt_work_shape(op, share, &shape);
+    return mt_cost_op(&s->costs, rank, &shape).s;
+}
+
 /* Seconds of the operators of one block, once. */
 static double block_s(const struct mt_searching *s, const struct mt_work *w, int class, enum mt_block_kind block,
                       const struct mt_work_share *share) {
     double sum = 0;
-    int rank = s->classes[class].rank;
-    for (int o = 0; o < w->nops; o++) {
-        const struct mt_work_op *op = &w->ops[o];
-        if (op->block != block) continue;
-        struct mt_op_shape shape;
-        if (op->copy) {
-            sum += (double)op->count * mt_cost_copy_s(&s->costs, rank, mt_work_copy_bytes(op, share), op->npieces);
-            continue;
-        }
-        mt_work_shape(op, share, &shape);
-        sum += (double)op->count * mt_cost_op(&s->costs, rank, &shape).s;
-    }
+    for (int o = 0; o < w->nops; o++)
+        if (w->ops[o].block == block)
+            sum += (double)w->ops[o].count * search_op_s(s, s->classes[class].rank, &w->ops[o], share);
     return sum;
 }
 
-/* Classes of one device class differ by their speeds alone, unless copies do not follow the speed. */
-static int like_before(const struct mt_searching *s, int class) {
+/* An earlier class of the same device class, whose times differ by the devices' speeds only; or -1. */
+static int similar_class(const struct mt_searching *s, int class) {
     const struct mt_cluster *cluster = s->costs.cluster;
     const struct mt_cluster_device *mine = &cluster->devices[s->costs.device[s->classes[class].rank]];
     for (int c = 0; c < class; c++) {
@@ -59,22 +58,23 @@ static void labels_at(const struct mt_searching *s, const struct mt_work *w, int
                                          : (int64_t)llround((double)w->labels[l].extent * units / (double)s->unit);
 }
 
-static struct mt_share_curve new_curve(struct mt_arena *arena, int n, const int64_t *at) {
-    struct mt_share_curve c = {n, mt_arena_memdup(arena, at, (size_t)n * sizeof *at), mt_new(arena, double, n)};
-    return c;
+/* value[n]: the curve's values, to be filled in. */
+static struct mt_share_curve new_curve(struct mt_arena *arena, int n, const int64_t *at, double **value) {
+    *value = mt_new(arena, double, n);
+    return (struct mt_share_curve){n, mt_arena_memdup(arena, at, (size_t)n * sizeof *at), *value};
 }
 
 static void price_samples(struct mt_searching *s, struct search_work *w, int class, int n, const int64_t *at) {
     struct search_curves *c = &w->curves[class];
-    int like = like_before(s, class);
+    int like = similar_class(s, class);
     double ratio = like >= 0 ? s->classes[like].speed / s->classes[class].speed : 1;
     int64_t *storage = mt_new(&s->arena, int64_t, w->work.nlabels + 1);
     labels_at(s, &w->work, class, (double)s->unit / s->nranks, storage);
-    c->samples = new_curve(&s->arena, n, at);
-    c->body_samples = new_curve(&s->arena, w->body ? n : 0, at);
+    double *last, *body;
+    c->samples = new_curve(&s->arena, n, at, &last);
+    c->body_samples = new_curve(&s->arena, w->body ? n : 0, at, &body);
     for (int i = 0; i < n; i++) {
         struct mt_work_share share = {at[i], storage};
-        double *last = (double *)c->samples.value, *body = (double *)c->body_samples.value;
         last[i] = like >= 0 ? w->curves[like].samples.value[i] * ratio : block_s(s, &w->work, class, MT_LAST, &share);
         if (!w->body) continue;
         body[i] =
@@ -94,17 +94,16 @@ static void price_storage(struct mt_searching *s, struct search_work *w, int cla
         if (x > at[n - 1] && x < s->unit) at[n++] = x;
     }
     if (s->unit > at[n - 1]) at[n++] = s->unit;
-    c->update = new_curve(&s->arena, n, at);
-    c->state = new_curve(&s->arena, n, at);
+    double *update, *state;
+    c->update = new_curve(&s->arena, n, at, &update);
+    c->state = new_curve(&s->arena, n, at, &state);
     c->state_fixed = w->work.state_bytes;
     for (int i = 0; i < n; i++) {
         struct mt_work_share share = {0, storage};
         labels_at(s, &w->work, class, (double)at[i], storage);
-        ((double *)c->update.value)[i] = block_s(s, &w->work, class, MT_EPILOGUE, &share);
-        double bytes = 0;
+        update[i] = block_s(s, &w->work, class, MT_EPILOGUE, &share);
         for (int l = 0; l < w->work.nlabels; l++)
-            bytes += (double)w->work.labels[l].state_bytes / (double)w->work.labels[l].extent * (double)storage[l];
-        ((double *)c->state.value)[i] = bytes;
+            state[i] += (double)w->work.labels[l].state_bytes / (double)w->work.labels[l].extent * (double)storage[l];
     }
 }
 
@@ -158,7 +157,8 @@ enum mt_status search_open_memory(struct mt_searching *s, struct search_work *w,
     if (w->arena.npoints) return MT_OK;
     if (usual > most) usual = most;
     if (usual > 1) at[n++] = usual;
-    struct mt_share_curve curve = new_curve(&s->arena, n, at);
+    double *value;
+    struct mt_share_curve curve = new_curve(&s->arena, n, at, &value);
     w->plan->decisions.bucket_bytes = bucket_bytes;
     for (int i = 1; i < n; i++) {
         struct mt_plan_memory memory = w->work.one_sample;
@@ -167,9 +167,9 @@ enum mt_status search_open_memory(struct mt_searching *s, struct search_work *w,
         if (i > 1 || s->nranks == 1)
             st = mt_work_memory(s->search->graph, w->plan, samples, at[i], s->search->options, &memory, s->err);
         if (st) return st;
-        ((double *)curve.value)[i] = (double)(memory.arena_bytes - memory.state_bytes);
+        value[i] = (double)(memory.arena_bytes - memory.state_bytes);
     }
-    ((double *)curve.value)[0] = curve.value[1]; /* less, but not by much beside gathered weights */
+    value[0] = value[1]; /* somewhat less, but most of it is gathered weights */
     w->arena = curve;
     return MT_OK;
 }
@@ -177,8 +177,8 @@ enum mt_status search_open_memory(struct mt_searching *s, struct search_work *w,
 /* ---- micro-batches ---- */
 
 static double in_micro(const struct search_curves *c, bool body, int64_t share, int64_t micro) {
-    if (!body || micro <= 0 || micro >= share) return mt_share_curve_at(&c->samples, share);
-    int64_t runs = (share + micro - 1) / micro - 1;
+    int64_t runs = body ? search_body_runs(share, micro) : 0;
+    if (!runs) return mt_share_curve_at(&c->samples, share);
     return (double)runs * mt_share_curve_at(&c->body_samples, micro) +
            mt_share_curve_at(&c->samples, share - runs * micro);
 }
@@ -193,7 +193,7 @@ int64_t search_micro(const struct mt_searching *s, const struct search_work *w, 
     int64_t least = (share + most - 1) / most;
     int64_t best = given   ? (share < most ? share : most)
                    : least ? (share + least - 1) / least
-                           : 0; /* as even as may be */
+                           : 0; /* as even as possible */
     double best_s = in_micro(c, w->body, share, best);
     for (size_t i = 0; w->body && i < sizeof counts / sizeof *counts; i++) {
         int64_t count = least > counts[i] ? least : counts[i], micro = count ? (share + count - 1) / count : 0;

@@ -5,6 +5,7 @@
 
 #include "kernels/base/text/units.h"
 #include "planner/cost/algorithms.h"
+#include "synth/ops/ops.h"
 #include "synth/program/message.h"
 #include "planner/search/internal.h"
 #include "planner/plan/choice.h"

@@ -100,16 +100,16 @@ struct mt_searching {
     struct mt_err why; /* why nothing fitted, where that was so */
 };
 
-/* One timeline of a class at given shares: an estimate of the step if all ranks were in step with it. */
-struct search_simulated {
-    double compute_s;           /* forward and backward, all micro-batches, and what stands before */
-    double wait_s;              /* of it waiting for weights */
-    double ready_s, comm_end_s; /* the message that begins the chain which ends last; the end of that chain */
+/* The simulated timeline of a class at given shares: an estimate of the step, as if all ranks were of that class. */
+struct search_timeline {
+    double compute_s;           /* forward and backward pass, all micro-batches, and the prologue */
+    double wait_s;              /* blocked on weights; slowed by overlapped messages */
+    double ready_s, comm_end_s; /* of the chain of messages that ends last: its first message is ready; its end */
     double tail_s;              /* messages that can only be sent when the backward pass has ended */
-    double after_s;             /* communication between then and the end */
+    double after_s;             /* exposed communication after both, but for the update */
     double update_s;
-    double comm_s; /* all messages */
-    double overlap_s;
+    double comm_s;    /* all messages */
+    double overlap_s; /* of them, overlapped by computation */
     double step_s;
 };
 
@@ -123,6 +123,13 @@ enum mt_status search_open_work(struct mt_searching *s, int structure, bool body
 enum mt_status search_open_memory(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes);
 bool search_memory_matters(const struct mt_searching *s);
 
+/* Seconds of an operator of the work, once. */
+double search_op_s(const struct mt_searching *s, int rank, const struct mt_work_op *op,
+                   const struct mt_work_share *share);
+/* How often BODY runs for a rank's share. */
+static inline int64_t search_body_runs(int64_t share, int64_t micro) {
+    return micro > 0 && share > micro ? (share + micro - 1) / micro - 1 : 0;
+}
 /* The best division of a class's share into micro-batches: samples of one, and the seconds of all. */
 int64_t search_micro(const struct mt_searching *s, const struct search_work *work, int class, int64_t share,
                      int64_t most, double *seconds);
@@ -130,10 +137,10 @@ int64_t search_micro(const struct mt_searching *s, const struct search_work *wor
 int64_t search_most_micro(const struct mt_searching *s, const struct search_work *work, int class, int64_t units,
                           int64_t heavier);
 
-/* Seconds of every bucket of a candidate. bucket: [nmessages], cost: [nbuckets]. */
+/* Seconds of each bucket of a candidate. bucket: [nmessages], cost: [nbuckets]. */
 enum mt_status search_messages(struct mt_searching *s, const struct search_candidate *c, int *bucket, double *cost);
 void search_simulate(struct mt_searching *s, const struct search_work *work, int class, int64_t share, int64_t micro,
-                     const int64_t *storage, const int *bucket, const double *cost, struct search_simulated *simulated);
+                     const int64_t *storage, const int *bucket, const double *cost, struct search_timeline *timeline);
 
 struct search_candidate *search_new_candidate(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes,
                                               const char *what);

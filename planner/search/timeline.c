@@ -1,14 +1,14 @@
-/* A structure's messages in buckets, what they cost, and their timeline beside one class's computation, as if all ranks
- * were in step with it. Two streams, in the order and with the waits of the program. */
+/* A structure's messages in buckets, their costs, and their timeline overlapped with one class's computation, as if all
+ * ranks were of that class. Two streams, in the order and with the waits of the program. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "planner/search/internal.h"
 
-/* ---- what messages cost ---- */
+/* ---- costs of messages ---- */
 
-/* Elements of one message by rank, added to counts. */
+/* Add the elements of a message to counts[nranks]. */
 static void add_counts(const struct mt_searching *s, const struct search_work *w, const struct mt_work_message *m,
                        const int64_t *storage, int64_t *counts) {
     if (m->label < 0) {
@@ -20,7 +20,7 @@ static void add_counts(const struct mt_searching *s, const struct search_work *w
         counts[r] += (int64_t)llround(unit * (double)storage[(int64_t)m->label * s->nranks + r]);
 }
 
-static double one_message(struct mt_searching *s, const struct mt_work_message *like, const int64_t *counts,
+static double one_message(struct mt_searching *s, const struct mt_bucket_key *like, const int64_t *counts,
                           int nvalues) {
     struct mt_coll problem = {.kind = like->kind,
                               .reduce = like->reduce,
@@ -37,7 +37,7 @@ static double one_message(struct mt_searching *s, const struct mt_work_message *
     else
         mt_cost_choose(&s->costs, &problem, s->everybody, &cost);
     if (nvalues < 2 || mt_cost_takes_arrays(&s->costs, s->everybody[0], &problem)) return cost.s;
-    int64_t bytes = 0; /* packed and unpacked */
+    int64_t bytes = 0; /* to pack and to unpack */
     for (int r = 0; r < s->nranks; r++) bytes += counts[r] * mt_type_size(like->acc);
     return cost.s + 2 * mt_cost_copy_s(&s->costs, s->everybody[0], bytes, nvalues);
 }
@@ -53,7 +53,7 @@ enum mt_status search_messages(struct mt_searching *s, const struct search_candi
         const struct mt_work_message *first = &w->work.messages[m];
         for (; m < w->work.nmessages && bucket[m] == b; m++, nvalues++)
             add_counts(s, w, &w->work.messages[m], c->storage, counts);
-        cost[b] = one_message(s, first, counts, nvalues);
+        cost[b] = one_message(s, &first->key, counts, nvalues);
     }
     free(counts);
     return MT_OK;
@@ -61,18 +61,18 @@ enum mt_status search_messages(struct mt_searching *s, const struct search_candi
 
 /* ---- the timeline ---- */
 
-struct timeline {
+struct simulation {
     const struct search_work *w;
     const double *op_s;          /* [nops] */
     const int *bucket, *last_of; /* last_of[bucket]: its last message */
     const double *cost;
     double *end_s;                /* [nsteps] */
-    double compute, comm, waited; /* where the streams are; what compute has waited for messages */
-    double *begin_s, *done_s;     /* [nbuckets] of communication */
-    double *ready_s, *yield_s;    /* [nbuckets]; yield_s: what its kernels wait for multiprocessors */
+    double compute, comm, waited; /* times that the streams have reached; how long compute was blocked on messages */
+    double *begin_s, *done_s;     /* [nbuckets] */
+    double *ready_s, *yield_s;    /* [nbuckets]; yield_s: how long its kernels wait for multiprocessors */
 };
 
-static void simulate_step(struct timeline *t, int step) {
+static void simulate_step(struct simulation *t, int step) {
     const struct mt_work_step *now = &t->w->work.steps[step];
     if (now->op >= 0) {
         double from = t->compute;
@@ -92,8 +92,8 @@ static void simulate_step(struct timeline *t, int step) {
     t->done_s[b] = t->comm = t->begin_s[b] + t->cost[b];
 }
 
-/* Seconds in which the rank computes and communicates at once, before `end_s`, if it computed all the time. */
-static double overlap_of(const struct timeline *t, int nbuckets, double end_s) {
+/* Seconds of communication before `end_s`, the end of computation without gaps: overlapped. */
+static double overlap_of(const struct simulation *t, int nbuckets, double end_s) {
     double sum = 0;
     for (int b = 0; b < nbuckets; b++) sum += fmax(0, fmin(t->done_s[b], end_s) - fmin(t->begin_s[b], end_s));
     return sum;
@@ -102,24 +102,18 @@ static double overlap_of(const struct timeline *t, int nbuckets, double end_s) {
 static void price_ops(const struct mt_searching *s, const struct search_work *w, int class, int64_t share,
                       int64_t micro, const int64_t *storage, double *op_s) {
     int rank = s->classes[class].rank;
-    int64_t mine[64], runs = micro > 0 && share > micro ? (share + micro - 1) / micro - 1 : 0;
+    int64_t mine[64], runs = search_body_runs(share, micro);
     for (int l = 0; l < w->work.nlabels && l < 64; l++) mine[l] = storage[(int64_t)l * s->nranks + rank];
     for (int o = 0; o < w->work.nops; o++) {
         const struct mt_work_op *op = &w->work.ops[o];
         struct mt_work_share at = {op->block == MT_BODY ? (runs ? micro : 0) : share - runs * micro, mine};
-        struct mt_op_shape shape;
-        if (op->copy) {
-            op_s[o] = mt_cost_copy_s(&s->costs, rank, mt_work_copy_bytes(op, &at), op->npieces);
-            continue;
-        }
-        mt_work_shape(op, &at, &shape);
-        op_s[o] = mt_cost_op(&s->costs, rank, &shape).s;
+        op_s[o] = search_op_s(s, rank, op, &at);
     }
 }
 
-/* A message is packed and unpacked by kernels of its own, unless it is one value, or arrays. */
+/* A message of several values is packed and unpacked by two more kernels, unless NCCL takes them in place. */
 static void price_yields(const struct mt_searching *s, const struct search_work *w, int class, int nbuckets,
-                         struct timeline *t) {
+                         struct simulation *t) {
     double sum_s = 0, squares_s2 = 0;
     for (int o = 0; o < w->work.nops; o++) {
         double all_s = (double)w->work.ops[o].count * t->op_s[o];
@@ -128,22 +122,21 @@ static void price_yields(const struct mt_searching *s, const struct search_work 
     double each_s = mt_cost_yield_s(&s->costs, s->classes[class].rank, sum_s, squares_s2);
     for (int b = 0; b < nbuckets; b++) {
         int last = t->last_of[b];
-        const struct mt_work_message *m = &w->work.messages[last];
+        const struct mt_bucket_key *m = &w->work.messages[last].key;
         const struct mt_coll like = {
             .kind = m->kind, .wire = m->wire, .acc = m->acc, .n = s->nranks, .same_pieces = true};
-        bool packed = last > 0 && t->bucket[last - 1] == b && !mt_coll_may_go_as_arrays(&like);
+        bool packed = last > 0 && t->bucket[last - 1] == b && !mt_coll_takes_arrays(&like);
         t->yield_s[b] = (packed ? 3 : 1) * each_s;
     }
 }
 
-/* The chain of messages from the backward pass that ends last, and what only its end lets go. */
-static void read_chain(const struct timeline *t, int nbuckets, double backward_end_s, struct search_simulated *p) {
+/* Of the messages of LAST: the chain that ends last, and the tail that waits for the end of the backward pass. */
+static void read_chain(const struct simulation *t, int nbuckets, double backward_end_s, struct search_timeline *p) {
     double suffix = 0;
     bool tail = true;
     p->comm_end_s = p->ready_s = 0;
     for (int b = nbuckets - 1; b >= 0; b--) {
-        const struct mt_work_message *m = &t->w->work.messages[t->last_of[b]];
-        if (m->block != MT_LAST) continue;
+        if (t->w->work.messages[t->last_of[b]].key.block != MT_LAST) continue;
         tail = tail && t->ready_s[b] >= backward_end_s * (1 - 1e-9);
         suffix += t->cost[b];
         if (tail) p->tail_s += t->cost[b];
@@ -153,13 +146,13 @@ static void read_chain(const struct timeline *t, int nbuckets, double backward_e
 }
 
 void search_simulate(struct mt_searching *s, const struct search_work *w, int class, int64_t share, int64_t micro,
-                     const int64_t *storage, const int *bucket, const double *cost, struct search_simulated *p) {
+                     const int64_t *storage, const int *bucket, const double *cost, struct search_timeline *p) {
     struct mt_arena arena = MT_ARENA_INIT;
     const struct mt_work *work = &w->work;
     int nbuckets = work->nmessages ? bucket[work->nmessages - 1] + 1 : 0;
     int *last_of = mt_new(&arena, int, nbuckets + 1);
     double *op_s = mt_new(&arena, double, work->nops + 1);
-    struct timeline t = {.w = w, .op_s = op_s, .bucket = bucket, .last_of = last_of, .cost = cost};
+    struct simulation t = {.w = w, .op_s = op_s, .bucket = bucket, .last_of = last_of, .cost = cost};
     t.end_s = mt_new(&arena, double, work->nsteps + 1);
     t.begin_s = mt_new(&arena, double, nbuckets + 1);
     t.done_s = mt_new(&arena, double, nbuckets + 1);
@@ -168,12 +161,12 @@ void search_simulate(struct mt_searching *s, const struct search_work *w, int cl
     for (int m = 0; m < work->nmessages; m++) last_of[bucket[m]] = m;
     price_ops(s, w, class, share, micro, storage, op_s);
     price_yields(s, w, class, nbuckets, &t);
-    *p = (struct search_simulated){0};
+    *p = (struct search_timeline){0};
     for (int b = 0; b < nbuckets; b++) p->comm_s += cost[b];
     double backward_end_s = 0;
     for (int block = 0; block < MT_NBLOCKS; block++) {
         int64_t runs = 1;
-        if (block == MT_BODY) runs = micro > 0 && share > micro ? (share + micro - 1) / micro - 1 : 0;
+        if (block == MT_BODY) runs = search_body_runs(share, micro);
         double before = t.compute, waited = t.waited;
         for (int i = work->block_begin[block]; i < work->block_begin[block + 1] && runs > 0; i++) simulate_step(&t, i);
         if (runs > 1) t.compute += (double)(runs - 1) * (t.compute - before - (t.waited - waited));

@@ -1,5 +1,5 @@
-/* Work from the lowered program of one rank against the rest. Which axes a share divides is read off the boxes: the
- * batch by its label, storage where a box is less than its value. */
+/* Work from a lowered program of two ranks: one, and the rest. The axes that a share divides are read off the boxes:
+ * the batch by its label; sharded state where a box is smaller than its value. */
 #include "planner/search/work.h"
 
 #include <assert.h>
@@ -8,12 +8,12 @@
 
 #include "planner/balance/split.h"
 #include "synth/build/build.h"
-#include "planner/plan/planned.h"
 #include "planner/plan/choice.h"
+#include "synth/ops/ops.h"
 
-/* ---- the program of one rank against the rest ---- */
+/* ---- the program of one rank and the rest ---- */
 
-struct duel {
+struct pair {
     struct mt_arena arena;
     struct mt_plan *plan;
     struct mt_choice choice;
@@ -21,16 +21,16 @@ struct duel {
     struct mt_lowered *low;
 };
 
-static void duel_release(struct duel *d) {
+static void pair_release(struct pair *d) {
     mt_lowered_free(d->low);
     if (d->program.graph) mt_program_release(&d->program);
     mt_arena_release(&d->arena);
     mt_plan_free(d->plan);
 }
 
-/* An even share of storage for the one, the remainder for the rest. */
+/* An even share of the state for the one rank, the remainder for the rest. */
 static enum mt_status divide_storage(const struct mt_graph *g, int nranks, struct mt_plan *p, struct mt_err *err) {
-    int *labels = mt_new(&p->arena, int, g->nlabels), nlabels = mt_storage_labels(g, labels);
+    int *labels = mt_new(&p->arena, int, g->nlabels), nlabels = mt_sharding_labels(g, labels);
     double weight[2] = {1, nranks - 1};
     p->splits = mt_new(&p->arena, struct mt_plan_split, nlabels + 1);
     p->nsplits = 1;
@@ -56,9 +56,9 @@ static void divide_samples(const struct mt_graph *g, int64_t samples, int64_t mi
     p->micro[0] = micro > 0 && micro < p->splits[0].sizes[0] ? micro : p->splits[0].sizes[0];
 }
 
-/* As `plan` says, but algorithms, which cost nothing here. */
-static enum mt_status duel_build(const struct mt_graph *g, const struct mt_plan *plan, int64_t bucket_bytes,
-                                 int64_t samples, int64_t micro, const struct mt_lower_options *options, struct duel *d,
+/* As `plan` says, but for algorithms, which do not matter here. */
+static enum mt_status pair_build(const struct mt_graph *g, const struct mt_plan *plan, int64_t bucket_bytes,
+                                 int64_t samples, int64_t micro, const struct mt_lower_options *options, struct pair *d,
                                  struct mt_err *err) {
     struct mt_plan *p = d->plan = mt_plan_new(plan->nranks > 1 ? 2 : 1);
     enum mt_status st = divide_storage(g, plan->nranks, p, err);
@@ -151,7 +151,7 @@ static void shape_of(enum mt_op_kind kind, const struct mt_attr *attr, int nin, 
     mt_op_shape(&call, shape);
 }
 
-/* Equal in all that decides what an operator takes. */
+/* Equal in all that its time depends on. */
 static bool same_op(const struct mt_work_op *a, const struct mt_work_op *b) {
     if (a->copy != b->copy || a->kind != b->kind || a->nin != b->nin || a->nout != b->nout || a->block != b->block ||
         a->role != b->role || a->npieces != b->npieces)
@@ -190,8 +190,12 @@ static int add_op(struct reading *r, const struct mt_linstr *c, enum mt_block_ki
 
 /* ---- messages ---- */
 
-static bool is_report(const struct mt_graph *g, int gvalue) {
-    return gvalue == g->loss_sum || gvalue == g->token_count;
+/* With every operator split over the batch, only gradients and reports cross ranks in LAST. */
+static enum mt_bucket_phase phase_of(const struct mt_graph *g, int gvalue, enum mt_block_kind block) {
+    static const enum mt_bucket_phase phases[MT_NBLOCKS] = {MT_BUCKET_WEIGHTS, MT_BUCKET_SAMPLES, MT_BUCKET_GRADIENTS,
+                                                            MT_BUCKET_UPDATE};
+    bool report = block == MT_LAST && (gvalue == g->loss_sum || gvalue == g->token_count);
+    return report ? MT_BUCKET_REPORTS : phases[block];
 }
 
 /* The label by whose shares a value is cut into blocks. */
@@ -211,15 +215,11 @@ static enum mt_status add_message(struct reading *r, const struct mt_linstr *c, 
     int gvalue = p->values[c->in[0]].gvalue;
     bool scatter = c->problem.kind == MT_REDUCE_SCATTER || c->problem.kind == MT_ALL_GATHER;
     mt_arena_grow(&w->arena, &w->messages, w->nmessages, &r->messages_capacity, sizeof *w->messages);
-    w->messages[w->nmessages] = (struct mt_work_message){.kind = c->problem.kind,
-                                                         .reduce = c->problem.reduce,
-                                                         .wire = c->problem.wire,
-                                                         .acc = c->problem.acc,
-                                                         .block = block,
-                                                         .label = scatter ? cut_by(r, c) : -1,
-                                                         .bytes = mt_value_count(p->graph, gvalue) *
-                                                                  mt_type_size(p->graph->values[gvalue].type),
-                                                         .alone = block == MT_EPILOGUE || is_report(p->graph, gvalue)};
+    w->messages[w->nmessages] = (struct mt_work_message){
+        .key = {c->problem.kind, c->problem.reduce, c->problem.wire, c->problem.acc, block, NULL},
+        .phase = phase_of(p->graph, gvalue, block),
+        .label = scatter ? cut_by(r, c) : -1,
+        .bytes = mt_value_count(p->graph, gvalue) * mt_type_size(p->graph->values[gvalue].type)};
     for (int i = 0; i < c->problem.n; i++) w->messages[w->nmessages].count += c->problem.counts[i];
     *message = w->nmessages++;
     return MT_OK;
@@ -229,14 +229,14 @@ static enum mt_status add_message(struct reading *r, const struct mt_linstr *c, 
 
 static void list_labels(const struct mt_graph *g, const struct mt_plan *plan, struct mt_work *w) {
     int *labels = mt_new(&w->arena, int, g->nlabels);
-    w->nlabels = mt_storage_labels(g, labels);
+    w->nlabels = mt_sharding_labels(g, labels);
     w->labels = mt_new(&w->arena, struct mt_work_label, w->nlabels + 1);
     for (int l = 0; l < w->nlabels; l++)
         w->labels[l] = (struct mt_work_label){labels[l], g->labels[labels[l]].extent, g->labels[labels[l]].align, 0};
     for (int v = 0; v < g->nvalues; v++) {
         if (g->values[v].kind != MT_VALUE_STATE) continue;
         int param = g->values[v].param ? v : g->values[v].owner;
-        int axis = param >= 0 ? mt_storage_axis(g, param) : -1;
+        int axis = param >= 0 ? mt_sharding_axis(g, param) : -1;
         int64_t bytes = mt_value_count(g, v) * mt_type_size(g->values[v].type);
         if (axis >= 0 && mt_plan_stored_split(plan, g->values[param].name))
             w->labels[label_of(w, g->values[param].label[axis])].state_bytes += bytes;
@@ -273,11 +273,11 @@ static enum mt_status read_steps(struct reading *r, struct mt_err *err) {
 
 enum mt_status mt_work_open(const struct mt_graph *graph, const struct mt_plan *plan, bool body,
                             const struct mt_lower_options *options, struct mt_work *work, struct mt_err *err) {
-    struct duel d = {.low = NULL};
+    struct pair d = {.low = NULL};
     int64_t batch = graph->labels[graph->batch].extent;
     int64_t samples = body && batch > 1 ? 2 : 1;
     *work = (struct mt_work){.nlabels = 0};
-    enum mt_status st = duel_build(graph, plan, 0, samples, body ? 1 : 0, options, &d, err);
+    enum mt_status st = pair_build(graph, plan, 0, samples, body ? 1 : 0, options, &d, err);
     if (!st) {
         struct reading r = {.low = d.low, .work = work, .nslots = 2 * d.low->ninstrs + 1};
         r.slots = mt_calloc((size_t)r.nslots, sizeof *r.slots);
@@ -286,7 +286,7 @@ enum mt_status mt_work_open(const struct mt_graph *graph, const struct mt_plan *
         work->one_sample = (struct mt_plan_memory){d.low->state_bytes, d.low->arena_bytes};
         free(r.slots);
     }
-    duel_release(&d);
+    pair_release(&d);
     if (st) mt_work_release(work);
     return st;
 }
@@ -299,10 +299,10 @@ void mt_work_release(struct mt_work *work) {
 enum mt_status mt_work_memory(const struct mt_graph *graph, const struct mt_plan *plan, int64_t samples, int64_t micro,
                               const struct mt_lower_options *options, struct mt_plan_memory *memory,
                               struct mt_err *err) {
-    struct duel d = {.low = NULL};
-    enum mt_status st = duel_build(graph, plan, plan->decisions.bucket_bytes, samples, micro, options, &d, err);
+    struct pair d = {.low = NULL};
+    enum mt_status st = pair_build(graph, plan, plan->decisions.bucket_bytes, samples, micro, options, &d, err);
     if (!st) *memory = (struct mt_plan_memory){d.low->state_bytes, d.low->arena_bytes};
-    duel_release(&d);
+    pair_release(&d);
     return st;
 }
 
@@ -331,113 +331,37 @@ int64_t mt_work_copy_bytes(const struct mt_work_op *op, const struct mt_work_sha
     return mt_tensor_count(&tensor[0]) * mt_type_size(tensor[0].type);
 }
 
-static bool may_join(const struct mt_work_message *a, const struct mt_work_message *b) {
-    return a->kind == b->kind && a->wire == b->wire && a->acc == b->acc && a->reduce == b->reduce &&
-           a->block == b->block && a->alone == b->alone;
-}
-
-/* Steps of the last micro-batch's backward pass that full buckets wait for. */
-static bool gives_way(const struct mt_work *work, int step) {
+static bool is_waited_for(const struct mt_work *work, int step) {
     const struct mt_work_op *op = work->steps[step].op >= 0 ? &work->ops[work->steps[step].op] : NULL;
-    return op && !op->copy && op->block == MT_LAST && op->role == MT_ROLE_BACKWARD && mt_op_yields(op->kind);
+    return op && !op->copy && mt_bucket_waits_for(op->block, op->role, op->kind);
 }
 
-static bool is_gradient(const struct mt_work_message *m) {
-    return m->block == MT_LAST && !m->alone;
-}
-
-/* What waits, of all kinds together; it is sent kind by kind. */
-struct waiting {
-    const struct mt_work_message *last; /* null: nothing */
-    int first;                          /* the step that asked for the first */
-    int64_t bytes;
-    int64_t gradient_bytes, coming_bytes; /* of all gradients, and of those that do not wait yet */
-    int ngiving;                          /* steps to come that full buckets of gradients wait for */
-    int nfull;                            /* buckets of weights that were full */
-};
-
-static void send(struct waiting *w) {
-    w->last = NULL;
-    w->bytes = 0;
-}
-
-static bool is_full(const struct waiting *w, int64_t bucket_bytes) {
-    if (!w->last) return false;
-    if (is_gradient(w->last))
-        bucket_bytes = mt_bucket_full_bytes(bucket_bytes, w->gradient_bytes, w->bytes + w->coming_bytes);
-    if (w->last->block == MT_PROLOGUE) bucket_bytes = mt_bucket_first_bytes(bucket_bytes, w->gradient_bytes, w->nfull);
-    return w->bytes >= bucket_bytes;
-}
-
-int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, bool beside, int *bucket) {
-    struct waiting w = {.last = NULL};
-    int n = 0; /* messages */
+int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, bool attention, int *bucket) {
+    const struct mt_work_message *last = NULL; /* that waits; null: none does */
+    struct mt_bucketing b;
+    int64_t gradient_bytes = 0;
+    int nyielding = 0, first = 0 /* step of what waits */, n = 0;
     for (int m = 0; m < work->nmessages; m++)
-        if (is_gradient(&work->messages[m])) w.gradient_bytes += work->messages[m].bytes;
-    w.coming_bytes = w.gradient_bytes;
-    for (int s = 0; s < work->nsteps && beside && bucket_bytes > 0; s++) w.ngiving += gives_way(work, s);
+        if (work->messages[m].phase == MT_BUCKET_GRADIENTS) gradient_bytes += work->messages[m].bytes;
+    for (int s = 0; s < work->nsteps && attention; s++) nyielding += is_waited_for(work, s);
+    mt_bucketing_init(&b, bucket_bytes, gradient_bytes, nyielding);
     for (int s = 0; s < work->nsteps; s++) {
         const struct mt_work_step *step = &work->steps[s];
-        if (step->message < 0) { /* what an operator wants is sent before it */
-            bool gives = w.ngiving && gives_way(work, s);
-            w.ngiving -= gives;
-            if ((w.last && step->wait >= w.first) || (gives && is_full(&w, bucket_bytes))) send(&w);
-            continue;
+        const struct mt_work_message *now = step->message >= 0 ? &work->messages[step->message] : NULL;
+        bool before = now ? mt_bucketing_enter(&b, now->phase) : is_waited_for(work, s) && mt_bucketing_yield(&b);
+        if (before || (!now && last && step->wait >= first)) {
+            mt_bucketing_sent(&b);
+            last = NULL;
         }
-        const struct mt_work_message *now = &work->messages[step->message];
-        if (w.last && (w.last->block != now->block || w.last->alone != now->alone)) send(&w);
-        if (!w.last) w.first = s;
-        if (!w.last || !may_join(w.last, now)) n++;
+        if (!now) continue;
+        if (!last) first = s;
+        n += !last || !mt_bucket_same_message(&last->key, &now->key, 0);
         bucket[step->message] = n - 1;
-        w.bytes += now->bytes;
-        if (is_gradient(now)) w.coming_bytes -= now->bytes;
-        w.last = now;
-        bool full = is_full(&w, bucket_bytes) && !(w.ngiving && is_gradient(now));
-        w.nfull += full && now->block == MT_PROLOGUE;
-        if (full || (now->alone && now->block == MT_EPILOGUE)) send(&w);
+        last = now;
+        if (mt_bucketing_add(&b, now->bytes, true)) {
+            mt_bucketing_sent(&b);
+            last = NULL;
+        }
     }
     return n;
-}
-
-/* ---- one rank ---- */
-
-static void add_item(const struct mt_linstr *c, int64_t runs, enum mt_op_role role, struct mt_arena *arena,
-                     int *capacity, struct mt_work_list *list) {
-    struct mt_work_item item = {.role = role, .count = runs};
-    shape_of(c->kind, &c->attr, c->nin, c->nout, c->tensor, &item.shape);
-    for (int i = 0; i < list->nitems; i++)
-        if (list->items[i].role == role && same_shape(&list->items[i].shape, &item.shape)) {
-            list->items[i].count += runs;
-            return;
-        }
-    mt_arena_grow(arena, &list->items, list->nitems, capacity, sizeof *list->items);
-    list->items[list->nitems++] = item;
-}
-
-enum mt_status mt_work_of(const struct mt_model *model, const struct mt_job *job, int64_t batch, int64_t micro,
-                          const struct mt_lower_options *options, struct mt_arena *arena, struct mt_work_list *list,
-                          struct mt_err *err) {
-    struct mt_graph *graph = NULL;
-    struct duel d = {.low = NULL};
-    struct mt_plan *plan = mt_plan_new(1);
-    int capacity = 0;
-    struct mt_job sized = *job;
-    sized.batch = batch;
-    plan->job = *job;
-    mt_decisions_complete_rows(&plan->decisions, &plan->arena);
-    *list = (struct mt_work_list){.nitems = 0};
-    enum mt_status st = mt_training_graph(model, &sized, &graph, err);
-    if (!st) st = duel_build(graph, plan, 0, batch, micro, options, &d, err);
-    for (int b = 0; b < MT_NBLOCKS && !st; b++)
-        for (int i = d.low->block_begin[b]; i < d.low->block_begin[b + 1]; i++) {
-            const struct mt_linstr *c = &d.low->instrs[i];
-            int64_t runs = b == MT_BODY ? d.low->body_count : 1;
-            if (c->what == MT_LOWERED_OP)
-                add_item(c, runs, role_of(d.low, c, (enum mt_block_kind)b), arena, &capacity, list);
-        }
-    if (!st) list->arena_bytes = d.low->arena_bytes, list->state_bytes = d.low->state_bytes;
-    duel_release(&d);
-    mt_plan_free(plan);
-    mt_graph_free(graph);
-    return st;
 }

@@ -1,10 +1,10 @@
-/* Collect what all ranks have, and put the document together on rank 0. */
+/* Collect the samples of all ranks, and assemble the document on rank 0. */
 #include "profiler/assemble/assemble.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A rank's operators as bytes: a shape, a number of samples, the samples; and so on. */
+/* A rank's operators as bytes: for each operator a struct mt_op_times, then its samples. */
 static char *pack_ops(const struct mt_profile *p, size_t *size_bytes) {
     size_t size = 0, at = 0;
     for (int i = 0; i < p->nops; i++)
@@ -47,7 +47,7 @@ static enum mt_status collect_ops(struct mt_profile *p, struct mt_rank_ops *ops,
     return st;
 }
 
-/* Of each case, the times that its group's first rank has (all of the group have the same). */
+/* The times of each case from its group's first rank (all ranks of a group have the same). */
 static enum mt_status collect_colls(struct mt_profile *p, struct mt_interval *times, struct mt_err *err) {
     size_t *starts = mt_new(&p->arena, size_t, p->nranks + 1);
     struct mt_interval *mine = mt_new(&p->arena, struct mt_interval, p->ncolls + 1);
@@ -70,7 +70,7 @@ enum mt_status mt_profile_assemble(struct mt_profile *p, struct mt_cluster **clu
     mt_device_facts(p->device, &facts);
     struct mt_device_figures mine = {.copy_Bps = mt_samples_interval(&p->copy_Bps),
                                      .overhead_s = mt_samples_interval(&p->overhead_s).median,
-                                     .emulated = p->options->emulate,
+                                     .emulated = p->emulate,
                                      .load = p->load,
                                      .health = facts.health,
                                      .free_bytes = p->free_bytes,

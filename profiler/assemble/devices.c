@@ -1,10 +1,10 @@
 /* Devices and classes.
  *
- * A device's speed is by all the time that its operators took, interruptions included: a neighbour or a quota stops a
- * device now and then for milliseconds, of which the median of short operators knows nothing. A class's curves are
- * medians, of its reference device, the upper median by speed, and of all others whose medians are within a tenth of
- * its (scaled to be alike); times what interruptions cost the reference device. So who is slowed by a neighbour, a
- * quota or emulation shows in the speed, and in no curve. */
+ * A device's speed is from the total time of its operators, interruptions included: other processes or a quota stop a
+ * device for milliseconds now and then, which medians of short operators do not show. The reference device of a class
+ * is the upper median by speed. The class's curves are medians of the reference device and of all others whose medians
+ * are within a tenth of its (scaled to it), times the cost of interruptions on the reference device. So a slowdown by
+ * other processes, a quota or emulation shows in the device's speed, and not in the curves. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 enum { PARTS = 10 };
 #define PAUSE_S 1.0
-static const double alike = 0.1;
+static const double most_apart = 0.1;
 
 static void make_name(const char *model, const char *suffix, char *name, size_t size) {
     static const char *const left_out[] = {"(r)",       "(tm)", "(c)",     "intel",     "amd",    "cpu",    "core",
@@ -56,7 +56,7 @@ void mt_class_name_gpu(const char *model, int multiprocessors, int computing, ch
 }
 
 static const struct mt_op_times *find(const struct mt_rank_ops *ops, const struct mt_op_times *like, int near) {
-    for (int k = 0; k < ops->nops; k++) { /* most often at the same place */
+    for (int k = 0; k < ops->nops; k++) { /* most often at the same index */
         const struct mt_op_times *op = &ops->ops[(near + k) % ops->nops];
         const struct mt_op_shape *a = &op->shape, *b = &like->shape;
         if (a->kind == b->kind && a->type == b->type && a->rows == b->rows && a->dim[0] == b->dim[0] &&
@@ -66,7 +66,7 @@ static const struct mt_op_times *find(const struct mt_rank_ops *ops, const struc
     return NULL;
 }
 
-/* How fast a device is by another's undisturbed times: the median ratio over the shapes that both have measured. */
+/* Speed relative to the reference without interruptions: the median ratio of medians over shapes that both measured. */
 static double median_speed(const struct mt_rank_ops *device, const struct mt_rank_ops *reference) {
     double *ratios = mt_malloc((size_t)(device->nops + 1) * sizeof *ratios);
     size_t n = 0;
@@ -80,8 +80,8 @@ static double median_speed(const struct mt_rank_ops *device, const struct mt_ran
     return speed;
 }
 
-/* All the time that a device took, over what the reference takes undisturbed for the same; of every PARTS-th shape, or
- * of all (part < 0). */
+/* The device's total time / the reference's total by medians, for the same samples; over every PARTS-th shape from
+ * `part` on, or over all (part < 0). */
 static double slowness(const struct mt_rank_ops *device, const struct mt_rank_ops *reference, int part) {
     double took_s = 0, undisturbed_s = 0;
     for (int i = 0; i < device->nops; i++) {
@@ -90,7 +90,7 @@ static double slowness(const struct mt_rank_ops *device, const struct mt_rank_op
         if (!other || (part >= 0 && i % PARTS != part)) continue;
         double undisturbed = mt_samples_interval(&other->series).median, own = mt_samples_interval(series).median;
         for (int k = 0; k < series->count; k++) {
-            if (series->values[k] > PAUSE_S + 10 * own) continue; /* a virtual machine that stood still */
+            if (series->values[k] > PAUSE_S + 10 * own) continue; /* the virtual machine was paused */
             took_s += series->values[k];
             undisturbed_s += undisturbed;
         }
@@ -98,14 +98,14 @@ static double slowness(const struct mt_rank_ops *device, const struct mt_rank_op
     return undisturbed_s > 0 ? took_s / undisturbed_s : 1;
 }
 
-/* The speed, and its error by how parts of the shapes differ. */
+/* The speed relative to the reference; *error from the variance over PARTS parts of the shapes. */
 static double speed_of(const struct mt_rank_ops *device, const struct mt_rank_ops *reference, double *error) {
     double speed = slowness(reference, reference, -1) / slowness(device, reference, -1), variance = 0;
     for (int part = 0; part < PARTS; part++) {
         double of_part = slowness(reference, reference, part) / slowness(device, reference, part);
         variance += (of_part / speed - 1) * (of_part / speed - 1) / (PARTS - 1);
     }
-    *error = fmin(2.26 * sqrt(variance / PARTS), 1); /* Student's t */
+    *error = fmin(2.26 * sqrt(variance / PARTS), 1); /* t(97.5%, 9) = 2.26 */
     return speed;
 }
 
@@ -119,7 +119,7 @@ static int by_speed(const void *left, const void *right) {
     return (a->rank < b->rank) - (a->rank > b->rank);
 }
 
-/* The upper median; with two devices the faster. */
+/* The upper median by speed; of two devices the faster. */
 static int reference_of(const struct mt_profile *p, const struct mt_rank_ops *ops, int class) {
     struct ranked *members = mt_malloc((size_t)p->nranks * sizeof *members);
     size_t n = 0;
@@ -148,7 +148,7 @@ static void measure_class(const struct mt_profile *p, const struct mt_device_fig
         if (device->memory_bytes < class->memory_bytes) class->memory_bytes = device->memory_bytes;
         device->speed = speed_of(&ops[r], &ops[reference], &device->speed_error);
         double scale = median_speed(&ops[r], &ops[reference]);
-        if (fabs(scale - 1) > alike) continue;
+        if (fabs(scale - 1) > most_apart) continue;
         for (int i = 0; i < ops[r].nops; i++)
             for (int k = 0; k < ops[r].ops[i].series.count; k++)
                 mt_curves_sample(curves, &ops[r].ops[i].shape, ops[r].ops[i].series.values[k] * scale * interrupted);
@@ -160,12 +160,12 @@ static void measure_class(const struct mt_profile *p, const struct mt_device_fig
     for (int i = 0; i < ops[reference].nops; i++) {
         const struct mt_op_times *op = &ops[reference].ops[i];
         double rate = op->shape.flops / mt_samples_interval(&op->series).median;
-        bool product = op->shape.kind == MT_OP_matmul || op->shape.kind == MT_OP_fused_matmul;
-        if (product && rate > class->flops[op->shape.type]) class->flops[op->shape.type] = rate;
+        bool gemm = op->shape.kind == MT_OP_matmul || op->shape.kind == MT_OP_fused_matmul;
+        if (gemm && rate > class->flops[op->shape.type]) class->flops[op->shape.type] = rate;
     }
 }
 
-/* Names of classes are of model and threads; two models may come to the same one. */
+/* A class is named for its model and threads. Two models may get one name; the later gets a suffix. */
 static void name_class(struct mt_cluster *cluster, int c, const struct mt_place *place) {
     char name[112];
     struct mt_cluster_class *class = &cluster->classes[c];
@@ -182,7 +182,7 @@ static void name_class(struct mt_cluster *cluster, int c, const struct mt_place 
     class->name = mt_arena_strdup(&cluster->arena, name);
 }
 
-/* A GPU's memory is its own, and what a process takes of it beside a job's own is no job's to plan with. */
+/* A GPU's memory for a job is what is free after the context, kernels and NCCL have taken theirs (reserved_bytes). */
 static void add_gpu(struct mt_arena *arena, const struct mt_place *place, const struct mt_device_figures *figures,
                     struct mt_cluster_device *device) {
     const struct mt_device_health *health = &figures->health;

@@ -1,11 +1,12 @@
-/* Nodes, links, pairs, and what collectives take in groups. */
+/* Nodes, links and pairs; groups with the fits of their collectives. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "profiler/assemble/assemble.h"
+#include "profiler/measure/fit.h"
 
-/* Whether two nodes have devices of the same classes, so that they share a link within. */
+/* Whether two nodes have the same number of devices of each class; then they share one link row. */
 static bool nodes_alike(const struct mt_profile *p, int a, int b) {
     for (int class = 0; class < p->nclasses; class ++) {
         int count = 0;
@@ -16,8 +17,8 @@ static bool nodes_alike(const struct mt_profile *p, int a, int b) {
     return true;
 }
 
-/* The median over the pairs of a link that copy engines serve; 0: there are none. */
-static double copies_of(const struct mt_profile *p, int l, const struct mt_cluster *cluster) {
+/* The median of copy_Bps over the pairs of a link that have one; 0: none has. */
+static double median_copy_Bps(const struct mt_profile *p, int l, const struct mt_cluster *cluster) {
     double *values = mt_malloc((size_t)(p->npairs + 1) * sizeof *values);
     size_t n = 0;
     for (int i = 0; i < p->npairs; i++)
@@ -27,7 +28,8 @@ static double copies_of(const struct mt_profile *p, int l, const struct mt_clust
     return median;
 }
 
-/* Medians over the measured pairs of a link. One pair's own errors; of several, how they differ as well. */
+/* Medians over the measured pairs of a link. The error is the largest of the pairs' and, for several, of their spread.
+ */
 static void measure_link(const struct mt_profile *p, int l, bool between, struct mt_cluster *cluster) {
     struct mt_cluster_link *link = &cluster->links[l];
     double *latency = mt_malloc((size_t)(p->npairs + 1) * sizeof *latency), latency_error = 0, bandwidth_error = 0;
@@ -44,7 +46,7 @@ static void measure_link(const struct mt_profile *p, int l, bool between, struct
     link->latency_error = n > 1 ? fmax(latency_error, mt_interval_error(all_latency)) : latency_error;
     link->bandwidth_error = n > 1 ? fmax(bandwidth_error, mt_interval_error(all_bandwidth)) : bandwidth_error;
     link->shared_Bps = p->shared_Bps[between];
-    link->copy_Bps = copies_of(p, l, cluster);
+    link->copy_Bps = median_copy_Bps(p, l, cluster);
     link->compute_slowdown = fmax(p->slowdown[between][MT_SLOWED_COMPUTE], 0);
     link->comm_slowdown = fmax(p->slowdown[between][MT_SLOWED_COMM], 0);
     free(latency);
@@ -56,7 +58,7 @@ static int add_link(struct mt_cluster *cluster, const char *name) {
     return cluster->nlinks++;
 }
 
-/* What GPUs of a node talk by: NVLink, if each reaches each by it. */
+/* The link within a node: of GPUs NVLink if it connects all pairs, else PCIe. */
 static const char *link_kind(const struct mt_profile *p, int node) {
     if (!p->gpu) return "memory";
     for (int a = 0; a < p->nranks; a++)
@@ -137,12 +139,11 @@ static void fit_group(const struct mt_profile *p, int g, const struct mt_interva
             points[n] = mt_fit_point(c->algorithm, &problem, times[i + n].median, mt_interval_error(times[i + n]));
         }
         if (c->group != g) continue;
-        bool sum = c->algorithm->kind == MT_ALL_REDUCE || c->algorithm->kind == MT_REDUCE_SCATTER;
         struct mt_coll_fit *fit = &group->fits[group->nfits++];
         *fit = (struct mt_coll_fit){.kind = c->algorithm->kind,
                                     .algorithm = c->algorithm->name,
                                     .wire = c->wire,
-                                    .acc = sum ? mt_type_acc(c->wire) : c->wire};
+                                    .acc = mt_coll_reduces(c->algorithm->kind) ? mt_type_acc(c->wire) : c->wire};
         mt_fit_coll(points, n, &cluster->arena, fit);
     }
     free(points);

@@ -1,4 +1,4 @@
-/* What the profiler noticed, each with what to do about it. */
+/* Warnings, each with what to do. */
 #include <string.h>
 
 #include "profiler/assemble/assemble.h"
@@ -24,7 +24,7 @@ __attribute__((format(printf, 3, 4))) static void warn(struct list *list, int ra
         mt_arena_printf(&c->arena, "rank %d on %s: %s", rank, list->profile->places[rank].topology.host, text);
 }
 
-/* Cores of the host that none of its ranks uses; and how many ranks it has. */
+/* The number of cores of the host that no rank uses; *nranks: the number of its ranks. */
 static int idle_cores(const struct mt_profile *p, int node, int *nranks) {
     cpu_set_t used;
     CPU_ZERO(&used);
@@ -110,10 +110,10 @@ static void check_gpu(struct list *list, int rank, const struct mt_device_health
         warn(list, rank, "its GPU's memory had %lld errors that could not be corrected: have it tested",
              (long long)health->ecc_uncorrected);
     check_throttled(list, rank, health);
-    for (int q = 0; q < p->nranks; q++) { /* of one model: a limit that somebody has set */
+    for (int q = 0; q < p->nranks; q++) { /* GPUs of one model: a limit was set by hand */
         double limit_W = list->figures[q].health.power_limit_W;
         if (strcmp(p->places[q].model, place->model) || health->power_limit_W >= low_limit * limit_W) continue;
-        warn(list, rank, "its GPU's power is limited to %.0f W, that of rank %d to %.0f W: set limits alike",
+        warn(list, rank, "its GPU's power is limited to %.0f W, that of rank %d to %.0f W: set equal limits",
              health->power_limit_W, q, limit_W);
         break;
     }
@@ -126,6 +126,14 @@ static void check_gpu(struct list *list, int rank, const struct mt_device_health
              place->topology.mask, place->topology.near_text);
 }
 
+static void check_emulation(struct list *list, int rank, double exact_s) {
+    if (exact_s > MT_EMULATED_EXACT_S)
+        warn(list, rank,
+             "its emulated speed is exact to %.0f%% for operators of %.0f us or more only: shorter ones take longer "
+             "than they should",
+             100 * MT_EMULATED_ERROR, 1e6 * exact_s);
+}
+
 void mt_assemble_warnings(const struct mt_profile *p, const struct mt_device_figures *figures,
                           struct mt_cluster *cluster) {
     struct list list = {p, cluster, figures, 0};
@@ -135,6 +143,7 @@ void mt_assemble_warnings(const struct mt_profile *p, const struct mt_device_fig
             continue;
         }
         check_mask(&list, r);
+        check_emulation(&list, r, p->places[r].emulated_exact_s);
         check_load(&list, r, &figures[r].load);
     }
 }

@@ -1,4 +1,4 @@
-/* What must hold within a cluster document. */
+/* The consistency of a cluster document. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,12 +6,12 @@
 #include "kernels/op/op.h"
 #include "profiler/cluster/cluster.h"
 
-/* A number at a place that `format` names: from `least`, or above it; at most `most`. */
+/* A number's range: [least, most], or (least, most] if open. */
 struct range {
     double least, most;
-    bool open; /* least itself is out */
+    bool open;
 };
-/* Wide, and bounded so that nothing that is computed from them overflows. */
+/* Wide, but bounded so that no computation overflows. */
 static const struct range positive = {0, 1e9, true}, not_negative = {0, 1e9, false}, part = {0, 1, false};
 static const struct range rate = {1, 1e24, false}, rate_or_none = {0, 1e24, false}, factor = {1e-6, 1e6, false};
 static const struct range bytes = {0, 0x1p50, false}, node_bytes = {0, 0x1p62, false};
@@ -32,7 +32,7 @@ static enum mt_status check_number(double value, struct range range, struct mt_e
                    range.least, range.open ? " and at most" : " to", range.most);
 }
 
-/* Names that stand in flags, descriptions and price lists. */
+/* Names must be usable in flags, descriptions and price lists. */
 static enum mt_status check_name(const char *list, int i, const char *name, struct mt_err *err) {
     static const char *const known = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     if (!name[0]) return mt_fail(err, MT_EINPUT, "%s[%d].name: must not be empty", list, i);
@@ -95,16 +95,25 @@ static enum mt_status check_class(const struct mt_cluster *cluster, int c, struc
     return st;
 }
 
+/* The figures that links and pairs have. */
+static enum mt_status check_link_figures(const char *list, int i, const double figures[4], struct mt_err *err) {
+    static const char *const keys[] = {"latency_s", "latency_error", "bandwidth_Bps", "bandwidth_error"};
+    enum mt_status st = MT_OK;
+    for (int f = 0; f < 4 && !st; f++)
+        st = check_number(figures[f], f == 2 ? rate : not_negative, err, "%s[%d].%s", list, i, keys[f]);
+    return st;
+}
+
 static enum mt_status check_link(const struct mt_cluster *cluster, int l, struct mt_err *err) {
     const struct mt_cluster_link *link = &cluster->links[l];
     enum mt_status st = check_name("links", l, link->name, err);
     if (st) return st;
     if (mt_cluster_link_named(cluster, link->name) != l)
         return mt_fail(err, MT_EINPUT, "links[%d].name: \"%s\" is there more than once", l, link->name);
-    if ((st = check_number(link->latency_s, not_negative, err, "links[%d].latency_s", l)) ||
-        (st = check_number(link->latency_error, not_negative, err, "links[%d].latency_error", l)) ||
-        (st = check_number(link->bandwidth_Bps, rate, err, "links[%d].bandwidth_Bps", l)) ||
-        (st = check_number(link->bandwidth_error, not_negative, err, "links[%d].bandwidth_error", l)) ||
+    if ((st = check_link_figures(
+             "links", l,
+             (const double[]){link->latency_s, link->latency_error, link->bandwidth_Bps, link->bandwidth_error},
+             err)) ||
         (st = check_number(link->shared_Bps, rate_or_none, err, "links[%d].shared_Bps", l)) ||
         (st = check_number(link->compute_slowdown, not_negative, err, "links[%d].compute_slowdown", l)))
         return st;
@@ -130,7 +139,7 @@ static enum mt_status check_node(const struct mt_cluster *cluster, int n, int nd
     return MT_OK;
 }
 
-/* "0-1,4": rising ranges of cores. */
+/* "0-1,4": increasing ranges of cores. */
 static bool is_mask(const char *mask) {
     long last = -1;
     for (const char *c = mask; *c;) {
@@ -191,12 +200,9 @@ static enum mt_status check_pair(const struct mt_cluster *cluster, int p, struct
                        before->b);
     if (pair->link < 0 || pair->link >= cluster->nlinks)
         return mt_fail(err, MT_EINPUT, "pairs[%d].link: there is no link %d", p, pair->link);
-    enum mt_status st;
-    if ((st = check_number(pair->latency_s, not_negative, err, "pairs[%d].latency_s", p)) ||
-        (st = check_number(pair->latency_error, not_negative, err, "pairs[%d].latency_error", p)) ||
-        (st = check_number(pair->bandwidth_Bps, rate, err, "pairs[%d].bandwidth_Bps", p)))
-        return st;
-    return check_number(pair->bandwidth_error, not_negative, err, "pairs[%d].bandwidth_error", p);
+    return check_link_figures(
+        "pairs", p, (const double[]){pair->latency_s, pair->latency_error, pair->bandwidth_Bps, pair->bandwidth_error},
+        err);
 }
 
 static enum mt_status check_fit(const struct mt_cluster_group *group, int g, int f, struct mt_err *err) {

@@ -1,4 +1,4 @@
-/* The cluster in memory: made, copied, looked up. */
+/* The cluster in memory: creation, copy, look-up. */
 #include "profiler/cluster/cluster.h"
 
 #include <math.h>
@@ -127,15 +127,7 @@ const char *mt_cluster_kind(const struct mt_cluster *cluster) {
     return cluster->classes[cluster->devices[0].class].kind;
 }
 
-bool mt_cluster_nominal(const struct mt_cluster *cluster) {
-    for (int i = 0; i < cluster->nclasses; i++)
-        if (cluster->classes[i].nominal) return true;
-    for (int i = 0; i < cluster->nlinks; i++)
-        if (cluster->links[i].nominal) return true;
-    return false;
-}
-
-/* Pairs stand in order. */
+/* The order of pairs. */
 static int by_place(const void *left, const void *right) {
     const struct mt_cluster_pair *l = left, *r = right;
     return l->a != r->a ? (l->a > r->a) - (l->a < r->a) : (l->b > r->b) - (l->b < r->b);

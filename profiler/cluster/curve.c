@@ -1,8 +1,8 @@
-/* What an operator takes on a class: its own curve, else its neighbours', else the class's rates.
+/* The time of an operator on a class: from its own curve, else from the nearest curves, else from the class's rates.
  *
- * Neighbours lend their time per unit of work (shape.h). Products and attention lend it at the same number of rows,
- * which decides how well they run; the others, whose speed is that of the caches that their data fits into, at the
- * same amount of work. */
+ * A nearby curve gives its time per unit of work (mt_op_shape_work). For GEMM and attention it is read at the same
+ * number of rows, on which their efficiency depends; for other kinds at the same amount of work, since their speed
+ * depends on the caches that their data fits into. */
 #include <math.h>
 #include <string.h>
 
@@ -10,20 +10,20 @@
 
 enum { NEIGHBOURS = 4 };
 
-/* Relative half-widths of figures that were not measured at their place; rough, and meant to be. */
-static const double beyond_error = 0.05; /* a doubling of rows beyond a curve's end */
-static const double lent_error = 0.03;   /* from another curve, and more for each doubling of the dims between */
+/* Rough relative half-widths of figures that are not at a measured point. */
+static const double beyond_error = 0.05;   /* for each doubling of rows beyond a curve's end */
+static const double borrowed_error = 0.03; /* from another curve; plus octave_error for each doubling of dims */
 static const double octave_error = 0.04;
-static const double variant_octaves = 1;  /* as far away as another variant is */
+static const double variant_octaves = 1;  /* distance of another variant */
 static const double rates_error = 0.5;    /* no curve at all */
-static const double nominal_error = 0.25; /* more, where the rates were never measured */
+static const double nominal_error = 0.25; /* added for nominal rates */
 
 /* Seconds at `rows` by the curve alone. */
 static double curve_at(const struct mt_curve *c, double rows, double overhead_s, double *error) {
     const double *t = c->time_s;
     int last = c->npoints - 1, i = 0;
     double first_rows = (double)c->rows[0], last_rows = (double)c->rows[last];
-    if (rows <= first_rows) { /* nothing takes the overhead, as far as that is not above what was measured */
+    if (rows <= first_rows) { /* zero rows take the overhead, or the first measured time if that is less */
         double start_s = fmin(overhead_s, t[0]);
         *error = c->error[0];
         return start_s + (t[0] - start_s) * rows / first_rows;
@@ -40,27 +40,27 @@ static double curve_at(const struct mt_curve *c, double rows, double overhead_s,
     return t[last] + slope * (rows - last_rows);
 }
 
-static bool is_product(enum mt_op_kind kind) {
+static bool is_gemm(enum mt_op_kind kind) {
     return kind == MT_OP_matmul || kind == MT_OP_fused_matmul;
 }
 
 /* Whether times per unit of work depend on the rows more than on the amount of work. */
 static bool by_rows(enum mt_op_kind kind) {
-    return is_product(kind) || kind == MT_OP_attention || kind == MT_OP_attention_grad;
+    return is_gemm(kind) || kind == MT_OP_attention || kind == MT_OP_attention_grad;
 }
 
-/* Octaves between a curve's dims and a shape's, and more for another variant; infinity where it is of no use. */
+/* Distance in octaves between the dims of a curve and of a shape, plus that of the variant; infinity: not usable. */
 static double distance(const struct mt_curve *c, const struct mt_op_shape *shape) {
     bool same = !strcmp(c->op, mt_op_info[shape->kind].name);
-    bool product = is_product(shape->kind) && (same || !strcmp(c->op, "matmul") || !strcmp(c->op, "fused_matmul"));
-    if (c->type != shape->type || !(same || product)) return INFINITY;
+    bool gemm = is_gemm(shape->kind) && (same || !strcmp(c->op, "matmul") || !strcmp(c->op, "fused_matmul"));
+    if (c->type != shape->type || !(same || gemm)) return INFINITY;
     double square = 0;
     for (int d = 0; d < 2; d++) {
         double octaves = log2((double)shape->dim[d] / (double)c->dim[d]);
         square += octaves * octaves;
     }
     bool variant = same && !strcmp(c->variant, shape->variant);
-    bool transposed = product && strncmp(c->variant, shape->variant, 2);
+    bool transposed = gemm && strncmp(c->variant, shape->variant, 2);
     return sqrt(square) + (variant ? 0 : variant_octaves) + (transposed ? variant_octaves : 0);
 }
 
@@ -73,7 +73,7 @@ static bool same_dims(const struct mt_curve *c, const struct mt_op_shape *shape)
     return c->dim[0] == shape->dim[0] && c->dim[1] == shape->dim[1];
 }
 
-/* The nearest first. */
+/* The nearest curves, sorted by distance. */
 static int nearest(const struct mt_cluster_class *class, const struct mt_op_shape *shape, bool variants,
                    struct neighbour found[NEIGHBOURS]) {
     int n = 0;
@@ -90,9 +90,9 @@ static int nearest(const struct mt_cluster_class *class, const struct mt_op_shap
     return n;
 }
 
-/* What one neighbour says of the shape. */
-static double lent(const struct mt_cluster_class *class, const struct mt_curve *curve, const struct mt_op_shape *shape,
-                   double *error) {
+/* The time of the shape by one nearby curve. */
+static double borrowed(const struct mt_cluster_class *class, const struct mt_curve *curve,
+                       const struct mt_op_shape *shape, double *error) {
     struct mt_op_shape there = *shape;
     memcpy(there.dim, curve->dim, sizeof there.dim);
     double work = mt_op_shape_work(shape), rows = (double)shape->rows, work_there = mt_op_shape_work(&there);
@@ -101,21 +101,21 @@ static double lent(const struct mt_cluster_class *class, const struct mt_curve *
     return curve_at(curve, rows * scale, class->overhead_s, error);
 }
 
-/* Their mean in logarithms, weighted by the inverse square of the distance. */
+/* The geometric mean over nearby curves, weighted by the inverse square of the distance. */
 static double from_neighbours(const struct mt_cluster_class *class, const struct mt_op_shape *shape,
                               const struct neighbour *found, int n, double *error) {
     double sum = 0, weights = 0, worst = 0;
     for (int i = 0; i < n; i++) {
         double e, weight = 1 / (found[i].octaves * found[i].octaves + 1e-9);
-        sum += weight * log(fmax(lent(class, found[i].curve, shape, &e), 1e-12));
+        sum += weight * log(fmax(borrowed(class, found[i].curve, shape, &e), 1e-12));
         weights += weight;
         worst = fmax(worst, e);
     }
-    *error = worst + lent_error + octave_error * found[0].octaves;
+    *error = worst + borrowed_error + octave_error * found[0].octaves;
     return exp(sum / weights);
 }
 
-/* The class's rate for products of a type; where it has none, that of the nearest type that it has. */
+/* The class's GEMM rate for a type; if it has none, that of another type. */
 static double rate_of(const struct mt_cluster_class *class, enum mt_type type) {
     static const enum mt_type order[] = {MT_F32, MT_F64, MT_BF16, MT_F16};
     if (class->flops[type] > 0) return class->flops[type];
@@ -137,12 +137,13 @@ static double find(const struct mt_cluster_class *class, const struct mt_op_shap
     int n = nearest(class, shape, false, found);
     if (n && found[0].octaves == 0) return curve_at(found[0].curve, (double)shape->rows, class->overhead_s, error);
     if (!n) n = nearest(class, shape, true, found);
-    for (int i = 1; i < n && same_dims(found[0].curve, shape); i++) /* another variant of the very shape: only those */
+    for (int i = 1; i < n && same_dims(found[0].curve, shape);
+         i++) /* if another variant has the same dims, use only such curves */
         if (!same_dims(found[i].curve, shape)) n = i;
     return n ? from_neighbours(class, shape, found, n, error) : by_rates(class, shape, error);
 }
 
-/* The tensor cores that have bf16 are as fast in f16, which is not always measured. */
+/* Tensor cores are as fast in f16 as in bf16; f16 is not always measured. */
 static enum mt_type measured_type(const struct mt_cluster_class *class, enum mt_type type) {
     bool as_bf16 = type == MT_F16 && class->flops[MT_F16] == 0 && class->flops[MT_BF16] > 0;
     return as_bf16 && strcmp(class->kind, "cpu") ? MT_BF16 : type;
@@ -154,7 +155,7 @@ double mt_class_op_s(const struct mt_cluster_class *class, const struct mt_op_sh
     double unused;
     if (!error) error = &unused;
     if (shape->rows > 0 && shape->dim[0] > 0 && shape->dim[1] > 0) return find(class, shape, error);
-    /* An empty box: a sum over nothing may still have zeros to write. */
+    /* An empty box: an empty sum may still write zeros. */
     *error = rates_error;
     return class->overhead_s + (class->memory_Bps > 0 ? shape->bytes / class->memory_Bps : 0);
 }

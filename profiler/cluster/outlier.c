@@ -1,4 +1,4 @@
-/* Outliers by robust comparison with their like. */
+/* Outliers by robust statistics. */
 #include "profiler/cluster/outlier.h"
 
 #include <math.h>
@@ -24,8 +24,8 @@ static int ascending(const void *left, const void *right) {
     return (l > r) - (l < r);
 }
 
-/* Of values where more is better: the median, the better of two, and how far the others are from it, as part of it.
- * Sorts and overwrites the values. */
+/* The upper median of values where more is better; *spread: three standard deviations, by the median absolute
+ * deviation, relative to it. Overwrites the values. */
 static double typical(double *values, int n, double *spread) {
     qsort(values, (size_t)n, sizeof *values, ascending);
     double median = values[n / 2];
@@ -73,7 +73,7 @@ static void find_stolen(struct found *found) {
     }
 }
 
-/* A link's pairs as the others have them. */
+/* Medians and spreads over the pairs of a link. */
 struct link_typical {
     int npairs;
     double bandwidth_Bps, bandwidth_spread, rate, rate_spread; /* rate: messages a second, 1 / latency */
@@ -101,7 +101,8 @@ static struct link_typical link_typical(const struct mt_cluster *c, int link) {
     return t;
 }
 
-/* The pair's part of what others on its link have: of bandwidth, or of rate where only that is low; 1: neither is. */
+/* The pair's ratio to the median of its link: of bandwidth, or else of message rate if that is low; 1: neither is low.
+ */
 static double badness(const struct mt_cluster_pair *pair, const struct link_typical *t, bool *slow) {
     double ratio = pair->bandwidth_Bps / t->bandwidth_Bps;
     *slow = ratio * (1 + pair->bandwidth_error) < MT_OUTLIER_BANDWIDTH && ratio < 1 - t->bandwidth_spread;
@@ -125,7 +126,7 @@ static void add_pair(struct found *found, const struct mt_cluster_pair *pair, do
         row->text = mt_arena_printf(found->arena, "%s: %.1f times the latency of %s", who, 1 / ratio, than);
 }
 
-/* A device whose pairs on a link are all bad, when others have better ones, is named once, and its pairs are not. */
+/* A device all of whose pairs on a link are bad is reported once, in place of its pairs. */
 static void find_bad(struct found *found, int link) {
     const struct mt_cluster *c = found->cluster;
     struct link_typical t = link_typical(c, link);

@@ -1,4 +1,4 @@
-/* The cluster as tables: who is there, how fast, and what lies between. */
+/* The cluster as tables: nodes, devices, classes, links, pairs and groups. */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static const char *marked(bool nominal) {
     return nominal ? "nominal" : "measured";
 }
 
-/* "5.00 GB/s", "100 Gflop/s"; "-" for a figure that is not there. */
+/* "5.00 GB/s", "100 Gflop/s"; "-" for a missing figure. */
 static void cell_rate(struct mt_table *table, double value, const char *unit) {
     char text[MT_UNITS_TEXT];
     if (value > 0)
@@ -122,7 +122,7 @@ static void print_classes(const struct mt_cluster *c, FILE *file) {
         mt_table_cell(&table, "%s", marked(class->nominal));
         if (calibrated) mt_table_cell(&table, class->calibration == 1 ? "-" : "x %.3f", class->calibration);
     }
-    fprintf(file, "\nclasses (rates of products by precision; of a device of speed 1)\n");
+    fprintf(file, "\nclasses (GEMM rates by precision; of a device of speed 1)\n");
     mt_table_print(&table, 2, file);
 }
 
@@ -179,7 +179,7 @@ static void print_matrix(const struct mt_cluster *c, FILE *file) {
     mt_table_print(&table, 2, file);
 }
 
-/* Pairs of two classes over one link; where there are many classes, of any two (class -1). */
+/* Pairs of two classes over one link; with many classes, of all classes together (class -1). */
 struct pair_class {
     int class[2], link;
     int64_t npairs;
@@ -237,7 +237,7 @@ static void print_pair_classes(const struct mt_cluster *c, FILE *file) {
     mt_table_print(&table, 2, file);
 }
 
-/* How far the fit's corrections lead from its line. */
+/* The range of the fit's ratios. */
 static void cell_ratios(struct mt_table *table, const struct mt_coll_fit *fit) {
     double least = INFINITY, most = 0;
     for (int p = 0; p < fit->npoints; p++) least = fmin(least, fit->ratio[p]), most = fmax(most, fit->ratio[p]);
@@ -283,7 +283,7 @@ static void print_warnings(const struct mt_cluster *c, FILE *file) {
         mt_table_row(&table);
         mt_table_cell(&table, "%s", c->warnings[i]);
     }
-    fprintf(file, "\nwhat the profiler noticed\n");
+    fprintf(file, "\nwarnings of the profiler\n");
     mt_table_print(&table, 2, file);
 }
 

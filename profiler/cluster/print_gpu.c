@@ -1,4 +1,4 @@
-/* What was seen of GPUs, as a table. */
+/* The GPUs of a cluster as a table. */
 #include "kernels/base/text/table.h"
 #include "kernels/base/text/units.h"
 #include "profiler/cluster/cluster.h"

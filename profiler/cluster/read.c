@@ -1,4 +1,4 @@
-/* The cluster as a document, read: every key is known, every name refers to a row, and then mt_cluster_check. */
+/* Read a cluster document: keys must be known, names must refer to rows; then mt_cluster_check. */
 #include <float.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #define MOST_ROWS 10000
 #define MOST_NAMED 1000 /* rows that others refer to by name */
 
-/* What is being read, and the class or group whose rows are. */
+/* The cluster being read, and the class or group whose rows are being read. */
 struct reading {
     struct mt_cluster *cluster;
     struct mt_cluster_class *class;
@@ -35,7 +35,7 @@ static enum mt_status take_type(struct mt_json at, const char *key, enum mt_type
     return st;
 }
 
-/* The name of a row that stands before; "" is -1 where there may be none. */
+/* The index of the row of that name, which must come earlier in the document; if not `needed`, "" gives -1. */
 static enum mt_status take_name(const struct mt_cluster *c, struct mt_json at, const char *key, bool needed,
                                 int find(const struct mt_cluster *cluster, const char *name), int *row,
                                 struct mt_err *err) {
@@ -48,7 +48,7 @@ static enum mt_status take_name(const struct mt_cluster *c, struct mt_json at, c
     return *row >= 0 ? MT_OK : mt_json_fail(at, err, "%s: there is no \"%.60s\"", key, name);
 }
 
-/* A text that may be left out: null. */
+/* A text that may be missing; then *text is unchanged. */
 static enum mt_status take_optional(struct mt_cluster *c, struct mt_json at, const char *key, const char **text,
                                     struct mt_err *err) {
     return mt_json_has(at, key) ? mt_json_text(at, key, &c->arena, text, err) : MT_OK;
@@ -117,6 +117,14 @@ static enum mt_status read_class(void *context, struct mt_json at, int index, st
     return mt_json_list(at, &curves, reading, arena, &class->curves, &class->ncurves, err);
 }
 
+/* The figures that links and pairs have. */
+static enum mt_status take_link_figures(struct mt_json at, double *const figures[4], struct mt_err *err) {
+    static const char *const keys[] = {"latency_s", "latency_error", "bandwidth_Bps", "bandwidth_error"};
+    enum mt_status st = MT_OK;
+    for (int f = 0; f < 4 && !st; f++) st = take_real(at, keys[f], figures[f], err);
+    return st;
+}
+
 static enum mt_status read_link(void *context, struct mt_json at, int index, struct mt_err *err) {
     static const char *const keys[] = {"name",          "nominal",         "latency_s",  "latency_error",
                                        "bandwidth_Bps", "bandwidth_error", "shared_Bps", "compute_slowdown",
@@ -126,10 +134,9 @@ static enum mt_status read_link(void *context, struct mt_json at, int index, str
     enum mt_status st;
     if ((st = mt_json_only(at, keys, err)) || (st = mt_json_text(at, "name", &c->arena, &link->name, err)) ||
         (st = mt_json_bool(at, "nominal", &link->nominal, err)) ||
-        (st = take_real(at, "latency_s", &link->latency_s, err)) ||
-        (st = take_real(at, "latency_error", &link->latency_error, err)) ||
-        (st = take_real(at, "bandwidth_Bps", &link->bandwidth_Bps, err)) ||
-        (st = take_real(at, "bandwidth_error", &link->bandwidth_error, err)) ||
+        (st = take_link_figures(
+             at, (double *[]){&link->latency_s, &link->latency_error, &link->bandwidth_Bps, &link->bandwidth_error},
+             err)) ||
         (st = take_real(at, "shared_Bps", &link->shared_Bps, err)) ||
         (st = take_real(at, "compute_slowdown", &link->compute_slowdown, err)))
         return st;
@@ -195,12 +202,10 @@ static enum mt_status read_pair(void *context, struct mt_json at, int index, str
     enum mt_status st;
     if ((st = mt_json_only(at, keys, err)) || (st = take_index(at, "a", c->ndevices - 1, &pair->a, err)) ||
         (st = take_index(at, "b", c->ndevices - 1, &pair->b, err)) ||
-        (st = take_name(c, at, "link", true, mt_cluster_link_named, &pair->link, err)) ||
-        (st = take_real(at, "latency_s", &pair->latency_s, err)) ||
-        (st = take_real(at, "latency_error", &pair->latency_error, err)) ||
-        (st = take_real(at, "bandwidth_Bps", &pair->bandwidth_Bps, err)))
+        (st = take_name(c, at, "link", true, mt_cluster_link_named, &pair->link, err)))
         return st;
-    return take_real(at, "bandwidth_error", &pair->bandwidth_error, err);
+    return take_link_figures(
+        at, (double *[]){&pair->latency_s, &pair->latency_error, &pair->bandwidth_Bps, &pair->bandwidth_error}, err);
 }
 
 static enum mt_status read_fit(void *context, struct mt_json at, int index, struct mt_err *err) {

@@ -1,4 +1,4 @@
-/* Shapes of calls: one description a family of kinds. */
+/* Shapes of calls: one function for each family of kinds. */
 #include "profiler/cluster/shape.h"
 
 #include <assert.h>
@@ -21,13 +21,13 @@ static void add_variant(struct mt_op_shape *shape, const char *text) {
     snprintf(shape->variant + used, sizeof shape->variant - used, "%s", text);
 }
 
-static void describe_product(const struct mt_call *call, struct mt_op_shape *shape) {
+static void describe_gemm(const struct mt_call *call, struct mt_op_shape *shape) {
     const struct mt_attr *at = call->attr;
     const struct mt_tensor *a = &call->in[0], *b = &call->in[1];
     int first_m = at->trans_a ? at->nk : 0, first_k = at->trans_a ? 0 : at->nm, first_n = at->trans_b ? 0 : at->nk;
     double m = extents(a, first_m, first_m + at->nm), k = extents(a, first_k, first_k + at->nk);
     double n = extents(b, first_n, first_n + at->nn);
-    bool summed = at->trans_a && !at->trans_b; /* a weight's gradient */
+    bool summed = at->trans_a && !at->trans_b; /* as for a weight's gradient: k is the rows */
     shape->rows = (int64_t)(summed ? k : m);
     shape->dim[0] = (int64_t)(summed ? m : n);
     shape->dim[1] = (int64_t)(summed ? n : k);
@@ -65,11 +65,11 @@ static void describe_embedding(const struct mt_call *call, struct mt_op_shape *s
     shape->rows = mt_tensor_count(ids);
     shape->dim[0] = table->extent[0];
     shape->dim[1] = table->extent[1];
-    /* Of a table only the rows that are wanted are read: as much as comes out. */
+    /* Of the table only the rows looked up are read: as many bytes as the output has. */
     if (!gradient) shape->bytes += operand_bytes(&call->out[0]) - operand_bytes(table);
 }
 
-/* Over the last axis of input 0. */
+/* Kinds over the last axis of input 0. */
 static void describe_rows(const struct mt_call *call, struct mt_op_shape *shape) {
     const struct mt_tensor *x = &call->in[0];
     shape->rows = (int64_t)extents(x, 0, x->naxes - 1);
@@ -81,11 +81,11 @@ static void describe_rows(const struct mt_call *call, struct mt_op_shape *shape)
     shape->flops += (adds + sums) * extents(x, 0, x->naxes);
     if (call->kind == MT_OP_cross_entropy || call->kind == MT_OP_cross_entropy_grad)
         shape->flops += mt_op_info[MT_OP_nll].flops * (double)shape->rows;
-    /* Of each row one element is read: as much as comes out, as input 0's type is. */
+    /* Of each row one element is read: count that as the bytes of the output. */
     if (call->kind == MT_OP_pick) shape->bytes += operand_bytes(&call->out[0]) - operand_bytes(x);
 }
 
-/* Sums over leading or trailing axes, between which the order of memory makes a difference. */
+/* Sums over leading or trailing axes, whose memory access differs. */
 static void describe_sum(const struct mt_call *call, struct mt_op_shape *shape) {
     const struct mt_tensor *x = &call->in[0];
     unsigned axes = call->attr->axes, all = (1u << x->naxes) - 1;
@@ -110,7 +110,7 @@ static void describe_elements(const struct mt_call *call, struct mt_op_shape *sh
     if (call->kind == MT_OP_add && mt_tensor_count(&call->in[1]) != mt_tensor_count(x)) add_variant(shape, "broadcast");
     if (call->kind == MT_OP_fill) {
         shape->type = call->attr->to;
-        shape->bytes -= operand_bytes(x); /* its extents are wanted, not its elements */
+        shape->bytes -= operand_bytes(x); /* only its extents are read */
     }
 }
 
@@ -121,7 +121,7 @@ void mt_op_shape(const struct mt_call *call, struct mt_op_shape *shape) {
     shape->flops = mt_op_info[call->kind].flops * extents(&call->in[0], 0, call->in[0].naxes);
     switch (call->kind) {
     case MT_OP_matmul:
-    case MT_OP_fused_matmul: describe_product(call, shape); break;
+    case MT_OP_fused_matmul: describe_gemm(call, shape); break;
     case MT_OP_attention:
     case MT_OP_attention_grad: describe_attention(call, shape); break;
     case MT_OP_embedding:
@@ -145,7 +145,7 @@ void mt_op_shape(const struct mt_call *call, struct mt_op_shape *shape) {
     }
     if (!call->attr->accumulate) return;
     add_variant(shape, "+acc");
-    int first = call->kind == MT_OP_layer_norm_grad; /* its dx is not added to */
+    int first = call->kind == MT_OP_layer_norm_grad; /* dx is not accumulated */
     for (int o = first; o < call->nout; o++) shape->bytes += operand_bytes(&call->out[o]);
 }
 

@@ -1,8 +1,11 @@
-/* What an operator's time depends on: kind, variant, precision and shape. Curves are named by it, so that a profile of
- * any device is the same table, and a program's operators find their times in it.
+/* The shape of a call, on which its time depends: kind, variant, precision and sizes. It is also the key of curves, so
+ * that the operators of a program find their times in any device's profile.
  *
- * `rows` is the one number that grows with the samples (of products: m, or k where the rows are summed away), dim[]
- * are the others; what the kind does not need is 1.
+ *     mt_op_shape(&call, &shape);
+ *     double time_s = mt_class_op_s(class, &shape, &error) / device->speed;
+ *
+ * `rows` is the size that grows with the number of samples (of GEMMs: m, or k if that is summed over), dim[] are the
+ * other sizes, 1 where the kind has none.
  *
  *   kind                      variant                        rows                dim[0], dim[1]
  *   matmul, fused_matmul      "nn" "nt" "tn" "tt", then      m; with "tn" k      n, k; with "tn" m, n
@@ -22,7 +25,7 @@
  *   element by element        "", or the target type;        elements            1, 1
  *                             add: "", "broadcast"
  *
- * What adds to the old content of its output has "+acc" at the end. */
+ * Calls that accumulate into their output have "+acc" at the end of the variant. */
 #ifndef MT_PROFILER_CLUSTER_SHAPE_H
 #define MT_PROFILER_CLUSTER_SHAPE_H
 
@@ -37,25 +40,27 @@ struct mt_op_shape {
     enum mt_type type;
     int64_t rows, dim[2];
     double flops; /* as ops.def counts them */
-    double bytes; /* of the operands, each once; of a table only the rows that are wanted; what is added to, twice */
+    double bytes; /* of the operands, each once; of a table only the rows looked up; of accumulated outputs twice */
 };
-/* Of a well-formed call (data may be null). */
+/* The shape of a well-formed call (data may be null). */
 void mt_op_shape(const struct mt_call *call, struct mt_op_shape *shape);
 
-/* Proportional to the shape's work: what a time can be divided by to be lent to another shape of the same kind. */
+/* A measure of the shape's work: times of two shapes of one kind are scaled by its ratio. */
 double mt_op_shape_work(const struct mt_op_shape *shape);
 
 /* Seconds on a device of the class with speed 1. By the curve of that name and dims; else from the nearest curves of
  * that kind, variant and type (per flop or byte, weighted by distance in the logarithm of the dims); else of another
  * variant; else by the class's rates: overhead + max(flops / rate, bytes / memory_Bps). *error (may be null): relative
- * half-width, wider the further the figure was fetched. An empty box takes overhead_s, and what writing zeros takes. */
+ * half-width, larger the further the curves used are from the shape. An empty box takes overhead_s and the time of
+ * writing zeros. */
 double mt_class_op_s(const struct mt_cluster_class *class, const struct mt_op_shape *shape, double *error);
 
-/* Build curves from samples, in any order; equal names join, equal rows are medians. Empty boxes are left out. */
+/* Build curves from samples in any order. Samples with equal names form a curve; a point is the median of equal rows.
+ * Empty boxes are left out. */
 struct mt_curve_builder;
 struct mt_curve_builder *mt_curves_new(void);
 void mt_curves_sample(struct mt_curve_builder *builder, const struct mt_op_shape *shape, double time_s);
-/* Into the class (its arena is the cluster's); curves of the same name that it has are replaced. Frees the builder. */
+/* Add the curves to the class, in the cluster's arena, replacing those of equal names. Frees the builder. */
 void mt_curves_finish(struct mt_curve_builder *builder, struct mt_cluster *cluster, struct mt_cluster_class *class);
 
 #endif

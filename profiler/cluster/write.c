@@ -1,5 +1,5 @@
-/* The cluster as a document, written. Its hash is over the canonical text without the hash, so that only meaning counts
- * and not how the file is spaced. Rows that refer to classes, nodes and links do so by name. */
+/* Write a cluster document. Its hash is over the canonical text without the hash, so that it does not depend on a
+ * file's spacing. Rows refer to classes, nodes and links by name. */
 #include <stdlib.h>
 
 #include "kernels/base/number/hash.h"
@@ -50,6 +50,12 @@ static void write_classes(const struct mt_cluster *c, struct mt_json_out *out) {
     mt_json_close(out);
 }
 
+/* The figures that links and pairs have. */
+static void put_link_figures(struct mt_json_out *out, const double figures[4]) {
+    static const char *const keys[] = {"latency_s", "latency_error", "bandwidth_Bps", "bandwidth_error"};
+    for (int f = 0; f < 4; f++) mt_json_put_real(out, keys[f], figures[f]);
+}
+
 static void write_links(const struct mt_cluster *c, struct mt_json_out *out) {
     mt_json_open(out, "links", '[');
     for (int i = 0; i < c->nlinks; i++) {
@@ -57,10 +63,8 @@ static void write_links(const struct mt_cluster *c, struct mt_json_out *out) {
         mt_json_open(out, NULL, '{');
         mt_json_put_string(out, "name", link->name);
         mt_json_put_bool(out, "nominal", link->nominal);
-        mt_json_put_real(out, "latency_s", link->latency_s);
-        mt_json_put_real(out, "latency_error", link->latency_error);
-        mt_json_put_real(out, "bandwidth_Bps", link->bandwidth_Bps);
-        mt_json_put_real(out, "bandwidth_error", link->bandwidth_error);
+        put_link_figures(
+            out, (const double[]){link->latency_s, link->latency_error, link->bandwidth_Bps, link->bandwidth_error});
         mt_json_put_real(out, "shared_Bps", link->shared_Bps);
         mt_json_put_real(out, "compute_slowdown", link->compute_slowdown);
         mt_json_put_real(out, "comm_slowdown", link->comm_slowdown);
@@ -124,10 +128,8 @@ static void write_pairs(const struct mt_cluster *c, struct mt_json_out *out) {
         mt_json_put_int(out, "a", pair->a);
         mt_json_put_int(out, "b", pair->b);
         mt_json_put_string(out, "link", link_name(c, pair->link));
-        mt_json_put_real(out, "latency_s", pair->latency_s);
-        mt_json_put_real(out, "latency_error", pair->latency_error);
-        mt_json_put_real(out, "bandwidth_Bps", pair->bandwidth_Bps);
-        mt_json_put_real(out, "bandwidth_error", pair->bandwidth_error);
+        put_link_figures(
+            out, (const double[]){pair->latency_s, pair->latency_error, pair->bandwidth_Bps, pair->bandwidth_error});
         mt_json_close(out);
     }
     mt_json_close(out);

@@ -1,4 +1,4 @@
-/* Clusters from one line. */
+/* Parse a description, and make the cluster. */
 #include "profiler/describe/describe.h"
 
 #include <math.h>
@@ -8,15 +8,15 @@
 #include "kernels/base/text/units.h"
 #include "profiler/describe/hardware.h"
 
-/* One term, as it is written. */
+/* One term as written. */
 struct term {
-    int column;             /* where it stands, for messages */
+    int column;             /* of its first character, for messages */
     int class;              /* of the cluster */
     int measured_class;     /* of `measured`, or -1 */
-    struct mt_hardware row; /* if that is -1 */
+    struct mt_hardware row; /* used if measured_class is -1 */
     int nodes, devices;
-    const struct mt_hardware_link *inside; /* null: not said */
-    double inside_rate, net_rate;          /* net_rate 0: not said */
+    const struct mt_hardware_link *inside; /* null: not given */
+    double inside_rate, net_rate;          /* net_rate 0: not given */
 };
 
 struct describing {
@@ -41,7 +41,7 @@ static enum mt_status refuse(const struct describing *d, const char *at, const c
     return mt_fail(d->err, MT_EINPUT, "\"%.200s\": column %d: %s", d->text, (int)(at - d->text) + 1, why);
 }
 
-/* "2x8", "2": whole numbers from 1. */
+/* "2x8" or "2": integers from 1. */
 static enum mt_status take_counts(struct describing *d, const char *at, const char *counts, struct term *term) {
     char text[32], *x;
     int64_t nodes, devices = 1;
@@ -100,7 +100,7 @@ static enum mt_status take_link(struct describing *d, const char *at, char *word
         return refuse(d, at + (value - word), "\"%.60s\" must be a rate in %s a second, as %s", value,
                       row->bits ? "bits" : "bytes", row->bits ? "25G" : "300G");
     if (row->bits ? term->net_rate > 0 : term->inside != NULL)
-        return refuse(d, at, "the term says twice what is %s its nodes", row->bits ? "between" : "within");
+        return refuse(d, at, "the term has two links %s its nodes", row->bits ? "between" : "within");
     if (row->bits)
         term->net_rate = rate;
     else
@@ -136,7 +136,7 @@ static enum mt_status take_words(struct describing *d) {
     return st;
 }
 
-/* The row of this link, made unless an equal one is there; a second one of a name is called "nvlink2". */
+/* The index of an equal link, or of a new one; a second link of one name is called "nvlink2". */
 static int link_row(struct describing *d, struct mt_cluster_link link) {
     struct mt_cluster *c = d->cluster;
     const char *name = link.name;
@@ -152,7 +152,7 @@ static int link_row(struct describing *d, struct mt_cluster_link link) {
     return c->nlinks++;
 }
 
-/* What is within the term's nodes: as said, as measured between such devices, or as the table has it. */
+/* The link within the term's nodes: the given one, else one measured between such devices, else the default. */
 static int inside_of(struct describing *d, const struct term *term) {
     if (term->inside) return link_row(d, mt_hardware_link(term->inside, term->inside_rate));
     const struct mt_cluster *m = d->measured;
@@ -190,7 +190,7 @@ static void add_nodes(struct describing *d, const struct term *term) {
     }
 }
 
-/* Pairs within terms whose net is faster than the slowest, which is the cluster's. */
+/* Rows for pairs whose net is faster than the slowest, which is the cluster's network. */
 static enum mt_status add_fast_pairs(struct describing *d, double slowest) {
     const struct mt_hardware_link *net = mt_hardware_link_find("net");
     struct mt_cluster *c = d->cluster;
@@ -199,15 +199,14 @@ static enum mt_status add_fast_pairs(struct describing *d, double slowest) {
         int64_t devices = (int64_t)d->terms[t].nodes * d->terms[t].devices;
         if (d->terms[t].net_rate > slowest) most += devices * (devices - d->terms[t].devices) / 2;
     }
-    /* Between two fast terms too. */
+    /* and between two fast terms */
     for (int s = 0; s < d->nterms; s++)
         for (int t = s + 1; t < d->nterms; t++)
             if (fmin(d->terms[s].net_rate, d->terms[t].net_rate) > slowest)
                 most += (int64_t)d->terms[s].nodes * d->terms[s].devices * d->terms[t].nodes * d->terms[t].devices;
     if (most > MT_CLUSTER_MOST_PAIRS)
-        return mt_fail(d->err, MT_EINPUT,
-                       "\"%.200s\": terms with nets of their own have more than %d pairs; say net once", d->text,
-                       MT_CLUSTER_MOST_PAIRS);
+        return mt_fail(d->err, MT_EINPUT, "\"%.200s\": terms with their own net have more than %d pairs; give net once",
+                       d->text, MT_CLUSTER_MOST_PAIRS);
     c->pairs = mt_new(&c->arena, struct mt_cluster_pair, most);
     int *term_of = mt_new(&c->arena, int, c->ndevices), k = 0;
     for (int t = 0; t < d->nterms; t++)
@@ -235,7 +234,7 @@ static enum mt_status add_network(struct describing *d) {
         said++, last = t;
     }
     if (said > 1 && said < d->nterms)
-        return refuse(d, d->text + d->terms[last].column - 1, "net must be said once, or in every term");
+        return refuse(d, d->text + d->terms[last].column - 1, "net must be given once, or in every term");
     if (!said && c->nnodes < 2) return MT_OK;
     if (!said && d->measured && d->measured->network >= 0) {
         c->network = link_row(d, d->measured->links[d->measured->network]);

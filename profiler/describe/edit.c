@@ -1,4 +1,4 @@
-/* Devices added and removed. */
+/* Add and remove devices. */
 #include "profiler/describe/edit.h"
 
 #include <stdlib.h>
@@ -28,7 +28,7 @@ enum mt_status mt_edit(struct mt_cluster *c, const char *verb, const char *what,
     return st;
 }
 
-/* "2xNAME" or "NAME": how many, and the name, in the arena. */
+/* "2xNAME" or "NAME": the count, and the name, in the arena. */
 static enum mt_status take_count(struct mt_cluster *c, const char *what, int64_t *count, const char **name,
                                  struct mt_err *err) {
     size_t digits = strspn(what, "0123456789");
@@ -56,7 +56,7 @@ static void *grown(struct mt_cluster *c, const void *rows, int count, int more, 
     return fresh;
 }
 
-/* A nominal link by its row's default rate; an equal name is taken as it is. */
+/* The link of that name, or a new nominal one with this rate (0: its row's default). */
 static int default_link(struct mt_cluster *c, const char *name, double rate) {
     int link = mt_cluster_link_named(c, name);
     if (link >= 0) return link;
@@ -66,7 +66,7 @@ static int default_link(struct mt_cluster *c, const char *name, double rate) {
     return c->nlinks++;
 }
 
-/* What lies between devices of a class within a node: as in its other nodes, else as hardware.def says. */
+/* The link within a node of a class: that of its other nodes, else that of hardware.def. */
 static int inside_of(struct mt_cluster *c, int class) {
     struct mt_hardware row;
     for (int d = 0; d < c->ndevices; d++) {
@@ -87,7 +87,7 @@ static int add_node(struct mt_cluster *c, int inside) {
     return c->nnodes++;
 }
 
-/* What was measured of all is still true of those, but no longer of all. */
+/* The group "all" stays valid for its members, but they are no longer all ranks. */
 static void rename_all(struct mt_cluster *c) {
     for (int g = 0; g < c->ngroups; g++)
         if (!strcmp(c->groups[g].name, "all"))
@@ -99,7 +99,7 @@ static enum mt_status find_class(struct mt_cluster *c, const char *name, int *cl
     *class = mt_cluster_class_named(c, name);
     if (*class >= 0) return MT_OK;
     if (!mt_hardware_find(name, &row)) {
-        mt_fail(err, MT_EINPUT, "\"%.60s\" is no class of the cluster, and no known hardware", name);
+        mt_fail(err, MT_EINPUT, "\"%.60s\" is neither a class of the cluster nor known hardware", name);
         return mt_edit_names(c, true, err);
     }
     c->classes = grown(c, c->classes, c->nclasses, 1, sizeof *c->classes);
@@ -154,7 +154,7 @@ static bool lost_member(const struct mt_cluster_group *group, void *context) {
     return false;
 }
 
-/* Take out the devices that are marked, and renumber what is left. */
+/* Remove the marked devices, and renumber the others. */
 static void take_out(struct mt_cluster *c, const bool *gone) {
     int *moved = mt_calloc((size_t)c->ndevices, sizeof *moved), *on = mt_calloc((size_t)c->nnodes, sizeof *on);
     int kept = 0, nodes = 0, pairs = 0;

@@ -1,4 +1,4 @@
-/* Figures set: WHOSE.NAME[.FIGURE]=VALUE, one row a figure. */
+/* Set figures: WHOSE.NAME[.FIGURE]=VALUE; a table with one row for each figure. */
 #include <string.h>
 
 #include "kernels/base/text/units.h"
@@ -19,7 +19,7 @@ static bool has_pair_over(const struct mt_cluster_group *group, void *context) {
     return group->link == over->link;
 }
 
-/* The link is another from now on; what was measured over it follows in proportion, or is dropped. */
+/* After a change of a link: scale its measured pairs in proportion, and drop groups measured over it. */
 static void change_link(struct mt_cluster *c, int link, double bandwidth, double latency) {
     struct over_link over = {c, link};
     mt_edit_drop_groups(c, has_pair_over, &over);
@@ -138,7 +138,8 @@ static const struct figure {
                {"class", "speed", set_class_speed}, {"class", "memory", set_class_memory},
                {"rank", "speed", set_rank_speed},   {"rank", "memory", set_rank_memory}};
 
-/* "link.net.latency": whose, the name (which may have dots), and the last part where it is a figure of theirs. */
+/* Split "link.net.latency": whose, the name (which may contain dots), and the last part if it is a figure of the table.
+ */
 static const struct figure *find_figure(char *path, char **name) {
     char *dot = strchr(path, '.');
     if (!dot) return NULL;

@@ -1,4 +1,4 @@
-/* The table of public figures. */
+/* The table of public figures, and what is derived from it. */
 #include "profiler/describe/hardware.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "kernels/base/text/units.h"
 #include "profiler/describe/describe.h"
 
-/* Rough, and meant to be: half-widths of what was never measured. */
+/* Rough relative half-widths of figures that were not measured. */
 static const double nominal_memory_error = 0.2, nominal_bandwidth_error = 0.25, nominal_latency_error = 0.5;
 
 static const struct mt_hardware rows[] = {
@@ -32,7 +32,7 @@ static const struct mt_hardware_link links[] = {
 };
 enum { NLINKS = sizeof links / sizeof links[0], MOST_THREADS = 4096 };
 
-/* "-8t" at the end of the name, after `length` characters; 0: there is something else. */
+/* The number of threads of a name that ends in "-8t" after `length` characters; 0: it does not. */
 static int threads_of(const char *suffix) {
     char digits[8];
     size_t n = strspn(suffix + 1, "0123456789");
@@ -90,8 +90,8 @@ void mt_hardware_link_names(char *out, size_t size) {
     for (int i = 0; i < NLINKS; i++) list_name(out, size, links[i].name);
 }
 
-/* What a measured class reaches of the row that it is: the mean (of ratios) over the precisions that both have; 0: it
- * is none, or nominal itself. */
+/* The fraction that a measured class reaches of its row's public rates: the mean of ratios over the precisions that
+ * both have; 0: it has no row, or is nominal itself. */
 static double reached_of(const struct mt_cluster_class *class, struct mt_hardware *is) {
     double sum = 0;
     int n = 0;
@@ -169,8 +169,8 @@ void mt_hardware_help(FILE *file) {
         mt_table_cell(&table, "%s", row->link);
         mt_table_cell(&table, "%sB/s", mt_units_count(row->link_GBps * 1e9, text));
     }
-    fprintf(file, "hardware (public peak rates of products in flop/s; reached: what large products typically reach of "
-                  "them; NAME-Nt: N cores of a cpu)\n");
+    fprintf(file, "hardware (public peak rates of GEMM in flop/s; reached: the fraction that large GEMMs typically "
+                  "reach; NAME-Nt: N cores of a cpu)\n");
     mt_table_print(&table, 2, file);
     struct mt_table named = MT_TABLE_INIT;
     mt_table_header(&named, "link", ">default", ">reached", ">latency", NULL);

@@ -1,4 +1,7 @@
-/* The rows of hardware.def, and the classes and links that they make. */
+/* The rows of hardware.def, and nominal classes and links made from them.
+ *
+ *     struct mt_hardware row;
+ *     if (mt_hardware_find("h100", &row)) class = mt_hardware_class(&row, "h100", measured, &arena); */
 #ifndef MT_PROFILER_DESCRIBE_HARDWARE_H
 #define MT_PROFILER_DESCRIBE_HARDWARE_H
 
@@ -19,21 +22,21 @@ struct mt_hardware_link {
 
 /* "h100", "cpu", "cpu-8t". */
 bool mt_hardware_find(const char *name, struct mt_hardware *row);
-/* The row's name of what calls itself so, "NVIDIA H200"; or null. */
+/* The row's name for a model such as "NVIDIA H200"; or null. */
 const char *mt_hardware_of_model(const char *model);
-/* By the row's name, or with a number after it ("nvlink2"); or null. */
+/* The row of that name, which may have a number after it ("nvlink2"); or null. */
 const struct mt_hardware_link *mt_hardware_link_find(const char *name);
 /* "p100, v100-16, ..." and "net, nvlink, ...", for hints. */
 void mt_hardware_names(char *out, size_t size);
 void mt_hardware_link_names(char *out, size_t size);
 
-/* A nominal class. Its calibration is what the row says is typically reached; where `measured` (may be null) has
- * measured classes that are rows too (by name or model), it is scaled by what those reach of theirs: by the same row's,
- * else by the mean of all of the same kind. */
+/* A nominal class. Its calibration is the row's `reached`, the fraction of the public rates that is typically reached.
+ * If `measured` (may be null) has measured classes that are rows too (by name or model), it is scaled by their measured
+ * fraction over their row's: that of the same row, else the mean of all of the same kind. */
 struct mt_cluster_class mt_hardware_class(const struct mt_hardware *row, const char *name,
                                           const struct mt_cluster *measured, struct mt_arena *arena);
 
-/* What messages reach on a link of so many bits or bytes a second, as the row has it. */
+/* The bandwidth that messages reach on a link of this rate (bits or bytes a second, by row->bits). */
 double mt_hardware_link_Bps(const struct mt_hardware_link *row, double rate);
 /* A nominal link. */
 struct mt_cluster_link mt_hardware_link(const struct mt_hardware_link *row, double rate);

@@ -1,4 +1,4 @@
-/* Curves from samples: sorted by name and rows, each group of equal ones becomes a point. */
+/* Curves from samples: sorted by name and rows; samples with equal name and rows become a point. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,7 +55,7 @@ static int by_name_and_rows(const void *left, const void *right) {
     return order ? order : (a->time_s > b->time_s) - (a->time_s < b->time_s);
 }
 
-/* Of one sample nothing is known but that times scatter. */
+/* The error of a point with one sample, whose spread is not known. */
 static double error_of_median(const double *times, size_t n) {
     static const double of_one = 0.1;
     return n < 2 ? of_one : mt_interval_error(mt_median_interval(times, n));

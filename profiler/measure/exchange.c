@@ -1,4 +1,4 @@
-/* Each call is one collective: bytes travel as whole numbers of four, maxima as doubles. */
+/* Each call is one collective: bytes are sent as 32-bit integers, maxima as doubles. */
 #include "profiler/measure/exchange.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ struct mt_exchange {
     struct mt_comm *comm;
     double deadline_s;
     int *group;
-    void (*tell)(const char *what);
+    void (*progress)(const char *what);
 };
 
 struct mt_exchange *mt_exchange_new(struct mt_comm *comm, double deadline_s) {
@@ -26,12 +26,12 @@ void mt_exchange_free(struct mt_exchange *x) {
     free(x);
 }
 
-void mt_exchange_listen(struct mt_exchange *x, void (*tell)(const char *what)) {
-    x->tell = tell;
+void mt_exchange_on_progress(struct mt_exchange *x, void (*progress)(const char *what)) {
+    x->progress = progress;
 }
 
-void mt_exchange_tell(const struct mt_exchange *x, const char *what) {
-    if (x->tell) x->tell(what);
+void mt_exchange_progress(const struct mt_exchange *x, const char *what) {
+    if (x->progress) x->progress(what);
 }
 
 static enum mt_status run(struct mt_exchange *x, const struct mt_coll *problem, void *const buffer[2],
@@ -81,7 +81,7 @@ enum mt_status mt_exchange_collect(struct mt_exchange *x, const void *mine, size
     if (size_bytes) memcpy(send, mine, size_bytes);
     struct mt_coll problem = {MT_ALL_TO_ALL, MT_REDUCE_NONE, MT_I32, MT_I32, n, me, 0, counts, false};
     st = run(x, &problem, (void *[2]){send, received}, err);
-    if (!st && !me) { /* close the gaps that whole words leave */
+    if (!st && !me) { /* remove the padding to whole words */
         size_t from = 0, to = 0;
         for (int r = 0; r < n; r++) {
             memmove(received + to, received + from, sizes[r]);
@@ -116,9 +116,9 @@ enum mt_status mt_exchange_agree(struct mt_exchange *x, enum mt_status mine, str
     double worst = (double)mine;
     enum mt_status st = mt_exchange_max(x, &worst, 1, &heard);
     if (!st && worst == 0) return MT_OK;
-    struct mt_err told = mine ? *err : (struct mt_err)MT_ERR_INIT, *all = mt_calloc((size_t)n, sizeof *all);
-    told.status = mine;
-    if (!st) st = mt_exchange_gather(x, &told, sizeof told, all, &heard);
+    struct mt_err own = mine ? *err : (struct mt_err)MT_ERR_INIT, *all = mt_calloc((size_t)n, sizeof *all);
+    own.status = mine;
+    if (!st) st = mt_exchange_gather(x, &own, sizeof own, all, &heard);
     if (st) *err = heard;
     for (int r = n - 1; r >= 0 && !st; r--)
         if (all[r].status) *err = all[r];

@@ -1,6 +1,6 @@
-/* Weighted least squares in two unknowns, by the normal equations. Points are weighted by their times and by what the
- * last pass made of them, so that small messages count as much as large ones, and a time twice the line as much as
- * half of it. */
+/* Iterated weighted least squares in two unknowns, by the normal equations. Weights are from the times and from the
+ * last pass's model, so that errors are relative (small messages count as much as large ones) and a measured time of
+ * twice the model counts as much as one of half of it. */
 #include "profiler/measure/fit.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ static void solve(const struct mt_fit_point *points, const double *weight, int n
     *alpha = *beta = -1;
     if (det > 1e-9 * mm * bb) *alpha = (mt * bb - bt * mb) / det, *beta = (bt * mm - mt * mb) / det;
     if (*alpha >= 0 && *beta >= 0) return;
-    /* At the edge one of them is zero: the edge that explains more of the sum of squares. */
+    /* If one would be negative: the better of the two solutions with one of them zero. */
     double only_alpha = mm > 0 ? mt / mm : 0, only_beta = bb > 0 ? bt / bb : 0;
     bool latency = mt * only_alpha >= bt * only_beta;
     *alpha = latency ? only_alpha : 0;
@@ -74,7 +74,7 @@ void mt_fit_coll(const struct mt_fit_point *points, int npoints, struct mt_arena
     struct mt_fit_point *sorted = mt_arena_memdup(arena, points, (size_t)npoints * sizeof *points);
     qsort(sorted, (size_t)npoints, sizeof *sorted, by_size);
     mt_fit_line(sorted, npoints, &fit->latency_s, &fit->bandwidth_Bps, NULL);
-    if (fit->bandwidth_Bps >= FASTEST_BPS) { /* noise hid it; but larger messages must not come out free */
+    if (fit->bandwidth_Bps >= FASTEST_BPS) { /* hidden by noise; but large messages must not be free */
         const struct mt_fit_point *largest = &sorted[npoints - 1];
         fit->latency_s = 0;
         fit->bandwidth_Bps = fmin(largest->bytes / largest->time_s, FASTEST_BPS);

@@ -1,19 +1,22 @@
-/* Fits of measured times: alpha-beta lines, and collectives by their algorithms' own costs. */
+/* Fits of measured times by the alpha-beta model: latency and bandwidth of a link, and of a collective's algorithm.
+ *
+ *     points[i] = mt_fit_point(algorithm, &problem, time_s, error);
+ *     mt_fit_coll(points, npoints, arena, &fit); */
 #ifndef MT_PROFILER_MEASURE_FIT_H
 #define MT_PROFILER_MEASURE_FIT_H
 
 #include "profiler/cluster/cluster.h"
 
-/* A time that should be messages * latency_s + bytes / bandwidth_Bps. */
+/* A measured time, modelled as messages * latency_s + bytes / bandwidth_Bps. */
 struct mt_fit_point {
     double messages, bytes; /* coefficients */
     double time_s, error;   /* error: of the median, relative */
     int64_t size_bytes;     /* of the problem; points of one size share a ratio */
 };
 
-/* The latency and bandwidth that make the sum of squares of relative errors least (too much by a factor is as bad as
- * too little by it), neither negative; *residual (may be null): the largest relative error left. A bandwidth that the
- * times do not show is 1e15 bytes a second. */
+/* The non-negative latency and bandwidth with the least sum of squares of relative errors, where a factor too much
+ * counts as the same factor too little. *residual (may be null): the largest relative error left. If the times do not
+ * depend on bytes, the bandwidth is 1e15 bytes a second. */
 void mt_fit_line(const struct mt_fit_point *points, int npoints, double *latency_s, double *bandwidth_Bps,
                  double *residual);
 
@@ -22,9 +25,9 @@ void mt_fit_line(const struct mt_fit_point *points, int npoints, double *latency
 struct mt_fit_point mt_fit_point(const struct mt_coll_algorithm *algorithm, const struct mt_coll *problem,
                                  double time_s, double error);
 
-/* latency_s, bandwidth_Bps, ratios by size (in `arena`) and error of *fit, whose names are already there. Where the
- * times show no bandwidth, it is that of a largest message. The error is twice the deviation that is left when the
- * ratios have been applied: between skews of one size, and of the measurements. */
+/* Fill in latency_s, bandwidth_Bps, ratios by size (in `arena`) and error of *fit, whose names are already there. If
+ * the times show no bandwidth, it is bytes / time of the largest message. The error is twice the standard deviation
+ * that is left after the ratios: between divisions of one size, and of the measurements. */
 void mt_fit_coll(const struct mt_fit_point *points, int npoints, struct mt_arena *arena, struct mt_coll_fit *fit);
 
 #endif

@@ -1,4 +1,4 @@
-/* The rows of grid.def, times their sizes, times the types. */
+/* Cases: the rows of grid.def, for each of their sizes and types. */
 #include "profiler/measure/grid.h"
 
 #include <assert.h>
@@ -6,17 +6,17 @@
 
 enum { MOST_DIMS = 6, MOST_ROWS = 5 };
 
-/* [0]: for CPUs, [1]: for GPUs, where each shape of a product is tuned when it is first met, for a good part of a
- * second: they are few. Rows are for all types but the minor one of the kind of device, of which only the first two
- * dims are measured: f64, which serves proofs; on GPUs f32. Lists end with 0. */
+/* [0]: for CPUs, [1]: for GPUs, which have few shapes of GEMMs, since tuning takes a good part of a second for each.
+ * For the minor type of the kind of device only the first two dims are measured: on CPUs f64, which is for
+ * verification, on GPUs f32. Lists end with 0. */
 struct sizes {
     int64_t dim[MOST_DIMS + 1][2], rows[MOST_ROWS + 1];
 };
 static const struct sizes
-    products[2] = {{{{256, 256}, {1024, 256}, {256, 1024}, {1024, 1024}, {4096, 1024}}, {16, 128, 1024, 4096}},
-                   {{{768, 768}, {4096, 4096}, {3072, 768}, {50304, 768}}, {256, 4096, 32768}}},
-    fused_products[2] = {{{{256, 256}, {1024, 256}, {4096, 1024}}, {16, 256, 4096}},
-                         {{{3072, 768}, {4096, 4096}}, {1024, 32768}}},
+    gemms[2] = {{{{256, 256}, {1024, 256}, {256, 1024}, {1024, 1024}, {4096, 1024}}, {16, 128, 1024, 4096}},
+                {{{768, 768}, {4096, 4096}, {3072, 768}, {50304, 768}}, {256, 4096, 32768}}},
+    fused_gemms[2] = {{{{256, 256}, {1024, 256}, {4096, 1024}}, {16, 256, 4096}},
+                      {{{3072, 768}, {4096, 4096}}, {1024, 32768}}},
     attentions[2] = {{{{64, 32}, {256, 64}, {1024, 64}}, {1, 4, 16}},
                      {{{256, 64}, {1024, 64}, {1024, 128}}, {12, 96, 384}}},
     norms[2] = {{{{256, 1}, {1024, 1}}, {64, 1024, 8192}}, {{{768, 1}, {1600, 1}}, {1024, 8192, 32768}}},
@@ -88,11 +88,11 @@ void mt_grid_make(enum mt_op_kind kind, const struct mt_attr *attr, const char *
     mt_op_shape(&call, &c->shape);
 }
 
-/* Whether a row says anything new for this type. What is no product is near the memory's rate on a GPU, and each kernel
- * takes its compiling: of the minor type they are left to that rate. */
+/* Whether to measure a row for this type. On a GPU operators that are not GEMMs run near memory bandwidth, and each
+ * kernel has to be compiled: for the minor type they are left to the estimate from bandwidth. */
 static bool wanted(const struct row *row, bool gpu, enum mt_type type, enum mt_type minor) {
-    bool product = row->kind == MT_OP_matmul || row->kind == MT_OP_fused_matmul;
-    if (gpu && type == minor && !product && strchr(row->in, 'T')) return false;
+    bool gemm = row->kind == MT_OP_matmul || row->kind == MT_OP_fused_matmul;
+    if (gpu && type == minor && !gemm && strchr(row->in, 'T')) return false;
     if (mt_type_acc(type) != type && !strchr(row->in, 'T') && !strchr(row->out, 'T')) return false;
     return row->kind != MT_OP_cast || type != mt_type_acc(type);
 }

@@ -1,6 +1,6 @@
-/* Four books, read before and after: /proc/self/task/TID/schedstat (how long each thread ran, and waited for a core),
- * the stat of every process (what it used, and on which core it ran last), /proc/stat (what a hypervisor took), and
- * cpu.stat of the cgroups (how long a quota stopped us). */
+/* Four accounts, read before and after: /proc/self/task/TID/schedstat (how long each thread ran, and waited for a
+ * core), /proc/PID/stat of every process (CPU time, and the core on which it ran last), /proc/stat (steal time), and
+ * cpu.stat of the cgroups (throttled time). */
 #include "profiler/measure/load.h"
 
 #include <ctype.h>
@@ -38,7 +38,7 @@ static bool read_line(const char *path, char *line, size_t size) {
     return got;
 }
 
-/* The numbers among the names in a folder, one after the other; -1 at the end. */
+/* The next name in a folder that is a number; -1 at the end. */
 static int next_number(DIR *folder) {
     for (struct dirent *entry; folder && (entry = readdir(folder));)
         if (isdigit((unsigned char)entry->d_name[0])) return atoi(entry->d_name);
@@ -50,7 +50,7 @@ static void read_threads(struct books *books) {
     for (int id; (id = next_number(folder)) >= 0;) {
         char path[64], line[128];
         long long ran, waited;
-        if (id == getpid()) continue; /* it queues work and waits; on one core, for the threads that do it */
+        if (id == getpid()) continue; /* it queues work, and waits for the threads that do it */
         snprintf(path, sizeof path, "/proc/self/task/%d/schedstat", id);
         if (!read_line(path, line, sizeof line) || sscanf(line, "%lld %lld", &ran, &waited) != 2) continue;
         books->ran_s += 1e-9 * (double)ran;
@@ -59,7 +59,7 @@ static void read_threads(struct books *books) {
     if (folder) closedir(folder);
 }
 
-/* "641 (cat) R ..." : the name may hold anything; fields are counted from the last parenthesis. */
+/* "641 (cat) R ...": the name may contain any character, so fields are counted from the last parenthesis. */
 static bool read_process(int pid, struct process *process) {
     enum { USER = 11, SYSTEM = 12, CORE = 36 };
     char path[64], line[1024];
@@ -146,7 +146,7 @@ static bool ours(const struct mt_load *load, int pid) {
     return false;
 }
 
-/* The processes of others that were last seen on our cores: what they used together, and the one that used most. */
+/* Other processes that ran last on our cores: the sum of their CPU time, and the one with most. */
 static double others_s(const struct mt_load *load, const struct books *after, struct process *most) {
     double sum_s = 0;
     *most = (struct process){0};
@@ -177,7 +177,7 @@ void mt_load_end(struct mt_load *load, int threads, struct mt_load_report *repor
     double waited_s = after.waited_s - load->before.waited_s, wanted_s = waited_s + after.ran_s - load->before.ran_s;
     double waited = wanted_s > 0 ? waited_s / wanted_s : 0;
     *report = (struct mt_load_report){.throttled = limited((after.throttled_s - load->before.throttled_s) / wall_s)};
-    /* More threads than cores wait for each other as well: then no more than what others are seen to have had. */
+    /* More threads than cores also wait for each other: then at most the CPU time that others are seen to have used. */
     report->stolen = threads > CPU_COUNT(&load->cores) && waited > seen ? seen : waited;
     report->stolen = limited(report->stolen + (after.steal_s - load->before.steal_s) / cores_s);
     if (most.pid && most.used_s > 0) {

@@ -1,4 +1,4 @@
-/* Rounds over the cases that are not certain yet. */
+/* Rounds over the cases whose error is still above the target. */
 #include "profiler/measure/measure.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "kernels/base/wait.h"
 
 enum { LEAST_ROUNDS = 3, MOST_ROUNDS = 200, LEAST_SAMPLES = 6 };
-/* However large the budget: between two cases ranks hear of each other, and who watches over them hears of progress. */
+/* At any budget: between two cases ranks agree, and the watchdog gets a progress report. */
 static const double longest_slot_s = 2;
 
 void mt_samples_add(struct mt_samples *series, double value) {
@@ -38,8 +38,8 @@ struct rounds {
     double spent_s; /* as all ranks agree */
 };
 
-/* Meet, and hear whether anybody failed and how late it is. */
-static enum mt_status meet(struct rounds *r, enum mt_status mine, struct mt_err *err) {
+/* A barrier on which ranks agree on failure and on the time spent. */
+static enum mt_status agree(struct rounds *r, enum mt_status mine, struct mt_err *err) {
     if (mine == MT_ESTALL || mine == MT_EPEER) return mine;
     double values[2] = {mt_now_s() - r->start_s, mine != MT_OK};
     struct mt_err heard = MT_ERR_INIT;
@@ -56,12 +56,12 @@ static enum mt_status take_round(struct rounds *r, struct mt_err *err) {
     enum mt_status st = MT_OK;
     for (int c = 0; c < r->m->ncases; c++) {
         if (r->done >= LEAST_ROUNDS && r->errors[c] < MT_MEASURE_TARGET) continue;
-        if ((st = meet(r, st, err))) return st;
+        if ((st = agree(r, st, err))) return st;
         if (r->done && r->spent_s > r->budget_s) return MT_OK;
-        mt_exchange_tell(r->exchange, r->m->what);
+        mt_exchange_progress(r->exchange, r->m->what);
         st = r->m->once(r->m->context, c, r->slot_s, err);
     }
-    return meet(r, st, err);
+    return agree(r, st, err);
 }
 
 static enum mt_status compare_errors(struct rounds *r, struct mt_err *err) {

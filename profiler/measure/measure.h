@@ -1,8 +1,11 @@
-/* Repeat measurements until they are certain, or until the time for them is spent.
+/* Repeat measurements until their errors are small, or the budget is spent.
  *
- * Cases are measured in turn, round after round, so that what drifts or disturbs for a while touches all of them, and
- * none alone. A case whose error is below the target on every rank is left out of later rounds. All ranks take the same
- * cases at the same time. */
+ *     struct mt_measure measure = {ncases, series, once, context, "operators"};
+ *     st = mt_measure_run(&measure, exchange, budget_s, err);
+ *
+ * Cases are measured in turn, round after round, so that drift and disturbances affect all of them alike. A case whose
+ * error is below MT_MEASURE_TARGET on every rank is left out of later rounds. All ranks measure the same case at the
+ * same time. */
 #ifndef MT_PROFILER_MEASURE_MEASURE_H
 #define MT_PROFILER_MEASURE_MEASURE_H
 
@@ -11,7 +14,7 @@
 
 #define MT_MEASURE_TARGET 0.02
 
-/* Samples of one figure, in the order they came. */
+/* Samples of one figure, in the order of measurement. */
 struct mt_samples {
     double *values;
     int count, capacity;
@@ -22,16 +25,14 @@ struct mt_interval mt_samples_interval(const struct mt_samples *series);
 
 struct mt_measure {
     int ncases;
-    struct mt_samples *series; /* [ncases]: a rank that takes no part in a case adds nothing to it */
-    /* Measure case `which` for about slot_s (at most 2), at least once, and add to its series. Called on all ranks at
-     * once. */
+    struct mt_samples *series; /* [ncases]; empty on ranks that take no part in a case */
+    /* Measure case `which` at least once, for about slot_s (at most 2), and add to its series. Collective. */
     enum mt_status (*once)(void *context, int which, double slot_s, struct mt_err *err);
     void *context;
-    const char *what; /* for lines of progress: "products and other operators" */
+    const char *what; /* for progress: "operators" */
 };
 
-/* Collective. Each case is measured in three rounds or more, or in as many as budget_s has room for; in one at least.
- */
+/* Collective. Each case is measured in at least three rounds, if budget_s allows; in any case in one. */
 enum mt_status mt_measure_run(const struct mt_measure *measure, struct mt_exchange *exchange, double budget_s,
                               struct mt_err *err);
 

@@ -1,4 +1,4 @@
-/* Through hwloc; the memory from the kernel, since hwloc knows nothing of memory that was taken away at boot. */
+/* By hwloc; memory by the kernel, since hwloc does not know of memory reserved at boot. */
 #include "profiler/measure/topology.h"
 
 #include <hwloc.h>
@@ -29,7 +29,7 @@ static void read_model(hwloc_topology_t hw, char *model, size_t size) {
     snprintf(model, size, "%s", name && *name ? name : "unknown CPU");
 }
 
-/* The calling thread's mask, within what the host allows. */
+/* The calling thread's mask, within the allowed cores of the host. */
 static int read_mask(hwloc_topology_t hw, bool all, struct mt_topology *t) {
     hwloc_bitmap_t mask = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(hw));
     hwloc_bitmap_t bound = hwloc_bitmap_alloc();
@@ -48,7 +48,7 @@ static int read_mask(hwloc_topology_t hw, bool all, struct mt_topology *t) {
     return failed;
 }
 
-/* Ethernet, and what RDMA goes by; not what leads nowhere (lo, bridges of containers). */
+/* Ethernet and RDMA devices; without lo and bridges of containers. */
 static void read_nics(hwloc_topology_t hw, char *text, size_t size) {
     for (hwloc_obj_t device = NULL; (device = hwloc_get_next_osdev(hw, device));) {
         hwloc_obj_osdev_type_t type = device->attr->osdev.type;

@@ -1,9 +1,9 @@
-/* What this process runs on: its host, the host's processors and caches, and the cores that it may use.
+/* The topology of this process: its host, the host's processors and caches, and the cores that it may use.
  *
  *     struct mt_topology topology;
  *     if ((st = mt_topology_read(NULL, &topology, err))) return st;
  *
- * A "core" here is what the kernel schedules on: a hardware thread, where cores have several. */
+ * A "core" here is a logical CPU of the kernel: a hardware thread. */
 #ifndef MT_PROFILER_MEASURE_TOPOLOGY_H
 #define MT_PROFILER_MEASURE_TOPOLOGY_H
 
@@ -14,7 +14,7 @@
 
 struct mt_topology {
     char host[256];
-    char model[128];  /* of the CPU, as it calls itself; "unknown CPU" where it does not */
+    char model[128];  /* CPU model name; "unknown CPU" if there is none */
     int cores;        /* of the host that its processes may use (the cgroup's cpuset) */
     int numa_nodes;   /* with cores among them */
     int mask_numa;    /* NUMA nodes that the mask touches */
@@ -25,15 +25,15 @@ struct mt_topology {
     int mask_cores;  /* in it */
     char mask[1024]; /* "0-1,4" */
     char nics[128];  /* network devices that could carry a job, "eth0 mlx5_0" */
-    /* The cores that are nearest to a device on the bus, where that was asked for and is less than all; else none. */
+    /* The cores nearest to the device `bus`, if it was given and they are not all cores; else none. */
     cpu_set_t near;
     int near_cores;
     char near_text[128];
 };
 
-/* Of this machine; or of `synthetic`, for tests an hwloc description such as "pack:2 core:4 pu:2", or hwloc's XML:
- * there the mask is all of it. `bus`: "0000:1b:00.0", the device whose neighbourhood is asked for, or null. MT_ESYSTEM
- * when hwloc cannot tell, MT_EINPUT for a description that it does not understand. */
+/* Read the topology of this machine; or, for tests, of `synthetic`, an hwloc description such as "pack:2 core:4 pu:2"
+ * or hwloc's XML, with a mask of all cores. `bus`: "0000:1b:00.0", the device for `near`, or null. MT_ESYSTEM when
+ * hwloc fails, MT_EINPUT for a description that it does not understand. */
 enum mt_status mt_topology_read(const char *synthetic, const char *bus, struct mt_topology *topology,
                                 struct mt_err *err);
 

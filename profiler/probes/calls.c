@@ -1,10 +1,10 @@
-/* Operands lie in three regions, one for each type that a case needs: activations, accumulations and ids. Each call
- * takes the next place in each region; outputs that an operator may write in the place of an input do so, as in
- * training, the others go to a fourth region, so that inputs keep sane values. */
+/* Inputs are in three regions, one for each type that a case needs: activations, accumulations and ids. Each call takes
+ * the next part of each region. An output that may be in place takes its input's memory, as in training; the others are
+ * in a fourth region, so that inputs keep their values. */
+#include "profiler/probes/calls.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "profiler/probes/probe.h"
 
 enum {
     ALIGN = 256,
@@ -21,7 +21,7 @@ struct mt_calls {
     bool gpu;
     char *memory[NREGIONS];
     int64_t region_bytes[NREGIONS], at[NREGIONS];
-    enum mt_type type; /* that the first two regions are filled for; MT_I32: none yet */
+    enum mt_type type; /* the activation type with which the first two regions are filled; MT_I32: none yet */
     int64_t ids_below;
     void *scratch;
     int64_t scratch_bytes;
@@ -47,11 +47,11 @@ enum mt_status mt_calls_new(struct mt_device *device, int64_t room_bytes, struct
     if (region_bytes > most_bytes) region_bytes = most_bytes;
     for (int r = 0; r < NREGIONS; r++) {
         static const char zeros[1 << 20];
-        bool few = c->gpu && r == IDS && region_bytes > MOST_ID_BYTES; /* written anew for each size of a table */
+        bool few = c->gpu && r == IDS && region_bytes > MOST_ID_BYTES; /* they are rewritten for each size of a table */
         c->region_bytes[r] = few ? MOST_ID_BYTES : region_bytes;
         enum mt_status st = mt_device_alloc(device, c->region_bytes[r], (void **)&c->memory[r], err);
         if (!st) st = mt_device_repeat(device, c->memory[r], c->region_bytes[r], zeros, sizeof zeros, err);
-        if (st) return mt_err_context(err, "operands to measure with");
+        if (st) return mt_err_context(err, "operands for measurements");
     }
     const int64_t sizes[3] = {region_bytes / 4, 1, 1};
     mt_grid_make(MT_OP_fill, &(struct mt_attr){0}, "Tr", "Tr", MT_F32, sizes, &c->plug);
@@ -65,7 +65,7 @@ void mt_calls_free(struct mt_calls *c) {
     free(c);
 }
 
-/* A pattern over and over: numbers from 1/4 to 1, which stay sane in every operator; or ids. */
+/* Fill a region with a repeated pattern: numbers in [1/4, 1), which keep every operator finite; or ids. */
 static enum mt_status fill(const struct mt_calls *c, enum region region, enum mt_type type, int64_t below,
                            struct mt_err *err) {
     int64_t pattern_bytes = PATTERN * mt_type_size(type);
@@ -144,10 +144,10 @@ bool mt_calls_serve(const struct mt_calls *c, const struct mt_grid_case *k) {
     return backend && (!backend->supports || backend->supports(&call));
 }
 
-/* A GPU's calls are launched one by one, which takes longer than small ones run; in a captured step they follow each
- * other at once. So that they do here too, they wait behind something long: outputs that are overwritten. */
+/* Launching a GPU's calls one by one takes longer than short calls run, while in a captured step they run back to back.
+ * So that they do here too, they are queued behind something long: fills of the output region. */
 static void queue_plug(struct mt_calls *c, struct mt_stream *stream, int count) {
-    enum { CALLS_A_FILL = 4 }; /* a quarter of a gigabyte takes a GPU 0.05 ms and more */
+    enum { CALLS_A_FILL = 4 }; /* a fill of 256 MB takes a GPU at least 0.05 ms */
     for (int i = 0; i < 2; i++) c->plug.tensors[i].data = c->memory[OUTPUTS];
     c->plug_call = mt_grid_call(&c->plug, c->plug.tensors);
     const struct mt_backend *backend = mt_device_backend(c->device, &c->plug_call);

@@ -1,13 +1,13 @@
-/* Every algorithm of every collective in every kind of group, at several sizes and two divisions, fitted by its own
- * cost.
+/* Times of every algorithm of every collective in every kind of group, at several sizes, with even and uneven blocks.
  *
- * All of a group's ranks start from a barrier and the slowest counts; small messages go several times in a row, so that
- * the barrier's own unevenness does not. Nodes measure their inner groups at the same time, as they would train. */
+ * All ranks of a group start from a barrier, and the slowest rank's time counts. Short collectives are run several
+ * times in a row, so that the skew of the barrier is negligible. Nodes measure their own groups concurrently, as in
+ * training. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "profiler/probes/probe.h"
+#include "profiler/probes/internal.h"
 
 enum { MOST_SIZES = 5, MOST_PAIR_GROUPS = 6, MOST_IN_A_ROW = 16, MOST_SAMPLES = 16, ROUNDS = 3, TAG = 2 };
 static const double least_run_s = 2e-3, long_run_s = 10e-3;
@@ -21,7 +21,7 @@ static const int64_t ladders[][MOST_SIZES] = {{4 << 10, 256 << 10, 4 << 20, 32 <
                                               {4 << 10, 32 << 10, 256 << 10}};
 enum { NLADDERS = sizeof ladders / sizeof *ladders };
 
-/* Groups that do not share ranks are measured together: a set has at most one group of each rank. */
+/* Disjoint groups are measured concurrently: in a set of groups each rank is in at most one. */
 struct probe {
     struct mt_profile *profile;
     int nsets, *set_of; /* [ngroups] */
@@ -43,7 +43,7 @@ static int add_group(struct probe *probe, int set, const char *name, int n, cons
     return p->ngroups++;
 }
 
-/* All; each node; and a pair of every kind (between which classes, on one node or two). */
+/* The groups: all ranks; each node; and one pair of each kind (the classes of the two ranks, one node or two). */
 static void make_groups(struct probe *probe) {
     struct mt_profile *p = probe->profile;
     int *ranks = mt_new(&p->arena, int, p->nranks), n, set = 0;
@@ -80,7 +80,7 @@ static void make_groups(struct probe *probe) {
 
 /* ---- cases ---- */
 
-/* Blocks in proportion to 1, 1, ... or to 1, 3, 1, 3, ...; every block has something, and they sum to `total`. */
+/* Blocks in proportion to 1, 1, ..., or if uneven to 1, 3, 1, 3, ...; none is empty, and they sum to `total`. */
 static int64_t *divide(struct mt_arena *arena, enum mt_coll_kind kind, int n, int64_t total, bool uneven) {
     int64_t cells = kind == MT_ALL_TO_ALL ? (int64_t)n * n : n, *counts = mt_new(arena, int64_t, cells), sum = 0,
             at = 0;
@@ -98,15 +98,11 @@ static int64_t *divide(struct mt_arena *arena, enum mt_coll_kind kind, int n, in
     return counts;
 }
 
-static bool reduces(enum mt_coll_kind kind) {
-    return kind == MT_ALL_REDUCE || kind == MT_REDUCE_SCATTER;
-}
-
 static struct mt_coll problem_of(const struct mt_profile *p, const struct mt_coll_case *c) {
     const struct mt_group *group = &p->groups[c->group];
     struct mt_coll problem = {.kind = c->algorithm->kind, .wire = c->wire, .acc = c->wire, .n = group->n};
     problem.counts = c->counts;
-    if (reduces(c->algorithm->kind)) problem.reduce = MT_SUM, problem.acc = mt_type_acc(c->wire);
+    if (mt_coll_reduces(c->algorithm->kind)) problem.reduce = MT_SUM, problem.acc = mt_type_acc(c->wire);
     while (problem.me < group->n - 1 && group->ranks[problem.me] != p->rank) problem.me++;
     return problem;
 }
@@ -124,17 +120,16 @@ static void add_cases(struct mt_profile *p, int group, const int64_t *sizes) {
     static const enum mt_type wires[] = {MT_F32, MT_BF16};
     for (int a = 0; a < mt_coll_nalgorithms; a++) {
         enum mt_coll_kind kind = mt_coll_algorithms[a]->kind;
-        bool blind =
-            kind == MT_ALL_REDUCE || kind == MT_BROADCAST; /* NCCL sees the whole message there, and no blocks */
+        bool blind = kind == MT_ALL_REDUCE || kind == MT_BROADCAST; /* to NCCL these have no blocks */
         if (p->gpu && mt_coll_algorithms[a] != mt_coll_of_nccl(kind)) continue;
-        for (int w = 0; w < (reduces(mt_coll_algorithms[a]->kind) ? 2 : 1); w++)
+        for (int w = 0; w < (mt_coll_reduces(mt_coll_algorithms[a]->kind) ? 2 : 1); w++)
             for (int s = 0; s < MOST_SIZES && sizes[s]; s++)
                 for (int uneven = 0; uneven < (p->gpu && blind ? 1 : 2); uneven++)
                     add_case(p, (struct mt_coll_case){group, mt_coll_algorithms[a], wires[w], NULL}, sizes[s], uneven);
     }
 }
 
-/* What the links say of a case. */
+/* A case's time by the slowest link of its group. */
 static double expected_s(const struct mt_profile *p, const struct mt_coll_case *c) {
     const struct mt_group *group = &p->groups[c->group];
     double latency_s = 0, bandwidth_Bps = 1e15;
@@ -149,7 +144,7 @@ static double expected_s(const struct mt_profile *p, const struct mt_coll_case *
     return 50e-6 + 1.3 * c->algorithm->cost_s(&problem, latency_s, bandwidth_Bps);
 }
 
-/* Cases of all groups, with the largest sizes that the budget has room for. */
+/* Cases of all groups, with the longest ladder of sizes whose expected time is within the budget. */
 static void choose_cases(struct probe *probe, double budget_s) {
     struct mt_profile *p = probe->profile;
     for (int ladder = !p->gpu; ladder < NLADDERS; ladder++) {
@@ -164,8 +159,8 @@ static void choose_cases(struct probe *probe, double budget_s) {
     }
 }
 
-/* Which of this rank's cases is measured when: cases of one set run in step. */
-static void line_up(struct probe *probe) {
+/* The schedule of this rank's cases: all groups of a set go through their cases in step. */
+static void schedule_cases(struct probe *probe) {
     struct mt_profile *p = probe->profile;
     int *next = mt_new(&p->arena, int, p->ngroups), *first = mt_new(&p->arena, int, probe->nsets + 1);
     for (int i = 0; i < p->ncolls; i++) next[p->colls[i].group]++;
@@ -204,7 +199,7 @@ static enum mt_status group_max(struct mt_profile *p, const struct mt_group *gro
     return st;
 }
 
-/* What is run in a row: roots alternate, or the first root would run ahead of the others. */
+/* A series of one collective. Two roots alternate: a single root would run ahead of the other ranks. */
 struct row {
     const struct mt_group *group;
     struct mt_probe_row row;
@@ -225,7 +220,7 @@ static enum mt_status run_row(struct probe *probe, const struct row *row, int in
     struct mt_profile *p = probe->profile;
     double start_s = 0;
     if (p->talk) return run_queued(probe, row, in_a_row, each_s, err);
-    /* Who came first to the first barrier may be asleep when it ends; nobody is when the second does. */
+    /* A rank that is early at the first barrier may be asleep when it ends; at the second no rank is. */
     enum mt_status st = group_max(p, row->group, row->row.problem[0].me, &start_s, err);
     if (!st) st = group_max(p, row->group, row->row.problem[0].me, &start_s, err);
     start_s = mt_now_s();
@@ -252,7 +247,7 @@ static enum mt_status once(void *context, int which, double slot_s, struct mt_er
     double each_s;
     enum mt_status st = MT_OK;
     bool first = !series->count;
-    /* The first run makes connections, and counts only where it is long. All ranks have the same series. */
+    /* The first run makes connections; its time is kept only if it is long. All ranks have the same series. */
     if (first)
         st = run_row(probe, &row, 1, &each_s, err);
     else
@@ -269,7 +264,7 @@ static enum mt_status once(void *context, int which, double slot_s, struct mt_er
     return st;
 }
 
-/* From the order in which they were measured to the order of colls. */
+/* Reorder the series from the order of measurement to that of colls. */
 static void put_in_order(struct probe *probe) {
     struct mt_profile *p = probe->profile;
     struct mt_samples *series = mt_new(&p->arena, struct mt_samples, p->ncolls);
@@ -282,8 +277,8 @@ enum mt_status mt_probe_coll(struct mt_profile *p, double budget_s, struct mt_er
     struct probe probe = {.profile = p};
     make_groups(&probe);
     choose_cases(&probe, budget_s);
-    line_up(&probe);
-    /* f32 sums of bf16 messages are twice as long */
+    schedule_cases(&probe);
+    /* working buffers of bf16 sums are f32, twice as long */
     enum mt_status st = MT_OK;
     for (int b = 0; b < 2 && !st; b++) st = mt_probe_buffer(p, 2 * probe.most_bytes, &probe.buffer[b], err);
     st = mt_exchange_agree(p->exchange, st, err);

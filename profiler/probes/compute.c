@@ -1,11 +1,11 @@
-/* The grid of operators, on all devices at the same time.
+/* The grid of operators (profiler/measure/grid.def), on all devices concurrently.
  *
- * A quick look at one product a type tells what each case will take; cases that would take too much of the budget are
- * left out, but never the smallest of a row and type. */
+ * The expected time of each case follows from a quick measurement of one GEMM for each type. Cases that would take too
+ * much of the budget are left out, except the smallest of each row and type. */
 #include <math.h>
 #include <stdlib.h>
 
-#include "profiler/probes/probe.h"
+#include "profiler/probes/internal.h"
 
 static const double largest_part = 1.0 / 50, filled_part = 0.7;
 enum { LEAST_ROUNDS = 4 }; /* with the first, untimed call */
@@ -28,26 +28,26 @@ static enum mt_status once(void *context, int which, double slot_s, struct mt_er
     struct mt_samples *series = &probe->series[which];
     double times_s[MT_MOST_CALLS], start_s = mt_now_s();
     enum mt_status st;
-    if (!series->count && (st = run(probe, &probe->cases[which], 1, times_s, err))) return st; /* makes kernels */
+    if (!series->count && (st = run(probe, &probe->cases[which], 1, times_s, err))) return st; /* compiles kernels */
     do {
         double each_s = series->count ? series->values[series->count - 1] : times_s[0];
         double left_s = slot_s - (mt_now_s() - start_s);
         int count = (int)fmin(fmax(left_s / each_s, 1), MT_MOST_CALLS);
-        bool short_ones = count > 3; /* the first wakes the stream, and is not counted */
+        bool short_ones = count > 3; /* then the first, which wakes the stream, is not counted */
         if ((st = run(probe, &probe->cases[which], count, times_s, err))) return st;
         for (int i = short_ones; i < count; i++) mt_samples_add(series, times_s[i]);
     } while (mt_now_s() - start_s < 0.5 * slot_s);
     return MT_OK;
 }
 
-/* What a rank of the slowest kind will take for a case, roughly. */
+/* Rough time of a case on the slowest rank. */
 static double expected_s(const struct mt_profile *p, const struct mt_grid_case *k) {
     double rate = p->flops[k->shape.type == MT_I32 ? MT_F32 : k->shape.type];
-    bool product = k->shape.kind == MT_OP_matmul || k->shape.kind == MT_OP_fused_matmul;
-    return 5e-6 + k->shape.flops / (product ? rate : 0.3 * rate) + 1.5 * k->shape.bytes / p->memory_Bps;
+    bool gemm = k->shape.kind == MT_OP_matmul || k->shape.kind == MT_OP_fused_matmul;
+    return 5e-6 + k->shape.flops / (gemm ? rate : 0.3 * rate) + 1.5 * k->shape.bytes / p->memory_Bps;
 }
 
-static enum mt_status look(struct probe *probe, struct mt_err *err) {
+static enum mt_status measure_rates(struct probe *probe, struct mt_err *err) {
     enum { CALLS = 3 };
     double slowest_s[MT_NTYPES] = {0}, flops = 1;
     bool served[MT_NTYPES] = {false};
@@ -70,7 +70,7 @@ static enum mt_status look(struct probe *probe, struct mt_err *err) {
     return st;
 }
 
-/* GPUs of one job may differ, but not in what they compute at all: all ranks leave the same cases out. */
+/* Drop cases without an implementation. GPUs of one job may differ, but not in this: all ranks drop the same cases. */
 static void leave_unserved(struct probe *probe) {
     int kept = 0;
     for (int i = 0; i < probe->ncases; i++)
@@ -78,7 +78,7 @@ static void leave_unserved(struct probe *probe) {
     probe->ncases = kept;
 }
 
-/* Keep what the budget has room for: drop the longest, down to the first of each row and type. */
+/* Drop the longest cases until the rest fits the budget; the first of each row and type stays. */
 static void choose(struct probe *probe, double budget_s) {
     double cap_s = largest_part * budget_s, sum_s;
     int kept;
@@ -104,7 +104,7 @@ static void choose(struct probe *probe, double budget_s) {
 
 enum mt_status mt_probe_compute(struct mt_profile *p, double budget_s, struct mt_err *err) {
     struct probe probe = {.profile = p};
-    enum mt_status st = look(&probe, err);
+    enum mt_status st = measure_rates(&probe, err);
     probe.cases = mt_grid_cases(&p->arena, p->gpu, &probe.ncases);
     leave_unserved(&probe);
     if (!st) choose(&probe, budget_s);

@@ -1,10 +1,9 @@
-/* What a library takes of the device's memory to connect all ranks, as every job makes it do, belongs to no job's own:
- * the collectives that training needs once each, long ones, even, and a sum of one number; and then what is left is
- * noted. Before anything else travels: messages between two ranks make it take more, which only programs with an
- * AllToAll have; plans by samples have none. */
+/* Device memory that the library of the wire takes to connect all ranks, as in every job. Run each collective of
+ * training once, with a long message in even blocks, and a sum of one number; then record the free memory. This comes
+ * before all other communication: messages between two ranks take more, which only programs with an AllToAll need. */
 #include <stdlib.h>
 
-#include "profiler/probes/probe.h"
+#include "profiler/probes/internal.h"
 
 enum { LONG_BYTES = 64 << 20 };
 
@@ -34,7 +33,7 @@ static enum mt_status run_once(struct mt_profile *p, enum mt_coll_kind kind, int
 enum mt_status mt_probe_connect(struct mt_profile *p, double budget_s, struct mt_err *err) {
     static const enum mt_coll_kind kinds[] = {MT_ALL_REDUCE, MT_REDUCE_SCATTER, MT_ALL_GATHER};
     void *buffer = NULL;
-    (void)budget_s; /* it takes what it takes: some milliseconds */
+    (void)budget_s; /* some milliseconds, whatever the budget */
     if (!p->talk) return MT_OK;
     enum mt_status st = mt_probe_buffer(p, LONG_BYTES, &buffer, err);
     st = mt_exchange_agree(p->exchange, st, err);

@@ -1,10 +1,10 @@
-/* Copies between GPUs of a host by their copy engines, which take no multiprocessor: the first rank of a pair writes to
- * the memory of the second. Pairs that cannot have no figure. */
+/* Copies between GPUs of a host by their copy engines, which need no multiprocessor: the first rank of a pair writes to
+ * the memory of the second. Pairs without peer access have no figure. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/base/log.h"
-#include "profiler/probes/probe.h"
+#include "profiler/probes/internal.h"
 
 enum { REPEATS = 8, SAMPLES = 3 };
 static const int64_t size_bytes = 64 << 20;
@@ -30,7 +30,7 @@ static enum mt_status write_to(struct probe *probe, int peer, double *copy_Bps, 
     return st;
 }
 
-/* What a GPU lacks in reach fails no profile. */
+/* A pair that cannot copy does not fail the profile. */
 static void try_pair(struct probe *probe, const struct mt_pair_times *pair, double *copy_Bps) {
     static const char none[MT_DEVICE_HANDLE_BYTES];
     struct mt_err err = MT_ERR_INIT;
@@ -56,7 +56,7 @@ enum mt_status mt_probe_copy(struct mt_profile *p, double budget_s, struct mt_er
     struct probe probe = {.profile = p};
     char mine[MT_DEVICE_HANDLE_BYTES] = {0};
     struct mt_err ignored = MT_ERR_INIT;
-    (void)budget_s; /* it takes milliseconds a pair */
+    (void)budget_s; /* some milliseconds for each pair */
     if (!p->gpu || !mt_probe_has_link(p, false)) return MT_OK;
     int *round_of = mt_new(&p->arena, int, p->npairs), nrounds = mt_pairs_rounds(p, round_of);
     double *copy_Bps = mt_new(&p->arena, double, p->npairs);

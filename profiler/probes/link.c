@@ -1,19 +1,19 @@
-/* Latency and bandwidth between pairs of ranks, and what all of them together get.
+/* Latency and bandwidth between pairs of ranks, and the bandwidth that all of them share.
  *
- * Pairs are measured in rounds: in one round no two pairs share a rank, a node's memory or a node's network. Where
- * there are many ranks, only some pairs of each kind are measured. Messages go as Send/Recv does in training: the
- * sender's time from the first byte to the answer of one word, less the way back. */
+ * Pairs are measured in rounds: within a round no two pairs share a rank, a node's memory or a node's network. Of many
+ * ranks only some pairs of each kind are measured (pairs.c). Messages are sent as Send/Recv in training; the sender
+ * takes the time of a round trip: the message, and an answer of one word. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/base/log.h"
-#include "profiler/probes/probe.h"
+#include "profiler/probes/internal.h"
 
 enum { WORD = 4, NSIZES = 3, MOST_REPEATS = 64, QUEUED_REPEATS = 4, LOOKS = 4 };
 
-/* Bytes: an answer, a message, a large one. The last two give the bandwidth by their difference, since what networks
- * take in without delay (buffers, token buckets) is the same for both. */
+/* Bytes: a word, a message, a large one. Bandwidth is from the difference of the last two, since the bytes that
+ * networks accept without delay (buffers, token buckets) are the same for both. */
 static const int64_t ladders[][NSIZES] = {{WORD, 8 << 20, 64 << 20}, /* only for GPUs */
                                           {WORD, 1 << 20, 16 << 20},
                                           {WORD, 1 << 20, 8 << 20},
@@ -30,8 +30,9 @@ struct probe {
     struct mt_samples *series; /* [nrounds * NSIZES * 2]: by direction; of the sender: seconds */
 };
 
-enum mt_status mt_probe_move(struct mt_profile *p, const int *group, int n, const int64_t *counts,
-                             void *const buffer[2], struct mt_err *err) {
+/* Messages between the n ranks of a group, by a matrix of counts (words of 4 bytes); both buffers of this rank. */
+static enum mt_status move(struct mt_profile *p, const int *group, int n, const int64_t *counts, void *const buffer[2],
+                           struct mt_err *err) {
     struct mt_schedule schedule = MT_SCHEDULE_INIT;
     int me = 0;
     while (group[me] != p->rank) me++;
@@ -54,10 +55,10 @@ static enum mt_status send_one(struct probe *probe, bool forth, int64_t size_byt
     const struct mt_pair_times *pair = &probe->profile->pairs[probe->mine];
     int64_t counts[4] = {0};
     counts[forth ? 1 : 2] = size_bytes / WORD;
-    return mt_probe_move(probe->profile, (int[2]){pair->a, pair->b}, 2, counts, probe->buffer, err);
+    return move(probe->profile, (int[2]){pair->a, pair->b}, 2, counts, probe->buffer, err);
 }
 
-/* The sender's time for a message and its answer; of a wire that queues, the mean of several. */
+/* The sender's time of a round trip; on a wire that queues, the mean of several. */
 static enum mt_status there_and_back(struct probe *probe, bool forth, int64_t size_bytes, double *time_s,
                                      struct mt_err *err) {
     struct mt_profile *p = probe->profile;
@@ -86,7 +87,7 @@ static enum mt_status once(void *context, int which, double slot_s, struct mt_er
     for (int i = 0; i < p->npairs; i++)
         if (probe->round_of[i] == round && (p->pairs[i].a == p->rank || p->pairs[i].b == p->rank)) probe->mine = i;
     if (probe->mine < 0) return MT_OK;
-    /* The sender says how often, by a first message, which also tells how long one takes. */
+    /* A first round trip is timed; from it the sender derives the number of repeats, and sends that to the other. */
     bool sender = (p->pairs[probe->mine].a == p->rank) == forth;
     double first_s;
     enum mt_status st = there_and_back(probe, forth, probe->sizes[size], &first_s, err);
@@ -105,7 +106,7 @@ static enum mt_status once(void *context, int which, double slot_s, struct mt_er
     return MT_OK;
 }
 
-/* The sizes whose messages fit the budget, by a quick look at the second smallest ladder's in each pair. */
+/* Choose the sizes whose messages fit the budget, from a quick measurement of each pair with the smallest ladder. */
 static enum mt_status choose_sizes(struct probe *probe, double budget_s, struct mt_err *err) {
     struct mt_profile *p = probe->profile;
     double slowest_s = 0;
@@ -115,9 +116,9 @@ static enum mt_status choose_sizes(struct probe *probe, double budget_s, struct 
         for (int i = 0; i < p->npairs && !st; i++) {
             if (probe->round_of[i] != round || (p->pairs[i].a != p->rank && p->pairs[i].b != p->rank)) continue;
             probe->mine = i;
-            mt_exchange_tell(p->exchange, "pairs of ranks"); /* slow links take long already here */
+            mt_exchange_progress(p->exchange, "pairs of ranks"); /* on slow links this already takes long */
             double least_s = INFINITY;
-            for (int k = 0; k < LOOKS && !st; k++) { /* the first may have to connect the two */
+            for (int k = 0; k < LOOKS && !st; k++) { /* the first may make the connection */
                 double time_s;
                 st = there_and_back(probe, true, probe->sizes[NSIZES - 1], &time_s, err);
                 if (k && !st) least_s = fmin(least_s, time_s);
@@ -135,9 +136,9 @@ static enum mt_status choose_sizes(struct probe *probe, double budget_s, struct 
     return st;
 }
 
-/* ---- what it says ---- */
+/* ---- results ---- */
 
-/* One pair's two figures, of one direction; of the sender's series. */
+/* Latency and bandwidth of one direction of a pair, from the sender's series. */
 static void figures(const struct probe *probe, int round, bool forth, struct mt_interval *latency,
                     struct mt_interval *bandwidth) {
     struct mt_interval t[NSIZES];
@@ -145,7 +146,7 @@ static void figures(const struct probe *probe, int round, bool forth, struct mt_
     *latency = (struct mt_interval){t[0].median / 2, t[0].low / 2, t[0].high / 2};
     double bytes = (double)(probe->sizes[2] - probe->sizes[1]), all = (double)probe->sizes[2];
     double slope_s = t[2].median - t[1].median, whole_s = t[2].median - t[0].median;
-    /* Where caches make the smaller message faster by far, or noise the larger one: the larger alone. */
+    /* If the smaller message is far faster because of caches, or noise hides the difference: the larger one alone. */
     bool sloped = slope_s > 0 && slope_s > 0.5 * bytes / all * whole_s;
     double median = sloped ? bytes / slope_s : all / (whole_s > 0 ? whole_s : t[2].median);
     double error = fmin(mt_interval_error(t[2]) + (sloped ? mt_interval_error(t[1]) * t[1].median / slope_s : 0), 1);
@@ -156,7 +157,7 @@ struct record {
     struct mt_interval latency, bandwidth;
 };
 
-/* Both directions, the slower; known to all ranks. */
+/* Of both directions the slower; gathered on all ranks. */
 static enum mt_status gather_pairs(struct probe *probe, struct mt_err *err) {
     struct mt_profile *p = probe->profile;
     size_t record_bytes = sizeof(struct record) * (size_t)probe->nrounds;
@@ -180,7 +181,7 @@ static enum mt_status gather_pairs(struct probe *probe, struct mt_err *err) {
     return st;
 }
 
-/* ---- all at once ---- */
+/* ---- shared bandwidth ---- */
 
 struct mt_group mt_probe_group(struct mt_profile *p, bool between) {
     struct mt_group group = {.ranks = mt_new(&p->arena, int, p->nranks)};
@@ -193,7 +194,7 @@ bool mt_probe_has_link(const struct mt_profile *p, bool between) {
     return between ? p->nnodes > 1 : p->nranks > p->nnodes;
 }
 
-/* Who a rank sends to when all talk: the next of its node; or its like on the next node. */
+/* The receiver of a rank when all send: the next rank of its node; or the rank at its place on the next node. */
 static int partner(const struct mt_profile *p, int rank, bool between) {
     int node = p->places[rank].node, nth = 0, count = 0, place = 0;
     for (int r = 0; r < rank; r++) nth += p->places[r].node == node;
@@ -209,15 +210,15 @@ struct crowd {
     bool between;
     struct mt_group group;
     int64_t *counts;
-    double bytes; /* that one node sends, or that travel within it */
+    double bytes; /* that one node sends, or that are sent within it */
     struct mt_samples series;
 };
 
-/* The slowest rank's time; ranks that talk to nobody have none. */
+/* The time of the slowest rank; a rank alone in its group sends nothing. */
 static enum mt_status crowd_queued(struct crowd *crowd, struct mt_err *err) {
     struct mt_profile *p = crowd->probe->profile;
     const struct mt_group *group = &crowd->group;
-    struct mt_probe_row row = {.ranks = group->ranks, .buffer = crowd->probe->buffer, .what = "all talking"};
+    struct mt_probe_row row = {.ranks = group->ranks, .buffer = crowd->probe->buffer, .what = "messages of all ranks"};
     double come = 0, each_s = 0;
     int me = 0;
     while (group->ranks[me] != p->rank) me++;
@@ -245,7 +246,7 @@ static enum mt_status crowd_once(void *context, int which, double slot_s, struct
         enum mt_status st = mt_exchange_max(p->exchange, values, 1, err);
         double start_s = mt_now_s();
         if (!st && crowd->group.n > 1)
-            st = mt_probe_move(p, crowd->group.ranks, crowd->group.n, crowd->counts, crowd->probe->buffer, err);
+            st = move(p, crowd->group.ranks, crowd->group.n, crowd->counts, crowd->probe->buffer, err);
         values[0] = mt_now_s() - start_s;
         if (st || (st = mt_exchange_max(p->exchange, values, 1, err))) return st;
         mt_samples_add(&crowd->series, values[0]);
@@ -269,7 +270,7 @@ static enum mt_status measure_crowd(struct probe *probe, bool between, double bu
         if (on_node > most_of_a_node) most_of_a_node = on_node;
     }
     crowd.bytes = (double)most_of_a_node * (double)probe->sizes[NSIZES - 1];
-    /* Of ranks of unlike nodes several may send to one: then it takes all of their messages. */
+    /* If nodes have different numbers of ranks, several may send to one, whose buffer holds all of their messages. */
     int64_t incoming = 1;
     for (int j = 0; j < n; j++) {
         int64_t sum = 0;
@@ -281,7 +282,7 @@ static enum mt_status measure_crowd(struct probe *probe, bool between, double bu
     enum mt_status st = mt_probe_buffer(p, incoming * probe->sizes[NSIZES - 1], &probe->buffer[1], err);
     if ((st = mt_exchange_agree(p->exchange, st, err))) return st;
     const struct mt_measure measure = {1, &crowd.series, crowd_once, &crowd,
-                                       between ? "all nodes talking" : "all ranks of a node talking"};
+                                       between ? "all nodes sending" : "all ranks of a node sending"};
     st = mt_measure_run(&measure, p->exchange, budget_s, err);
     if (!st) p->shared_Bps[between] = crowd.bytes / mt_samples_interval(&crowd.series).median;
     mt_samples_release(&crowd.series);

@@ -1,9 +1,9 @@
-/* Copying large blocks, and operators that do nothing: bandwidth and the overhead of an operator; of a GPU also copies
- * from and to the host. */
+/* Memory bandwidth by copies of large blocks, and the overhead of an operator by fills of one element; on a GPU also
+ * the bandwidth of copies from and to the host. */
 #include <math.h>
 #include <stdlib.h>
 
-#include "profiler/probes/probe.h"
+#include "profiler/probes/internal.h"
 
 enum { COPY, NOTHING, NCASES };
 
@@ -26,7 +26,7 @@ static enum mt_status once(void *context, int which, double slot_s, struct mt_er
     return MT_OK;
 }
 
-/* From and to memory of the host that is not pinned, as checkpoints are read and written; the fastest of some. */
+/* Copies from and to pageable host memory, as for checkpoints; the fastest of several. */
 static enum mt_status measure_host(struct mt_profile *p, struct mt_err *err) {
     enum { REPEATS = 4 };
     const int64_t size_bytes = 128 << 20;

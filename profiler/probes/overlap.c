@@ -1,14 +1,14 @@
-/* What computing and communicating cost each other: products on one stream, AllReduces on another, each alone and then
- * both at once. Of the latter only what ran while the other stream was busy counts.
+/* The slowdown by overlap of computation and communication: GEMMs on one stream and AllReduces on another, each alone
+ * and then both concurrently. Of the concurrent run only items that ran while the other stream was busy count.
  *
- * A CPU computes at its own speed here, whatever is emulated: sleeping costs communication nothing. */
+ * A CPU runs at full speed here, even if it is emulated: emulation sleeps, which does not slow communication. */
 #include <math.h>
 #include <stdlib.h>
 
-#include "profiler/probes/probe.h"
+#include "profiler/probes/internal.h"
 
 enum { CALLS = 16, LEAST_COLLS = 3, MOST_COLLS = 64, TAG = 3 };
-static const double longest_product_s = 8e-3, product_part = 0.01; /* part: of the budget */
+static const double longest_gemm_s = 8e-3, gemm_part = 0.01; /* part: of the budget */
 enum { NMESSAGES = 4 };
 static const int64_t messages[2][NMESSAGES] = {{4 << 20, 1 << 20, 256 << 10, 64 << 10}, /* bytes, of CPUs */
                                                {64 << 20, 16 << 20, 4 << 20, 1 << 20}}; /* of GPUs */
@@ -18,30 +18,30 @@ struct probe {
     struct mt_device *device;
     struct mt_stream *compute, *communication;
     struct mt_calls *calls;
-    struct mt_grid_case product;
+    struct mt_grid_case gemm;
     struct mt_group group;
     int64_t *counts;
     struct mt_coll_call coll;
     struct mt_schedule schedule;
     int ncolls;
     double seconds[MOST_COLLS][2];
-    struct mt_samples slowed[MT_NSLOWED]; /* times over times alone */
+    struct mt_samples slowed[MT_NSLOWED]; /* time overlapped / time alone */
 };
 
-/* A cube that takes as long as a large product in training, or what the budget has room for. */
-static void make_product(struct probe *probe, double budget_s) {
+/* A GEMM with m = n = k that takes as long as a large one in training, or as the budget allows. */
+static void make_gemm(struct probe *probe, double budget_s) {
     const int64_t of_gpu[3] = {4096, 4096, 4096};
     if (probe->profile->gpu) {
         enum mt_type type = probe->profile->flops[MT_BF16] > 0 ? MT_BF16 : MT_F32;
         mt_grid_make(MT_OP_matmul, &(struct mt_attr){.nm = 1, .nn = 1, .nk = 1}, "Try Tyx", "Trx", type, of_gpu,
-                     &probe->product);
+                     &probe->gemm);
         return;
     }
-    double product_s = fmin(longest_product_s, product_part * budget_s);
-    double side = cbrt(0.5 * product_s * probe->profile->flops[MT_F32]);
+    double gemm_s = fmin(longest_gemm_s, gemm_part * budget_s);
+    double side = cbrt(0.5 * gemm_s * probe->profile->flops[MT_F32]);
     int64_t n = (int64_t)fmin(fmax(side / 64, 1), 32) * 64, sizes[3] = {n, n, n};
     mt_grid_make(MT_OP_matmul, &(struct mt_attr){.nm = 1, .nn = 1, .nk = 1}, "Try Tyx", "Trx", MT_F32, sizes,
-                 &probe->product);
+                 &probe->gemm);
 }
 
 static void make_coll(struct probe *probe, int64_t size_bytes) {
@@ -58,7 +58,7 @@ static void make_coll(struct probe *probe, int64_t size_bytes) {
     probe->coll.message_count[0] = size_bytes / 4;
 }
 
-/* Start together, and wait for the end of both streams. */
+/* Start on all ranks at once, and wait for the end of both streams. */
 static enum mt_status run(struct probe *probe, bool compute, bool communicate, struct mt_err *err) {
     double come = 0;
     enum mt_status st = mt_exchange_max(probe->profile->exchange, &come, 1, err);
@@ -66,17 +66,17 @@ static enum mt_status run(struct probe *probe, bool compute, bool communicate, s
     communicate = communicate && probe->group.n > 1;
     for (int i = 0; i < probe->ncolls && communicate; i++)
         mt_stream_coll(probe->communication, &probe->coll, probe->seconds[i]);
-    if (compute) st = mt_calls_queue(probe->calls, probe->compute, &probe->product, CALLS, err);
+    if (compute) st = mt_calls_queue(probe->calls, probe->compute, &probe->gemm, CALLS, err);
     double times_s[MT_MOST_CALLS];
     struct mt_err ignored = MT_ERR_INIT;
     if (compute && !st) st = mt_calls_wait(probe->calls, probe->compute, times_s, err);
-    /* The communicator has the deadline, and names whom it waits for: give it time to. */
+    /* Longer than the communicator's own deadline, whose message names the rank that it waits for. */
     enum mt_status other = mt_stream_sync(probe->communication, 1.25 * probe->profile->deadline_s + 2, &ignored);
     if (!st && other) *err = ignored;
     return st ? st : other;
 }
 
-/* The median time of those spans that lie in [from, to]; 0 if none does. */
+/* The median time of the spans within [from_s, to_s]; 0 if there is none. */
 static double median_within(const double (*spans)[2], int count, double from_s, double to_s) {
     double times_s[MOST_COLLS];
     size_t n = 0;
@@ -85,31 +85,32 @@ static double median_within(const double (*spans)[2], int count, double from_s, 
     return n ? mt_median(times_s, n) : 0;
 }
 
-/* Alone, alone, together. */
+/* Run computation alone, communication alone, and both. */
 static enum mt_status once(void *context, int which, double slot_s, struct mt_err *err) {
     struct probe *probe = context;
-    const double(*products)[2] = mt_calls_seconds(probe->calls), (*colls)[2] = (const double(*)[2])probe->seconds;
-    (void)slot_s, (void)which; /* every run serves both figures */
+    const double(*gemms)[2] = mt_calls_seconds(probe->calls), (*colls)[2] = (const double(*)[2])probe->seconds;
+    (void)slot_s, (void)which; /* every run gives both figures */
     enum mt_status st = run(probe, true, false, err);
     if (st) return st;
-    double product_alone_s = median_within(products, CALLS, 0, INFINITY);
+    double gemm_alone_s = median_within(gemms, CALLS, 0, INFINITY);
     if ((st = run(probe, false, true, err))) return st;
     double coll_alone_s = median_within(colls, probe->ncolls, 0, INFINITY);
     if ((st = run(probe, true, true, err)) || probe->group.n < 2) return st;
-    double from_s = fmax(products[0][0], colls[0][0]);
-    double to_s = fmin(products[CALLS - 1][1], colls[probe->ncolls - 1][1]);
-    double product_both_s = median_within(products, CALLS, from_s, to_s);
+    double from_s = fmax(gemms[0][0], colls[0][0]);
+    double to_s = fmin(gemms[CALLS - 1][1], colls[probe->ncolls - 1][1]);
+    double gemm_both_s = median_within(gemms, CALLS, from_s, to_s);
     double coll_both_s = median_within(colls, probe->ncolls, from_s, to_s);
-    if (product_both_s > 0) mt_samples_add(&probe->slowed[MT_SLOWED_COMPUTE], product_both_s / product_alone_s);
+    if (gemm_both_s > 0) mt_samples_add(&probe->slowed[MT_SLOWED_COMPUTE], gemm_both_s / gemm_alone_s);
     if (coll_both_s > 0) mt_samples_add(&probe->slowed[MT_SLOWED_COMM], coll_both_s / coll_alone_s);
     return MT_OK;
 }
 
-/* A message that is not much longer than a product, and as many as the products take. All ranks agree. */
+/* Choose a message that takes at most 1.5 times as long as a GEMM, and as many messages as fill the time of the GEMMs.
+ * Equal on all ranks. */
 static enum mt_status choose_message(struct probe *probe, struct mt_err *err) {
     struct mt_profile *p = probe->profile;
     enum mt_status st = MT_OK;
-    double lasts[2] = {0}; /* of a product, a message */
+    double lasts[2] = {0}; /* seconds of a GEMM, of a message */
     for (int m = 0; m < NMESSAGES && !st; m++) {
         make_coll(probe, messages[p->gpu][m]);
         probe->ncolls = LEAST_COLLS;
@@ -123,7 +124,7 @@ static enum mt_status choose_message(struct probe *probe, struct mt_err *err) {
     return st;
 }
 
-/* Of all ranks that have something to say, the median. */
+/* The median over all ranks that have samples. */
 static enum mt_status gather_slowdowns(struct probe *probe, double slowdown[MT_NSLOWED], struct mt_err *err) {
     struct mt_profile *p = probe->profile;
     double mine[MT_NSLOWED], *all = mt_new(&p->arena, double, p->nranks *MT_NSLOWED);
@@ -131,11 +132,11 @@ static enum mt_status gather_slowdowns(struct probe *probe, double slowdown[MT_N
         mine[k] = probe->slowed[k].count ? mt_samples_interval(&probe->slowed[k]).median : -1;
     enum mt_status st = mt_exchange_gather(p->exchange, mine, sizeof mine, all, err);
     for (int k = 0; k < MT_NSLOWED && !st; k++) {
-        double *told = mt_new(&p->arena, double, p->nranks);
+        double *measured = mt_new(&p->arena, double, p->nranks);
         size_t n = 0;
         for (int r = 0; r < p->nranks; r++)
-            if (all[r * MT_NSLOWED + k] > 0) told[n++] = all[r * MT_NSLOWED + k];
-        slowdown[k] = n ? fmax(mt_median(told, n) - 1, 0) : -1;
+            if (all[r * MT_NSLOWED + k] > 0) measured[n++] = all[r * MT_NSLOWED + k];
+        slowdown[k] = n ? fmax(mt_median(measured, n) - 1, 0) : -1;
     }
     return st;
 }
@@ -151,7 +152,7 @@ static enum mt_status measure_link(struct probe *probe, bool between, double bud
     return st;
 }
 
-/* There is one device a process where it is a GPU. */
+/* A GPU is opened once in a process, so its device is shared. */
 static enum mt_status open_streams(struct probe *probe, struct mt_err *err) {
     const int64_t room_bytes = (int64_t)(probe->profile->gpu ? 4096 : 256) << 20;
     enum mt_status st = MT_OK;
@@ -168,7 +169,7 @@ enum mt_status mt_probe_overlap(struct mt_profile *p, double budget_s, struct mt
     probe.coll.what = "AllReduce while computing";
     probe.counts = mt_new(&p->arena, int64_t, p->nranks);
     int nlinks = mt_probe_has_link(p, false) + mt_probe_has_link(p, true);
-    make_product(&probe, budget_s);
+    make_gemm(&probe, budget_s);
     enum mt_status st = mt_probe_buffer(p, messages[p->gpu][0], &probe.coll.message[0], err);
     if (!st) st = open_streams(&probe, err);
     st = mt_exchange_agree(p->exchange, st, err);

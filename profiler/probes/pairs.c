@@ -1,8 +1,8 @@
-/* Which pairs of ranks are measured, and when. Rounds are greedy: each pair goes to the first round where its ranks,
- * and its nodes' memory or network, are free. */
+/* The choice of pairs to measure, and their rounds. Rounds are greedy: each pair takes the first round in which its
+ * ranks, and its nodes' memory or network, are free. */
 #include <stdlib.h>
 
-#include "profiler/probes/probe.h"
+#include "profiler/probes/internal.h"
 
 enum { MOST_PAIRS = 64, PAIRS_OF_A_KIND = 8 };
 
@@ -25,10 +25,11 @@ void mt_pairs_choose(struct mt_profile *p) {
         for (int b = a + 1; b < p->nranks; b++) {
             int kind = kind_of_pair(p, a, b);
             int64_t number = seen[kind]++, parts = of_kind[kind] < PAIRS_OF_A_KIND ? of_kind[kind] : PAIRS_OF_A_KIND;
-            /* evenly among its kind */
+            /* evenly spaced among its kind */
             bool wanted = number * parts / of_kind[kind] != (number - 1) * parts / of_kind[kind] || !number;
             int node = p->places[a].node;
-            bool first = node == p->places[b].node && !met[node]; /* of a node: its link may be its own */
+            bool first =
+                node == p->places[b].node && !met[node]; /* the first of its node, whose link may differ from others */
             if (first) met[node] = true;
             if (all > MOST_PAIRS && !wanted && !first) continue;
             p->pairs[p->npairs++] =

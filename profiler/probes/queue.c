@@ -1,7 +1,8 @@
-/* Collectives over a wire that queues, as NCCL does: timed by the device's own clock, where the one before ends. */
+/* Collectives on a wire that queues, such as NCCL: timed by the device's clock, from the end of one to the end of the
+ * next. */
 #include <string.h>
 
-#include "profiler/probes/probe.h"
+#include "profiler/probes/internal.h"
 
 enum { TAG = 4, WORD = 4 };
 

@@ -1,15 +1,14 @@
-/* Delayed gradients: work for the time in which the last large gradient travels.
+/* Delayed gradients: work that overlaps the collective of the last large gradient.
  *
- * The largest gradient is often made at the very end of the backward pass, as a tied embedding's is, and its message
- * then has nothing to run beside. The gradients of weights are read by nobody but the update, so some of those that
- * stand just before it can be made behind it. As much as half of its bytes moves there: were no computation long
- * enough to hide anything, the messages would still be as long in sum as before. */
+ * The largest gradient is often computed at the very end of the backward pass, as a tied embedding's is, and then
+ * nothing overlaps its collective. Only the update reads the gradients of weights, so some of those just before the
+ * largest can be computed after it: as many as have half of its bytes together. Even if no computation were long enough
+ * to hide anything, the collectives would then take as long in total as before. */
 #include <stdlib.h>
 
-#include "synth/graph/graph.h"
 #include "synth/autodiff/autodiff.h"
 
-/* Of each value: whether it is a parameter's gradient, and no operator from `first` on reads it. */
+/* [nvalues]: whether a value is a parameter's gradient that no operator from `first` on reads. */
 static bool *find_gradients(const struct mt_graph *g, int first) {
     bool *is_gradient = mt_calloc((size_t)g->nvalues, sizeof *is_gradient);
     for (int v = 0; v < g->nvalues; v++)
@@ -26,7 +25,7 @@ static double gradient_bytes(const struct mt_graph *g, const struct mt_op *op) {
     return bytes;
 }
 
-/* The operator that makes the largest gradient, the last of equals, if no product comes after it; or -1. */
+/* The operator of the largest gradient (the last of equals) if no matmul comes after it; or -1. */
 static int last_large(const struct mt_graph *g, int first, const bool *is_gradient) {
     int large = -1;
     double most = 0;
@@ -40,13 +39,14 @@ static int last_large(const struct mt_graph *g, int first, const bool *is_gradie
     return large;
 }
 
-/* A weight's own gradient, or its bias's. (Those of norms come with the gradient that others wait for.) */
+/* The gradient of a weight or of a bias. Those of norms are computed together with the input's gradient, which others
+ * read. */
 static bool can_wait(const struct mt_op *op, const bool *is_gradient) {
     return (op->kind == MT_OP_matmul || op->kind == MT_OP_sum) && is_gradient[op->out[0]];
 }
 
 void mt_graph_delay_gradients(struct mt_graph *graph, int first) {
-    if (graph->again) return; /* memory is short: what they read shall not live longer */
+    if (graph->recomputed) return; /* memory is short: the inputs of delayed operators would live longer */
     bool *is_gradient = find_gradients(graph, first);
     int large = last_large(graph, first, is_gradient), *order = mt_malloc((size_t)graph->nops * sizeof *order);
     bool *delayed = mt_calloc((size_t)graph->nops, sizeof *delayed);

@@ -1,13 +1,13 @@
-/* The update: the squared norm of all gradients together, one scale, and each parameter's own step; and the scaling of
- * the loss, where it overflows (Micikevicius et al., "Mixed Precision Training", 2018). */
+/* The update: the squared norm of all gradients, one scale for them, and each parameter's step; and dynamic loss
+ * scaling (Micikevicius et al., "Mixed Precision Training", 2018). */
 #include <assert.h>
 #include <stdlib.h>
 
+#include "synth/autodiff/autodiff.h"
 #include "synth/job/job.h"
 #include "synth/ops/ops.h"
-#include "synth/autodiff/autodiff.h"
 
-/* A sum of the squared norms, in the order in which backward makes the gradients. */
+/* The sum of the squared norms, in the order in which backward computes the gradients. */
 static int total_sq_norm(struct mt_graph *g, const int *params, int nparams) {
     int total = -1;
     for (int i = 0; i < nparams; i++) {
@@ -78,7 +78,7 @@ static void update_loss_scale(struct mt_graph *g) {
     for (int s = 0; s < 3; s++) g->values[states[s]].next = g->ops[op].out[s];
 }
 
-/* Order of the operators that make the gradients. */
+/* By the operators that compute the gradients. */
 static int by_producer(const void *a, const void *b, void *context) {
     const struct mt_graph *g = context;
     int pa = g->values[g->values[*(const int *)a].gradient].producer;

@@ -1,16 +1,16 @@
 /* The builder: from one rule per operator to a whole program.
  *
- * Operators fall into three classes. *Invariant* ones depend on no sample (casts of weights): they stand in the
- * prologue, made when first wanted, so that what the forward pass needs first is gathered first. *Sample* operators
- * have an operand with the batch label: they stand in LAST, and in BODY too when some rank takes more than one
- * micro-batch. *Summed* ones follow a sum over the samples (the update, additions of gradients).
+ * Operators are of three classes. *Invariant* ones depend on no sample (casts of weights): they are emitted into the
+ * prologue when first wanted, so that what the forward pass needs first is gathered first. *Sample* operators have an
+ * operand with the batch label: they are emitted into LAST, and into BODY too when some rank has more than one
+ * micro-batch. *Summed* ones depend on a sum over the samples (updates, additions of gradients).
  *
- * A wanted value is looked up among those held; if no held layout fits, it is converted from the one that is cheapest
- * to convert, and kept. Conversions of gradients are asked for as soon as the gradient exists, not when the update
- * comes, and wait in a bucket until it is full: so they run beside the backward pass. */
+ * Gradients are sent when they are complete, not when the update needs them, so that messages overlap the backward pass
+ * (bucket.h). */
 #include <stdlib.h>
 
 #include "synth/build/internal.h"
+#include "synth/ops/ops.h"
 
 /* ---- classes ---- */
 
@@ -36,84 +36,9 @@ static enum mt_status classify(struct mt_builder *b) {
     return MT_OK;
 }
 
-/* ---- operators ---- */
-
-static bool is_partial(const struct mt_builder *b, int layout) {
-    return b->program->layouts.items[layout].nparts > 1;
-}
-
-/* A LINEAR rule needs partial inputs; where they are not, the operator is replicated instead. */
-static struct mt_rule settled_rule(struct mt_builder *b, int op, enum mt_block_kind block) {
-    struct mt_rule rule = mt_builder_rule(b, op, block);
-    if (rule.kind != MT_RULE_LINEAR) return rule;
-    const struct mt_op *o = &b->graph->ops[op];
-    unsigned sets[MT_MAX_IN];
-    mt_op_linear_sets(o, sets);
-    for (int i = 0; i < o->nin; i++) {
-        if (!(sets[rule.set] >> i & 1)) continue;
-        bool partial = false;
-        for (int h = 0; h < b->nheld[o->in[i]]; h++) {
-            int v = b->held[o->in[i]][h];
-            const struct mt_layout *l = &b->program->layouts.items[b->program->values[v].layout];
-            partial |= mt_builder_usable(b, v, block) && l->nparts > 1 && l->reduce == MT_SUM;
-        }
-        if (!partial) return (struct mt_rule){.kind = MT_RULE_REPLICATE};
-    }
-    return rule;
-}
-
-/* Replicated inputs of an update must be bit-equal: where arithmetic of another order may have made them, one rank's
- * are taken. */
-static int made_uniform(struct mt_builder *b, int value, enum mt_block_kind block) {
-    int layout = b->program->values[value].layout;
-    if (b->uniform[value] || is_partial(b, layout) ||
-        layout != mt_builder_whole(b, b->program->values[value].gvalue, block))
-        return value;
-    if (b->program->nranks == 1) return value;
-    return mt_builder_broadcast(b, value, block);
-}
-
-enum mt_status mt_builder_op(struct mt_builder *b, int op, enum mt_block_kind block) {
-    const struct mt_op *o = &b->graph->ops[op];
-    int in[MT_MAX_IN], out[MT_MAX_OUT];
-    bool uniform = mt_op_info[o->kind].exact;
-    struct mt_rule rule;
-    for (int i = 0; i < o->nin; i++) /* invariant producers first: they decide what is held */
-        if (b->graph->values[o->in[i]].producer >= 0) {
-            enum mt_status st = mt_builder_ensure(b, o->in[i], -1, block);
-            if (st) return st;
-        }
-    rule = settled_rule(b, op, block);
-    if (o->attr.p > 0 && b->has_body && b->choice->batch && b->classes[op] == MT_SAMPLE &&
-        (rule.kind != MT_RULE_SPLIT || rule.split->label != b->graph->batch)) {
-        mt_fail(b->err, MT_EINPUT, "operator %s drops elements by sample, but its micro-batch mixes the ranks' samples",
-                o->name);
-        return mt_err_hint(b->err, "split it over the batch, or make every micro-batch as large as its share");
-    }
-    for (int i = 0; i < o->nin; i++) {
-        enum mt_status st = mt_builder_want(b, o->in[i], mt_builder_wanted(b, op, &rule, i, block), block, &in[i]);
-        if (st) return st;
-        if (o->role == MT_ROLE_UPDATE && mt_op_info[o->kind].exact) in[i] = made_uniform(b, in[i], block);
-        uniform &= b->uniform[in[i]];
-    }
-    bool sample = b->classes[op] == MT_SAMPLE;
-    for (int i = 0; i < o->nout; i++) {
-        int64_t extent[MT_MAX_AXES];
-        mt_builder_extents(b, o->out[i], block, extent);
-        int layout = mt_rule_output(&b->program->layouts, b->graph, o, &rule, i, extent);
-        out[i] = mt_builder_add(b, o->out[i], layout, block, uniform);
-        if (sample && b->has_body && !mt_builder_has_batch(b->graph, o->out[i]))
-            b->program->values[out[i]].covers = block == MT_BODY ? MT_COVERS_BODY : MT_COVERS_LAST;
-        mt_builder_hold(b, o->out[i], out[i]);
-    }
-    struct mt_instr instr = {.kind = MT_INSTR_OP, .gop = op, .nin = o->nin, .nout = o->nout, .in = in, .out = out};
-    mt_program_add(b->program, block, &instr);
-    return MT_OK;
-}
-
 /* ---- sums over micro-batches ---- */
 
-/* Whether somebody outside the sample operators wants a value that a sample operator sums over the batch. */
+/* Whether a value that a sample operator sums over the batch is reported, or wanted by a summed operator. */
 static bool leaves_samples(const struct mt_builder *b, int gvalue) {
     const struct mt_graph *g = b->graph;
     if (!b->summed[gvalue] || mt_builder_has_batch(g, gvalue)) return false;
@@ -155,20 +80,20 @@ static bool included(const struct mt_builder *b, int op) {
 static enum mt_status send_to(struct mt_builder *b, int gvalue, int consumer, bool whole) {
     const struct mt_op *o = &b->graph->ops[consumer];
     if (o->role != MT_ROLE_UPDATE) return MT_OK;
-    struct mt_rule rule = settled_rule(b, consumer, MT_EPILOGUE);
+    struct mt_rule rule = mt_builder_effective_rule(b, consumer, MT_EPILOGUE);
     for (int i = 0; i < o->nin; i++) {
         if (o->in[i] != gvalue) continue;
         int layout = mt_builder_wanted(b, consumer, &rule, i, MT_EPILOGUE);
-        if ((layout == mt_builder_whole(b, gvalue, MT_EPILOGUE)) != whole || is_partial(b, layout)) continue;
+        if ((layout == mt_builder_whole(b, gvalue, MT_EPILOGUE)) != whole || mt_builder_is_partial(b, layout)) continue;
         enum mt_status st = mt_builder_want_soon(b, gvalue, layout, MT_LAST);
         if (st) return st;
     }
     return MT_OK;
 }
 
-/* Once a gradient (or a reported sum) is complete, bring it to where it will be wanted: whole first, as shares are cut
- * from it. */
-static enum mt_status send_off(struct mt_builder *b, int op) {
+/* Ask for an operator's gradients in the layouts that updates want: replicated ones first, because shares are slices of
+ * them. */
+static enum mt_status send_gradients(struct mt_builder *b, int op) {
     const struct mt_graph *g = b->graph;
     for (int i = 0; i < g->ops[op].nout; i++) {
         int v = g->ops[op].out[i];
@@ -182,31 +107,31 @@ static enum mt_status send_off(struct mt_builder *b, int op) {
     return MT_OK;
 }
 
+static void enter(struct mt_builder *b, enum mt_bucket_phase phase) {
+    if (mt_bucketing_enter(&b->bucketing, phase)) mt_builder_flush(b);
+}
+
 static enum mt_status report_sums(struct mt_builder *b) {
     int reported[2] = {b->graph->loss_sum, b->graph->token_count};
-    mt_builder_flush(b);
+    enter(b, MT_BUCKET_REPORTS);
     for (int i = 0; i < 2; i++)
         if (reported[i] >= 0) {
             enum mt_status st =
                 mt_builder_want_soon(b, reported[i], mt_builder_whole(b, reported[i], MT_LAST), MT_LAST);
             if (st) return st;
         }
-    mt_builder_flush(b);
     return MT_OK;
 }
 
-/* Operators of the backward pass that full buckets wait for. */
-static int count_giving(const struct mt_builder *b) {
+static int count_yielding(const struct mt_builder *b) {
     int n = 0;
-    for (int o = 0; o < b->graph->nops && b->choice->decisions.start == MT_START_ATTENTION &&
-                    b->choice->decisions.bucket_bytes > 0;
-         o++)
-        n += b->graph->ops[o].role == MT_ROLE_BACKWARD && b->classes[o] != MT_INVARIANT &&
-             mt_op_yields(b->graph->ops[o].kind);
+    for (int o = 0; o < b->graph->nops && b->choice->decisions.start == MT_START_ATTENTION; o++)
+        n +=
+            b->classes[o] != MT_INVARIANT && mt_bucket_waits_for(MT_LAST, b->graph->ops[o].role, b->graph->ops[o].kind);
     return n;
 }
 
-/* Of the gradients that the backward pass makes for updates. */
+/* Of the gradients that the backward pass computes for updates. */
 static int64_t count_gradient_bytes(const struct mt_builder *b) {
     const struct mt_graph *g = b->graph;
     int64_t bytes = 0;
@@ -225,32 +150,29 @@ static enum mt_status emit_samples(struct mt_builder *b, enum mt_block_kind bloc
     const struct mt_graph *g = b->graph;
     enum mt_status st = MT_OK;
     bool reported = false;
+    enter(b, MT_BUCKET_SAMPLES);
     for (int o = 0; o < g->nops && !st; o++) {
         if (!included(b, o) || b->classes[o] == MT_INVARIANT || g->ops[o].role == MT_ROLE_UPDATE) continue;
         if (b->classes[o] == MT_SUMMED && block == MT_BODY) continue;
         if (block == MT_LAST && !reported && g->ops[o].role == MT_ROLE_BACKWARD) {
             reported = true;
             if ((st = report_sums(b))) break;
-            b->ngiving = count_giving(b);
-            b->coming_bytes = b->gradient_bytes;
+            enter(b, MT_BUCKET_GRADIENTS);
         }
-        if (b->ngiving && mt_op_yields(g->ops[o].kind)) {
-            b->ngiving--;
-            if (mt_builder_full(b, block)) mt_builder_flush(b);
-        }
+        if (mt_bucket_waits_for(block, g->ops[o].role, g->ops[o].kind) && mt_bucketing_yield(&b->bucketing))
+            mt_builder_flush(b);
         if ((st = mt_builder_op(b, o, block))) break;
         if (b->classes[o] == MT_SAMPLE && b->has_body) accumulate(b, o, block);
-        if (block == MT_LAST && g->ops[o].role == MT_ROLE_BACKWARD) st = send_off(b, o);
+        if (block == MT_LAST && g->ops[o].role == MT_ROLE_BACKWARD) st = send_gradients(b, o);
     }
     if (!st && block == MT_LAST && !reported) st = report_sums(b);
-    if (!st) mt_builder_flush(b);
-    b->coming_bytes = -1;
     return st;
 }
 
-/* Weights that sample operators will want, in the order of their first use, put together into buckets. */
+/* Ask for the weights that sample operators will want, in the order of their first use. */
 static enum mt_status gather_weights(struct mt_builder *b, enum mt_block_kind block) {
     const struct mt_graph *g = b->graph;
+    enter(b, MT_BUCKET_WEIGHTS);
     for (int o = 0; o < g->nops; o++) {
         if (!included(b, o) || b->classes[o] != MT_SAMPLE) continue;
         struct mt_rule rule = mt_builder_rule(b, o, block);
@@ -263,11 +185,10 @@ static enum mt_status gather_weights(struct mt_builder *b, enum mt_block_kind bl
             if (st) return st;
         }
     }
-    mt_builder_flush(b);
     return MT_OK;
 }
 
-/* A state lies as its update wants it. */
+/* A state has the layout that its update wants. */
 static void add_states(struct mt_builder *b) {
     const struct mt_graph *g = b->graph;
     for (int v = 0; v < g->nvalues; v++) {
@@ -316,7 +237,7 @@ static void divide_block(struct mt_builder *b, enum mt_block_kind block, const c
     b->block_batch[block] = b->choice->batch ? s->starts[p->nranks] : sizes[0];
 }
 
-/* Shares, and how each rank divides its own into micro-batches. */
+/* Shares of the batch, and each rank's micro-batches. */
 static enum mt_status divide_batch(struct mt_builder *b) {
     struct mt_program *p = b->program;
     const struct mt_choice *c = b->choice;
@@ -359,7 +280,7 @@ static int mixed_value(const struct mt_builder *b) {
     return -1;
 }
 
-/* Ranks that communicate in the body, or work on each other's samples there, must have as many iterations. */
+/* Ranks that communicate in BODY, or have each other's samples there, must have equal numbers of iterations. */
 static enum mt_status check_body(struct mt_builder *b) {
     struct mt_program *p = b->program;
     const struct mt_block *body = &p->blocks[MT_BODY];
@@ -418,7 +339,6 @@ static enum mt_status build(const struct mt_graph *graph, const struct mt_choice
                             struct mt_program *program, struct mt_err *err) {
     size_t nvalues = (size_t)graph->nvalues, nops = (size_t)graph->nops;
     struct mt_builder b = {.graph = graph,
-                           .coming_bytes = -1,
                            .choice = choice,
                            .program = program,
                            .err = err,
@@ -447,10 +367,11 @@ static enum mt_status build(const struct mt_graph *graph, const struct mt_choice
     enum mt_status st;
     if ((st = divide_batch(&b)) || (st = classify(&b))) goto out;
     list_consumers(&b);
-    b.gradient_bytes = count_gradient_bytes(&b);
+    mt_bucketing_init(&b.bucketing, choice->decisions.bucket_bytes, count_gradient_bytes(&b), count_yielding(&b));
     add_states(&b);
     if (b.has_body && ((st = gather_weights(&b, MT_BODY)) || (st = emit_samples(&b, MT_BODY)))) goto out;
     if ((st = gather_weights(&b, MT_LAST)) || (st = emit_samples(&b, MT_LAST))) goto out;
+    enter(&b, MT_BUCKET_UPDATE);
     if (!forward_only && (st = emit_updates(&b))) goto out;
     st = check_body(&b);
 out:

@@ -1,8 +1,8 @@
-/* Values in their layouts, and how one becomes another.
+/* Values in their layouts, and conversions between layouts.
  *
- * A wanted value is looked up among those held; if none has the layout, it is converted from the one from which that is
- * cheapest, and kept. Conversions that can be foreseen (gradients, weights) wait in a bucket until it is full or
- * somebody needs them, so that they travel together and beside the computation. */
+ * If no held value has the wanted layout, it is converted from the one from which that is cheapest, and held.
+ * Conversions of gradients and weights are asked for early and wait in the bucket (bucket.h), so that they share
+ * messages, which overlap computation. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,9 +66,8 @@ static void emit_slice(struct mt_builder *b, int from, int to, enum mt_block_kin
 }
 
 static enum mt_type wire_type(const struct mt_builder *b, int gvalue, enum mt_coll_kind kind) {
-    bool sums = kind == MT_ALL_REDUCE || kind == MT_REDUCE_SCATTER;
     const struct mt_value *v = &b->graph->values[gvalue];
-    bool gradient = sums && v->naxes > 0 && b->summed[gvalue] && v->type == b->graph->acc;
+    bool gradient = mt_coll_reduces(kind) && v->naxes > 0 && b->summed[gvalue] && v->type == b->graph->acc;
     return gradient ? b->choice->decisions.gradient_wire : v->type;
 }
 
@@ -103,7 +102,7 @@ static int best_source(struct mt_builder *b, int gvalue, int layout, enum mt_blo
     return best;
 }
 
-/* Where a conversion of `value`, wanted in `block`, stands: what depends on no sample is converted in the prologue. */
+/* The block into which a conversion of `value`, wanted in `block`, is emitted: values of the prologue stay in it. */
 static enum mt_block_kind conversion_block(const struct mt_builder *b, int value, enum mt_block_kind block) {
     return b->program->values[value].block == MT_PROLOGUE ? MT_PROLOGUE : block;
 }
@@ -124,15 +123,7 @@ static int converted(struct mt_builder *b, int from, int layout, enum mt_block_k
     return to;
 }
 
-/* One message: conversions of one kind between the same ranks. */
-struct message {
-    enum mt_coll_kind kind;
-    enum mt_type wire, acc;
-    enum mt_reduce reduce;
-    enum mt_block_kind block;
-};
-
-static void emit_message(struct mt_builder *b, const struct message *m, int *group, int *from, int *to, int count) {
+static void emit_message(struct mt_builder *b, const struct mt_bucket_key *m, int *from, int *to, int count) {
     struct mt_instr instr = {.kind = MT_INSTR_COLLECTIVE,
                              .gop = -1,
                              .nin = count,
@@ -143,7 +134,7 @@ static void emit_message(struct mt_builder *b, const struct message *m, int *gro
                              .reduce = m->reduce,
                              .wire = m->wire,
                              .acc = m->acc,
-                             .group = group};
+                             .group = m->group};
     instr.algorithm = mt_decisions_algorithm(&b->choice->decisions, m->kind, mt_message_bytes(b->program, &instr));
     mt_program_add(b->program, m->block, &instr);
 }
@@ -152,35 +143,29 @@ int mt_builder_broadcast(struct mt_builder *b, int value, enum mt_block_kind blo
     enum mt_type type = b->program->values[value].type;
     int to = converted(b, value, b->program->values[value].layout, block, true);
     int *group = mt_calloc((size_t)b->program->nranks, sizeof *group);
-    emit_message(b, &(struct message){MT_BROADCAST, type, type, MT_REDUCE_NONE, block}, group, &value, &to, 1);
+    struct mt_bucket_key key = {MT_BROADCAST, MT_REDUCE_NONE, type, type, block, group};
+    emit_message(b, &key, &value, &to, 1);
     free(group);
     return to;
 }
 
-/* What would bring one pending value to its layout now; false if no message is needed. */
-static bool message_of(struct mt_builder *b, const struct pending *wanted, struct message *message, int **group,
-                       int *source) {
+/* The source and the message of one pending conversion as of now; false if no message is needed. */
+static bool message_of(struct mt_builder *b, const struct pending *wanted, struct mt_bucket_key *key, int *source) {
     enum mt_conversion c = MT_CONVERT_NOTHING;
     *source = best_source(b, wanted->value, wanted->layout, wanted->block, &c);
     assert(*source >= 0);
     if (c <= MT_CONVERT_SLICE) return false;
     struct mt_program *p = b->program;
     int layout = p->values[*source].layout;
-    *group = conversion(b, layout, wanted->layout)->group;
     enum mt_type wire = wire_type(b, wanted->value, coll_of[c]);
     enum mt_reduce reduce = p->layouts.items[layout].reduce;
-    *message = (struct message){.kind = coll_of[c],
-                                .wire = wire,
-                                .acc = reduce ? mt_type_acc(b->graph->values[wanted->value].type) : wire,
-                                .reduce = reduce,
-                                .block = conversion_block(b, *source, wanted->block)};
+    *key = (struct mt_bucket_key){.kind = coll_of[c],
+                                  .wire = wire,
+                                  .acc = reduce ? mt_type_acc(b->graph->values[wanted->value].type) : wire,
+                                  .reduce = reduce,
+                                  .block = conversion_block(b, *source, wanted->block),
+                                  .group = conversion(b, layout, wanted->layout)->group};
     return true;
-}
-
-static bool same_message(const struct message *a, const int *group_a, const struct message *b, const int *group_b,
-                         int nranks) {
-    return a->kind == b->kind && a->wire == b->wire && a->acc == b->acc && a->reduce == b->reduce &&
-           a->block == b->block && !memcmp(group_a, group_b, (size_t)nranks * sizeof *group_a);
 }
 
 static bool among(const int *values, int count, int value) {
@@ -190,37 +175,26 @@ static bool among(const int *values, int count, int value) {
 }
 
 void mt_builder_flush(struct mt_builder *b) {
-    int n = b->nbucket, nranks = b->program->nranks;
+    int n = b->nbucket;
     if (!n) return;
     int *from = mt_calloc((size_t)n, sizeof *from), *to = mt_calloc((size_t)n, sizeof *to);
-    int *group = NULL, *one_group = NULL;
     b->nbucket = 0;
-    b->bucket_bytes = 0;
+    mt_bucketing_sent(&b->bucketing);
     for (int first = 0, i; first < n; first = i) {
-        struct message whole = {0}, one;
+        struct mt_bucket_key key = {0}, one;
         int count = 0, source;
         for (i = first; i < n; i++) {
-            if (!message_of(b, &b->bucket[i], &one, &one_group, &source)) continue;
-            if (count && !same_message(&one, one_group, &whole, group, nranks)) break;
-            if (among(to, count, source)) break; /* a message cannot be made of what it brings itself */
-            whole = one;
-            group = one_group;
+            if (!message_of(b, &b->bucket[i], &one, &source)) continue;
+            if (count && !mt_bucket_same_message(&one, &key, b->program->nranks)) break;
+            if (among(to, count, source)) break; /* its input is an output of this message */
+            key = one;
             from[count] = source;
             to[count++] = converted(b, source, b->bucket[i].layout, one.block, true);
         }
-        if (count) emit_message(b, &whole, group, from, to, count);
+        if (count) emit_message(b, &key, from, to, count);
     }
     free(from);
     free(to);
-}
-
-bool mt_builder_full(const struct mt_builder *b, enum mt_block_kind block) {
-    int64_t full_bytes = b->choice->decisions.bucket_bytes;
-    if (block == MT_PROLOGUE)
-        full_bytes = mt_bucket_first_bytes(full_bytes, b->gradient_bytes, b->nfull);
-    else if (b->coming_bytes >= 0)
-        full_bytes = mt_bucket_full_bytes(full_bytes, b->gradient_bytes, b->bucket_bytes + b->coming_bytes);
-    return b->bucket_bytes >= full_bytes;
 }
 
 static void put_in_bucket(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {
@@ -230,44 +204,17 @@ static void put_in_bucket(struct mt_builder *b, int gvalue, int layout, enum mt_
     }
     b->bucket[b->nbucket++] = (struct pending){gvalue, layout, block};
     int64_t bytes = mt_value_count(b->graph, gvalue) * mt_type_size(b->graph->values[gvalue].type);
-    b->bucket_bytes += bytes;
-    if (b->coming_bytes >= 0 && b->summed[gvalue])
-        b->coming_bytes = b->coming_bytes > bytes ? b->coming_bytes - bytes : 0;
-    if (!mt_builder_full(b, block) || b->ngiving) return;
-    b->nfull += block == MT_PROLOGUE;
-    mt_builder_flush(b);
+    if (mt_bucketing_add(&b->bucketing, bytes, b->summed[gvalue])) mt_builder_flush(b);
 }
 
-enum mt_status mt_builder_ensure(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {
-    const struct mt_value *v = &b->graph->values[gvalue];
-    if (v->kind == MT_VALUE_INPUT) {
-        for (int h = 0; h < b->nheld[gvalue]; h++)
-            if (mt_builder_usable(b, b->held[gvalue][h], block) &&
-                b->program->values[b->held[gvalue][h]].layout == layout)
-                return MT_OK;
-        enum mt_block_kind at = mt_builder_has_batch(b->graph, gvalue) ? block : MT_PROLOGUE;
-        int p = mt_builder_add(b, gvalue, layout, at, true);
-        b->program->values[p].input = true;
-        mt_builder_hold(b, gvalue, p);
-        return MT_OK;
-    }
-    if (v->producer >= 0 && b->classes[v->producer] == MT_INVARIANT && !b->emitted[v->producer]) {
-        b->emitted[v->producer] = true;
-        return mt_builder_op(b, v->producer, MT_PROLOGUE);
-    }
-    return MT_OK;
-}
-
-/* The layout that a partial value passes through on its way to shares, if the choice says so; else `layout` itself. */
+/* The layout to which a partial value that is wanted in shares is reduced: replicated with MT_SYNC_ALL_REDUCE. */
 static int waypoint(struct mt_builder *b, int gvalue, int layout, enum mt_conversion conversion,
                     enum mt_block_kind block) {
     bool detour = conversion == MT_CONVERT_REDUCE_SCATTER && b->choice->decisions.sync == MT_SYNC_ALL_REDUCE;
     return detour ? mt_builder_whole(b, gvalue, block) : layout;
 }
 
-enum mt_status mt_builder_want(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block, int *value) {
-    enum mt_status st = mt_builder_ensure(b, gvalue, layout, block);
-    if (st) return st;
+enum mt_status mt_builder_convert(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block, int *value) {
     for (;;) {
         enum mt_conversion c = MT_CONVERT_NOTHING;
         int source = best_source(b, gvalue, layout, block, &c);
@@ -286,17 +233,14 @@ enum mt_status mt_builder_want(struct mt_builder *b, int gvalue, int layout, enu
     }
 }
 
-enum mt_status mt_builder_want_soon(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {
-    enum mt_status st = mt_builder_ensure(b, gvalue, layout, block);
-    if (st) return st;
+void mt_builder_convert_soon(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {
     enum mt_conversion c = MT_CONVERT_NOTHING;
     int source = best_source(b, gvalue, layout, block, &c);
-    if (source < 0 || c <= MT_CONVERT_SLICE) return MT_OK;
+    if (source < 0 || c <= MT_CONVERT_SLICE) return;
     int aim = waypoint(b, gvalue, layout, c, block), whole = mt_builder_whole(b, gvalue, block);
-    for (int i = 0; i < b->nbucket; i++) { /* shares are cut from the whole */
+    for (int i = 0; i < b->nbucket; i++) { /* shares are sliced from the replicated value */
         const struct pending *p = &b->bucket[i];
-        if (p->value == gvalue && (p->layout == aim || p->layout == whole)) return MT_OK;
+        if (p->value == gvalue && (p->layout == aim || p->layout == whole)) return;
     }
     put_in_bucket(b, gvalue, aim, block);
-    return MT_OK;
 }

@@ -1,17 +1,19 @@
-/* Inside the builder: what build.c (operators, blocks) and convert.c (values, conversions, buckets) share. */
+/* Inside the builder: build.c (blocks) calls op.c (operators), which calls convert.c (values, conversions, messages).
+ */
 #ifndef MT_SYNTH_BUILD_INTERNAL_H
 #define MT_SYNTH_BUILD_INTERNAL_H
 
+#include "synth/build/bucket.h"
 #include "synth/build/build.h"
 
 enum mt_op_class { MT_INVARIANT, MT_SAMPLE, MT_SUMMED };
 
-struct pending { /* a conversion that waits in the bucket */
+struct pending { /* a conversion in the bucket */
     int value, layout;
     enum mt_block_kind block;
 };
 
-struct conversion { /* from one layout to another, worked out once: looking at all pairs of ranks takes its time */
+struct conversion { /* from one layout to another; kept, because it is computed from all pairs of ranks */
     int from, to;
     enum mt_conversion kind;
     int *group; /* [nranks] */
@@ -25,9 +27,9 @@ struct mt_builder {
     struct mt_split block_split[MT_NBLOCKS]; /* the batch as BODY and LAST see it */
     int64_t block_batch[MT_NBLOCKS];
     enum mt_op_class *classes;
-    bool *summed;  /* [nvalues]: a sum over samples, or made from one */
-    bool *emitted; /* [nops]: invariant operators that stand in the prologue */
-    int **held;    /* [nvalues]: program values that carry it, newest last */
+    bool *summed;  /* [nvalues]: a sum over samples, or computed from one */
+    bool *emitted; /* [nops]: invariant operators that are in the prologue */
+    int **held;    /* [nvalues]: program values of it in several layouts, newest last */
     int *nheld, *held_capacity;
     int *accumulator; /* [nvalues]: the body's running sum, or -1 */
     bool *uniform;    /* [program values]: replicas are bit-equal */
@@ -36,11 +38,7 @@ struct mt_builder {
     int nconversions, conversions_capacity;
     struct pending *bucket;
     int nbucket, bucket_capacity;
-    int64_t bucket_bytes;
-    int ngiving;            /* operators to come that give way to a message, if messages wait for them */
-    int nfull;              /* buckets of weights that were full */
-    int64_t gradient_bytes; /* of all that the backward pass makes for updates */
-    int64_t coming_bytes;   /* in the last backward pass: gradients that are not in the bucket yet; else -1 */
+    struct mt_bucketing bucketing;
     int *consumers,
         *first_consumer; /* operators that take value v: consumers[first_consumer[v] .. first_consumer[v + 1]) */
     bool forward_only, has_body;
@@ -52,28 +50,32 @@ bool mt_builder_has_batch(const struct mt_graph *graph, int value);
 void mt_builder_extents(const struct mt_builder *b, int gvalue, enum mt_block_kind block, int64_t *extent);
 struct mt_rule mt_builder_rule(const struct mt_builder *b, int op, enum mt_block_kind block);
 int mt_builder_wanted(struct mt_builder *b, int op, const struct mt_rule *rule, int input, enum mt_block_kind block);
-int mt_builder_whole(struct mt_builder *b, int gvalue, enum mt_block_kind block);
+int mt_builder_whole(struct mt_builder *b, int gvalue, enum mt_block_kind block); /* replicated */
+static inline bool mt_builder_is_partial(const struct mt_builder *b, int layout) {
+    return b->program->layouts.items[layout].nparts > 1;
+}
 
-/* New program values; and those that carry `gvalue`, for later wants. */
+/* A new program value; and hold one, for later wants of `gvalue`. */
 int mt_builder_add(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block, bool uniform);
 void mt_builder_hold(struct mt_builder *b, int gvalue, int value);
 /* Whether a held value can be used in `block`: of the block's own samples, or made before and summed over all. */
 bool mt_builder_usable(const struct mt_builder *b, int value, enum mt_block_kind block);
 
-/* A program value of `gvalue` with `layout` in `block`; converts if needed. */
-enum mt_status mt_builder_want(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block, int *value);
-/* Ask early for what will be wanted: into the bucket if that takes a collective. */
-enum mt_status mt_builder_want_soon(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block);
-/* Whether the bucket, which has something for this block, is to go as soon as it may. */
-bool mt_builder_full(const struct mt_builder *b, enum mt_block_kind block);
-/* Put everything in the bucket on its way, in order, as few messages as their kinds allow. */
+/* A program value of `gvalue`, of which one is held, with `layout` in `block`; converts if needed. */
+enum mt_status mt_builder_convert(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block, int *value);
+/* Ask for it early: it is put into the bucket if it takes a collective. */
+void mt_builder_convert_soon(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block);
+/* Emit what waits in the bucket as messages. */
 void mt_builder_flush(struct mt_builder *b);
-/* Make sure that `gvalue` is there at all: inputs are fed in `layout`, invariant operators are run on first want. */
-enum mt_status mt_builder_ensure(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block);
-/* The same value from the group's first rank, on every rank. */
+/* The first rank's value, on all ranks. */
 int mt_builder_broadcast(struct mt_builder *b, int value, enum mt_block_kind block);
 
-/* build.c: put an operator into `block`, with the conversions that it needs. */
+/* op.c: the same of values that need not be held yet. */
+enum mt_status mt_builder_want(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block, int *value);
+enum mt_status mt_builder_want_soon(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block);
+/* The operator's rule; MT_RULE_REPLICATE instead of LINEAR where an input of its set is not partial. */
+struct mt_rule mt_builder_effective_rule(const struct mt_builder *b, int op, enum mt_block_kind block);
+/* Emit an operator into `block`, with the conversions that it needs. */
 enum mt_status mt_builder_op(struct mt_builder *b, int op, enum mt_block_kind block);
 
 #endif

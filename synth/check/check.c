@@ -1,140 +1,21 @@
 /* The checker's walk over a program: blocks, single assignment, accumulators, and what must hold at the end.
  *
- * Nothing here or in op.c and move.c comes from the builder: facts follow from the graph, the boxes and the
- * meaning of instructions as program.h states it. */
+ * No file of the checker uses code of the builder: facts follow from the graph, the boxes and the meaning of
+ * instructions (program.h). */
 #include "synth/check/check.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "synth/check/internal.h"
+#include "synth/ops/ops.h"
 
-static const char *instr_name(const struct mt_checker *c) {
-    const struct mt_instr *i = c->instr;
-    if (!i) return "program";
-    switch (i->kind) {
-    case MT_INSTR_OP: return i->gop >= 0 && i->gop < c->graph->nops ? c->graph->ops[i->gop].name : "operator";
-    case MT_INSTR_COLLECTIVE: return mt_coll_name(i->coll);
-    case MT_INSTR_SLICE: return "slice";
-    case MT_INSTR_ZERO: return "zero";
-    case MT_INSTR_ACCUMULATE: return "accumulate";
-    }
-    return "instruction";
-}
-
-enum mt_status mt_checker_refuse(struct mt_checker *c, const char *format, ...) {
-    char text[700];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    if (!c->instr) return mt_fail(c->err, MT_EPROOF, "the program is not proven: %s", text);
-    int at = (int)(c->instr - c->program->blocks[c->block].instrs);
-    return mt_fail(c->err, MT_EPROOF, "the program is not proven: %s, instruction %d (%s): %s", mt_block_name(c->block),
-                   at, instr_name(c), text);
-}
-
-bool mt_checker_samples(const struct mt_checker *c, int gvalue) {
-    const struct mt_value *v = &c->graph->values[gvalue];
-    for (int a = 0; a < v->naxes; a++)
-        if (v->label[a] == c->graph->batch) return true;
-    return false;
-}
-
-bool mt_checker_sample_op(const struct mt_checker *c, const struct mt_op *op) {
-    for (int i = 0; i < op->nindices; i++)
-        if (op->index_label[i] == c->graph->batch) return true;
-    return false;
-}
-
-/* ---- layouts ---- */
+/* ---- declared values ---- */
 
 static const struct mt_layout *layout_of(const struct mt_checker *c, int value) {
     return &c->program->layouts.items[c->program->values[value].layout];
 }
 
-bool mt_checker_replicated(const struct mt_program *program, int layout) {
-    const struct mt_layout *l = &program->layouts.items[layout];
-    struct mt_box both;
-    for (int r = 0; r < program->nranks; r++)
-        for (int s = 0; s < r; s++)
-            if (l->part[r] == l->part[s] && mt_box_intersect(&l->box[r], &l->box[s], l->naxes, &both)) return true;
-    return false;
-}
-
-static int compare_cuts(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* The places where some rank's box begins or ends on an axis. */
-static int cuts_of(const struct mt_layout *l, int nranks, int axis, int64_t *cuts) {
-    int n = 0;
-    cuts[n++] = 0;
-    cuts[n++] = l->extent[axis];
-    for (int r = 0; r < nranks; r++)
-        if (mt_box_count(&l->box[r], l->naxes)) {
-            cuts[n++] = l->box[r].lo[axis];
-            cuts[n++] = l->box[r].hi[axis];
-        }
-    qsort(cuts, (size_t)n, sizeof *cuts, compare_cuts);
-    int unique = 0;
-    for (int i = 0; i < n; i++)
-        if (!unique || cuts[unique - 1] != cuts[i]) cuts[unique++] = cuts[i];
-    return unique;
-}
-
-/* In one cell (its first element in `at`): the distinct declared parts that hold it are worth every part once. */
-static enum mt_status check_cell(struct mt_checker *c, const struct mt_layout *l, const int64_t *at, int nparts,
-                                 const bool *worth, int *seen) {
-    int n = c->program->nranks;
-    memset(seen, 0, (size_t)nparts * sizeof *seen);
-    for (int r = 0; r < n; r++) {
-        bool holds = true, first = true;
-        for (int a = 0; a < l->naxes; a++) holds &= l->box[r].lo[a] <= at[a] && at[a] < l->box[r].hi[a];
-        if (!holds) continue;
-        for (int s = 0; s < r && first; s++) {
-            bool same = l->part[s] == l->part[r];
-            for (int a = 0; a < l->naxes && same; a++) same = l->box[s].lo[a] <= at[a] && at[a] < l->box[s].hi[a];
-            if (!same) continue;
-            first = false;
-            if (memcmp(worth + s * nparts, worth + r * nparts, (size_t)nparts * sizeof *worth))
-                return mt_checker_refuse(c, "ranks %d and %d are declared replicas, but are worth different parts", s,
-                                         r);
-        }
-        for (int p = 0; p < nparts && first; p++) seen[p] += worth[r * nparts + p];
-    }
-    for (int p = 0; p < nparts; p++)
-        if (seen[p] != 1) return mt_checker_refuse(c, "part %d of the result is counted %d times", p, seen[p]);
-    return MT_OK;
-}
-
-enum mt_status mt_checker_parts(struct mt_checker *c, int layout, int nparts, const bool *worth) {
-    const struct mt_layout *l = &c->program->layouts.items[layout];
-    int n = c->program->nranks, count[MT_MAX_AXES] = {0}, place[MT_MAX_AXES] = {0};
-    int64_t *cuts = mt_calloc((size_t)(MT_MAX_AXES * (2 * n + 2)), sizeof *cuts), at[MT_MAX_AXES];
-    int *seen = mt_calloc((size_t)nparts, sizeof *seen);
-    enum mt_status st = MT_OK;
-    bool empty = false;
-    for (int a = 0; a < l->naxes; a++) {
-        count[a] = cuts_of(l, n, a, cuts + a * (2 * n + 2)) - 1;
-        empty |= l->extent[a] == 0;
-    }
-    while (!st && !empty) {
-        for (int a = 0; a < l->naxes; a++) at[a] = cuts[a * (2 * n + 2) + place[a]];
-        st = check_cell(c, l, at, nparts, worth, seen);
-        int a = 0;
-        while (a < l->naxes && ++place[a] == count[a]) place[a++] = 0;
-        if (a == l->naxes) break;
-    }
-    free(seen);
-    free(cuts);
-    return st;
-}
-
-/* In BODY, who holds samples of another rank's micro-batches must have as many of them: an iteration has those of all.
- */
+/* In BODY a rank that holds samples of another rank's micro-batches must run as many iterations as that rank. */
 static enum mt_status check_iterations(struct mt_checker *c, int value) {
     const struct mt_program *p = c->program;
     const struct mt_layout *l = layout_of(c, value);
@@ -148,7 +29,7 @@ static enum mt_status check_iterations(struct mt_checker *c, int value) {
                 bool holds = mt_box_count(&l->box[r], l->naxes) && l->box[r].lo[a] < end && begin < l->box[r].hi[a];
                 if (holds && p->body_count[r] != p->body_count[owner])
                     return mt_checker_refuse(
-                        c, "rank %d has samples of rank %d's micro-batches, but not as many of them", r, owner);
+                        c, "rank %d has samples of rank %d's micro-batches, but runs another number of them", r, owner);
             }
             begin = end;
         }
@@ -156,7 +37,7 @@ static enum mt_status check_iterations(struct mt_checker *c, int value) {
     return MT_OK;
 }
 
-/* The declared value itself: its layout is one, its extents and type are the graph value's as this block sees it. */
+/* The declared value: its layout is valid, and its extents and type are those of the graph value in this block. */
 static enum mt_status check_declared(struct mt_checker *c, int value) {
     const struct mt_program *p = c->program;
     if (value < 0 || value >= p->nvalues) return mt_checker_refuse(c, "operand %d does not exist", value);
@@ -183,7 +64,8 @@ static enum mt_status check_declared(struct mt_checker *c, int value) {
 
 /* ---- operands ---- */
 
-/* Values of samples are used in their own block; others later, and never out of BODY, whose iterations may be none. */
+/* Values with the batch label are used in their own block only; others in later blocks too, but never outside of BODY
+ * if they are made there, because BODY may have no iteration. */
 static enum mt_status check_use(struct mt_checker *c, int value) {
     if (value < 0 || value >= c->program->nvalues || !c->facts[value].known)
         return mt_checker_refuse(c, "operand %%%d is used before it is made", value);
@@ -191,18 +73,12 @@ static enum mt_status check_use(struct mt_checker *c, int value) {
     const char *name = c->graph->values[c->program->values[value].gvalue].name;
     bool accumulates = c->instr->kind == MT_INSTR_ACCUMULATE;
     if (mt_checker_samples(c, c->program->values[value].gvalue) && f->block != c->block)
-        return mt_checker_refuse(c, "%s is of the samples of another block", name);
+        return mt_checker_refuse(c, "%s belongs to the samples of another block", name);
     if (f->block == MT_BODY && c->block != MT_BODY && !accumulates)
         return mt_checker_refuse(c, "%s is made in the body, and used outside", name);
     if (f->covers != MT_COVERS_ALL && !accumulates)
         return mt_checker_refuse(c, "%s is summed over some of the samples only", name);
     return MT_OK;
-}
-
-void mt_checker_learn(struct mt_checker *c, int value, enum mt_covers covers, bool uniform) {
-    struct mt_fact *f = &c->facts[value];
-    *f = (struct mt_fact){.known = true, .block = c->block, .covers = covers};
-    f->uniform = uniform || !mt_checker_replicated(c->program, c->program->values[value].layout);
 }
 
 static enum mt_status check_single(struct mt_checker *c, int value) {
@@ -279,7 +155,7 @@ static void print_proof(const struct mt_checker *c) {
     struct mt_arena arena = MT_ARENA_INIT;
     const struct mt_instr *i = c->instr;
     fprintf(c->proof, "%-8s %-12s %s:", mt_block_name(c->block), i->kind == MT_INSTR_OP ? "operator" : "",
-            instr_name(c));
+            mt_checker_instr_name(c));
     for (int side = 0; side < 2; side++) {
         int n = side ? i->nout : i->nin;
         const int *values = side ? i->out : i->in;
@@ -315,7 +191,7 @@ static enum mt_status check_instr(struct mt_checker *c) {
     for (int k = 0; k < i->nout && !st; k++) {
         const struct mt_pvalue *v = &c->program->values[i->out[k]];
         if (v->block != c->block || v->covers != c->facts[i->out[k]].covers)
-            st = mt_checker_refuse(c, "%s is declared of another block or of other samples than it is",
+            st = mt_checker_refuse(c, "%s is declared in another block or over other samples than it is",
                                    c->graph->values[v->gvalue].name);
     }
     if (!st) print_proof(c);
@@ -324,7 +200,7 @@ static enum mt_status check_instr(struct mt_checker *c) {
 
 /* ---- the beginning and the end ---- */
 
-/* Every rank's micro-batches are its share, and the shares are the batch. */
+/* Every rank's micro-batches sum to its share, and the shares to the batch. */
 static enum mt_status check_batch(struct mt_checker *c) {
     const struct mt_program *p = c->program;
     if (c->graph->batch < 0) return MT_OK;
@@ -342,7 +218,7 @@ static enum mt_status check_batch(struct mt_checker *c) {
         start += p->batch_size[r];
         c->has_body |= p->body_count[r] > 0;
         if (whole && (p->body_size[r] != p->body_size[0] || p->body_count[r] != p->body_count[0]))
-            return mt_checker_refuse(c, "all ranks have all samples, but rank %d in other micro-batches", r);
+            return mt_checker_refuse(c, "all ranks have all samples, but rank %d has other micro-batches", r);
     }
     if (!whole && start != extent)
         return mt_checker_refuse(c, "the shares are %lld samples, the batch %lld", (long long)start, (long long)extent);
@@ -366,7 +242,7 @@ static enum mt_status check_fed(struct mt_checker *c) {
         else if (state && seen[p->values[v].gvalue])
             st = mt_checker_refuse(c, "state %s begins twice", g->name);
         else if (!mt_checker_samples(c, p->values[v].gvalue) && c->block != MT_PROLOGUE)
-            st = mt_checker_refuse(c, "%s is of no samples and is fed in the prologue only", g->name);
+            st = mt_checker_refuse(c, "%s has no samples, and must be fed in the prologue", g->name);
         seen[p->values[v].gvalue] = true;
         if (!st) mt_checker_learn(c, v, MT_COVERS_ALL, true);
     }
@@ -374,7 +250,7 @@ static enum mt_status check_fed(struct mt_checker *c) {
     return st;
 }
 
-/* A state's next value is the graph's, lies where the state lies, and is the same on all who have it. */
+/* A state's next value is the graph's, has the state's layout, covers all samples, and is uniform. */
 static enum mt_status check_state(struct mt_checker *c, int v, bool *updated) {
     const struct mt_pvalue *p = c->program->values;
     int gvalue = p[v].gvalue, next = p[v].next;
@@ -387,7 +263,8 @@ static enum mt_status check_state(struct mt_checker *c, int v, bool *updated) {
     if (c->facts[next].covers != MT_COVERS_ALL || c->facts[next].block == MT_BODY)
         return mt_checker_refuse(c, "the update of %s does not see all samples", g->name);
     if (!c->facts[next].uniform)
-        return mt_checker_refuse(c, "replicas of %s may drift: its update is not made from bit-equal values", g->name);
+        return mt_checker_refuse(c, "replicas of %s may drift: its update is not computed from bit-equal values",
+                                 g->name);
     updated[gvalue] = true;
     return MT_OK;
 }

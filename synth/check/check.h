@@ -1,9 +1,17 @@
-/* The checker: proves that a program computes the training graph.
+/* The checker: proves that a program computes the training graph, and that lowered programs compute the program.
  *
- * It re-derives from the rules alone, without the builder or the search, what every program value holds on every rank,
- * and demands: operators get the layouts they can take; every partial is reduced exactly once, by the right group;
- * collectives do what their layouts say; every sample is counted once; every parameter is used and updated, its
- * replicas by bit-equal values; results reach the outputs. */
+ *   proof    what every value holds on every rank, derived from the meaning of instructions alone, without code of
+ *            the builder, the search or the lowering
+ *   uniform  replicas are equal to the last bit: one collective made all of them, or equal operations on equal inputs
+ *   refusal  MT_EPROOF, with the block, the instruction and the reason
+ *   mutant   a program that a test has damaged in one place; the checker must refuse it
+ *
+ * Of a program it demands: operators get layouts that they can take; every partial is reduced exactly once, by the
+ * right group; collectives do what their layouts say; every sample is counted once; every parameter is used and
+ * updated, its replicas by bit-equal values; reported values are whole.
+ *
+ *     if ((st = mt_check_program(&program, NULL, err))) return st;
+ *     if ((st = mt_check_lowered(&program, lowered, stdout, err))) return st; */
 #ifndef MT_SYNTH_CHECK_CHECK_H
 #define MT_SYNTH_CHECK_CHECK_H
 
@@ -12,13 +20,13 @@
 #include "synth/lower/lower.h"
 #include "synth/program/program.h"
 
-/* MT_EPROOF with the block, instruction and reason. `proof`, if not null, gets one line per instruction with what was
- * derived. */
+/* `proof`, if not null, gets one line per instruction with what was derived. */
 enum mt_status mt_check_program(const struct mt_program *program, FILE *proof, struct mt_err *err);
 
-/* Of the lowered programs of all ranks (lowered[rank]): every instruction stands for instructions of `program`, in an
- * order that respects its data; no two live values share memory under the order of streams and events; in-place
- * operators get the last use; every communicator sees its collectives in the same order on all ranks. */
+/* The lowered programs of all ranks, lowered[rank]: every instruction implements instructions of `program`, in an order
+ * that respects data dependencies; no two live values share memory, whatever the timing of the streams; an operator
+ * works in place only at an input's last use; all ranks run their collectives in the same order, and their messages
+ * match. */
 enum mt_status mt_check_lowered(const struct mt_program *program, const struct mt_lowered *const *lowered, FILE *proof,
                                 struct mt_err *err);
 

@@ -1,5 +1,5 @@
-/* Collectives and slices: what is each rank's new box worth, by what the collective does (program.h), and is that what
- * the new layout declares? */
+/* Collectives and slices: the parts that each rank's new box has by the meaning of the collective (program.h) must be
+ * those that the new layout declares. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ struct move {
     const struct mt_layout *from, *to;
     const int *group; /* null: a slice */
     int nranks, nparts;
-    bool *worth; /* [nranks * nparts] */
+    bool *has; /* [nranks * nparts] */
 };
 
 static bool holds(const struct mt_layout *l, int rank, const struct mt_box *box, bool *partly) {
@@ -22,52 +22,52 @@ static bool empty(const struct mt_layout *l, int rank) {
     return mt_box_count(&l->box[rank], l->naxes) == 0;
 }
 
-/* AllReduce, ReduceScatter: all members of the group that hold a rank's new box are reduced. */
-static enum mt_status worth_of_reduction(struct mt_checker *c, struct move *m, int rank) {
+/* AllReduce, ReduceScatter: the parts of all members of the group that hold the rank's new box. */
+static enum mt_status parts_of_reduction(struct mt_checker *c, struct move *m, int rank) {
     for (int s = 0; s < m->nranks; s++) {
         bool partly;
         if (m->group[s] != m->group[rank]) continue;
         bool all = holds(m->from, s, &m->to->box[rank], &partly);
         if (!partly) continue;
-        if (!all) return mt_checker_refuse(c, "rank %d has a part only of what rank %d reduces", s, rank);
-        bool *worth = &m->worth[rank * m->nparts + m->from->part[s]];
-        if (*worth) return mt_checker_refuse(c, "replicas are added up: rank %d's part is counted twice", s);
-        *worth = true;
+        if (!all) return mt_checker_refuse(c, "rank %d holds only some of the elements that rank %d reduces", s, rank);
+        bool *has = &m->has[rank * m->nparts + m->from->part[s]];
+        if (*has) return mt_checker_refuse(c, "replicas are added up: rank %d's part is counted twice", s);
+        *has = true;
     }
     return MT_OK;
 }
 
-/* AllGather, Broadcast, slice: the new box is put together from boxes of one part. `only`: the one rank that gives, or
- * -1. */
-static enum mt_status worth_of_copy(struct mt_checker *c, struct move *m, int rank, int only) {
+/* AllGather, Broadcast, slice: the new box is assembled from boxes of one part. `only`: the one source rank, or -1 for
+ * the group. */
+static enum mt_status parts_of_copy(struct mt_checker *c, struct move *m, int rank, int only) {
     int64_t covered = 0, wanted = mt_box_count(&m->to->box[rank], m->to->naxes);
     int part = -1;
     for (int s = 0; s < m->nranks; s++) {
-        struct mt_box both, again;
+        struct mt_box both, shared;
         if (only >= 0 ? s != only : m->group[s] != m->group[rank]) continue;
         if (!mt_box_intersect(&m->from->box[s], &m->to->box[rank], m->to->naxes, &both)) continue;
-        bool fresh = true; /* elements that an earlier member gives too are taken from that one */
+        bool fresh = true; /* false if an earlier member gives the same elements */
         for (int e = 0; e < s && only < 0; e++) {
             if (m->group[e] != m->group[rank]) continue;
-            if (!mt_box_intersect(&m->from->box[e], &both, m->to->naxes, &again)) continue;
-            if (mt_box_count(&again, m->to->naxes) != mt_box_count(&both, m->to->naxes))
+            if (!mt_box_intersect(&m->from->box[e], &both, m->to->naxes, &shared)) continue;
+            if (mt_box_count(&shared, m->to->naxes) != mt_box_count(&both, m->to->naxes))
                 return mt_checker_refuse(c, "ranks %d and %d hold overlapping pieces of what is gathered", e, s);
             fresh = false;
         }
         if (!fresh) continue;
         if (part >= 0 && m->from->part[s] != part)
-            return mt_checker_refuse(c, "pieces of different partial sums are put side by side on rank %d", rank);
+            return mt_checker_refuse(c, "pieces of different partial sums are put together on rank %d", rank);
         part = m->from->part[s];
         covered += mt_box_count(&both, m->to->naxes);
     }
     if (covered != wanted)
         return mt_checker_refuse(c, "rank %d gets %lld of %lld elements", rank, (long long)covered, (long long)wanted);
-    if (part >= 0) m->worth[rank * m->nparts + part] = true;
+    if (part >= 0) m->has[rank * m->nparts + part] = true;
     return MT_OK;
 }
 
-/* AllToAll: the old parts that go to the rank's new part, each held somewhere in the group. */
-static enum mt_status worth_of_exchange(struct mt_checker *c, struct move *m, int rank) {
+/* AllToAll: the old parts that go to the rank's new part; the group must hold each of them whole. */
+static enum mt_status parts_of_exchange(struct mt_checker *c, struct move *m, int rank) {
     for (int p = 0; p < m->nparts; p++) {
         int first = 0;
         while (first < m->nranks && (m->from->part[first] != p || empty(m->from, first))) first++;
@@ -75,14 +75,14 @@ static enum mt_status worth_of_exchange(struct mt_checker *c, struct move *m, in
         struct move one = *m;
         int64_t covered = 0, wanted = mt_box_count(&m->to->box[rank], m->to->naxes);
         for (int s = 0; s < m->nranks; s++) {
-            struct mt_box both, again;
+            struct mt_box both, shared;
             if (one.group[s] != one.group[rank] || one.from->part[s] != p) continue;
             if (!mt_box_intersect(&one.from->box[s], &one.to->box[rank], one.to->naxes, &both)) continue;
             int64_t gives = mt_box_count(&both, one.to->naxes);
             for (int e = 0; e < s && gives; e++) {
                 if (one.group[e] != one.group[rank] || one.from->part[e] != p) continue;
-                if (!mt_box_intersect(&one.from->box[e], &both, one.to->naxes, &again)) continue;
-                if (mt_box_count(&again, one.to->naxes) != gives)
+                if (!mt_box_intersect(&one.from->box[e], &both, one.to->naxes, &shared)) continue;
+                if (mt_box_count(&shared, one.to->naxes) != gives)
                     return mt_checker_refuse(c, "ranks %d and %d hold overlapping pieces of what is exchanged", e, s);
                 gives = 0;
             }
@@ -91,7 +91,7 @@ static enum mt_status worth_of_exchange(struct mt_checker *c, struct move *m, in
         if (covered != wanted)
             return mt_checker_refuse(c, "rank %d gets %lld of %lld elements", rank, (long long)covered,
                                      (long long)wanted);
-        m->worth[rank * m->nparts + p] = true;
+        m->has[rank * m->nparts + p] = true;
     }
     return MT_OK;
 }
@@ -102,21 +102,22 @@ static int first_of_group(const struct move *m, int rank) {
     return s;
 }
 
-static enum mt_status worth_on(struct mt_checker *c, struct move *m, int rank) {
-    if (c->instr->kind == MT_INSTR_SLICE) return worth_of_copy(c, m, rank, rank);
+static enum mt_status parts_on(struct mt_checker *c, struct move *m, int rank) {
+    if (c->instr->kind == MT_INSTR_SLICE) return parts_of_copy(c, m, rank, rank);
     switch (c->instr->coll) {
     case MT_ALL_REDUCE:
-    case MT_REDUCE_SCATTER: return worth_of_reduction(c, m, rank);
-    case MT_ALL_GATHER: return worth_of_copy(c, m, rank, -1);
-    case MT_BROADCAST: return worth_of_copy(c, m, rank, first_of_group(m, rank));
-    case MT_ALL_TO_ALL: return worth_of_exchange(c, m, rank);
+    case MT_REDUCE_SCATTER: return parts_of_reduction(c, m, rank);
+    case MT_ALL_GATHER: return parts_of_copy(c, m, rank, -1);
+    case MT_BROADCAST: return parts_of_copy(c, m, rank, first_of_group(m, rank));
+    case MT_ALL_TO_ALL: return parts_of_exchange(c, m, rank);
     case MT_NCOLLS: break;
     }
     return mt_checker_refuse(c, "no such collective");
 }
 
-/* Replicas are bit-equal if they were, or if each set of them lies in one group, which ends with the same bits. Not so
- * after a ReduceScatter: two members who get the same element add it up in orders of their own. */
+/* Replicas are bit-equal after the move if they were before, or if each set of them is in one group, because its
+ * members end with the same bits. Not after a ReduceScatter: two members that get the same element may sum it in
+ * different orders. */
 static bool stays_uniform(const struct mt_checker *c, const struct move *m, int value) {
     bool was = c->facts[value].uniform, reduces = false;
     if (c->instr->kind == MT_INSTR_COLLECTIVE)
@@ -133,7 +134,7 @@ static bool stays_uniform(const struct mt_checker *c, const struct move *m, int 
     return true;
 }
 
-/* Types on the network and of the sums: the value's own, or for sums of gradients what the program says. */
+/* Wire and accumulation types: the value's own, or for sums of gradients those of the program. */
 static enum mt_status check_types(struct mt_checker *c, int in) {
     const struct mt_instr *i = c->instr;
     const struct mt_pvalue *v = &c->program->values[in];
@@ -141,7 +142,7 @@ static enum mt_status check_types(struct mt_checker *c, int in) {
     bool reduces = i->coll == MT_ALL_REDUCE || i->coll == MT_REDUCE_SCATTER;
     bool gradient = reduces && g->naxes > 0 && g->type == c->graph->acc && !mt_checker_samples(c, v->gvalue);
     if (i->wire != v->type && !(gradient && i->wire == c->program->gradient_wire))
-        return mt_checker_refuse(c, "%s is %s, but travels as %s", g->name, mt_type_name(v->type),
+        return mt_checker_refuse(c, "%s is %s, but its wire type is %s", g->name, mt_type_name(v->type),
                                  mt_type_name(i->wire));
     enum mt_type acc = i->reduce == MT_REDUCE_NONE ? i->wire : mt_type_acc(v->type);
     if (i->acc != acc)
@@ -163,24 +164,24 @@ static enum mt_status check_one(struct mt_checker *c, int in, int out) {
         enum mt_status st = check_types(c, in);
         if (st) return st;
         bool reduces = c->instr->coll == MT_ALL_REDUCE || c->instr->coll == MT_REDUCE_SCATTER;
-        if (reduces && c->instr->reduce == MT_REDUCE_NONE) return mt_checker_refuse(c, "it has nothing to reduce by");
+        if (reduces && c->instr->reduce == MT_REDUCE_NONE) return mt_checker_refuse(c, "it has no reduction");
         if (c->instr->reduce != m.from->reduce && m.nparts > 1)
             return mt_checker_refuse(c, "the value is reduced by another operation than the collective does");
     }
     if (m.to->nparts > 1 && m.to->reduce != m.from->reduce)
         return mt_checker_refuse(c, "a partial %s becomes a partial %s", m.from->reduce == MT_MAX ? "maximum" : "sum",
                                  m.to->reduce == MT_MAX ? "maximum" : "sum");
-    m.worth = mt_calloc((size_t)(m.nranks * m.nparts), sizeof *m.worth);
+    m.has = mt_calloc((size_t)(m.nranks * m.nparts), sizeof *m.has);
     enum mt_status st = MT_OK;
     for (int r = 0; r < m.nranks && !st; r++)
-        if (!empty(m.to, r)) st = worth_on(c, &m, r);
-    if (!st) st = mt_checker_parts(c, p->values[out].layout, m.nparts, m.worth);
+        if (!empty(m.to, r)) st = parts_on(c, &m, r);
+    if (!st) st = mt_checker_parts(c, p->values[out].layout, m.nparts, m.has);
     if (!st) mt_checker_learn(c, out, c->facts[in].covers, stays_uniform(c, &m, in));
-    free(m.worth);
+    free(m.has);
     return st;
 }
 
-/* Groups are numbered from 0 in order of their first ranks: anything else is a damaged instruction. */
+/* Groups are numbered from 0 in order of their first ranks. */
 static enum mt_status check_groups(struct mt_checker *c) {
     int next = 0;
     for (int r = 0; r < c->program->nranks; r++) {

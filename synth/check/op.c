@@ -1,12 +1,13 @@
-/* Operators: does every rank's piece of work fit together to the operator of the training graph?
+/* Operators: the ranks' work together must be the operator of the training graph.
  *
- * A rank's boxes say over which range of each index it iterates. Ranges of one index agree over all operands; an index
- * that cannot be split is whole. What a rank computes of an output is a sum over its ranges of the indices that the
- * output lacks; so those ranges are the parts of the output, and must tile the whole range wherever boxes overlap. */
+ * A rank's boxes give the range of each index that it iterates over. All operands must agree on the range, and an index
+ * that cannot be split must be whole. A rank computes of an output the sum over its ranges of the indices that the
+ * output lacks. Those ranges are the parts of the output; they must tile the whole range wherever boxes overlap. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "synth/check/internal.h"
+#include "synth/ops/ops.h"
 
 struct range {
     int64_t lo, hi;
@@ -17,7 +18,7 @@ struct range {
 struct work {
     const struct mt_op *op;
     struct range *range;
-    bool *idle; /* [nranks]: some input is empty on this rank, so there is nothing to iterate over */
+    bool *idle; /* [nranks]: an input is empty on this rank, so that there is nothing to iterate over */
     int64_t extent[MT_MAX_INDICES];
 };
 
@@ -38,7 +39,7 @@ static enum mt_status agree(struct mt_checker *c, struct work *w, int rank, int 
     return MT_OK;
 }
 
-/* Take the ranges of one operand's boxes on all ranks; an empty box says only that its rank is idle. */
+/* Take the ranges of one operand's boxes on all ranks; of an empty input only that its rank is idle. */
 static enum mt_status take_ranges(struct mt_checker *c, struct work *w, int value, const int *index, bool input) {
     enum mt_status st = MT_OK;
     const struct mt_layout *l = &c->program->layouts.items[c->program->values[value].layout];
@@ -52,7 +53,7 @@ static enum mt_status take_ranges(struct mt_checker *c, struct work *w, int valu
     return st;
 }
 
-/* Which linear set is partial: -1 if no input is. */
+/* *set: the linear set whose inputs are partial; -1 if no input is. */
 static enum mt_status partial_set(struct mt_checker *c, const struct work *w, int *set) {
     unsigned partial = 0, sets[MT_MAX_IN];
     for (int i = 0; i < w->op->nin; i++) {
@@ -83,7 +84,7 @@ static bool in_some_input(const struct mt_checker *c, const struct mt_op *op, in
     return false;
 }
 
-/* Roles: what cannot be split is whole on every rank that works. */
+/* An index that cannot be split is whole on every rank that is not idle. */
 static enum mt_status check_roles(struct mt_checker *c, const struct work *w) {
     for (int r = 0; r < c->program->nranks; r++)
         for (int i = 0; i < w->op->nindices && !w->idle[r]; i++) {
@@ -96,8 +97,7 @@ static enum mt_status check_roles(struct mt_checker *c, const struct work *w) {
     return MT_OK;
 }
 
-/* Is rank r's iteration over the indices that output o lacks empty, whole, or which box? Writes the box; returns its
- * volume. */
+/* box: the rank's ranges of the indices that the output lacks. Returns the box's volume. */
 static int64_t reduced_box(const struct mt_checker *c, const struct work *w, int output, int rank,
                            struct range box[MT_MAX_INDICES]) {
     int naxes = c->graph->values[w->op->out[output]].naxes;
@@ -147,8 +147,8 @@ static enum mt_status reduction_of(struct mt_checker *c, const struct work *w, i
     return MT_OK;
 }
 
-/* Number the distinct reduced boxes: part_of[rank], -1 where a rank has nothing to add. Distinct ones are disjoint, and
- * together whole. */
+/* Number the distinct boxes of reduced_box: part_of[rank], -1 if a rank adds nothing. Distinct boxes must be disjoint
+ * and together whole. */
 static enum mt_status number_parts(struct mt_checker *c, const struct work *w, int output, int *part_of, int *nparts) {
     int n = c->program->nranks, k = w->op->nindices;
     struct range *boxes = mt_calloc((size_t)(n * MT_MAX_INDICES), sizeof *boxes);
@@ -202,7 +202,7 @@ static enum mt_status check_output(struct mt_checker *c, const struct work *w, i
     enum mt_reduce reduce = MT_REDUCE_NONE;
     enum mt_status st = reduction_of(c, w, output, &reduce);
     if (!st && source && reduce != MT_REDUCE_NONE)
-        st = mt_checker_refuse(c, "partial inputs and a split sum at once are not proven");
+        st = mt_checker_refuse(c, "partial inputs together with a split sum are not supported");
     if (!st && source) {
         nparts = source->nparts;
         for (int r = 0; r < n; r++) part_of[r] = w->idle[r] ? -1 : source->part[r];
@@ -211,20 +211,20 @@ static enum mt_status check_output(struct mt_checker *c, const struct work *w, i
         st = number_parts(c, w, output, part_of, &nparts);
     }
     if (!st && nparts > 1 && l->nparts > 1 && l->reduce != reduce)
-        st = mt_checker_refuse(c, "output %d is declared another reduction than it is", output);
+        st = mt_checker_refuse(c, "output %d is declared with another reduction than it has", output);
     if (!st && nparts > 0) {
-        bool *worth = mt_calloc((size_t)(n * nparts), sizeof *worth);
+        bool *has = mt_calloc((size_t)(n * nparts), sizeof *has);
         for (int r = 0; r < n; r++)
-            if (part_of[r] >= 0) worth[r * nparts + part_of[r]] = true;
-        st = mt_checker_parts(c, layout, nparts, worth);
-        free(worth);
+            if (part_of[r] >= 0) has[r * nparts + part_of[r]] = true;
+        st = mt_checker_parts(c, layout, nparts, has);
+        free(has);
     }
-    /* A rank without work holds zeros: that is nothing of a sum, and nothing of a maximum as its zero is -inf. */
+    /* An idle rank holds the neutral element: 0 for a sum, -inf for a maximum. */
     free(part_of);
     return st;
 }
 
-/* Output boxes are what the ranges make them; indices that only outputs carry are free. */
+/* An output's box is empty where a range of it is; indices that only outputs carry are free. */
 static enum mt_status check_output_boxes(struct mt_checker *c, struct work *w) {
     for (int o = 0; o < w->op->nout; o++) {
         int value = c->instr->out[o];
@@ -244,7 +244,7 @@ static enum mt_status check_output_boxes(struct mt_checker *c, struct work *w) {
     return MT_OK;
 }
 
-/* An empty box needs a reason: an index of which this rank has nothing, and that can be split. */
+/* A box may be empty only if this rank has nothing of one of its indices, and that index can be split. */
 static enum mt_status check_empty_boxes(struct mt_checker *c, const struct work *w) {
     for (int k = 0; k < w->op->nin + w->op->nout; k++) {
         bool input = k < w->op->nin;
@@ -257,7 +257,7 @@ static enum mt_status check_empty_boxes(struct mt_checker *c, const struct work 
                 elsewhere = w->range[r * MT_MAX_INDICES + index[a]].state == KNOWN ||
                             mt_op_index_role(w->op, index[a]) == MT_INDEX_WHOLE;
             if (elsewhere)
-                return mt_checker_refuse(c, "rank %d has nothing of %s, but all that it is made of", r,
+                return mt_checker_refuse(c, "rank %d has an empty box of %s, but every index of it", r,
                                          c->graph->values[c->program->values[value].gvalue].name);
         }
     }

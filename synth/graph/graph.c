@@ -24,7 +24,7 @@ void mt_graph_free(struct mt_graph *graph) {
     free(graph);
 }
 
-/* The slot that holds `name`, or the empty one where it belongs; the table is never full. */
+/* The slot of `name`, or the empty one for it; the table is never full. */
 static struct mt_name *names_slot(const struct mt_names *names, const char *name) {
     uint64_t at = mt_hash64(name, strlen(name), 0);
     for (;; at++) {
@@ -51,7 +51,7 @@ static void names_add(struct mt_arena *arena, struct mt_names *names, const char
     names->count++;
 }
 
-/* A copy of `name`, or of "name.2", "name.3", ...: the first that is not taken. */
+/* A copy of the first of "name", "name.2", "name.3", ... that is not taken. */
 static const char *names_unique(struct mt_arena *arena, const struct mt_names *names, const char *name) {
     if (names_find(names, name) < 0) return mt_arena_strdup(arena, name);
     struct mt_name *first = names_slot(names, name);
@@ -69,10 +69,6 @@ int mt_graph_find_label(const struct mt_graph *graph, const char *name) {
 
 int mt_graph_find_value(const struct mt_graph *graph, const char *name) {
     return names_find(&graph->value_names, name);
-}
-
-int mt_graph_find_op(const struct mt_graph *graph, const char *name) {
-    return names_find(&graph->op_names, name);
 }
 
 enum mt_status mt_graph_label(struct mt_graph *graph, const char *name, int64_t extent, int64_t align, int *label,
@@ -143,7 +139,7 @@ int64_t mt_graph_parameters(const struct mt_graph *graph) {
     return n;
 }
 
-/* Operand `value` has the type that its letter in ops.def asks for, and the labels of its indices. */
+/* Operand `value` has the type of its letter in ops.def, and the labels of its indices. */
 static void assert_operand(const struct mt_graph *graph, const struct mt_op *op, int value, char letter,
                            const int *index) {
     assert(value >= 0 && value < graph->nvalues);
@@ -167,17 +163,13 @@ void mt_graph_reorder(struct mt_graph *graph, int first, const int *order, int c
     for (int i = 0; i < count; i++) moved[i] = graph->ops[order[i]];
     for (int i = 0; i < count; i++) {
         graph->ops[first + i] = moved[i];
-        names_slot(&graph->op_names, moved[i].name)->id = first + i;
         for (int o = 0; o < moved[i].nout; o++) graph->values[moved[i].out[o]].producer = first + i;
     }
     free(moved);
 }
 
-int mt_graph_op(struct mt_graph *graph, const char *name, const struct mt_op *given) {
-    const struct mt_op_info *info = &mt_op_info[given->kind];
-    struct mt_op again = *given, *op = &again;
-    for (int i = 0; i < op->nin && graph->role == MT_ROLE_BACKWARD; i++)
-        op->in[i] = mt_graph_recomputed(graph, op->in[i]);
+int mt_graph_op(struct mt_graph *graph, const char *name, const struct mt_op *op) {
+    const struct mt_op_info *info = &mt_op_info[op->kind];
     assert(!info->fused && op->nin >= info->min_in && op->nin <= info->max_in && op->nout == info->nout);
     for (int i = 0; i < op->nin; i++) assert_operand(graph, op, op->in[i], info->in_types[i], op->in_index[i]);
     mt_arena_grow(&graph->arena, &graph->ops, graph->nops, &graph->ops_capacity, sizeof *graph->ops);

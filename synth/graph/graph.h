@@ -1,23 +1,29 @@
-/* The training graph of one device: values with labelled axes, operators, and what is fed, kept and returned.
+/* The training graph of one device: values with labelled axes, the operators on them, and what is fed, kept and
+ * reported.
  *
- * Every axis of every value has a *label* (an interned name with one extent: batch, seq, embed, heads, vocab,
- * ffn, ...). An operator has *indices*: the letters of its signature. Each axis of each operand is one index; each
- * index has a label and an extent. A *label may occur twice* on one value; indices tell the occurrences apart.
+ *   label      the interned name of an extent: batch, seq, embed, heads, vocab, ffn, ...; every axis of a value has
+ *              one, and one label may occur twice on a value
+ *   index      a letter of an operator's signature (m, n, k of a matmul); each axis of each operand is one index, so
+ *              that indices tell two occurrences of a label apart
+ *   value      what is fed each step (input), kept from step to step (state), or made by an operator (temporary)
+ *   parameter  a state that is trained: a master weight
+ *   operator   one row of kernels/op/ops.def on values, with attributes; forward, backward or update by its role
+ *   bundle     a forward operator with the backward operators that its differentiation added (mt_op.forward)
  *
  *     struct mt_graph *g = mt_graph_new(MT_F32);
- *     mt_graph_label(g, "batch", 8, 1, &batch, err); ...
- *     int x = mt_graph_input(g, "x", MT_F32, "batch embed");
+ *     mt_graph_labels(g, labels, nlabels, err);
+ *     int x = mt_graph_input(g, "x", MT_F32, "batch embed");                                  // ops.h
  *     int w = mt_graph_param(g, "fc.weight", "embed,ffn", MT_INIT_NORMAL, 0.02);
- *     int y = mt_op_matmul(g, "fc", x, w, 1, 0);         // builders: synth/ops/ops.h
+ *     int y = mt_op_matmul(g, "fc", x, w, 1, 0);
  *     ...                                                // loss_sum and token_count are set
- *     mt_graph_set_precision(g, &job);                   // if it is more than a type: synth/autodiff/autodiff.h
- *     mt_graph_recompute(g, job.recompute);              // what backward makes again
+ *     mt_graph_set_precision(g, &job);                   // autodiff.h
+ *     mt_graph_recompute(g, job.recompute);
  *     mt_graph_differentiate(g, err);                    // adds gradients
  *     mt_graph_optimize(g, &job.optimizer, err);         // adds updates
  *     mt_graph_free(g);
  *
- * Ids are indices into the vectors and stay valid; a graph only grows (pointers into the vectors do not stay).
- * Operators stand in an order of execution; differentiating ends with a change of that order among its own. */
+ * Ids are indices into the vectors and stay valid, because a graph only grows; pointers into the vectors do not.
+ * Operators stand in an order of execution. Differentiation ends by reordering its own operators. */
 #ifndef MT_SYNTH_GRAPH_GRAPH_H
 #define MT_SYNTH_GRAPH_GRAPH_H
 
@@ -33,7 +39,7 @@
 struct mt_label {
     const char *name;
     int64_t extent;
-    int64_t align; /* shares are multiples of this (but one may be ragged); 1 unless said */
+    int64_t align; /* shares are multiples of this, but for one that takes the remainder */
 };
 
 enum mt_value_kind {
@@ -42,7 +48,7 @@ enum mt_value_kind {
     MT_VALUE_TEMP,  /* made by an operator */
 };
 
-/* How a state begins. */
+/* The initial value of a state. */
 enum mt_init { MT_INIT_ZERO, MT_INIT_ONE, MT_INIT_NORMAL, MT_INIT_CONSTANT };
 
 struct mt_value {
@@ -51,16 +57,15 @@ struct mt_value {
     enum mt_type type;
     int naxes;
     int label[MT_MAX_AXES];
-    int producer; /* the operator that makes it, or -1 */
-    bool param;   /* a state that is trained: a master weight (states that belong to it: see `owner`) */
-    int owner;    /* optimizer state: its parameter's value; else -1 */
-    int next;     /* a state: the value that it becomes at the end of the step; else -1 */
-    int gradient; /* of a parameter (type A, summed over all samples), once differentiated; else -1 */
+    int producer; /* the operator whose output it is, or -1 */
+    bool param;   /* a parameter; its optimizer states name it as `owner` */
+    int owner;    /* optimizer state: its parameter; else -1 */
+    int next;     /* a state: the value that replaces it at the end of the step; else -1 */
+    int gradient; /* of a differentiated parameter: type A, summed over all samples; else -1 */
     enum mt_init init;
     double init_std; /* NORMAL: the standard deviation; CONSTANT: the number */
-    bool decay;      /* a parameter that weight decay applies to */
-    /* The shape in a checkpoint: axes are grouped into `ndims` dimensions; group_end[d] is the axis after dimension d.
-     */
+    bool decay;      /* weight decay applies */
+    /* The shape in a checkpoint: axes grouped into `ndims` dimensions; group_end[d] is the axis after dimension d. */
     int ndims, group_end[MT_MAX_AXES];
 };
 
@@ -70,7 +75,7 @@ struct mt_op {
     enum mt_op_kind kind;
     const char *name; /* "h.0.mlp.c_fc", "h.0.mlp.c_fc/grad_w": unique */
     enum mt_op_role role;
-    int forward; /* a gradient's forward operator (its bundle); an update's parameter value; else -1 */
+    int forward; /* backward: the forward operator of its bundle; update: the parameter; else -1 */
     struct mt_attr attr;
     int nin, nout;
     int in[MT_MAX_IN], out[MT_MAX_OUT];
@@ -83,7 +88,7 @@ struct mt_op {
 struct mt_name {
     const char *name;
     int id;
-    int copies; /* ".2", ".3", ... that are known to be taken, from 1 on */
+    int copies; /* NAME.2 ... NAME.copies are taken */
 };
 /* Names to ids: open addressing, in the graph's arena. */
 struct mt_names {
@@ -99,24 +104,26 @@ struct mt_graph {
     int nlabels, nvalues, nops;
     int labels_capacity, values_capacity, ops_capacity;
     int batch;                  /* the label of samples, or -1 */
-    int loss_sum, token_count;  /* scalars: the sum of the losses, and over how many; -1 until built */
-    int logits, sq_norm, scale; /* values for reports; -1 if absent */
+    int loss_sum, token_count;  /* scalars: the sum of the losses, and their number; -1 until built */
+    int logits, sq_norm, scale; /* reported values; -1 if absent */
     enum mt_type type, acc;
-    bool tf32;                                 /* products of f32 may round operands to tf32 */
-    bool any_order;                            /* gradients of attention may be added up in any order */
-    int loss_scale, good_steps, skipped_steps; /* states of the loss's scaling; -1: it is not scaled */
+    bool tf32;                                 /* GEMMs of f32 may round operands to tf32 */
+    bool any_order;                            /* attention may sum gradients in any order */
+    int loss_scale, good_steps, skipped_steps; /* states of loss scaling; -1: none */
     int64_t growth_interval;                   /* of loss_scale, in steps */
-    enum mt_op_role role;                      /* stamped, with `forward`, on every operator that is added */
+    enum mt_op_role role;                      /* given, with `forward`, to every operator that is added */
     int forward;
-    uint64_t tags;      /* random streams given out so far */
-    int *again, nagain; /* recompute.c: of the forward values, what backward makes again; null: nothing */
+    uint64_t tags; /* random streams in use; the last tag given out */
+    /* [nrecomputed]: of each forward value, whether it is kept, dropped, or the copy that backward reads (recompute.c);
+     * null: all are kept */
+    int *recomputed, nrecomputed;
     struct mt_names value_names, op_names;
 };
 
 struct mt_graph *mt_graph_new(enum mt_type activation_type);
 void mt_graph_free(struct mt_graph *graph);
 
-/* Intern a label; the extent must agree with an earlier one (MT_EINPUT otherwise: by name, with both). */
+/* Intern a label. MT_EINPUT, with the name and both extents, if it exists with another extent. */
 enum mt_status mt_graph_label(struct mt_graph *graph, const char *name, int64_t extent, int64_t align, int *label,
                               struct mt_err *err);
 /* Intern a model's labels; the one named "batch" becomes the graph's batch. */
@@ -129,64 +136,38 @@ int mt_graph_value(struct mt_graph *graph, const char *name, enum mt_value_kind 
 /* The parameter that `value` is, or is a cast of; or -1. */
 int mt_graph_param_of(const struct mt_graph *graph, int value);
 
-/* Add an operator whose operands, attributes and index maps are set in *op; returns its id. Checks types and labels
- * by assert: builders are our own code. */
+/* Add an operator whose operands, attributes and index maps are set in *op; returns its id. Types and labels are
+ * checked by assert, because builders are our own code. */
 int mt_graph_op(struct mt_graph *graph, const char *name, const struct mt_op *op);
-/* Put `count` operators from `first` on into another order of execution: order[i] is the one that comes to first + i.
- * Their ids change; no operator that stays may refer to one as its `forward`. */
+/* Reorder the `count` operators from `first` on: operator order[i] moves to first + i. Their ids change; no other
+ * operator may name one of them as its `forward`. */
 void mt_graph_reorder(struct mt_graph *graph, int first, const int *order, int count);
 
 int mt_graph_find_value(const struct mt_graph *graph, const char *name); /* or -1 */
-int mt_graph_find_op(const struct mt_graph *graph, const char *name);    /* or -1 */
 int mt_graph_find_label(const struct mt_graph *graph, const char *name); /* or -1 */
-int64_t mt_graph_parameters(const struct mt_graph *graph);               /* numbers in all parameters */
+int64_t mt_graph_parameters(const struct mt_graph *graph);               /* elements of all parameters */
 int64_t mt_value_count(const struct mt_graph *graph, int value);         /* elements */
 static inline int64_t mt_value_extent(const struct mt_graph *g, int v, int axis) {
     return g->labels[g->values[v].label[axis]].extent;
 }
 
-/* The axis by which a parameter's storage is split: the longest, the first of equals, or one outside of it that is long
- * enough to be shared out, since shares of the outermost axis are runs of memory; -1 for a scalar. */
-int mt_storage_axis(const struct mt_graph *graph, int value);
-/* The labels of those axes, in order of parameters, each once: labels[graph->nlabels] out. Returns how many. */
-int mt_storage_labels(const struct mt_graph *graph, int *labels);
+/* The axis by which a parameter and its optimizer state are sharded: the longest (the first of equals), or an outer one
+ * of at least 256 elements and a quarter of the longest, because shares of outer axes are longer contiguous runs; -1
+ * for a scalar. */
+int mt_sharding_axis(const struct mt_graph *graph, int value);
+/* The labels of all parameters' sharding axes, each once, in order of parameters, to labels[graph->nlabels]. Returns
+ * how many. */
+int mt_sharding_labels(const struct mt_graph *graph, int *labels);
 
-/* What the rules need to know about a kind: one row a kind in synth/ops/. MAP means that an element of an output needs
- * of the index only its own place; an operand without the index is needed whole. */
-enum mt_index_role {
-    MT_INDEX_MAP,   /* in every output */
-    MT_INDEX_SUM,   /* outputs that lack it are sums over it */
-    MT_INDEX_MAX,   /* outputs that lack it are maxima over it */
-    MT_INDEX_WHOLE, /* cannot be split */
-};
-enum mt_index_role mt_op_index_role(const struct mt_op *op, int index);
-
-/* The inputs in which the operator is linear, as sets: bit i of set s is input i. All inputs of one set may be partial
- * sums together, all others must not be; then every output is a partial sum. Returns the number of sets. */
-int mt_op_linear_sets(const struct mt_op *op, unsigned sets[MT_MAX_IN]);
-
-/* Whether a message's kernel finds room beside the operator's on a GPU: many short blocks give way to it one by one and
- * go on with the multiprocessors that are left, where a product's, one for each multiprocessor, would wait for it. */
-bool mt_op_yields(enum mt_op_kind kind);
-
-/* Work of the operator when index i has extent[i]: floating-point operations and bytes of operands. */
-double mt_op_flops(const struct mt_op *op, const int64_t *extent);
-double mt_op_bytes(const struct mt_graph *graph, const struct mt_op *op, const int64_t *extent);
-/* The whole extents of an operator's indices. */
-void mt_op_extents(const struct mt_graph *graph, const struct mt_op *op, int64_t extent[MT_MAX_INDICES]);
-/* Of all operators: one whole step on the whole batch. */
-double mt_graph_flops(const struct mt_graph *graph);
-
-/* Say, before the graph is differentiated, which values backward makes again instead of keeping them. */
+/* Choose the forward values that backward recomputes instead of keeping them; before differentiation. */
 void mt_graph_recompute(struct mt_graph *graph, enum mt_recompute what);
-/* The value that a backward operator reads in the place of `value`: itself, or a copy, whose operators are added when
- * the first asks. mt_graph_op asks for all. */
+/* The value that a backward operator reads in the place of `value`: itself, or its recomputed copy, whose operators the
+ * first call adds. */
 int mt_graph_recomputed(struct mt_graph *graph, int value);
 
-/* Print one operator, or the whole graph: labels, values that are fed or kept, operators with their attributes. */
-void mt_op_print(const struct mt_graph *graph, int op, FILE *file);
+/* Print labels, values that are fed or kept, and operators with their attributes. */
 void mt_graph_print(const struct mt_graph *graph, FILE *file);
-/* 32 hex digits of what mt_graph_print prints, which is everything that decides what is computed. */
+/* 32 hex digits: the hash of what mt_graph_print prints, which is all that decides what is computed. */
 void mt_graph_hash(const struct mt_graph *graph, char out[33]);
 
 #endif

@@ -1,5 +1,5 @@
-/* A graph as text: every label, value and operator, with all that decides what is computed. Its hash names the graph.
- */
+/* A graph as text: every label, value and operator with all that decides what is computed. The text's hash identifies
+ * the graph. */
 #include <stdlib.h>
 
 #include "kernels/base/number/hash.h"
@@ -12,7 +12,7 @@ static void print_value(const struct mt_graph *graph, int value, FILE *file) {
     fputc(']', file);
 }
 
-/* In the fewest digits that read back the same. */
+/* In the fewest digits that strtod reads back exactly. */
 static void print_number(FILE *file, double value) {
     char text[40];
     for (int digits = 1; digits <= 17; digits++) {
@@ -33,35 +33,17 @@ static void print_whole(FILE *file, const char *name, long long value) {
 }
 
 /* Attributes that are not zero. */
+#define WHOLE(field) print_whole(file, #field, (long long)at->field)
+#define REAL(field) print_real(file, #field, at->field)
 static void print_attr(const struct mt_op *op, FILE *file) {
     const struct mt_attr *at = &op->attr;
-    print_whole(file, "nm", at->nm);
-    print_whole(file, "nn", at->nn);
-    print_whole(file, "nk", at->nk);
-    print_whole(file, "trans_a", at->trans_a);
-    print_whole(file, "trans_b", at->trans_b);
-    print_whole(file, "out_acc", at->out_acc);
-    print_whole(file, "tf32", at->tf32);
-    print_whole(file, "axes", at->axes);
-    print_real(file, "p", at->p);
-    print_whole(file, "tag", (long long)at->tag);
-    print_real(file, "scale", at->scale);
-    print_whole(file, "causal", at->causal);
-    print_whole(file, "any_order", at->any_order);
-    print_real(file, "eps", at->eps);
-    print_real(file, "value", at->value);
+    WHOLE(nm), WHOLE(nn), WHOLE(nk), WHOLE(trans_a), WHOLE(trans_b), WHOLE(out_acc), WHOLE(tf32), WHOLE(axes), REAL(p),
+        WHOLE(tag), REAL(scale), WHOLE(causal), WHOLE(any_order), REAL(eps), REAL(value);
     if (op->kind == MT_OP_cast || op->kind == MT_OP_fill) fprintf(file, " to=%s", mt_type_name(at->to));
-    print_real(file, "clip", at->clip);
-    print_real(file, "beta1", at->beta1);
-    print_real(file, "beta2", at->beta2);
-    print_real(file, "momentum", at->momentum);
-    print_real(file, "decay", at->decay);
-    print_real(file, "lr_scale", at->lr_scale);
-    print_whole(file, "nesterov", at->nesterov);
-    print_whole(file, "interval", (long long)at->interval);
+    REAL(clip), REAL(beta1), REAL(beta2), REAL(momentum), REAL(decay), REAL(lr_scale), WHOLE(nesterov), WHOLE(interval);
 }
 
-void mt_op_print(const struct mt_graph *graph, int op, FILE *file) {
+static void print_op(const struct mt_graph *graph, int op, FILE *file) {
     const struct mt_op *o = &graph->ops[op];
     for (int i = 0; i < o->nout; i++) {
         if (i) fputs(", ", file);
@@ -108,7 +90,7 @@ void mt_graph_print(const struct mt_graph *graph, FILE *file) {
     for (int i = 0; i < graph->nops; i++) {
         if (i == 0 || graph->ops[i].role != role) fprintf(file, "%s\n", roles[role = graph->ops[i].role]);
         fputs("  ", file);
-        mt_op_print(graph, i, file);
+        print_op(graph, i, file);
     }
     const int named[] = {graph->loss_sum, graph->token_count, graph->logits};
     static const char *const names[] = {"loss", "count", "logits"};

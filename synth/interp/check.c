@@ -1,5 +1,5 @@
-/* Whether a program is well enough formed to be interpreted: ids, counts, boxes and extents in range. Whether it is
- * *right* is not asked: wrong programs are run to see what they compute. */
+/* Whether a program can be interpreted: ids, counts, boxes and extents are in range. Whether it is *right* is not
+ * checked: wrong programs are run to see what they compute. */
 #include "synth/interp/internal.h"
 
 static enum mt_status sound_value(const struct mt_program *p, int value, struct mt_err *err) {
@@ -11,7 +11,8 @@ static enum mt_status sound_value(const struct mt_program *p, int value, struct 
     const struct mt_value *gv = &g->values[v->gvalue];
     const struct mt_layout *l = mt_pvalue_layout(p, value);
     if ((v->type == MT_I32) != (gv->type == MT_I32))
-        return mt_fail(err, MT_EBUG, "%%%d (%s): integers and numbers mixed up", value, gv->name);
+        return mt_fail(err, MT_EBUG, "%%%d (%s): an integer where a real number belongs, or the reverse", value,
+                       gv->name);
     bool shape = l->naxes == gv->naxes;
     for (int a = 0; a < gv->naxes && shape; a++)
         shape =
@@ -19,9 +20,9 @@ static enum mt_status sound_value(const struct mt_program *p, int value, struct 
     if (!shape) return mt_fail(err, MT_EBUG, "%%%d (%s): the layout is of another shape", value, gv->name);
     if (v->next < 0) return MT_OK;
     if (!v->input || gv->kind != MT_VALUE_STATE)
-        return mt_fail(err, MT_EBUG, "%%%d (%s) is no state, but is to become another value", value, gv->name);
+        return mt_fail(err, MT_EBUG, "%%%d (%s) is no state, but has a next value", value, gv->name);
     if (p->values[v->next].layout != v->layout || p->values[v->next].type != v->type)
-        return mt_fail(err, MT_EBUG, "%%%d (%s): its next value lies otherwise", value, gv->name);
+        return mt_fail(err, MT_EBUG, "%%%d (%s): its next value has another layout or type", value, gv->name);
     return MT_OK;
 }
 
@@ -37,7 +38,7 @@ static bool same_shape(const struct mt_layout *a, const struct mt_layout *b) {
     return same;
 }
 
-/* in[i] and out[i] are the same value in two layouts. */
+/* Whether two values can be one value in two layouts. */
 static bool sound_pair(const struct mt_program *p, int in, int out) {
     return same_shape(mt_pvalue_layout(p, in), mt_pvalue_layout(p, out)) &&
            (p->values[in].type == MT_I32) == (p->values[out].type == MT_I32);
@@ -47,14 +48,13 @@ static enum mt_status sound_collective(const struct mt_program *p, const struct 
     if ((unsigned)instr->coll >= MT_NCOLLS || (unsigned)instr->reduce > MT_MAX || (unsigned)instr->wire >= MT_NTYPES ||
         (unsigned)instr->acc >= MT_NTYPES || !instr->group || instr->nin < 1)
         return mt_fail(err, MT_EBUG, "a collective's field is out of range");
-    bool reduces = instr->coll == MT_ALL_REDUCE || instr->coll == MT_REDUCE_SCATTER;
-    if (reduces && instr->reduce == MT_REDUCE_NONE)
+    if (mt_coll_reduces(instr->coll) && instr->reduce == MT_REDUCE_NONE)
         return mt_fail(err, MT_EBUG, "%s without a reduction", mt_coll_name(instr->coll));
     for (int i = 0; i < instr->nin; i++) {
         bool integer = p->values[instr->in[i]].type == MT_I32;
         if (integer != (instr->wire == MT_I32) || integer != (instr->acc == MT_I32) ||
             !sound_pair(p, instr->in[i], instr->out[i]))
-            return mt_fail(err, MT_EBUG, "%%%d cannot become %%%d on a wire of %s", instr->in[i], instr->out[i],
+            return mt_fail(err, MT_EBUG, "%%%d cannot become %%%d with wire type %s", instr->in[i], instr->out[i],
                            mt_type_name(instr->wire));
     }
     return MT_OK;
@@ -73,13 +73,14 @@ static enum mt_status sound_accumulate(const struct mt_program *p, const struct 
                            *sum = &p->values[instr->out[0]];
     bool fits = a->layout == sum->layout && b->layout == sum->layout && a->type == sum->type && b->type == sum->type;
     return fits ? MT_OK
-                : mt_fail(err, MT_EBUG, "%%%d and %%%d lie otherwise than their sum %%%d", instr->in[0], instr->in[1],
-                          instr->out[0]);
+                : mt_fail(err, MT_EBUG, "%%%d and %%%d have another layout or type than their sum %%%d", instr->in[0],
+                          instr->in[1], instr->out[0]);
 }
 
 static enum mt_status sound_instr(const struct mt_program *p, const struct mt_instr *instr, struct mt_err *err) {
     static const int takes[][2] = {[MT_INSTR_SLICE] = {1, 1}, [MT_INSTR_ZERO] = {0, 1}, [MT_INSTR_ACCUMULATE] = {2, 1}};
-    if ((unsigned)instr->kind > MT_INSTR_ACCUMULATE) return mt_fail(err, MT_EBUG, "of no known kind");
+    if ((unsigned)instr->kind > MT_INSTR_ACCUMULATE)
+        return mt_fail(err, MT_EBUG, "the instruction is of no known kind");
     int nin = takes[instr->kind][0], nout = takes[instr->kind][1];
     if (instr->kind == MT_INSTR_OP) {
         if (instr->gop < 0 || instr->gop >= p->graph->nops) return mt_fail(err, MT_EBUG, "no operator %d", instr->gop);
@@ -99,7 +100,7 @@ static enum mt_status sound_instr(const struct mt_program *p, const struct mt_in
     case MT_INSTR_COLLECTIVE: return sound_collective(p, instr, err);
     case MT_INSTR_SLICE: return sound_slice(p, instr, err);
     case MT_INSTR_ACCUMULATE: return sound_accumulate(p, instr, err);
-    case MT_INSTR_OP: /* operands are looked at when they are run */
+    case MT_INSTR_OP: /* operands are checked when they are run */
     case MT_INSTR_ZERO: break;
     }
     return MT_OK;

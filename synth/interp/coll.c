@@ -1,6 +1,7 @@
-/* Collectives straight from boxes and parts, as program.h says what each kind computes: a wrong declaration computes
- * wrong numbers, as it would when run. Everything is kept in double; each sum is rounded to the instruction's `acc`,
- * which gives that type's own sums, because a double holds those of two floats exactly enough. */
+/* Collectives computed from boxes and parts, by the meaning of each kind in program.h: a wrong layout gives wrong
+ * numbers, as it would in training. Numbers are kept in double, and each sum is rounded to the instruction's `acc`.
+ * That gives the type's own sum, because a double has more than twice the digits of a float: rounding twice is rounding
+ * once. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,8 @@ struct receipt {
     const struct mt_layout *from, *to;
     int in, out, rank;
     double *result; /* the new box */
-    bool *got;      /* its elements that have been received (of this part) */
-    bool *any;      /* that hold a number (of any part) */
+    bool *got;      /* its elements that this part has given */
+    bool *any;      /* its elements that any part has given */
 };
 
 static double rounded(enum mt_type type, double x) {
@@ -32,9 +33,9 @@ static double reduced(const struct mt_instr *instr, double a, double b) {
     return isnan(a) || a > b ? a : b;
 }
 
-/* Add what `sender` holds of the new box; of elements that have been received only if they are `again` wanted. False if
- * two numbers meet and there is no reduction. */
-static bool receive(struct receipt *c, int sender, bool again) {
+/* Receive what `sender` holds of the new box; with `all` also elements that this part has already, to be reduced. False
+ * if an element would be reduced and there is no reduction. */
+static bool receive(struct receipt *c, int sender, bool all) {
     const struct mt_box *old = &c->from->box[sender], *new = &c->to->box[c->rank];
     const void *data = *mt_interp_buffer(c->interp, c->in, sender);
     enum mt_type type = c->interp->program->values[c->in].type;
@@ -46,7 +47,7 @@ static bool receive(struct receipt *c, int sender, bool again) {
         int64_t source = mt_place_in(old, naxes, w.at), target = mt_place_in(new, naxes, w.at);
         for (int64_t i = 0; i < w.length; i++) {
             int64_t t = target + i;
-            if (c->got[t] && !again) continue;
+            if (c->got[t] && !all) continue;
             double x = rounded(c->instr->wire, mt_type_load(type, data, source + i));
             if (c->any[t] && c->instr->reduce == MT_REDUCE_NONE) return false;
             c->result[t] = c->any[t] ? reduced(c->instr, c->result[t], x) : x;
@@ -69,14 +70,14 @@ static bool in_group(const struct receipt *c, int rank) {
     return c->instr->group[rank] == c->instr->group[c->rank];
 }
 
-/* Every member that has an element contributes. */
+/* AllReduce, ReduceScatter: every member that holds an element contributes. */
 static enum mt_status receive_reduced(struct receipt *c, struct mt_err *err) {
     for (int q = 0; q < c->interp->program->nranks; q++)
         if (in_group(c, q)) receive(c, q, true);
     return all_received(c, c->any, err);
 }
 
-/* The first member that has an element gives it; of a broadcast, the first member of all. */
+/* AllGather: the first member that holds an element gives it. Broadcast: the group's first member gives all. */
 static enum mt_status receive_first(struct receipt *c, bool root_only, struct mt_err *err) {
     for (int q = 0; q < c->interp->program->nranks; q++) {
         if (!in_group(c, q)) continue;
@@ -86,7 +87,7 @@ static enum mt_status receive_first(struct receipt *c, bool root_only, struct mt
     return all_received(c, c->any, err);
 }
 
-/* Part by part. */
+/* AllToAll: part by part. */
 static enum mt_status receive_parts(struct receipt *c, struct mt_err *err) {
     int nranks = c->interp->program->nranks;
     int64_t count = mt_box_count(&c->to->box[c->rank], c->to->naxes);
@@ -104,7 +105,7 @@ static enum mt_status receive_parts(struct receipt *c, struct mt_err *err) {
     }
     free(to_part);
     if (clash)
-        return mt_fail(err, MT_EBUG, "AllToAll of %%%d to %%%d: parts meet on rank %d, but there is no reduction",
+        return mt_fail(err, MT_EBUG, "AllToAll of %%%d to %%%d: rank %d gets several parts, but there is no reduction",
                        c->in, c->out, c->rank);
     for (int64_t i = 0; i < count && !err->status; i++)
         if (!c->any[i]) c->result[i] = c->to->reduce == MT_MAX ? -INFINITY : 0; /* no old part goes to this new one */
@@ -130,10 +131,10 @@ static enum mt_status collect(struct receipt *c, void **buffer, struct mt_err *e
     enum mt_status st = receive_all(c, err);
     if (!st) {
         *buffer = mt_interp_alloc(p, c->out, c->rank);
-        bool again = c->instr->coll == MT_ALL_REDUCE;
+        bool round = c->instr->coll == MT_ALL_REDUCE;
         for (int64_t i = 0; i < count; i++)
             mt_type_store(p->values[c->out].type, *buffer, i,
-                          again ? rounded(c->instr->wire, c->result[i]) : c->result[i]);
+                          round ? rounded(c->instr->wire, c->result[i]) : c->result[i]);
     }
     free(c->result);
     free(c->got);

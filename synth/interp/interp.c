@@ -1,4 +1,4 @@
-/* The interpreter's values: states and inputs set and read whole. */
+/* The interpreter's values: buffers, and states and inputs set and read whole. */
 #include "synth/interp/interp.h"
 
 #include <math.h>
@@ -23,13 +23,20 @@ void mt_interp_install(struct mt_interp *interp, int value, int rank, void *buff
     *slot = buffer;
 }
 
-void mt_boxed_copy(const struct mt_boxed *to, const struct mt_boxed *from, int naxes) {
+enum mt_status mt_interp_made(const struct mt_interp *interp, int value, int rank, struct mt_err *err) {
+    if (*mt_interp_buffer(interp, value, rank)) return MT_OK;
+    const struct mt_program *p = interp->program;
+    return mt_fail(err, MT_EBUG, "%%%d (%s) is used on rank %d, but is not there", value,
+                   p->graph->values[p->values[value].gvalue].name, rank);
+}
+
+void mt_boxed_copy(void *data, const struct mt_boxed *to, const struct mt_boxed *from, int naxes) {
     struct mt_box common;
     struct rows w;
     if (!mt_box_intersect(to->box, from->box, naxes, &common)) return;
     for (rows_begin(&w, &common, naxes); w.more; rows_next(&w)) {
         int64_t target = mt_place_in(to->box, naxes, w.at), source = mt_place_in(from->box, naxes, w.at);
-        mt_type_convert(to->type, (char *)to->data + target * mt_type_size(to->type), from->type,
+        mt_type_convert(to->type, (char *)data + target * mt_type_size(to->type), from->type,
                         (const char *)from->data + source * mt_type_size(from->type), w.length);
     }
 }
@@ -40,7 +47,7 @@ static bool has_batch(const struct mt_graph *g, int gvalue) {
     return false;
 }
 
-/* Activations go after their last use; the logits and all that has no samples stay for reports. */
+/* Activations are freed after their last use; the logits and values without samples stay for reports. */
 static void find_last_uses(struct mt_interp *interp) {
     const struct mt_program *p = interp->program;
     int number = 0;
@@ -91,21 +98,22 @@ static struct mt_box whole_box(const struct mt_graph *g, int gvalue) {
     return box;
 }
 
-/* Lay a whole value out; of a partial one, part 0 has it and the others have nothing to add. */
+/* Distribute a whole value; if it is partial, part 0 has it and the other parts are neutral. */
 static void scatter(struct mt_interp *interp, int value, const void *data) {
     const struct mt_program *p = interp->program;
     const struct mt_graph *g = p->graph;
     int gvalue = p->values[value].gvalue;
     const struct mt_layout *l = mt_pvalue_layout(p, value);
     struct mt_box whole = whole_box(g, gvalue);
-    struct mt_boxed from = {(void *)(uintptr_t)data, &whole, g->values[gvalue].type};
+    struct mt_boxed from = {data, &whole, g->values[gvalue].type};
     for (int r = 0; r < p->nranks; r++) {
-        struct mt_boxed to = {mt_interp_alloc(p, value, r), &l->box[r], p->values[value].type};
+        struct mt_boxed to = {.box = &l->box[r], .type = p->values[value].type};
+        void *buffer = mt_interp_alloc(p, value, r);
         int64_t count = mt_box_count(to.box, l->naxes);
-        if (l->part[r] == 0) mt_boxed_copy(&to, &from, l->naxes);
+        if (l->part[r] == 0) mt_boxed_copy(buffer, &to, &from, l->naxes);
         for (int64_t i = 0; i < count && l->part[r] != 0; i++)
-            mt_type_store(to.type, to.data, i, l->reduce == MT_MAX ? -INFINITY : 0);
-        mt_interp_install(interp, value, r, to.data);
+            mt_type_store(to.type, buffer, i, l->reduce == MT_MAX ? -INFINITY : 0);
+        mt_interp_install(interp, value, r, buffer);
     }
 }
 
@@ -135,7 +143,8 @@ void mt_interp_init_states(struct mt_interp *interp, uint64_t seed) {
     }
 }
 
-/* One part of a value, from the first rank that holds each element; others may differ by up to *spread. */
+/* One part of a value: each element from the first rank that holds it. *spread is raised to the largest difference of
+ * the others. */
 static void gather_part(const struct mt_interp *interp, int value, int part, const struct mt_box *whole, double *data,
                         double *spread) {
     const struct mt_program *p = interp->program;
@@ -159,7 +168,7 @@ static void gather_part(const struct mt_interp *interp, int value, int part, con
     free(got);
 }
 
-/* The value whole: its parts reduced. Elements that nobody holds are NaN. */
+/* The whole value: its parts reduced. Elements that no rank holds are NaN. */
 static void assemble(const struct mt_interp *interp, int value, double *data, double *spread) {
     const struct mt_program *p = interp->program;
     const struct mt_layout *l = mt_pvalue_layout(p, value);
@@ -197,7 +206,7 @@ static bool made_everywhere(const struct mt_interp *interp, int value) {
     return true;
 }
 
-/* It is there, is not a sum that is still to be reduced, and is about the whole batch. */
+/* Whether the value is made on all ranks, is not partial, and covers the whole batch. */
 static bool is_whole(const struct mt_interp *interp, int value) {
     const struct mt_program *p = interp->program;
     const struct mt_pvalue *v = &p->values[value];
@@ -215,16 +224,4 @@ bool mt_interp_result(const struct mt_interp *interp, int gvalue, double *data) 
             return true;
         }
     return false;
-}
-
-double mt_interp_spread(const struct mt_interp *interp, int gvalue) {
-    const struct mt_program *p = interp->program;
-    double spread = 0;
-    for (int v = 0; v < p->nvalues && !interp->broken.status; v++)
-        if (p->values[v].gvalue == gvalue && is_whole(interp, v)) {
-            double *data = mt_malloc((size_t)mt_value_count(p->graph, gvalue) * sizeof *data);
-            assemble(interp, v, data, &spread);
-            free(data);
-        }
-    return spread;
 }

@@ -4,8 +4,9 @@
 #include <string.h>
 
 #include "synth/interp/internal.h"
+#include "synth/interp/interp.h"
 
-/* Where the interpreter is. */
+/* The block and iteration that run. */
 struct place {
     struct mt_interp *interp;
     const struct mt_clock *clock;
@@ -15,13 +16,6 @@ struct place {
 
 static bool runs(const struct place *at, int rank) {
     return at->block != MT_BODY || at->iteration < at->interp->program->body_count[rank];
-}
-
-enum mt_status mt_interp_made(const struct mt_interp *interp, int value, int rank, struct mt_err *err) {
-    if (*mt_interp_buffer(interp, value, rank)) return MT_OK;
-    const struct mt_program *p = interp->program;
-    return mt_fail(err, MT_EBUG, "%%%d (%s) is used on rank %d, but is not there", value,
-                   p->graph->values[p->values[value].gvalue].name, rank);
 }
 
 /* ---- feeding inputs ---- */
@@ -66,8 +60,7 @@ static enum mt_status feed_block(const struct place *at, struct mt_err *err) {
     enum mt_status st = MT_OK;
     for (int64_t i = 0; i < batch; i++) {
         sample_of[i] = mt_program_sample(p, at->block, at->iteration, i);
-        /* Past a rank's last iteration its places stand for nobody's samples; only boxes of other ranks' places read
-         * them. */
+        /* After a rank's last iteration its places have no samples; only boxes at other ranks' places read them. */
         if (sample_of[i] >= p->graph->labels[p->graph->batch].extent) sample_of[i] = 0;
     }
     for (int v = 0; v < p->nvalues && !st; v++) {
@@ -81,7 +74,7 @@ static enum mt_status feed_block(const struct place *at, struct mt_err *err) {
 
 /* ---- instructions ---- */
 
-/* Elements below which a team of threads costs more than it does, above all where ranks share the cores. */
+/* Elements below which starting threads takes longer than the work, above all where ranks share the cores. */
 enum { WORTH_A_TEAM = 1 << 16 };
 
 static bool is_small(const struct mt_call *call) {
@@ -91,7 +84,7 @@ static bool is_small(const struct mt_call *call) {
     return count < WORTH_A_TEAM;
 }
 
-/* The operator in plain C, with the scratch that it wants. */
+/* Run the operator in plain C, with the scratch that it needs. */
 static enum mt_status run_call(struct mt_call *call, struct mt_err *err) {
     enum mt_status st = mt_call_check(call, err);
     if (st) return st;
@@ -141,9 +134,10 @@ static enum mt_status run_slice(struct mt_interp *interp, const struct mt_instr 
     int in = instr->in[0], out = instr->out[0];
     if (mt_interp_made(interp, in, rank, err)) return err->status;
     struct mt_boxed from = {*mt_interp_buffer(interp, in, rank), mt_pvalue_box(p, in, rank), p->values[in].type};
-    struct mt_boxed to = {mt_interp_alloc(p, out, rank), mt_pvalue_box(p, out, rank), p->values[out].type};
-    mt_boxed_copy(&to, &from, mt_pvalue_layout(p, in)->naxes);
-    mt_interp_install(interp, out, rank, to.data);
+    struct mt_boxed to = {.box = mt_pvalue_box(p, out, rank), .type = p->values[out].type};
+    void *buffer = mt_interp_alloc(p, out, rank);
+    mt_boxed_copy(buffer, &to, &from, mt_pvalue_layout(p, in)->naxes);
+    mt_interp_install(interp, out, rank, buffer);
     return MT_OK;
 }
 
@@ -179,7 +173,7 @@ static enum mt_status run_on(const struct place *at, const struct mt_instr *inst
     case MT_INSTR_SLICE: return run_slice(at->interp, instr, rank, err);
     case MT_INSTR_ZERO: return run_zero(at->interp, instr, rank);
     case MT_INSTR_ACCUMULATE: return run_accumulate(at->interp, instr, rank, err);
-    case MT_INSTR_COLLECTIVE: break; /* of all ranks together */
+    case MT_INSTR_COLLECTIVE: break; /* run for all ranks together */
     }
     return MT_EBUG;
 }
@@ -196,7 +190,7 @@ static void drop(struct mt_interp *interp, int value) {
     for (int r = 0; r < interp->program->nranks; r++) mt_interp_install(interp, value, r, NULL);
 }
 
-/* `number` is the block's first instruction's, as last_use counts them. */
+/* `number`: that of the block's first instruction, as in last_use. */
 static enum mt_status run_block(const struct place *at, int number, struct mt_err *err) {
     struct mt_interp *interp = at->interp;
     const struct mt_block *block = &interp->program->blocks[at->block];
@@ -214,8 +208,8 @@ static bool is_state(const struct mt_program *p, int value) {
     return p->values[value].input && p->graph->values[p->values[value].gvalue].kind == MT_VALUE_STATE;
 }
 
-/* States take their new values, all at once. */
-static enum mt_status turn_over(struct mt_interp *interp, struct mt_err *err) {
+/* All states take their next values at once. */
+static enum mt_status update_states(struct mt_interp *interp, struct mt_err *err) {
     const struct mt_program *p = interp->program;
     enum mt_status st = MT_OK;
     void **fresh = mt_calloc((size_t)(p->nvalues * p->nranks), sizeof *fresh);
@@ -225,9 +219,8 @@ static enum mt_status turn_over(struct mt_interp *interp, struct mt_err *err) {
             if ((st = mt_interp_made(interp, next, r, err))) break;
             struct mt_boxed from = {*mt_interp_buffer(interp, next, r), mt_pvalue_box(p, next, r),
                                     p->values[next].type};
-            struct mt_boxed to = {mt_interp_alloc(p, v, r), mt_pvalue_box(p, v, r), p->values[v].type};
-            mt_boxed_copy(&to, &from, naxes);
-            fresh[v * p->nranks + r] = to.data;
+            struct mt_boxed to = {.box = mt_pvalue_box(p, v, r), .type = p->values[v].type};
+            mt_boxed_copy(fresh[v * p->nranks + r] = mt_interp_alloc(p, v, r), &to, &from, naxes);
         }
     for (int v = 0; v < p->nvalues; v++)
         for (int r = 0; r < p->nranks; r++) {
@@ -262,5 +255,5 @@ enum mt_status mt_interp_step(struct mt_interp *interp, const struct mt_clock *c
             if (run_block(&at, number, err)) return err->status;
         number += p->blocks[b].ninstrs;
     }
-    return turn_over(interp, err);
+    return update_states(interp, err);
 }

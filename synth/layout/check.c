@@ -1,7 +1,7 @@
 /* Whether boxes cover a value: coordinate compression, one axis after the other.
  *
- * Between two neighbouring cuts of an axis the same boxes are present everywhere, so that each slab is the same
- * question with one axis less. At most (2 nranks)^axes slabs; the axes that are really cut are one or two. */
+ * Between two neighbouring cuts of an axis the set of boxes is constant, so that each slab is the same question with
+ * one axis less. At most (2 nranks)^axes slabs; in practice one or two axes are cut. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@ static int compare_cuts(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Whether the `count` boxes cover the value from `axis` on; if not, hole[axis..] is an element that none holds. */
+/* Whether the boxes cover the axes from `axis` on; if not, hole[axis..] is an element that none holds. */
 static bool covered(const struct mt_layout *layout, const struct mt_box **boxes, int count, int axis, int64_t *hole) {
     if (axis == layout->naxes) return count > 0;
     int64_t *cuts = mt_malloc((size_t)(2 * count + 2) * sizeof *cuts);

@@ -1,18 +1,12 @@
-/* How one layout becomes another: the pattern, the groups, and the pieces of the general case.
+/* How one layout becomes another: the collective, its groups, and the transfers of the general case.
  *
- * Each pattern is tried on groups found by a key that all members must share (the box that is reduced or made whole,
- * and the part it belongs to), then by how often the member's own piece has occurred before: the k-th replica works in
- * the k-th group. Whether those groups do what the pattern promises is then counted. O(nranks^2) boxes. */
+ * Each collective is tried in turn. Its candidate groups are the ranks with an equal key: the box that is reduced or
+ * gathered, and its part. Where a key has replicas, the k-th replica joins the k-th group. Then the groups are checked
+ * to reduce, scatter or gather exactly what the collective promises. O(nranks^2) comparisons of boxes. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "synth/layout/region.h"
-
-const char *mt_conversion_name(enum mt_conversion conversion) {
-    static const char *const names[MT_NCONVERSIONS] = {"nothing",       "slice",     "AllReduce",
-                                                       "ReduceScatter", "AllGather", "AllToAll"};
-    return names[conversion];
-}
 
 void mt_layout_part_map(const struct mt_layout *from, const struct mt_layout *to, int nranks, int *to_part) {
     bool other_reduction = from->nparts > 1 && to->nparts > 1 && from->reduce != to->reduce;
@@ -21,7 +15,7 @@ void mt_layout_part_map(const struct mt_layout *from, const struct mt_layout *to
         if (mt_box_count(&from->box[r], from->naxes)) to_part[from->part[r]] = to->part[r];
 }
 
-/* One conversion under study. */
+/* A conversion while its collective is sought. */
 struct study {
     const struct mt_layout *from, *to;
     int nranks;
@@ -47,17 +41,18 @@ static bool is_slice(const struct study *s) {
     return true;
 }
 
-/* Number the groups by two ranks' likeness: `alike` is an equivalence; among those alike, `same` tells replicas. */
-static void group_by(struct study *s, bool (*alike)(const struct study *, int, int),
-                     bool (*same)(const struct study *, int, int), bool (*takes_part)(const struct study *, int)) {
+/* Group the ranks that take part by the relation `equivalent`; among equivalent ranks `replica` tells replicas, each of
+ * which goes to a group of its own. */
+static void group_by(struct study *s, bool (*equivalent)(const struct study *, int, int),
+                     bool (*replica)(const struct study *, int, int), bool (*takes_part)(const struct study *, int)) {
     int *turn = mt_calloc((size_t)s->nranks, sizeof *turn);
     for (int r = 0; r < s->nranks; r++) {
         s->group[r] = r;
         if (!takes_part(s, r)) continue;
         for (int q = 0; q < r; q++)
-            if (takes_part(s, q) && alike(s, q, r) && same(s, q, r)) turn[r]++;
+            if (takes_part(s, q) && equivalent(s, q, r) && replica(s, q, r)) turn[r]++;
         for (int q = 0; q < r; q++)
-            if (takes_part(s, q) && alike(s, q, r) && turn[q] == turn[r]) {
+            if (takes_part(s, q) && equivalent(s, q, r) && turn[q] == turn[r]) {
                 s->group[r] = s->group[q];
                 break;
             }
@@ -73,31 +68,31 @@ static bool has_new(const struct study *s, int r) {
     return new_count(s, r) > 0;
 }
 
-static bool old_box_alike(const struct study *s, int q, int r) {
+static bool same_old_box(const struct study *s, int q, int r) {
     return s->to_part[s->from->part[q]] == s->to_part[s->from->part[r]] &&
            mt_box_equal(&s->from->box[q], &s->from->box[r], s->from->naxes);
 }
 
-static bool new_box_alike(const struct study *s, int q, int r) {
+static bool same_new_box(const struct study *s, int q, int r) {
     return s->to->part[q] == s->to->part[r] && mt_box_equal(&s->to->box[q], &s->to->box[r], s->to->naxes);
 }
 
-static bool old_part_same(const struct study *s, int q, int r) {
+static bool same_old_part(const struct study *s, int q, int r) {
     return s->from->part[q] == s->from->part[r];
 }
 
-static bool old_box_same(const struct study *s, int q, int r) {
+static bool replica_of_old_box(const struct study *s, int q, int r) {
     return has_old(s, q) && has_old(s, r) && mt_box_equal(&s->from->box[q], &s->from->box[r], s->from->naxes);
 }
 
-/* Members of a group are alike, so one of them answers for all. */
+/* Members of a group are equivalent, so that only the first is examined. */
 static bool first_of_group(const struct study *s, int rank) {
     for (int q = 0; q < rank; q++)
         if (s->group[q] == s->group[rank]) return false;
     return true;
 }
 
-/* Whether the group's boxes follow each other on some axis: the common case, and quickly seen. */
+/* Whether the group's boxes follow each other along some axis, and so are disjoint: the common case, in O(nranks). */
 static bool group_in_order(const struct study *s, const struct mt_layout *layout, int rank) {
     for (int a = 0; a < layout->naxes; a++) {
         int64_t end = INT64_MIN;
@@ -113,7 +108,7 @@ static bool group_in_order(const struct study *s, const struct mt_layout *layout
     return false;
 }
 
-/* Whether the boxes of r's group are disjoint and have `count` elements together. */
+/* Whether the boxes of the rank's group are disjoint and have `count` elements together. */
 static bool group_tiles(const struct study *s, const struct mt_layout *layout, int rank, int64_t count) {
     bool in_order = group_in_order(s, layout, rank);
     for (int q = 0; q < s->nranks; q++) {
@@ -128,7 +123,7 @@ static bool group_tiles(const struct study *s, const struct mt_layout *layout, i
     return count == 0;
 }
 
-/* AllReduce and ReduceScatter: every group has all the parts that become one, once each. */
+/* AllReduce and ReduceScatter: every group has each of the parts that reduce to its new part once. */
 static bool is_reduction(struct study *s, bool scatter) {
     const struct mt_layout *from = s->from, *to = s->to;
     for (int r = 0; r < s->nranks; r++) {
@@ -136,7 +131,7 @@ static bool is_reduction(struct study *s, bool scatter) {
         if (!mt_box_within(&to->box[r], &from->box[r], to->naxes)) return false;
         if (!scatter && !mt_box_equal(&to->box[r], &from->box[r], to->naxes)) return false;
     }
-    group_by(s, old_box_alike, old_part_same, has_old);
+    group_by(s, same_old_box, same_old_part, has_old);
     for (int r = 0; r < s->nranks; r++) {
         if (!has_old(s, r) || !first_of_group(s, r)) continue;
         int members = 0, parts = 0;
@@ -155,7 +150,7 @@ static bool is_gather(struct study *s) {
         if (!has_old(s, r)) continue;
         if (from->part[r] != to->part[r] || !mt_box_within(&from->box[r], &to->box[r], to->naxes)) return false;
     }
-    group_by(s, new_box_alike, old_box_same, has_new);
+    group_by(s, same_new_box, replica_of_old_box, has_new);
     for (int r = 0; r < s->nranks; r++)
         if (has_new(s, r) && first_of_group(s, r) && !group_tiles(s, from, r, new_count(s, r))) return false;
     return true;
@@ -167,7 +162,7 @@ struct transfers {
     int count, capacity;
 };
 
-/* Take from `sender` what it has of the region; what is left stays in the region. */
+/* Move what `sender` holds of the region `wanted` to the list of transfers. */
 static void take(struct transfers *list, struct mt_region *wanted, struct mt_arena *scratch,
                  const struct mt_layout *from, int sender, int receiver) {
     struct mt_region taken = {0};
@@ -202,7 +197,7 @@ int mt_layout_transfers(const struct mt_layouts *table, int from_id, int to_id, 
     return transfers.count;
 }
 
-/* The connected sets of ranks between which something is moved. */
+/* Groups are the connected components of the graph of transfers. */
 static void connect(const struct mt_layouts *table, int from, int to, int *group) {
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_transfer *list;

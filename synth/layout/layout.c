@@ -1,4 +1,4 @@
-/* The table of layouts: a hash table by content over a vector that only grows. */
+/* The table of layouts: a vector that only grows, and a hash table of its contents. */
 #include "synth/layout/layout.h"
 
 #include <assert.h>
@@ -80,7 +80,7 @@ static void grow_slots(struct mt_layouts *table) {
     for (int i = 0; i < table->count; i++) *find_slot(table, &table->items[i]) = i + 1;
 }
 
-/* Part numbers in order of the first rank that holds something; a box of nothing belongs to part 0. */
+/* Number the parts in order of their first rank that holds anything; an empty box is of part 0. */
 static void canonical_parts(struct mt_layout *layout, int nranks, int *renamed) {
     int nparts = 0;
     for (int p = 0; p < layout->nparts; p++) renamed[p] = -1;
@@ -130,16 +130,7 @@ int mt_layout_intern(struct mt_layouts *table, const struct mt_layout *layout) {
     return *slot - 1;
 }
 
-void mt_layouts_copy(const struct mt_layouts *from, struct mt_layouts *to) {
-    mt_layouts_init(to, from->nranks);
-    for (int i = 0; i < from->count; i++) {
-        int id = mt_layout_intern(to, &from->items[i]);
-        assert(id == i);
-        (void)id;
-    }
-}
-
-/* A layout of whole boxes, all of part 0, to be changed and interned. */
+/* A layout of whole boxes in part 0, for the caller to change and intern. */
 static struct mt_layout whole_boxes(struct mt_arena *arena, int nranks, int naxes, const int64_t *extent) {
     struct mt_layout l = {
         .naxes = naxes, .nparts = 1, .box = mt_new(arena, struct mt_box, nranks), .part = mt_new(arena, int, nranks)};
@@ -150,7 +141,7 @@ static struct mt_layout whole_boxes(struct mt_arena *arena, int nranks, int naxe
     return l;
 }
 
-/* Making the boxes of all ranks takes its time, so layouts are remembered by what makes them as well. */
+/* Making and hashing the boxes of all ranks is slow: named layouts are found by their arguments as well. */
 static uint64_t regular_hash(const struct mt_layouts *table, int naxes, const int64_t *extent, int axis,
                              const int64_t *starts, enum mt_reduce reduce) {
     int what[] = {naxes, axis, (int)reduce};

@@ -1,4 +1,4 @@
-/* What a box leaves of another is cut into two slabs an axis at most. */
+/* A box minus a box is at most two slabs per axis. */
 #include "synth/layout/region.h"
 
 void mt_region_add(struct mt_region *region, struct mt_arena *arena, const struct mt_box *box, int naxes) {
@@ -7,7 +7,7 @@ void mt_region_add(struct mt_region *region, struct mt_arena *arena, const struc
     region->boxes[region->count++] = *box;
 }
 
-/* Add to `rest` what `box` has outside `cut`, which lies in it. */
+/* Add `box` minus `cut`, which is within it, to `rest`. */
 static void add_outside(struct mt_region *rest, struct mt_arena *arena, struct mt_box box, const struct mt_box *cut,
                         int naxes) {
     for (int a = 0; a < naxes; a++) {
@@ -22,7 +22,8 @@ static void add_outside(struct mt_region *rest, struct mt_arena *arena, struct m
     }
 }
 
-/* Take the front of a single box, cut across one axis, in place: blocks in order. False if `common` is not that. */
+/* If `common` is the front of `box` along one axis, shrink `box` to the rest and return true: blocks that are taken in
+ * order need no new boxes. */
 static bool take_front(struct mt_box *box, const struct mt_box *common, int naxes) {
     int cut = -1;
     for (int a = 0; a < naxes; a++) {

@@ -1,29 +1,10 @@
-/* Rules from an operator's indices: what it demands and what it gives. */
+/* Layouts of operands by rule. */
 #include "synth/layout/rule.h"
+#include "synth/ops/ops.h"
 
 #include <assert.h>
 
-static const struct mt_split *split_of(const struct mt_split *splits, int nsplits, int label) {
-    for (int s = 0; s < nsplits; s++)
-        if (splits[s].label == label) return &splits[s];
-    return NULL;
-}
-
-int mt_rules(const struct mt_op *op, const struct mt_split *splits, int nsplits, struct mt_rule *rules) {
-    int n = 0;
-    rules[n++] = (struct mt_rule){.kind = MT_RULE_REPLICATE};
-    for (int i = 0; i < op->nindices; i++) {
-        const struct mt_split *split = split_of(splits, nsplits, op->index_label[i]);
-        if (split && mt_op_index_role(op, i) != MT_INDEX_WHOLE)
-            rules[n++] = (struct mt_rule){.kind = MT_RULE_SPLIT, .index = i, .split = split};
-    }
-    unsigned sets[MT_MAX_IN];
-    int nsets = mt_op_linear_sets(op, sets);
-    for (int s = 0; s < nsets; s++) rules[n++] = (struct mt_rule){.kind = MT_RULE_LINEAR, .set = s};
-    return n;
-}
-
-/* The axis of an operand that has the index, or -1. */
+/* The axis of an operand that carries the index, or -1. */
 static int axis_of(const int *axis_index, int naxes, int index) {
     for (int a = 0; a < naxes; a++)
         if (axis_index[a] == index) return a;

@@ -1,10 +1,10 @@
-/* Layouts in words: the regular cases by name, the others box by box. */
+/* Layouts as text: R, S and P by name, others box by box. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "synth/layout/layout.h"
 
-/* The only axis on which some box is not whole; -1 if every box is whole or empty, -2 if there are several. */
+/* The only axis on which a box is not whole; -1 if every box is whole or empty, -2 if there are several axes. */
 static int split_axis(const struct mt_layout *l, int nranks) {
     int found = -1;
     for (int r = 0; r < nranks; r++) {
@@ -18,7 +18,7 @@ static int split_axis(const struct mt_layout *l, int nranks) {
     return found;
 }
 
-/* Some rank holds nothing although the value has elements. */
+/* Whether a rank's box is empty although the value has elements. */
 static bool has_empty_box(const struct mt_layout *l, int nranks) {
     int64_t count = 1;
     for (int a = 0; a < l->naxes; a++) count *= l->extent[a];
@@ -27,7 +27,7 @@ static bool has_empty_box(const struct mt_layout *l, int nranks) {
     return false;
 }
 
-/* Each part's ranks, in order, tile the axis. */
+/* Whether each part's ranks tile the axis in order of rank. */
 static bool tiles_in_order(const struct mt_layout *l, int nranks, int axis) {
     for (int p = 0; p < l->nparts; p++) {
         int64_t end = 0;
@@ -64,7 +64,7 @@ static void print_boxes(FILE *out, const struct mt_layout *l, int nranks) {
 
 static void print_layout(FILE *out, const struct mt_layout *l, int nranks) {
     int axis = split_axis(l, nranks);
-    if (axis == -1 && has_empty_box(l, nranks)) axis = 0; /* all or nothing: any axis can say it */
+    if (axis == -1 && has_empty_box(l, nranks)) axis = 0; /* whole and empty boxes: a split of any axis says so */
     if (axis == -1) {
         if (l->nparts > 1)
             print_parts(out, l, nranks);

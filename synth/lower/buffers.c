@@ -1,8 +1,8 @@
-/* Storage: which values lie in the same memory.
+/* Buffer assignment: which values share memory.
  *
- * In the order of the instructions every output gets a new storage, unless it continues an input's: an accumulator, a
- * contiguous slice, a state's next value, an operator that may work in place on what ends there, a collective whose
- * message is the tensor itself. */
+ * In the order of the instructions every output gets a new buffer, unless it continues an input's: an accumulator, a
+ * contiguous slice, a state's next value, an operator that may work in place on an input whose last use it is, a
+ * collective whose message is the tensor itself. */
 #include <assert.h>
 #include <limits.h>
 #include <string.h>
@@ -10,32 +10,39 @@
 #include "synth/lower/internal.h"
 #include "synth/program/message.h"
 
-static int new_storage(struct mt_lowering *l, int64_t size_bytes) {
-    mt_arena_grow(&l->scratch, &l->storages, l->nstorages, &l->storages_capacity, sizeof *l->storages);
-    l->storages[l->nstorages] = (struct mt_storage){.size_bytes = size_bytes, .last_use = -1};
-    return l->nstorages++;
+static int new_buffer(struct mt_lowering *l, int64_t size_bytes) {
+    mt_arena_grow(&l->scratch, &l->buffers, l->nbuffers, &l->buffers_capacity, sizeof *l->buffers);
+    l->buffers[l->nbuffers] = (struct mt_buffer){.size_bytes = size_bytes, .last_use = -1};
+    return l->nbuffers++;
 }
 
 int mt_lowering_value(struct mt_lowering *l, int pvalue, int64_t size_bytes) {
     struct mt_lowered *low = l->low;
     mt_arena_grow(&low->arena, &low->values, low->nvalues, &low->values_capacity, sizeof *low->values);
-    mt_arena_grow(&l->scratch, &l->storage, low->nvalues, &l->storage_capacity, sizeof *l->storage);
+    mt_arena_grow(&l->scratch, &l->buffer, low->nvalues, &l->buffer_capacity, sizeof *l->buffer);
     mt_arena_grow(&l->scratch, &l->at, low->nvalues, &l->at_capacity, sizeof *l->at);
-    l->storage[low->nvalues] = -1;
+    l->buffer[low->nvalues] = -1;
     l->at[low->nvalues] = 0;
     low->values[low->nvalues] = (struct mt_lvalue){.pvalue = pvalue, .offset_bytes = -1, .size_bytes = size_bytes};
     return low->nvalues++;
 }
 
-static struct mt_storage *storage_of(const struct mt_lowering *l, int value) {
-    assert(l->storage[value] >= 0);
-    return &l->storages[l->storage[value]];
+struct mt_linstr *mt_lowering_instr(struct mt_lowering *l) {
+    struct mt_lowered *low = l->low;
+    mt_arena_grow(&low->arena, &low->instrs, low->ninstrs, &low->instrs_capacity, sizeof *low->instrs);
+    low->block_begin[MT_NBLOCKS] = low->ninstrs + 1;
+    return &low->instrs[low->ninstrs++];
 }
 
-/* Put a program value into a storage, `at` bytes from its start. */
-static void join(struct mt_lowering *l, int value, int storage, int64_t at, int instr) {
-    struct mt_storage *s = &l->storages[storage];
-    l->storage[value] = storage;
+static struct mt_buffer *buffer_of(const struct mt_lowering *l, int value) {
+    assert(l->buffer[value] >= 0);
+    return &l->buffers[l->buffer[value]];
+}
+
+/* Put a program value at offset `at` of a buffer. */
+static void join(struct mt_lowering *l, int value, int buffer, int64_t at, int instr) {
+    struct mt_buffer *s = &l->buffers[buffer];
+    l->buffer[value] = buffer;
     l->at[value] = at;
     int last = l->last_use[value] > instr ? l->last_use[value] : instr;
     if (last > s->last_use) s->last_use = last;
@@ -45,21 +52,21 @@ static void join(struct mt_lowering *l, int value, int storage, int64_t at, int 
 }
 
 static void own(struct mt_lowering *l, int value, int instr) {
-    join(l, value, new_storage(l, l->low->values[value].size_bytes), 0, instr);
+    join(l, value, new_buffer(l, l->low->values[value].size_bytes), 0, instr);
 }
 
-static int new_buffer(struct mt_lowering *l, int64_t size_bytes) {
+static int new_value(struct mt_lowering *l, int64_t size_bytes) {
     int value = mt_lowering_value(l, -1, size_bytes);
-    l->storage[value] = new_storage(l, size_bytes);
+    l->buffer[value] = new_buffer(l, size_bytes);
     return value;
 }
 
-/* Whether instruction `instr` may overwrite input `value`: nobody reads its memory afterwards, in this iteration or
- * the next, and no other input of the instruction lies in it. */
+/* Whether instruction `instr` may overwrite input `value`: nothing reads its buffer afterwards, in this iteration or
+ * the next, and no other input of the instruction is in it. */
 static bool may_take(const struct mt_lowering *l, int instr, int value, const struct mt_linstr *c) {
-    const struct mt_storage *s = storage_of(l, value);
+    const struct mt_buffer *s = buffer_of(l, value);
     int same = 0;
-    for (int i = 0; i < c->nin; i++) same += l->storage[c->in[i]] == l->storage[value];
+    for (int i = 0; i < c->nin; i++) same += l->buffer[c->in[i]] == l->buffer[value];
     bool loop = mt_lowered_block(l->low, instr) == MT_BODY && s->outside;
     return !s->fixed && !loop && same == 1 && s->last_use <= instr;
 }
@@ -69,20 +76,20 @@ static bool same_size(const struct mt_lowering *l, int a, int b) {
            l->program->values[a].type == l->program->values[b].type;
 }
 
-/* A state's next value may be made in the state's place if the old value's readers are all before, or if the
- * instruction works in place on it (`input`, or -1). */
+/* Whether a state's next value may overwrite the state: all readers of the old value come before, or the instruction
+ * works in place on it (`input`, or -1). */
 static bool may_replace_state(const struct mt_lowering *l, int instr, int output, int input) {
     int state = l->state_of[output];
     if (state < 0 || mt_lowered_block(l->low, instr) <= MT_BODY) return false;
-    const struct mt_storage *s = storage_of(l, state);
+    const struct mt_buffer *s = buffer_of(l, state);
     if (input < 0) return s->last_use < instr;
-    return l->storage[input] == l->storage[state] && l->at[input] == 0 && same_size(l, input, output) &&
+    return l->buffer[input] == l->buffer[state] && l->at[input] == 0 && same_size(l, input, output) &&
            s->last_use <= instr;
 }
 
 /* ---- operators ---- */
 
-/* add is symmetric: let the operand that ends here come first. */
+/* An addition is symmetric: the operand whose last use this is comes first, so that it can be overwritten. */
 static void prefer_ending(struct mt_lowering *l, int instr, struct mt_linstr *c) {
     bool symmetric =
         c->kind == MT_OP_residual_norm || (c->kind == MT_OP_add && c->attr.axes == (1u << c->tensor[0].naxes) - 1);
@@ -95,16 +102,16 @@ static void prefer_ending(struct mt_lowering *l, int instr, struct mt_linstr *c)
 
 static void place_output(struct mt_lowering *l, int instr, const struct mt_linstr *c, int o) {
     int out = c->out[o], input = mt_op_info[c->kind].in_place[o];
-    if (l->storage[out] >= 0) return; /* fill over itself, an output named twice */
+    if (l->buffer[out] >= 0) return; /* assigned: a fill over itself, or an output named twice */
     if (input >= c->nin) input = -1;
     if (l->adds_to[out] >= 0) {
         int base = l->adds_to[out];
-        join(l, out, l->storage[base], l->at[base], instr);
+        join(l, out, l->buffer[base], l->at[base], instr);
     } else if (may_replace_state(l, instr, out, input >= 0 ? c->in[input] : -1) ||
                may_replace_state(l, instr, out, -1)) {
-        join(l, out, l->storage[l->state_of[out]], 0, instr);
+        join(l, out, l->buffer[l->state_of[out]], 0, instr);
     } else if (input >= 0 && same_size(l, c->in[input], out) && may_take(l, instr, c->in[input], c)) {
-        join(l, out, l->storage[c->in[input]], l->at[c->in[input]], instr);
+        join(l, out, l->buffer[c->in[input]], l->at[c->in[input]], instr);
     } else {
         own(l, out, instr);
     }
@@ -116,7 +123,7 @@ static void place_operator(struct mt_lowering *l, int instr, struct mt_linstr *c
     if (!l->options->scratch_bytes) return;
     struct mt_call call = mt_linstr_call(c, c->tensor);
     int64_t bytes = l->options->scratch_bytes(l->options->context, &call);
-    if (bytes > 0) c->scratch = new_buffer(l, bytes);
+    if (bytes > 0) c->scratch = new_value(l, bytes);
 }
 
 /* ---- pieces ---- */
@@ -129,7 +136,7 @@ static int naxes_of(const struct mt_lowering *l, int value) {
     return l->program->layouts.items[l->program->values[value].layout].naxes;
 }
 
-/* A box of a value as a piece of its tensor; the address is filled in when there is one. */
+/* A box of a value as a piece of its tensor. */
 static struct mt_piece piece_of(const struct mt_lowering *l, int value, const struct mt_message_piece *from) {
     const struct mt_box *whole = box_of(l, value);
     enum mt_type type = l->program->values[value].type;
@@ -142,11 +149,12 @@ static struct mt_piece piece_of(const struct mt_lowering *l, int value, const st
         start += (from->box.lo[a] - whole->lo[a]) * stride;
         stride *= whole->hi[a] - whole->lo[a];
     }
-    piece.data = (void *)(uintptr_t)(start * mt_type_size(type)); /* in the tensor; order.c adds the tensor's address */
+    piece.data =
+        (void *)(uintptr_t)(start * mt_type_size(type)); /* bytes in the tensor; order.c adds the tensor's offset */
     return piece;
 }
 
-/* The pieces of one side, and whose they are. */
+/* The pieces that are packed (or unpacked), and in *owner the lvalue of each. */
 static struct mt_piece *pieces_of(const struct mt_lowering *l, const int *values, const struct mt_message_piece *from,
                                   int count, int **owner) {
     struct mt_piece *pieces = mt_new(&l->low->arena, struct mt_piece, count);
@@ -163,14 +171,14 @@ static bool is_array(const struct mt_lowering *l, int value, const struct mt_box
     return l->program->values[value].type == acc && mt_box_run(part, box_of(l, value), naxes_of(l, value), &start);
 }
 
-/* With `apart`, of what is no array. */
+/* The copies of pieces; with `rest` only of those that are no array: not contiguous, or not of the message's type. */
 static struct mt_lcopies copies_of(const struct mt_lowering *l, const int *values,
-                                   const struct mt_message_piece *pieces, int count, enum mt_type acc, bool apart) {
+                                   const struct mt_message_piece *pieces, int count, enum mt_type acc, bool rest) {
     struct mt_lcopies copies = {0};
     for (int i = 0; i < count; i++) {
         int value = values[pieces[i].operand];
         int64_t element_bytes = mt_type_size(l->program->values[value].type) + mt_type_size(acc);
-        if (apart && is_array(l, value, &pieces[i].box, acc)) continue;
+        if (rest && is_array(l, value, &pieces[i].box, acc)) continue;
         copies.bytes += mt_box_count(&pieces[i].box, naxes_of(l, value)) * element_bytes;
         copies.n++;
     }
@@ -200,16 +208,16 @@ static void place_slice(struct mt_lowering *l, int instr, struct mt_linstr *c) {
     if (same_type && !may_replace_state(l, instr, out, -1) &&
         mt_box_run(box_of(l, out), box_of(l, in), naxes, &start)) {
         c->what = MT_LOWERED_ALIAS;
-        join(l, out, l->storage[in], l->at[in] + start * element, instr);
+        join(l, out, l->buffer[in], l->at[in] + start * element, instr);
         return;
     }
     if (may_replace_state(l, instr, out, -1))
-        join(l, out, l->storage[l->state_of[out]], 0, instr);
+        join(l, out, l->buffer[l->state_of[out]], 0, instr);
     else
         own(l, out, instr);
-    /* Among messages, a copy of what one brought does not hold up computing; but at the end it would wait there for
-     * messages to come, and what computes for it. */
-    c->stream = mt_lowered_block(l->low, instr) == MT_EPILOGUE ? MT_STREAM_COMPUTE : storage_of(l, in)->writer;
+    /* On the communication stream the copy of a collective's result does not delay computation. But in EPILOGUE it
+     * would wait there behind later collectives, and computation would wait for the copy. */
+    c->stream = mt_lowered_block(l->low, instr) == MT_EPILOGUE ? MT_STREAM_COMPUTE : buffer_of(l, in)->writer;
     fill_copy(l, c);
 }
 
@@ -223,7 +231,7 @@ static enum mt_status schedule(struct mt_lowering *l, struct mt_linstr *c, const
         row = mt_coll_find(c->problem.kind, algorithm);
         if (!row) return mt_fail(l->err, MT_EINPUT, "%s: there is no algorithm \"%s\"", c->name, algorithm);
         if (!row->applies(&c->problem)) {
-            mt_fail(l->err, MT_EINPUT, "%s: algorithm \"%s\" does not serve %d ranks with these counts", c->name,
+            mt_fail(l->err, MT_EINPUT, "%s: algorithm \"%s\" does not apply to %d ranks with these counts", c->name,
                     algorithm, c->problem.n);
             return mt_err_hint(l->err, "choose another, or \"auto\"");
         }
@@ -235,7 +243,7 @@ static enum mt_status schedule(struct mt_lowering *l, struct mt_linstr *c, const
     return MT_OK;
 }
 
-/* A collective of one value of the message's type may use the tensor as its message. */
+/* Whether the collective has one value, of the message's type, so that its tensor may serve as the message. */
 static bool plain(const struct mt_lowering *l, const struct mt_linstr *c) {
     return c->nin == 1 && l->program->values[c->in[0]].type == c->problem.acc &&
            l->program->values[c->out[0]].type == c->problem.acc;
@@ -244,15 +252,15 @@ static bool plain(const struct mt_lowering *l, const struct mt_linstr *c) {
 static void place_outputs(struct mt_lowering *l, int instr, struct mt_linstr *c, bool in_place) {
     for (int o = 0; o < c->nout; o++) {
         if (may_replace_state(l, instr, c->out[o], -1))
-            join(l, c->out[o], l->storage[l->state_of[c->out[o]]], 0, instr);
+            join(l, c->out[o], l->buffer[l->state_of[c->out[o]]], 0, instr);
         else if (in_place && same_size(l, c->in[o], c->out[o]) && may_take(l, instr, c->in[o], c))
-            join(l, c->out[o], l->storage[c->in[o]], l->at[c->in[o]], instr);
+            join(l, c->out[o], l->buffer[c->in[o]], l->at[c->in[o]], instr);
         else
             own(l, c->out[o], instr);
     }
 }
 
-/* Which tensors are messages, and where no pieces are needed for it. */
+/* Choose the tensors that serve as messages; they need no pieces. */
 static void choose_messages(struct mt_lowering *l, int instr, struct mt_linstr *c, struct mt_message *m) {
     bool whole = c->problem.kind == MT_ALL_REDUCE || c->problem.kind == MT_BROADCAST;
     bool takes = may_take(l, instr, c->in[0], c);
@@ -269,7 +277,7 @@ static void choose_messages(struct mt_lowering *l, int instr, struct mt_linstr *
     if (!mt_message_is_tensor(m->unpack, m->nunpack, m->count[last], box_of(l, out), naxes)) return;
     c->message[last] = out;
     m->nunpack = 0;
-    if (whole && l->storage[in] == l->storage[out]) m->npack = 0;
+    if (whole && l->buffer[in] == l->buffer[out]) m->npack = 0;
 }
 
 static enum mt_status message_of(struct mt_lowering *l, const struct mt_instr *source, struct mt_message *m) {
@@ -289,19 +297,17 @@ static enum mt_status place_collective(struct mt_lowering *l, int instr, struct 
     if (st) return st;
     c->problem = m.problem;
     c->group = m.group;
-    c->tag = source->axis;
     c->zero = m.zero;
     choose_messages(l, instr, c, &m);
     for (int b = 0; b < 2; b++) {
         c->message_count[b] = m.count[b];
-        if (c->message[b] < 0 && m.count[b] > 0)
-            c->message[b] = new_buffer(l, m.count[b] * mt_type_size(m.problem.acc));
+        if (c->message[b] < 0 && m.count[b] > 0) c->message[b] = new_value(l, m.count[b] * mt_type_size(m.problem.acc));
     }
     c->npack = m.npack, c->nunpack = m.nunpack;
     c->packed = copies_of(l, c->in, m.pack, m.npack, m.problem.acc, false);
     c->unpacked = copies_of(l, c->out, m.unpack, m.nunpack, m.problem.acc, false);
-    c->packed_apart = copies_of(l, c->in, m.pack, m.npack, m.problem.acc, true);
-    c->unpacked_apart = copies_of(l, c->out, m.unpack, m.nunpack, m.problem.acc, true);
+    c->packed_rest = copies_of(l, c->in, m.pack, m.npack, m.problem.acc, true);
+    c->unpacked_rest = copies_of(l, c->out, m.unpack, m.nunpack, m.problem.acc, true);
     if (!l->options->sketch) {
         c->pack = pieces_of(l, c->in, m.pack, m.npack, &c->pack_value);
         c->unpack = pieces_of(l, c->out, m.unpack, m.nunpack, &c->unpack_value);
@@ -320,12 +326,12 @@ static enum mt_status place(struct mt_lowering *l, int instr) {
     enum mt_block_kind block = mt_lowered_block(l->low, instr);
     bool fill = c->what == MT_LOWERED_OP && c->kind == MT_OP_fill;
     for (int i = 0; i < c->nin; i++)
-        if (l->storage[c->in[i]] < 0 && !fill)
+        if (l->buffer[c->in[i]] < 0 && !fill)
             return mt_fail(l->err, MT_EBUG, "%s in the %s block reads %s, which is not made before", c->name,
                            mt_block_name(block), name_of(l, c->in[i]));
     for (int o = 0; o < c->nout; o++) {
         int base = l->adds_to[c->out[o]];
-        if (base >= 0 && (l->storage[base] < 0 || l->last_use[base] > instr))
+        if (base >= 0 && (l->buffer[base] < 0 || l->last_use[base] > instr))
             return mt_fail(l->err, MT_EBUG, "%s in the %s block adds to %s, which is not made before or is read later",
                            c->name, mt_block_name(block), name_of(l, base));
     }
@@ -336,18 +342,19 @@ static enum mt_status place(struct mt_lowering *l, int instr) {
         st = place_collective(l, instr, c, &l->program->blocks[block].instrs[c->sources[0]]);
     else
         place_slice(l, instr, c);
-    for (int o = 0; o < c->nout && c->what != MT_LOWERED_ALIAS; o++) storage_of(l, c->out[o])->writer = c->stream;
+    for (int o = 0; o < c->nout && c->what != MT_LOWERED_ALIAS; o++) buffer_of(l, c->out[o])->writer = c->stream;
     return st;
 }
 
-/* States whose new value was made elsewhere are copied back at the very end. */
+/* States whose next value has another buffer are copied back at the end of the step. */
 static enum mt_status copy_states(struct mt_lowering *l) {
     const struct mt_program *p = l->program;
     for (int s = 0; s < p->nvalues; s++) {
         int next = p->values[s].next;
-        if (next < 0 || next == s || l->storage[s] == l->storage[next]) continue;
-        if (l->storage[next] < 0 || storage_of(l, next)->fixed || p->values[next].layout != p->values[s].layout)
-            return mt_fail(l->err, MT_EBUG, "the next value of %s is never made, is another state's, or lies otherwise",
+        if (next < 0 || next == s || l->buffer[s] == l->buffer[next]) continue;
+        if (l->buffer[next] < 0 || buffer_of(l, next)->fixed || p->values[next].layout != p->values[s].layout)
+            return mt_fail(l->err, MT_EBUG,
+                           "the next value of %s is never made, is another state's, or has another layout",
                            name_of(l, s));
         struct mt_linstr *c = mt_lowering_instr(l);
         int *operands = mt_new(&l->low->arena, int, 2);
@@ -366,12 +373,12 @@ static enum mt_status copy_states(struct mt_lowering *l) {
     return MT_OK;
 }
 
-enum mt_status mt_assign_storage(struct mt_lowering *l) {
+enum mt_status mt_assign_buffers(struct mt_lowering *l) {
     const struct mt_program *p = l->program;
     for (int v = 0; v < p->nvalues; v++) {
         if (!p->values[v].input) continue;
         own(l, v, -1);
-        storage_of(l, v)->fixed = true;
+        buffer_of(l, v)->fixed = true;
     }
     for (int i = 0; i < l->low->ninstrs; i++) {
         enum mt_status st = place(l, i);

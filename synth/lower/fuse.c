@@ -1,8 +1,8 @@
 /* Fusion: patterns of operators become one fused kernel.
  *
- * A pattern is a function that looks at one instruction (its anchor), finds the others through the values between them,
- * and merges them. Values that only members use are never made. A row of `patterns` is a pattern; later rows see what
- * earlier rows have made. The file is as long as there are patterns. */
+ * A pattern is a function that takes one instruction (its anchor), finds the other members through the values between
+ * them, and merges them. Values that only members use are never made. Each pattern is a row of `patterns`; later rows
+ * see the fused operators of earlier rows. The length of the file is the number of patterns. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -12,10 +12,10 @@ struct fusing {
     struct mt_lowering *l;
     struct mt_linstr *instrs;
     int begin, end;        /* the block */
-    int *into;             /* [ninstrs]: the instruction that absorbed it, or itself */
-    int *producer;         /* [pvalues]: the instruction that makes it in this block, or -1 */
-    int *first_use, *uses; /* [pvalues + 1], []: instructions of this block that read it */
-    bool *kept;            /* [pvalues]: wanted outside of the block */
+    int *into;             /* [ninstrs]: the instruction that it was merged into, or itself */
+    int *producer;         /* [pvalues]: the instruction of this block that makes it, or -1 */
+    int *first_use, *uses; /* readers of value v in this block: uses[first_use[v] .. first_use[v + 1]) */
+    bool *kept;            /* [pvalues]: read outside of the block, or after the step */
 };
 
 static int resolve(const struct fusing *f, int instr) {
@@ -23,7 +23,7 @@ static int resolve(const struct fusing *f, int instr) {
     return instr;
 }
 
-/* The instruction of kind `kind` that makes `value` as output `out`; null if it is another, or in another block. */
+/* The instruction that makes `value`, if it is of this block and makes it as output `out` of kind `kind`; else null. */
 static struct mt_linstr *made_by(const struct fusing *f, int value, enum mt_op_kind kind, int out) {
     if (f->producer[value] < 0) return NULL;
     struct mt_linstr *p = &f->instrs[resolve(f, f->producer[value])];
@@ -54,7 +54,7 @@ static bool makes(const struct mt_linstr *instr, int value) {
     return false;
 }
 
-/* Whether `value`, made outside of the members, is there when instruction `at` starts. */
+/* Whether `value` is made by a member or before instruction `at`. */
 static bool ready(const struct fusing *f, struct mt_linstr *const *members, int count, const struct mt_linstr *at,
                   int value) {
     if (value < 0 || f->producer[value] < 0) return true;
@@ -62,7 +62,7 @@ static bool ready(const struct fusing *f, struct mt_linstr *const *members, int 
     return p < at || is_member(members, count, p);
 }
 
-/* Whether the members may run together in the place of `at`, leaving only fused->out. */
+/* Whether the members may run together at the place of `at` and make only fused->out. */
 static bool mergeable(const struct fusing *f, struct mt_linstr *const *members, int count, const struct mt_linstr *at,
                       const struct mt_linstr *fused) {
     for (int i = 0; i < fused->nin; i++)
@@ -86,7 +86,7 @@ static int by_number(const void *left, const void *right) {
     return *(const int *)left - *(const int *)right;
 }
 
-/* Whether the device has better than the members for it. */
+/* Whether the device runs the fused operator no slower than its members. */
 static bool worth(const struct fusing *f, const struct mt_linstr *member, const struct mt_linstr *fused) {
     const struct mt_lower_options *options = f->l->options;
     if (!options->worth_fusing) return true;
@@ -94,8 +94,8 @@ static bool worth(const struct fusing *f, const struct mt_linstr *member, const 
     return options->worth_fusing(options->context, &whole, &first);
 }
 
-/* Make `fused` (what it computes, in and out) of the members, in the place of the last of them that comes after all
- * inputs and before everybody who wants an output. */
+/* Replace the members by `fused` (kind, attributes, in and out are set) at the place of the last member that comes
+ * after all inputs and before every reader of an output. False if there is none. */
 static bool merge(struct fusing *f, struct mt_linstr *const *members, int count, struct mt_linstr fused) {
     struct mt_arena *arena = &f->l->low->arena;
     struct mt_linstr *at = NULL;
@@ -152,57 +152,57 @@ static bool fuse_residual_norm(struct fusing *f, struct mt_linstr *norm) {
 
 /* matmul, add of a bias over its n axes. */
 static bool fuse_bias(struct fusing *f, struct mt_linstr *add) {
-    struct mt_linstr *product = made_by(f, add->in[0], MT_OP_matmul, 0);
-    if (!product || product->attr.out_acc || product->attr.accumulate) return false;
-    if (add->attr.axes != ((1u << product->attr.nn) - 1) << product->attr.nm) return false;
-    int in[3] = {product->in[0], product->in[1], add->in[1]};
-    struct mt_attr attr = product->attr;
+    struct mt_linstr *gemm = made_by(f, add->in[0], MT_OP_matmul, 0);
+    if (!gemm || gemm->attr.out_acc || gemm->attr.accumulate) return false;
+    if (add->attr.axes != ((1u << gemm->attr.nn) - 1) << gemm->attr.nm) return false;
+    int in[3] = {gemm->in[0], gemm->in[1], add->in[1]};
+    struct mt_attr attr = gemm->attr;
     attr.epilogue = MT_OP_add;
     return merge(
-        f, (struct mt_linstr *[]){product, add}, 2,
+        f, (struct mt_linstr *[]){gemm, add}, 2,
         (struct mt_linstr){.kind = MT_OP_fused_matmul, .attr = attr, .nin = 3, .nout = 1, .in = in, .out = add->out});
 }
 
-/* A product with bias, gelu or relu. */
+/* A GEMM with bias, gelu or relu. */
 static bool fuse_activation(struct fusing *f, struct mt_linstr *activation) {
-    struct mt_linstr *product = made_by(f, activation->in[0], MT_OP_fused_matmul, 0);
-    if (!product || product->attr.epilogue != MT_OP_add) return false;
-    int out[2] = {activation->out[0], product->out[0]};
-    struct mt_attr attr = product->attr;
+    struct mt_linstr *gemm = made_by(f, activation->in[0], MT_OP_fused_matmul, 0);
+    if (!gemm || gemm->attr.epilogue != MT_OP_add) return false;
+    int out[2] = {activation->out[0], gemm->out[0]};
+    struct mt_attr attr = gemm->attr;
     attr.epilogue = activation->kind;
-    return merge(f, (struct mt_linstr *[]){product, activation}, 2,
-                 (struct mt_linstr){
-                     .kind = MT_OP_fused_matmul, .attr = attr, .nin = 3, .nout = 2, .in = product->in, .out = out});
+    return merge(
+        f, (struct mt_linstr *[]){gemm, activation}, 2,
+        (struct mt_linstr){.kind = MT_OP_fused_matmul, .attr = attr, .nin = 3, .nout = 2, .in = gemm->in, .out = out});
 }
 
-/* A product whose sums an activation's gradient takes for dy. */
+/* matmul, and gelu_grad or relu_grad with its output as dy. */
 static bool fuse_activation_grad(struct fusing *f, struct mt_linstr *grad) {
-    struct mt_linstr *product = made_by(f, grad->in[0], MT_OP_matmul, 0);
-    if (!product || product->attr.out_acc || product->attr.accumulate || grad->in[1] == grad->in[0]) return false;
-    int in[3] = {product->in[0], product->in[1], grad->in[1]};
-    struct mt_attr attr = product->attr;
+    struct mt_linstr *gemm = made_by(f, grad->in[0], MT_OP_matmul, 0);
+    if (!gemm || gemm->attr.out_acc || gemm->attr.accumulate || grad->in[1] == grad->in[0]) return false;
+    int in[3] = {gemm->in[0], gemm->in[1], grad->in[1]};
+    struct mt_attr attr = gemm->attr;
     attr.epilogue = grad->kind;
     return merge(
-        f, (struct mt_linstr *[]){product, grad}, 2,
+        f, (struct mt_linstr *[]){gemm, grad}, 2,
         (struct mt_linstr){.kind = MT_OP_fused_matmul, .attr = attr, .nin = 3, .nout = 1, .in = in, .out = grad->out});
 }
 
-/* The axes of b, as it is stored, that a product sums over. */
-static unsigned axes_of_k(const struct mt_attr *product) {
-    return ((1u << product->nk) - 1) << (product->trans_b ? product->nn : 0);
+/* The axes of b, in its memory order, that a GEMM sums over. */
+static unsigned axes_of_k(const struct mt_attr *gemm) {
+    return ((1u << gemm->nk) - 1) << (gemm->trans_b ? gemm->nn : 0);
 }
 
 /* The gradients of a weight and of its bias: x^T dy, and the sum of dy. */
 static bool fuse_bias_grad(struct fusing *f, struct mt_linstr *sum) {
-    struct mt_linstr *product = used_by(f, sum->in[0], MT_OP_matmul, 1);
-    if (!product || !product->attr.out_acc || product->attr.accumulate != sum->attr.accumulate) return false;
-    if (product->in[0] == product->in[1] || sum->attr.axes != axes_of_k(&product->attr)) return false;
-    int out[2] = {product->out[0], sum->out[0]};
-    struct mt_attr attr = product->attr;
+    struct mt_linstr *gemm = used_by(f, sum->in[0], MT_OP_matmul, 1);
+    if (!gemm || !gemm->attr.out_acc || gemm->attr.accumulate != sum->attr.accumulate) return false;
+    if (gemm->in[0] == gemm->in[1] || sum->attr.axes != axes_of_k(&gemm->attr)) return false;
+    int out[2] = {gemm->out[0], sum->out[0]};
+    struct mt_attr attr = gemm->attr;
     attr.epilogue = MT_OP_sum;
-    return merge(f, (struct mt_linstr *[]){product, sum}, 2,
-                 (struct mt_linstr){
-                     .kind = MT_OP_fused_matmul, .attr = attr, .nin = 2, .nout = 2, .in = product->in, .out = out});
+    return merge(
+        f, (struct mt_linstr *[]){gemm, sum}, 2,
+        (struct mt_linstr){.kind = MT_OP_fused_matmul, .attr = attr, .nin = 2, .nout = 2, .in = gemm->in, .out = out});
 }
 
 /* norm_dots, norm_grad, norm_param_grad of one dy and x. */
@@ -219,7 +219,7 @@ static bool fuse_norm_grad(struct fusing *f, struct mt_linstr *grad) {
             .kind = MT_OP_layer_norm_grad, .attr = grad->attr, .nin = 5, .nout = 3, .in = grad->in, .out = out});
 }
 
-/* The sum of a norm's gradient and the one that went past it. */
+/* The sum of a norm's gradient and that of the residual connection around it. */
 static bool fuse_norm_grad_add(struct fusing *f, struct mt_linstr *add) {
     if (!adds_whole(add) || f->l->adds_to[add->out[0]] >= 0) return false;
     for (int i = 0; i < 2; i++) {
@@ -263,8 +263,8 @@ static bool fuse_cross_entropy(struct fusing *f, struct mt_linstr *nll) {
         (struct mt_linstr){.kind = MT_OP_cross_entropy, .attr = nll->attr, .nin = 2, .nout = 3, .in = in, .out = out});
 }
 
-/* cross_entropy and nll_grad, where the gradient of the losses is a constant, or a scalar more than one: the losses are
- * reported, and what is read twice is read once. */
+/* cross_entropy and nll_grad, where the gradient of the losses is a constant or that plus a scalar. The losses are
+ * still made, for reports; the logits are read once instead of twice. */
 static bool fuse_cross_entropy_grad(struct fusing *f, struct mt_linstr *grad) {
     struct mt_linstr *loss = made_by(f, grad->in[1], MT_OP_cross_entropy, 0);
     struct mt_linstr *more = made_by(f, grad->in[4], MT_OP_add, 0);
@@ -282,7 +282,7 @@ static bool fuse_cross_entropy_grad(struct fusing *f, struct mt_linstr *grad) {
                                     .out = out});
 }
 
-/* A global norm: sq_norm, and its addition to the squares so far. */
+/* The global norm: sq_norm, and its addition to the sum so far. */
 static bool fuse_sq_norm_add(struct fusing *f, struct mt_linstr *add) {
     if (add->tensor[0].naxes || add->in[0] == add->in[1] || f->l->adds_to[add->out[0]] >= 0) return false;
     for (int i = 1; i >= 0; i--) {
@@ -297,7 +297,7 @@ static bool fuse_sq_norm_add(struct fusing *f, struct mt_linstr *add) {
     return false;
 }
 
-/* An operator whose only output goes straight into an accumulator adds to it itself. */
+/* An operator whose only output is added to an accumulator adds to it directly. */
 static bool fuse_accumulate(struct fusing *f, struct mt_linstr *add) {
     static const enum mt_op_kind kinds[] = {MT_OP_matmul, MT_OP_embedding_grad, MT_OP_sum};
     if (f->l->adds_to[add->out[0]] != add->in[0]) return false;
@@ -313,7 +313,7 @@ static bool fuse_accumulate(struct fusing *f, struct mt_linstr *add) {
     return false;
 }
 
-/* The same for the sums over rows that a norm's gradient makes: all of them must go to accumulators. */
+/* The same for a norm's parameter gradients, if all of them are added to accumulators. */
 static bool fuse_accumulate_norm(struct fusing *f, struct mt_linstr *grad) {
     if (grad->attr.accumulate) return false;
     struct mt_linstr *members[1 + MT_MAX_OUT] = {grad};
@@ -334,7 +334,7 @@ static bool fuse_accumulate_norm(struct fusing *f, struct mt_linstr *grad) {
             .kind = grad->kind, .attr = attr, .nin = grad->nin, .nout = grad->nout, .in = grad->in, .out = out});
 }
 
-/* Nobody but `reader` wants this product's y, which has memory of its own. */
+/* Whether `value` is a GEMM's output with a buffer of its own that only `reader` reads. */
 static bool ends_in(const struct fusing *f, int value, const struct mt_linstr *reader) {
     if (f->kept[value] || f->first_use[value + 1] - f->first_use[value] != 1 || f->l->state_of[value] >= 0)
         return false;
@@ -342,8 +342,8 @@ static bool ends_in(const struct fusing *f, int value, const struct mt_linstr *r
     return made_by(f, value, MT_OP_matmul, 0) || made_by(f, value, MT_OP_fused_matmul, 0);
 }
 
-/* The sum of two gradients of a tied table: the embedding's goes where the product has left its own. (In BODY the
- * memory would be held from one iteration to the next.) */
+/* The sum of two gradients of a tied table: the embedding's is added to the GEMM's in place. Not in BODY, where the
+ * buffer would be held from one iteration to the next. */
 static bool fuse_tied(struct fusing *f, struct mt_linstr *add) {
     int out = add->out[0], at = (int)(add - f->instrs);
     if (!adds_whole(add) || f->l->adds_to[out] >= 0 || f->l->state_of[out] >= 0) return false;
@@ -389,7 +389,7 @@ static const struct {
 
 /* ---- the blocks ---- */
 
-/* Who makes and who reads each value in the block; what others read, and what must stay, is kept. */
+/* Index the producers and readers of each value in the block. Values that others read, or that must stay, are kept. */
 static void index_block(struct fusing *f) {
     const struct mt_program *p = f->l->program;
     const struct mt_lowered *low = f->l->low;

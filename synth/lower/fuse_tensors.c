@@ -1,8 +1,8 @@
-/* The tensors of a fused operator: its members', but for empty boxes, which each member saw in its own way. Those get
- * the extents that operands share by ops.def, or as factors of a product. */
+/* The tensors of a fused operator are its members' tensors. An empty box had the extents that its member needed; here
+ * it gets the extents that the operands share by ops.def, or by the axes m, n and k of a GEMM. */
 #include "synth/lower/internal.h"
 
-/* The members' tensor for a value; of empty boxes the one that says most of its axes. */
+/* The members' tensor of a value; of several empty ones, that with the largest sum of extents. */
 static struct mt_tensor tensor_of(struct mt_linstr *const *members, int count, int value) {
     struct mt_tensor best = {0};
     int64_t most = -1;
@@ -17,12 +17,12 @@ static struct mt_tensor tensor_of(struct mt_linstr *const *members, int count, i
     return best;
 }
 
-/* Extents by the axes' names in a row of ops.def ("*e,*,e>*e"): of the letters, and of the group's axes. */
+/* Extents by the letters of a row of ops.def ("*e,*,e>*e"), and of the axes that * stands for. */
 struct extents {
     int64_t letter[128], group[MT_MAX_AXES];
 };
 
-/* Note an operand's extents, or give an empty operand those that are known. */
+/* Record an operand's extents; with `give`, set an empty operand's to the recorded ones. */
 static void match_shape(struct extents *known, const char *pattern, int letters, struct mt_tensor *t, bool give) {
     bool starred = *pattern == '*';
     int group = starred ? t->naxes - (letters - 1) : 0;
@@ -35,7 +35,7 @@ static void match_shape(struct extents *known, const char *pattern, int letters,
     }
 }
 
-/* Axes [at, + n) of the operands (places[i] says where in each): empty ones get the extents that others know. */
+/* Axes [places[i], + n) of operand i are shared: empty operands get the extents of the others. */
 static void share_axes(struct mt_tensor *const *operands, const int *places, int count, int n) {
     for (int a = 0; a < n; a++) {
         int64_t most = 0;
@@ -46,18 +46,18 @@ static void share_axes(struct mt_tensor *const *operands, const int *places, int
     }
 }
 
-/* The axes of m, n and k, of a product and of what its epilogue reads and writes beside it. */
-static void agree_on_product(struct mt_linstr *c) {
+/* The axes of m, n and k of a GEMM, and of the extra input and output of its epilogue. */
+static void agree_on_gemm(struct mt_linstr *c) {
     const struct mt_op_epilogue *epilogue = mt_op_epilogue(c->attr.epilogue);
     int nm = c->attr.nm, nn = c->attr.nn, nk = c->attr.nk;
     struct mt_tensor *t = c->tensor, *y = t + c->nin;
     struct mt_tensor *of_m[4] = {&t[0], y}, *of_n[4] = {&t[1], y}, *of_k[2] = {&t[0], &t[1]};
     int at_m[4] = {c->attr.trans_a ? nk : 0, 0}, at_n[4] = {c->attr.trans_b ? 0 : nk, nm}, m = 2, n = 2;
     int at_k[2] = {c->attr.trans_a ? 0 : nm, c->attr.trans_b ? nn : 0};
-    for (int beside = 0; beside < 2; beside++) { /* an input, an output */
-        bool there = beside ? c->nout > 1 : c->nin > 2, whole = beside ? epilogue->whole : !epilogue->bias;
+    for (int extra = 0; extra < 2; extra++) { /* an input, an output */
+        bool there = extra ? c->nout > 1 : c->nin > 2, whole = extra ? epilogue->whole : !epilogue->bias;
         if (!there) continue;
-        of_n[n] = beside ? &y[1] : &t[2], at_n[n++] = whole ? nm : 0;
+        of_n[n] = extra ? &y[1] : &t[2], at_n[n++] = whole ? nm : 0;
         if (whole) of_m[m] = of_n[n - 1], at_m[m++] = 0;
     }
     share_axes(of_m, at_m, m, nm);
@@ -65,10 +65,10 @@ static void agree_on_product(struct mt_linstr *c) {
     share_axes(of_k, at_k, 2, nk);
 }
 
-/* The members saw empty boxes each in its own way; the fused kernel wants one. */
+/* Give empty operands one set of extents. */
 static void agree_on_empty(struct mt_linstr *c) {
     if (c->kind == MT_OP_fused_matmul) {
-        agree_on_product(c);
+        agree_on_gemm(c);
         return;
     }
     if (!mt_op_info[c->kind].fused) return;
@@ -88,7 +88,7 @@ bool mt_fuse_tensors(struct mt_linstr *const *members, int count, struct mt_lins
     fused->tensor = mt_new(arena, struct mt_tensor, n);
     for (int i = 0; i < n; i++) {
         int value = i < fused->nin ? fused->in[i] : fused->out[i - fused->nin];
-        /* an operator that comes to add to an accumulator sees it as its own output */
+        /* an operator that now adds to an accumulator has the shape of its own output for it */
         if (i >= fused->nin && fused->attr.accumulate && !members[0]->attr.accumulate)
             value = members[0]->out[i - fused->nin];
         fused->tensor[i] = tensor_of(members, count, value);

@@ -1,26 +1,28 @@
 /* Inside the lowering: what its passes hand to each other.
  *
- *   lower.c    program instructions become drafts (operands are program values, which are the first lvalues)
- *   fuse.c     drafts become fused drafts, with tensors by fuse_tensors.c
- *   buffers.c  values get storages: own ones, or that of a value that they continue; messages and scratch
- *   order.c    streams and waits; what they make known of the order; lifetimes; addresses */
+ *   passes.c   each program instruction becomes a lowered one (operands are program values, which are the first
+ *              lvalues); inputs, states and reports; the other passes in order
+ *   fuse.c     patterns of operators become fused operators, with tensors by fuse_tensors.c
+ *   buffers.c  buffer assignment: each value gets a buffer of its own or that of a value that it continues; messages
+ *              and scratch
+ *   order.c    waits; the order that they make known; lifetimes; offsets */
 #ifndef MT_SYNTH_LOWER_INTERNAL_H
 #define MT_SYNTH_LOWER_INTERNAL_H
 
 #include "synth/lower/lower.h"
 #include "synth/program/message.h"
 
-/* Memory that one or several lvalues lie in. */
-struct mt_storage {
+/* Memory of one or several lvalues. */
+struct mt_buffer {
     int64_t size_bytes;
-    bool fixed;         /* states and inputs: placed first, never taken over */
+    bool fixed;         /* states and inputs: placed first, never reused */
     int last_use;       /* the last instruction that reads a value in it; INT_MAX: kept to the end */
-    bool body, outside; /* holds values of BODY; of other blocks */
+    bool body, outside; /* has values of BODY; of other blocks */
     int writer;         /* the stream that wrote it last */
     int64_t offset_bytes;
 };
 
-struct mt_made_message { /* for collectives like this one */
+struct mt_made_message { /* shared by collectives with equal messages */
     const struct mt_instr *source;
     struct mt_message message;
 };
@@ -33,13 +35,13 @@ struct mt_lowering {
     struct mt_arena scratch;
     struct mt_err *err;
     int *last_use; /* [pvalues]: the last instruction that reads it; INT_MAX: kept; -1: none */
-    int *adds_to;  /* [pvalues]: the accumulator that an ACCUMULATE's output continues, or what a fused addition
-                      adds to; else -1 */
-    int *state_of; /* [pvalues]: the state (a pvalue) whose next it is; else -1 */
-    struct mt_storage *storages;
-    int nstorages, storages_capacity;
-    int *storage, storage_capacity; /* [lvalues]: or -1 */
-    int64_t *at;                    /* [lvalues]: bytes from the storage's start */
+    int *adds_to;  /* [pvalues]: the accumulator that an ACCUMULATE's output continues, or the operand that a fused
+                      addition  adds to in place; else -1 */
+    int *state_of; /* [pvalues]: the state (a pvalue) whose next value it is; else -1 */
+    struct mt_buffer *buffers;
+    int nbuffers, buffers_capacity;
+    int *buffer, buffer_capacity; /* [lvalues]: index into buffers; or -1 */
+    int64_t *at;                  /* [lvalues]: offset in the buffer, bytes */
     int at_capacity;
     struct mt_made_message *messages;
     int nmessages, messages_capacity;
@@ -52,18 +54,18 @@ static inline enum mt_block_kind mt_lowered_block(const struct mt_lowered *low, 
     return (enum mt_block_kind)b;
 }
 
-/* Replace patterns of operators by fused ones. Instructions that are absorbed disappear from the sequence. */
+/* Replace patterns of operators by fused ones. The members leave the sequence. */
 void mt_fuse(struct mt_lowering *lowering);
 
-/* The tensors of an operator (what it computes, in and out) made of members. False where members are empty for
- * different reasons (the batch here, the heads there), so that no one call says both. */
+/* Set the tensors of a fused operator from its members'. False if members are empty along different axes (one has no
+ * batch, another no heads), so that no single call stands for all. */
 bool mt_fuse_tensors(struct mt_linstr *const *members, int count, struct mt_linstr *fused, struct mt_arena *arena);
 
-enum mt_status mt_assign_storage(struct mt_lowering *lowering);
+enum mt_status mt_assign_buffers(struct mt_lowering *lowering);
 int mt_lowering_value(struct mt_lowering *lowering, int pvalue, int64_t size_bytes); /* a new lvalue */
-struct mt_linstr *mt_lowering_instr(struct mt_lowering *lowering); /* a new one at the end of the sequence */
+struct mt_linstr *mt_lowering_instr(struct mt_lowering *lowering); /* a new instruction at the end of the sequence */
 
-/* Waits, lifetimes, addresses. */
+/* Waits, lifetimes, offsets. */
 void mt_order_and_place(struct mt_lowering *lowering);
 
 #endif

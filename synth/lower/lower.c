@@ -1,291 +1,9 @@
-/* Drafts of a rank's instructions from its program, what is fed, kept and reported, and the passes in order
- * (internal.h). */
+/* Freeing lowered programs, and classes of ranks whose lowered programs take the same memory. */
 #include "synth/lower/lower.h"
 
-#include <assert.h>
-#include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernels/base/number/hash.h"
-#include "synth/lower/internal.h"
-
-static const char *value_name(const struct mt_lowering *l, int pvalue) {
-    return l->program->graph->values[l->program->values[pvalue].gvalue].name;
-}
-
-struct mt_linstr *mt_lowering_instr(struct mt_lowering *l) {
-    struct mt_lowered *low = l->low;
-    mt_arena_grow(&low->arena, &low->instrs, low->ninstrs, &low->instrs_capacity, sizeof *low->instrs);
-    low->block_begin[MT_NBLOCKS] = low->ninstrs + 1;
-    return &low->instrs[low->ninstrs++];
-}
-
-/* ---- values ---- */
-
-/* This rank's box as a tensor; the batch axis counts samples of the whole batch. */
-static enum mt_status describe_value(struct mt_lowering *l, int pvalue) {
-    const struct mt_program *p = l->program;
-    const struct mt_pvalue *v = &p->values[pvalue];
-    const struct mt_value *g = &p->graph->values[v->gvalue];
-    const struct mt_box *box = mt_pvalue_box(p, pvalue, l->rank);
-    struct mt_lvalue *value = &l->low->values[pvalue];
-    struct mt_tensor *t = &value->tensor;
-    *t = (struct mt_tensor){.type = v->type, .naxes = g->naxes};
-    double bytes = (double)mt_type_size(v->type);
-    for (int a = 0; a < g->naxes; a++) {
-        bool batch = g->label[a] == p->graph->batch;
-        t->extent[a] = box->hi[a] - box->lo[a];
-        t->global[a] = p->graph->labels[g->label[a]].extent;
-        t->offset[a] = batch && t->extent[a] > 0 ? mt_program_sample(p, v->block, 0, box->lo[a]) : box->lo[a];
-        bytes *= (double)t->extent[a];
-    }
-    int64_t iterations = v->input && v->block == MT_BODY ? p->body_count[l->rank] : 1;
-    if (bytes * (double)iterations > 0x1p46)
-        return mt_fail(l->err, MT_EINPUT, "rank %d holds %.3g bytes of %s, which no device can address", l->rank,
-                       bytes * (double)iterations, g->name);
-    int64_t one = mt_tensor_count(t) * mt_type_size(v->type);
-    value->size_bytes = one * iterations;
-    value->iteration_bytes = v->input && v->block == MT_BODY ? one : 0;
-    return MT_OK;
-}
-
-static enum mt_status add_values(struct mt_lowering *l) {
-    for (int v = 0; v < l->program->nvalues; v++) {
-        mt_lowering_value(l, v, 0);
-        enum mt_status st = describe_value(l, v);
-        if (st) return st;
-    }
-    return MT_OK;
-}
-
-/* The samples that the rows of a fed value are. */
-static enum mt_status add_input(struct mt_lowering *l, int pvalue) {
-    const struct mt_program *p = l->program;
-    const struct mt_pvalue *v = &p->values[pvalue];
-    const struct mt_value *g = &p->graph->values[v->gvalue];
-    struct mt_lowered *low = l->low;
-    struct mt_linput *input = &low->inputs[low->ninputs++];
-    *input = (struct mt_linput){.gvalue = v->gvalue, .block = v->block, .value = pvalue};
-    for (int a = 1; a < g->naxes; a++)
-        if (g->label[a] == p->graph->batch)
-            return mt_fail(l->err, MT_EINPUT, "input %s: the batch must be the leading axis", g->name);
-    if (g->naxes == 0 || g->label[0] != p->graph->batch) return MT_OK;
-    int64_t rows = low->values[pvalue].tensor.extent[0], lo = mt_pvalue_box(p, pvalue, l->rank)->lo[0];
-    int64_t iterations = v->block == MT_BODY ? p->body_count[l->rank] : 1;
-    input->rows = mt_new(&low->arena, int64_t, rows * iterations);
-    for (int64_t i = 0; i < iterations; i++)
-        for (int64_t r = 0; r < rows; r++) input->rows[input->nrows++] = mt_program_sample(p, v->block, i, lo + r);
-    return MT_OK;
-}
-
-/* Where states, inputs and reports are. */
-static enum mt_status list_ends(struct mt_lowering *l) {
-    const struct mt_program *p = l->program;
-    struct mt_lowered *low = l->low;
-    low->state_at = mt_new(&low->arena, int, p->graph->nvalues);
-    low->output_at = mt_new(&low->arena, int, p->graph->nvalues);
-    for (int g = 0; g < p->graph->nvalues; g++) low->state_at[g] = low->output_at[g] = -1;
-    int ninputs = 0;
-    for (int v = 0; v < p->nvalues; v++) ninputs += p->values[v].input;
-    low->inputs = mt_new(&low->arena, struct mt_linput, ninputs);
-    for (int v = 0; v < p->nvalues; v++) {
-        if (!p->values[v].input) continue;
-        if (p->graph->values[p->values[v].gvalue].kind == MT_VALUE_STATE) {
-            low->state_at[p->values[v].gvalue] = v;
-            continue;
-        }
-        enum mt_status st = add_input(l, v);
-        if (st) return st;
-    }
-    const struct mt_graph *g = p->graph;
-    int reports[] = {g->loss_sum,
-                     g->token_count,
-                     g->sq_norm,
-                     g->scale,
-                     p->train ? -1 : g->logits,
-                     g->loss_scale < 0 ? -1 : g->values[g->loss_scale].next,
-                     g->loss_scale < 0 ? -1 : g->values[g->skipped_steps].next};
-    for (size_t r = 0; r < sizeof reports / sizeof *reports; r++)
-        for (int v = 0; v < p->nvalues && reports[r] >= 0; v++)
-            if (p->values[v].gvalue == reports[r] && p->values[v].covers == MT_COVERS_ALL && !p->values[v].input &&
-                p->layouts.items[p->values[v].layout].nparts == 1)
-                low->output_at[reports[r]] = v;
-    return MT_OK;
-}
-
-static enum mt_status check_states(const struct mt_lowering *l) {
-    const struct mt_lowered *like = l->options->states;
-    for (int g = 0; like && g < l->program->graph->nvalues; g++) {
-        if (l->low->state_at[g] < 0) continue;
-        const struct mt_tensor *mine = &l->low->values[l->low->state_at[g]].tensor;
-        const struct mt_tensor *theirs = like->state_at[g] >= 0 ? &like->values[like->state_at[g]].tensor : NULL;
-        if (!theirs || memcmp(mine->extent, theirs->extent, sizeof mine->extent) ||
-            memcmp(mine->offset, theirs->offset, sizeof mine->offset))
-            return mt_fail(l->err, MT_EINPUT, "%s lies otherwise in the program whose states are to be used",
-                           l->program->graph->values[g].name);
-    }
-    return MT_OK;
-}
-
-/* ---- drafts ---- */
-
-static int *copy_ints(struct mt_lowering *l, const int *from, int count) {
-    return mt_arena_memdup(&l->low->arena, from, (size_t)count * sizeof(int));
-}
-
-static void draft_fill(struct mt_lowering *l, struct mt_linstr *c, const struct mt_instr *source) {
-    int out = source->out[0];
-    c->kind = MT_OP_fill; /* its input gives the shape only: itself will do */
-    c->attr.to = l->program->values[out].type;
-    c->nin = 1;
-    c->in = copy_ints(l, &out, 1);
-    c->name = mt_arena_printf(&l->low->arena, "zero %s", value_name(l, out));
-}
-
-static void draft_accumulate(struct mt_lowering *l, struct mt_linstr *c, const struct mt_instr *source) {
-    c->kind = MT_OP_add;
-    c->attr.axes = (1u << l->low->values[source->out[0]].tensor.naxes) - 1;
-    c->name = mt_arena_printf(&l->low->arena, "accumulate %s", value_name(l, source->out[0]));
-    l->adds_to[source->out[0]] = source->in[0];
-}
-
-static const char *collective_name(struct mt_lowering *l, const struct mt_instr *source) {
-    const char *first = value_name(l, source->in[0]);
-    return source->nin == 1
-               ? mt_arena_printf(&l->low->arena, "%s %s", mt_coll_name(source->coll), first)
-               : mt_arena_printf(&l->low->arena, "%s %s + %d", mt_coll_name(source->coll), first, source->nin - 1);
-}
-
-static enum mt_status draft(struct mt_lowering *l, enum mt_block_kind block, int index) {
-    const struct mt_program *p = l->program;
-    const struct mt_instr *source = &p->blocks[block].instrs[index];
-    struct mt_arena *arena = &l->low->arena;
-    struct mt_linstr *c = mt_lowering_instr(l);
-    *c = (struct mt_linstr){.nsources = 1,
-                            .sources = copy_ints(l, &index, 1),
-                            .wait = -1,
-                            .nin = source->nin,
-                            .nout = source->nout,
-                            .in = copy_ints(l, source->in, source->nin),
-                            .out = copy_ints(l, source->out, source->nout),
-                            .scratch = -1,
-                            .message = {-1, -1}};
-    switch (source->kind) {
-    case MT_INSTR_COLLECTIVE:
-        c->what = MT_LOWERED_COLLECTIVE;
-        c->stream = MT_STREAM_COMM;
-        c->name = (char *)collective_name(l, source);
-        return MT_OK;
-    case MT_INSTR_SLICE:
-        c->what = MT_LOWERED_COPY;
-        c->name = mt_arena_printf(arena, "slice %s", value_name(l, source->in[0]));
-        return MT_OK;
-    case MT_INSTR_ZERO: draft_fill(l, c, source); break;
-    case MT_INSTR_ACCUMULATE: draft_accumulate(l, c, source); break;
-    case MT_INSTR_OP:
-        c->kind = p->graph->ops[source->gop].kind;
-        c->attr = p->graph->ops[source->gop].attr;
-        c->name = mt_arena_strdup(arena, p->graph->ops[source->gop].name);
-        break;
-    }
-    c->tensor = mt_new(arena, struct mt_tensor, c->nin + c->nout);
-    if (source->kind == MT_INSTR_OP)
-        return mt_program_tensors(p, block, source, l->rank, 0, c->tensor, c->tensor + c->nin, l->err);
-    for (int i = 0; i < c->nin; i++) c->tensor[i] = l->low->values[c->in[i]].tensor;
-    for (int o = 0; o < c->nout; o++) c->tensor[c->nin + o] = l->low->values[c->out[o]].tensor;
-    return MT_OK;
-}
-
-static enum mt_status add_drafts(struct mt_lowering *l) {
-    for (int b = 0; b < MT_NBLOCKS; b++) {
-        l->low->block_begin[b] = l->low->ninstrs;
-        for (int i = 0; i < l->program->blocks[b].ninstrs; i++) {
-            enum mt_status st = draft(l, (enum mt_block_kind)b, i);
-            if (st) return st;
-        }
-    }
-    l->low->block_begin[MT_NBLOCKS] = l->low->ninstrs;
-    return MT_OK;
-}
-
-static void find_last_uses(struct mt_lowering *l) {
-    const struct mt_program *p = l->program;
-    const struct mt_lowered *low = l->low;
-    for (int v = 0; v < p->nvalues; v++) l->last_use[v] = -1;
-    for (int i = 0; i < low->ninstrs; i++) {
-        for (int k = 0; k < low->instrs[i].nin; k++) l->last_use[low->instrs[i].in[k]] = i;
-        for (int o = 0; o < low->instrs[i].nout; o++)
-            if (l->adds_to[low->instrs[i].out[o]] >= 0) l->last_use[l->adds_to[low->instrs[i].out[o]]] = i;
-    }
-    for (int v = 0; v < p->nvalues; v++)
-        if (p->values[v].next >= 0 && p->values[v].next != v) {
-            l->last_use[p->values[v].next] = INT_MAX;
-            l->state_of[p->values[v].next] = v;
-        }
-    for (int g = 0; g < p->graph->nvalues; g++)
-        if (low->output_at[g] >= 0) l->last_use[low->output_at[g]] = INT_MAX;
-}
-
-/* What changes in the operands of BODY's operators from one iteration to the next. */
-static void add_advances(struct mt_lowering *l) {
-    const struct mt_program *p = l->program;
-    struct mt_lowered *low = l->low;
-    for (int i = low->block_begin[MT_BODY]; i < low->block_begin[MT_BODY + 1]; i++) {
-        struct mt_linstr *c = &low->instrs[i];
-        if (c->what != MT_LOWERED_OP) continue;
-        c->advances = mt_new(&low->arena, struct mt_ladvance, (c->nin + c->nout) * MT_MAX_AXES);
-        for (int k = 0; k < c->nin + c->nout; k++) {
-            int v = k < c->nin ? c->in[k] : c->out[k - c->nin];
-            const struct mt_value *g = &p->graph->values[p->values[v].gvalue];
-            const struct mt_box *box = mt_pvalue_box(p, v, l->rank);
-            for (int a = 0; a < g->naxes; a++) {
-                if (g->label[a] != p->graph->batch || box->lo[a] == box->hi[a]) continue;
-                int64_t step =
-                    mt_program_sample(p, MT_BODY, 1, box->lo[a]) - mt_program_sample(p, MT_BODY, 0, box->lo[a]);
-                c->advances[c->nadvances++] =
-                    (struct mt_ladvance){k, a, step, a == 0 ? low->values[v].iteration_bytes : 0};
-            }
-        }
-    }
-}
-
-/* ---- the whole ---- */
-
-static enum mt_status run_passes(struct mt_lowering *l) {
-    enum mt_status st;
-    if ((st = add_values(l)) || (st = list_ends(l)) || (st = check_states(l)) || (st = add_drafts(l))) return st;
-    find_last_uses(l);
-    if (l->options->fuse) mt_fuse(l);
-    find_last_uses(l);
-    if ((st = mt_assign_storage(l))) return st;
-    add_advances(l);
-    mt_order_and_place(l);
-    return MT_OK;
-}
-
-enum mt_status mt_lower(const struct mt_program *program, int rank, const struct mt_lower_options *options,
-                        struct mt_lowered **lowered, struct mt_err *err) {
-    assert(rank >= 0 && rank < program->nranks);
-    struct mt_lowering l = {.program = program, .rank = rank, .options = options, .err = err};
-    l.low = mt_calloc(1, sizeof *l.low);
-    l.low->program = program;
-    l.low->rank = rank;
-    l.low->body_count = program->body_count[rank];
-    l.last_use = mt_new(&l.scratch, int, program->nvalues);
-    l.adds_to = mt_new(&l.scratch, int, program->nvalues);
-    l.state_of = mt_new(&l.scratch, int, program->nvalues);
-    for (int v = 0; v < program->nvalues; v++) l.adds_to[v] = l.state_of[v] = -1;
-    enum mt_status st = run_passes(&l);
-    mt_arena_release(&l.scratch);
-    if (st) {
-        mt_lowered_free(l.low);
-        l.low = NULL;
-        mt_err_context(err, "lowering for rank %d", rank);
-    }
-    *lowered = l.low;
-    return st;
-}
 
 void mt_lowered_free(struct mt_lowered *lowered) {
     if (!lowered) return;
@@ -295,24 +13,8 @@ void mt_lowered_free(struct mt_lowered *lowered) {
     free(lowered);
 }
 
-bool mt_lower_alike(const struct mt_program *program, int a, int b) {
-    if (program->body_count[a] != program->body_count[b]) return false;
-    for (int v = 0; v < program->nvalues; v++) {
-        const struct mt_box *x = mt_pvalue_box(program, v, a), *y = mt_pvalue_box(program, v, b);
-        for (int i = 0; i < program->layouts.items[program->values[v].layout].naxes; i++)
-            if (x->hi[i] - x->lo[i] != y->hi[i] - y->lo[i]) return false;
-    }
-    for (int k = 0; k < MT_NBLOCKS; k++)
-        for (int i = 0; i < program->blocks[k].ninstrs; i++) {
-            const struct mt_instr *instr = &program->blocks[k].instrs[i];
-            if (instr->kind != MT_INSTR_COLLECTIVE) continue;
-            if (instr->coll == MT_ALL_TO_ALL || instr->group[a] != instr->group[b]) return false;
-        }
-    return true;
-}
-
-/* What mt_lower_alike compares, as a hash. */
-static uint64_t likeness(const struct mt_program *p, const bool *used, int rank) {
+/* Of what decides memory (lower.h): the boxes' extents, the iterations of BODY, the groups of collectives. */
+static uint64_t class_hash(const struct mt_program *p, const bool *used, int rank) {
     uint64_t hash = mt_hash64(&p->body_count[rank], sizeof p->body_count[rank], 0);
     for (int l = 0; l < p->layouts.count; l++) {
         const struct mt_layout *layout = &p->layouts.items[l];
@@ -331,15 +33,15 @@ static uint64_t likeness(const struct mt_program *p, const bool *used, int rank)
     return hash;
 }
 
-void mt_lower_fold(const struct mt_program *program, int *like) {
+void mt_lower_fold(const struct mt_program *program, int *first) {
     bool *used = mt_calloc((size_t)program->layouts.count + 1, sizeof *used);
     uint64_t *hash = mt_calloc((size_t)program->nranks, sizeof *hash);
     for (int v = 0; v < program->nvalues; v++) used[program->values[v].layout] = true;
     for (int r = 0; r < program->nranks; r++) {
-        hash[r] = likeness(program, used, r);
-        like[r] = r;
-        for (int before = 0; before < r && like[r] == r; before++)
-            if (like[before] == before && hash[before] == hash[r]) like[r] = before;
+        hash[r] = class_hash(program, used, r);
+        first[r] = r;
+        for (int before = 0; before < r && first[r] == r; before++)
+            if (first[before] == before && hash[before] == hash[r]) first[r] = before;
     }
     free(used);
     free(hash);

@@ -1,4 +1,4 @@
-/* Placement: the largest item first, each into the tightest gap between those that live when it does. */
+/* Placement by decreasing size, each item into the smallest gap between the items whose lifetimes overlap its own. */
 #include "synth/lower/memory.h"
 
 #include <limits.h>
@@ -8,13 +8,6 @@
 #include "kernels/base/arena.h"
 #include "kernels/base/clones.h"
 
-bool mt_memory_before(const struct mt_memory_item *a, const struct mt_memory_item *b, const int (*seen)[MT_NSTREAMS]) {
-    for (int s = 0; s < MT_NSTREAMS; s++)
-        for (int t = 0; t < MT_NSTREAMS && b->first[s] >= 0; t++)
-            if (a->last[t] > seen[b->first[s]][t]) return false;
-    return true;
-}
-
 static int larger_first(const void *left, const void *right) {
     const struct mt_memory_item *a = *(struct mt_memory_item *const *)left, *b = *(struct mt_memory_item *const *)right;
     if (a->size_bytes != b->size_bytes) return a->size_bytes < b->size_bytes ? 1 : -1;
@@ -23,15 +16,16 @@ static int larger_first(const void *left, const void *right) {
 
 #define MOST_AT_ONCE 512
 
-/* The placed items by offset, as vectors, so that looking through all of them is quick. */
+/* The placed items by offset, as vectors, so that the compiler vectorises the scan over them. */
 struct placed {
     int n;
     int64_t *offset, *end;
-    int *last[MT_NSTREAMS], *known[MT_NSTREAMS]; /* known: what has ended on each stream before the first use */
+    int *last[MT_NSTREAMS], *known[MT_NSTREAMS]; /* known: the last instruction that has ended before the first use */
     unsigned char *conflict;                     /* [MOST_AT_ONCE] */
 };
 
-/* mt_memory_before(a, b) is: a's last uses are within what b knows. */
+/* What has ended on each stream when the item's first use starts: all uses of `a` end before `b` begins if and only if
+ * last[t] of a <= known[t] of b on every stream t. */
 static void known_before(const struct mt_memory_item *item, const int (*seen)[MT_NSTREAMS], int known[MT_NSTREAMS]) {
     for (int t = 0; t < MT_NSTREAMS; t++) {
         known[t] = INT_MAX;
@@ -53,14 +47,14 @@ MT_CLONES static void find_conflicts(const struct placed *p, int begin, int end,
     }
 }
 
-/* The offset of the tightest gap of `size` between the placed items that conflict; the first that fits exactly ends the
- * search. An item that ends below `end` leaves no gap: it needs no case of its own. */
+/* The offset of the smallest gap of at least `size` between the placed items that conflict; an exact fit ends the
+ * search. An item that ends below `end` leaves no gap, and needs no case of its own. */
 static int64_t best_gap(const struct placed *p, int64_t size, const int *last, const int *known, int64_t base_bytes) {
     int64_t end = base_bytes, best = -1, best_gap_bytes = INT64_MAX;
     for (int begin = 0; begin < p->n && best_gap_bytes > size; begin += MOST_AT_ONCE) {
         int n = p->n - begin < MOST_AT_ONCE ? p->n - begin : MOST_AT_ONCE, nconflicts = 0, conflicts[MOST_AT_ONCE];
         find_conflicts(p, begin, begin + n, last, known);
-        for (int i = 0; i < n; i++) { /* without branches that nobody could foresee */
+        for (int i = 0; i < n; i++) { /* without branches, which would be mispredicted */
             conflicts[nconflicts] = begin + i;
             nconflicts += p->conflict[i];
         }

@@ -1,8 +1,13 @@
 /* Memory from lifetimes: offsets for items such that two share bytes only if every use of one is known to end before
  * any use of the other begins.
  *
- * Instructions are numbered 0.. in one sequence, each on one of MT_NSTREAMS streams that run in order. What is known of
- * their order is a vector clock: seen[i][t] is the last instruction of stream t that has ended when i starts, or -1. */
+ *   stream    instructions are numbered from 0 in one sequence; each is on one of MT_NSTREAMS streams, which run in
+ *             order
+ *   lifetime  an item's first and last use on each stream
+ *   seen      a vector clock: seen[i][t] is the last instruction of stream t that has ended when i starts, or -1
+ *
+ *     struct mt_memory_item items[] = {{.size_bytes = 256, .first = {0, -1}, .last = {3, -1}}, ...};
+ *     int64_t end_bytes = mt_memory_place(items, nitems, seen, 0); */
 #ifndef MT_SYNTH_LOWER_MEMORY_H
 #define MT_SYNTH_LOWER_MEMORY_H
 
@@ -19,15 +24,13 @@ static inline int64_t mt_memory_round(int64_t size_bytes) {
 struct mt_memory_item {
     int64_t size_bytes;
     int first[MT_NSTREAMS],
-        last[MT_NSTREAMS]; /* the first and last use on each stream, or -1; last INT_MAX: for ever */
+        last[MT_NSTREAMS]; /* the first and last use on each stream, or -1; last INT_MAX: to the end of the step */
     int64_t offset_bytes;  /* out */
 };
 
-/* Whether all uses of `a` are known to end before the first use of `b`. */
-bool mt_memory_before(const struct mt_memory_item *a, const struct mt_memory_item *b, const int (*seen)[MT_NSTREAMS]);
-
-/* Place the items from `base_bytes` up; returns the end of the last. Largest first, each into the tightest gap between
- * those items that it may not overlap: O(n^2) and within a few percent of the peak of live bytes. */
+/* Place the items from `base_bytes` up; returns the end of the highest. Best fit by decreasing size: each item goes
+ * into the smallest gap between those placed items that it may not overlap. O(n^2); within a few percent of the peak of
+ * live bytes. */
 int64_t mt_memory_place(struct mt_memory_item *items, int nitems, const int (*seen)[MT_NSTREAMS], int64_t base_bytes);
 
 #endif

@@ -1,44 +1,46 @@
-/* Order: who waits for whom, what that makes known, and from it lifetimes and addresses.
+/* Order: waits between streams, the order that they make known, and from it lifetimes and offsets.
  *
- * An instruction waits for the last instruction of the other stream that it depends on: for what it reads, the writers;
- * for what it writes, all users. Waits that earlier waits imply are left out. A message that stands before an operator
- * that gives way sets off with it: it waits for the operator before. */
+ * An instruction waits for the last instruction of the other stream that it depends on: for each buffer that it reads,
+ * the last writer; for each that it writes, the last user. Waits that earlier waits imply are left out. With
+ * program->beside a collective before an operator that yields starts together with it: it waits for the operator
+ * before. */
 #include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "synth/lower/internal.h"
+#include "synth/ops/ops.h"
 
 struct ordering {
     struct mt_lowering *l;
     int (*seen)[MT_NSTREAMS];    /* [instrs]: see memory.h */
-    int (*written)[MT_NSTREAMS]; /* [storages]: the last writer on each stream, or -1 */
-    int (*used)[MT_NSTREAMS];    /* the last user */
+    int (*written)[MT_NSTREAMS]; /* [buffers]: the last writer on each stream, or -1 */
+    int (*used)[MT_NSTREAMS];    /* [buffers]: the last user on each stream, or -1 */
 };
 
-/* The storages that an instruction uses; writes come first. Returns how many. */
-static int storages_of(const struct mt_lowering *l, const struct mt_linstr *c, int *storages, int *nwrites) {
+/* The buffers that an instruction uses, written ones first. Returns how many. */
+static int buffers_of(const struct mt_lowering *l, const struct mt_linstr *c, int *buffers, int *nwrites) {
     int n = 0;
-    for (int o = 0; o < c->nout; o++) storages[n++] = l->storage[c->out[o]];
+    for (int o = 0; o < c->nout; o++) buffers[n++] = l->buffer[c->out[o]];
     for (int b = 0; b < 2; b++)
-        if (c->message[b] >= 0) storages[n++] = l->storage[c->message[b]];
-    if (c->scratch >= 0) storages[n++] = l->storage[c->scratch];
+        if (c->message[b] >= 0) buffers[n++] = l->buffer[c->message[b]];
+    if (c->scratch >= 0) buffers[n++] = l->buffer[c->scratch];
     *nwrites = n;
-    for (int i = 0; i < c->nin; i++) storages[n++] = l->storage[c->in[i]];
+    for (int i = 0; i < c->nin; i++) buffers[n++] = l->buffer[c->in[i]];
     return n;
 }
 
 static bool reads_of(const struct mt_lowering *l, const struct mt_linstr *reader, const struct mt_linstr *writer) {
     for (int i = 0; i < reader->nin; i++)
         for (int o = 0; o < writer->nout; o++)
-            if (l->storage[reader->in[i]] == l->storage[writer->out[o]]) return true;
+            if (l->buffer[reader->in[i]] == l->buffer[writer->out[o]]) return true;
     return false;
 }
 
-/* The operator on the compute stream whose end a message sets off at, if it is there to go beside the next; or -1. What
- * the next operator itself waits for is not held back. */
-static int sets_off_after(const struct mt_lowering *l, int instr) {
+/* The operator on the compute stream after which a collective starts, so that it overlaps the next operator, which
+ * yields; or -1. A collective whose result the next operator reads is not delayed. */
+static int starts_after(const struct mt_lowering *l, int instr) {
     const struct mt_lowered *low = l->low;
     const struct mt_linstr *c = &low->instrs[instr];
     if (!l->program->beside || c->what != MT_LOWERED_COLLECTIVE) return -1;
@@ -53,12 +55,12 @@ static int sets_off_after(const struct mt_lowering *l, int instr) {
     return last >= low->block_begin[block] ? last : -1;
 }
 
-static void add_wait(struct ordering *o, int instr, const int *storages, int nstorages, int nwrites,
+static void add_wait(struct ordering *o, int instr, const int *buffers, int nbuffers, int nwrites,
                      int known[MT_NSTREAMS]) {
     struct mt_linstr *c = &o->l->low->instrs[instr];
-    int other = !c->stream, need = sets_off_after(o->l, instr);
-    for (int s = 0; s < nstorages; s++) {
-        int last = s < nwrites ? o->used[storages[s]][other] : o->written[storages[s]][other];
+    int other = !c->stream, need = starts_after(o->l, instr);
+    for (int s = 0; s < nbuffers; s++) {
+        int last = s < nwrites ? o->used[buffers[s]][other] : o->written[buffers[s]][other];
         if (last > need) need = last;
     }
     if (need > known[other]) {
@@ -68,9 +70,9 @@ static void add_wait(struct ordering *o, int instr, const int *storages, int nst
     }
     memcpy(o->seen[instr], known, sizeof o->seen[instr]);
     known[c->stream] = instr;
-    for (int s = 0; s < nstorages; s++) {
-        o->used[storages[s]][c->stream] = instr;
-        if (s < nwrites) o->written[storages[s]][c->stream] = instr;
+    for (int s = 0; s < nbuffers; s++) {
+        o->used[buffers[s]][c->stream] = instr;
+        if (s < nwrites) o->written[buffers[s]][c->stream] = instr;
     }
 }
 
@@ -90,7 +92,7 @@ static int most_operands(const struct mt_lowered *low) {
 static void add_waits(struct ordering *o) {
     struct mt_lowered *low = o->l->low;
     int known[MT_NSTREAMS][MT_NSTREAMS]; /* of each stream, at its next instruction */
-    int *storages = mt_calloc((size_t)most_operands(low), sizeof *storages);
+    int *buffers = mt_calloc((size_t)most_operands(low), sizeof *buffers);
     memset(known, -1, sizeof known);
     low->body_barrier = body_communicates(low);
     for (int i = 0; i < low->ninstrs; i++) {
@@ -99,10 +101,10 @@ static void add_waits(struct ordering *o) {
             for (int s = 0; s < MT_NSTREAMS; s++)
                 for (int t = 0; t < MT_NSTREAMS; t++) known[s][t] = i - 1;
         if (c->what == MT_LOWERED_ALIAS) continue;
-        int nwrites, n = storages_of(o->l, c, storages, &nwrites);
-        add_wait(o, i, storages, n, nwrites, known[c->stream]);
+        int nwrites, n = buffers_of(o->l, c, buffers, &nwrites);
+        add_wait(o, i, buffers, n, nwrites, known[c->stream]);
     }
-    free(storages);
+    free(buffers);
 }
 
 static void use(struct mt_memory_item *item, int stream, int instr) {
@@ -110,7 +112,7 @@ static void use(struct mt_memory_item *item, int stream, int instr) {
     if (instr > item->last[stream]) item->last[stream] = instr;
 }
 
-/* What is used both in BODY and outside lives through all of its iterations. */
+/* An item that is used both in BODY and outside lives through all iterations. */
 static void stretch_over_body(const struct mt_lowered *low, struct mt_memory_item *item) {
     int begin = low->block_begin[MT_BODY], end = low->block_begin[MT_BODY + 1];
     bool inside = false, outside = false;
@@ -125,26 +127,26 @@ static void stretch_over_body(const struct mt_lowered *low, struct mt_memory_ite
 
 static struct mt_memory_item *lifetimes(const struct mt_lowering *l) {
     const struct mt_lowered *low = l->low;
-    struct mt_memory_item *items = mt_calloc((size_t)l->nstorages + 1, sizeof *items);
-    int *storages = mt_calloc((size_t)most_operands(low), sizeof *storages);
-    for (int s = 0; s < l->nstorages; s++)
+    struct mt_memory_item *items = mt_calloc((size_t)l->nbuffers + 1, sizeof *items);
+    int *buffers = mt_calloc((size_t)most_operands(low), sizeof *buffers);
+    for (int s = 0; s < l->nbuffers; s++)
         items[s] = (struct mt_memory_item){
-            .size_bytes = l->storages[s].fixed ? 0 : l->storages[s].size_bytes, .first = {-1, -1}, .last = {-1, -1}};
+            .size_bytes = l->buffers[s].fixed ? 0 : l->buffers[s].size_bytes, .first = {-1, -1}, .last = {-1, -1}};
     for (int i = 0; i < low->ninstrs; i++) {
         const struct mt_linstr *c = &low->instrs[i];
         if (c->what == MT_LOWERED_ALIAS) continue;
-        int nwrites, n = storages_of(l, c, storages, &nwrites);
-        for (int k = 0; k < n; k++) use(&items[storages[k]], c->stream, i);
+        int nwrites, n = buffers_of(l, c, buffers, &nwrites);
+        for (int k = 0; k < n; k++) use(&items[buffers[k]], c->stream, i);
     }
-    for (int s = 0; s < l->nstorages; s++) {
+    for (int s = 0; s < l->nbuffers; s++) {
         stretch_over_body(low, &items[s]);
-        if (l->storages[s].last_use == INT_MAX) items[s].last[MT_STREAM_COMPUTE] = INT_MAX;
+        if (l->buffers[s].last_use == INT_MAX) items[s].last[MT_STREAM_COMPUTE] = INT_MAX;
     }
-    free(storages);
+    free(buffers);
     return items;
 }
 
-/* States in the order of the graph, or where another program has them; then what is fed. Returns the end. */
+/* Place the states in the order of the graph, or where options->states has them; then the inputs. Returns the end. */
 static int64_t place_fixed(struct mt_lowering *l) {
     struct mt_lowered *low = l->low;
     const struct mt_lowered *like = l->options->states;
@@ -152,13 +154,13 @@ static int64_t place_fixed(struct mt_lowering *l) {
     for (int g = 0; g < l->program->graph->nvalues; g++) {
         int v = low->state_at[g];
         if (v < 0) continue;
-        struct mt_storage *s = &l->storages[l->storage[v]];
+        struct mt_buffer *s = &l->buffers[l->buffer[v]];
         s->offset_bytes = like ? like->values[like->state_at[g]].offset_bytes : top;
         top += mt_memory_round(s->size_bytes);
     }
     low->state_bytes = top = like ? like->state_bytes : top;
     for (int i = 0; i < low->ninputs; i++) {
-        struct mt_storage *s = &l->storages[l->storage[low->inputs[i].value]];
+        struct mt_buffer *s = &l->buffers[l->buffer[low->inputs[i].value]];
         s->offset_bytes = top;
         top += mt_memory_round(s->size_bytes);
     }
@@ -172,24 +174,24 @@ static void add_address(struct mt_piece *pieces, const int *values, int count, c
 
 void mt_order_and_place(struct mt_lowering *l) {
     struct mt_lowered *low = l->low;
-    size_t n = (size_t)low->ninstrs + 1, nstorages = (size_t)l->nstorages + 1;
+    size_t n = (size_t)low->ninstrs + 1, nbuffers = (size_t)l->nbuffers + 1;
     struct ordering o = {.l = l,
                          .seen = mt_calloc(n, sizeof *o.seen),
-                         .written = mt_calloc(nstorages, sizeof *o.written),
-                         .used = mt_calloc(nstorages, sizeof *o.used)};
+                         .written = mt_calloc(nbuffers, sizeof *o.written),
+                         .used = mt_calloc(nbuffers, sizeof *o.used)};
     memset(o.seen, -1, n * sizeof *o.seen);
-    memset(o.written, -1, nstorages * sizeof *o.written);
-    memset(o.used, -1, nstorages * sizeof *o.used);
+    memset(o.written, -1, nbuffers * sizeof *o.written);
+    memset(o.used, -1, nbuffers * sizeof *o.used);
     add_waits(&o);
     struct mt_memory_item *items = lifetimes(l);
-    low->arena_bytes = mt_memory_place(items, l->nstorages, (const int(*)[MT_NSTREAMS])o.seen, place_fixed(l));
-    for (int s = 0; s < l->nstorages; s++) {
-        if (l->storages[s].fixed) continue;
-        l->storages[s].offset_bytes = items[s].offset_bytes;
+    low->arena_bytes = mt_memory_place(items, l->nbuffers, (const int(*)[MT_NSTREAMS])o.seen, place_fixed(l));
+    for (int s = 0; s < l->nbuffers; s++) {
+        if (l->buffers[s].fixed) continue;
+        l->buffers[s].offset_bytes = items[s].offset_bytes;
         low->value_bytes += mt_memory_round(items[s].size_bytes);
     }
     for (int v = 0; v < low->nvalues; v++)
-        if (l->storage[v] >= 0) low->values[v].offset_bytes = l->storages[l->storage[v]].offset_bytes + l->at[v];
+        if (l->buffer[v] >= 0) low->values[v].offset_bytes = l->buffers[l->buffer[v]].offset_bytes + l->at[v];
     for (int i = 0; i < low->ninstrs; i++) {
         add_address(low->instrs[i].pack, low->instrs[i].pack_value, low->instrs[i].npack, low);
         add_address(low->instrs[i].unpack, low->instrs[i].unpack_value, low->instrs[i].nunpack, low);

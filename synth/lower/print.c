@@ -1,4 +1,4 @@
-/* A lowered program for people: one line an instruction, with stream, wait, operands and their addresses. */
+/* A lowered program as text: one line an instruction, with stream, wait, operands and their offsets. */
 #include <inttypes.h>
 
 #include "synth/lower/lower.h"
@@ -26,9 +26,9 @@ static void print_instr(const struct mt_lowered *low, int index, FILE *file) {
     const char *what = c->what == MT_LOWERED_OP           ? mt_op_info[c->kind].name
                        : c->what == MT_LOWERED_COLLECTIVE ? mt_coll_name(c->problem.kind)
                                                           : whats[c->what];
-    bool product = c->what == MT_LOWERED_OP && c->kind == MT_OP_fused_matmul;
+    bool gemm = c->what == MT_LOWERED_OP && c->kind == MT_OP_fused_matmul;
     fprintf(file, " %s", what);
-    if (product) fprintf(file, " %s", mt_op_info[c->attr.epilogue].name);
+    if (gemm) fprintf(file, " %s", mt_op_info[c->attr.epilogue].name);
     fprintf(file, "%s (%s):", c->attr.accumulate ? " accumulate" : "", c->name);
     for (int i = 0; i < c->nin; i++) print_value(low, c->in[i], file);
     fprintf(file, " ->");

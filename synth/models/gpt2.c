@@ -2,7 +2,7 @@
  * positions, GELU in its tanh form; parameters have the names and shapes of the published checkpoints. */
 #include <math.h>
 
-#include "synth/models/models.h"
+#include "synth/models/model.h"
 #include "synth/ops/ops.h"
 
 static const struct mt_model_option options[] = {
@@ -13,7 +13,7 @@ static const struct mt_model_option options[] = {
     {.name = "vocab", .least = 2, .most = 1 << 24, .preset = 50257, .help = "tokens"},
     {.name = "ffn", .least = 0, .most = 1 << 20, .preset = 0, .help = "width within the MLP; 0: four times embed"},
     {.name = "bias", .least = 0, .most = 1, .preset = 1, .help = "biases, those of layer norms too"},
-    {.name = "tied", .least = 0, .most = 1, .preset = 1, .help = "the last product uses the token embedding"},
+    {.name = "tied", .least = 0, .most = 1, .preset = 1, .help = "the output layer uses the token embedding"},
     {0},
 };
 
@@ -26,7 +26,7 @@ static const char *const named[] = {
     NULL,
 };
 
-static enum mt_status settle(struct mt_model *model, struct mt_err *err) {
+static enum mt_status complete(struct mt_model *model, struct mt_err *err) {
     int64_t embed = mt_model_get(model, "embed"), heads = mt_model_get(model, "heads");
     if (embed % heads)
         return mt_fail(err, MT_EINPUT, "embed=%lld is not a multiple of heads=%lld", (long long)embed,
@@ -35,12 +35,11 @@ static enum mt_status settle(struct mt_model *model, struct mt_err *err) {
     return MT_OK;
 }
 
-/* What the blocks are built with. */
 struct builder {
     struct mt_graph *graph;
     bool bias;
     double dropout, residual_std;
-    char name[96]; /* of the part at hand */
+    char name[96]; /* what `part` returns: until its next call */
 };
 
 static const char *part(struct builder *b, int layer, const char *rest) {
@@ -64,7 +63,7 @@ static int norm(struct builder *b, int layer, const char *of, int x) {
     return mt_op_layer_norm(b->graph, part(b, layer, of), x, gamma, beta, 1e-5);
 }
 
-/* x W + b: over the last `nk` axes of x. */
+/* x W + b, summed over the last `nk` axes of x. */
 static int linear(struct builder *b, int layer, const char *of, int x, int nk, const char *axes, const char *bias_axes,
                   double std) {
     int w = param(b, layer, of, "weight", axes, std);
@@ -126,7 +125,7 @@ static enum mt_status build(const struct mt_model *model, int64_t batch, int64_t
     b.residual_std = 0.02 / sqrt(2.0 * layers);
 
     int tokens = mt_graph_input(graph, "tokens", MT_I32, "batch seq");
-    int targets = mt_graph_input(graph, "targets", MT_I32, "batch seq");
+    mt_graph_input(graph, "targets", MT_I32, "batch seq");
     int positions = mt_graph_input(graph, "positions", MT_I32, "seq");
     int wte = mt_graph_param(graph, "wte.weight", "vocab,embed", MT_INIT_NORMAL, 0.02);
     int wpe = mt_graph_param(graph, "wpe.weight", "context,embed", MT_INIT_NORMAL, 0.02);
@@ -139,12 +138,10 @@ static enum mt_status build(const struct mt_model *model, int64_t batch, int64_t
     if (!mt_model_get(model, "tied"))
         head = mt_graph_param(graph, "lm_head.weight", "vocab,embed", MT_INIT_NORMAL, 0.02);
     graph->logits = mt_op_matmul(graph, "lm_head", x, head, 1, MT_TRANS_B);
-    graph->loss_sum = mt_op_cross_entropy(graph, "loss", graph->logits, targets);
-    graph->token_count = mt_op_count(graph, "count", targets);
     return MT_OK;
 }
 
-/* Every matrix and vector once, then attention: 12 T d a layer, halved because it is causal. */
+/* 6 N + 6 L T d (model.h): N in closed form; attention is 12 T d a layer, halved because it is causal. */
 static double flops_per_token(const struct mt_model *model, int64_t seq) {
     double layers = (double)mt_model_get(model, "layers"), d = (double)mt_model_get(model, "embed");
     double ffn = (double)mt_model_get(model, "ffn"), vocab = (double)mt_model_get(model, "vocab");
@@ -159,7 +156,7 @@ const struct mt_model_class mt_model_class_gpt2 = {
     .help = "a GPT-2: tokens to the next token",
     .named = named,
     .options = options,
-    .settle = settle,
+    .complete = complete,
     .build = build,
     .flops_per_token = flops_per_token,
 };

@@ -1,11 +1,11 @@
-/* A window model on the same data as the others: the embeddings of the last `context` tokens side by side, hidden
+/* A window model on the same data as the others: the concatenated embeddings of the last `context` tokens, hidden
  * layers with ReLU, and the next token. Bengio et al., "A neural probabilistic language model", JMLR 2003; layers after
  * the first are square and residual, so their weights have one label twice.
  *
  * A sample is one window: its targets are [batch], the token after the window's last. */
 #include <math.h>
 
-#include "synth/models/models.h"
+#include "synth/models/model.h"
 #include "synth/ops/ops.h"
 
 static const struct mt_model_option options[] = {
@@ -19,11 +19,6 @@ static const struct mt_model_option options[] = {
 
 static const char *const named[] = {"tiny", "context=8,embed=16,hidden=64", NULL};
 
-static enum mt_status settle(struct mt_model *model, struct mt_err *err) {
-    (void)model, (void)err; /* nothing follows from anything */
-    return MT_OK;
-}
-
 static enum mt_status make_labels(const struct mt_model *model, int64_t batch, struct mt_graph *graph,
                                   struct mt_err *err) {
     const struct mt_label labels[] = {
@@ -36,7 +31,7 @@ static enum mt_status make_labels(const struct mt_model *model, int64_t batch, s
     return mt_graph_labels(graph, labels, sizeof labels / sizeof *labels, err);
 }
 
-/* x W + b over the last `nk` axes of x. */
+/* x W + b, summed over the last `nk` axes of x. */
 static int linear(struct mt_graph *g, const char *of, int x, int nk, const char *axes, const char *bias_axes,
                   double std) {
     char name[64];
@@ -60,7 +55,7 @@ static enum mt_status build(const struct mt_model *model, int64_t batch, int64_t
     int layers = (int)mt_model_get(model, "layers");
 
     int tokens = mt_graph_input(graph, "tokens", MT_I32, "batch seq");
-    int targets = mt_graph_input(graph, "targets", MT_I32, "batch");
+    mt_graph_input(graph, "targets", MT_I32, "batch");
     int table = mt_graph_param(graph, "embed.weight", "vocab,embed", MT_INIT_NORMAL, 1);
     int x = mt_op_embedding(graph, "embed", table, tokens);
     x = linear(graph, "hidden.0", x, 2, "seq embed,hidden", "hidden", sqrt(2 / (embed * (double)context)));
@@ -77,12 +72,11 @@ static enum mt_status build(const struct mt_model *model, int64_t batch, int64_t
         x = mt_op_add(graph, name, x, y);
     }
     graph->logits = linear(graph, "head", x, 1, "hidden,vocab", "vocab", 0.02);
-    graph->loss_sum = mt_op_cross_entropy(graph, "loss", graph->logits, targets);
-    graph->token_count = mt_op_count(graph, "count", targets);
     return MT_OK;
 }
 
-/* A window makes one prediction with every weight; its tokens share the cost. The embedding is no product. */
+/* 6 N / T: a window of T tokens makes one prediction with every weight. The embedding is a look-up and counts nothing.
+ */
 static double flops_per_token(const struct mt_model *model, int64_t seq) {
     double context = (double)mt_model_get(model, "context"), embed = (double)mt_model_get(model, "embed");
     double hidden = (double)mt_model_get(model, "hidden"), layers = (double)mt_model_get(model, "layers");
@@ -96,7 +90,6 @@ const struct mt_model_class mt_model_class_mlp = {
     .help = "a window of tokens to the next token, through hidden layers with ReLU",
     .named = named,
     .options = options,
-    .settle = settle,
     .build = build,
     .flops_per_token = flops_per_token,
 };

@@ -1,34 +1,10 @@
-/* Model texts: parsing, the canonical form, and the graph that a front-end builds. */
+/* A model's options, its canonical text, and the graph that its front-end builds. */
 #include "synth/models/model.h"
 
 #include <assert.h>
-#include <ctype.h>
-#include <errno.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "synth/models/models.h"
-
-#define MT_MODEL(class) &mt_model_class_##class,
-static const struct mt_model_class *const classes[] = {
-#include "synth/models/models.def"
-};
-#undef MT_MODEL
-enum { NCLASSES = sizeof classes / sizeof *classes };
-
-/* Words joined by ", " into a buffer of `size`: what there is, for hints. */
-static void list_add(char *list, size_t size, const char *word) {
-    size_t used = strlen(list);
-    snprintf(list + used, size - used, "%s%s", used ? ", " : "", word);
-}
-
-static struct mt_model_option *find_option(struct mt_model *model, const char *name, size_t length) {
-    for (int i = 0; i < model->noptions; i++)
-        if (strlen(model->options[i].name) == length && !memcmp(model->options[i].name, name, length))
-            return &model->options[i];
-    return NULL;
-}
+#include "synth/ops/ops.h"
 
 int64_t mt_model_get(const struct mt_model *model, const char *option) {
     for (int i = 0; i < model->noptions; i++)
@@ -38,90 +14,8 @@ int64_t mt_model_get(const struct mt_model *model, const char *option) {
 }
 
 void mt_model_set(struct mt_model *model, const char *option, int64_t value) {
-    struct mt_model_option *o = find_option(model, option, strlen(option));
-    assert(o);
-    o->value = value;
-}
-
-static enum mt_status unknown_class(const char *text, size_t length, struct mt_err *err) {
-    char list[256] = "";
-    for (int c = 0; c < NCLASSES; c++) list_add(list, sizeof list, classes[c]->name);
-    mt_fail(err, MT_EINPUT, "there is no model \"%.*s\"", (int)length, text);
-    return mt_err_hint(err, "models are: %s", list);
-}
-
-static enum mt_status unknown_word(const struct mt_model *model, const char *what, const char *text, size_t length,
-                                   struct mt_err *err) {
-    char options[256] = "", named[128] = "";
-    for (int i = 0; i < model->noptions; i++) list_add(options, sizeof options, model->options[i].name);
-    for (const char *const *n = model->class->named; *n; n += 2) list_add(named, sizeof named, *n);
-    mt_fail(err, MT_EINPUT, "%s has no %s \"%.*s\"", model->class->name, what, (int)length, text);
-    return mt_err_hint(err, "%s takes a size (%s) and options (%s)", model->class->name, named, options);
-}
-
-/* "layers=12": `seen` has a bit for each option that was given in this list. */
-static enum mt_status parse_option(struct mt_model *model, const char *text, size_t length, unsigned *seen,
-                                   struct mt_err *err) {
-    const char *equals = memchr(text, '=', length);
-    size_t name_length = equals ? (size_t)(equals - text) : length;
-    struct mt_model_option *o = find_option(model, text, name_length);
-    if (!o) return unknown_word(model, "option", text, name_length, err);
-    if (!equals) return mt_fail(err, MT_EINPUT, "option %s has no value: say %s=NUMBER", o->name, o->name);
-    if (*seen >> (o - model->options) & 1) return mt_fail(err, MT_EINPUT, "option %s is given twice", o->name);
-    *seen |= 1u << (o - model->options);
-    char digits[32], *end;
-    size_t n = length - name_length - 1;
-    if (n == 0 || n >= sizeof digits || !isdigit((unsigned char)equals[1])) goto refused;
-    memcpy(digits, equals + 1, n);
-    digits[n] = 0;
-    errno = 0;
-    long long value = strtoll(digits, &end, 10);
-    if (errno || *end || value < o->least || value > o->most) goto refused;
-    o->value = value;
-    return MT_OK;
-refused:
-    return mt_fail(err, MT_EINPUT, "option %s is \"%.*s\", not a whole number from %lld to %lld", o->name,
-                   (int)(n > 40 ? 40 : n), equals + 1, (long long)o->least, (long long)o->most);
-}
-
-static enum mt_status parse_options(struct mt_model *model, const char *text, struct mt_err *err) {
-    unsigned seen = 0;
-    for (;;) {
-        size_t length = strcspn(text, ",");
-        enum mt_status st = parse_option(model, text, length, &seen, err);
-        if (st) return st;
-        if (!text[length]) return MT_OK;
-        text += length + 1;
-    }
-}
-
-/* What follows the colon: a named size, options, or both. */
-static enum mt_status parse_settings(struct mt_model *model, const char *text, struct mt_err *err) {
-    size_t length = strcspn(text, ",");
-    if (memchr(text, '=', length)) return parse_options(model, text, err);
-    for (const char *const *n = model->class->named; *n; n += 2) {
-        if (strlen(n[0]) != length || memcmp(n[0], text, length)) continue;
-        enum mt_status st = parse_options(model, n[1], err);
-        if (!st && text[length]) st = parse_options(model, text + length + 1, err);
-        return st;
-    }
-    return unknown_word(model, "size", text, length, err);
-}
-
-enum mt_status mt_model_parse(const char *text, struct mt_model *model, struct mt_err *err) {
-    *model = (struct mt_model){0};
-    size_t length = strcspn(text, ":");
-    for (int c = 0; c < NCLASSES; c++)
-        if (strlen(classes[c]->name) == length && !memcmp(classes[c]->name, text, length)) model->class = classes[c];
-    if (!model->class) return unknown_class(text, length, err);
-    for (const struct mt_model_option *o = model->class->options; o->name; o++) {
-        assert(model->noptions < MT_MODEL_OPTIONS);
-        model->options[model->noptions] = *o;
-        model->options[model->noptions++].value = o->preset;
-    }
-    enum mt_status st = text[length] ? parse_settings(model, text + length + 1, err) : MT_OK;
-    if (!st) st = model->class->settle(model, err);
-    return st ? mt_err_context(err, "model %.200s", text) : MT_OK;
+    for (int i = 0; i < model->noptions; i++)
+        if (!strcmp(model->options[i].name, option)) model->options[i].value = value;
 }
 
 char *mt_model_text(const struct mt_model *model, struct mt_arena *arena) {
@@ -132,7 +26,7 @@ char *mt_model_text(const struct mt_model *model, struct mt_arena *arena) {
     return text;
 }
 
-/* Element numbers and the products made from them must stay exact: no value has 2^53 elements or more. */
+/* Element numbers must stay exact in double: no value has 2^53 elements or more. */
 static enum mt_status check_sizes(const struct mt_graph *graph, struct mt_err *err) {
     for (int v = 0; v < graph->nvalues; v++) {
         double n = 1;
@@ -153,7 +47,12 @@ enum mt_status mt_model_graph(const struct mt_model *model, enum mt_type type, i
     struct mt_graph *made = mt_graph_new(type);
     enum mt_status st =
         model->class->build(model, batch, seq ? seq : mt_model_get(model, "context"), dropout, made, err);
-    if (!st) st = check_sizes(made, err);
+    if (!st) {
+        int targets = mt_graph_find_value(made, "targets");
+        made->loss_sum = mt_op_cross_entropy(made, "loss", made->logits, targets);
+        made->token_count = mt_op_count(made, "count", targets);
+        st = check_sizes(made, err);
+    }
     if (st) {
         mt_graph_free(made);
         return mt_err_context(err, "model %s", model->class->name);
@@ -164,13 +63,4 @@ enum mt_status mt_model_graph(const struct mt_model *model, enum mt_type type, i
 
 double mt_model_flops_per_token(const struct mt_model *model, int64_t seq) {
     return model->class->flops_per_token(model, seq);
-}
-
-void mt_model_help(FILE *file) {
-    for (int c = 0; c < NCLASSES; c++) {
-        fprintf(file, "%s: %s\n", classes[c]->name, classes[c]->help);
-        for (const char *const *n = classes[c]->named; *n; n += 2) fprintf(file, "  %-8s  %s\n", n[0], n[1]);
-        for (const struct mt_model_option *o = classes[c]->options; o->name; o++)
-            fprintf(file, "  %s=%lld  %s\n", o->name, (long long)o->preset, o->help);
-    }
 }

@@ -1,6 +1,6 @@
 /* Model front-ends: from a text such as "gpt2:124m" or
- * "gpt2:layers=4,heads=4,embed=128,context=64,vocab=256,bias=0,tied=1" to the forward graph. A front-end is a file in
- * synth/models/ and a row in synth/models/models.def.
+ * "gpt2:layers=4,heads=4,embed=128,context=64,vocab=256,bias=0,tied=1" to the forward graph with its loss. A front-end
+ * is a file in synth/models/ that defines mt_model_class_NAME, and a row in synth/models/models.def.
  *
  *     struct mt_model model;
  *     if ((st = mt_model_parse("gpt2:char,layers=6", &model, err))) return st;
@@ -28,29 +28,29 @@ struct mt_model_class {
     /* Named sizes: "124m", "layers=12,heads=12,embed=768"; pairs, ending with a null. */
     const char *const *named;
     const struct mt_model_option *options; /* ends with a null name */
-    /* Settles options that follow from others (ffn=0 is 4 embed) and checks relations (embed divisible by heads). */
-    enum mt_status (*settle)(struct mt_model *model, struct mt_err *err);
-    /* The forward graph with inputs "tokens" [batch, seq] and "targets" [batch, seq], or [batch] where a sample has one
-     * target (the token after its last); loss_sum, token_count and logits. gpt2 has a third input, "positions" [seq]:
-     * 0, 1, ... */
+    /* Sets options that follow from others (ffn=0 means 4 embed) and checks relations (embed divisible by heads); null:
+     * there are none. */
+    enum mt_status (*complete)(struct mt_model *model, struct mt_err *err);
+    /* The forward graph up to graph->logits, with inputs "tokens" [batch, seq] and "targets" [batch, seq], or [batch]
+     * where a sample has one target (the token after its last). gpt2 has a third input, "positions" [seq]: 0, 1, ... */
     enum mt_status (*build)(const struct mt_model *model, int64_t batch, int64_t seq, double dropout,
                             struct mt_graph *graph, struct mt_err *err);
     /* See mt_model_flops_per_token. */
     double (*flops_per_token)(const struct mt_model *model, int64_t seq);
 };
 
-/* Parse; refuses unknown names and values by name, listing what there is. */
+/* Parse; MT_EINPUT names what is unknown or out of range, and the hint lists what there is. Nothing to free. */
 enum mt_status mt_model_parse(const char *text, struct mt_model *model, struct mt_err *err);
 int64_t mt_model_get(const struct mt_model *model, const char *option);
-void mt_model_set(struct mt_model *model, const char *option, int64_t value); /* for `settle` */
-/* The canonical text: class and every option in order. What plans and checkpoints record and hash. */
+void mt_model_set(struct mt_model *model, const char *option, int64_t value); /* for `complete` */
+/* The canonical text: class and every option in order, in `arena`. Plans and checkpoints record and hash it. */
 char *mt_model_text(const struct mt_model *model, struct mt_arena *arena);
-/* A new graph; free with mt_graph_free. seq 0: the model's whole context. */
+/* A new forward graph with loss_sum, token_count and logits; free with mt_graph_free. seq 0: the whole context. */
 enum mt_status mt_model_graph(const struct mt_model *model, enum mt_type type, int64_t batch, int64_t seq,
                               double dropout, struct mt_graph **graph, struct mt_err *err);
 
-/* Training flops a token by the formula that MFU is reported with (llm.c's and nanoGPT's kind): 6 N + 6 L T d, N the
- * parameters without the position table and with tied embeddings once, T the sequence, attention causal. */
+/* Training flops a token by the formula of reported MFU (as llm.c and nanoGPT): 6 N + 6 L T d, with N the parameters
+ * without the position table and with tied embeddings once, L layers, T the sequence, d the width, causal attention. */
 double mt_model_flops_per_token(const struct mt_model *model, int64_t seq);
 /* All classes with their options and named sizes, for `--help`. */
 void mt_model_help(FILE *file);

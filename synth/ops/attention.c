@@ -1,4 +1,4 @@
-/* attention: qkv[b, s, 3, h, d] -> o[b, s, h, d], lse[b, h, s], whole in everything but batch and heads. */
+/* attention: qkv[b, s, 3, h, d] -> o[b, s, h, d], lse[b, h, s]; only batch and heads can be split. */
 #include <assert.h>
 #include <math.h>
 
@@ -22,7 +22,7 @@ int mt_op_attention(struct mt_graph *graph, const char *name, int qkv, bool caus
 }
 
 static void attention_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
-    struct mt_graph *g = mt_vjp_graph(vjp);
+    struct mt_graph *g = vjp->graph;
     int grad = mt_vjp_gradient_cast(vjp, op->out[0]);
     struct mt_draft d = mt_draft(g, mt_vjp_name(vjp, "qkv"), MT_OP_attention_grad);
     int index[5];
@@ -34,7 +34,7 @@ static void attention_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
     mt_draft_out(&d, "", g->type, 5, index);
     d.op.attr = op->attr;
     d.op.attr.any_order = g->any_order;
-    mt_vjp_give(vjp, op->in[0], mt_draft_end(&d));
+    mt_vjp_accumulate(vjp, op->in[0], mt_draft_end(&d));
 }
 
 static enum mt_index_role role(const struct mt_op *op, int index) {
@@ -42,8 +42,8 @@ static enum mt_index_role role(const struct mt_op *op, int index) {
     return index == B || index == H ? MT_INDEX_MAP : MT_INDEX_WHOLE;
 }
 
-/* Pairs of positions that see each other, by the elements of a head. Forward there are two products between them,
- * scores and with the values; backward five, scores again and four gradients. */
+/* B H D times the pairs of positions that attend to each other. Forward has two GEMMs over them, the scores and the sum
+ * of the values; backward five, the scores again and four gradients. */
 static double points(const struct mt_op *op, const int64_t *extent) {
     double s = (double)extent[S], pairs = op->attr.causal ? s * (s + 1) / 2 : s * s;
     return (double)extent[B] * (double)extent[H] * (double)extent[D] * pairs;

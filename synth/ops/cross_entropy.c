@@ -2,12 +2,12 @@
  *
  *     m = row_max(x),  z = exp_sum(x, m),  t = pick(x, target),  l = nll(m, z, t, target)
  *
- * The derivative is joint: nll's gives dx = (softmax - one at the target) dl, and nothing flows through m, z and t. */
+ * The derivative is joint: nll's vjp gives dx = (softmax(x) - onehot(target)) dl, and m, z and t get no gradient. */
 #include <assert.h>
 
 #include "synth/ops/class.h"
 
-/* An operator on x[rows, v] and on values over the rows; the result is over the rows too. */
+/* An operator on x[rows, v] and, if not -1, on row[rows]; the result is [rows]. */
 static int row_op(struct mt_graph *graph, const char *name, enum mt_op_kind kind, int x, int row) {
     struct mt_draft d = mt_draft(graph, name, kind);
     int index[MT_MAX_AXES], n = mt_draft_indices(&d, x, 0, graph->values[x].naxes, index);
@@ -42,8 +42,8 @@ int mt_op_cross_entropy(struct mt_graph *graph, const char *name, int x, int tar
 }
 
 static void nll_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
-    struct mt_graph *g = mt_vjp_graph(vjp);
-    int m = op->in[0], z = op->in[1], target = op->in[3], dl = mt_vjp_gradient(vjp, op->out[0]);
+    struct mt_graph *g = vjp->graph;
+    int m = op->in[0], z = op->in[1], target = op->in[3], dl = vjp->gradient[op->out[0]];
     assert(g->ops[g->values[m].producer].kind == MT_OP_row_max);
     int x = g->ops[g->values[m].producer].in[0];
     assert(g->ops[g->values[z].producer].in[0] == x && g->ops[g->values[op->in[2]].producer].in[0] == x);
@@ -55,21 +55,16 @@ static void nll_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
     mt_draft_in(&d, target, index);
     mt_draft_in(&d, dl, index);
     mt_draft_out(&d, "", g->type, n, index);
-    mt_vjp_give(vjp, x, mt_draft_end(&d));
+    mt_vjp_accumulate(vjp, x, mt_draft_end(&d));
 }
 
-/* The last axis of x goes by the maximum. */
+/* The last axis of x is reduced by maximum. */
 static enum mt_index_role max_role(const struct mt_op *op, int index) {
     return index == op->nindices - 1 ? MT_INDEX_MAX : MT_INDEX_MAP;
 }
 
-/* One element a row is read: no more than is written. */
-static double pick_bytes(const struct mt_graph *graph, const struct mt_op *op, const int64_t *extent) {
-    return mt_op_operand_bytes(graph, op->out[0], op->out_index[0], extent);
-}
-
 const struct mt_op_class mt_op_class_row_max = {.role = max_role};
 const struct mt_op_class mt_op_class_exp_sum = {0};
-const struct mt_op_class mt_op_class_pick = {.linear = {1u << 0}, .untouched = 1u << 0, .more_bytes = pick_bytes};
+const struct mt_op_class mt_op_class_pick = {.linear = {1u << 0}};
 const struct mt_op_class mt_op_class_nll = {.vjp = nll_vjp};
 const struct mt_op_class mt_op_class_nll_grad = {.linear = {1u << 4}};

@@ -1,44 +1,30 @@
-/* Operators that go element by element: every axis is an index of its own, in every operand. */
+/* Elementwise operators: every axis is an index of its own, the same in every operand. */
 #include <assert.h>
 
 #include "synth/ops/class.h"
 
-/* in[0] gives the axes; all others have the same. */
-static int map_op(struct mt_graph *graph, const char *name, enum mt_op_kind kind, enum mt_type type, int nin,
-                  const int *in, const struct mt_attr *attr) {
-    struct mt_draft d = mt_draft(graph, name, kind);
-    int index[MT_MAX_AXES], n = mt_draft_indices(&d, in[0], 0, graph->values[in[0]].naxes, index);
-    for (int i = 0; i < nin; i++) {
-        assert(graph->values[in[i]].naxes == n);
-        mt_draft_in(&d, in[i], index);
-    }
-    mt_draft_out(&d, "", type, n, index);
-    if (attr) d.op.attr = *attr;
-    return mt_draft_end(&d);
-}
-
 int mt_op_gelu(struct mt_graph *graph, const char *name, int x) {
-    return map_op(graph, name, MT_OP_gelu, graph->type, 1, &x, NULL);
+    return mt_draft_map(graph, name, MT_OP_gelu, graph->type, 1, &x, NULL);
 }
 
 int mt_op_relu(struct mt_graph *graph, const char *name, int x) {
-    return map_op(graph, name, MT_OP_relu, graph->type, 1, &x, NULL);
+    return mt_draft_map(graph, name, MT_OP_relu, graph->type, 1, &x, NULL);
 }
 
 int mt_op_dropout(struct mt_graph *graph, const char *name, int x, double p) {
     if (p == 0) return x;
     struct mt_attr attr = {.p = p, .tag = ++graph->tags};
-    return map_op(graph, name, MT_OP_dropout, graph->type, 1, &x, &attr);
+    return mt_draft_map(graph, name, MT_OP_dropout, graph->type, 1, &x, &attr);
 }
 
 int mt_op_cast(struct mt_graph *graph, const char *name, int x, enum mt_type to) {
     struct mt_attr attr = {.to = to};
-    return map_op(graph, name, MT_OP_cast, to, 1, &x, &attr);
+    return mt_draft_map(graph, name, MT_OP_cast, to, 1, &x, &attr);
 }
 
 int mt_op_fill(struct mt_graph *graph, const char *name, int like, double value, enum mt_type to) {
     struct mt_attr attr = {.to = to, .value = value};
-    return map_op(graph, name, MT_OP_fill, to, 1, &like, &attr);
+    return mt_draft_map(graph, name, MT_OP_fill, to, 1, &like, &attr);
 }
 
 int mt_op_add(struct mt_graph *graph, const char *name, int a, int b) {
@@ -55,9 +41,9 @@ int mt_op_add(struct mt_graph *graph, const char *name, int a, int b) {
 
 /* KIND_grad: dy, x -> dx. */
 static void vjp_by_input(struct mt_vjp *vjp, const struct mt_op *op, enum mt_op_kind kind) {
-    struct mt_graph *g = mt_vjp_graph(vjp);
+    struct mt_graph *g = vjp->graph;
     int in[2] = {mt_vjp_gradient_cast(vjp, op->out[0]), op->in[0]};
-    mt_vjp_give(vjp, op->in[0], map_op(g, mt_vjp_name(vjp, "x"), kind, g->type, 2, in, NULL));
+    mt_vjp_accumulate(vjp, op->in[0], mt_draft_map(g, mt_vjp_name(vjp, "x"), kind, g->type, 2, in, NULL));
 }
 
 static void gelu_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
@@ -69,26 +55,27 @@ static void relu_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
 }
 
 static void dropout_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
-    struct mt_graph *g = mt_vjp_graph(vjp);
+    struct mt_graph *g = vjp->graph;
     int dy = mt_vjp_gradient_cast(vjp, op->out[0]);
-    mt_vjp_give(vjp, op->in[0], map_op(g, mt_vjp_name(vjp, "x"), MT_OP_dropout, g->type, 1, &dy, &op->attr));
+    mt_vjp_accumulate(vjp, op->in[0],
+                      mt_draft_map(g, mt_vjp_name(vjp, "x"), MT_OP_dropout, g->type, 1, &dy, &op->attr));
 }
 
-/* The gradient of b is summed over the axes that b lacks; with none lacking it is that of a. */
+/* da = dy; db = dy summed over the axes that b lacks. */
 static void add_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
-    struct mt_graph *g = mt_vjp_graph(vjp);
-    int dy = mt_vjp_gradient(vjp, op->out[0]);
-    if (mt_vjp_wants(vjp, op->in[1])) {
+    struct mt_graph *g = vjp->graph;
+    int dy = vjp->gradient[op->out[0]];
+    if (vjp->needs[op->in[1]]) {
         unsigned lacking = ((1u << g->values[dy].naxes) - 1) & ~op->attr.axes;
         int db = lacking ? mt_op_sum(g, mt_vjp_name(vjp, "b"), dy, lacking) : dy;
-        mt_vjp_give(vjp, op->in[1], db);
+        mt_vjp_accumulate(vjp, op->in[1], db);
     }
-    if (mt_vjp_wants(vjp, op->in[0])) mt_vjp_give(vjp, op->in[0], dy);
+    if (vjp->needs[op->in[0]]) mt_vjp_accumulate(vjp, op->in[0], dy);
 }
 
-/* Whatever its type: the gradient of a parameter's copy is the parameter's. */
+/* The gradient keeps its type: that of a parameter's cast is the parameter's gradient as it is. */
 static void cast_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
-    mt_vjp_give(vjp, op->in[0], mt_vjp_gradient(vjp, op->out[0]));
+    mt_vjp_accumulate(vjp, op->in[0], vjp->gradient[op->out[0]]);
 }
 
 const struct mt_op_class mt_op_class_add = {.linear = {1u << 0 | 1u << 1}, .vjp = add_vjp};
@@ -98,4 +85,4 @@ const struct mt_op_class mt_op_class_relu = {.vjp = relu_vjp};
 const struct mt_op_class mt_op_class_relu_grad = {.linear = {1u << 0}};
 const struct mt_op_class mt_op_class_dropout = {.linear = {1u << 0}, .vjp = dropout_vjp};
 const struct mt_op_class mt_op_class_cast = {.linear = {1u << 0}, .vjp = cast_vjp};
-const struct mt_op_class mt_op_class_fill = {.untouched = 1u << 0};
+const struct mt_op_class mt_op_class_fill = {0};

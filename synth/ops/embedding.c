@@ -16,10 +16,10 @@ int mt_op_embedding(struct mt_graph *graph, const char *name, int table, int ids
     return mt_draft_end(&d);
 }
 
-/* Takes the gradient as it comes: that of a position embedding is a sum over the batch, of type A. */
+/* Takes dy of either type: that of a position embedding is a sum over the batch, of type A. */
 static void embedding_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
-    struct mt_graph *g = mt_vjp_graph(vjp);
-    int table = op->in[0], ids = op->in[1], dy = mt_vjp_gradient(vjp, op->out[0]);
+    struct mt_graph *g = vjp->graph;
+    int table = op->in[0], ids = op->in[1], dy = vjp->gradient[op->out[0]];
     struct mt_draft d = mt_draft(g, mt_vjp_name(vjp, "w"), MT_OP_embedding_grad);
     int rows[MT_MAX_AXES], table_index[2];
     int n = mt_draft_indices(&d, ids, 0, g->values[ids].naxes, rows);
@@ -28,12 +28,7 @@ static void embedding_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
     mt_draft_in(&d, dy, rows);
     mt_draft_in(&d, ids, rows);
     mt_draft_out(&d, "", g->acc, 2, table_index);
-    mt_vjp_give(vjp, table, mt_draft_end(&d));
-}
-
-/* Of the table only the rows that are wanted are read: as much as is written. */
-static double embedding_bytes(const struct mt_graph *graph, const struct mt_op *op, const int64_t *extent) {
-    return mt_op_operand_bytes(graph, op->out[0], op->out_index[0], extent);
+    mt_vjp_accumulate(vjp, table, mt_draft_end(&d));
 }
 
 /* The elements of dy. */
@@ -43,6 +38,5 @@ static double embedding_grad_points(const struct mt_op *op, const int64_t *exten
     return n;
 }
 
-const struct mt_op_class mt_op_class_embedding = {
-    .linear = {1u << 0}, .untouched = 1u << 0, .more_bytes = embedding_bytes, .vjp = embedding_vjp};
+const struct mt_op_class mt_op_class_embedding = {.linear = {1u << 0}, .vjp = embedding_vjp};
 const struct mt_op_class mt_op_class_embedding_grad = {.linear = {1u << 0}, .points = embedding_grad_points};

@@ -25,10 +25,10 @@ int mt_op_matmul(struct mt_graph *graph, const char *name, int a, int b, int nk,
     return mt_draft_end(&d);
 }
 
-/* The gradient of operand b (side 1) or a (side 0), stored as the operand is. */
+/* The gradient of operand b (side 1) or a (side 0), in the operand's memory order. */
 static void give_side(struct mt_vjp *vjp, const struct mt_op *op, int dy, int side) {
-    if (!mt_vjp_wants(vjp, op->in[side])) return;
-    struct mt_graph *g = mt_vjp_graph(vjp);
+    if (!vjp->needs[op->in[side]]) return;
+    struct mt_graph *g = vjp->graph;
     const struct mt_attr *at = &op->attr;
     bool weight = mt_graph_param_of(g, op->in[side]) >= 0;
     const char *name = mt_vjp_name(vjp, weight ? "w" : side ? "b" : "x");
@@ -41,10 +41,10 @@ static void give_side(struct mt_vjp *vjp, const struct mt_op *op, int dy, int si
         grad = mt_op_matmul(g, name, dy, b, at->nn, acc | (at->trans_b ? 0 : MT_TRANS_B));
     else /* da[k, m] = b dy^T */
         grad = mt_op_matmul(g, name, b, dy, at->nn, acc | (at->trans_b ? MT_TRANS_A : 0) | MT_TRANS_B);
-    mt_vjp_give(vjp, op->in[side], grad);
+    mt_vjp_accumulate(vjp, op->in[side], grad);
 }
 
-/* The weight's gradient first: it frees x for dx, and its collective starts sooner. */
+/* The weight's gradient first: x can be freed before dx is computed, and the gradient's collective starts earlier. */
 static void matmul_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
     int dy = mt_vjp_gradient_cast(vjp, op->out[0]);
     give_side(vjp, op, dy, 1);

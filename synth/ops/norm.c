@@ -2,12 +2,13 @@
  *
  *     s = sum x,  q = norm_sqdev(x, s) = sum (x - s/n)^2,  y = norm_apply(x, s, q, gamma, beta)
  *
- * The derivative is joint: norm_apply's gives the whole dx, and nothing flows through s and q. */
+ * The derivative is joint: norm_apply's vjp gives the whole dx, and s and q get no gradient. */
 #include <assert.h>
 
 #include "synth/ops/class.h"
 
-/* Inputs of a row operator: index[n - 1] is the last axis of x; s, q and such have the axes before it. */
+/* A draft over x[rows, n]: index[n - 1] is the last axis of x; per-row values such as s and q have the axes before it.
+ */
 struct rows {
     struct mt_draft draft;
     int index[MT_MAX_AXES], n;
@@ -59,7 +60,7 @@ int mt_op_layer_norm(struct mt_graph *graph, const char *name, int x, int gamma,
 }
 
 static void norm_param_vjp(struct mt_vjp *vjp, const struct mt_op *op, int dy) {
-    struct mt_graph *g = mt_vjp_graph(vjp);
+    struct mt_graph *g = vjp->graph;
     int x = op->in[0], s = op->in[1], q = op->in[2];
     struct rows r = rows_draft(g, mt_vjp_name(vjp, "w"), MT_OP_norm_param_grad, x);
     take_whole(&r, dy);
@@ -70,17 +71,17 @@ static void norm_param_vjp(struct mt_vjp *vjp, const struct mt_op *op, int dy) {
     int dbeta = mt_draft_out(&r.draft, ".beta", g->acc, 1, r.index + r.n - 1);
     r.draft.op.attr.eps = op->attr.eps;
     mt_draft_end(&r.draft);
-    if (mt_vjp_wants(vjp, op->in[3])) mt_vjp_give(vjp, op->in[3], dgamma);
-    if (op->nin > 4 && mt_vjp_wants(vjp, op->in[4])) mt_vjp_give(vjp, op->in[4], dbeta);
+    if (vjp->needs[op->in[3]]) mt_vjp_accumulate(vjp, op->in[3], dgamma);
+    if (op->nin > 4 && vjp->needs[op->in[4]]) mt_vjp_accumulate(vjp, op->in[4], dbeta);
 }
 
 static void norm_apply_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
-    struct mt_graph *g = mt_vjp_graph(vjp);
+    struct mt_graph *g = vjp->graph;
     int x = op->in[0], s = op->in[1], q = op->in[2], gamma = op->in[3];
     assert(g->ops[g->values[q].producer].kind == MT_OP_norm_sqdev && g->ops[g->values[q].producer].in[0] == x);
     int dy = mt_vjp_gradient_cast(vjp, op->out[0]);
     norm_param_vjp(vjp, op, dy);
-    if (!mt_vjp_wants(vjp, x)) return;
+    if (!vjp->needs[x]) return;
 
     struct rows r = rows_draft(g, mt_vjp_name(vjp, "dots"), MT_OP_norm_dots, x);
     take_whole(&r, dy);
@@ -103,7 +104,7 @@ static void norm_apply_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
     take_row(&r, d2);
     mt_draft_out(&r.draft, "", g->type, r.n, r.index);
     r.draft.op.attr.eps = op->attr.eps;
-    mt_vjp_give(vjp, x, mt_draft_end(&r.draft));
+    mt_vjp_accumulate(vjp, x, mt_draft_end(&r.draft));
 }
 
 const struct mt_op_class mt_op_class_norm_sqdev = {0};

@@ -1,10 +1,18 @@
-/* Builders: each adds an operator (or a few) to a graph and returns its first output.
+/* Operators of the training graph: builders, and the properties that rules, the checker and costs need to know.
+ *
+ * A builder adds an operator (or a few) to a graph and returns its first output:
  *
  *     int h = mt_op_layer_norm(g, "h.0.ln_1", x, gamma, beta, 1e-5);
  *     int q = mt_op_matmul(g, "h.0.attn.c_attn", h, w, 1, 0);
  *
  * Outputs have the operator's name; further ones add ".lse" and the like. Shapes are in kernels/op/ops.def. Operands
- * that do not fit are our own bugs: asserts. The gradients' operators are made by mt_graph_differentiate. */
+ * that do not fit are bugs of the caller: asserts. Gradients' operators are added by mt_graph_differentiate.
+ *
+ * Each operator has a file here, which gives one row of properties for each of its kinds (class.h).
+ *   role         what splitting an index does to the outputs (enum mt_index_role)
+ *   linear set   a set of inputs in which the operator is linear
+ *   gradient     of a value: the derivative of the loss with respect to it (JAX's cotangent)
+ *   vjp          vector-Jacobian product: the gradients of an operator's inputs from those of its outputs */
 #ifndef MT_SYNTH_OPS_OPS_H
 #define MT_SYNTH_OPS_OPS_H
 
@@ -50,5 +58,32 @@ int mt_op_update(struct mt_graph *graph, const char *name, enum mt_op_kind kind,
  * Parameters of two dimensions or more decay. */
 int mt_graph_input(struct mt_graph *graph, const char *name, enum mt_type type, const char *axes);
 int mt_graph_param(struct mt_graph *graph, const char *name, const char *axes, enum mt_init init, double init_std);
+
+/* ---- properties ---- */
+
+enum mt_index_role {
+    MT_INDEX_MAP, /* in every output; an output element reads its own place of the index, and all of an operand without
+                   */
+    MT_INDEX_SUM, /* outputs that lack it are sums over it */
+    MT_INDEX_MAX, /* outputs that lack it are maxima over it */
+    MT_INDEX_WHOLE, /* cannot be split */
+};
+enum mt_index_role mt_op_index_role(const struct mt_op *op, int index);
+
+/* The linear sets: bit i of set s is input i. All inputs of one set may be partial sums together while all others are
+ * not; then every output is a partial sum. Returns the number of sets. */
+int mt_op_linear_sets(const struct mt_op *op, unsigned sets[MT_MAX_IN]);
+
+/* Whether the operator's kernel yields multiprocessors to NCCL's: its many short blocks end one by one, and it goes on
+ * with the multiprocessors that are left. A GEMM has one long block for each multiprocessor, and NCCL's kernel waits
+ * for it. */
+bool mt_op_yields(enum mt_op_kind kind);
+
+/* Floating-point operations of the operator when index i has extent[i]. */
+double mt_op_flops(const struct mt_op *op, const int64_t *extent);
+/* The whole extents of an operator's indices. */
+void mt_op_extents(const struct mt_graph *graph, const struct mt_op *op, int64_t extent[MT_MAX_INDICES]);
+/* Floating-point operations of all operators: one step on the whole batch. */
+double mt_graph_flops(const struct mt_graph *graph);
 
 #endif

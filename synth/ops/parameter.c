@@ -4,7 +4,7 @@
 
 #include "synth/ops/ops.h"
 
-/* Read "embed,three heads": labels of the axes, and where the dimensions that commas separate end. */
+/* Read "embed,three heads": the labels of the axes, and the ends of the dimensions, which commas separate. */
 static void parse_axes(const struct mt_graph *graph, const char *axes, struct mt_value *shape) {
     char name[64];
     while (*axes) {

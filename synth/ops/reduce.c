@@ -30,8 +30,8 @@ int mt_op_sq_norm(struct mt_graph *graph, const char *name, int x) {
     return to_scalar(graph, name, MT_OP_sq_norm, x);
 }
 
-/* No derivative of a sum but the loss's own, which mt_graph_differentiate begins with: within a model sums stand in
- * layer norms, whose derivative is norm_apply's. */
+/* `sum` has no vjp: the loss's sum is where mt_graph_differentiate begins, and the other sums of a model are steps of
+ * layer norms, whose joint derivative is norm_apply's. */
 const struct mt_op_class mt_op_class_sum = {.linear = {1u << 0}};
 const struct mt_op_class mt_op_class_count = {0};
 const struct mt_op_class mt_op_class_sq_norm = {0};

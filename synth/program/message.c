@@ -1,11 +1,11 @@
-/* Messages from boxes.
+/* The contents of messages, from boxes.
  *
- *   AllReduce      the group's common box of each value, one after another; any division into blocks will do
+ *   AllReduce      the group's common box of each value, one after another; any division into blocks is correct
  *   ReduceScatter  block r: the new boxes of the group's r-th rank
- *   AllGather      block r: what r holds of each value and no earlier member of the group does
+ *   AllGather      block r: what rank r holds of each value and no earlier member of the group holds
  *   Broadcast      the first member's boxes
- *   AllToAll       each receiver's new box is covered, for every old part that goes to it, by pieces of the ranks that
- *                  hold them (itself first); sender and receiver list the pieces in the same order */
+ *   AllToAll       for every old part that goes to a receiver's new part, pieces that cover its new box, from the ranks
+ *                  that hold them (the receiver itself first); sender and receiver list the pieces in the same order */
 #include "synth/program/message.h"
 
 #include <assert.h>
@@ -38,7 +38,7 @@ static enum mt_status fail(struct maker *m, int operand, const char *why) {
 
 bool mt_box_run(const struct mt_box *part, const struct mt_box *whole, int naxes, int64_t *start) {
     int64_t at = 0, stride = 1;
-    bool partial = false; /* an axis further in is not taken whole */
+    bool partial = false; /* an inner axis is not whole */
     for (int a = naxes - 1; a >= 0; a--) {
         int64_t extent = part->hi[a] - part->lo[a], all = whole->hi[a] - whole->lo[a];
         if (partial && extent != 1) return false;
@@ -76,7 +76,7 @@ static void add_piece(struct maker *m, bool pack, struct mt_message_piece piece,
     }
 }
 
-/* Equal blocks but for the remainder: how a whole message is shared out as work. */
+/* Blocks of equal size but for the remainder: the division of a whole message over the ranks. */
 static int64_t *even_counts(struct maker *m, int64_t total) {
     int n = m->message->problem.n;
     int64_t *counts = mt_new(m->arena, int64_t, n);
@@ -84,7 +84,7 @@ static int64_t *even_counts(struct maker *m, int64_t total) {
     return counts;
 }
 
-/* AllReduce and Broadcast: a message of whole boxes, those of the group's first rank. */
+/* AllReduce and Broadcast: the whole boxes of the group's first rank. */
 static enum mt_status make_whole(struct maker *m) {
     struct mt_message *g = m->message;
     bool reduce = m->instr->coll == MT_ALL_REDUCE;
@@ -109,8 +109,8 @@ static enum mt_status make_whole(struct maker *m) {
     return MT_OK;
 }
 
-/* Whether the group's ranks hold the same boxes. */
-static bool hold_alike(const struct maker *m) {
+/* Whether all ranks of the group hold the same boxes. */
+static bool boxes_equal(const struct maker *m) {
     const struct mt_message *g = m->message;
     for (int v = 0; v < m->instr->nin; v++) {
         const struct mt_layout *from = layout_in(m, v);
@@ -142,7 +142,7 @@ static enum mt_status make_reduce_scatter(struct maker *m) {
             counts[r] += count;
         }
     g->problem.counts = counts;
-    g->problem.same_pieces = !g->zero && hold_alike(m);
+    g->problem.same_pieces = !g->zero && boxes_equal(m);
     return MT_OK;
 }
 
@@ -150,7 +150,7 @@ static enum mt_status make_all_gather(struct maker *m) {
     struct mt_message *g = m->message;
     int64_t *counts = mt_new(m->arena, int64_t, g->problem.n);
     int me = g->group[g->problem.me];
-    struct mt_region *left = mt_new(&m->scratch, struct mt_region, m->instr->nin); /* held by no earlier member */
+    struct mt_region *left = mt_new(&m->scratch, struct mt_region, m->instr->nin); /* not held by an earlier member */
     for (int v = 0; v < m->instr->nin; v++) {
         const struct mt_layout *to = layout_out(m, v);
         mt_region_add(&left[v], &m->scratch, &to->box[me], to->naxes);
@@ -173,13 +173,13 @@ static enum mt_status make_all_gather(struct maker *m) {
             }
         }
     for (int v = 0; v < m->instr->nin; v++)
-        if (left[v].count) return fail(m, v, "nobody in the group holds a part of the new box");
+        if (left[v].count) return fail(m, v, "no rank of the group holds a part of the new box");
     g->problem.counts = counts;
     g->problem.same_pieces = true;
     return MT_OK;
 }
 
-/* One piece on its way in an AllToAll. */
+/* One transfer of an AllToAll. */
 struct move {
     int value, from, to; /* places in the group */
     enum mt_reduce reduce;
@@ -190,7 +190,7 @@ struct moves {
     int count, capacity;
 };
 
-/* How many old parts go to each new one. */
+/* count[new part]: how many old parts go to it. */
 static int *parts_of(const struct mt_program *program, const struct mt_layout *old, const struct mt_layout *new,
                      struct mt_arena *arena) {
     int *to_part = mt_new(arena, int, old->nparts), *count = mt_new(arena, int, new->nparts);
@@ -199,7 +199,7 @@ static int *parts_of(const struct mt_program *program, const struct mt_layout *o
     return count;
 }
 
-/* Value v's transfers within the group, by receiver: the first old part overwrites, the others are reduced. */
+/* Append value v's transfers within the group to moves[receiver]. The first old part overwrites, the others reduce. */
 static enum mt_status list_moves(struct maker *m, int v, const int *places, struct moves *moves) {
     const struct mt_program *p = m->program;
     const struct mt_layout *old = layout_in(m, v), *new = layout_out(m, v);
@@ -227,7 +227,7 @@ static enum mt_status list_moves(struct maker *m, int v, const int *places, stru
         struct mt_message_piece none = {
             .operand = v, .buffer = 1, .at = -1, .reduce = new->reduce, .box = new->box[rank]};
         if (got[to] != parts[new->part[rank]] * mt_box_count(&none.box, new->naxes))
-            return fail(m, v, "nobody in the group holds a part of a new box");
+            return fail(m, v, "no rank of the group holds a part of a new box");
         if (to == g->problem.me && !parts[new->part[rank]]) add_piece(m, false, none, new->naxes);
     }
     return MT_OK;
@@ -237,7 +237,7 @@ static enum mt_status make_all_to_all(struct maker *m) {
     struct mt_message *g = m->message;
     int n = g->problem.n, me = g->problem.me;
     int64_t *counts = mt_new(m->arena, int64_t, n * n);
-    int64_t *at = mt_new(&m->scratch, int64_t, n); /* where the next piece from each sender lies */
+    int64_t *at = mt_new(&m->scratch, int64_t, n); /* the place of the next piece from each sender */
     struct moves *moves = mt_new(&m->scratch, struct moves, n);
     int *places = mt_new(&m->scratch, int, m->program->nranks);
     for (int r = 0; r < m->program->nranks; r++) places[r] = -1;
@@ -277,7 +277,7 @@ enum mt_status mt_message_make(const struct mt_program *program, const struct mt
         [MT_ALL_GATHER] = make_all_gather, [MT_ALL_TO_ALL] = make_all_to_all,
     };
     struct maker m = {.program = program, .instr = instr, .arena = arena, .message = message, .err = err};
-    bool sums = instr->coll == MT_ALL_REDUCE || instr->coll == MT_REDUCE_SCATTER;
+    bool sums = mt_coll_reduces(instr->coll);
     *message = (struct mt_message){.group = mt_new(arena, int, program->nranks)};
     message->problem = (struct mt_coll){.kind = instr->coll,
                                         .reduce = sums ? instr->reduce : MT_REDUCE_NONE,
@@ -293,7 +293,7 @@ enum mt_status mt_message_make(const struct mt_program *program, const struct mt
     return st;
 }
 
-/* Elements of a value that the group of `rank` gets from others or keeps, over all its members. */
+/* Elements of value v that all members of the rank's group send or keep. */
 static int64_t group_elements(const struct mt_program *p, const struct mt_instr *instr, int v, int rank,
                               const int *parts) {
     const struct mt_layout *from = &p->layouts.items[p->values[instr->in[v]].layout];

@@ -1,15 +1,19 @@
-/* A collective instruction as a message: which elements of which values travel in which order, for one rank.
+/* A collective instruction as a message of one rank: which elements of which values are sent, and in which order.
+ *
+ *   message  a buffer of elements that a collective sends, receives, or both
+ *   piece    a box of one value at a place of the message, dense and row-major
+ *   pack     copy pieces from values to the message; unpack: from the message to values
  *
  *     struct mt_message m;
  *     if ((st = mt_message_make(&program, instr, rank, &arena, &m, err))) return st;
  *
- * Counts are computed from boxes and are the same on all ranks of the group. All vectors live in `arena`. */
+ * Counts are computed from boxes and are the same on all ranks of the group. All vectors are in `arena`. */
 #ifndef MT_SYNTH_PROGRAM_MESSAGE_H
 #define MT_SYNTH_PROGRAM_MESSAGE_H
 
 #include "synth/program/program.h"
 
-/* A box of a value in the message: dense and row-major at elements [at, + its count) of `buffer`. */
+/* A piece: elements [at, + the box's count) of message `buffer`. */
 struct mt_message_piece {
     int operand; /* of the instruction: in[operand] is packed, out[operand] is unpacked */
     int buffer;
@@ -24,25 +28,25 @@ struct mt_message {
     int64_t count[2]; /* elements of the buffers; 0 where there is none */
     struct mt_message_piece *pack, *unpack;
     int npack, nunpack, pack_capacity, unpack_capacity;
-    bool zero; /* some elements are packed by nobody here and count as zero */
+    bool zero; /* some elements of message 0 have no piece on this rank and count as zero */
 };
 
-/* MT_EBUG when the layouts and the group do not allow what the instruction says. */
+/* MT_EBUG if the layouts and the group contradict the instruction. */
 enum mt_status mt_message_make(const struct mt_program *program, const struct mt_instr *instr, int rank,
                                struct mt_arena *arena, struct mt_message *message, struct mt_err *err);
 
-/* Whether two collectives make the same messages, if not of the same values: layers repeat. */
+/* Whether two collectives have equal messages, of other values: layers repeat. */
 bool mt_message_same(const struct mt_program *program, const struct mt_instr *a, const struct mt_instr *b);
 
-/* What a collective brings on its way: bytes on the wire of all blocks together, in the group where they are most. */
+/* The size of a collective: bytes on the wire of all blocks together, in the group where they are most. */
 int64_t mt_message_bytes(const struct mt_program *program, const struct mt_instr *instr);
 
-/* Whether the pieces of a side (all of one value) lie in a tensor of box `box` as they lie in the message, so that the
- * tensor can be the message. */
+/* Whether the pieces that are packed (or unpacked), all of one value, have the same places in the message and in a
+ * tensor of box `box`, so that the tensor can serve as the message. */
 bool mt_message_is_tensor(const struct mt_message_piece *pieces, int npieces, int64_t message_count,
                           const struct mt_box *box, int naxes);
 
-/* If `part` is one run of elements of a row-major tensor of box `whole`: true, and where it starts. */
+/* Whether `part` is contiguous in a row-major tensor of box `whole`; *start gets its first element. */
 bool mt_box_run(const struct mt_box *part, const struct mt_box *whole, int naxes, int64_t *start);
 
 #endif

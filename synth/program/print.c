@@ -1,4 +1,4 @@
-/* Programs for people, and their hash. */
+/* Programs as text, and their hash. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,8 @@ static const char *value_name(const struct printer *p, int value) {
     return p->program->graph->values[p->program->values[value].gvalue].name;
 }
 
-/* The layout, or the rank's box: "[0:3 0:8]", "[]" of a scalar, with its part if it is partial; or "nothing". */
+/* The layout; or the rank's box as "[0:3 0:8]", "[]" for a scalar, "nothing" if it is empty, with its part if it is
+ * partial. */
 static const char *place(struct printer *p, int value) {
     const struct mt_program *program = p->program;
     int id = program->values[value].layout;
@@ -49,7 +50,8 @@ static void print_results(struct printer *p, const struct mt_instr *instr) {
     fputc('\n', p->out);
 }
 
-/* What one value adds to the message: the larger of its boxes, the largest on any rank (or on the one shown). */
+/* Elements that one value adds to the message: its larger box, on the rank that is shown or the largest of all ranks.
+ */
 static int64_t message_elements(const struct printer *p, int from, int to) {
     int64_t most = 0;
     for (int r = 0; r < p->program->nranks; r++) {
@@ -137,7 +139,7 @@ static void print_heading(const struct printer *p, enum mt_block_kind block) {
     fputc('\n', p->out);
 }
 
-void mt_program_print(const struct mt_program *program, int rank, void *file) {
+void mt_program_print(const struct mt_program *program, int rank, FILE *file) {
     struct printer p = {.program = program, .rank = rank, .out = file};
     const struct mt_graph *g = program->graph;
     fprintf(p.out, "%s program of %d rank%s", program->train ? "training" : "forward", program->nranks,
@@ -176,8 +178,7 @@ static void describe_layout(const struct mt_program *program, int layout, FILE *
     }
 }
 
-/* Everything that decides what is computed, in an order of its own: boxes, and neither their names nor their numbers.
- */
+/* What is hashed: all that decides what is computed. Layouts are described by their boxes, not by their ids. */
 static void describe_program(const struct mt_program *program, const struct hashed *layouts, FILE *out) {
     int n = program->nranks;
     char graph_hash[33];
@@ -201,13 +202,13 @@ static void describe_program(const struct mt_program *program, const struct hash
             fputs(" -> ", out);
             print_values(out, instr->out, instr->nout);
             if (instr->kind != MT_INSTR_COLLECTIVE) continue;
+            enum { UNUSED = 0 }; /* a field that instructions had: hashes stay what they were */
             fprintf(out, " %d %d %d %d %d %s", (int)instr->coll, (int)instr->reduce, (int)instr->wire, (int)instr->acc,
-                    instr->axis, instr->algorithm);
+                    UNUSED, instr->algorithm);
             for (int r = 0; r < n; r++) fprintf(out, " %d", instr->group[r]);
         }
 }
 
-/* A description while it is written. */
 struct description {
     FILE *out;
     char *text;

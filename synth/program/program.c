@@ -1,4 +1,4 @@
-/* Programs as data: growing, copying, and which samples a block's places stand for. */
+/* Programs as data: values, instructions, and the samples at the places of a block's batch axis. */
 #include "synth/program/program.h"
 
 #include <assert.h>
@@ -31,7 +31,7 @@ int mt_program_value(struct mt_program *program, int gvalue, int layout, enum mt
     return program->nvalues++;
 }
 
-/* The instruction with vectors of its own. */
+/* A copy of the instruction with vectors in the program's arena. */
 static struct mt_instr own_instr(struct mt_program *program, const struct mt_instr *instr) {
     struct mt_instr own = *instr;
     own.in = mt_arena_memdup(&program->arena, instr->in, (size_t)instr->nin * sizeof *instr->in);
@@ -50,35 +50,7 @@ struct mt_instr *mt_program_add(struct mt_program *program, enum mt_block_kind b
     return &b->instrs[b->ninstrs++];
 }
 
-static void copy_vector(struct mt_program *to, int64_t **vector, int count) {
-    *vector = mt_arena_memdup(&to->arena, *vector, (size_t)count * sizeof **vector);
-}
-
-void mt_program_copy(const struct mt_program *from, struct mt_program *to) {
-    *to = *from;
-    to->arena = (struct mt_arena)MT_ARENA_INIT;
-    mt_layouts_copy(&from->layouts, &to->layouts);
-    copy_vector(to, &to->batch_size, from->nranks);
-    copy_vector(to, &to->batch_start, from->nranks);
-    copy_vector(to, &to->body_size, from->nranks);
-    copy_vector(to, &to->body_count, from->nranks);
-    copy_vector(to, &to->last_size, from->nranks);
-    to->splits = mt_arena_memdup(&to->arena, from->splits, (size_t)from->nsplits * sizeof *from->splits);
-    for (int s = 0; s < to->nsplits; s++) {
-        if (to->splits[s].name) to->splits[s].name = mt_arena_strdup(&to->arena, to->splits[s].name);
-        copy_vector(to, &to->splits[s].sizes, from->nranks);
-        copy_vector(to, &to->splits[s].starts, from->nranks + 1);
-    }
-    to->values = mt_arena_memdup(&to->arena, from->values, (size_t)from->nvalues * sizeof *from->values);
-    to->values_capacity = from->nvalues;
-    for (int b = 0; b < MT_NBLOCKS; b++) {
-        to->blocks[b] = (struct mt_block){0};
-        for (int i = 0; i < from->blocks[b].ninstrs; i++)
-            mt_program_add(to, (enum mt_block_kind)b, &from->blocks[b].instrs[i]);
-    }
-}
-
-/* Several ranks, each of which sees every sample. */
+/* Whether there are several ranks and each sees every sample. */
 static bool all_see_all(const struct mt_program *program) {
     const struct mt_graph *g = program->graph;
     int64_t sum = 0;
@@ -86,7 +58,7 @@ static bool all_see_all(const struct mt_program *program) {
     return g->batch >= 0 && sum > g->labels[g->batch].extent;
 }
 
-/* Each rank's samples in one run of the block. */
+/* Each rank's number of samples in one run of the block. */
 static const int64_t *block_sizes(const struct mt_program *program, enum mt_block_kind block) {
     switch (block) {
     case MT_BODY: return program->body_size;
@@ -105,26 +77,18 @@ int64_t mt_program_batch(const struct mt_program *program, enum mt_block_kind bl
     return sum;
 }
 
-void mt_program_samples(const struct mt_program *program, enum mt_block_kind block, int rank, int64_t iteration,
-                        int64_t *first, int64_t *count) {
-    int64_t body = program->body_size[rank];
-    *first = program->batch_start[rank];
-    *count = block_sizes(program, block)[rank];
-    if (block == MT_BODY) *first += iteration * body;
-    if (block == MT_LAST) *first += program->body_count[rank] * body;
+/* The first of a rank's samples in an iteration of BODY, or in LAST. */
+static int64_t first_sample(const struct mt_program *program, enum mt_block_kind block, int rank, int64_t iteration) {
+    return program->batch_start[rank] +
+           (block == MT_BODY ? iteration : program->body_count[rank]) * program->body_size[rank];
 }
 
 int64_t mt_program_sample(const struct mt_program *program, enum mt_block_kind block, int64_t iteration, int64_t at) {
     if (block == MT_PROLOGUE || block == MT_EPILOGUE) return at;
-    int64_t first = 0, count;
-    if (all_see_all(program)) {
-        mt_program_samples(program, block, 0, iteration, &first, &count);
-        return first + at;
-    }
+    if (all_see_all(program)) return first_sample(program, block, 0, iteration) + at;
     const int64_t *sizes = block_sizes(program, block);
     int rank = 0;
     while (rank < program->nranks - 1 && at >= sizes[rank]) at -= sizes[rank++];
     assert(at < sizes[rank]); /* a place within the block */
-    mt_program_samples(program, block, rank, iteration, &first, &count);
-    return first + at;
+    return first_sample(program, block, rank, iteration) + at;
 }

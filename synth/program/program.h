@@ -1,24 +1,36 @@
 /* The SPMD program: what all ranks run in one training step, before lowering.
  *
- * It speaks of the training graph only: an instruction is one of the graph's operators on laid-out values, a collective
- * that changes layouts, a slice (a change of layout that moves nothing), or one of two things that only programs know:
- * zeroing and adding up an accumulator over micro-batches.
+ *   program      blocks of instructions on program values
+ *   instruction  one of the graph's operators on laid-out values; a collective, which changes layouts; a slice, which
+ *                changes a layout without communication; zeroing or adding to an accumulator
+ *   value        a graph value in one layout, in single assignment
+ *   micro-batch  the samples of one iteration: gradients are accumulated over the micro-batches of a step
+ *   accumulator  the running sum of a gradient over micro-batches
+ *   collective   communication of all ranks of a group: AllReduce, ReduceScatter, AllGather, AllToAll or Broadcast
+ *   bucket       the values that one collective carries together
+ *   block        PROLOGUE  once                 casts and gathers of weights; accumulators are zeroed
+ *                BODY      body_count[r] times  forward and backward of one micro-batch, gradients accumulated. May be
+ *                                               absent; if it has a collective, all counts are equal.
+ *                LAST      once                 the last micro-batch, overlapped by the gradients' collectives
+ *                EPILOGUE  once                 the remaining reductions, the norm, the update
  *
- * Blocks run in this order on every rank:
- *   PROLOGUE  once                  casts and gathers of weights; accumulators are zeroed
- *   BODY      body_count[r] times   forward and backward of a micro-batch; gradients are accumulated.
- *                                   May be absent. If it has a collective, all counts are equal.
- *   LAST      once                  the last micro-batch, with the gradients' collectives overlapped
- *   EPILOGUE  once                  what remains of reductions, the norm, the update
- * Rank r's samples are [batch start, + batch size of r). Iteration i of the body takes body_size[r] of them from
- * start + i body_size[r]; LAST takes the last last_size[r]; body_count[r] body_size[r] + last_size[r] is the
- * rank's share. A rank without samples runs LAST on empty boxes and contributes zeros.
+ * Rank r's samples are [batch_start[r], + batch_size[r]). Iteration i of BODY takes body_size[r] of them from
+ * batch_start[r] + i body_size[r] on; LAST takes the last last_size[r]; batch_size = body_count body_size + last_size.
+ * A rank without samples runs LAST on empty boxes and contributes zeros.
  *
- * Values are in single assignment; each names the graph value that it carries, its layout and type. In BODY and LAST a
- * value with the batch label has the block's own batch extent (the sum of the block's sizes) as its layout's extent. A
- * value without it that is summed over samples is partial; *which* samples it covers is `covers`. */
+ * In BODY and LAST a value with the batch label has the block's batch extent, the sum of the block's sizes, as its
+ * layout's extent. A value without it that is summed over samples is partial, and `covers` tells over which samples.
+ *
+ *     struct mt_program p;
+ *     mt_program_init(&p, graph, nranks);
+ *     int w = mt_program_value(&p, gvalue, layout, MT_F32, MT_PROLOGUE), ...;
+ *     mt_program_add(&p, MT_PROLOGUE, &(struct mt_instr){.kind = MT_INSTR_OP, .gop = op, .nin = 1, .in = &w, ...});
+ *     mt_program_print(&p, -1, stdout);
+ *     mt_program_release(&p); */
 #ifndef MT_SYNTH_PROGRAM_PROGRAM_H
 #define MT_SYNTH_PROGRAM_PROGRAM_H
+
+#include <stdio.h>
 
 #include "synth/graph/graph.h"
 #include "synth/layout/layout.h"
@@ -33,26 +45,26 @@ struct mt_pvalue {
     int layout;
     enum mt_type type;
     enum mt_block_kind block; /* where it is defined */
-    enum mt_covers covers;    /* BODY, LAST: a sum over this block's samples alone; ALL otherwise */
+    enum mt_covers covers;    /* BODY, LAST: summed over this block's samples only; else ALL */
     bool input;               /* fed: an input, or a state at the start of the step */
-    int next;                 /* a state at the start: the program value that takes its place after the step; else -1 */
+    int next;                 /* a fed state: the program value that replaces it after the step; else -1 */
 };
 
 enum mt_instr_kind {
     MT_INSTR_OP,         /* graph operator `gop` on in[] -> out[] */
-    MT_INSTR_COLLECTIVE, /* in[i] -> out[i] for each i: from its layout to the other's, one message (a bucket) */
-    MT_INSTR_SLICE,      /* in[0] -> out[0]: each rank keeps the part of its box that the new layout gives it */
+    MT_INSTR_COLLECTIVE, /* in[i] -> out[i] for each i: from in's layout to out's, all in one message */
+    MT_INSTR_SLICE,      /* in[0] -> out[0]: each rank keeps its new box, which is within the old one */
     MT_INSTR_ZERO,       /* -> out[0]: an accumulator, zero on every rank, partial, covers BODY */
-    MT_INSTR_ACCUMULATE, /* in[0] (accumulator) + in[1] -> out[0]. In BODY: out[0] is in[0]'s value after the iteration
-                            and stands for it from then on. In LAST: body + last = all */
+    MT_INSTR_ACCUMULATE, /* in[0] (accumulator) + in[1] -> out[0]. In BODY out[0] is the accumulator after the iteration
+                            and replaces in[0] from then on; in LAST it is the sum over all samples */
 };
 
-/* What a collective computes, value by value. Rank r gets, for each element of its new box, in group G (r's):
+/* What a collective computes, value by value. For each element of its new box rank r gets, with G the group of r:
  *   AllReduce, ReduceScatter  the reduction over *all* members of G that hold the element: no two may be replicas
  *   AllGather                 the element of the first member of G that holds it
  *   Broadcast                 the element of G's first rank
  *   AllToAll                  by parts, see layout.h
- * What is contributed is rounded to `wire`, sums are kept in `acc`, AllReduce rounds the result to `wire` as well. */
+ * Contributions are rounded to the type `wire`, sums are kept in `acc`, and AllReduce rounds the result to `wire`. */
 struct mt_instr {
     enum mt_instr_kind kind;
     int gop;
@@ -62,9 +74,8 @@ struct mt_instr {
     enum mt_coll_kind coll;
     enum mt_reduce reduce;
     enum mt_type wire, acc;
-    int *group;            /* [nranks]: ranks with the same number work together; numbered from 0 by first rank */
+    int *group;            /* [nranks]: the number of each rank's group, from 0 by first rank */
     const char *algorithm; /* a row of kernels/coll/algorithms.def, or "auto" */
-    int axis;              /* which communicator: 0 = all */
 };
 
 struct mt_block {
@@ -77,7 +88,7 @@ struct mt_program {
     const struct mt_graph *graph; /* not owned */
     int nranks;
     struct mt_layouts layouts;
-    struct mt_split *splits; /* for printing and by the builder; their vectors live in the arena */
+    struct mt_split *splits; /* the builder's; in the arena */
     int nsplits;
     int64_t *batch_size, *batch_start; /* [nranks]: shares of the whole batch (zeros if the graph has no batch) */
     int64_t *body_size, *body_count, *last_size; /* [nranks] */
@@ -85,8 +96,8 @@ struct mt_program {
     int nvalues, values_capacity;
     struct mt_block blocks[MT_NBLOCKS];
     bool train;                 /* false: forward only, no state changes */
-    enum mt_type gradient_wire; /* what sums of gradients may travel in, beside their own type */
-    bool beside;                /* messages before an operator that gives way set off with it */
+    enum mt_type gradient_wire; /* a wire type that sums of gradients may have besides their own type */
+    bool beside;                /* collectives before an operator that yields (mt_op_yields) start with it */
 };
 
 void mt_program_init(struct mt_program *program, const struct mt_graph *graph, int nranks);
@@ -95,35 +106,33 @@ int mt_program_value(struct mt_program *program, int gvalue, int layout, enum mt
 /* Append; in, out and group are copied into the program's arena. */
 struct mt_instr *mt_program_add(struct mt_program *program, enum mt_block_kind block, const struct mt_instr *instr);
 
-/* The batch extent of a block's values: the sum of the ranks' sizes, or the one size where all ranks see all samples
- * (batch_size[r] is the whole batch on each of several ranks). PROLOGUE and EPILOGUE: the whole batch. */
+/* The batch extent of a block's values: the sum of the ranks' sizes; or, where every rank sees every sample
+ * (batch_size[r] is the whole batch on each of several ranks), one rank's size. PROLOGUE and EPILOGUE: the whole batch.
+ */
 int64_t mt_program_batch(const struct mt_program *program, enum mt_block_kind block);
-/* The global number of the sample at place `at` of the block's batch axis, in an iteration. */
+/* The global number of the sample at place `at` of the block's batch axis, in an iteration of BODY. */
 int64_t mt_program_sample(const struct mt_program *program, enum mt_block_kind block, int64_t iteration, int64_t at);
 
-/* Where on `rank` an iteration's samples lie: the first sample's global number and how many. */
-void mt_program_samples(const struct mt_program *program, enum mt_block_kind block, int rank, int64_t iteration,
-                        int64_t *first, int64_t *count);
-
-/* The box that `rank` holds of a program value. */
+/* A program value's layout, and the box that `rank` holds of it. */
+static inline const struct mt_layout *mt_pvalue_layout(const struct mt_program *p, int value) {
+    return &p->layouts.items[p->values[value].layout];
+}
 static inline const struct mt_box *mt_pvalue_box(const struct mt_program *p, int value, int rank) {
-    return &p->layouts.items[p->values[value].layout].box[rank];
+    return &mt_pvalue_layout(p, value)->box[rank];
 }
 
-/* The tensors of a graph operator's operands on a rank, without data: box, type, and offsets and whole extents as op.h
- * wants them. An interned empty box says nothing of its axes: their extents are taken from the other operands. MT_EBUG
- * when the boxes or types do not fit the operator. */
+/* The tensors of a graph operator's operands on a rank, without data: box, type, offsets and whole extents (op.h). An
+ * empty box has no extents of its own: they are those of the other operands. MT_EBUG if the boxes or types do not fit
+ * the operator. */
 enum mt_status mt_program_tensors(const struct mt_program *program, enum mt_block_kind block,
                                   const struct mt_instr *instr, int rank, int64_t iteration, struct mt_tensor *in,
                                   struct mt_tensor *out, struct mt_err *err);
 
-/* Print for people: every instruction with operands, layouts, collectives with bytes. rank -1: all ranks. */
-void mt_program_print(const struct mt_program *program, int rank, void *file);
+/* Print every instruction with operands, layouts, and collectives' bytes; as one rank sees it, or for rank -1 as all
+ * do. */
+void mt_program_print(const struct mt_program *program, int rank, FILE *file);
 
-/* A deep copy that can be changed alone (mutation tests, search). */
-void mt_program_copy(const struct mt_program *from, struct mt_program *to);
-
-/* 32 hex digits over everything that decides what is computed. */
+/* 32 hex digits: a hash of all that decides what is computed. */
 void mt_program_hash(const struct mt_program *program, char out[33]);
 
 #endif

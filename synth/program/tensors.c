@@ -1,22 +1,23 @@
 /* An operator's operands as tensors of one rank.
  *
- * Each index of the operator must have one interval on a rank, whichever operand it is seen on; non-empty boxes tell
- * it. An index that is seen on empty boxes alone has no elements here. */
+ * Each index of the operator has one interval on a rank. All non-empty boxes that carry the index must agree on it; an
+ * index that only empty boxes carry has no elements on this rank. */
+#include "synth/ops/ops.h"
 #include "synth/program/program.h"
 
 struct intervals {
     bool known[MT_MAX_INDICES];
     int64_t lo[MT_MAX_INDICES], hi[MT_MAX_INDICES];
-    int64_t batch;                 /* extent of the block's batch; -1: not asked yet */
-    bool sampled[MT_MAX_INDICES];  /* of indices that are the batch */
-    int64_t first[MT_MAX_INDICES]; /* their first sample, of the whole batch */
+    int64_t batch;                 /* the block's batch extent; -1: not computed yet */
+    bool sampled[MT_MAX_INDICES];  /* first[] has been computed */
+    int64_t first[MT_MAX_INDICES]; /* of batch indices: the global number of the first sample */
 };
 
-/* One operand of the instruction: a program value at a place of the operator. */
+/* One operand of the instruction. */
 struct operand {
     const struct mt_program *program;
     const struct mt_op *op;
-    int value, gvalue, rank; /* gvalue: what the operator expects */
+    int value, gvalue, rank; /* gvalue: the operator's own operand */
     const int *index;
     enum mt_block_kind block;
 };
@@ -26,7 +27,7 @@ static enum mt_status refuse(const struct operand *o, struct mt_err *err, const 
                    o->value, o->program->graph->values[o->gvalue].name, o->rank, why);
 }
 
-/* What goes over all ranks is asked once an operator. */
+/* Both of these loop over all ranks, so that they are computed once an operator. */
 static int64_t batch_extent(const struct operand *o, struct intervals *at) {
     if (at->batch < 0) at->batch = mt_program_batch(o->program, o->block);
     return at->batch;
@@ -78,7 +79,7 @@ static enum mt_status set_tensor(const struct operand *o, struct intervals *at, 
         tensor->offset[a] = first_sample(o, at, i, iteration);
         if (o->op->attr.p > 0 &&
             mt_program_sample(p, o->block, iteration, at->hi[i] - 1) - tensor->offset[a] != tensor->extent[a] - 1)
-            return refuse(o, err, "its samples do not follow each other, which dropping by sample needs");
+            return refuse(o, err, "its samples are not consecutive, as dropout needs them to be");
     }
     if (mt_tensor_count(tensor) != mt_box_count(&l->box[o->rank], l->naxes))
         return refuse(o, err, "its box is empty, but the other operands' are not");

@@ -32,9 +32,9 @@ static const struct {
 };
 enum { NTILES = sizeof tiles / sizeof *tiles };
 static const char *const ways[] = {
-#define WAY(name) #name,
-#include "kernels/cuda/attention/attention_ways.def"
-#undef WAY
+#define IMPL(name) #name,
+#include "kernels/cuda/attention/implementations.def"
+#undef IMPL
 };
 enum { NWAYS = sizeof ways / sizeof *ways };
 static const char any_way[] = "cudnn_any_order"; /* of these, what is only for gradients in any order */

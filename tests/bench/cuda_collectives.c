@@ -120,7 +120,8 @@ static void compare(enum mt_coll_kind kind, int64_t size_bytes, const struct ske
         else
             printf(" %9s", "-");
     }
-    printf("  %-6s %5.2f %s %7.1f GB/s\n", mt_nccl_impl_name(chosen), ratio, ratio > 1.1 ? "MISS" : "    ",
+    static const char *const names[MT_NCCL_NIMPLS] = {"auto", "native", "padded", "rooted", "pairs"};
+    printf("  %-6s %5.2f %s %7.1f GB/s\n", names[chosen], ratio, ratio > 1.1 ? "MISS" : "    ",
            1e-9 * bus_factor(kind) * (double)size_bytes / took[chosen]);
     fflush(stdout);
 }

@@ -96,10 +96,7 @@ int main(int argc, char **argv) {
         lap(i ? "prediction again" : "prediction");
         if (!i) mt_arena_release(&f.arena);
     }
-    printf("step %.4g s +- %.0f%%, communication alone %.4g s\n", f.step_s, 100 * f.error, f.comm_alone_s);
-    for (int c = 0; c < f.ncolls; c++)
-        printf("  %s %s: %lld messages, %.4g bytes, %.4g s\n", mt_coll_name(f.colls[c].kind), f.colls[c].algorithm,
-               (long long)f.colls[c].count, (double)f.colls[c].bytes, f.colls[c].alone_s);
+    printf("step %.4g s +- %.0f%%\n", f.step_s, 100 * f.error);
     mt_arena_release(&f.arena);
     mt_cost_memo_free(costs.memo);
     mt_planned_release(&planned);

@@ -16,7 +16,7 @@
 
 static int rank, nranks;
 
-/* Enough of a cluster for mt_job_apply: what is measured has curves. */
+/* Enough of a cluster for mt_profile_job_apply: what is measured has curves. */
 static struct mt_cluster *blank_cluster(void) {
     struct mt_cluster *cluster = mt_cluster_new();
     cluster->nclasses = 1, cluster->ndevices = nranks;
@@ -99,13 +99,13 @@ static void try_model(struct mt_device *device, const char *model, int64_t most,
     struct mt_job job;
     mt_job_default(&job);
     job.batch = most;
-    struct mt_job_probe probe = {.model = model, .job = &job, .budget_s = budget_s};
-    struct mt_job_times times = {0};
+    struct mt_profile_job_probe probe = {.model = model, .job = &job, .budget_s = budget_s};
+    struct mt_profile_job_times times = {0};
     struct mt_cluster *cluster = rank ? NULL : blank_cluster();
     if (!rank) printf("%s\n", model);
-    CHECK_OK(mt_job_measure(MPI_COMM_WORLD, device, &probe, &times, &err), err);
-    CHECK_OK(mt_job_apply(MPI_COMM_WORLD, &times, cluster, &err), err);
-    mt_job_times_release(&times);
+    CHECK_OK(mt_profile_job(MPI_COMM_WORLD, device, &probe, &times, &err), err);
+    CHECK_OK(mt_profile_job_apply(MPI_COMM_WORLD, &times, cluster, &err), err);
+    mt_profile_job_times_release(&times);
     for (int d = 0; d < nranks && !rank && nranks > 1; d++)
         printf("  rank %d: speed %.4f +- %.4f\n", d, cluster->devices[d].speed, cluster->devices[d].speed_error);
     const struct mt_cluster_class *own = rank ? NULL : &cluster->classes[0];

@@ -7,7 +7,7 @@ bench="$MOTLEY bench --seconds 0.002 --model $model"
 rows() { sed -n "/^  \"$2\": \[/,/^  \]/p" "$1" | grep '^    {'; }
 get='function get(key) { match($0, "\"" key "\": [^,}]*"); return substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4) + 0 }'
 
-refused 2 '"everything" is no benchmark' $MOTLEY bench everything
+refused 2 'benchmark: "everything" is not known here' $MOTLEY bench everything
 has 'operators, attention, collectives, step' err.txt || fail "$(cat err.txt)"
 refused 2 'batch: is 0' $bench step --batch 0
 refused 2 'is not a kind of device' $bench --device abacus

@@ -14,7 +14,7 @@ $MOTLEY plan --model gpt2:layers=2,heads=2,embed=16,context=16,vocab=256 --lr 0.
 mkdir own
 hosts_up "" "$folder/own"
 preload=$FAULTS
-if ldd "$MOTLEY" | has libasan; then preload="$(gcc -print-file-name=libasan.so):$FAULTS"; fi
+if sanitized; then preload="$(gcc -print-file-name=libasan.so):$FAULTS"; fi
 # The shared part of the machine is what both have; own/ is each host's.
 both="cp $folder/text.txt $folder/plan.json $folder/long.json $folder/own && cd $folder/own"
 cat >rank.sh <<EOF
@@ -48,7 +48,7 @@ cut() {
   on_hosts -x FAULTS_PRELOAD="$preload" -x MOTLEY_FAULT="$2:$1:NONE" -x MOTLEY_FAULT_FOLDER="$folder" -n 2 \
     "$folder/rank.sh" $MOTLEY train long.json --data text.txt --out run --checkpoint-every 20 --steps 60 >run.txt 2>&1 &
   local job=$! alive pid start
-  for _ in $(seq 600); do
+  for _ in $(seq 6000); do
     if [ -e reached ]; then break; fi
     sleep 0.05
   done
@@ -61,14 +61,14 @@ cut() {
       if grep -qs "motley" "/proc/$pid/cmdline"; then alive+=" $pid"; fi
     done
     [ -n "$alive" ] || break
-    if [ $((SECONDS - start)) -gt 25 ]; then
+    if [ $((SECONDS - start)) -gt 300 ]; then
       kill -KILL $alive
       fail "$1: still there:$alive: $(cat run.txt)"
     fi
     sleep 0.1
   done
   echo "$1, rank $2: all ended $((SECONDS - start)) s after the cut: $(grep '^motley: rank' run.txt || true)"
-  for _ in $(seq 100); do # mpirun may wait for the other host's daemon; what rank 0 says must be there by then
+  for _ in $(seq 3000); do # mpirun may wait for the other host's daemon; what rank 0 says must be there by then
     if grep -q "^motley: rank 1 on $HOST_B has .*was last in" run.txt; then break; fi
     sleep 0.1
   done

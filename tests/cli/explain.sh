@@ -12,7 +12,7 @@ $MOTLEY plan --cluster "cpu:2 net=400G + cpu-avx512-4t:1" $job -o compute.json >
 $MOTLEY explain compute.json --cluster "cpu:2 net=400G + cpu-avx512-4t:1" >said.txt
 grep -q '^A step is predicted to take .* tokens a second' said.txt || fail "$(cat said.txt)"
 grep -q '^Rank [0-2] (cpu.* on .*) is the one that the others wait for' said.txt || fail "$(cat said.txt)"
-grep -q '^What binds most is .*one percent more of it saves' said.txt || fail "$(cat said.txt)"
+grep -q '^The bottleneck is .*one percent more of it saves' said.txt || fail "$(cat said.txt)"
 grep -q '^nothing more, shares solved again\|^  nothing more, shares solved again' said.txt || fail "$(cat said.txt)"
 grep -q '^  cpu 10% faster (ranks 0-1) ' said.txt || fail "$(cat said.txt)"
 grep -q '^  cpu-avx512-4t 10% faster (rank 2) ' said.txt || fail "$(cat said.txt)"

@@ -78,7 +78,7 @@ fault $last KILL 10 "^motley: rank $last on $here has .*was last in .*"
 # what ranks tell each other between steps. Both name the device and the instruction. Here 1.25 * 3 + 2 s, and what
 # mpirun takes. No checkpoints: it could be in one that the rank is stopped, and those have no deadline.
 every=1000000
-where="\(: no progress for .* s: stream.* .comm. in\|, in\( .*, beside\)\{0,1\}\) [A-Z][A-Za-z]* "
+where="\(: no progress for .* s: stream.* .comm. in\|, in\( .*, concurrent with\)\{0,1\}\) [A-Z][A-Za-z]* "
 fault $last STOP 12 "^motley: rank [0-9]* on $here: step [0-9]*: NVIDIA.*$where" --heartbeat 0 --deadline 3
 every=20
 fault 0 KILL 10 "^motley: rank 0 on $here has .*was last in .*"
@@ -87,7 +87,7 @@ fault $last STOP 10 "^motley: rank $last on $here has .*its process is stopped.*
 # What the doctor sees of it.
 mpirun -n "$N" "$MOTLEY" doctor plan.json --device cuda --data text.txt >doctor.txt 2>&1 || fail "$(cat doctor.txt)"
 for found in 'driver .*for CUDA [0-9]' 'libraries NVRTC [0-9].*cuBLASLt [0-9].*NCCL [0-9.]* [(]/' "gpus .*rank $last: NVIDIA .* at 0" \
-  "precision every GPU computes in the plan's bf16" "memory .*rank $last: .* can be had, the plan needs " "nccl .*$here: NCCL"; do
+  "precision every GPU computes in the plan's bf16" "memory .*rank $last: .* are free, the plan needs " "nccl .*$here: NCCL"; do
   grep -qE "^(ok|warning) *$found" doctor.txt || fail "doctor: no '$found': $(cat doctor.txt)"
 done
 cat doctor.txt

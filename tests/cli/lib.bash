@@ -10,6 +10,9 @@ has() { grep "$@" >/dev/null; }
 
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
+# Whether the command is built with sanitizers, where it works for several times as long.
+sanitized() { ldd "$MOTLEY" | has libasan; }
+
 # refused CODE TEXT COMMAND...: the command ends with CODE, says TEXT on stderr, and nothing on stdout.
 refused() {
   local code=$1 text=$2 got=0

@@ -79,13 +79,13 @@ want=$(grep -o 'validation loss [0-9.]* after step 60' two.txt)
 
 # Refusals.
 refused 2 "train what? Name a plan" $MOTLEY train --data text.txt
-refused 2 "--data: say what file" $MOTLEY train two.json
+refused 2 "--data is missing" $MOTLEY train two.json
 refused 2 "the plan is for 2 ranks, but 1 process" $MOTLEY train two.json --data text.txt
 refused 2 "no/text: No such file" $MOTLEY train bin.json --data no/text
 refused 2 "token 0 is 49, but the model's vocabulary has 8" $MOTLEY train bin.json --data text.txt
 refused 2 "--resume and --init exclude" $MOTLEY train bin.json --data tokens.bin --resume two --init two
 refused 2 "--val-fraction 1.5" $MOTLEY train bin.json --data tokens.bin --val-fraction 1.5
-refused 2 "there is no folder to write to" $MOTLEY train bin.json --data tokens.bin --checkpoint-every 2
+refused 2 "there is no folder for checkpoints" $MOTLEY train bin.json --data tokens.bin --checkpoint-every 2
 refused 2 "--eval-only: there is no validation part" $MOTLEY train bin.json --data tokens.bin --val-fraction 0 \
   --eval-only
 refused 2 "--deadline: must be more than 0" $MOTLEY train bin.json --data tokens.bin --deadline 0
@@ -93,12 +93,12 @@ refused 2 "--eval-every: there is no validation part" $MOTLEY train bin.json --d
   --eval-every 1
 refused 2 "--keep: there is no folder" $MOTLEY train bin.json --data tokens.bin --keep 3
 refused 2 "--val and --val-fraction exclude" $MOTLEY train bin.json --data tokens.bin --val tokens.bin --val-fraction 0.5
-refused 2 "--eval-only: makes no steps" $MOTLEY train bin.json --data tokens.bin --eval-only --hash-every 1
+refused 2 "--eval-only: takes no steps" $MOTLEY train bin.json --data tokens.bin --eval-only --hash-every 1
 refused 2 "--data: must be a name" $MOTLEY train bin.json --data ""
 refused 2 "--trace: no/trace.json: making" $MOTLEY train bin.json --data tokens.bin --trace no/trace.json
 mkfifo pipe
-refused 2 "pipe: not a regular file" timeout 10 $MOTLEY train bin.json --data pipe
-refused 2 "pipe: not a regular file" timeout 10 $MOTLEY train bin.json --data tokens.bin --init pipe
+refused 2 "pipe: not a regular file" timeout 300 $MOTLEY train bin.json --data pipe
+refused 2 "pipe: not a regular file" timeout 300 $MOTLEY train bin.json --data tokens.bin --init pipe
 if [ "$(id -u)" != 0 ]; then
   mkdir locked && chmod a-w locked
   refused 2 "--out locked: checkpoints cannot be written there" $MOTLEY train bin.json --data tokens.bin --out locked

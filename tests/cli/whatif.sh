@@ -66,11 +66,11 @@ grep -q '"figures": "nominal"' <<<"$(row 2)" || fail "$(cat table.json)"
 
 # Refusals, before anything is planned.
 ask="$MOTLEY whatif --cluster cpu:1x2 --model $small"
-refused 2 "--cluster: is needed" $MOTLEY whatif --model $small
-refused 2 "what would it train? Give --model or --plan" $MOTLEY whatif --cluster cpu:1x2
-refused 2 "--plan says what model and job are" $ask --plan plan.json
+refused 2 "--cluster is missing" $MOTLEY whatif --model $small
+refused 2 "what would it train? Name a model" $MOTLEY whatif --cluster cpu:1x2
+refused 2 "--plan excludes --model" $ask --plan plan.json
 refused 2 "there is no such file, and as a description of a cluster: \"cpv:2\": column 1" $MOTLEY whatif --cluster cpv:2 --model $small
-refused 2 'add "2xgpu": "gpu" is no class of the cluster, and no known hardware' $ask --add 2xgpu
+refused 2 'add "2xgpu": "gpu" is neither a class of the cluster nor known hardware' $ask --add 2xgpu
 refused 2 'remove "rank:2": "2" must be a rank, from 0 to 1' $ask --remove rank:2
 refused 2 'set "link.net=1G": there is no link "net"' $ask --set link.net=1G
 refused 2 '"swap cpu" is not understood' $ask --change "add cpu, swap cpu"

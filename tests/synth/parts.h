@@ -4,6 +4,7 @@
 #define MT_TESTS_SYNTH_PARTS_H
 
 #include "synth/interp/internal.h"
+#include "synth/interp/interp.h"
 #include "tests/check.h"
 #include "tests/synth/layout/random_layout.h"
 

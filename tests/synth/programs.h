@@ -7,7 +7,7 @@
 /* Which instructions are damaged: under sanitizers a mutant takes long, and that of a lowered program anyhow. And how
  * many random programs of a kind are lowered. */
 #ifdef MOTLEY_SANITIZE
-enum { EVERY = 61, EVERY_LOWERED = 61, RANDOM_LOWERED = 20 };
+enum { EVERY = 61, EVERY_LOWERED = 61, RANDOM_LOWERED = 8 };
 #else
 enum { EVERY = 1, EVERY_LOWERED = 4, RANDOM_LOWERED = 60 };
 #endif
@@ -55,7 +55,7 @@ static inline void make_choice(struct mt_arena *arena, const struct mt_graph *g,
     if (style == MICRO) uneven_micro_batches(c);
     for (int o = 0; o < g->nops && style != WILD; o++) {
         struct mt_rule rules[MT_MAX_INDICES + MT_MAX_IN + 1];
-        int n = mt_rules(&g->ops[o], c->splits, c->nsplits, rules);
+        int n = all_rules(&g->ops[o], c->splits, c->nsplits, rules);
         bool update = g->ops[o].role == MT_ROLE_UPDATE && g->ops[o].kind != MT_OP_sq_norm;
         for (int r = 0; r < n; r++) {
             bool replicate = rules[r].kind == MT_RULE_REPLICATE && update && style == ALL_REDUCE;

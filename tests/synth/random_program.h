@@ -10,6 +10,7 @@
 #include "synth/interp/interp.h"
 #include "synth/models/model.h"
 #include "tests/check.h"
+#include "tests/synth/layout/rules.h"
 #include "synth/autodiff/autodiff.h"
 
 enum { SEED = 20261120 };
@@ -78,7 +79,7 @@ static inline void random_choice(struct mt_arena *arena, const struct mt_graph *
     choice->rules = mt_new(arena, struct mt_rule, g->nops);
     for (int o = 0; o < g->nops; o++) {
         struct mt_rule rules[MT_MAX_INDICES + MT_MAX_IN + 1];
-        int n = mt_rules(&g->ops[o], splits, g->nlabels, rules);
+        int n = all_rules(&g->ops[o], splits, g->nlabels, rules);
         CHECK(n > 0, "%s", g->ops[o].name);
         choice->rules[o] = rules[below(n)];
         for (int r = 0; r < n && !wild; r++)

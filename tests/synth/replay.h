@@ -7,7 +7,7 @@
 #include <omp.h>
 #include <pthread.h>
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 #include "tests/synth/run_program.h"
 
 enum timing { COMPUTE_AHEAD, COMM_AHEAD, IN_TURN, NTIMINGS };
@@ -73,7 +73,6 @@ static inline void replay_message(struct replay *r, const struct event *e) {
                                 .schedule = l->schedule,
                                 .comm = r->comm,
                                 .group = l->group,
-                                .tag = l->tag,
                                 .deadline_s = 30,
                                 .npack = l->npack,
                                 .nunpack = l->nunpack,

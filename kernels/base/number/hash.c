@@ -1,4 +1,4 @@
-/* XXH3 from the xxhash library, inlined so that hosts need not have it. */
+/* XXH3 from the xxhash library, inlined: hosts need no xxhash. */
 #include "kernels/base/number/hash.h"
 
 #pragma GCC diagnostic push

@@ -10,7 +10,7 @@ uint64_t mt_hash64(const void *data, size_t size_bytes, uint64_t seed);
 /* 32 lower-case hex digits and a NUL. */
 void mt_hash_text(const void *data, size_t size_bytes, char out[33]);
 
-/* A hash over pieces. */
+/* A hash of data that comes in pieces. */
 struct mt_hasher;
 struct mt_hasher *mt_hasher_new(void);
 void mt_hasher_add(struct mt_hasher *hasher, const void *data, size_t size_bytes);

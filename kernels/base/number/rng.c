@@ -1,4 +1,4 @@
-/* What is drawn from Philox blocks. */
+/* Distributions and permutations from Philox blocks. */
 #include "kernels/base/number/rng.h"
 
 #include <assert.h>
@@ -6,7 +6,7 @@
 
 #include "kernels/base/clones.h"
 
-/* Groups of blocks in arrays by word, so that the rounds are loops over a group that the compiler vectorises. */
+/* Blocks are taken in groups, an array for each word, so that the compiler vectorises each round over a group. */
 MT_CLONES void mt_philox_blocks(uint64_t seed, uint64_t stream, uint64_t block, int64_t count, uint32_t *words) {
     enum { GROUP = 64 };
     uint32_t c0[GROUP], c1[GROUP], c2[GROUP], c3[GROUP];

@@ -1,5 +1,5 @@
-/* Counter-based random numbers: a value is a function of (seed, stream, index), so initialisation, dropout
- * and data order do not depend on how many ranks there are or in what order they draw.
+/* Counter-based random numbers: a value is a function of (seed, stream, index). So initialisation, dropout and data
+ * order do not depend on the number of ranks or on the order in which they draw.
  *
  * Philox 4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC11. */
 #ifndef MT_KERNELS_BASE_NUMBER_RNG_H
@@ -28,8 +28,8 @@ static inline uint32_t mt_random_u32(uint64_t seed, uint64_t stream, uint64_t in
     return w[index & 3];
 }
 
-/* Blocks [block, block + count) one after the other: words[4 i + j] is word j of block + i. Several times as fast as
- * one by one. */
+/* Blocks [block, block + count): words[4 i + j] is word j of block + i. Several times as fast as mt_philox one by one.
+ */
 void mt_philox_blocks(uint64_t seed, uint64_t stream, uint64_t block, int64_t count, uint32_t *words);
 
 /* Uniform in [0, 1). */

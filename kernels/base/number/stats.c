@@ -31,11 +31,11 @@ double mt_quantile(const double *values, size_t count, double q) {
     return result;
 }
 
-/* How many order statistics may be left out on each side: the largest d such that fewer than d of `count` fair coins
- * fall on one side with a probability of at most 2.5%. */
+/* The number of order statistics to leave out on each side: the largest d with P(X < d) <= 2.5% for X binomial with
+ * `count` trials of probability 1/2. */
 static size_t left_out(size_t count) {
     double each = pow(0.5, (double)count), sum = 0;
-    if (count > 1000) { /* the normal limit; powers of a half would vanish */
+    if (count > 1000) { /* the normal approximation; 0.5^count would underflow */
         double d = 0.5 * ((double)count - 1.959964 * sqrt((double)count));
         return (size_t)d;
     }
@@ -49,7 +49,8 @@ static size_t left_out(size_t count) {
 }
 
 struct mt_interval mt_median_interval(const double *values, size_t count) {
-    /* Student's t over the square root of n, times the standard deviation that a range of n normal values stands for */
+    /* t(97.5%, n - 1) / (sqrt(n) d), where range / d estimates the standard deviation: d = sqrt(2) for two values, else
+     * the expected range of n standard normal values (1.69, 2.06, 2.33) */
     static const double widening[] = {0, 0, 6.35, 1.47, 0.77, 0.53};
     if (!count) return (struct mt_interval){NAN, NAN, NAN};
     double *sorted = sort(values, count);

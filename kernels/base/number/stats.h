@@ -4,17 +4,17 @@
 
 #include <stddef.h>
 
-/* The q-quantile (0 <= q <= 1) of values[count], linear between neighbours; NaN when there are none. The
- * values may come in any order and stay as they are. */
+/* The q-quantile (0 <= q <= 1) of values[count], linearly interpolated; NaN when count is 0. The values may be in any
+ * order and are not changed. */
 double mt_quantile(const double *values, size_t count, double q);
 
 static inline double mt_median(const double *values, size_t count) {
     return mt_quantile(values, count, 0.5);
 }
 
-/* The median and a 95% interval for it that holds whatever the distribution: between two order statistics, chosen by
- * the binomial distribution. Fewer than six values have no such interval: there the range is widened as Student's t
- * asks; a single value's interval is from half to one and a half of it. NaN when there are none. */
+/* The median and its distribution-free 95% confidence interval: between two order statistics, chosen by the binomial
+ * distribution. Fewer than six values have no such interval: two to five take median +- t s / sqrt(n), with s estimated
+ * from their range; one value x takes [x/2, 3x/2]. NaN when count is 0. */
 struct mt_interval {
     double median, low, high;
 };

@@ -24,15 +24,6 @@ int64_t mt_type_size(enum mt_type type) {
     return types[type].size_bytes;
 }
 
-bool mt_type_parse(const char *name, enum mt_type *type) {
-    for (int t = 0; t < MT_NTYPES; t++)
-        if (!strcmp(name, types[t].name)) {
-            *type = (enum mt_type)t;
-            return true;
-        }
-    return false;
-}
-
 double mt_type_load(enum mt_type type, const void *data, int64_t index) {
     switch (type) {
     case MT_F64: return ((const double *)data)[index];
@@ -46,7 +37,7 @@ double mt_type_load(enum mt_type type, const void *data, int64_t index) {
     return 0;
 }
 
-/* To single, with the last bit set where something was cut off: what is then rounded to half is rounded once. */
+/* Round to single by rounding to odd, so that rounding the result to half rounds `value` once. */
 static float to_odd(double value) {
     float f = (float)value;
     if ((double)f == value || isnan(value)) return f;
@@ -79,35 +70,16 @@ void mt_type_noise(enum mt_type type, void *data, int64_t count, double low, dou
     }
 }
 
-MT_CLONES static void f32_to_bf16(mt_bf16 *restrict to, const float *restrict from, int64_t count) {
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) to[i] = mt_bf16_from_f32(from[i]);
-}
-
-MT_CLONES static void bf16_to_f32(float *restrict to, const mt_bf16 *restrict from, int64_t count) {
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) to[i] = mt_bf16_to_f32(from[i]);
-}
-
-MT_CLONES static void f32_to_f16(mt_f16 *restrict to, const float *restrict from, int64_t count) {
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) to[i] = mt_f16_from_f32(from[i]);
-}
-
-MT_CLONES static void f16_to_f32(float *restrict to, const mt_f16 *restrict from, int64_t count) {
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) to[i] = mt_f16_to_f32(from[i]);
-}
-
-MT_CLONES static void f64_to_f32(float *restrict to, const double *restrict from, int64_t count) {
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) to[i] = (float)from[i];
-}
-
-MT_CLONES static void f32_to_f64(double *restrict to, const float *restrict from, int64_t count) {
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) to[i] = from[i];
-}
+#define CONVERSION(name, to_type, from_type, convert)                                                                  \
+    MT_CLONES static void name(to_type *restrict to, const from_type *restrict from, int64_t count) {                  \
+        _Pragma("omp simd") for (int64_t i = 0; i < count; i++) to[i] = convert(from[i]);                              \
+    }
+CONVERSION(f32_to_bf16, mt_bf16, float, mt_bf16_from_f32)
+CONVERSION(bf16_to_f32, float, mt_bf16, mt_bf16_to_f32)
+CONVERSION(f32_to_f16, mt_f16, float, mt_f16_from_f32)
+CONVERSION(f16_to_f32, float, mt_f16, mt_f16_to_f32)
+CONVERSION(f64_to_f32, float, double, (float))
+CONVERSION(f32_to_f64, double, float, (double))
 
 void mt_type_convert(enum mt_type to_type, void *to, enum mt_type from_type, const void *from, int64_t count) {
     if (to_type == from_type) {

@@ -13,7 +13,6 @@ enum mt_type { MT_F64, MT_F32, MT_BF16, MT_F16, MT_I32, MT_NTYPES }; /* integers
 
 /* "f64", "f32", "bf16", "f16", "i32" */
 const char *mt_type_name(enum mt_type type);
-bool mt_type_parse(const char *name, enum mt_type *type);
 int64_t mt_type_size(enum mt_type type);
 
 /* The accumulation type that goes with an activation type. */
@@ -21,7 +20,7 @@ static inline enum mt_type mt_type_acc(enum mt_type type) {
     return type == MT_F64 ? MT_F64 : MT_F32;
 }
 
-/* Of two bytes: half the size of a single. */
+/* Whether it is a floating-point type of two bytes. */
 static inline bool mt_type_is_half(enum mt_type type) {
     return type == MT_BF16 || type == MT_F16;
 }
@@ -47,8 +46,9 @@ static inline mt_bf16 mt_bf16_from_f32(float f) {
 
 static inline float mt_f16_to_f32(mt_f16 h) {
     uint32_t magnitude = h & 0x7fffu, bits = (magnitude << 13) + (112u << 23);
-    bits += magnitude >= 0x7c00u ? 112u << 23 : 0;         /* infinity and NaN */
-    float f, small = (float)(int32_t)magnitude * 0x1p-24f; /* not by the bits: numbers that small may count as zero */
+    bits += magnitude >= 0x7c00u ? 112u << 23 : 0; /* infinity and NaN */
+    float f,
+        small = (float)(int32_t)magnitude * 0x1p-24f; /* by arithmetic: as subnormal bits it could be flushed to zero */
     memcpy(&f, &bits, sizeof f);
     f = magnitude < 0x0400u ? small : f;
     memcpy(&bits, &f, sizeof bits);
@@ -57,7 +57,7 @@ static inline float mt_f16_to_f32(mt_f16 h) {
     return f;
 }
 
-/* Round to nearest, ties to even; what rounds to 65536 or more is infinite, NaN stays NaN. */
+/* Round to nearest, ties to even; results of 65536 or more become infinite, NaN stays NaN. */
 static inline mt_f16 mt_f16_from_f32(float f) {
     uint32_t bits, shifted;
     memcpy(&bits, &f, sizeof bits);
@@ -72,15 +72,15 @@ static inline mt_f16 mt_f16_from_f32(float f) {
     return (mt_f16)(sign | half);
 }
 
-/* Convert `count` elements; `to` and `from` may be the same place only if the sizes are equal. Integers
- * convert only to themselves. */
+/* Convert `count` elements. `to` and `from` may be equal only if the types have one size. Integers convert only to
+ * integers. */
 void mt_type_convert(enum mt_type to_type, void *to, enum mt_type from_type, const void *from, int64_t count);
 
 /* One element as a double, and back with rounding. */
 double mt_type_load(enum mt_type type, const void *data, int64_t index);
 void mt_type_store(enum mt_type type, void *data, int64_t index, double value);
 
-/* Made-up elements to measure with, the same every time: from `low` to below low + span, whole numbers rounded down. */
+/* Synthetic elements for measurements, from a fixed generator: uniform in [low, low + span), integers rounded down. */
 void mt_type_noise(enum mt_type type, void *data, int64_t count, double low, double span);
 
 #endif

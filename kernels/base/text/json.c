@@ -1,4 +1,4 @@
-/* Reading JSON: jansson parses; here are exact types, ranges, and a path for every message. */
+/* Reading JSON: jansson parses; this file checks types and ranges, and gives every message its path. */
 #include "kernels/base/text/json.h"
 
 #include <assert.h>
@@ -82,7 +82,7 @@ void mt_json_release(struct mt_json_doc *doc) {
     memset(doc, 0, sizeof *doc);
 }
 
-static struct mt_json below(struct mt_json object, const char *key, const json_t *node) {
+static struct mt_json below(struct mt_json object, const char *key, json_t *node) {
     struct mt_json member = {node, NULL, object.doc};
     member.path = mt_arena_printf(&object.doc->arena, object.path[0] ? "%s.%.100s" : "%s%.100s", object.path, key);
     return member;
@@ -106,7 +106,7 @@ bool mt_json_has(struct mt_json object, const char *key) {
 
 enum mt_status mt_json_get(struct mt_json object, const char *key, struct mt_json *member, struct mt_err *err) {
     if (!json_is_object(object.node)) return wants(object, "an object", err);
-    const json_t *node = json_object_get(object.node, key);
+    json_t *node = json_object_get(object.node, key);
     if (!node) return mt_json_fail(object, err, "has no \"%s\"", key);
     *member = below(object, key, node);
     return MT_OK;
@@ -202,13 +202,13 @@ enum mt_status mt_json_length(struct mt_json array, int most, int *length, struc
 
 enum mt_status mt_json_item(struct mt_json array, int index, struct mt_json *item, struct mt_err *err) {
     if (!json_is_array(array.node)) return wants(array, "a list", err);
-    const json_t *node = index < 0 ? NULL : json_array_get(array.node, (size_t)index);
+    json_t *node = index < 0 ? NULL : json_array_get(array.node, (size_t)index);
     if (!node) return mt_json_fail(array, err, "has no item %d", index);
     *item = (struct mt_json){node, mt_arena_printf(&array.doc->arena, "%s[%d]", array.path, index), array.doc};
     return MT_OK;
 }
 
-/* The member `key`, which must be a list of `count` numbers. */
+/* The member `key`, a list of exactly `count` numbers. */
 static enum mt_status get_vector(struct mt_json object, const char *key, const char *what, int count,
                                  struct mt_json *list, struct mt_err *err) {
     enum mt_status st = mt_json_get(object, key, list, err);
@@ -275,9 +275,7 @@ enum mt_status mt_json_only(struct mt_json object, const char *const *keys, stru
     if (!json_is_object(object.node)) return wants(object, "an object", err);
     int count = 0;
     while (keys[count]) count++;
-    /* Iterators do not change the object, but jansson has no const form of them. */
-    json_t *node = (json_t *)(uintptr_t)object.node;
-    for (void *at = json_object_iter(node); at; at = json_object_iter_next(node, at)) {
+    for (void *at = json_object_iter(object.node); at; at = json_object_iter_next(object.node, at)) {
         const char *key = json_object_iter_key(at);
         int i = 0;
         while (i < count && strcmp(key, keys[i])) i++;
@@ -303,14 +301,14 @@ enum mt_status mt_json_member(struct mt_json object, int index, const char **key
     if (!json_is_object(object.node)) return wants(object, "an object", err);
     if (index < 0 || (size_t)index >= json_object_size(object.node))
         return mt_json_fail(object, err, "has no member %d", index);
-    json_t *node = (json_t *)(uintptr_t)object.node;
     struct mt_json_doc *doc = object.doc;
     if (doc->walked != object.node || doc->walked_index > index) {
         doc->walked = object.node;
         doc->walked_index = 0;
-        doc->walked_at = json_object_iter(node);
+        doc->walked_at = json_object_iter(object.node);
     }
-    for (; doc->walked_index < index; doc->walked_index++) doc->walked_at = json_object_iter_next(node, doc->walked_at);
+    for (; doc->walked_index < index; doc->walked_index++)
+        doc->walked_at = json_object_iter_next(object.node, doc->walked_at);
     *key = json_object_iter_key(doc->walked_at);
     *member = below(object, *key, json_object_iter_value(doc->walked_at));
     return MT_OK;

@@ -1,4 +1,4 @@
-/* JSON documents: read with exact checks and positions, written short and stable.
+/* JSON documents: reading with checks and positions, writing in one stable form.
  *
  *     struct mt_json_doc doc;
  *     if ((st = mt_json_load("plan.json", &doc, err))) return st;
@@ -10,7 +10,7 @@
  *     mt_json_release(&doc);
  *
  * Every error names the file and the path, as "plan.json: splits[0].sizes[2]: ...". Duplicate keys, numbers
- * out of range, NaN and trailing text are refused; `mt_json_only` refuses keys that nobody knows. */
+ * out of range, NaN and trailing text are refused; `mt_json_only` refuses unknown keys. */
 #ifndef MT_KERNELS_BASE_TEXT_JSON_H
 #define MT_KERNELS_BASE_TEXT_JSON_H
 
@@ -29,7 +29,7 @@ struct mt_json_doc;
 
 /* A place in a document; copied freely, valid until the document is released. */
 struct mt_json {
-    const struct json_t *node;
+    struct json_t *node;
     const char *path; /* "splits[0].sizes"; "" at the top */
     struct mt_json_doc *doc;
 };
@@ -39,13 +39,13 @@ struct mt_json_doc {
     struct mt_json root;
     struct mt_arena arena; /* paths */
     struct json_t *tree;
-    const struct json_t *walked; /* where mt_json_member was last, so that a walk in order is linear */
+    const struct json_t *walked; /* the last mt_json_member, so that a walk in order is linear */
     int walked_index;
     void *walked_at;
 };
 
-/* Read a file (at most 1 GiB), or a text, nested at most 64 deep. On failure there is nothing to release. The doc
- * must not move. */
+/* Read a file (at most 1 GiB), or a text, nested at most 64 deep. On failure there is nothing to release. `doc` must
+ * stay at its address until it is released. */
 enum mt_status mt_json_load(const char *path, struct mt_json_doc *doc, struct mt_err *err);
 enum mt_status mt_json_parse(const char *name, const char *text, size_t length, struct mt_json_doc *doc,
                              struct mt_err *err);
@@ -61,16 +61,17 @@ enum mt_status mt_json_real(struct mt_json object, const char *key, double least
                             struct mt_err *err);
 enum mt_status mt_json_bool(struct mt_json object, const char *key, bool *value, struct mt_err *err);
 enum mt_status mt_json_string(struct mt_json object, const char *key, const char **value, struct mt_err *err);
-/* A string that must be one of names[count]: which. */
+/* A string that must be one of names[count]; *value: its index. */
 enum mt_status mt_json_enum(struct mt_json object, const char *key, const char *const *names, int count, int *value,
                             struct mt_err *err);
 /* A vector of exactly `count` whole numbers in [least, most]. */
 enum mt_status mt_json_ints(struct mt_json object, const char *key, int64_t least, int64_t most, int count,
                             int64_t *values, struct mt_err *err);
-/* Likewise numbers. */
+/* The same for numbers. */
 enum mt_status mt_json_reals(struct mt_json object, const char *key, double least, double most, int count,
                              double *values, struct mt_err *err);
-/* A string that outlives the document, in `arena`, and does nothing to a terminal: control characters are refused. */
+/* A string copied to `arena`, to outlive the document. Control characters, which could act on a terminal, are refused.
+ */
 enum mt_status mt_json_text(struct mt_json object, const char *key, struct mt_arena *arena, const char **value,
                             struct mt_err *err);
 
@@ -85,7 +86,7 @@ struct mt_json_rows {
 enum mt_status mt_json_list(struct mt_json object, const struct mt_json_rows *what, void *context,
                             struct mt_arena *arena, void *rows, int *count, struct mt_err *err);
 
-/* The members "format" and "version" must be these. */
+/* Check the members "format" and "version". */
 enum mt_status mt_json_format(struct mt_json object, const char *format, int version, struct mt_err *err);
 
 /* Refuse members that are not in the null-terminated list. */
@@ -105,7 +106,7 @@ enum mt_status mt_json_as_string(struct mt_json place, const char **value, struc
 enum mt_status mt_json_as_int(struct mt_json place, int64_t least, int64_t most, int64_t *value, struct mt_err *err);
 enum mt_status mt_json_as_real(struct mt_json place, double least, double most, double *value, struct mt_err *err);
 
-/* mt_fail with MT_EINPUT and "name: path: " in front; unprintable characters come out as '?'. */
+/* mt_fail with MT_EINPUT and "name: path: " in front; unprintable characters become '?'. */
 enum mt_status mt_json_fail(struct mt_json place, struct mt_err *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

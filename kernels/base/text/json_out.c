@@ -1,4 +1,4 @@
-/* Writing JSON: the same document gives the same bytes, and a person can read their difference. */
+/* Writing JSON: one document has one text, and texts diff well. */
 #include <assert.h>
 #include <float.h>
 #include <math.h>
@@ -74,7 +74,7 @@ static void append_string(struct mt_json_out *out, const char *value) {
     append(out, "\"", 1);
 }
 
-/* Comma, new line and key: what stands before a value. */
+/* Comma, new line and key: the text before a value. */
 static void begin(struct mt_json_out *out, const char *key) {
     int d = out->depth;
     assert(d > 0 || out->length == 0);
@@ -130,7 +130,7 @@ void mt_json_put_int(struct mt_json_out *out, const char *key, int64_t value) {
     append_text(out, text);
 }
 
-/* 15 digits are always told apart, and 17 always suffice; subnormal numbers have fewer to tell. */
+/* The fewest digits that read back the same: 17 always suffice; below 15 only subnormal numbers can do with fewer. */
 void mt_json_put_real(struct mt_json_out *out, const char *key, double value) {
     char text[40];
     assert(isfinite(value));

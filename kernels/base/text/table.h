@@ -1,10 +1,10 @@
-/* Tables for terminals: cells first, then widths, then lines.
+/* Tables for terminals: column widths follow from the cells.
  *
  *     struct mt_table table = MT_TABLE_INIT;
  *     mt_table_header(&table, "rank", "host", ">batch", NULL);     // '>': flush right
  *     mt_table_row(&table);
  *     mt_table_cell(&table, "%d", rank); mt_table_cell(&table, "%s", host); ...
- *     mt_table_print(&table, 2, stdout);                           // indented by 2; and released */
+ *     mt_table_print(&table, 2, stdout);                           // indented by 2; also releases the table */
 #ifndef MT_KERNELS_BASE_TEXT_TABLE_H
 #define MT_KERNELS_BASE_TEXT_TABLE_H
 
@@ -32,7 +32,7 @@ struct mt_table {
 void mt_table_header(struct mt_table *table, const char *name, ...) __attribute__((sentinel));
 void mt_table_column(struct mt_table *table, const char *name);
 
-/* Begin a line, and add a cell to it; lines may be shorter than the header. Unprintable characters become '?'. */
+/* Start a line, and add a cell to it. A line may be shorter than the header. Unprintable characters become '?'. */
 void mt_table_row(struct mt_table *table);
 void mt_table_cell(struct mt_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

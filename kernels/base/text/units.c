@@ -58,7 +58,7 @@ bool mt_units_parse_real(const char *text, double *value) {
     char *end;
     errno = 0;
     double v = strtod(text, &end);
-    bool underflow = errno == ERANGE && fabs(v) < 1 && v != 0; /* to a number that is small, not to none */
+    bool underflow = errno == ERANGE && fabs(v) < 1 && v != 0; /* to a subnormal number, which is kept */
     if ((errno && !underflow) || end == text || *end || text[0] == ' ' || !isfinite(v)) return false;
     *value = v;
     return true;

@@ -1,4 +1,8 @@
-/* Quantities as people write and read them. */
+/* Quantities in the form that people read and write.
+ *
+ *     char text[MT_UNITS_TEXT];
+ *     puts(mt_units_bytes(12.9e6, text));                  // "12.3 MiB"
+ *     if (!mt_units_parse_bytes("4MiB", &bytes)) ... */
 #ifndef MT_KERNELS_BASE_TEXT_UNITS_H
 #define MT_KERNELS_BASE_TEXT_UNITS_H
 
@@ -16,7 +20,7 @@ char *mt_units_count(double count, char out[MT_UNITS_TEXT]);
 /* "0", "12.3 us", "4.50 ms", "1.20 s", "2.0 h", "12 d": time, negative as well. Returns out. */
 char *mt_units_seconds(double seconds, char out[MT_UNITS_TEXT]);
 
-/* Whole numbers and numbers, the whole text, checked: false when it is none or out of range. */
+/* A whole number, or a number, which must be the whole text. False when it is not one or is out of range. */
 bool mt_units_parse_int(const char *text, int64_t *value);
 bool mt_units_parse_real(const char *text, double *value); /* finite */
 

@@ -1,20 +1,20 @@
-/* AllGather by doubling distances: having blocks me .. me + d - 1, a rank sends them to me - d and gets the next d
- * from me + d.
+/* AllGather by doubling distances d = 1, 2, 4, ...: a rank that has blocks me .. me + d - 1 sends them to rank me - d
+ * and receives the next d blocks from rank me + d.
  *
- * Any number of ranks, any blocks. For short messages. Blocks stay in place, so that nothing is rotated in the end;
- * a run of blocks that wraps around travels as two messages.
+ * Any number of ranks, any blocks. For short messages. Blocks stay in place, so nothing is rotated at the
+ * end; a run of blocks that wraps around is sent as two messages.
  *
  *   ceil(log2 n) alpha + beta sum over rounds of the longest run        evenly: (n - 1)/n beta message
  *
  * Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for all-to-all communications in multiport
  * message-passing systems", IEEE TPDS 8, 1997. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 bool mt_all_gather_bruck_applies(const struct mt_coll *problem) {
     return problem->kind == MT_ALL_GATHER;
 }
 
-/* The steps for `blocks` blocks from `first` on, around the end. */
+/* The steps for `blocks` blocks from `first` on, modulo n. */
 static void run_of_blocks(struct mt_schedule *schedule, enum mt_step_kind kind, int peer, const int64_t *starts, int n,
                           int first, int blocks) {
     int before = first + blocks <= n ? blocks : n - first;

@@ -1,4 +1,4 @@
-/* AllGather in one round: everybody sends its block to everybody.
+/* AllGather in one round: every rank sends its block to every other.
  *
  * Any number of ranks, any blocks.
  *
@@ -6,7 +6,7 @@
  *
  * Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication: theory, practice, and experience",
  * CCPE 19, 2007. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 bool mt_all_gather_direct_applies(const struct mt_coll *problem) {
     return problem->kind == MT_ALL_GATHER;
@@ -29,6 +29,6 @@ void mt_all_gather_direct_schedule(const struct mt_coll *problem, struct mt_sche
 }
 
 double mt_all_gather_direct_cost_s(const struct mt_coll *problem, double latency_s, double bandwidth_Bps) {
-    /* What an owner sends here it receives in the direct ReduceScatter, and the other way around. */
+    /* The direct ReduceScatter with the directions of all messages reversed. */
     return mt_reduce_scatter_direct_cost_s(problem, latency_s, bandwidth_Bps);
 }

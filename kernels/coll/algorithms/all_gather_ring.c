@@ -1,4 +1,4 @@
-/* AllGather by a ring: in n - 1 rounds every rank passes on to the next what it got last.
+/* AllGather by a ring: in each of n - 1 rounds a rank sends the block that it received last to the next rank.
  *
  * Any number of ranks, any blocks. Every rank talks to its two neighbours only.
  *
@@ -6,7 +6,7 @@
  *
  * Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication: theory, practice, and experience",
  * CCPE 19, 2007. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 bool mt_all_gather_ring_applies(const struct mt_coll *problem) {
     return problem->kind == MT_ALL_GATHER;

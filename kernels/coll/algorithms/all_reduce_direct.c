@@ -1,15 +1,15 @@
-/* AllReduce in two rounds: everybody sends each block to its owner, owners add in the order of ranks, and send the
- * sum to everybody.
+/* AllReduce in two rounds: every rank sends each block to its owner; owners add in the order of ranks and send the sum
+ * to every rank.
  *
- * Any number of ranks, any blocks. What is summed is rounded to the wire once, whatever the number of ranks; with
+ * Any number of ranks, any blocks. Each summand is rounded to the wire type once, whatever the number of ranks; with
  * wire equal to acc the result does not depend on how the message is divided. The owner rounds its block before it
- * is sent, so that all ranks keep the same bits.
+ * sends it, so that all ranks have the same bits.
  *
- *   2 (n - 1) alpha + beta (max over r of max(message - block r, (n - 1) block r)) twice
+ *   2 ((n - 1) alpha + beta max over r of max(message - block r, (n - 1) block r))
  *
  * The "direct" or "linear" algorithms of Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication:
  * theory, practice, and experience", CCPE 19, 2007. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 bool mt_all_reduce_direct_applies(const struct mt_coll *problem) {
     return problem->kind == MT_ALL_REDUCE;

@@ -1,13 +1,13 @@
 /* AllReduce by recursive doubling: in round k, ranks that differ in bit k exchange everything they have and add.
  *
- * Any number of ranks: with p the largest power of two in n, each of the first n - p even ranks gives its message to
- * the next odd rank and gets the result back in the end. For short messages. Two ranks that exchange must end with
- * the same bits, so both round their own part to the wire before they add (a + b is b + a).
+ * Any number of ranks: with p the largest power of two in n, each of the first n - p even ranks sends its message to
+ * the next odd rank and receives the result at the end. For short messages. Two ranks that exchange must end with the
+ * same bits, so both round their own part to the wire type before they add (a + b = b + a).
  *
- *   log2(p) (alpha + beta message), and twice that of one round more when n is no power of two
+ *   (log2(p) + (n is a power of two ? 0 : 2)) (alpha + beta message)
  *
  * Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19, 2005. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 static int largest_power(int n) {
     int power = 1;

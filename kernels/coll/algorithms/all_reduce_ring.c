@@ -1,12 +1,13 @@
 /* AllReduce by a ring: ReduceScatter by a ring, then AllGather by a ring.
  *
- * Any number of ranks, any blocks. Rounded partial sums pass through n - 1 ranks, so a narrow wire loses more than
- * with `direct`. The owner rounds its block before it is gathered, so that all ranks keep the same bits.
+ * Any number of ranks, any blocks. Partial sums are rounded to the wire type n - 1 times, so a narrow wire type loses
+ * more precision than with `direct`. The owner rounds its block before the AllGather, so that all ranks have the same
+ * bits.
  *
  *   2 (n - 1) (alpha + beta max block)        with even blocks 2 (n - 1) alpha + 2 (n - 1)/n beta message
  *
  * Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69, 2009. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 bool mt_all_reduce_ring_applies(const struct mt_coll *problem) {
     return problem->kind == MT_ALL_REDUCE;

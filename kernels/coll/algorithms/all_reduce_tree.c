@@ -1,12 +1,12 @@
 /* AllReduce by a binomial tree to rank 0 and back.
  *
  * Any number of ranks. For short messages; additions are done by inner nodes only. The root rounds the sum to the
- * wire before it goes down, so that all ranks keep the same bits.
+ * wire type before it is broadcast, so that all ranks have the same bits.
  *
  *   2 ceil(log2 n) (alpha + beta message)
  *
  * Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19, 2005. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 bool mt_all_reduce_tree_applies(const struct mt_coll *problem) {
     return problem->kind == MT_ALL_REDUCE;

@@ -1,4 +1,4 @@
-/* AllToAll in one round: everything that goes anywhere is sent at once.
+/* AllToAll in one round: all messages are sent at once.
  *
  * Any matrix; a Send/Recv is a matrix with few entries.
  *
@@ -6,7 +6,7 @@
  *
  * The linear algorithm, as in Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in
  * MPICH", IJHPCA 19, 2005. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 static int64_t cell(const struct mt_coll *problem, int from, int to) {
     return problem->counts[(int64_t)from * problem->n + to];
@@ -39,7 +39,7 @@ void mt_matrix_keep(const struct mt_coll *problem, const struct mt_matrix_starts
     int64_t count = cell(problem, me, me), to = at->column[me];
     mt_schedule_add(schedule,
                     (struct mt_step){MT_STEP_COPY, .offset = at->row[me], .count = count, .to_buffer = 1, .to = to});
-    if (problem->wire != problem->acc) /* as it would be had it travelled */
+    if (problem->wire != problem->acc) /* as a message would be */
         mt_schedule_add(schedule, (struct mt_step){MT_STEP_ROUND, .buffer = 1, .offset = to, .count = count});
 }
 

@@ -1,11 +1,11 @@
-/* AllToAll in n - 1 rounds: in round k everybody sends to the rank k after and hears from the rank k before.
+/* AllToAll in n - 1 rounds: in round k rank r sends to rank r + k and receives from rank r - k (mod n).
  *
- * Any matrix. No rank hears from two at a time, which spares networks that suffer from that.
+ * Any matrix. No rank receives from two ranks at a time, which avoids incast congestion.
  *
- *   sum over k of (alpha + beta max over r of what goes from r to r + k)
+ *   sum over k of (alpha + beta max over r of the message from r to r + k)
  *
  * Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19, 2005. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 bool mt_all_to_all_pairwise_applies(const struct mt_coll *problem) {
     return problem->kind == MT_ALL_TO_ALL;

@@ -1,11 +1,11 @@
-/* Broadcast down a binomial tree: in each round everybody who has the message sends it on.
+/* Broadcast down a binomial tree: in each round every rank that has the message sends it to one more.
  *
  * Any number of ranks, any root. For short messages.
  *
  *   ceil(log2 n) (alpha + beta message)
  *
  * Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19, 2005. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 bool mt_broadcast_binomial_applies(const struct mt_coll *problem) {
     return problem->kind == MT_BROADCAST;

@@ -1,4 +1,4 @@
-/* Broadcast along a chain in segments: every rank passes a segment on while it gets the next.
+/* Broadcast along a chain in segments: every rank sends a segment on while it receives the next.
  *
  * Any number of ranks, any root. For long messages on few ranks. With S segments of s bytes:
  *
@@ -6,7 +6,7 @@
  *
  * Barnett, Gupta, Payne, Shuler, van de Geijn, Watts, "Interprocessor collective communication library
  * (InterCom)", SHPCC 1994 (there: the pipelined broadcast). */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 enum { SEGMENT_BYTES = 256 << 10 };
 
@@ -23,7 +23,7 @@ void mt_broadcast_chain_schedule(const struct mt_coll *problem, struct mt_schedu
     int64_t total = mt_coll_total(problem), segment = segment_count(problem);
     if (n == 1) return;
     if (!place) mt_round_to_wire(problem, schedule, 0, total);
-    /* A round gets the segment at `at` and passes on the one before it. */
+    /* A round receives the segment at `at` and sends the one before it. */
     for (int64_t at = 0; at < total + segment; at += segment) {
         int64_t before = at - segment;
         if (place && at < total)

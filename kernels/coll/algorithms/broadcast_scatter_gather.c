@@ -7,13 +7,13 @@
  *
  * Barnett, Gupta, Payne, Shuler, van de Geijn, Watts, "Interprocessor collective communication library
  * (InterCom)", SHPCC 1994. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 bool mt_broadcast_scatter_gather_applies(const struct mt_coll *problem) {
     return problem->kind == MT_BROADCAST;
 }
 
-/* Where block b of n even ones begins. */
+/* The start of block b of n even blocks. */
 static int64_t even_start(int64_t total, int n, int b) {
     return total / n * b + (b < total % n ? b : total % n);
 }

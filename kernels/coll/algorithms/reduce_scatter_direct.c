@@ -1,14 +1,14 @@
-/* ReduceScatter in one round: everybody sends each block to its owner, who adds in the order of ranks.
+/* ReduceScatter in one round: every rank sends each block to its owner, which adds in the order of ranks.
  *
- * Any number of ranks, any blocks. Everything is rounded to the wire once; with wire equal to acc, a sum has the
- * same bits whoever owns its block, since the owner's part is kept aside in scratch and added in its turn (by all
- * but the first two ranks: a + b is b + a).
+ * Any number of ranks, any blocks. Each summand is rounded to the wire type once. With wire equal to acc a sum has the
+ * same bits whichever rank owns its block: the owner keeps its own part in scratch and adds it in its turn. Ranks 0 and
+ * 1 need no scratch, since a + b = b + a.
  *
  *   alpha (n - 1) + beta max over r of max(message - block r, (n - 1) block r)
  *
  * Pairwise exchange of Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH",
  * IJHPCA 19, 2005, with all pairs at once. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 bool mt_reduce_scatter_direct_applies(const struct mt_coll *problem) {
     return problem->kind == MT_REDUCE_SCATTER;

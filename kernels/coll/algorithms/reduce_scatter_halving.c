@@ -1,12 +1,12 @@
 /* ReduceScatter by recursive halving: ranks half a range apart exchange the halves that the other side owns, add,
- * and go on within their half.
+ * and continue within their own half.
  *
- * Powers of two only, any blocks. Few messages, all of the bandwidth.
+ * Powers of two only, any blocks. Few messages, and optimal bandwidth.
  *
  *   log2(n) alpha + beta sum over rounds of the largest half        evenly: (n - 1)/n beta message
  *
  * Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19, 2005. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 bool mt_reduce_scatter_halving_applies(const struct mt_coll *problem) {
     return problem->kind == MT_REDUCE_SCATTER && (problem->n & (problem->n - 1)) == 0;

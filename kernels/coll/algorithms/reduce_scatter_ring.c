@@ -1,4 +1,4 @@
-/* ReduceScatter by a ring: block r starts at rank r + 1 and is added up on its way around to rank r.
+/* ReduceScatter by a ring: block r starts at rank r + 1; each rank on the ring adds its own part, rank r last.
  *
  * Any number of ranks, any blocks. Every rank talks to its two neighbours only. Partial sums are rounded to the
  * wire n - 1 times.
@@ -6,7 +6,7 @@
  *   (n - 1) (alpha + beta max block)
  *
  * Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19, 2005. */
-#include "kernels/coll/build.h"
+#include "kernels/coll/internal.h"
 
 bool mt_reduce_scatter_ring_applies(const struct mt_coll *problem) {
     return problem->kind == MT_REDUCE_SCATTER;

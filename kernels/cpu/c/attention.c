@@ -1,25 +1,24 @@
-/* Attention and its gradient, by blocks of queries and keys, with memory that does not grow with the square of the
- * sequence.
+/* Attention and its gradient, by blocks of queries and keys, with memory linear in the sequence length.
  *
- * Forward: for a block of queries the scores of one block of keys at a time, with running maxima and sums
- * (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). Backward: probabilities are made again
- * from the scores and lse. With P the probabilities, M the dropout factors (0 or 1 / (1 - p)) and o = (P M) v:
+ * Forward: for each block of queries, the scores of one block of keys at a time, with running maxima and sums (Milakov
+ * and Gimelshein, "Online normalizer calculation for softmax", 2018). Backward: probabilities are recomputed from the
+ * scores and lse. With P the probabilities, M the dropout factors (0 or 1 / (1 - p)) and o = (P M) v:
  *
  *   dv = (P M)' do    dP = M (do v')    dS = P (dP - rowsum(do o))    dq = scale dS k    dk = scale dS' q
  *
- * A thread takes a block of queries forward, a whole head backward. */
+ * The unit of work of a thread is a block of queries forward, a head backward. */
 #ifndef T
 #include <omp.h>
 
 #include "kernels/base/number/rng.h"
-#include "kernels/cpu/c/c.h"
+#include "kernels/cpu/c/internal.h"
 
 enum { QUERIES = 96, KEYS = 192, WIDTH = KEYS + 8 /* of a row of scores: not a power of two */ };
 
 struct heads {
     int64_t b, s, h, d;
-    int64_t b0, h0, hglobal; /* where the box is */
-    int64_t row;             /* from a position to the next in qkv */
+    int64_t b0, h0, hglobal; /* offsets of the box, and all heads */
+    int64_t row;             /* stride of a position in qkv, elements */
     uint64_t seed, stream;
     uint32_t threshold;
 };
@@ -40,12 +39,12 @@ static void heads_of(const struct mt_call *call, const struct mt_tensor *qkv, st
     }
 }
 
-/* How many of the `keys` keys from `key` on a query sees. */
+/* How many of the keys [key, key + keys) are not masked for a query. */
 static int64_t seen(const struct mt_attr *attr, int64_t query, int64_t key, int64_t keys) {
     return attr->causal ? largest(0, least(keys, query + 1 - key)) : keys;
 }
 
-/* The first key block that no query before `end` sees. */
+/* The end of the keys that queries before `end` see. */
 static int64_t key_end(const struct mt_attr *attr, const struct heads *g, int64_t end) {
     return attr->causal ? least(g->s, end) : g->s;
 }
@@ -68,13 +67,13 @@ static int64_t backward_bytes(const struct mt_call *call) {
     int64_t s = call->in[1].extent[1], d = call->in[1].extent[4];
     return mt_c_type(call) == MT_F64 ? backward_space_f64(s, d, NULL, NULL) : backward_space_f32(s, d, NULL, NULL);
 }
-C_OP(attention, NULL, forward_bytes);
-C_OP(attention_grad, NULL, backward_bytes);
+C_OP_WITH(attention, NULL, forward_bytes);
+C_OP_WITH(attention_grad, NULL, backward_bytes);
 
 #else
 #include "kernels/cpu/c/gemm.h"
 
-/* Lays out parts of `counts` elements one after the other; returns their size. */
+/* Lay out parts of `counts` elements one after the other; returns their bytes. */
 static int64_t TYPED(lay_out)(int n, const int64_t *counts, A **const *parts, char *memory) {
     int64_t size_bytes = 0;
     for (int i = 0; i < n; i++) {
@@ -106,7 +105,7 @@ MT_CLONES static A TYPED(max_of)(int64_t n, const A *x, A m) {
     return m;
 }
 
-/* x = exp(scale x - m) for the first n of all, 0 for the others; returns the sum. */
+/* x[0, n) = exp(scale x - m), x[n, all) = 0; returns the sum. */
 MT_CLONES static A TYPED(exponentials)(int64_t n, int64_t all, A scale, A m, A *x) {
     A sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -137,8 +136,8 @@ MT_CLONES static void TYPED(store_scaled)(int64_t n, A factor, const A *x, T *y)
     for (int64_t j = 0; j < n; j++) y[j] = STORE(x[j] * factor);
 }
 
-/* Scores [queries, keys] at (query, key) into probabilities that lack their sum, the running maxima and sums
- * brought up to date. */
+/* Turn scores [size[0], size[1]] at (query, key) = at into unnormalised probabilities, and update the running maxima
+ * and sums. */
 static void TYPED(softmax_block)(const struct mt_call *call, const struct heads *g, int64_t head, const int64_t at[2],
                                  const int64_t size[2], struct TYPED(forward) * w) {
     const struct mt_attr *t = call->attr;
@@ -174,11 +173,11 @@ static void TYPED(forward_block)(const struct mt_call *call, const struct heads 
         TYPED(pack)(k + key * g->row, columns, g->d, keys, w->k);
         memset(w->scores, 0, QUERIES * WIDTH * sizeof(A));
         TYPED(multiply)
-        (&(struct TYPED(product)){queries, keys, g->d, w->q, g->d, 1, w->k, g->d, w->scores, WIDTH});
+        (&(struct TYPED(gemm)){queries, keys, g->d, w->q, g->d, 1, w->k, g->d, w->scores, WIDTH});
         TYPED(softmax_block)(call, g, head, (int64_t[2]){query, key}, (int64_t[2]){queries, keys}, w);
         TYPED(pack)(v + key * g->row, rows, keys, g->d, w->v);
         TYPED(multiply)
-        (&(struct TYPED(product)){queries, g->d, keys, w->scores, WIDTH, 1, w->v, keys, w->o, w->width});
+        (&(struct TYPED(gemm)){queries, g->d, keys, w->scores, WIDTH, 1, w->v, keys, w->o, w->width});
     }
     T *o = call->out[0].data;
     A *lse = call->out[1].data;
@@ -202,12 +201,11 @@ static void TYPED(attention)(const struct mt_call *call) {
     }
 }
 
-/* A thread's memory backward: a block of q, do, both also packed; k and v packed both ways they are needed; a
- * block of probabilities (dropped) and of their gradients; the gradients of the head and of the block of keys;
- * rowsum(do o). */
+/* A thread's memory backward: a block of q and dout, plain and packed; k and v packed along and across, as the GEMMs
+ * need them; blocks of P M (p) and dS (ds); dq of the head, dk and dv of the block of keys; dot = rowsum(do o). */
 struct TYPED(backward) {
     A *q, *dout, *q_packed, *dout_packed, *k_across, *v_across, *k_along, *p, *ds, *dq, *dk, *dv, *dot;
-    int64_t width, keys; /* of rows of d; in the block that is packed */
+    int64_t width, keys; /* of rows of headsize elements; in the packed block */
 };
 
 static int64_t TYPED(backward_space)(int64_t s, int64_t d, char *memory, struct TYPED(backward) * w) {
@@ -223,7 +221,7 @@ static int64_t TYPED(backward_space)(int64_t s, int64_t d, char *memory, struct 
                           memory);
 }
 
-/* ds = p (m ds - dot), p = p m: with ds the products of do and v as it comes. */
+/* ds = p (ds - dot); on entry ds is M (do v'). */
 MT_CLONES static void TYPED(score_grad)(int64_t n, A dot, A *p, A *ds) {
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) ds[j] = p[j] * (ds[j] - dot);
@@ -236,7 +234,7 @@ MT_CLONES static A TYPED(dot)(int64_t n, const T *a, const T *b) {
     return s;
 }
 
-/* From scores and products with v to dropped probabilities and score gradients, [queries, keys] at (query, key). */
+/* Turn scores p and ds = do v', [size[0], size[1]] at (query, key) = at, into P M and dS. */
 static void TYPED(softmax_grad_block)(const struct mt_call *call, const struct heads *g, int64_t head,
                                       const int64_t at[2], const int64_t size[2], struct TYPED(backward) * w) {
     const struct mt_attr *t = call->attr;
@@ -256,7 +254,7 @@ static void TYPED(softmax_grad_block)(const struct mt_call *call, const struct h
     }
 }
 
-/* What one block of queries and the block of keys that is packed add to dq, dk and dv. */
+/* Add the contribution of one block of queries and the packed block of keys to dq, dk and dv. */
 static void TYPED(backward_block)(const struct mt_call *call, const struct heads *g, int64_t head, const int64_t at[2],
                                   const int64_t size[2], struct TYPED(backward) * w) {
     int64_t b = head / g->h, h = head % g->h, queries = size[0], keys = size[1], d = g->d;
@@ -269,15 +267,14 @@ static void TYPED(backward_block)(const struct mt_call *call, const struct heads
     TYPED(pack)(dout, o_rows, queries, d, w->dout_packed);
     memset(w->p, 0, QUERIES * WIDTH * sizeof(A));
     memset(w->ds, 0, QUERIES * WIDTH * sizeof(A));
-    TYPED(multiply)(&(struct TYPED(product)){queries, keys, d, w->q, d, 1, w->k_across, d, w->p, WIDTH});
-    TYPED(multiply)(&(struct TYPED(product)){queries, keys, d, w->dout, d, 1, w->v_across, d, w->ds, WIDTH});
+    TYPED(multiply)(&(struct TYPED(gemm)){queries, keys, d, w->q, d, 1, w->k_across, d, w->p, WIDTH});
+    TYPED(multiply)(&(struct TYPED(gemm)){queries, keys, d, w->dout, d, 1, w->v_across, d, w->ds, WIDTH});
     TYPED(softmax_grad_block)(call, g, head, at, size, w);
     TYPED(multiply)
-    (&(struct TYPED(product)){keys, d, queries, w->p, 1, WIDTH, w->dout_packed, queries, w->dv, w->width});
-    TYPED(multiply)(&(struct TYPED(product)){keys, d, queries, w->ds, 1, WIDTH, w->q_packed, queries, w->dk, w->width});
+    (&(struct TYPED(gemm)){keys, d, queries, w->p, 1, WIDTH, w->dout_packed, queries, w->dv, w->width});
+    TYPED(multiply)(&(struct TYPED(gemm)){keys, d, queries, w->ds, 1, WIDTH, w->q_packed, queries, w->dk, w->width});
     TYPED(multiply)
-    (&(struct TYPED(product)){queries, d, keys, w->ds, WIDTH, 1, w->k_along, w->keys, w->dq + at[0] * w->width,
-                              w->width});
+    (&(struct TYPED(gemm)){queries, d, keys, w->ds, WIDTH, 1, w->k_along, w->keys, w->dq + at[0] * w->width, w->width});
 }
 
 static void TYPED(backward_head)(const struct mt_call *call, const struct heads *g, int64_t head,

@@ -1,10 +1,10 @@
-/* The plain C backend: a row for each kind, and what the files of the operators share. */
+/* The plain C backend: the table of kinds, and what the operators' files share. */
 #include <assert.h>
 #include <omp.h>
 #include <stdlib.h>
 
 #include "kernels/base/number/rng.h"
-#include "kernels/cpu/c/c.h"
+#include "kernels/cpu/c/internal.h"
 
 static const struct mt_c_op *const ops[MT_NOPS] = {
 #define MT_OP(kind, ...) [MT_OP_##kind] = &mt_c_##kind,
@@ -22,7 +22,7 @@ static int64_t scratch_bytes(const struct mt_call *call) {
     return bytes ? bytes(call) : 0;
 }
 
-/* Aligned to 64 bytes, as each thread's part of it is. */
+/* With memory for each thread, aligned to 64 bytes. */
 static enum mt_status run_with_threads_memory(const struct mt_call *call, int64_t size_bytes, struct mt_err *err) {
     struct mt_call with = *call;
     with.scratch = aligned_alloc(64, (size_t)size_bytes);
@@ -36,7 +36,7 @@ static enum mt_status run_with_threads_memory(const struct mt_call *call, int64_
 
 static enum mt_status run(const struct mt_call *call, struct mt_err *err) {
     const struct mt_c_op *op = ops[call->kind];
-    assert(mt_call_check(call, err) == MT_OK && !call->many);
+    assert(mt_call_check(call, err) == MT_OK && !call->ncalls);
     assert(call->scratch || !scratch_bytes(call));
     if (op->thread_bytes) return run_with_threads_memory(call, op->thread_bytes(call) * omp_get_max_threads(), err);
     op->run[mt_c_type(call)](call);

@@ -1,4 +1,4 @@
-/* Reads TYPED_SOURCE for each activation type: see c.h. */
+/* Include TYPED_SOURCE for each activation type, then make the rows of KINDS: see internal.h. */
 #define T double
 #define A double
 #define LOAD(x) (x)
@@ -51,3 +51,8 @@
 #undef SQRT
 #undef TYPED
 #undef TYPED_SOURCE
+
+#ifdef KINDS
+KINDS(C_OP)
+#undef KINDS
+#endif

@@ -1,10 +1,10 @@
 /* add, fill, cast and dropout.
  *
- * add, fill and cast are exact: one operation an element, rounded once. */
+ * add, fill and cast are exact: one operation for each element, rounded once. */
 #ifndef T
-#include "kernels/cpu/c/c.h"
+#include "kernels/cpu/c/internal.h"
 
-/* By copies of a line that holds the value over and over. */
+/* Copies of a line of equal values. */
 static void fill(const struct mt_call *call) {
     const struct mt_tensor *y = &call->out[0];
     enum { LINE = 512 };
@@ -31,9 +31,8 @@ const struct mt_c_op mt_c_fill = {{fill, fill, fill, fill}, NULL, NULL};
 const struct mt_c_op mt_c_cast = {{cast, cast, cast, cast}, NULL, NULL};
 
 #define TYPED_SOURCE "kernels/cpu/c/elementwise.c"
+#define KINDS(row) row(add) row(dropout)
 #include "kernels/cpu/c/each_type.h"
-C_OP(add, NULL, NULL);
-C_OP(dropout, NULL, NULL);
 
 #else
 
@@ -46,7 +45,7 @@ MT_CLONES static void TYPED(add_one)(int64_t n, const T *a, A b, T *y) {
     for (int64_t i = 0; i < n; i++) y[i] = STORE(LOAD(a[i]) + b);
 }
 
-/* Rows are runs of the last group of axes, which b has too or lacks. */
+/* A row is the last group of axes, which b either has too, or lacks. */
 static void TYPED(add)(const struct mt_call *call) {
     const T *a = call->in[0].data, *b = call->in[1].data;
     T *y = call->out[0].data;
@@ -76,7 +75,7 @@ MT_CLONES static void TYPED(drop)(int64_t n, const uint32_t *random, uint32_t th
     }
 }
 
-/* Runs are what is contiguous in the box and in the whole value too. */
+/* A run is contiguous both in the box and in the whole value, so its global indices are consecutive. */
 static void TYPED(dropout)(const struct mt_call *call) {
     const struct mt_tensor *x = &call->in[0];
     const T *from = x->data;

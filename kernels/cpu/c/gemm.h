@@ -1,8 +1,8 @@
-/* Products of blocks, for matmul.c and attention.c: read in their typed part.
+/* GEMM of blocks, for matmul.c and attention.c, which include it in their typed part.
  *
- * c[m,n] += a[m,k] b[k,n] with b packed in panels of NR columns: [n / NR][k][NR], and a with any strides. Six rows by a
- * panel's width are kept in registers over all of k. m is rounded up to whole sixes and n to whole panels, so a, b and
- * c have room for that; what the extra rows and columns hold does not matter. */
+ * c[m,n] += a[m,k] b[k,n], with b packed in panels of NR columns, [n / NR][k][NR], and a of any strides. MR rows by NR
+ * columns stay in registers over all of k. m is rounded up to a multiple of MR and n to one of NR: a, b and c have room
+ * for that, and the content of the extra rows and columns does not matter. */
 #undef NR
 #define NR ((int64_t)(64 / sizeof(A)))
 #ifndef MT_KERNELS_CPU_C_GEMM_H
@@ -17,17 +17,17 @@ static inline int64_t lines(int64_t count, int64_t size_bytes) {
 }
 #endif
 
-struct TYPED(product) {
+struct TYPED(gemm) {
     int64_t m, n, k;
     const A *a;
     int64_t a_row, a_column; /* strides */
     const A *b;              /* packed */
-    int64_t b_depth;         /* the k that it was packed for, at least k */
+    int64_t b_depth;         /* the k with which it was packed, at least k */
     A *c;
     int64_t c_row;
 };
 
-ALWAYS_INLINE void TYPED(six_rows)(const struct TYPED(product) * p, const A *restrict a, const A *restrict b,
+ALWAYS_INLINE void TYPED(six_rows)(const struct TYPED(gemm) * p, const A *restrict a, const A *restrict b,
                                    A *restrict c) {
     A sum[MR][64 / sizeof(A)];
     for (int i = 0; i < MR; i++)
@@ -45,21 +45,21 @@ ALWAYS_INLINE void TYPED(six_rows)(const struct TYPED(product) * p, const A *res
         for (int j = 0; j < NR; j++) c[i * p->c_row + j] = sum[i][j];
 }
 
-MT_CLONES static void TYPED(multiply)(const struct TYPED(product) * from) {
-    const struct TYPED(product) p = *from;
+MT_CLONES static void TYPED(multiply)(const struct TYPED(gemm) * from) {
+    const struct TYPED(gemm) p = *from;
     for (int64_t j = 0; j < p.n; j += NR)
         for (int64_t i = 0; i < p.m; i += MR)
             TYPED(six_rows)(&p, p.a + i * p.a_row, p.b + j * p.b_depth, p.c + i * p.c_row + j);
 }
 
-/* A block x[rows, columns] of contiguous rows, to `to` in rows of `width`. */
+/* Convert a block x[rows, columns] of contiguous rows to `to`, in rows of `width`. */
 MT_CLONES static void TYPED(load_block)(const T *restrict x, int64_t stride, int64_t rows, int64_t columns,
                                         A *restrict to, int64_t width) {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++) to[i * width + j] = LOAD(x[i * stride + j]);
 }
 
-/* b[k, n] of any strides, packed, with zeros to the end of the last panel. */
+/* Pack b[k, n] of any strides, with zeros up to the end of the last panel. */
 MT_CLONES static void TYPED(pack)(const T *restrict b, const int64_t strides[2], int64_t k, int64_t n, A *restrict to) {
     for (int64_t j = 0; j < n; j += NR, to += k * NR, b += NR * strides[1]) {
         int64_t width = least(NR, n - j);

@@ -1,15 +1,15 @@
-/* matmul, and matmul with what stands before or after it: bias and activation, an activation's slope, column sums.
+/* matmul, and fused_matmul with its epilogues: bias and activation, an activation's derivative, column sums.
  *
- * Threads take tiles of y; a tile is summed over blocks of k, in order, in a buffer of type A that stays in the
- * thread's cache, and stored with what follows: bias, activation, slope, old content, rounding. */
+ * Threads take tiles of y. A tile is accumulated over blocks of k, in order, in a buffer of type A that stays in the
+ * thread's cache, and stored through the epilogue: bias, activation, derivative, old content, rounding. */
 #ifndef T
 #include <omp.h>
 
-#include "kernels/cpu/c/c.h"
+#include "kernels/cpu/c/internal.h"
 
 enum { TILE_M = 192, TILE_N = 256, BLOCK_K = 256, STRIP = 64 };
 
-/* The product as matrices. */
+/* The GEMM's extents and strides. */
 struct shape {
     int64_t m, n, k;
     int64_t a[2], b[2]; /* strides of a[m,k] and b[k,n] */
@@ -32,8 +32,8 @@ static void shape_of(const struct mt_call *call, struct shape *s) {
 static int64_t thread_bytes(const struct mt_call *call) {
     return mt_c_type(call) == MT_F64 ? workspace_f64(call, NULL, NULL) : workspace_f32(call, NULL, NULL);
 }
-C_OP(matmul, NULL, thread_bytes);
-C_OP(fused_matmul, NULL, thread_bytes);
+C_OP_WITH(matmul, NULL, thread_bytes);
+C_OP_WITH(fused_matmul, NULL, thread_bytes);
 
 #else
 #include "kernels/cpu/c/gemm.h"
@@ -44,7 +44,7 @@ struct TYPED(workspace) {
     int64_t width; /* of the tile's rows */
 };
 
-/* Lays the workspace out from `memory` on; returns its size. */
+/* Lay the workspace out from `memory` on; returns its bytes. */
 static int64_t TYPED(workspace)(const struct mt_call *call, char *memory, struct TYPED(workspace) * w) {
     struct shape s;
     shape_of(call, &s);
@@ -97,7 +97,7 @@ MT_CLONES static void TYPED(slope_row)(int64_t n, enum mt_op_kind kind, const T 
     }
 }
 
-/* Of `n` sums of a row, from column `column` on, that go to element `to` of y. */
+/* Apply the epilogue to `n` sums of a row, from column `column` on; their first element is y[to]. */
 static void TYPED(epilogue)(const struct mt_call *call, int64_t column, int64_t to, int64_t n, A *sum) {
     enum mt_op_kind kind = call->attr->epilogue;
     if (kind == MT_OP_sum) return;
@@ -110,7 +110,7 @@ static void TYPED(epilogue)(const struct mt_call *call, int64_t column, int64_t 
     TYPED(epilogue_row)(n, kind, sum);
 }
 
-/* Rows of a finished tile, [m, n] at (i, j) of y. */
+/* Store a finished tile of size[0] by size[1] at (at[0], at[1]) of y. */
 static void TYPED(store_tile)(const struct mt_call *call, const struct shape *s, const struct TYPED(workspace) * w,
                               const int64_t at[2], const int64_t size[2]) {
     const struct mt_attr *t = call->attr;
@@ -127,7 +127,7 @@ static void TYPED(store_tile)(const struct mt_call *call, const struct shape *s,
     }
 }
 
-/* Operands of f32 to tf32, the nearest, ties to even; those of other types are what they are. */
+/* Round f32 operands to tf32, to nearest, ties to even; other types are unchanged. */
 static void TYPED(to_tf32)(int64_t n, A *x) {
     if (sizeof(T) != sizeof(float)) return;
     for (int64_t i = 0; i < n; i++) {
@@ -157,16 +157,16 @@ static void TYPED(tile)(const struct mt_call *call, const struct shape *s, const
             TYPED(to_tf32)(depth * round_up(size[1], NR), w->b);
         }
         TYPED(multiply)
-        (&(struct TYPED(product)){.m = size[0],
-                                  .n = size[1],
-                                  .k = depth,
-                                  .a = w->a,
-                                  .a_row = across ? 1 : width,
-                                  .a_column = across ? width : 1,
-                                  .b = w->b,
-                                  .b_depth = depth,
-                                  .c = w->y,
-                                  .c_row = w->width});
+        (&(struct TYPED(gemm)){.m = size[0],
+                               .n = size[1],
+                               .k = depth,
+                               .a = w->a,
+                               .a_row = across ? 1 : width,
+                               .a_column = across ? width : 1,
+                               .b = w->b,
+                               .b_depth = depth,
+                               .c = w->y,
+                               .c_row = w->width});
     }
     TYPED(store_tile)(call, s, w, at, size);
 }
@@ -186,7 +186,7 @@ static void TYPED(matmul)(const struct mt_call *call) {
     }
 }
 
-/* to[n] (+)= the sum over k of b[k, n], by blocks of k in order; n is at most STRIP. */
+/* to[n] = (add ? to[n] : 0) + sum over k of b[k, n], by blocks of k in order; n <= STRIP. */
 MT_CLONES static void TYPED(sum_columns)(const T *b, const int64_t stride[2], int64_t k, int64_t n, bool add, A *to) {
     for (int64_t j = 0; j < n; j++) to[j] = add ? to[j] : 0;
     for (int64_t from = 0; from < k; from += BLOCK_K) {

@@ -1,7 +1,7 @@
-/* sum, sq_norm and count: reductions by pieces of fixed sizes. Each piece has a partial in scratch, and the partials
- * are added up in order, so the result depends on the shape alone. */
+/* sum, sq_norm and count: reductions in pieces of fixed sizes. Each piece has a partial sum in scratch, and partial
+ * sums are added in order, so the order of additions depends on the shape alone. */
 #ifndef T
-#include "kernels/cpu/c/c.h"
+#include "kernels/cpu/c/internal.h"
 
 enum { PIECE = 16384, COLUMNS = 2048 };
 
@@ -9,8 +9,9 @@ static int64_t pieces(int64_t length) {
     return (length + PIECE - 1) / PIECE;
 }
 
-/* How a sum is cut up. `by_rows`: the last axes are summed, an output is a sum of rows, partials are [kept][pieces of a
- * row]. Otherwise the last axes are kept, an output is a row, and partials are [kept][chunks of rows][row]. */
+/* The pieces of a sum. by_rows: the last group of axes is summed, an output element is the sum of rows, and partial
+ * sums are [kept][pieces of a row]. Else the last group is kept, an output is a row, and partial sums are [kept][chunks
+ * of rows][row]. */
 struct cut {
     struct groups g; /* `in`: kept */
     bool by_rows;
@@ -57,9 +58,9 @@ void mt_c_add_partials(enum mt_type acc, int64_t parts, int64_t n, const void *p
         add_partials_f32(parts, n, partial, accumulate, to);
 }
 
-C_OP(sum, sum_scratch, NULL);
-C_OP(sq_norm, sq_norm_scratch, NULL);
-C_OP(sq_norm_add, sq_norm_scratch, NULL);
+C_OP_WITH(sum, sum_scratch, NULL);
+C_OP_WITH(sq_norm, sq_norm_scratch, NULL);
+C_OP_WITH(sq_norm_add, sq_norm_scratch, NULL);
 
 #else
 

@@ -1,10 +1,10 @@
-/* grad_scale, loss_scale, adamw and sgd: exact, so that replicas that update themselves stay equal bit by bit. The file
- * is compiled without contraction into fused multiply-adds, powers are by repeated squaring, and constants are made in
- * double and rounded once. */
+/* grad_scale, loss_scale, adamw and sgd: exact, so that replicas that are updated separately stay bit-equal. The file
+ * is compiled without contraction into fused multiply-adds, powers are by repeated squaring, and constants are computed
+ * in double and rounded once. */
 #ifndef T
-#include "kernels/cpu/c/c.h"
+#include "kernels/cpu/c/internal.h"
 
-/* base^n, n >= 0, the same everywhere (pow is not). */
+/* base^n, n >= 0, with the same bits on every host (pow differs). */
 static double power(double base, int64_t n) {
     double result = 1;
     for (; n; n >>= 1, base *= base)
@@ -13,11 +13,8 @@ static double power(double base, int64_t n) {
 }
 
 #define TYPED_SOURCE "kernels/cpu/c/update.c"
+#define KINDS(row) row(grad_scale) row(loss_scale) row(adamw) row(sgd)
 #include "kernels/cpu/c/each_type.h"
-C_OP(grad_scale, NULL, NULL);
-C_OP(loss_scale, NULL, NULL);
-C_OP(adamw, NULL, NULL);
-C_OP(sgd, NULL, NULL);
 
 #else
 
@@ -49,7 +46,7 @@ static void TYPED(loss_scale)(const struct mt_call *call) {
     *(A *)call->out[2].data = (A)skipped;
 }
 
-/* The step is skipped: the first inputs are the outputs. */
+/* Skip the update: outputs are the first inputs. */
 static void TYPED(keep)(const struct mt_call *call) {
     for (int o = 0; o < call->nout; o++)
         if (call->out[o].data != call->in[o].data)
@@ -80,7 +77,7 @@ MT_CLONES static void TYPED(adamw_block)(int64_t n, const struct TYPED(adamw_con
 static void TYPED(adamw)(const struct mt_call *call) {
     const struct mt_attr *t = call->attr;
     double skipped = call->nin > 5 ? (double)*(const A *)call->in[5].data : 0;
-    int64_t step = largest(call->clock->step - (int64_t)skipped, 1); /* whatever a checkpoint says */
+    int64_t step = largest(call->clock->step - (int64_t)skipped, 1); /* at least 1, whatever a checkpoint contains */
     if (*(const A *)call->in[4].data == 0) {
         TYPED(keep)(call);
         return;

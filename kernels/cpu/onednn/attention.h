@@ -1,68 +1,69 @@
-/* What attention and its gradient share: where a head's matrices lie, and the passes over rows of scores. */
+/* What attention and its gradient share: the head's matrices, scratch, and the passes over rows of scores. */
 #ifndef MT_ONEDNN_ATTENTION_H
 #define MT_ONEDNN_ATTENTION_H
 
-#include "kernels/cpu/onednn/onednn.h"
+#include "kernels/cpu/onednn/internal.h"
 
 enum { BLOCK_ROWS = 128 }; /* query rows whose scores are held at a time */
 
-/* A single precision matrix: rows `ld` elements apart. */
+/* A matrix of f32 with leading dimension ld (elements from row to row). */
 struct matrix {
     float *data;
     int64_t ld;
 };
 
 struct attention {
+    bool gradient;
     int64_t batch, seq, heads, size;             /* of this rank's box */
-    int64_t first_sample, first_head, all_heads; /* where the box is */
-    int64_t ld_scores;                           /* row to row in a block of scores */
+    int64_t first_sample, first_head, all_heads; /* offsets of the box */
+    int64_t ld_scores;                           /* leading dimension of a block of scores */
     enum mt_type type;
     bool causal;
     float scale, keep;  /* keep: 1 / (1 - p) */
-    uint32_t threshold; /* elements whose random number is below are dropped; 0: none are */
+    uint32_t threshold; /* an element whose random number is below it is dropped; 0: none */
     uint64_t seed, stream;
 };
 struct attention attention_of(const struct mt_call *call);
 bool attention_types_fit(const struct mt_call *call, int nin, int nout);
 
-/* A thread's scratch is cut up in turn; with `at` null only the size is counted. */
-struct cutter {
-    char *at;
-    int64_t used_bytes;
+/* A thread's scratch: blocks of scores and of their gradients; dropout factors and random numbers of a row;
+ * delta = rowsum(do o); the head's matrices [seq, size]. Of attention only the first line and q, k, v, o are there. */
+struct room {
+    float *scores, *factors, *random, *q, *k, *v, *o;
+    float *grads, *delta, *dout, *dq, *dk, *dv;
 };
-float *cut(struct cutter *cutter, int64_t count);
 
-/* Head `head` of sample `sample` in part `part` of `parts` of t[b, s, parts, h, d], copied (dense, [s, d]) in single
- * precision: products of dense matrices are a tenth faster than of those in place. */
+/* A copy, contiguous and in f32, of t[sample, :, part, head, :] as [s, d], with t[b, s, parts, h, d]: GEMMs of
+ * contiguous matrices are a tenth faster than of strided ones. */
 struct matrix head_of(const struct attention *p, const struct mt_tensor *t, int parts, int part, int64_t sample,
                       int64_t head, float *copy);
-/* The way back, for rows [row, row + rows). */
+/* The reverse, for rows [row, row + rows). */
 void head_store(const struct attention *p, const struct mt_tensor *t, int parts, int part, int64_t sample, int64_t head,
                 int64_t row, int64_t rows, const float *copy);
 static inline struct matrix rows_from(struct matrix m, int64_t row) {
     return (struct matrix){m.data + row * m.ld, m.ld};
 }
 
-/* Run `one` for every head of every sample, each thread with `thread_bytes` of the call's scratch. */
-enum mt_status attention_each_head(const struct mt_call *call, int64_t thread_bytes,
+/* Run `one` for every head of every sample, with the scratch of the thread that runs it. */
+enum mt_status attention_each_head(const struct mt_call *call,
                                    enum mt_status (*one)(const struct attention *p, const struct mt_call *call,
-                                                         char *memory, int64_t sample, int64_t head,
+                                                         const struct room *room, int64_t sample, int64_t head,
                                                          struct mt_err *err),
                                    struct mt_err *err);
 
 /* c[m, n] = alpha op(a) op(b) + beta c, in the calling thread when that is in a parallel region. */
-enum mt_status attention_product(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-                                 struct matrix a, struct matrix b, float beta, struct matrix c, struct mt_err *err);
+enum mt_status attention_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, struct matrix a,
+                              struct matrix b, float beta, struct matrix c, struct mt_err *err);
 
-/* x[0, n) becomes exp(x - max); x[n, padded) becomes 0. Gives the maximum and the sum. */
+/* x[0, n) = exp(x - max), x[n, padded) = 0; *max and *sum: of x[0, n), before and after. */
 void row_exponentials(float *x, int64_t n, int64_t padded, float *max, float *sum);
-/* factor[0, n) = 0 where query `row` of the head drops the key, else 1 / (1 - p). `random` has room
- * for n + 8. */
+/* Dropout: factor[j] = 0 if query `row` of the head drops key j, else 1 / (1 - p), for j < n. random[n + 8]: scratch.
+ */
 void row_factors(const struct attention *p, int64_t sample, int64_t head, int64_t row, int64_t n, uint32_t *random,
                  float *factor);
 void row_multiply(float *x, const float *factor, int64_t n);
-/* x: scores, becomes the dropped probabilities; d: the gradient of those, becomes the scores' gradient (times scale).
- * Both become 0 in [n, padded). factor is null when nothing is dropped. */
+/* With P = exp(x - lse) and M = factor (null: all 1): x = P M and d = scale P (M d - delta) in [0, n); both 0 in
+ * [n, padded). On entry x: scores, d: gradient of P M. */
 void row_gradient(float *x, float *d, const float *factor, int64_t n, int64_t padded, float lse, float delta,
                   float scale);
 void row_scale(float *x, float factor, int64_t n);

@@ -1,4 +1,4 @@
-/* The passes over rows of scores, and the moving of heads in and out of single precision. */
+/* Scratch, the copies of heads to and from f32, and the passes over rows of scores. */
 #include <assert.h>
 #include <dnnl.h>
 #include <math.h>
@@ -12,7 +12,8 @@ struct attention attention_of(const struct mt_call *call) {
     bool gradient = call->kind == MT_OP_attention_grad;
     const struct mt_tensor *qkv = &call->in[gradient ? 1 : 0];
     const struct mt_attr *attr = call->attr;
-    struct attention p = {.batch = qkv->extent[0],
+    struct attention p = {.gradient = gradient,
+                          .batch = qkv->extent[0],
                           .seq = qkv->extent[1],
                           .heads = qkv->extent[3],
                           .size = qkv->extent[4],
@@ -24,7 +25,7 @@ struct attention attention_of(const struct mt_call *call) {
                           .scale = (float)attr->scale,
                           .keep = (float)(1 / (1 - attr->p)),
                           .threshold = mt_drop_threshold(attr->p)};
-    p.ld_scores = round_up(p.seq, 16) + 16; /* never a multiple of 4 KiB, where rows would share cache sets */
+    p.ld_scores = round_up(p.seq, 16) + 16; /* never a multiple of 4 KiB, for which rows would share cache sets */
     if (p.threshold && call->clock) {
         p.seed = call->clock->seed;
         p.stream = mt_drop_stream(attr, call->clock);
@@ -40,11 +41,37 @@ bool attention_types_fit(const struct mt_call *call, int nin, int nout) {
     return call->out[0].type == type && (nout == 1 || call->out[1].type == MT_F32);
 }
 
-float *cut(struct cutter *cutter, int64_t count) {
-    int64_t bytes = round_up(count * (int64_t)sizeof(float), 64);
-    float *at = cutter->at ? (float *)(void *)(cutter->at + cutter->used_bytes) : NULL;
-    cutter->used_bytes += bytes;
+/* Cut `count` floats from the scratch that *used_bytes has got to; null when the size alone is asked for. */
+static float *cut(char *memory, int64_t *used_bytes, int64_t count) {
+    float *at = memory ? (float *)(void *)(memory + *used_bytes) : NULL;
+    *used_bytes += round_up(count * (int64_t)sizeof(float), 64);
     return at;
+}
+
+static int64_t lay_out(const struct attention *p, char *memory, struct room *room) {
+    int64_t matrix = p->seq * p->size, scores = least(BLOCK_ROWS, p->seq) * p->ld_scores;
+    int64_t drawn = p->threshold ? p->seq + 8 : 0, bytes = 0;
+    float **both[] = {&room->q, &room->k, &room->v, &room->o};
+    float **gradients[] = {&room->dout, &room->dq, &room->dk, &room->dv};
+    room->scores = cut(memory, &bytes, scores);
+    room->factors = cut(memory, &bytes, drawn);
+    room->random = cut(memory, &bytes, drawn);
+    for (int i = 0; i < 4; i++) *both[i] = cut(memory, &bytes, matrix);
+    if (!p->gradient) return bytes;
+    room->grads = cut(memory, &bytes, scores);
+    room->delta = cut(memory, &bytes, p->seq);
+    for (int i = 0; i < 4; i++) *gradients[i] = cut(memory, &bytes, matrix);
+    return bytes;
+}
+
+static int64_t thread_bytes(const struct attention *p) {
+    struct room room;
+    return lay_out(p, NULL, &room);
+}
+
+int64_t onednn_attention_scratch(const struct mt_call *call) {
+    struct attention p = attention_of(call);
+    return thread_bytes(&p) * onednn_threads();
 }
 
 MT_CLONES static void widen(const mt_bf16 *restrict from, int64_t ld, float *restrict to, int64_t rows, int64_t n) {
@@ -94,18 +121,20 @@ void head_store(const struct attention *p, const struct mt_tensor *t, int parts,
         narrow(copy, (mt_bf16 *)t->data + at + row * ld, ld, rows, p->size);
 }
 
-enum mt_status attention_each_head(const struct mt_call *call, int64_t thread_bytes,
+enum mt_status attention_each_head(const struct mt_call *call,
                                    enum mt_status (*one)(const struct attention *p, const struct mt_call *call,
-                                                         char *memory, int64_t sample, int64_t head,
+                                                         const struct room *room, int64_t sample, int64_t head,
                                                          struct mt_err *err),
                                    struct mt_err *err) {
     struct attention p = attention_of(call);
+    int64_t bytes = thread_bytes(&p);
     enum mt_status status = MT_OK;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(onednn_threads())
     for (int64_t task = 0; task < p.batch * p.heads; task++) {
-        char *memory = (char *)call->scratch + omp_get_thread_num() * thread_bytes;
+        struct room room = {0};
         struct mt_err mine;
-        enum mt_status st = one(&p, call, memory, task / p.heads, task % p.heads, &mine);
+        lay_out(&p, (char *)call->scratch + omp_get_thread_num() * bytes, &room);
+        enum mt_status st = one(&p, call, &room, task / p.heads, task % p.heads, &mine);
         if (!st) continue;
 #pragma omp critical(onednn_attention)
         if (!status) status = st, *err = mine;
@@ -113,8 +142,8 @@ enum mt_status attention_each_head(const struct mt_call *call, int64_t thread_by
     return status;
 }
 
-enum mt_status attention_product(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-                                 struct matrix a, struct matrix b, float beta, struct matrix c, struct mt_err *err) {
+enum mt_status attention_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, struct matrix a,
+                              struct matrix b, float beta, struct matrix c, struct mt_err *err) {
     dnnl_status_t st = dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, alpha, a.data, a.ld, b.data, b.ld,
                                   beta, c.data, c.ld);
     if (!st) return MT_OK;

@@ -1,20 +1,20 @@
-/* The table of what the oneDNN module serves; everything else is left to plain C. */
+/* The table of the kinds that oneDNN serves; plain C runs the others. */
 #include <dnnl_version.h>
 #include <omp.h>
 
 #include "kernels/cpu/onednn/module.h"
-#include "kernels/cpu/onednn/onednn.h"
+#include "kernels/cpu/onednn/internal.h"
 
 static const struct mt_backend kinds[MT_NOPS] = {
     [MT_OP_matmul] = {"matmul", onednn_matmul_supports, onednn_matmul_scratch, onednn_matmul_run},
     [MT_OP_fused_matmul] = {"fused_matmul", onednn_matmul_supports, onednn_matmul_scratch, onednn_matmul_run},
     [MT_OP_attention] = {"attention", onednn_attention_supports, onednn_attention_scratch, onednn_attention_run},
-    [MT_OP_attention_grad] = {"attention_grad", onednn_attention_grad_supports, onednn_attention_grad_scratch,
+    [MT_OP_attention_grad] = {"attention_grad", onednn_attention_grad_supports, onednn_attention_scratch,
                               onednn_attention_grad_run},
 };
 
-/* A compute thread that the program starts has a default team of its own; all must have the size that scratch was
- * planned for. */
+/* Each compute thread of the program has an OpenMP team of its own. All teams must have the size for which scratch was
+ * planned, which is that of the first caller. */
 int onednn_threads(void) {
     static int threads;
     int known = __atomic_load_n(&threads, __ATOMIC_ACQUIRE);

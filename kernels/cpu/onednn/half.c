@@ -1,15 +1,15 @@
-/* bf16 products by half precision arithmetic: packing, tiles and their kernel (half.h says why and how exactly).
+/* bf16 GEMM in half precision arithmetic: packing, tiles and their kernel. half.h has the reason and the error.
  *
- * As in Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008: blocks of a and b are packed
- * into panels, of ROWS rows and COLS columns, that the kernel reads in order; here for blocks so large that nearly
- * all shapes are packed once. A task keeps some panels of a in the second level cache while those of b go by. */
+ * As in Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008, blocks of a and b are packed
+ * into panels of ROWS rows and COLS columns, which the kernel reads in order. Blocks are so large that nearly all
+ * shapes are packed once. A task keeps some panels of a in the L2 cache while it reads the panels of b. */
 #include "kernels/cpu/onednn/half.h"
 
 #include <assert.h>
 #include <omp.h>
 #include <string.h>
 
-#include "kernels/cpu/onednn/onednn.h"
+#include "kernels/cpu/onednn/internal.h"
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #include <cpuid.h>
@@ -20,14 +20,14 @@
 enum {
     ROWS = 12,    /* of a tile: ROWS x COLS sums take 24 of the 32 registers */
     COLS = 32,    /* of a tile */
-    CHUNK = 128,  /* of k: half of them are summed in half precision, twice */
-    UNIT = 32,    /* of k as packed */
-    MAX_M = 3072, /* of a block: what is packed at a time, in whole panels and units */
+    CHUNK = 128,  /* of k: even and odd k are summed in f16 separately, 64 products each */
+    UNIT = 32,    /* k is packed in multiples of it */
+    MAX_M = 3072, /* of a block, which is packed at a time, in whole panels and units */
     MAX_N = 3072,
     MAX_K = 3072,
-    LINES = 96, /* that a task packs, a multiple of ROWS and of COLS: read twice, the second time from a cache */
-    RUN = 16,   /* panels of b that a task takes */
-    GROUP_BYTES = 3 << 18 /* of panels of a that a task takes: they stay in the second level cache */
+    LINES = 96,           /* that a task packs, a multiple of ROWS and COLS; read twice, the second time from a cache */
+    RUN = 16,             /* panels of b of a task */
+    GROUP_BYTES = 3 << 18 /* panels of a of a task: they stay in the L2 cache */
 };
 
 bool half_is_best(void) {
@@ -36,22 +36,23 @@ bool half_is_best(void) {
     return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 23 & 1) /* AVX512-FP16 */ && !(d >> 22 & 1); /* AMX-BF16 */
 }
 
-/* An operand as m rows (or n columns), the `lines`, of k elements each. */
+/* An operand as `lines` of k elements: the m rows of a, or the n columns of b. */
 struct operand {
     const mt_bf16 *data;
     int64_t line_step, k_step; /* elements; one of them is 1 */
     int64_t width;             /* of a panel: ROWS or COLS */
 };
 
-/* A block of an operand, packed: panels of [k / 2, width] pairs (k even, k odd), and what undoes the scaling of each
- * line. A pair of a is broadcast, and meets pairs of b: so even and odd k are summed apart, and added at the end. */
+/* A packed block of an operand: panels of [k / 2, width] pairs (even k, odd k), and for each line the factor that
+ * undoes its scaling. The kernel multiplies a broadcast pair of a by pairs of b: even and odd k have separate sums,
+ * which are added at the end. */
 struct packed {
     uint32_t *panels;
     float *undo;
 };
 
 struct sizes {
-    int64_t m, n, k;                                  /* of blocks, the last ones may be smaller */
+    int64_t m, n, k;                                  /* of blocks; the last ones may be smaller */
     int64_t panels_a, panels_b, undo_a, undo_b, sums; /* bytes */
 };
 
@@ -60,7 +61,7 @@ static int64_t block_size(int64_t extent, int64_t most, int64_t unit) {
     return round_up((extent + blocks - 1) / blocks, unit);
 }
 
-static struct sizes sizes_of(const struct product_shape *s) {
+static struct sizes sizes_of(const struct gemm_shape *s) {
     struct sizes z = {
         .m = block_size(s->m, MAX_M, ROWS), .n = block_size(s->n, MAX_N, COLS), .k = block_size(s->k, MAX_K, UNIT)};
     z.panels_a = round_up(z.m * z.k * 2, 64), z.panels_b = round_up(z.n * z.k * 2, 64);
@@ -69,13 +70,13 @@ static struct sizes sizes_of(const struct product_shape *s) {
     return z;
 }
 
-int64_t half_scratch_bytes(const struct product_shape *shape) {
+int64_t half_scratch_bytes(const struct gemm_shape *shape) {
     struct sizes z = sizes_of(shape);
     return z.panels_a + z.panels_b + z.undo_a + z.undo_b + z.sums;
 }
 
-/* The power of two that takes a number with these bits (no sign) into [8, 16), within what single precision holds
- * exactly, and its inverse. */
+/* The power of two that scales a bf16 with these bits (without sign) to [8, 16), or as near as 2^-120 to 2^120 allow;
+ * *undo: its inverse. */
 static float scale_of(unsigned largest_bits, float *undo) {
     int exponent = (int)(largest_bits >> 7);
     int shift = exponent == 0 || exponent == 255 ? 0 : 127 + 3 - exponent; /* zeros and subnormals; infinities, NaNs */
@@ -94,7 +95,7 @@ HALF static inline __m512i larger(__m512i most, const mt_bf16 *x, __mmask32 mask
     return _mm512_max_epu16(most, _mm512_and_si512(_mm512_maskz_loadu_epi16(mask, x), _mm512_set1_epi16(0x7fff)));
 }
 
-/* The largest magnitudes (as bits) of `lines` lines, at most LINES. */
+/* The largest magnitude, as bits, of each of `lines` lines (at most LINES). */
 HALF static void largest(const struct operand *op, const mt_bf16 *x, int64_t lines, int64_t k, uint16_t *bits) {
     if (op->k_step == 1) {
         for (int64_t i = 0; i < lines; i++, x += op->line_step) {
@@ -115,7 +116,7 @@ HALF static void largest(const struct operand *op, const mt_bf16 *x, int64_t lin
     }
 }
 
-/* Sixteen bf16 numbers, scaled, in half precision; those that the mask leaves out are not read, and are zero. */
+/* Sixteen bf16 numbers, scaled and converted to f16; lanes outside the mask are not read, and are zero. */
 HALF static inline __m256i halves(const mt_bf16 *x, __mmask16 mask, __m512 scale) {
     __m512i wide = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, x)), 16);
     return _mm512_cvtps_ph(_mm512_mul_ps(_mm512_castsi512_ps(wide), scale),
@@ -126,12 +127,12 @@ static inline __mmask16 first_lanes(int64_t n) {
     return (__mmask16)(n >= 16 ? 0xffff : n <= 0 ? 0 : (1u << n) - 1);
 }
 
-/* The halves of two k as pairs: low | high << 16. */
+/* Pairs of f16 for two k: low | high << 16. */
 HALF static inline __m512i pairs(__m256i low, __m256i high) {
     return _mm512_or_si512(_mm512_cvtepu16_epi32(low), _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16));
 }
 
-/* Rows become columns: row j of the result goes to to + j * step, lanes of the mask only. */
+/* Transpose: row j of the result is stored at to + j * step, lanes of the mask only. */
 HALF static void transpose(__m512i r[16], uint32_t *to, int64_t step, __mmask16 mask) {
     __m512i t[16];
     for (int i = 0; i < 16; i += 2) {
@@ -154,7 +155,7 @@ HALF static void transpose(__m512i r[16], uint32_t *to, int64_t step, __mmask16 
     }
 }
 
-/* A panel whose lines are contiguous along k, where pairs already lie together: sixteen pairs of sixteen lines at a
+/* Pack a panel whose lines are contiguous along k, so that pairs are adjacent: sixteen pairs of sixteen lines at a
  * time. */
 HALF static void pack_lines(const struct operand *op, const mt_bf16 *x, int64_t lines, int64_t k, const float *scale,
                             uint32_t *to) {
@@ -173,7 +174,7 @@ HALF static void pack_lines(const struct operand *op, const mt_bf16 *x, int64_t 
         }
 }
 
-/* Panels whose lines lie side by side, `size` pairs from one to the next. */
+/* Pack panels whose lines are adjacent for each k; panels are `size` pairs apart. */
 HALF static void pack_columns(const struct operand *op, const mt_bf16 *x, int64_t lines, int64_t k, const float *scale,
                               uint32_t *to, int64_t size) {
     for (int64_t j = 0; j < round_up(k, UNIT); j += 2, x += 2 * op->k_step, to += op->width)
@@ -189,7 +190,7 @@ HALF static void pack_columns(const struct operand *op, const mt_bf16 *x, int64_
             }
 }
 
-/* `lines` lines, at most LINES, into panels of `size` pairs: zeros up to whole panels and units of k. */
+/* Pack `lines` lines (at most LINES) into panels of `size` pairs, with zeros up to whole panels and units of k. */
 static void pack_panels(const struct operand *op, const mt_bf16 *x, int64_t lines, int64_t k, uint32_t *to,
                         int64_t size, float *undo) {
     uint16_t bits[LINES];
@@ -213,8 +214,8 @@ static void pack(const struct operand *op, int64_t line0, int64_t lines, int64_t
                     to.panels + line / op->width * size, size, to.undo + line);
 }
 
-/* The product of two panels of k elements, a multiple of UNIT; tile[ROWS][COLS][2]: even and odd k apart. */
-HALF static void tile_product(int64_t k, const uint32_t *a, const uint32_t *b, float *tile) {
+/* GEMM of two panels of k elements, a multiple of UNIT. tile[ROWS][COLS][2]: the sums over even and over odd k. */
+HALF static void tile_gemm(int64_t k, const uint32_t *a, const uint32_t *b, float *tile) {
     __m512h sum[ROWS][2];
     for (int64_t first = 0; first < k; first += CHUNK) {
 #pragma GCC unroll 12
@@ -247,13 +248,13 @@ HALF static void tile_product(int64_t k, const uint32_t *a, const uint32_t *b, f
     }
 }
 
-/* Where a block's tiles go. */
+/* The destination of a block's tiles. */
 struct target {
     void *c;
     int64_t ld;
     enum mt_type type;
-    bool add;           /* to what is there */
-    const float *extra; /* [m, n] of rows `extra_ld` apart: the sums of earlier blocks of k; or null */
+    bool add;           /* to c's old content */
+    const float *extra; /* [m, n], leading dimension extra_ld: the sums of earlier blocks of k; or null */
     int64_t extra_ld;
     const mt_bf16 *bias; /* or null */
 };
@@ -315,16 +316,16 @@ static void multiply(int64_t m, int64_t n, int64_t k, struct packed a, struct pa
         for (int64_t pb = run; pb < least(run + RUN, panels_b); pb++)
             for (int64_t pa = first; pa < end; pa++) {
                 _Alignas(64) float tile[ROWS * COLS * 2];
-                tile_product(k, a.panels + pa * ROWS * k / 2, b.panels + pb * COLS * k / 2, tile);
+                tile_gemm(k, a.panels + pa * ROWS * k / 2, b.panels + pb * COLS * k / 2, tile);
                 tile_store(t, pa * ROWS, pb * COLS, least(ROWS, m - pa * ROWS), least(COLS, n - pb * COLS), tile,
                            a.undo + pa * ROWS, b.undo + pb * COLS);
             }
     }
 }
 
-/* Where block (m0, n0) goes after block k0 of k: between the blocks sums are kept in single precision, in c itself if
- * it has that type. */
-static struct target target_of(const struct product_shape *s, const struct sizes *z, int64_t m0, int64_t n0, int64_t k0,
+/* The destination of block (m0, n0) for block k0 of k. Sums of a block that is not the last of k are kept in f32: in c
+ * itself if that is its type. */
+static struct target target_of(const struct gemm_shape *s, const struct sizes *z, int64_t m0, int64_t n0, int64_t k0,
                                float *sums, const mt_bf16 *bias, void *c) {
     bool last = k0 + z->k >= s->k;
     struct target t = {.type = s->out, .ld = s->ldc, .bias = s->bias && last ? bias + n0 : NULL};
@@ -340,7 +341,7 @@ static struct target target_of(const struct product_shape *s, const struct sizes
     return t;
 }
 
-void half_run(const struct product_shape *s, const mt_bf16 *a, const mt_bf16 *b, const mt_bf16 *bias, void *c,
+void half_run(const struct gemm_shape *s, const mt_bf16 *a, const mt_bf16 *b, const mt_bf16 *bias, void *c,
               void *scratch) {
     struct sizes z = sizes_of(s);
     char *at = scratch;
@@ -369,11 +370,11 @@ void half_run(const struct product_shape *s, const mt_bf16 *a, const mt_bf16 *b,
 bool half_is_best(void) {
     return false;
 }
-int64_t half_scratch_bytes(const struct product_shape *shape) {
+int64_t half_scratch_bytes(const struct gemm_shape *shape) {
     (void)shape;
     return 0;
 }
-void half_run(const struct product_shape *s, const mt_bf16 *a, const mt_bf16 *b, const mt_bf16 *bias, void *c,
+void half_run(const struct gemm_shape *s, const mt_bf16 *a, const mt_bf16 *b, const mt_bf16 *bias, void *c,
               void *scratch) {
     (void)s, (void)a, (void)b, (void)bias, (void)c, (void)scratch;
     assert(!"half_is_best is false");

@@ -1,10 +1,10 @@
-/* matmul and fused_matmul: one product of oneDNN each. GELU and ReLU need the sum before them for the gradient, so
- * they are a pass of our own over a product that is still in cache, a block of rows at a time. */
+/* matmul and fused_matmul by oneDNN's GEMM. GELU and ReLU also store their input, for the gradient. So they are a
+ * separate pass over a block of rows of the GEMM's result that is still in cache. */
 #include <omp.h>
 
 #include "kernels/cpu/onednn/exp.h"
-#include "kernels/cpu/onednn/onednn.h"
-#include "kernels/cpu/onednn/product.h"
+#include "kernels/cpu/onednn/internal.h"
+#include "kernels/cpu/onednn/gemm.h"
 
 static int64_t extent(const struct mt_tensor *t, int first, int count) {
     int64_t n = 1;
@@ -12,16 +12,16 @@ static int64_t extent(const struct mt_tensor *t, int first, int count) {
     return n;
 }
 
-static struct product_shape shape_of(const struct mt_call *call) {
+static struct gemm_shape shape_of(const struct mt_call *call) {
     const struct mt_attr *attr = call->attr;
     const struct mt_tensor *a = &call->in[0], *b = &call->in[1];
-    struct product_shape s = {.trans_a = attr->trans_a,
-                              .trans_b = attr->trans_b,
-                              .accumulate = attr->accumulate,
-                              .bias = call->kind == MT_OP_fused_matmul,
-                              .in = a->type,
-                              .out = call->out[0].type,
-                              .threads = onednn_threads()};
+    struct gemm_shape s = {.trans_a = attr->trans_a,
+                           .trans_b = attr->trans_b,
+                           .accumulate = attr->accumulate,
+                           .bias = call->kind == MT_OP_fused_matmul,
+                           .in = a->type,
+                           .out = call->out[0].type,
+                           .threads = onednn_threads()};
     s.m = extent(a, attr->trans_a ? attr->nk : 0, attr->nm);
     s.k = extent(a, attr->trans_a ? 0 : attr->nm, attr->nk);
     s.n = extent(b, attr->trans_b ? 0 : attr->nk, attr->nn);
@@ -35,7 +35,7 @@ static bool activated(const struct mt_call *call) {
     return call->kind == MT_OP_fused_matmul && call->attr->epilogue != MT_OP_add;
 }
 
-/* Of the epilogues only those that begin with a bias. */
+/* Only epilogues with a bias are supported. */
 static bool known(const struct mt_call *call) {
     return call->kind == MT_OP_matmul || mt_op_epilogue(call->attr->epilogue)->bias;
 }
@@ -45,39 +45,39 @@ bool onednn_matmul_supports(const struct mt_call *call) {
     if (in[0].type != MT_F32 && in[0].type != MT_BF16) return false;
     if (in[1].type != in[0].type || call->attr->tf32 || !known(call)) return false;
     if (call->out[0].type != in[0].type && call->out[0].type != MT_F32) return false;
-    struct product_shape s = shape_of(call);
+    struct gemm_shape s = shape_of(call);
     if (s.m == 0 || s.n == 0 || s.k == 0) return false;
     if (call->kind == MT_OP_fused_matmul && (in[2].type != in[0].type || call->attr->accumulate)) return false;
     struct mt_err err;
-    const struct product *product;
-    return product_get(&s, &product, &err) == MT_OK; /* an old CPU may lack bf16 */
+    const struct gemm *gemm;
+    return gemm_get(&s, &gemm, &err) == MT_OK; /* fails where the CPU lacks bf16 */
 }
 
-/* Rows a block when a pass of ours follows: few enough that they are still in a cache, and enough that packing b again
+/* Rows of a block when an activation follows: few enough that they stay in a cache, many enough that packing b again
  * for each block costs little. */
-static int64_t block_rows(const struct product_shape *s) {
+static int64_t block_rows(const struct gemm_shape *s) {
     int64_t rows = (int64_t)onednn_threads() * (4 << 20) / (s->n * mt_type_size(s->out));
     rows = round_up(rows < 64 ? 64 : rows, 64);
     return least(rows, s->m);
 }
 
-static enum mt_status products(const struct mt_call *call, const struct product **whole, const struct product **last,
-                               struct product_shape *s, struct mt_err *err) {
+static enum mt_status gemms(const struct mt_call *call, const struct gemm **whole, const struct gemm **last,
+                            struct gemm_shape *s, struct mt_err *err) {
     *s = shape_of(call);
     int64_t m = s->m;
     if (activated(call)) s->m = block_rows(s);
-    enum mt_status st = product_get(s, whole, err);
-    struct product_shape rest = *s;
+    enum mt_status st = gemm_get(s, whole, err);
+    struct gemm_shape rest = *s;
     rest.m = m % s->m ? m % s->m : s->m;
-    return st ? st : product_get(&rest, last, err);
+    return st ? st : gemm_get(&rest, last, err);
 }
 
 int64_t onednn_matmul_scratch(const struct mt_call *call) {
     struct mt_err err;
-    struct product_shape s;
-    const struct product *whole, *last;
-    if (products(call, &whole, &last, &s, &err)) return 0;
-    int64_t a = product_scratch_bytes(whole), b = product_scratch_bytes(last);
+    struct gemm_shape s;
+    const struct gemm *whole, *last;
+    if (gemms(call, &whole, &last, &s, &err)) return 0;
+    int64_t a = gemm_scratch_bytes(whole), b = gemm_scratch_bytes(last);
     return a > b ? a : b;
 }
 
@@ -123,9 +123,9 @@ static void activate(enum mt_op_kind epilogue, enum mt_type type, const void *x,
 }
 
 enum mt_status onednn_matmul_run(const struct mt_call *call, struct mt_err *err) {
-    struct product_shape s;
-    const struct product *whole, *last;
-    enum mt_status st = products(call, &whole, &last, &s, err);
+    struct gemm_shape s;
+    const struct gemm *whole, *last;
+    enum mt_status st = gemms(call, &whole, &last, &s, err);
     int64_t m = shape_of(call).m, type_bytes = mt_type_size(s.in);
     const void *bias = s.bias ? call->in[2].data : NULL;
     for (int64_t row = 0; !st && row < m; row += s.m) {
@@ -133,7 +133,7 @@ enum mt_status onednn_matmul_run(const struct mt_call *call, struct mt_err *err)
         const char *a = (const char *)call->in[0].data + row * (s.trans_a ? 1 : s.lda) * type_bytes;
         int64_t at = row * s.n * mt_type_size(s.out);
         char *sum = (char *)call->out[activated(call)].data + at;
-        st = product_run(rows == s.m ? whole : last, a, call->in[1].data, bias, sum, call->scratch, err);
+        st = gemm_run(rows == s.m ? whole : last, a, call->in[1].data, bias, sum, call->scratch, err);
         if (!st && activated(call))
             activate(call->attr->epilogue, s.out, sum, (char *)call->out[0].data + at, rows * s.n);
     }

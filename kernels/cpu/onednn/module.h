@@ -1,6 +1,5 @@
-/* What the oneDNN module and the program that loads it agree on. The module exports one symbol, `mt_onednn_module`;
- * it is used only if what it says of itself is what the program says of itself. The few functions of the program
- * that the module calls are listed in module.c. */
+/* The interface of the oneDNN module (kernels/base/module.h): it exports one symbol, `mt_onednn_module`.
+ * kernels/cpu/module.c loads it, and refers to the functions of the program that the module calls. */
 #ifndef MT_ONEDNN_MODULE_H
 #define MT_ONEDNN_MODULE_H
 

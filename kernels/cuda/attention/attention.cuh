@@ -1,4 +1,5 @@
-/* What attention's kernels share: the shape of a call, the random numbers of dropout, who works where. */
+/* What attention's kernels share: the shape of a call, the random numbers of dropout, and which rows a block works
+ * on. */
 #ifndef DKDV
 #define DKDV 0
 #endif
@@ -35,7 +36,7 @@ __device__ inline u32 philox_below(u64 seed, u64 stream, u64 block, u32 threshol
     return (u32)(c0 < threshold) | (u32)(c1 < threshold) << 1 | (u32)(c2 < threshold) << 2 | (u32)(c3 < threshold) << 3;
 }
 
-/* The random numbers of one head's scores. Seed and step are read where they are used: registers are short. */
+/* The random numbers of one head's scores. Seed and step are read where they are used, to save registers. */
 struct dropping {
     const clock_s *clock;
     u64 tag, first;
@@ -56,7 +57,7 @@ __device__ inline dropping dropping_of(const shape &g, const clock_s *clock, int
     return {clock, g.tag, (u64)(g.first + b * g.heads + h) * (u64)g.s * (u64)g.s, g.threshold, g.s};
 }
 
-/* Where a block is: heavy tiles of a causal head first. */
+/* The rows of a block. Tiles of a causal head with more work come first. */
 struct where {
     int b, h, from; /* first own row */
     i64 head;       /* in the box */

@@ -1,14 +1,15 @@
-/* Products of tiles by mma.sync, a warp's 16 x 8 at a time: sm_80 and later. They are done when they return. */
+/* Multiplication of tiles by mma.sync, a warp's 16 x 8 at a time: sm_80 and later. It is synchronous, so that the
+ * functions that wgmma needs (attention_wgmma.cuh) do nothing. */
 #define GROUP_FIRST(first) (first)
-#define GROUP_LAST(first) ((first) + TILES * 16 - 1) /* of the rows that multiply together */
+#define GROUP_LAST(first) ((first) + TILES * 16 - 1) /* the last row of those that multiply together */
 
-__device__ inline void products_see_copies() {
+__device__ inline void mma_see_copies() {
 }
-__device__ inline void products_end() {
+__device__ inline void mma_commit() {
 }
-template <int LATER> __device__ inline void products_wait() {
+template <int LATER> __device__ inline void mma_wait() {
 }
-template <class registers> __device__ inline void products_settled(registers &) {
+template <class registers> __device__ inline void mma_barrier(registers &) {
 }
 
 __device__ inline void load_transposed(u32 (&f)[4], u32 at) {
@@ -37,7 +38,7 @@ struct own_rows {
         int row = WARP_ROW + (int)(LANE % 16);
         at = tile + (u32)row * (HEAD * 2), flip = (LANE / 16 ^ permuted(row)) << 4;
     }
-    /* When the tile is there. */
+    /* To be called when the tile has arrived. */
     __device__ inline void keep() {
 #if KEEP
 #pragma unroll

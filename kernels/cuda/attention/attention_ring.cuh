@@ -1,9 +1,9 @@
-/* The ring of pairs of tiles that pass by: STAGES of them, of which one is at work and AHEAD are on their way. DKDV's
- * queries have {lse, delta} with them. */
+/* A ring of STAGES pairs of tiles in shared memory: the loop reads one pair while the copies of the next AHEAD are in
+ * flight. In DKDV, {lse, delta} of the queries are copied with them. */
 #define AHEAD (STAGES - 1)
 struct passing {
     const HALF *one, *two;
-    int one_stride, two_stride, s, begin, n; /* rows; the first tile, and how many */
+    int one_stride, two_stride, s, begin, n; /* rows; the first tile, and access many */
     u32 tiles;
     const float2 *rows; /* DKDV */
 
@@ -35,10 +35,10 @@ struct passing {
 #pragma unroll
         for (int t = 0; t < AHEAD; t++) copy(t);
     }
-    /* Tile t is there for all, and the next is sent for. */
+    /* Wait until all threads see pair t; then start the next copy. */
     __device__ inline void arrive(int t) const {
         copies_wait<AHEAD - 1>();
-        products_see_copies();
+        mma_see_copies();
         __syncthreads();
         copy(t + AHEAD);
     }

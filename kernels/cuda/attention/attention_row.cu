@@ -1,5 +1,5 @@
-/* Attention and its gradient without tensor cores, in f32: right on every device and for every shape, and what other
- * ways are compared with. The kernels and their formulas are those of attention_tiles.cu.
+/* Attention and its gradient without tensor cores, in f32: for every device and every shape, and the reference for the
+ * other implementations. The kernels and their formulas are those of attention_tiles.cu.
  *
  * Definitions: FORWARD, DQ or DKDV; TYPE; D (head size), HEAD (D padded), CAUSAL, DROP, BLOCK (rows of a tile) and
  * VECTOR (elements a load). */
@@ -7,9 +7,9 @@
 
 typedef TYPE T;
 
-#define SIDE (BLOCK / 4) /* threads are SIDE by SIDE, each with 4 own rows by every SIDE-th row that passes */
+#define SIDE (BLOCK / 4) /* threads are SIDE by SIDE, each with 4 own rows by every SIDE-th row of the other tile */
 #define THREADS (SIDE * SIDE)
-#define ROW (HEAD + 4) /* of a tile in shared memory: parts of 16 bytes in all banks */
+#define ROW (HEAD + 4) /* of a tile in shared memory: padded, so that rows begin in different banks */
 #define SCORE_ROW (BLOCK + 4)
 #define PARTS (HEAD / BLOCK) /* of 4 elements: of a thread's result, SIDE of them apart */
 #define OWN_ROW (int)(threadIdx.x / SIDE * 4)
@@ -32,7 +32,14 @@ __device__ inline void load_tile(float *tile, const T *from, i64 stride, int row
     }
 }
 
-/* x[i][j] = own row i times row j that passes */
+/* After all threads have read the tile's old rows; returns when they see the new ones. */
+__device__ inline void replace_tile(float *tile, const T *from, i64 stride, int row, int s) {
+    __syncthreads();
+    load_tile(tile, from, stride, row, s);
+    __syncthreads();
+}
+
+/* x[i][j] = the dot product of own row i and row j of the tile */
 __device__ inline void rows_by_rows(scores &x, const float *own, const float *tile) {
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < 4; j++) x[i][j] = 0;
@@ -63,7 +70,7 @@ __device__ inline void put_scores(float *to, const scores &x) {
         for (int j = 0; j < 4; j++) to[(OWN_ROW + i) * SCORE_ROW + ACROSS + SIDE * j] = x[i][j];
 }
 
-/* y[i] += the sum over the rows that pass of x[i][row] tile[row] */
+/* y[i] += the sum over the rows of the tile of x[i][row] tile[row] */
 __device__ inline void add_scores_by_rows(results &y, const float *x, const float *tile) {
 #pragma unroll 2
     for (int k = 0; k < BLOCK; k += 4) {
@@ -132,9 +139,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #endif
     int end = CAUSAL ? min(g.s, at.from + BLOCK) : g.s;
     for (int from = 0; from < end; from += BLOCK) {
-        __syncthreads();
-        load_tile(passing, k, stride, from, g.s);
-        __syncthreads();
+        replace_tile(passing, k, stride, from, g.s);
         scores x;
         rows_by_rows(x, own, passing);
 #pragma unroll
@@ -163,9 +168,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 for (int c = 0; c < 4; c++) o[i][p][c] *= fade;
         }
         put_scores(probs, x);
-        __syncthreads();
-        load_tile(passing, v, stride, from, g.s);
-        __syncthreads();
+        replace_tile(passing, v, stride, from, g.s);
         add_scores_by_rows(o, probs, passing);
     }
     float factor[4];
@@ -214,13 +217,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     int end = CAUSAL ? min(g.s, at.from + BLOCK) : g.s;
     for (int from = 0; from < end; from += BLOCK) {
         scores x, dx;
-        __syncthreads();
-        load_tile(passing, v, stride, from, g.s);
-        __syncthreads();
+        replace_tile(passing, v, stride, from, g.s);
         rows_by_rows(dx, own_dout, passing);
-        __syncthreads();
-        load_tile(passing, k, stride, from, g.s);
-        __syncthreads();
+        replace_tile(passing, k, stride, from, g.s);
         rows_by_rows(x, own, passing);
 #pragma unroll
         for (int i = 0; i < 4; i++)
@@ -261,13 +260,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #endif
     for (int from = CAUSAL ? at.from : 0; from < g.s; from += BLOCK) {
         scores x, dx, p;
-        __syncthreads();
-        load_tile(passing, q, stride, from, g.s);
-        __syncthreads();
+        replace_tile(passing, q, stride, from, g.s);
         rows_by_rows(x, own, passing);
-        __syncthreads();
-        load_tile(passing, dout, out_stride, from, g.s);
-        __syncthreads();
+        replace_tile(passing, dout, out_stride, from, g.s);
         rows_by_rows(dx, own_v, passing);
 #pragma unroll
         for (int j = 0; j < 4; j++) {

@@ -1,7 +1,7 @@
 /* Tiles in shared memory, copies to them, and what lanes hold of scores and results.
  *
- * A tile is rows of HEAD elements, in panels of PANEL elements; the 16-byte parts of a panel's row are permuted so that
- * the same part of eight rows lies in all banks. With rows of 128 bytes this is what wgmma calls a swizzle of 128. */
+ * A tile is rows of HEAD elements, in panels of PANEL elements. The 16-byte parts of a panel's row are permuted so that
+ * the same part of eight rows falls into different banks. With rows of 128 bytes this is wgmma's 128-byte swizzle. */
 #if DKDV
 #define OWN BLOCK_N
 #define PASS BLOCK_M
@@ -19,17 +19,18 @@
 #define TILE_BYTES(rows) ((u32)(rows)*HEAD * 2)
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
+#define EACH(i, count) _Pragma("unroll") for (int i = 0; i < (count); i++)
 
 __device__ inline u32 permuted(int row) {
     return (u32)(PANEL % 64 ? row >> 1 & 3 : row & 7);
 }
-/* A part of a tile of so many rows. */
+/* The address of a 16-byte part of a tile of ROWS rows. */
 template <int ROWS> __device__ inline u32 part_at(u32 tile, int row, int part) {
     u32 panel = tile + (u32)(part / PANEL_PARTS * (ROWS * PANEL * 2));
     return panel + (u32)row * (PANEL * 2) + (((u32)(part % PANEL_PARTS) ^ permuted(row)) << 4);
 }
 
-/* Queue the copy of rows [row, row + N) of a matrix of s rows; what is outside it becomes zero. */
+/* Start the copy of rows [row, row + N) of a matrix of s rows into a tile; elements outside the matrix become zero. */
 template <int N> __device__ inline void copy_tile(u32 tile, const HALF *from, int stride, int row, int s) {
     for (int i = threadIdx.x; i < N * PARTS; i += THREADS) {
         int r = i / PARTS, part = i % PARTS;
@@ -58,8 +59,7 @@ __device__ inline u32 pack(float low, float high) {
     return x;
 }
 
-/* Of what a lane holds of 16 x 8 results: element i is in row lane / 4 + (i & 2 ? 8 : 0), column lane % 4 * 2 + i % 2.
- */
+/* A lane holds four of 16 x 8 results: element i is in row lane / 4 + (i & 2 ? 8 : 0), column lane % 4 * 2 + i % 2. */
 #define LANE (threadIdx.x % 32)
 #define WARP_ROW (int)(threadIdx.x / 32 * (TILES * 16))
 #define LANE_ROW (int)(LANE / 4)
@@ -70,39 +70,31 @@ typedef float results[TILES][PARTS][4];
 typedef u32 operands[TILES][COLUMNS / 2][4]; /* scores as left operand */
 
 __device__ inline void as_operands(operands &to, const scores &x) {
-#pragma unroll
-    for (int m = 0; m < TILES; m++)
-#pragma unroll
-        for (int n = 0; n < COLUMNS; n++) {
+    EACH(m, TILES)
+        EACH(n, COLUMNS) {
             to[m][n / 2][n % 2 * 2] = pack(x[m][n][0], x[m][n][1]);
             to[m][n / 2][n % 2 * 2 + 1] = pack(x[m][n][2], x[m][n][3]);
         }
 }
 
 __device__ inline void clear(results &y) {
-#pragma unroll
-    for (int m = 0; m < TILES; m++)
-#pragma unroll
-        for (int e = 0; e < PARTS; e++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) y[m][e][i] = 0;
+    EACH(m, TILES)
+        EACH(e, PARTS)
+            EACH(i, 4) y[m][e][i] = 0;
 }
 
-/* Results of a warp's own rows, which begin at `from` of s, times a factor each, to memory by way of its own rows of a
- * tile, which nobody needs any more. */
+/* Store the results of a warp's own rows, each times its factor, to rows of a matrix of s rows; the block's first own
+ * row is row `from`. They pass through the warp's rows of `tile`, whose content is overwritten. */
 __device__ inline void store_rows(const results &y, const float (&factor)[TILES][2], u32 tile, HALF *to, int stride,
                                   int from, int s) {
 #if WGMMA
-    __syncthreads(); /* other warps of the group may not be through with these rows */
+    __syncthreads(); /* other warps of the group may still read these rows */
 #else
     __syncwarp();
 #endif
-#pragma unroll
-    for (int m = 0; m < TILES; m++)
-#pragma unroll
-        for (int e = 0; e < PARTS; e++)
-#pragma unroll
-            for (int i = 0; i < 2; i++) {
+    EACH(m, TILES)
+        EACH(e, PARTS)
+            EACH(i, 2) {
                 u32 at = part_at<OWN>(tile, WARP_ROW + m * 16 + i * 8 + LANE_ROW, e) + (u32)LANE_COLUMN * 2;
                 u32 both = pack(y[m][e][2 * i] * factor[m][i], y[m][e][2 * i + 1] * factor[m][i]);
                 asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(both) : "memory");
@@ -120,16 +112,12 @@ __device__ inline void store_rows(const results &y, const float (&factor)[TILES]
     }
 }
 
-/* Scores of keys behind their query, or of no key, become -inf, if there are such; own rows begin at `first`. */
+/* Scores become -inf where the key does not exist, or, with CAUSAL, comes after its query. The warp's own rows begin at
+ * `first`, the other tile's rows at `pass`. */
 __device__ inline void hide(scores &x, int first, int pass, int s) {
     if (DKDV ? !CAUSAL || pass >= first + TILES * 16 - 1 : pass + PASS <= s && !(CAUSAL && pass + PASS - 1 > first))
         return;
-#pragma unroll
-    for (int m = 0; m < TILES; m++)
-#pragma unroll
-        for (int c = 0; c < COLUMNS; c++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
+    EACH(m, TILES) EACH(c, COLUMNS) EACH(i, 4) {
                 int own = first + m * 16 + LANE_ROW + (i & 2) * 4, passing = pass + c * 8 + LANE_COLUMN + (i & 1);
                 int key = DKDV ? own : passing, query = DKDV ? passing : own;
                 if ((!DKDV && key >= s) || (CAUSAL && key > query)) x[m][c][i] = -INF;
@@ -137,11 +125,10 @@ __device__ inline void hide(scores &x, int first, int pass, int s) {
 }
 
 #if DROP
-/* A bit for each score of 16 rows from `own` on that is dropped, four a column of 8. Where Philox blocks are whole, the
- * lanes that share some make one each. */
+/* A bit for each score of the 16 rows from `own` on, set where it is dropped: four bits for each 8 columns. Where rows
+ * of scores are whole Philox blocks (DROP 4), lanes that need the same blocks compute one each and exchange them. */
 __device__ inline void drop_bits(u32 (&bits)[WORDS], const dropping &r, int own, int pass) {
-#pragma unroll
-    for (int w = 0; w < WORDS; w++) {
+    EACH(w, WORDS) {
         u32 mine = 0;
 #pragma unroll 1
         for (int n = 0; n < (COLUMNS < 8 ? COLUMNS : 8); n++) {
@@ -164,8 +151,7 @@ __device__ inline void drop_bits(u32 (&bits)[WORDS], const dropping &r, int own,
         }
 #if DROP == 4 && DKDV
         bits[w] = 0;
-#pragma unroll
-        for (int i = 0; i < 4; i++)
+        EACH(i, 4)
             bits[w] |= (__shfl_sync(~0u, mine, (LANE & ~12u) | i << 2) >> LANE / 4 % 4 & 0x11111111u) << i;
 #elif DROP == 4
         u32 other = __shfl_xor_sync(~0u, mine, 1), low = 0x33333333u;

@@ -1,16 +1,16 @@
-/* Attention and its gradient, a tile of queries by a tile of keys at a time, on tensor cores; scores live in registers
+/* Attention and its gradient on tensor cores, a tile of queries by a tile of keys at a time; scores are in registers
  * only.
  *
- * Each kernel has tiles that its block keeps (OWN rows: queries, or keys in DKDV) and tiles that pass by. Forward: with
- * running maxima and sums (Dao, "FlashAttention-2", 2023). Backward, with P the probabilities, made again from lse, and
- * M the dropout factors (0 or 1 / (1 - p)):
+ * A block keeps the tiles of its own rows (OWN of them: queries, or keys in DKDV) and loops over tiles of the other
+ * side (PASS rows each). Forward: with running maxima and sums (Dao, "FlashAttention-2", 2023). Backward, with P the
+ * probabilities, recomputed from lse, and M the dropout factors (0 or 1 / (1 - p)):
  *
  *   dv = (P M)' do    dS = scale P (M (do v') - delta)    dq = dS k    dk = dS' q    delta = rowsum(do o)
  *
  * (dS has its scale before it becomes a HALF: f16 ends at 65504.) DQ keeps queries and leaves {lse, scale delta} of
- * each for DKDV, which keeps keys and works on transposed scores, so that in both what was a result is the next
- * product's left operand where it lies. That is seven products of tiles; one kernel would do with five, but had to hand
- * scores between warps and to add dq up in memory, in order.
+ * each query for DKDV, which keeps keys and works on transposed scores; so in both, the registers of one
+ * multiplication's result are the left operand of the next. That is seven multiplications of tiles; a single kernel
+ * would need five, but would have to pass scores between warps and to sum dq in memory, in order.
  *
  * Definitions: FORWARD, DQ or DKDV; HALF (bf16 or f16); WGMMA (1: warpgroups multiply, sm_90a; 0: warps); D (head
  * size), HEAD (D padded), CAUSAL, DROP (0: none; 4: rows of scores are whole Philox blocks; 1: any), BLOCK_M, BLOCK_N
@@ -31,25 +31,20 @@ __device__ inline u32 shared_memory() {
 }
 
 #if FORWARD
-/* Brings maxima and sums of the rows up to date, fades their results, and turns scores into probabilities that lack
- * their sum. */
+/* Update the maxima and sums of the rows, scale their results down to the new maxima, and turn scores into
+ * probabilities times their row's sum. */
 __device__ inline void softmax(scores &x, results &o, float (&most)[TILES][2], float (&sum)[TILES][2], float scale2) {
-#pragma unroll
-    for (int m = 0; m < TILES; m++)
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
+    EACH(m, TILES)
+        EACH(i, 2) {
             float old = most[m][i], now = old;
-#pragma unroll
-            for (int n = 0; n < COLUMNS; n++) now = fmaxf(now, fmaxf(x[m][n][2 * i], x[m][n][2 * i + 1]));
+            EACH(n, COLUMNS) now = fmaxf(now, fmaxf(x[m][n][2 * i], x[m][n][2 * i + 1]));
             now = fmaxf(now, __shfl_xor_sync(~0u, now, 1));
             now = fmaxf(now, __shfl_xor_sync(~0u, now, 2));
             float fade = power_of_2((old - now) * scale2), less = now * scale2, all = 0;
-#pragma unroll
-            for (int n = 0; n < COLUMNS; n++)
+            EACH(n, COLUMNS)
 #pragma unroll
                 for (int j = 2 * i; j < 2 * i + 2; j++) all += x[m][n][j] = power_of_2(fmaf(x[m][n][j], scale2, -less));
-#pragma unroll
-            for (int e = 0; e < PARTS; e++) o[m][e][2 * i] *= fade, o[m][e][2 * i + 1] *= fade;
+            EACH(e, PARTS) o[m][e][2 * i] *= fade, o[m][e][2 * i + 1] *= fade;
             most[m][i] = now, sum[m][i] = sum[m][i] * fade + all;
         }
 }
@@ -68,8 +63,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     results o;
     float most[TILES][2], sum[TILES][2];
     clear(o);
-#pragma unroll
-    for (int m = 0; m < TILES; m++) most[m][0] = most[m][1] = -INF, sum[m][0] = sum[m][1] = 0;
+    EACH(m, TILES) most[m][0] = most[m][1] = -INF, sum[m][0] = sum[m][1] = 0;
     int first = at.from + WARP_ROW; /* the warp's queries */
 #if DROP
     dropping random = dropping_of(g, clock, at.b, at.h);
@@ -81,32 +75,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         int key = t * PASS;
         if (CAUSAL && key > GROUP_LAST(first)) continue;
         scores x;
-        rows_by_rows(x, own, ring.tile(t)), products_end();
-        products_wait<0>(), products_settled(x);
+        rows_by_rows(x, own, ring.tile(t)), mma_commit();
+        mma_wait<0>(), mma_barrier(x);
         hide(x, first, key, g.s);
         softmax(x, o, most, sum, g.scale2);
 #if DROP
-#pragma unroll
-        for (int m = 0; m < TILES; m++) {
+        EACH(m, TILES) {
             u32 bits[WORDS];
             drop_bits(bits, random, first + m * 16, key);
-#pragma unroll
-            for (int c = 0; c < COLUMNS; c++)
-#pragma unroll
-                for (int i = 0; i < 4; i++)
+            EACH(c, COLUMNS)
+                EACH(i, 4)
                     if (IS_DROPPED(bits, c, i)) x[m][c][i] = 0;
         }
 #endif
         operands p;
         as_operands(p, x);
-        add_scores_by_rows(o, p, ring.tile(t) + TILE_BYTES(PASS)), products_end();
-        products_wait<0>(), products_settled(o), products_settled(p);
+        add_scores_by_rows(o, p, ring.tile(t) + TILE_BYTES(PASS)), mma_commit();
+        mma_wait<0>(), mma_barrier(o), mma_barrier(p);
     }
     float factor[TILES][2];
-#pragma unroll
-    for (int m = 0; m < TILES; m++)
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
+    EACH(m, TILES)
+        EACH(i, 2) {
             float all = sum[m][i];
             all += __shfl_xor_sync(~0u, all, 1);
             all += __shfl_xor_sync(~0u, all, 2);
@@ -119,11 +108,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #endif
 
 #if DQ
-/* Scaled delta of the warp's own queries, as their lanes hold it; lse and that of each also go to `rows`. */
+/* lse (in base 2) and scaled delta of the warp's own queries, as lanes hold rows of scores; of each query both also go
+ * to `rows`. */
 __device__ inline void query_rows(float (&lse2)[TILES][2], float (&delta)[TILES][2], const HALF *dout, const HALF *o,
                                   const float *lse, float2 *rows, int stride, int first, const shape &g) {
-#pragma unroll
-    for (int m = 0; m < TILES; m++) {
+    EACH(m, TILES) {
         int query = first + m * 16 + (int)(LANE / 2); /* two lanes a row */
         float sum = 0, log2 = 0;
         if (query < g.s) {
@@ -131,8 +120,7 @@ __device__ inline void query_rows(float (&lse2)[TILES][2], float (&delta)[TILES]
                 uint4 a = *(const uint4 *)(dout + (i64)query * stride + e),
                       b = *(const uint4 *)(o + (i64)query * stride + e);
                 const u32 x[4] = {a.x, a.y, a.z, a.w}, y[4] = {b.x, b.y, b.z, b.w};
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
+                EACH(i, 4) {
                     float xl, xh, yl, yh;
                     unpair((const HALF *)0, x[i], xl, xh), unpair((const HALF *)0, y[i], yl, yh);
                     sum = fmaf(xl, yl, sum);
@@ -143,8 +131,7 @@ __device__ inline void query_rows(float (&lse2)[TILES][2], float (&delta)[TILES]
         }
         sum = (sum + __shfl_xor_sync(~0u, sum, 1)) * g.scale;
         if (LANE % 2 == 0 && query < g.s) rows[query] = make_float2(log2, sum);
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
+        EACH(i, 2) {
             lse2[m][i] = __shfl_sync(~0u, log2, LANE_ROW * 2 + i * 16);
             delta[m][i] = __shfl_sync(~0u, sum, LANE_ROW * 2 + i * 16);
         }
@@ -181,28 +168,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         int key = t * PASS;
         if (CAUSAL && key > GROUP_LAST(first)) continue;
         scores x, dx;
-        rows_by_rows(x, own_q, ring.tile(t)), products_end();
-        rows_by_rows(dx, own_dout, ring.tile(t) + TILE_BYTES(PASS)), products_end();
+        rows_by_rows(x, own_q, ring.tile(t)), mma_commit();
+        rows_by_rows(dx, own_dout, ring.tile(t) + TILE_BYTES(PASS)), mma_commit();
 #if DROP
         u32 bits[TILES][WORDS];
-#pragma unroll
-        for (int m = 0; m < TILES; m++) drop_bits(bits[m], random, first + m * 16, key);
+        EACH(m, TILES) drop_bits(bits[m], random, first + m * 16, key);
 #endif
-        products_wait<1>(), products_settled(x);
+        mma_wait<1>(), mma_barrier(x);
         hide(x, first, key, g.s);
-#pragma unroll
-        for (int m = 0; m < TILES; m++)
-#pragma unroll
-            for (int c = 0; c < COLUMNS; c++)
-#pragma unroll
-                for (int i = 0; i < 4; i++) x[m][c][i] = power_of_2(fmaf(x[m][c][i], g.scale2, -lse2[m][i / 2]));
-        products_wait<0>(), products_settled(dx);
-#pragma unroll
-        for (int m = 0; m < TILES; m++)
-#pragma unroll
-            for (int c = 0; c < COLUMNS; c++)
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
+        EACH(m, TILES) EACH(c, COLUMNS) EACH(i, 4) x[m][c][i] = power_of_2(fmaf(x[m][c][i], g.scale2, -lse2[m][i / 2]));
+        mma_wait<0>(), mma_barrier(dx);
+        EACH(m, TILES) EACH(c, COLUMNS) EACH(i, 4) {
                     float d = dx[m][c][i];
 #if DROP
                     d = IS_DROPPED(bits[m], c, i) ? 0 : d * g.grow;
@@ -211,18 +187,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 }
         operands ds;
         as_operands(ds, x);
-        add_scores_by_rows(dq, ds, ring.tile(t)), products_end();
-        products_wait<0>(), products_settled(dq), products_settled(ds);
+        add_scores_by_rows(dq, ds, ring.tile(t)), mma_commit();
+        mma_wait<0>(), mma_barrier(dq), mma_barrier(ds);
     }
     float factor[TILES][2];
-#pragma unroll
-    for (int m = 0; m < TILES; m++) factor[m][0] = factor[m][1] = 1;
+    EACH(m, TILES) factor[m][0] = factor[m][1] = 1;
     store_rows(dq, factor, q_tile, dqkv + base, stride, at.from, g.s);
 }
 #endif
 
 #if DKDV
-/* {lse, scale delta} of the lane's two queries of a column of 8. */
+/* {lse, scale delta} of the lane's two queries of the 8 of column block c. */
 __device__ inline void query_numbers(float (&lse2)[2], float (&delta)[2], u32 numbers, int c) {
     asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
                  : "=f"(lse2[0]), "=f"(delta[0]), "=f"(lse2[1]), "=f"(delta[1])
@@ -257,24 +232,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         if (CAUSAL && query + PASS <= GROUP_FIRST(first)) continue;
         u32 q_tile = ring.tile(t), dout_tile = q_tile + TILE_BYTES(PASS), numbers = ring.numbers(t);
         scores x, dx;
-        rows_by_rows(x, own_k, q_tile), products_end();
-        rows_by_rows(dx, own_v, dout_tile), products_end();
+        rows_by_rows(x, own_k, q_tile), mma_commit();
+        rows_by_rows(dx, own_v, dout_tile), mma_commit();
 #if DROP
         u32 bits[TILES][WORDS];
-#pragma unroll
-        for (int m = 0; m < TILES; m++) drop_bits(bits[m], random, first + m * 16, query);
+        EACH(m, TILES) drop_bits(bits[m], random, first + m * 16, query);
 #endif
-        products_wait<1>(), products_settled(x);
+        mma_wait<1>(), mma_barrier(x);
         hide(x, first, query, g.s);
         operands p, ds;
-#pragma unroll
-        for (int m = 0; m < TILES; m++)
-#pragma unroll
-            for (int c = 0; c < COLUMNS; c++) {
+        EACH(m, TILES)
+            EACH(c, COLUMNS) {
                 float lse2[2], delta[2], kept[4];
                 query_numbers(lse2, delta, numbers, c);
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
+                EACH(i, 4) {
                     kept[i] = x[m][c][i] = power_of_2(fmaf(x[m][c][i], g.scale2, -lse2[i % 2]));
 #if DROP
                     if (IS_DROPPED(bits[m], c, i)) kept[i] = 0;
@@ -282,16 +253,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 }
                 p[m][c / 2][c % 2 * 2] = pack(kept[0], kept[1]), p[m][c / 2][c % 2 * 2 + 1] = pack(kept[2], kept[3]);
             }
-        add_scores_by_rows(dv, p, dout_tile), products_end();
-        products_wait<1>(), products_settled(dx);
-#pragma unroll
-        for (int m = 0; m < TILES; m++)
-#pragma unroll
-            for (int c = 0; c < COLUMNS; c++) {
+        add_scores_by_rows(dv, p, dout_tile), mma_commit();
+        mma_wait<1>(), mma_barrier(dx);
+        EACH(m, TILES)
+            EACH(c, COLUMNS) {
                 float lse2[2], delta[2];
                 query_numbers(lse2, delta, numbers, c);
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
+                EACH(i, 4) {
                     float d = dx[m][c][i];
 #if DROP
                     d = IS_DROPPED(bits[m], c, i) ? 0 : d * g.grow;
@@ -300,12 +268,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 }
             }
         as_operands(ds, x);
-        add_scores_by_rows(dk, ds, q_tile), products_end();
-        products_wait<0>(), products_settled(dk), products_settled(dv), products_settled(p), products_settled(ds);
+        add_scores_by_rows(dk, ds, q_tile), mma_commit();
+        mma_wait<0>(), mma_barrier(dk), mma_barrier(dv), mma_barrier(p), mma_barrier(ds);
     }
     float k_factor[TILES][2], v_factor[TILES][2];
-#pragma unroll
-    for (int m = 0; m < TILES; m++)
+    EACH(m, TILES)
         k_factor[m][0] = k_factor[m][1] = 1, v_factor[m][0] = v_factor[m][1] = DROP ? g.grow : 1.0f;
     store_rows(dk, k_factor, k_tile, dqkv + base + out_stride, stride, at.from, g.s);
     store_rows(dv, v_factor, v_tile, dqkv + base + 2 * out_stride, stride, at.from, g.s);

@@ -1,5 +1,5 @@
-/* cuDNN's attention as a way: no dropout, heads of whole 16-byte parts. Plans are made once for each shape; that takes
- * seconds, as the library compiles. */
+/* cuDNN's attention as implementations: no dropout, rows of heads that are multiples of 16 bytes. A plan is made once
+ * for each shape, which takes seconds, as the library compiles. */
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -26,9 +26,9 @@ static struct cudnn_attention_shape shape_of(const struct mt_call *call, bool an
     return s;
 }
 
-/* Backward, engines of some versions for sm_90 let queries see places behind the last key, up to whole tiles, as if
- * their scores were 0. Where those of all keys are far below (lse < -88), their exponentials overflow, and dq is not a
- * number; random operands do not show it. A causal mask hides them. */
+/* Backward, engines of some versions for sm_90 take positions behind the last key, up to whole tiles, for keys with a
+ * score of 0. Where the scores of all keys are far below (lse < -88), exponentials of those overflow, and dq is NaN;
+ * random operands do not show it. A causal mask hides them. */
 static bool sees_only_keys(const struct cudnn_attention_shape *s) {
     return !s->backward || s->causal || s->s % 128 == 0;
 }
@@ -97,7 +97,7 @@ static enum mt_status run(const struct cuda_queue *queue, const struct mt_call *
     return cudnn_attention_run(attention, queue->stream, &data, err);
 }
 
-/* The library loads code when a plan is made and first run, which a stream that is captured must not mind. */
+/* The library loads code when a plan is made and first run, which must not disturb a capture. */
 static enum mt_status queue_plan(const struct cuda_queue *queue, const struct mt_call *call, bool any_order,
                                  struct mt_err *err) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -107,7 +107,7 @@ static enum mt_status queue_plan(const struct cuda_queue *queue, const struct mt
     return st;
 }
 
-#define CUDNN_WAY(name, any_order)                                                                                     \
+#define CUDNN_IMPL(name, any_order)                                                                                    \
     static bool name##_possible(const struct cuda *cuda, const struct mt_call *call) {                                 \
         return can(cuda, call, any_order);                                                                             \
     }                                                                                                                  \
@@ -118,8 +118,8 @@ static enum mt_status queue_plan(const struct cuda_queue *queue, const struct mt
                                        struct mt_err *err) {                                                           \
         return queue_plan(queue, call, any_order, err);                                                                \
     }                                                                                                                  \
-    const struct attention_way attention_way_##name = {#name,        name##_possible, cudnn_missing,                   \
-                                                       name##_bytes, queue_##name,    any_order};
+    const struct attention_impl attention_impl_##name = {#name,        name##_possible, cudnn_missing,                 \
+                                                         name##_bytes, queue_##name,    any_order};
 
 #else
 
@@ -134,9 +134,9 @@ static enum mt_status refuse(const struct cuda_queue *queue, const struct mt_cal
     (void)queue, (void)call;
     return mt_fail(err, MT_EMISSING, "%s", missing());
 }
-#define CUDNN_WAY(name, any_order)                                                                                     \
-    const struct attention_way attention_way_##name = {#name, never, missing, NULL, refuse, any_order};
+#define CUDNN_IMPL(name, any_order)                                                                                    \
+    const struct attention_impl attention_impl_##name = {#name, never, missing, NULL, refuse, any_order};
 #endif
 
-CUDNN_WAY(cudnn, false)
-CUDNN_WAY(cudnn_any_order, true)
+CUDNN_IMPL(cudnn, false)
+CUDNN_IMPL(cudnn_any_order, true)

@@ -1,11 +1,10 @@
-/* The ways to attention that are kernels of ours: on tensor cores, with tiles from attention_tiles.def, by warpgroups
- * (sm_90) or by warps (sm_80 and later), and without them.
+/* The implementations of attention that are kernels of ours: on tensor cores, with tiles from attention_tiles.def, by
+ * warpgroups (sm_90) or by warps (sm_80 and later); and without tensor cores.
  *
- * Tensor cores take halves (bf16, f16), where heads have whole 16-byte parts. Heads are padded with zeros to 32, 64, 96
- * or 128 elements, to 64 or 128 for warpgroups. */
+ * Tensor cores multiply halves (bf16, f16), and rows of heads must be multiples of 16 bytes. Heads are padded with
+ * zeros to 32, 64, 96 or 128 elements, to 64 or 128 for warpgroups. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/tune/variant.h"
@@ -70,9 +69,9 @@ static enum engine engine_of(const struct tiles *t) {
     return t->use & GROUPS ? WARPGROUPS : WARPS;
 }
 
-const struct attention_way *attention_way_of_row(int row) {
+const struct attention_impl *attention_impl_of_row(int row) {
     if (row < 0 || row >= NTILES) return NULL;
-    return engine_of(&tiles[row]) == WARPGROUPS ? &attention_way_warpgroups : &attention_way_tiles;
+    return engine_of(&tiles[row]) == WARPGROUPS ? &attention_impl_warpgroups : &attention_impl_tiles;
 }
 
 static bool is_of(const struct tiles *t, enum engine engine, enum kernel kernel, int head) {
@@ -108,16 +107,16 @@ static int tile_variants(const struct cuda *cuda, const struct mt_call *call, en
 static enum mt_status queue_warpgroups(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err);
 static enum mt_status queue_tiles(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err);
 
-#define FAMILY(engine, kernel, way)                                                                                    \
+#define FAMILY(engine, kernel, impl)                                                                                   \
     static int engine##_##kernel(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {     \
         return tile_variants(cuda, call, engine, kernel, list);                                                        \
     }                                                                                                                  \
     static const struct cuda_family family_##engine##_##kernel = {                                                     \
-        #way " " #kernel,                                                                                              \
+        #impl " " #kernel,                                                                                             \
         "attention_tiles",                                                                                             \
         {"queries", "keys", "warps", "stages", "blocks", "keep"},                                                      \
         engine##_##kernel,                                                                                             \
-        queue_##way};
+        queue_##impl};
 FAMILY(WARPS, FORWARD, tiles)
 FAMILY(WARPS, DQ, tiles)
 FAMILY(WARPS, DKDV, tiles)
@@ -131,18 +130,15 @@ static const struct cuda_family *const families[][3] = {
 
 static enum mt_status chosen_tiles(const struct cuda_queue *queue, enum engine engine, enum kernel kernel,
                                    const struct mt_call *call, const struct tiles **chosen, struct mt_err *err) {
-    const struct attention_way *way;
     struct cuda_variant v;
-    struct mt_err ignored = MT_ERR_INIT;
-    int row, head = padded_head(engine, call);
-    attention_forced(&way, &row, &ignored); /* which attention_choose has found well */
-    if (row >= 0 && is_of(&tiles[row], engine, kernel, head)) {
+    int row = attention_forced_row(), head = padded_head(engine, call);
+    if (row >= 0 && row < NTILES && is_of(&tiles[row], engine, kernel, head)) {
         *chosen = &tiles[row];
         return MT_OK;
     }
     if (!(*chosen = default_tiles(queue->cuda, engine, kernel, head)))
         return mt_fail(err, MT_EBUG, "attention: no tiles for heads of %d", head);
-    enum mt_status st = cuda_choose(queue, families[engine][kernel], call, &v, err);
+    enum mt_status st = cuda_choose_variant(queue, families[engine][kernel], call, &v, err);
     for (const struct tiles *t = tiles; t < tiles + NTILES && !st; t++)
         if (is_of(t, engine, kernel, head) && t->queries == v.p[0] && t->keys == v.p[1] && t->warps == v.p[2] &&
             t->stages == v.p[3] && t->blocks == v.p[4] && t->keep == v.p[5])
@@ -258,7 +254,7 @@ static bool row_possible(const struct cuda *cuda, const struct mt_call *call) {
     return true;
 }
 
-const struct attention_way attention_way_warpgroups = {"warpgroups", warpgroups_possible, NULL,
-                                                       NULL,         queue_warpgroups,    false};
-const struct attention_way attention_way_tiles = {"tiles", tiles_possible, NULL, NULL, queue_tiles, false};
-const struct attention_way attention_way_row = {"row", row_possible, NULL, NULL, queue_row, false};
+const struct attention_impl attention_impl_warpgroups = {"warpgroups", warpgroups_possible, NULL,
+                                                         NULL,         queue_warpgroups,    false};
+const struct attention_impl attention_impl_tiles = {"tiles", tiles_possible, NULL, NULL, queue_tiles, false};
+const struct attention_impl attention_impl_row = {"row", row_possible, NULL, NULL, queue_row, false};

@@ -1,12 +1,13 @@
-/* Captured work: a graph of the driver's, and a mark in the host's memory for each stream.
+/* Captured work: a graph of the driver's, and for each stream a mark in the host's memory.
  *
- * Between operators lie stamps (stamp.cu), kernels of one thread that write the GPU's time and how many stamps the
- * stream has passed. A stream is stamped where its work begins and ends, that is around its waits for others and at
- * both ends of a launch; before and after a collective; and after every few operators, since a stamp costs some
- * microseconds (about two on an H100, after each of 885 operators). The items between the last stamp that was
- * passed and the next are what runs. Times of the last launches are kept in slots.
+ * Timestamps are kernels of one thread (timestamp.cu) between operators: they write the GPU's time, and how many of
+ * them the stream has passed. A stream has one where its work begins and ends, that is around its waits for other
+ * streams and at both ends of a launch; before and after a collective; and after every TIMESTAMP_EVERY operators. Not
+ * more, since one costs some microseconds (about two on an H100, after each of 885 operators). The items between the
+ * last timestamp that was passed and the next are what runs. Times of the last launches are kept in slots.
  *
- * The driver's limit is memory: some hundred bytes a kernel on the host and on the GPU, whence a limit here. */
+ * A captured kernel takes some hundred bytes of the driver's memory on the host and on the GPU; so items are limited.
+ */
 #include "kernels/cuda/device/capture.h"
 
 #include <assert.h>
@@ -17,44 +18,44 @@
 #include "kernels/base/arena.h"
 
 enum {
-    STAMP_EVERY = 32,
-    MOST_STAMPS = 8192,
+    TIMESTAMP_EVERY = 32,
+    MOST_TIMESTAMPS = 8192,
     MOST_ITEMS = 1 << 17,
     MOST_PARTS = 4,
     SLOTS = MT_CAPTURE_LAUNCHES,
     PASSED_BITS = 20
 };
-static const double settle_s = 1;
+static const double patience_s = 1; /* for a last launch that does not end */
 
 struct item {
     const char *what; /* null: a wait */
     bool collective;
-    uint32_t stamps; /* before it */
+    uint32_t timestamps; /* before it */
 };
 
-/* What a stream does between waits. */
-struct stretch {
-    uint32_t begin, end; /* stamps */
+/* Work of a stream between two waits. */
+struct span {
+    uint32_t begin, end; /* timestamps */
 };
 
 struct cuda_part {
     struct cuda_capture *capture;
     struct mt_stream *stream;
     struct cuda_queue queue;
-    CUfunction stamp;
-    uint64_t *mark;  /* a launch's number above, the stamps that it has passed below */
-    uint64_t *times; /* [SLOTS][MOST_STAMPS] nanoseconds */
+    CUfunction timestamp;
+    uint64_t *mark;  /* a launch's number above, the timestamps that it has passed below */
+    uint64_t *times; /* [SLOTS][MOST_TIMESTAMPS] nanoseconds */
     CUdeviceptr mark_at, times_at;
-    uint32_t nstamps;
-    bool working; /* in a stretch */
-    int since;    /* items since the last stamp */
+    uint32_t ntimestamps;
+    bool working; /* in a span */
+    int since;    /* items since the last timestamp */
     struct item *items;
     int nitems, items_capacity;
-    struct stretch *stretches;
-    int nstretches, stretches_capacity;
+    struct span *spans;
+    int nspans, spans_capacity;
 };
 
-/* The capture's clock on the GPU, and on its way there. */
+/* The capture's clock, as it is on the GPU, and in pinned memory to be copied there. */
 struct state {
     struct mt_clock clock;
     uint64_t launch;
@@ -76,8 +77,8 @@ struct cuda_capture {
     CUevent done[SLOTS];
 };
 
-static struct cuda_capture *capture_of(const struct mt_capture *capture) {
-    return (struct cuda_capture *)(uintptr_t)capture;
+static struct cuda_capture *capture_of(struct mt_capture *capture) {
+    return (struct cuda_capture *)capture;
 }
 
 /* ---- parts ---- */
@@ -86,49 +87,48 @@ const struct cuda_queue *cuda_part_queue(const struct cuda_part *part) {
     return &part->queue;
 }
 
-static enum mt_status stamp(struct cuda_part *part, struct mt_err *err) {
-    if (part->nstamps == MOST_STAMPS || part->nitems >= MOST_ITEMS)
+static enum mt_status timestamp(struct cuda_part *part, struct mt_err *err) {
+    if (part->ntimestamps == MOST_TIMESTAMPS || part->nitems >= MOST_ITEMS)
         return mt_fail(err, MT_EINPUT, "more work than one graph should hold: %d operators, %d marks of progress",
-                       part->nitems, (int)part->nstamps);
+                       part->nitems, (int)part->ntimestamps);
     CUdeviceptr launch = part->capture->state + offsetof(struct state, launch);
-    CUdeviceptr times = part->times_at + part->nstamps * sizeof *part->times;
-    uint64_t stride = MOST_STAMPS, passed = part->nstamps + 1;
-    enum mt_status st = cuda_launch(&part->queue, part->stamp, 1, 1, 0,
+    CUdeviceptr times = part->times_at + part->ntimestamps * sizeof *part->times;
+    uint64_t stride = MOST_TIMESTAMPS, passed = part->ntimestamps + 1;
+    enum mt_status st = cuda_launch(&part->queue, part->timestamp, 1, 1, 0,
                                     (void *[]){&launch, &times, &stride, &part->mark_at, &passed}, err);
     if (st) return st;
-    part->nstamps++;
+    part->ntimestamps++;
     part->since = 0;
     return MT_OK;
 }
 
 static void push(struct cuda_part *part, const char *what, bool collective) {
     mt_arena_grow(&part->capture->arena, &part->items, part->nitems, &part->items_capacity, sizeof *part->items);
-    part->items[part->nitems++] = (struct item){what, collective, part->nstamps};
+    part->items[part->nitems++] = (struct item){what, collective, part->ntimestamps};
     part->since++;
 }
 
 enum mt_status cuda_part_begin(struct cuda_part *part, bool collective, struct mt_err *err) {
     if (part->working && !(collective && part->since)) return MT_OK;
-    enum mt_status st = stamp(part, err);
+    enum mt_status st = timestamp(part, err);
     if (st || part->working) return st;
-    mt_arena_grow(&part->capture->arena, &part->stretches, part->nstretches, &part->stretches_capacity,
-                  sizeof *part->stretches);
-    part->stretches[part->nstretches++] = (struct stretch){.begin = part->nstamps - 1};
+    mt_arena_grow(&part->capture->arena, &part->spans, part->nspans, &part->spans_capacity, sizeof *part->spans);
+    part->spans[part->nspans++] = (struct span){.begin = part->ntimestamps - 1};
     part->working = true;
     return MT_OK;
 }
 
 enum mt_status cuda_part_end(struct cuda_part *part, const char *what, bool collective, struct mt_err *err) {
     push(part, what, collective);
-    return collective || part->since >= STAMP_EVERY ? stamp(part, err) : MT_OK;
+    return collective || part->since >= TIMESTAMP_EVERY ? timestamp(part, err) : MT_OK;
 }
 
-/* The end of a stretch is the last stamp, if nothing came after it. */
+/* The end of a span is the last timestamp, if nothing came after it. */
 static enum mt_status stop_working(struct cuda_part *part, struct mt_err *err) {
     if (!part->working) return MT_OK;
-    enum mt_status st = part->since ? stamp(part, err) : MT_OK;
+    enum mt_status st = part->since ? timestamp(part, err) : MT_OK;
     if (st) return st;
-    part->stretches[part->nstretches - 1].end = part->nstamps - 1;
+    part->spans[part->nspans - 1].end = part->ntimestamps - 1;
     part->working = false;
     return MT_OK;
 }
@@ -144,7 +144,7 @@ enum mt_status cuda_part_wait(struct cuda_part *part, struct mt_err *err) {
 static enum mt_status make_part(struct cuda_capture *capture, int index, struct mt_stream *stream, char *pinned,
                                 CUdeviceptr pinned_at, struct mt_err *err) {
     struct cuda_part *part = &capture->parts[index];
-    size_t times_bytes = (size_t)SLOTS * MOST_STAMPS * sizeof *part->times, at = sizeof(struct state[SLOTS]);
+    size_t times_bytes = (size_t)SLOTS * MOST_TIMESTAMPS * sizeof *part->times, at = sizeof(struct state[SLOTS]);
     size_t mine = at + (size_t)index * (times_bytes + sizeof *part->mark);
     char definitions[64];
     snprintf(definitions, sizeof definitions, "-DSLOTS=%d -DPASSED_BITS=%d", SLOTS, PASSED_BITS);
@@ -156,12 +156,12 @@ static enum mt_status make_part(struct cuda_capture *capture, int index, struct 
                                .mark = (uint64_t *)(pinned + mine + times_bytes),
                                .mark_at = pinned_at + mine + times_bytes};
     part->queue.clock = capture->state;
-    return cuda_kernel(part->queue.cuda, "stamp", definitions, "stamp", 0, &part->stamp, err);
+    return cuda_kernel(part->queue.cuda, "timestamp", definitions, "timestamp", 0, &part->timestamp, err);
 }
 
 static enum mt_status make(struct cuda_capture *capture, struct mt_stream *const *streams, struct mt_err *err) {
-    size_t size_bytes =
-        sizeof(struct state[SLOTS]) + (size_t)capture->nparts * ((size_t)SLOTS * MOST_STAMPS + 1) * sizeof(uint64_t);
+    size_t size_bytes = sizeof(struct state[SLOTS]) +
+                        (size_t)capture->nparts * ((size_t)SLOTS * MOST_TIMESTAMPS + 1) * sizeof(uint64_t);
     CUdeviceptr at;
     CUDA_TRY(cuMemHostAlloc(&capture->pinned, size_bytes, CU_MEMHOSTALLOC_DEVICEMAP), err, "cuMemHostAlloc");
     memset(capture->pinned, 0, size_bytes);
@@ -176,8 +176,8 @@ static enum mt_status make(struct cuda_capture *capture, struct mt_stream *const
     return st;
 }
 
-/* The first stream's capture spreads to those that wait for its event. Relaxed: nothing is done meanwhile that the
- * driver would have to forbid. */
+/* The first stream's capture extends to the streams that wait for its event. Relaxed mode: no other thread does at the
+ * same time what the driver would have to forbid. */
 static enum mt_status fork_parts(struct cuda_capture *capture, struct mt_err *err) {
     CUstream origin = capture->parts[0].queue.stream;
     CUDA_TRY(cuStreamBeginCapture(origin, CU_STREAM_CAPTURE_MODE_RELAXED), err, "cuStreamBeginCapture");
@@ -199,7 +199,7 @@ static enum mt_status join_parts(struct cuda_capture *capture, struct mt_err *er
     return st;
 }
 
-/* End the driver's capture, however it stands. */
+/* End the driver's capture, valid or not. */
 static CUresult end_capture(struct cuda_capture *capture) {
     CUstreamCaptureStatus status;
     CUstream origin = capture->parts[0].queue.stream;
@@ -228,12 +228,12 @@ enum mt_status cuda_capture_begin(struct mt_stream *const *streams, int nstreams
     return MT_OK;
 }
 
-/* What failed to be queued is the reason; else what the driver says of it. */
+/* The error is the first work that could not be queued; else the driver's. */
 static enum mt_status instantiate(struct cuda_capture *capture, struct mt_err *err) {
     struct mt_err ignored = MT_ERR_INIT;
     enum mt_status st = MT_OK;
     for (int p = 0; p < capture->nparts; p++) {
-        enum mt_status here = cuda_stream_told(capture->parts[p].stream, st ? &ignored : err);
+        enum mt_status here = cuda_stream_take_error(capture->parts[p].stream, st ? &ignored : err);
         if (!st) st = here;
     }
     if (!st) st = join_parts(capture, err);
@@ -273,7 +273,7 @@ enum mt_status cuda_capture_launch(struct mt_capture *base, const struct mt_cloc
     enum mt_status st = cuda_enter(capture->cuda, err);
     uint64_t number = capture->launches + 1, slot = number % SLOTS;
     if (!st && number > SLOTS && cuEventQuery(capture->done[slot]) == CUDA_ERROR_NOT_READY)
-        return mt_fail(err, MT_EBUG, "more than %d launches are under way", SLOTS);
+        return mt_fail(err, MT_EBUG, "more than %d launches are in flight", SLOTS);
     for (int p = 0; p < capture->nparts && !st; p++) st = cuda_stream_mark(capture->parts[p].stream, err);
     if (!st) st = follow_others(capture, err);
     if (st) return st;
@@ -294,36 +294,35 @@ enum mt_status cuda_capture_launch(struct mt_capture *base, const struct mt_cloc
 }
 
 void cuda_capture_times(const struct mt_capture *base, uint64_t launch, double *stream_s) {
-    const struct cuda_capture *capture = capture_of(base);
+    const struct cuda_capture *capture = (const struct cuda_capture *)base;
     for (int p = 0; p < capture->nparts; p++) {
         const struct cuda_part *part = &capture->parts[p];
-        const uint64_t *times = part->times + launch % SLOTS * MOST_STAMPS;
+        const uint64_t *times = part->times + launch % SLOTS * MOST_TIMESTAMPS;
         uint64_t sum_ns = 0;
-        for (int i = 0; i < part->nstretches; i++)
-            sum_ns += times[part->stretches[i].end] - times[part->stretches[i].begin];
+        for (int i = 0; i < part->nspans; i++) sum_ns += times[part->spans[i].end] - times[part->spans[i].begin];
         stream_s[p] = 1e-9 * (double)sum_ns;
     }
 }
 
-/* ---- looking ---- */
+/* ---- progress ---- */
 
 uint64_t cuda_part_count(const struct cuda_part *part) {
     return (uint64_t)part->nitems;
 }
 
-/* Of a launch, the stamps that a stream has passed. */
+/* How many timestamps of a launch a stream has passed. */
 static uint32_t passed(const struct cuda_part *part, uint64_t launch) {
     uint64_t mark = __atomic_load_n(part->mark, __ATOMIC_ACQUIRE), number = mark >> PASSED_BITS;
-    if (number > launch) return part->nstamps;
+    if (number > launch) return part->ntimestamps;
     return number < launch ? 0 : (uint32_t)(mark & ((1u << PASSED_BITS) - 1));
 }
 
-/* The first item that no passed stamp came after. */
-static int reached(const struct cuda_part *part, uint32_t stamps) {
+/* The first item that comes after the last timestamp that was passed. */
+static int reached(const struct cuda_part *part, uint32_t timestamps) {
     int low = 0, high = part->nitems;
     while (low < high) {
         int middle = (low + high) / 2;
-        if (part->items[middle].stamps < stamps)
+        if (part->items[middle].timestamps < timestamps)
             low = middle + 1;
         else
             high = middle;
@@ -331,11 +330,11 @@ static int reached(const struct cuda_part *part, uint32_t stamps) {
     return low;
 }
 
-struct mt_stream_progress cuda_part_look(const struct cuda_part *part, uint64_t launch) {
+struct mt_stream_progress cuda_part_query(const struct cuda_part *part, uint64_t launch) {
     int at = reached(part, passed(part, launch));
-    struct mt_stream_progress sight = {.completed = (uint64_t)at};
-    if (at < part->nitems) sight.what = part->items[at].what, sight.collective = part->items[at].collective;
-    return sight;
+    struct mt_stream_progress progress = {.completed = (uint64_t)at};
+    if (at < part->nitems) progress.what = part->items[at].what, progress.collective = part->items[at].collective;
+    return progress;
 }
 
 uint64_t cuda_part_progress(const struct cuda_part *part) {
@@ -345,14 +344,14 @@ uint64_t cuda_part_progress(const struct cuda_part *part) {
     return sum;
 }
 
-/* Between two stamps lie several items. */
+/* There may be several items between two timestamps. */
 void cuda_part_describe(const struct cuda_part *part, uint64_t launch, char *text, size_t room) {
     int first = reached(part, passed(part, launch)), last = first;
     if (first == part->nitems || !part->items[first].what) {
         snprintf(text, room, "%s", first == part->nitems ? "nothing more" : "the wait for an event");
         return;
     }
-    while (last + 1 < part->nitems && part->items[last + 1].stamps == part->items[first].stamps &&
+    while (last + 1 < part->nitems && part->items[last + 1].timestamps == part->items[first].timestamps &&
            part->items[last + 1].what)
         last++;
     int n = snprintf(text, room, "%s", part->items[first].what);
@@ -362,10 +361,10 @@ void cuda_part_describe(const struct cuda_part *part, uint64_t launch, char *tex
 
 /* ---- freeing ---- */
 
-/* What a GPU that is stuck may yet touch stays until the process ends. */
-static bool settled(const struct cuda_capture *capture) {
+/* Whether the last launch ends in time. What a GPU that is stuck may still write to is never freed. */
+static bool has_ended(const struct cuda_capture *capture) {
     if (!capture->launches) return true;
-    double end_s = mt_now_s() + settle_s;
+    double end_s = mt_now_s() + patience_s;
     CUresult result;
     while ((result = cuEventQuery(capture->done[capture->launches % SLOTS])) == CUDA_ERROR_NOT_READY) {
         if (mt_now_s() > end_s) return false;
@@ -377,7 +376,7 @@ static bool settled(const struct cuda_capture *capture) {
 void cuda_capture_free(struct mt_capture *base) {
     struct cuda_capture *capture = capture_of(base);
     struct mt_err ignored = MT_ERR_INIT;
-    if (cuda_enter(capture->cuda, &ignored) || !settled(capture)) return;
+    if (cuda_enter(capture->cuda, &ignored) || !has_ended(capture)) return;
     for (int p = 0; p < capture->nparts; p++)
         if (capture->parts[p].stream) cuda_stream_forget(capture->parts[p].stream, &capture->parts[p]);
     if (capture->exec) cuGraphExecDestroy(capture->exec);

@@ -1,9 +1,9 @@
-/* What is kept of captured work beside the driver's graph: of each stream its part. stream.c tells a part of all that
- * is queued while it is captured, and asks it where a launch is. */
+/* Captured work: a graph of the driver's, and a part for each stream, which records what was captured. While a stream
+ * is captured, stream.c tells its part of all work; later it asks the part how far a launch is. */
 #ifndef MT_KERNELS_CUDA_DEVICE_CAPTURE_H
 #define MT_KERNELS_CUDA_DEVICE_CAPTURE_H
 
-#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/internal.h"
 
 struct cuda_part;
 
@@ -17,19 +17,19 @@ void cuda_capture_free(struct mt_capture *capture);
 
 /* ---- while it is captured ---- */
 
-/* Where work goes: the stream, with the capture's clock. */
+/* The stream, with the capture's clock. */
 const struct cuda_queue *cuda_part_queue(const struct cuda_part *part);
-/* Around work, and before a wait for another stream. */
+/* To be called before and after work, and before a wait for another stream. */
 enum mt_status cuda_part_begin(struct cuda_part *part, bool collective, struct mt_err *err);
 enum mt_status cuda_part_end(struct cuda_part *part, const char *what, bool collective, struct mt_err *err);
 enum mt_status cuda_part_wait(struct cuda_part *part, struct mt_err *err);
 
-/* ---- when it is launched; any thread ---- */
+/* ---- when it has been launched; any thread ---- */
 
 uint64_t cuda_part_count(const struct cuda_part *part); /* of items */
-/* What a launch does on this stream; completed: of the part's items. */
-struct mt_stream_progress cuda_part_look(const struct cuda_part *part, uint64_t launch);
-/* Changes when the launch gets on, on any of its streams. */
+/* The progress of a launch on this stream; completed: of the part's items. */
+struct mt_stream_progress cuda_part_query(const struct cuda_part *part, uint64_t launch);
+/* Changes with each progress of the launch, on any of its streams. */
 uint64_t cuda_part_progress(const struct cuda_part *part);
 /* "AllReduce h.3"; "h.3.mlp.c_fc or one of the 5 after it"; "the wait for an event" */
 void cuda_part_describe(const struct cuda_part *part, uint64_t launch, char *text, size_t room);

@@ -8,49 +8,31 @@
 
 #include "kernels/base/arena.h"
 #include "kernels/cuda/device/capture.h"
+#include "kernels/cuda/device/internal.h"
 #include "kernels/cuda/driver/facts.h"
 #include "kernels/cuda/jit/jit.h"
 #include "kernels/cuda/driver/nvml.h"
-#include "kernels/cuda/tune/variant.h"
 
 enum { LEAST_SM = 75 };
 
-static struct cuda *opened; /* one device a process: backends' functions are not told which */
-static unsigned nopened;    /* a context that is made again may have the address of the last one */
+static struct cuda *opened; /* one device a process: functions of backends have no device argument */
 
 static struct cuda_device *cuda_of(struct mt_device *device) {
     return (struct cuda_device *)device;
 }
 
-enum mt_status cuda_fail(struct mt_err *err, CUresult result, const char *what) {
-    const char *name = NULL, *text = NULL;
-    if (cuGetErrorName(result, &name) || cuGetErrorString(result, &text))
-        return mt_fail(err, MT_ESYSTEM, "%s: CUDA error %d", what, (int)result);
-    return mt_fail(err, MT_ESYSTEM, "%s: %s (%s)", what, name, text);
-}
-
-enum mt_status cuda_enter(const struct cuda *cuda, struct mt_err *err) {
-    static _Thread_local CUcontext current;
-    static _Thread_local unsigned current_of;
-    if (current == cuda->context && current_of == nopened) return MT_OK;
-    CUDA_TRY(cuCtxSetCurrent(cuda->context), err, "cuCtxSetCurrent");
-    current = cuda->context;
-    current_of = nopened;
-    return MT_OK;
-}
-
 /* ---- the backend ---- */
 
-/* Older ones multiply neither tf32 nor bf16. */
+/* Tensor cores before sm_80 multiply neither tf32 nor bf16. */
 static bool able(const struct mt_call *call) {
-    bool product = call->kind == MT_OP_matmul || call->kind == MT_OP_fused_matmul;
-    return opened->sm >= 80 || !product || !(call->attr->tf32 || call->in[0].type == MT_BF16);
+    bool gemm = call->kind == MT_OP_matmul || call->kind == MT_OP_fused_matmul;
+    return opened->sm >= 80 || !gemm || !(call->attr->tf32 || call->in[0].type == MT_BF16);
 }
 
 static bool supports(const struct mt_call *call) {
     const struct cuda_op *op = cuda_ops[call->kind];
     if (!op || !able(call)) return false;
-    if (call->many && !cuda_merges[call->kind]) return false;
+    if (call->ncalls && !cuda_merges[call->kind]) return false;
     for (int i = 0; i < call->nin; i++)
         if (call->in[i].type == MT_F64) return false;
     for (int i = 0; i < call->nout; i++)
@@ -94,7 +76,7 @@ static enum mt_status allocate(struct mt_device *device, int64_t size_bytes, voi
     return MT_OK;
 }
 
-/* Waits for what the GPU still does with it. */
+/* cuMemFree waits until the GPU does not use the memory any more. */
 static void release(struct mt_device *device, void *memory) {
     struct mt_err ignored = MT_ERR_INIT;
     if (memory && !cuda_enter(&cuda_of(device)->cuda, &ignored)) cuMemFree((CUdeviceptr)memory);
@@ -266,7 +248,7 @@ static enum mt_status attribute(const struct cuda *cuda, CUdevice_attribute whic
     return MT_OK;
 }
 
-/* Without NVML whatever cannot be had counts as the context's. */
+/* Without NVML all memory that is not available counts as the context's. */
 static void note_memory(struct cuda_device *device, int64_t used_bytes) {
     size_t available, total;
     if (cuMemGetInfo(&available, &total)) return;
@@ -287,7 +269,7 @@ static enum mt_status start(struct cuda_device *device, int index, struct mt_err
     if (st) return st;
     cuda->sm = 10 * major + minor;
     if (cuda->sm < LEAST_SM)
-        return mt_fail(err, MT_EMISSING, "%s: is of compute capability %d.%d, and %d.%d is the least that is served",
+        return mt_fail(err, MT_EMISSING, "%s: has compute capability %d.%d, and at least %d.%d is needed",
                        device->base.description, major, minor, LEAST_SM / 10, LEAST_SM % 10);
     device->multiprocessors = cuda->nsm;
     device->others_bytes = cuda_nvml_used_bytes(cuda_bus(cuda, bus));
@@ -301,12 +283,13 @@ static enum mt_status start(struct cuda_device *device, int index, struct mt_err
 }
 
 enum mt_status cuda_device_open(int index, struct mt_device **device, struct mt_err *err) {
+    static unsigned nopened;
     struct cuda_device *d = mt_calloc(1, sizeof *d);
     pthread_mutex_init(&d->lock, NULL);
     d->base.class = &class;
     d->base.threads = 1;
     d->base.depth = 2;
-    nopened++;
+    d->cuda.opening = nopened++;
     enum mt_status st = start(d, index, err);
     if (st) {
         close_device(&d->base);

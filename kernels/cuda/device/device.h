@@ -1,104 +1,10 @@
-/* The CUDA device's own parts: what device.c, stream.c and times.c share. */
+/* A GPU as a device (kernels/device/device.h), for the program that has loaded the module. */
 #ifndef MT_KERNELS_CUDA_DEVICE_DEVICE_H
 #define MT_KERNELS_CUDA_DEVICE_DEVICE_H
 
-#include <pthread.h>
+#include "kernels/device/device.h"
 
-#include "kernels/cuda/driver/cuda.h"
-#include "kernels/device/class.h"
-
-struct cuda_device {
-    struct mt_device base;
-    struct cuda cuda;
-    CUgreenCtx part;                     /* of the multiprocessors, for the compute stream; null: all of them */
-    struct mt_err pending;               /* of mt_device_emulate, until a stream is made */
-    CUstream copies;                     /* to and from the host */
-    CUevent tail;                        /* of the streams that a copy follows */
-    int multiprocessors;                 /* all; cuda.nsm are those that compute */
-    int64_t others_bytes;                /* of the memory, held by other processes when it was opened */
-    int64_t context_bytes, opened_bytes; /* as in kernels/device/facts.h */
-    pthread_mutex_t lock;                /* of the list, of streams' errors and items, and of events' errors */
-    struct cuda_stream *streams;
-};
-
+/* The caller's to close. `index` is among the GPUs that this process sees. */
 enum mt_status cuda_device_open(int index, struct mt_device **device, struct mt_err *err);
-
-/* For the class (device_facts.c). */
-void cuda_device_facts(struct mt_device *device, struct mt_device_facts *facts);
-/* The device's place on the bus, into `text`, which is returned; "" where the driver does not tell. */
-const char *cuda_bus(const struct cuda *cuda, char text[MT_DEVICE_BUS_TEXT]);
-
-/* For the class (peer.c). */
-enum mt_status cuda_export(struct mt_device *device, void *memory, void *handle, struct mt_err *err);
-enum mt_status cuda_import(struct mt_device *device, const void *handle, void **memory, struct mt_err *err);
-void cuda_forget(struct mt_device *device, void *memory);
-enum mt_status cuda_copy_peer(struct mt_device *device, void *to, const void *from, int64_t size_bytes, int repeats,
-                              double *each_s, struct mt_err *err);
-
-/* Make the device's context the calling thread's; nothing where it is already. */
-enum mt_status cuda_enter(const struct cuda *cuda, struct mt_err *err);
-
-/* ---- when work ran (times.c) ----
- *
- * Events before and after each call; where a call is queued while the one before it still runs, the end of that is the
- * start of this. The GPU's clock is tied to the host's by a base event whose time the host knows, to some
- * microseconds; it is tied again as it ages, since the two drift apart. */
-struct cuda_timing {
-    double *seconds;
-    CUevent start, end;
-    bool shared; /* start is the end of the timing before */
-};
-struct cuda_times {
-    CUstream stream;
-    struct cuda_timing *pending;
-    size_t npending, capacity;
-    bool chained;   /* nothing was queued since the last end */
-    CUevent *spare; /* events that are not in use */
-    size_t nspare, spare_capacity;
-    CUevent base;
-    double base_s; /* mt_now_s when it came */
-};
-enum mt_status cuda_times_init(struct cuda_times *times, CUstream stream, struct mt_err *err);
-void cuda_times_release(struct cuda_times *times);
-/* Around what is queued; seconds null: no time is wanted. After a failure between them there is no end. */
-enum mt_status cuda_times_begin(struct cuda_times *times, double *seconds, struct mt_err *err);
-enum mt_status cuda_times_end(struct cuda_times *times, double *seconds, struct mt_err *err);
-/* All that was queued is done: write the times down. */
-enum mt_status cuda_times_resolve(struct cuda_times *times, struct mt_err *err);
-
-/* ---- streams and events (stream.c), for the class ---- */
-struct cuda_stream;
-enum mt_status cuda_stream_new(struct mt_device *device, const char *name, struct mt_stream **stream,
-                               struct mt_err *err);
-void cuda_stream_free(struct mt_stream *stream);
-void cuda_stream_op(struct mt_stream *stream, const struct mt_backend *backend, const struct mt_call *call,
-                    double *seconds);
-void cuda_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call, double *seconds);
-void cuda_stream_copy(struct mt_stream *stream, enum mt_copy direction, void *to, const void *from, int64_t size_bytes);
-void cuda_stream_wait(struct mt_stream *stream, struct mt_event *event);
-struct mt_stream_progress cuda_stream_query(struct mt_stream *stream);
-enum mt_status cuda_stream_sync(struct mt_stream *stream, double deadline_s, struct mt_err *err);
-enum mt_status cuda_event_new(struct mt_device *device, struct mt_event **event, struct mt_err *err);
-void cuda_event_free(struct mt_event *event);
-void cuda_event_record(struct mt_event *event, struct mt_stream *stream);
-enum mt_status cuda_event_sync(struct mt_event *event, double deadline_s, struct mt_err *err);
-
-/* ---- and for captured work (capture.c) ---- */
-struct cuda_part;
-const struct cuda_queue *cuda_stream_queue(const struct mt_stream *stream);
-/* From now on what is queued is captured, and told to the part; null: no more. */
-void cuda_stream_capture(struct mt_stream *stream, struct cuda_part *part);
-/* What has gone wrong in queueing; it is then forgotten. */
-enum mt_status cuda_stream_told(struct mt_stream *stream, struct mt_err *err);
-/* Have the GPU write how far it is, if anything was queued since it was last asked to. */
-enum mt_status cuda_stream_mark(struct mt_stream *stream, struct mt_err *err);
-/* The part's work was queued again, as a launch. */
-enum mt_status cuda_stream_launched(struct mt_stream *stream, const struct cuda_part *part, uint64_t launch,
-                                    struct mt_err *err);
-/* The part will be freed; its launches are done. */
-void cuda_stream_forget(struct mt_stream *stream, const struct cuda_part *part);
-
-/* What is queued on `follower` from now on comes after what is on the device's streams. */
-enum mt_status cuda_streams_before(struct cuda_device *device, CUstream follower, struct mt_err *err);
 
 #endif

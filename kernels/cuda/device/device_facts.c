@@ -1,9 +1,9 @@
-/* What a GPU says of itself: by the driver, by NVML where that is. */
+/* Facts about a GPU, by the driver, and by NVML where it is installed. */
 #include <nccl.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/internal.h"
 #include "kernels/cuda/driver/facts.h"
 #include "kernels/cuda/driver/nvml.h"
 

@@ -1,7 +1,7 @@
 /* Memory of other GPUs of the host, through the driver's handles between processes. */
 #include <string.h>
 
-#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/internal.h"
 
 _Static_assert(sizeof(CUipcMemHandle) == MT_DEVICE_HANDLE_BYTES, "the size of a handle");
 

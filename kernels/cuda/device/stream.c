@@ -1,15 +1,15 @@
-/* Streams and events of a GPU: the driver's, and beside them what the host must know of what it has queued.
+/* Streams and events of a GPU: the driver's, with a list of what the host has queued.
  *
- * Work is launched as it is queued. A failure to launch is kept; what is queued after it is left out until
- * mt_stream_sync has told, here and on the streams that wait for an event that was recorded meanwhile. What the GPU
- * itself reports comes out at the next call, and at every one after it.
+ * Work is launched when it is queued. The first failure to launch is kept; all later work is left out until
+ * mt_stream_sync has reported it, on this stream and on those that wait for an event that was recorded after the
+ * failure. Errors that the GPU reports come out at the next call, and at every one after it.
  *
- * A stream's items are numbered. Now and then the stream writes the number that it has come to into the host's memory:
- * before and after what can stall (collectives, waits), and after every few operators, since a mark costs a bubble
- * between kernels. By the last mark the items that are done are dropped; the first that is left is what runs. A launch
- * of captured work counts as all of its items; which of them runs the capture knows (capture.h).
+ * A stream's items are numbered. A mark is a write of the current number into the host's memory, by the stream: before
+ * and after what can stall (collectives, waits), and after every MARK_EVERY operators; not more, since a mark costs a
+ * bubble between kernels. Items up to the last mark are dropped; the first that is left is what runs. A launch of
+ * captured work counts as all of its items; the capture knows which of them runs (capture.h).
  *
- * Long, as queueing, marks, waits and errors all keep the one list of items. */
+ * The file is long because queueing, marks, waits and errors all work on the one list of items. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +20,8 @@
 #include "kernels/cuda/device/capture.h"
 #include "kernels/cuda/nccl/call.h"
 #include "kernels/cuda/nccl/comm.h"
-#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/internal.h"
+#include "kernels/cuda/device/times.h"
 
 enum { MARK_EVERY = 16, NCLOCKS = 16 };
 static const double nap_s = 20e-6;
@@ -35,9 +36,9 @@ struct item {
 
 /* In the host's memory, where the GPU writes and reads. */
 struct pinned {
-    uint32_t mark; /* the low bits of the number of the last item that is known to be done */
+    uint32_t mark; /* the low bits of the number of the last item that is known to have run */
     uint32_t unused[15];
-    struct mt_clock clocks[NCLOCKS]; /* on their way to the GPU, in turn */
+    struct mt_clock clocks[NCLOCKS]; /* to be copied to the GPU, round-robin */
 };
 
 struct cuda_stream {
@@ -46,10 +47,10 @@ struct cuda_stream {
     struct cuda_stream *next;
     struct cuda_queue queue;
     char name[16];
-    struct mt_err err; /* the first, until it has been told */
+    struct mt_err err; /* the first, until it has been reported */
     struct cuda_times times;
 
-    struct item *items; /* a ring: those that may not be done */
+    struct item *items; /* a ring: those that may still run */
     size_t first, count, capacity;
     uint64_t submitted, marked, completed;
     struct cuda_part *part; /* that is being captured; or null */
@@ -80,7 +81,7 @@ static void keep(struct cuda_stream *s, const struct mt_err *err) {
     pthread_mutex_unlock(&s->device->lock);
 }
 
-/* Whether work may be queued. */
+/* Whether work may be queued; the context is current then. */
 static bool enter(struct cuda_stream *s) {
     if (s->err.status) return false; /* only this thread sets it */
     struct mt_err err = MT_ERR_INIT;
@@ -94,8 +95,8 @@ static enum mt_status name_device(const struct cuda_stream *s, struct mt_err *er
     return mt_err_context(err, "%.*s", (int)strcspn(device, ","), device);
 }
 
-/* A stall, or an error of NCCL's, names the device, and is the end of all communication: others are not to wait for
- * what this rank will not send. */
+/* A stall, or an error of NCCL, names the device, and aborts all communication: other ranks should not wait for what
+ * this rank will not send. */
 static enum mt_status give_up(const struct cuda_stream *s, struct mt_err *err) {
     cuda_nccl_abort_all();
     return name_device(s, err);
@@ -112,7 +113,7 @@ static enum mt_status mark(struct cuda_stream *s, struct mt_err *err) {
     return MT_OK;
 }
 
-/* Drop what is done. The lock is held. */
+/* Drop the items that have run. The lock is held. */
 static void drop(struct cuda_stream *s, uint64_t completed) {
     s->completed = completed;
     while (s->count && s->items[s->first].number <= completed) {
@@ -148,13 +149,13 @@ static const char *item_name(const struct item *item) {
 
 /* ---- the clock ---- */
 
-/* The call's clock to the GPU, if it is another than the last. */
+/* Copy the call's clock to the GPU, if it differs from the last one. */
 static enum mt_status send_clock(struct cuda_stream *s, const struct mt_clock *clock, struct mt_err *err) {
     if (!clock) return MT_OK;
     if (s->nclocks && clock->step == s->clock.step && clock->seed == s->clock.seed && clock->lr == s->clock.lr)
         return MT_OK;
     int i = (int)(s->nclocks % NCLOCKS);
-    CUDA_TRY(cuEventSynchronize(s->clock_sent[i]), err, "sending the clock"); /* the one before in this place */
+    CUDA_TRY(cuEventSynchronize(s->clock_sent[i]), err, "sending the clock"); /* the last copy from this slot */
     s->pinned->clocks[i] = *clock;
     CUDA_TRY(cuMemcpyHtoDAsync(s->queue.clock, &s->pinned->clocks[i], sizeof *clock, s->queue.stream), err,
              "sending the clock");
@@ -167,7 +168,7 @@ static enum mt_status send_clock(struct cuda_stream *s, const struct mt_clock *c
 
 /* ---- work ---- */
 
-/* The same while it is captured: no clock to send, no times, and marks are the part's affair. */
+/* While the stream is captured: no clock is sent, no times are taken, and the part takes care of progress. */
 static enum mt_status capture_op(struct cuda_part *part, const struct mt_call *call, const char *what,
                                  struct mt_err *err) {
     enum mt_status st = cuda_part_begin(part, false, err);
@@ -225,7 +226,7 @@ void cuda_stream_coll(struct mt_stream *stream, const struct mt_coll_call *call,
     const char *what = call->what ? call->what : "a copy";
     if (!enter(s) || !queue_coll(s, call, what, seconds, &err)) return;
     mt_err_context(&err, "%s", what);
-    if (err.status == MT_ESTALL) /* or what was queued before would be waited for as long again */
+    if (err.status == MT_ESTALL) /* or earlier work would be waited for with another deadline */
         give_up(s, &err);
     else if (call->schedule)
         name_device(s, &err);
@@ -313,29 +314,29 @@ void cuda_stream_wait(struct mt_stream *stream, struct mt_event *event) {
     if (enter(s) && queue_wait(s, e->handle, &err)) keep(s, &err);
 }
 
-/* ---- looking and waiting ---- */
+/* ---- progress and waiting ---- */
 
 struct mt_stream_progress cuda_stream_query(struct mt_stream *stream) {
     struct cuda_stream *s = stream_of(stream);
-    struct mt_stream_progress sight = {0};
+    struct mt_stream_progress progress_of = {0};
     pthread_mutex_lock(&s->device->lock);
     look(s);
-    sight.completed = s->completed;
+    progress_of.completed = s->completed;
     const struct item *item = s->count ? &s->items[s->first] : NULL;
     if (item && item->part) {
-        sight = cuda_part_look(item->part, item->launch);
-        sight.completed += s->completed;
+        progress_of = cuda_part_query(item->part, item->launch);
+        progress_of.completed += s->completed;
     } else if (item && !item->waits) {
-        sight.what = item->what;
-        sight.collective = item->collective;
+        progress_of.what = item->what;
+        progress_of.collective = item->collective;
     }
     pthread_mutex_unlock(&s->device->lock);
-    return sight;
+    return progress_of;
 }
 
-/* " "compute" in the wait for an event, "comm" in AllReduce grad.h.3": whichever stream is waited for, another one may
- * be the reason. */
-static void tell_streams(const struct cuda_stream *s, char *text, size_t size) {
+/* Text: " \"compute\" in the wait for an event, \"comm\" in AllReduce grad.h.3". All streams: another one may be the
+ * reason why this one stalls. */
+static void describe_streams(const struct cuda_stream *s, char *text, size_t size) {
     size_t used = 0;
     text[0] = 0;
     pthread_mutex_lock(&s->device->lock);
@@ -353,19 +354,19 @@ static void tell_streams(const struct cuda_stream *s, char *text, size_t size) {
 
 static enum mt_status fail_stalled(const struct cuda_stream *s, double deadline_s, struct mt_err *err) {
     char text[600];
-    tell_streams(s, text, sizeof text);
-    mt_fail(err, MT_ESTALL, "no progress for %g s: stream%s", deadline_s, *text ? text : "s that do nothing");
+    describe_streams(s, text, sizeof text);
+    mt_fail(err, MT_ESTALL, "no progress for %g s: stream%s", deadline_s, *text ? text : "s are idle");
     return give_up(s, err);
 }
 
 static enum mt_status fail_communicating(const struct cuda_stream *s, struct mt_err *err) {
     char text[600];
-    tell_streams(s, text, sizeof text);
+    describe_streams(s, text, sizeof text);
     if (*text) mt_err_context(err, "stream%s", text);
     return give_up(s, err);
 }
 
-/* What changes as the stream gets on; within a launch, as any of its streams does. */
+/* A number that changes with the stream's progress; within a launch, with that of any of its streams. */
 static uint64_t progress(struct cuda_stream *s) {
     pthread_mutex_lock(&s->device->lock);
     look(s);
@@ -375,8 +376,8 @@ static uint64_t progress(struct cuda_stream *s) {
     return sum;
 }
 
-/* Until the GPU has done all, or has come to `event` (null: all), or says that it cannot; MT_ESTALL when there is no
- * progress. */
+/* Wait until the stream is idle, or has passed `event` (null: until it is idle), or the GPU reports an error; MT_ESTALL
+ * after deadline_s without progress. */
 static enum mt_status wait_idle(struct cuda_stream *s, CUevent event, double deadline_s, struct mt_err *err) {
     struct mt_awake awake = {0};
     uint64_t seen = progress(s);
@@ -399,7 +400,7 @@ static enum mt_status wait_idle(struct cuda_stream *s, CUevent event, double dea
     return mt_err_context(err, "stream \"%s\"", s->name);
 }
 
-enum mt_status cuda_stream_told(struct mt_stream *stream, struct mt_err *err) {
+enum mt_status cuda_stream_take_error(struct mt_stream *stream, struct mt_err *err) {
     struct cuda_stream *s = stream_of(stream);
     enum mt_status st;
     pthread_mutex_lock(&s->device->lock);
@@ -420,7 +421,7 @@ enum mt_status cuda_stream_sync(struct mt_stream *stream, double deadline_s, str
     drop(s, s->submitted);
     pthread_mutex_unlock(&s->device->lock);
     if (!st) st = cuda_times_resolve(&s->times, err);
-    told = cuda_stream_told(stream, &first);
+    told = cuda_stream_take_error(stream, &first);
     if (!told) return st;
     *err = first;
     return told;
@@ -432,7 +433,7 @@ enum mt_status cuda_event_sync(struct mt_event *event, double deadline_s, struct
     if (!e->stream) return MT_OK; /* never recorded */
     enum mt_status st = cuda_enter(e->stream->queue.cuda, err), told;
     if (!st) st = wait_idle(e->stream, e->handle, deadline_s, err);
-    if (st == MT_ESTALL || !(told = cuda_stream_told(&e->stream->base, &first))) return st;
+    if (st == MT_ESTALL || !(told = cuda_stream_take_error(&e->stream->base, &first))) return st;
     *err = first;
     return told;
 }
@@ -484,7 +485,8 @@ enum mt_status cuda_streams_before(struct cuda_device *device, CUstream follower
 
 /* ---- making and freeing ---- */
 
-/* The compute stream has the multiprocessors that are emulated; others go before it, and have all. */
+/* The compute stream has the multiprocessors of the emulated device. Other streams have all of them, and a higher
+ * priority. */
 static enum mt_status make_queue(struct cuda_stream *s, struct mt_err *err) {
     bool computes = !strcmp(s->name, "compute");
     int least, greatest;
@@ -532,21 +534,21 @@ enum mt_status cuda_stream_new(struct mt_device *device, const char *name, struc
     return err->status;
 }
 
-/* What the GPU is still busy with cannot be called back. It gets a second; if it is stuck, what it may yet touch stays
- * until the process ends. */
-static bool settle(struct cuda_stream *s) {
+/* Work on the GPU cannot be cancelled. Wait for it for a second; false if it is stuck: then memory that it may still
+ * write to is never freed. */
+static bool drain(struct cuda_stream *s) {
     struct mt_err ignored = MT_ERR_INIT;
     return !cuda_enter(s->queue.cuda, &ignored) && (!s->queue.stream || wait_idle(s, NULL, 1, &ignored) != MT_ESTALL);
 }
 
 void cuda_stream_free(struct mt_stream *stream) {
     struct cuda_stream *s = stream_of(stream), **place = &s->device->streams;
-    bool settled = settle(s);
+    bool drained = drain(s);
     pthread_mutex_lock(&s->device->lock);
     while (*place != s) place = &(*place)->next;
     *place = s->next;
     pthread_mutex_unlock(&s->device->lock);
-    if (settled) {
+    if (drained) {
         if (s->queue.stream) cuda_times_release(&s->times);
         for (int i = 0; i < NCLOCKS; i++)
             if (s->clock_sent[i]) cuEventDestroy(s->clock_sent[i]);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "kernels/base/arena.h"
-#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/times.h"
 
 static const double oldest_base_s = 1;
 

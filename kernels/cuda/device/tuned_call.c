@@ -1,4 +1,5 @@
-/* Calls as a whole: all that a call chooses is settled by running it once; then it is timed beside the defaults. */
+/* The tuner: a call is run once, which makes and measures all of its choices; then it is timed in turns with the
+ * defaults. */
 #include <math.h>
 #include <nvrtc.h>
 #include <stdio.h>
@@ -8,8 +9,9 @@
 #include "kernels/base/number/hash.h"
 #include "kernels/base/log.h"
 #include "kernels/cuda/attention/attention.h"
-#include "kernels/cuda/tune/benchmark.h"
-#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/tune/call_bench.h"
+#include "kernels/cuda/tune/choose.h"
+#include "kernels/cuda/device/internal.h"
 #include "kernels/cuda/tune/halving.h"
 #include "kernels/cuda/jit/jit.h"
 #include "kernels/cuda/gemm/gemm.h"
@@ -44,64 +46,64 @@ static bool find(struct mt_device *device, const char *key, struct mt_tuning *tu
     if (!how) return false;
     *tuning = (struct mt_tuning){
         .tuned_s = facts.time_s, .default_s = facts.default_s, .vendor_s = facts.vendor_s, .error = facts.error};
-    snprintf(tuning->how, sizeof tuning->how, "%s", how);
+    snprintf(tuning->choice, sizeof tuning->choice, "%s", how);
     return true;
 }
 
 enum which { DEFAULTS, TUNED, VENDOR, NWHICH };
 
 struct pair {
-    struct cuda_bench bench;
+    struct cuda_call_bench bench;
     CUgraphExec graphs[NWHICH];
 };
 
 static bool run_graph(void *context, int which, double *time_s) {
     struct pair *p = context;
     struct mt_err ignored = MT_ERR_INIT;
-    return !cuda_bench_time(&p->bench, p->graphs[which], time_s, &ignored);
+    return !cuda_call_bench_time(&p->bench, p->graphs[which], time_s, &ignored);
 }
 
-/* The vendor's library alone: of products its first choice, which is the default; of attention cuDNN, where it can, in
- * any order if that will do. */
+/* The vendor's library alone: for GEMMs, the first choice of cuBLASLt, which is the default; for attention, cuDNN,
+ * where it can run the call, in any order if the job allows that. */
 static void record_vendor(struct pair *p) {
-    struct cuda_bench *b = &p->bench;
+    struct cuda_call_bench *b = &p->bench;
     const struct mt_call *call = &b->calls[0];
     struct mt_err ignored = MT_ERR_INIT;
     double unused;
     if (call->kind != MT_OP_attention && call->kind != MT_OP_attention_grad) return;
-    const struct attention_way *way = &attention_way_cudnn_any_order;
-    if (!attention_can(way, b->queue.cuda, call)) way = &attention_way_cudnn;
-    if (!attention_can(way, b->queue.cuda, call)) return;
-    const struct attention_way *was = attention_only(way);
-    if (!cuda_bench_error(b, &unused, &ignored)) cuda_bench_record(b, &p->graphs[VENDOR], &ignored);
+    const struct attention_impl *impl = &attention_impl_cudnn_any_order;
+    if (!attention_can(impl, b->bench.queue.cuda, call)) impl = &attention_impl_cudnn;
+    if (!attention_can(impl, b->bench.queue.cuda, call)) return;
+    const struct attention_impl *was = attention_only(impl);
+    if (!cuda_call_bench_error(b, &unused, &ignored)) cuda_call_bench_record(b, &p->graphs[VENDOR], &ignored);
     attention_only(was);
 }
 
 static enum mt_status measure(struct pair *p, const struct cuda_queue *queue, const struct mt_call *call,
-                              char how[MT_TUNING_HOW], struct tune_facts *facts, struct mt_err *err) {
+                              char how[MT_TUNING_CHOICE], struct tune_facts *facts, struct mt_err *err) {
     double times_s[NWHICH] = {0};
-    bool product = call->kind == MT_OP_matmul || call->kind == MT_OP_fused_matmul;
-    enum mt_status st = cuda_bench_init(&p->bench, queue, call, err);
+    bool gemm = call->kind == MT_OP_matmul || call->kind == MT_OP_fused_matmul;
+    enum mt_status st = cuda_call_bench_init(&p->bench, queue, call, err);
     cuda_choices_begin();
-    if (!st) st = cuda_bench_keep(&p->bench, err); /* and what is not known is measured */
-    snprintf(how, MT_TUNING_HOW, "%s", cuda_choices_text());
-    if (!st) st = cuda_bench_record(&p->bench, &p->graphs[TUNED], err);
+    if (!st) st = cuda_call_bench_keep(&p->bench, err); /* and choices that are not known are measured */
+    snprintf(how, MT_TUNING_CHOICE, "%s", cuda_choices_text());
+    if (!st) st = cuda_call_bench_record(&p->bench, &p->graphs[TUNED], err);
     bool was = cuda_defaults_only(true);
-    if (!st) st = cuda_bench_error(&p->bench, &facts->error, err);
-    if (!st) st = cuda_bench_record(&p->bench, &p->graphs[DEFAULTS], err);
+    if (!st) st = cuda_call_bench_error(&p->bench, &facts->error, err);
+    if (!st) st = cuda_call_bench_record(&p->bench, &p->graphs[DEFAULTS], err);
     cuda_defaults_only(was);
     if (st) return st;
     record_vendor(p);
     const struct halving halving = {p->graphs[VENDOR] ? 3 : 2, 5, timing_s, 0, run_graph, p};
     if (halve(&halving, times_s) < 0) return mt_fail(err, MT_ESYSTEM, "it cannot be timed");
     facts->time_s = times_s[TUNED], facts->default_s = times_s[DEFAULTS];
-    facts->vendor_s = product ? times_s[DEFAULTS] : p->graphs[VENDOR] && !isinf(times_s[VENDOR]) ? times_s[VENDOR] : 0;
+    facts->vendor_s = gemm ? times_s[DEFAULTS] : p->graphs[VENDOR] && !isinf(times_s[VENDOR]) ? times_s[VENDOR] : 0;
     if (isnan(facts->error) || isinf(facts->error)) return mt_fail(err, MT_ESYSTEM, "the tuned result is not a number");
     return MT_OK;
 }
 
 static enum mt_status tune(struct mt_stream *stream, const struct mt_call *call, struct mt_err *err) {
-    char key[MT_TUNING_KEY], how[MT_TUNING_HOW];
+    char key[MT_TUNING_KEY], how[MT_TUNING_CHOICE];
     const struct cuda_queue *queue = cuda_stream_queue(stream);
     struct tune_facts facts = {0};
     bool untuned, empty = true;
@@ -112,12 +114,12 @@ static enum mt_status tune(struct mt_stream *stream, const struct mt_call *call,
     if (tune_find(key, NULL)) return MT_OK;
     struct pair *p = calloc(1, sizeof *p);
     if (!p) return mt_fail(err, MT_ESYSTEM, "out of memory");
-    const struct mt_call *was = cuda_part_of(call); /* operands that are too large are cut (bench.h) */
+    const struct mt_call *was = cuda_part_of(call); /* operands that are too large are cut (call_bench.h) */
     st = measure(p, queue, call, how, &facts, err);
     cuda_part_of(was);
     for (int i = 0; i < NWHICH; i++)
         if (p->graphs[i]) cuGraphExecDestroy(p->graphs[i]);
-    cuda_bench_release(&p->bench);
+    cuda_bench_release(&p->bench.bench);
     free(p);
     if (st) return mt_err_context(err, "tuning %s", strstr(key, "call: "));
     tune_keep(key, how, &facts, NULL);

@@ -1,4 +1,4 @@
-/* What CUDA shows this process, and which files the libraries came from: a host may have several of each. */
+/* The GPUs that CUDA shows to this process, and the files of its libraries: a host may have several of each. */
 #include "kernels/cuda/driver/facts.h"
 
 #include <cublasLt.h>
@@ -27,12 +27,12 @@ void cuda_driver_version(char *text, size_t size) {
     fclose(file);
 }
 
-static void look_at_cudnn(struct mt_gpu_library *library) {
+static void query_cudnn(struct mt_gpu_library *library) {
     void *file = cuda_cudnn_open();
     size_t (*version)(void) = NULL;
     if (file) *(void **)&version = dlsym(file, "cudnnGetVersion");
     if (!version) {
-        snprintf(library->path, sizeof library->path, "%.190s", file ? "it says no version" : dlerror());
+        snprintf(library->path, sizeof library->path, "%.190s", file ? "it does not tell its version" : dlerror());
         return;
     }
     size_t v = version();
@@ -40,7 +40,7 @@ static void look_at_cudnn(struct mt_gpu_library *library) {
     name_file(*(void **)&version, library);
 }
 
-static void look_at_libraries(struct mt_gpu_library *libraries) {
+static void query_libraries(struct mt_gpu_library *libraries) {
     static const char *const names[MT_GPU_LIBRARIES] = {"NVRTC", "cuBLASLt", "NCCL", "cuDNN"};
     ncclResult_t (*nccl)(int *) = ncclGetVersion;
     nvrtcResult (*nvrtc)(int *, int *) = nvrtcVersion;
@@ -58,10 +58,10 @@ static void look_at_libraries(struct mt_gpu_library *libraries) {
     name_file(*(void **)&nvrtc, &libraries[0]);
     name_file(*(void **)&cublaslt, &libraries[1]);
     name_file(*(void **)&nccl, &libraries[2]);
-    look_at_cudnn(&libraries[3]);
+    query_cudnn(&libraries[3]);
 }
 
-static enum mt_status look_at(int index, int count, struct mt_gpu *gpu, struct mt_err *err) {
+static enum mt_status query_gpu(int index, int count, struct mt_gpu *gpu, struct mt_err *err) {
     CUdevice device;
     CUuuid identity;
     size_t bytes;
@@ -94,7 +94,7 @@ enum mt_status cuda_gpus_query(struct mt_gpus *gpus, struct mt_err *err) {
     int version = 0;
     *gpus = (struct mt_gpus){0};
     CUresult result = cuInit(0);
-    look_at_libraries(gpus->libraries);
+    query_libraries(gpus->libraries);
     cuda_driver_version(gpus->driver, sizeof gpus->driver);
     if (result == CUDA_ERROR_NO_DEVICE) return MT_OK;
     if (!result) result = cuDriverGetVersion(&version);
@@ -105,6 +105,7 @@ enum mt_status cuda_gpus_query(struct mt_gpus *gpus, struct mt_err *err) {
     }
     snprintf(gpus->cuda, sizeof gpus->cuda, "%d.%d", version / 1000, version % 1000 / 10);
     enum mt_status st = MT_OK;
-    for (int g = 0; g < gpus->count && g < MT_MOST_GPUS && !st; g++) st = look_at(g, gpus->count, &gpus->gpus[g], err);
+    for (int g = 0; g < gpus->count && g < MT_MOST_GPUS && !st; g++)
+        st = query_gpu(g, gpus->count, &gpus->gpus[g], err);
     return st;
 }

@@ -1,5 +1,5 @@
-/* libnvidia-ml comes with the driver, and is loaded when it is first asked. Its header is not needed: the few functions
- * here are stable, and their types plain; a function that is missing, or refuses, leaves its figure out. */
+/* libnvidia-ml comes with the driver, and is loaded at the first query. Its header is not needed: the few functions
+ * here are stable, and have plain types. Where a function is missing or fails, its figure is left out. */
 #include "kernels/cuda/driver/nvml.h"
 
 #include <dlfcn.h>
@@ -95,8 +95,8 @@ int64_t cuda_nvml_used_bytes(const char *bus) {
     return find(bus, &device) ? used_bytes(device) : 0;
 }
 
-/* A figure in thousandths, or millions, of its unit; 0 where it is not told. */
-static double told(int (*ask)(nvml_handle device, unsigned *value), nvml_handle device, double unit) {
+/* A value in units of `unit`; 0 if it is unknown. */
+static double figure(int (*ask)(nvml_handle device, unsigned *value), nvml_handle device, double unit) {
     unsigned value;
     return ask && !ask(device, &value) ? unit * value : 0;
 }
@@ -117,8 +117,8 @@ static void read_health(nvml_handle device, struct mt_device_health *health) {
     health->sm_clock_most_Hz = clock_Hz(nvml.most_clock, device, NVML_CLOCK_SM);
     health->memory_clock_Hz = clock_Hz(nvml.clock, device, NVML_CLOCK_MEMORY);
     health->memory_clock_most_Hz = clock_Hz(nvml.most_clock, device, NVML_CLOCK_MEMORY);
-    health->power_W = told(nvml.power, device, 1e-3);
-    health->power_limit_W = told(nvml.power_limit, device, 1e-3);
+    health->power_W = figure(nvml.power, device, 1e-3);
+    health->power_limit_W = figure(nvml.power_limit, device, 1e-3);
     if (nvml.temperature && !nvml.temperature(device, 0, &celsius)) health->temperature_C = celsius;
     if (nvml.throttled && !nvml.throttled(device, &reasons))
         health->throttled = (reasons & NVML_THROTTLED_POWER ? MT_THROTTLED_POWER : 0u) |

@@ -1,169 +1,107 @@
-/* Which way, and which of cuBLASLt's algorithms, runs a product: measured once, then remembered. */
-#include <pthread.h>
+/* Implementations of a GEMM with cuBLASLt's algorithms, as a class of choices (choose.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/base/arena.h"
-#include "kernels/base/number/hash.h"
 #include "kernels/base/log.h"
+#include "kernels/base/number/hash.h"
 #include "kernels/cuda/gemm/gemm.h"
+#include "kernels/cuda/tune/choose.h"
 #include "kernels/cuda/tune/signature.h"
-#include "kernels/cuda/tune/tune.h"
-#include "kernels/cuda/tune/variant.h"
 
-/* ---- the tuning file ---- */
-
-enum { SEARCH = 2 }; /* counts up with what search.c and measure.c find: old choices then lapse */
-
-static void key_of(const struct cuda_queue *queue, const struct product_shape *shape, char *key, size_t room) {
-    char device[200], product[200];
-    cuda_device_key(queue->cuda, device, sizeof device);
-    product_describe(shape, product, sizeof product);
-    snprintf(key, room, "%s, cuBLASLt %zu, search %d | %s, align %d", device, cublasLtGetVersion(), SEARCH, product,
-             shape->align);
-}
-
+enum { SEARCH = 2 }; /* counted up when search.c or measure.c change: entries of before are not found then */
 enum { WORDS = sizeof(cublasLtMatmulAlgo_t) / sizeof(uint64_t) };
 
-/* "whole", the algorithm's words, and a hash of it all and the key: the library does not notice all that could be wrong
- * with an algorithm. */
-static void choice_text(const char *key, const struct product_choice *choice, char *text, size_t room) {
-    uint64_t hash =
-        mt_hash64(choice->algo.data, sizeof choice->algo.data, mt_hash64(key, strlen(key), (uint64_t)choice->how));
-    int n = snprintf(text, room, "%s", product_how_names[choice->how]);
-    for (int i = 0; i < WORDS; i++)
-        n += snprintf(text + n, room - (size_t)n, " %016llx", (unsigned long long)choice->algo.data[i]);
-    snprintf(text + n, room - (size_t)n, " %016llx", (unsigned long long)hash);
+struct job {
+    const struct cuda_queue *queue;
+    struct gemm_shape shape; /* the id */
+    struct gemm_list list;   /* of candidates */
+};
+
+static bool job_key(void *job, char key[CUDA_KEY_TEXT]) {
+    const struct job *j = job;
+    char device[200], gemm[200];
+    cuda_device_key(j->queue->cuda, device, sizeof device);
+    gemm_describe(&j->shape, gemm, sizeof gemm);
+    snprintf(key, CUDA_KEY_TEXT, "%s, cuBLASLt %zu, search %d | %s, align %d", device, cublasLtGetVersion(), SEARCH,
+             gemm, j->shape.align);
+    return true;
 }
 
-/* Only what choice_text would write is taken, with its hash. */
-static bool choice_parse(const char *key, const char *text, struct product_choice *choice) {
-    char again[200];
+/* All that cuBLASLt offers, the best guess first. */
+static enum mt_status job_first(void *job, void *choice, struct mt_err *err) {
+    static const enum gemm_impl usual[GEMM_NIMPLS] = {GEMM_STRIPS, GEMM_WHOLE, GEMM_BIAS, GEMM_PLAIN};
+    static const enum gemm_impl sums[GEMM_NIMPLS] = {GEMM_PLAIN, GEMM_WHOLE, GEMM_BIAS, GEMM_STRIPS};
+    struct job *j = job;
+    bool biased = j->shape.epilogue >= EPILOGUE_BIAS && j->shape.epilogue <= EPILOGUE_RELU;
+    const enum gemm_impl *impls = j->shape.epilogue == EPILOGUE_SUM ? sums : usual;
+    for (int i = 0; i < GEMM_NIMPLS; i++) {
+        if (impls[i] == GEMM_PLAIN && biased && j->list.count) continue; /* never better, only always possible */
+        enum mt_status st = gemm_offered(&j->shape, impls[i], &j->list, err);
+        if (st) return st;
+    }
+    char text[200];
+    gemm_describe(&j->shape, text, sizeof text);
+    if (!j->list.count) return mt_fail(err, MT_ESYSTEM, "cuBLASLt: %s: it has no algorithm", text);
+    *(struct gemm_choice *)choice = j->list.choices[0];
+    return MT_OK;
+}
+
+/* "whole", the algorithm's words, and a hash of that and the key: the library does not detect all invalid algorithms.
+ */
+static void job_text(void *job, const char *key, const void *choice, char text[CUDA_CHOICE_TEXT]) {
+    const struct gemm_choice *c = choice;
+    uint64_t hash = mt_hash64(c->algo.data, sizeof c->algo.data, mt_hash64(key, strlen(key), (uint64_t)c->impl));
+    int n = snprintf(text, CUDA_CHOICE_TEXT, "%s", gemm_impl_names[c->impl]);
+    (void)job;
+    for (int i = 0; i < WORDS; i++)
+        n += snprintf(text + n, CUDA_CHOICE_TEXT - (size_t)n, " %016llx", (unsigned long long)c->algo.data[i]);
+    snprintf(text + n, CUDA_CHOICE_TEXT - (size_t)n, " %016llx", (unsigned long long)hash);
+}
+
+/* Only what job_text would write is taken, with its hash. */
+static bool job_parse(void *job, const char *key, const char *text, void *choice) {
+    const struct job *j = job;
+    struct gemm_choice c = {0};
+    char again[CUDA_CHOICE_TEXT];
     size_t name = strcspn(text, " ");
-    int how = 0;
-    while (how < NHOWS && (strlen(product_how_names[how]) != name || strncmp(text, product_how_names[how], name)))
-        how++;
-    if (how == NHOWS) return false;
-    choice->how = (enum product_how)how;
+    int impl = 0;
+    while (impl < GEMM_NIMPLS && (strlen(gemm_impl_names[impl]) != name || strncmp(text, gemm_impl_names[impl], name)))
+        impl++;
+    if (impl == GEMM_NIMPLS) return false;
+    c.impl = (enum gemm_impl)impl;
     const char *at = text + name;
     for (int i = 0; i < WORDS; i++) {
         char *end;
-        choice->algo.data[i] = strtoull(at, &end, 16);
+        c.algo.data[i] = strtoull(at, &end, 16);
         if (end == at) return false;
         at = end;
     }
-    choice_text(key, choice, again, sizeof again);
-    return !strcmp(again, text);
+    job_text(job, key, &c, again);
+    if (strcmp(again, text) || !gemm_usable(&j->shape, &c)) return false;
+    *(struct gemm_choice *)choice = c;
+    return true;
 }
 
-/* ---- choosing ---- */
-
-struct known {
-    struct product_shape shape;
-    struct product_choice choice;
-    bool settled; /* not made up for a capture */
-    struct known *next;
-};
-
-enum { NBUCKETS = 256 };
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct known *buckets[NBUCKETS];
-
-/* What there is, best guess first. */
-static enum mt_status offered(const struct product_shape *shape, struct product_list *list, struct mt_err *err) {
-    static const enum product_how usual[NHOWS] = {HOW_STRIPS, HOW_WHOLE, HOW_BIAS, HOW_PLAIN};
-    static const enum product_how sums[NHOWS] = {HOW_PLAIN, HOW_WHOLE, HOW_BIAS, HOW_STRIPS};
-    bool biased = shape->finish >= FINISH_BIAS && shape->finish <= FINISH_RELU;
-    const enum product_how *hows = shape->finish == FINISH_SUM ? sums : usual;
-    enum mt_status st = MT_OK;
-    for (int i = 0; !st && i < NHOWS; i++) {
-        if (hows[i] == HOW_PLAIN && biased && list->count) continue; /* never better, only always possible */
-        st = product_offered(shape, hows[i], list, err);
-    }
-    if (st || list->count) return st;
-    char text[200];
-    product_describe(shape, text, sizeof text);
-    return mt_fail(err, MT_ESYSTEM, "cuBLASLt: %s: it has no algorithm", text);
-}
-
-/* Measures and keeps the best; where that cannot be, known->choice stays. */
-static void settle(const struct cuda_queue *queue, const char *key, const char *wrong, const struct product_list *list,
-                   struct known *known) {
-    const struct product_shape *shape = &known->shape;
-    struct mt_err err = MT_ERR_INIT;
-    char text[200];
-    struct product_choice theirs;
-    double time_s;
-    if (product_measure(queue, shape, list, &known->choice, &time_s, &err)) {
-        mt_log(MT_LOG_WARN, "%s: not measured, the library's first choice is taken: %s", key, err.text);
-        return;
-    }
-    double flops = 2.0 * (double)shape->m * (double)shape->n * (double)shape->k;
-    choice_text(key, &known->choice, text, sizeof text);
-    mt_log(MT_LOG_DEBUG, "%s: %.1f TFLOP/s by %.30s", key, flops / time_s / 1e12, text);
-    const char *kept = tune_keep(key, text, &(struct tune_facts){.time_s = time_s}, wrong);
-    if (strcmp(kept, text) && choice_parse(key, kept, &theirs) && product_usable(shape, &theirs))
-        known->choice = theirs;
-}
-
-static enum mt_status decide(const struct cuda_queue *queue, bool capturing, struct known *known, struct mt_err *err) {
-    const struct product_shape *shape = &known->shape;
-    struct product_list list = {0};
-    char key[500];
-    const char *kept = NULL;
-    known->settled = !capturing || shape->heuristic;
-    key_of(queue, shape, key, sizeof key);
-    if (!shape->heuristic && (kept = tune_find(key, NULL))) {
-        if (choice_parse(key, kept, &known->choice) && product_usable(shape, &known->choice)) {
-            known->settled = true;
-            return MT_OK;
-        }
-        mt_log(MT_LOG_WARN, "%s: what the tuning file has is of no use here, and is measured again", key);
-    }
-    enum mt_status st = offered(shape, &list, err);
-    if (!st) known->choice = list.choices[0];
-    if (!st && !shape->heuristic && capturing)
-        mt_log(MT_LOG_WARN, "%s: captured before it was measured, with the library's first choice", key);
-    else if (!st && !shape->heuristic)
-        settle(queue, key, kept, &list, known);
-    free(list.choices);
+static enum mt_status job_measure(void *job, const char *key, void *choice, struct tune_facts *facts,
+                                  struct mt_err *err) {
+    const struct job *j = job;
+    double flops = 2.0 * (double)j->shape.m * (double)j->shape.n * (double)j->shape.k;
+    enum mt_status st = gemm_measure(j->queue, &j->shape, &j->list, choice, &facts->time_s, err);
+    if (!st) mt_log(MT_LOG_DEBUG, "%s: %.1f TFLOP/s", key, flops / facts->time_s / 1e12);
     return st;
 }
 
-/* What was taken from other processes may say something else. */
-static void forget_old(void) {
-    static unsigned known_epoch;
-    unsigned epoch = tune_epoch();
-    for (int b = 0; b < NBUCKETS && epoch != known_epoch; b++)
-        for (struct known *k; (k = buckets[b]);) buckets[b] = k->next, free(k);
-    known_epoch = epoch;
-}
+static const struct cuda_choices class = {
+    sizeof(struct gemm_shape), sizeof(struct gemm_choice), job_key, job_first, job_text, job_parse, job_measure};
 
-enum mt_status product_choose(const struct cuda_queue *queue, const struct product_shape *shape,
-                              struct product_choice *choice, struct mt_err *err) {
-    struct known fresh = {.shape = *shape};
-    CUstreamCaptureStatus capture;
-    bool off;
-    enum mt_status st = cuda_untuned(&off, err);
-    if (st) return st;
-    CUDA_TRY(cuStreamIsCapturing(queue->stream, &capture), err, "cuStreamIsCapturing");
-    bool capturing = capture != CU_STREAM_CAPTURE_STATUS_NONE;
-    if (off) fresh.shape.heuristic = true;
-    pthread_mutex_lock(&lock);
-    forget_old();
-    struct known **bucket = &buckets[mt_hash64(&fresh.shape, sizeof fresh.shape, 0) % NBUCKETS], *k;
-    for (k = *bucket; k && memcmp(&k->shape, &fresh.shape, sizeof fresh.shape);) k = k->next;
-    if (!k || (!k->settled && !capturing)) {
-        st = decide(queue, capturing, &fresh, err);
-        if (!st && !k) {
-            k = mt_calloc(1, sizeof *k);
-            k->next = *bucket;
-            *bucket = k;
-        }
-        if (!st) fresh.next = k->next, *k = fresh;
-    }
-    if (!st) *choice = k->choice;
-    pthread_mutex_unlock(&lock);
+enum mt_status gemm_choose(const struct cuda_queue *queue, const struct gemm_shape *shape, struct gemm_choice *choice,
+                           struct mt_err *err) {
+    struct job job = {.queue = queue, .shape = *shape};
+    bool untuned;
+    enum mt_status st = cuda_untuned(&untuned, err);
+    job.shape.heuristic = untuned;
+    if (!st) st = cuda_choose(&class, queue, &job.shape, &job, choice, err);
+    free(job.list.choices);
     return st;
 }

@@ -1,4 +1,5 @@
-/* Our own passes around a product: the bias before it; the activation, an activation's slope, and column sums after. */
+/* Our own passes around a GEMM: the bias before it; the activation, the activation's slope, and column sums after it.
+ */
 #include <stdio.h>
 
 #include "kernels/cuda/gemm/gemm.h"
@@ -7,15 +8,15 @@
 
 enum { THREADS = 256 };
 
-void *product_target(const struct product_shape *shape, enum product_how how, const struct product_data *data) {
-    bool activated = shape->finish == FINISH_GELU || shape->finish == FINISH_RELU;
-    return how != HOW_WHOLE && activated ? data->pre : data->y;
+void *gemm_target(const struct gemm_shape *shape, enum gemm_impl impl, const struct gemm_data *data) {
+    bool activated = shape->epilogue == EPILOGUE_GELU || shape->epilogue == EPILOGUE_RELU;
+    return impl != GEMM_WHOLE && activated ? data->pre : data->y;
 }
 
 /* ---- bias, activation, slope ---- */
 
-static enum mt_status spread(const struct cuda_queue *queue, const struct product_shape *shape, const void *bias,
-                             void *y, struct mt_err *err) {
+static enum mt_status spread(const struct cuda_queue *queue, const struct gemm_shape *shape, const void *bias, void *y,
+                             struct mt_err *err) {
     enum { ROWS = 1024 };
     char definitions[32];
     CUfunction kernel;
@@ -27,11 +28,11 @@ static enum mt_status spread(const struct cuda_queue *queue, const struct produc
 }
 
 /* `name` of matmul_epilogue.cu, over all elements: y from x, or from y and x. */
-static enum mt_status each(const struct cuda_queue *queue, const struct product_shape *shape, const char *name,
+static enum mt_status each(const struct cuda_queue *queue, const struct gemm_shape *shape, const char *name,
                            const void *x, void *y, struct mt_err *err) {
     char definitions[64];
     CUfunction kernel;
-    bool gelu = shape->finish == FINISH_GELU || shape->finish == FINISH_GELU_GRAD;
+    bool gelu = shape->epilogue == EPILOGUE_GELU || shape->epilogue == EPILOGUE_GELU_GRAD;
     int64_t vec = shape->align >= 16 ? 16 / mt_type_size(shape->out) : 1, count = shape->m * shape->n;
     snprintf(definitions, sizeof definitions, "-DTYPE=%s -DVEC=%d -DGELU=%d", cuda_type(shape->out), (int)vec, gelu);
     enum mt_status st = cuda_kernel(queue->cuda, "matmul_epilogue", definitions, name, 0, &kernel, err);
@@ -42,8 +43,8 @@ static enum mt_status each(const struct cuda_queue *queue, const struct product_
 
 /* ---- column sums ---- */
 
-/* As the operator `sum` would be called; tensors[2]. */
-static struct mt_call sum_call(const struct product_shape *s, const struct product_data *data, struct mt_attr *attr,
+/* The call of the operator `sum`; tensors[2]. */
+static struct mt_call sum_call(const struct gemm_shape *s, const struct gemm_data *data, struct mt_attr *attr,
                                struct mt_tensor *tensors) {
     *attr = (struct mt_attr){.axes = s->trans_b ? 2 : 1, .accumulate = s->accumulate};
     tensors[0] = (struct mt_tensor){.type = s->in, .naxes = 2, .data = data ? (void *)(uintptr_t)data->b : NULL};
@@ -55,56 +56,56 @@ static struct mt_call sum_call(const struct product_shape *s, const struct produ
                             .nout = 1,
                             .in = tensors,
                             .out = tensors + 1,
-                            .scratch = data ? (char *)data->scratch + PRODUCT_WORKSPACE_BYTES : NULL,
-                            .what = "column sums beside a product"};
+                            .scratch = data ? (char *)data->scratch + GEMM_WORKSPACE_BYTES : NULL,
+                            .what = "column sums of a GEMM"};
 }
 
-int64_t product_pass_bytes(const struct cuda *cuda, const struct product_shape *shape) {
+int64_t gemm_pass_bytes(const struct cuda *cuda, const struct gemm_shape *shape) {
     struct mt_attr attr;
     struct mt_tensor tensors[2];
-    if (shape->finish != FINISH_SUM) return 0;
+    if (shape->epilogue != EPILOGUE_SUM) return 0;
     const struct mt_call call = sum_call(shape, NULL, &attr, tensors);
     int64_t sum = cuda_ops[MT_OP_sum]->scratch_bytes(cuda, &call);
     return largest(sum, shape->n * mt_type_size(MT_F32));
 }
 
-static enum mt_status column_sums(const struct cuda_queue *queue, const struct product_shape *shape,
-                                  const struct product_data *data, struct mt_err *err) {
+static enum mt_status column_sums(const struct cuda_queue *queue, const struct gemm_shape *shape,
+                                  const struct gemm_data *data, struct mt_err *err) {
     struct mt_attr attr;
     struct mt_tensor tensors[2];
     const struct mt_call call = sum_call(shape, data, &attr, tensors);
     return cuda_ops[MT_OP_sum]->queue(queue, &call, err);
 }
 
-/* The library's, which cannot add to what is there, lie in scratch. */
-static enum mt_status add_sums(const struct cuda_queue *queue, const struct product_shape *shape,
-                               const struct product_data *data, struct mt_err *err) {
-    const void *made = (char *)data->scratch + PRODUCT_WORKSPACE_BYTES;
+/* The library cannot add to sums: it writes its own to scratch. */
+static enum mt_status add_sums(const struct cuda_queue *queue, const struct gemm_shape *shape,
+                               const struct gemm_data *data, struct mt_err *err) {
+    const void *made = (char *)data->scratch + GEMM_WORKSPACE_BYTES;
     return cuda_add_partials(queue, 1, 1, shape->n, made, true, &data->sums, err);
 }
 
 /* ---- before and after ---- */
 
-enum mt_status product_before(const struct cuda_queue *queue, const struct product_shape *shape, enum product_how how,
-                              const struct product_data *data, struct mt_err *err) {
-    if (how != HOW_PLAIN) return MT_OK;
-    switch (shape->finish) {
-    case FINISH_BIAS:
-    case FINISH_GELU:
-    case FINISH_RELU: return spread(queue, shape, data->bias, product_target(shape, how, data), err);
-    case FINISH_SUM: return column_sums(queue, shape, data, err); /* b may still be in the cache */
+enum mt_status gemm_before(const struct cuda_queue *queue, const struct gemm_shape *shape, enum gemm_impl impl,
+                           const struct gemm_data *data, struct mt_err *err) {
+    if (impl != GEMM_PLAIN) return MT_OK;
+    switch (shape->epilogue) {
+    case EPILOGUE_BIAS:
+    case EPILOGUE_GELU:
+    case EPILOGUE_RELU: return spread(queue, shape, data->bias, gemm_target(shape, impl, data), err);
+    case EPILOGUE_SUM: return column_sums(queue, shape, data, err); /* b may still be in the cache */
     default: return MT_OK;
     }
 }
 
-enum mt_status product_after(const struct cuda_queue *queue, const struct product_shape *shape, enum product_how how,
-                             const struct product_data *data, struct mt_err *err) {
-    switch (shape->finish) {
-    case FINISH_GELU:
-    case FINISH_RELU: return how == HOW_WHOLE ? MT_OK : each(queue, shape, "activate", data->pre, data->y, err);
-    case FINISH_GELU_GRAD:
-    case FINISH_RELU_GRAD: return how == HOW_WHOLE ? MT_OK : each(queue, shape, "slope", data->x, data->y, err);
-    case FINISH_SUM: return how == HOW_WHOLE && shape->accumulate ? add_sums(queue, shape, data, err) : MT_OK;
+enum mt_status gemm_after(const struct cuda_queue *queue, const struct gemm_shape *shape, enum gemm_impl impl,
+                          const struct gemm_data *data, struct mt_err *err) {
+    switch (shape->epilogue) {
+    case EPILOGUE_GELU:
+    case EPILOGUE_RELU: return impl == GEMM_WHOLE ? MT_OK : each(queue, shape, "activate", data->pre, data->y, err);
+    case EPILOGUE_GELU_GRAD:
+    case EPILOGUE_RELU_GRAD: return impl == GEMM_WHOLE ? MT_OK : each(queue, shape, "slope", data->x, data->y, err);
+    case EPILOGUE_SUM: return impl == GEMM_WHOLE && shape->accumulate ? add_sums(queue, shape, data, err) : MT_OK;
     default: return MT_OK;
     }
 }

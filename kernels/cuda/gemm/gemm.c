@@ -1,26 +1,26 @@
-/* One product: descriptors, and the call of the library. */
+/* One GEMM: descriptors, and the call of the library. */
 #include "kernels/cuda/gemm/gemm.h"
 
 #include <pthread.h>
 #include <stdio.h>
 
-const char *const product_how_names[NHOWS] = {"whole", "bias", "plain", "strips"};
-const char *const product_finish_names[NFINISHES] = {
+const char *const gemm_impl_names[GEMM_NIMPLS] = {"whole", "bias", "plain", "strips"};
+const char *const gemm_epilogue_names[NEPILOGUES] = {
     "", ", bias", ", bias gelu", ", bias relu", ", gelu slope", ", relu slope", ", column sums"};
 
 static const struct {
     bool known;
     cudaDataType_t type;
-    bool half; /* two bytes: the library rounds what its epilogues make to it */
+    bool half; /* two bytes: the library rounds results of its epilogues to it */
 } types[MT_NTYPES] = {
     [MT_F32] = {true, CUDA_R_32F, false}, [MT_BF16] = {true, CUDA_R_16BF, true}, [MT_F16] = {true, CUDA_R_16F, true}};
 
-bool product_types(enum mt_type in, enum mt_type out) {
+bool gemm_types(enum mt_type in, enum mt_type out) {
     return types[in].known && (out == in || out == MT_F32);
 }
 
-/* The library's handle belongs to a context; a device that was closed and opened again has another. */
-enum mt_status product_library(cublasLtHandle_t *handle, struct mt_err *err) {
+/* A handle of the library belongs to a context; a device that was closed and opened again has another one. */
+enum mt_status gemm_library(cublasLtHandle_t *handle, struct mt_err *err) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static cublasLtHandle_t made;
     static unsigned long long made_in;
@@ -35,73 +35,72 @@ enum mt_status product_library(cublasLtHandle_t *handle, struct mt_err *err) {
     return st ? mt_fail(err, MT_ESYSTEM, "cuBLASLt does not start: %s", cublasLtGetStatusName(st)) : MT_OK;
 }
 
-void product_describe(const struct product_shape *s, char *text, size_t room) {
+void gemm_describe(const struct gemm_shape *s, char *text, size_t room) {
     snprintf(text, room, "product m=%lld n=%lld k=%lld %s to %s%s%s%s%s%s", (long long)s->m, (long long)s->n,
              (long long)s->k, mt_type_name(s->in), mt_type_name(s->out), s->tf32 ? ", tf32" : "",
              s->trans_a ? ", a transposed" : "", s->trans_b ? ", b transposed" : "",
-             s->accumulate ? ", accumulated" : "", product_finish_names[s->finish]);
+             s->accumulate ? ", accumulated" : "", gemm_epilogue_names[s->epilogue]);
 }
 
-enum mt_status product_failed(cublasStatus_t st, const struct product_shape *shape, const char *doing,
-                              struct mt_err *err) {
+enum mt_status gemm_failed(cublasStatus_t st, const struct gemm_shape *shape, const char *doing, struct mt_err *err) {
     char text[200];
-    product_describe(shape, text, sizeof text);
+    gemm_describe(shape, text, sizeof text);
     return mt_fail(err, MT_ESYSTEM, "cuBLASLt: %s: %s: %s", text, doing, cublasLtGetStatusName(st));
 }
 
-/* ---- what the library is asked for ---- */
+/* ---- descriptors ---- */
 
-static cublasLtEpilogue_t epilogue_of(const struct product_shape *shape, enum product_how how) {
-    static const cublasLtEpilogue_t whole[NFINISHES] = {
-        [FINISH_NONE] = CUBLASLT_EPILOGUE_DEFAULT,       [FINISH_BIAS] = CUBLASLT_EPILOGUE_BIAS,
-        [FINISH_GELU] = CUBLASLT_EPILOGUE_GELU_AUX_BIAS, [FINISH_RELU] = CUBLASLT_EPILOGUE_RELU_BIAS,
-        [FINISH_GELU_GRAD] = CUBLASLT_EPILOGUE_DGELU,    [FINISH_RELU_GRAD] = CUBLASLT_EPILOGUE_DRELU,
-        [FINISH_SUM] = CUBLASLT_EPILOGUE_BGRADA}; /* its A is our b */
-    if (how == HOW_BIAS) return CUBLASLT_EPILOGUE_BIAS;
-    return how == HOW_WHOLE ? whole[shape->finish] : CUBLASLT_EPILOGUE_DEFAULT;
+static cublasLtEpilogue_t epilogue_of(const struct gemm_shape *shape, enum gemm_impl impl) {
+    static const cublasLtEpilogue_t whole[NEPILOGUES] = {
+        [EPILOGUE_NONE] = CUBLASLT_EPILOGUE_DEFAULT,       [EPILOGUE_BIAS] = CUBLASLT_EPILOGUE_BIAS,
+        [EPILOGUE_GELU] = CUBLASLT_EPILOGUE_GELU_AUX_BIAS, [EPILOGUE_RELU] = CUBLASLT_EPILOGUE_RELU_BIAS,
+        [EPILOGUE_GELU_GRAD] = CUBLASLT_EPILOGUE_DGELU,    [EPILOGUE_RELU_GRAD] = CUBLASLT_EPILOGUE_DRELU,
+        [EPILOGUE_SUM] = CUBLASLT_EPILOGUE_BGRADA}; /* its A is our b */
+    if (impl == GEMM_BIAS) return CUBLASLT_EPILOGUE_BIAS;
+    return impl == GEMM_WHOLE ? whole[shape->epilogue] : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/* The library's GELU is taken where its result is rounded to half precision anyway: how exact its tanh is it does not
- * say. It asks that the rows of `pre` and `x` begin at multiples of 16 bytes. Its column sums are of y's type. */
-bool product_possible(const struct product_shape *s, enum product_how how) {
+/* The library's GELU is used only where its result is rounded to half precision anyway: the accuracy of its tanh is not
+ * documented. It needs rows of `pre` and `x` that begin at multiples of 16 bytes. Its column sums are of y's type. */
+bool gemm_possible(const struct gemm_shape *s, enum gemm_impl impl) {
     bool aligned = s->n * mt_type_size(s->out) % 16 == 0 && s->align >= 16;
-    switch (how) {
-    case HOW_WHOLE:
-        switch (s->finish) {
-        case FINISH_GELU:
-        case FINISH_GELU_GRAD: return types[s->out].half && aligned;
-        case FINISH_SUM: return s->out == MT_F32 && types[s->in].half && aligned;
-        case FINISH_RELU:
-        case FINISH_RELU_GRAD: return false;
+    switch (impl) {
+    case GEMM_WHOLE:
+        switch (s->epilogue) {
+        case EPILOGUE_GELU:
+        case EPILOGUE_GELU_GRAD: return types[s->out].half && aligned;
+        case EPILOGUE_SUM: return s->out == MT_F32 && types[s->in].half && aligned;
+        case EPILOGUE_RELU:
+        case EPILOGUE_RELU_GRAD: return false;
         default: return true;
         }
-    case HOW_BIAS: return s->finish == FINISH_GELU || s->finish == FINISH_RELU;
-    case HOW_STRIPS: return s->finish == FINISH_NONE && product_strips_possible(s);
-    default: return s->finish != FINISH_NONE;
+    case GEMM_BIAS: return s->epilogue == EPILOGUE_GELU || s->epilogue == EPILOGUE_RELU;
+    case GEMM_STRIPS: return s->epilogue == EPILOGUE_NONE && gemm_strips_possible(s);
+    default: return s->epilogue != EPILOGUE_NONE;
     }
 }
 
-int64_t product_scratch_bytes(const struct cuda *cuda, const struct product_shape *shape) {
-    int64_t passes = product_pass_bytes(cuda, shape), strips = 0;
-    if (product_possible(shape, HOW_STRIPS)) strips = product_strips_bytes(shape);
-    return PRODUCT_WORKSPACE_BYTES + (passes > strips ? passes : strips);
+int64_t gemm_scratch_bytes(const struct cuda *cuda, const struct gemm_shape *shape) {
+    int64_t passes = gemm_pass_bytes(cuda, shape), strips = 0;
+    if (gemm_possible(shape, GEMM_STRIPS)) strips = gemm_strips_bytes(shape);
+    return GEMM_WORKSPACE_BYTES + (passes > strips ? passes : strips);
 }
 
-static cublasStatus_t set(struct product_problem *p, cublasLtMatmulDescAttributes_t attribute, const void *value,
+static cublasStatus_t set(struct gemm_problem *p, cublasLtMatmulDescAttributes_t attribute, const void *value,
                           size_t size_bytes) {
     return cublasLtMatmulDescSetAttribute(&p->desc, attribute, value, size_bytes);
 }
 
-/* Without data, addresses that tell their alignment. */
-static cublasStatus_t set_epilogue(struct product_problem *p, const struct product_shape *shape, enum product_how how,
-                                   const struct product_data *data) {
-    cublasLtEpilogue_t epilogue = epilogue_of(shape, how);
+/* Without data, addresses that have the alignment. */
+static cublasStatus_t set_epilogue(struct gemm_problem *p, const struct gemm_shape *shape, enum gemm_impl impl,
+                                   const struct gemm_data *data) {
+    cublasLtEpilogue_t epilogue = epilogue_of(shape, impl);
     const void *bias = (const void *)(uintptr_t)shape->align, *aux = bias;
-    bool slope = shape->finish == FINISH_GELU_GRAD, sums = shape->finish == FINISH_SUM;
+    bool slope = shape->epilogue == EPILOGUE_GELU_GRAD, sums = shape->epilogue == EPILOGUE_SUM;
     if (epilogue == CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_SUCCESS;
     if (data) aux = slope ? data->x : data->pre;
-    if (data && sums) /* what is added to is not written by the library */
-        bias = shape->accumulate ? (char *)data->scratch + PRODUCT_WORKSPACE_BYTES : data->sums;
+    if (data && sums) /* the library cannot add to sums */
+        bias = shape->accumulate ? (char *)data->scratch + GEMM_WORKSPACE_BYTES : data->sums;
     else if (data)
         bias = data->bias;
     cublasStatus_t st = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
@@ -122,30 +121,30 @@ static cublasStatus_t layout(cublasLtMatrixLayoutOpaque_t *l, enum mt_type type,
               : cublasLtMatrixLayoutSetAttribute(l, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof step);
 }
 
-struct product_view product_whole_view(const struct product_shape *s, enum product_how how) {
-    bool prepared = how == HOW_PLAIN && s->finish != FINISH_SUM && s->finish < FINISH_GELU_GRAD;
-    return (struct product_view){.m = s->m,
-                                 .n = s->n,
-                                 .k = s->k,
-                                 .lda = s->trans_a ? s->m : s->k,
-                                 .ldb = s->trans_b ? s->k : s->n,
-                                 .ldy = s->n,
-                                 .batches = 1,
-                                 .beta = s->accumulate || prepared};
+struct gemm_view gemm_whole_view(const struct gemm_shape *s, enum gemm_impl impl) {
+    bool prepared = impl == GEMM_PLAIN && s->epilogue != EPILOGUE_SUM && s->epilogue < EPILOGUE_GELU_GRAD;
+    return (struct gemm_view){.m = s->m,
+                              .n = s->n,
+                              .k = s->k,
+                              .lda = s->trans_a ? s->m : s->k,
+                              .ldb = s->trans_b ? s->k : s->n,
+                              .ldy = s->n,
+                              .batches = 1,
+                              .beta = s->accumulate || prepared};
 }
 
-static cublasStatus_t describe(const struct product_shape *shape, enum product_how how, const struct product_view *v,
-                               const struct product_data *data, struct product_problem *p) {
+static cublasStatus_t describe(const struct gemm_shape *shape, enum gemm_impl impl, const struct gemm_view *v,
+                               const struct gemm_data *data, struct gemm_problem *p) {
     bool tf32 = shape->tf32 && shape->in == MT_F32;
     cublasComputeType_t compute = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    cublasOperation_t turn_a = shape->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasOperation_t turn_b = shape->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t op_a = shape->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t op_b = shape->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasStatus_t st = cublasLtMatmulDescInit(&p->desc, compute, CUDA_R_32F);
     /* The library's first operand is our b: y^T = b^T a^T. */
-    if (!st) st = set(p, CUBLASLT_MATMUL_DESC_TRANSA, &turn_b, sizeof turn_b);
-    if (!st) st = set(p, CUBLASLT_MATMUL_DESC_TRANSB, &turn_a, sizeof turn_a);
+    if (!st) st = set(p, CUBLASLT_MATMUL_DESC_TRANSA, &op_b, sizeof op_b);
+    if (!st) st = set(p, CUBLASLT_MATMUL_DESC_TRANSB, &op_a, sizeof op_a);
     if (!st && shape->nsm) st = set(p, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &shape->nsm, sizeof shape->nsm);
-    if (!st) st = set_epilogue(p, shape, how, data);
+    if (!st) st = set_epilogue(p, shape, impl, data);
     if (!st)
         st = layout(&p->a, shape->in, shape->trans_a ? v->k : v->m, shape->trans_a ? v->m : v->k, v->lda, v->batches,
                     v->step_a);
@@ -155,50 +154,49 @@ static cublasStatus_t describe(const struct product_shape *shape, enum product_h
     return st ? st : layout(&p->y, shape->out, v->m, v->n, v->ldy, v->batches, v->step_y);
 }
 
-enum mt_status product_describe_problem(const struct product_shape *shape, enum product_how how,
-                                        const struct product_view *view, const struct product_data *data,
-                                        struct product_problem *problem, struct mt_err *err) {
-    cublasStatus_t st = describe(shape, how, view, data, problem);
-    return st ? product_failed(st, shape, "describing it", err) : MT_OK;
+enum mt_status gemm_describe_problem(const struct gemm_shape *shape, enum gemm_impl impl, const struct gemm_view *view,
+                                     const struct gemm_data *data, struct gemm_problem *problem, struct mt_err *err) {
+    cublasStatus_t st = describe(shape, impl, view, data, problem);
+    return st ? gemm_failed(st, shape, "describing it", err) : MT_OK;
 }
 
 /* ---- running ---- */
 
-enum mt_status product_multiply(const struct cuda_queue *queue, const struct product_shape *shape, enum product_how how,
-                                const struct product_view *view, const cublasLtMatmulAlgo_t *algo,
-                                const struct product_data *data, struct mt_err *err) {
+enum mt_status gemm_multiply(const struct cuda_queue *queue, const struct gemm_shape *shape, enum gemm_impl impl,
+                             const struct gemm_view *view, const cublasLtMatmulAlgo_t *algo,
+                             const struct gemm_data *data, struct mt_err *err) {
     const float one = 1;
-    struct product_problem p;
+    struct gemm_problem p;
     cublasLtHandle_t handle;
-    enum mt_status status = product_library(&handle, err);
-    if (!status) status = product_describe_problem(shape, how, view, data, &p, err);
+    enum mt_status status = gemm_library(&handle, err);
+    if (!status) status = gemm_describe_problem(shape, impl, view, data, &p, err);
     if (status) return status;
     cublasStatus_t st = cublasLtMatmul(handle, &p.desc, &one, data->b, &p.b, data->a, &p.a, &view->beta, data->y, &p.y,
-                                       data->y, &p.y, algo, data->scratch, PRODUCT_WORKSPACE_BYTES, queue->stream);
-    return st ? product_failed(st, shape, product_how_names[how], err) : MT_OK;
+                                       data->y, &p.y, algo, data->scratch, GEMM_WORKSPACE_BYTES, queue->stream);
+    return st ? gemm_failed(st, shape, gemm_impl_names[impl], err) : MT_OK;
 }
 
-enum mt_status product_run(const struct cuda_queue *queue, const struct product_shape *shape,
-                           const struct product_choice *choice, const struct product_data *data, struct mt_err *err) {
-    if (choice->how == HOW_STRIPS) return product_strips_run(queue, shape, choice, data, err);
-    struct product_view view = product_whole_view(shape, choice->how);
-    struct product_data product = *data;
-    product.y = product_target(shape, choice->how, data);
-    enum mt_status st = product_before(queue, shape, choice->how, data, err);
-    if (!st) st = product_multiply(queue, shape, choice->how, &view, &choice->algo, &product, err);
-    return st ? st : product_after(queue, shape, choice->how, data, err);
+enum mt_status gemm_run(const struct cuda_queue *queue, const struct gemm_shape *shape,
+                        const struct gemm_choice *choice, const struct gemm_data *data, struct mt_err *err) {
+    if (choice->impl == GEMM_STRIPS) return gemm_strips_run(queue, shape, choice, data, err);
+    struct gemm_view view = gemm_whole_view(shape, choice->impl);
+    struct gemm_data target = *data;
+    target.y = gemm_target(shape, choice->impl, data);
+    enum mt_status st = gemm_before(queue, shape, choice->impl, data, err);
+    if (!st) st = gemm_multiply(queue, shape, choice->impl, &view, &choice->algo, &target, err);
+    return st ? st : gemm_after(queue, shape, choice->impl, data, err);
 }
 
-enum mt_status product_of_nothing(const struct cuda_queue *queue, const struct product_shape *shape,
-                                  const struct product_data *data, struct mt_err *err) {
+enum mt_status gemm_zero_k(const struct cuda_queue *queue, const struct gemm_shape *shape, const struct gemm_data *data,
+                           struct mt_err *err) {
     size_t row_bytes = (size_t)(shape->n * mt_type_size(shape->out)), y_bytes = (size_t)shape->m * row_bytes;
     if (shape->accumulate) return MT_OK;
-    if (shape->finish == FINISH_SUM && shape->n)
+    if (shape->epilogue == EPILOGUE_SUM && shape->n)
         CUDA_TRY(cuMemsetD32Async((CUdeviceptr)data->sums, 0, (size_t)shape->n, queue->stream), err, "zeroing sums");
-    if (shape->finish >= FINISH_BIAS && shape->finish <= FINISH_RELU) {
-        enum mt_status st = product_before(queue, shape, HOW_PLAIN, data, err);
-        return st ? st : product_after(queue, shape, HOW_PLAIN, data, err);
+    if (shape->epilogue >= EPILOGUE_BIAS && shape->epilogue <= EPILOGUE_RELU) {
+        enum mt_status st = gemm_before(queue, shape, GEMM_PLAIN, data, err);
+        return st ? st : gemm_after(queue, shape, GEMM_PLAIN, data, err);
     }
-    if (y_bytes) CUDA_TRY(cuMemsetD8Async((CUdeviceptr)data->y, 0, y_bytes, queue->stream), err, "zeroing a product");
+    if (y_bytes) CUDA_TRY(cuMemsetD8Async((CUdeviceptr)data->y, 0, y_bytes, queue->stream), err, "zeroing y");
     return MT_OK;
 }

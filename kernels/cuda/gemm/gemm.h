@@ -1,15 +1,16 @@
-/* Matrix products by cuBLASLt, of row-major operands, with what stands before and after them.
+/* GEMMs by cuBLASLt, of row-major operands, with a bias, activation or column sums as epilogue.
  *
- *     struct product_shape shape = {.m = 64, .n = 32, .k = 8, .nsm = cuda->nsm, .align = 16, .in = MT_BF16, ...};
- *     product_choose(queue, &shape, &choice, err);          // measured on the first call of a shape
- *     product_run(queue, &shape, &choice, &data, err);
+ *     struct gemm_shape shape = {.m = 64, .n = 32, .k = 8, .nsm = cuda->nsm, .align = 16, .in = MT_BF16, ...};
+ *     gemm_choose(queue, &shape, &choice, err);          // measured on the first call of a shape
+ *     gemm_run(queue, &shape, &choice, &data, err);
  *
- *   product.c           descriptors, the call of the library
- *   epilogue.c      our own passes: what the library's epilogues do not do, or do slower
+ *   matmul.c    the operators
+ *   gemm.c      descriptors, the call of the library
+ *   epilogue.c  our own passes: what the library's epilogues do not do, or do slower
  *   strips.c    extents that the library is slow with
- *   search.c    what algorithms there are
+ *   search.c    the algorithms there are
  *   measure.c   how long they take
- *   choose.c    which one is taken, and remembered
+ *   choose.c    which one runs
  *
  * Row-major matrices are column-major ones transposed, so y^T = b^T a^T is computed and nothing is copied. */
 #ifndef MT_KERNELS_CUDA_GEMM_GEMM_H
@@ -17,148 +18,144 @@
 
 #include <cublasLt.h>
 
-#include "kernels/cuda/driver/cuda.h"
+#include "kernels/cuda/driver/driver.h"
 
-enum { PRODUCT_WORKSPACE_BYTES = 32 << 20, PRODUCT_ALIGN = 256 };
+enum { GEMM_WORKSPACE_BYTES = 32 << 20, GEMM_ALIGN = 256 };
 
-/* Beside the sums (ops.def, fused_matmul): the bias, which is one row; the bias and an activation; an activation's
- * slope; the sums of b over k. */
-enum product_finish {
-    FINISH_NONE,
-    FINISH_BIAS,
-    FINISH_GELU,
-    FINISH_RELU,
-    FINISH_GELU_GRAD,
-    FINISH_RELU_GRAD,
-    FINISH_SUM,
-    NFINISHES
+/* As in ops.def, fused_matmul. BIAS: one row is added to all; GELU, RELU: bias and activation; GELU_GRAD, RELU_GRAD:
+ * times the activation's slope; SUM: also the sums of b over k. */
+enum gemm_epilogue {
+    EPILOGUE_NONE,
+    EPILOGUE_BIAS,
+    EPILOGUE_GELU,
+    EPILOGUE_RELU,
+    EPILOGUE_GELU_GRAD,
+    EPILOGUE_RELU_GRAD,
+    EPILOGUE_SUM,
+    NEPILOGUES
 };
-extern const char *const product_finish_names[NFINISHES];
+extern const char *const gemm_epilogue_names[NEPILOGUES];
 
-/* y[m, n] = finish(sum over k of a[m, k] b[k, n]), or that sum added to y. No extent is zero. Compared by its bytes:
- * there are none between the members. */
-struct product_shape {
+/* y[m, n] = epilogue(sum over k of a[m, k] b[k, n]), or that sum added to y. No extent is zero. Shapes are compared by
+ * their bytes: there is no padding. */
+struct gemm_shape {
     int64_t m, n, k;
     int32_t nsm;              /* multiprocessors to choose for; 0: all that the device has */
     int32_t align;            /* of the addresses of all operands: bytes, at most 16 */
     uint8_t in, out;          /* enum mt_type, of a, b, bias and x; of y and pre */
     uint8_t trans_a, trans_b; /* a is stored as [k, m], b as [n, k] */
-    uint8_t accumulate;       /* only with FINISH_NONE and FINISH_SUM, whose sums are added to as well */
-    uint8_t finish;
-    uint8_t tf32;      /* f32 products in tf32 */
+    uint8_t accumulate;       /* only with EPILOGUE_NONE and EPILOGUE_SUM, whose sums are added to as well */
+    uint8_t epilogue;
+    uint8_t tf32;      /* f32 operands are multiplied in tf32 */
     uint8_t heuristic; /* the library's first choice, unmeasured */
 };
-_Static_assert(sizeof(struct product_shape) == 40, "has holes");
+_Static_assert(sizeof(struct gemm_shape) == 40, "has holes");
 
-struct product_data {
+struct gemm_data {
     const void *a, *b;
     const void *bias; /* [n] */
-    const void *x;    /* [m, n], what the activation saw, for its slope */
+    const void *x;    /* [m, n], the input of the activation, for its slope */
     void *y;
     void *pre;     /* [m, n] before the activation */
     void *sums;    /* [n], float */
-    void *scratch; /* product_scratch_bytes, aligned to PRODUCT_ALIGN: first the library's workspace */
+    void *scratch; /* gemm_scratch_bytes, aligned to GEMM_ALIGN: first the library's workspace */
 };
 
-/* Who does what. cuBLASLt's own GELU is the tanh form and keeps the sums with the bias; of its ReLU it keeps bits,
- * which are of no use here. */
-enum product_how {
-    HOW_WHOLE,  /* cuBLASLt does all */
-    HOW_BIAS,   /* cuBLASLt adds the bias; the activation is a pass of ours */
-    HOW_PLAIN,  /* cuBLASLt only multiplies, all else are passes of ours */
-    HOW_STRIPS, /* the same in aligned strips: strips.c */
-    NHOWS
+/* cuBLASLt's GELU is the tanh form, and can store its input; its ReLU stores bits instead, which are of no use here. */
+enum gemm_impl {
+    GEMM_WHOLE,  /* cuBLASLt does everything */
+    GEMM_BIAS,   /* cuBLASLt adds the bias; the activation is a pass of ours */
+    GEMM_PLAIN,  /* cuBLASLt only multiplies, the rest are passes of ours */
+    GEMM_STRIPS, /* as PLAIN, in aligned strips: strips.c */
+    GEMM_NIMPLS
 };
-extern const char *const product_how_names[NHOWS];
+extern const char *const gemm_impl_names[GEMM_NIMPLS];
 
-struct product_choice {
-    enum product_how how;
+struct gemm_choice {
+    enum gemm_impl impl;
     cublasLtMatmulAlgo_t algo;
 };
 
-bool product_types(enum mt_type in, enum mt_type out); /* whether there are such products */
-/* Of the device, for any choice; without data it does not depend on the call's addresses. */
-int64_t product_scratch_bytes(const struct cuda *cuda, const struct product_shape *shape);
+bool gemm_types(enum mt_type in, enum mt_type out); /* whether GEMMs of these types are supported */
+/* Enough for every choice. Does not depend on the addresses of operands. */
+int64_t gemm_scratch_bytes(const struct cuda *cuda, const struct gemm_shape *shape);
 
-/* The best choice known: from this process, the tuning file (tune.h), or a measurement, which waits for the queue's
- * stream and takes memory of its own. While the stream is captured nothing is measured, and the library's first choice
- * is taken with a warning. With MOTLEY_TUNE=off it always is. */
-enum mt_status product_choose(const struct cuda_queue *queue, const struct product_shape *shape,
-                              struct product_choice *choice, struct mt_err *err);
-enum mt_status product_run(const struct cuda_queue *queue, const struct product_shape *shape,
-                           const struct product_choice *choice, const struct product_data *data, struct mt_err *err);
+/* The best choice known, as tune/choose.h says; the default is the library's first choice. */
+enum mt_status gemm_choose(const struct cuda_queue *queue, const struct gemm_shape *shape, struct gemm_choice *choice,
+                           struct mt_err *err);
+enum mt_status gemm_run(const struct cuda_queue *queue, const struct gemm_shape *shape,
+                        const struct gemm_choice *choice, const struct gemm_data *data, struct mt_err *err);
 
-/* The same with sums over nothing (shape->k is not looked at). */
-enum mt_status product_of_nothing(const struct cuda_queue *queue, const struct product_shape *shape,
-                                  const struct product_data *data, struct mt_err *err);
+/* The same for k = 0 (shape->k is ignored). */
+enum mt_status gemm_zero_k(const struct cuda_queue *queue, const struct gemm_shape *shape, const struct gemm_data *data,
+                           struct mt_err *err);
 
 /* ---- between the files ---- */
 
-/* How the library is to see the operands. */
-struct product_view {
+/* The operands as they are described to the library. */
+struct gemm_view {
     int64_t m, n, k;
     int64_t lda, ldb, ldy;          /* elements from row to row, as stored */
-    int batches;                    /* products of this shape... */
-    int64_t step_a, step_b, step_y; /* ... whose operands lie so many elements apart */
-    float beta;                     /* what is there counts so many times */
+    int batches;                    /* GEMMs of this shape in one call... */
+    int64_t step_a, step_b, step_y; /* ... and the distances of their operands, in elements */
+    float beta;                     /* y = a b + beta y */
 };
-struct product_view product_whole_view(const struct product_shape *shape, enum product_how how);
+struct gemm_view gemm_whole_view(const struct gemm_shape *shape, enum gemm_impl impl);
 
-struct product_problem {
+struct gemm_problem {
     cublasLtMatmulDescOpaque_t desc;
-    cublasLtMatrixLayoutOpaque_t a, b, y; /* ours, not in the library's order */
+    cublasLtMatrixLayoutOpaque_t a, b, y; /* in our order; the library's a is our b */
 };
-/* data: null when only an algorithm is asked for. */
-enum mt_status product_describe_problem(const struct product_shape *shape, enum product_how how,
-                                        const struct product_view *view, const struct product_data *data,
-                                        struct product_problem *problem, struct mt_err *err);
-enum mt_status product_library(cublasLtHandle_t *handle, struct mt_err *err);
-enum mt_status product_failed(cublasStatus_t status, const struct product_shape *shape, const char *doing,
-                              struct mt_err *err);
-/* One call of the library, of data's a, b and y. algo: null for its own choice. */
-enum mt_status product_multiply(const struct cuda_queue *queue, const struct product_shape *shape, enum product_how how,
-                                const struct product_view *view, const cublasLtMatmulAlgo_t *algo,
-                                const struct product_data *data, struct mt_err *err);
-bool product_possible(const struct product_shape *shape, enum product_how how);
+/* data: null where only algorithms are queried. */
+enum mt_status gemm_describe_problem(const struct gemm_shape *shape, enum gemm_impl impl, const struct gemm_view *view,
+                                     const struct gemm_data *data, struct gemm_problem *problem, struct mt_err *err);
+enum mt_status gemm_library(cublasLtHandle_t *handle, struct mt_err *err);
+enum mt_status gemm_failed(cublasStatus_t status, const struct gemm_shape *shape, const char *doing,
+                           struct mt_err *err);
+/* One call of the library, on data's a, b and y. algo: null for the library's own choice. */
+enum mt_status gemm_multiply(const struct cuda_queue *queue, const struct gemm_shape *shape, enum gemm_impl impl,
+                             const struct gemm_view *view, const cublasLtMatmulAlgo_t *algo,
+                             const struct gemm_data *data, struct mt_err *err);
+bool gemm_possible(const struct gemm_shape *shape, enum gemm_impl impl);
 
-/* epilogue.c: what `how` leaves to us, before and after the product; `scratch` is past the workspace. */
-enum mt_status product_before(const struct cuda_queue *queue, const struct product_shape *shape, enum product_how how,
-                              const struct product_data *data, struct mt_err *err);
-enum mt_status product_after(const struct cuda_queue *queue, const struct product_shape *shape, enum product_how how,
-                             const struct product_data *data, struct mt_err *err);
-/* Where the library puts what it makes: y, or pre where our pass makes y of it. */
-void *product_target(const struct product_shape *shape, enum product_how how, const struct product_data *data);
-int64_t product_pass_bytes(const struct cuda *cuda, const struct product_shape *shape); /* of scratch */
+/* epilogue.c: the passes of `impl` that are ours, before and after the GEMM; their scratch follows the workspace. */
+enum mt_status gemm_before(const struct cuda_queue *queue, const struct gemm_shape *shape, enum gemm_impl impl,
+                           const struct gemm_data *data, struct mt_err *err);
+enum mt_status gemm_after(const struct cuda_queue *queue, const struct gemm_shape *shape, enum gemm_impl impl,
+                          const struct gemm_data *data, struct mt_err *err);
+/* Where the library writes: y; or pre, where our pass computes y from it. */
+void *gemm_target(const struct gemm_shape *shape, enum gemm_impl impl, const struct gemm_data *data);
+int64_t gemm_pass_bytes(const struct cuda *cuda, const struct gemm_shape *shape); /* of scratch */
 
 /* strips.c */
-bool product_strips_possible(const struct product_shape *shape);
-struct product_view product_strips_view(const struct product_shape *shape);
-int64_t product_strips_bytes(const struct product_shape *shape); /* of scratch */
-enum mt_status product_strips_run(const struct cuda_queue *queue, const struct product_shape *shape,
-                                  const struct product_choice *choice, const struct product_data *data,
-                                  struct mt_err *err);
+bool gemm_strips_possible(const struct gemm_shape *shape);
+struct gemm_view gemm_strips_view(const struct gemm_shape *shape);
+int64_t gemm_strips_bytes(const struct gemm_shape *shape); /* of scratch */
+enum mt_status gemm_strips_run(const struct cuda_queue *queue, const struct gemm_shape *shape,
+                               const struct gemm_choice *choice, const struct gemm_data *data, struct mt_err *err);
 
 /* search.c */
-struct product_list {
-    struct product_choice *choices;
+struct gemm_list {
+    struct gemm_choice *choices;
     int count, capacity;
 };
-/* What cuBLASLt offers, its best guess first, then what it offers for the same product without an epilogue, as far as
- * it can be had; none where it cannot do it in this way. */
-enum mt_status product_offered(const struct product_shape *shape, enum product_how how, struct product_list *list,
+/* Appends what cuBLASLt's heuristic offers for an implementation, its best guess first; then, of what it offers for the
+ * same GEMM without an epilogue, the algorithms that can run it. Nothing where the implementation is impossible. */
+enum mt_status gemm_offered(const struct gemm_shape *shape, enum gemm_impl impl, struct gemm_list *list,
+                            struct mt_err *err);
+/* Appends variations of an algorithm: other cluster shapes, custom options, splits of k. */
+enum mt_status gemm_neighbours(const struct gemm_shape *shape, const struct gemm_choice *choice, struct gemm_list *list,
                                struct mt_err *err);
-/* Algorithms like this one, which differ in what the library can set. */
-enum mt_status product_neighbours(const struct product_shape *shape, const struct product_choice *choice,
-                                  struct product_list *list, struct mt_err *err);
-/* Whether cuBLASLt can run a choice that was stored. */
-bool product_usable(const struct product_shape *shape, const struct product_choice *choice);
+/* Whether cuBLASLt can run a choice from the tuning file. */
+bool gemm_usable(const struct gemm_shape *shape, const struct gemm_choice *choice);
 
-/* measure.c: the fastest of the ways and algorithms; *time_s of one run. Fails where none runs. */
-enum mt_status product_measure(const struct cuda_queue *queue, const struct product_shape *shape,
-                               const struct product_list *offered, struct product_choice *best, double *time_s,
-                               struct mt_err *err);
+/* measure.c: the fastest of the offered choices and their neighbours; *time_s: of one run. Fails where none runs. */
+enum mt_status gemm_measure(const struct cuda_queue *queue, const struct gemm_shape *shape,
+                            const struct gemm_list *offered, struct gemm_choice *best, double *time_s,
+                            struct mt_err *err);
 
-/* "product m=64 n=32 k=8 bf16 to f32, a transposed, accumulated" */
-void product_describe(const struct product_shape *shape, char *text, size_t room);
+/* "product m=64 n=32 k=8 bf16 to f32, a transposed, accumulated": part of keys in the tuning file, so it says product.
+ */
+void gemm_describe(const struct gemm_shape *shape, char *text, size_t room);
 
 #endif

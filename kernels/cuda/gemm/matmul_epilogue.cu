@@ -1,5 +1,5 @@
-/* What goes around a product that cuBLASLt does not do itself: the bias before it, the activation or its slope after
- * it, and the columns that strips leave over (strips.c).
+/* Passes around a GEMM that cuBLASLt does not do itself: the bias before it, the activation or its slope after it, and
+ * the columns that strips leave over (strips.c).
  *
  * TYPE: of the elements (not T, which is a name in NVRTC's own templates). VEC: elements a thread, 16 bytes where the
  * pointers are so aligned, else 1. GELU: 1, or 0 for relu. STRIPS: how many strips there are. */
@@ -76,7 +76,7 @@ extern "C" __global__ void gather_edges(const T *x, T *edge, i64 rows, i64 width
     }
 }
 
-/* The other way: y[rows, width] gets what strips leave over. */
+/* The reverse: y[rows, width] gets the columns that strips leave over. */
 extern "C" __global__ void scatter_edges(const T *edge, T *y, i64 rows, i64 width, i64 shift, i64 window) {
     for (i64 i = blockIdx.x; i < rows; i += gridDim.x) {
         i64 column = left_over(i, threadIdx.x, width, shift, window);

@@ -1,19 +1,19 @@
-/* What algorithms cuBLASLt has for a product: what its heuristic offers, and their neighbours. */
+/* The algorithms that cuBLASLt has for a GEMM: what its heuristic offers, and their neighbours. */
 #include <string.h>
 
 #include "kernels/base/arena.h"
 #include "kernels/cuda/gemm/gemm.h"
 
-static struct product_view view_of(const struct product_shape *shape, enum product_how how) {
-    return how == HOW_STRIPS ? product_strips_view(shape) : product_whole_view(shape, how);
+static struct gemm_view view_of(const struct gemm_shape *shape, enum gemm_impl impl) {
+    return impl == GEMM_STRIPS ? gemm_strips_view(shape) : gemm_whole_view(shape, impl);
 }
 
-/* Parts of a sum are not rounded to half precision on the way. */
-static cublasStatus_t prefer(const struct product_shape *shape, cublasLtMatmulPreferenceOpaque_t *preference) {
+/* Partial sums over k are not rounded to half precision. */
+static cublasStatus_t prefer(const struct gemm_shape *shape, cublasLtMatmulPreferenceOpaque_t *preference) {
     static const cublasLtMatmulPreferenceAttributes_t alignments[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
-    const uint64_t workspace = PRODUCT_WORKSPACE_BYTES;
+    const uint64_t workspace = GEMM_WORKSPACE_BYTES;
     const uint32_t align = (uint32_t)shape->align;
     const uint32_t reductions =
         CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | (shape->out == MT_F32 ? CUBLASLT_REDUCTION_SCHEME_INPLACE : 0);
@@ -29,85 +29,85 @@ static cublasStatus_t prefer(const struct product_shape *shape, cublasLtMatmulPr
     return st;
 }
 
-static bool runs(cublasLtHandle_t handle, struct product_problem *p, const cublasLtMatmulAlgo_t *algo) {
+static bool runs(cublasLtHandle_t handle, struct gemm_problem *p, const cublasLtMatmulAlgo_t *algo) {
     cublasLtMatmulHeuristicResult_t result;
     return !cublasLtMatmulAlgoCheck(handle, &p->desc, &p->b, &p->a, &p->y, &p->y, algo, &result) &&
-           result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= PRODUCT_WORKSPACE_BYTES;
+           result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= GEMM_WORKSPACE_BYTES;
 }
 
-static void add(struct product_list *list, enum product_how how, const cublasLtMatmulAlgo_t *algo) {
+static void add(struct gemm_list *list, enum gemm_impl impl, const cublasLtMatmulAlgo_t *algo) {
     for (int i = 0; i < list->count; i++)
-        if (list->choices[i].how == how && !memcmp(&list->choices[i].algo, algo, sizeof *algo)) return;
+        if (list->choices[i].impl == impl && !memcmp(&list->choices[i].algo, algo, sizeof *algo)) return;
     if (list->count == list->capacity)
         list->choices =
             mt_realloc(list->choices, (size_t)(list->capacity = 2 * list->capacity + 32) * sizeof *list->choices);
-    list->choices[list->count++] = (struct product_choice){how, *algo};
+    list->choices[list->count++] = (struct gemm_choice){impl, *algo};
 }
 
-/* The heuristic's answers for the product as done in the way `asked`, of which those are added that run in the way
- * `how`. */
-static enum mt_status ask(cublasLtHandle_t handle, const struct product_shape *shape, enum product_how asked,
-                          enum product_how how, struct product_list *list, struct mt_err *err) {
+/* Queries the heuristic for the GEMM by implementation `asked`, and adds the algorithms that can run implementation
+ * `impl`. */
+static enum mt_status ask(cublasLtHandle_t handle, const struct gemm_shape *shape, enum gemm_impl asked,
+                          enum gemm_impl impl, struct gemm_list *list, struct mt_err *err) {
     enum { MOST = 16 };
     cublasLtMatmulHeuristicResult_t found[MOST];
     cublasLtMatmulPreferenceOpaque_t preference;
-    struct product_problem p, wanted;
-    struct product_view view = view_of(shape, asked), as = view_of(shape, how);
+    struct gemm_problem p, wanted;
+    struct gemm_view view = view_of(shape, asked), as = view_of(shape, impl);
     int count = 0;
-    enum mt_status status = product_describe_problem(shape, asked, &view, NULL, &p, err);
-    if (!status) status = product_describe_problem(shape, how, &as, NULL, &wanted, err);
+    enum mt_status status = gemm_describe_problem(shape, asked, &view, NULL, &p, err);
+    if (!status) status = gemm_describe_problem(shape, impl, &as, NULL, &wanted, err);
     if (status) return status;
     cublasStatus_t st = prefer(shape, &preference);
-    if (st) return product_failed(st, shape, "describing it", err);
+    if (st) return gemm_failed(st, shape, "describing it", err);
     st = cublasLtMatmulAlgoGetHeuristic(handle, &p.desc, &p.b, &p.a, &p.y, &p.y, &preference, MOST, found, &count);
     if (st && st != CUBLAS_STATUS_NOT_SUPPORTED && st != CUBLAS_STATUS_INVALID_VALUE)
-        return product_failed(st, shape, "asking for algorithms", err);
+        return gemm_failed(st, shape, "asking for algorithms", err);
     for (int i = 0; !st && i < count; i++) {
         bool right =
-            asked == how ? found[i].workspaceSize <= PRODUCT_WORKSPACE_BYTES : runs(handle, &wanted, &found[i].algo);
-        if (found[i].state == CUBLAS_STATUS_SUCCESS && right) add(list, how, &found[i].algo);
+            asked == impl ? found[i].workspaceSize <= GEMM_WORKSPACE_BYTES : runs(handle, &wanted, &found[i].algo);
+        if (found[i].state == CUBLAS_STATUS_SUCCESS && right) add(list, impl, &found[i].algo);
     }
     return MT_OK;
 }
 
-enum mt_status product_offered(const struct product_shape *shape, enum product_how how, struct product_list *list,
-                               struct mt_err *err) {
+enum mt_status gemm_offered(const struct gemm_shape *shape, enum gemm_impl impl, struct gemm_list *list,
+                            struct mt_err *err) {
     cublasLtHandle_t handle;
-    if (!product_possible(shape, how)) return MT_OK;
-    enum mt_status st = product_library(&handle, err);
-    if (!st) st = ask(handle, shape, how, how, list, err);
-    bool epilogue = shape->finish != FINISH_NONE && how <= HOW_BIAS;
-    return !st && epilogue && !shape->heuristic ? ask(handle, shape, HOW_PLAIN, how, list, err) : st;
+    if (!gemm_possible(shape, impl)) return MT_OK;
+    enum mt_status st = gemm_library(&handle, err);
+    if (!st) st = ask(handle, shape, impl, impl, list, err);
+    bool epilogue = shape->epilogue != EPILOGUE_NONE && impl <= GEMM_BIAS;
+    return !st && epilogue && !shape->heuristic ? ask(handle, shape, GEMM_PLAIN, impl, list, err) : st;
 }
 
-bool product_usable(const struct product_shape *shape, const struct product_choice *choice) {
-    struct product_problem p;
+bool gemm_usable(const struct gemm_shape *shape, const struct gemm_choice *choice) {
+    struct gemm_problem p;
     struct mt_err err;
     cublasLtHandle_t handle;
-    struct product_view view = view_of(shape, choice->how);
-    return product_possible(shape, choice->how) && !product_library(&handle, &err) &&
-           !product_describe_problem(shape, choice->how, &view, NULL, &p, &err) && runs(handle, &p, &choice->algo);
+    struct gemm_view view = view_of(shape, choice->impl);
+    return gemm_possible(shape, choice->impl) && !gemm_library(&handle, &err) &&
+           !gemm_describe_problem(shape, choice->impl, &view, NULL, &p, &err) && runs(handle, &p, &choice->algo);
 }
 
 /* ---- neighbours ---- */
 
 enum { MOST_CLUSTERS = 16, MOST_OPTIONS = 8, MOST_PARTS = 12 };
 
-/* Split k into `parts`, their sums added in float. */
+/* Split k into `parts`, and add their sums in float. */
 static void split(cublasLtMatmulAlgo_t *algo, int32_t parts) {
     uint32_t scheme = parts > 1 ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE : CUBLASLT_REDUCTION_SCHEME_NONE;
     cublasLtMatmulAlgoConfigSetAttribute(algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &parts, sizeof parts);
     cublasLtMatmulAlgoConfigSetAttribute(algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme, sizeof scheme);
 }
 
-/* What the library refuses to set stays as it was, and what it then cannot run is left out. */
-enum mt_status product_neighbours(const struct product_shape *shape, const struct product_choice *choice,
-                                  struct product_list *list, struct mt_err *err) {
-    struct product_problem p;
+/* An attribute that the library refuses to set stays as it was. Algorithms that cannot run are left out. */
+enum mt_status gemm_neighbours(const struct gemm_shape *shape, const struct gemm_choice *choice, struct gemm_list *list,
+                               struct mt_err *err) {
+    struct gemm_problem p;
     cublasLtHandle_t handle;
-    struct product_view view = view_of(shape, choice->how);
-    enum mt_status st = product_library(&handle, err);
-    if (!st) st = product_describe_problem(shape, choice->how, &view, NULL, &p, err);
+    struct gemm_view view = view_of(shape, choice->impl);
+    enum mt_status st = gemm_library(&handle, err);
+    if (!st) st = gemm_describe_problem(shape, choice->impl, &view, NULL, &p, err);
     if (st) return st;
     int32_t options = 0;
     size_t written;
@@ -119,12 +119,12 @@ enum mt_status product_neighbours(const struct product_shape *shape, const struc
             cublasLtMatmulAlgoConfigSetAttribute(&algo, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, &cluster,
                                                  sizeof cluster);
             cublasLtMatmulAlgoConfigSetAttribute(&algo, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, &option, sizeof option);
-            if (runs(handle, &p, &algo)) add(list, choice->how, &algo);
+            if (runs(handle, &p, &algo)) add(list, choice->impl, &algo);
         }
     for (int32_t parts = 1; parts <= MOST_PARTS && view.k >= 4 * view.m; parts++) {
         cublasLtMatmulAlgo_t algo = choice->algo;
         split(&algo, parts);
-        if (runs(handle, &p, &algo)) add(list, choice->how, &algo);
+        if (runs(handle, &p, &algo)) add(list, choice->impl, &algo);
     }
     return MT_OK;
 }

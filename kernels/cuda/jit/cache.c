@@ -1,4 +1,4 @@
-/* Compiled kernels on disk: a head with the length and a checksum, then the code. */
+/* Compiled kernels on disk: a header with length and checksum, then the code. */
 #include <errno.h>
 #include <limits.h>
 #include <stdint.h>
@@ -54,7 +54,7 @@ bool cuda_cache_read(const char *source, const char *hash, char **image, size_t 
     struct mt_err err = MT_ERR_INIT;
     if (!entry_path(source, hash, path) || access(path, F_OK)) return false;
     if (mt_file_read(path, MOST_BYTES, &data, &length, &err)) {
-        mt_log(MT_LOG_WARN, "the compiled kernel in the cache is left aside: %s", err.text);
+        mt_log(MT_LOG_WARN, "the compiled kernel in the cache is ignored: %s", err.text);
         return false;
     }
     struct entry head;

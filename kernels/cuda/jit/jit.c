@@ -1,4 +1,4 @@
-/* Kernels: compiled by NVRTC for the device at hand, found again by (source, definitions, name), and launched. */
+/* Kernels: compiled by NVRTC for the device, found again by (source, definitions, name), and launched. */
 #include <assert.h>
 #include <limits.h>
 #include <nvrtc.h>
@@ -10,7 +10,7 @@
 
 #include "kernels/base/arena.h"
 #include "kernels/base/number/hash.h"
-#include "kernels/cuda/driver/cuda.h"
+#include "kernels/cuda/driver/driver.h"
 #include "kernels/cuda/jit/jit.h"
 
 enum { MOST_OPTIONS = 64, GIVEN_SHARED_BYTES = 48 << 10 };
@@ -61,13 +61,13 @@ void cuda_jit_free(struct cuda_jit *jit) {
 /* ---- compiling ---- */
 
 /* "--gpu-architecture=sm_90a" where NVRTC knows the device; else the newest virtual one that it knows and the device
- * can run, which the driver finishes. The "a" opens what only this architecture has. */
+ * can run, which the driver finishes. The "a" enables what only this architecture has. */
 static enum mt_status architecture(int sm, char *option, size_t size, bool *binary, struct mt_err *err) {
     int count, known[64], best = 0;
     nvrtcResult result = nvrtcGetNumSupportedArchs(&count);
     if (!result && count <= (int)(sizeof known / sizeof *known)) result = nvrtcGetSupportedArchs(known);
     if (result || count > (int)(sizeof known / sizeof *known))
-        return mt_fail(err, MT_ESYSTEM, "NVRTC does not tell its architectures: %s", nvrtcGetErrorString(result));
+        return mt_fail(err, MT_ESYSTEM, "NVRTC does not list its architectures: %s", nvrtcGetErrorString(result));
     for (int i = 0; i < count; i++)
         if (known[i] <= sm && known[i] > best) best = known[i];
     if (!best) return mt_fail(err, MT_EMISSING, "this NVRTC does not compile for compute capability %d any more", sm);
@@ -98,7 +98,7 @@ static enum mt_status fail_compile(nvrtcProgram program, nvrtcResult result, str
     return err->status;
 }
 
-/* The image is the caller's to free. What code includes, by name, is in the module too. */
+/* The image is the caller's to free. Headers that code may include are embedded as well. */
 static enum mt_status compile(const char *text, const char *file, const char *option, bool binary,
                               const char *definitions, char **image, size_t *size_bytes, struct mt_err *err) {
     const char *options[MOST_OPTIONS] = {option, "--std=c++17", "-default-device"};
@@ -124,7 +124,7 @@ out:
     return st;
 }
 
-/* What an image depends on, as text. */
+/* The program: prelude and source. */
 static char *program_text(const char *source, const char *text) {
     static const char format[] = "#line 1 \"prelude.cuh\"\n%s\n#line 1 \"%s.cu\"\n%s\n";
     const char *prelude = cuda_source("prelude");
@@ -191,7 +191,7 @@ static enum mt_status find_module(const struct cuda *cuda, const char *source, c
 
 /* ---- finding ---- */
 
-/* Where it is, or where it goes (then its name is null). */
+/* The slot of the kernel, or the empty slot for it (whose name is null). */
 static struct kernel *find(struct cuda_jit *jit, uint64_t hash, const char *source, const char *definitions,
                            const char *name) {
     for (size_t i = (size_t)hash & (jit->capacity - 1);; i = (i + 1) & (jit->capacity - 1)) {
@@ -263,7 +263,7 @@ void cuda_probe(struct cuda_probe *probe) {
     probing = probe;
 }
 
-/* As if it were launched. Memory is waited for less where this many warps take turns. */
+/* Examine a launch. With enough_warps resident, the latency of memory is mostly hidden. */
 static enum mt_status look(const struct cuda_queue *queue, CUfunction kernel, int64_t blocks, int threads,
                            int shared_bytes, struct mt_err *err) {
     static const double enough_warps = 16;
@@ -288,7 +288,7 @@ enum mt_status cuda_launch3(const struct cuda_queue *queue, CUfunction kernel, c
         assert(blocks[i] >= 0);
         if (!blocks[i]) return MT_OK;
         if (blocks[i] > most[i])
-            return mt_fail(err, MT_EBUG, "a launch of %lld blocks along axis %d: at most %lld can be had",
+            return mt_fail(err, MT_EBUG, "a launch of %lld blocks along axis %d, and at most %lld are possible",
                            (long long)blocks[i], i, (long long)most[i]);
     }
     if (probing) return look(queue, kernel, blocks[0] * blocks[1] * blocks[2], threads, shared_bytes, err);

@@ -1,4 +1,5 @@
-/* What jit.c is made of: the embedded sources and the cache on disk. */
+/* Kernels compiled at run time: jit.c compiles and launches them (driver.h), sources.c has the device code, cache.c
+ * keeps the results on disk. */
 #ifndef MT_KERNELS_CUDA_JIT_JIT_H
 #define MT_KERNELS_CUDA_JIT_JIT_H
 
@@ -7,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The kernels that a device has. Its context is current; all kernels end with it. */
+/* The kernels of a device, whose context is current. */
 struct cuda_jit;
 struct cuda_jit *cuda_jit_new(void);
 void cuda_jit_free(struct cuda_jit *jit); /* or null */
@@ -24,18 +25,18 @@ uint64_t cuda_headers_hash(void); /* of the texts of all */
 /* ---- cache.c ----
  *
  * Compiled code by the hash of what it was made of, in $MOTLEY_CACHE, else $XDG_CACHE_HOME/motley, else
- * ~/.cache/motley. An entry has a checksum and comes into being whole; one that is damaged counts as not there, with a
- * note, and is written again. Without a folder that can be written to there is no cache. */
-bool cuda_cache_folder(char path[PATH_MAX]); /* made, if it was not there; false where there can be none */
+ * ~/.cache/motley. An entry has a checksum and is written atomically; a damaged one is ignored with a warning, and
+ * written again. Without a folder that can be written to there is no cache. */
+bool cuda_cache_folder(char path[PATH_MAX]); /* created if it is missing; false if there is none */
 bool cuda_cache_read(const char *source, const char *hash, char **image, size_t *size_bytes); /* the caller's to free */
 void cuda_cache_write(const char *source, const char *hash, const char *image, size_t size_bytes);
 
-/* What is launched while `probe` is set (by this thread) is not run but looked at. */
+/* While `probe` is set, launches of this thread are not run, but examined. */
 struct cuda_probe {
     bool impossible;   /* does not fit a multiprocessor */
     int spilled_bytes; /* of a thread; the worst launch's */
-    double filled;     /* of the largest launch: warps that a multiprocessor holds, of enough; times the part of the */
-    int64_t threads;   /* device that works in the mean, as blocks come in waves */
+    int64_t threads;   /* of the largest launch; and of that one: */
+    double filled;     /* min(1, resident warps of a multiprocessor / 16) * (blocks / blocks that full waves have) */
 };
 void cuda_probe(struct cuda_probe *probe); /* null: launches run again */
 

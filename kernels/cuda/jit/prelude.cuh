@@ -77,19 +77,23 @@ __device__ inline float warp_max(float x) {
     return x;
 }
 
-/* The sum over a block, in all of its threads; `part` is shared, a float a warp. Always in the same order. */
-__device__ inline float block_sum(float x, float *part) {
-    x = warp_sum(x);
+/* One value a warp, reduced over the block in the order of its warps, in all threads; `part` is shared, a float a warp.
+ */
+template <class F> __device__ inline float reduce_warps(float x, float *part, float neutral, F join) {
     __syncthreads();
     if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
     __syncthreads();
-    float sum = 0;
-    for (int w = 0; w < (int)(blockDim.x + 31) / 32; w++) sum += part[w];
-    return sum;
+    float all = neutral;
+    for (int w = 0; w < (int)(blockDim.x + 31) / 32; w++) all = join(all, part[w]);
+    return all;
+}
+/* The sum over a block, always in the same order. */
+__device__ inline float block_sum(float x, float *part) {
+    return reduce_warps(warp_sum(x), part, 0, [](float a, float b) { return a + b; });
 }
 
-/* `count` neighbours of an array, 2 to 16 bytes and so aligned, read and written by one access: their bits, and as
- * floats. */
+/* `count` neighbouring elements of an array, 2 to 16 bytes and aligned to as many, read and written by one access: as
+ * bits, and as floats. */
 template <class element, int count> struct vec {
     static constexpr int bytes = (int)sizeof(element) * count, words = (bytes + 3) / 4;
     u32 w[words];
@@ -139,7 +143,7 @@ template <class element, int count> struct vec {
     }
 };
 
-/* As struct cuda_axes (shape.h), and where element i lies. */
+/* As struct cuda_axes (shape.h), and the offset of element i. */
 struct axes {
     i64 n, extent[6], stride[6];
 };
@@ -154,28 +158,27 @@ __device__ inline i64 place(const axes &walk, i64 i) {
     return walk.n ? at + i * walk.stride[0] : 0;
 }
 
-/* As the table of struct cuda_parts (parts.h): which part a block belongs to, and its elements of it. */
-enum { MOST_PARTS = 32 };
-struct parts {
-    int count, first[MOST_PARTS + 1];
-    i64 chunk[MOST_PARTS];
+/* As the table of struct cuda_multi_tensor (multi_tensor.h): which tensor a block works on, and its elements of it. */
+enum { MOST_TENSORS = 32 };
+struct batch {
+    int count, first[MOST_TENSORS + 1];
+    i64 chunk[MOST_TENSORS];
 };
 struct share {
-    int part;
     i64 begin, end;
 };
-__device__ inline int part_of(const parts &p, int block) {
-    int low = 0, high = p.count;
+__device__ inline int tensor_of(const batch &b, int block) {
+    int low = 0, high = b.count;
     while (high - low > 1) {
         int middle = (low + high) / 2;
-        if (p.first[middle] <= block)
+        if (b.first[middle] <= block)
             low = middle;
         else
             high = middle;
     }
     return low;
 }
-__device__ inline share share_of(const parts &p, int part, i64 n) {
-    i64 begin = (i64)((int)blockIdx.x - p.first[part]) * p.chunk[part], end = begin + p.chunk[part];
-    return {part, begin, end < n ? end : n};
+__device__ inline share share_of(const batch &b, int tensor, i64 n) {
+    i64 begin = (i64)((int)blockIdx.x - b.first[tensor]) * b.chunk[tensor], end = begin + b.chunk[tensor];
+    return {begin, end < n ? end : n};
 }

@@ -1,4 +1,4 @@
-/* Axes joined, and the width of accesses. */
+/* Merged axes, the width of accesses, arguments. */
 #include "kernels/cuda/jit/shape.h"
 
 void cuda_axes_add(struct cuda_axes *axes, int64_t extent, int64_t stride) {
@@ -31,4 +31,12 @@ int cuda_vector(enum mt_type type, int64_t row, int64_t alignment_bytes) {
     int64_t width = largest(alignment_bytes / mt_type_size(type), 1);
     while (row % width) width /= 2;
     return (int)width;
+}
+
+int cuda_operand_arguments(const struct mt_call *call, int outputs, void **arguments, int count) {
+    static void *absent;
+    for (int i = 0; i < mt_op_info[call->kind].max_in; i++)
+        arguments[count++] = i < call->nin ? (void *)&call->in[i].data : (void *)&absent;
+    for (int o = 0; o < outputs; o++) arguments[count++] = (void *)&call->out[o].data;
+    return count;
 }

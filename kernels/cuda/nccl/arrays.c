@@ -1,20 +1,22 @@
-/* A collective of tensors that lie apart, on a wire that takes arrays.
+/* A collective of tensors that are not contiguous, through a communicator that takes arrays.
  *
- * A message is packed because its tensors lie apart; a wire that takes arrays needs none, and copies would wait for the
- * multiprocessors that products hold. What is an array follows from the pieces that all ranks know (coll.h), so that
- * all come to the same answer:
+ * A message is packed because its tensors are not contiguous. A communicator that takes arrays needs no message, which
+ * saves the copies: they would wait for the multiprocessors that GEMMs occupy. Arrays follow from the pieces that all
+ * ranks know (coll.h), so that all ranks have the same arrays:
  *
- *   AllReduce              each piece is one
- *   blocks alike           the j-th pieces of all blocks are one: NCCL's own ReduceScatter or AllGather serves
- *   other blocks           each piece is one, of its block's rank, if the wire would rather part the blocks
+ *   AllReduce       each piece is an array
+ *   equal blocks    the j-th pieces of all blocks are one array, for NCCL's own ReduceScatter or AllGather
+ *   other blocks    each piece is an array whose root is the rank of its block, if the communicator prefers that
+ *                   (prefers_roots)
  *
- * Where an array is not one run of this rank's memory, or of another type, its part of the message stands for it: then
- * it alone is packed or unpacked. That is this rank's affair, the others' arrays are met all the same. */
+ * Where an array is not contiguous in this rank's memory, or of another type, its part of the message takes its place:
+ * then it alone is packed or unpacked. Other ranks need not know. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "kernels/base/arena.h"
 #include "kernels/cuda/nccl/call.h"
+#include "kernels/cuda/nccl/pieces.h"
 #include "kernels/device/piece.h"
 
 struct draft {
@@ -24,20 +26,20 @@ struct draft {
     /* The other side: of an AllReduce as many, else those of this rank's block. */
     const struct mt_piece *own;
     int nall, nown;
-    struct mt_piece *blocks; /* `all`, where the tensor is the message and no pieces are given; else null */
+    struct mt_piece *blocks; /* `all`, where the tensor itself is the message and there are no pieces; else null */
     int *first;              /* [n + 1]: the piece of `all` with which block r begins; not of an AllReduce */
     bool whole;              /* an AllReduce */
-    bool rooted;             /* blocks that are not alike */
+    bool rooted;             /* blocks are not equal */
     int n;                   /* arrays */
     int64_t *count;
     int *root;
     const void **from;
     void **to;
-    struct mt_piece *pack, *unpack; /* what goes by the message */
+    struct mt_piece *pack, *unpack; /* pieces that go through the message */
     int npack, nunpack;
 };
 
-/* The blocks of a tensor that is its own message: as others pack theirs, a piece each. */
+/* The blocks of a tensor that itself is the message, a piece each, as other ranks pack theirs. */
 static void take_blocks(struct draft *d) {
     const struct mt_coll *problem = &d->call->problem;
     int64_t at = 0;
@@ -73,13 +75,13 @@ static bool blocks_alike(const struct draft *d) {
     return each > 0;
 }
 
-/* Whether the call goes as arrays: the same on all ranks, whose lists synth/check/lowered/arrays.c compares. */
+/* Whether the call is made with arrays: the same on all ranks, whose lists synth/check/lowered/arrays.c compares. */
 static bool begin(struct draft *d, const struct mt_coll_call *call) {
     const struct mt_coll *problem = &call->problem;
     const struct mt_comm_class *class = call->comm ? call->comm->class : NULL;
     bool gathers = problem->kind == MT_ALL_GATHER;
     *d = (struct draft){.call = call, .whole = problem->kind == MT_ALL_REDUCE};
-    if (!mt_coll_may_go_as_arrays(problem) || !call->schedule || !class->queue_arrays) return false;
+    if (!mt_coll_takes_arrays(problem) || !call->schedule || !class->queue_arrays) return false;
     assert(!call->zero);
     d->all = gathers ? call->unpack : call->pack, d->nall = gathers ? call->nunpack : call->npack;
     d->own = gathers ? call->pack : call->unpack, d->nown = gathers ? call->npack : call->nunpack;
@@ -88,7 +90,7 @@ static bool begin(struct draft *d, const struct mt_coll_call *call) {
     if (!d->nall) return false;
     find_blocks(d);
     d->rooted = !blocks_alike(d);
-    return !d->rooted || class->parts_blocks(call->comm, problem);
+    return !d->rooted || class->prefers_roots(call->comm, problem);
 }
 
 static void end(struct draft *d) {
@@ -96,8 +98,8 @@ static void end(struct draft *d) {
     free(d->from), free(d->to), free(d->pack), free(d->unpack);
 }
 
-/* Where `n` pieces, each `stride` after the last, lie: in memory, if they follow each other there, else in the message
- * from its element `at` on, by copies that are added to `copies`. */
+/* The address of an array of `n` pieces, each `stride` after the last: of the first one, if they are contiguous, else
+ * of element `at` of the message, with copies added to `copies`. */
 static void *place(const struct draft *d, const struct mt_piece *pieces, int n, int stride, int64_t at,
                    struct mt_piece *copies, int *ncopies) {
     enum mt_type acc = d->call->problem.acc;
@@ -128,7 +130,7 @@ static void add_all_reduces(struct draft *d) {
     }
 }
 
-/* In the message, where they need it, arrays follow each other instead of blocks. */
+/* In the message, where it is needed, arrays follow each other instead of blocks. */
 static void add_equal_blocks(struct draft *d) {
     const struct mt_coll *problem = &d->call->problem;
     int n = problem->n, each = d->first[1];
@@ -190,7 +192,7 @@ enum mt_status cuda_coll_arrays(const struct cuda_queue *queue, const struct mt_
         add_equal_blocks(&d);
     const struct mt_comm_arrays arrays = {d.n, d.count, d.rooted ? d.root : NULL, d.from, d.to};
     enum mt_status st = cuda_pack(queue, problem->acc, call->message, d.pack, d.npack, err);
-    if (!st) st = call->comm->class->queue_arrays(call->comm, (void *)queue, problem, call->group, &arrays, err);
+    if (!st) st = call->comm->class->queue_arrays(call->comm, queue, problem, call->group, &arrays, err);
     if (!st) st = cuda_unpack(queue, problem->acc, call->message, d.unpack, d.nunpack, err);
     end(&d);
     return st;

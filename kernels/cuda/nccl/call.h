@@ -1,24 +1,17 @@
-/* Collective calls on the device: pieces of tensors and messages. */
+/* Collective calls on the device: pack pieces of tensors into a message, communicate, unpack; or without a message. */
 #ifndef MT_KERNELS_CUDA_NCCL_CALL_H
 #define MT_KERNELS_CUDA_NCCL_CALL_H
 
 #include "kernels/device/device.h"
 
-struct cuda_queue; /* cuda.h */
+struct cuda_queue; /* driver/driver.h */
 
-/* All of a call (device.h): fill, pack, the problem by the call's communicator, unpack. */
+/* A whole call (device.h): fill, pack, the collective by the call's communicator, unpack. */
 enum mt_status cuda_coll(const struct cuda_queue *queue, const struct mt_coll_call *call, struct mt_err *err);
 
-/* All of a call whose pieces are to travel without a message. *goes: whether this is one, the same on all ranks; if
- * not, nothing is done. */
+/* A whole call whose pieces need no message (arrays.c). *goes: whether this is one, the same on all ranks; if not,
+ * nothing is done. */
 enum mt_status cuda_coll_arrays(const struct cuda_queue *queue, const struct mt_coll_call *call, bool *goes,
                                 struct mt_err *err);
-
-/* Copy pieces between their tensors and messages of type `acc`, in as few launches as keep the order where it counts.
- */
-enum mt_status cuda_pack(const struct cuda_queue *queue, enum mt_type acc, void *const message[2],
-                         const struct mt_piece *pieces, int count, struct mt_err *err);
-enum mt_status cuda_unpack(const struct cuda_queue *queue, enum mt_type acc, void *const message[2],
-                           const struct mt_piece *pieces, int count, struct mt_err *err);
 
 #endif

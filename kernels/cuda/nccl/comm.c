@@ -1,8 +1,8 @@
-/* The life of communicators over NCCL: made, asked, left, and ended by force.
+/* Communicators over NCCL: creation, asynchronous errors, release, and abort.
  *
- * NCCL's own are non-blocking: it answers "in progress" instead of waiting for other ranks, so that here every wait has
- * a deadline. The exceptions, where it may wait itself, are the end by force and the release of memory; they are
- * done by a thread that is waited for only so long. */
+ * NCCL's communicators are non-blocking: it returns "in progress" instead of waiting for other ranks, so that every
+ * wait here has a deadline. ncclCommAbort and ncclCommDestroy may block all the same: a thread calls them, and is
+ * waited for with a timeout. */
 #include "kernels/cuda/nccl/comm.h"
 
 #include <pthread.h>
@@ -14,12 +14,12 @@
 
 _Static_assert(sizeof(ncclUniqueId) == MT_COMM_NCCL_ID_BYTES, "the size of NCCL's unique id");
 
-/* Answers come at once as a rule: it polls for so long, then naps. */
+/* Answers usually come at once: it polls for poll_s, then sleeps between looks. */
 static const double poll_s = 1e-3, nap_s = 50e-6;
-/* Leaving takes no answers of others, but some time. */
+/* Timeouts of ncclCommDestroy and ncclCommAbort, which need no answers of other ranks, but take time. */
 static const double leave_s = 10, abort_s = 2;
 
-/* All that there are, for those who wait for a stream and know no communicator. */
+/* All communicators, for those who wait for a stream and know none. */
 static struct nccl *all;
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -38,8 +38,8 @@ enum mt_status cuda_nccl_fail(struct mt_err *err, ncclResult_t result, const cha
 
 /* ---- waiting for answers ---- */
 
-enum mt_status cuda_nccl_settle(struct nccl *nccl, ncclComm_t comm, ncclResult_t result, const char *what,
-                                struct mt_err *err) {
+enum mt_status cuda_nccl_wait(struct nccl *nccl, ncclComm_t comm, ncclResult_t result, const char *what,
+                              struct mt_err *err) {
     struct mt_awake awake = {0};
     while (result == ncclInProgress) {
         ncclResult_t asked = ncclCommGetAsyncError(comm, &result);
@@ -59,15 +59,16 @@ enum mt_status cuda_nccl_settle(struct nccl *nccl, ncclComm_t comm, ncclResult_t
 
 enum mt_status cuda_nccl_join(struct nccl *nccl, const ncclUniqueId *id, int rank, int nranks, ncclComm_t *comm,
                               struct mt_err *err) {
-    /* How much of the GPU NCCL takes is left to it: on two H100s its blocks cut to 4 slow products beside an AllReduce
-     * by 13 to 19% instead of 21 to 29%, but for two to three times as long, so that a byte costs them more. */
+    /* NCCL chooses how many multiprocessors it takes. On two H100s, with 4 blocks of it (maxCTAs), GEMMs concurrent
+     * with an AllReduce are slowed by 13 to 19% instead of 21 to 29%, but for two to three times as long: a byte costs
+     * more. */
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     ncclResult_t result = ncclCommInitRankConfig(comm, nranks, *id, rank, &config);
-    return cuda_nccl_settle(nccl, *comm, result, "ncclCommInitRankConfig", err);
+    return cuda_nccl_wait(nccl, *comm, result, "ncclCommInitRankConfig", err);
 }
 
-/* ---- asking ---- */
+/* ---- asynchronous errors ---- */
 
 static enum mt_status check_one(struct nccl *nccl, ncclComm_t comm, struct mt_err *err) {
     ncclResult_t state, asked = ncclCommGetAsyncError(comm, &state);
@@ -92,9 +93,9 @@ enum mt_status cuda_nccl_check_all(struct mt_err *err) {
     return st;
 }
 
-/* ---- leaving ---- */
+/* ---- release and abort ---- */
 
-/* NCCL's communicators on their way out, by a thread that may get stuck; then this stays. */
+/* NCCL's communicators that a thread destroys or aborts. If the thread gets stuck, this is never freed. */
 struct leaving {
     ncclResult_t (*leave)(ncclComm_t);
     int count;
@@ -114,7 +115,7 @@ static void *leave(void *argument) {
     return NULL;
 }
 
-/* All of NCCL's communicators, which are this one's no more. */
+/* Takes all of NCCL's communicators out of this one. */
 static struct leaving *take_all(struct nccl *nccl, ncclResult_t (*how)(ncclComm_t)) {
     struct leaving *l = mt_calloc(1, sizeof *l);
     int count = nccl->world != NULL;
@@ -162,16 +163,16 @@ void cuda_nccl_abort_all(void) {
     pthread_mutex_unlock(&all_lock);
 }
 
-/* What was queued goes out; all are asked first, then all waited for. */
+/* Flushes what was enqueued: all communicators are told first, then all are waited for. */
 static void finalize(struct nccl *nccl) {
     struct mt_err ignored = MT_ERR_INIT;
     ncclResult_t world = ncclCommFinalize(nccl->world);
     if (nccl->deadline_s > leave_s) nccl->deadline_s = leave_s;
     for (struct cuda_nccl_group *g = nccl->groups; g; g = g->next) {
         ncclResult_t result = ncclCommFinalize(g->nccl);
-        if (!nccl->broken) cuda_nccl_settle(nccl, g->nccl, result, "ncclCommFinalize", &ignored);
+        if (!nccl->broken) cuda_nccl_wait(nccl, g->nccl, result, "ncclCommFinalize", &ignored);
     }
-    if (!nccl->broken) cuda_nccl_settle(nccl, nccl->world, world, "ncclCommFinalize", &ignored);
+    if (!nccl->broken) cuda_nccl_wait(nccl, nccl->world, world, "ncclCommFinalize", &ignored);
 }
 
 static void release(struct mt_comm *comm) {
@@ -193,7 +194,7 @@ static void release(struct mt_comm *comm) {
 
 /* ---- the class ---- */
 
-/* After what was queued: whether all goes on. */
+/* After work was enqueued: its status, or an asynchronous error. */
 static enum mt_status queued(struct nccl *nccl, enum mt_status st, struct mt_err *err) {
     if (!st) st = check(nccl, err);
     if (st) nccl->broken = true;
@@ -205,28 +206,31 @@ static enum mt_status usable(const struct nccl *nccl, const struct mt_coll *prob
     return mt_fail(err, MT_EPEER, "%s: an earlier collective did not end", mt_coll_name(problem->kind));
 }
 
-static enum mt_status queue_on(struct mt_comm *comm, void *stream, const struct mt_coll *problem,
+static enum mt_status queue_on(struct mt_comm *comm, const void *stream, const struct mt_coll *problem,
                                const struct mt_schedule *schedule, const int *group, void *const buffer[2], int tag,
                                struct mt_err *err) {
-    (void)schedule, (void)tag; /* NCCL has its own, and matches collectives by their order */
+    (void)schedule, (void)tag; /* NCCL has schedules of its own, and matches collectives by their order */
     struct nccl *nccl = (struct nccl *)comm;
     enum mt_status st = usable(nccl, problem, err);
     return st ? st : queued(nccl, cuda_nccl_problem(nccl, stream, problem, group, buffer, err), err);
 }
 
-static enum mt_status queue_arrays(struct mt_comm *comm, void *stream, const struct mt_coll *problem, const int *group,
-                                   const struct mt_comm_arrays *arrays, struct mt_err *err) {
+static enum mt_status queue_arrays(struct mt_comm *comm, const void *stream, const struct mt_coll *problem,
+                                   const int *group, const struct mt_comm_arrays *arrays, struct mt_err *err) {
     struct nccl *nccl = (struct nccl *)comm;
     enum mt_status st = usable(nccl, problem, err);
     return st ? st : queued(nccl, cuda_nccl_arrays(nccl, stream, problem, group, arrays, err), err);
 }
 
-static bool parts_blocks(struct mt_comm *comm, const struct mt_coll *problem) {
+static bool prefers_roots(struct mt_comm *comm, const struct mt_coll *problem) {
     return cuda_nccl_impl_of((struct nccl *)comm, problem) == MT_NCCL_ROOTED;
 }
 
-static const struct mt_comm_class nccl_class = {
-    .name = "nccl", .queue = queue_on, .queue_arrays = queue_arrays, .parts_blocks = parts_blocks, .release = release};
+static const struct mt_comm_class nccl_class = {.name = "nccl",
+                                                .queue = queue_on,
+                                                .queue_arrays = queue_arrays,
+                                                .prefers_roots = prefers_roots,
+                                                .release = release};
 
 enum mt_status cuda_nccl_id(void *id, struct mt_err *err) {
     ncclResult_t result = ncclGetUniqueId(id);
@@ -252,6 +256,6 @@ enum mt_status cuda_nccl_new(const void *id, int rank, int nranks, double deadli
     return MT_OK;
 }
 
-void cuda_nccl_impl(struct mt_comm *comm, enum mt_nccl_impl way) {
-    ((struct nccl *)comm)->way = way;
+void cuda_nccl_impl(struct mt_comm *comm, enum mt_nccl_impl impl) {
+    ((struct nccl *)comm)->impl = impl;
 }

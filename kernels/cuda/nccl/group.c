@@ -1,7 +1,7 @@
-/* Communicators of groups that are not all ranks in their order.
+/* Communicators of groups other than all ranks in their order.
  *
- * The first rank of a group makes an id, which goes to the others through the communicator of all ranks. (ncclCommSplit
- * would need those who are not in the group.) */
+ * The first rank of a group creates an id, and sends it to the others through the communicator of all ranks.
+ * (ncclCommSplit is collective over all ranks, also those that are not in the group.) */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static bool is_all(const struct nccl *nccl, const struct mt_coll *problem, const
     return all;
 }
 
-/* Until the stream has done all, as long as no communicator fails and the deadline has not come. */
+/* Wait until the stream is idle; fails if a communicator does, or with MT_ESTALL after the deadline. */
 static enum mt_status drain(const struct nccl *nccl, CUstream stream, struct mt_err *err) {
     static const double nap_s = 20e-6;
     struct mt_awake awake = {0};
@@ -45,24 +45,24 @@ static enum mt_status share_id(struct nccl *nccl, const struct cuda_queue *queue
         else if (p == problem->me)
             ncclRecv((void *)place, sizeof *id, ncclChar, group[0], nccl->world, queue->stream);
     }
-    enum mt_status st = cuda_nccl_settle(nccl, nccl->world, ncclGroupEnd(), "sharing a group's id", err);
+    enum mt_status st = cuda_nccl_wait(nccl, nccl->world, ncclGroupEnd(), "sharing a group's id", err);
     if (!st) st = drain(nccl, queue->stream, err);
     if (!st && !first) CUDA_TRY(cuMemcpyDtoH(id, place, sizeof *id), err, "cuMemcpyDtoH");
     return st;
 }
 
-static enum mt_status found(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
-                            const int *group, ncclComm_t *comm, struct mt_err *err) {
+static enum mt_status create(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
+                             const int *group, ncclComm_t *comm, struct mt_err *err) {
     CUstreamCaptureStatus capture;
     CUDA_TRY(cuStreamIsCapturing(queue->stream, &capture), err, "cuStreamIsCapturing");
     if (capture != CU_STREAM_CAPTURE_STATUS_NONE)
-        return mt_fail(err, MT_EBUG, "a group's first collective is captured into a graph; it must run before");
+        return mt_fail(err, MT_EBUG, "a group's first collective is captured into a graph; it must run once before");
     CUdeviceptr place;
     ncclUniqueId id;
     CUDA_TRY(cuMemAlloc(&place, sizeof id), err, "cuMemAlloc");
     enum mt_status st = share_id(nccl, queue, problem, group, place, &id, err);
     if (!st) st = cuda_nccl_join(nccl, &id, problem->me, problem->n, comm, err);
-    if (!st) cuMemFree(place); /* which would wait for what may not end */
+    if (!st) cuMemFree(place); /* after a failure it might wait for ever */
     return st;
 }
 
@@ -77,9 +77,10 @@ enum mt_status cuda_nccl_comm_of(struct nccl *nccl, const struct cuda_queue *que
             return MT_OK;
         }
     *comm = NULL;
-    enum mt_status st = found(nccl, queue, problem, group, comm, err);
+    enum mt_status st = create(nccl, queue, problem, group, comm, err);
     if (!*comm) return st;
-    struct cuda_nccl_group *g = mt_malloc(sizeof *g + size_bytes); /* begun at least: it must be left */
+    struct cuda_nccl_group *g =
+        mt_malloc(sizeof *g + size_bytes); /* it exists, even after a failure, and must be released */
     *g = (struct cuda_nccl_group){nccl->groups, *comm, problem->n};
     memcpy(g->ranks, group, size_bytes);
     nccl->groups = g;

@@ -1,14 +1,14 @@
-/* Inside the communicator over NCCL: what comm.c (its life), group.c (its groups) and problem.c (problems)
- * share. */
+/* Inside the communicator over NCCL: what comm.c (creation, errors, release), group.c (communicators of groups) and
+ * problem.c (collectives) share. */
 #ifndef MT_KERNELS_CUDA_NCCL_INTERNAL_H
 #define MT_KERNELS_CUDA_NCCL_INTERNAL_H
 
 #include <nccl.h>
 
 #include "kernels/comm/comm.h"
-#include "kernels/cuda/driver/cuda.h"
+#include "kernels/cuda/driver/driver.h"
 
-/* A group that is not all ranks in order; place p of the group is its rank p. */
+/* A group other than all ranks in order; ranks[p] is rank p of NCCL's communicator. */
 struct cuda_nccl_group {
     struct cuda_nccl_group *next;
     ncclComm_t nccl;
@@ -16,7 +16,7 @@ struct cuda_nccl_group {
     int ranks[];
 };
 
-/* Memory of a stream for stages. What was outgrown is kept: graphs may use it. */
+/* A staging buffer of a stream. One that has become too small is kept: graphs may use it. */
 struct cuda_nccl_stage {
     struct cuda_nccl_stage *next;
     CUstream stream;
@@ -27,8 +27,8 @@ struct cuda_nccl_stage {
 struct nccl {
     struct mt_comm comm;
     struct nccl *next; /* of all that there are */
-    double deadline_s; /* until NCCL must have done what it was told */
-    enum mt_nccl_impl way;
+    double deadline_s; /* for every call of NCCL */
+    enum mt_nccl_impl impl;
     ncclComm_t world; /* null: aborted */
     struct cuda_nccl_group *groups;
     struct cuda_nccl_stage *stages;
@@ -37,20 +37,20 @@ struct nccl {
 
 enum mt_status cuda_nccl_fail(struct mt_err *err, ncclResult_t result, const char *what);
 
-/* Until NCCL has queued what it was told by a call that returned `result`, which may take answers of other ranks:
+/* Wait until NCCL has enqueued the work of a call that returned `result`, for which it may need answers of other ranks.
  * MT_ESTALL after the communicator's deadline. A failure breaks the communicator. */
-enum mt_status cuda_nccl_settle(struct nccl *nccl, ncclComm_t comm, ncclResult_t result, const char *what,
-                                struct mt_err *err);
+enum mt_status cuda_nccl_wait(struct nccl *nccl, ncclComm_t comm, ncclResult_t result, const char *what,
+                              struct mt_err *err);
 
-/* A communicator of NCCL for rank `rank` of `nranks`, all of which are here together. */
+/* NCCL's communicator for rank `rank` of `nranks`; all of them call this. */
 enum mt_status cuda_nccl_join(struct nccl *nccl, const ncclUniqueId *id, int rank, int nranks, ncclComm_t *comm,
                               struct mt_err *err);
 
-/* That of the problem's group, made when the group is first met. */
+/* The communicator of the problem's group, created when the group is first met. */
 enum mt_status cuda_nccl_comm_of(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
                                  const int *group, ncclComm_t *comm, struct mt_err *err);
 
-/* How a ReduceScatter or AllGather is asked for: as told, if that serves, or the cheapest. */
+/* The implementation of a ReduceScatter or AllGather: nccl->impl if it can run the problem, else the cheapest. */
 enum mt_nccl_impl cuda_nccl_impl_of(const struct nccl *nccl, const struct mt_coll *problem);
 
 enum mt_status cuda_nccl_problem(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,

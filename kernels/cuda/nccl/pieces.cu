@@ -1,12 +1,12 @@
 /* Pieces of tensors into messages and out of them: up to PIECES in one launch, a piece for each blockIdx.y.
  *
- * A piece is rows of contiguous elements in the tensor, one after the other in the message. `lanes` neighbouring
- * threads take a segment of a row at a time, WIDTH elements each, UNROLL times: where a row lies is worked out once for
- * all of them. TENSOR and MESSAGE are the types; integers go as floats of the same bits. */
+ * A piece is rows of contiguous elements in the tensor, packed one after the other in the message. `lanes` neighbouring
+ * threads copy a segment of a row at a time, WIDTH elements each, UNROLL times: the offset of the row is computed once
+ * for all of them. TENSOR and MESSAGE are the types; integers are moved as floats of the same bits. */
 enum work { PACK, OVERWRITE, SUM, MAXIMUM, ZERO, LOWEST }; /* WORK is one of them */
 enum { UNROLL = 4 };
 
-/* As in coll.c. */
+/* As in pieces.c. */
 struct piece {
     TENSOR *tensor;
     MESSAGE *message;
@@ -14,7 +14,7 @@ struct piece {
     i64 extent[6], stride[6];
     i64 naxes;
 };
-struct batch {
+struct piece_batch {
     piece pieces[PIECES];
 };
 
@@ -25,7 +25,7 @@ struct __align__(WIDTH * sizeof(MESSAGE)) in_message {
     MESSAGE x[WIDTH];
 };
 
-/* What is not converted keeps its bits. */
+/* Without conversion, bits are kept. */
 template <class type> __device__ inline void move(type *to, type x) {
     *to = x;
 }
@@ -58,7 +58,7 @@ __device__ inline TENSOR *row_of(const piece &p, i64 row) {
     return place;
 }
 
-extern "C" __global__ void move_pieces(const __grid_constant__ batch batch, int lanes) {
+extern "C" __global__ void move_pieces(const __grid_constant__ piece_batch batch, int lanes) {
     const piece &p = batch.pieces[blockIdx.y];
     int groups = blockDim.x / lanes, step = lanes * WIDTH;
     i64 lane = threadIdx.x % lanes * WIDTH, segments = (p.row + UNROLL * step - 1) / (UNROLL * step);

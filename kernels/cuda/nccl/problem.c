@@ -1,18 +1,17 @@
-/* One rank's part of a problem, as calls of NCCL.
+/* One rank's part of a collective, as calls of NCCL.
  *
- * NCCL has AllReduce and Broadcast, and ReduceScatter and AllGather of even blocks. Uneven blocks go by a way of
- * kernels/coll/nccl_impl.h. An AllToAll is sends and receives between all pairs, by the communicator of all ranks:
- * pairs need none of their own.
+ * NCCL has AllReduce and Broadcast, and ReduceScatter and AllGather of even blocks. For uneven blocks there are the
+ * implementations of kernels/coll/nccl_impl.h. An AllToAll is sends and receives between all pairs, through the
+ * communicator of all ranks: pairs need none of their own.
  *
- * What NCCL works on is the message itself, or a copy of it, the *stage*, where the wire's type is another one or
- * blocks must be padded: cuda_pack and cuda_unpack convert the blocks that matter. Sums are rounded to the wire's type
- * as NCCL makes them.
+ * NCCL works on the message itself; or on a staging buffer, where the wire type differs or blocks must be padded:
+ * cuda_pack and cuda_unpack convert the blocks that are needed. NCCL rounds partial sums to the wire type.
  *
- * A call may return before NCCL has queued anything (ncclInProgress); cuda_nccl_settle waits for that. */
+ * A call may return before NCCL has enqueued anything (ncclInProgress); cuda_nccl_wait waits for that. */
 #include <stdlib.h>
 
-#include "kernels/cuda/nccl/call.h"
 #include "kernels/cuda/nccl/internal.h"
+#include "kernels/cuda/nccl/pieces.h"
 #include "kernels/device/piece.h"
 
 static const ncclDataType_t nccl_types[MT_NTYPES] = {[MT_F64] = ncclFloat64,
@@ -30,9 +29,9 @@ struct job {
     ncclComm_t comm;
     ncclDataType_t type;
     ncclRedOp_t op;
-    enum mt_nccl_impl way;
+    enum mt_nccl_impl impl;
     int64_t size_bytes; /* of an element of data */
-    char *data;         /* the message, or the stage */
+    char *data;         /* the message, or the staging buffer */
     int64_t *start;     /* of block r in data, elements; of block n, the end */
     int64_t *count;     /* of block r; padded: all are the longest */
 };
@@ -41,14 +40,14 @@ static ncclRedOp_t op_of(const struct mt_coll *problem) {
     return problem->reduce == MT_MAX ? ncclMax : ncclSum;
 }
 
-/* Of a call inside a group: whether the group can go on. */
-static bool went(ncclResult_t result) {
+/* Whether a call of NCCL has succeeded so far. */
+static bool succeeded(ncclResult_t result) {
     return result == ncclSuccess || result == ncclInProgress;
 }
 
 static ncclResult_t end_group(ncclResult_t result) {
     ncclResult_t end = ncclGroupEnd();
-    return went(result) ? end : result;
+    return succeeded(result) ? end : result;
 }
 
 static char *block(const struct job *job, int r) {
@@ -67,50 +66,50 @@ static ncclResult_t queue_broadcast(const struct job *job) {
 
 static ncclResult_t queue_reduce_scatter(const struct job *job) {
     CUstream stream = job->queue->stream;
-    if (job->way != MT_NCCL_ROOTED)
+    if (job->impl != MT_NCCL_ROOTED)
         return ncclReduceScatter(job->data, block(job, job->problem->me), (size_t)job->count[0], job->type, job->op,
                                  job->comm, stream);
     ncclResult_t result = ncclGroupStart();
-    for (int r = 0; r < job->problem->n && went(result); r++)
+    for (int r = 0; r < job->problem->n && succeeded(result); r++)
         if (job->count[r])
             result = ncclReduce(block(job, r), block(job, r), (size_t)job->count[r], job->type, job->op, r, job->comm,
                                 stream);
     return end_group(result);
 }
 
-/* With one peer: both ends leave out what is empty. */
+/* With one peer. Empty transfers are left out, by both ranks. */
 static ncclResult_t exchange(const struct job *job, ncclComm_t comm, int peer, const void *out, int64_t nout, void *in,
                              int64_t nin) {
     ncclResult_t result = ncclSuccess;
     if (nout) result = ncclSend(out, (size_t)nout, job->type, peer, comm, job->queue->stream);
-    if (nin && went(result)) result = ncclRecv(in, (size_t)nin, job->type, peer, comm, job->queue->stream);
+    if (nin && succeeded(result)) result = ncclRecv(in, (size_t)nin, job->type, peer, comm, job->queue->stream);
     return result;
 }
 
 static ncclResult_t queue_all_gather(const struct job *job) {
     int me = job->problem->me;
-    if (job->way == MT_NCCL_NATIVE || job->way == MT_NCCL_PADDED)
+    if (job->impl == MT_NCCL_NATIVE || job->impl == MT_NCCL_PADDED)
         return ncclAllGather(block(job, me), job->data, (size_t)job->count[0], job->type, job->comm,
                              job->queue->stream);
     ncclResult_t result = ncclGroupStart();
-    for (int r = 0; r < job->problem->n && went(result); r++) {
-        if (job->way == MT_NCCL_PAIRS && r != me)
+    for (int r = 0; r < job->problem->n && succeeded(result); r++) {
+        if (job->impl == MT_NCCL_PAIRS && r != me)
             result = exchange(job, job->comm, r, block(job, me), job->count[me], block(job, r), job->count[r]);
-        else if (job->way == MT_NCCL_ROOTED && job->count[r])
+        else if (job->impl == MT_NCCL_ROOTED && job->count[r])
             result = ncclBroadcast(block(job, r), block(job, r), (size_t)job->count[r], job->type, r, job->comm,
                                    job->queue->stream);
     }
     return end_group(result);
 }
 
-/* Here ranks are those of all. */
+/* Peers are ranks of the communicator of all ranks. */
 static enum mt_status queue_all_to_all(const struct job *job, struct mt_err *err) {
     const struct mt_coll *p = job->problem;
     const int64_t *out = p->counts + (int64_t)p->me * p->n;
     const char *from = job->buffer[0], *own_from = from;
     char *to = job->buffer[1], *own_to = to;
     ncclResult_t result = ncclGroupStart();
-    for (int r = 0; r < p->n && went(result); r++) {
+    for (int r = 0; r < p->n && succeeded(result); r++) {
         int64_t in = p->counts[(int64_t)r * p->n + p->me];
         if (r == p->me)
             own_from = from, own_to = to;
@@ -119,7 +118,7 @@ static enum mt_status queue_all_to_all(const struct job *job, struct mt_err *err
         from += out[r] * job->size_bytes;
         to += in * job->size_bytes;
     }
-    enum mt_status st = cuda_nccl_settle(job->nccl, job->nccl->world, end_group(result), "AllToAll", err);
+    enum mt_status st = cuda_nccl_wait(job->nccl, job->nccl->world, end_group(result), "AllToAll", err);
     if (st) return st;
     if (out[p->me])
         CUDA_TRY(cuMemcpyDtoDAsync((CUdeviceptr)own_to, (CUdeviceptr)own_from, (size_t)(out[p->me] * job->size_bytes),
@@ -128,7 +127,7 @@ static enum mt_status queue_all_to_all(const struct job *job, struct mt_err *err
     return MT_OK;
 }
 
-/* ---- stages ---- */
+/* ---- staging buffers ---- */
 
 static enum mt_status stage_of(struct nccl *nccl, CUstream stream, int64_t size_bytes, char **memory,
                                struct mt_err *err) {
@@ -141,7 +140,7 @@ static enum mt_status stage_of(struct nccl *nccl, CUstream stream, int64_t size_
     }
     if (size_bytes < 2 * largest) size_bytes = 2 * largest;
     CUdeviceptr fresh;
-    CUDA_TRY(cuMemAlloc(&fresh, (size_t)size_bytes), err, "memory to convert messages in");
+    CUDA_TRY(cuMemAlloc(&fresh, (size_t)size_bytes), err, "a staging buffer");
     struct cuda_nccl_stage *s = mt_malloc(sizeof *s);
     *s = (struct cuda_nccl_stage){nccl->stages, stream, fresh, size_bytes};
     nccl->stages = s;
@@ -151,7 +150,7 @@ static enum mt_status stage_of(struct nccl *nccl, CUstream stream, int64_t size_
 
 enum side { BEFORE, AFTER };
 
-/* Whether this rank's block r is needed on the stage before the collective, or in the message after it. */
+/* Whether this rank needs block r in the staging buffer before the collective, or in the message after it. */
 static bool matters(const struct mt_coll *problem, int r, enum side side) {
     switch (problem->kind) {
     case MT_REDUCE_SCATTER: return side == BEFORE || r == problem->me;
@@ -164,7 +163,8 @@ static bool matters(const struct mt_coll *problem, int r, enum side side) {
     return true;
 }
 
-/* Between the message and the stage; neighbours on both sides go as one. */
+/* Convert blocks from the message to the staging buffer, or back. Blocks that are contiguous on both sides are one
+ * piece. */
 static enum mt_status copy_blocks(const struct job *job, enum side side, struct mt_err *err) {
     const struct mt_coll *problem = job->problem;
     struct mt_piece *pieces = mt_calloc((size_t)problem->n, sizeof *pieces);
@@ -193,10 +193,10 @@ static enum mt_status copy_blocks(const struct job *job, enum side side, struct 
 }
 
 enum mt_nccl_impl cuda_nccl_impl_of(const struct nccl *nccl, const struct mt_coll *problem) {
-    return mt_nccl_impl_serves(nccl->way, problem) ? nccl->way : mt_nccl_impl_choose(problem);
+    return mt_nccl_impl_serves(nccl->impl, problem) ? nccl->impl : mt_nccl_impl_choose(problem);
 }
 
-/* What is not an AllToAll: where blocks lie, and then the collective between two copies, if there are any. */
+/* All but AllToAll: the offsets of blocks, then the collective, between two conversions if it is staged. */
 static enum mt_status queue_blocks(struct job *job, struct mt_err *err) {
     static ncclResult_t (*const collectives[MT_NCOLLS])(const struct job *) = {[MT_ALL_REDUCE] = queue_all_reduce,
                                                                                [MT_REDUCE_SCATTER] =
@@ -206,23 +206,23 @@ static enum mt_status queue_blocks(struct job *job, struct mt_err *err) {
     const struct mt_coll *problem = job->problem;
     int n = problem->n;
     bool blocks = problem->kind == MT_REDUCE_SCATTER || problem->kind == MT_ALL_GATHER;
-    job->way = blocks ? cuda_nccl_impl_of(job->nccl, problem) : MT_NCCL_NATIVE;
+    job->impl = blocks ? cuda_nccl_impl_of(job->nccl, problem) : MT_NCCL_NATIVE;
     int64_t most = 0;
     for (int r = 0; r < n; r++)
         if (problem->counts[r] > most) most = problem->counts[r];
     for (int r = 0; r < n; r++) {
-        job->count[r] = job->way == MT_NCCL_PADDED ? most : problem->counts[r];
+        job->count[r] = job->impl == MT_NCCL_PADDED ? most : problem->counts[r];
         job->start[r + 1] = job->start[r] + job->count[r];
     }
     if (!most) return MT_OK;
-    bool staged = problem->wire != problem->acc || job->way == MT_NCCL_PADDED;
+    bool staged = problem->wire != problem->acc || job->impl == MT_NCCL_PADDED;
     enum mt_status st = MT_OK;
     job->data = job->buffer[0];
     if (staged && (st = stage_of(job->nccl, job->queue->stream, job->start[n] * job->size_bytes, &job->data, err)))
         return st;
     if (staged && (st = copy_blocks(job, BEFORE, err))) return st;
     if (n > 1)
-        st = cuda_nccl_settle(job->nccl, job->comm, collectives[problem->kind](job), mt_coll_name(problem->kind), err);
+        st = cuda_nccl_wait(job->nccl, job->comm, collectives[problem->kind](job), mt_coll_name(problem->kind), err);
     if (st) return st;
     return staged ? copy_blocks(job, AFTER, err) : MT_OK;
 }
@@ -280,13 +280,13 @@ static ncclResult_t queue_array(const struct arrays_job *job, int i) {
     return ncclInvalidUsage;
 }
 
-/* NCCL makes one launch of what is in a group. */
+/* NCCL makes one launch of a group of calls. */
 enum mt_status cuda_nccl_arrays(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
                                 const int *group, const struct mt_comm_arrays *arrays, struct mt_err *err) {
     struct arrays_job job = {.problem = problem, .arrays = arrays, .stream = queue->stream};
     enum mt_status st = cuda_nccl_comm_of(nccl, queue, problem, group, &job.comm, err);
     if (st) return st;
     ncclResult_t result = ncclGroupStart();
-    for (int i = 0; i < arrays->n && went(result); i++) result = queue_array(&job, i);
-    return cuda_nccl_settle(nccl, job.comm, end_group(result), mt_coll_name(problem->kind), err);
+    for (int i = 0; i < arrays->n && succeeded(result); i++) result = queue_array(&job, i);
+    return cuda_nccl_wait(nccl, job.comm, end_group(result), mt_coll_name(problem->kind), err);
 }

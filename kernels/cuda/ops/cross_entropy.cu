@@ -1,8 +1,9 @@
-/* Cross entropy over the last axis. A block does a row; memory sets the pace, so each kernel reads the logits once:
- * a thread keeps the maximum of what it has seen and the sum of exponentials under it, and rescales the sum when a
- * larger one comes (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018).
+/* Cross entropy over the last axis, of V logits. A block works on a row. The kernels are memory-bound, so each reads
+ * the logits once: a thread keeps a running maximum and the sum of exponentials relative to it, and rescales the sum
+ * when a larger maximum comes (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018).
  *
- * Rows may begin at any element: what is before the first and after the last boundary of 16 bytes goes by elements. */
+ * Rows may begin at any element: elements before the first and after the last boundary of 16 bytes are read one by
+ * one. */
 typedef TYPE T;
 #define VECTOR (16 / (int)sizeof(T))
 #define MINUS_INFINITY __int_as_float(0xff800000)
@@ -11,13 +12,13 @@ struct __align__(16) pack {
     T x[VECTOR];
 };
 
-/* bf16's own rounding is far above what the fast exponential loses. */
+/* For halves, the error of the fast exponential is far below that of rounding. */
 __device__ inline float exp_of(float x) {
     return sizeof(T) == 2 ? __expf(x) : expf(x);
 }
 
-/* Call one(j, x[j]) and pack(j, x[j, +VECTOR]) such that this thread's part of the row is seen once. UNROLL packs are
- * on their way together. */
+/* Call one(j, x[j]) or whole(j, x[j...j + VECTOR - 1]) for all elements of the row that are this thread's. UNROLL packs
+ * are loaded at a time. */
 template <class One, class Pack> __device__ inline void each_of_row(const T *x, i64 n, One one, Pack whole) {
     enum { UNROLL = 4 };
     i64 head = (i64)((16 - (u64)x % 16) % 16 / sizeof(T));
@@ -45,41 +46,35 @@ __device__ inline float most_of(const pack &p) {
 }
 
 __device__ inline float block_max(float x, float *part) {
-    x = warp_max(x);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
-    __syncthreads();
-    float most = MINUS_INFINITY;
-    for (int w = 0; w < (int)(blockDim.x + 31) / 32; w++) most = fmaxf(most, part[w]);
-    return most;
+    return reduce_warps(warp_max(x), part, MINUS_INFINITY, [](float a, float b) { return fmaxf(a, b); });
 }
 
 __device__ inline float nll_of(float m, float z, float picked, int target) {
     return target < 0 ? 0 : logf(z) + (m - picked);
 }
 
-/* Where in the box the target is, or -1. */
-__device__ inline i64 target_at(int target, i64 offset, i64 v) {
+/* The target's index among this rank's logits, or -1. */
+__device__ inline i64 target_at(int target, i64 offset, i64 V) {
     i64 at = target - offset;
-    return target >= 0 && at >= 0 && at < v ? at : -1;
+    return target >= 0 && at >= 0 && at < V ? at : -1;
 }
 
-extern "C" __global__ void row_max(const T *x, float *m, i64 v) {
+extern "C" __global__ void row_max(const T *x, float *m, i64 V) {
     __shared__ float part[32];
     float most = MINUS_INFINITY;
     each_of_row(
-        x + blockIdx.x * v, v, [&](i64, T value) { most = fmaxf(most, load(value)); },
+        x + blockIdx.x * V, V, [&](i64, T value) { most = fmaxf(most, load(value)); },
         [&](i64, const pack &p) { most = fmaxf(most, most_of(p)); });
     most = block_max(most, part);
     if (threadIdx.x == 0) m[blockIdx.x] = most;
 }
 
-extern "C" __global__ void exp_sum(const T *x, const float *m, float *z, i64 v) {
+extern "C" __global__ void exp_sum(const T *x, const float *m, float *z, i64 V) {
     __shared__ float part[32];
     float most = m[blockIdx.x], sum = 0;
     if (most > MINUS_INFINITY)
         each_of_row(
-            x + blockIdx.x * v, v, [&](i64, T value) { sum += exp_of(load(value) - most); },
+            x + blockIdx.x * V, V, [&](i64, T value) { sum += exp_of(load(value) - most); },
             [&](i64, const pack &p) {
 #pragma unroll
                 for (int k = 0; k < VECTOR; k++) sum += exp_of(load(p.x[k]) - most);
@@ -88,11 +83,11 @@ extern "C" __global__ void exp_sum(const T *x, const float *m, float *z, i64 v) 
     if (threadIdx.x == 0) z[blockIdx.x] = sum;
 }
 
-extern "C" __global__ void pick(const T *x, const int *target, float *picked, i64 rows, i64 v, i64 offset) {
+extern "C" __global__ void pick(const T *x, const int *target, float *picked, i64 rows, i64 V, i64 offset) {
     i64 r = (i64)blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= rows) return;
-    i64 at = target_at(target[r], offset, v);
-    picked[r] = at < 0 ? 0 : load(x[r * v + at]);
+    i64 at = target_at(target[r], offset, V);
+    picked[r] = at < 0 ? 0 : load(x[r * V + at]);
 }
 
 extern "C" __global__ void nll(const float *m, const float *z, const float *picked, const int *target, float *l,
@@ -101,10 +96,10 @@ extern "C" __global__ void nll(const float *m, const float *z, const float *pick
     if (r < rows) l[r] = nll_of(m[r], z[r], picked[r], target[r]);
 }
 
-extern "C" __global__ void cross_entropy(const T *x, const int *target, float *m, float *z, float *l, i64 v,
+extern "C" __global__ void cross_entropy(const T *x, const int *target, float *m, float *z, float *l, i64 V,
                                          i64 offset) {
     __shared__ float part[32];
-    const T *row = x + blockIdx.x * v;
+    const T *row = x + blockIdx.x * V;
     float most = MINUS_INFINITY, sum = 0;
     auto raise = [&](float here) {
         if (here <= most) return;
@@ -112,7 +107,7 @@ extern "C" __global__ void cross_entropy(const T *x, const int *target, float *m
         most = here;
     };
     each_of_row(
-        row, v,
+        row, V,
         [&](i64, T value) {
             raise(load(value));
             if (most > MINUS_INFINITY) sum += exp_of(load(value) - most);
@@ -126,7 +121,7 @@ extern "C" __global__ void cross_entropy(const T *x, const int *target, float *m
     float whole = block_max(most, part);
     sum = block_sum(most > MINUS_INFINITY ? sum * exp_of(most - whole) : 0, part);
     if (threadIdx.x) return;
-    i64 at = target_at(target[blockIdx.x], offset, v);
+    i64 at = target_at(target[blockIdx.x], offset, V);
     m[blockIdx.x] = whole;
     z[blockIdx.x] = sum;
     l[blockIdx.x] = nll_of(whole, sum, at < 0 ? 0 : load(row[at]), target[blockIdx.x]);
@@ -134,9 +129,9 @@ extern "C" __global__ void cross_entropy(const T *x, const int *target, float *m
 
 /* ---- gradients ----
  *
- * A block has the row, or the first `held` packs of it, in shared memory: all of it is on its way at once, and what is
- * in the memory that is written (dx may be x) is read before. The rest is read again where it is wanted. A thread
- * reads and writes the same packs, counted from the boundary of 16 bytes at or before the row's first element. */
+ * A block copies the row, or the first `held` packs of it, to shared memory, all copies in flight at once, and so
+ * before it writes (dlogits may be x). The rest is read twice. A thread reads and writes the same packs, counted from
+ * the boundary of 16 bytes at or before the row's first element. */
 #define LOG2_E 1.4426950408889634f
 #define GRAD_VECTOR (VECTORS ? VECTOR : 1)
 
@@ -172,10 +167,10 @@ struct row_of {
     int ahead;     /* elements of the first pack that are the row's before */
     int packs, held;
 
-    __device__ row_of(const T *x, T *dx, i64 first, i64 v, int most, void *shared)
-        : n(v), ahead(VECTORS ? (int)((u64)(x + first) % 16 / sizeof(T)) : 0), room((grad_pack *)shared) {
-        from = (const grad_pack *)(x + first - ahead), to = (grad_pack *)(dx + first - ahead);
-        packs = (int)((v + ahead + GRAD_VECTOR - 1) / GRAD_VECTOR);
+    __device__ row_of(const T *x, T *dlogits, i64 first, i64 V, int most, void *shared)
+        : n(V), ahead(VECTORS ? (int)((u64)(x + first) % 16 / sizeof(T)) : 0), room((grad_pack *)shared) {
+        from = (const grad_pack *)(x + first - ahead), to = (grad_pack *)(dlogits + first - ahead);
+        packs = (int)((V + ahead + GRAD_VECTOR - 1) / GRAD_VECTOR);
         held = packs < most ? packs : most;
     }
     __device__ void start() const {
@@ -183,7 +178,7 @@ struct row_of {
         for (int p = threadIdx.x; p < held; p += blockDim.x) fetch(room + p, from + p);
     }
     __device__ grad_pack read(int p) const { return p < held ? room[p] : from[p]; }
-    /* Of a pack's element k: its place in the row, and whether it has one. */
+    /* The index in the row of element k of pack p, and whether it is in the row. */
     __device__ i64 place(int p, int k) const { return (i64)p * GRAD_VECTOR + k - ahead; }
     __device__ bool whole(int p) const {
         return (p > 0 || !ahead) && (i64)(p + 1) * GRAD_VECTOR - ahead <= n;
@@ -205,7 +200,7 @@ struct row_of {
     }
 };
 
-/* dx = exp(x - m) factor - [the target] dl. `at`: of the target in the row, or -1. */
+/* dlogits = exp(x - m) factor - [the target] dl. `at`: of the target in the row, or -1. */
 __device__ inline void write_grad(const row_of &row, i64 at, float m, float factor, float dl) {
     float shift = -m * LOG2_E;
     int there = at < 0 ? -1 : (int)((at + row.ahead) / GRAD_VECTOR);
@@ -230,24 +225,24 @@ __device__ inline void write_zeros(const row_of &row) {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    nll_grad(const T *x, const float *m, const float *z, const int *target, const float *dl, T *dx, i64 v, i64 offset,
-             int most) {
+    nll_grad(const T *x, const float *m, const float *z, const int *target, const float *dl, T *dlogits, i64 V,
+             i64 offset, int most) {
     extern __shared__ __align__(16) u8 shared[];
-    row_of row(x, dx, blockIdx.x * v, v, most, shared);
+    row_of row(x, dlogits, blockIdx.x * V, V, most, shared);
     if (target[blockIdx.x] < 0) return write_zeros(row);
     row.start();
     float sum = z[blockIdx.x], loss = dl[blockIdx.x];
-    i64 at = target_at(target[blockIdx.x], offset, v);
+    i64 at = target_at(target[blockIdx.x], offset, V);
     fetched();
     write_grad(row, at, m[blockIdx.x], sum > 0 ? loss / sum : 0, loss);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    cross_entropy_grad(const T *x, const int *target, const float *more, T *dx, float *l, i64 v, i64 offset, float dl,
-                       int most) {
+    cross_entropy_grad(const T *x, const int *target, const float *more, T *dlogits, float *l, i64 V, i64 offset,
+                       float dl, int most) {
     extern __shared__ __align__(16) u8 shared[];
     __shared__ float part[32], picked;
-    row_of row(x, dx, blockIdx.x * v, v, most, shared);
+    row_of row(x, dlogits, blockIdx.x * V, V, most, shared);
     int wanted = target[blockIdx.x];
     if (wanted < 0) {
         if (threadIdx.x == 0) l[blockIdx.x] = 0;
@@ -255,8 +250,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
     row.start();
     if (more) dl += *more;
-    i64 at = target_at(wanted, offset, v);
-    if (threadIdx.x == 0) picked = at < 0 ? 0 : load(x[blockIdx.x * v + at]);
+    i64 at = target_at(wanted, offset, V);
+    if (threadIdx.x == 0) picked = at < 0 ? 0 : load(x[blockIdx.x * V + at]);
     fetched();
     float m = MINUS_INFINITY, sum = 0, shift = 0;
 #pragma unroll 2

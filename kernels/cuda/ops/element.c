@@ -4,23 +4,25 @@
  * the same bits everywhere. */
 #include <stdio.h>
 
-#include "kernels/cuda/driver/cuda.h"
-#include "kernels/cuda/ops/parts.h"
+#include "kernels/cuda/driver/driver.h"
+#include "kernels/cuda/ops/multi_tensor.h"
 #include "kernels/cuda/jit/shape.h"
 #include "kernels/cuda/tune/variant.h"
 
 enum { THREADS = 256, ACCESSES = 2 /* of a thread */, MOVE_CHUNK = 16384 };
 
-/* What is tuned: threads of a block, and what they do. */
+/* What is tuned: threads of a block, and accesses of a thread. */
 static int variants(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
     static const int threads[] = {128, 256, 512, 1024, 0}, accesses[] = {1, 2, 4, 0};
-    return cuda_variant_pairs((struct cuda_variant){{THREADS, ACCESSES}}, threads, accesses, NULL, cuda, call, list);
+    (void)cuda, (void)call;
+    return cuda_variant_pairs((struct cuda_variant){{THREADS, ACCESSES}}, threads, accesses, list);
 }
 static const struct cuda_family each_family = {"each element", "element", {"threads", "accesses"}, variants, NULL};
 
 static int move_variants(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
     static const int threads[] = {128, 256, 512, 0}, chunks[] = {4096, 8192, 16384, 32768, 0};
-    return cuda_variant_pairs((struct cuda_variant){{THREADS, MOVE_CHUNK}}, threads, chunks, NULL, cuda, call, list);
+    (void)cuda, (void)call;
+    return cuda_variant_pairs((struct cuda_variant){{THREADS, MOVE_CHUNK}}, threads, chunks, list);
 }
 static enum mt_status run_moves(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err);
 static const struct cuda_family move_family = {"moves", "element", {"threads", "chunk"}, move_variants, run_moves};
@@ -34,13 +36,13 @@ static enum mt_status find(const struct cuda_queue *queue, const struct mt_call 
     return cuda_kernel(queue->cuda, "element", definitions, name, 0, kernel, err);
 }
 
-/* Launches such a kernel as it was chosen for the call; its arguments begin with n. */
+/* Launches such a kernel as tuned for the call; its arguments begin with n. */
 static enum mt_status launch_each(const struct cuda_queue *queue, const struct mt_call *call, const char *name, int v,
                                   const char *more, void **arguments, struct mt_err *err) {
     struct cuda_variant variant;
     char options[64];
     CUfunction kernel;
-    enum mt_status st = cuda_choose(queue, &each_family, call, &variant, err);
+    enum mt_status st = cuda_choose_variant(queue, &each_family, call, &variant, err);
     if (st) return st;
     int threads = variant.p[0], accesses = variant.p[1];
     snprintf(options, sizeof options, " -DACCESSES=%d%s", accesses, more);
@@ -114,8 +116,8 @@ static bool without_f64(const struct mt_call *call) {
     return call->out[0].type != MT_F64 && (call->kind == MT_OP_fill || call->in[0].type != MT_F64);
 }
 
-/* A part of a launch, as in element.cu. */
-struct move_part {
+/* A tensor of a multi-tensor launch, as in element.cu. */
+struct move_tensor {
     const void *from;
     void *to;
     int64_t n;
@@ -124,11 +126,11 @@ struct move_part {
 
 /* Casts and fills: of any number of calls, in few launches. */
 static enum mt_status run_moves(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
-    struct cuda_parts parts;
+    struct cuda_multi_tensor batch;
     struct cuda_variant variant;
-    enum mt_status st = cuda_choose(queue, &move_family, call, &variant, err);
+    enum mt_status st = cuda_choose_variant(queue, &move_family, call, &variant, err);
     if (st) return st;
-    const struct cuda_parts_shape shape = {.operand = -1, .chunk = variant.p[1]};
+    const struct cuda_multi_tensor_shape shape = {.operand = -1, .chunk = variant.p[1]};
     bool fills = call->kind == MT_OP_fill;
     enum mt_type from = call->in[0].type, to = call->out[0].type;
     if (fills) from = to = mt_type_size(to) == 2 ? MT_BF16 : MT_F32; /* bits of that size */
@@ -138,15 +140,15 @@ static enum mt_status run_moves(const struct cuda_queue *queue, const struct mt_
     snprintf(definitions, sizeof definitions, "-DTYPE=%s -DTO=%s -DVECTOR=%d -ftz=true", cuda_type(from), cuda_type(to),
              v);
     st = cuda_kernel(queue->cuda, "element", definitions, fills ? "fill" : "cast", 0, &kernel, err);
-    for (int next = 0; !st && cuda_parts_next(call, &next, &shape, &parts);) {
-        struct move_part all[CUDA_MOST_PARTS] = {0};
-        for (int p = 0; p < parts.count; p++) {
-            struct mt_call one = mt_call_part(call, parts.call[p]);
-            all[p] =
-                (struct move_part){.from = one.in[0].data, .to = one.out[0].data, .n = mt_tensor_count(&one.out[0])};
-            if (fills) mt_type_store(one.out[0].type, &all[p].bits, 0, one.attr->value);
+    for (int next = 0; !st && cuda_multi_tensor_next(call, &next, &shape, &batch);) {
+        struct move_tensor all[CUDA_MOST_TENSORS] = {0};
+        for (int t = 0; t < batch.count; t++) {
+            struct mt_call one = mt_call_nth(call, batch.call[t]);
+            all[t] =
+                (struct move_tensor){.from = one.in[0].data, .to = one.out[0].data, .n = mt_tensor_count(&one.out[0])};
+            if (fills) mt_type_store(one.out[0].type, &all[t].bits, 0, one.attr->value);
         }
-        st = cuda_launch(queue, kernel, parts.table.first[parts.count], variant.p[0], 0, (void *[]){&parts.table, all},
+        st = cuda_launch(queue, kernel, batch.table.first[batch.count], variant.p[0], 0, (void *[]){&batch.table, all},
                          err);
     }
     return st;
@@ -155,7 +157,7 @@ static enum mt_status run_moves(const struct cuda_queue *queue, const struct mt_
 static enum mt_status run_fill(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     const struct mt_tensor *y = &call->out[0];
     size_t n = (size_t)mt_tensor_count(y);
-    if (call->many) return run_moves(queue, call, err);
+    if (call->ncalls) return run_moves(queue, call, err);
     uint32_t bits = 0;
     mt_type_store(y->type, &bits, 0, call->attr->value);
     if (!n) return MT_OK;
@@ -170,7 +172,7 @@ static enum mt_status run_fill(const struct cuda_queue *queue, const struct mt_c
 static enum mt_status run_cast(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     if (call->in[0].type != call->out[0].type) return run_moves(queue, call, err);
     for (int i = 0; i < mt_call_count(call); i++) {
-        struct mt_call one = mt_call_part(call, i);
+        struct mt_call one = mt_call_nth(call, i);
         const struct mt_tensor *x = &one.in[0], *y = &one.out[0];
         size_t bytes = (size_t)(mt_tensor_count(y) * mt_type_size(y->type));
         if (x->data != y->data && bytes)

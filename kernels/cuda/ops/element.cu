@@ -1,11 +1,11 @@
-/* Element by element: what is bound by memory alone.
+/* Element-wise operators: memory-bound.
  *
  *   TYPE, TO   of the inputs, of the output
  *   VECTOR     elements of one access
- *   ACCESSES   of a thread; 2 where it is not said
+ *   ACCESSES   of a thread; 2 if not defined
  *
- * A block takes U accesses a thread and starts all of its loads first. What is left of an array that V does not
- * divide is done by one thread, element by element. Outputs may be inputs: a thread reads what it writes. */
+ * A thread issues all of its U loads first. The remainder of an array that V does not divide is done by one thread,
+ * element by element. Outputs may be inputs: a thread writes only elements that it has read. */
 using T = TYPE;
 using Y = TO;
 #ifndef ACCESSES
@@ -50,9 +50,9 @@ extern "C" __global__ void gelu(i64 n, const T *x, Y *y) {
     each(n, from, y, [](float v, float) { return v * sigmoid_of(v); });
 }
 
-extern "C" __global__ void gelu_grad(i64 n, const T *dy, const T *x, Y *dx) {
-    const T *const from[] = {dy, x};
-    each(n, from, dx, [](float d, float v) {
+extern "C" __global__ void gelu_grad(i64 n, const T *dout, const T *x, Y *dinp) {
+    const T *const from[] = {dout, x};
+    each(n, from, dinp, [](float d, float v) {
         float s = sigmoid_of(v), slope = 1.5957691216057308f * (1.0f + 0.134145f * v * v);
         return d * (s + v * s * (1.0f - s) * slope);
     });
@@ -63,25 +63,25 @@ extern "C" __global__ void relu(i64 n, const T *x, Y *y) {
     each(n, from, y, [](float v, float) { return v < 0 ? 0 : v; });
 }
 
-extern "C" __global__ void relu_grad(i64 n, const T *dy, const T *x, Y *dx) {
-    const T *const from[] = {dy, x};
-    each(n, from, dx, [](float d, float v) { return v > 0 ? d : 0; });
+extern "C" __global__ void relu_grad(i64 n, const T *dout, const T *x, Y *dinp) {
+    const T *const from[] = {dout, x};
+    each(n, from, dinp, [](float d, float v) { return v > 0 ? d : 0; });
 }
 
-/* Casts and fills of several arrays (parts.h); as in element.c. */
-struct move_part {
+/* Casts and fills of several tensors (multi_tensor.h); struct as in element.c. */
+struct move_tensor {
     const void *from;
     void *to;
     i64 n;
     u32 bits; /* fill: of an element */
 };
-struct move_parts {
-    move_part of[MOST_PARTS];
+struct move_tensors {
+    move_tensor of[MOST_TENSORS];
 };
 
-extern "C" __global__ void cast(const __grid_constant__ parts table, const __grid_constant__ move_parts all) {
-    int which = part_of(table, blockIdx.x);
-    const move_part &k = all.of[which];
+extern "C" __global__ void cast(const __grid_constant__ batch table, const __grid_constant__ move_tensors all) {
+    int which = tensor_of(table, blockIdx.x);
+    const move_tensor &k = all.of[which];
     share mine = share_of(table, which, k.n);
     const T *x = (const T *)k.from;
     Y *y = (Y *)k.to;
@@ -104,9 +104,9 @@ extern "C" __global__ void cast(const __grid_constant__ parts table, const __gri
         for (i64 i = at; i < at + V && i < mine.end; i++) store(y + i, load(x[i]));
 }
 
-extern "C" __global__ void fill(const __grid_constant__ parts table, const __grid_constant__ move_parts all) {
-    int which = part_of(table, blockIdx.x);
-    const move_part &k = all.of[which];
+extern "C" __global__ void fill(const __grid_constant__ batch table, const __grid_constant__ move_tensors all) {
+    int which = tensor_of(table, blockIdx.x);
+    const move_tensor &k = all.of[which];
     share mine = share_of(table, which, k.n);
     Y *y = (Y *)k.to;
     vec<Y, V> out;
@@ -131,7 +131,7 @@ extern "C" __global__ void add(i64 n, const T *a, const T *b, Y *y) {
     each(n, from, y, [](float v, float w) { return v + w; });
 }
 
-/* b lies along the walk, of which the last stride is 1 or 0; V divides the last extent. */
+/* b has the strides of `walk`, of which the last is 1 or 0; V divides the last extent. */
 extern "C" __global__ void add_along(i64 n, const T *a, const T *b, T *y, const __grid_constant__ axes walk) {
     bool together = walk.stride[walk.n - 1] == 1;
     i64 first = ((i64)blockIdx.x * U * blockDim.x + threadIdx.x) * V, step = (i64)blockDim.x * V;

@@ -1,21 +1,22 @@
 /* embedding and its gradient.
  *
- * The gradient sorts (token, row of dy) by token, stably, by digits from the lowest: per pass, blocks count their rows'
- * digits (digit_count), counts become places (digit_scan), rows go there (digit_scatter). Then every CHUNK places of
- * the sorted list are summed by one block (sum_runs), in the order of the rows, however the tokens are distributed: a
- * run of one token that lies within a chunk goes to the table, the ends of one that does not go to `parts`, and
- * join_runs sums those. So bits are the same every time, and 2/CHUNK of dy's rows are written and read once more.
+ * The gradient sorts (token, row of dout) by token, stably, by digits from the lowest: per pass, blocks count their
+ * rows' digits (digit_count), counts become offsets (digit_scan), and rows are moved there (digit_scatter). Then one
+ * block sums each CHUNK of the sorted list (sum_runs), in the order of the rows, however the tokens are distributed. A
+ * run of equal tokens within a chunk is added to the table; the ends of a run over several chunks are stored in
+ * `parts`, and join_runs sums those. So bits are the same every time, and 2/CHUNK of dout's rows are written and read
+ * once more.
  *
- * Tokens outside of the table's box have the key `v`: they are sorted last, and left out. */
+ * Tokens outside of this rank's rows of the table have the key V: they are sorted last, and left out. */
 typedef TYPE T;
 
 /* ---- forward: rows are copied as UNIT (the widest of uint4, uint2, u32, u16 that fits), a warp a row ---- */
 
-extern "C" __global__ void embedding(const UNIT *table, const int *ids, UNIT *y, i64 n, i64 v, i64 units, i64 offset) {
+extern "C" __global__ void embedding(const UNIT *table, const int *ids, UNIT *y, i64 n, i64 V, i64 units, i64 offset) {
     i64 i = (i64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
     if (i >= n) return;
     i64 row = ids[i] - offset;
-    bool here = row >= 0 && row < v;
+    bool here = row >= 0 && row < V;
 #pragma unroll 4
     for (i64 u = threadIdx.x % 32; u < units; u += 32) y[i * units + u] = here ? table[row * units + u] : UNIT();
 }
@@ -27,7 +28,7 @@ extern "C" __global__ void embedding(const UNIT *table, const int *ids, UNIT *y,
 struct keys {
     const int *ids; /* the first pass reads these, later ones key and row */
     i64 offset;
-    int v;
+    int V;
     const int *key, *row;
     int n;
 };
@@ -35,10 +36,10 @@ struct keys {
 __device__ inline int key_at(const keys &k, int i) {
     if (!k.ids) return k.key[i];
     i64 id = k.ids[i] - k.offset;
-    return id >= 0 && id < k.v ? (int)id : k.v;
+    return id >= 0 && id < k.V ? (int)id : k.V;
 }
 
-/* Where this warp's item begins: its lanes take a row each. */
+/* The row of this lane in item `item` of its warp. */
 __device__ inline int item_at(int item) {
     return ((blockIdx.x * WARPS + threadIdx.x / 32) * ITEMS + item) * 32 + threadIdx.x % 32;
 }
@@ -55,7 +56,7 @@ extern "C" __global__ void digit_count(keys k, int shift, int *counts) {
     for (int b = threadIdx.x; b < BINS; b += blockDim.x) counts[(i64)b * gridDim.x + blockIdx.x] = count[b];
 }
 
-/* The sum of what threads before this one have; *total of all. */
+/* The sum of x over the threads before this one; *total: over all. */
 __device__ inline int sum_before(int x, int *part, int *total) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, sum = x;
     for (int d = 1; d < 32; d *= 2) {
@@ -89,8 +90,8 @@ extern "C" __global__ void digit_scan(int *counts, int *totals, int nblocks) {
 
 extern "C" __global__ void digit_scatter(keys k, int shift, const int *counts, const int *totals, int *to_key,
                                          int *to_row) {
-    __shared__ int part[WARPS], base[BINS]; /* where the block's first row of a digit goes */
-    __shared__ u16 seen[WARPS][BINS];       /* by this warp so far; then by the warps before it */
+    __shared__ int part[WARPS], base[BINS]; /* the place of the block's first row of a digit */
+    __shared__ u16 seen[WARPS][BINS];       /* rows of a digit: of this warp so far; then of the warps before it */
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, carry = 0;
     for (int first = 0; first < BINS; first += blockDim.x) {
         int b = first + threadIdx.x, total;
@@ -134,7 +135,7 @@ extern "C" __global__ void digit_scatter(keys k, int shift, const int *counts, c
     }
 }
 
-/* ---- sums: a thread does COLUMNS neighbouring columns of chunk blockIdx.x ---- */
+/* ---- sums: a thread sums COLUMNS neighbouring columns of chunk blockIdx.x ---- */
 
 struct __align__(sizeof(T) * COLUMNS) several {
     T x[COLUMNS];
@@ -154,9 +155,10 @@ __device__ inline void put(float *table, sums sum) {
     *(sums *)table = sum;
 }
 
-/* parts[chunk][0]: of the run that the chunk begins in the middle of; [1]: of the one that begins here and goes on. */
-extern "C" __global__ void sum_runs(const T *dy, const int *key, const int *row, float *table, float *parts, int n,
-                                    int v, i64 e) {
+/* parts[chunk][0]: the end of a run that began in an earlier chunk; [1]: the beginning of one that continues in the next.
+ */
+extern "C" __global__ void sum_runs(const T *dout, const int *key, const int *row, float *table, float *parts, int n,
+                                    int V, i64 C) {
     enum { UNROLL = 8 };
     __shared__ int keys[CHUNK + 2], rows[CHUNK]; /* keys: also of the place before and of the one after */
     i64 first = (i64)blockIdx.x * CHUNK, column = ((i64)blockIdx.y * blockDim.x + threadIdx.x) * COLUMNS;
@@ -167,27 +169,27 @@ extern "C" __global__ void sum_runs(const T *dy, const int *key, const int *row,
         if (i > 0 && i <= count) rows[i - 1] = row[at];
     }
     __syncthreads();
-    if (column >= e) return;
+    if (column >= C) return;
     sums sum = {};
     bool begins_here = keys[0] != keys[1];
     for (int i = 0; i < count; i += UNROLL) {
         several x[UNROLL];
 #pragma unroll
         for (int u = 0; u < UNROLL; u++)
-            if (i + u < count && keys[i + u + 1] < v) x[u] = *(const several *)(dy + rows[i + u] * e + column);
+            if (i + u < count && keys[i + u + 1] < V) x[u] = *(const several *)(dout + rows[i + u] * C + column);
 #pragma unroll
         for (int u = 0; u < UNROLL; u++) {
             if (i + u >= count) break;
             int here = keys[i + u + 1], next = keys[i + u + 2];
-            if (here >= v) return; /* and so are all that follow */
+            if (here >= V) return; /* and so are all that follow */
 #pragma unroll
             for (int c = 0; c < COLUMNS; c++) sum.x[c] += load(x[u].x[c]);
             bool last = here != next;
             if (!last && i + u + 1 < count) continue;
             if (last && begins_here)
-                put(table + here * e + column, sum);
+                put(table + here * C + column, sum);
             else
-                *(sums *)(parts + (2 * (i64)blockIdx.x + begins_here) * e + column) = sum;
+                *(sums *)(parts + (2 * (i64)blockIdx.x + begins_here) * C + column) = sum;
             sum = {};
             begins_here = true;
         }
@@ -195,19 +197,19 @@ extern "C" __global__ void sum_runs(const T *dy, const int *key, const int *row,
 }
 
 /* The runs that begin in chunk blockIdx.x and go on in others. */
-extern "C" __global__ void join_runs(const int *key, float *table, const float *parts, int n, int v, i64 e) {
+extern "C" __global__ void join_runs(const int *key, float *table, const float *parts, int n, int V, i64 C) {
     i64 chunk = blockIdx.x, first = chunk * CHUNK, end = first + CHUNK;
     i64 column = ((i64)blockIdx.y * blockDim.x + threadIdx.x) * COLUMNS;
-    if (end >= n || column >= e) return;
+    if (end >= n || column >= C) return;
     int run = key[end - 1];
     bool begins_before = key[first] == run && first > 0 && key[first - 1] == run;
-    if (run >= v || key[end] != run || begins_before) return;
-    sums sum = *(const sums *)(parts + (2 * chunk + 1) * e + column);
+    if (run >= V || key[end] != run || begins_before) return;
+    sums sum = *(const sums *)(parts + (2 * chunk + 1) * C + column);
     for (bool more = true; more;) {
         chunk++;
         end = (chunk + 1) * CHUNK;
-        add(&sum, *(const sums *)(parts + 2 * chunk * e + column));
+        add(&sum, *(const sums *)(parts + 2 * chunk * C + column));
         more = end < n && key[end - 1] == run && key[end] == run;
     }
-    put(table + run * e + column, sum);
+    put(table + run * C + column, sum);
 }

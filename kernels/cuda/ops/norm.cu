@@ -2,14 +2,14 @@
  *
  *   TYPE          the activation type
  *   VECTOR        elements of one access: divides the row
- *   ROW_THREADS   of a row: a warp, or all of a block
- *   ACCESSES      of a thread: all of them together are at least a row
- *   ROWS          that a block has at once
- *   BLOCKS        that a multiprocessor shall hold, of those that walk rows
- *   DX_SUM        defined: layer_norm_grad sums the columns of dx, too
+ *   ROW_THREADS   threads of a row: a warp, or all of a block
+ *   ACCESSES      of a thread: ROW_THREADS * ACCESSES * VECTOR is at least a row
+ *   ROWS          of a block at a time
+ *   BLOCKS        resident on a multiprocessor, of the kernels that loop over rows
+ *   DINP_SUM        defined: layer_norm_grad also sums the columns of dinp
  *
- * A thread keeps its columns of a row in registers, so that a row is read once. mean = s / n and rstd =
- * 1 / sqrt(q / n + eps), n the whole extent. */
+ * Rows have C elements here, and n over all ranks. A thread keeps its columns of a row in registers, so that a row is
+ * read once. s is the sum of a row, q of its squared deviations: mean = s / n, rstd = 1 / sqrt(q / n + eps). */
 using T = TYPE;
 constexpr int V = VECTOR, W = ROW_THREADS, K = ACCESSES;
 #define EACH_ACCESS _Pragma("unroll") for (int k = 0; k < K; k++)
@@ -25,7 +25,7 @@ __device__ inline bool leads_row() {
     return threadIdx.x % W == 0;
 }
 
-/* Sums over the threads of a row, in all of them. */
+/* Sums over the threads of a row, returned in all of them. */
 template <int N> __device__ inline void row_sums(float (&x)[N]) {
 #pragma unroll
     for (int i = 0; i < N; i++) x[i] = warp_sum(x[i]);
@@ -43,8 +43,8 @@ template <int N> __device__ inline void row_sums(float (&x)[N]) {
     }
 }
 
-/* A thread's part of a row: as it is stored, and as floats. */
-struct line {
+/* A thread's columns of a row: as stored, and as floats. */
+struct stored_row {
     vec<T, V> x[K];
     __device__ void get(int k, float (&to)[V]) const { x[k].get(to); }
 };
@@ -53,11 +53,10 @@ struct floats {
     __device__ void get(int k, float (&to)[V]) const { EACH_ELEMENT to[v] = x[k][v]; }
 };
 
-__device__ inline void read(line &to, const T *row, int e) {
-    EACH_ACCESS if (column(k) < e) to.x[k].read(row + column(k));
+__device__ inline void read(stored_row &to, const T *row, int C) {
+    EACH_ACCESS if (column(k) < C) to.x[k].read(row + column(k));
 }
 
-/* Statistics as the loops want them. */
 struct moments {
     float mean, rstd;
 };
@@ -65,9 +64,9 @@ __device__ inline moments moments_of(float s, float q, float n, float eps) {
     return {s / n, rsqrtf(q / n + eps)};
 }
 
-template <class row> __device__ inline float row_sqdev(const row &x, float mean, int e) {
+template <class row> __device__ inline float row_sqdev(const row &x, float mean, int C) {
     float q[1] = {0};
-    EACH_ACCESS if (column(k) < e) {
+    EACH_ACCESS if (column(k) < C) {
         float a[V];
         x.get(k, a);
         EACH_ELEMENT q[0] += (a[v] - mean) * (a[v] - mean);
@@ -77,8 +76,8 @@ template <class row> __device__ inline float row_sqdev(const row &x, float mean,
 }
 
 template <class row>
-__device__ inline void apply(const row &x, moments m, int e, const T *gamma, const T *beta, T *y) {
-    EACH_ACCESS if (column(k) < e) {
+__device__ inline void apply(const row &x, moments m, int C, const T *gamma, const T *beta, T *y) {
+    EACH_ACCESS if (column(k) < C) {
         vec<T, V> io;
         float a[V], g[V], b[V] = {0};
         x.get(k, a);
@@ -94,81 +93,81 @@ __device__ inline void apply(const row &x, moments m, int e, const T *gamma, con
     }
 }
 
-/* Statistics and the normalised row of a whole row. */
+/* Statistics of a row, and the row normalised. */
 template <class row>
-__device__ inline void normalize(const row &x, int e, float n, float eps, const T *gamma, const T *beta, T *y,
+__device__ inline void normalize(const row &x, int C, float n, float eps, const T *gamma, const T *beta, T *y,
                                  float *s_to, float *q_to) {
     float s[1] = {0};
-    EACH_ACCESS if (column(k) < e) {
+    EACH_ACCESS if (column(k) < C) {
         float a[V];
         x.get(k, a);
         EACH_ELEMENT s[0] += a[v];
     }
     row_sums(s);
-    float q = row_sqdev(x, s[0] / n, e);
+    float q = row_sqdev(x, s[0] / n, C);
     if (leads_row()) *s_to = s[0], *q_to = q;
-    apply(x, moments_of(s[0], q, n, eps), e, gamma, beta, y);
+    apply(x, moments_of(s[0], q, n, eps), C, gamma, beta, y);
 }
 
 extern "C" __global__ void __launch_bounds__(W *ROWS)
-    layer_norm(i64 rows, int e, float n, float eps, const T *x, const T *gamma, const T *beta, T *y, float *s,
+    layer_norm(i64 rows, int C, float n, float eps, const T *x, const T *gamma, const T *beta, T *y, float *s,
                float *q) {
     i64 row = first_row();
     if (row >= rows) return;
-    line in;
-    read(in, x + row * e, e);
-    normalize(in, e, n, eps, gamma, beta, y + row * e, s + row, q + row);
+    stored_row in;
+    read(in, x + row * C, C);
+    normalize(in, C, n, eps, gamma, beta, y + row * C, s + row, q + row);
 }
 
-/* x may be a. The norm is of the sum before it is rounded to be stored. */
+/* x = a + b, y = its norm; x may be a. The norm is of the sum before it is rounded for storing. */
 extern "C" __global__ void __launch_bounds__(W *ROWS)
-    residual_norm(i64 rows, int e, float n, float eps, const T *a, const T *b, const T *gamma, const T *beta, T *x,
+    residual_norm(i64 rows, int C, float n, float eps, const T *a, const T *b, const T *gamma, const T *beta, T *x,
                   T *y, float *s, float *q) {
     i64 row = first_row();
     if (row >= rows) return;
-    line left, right;
+    stored_row left, right;
     floats sum;
-    read(left, a + row * e, e);
-    read(right, b + row * e, e);
-    EACH_ACCESS if (column(k) < e) {
+    read(left, a + row * C, C);
+    read(right, b + row * C, C);
+    EACH_ACCESS if (column(k) < C) {
         float more[V];
         left.get(k, sum.x[k]), right.get(k, more);
         EACH_ELEMENT sum.x[k][v] += more[v];
         left.x[k].set(sum.x[k]);
-        left.x[k].write(x + row * e + column(k));
+        left.x[k].write(x + row * C + column(k));
     }
-    normalize(sum, e, n, eps, gamma, beta, y + row * e, s + row, q + row);
+    normalize(sum, C, n, eps, gamma, beta, y + row * C, s + row, q + row);
 }
 
 extern "C" __global__ void __launch_bounds__(W *ROWS)
-    norm_sqdev(i64 rows, int e, float n, const T *x, const float *s, float *q) {
+    norm_sqdev(i64 rows, int C, float n, const T *x, const float *s, float *q) {
     i64 row = first_row();
     if (row >= rows) return;
-    line in;
-    read(in, x + row * e, e);
-    float sum = row_sqdev(in, s[row] / n, e);
+    stored_row in;
+    read(in, x + row * C, C);
+    float sum = row_sqdev(in, s[row] / n, C);
     if (leads_row()) q[row] = sum;
 }
 
 extern "C" __global__ void __launch_bounds__(W *ROWS)
-    norm_apply(i64 rows, int e, float n, float eps, const T *x, const float *s, const float *q, const T *gamma,
+    norm_apply(i64 rows, int C, float n, float eps, const T *x, const float *s, const float *q, const T *gamma,
                const T *beta, T *y) {
     i64 row = first_row();
     if (row >= rows) return;
-    line in;
-    read(in, x + row * e, e);
-    apply(in, moments_of(s[row], q[row], n, eps), e, gamma, beta, y + row * e);
+    stored_row in;
+    read(in, x + row * C, C);
+    apply(in, moments_of(s[row], q[row], n, eps), C, gamma, beta, y + row * C);
 }
 
 /* ---- gradients ---- */
 
-/* One access of dy, xhat and gamma as floats. */
+/* One access of dout, xhat and gamma as floats. */
 struct operands {
-    float dy[V], xhat[V], gamma[V];
+    float dout[V], xhat[V], gamma[V];
 };
-__device__ inline operands operands_of(const line &dy, const line &x, int k, moments m, const T *gamma) {
+__device__ inline operands operands_of(const stored_row &dout, const stored_row &x, int k, moments m, const T *gamma) {
     operands o;
-    dy.x[k].get(o.dy), x.x[k].get(o.xhat);
+    dout.x[k].get(o.dout), x.x[k].get(o.xhat);
     EACH_ELEMENT o.xhat[v] = (o.xhat[v] - m.mean) * m.rstd;
     vec<T, V> in;
     in.read(gamma + column(k));
@@ -176,21 +175,21 @@ __device__ inline operands operands_of(const line &dy, const line &x, int k, mom
     return o;
 }
 
-/* dx = (dy gamma - d1 / n - xhat d2 / n) rstd (+ add, if it adds); means: d1 / n, d2 / n. As it is stored, rounded, it
- * is added to `sums`, if they are there. */
-__device__ inline void input_grad(const line &dy, const line &x, moments m, const float (&means)[2], int e,
-                                  const T *gamma, bool adds, const line &add, T *dx, float (*sums)[V]) {
-    EACH_ACCESS if (column(k) < e) {
-        operands o = operands_of(dy, x, k, m, gamma);
+/* dinp = (dout gamma - d1 / n - xhat d2 / n) rstd (+ add, if it adds); means: d1 / n, d2 / n. Rounded as it is stored,
+ * it is added to `sums`, unless they are null. */
+__device__ inline void input_grad(const stored_row &dout, const stored_row &x, moments m, const float (&means)[2],
+                                  int C, const T *gamma, bool adds, const stored_row &add, T *dinp, float (*sums)[V]) {
+    EACH_ACCESS if (column(k) < C) {
+        operands o = operands_of(dout, x, k, m, gamma);
         float d[V], more[V];
-        EACH_ELEMENT d[v] = (o.dy[v] * o.gamma[v] - means[0] - o.xhat[v] * means[1]) * m.rstd;
+        EACH_ELEMENT d[v] = (o.dout[v] * o.gamma[v] - means[0] - o.xhat[v] * means[1]) * m.rstd;
         if (adds) {
             add.x[k].get(more);
             EACH_ELEMENT d[v] += more[v];
         }
         vec<T, V> out;
         out.set(d);
-        out.write(dx + column(k));
+        out.write(dinp + column(k));
         if (sums) {
             out.get(d);
             EACH_ELEMENT sums[k][v] += d[v];
@@ -199,54 +198,54 @@ __device__ inline void input_grad(const line &dy, const line &x, moments m, cons
 }
 
 extern "C" __global__ void __launch_bounds__(W *ROWS)
-    norm_dots(i64 rows, int e, float n, float eps, const T *dy, const T *x, const float *s, const float *q,
+    norm_dots(i64 rows, int C, float n, float eps, const T *dout, const T *x, const float *s, const float *q,
               const T *gamma, float *d1, float *d2) {
     i64 row = first_row();
     if (row >= rows) return;
-    line in_dy, in_x;
-    read(in_dy, dy + row * e, e), read(in_x, x + row * e, e);
+    stored_row in_dout, in_x;
+    read(in_dout, dout + row * C, C), read(in_x, x + row * C, C);
     moments m = moments_of(s[row], q[row], n, eps);
     float dots[2] = {0, 0};
-    EACH_ACCESS if (column(k) < e) {
-        operands o = operands_of(in_dy, in_x, k, m, gamma);
+    EACH_ACCESS if (column(k) < C) {
+        operands o = operands_of(in_dout, in_x, k, m, gamma);
         EACH_ELEMENT {
-            dots[0] += o.dy[v] * o.gamma[v];
-            dots[1] += o.dy[v] * o.gamma[v] * o.xhat[v];
+            dots[0] += o.dout[v] * o.gamma[v];
+            dots[1] += o.dout[v] * o.gamma[v] * o.xhat[v];
         }
     }
     row_sums(dots);
     if (leads_row()) d1[row] = dots[0], d2[row] = dots[1];
 }
 
-/* dx may be dy. */
+/* dinp may be dout. */
 extern "C" __global__ void __launch_bounds__(W *ROWS)
-    norm_grad(i64 rows, int e, float n, float eps, const T *dy, const T *x, const float *s, const float *q,
-              const T *gamma, const float *d1, const float *d2, T *dx) {
+    norm_grad(i64 rows, int C, float n, float eps, const T *dout, const T *x, const float *s, const float *q,
+              const T *gamma, const float *d1, const float *d2, T *dinp) {
     i64 row = first_row();
     if (row >= rows) return;
-    line in_dy, in_x;
-    read(in_dy, dy + row * e, e), read(in_x, x + row * e, e);
+    stored_row in_dout, in_x;
+    read(in_dout, dout + row * C, C), read(in_x, x + row * C, C);
     const float means[2] = {d1[row] / n, d2[row] / n};
-    input_grad(in_dy, in_x, moments_of(s[row], q[row], n, eps), means, e, gamma, false, in_x, dx + row * e,
+    input_grad(in_dout, in_x, moments_of(s[row], q[row], n, eps), means, C, gamma, false, in_x, dinp + row * C,
                NULL);
 }
 
-/* A thread's columns of dgamma and dbeta, over the rows that it has seen. */
+/* A thread's columns of dgamma and dbeta, summed over its rows. */
 struct columns {
     float dgamma[K][V], dbeta[K][V];
 };
 
-/* A block's sums to row `blockIdx.x` of to[gridDim.x][e]; of its rows in order. */
-__device__ inline void store_columns(const float (&sums)[K][V], int e, float *to) {
-    to += (i64)blockIdx.x * e;
+/* Store a block's sums, over its ROWS in order, to row `blockIdx.x` of to[gridDim.x][C]. */
+__device__ inline void store_columns(const float (&sums)[K][V], int C, float *to) {
+    to += (i64)blockIdx.x * C;
     if constexpr (ROWS == 1) {
-        EACH_ACCESS if (column(k) < e) EACH_ELEMENT to[column(k) + v] = sums[k][v];
+        EACH_ACCESS if (column(k) < C) EACH_ELEMENT to[column(k) + v] = sums[k][v];
     } else {
         __shared__ float part[ROWS][W * K * V];
         __syncthreads();
         EACH_ACCESS EACH_ELEMENT part[threadIdx.x / W][column(k) + v] = sums[k][v];
         __syncthreads();
-        for (int j = threadIdx.x; j < e; j += W * ROWS) {
+        for (int j = threadIdx.x; j < C; j += W * ROWS) {
             float sum = 0;
             for (int r = 0; r < ROWS; r++) sum += part[r][j];
             to[j] = sum;
@@ -254,8 +253,8 @@ __device__ inline void store_columns(const float (&sums)[K][V], int e, float *to
     }
 }
 
-/* Rows that a thread will want next are on their way while it works on one: its own columns of them, in shared memory,
- * so that nobody waits for others. Where that is not to be had, or too large, rows are read when they are wanted. */
+/* Prefetch: while a thread works on a row, its own columns of the next one are copied into shared memory, so that no
+ * thread waits for another. Without cp.async, or where they do not fit, rows are read when they are needed. */
 #if __CUDA_ARCH__ >= 800
 constexpr bool AHEAD = vec<T, V>::bytes >= 4 && 3 * K * W * ROWS * vec<T, V>::bytes <= 40 * 1024;
 #else
@@ -263,11 +262,11 @@ constexpr bool AHEAD = false;
 #endif
 
 struct rows_ahead {
-    vec<T, V> (*slot)[K][W * ROWS]; /* shared: [dy, x, add] */
+    vec<T, V> (*slot)[K][W * ROWS]; /* shared: [dout, x, add] */
 
-    __device__ void start(int which, const T *row, int e) const {
+    __device__ void start(int which, const T *row, int C) const {
         if constexpr (AHEAD) {
-            EACH_ACCESS if (column(k) < e) {
+            EACH_ACCESS if (column(k) < C) {
                 u32 to = (u32)__cvta_generic_to_shared(&slot[which][k][threadIdx.x]);
                 if constexpr (vec<T, V>::bytes == 16)
                     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(row + column(k))
@@ -282,12 +281,12 @@ struct rows_ahead {
     __device__ void wait() const {
         if constexpr (AHEAD) asm volatile("cp.async.wait_all;" ::: "memory");
     }
-    /* What was started, or from memory. */
-    __device__ void take(int which, line &to, const T *row, int e) const {
+    /* The row that was prefetched; or it is read now. */
+    __device__ void take(int which, stored_row &to, const T *row, int C) const {
         if constexpr (AHEAD) {
-            EACH_ACCESS if (column(k) < e) to.x[k] = slot[which][k][threadIdx.x];
+            EACH_ACCESS if (column(k) < C) to.x[k] = slot[which][k][threadIdx.x];
         } else {
-            read(to, row, e);
+            read(to, row, C);
         }
     }
 };
@@ -296,92 +295,94 @@ struct rows_ahead {
     rows_ahead name = {(vec<T, V>(*)[K][W * ROWS])name##_slots};
 
 extern "C" __global__ void __launch_bounds__(W *ROWS, BLOCKS)
-    norm_param_grad(i64 rows, int e, float n, float eps, const T *dy, const T *x, const float *s, const float *q,
+    norm_param_grad(i64 rows, int C, float n, float eps, const T *dout, const T *x, const float *s, const float *q,
                     float *partial) {
     ROWS_AHEAD(ahead, 2)
     columns sums = {};
     i64 row = first_row(), step = (i64)gridDim.x * ROWS;
     float next_s = 0, next_q = 0;
     if (row < rows) {
-        ahead.start(0, dy + row * e, e), ahead.start(1, x + row * e, e);
+        ahead.start(0, dout + row * C, C), ahead.start(1, x + row * C, C);
         next_s = s[row], next_q = q[row];
     }
     for (; row < rows; row += step) {
-        line in_dy, in_x;
+        stored_row in_dout, in_x;
         moments m = moments_of(next_s, next_q, n, eps);
         ahead.wait();
-        ahead.take(0, in_dy, dy + row * e, e), ahead.take(1, in_x, x + row * e, e);
+        ahead.take(0, in_dout, dout + row * C, C), ahead.take(1, in_x, x + row * C, C);
         if (row + step < rows) {
-            ahead.start(0, dy + (row + step) * e, e), ahead.start(1, x + (row + step) * e, e);
+            ahead.start(0, dout + (row + step) * C, C), ahead.start(1, x + (row + step) * C, C);
             next_s = s[row + step], next_q = q[row + step];
         }
-        EACH_ACCESS if (column(k) < e) {
+        EACH_ACCESS if (column(k) < C) {
             float d[V], a[V];
-            in_dy.x[k].get(d), in_x.x[k].get(a);
+            in_dout.x[k].get(d), in_x.x[k].get(a);
             EACH_ELEMENT {
                 sums.dgamma[k][v] += d[v] * ((a[v] - m.mean) * m.rstd);
                 sums.dbeta[k][v] += d[v];
             }
         }
     }
-    store_columns(sums.dgamma, e, partial);
-    store_columns(sums.dbeta, e, partial + (i64)gridDim.x * e);
+    store_columns(sums.dgamma, C, partial);
+    store_columns(sums.dbeta, C, partial + (i64)gridDim.x * C);
 }
 
-/* Keeps the compiler from holding a row as floats over the sums: it is unpacked again, in half the registers. */
-__device__ inline void forget_floats(line &x) {
+/* Keeps the compiler from holding a row as floats across the sums: it is unpacked again, which takes half the
+ * registers.
+ */
+__device__ inline void forget_floats(stored_row &x) {
     EACH_ACCESS for (int i = 0; i < vec<T, V>::words; i++) asm volatile("" : "+r"(x.x[k].w[i]));
 }
 
-#ifdef DX_SUM
-constexpr bool SUMS_DX = true;
+#ifdef DINP_SUM
+constexpr bool SUMS_DINP = true;
 #else
-constexpr bool SUMS_DX = false;
+constexpr bool SUMS_DINP = false;
 #endif
 
-/* dx may be dy. partial[2 or 3][gridDim.x][e]: of dgamma, of dbeta and, if it is summed, of dx. */
+/* dinp may be dout. partial[2 or 3][gridDim.x][C]: of dgamma, of dbeta and, if it is summed, of dinp. */
 extern "C" __global__ void __launch_bounds__(W *ROWS, BLOCKS)
-    layer_norm_grad(i64 rows, int e, float n, float eps, const T *dy, const T *x, const float *s, const float *q,
-                    const T *gamma, const T *add, T *dx, float *partial) {
+    layer_norm_grad(i64 rows, int C, float n, float eps, const T *dout, const T *x, const float *s, const float *q,
+                    const T *gamma, const T *add, T *dinp, float *partial) {
     ROWS_AHEAD(ahead, 3)
     columns sums = {};
-    float dx_sums[K][V] = {};
+    float dinp_sums[K][V] = {};
     i64 row = first_row(), step = (i64)gridDim.x * ROWS;
     float next_s = 0, next_q = 0;
     if (row < rows) {
-        ahead.start(0, dy + row * e, e), ahead.start(1, x + row * e, e);
-        if (add) ahead.start(2, add + row * e, e);
+        ahead.start(0, dout + row * C, C), ahead.start(1, x + row * C, C);
+        if (add) ahead.start(2, add + row * C, C);
         next_s = s[row], next_q = q[row];
     }
     for (; row < rows; row += step) {
-        line in_dy, in_x, in_add;
+        stored_row in_dout, in_x, in_add;
         moments m = moments_of(next_s, next_q, n, eps);
         bool more = row + step < rows;
         ahead.wait();
-        ahead.take(0, in_dy, dy + row * e, e), ahead.take(1, in_x, x + row * e, e);
+        ahead.take(0, in_dout, dout + row * C, C), ahead.take(1, in_x, x + row * C, C);
         if (more) {
-            ahead.start(0, dy + (row + step) * e, e), ahead.start(1, x + (row + step) * e, e);
+            ahead.start(0, dout + (row + step) * C, C), ahead.start(1, x + (row + step) * C, C);
             next_s = s[row + step], next_q = q[row + step];
         }
         float means[2] = {0, 0};
-        EACH_ACCESS if (column(k) < e) {
-            operands o = operands_of(in_dy, in_x, k, m, gamma);
+        EACH_ACCESS if (column(k) < C) {
+            operands o = operands_of(in_dout, in_x, k, m, gamma);
             EACH_ELEMENT {
-                sums.dgamma[k][v] += o.dy[v] * o.xhat[v];
-                sums.dbeta[k][v] += o.dy[v];
-                means[0] += o.dy[v] * o.gamma[v];
-                means[1] += o.dy[v] * o.gamma[v] * o.xhat[v];
+                sums.dgamma[k][v] += o.dout[v] * o.xhat[v];
+                sums.dbeta[k][v] += o.dout[v];
+                means[0] += o.dout[v] * o.gamma[v];
+                means[1] += o.dout[v] * o.gamma[v] * o.xhat[v];
             }
         }
-        if (add && !AHEAD) ahead.take(2, in_add, add + row * e, e);
+        if (add && !AHEAD) ahead.take(2, in_add, add + row * C, C);
         row_sums(means);
         means[0] /= n, means[1] /= n;
-        forget_floats(in_dy), forget_floats(in_x);
-        if (add && AHEAD) ahead.take(2, in_add, add + row * e, e);
-        if (add && more) ahead.start(2, add + (row + step) * e, e);
-        input_grad(in_dy, in_x, m, means, e, gamma, add, in_add, dx + row * e, SUMS_DX ? dx_sums : NULL);
+        forget_floats(in_dout), forget_floats(in_x);
+        if (add && AHEAD) ahead.take(2, in_add, add + row * C, C);
+        if (add && more) ahead.start(2, add + (row + step) * C, C);
+        input_grad(in_dout, in_x, m, means, C, gamma, add, in_add, dinp + row * C, SUMS_DINP ? dinp_sums : NULL);
     }
-    store_columns(sums.dgamma, e, partial);
-    store_columns(sums.dbeta, e, partial + (i64)gridDim.x * e);
-    if constexpr (SUMS_DX) store_columns(dx_sums, e, partial + 2 * (i64)gridDim.x * e);
+    store_columns(sums.dgamma, C, partial);
+    store_columns(sums.dbeta, C, partial + (i64)gridDim.x * C);
+    if constexpr (SUMS_DINP) store_columns(dinp_sums, C, partial + 2 * (i64)gridDim.x * C);
 }

@@ -1,5 +1,6 @@
-/* The table of operators. */
-#include "kernels/cuda/driver/cuda.h"
+/* The table of operators, one file a family: element, norm, cross_entropy, embedding, sum, reduce and update here;
+ * attention/ and gemm/ have the others. */
+#include "kernels/cuda/driver/driver.h"
 
 #define MT_OP(kind, ...) extern const struct cuda_op cuda_##kind;
 #include "kernels/op/ops.def"

@@ -1,5 +1,6 @@
-/* sq_norm, sq_norm_add and count: a number from a whole array, in two stages. A block walks tiles of the array; what a
- * thread adds up of a tile is a float, and all further sums are doubles, in an order that the shape alone decides.
+/* sq_norm, sq_norm_add and count: a number from a whole array, in two stages. A block loops over tiles of the array.
+ * The sum of a thread over a tile is a float, all further sums are doubles, in an order that depends on the shape
+ * alone.
  *
  *   VECTOR   elements of one access */
 constexpr int V = VECTOR;
@@ -15,7 +16,7 @@ __device__ inline double block_sum_of(double x) {
     return sum;
 }
 
-/* Of tiles [first, ...) of n elements, every `step`. */
+/* The sum of f over every `step`-th tile of n elements, from first_tile on. */
 template <class F> __device__ inline double sum_of(i64 first_tile, i64 step, i64 n, const float *x, F f) {
     double sum = 0;
     for (i64 tile = first_tile; tile * TILE < n; tile += step) {
@@ -57,45 +58,46 @@ extern "C" __global__ void __launch_bounds__(THREADS) count(i64 n, const float *
     reduce(n, target, partial, [](u32 bits) { return (int)bits >= 0 ? 1.0f : 0.0f; });
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) finish(i64 parts, const double *partial, float *to) {
+extern "C" __global__ void __launch_bounds__(THREADS) add_partials(i64 blocks, const double *partial, float *to) {
     double sum = 0;
-    for (i64 p = threadIdx.x; p < parts; p += THREADS) sum += partial[p];
+    for (i64 p = threadIdx.x; p < blocks; p += THREADS) sum += partial[p];
     sum = block_sum_of(sum);
     if (threadIdx.x == 0) *to = (float)sum;
 }
 
-/* ---- sq_norm_add: of several arrays (parts.h); as in reduce.c. partial[block]: the sum of a block's tiles ---- */
+/* ---- sq_norm_add: of several tensors (multi_tensor.h); structs as in reduce.c. partial[block]: a block's sum ---- */
 
-struct norm_part {
+struct norm_tensor {
     const float *x, *before;
     float *to;
     i64 n;
 };
-struct norm_parts {
-    norm_part of[MOST_PARTS];
+struct norm_tensors {
+    norm_tensor of[MOST_TENSORS];
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    sq_norm_add(const __grid_constant__ parts table, const __grid_constant__ norm_parts all, double *partial) {
-    int which = part_of(table, blockIdx.x), blocks = table.first[which + 1] - table.first[which];
-    const norm_part &k = all.of[which];
+    sq_norm_add(const __grid_constant__ batch table, const __grid_constant__ norm_tensors all, double *partial) {
+    int which = tensor_of(table, blockIdx.x), blocks = table.first[which + 1] - table.first[which];
+    const norm_tensor &k = all.of[which];
     double sum = sum_of((int)blockIdx.x - table.first[which], blocks, k.n, k.x, square_of);
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-/* A warp a part; then one thread adds the parts up in order. What a part adds to is the part before's, but for the
- * first. */
-extern "C" __global__ void __launch_bounds__(32 * MOST_PARTS)
-    finish_all(const __grid_constant__ parts table, const __grid_constant__ norm_parts all, const double *partial) {
-    __shared__ float squares[MOST_PARTS];
-    int part = threadIdx.x / 32, lane = threadIdx.x % 32;
+/* A warp adds up a tensor's partial sums; then one thread adds the tensors' sums in order: each adds to the output of
+ * the one before it, the first to its own `before`. */
+extern "C" __global__ void __launch_bounds__(32 * MOST_TENSORS)
+    add_partials_of_each(const __grid_constant__ batch table, const __grid_constant__ norm_tensors all,
+                         const double *partial) {
+    __shared__ float squares[MOST_TENSORS];
+    int tensor = threadIdx.x / 32, lane = threadIdx.x % 32;
     double sum = 0;
-    if (part < table.count)
-        for (int b = table.first[part] + lane; b < table.first[part + 1]; b += 32) sum += partial[b];
+    if (tensor < table.count)
+        for (int b = table.first[tensor] + lane; b < table.first[tensor + 1]; b += 32) sum += partial[b];
     for (int i = 16; i; i >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, i);
-    if (lane == 0) squares[part] = (float)sum;
+    if (lane == 0) squares[tensor] = (float)sum;
     __syncthreads();
     if (threadIdx.x) return;
     float so_far = *all.of[0].before;
-    for (int p = 0; p < table.count; p++) *all.of[p].to = so_far += squares[p];
+    for (int t = 0; t < table.count; t++) *all.of[t].to = so_far += squares[t];
 }

@@ -1,5 +1,5 @@
-/* sum: in one stage where the output has many elements, else in two with partial sums in scratch. How it is cut up
- * depends on the shape alone, and so do the bits. */
+/* sum: in one stage where the output has many elements, else in two, with partial sums in scratch. The division into
+ * partial sums depends on the shape alone, and so do the bits. */
 #include "kernels/cuda/ops/sum.h"
 
 #include <assert.h>
@@ -10,10 +10,10 @@
 
 enum {
     THREADS = 256,
-    ENOUGH_BLOCKS = 512, /* to keep a device busy, all of them at once */
-    WARP_LENGTH = 2048,  /* longest sum that a warp makes alone */
-    PIECE = 8192,        /* elements worth a block, at least */
-    CHUNK = 64,          /* rows worth a block, at least */
+    ENOUGH_BLOCKS = 512, /* to keep a device busy */
+    WARP_LENGTH = 2048,  /* longest sum of a single warp */
+    PIECE = 8192,        /* elements of a block, at least */
+    CHUNK = 64,          /* rows of a block, at least */
     COLUMN_WARPS = 8,
     PARTIAL_WARPS = 32
 };
@@ -43,7 +43,7 @@ static void cut_columns(struct cut *c, int v) {
     c->parts = largest(divide_up(c->length, c->piece), 1);
 }
 
-/* Elements of one access as far as the shape goes: all steps are multiples of it. */
+/* Elements of one access as far as the shape allows: all strides are multiples of it. */
 static int vector_of(enum mt_type type, const struct cut *c) {
     int v = cuda_vector(type, 0, CUDA_ACCESS_BYTES);
     for (const struct cuda_axes *axes = &c->kept; axes; axes = axes == &c->kept ? &c->summed : NULL)
@@ -52,7 +52,7 @@ static int vector_of(enum mt_type type, const struct cut *c) {
     return v;
 }
 
-/* The call's memory does not matter. Returns the elements of one access. */
+/* Does not depend on addresses. Returns the elements of one access. */
 static int cut_sum(const struct mt_call *call, struct cut *c) {
     const struct mt_tensor *x = &call->in[0];
     int64_t stride = 1, strides[MT_MAX_AXES];

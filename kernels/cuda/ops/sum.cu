@@ -3,11 +3,11 @@
  *
  *   TYPE          of x; sums are float
  *   VECTOR        elements of one access
- *   FLAT          the summed axes are one
- *   SUM_THREADS   sum_rows: that make a sum
+ *   FLAT          there is one summed axis
+ *   SUM_THREADS   sum_rows: threads of a sum
  *   WARPS         sum_columns: of a block
  *
- * x is walked by two sets of axes: those kept, and those summed. */
+ * Offsets in x follow from two sets of axes: those kept, and those summed. */
 using T = TYPE;
 constexpr int V = VECTOR, W = SUM_THREADS;
 
@@ -41,7 +41,7 @@ extern "C" __global__ void sum_rows(const T *x, const __grid_constant__ axes kep
     if (threadIdx.x % W == 0) to[item] = accumulate ? to[item] + all : all;
 }
 
-/* The sums of rows [begin, end) of x, a strip of 32 V columns of it, to to[column]. Warps take rows in turn. */
+/* to[column] = the sum of rows [begin, end) of x, for a strip of 32 V columns. Warps take rows round-robin. */
 __device__ inline void sum_strip(const T *x, const axes &summed, i64 columns, i64 strip, i64 begin, i64 end,
                                  bool accumulate, float *to) {
     __shared__ float part[WARPS][32 * V];

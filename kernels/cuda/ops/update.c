@@ -1,16 +1,17 @@
-/* grad_scale, loss_scale, adamw and sgd: exact, one pass each; updates of many tensors are few launches. */
+/* grad_scale, loss_scale, adamw and sgd: exact, in one pass; many tensors are updated by few multi-tensor launches. */
 #include <stdio.h>
 
-#include "kernels/cuda/driver/cuda.h"
-#include "kernels/cuda/ops/parts.h"
+#include "kernels/cuda/driver/driver.h"
+#include "kernels/cuda/ops/multi_tensor.h"
 #include "kernels/cuda/jit/shape.h"
 #include "kernels/cuda/tune/variant.h"
 
-enum { THREADS = 256, CHUNK = 16384 /* elements of a block, which makes the step's constants */ };
+enum { THREADS = 256, CHUNK = 16384 /* elements of a block, which computes the step's constants once */ };
 
 static int variants(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
     static const int threads[] = {128, 256, 512, 0}, chunks[] = {2048, 4096, 8192, 16384, 32768, 0};
-    return cuda_variant_pairs((struct cuda_variant){{THREADS, CHUNK}}, threads, chunks, NULL, cuda, call, list);
+    (void)cuda, (void)call;
+    return cuda_variant_pairs((struct cuda_variant){{THREADS, CHUNK}}, threads, chunks, list);
 }
 static const struct cuda_family family = {"updates", "update", {"threads", "chunk"}, variants, NULL};
 
@@ -47,15 +48,15 @@ static enum mt_status run_loss_scale(const struct cuda_queue *queue, const struc
                        (void *[]){&in[0], &in[1], &in[2], &in[3], &out[0], &out[1], &out[2], &constants}, err);
 }
 
-/* A part of a launch, as in update.cu. */
-struct adamw_part {
+/* A tensor of a multi-tensor launch, as in update.cu. */
+struct adamw_tensor {
     const void *in[6]; /* w m v g factor skipped */
     void *out[3];
     int64_t n;
     double beta1, beta2, lr_scale;
     float eps, decay;
 };
-struct sgd_part {
+struct sgd_tensor {
     const void *in[4]; /* w m g factor */
     void *out[2];
     int64_t n;
@@ -64,54 +65,54 @@ struct sgd_part {
     int nesterov;
 };
 
-static struct adamw_part adamw_part(const struct mt_call *call) {
+static struct adamw_tensor adamw_tensor(const struct mt_call *call) {
     const struct mt_attr *t = call->attr;
-    struct adamw_part part = {.n = mt_tensor_count(&call->out[0]),
-                              .beta1 = t->beta1,
-                              .beta2 = t->beta2,
-                              .lr_scale = t->lr_scale,
-                              .eps = (float)t->eps,
-                              .decay = (float)t->decay};
-    for (int i = 0; i < call->nin; i++) part.in[i] = call->in[i].data;
-    for (int o = 0; o < 3; o++) part.out[o] = call->out[o].data;
-    return part;
+    struct adamw_tensor tensor = {.n = mt_tensor_count(&call->out[0]),
+                                  .beta1 = t->beta1,
+                                  .beta2 = t->beta2,
+                                  .lr_scale = t->lr_scale,
+                                  .eps = (float)t->eps,
+                                  .decay = (float)t->decay};
+    for (int i = 0; i < call->nin; i++) tensor.in[i] = call->in[i].data;
+    for (int o = 0; o < 3; o++) tensor.out[o] = call->out[o].data;
+    return tensor;
 }
 
-static struct sgd_part sgd_part(const struct mt_call *call) {
+static struct sgd_tensor sgd_tensor(const struct mt_call *call) {
     const struct mt_attr *t = call->attr;
-    struct sgd_part part = {.n = mt_tensor_count(&call->out[0]),
-                            .lr_scale = t->lr_scale,
-                            .momentum = (float)t->momentum,
-                            .decay = (float)t->decay,
-                            .nesterov = t->nesterov};
-    for (int i = 0; i < 4; i++) part.in[i] = call->in[i].data;
-    for (int o = 0; o < 2; o++) part.out[o] = call->out[o].data;
-    return part;
+    struct sgd_tensor tensor = {.n = mt_tensor_count(&call->out[0]),
+                                .lr_scale = t->lr_scale,
+                                .momentum = (float)t->momentum,
+                                .decay = (float)t->decay,
+                                .nesterov = t->nesterov};
+    for (int i = 0; i < 4; i++) tensor.in[i] = call->in[i].data;
+    for (int o = 0; o < 2; o++) tensor.out[o] = call->out[o].data;
+    return tensor;
 }
 
 /* adamw or sgd. */
 static enum mt_status run_updates(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
     struct cuda_variant variant;
     union {
-        struct adamw_part adamw[CUDA_MOST_PARTS];
-        struct sgd_part sgd[CUDA_MOST_PARTS];
+        struct adamw_tensor adamw[CUDA_MOST_TENSORS];
+        struct sgd_tensor sgd[CUDA_MOST_TENSORS];
     } all;
-    struct cuda_parts parts;
+    struct cuda_multi_tensor batch;
     CUfunction kernel;
-    enum mt_status st = cuda_choose(queue, &family, call, &variant, err);
+    enum mt_status st = cuda_choose_variant(queue, &family, call, &variant, err);
     if (!st) st = find(queue, call, cuda_vector(MT_F32, 0, cuda_alignment(call)), &kernel, err);
     if (st) return st;
-    const struct cuda_parts_shape shape = {.operand = -1, .chunk = variant.p[1]};
-    for (int next = 0; !st && cuda_parts_next(call, &next, &shape, &parts);) {
-        for (int p = 0; p < parts.count; p++) {
-            struct mt_call one = mt_call_part(call, parts.call[p]);
+    const struct cuda_multi_tensor_shape shape = {.operand = -1, .chunk = variant.p[1]};
+    for (int next = 0; !st && cuda_multi_tensor_next(call, &next, &shape, &batch);) {
+        for (int t = 0; t < batch.count; t++) {
+            struct mt_call one = mt_call_nth(call, batch.call[t]);
             if (call->kind == MT_OP_adamw)
-                all.adamw[p] = adamw_part(&one);
+                all.adamw[t] = adamw_tensor(&one);
             else
-                all.sgd[p] = sgd_part(&one);
+                all.sgd[t] = sgd_tensor(&one);
         }
-        st = cuda_launch(queue, kernel, parts.table.first[parts.count], variant.p[0], 0,
-                         (void *[]){&parts.table, &all, (void *)&queue->clock}, err);
+        st = cuda_launch(queue, kernel, batch.table.first[batch.count], variant.p[0], 0,
+                         (void *[]){&batch.table, &all, (void *)&queue->clock}, err);
     }
     return st;
 }

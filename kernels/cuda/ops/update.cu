@@ -3,8 +3,8 @@
  *
  *   VECTOR   elements of one access
  *
- * One pass over all arrays, of any number of calls (parts.h); outputs may be inputs. Constants that depend on the step
- * are made in double, once a block. */
+ * One pass over the tensors of any number of calls (multi_tensor.h); outputs may be inputs. Constants that depend on
+ * the step are computed in double, once a block. */
 
 constexpr int V = VECTOR;
 
@@ -85,22 +85,22 @@ __device__ inline void each(const share &mine, const float *const (&from)[N], fl
 }
 
 /* As in update.c. */
-struct adamw_part {
+struct adamw_tensor {
     const float *w, *m, *v, *g, *factor, *skipped; /* skipped: or null */
     float *w_new, *m_new, *v_new;
     i64 n;
     double beta1, beta2, lr_scale;
     float eps, decay;
 };
-struct adamw_parts {
-    adamw_part of[MOST_PARTS];
+struct adamw_tensors {
+    adamw_tensor of[MOST_TENSORS];
 };
 
-extern "C" __global__ void adamw(const __grid_constant__ parts table, const __grid_constant__ adamw_parts all,
+extern "C" __global__ void adamw(const __grid_constant__ batch table, const __grid_constant__ adamw_tensors all,
                                  const clock_s *clock) {
     __shared__ float unbias[2];
-    int which = part_of(table, blockIdx.x);
-    const adamw_part &k = all.of[which];
+    int which = tensor_of(table, blockIdx.x);
+    const adamw_tensor &k = all.of[which];
     i64 step = clock->step - (k.skipped ? (i64)*k.skipped : 0);
     if (step < 1) step = 1;
     if (threadIdx.x < 2) unbias[threadIdx.x] = (float)(1 / (1 - power(threadIdx.x ? k.beta2 : k.beta1, step)));
@@ -121,7 +121,7 @@ extern "C" __global__ void adamw(const __grid_constant__ parts table, const __gr
     });
 }
 
-struct sgd_part {
+struct sgd_tensor {
     const float *w, *m, *g, *factor;
     float *w_new, *m_new;
     i64 n;
@@ -129,14 +129,14 @@ struct sgd_part {
     float momentum, decay;
     int nesterov;
 };
-struct sgd_parts {
-    sgd_part of[MOST_PARTS];
+struct sgd_tensors {
+    sgd_tensor of[MOST_TENSORS];
 };
 
-extern "C" __global__ void sgd(const __grid_constant__ parts table, const __grid_constant__ sgd_parts all,
+extern "C" __global__ void sgd(const __grid_constant__ batch table, const __grid_constant__ sgd_tensors all,
                                const clock_s *clock) {
-    int which = part_of(table, blockIdx.x);
-    const sgd_part &k = all.of[which];
+    int which = tensor_of(table, blockIdx.x);
+    const sgd_tensor &k = all.of[which];
     float lr = (float)(clock->lr * k.lr_scale), scale = *k.factor, momentum = k.momentum, decay = k.decay;
     bool nesterov = k.nesterov;
     const float *const from[] = {k.w, k.m, k.g};

@@ -1,4 +1,4 @@
-/* Operands that are made up, and outputs compared. TYPE: of the elements. */
+/* Random operands, and the comparison of outputs. TYPE: of the elements. */
 
 __device__ inline u32 scrambled(i64 i, u32 seed) {
     u32 h = ((u32)i ^ (u32)(i >> 32) ^ seed) * 0x9E3779B1u;
@@ -6,19 +6,19 @@ __device__ inline u32 scrambled(i64 i, u32 seed) {
     return h ^ h >> 13;
 }
 
-/* x[count] from low to low + span. */
+/* x[count]: random numbers from low to low + span. */
 extern "C" __global__ void numbers(TYPE *x, i64 count, u32 seed, float low, float span) {
     for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += (i64)gridDim.x * blockDim.x)
         store(x + i, low + span * 0x1p-24f * (float)(scrambled(i, seed) >> 8));
 }
 
-/* x[count] from 0 to below - 1. */
+/* x[count]: random integers from 0 to below - 1. */
 extern "C" __global__ void ids(int *x, i64 count, u32 seed, u32 below) {
     for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += (i64)gridDim.x * blockDim.x)
         x[i] = (int)(scrambled(i, seed) % below);
 }
 
-/* sums[blockIdx.x] = the sums over a block's elements of (x - y)^2 and of y^2; what is NaN in both is equal. */
+/* sums[blockIdx.x] = the sums over a block's elements of (x - y)^2 and of y^2; NaN equals NaN. */
 extern "C" __global__ void compare(const TYPE *x, const TYPE *y, i64 count, double *sums) {
     __shared__ double part[2][32];
     double sum[2] = {0, 0};

@@ -8,7 +8,7 @@
 
 struct runner {
     int which;
-    double *samples, median_s; /* infinite: it does not run */
+    double *samples, median_s; /* infinite: it cannot run */
     int count, capacity;
 };
 
@@ -30,7 +30,7 @@ static void run_once(struct race *race, struct runner *r) {
     race->spent_s += time_s;
 }
 
-/* `rounds` runs of each of them, in turn. */
+/* `rounds` runs of each, in turns. */
 static void run_all(struct race *race, struct runner **runners, int count, int rounds) {
     for (int round = 0; round < rounds; round++) {
         if (round && race->spent_s > race->h->budget_s) break;
@@ -48,7 +48,7 @@ static int by_time(const void *a, const void *b) {
 }
 
 /* The winner against the default, by new runs only. */
-static struct runner *settle(struct race *race, struct runner *winner, struct runner *first, int rounds) {
+static struct runner *confirm(struct race *race, struct runner *winner, struct runner *first, int rounds) {
     if (winner == first || isinf(first->median_s) || isinf(winner->median_s)) return winner;
     struct runner *pair[2] = {winner, first};
     winner->count = first->count = 0;
@@ -68,7 +68,7 @@ int halve(const struct halving *h, double *times_s) {
         qsort(order, (size_t)left, sizeof *order, by_time);
         if (left <= 2 || race.spent_s > h->budget_s) break;
     }
-    struct runner *winner = h->count ? settle(&race, order[0], &runners[0], rounds) : NULL;
+    struct runner *winner = h->count ? confirm(&race, order[0], &runners[0], rounds) : NULL;
     int which = winner && !isinf(winner->median_s) ? winner->which : -1;
     for (int i = 0; i < h->count; i++) {
         times_s[i] = runners[i].median_s;

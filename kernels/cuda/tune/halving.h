@@ -1,10 +1,10 @@
-/* Which of several candidates is the fastest, by successive halving: all run a little, the better half goes on and runs
- * twice as much, until one is left (Karnin, Koren and Somekh, "Almost optimal exploration in multi-armed bandits",
+/* The fastest of several candidates, by successive halving: all run a little, the faster half stays and runs twice as
+ * often, until one is left (Karnin, Koren and Somekh, "Almost optimal exploration in multi-armed bandits",
  * 2013). About 2 n log2(n) rounds' worth of runs for n candidates, most of them of the good ones.
  *
- * Candidates run in turn, so that what drifts or disturbs for a while touches all of them; a candidate counts with the
- * median of its runs. The first is the default: in the end it and the winner run once more in turn, and it is
- * left only for what is clearly faster. */
+ * Candidates run in turns, so that drift and disturbances affect all of them; the median of its runs counts. The first
+ * is the default: in the end it and the winner run in turns again, and the default is kept unless the winner is clearly
+ * faster. */
 #ifndef MT_KERNELS_CUDA_TUNE_HALVING_H
 #define MT_KERNELS_CUDA_TUNE_HALVING_H
 
@@ -12,10 +12,10 @@
 
 struct halving {
     int count;
-    int rounds;      /* runs of each in the first turn; at least 1 */
-    double budget_s; /* no further turn begins when all runs have taken as long together */
+    int rounds;      /* runs of each before the first halving; at least 1 */
+    double budget_s; /* no further round begins once all runs together have taken this */
     double margin;   /* that the winner must gain: 0.02 is two percent */
-    /* One run of a candidate, or false where it does not run: it is out then. */
+    /* One run of a candidate; false if it cannot run: it is out then. */
     bool (*run)(void *context, int which, double *time_s);
     void *context;
 };

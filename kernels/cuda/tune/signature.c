@@ -45,7 +45,7 @@ static int bucket(int64_t n) {
     return bits;
 }
 
-/* Each letter once, where it is first seen. */
+/* Each letter once, where it first occurs. */
 static void put_letters(struct text *text, const struct mt_call *call) {
     bool seen[128] = {false};
     for (int i = 0; i < call->nin + call->nout; i++) {
@@ -73,14 +73,14 @@ static void put_extents(struct text *text, const struct mt_tensor *t) {
     for (int a = 0; a < t->naxes; a++) put(text, "%s%lld", a ? "x" : ":", (long long)t->extent[a]);
 }
 
-/* Where ops.def tells no letters: the rows of the first operand, and what else the operands are. */
+/* Where ops.def has no letters: rows of the first operand, its last axis, and the axes of the call. */
 static void put_others(struct text *text, const struct mt_call *call) {
     const struct mt_tensor *x = &call->in[0];
     int64_t last = x->naxes ? x->extent[x->naxes - 1] : 1, rows = mt_tensor_count(x) / largest(last, 1);
     put(text, " rows=2^%d last=%lld axes=%x of %d", bucket(rows), (long long)last, call->attr->axes, x->naxes);
 }
 
-/* What else decides: the random stream, the step and constants do not. */
+/* The attributes that change how a kernel is compiled or launched: not random streams, steps or constants. */
 static unsigned flags_of(const struct mt_call *call) {
     const struct mt_attr *a = call->attr;
     return (unsigned)a->causal | (unsigned)(a->p > 0) << 1 | (unsigned)a->accumulate << 2 | (unsigned)a->trans_a << 3 |

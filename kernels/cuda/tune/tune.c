@@ -1,4 +1,4 @@
-/* A hash table of what the file had and what this process kept. */
+/* A hash table of the entries of the file and of this process. */
 #include "kernels/cuda/tune/tune.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ static struct {
     uint64_t changes; /* and those that are new */
     uint64_t imports;
     bool loaded;
-    bool told; /* that the file cannot be used; once is enough */
+    bool warned; /* that the file cannot be used */
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct entry **bucket_of(const char *key) {
@@ -76,12 +76,12 @@ static bool file_path(char path[PATH_MAX]) {
     return true;
 }
 
-static void tell(const char *text) {
-    if (!table.told) mt_log(MT_LOG_WARN, "%s; measured choices of kernels last as long as this process", text);
-    table.told = true;
+static void warn_once(const char *text) {
+    if (!table.warned) mt_log(MT_LOG_WARN, "%s; measured choices of kernels last as long as this process", text);
+    table.warned = true;
 }
 
-/* What an entry has beside its value; all but the first may be left out. */
+/* The numbers of an entry; all but the first may be missing. */
 static const struct {
     const char *key;
     size_t at;
@@ -103,7 +103,7 @@ static enum mt_status read_entry(struct mt_json entry, const char **value, struc
     return st;
 }
 
-/* An import: the first text that has a key is right, and stays so for this process whatever the file says later. */
+/* In an import, the first text that has a key wins; its value stays for this process, whatever the file says later. */
 static void take_entry(const char *key, const char *value, const struct tune_facts *facts, bool import) {
     struct entry *e = find(key);
     if (e && e->import && (!import || e->import == table.imports)) return;
@@ -113,7 +113,7 @@ static void take_entry(const char *key, const char *value, const struct tune_fac
 
 enum walk { CHECK, LOAD, IMPORT };
 
-/* Checks every entry, or puts them into the table. */
+/* Check every entry, or put them into the table. */
 static enum mt_status walk(struct mt_json entries, const char *prefix, enum walk why, struct mt_err *err) {
     int count;
     enum mt_status st = mt_json_members(entries, MOST_ENTRIES, &count, err);
@@ -203,12 +203,12 @@ static void store(const char *path) {
     struct mt_json_out out;
     struct mt_err err = MT_ERR_INIT;
     print("", &out);
-    if (mt_file_replace(path, out.text, out.length, &err)) tell(err.text);
+    if (mt_file_replace(path, out.text, out.length, &err)) warn_once(err.text);
     mt_json_out_release(&out);
 }
 
-/* Where locks are not to be had (some network folders), or not within some seconds (from a process that is stopped),
- * two writers may lose an entry, which is measured again. */
+/* Without a lock (some network file systems have none; a stopped process may hold it), two writers may lose an entry,
+ * which is measured again. */
 static int lock_beside(const char *path) {
     static const double patience_s = 10, nap_s = 0.01;
     char name[PATH_MAX + 8];
@@ -237,7 +237,7 @@ const char *tune_find(const char *key, struct tune_facts *facts) {
     return value;
 }
 
-/* What is not a number, such as the time of a default that did not run, is not known. */
+/* What is not finite, such as the time of a default that did not run, counts as unknown. */
 static struct tune_facts known_facts(const struct tune_facts *facts) {
     struct tune_facts known = *facts;
     for (int f = 0; f < NFIELDS; f++) {
@@ -261,7 +261,7 @@ const char *tune_keep(const char *key, const char *value, const struct tune_fact
         if (on_disk)
             store(path);
         else
-            tell("there is no cache folder ($MOTLEY_CACHE names one)");
+            warn_once("there is no cache folder ($MOTLEY_CACHE names one)");
     }
     const char *kept = e->value;
     if (fd >= 0) close(fd); /* and unlocks */

@@ -1,4 +1,5 @@
-/* What was measured on devices, kept between runs: texts under text keys, in tuning.json in the cache folder (jit.h).
+/* The tuning file: what was measured on devices, kept between runs as texts under text keys, in tuning.json in the
+ * cache folder (jit.h).
  *
  *     const char *value = tune_find(key);
  *     if (value && !usable(value)) wrong = value, value = NULL;
@@ -19,7 +20,7 @@
 
 #include "kernels/base/err.h"
 
-/* For people who read the file, and for reports. */
+/* For readers of the file, and for reports. */
 struct tune_facts {
     double time_s;    /* with that value */
     double default_s; /* without tuning; 0: not known */
@@ -31,9 +32,9 @@ struct tune_facts {
  * null. */
 const char *tune_find(const char *key, struct tune_facts *facts);
 
-/* Keep a measured value. Whoever kept one for that key first is right, so that processes which measure at the same
- * time agree: the answer is the value to use, `value` or theirs. `wrong` is a value that was found and is of no use; it
- * is replaced (null: there is none). */
+/* Keep a measured value. The first value that is kept for a key stays, so that processes which measure at the same time
+ * agree: returns the value to use, `value` or that of another process. `wrong` is a value that was found and cannot be
+ * used; it is replaced (null: there is none). */
 const char *tune_keep(const char *key, const char *value, const struct tune_facts *facts, const char *wrong);
 
 /* All entries whose keys begin with `prefix`, as the text of such a file (the caller's to free), and a hash of their
@@ -41,8 +42,8 @@ const char *tune_keep(const char *key, const char *value, const struct tune_fact
 char *tune_export(const char *prefix, size_t *length);
 uint64_t tune_hash(const char *prefix);
 
-/* Take what processes have exported: the first text that has a key is right, before what is here. Keys must begin with
- * `prefix`; on failure nothing is taken. What was found before may be another value now: the epoch changes then. */
+/* Import what processes have exported: the value of the first text that has a key replaces ours. Keys must begin with
+ * `prefix`; on failure nothing is imported. The epoch changes with each value that is replaced by another one. */
 enum mt_status tune_import(int count, const char *const *texts, const size_t *lengths, const char *prefix,
                            struct mt_err *err);
 unsigned tune_epoch(void);

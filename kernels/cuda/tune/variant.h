@@ -1,5 +1,5 @@
-/* Kernels with parameters: block shapes, stages, vector widths, rows of a block. A family lists the variants that are
- * worth trying for a call; which one runs is measured once and kept in the tuning file (tune.h).
+/* Variants of kernels: block shapes, stages, vector widths, rows of a block. A family lists the variants that are worth
+ * trying for a call; the fastest is measured once and kept in the tuning file (choose.h).
  *
  *     static int variants(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
  *         list[0] = (struct cuda_variant){{256, 4}};          // the default
@@ -7,16 +7,17 @@
  *         return count;                                       // at most CUDA_MOST_VARIANTS
  *     }
  *     static const struct cuda_family rows = {"norm rows", "norm", {"threads", "rows"}, variants, NULL};
- *     ... in the operator: if ((st = cuda_choose(queue, &rows, call, &variant, err))) return st; then launch with it
+ *     ... in the operator: if ((st = cuda_choose_variant(queue, &rows, call, &variant, err))) return st; then launch
+ * with it
  *
- * All variants compute the same call, in the same scratch. The first use of a class of calls measures: what does not
- * compile, does not fit a multiprocessor, spills registers or can fill little of the device is left out (by its
- * launches alone); what remains must give the default's result (or is left out with a warning), and races by successive
- * halving (halving.h), on operands of its own, with a cold cache (bench.h). */
+ * All variants compute the same call, in the same scratch. To measure, variants are left out that do not compile, do
+ * not fit a multiprocessor, spill registers or fill little of the device, by examining their launches; then, with a
+ * warning, those whose result differs from the default's. The rest race by successive halving (halving.h), on operands
+ * of their own, with a cold cache (call_bench.h). */
 #ifndef MT_KERNELS_CUDA_TUNE_VARIANT_H
 #define MT_KERNELS_CUDA_TUNE_VARIANT_H
 
-#include "kernels/cuda/driver/cuda.h"
+#include "kernels/cuda/driver/driver.h"
 #include "kernels/device/tuner.h"
 
 enum { CUDA_PARAMS = 6, CUDA_MOST_VARIANTS = 32 };
@@ -33,35 +34,22 @@ struct cuda_family {
     enum mt_status (*queue)(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err);
 };
 
-/* The best variant known: from this process, the tuning file, or a measurement, which waits for the queue's stream and
- * takes memory of its own. While the stream is captured, or where MOTLEY_TUNE is off, nothing is measured, and what is
- * not known is the default. MT_EINPUT for another value of MOTLEY_TUNE. */
-enum mt_status cuda_choose(const struct cuda_queue *queue, const struct cuda_family *family, const struct mt_call *call,
-                           struct cuda_variant *variant, struct mt_err *err);
+/* The best variant known, as choose.h says. */
+enum mt_status cuda_choose_variant(const struct cuda_queue *queue, const struct cuda_family *family,
+                                   const struct mt_call *call, struct cuda_variant *variant, struct mt_err *err);
 
-/* For `variants`: the default, then all other pairs of the two parameters' values (lists that end with 0) that `fits`
- * allows (null: all). Returns how many. */
-int cuda_variant_pairs(struct cuda_variant first, const int *a, const int *b,
-                       bool (*fits)(const struct cuda_variant *variant, const struct cuda *cuda,
-                                    const struct mt_call *call),
-                       const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list);
+/* For `variants`: the default, then all other pairs of the two parameters' values (lists that end with 0). Returns how
+ * many. */
+int cuda_variant_pairs(struct cuda_variant first, const int *a, const int *b, struct cuda_variant *list);
 
-/* Whether only defaults are wanted: MOTLEY_TUNE=off, or while defaults are measured. */
-enum mt_status cuda_untuned(bool *untuned, struct mt_err *err);
+/* ---- for tuned_call.c ---- */
 
-/* ---- calls as a whole (tuned_call.c) ---- */
-extern const struct mt_tuner cuda_tuner;
-
-/* ---- for bench and tuned_call.c ---- */
-
-/* While set, defaults are taken, without looking or measuring; for this thread. Returns what it was. */
-bool cuda_defaults_only(bool only);
-/* While set, this thread's calls of its kind are parts of it, and run as it is best run; null: each as itself. Returns
- * what it was. */
+/* While set, this thread's calls of the same kind are parts of `whole`, and run with its choices; null: not any more.
+ * Returns what it was. */
 const struct mt_call *cuda_part_of(const struct mt_call *whole);
-/* The call that is chosen for: what it is a part of, or itself. */
+/* The call to choose for: the one that `call` is a part of, or itself. */
 const struct mt_call *cuda_chosen_for(const struct mt_call *call);
-/* The choices made by this thread's calls since the last one of this, as text: "norm rows: threads=64 rows=2". */
+/* The choices of this thread's calls since cuda_choices_begin, as text: "norm rows: threads=64 rows=2". */
 void cuda_choices_begin(void);
 const char *cuda_choices_text(void);
 

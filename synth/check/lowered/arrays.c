@@ -1,6 +1,6 @@
-/* Where a wire may take the tensors instead of the message (coll.h), ranks meet by their pieces, as kernels/cuda's
- * kernels/cuda/nccl/arrays.c reads them: what all of them know must be the same on all, and what is a rank's own a part
- * of that. */
+/* Where a collective may run on the tensors instead of a message (coll.h), ranks match their pieces as
+ * kernels/cuda/nccl/arrays.c reads them: the pieces of all blocks must be equal on all ranks, and a rank's own pieces
+ * must be those of its block. */
 #include <string.h>
 
 #include "kernels/device/piece.h"
@@ -10,7 +10,7 @@ struct range { /* of the message */
     int64_t lo, hi;
 };
 
-/* What all ranks know, and this rank's own. */
+/* The pieces of all blocks, and those of this rank's block. */
 struct ranges {
     struct range *all, *own;
     int nall, nown;
@@ -27,7 +27,7 @@ static struct range *list(const struct mt_piece *pieces, int count, struct mt_ar
     return ranges;
 }
 
-/* A tensor that is its own message, of which a ReduceScatter's block each goes as an array. */
+/* The blocks of a tensor that serves as a ReduceScatter's message: each is one array. */
 static struct range *list_blocks(const struct mt_coll *problem, struct mt_arena *arena, int *n) {
     struct range *ranges = mt_new(arena, struct range, problem->n + 1);
     int64_t at = 0;
@@ -39,7 +39,7 @@ static struct range *list_blocks(const struct mt_coll *problem, struct mt_arena 
 static struct ranges read_ranges(const struct mt_linstr *l, struct mt_arena *arena) {
     struct ranges r = {.nall = 0};
     const struct mt_coll *problem = &l->problem;
-    if (problem->kind == MT_ALL_REDUCE && (!l->npack || !l->nunpack)) { /* a message is as one array */
+    if (problem->kind == MT_ALL_REDUCE && (!l->npack || !l->nunpack)) { /* the message is one array */
         r.all = r.own = mt_new(arena, struct range, 1);
         r.all[0] = (struct range){0, l->message_count[0]};
         r.nall = r.nown = l->message_count[0] > 0;
@@ -56,7 +56,7 @@ static bool same(const struct range *a, int na, const struct range *b, int nb) {
     return na == nb && !memcmp(a, b, (size_t)na * sizeof *a);
 }
 
-/* In order, and none beyond the block that it begins in. */
+/* Whether the ranges are in order and none crosses the end of its block. */
 static bool within_blocks(const struct mt_coll *problem, const struct ranges *r) {
     int64_t end = 0;
     for (int i = 0, block = -1; i < r->nall; i++) {
@@ -67,7 +67,7 @@ static bool within_blocks(const struct mt_coll *problem, const struct ranges *r)
     return true;
 }
 
-/* Those of `all` that lie in this rank's block. */
+/* The ranges of `all` in this rank's block. */
 static int in_block(const struct mt_coll *problem, const struct ranges *r, const struct range **mine) {
     int64_t begin = 0;
     int first = 0, count = 0;
@@ -84,16 +84,16 @@ static enum mt_status check_ranges(struct mt_lchecker *c, const struct mt_linstr
     struct ranges r = read_ranges(members[place], arena), first = read_ranges(members[0], arena);
     bool whole = problem->kind == MT_ALL_REDUCE;
     if (r.hollow) return mt_lchecker_refuse(c, "has pieces without elements");
-    if (members[place]->zero) return mt_lchecker_refuse(c, "fills a part that others have as an array");
+    if (members[place]->zero) return mt_lchecker_refuse(c, "fills zeros into elements that others send as an array");
     if (!same(r.all, r.nall, first.all, first.nall))
         return mt_lchecker_refuse(c, "has other pieces than the group's first");
     if (!whole && !within_blocks(problem, &r))
-        return mt_lchecker_refuse(c, "has pieces that are not parts of blocks, in order");
-    if (problem->kind == MT_ALL_GATHER && !r.nall) return MT_OK; /* a tensor is the message, on all */
+        return mt_lchecker_refuse(c, "has pieces that are out of order or cross blocks");
+    if (problem->kind == MT_ALL_GATHER && !r.nall) return MT_OK; /* on all ranks a tensor serves as the message */
     const struct range *mine = r.all;
     int nmine = whole ? r.nall : in_block(problem, &r, &mine);
     if (!same(r.own, r.nown, mine, nmine))
-        return mt_lchecker_refuse(c, "has other pieces of its own than others have of it");
+        return mt_lchecker_refuse(c, "has other pieces of its own block than the others have of it");
     return MT_OK;
 }
 
@@ -101,10 +101,10 @@ enum mt_status mt_lchecker_arrays(struct mt_lchecker *c, const struct mt_linstr 
     const struct mt_coll *problem = &members[place]->problem;
     struct mt_arena arena = MT_ARENA_INIT;
     if (problem->same_pieces != members[0]->problem.same_pieces)
-        return mt_lchecker_refuse(c, "goes as arrays where the group's first does not, or otherwise");
-    if (!mt_coll_may_go_as_arrays(problem)) return MT_OK;
+        return mt_lchecker_refuse(c, "runs on arrays where the group's first rank does not, or the reverse");
+    if (!mt_coll_takes_arrays(problem)) return MT_OK;
     if (problem->kind == MT_ALL_TO_ALL || problem->kind == MT_BROADCAST)
-        return mt_lchecker_refuse(c, "cannot go as arrays");
+        return mt_lchecker_refuse(c, "cannot run on arrays");
     enum mt_status st = check_ranges(c, members, place, &arena);
     mt_arena_release(&arena);
     return st;

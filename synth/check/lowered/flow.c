@@ -1,21 +1,20 @@
-/* Data flow through memory: every read sees exactly the bytes that the definition wrote, whatever the timing.
+/* Data flow through memory: every read sees exactly the bytes that its definition wrote, whatever the timing.
  *
- * One step of one rank is run on symbols, in the order of the instructions, with BODY unrolled to at most two
- * iterations. The arena is cut into cells at all addresses where something begins or ends; a cell knows which
- * definition's bytes it holds, who wrote them and who read them last on each stream. A read must find the definition
- * that it means in every cell. Any two accesses of which one writes must be ordered by what lower.h says is known (a
- * vector clock with one entry a stream): then every timing gives what this order gives.
+ * One step of one rank is run symbolically in the order of the instructions, with BODY unrolled to at most two
+ * iterations. The arena is cut into cells at all offsets where an lvalue begins or ends. A cell records the definition
+ * whose bytes it holds, the stream that wrote them, and the last read on each stream. A read must find its definition
+ * in every cell. Any two accesses of which one writes must be ordered by the rules of lower.h (a vector clock with one
+ * entry a stream): then every timing gives the same result as this order.
  *
- * Two iterations are enough for all: where BODY runs on one stream, or with barriers, the second finds what the first
- * left just as the third finds what the second left. Steps follow each other on both streams, with the states in their
- * places at the beginning and, as is demanded, at the end; nothing else is taken over. About (accesses x cells each).
- */
+ * Two iterations stand for all: BODY runs on one stream or with barriers, so that the third finds what the second left
+ * just as the second finds what the first left. Steps follow each other on both streams; only states pass from one step
+ * to the next, and they must be in their places at the end. O(accesses x cells per access). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "synth/check/lowered/internal.h"
 
-enum { NEVER_WRITTEN, SCRATCH }; /* contents; then definitions */
+enum { NEVER_WRITTEN, SCRATCH }; /* contents of cells; larger ids are definitions */
 
 struct cell {
     int content;
@@ -29,12 +28,12 @@ struct flow {
     int64_t *cuts;
     int ncuts;
     struct cell *cells;                      /* [ncuts - 1] */
-    int64_t now;                             /* runs of instructions are numbered from 1 */
-    int64_t known[MT_NSTREAMS][MT_NSTREAMS]; /* of each stream: which run on each has ended */
+    int64_t now;                             /* the number of the current run of an instruction, from 1 */
+    int64_t known[MT_NSTREAMS][MT_NSTREAMS]; /* of each stream: the last run on each stream that has ended */
     int64_t (*ended)[MT_NSTREAMS];           /* [instrs]: what is known when its last run has ended */
-    int *content;                            /* [pvalues]: the definition that it stands for now */
-    int *kept;                               /* [pvalues]: a state: the definition that was copied to its place */
-    int *defined;                            /* of a definition: the program value */
+    int *content;                            /* [pvalues]: its current definition */
+    int *kept;                               /* [pvalues]: of a state, the definition that was copied to its place */
+    int *defined;                            /* [definitions]: the program value */
     int ndefined, defined_capacity;
 };
 
@@ -109,13 +108,13 @@ static bool empty(const struct flow *f, int lvalue) {
     return f->c->low->values[lvalue].size_bytes == 0;
 }
 
-/* `lvalue`'s memory must hold `content`; `stream` -1: everything has ended. */
+/* A read on `stream`: the lvalue's memory must hold `content`. `stream` -1: after everything has ended. */
 static enum mt_status expect(struct flow *f, int lvalue, int content, int stream) {
     if (empty(f, lvalue)) return MT_OK;
     enum mt_status st = has_memory(f, lvalue);
     if (st) return st;
     const char *name = mt_lchecker_name(f->c, lvalue);
-    if (content == NEVER_WRITTEN) return mt_lchecker_refuse(f->c, "%s is read, and is not made before", name);
+    if (content == NEVER_WRITTEN) return mt_lchecker_refuse(f->c, "%s is read before it is made", name);
     struct span span = span_of(f->c, lvalue);
     for (int i = cell_at(f, span.begin); f->cuts[i] < span.end; i++) {
         struct cell *cell = &f->cells[i];
@@ -124,7 +123,7 @@ static enum mt_status expect(struct flow *f, int lvalue, int content, int stream
                                       content_name(f, cell->content), (long long)f->cuts[i]);
         if (stream < 0) continue;
         if (f->known[stream][cell->writer] < cell->written)
-            return mt_lchecker_refuse(f->c, "%s is read, and nothing makes sure that it has been made", name);
+            return mt_lchecker_refuse(f->c, "%s is read, but its write is not ordered before the read", name);
         cell->read[stream] = f->now;
     }
     return MT_OK;
@@ -140,7 +139,7 @@ static enum mt_status overwrite(struct flow *f, int lvalue, int content, int str
         bool ordered = f->known[stream][cell->writer] >= cell->written;
         for (int s = 0; s < MT_NSTREAMS; s++) ordered = ordered && f->known[stream][s] >= cell->read[s];
         if (!ordered)
-            return mt_lchecker_refuse(f->c, "%s is written, and nothing makes sure that %s is not needed any more",
+            return mt_lchecker_refuse(f->c, "%s is written, but the uses of %s are not ordered before the write",
                                       mt_lchecker_name(f->c, lvalue), content_name(f, cell->content));
         cell->content = content;
         cell->writer = stream;
@@ -158,7 +157,7 @@ static enum mt_status define(struct flow *f, int pvalue, int stream) {
 
 /* ---- within one instruction ---- */
 
-static enum mt_status apart(const struct mt_lchecker *c, int a, int b) {
+static enum mt_status check_disjoint(const struct mt_lchecker *c, int a, int b) {
     if (!overlap(span_of(c, a), span_of(c, b))) return MT_OK;
     return mt_lchecker_refuse(c, "%s and %s share memory while both are used", mt_lchecker_name(c, a),
                               mt_lchecker_name(c, b));
@@ -169,49 +168,49 @@ static bool same_memory(const struct mt_lchecker *c, int a, int b) {
            c->low->values[a].size_bytes == c->low->values[b].size_bytes;
 }
 
-/* An output may lie in the memory of the one input that its kind may work on in place, and of nothing else. */
+/* An output may share memory only with the one input that its kind may overwrite. */
 static enum mt_status check_in_place(const struct mt_lchecker *c) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
     enum mt_status st = MT_OK;
     for (int o = 0; o < l->nout && !st; o++) {
         int out = l->out[o], old = c->old[c->instr][o], taken = mt_op_info[l->kind].in_place[o];
-        for (int p = 0; p < o && !st; p++) st = apart(c, out, l->out[p]);
+        for (int p = 0; p < o && !st; p++) st = check_disjoint(c, out, l->out[p]);
         for (int k = 0; k < l->nin && !st && l->kind != MT_OP_fill; k++) {
             bool may = taken == k && same_memory(c, l->in[k], out) &&
                        c->low->values[l->in[k]].tensor.type == c->low->values[out].tensor.type;
-            if (!may) st = apart(c, out, l->in[k]);
+            if (!may) st = check_disjoint(c, out, l->in[k]);
         }
-        if (!st && l->scratch >= 0) st = apart(c, out, l->scratch);
+        if (!st && l->scratch >= 0) st = check_disjoint(c, out, l->scratch);
         if (!st && old >= 0 && !same_memory(c, old, out))
-            st = mt_lchecker_refuse(c, "%s is not added to where it lies", mt_lchecker_name(c, old));
+            st = mt_lchecker_refuse(c, "%s is not added to in place", mt_lchecker_name(c, old));
         if (!st && c->continues[out] >= 0 && !same_memory(c, c->continues[out], out))
             st = mt_lchecker_refuse(c, "the running sum of %s does not stay in its place", mt_lchecker_name(c, out));
     }
-    for (int k = 0; k < l->nin && !st && l->scratch >= 0; k++) st = apart(c, l->in[k], l->scratch);
+    for (int k = 0; k < l->nin && !st && l->scratch >= 0; k++) st = check_disjoint(c, l->in[k], l->scratch);
     return st;
 }
 
-/* While it is packed and run, the message shares no memory with what is packed, and then with what is unpacked; but a
- * tensor may be the message, as far as it is neither packed nor unpacked. Where a wire may take the tensors themselves,
- * all are read while all are written: an output lies apart from the inputs, but for its own. */
+/* The message shares no memory with the values that are packed or unpacked; a tensor that is neither may serve as the
+ * message. Where a collective may run on the tensors, all are read while all are written: an output may share memory
+ * with its own input only. */
 static enum mt_status check_message_memory(const struct mt_lchecker *c) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
-    const bool arrays = l->npack && l->nunpack && mt_coll_may_go_as_arrays(&l->problem);
+    const bool arrays = l->npack && l->nunpack && mt_coll_takes_arrays(&l->problem);
     enum mt_status st = MT_OK;
     for (int b = 0; b < 2 && !st; b++) {
         int m = l->message[b];
         if (m < 0) continue;
-        if (b == 1 && l->message[0] >= 0) st = apart(c, m, l->message[0]);
+        if (b == 1 && l->message[0] >= 0) st = check_disjoint(c, m, l->message[0]);
         for (int k = 0; k < l->nin && !st; k++)
-            if (!(l->npack == 0 && same_memory(c, m, l->in[k]))) st = apart(c, m, l->in[k]);
+            if (!(l->npack == 0 && same_memory(c, m, l->in[k]))) st = check_disjoint(c, m, l->in[k]);
         for (int k = 0; k < l->nout && !st; k++)
-            if (!(l->nunpack == 0 && m == l->out[k])) st = apart(c, m, l->out[k]);
+            if (!(l->nunpack == 0 && m == l->out[k])) st = check_disjoint(c, m, l->out[k]);
     }
     for (int k = 0; k < l->nout && !st; k++)
-        for (int j = 0; j < k && !st; j++) st = apart(c, l->out[k], l->out[j]);
+        for (int j = 0; j < k && !st; j++) st = check_disjoint(c, l->out[k], l->out[j]);
     for (int k = 0; k < l->nout && !st && arrays; k++)
         for (int j = 0; j < l->nin && !st; j++)
-            if (!(j == k && same_memory(c, l->in[j], l->out[k]))) st = apart(c, l->in[j], l->out[k]);
+            if (!(j == k && same_memory(c, l->in[j], l->out[k]))) st = check_disjoint(c, l->in[j], l->out[k]);
     return st;
 }
 
@@ -243,14 +242,14 @@ static enum mt_status run_collective(struct flow *f) {
 
 static enum mt_status run_copy(struct flow *f) {
     const struct mt_linstr *l = mt_lchecker_instr(f->c);
-    enum mt_status st = apart(f->c, l->in[0], l->out[0]);
+    enum mt_status st = check_disjoint(f->c, l->in[0], l->out[0]);
     if (!st) st = expect(f, l->in[0], f->content[l->in[0]], l->stream);
     if (st || l->nsources) return st ? st : define(f, l->out[0], l->stream);
     f->kept[l->out[0]] = new_definition(f, l->in[0]);
     return overwrite(f, l->out[0], f->kept[l->out[0]], l->stream);
 }
 
-/* Runs nothing; the bytes are there when those of in[0] are. */
+/* An alias runs nothing; its bytes are ready when those of in[0] are. */
 static enum mt_status run_alias(struct flow *f) {
     const struct mt_linstr *l = mt_lchecker_instr(f->c);
     f->content[l->out[0]] = f->content[l->in[0]];
@@ -258,7 +257,7 @@ static enum mt_status run_alias(struct flow *f) {
     return mt_lchecker_refuse(f->c, "%s is not made before", mt_lchecker_name(f->c, l->in[0]));
 }
 
-/* The instruction at hand; without `work` only its place in the order. */
+/* The current instruction; without `work` only its effect on the order. */
 static enum mt_status run_instr(struct flow *f, bool work) {
     const struct mt_linstr *l = mt_lchecker_instr(f->c);
     if (l->what == MT_LOWERED_ALIAS) return work ? run_alias(f) : MT_OK;
@@ -266,7 +265,7 @@ static enum mt_status run_instr(struct flow *f, bool work) {
     for (int s = 0; s < MT_NSTREAMS && l->wait >= 0; s++)
         if (f->ended[l->wait][s] > known[s]) known[s] = f->ended[l->wait][s];
     f->now++;
-    known[l->stream] = f->now; /* what it does itself comes in order */
+    known[l->stream] = f->now; /* its own accesses are in order */
     enum mt_status st = MT_OK;
     if (work && l->what == MT_LOWERED_OP) st = run_operator(f);
     if (work && l->what == MT_LOWERED_COLLECTIVE) st = run_collective(f);
@@ -307,9 +306,9 @@ static enum mt_status run_body(struct flow *f) {
     return st;
 }
 
-/* ---- the beginning and the end ---- */
+/* ---- the beginning and the end of a step ---- */
 
-/* States, and what has been fed. */
+/* States and inputs are defined when the step begins. */
 static enum mt_status begin_step(struct flow *f) {
     const struct mt_lchecker *c = f->c;
     enum mt_status st = MT_OK;
@@ -322,11 +321,11 @@ static enum mt_status begin_step(struct flow *f) {
         struct span span = span_of(c, v);
         bool state = c->program->graph->values[p->gvalue].kind == MT_VALUE_STATE;
         if (state != (span.begin < c->low->state_bytes) || (state && span.end > c->low->state_bytes))
-            return mt_lchecker_refuse(c, "%s lies %s what is kept from step to step", mt_lchecker_name(c, v),
+            return mt_lchecker_refuse(c, "%s is %s the memory of states", mt_lchecker_name(c, v),
                                       state ? "outside of" : "in");
         for (int i = cell_at(f, span.begin); f->cuts[i] < span.end && !st; i++) {
             if (f->cells[i].content != NEVER_WRITTEN)
-                return mt_lchecker_refuse(c, "%s lies on %s", mt_lchecker_name(c, v),
+                return mt_lchecker_refuse(c, "%s shares memory with %s", mt_lchecker_name(c, v),
                                           content_name(f, f->cells[i].content));
             f->cells[i].content = f->content[v];
         }
@@ -343,7 +342,7 @@ static enum mt_status end_step(struct flow *f) {
         int next = p->next >= 0 ? p->next : v;
         bool moved = c->low->values[next].offset_bytes != c->low->values[v].offset_bytes;
         if (moved && !f->kept[v] && !empty(f, v))
-            return mt_lchecker_refuse(c, "the new value of %s does not come to its place", mt_lchecker_name(c, v));
+            return mt_lchecker_refuse(c, "the next value of %s is not copied to its memory", mt_lchecker_name(c, v));
         st = expect(f, v, moved ? f->kept[v] : f->content[next], -1);
     }
     for (int g = 0; g < c->program->graph->nvalues && !st; g++)
@@ -351,7 +350,7 @@ static enum mt_status end_step(struct flow *f) {
     return st;
 }
 
-/* Nothing but states lies where states are kept, of this program or of another that shares them. */
+/* Only states use the memory of states, which another program may share. */
 static enum mt_status check_state_memory(const struct flow *f) {
     const struct mt_lchecker *c = f->c;
     for (int v = 0; v < c->low->nvalues; v++) {
@@ -364,7 +363,7 @@ static enum mt_status check_state_memory(const struct flow *f) {
                    mine.begin >= state.begin && mine.end <= state.end;
         }
         if (!home)
-            return mt_lchecker_refuse(c, "%s lies where states are kept, and in none of this program's",
+            return mt_lchecker_refuse(c, "%s is in the memory of states, but within none of this program's",
                                       mt_lchecker_name(c, v));
     }
     return MT_OK;

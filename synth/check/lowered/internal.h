@@ -1,33 +1,34 @@
 /* Inside the checker of lowered programs: the parts of the proof, and what they share.
  *
- *   lowered.c           the frame: values and boxes, what is fed, which instruction stands for what, order of
- *                             collectives
+ *   lowered.c   the walk: values and boxes, inputs, states and reports; which instruction implements which; the order
+ *               of collectives
+ *   refuse.c    the current instruction by name, and refusals
  *   op.c        an operator computes what its sources say; fused kernels by their patterns
- *   flow.c      every read sees the bytes that its definition wrote, whatever the streams' timing
- *   piece.c     pieces of tensors, copies, and whether two pieces tell the same elements
+ *   flow.c      every read sees the bytes that its definition wrote, whatever the timing of the streams
+ *   piece.c     pieces of tensors, copies, and whether two pieces are the same elements
  *   message.c   collectives: all members agree, and every element arrives where it should
- *   arrays.c    collectives whose tensors may go without a message: all members' pieces meet
- *   schedule.c  schedules of a group, run to their end on sets of contributions */
+ *   arrays.c    collectives that may run on tensors without a message: all members' pieces match
+ *   schedule.c  the schedules of a group, run symbolically on sets of contributions */
 #ifndef MT_SYNTH_CHECK_LOWERED_INTERNAL_H
 #define MT_SYNTH_CHECK_LOWERED_INTERNAL_H
 
-#include "synth/check/check.h"
+#include "synth/lower/lower.h"
 
 struct mt_lchecker {
     const struct mt_program *program;
     const struct mt_lowered *const *lowered; /* [nranks] */
     FILE *proof;
     struct mt_err *err;
-    int **stands; /* [nranks][instructions of the program, block by block]: the lowered one that stands for it, or -1 */
+    int **stands; /* [nranks][instructions of the program, block by block]: the lowered one that implements it, or -1 */
     int *first;   /* [MT_NBLOCKS + 1]: where a block's instructions begin in stands[rank] */
     int *continues; /* [pvalues]: of BODY's running sums, the accumulator that they continue; else -1 */
-    /* At hand: */
-    int rank, instr; /* instr -1: the program as a whole */
+    /* The current rank and instruction; instr -1: the program as a whole. */
+    int rank, instr;
     const struct mt_lowered *low;
-    int (*old)[MT_MAX_OUT]; /* [low->ninstrs]: per output the accumulator that is added to, or -1 */
+    int (*old)[MT_MAX_OUT]; /* [low->ninstrs]: per output the value that it adds to in place, or -1 */
 };
 
-/* Refuse the instruction at hand; MT_EPROOF. */
+/* Refuse the current instruction; MT_EPROOF. */
 enum mt_status mt_lchecker_refuse(const struct mt_lchecker *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -35,22 +36,22 @@ static inline const struct mt_linstr *mt_lchecker_instr(const struct mt_lchecker
     return &c->low->instrs[c->instr];
 }
 enum mt_block_kind mt_lchecker_block(const struct mt_lchecker *c);
-/* Source s of the instruction at hand. */
+/* Source s of the current instruction. */
 const struct mt_instr *mt_lchecker_source(const struct mt_lchecker *c, int s);
 const char *mt_lchecker_name(const struct mt_lchecker *c, int lvalue);
 static inline const struct mt_layout *mt_lchecker_layout(const struct mt_lchecker *c, int pvalue) {
     return &c->program->layouts.items[c->program->values[pvalue].layout];
 }
 
-/* The instruction at hand is an operator: what it stands for. Fills c->old. */
+/* The current instruction is an operator: prove that it computes its sources. Fills c->old. */
 enum mt_status mt_lchecker_op(struct mt_lchecker *c);
-/* It is a copy or an alias. */
+/* The current instruction is a copy or an alias. */
 enum mt_status mt_lchecker_copy(struct mt_lchecker *c);
-/* The whole rank. */
+/* All instructions of the current rank. */
 enum mt_status mt_lchecker_flow(struct mt_lchecker *c);
 /* A collective of the program, on all ranks. */
 enum mt_status mt_lchecker_message(struct mt_lchecker *c, enum mt_block_kind block, int instr);
-/* Of a group's instructions, by place, that of one place: whether its pieces and the others' meet as arrays. */
+/* Whether the pieces of one place's instruction match those of the group's others (members[place]) as arrays. */
 enum mt_status mt_lchecker_arrays(struct mt_lchecker *c, const struct mt_linstr *const *members, int place);
 
 /* ---- pieces ---- */
@@ -65,20 +66,20 @@ struct mt_lpiece {
     struct mt_box box;
 };
 
-/* What the instruction at hand says of a piece of `lvalue`. Pieces without elements have a count of 0. */
+/* Read a piece of `lvalue` of the current instruction. A piece without elements has count 0. */
 enum mt_status mt_lchecker_piece(const struct mt_lchecker *c, const struct mt_piece *piece, int lvalue,
                                  struct mt_lpiece *out);
 /* The whole of this rank's box. */
 struct mt_lpiece mt_lchecker_whole(const struct mt_lchecker *c, int lvalue, int buffer);
-/* Whether place x of the message is in piece a what place y is in piece b, for the next `count` places. */
+/* Whether places [x, x + count) of the message in piece a are the elements that [y, y + count) are in piece b. */
 bool mt_lpiece_same(const struct mt_lpiece *a, int64_t x, const struct mt_lpiece *b, int64_t y, int64_t count);
-/* Whether the pieces are disjoint boxes that make up `box` together. */
+/* Whether the pieces are disjoint boxes that together are `box`. */
 bool mt_lpieces_tile(const struct mt_lpiece *const *pieces, int count, const struct mt_box *box, int naxes);
 
 /* ---- schedules ---- */
 
-/* A range of a buffer that holds one expression of the members' contributions: place x holds what was computed of
- * place x + shift of the members' own messages. */
+/* A range of a buffer that holds one expression of the members' contributions: place x holds that expression of place
+ * x + shift of the members' own messages. */
 struct mt_segment {
     int64_t lo, hi, shift;
     int expr;
@@ -88,13 +89,13 @@ struct mt_segments { /* in order, without gaps */
     int count, capacity;
 };
 
-/* Expressions: ids below; equal ids are equal bits. */
+/* Expressions by id; equal ids are equal bits. */
 enum { MT_EXPR_GARBAGE, MT_EXPR_NEUTRAL, MT_EXPR_FIRST /* + place: that member's own */ };
 
 struct mt_expr;
 struct mt_lrun {
     struct mt_arena arena;
-    int n, words; /* members; of a set of members */
+    int n, words; /* members; 64-bit words of a set of members */
     bool rounds;  /* the wire is narrower than the sums */
     enum mt_reduce reduce;
     const struct mt_schedule **schedule; /* [n]; null: nothing is sent */
@@ -106,9 +107,9 @@ struct mt_lrun {
 void mt_lrun_init(struct mt_lrun *run, int n, const struct mt_coll *problem);
 void mt_lrun_buffer(struct mt_lrun *run, int place, int buffer, int64_t count, int expr);
 void mt_lrun_set(struct mt_lrun *run, int place, int buffer, int64_t lo, int64_t hi, int expr);
-/* Run all members' schedules; sends wait for their receivers. */
+/* Run all members' schedules; a send is a rendezvous with its receiver. */
 enum mt_status mt_lrun_schedules(struct mt_lrun *run, const struct mt_lchecker *c);
-bool mt_lrun_has(const struct mt_lrun *run, int expr, int place); /* whether a member's contribution is in it */
+bool mt_lrun_has(const struct mt_lrun *run, int expr, int place); /* whether it has the member's contribution */
 void mt_lrun_release(struct mt_lrun *run);
 
 #endif

@@ -1,43 +1,14 @@
-/* The frame of the proof: every rank's values and boxes, what is fed and kept, which instruction stands for what, and
- * that all ranks make their collectives in one order.
+/* The walk over lowered programs: every rank's values and boxes, inputs, states and reports, which instruction
+ * implements which, and the order of collectives on all ranks.
  *
- * Nothing here or in check_lowered_*.c comes from the lowering: what must hold follows from the program and from the
- * meaning of lowered instructions as lower.h, device.h and coll.h state it. */
+ * No file of this folder uses code of the lowering: what must hold follows from the program and from the meaning of
+ * lowered instructions (lower.h, device.h, coll.h). */
 #include "synth/check/check.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "synth/check/lowered/internal.h"
-
-enum mt_block_kind mt_lchecker_block(const struct mt_lchecker *c) {
-    int b = 0;
-    while (b < MT_NBLOCKS - 1 && c->instr >= c->low->block_begin[b + 1]) b++;
-    return (enum mt_block_kind)b;
-}
-
-enum mt_status mt_lchecker_refuse(const struct mt_lchecker *c, const char *format, ...) {
-    char text[600];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    if (c->instr < 0)
-        return mt_fail(c->err, MT_EPROOF, "the lowered program of rank %d is not proven: %s", c->rank, text);
-    const char *name = mt_lchecker_instr(c)->name;
-    return mt_fail(c->err, MT_EPROOF, "the lowered program of rank %d is not proven: %s, instruction %d (%.200s): %s",
-                   c->rank, mt_block_name(mt_lchecker_block(c)), c->instr, name ? name : "?", text);
-}
-
-const struct mt_instr *mt_lchecker_source(const struct mt_lchecker *c, int s) {
-    return &c->program->blocks[mt_lchecker_block(c)].instrs[mt_lchecker_instr(c)->sources[s]];
-}
-
-const char *mt_lchecker_name(const struct mt_lchecker *c, int lvalue) {
-    if (lvalue < 0 || lvalue >= c->program->nvalues) return "a buffer";
-    return c->program->graph->values[c->program->values[lvalue].gvalue].name;
-}
 
 /* ---- values ---- */
 
@@ -46,19 +17,19 @@ static bool is_state(const struct mt_lchecker *c, int pvalue) {
     return v->input && c->program->graph->values[v->gvalue].kind == MT_VALUE_STATE;
 }
 
-/* Addresses: inside the arena, and where the elements' type may lie. */
+/* Offsets are inside the arena and aligned. */
 static enum mt_status check_address(struct mt_lchecker *c, int lvalue, int64_t align) {
     const struct mt_lvalue *v = &c->low->values[lvalue];
     if (v->offset_bytes < 0 || v->size_bytes == 0) return MT_OK;
     if (v->size_bytes < 0 || v->offset_bytes > c->low->arena_bytes - v->size_bytes)
-        return mt_lchecker_refuse(c, "%s lies outside of the arena", mt_lchecker_name(c, lvalue));
+        return mt_lchecker_refuse(c, "%s is outside of the arena", mt_lchecker_name(c, lvalue));
     if (v->offset_bytes % align)
-        return mt_lchecker_refuse(c, "%s lies at %lld, which is not aligned", mt_lchecker_name(c, lvalue),
+        return mt_lchecker_refuse(c, "%s is at offset %lld, which is not aligned", mt_lchecker_name(c, lvalue),
                                   (long long)v->offset_bytes);
     return MT_OK;
 }
 
-/* A program value is this rank's box of it, its batch axis counted in samples of the whole batch. */
+/* An lvalue is this rank's box of its program value; the offset on the batch axis is the sample's global number. */
 static enum mt_status check_value(struct mt_lchecker *c, int v) {
     const struct mt_program *p = c->program;
     const struct mt_graph *g = p->graph;
@@ -103,7 +74,7 @@ static enum mt_status check_values(struct mt_lchecker *c) {
     return st;
 }
 
-/* ---- what is fed and kept ---- */
+/* ---- inputs, states and reports ---- */
 
 static enum mt_status check_input(struct mt_lchecker *c, const struct mt_linput *input, bool *fed) {
     const struct mt_program *p = c->program;
@@ -130,7 +101,7 @@ static enum mt_status check_input(struct mt_lchecker *c, const struct mt_linput 
     return MT_OK;
 }
 
-static enum mt_status check_ends(struct mt_lchecker *c) {
+static enum mt_status check_interface(struct mt_lchecker *c) {
     const struct mt_program *p = c->program;
     const struct mt_lowered *low = c->low;
     enum mt_status st = MT_OK;
@@ -147,7 +118,7 @@ static enum mt_status check_ends(struct mt_lchecker *c) {
     for (int g = 0; g < p->graph->nvalues && !st; g++) {
         int out = low->output_at[g];
         if (low->state_at[g] != state[g])
-            st = mt_lchecker_refuse(c, "state %s is looked for elsewhere", p->graph->values[g].name);
+            st = mt_lchecker_refuse(c, "state %s has another value's memory", p->graph->values[g].name);
         else if (out < -1 || out >= p->nvalues || (out >= 0 && p->values[out].gvalue != g))
             st = mt_lchecker_refuse(c, "%s is reported from another value", p->graph->values[g].name);
         else if (out >= 0 && (p->values[out].covers != MT_COVERS_ALL || mt_lchecker_layout(c, out)->nparts != 1))
@@ -179,29 +150,29 @@ static enum mt_status check_operands(struct mt_lchecker *c) {
     return MT_OK;
 }
 
-/* Every source once, of this block. */
+/* Every source is of this block and is implemented once. */
 static enum mt_status check_sources(struct mt_lchecker *c) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
     enum mt_block_kind block = mt_lchecker_block(c);
     for (int s = 0; s < l->nsources; s++) {
         if (l->sources[s] < 0 || l->sources[s] >= c->program->blocks[block].ninstrs)
-            return mt_lchecker_refuse(c, "stands for an instruction that the program does not have");
+            return mt_lchecker_refuse(c, "has a source that the program does not have");
         int *stands = &c->stands[c->rank][c->first[block] + l->sources[s]];
         if (*stands >= 0)
-            return mt_lchecker_refuse(c, "%s's instruction %d is run by instruction %d already", mt_block_name(block),
-                                      l->sources[s], *stands);
+            return mt_lchecker_refuse(c, "%s's instruction %d is implemented by instruction %d already",
+                                      mt_block_name(block), l->sources[s], *stands);
         *stands = c->instr;
     }
     return MT_OK;
 }
 
-/* A collective's operands; what it does is proven with the other ranks'. */
+/* A collective's operands; its effect is proven together with the other ranks'. */
 static enum mt_status check_collective(struct mt_lchecker *c) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
     const struct mt_instr *source = l->nsources == 1 ? mt_lchecker_source(c, 0) : NULL;
-    if (!source || source->kind != MT_INSTR_COLLECTIVE) return mt_lchecker_refuse(c, "stands for no collective");
+    if (!source || source->kind != MT_INSTR_COLLECTIVE) return mt_lchecker_refuse(c, "has no collective as its source");
     if (l->stream != MT_STREAM_COMM)
-        return mt_lchecker_refuse(c, "communicates beside the stream that owns the communicator");
+        return mt_lchecker_refuse(c, "communicates on another stream than the one that owns the communicator");
     if (l->nin != source->nin || l->nout != source->nout || memcmp(l->in, source->in, (size_t)l->nin * sizeof *l->in) ||
         memcmp(l->out, source->out, (size_t)l->nout * sizeof *l->out))
         return mt_lchecker_refuse(c, "moves other values than the program's");
@@ -273,7 +244,7 @@ static enum mt_status check_frame(struct mt_lchecker *c) {
 static enum mt_status check_rank(struct mt_lchecker *c) {
     enum mt_status st;
     c->instr = -1;
-    if ((st = check_frame(c)) || (st = check_values(c)) || (st = check_ends(c))) return st;
+    if ((st = check_frame(c)) || (st = check_values(c)) || (st = check_interface(c))) return st;
     c->old = mt_malloc(((size_t)c->low->ninstrs + 1) * sizeof *c->old);
     memset(c->old, -1, ((size_t)c->low->ninstrs + 1) * sizeof *c->old);
     for (c->instr = 0; c->instr < c->low->ninstrs && !st; c->instr++)
@@ -292,7 +263,7 @@ static int next_collective(const struct mt_lowered *low, int at) {
     return at < low->ninstrs ? at : -1;
 }
 
-/* All ranks make the same collectives, in one order: then none waits for a rank that waits for it. */
+/* All ranks run the same collectives in one order, so that there is no deadlock. */
 static enum mt_status check_order(struct mt_lchecker *c) {
     for (int r = 1; r < c->program->nranks; r++) {
         const struct mt_lowered *mine = c->lowered[0], *theirs = c->lowered[r];
@@ -305,11 +276,11 @@ static enum mt_status check_order(struct mt_lchecker *c) {
             c->instr = b;
             c->low = theirs;
             if (block != mt_lchecker_block(c) || mine->instrs[a].sources[0] != theirs->instrs[b].sources[0])
-                return mt_lchecker_refuse(c, "is made where rank 0 makes instruction %d (%s)", a, mine->instrs[a].name);
+                return mt_lchecker_refuse(c, "is run where rank 0 runs instruction %d (%s)", a, mine->instrs[a].name);
             a = next_collective(mine, a + 1), b = next_collective(theirs, b + 1);
         }
         c->instr = -1;
-        if (a >= 0 || b >= 0) return mt_lchecker_refuse(c, "it makes another number of collectives than rank 0");
+        if (a >= 0 || b >= 0) return mt_lchecker_refuse(c, "it runs another number of collectives than rank 0");
     }
     return MT_OK;
 }

@@ -1,10 +1,9 @@
-/* Collectives on all ranks: the members of a group agree about the problem, and every element of every new box is made
- * of just the contributions that program.h says.
+/* Collectives on all ranks: the members of a group agree on the problem, and every element of every new box is computed
+ * from exactly the contributions that program.h names.
  *
- * Each member's pieces say which elements its message holds; the schedules say which contributions each place of the
- * final message is made of (schedule.c); so for each range of each piece that is unpacked, every
- * contributor's piece at that place must be the same elements of the same value. Ranges and boxes are compared, never
- * elements one by one. */
+ * Each member's pieces give the elements that its message holds, and the schedules give the contributions to each place
+ * of the final message (schedule.c). For each range of each piece that is unpacked, every contributor's piece at that
+ * place must be the same elements of the same value. Ranges and boxes are compared, never single elements. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,8 +31,8 @@ struct group {
     struct mt_lrun run;
 };
 
-/* Point the checker at a member's instruction, for messages and names. */
-static const struct mt_linstr *turn_to(const struct group *g, int place) {
+/* Make a member's instruction the current one. */
+static const struct mt_linstr *select_member(const struct group *g, int place) {
     struct mt_lchecker *c = g->c;
     c->rank = g->members[place].rank;
     c->low = c->lowered[c->rank];
@@ -80,18 +79,17 @@ static enum mt_status check_counts(const struct group *g, int place) {
 }
 
 static enum mt_status check_problem(const struct group *g, int place) {
-    const struct mt_linstr *l = turn_to(g, place);
+    const struct mt_linstr *l = select_member(g, place);
     const struct mt_instr *s = g->source;
     const struct mt_coll *p = &l->problem;
     if (p->kind != s->coll || p->n != g->n || p->me != place || p->root != 0)
-        return mt_lchecker_refuse(g->c, "is not the program's collective among %d ranks", g->n);
+        return mt_lchecker_refuse(g->c, "is not the program's collective of %d ranks", g->n);
     if (p->reduce != (reduces(g) ? s->reduce : MT_REDUCE_NONE) || p->wire != s->wire ||
         p->acc != (reduces(g) ? s->acc : s->wire))
-        return mt_lchecker_refuse(g->c, "reduces or travels otherwise than the program says");
+        return mt_lchecker_refuse(g->c, "has another reduction, wire type or accumulation type than the program's");
     for (int m = 0; m < g->n; m++)
         if (l->group[m] != g->members[m].rank)
             return mt_lchecker_refuse(g->c, "place %d is not rank %d", m, g->members[m].rank);
-    if (l->tag != s->axis) return mt_lchecker_refuse(g->c, "its tag is %d, not %d", l->tag, s->axis);
     if (g->block == MT_BODY && g->c->low->body_count != g->c->lowered[g->members[0].rank]->body_count)
         return mt_lchecker_refuse(g->c, "takes part a different number of times than rank %d", g->members[0].rank);
     for (int k = 0; k < l->nin; k++)
@@ -100,14 +98,14 @@ static enum mt_status check_problem(const struct group *g, int place) {
     return check_counts(g, place);
 }
 
-/* ---- what the messages hold ---- */
+/* ---- the contents of messages ---- */
 
 static int compare_pieces(const void *left, const void *right) {
     const struct mt_lpiece *a = left, *b = right;
     return a->buffer != b->buffer ? a->buffer - b->buffer : (a->at > b->at) - (a->at < b->at);
 }
 
-/* The operand of `list` that the lvalue is, or -1. */
+/* The position of the lvalue in `list`, or -1. */
 static int operand_of(const int *list, int count, int lvalue) {
     for (int k = 0; k < count; k++)
         if (list[k] == lvalue) return k;
@@ -125,24 +123,24 @@ static enum mt_status read_pieces(const struct group *g, const struct mt_piece *
         if (st) return st;
         if (piece->count == 0) continue;
         if (piece->at < -1 || (piece->at >= 0 && piece->at > l->message_count[piece->buffer] - piece->count))
-            return mt_lchecker_refuse(g->c, "piece %d lies outside of the message", i);
+            return mt_lchecker_refuse(g->c, "piece %d is outside of the message", i);
         side->count++;
     }
     return MT_OK;
 }
 
-/* A tensor that is the message, whole. */
+/* Add a whole tensor that serves as the message, as one piece. */
 static enum mt_status add_tensor(const struct group *g, int lvalue, int buffer, struct side *side) {
     const struct mt_linstr *l = mt_lchecker_instr(g->c);
     struct mt_lpiece piece = mt_lchecker_whole(g->c, lvalue, buffer);
     if (piece.count == 0) return MT_OK;
     if (piece.count != l->message_count[buffer] || g->c->low->values[lvalue].tensor.type != l->problem.acc)
-        return mt_lchecker_refuse(g->c, "%s cannot be the message", mt_lchecker_name(g->c, lvalue));
+        return mt_lchecker_refuse(g->c, "%s cannot serve as the message", mt_lchecker_name(g->c, lvalue));
     side->pieces[side->count++] = piece;
     return MT_OK;
 }
 
-/* What lies in message 0 before: what is packed, or a tensor that is the message and not packed. */
+/* The contents of message 0 at the start: what is packed, or a tensor that serves as the message. */
 static enum mt_status read_pack(struct group *g, struct member *m) {
     const struct mt_linstr *l = m->l;
     m->pack.pieces = mt_new(&g->arena, struct mt_lpiece, l->npack + 1);
@@ -160,7 +158,7 @@ static enum mt_status read_pack(struct group *g, struct member *m) {
     for (int i = 0; i < m->pack.count; i++) {
         const struct mt_lpiece *piece = &m->pack.pieces[i];
         if (piece->buffer != 0 || piece->at < 0 || piece->reduce != MT_REDUCE_NONE)
-            return mt_lchecker_refuse(g->c, "packs otherwise than by copying to message 0");
+            return mt_lchecker_refuse(g->c, "packs a piece that is no copy to message 0");
         if (i && piece[-1].at + piece[-1].count > piece->at)
             return mt_lchecker_refuse(g->c, "packs two pieces to one place");
     }
@@ -177,14 +175,14 @@ static enum mt_status read_unpack(struct group *g, struct member *m) {
             st = mt_lchecker_refuse(g->c, "unpacks the wrong message");
     if (!st && operand_of(l->out, l->nout, l->message[last]) >= 0)
         st = add_tensor(g, l->message[last], last, &m->unpack);
-    if (!exchanges(g)) /* there the order of pieces counts */
+    if (!exchanges(g)) /* AllToAll: the order of pieces matters */
         qsort(m->unpack.pieces, (size_t)m->unpack.count, sizeof *m->unpack.pieces, compare_pieces);
     return st;
 }
 
 static enum mt_status read_member(struct group *g, int place) {
     struct member *m = &g->members[place];
-    const struct mt_linstr *l = turn_to(g, place);
+    const struct mt_linstr *l = select_member(g, place);
     enum mt_status st = read_pack(g, m);
     if (!st) st = read_unpack(g, m);
     if (st) return st;
@@ -199,29 +197,29 @@ static enum mt_status read_member(struct group *g, int place) {
     return MT_OK;
 }
 
-/* ---- what arrives ---- */
+/* ---- the results ---- */
 
-/* One range of one piece that a member unpacks, and what the run left there: all of one expression, and packed as part
- * of one piece by the first that contributes. */
+/* One range of one piece that a member unpacks, and the result of the schedules there: one expression, and within one
+ * piece that its first contributor packed. */
 struct arrival {
     int place, operand;
     const struct mt_lpiece *piece;
     struct mt_segment segment;
-    struct mt_box box; /* all of the elements are in it */
+    struct mt_box box; /* contains all of its elements */
 };
 
 static const struct mt_layout *old_layout(const struct group *g, int operand) {
     return mt_lchecker_layout(g->c, g->source->in[operand]);
 }
 
-/* Whether a member holds any of the elements, as the program has it before the collective. */
+/* Whether a member holds any of the elements before the collective. */
 static bool holds_some(const struct group *g, const struct arrival *a, int place) {
     const struct mt_layout *l = old_layout(g, a->operand);
     struct mt_box both;
     return mt_box_intersect(&l->box[g->members[place].rank], &a->box, l->naxes, &both);
 }
 
-/* The piece of a side (in order) that has place x; null if there is none. */
+/* The piece of a sorted side that contains place x; or null. */
 static const struct mt_lpiece *piece_at(const struct side *side, int64_t x) {
     int lo = 0, hi = side->count;
     while (lo < hi) { /* the first that ends after x */
@@ -234,7 +232,8 @@ static const struct mt_lpiece *piece_at(const struct side *side, int64_t x) {
     return lo < side->count && side->pieces[lo].at <= x ? &side->pieces[lo] : NULL;
 }
 
-/* Places [x, x + count) of a side are, in pieces of `value`, what the arrival's piece is from place y on. */
+/* Places [x, x + count) of a side are in pieces of `value`, and are the elements of the arrival's piece from place y
+ * on. */
 static enum mt_status check_elements(const struct group *g, int place, const struct side *side, int value, int64_t x,
                                      const struct arrival *a, int64_t y, int64_t count) {
     while (count > 0) {
@@ -249,8 +248,9 @@ static enum mt_status check_elements(const struct group *g, int place, const str
     return MT_OK;
 }
 
-/* A reduction is of all that hold the elements; a gather is of the first that does; a broadcast of the first. */
-static bool wants(const struct group *g, const struct arrival *a, int place, bool first) {
+/* Whether a member must contribute: to a reduction every holder of the elements; to a gather the first holder; to a
+ * broadcast the first member. */
+static bool must_contribute(const struct group *g, const struct arrival *a, int place, bool first) {
     if (g->source->coll == MT_BROADCAST) return place == 0;
     return holds_some(g, a, place) && (reduces(g) || first);
 }
@@ -260,8 +260,8 @@ static enum mt_status check_contributions(const struct group *g, const struct ar
     bool first = true;
     for (int p = 0; p < g->n; p++) {
         bool has = mt_lrun_has(&g->run, s->expr, p);
-        if (!exchanges(g) && has != wants(g, a, p, first))
-            return mt_lchecker_refuse(g->c, "%s is made %s rank %d's", mt_lchecker_name(g->c, a->piece->value),
+        if (!exchanges(g) && has != must_contribute(g, a, p, first))
+            return mt_lchecker_refuse(g->c, "%s is computed %s rank %d's", mt_lchecker_name(g->c, a->piece->value),
                                       has ? "with" : "without", g->members[p].rank);
         if (holds_some(g, a, p)) first = false;
         if (!has) continue;
@@ -272,7 +272,7 @@ static enum mt_status check_contributions(const struct group *g, const struct ar
     return MT_OK;
 }
 
-/* All members that get the elements end with the same bits: the same expression at the same place. */
+/* All members that get the elements end with the same bits: they have the same expression at the same place. */
 static enum mt_status check_equal_bits(const struct group *g, const struct arrival *a) {
     const struct mt_layout *to = mt_lchecker_layout(g->c, a->piece->value);
     struct mt_box both;
@@ -285,7 +285,7 @@ static enum mt_status check_equal_bits(const struct group *g, const struct arriv
         const struct mt_segment *s = &theirs->items[i];
         if (s->hi <= a->segment.lo || s->lo >= a->segment.hi) continue;
         if (s->expr != a->segment.expr || s->shift != a->segment.shift)
-            return mt_lchecker_refuse(g->c, "%s is not made in the same way as on rank %d: bits may differ",
+            return mt_lchecker_refuse(g->c, "%s is not computed in the same order as on rank %d: bits may differ",
                                       mt_lchecker_name(g->c, a->piece->value), g->members[other].rank);
     }
     return check_elements(g, other, &g->members[other].unpack, a->piece->value, a->segment.lo, a, a->segment.lo,
@@ -302,13 +302,13 @@ static int new_part(const struct mt_layout *from, const struct mt_layout *to, in
     return 0;
 }
 
-/* The piece is of one sender: the receiver itself if it holds the part, else the first of the group that does. Returns
- * the old part in *part. */
+/* The sender of a piece is the receiver itself if it holds the part, else the first of the group that does. *part gets
+ * the old part. */
 static enum mt_status check_sender(const struct group *g, const struct arrival *a, int *part) {
     const struct mt_layout *from = old_layout(g, a->operand);
     int sender = 0;
     while (sender < g->n && !mt_lrun_has(&g->run, a->segment.expr, sender)) sender++;
-    if (sender == g->n) return mt_lchecker_refuse(g->c, "a piece comes from nobody");
+    if (sender == g->n) return mt_lchecker_refuse(g->c, "a piece has no sender");
     int old = from->part[g->members[sender].rank];
     if (*part >= 0 && old != *part) return mt_lchecker_refuse(g->c, "a piece is of two parts");
     *part = old;
@@ -322,8 +322,8 @@ static enum mt_status check_sender(const struct group *g, const struct arrival *
     return MT_OK;
 }
 
-/* The pieces of one operand, with the part that each is of (-1: zeros): every part that goes to the new one, whole, in
- * order, the first put down and the others added. */
+/* The pieces of one operand and the old part of each (-1: zeros): every old part that goes to the new part arrives
+ * whole and in order; the first overwrites and the others reduce. */
 static enum mt_status check_parts(const struct group *g, int place, int operand, const struct mt_lpiece **pieces,
                                   const int *part, int count) {
     const struct mt_layout *from = old_layout(g, operand);
@@ -334,12 +334,12 @@ static enum mt_status check_parts(const struct group *g, int place, int operand,
         bool goes = p >= 0 && new_part(from, to, g->c->program->nranks, p) == to->part[rank];
         enum mt_reduce reduce = p < 0 ? to->reduce : found ? from->reduce : MT_REDUCE_NONE;
         for (; end < count && part[end] == p; end++)
-            if (pieces[end]->reduce != reduce) return mt_lchecker_refuse(g->c, "part %d is joined in another way", p);
+            if (pieces[end]->reduce != reduce) return mt_lchecker_refuse(g->c, "part %d is reduced differently", p);
         if (p >= 0 ? goes : end > at) {
             if (!mt_lpieces_tile(pieces + at, end - at, &to->box[rank], to->naxes))
                 return mt_lchecker_refuse(g->c, "part %d of %s does not arrive whole", p,
                                           mt_lchecker_name(g->c, g->source->out[operand]));
-            if (found++ && part[0] < 0) return mt_lchecker_refuse(g->c, "zeros are not all that there is");
+            if (found++ && part[0] < 0) return mt_lchecker_refuse(g->c, "zeros arrive together with parts");
         } else if (end > at) {
             return mt_lchecker_refuse(g->c, "part %d does not belong here", p);
         }
@@ -351,7 +351,7 @@ static enum mt_status check_parts(const struct group *g, int place, int operand,
 
 /* ---- a member's new boxes ---- */
 
-/* Cut the arrival to one piece of the first contributor. */
+/* Shorten the arrival to one piece of its first contributor. */
 static void cut_to_sender(const struct group *g, struct arrival *a) {
     int sender = 0;
     a->box = a->piece->box;
@@ -359,7 +359,7 @@ static void cut_to_sender(const struct group *g, struct arrival *a) {
     if (sender == g->n) return;
     int64_t x = a->segment.lo + a->segment.shift;
     const struct mt_lpiece *piece = piece_at(&g->members[sender].pack, x);
-    if (!piece || piece->naxes != a->piece->naxes) return; /* refused when the elements are compared */
+    if (!piece || piece->naxes != a->piece->naxes) return; /* check_elements refuses it */
     int64_t run = piece->at + piece->count - x;
     if (a->segment.hi - a->segment.lo > run) a->segment.hi = a->segment.lo + run;
     mt_box_intersect(&piece->box, &a->piece->box, piece->naxes, &a->box);
@@ -381,7 +381,7 @@ static enum mt_status check_arrivals(const struct group *g, struct arrival a, in
     return MT_OK;
 }
 
-/* All ranges of a piece; *part gets the old part that it is of, in an AllToAll. */
+/* All ranges of a piece; in an AllToAll *part gets its old part. */
 static enum mt_status check_piece(const struct group *g, int place, int operand, const struct mt_lpiece *piece,
                                   int *part) {
     const struct mt_segments *all = &g->run.buffer[place][piece->buffer];
@@ -423,18 +423,18 @@ static enum mt_status check_operand(struct group *g, int place, int operand) {
 static enum mt_status check_group(struct group *g) {
     enum mt_status st = MT_OK;
     const struct mt_linstr **members = mt_new(&g->arena, const struct mt_linstr *, g->n);
-    for (int p = 0; p < g->n; p++) members[p] = g->members[p].l = turn_to(g, p);
+    for (int p = 0; p < g->n; p++) members[p] = g->members[p].l = select_member(g, p);
     for (int p = 0; p < g->n && !st; p++) st = check_problem(g, p);
     if (st) return st;
     mt_lrun_init(&g->run, g->n, &g->members[0].l->problem);
     for (int p = 0; p < g->n && !st; p++) st = read_member(g, p);
     for (int p = 0; p < g->n && !st; p++) {
-        turn_to(g, p);
+        select_member(g, p);
         st = mt_lchecker_arrays(g->c, members, p);
     }
     if (!st) st = mt_lrun_schedules(&g->run, g->c);
     for (int p = 0; p < g->n && !st; p++) {
-        turn_to(g, p);
+        select_member(g, p);
         for (int k = 0; k < g->source->nin && !st; k++) st = check_operand(g, p, k);
     }
     mt_lrun_release(&g->run);

@@ -1,10 +1,10 @@
-/* Operators: does a lowered operator compute what its sources say?
+/* Operators: a lowered operator must compute what its sources compute.
  *
- * What each kind computes is a pattern: a small program of the graph's kinds over the operands' letters. A kind of the
- * graph is its own pattern; fused kinds are in the table below (ops.def says the same in words). The sources must be
- * exactly the pattern: same kinds, same dataflow, same order of operands, same attributes. With attr.accumulate every
- * output that adds to its old content stands for one ACCUMULATE, or one addition, more. Who else wants what vanishes
- * inside a pattern is not asked here: nobody can read what is never made (flow.c). */
+ * A pattern is what a kind computes: a small program of the graph's kinds over the operands' letters. A kind of the
+ * graph is its own pattern; fused kinds are in the table below, after the descriptions in ops.def. The sources must be
+ * exactly the pattern: the same kinds, data flow, order of operands and attributes. With attr.accumulate each output
+ * that adds to its old contents implements one more source, an ACCUMULATE or an addition. Other readers of values
+ * inside a pattern are flow.c's business: they would read what is never written. */
 #include <string.h>
 
 #include "synth/check/lowered/internal.h"
@@ -13,7 +13,7 @@ enum { MOST_MEMBERS = 7, MOST_SOURCES = 8 };
 
 struct member {
     enum mt_op_kind kind;
-    const char *in, *out; /* letters; a missing optional input's letter counts for nothing */
+    const char *in, *out; /* letters; that of a missing optional input is skipped */
 };
 struct pattern {
     enum mt_op_kind kind, epilogue; /* attr.epilogue */
@@ -23,8 +23,8 @@ struct pattern {
     struct member members[MOST_MEMBERS];
 };
 
-/* What several rows have in common: a product with its bias; the norm of rows and its gradients; the loss of rows, and
- * its gradient. */
+/* What several rows share: a GEMM with its bias; the norm of rows and its gradients; the loss of rows and its gradient.
+ */
 #define OF(kind, in, out)                                                                                              \
     { MT_OP_##kind, in, out }
 #define BIASED OF(matmul, "ab", "t"), OF(add, "tc", "p")
@@ -95,7 +95,7 @@ static bool same_attr(const struct mt_attr *a, const struct mt_attr *b) {
            a->interval == b->interval;
 }
 
-/* What a fused kernel's attributes say of its member of kind `kind`, whose first operand has `naxes` axes. */
+/* The attributes that a fused kernel gives its member of kind `kind`, whose first operand has `naxes` axes. */
 static struct mt_attr member_attr(const struct mt_linstr *l, enum mt_op_kind kind, int naxes) {
     const struct mt_attr *t = &l->attr;
     switch (kind) {
@@ -124,7 +124,7 @@ static struct mt_attr member_attr(const struct mt_linstr *l, enum mt_op_kind kin
     }
 }
 
-/* A fused kernel has no attributes but those that it hands to its members. */
+/* Whether a fused kernel has no attributes but those of its members. */
 static bool only_its_own(const struct mt_linstr *l) {
     const struct mt_attr *t = &l->attr;
     struct mt_attr own = {.accumulate = t->accumulate, .eps = t->eps, .epilogue = t->epilogue};
@@ -152,13 +152,13 @@ struct matching {
     bool used[MOST_SOURCES];
 };
 
-/* Whether the source's inputs are those that the member's letters stand for. */
+/* Whether the source's inputs are the values of the member's letters. */
 static bool inputs_match(const struct matching *m, const struct member *member, const struct mt_instr *source,
                          bool swapped) {
     int k = 0;
     for (const char *letter = member->in; *letter; letter++) {
         int value = m->bound[(int)*letter];
-        if (value < 0) continue; /* an optional input that is not there */
+        if (value < 0) continue; /* a missing optional input */
         if (k >= source->nin || source->in[swapped ? source->nin - 1 - k : k] != value) return false;
         k++;
     }
@@ -194,7 +194,7 @@ static enum mt_status match_member(struct matching *m, const struct member *memb
     return mt_lchecker_refuse(m->c, "none of its sources is the %s of these operands", mt_op_info[member->kind].name);
 }
 
-/* What the source adds `fresh` to, element by element: the accumulator, or the other operand; -1: it does not. */
+/* The value that the source adds `fresh` to, element by element: the accumulator, or the other operand; or -1. */
 static int added_to(const struct matching *m, const struct mt_instr *source, int fresh) {
     const struct mt_graph *g = m->c->program->graph;
     if (source->kind == MT_INSTR_ACCUMULATE) return source->in[1] == fresh ? source->in[0] : -1;
@@ -204,7 +204,7 @@ static int added_to(const struct matching *m, const struct mt_instr *source, int
     return source->in[0] == fresh ? source->in[1] : source->in[1] == fresh ? source->in[0] : -1;
 }
 
-/* The sum of `fresh` and what output o's memory holds. */
+/* Output o is the sum of `fresh` and the old contents of its memory. */
 static enum mt_status match_sum(struct matching *m, int o, int fresh) {
     for (int s = 0; s < m->l->nsources; s++) {
         const struct mt_instr *source = mt_lchecker_source(m->c, s);
@@ -214,7 +214,7 @@ static enum mt_status match_sum(struct matching *m, int o, int fresh) {
         m->c->old[m->c->instr][o] = old;
         return MT_OK;
     }
-    return mt_lchecker_refuse(m->c, "none of its sources adds output %d to what is there", o);
+    return mt_lchecker_refuse(m->c, "none of its sources adds output %d to the old contents", o);
 }
 
 static enum mt_status match_pattern(struct matching *m, const struct pattern *p, bool fused) {
@@ -232,7 +232,7 @@ static enum mt_status match_pattern(struct matching *m, const struct pattern *p,
         if (st) return st;
     }
     for (int s = 0; s < l->nsources; s++)
-        if (!m->used[s]) return mt_lchecker_refuse(m->c, "it does not do source %d", l->sources[s]);
+        if (!m->used[s]) return mt_lchecker_refuse(m->c, "it does not compute source %d", l->sources[s]);
     return MT_OK;
 }
 
@@ -257,7 +257,7 @@ static enum mt_status check_accumulate(struct mt_lchecker *c, const struct mt_in
 
 /* ---- tensors ---- */
 
-/* How operand k moves on from one iteration of the body to the next. */
+/* What an iteration of BODY adds to operand k. */
 static enum mt_status check_advance(struct mt_lchecker *c, int k) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
     const struct mt_program *p = c->program;
@@ -273,17 +273,17 @@ static enum mt_status check_advance(struct mt_lchecker *c, int k) {
             const struct mt_ladvance *advance = &l->advances[i];
             if (advance->operand != k || advance->axis != a) continue;
             if (found++ || advance->offset != offset || advance->bytes != bytes)
-                return mt_lchecker_refuse(c, "the next iteration's %s is looked for elsewhere", g->name);
+                return mt_lchecker_refuse(c, "the next iteration reads %s at another place", g->name);
         }
         if (!found && (offset || bytes) && c->low->body_count > 1)
-            return mt_lchecker_refuse(c, "every iteration works on the same samples of %s", g->name);
+            return mt_lchecker_refuse(c, "every iteration uses the same samples of %s", g->name);
     }
     if (g->naxes == 0 && c->low->values[v].iteration_bytes && c->low->body_count > 1)
-        return mt_lchecker_refuse(c, "%s has no axis to go along", g->name);
+        return mt_lchecker_refuse(c, "%s has iterations, but no axis", g->name);
     return MT_OK;
 }
 
-/* Operand k's tensor is the value's; of an empty one only the emptiness is known. */
+/* Operand k's tensor is the lvalue's; if it is empty, only its count and whole extents are compared. */
 static enum mt_status check_tensor(struct mt_lchecker *c, int k) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
     int v = k < l->nin ? l->in[k] : l->out[k - l->nin];
@@ -311,11 +311,11 @@ static enum mt_status check_tensors(struct mt_lchecker *c) {
         tensors[k].data = memory;
     }
     if (mt_lchecker_block(c) != MT_BODY && l->nadvances)
-        return mt_lchecker_refuse(c, "moves on with iterations that there are none of");
+        return mt_lchecker_refuse(c, "has changes per iteration outside of the body");
     struct mt_call call = mt_linstr_call(l, tensors);
     call.clock = &clock;
     struct mt_err why = MT_ERR_INIT;
-    if (mt_call_check(&call, &why)) return mt_lchecker_refuse(c, "it is no call that can be made: %.300s", why.text);
+    if (mt_call_check(&call, &why)) return mt_lchecker_refuse(c, "it is no valid call: %.300s", why.text);
     return MT_OK;
 }
 
@@ -328,18 +328,17 @@ enum mt_status mt_lchecker_op(struct mt_lchecker *c) {
     if ((unsigned)l->kind >= MT_NOPS || l->nin > MT_MAX_IN || l->nout > MT_MAX_OUT || l->nout < 1)
         return mt_lchecker_refuse(c, "is no operator");
     if (l->stream != MT_STREAM_COMPUTE)
-        return mt_lchecker_refuse(c, "computes beside the stream that owns the threads");
-    if (l->nsources < 1 || l->nsources > MOST_SOURCES)
-        return mt_lchecker_refuse(c, "stands for nothing that it can do");
+        return mt_lchecker_refuse(c, "computes on another stream than the one that owns the threads");
+    if (l->nsources < 1 || l->nsources > MOST_SOURCES) return mt_lchecker_refuse(c, "has no source, or too many");
     const struct mt_instr *source = mt_lchecker_source(c, 0);
     if (l->nsources == 1 && source->kind == MT_INSTR_ZERO)
         st = check_zero(c, source);
     else if (l->nsources == 1 && source->kind == MT_INSTR_ACCUMULATE)
         st = check_accumulate(c, source);
     else if (!pattern_of(l, &pattern))
-        st = mt_lchecker_refuse(c, "nobody knows what a %s of these operands computes", mt_op_info[l->kind].name);
+        st = mt_lchecker_refuse(c, "there is no pattern for a %s of these operands", mt_op_info[l->kind].name);
     else if (l->attr.accumulate && !*pattern.sums)
-        st = mt_lchecker_refuse(c, "a %s adds to nothing", mt_op_info[l->kind].name);
+        st = mt_lchecker_refuse(c, "a %s cannot accumulate", mt_op_info[l->kind].name);
     else if (mt_op_info[l->kind].fused && !only_its_own(l))
         st = mt_lchecker_refuse(c, "has attributes that its kind does not read");
     else

@@ -3,7 +3,7 @@
 
 #include "synth/check/lowered/internal.h"
 
-/* Steps of a rank's box of a value, row-major. */
+/* Strides of a dense row-major box. */
 static void strides_of(const struct mt_box *box, int naxes, int64_t *stride) {
     int64_t step = 1;
     for (int a = naxes - 1; a >= 0; a--) {
@@ -52,7 +52,7 @@ struct mt_lpiece mt_lchecker_whole(const struct mt_lchecker *c, int lvalue, int 
     return piece;
 }
 
-/* Whether place `x` of box a is the element at place `y` of box b, on the axes before `axis`; places count rows. */
+/* Whether row `x` of box a and row `y` of box b are equal on the axes before `axis`. */
 static bool same_row(const struct mt_box *a, int64_t x, const struct mt_box *b, int64_t y, int axis) {
     for (int i = axis - 1; i >= 0; i--) {
         int64_t n = a->hi[i] - a->lo[i], m = b->hi[i] - b->lo[i];
@@ -62,8 +62,8 @@ static bool same_row(const struct mt_box *a, int64_t x, const struct mt_box *b, 
     return true;
 }
 
-/* Axes that both boxes have alike are one with the last axis that they have not: so what is compared are whole rows,
- * and there are few of them. */
+/* The trailing axes on which the boxes are equal are merged with the last axis on which they differ, so that few and
+ * long rows are compared. */
 bool mt_lpiece_same(const struct mt_lpiece *a, int64_t x, const struct mt_lpiece *b, int64_t y, int64_t count) {
     int64_t inner = 1, from = x - a->at, to = y - b->at;
     int axis = a->naxes - 1;
@@ -98,7 +98,7 @@ bool mt_lpieces_tile(const struct mt_lpiece *const *pieces, int count, const str
 
 /* ---- copies ---- */
 
-/* out[0] is part of in[0]'s memory: a run of its elements, at its place. */
+/* out[0] is contiguous in in[0]'s memory, and at its place. */
 static enum mt_status check_alias(struct mt_lchecker *c) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
     const struct mt_lvalue *in = &c->low->values[l->in[0]], *out = &c->low->values[l->out[0]];
@@ -107,20 +107,20 @@ static enum mt_status check_alias(struct mt_lchecker *c) {
     int64_t size = mt_type_size(out->tensor.type), at = out->offset_bytes - in->offset_bytes;
     if (in->tensor.type != out->tensor.type || in->offset_bytes < 0 || out->offset_bytes < 0 || at < 0 || at % size ||
         at / size + part.count > whole.count || !mt_lpiece_same(&whole, at / size, &part, 0, part.count))
-        return mt_lchecker_refuse(c, "%s is not where its elements lie in the memory that it shares",
+        return mt_lchecker_refuse(c, "%s is not at the place of its elements in the memory that it shares",
                                   mt_lchecker_name(c, l->out[0]));
     return MT_OK;
 }
 
-/* All of out[0] is the message, and its only piece is this part of in[0]. */
+/* out[0] is the message, and its only piece is the same box of in[0]. */
 static enum mt_status check_copy(struct mt_lchecker *c) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
     struct mt_lpiece whole = mt_lchecker_whole(c, l->out[0], 0), piece;
     enum mt_type type = c->low->values[l->out[0]].tensor.type;
-    if (l->schedule || l->nunpack || l->npack > 1 || l->zero) return mt_lchecker_refuse(c, "does more than to copy");
+    if (l->schedule || l->nunpack || l->npack > 1 || l->zero) return mt_lchecker_refuse(c, "does more than copy");
     if (whole.count == 0 && l->npack == 0) return MT_OK;
     if (l->npack != 1 || l->pack_value[0] != l->in[0] || l->message[0] != l->out[0] || l->problem.acc != type)
-        return mt_lchecker_refuse(c, "does not copy from what it reads to what it makes");
+        return mt_lchecker_refuse(c, "does not copy from its input to its output");
     enum mt_status st = mt_lchecker_piece(c, &l->pack[0], l->in[0], &piece);
     if (st) return st;
     if (piece.count != whole.count ||
@@ -134,14 +134,14 @@ enum mt_status mt_lchecker_copy(struct mt_lchecker *c) {
     if (l->nin != 1 || l->nout != 1) return mt_lchecker_refuse(c, "copies other than one value");
     if (l->nsources == 0) { /* a state's new value to the state's place */
         if (l->what != MT_LOWERED_COPY || c->program->values[l->out[0]].next != l->in[0])
-            return mt_lchecker_refuse(c, "stands for nothing in the program");
+            return mt_lchecker_refuse(c, "has no source in the program");
     } else {
         const struct mt_instr *source = mt_lchecker_source(c, 0);
         if (l->nsources != 1 || source->kind != MT_INSTR_SLICE || source->in[0] != l->in[0] ||
             source->out[0] != l->out[0])
-            return mt_lchecker_refuse(c, "is not the slice that it stands for");
+            return mt_lchecker_refuse(c, "is not the slice that is its source");
     }
     if (c->low->values[l->in[0]].iteration_bytes && c->low->body_count > 1)
-        return mt_lchecker_refuse(c, "takes the same samples in every iteration");
+        return mt_lchecker_refuse(c, "copies the same samples in every iteration");
     return l->what == MT_LOWERED_ALIAS ? check_alias(c) : check_copy(c);
 }

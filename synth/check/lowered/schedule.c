@@ -1,9 +1,10 @@
-/* Schedules on symbols: all members of a group run theirs to the end, with buffers of expressions in place of numbers.
+/* Symbolic simulation of schedules: all members of a group run theirs to the end, on buffers of expressions instead of
+ * numbers.
  *
- * An expression is a member's own contribution, one rounded to the wire, or the sum of two; they are interned, so that
- * equal ids are equal bits (a + b is b + a), and each knows its set of contributions. Adding a contribution to what has
- * it already is refused. Sends are rendezvous: a round ends when all its peers have come to the steps that match it,
- * and a group in which nobody can go on is refused as a deadlock. */
+ * An expression is a member's own contribution, an expression rounded to the wire type, or the sum of two. Expressions
+ * are interned, so that equal ids are equal bits (a + b is b + a), and each has its set of contributions. Adding a
+ * contribution twice is refused. Sends are rendezvous: a round ends when all its peers have reached the matching steps.
+ * A group in which no member can proceed is refused as a deadlock. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,7 +106,7 @@ void mt_lrun_buffer(struct mt_lrun *run, int place, int buffer, int64_t count, i
     append(&run->buffer[place][buffer], (struct mt_segment){0, count, 0, expr});
 }
 
-/* Places [lo, hi) of `from`, moved by `by`. */
+/* Append places [lo, hi) of `from`, moved by `by`, to `to`. */
 static void extract(const struct mt_segments *from, int64_t lo, int64_t hi, int64_t by, struct mt_segments *to) {
     for (int i = 0; i < from->count; i++) {
         struct mt_segment s = from->items[i];
@@ -116,7 +117,7 @@ static void extract(const struct mt_segments *from, int64_t lo, int64_t hi, int6
     }
 }
 
-/* Put `piece`, which covers [lo, hi) without gaps, in the place of what is there. */
+/* Replace [lo, hi) by `piece`, which covers it without gaps. */
 static void replace(struct mt_segments *in, int64_t lo, int64_t hi, const struct mt_segments *piece) {
     struct mt_segments all = {0};
     extract(in, 0, lo, 0, &all);
@@ -137,68 +138,68 @@ static int64_t size_of(const struct mt_segments *s) {
     return s->count ? s->items[s->count - 1].hi : 0;
 }
 
-/* ---- running ---- */
+/* ---- simulation ---- */
 
-struct parcel {
-    struct parcel *next;
+struct transfer {
+    struct transfer *next;
     int64_t count;
     struct mt_segments content; /* from place 0 */
 };
 struct lane {          /* from one member to another */
-    int sent, awaited; /* sends and receives that have been begun */
-    struct parcel *first, *last;
+    int sent, awaited; /* sends and receives that have begun */
+    struct transfer *first, *last;
 };
 
-struct play {
+struct simulation {
     struct mt_lrun *run;
     const struct mt_lchecker *c;
     struct lane *lanes; /* [from * n + to] */
     int *round;         /* [n]: the round that a member is in */
-    int place;          /* at hand */
+    int place;          /* the current member */
 };
 
-static struct lane *lane(const struct play *p, int from, int to) {
+static struct lane *lane(const struct simulation *p, int from, int to) {
     return &p->lanes[(int64_t)from * p->run->n + to];
 }
 
-static int steps_begin(const struct play *p, int place) {
+static int steps_begin(const struct simulation *p, int place) {
     return p->round[place] ? p->run->schedule[place]->round_end[p->round[place] - 1] : 0;
 }
 
-static int steps_end(const struct play *p, int place) {
+static int steps_end(const struct simulation *p, int place) {
     return p->run->schedule[place]->round_end[p->round[place]];
 }
 
-static bool done(const struct play *p, int place) {
+static bool done(const struct simulation *p, int place) {
     return !p->run->schedule[place] || p->round[place] >= p->run->schedule[place]->nrounds;
 }
 
-static bool travels(const struct mt_step *step) {
+static bool communicates(const struct mt_step *step) {
     return step->kind == MT_STEP_SEND || step->kind == MT_STEP_RECV || step->kind == MT_STEP_REDUCE;
 }
 
-static enum mt_status refuse(const struct play *p, const char *why, int peer) {
+static enum mt_status refuse(const struct simulation *p, const char *why, int peer) {
     return mt_lchecker_refuse(p->c, "member %d of the group, round %d: %s %d", p->place, p->round[p->place], why, peer);
 }
 
-static bool inside(const struct play *p, int buffer, int64_t offset, int64_t count) {
+static bool inside(const struct simulation *p, int buffer, int64_t offset, int64_t count) {
     return buffer >= 0 && buffer < 3 && offset >= 0 && count > 0 &&
            offset <= size_of(&p->run->buffer[p->place][buffer]) - count;
 }
 
-static enum mt_status check_step(const struct play *p, const struct mt_step *step) {
+static enum mt_status check_step(const struct simulation *p, const struct mt_step *step) {
     if (!inside(p, step->buffer, step->offset, step->count)) return refuse(p, "a step leaves buffer", step->buffer);
-    if (travels(step) && (step->peer < 0 || step->peer >= p->run->n || step->peer == p->place))
+    if (communicates(step) && (step->peer < 0 || step->peer >= p->run->n || step->peer == p->place))
         return refuse(p, "there is no peer", step->peer);
     if ((step->kind == MT_STEP_COPY || step->kind == MT_STEP_ADD) && !inside(p, step->to_buffer, step->to, step->count))
         return refuse(p, "a step leaves buffer", step->to_buffer);
     if ((step->kind == MT_STEP_REDUCE || step->kind == MT_STEP_ADD) && p->run->reduce == MT_REDUCE_NONE)
-        return refuse(p, "it adds, but has nothing to reduce by; buffer", step->buffer);
+        return refuse(p, "it reduces, but has no reduction; buffer", step->buffer);
     return MT_OK;
 }
 
-/* A round begins: what is sent is what the buffers hold now. */
-static enum mt_status begin_round(struct play *p, int place) {
+/* A round begins: it sends the present contents of buffers. */
+static enum mt_status begin_round(struct simulation *p, int place) {
     p->place = place;
     if (done(p, place)) return MT_OK;
     for (int i = steps_begin(p, place); i < steps_end(p, place); i++) {
@@ -208,35 +209,35 @@ static enum mt_status begin_round(struct play *p, int place) {
         if (step->kind == MT_STEP_RECV || step->kind == MT_STEP_REDUCE) lane(p, step->peer, place)->awaited++;
         if (step->kind != MT_STEP_SEND) continue;
         struct lane *out = lane(p, place, step->peer);
-        struct parcel *parcel = mt_calloc(1, sizeof *parcel);
-        parcel->count = step->count;
+        struct transfer *transfer = mt_calloc(1, sizeof *transfer);
+        transfer->count = step->count;
         extract(&p->run->buffer[place][step->buffer], step->offset, step->offset + step->count, -step->offset,
-                &parcel->content);
-        for (int s = 0; s < parcel->content.count; s++)
-            parcel->content.items[s].expr = rounded(p->run, parcel->content.items[s].expr);
+                &transfer->content);
+        for (int s = 0; s < transfer->content.count; s++)
+            transfer->content.items[s].expr = rounded(p->run, transfer->content.items[s].expr);
         if (out->last)
-            out->last->next = parcel;
+            out->last->next = transfer;
         else
-            out->first = parcel;
-        out->last = parcel;
+            out->first = transfer;
+        out->last = transfer;
         out->sent++;
     }
     return MT_OK;
 }
 
-/* Whether all peers of the member's round have come to the steps that match it. */
-static bool may_end(const struct play *p, int place) {
+/* Whether all peers of the member's round have reached the matching steps. */
+static bool may_end(const struct simulation *p, int place) {
     for (int i = steps_begin(p, place); i < steps_end(p, place); i++) {
         const struct mt_step *step = &p->run->schedule[place]->steps[i];
-        if (!travels(step)) continue;
+        if (!communicates(step)) continue;
         const struct lane *l = step->kind == MT_STEP_SEND ? lane(p, place, step->peer) : lane(p, step->peer, place);
         if (step->kind == MT_STEP_SEND ? l->sent > l->awaited : l->awaited > l->sent) return false;
     }
     return true;
 }
 
-/* What a place holds once `b` has been added to `a`. */
-static enum mt_status sum(struct play *p, struct mt_segment a, struct mt_segment b, struct mt_segment *out) {
+/* The sum of `a` and `b` at one range of places. */
+static enum mt_status sum(struct simulation *p, struct mt_segment a, struct mt_segment b, struct mt_segment *out) {
     *out = a;
     if (a.expr == MT_EXPR_GARBAGE || b.expr == MT_EXPR_GARBAGE) {
         out->expr = MT_EXPR_GARBAGE;
@@ -250,9 +251,9 @@ static enum mt_status sum(struct play *p, struct mt_segment a, struct mt_segment
     return MT_OK;
 }
 
-/* Write `content` (from place `to` on) to a buffer, or add it. */
-static enum mt_status put(struct play *p, int buffer, int64_t to, int64_t count, const struct mt_segments *content,
-                          bool add) {
+/* Overwrite `count` places of a buffer from `to` on with `content`, or add it. */
+static enum mt_status put(struct simulation *p, int buffer, int64_t to, int64_t count,
+                          const struct mt_segments *content, bool add) {
     struct mt_segments *target = &p->run->buffer[p->place][buffer], mine = {0}, result = {0};
     enum mt_status st = MT_OK;
     extract(target, to, to + count, 0, &mine);
@@ -272,22 +273,22 @@ static enum mt_status put(struct play *p, int buffer, int64_t to, int64_t count,
     return st;
 }
 
-static enum mt_status receive(struct play *p, const struct mt_step *step) {
+static enum mt_status receive(struct simulation *p, const struct mt_step *step) {
     struct lane *in = lane(p, step->peer, p->place);
-    struct parcel *parcel = in->first;
+    struct transfer *transfer = in->first;
     struct mt_segments content = {0};
-    if (parcel->count != step->count) return refuse(p, "what it expects is not as long as what comes from", step->peer);
-    in->first = parcel->next;
+    if (transfer->count != step->count) return refuse(p, "it expects another count than is sent by", step->peer);
+    in->first = transfer->next;
     if (!in->first) in->last = NULL;
-    extract(&parcel->content, 0, parcel->count, step->offset, &content);
+    extract(&transfer->content, 0, transfer->count, step->offset, &content);
     enum mt_status st = put(p, step->buffer, step->offset, step->count, &content, step->kind == MT_STEP_REDUCE);
     free(content.items);
-    free(parcel->content.items);
-    free(parcel);
+    free(transfer->content.items);
+    free(transfer);
     return st;
 }
 
-static enum mt_status do_step(struct play *p, const struct mt_step *step) {
+static enum mt_status do_step(struct simulation *p, const struct mt_step *step) {
     struct mt_segments content = {0};
     const struct mt_segments *from = &p->run->buffer[p->place][step->buffer];
     enum mt_status st = MT_OK;
@@ -311,7 +312,7 @@ static enum mt_status do_step(struct play *p, const struct mt_step *step) {
     return st;
 }
 
-static enum mt_status end_round(struct play *p, int place) {
+static enum mt_status end_round(struct simulation *p, int place) {
     p->place = place;
     enum mt_status st = MT_OK;
     for (int i = steps_begin(p, place); i < steps_end(p, place) && !st; i++)
@@ -321,7 +322,7 @@ static enum mt_status end_round(struct play *p, int place) {
     return begin_round(p, place);
 }
 
-static enum mt_status play_all(struct play *p) {
+static enum mt_status simulate(struct simulation *p) {
     enum mt_status st = MT_OK;
     for (int m = 0; m < p->run->n && !st; m++) st = begin_round(p, m);
     for (bool moved = true; moved && !st;) {
@@ -333,13 +334,13 @@ static enum mt_status play_all(struct play *p) {
         }
     }
     for (p->place = 0; p->place < p->run->n && !st; p->place++)
-        if (!done(p, p->place)) return refuse(p, "it waits for ever: deadlock in a group of", p->run->n);
+        if (!done(p, p->place)) return refuse(p, "it waits for ever: a deadlock in a group of", p->run->n);
     for (int i = 0; i < p->run->n * p->run->n && !st; i++)
-        if (p->lanes[i].first) return mt_lchecker_refuse(p->c, "something is sent that nobody takes");
+        if (p->lanes[i].first) return mt_lchecker_refuse(p->c, "something is sent that no member receives");
     return st;
 }
 
-/* Rounds are in order and are all of the steps. */
+/* Rounds are in order and within the steps. */
 static enum mt_status check_rounds(struct mt_lrun *run, const struct mt_lchecker *c) {
     for (int m = 0; m < run->n; m++) {
         const struct mt_schedule *s = run->schedule[m];
@@ -358,15 +359,15 @@ static enum mt_status check_rounds(struct mt_lrun *run, const struct mt_lchecker
 enum mt_status mt_lrun_schedules(struct mt_lrun *run, const struct mt_lchecker *c) {
     enum mt_status st = check_rounds(run, c);
     if (st) return st;
-    struct play p = {.run = run, .c = c};
+    struct simulation p = {.run = run, .c = c};
     p.lanes = mt_calloc((size_t)run->n * (size_t)run->n, sizeof *p.lanes);
     p.round = mt_calloc((size_t)run->n, sizeof *p.round);
-    st = play_all(&p);
+    st = simulate(&p);
     for (int i = 0; i < run->n * run->n; i++)
-        for (struct parcel *next, *parcel = p.lanes[i].first; parcel; parcel = next) {
-            next = parcel->next;
-            free(parcel->content.items);
-            free(parcel);
+        for (struct transfer *next, *transfer = p.lanes[i].first; transfer; transfer = next) {
+            next = transfer->next;
+            free(transfer->content.items);
+            free(transfer);
         }
     free(p.lanes);
     free(p.round);

@@ -33,7 +33,7 @@ static void test_choice(void) {
                 trial % 4 ? 16 * (int64_t)mt_random_below(seed, trial, 2 + (uint64_t)r, (uint64_t)most + 1) : 16 * most;
         struct mt_coll p = problem_of(trial % 2 ? MT_ALL_GATHER : MT_REDUCE_SCATTER, n, counts), q = p;
         enum mt_nccl_impl way = mt_nccl_impl_choose(&p);
-        CHECK(mt_nccl_impl_serves(way, &p), "trial %d: %s", (int)trial, mt_nccl_impl_name(way));
+        CHECK(mt_nccl_impl_serves(way, &p), "trial %d: %d", (int)trial, (int)way);
         for (enum mt_nccl_impl w = MT_NCCL_NATIVE; w < MT_NCCL_NIMPLS; w++)
             CHECK(!mt_nccl_impl_serves(w, &p) || mt_nccl_impl_cost_s(way, &p) <= mt_nccl_impl_cost_s(w, &p));
         q.me = n - 1;

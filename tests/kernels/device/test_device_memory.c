@@ -2,7 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/internal.h"
 #include "tests/check.h"
 
 static char root[] = "/tmp/motley-memory-XXXXXX";

@@ -294,4 +294,21 @@ static const char *sample_text(const struct sample *s) {
     return text;
 }
 
+/* Call `check` with every kind in all sizes, with room for two sets of outputs. */
+static inline void each_sample(uint64_t seed, void (*check)(struct sample *s, int sizes, double **want, double **got)) {
+    fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
+    for (int i = 0; i < NSPECS; i++)
+        for (int sizes = 0; sizes < NSIZES; sizes++) {
+            struct sample s;
+            double *want[MT_MAX_OUT], *got[MT_MAX_OUT];
+            sample_make(&specs[i], sizes, seed, &s);
+            if (s.spec->kind == MT_OP_embedding_grad && sizes) s.extent['v'] = 61, s.extent['x'] = 2; /* few ids */
+            sample_fill(&s, seed);
+            sample_outputs(&s, want), sample_outputs(&s, got);
+            check(&s, sizes, want, got);
+            outputs_free(&s, want), outputs_free(&s, got);
+            sample_free(&s);
+        }
+}
+
 #endif

@@ -1,6 +1,6 @@
 /* What ops.def promises beyond formulas: in-place outputs, exact rounding, dropout's statistics, refusals of calls that
  * are not well formed; and the exponentials that all of it uses. */
-#include "kernels/cpu/c/c.h"
+#include "kernels/cpu/c/internal.h"
 #include "tests/kernels/op/samples.h"
 
 static const uint64_t seed = 99;

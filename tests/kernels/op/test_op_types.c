@@ -52,24 +52,16 @@ static void same_bits(const struct sample *s, enum mt_type type, double **want, 
     omp_set_num_threads(2);
 }
 
+static void check_types(struct sample *s, int sizes, double **want, double **got) {
+    sample_run(s, MT_F64, NULL, want);
+    compare(s, MT_F32, want, got);
+    compare(s, MT_BF16, want, got);
+    compare(s, MT_F16, want, got);
+    same_bits(s, MT_F32, want, got);
+    if (sizes == 0) same_bits(s, MT_F64, want, got);
+}
+
 int main(void) {
-    uint64_t seed = 20;
-    fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
-    for (int i = 0; i < NSPECS; i++)
-        for (int sizes = 0; sizes < NSIZES; sizes++) {
-            struct sample s;
-            double *want[MT_MAX_OUT], *got[MT_MAX_OUT];
-            sample_make(&specs[i], sizes, seed, &s);
-            sample_fill(&s, seed);
-            sample_outputs(&s, want), sample_outputs(&s, got);
-            sample_run(&s, MT_F64, NULL, want);
-            compare(&s, MT_F32, want, got);
-            compare(&s, MT_BF16, want, got);
-            compare(&s, MT_F16, want, got);
-            same_bits(&s, MT_F32, want, got);
-            if (sizes == 0) same_bits(&s, MT_F64, want, got);
-            outputs_free(&s, want), outputs_free(&s, got);
-            sample_free(&s);
-        }
+    each_sample(20, check_types);
     return 0;
 }

@@ -58,7 +58,7 @@ static void test_refusals(void) {
         const char *header, *reason;
     } cases[] = {
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,20]}}", "do not fit"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[5],\"data_offsets\":[4,24]}}", "hole"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[5],\"data_offsets\":[4,24]}}", "gap"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[5],\"data_offsets\":[0,20]}}", "truncated or damaged"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[7],\"data_offsets\":[0,28]}}", "data_offsets"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[6],\"data_offsets\":[24,0]}}", "do not fit"},
@@ -78,10 +78,10 @@ static void test_refusals(void) {
          "a"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[6],\"data_offsets\":[0,24]},\"__metadata__\":{\"n\":1}}",
          "__metadata__"},
-        {"[1]", "no JSON object"},
+        {"[1]", "not a JSON object"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[6],\"data_offsets\":[0,24]}}]", "raw"},
         {"{\"a\":", "raw"},
-        {"", "no JSON object"},
+        {"", "not a JSON object"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[6],\"data_offsets\":[0,24]},"
          "\"__metadata__\":{\"xxh3.header\": \"0123456789abcdef\"}}",
          "header is damaged"},

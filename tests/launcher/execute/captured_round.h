@@ -4,6 +4,7 @@
 #define MT_TESTS_LAUNCHER_EXECUTE_CAPTURED_ROUND_H
 
 #include "launcher/execute/executor.h"
+#include "tests/launcher/execute/poison.h"
 #include "synth/interp/init.h"
 #include "tests/synth/random_program.h"
 
@@ -116,7 +117,7 @@ static void captured_run(const struct captured_round *round, bool whole, struct 
              err);
     if (!whole) mt_executor_trace(ex, captured_ignore, NULL);
     captured_set_states(round, ex);
-    CHECK_OK(mt_executor_poison(ex, &err), err);
+    CHECK_OK(poison(ex, &err), err);
     captured_runs(round, ex, MT_RUN_TRAIN, EVALUATED_AFTER, 1, whole, end);
     captured_runs(round, ex, MT_RUN_FORWARD, EVALUATIONS, 100, whole, end);
     captured_runs(round, ex, MT_RUN_TRAIN, CAPTURED_STEPS - EVALUATED_AFTER, 1 + EVALUATED_AFTER, whole, end);

@@ -6,6 +6,7 @@
 #include <omp.h>
 
 #include "launcher/execute/executor.h"
+#include "tests/launcher/execute/poison.h"
 #include "tests/synth/parts.h"
 #include "tests/synth/random_program.h"
 
@@ -152,12 +153,12 @@ static void run_rank(struct round *round, int rank, struct mt_comm *comm) {
     CHECK_OK(mt_executor_new(device, comm, train, forward, 60, &ex, &err), err);
     set_states(round, rank, ex);
     struct mt_clock clock = {.step = 1, .seed = SEED, .lr = 0.01};
-    CHECK_OK(mt_executor_poison(ex, &err), err);
+    CHECK_OK(poison(ex, &err), err);
     feed(ex, MT_RUN_FORWARD, g);
     CHECK_OK(mt_executor_run(ex, MT_RUN_FORWARD, &clock, &err), err);
     check_reports(ex, MT_RUN_FORWARD, round->want_forward);
     for (clock.step = 1; clock.step <= STEPS; clock.step++) {
-        CHECK_OK(mt_executor_poison(ex, &err), err);
+        CHECK_OK(poison(ex, &err), err);
         feed(ex, MT_RUN_TRAIN, g);
         CHECK_OK(mt_executor_run(ex, MT_RUN_TRAIN, &clock, &err), err);
     }

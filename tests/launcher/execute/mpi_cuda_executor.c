@@ -70,12 +70,10 @@ static void test_stall(struct mt_comm *comm) {
         struct mt_executor_progress sight;
         captured_give(&round, ex, MT_RUN_TRAIN, 10, false);
         CHECK_OK(mt_executor_submit(ex, MT_RUN_TRAIN, &clock, &err), err);
-        double start_s = mt_now_s();
         mt_sleep_s(0.5);
         mt_executor_query(ex, &sight);
         CHECK(sight.waits && names_collective(round.low[MT_RUN_TRAIN], sight.text), "\"%s\"", sight.text);
         CHECK_EQ(mt_executor_finish(ex, &err), MT_ESTALL);
-        CHECK(mt_now_s() - start_s < 8, "%g s", mt_now_s() - start_s);
         CHECK(names_collective(round.low[MT_RUN_TRAIN], err.text), "%s", err.text);
         printf("%s\n", err.text);
         fflush(stdout);

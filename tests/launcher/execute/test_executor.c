@@ -5,6 +5,8 @@
 #include <pthread.h>
 
 #include "tests/launcher/execute/executor_round.h"
+#include "tests/synth/layout/rules.h"
+#include "tests/synth/find_op.h"
 
 struct worker {
     struct round *round;
@@ -84,7 +86,7 @@ static void test_model(const char *text, int64_t batch, double dropout, enum mt_
 
 static void split_rule(const struct mt_graph *g, struct mt_choice *choice, const char *op, const char *label) {
     struct mt_rule rules[MT_MAX_INDICES + MT_MAX_IN + 1];
-    int o = mt_graph_find_op(g, op), n = mt_rules(&g->ops[o], choice->splits, choice->nsplits, rules);
+    int o = find_op(g, op), n = all_rules(&g->ops[o], choice->splits, choice->nsplits, rules);
     for (int r = 0; r < n; r++)
         if (rules[r].kind == MT_RULE_SPLIT && rules[r].split->label == label_named(g, label))
             choice->rules[o] = rules[r];
@@ -228,10 +230,8 @@ static void test_stall(void) {
     struct pair pair;
     pair_init(&pair, 0.2);
     struct runner runner = {&pair, 0, MT_OK, MT_ERR_INIT};
-    double start_s = mt_now_s();
     run_once(&runner);
     CHECK_EQ(runner.st, MT_ESTALL);
-    CHECK(mt_now_s() - start_s < 20, "%g s", mt_now_s() - start_s);
     bool named = false;
     for (int i = 0; i < pair.low[0]->ninstrs; i++)
         named |= pair.low[0]->instrs[i].what == MT_LOWERED_COLLECTIVE &&
@@ -254,7 +254,7 @@ static void *submit_twice(void *argument) {
     for (int i = 0; i < 2; i++) {
         struct mt_clock clock = {.step = 1 + i, .seed = SEED, .lr = 0.01};
         CHECK_EQ(mt_executor_in_flight(ex), 0);
-        CHECK_OK(mt_executor_poison(ex, &err), err);
+        CHECK_OK(poison(ex, &err), err);
         CHECK_OK(mt_executor_submit(ex, MT_RUN_TRAIN, &clock, &err), err);
         CHECK_EQ(mt_executor_in_flight(ex), 1);
         CHECK_EQ(mt_executor_feed(ex, MT_RUN_TRAIN, mt_graph_find_value(s->pair->graph, "tokens"), NULL, NULL, &err),

@@ -54,11 +54,11 @@ static void expect(struct scene *s, const char *want) {
     mt_merge_calls(s->calls, merges, s->apart, s->n, &arena, s->many);
     for (int i = 0; i < s->n; i++) {
         CHECK_EQ(s->many[i], want[i] - '0');
-        CHECK_EQ(s->calls[i].many, s->many[i] > 1 ? s->many[i] : 0);
+        CHECK_EQ(s->calls[i].ncalls, s->many[i] > 1 ? s->many[i] : 0);
         CHECK_OK(mt_call_check(&s->calls[i], &err), err);
         for (int k = 0; k < s->many[i] && s->many[i] > 1; k++) { /* each part is the call that was there */
-            struct mt_call part = mt_call_part(&s->calls[i], k), *was = &before[i + k];
-            CHECK(part.kind == was->kind && part.clock == was->clock && !part.many);
+            struct mt_call part = mt_call_nth(&s->calls[i], k), *was = &before[i + k];
+            CHECK(part.kind == was->kind && part.clock == was->clock && !part.ncalls);
             CHECK(part.attr->lr_scale == was->attr->lr_scale);
             for (int x = 0; x < part.nin; x++) CHECK(part.in[x].data == was->in[x].data);
             CHECK(part.out[0].data == was->out[0].data);
@@ -111,7 +111,7 @@ int main(void) {
     add_cast(&s, 0, 20), add_cast(&s, 1, 21);
     struct mt_tensor in[2] = {s.in[0][0], s.in[1][0]}, out[2] = {s.out[0], s.out[1]};
     struct mt_attr both[2] = {attrs[0], attrs[1]};
-    struct mt_call call = {.kind = MT_OP_cast, .attr = both, .nin = 1, .nout = 1, .in = in, .out = out, .many = 2};
+    struct mt_call call = {.kind = MT_OP_cast, .attr = both, .nin = 1, .nout = 1, .in = in, .out = out, .ncalls = 2};
     CHECK_OK(mt_call_check(&call, &err), err);
     in[1].type = MT_F64;
     CHECK_EQ(mt_call_check(&call, &err), MT_EBUG);

@@ -16,16 +16,16 @@ static void wait_for(int fd, short events) {
 
 /* A connection by one of the addresses of the line: both ends. */
 static void join(int listening, const char *line, uint64_t want, struct watch_link ends[2]) {
-    struct sockaddr_storage places[WATCH_PLACES];
+    struct sockaddr_storage addresses[WATCH_ADDRESSES];
     char text[128];
     uint64_t token = 0;
-    int n = watch_read_line(line, &token, places, WATCH_PLACES);
+    int n = watch_read_line(line, &token, addresses, WATCH_ADDRESSES);
     CHECK(n > 0 && token == want);
     for (int p = 0; p < n; p++) {
-        watch_print_place(&places[p], text, sizeof text);
+        watch_print_address(&addresses[p], text, sizeof text);
         CHECK(strstr(text, " port ") != NULL);
     }
-    ends[0] = watch_connect(&places[0]); /* on a network of this host, so it can be reached */
+    ends[0] = watch_connect(&addresses[0]); /* on a network of this host, so it can be reached */
     CHECK(ends[0].fd >= 0);
     wait_for(listening, POLLIN);
     ends[1] = watch_accept(listening);
@@ -33,31 +33,31 @@ static void join(int listening, const char *line, uint64_t want, struct watch_li
     wait_for(ends[0].fd, POLLOUT);
 }
 
-static int receive(struct watch_link *link, struct watch_note *note, char *text) {
+static int receive(struct watch_link *link, struct watch_message *message, char *text) {
     wait_for(link->fd, POLLIN);
-    return watch_receive(link, note, text);
+    return watch_receive(link, message, text);
 }
 
 static void check_notes(struct watch_link ends[2]) {
-    struct watch_note note = {.kind = WATCH_FAIL, .place = 3, .code = 4, .host = "a", .at = "step 17"}, got;
+    struct watch_message message = {.kind = WATCH_FAIL, .world_rank = 3, .code = 4, .host = "a", .at = "step 17"}, got;
     char text[WATCH_TEXT], longest[2 * WATCH_TEXT];
     CHECK_EQ(watch_receive(&ends[1], &got, text), 0);
-    CHECK(watch_send(&ends[0], &note, "it broke"));
+    CHECK(watch_send(&ends[0], &message, "it broke"));
     CHECK_EQ(receive(&ends[1], &got, text), 1);
     CHECK_EQ(got.kind, WATCH_FAIL);
-    CHECK_EQ(got.place, 3);
+    CHECK_EQ(got.world_rank, 3);
     CHECK(!strcmp(got.at, "step 17") && !strcmp(text, "it broke"));
     memset(longest, 'x', sizeof longest);
     longest[sizeof longest - 1] = 0;
-    CHECK(watch_send(&ends[1], &note, longest)); /* cut to what a note carries */
-    CHECK(watch_send(&ends[1], &note, NULL));
+    CHECK(watch_send(&ends[1], &message, longest)); /* cut to what a message carries */
+    CHECK(watch_send(&ends[1], &message, NULL));
     CHECK_EQ(receive(&ends[0], &got, text), 1);
     CHECK_EQ((int)strlen(text), WATCH_TEXT - 1);
     CHECK_EQ(receive(&ends[0], &got, text), 1);
     CHECK_EQ((int)strlen(text), 0);
-    /* A note that comes in two pieces. */
-    CHECK(watch_send(&ends[0], &note, NULL));
-    char whole[sizeof note];
+    /* A message that comes in two pieces. */
+    CHECK(watch_send(&ends[0], &message, NULL));
+    char whole[sizeof message];
     wait_for(ends[1].fd, POLLIN);
     CHECK_EQ(recv(ends[1].fd, whole, sizeof whole, MSG_WAITALL), (int)sizeof whole);
     CHECK_EQ(send(ends[0].fd, whole, 100, 0), 100);
@@ -69,20 +69,20 @@ static void check_notes(struct watch_link ends[2]) {
 
 static void check_strangers(int listening, const char *line, uint64_t token) {
     struct watch_link ends[2];
-    struct watch_note note, got;
+    struct watch_message message, got;
     char text[WATCH_TEXT];
     join(listening, line, token, ends);
-    memset(&note, 'G', sizeof note); /* "GET / ..." */
-    CHECK_EQ(send(ends[0].fd, &note, sizeof note, 0), (int)sizeof note);
+    memset(&message, 'G', sizeof message); /* "GET / ..." */
+    CHECK_EQ(send(ends[0].fd, &message, sizeof message, 0), (int)sizeof message);
     CHECK_EQ(receive(&ends[1], &got, text), -1);
     watch_close(&ends[1]);
     CHECK_EQ(receive(&ends[0], &got, text), -1); /* the other end has gone */
     watch_close(&ends[0]);
-    CHECK(!watch_send(&ends[0], &note, NULL));
-    struct sockaddr_storage places[2];
+    CHECK(!watch_send(&ends[0], &message, NULL));
+    struct sockaddr_storage addresses[2];
     uint64_t none;
-    CHECK_EQ(watch_read_line("", &none, places, 2), 0);
-    CHECK_EQ(watch_read_line("00ff 80 10.0.0.1 nonsense fd00::1 10.0.0.2", &none, places, 2), 2);
+    CHECK_EQ(watch_read_line("", &none, addresses, 2), 0);
+    CHECK_EQ(watch_read_line("00ff 80 10.0.0.1 nonsense fd00::1 10.0.0.2", &none, addresses, 2), 2);
     CHECK_EQ((int)none, 255);
 }
 

@@ -241,8 +241,8 @@ static void linear(int nranks, int nsplits, int64_t *work) {
         for (int s = 0; s < nsplits; s++) /* each split has its own stage */
             compute[(s * nsplits + s) * 4 + c] = (struct mt_share_curve){2, at, value[c]};
     }
-    struct mt_balance p = {nranks, 4,    nsplits, nsplits, class, splits, names, names, compute, comm,
-                           zero,   zero, memory,  none,    none,  NULL,   0,     NULL,  60};
+    struct mt_balance p = {nranks, 4,    nsplits, nsplits, class, splits, names, names, compute,
+                           comm,   zero, zero,    memory,  none,  none,   0,     NULL,  60};
     struct mt_balanced out;
     CHECK_OK(mt_balance_solve(&p, &out, &err), err);
     check_shares(&p, &out);
@@ -374,53 +374,6 @@ static void starts(void) {
     }
 }
 
-/* A split that follows another is as if its curves were the other's. */
-static void following(void) {
-    for (uint64_t seed = 1; seed <= 10; seed++) {
-        struct mt_arena arena = MT_ARENA_INIT;
-        struct draws d = {7000 + seed, 0};
-        struct case_shape shape = {5, 3, 1, 2, 12, 60, 2, 0.3};
-        struct mt_balance p, q;
-        struct mt_balanced one, two;
-        random_case(&arena, &d, &shape, &p);
-        /* q: half of every curve on "tokens", 8 a sample; memory all there. */
-        int n = p.nstages * p.nclasses;
-        struct mt_share_curve *curves[3];
-        for (int kind = 0; kind < 3; kind++) {
-            const struct mt_share_curve *from = kind == 0 ? p.compute : kind == 1 ? p.comm : p.memory;
-            int rows = kind == 2 ? 1 : p.nstages;
-            curves[kind] = mt_new(&arena, struct mt_share_curve, 2 * n);
-            for (int i = 0; i < rows * p.nclasses; i++) {
-                struct mt_share_curve *batch = &curves[kind][i / p.nclasses * 2 * p.nclasses + i % p.nclasses];
-                int64_t *at = mt_new(&arena, int64_t, from[i].npoints);
-                double *value = mt_new(&arena, double, from[i].npoints);
-                for (int j = 0; j < from[i].npoints; j++)
-                    at[j] = 8 * from[i].at[j], value[j] = from[i].value[j] * (kind == 2 ? 1 : 0.5);
-                *batch = (struct mt_share_curve){kind == 2 ? 0 : from[i].npoints, from[i].at, value};
-                batch[p.nclasses] = (struct mt_share_curve){from[i].npoints, at, value};
-            }
-        }
-        struct mt_balance_split splits[2] = {p.splits[0], {"tokens", 8 * p.splits[0].extent, 4 * p.splits[0].align}};
-        const int same[2] = {-1, 0};
-        q = p;
-        q.nsplits = 2, q.splits = splits, q.same = same;
-        q.compute = curves[0], q.comm = curves[1], q.memory = curves[2];
-        enum mt_status st = mt_balance_solve(&p, &one, &err);
-        CHECK_EQ(mt_balance_solve(&q, &two, &err), st);
-        if (!st) {
-            CHECK_NEAR(two.step_s, one.step_s, 1e-9 * one.step_s);
-            for (int r = 0; r < p.nranks; r++) CHECK_EQ(two.sizes[p.nranks + r], 8 * two.sizes[r]);
-            CHECK_NEAR(mt_balance_time(&q, two.sizes, NULL), two.step_s, 0);
-            mt_arena_release(&one.arena);
-            mt_arena_release(&two.arena);
-        }
-        splits[1].align = 3 * 8 * p.splits[0].align;
-        CHECK_EQ(mt_balance_solve(&q, &two, &err), MT_EINPUT);
-        CHECK(strstr(err.text, "cannot follow"), "%s", err.text);
-        mt_arena_release(&arena);
-    }
-}
-
 static void refused(const struct mt_balance *p, const char *text) {
     struct mt_balanced out;
     CHECK_EQ(mt_balance_solve(p, &out, &err), MT_EINPUT);
@@ -434,8 +387,8 @@ static void bad_input(void) {
     int class[2] = {0, 0};
     struct mt_share_curve compute = {2, at, value}, comm = {0}, memory = {2, at, bytes};
     struct mt_balance_split split = {"batch", 10, 4};
-    struct mt_balance p = {2,    1,    1,       1,    class, &split, names, names, &compute, &comm,
-                           zero, zero, &memory, none, none,  NULL,   0,     NULL,  10};
+    struct mt_balance p = {2,     1,    1,    1,       class, &split, names, names, &compute,
+                           &comm, zero, zero, &memory, none,  none,   0,     NULL,  10};
     struct mt_balanced out;
     CHECK_OK(mt_balance_solve(&p, &out, &err), err);
     CHECK(out.exact && out.sizes[0] == 6 && out.sizes[1] == 4, "%d %d", (int)out.sizes[0], (int)out.sizes[1]);
@@ -484,6 +437,5 @@ int main(void) {
     scaling();
     bindings_are_differences();
     starts();
-    following();
     return 0;
 }

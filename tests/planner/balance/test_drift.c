@@ -36,7 +36,7 @@ static void test_gain(void) {
     mt_drift_init(&d, N, shares, 1);
     /* Rank 1 is half as fast as thought: 20 samples of 20 ms against 10 ms; 8 samples of 25 ms. */
     const double slow[N] = {0.010, 0.020, 0.025};
-    CHECK_EQ(windows(&d, &clock_s, MT_DRIFT_SETTLE_S, slow, 0.05, 0.02), 0); /* not before it has settled */
+    CHECK_EQ(windows(&d, &clock_s, MT_DRIFT_WARMUP_S, slow, 0.05, 0.02), 0); /* not before the warm-up has ended */
     CHECK_EQ(windows(&d, &clock_s, 5, slow, 0.05, 0.02), 1);
     /* In proportion to 100, 50, 40 samples a second: 25.3 12.6 10.1 of 48; the longest rank goes from 0.4 to 0.26 s. */
     CHECK(d.better[0] == 25 && d.better[1] == 13 && d.better[2] == 10, "%d %d %d", (int)d.better[0], (int)d.better[1],

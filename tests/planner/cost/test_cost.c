@@ -1,4 +1,4 @@
-/* Costs of collectives against closed forms and hand-made figures: schedules played over equal paths take what the
+/* Costs of collectives against closed forms and hand-made figures: schedules simulated over equal paths take what the
  * algorithm's own formula says, shared links are divided, fits are reproduced, and what was never measured is scaled by
  * what was. */
 #include "planner/cost/cost.h"
@@ -140,8 +140,8 @@ static void test_extrapolation(void) {
     struct mt_cost here = mt_cost_coll(
         &s->costs, &(struct mt_coll){MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, 2, 0, 0, counts, false}, pair, ring);
     struct mt_cost cost = mt_cost_coll(&s->costs, &problem, all, ring);
-    double played_s = mt_cost_schedule_s(&s->costs, &problem, all, ring);
-    CHECK_NEAR(cost.s, 1.5 * played_s, 1e-9 * played_s);
+    double simulated_s = mt_cost_schedule_s(&s->costs, &problem, all, ring);
+    CHECK_NEAR(cost.s, 1.5 * simulated_s, 1e-9 * simulated_s);
     CHECK_EQ(cost.basis, MT_COST_SCALED);
     CHECK(cost.error > 5 * here.error, "%g", cost.error);
     struct mt_cost kin = mt_cost_coll(&s->costs, &problem, all, tree); /* AllReduce's ring speaks for its tree */
@@ -177,10 +177,10 @@ static void test_many(void) {
         struct mt_coll problem = problem_of(algorithm->kind, MANY, 2000, EVEN, counts);
         double cost_s = algorithm->cost_s(&problem, 50e-6, 1e8);
         CHECK_NEAR(mt_cost_coll(&flat->costs, &problem, group, algorithm).s, cost_s, 1e-9 * cost_s);
-        double played_s = mt_cost_schedule_s(&nodes->costs, &problem, group, algorithm);
+        double simulated_s = mt_cost_schedule_s(&nodes->costs, &problem, group, algorithm);
         double got_s = mt_cost_coll(&nodes->costs, &problem, group, algorithm).s;
-        CHECK(got_s < 2 * played_s && got_s > 0.5 * played_s, "%s %s: %g, played %g", mt_coll_name(algorithm->kind),
-              algorithm->name, got_s, played_s);
+        CHECK(got_s < 2 * simulated_s && got_s > 0.5 * simulated_s, "%s %s: %g, simulated %g",
+              mt_coll_name(algorithm->kind), algorithm->name, got_s, simulated_s);
     }
     free(flat);
     free(nodes);

@@ -46,7 +46,7 @@ static void test_open(void) {
 static void test_small(void) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_plan *plan = make("gpt2:355m", (const double[]){1, 0, 1}), *small, *alone;
-    CHECK_OK(mt_variant_small(plan, &small, &err), err);
+    CHECK_OK(mt_proxy_plan_small(plan, &small, &err), err);
     CHECK_TEXT(small->model, "gpt2:layers=2,heads=2,embed=32,context=32,vocab=256,ffn=128,bias=1,tied=1");
     CHECK_EQ(small->job.seq, 32);
     CHECK_EQ(mt_plan_split_named(small, "batch")->sizes[0], 4);
@@ -55,7 +55,7 @@ static void test_small(void) {
         CHECK(sizes[0] > 0 && sizes[1] == 0 && sizes[2] > 0, "%s", small->splits[s].name);
     }
     CHECK_EQ(mt_plan_split_named(small, "storage:vocab")->sizes[2], 128);
-    alone = mt_variant_alone(small);
+    alone = mt_proxy_plan_one_rank(small);
     CHECK_EQ(alone->nranks, 1);
     CHECK_EQ(mt_plan_split_named(alone, "storage:vocab")->sizes[0], 256);
     CHECK_EQ(mt_plan_split_named(plan, "storage:vocab")->sizes[0] +
@@ -64,6 +64,23 @@ static void test_small(void) {
     mt_plan_free(alone);
     mt_plan_free(small);
     mt_plan_free(plan);
+}
+
+/* What mt_lower_fold promises of two ranks of one class (lower.h). */
+static bool alike(const struct mt_program *program, int a, int b) {
+    if (program->body_count[a] != program->body_count[b]) return false;
+    for (int v = 0; v < program->nvalues; v++) {
+        const struct mt_box *x = mt_pvalue_box(program, v, a), *y = mt_pvalue_box(program, v, b);
+        for (int i = 0; i < program->layouts.items[program->values[v].layout].naxes; i++)
+            if (x->hi[i] - x->lo[i] != y->hi[i] - y->lo[i]) return false;
+    }
+    for (int k = 0; k < MT_NBLOCKS; k++)
+        for (int i = 0; i < program->blocks[k].ninstrs; i++) {
+            const struct mt_instr *instr = &program->blocks[k].instrs[i];
+            if (instr->kind != MT_INSTR_COLLECTIVE) continue;
+            if (instr->coll == MT_ALL_TO_ALL || instr->group[a] != instr->group[b]) return false;
+        }
+    return true;
 }
 
 /* The plan's memory is each rank's own, though ranks that are alike are not all lowered. */
@@ -95,13 +112,13 @@ static void test_memory(void) {
         CHECK_EQ(plan->memory[r].state_bytes, lowered->state_bytes);
         mt_lowered_free(lowered);
         for (int q = 0; q < r; q++) {
-            pairs += mt_lower_alike(&planned.program, q, r);
-            CHECK_EQ(like[q] == like[r], mt_lower_alike(&planned.program, q, r));
+            pairs += alike(&planned.program, q, r);
+            CHECK_EQ(like[q] == like[r], alike(&planned.program, q, r));
         }
     }
     CHECK_EQ(pairs, 7); /* of ranks 0, 1, 2 and 5; and 3 and 4 */
-    CHECK(!mt_lower_alike(&planned.program, 0, 3), "a share and none");
-    CHECK(!mt_lower_alike(&planned.program, 0, 6), "other micro-batches");
+    CHECK(!alike(&planned.program, 0, 3), "a share and none");
+    CHECK(!alike(&planned.program, 0, 6), "other micro-batches");
     mt_device_close(device);
     mt_planned_release(&planned);
     mt_plan_free(plan);

@@ -1,7 +1,7 @@
-/* A step of all ranks in small steps of time: no heap, no folding, no rates kept; who may begin is asked of the rules
- * that lower.h states. Slow, plain, and independent of the prediction that it is compared with. */
-#ifndef MT_TESTS_PLANNER_PREDICT_NAIVE_PLAY_H
-#define MT_TESTS_PLANNER_PREDICT_NAIVE_PLAY_H
+/* A step of all ranks in small steps of time, by the rules that lower.h states: without a heap, without classes of
+ * ranks, without rates that are kept. Slow, plain, and independent of the prediction that it is compared with. */
+#ifndef MT_TESTS_PLANNER_PREDICT_NAIVE_SIMULATION_H
+#define MT_TESTS_PLANNER_PREDICT_NAIVE_SIMULATION_H
 
 #include "kernels/coll/nccl_impl.h"
 #include "kernels/device/piece.h"
@@ -12,7 +12,7 @@ struct node {
     int instr, iteration;
     int before, wait; /* nodes of this rank that must have ended, or -1 */
     int barrier;      /* all nodes before this one must have ended; 0: no */
-    double own_s, travel_s, unpack_s;
+    double own_s, transfer_s, unpack_s;
     int kernels; /* of a collective */
     const struct mt_linstr *c;
     enum mt_block_kind block;
@@ -20,7 +20,7 @@ struct node {
 
 struct naive_stream {
     int next, current; /* nodes; current -1: idle */
-    int part;          /* -1 waiting for multiprocessors, 0 own, 1 waiting for the group, 2 travelling, 3 unpacking */
+    int part;          /* -1 waits for multiprocessors, 0 own, 1 waits for the group, 2 transfer, 3 unpacking */
     double done_s, spare_s, came_s;
 };
 
@@ -31,7 +31,7 @@ struct naive_rank {
     bool *ended;
     struct naive_stream streams[2];
     bool gpu;
-    double copy_rate, compute_slowdown, comm_slowdown, kernel_s; /* kernel_s: what is left of one, in the mean */
+    double copy_rate, compute_slowdown, comm_slowdown, kernel_s; /* kernel_s: mean rest of a running kernel */
 };
 
 static inline const struct mt_cluster_class *naive_class(const struct mt_costs *costs, int rank) {
@@ -70,9 +70,9 @@ static inline void naive_price(const struct mt_costs *costs, int rank, struct no
     n->unpack_s = naive_pieces_s(costs, rank, c, c->unpack, c->nunpack);
     n->kernels = 1 + (n->own_s > 0) + (n->unpack_s > 0);
     n->own_s += naive_class(costs, rank)->overhead_s;
-    n->travel_s = -1;
+    n->transfer_s = -1;
     if (c->what == MT_LOWERED_COLLECTIVE && c->schedule)
-        n->travel_s = mt_cost_coll(costs, &c->problem, c->group, c->algorithm).s;
+        n->transfer_s = mt_cost_coll(costs, &c->problem, c->group, c->algorithm).s;
 }
 
 /* One step's nodes in order, BODY unrolled. */
@@ -98,7 +98,7 @@ static inline void naive_unroll(const struct mt_costs *costs, int rank, struct n
                                    .before = last[c->stream],
                                    .wait = c->wait >= 0 ? latest[c->wait] : -1,
                                    .barrier = barrier,
-                                   .travel_s = -1,
+                                   .transfer_s = -1,
                                    .block = (enum mt_block_kind)b,
                                    .c = c};
                 if (b != MT_BODY || low->body_count > 0) naive_price(costs, rank, n);
@@ -107,7 +107,7 @@ static inline void naive_unroll(const struct mt_costs *costs, int rank, struct n
         }
     }
     free(latest);
-    double all_s = 0; /* of a time within operators drawn at random, half of the operator is left */
+    double all_s = 0; /* at a random time within operators, half of the operator is left on average */
     for (int i = 0; i < r->nnodes; i++) all_s += r->nodes[i].c->what == MT_LOWERED_OP ? r->nodes[i].own_s : 0;
     for (int i = 0; i < r->nnodes && r->gpu && all_s > 0; i++)
         if (r->nodes[i].c->what == MT_LOWERED_OP) r->kernel_s += r->nodes[i].own_s / all_s * r->nodes[i].own_s / 2;
@@ -121,13 +121,13 @@ struct naive {
     double *ends_s, now_s;
 };
 
-/* Whether another rank is in the same collective of the same step and has come to it (`travels`: or is on its way). */
+/* Whether rank b is in the same collective of the same step as rank a, and has reached its rendezvous. */
 static inline bool naive_same(const struct naive *n, int a, int b) {
     const struct naive_rank *x = &n->ranks[a], *y = &n->ranks[b];
     if (y->step != x->step || y->streams[1].current < 0) return false;
     const struct node *mine = &x->nodes[x->streams[1].current], *theirs = &y->nodes[y->streams[1].current];
     return mine->block == theirs->block && mine->iteration == theirs->iteration &&
-           mine->c->sources[0] == theirs->c->sources[0] && theirs->travel_s >= 0 && y->streams[1].part >= 1;
+           mine->c->sources[0] == theirs->c->sources[0] && theirs->transfer_s >= 0 && y->streams[1].part >= 1;
 }
 
 static inline void naive_begin(struct naive_rank *r, int s) {
@@ -142,7 +142,7 @@ static inline void naive_begin(struct naive_rank *r, int s) {
         for (int i = 0; i < node->barrier; i++)
             if (!r->ended[i]) return;
         stream->current = stream->next++;
-        stream->part = r->gpu && node->travel_s >= 0 ? -1 : 0;
+        stream->part = r->gpu && node->transfer_s >= 0 ? -1 : 0;
         stream->done_s = stream->spare_s;
         stream->spare_s = 0;
     }
@@ -164,7 +164,7 @@ static inline bool naive_end(struct naive *n, int rank, int s) {
     }
     if (stream->part == 0 && stream->done_s >= node->own_s) {
         stream->done_s -= node->own_s;
-        stream->part = node->travel_s >= 0 ? 1 : 3;
+        stream->part = node->transfer_s >= 0 ? 1 : 3;
         if (stream->part == 1) stream->done_s = 0, stream->came_s = n->now_s;
         return true;
     }
@@ -174,15 +174,16 @@ static inline bool naive_end(struct naive *n, int rank, int s) {
         double first_s = n->now_s;
         for (int i = 0; i < node->c->problem.n; i++)
             first_s = fmin(first_s, n->ranks[node->c->group[i]].streams[s].came_s);
-        double nap_s = r->gpu ? 0 : mt_comm_nap_s(n->now_s - first_s); /* the first to come sleeps half of it on */
+        double nap_s =
+            r->gpu ? 0 : mt_comm_backoff_s(n->now_s - first_s); /* the first to arrive sleeps for half of it on average */
         for (int i = 0; i < node->c->problem.n; i++) {
             n->ranks[node->c->group[i]].streams[s].part = 2;
             n->ranks[node->c->group[i]].streams[s].done_s = -nap_s / 2;
         }
         return true;
     }
-    if (stream->part == 2 && stream->done_s >= node->travel_s) {
-        stream->done_s -= node->travel_s;
+    if (stream->part == 2 && stream->done_s >= node->transfer_s) {
+        stream->done_s -= node->transfer_s;
         stream->part = 3;
         return true;
     }
@@ -195,7 +196,7 @@ static inline bool naive_end(struct naive *n, int rank, int s) {
     return false;
 }
 
-static inline void naive_settle(struct naive *n) {
+static inline void naive_progress(struct naive *n) {
     for (bool changed = true; changed;) {
         changed = false;
         for (int k = 0; k < n->nranks; k++) {
@@ -222,17 +223,19 @@ static inline void naive_advance(struct naive *n, double tick_s) {
     for (int k = 0; k < n->nranks; k++) {
         struct naive_rank *r = &n->ranks[k];
         struct naive_stream *compute = &r->streams[0], *comm = &r->streams[1];
-        bool computes = compute->current >= 0, travels = comm->current >= 0 && comm->part == 2;
+        bool computes = compute->current >= 0, transferring = comm->current >= 0 && comm->part == 2;
         bool copies = comm->current >= 0 && (comm->part == 0 || comm->part == 3);
         bool disturbed = false, spins = comm->current >= 0 && comm->part == 1 && r->gpu;
-        for (int i = 0; travels && i < r->nodes[comm->current].c->problem.n; i++)
+        for (int i = 0; transferring && i < r->nodes[comm->current].c->problem.n; i++)
             disturbed |= n->ranks[r->nodes[comm->current].c->group[i]].streams[0].current >= 0;
         if (computes)
-            compute->done_s += tick_s * (copies ? r->copy_rate : travels || spins ? 1 / (1 + r->compute_slowdown) : 1);
+            compute->done_s += tick_s * (copies                  ? r->copy_rate
+                                         : transferring || spins ? 1 / (1 + r->compute_slowdown)
+                                                                 : 1);
         if (comm->current < 0 || comm->part == 1) continue;
-        comm->done_s += tick_s * (copies && computes     ? r->copy_rate
-                                  : travels && disturbed ? 1 / (1 + r->comm_slowdown)
-                                                         : 1);
+        comm->done_s += tick_s * (copies && computes          ? r->copy_rate
+                                  : transferring && disturbed ? 1 / (1 + r->comm_slowdown)
+                                                              : 1);
     }
 }
 
@@ -259,7 +262,7 @@ static inline double naive_step_s(const struct mt_program *program, const struct
         naive_unroll(costs, k, r);
     }
     for (bool more = true; more; n.now_s += tick_s) {
-        naive_settle(&n);
+        naive_progress(&n);
         naive_advance(&n, tick_s);
         more = false;
         for (int k = 0; k < n.nranks; k++) more |= n.ranks[k].step < STEPS;

@@ -31,51 +31,51 @@ struct line {
     double s;
 };
 
-static struct mt_play_actor actor_of(struct mt_play *play, const struct line *lines, int n, int rank) {
-    struct mt_lowered *low = mt_new(&play->arena, struct mt_lowered, 1);
-    struct mt_play_actor actor = {.rank = rank, .low = low, .nphases = 1, .copy_rate = 0.5};
+static struct mt_sim_actor actor_of(struct mt_sim *sim, const struct line *lines, int n, int rank) {
+    struct mt_lowered *low = mt_new(&sim->arena, struct mt_lowered, 1);
+    struct mt_sim_actor actor = {.rank = rank, .low = low, .nphases = 1, .copy_rate = 0.5};
     low->ninstrs = n;
-    low->instrs = mt_new(&play->arena, struct mt_linstr, n);
-    for (int s = 0; s < MT_NSTREAMS; s++) actor.items[s] = mt_new(&play->arena, struct mt_play_item, n);
-    int meetings = 0;
+    low->instrs = mt_new(&sim->arena, struct mt_linstr, n);
+    for (int s = 0; s < MT_NSTREAMS; s++) actor.items[s] = mt_new(&sim->arena, struct mt_sim_item, n);
+    int rendezvous = 0;
     for (int i = 0; i < n; i++) {
-        struct mt_play_item *item = &actor.items[lines[i].stream][actor.nitems[lines[i].stream]++];
-        *item = (struct mt_play_item){
-            .instr = i, .work = true, .wait = lines[i].wait, .need = 1, .meeting = -1, .own_s = lines[i].s};
+        struct mt_sim_item *item = &actor.items[lines[i].stream][actor.nitems[lines[i].stream]++];
+        *item = (struct mt_sim_item){
+            .instr = i, .work = true, .wait = lines[i].wait, .need = 1, .rendezvous = -1, .own_s = lines[i].s};
         if (lines[i].s >= 0) continue;
         item->own_s = 0;
-        item->meeting = meetings++;
+        item->rendezvous = rendezvous++;
     }
     return actor;
 }
 
 /* Two ranks, all their collectives together. */
-static double play_two(const struct line *a, int na, const struct line *b, int nb, double slowdown,
-                       struct mt_play_actor actors[2]) {
-    struct mt_play play = {.nactors = 2, .actors = actors};
+static double simulate_two(const struct line *a, int na, const struct line *b, int nb, double slowdown,
+                           struct mt_sim_actor actors[2]) {
+    struct mt_sim sim = {.nactors = 2, .actors = actors};
     struct mt_err err = MT_ERR_INIT;
     double ends_s[2];
     int both[2] = {0, 1};
-    actors[0] = actor_of(&play, a, na, 0);
-    actors[1] = actor_of(&play, b, nb, 1);
-    play.meetings = mt_new(&play.arena, struct mt_play_meeting, na);
+    actors[0] = actor_of(&sim, a, na, 0);
+    actors[1] = actor_of(&sim, b, nb, 1);
+    sim.rendezvous = mt_new(&sim.arena, struct mt_sim_rendezvous, na);
     for (int i = 0; i < na; i++)
         if (a[i].s < 0)
-            play.meetings[play.nmeetings++] = (struct mt_play_meeting){
+            sim.rendezvous[sim.nrendezvous++] = (struct mt_sim_rendezvous){
                 .alone_s = -a[i].s, .compute_slowdown = slowdown, .comm_slowdown = 1, .nmembers = 2, .members = both};
-    CHECK_OK(mt_play_run(&play, 2, ends_s, &err), err);
-    mt_arena_release(&play.arena);
+    CHECK_OK(mt_sim_run(&sim, 2, ends_s, &err), err);
+    mt_arena_release(&sim.arena);
     return ends_s[1] - ends_s[0];
 }
 
 enum { COMPUTE = MT_STREAM_COMPUTE, COMM = MT_STREAM_COMM };
 
 static void test_by_hand(void) {
-    struct mt_play_actor actors[2];
+    struct mt_sim_actor actors[2];
     /* Rank 1 comes late; a collective of 2 s after 1 and 3 s of work, then 1 s more: 3 + 2 + 1. */
     struct line fast[] = {{COMPUTE, -1, 1}, {COMM, 0, -2}, {COMPUTE, 1, 1}};
     struct line slow[] = {{COMPUTE, -1, 3}, {COMM, 0, -2}, {COMPUTE, 1, 1}};
-    CHECK_NEAR(play_two(fast, 3, slow, 3, 0, actors), 6, 1e-12);
+    CHECK_NEAR(simulate_two(fast, 3, slow, 3, 0, actors), 6, 1e-12);
     CHECK_NEAR(actors[0].compute_s, 2, 1e-12);
     CHECK_NEAR(actors[0].comm_s, 2, 1e-12);
     CHECK_NEAR(actors[0].hidden_s, 0, 1e-12);
@@ -83,31 +83,32 @@ static void test_by_hand(void) {
     /* What one loses after the collective, the other loses before it: ranks do not begin steps together. Rank 0 takes 1
      * and 5 s around it, rank 1 takes 3 and 1: alone 6 and 4 s, and a step of 6 + 2, not 3 + 2 + 5. */
     struct line early[] = {{COMPUTE, -1, 1}, {COMM, 0, -2}, {COMPUTE, 1, 5}};
-    CHECK_NEAR(play_two(early, 3, slow, 3, 0, actors), 8, 1e-12);
-    /* Both streams: computing takes half as long again while the collective travels, which itself takes twice as long
+    CHECK_NEAR(simulate_two(early, 3, slow, 3, 0, actors), 8, 1e-12);
+    /* Both streams: computing takes half as long again during the collective, which itself takes twice as long
      * while somebody computes. From 1: the collective (2 s alone) against 2 s of work at 2/3: work done at 4; until
      * then the collective has done 1.5 s, the rest takes 0.5: 4.5. */
     struct line overlap[] = {{COMPUTE, -1, 1}, {COMM, 0, -2}, {COMPUTE, -1, 2}};
-    CHECK_NEAR(play_two(overlap, 3, overlap, 3, 0.5, actors), 4.5, 1e-12);
+    CHECK_NEAR(simulate_two(overlap, 3, overlap, 3, 0.5, actors), 4.5, 1e-12);
     CHECK_NEAR(actors[1].compute_s, 4, 1e-12);
     CHECK_NEAR(actors[1].comm_s, 3.5, 1e-12);
     CHECK_NEAR(actors[1].hidden_s, 3, 1e-12);
-    /* A copy beside computing: both at half speed. 1 s copy and 3 s work: at 2 the copy is done, 2 s of work are left.
+    /* A copy overlaps computing: both at half speed. 1 s copy and 3 s work: at 2 the copy is done, 2 s of work are
+     * left.
      */
     struct line copies[] = {{COMM, -1, 1}, {COMPUTE, -1, 3}};
-    CHECK_NEAR(play_two(copies, 2, copies, 2, 0, actors), 4, 1e-12);
-    /* A rank that waits for a collective that the other never reaches is found out. */
+    CHECK_NEAR(simulate_two(copies, 2, copies, 2, 0, actors), 4, 1e-12);
+    /* A rank that waits for a collective that the other never reaches is an error. */
     struct mt_err err = MT_ERR_INIT;
-    struct mt_play play = {.nactors = 2, .actors = actors};
+    struct mt_sim sim = {.nactors = 2, .actors = actors};
     double ends_s[2];
     int both[2] = {0, 1};
-    actors[0] = actor_of(&play, fast, 3, 0);
-    actors[1] = actor_of(&play, copies, 2, 1);
-    struct mt_play_meeting meeting = {.alone_s = 1, .nmembers = 2, .members = both};
-    play.meetings = &meeting, play.nmeetings = 1;
-    CHECK_EQ(mt_play_run(&play, 2, ends_s, &err), MT_EBUG);
+    actors[0] = actor_of(&sim, fast, 3, 0);
+    actors[1] = actor_of(&sim, copies, 2, 1);
+    struct mt_sim_rendezvous rendezvous = {.alone_s = 1, .nmembers = 2, .members = both};
+    sim.rendezvous = &rendezvous, sim.nrendezvous = 1;
+    CHECK_EQ(mt_sim_run(&sim, 2, ends_s, &err), MT_EBUG);
     CHECK(strstr(err.text, "wait for each other"), "%s", err.text);
-    mt_arena_release(&play.arena);
+    mt_arena_release(&sim.arena);
 }
 
 /* GPUs: a collective's kernel waits for multiprocessors while the rank computes, at most until it does not; and then
@@ -119,47 +120,47 @@ static void test_gpus(void) {
     } cases[] = {
         /* From 1.5 on a's second operator runs at half speed, b's from 2.5 on, both until 3.5. */
         {{{0, -1, 1}, {1, 0, -1}, {0, -1, 3}}, {{0, -1, 2}, {1, 0, -1}, {0, -1, 2}}, 5},
-        /* Both have done with computing at 1.2. */
+        /* Both have ended computing at 1.2. */
         {{{0, -1, 1}, {1, 0, -1}, {0, -1, 0.2}}, {{0, -1, 1}, {1, 0, -1}, {0, -1, 0.2}}, 2.2},
     };
     for (int i = 0; i < 2; i++) {
-        struct mt_play_actor actors[2];
+        struct mt_sim_actor actors[2];
         struct mt_err err = MT_ERR_INIT;
         double ends_s[1];
         int both[2] = {0, 1};
-        struct mt_play play = {.nactors = 2, .actors = actors};
-        actors[0] = actor_of(&play, cases[i].a, 3, 0);
-        actors[1] = actor_of(&play, cases[i].b, 3, 1);
+        struct mt_sim sim = {.nactors = 2, .actors = actors};
+        actors[0] = actor_of(&sim, cases[i].a, 3, 0);
+        actors[1] = actor_of(&sim, cases[i].b, 3, 1);
         for (int a = 0; a < 2; a++) actors[a].yield_s = 0.5, actors[a].items[MT_STREAM_COMM][0].kernels = 1;
-        struct mt_play_meeting meeting = {
+        struct mt_sim_rendezvous rendezvous = {
             .alone_s = 1, .compute_slowdown = 1, .spins = true, .nmembers = 2, .members = both};
-        play.meetings = &meeting, play.nmeetings = 1;
-        CHECK_OK(mt_play_run(&play, 1, ends_s, &err), err);
+        sim.rendezvous = &rendezvous, sim.nrendezvous = 1;
+        CHECK_OK(mt_sim_run(&sim, 1, ends_s, &err), err);
         CHECK_NEAR(ends_s[0], cases[i].end_s, 1e-12);
-        mt_arena_release(&play.arena);
+        mt_arena_release(&sim.arena);
     }
 }
 
-/* Who waits sleeps: a late rank finds the other asleep for half a nap. */
+/* A rank that waits sleeps: when the late rank arrives, the other sleeps for half a nap on. */
 static void test_naps(void) {
-    struct mt_play_actor actors[2];
+    struct mt_sim_actor actors[2];
     struct line fast[] = {{COMPUTE, -1, 0.001}, {COMM, 0, -0.002}}, slow[] = {{COMPUTE, -1, 0.021}, {COMM, 0, -0.002}};
-    struct mt_play play = {.nactors = 2, .actors = actors};
+    struct mt_sim sim = {.nactors = 2, .actors = actors};
     struct mt_err err = MT_ERR_INIT;
     double ends_s[1];
     int both[2] = {0, 1};
-    actors[0] = actor_of(&play, fast, 2, 0);
-    actors[1] = actor_of(&play, slow, 2, 1);
-    struct mt_play_meeting meeting = {.alone_s = 0.002, .naps = true, .nmembers = 2, .members = both};
-    play.meetings = &meeting, play.nmeetings = 1;
-    CHECK_OK(mt_play_run(&play, 1, ends_s, &err), err);
+    actors[0] = actor_of(&sim, fast, 2, 0);
+    actors[1] = actor_of(&sim, slow, 2, 1);
+    struct mt_sim_rendezvous rendezvous = {.alone_s = 0.002, .naps = true, .nmembers = 2, .members = both};
+    sim.rendezvous = &rendezvous, sim.nrendezvous = 1;
+    CHECK_OK(mt_sim_run(&sim, 1, ends_s, &err), err);
     CHECK_NEAR(ends_s[0], 0.021 + 0.05 * 0.020 / 2 + 0.002, 1e-12); /* naps are a twentieth of the wait */
-    mt_arena_release(&play.arena);
+    mt_arena_release(&sim.arena);
 }
 
 /* ---- whole programs ---- */
 
-/* Slow enough that operators are long beside ticks; three threads, and links that disturb. */
+/* So slow that operators are long against ticks; three threads, and links with slowdowns. */
 static struct small_cluster *unequal_cluster(int nranks) {
     struct small_cluster *s = small_cluster((nranks + 1) / 2, 2);
     static const double speeds[] = {1, 0.5, 0.8, 0.3, 1};
@@ -187,7 +188,9 @@ static void check_bounds(const struct mt_prediction *f, const char *what) {
         CHECK(rank->exposed_s >= -slack && rank->exposed_s <= rank->comm_s + slack, "%s", what);
         CHECK(rank->arena_bytes > 0);
     }
-    const struct mt_rank_prediction *slowest = &f->ranks[f->slowest];
+    const struct mt_rank_prediction *slowest = f->ranks;
+    for (int r = 0; r < f->nranks; r++)
+        if (f->ranks[r].idle_s < slowest->idle_s) slowest = &f->ranks[r];
     CHECK_NEAR(slowest->compute_s + slowest->exposed_s + slowest->idle_s, f->step_s, 1e-9 * f->step_s);
 }
 
@@ -195,7 +198,8 @@ static void set_kind(struct small_cluster *s, const char *kind) {
     for (int c = 0; c < 2; c++) s->classes[c].kind = kind;
 }
 
-/* A slower thing never makes the step shorter. Of devices that do not sleep: who comes less early is more awake. */
+/* A slower device or link never makes the step shorter. Of devices that do not sleep: a rank that arrives earlier may
+ * sleep longer. */
 static void check_monotone(const struct mt_program *p, struct small_cluster *s) {
     double *knobs[] = {&s->links[NETWORK].bandwidth_Bps, &s->links[MEMORY].bandwidth_Bps, &s->devices[0].speed,
                        &s->devices[1].speed, &s->classes[0].memory_Bps};
@@ -212,7 +216,7 @@ static void check_monotone(const struct mt_program *p, struct small_cluster *s) 
     mt_arena_release(&before.arena);
 }
 
-/* Folding off: devices that differ in nothing that matters are not the same. */
+/* Without classes of ranks: devices that differ, but in nothing that takes time. */
 static void check_folding(const struct mt_program *p, struct small_cluster *s) {
     for (int d = 0; d < s->cluster.ndevices; d++) s->devices[d].speed = 0.5, s->devices[d].class = 0;
     struct mt_prediction folded = predict(p, &s->costs);
@@ -228,7 +232,7 @@ static void check_folding(const struct mt_program *p, struct small_cluster *s) {
     mt_arena_release(&apart.arena);
 }
 
-/* A program of one of several kinds; the batch is even in half of them, so that ranks are alike. */
+/* A program of one of several kinds; the batch is even in half of them, so that ranks form classes. */
 static void make_program(struct mt_arena *arena, const struct mt_graph *g, int round, struct mt_program *p) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_choice choice;
@@ -247,7 +251,7 @@ static void make_program(struct mt_arena *arena, const struct mt_graph *g, int r
     CHECK_OK(mt_build(g, &choice, p, &err), err);
 }
 
-/* What prices are found by is the program that runs. */
+/* The program that is simulated is the one that runs. */
 static void check_memory(const struct mt_program *p, const struct mt_prediction *f) {
     for (int r = 0; r < p->nranks; r++) {
         struct mt_err err = MT_ERR_INIT;
@@ -317,63 +321,9 @@ static void test_alone(void) {
     struct mt_prediction f = predict(&p, &s->costs);
     CHECK_NEAR(f.step_s, sum_s, 1e-9 * sum_s);
     CHECK_NEAR(f.ranks[0].compute_s, sum_s, 1e-9 * sum_s);
-    CHECK(f.nominal && f.ncolls == 0 && f.comm_alone_s == 0);
+    CHECK(f.nominal && f.ranks[0].exposed_s == 0 && f.ranks[0].idle_s == 0);
     mt_arena_release(&f.arena);
     mt_lowered_free(low);
-    mt_program_release(&p);
-    mt_graph_free(g);
-    mt_arena_release(&arena);
-    free(s);
-}
-
-/* Every instruction is told of once an iteration, and streams keep their order. */
-struct heard {
-    int count[3];
-    double last_s[3][MT_NSTREAMS], latest_s;
-};
-static void hear(void *context, int rank, const struct mt_lowered *low, int instr, int64_t iteration, double start_s,
-                 double end_s) {
-    struct heard *h = context;
-    int stream = low->instrs[instr].stream;
-    CHECK(start_s >= h->last_s[rank][stream] - 1e-12 && end_s >= start_s && iteration >= 0);
-    h->last_s[rank][stream] = end_s;
-    h->count[rank]++;
-    if (end_s > h->latest_s) h->latest_s = end_s;
-}
-
-static void test_trace(void) {
-    struct mt_err err = MT_ERR_INIT;
-    struct mt_arena arena = MT_ARENA_INIT;
-    struct mt_graph *g = training_graph("gpt2:layers=1,heads=2,embed=8,context=6,vocab=11,bias=1,tied=1", 5, 0);
-    struct mt_choice choice;
-    struct mt_program p;
-    make_choice(&arena, g, MICRO, &choice);
-    CHECK_OK(mt_build(g, &choice, &p, &err), err);
-    struct small_cluster *s = unequal_cluster(3);
-    struct heard heard = {0};
-    struct mt_prediction f;
-    CHECK_OK(mt_predict_traced(&p, &s->costs, &options, hear, &heard, &f, &err), err);
-    struct mt_prediction untraced = predict(&p, &s->costs); /* operators that follow each other go as one */
-    CHECK_NEAR(f.step_s, untraced.step_s, 1e-9 * f.step_s);
-    for (int r = 0; r < 3; r++) CHECK_NEAR(f.ranks[r].exposed_s, untraced.ranks[r].exposed_s, 1e-9 * f.step_s);
-    mt_arena_release(&untraced.arena);
-    for (int r = 0; r < 3; r++) {
-        struct mt_lowered *low;
-        int want = 0;
-        CHECK_OK(mt_lower(&p, r, &options, &low, &err), err);
-        for (int i = 0; i < low->ninstrs; i++) {
-            bool body = i >= low->block_begin[MT_BODY] && i < low->block_begin[MT_LAST];
-            if (low->instrs[i].what != MT_LOWERED_ALIAS) want += body ? (int)low->body_count : 1;
-        }
-        CHECK_EQ(heard.count[r], want);
-        mt_lowered_free(low);
-    }
-    CHECK(heard.latest_s >= f.step_s * (1 - 1e-9));
-    int64_t messages = 0;
-    double alone_s = 0;
-    for (int c = 0; c < f.ncolls; c++) messages += f.colls[c].count, alone_s += f.colls[c].alone_s;
-    CHECK(messages > 3 && alone_s <= f.comm_alone_s && f.comm_alone_s > 0 && !f.nominal);
-    mt_arena_release(&f.arena);
     mt_program_release(&p);
     mt_graph_free(g);
     mt_arena_release(&arena);
@@ -387,6 +337,5 @@ int main(void) {
     test_gpus();
     test_alone();
     test_programs();
-    test_trace();
     return 0;
 }

@@ -88,7 +88,7 @@ struct by_hand {
 
 static double priced(const struct setting *s, const struct by_hand *hand) {
     struct mt_plan *p = new_plan(s);
-    int labels[16], nlabels = mt_storage_labels(s->graph, labels);
+    int labels[16], nlabels = mt_sharding_labels(s->graph, labels);
     p->splits = mt_new(&p->arena, struct mt_plan_split, nlabels + 1);
     p->splits[p->nsplits++] = (struct mt_plan_split){
         "batch", "batch", 1, mt_arena_memdup(&p->arena, hand->batch, (size_t)p->nranks * sizeof(int64_t))};

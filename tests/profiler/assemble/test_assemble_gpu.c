@@ -117,6 +117,26 @@ static void test_warnings(void) {
     mt_arena_release(&p.arena);
 }
 
+/* CPUs, of which nothing is known that is worth a word; then emulation that is less exact than it is to be. */
+static void test_emulation(void) {
+    struct mt_pair_times pairs[NRANKS * NRANKS];
+    struct mt_profile p;
+    make(&p, pairs);
+    struct mt_device_figures figures[NRANKS] = {0};
+    p.gpu = false;
+    for (int r = 0; r < NRANKS; r++) {
+        struct mt_topology *t = &p.places[r].topology;
+        CPU_ZERO(&t->set);
+        CPU_SET((size_t)r, &t->set);
+        t->cores = NRANKS / 2, t->mask_cores = t->mask_numa = p.places[r].threads = 1;
+        p.places[r].emulated_exact_s = MT_EMULATED_EXACT_S;
+    }
+    check_warning(&p, figures, NULL);
+    p.places[2].emulated_exact_s = 80e-6;
+    check_warning(&p, figures, "rank 2 on b: its emulated speed is exact to 10% for operators of 80 us or more only");
+    mt_arena_release(&p.arena);
+}
+
 /* Memory: what was left, and what the process itself took; of a neighbour that went meanwhile, nothing. */
 static void test_devices(void) {
     struct mt_pair_times pairs[NRANKS * NRANKS];
@@ -163,9 +183,41 @@ static void test_devices(void) {
     mt_arena_release(&p.arena);
 }
 
+/* A device's speed is by what its operators took against those of its class's reference. */
+static void test_speeds(void) {
+    struct mt_pair_times pairs[NRANKS * NRANKS];
+    struct mt_profile p;
+    make(&p, pairs);
+    p.gpu = false, p.nclasses = 1;
+    struct mt_device_figures figures[NRANKS] = {0};
+    struct mt_op_times op[NRANKS];
+    struct mt_rank_ops ops[NRANKS];
+    double times_s[NRANKS][6];
+    for (int r = 0; r < NRANKS; r++) {
+        snprintf(p.places[r].kind, sizeof p.places[r].kind, "cpu");
+        p.places[r].class = 0, p.places[r].threads = 1;
+        figures[r] = (struct mt_device_figures){.copy_Bps = {1e10, 1e10, 1e10}, .emulated = r == 2 ? 0.25 : 1};
+        for (int i = 0; i < 6; i++) times_s[r][i] = r == 2 ? 4e-3 : 1e-3;
+        op[r] = (struct mt_op_times){
+            .shape = {.kind = MT_OP_gelu, .type = MT_F32, .rows = 100, .dim = {1, 1}, .bytes = 800},
+            .series = {times_s[r], 6, 6}};
+        ops[r] = (struct mt_rank_ops){1, &op[r]};
+    }
+    struct mt_cluster *c = mt_cluster_new();
+    mt_assemble_devices(&p, figures, ops, c);
+    for (int r = 0; r < NRANKS; r++) {
+        CHECK_NEAR(c->devices[r].speed, r == 2 ? 0.25 : 1, 1e-9);
+        CHECK_NEAR(c->devices[r].emulated, r == 2 ? 0.25 : 1, 0);
+    }
+    mt_cluster_free(c);
+    mt_arena_release(&p.arena);
+}
+
 int main(void) {
+    test_speeds();
     test_devices();
     test_links();
     test_warnings();
+    test_emulation();
     return 0;
 }

@@ -79,9 +79,7 @@ static void measure_rank(struct mt_comm *comm) {
     struct mt_err err = MT_ERR_INIT;
     struct fake fake = {.comm = comm};
     const struct mt_measure measure = {NCASES, fake.series, fake_once, &fake, "fakes"};
-    double start_s = mt_now_s();
-    CHECK_OK(mt_measure_run(&measure, x, 0.5, &err), err);
-    CHECK(mt_now_s() - start_s < 30, "%g s", mt_now_s() - start_s);
+    CHECK_OK(mt_measure_run(&measure, x, 0.5, &err), err); /* CTest sees whether it ends */
     double calls[2 * (NCASES)];
     for (int c = 0; c < NCASES; c++) calls[c] = fake.calls[c], calls[c + NCASES] = -fake.calls[c];
     CHECK_OK(mt_exchange_max(x, calls, 2 * (NCASES), &err), err);

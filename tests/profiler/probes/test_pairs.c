@@ -1,6 +1,6 @@
 /* Pairs and rounds on clusters of all sorts: every pair or some of every kind, and nobody disturbed by another. */
 #include "kernels/base/number/rng.h"
-#include "profiler/probes/probe.h"
+#include "profiler/probes/internal.h"
 #include "tests/check.h"
 
 enum { SEED = 11, MOST_RANKS = 70, MOST_KINDS = 4 * 4 * 2 };

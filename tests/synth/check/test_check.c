@@ -6,6 +6,7 @@
 #include "synth/check/check.h"
 #include "tests/synth/programs.h"
 #include "tests/synth/run_program.h"
+#include "tests/synth/copy_program.h"
 
 static struct {
     const struct mt_program *program;
@@ -207,7 +208,7 @@ static void mutate_instr(int block, int instr) {
         if (mutations[i].kind != ANY && mutations[i].kind != kind) continue;
         for (int variant = 0; variant < mutations[i].variants; variant++) {
             struct mt_program mutant;
-            mt_program_copy(truth.program, &mutant);
+            copy_program(truth.program, &mutant);
             mutations[i].apply(&mutant, block, instr, variant);
             judge(&mutant, mutations[i].name, block, instr);
             mt_program_release(&mutant);
@@ -220,7 +221,7 @@ static void mutate_bookkeeping(void) {
     for (int r = 0; r < truth.program->nranks; r++)
         for (int variant = 0; variant < 10; variant++) {
             struct mt_program m;
-            mt_program_copy(truth.program, &m);
+            copy_program(truth.program, &m);
             int64_t *fields[] = {m.batch_size, m.batch_start, m.body_size, m.body_count, m.last_size};
             fields[variant / 2][r] += variant % 2 ? 1 : -1;
             judge(&m, "other numbers of samples", MT_LAST, r);
@@ -230,7 +231,7 @@ static void mutate_bookkeeping(void) {
         if (truth.program->values[v].next < 0) continue;
         for (int variant = 0; variant < 3; variant++) {
             struct mt_program m;
-            mt_program_copy(truth.program, &m);
+            copy_program(truth.program, &m);
             m.values[v].next = variant == 0 ? v : variant == 1 ? -1 : m.values[v].next - 1;
             judge(&m, "another next state", MT_EPILOGUE, v);
             mt_program_release(&m);
@@ -261,7 +262,7 @@ static void test_scattered_replicas(const struct mt_program *program) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_program m;
     int scattered = 0;
-    mt_program_copy(program, &m);
+    copy_program(program, &m);
     for (int i = 0; i < m.blocks[MT_LAST].ninstrs; i++)
         if (at(&m, MT_LAST, i)->kind == MT_INSTR_COLLECTIVE && at(&m, MT_LAST, i)->coll == MT_ALL_REDUCE) {
             at(&m, MT_LAST, i)->coll = MT_REDUCE_SCATTER;

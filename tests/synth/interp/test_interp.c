@@ -4,10 +4,13 @@
 #include "synth/job/job.h"
 #include "synth/build/build.h"
 #include "synth/interp/init.h"
+#include "synth/interp/internal.h"
 #include "synth/interp/interp.h"
 #include "synth/ops/ops.h"
 #include "tests/check.h"
+#include "tests/synth/layout/rules.h"
 #include "tests/synth/layout/random_layout.h"
+#include "tests/synth/copy_program.h"
 #include "synth/autodiff/autodiff.h"
 
 enum { RANKS = 3, BATCH = 7, IN = 4, OUT = 3, STEPS = 3 };
@@ -86,7 +89,7 @@ static void build_program(struct mt_arena *arena, const struct mt_graph *g, bool
     for (int o = 0; o < g->nops; o++) {
         struct mt_rule rules[MT_MAX_INDICES + MT_MAX_IN + 1];
         int wanted = g->ops[o].role == MT_ROLE_UPDATE ? (shard ? splits[1].label : -1) : g->batch;
-        for (int k = mt_rules(&g->ops[o], splits, 2, rules) - 1; k >= 0; k--)
+        for (int k = all_rules(&g->ops[o], splits, 2, rules) - 1; k >= 0; k--)
             if (rules[k].kind == MT_RULE_SPLIT && rules[k].split->label == wanted) choice.rules[o] = rules[k];
     }
     struct mt_err err = MT_ERR_INIT;
@@ -155,6 +158,25 @@ static void test_init(void) {
     mt_graph_free(g);
 }
 
+/* The largest difference between replicas of a whole scalar that covers all samples. */
+static double scalar_spread(const struct mt_interp *interp, int gvalue) {
+    const struct mt_program *p = interp->program;
+    double spread = 0;
+    for (int v = 0; v < p->nvalues && !interp->broken.status; v++) {
+        double least = INFINITY, most = -INFINITY;
+        bool whole = p->values[v].gvalue == gvalue && p->values[v].covers == MT_COVERS_ALL &&
+                     mt_pvalue_layout(p, v)->nparts == 1;
+        for (int r = 0; r < p->nranks && whole; r++) {
+            const void *buffer = *mt_interp_buffer(interp, v, r);
+            whole = buffer != NULL;
+            double x = whole ? mt_type_load(p->values[v].type, buffer, 0) : 0;
+            least = isnan(x) ? -INFINITY : fmin(least, x), most = fmax(most, x);
+        }
+        if (whole) spread = fmax(spread, most - least);
+    }
+    return spread;
+}
+
 /* Run one step on fixed data; the status, and the largest error of w and of the loss, or between replicas. */
 static enum mt_status try_program(const struct mt_program *p, const struct values *ids, double *error) {
     struct dice dice = {.seed = 8};
@@ -173,7 +195,7 @@ static enum mt_status try_program(const struct mt_program *p, const struct value
     double want = step_by_hand(x, t, w, m);
     mt_interp_get(interp, ids->w, got, error);
     bool has_loss = mt_interp_result(interp, p->graph->loss_sum, &loss);
-    *error = fmax(*error, mt_interp_spread(interp, p->graph->loss_sum));
+    *error = fmax(*error, scalar_spread(interp, p->graph->loss_sum));
     *error = fmax(*error, has_loss ? fabs(loss - want) : INFINITY);
     for (int i = 0; i < IN * OUT; i++) {
         double difference = fabs((&got[0][0])[i] - (&w[0][0])[i]);
@@ -200,7 +222,7 @@ static void test_wrong_collectives(bool shard) {
             if (p.blocks[b].instrs[i].kind != MT_INSTR_COLLECTIVE) continue;
             for (int damage = 0; damage < 2; damage++) {
                 if (damage == 0 && p.blocks[b].instrs[i].coll == MT_BROADCAST) continue;
-                mt_program_copy(&p, &wrong);
+                copy_program(&p, &wrong);
                 struct mt_block *block = &wrong.blocks[b];
                 if (damage == 0)
                     block->instrs[i].group[0] = RANKS; /* rank 0 has samples, and shares */
@@ -286,7 +308,7 @@ static void test_damage(struct dice *dice) {
         for (int round = 0; round < 600; round++) {
             struct mt_program damaged;
             double error;
-            mt_program_copy(&p, &damaged);
+            copy_program(&p, &damaged);
             for (int64_t k = roll(dice, 3); k >= 0; k--)
                 (k == 0 ? damage_instr : roll(dice, 4) ? damage_value : damage_batch)(dice, &damaged);
             enum mt_status st = try_program(&damaged, &ids, &error);

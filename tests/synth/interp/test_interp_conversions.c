@@ -1,6 +1,7 @@
 /* Every conversion between random layouts, by the collective and the groups that mt_layout_groups names, against the
  * whole value; buckets; types on the wire. */
 #include "synth/interp/internal.h"
+#include "synth/interp/interp.h"
 #include "tests/check.h"
 #include "tests/synth/parts.h"
 
@@ -34,7 +35,7 @@ static void run(struct mt_interp *interp) {
 
 static void describe(const struct mt_program *p, int from, int to, enum mt_conversion c, char *text, size_t size) {
     struct mt_arena arena = MT_ARENA_INIT;
-    snprintf(text, size, "%s: %s -> %s", mt_conversion_name(c), mt_layout_text(&p->layouts, from, &arena),
+    snprintf(text, size, "%s: %s -> %s", conversion_names[c], mt_layout_text(&p->layouts, from, &arena),
              mt_layout_text(&p->layouts, to, &arena));
     mt_arena_release(&arena);
 }
@@ -182,8 +183,8 @@ int main(void) {
     int seen[MT_NCONVERSIONS] = {0};
     for (int round = 0; round < 6000; round++) seen[convert(&dice)]++;
     for (int c = 0; c < MT_NCONVERSIONS; c++) {
-        printf("%s %d\n", mt_conversion_name((enum mt_conversion)c), seen[c]);
-        CHECK(seen[c] >= 100, "%s was tried %d times only", mt_conversion_name((enum mt_conversion)c), seen[c]);
+        printf("%s %d\n", conversion_names[c], seen[c]);
+        CHECK(seen[c] >= 100, "%s was tried %d times only", conversion_names[c], seen[c]);
     }
     test_wire(&dice, MT_BF16);
     test_wire(&dice, MT_F16);

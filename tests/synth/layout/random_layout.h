@@ -6,6 +6,9 @@
 #include "kernels/base/number/rng.h"
 #include "synth/layout/layout.h"
 
+static const char *const conversion_names[MT_NCONVERSIONS] = {"nothing",       "slice",     "AllReduce",
+                                                              "ReduceScatter", "AllGather", "AllToAll"};
+
 struct dice {
     uint64_t seed, rolls;
 };

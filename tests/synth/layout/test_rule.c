@@ -7,6 +7,8 @@
 #include "synth/ops/ops.h"
 #include "synth/layout/rule.h"
 #include "tests/check.h"
+#include "tests/synth/layout/rules.h"
+#include "tests/synth/find_op.h"
 #include "tests/synth/parts.h"
 #include "synth/autodiff/autodiff.h"
 
@@ -170,7 +172,7 @@ static int try_rules(struct dice *dice, struct sample *s, int nranks) {
     }
     random_split(dice, &arena, nranks, g->labels[g->batch].extent, &shares);
     struct mt_rule rules[MT_MAX_INDICES + MT_MAX_IN + 1];
-    int nrules = mt_rules(s->op, splits, g->nlabels, rules);
+    int nrules = all_rules(s->op, splits, g->nlabels, rules);
     for (int k = 0; k < nrules; k++) {
         const struct mt_rule *rule = &rules[k];
         bool by_batch = rule->kind == MT_RULE_SPLIT && rule->split->label == g->batch;
@@ -210,7 +212,7 @@ static void test_numbers(struct dice *dice, const struct mt_graph *g) {
 
 /* What each rule of a named operator demands and gives, as one text. */
 static void check_rules(const struct mt_graph *g, const char *name, const char *const *want, int count) {
-    int found = mt_graph_find_op(g, name), sizes_at = 0;
+    int found = find_op(g, name), sizes_at = 0;
     CHECK(found >= 0, "no operator %s", name);
     const struct mt_op *op = &g->ops[found];
     struct mt_arena arena = MT_ARENA_INIT;
@@ -224,7 +226,7 @@ static void check_rules(const struct mt_graph *g, const char *name, const char *
                                                .starts = mt_arena_memdup(&arena, starts, sizeof starts)};
     }
     struct mt_rule rules[MT_MAX_INDICES + MT_MAX_IN + 1];
-    int nrules = mt_rules(op, splits, g->nlabels, rules);
+    int nrules = all_rules(op, splits, g->nlabels, rules);
     for (int k = 0; k < nrules && k < count; k++) {
         char *text = mt_arena_printf(&arena, "%s", "");
         for (int i = 0; i < op->nin + op->nout; i++) {

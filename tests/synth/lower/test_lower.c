@@ -367,6 +367,29 @@ static void test_fusion(void) {
     mt_graph_free(g);
 }
 
+/* A graph's program of one rank without micro-batches, lowered plain and fused. */
+struct alone {
+    struct mt_arena arena;
+    struct mt_program program;
+    struct mt_lowered *plain, *fused;
+};
+
+static void lower_alone(const struct mt_graph *g, struct alone *one) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_choice choice;
+    one->arena = (struct mt_arena)MT_ARENA_INIT;
+    random_choice(&one->arena, g, 1, false, &choice);
+    CHECK_OK(mt_build(g, &choice, &one->program, &err), err);
+    one->plain = lower(&one->program, 0, false);
+    one->fused = lower(&one->program, 0, true);
+}
+
+static void release_alone(struct alone *one) {
+    mt_lowered_free(one->plain), mt_lowered_free(one->fused);
+    mt_program_release(&one->program);
+    mt_arena_release(&one->arena);
+}
+
 /* A norm's gradient that is dropped out is another one when a bias sees it: its sum is not the norm's; the rows' sum
  * over the batch alone, of position embeddings, is none of them either. */
 static void test_unsummed(void) {
@@ -375,21 +398,15 @@ static void test_unsummed(void) {
     for (int k = 0; k < 2; k++) {
         struct mt_graph *g =
             training_graph("gpt2:layers=2,heads=2,embed=8,context=4,vocab=11,bias=1,tied=1", 6, dropout[k]);
-        struct mt_err err = MT_ERR_INIT;
-        struct mt_arena arena = MT_ARENA_INIT;
-        struct mt_choice choice;
-        struct mt_program program;
-        random_choice(&arena, g, 1, false, &choice);
-        CHECK_OK(mt_build(g, &choice, &program, &err), err);
-        struct mt_lowered *plain = lower(&program, 0, false), *low = lower(&program, 0, true);
+        struct alone one;
+        lower_alone(g, &one);
+        const struct mt_lowered *plain = one.plain, *low = one.fused;
         CHECK_EQ(count_summed(low, MT_LAST, true), 0);
         CHECK_EQ(count_summed(low, MT_LAST, false), k ? 2 * LAYERS : 0);
         CHECK_EQ(count_epilogue(low, MT_LAST, MT_OP_sum, false), (k ? 2 : 4) * LAYERS);
         int before = count_kind(plain, MT_LAST, MT_OP_sum), statistics = 2 * LAYERS + 1;
         CHECK_EQ(count_kind(low, MT_LAST, MT_OP_sum), before - 4 * LAYERS - statistics);
-        mt_lowered_free(plain), mt_lowered_free(low);
-        mt_program_release(&program);
-        mt_arena_release(&arena);
+        release_alone(&one);
         mt_graph_free(g);
     }
 }
@@ -404,13 +421,9 @@ static int count_adding(const struct mt_lowered *low, enum mt_op_kind kind) {
  * The squares of all gradients are added up by what makes them. */
 static void test_alone(void) {
     struct mt_graph *g = training_graph("gpt2:layers=1,heads=2,embed=8,context=4,vocab=11,bias=1,tied=1", 6, 0);
-    struct mt_err err = MT_ERR_INIT;
-    struct mt_arena arena = MT_ARENA_INIT;
-    struct mt_choice choice;
-    struct mt_program program;
-    random_choice(&arena, g, 1, false, &choice);
-    CHECK_OK(mt_build(g, &choice, &program, &err), err);
-    struct mt_lowered *plain = lower(&program, 0, false), *low = lower(&program, 0, true);
+    struct alone one;
+    lower_alone(g, &one);
+    const struct mt_lowered *plain = one.plain, *low = one.fused;
     CHECK_EQ(count_adding(plain, MT_OP_embedding_grad), 0);
     CHECK_EQ(count_adding(low, MT_OP_embedding_grad), 1);
     int norms = count_kind(plain, MT_EPILOGUE, MT_OP_sq_norm);
@@ -419,9 +432,7 @@ static void test_alone(void) {
     CHECK_EQ(count_kind(low, MT_EPILOGUE, MT_OP_sq_norm), 1);
     CHECK_EQ(count_kind(low, MT_EPILOGUE, MT_OP_sq_norm_add), norms - 1);
     CHECK_EQ(count_kind(low, MT_EPILOGUE, MT_OP_add), 0);
-    mt_lowered_free(plain), mt_lowered_free(low);
-    mt_program_release(&program);
-    mt_arena_release(&arena);
+    release_alone(&one);
     mt_graph_free(g);
 }
 

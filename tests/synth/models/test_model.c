@@ -123,37 +123,41 @@ static void formula(void) {
     mt_graph_free(g);
 }
 
-static void refused(const char *text, const char *says, const char *hints) {
-    struct mt_err err = MT_ERR_INIT;
-    struct mt_model model;
-    CHECK_EQ(mt_model_parse(text, &model, &err), MT_EINPUT);
-    CHECK(strstr(err.text, says), "\"%s\" does not say \"%s\"", err.text, says);
-    CHECK(!hints || strstr(err.hint, hints), "\"%s\" does not hint \"%s\"", err.hint, hints);
-}
+/* Texts that are refused: what the message says, and the hint. */
+static const struct {
+    const char *text, *says, *hints;
+} refused[] = {
+    {"", "no model \"\"", "gpt2, mlp"},
+    {"gpt3:124m", "no model \"gpt3\"", "gpt2, mlp"},
+    {"gpt2:", "no size \"\"", "124m"},
+    {"gpt2:125m", "no size \"125m\"", "124m, 355m"},
+    {"gpt2:124m,124m", "no option \"124m\"", "layers, heads"},
+    {"gpt2:depth=3", "no option \"depth\"", "layers, heads"},
+    {"gpt2:layers=3,", "no option \"\"", NULL},
+    {"gpt2:layers=3,layers=4", "layers is given twice", NULL},
+    {"gpt2:layers=3,heads", "heads has no value", NULL},
+    {"gpt2:layers=", "layers is \"\"", NULL},
+    {"gpt2:layers=0", "from 1 to 1000", NULL},
+    {"gpt2:layers=-1", "layers is \"-1\"", NULL},
+    {"gpt2:layers= 3", "layers is \" 3\"", NULL},
+    {"gpt2:layers=3x", "layers is \"3x\"", NULL},
+    {"gpt2:layers=99999999999999999999999", "from 1 to 1000", NULL},
+    {"gpt2:layers=1111111111111111111111111111111111111111111111111111", "from 1 to 1000", NULL},
+    {"gpt2:bias=2", "from 0 to 1", NULL},
+    {"gpt2:124m,heads=7", "embed=768 is not a multiple of heads=7", NULL},
+    {"mlp:ffn=3", "no option \"ffn\"", "hidden"},
+};
 
 static void errors(void) {
-    refused("", "no model \"\"", "gpt2, mlp");
-    refused("gpt3:124m", "no model \"gpt3\"", "gpt2, mlp");
-    refused("gpt2:", "no size \"\"", "124m");
-    refused("gpt2:125m", "no size \"125m\"", "124m, 355m");
-    refused("gpt2:124m,124m", "no option \"124m\"", "layers, heads");
-    refused("gpt2:depth=3", "no option \"depth\"", "layers, heads");
-    refused("gpt2:layers=3,", "no option \"\"", NULL);
-    refused("gpt2:layers=3,layers=4", "layers is given twice", NULL);
-    refused("gpt2:layers=3,heads", "heads has no value", NULL);
-    refused("gpt2:layers=", "layers is \"\"", NULL);
-    refused("gpt2:layers=0", "from 1 to 1000", NULL);
-    refused("gpt2:layers=-1", "layers is \"-1\"", NULL);
-    refused("gpt2:layers= 3", "layers is \" 3\"", NULL);
-    refused("gpt2:layers=3x", "layers is \"3x\"", NULL);
-    refused("gpt2:layers=99999999999999999999999", "from 1 to 1000", NULL);
-    refused("gpt2:layers=1111111111111111111111111111111111111111111111111111", "from 1 to 1000", NULL);
-    refused("gpt2:bias=2", "from 0 to 1", NULL);
-    refused("gpt2:124m,heads=7", "embed=768 is not a multiple of heads=7", NULL);
-    refused("mlp:ffn=3", "no option \"ffn\"", "hidden");
-
     struct mt_err err = MT_ERR_INIT;
     struct mt_model model;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        struct mt_err why = MT_ERR_INIT;
+        CHECK_EQ(mt_model_parse(refused[i].text, &model, &why), MT_EINPUT);
+        CHECK(strstr(why.text, refused[i].says), "\"%s\" does not say \"%s\"", why.text, refused[i].says);
+        CHECK(!refused[i].hints || strstr(why.hint, refused[i].hints), "\"%s\" does not hint \"%s\"", why.hint,
+              refused[i].hints);
+    }
     struct mt_graph *g;
     CHECK_OK(mt_model_parse("gpt2:char", &model, &err), err);
     CHECK_EQ(mt_model_graph(&model, MT_F32, 1, 65, 0, &g, &err), MT_EINPUT);

@@ -243,8 +243,8 @@ int main(void) {
     printf("seed %d\n", SEED);
     for (int round = 0; round < 3000; round++) seen[convert(&dice, false)]++;
     for (int round = 0; round < 50; round++) convert(&dice, true);
-    for (int c = 0; c < MT_NCONVERSIONS; c++) printf("%s %d\n", mt_conversion_name((enum mt_conversion)c), seen[c]);
-    for (int c = 0; c < MT_NCONVERSIONS; c++) CHECK(seen[c] >= 20, "%s", mt_conversion_name((enum mt_conversion)c));
+    for (int c = 0; c < MT_NCONVERSIONS; c++) printf("%s %d\n", conversion_names[c], seen[c]);
+    for (int c = 0; c < MT_NCONVERSIONS; c++) CHECK(seen[c] >= 20, "%s", conversion_names[c]);
     test_runs();
     return 0;
 }

@@ -3,6 +3,7 @@
 #include "synth/program/program.h"
 #include "tests/check.h"
 #include "tests/synth/layout/random_layout.h"
+#include "tests/synth/copy_program.h"
 
 /* x[batch, in] w[in, out] -> y, on `nranks`; the batch is 7, in 4, out 3. */
 static struct mt_graph *small_graph(void) {
@@ -38,9 +39,10 @@ static void test_samples(struct dice *dice) {
         }
         for (int b = MT_BODY; b <= MT_LAST; b++)
             for (int64_t i = 0; i < (b == MT_BODY ? most : 1); i++) {
-                int64_t place = 0, first, count;
+                int64_t place = 0;
                 for (int r = 0; r < n; r++) {
-                    mt_program_samples(&p, (enum mt_block_kind)b, r, i, &first, &count);
+                    int64_t count = b == MT_BODY ? p.body_size[r] : p.last_size[r];
+                    int64_t first = split.starts[r] + (b == MT_BODY ? i : p.body_count[r]) * p.body_size[r];
                     for (int64_t k = 0; k < count; k++, place++) {
                         CHECK_EQ(mt_program_sample(&p, (enum mt_block_kind)b, i, place), first + k);
                         if (b == MT_BODY && i >= p.body_count[r]) continue;
@@ -208,7 +210,7 @@ static void test_copy_and_hash(const struct mt_graph *g) {
     CHECK_TEXT(other, hash);
     CHECK_EQ(strlen(hash), 32);
     for (int what = 0;; what++) {
-        mt_program_copy(&p, &copy);
+        copy_program(&p, &copy);
         mt_program_hash(&copy, other);
         CHECK_TEXT(other, hash);
         bool changed = change(&copy, what);

@@ -1,11 +1,11 @@
-/* The graphs follow what cuDNN's engines recognise: products, pointwise operations and reductions in this order.
+/* The graphs are those that cuDNN's engines recognise: GEMMs, pointwise operations and reductions in this order.
  *
  * Forward: s = scale q k', hidden keys -inf, lse and probabilities by row maxima and sums, o = p v. Backward as in
- * attention_tiles.cu; that the gradient of q is its own product, and not added up in memory, makes it reproducible. The
- * gradients of the scores then pass through memory: that is what the workspace is for.
+ * attention_tiles.cu. The gradient of q is a GEMM of its own, and not summed in memory, which makes it reproducible; so
+ * the gradients of the scores pass through memory, and the workspace holds them.
  *
- * In any order: the product goes to sums of f32 in memory, zeros at first, to which blocks add their parts as they come
- * to them, and is converted from there. Nothing of the size of the scores is in memory then. */
+ * In any order: blocks add to f32 sums of q's gradient in memory, zeroed first, in the order in which they run; the
+ * sums are then converted. Nothing of the size of the scores is in memory. */
 #include "kernels/cuda/attention/cudnn/attention_graph.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ static int64_t sums_bytes(const struct cudnn_attention_shape *s) {
     return wanted ? whole(s->b * s->h * s->s * s->d * (int64_t)sizeof(float), ALIGN) : 0;
 }
 
-/* In any order engines for some architectures want sums of their own, beside those of the graph. */
+/* In any order, engines for some architectures need sums of their own in addition to those of the graph. */
 int64_t cudnn_attention_bytes(const struct cudnn_attention_shape *s) {
     int64_t heads = s->b * s->h, scores = heads * whole(s->s, 128) * whole(s->s, 128) * 2;
     int64_t sums = heads * whole(s->s, 64) * s->d * (int64_t)sizeof(float);

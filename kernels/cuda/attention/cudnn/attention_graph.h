@@ -2,7 +2,7 @@
 #ifndef MT_KERNELS_CUDA_ATTENTION_CUDNN_ATTENTION_GRAPH_H
 #define MT_KERNELS_CUDA_ATTENTION_CUDNN_ATTENTION_GRAPH_H
 
-#include "kernels/cuda/driver/cuda.h"
+#include "kernels/cuda/driver/driver.h"
 
 /* qkv[b, s, 3, h, d], of bf16 or f16. */
 struct cudnn_attention_shape {
@@ -20,8 +20,8 @@ struct cudnn_attention_data {
     void *scratch;                 /* cudnn_attention_bytes of it */
 };
 
-/* At most what a plan takes, without the library or a GPU: backward holds the scores' gradients of all heads, in any
- * order only sums of q's gradient. */
+/* An upper bound of what a plan needs, without the library or a GPU: backward, the scores' gradients of all heads; in
+ * any order, only sums of q's gradient. */
 int64_t cudnn_attention_bytes(const struct cudnn_attention_shape *shape);
 
 struct cudnn_attention;

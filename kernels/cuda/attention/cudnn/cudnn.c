@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "kernels/cuda/driver/cuda.h"
+#include "kernels/cuda/driver/driver.h"
 #include "kernels/cuda/attention/cudnn/library.h"
 #include "kernels/cuda/driver/facts.h"
 

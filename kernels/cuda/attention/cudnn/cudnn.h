@@ -6,8 +6,8 @@
  *     if (!(st = cudnn_graph_plan(g, &device, false, err))) st = cudnn_graph_run(g, device.handle, ids, pointers, ...);
  *     cudnn_graph_free(g);
  *
- * The library (9.8 or later) is loaded when it is first asked for; a host without it works. Building a graph fails
- * once: what comes after does nothing, and cudnn_graph_plan reports what was refused, in the library's own words. */
+ * The library (9.8 or later) is loaded when it is first asked for; a host without it works. After the
+ * first failure in building a graph the rest does nothing, and cudnn_graph_plan reports it, in the library's words. */
 #ifndef MT_KERNELS_CUDA_ATTENTION_CUDNN_CUDNN_H
 #define MT_KERNELS_CUDA_ATTENTION_CUDNN_CUDNN_H
 
@@ -16,22 +16,22 @@
 
 #include "kernels/op/op.h"
 
-/* Who will run the plans: the handle, and what the library knows of the device that it is for. */
+/* The device that plans are for. */
 struct cudnn_device {
     cudnnHandle_t handle; /* null: plans are made, but cannot run */
     cudnnBackendDescriptor_t properties;
     int nsm; /* multiprocessors to choose for; 0: all */
 };
 
-/* Of the current context; made once for each, and never released. */
+/* Of the current context; created once for each, and never released. */
 enum mt_status cudnn_device_here(struct cudnn_device *device, struct mt_err *err);
-/* Of a GPU that is not there, from its properties as the library writes them: JSON. */
+/* Of a GPU that this host does not have, from its properties as the library writes them: JSON. */
 enum mt_status cudnn_device_described(const char *json, struct cudnn_device *device, struct mt_err *err);
 void cudnn_device_release(struct cudnn_device *device);
 size_t cudnn_version(void);      /* 91900 is 9.19.0; 0: it cannot be loaded */
 const char *cudnn_missing(void); /* why, or null */
 
-/* Tiled: memory too, in an order of the library's own, for what the graph both writes and reads. */
+/* Tiled: in memory, in a layout of the library's own, for what the graph both writes and reads. */
 enum cudnn_tensor_kind { CUDNN_VIRTUAL, CUDNN_MEMORY, CUDNN_TILED, CUDNN_NUMBER };
 struct cudnn_tensor {
     int id; /* from 1 to CUDNN_TENSORS - 1 */
@@ -49,11 +49,11 @@ void cudnn_tensor(struct cudnn_graph *g, const struct cudnn_tensor *tensor);
 void cudnn_matmul(struct cudnn_graph *g, int a, int b, int c);
 void cudnn_pointwise(struct cudnn_graph *g, cudnnPointwiseMode_t mode, int x, int b, int t, int y);
 void cudnn_index(struct cudnn_graph *g, int axis, int x, int y);
-void cudnn_reduce(struct cudnn_graph *g, cudnnReduceTensorOp_t how, int x, int y);
+void cudnn_reduce(struct cudnn_graph *g, cudnnReduceTensorOp_t op, int x, int y);
 void cudnn_reshape(struct cudnn_graph *g, int x, int y);
 
-/* The first plan of the library's heuristic whose engine gives the same bits every time (any_order: or others each
- * time); its memory is asked after. */
+/* The first plan of the library's heuristic whose engine gives the same bits every time (any_order: or not). For its
+ * workspace see cudnn_graph_workspace. */
 enum mt_status cudnn_graph_plan(struct cudnn_graph *g, const struct cudnn_device *device, bool any_order,
                                 struct mt_err *err);
 int64_t cudnn_graph_workspace(const struct cudnn_graph *g);

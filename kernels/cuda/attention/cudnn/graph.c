@@ -1,4 +1,4 @@
-/* Descriptors of a graph: each is kept until the graph goes, since operations refer to tensors, and plans to both. */
+/* Descriptors of a graph: each is kept until the graph is freed, since operations refer to tensors, and plans to both. */
 #include <stdlib.h>
 
 #include "kernels/base/arena.h"
@@ -43,7 +43,7 @@ static void set_descriptor(struct cudnn_graph *g, cudnnBackendDescriptor_t on, c
     set(g, on, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &descriptor, what);
 }
 
-static void finish(struct cudnn_graph *g, cudnnBackendDescriptor_t descriptor, const char *what) {
+static void finalize(struct cudnn_graph *g, cudnnBackendDescriptor_t descriptor, const char *what) {
     if (!g->err.status) check(g, g->lib->finalize(descriptor), what);
 }
 
@@ -76,28 +76,28 @@ void cudnn_tensor(struct cudnn_graph *g, const struct cudnn_tensor *tensor) {
     set(g, t, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &by_value, what);
     if (tensor->kind == CUDNN_TILED)
         set(g, t, CUDNN_ATTR_TENSOR_REORDERING_MODE, CUDNN_TYPE_TENSOR_REORDERING_MODE, 1, &tiles, what);
-    finish(g, t, what);
+    finalize(g, t, what);
     g->tensors[id] = t;
 }
 
 /* ---- operations ---- */
 
 static void add(struct cudnn_graph *g, cudnnBackendDescriptor_t operation, const char *what) {
-    finish(g, operation, what);
+    finalize(g, operation, what);
     if (!g->err.status) g->operations[g->noperations++] = operation;
 }
 
 void cudnn_matmul(struct cudnn_graph *g, int a, int b, int c) {
-    static const char what[] = "a product";
+    static const char what[] = "a GEMM";
     const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
-    cudnnBackendDescriptor_t how = make(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR, what);
-    set(g, how, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute, what);
-    finish(g, how, what);
+    cudnnBackendDescriptor_t op = make(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR, what);
+    set(g, op, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute, what);
+    finalize(g, op, what);
     cudnnBackendDescriptor_t o = make(g, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, what);
     set_descriptor(g, o, CUDNN_ATTR_OPERATION_MATMUL_ADESC, g->tensors[a], what);
     set_descriptor(g, o, CUDNN_ATTR_OPERATION_MATMUL_BDESC, g->tensors[b], what);
     set_descriptor(g, o, CUDNN_ATTR_OPERATION_MATMUL_CDESC, g->tensors[c], what);
-    set_descriptor(g, o, CUDNN_ATTR_OPERATION_MATMUL_DESC, how, what);
+    set_descriptor(g, o, CUDNN_ATTR_OPERATION_MATMUL_DESC, op, what);
     add(g, o, what);
 }
 
@@ -108,13 +108,13 @@ static void pointwise(struct cudnn_graph *g, cudnnPointwiseMode_t mode, int64_t 
         CUDNN_ATTR_OPERATION_POINTWISE_TDESC, CUDNN_ATTR_OPERATION_POINTWISE_YDESC};
     const cudnnDataType_t compute =
         mode >= CUDNN_POINTWISE_CMP_EQ && mode <= CUDNN_POINTWISE_CMP_LE ? CUDNN_DATA_BOOLEAN : CUDNN_DATA_FLOAT;
-    cudnnBackendDescriptor_t how = make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, what);
-    set(g, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode, what);
-    set(g, how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &compute, what);
-    if (mode == CUDNN_POINTWISE_GEN_INDEX) set(g, how, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &axis, what);
-    finish(g, how, what);
+    cudnnBackendDescriptor_t op = make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, what);
+    set(g, op, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode, what);
+    set(g, op, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &compute, what);
+    if (mode == CUDNN_POINTWISE_GEN_INDEX) set(g, op, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &axis, what);
+    finalize(g, op, what);
     cudnnBackendDescriptor_t o = make(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, what);
-    set_descriptor(g, o, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how, what);
+    set_descriptor(g, o, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, op, what);
     for (int i = 0; i < 4; i++)
         if (operands[i]) set_descriptor(g, o, names[i], g->tensors[operands[i]], what);
     add(g, o, what);
@@ -131,14 +131,14 @@ void cudnn_index(struct cudnn_graph *g, int axis, int x, int y) {
 void cudnn_reduce(struct cudnn_graph *g, cudnnReduceTensorOp_t mode, int x, int y) {
     static const char what[] = "a reduction";
     const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
-    cudnnBackendDescriptor_t how = make(g, CUDNN_BACKEND_REDUCTION_DESCRIPTOR, what);
-    set(g, how, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &mode, what);
-    set(g, how, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute, what);
-    finish(g, how, what);
+    cudnnBackendDescriptor_t op = make(g, CUDNN_BACKEND_REDUCTION_DESCRIPTOR, what);
+    set(g, op, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &mode, what);
+    set(g, op, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute, what);
+    finalize(g, op, what);
     cudnnBackendDescriptor_t o = make(g, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, what);
     set_descriptor(g, o, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, g->tensors[x], what);
     set_descriptor(g, o, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, g->tensors[y], what);
-    set_descriptor(g, o, CUDNN_ATTR_OPERATION_REDUCTION_DESC, how, what);
+    set_descriptor(g, o, CUDNN_ATTR_OPERATION_REDUCTION_DESC, op, what);
     add(g, o, what);
 }
 
@@ -157,7 +157,7 @@ static cudnnBackendDescriptor_t heuristic(struct cudnn_graph *g, const struct cu
     const cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
     cudnnBackendDescriptor_t graph = make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, whole);
     set(g, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->noperations, g->operations, whole);
-    finish(g, graph, whole);
+    finalize(g, graph, whole);
     cudnnBackendDescriptor_t h = make(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, what);
     set_descriptor(g, h, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph, what);
     set(g, h, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode, what);
@@ -166,7 +166,7 @@ static cudnnBackendDescriptor_t heuristic(struct cudnn_graph *g, const struct cu
         const int32_t nsm = device->nsm;
         set(g, h, CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, CUDNN_TYPE_INT32, 1, &nsm, what);
     }
-    finish(g, h, what);
+    finalize(g, h, what);
     return h;
 }
 
@@ -195,7 +195,7 @@ static void take(struct cudnn_graph *g, const struct cudnn_device *device, cudnn
     cudnnBackendDescriptor_t plan = make(g, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, what);
     set_descriptor(g, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config, what);
     set_descriptor(g, plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device->properties, what);
-    finish(g, plan, what);
+    finalize(g, plan, what);
     if (g->err.status) return;
     check(g,
           g->lib->get(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &g->workspace_bytes),

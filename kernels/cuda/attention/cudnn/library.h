@@ -1,4 +1,4 @@
-/* The functions of cuDNN that are called, as found in the library that was loaded. */
+/* The functions of cuDNN that are used, from the library that was loaded. */
 #ifndef MT_KERNELS_CUDA_ATTENTION_CUDNN_LIBRARY_H
 #define MT_KERNELS_CUDA_ATTENTION_CUDNN_LIBRARY_H
 

@@ -260,9 +260,9 @@ static void plainly(void) {
 /* Scores of -150 to -200: what a kernel takes for scores of places without a key, if it does, is far above them. */
 static void far_apart(void) {
     static const char *const ways[] = {
-#define WAY(name) #name,
-#include "kernels/cuda/attention/attention_ways.def"
-#undef WAY
+#define IMPL(name) #name,
+#include "kernels/cuda/attention/implementations.def"
+#undef IMPL
     };
     setenv("MOTLEY_TUNE", "off", 1);
     apart = any_order = true;

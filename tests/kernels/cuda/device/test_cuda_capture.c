@@ -1,46 +1,8 @@
 /* Captured work of a GPU: launches in order with what is queued, each with its own clock; times, what runs, deadlines;
  * and captures that fail. With all multiprocessors, then with an eighth for the compute stream. */
-#include "kernels/device/device.h"
-#include "tests/check.h"
+#include "tests/kernels/cuda/device/work.h"
 
 enum { SKIPPED = 77, COUNT = 1 << 16 };
-
-static struct mt_device *device;
-static struct mt_stream *stream[2];
-static struct mt_event *event[2];
-static struct mt_err err = MT_ERR_INIT;
-
-struct work {
-    struct mt_call call;
-    struct mt_attr attr;
-    struct mt_tensor tensors[8];
-};
-
-static struct mt_tensor tensor_of(void *data, int64_t count) {
-    return (struct mt_tensor){data, MT_F32, count != 1, {count}, {0}, {count}};
-}
-
-static void *memory_of(int64_t count) {
-    void *memory;
-    CHECK_OK(mt_device_alloc(device, 4 * count, &memory, &err), err);
-    return memory;
-}
-
-static void make(struct work *work, enum mt_op_kind kind, int nin, int nout, void *const *data, int64_t count) {
-    for (int i = 0; i < nin + nout; i++) work->tensors[i] = tensor_of(data[i], count);
-    work->call = (struct mt_call){
-        .kind = kind, .attr = &work->attr, .nin = nin, .nout = nout, .in = work->tensors, .out = work->tensors + nin};
-}
-
-static void make_fill(struct work *work, void *y, int64_t count, double value) {
-    *work = (struct work){.attr = {.value = value, .to = MT_F32}};
-    make(work, MT_OP_fill, 1, 1, (void *[]){y, y}, count);
-}
-
-static void make_add(struct work *work, void *a, void *b, void *y, int64_t count) {
-    *work = (struct work){.attr = {.axes = 1}};
-    make(work, MT_OP_add, 2, 1, (void *[]){a, b, y}, count);
-}
 
 /* w -= lr * g, with lr from the clock */
 static void make_sgd(struct work *work, void *w, void *m, void *g, void *scale, const struct mt_clock *clock) {
@@ -52,10 +14,6 @@ static void make_sgd(struct work *work, void *w, void *m, void *g, void *scale, 
 
 static void queue(int s, const struct work *work) {
     mt_stream_op(stream[s], mt_device_backend(device, &work->call), &work->call, NULL);
-}
-
-static void finish(int s) {
-    CHECK_OK(mt_stream_sync(stream[s], 60, &err), err);
 }
 
 static void check_all(const void *memory, float want, const char *what) {
@@ -76,7 +34,7 @@ static struct mt_capture *begin(void) {
  * streams. */
 static void test_order(void) {
     enum { LAUNCHES = 20 };
-    float *x = memory_of(COUNT), *y = memory_of(COUNT), want = 0, *host[2];
+    float *x = memory_of(4 * COUNT), *y = memory_of(4 * COUNT), want = 0, *host[2];
     static struct work zero, add, other, wipe;
     for (int i = 0; i < 2; i++) {
         void *memory;
@@ -128,7 +86,7 @@ static void test_order(void) {
  * and nothing of them is done. */
 static void test_clock(void) {
     enum { LAUNCHES = 50, PARTS = 3 };
-    void *w = memory_of(COUNT), *m = memory_of(COUNT), *g = memory_of(COUNT), *scale = memory_of(1);
+    void *w = memory_of(4 * COUNT), *m = memory_of(4 * COUNT), *g = memory_of(4 * COUNT), *scale = memory_of(4);
     static struct work fills[4], step;
     struct mt_clock clock = {.seed = 7};
     float want = 0;
@@ -173,7 +131,7 @@ static void test_look(void) {
         printf("no room to be slow in: looking is not tested\n");
         return;
     }
-    float *x = memory_of(count);
+    float *x = memory_of(4 * count);
     static struct work slow, late;
     make_fill(&slow, x, count, 5);
     make_fill(&late, x, COUNT, 6);
@@ -218,7 +176,7 @@ static void test_look(void) {
 
 /* What cannot be queued ends a capture, and is told; the streams work as before. */
 static void test_failure(void) {
-    float *x = memory_of(COUNT);
+    float *x = memory_of(4 * COUNT);
     static struct work good, bad;
     make_fill(&good, x, COUNT, 3);
     make_fill(&bad, x, COUNT, 4);

@@ -4,58 +4,13 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "kernels/device/device.h"
-#include "tests/check.h"
+#include "tests/kernels/cuda/device/work.h"
 
 enum { SKIPPED = 77, SMALL = 1000 };
-
-static struct mt_device *device;
-static struct mt_stream *stream[2];
-static struct mt_event *event[2];
-static struct mt_err err = MT_ERR_INIT;
-
-/* A call with what it points to. */
-struct work {
-    struct mt_call call;
-    struct mt_attr attr;
-    struct mt_tensor tensors[8];
-};
-
-static struct mt_tensor tensor_of(void *data, enum mt_type type, int64_t count) {
-    return (struct mt_tensor){data, type, 1, {count}, {0}, {count}};
-}
-
-static void *memory_of(int64_t bytes) {
-    void *memory;
-    CHECK_OK(mt_device_alloc(device, bytes, &memory, &err), err);
-    return memory;
-}
-
-/* y = value */
-static void make_fill(struct work *work, void *y, int64_t count, double value) {
-    *work = (struct work){.attr = {.value = value, .to = MT_F32}};
-    work->tensors[0] = work->tensors[1] = tensor_of(y, MT_F32, count);
-    work->call = (struct mt_call){
-        .kind = MT_OP_fill, .attr = &work->attr, .nin = 1, .nout = 1, .in = work->tensors, .out = work->tensors + 1};
-}
-
-/* y = a + b */
-static void make_add(struct work *work, void *a, void *b, void *y, int64_t count) {
-    *work = (struct work){.attr = {.axes = 1}};
-    work->tensors[0] = tensor_of(a, MT_F32, count);
-    work->tensors[1] = tensor_of(b, MT_F32, count);
-    work->tensors[2] = tensor_of(y, MT_F32, count);
-    work->call = (struct mt_call){
-        .kind = MT_OP_add, .attr = &work->attr, .nin = 2, .nout = 1, .in = work->tensors, .out = work->tensors + 2};
-}
 
 static void queue(struct mt_stream *on, const struct work *work, double *seconds) {
     const struct mt_backend *backend = mt_device_backend(device, &work->call);
     mt_stream_op(on, backend, &work->call, seconds);
-}
-
-static void finish(int s) {
-    CHECK_OK(mt_stream_sync(stream[s], 60, &err), err);
 }
 
 /* All of an array on the device is `want`. */
@@ -229,13 +184,11 @@ static void test_clock(void) {
     make_fill(&fills[1], m, SMALL, 0);
     make_fill(&fills[2], g, SMALL, -1);
     make_fill(&fills[3], scale, 1, 1);
-    fills[3].tensors[0].naxes = fills[3].tensors[1].naxes = 0;
     for (int i = 0; i < 4; i++) queue(stream[0], &fills[i], NULL);
     step = (struct work){.attr = {.lr_scale = 1}};
     float *in[4] = {w, m, g, scale}, *out[2] = {w, m};
-    for (int i = 0; i < 4; i++) step.tensors[i] = tensor_of(in[i], MT_F32, i < 3 ? SMALL : 1);
-    for (int i = 0; i < 2; i++) step.tensors[4 + i] = tensor_of(out[i], MT_F32, SMALL);
-    step.tensors[3].naxes = 0;
+    for (int i = 0; i < 4; i++) step.tensors[i] = tensor_of(in[i], i < 3 ? SMALL : 1);
+    for (int i = 0; i < 2; i++) step.tensors[4 + i] = tensor_of(out[i], SMALL);
     step.call = (struct mt_call){.kind = MT_OP_sgd,
                                  .attr = &step.attr,
                                  .nin = 4,

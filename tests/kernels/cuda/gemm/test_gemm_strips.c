@@ -29,8 +29,7 @@ static int nbuffers;
 static void *buffer(size_t bytes) {
     CHECK(nbuffers < MOST_BUFFERS, "no more buffers");
     struct buffer *b = &buffers[nbuffers++];
-    *b = (struct buffer){aligned_alloc(PRODUCT_ALIGN, (bytes + PRODUCT_ALIGN - 1) / PRODUCT_ALIGN * PRODUCT_ALIGN),
-                         bytes};
+    *b = (struct buffer){aligned_alloc(GEMM_ALIGN, (bytes + GEMM_ALIGN - 1) / GEMM_ALIGN * GEMM_ALIGN), bytes};
     memset(b->at, 0xff, bytes); /* not a number */
     return b->at;
 }
@@ -69,10 +68,10 @@ static void check_aligned(const char *what, const void *at, int64_t ld, int64_t 
     CHECK(extent * size % 16 == 0, "rows of %s have %lld elements", what, (long long)extent);
 }
 
-enum mt_status product_multiply(const struct cuda_queue *queue, const struct product_shape *s, enum product_how how,
-                                const struct product_view *v, const cublasLtMatmulAlgo_t *algo,
-                                const struct product_data *data, struct mt_err *err) {
-    (void)queue, (void)how, (void)err;
+enum mt_status gemm_multiply(const struct cuda_queue *queue, const struct gemm_shape *s, enum gemm_impl impl,
+                             const struct gemm_view *v, const cublasLtMatmulAlgo_t *algo, const struct gemm_data *data,
+                             struct mt_err *err) {
+    (void)queue, (void)impl, (void)err;
     calls++, strip_calls += algo != NULL;
     check_aligned("a", data->a, v->lda, v->step_a, s->trans_a ? v->m : v->k, s->in);
     check_aligned("b", data->b, v->ldb, v->step_b, s->trans_b ? v->k : v->n, s->in);
@@ -155,14 +154,14 @@ static void *random_matrix(enum mt_type type, int64_t count, uint64_t stream) {
     return m;
 }
 
-static void one(struct product_shape s, int want_calls) {
+static void one(struct gemm_shape s, int want_calls) {
     struct mt_err err = MT_ERR_INIT;
     const struct cuda_queue queue = {0};
-    struct product_choice choice = {.how = HOW_STRIPS};
+    struct gemm_choice choice = {.impl = GEMM_STRIPS};
     char text[100];
     snprintf(text, sizeof text, "m=%lld n=%lld k=%lld%s%s %s", (long long)s.m, (long long)s.n, (long long)s.k,
              s.trans_a ? " ta" : "", s.trans_b ? " tb" : "", s.accumulate ? "added" : "");
-    CHECK(product_strips_possible(&s), "%s: no strips", text);
+    CHECK(gemm_strips_possible(&s), "%s: no strips", text);
     void *a = random_matrix(s.in, s.m * s.k, 1), *b = random_matrix(s.in, s.k * s.n, 2);
     void *y = s.accumulate ? random_matrix(s.out, s.m * s.n, 3) : buffer((size_t)(s.m * s.n * mt_type_size(s.out)));
     double *want = mt_calloc((size_t)(s.m * s.n), sizeof *want);
@@ -175,10 +174,10 @@ static void one(struct product_shape s, int want_calls) {
             mt_type_store(s.out, &want[i * s.n + j], 0, sum);
             want[i * s.n + j] = mt_type_load(s.out, &want[i * s.n + j], 0);
         }
-    const struct product_data data = {
-        .a = a, .b = b, .y = y, .scratch = buffer((size_t)(PRODUCT_WORKSPACE_BYTES + product_strips_bytes(&s)))};
+    const struct gemm_data data = {
+        .a = a, .b = b, .y = y, .scratch = buffer((size_t)(GEMM_WORKSPACE_BYTES + gemm_strips_bytes(&s)))};
     calls = strip_calls = 0;
-    CHECK_OK(product_strips_run(&queue, &s, &choice, &data, &err), err);
+    CHECK_OK(gemm_strips_run(&queue, &s, &choice, &data, &err), err);
     for (int64_t i = 0; i < s.m * s.n; i++) {
         double got = mt_type_load(s.out, y, i);
         CHECK(got == want[i], "%s: element %lld of row %lld is %g, not %g", text, (long long)(i % s.n),
@@ -189,8 +188,8 @@ static void one(struct product_shape s, int want_calls) {
     release_all();
 }
 
-static void refused(struct product_shape s, const char *why) {
-    CHECK(!product_strips_possible(&s), "strips in spite of %s", why);
+static void refused(struct gemm_shape s, const char *why) {
+    CHECK(!gemm_strips_possible(&s), "strips in spite of %s", why);
 }
 
 int main(void) {
@@ -199,10 +198,10 @@ int main(void) {
 #else
     static const int64_t extents[] = {513, 514, 515, 516, 517, 518, 519, 777};
 #endif
-    const struct product_shape half = {.align = 16, .in = MT_BF16, .out = MT_BF16};
+    const struct gemm_shape half = {.align = 16, .in = MT_BF16, .out = MT_BF16};
     printf("seed %llu\n", (unsigned long long)seed);
     for (size_t i = 0; i < sizeof extents / sizeof *extents; i++) {
-        struct product_shape n = half, k = half, m = half;
+        struct gemm_shape n = half, k = half, m = half;
         n.m = 512, n.n = extents[i], n.k = 24, n.trans_b = 1;
         one(n, 1);
         k.m = 520, k.n = 16, k.k = extents[i], k.out = MT_F32;
@@ -214,11 +213,11 @@ int main(void) {
         m.accumulate = 1;
         one(m, 8);
     }
-    struct product_shape tf32 = {.m = 516, .n = 1021, .k = 8, .align = 16, .in = MT_F32, .out = MT_F32, .trans_b = 1};
+    struct gemm_shape tf32 = {.m = 516, .n = 1021, .k = 8, .align = 16, .in = MT_F32, .out = MT_F32, .trans_b = 1};
     refused(tf32, "full precision");
     tf32.tf32 = 1;
     one(tf32, 1);
-    struct product_shape s = half;
+    struct gemm_shape s = half;
     s.m = 512, s.n = 520, s.k = 24, s.trans_b = 1;
     refused(s, "aligned rows");
     s.n = 519, s.m = 513;

@@ -1,15 +1,19 @@
-/* Every kernel, with the definitions that it is used with, compiles for every architecture: without a GPU. NVRTC is
- * taken as it is found, and needs no headers here. The work is divided among as many processes as there are
- * processors. MOTLEY_ALL_ARCHITECTURES=1: each kernel for all of them. */
+/* Device code compiles, without a GPU: every source, as its first row in variants.def has it, for every architecture;
+ * every row for one of them, and with f16 for bf16 as far as the compiler's front end goes. NVRTC is taken as it is
+ * found, and needs no headers here. The work is divided among as many processes as there are processors.
+ *
+ * With MOTLEY_ALL_ARCHITECTURES=1, and where there is a GPU, every row is compiled for every architecture, with f16
+ * too: five times as long. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "kernels/device/device.h"
 #include "tests/check.h"
 
-static const int architectures[] = {75, 80, 86, 89, 90, 100, 120};
+static const int architectures[] = {75, 80, 86, 89, 90, 100, 120}, of_all_rows = 90;
 enum { NARCHITECTURES = sizeof architectures / sizeof *architectures, SKIPPED = 77 };
 
 static const struct row {
@@ -108,11 +112,26 @@ static bool is_for(const struct row *row, int sm) {
     return sm >= row->least_sm && sm <= row->most_sm;
 }
 
+static bool compile_all; /* whatever there is */
+
+static enum depth { FRONT_END, BINARY } of_others = BINARY; /* how far code goes that differs from a row in its type */
+
+/* Compilers before CUDA 12.8 do not stop after their front end. */
+static bool stops_early(void) {
+    program made;
+    const char *option = "--fdevice-syntax-only";
+    CHECK_EQ(nvrtc.create(&made, "", "empty.cu", 0, NULL, NULL), 0);
+    bool stops = !nvrtc.compile(made, 1, &option);
+    nvrtc.destroy(&made);
+    return stops;
+}
+
 /* Returns whether there was no error. */
-static bool compile(const struct row *row, const char *definitions, const char *text, int sm) {
+static bool compile(const struct row *row, const char *definitions, const char *text, int sm, enum depth depth) {
     char architecture[64], words[4096], file[256];
     const char *options[64] = {architecture, "--std=c++17", "-default-device", "-I" MOTLEY_SOURCE};
     int noptions = 4;
+    if (depth == FRONT_END) options[noptions++] = "--fdevice-syntax-only";
     snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%s", sm, sm == 90 || sm == 100 ? "a" : "");
     snprintf(words, sizeof words, "%s", definitions);
     snprintf(file, sizeof file, "%s.cu", row->source);
@@ -126,7 +145,7 @@ static bool compile(const struct row *row, const char *definitions, const char *
     CHECK_EQ(nvrtc.log(made, log), 0);
     if (failed) fprintf(stderr, "%s.cu [%s] for sm_%d: %s\n", row->source, definitions, sm, log);
     char *binary = NULL;
-    if (!failed) {
+    if (!failed && depth == BINARY) {
         CHECK_EQ(nvrtc.binary_size(made, &size), 0);
         binary = malloc(size);
         CHECK_EQ(nvrtc.binary(made, binary), 0);
@@ -145,32 +164,27 @@ static bool compile(const struct row *row, const char *definitions, const char *
     return !failed;
 }
 
-/* As written, and with f16 where a row says bf16. */
+/* As written; and with f16 where a row says bf16, if it is the turn of all rows. */
 static bool compile_halves(const struct row *row, const char *text, int sm) {
     char other[4096] = "";
-    bool well = compile(row, row->definitions, text, sm);
+    bool well = compile(row, row->definitions, text, sm, BINARY);
     const char *rest = row->definitions;
+    if (!compile_all && sm != of_all_rows) return well;
     for (const char *at; (at = strstr(rest, "bf16")); rest = at + 4)
         snprintf(other + strlen(other), sizeof other - strlen(other), "%.*sf16", (int)(at - rest), rest);
     if (rest == row->definitions) return well;
     snprintf(other + strlen(other), sizeof other - strlen(other), "%s", rest);
-    return compile(row, other, text, sm) && well;
+    return compile(row, other, text, sm, of_others) && well;
 }
 
-/* Whether this is the first row of its source and definitions that the architecture is not too old for. */
-static bool leads(const struct row *row, int sm) {
+/* Whether this is the first row of its source that the architecture is not too old for: the first of all, or of those
+ * with its definitions. */
+static bool leads(const struct row *row, int sm, bool of_all) {
     if (!is_for(row, sm)) return false;
     for (const struct row *r = rows; r < row; r++)
-        if (!strcmp(r->source, row->source) && !strcmp(r->definitions, row->definitions) && is_for(r, sm)) return false;
+        if (!strcmp(r->source, row->source) && (of_all || !strcmp(r->definitions, row->definitions)) && is_for(r, sm))
+            return false;
     return true;
-}
-
-/* The oldest architecture and, row by row, each of the others: all of them take minutes. */
-static bool in_turn(const struct row *row, int architecture) {
-    static bool asked, all;
-    if (!asked) all = getenv("MOTLEY_ALL_ARCHITECTURES") != NULL, asked = true;
-    return all || row->least_sm == row->most_sm || !architecture ||
-           architecture == 1 + (int)(row - rows) % (NARCHITECTURES - 1);
 }
 
 /* Part `me` of `n` of the work; returns whether all was well. */
@@ -181,7 +195,8 @@ static bool work(int me, int n) {
     for (const struct row *row = rows; row->source; row++)
         for (int a = 0; a < NARCHITECTURES; a++) {
             int sm = architectures[a];
-            if (!in_turn(row, a) || !knows(sm) || !leads(row, sm) || turn++ % n != me) continue;
+            bool all_rows = compile_all || sm == of_all_rows || row->least_sm == row->most_sm;
+            if (!knows(sm) || !leads(row, sm, !all_rows) || turn++ % n != me) continue;
             char file[256];
             snprintf(file, sizeof file, "%s.cu", row->source);
             char *code = read_code(row->source);
@@ -218,6 +233,11 @@ int main(void) {
         printf("NVRTC is not here: %s\n", dlerror());
         return SKIPPED;
     }
+    struct mt_device *device = NULL;
+    struct mt_err err = MT_ERR_INIT;
+    compile_all = getenv("MOTLEY_ALL_ARCHITECTURES") || !mt_device_open("cuda", &device, &err);
+    mt_device_close(device);
+    if (!compile_all && stops_early()) of_others = FRONT_END;
     bool well = all_listed();
     int n = (int)sysconf(_SC_NPROCESSORS_ONLN);
     for (int me = 0; me < n; me++) {

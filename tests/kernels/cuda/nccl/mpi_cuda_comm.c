@@ -207,9 +207,9 @@ static void trial_of_blocks(enum mt_coll_kind kind, bool even, enum mt_nccl_impl
                 const char *from = host + ((sums ? part[t] : tensor[t]) - (char *)message[1]);
                 double own_value = (double)((row * COLUMNS + c + t) % 31);
                 double want = sums ? nranks * own_value + nranks * (nranks - 1) / 2 : own_value;
-                CHECK(mt_type_load(types[t], from, lies) == want, "%s, %s, %s: tensor %d, row %lld: %g, not %g",
-                      mt_coll_name(kind), even ? "even" : "uneven", mt_nccl_impl_name(way), t, (long long)row,
-                      mt_type_load(types[t], from, lies), want);
+                CHECK(mt_type_load(types[t], from, lies) == want,
+                      "%s, %s, implementation %d: tensor %d, row %lld: %g, not %g", mt_coll_name(kind),
+                      even ? "even" : "uneven", (int)way, t, (long long)row, mt_type_load(types[t], from, lies), want);
             }
     free(host);
     mt_schedule_release(&schedule);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "kernels/cuda/nccl/call.h"
+#include "kernels/cuda/nccl/pieces.h"
 #include "tests/check.h"
 
 enum { MOST_RANKS = 5, TENSORS = 4, ROOM = 1 << 16 };
@@ -46,7 +47,7 @@ static void check_place(const struct mt_coll *problem, const struct mt_comm_arra
     CHECK(mine + count <= all || all + whole <= mine, "%s, array %d", mt_coll_name(problem->kind), i);
 }
 
-static enum mt_status queue_arrays(struct mt_comm *comm, void *stream, const struct mt_coll *problem, const int *group,
+static enum mt_status queue_arrays(struct mt_comm *comm, const void *stream, const struct mt_coll *problem, const int *group,
                                    const struct mt_comm_arrays *a, struct mt_err *why) {
     (void)stream, (void)group, (void)why;
     brought[comm->rank] = a;
@@ -75,12 +76,12 @@ static enum mt_status queue_arrays(struct mt_comm *comm, void *stream, const str
     return MT_OK;
 }
 
-static bool parts_blocks(struct mt_comm *comm, const struct mt_coll *problem) {
+static bool prefers_roots(struct mt_comm *comm, const struct mt_coll *problem) {
     (void)comm, (void)problem;
     return parts;
 }
 
-static const struct mt_comm_class wire = {.name = "wire", .queue_arrays = queue_arrays, .parts_blocks = parts_blocks};
+static const struct mt_comm_class wire = {.name = "wire", .queue_arrays = queue_arrays, .prefers_roots = prefers_roots};
 
 /* Copies between tensors and messages of f32, as the device's kernels make them. */
 static void copy_pieces(void *const message[2], const struct mt_piece *pieces, int count, bool pack) {

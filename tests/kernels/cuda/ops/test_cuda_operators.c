@@ -315,7 +315,7 @@ static void run_calls(const struct mt_call *all, bool apart, const char *bytes, 
     struct mt_call one[MERGED];
     CHECK_OK(mt_device_copy_in(device, arena, bytes, size_bytes, &err), err);
     for (int i = 0; i < (apart ? MERGED : 1); i++) {
-        one[i] = apart ? mt_call_part(all, i) : *all;
+        one[i] = apart ? mt_call_nth(all, i) : *all;
         CHECK_OK(mt_call_check(&one[i], &err), err);
         mt_stream_op(stream, mt_device_backend(device, &one[i]), &one[i], NULL);
     }
@@ -356,12 +356,19 @@ static void run_merged(const struct spec *spec, enum mt_type type) {
     free(bytes), free(apart), free(merged);
 }
 
+static bool parse_type(const char *name, enum mt_type *type) {
+    int t = 0;
+    while (t < MT_NTYPES && strcmp(name, mt_type_name((enum mt_type)t))) t++;
+    *type = (enum mt_type)t;
+    return t < MT_NTYPES;
+}
+
 static bool wanted(const char *kind, int argc, char **argv) {
     bool any = true;
     for (int i = 1; i < argc; i++) {
         enum mt_type type;
         if (!strcmp(argv[i], kind)) return true;
-        any = any && (mt_type_parse(argv[i], &type) || !strcmp(argv[i], "small"));
+        any = any && (parse_type(argv[i], &type) || !strcmp(argv[i], "small"));
     }
     return any;
 }
@@ -370,7 +377,7 @@ static void take_types(int argc, char **argv) {
     enum mt_type type;
     bool named = false;
     for (int i = 1; i < argc; i++) {
-        if (mt_type_parse(argv[i], &type)) wanted_types[type] = named = true;
+        if (parse_type(argv[i], &type)) wanted_types[type] = named = true;
         small = small || !strcmp(argv[i], "small");
     }
     for (int t = 0; t < MT_NTYPES && !named; t++) wanted_types[t] = true;

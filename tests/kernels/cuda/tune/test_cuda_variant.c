@@ -79,9 +79,9 @@ static void test_tune(void) {
           tuning.tuned_s, tuning.default_s);
     CHECK(tuning.tuned_s < 1.25 * tuning.default_s, "%g %g", tuning.tuned_s, tuning.default_s);
     CHECK(tuning.error <= 1e-2 && tuning.vendor_s == 0);
-    CHECK(strstr(tuning.how, "="), "%s", tuning.how);
+    CHECK(strstr(tuning.choice, "="), "%s", tuning.choice);
     tune_norm(4096, 768, &again, true);
-    CHECK(again.tuned_s == tuning.tuned_s && !strcmp(again.how, tuning.how));
+    CHECK(again.tuned_s == tuning.tuned_s && !strcmp(again.choice, tuning.choice));
     tune_norm(3, 40, &tuning, true);
     tune_norm(0, 768, &tuning, false); /* nothing to do */
 }

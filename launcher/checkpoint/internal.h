@@ -1,0 +1,27 @@
+/* safetensors_checksum.c: checksums inside a safetensors header, shared by its reader and its writer. */
+#ifndef MT_LAUNCHER_CHECKPOINT_INTERNAL_H
+#define MT_LAUNCHER_CHECKPOINT_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/base/err.h"
+
+#define MT_CHECKSUM_PREFIX "xxh3." /* of the keys in __metadata__ */
+#define MT_CHECKSUM_HEADER MT_CHECKSUM_PREFIX "header"
+#define MT_CHECKSUM_DIGITS 16
+
+void mt_checksum_text(uint64_t hash, char digits[MT_CHECKSUM_DIGITS + 1]);
+
+/* The digits of the header's own checksum in head[size_bytes] (length prefix and JSON text), or null. */
+char *mt_header_checksum_find(void *head, size_t size_bytes);
+
+/* The checksum that `head` should have. */
+void mt_header_checksum_of(const void *head, size_t size_bytes, char digits[MT_CHECKSUM_DIGITS + 1]);
+
+/* *carries: whether the header has a checksum. MT_EINPUT if it is wrong. */
+enum mt_status mt_header_checksum_verify(const char *name, const void *head, size_t size_bytes, bool *carries,
+                                         struct mt_err *err);
+
+#endif

@@ -1,0 +1,30 @@
+/* Ranks learn of each other's signals (launcher/watch/signals.h) one step later, by a reduction of one number that
+ * overlaps the step.
+ *
+ * mpirun passes a signal on to all ranks, and may reach some before and some after a step. So that one request makes
+ * one checkpoint, a rank treats its own signal as the same request if it arrives within MT_ECHO_S of a request that
+ * others made without it. */
+#ifndef MT_LAUNCHER_SESSION_REQUESTS_H
+#define MT_LAUNCHER_SESSION_REQUESTS_H
+
+#include <mpi.h>
+
+#include "kernels/base/err.h"
+
+#define MT_ECHO_S 2.0
+
+/* Collective, once a step. *answer: what any rank had been asked when the previous call was made, the same on all
+ * ranks. The reduction of what has been asked since is started. MT_ESTALL when other ranks have not made the previous
+ * call for patience_s: a rank may be a step behind one that was submitted. */
+struct mt_requests {
+    MPI_Comm comm;
+    MPI_Request request;
+    int mine, all;
+    double echo_until_s; /* until then, a request for a checkpoint repeats one that was answered */
+};
+void mt_requests_init(struct mt_requests *requests, MPI_Comm comm);
+enum mt_status mt_requests_step(struct mt_requests *requests, double patience_s, int *answer, struct mt_err *err);
+/* Collective: wait for the reduction in flight; *answer as above. */
+enum mt_status mt_requests_end(struct mt_requests *requests, double patience_s, int *answer, struct mt_err *err);
+
+#endif
