@@ -20,6 +20,10 @@ struct problem {
     struct mt_balance balance;
     int batch, storage; /* their places among the splits, or -1: given */
     int update;         /* the stage of updates */
+    /* What the balance points to: [stage][split][class], [stage][class], [split][class], [class]. */
+    struct mt_share_curve *compute, *comm, *memory;
+    double *compute_fixed, *comm_fixed;
+    int64_t *memory_fixed, *memory_limit;
     struct search_timeline *timeline;
 };
 
@@ -85,9 +89,9 @@ struct search_candidate *search_new_candidate(struct mt_searching *s, struct sea
 /* ---- the problem ---- */
 
 static struct mt_share_curve scaled(struct mt_arena *arena, const struct mt_share_curve *from, double by) {
-    struct mt_share_curve to = {from->npoints, from->at, mt_new(arena, double, from->npoints + 1)};
-    for (int i = 0; i < from->npoints; i++) ((double *)to.value)[i] = by * from->value[i];
-    return to;
+    double *value = mt_new(arena, double, from->npoints + 1);
+    for (int i = 0; i < from->npoints; i++) value[i] = by * from->value[i];
+    return (struct mt_share_curve){from->npoints, from->at, value};
 }
 
 /* Seconds over samples in the best micro-batches, and bytes of what they hold. */
@@ -95,30 +99,27 @@ static void batch_curves(struct mt_searching *s, const struct search_candidate *
                          struct mt_share_curve *seconds, struct mt_share_curve *bytes) {
     const struct search_work *w = c->work;
     const struct mt_share_curve *samples = &w->curves[class].samples;
-    *seconds = scaled(arena, samples, c->slower[class]);
-    *bytes = (struct mt_share_curve){0};
     int64_t most = samples->at[samples->npoints - 1];
+    double *time_s = mt_new(arena, double, samples->npoints), *held = mt_new(arena, double, samples->npoints);
     if (w->body) most = search_most_micro(s, w, class, s->unit / s->nranks, c->heavier[class]);
     bool memory = s->classes[class].memory_limit > 0 && w->arena.npoints;
-    if (memory) *bytes = scaled(arena, samples, 0);
     for (int i = 0; i < samples->npoints; i++) {
         int64_t share = samples->at[i], micro = share;
-        if (w->body) {
-            double time_s;
-            micro = search_micro(s, w, class, share, most, &time_s);
-            ((double *)seconds->value)[i] = c->slower[class] * time_s;
-        }
-        if (memory) ((double *)bytes->value)[i] = mt_share_curve_at(&w->arena, micro) - mt_share_curve_at(&w->arena, 0);
+        time_s[i] = samples->value[i];
+        if (w->body) micro = search_micro(s, w, class, share, most, &time_s[i]);
+        time_s[i] *= c->slower[class];
+        if (memory) held[i] = mt_share_curve_at(&w->arena, micro) - mt_share_curve_at(&w->arena, 0);
     }
+    *seconds = (struct mt_share_curve){samples->npoints, samples->at, time_s};
+    *bytes = memory ? (struct mt_share_curve){samples->npoints, samples->at, held} : (struct mt_share_curve){0};
 }
 
 static void fill_class(struct mt_searching *s, const struct search_candidate *c, int k, struct problem *p) {
-    struct mt_balance *b = &p->balance;
+    const struct mt_balance *b = &p->balance;
     const struct search_curves *curves = &c->work->curves[k];
     const struct search_timeline *timeline = &p->timeline[k];
     int n = s->nclasses, rank = s->classes[k].rank;
-    double *compute_fixed = (double *)b->compute_fixed, *comm_fixed = (double *)b->comm_fixed;
-    struct mt_share_curve *compute = (void *)b->compute, *comm = (void *)b->comm, *memory = (void *)b->memory;
+    double *compute_fixed = p->compute_fixed, *comm_fixed = p->comm_fixed;
     struct mt_share_curve seconds, bytes, update = scaled(&p->arena, &curves->update, c->slower[k]);
     batch_curves(s, c, k, &p->arena, &seconds, &bytes);
 
@@ -132,9 +133,9 @@ static void fill_class(struct mt_searching *s, const struct search_candidate *c,
     if (s->classes[k].memory_limit > 0) held += mt_share_curve_at(&c->work->arena, 0);
 
     if (p->batch >= 0) {
-        compute[(PASSES * b->nsplits + p->batch) * n + k] = seconds;
-        comm[(PASSES * b->nsplits + p->batch) * n + k] = scaled(&p->arena, &seconds, part);
-        memory[p->batch * n + k] = bytes;
+        p->compute[(PASSES * b->nsplits + p->batch) * n + k] = seconds;
+        p->comm[(PASSES * b->nsplits + p->batch) * n + k] = scaled(&p->arena, &seconds, part);
+        p->memory[p->batch * n + k] = bytes;
     } else {
         double given_s = mt_share_curve_at(&seconds, c->batch[rank]);
         compute_fixed[PASSES * n + k] += given_s;
@@ -142,15 +143,15 @@ static void fill_class(struct mt_searching *s, const struct search_candidate *c,
         held += mt_share_curve_at(&bytes, c->batch[rank]);
     }
     if (p->storage >= 0) {
-        compute[(p->update * b->nsplits + p->storage) * n + k] = update;
-        memory[p->storage * n + k] = curves->state;
+        p->compute[(p->update * b->nsplits + p->storage) * n + k] = update;
+        p->memory[p->storage * n + k] = curves->state;
     } else {
         int64_t units = search_units(s, c, rank);
         compute_fixed[p->update * n + k] += mt_share_curve_at(&update, units);
         held += mt_share_curve_at(&curves->state, units);
     }
-    ((int64_t *)b->memory_fixed)[k] = (int64_t)ceil(fmax(0, held));
-    ((int64_t *)b->memory_limit)[k] = s->classes[k].memory_limit;
+    p->memory_fixed[k] = (int64_t)ceil(fmax(0, held));
+    p->memory_limit[k] = s->classes[k].memory_limit;
 }
 
 static bool all_storage_given(const struct mt_searching *s) {
@@ -201,23 +202,29 @@ static enum mt_status make_problem(struct mt_searching *s, const struct search_c
     }
     const char **names = mt_new(&p->arena, const char *, n);
     for (int k = 0; k < n; k++) names[k] = s->classes[k].name;
-    p->balance =
-        (struct mt_balance){.nranks = s->nranks,
-                            .nclasses = n,
-                            .nsplits = nsplits,
-                            .nstages = SEARCH_NSTAGES,
-                            .class = s->class,
-                            .splits = splits,
-                            .stage_names = search_stage_names,
-                            .class_names = names,
-                            .compute = mt_new(&p->arena, struct mt_share_curve, SEARCH_NSTAGES * (nsplits + 1) * n),
-                            .comm = mt_new(&p->arena, struct mt_share_curve, SEARCH_NSTAGES * (nsplits + 1) * n),
-                            .compute_fixed = mt_new(&p->arena, double, SEARCH_NSTAGES *n),
-                            .comm_fixed = mt_new(&p->arena, double, SEARCH_NSTAGES *n),
-                            .memory = mt_new(&p->arena, struct mt_share_curve, (nsplits + 1) * n),
-                            .memory_fixed = mt_new(&p->arena, int64_t, n),
-                            .memory_limit = mt_new(&p->arena, int64_t, n),
-                            .limit_s = fmax(0.05, s->end_s - mt_now_s())};
+    p->compute = mt_new(&p->arena, struct mt_share_curve, SEARCH_NSTAGES * (nsplits + 1) * n);
+    p->comm = mt_new(&p->arena, struct mt_share_curve, SEARCH_NSTAGES * (nsplits + 1) * n);
+    p->compute_fixed = mt_new(&p->arena, double, SEARCH_NSTAGES *n);
+    p->comm_fixed = mt_new(&p->arena, double, SEARCH_NSTAGES *n);
+    p->memory = mt_new(&p->arena, struct mt_share_curve, (nsplits + 1) * n);
+    p->memory_fixed = mt_new(&p->arena, int64_t, n);
+    p->memory_limit = mt_new(&p->arena, int64_t, n);
+    p->balance = (struct mt_balance){.nranks = s->nranks,
+                                     .nclasses = n,
+                                     .nsplits = nsplits,
+                                     .nstages = SEARCH_NSTAGES,
+                                     .class = s->class,
+                                     .splits = splits,
+                                     .stage_names = search_stage_names,
+                                     .class_names = names,
+                                     .compute = p->compute,
+                                     .comm = p->comm,
+                                     .compute_fixed = p->compute_fixed,
+                                     .comm_fixed = p->comm_fixed,
+                                     .memory = p->memory,
+                                     .memory_fixed = p->memory_fixed,
+                                     .memory_limit = p->memory_limit,
+                                     .limit_s = fmax(0.05, s->end_s - mt_now_s())};
     for (int k = 0; k < n; k++) fill_class(s, c, k, p);
     return MT_OK;
 }
@@ -317,7 +324,6 @@ enum mt_status search_bound(struct mt_searching *s, const struct search_candidat
     if (st) goto out;
     struct mt_balance *b = &p.balance;
     int n = s->nclasses;
-    struct mt_share_curve *compute = (void *)b->compute;
     b->nstages = 1;
     double most = 0, fastest = 1;
     for (int k = 0; k < n; k++) {
@@ -326,11 +332,11 @@ enum mt_status search_bound(struct mt_searching *s, const struct search_candidat
         double given_s = 0;
         if (p.batch < 0) search_micro(s, c->work, k, given, given, &given_s);
         given_s = least.slower[k] * (curves->before_s + given_s);
-        if (p.storage >= 0) compute[p.storage * n + k] = scaled(&p.arena, &curves->update, least.slower[k]);
-        ((double *)b->compute_fixed)[k] = given_s;
-        ((double *)b->comm_fixed)[k] = 0;
-        ((int64_t *)b->memory_limit)[k] = 0;
-        if (p.batch >= 0) ((struct mt_share_curve *)b->comm)[p.batch * n + k] = (struct mt_share_curve){0};
+        if (p.storage >= 0) p.compute[p.storage * n + k] = scaled(&p.arena, &curves->update, least.slower[k]);
+        p.compute_fixed[k] = given_s;
+        p.comm_fixed[k] = 0;
+        p.memory_limit[k] = 0;
+        if (p.batch >= 0) p.comm[p.batch * n + k] = (struct mt_share_curve){0};
         most = fmax(most, given_s);
         fastest = fmax(fastest, s->classes[k].fastest);
     }
