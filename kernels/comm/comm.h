@@ -42,8 +42,8 @@ struct mt_comm_class {
                             struct mt_err *err);
     /* As queue, of arrays that lie apart, of type problem.wire; all ranks of the group have as many, as long. Null: a
      * message must lie in one. */
-    enum mt_status (*queue_arrays)(struct mt_comm *comm, const void *stream, const struct mt_coll *problem, const int *group,
-                                   const struct mt_comm_arrays *arrays, struct mt_err *err);
+    enum mt_status (*queue_arrays)(struct mt_comm *comm, const void *stream, const struct mt_coll *problem,
+                                   const int *group, const struct mt_comm_arrays *arrays, struct mt_err *err);
     /* Set where queue_arrays is. Whether it would rather have blocks that are not alike as arrays with roots than as
      * one message. */
     bool (*parts_blocks)(struct mt_comm *comm, const struct mt_coll *problem);
