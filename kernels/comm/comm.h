@@ -45,8 +45,8 @@ struct mt_comm_class {
                             struct mt_err *err);
     /* As `queue`, on arrays of type problem.wire; their number and lengths are equal on all ranks of the group. Null:
      * messages must be packed. */
-    enum mt_status (*queue_arrays)(struct mt_comm *comm, const void *stream, const struct mt_coll *problem, const int *group,
-                                   const struct mt_comm_arrays *arrays, struct mt_err *err);
+    enum mt_status (*queue_arrays)(struct mt_comm *comm, const void *stream, const struct mt_coll *problem,
+                                   const int *group, const struct mt_comm_arrays *arrays, struct mt_err *err);
     /* Set where queue_arrays is: whether blocks of unequal sizes are faster as arrays with roots than as one packed
      * message. */
     bool (*prefers_roots)(struct mt_comm *comm, const struct mt_coll *problem);

@@ -334,7 +334,7 @@ struct mt_stream_progress cuda_stream_query(struct mt_stream *stream) {
     return progress_of;
 }
 
-/* Text: " \"compute\" in the wait for an event, \"comm\" in AllReduce grad.h.3". All streams: another one may be the
+/* Text such as: "compute" in the wait for an event, "comm" in AllReduce grad.h.3. All streams: another one may be the
  * reason why this one stalls. */
 static void describe_streams(const struct cuda_stream *s, char *text, size_t size) {
     size_t used = 0;

@@ -43,9 +43,9 @@ enum mt_status cuda_fail(struct mt_err *err, CUresult result, const char *what);
 
 /* ---- kernels (jit/jit.c) ----
  *
- * Device code is kernels/cuda/FAMILY/NAME.cu, embedded in the module; jit/prelude.cuh is prepended to each. It may include
- * .cuh files of kernels/cuda, nothing else. NVRTC compiles it for the device at hand, once for each set of definitions;
- * the result is kept on disk by content. */
+ * Device code is kernels/cuda/FAMILY/NAME.cu, embedded in the module; jit/prelude.cuh is prepended to each. It may
+ * include .cuh files of kernels/cuda, nothing else. NVRTC compiles it for the device at hand, once for each set of
+ * definitions; the result is kept on disk by content. */
 
 /* "-DTYPE=bf16 -DROWS=4": definitions as NVRTC takes them, separated by single spaces (not T: its own header uses
  * that name). `name` is an extern "C" function.

@@ -18,8 +18,8 @@ enum { CUDA_ACCESS_BYTES = 16 };
 int cuda_vector(enum mt_type type, int64_t row, int64_t alignment_bytes);
 int64_t cuda_alignment(const struct mt_call *call); /* of the addresses of all operands; at most CUDA_ACCESS_BYTES */
 
-/* Puts pointers to the addresses of a call's operands into a kernel's arguments, from arguments[count] on: the inputs of
- * its kind (null addresses for optional ones that the call lacks), then so many outputs. Returns the new count. */
+/* Puts pointers to the addresses of a call's operands into a kernel's arguments, from arguments[count] on: the inputs
+ * of its kind (null addresses for optional ones that the call lacks), then so many outputs. Returns the new count. */
 int cuda_operand_arguments(const struct mt_call *call, int outputs, void **arguments, int count);
 
 static inline int64_t divide_up(int64_t a, int64_t b) {

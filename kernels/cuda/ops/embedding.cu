@@ -155,8 +155,8 @@ __device__ inline void put(float *table, sums sum) {
     *(sums *)table = sum;
 }
 
-/* parts[chunk][0]: the end of a run that began in an earlier chunk; [1]: the beginning of one that continues in the next.
- */
+/* parts[chunk][0]: the end of a run that began in an earlier chunk; [1]: the beginning of one that continues in the
+ * next. */
 extern "C" __global__ void sum_runs(const T *dout, const int *key, const int *row, float *table, float *parts, int n,
                                     int V, i64 C) {
     enum { UNROLL = 8 };

@@ -73,31 +73,17 @@ enum mt_status cudnn_fail(const struct cudnn_library *lib, cudnnStatus_t status,
 
 /* ---- devices ---- */
 
-static enum mt_status properties(const struct cudnn_library *lib, cudnnBackendAttributeName_t name,
-                                 cudnnBackendAttributeType_t type, int64_t count, const void *from,
-                                 struct cudnn_device *device, struct mt_err *err) {
-    cudnnStatus_t st = lib->descriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &device->properties);
-    if (!st) st = lib->set(device->properties, name, type, count, from);
+/* A handle of the library, and the properties of its device. */
+static enum mt_status open_device(const struct cudnn_library *lib, struct cudnn_device *device, struct mt_err *err) {
+    cudnnStatus_t st = lib->create(&device->handle);
+    if (st) return cudnn_fail(lib, st, "it does not start", err);
+    st = lib->descriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &device->properties);
+    if (!st) st = lib->set(device->properties, CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, &device->handle);
     if (!st) st = lib->finalize(device->properties);
     return st ? cudnn_fail(lib, st, "properties of the device", err) : MT_OK;
 }
 
-enum mt_status cudnn_device_described(const char *json, struct cudnn_device *device, struct mt_err *err) {
-    const struct cudnn_library *lib = cudnn_library(err);
-    *device = (struct cudnn_device){0};
-    return lib ? properties(lib, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)strlen(json),
-                            json, device, err)
-               : err->status;
-}
-
-void cudnn_device_release(struct cudnn_device *device) {
-    struct mt_err ignored = MT_ERR_INIT;
-    const struct cudnn_library *lib = cudnn_library(&ignored);
-    if (lib && device->properties) lib->destroy(device->properties);
-    *device = (struct cudnn_device){0};
-}
-
-/* The handle belongs to a context; a device that was closed and opened again has another. */
+/* The handle belongs to a context; a device that was closed and opened again has another one. */
 enum mt_status cudnn_device_here(struct cudnn_device *device, struct mt_err *err) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static struct cudnn_device made;
@@ -110,12 +96,7 @@ enum mt_status cudnn_device_here(struct cudnn_device *device, struct mt_err *err
     pthread_mutex_lock(&lock);
     if (!made.handle || made_in != context) {
         struct cudnn_device fresh = {0};
-        cudnnStatus_t started = lib->create(&fresh.handle);
-        if (started)
-            st = cudnn_fail(lib, started, "it does not start", err);
-        else
-            st = properties(lib, CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, &fresh.handle, &fresh, err);
-        if (!st) made = fresh, made_in = context;
+        if (!(st = open_device(lib, &fresh, err))) made = fresh, made_in = context;
     }
     *device = made;
     pthread_mutex_unlock(&lock);

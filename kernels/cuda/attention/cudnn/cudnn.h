@@ -25,9 +25,6 @@ struct cudnn_device {
 
 /* Of the current context; created once for each, and never released. */
 enum mt_status cudnn_device_here(struct cudnn_device *device, struct mt_err *err);
-/* Of a GPU that this host does not have, from its properties as the library writes them: JSON. */
-enum mt_status cudnn_device_described(const char *json, struct cudnn_device *device, struct mt_err *err);
-void cudnn_device_release(struct cudnn_device *device);
 size_t cudnn_version(void);      /* 91900 is 9.19.0; 0: it cannot be loaded */
 const char *cudnn_missing(void); /* why, or null */
 

@@ -107,7 +107,7 @@ static void test_clock(void) {
         struct mt_clock now = {.step = i, .seed = 7, .lr = i};
         enum mt_status st = mt_capture_launch(capture, &now, &launch, &err);
         if (st == MT_EBUG) { /* the host is too fast */
-            CHECK(strstr(err.text, "under way"), "%s", err.text);
+            CHECK(strstr(err.text, "in flight"), "%s", err.text);
             err = (struct mt_err)MT_ERR_INIT;
             finish(0);
             st = mt_capture_launch(capture, &now, &launch, &err);

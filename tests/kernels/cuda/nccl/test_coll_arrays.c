@@ -47,8 +47,8 @@ static void check_place(const struct mt_coll *problem, const struct mt_comm_arra
     CHECK(mine + count <= all || all + whole <= mine, "%s, array %d", mt_coll_name(problem->kind), i);
 }
 
-static enum mt_status queue_arrays(struct mt_comm *comm, const void *stream, const struct mt_coll *problem, const int *group,
-                                   const struct mt_comm_arrays *a, struct mt_err *why) {
+static enum mt_status queue_arrays(struct mt_comm *comm, const void *stream, const struct mt_coll *problem,
+                                   const int *group, const struct mt_comm_arrays *a, struct mt_err *why) {
     (void)stream, (void)group, (void)why;
     brought[comm->rank] = a;
     pthread_barrier_wait(&meeting);
