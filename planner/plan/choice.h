@@ -3,7 +3,7 @@
 #define MT_PLANNER_PLAN_CHOICE_H
 
 #include "planner/plan/plan.h"
-#include "synth/build/build.h"
+#include "synth/builder/build.h"
 
 /* Operators with samples follow the plan's rule rows; parameters and optimizer state are replicated, or split by the
  * splits named "storage:LABEL" (one for each label that is some parameter's storage axis). `strict`: refuse rows that

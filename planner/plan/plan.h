@@ -34,7 +34,7 @@ struct mt_plan_rank {
 
 /* A named way to divide an extent. Two kinds are known by their names: "batch" divides the samples (label "batch",
  * always there, sums to the job's batch), and "storage:LABEL" divides parameters and optimizer state whose
- * storage axis (a long one, see synth/build/build.h) has that label. */
+ * storage axis (a long one, see synth/builder/build.h) has that label. */
 struct mt_plan_split {
     const char *name, *label;
     int64_t align;  /* shares are multiples of it, but one may be ragged */

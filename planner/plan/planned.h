@@ -8,7 +8,7 @@
 #define MT_PLANNER_PLAN_PLANNED_H
 
 #include "planner/plan/plan.h"
-#include "synth/build/build.h"
+#include "synth/builder/build.h"
 #include "synth/lower/lower.h"
 #include "synth/models/model.h"
 

@@ -11,7 +11,7 @@
 #ifndef MT_PLANNER_SEARCH_INTERNAL_H
 #define MT_PLANNER_SEARCH_INTERNAL_H
 
-#include "synth/build/build.h"
+#include "synth/builder/build.h"
 #include "planner/predict/predict.h"
 #include "planner/search/search.h"
 #include "planner/search/work.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "planner/balance/split.h"
-#include "synth/build/build.h"
+#include "synth/builder/build.h"
 #include "planner/plan/choice.h"
 #include "synth/ops/ops.h"
 

@@ -14,7 +14,7 @@
 
 #include "planner/plan/plan.h"
 #include "profiler/cluster/shape.h"
-#include "synth/build/bucket.h"
+#include "synth/builder/bucket.h"
 #include "synth/graph/graph.h"
 #include "synth/lower/lower.h"
 
@@ -81,7 +81,7 @@ struct mt_work_share {
 void mt_work_shape(const struct mt_work_op *op, const struct mt_work_share *share, struct mt_op_shape *shape);
 int64_t mt_work_copy_bytes(const struct mt_work_op *op, const struct mt_work_share *share);
 
-/* Which of the work's messages the builder joins (synth/build/bucket.h), with start "attention" or "full".
+/* Which of the work's messages the builder joins (synth/builder/bucket.h), with start "attention" or "full".
  * bucket[message]: out, numbered in order; a bucket is sent where its last message is. Returns the number of buckets.
  */
 int mt_work_buckets(const struct mt_work *work, int64_t bucket_bytes, bool attention, int *bucket);

@@ -6,7 +6,7 @@
 
 #include "kernels/base/number/rng.h"
 #include "synth/job/job.h"
-#include "synth/build/build.h"
+#include "synth/builder/build.h"
 #include "synth/interp/interp.h"
 #include "synth/models/model.h"
 #include "tests/check.h"

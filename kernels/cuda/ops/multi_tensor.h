@@ -1,5 +1,6 @@
-/* Multi-tensor launches: several calls (mt_call.ncalls) by few launches. A launch has a batch of tensors, and each tensor
- * a number of blocks. The table of the batch is a kernel parameter (at most 4 KiB), so that launches can be captured.
+/* Multi-tensor launches: several calls (mt_call.ncalls) by few launches. A launch has a batch of tensors, and each
+ * tensor a number of blocks. The table of the batch is a kernel parameter (at most 4 KiB), so that launches can be
+ * captured.
  *
  *     struct cuda_multi_tensor batch;
  *     for (int next = 0; cuda_multi_tensor_next(call, &next, &shape, &batch);) {

@@ -175,7 +175,8 @@ static inline bool naive_end(struct naive *n, int rank, int s) {
         for (int i = 0; i < node->c->problem.n; i++)
             first_s = fmin(first_s, n->ranks[node->c->group[i]].streams[s].came_s);
         double nap_s =
-            r->gpu ? 0 : mt_comm_backoff_s(n->now_s - first_s); /* the first to arrive sleeps for half of it on average */
+            r->gpu ? 0
+                   : mt_comm_backoff_s(n->now_s - first_s); /* the first to arrive sleeps for half of it on average */
         for (int i = 0; i < node->c->problem.n; i++) {
             n->ranks[node->c->group[i]].streams[s].part = 2;
             n->ranks[node->c->group[i]].streams[s].done_s = -nap_s / 2;

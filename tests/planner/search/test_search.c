@@ -5,7 +5,7 @@
 #include "kernels/base/number/rng.h"
 #include "planner/balance/split.h"
 #include "planner/cost/algorithms.h"
-#include "synth/build/build.h"
+#include "synth/builder/build.h"
 #include "planner/predict/predict.h"
 #include "tests/check.h"
 #include "tests/profiler/clusters.h"

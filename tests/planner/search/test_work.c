@@ -5,7 +5,7 @@
 #include "planner/search/work.h"
 
 #include "profiler/cluster/shape.h"
-#include "synth/build/build.h"
+#include "synth/builder/build.h"
 #include "synth/models/model.h"
 #include "synth/ops/ops.h"
 #include "tests/check.h"

@@ -146,10 +146,10 @@ static void test_refusals(void) {
         {"h100 +", "\"h100 +\": column 7: a term must follow the last \"+\""},
         {"cpu-0t", "\"cpu-0t\": column 1: \"cpu-0t\" is not known here"},
         {"h100-8t", "\"h100-8t\": column 1: \"h100-8t\" is not known here"},
-        {"t4 net=1G + t4 net=2G + t4", "\"t4 net=1G + t4 net=2G + t4\": column 13: net must be given once, or in every"},
+        {"t4 net=1G + t4 net=2G + t4",
+         "\"t4 net=1G + t4 net=2G + t4\": column 13: net must be given once, or in every"},
         {"t4\033[2J", "the description of a cluster has a control character at column 3"},
-        {"t4:2000 net=1G + a10:2000 net=2G",
-         "\"t4:2000 net=1G + a10:2000 net=2G\": terms with their own net have"}};
+        {"t4:2000 net=1G + a10:2000 net=2G", "\"t4:2000 net=1G + a10:2000 net=2G\": terms with their own net have"}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct mt_err err = MT_ERR_INIT;
         struct mt_cluster *c;

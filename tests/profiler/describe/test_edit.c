@@ -139,7 +139,8 @@ static void test_refusals(void) {
         const char *what, *message;
     } wrong[] = {
         {mt_cluster_add, "0xclass0", "add \"0xclass0\": the number of devices must be at least 1"},
-        {mt_cluster_add, "2xclass9", "add \"2xclass9\": \"class9\" is neither a class of the cluster nor known hardware"},
+        {mt_cluster_add, "2xclass9",
+         "add \"2xclass9\": \"class9\" is neither a class of the cluster nor known hardware"},
         {mt_cluster_add, "", "add \"\": \"\" is neither a class of the cluster nor known hardware"},
         {mt_cluster_add, "class0@node9", "add \"class0@node9\": there is no node \"node9\""},
         {mt_cluster_add, "4093xclass0", "add \"4093xclass0\": that would be more than 4096 devices"},

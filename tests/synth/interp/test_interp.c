@@ -2,7 +2,7 @@
  * unequal ranks with micro-batches; wrong declarations, which compute wrong numbers; and programs with random damage,
  * which are refused or run, but never crash. */
 #include "synth/job/job.h"
-#include "synth/build/build.h"
+#include "synth/builder/build.h"
 #include "synth/interp/init.h"
 #include "synth/interp/internal.h"
 #include "synth/interp/interp.h"

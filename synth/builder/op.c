@@ -1,6 +1,6 @@
 /* Operators, with the values that they want: inputs are fed, invariant operators are emitted into the prologue, when
  * first wanted. */
-#include "synth/build/internal.h"
+#include "synth/builder/internal.h"
 #include "synth/ops/ops.h"
 
 struct mt_rule mt_builder_effective_rule(const struct mt_builder *b, int op, enum mt_block_kind block) {

@@ -1,10 +1,10 @@
 /* Inside the builder: build.c (blocks) calls op.c (operators), which calls convert.c (values, conversions, messages).
  */
-#ifndef MT_SYNTH_BUILD_INTERNAL_H
-#define MT_SYNTH_BUILD_INTERNAL_H
+#ifndef MT_SYNTH_BUILDER_INTERNAL_H
+#define MT_SYNTH_BUILDER_INTERNAL_H
 
-#include "synth/build/bucket.h"
-#include "synth/build/build.h"
+#include "synth/builder/bucket.h"
+#include "synth/builder/build.h"
 
 enum mt_op_class { MT_INVARIANT, MT_SAMPLE, MT_SUMMED };
 

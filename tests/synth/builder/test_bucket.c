@@ -1,6 +1,6 @@
 /* The bucketing policy: cases worked by hand, and random steps against a statement of the rules that looks at whole
  * lists, where the state machine sees one value after the other. */
-#include "synth/build/bucket.h"
+#include "synth/builder/bucket.h"
 
 #include <stdlib.h>
 

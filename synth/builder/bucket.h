@@ -30,8 +30,8 @@
  * come, it is sent when full.
  *
  * A bucket that is sent becomes messages: values that follow each other and have equal keys are one message. */
-#ifndef MT_SYNTH_BUILD_BUCKET_H
-#define MT_SYNTH_BUILD_BUCKET_H
+#ifndef MT_SYNTH_BUILDER_BUCKET_H
+#define MT_SYNTH_BUILDER_BUCKET_H
 
 #include "synth/program/program.h"
 

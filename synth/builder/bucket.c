@@ -1,5 +1,5 @@
 /* When the bucket is full, and what becomes one message. */
-#include "synth/build/bucket.h"
+#include "synth/builder/bucket.h"
 
 #include <string.h>
 

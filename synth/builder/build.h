@@ -13,8 +13,8 @@
  * - message: one collective instruction, of one or several values.
  * - bucket: values that wait to be sent together; it becomes one or several messages (bucket.h).
  * - synchronization of gradients: reducing their partial sums of all ranks, before the update. */
-#ifndef MT_SYNTH_BUILD_BUILD_H
-#define MT_SYNTH_BUILD_BUILD_H
+#ifndef MT_SYNTH_BUILDER_BUILD_H
+#define MT_SYNTH_BUILDER_BUILD_H
 
 #include "synth/job/decisions.h"
 #include "synth/program/program.h"

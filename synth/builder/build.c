@@ -9,7 +9,7 @@
  * (bucket.h). */
 #include <stdlib.h>
 
-#include "synth/build/internal.h"
+#include "synth/builder/internal.h"
 #include "synth/ops/ops.h"
 
 /* ---- classes ---- */
