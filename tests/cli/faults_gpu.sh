@@ -78,7 +78,7 @@ fault $last KILL 10 "^motley: rank $last on $here has .*was last in .*"
 # what ranks tell each other between steps. Both name the device and the instruction. Here 1.25 * 3 + 2 s, and what
 # mpirun takes. No checkpoints: it could be in one that the rank is stopped, and those have no deadline.
 every=1000000
-where="\(: no progress for .* s: stream.* .comm. in\|, in\( .*, concurrent with\)\{0,1\}\) [A-Z][A-Za-z]* "
+where="\(: no progress for .* s: stream.* .comm. in\|, in\( .*, concurrent with\)\{0,1\}\) \([A-Z][A-Za-z]* \|a copy \)"
 fault $last STOP 12 "^motley: rank [0-9]* on $here: step [0-9]*: NVIDIA.*$where" --heartbeat 0 --deadline 3
 every=20
 fault 0 KILL 10 "^motley: rank 0 on $here has .*was last in .*"
