@@ -1,11 +1,10 @@
-/* The search: which structures, in which order, and when to stop.
+/* What the search tries: which structures, in which order, and when it stops.
  *
  * The effort of evaluations is counted in operators that are lowered, not timed, so that equal input gives an equal
  * plan. Small jobs have some dozens of evaluations, the largest one or two. */
 #include "planner/search/search.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/base/text/units.h"
@@ -17,35 +16,6 @@ static const double hopeless = 1.15; /* times the best: not evaluated when its e
 static const double may_win = 1.3;   /* times the best: not balanced when it is slower in proportional shares */
 enum { MOST_REPAIRS = 5, MOST_POLISH = 24, MOST_BUCKETS = 9, FEW_OPS = 1000, MEMORY_BUCKETS = 4 << 20 };
 
-/* ---- beginning and end ---- */
-
-enum mt_status search_begin(struct mt_searching *s, const struct mt_search *search, struct mt_plan *plan,
-                            struct mt_err *err) {
-    *s = (struct mt_searching){.search = search, .costs = *search->costs, .err = err, .plan = plan};
-    s->nranks = search->costs->nranks;
-    s->end_s = mt_now_s() + search->limit_s;
-    if (!s->costs.memo) s->costs.memo = mt_cost_memo_new();
-    if (search->graph->batch < 0) return mt_fail(err, MT_EINPUT, "the model has no batch to divide");
-    if (plan->nranks != s->nranks)
-        return mt_fail(err, MT_EINPUT, "the plan is for %d ranks, but the cluster's costs are for %d", plan->nranks,
-                       s->nranks);
-    enum mt_status st = search_classes(s);
-    return st ? st : search_structures(s);
-}
-
-void search_end(struct mt_searching *s) {
-    for (int i = 0; i < s->ncandidates; i++) mt_arena_release(&s->candidates[i]->prediction.arena);
-    for (int i = 0; s->works && i < 2 * s->nstructures; i++)
-        if (s->works[i]) {
-            mt_work_release(&s->works[i]->work);
-            mt_plan_free(s->works[i]->plan);
-        }
-    if (s->best) mt_program_release(&s->program);
-    mt_plan_free(s->best_plan);
-    if (!s->search->costs->memo) mt_cost_memo_free(s->costs.memo);
-    mt_arena_release(&s->arena);
-}
-
 static int64_t evaluation_work(const struct mt_searching *s) {
     int64_t different = s->nranks < 3 * s->nclasses ? s->nranks : 3 * s->nclasses;
     return s->search->graph->nops * (different + s->nranks / 50 + 1);
@@ -53,19 +23,6 @@ static int64_t evaluation_work(const struct mt_searching *s) {
 
 static bool affordable(const struct mt_searching *s, int64_t part) {
     return (s->nevaluated + 1) * evaluation_work(s) <= most_work / part && mt_now_s() < s->end_s;
-}
-
-struct search_candidate *search_like(struct mt_searching *s, const struct search_candidate *c, const char *what) {
-    struct search_candidate *to = search_new_candidate(s, c->work, c->decisions.bucket_bytes, what);
-    to->decisions = c->decisions;
-    size_t n = (size_t)s->nranks * sizeof(int64_t);
-    memcpy(to->batch, c->batch, n);
-    memcpy(to->micro, c->micro, n);
-    memcpy(to->storage, c->storage, n * (size_t)s->nlabels);
-    memcpy(to->slower, c->slower, (size_t)s->nclasses * sizeof *to->slower);
-    memcpy(to->heavier, c->heavier, (size_t)s->nclasses * sizeof *to->heavier);
-    to->later_s = c->later_s;
-    return to;
 }
 
 /* ---- candidates ---- */
@@ -410,7 +367,7 @@ static enum mt_status nothing_fits(struct mt_searching *s) {
     return mt_fail(s->err, MT_EBUG, "the search has no candidate");
 }
 
-static enum mt_status run(struct mt_searching *s, bool again, struct mt_search_report *report) {
+static enum mt_status explore(struct mt_searching *s, bool again, struct mt_search_report *report) {
     enum mt_status st;
     if ((st = balance_structures(s)) || (st = evaluate_candidates(s))) return st;
     if (!again && ((st = evaluate_simple(s)) || (st = evaluate_last(s)))) return st;
@@ -419,24 +376,24 @@ static enum mt_status run(struct mt_searching *s, bool again, struct mt_search_r
     return finish(s, !again, report);
 }
 
-enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, struct mt_search_report *report,
-                         struct mt_err *err) {
+static enum mt_status run(const struct mt_search *search, bool again, struct mt_plan *plan,
+                          struct mt_search_report *report, struct mt_err *err) {
     struct mt_searching s;
     if (report) *report = (struct mt_search_report){.nbindings = 0};
     enum mt_status st = search_begin(&s, search, plan, err);
-    if (!st) st = run(&s, false, report);
+    if (!st) st = explore(&s, again, report);
     search_end(&s);
     return st;
+}
+
+enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, struct mt_search_report *report,
+                         struct mt_err *err) {
+    return run(search, false, plan, report, err);
 }
 
 enum mt_status mt_search_rebalance(const struct mt_search *search, struct mt_plan *plan,
                                    struct mt_search_report *report, struct mt_err *err) {
     struct mt_search local = *search;
-    struct mt_searching s;
     if (!search_rows_of(plan, &local.fixed.decisions)) return mt_search_price(search, plan, report, err);
-    if (report) *report = (struct mt_search_report){.nbindings = 0};
-    enum mt_status st = search_begin(&s, &local, plan, err);
-    if (!st) st = run(&s, true, report);
-    search_end(&s);
-    return st;
+    return run(&local, true, plan, report, err);
 }
