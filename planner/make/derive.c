@@ -1,6 +1,5 @@
 /* What follows from a plan's decisions: hashes, work, memory, and which collectives there are. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernels/base/text/units.h"
 #include "planner/make/make.h"
@@ -8,39 +7,31 @@
 #include "planner/plan/choice.h"
 #include "synth/ops/ops.h"
 
-/* A row for every kind, so that the program finds what it asks for. */
-static void complete_algorithms(struct mt_plan *p) {
+/* Of the kinds of collective that the program has: rows that are missing are "auto". Rows of other kinds are dropped; a
+ * person's choice among them is refused, not lost. */
+static enum mt_status match_algorithms(struct mt_plan *p, const struct mt_program *program, struct mt_err *err) {
     struct mt_decisions *d = &p->decisions;
     struct mt_algorithm_row *rows = mt_new(&p->arena, struct mt_algorithm_row, d->nalgorithms + MT_NCOLLS);
-    bool there[MT_NCOLLS] = {false};
-    for (int i = 0; i < d->nalgorithms; i++) {
-        rows[i] = d->algorithms[i];
-        there[rows[i].kind] = true;
-    }
-    for (int k = 0; k < MT_NCOLLS; k++)
-        if (!there[k]) rows[d->nalgorithms++] = (struct mt_algorithm_row){(enum mt_coll_kind)k, "auto", 0};
-    d->algorithms = rows;
-}
-
-/* Rows of kinds that the program lacks are dropped; a person's choice among them is refused, not lost. */
-static enum mt_status keep_used_algorithms(struct mt_plan *p, const struct mt_program *program, struct mt_err *err) {
-    struct mt_decisions *d = &p->decisions;
-    bool used[MT_NCOLLS] = {false};
+    bool used[MT_NCOLLS] = {false}, there[MT_NCOLLS] = {false};
+    int n = 0;
     for (int b = 0; b < MT_NBLOCKS; b++)
         for (int i = 0; i < program->blocks[b].ninstrs; i++)
             if (program->blocks[b].instrs[i].kind == MT_INSTR_COLLECTIVE)
                 used[program->blocks[b].instrs[i].coll] = true;
-    int kept = 0;
     for (int i = 0; i < d->nalgorithms; i++) {
         const struct mt_algorithm_row row = d->algorithms[i];
+        there[row.kind] = true;
         if (used[row.kind])
-            d->algorithms[kept++] = row;
+            rows[n++] = row;
         else if (!mt_algorithm_is_auto(row.algorithm))
             return mt_fail(err, MT_EINPUT,
                            "collectives: the plan's program has no %s, so its algorithm \"%s\" has no use",
                            mt_coll_name(row.kind), row.algorithm);
     }
-    d->nalgorithms = kept;
+    for (int k = 0; k < MT_NCOLLS; k++)
+        if (used[k] && !there[k]) rows[n++] = (struct mt_algorithm_row){(enum mt_coll_kind)k, "auto", 0};
+    d->algorithms = rows;
+    d->nalgorithms = n;
     return MT_OK;
 }
 
@@ -82,22 +73,15 @@ static enum mt_status predict_memory(struct mt_plan *p, const struct mt_program 
 }
 
 enum mt_status mt_plan_derive(struct mt_plan *plan, const struct mt_graph *graph, struct mt_err *err) {
-    struct mt_arena arena = MT_ARENA_INIT;
-    struct mt_choice choice;
-    struct mt_program program = {.graph = NULL};
+    struct mt_program program;
     enum mt_status st;
-    complete_algorithms(plan);
-    if ((st = mt_plan_check(plan, err)) || (st = mt_choice_from_plan(graph, plan, true, &arena, &choice, err)) ||
-        (st = mt_build(graph, &choice, &program, err)))
-        goto out;
+    if ((st = mt_plan_check(plan, err)) || (st = mt_program_from_plan(graph, plan, true, &program, err))) return st;
     plan->parameters = mt_graph_parameters(graph);
     plan->flops_per_step = mt_graph_flops(graph);
-    if (!(st = keep_used_algorithms(plan, &program, err)) && !(st = predict_memory(plan, &program, err))) {
+    if (!(st = match_algorithms(plan, &program, err)) && !(st = predict_memory(plan, &program, err))) {
         mt_graph_hash(graph, plan->model_hash);
         mt_program_hash(&program, plan->program_hash);
     }
     mt_program_release(&program);
-out:
-    mt_arena_release(&arena);
     return st;
 }

@@ -9,13 +9,18 @@
 #include <fnmatch.h>
 #include <string.h>
 
+struct parameter {
+    int axis;                     /* its sharding axis; -1: a scalar */
+    bool sharded;                 /* by its storage row */
+    const struct mt_split *split; /* the split "storage:LABEL" of that axis, or null */
+};
+
 struct enumeration {
     const struct mt_graph *graph;
-    const struct mt_plan *plan;
     struct mt_choice *choice;
-    const struct mt_split **of_row;     /* [rule rows]: the split that it names, or null */
-    const struct mt_split **of_storage; /* [labels]: the split "storage:LABEL", or null */
-    bool *used;                         /* [rule rows]: some operator takes it */
+    const struct mt_split **of_row;       /* [rule rows]: the split that it names, or null */
+    bool *rule_is_used, *storage_is_used; /* [rows]: some operator or parameter takes it */
+    struct parameter *parameters;         /* [values]: of those that are parameters */
 };
 
 static const struct mt_split *split_named(const struct mt_choice *choice, const char *name) {
@@ -24,32 +29,28 @@ static const struct mt_split *split_named(const struct mt_choice *choice, const 
     return NULL;
 }
 
-static enum mt_status take_splits(struct enumeration *e, struct mt_arena *arena, struct mt_err *err) {
-    int nranks = e->plan->nranks;
-    struct mt_split *splits = mt_new(arena, struct mt_split, e->plan->nsplits);
-    e->of_storage = mt_new(arena, const struct mt_split *, e->graph->nlabels);
-    for (int s = 0; s < e->plan->nsplits; s++) {
-        const struct mt_plan_split *from = &e->plan->splits[s];
-        int label = mt_graph_find_label(e->graph, from->label);
+static enum mt_status take_splits(const struct mt_graph *g, const struct mt_plan *plan, struct mt_arena *arena,
+                                  struct mt_choice *choice, struct mt_err *err) {
+    int nranks = plan->nranks;
+    struct mt_split *splits = mt_new(arena, struct mt_split, plan->nsplits);
+    for (int s = 0; s < plan->nsplits; s++) {
+        const struct mt_plan_split *from = &plan->splits[s];
+        int label = mt_graph_find_label(g, from->label);
         if (label < 0)
             return mt_fail(err, MT_EINPUT, "the plan splits \"%s\", a label that the model does not have", from->label);
-        splits[s].name = from->name;
-        splits[s].label = label;
-        splits[s].sizes = mt_arena_memdup(arena, from->sizes, (size_t)nranks * sizeof(int64_t));
-        splits[s].starts = mt_new(arena, int64_t, nranks + 1);
-        for (int r = 0; r < nranks; r++) splits[s].starts[r + 1] = splits[s].starts[r] + from->sizes[r];
-        int64_t extent = e->graph->labels[label].extent, sum = splits[s].starts[nranks];
-        if (sum != extent) {
-            mt_fail(err, MT_EINPUT, "split \"%s\" sums to %lld, but %s is %lld", from->name, (long long)sum,
+        int64_t *starts = mt_new(arena, int64_t, nranks + 1), extent = g->labels[label].extent;
+        for (int r = 0; r < nranks; r++) starts[r + 1] = starts[r] + from->sizes[r];
+        if (starts[nranks] != extent) {
+            mt_fail(err, MT_EINPUT, "split \"%s\" sums to %lld, but %s is %lld", from->name, (long long)starts[nranks],
                     from->label, (long long)extent);
             return mt_err_hint(err, "run `motley plan` again, or edit the sizes so that they sum to %lld",
                                (long long)extent);
         }
-        if (!strncmp(from->name, "storage:", 8)) e->of_storage[label] = &splits[s];
+        splits[s] = (struct mt_split){.name = from->name, .label = label, .sizes = from->sizes, .starts = starts};
     }
-    e->choice->splits = splits;
-    e->choice->nsplits = e->plan->nsplits;
-    e->choice->batch = split_named(e->choice, "batch");
+    choice->splits = splits;
+    choice->nsplits = plan->nsplits;
+    choice->batch = split_named(choice, "batch");
     return MT_OK;
 }
 
@@ -66,22 +67,20 @@ static struct mt_rule split_rule(int index, const struct mt_split *split) {
 
 /* The rule that an operator on samples gets from the first row that applies; without one it is replicated. */
 static struct mt_rule sample_rule(const struct enumeration *e, const struct mt_op *op) {
-    const struct mt_decisions *d = &e->plan->decisions;
+    const struct mt_decisions *d = &e->choice->decisions;
     for (int r = 0; r < d->nrules; r++) {
         if (fnmatch(d->rules[r].pattern, op->name, 0)) continue;
         int index = e->of_row[r] ? index_of(op, e->of_row[r]) : -1;
         if (e->of_row[r] && index < 0) continue;
-        e->used[r] = true;
+        e->rule_is_used[r] = true;
         if (e->of_row[r]) return split_rule(index, e->of_row[r]);
         break;
     }
     return (struct mt_rule){.kind = MT_RULE_REPLICATE};
 }
 
-static enum mt_status find_rule_splits(struct enumeration *e, struct mt_arena *arena, struct mt_err *err) {
-    const struct mt_decisions *d = &e->plan->decisions;
-    e->of_row = mt_new(arena, const struct mt_split *, d->nrules + 1);
-    e->used = mt_new(arena, bool, d->nrules + 1);
+static enum mt_status find_rule_splits(struct enumeration *e, struct mt_err *err) {
+    const struct mt_decisions *d = &e->choice->decisions;
     for (int r = 0; r < d->nrules; r++) {
         if (d->rules[r].operators == MT_OPERATORS_REPLICATE) continue;
         if (!(e->of_row[r] = split_named(e->choice, d->rules[r].split)))
@@ -91,19 +90,23 @@ static enum mt_status find_rule_splits(struct enumeration *e, struct mt_arena *a
     return MT_OK;
 }
 
-static const struct mt_split *storage_split(const struct enumeration *e, int param) {
-    const struct mt_value *v = &e->graph->values[param];
-    return v->naxes ? e->of_storage[v->label[mt_sharding_axis(e->graph, param)]] : NULL;
-}
-
-/* A plan that stores a parameter in shares has the split for it. */
-static enum mt_status find_storage_splits(const struct enumeration *e, struct mt_err *err) {
+/* The storage row and the split of each parameter. A plan that stores a parameter in shares has the split for it. */
+static enum mt_status store_parameters(struct enumeration *e, const struct mt_plan *plan, struct mt_err *err) {
     const struct mt_graph *g = e->graph;
     for (int v = 0; v < g->nvalues; v++) {
         const struct mt_value *value = &g->values[v];
-        if (!value->param || !value->naxes || !mt_plan_stored_split(e->plan, value->name) || storage_split(e, v))
-            continue;
-        const char *label = g->labels[value->label[mt_sharding_axis(g, v)]].name;
+        struct parameter *p = &e->parameters[v];
+        if (!value->param) continue;
+        int row = mt_plan_storage_row(plan, value->name);
+        if (row >= 0) e->storage_is_used[row] = true;
+        p->axis = mt_sharding_axis(g, v);
+        p->sharded = row >= 0 && plan->decisions.storage[row].state == MT_STATE_SPLIT;
+        for (int s = 0; p->axis >= 0 && s < e->choice->nsplits; s++)
+            if (e->choice->splits[s].label == value->label[p->axis] &&
+                !strncmp(e->choice->splits[s].name, "storage:", 8))
+                p->split = &e->choice->splits[s];
+        if (p->axis < 0 || !p->sharded || p->split) continue;
+        const char *label = g->labels[value->label[p->axis]].name;
         mt_fail(err, MT_EINPUT, "%s is stored in shares of \"%s\", and the plan has no split \"storage:%s\"",
                 value->name, label, label);
         return mt_err_hint(err, "add it to the plan's splits, store the parameter \"replicated\", or plan anew");
@@ -132,9 +135,9 @@ static struct mt_rule other_rule(const struct enumeration *e, const struct mt_op
     const struct mt_graph *g = e->graph;
     int param = takes_shares(op->kind) ? param_of(g, op) : -1;
     if (param >= 0) {
-        const struct mt_split *split = storage_split(e, param);
-        bool shares = mt_plan_stored_split(e->plan, g->values[param].name) || op->kind == MT_OP_sq_norm;
-        if (split && shares) return split_rule(op->in_index[0][mt_sharding_axis(g, param)], split);
+        const struct parameter *p = &e->parameters[param];
+        if (p->split && (p->sharded || op->kind == MT_OP_sq_norm))
+            return split_rule(op->in_index[0][p->axis], p->split);
         return (struct mt_rule){.kind = MT_RULE_REPLICATE};
     }
     unsigned sets[MT_MAX_IN];
@@ -156,33 +159,45 @@ static enum mt_status refuse_row(const char *list, int row, const char *pattern,
 }
 
 /* "*" may catch nothing. */
-static enum mt_status check_rows(const struct enumeration *e, struct mt_arena *arena, struct mt_err *err) {
-    const struct mt_decisions *d = &e->plan->decisions;
-    bool *stored = mt_new(arena, bool, d->nstorage + 1);
-    for (int v = 0; v < e->graph->nvalues; v++) {
-        int row = e->graph->values[v].param ? mt_plan_storage_row(e->plan, e->graph->values[v].name) : -1;
-        if (row >= 0) stored[row] = true;
-    }
+static enum mt_status check_rows(const struct enumeration *e, struct mt_err *err) {
+    const struct mt_decisions *d = &e->choice->decisions;
     for (int r = 0; r < d->nrules; r++)
-        if (!e->used[r] && strcmp(d->rules[r].pattern, "*")) return refuse_row("rules", r, d->rules[r].pattern, err);
+        if (!e->rule_is_used[r] && strcmp(d->rules[r].pattern, "*"))
+            return refuse_row("rules", r, d->rules[r].pattern, err);
     for (int s = 0; s < d->nstorage; s++)
-        if (!stored[s] && strcmp(d->storage[s].pattern, "*"))
+        if (!e->storage_is_used[s] && strcmp(d->storage[s].pattern, "*"))
             return refuse_row("storage", s, d->storage[s].pattern, err);
     return MT_OK;
 }
 
 enum mt_status mt_choice_from_plan(const struct mt_graph *graph, const struct mt_plan *plan, bool strict,
                                    struct mt_arena *arena, struct mt_choice *choice, struct mt_err *err) {
-    struct enumeration e = {.graph = graph, .plan = plan, .choice = choice};
-    *choice = (struct mt_choice){.nranks = plan->nranks, .decisions = plan->decisions};
-    if (!mt_type_is_half(plan->decisions.gradient_wire)) choice->decisions.gradient_wire = graph->acc;
-    enum mt_status st = take_splits(&e, arena, err);
-    if (st || (st = find_rule_splits(&e, arena, err)) || (st = find_storage_splits(&e, err))) return st;
-    choice->micro = mt_arena_memdup(arena, plan->micro, (size_t)plan->nranks * sizeof *plan->micro);
+    const struct mt_decisions *d = &plan->decisions;
+    *choice = (struct mt_choice){.nranks = plan->nranks, .micro = plan->micro, .decisions = *d};
+    if (!mt_type_is_half(d->gradient_wire)) choice->decisions.gradient_wire = graph->acc;
+    enum mt_status st = take_splits(graph, plan, arena, choice, err);
+    if (st) return st;
+    struct enumeration e = {.graph = graph,
+                            .choice = choice,
+                            .of_row = mt_new(arena, const struct mt_split *, d->nrules),
+                            .rule_is_used = mt_new(arena, bool, d->nrules),
+                            .storage_is_used = mt_new(arena, bool, d->nstorage),
+                            .parameters = mt_new(arena, struct parameter, graph->nvalues)};
+    if ((st = find_rule_splits(&e, err)) || (st = store_parameters(&e, plan, err))) return st;
     choice->rules = mt_new(arena, struct mt_rule, graph->nops);
     for (int o = 0; o < graph->nops; o++) {
         const struct mt_op *op = &graph->ops[o];
         choice->rules[o] = has_batch_index(graph, op) ? sample_rule(&e, op) : other_rule(&e, op);
     }
-    return strict ? check_rows(&e, arena, err) : MT_OK;
+    return strict ? check_rows(&e, err) : MT_OK;
+}
+
+enum mt_status mt_program_from_plan(const struct mt_graph *graph, const struct mt_plan *plan, bool strict,
+                                    struct mt_program *program, struct mt_err *err) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_choice choice;
+    enum mt_status st = mt_choice_from_plan(graph, plan, strict, &arena, &choice, err);
+    if (!st) st = mt_build(graph, &choice, program, err);
+    mt_arena_release(&arena);
+    return st;
 }

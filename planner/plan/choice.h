@@ -11,4 +11,8 @@
 enum mt_status mt_choice_from_plan(const struct mt_graph *graph, const struct mt_plan *plan, bool strict,
                                    struct mt_arena *arena, struct mt_choice *choice, struct mt_err *err);
 
+/* The program of that choice; it borrows names of algorithms from the plan. Release `program`. */
+enum mt_status mt_program_from_plan(const struct mt_graph *graph, const struct mt_plan *plan, bool strict,
+                                    struct mt_program *program, struct mt_err *err);
+
 #endif

@@ -129,44 +129,17 @@ static enum mt_status check_rows(const struct mt_plan *p, struct mt_err *err) {
     return MT_OK;
 }
 
-/* Sizes rise within a kind, up to the row for any size. */
-static enum mt_status check_sizes(const struct mt_plan *p, int i, struct mt_err *err) {
-    const struct mt_algorithm_row *rows = p->decisions.algorithms, *row = &rows[i];
-    const char *name = mt_coll_name(row->kind);
-    bool any = !row->up_to_bytes;
-    if (row->up_to_bytes < 0) return mt_fail(err, MT_EINPUT, "collectives[%d].up_to_bytes: is negative", i);
-    for (int j = 0; j < p->decisions.nalgorithms; j++) {
-        int64_t other = rows[j].up_to_bytes;
-        if (rows[j].kind != row->kind || j == i) continue;
-        if (j < i && !other)
-            return mt_fail(err, MT_EINPUT, "collectives[%d].kind: %s of any size is there already", i, name);
-        if (j < i && !any && other >= row->up_to_bytes)
-            return mt_fail(err, MT_EINPUT, "collectives[%d].up_to_bytes: must be more than in the row of %s before", i,
-                           name);
-        any |= !other;
-    }
-    if (any) return MT_OK;
-    return mt_fail(err, MT_EINPUT, "collectives[%d]: there is no row of %s for any size (without up_to_bytes)", i,
-                   name);
-}
-
-static enum mt_status check_collectives(const struct mt_plan *p, struct mt_err *err) {
-    enum mt_type acc = mt_type_acc(p->job.precision), wire = p->decisions.gradient_wire;
-    bool scaled = p->job.loss_scale > 0; /* only then is an overflow noticed */
-    for (int i = 0; i < p->decisions.nalgorithms; i++) {
-        const struct mt_algorithm_row *row = &p->decisions.algorithms[i];
-        enum mt_status st = check_sizes(p, i, err);
-        if (st) return st;
-        if (!mt_algorithm_is_auto(row->algorithm) && !mt_coll_find(row->kind, row->algorithm))
-            return mt_fail(err, MT_EINPUT, "collectives[%d].algorithm: %s has no algorithm \"%s\"", i,
-                           mt_coll_name(row->kind), row->algorithm);
-        if (mt_coll_reduces(row->kind) && wire != MT_NTYPES && wire != acc && wire != MT_BF16 &&
-            !(scaled && wire == MT_F16))
-            return mt_fail(err, MT_EINPUT,
-                           "collectives[%d].wire: is %s, but must be %s or bf16, or f16 if the job has a loss_scale", i,
-                           mt_type_name(wire), mt_type_name(acc));
-    }
-    return MT_OK;
+/* Of all sums of gradients; f16 only if an overflow is noticed. */
+static enum mt_status check_wire(const struct mt_plan *p, struct mt_err *err) {
+    const struct mt_decisions *d = &p->decisions;
+    enum mt_type acc = mt_type_acc(p->job.precision), wire = d->gradient_wire;
+    int i = 0;
+    if (wire == MT_NTYPES || wire == acc || wire == MT_BF16 || (wire == MT_F16 && p->job.loss_scale > 0)) return MT_OK;
+    while (i < d->nalgorithms && !mt_coll_reduces(d->algorithms[i].kind)) i++;
+    if (i == d->nalgorithms) return MT_OK;
+    return mt_fail(err, MT_EINPUT,
+                   "collectives[%d].wire: is %s, but must be %s or bf16, or f16 if the job has a loss_scale", i,
+                   mt_type_name(wire), mt_type_name(acc));
 }
 
 static bool is_time(double s) {
@@ -215,10 +188,11 @@ enum mt_status mt_plan_check(const struct mt_plan *plan, struct mt_err *err) {
         return st;
     for (int s = 0; s < plan->nsplits; s++)
         if ((st = check_split(plan, s, err))) return st;
-    if ((st = check_micro(plan, err)) || (st = check_rows(plan, err)) || (st = check_prediction(plan, err))) return st;
+    if ((st = check_micro(plan, err)) || (st = check_rows(plan, err)) || (st = check_wire(plan, err)) ||
+        (st = check_prediction(plan, err)))
+        return st;
     if ((st = mt_job_check(&plan->job, err))) return mt_err_context(err, "job");
-    if ((st = mt_decisions_check(&plan->decisions, err))) return st;
-    return check_collectives(plan, err);
+    return mt_decisions_check(&plan->decisions, err);
 }
 
 /* Equal, or one is the other's first part. */

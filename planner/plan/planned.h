@@ -15,7 +15,7 @@
 struct mt_planned {
     struct mt_model model;
     struct mt_graph *graph; /* the training graph: differentiated, with updates */
-    struct mt_arena arena;  /* what the choice points to */
+    struct mt_arena arena;  /* what the choice points to, besides the plan: keep that for mt_planned_evaluation */
     struct mt_choice choice;
     struct mt_program program;
 };

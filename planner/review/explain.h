@@ -3,12 +3,10 @@
  *
  *     struct mt_explained explained;
  *     if ((st = mt_explain(plan, cluster, &explained, err))) return st;
- *     ... explained.rows[0].what, mt_explained_print(&explained, stdout) ...
+ *     ... explained.rows[0].what, explained.report.bindings[0].what ...
  *     mt_explained_release(&explained); */
 #ifndef MT_PLANNER_REVIEW_EXPLAIN_H
 #define MT_PLANNER_REVIEW_EXPLAIN_H
-
-#include <stdio.h>
 
 #include "planner/plan/plan.h"
 #include "profiler/cluster/cluster.h"

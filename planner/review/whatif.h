@@ -3,12 +3,13 @@
  *     struct mt_whatif whatif = {.cluster = cluster, .limit_s = 5};
  *     if ((st = mt_whatif_change(&whatif, "add", "2xv100", err))) goto out;
  *     struct mt_whatif_answer answer;
- *     if (!(st = mt_whatif_ask(&whatif, "gpt2:124m", &job, NULL, &answer, err))) mt_whatif_print(&whatif, &answer,
- * stdout); mt_whatif_answer_release(&answer); mt_whatif_release(&whatif); */
+ *     if ((st = mt_whatif_ask(&whatif, "gpt2:124m", &job, NULL, &answer, err))) goto out;
+ *     ... answer.rows[1].step_s, answer.rows[1].refused ...
+ *     mt_whatif_answer_release(&answer);
+ * out:
+ *     mt_whatif_release(&whatif); */
 #ifndef MT_PLANNER_REVIEW_WHATIF_H
 #define MT_PLANNER_REVIEW_WHATIF_H
-
-#include <stdio.h>
 
 #include "planner/review/prices.h"
 #include "planner/plan/plan.h"

@@ -86,6 +86,19 @@ struct search_candidate *search_new_candidate(struct mt_searching *s, struct sea
     return s->candidates[s->ncandidates++] = c;
 }
 
+struct search_candidate *search_like(struct mt_searching *s, const struct search_candidate *c, const char *what) {
+    struct search_candidate *to = search_new_candidate(s, c->work, c->decisions.bucket_bytes, what);
+    to->decisions = c->decisions;
+    size_t n = (size_t)s->nranks * sizeof(int64_t);
+    memcpy(to->batch, c->batch, n);
+    memcpy(to->micro, c->micro, n);
+    memcpy(to->storage, c->storage, n * (size_t)s->nlabels);
+    memcpy(to->slower, c->slower, (size_t)s->nclasses * sizeof *to->slower);
+    memcpy(to->heavier, c->heavier, (size_t)s->nclasses * sizeof *to->heavier);
+    to->later_s = c->later_s;
+    return to;
+}
+
 /* ---- the problem ---- */
 
 static struct mt_share_curve scaled(struct mt_arena *arena, const struct mt_share_curve *from, double by) {

@@ -132,13 +132,10 @@ void search_learn(struct mt_searching *s, struct search_candidate *c) {
 }
 
 static enum mt_status build(struct mt_searching *s, const struct search_candidate *c, struct mt_plan *p,
-                            struct mt_program *program, struct mt_arena *arena) {
-    struct mt_choice choice;
-    enum mt_status st;
+                            struct mt_program *program) {
     search_write_plan(s, c, p);
-    if ((st = mt_choice_from_plan(s->search->graph, p, false, arena, &choice, s->err)) ||
-        (st = mt_build(s->search->graph, &choice, program, s->err)))
-        return st;
+    enum mt_status st = mt_program_from_plan(s->search->graph, p, false, program, s->err);
+    if (st) return st;
     if ((st = choose_algorithms(s, p, program))) {
         mt_program_release(program);
         return st;
@@ -157,8 +154,7 @@ enum mt_status search_evaluate(struct mt_searching *s, struct search_candidate *
     }
     struct mt_plan *p = mt_plan_new(s->nranks);
     struct mt_program program;
-    struct mt_arena arena = MT_ARENA_INIT;
-    enum mt_status st = build(s, c, p, &program, &arena);
+    enum mt_status st = build(s, c, p, &program);
     if (st) goto out;
     if ((st = mt_predict(&program, &s->costs, s->search->options, &c->prediction, s->err))) {
         mt_program_release(&program);
@@ -181,7 +177,6 @@ enum mt_status search_evaluate(struct mt_searching *s, struct search_candidate *
         mt_program_release(&program);
     }
 out:
-    mt_arena_release(&arena);
     mt_plan_free(p);
     return st;
 }

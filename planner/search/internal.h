@@ -1,5 +1,6 @@
 /* Inside the search: what its parts hand to each other.
  *
+ *   search.c     opens and closes a search
  *   class.c      classes of ranks; structures
  *   curve.c      a structure's work as curves over shares, per class
  *   shares.c     shares that need no solver
@@ -7,7 +8,8 @@
  *   balance.c    both become a balance problem; its solution becomes shares
  *   evaluate.c   shares become a program, and its prediction
  *   price.c      the prediction of a plan as it is
- *   report.c     bottlenecks, rejected candidates */
+ *   report.c     bottlenecks, rejected candidates
+ *   explore.c    which candidates are tried, in which order */
 #ifndef MT_PLANNER_SEARCH_INTERNAL_H
 #define MT_PLANNER_SEARCH_INTERNAL_H
 

@@ -1,7 +1,5 @@
 /* The prediction of a plan as it is, and the bound of its structure. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "planner/search/internal.h"
 #include "planner/plan/choice.h"
@@ -53,23 +51,18 @@ static enum mt_status bound_of(const struct mt_search *search, struct mt_plan *p
 
 enum mt_status mt_search_price(const struct mt_search *search, struct mt_plan *plan, struct mt_search_report *report,
                                struct mt_err *err) {
-    struct mt_arena arena = MT_ARENA_INIT;
-    struct mt_choice choice;
-    struct mt_program program = {.graph = NULL};
+    struct mt_program program;
     struct mt_prediction prediction = {.step_s = 0};
     double bound_s = 0;
     if (report) *report = (struct mt_search_report){.nbindings = 0};
-    enum mt_status st = mt_choice_from_plan(search->graph, plan, false, &arena, &choice, err);
-    if (!st) st = mt_build(search->graph, &choice, &program, err);
-    if (st) goto out;
+    enum mt_status st = mt_program_from_plan(search->graph, plan, false, &program, err);
+    if (st) return st;
     if (!(st = mt_predict(&program, search->costs, search->options, &prediction, err))) {
         search_fill_prediction(&prediction, 0, plan);
         st = bound_of(search, plan, &prediction, report, &bound_s, err);
         plan->prediction->bound_s = fmin(bound_s, plan->prediction->step_s);
     }
     mt_program_release(&program);
-out:
     mt_arena_release(&prediction.arena);
-    mt_arena_release(&arena);
     return st;
 }

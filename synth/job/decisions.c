@@ -39,11 +39,40 @@ bool mt_decisions_are_unset(const struct mt_decisions *d) {
     return unset;
 }
 
+/* Sizes rise within a kind, up to the row for any size. */
+static enum mt_status check_sizes(const struct mt_decisions *d, int i, struct mt_err *err) {
+    const struct mt_algorithm_row *rows = d->algorithms, *row = &rows[i];
+    const char *name = mt_coll_name(row->kind);
+    bool any = !row->up_to_bytes;
+    if (row->up_to_bytes < 0) return mt_fail(err, MT_EINPUT, "collectives[%d].up_to_bytes: is negative", i);
+    for (int j = 0; j < d->nalgorithms; j++) {
+        int64_t other = rows[j].up_to_bytes;
+        if (rows[j].kind != row->kind || j == i) continue;
+        if (j < i && !other)
+            return mt_fail(err, MT_EINPUT, "collectives[%d].kind: %s of any size is there already", i, name);
+        if (j < i && !any && other >= row->up_to_bytes)
+            return mt_fail(err, MT_EINPUT, "collectives[%d].up_to_bytes: must be more than in the row of %s before", i,
+                           name);
+        any |= !other;
+    }
+    if (any) return MT_OK;
+    return mt_fail(err, MT_EINPUT, "collectives[%d]: there is no row of %s for any size (without up_to_bytes)", i,
+                   name);
+}
+
 enum mt_status mt_decisions_check(const struct mt_decisions *d, struct mt_err *err) {
     for (int i = 0; i < MT_NDECISIONS; i++)
         if (mt_decision_get(d, (enum mt_decision_id)i) < 0)
             return mt_fail(err, MT_EINPUT, "gradients.%s: is not decided", mt_decision_table[i].name);
     if (d->bucket_bytes < 0) return mt_fail(err, MT_EINPUT, "gradients.bucket_bytes: is negative");
+    for (int i = 0; i < d->nalgorithms; i++) {
+        const struct mt_algorithm_row *row = &d->algorithms[i];
+        enum mt_status st = check_sizes(d, i, err);
+        if (st) return st;
+        if (!mt_algorithm_is_auto(row->algorithm) && !mt_coll_find(row->kind, row->algorithm))
+            return mt_fail(err, MT_EINPUT, "collectives[%d].algorithm: %s has no algorithm \"%s\"", i,
+                           mt_coll_name(row->kind), row->algorithm);
+    }
     return MT_OK;
 }
 

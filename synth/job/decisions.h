@@ -87,7 +87,8 @@ void mt_decision_set(struct mt_decisions *d, enum mt_decision_id which, int valu
 /* Whether nobody has decided anything; algorithms that are "auto" are not decided. */
 bool mt_decisions_are_unset(const struct mt_decisions *d);
 
-/* That nothing is unset which a plan must decide; the message begins with the member's path, "gradients.sync: ...". */
+/* That nothing is unset which a plan must decide, and that the algorithm rows are complete and name algorithms that
+ * there are. The message begins with the member's path, "gradients.sync: ...", "collectives[0].kind: ...". */
 enum mt_status mt_decisions_check(const struct mt_decisions *d, struct mt_err *err);
 
 /* With rows and strings of its own. */
