@@ -7,8 +7,6 @@
 #ifndef MT_LAUNCHER_BENCH_SUITE_H
 #define MT_LAUNCHER_BENCH_SUITE_H
 
-#include <mpi.h>
-
 #include "kernels/base/text/json.h"
 #include "kernels/base/text/table.h"
 #include "kernels/device/device.h"

@@ -1,4 +1,5 @@
-/* motley doctor: checks whether a job can run here, by what every rank observes of its host, judged together at rank 0.
+/* motley doctor: checks whether a job can run here, by what every rank observes of its host, evaluated together at rank
+ * 0.
  *
  * doctor.c and gpu.c observe on every rank, network.c tests every pair's connections; judge.c and judge_gpu.c have one
  * function per finding, in the order of the table in judge.c. A new check is a member of struct mt_doctor_rank, the
@@ -72,13 +73,13 @@ struct mt_doctor {
     int warnings, failures;
 };
 
-/* Collective, after MPI_Init: observe, judge, and print the findings at rank 0. *failures is set on all ranks. */
+/* Collective, after MPI_Init: observe, evaluate, and print the findings at rank 0. *failures is set on all ranks. */
 enum mt_status mt_doctor_run(const struct mt_doctor_options *options, int *failures, struct mt_err *err);
 
 /* Collective: test which ranks this rank can connect to; fills its `unreached`. */
 enum mt_status mt_doctor_network(MPI_Comm comm, struct mt_doctor_rank *mine, struct mt_err *err);
 
-/* At rank 0: judge and print. */
+/* At rank 0: evaluate and print. */
 void mt_doctor_judge(struct mt_doctor *doctor);
 
 #endif

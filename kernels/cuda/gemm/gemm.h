@@ -61,7 +61,7 @@ struct gemm_data {
     void *scratch; /* gemm_scratch_bytes, aligned to GEMM_ALIGN: first the library's workspace */
 };
 
-/* cuBLASLt's GELU is the tanh form, and can store its input; its ReLU stores bits instead, which are of no use here. */
+/* cuBLASLt's GELU is the tanh form, and can store its input; its ReLU stores bits instead, unusable here. */
 enum gemm_impl {
     GEMM_WHOLE,  /* cuBLASLt does everything */
     GEMM_BIAS,   /* cuBLASLt adds the bias; the activation is a pass of ours */
@@ -154,8 +154,7 @@ enum mt_status gemm_measure(const struct cuda_queue *queue, const struct gemm_sh
                             const struct gemm_list *offered, struct gemm_choice *best, double *time_s,
                             struct mt_err *err);
 
-/* "product m=64 n=32 k=8 bf16 to f32, a transposed, accumulated": part of keys in the tuning file, so it says product.
- */
+/* "product m=64 n=32 k=8 bf16 to f32, a transposed, accumulated": part of keys of the tuning file, hence "product". */
 void gemm_describe(const struct gemm_shape *shape, char *text, size_t room);
 
 #endif
