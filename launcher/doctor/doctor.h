@@ -73,13 +73,13 @@ struct mt_doctor {
     int warnings, failures;
 };
 
-/* Collective, after MPI_Init: observe, evaluate, and print the findings at rank 0. *failures is set on all ranks. */
+/* Collective, after MPI_Init: observe, judge, and print the findings at rank 0. *failures is set on all ranks. */
 enum mt_status mt_doctor_run(const struct mt_doctor_options *options, int *failures, struct mt_err *err);
 
 /* Collective: test which ranks this rank can connect to; fills its `unreached`. */
 enum mt_status mt_doctor_network(MPI_Comm comm, struct mt_doctor_rank *mine, struct mt_err *err);
 
-/* At rank 0: evaluate and print. */
+/* At rank 0: judge and print. */
 void mt_doctor_judge(struct mt_doctor *doctor);
 
 #endif

@@ -1,5 +1,5 @@
 /* Preparing lowered programs: every operand gets its address and every instruction that another stream waits for gets
- * an event. run.c runs them. */
+ * an event. replay.c runs them. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Shared by the executor's files: executor.c prepares programs, slots.c moves inputs and results, run.c runs.
+/* Shared by the executor's files: executor.c prepares programs, slots.c moves inputs and results, replay.c runs.
  *
  * Each run in flight has a slot in host memory: inputs are gathered there and copied to the device in stream order, and
  * results are copied back to it. There are as many slots as runs may be in flight. */

@@ -10,7 +10,7 @@
 #include "kernels/base/wait.h"
 #include "launcher/watch/launch.h"
 #include "launcher/watch/watch.h"
-#include "launcher/watch/link.h"
+#include "launcher/watch/socket.h"
 
 /* Seconds between polls, and the most awake time that one gap between polls counts as. */
 #define WATCH_POLL_S 0.2

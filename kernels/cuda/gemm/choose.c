@@ -9,7 +9,7 @@
 #include "kernels/cuda/tune/choose.h"
 #include "kernels/cuda/tune/signature.h"
 
-enum { SEARCH = 2 }; /* counted up when search.c or measure.c change: entries of before are not found then */
+enum { SEARCH = 2 }; /* counted up when candidates.c or measure.c change: entries of before are not found then */
 enum { WORDS = sizeof(cublasLtMatmulAlgo_t) / sizeof(uint64_t) };
 
 struct job {

@@ -1,6 +1,6 @@
 /* Sockets for messages. Rank 0 listens on all its addresses, IPv6 too where the kernel has it, and publishes them all;
  * the others try them all. A random token distinguishes its listener from another program's on the same port. */
-#include "launcher/watch/link.h"
+#include "launcher/watch/socket.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
