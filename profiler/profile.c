@@ -1,7 +1,6 @@
 /* A profile in three phases: ranks tell each other where they are, the probes run, the document is assembled. */
 #include "profiler/profile.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>

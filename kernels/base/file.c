@@ -140,3 +140,8 @@ enum mt_status mt_file_replace(const char *path, const void *data, size_t length
     free(temporary);
     return st;
 }
+
+bool mt_is_folder(const char *path) {
+    struct stat about;
+    return !stat(path, &about) && S_ISDIR(about.st_mode);
+}

@@ -6,8 +6,8 @@
 #ifndef MT_KERNELS_BASE_FILE_H
 #define MT_KERNELS_BASE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "kernels/base/err.h"
 
@@ -22,8 +22,9 @@ enum mt_status mt_file_read(const char *path, size_t most_bytes, char **data, si
  * writable, MT_ESYSTEM when the system fails. */
 enum mt_status mt_file_replace(const char *path, const void *data, size_t length, struct mt_err *err);
 
-/* Whether mt_file_replace could write to `path` now: to be asked before long work. Leaves nothing behind. Its errors.
- */
+/* Whether mt_file_replace could write to `path` now: ask before long work. Leaves nothing behind. Its errors. */
 enum mt_status mt_file_writable(const char *path, struct mt_err *err);
+
+bool mt_is_folder(const char *path);
 
 #endif

@@ -34,8 +34,7 @@ static inline int mt_wrap(int a, int n) {
 /* peers * latency_s + bytes of `count` elements on the wire / bandwidth_Bps */
 double mt_coll_seconds(const struct mt_coll *problem, int peers, int64_t count, double latency_s, double bandwidth_Bps);
 
-/* The phases of reduce_scatter and all_gather; block r is [starts[r], starts[r + 1]). Each is in its algorithm's file.
- */
+/* The phases of reduce_scatter and all_gather; block r is [starts[r], starts[r + 1]). Each in its algorithm's file. */
 void mt_ring_reduce_scatter(const struct mt_coll *problem, const int64_t *starts, struct mt_schedule *schedule);
 void mt_direct_reduce_scatter(const struct mt_coll *problem, const int64_t *starts, struct mt_schedule *schedule);
 void mt_direct_all_gather(const struct mt_coll *problem, const int64_t *starts, struct mt_schedule *schedule);

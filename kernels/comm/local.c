@@ -7,9 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernels/base/wait.h"
 #include "kernels/coll/reduce.h"
@@ -38,7 +36,6 @@ struct local {
     struct shared *shared;
 };
 
-/* One rank's run of a schedule. */
 struct job {
     struct local *local;
     const struct mt_coll *problem;

@@ -78,7 +78,6 @@ static bool is_message(const struct mt_step *step) {
     return step->kind == MT_STEP_SEND || step->kind == MT_STEP_RECV || step->kind == MT_STEP_REDUCE;
 }
 
-/* A range of a buffer. */
 struct span {
     int buffer;
     int64_t begin, end; /* empty: nothing */

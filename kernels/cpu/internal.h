@@ -63,7 +63,6 @@ struct mt_cpu_debt {
     double owed_s;
     double worked_s; /* clock->worked_s when an item, or a wait after it, ended last */
 };
-/* The time of the emulated clock. */
 static inline double mt_cpu_debt_now_s(const struct mt_cpu_debt *debt) {
     return debt->clock->now_s() + debt->owed_s;
 }

@@ -26,10 +26,10 @@ enum mt_status mt_comm_nccl_new(const void *id, int rank, int nranks, double dea
     return module ? module->comm_new(id, rank, nranks, deadline_s, comm, err) : err->status;
 }
 
-void mt_comm_nccl_impl(struct mt_comm *comm, enum mt_nccl_impl way) {
+void mt_comm_nccl_impl(struct mt_comm *comm, enum mt_nccl_impl impl) {
     struct mt_err ignored = MT_ERR_INIT; /* a communicator comes from the module, which is loaded then */
     const struct mt_cuda_module *module = load(&ignored);
-    if (module) module->comm_impl(comm, way);
+    if (module) module->comm_impl(comm, impl);
 }
 
 enum mt_status mt_gpus_query(struct mt_gpus *gpus, struct mt_err *err) {

@@ -5,7 +5,7 @@ enum {
     WORKSPACE_BYTES = (32 << 20) + 256, /* of cuBLASLt, with its alignment */
     ALIGN = 256,
     EDGE_COLUMNS = 128,    /* of GEMMs with rows that are not multiples of 16 bytes */
-    CUDNN_BYTES = 1 << 20, /* of a plan, beside scores */
+    CUDNN_BYTES = 1 << 20, /* of a plan, in addition to scores */
     MOST_MULTIPROCESSORS = 192,
     ROW_BLOCKS = 6,       /* blocks of a multiprocessor that loop over rows, for sums over them */
     SUM_PARTS = 512 * 32, /* warps' columns of partial sums; each of at most 16 bytes of the narrowest type */
@@ -23,17 +23,11 @@ static int64_t of_sum(const struct mt_call *call) {
     return (int64_t)(16 / mt_type_size(call->in[0].type)) * SUM_PARTS * (int64_t)sizeof(float);
 }
 
-static int64_t extent(const struct mt_tensor *t, int first, int count) {
-    int64_t n = 1;
-    for (int a = first; a < first + count; a++) n *= t->extent[a];
-    return n;
-}
-
 /* The workspace; and column sums of b, or the columns that strips leave over (kernels/cuda/gemm/strips.c). */
 static int64_t of_gemm(const struct mt_call *call) {
     const struct mt_attr *attr = call->attr;
-    int64_t size = mt_type_size(call->in[0].type), m = extent(&call->out[0], 0, attr->nm);
-    int64_t n = extent(&call->out[0], attr->nm, attr->nn), k = m ? mt_tensor_count(&call->in[0]) / m : 0;
+    int64_t size = mt_type_size(call->in[0].type), m = mt_tensor_extent(&call->out[0], 0, attr->nm);
+    int64_t n = mt_tensor_extent(&call->out[0], attr->nm, attr->nn), k = m ? mt_tensor_count(&call->in[0]) / m : 0;
     bool sums = call->kind == MT_OP_fused_matmul && attr->epilogue == MT_OP_sum;
     bool odd = m * size % 16 || n * size % 16 || k * size % 16;
     if (!(m && n && k) && !sums) return 0;

@@ -73,10 +73,17 @@ struct mt_tensor {
     int64_t global[MT_MAX_AXES]; /* of the value */
 };
 
-static inline int64_t mt_tensor_count(const struct mt_tensor *t) {
+/* The product of `count` extents from axis `first` on. */
+static inline int64_t mt_tensor_extent(const struct mt_tensor *t, int first, int count) {
     int64_t n = 1;
-    for (int a = 0; a < t->naxes; a++) n *= t->extent[a];
+    for (int a = first; a < first + count; a++) n *= t->extent[a];
     return n;
+}
+static inline int64_t mt_tensor_count(const struct mt_tensor *t) {
+    return mt_tensor_extent(t, 0, t->naxes);
+}
+static inline int64_t mt_tensor_bytes(const struct mt_tensor *t) {
+    return mt_tensor_count(t) * mt_type_size(t->type);
 }
 
 /* What changes from step to step. */

@@ -18,7 +18,6 @@
 enum { LEAST_BYTES = 1 << 10, MOST_BATCH = 32, MOST_ROUNDS = 20, TAG = 5 };
 static const double deadline_s = 60;
 
-/* One collective on this rank. */
 struct run {
     struct mt_bench *bench;
     struct mt_stream *stream;

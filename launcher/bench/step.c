@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "kernels/base/number/stats.h"
-#include "kernels/base/text/units.h"
 #include "launcher/session/agree.h"
 #include "launcher/bench/suite.h"
 #include "launcher/profile/synthetic.h"

@@ -6,8 +6,6 @@
 #include <string.h>
 
 #include "kernels/base/file.h"
-#include "kernels/base/log.h"
-#include "kernels/base/text/units.h"
 #include "launcher/session/agree.h"
 #include "launcher/session/rank_device.h"
 #include "launcher/watch/watch.h"

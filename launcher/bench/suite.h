@@ -7,8 +7,6 @@
 #ifndef MT_LAUNCHER_BENCH_SUITE_H
 #define MT_LAUNCHER_BENCH_SUITE_H
 
-#include <mpi.h>
-
 #include "kernels/base/text/json.h"
 #include "kernels/base/text/table.h"
 #include "kernels/device/device.h"
@@ -81,7 +79,7 @@ void mt_bench_number(struct mt_bench_table *table,
                      double value); /* not above 0: printed as "-", left out of the JSON */
 void mt_bench_table_end(struct mt_bench_table *table, bool print, const char *title);
 
-/* ---- call.c: timing one operator ---- */
+/* ---- time_call.c: timing one operator ---- */
 
 /* Time of a call with these shapes (its data pointers are not used): the median of the runs that fit into about
  * `seconds`, back to back, on synthetic operands in more copies than the caches hold. *time_s is 0 if the device does

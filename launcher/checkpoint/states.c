@@ -17,7 +17,7 @@ void mt_states_init(struct mt_states *states, MPI_Comm comm, const struct mt_pro
     MPI_Comm_size(comm, &states->nranks);
 }
 
-/* The program value that stands for a state at the start of a step. */
+/* The program value of a state at the start of a step. */
 static int state_value(const struct mt_program *program, int gvalue) {
     for (int v = 0; v < program->nvalues; v++)
         if (program->values[v].input && program->values[v].gvalue == gvalue) return v;
@@ -167,7 +167,6 @@ void mt_states_write(struct mt_states *m, int gvalue, const void *whole) {
     }
 }
 
-/* The hash of this rank's box of a state. */
 static uint64_t hash_box(struct mt_states *m, int gvalue) {
     int64_t size = box_bytes(m->program, state_value(m->program, gvalue), m->rank);
     char *buffer = mt_calloc(1, (size_t)piece(size, 0));

@@ -1,7 +1,6 @@
 /* motley train: run a plan, under mpirun or alone. */
 #include <argp.h>
 #include <errno.h>
-#include <string.h>
 
 #include "launcher/commands/command.h"
 #include "launcher/flags/flags.h"

@@ -1,4 +1,5 @@
-/* motley doctor: checks whether a job can run here, by what every rank observes of its host, judged together at rank 0.
+/* motley doctor: checks whether a job can run here, by what every rank observes of its host, evaluated together at rank
+ * 0.
  *
  * doctor.c and gpu.c observe on every rank, network.c tests every pair's connections; judge.c and judge_gpu.c have one
  * function per finding, in the order of the table in judge.c. A new check is a member of struct mt_doctor_rank, the

@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "kernels/base/arena.h"
@@ -14,7 +13,7 @@
 #include "launcher/doctor/doctor.h"
 #include "launcher/watch/launch.h"
 #include "launcher/watch/watch.h"
-#include "launcher/watch/link.h"
+#include "launcher/watch/socket.h"
 
 enum { MOST = 32 };
 static const double patience_s = 2, least_s = 0.5; /* for all addresses of a rank together; for each of them at least */

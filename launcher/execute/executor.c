@@ -1,5 +1,5 @@
 /* Preparing lowered programs: every operand gets its address and every instruction that another stream waits for gets
- * an event. run.c runs them. */
+ * an event. replay.c runs them. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,10 +162,6 @@ void mt_executor_free(struct mt_executor *ex) {
 
 /* ---- states ---- */
 
-static int64_t tensor_bytes(const struct mt_tensor *t) {
-    return mt_tensor_count(t) * mt_type_size(t->type);
-}
-
 const struct mt_tensor *mt_executor_state(const struct mt_executor *ex, int gvalue) {
     for (int r = 0; r < MT_NRUNS; r++) {
         const struct mt_lowered *low = ex->runs[r].low;
@@ -177,13 +173,13 @@ const struct mt_tensor *mt_executor_state(const struct mt_executor *ex, int gval
 enum mt_status mt_executor_set_state(struct mt_executor *ex, int gvalue, const void *box, struct mt_err *err) {
     const struct mt_tensor *t = mt_executor_state(ex, gvalue);
     assert(t);
-    return mt_device_copy_in(ex->device, t->data, box, tensor_bytes(t), err);
+    return mt_device_copy_in(ex->device, t->data, box, mt_tensor_bytes(t), err);
 }
 
 enum mt_status mt_executor_get_state(struct mt_executor *ex, int gvalue, void *box, struct mt_err *err) {
     const struct mt_tensor *t = mt_executor_state(ex, gvalue);
     assert(t);
-    return mt_device_copy_out(ex->device, box, t->data, tensor_bytes(t), err);
+    return mt_device_copy_out(ex->device, box, t->data, mt_tensor_bytes(t), err);
 }
 
 /* ---- progress ---- */

@@ -1,4 +1,4 @@
-/* Shared by the executor's files: executor.c prepares programs, slots.c moves inputs and results, run.c runs.
+/* Shared by the executor's files: executor.c prepares programs, slots.c moves inputs and results, replay.c runs.
  *
  * Each run in flight has a slot in host memory: inputs are gathered there and copied to the device in stream order, and
  * results are copied back to it. There are as many slots as runs may be in flight. */
@@ -73,8 +73,7 @@ struct mt_executor {
 
 /* Lay out and allocate the slots, after the programs have been prepared. */
 enum mt_status executor_alloc_slots(struct mt_executor *ex, struct mt_err *err);
-/* Copy a run's inputs from its slot to the device. all_streams: every stream waits for the copies, not compute alone.
- */
+/* Copy a run's inputs from its slot to the device. all_streams: all streams wait for the copies, not compute alone. */
 void executor_queue_inputs(struct mt_executor *ex, enum mt_run run, bool all_streams);
 /* Copy a run's results to its slot: in stream order, or at once when the run has ended. */
 void executor_queue_results(struct mt_executor *ex, const struct slot *slot);

@@ -6,8 +6,8 @@
 
 static bool overlap(const struct mt_tensor *a, const struct mt_tensor *b) {
     uintptr_t x = (uintptr_t)a->data, y = (uintptr_t)b->data;
-    uintptr_t xs = (uintptr_t)(mt_tensor_count(a) * mt_type_size(a->type));
-    uintptr_t ys = (uintptr_t)(mt_tensor_count(b) * mt_type_size(b->type));
+    uintptr_t xs = (uintptr_t)(mt_tensor_bytes(a));
+    uintptr_t ys = (uintptr_t)(mt_tensor_bytes(b));
     return x < y + ys && y < x + xs && xs && ys;
 }
 

@@ -7,10 +7,6 @@
 
 enum { SLOT_ALIGN = 64 };
 
-static int64_t tensor_bytes(const struct mt_tensor *t) {
-    return mt_tensor_count(t) * mt_type_size(t->type);
-}
-
 static int64_t take(int64_t *top_bytes, int64_t size_bytes) {
     int64_t at = *top_bytes;
     *top_bytes += (size_bytes + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN;
@@ -36,7 +32,7 @@ static void lay_out(struct mt_executor *ex, struct replay *run, int64_t *top_byt
     }
     for (int g = 0; g < nvalues; g++) {
         if (low->output_at[g] < 0 || mt_tensor_count(&run->values[low->output_at[g]]) != 1) continue;
-        int64_t size_bytes = tensor_bytes(&run->values[low->output_at[g]]);
+        int64_t size_bytes = mt_tensor_bytes(&run->values[low->output_at[g]]);
         run->reported[run->nreported++] = (struct reported){.gvalue = g, .at_bytes = take(top_bytes, size_bytes)};
     }
 }
@@ -166,7 +162,7 @@ void executor_queue_results(struct mt_executor *ex, const struct slot *slot) {
     for (int i = 0; i < run->nreported; i++) {
         const struct mt_tensor *t = mt_executor_output(ex, slot->run, run->reported[i].gvalue);
         mt_stream_copy(ex->streams[MT_STREAM_COMPUTE], MT_COPY_OUT, slot->memory + run->reported[i].at_bytes, t->data,
-                       tensor_bytes(t));
+                       mt_tensor_bytes(t));
     }
 }
 
@@ -175,7 +171,7 @@ enum mt_status executor_fetch_results(struct mt_executor *ex, const struct slot 
     enum mt_status st = MT_OK;
     for (int i = 0; i < run->nreported && !st; i++) {
         const struct mt_tensor *t = mt_executor_output(ex, slot->run, run->reported[i].gvalue);
-        st = mt_device_copy_out(ex->device, slot->memory + run->reported[i].at_bytes, t->data, tensor_bytes(t), err);
+        st = mt_device_copy_out(ex->device, slot->memory + run->reported[i].at_bytes, t->data, mt_tensor_bytes(t), err);
     }
     return st;
 }
@@ -199,8 +195,8 @@ enum mt_status mt_executor_result(struct mt_executor *ex, enum mt_run which, int
         return MT_OK;
     }
     assert(!mt_executor_in_flight(ex));
-    void *copy = mt_malloc((size_t)tensor_bytes(t) + 1);
-    enum mt_status st = mt_device_copy_out(ex->device, copy, t->data, tensor_bytes(t), err);
+    void *copy = mt_malloc((size_t)mt_tensor_bytes(t) + 1);
+    enum mt_status st = mt_device_copy_out(ex->device, copy, t->data, mt_tensor_bytes(t), err);
     for (int64_t i = 0; i < mt_tensor_count(t) && !st; i++) data[i] = mt_type_load(t->type, copy, i);
     free(copy);
     return st;

@@ -15,8 +15,8 @@ enum mt_status mt_plan_by_speeds(struct mt_plan_flags *flags, struct mt_plan **p
 enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks,
                                    struct mt_err *err);
 
-/* check.c: a plan that a person has edited; with a cluster its step is predicted again, beside what it was and
- * the best that the search finds. */
+/* check.c: a plan that a person has edited; with a cluster its step is predicted again and printed with the old
+ * prediction and the best that the search finds. */
 enum mt_status mt_plan_check_edited(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks,
                                     struct mt_err *err);
 

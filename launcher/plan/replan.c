@@ -1,6 +1,5 @@
 /* Replanning: the run and its plan are read, the plan is made again, and the gain is printed. */
 #include <string.h>
-#include <sys/stat.h>
 
 #include "kernels/base/log.h"
 #include "kernels/base/text/table.h"
@@ -18,11 +17,6 @@ struct replanning {
     struct mt_err *err;
 };
 
-static bool is_folder(const char *path) {
-    struct stat about;
-    return !stat(path, &about) && S_ISDIR(about.st_mode);
-}
-
 static const char *sibling(struct mt_arena *arena, const char *path, const char *name) {
     const char *slash = strrchr(path, '/');
     return slash ? mt_arena_printf(arena, "%.*s/%s", (int)(slash - path), path, name) : name;
@@ -33,7 +27,7 @@ static enum mt_status open_run(struct replanning *a) {
     struct mt_arena *arena = &a->flags->arena;
     const char *from = a->flags->from;
     enum mt_status st;
-    a->run_path = is_folder(from) ? mt_arena_printf(arena, "%s/run.json", from) : from;
+    a->run_path = mt_is_folder(from) ? mt_arena_printf(arena, "%s/run.json", from) : from;
     a->plan_path = sibling(arena, a->run_path, "plan.json");
     if ((st = mt_run_read(a->run_path, &a->run, a->err))) return st;
     if ((st = mt_plan_read(a->plan_path, &a->old, a->err)))

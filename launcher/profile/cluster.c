@@ -63,7 +63,6 @@ static void report_phase(const char *what) {
     mt_watch_phase(MT_WATCH_QUICK, "measuring %s", what);
 }
 
-/* The device and communicators that a rank measures with. */
 struct resources {
     struct mt_device *device;
     struct mt_comm *comm, *wire; /* wire: null on CPUs, where `comm` is used */

@@ -70,14 +70,9 @@ static void record_operator(void *context, const struct mt_lowered *low, int ins
     step->end_s = computes ? end_s : step->end_s;
 }
 
-static bool same_shape(const struct mt_op_shape *a, const struct mt_op_shape *b) {
-    return a->kind == b->kind && a->type == b->type && a->rows == b->rows && a->dim[0] == b->dim[0] &&
-           a->dim[1] == b->dim[1] && !strcmp(a->variant, b->variant);
-}
-
 static int find_shape(struct mt_profile_job_times *times, const struct mt_op_shape *shape) {
     int s = times->nshapes;
-    while (s > 0 && !same_shape(&times->shapes[s - 1], shape)) s--;
+    while (s > 0 && !mt_op_shape_equal(&times->shapes[s - 1], shape)) s--;
     if (s > 0) return s - 1;
     mt_arena_grow(&times->arena, &times->shapes, times->nshapes, &times->shapes_capacity, sizeof *times->shapes);
     times->shapes[times->nshapes] = *shape;
@@ -328,7 +323,6 @@ static double expected_s(const struct job_meter *m, int64_t samples) {
     return max_over_ranks(m, last->time_s * (double)own_size(m, samples) / (double)last->batch);
 }
 
-/* Growing sizes, while there is time. */
 static enum mt_status measure_growing(struct job_meter *m, double reserved_s, struct sizes *sizes, struct mt_err *err) {
     int64_t batch = m->probe->job->batch, most = batch;
     struct mt_size_walk walk;

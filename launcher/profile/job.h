@@ -26,7 +26,6 @@ struct mt_profile_job_probe {
     double budget_s; /* about, in all; the smallest sizes are always measured */
 };
 
-/* Measurements of one rank. */
 struct mt_profile_job_times {
     struct mt_arena arena;
     int nshapes, shapes_capacity;

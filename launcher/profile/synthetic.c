@@ -56,7 +56,7 @@ static void *repeated_rows(const struct mt_graph *g, int v, const struct mt_tens
     enum { ENOUGH = 1 << 16 };
     struct mt_box box = {{0}, {0}};
     memcpy(box.hi, held->extent, sizeof held->extent);
-    int64_t bytes = mt_tensor_count(held) * mt_type_size(held->type), rows = held->naxes ? held->extent[0] : 1;
+    int64_t bytes = mt_tensor_bytes(held), rows = held->naxes ? held->extent[0] : 1;
     int64_t row_bytes = bytes / rows, made = ENOUGH * mt_type_size(held->type) / row_bytes;
     made = made < 1 ? 1 : made > rows ? rows : made;
     if (held->naxes) box.hi[0] = made;

@@ -3,7 +3,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 #include "kernels/base/file.h"
 #include "kernels/base/text/json.h"

@@ -72,8 +72,7 @@ enum mt_status mt_run_read(const char *path, struct mt_run_doc *run,
 enum mt_status mt_run_write(const struct mt_run_doc *run, const char *path, struct mt_err *err);
 
 void mt_run_print(const struct mt_run_doc *run, FILE *file); /* tables for people */
-/* "step 212 ms, predicted 208 ms (+1.9%, within the band of 5%)", or the first part without a prediction; in `arena`.
- */
+/* "step 212 ms, predicted 208 ms (+1.9%, within the band of 5%)", or its first part without prediction; in `arena`. */
 const char *mt_run_step_text(const struct mt_run_doc *run, struct mt_arena *arena);
 
 #endif

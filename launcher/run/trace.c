@@ -71,7 +71,6 @@ static void put_event(struct mt_json_out *out, int rank, const struct mt_trace_e
     mt_json_close(out);
 }
 
-/* This rank's events as an array's text. */
 static void make_text(int rank, const char *const *streams, int nstreams, const struct mt_trace_event *events,
                       int64_t count, double shift_s, struct mt_json_out *out) {
     char name[320];
@@ -84,7 +83,6 @@ static void make_text(int rank, const char *const *streams, int nstreams, const 
     mt_json_close(out);
 }
 
-/* The arrays of all ranks as one array. */
 struct whole {
     char *text;
     size_t length;

@@ -1,4 +1,4 @@
-/* One reduction tells whether any rank failed; only then are the texts gathered. */
+/* One reduction finds whether any rank failed; only then are the texts gathered. */
 #include "launcher/session/agree.h"
 
 #include <stdio.h>

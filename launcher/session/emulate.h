@@ -12,7 +12,6 @@
 #define MT_LAUNCHER_SESSION_EMULATE_H
 
 #include <mpi.h>
-#include <stdbool.h>
 
 #include "kernels/base/arena.h"
 #include "kernels/device/device.h"

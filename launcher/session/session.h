@@ -9,8 +9,6 @@
 #ifndef MT_LAUNCHER_SESSION_SESSION_H
 #define MT_LAUNCHER_SESSION_SESSION_H
 
-#include <mpi.h>
-
 #include "kernels/base/err.h"
 #include "launcher/watch/watch.h"
 

@@ -1,7 +1,5 @@
 /* The facts of a cluster: nodes, devices, classes, links and fitted collectives, with their measured error bands. */
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernels/base/text/units.h"
 #include "launcher/show/diff.h"

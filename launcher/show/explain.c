@@ -1,5 +1,4 @@
 /* The bottlenecks of a plan, as sentences and tables. */
-#include <string.h>
 
 #include "kernels/base/text/table.h"
 #include "kernels/base/text/units.h"

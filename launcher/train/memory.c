@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/base/log.h"
 #include "kernels/base/text/units.h"
 #include "launcher/session/agree.h"
 #include "launcher/train/internal.h"

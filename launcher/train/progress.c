@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "kernels/base/text/units.h"
-#include "kernels/device/device.h"
+#include "kernels/base/wait.h"
 
 #define REWRITE_EVERY_S 0.1
 enum { UNSTEADY_STEPS = 2 };

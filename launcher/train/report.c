@@ -61,7 +61,7 @@ static void gather_rows(struct trainer *t) {
     free(all);
 }
 
-/* At rank 0: the plan, beside run.json, for `motley plan --from`. */
+/* At rank 0: write the plan next to run.json, for `motley plan --from`. */
 static enum mt_status keep_plan(struct trainer *t, struct mt_arena *arena, struct mt_err *err) {
     if (t->plan_kept) return MT_OK;
     enum mt_status st = mt_plan_write(t->plan, mt_arena_printf(arena, "%s/plan.json", t->folder), err);

@@ -45,17 +45,12 @@ static enum mt_status init_states(struct trainer *t, struct mt_err *err) {
         struct mt_box box = {{0}, {0}};
         for (int a = 0; a < held->naxes; a++)
             box.lo[a] = held->offset[a], box.hi[a] = held->offset[a] + held->extent[a];
-        void *numbers = mt_malloc((size_t)(mt_tensor_count(held) * mt_type_size(held->type)));
+        void *numbers = mt_malloc((size_t)(mt_tensor_bytes(held)));
         mt_init_fill(g, v, &box, t->plan->job.seed, numbers);
         st = mt_executor_set_state(t->executor, v, numbers, err);
         free(numbers);
     }
     return mt_agree(t->comm, st, err);
-}
-
-static bool is_folder(const char *path) {
-    struct stat about;
-    return !stat(path, &about) && S_ISDIR(about.st_mode);
 }
 
 static bool same_file(const char *a, const char *b) {
@@ -75,7 +70,7 @@ static enum mt_status lock_folder(struct trainer *t, const char *folder, struct 
 /* At rank 0: create and lock the run's folder, which is --out or the folder of --resume; refuse another run's. */
 static enum mt_status prepare_folder(struct trainer *t, struct mt_err *err) {
     const struct mt_train_options *o = t->options;
-    const char *folder = o->out ? o->out : o->resume && is_folder(o->resume) ? o->resume : NULL;
+    const char *folder = o->out ? o->out : o->resume && mt_is_folder(o->resume) ? o->resume : NULL;
     int there;
     if (o->eval_only) return MT_OK;
     /* Write an empty trace now, so that a file that cannot be written is refused before the run. */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/base/log.h"
 #include "kernels/base/text/table.h"
 #include "kernels/base/text/units.h"
 #include "kernels/device/device.h"

@@ -1,8 +1,6 @@
 /* The thread of every rank but 0: it connects to rank 0, sends it heartbeats, and ends this process when rank 0 says so
  * or is lost. */
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "launcher/watch/internal.h"
 
@@ -108,7 +106,7 @@ _Noreturn static void end_without_coordinator(struct agent *me, enum watch_liven
     }
     struct watch_message mine;
     watch_describe(me->w, &mine);
-    watch_append(text, sizeof text, "; meanwhile rank %d was in %s", mine.rank, mine.at);
+    watch_append(text, sizeof text, "; at that time rank %d was in %s", mine.rank, mine.at);
     int later = me->w->launch.rank - 1;
     if (later > 0) mt_sleep_s(silence_s + 0.05 * (later < 20 ? later : 20));
     watch_die(me->w, mt_exit_code(MT_EPEER), text);

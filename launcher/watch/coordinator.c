@@ -100,7 +100,7 @@ static void end_if_lost(struct coordinator *c) {
         if (named++) watch_append(text, sizeof text, "\nmotley: ");
         watch_print_liveness(c->w, liveness, &c->agents[p].last, silent_s, text, sizeof text);
     }
-    watch_append(text, sizeof text, "; meanwhile rank %d was in %s", c->agents[0].last.rank, c->agents[0].last.at);
+    watch_append(text, sizeof text, "; at that time rank %d was in %s", c->agents[0].last.rank, c->agents[0].last.at);
     if (left_out) watch_append(text, sizeof text, "\nmotley: and %d more ranks likewise", left_out);
     end_all(c, mt_exit_code(MT_EPEER), text);
 }

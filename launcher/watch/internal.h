@@ -1,5 +1,5 @@
 /* Shared by the watch's files: watch.c is what callers see; coordinator.c is rank 0's thread, agent.c that of the other
- * ranks; process.c is this process's side of either, liveness.c tells whether another rank is alive. */
+ * ranks; process.c is this process's side of either, liveness.c checks whether another rank is alive. */
 #ifndef MT_LAUNCHER_WATCH_INTERNAL_H
 #define MT_LAUNCHER_WATCH_INTERNAL_H
 
@@ -10,7 +10,7 @@
 #include "kernels/base/wait.h"
 #include "launcher/watch/launch.h"
 #include "launcher/watch/watch.h"
-#include "launcher/watch/link.h"
+#include "launcher/watch/socket.h"
 
 /* Seconds between polls, and the most awake time that one gap between polls counts as. */
 #define WATCH_POLL_S 0.2
@@ -46,8 +46,7 @@ void watch_run_agent(struct watch *w);
 
 /* ---- process.c ---- */
 
-/* Seconds between heartbeats: rank 0 receives at most a hundred a second, and every rank sends at least one a second.
- */
+/* Seconds between heartbeats: rank 0 receives at most 100 a second, and every rank sends at least one a second. */
 double watch_beat_s(const struct watch *w);
 
 /* Where this process is now. */

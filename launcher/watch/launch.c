@@ -1,5 +1,5 @@
-/* Rank 0 hands on its line in two ways: published on mpirun's data server, which answers at any time; and put among the
- * data that ranks exchange in MPI_Init, for launchers without such a server (Slurm). */
+/* Rank 0 passes on its line by two routes: published on mpirun's data server, which answers at any time; and put among
+ * the data that ranks exchange in MPI_Init, for launchers without such a server (Slurm). */
 #include "launcher/watch/launch.h"
 
 #include <pmix.h>
@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const char put_key[] = "motley.watch";
 

@@ -37,7 +37,6 @@ static enum process process_state(pid_t pid) {
     return strchr("Tt", state) ? PROCESS_STOPPED : PROCESS_ALIVE;
 }
 
-/* Whether a process was started as this rank of this job. */
 static bool is_rank(const struct watch *w, pid_t pid, int world_rank) {
     char path[64], want[2][300], *line = NULL;
     size_t capacity = 0;

@@ -10,11 +10,11 @@
  *
  * A thread of every process sends rank 0 heartbeats (0.2 s apart, in large jobs up to 1 s) over TCP, not MPI, which may
  * be what hangs: which phase this rank is in, and a counter of its progress. Rank 0 answers. A rank that is silent for
- * `heartbeat_s`, or exits without a message, is named by rank 0 with its host and last phase; rank 0 tells the others,
- * and every process that is left exits with the code of MT_EPEER (by _exit: only lines of text are flushed). When rank
- * 0 itself is silent, the others name it. Ranks that are alive but make no progress for their deadline are named too
- * (MT_ESTALL), first those that do not wait for others. mpirun's own exit code is that of the process that failed
- * first: 137 (128 + SIGKILL) where a rank was killed, else the code above.
+ * `heartbeat_s`, or exits without a message, is named by rank 0 with its host and last phase; rank 0 informs the
+ * others, and every process that is left exits with the code of MT_EPEER (by _exit: only lines of text are flushed).
+ * When rank 0 itself is silent, the others name it. Ranks that are alive but make no progress for their deadline are
+ * named too (MT_ESTALL), first those that do not wait for others. mpirun's own exit code is that of the process that
+ * failed first: 137 (128 + SIGKILL) where a rank was killed, else the code above.
  *
  * Silence is counted in time for which the listener itself was awake, so a job that is suspended as a whole (or a
  * laptop that sleeps) goes on; and a process on the listener's own host that the kernel calls running gets six times as
@@ -25,7 +25,6 @@
 #define MT_LAUNCHER_WATCH_WATCH_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "kernels/base/err.h"

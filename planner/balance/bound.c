@@ -5,7 +5,6 @@
  * one split in one stage and curves that never fall, smaller shares are possible too, so that this time is the optimum.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "planner/balance/internal.h"
 

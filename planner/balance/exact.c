@@ -4,7 +4,6 @@
  * remainders, those are kept that no other dominates, that is, beats in every stage's time so far. A label is dropped
  * when it cannot end below the best known step: sum over stages of max(time so far, the stage's lower bound); or when
  * the ranks that follow cannot take what is left. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,7 +133,6 @@ static bool leaves(const struct exact *w, const struct level *to, const struct o
     return true;
 }
 
-/* Extend one label by one rank's options. */
 static void extend(struct exact *w, int at, int parent) {
     struct level *from = &w->levels[at], *to = &w->levels[at + 1];
     const struct options *o = &w->options[from->class];

@@ -67,8 +67,7 @@ bool balance_better(const struct balance_state *a, const struct balance_state *b
  * totals sum to the extent and are multiples of align but one. */
 void balance_state_of_totals(struct balance *b, const int64_t *total, struct balance_state *state);
 
-/* The linear relaxation: a lower bound, dual values, and a division to start from. `scale_s`: roughly the step's time.
- */
+/* The linear relaxation: a lower bound, dual values, and a division to start from. scale_s: about the step's time. */
 struct balance_relaxed {
     double bound_s;
     double *share; /* [split nclasses + class]: of a rank, on average */

@@ -5,7 +5,6 @@
  * up for it. The step is a sum of maxima, so while several ranks are equally slow most moves do not change it: among
  * equal steps, the smaller sum of (time / longest)^16 is better. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/base/number/rng.h"
@@ -303,7 +302,6 @@ static void kick_class(struct search *w) {
     measure(w);
 }
 
-/* A few random moves. */
 static void kick_ranks(struct search *w) {
     for (int64_t moves = 1 + draw(w, 3); moves > 0; moves--) {
         int from = (int)draw(w, w->state->ngroups), to = (int)draw(w, w->state->ngroups);

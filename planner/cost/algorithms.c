@@ -4,13 +4,12 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "synth/program/message.h"
 
 static const double row_gain = 0.005; /* what a further row must save, of the kind's time */
 
-struct priced { /* a collective; one stands for all that make the same messages */
+struct priced { /* one for all collectives with the same messages */
     const struct mt_instr *instr;
     int64_t bytes;
     double *slowest_s; /* [mt_coll_nalgorithms], of its slowest group; infinite: does not apply */

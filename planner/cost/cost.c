@@ -45,7 +45,7 @@ double mt_cost_yield_s(const struct mt_costs *costs, int rank, double sum_s, dou
 
 /* ---- the memo ---- */
 
-/* A hash table with open addressing; 64 bits of hash stand for the arguments. */
+/* A hash table with open addressing; the key is a 64-bit hash of the arguments. */
 struct entry {
     uint64_t key; /* 0: free */
     struct mt_cost cost;

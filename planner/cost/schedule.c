@@ -16,7 +16,6 @@ struct message {
     int64_t bytes;
 };
 
-/* One rank's one round. */
 struct round {
     int level;
     double send_latency_s, recv_latency_s, send_s, recv_s, shared_s;

@@ -3,7 +3,6 @@
  * entry is ignored because its version is older. Cost: O(instructions * (log actors + members of collectives)). */
 #include "planner/predict/simulate.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -130,7 +129,6 @@ static void count_time(struct engine *e, int a) {
     if (compute && communicates) figures->hidden_s += s;
 }
 
-/* The rates of an actor's streams. */
 static void update_rates(struct engine *e, int a) {
     struct actor *actor = &e->actors[a];
     const struct mt_sim_actor *figures = &e->sim->actors[a];

@@ -20,7 +20,6 @@ struct mt_device_figures {
     double host_Bps[2];
 };
 
-/* A rank's times of operators. */
 struct mt_rank_ops {
     int nops;
     struct mt_op_times *ops;
@@ -35,7 +34,6 @@ void mt_class_name(const char *model, int threads, char *name, size_t size);
  * suffix if only some multiprocessors compute: "h100-66sm". */
 void mt_class_name_gpu(const char *model, int multiprocessors, int computing, char *name, size_t size);
 
-/* Nodes, links and pairs. */
 void mt_assemble_links(const struct mt_profile *profile, struct mt_cluster *cluster);
 /* Groups and fits; times[ncolls]: of each group's first rank. */
 void mt_assemble_groups(const struct mt_profile *profile, const struct mt_interval *times, struct mt_cluster *cluster);

@@ -1,7 +1,6 @@
 /* Nodes, links and pairs; groups with the fits of their collectives. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "profiler/assemble/assemble.h"
 #include "profiler/measure/fit.h"
@@ -28,8 +27,7 @@ static double median_copy_Bps(const struct mt_profile *p, int l, const struct mt
     return median;
 }
 
-/* Medians over the measured pairs of a link. The error is the largest of the pairs' and, for several, of their spread.
- */
+/* Medians over the measured pairs of a link. The error is the largest of the pairs' and, if several, their spread. */
 static void measure_link(const struct mt_profile *p, int l, bool between, struct mt_cluster *cluster) {
     struct mt_cluster_link *link = &cluster->links[l];
     double *latency = mt_malloc((size_t)(p->npairs + 1) * sizeof *latency), latency_error = 0, bandwidth_error = 0;

@@ -83,7 +83,7 @@ static enum mt_status check_class(const struct mt_cluster *cluster, int c, struc
         known |= class->flops[t] > 0;
     }
     if (!known) return mt_fail(err, MT_EINPUT, "classes[%d]: has neither a rate (flops) nor a curve", c);
-    if (class->flops[MT_I32] > 0) return mt_fail(err, MT_EINPUT, "classes[%d].flops: no products are of i32", c);
+    if (class->flops[MT_I32] > 0) return mt_fail(err, MT_EINPUT, "classes[%d].flops: GEMMs have no i32 form", c);
     if ((st = check_number(class->threads, count, err, "classes[%d].threads", c)) ||
         (st = check_number(class->calibration, factor, err, "classes[%d].calibration", c)) ||
         (st = check_number((double)class->memory_bytes, bytes, err, "classes[%d].memory_bytes", c)) ||
@@ -95,7 +95,6 @@ static enum mt_status check_class(const struct mt_cluster *cluster, int c, struc
     return st;
 }
 
-/* The figures that links and pairs have. */
 static enum mt_status check_link_figures(const char *list, int i, const double figures[4], struct mt_err *err) {
     static const char *const keys[] = {"latency_s", "latency_error", "bandwidth_Bps", "bandwidth_error"};
     enum mt_status st = MT_OK;

@@ -127,7 +127,6 @@ const char *mt_cluster_kind(const struct mt_cluster *cluster) {
     return cluster->classes[cluster->devices[0].class].kind;
 }
 
-/* The order of pairs. */
 static int by_place(const void *left, const void *right) {
     const struct mt_cluster_pair *l = left, *r = right;
     return l->a != r->a ? (l->a > r->a) - (l->a < r->a) : (l->b > r->b) - (l->b < r->b);

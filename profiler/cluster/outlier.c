@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct found {
     const struct mt_cluster *cluster;
@@ -101,8 +100,7 @@ static struct link_typical link_typical(const struct mt_cluster *c, int link) {
     return t;
 }
 
-/* The pair's ratio to the median of its link: of bandwidth, or else of message rate if that is low; 1: neither is low.
- */
+/* The pair's ratio to the median of its link: of bandwidth, else of message rate if that is low; 1: neither is low. */
 static double badness(const struct mt_cluster_pair *pair, const struct link_typical *t, bool *slow) {
     double ratio = pair->bandwidth_Bps / t->bandwidth_Bps;
     *slow = ratio * (1 + pair->bandwidth_error) < MT_OUTLIER_BANDWIDTH && ratio < 1 - t->bandwidth_spread;

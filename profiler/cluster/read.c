@@ -117,7 +117,6 @@ static enum mt_status read_class(void *context, struct mt_json at, int index, st
     return mt_json_list(at, &curves, reading, arena, &class->curves, &class->ncurves, err);
 }
 
-/* The figures that links and pairs have. */
 static enum mt_status take_link_figures(struct mt_json at, double *const figures[4], struct mt_err *err) {
     static const char *const keys[] = {"latency_s", "latency_error", "bandwidth_Bps", "bandwidth_error"};
     enum mt_status st = MT_OK;

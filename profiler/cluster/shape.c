@@ -162,3 +162,8 @@ double mt_op_shape_work(const struct mt_op_shape *shape) {
     default: return rows * d0;
     }
 }
+
+bool mt_op_shape_equal(const struct mt_op_shape *a, const struct mt_op_shape *b) {
+    return a->kind == b->kind && a->type == b->type && a->rows == b->rows && a->dim[0] == b->dim[0] &&
+           a->dim[1] == b->dim[1] && !strcmp(a->variant, b->variant);
+}

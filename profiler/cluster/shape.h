@@ -44,6 +44,8 @@ struct mt_op_shape {
 };
 /* The shape of a well-formed call (data may be null). */
 void mt_op_shape(const struct mt_call *call, struct mt_op_shape *shape);
+/* Apart from flops and bytes. */
+bool mt_op_shape_equal(const struct mt_op_shape *a, const struct mt_op_shape *b);
 
 /* A measure of the shape's work: times of two shapes of one kind are scaled by its ratio. */
 double mt_op_shape_work(const struct mt_op_shape *shape);

@@ -50,7 +50,6 @@ static void write_classes(const struct mt_cluster *c, struct mt_json_out *out) {
     mt_json_close(out);
 }
 
-/* The figures that links and pairs have. */
 static void put_link_figures(struct mt_json_out *out, const double figures[4]) {
     static const char *const keys[] = {"latency_s", "latency_error", "bandwidth_Bps", "bandwidth_error"};
     for (int f = 0; f < 4; f++) mt_json_put_real(out, keys[f], figures[f]);

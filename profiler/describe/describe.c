@@ -8,7 +8,6 @@
 #include "kernels/base/text/units.h"
 #include "profiler/describe/hardware.h"
 
-/* One term as written. */
 struct term {
     int column;             /* of its first character, for messages */
     int class;              /* of the cluster */

@@ -38,7 +38,6 @@ struct mt_cluster_class mt_hardware_class(const struct mt_hardware *row, const c
 
 /* The bandwidth that messages reach on a link of this rate (bits or bytes a second, by row->bits). */
 double mt_hardware_link_Bps(const struct mt_hardware_link *row, double rate);
-/* A nominal link. */
 struct mt_cluster_link mt_hardware_link(const struct mt_hardware_link *row, double rate);
 
 #endif

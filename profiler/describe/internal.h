@@ -1,4 +1,4 @@
-/* What edit.c and edit_set.c share: one way to change a cluster. */
+/* What edit.c and edit_set.c share: the change to a cluster. */
 #ifndef MT_PROFILER_DESCRIBE_INTERNAL_H
 #define MT_PROFILER_DESCRIBE_INTERNAL_H
 

@@ -3,9 +3,9 @@
  *     struct mt_measure measure = {ncases, series, once, context, "operators"};
  *     st = mt_measure_run(&measure, exchange, budget_s, err);
  *
- * Cases are measured in turn, round after round, so that drift and disturbances affect all of them alike. A case whose
- * error is below MT_MEASURE_TARGET on every rank is left out of later rounds. All ranks measure the same case at the
- * same time. */
+ * Cases are measured in turn, round after round, so that drift and disturbances affect all of them equally. A case
+ * whose error is below MT_MEASURE_TARGET on every rank is left out of later rounds. All ranks measure the same case at
+ * the same time. */
 #ifndef MT_PROFILER_MEASURE_MEASURE_H
 #define MT_PROFILER_MEASURE_MEASURE_H
 

@@ -100,7 +100,7 @@ static enum mt_status prepare(struct mt_calls *c, const struct mt_grid_case *k, 
 }
 
 static int64_t padded_bytes(const struct mt_tensor *t) {
-    return (mt_tensor_count(t) * mt_type_size(t->type) + ALIGN - 1) / ALIGN * ALIGN;
+    return (mt_tensor_bytes(t) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 static enum region region_of(const struct mt_grid_case *k, int operand) {

@@ -3,7 +3,6 @@
  * The expected time of each case follows from a quick measurement of one GEMM for each type. Cases that would take too
  * much of the budget are left out, except the smallest of each row and type. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "profiler/probes/internal.h"
 

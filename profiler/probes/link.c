@@ -5,9 +5,7 @@
  * takes the time of a round trip: the message, and an answer of one word. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "kernels/base/log.h"
 #include "profiler/probes/internal.h"
 
 enum { WORD = 4, NSIZES = 3, MOST_REPEATS = 64, QUEUED_REPEATS = 4, LOOKS = 4 };

@@ -29,7 +29,6 @@ struct mt_place {
     int class;                    /* number of the (kind, model, threads); in the order of first ranks */
 };
 
-/* Times of one shape on this rank. */
 struct mt_op_times {
     struct mt_op_shape shape;
     struct mt_samples series; /* seconds */

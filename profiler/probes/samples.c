@@ -15,14 +15,9 @@ int mt_profile_sharing(const struct mt_profile *p, int rank) {
     return p->gpu ? 1 : sharing;
 }
 
-static bool same_shape(const struct mt_op_shape *a, const struct mt_op_shape *b) {
-    return a->kind == b->kind && a->type == b->type && a->rows == b->rows && a->dim[0] == b->dim[0] &&
-           a->dim[1] == b->dim[1] && !strcmp(a->variant, b->variant);
-}
-
 void mt_profile_op(struct mt_profile *p, const struct mt_op_shape *shape, double time_s) {
     int i = p->nops - 1; /* most often the last */
-    while (i >= 0 && !same_shape(&p->ops[i].shape, shape)) i--;
+    while (i >= 0 && !mt_op_shape_equal(&p->ops[i].shape, shape)) i--;
     if (i < 0) {
         mt_arena_grow(&p->arena, &p->ops, p->nops, &p->ops_capacity, sizeof *p->ops);
         i = p->nops++;

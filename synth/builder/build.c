@@ -354,7 +354,7 @@ static enum mt_status build(const struct mt_graph *graph, const struct mt_choice
     mt_program_init(program, graph, choice->nranks);
     program->train = !forward_only;
     program->gradient_wire = choice->decisions.gradient_wire;
-    program->beside = choice->decisions.start == MT_START_ATTENTION;
+    program->overlap_yielding = choice->decisions.start == MT_START_ATTENTION;
     program->nsplits = choice->nsplits;
     program->splits =
         mt_arena_memdup(&program->arena, choice->splits, (size_t)choice->nsplits * sizeof *choice->splits);

@@ -5,7 +5,6 @@
  * messages, which overlap computation. */
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "synth/builder/internal.h"
 #include "synth/program/message.h"

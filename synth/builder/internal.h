@@ -1,5 +1,4 @@
-/* Inside the builder: build.c (blocks) calls op.c (operators), which calls convert.c (values, conversions, messages).
- */
+/* Inside the builder: build.c (blocks) calls op.c (operators), and that convert.c (values, conversions, messages). */
 #ifndef MT_SYNTH_BUILDER_INTERNAL_H
 #define MT_SYNTH_BUILDER_INTERNAL_H
 

@@ -1,7 +1,6 @@
 /* Collectives and slices: the parts that each rank's new box has by the meaning of the collective (program.h) must be
  * those that the new layout declares. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "synth/check/internal.h"
 
@@ -56,7 +55,7 @@ static enum mt_status parts_of_copy(struct mt_checker *c, struct move *m, int ra
         }
         if (!fresh) continue;
         if (part >= 0 && m->from->part[s] != part)
-            return mt_checker_refuse(c, "pieces of different partial sums are put together on rank %d", rank);
+            return mt_checker_refuse(c, "rank %d gathers pieces of different partial sums", rank);
         part = m->from->part[s];
         covered += mt_box_count(&both, m->to->naxes);
     }

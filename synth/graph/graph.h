@@ -48,7 +48,6 @@ enum mt_value_kind {
     MT_VALUE_TEMP,  /* made by an operator */
 };
 
-/* The initial value of a state. */
 enum mt_init { MT_INIT_ZERO, MT_INIT_ONE, MT_INIT_NORMAL, MT_INIT_CONSTANT };
 
 struct mt_value {

@@ -13,7 +13,6 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "synth/graph/graph.h"
 

@@ -6,7 +6,6 @@
 #include "synth/interp/internal.h"
 #include "synth/interp/interp.h"
 
-/* The block and iteration that run. */
 struct place {
     struct mt_interp *interp;
     const struct mt_clock *clock;

@@ -41,7 +41,7 @@ static bool is_slice(const struct study *s) {
     return true;
 }
 
-/* Group the ranks that take part by the relation `equivalent`; among equivalent ranks `replica` tells replicas, each of
+/* Group the ranks that take part by the relation `equivalent`; among equivalent ranks `replica` finds replicas, each of
  * which goes to a group of its own. */
 static void group_by(struct study *s, bool (*equivalent)(const struct study *, int, int),
                      bool (*replica)(const struct study *, int, int), bool (*takes_part)(const struct study *, int)) {

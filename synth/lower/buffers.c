@@ -4,7 +4,6 @@
  * contiguous slice, a state's next value, an operator that may work in place on an input whose last use it is, a
  * collective whose message is the tensor itself. */
 #include <assert.h>
-#include <limits.h>
 #include <string.h>
 
 #include "synth/lower/internal.h"

@@ -17,7 +17,7 @@ static struct mt_tensor tensor_of(struct mt_linstr *const *members, int count, i
     return best;
 }
 
-/* Extents by the letters of a row of ops.def ("*e,*,e>*e"), and of the axes that * stands for. */
+/* Extents by the letters of a row of ops.def ("*e,*,e>*e"), and of the axes that * matches. */
 struct extents {
     int64_t letter[128], group[MT_MAX_AXES];
 };

@@ -47,7 +47,6 @@ struct mt_lowering {
     int nmessages, messages_capacity;
 };
 
-/* The block of instruction `instr`. */
 static inline enum mt_block_kind mt_lowered_block(const struct mt_lowered *low, int instr) {
     int b = 0;
     while (instr >= low->block_begin[b + 1]) b++;
@@ -58,7 +57,7 @@ static inline enum mt_block_kind mt_lowered_block(const struct mt_lowered *low, 
 void mt_fuse(struct mt_lowering *lowering);
 
 /* Set the tensors of a fused operator from its members'. False if members are empty along different axes (one has no
- * batch, another no heads), so that no single call stands for all. */
+ * batch, another no heads), so that no single call computes all. */
 bool mt_fuse_tensors(struct mt_linstr *const *members, int count, struct mt_linstr *fused, struct mt_arena *arena);
 
 enum mt_status mt_assign_buffers(struct mt_lowering *lowering);

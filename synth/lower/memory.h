@@ -11,7 +11,6 @@
 #ifndef MT_SYNTH_LOWER_MEMORY_H
 #define MT_SYNTH_LOWER_MEMORY_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 enum { MT_STREAM_COMPUTE, MT_STREAM_COMM, MT_NSTREAMS };

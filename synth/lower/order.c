@@ -2,9 +2,8 @@
  *
  * An instruction waits for the last instruction of the other stream that it depends on: for each buffer that it reads,
  * the last writer; for each that it writes, the last user. Waits that earlier waits imply are left out. With
- * program->beside a collective before an operator that yields starts together with it: it waits for the operator
- * before. */
-#include <assert.h>
+ * program->overlap_yielding a collective before an operator that yields starts together with it: it waits for the
+ * operator before. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +42,7 @@ static bool reads_of(const struct mt_lowering *l, const struct mt_linstr *reader
 static int starts_after(const struct mt_lowering *l, int instr) {
     const struct mt_lowered *low = l->low;
     const struct mt_linstr *c = &low->instrs[instr];
-    if (!l->program->beside || c->what != MT_LOWERED_COLLECTIVE) return -1;
+    if (!l->program->overlap_yielding || c->what != MT_LOWERED_COLLECTIVE) return -1;
     enum mt_block_kind block = mt_lowered_block(low, instr);
     int next = instr + 1, last = instr - 1, end = low->block_begin[block + 1];
     while (next < end && (low->instrs[next].what == MT_LOWERED_ALIAS || low->instrs[next].stream == c->stream)) next++;

@@ -68,7 +68,6 @@ static enum mt_status add_input(struct mt_lowering *l, int pvalue) {
     return MT_OK;
 }
 
-/* Find the values of states, inputs and reports. */
 static enum mt_status list_interface(struct mt_lowering *l) {
     const struct mt_program *p = l->program;
     struct mt_lowered *low = l->low;

@@ -35,7 +35,6 @@ struct mt_model_class {
      * where a sample has one target (the token after its last). gpt2 has a third input, "positions" [seq]: 0, 1, ... */
     enum mt_status (*build)(const struct mt_model *model, int64_t batch, int64_t seq, double dropout,
                             struct mt_graph *graph, struct mt_err *err);
-    /* See mt_model_flops_per_token. */
     double (*flops_per_token)(const struct mt_model *model, int64_t seq);
 };
 

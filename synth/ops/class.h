@@ -57,7 +57,6 @@ int mt_draft_end(struct mt_draft *draft);
 int mt_draft_map(struct mt_graph *graph, const char *name, enum mt_op_kind kind, enum mt_type type, int nin,
                  const int *in, const struct mt_attr *attr);
 
-/* The state of differentiation. */
 struct mt_vjp {
     struct mt_graph *graph;
     int nvalues;         /* of the forward graph */
@@ -68,7 +67,6 @@ struct mt_vjp {
 /* gradient[value], cast to the value's own type. */
 int mt_vjp_gradient_cast(struct mt_vjp *vjp, int value);
 int mt_vjp_cast(struct mt_vjp *vjp, int gradient, enum mt_type type);
-/* Add a term to gradient[value]. */
 void mt_vjp_accumulate(struct mt_vjp *vjp, int value, int gradient);
 /* "NAME/grad_WHAT", in the graph's arena. */
 const char *mt_vjp_name(struct mt_vjp *vjp, const char *what);

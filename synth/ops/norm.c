@@ -7,8 +7,7 @@
 
 #include "synth/ops/class.h"
 
-/* A draft over x[rows, n]: index[n - 1] is the last axis of x; per-row values such as s and q have the axes before it.
- */
+/* A draft over x[rows, n]: index[n - 1] is the last axis of x; per-row values (s, q) have the axes before it. */
 struct rows {
     struct mt_draft draft;
     int index[MT_MAX_AXES], n;

@@ -109,7 +109,6 @@ static enum mt_status make_whole(struct maker *m) {
     return MT_OK;
 }
 
-/* Whether all ranks of the group hold the same boxes. */
 static bool boxes_equal(const struct maker *m) {
     const struct mt_message *g = m->message;
     for (int v = 0; v < m->instr->nin; v++) {

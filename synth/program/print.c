@@ -50,8 +50,7 @@ static void print_results(struct printer *p, const struct mt_instr *instr) {
     fputc('\n', p->out);
 }
 
-/* Elements that one value adds to the message: its larger box, on the rank that is shown or the largest of all ranks.
- */
+/* Elements that one value adds to the message: its larger box, on the rank shown or the largest of all ranks. */
 static int64_t message_elements(const struct printer *p, int from, int to) {
     int64_t most = 0;
     for (int r = 0; r < p->program->nranks; r++) {

@@ -19,7 +19,7 @@
  * A rank without samples runs LAST on empty boxes and contributes zeros.
  *
  * In BODY and LAST a value with the batch label has the block's batch extent, the sum of the block's sizes, as its
- * layout's extent. A value without it that is summed over samples is partial, and `covers` tells over which samples.
+ * layout's extent. A value without it that is summed over samples is partial, and `covers` has the range of samples.
  *
  *     struct mt_program p;
  *     mt_program_init(&p, graph, nranks);
@@ -97,7 +97,7 @@ struct mt_program {
     struct mt_block blocks[MT_NBLOCKS];
     bool train;                 /* false: forward only, no state changes */
     enum mt_type gradient_wire; /* a wire type that sums of gradients may have besides their own type */
-    bool beside;                /* collectives before an operator that yields (mt_op_yields) start with it */
+    bool overlap_yielding;      /* collectives before an operator that yields (mt_op_yields) start with it */
 };
 
 void mt_program_init(struct mt_program *program, const struct mt_graph *graph, int nranks);

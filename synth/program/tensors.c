@@ -13,7 +13,6 @@ struct intervals {
     int64_t first[MT_MAX_INDICES]; /* of batch indices: the global number of the first sample */
 };
 
-/* One operand of the instruction. */
 struct operand {
     const struct mt_program *program;
     const struct mt_op *op;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # One GPU, all of the host's with unequal shares, and the CPU train the same in f32: losses of 20 steps agree to 1e-5,
 # and so do the gradients of the first step (AdamW's first moments, of which they are a tenth). With states split as well,
-# evenly and not: those travel otherwise.
+# evenly and not: those have another wire layout.
 # DEVICE=cpu RANKS=2: to try the script without GPUs.
 source "$SOURCE/tests/cli/lib.bash"
 device=${DEVICE:-cuda} n=${RANKS:-$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)}

@@ -21,7 +21,7 @@ rows one.json operators >ops.txt
 for kind in matmul fused_matmul attention attention_grad adamw layer_norm_grad; do
   has "\"operator\": \"$kind\"" ops.txt || fail "no $kind: $(cat ops.txt)"
 done
-# A product's rate is that of 2 m n k operations.
+# A GEMM's rate is that of 2 m n k operations.
 awk "$get"'/"operator": "matmul"/ {
   n++; off = get("flops") * get("time_s") / (2 * get("rows") * get("dim0") * get("dim1")) - 1
   if (off * off > 1e-12) exit 1 } END { exit !n }' ops.txt || fail "$(cat ops.txt)"

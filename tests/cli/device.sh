@@ -20,7 +20,7 @@ else
 fi
 [ $code = 0 ] || exit 0
 
-# Steps are launched ahead of what is told of them: evaluations, checkpoints and comparisons are of the step that they
+# Steps are launched ahead of their reports: evaluations, checkpoints and comparisons are of the step that they
 # name all the same, so they change nothing, and going on from any is exact. A trace runs steps in another way.
 hash_of() { grep -o 'parameter hashes equal on [0-9]* ranks\? ([0-9a-f]*)' "$1" | grep -o '([0-9a-f]*)'; }
 $MOTLEY plan --model gpt2:layers=2,heads=2,embed=64,context=32,vocab=256 --ranks 1 --batch 8 --micro 4 --steps 14 \

@@ -27,7 +27,7 @@ for line in 'optimizer adamw sgd' 'beta 0.9 0.95 -' 'eps 1e-08 -' 'learning rate
   'ReduceScatter - auto, as f32'; do
   grep -qxF -- "$line" out.txt || fail "no '$line' in: $(cat out.raw)"
 done
-! grep -q '^model\|^seed\|^seq\|^dropout' out.txt || fail "tells what is the same: $(cat out.raw)"
+! grep -q '^model\|^seed\|^seq\|^dropout' out.txt || fail "lists what is equal: $(cat out.raw)"
 cp out.txt ab.txt
 
 # The other way round, the same facts with the columns exchanged.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# --emulate: ranks as slow as they are told, said so in what train prints and keeps; and what it refuses.
+# --emulate: ranks as slow as the flag says, which train prints and keeps; and what it refuses.
 . "$SOURCE/tests/cli/lib.bash"
 seq 1 9000 >text.txt
 $MOTLEY plan --model gpt2:layers=1,heads=2,embed=32,context=32,vocab=256 --ranks 2 --batch 8 --steps 12 -o plan.json

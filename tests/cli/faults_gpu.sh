@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Jobs on GPUs that go wrong: a rank killed or stopped in mid-step, with and without heartbeats; the rest end within ten
 # seconds and name it, the checkpoint is whole, and fewer ranks go on with another plan. Runs that go well: the same
-# bits every time, and on every rank. What is refused: too many ranks, two on one GPU, GPUs beside CPUs.
+# bits every time, and on every rank. What is refused: too many ranks, two on one GPU, GPUs with CPUs.
 # MOTLEY_REPEATS says how many runs are compared [5].
 . "$SOURCE/tests/cli/lib.bash"
 N=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)
@@ -132,7 +132,7 @@ no_job() { # CODE TEXT RANKS FLAG...
 no_job 2 "--emulate sm: 5000 multiprocessors cannot be had of" "$N" plan.json --device cuda --emulate sm=5000
 no_job 2 "--emulate sm: is 0, but must be from 1" "$N" plan.json --device cuda --emulate sm=0
 
-# More ranks than GPUs, two on one, GPUs beside CPUs.
+# More ranks than GPUs, two on one, GPUs with CPUs.
 plan 2 two.json --steps 3 >plan.txt
 export CUDA_VISIBLE_DEVICES=0
 no_job 3 "2 ranks of $here see 1 GPU (CUDA_VISIBLE_DEVICES is \"0\"), and each takes one of its own" 2 two.json --device cuda

@@ -23,7 +23,7 @@ grep -q 'full buckets start with attention' plan.txt || fail "$(cat plan.txt)"
 $MOTLEY verify --small plan.json >verified.txt || fail "$(cat verified.txt)"
 grep -qE '^ *0 +a +h100 .* 3[2-6] +[56][0-9]\.[0-9]%' plan.txt || fail "$(cat plan.txt)"
 grep -qE '^ *even shares +[78][0-9].*slower' plan.txt || fail "$(cat plan.txt)"
-! grep -qE 'AllReduce +(direct|tree)' plan.txt || fail "NCCL was told what to do: $(cat plan.txt)"
+! grep -qE 'AllReduce +(direct|tree)' plan.txt || fail "the plan chose algorithms for NCCL: $(cat plan.txt)"
 $MOTLEY explain plan.json --cluster "$cluster" >explained.txt
 grep -q 'compute of h100' explained.txt || fail "$(cat explained.txt)"
 
@@ -41,7 +41,7 @@ if ! $MOTLEY train alone.json --steps 0 --data text.txt >out.txt 2>err.txt; then
   grep -q -- '--device cuda: ' err.txt || fail "training did not look for a GPU: $(cat err.txt)"
 fi
 
-# More of them, described ones beside them, and CPUs, which no job can mix with them.
+# More of them, described ones with them, and CPUs, which no job can mix with them.
 $MOTLEY whatif --cluster "$cluster" "${job[@]:0:4}" --precision bf16 --add 2xh100@a --json table.json >table.txt
 grep -q 'add 2xh100@a *4 ' table.txt || fail "$(cat table.txt)"
 refused 2 'rank 1 of h100:1 + cpu:1 net=10G is of kind cpu, but rank 0 of kind cuda' \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Where a command prints to: full disks and closed streams are told, and nothing printed ends up in another file.
+# Where a command prints to: full disks and closed streams are reported, and nothing printed ends up in another file.
 . "$SOURCE/tests/cli/lib.bash"
 seq 1 2000 >text.txt
 $MOTLEY plan --model mlp:tiny --ranks 1 --steps 2 -o plan.json >said.txt

@@ -65,7 +65,7 @@ $MOTLEY plan --cluster "$cluster" $job --gradient-wire bf16 -o wire.json >said.t
 $MOTLEY plan --cluster "$cluster" $job -o wire.json >said.txt
 grep -q '^start .*: it was faster, by what is never searched' said.txt || fail "$(cat said.txt)"
 
-# An edit is priced, beside what the plan was and the best that is known; the host is this one, so that it runs here.
+# An edit is priced, and printed with the old plan and the best known one; the host is this one, so that it runs here.
 sed "s/\"host\": \"[^\"]*\"/\"host\": \"$(hostname)\"/; s/\"sizes\": \[$(sizes plan.json | sed 's/,/, /g')\]/\"sizes\": [64, 64, 64]/;
   s/\"micro_batch\": .*/\"micro_batch\": [64, 64, 64],/" plan.json >edited.json
 $MOTLEY plan --check edited.json --cluster "$cluster" -o edited.json >said.txt
@@ -89,7 +89,7 @@ refused 2 "sums to 193, but the job's global batch is 192" $MOTLEY plan --check 
 sed -i 's/"sizes": \[64, 64, 65\]/"sizes": [64, 64, 64]/' edited.json
 refused 2 "the plan was made for another cluster" $MOTLEY plan --check edited.json --cluster "cpu:3" -o x.json
 
-# It trains, and says what was predicted; its folder tells the next plan how fast the ranks really were.
+# It trains, and says what was predicted; from its folder the next plan takes how fast the ranks were.
 seq 1 9000 >text.txt
 mpirun -n 3 $MOTLEY train edited.json --data text.txt --out run --log-every 1 >said.txt 2>progress.txt
 grep -q '^step [0-9.]* [mun]*s, predicted [0-9.]* [mun]*s ([-+][0-9.]*%, [a-z]* the band of [0-9]*%)$' said.txt || fail "$(cat said.txt)"

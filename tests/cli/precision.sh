@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Precisions: f16 with a scaled loss that overflows, recovers, and decides alike on any ranks; tf32; any order; what is
-# refused.
+# Precisions: f16 with a scaled loss that overflows, recovers, and decides equally on any ranks; tf32; any order; what
+# is refused.
 . "$SOURCE/tests/cli/lib.bash"
 model="--model gpt2:layers=2,heads=2,embed=32,context=8,vocab=256"
 job="$model --batch 8 --steps 30 --lr 0.003 --warmup 3"
@@ -55,8 +55,8 @@ run scaled64 2 --precision f64 --clip 0.2 --loss-scale 1024 --loss-scale-interva
 [ "$(hash_of f64.txt)" = "$(hash_of scaled64.txt)" ] || fail "$(cat f64.txt scaled64.txt)"
 [ "$(member scaled64/run.json loss_scale)" = 16384 ] || fail "$(grep -e scale -e skipped scaled64/run.json)"
 
-# Far too large at first: the steps that overflow are skipped, alike on one rank and on two and with gradients that
-# travel in f16; then it learns, and the scale grows until it overflows again.
+# Far too large at first: the steps that overflow are skipped, equally on one rank and on two and with gradients
+# sent in f16; then it learns, and the scale grows until it overflows again.
 big="--precision f16 --loss-scale 16777216 --loss-scale-interval 6"
 run one 1 $big
 run two 2 $big --shares 3,5 --storage split

@@ -30,7 +30,7 @@ stopped_well() {
   grep -q '"ended": "stopped by a signal"' run/run.json || fail "$(cat run/run.json)"
 }
 
-# To mpirun, which passes them on. Meanwhile the folder is that run's.
+# To mpirun, which passes them on. Until the run ends the folder is that run's.
 start
 refused 2 "--out run: another run is writing to it" mpirun -n 2 $MOTLEY train plan.json --data text.txt --out run
 kill -USR1 $job

@@ -114,7 +114,7 @@ refused 2 "the data is not the same on all ranks: rank 0" mpirun -n 1 $MOTLEY tr
 refused 2 "the plan is not the same on all ranks: rank 0" mpirun -n 1 $MOTLEY train two.json --data text.txt : \
   -n 1 $MOTLEY train f2.json --data text.txt
 mpirun -n 2 $MOTLEY train two.json --data none.txt >said.txt 2>&1 && fail "no data, and it ran"
-[ "$(grep -c 'none.txt' said.txt)" = 1 ] || fail "told more than once: $(cat said.txt)"
+[ "$(grep -c 'none.txt' said.txt)" = 1 ] || fail "reported more than once: $(cat said.txt)"
 
 # Too little memory: which rank, and how much.
 $MOTLEY plan --model gpt2:layers=2,heads=2,embed=512,context=64,vocab=256 --shares 8,1000000 --batch 1000008 \

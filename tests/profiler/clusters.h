@@ -1,7 +1,7 @@
-/* Made-up clusters that pass mt_cluster_check, for tests: figures are round and known. A device of speed 1 of any class
- * c multiplies at 100 / (c + 1) Gflop/s in f32 (f64: half, bf16: twice), streams 10 GB/s, and starts an operator in 2
- * us; there are no curves, groups or pairs but where a test adds them. The link within a node: "memory", 1 us, 5 GB/s;
- * between nodes: "net", 50 us, 125 MB/s (1 Gbit/s), shared by a node's devices. Errors are 1%. */
+/* Synthetic clusters that pass mt_cluster_check, for tests: figures are round and known. A device of speed 1 of any
+ * class c multiplies at 100 / (c + 1) Gflop/s in f32 (f64: half, bf16: twice), streams 10 GB/s, and starts an operator
+ * in 2 us; there are no curves, groups or pairs but where a test adds them. The link within a node: "memory", 1 us, 5
+ * GB/s; between nodes: "net", 50 us, 125 MB/s (1 Gbit/s), shared by a node's devices. Errors are 1%. */
 #ifndef MT_TESTS_PROFILER_CLUSTERS_H
 #define MT_TESTS_PROFILER_CLUSTERS_H
 

@@ -1,5 +1,5 @@
 /* A whole profile of three ranks that are threads: every part of the document is there, and says what a device may
- * say. Figures themselves are not judged: the machine is shared with other tests. */
+ * say. Figures themselves are not checked: the machine is shared with other tests. */
 #include "profiler/profile.h"
 
 #include "kernels/base/log.h"
@@ -66,10 +66,11 @@ static void check_document(const struct mt_cluster *c) {
     }
     CHECK(reference >= 1, "no device has speed 1");
     check_groups(c);
-    /* Threads of one process have one mask: that must be told. */
-    bool told = false;
-    for (int w = 0; w < c->nwarnings; w++) told |= strstr(c->warnings[w], "shares") && strstr(c->warnings[w], "rank 0");
-    CHECK(told, "%d warnings", c->nwarnings);
+    /* Threads of one process have one mask: a warning must say so. */
+    bool warned = false;
+    for (int w = 0; w < c->nwarnings; w++)
+        warned |= strstr(c->warnings[w], "shares") && strstr(c->warnings[w], "rank 0");
+    CHECK(warned, "%d warnings", c->nwarnings);
 }
 
 static struct mt_comm *wires[3]; /* for what is measured, if apart from what ranks tell each other; else null */

@@ -28,8 +28,7 @@ static inline uint32_t mt_random_u32(uint64_t seed, uint64_t stream, uint64_t in
     return w[index & 3];
 }
 
-/* Blocks [block, block + count): words[4 i + j] is word j of block + i. Several times as fast as mt_philox one by one.
- */
+/* Blocks [block, block + count): words[4 i + j] is word j of block + i. Several times as fast as mt_philox. */
 void mt_philox_blocks(uint64_t seed, uint64_t stream, uint64_t block, int64_t count, uint32_t *words);
 
 /* Uniform in [0, 1). */

@@ -1,7 +1,6 @@
 /* Reading JSON: jansson parses; this file checks types and ranges, and gives every message its path. */
 #include "kernels/base/text/json.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 

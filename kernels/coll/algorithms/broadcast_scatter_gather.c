@@ -13,7 +13,6 @@ bool mt_broadcast_scatter_gather_applies(const struct mt_coll *problem) {
     return problem->kind == MT_BROADCAST;
 }
 
-/* The start of block b of n even blocks. */
 static int64_t even_start(int64_t total, int n, int b) {
     return total / n * b + (b < total % n ? b : total % n);
 }

@@ -10,7 +10,6 @@
 #ifndef T
 #include <omp.h>
 
-#include "kernels/base/number/rng.h"
 #include "kernels/cpu/c/internal.h"
 
 enum { QUERIES = 96, KEYS = 192, WIDTH = KEYS + 8 /* of a row of scores: not a power of two */ };

@@ -41,7 +41,6 @@ struct mt_c_op {
     const struct mt_c_op mt_c_##kind = {{kind##_f64, kind##_f32, kind##_bf16, kind##_f16}, scratch, thread}
 #define C_OP(kind) C_OP_WITH(kind, NULL, NULL);
 
-/* The activation type of a call. */
 static inline enum mt_type mt_c_type(const struct mt_call *call) {
     return call->in[0].type == MT_I32 ? call->out[0].type : call->in[0].type;
 }

@@ -9,7 +9,6 @@
 
 enum { TILE_M = 192, TILE_N = 256, BLOCK_K = 256, STRIP = 64 };
 
-/* The GEMM's extents and strides. */
 struct shape {
     int64_t m, n, k;
     int64_t a[2], b[2]; /* strides of a[m,k] and b[k,n] */

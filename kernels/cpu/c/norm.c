@@ -26,7 +26,6 @@ C_OP_WITH(layer_norm_grad, param_scratch, NULL);
 
 #else
 
-/* A row's extent and statistics. */
 struct TYPED(row) {
     int64_t C;
     A mean, rstd;

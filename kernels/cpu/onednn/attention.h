@@ -57,8 +57,7 @@ enum mt_status attention_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, 
 
 /* x[0, n) = exp(x - max), x[n, padded) = 0; *max and *sum: of x[0, n), before and after. */
 void row_exponentials(float *x, int64_t n, int64_t padded, float *max, float *sum);
-/* Dropout: factor[j] = 0 if query `row` of the head drops key j, else 1 / (1 - p), for j < n. random[n + 8]: scratch.
- */
+/* Dropout: factor[j] = 0 if query `row` of the head drops key j, else 1 / (1 - p); j < n. random[n + 8]: scratch. */
 void row_factors(const struct attention *p, int64_t sample, int64_t head, int64_t row, int64_t n, uint32_t *random,
                  float *factor);
 void row_multiply(float *x, const float *factor, int64_t n);

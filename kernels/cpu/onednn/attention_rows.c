@@ -1,5 +1,4 @@
 /* Scratch, the copies of heads to and from f32, and the passes over rows of scores. */
-#include <assert.h>
 #include <dnnl.h>
 #include <math.h>
 #include <omp.h>

@@ -6,7 +6,6 @@
 #include "kernels/cpu/onednn/half.h"
 
 #include <assert.h>
-#include <omp.h>
 #include <string.h>
 
 #include "kernels/cpu/onednn/internal.h"
@@ -20,7 +19,7 @@
 enum {
     ROWS = 12,    /* of a tile: ROWS x COLS sums take 24 of the 32 registers */
     COLS = 32,    /* of a tile */
-    CHUNK = 128,  /* of k: even and odd k are summed in f16 separately, 64 products each */
+    CHUNK = 128,  /* of k: even and odd k are summed in f16 separately, 64 terms each */
     UNIT = 32,    /* k is packed in multiples of it */
     MAX_M = 3072, /* of a block, which is packed at a time, in whole panels and units */
     MAX_N = 3072,

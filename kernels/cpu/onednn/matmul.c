@@ -6,12 +6,6 @@
 #include "kernels/cpu/onednn/internal.h"
 #include "kernels/cpu/onednn/gemm.h"
 
-static int64_t extent(const struct mt_tensor *t, int first, int count) {
-    int64_t n = 1;
-    for (int a = first; a < first + count; a++) n *= t->extent[a];
-    return n;
-}
-
 static struct gemm_shape shape_of(const struct mt_call *call) {
     const struct mt_attr *attr = call->attr;
     const struct mt_tensor *a = &call->in[0], *b = &call->in[1];
@@ -22,9 +16,9 @@ static struct gemm_shape shape_of(const struct mt_call *call) {
                            .in = a->type,
                            .out = call->out[0].type,
                            .threads = onednn_threads()};
-    s.m = extent(a, attr->trans_a ? attr->nk : 0, attr->nm);
-    s.k = extent(a, attr->trans_a ? 0 : attr->nm, attr->nk);
-    s.n = extent(b, attr->trans_b ? 0 : attr->nk, attr->nn);
+    s.m = mt_tensor_extent(a, attr->trans_a ? attr->nk : 0, attr->nm);
+    s.k = mt_tensor_extent(a, attr->trans_a ? 0 : attr->nm, attr->nk);
+    s.n = mt_tensor_extent(b, attr->trans_b ? 0 : attr->nk, attr->nn);
     s.lda = s.trans_a ? s.m : s.k;
     s.ldb = s.trans_b ? s.k : s.n;
     s.ldc = s.n;

@@ -1,6 +1,5 @@
 /* cuDNN's attention as implementations: no dropout, rows of heads that are multiples of 16 bytes. A plan is made once
  * for each shape, which takes seconds, as the library compiles. */
-#include <math.h>
 #include <pthread.h>
 #include <string.h>
 

@@ -53,7 +53,6 @@ static struct shape shape_of(const struct mt_call *call) {
                           .grow = drop ? (float)(1 / (1 - t->p)) : 1};
 }
 
-/* A kernel as it is launched for a call. */
 struct launch {
     char definitions[256];
     int own, threads, shared_bytes; /* own: rows that a block keeps */

@@ -27,10 +27,6 @@ struct trial {
     const struct attention_impl *impl;        /* that is timed */
 };
 
-static int64_t bytes_of(const struct mt_tensor *t) {
-    return mt_tensor_count(t) * mt_type_size(t->type);
-}
-
 static void trial_release(struct trial *t) {
     cuda_bench_release(&t->bench);
     for (int o = 0; o < MT_MAX_OUT; o++) free(t->want[o]), free(t->got[o]);
@@ -45,7 +41,7 @@ static struct mt_tensor last_sample(const struct mt_tensor *t) {
     struct mt_tensor one = *t;
     one.extent[0] = 1;
     one.offset[0] += t->extent[0] - 1;
-    one.data = (char *)t->data + bytes_of(t) - bytes_of(&one);
+    one.data = (char *)t->data + mt_tensor_bytes(t) - mt_tensor_bytes(&one);
     return one;
 }
 
@@ -55,9 +51,10 @@ static enum mt_status allocate(struct trial *t, int64_t scratch_bytes, struct mt
     for (int i = 0; i < n; i++) t->tensors[i] = i < call.nin ? call.in[i] : call.out[i - call.nin];
     for (int i = 0; i < n; i++) {
         at[i] = size_bytes;
-        size_bytes += (bytes_of(&t->tensors[i]) + ALIGN - 1) / ALIGN * ALIGN;
+        size_bytes += (mt_tensor_bytes(&t->tensors[i]) + ALIGN - 1) / ALIGN * ALIGN;
         at[MOST_TENSORS + i] = size_bytes; /* outputs of the last sample alone */
-        if (i >= call.nin) size_bytes += (bytes_of(&t->tensors[i]) / call.in[0].extent[0] + ALIGN) / ALIGN * ALIGN;
+        if (i >= call.nin)
+            size_bytes += (mt_tensor_bytes(&t->tensors[i]) / call.in[0].extent[0] + ALIGN) / ALIGN * ALIGN;
     }
     CUDA_TRY(cuMemAlloc(&t->bench.memory, (size_t)(size_bytes + scratch_bytes)), err, "memory to time attention in");
     char *memory = (char *)(uintptr_t)t->bench.memory;
@@ -90,7 +87,7 @@ static enum mt_status fill_inputs(struct trial *t, struct mt_err *err) {
 static enum mt_status fetch(struct trial *t, const struct mt_tensor *out, char **to, struct mt_err *err) {
     CUstream stream = t->bench.queue.stream;
     for (int o = 0; o < t->call.nout; o++)
-        CUDA_TRY(cuMemcpyDtoHAsync(to[o], (CUdeviceptr)out[o].data, (size_t)bytes_of(&out[o]), stream), err,
+        CUDA_TRY(cuMemcpyDtoHAsync(to[o], (CUdeviceptr)out[o].data, (size_t)mt_tensor_bytes(&out[o]), stream), err,
                  "fetching outputs of attention");
     CUDA_TRY(cuStreamSynchronize(stream), err, "attention");
     return MT_OK;
@@ -103,7 +100,7 @@ static enum mt_status trial_init(struct trial *t, const struct cuda_queue *queue
     if (!st) st = allocate(t, scratch_bytes, err);
     if (st) return st;
     for (int o = 0; o < call->nout; o++) {
-        size_t size_bytes = (size_t)bytes_of(&t->last.out[o]);
+        size_t size_bytes = (size_t)mt_tensor_bytes(&t->last.out[o]);
         t->want[o] = mt_malloc(size_bytes), t->got[o] = mt_malloc(size_bytes);
     }
     st = fill_inputs(t, err);
@@ -119,7 +116,8 @@ static enum mt_status run_poisoned(struct trial *t, const struct attention_impl 
     CUstream stream = t->bench.queue.stream;
     for (int o = 0; o < t->call.nout; o++) {
         const struct mt_tensor *out = &t->call.out[o];
-        CUDA_TRY(cuMemsetD8Async((CUdeviceptr)out->data, poison, (size_t)bytes_of(out), stream), err, "poisoning");
+        CUDA_TRY(cuMemsetD8Async((CUdeviceptr)out->data, poison, (size_t)mt_tensor_bytes(out), stream), err,
+                 "poisoning");
         last[o] = last_sample(out);
     }
     enum mt_status st = impl->queue(&t->bench.queue, &t->call, err);
@@ -172,7 +170,7 @@ static enum mt_status check(struct trial *t, const struct attention_impl *impl, 
         enum mt_status st = run_poisoned(t, impl, i ? 0x7f : 0xff, err);
         if (st) return st;
         for (int o = 0; o < t->call.nout; o++)
-            hash[i] = mt_hash64(t->got[o], (size_t)bytes_of(&t->last.out[o]), hash[i]);
+            hash[i] = mt_hash64(t->got[o], (size_t)mt_tensor_bytes(&t->last.out[o]), hash[i]);
     }
     double most_local = 0;
     *error = 0;

@@ -1,5 +1,5 @@
 /* Captured work: a graph of the driver's, and a part for each stream, which records what was captured. While a stream
- * is captured, stream.c tells its part of all work; later it asks the part how far a launch is. */
+ * is captured, stream.c records all work in its part; later it asks the part how far a launch is. */
 #ifndef MT_KERNELS_CUDA_DEVICE_CAPTURE_H
 #define MT_KERNELS_CUDA_DEVICE_CAPTURE_H
 

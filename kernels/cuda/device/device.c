@@ -17,10 +17,6 @@ enum { LEAST_SM = 75 };
 
 static struct cuda *opened; /* one device a process: functions of backends have no device argument */
 
-static struct cuda_device *cuda_of(struct mt_device *device) {
-    return (struct cuda_device *)device;
-}
-
 /* ---- the backend ---- */
 
 /* Tensor cores before sm_80 multiply neither tf32 nor bf16. */

@@ -1,7 +1,6 @@
 /* Facts about a GPU, by the driver, and by NVML where it is installed. */
 #include <nccl.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "kernels/cuda/device/internal.h"
 #include "kernels/cuda/driver/facts.h"

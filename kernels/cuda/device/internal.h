@@ -21,6 +21,9 @@ struct cuda_device {
     pthread_mutex_t lock; /* of the list, of the errors and items of streams, and of the errors of events */
     struct cuda_stream *streams;
 };
+static inline struct cuda_device *cuda_of(struct mt_device *device) {
+    return (struct cuda_device *)device;
+}
 
 /* For the class (device_facts.c). */
 void cuda_device_facts(struct mt_device *device, struct mt_device_facts *facts);

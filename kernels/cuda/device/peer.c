@@ -5,10 +5,6 @@
 
 _Static_assert(sizeof(CUipcMemHandle) == MT_DEVICE_HANDLE_BYTES, "the size of a handle");
 
-static struct cuda_device *cuda_of(struct mt_device *device) {
-    return (struct cuda_device *)device;
-}
-
 enum mt_status cuda_export(struct mt_device *device, void *memory, void *handle, struct mt_err *err) {
     enum mt_status st = cuda_enter(&cuda_of(device)->cuda, err);
     if (st) return st;

@@ -10,8 +10,6 @@
  * captured work counts as all of its items; the capture knows which of them runs (capture.h).
  *
  * The file is long because queueing, marks, waits and errors all work on the one list of items. */
-#include <assert.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -413,7 +411,7 @@ enum mt_status cuda_stream_take_error(struct mt_stream *stream, struct mt_err *e
 enum mt_status cuda_stream_sync(struct mt_stream *stream, double deadline_s, struct mt_err *err) {
     struct cuda_stream *s = stream_of(stream);
     struct mt_err first = MT_ERR_INIT;
-    enum mt_status st = cuda_enter(s->queue.cuda, err), told;
+    enum mt_status st = cuda_enter(s->queue.cuda, err), reported;
     if (!st && !s->err.status && mark(s, &first)) keep(s, &first);
     if (!st) st = wait_idle(s, NULL, deadline_s, err);
     if (st == MT_ESTALL) return st;
@@ -421,21 +419,21 @@ enum mt_status cuda_stream_sync(struct mt_stream *stream, double deadline_s, str
     drop(s, s->submitted);
     pthread_mutex_unlock(&s->device->lock);
     if (!st) st = cuda_times_resolve(&s->times, err);
-    told = cuda_stream_take_error(stream, &first);
-    if (!told) return st;
+    reported = cuda_stream_take_error(stream, &first);
+    if (!reported) return st;
     *err = first;
-    return told;
+    return reported;
 }
 
 enum mt_status cuda_event_sync(struct mt_event *event, double deadline_s, struct mt_err *err) {
     struct cuda_event *e = (struct cuda_event *)event;
     struct mt_err first = MT_ERR_INIT;
     if (!e->stream) return MT_OK; /* never recorded */
-    enum mt_status st = cuda_enter(e->stream->queue.cuda, err), told;
+    enum mt_status st = cuda_enter(e->stream->queue.cuda, err), reported;
     if (!st) st = wait_idle(e->stream, e->handle, deadline_s, err);
-    if (st == MT_ESTALL || !(told = cuda_stream_take_error(&e->stream->base, &first))) return st;
+    if (st == MT_ESTALL || !(reported = cuda_stream_take_error(&e->stream->base, &first))) return st;
     *err = first;
-    return told;
+    return reported;
 }
 
 /* ---- for captured work ---- */

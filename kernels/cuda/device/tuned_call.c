@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/base/number/hash.h"
-#include "kernels/base/log.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/tune/call_bench.h"
 #include "kernels/cuda/tune/choose.h"
@@ -21,19 +19,19 @@
 
 static const double timing_s = 0.03;
 
-static const struct cuda *cuda_of(const struct mt_device *device) {
+static const struct cuda *handles_of(const struct mt_device *device) {
     return &((const struct cuda_device *)device)->cuda;
 }
 
 static void class_of(struct mt_device *device, char text[MT_TUNING_KEY]) {
-    cuda_device_key(cuda_of(device), text, MT_TUNING_KEY);
+    cuda_device_key(handles_of(device), text, MT_TUNING_KEY);
 }
 
 static void key_of(struct mt_device *device, const struct mt_call *call, char text[MT_TUNING_KEY]) {
     char call_text[CUDA_CALL_TEXT], class[400];
     int major = 0, minor = 0;
     nvrtcVersion(&major, &minor);
-    cuda_device_key(cuda_of(device), class, sizeof class);
+    cuda_device_key(handles_of(device), class, sizeof class);
     cuda_call_text(call, true, call_text);
     snprintf(text, MT_TUNING_KEY, "%s, NVRTC %d.%d, cuBLASLt %zu, kernels %08x | call: %s", class, major, minor,
              cublasLtGetVersion(), (unsigned)cuda_sources_hash(), call_text);

@@ -9,7 +9,7 @@
 #include "kernels/cuda/tune/choose.h"
 #include "kernels/cuda/tune/signature.h"
 
-enum { SEARCH = 2 }; /* counted up when search.c or measure.c change: entries of before are not found then */
+enum { SEARCH = 2 }; /* counted up when candidates.c or measure.c change: entries of before are not found then */
 enum { WORDS = sizeof(cublasLtMatmulAlgo_t) / sizeof(uint64_t) };
 
 struct job {
@@ -47,8 +47,7 @@ static enum mt_status job_first(void *job, void *choice, struct mt_err *err) {
     return MT_OK;
 }
 
-/* "whole", the algorithm's words, and a hash of that and the key: the library does not detect all invalid algorithms.
- */
+/* "whole", the algorithm's words, and a hash of that and the key: the library misses some invalid algorithms. */
 static void job_text(void *job, const char *key, const void *choice, char text[CUDA_CHOICE_TEXT]) {
     const struct gemm_choice *c = choice;
     uint64_t hash = mt_hash64(c->algo.data, sizeof c->algo.data, mt_hash64(key, strlen(key), (uint64_t)c->impl));

@@ -1,5 +1,4 @@
-/* Our own passes around a GEMM: the bias before it; the activation, the activation's slope, and column sums after it.
- */
+/* Our own passes around a GEMM: the bias before it; the activation, its slope, and column sums after it. */
 #include <stdio.h>
 
 #include "kernels/cuda/gemm/gemm.h"

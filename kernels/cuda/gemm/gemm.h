@@ -4,13 +4,13 @@
  *     gemm_choose(queue, &shape, &choice, err);          // measured on the first call of a shape
  *     gemm_run(queue, &shape, &choice, &data, err);
  *
- *   matmul.c    the operators
- *   gemm.c      descriptors, the call of the library
- *   epilogue.c  our own passes: what the library's epilogues do not do, or do slower
- *   strips.c    extents that the library is slow with
- *   search.c    the algorithms there are
- *   measure.c   how long they take
- *   choose.c    which one runs
+ *   matmul.c      the operators
+ *   gemm.c        descriptors, the call of the library
+ *   epilogue.c    our own passes: what the library's epilogues do not do, or do slower
+ *   strips.c      extents that the library is slow with
+ *   candidates.c  the algorithms there are
+ *   measure.c     how long they take
+ *   choose.c      which one runs
  *
  * Row-major matrices are column-major ones transposed, so y^T = b^T a^T is computed and nothing is copied. */
 #ifndef MT_KERNELS_CUDA_GEMM_GEMM_H
@@ -61,7 +61,7 @@ struct gemm_data {
     void *scratch; /* gemm_scratch_bytes, aligned to GEMM_ALIGN: first the library's workspace */
 };
 
-/* cuBLASLt's GELU is the tanh form, and can store its input; its ReLU stores bits instead, which are of no use here. */
+/* cuBLASLt's GELU is the tanh form, and can store its input; its ReLU stores bits instead, unusable here. */
 enum gemm_impl {
     GEMM_WHOLE,  /* cuBLASLt does everything */
     GEMM_BIAS,   /* cuBLASLt adds the bias; the activation is a pass of ours */
@@ -134,7 +134,7 @@ int64_t gemm_strips_bytes(const struct gemm_shape *shape); /* of scratch */
 enum mt_status gemm_strips_run(const struct cuda_queue *queue, const struct gemm_shape *shape,
                                const struct gemm_choice *choice, const struct gemm_data *data, struct mt_err *err);
 
-/* search.c */
+/* candidates.c */
 struct gemm_list {
     struct gemm_choice *choices;
     int count, capacity;
@@ -154,8 +154,7 @@ enum mt_status gemm_measure(const struct cuda_queue *queue, const struct gemm_sh
                             const struct gemm_list *offered, struct gemm_choice *best, double *time_s,
                             struct mt_err *err);
 
-/* "product m=64 n=32 k=8 bf16 to f32, a transposed, accumulated": part of keys in the tuning file, so it says product.
- */
+/* "product m=64 n=32 k=8 bf16 to f32, a transposed, accumulated": part of keys of the tuning file, hence "product". */
 void gemm_describe(const struct gemm_shape *shape, char *text, size_t room);
 
 #endif

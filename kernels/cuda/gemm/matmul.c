@@ -3,12 +3,6 @@
 
 #include "kernels/cuda/gemm/gemm.h"
 
-static int64_t extent(const struct mt_tensor *t, int first, int count) {
-    int64_t n = 1;
-    for (int a = first; a < first + count; a++) n *= t->extent[a];
-    return n;
-}
-
 static enum gemm_epilogue epilogue_of(const struct mt_call *call) {
     if (call->kind != MT_OP_fused_matmul) return EPILOGUE_NONE;
     switch (call->attr->epilogue) {
@@ -34,9 +28,9 @@ static struct gemm_shape shape_of(const struct cuda *cuda, const struct mt_call 
     const struct mt_tensor *y = &call->out[0];
     int nsm = 0;
     bool part = !cuDeviceGetAttribute(&nsm, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, cuda->handle) && nsm > cuda->nsm;
-    return (struct gemm_shape){.m = extent(y, 0, attr->nm),
-                               .n = extent(y, attr->nm, attr->nn),
-                               .k = extent(&call->in[0], attr->trans_a ? 0 : attr->nm, attr->nk),
+    return (struct gemm_shape){.m = mt_tensor_extent(y, 0, attr->nm),
+                               .n = mt_tensor_extent(y, attr->nm, attr->nn),
+                               .k = mt_tensor_extent(&call->in[0], attr->trans_a ? 0 : attr->nm, attr->nk),
                                .nsm = part ? cuda->nsm : 0,
                                .align = alignment(call),
                                .in = (uint8_t)call->in[0].type,

@@ -116,7 +116,6 @@ static enum mt_status move_edges(const struct cuda_queue *queue, const struct ge
                             (void *[]){&from, &to, &rows, &width, &shift, &window}, err);
 }
 
-/* Copy the first and last rows of b. */
 static enum mt_status copy_sides(const struct cuda_queue *queue, const struct gemm_shape *s, const struct strips *t,
                                  const void *b, void *to, struct mt_err *err) {
     size_t side = (size_t)(SIDE * t->other * mt_type_size(s->in));

@@ -72,14 +72,14 @@ bool cuda_cache_read(const char *source, const char *hash, char **image, size_t 
 }
 
 void cuda_cache_write(const char *source, const char *hash, const char *image, size_t size_bytes) {
-    static bool told;
+    static bool warned;
     char path[PATH_MAX];
     struct mt_err err = MT_ERR_INIT;
     if (size_bytes > MOST_BYTES - sizeof(struct entry)) return;
     if (!entry_path(source, hash, path)) {
-        if (!told)
+        if (!warned)
             mt_log(MT_LOG_WARN, "compiled kernels are not kept: there is no cache folder ($MOTLEY_CACHE names one)");
-        told = true;
+        warned = true;
         return;
     }
     struct entry head = {.size_bytes = size_bytes, .hash = mt_hash64(image, size_bytes, 0)};
@@ -87,9 +87,9 @@ void cuda_cache_write(const char *source, const char *hash, const char *image, s
     char *data = mt_malloc(sizeof head + size_bytes);
     memcpy(data, &head, sizeof head);
     memcpy(data + sizeof head, image, size_bytes);
-    if (mt_file_replace(path, data, sizeof head + size_bytes, &err) && !told) {
+    if (mt_file_replace(path, data, sizeof head + size_bytes, &err) && !warned) {
         mt_log(MT_LOG_WARN, "compiled kernels are not kept: %s", err.text);
-        told = true;
+        warned = true;
     }
     free(data);
 }

@@ -124,7 +124,6 @@ out:
     return st;
 }
 
-/* The program: prelude and source. */
 static char *program_text(const char *source, const char *text) {
     static const char format[] = "#line 1 \"prelude.cuh\"\n%s\n#line 1 \"%s.cu\"\n%s\n";
     const char *prelude = cuda_source("prelude");

@@ -77,8 +77,7 @@ __device__ inline float warp_max(float x) {
     return x;
 }
 
-/* One value a warp, reduced over the block in the order of its warps, in all threads; `part` is shared, a float a warp.
- */
+/* One value a warp, reduced over the block in the order of warps, in all threads; `part`: shared, a float a warp. */
 template <class F> __device__ inline float reduce_warps(float x, float *part, float neutral, F join) {
     __syncthreads();
     if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;

@@ -163,7 +163,7 @@ void cuda_nccl_abort_all(void) {
     pthread_mutex_unlock(&all_lock);
 }
 
-/* Flushes what was enqueued: all communicators are told first, then all are waited for. */
+/* Flushes what was enqueued: first it begins for all communicators, then waits for all. */
 static void finalize(struct nccl *nccl) {
     struct mt_err ignored = MT_ERR_INIT;
     ncclResult_t world = ncclCommFinalize(nccl->world);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/base/arena.h"
 #include "kernels/cuda/driver/driver.h"
 #include "kernels/device/piece.h"
 
@@ -88,7 +87,6 @@ static const char *end_of(const struct mt_piece *p) {
     return (const char *)p->data + (last + 1) * mt_type_size(p->type);
 }
 
-/* Whether two pieces might have elements in common. */
 static bool may_overlap(const struct mt_piece *p, const struct mt_piece *q) {
     const char *p_data = p->data, *q_data = q->data;
     if (end_of(p) <= q_data || end_of(q) <= p_data) return false;

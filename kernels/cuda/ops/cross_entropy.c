@@ -78,7 +78,6 @@ static enum mt_status queue_elements(const struct cuda_queue *queue, const struc
                err);
 }
 
-/* The launch of a gradient. */
 struct grad_launch {
     int threads;      /* of a block, which does a row */
     int blocks;       /* resident on a multiprocessor: while one waits for its row, others compute */

@@ -174,7 +174,7 @@ static enum mt_status run_cast(const struct cuda_queue *queue, const struct mt_c
     for (int i = 0; i < mt_call_count(call); i++) {
         struct mt_call one = mt_call_nth(call, i);
         const struct mt_tensor *x = &one.in[0], *y = &one.out[0];
-        size_t bytes = (size_t)(mt_tensor_count(y) * mt_type_size(y->type));
+        size_t bytes = (size_t)(mt_tensor_bytes(y));
         if (x->data != y->data && bytes)
             CUDA_TRY(cuMemcpyDtoDAsync((CUdeviceptr)y->data, (CUdeviceptr)x->data, bytes, queue->stream), err,
                      "copying");

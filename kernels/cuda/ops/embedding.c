@@ -138,8 +138,7 @@ static int columns_for(const struct mt_tensor *dout, const struct mt_tensor *tab
     return columns;
 }
 
-/* What is tuned: threads of a block, and the places of the sorted list that it sums; scratch fits the smallest chunks.
- */
+/* Tuned: threads of a block, and the places of the sorted list that it sums; scratch fits the smallest chunks. */
 static int variants(const struct cuda *cuda, const struct mt_call *call, struct cuda_variant *list) {
     static const int threads[] = {64, 96, 128, 192, 256, 0}, chunks[] = {CHUNK, 2 * CHUNK, 4 * CHUNK, 0};
     (void)cuda, (void)call;

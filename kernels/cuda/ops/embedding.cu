@@ -108,11 +108,11 @@ extern "C" __global__ void digit_scatter(keys k, int shift, const int *counts, c
         bool there = i < k.n;
         key[item] = there ? key_at(k, i) : -1;
         int digit = there ? key[item] >> shift & (BINS - 1) : -1;
-        u32 alike = __match_any_sync(0xffffffffu, digit), below = alike & ((1u << lane) - 1);
+        u32 equal = __match_any_sync(0xffffffffu, digit), below = equal & ((1u << lane) - 1);
         int before = there ? seen[warp][digit] : 0;
         rank[item] = before + __popc(below);
         __syncwarp();
-        if (there && !below) seen[warp][digit] = (u16)(before + __popc(alike));
+        if (there && !below) seen[warp][digit] = (u16)(before + __popc(equal));
         __syncwarp();
     }
     __syncthreads();

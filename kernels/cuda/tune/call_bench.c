@@ -15,10 +15,6 @@ static int64_t padded(int64_t size_bytes) {
     return (size_bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static int64_t tensor_bytes(const struct mt_tensor *t) {
-    return mt_tensor_count(t) * mt_type_size(t->type);
-}
-
 /* The input whose memory output o has, or -1. */
 static int shares_with(const struct mt_call *call, int o) {
     int from = mt_op_info[call->kind].in_place[o];
@@ -32,14 +28,14 @@ static int64_t lay_out(const struct mt_call *call, int64_t at[MT_MAX_IN + MT_MAX
         const struct mt_tensor *t = i < call->nin ? &call->in[i] : &call->out[i - call->nin];
         int shared = i < call->nin ? -1 : shares_with(call, i - call->nin);
         at[i] = shared >= 0 ? at[shared] : size_bytes + (int64_t)((uintptr_t)t->data % ALIGN);
-        if (shared < 0) size_bytes = padded(at[i] + tensor_bytes(t));
+        if (shared < 0) size_bytes = padded(at[i] + mt_tensor_bytes(t));
     }
     return size_bytes;
 }
 
 static int64_t kept_bytes(const struct mt_call *call) {
     int64_t size_bytes = 0;
-    for (int o = 0; o < call->nout; o++) size_bytes += padded(tensor_bytes(&call->out[o]));
+    for (int o = 0; o < call->nout; o++) size_bytes += padded(mt_tensor_bytes(&call->out[o]));
     return size_bytes;
 }
 
@@ -106,7 +102,7 @@ static enum mt_status allocate(struct cuda_call_bench *b, struct mt_err *err) {
     next += (CUdeviceptr)scratch;
     for (int o = 0; o < call->nout; o++) {
         b->kept[o] = next;
-        next += (CUdeviceptr)padded(tensor_bytes(&call->out[o]));
+        next += (CUdeviceptr)padded(mt_tensor_bytes(&call->out[o]));
     }
     b->bench.queue.clock = next;
     b->sums = next + (CUdeviceptr)padded(sizeof(struct mt_clock));
@@ -134,8 +130,8 @@ static enum mt_status fill_set(struct cuda_call_bench *b, int set, struct mt_err
         if (call->attr->accumulate)
             st = fill(b, t, false, (uint32_t)(100 + o), err);
         else if (mt_tensor_count(t))
-            CUDA_TRY(cuMemsetD8Async((CUdeviceptr)t->data, 0xff, (size_t)tensor_bytes(t), b->bench.queue.stream), err,
-                     "poisoning outputs");
+            CUDA_TRY(cuMemsetD8Async((CUdeviceptr)t->data, 0xff, (size_t)mt_tensor_bytes(t), b->bench.queue.stream),
+                     err, "poisoning outputs");
     }
     for (int i = 0; i < call->nin && !st; i++) st = fill(b, &call->in[i], types[i] == 'A', (uint32_t)(i + 1), err);
     return st;
@@ -172,9 +168,9 @@ enum mt_status cuda_call_bench_keep(struct cuda_call_bench *b, struct mt_err *er
     enum mt_status st = run_once(b, err);
     for (int o = 0; o < b->calls[0].nout && !st; o++) {
         const struct mt_tensor *t = &b->calls[0].out[o];
-        if (tensor_bytes(t))
+        if (mt_tensor_bytes(t))
             CUDA_TRY(
-                cuMemcpyDtoDAsync(b->kept[o], (CUdeviceptr)t->data, (size_t)tensor_bytes(t), b->bench.queue.stream),
+                cuMemcpyDtoDAsync(b->kept[o], (CUdeviceptr)t->data, (size_t)mt_tensor_bytes(t), b->bench.queue.stream),
                 err, "keeping outputs");
     }
     if (st) return st;

@@ -102,7 +102,7 @@ static enum mt_status decide(const struct cuda_choices *class, void *job, bool u
     const char *kept = open ? tune_find(key, NULL) : NULL;
     *final = true;
     if (kept && class->parse(job, key, kept, choice)) return MT_OK;
-    if (kept) mt_log(MT_LOG_WARN, "%s: the tuning file's \"%.60s\" is of no use here", key, kept);
+    if (kept) mt_log(MT_LOG_WARN, "%s: ignoring the tuning file's \"%.60s\", which is no candidate here", key, kept);
     enum mt_status st = class->first(job, choice, err);
     if (st || !open) return st;
     *final = may_measure;

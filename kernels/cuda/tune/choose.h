@@ -31,8 +31,7 @@ struct cuda_choices {
     bool (*key)(void *job, char key[CUDA_KEY_TEXT]);
     /* The default. */
     enum mt_status (*first)(void *job, void *choice, struct mt_err *err);
-    /* The value in the tuning file, and back: false, and the choice as it was, for a text that stands for no candidate.
-     */
+    /* The value in the tuning file, and back: false, choice unchanged, for a text that names no candidate. */
     void (*text)(void *job, const char *key, const void *choice, char text[CUDA_CHOICE_TEXT]);
     bool (*parse)(void *job, const char *key, const char *text, void *choice);
     /* The best candidate. It waits for the queue's stream and takes memory of its own. `choice` is the default before;

@@ -10,7 +10,7 @@ static const struct mt_tensor *operand_of(const struct mt_call *call, int i) {
     return i < call->nin ? &call->in[i] : &call->out[i - call->nin];
 }
 
-/* How many axes the '*' of an operand stands for. */
+/* The number of axes that the '*' of an operand matches. */
 static int group_axes(const char *pattern, int letters, const struct mt_tensor *t) {
     return letters && *pattern == '*' ? t->naxes - (letters - 1) : 0;
 }

@@ -14,7 +14,6 @@
 #ifndef MT_KERNELS_CUDA_TUNE_TUNE_H
 #define MT_KERNELS_CUDA_TUNE_TUNE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

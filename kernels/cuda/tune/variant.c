@@ -188,13 +188,13 @@ static enum mt_status check(struct race *r, struct mt_err *err) {
     int kept = 0;
     enum mt_status st = MT_OK;
     for (int i = 0; i < r->count; i++) {
-        struct mt_err ignored = MT_ERR_INIT, *told = i ? &ignored : err;
+        struct mt_err ignored = MT_ERR_INIT, *failure = i ? &ignored : err;
         char text[CUDA_CHOICE_TEXT];
         double error = 0;
         try_variant(r, i);
-        st = i ? cuda_call_bench_error(&r->bench, &error, told) : cuda_call_bench_keep(&r->bench, told);
+        st = i ? cuda_call_bench_error(&r->bench, &error, failure) : cuda_call_bench_keep(&r->bench, failure);
         bool right = !st && error <= tolerance;
-        if (right) st = cuda_call_bench_record(&r->bench, &r->graphs[kept], told);
+        if (right) st = cuda_call_bench_record(&r->bench, &r->graphs[kept], failure);
         if (st && !i) return st;
         variant_text(r->family, &r->variants[i], text);
         if (st) mt_log(MT_LOG_DEBUG, "%s: %s is left out: %s", r->key, text, ignored.text);

@@ -6,9 +6,9 @@
  * in every cell. Any two accesses of which one writes must be ordered by the rules of lower.h (a vector clock with one
  * entry a stream): then every timing gives the same result as this order.
  *
- * Two iterations stand for all: BODY runs on one stream or with barriers, so that the third finds what the second left
- * just as the second finds what the first left. Steps follow each other on both streams; only states pass from one step
- * to the next, and they must be in their places at the end. O(accesses x cells per access). */
+ * Two iterations suffice for all: BODY runs on one stream or with barriers, so that the third finds what the second
+ * left just as the second finds what the first left. Steps follow each other on both streams; only states pass from one
+ * step to the next, and they must be in their places at the end. O(accesses x cells per access). */
 #include <stdlib.h>
 #include <string.h>
 

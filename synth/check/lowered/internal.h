@@ -19,9 +19,9 @@ struct mt_lchecker {
     const struct mt_lowered *const *lowered; /* [nranks] */
     FILE *proof;
     struct mt_err *err;
-    int **stands; /* [nranks][instructions of the program, block by block]: the lowered one that implements it, or -1 */
-    int *first;   /* [MT_NBLOCKS + 1]: where a block's instructions begin in stands[rank] */
-    int *continues; /* [pvalues]: of BODY's running sums, the accumulator that they continue; else -1 */
+    int **lowered_as; /* [nranks][instructions of the program, by blocks]: the lowered one that implements it, or -1 */
+    int *first;       /* [MT_NBLOCKS + 1]: where a block's instructions begin in lowered_as[rank] */
+    int *continues;   /* [pvalues]: of BODY's running sums, the accumulator that they continue; else -1 */
     /* The current rank and instruction; instr -1: the program as a whole. */
     int rank, instr;
     const struct mt_lowered *low;

@@ -157,11 +157,11 @@ static enum mt_status check_sources(struct mt_lchecker *c) {
     for (int s = 0; s < l->nsources; s++) {
         if (l->sources[s] < 0 || l->sources[s] >= c->program->blocks[block].ninstrs)
             return mt_lchecker_refuse(c, "has a source that the program does not have");
-        int *stands = &c->stands[c->rank][c->first[block] + l->sources[s]];
-        if (*stands >= 0)
+        int *lowered_as = &c->lowered_as[c->rank][c->first[block] + l->sources[s]];
+        if (*lowered_as >= 0)
             return mt_lchecker_refuse(c, "%s's instruction %d is implemented by instruction %d already",
-                                      mt_block_name(block), l->sources[s], *stands);
-        *stands = c->instr;
+                                      mt_block_name(block), l->sources[s], *lowered_as);
+        *lowered_as = c->instr;
     }
     return MT_OK;
 }
@@ -289,7 +289,7 @@ static enum mt_status check_messages(struct mt_lchecker *c) {
     enum mt_status st = MT_OK;
     for (int b = 0; b < MT_NBLOCKS && !st; b++)
         for (int i = 0; i < c->program->blocks[b].ninstrs && !st; i++)
-            if (c->program->blocks[b].instrs[i].kind == MT_INSTR_COLLECTIVE && c->stands[0][c->first[b] + i] >= 0)
+            if (c->program->blocks[b].instrs[i].kind == MT_INSTR_COLLECTIVE && c->lowered_as[0][c->first[b] + i] >= 0)
                 st = mt_lchecker_message(c, (enum mt_block_kind)b, i);
     return st;
 }
@@ -310,13 +310,13 @@ enum mt_status mt_check_lowered(const struct mt_program *program, const struct m
     struct mt_lchecker c = {.program = program, .lowered = lowered, .proof = proof, .err = err, .first = first};
     for (int b = 0; b < MT_NBLOCKS; b++) first[b + 1] = first[b] + program->blocks[b].ninstrs;
     c.continues = mt_new(&arena, int, program->nvalues + 1);
-    c.stands = mt_new(&arena, int *, program->nranks);
+    c.lowered_as = mt_new(&arena, int *, program->nranks);
     find_running_sums(&c);
     enum mt_status st = MT_OK;
     for (int r = 0; r < program->nranks && !st; r++) {
         c.rank = r, c.low = lowered[r];
-        c.stands[r] = mt_new(&arena, int, first[MT_NBLOCKS] + 1);
-        for (int i = 0; i < first[MT_NBLOCKS]; i++) c.stands[r][i] = -1;
+        c.lowered_as[r] = mt_new(&arena, int, first[MT_NBLOCKS] + 1);
+        for (int i = 0; i < first[MT_NBLOCKS]; i++) c.lowered_as[r][i] = -1;
         st = check_rank(&c);
     }
     if (!st) st = check_order(&c);

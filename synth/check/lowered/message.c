@@ -36,7 +36,7 @@ static const struct mt_linstr *select_member(const struct group *g, int place) {
     struct mt_lchecker *c = g->c;
     c->rank = g->members[place].rank;
     c->low = c->lowered[c->rank];
-    c->instr = c->stands[c->rank][c->first[g->block] + g->instr];
+    c->instr = c->lowered_as[c->rank][c->first[g->block] + g->instr];
     return mt_lchecker_instr(c);
 }
 

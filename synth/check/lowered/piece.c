@@ -3,7 +3,6 @@
 
 #include "synth/check/lowered/internal.h"
 
-/* Strides of a dense row-major box. */
 static void strides_of(const struct mt_box *box, int naxes, int64_t *stride) {
     int64_t step = 1;
     for (int a = naxes - 1; a >= 0; a--) {

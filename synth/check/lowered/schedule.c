@@ -6,7 +6,6 @@
  * contribution twice is refused. Sends are rendezvous: a round ends when all its peers have reached the matching steps.
  * A group in which no member can proceed is refused as a deadlock. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "synth/check/lowered/internal.h"
 

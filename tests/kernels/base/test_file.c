@@ -44,7 +44,7 @@ int main(void) {
     check_content(path, "old", 3);
     CHECK_EQ(files_in_folder(), 1);
 
-    /* A limit on file sizes stands for a full disk: the old content stays, nothing is left over. */
+    /* A limit on file sizes acts as a full disk: the old content stays, nothing is left over. */
     signal(SIGXFSZ, SIG_IGN);
     struct rlimit limit, small;
     getrlimit(RLIMIT_FSIZE, &limit);

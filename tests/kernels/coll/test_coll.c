@@ -103,8 +103,8 @@ static double round_end_s(const struct rank *rank) {
 static bool round_done(const struct rank *rank) {
     for (int i = round_begin(rank, rank->round); i < rank->schedule.round_end[rank->round]; i++) {
         enum mt_step_kind kind = rank->schedule.steps[i].kind;
-        bool travels = kind == MT_STEP_SEND || kind == MT_STEP_RECV || kind == MT_STEP_REDUCE;
-        if (travels && !rank->message[i].done) return false;
+        bool is_message = kind == MT_STEP_SEND || kind == MT_STEP_RECV || kind == MT_STEP_REDUCE;
+        if (is_message && !rank->message[i].done) return false;
     }
     return true;
 }

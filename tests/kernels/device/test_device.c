@@ -108,7 +108,7 @@ static void test_tickets(void) {
     CHECK_EQ(counter, 3);
 }
 
-/* After an error nothing runs, here and where it is waited for, until both have told; then all goes on. */
+/* After an error nothing runs on this stream and on one that waits for it, until both have reported it. */
 static void test_error(void) {
     int counter = 0;
     struct work bad = {.counter = &counter, .sleep_s = 0.01, .fails = true}, skipped = {.counter = &counter},
@@ -177,7 +177,7 @@ static void test_free(void) {
     mt_event_free(never);
 }
 
-/* Copies keep the stream's order; waiting for an event leaves what comes after it alone, tells of errors before it, and
+/* Copies keep the stream's order; waiting for an event leaves what comes after it alone, reports errors before it, and
  * has the stream's deadline. */
 static void test_copies_and_events(void) {
     int counter = 0;

@@ -1,4 +1,4 @@
-/* An emulated device takes 1/speed of what its operators worked, whatever else the machine does meanwhile: the work
+/* An emulated device takes 1/speed of what its operators worked, whatever else the machine does at the time: the work
  * measures itself. What comes out to the last digit is shown with a clock of the test's own, in whose time nothing
  * happens but what the test says; with the machine's, only what holds however fast and busy that is. */
 #include <omp.h>
@@ -51,7 +51,7 @@ static const struct mt_cpu_clock fake_clock = {fake_now_s, fake_thread_s, fake_s
 
 /* ---- operators ---- */
 
-static double worked_s, stolen_s; /* of all operators: on the processor, and beside that */
+static double worked_s, stolen_s; /* of all operators: on the processor, and in addition */
 static atomic_int burnt;          /* how many on the fake clock */
 
 /* An operator that takes attr.value seconds of the processor; on the fake clock, others take half as much from it. */
@@ -168,7 +168,7 @@ static void test_exact(double speed, double each_s, int count, int every, int th
     mt_device_close(device);
 }
 
-/* How exact it is: what an operator is taken for beside its work, ten times; said where that is more than is promised.
+/* How exact it is: what an operator is charged beyond its work, ten times; said where that is more than is promised.
  */
 static void test_doubt(double reading_s, const char *said) {
     fake.reading_s = reading_s, fake.sleeping_s = 33e-6, fake.late_s = 50e-6;

@@ -1,4 +1,4 @@
-/* What can still be had, from made-up /proc and /sys trees. */
+/* What can still be had, from synthetic /proc and /sys trees. */
 #include <sys/stat.h>
 #include <unistd.h>
 

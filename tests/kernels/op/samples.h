@@ -126,7 +126,7 @@ static const struct spec specs[] = {
 };
 enum { NSPECS = sizeof specs / sizeof *specs, NSIZES = 2 };
 
-/* Small sizes, and sizes that no block divides; of the rows of products, fewer where sanitizers make them slow. */
+/* Small sizes, and sizes that no block divides; of the rows of GEMMs, fewer where sanitizers make them slow. */
 #ifdef MOTLEY_SANITIZE
 enum { ROWS = 17 };
 #else
@@ -231,9 +231,9 @@ static enum mt_type sample_type(const struct sample *s, int operand, enum mt_typ
     if (letter == 'I') return MT_I32;
     if (letter == 'A') return mt_type_acc(type);
     if (letter != '*' || operand < s->nin) return type;
-    bool beside = operand > s->nin && s->spec->attr.epilogue == MT_OP_sum;
+    bool summand = operand > s->nin && s->spec->attr.epilogue == MT_OP_sum;
     if (s->spec->kind == MT_OP_matmul || s->spec->kind == MT_OP_fused_matmul)
-        return s->spec->attr.out_acc || beside ? mt_type_acc(type) : type;
+        return s->spec->attr.out_acc || summand ? mt_type_acc(type) : type;
     return s->spec->attr.to;
 }
 

@@ -285,7 +285,7 @@ static void skipped_updates(void) {
     for (int i = 0; i < 8; i++) free(t[i].data);
 }
 
-/* Of the operands of tf32 products only 10 bits after the point count, and of two as near the even one does. */
+/* Of the operands of tf32 GEMMs only 10 bits after the point count, and of two as near the even one does. */
 static void tf32_products(void) {
     const struct mt_attr attr = {.nm = 1, .nn = 1, .nk = 1, .tf32 = true};
     static const float from[] = {1 + 0x1p-11F, 1 + 0x1.8p-10F, 1 + 0x1.2p-11F, 0x1p-100F, -3 - 0x1p-10F, 1e30F},
@@ -326,7 +326,7 @@ static void dropout_statistics(void) {
     free(x.data);
 }
 
-/* What bounds ids: a table's rows, or classes, whole, in an input or an output, behind axes that '*' stands for. */
+/* What bounds ids: a table's rows, or classes, whole, in an input or an output, behind axes that '*' matches. */
 static void bounds_of_ids(void) {
     static const struct mt_tensor ids = {.type = MT_I32, .naxes = 2, .extent = {2, 3}, .global = {4, 3}},
                                   table = {.naxes = 2, .extent = {7, 5}, .global = {11, 5}},

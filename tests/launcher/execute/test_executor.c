@@ -93,8 +93,8 @@ static void split_rule(const struct mt_graph *g, struct mt_choice *choice, const
     CHECK(choice->rules[o].kind == MT_RULE_SPLIT);
 }
 
-/* Rank 1 has nothing of a product for want of heads, and nothing of the bias's sum for want of samples: one box, but no
- * fused product is empty for both reasons. */
+/* Rank 1 has nothing of a GEMM for want of heads, and nothing of the bias's sum for want of samples: one box, but no
+ * fused GEMM is empty for both reasons. */
 static void test_empty_twice(void) {
     struct mt_graph *g = training_graph("gpt2:layers=1,heads=2,embed=8,context=4,vocab=9,bias=1,tied=1", 5, 0);
     struct mt_arena arena = MT_ARENA_INIT;

@@ -1,4 +1,4 @@
-/* Which calls become one: those alike that follow one another and need nothing of each other. */
+/* Which calls become one: equal ones that follow one another and are independent. */
 #include "launcher/execute/merge.h"
 
 #include "tests/check.h"

@@ -1,5 +1,5 @@
 /* A job's own layers: every operator of its programs finds a curve of its own name, whatever the samples; ranks' speeds
- * are told apart; budgets and refusals.
+ * are distinguished; budgets and refusals.
  * ranks: 1 2 */
 #include <mpi.h>
 

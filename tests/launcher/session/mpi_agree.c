@@ -25,7 +25,7 @@ static void test_failures(void) {
         CHECK_EQ(!!strstr(err.text, "no memory"), failing & 1);
         char *first = strstr(err.text, "no such file");
         CHECK_EQ(!!first, !!(failing >> 1));
-        if (first) CHECK(!strstr(first + 1, "no such file"), "told twice: %s", err.text);
+        if (first) CHECK(!strstr(first + 1, "no such file"), "reported twice: %s", err.text);
         if (failing == 6) CHECK(strstr(err.text, "ranks 1-2"), "%s", err.text);
         if (failing == 4) CHECK(strstr(err.text, "rank 2 on "), "%s", err.text);
         CHECK(err.hint[0], "the hint is lost");

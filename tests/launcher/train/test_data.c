@@ -1,4 +1,4 @@
-/* The data order against its definition: each epoch takes every window once, whoever asks; and refusals of bad files.
+/* The data order against its definition: each epoch takes every window once, on any rank; and refusals of bad files.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -16,7 +16,7 @@ enum { MOST = 400, LINE = MT_TUNING_KEY + 16 };
 static int rank, nranks;
 static bool two_classes;
 
-/* The made-up device's results, and how often it measured. */
+/* The synthetic device's results, and how often it measured. */
 static struct {
     char key[MT_TUNING_KEY];
     int by; /* the rank that measured it */

@@ -278,7 +278,7 @@ static void test_offers(void) {
         const struct mt_coll_algorithm *best = mt_cost_choose(&s->costs, &problem, group, NULL);
         if (pass == 1) CHECK_TEXT(best->name, "ring");
     }
-    /* Tensors that lie apart go so on a GPU's wire: all kinds, if nothing is converted and blocks need no padding. */
+    /* Separate tensors are sent as arrays on a GPU: all kinds, if nothing is converted and blocks need no padding. */
     static const int64_t even[4] = {1 << 20, 1 << 20, 1 << 20, 1 << 20},
                          large[4] = {1 << 24, 1 << 23, 1 << 23, 1 << 23}, nearly[4] = {72, 64, 64, 64};
     struct mt_coll like = {MT_REDUCE_SCATTER, MT_SUM, MT_F32, MT_F32, 4, 0, 0, even, true};

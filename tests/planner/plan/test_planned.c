@@ -67,7 +67,7 @@ static void test_small(void) {
 }
 
 /* What mt_lower_fold promises of two ranks of one class (lower.h). */
-static bool alike(const struct mt_program *program, int a, int b) {
+static bool same_class(const struct mt_program *program, int a, int b) {
     if (program->body_count[a] != program->body_count[b]) return false;
     for (int v = 0; v < program->nvalues; v++) {
         const struct mt_box *x = mt_pvalue_box(program, v, a), *y = mt_pvalue_box(program, v, b);
@@ -83,7 +83,7 @@ static bool alike(const struct mt_program *program, int a, int b) {
     return true;
 }
 
-/* The plan's memory is each rank's own, though ranks that are alike are not all lowered. */
+/* The plan's memory is each rank's own, though of equal ranks only one is lowered. */
 static void test_memory(void) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_storage_row storage[] = {{"h.1.*", MT_STATE_REPLICATED}, {"*", MT_STATE_SPLIT}};
@@ -112,19 +112,19 @@ static void test_memory(void) {
         CHECK_EQ(plan->memory[r].state_bytes, lowered->state_bytes);
         mt_lowered_free(lowered);
         for (int q = 0; q < r; q++) {
-            pairs += alike(&planned.program, q, r);
-            CHECK_EQ(like[q] == like[r], alike(&planned.program, q, r));
+            pairs += same_class(&planned.program, q, r);
+            CHECK_EQ(like[q] == like[r], same_class(&planned.program, q, r));
         }
     }
     CHECK_EQ(pairs, 7); /* of ranks 0, 1, 2 and 5; and 3 and 4 */
-    CHECK(!alike(&planned.program, 0, 3), "a share and none");
-    CHECK(!alike(&planned.program, 0, 6), "other micro-batches");
+    CHECK(!same_class(&planned.program, 0, 3), "a share and none");
+    CHECK(!same_class(&planned.program, 0, 6), "other micro-batches");
     mt_device_close(device);
     mt_planned_release(&planned);
     mt_plan_free(plan);
 }
 
-/* How many products have `epilogue`; those that plain C would run although the product alone is another's are no
+/* How many GEMMs have `epilogue`; those that plain C would run although the GEMM alone is another's are no
  * good. */
 static int count_products(struct mt_device *device, const struct mt_lowered *low, enum mt_op_kind epilogue) {
     int n = 0;
@@ -140,7 +140,7 @@ static int count_products(struct mt_device *device, const struct mt_lowered *low
     return n;
 }
 
-/* What the CPU's fast products lack is left apart where they are there, and fused where all is plain C. */
+/* What the CPU's fast GEMMs lack is not fused where they are available, and fused where all is plain C. */
 static void test_worth_fusing(void) {
     enum { LAYERS = 2 };
     struct mt_err err = MT_ERR_INIT;

@@ -1,4 +1,4 @@
-/* The search against brute force and against what it must never lose to, judged by mt_predict through plans that are
+/* The search against brute force and against what it must never lose to, evaluated by mt_predict through plans that are
  * made here: shares of two ranks for all splits, structures on a slow network, memory that binds, random clusters. */
 #include "planner/search/search.h"
 

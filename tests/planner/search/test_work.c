@@ -61,9 +61,10 @@ static struct sums sums_of_work(const struct mt_work *w, const struct mt_program
 }
 
 /* Messages of the work, bucket by bucket, against the program's collectives in turn. */
-static void compare_messages(const struct mt_work *w, const struct mt_program *p, int64_t bucket_bytes, bool beside) {
+static void compare_messages(const struct mt_work *w, const struct mt_program *p, int64_t bucket_bytes,
+                             bool overlap_yielding) {
     int *bucket = mt_calloc((size_t)w->nmessages + 1, sizeof *bucket), n = 0;
-    int nbuckets = mt_work_buckets(w, bucket_bytes, beside, bucket);
+    int nbuckets = mt_work_buckets(w, bucket_bytes, overlap_yielding, bucket);
     for (int b = 0; b < MT_NBLOCKS; b++)
         for (int i = 0; i < p->blocks[b].ninstrs; i++) {
             const struct mt_instr *c = &p->blocks[b].instrs[i];

@@ -44,7 +44,7 @@ static void test_links(void) {
     make(&p, pairs);
     CHECK_EQ(mt_profile_sharing(&p, 0), 1); /* each has its memory */
     struct mt_cluster *c = links_of(&p);
-    CHECK_EQ(c->nlinks, 2); /* nodes alike share one */
+    CHECK_EQ(c->nlinks, 2); /* equal nodes share one */
     CHECK_TEXT(c->links[0].name, "nvlink");
     CHECK_NEAR(c->links[0].copy_Bps, 4e11, 1);
     CHECK_TEXT(c->links[c->network].name, "net");
@@ -137,7 +137,7 @@ static void test_emulation(void) {
     mt_arena_release(&p.arena);
 }
 
-/* Memory: what was left, and what the process itself took; of a neighbour that went meanwhile, nothing. */
+/* Memory: what was left, and what the process itself took; of another process that ended, nothing. */
 static void test_devices(void) {
     struct mt_pair_times pairs[NRANKS * NRANKS];
     struct mt_profile p;

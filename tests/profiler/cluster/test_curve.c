@@ -1,8 +1,8 @@
-/* Times from curves: known functions come back, and what was never measured is told from what is near. */
+/* Times from curves: known functions come back, and what was never measured is taken from what is near. */
 #include "profiler/cluster/shape.h"
 #include "tests/check.h"
 
-static struct mt_op_shape product(const char *variant, int64_t m, int64_t n, int64_t k) {
+static struct mt_op_shape gemm(const char *variant, int64_t m, int64_t n, int64_t k) {
     struct mt_op_shape s = {.kind = MT_OP_matmul, .type = MT_F32, .rows = m, .dim = {n, k}};
     snprintf(s.variant, sizeof s.variant, "%s", variant);
     s.flops = 2.0 * (double)m * (double)n * (double)k;
@@ -15,7 +15,7 @@ static struct mt_op_shape elements(enum mt_op_kind kind, int64_t n) {
         .kind = kind, .type = MT_F32, .rows = n, .dim = {1, 1}, .flops = 16.0 * (double)n, .bytes = 28.0 * (double)n};
 }
 
-/* A device that does 50 GF/s on large products, half of that at 32 rows, and takes 2 us to start. */
+/* A device that does 50 GF/s on large GEMMs, half of that at 32 rows, and takes 2 us to start. */
 static double truth(const struct mt_op_shape *s) {
     return 2e-6 + s->flops / 50e9 * (1 + 32.0 / (double)s->rows);
 }
@@ -33,7 +33,7 @@ static void measured(void) {
     /* Out of order, each three times, one of them an outlier. */
     for (int64_t rows = 4096; rows >= 16; rows /= 2)
         for (int i = 0; i < 3; i++) {
-            struct mt_op_shape s = product("nn", rows, 256, 128);
+            struct mt_op_shape s = gemm("nn", rows, 256, 128);
             mt_curves_sample(b, &s, truth(&s) * (i == 1 ? 3 : 1));
         }
     mt_curves_finish(b, &cluster, &class);
@@ -42,10 +42,10 @@ static void measured(void) {
     CHECK(!strcmp(class.curves[0].op, "matmul") && !strcmp(class.curves[0].variant, "nn"));
     double error;
     for (int64_t rows = 16; rows <= 4096; rows += 5) { /* linear in rows: exact between points */
-        struct mt_op_shape s = product("nn", rows, 256, 128);
+        struct mt_op_shape s = gemm("nn", rows, 256, 128);
         CHECK_NEAR(mt_class_op_s(&class, &s, &error) / truth(&s), 1, 1e-9);
     }
-    struct mt_op_shape far = product("nn", 100000, 256, 128), half = product("nn", 8, 256, 128);
+    struct mt_op_shape far = gemm("nn", 100000, 256, 128), half = gemm("nn", 8, 256, 128);
     CHECK_NEAR(mt_class_op_s(&class, &far, &error) / truth(&far), 1, 1e-9);
     double at_end;
     far.rows = 4096;
@@ -61,7 +61,7 @@ static void replaced(void) {
     struct mt_cluster_class class = new_class();
     for (int pass = 0; pass < 2; pass++) {
         struct mt_curve_builder *b = mt_curves_new();
-        struct mt_op_shape s = product("nn", 64, 32, 32), only[2] = {product("tn", 64, 32, 32), product("nt", 8, 4, 4)};
+        struct mt_op_shape s = gemm("nn", 64, 32, 32), only[2] = {gemm("tn", 64, 32, 32), gemm("nt", 8, 4, 4)};
         mt_curves_sample(b, &s, pass ? 2e-3 : 1e-3);
         mt_curves_sample(b, &only[pass], 5e-3);
         mt_curves_finish(b, &cluster, &class);
@@ -72,14 +72,14 @@ static void replaced(void) {
     CHECK_TEXT(class.curves[2].variant, "tn");
     CHECK_NEAR(class.curves[0].time_s[0], 2e-3, 0);
     struct mt_curve_builder *b = mt_curves_new(); /* nothing new */
-    struct mt_op_shape empty = product("nn", 0, 64, 64);
+    struct mt_op_shape empty = gemm("nn", 0, 64, 64);
     mt_curves_sample(b, &empty, 1);
     mt_curves_finish(b, &cluster, &class);
     CHECK_EQ(class.ncurves, 3);
     mt_arena_release(&cluster.arena);
 }
 
-/* From a grid of products to shapes between and around its dims. */
+/* From a grid of GEMMs to shapes between and around its dims. */
 static void neighbours(void) {
     struct mt_cluster cluster = {0};
     struct mt_cluster_class class = new_class();
@@ -87,20 +87,20 @@ static void neighbours(void) {
     for (int64_t n = 128; n <= 2048; n *= 4)
         for (int64_t k = 128; k <= 2048; k *= 4)
             for (int64_t rows = 16; rows <= 4096; rows *= 4) {
-                struct mt_op_shape s = product("nn", rows, n, k);
+                struct mt_op_shape s = gemm("nn", rows, n, k);
                 mt_curves_sample(b, &s, truth(&s));
             }
     mt_curves_finish(b, &cluster, &class);
     CHECK_EQ(class.ncurves, 9);
     double before = 0, error, wide;
     for (int64_t n = 96; n <= 4096; n += 96) { /* near, and rising with the work */
-        struct mt_op_shape s = product("nn", 1000, n, 384);
+        struct mt_op_shape s = gemm("nn", 1000, n, 384);
         double t = mt_class_op_s(&class, &s, &error);
         CHECK(t > before && fabs(t / truth(&s) - 1) < 0.1, "n %lld: %g, truly %g", (long long)n, t, truth(&s));
         CHECK(error >= 0.03 && error < 0.4, "n %lld: %g", (long long)n, error);
         before = t;
     }
-    struct mt_op_shape here = product("nn", 1000, 512, 512), other = product("nt", 1000, 512, 512), fused = here;
+    struct mt_op_shape here = gemm("nn", 1000, 512, 512), other = gemm("nt", 1000, 512, 512), fused = here;
     double t = mt_class_op_s(&class, &here, &error), as = mt_class_op_s(&class, &other, &wide);
     CHECK(fabs(as / t - 1) < 1e-9 && wide > error, "another variant: %g, %g; bands %g, %g", t, as, error, wide);
     fused.kind = MT_OP_fused_matmul;
@@ -149,13 +149,13 @@ static void caches(void) {
 static void rates(void) {
     struct mt_cluster_class class = new_class();
     double error, nominal_error;
-    struct mt_op_shape big = product("nn", 4096, 4096, 4096), update = elements(MT_OP_adamw, 1000000);
+    struct mt_op_shape big = gemm("nn", 4096, 4096, 4096), update = elements(MT_OP_adamw, 1000000);
     CHECK_NEAR(mt_class_op_s(&class, &big, &error), 2e-6 + big.flops / 50e9, 1e-9);
     CHECK_NEAR(mt_class_op_s(&class, &update, NULL), 2e-6 + 28e6 / 10e9, 1e-9);
     class.nominal = true, class.calibration = 0.5;
     CHECK_NEAR(mt_class_op_s(&class, &big, &nominal_error), 2e-6 + big.flops / 25e9, 1e-9);
     CHECK(nominal_error > error, "%g, %g", nominal_error, error);
-    struct mt_op_shape none = product("nn", 0, 64, 64), zeros = product("tn", 0, 64, 64);
+    struct mt_op_shape none = gemm("nn", 0, 64, 64), zeros = gemm("tn", 0, 64, 64);
     none.bytes = 0, zeros.bytes = 4 * 64 * 64;
     CHECK_NEAR(mt_class_op_s(&class, &none, NULL), 2e-6, 0);
     CHECK_NEAR(mt_class_op_s(&class, &zeros, NULL), 2e-6 + zeros.bytes / 10e9, 1e-12);

@@ -54,7 +54,7 @@ static void test_devices(void) {
     CHECK_TEXT(outliers[1].text, "rank 0 (node0): other processes had 40% of its time");
     mt_cluster_free(c);
 
-    /* Two classes that differ are no outliers of each other; three of four alike show who is slow. */
+    /* Two classes that differ are no outliers of each other; three of four equal ones show who is slow. */
     c = make_cluster(8, 4, 2);
     for (int d = 0; d < 8; d++) c->devices[d].speed = 1 - 0.3 * (d % 2);
     CHECK_EQ(find(c), 0);

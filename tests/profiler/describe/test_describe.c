@@ -45,7 +45,7 @@ static void test_figures(void) {
     CHECK_NEAR(c->links[c->network].shared_Bps, 25e9 / 8 * 0.94, 1);
     CHECK_EQ(c->npairs, 0);
 
-    /* A large product takes 2 m n k over what the A100 reaches of its peak: 0.8. */
+    /* A large GEMM takes 2 m n k over what the A100 reaches of its peak: 0.8. */
     struct mt_op_shape shape = {MT_OP_matmul,         "nt", MT_BF16, 8192, {8192, 8192}, 2.0 * 8192 * 8192 * 8192,
                                 3.0 * 8192 * 8192 * 2};
     CHECK_NEAR(mt_class_op_s(a100, &shape, NULL), 4e-6 + 2.0 * 8192 * 8192 * 8192 / (0.8 * 312e12), 1e-7);

@@ -18,7 +18,7 @@ static void work(double seconds) {
         for (int i = 0; i < 1000; i++) sink = sink * 0.5 + 1;
 }
 
-/* By a thread beside the first, which is left out. */
+/* By another thread than the first, which is left out. */
 static void *worker(void *seconds) {
     work(1.2 * *(double *)seconds);
     return NULL;

@@ -94,7 +94,7 @@ static void models_in_f64(void) {
 }
 
 /* Both operands are parameters; all ways to store them, several axes in every group. */
-static void products(void) {
+static void gemms(void) {
     struct mt_err err = MT_ERR_INIT;
     for (int flags = 0; flags < 4; flags++) {
         struct mt_graph *g = mt_graph_new(MT_F64);
@@ -168,7 +168,7 @@ static void narrow_types(const char *text, double dropout) {
 
 int main(void) {
     omp_set_num_threads(1); /* a hundred thousand tiny operators: a team would cost more than it gives */
-    products();
+    gemms();
     models_in_f64();
     narrow_types("gpt2:layers=2,heads=2,embed=16,context=6,vocab=11", 0.2);
     narrow_types("mlp:context=4,embed=8,hidden=16,vocab=9", 0);

@@ -16,7 +16,7 @@ static struct {
 } truth;
 
 /* A mutant that the checker accepts must compute the truth. */
-static void judge(const struct mt_program *mutant, const char *what, int block, int instr) {
+static void expect_verdict(const struct mt_program *mutant, const char *what, int block, int instr) {
     struct mt_err err = MT_ERR_INIT;
     truth.made++;
     if (mt_check_program(mutant, NULL, &err)) {
@@ -59,7 +59,7 @@ MUTATE(drop) {
     remove_instr(m, block, instr);
 }
 
-/* Dropped, and whoever wanted its result takes what went in (variant: which input). */
+/* Dropped, and the users of its result take what went in (variant: which input). */
 MUTATE(bypass) {
     struct mt_instr i = *at(m, block, instr);
     if (!i.nin) return;
@@ -210,7 +210,7 @@ static void mutate_instr(int block, int instr) {
             struct mt_program mutant;
             copy_program(truth.program, &mutant);
             mutations[i].apply(&mutant, block, instr, variant);
-            judge(&mutant, mutations[i].name, block, instr);
+            expect_verdict(&mutant, mutations[i].name, block, instr);
             mt_program_release(&mutant);
         }
     }
@@ -224,7 +224,7 @@ static void mutate_bookkeeping(void) {
             copy_program(truth.program, &m);
             int64_t *fields[] = {m.batch_size, m.batch_start, m.body_size, m.body_count, m.last_size};
             fields[variant / 2][r] += variant % 2 ? 1 : -1;
-            judge(&m, "other numbers of samples", MT_LAST, r);
+            expect_verdict(&m, "other numbers of samples", MT_LAST, r);
             mt_program_release(&m);
         }
     for (int v = 0; v < truth.program->nvalues; v++) {
@@ -233,7 +233,7 @@ static void mutate_bookkeeping(void) {
             struct mt_program m;
             copy_program(truth.program, &m);
             m.values[v].next = variant == 0 ? v : variant == 1 ? -1 : m.values[v].next - 1;
-            judge(&m, "another next state", MT_EPILOGUE, v);
+            expect_verdict(&m, "another next state", MT_EPILOGUE, v);
             mt_program_release(&m);
         }
     }

@@ -63,7 +63,7 @@ static bool is_accepted(struct mt_err *err) {
 }
 
 /* A mutant that the checker accepts must compute the truth, whatever the timing: it is tried with each stream ahead. */
-static void judge(const char *what, int rank, int instr) {
+static void expect_verdict(const char *what, int rank, int instr) {
     struct mt_err err = MT_ERR_INIT;
     if (!changed()) {
         take_back();
@@ -324,7 +324,7 @@ MUTATE(other_source) {
     if (l->nsources) SET(l->sources[variant % l->nsources], l->sources[variant % l->nsources] + 1);
 }
 
-static bool alike(const struct mt_lowered *m, int a, int b) {
+static bool same_shape(const struct mt_lowered *m, int a, int b) {
     const struct mt_tensor *x = &m->values[a].tensor, *y = &m->values[b].tensor;
     return x->type == y->type && x->naxes == y->naxes && !memcmp(x->extent, y->extent, sizeof x->extent);
 }
@@ -334,7 +334,7 @@ MUTATE(other_operand) {
     int k = variant % (l->nin + l->nout), skip = variant / (l->nin + l->nout);
     int *operand = k < l->nin ? &l->in[k] : &l->out[k - l->nin];
     for (int v = 0; v < truth.program->nvalues; v++)
-        if (v != *operand && alike(m, v, *operand) && has_memory(m, v) && skip-- == 0) {
+        if (v != *operand && same_shape(m, v, *operand) && has_memory(m, v) && skip-- == 0) {
             SET(*operand, v);
             return;
         }
@@ -566,7 +566,7 @@ static void mutate_instr(int rank, int instr) {
     for (size_t i = 0; i < sizeof mutations / sizeof *mutations; i++)
         for (int variant = 0; variant < mutations[i].variants; variant++) {
             mutations[i].apply(truth.lowered[rank], linstr(rank, instr), instr, variant);
-            judge(mutations[i].name, rank, instr);
+            expect_verdict(mutations[i].name, rank, instr);
             while (nother_schedules) mt_schedule_release(&other_schedules[--nother_schedules]);
         }
 }
@@ -580,33 +580,33 @@ static void mutate_rank(int rank) {
         if (!truth.program->values[v].input) continue;
         for (int variant = 0; variant < 3; variant++) {
             move_memory(m, v, variant);
-            judge("state or input moved", rank, -1);
+            expect_verdict("state or input moved", rank, -1);
         }
     }
     for (int v = 0; v < g->nvalues; v++) {
         if (m->state_at[v] >= 0) SET(m->state_at[v], -1);
-        judge("state forgotten", rank, -1);
+        expect_verdict("state forgotten", rank, -1);
         if (m->output_at[v] >= 0) SET(m->output_at[v], m->output_at[v] - 1);
-        judge("another report", rank, -1);
+        expect_verdict("another report", rank, -1);
     }
     for (int i = 0; i < m->ninputs; i++) {
         struct mt_linput *input = &m->inputs[i];
         if (input->nrows) SET(input->rows[0], input->rows[0] + 1);
-        judge("another sample fed", rank, -1);
+        expect_verdict("another sample fed", rank, -1);
         if (input->nrows) SET(input->nrows, input->nrows - 1);
-        judge("a sample not fed", rank, -1);
+        expect_verdict("a sample not fed", rank, -1);
     }
     SET(m->ninputs, m->ninputs - 1);
-    judge("an input not fed", rank, -1);
+    expect_verdict("an input not fed", rank, -1);
     SET(m->body_count, m->body_count + 1);
-    judge("one iteration more", rank, -1);
+    expect_verdict("one iteration more", rank, -1);
     SET(m->body_barrier, !m->body_barrier);
-    judge("barrier", rank, -1);
+    expect_verdict("barrier", rank, -1);
     SET(m->arena_bytes, m->arena_bytes - 64);
-    judge("a smaller arena", rank, -1);
+    expect_verdict("a smaller arena", rank, -1);
     for (int b = 1; b < MT_NBLOCKS; b++) {
         SET(m->block_begin[b], m->block_begin[b] + 1);
-        judge("a block that begins later", rank, -1);
+        expect_verdict("a block that begins later", rank, -1);
     }
     int next = (rank + 1) % truth.program->nranks;
     if (next != rank) {
@@ -614,7 +614,7 @@ static void mutate_rank(int rank) {
         SET(truth.lowered[rank], b);
         SET(truth.lowered[next], a);
     }
-    judge("ranks swapped", rank, -1);
+    expect_verdict("ranks swapped", rank, -1);
 }
 
 /* Tensors of an AllReduce that change places: by a message it would do, on a wire that takes them as they are it does

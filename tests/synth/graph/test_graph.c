@@ -172,20 +172,20 @@ static void square_layer(void) {
     mt_graph_free(g);
 }
 
-/* Products by their formula: forward and twice that backward; attention by the pairs that see each other. */
+/* GEMMs by their formula: forward and twice that backward; attention by the pairs that see each other. */
 static void work(void) {
     struct mt_graph *g = training_graph("gpt2:layers=3,heads=2,embed=8,context=5,vocab=16", MT_F32, 0, MT_ADAMW);
-    double products = 0, forward = 0, backward = 0, all = 0;
+    double gemms = 0, forward = 0, backward = 0, all = 0;
     for (int i = 0; i < g->nops; i++) {
         int64_t extent[MT_MAX_INDICES];
         mt_op_extents(g, &g->ops[i], extent);
         double flops = mt_op_flops(&g->ops[i], extent);
         all += flops;
-        if (g->ops[i].kind == MT_OP_matmul) products += flops;
+        if (g->ops[i].kind == MT_OP_matmul) gemms += flops;
         if (g->ops[i].kind == MT_OP_attention) forward += flops;
         if (g->ops[i].kind == MT_OP_attention_grad) backward += flops;
     }
-    CHECK_NEAR(products, 3.0 * 2 * (4 * 5) * (3 * 12 * 8 * 8 + 16 * 8), 0);
+    CHECK_NEAR(gemms, 3.0 * 2 * (4 * 5) * (3 * 12 * 8 * 8 + 16 * 8), 0);
     CHECK_NEAR(forward, 3.0 * 4 * 2 * (1 + 2 + 3 + 4 + 5) * (2 * 2 * 4), 0);
     CHECK_NEAR(backward, 2.5 * forward, 0);
     CHECK_NEAR(mt_graph_flops(g), all, 0);
@@ -207,7 +207,7 @@ static void backward_order(void) {
     mt_graph_free(g);
 }
 
-/* While a tied table's gradient travels, the first layers' weights get theirs: as much as half of it, from the end of
+/* While a tied table's gradient is sent, the first layers' weights get theirs: as much as half of it, from the end of
  * the pass. Names and producers go with the operators. Not where backward makes things again: memory is short there. */
 static void delayed_gradients(void) {
     struct mt_err err = MT_ERR_INIT;

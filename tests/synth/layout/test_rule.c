@@ -2,7 +2,7 @@
  *
  * A model that uses every kind is differentiated; each of its operators is taken into a graph of its own. For each of
  * its rules, a program of that one operator is fed as the rule demands (partial inputs as random parts) and what it
- * gives is put together again by the layouts that the rule promises. */
+ * gives is assembled by the layouts that the rule promises. */
 #include "synth/job/job.h"
 #include "synth/ops/ops.h"
 #include "synth/layout/rule.h"

@@ -8,7 +8,7 @@
 
 /* One run of one instruction; the last event is the end of the step. */
 struct event {
-    int instr, copy; /* copy: the iteration of BODY that it stands for, 0 or 1 */
+    int instr, copy; /* copy: the iteration of BODY that it copies, 0 or 1 */
     bool work;
 };
 
@@ -83,7 +83,7 @@ static void order_events(struct trial *t) {
 }
 
 /* Where a program value comes from at event `e`: the event that made it, -1 for what was there at the start, -2 if it
- * was not made. Accumulators stand for their sums so far. */
+ * was not made. Accumulators hold their sums so far. */
 static int maker(const struct trial *t, int value, int e) {
     const struct mt_lowered *low = t->low;
     for (int a = e - 1; a >= 0; a--) {
@@ -219,7 +219,7 @@ static void check_sources(const struct mt_lowered *low) {
 
 static int waits_tried, barriers, late_slices;
 
-/* In the end a slice's copy stands beside messages, not behind the last of them. */
+/* In the end a slice's copy overlaps messages and does not wait for the last of them. */
 static void check_slices(const struct mt_lowered *low) {
     for (int i = low->block_begin[MT_EPILOGUE]; i < low->block_begin[MT_EPILOGUE + 1]; i++) {
         if (low->instrs[i].what != MT_LOWERED_COPY) continue;
@@ -316,7 +316,7 @@ static int count_finished(const struct mt_lowered *low, enum mt_block_kind block
     return n;
 }
 
-/* Fused products; gradients of norms that sum what they make. */
+/* Fused GEMMs; gradients of norms that sum what they make. */
 static int count_epilogue(const struct mt_lowered *low, enum mt_block_kind block, enum mt_op_kind epilogue, bool add) {
     return count_finished(low, block, MT_OP_fused_matmul, epilogue, add);
 }
@@ -324,7 +324,7 @@ static int count_summed(const struct mt_lowered *low, enum mt_block_kind block, 
     return count_finished(low, block, MT_OP_layer_norm_grad, MT_OP_sum, add);
 }
 
-/* A GPT with biases has, in body and last micro-batch: a norm before everything, 2L residual norms, 4L products with
+/* A GPT with biases has, in body and last micro-batch: a norm before everything, 2L residual norms, 4L GEMMs with
  * bias, L of them with an activation, as many with its slope, 2L with a bias's gradient, 2L + 1 gradients of norms, all
  * but the first norm's with the gradient of the bias before it, one cross entropy with its gradient; and nothing left
  * of their parts. */
@@ -436,14 +436,14 @@ static void test_alone(void) {
     mt_graph_free(g);
 }
 
-/* Of the operators from `instr` on in its block: the first that gives way to messages, or -1. */
+/* Of the operators from `instr` on in its block: the first that yields to messages, or -1. */
 static int next_giving(const struct mt_lowered *low, int instr) {
     for (int i = instr; i < low->block_begin[block_of(low, instr) + 1]; i++)
         if (low->instrs[i].what == MT_LOWERED_OP && low->instrs[i].kind == MT_OP_attention_grad) return i;
     return -1;
 }
 
-/* Gradients' messages set off with an operator that gives way to them, at the end of the one before it; the last ones,
+/* Gradients' messages start with an operator that yields to them, at the end of the one before it; the last ones,
  * behind which no such operator comes, at once. */
 static void test_sets_off(void) {
     enum { LAYERS = 5 };
@@ -451,17 +451,17 @@ static void test_sets_off(void) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_choice choice;
-    for (int beside = 0; beside < 2; beside++) {
+    for (int overlap = 0; overlap < 2; overlap++) {
         struct mt_program program;
         random_choice(&arena, g, 2, false, &choice);
         for (int o = 0; o < g->nops; o++)
             if (g->ops[o].role == MT_ROLE_UPDATE) choice.rules[o] = (struct mt_rule){.kind = MT_RULE_REPLICATE};
         choice.decisions.bucket_bytes = 2048;
-        choice.decisions.start = beside ? MT_START_ATTENTION : MT_START_FULL;
+        choice.decisions.start = overlap ? MT_START_ATTENTION : MT_START_FULL;
         CHECK_OK(mt_build(g, &choice, &program, &err), err);
         for (int fuse = 0; fuse < 2; fuse++) {
             struct mt_lowered *low = lower(&program, 0, fuse);
-            int beside_one = 0, elsewhere = 0, late = 0;
+            int overlap_one = 0, elsewhere = 0, late = 0;
             for (int i = low->block_begin[MT_LAST]; i < low->block_begin[MT_EPILOGUE]; i++) {
                 const struct mt_linstr *c = &low->instrs[i];
                 if (c->what != MT_LOWERED_COLLECTIVE || c->problem.kind != MT_ALL_REDUCE || c->nin < 3) continue;
@@ -469,13 +469,13 @@ static void test_sets_off(void) {
                 if (next < 0)
                     late++;
                 else if (next == i + 1)
-                    beside_one += c->wait == i - 1;
+                    overlap_one += c->wait == i - 1;
                 else
                     elsewhere++;
             }
             CHECK(late > 0, "the table's gradient comes last");
-            CHECK(beside ? beside_one >= 2 && elsewhere == 0 : elsewhere > 0, "%d of %d: %d, %d", beside, fuse,
-                  beside_one, elsewhere);
+            CHECK(overlap ? overlap_one >= 2 && elsewhere == 0 : elsewhere > 0, "%d of %d: %d, %d", overlap, fuse,
+                  overlap_one, elsewhere);
             check_rank(&program, 0, fuse, false);
             mt_lowered_free(low);
         }

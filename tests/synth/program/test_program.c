@@ -1,4 +1,4 @@
-/* Programs: which samples a block's places stand for, tensors of operands, copies, hashes, and the listing. */
+/* Programs: which samples a block's places hold, tensors of operands, copies, hashes, and the listing. */
 #include "synth/ops/ops.h"
 #include "synth/program/program.h"
 #include "tests/check.h"
@@ -220,7 +220,7 @@ static void test_copy_and_hash(const struct mt_graph *g) {
         CHECK_TEXT(other, hash);
         if (!changed) break;
         CHECK(strcmp(seen[what], hash), "change %d does not show in the hash", what);
-        for (int w = 0; w < what; w++) CHECK(strcmp(seen[what], seen[w]), "changes %d and %d look alike", w, what);
+        for (int w = 0; w < what; w++) CHECK(strcmp(seen[what], seen[w]), "changes %d and %d look equal", w, what);
     }
     struct mt_graph *longer = small_graph();
     mt_op_relu(longer, "relu", mt_graph_find_value(longer, "y"));

@@ -1,5 +1,4 @@
-/* Descriptors of a graph: each is kept until the graph is freed, since operations refer to tensors, and plans to both.
- */
+/* Descriptors of a graph, kept until the graph is freed, since operations refer to tensors, and plans to both. */
 #include <stdlib.h>
 
 #include "kernels/base/arena.h"

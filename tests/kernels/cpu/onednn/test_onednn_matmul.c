@@ -1,4 +1,4 @@
-/* Products of the oneDNN module against sums in double, over shapes, transpositions, types and epilogues. */
+/* GEMMs of the oneDNN module against sums in double, over shapes, transpositions, types and epilogues. */
 #include "kernels/base/arena.h"
 #include "kernels/base/number/rng.h"
 #include "kernels/op/op.h"
@@ -139,7 +139,7 @@ static void one_fused(const struct problem *p, bool tb, enum mt_type type, enum 
     free(a), free(b);
 }
 
-/* Rows and columns of very different sizes: the error of an element is small beside the norms of its own two. */
+/* Rows and columns of very different sizes: the error of an element is small relative to the norms of its own two. */
 static void ranges(void) {
     enum { M = 61, N = 45, K = 333 };
     struct mt_attr attr = {.nm = 1, .nn = 1, .nk = 1, .out_acc = true};

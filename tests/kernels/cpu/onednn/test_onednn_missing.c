@@ -1,4 +1,4 @@
-/* Without the module, or with a file that is none, the program is told which folders or file are at fault. */
+/* Without the module, or with a file that is none, the error names the folders or the file. */
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -174,7 +174,7 @@ static void test_look(void) {
     mt_device_free(device, x);
 }
 
-/* What cannot be queued ends a capture, and is told; the streams work as before. */
+/* What cannot be queued ends a capture, and is reported; the streams work as before. */
 static void test_failure(void) {
     float *x = memory_of(4 * COUNT);
     static struct work good, bad;

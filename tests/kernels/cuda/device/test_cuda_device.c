@@ -80,7 +80,7 @@ static void test_tickets(void) {
     mt_device_free(device, x);
 }
 
-/* After an error nothing runs, here and where it is waited for, until both have told; then all goes on. */
+/* After an error nothing runs on this stream and on one that waits for it, until both have reported it. */
 static void test_error(void) {
     float *x = memory_of(SMALL * 4);
     static struct work before, after, bad, good;

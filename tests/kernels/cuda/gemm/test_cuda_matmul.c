@@ -1,4 +1,4 @@
-/* Products on the GPU against plain C in double: odd and zero extents, groups of axes, addresses off the vectors'
+/* GEMMs on the GPU against plain C in double: odd and zero extents, groups of axes, addresses off the vectors'
  * alignment, every transposition, types, accumulation and epilogue, with the library's first algorithm, the measured
  * one, and those that a tuning file names, also a scrambled one. All failures are listed before the test ends. */
 #include <unistd.h>
@@ -21,7 +21,7 @@ struct problem {
     int nm, nn, nk;
 };
 
-/* How one product is to be run. */
+/* How one GEMM is to be run. */
 struct variant {
     enum mt_op_kind kind, epilogue;
     enum mt_type type;

@@ -1,6 +1,6 @@
-/* Products in strips, without a GPU: the library's calls, copies and kernels that kernels/cuda/gemm/strips.c makes are
- * done here on the host, element by element, and what comes out is the product. Every call must be one that the library
- * is fast with: rows, products of a batch and addresses at multiples of 16 bytes; and stay within its operands. */
+/* GEMMs in strips, without a GPU: the library's calls, copies and kernels that kernels/cuda/gemm/strips.c makes are
+ * done here on the host, element by element, and the result is the GEMM. Every call must be one that the library
+ * is fast with: rows, GEMMs of a batch and addresses at multiples of 16 bytes; and stay within its operands. */
 #include <stdio.h>
 
 #include "kernels/base/arena.h"
@@ -64,7 +64,7 @@ static void check_aligned(const char *what, const void *at, int64_t ld, int64_t 
     int64_t size = mt_type_size(type);
     CHECK((uintptr_t)at % 16 == 0, "%s begins off 16 bytes", what);
     CHECK(ld * size % 16 == 0, "rows of %s are %lld elements apart", what, (long long)ld);
-    CHECK(step * size % 16 == 0, "products of %s are %lld elements apart", what, (long long)step);
+    CHECK(step * size % 16 == 0, "GEMMs of %s are %lld elements apart", what, (long long)step);
     CHECK(extent * size % 16 == 0, "rows of %s have %lld elements", what, (long long)extent);
 }
 
@@ -106,7 +106,7 @@ enum mt_status cuda_kernel(struct cuda *cuda, const char *source, const char *de
     return MT_OK;
 }
 
-/* gather_edges and scatter_edges of matmul_epilogue.cu, told from what they are to do. */
+/* gather_edges and scatter_edges of matmul_epilogue.cu, written from their specification. */
 enum mt_status cuda_launch(const struct cuda_queue *queue, CUfunction kernel, int64_t blocks, int threads,
                            int shared_bytes, void **arguments, struct mt_err *err) {
     (void)queue, (void)kernel, (void)blocks, (void)shared_bytes, (void)err;
@@ -144,7 +144,7 @@ CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr to, unsigned char byte, size_t byte
     return CUDA_SUCCESS;
 }
 
-/* ---- the products ---- */
+/* ---- the GEMMs ---- */
 
 /* Small whole numbers: every sum is exact. */
 static void *random_matrix(enum mt_type type, int64_t count, uint64_t stream) {

@@ -1,5 +1,5 @@
 /* Every kind of collective over NCCL, one GPU a rank: even and uneven blocks, short and long, types of wire, sums and
- * maxima, among all ranks in order and backwards, and of a rank by itself; tensors that lie apart.
+ * maxima, among all ranks in order and backwards, and of a rank by itself; tensors that are not contiguous.
  * ranks: 2 */
 #include "kernels/base/number/hash.h"
 #include "tests/kernels/coll/reference.h"
@@ -87,8 +87,8 @@ static void trials(enum mt_coll_kind kind, int n, int me, const int *group, cons
     trial(&integers, group, name);
 }
 
-/* An AllReduce of tensors that lie apart: arrays, one of halves (which must be converted), and one of columns, on rank
- * 0 only, so that there the message stands for it. Whole numbers, so that sums are exact. */
+/* An AllReduce of tensors that are not contiguous: arrays, one of halves (which must be converted), and one of columns,
+ * on rank 0 only, so that there it is packed into the message. Whole numbers, so that sums are exact. */
 static void trial_of_tensors(enum mt_reduce reduce, const int *all) {
     enum { TENSORS = 4, COLUMNS = 3, STRIDE = 8 };
     static const int64_t rows[TENSORS] = {50000, 1, 700, 12000};
@@ -142,8 +142,8 @@ static void trial_of_tensors(enum mt_reduce reduce, const int *all) {
     mt_schedule_release(&schedule);
 }
 
-/* A ReduceScatter or AllGather of tensors that lie apart, each divided by rows among ranks: evenly, or by 1, 2, ...;
- * the second tensor of halves, the third of columns, on rank 0 only. Whole numbers. */
+/* A ReduceScatter or AllGather of tensors that are not contiguous, each divided by rows among ranks: evenly, or by 1,
+ * 2, ...; the second tensor of halves, the third of columns, on rank 0 only. Whole numbers. */
 static void trial_of_blocks(enum mt_coll_kind kind, bool even, enum mt_nccl_impl way, const int *all) {
     enum { TENSORS = 3, COLUMNS = 24, ROWS = 400, STRIDE = 32 };
     static const enum mt_type types[TENSORS] = {MT_F32, MT_BF16, MT_F32};

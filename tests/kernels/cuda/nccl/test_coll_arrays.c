@@ -1,4 +1,4 @@
-/* Collectives of tensors that lie apart, as arrays, on any number of ranks: threads stand for ranks, and a wire in
+/* Collectives of separate tensors, as arrays, on any number of ranks: threads act as ranks, and a wire in
  * memory for NCCL, which takes arrays only if all ranks bring as many, as long, with the same roots. Tensors divided by
  * rows and by columns, of other types, with gaps on some ranks; even blocks, uneven ones, a rank without any; a tensor
  * that is its own message on some ranks only. Whole numbers, so that sums are exact. */
@@ -38,7 +38,7 @@ static int64_t combine(const struct mt_coll *problem, const struct mt_comm_array
     return mine ? count : 0;
 }
 
-/* NCCL works in place where a rank's block lies where it belongs among all; else memory must lie apart. */
+/* NCCL works in place where a rank's block lies where it belongs among all; else memory must not overlap. */
 static void check_place(const struct mt_coll *problem, const struct mt_comm_arrays *a, int i) {
     int64_t count = a->count[i], whole = a->root || problem->kind == MT_ALL_REDUCE ? count : problem->n * count;
     bool gathers = problem->kind == MT_ALL_GATHER;

@@ -1,7 +1,7 @@
 /* Every operator that the CUDA device has, on random data of many shapes, against plain C in f64 on the same numbers;
  * exact kinds against plain C in their own type, bit by bit. Outputs and scratch are poisoned before, everything runs
  * twice and must give the same bits, whole values and boxes of them, with outputs apart and in the memory of inputs,
- * and no byte beside the outputs may change. All failures are listed, then a line for each kind.
+ * and no byte outside the outputs may change. All failures are listed, then a line for each kind.
  *
  *     test_cuda_operators [small] [KIND or TYPE...]     (small: tiny and ragged sizes only, for slow tools) */
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 enum { APART = 256 /* bytes of poison between tensors, at least */, MOST_TOLD = 5 /* failures of a kind */ };
 static const double limits[MT_NTYPES] = {[MT_F32] = 1e-5, [MT_BF16] = 1e-2, [MT_F16] = 2e-3};
 
-/* Sizes beside those of samples.h, by the letters there. */
+/* Sizes in addition to those of samples.h, by the letters there. */
 static const struct {
     const char *name;
     int64_t extent[sizeof size_letters - 1]; /* a b c k m n x y z e v s h d 3 */
@@ -48,8 +48,8 @@ struct trial {
     bool in_place;
 };
 
-static void told(const struct trial *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void told(const struct trial *t, const char *format, ...) {
+static void report_failure(const struct trial *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void report_failure(const struct trial *t, const char *format, ...) {
     struct tally *tally = &tallies[t->sample->spec->kind];
     if (++tally->failed > MOST_TOLD) return;
     va_list arguments;
@@ -105,7 +105,7 @@ static void take_outputs(const struct trial *t, struct image *image, const struc
 
 /* ---- running ---- */
 
-/* Runs on the device; `result` gets the arena afterwards. False: it was told why not, or it is not supported. */
+/* Runs on the device; `result` gets the arena afterwards. False: the reason was reported, or it is not supported. */
 static bool run_on_device(const struct trial *t, const struct image *before, struct image *result) {
     const struct sample *s = t->sample;
     struct mt_err err = MT_ERR_INIT;
@@ -115,14 +115,15 @@ static bool run_on_device(const struct trial *t, const struct image *before, str
         there[o].data = arena + before->at[o];
     }
     struct mt_call call = call_of(s->spec->kind, &s->spec->attr, &s->clock, s->nin, there, s->nout, there + s->nin);
-    if (mt_call_check(&call, &err)) return told(t, "%s", err.text), false;
+    if (mt_call_check(&call, &err)) return report_failure(t, "%s", err.text), false;
     const struct mt_backend *backend = mt_device_backend(device, &call);
     if (!backend || !backend->supports(&call)) {
         tallies[s->spec->kind].unsupported++;
         return false;
     }
     int64_t scratch_bytes = backend->scratch_bytes(&call), all_bytes = before->size_bytes + scratch_bytes + APART;
-    if (all_bytes > arena_bytes) return told(t, "wants %lld bytes of scratch", (long long)scratch_bytes), false;
+    if (all_bytes > arena_bytes)
+        return report_failure(t, "wants %lld bytes of scratch", (long long)scratch_bytes), false;
     if (scratch_bytes) call.scratch = arena + before->size_bytes;
     char *bytes = memset(mt_malloc((size_t)all_bytes), 0xff, (size_t)all_bytes);
     memcpy(bytes, before->bytes, (size_t)before->size_bytes);
@@ -135,9 +136,9 @@ static bool run_on_device(const struct trial *t, const struct image *before, str
     bool beyond = false;
     for (int64_t i = all_bytes - APART; i < all_bytes; i++) beyond = beyond || (unsigned char)bytes[i] != 0xff;
     if (st)
-        told(t, "%s", err.text);
+        report_failure(t, "%s", err.text);
     else if (beyond)
-        told(t, "writes beyond its scratch of %lld bytes", (long long)scratch_bytes);
+        report_failure(t, "writes beyond its scratch of %lld bytes", (long long)scratch_bytes);
     *result = *before;
     result->bytes = bytes;
     for (int o = 0; o < s->nin + s->nout; o++) result->t[o].data = bytes + before->at[o];
@@ -184,8 +185,8 @@ static void compare(const struct trial *t, const struct image *got, double **wan
             for (int64_t i = 0; i < n && at < 0; i++)
                 if (memcmp(&values[i], &want[o][i], sizeof(double))) at = i;
             if (at >= 0)
-                told(t, "output %d [%lld] of %lld is %.9g, and %.9g in plain C: not the same bits", o, (long long)at,
-                     (long long)n, values[at], want[o][at]);
+                report_failure(t, "output %d [%lld] of %lld is %.9g, and %.9g in plain C: not the same bits", o,
+                               (long long)at, (long long)n, values[at], want[o][at]);
         } else {
             double *bounded = memcpy(mt_malloc((size_t)(n + 1) * sizeof(double)), want[o], (size_t)n * sizeof(double));
             bound(y->type, bounded, n);
@@ -193,10 +194,10 @@ static void compare(const struct trial *t, const struct image *got, double **wan
             free(bounded);
             tally->worst[t->type] = fmax(tally->worst[t->type], off);
             if (!(off <= limit) && at >= 0)
-                told(t, "output %d is off by %.3g; [%lld] of %lld is %.9g, not %.9g", o, off, (long long)at,
-                     (long long)n, values[at], want[o][at]);
+                report_failure(t, "output %d is off by %.3g; [%lld] of %lld is %.9g, not %.9g", o, off, (long long)at,
+                               (long long)n, values[at], want[o][at]);
             else if (!(off <= limit))
-                told(t, "output %d is off by %.3g", o, off);
+                report_failure(t, "output %d is off by %.3g", o, off);
         }
         free(values);
     }
@@ -207,13 +208,13 @@ static void run_trial(const struct trial *t, double **want, double **same) {
     struct tally *tally = &tallies[t->sample->spec->kind];
     image_make(t, &before);
     if (before.size_bytes > arena_bytes) {
-        told(t, "is too large for the test's memory");
+        report_failure(t, "is too large for the test's memory");
     } else if (run_on_device(t, &before, &once)) {
         tally->calls++;
         compare(t, &once, want, false);
         if (same) compare(t, &once, same, true);
         if (run_on_device(t, &before, &twice)) {
-            if (memcmp(once.bytes, twice.bytes, (size_t)before.size_bytes)) told(t, "the second run differs");
+            if (memcmp(once.bytes, twice.bytes, (size_t)before.size_bytes)) report_failure(t, "the second run differs");
             free(twice.bytes);
         }
         take_outputs(t, &before, &once);
@@ -223,8 +224,8 @@ static void run_trial(const struct trial *t, double **want, double **same) {
             int operand = 0;
             for (int o = 0; o < t->sample->nin + t->sample->nout; o++)
                 if (before.at[o] <= i && before.at[o] >= before.at[operand]) operand = o;
-            told(t, "writes beside its outputs: byte %lld from operand %d on", (long long)(i - before.at[operand]),
-                 operand);
+            report_failure(t, "writes outside its outputs: byte %lld from operand %d on",
+                           (long long)(i - before.at[operand]), operand);
         }
         free(once.bytes);
     }
@@ -348,11 +349,11 @@ static void run_merged(const struct spec *spec, enum mt_type type) {
     if (spec->kind == MT_OP_sq_norm_add) { /* its sum is cut up otherwise */
         int64_t at = (char *)out[0].data - arena;
         double x = mt_type_load(MT_F32, apart + at, 0), y = mt_type_load(MT_F32, merged + at, 0);
-        if (!(fabs(x - y) <= 1e-6 * fabs(x))) told(&t, "%g, and %g one by one", y, x);
+        if (!(fabs(x - y) <= 1e-6 * fabs(x))) report_failure(&t, "%g, and %g one by one", y, x);
         memcpy(merged + at, apart + at, sizeof(float));
     }
     while (i < top && apart[i] == merged[i]) i++;
-    if (i < top) told(&t, "byte %lld is another than of calls one by one", (long long)i);
+    if (i < top) report_failure(&t, "byte %lld is another than of calls one by one", (long long)i);
     free(bytes), free(apart), free(merged);
 }
 

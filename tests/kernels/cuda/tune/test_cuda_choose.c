@@ -1,4 +1,4 @@
-/* The chooser, without a GPU: a class of made-up candidates, and a stream that says whether it is captured. */
+/* The chooser, without a GPU: a class of synthetic candidates, and a stream that says whether it is captured. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>

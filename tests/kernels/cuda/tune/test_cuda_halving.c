@@ -66,8 +66,8 @@ static void test_work(void) {
 
 static void test_default_stays(void) {
     double times_s[MOST];
-    struct machine alike = {.time_s = {1.000e-5, 0.996e-5, 1.003e-5}, .noise = 0, .seed = 3};
-    CHECK_EQ(race(&alike, 3, 1, times_s), 0);
+    struct machine equal = {.time_s = {1.000e-5, 0.996e-5, 1.003e-5}, .noise = 0, .seed = 3};
+    CHECK_EQ(race(&equal, 3, 1, times_s), 0);
     struct machine better = {.time_s = {1.00e-5, 0.95e-5, 1.003e-5}, .noise = 0, .seed = 3};
     CHECK_EQ(race(&better, 3, 1, times_s), 1);
     CHECK_NEAR(times_s[1], 0.95e-5, 1e-12);

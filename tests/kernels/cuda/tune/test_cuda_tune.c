@@ -83,7 +83,7 @@ static void find_two(int unused) {
     CHECK(!tune_find("on", NULL) && !tune_find("one ", NULL));
 }
 
-/* The first to keep is right, unless what it kept is known to be of no use. */
+/* The first to keep is right, unless what it kept is known to be invalid. */
 static void keep_again(int unused) {
     (void)unused;
     CHECK_TEXT(keep("one", "rows=8", 1e-5, NULL), "rows=4");
@@ -160,7 +160,7 @@ static void test_damaged(void) {
 
 enum { WRITERS = 4, KEYS = 15 };
 
-/* Keys of its own, and ones that all writers keep: they must be told the same. */
+/* Keys of its own, and ones that all writers keep: they must find the same. */
 static void write_many(int writer) {
     char key[40], value[40];
     for (int i = 0; i < KEYS; i++) {
@@ -169,7 +169,7 @@ static void write_many(int writer) {
         CHECK_TEXT(keep(key, value, 1, NULL), value);
         snprintf(key, sizeof key, "shared %d", i);
         const char *kept = keep(key, value, 1, NULL);
-        snprintf(key, sizeof key, "told %d shared %d", writer, i);
+        snprintf(key, sizeof key, "own %d shared %d", writer, i);
         CHECK_TEXT(keep(key, kept, 1, NULL), kept);
     }
 }
@@ -186,7 +186,7 @@ static void read_many(int unused) {
             snprintf(value, sizeof value, "%d", w * 1000 + i);
             CHECK(tune_find(key, NULL), "%s is lost", key);
             CHECK_TEXT(tune_find(key, NULL), value);
-            snprintf(key, sizeof key, "told %d shared %d", w, i);
+            snprintf(key, sizeof key, "own %d shared %d", w, i);
             CHECK(tune_find(key, NULL), "%s is lost", key);
             CHECK_TEXT(tune_find(key, NULL), shared);
         }
@@ -282,12 +282,12 @@ static void test_import(void) {
 }
 
 /* A process that holds the lock and does not go on is not waited for for ever: CTest sees whether it is. */
-static void hold_lock(int told) {
+static void hold_lock(int ready) {
     char name[120];
     snprintf(name, sizeof name, "%s.lock", path);
     int fd = open(name, O_RDWR | O_CREAT, 0666);
     CHECK(fd >= 0 && !flock(fd, LOCK_EX));
-    CHECK_EQ(write(told, "", 1), 1);
+    CHECK_EQ(write(ready, "", 1), 1);
     for (;;) pause();
 }
 

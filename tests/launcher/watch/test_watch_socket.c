@@ -1,5 +1,5 @@
 /* Notes of the watch over a real socket, whole, in pieces, and from strangers; and the clock of time awake. */
-#include "launcher/watch/link.h"
+#include "launcher/watch/socket.h"
 
 #include <poll.h>
 #include <stdio.h>

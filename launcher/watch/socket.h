@@ -2,8 +2,8 @@
  *
  * A message is the structure itself: all ranks run one version on machines of one byte order, which the magic number
  * checks. Nothing here blocks. */
-#ifndef MT_LAUNCHER_WATCH_LINK_H
-#define MT_LAUNCHER_WATCH_LINK_H
+#ifndef MT_LAUNCHER_WATCH_SOCKET_H
+#define MT_LAUNCHER_WATCH_SOCKET_H
 
 #include <netinet/in.h>
 #include <stdbool.h>

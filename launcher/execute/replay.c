@@ -82,8 +82,7 @@ static enum mt_status sync_all(struct mt_executor *ex, const struct replay *run,
 
 static double operand_bytes(const struct mt_linstr *c) {
     int64_t bytes = 0;
-    for (int k = 0; k < c->nin + c->nout; k++)
-        bytes += mt_tensor_count(&c->tensor[k]) * mt_type_size(c->tensor[k].type);
+    for (int k = 0; k < c->nin + c->nout; k++) bytes += mt_tensor_bytes(&c->tensor[k]);
     return (double)bytes;
 }
 

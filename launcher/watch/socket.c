@@ -1,10 +1,9 @@
 /* Sockets for messages. Rank 0 listens on all its addresses, IPv6 too where the kernel has it, and publishes them all;
- * the others try them all. A random token tells its listener from a stranger on the same port. */
-#include "launcher/watch/link.h"
+ * the others try them all. A random token distinguishes its listener from another program's on the same port. */
+#include "launcher/watch/socket.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <inttypes.h>
 #include <net/if.h>

@@ -25,7 +25,7 @@ struct bench_call {
 };
 
 static int64_t padded(const struct mt_tensor *t) {
-    return (mt_tensor_count(t) * mt_type_size(t->type) + ALIGN - 1) / ALIGN * ALIGN;
+    return (mt_tensor_bytes(t) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 static const struct mt_tensor *operand(const struct mt_call *call, int i) {
