@@ -26,7 +26,18 @@ static struct {
 } table = {.lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP};
 
 static _Thread_local bool defaults_only;
-static _Thread_local const struct cuda_choices *measuring;
+/* The classes that this thread measures, the innermost first. */
+struct measuring {
+    const struct cuda_choices *class;
+    const struct measuring *outer;
+};
+static _Thread_local const struct measuring *measuring;
+
+static bool is_measured(const struct cuda_choices *class) {
+    const struct measuring *m = measuring;
+    while (m && m->class != class) m = m->outer;
+    return m != NULL;
+}
 
 bool cuda_defaults_only(bool only) {
     bool was = defaults_only;
@@ -80,10 +91,10 @@ static void measure(const struct cuda_choices *class, void *job, const char *key
     char text[CUDA_CHOICE_TEXT];
     struct tune_facts facts = {0};
     struct mt_err err = MT_ERR_INIT;
-    const struct cuda_choices *was = measuring;
-    measuring = class;
+    const struct measuring inner = {class, measuring};
+    measuring = &inner;
     enum mt_status st = class->measure(job, key, choice, &facts, &err);
-    measuring = was;
+    measuring = inner.outer;
     class->text(job, key, choice, text);
     if (st) {
         mt_log(MT_LOG_WARN, "%s: not measured, \"%.30s\" is taken: %s", key, text, err.text);
@@ -108,7 +119,7 @@ static enum mt_status decide(const struct cuda_choices *class, void *job, bool u
     *final = may_measure;
     if (may_measure)
         measure(class, job, key, kept, choice);
-    else if (measuring != class)
+    else if (!is_measured(class))
         mt_log(MT_LOG_WARN, "%s: captured before it was measured, with the default", key);
     return MT_OK;
 }
@@ -120,7 +131,7 @@ enum mt_status cuda_choose(const struct cuda_choices *class, const struct cuda_q
     enum mt_status st = cuda_untuned(&untuned, err);
     if (st) return st;
     CUDA_TRY(cuStreamIsCapturing(queue->stream, &capture), err, "cuStreamIsCapturing");
-    bool may_measure = capture == CU_STREAM_CAPTURE_STATUS_NONE && measuring != class;
+    bool may_measure = capture == CU_STREAM_CAPTURE_STATUS_NONE && !is_measured(class);
     uint64_t hash = mt_hash64(id, class->id_bytes, 0);
     pthread_mutex_lock(&table.lock);
     const struct known *k = find(class, hash, id, untuned);

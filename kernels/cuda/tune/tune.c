@@ -33,7 +33,7 @@ static struct {
     pthread_mutex_t lock;
     struct mt_arena arena;
     struct entry *buckets[NBUCKETS];
-    unsigned epoch;   /* values that were changed */
+    unsigned epoch;   /* values that were changed, and keys that imports added */
     uint64_t changes; /* and those that are new */
     uint64_t imports;
     bool loaded;
