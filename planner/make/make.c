@@ -20,9 +20,9 @@ static void decide(const struct mt_plan_request *q, struct mt_plan *p) {
     const struct mt_decisions *fixed = &q->fixed.decisions;
     struct mt_decisions *d = &p->decisions;
     *d = mt_decisions_copy(fixed, &p->arena);
-    mt_decisions_complete_rows(d, &p->arena);
     if (d->sync < 0) d->sync = mt_decisions_shard_state(d) ? MT_SYNC_REDUCE_SCATTER : MT_SYNC_ALL_REDUCE;
     if (d->start < 0) d->start = mt_plan_default_start(q->device);
+    mt_decisions_complete(d, &p->arena);
     if (d->bucket_bytes < 0) d->bucket_bytes = q->device && !strcmp(q->device, "cuda") ? 64 << 20 : 4 << 20;
     d->gradient_wire = mt_plan_wire(p);
     d->nalgorithms = MT_NCOLLS;

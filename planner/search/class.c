@@ -157,12 +157,13 @@ static void add_structure(struct mt_searching *s, const struct mt_decisions *row
     struct search_structure *one = &s->structures[s->nstructures++];
     struct mt_decisions *d = &one->decisions;
     const struct mt_decisions *fixed = &s->search->fixed.decisions;
-    *d = *rows;
+    *d = *fixed;
+    d->rules = rows->rules, d->nrules = rows->nrules;
+    d->storage = rows->storage, d->nstorage = rows->nstorage;
     d->nalgorithms = 0;
     d->sync = sync;
-    d->start = fixed->start < 0 ? mt_plan_default_start(s->plan->device) : fixed->start;
-    d->gradient_wire = fixed->gradient_wire;
-    mt_decisions_complete_rows(d, &s->arena);
+    if (d->start < 0) d->start = mt_plan_default_start(s->plan->device);
+    mt_decisions_complete(d, &s->arena);
     one->by_batch = s->nranks == 1 || all_by_batch(d);
     one->what = mt_arena_printf(&s->arena, "state %s, %s", where, mt_sync_names[sync]);
 }

@@ -89,7 +89,7 @@ static bool equal_shares(const struct mt_searching *s, const struct search_candi
                          const struct search_candidate *b) {
     size_t n = (size_t)s->nranks;
     return a->work == b->work && a->decisions.bucket_bytes == b->decisions.bucket_bytes &&
-           a->decisions.start == b->decisions.start && !memcmp(a->batch, b->batch, n * sizeof(int64_t)) &&
+           mt_decisions_same_values(&a->decisions, &b->decisions) && !memcmp(a->batch, b->batch, n * sizeof(int64_t)) &&
            !memcmp(a->micro, b->micro, n * sizeof(int64_t)) &&
            !memcmp(a->storage, b->storage, n * (size_t)s->nlabels * sizeof(int64_t));
 }

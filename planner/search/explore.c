@@ -332,7 +332,7 @@ static enum mt_status evaluate_last(struct mt_searching *s) {
         int64_t bucket_bytes = c->decisions.bucket_bytes;
         c->decisions = s->structures[i].decisions;
         c->decisions.bucket_bytes = fixed->decisions.bucket_bytes < 0 ? last->decisions.bucket_bytes : bucket_bytes;
-        if (fixed->decisions.start < 0) c->decisions.start = last->decisions.start;
+        mt_decisions_take(&c->decisions, &last->decisions, &fixed->decisions);
     }
     if (!c->work) return s->ncandidates--, MT_OK;
     enum mt_status st = search_evaluate(s, c);

@@ -94,8 +94,11 @@ struct mt_decisions mt_decisions_copy(const struct mt_decisions *from, struct mt
     return to;
 }
 
-void mt_decisions_complete_rows(struct mt_decisions *d, struct mt_arena *arena) {
+void mt_decisions_complete(struct mt_decisions *d, struct mt_arena *arena) {
     static const struct mt_rule_row by_batch = {"*", MT_OPERATORS_SPLIT, "batch"};
+    for (int i = 0; i < MT_NDECISIONS; i++)
+        if (mt_decision_get(d, (enum mt_decision_id)i) < 0)
+            mt_decision_set(d, (enum mt_decision_id)i, mt_decision_table[i].omitted);
     if (!d->nrules) d->rules = mt_arena_memdup(arena, &by_batch, sizeof by_batch), d->nrules = 1;
     for (int i = 0; i < d->nstorage; i++)
         if (!strcmp(d->storage[i].pattern, "*")) return;
@@ -103,6 +106,19 @@ void mt_decisions_complete_rows(struct mt_decisions *d, struct mt_arena *arena) 
     if (d->nstorage) memcpy(rows, d->storage, (size_t)d->nstorage * sizeof *rows);
     rows[d->nstorage++] = (struct mt_storage_row){"*", MT_STATE_REPLICATED};
     d->storage = rows;
+}
+
+void mt_decisions_take(struct mt_decisions *d, const struct mt_decisions *from, const struct mt_decisions *fixed) {
+    for (int i = 0; i < MT_NDECISIONS; i++)
+        if (mt_decision_get(fixed, (enum mt_decision_id)i) < 0)
+            mt_decision_set(d, (enum mt_decision_id)i, mt_decision_get(from, (enum mt_decision_id)i));
+}
+
+bool mt_decisions_same_values(const struct mt_decisions *a, const struct mt_decisions *b) {
+    bool same = true;
+    for (int i = 0; i < MT_NDECISIONS; i++)
+        same &= mt_decision_get(a, (enum mt_decision_id)i) == mt_decision_get(b, (enum mt_decision_id)i);
+    return same;
 }
 
 bool mt_decisions_shard_state(const struct mt_decisions *d) {

@@ -94,12 +94,18 @@ enum mt_status mt_decisions_check(const struct mt_decisions *d, struct mt_err *e
 /* With rows and strings of its own. */
 struct mt_decisions mt_decisions_copy(const struct mt_decisions *from, struct mt_arena *arena);
 
-/* The rows that are there where nobody gives any: operators split by "batch"; parameters that no row catches are
- * replicated. */
-void mt_decisions_complete_rows(struct mt_decisions *d, struct mt_arena *arena);
+/* What is there where nobody decides: operators split by "batch"; parameters that no row catches are replicated; a
+ * decision that the plan may omit has its `omitted` value. Other decisions stay unset. */
+void mt_decisions_complete(struct mt_decisions *d, struct mt_arena *arena);
 
 /* Whether some storage row is MT_STATE_SPLIT. */
 bool mt_decisions_shard_state(const struct mt_decisions *d);
+
+/* The value of `from` for each decision of decisions.def that is unset in `fixed`. */
+void mt_decisions_take(struct mt_decisions *d, const struct mt_decisions *from, const struct mt_decisions *fixed);
+
+/* The same values of all decisions of decisions.def. */
+bool mt_decisions_same_values(const struct mt_decisions *a, const struct mt_decisions *b);
 
 /* The same rule rows, storage rows and sync. */
 bool mt_decisions_same_rows(const struct mt_decisions *a, const struct mt_decisions *b);

@@ -38,7 +38,7 @@ static struct mt_plan *plan_for(const struct mt_cluster *cluster, const char *mo
     p->nsplits = 1;
     p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, mt_new(&p->arena, int64_t, n)};
     for (int r = 0; r < n; r++) p->splits[0].sizes[r] = p->micro[r] = samples;
-    mt_decisions_complete_rows(&p->decisions, &p->arena);
+    mt_decisions_complete(&p->decisions, &p->arena);
     p->decisions.storage[0].state = split ? MT_STATE_SPLIT : MT_STATE_REPLICATED;
     p->decisions.sync = split ? MT_SYNC_REDUCE_SCATTER : MT_SYNC_ALL_REDUCE;
     p->decisions.bucket_bytes = 25 << 20;

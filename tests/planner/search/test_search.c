@@ -102,7 +102,7 @@ static double priced(const struct setting *s, const struct by_hand *hand) {
     memcpy(p->micro, hand->batch, (size_t)p->nranks * sizeof(int64_t));
     p->decisions.nstorage = 1;
     p->decisions.storage = &(struct mt_storage_row){"*", hand->state};
-    mt_decisions_complete_rows(&p->decisions, &p->arena);
+    mt_decisions_complete(&p->decisions, &p->arena);
     p->decisions.sync = hand->sync;
     p->decisions.start = mt_plan_default_start(p->device);
     p->decisions.bucket_bytes = hand->bucket_bytes;

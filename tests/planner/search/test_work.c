@@ -148,7 +148,7 @@ static struct mt_plan *plan_of(const struct mt_graph *g, enum mt_state state, en
     p->decisions.nstorage = 1;
     p->decisions.storage =
         mt_arena_memdup(&p->arena, &(struct mt_storage_row){"*", state}, sizeof *p->decisions.storage);
-    mt_decisions_complete_rows(&p->decisions, &p->arena);
+    mt_decisions_complete(&p->decisions, &p->arena);
     p->decisions.sync = sync;
     p->decisions.bucket_bytes = bucket_bytes;
     return p;
