@@ -29,7 +29,7 @@ enum attention_impl_id {
 #undef IMPL
     ATTENTION_NIMPLS
 };
-#define IMPL(name) extern const struct attention_impl attention_impl_##name;
+#define IMPL(name) extern __attribute__((visibility("hidden"))) const struct attention_impl attention_impl_##name;
 #include "kernels/cuda/attention/implementations.def"
 #undef IMPL
 extern const struct attention_impl *const attention_impls[ATTENTION_NIMPLS];

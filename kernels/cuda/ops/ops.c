@@ -2,7 +2,8 @@
  * attention/ and gemm/ have the others. */
 #include "kernels/cuda/driver/driver.h"
 
-#define MT_OP(kind, ...) extern const struct cuda_op cuda_##kind;
+/* Hidden: a kind without its row fails to link. */
+#define MT_OP(kind, ...) extern __attribute__((visibility("hidden"))) const struct cuda_op cuda_##kind;
 #include "kernels/op/ops.def"
 #undef MT_OP
 
