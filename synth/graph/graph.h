@@ -75,6 +75,7 @@ struct mt_op {
     const char *name; /* "h.0.mlp.c_fc", "h.0.mlp.c_fc/grad_w": unique */
     enum mt_op_role role;
     int forward; /* backward: the forward operator of its bundle; update: the parameter; else -1 */
+    bool cheap;  /* MT_RECOMPUTE_POINTWISE computes it again (class.h) */
     struct mt_attr attr;
     int nin, nout;
     int in[MT_MAX_IN], out[MT_MAX_OUT];

@@ -18,14 +18,9 @@
 
 enum { KEPT = -1, DROPPED = -2 };
 
-static bool pointwise(enum mt_op_kind kind) {
-    /* Their gradients read their inputs, so that these are kept in any case. */
-    return kind == MT_OP_gelu || kind == MT_OP_relu || kind == MT_OP_norm_apply;
-}
-
 static void drop_pointwise(struct mt_graph *g) {
     for (int i = 0; i < g->nops; i++)
-        for (int o = 0; o < g->ops[i].nout && pointwise(g->ops[i].kind); o++) g->recomputed[g->ops[i].out[o]] = DROPPED;
+        for (int o = 0; o < g->ops[i].nout && g->ops[i].cheap; o++) g->recomputed[g->ops[i].out[o]] = DROPPED;
 }
 
 static double value_bytes(const struct mt_graph *g, int value) {

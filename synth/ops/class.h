@@ -18,6 +18,7 @@ struct mt_vjp;
 struct mt_op_class {
     /* The role of an index; null: MAP where every output has it, else SUM. */
     enum mt_index_role (*role)(const struct mt_op *op, int index);
+    bool cheap; /* backward may compute it again at little cost; its gradient reads its inputs, which are so kept */
     unsigned linear[3]; /* the linear sets (mt_op_linear_sets): inputs as bits, up to the first 0 */
     /* The number of points that the flops of ops.def are multiplied by; null: the product of all extents. */
     double (*points)(const struct mt_op *op, const int64_t *extent);

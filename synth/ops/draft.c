@@ -44,6 +44,7 @@ int mt_draft_end(struct mt_draft *draft) {
     struct mt_op *op = &draft->op;
     for (int i = 0; i < op->nin && draft->graph->role == MT_ROLE_BACKWARD; i++)
         op->in[i] = mt_graph_recomputed(draft->graph, op->in[i]);
+    op->cheap = mt_op_class(op->kind)->cheap;
     mt_graph_op(draft->graph, draft->name, op);
     return op->out[0];
 }

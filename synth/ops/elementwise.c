@@ -79,9 +79,9 @@ static void cast_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
 }
 
 const struct mt_op_class mt_op_class_add = {.linear = {1u << 0 | 1u << 1}, .vjp = add_vjp};
-const struct mt_op_class mt_op_class_gelu = {.vjp = gelu_vjp};
+const struct mt_op_class mt_op_class_gelu = {.cheap = true, .vjp = gelu_vjp};
 const struct mt_op_class mt_op_class_gelu_grad = {.linear = {1u << 0}};
-const struct mt_op_class mt_op_class_relu = {.vjp = relu_vjp};
+const struct mt_op_class mt_op_class_relu = {.cheap = true, .vjp = relu_vjp};
 const struct mt_op_class mt_op_class_relu_grad = {.linear = {1u << 0}};
 const struct mt_op_class mt_op_class_dropout = {.linear = {1u << 0}, .vjp = dropout_vjp};
 const struct mt_op_class mt_op_class_cast = {.linear = {1u << 0}, .vjp = cast_vjp};

@@ -107,7 +107,7 @@ static void norm_apply_vjp(struct mt_vjp *vjp, const struct mt_op *op) {
 }
 
 const struct mt_op_class mt_op_class_norm_sqdev = {0};
-const struct mt_op_class mt_op_class_norm_apply = {.linear = {1u << 3 | 1u << 4}, .vjp = norm_apply_vjp};
+const struct mt_op_class mt_op_class_norm_apply = {.cheap = true, .linear = {1u << 3 | 1u << 4}, .vjp = norm_apply_vjp};
 const struct mt_op_class mt_op_class_norm_dots = {.linear = {1u << 0}};
 const struct mt_op_class mt_op_class_norm_grad = {.linear = {1u << 0 | 1u << 5 | 1u << 6}};
 const struct mt_op_class mt_op_class_norm_param_grad = {.linear = {1u << 0}};
