@@ -29,6 +29,10 @@ while IFS=: read -r file line include; do
   edges+="${file%/*} ${target%/*}"$'\n'
 done < <(xargs grep -nE '^ *# *include "' <<<"$sources")
 
+# The wall: what proves a program shares nothing with what made it.
+walls=$(grep -E '^synth/check[^ ]* synth/builder|^synth/builder[^ ]* synth/check' <<<"$edges" | sort -u)
+[ -z "$walls" ] || { echo "the checker and the builder must not include each other: $walls"; failed=1; }
+
 # A pair of equal names is a node to tsort, not an edge.
 if ! loops=$(sort -u <<<"$edges" | tsort 2>&1 >/dev/null); then
   echo "subfolders include each other in a circle:"; echo "$loops"; failed=1
@@ -53,6 +57,10 @@ only glpk.h planner/lp/glpk.c
 only hwloc.h profiler/measure/topology.c
 only dnnl 'kernels/cpu/*'
 only cuda 'kernels/cuda/*'
+only cudnn 'kernels/cuda/*'
+only cublas 'kernels/cuda/*'
+only nvrtc.h 'kernels/cuda/*'
+only pmix 'launcher/watch/*'
 only nccl.h 'kernels/cuda/*'
 only jansson.h 'kernels/base/*'
 only xxhash.h 'kernels/base/*'

@@ -107,6 +107,7 @@ static enum mt_status read_entry(struct mt_json entry, const char **value, struc
 static void take_entry(const char *key, const char *value, const struct tune_facts *facts, bool import) {
     struct entry *e = find(key);
     if (e && e->import && (!import || e->import == table.imports)) return;
+    if (!e && import) table.epoch++; /* what was not found before may be here now */
     e = put(key, value, facts);
     if (import) e->import = table.imports;
 }

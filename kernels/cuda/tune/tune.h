@@ -42,7 +42,8 @@ char *tune_export(const char *prefix, size_t *length);
 uint64_t tune_hash(const char *prefix);
 
 /* Import what processes have exported: the value of the first text that has a key replaces ours. Keys must begin with
- * `prefix`; on failure nothing is imported. The epoch changes with each value that is replaced by another one. */
+ * `prefix`; on failure nothing is imported. The epoch changes with each value that is new
+ * or replaced by another one. */
 enum mt_status tune_import(int count, const char *const *texts, const size_t *lengths, const char *prefix,
                            struct mt_err *err);
 unsigned tune_epoch(void);

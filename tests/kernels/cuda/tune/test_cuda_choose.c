@@ -177,6 +177,24 @@ static void test_capture(void) {
     CHECK_EQ(measured, 1);
 }
 
+/* Another process's value for what could not be measured here yet, or never could. */
+static void test_new_key(void) {
+    static const char text[] = "{\"format\": \"motley-tuning\", \"version\": 2, \"entries\": {"
+                               "\"no GPU | later\": {\"value\": \"number=3\", \"time_s\": 1e-6},"
+                               "\"no GPU | fails\": {\"value\": \"number=1\", \"time_s\": 1e-6}}}";
+    const char *texts[] = {text};
+    const size_t lengths[] = {sizeof text - 1};
+    struct mt_err err = MT_ERR_INIT;
+    captured = true;
+    CHECK_EQ(number("later", 2), 0);
+    CHECK_OK(tune_import(1, texts, lengths, "no GPU", &err), err);
+    CHECK_EQ(number("later", 2), 3);
+    captured = false;
+    measured = 0;
+    CHECK_EQ(number("fails", -1), 1);
+    CHECK_EQ(measured, 0);
+}
+
 static void test_wrong_value(void) {
     measured = 0;
     keep("wrong", "number=77");
@@ -236,6 +254,7 @@ int main(void) {
     test_wrong_value();
     test_failure();
     test_nested();
+    test_new_key();
     test_defaults();
     for (int i = 0; i < 2; i++) {
         snprintf(path, sizeof path, "%s/tuning.json%s", folder, i ? ".lock" : "");
