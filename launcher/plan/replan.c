@@ -1,6 +1,7 @@
 /* Replanning: the run and its plan are read, the plan is made again, and the gain is printed. */
 #include <string.h>
 
+#include "kernels/base/file.h"
 #include "kernels/base/log.h"
 #include "kernels/base/text/table.h"
 #include "kernels/base/text/units.h"
@@ -118,6 +119,7 @@ static enum mt_status plan_again(const struct replanning *a, struct mt_plan **pl
     for (int r = 0; r < nranks; r++) compute_s[r] = measured_s(a, r);
     if (f->opened) {
         if (!(st = same_devices(a, f->opened)) &&
+            !(st = f->cluster_out ? mt_file_writable(f->cluster_out, a->err) : MT_OK) &&
             !(st = mt_replan_cluster(a->old, &seen, f->opened, f->limit_s, &re, a->err)) &&
             !(st = keep_cluster(a, re.cluster)))
             mt_plan_print_found(re.found.plan, &re.found.report, a->remarks);

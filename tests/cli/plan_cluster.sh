@@ -11,6 +11,10 @@ figure() { sed -n "s/.*\"$2\": \([0-9.e-]*\).*/\1/p" "$1" | head -1; }
 atmost() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > 0 && a <= b * (1 + 1e-9)) }'; }
 sizes() { sed -n 's/.*"name": "batch".*"sizes": \[\(.*\)\]}.*/\1/p' "$1" | tr -d ' '; }
 
+if [ ! -f "$(dirname "$MOTLEY")/motley_glpk.so" ]; then
+  echo "skipped: built without GLPK"
+  exit 77
+fi
 $MOTLEY plan --cluster "$cluster" $job -o plan.json >said.txt
 grep -q '^plan.json: 3 ranks, [0-9a-f]\{32\}$' said.txt || fail "$(cat said.txt)"
 grep -q '^predicted  .* a step (.* to .*), .* tokens/s; nominal' said.txt || fail "$(cat said.txt)"
