@@ -43,6 +43,7 @@ struct job {
     const char *key;         /* null: only one candidate */
     int winner;              /* -1: it cannot be measured */
     const struct job *inner; /* is chosen for within the measurement */
+    bool other;              /* of the second class */
 };
 
 static int measured, listed;
@@ -81,28 +82,30 @@ static enum mt_status job_measure(void *job, const char *key, void *choice, stru
     (void)key;
     measured++;
     CHECK_EQ(*(int *)choice, 0);
-    if (j->inner) CHECK_EQ(choose(j->inner), 0);
+    if (j->inner) CHECK_EQ(choose(j->inner), j->inner->other ? j->inner->winner : 0);
     if (j->winner < 0) return mt_fail(err, MT_ESYSTEM, "the GPU is on fire");
     *(int *)choice = j->winner;
     facts->time_s = 1e-6;
     return MT_OK;
 }
 
-static const struct cuda_choices class = {sizeof(int), sizeof(int), job_key,    job_first,
-                                          job_text,    job_parse,   job_measure};
+static const struct cuda_choices classes[2] = {
+    {sizeof(int), sizeof(int), job_key, job_first, job_text, job_parse, job_measure},
+    {sizeof(int), sizeof(int), job_key, job_first, job_text, job_parse, job_measure}};
 
 /* Jobs of one key have one id. */
 static int choose(const struct job *job) {
     struct job copy = *job;
     struct mt_err err = MT_ERR_INIT;
-    int id = 0, choice = -1;
-    for (const char *c = job->key; c && *c; c++) id = 31 * id + *c;
-    CHECK_OK(cuda_choose(&class, &queue, &id, &copy, &choice, &err), err);
+    unsigned id = 0;
+    int choice = -1;
+    for (const char *c = job->key; c && *c; c++) id = 31 * id + (unsigned char)*c;
+    CHECK_OK(cuda_choose(&classes[job->other], &queue, &id, &copy, &choice, &err), err);
     return choice;
 }
 
 static int number(const char *key, int winner) {
-    return choose(&(struct job){key, winner, NULL});
+    return choose(&(struct job){key, winner, NULL, false});
 }
 
 static const char *kept(const char *key) {
@@ -215,17 +218,23 @@ static void test_failure(void) {
 }
 
 static void test_nested(void) {
-    const struct job inner = {"inner", 3, NULL}, outer = {"outer", 2, &inner};
+    const struct job inner = {"inner", 3, NULL, false}, outer = {"outer", 2, &inner, false};
     measured = 0;
     CHECK_EQ(choose(&outer), 2);
     CHECK_EQ(measured, 1);
     CHECK_EQ(choose(&inner), 3);
     CHECK_EQ(measured, 2);
+    /* a measurement within one of another class within one of its own */
+    const struct job last = {"last", 3, NULL, false}, middle = {"middle", 2, &last, true},
+                     first = {"first", 1, &middle, false};
+    CHECK_EQ(choose(&first), 1);
+    CHECK_EQ(measured, 4);
+    CHECK_EQ(choose(&last), 3);
 }
 
 static void test_defaults(void) {
     struct mt_err err = MT_ERR_INIT;
-    struct job job = {"a", 3, NULL};
+    struct job job = {"a", 3, NULL, false};
     int id = 0, choice;
     measured = 0;
     CHECK(!cuda_defaults_only(true));
@@ -235,7 +244,7 @@ static void test_defaults(void) {
     setenv("MOTLEY_TUNE", "off", 1);
     CHECK_EQ(number("new", 3), 0);
     setenv("MOTLEY_TUNE", "perhaps", 1);
-    CHECK_EQ(cuda_choose(&class, &queue, &id, &job, &choice, &err), MT_EINPUT);
+    CHECK_EQ(cuda_choose(&classes[0], &queue, &id, &job, &choice, &err), MT_EINPUT);
     unsetenv("MOTLEY_TUNE");
     CHECK_EQ(measured, 0);
     CHECK_EQ(number("new", 3), 3);
