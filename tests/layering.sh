@@ -44,6 +44,12 @@ while read -r count folder; do
   [ "$count" -le 20 ] || { echo "$folder: $count files; divide it into families of at most 20"; failed=1; }
 done < <(sed 's|/[^/]*$||' <<<"$sources" | sort | uniq -c)
 
+# What crosses files begins with mt_; modules have words of their own, as their symbols stay inside.
+while IFS= read -r line; do
+  [ -z "$line" ] || { echo "$line: functions that cross files begin with mt_"; failed=1; }
+done < <(grep '\.h$' <<<"$sources" | grep -vE '^kernels/(cuda|cpu/onednn)/' |
+  xargs grep -nE '^(const )?(enum |struct |unsigned )?[a-z_0-9]+ \**[a-z][a-z0-9_]*\(' | grep -vE '[ *]mt_[a-z0-9_]+\(')
+
 only() { # header, places where it may be included
   local header=$1; shift
   while IFS=: read -r file line _; do

@@ -191,7 +191,7 @@ enum mt_status mt_doctor_run(const struct mt_doctor_options *options, int *failu
     if (st) return st;
     if (doctor_on_gpus(&d)) {
         mt_watch_phase(MT_WATCH_SLOW, "examining GPUs");
-        doctor_observe_gpus(&mine);
+        mt_doctor_observe_gpus(&mine);
     }
     mt_watch_phase(MT_WATCH_SLOW, "comparing clocks");
     compare_clocks(rank, d.nranks, &mine);

@@ -66,7 +66,7 @@ static void observe_own(struct mt_doctor_gpu *g) {
     mt_device_close(device);
 }
 
-void doctor_observe_gpus(struct mt_doctor_rank *mine) {
+void mt_doctor_observe_gpus(struct mt_doctor_rank *mine) {
     struct mt_doctor_gpu *g = &mine->gpu;
     struct mt_err err = MT_ERR_INIT;
     int rank;

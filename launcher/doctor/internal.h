@@ -15,12 +15,12 @@ struct doctor_finding {
 };
 
 /* Add to a finding. A worse level replaces what was said; a better one is ignored. */
-void doctor_say(struct doctor_finding *f, enum doctor_level level, const char *remedy, const char *format, ...)
+void mt_doctor_say(struct doctor_finding *f, enum doctor_level level, const char *remedy, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-bool doctor_is_first(const struct mt_doctor *d, int r); /* r is the first rank of its host */
-int doctor_count_on_host(const struct mt_doctor *d, int r);
-int doctor_count_hosts(const struct mt_doctor *d);
+bool mt_doctor_is_first(const struct mt_doctor *d, int r); /* r is the first rank of its host */
+int mt_doctor_count_on_host(const struct mt_doctor *d, int r);
+int mt_doctor_count_hosts(const struct mt_doctor *d);
 
 static inline bool doctor_on_gpus(const struct mt_doctor *d) {
     return !strcmp(d->options->device, "cuda");
@@ -29,15 +29,15 @@ static inline bool doctor_on_gpus(const struct mt_doctor *d) {
 /* ---- gpu.c ---- */
 
 /* Collective: fill mine->gpu. */
-void doctor_observe_gpus(struct mt_doctor_rank *mine);
+void mt_doctor_observe_gpus(struct mt_doctor_rank *mine);
 
 /* ---- judge_gpu.c ---- */
-void doctor_judge_driver(const struct mt_doctor *d, struct doctor_finding *f);
-void doctor_judge_libraries(const struct mt_doctor *d, struct doctor_finding *f);
-void doctor_judge_gpus(const struct mt_doctor *d, struct doctor_finding *f);
-void doctor_judge_precision(const struct mt_doctor *d, struct doctor_finding *f);
-void doctor_judge_gpu_memory(const struct mt_doctor *d, struct doctor_finding *f);
-void doctor_judge_peers(const struct mt_doctor *d, struct doctor_finding *f);
-void doctor_judge_interfaces(const struct mt_doctor *d, struct doctor_finding *f);
+void mt_doctor_judge_driver(const struct mt_doctor *d, struct doctor_finding *f);
+void mt_doctor_judge_libraries(const struct mt_doctor *d, struct doctor_finding *f);
+void mt_doctor_judge_gpus(const struct mt_doctor *d, struct doctor_finding *f);
+void mt_doctor_judge_precision(const struct mt_doctor *d, struct doctor_finding *f);
+void mt_doctor_judge_gpu_memory(const struct mt_doctor *d, struct doctor_finding *f);
+void mt_doctor_judge_peers(const struct mt_doctor *d, struct doctor_finding *f);
+void mt_doctor_judge_interfaces(const struct mt_doctor *d, struct doctor_finding *f);
 
 #endif

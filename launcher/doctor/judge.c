@@ -10,7 +10,7 @@
 #include "kernels/base/text/units.h"
 #include "launcher/doctor/internal.h"
 
-void doctor_say(struct doctor_finding *f, enum doctor_level level, const char *remedy, const char *format, ...) {
+void mt_doctor_say(struct doctor_finding *f, enum doctor_level level, const char *remedy, const char *format, ...) {
     size_t used = level > f->level ? 0 : strlen(f->text);
     if (level < f->level) return;
     va_list args;
@@ -22,21 +22,21 @@ void doctor_say(struct doctor_finding *f, enum doctor_level level, const char *r
     snprintf(f->remedy, DOCTOR_SAID, "%s", remedy ? remedy : "");
 }
 
-bool doctor_is_first(const struct mt_doctor *d, int r) {
+bool mt_doctor_is_first(const struct mt_doctor *d, int r) {
     for (int q = 0; q < r; q++)
         if (!strcmp(d->ranks[q].host, d->ranks[r].host)) return false;
     return true;
 }
 
-int doctor_count_on_host(const struct mt_doctor *d, int r) {
+int mt_doctor_count_on_host(const struct mt_doctor *d, int r) {
     int n = 0;
     for (int q = 0; q < d->nranks; q++) n += !strcmp(d->ranks[q].host, d->ranks[r].host);
     return n;
 }
 
-int doctor_count_hosts(const struct mt_doctor *d) {
+int mt_doctor_count_hosts(const struct mt_doctor *d) {
     int n = 0;
-    for (int r = 0; r < d->nranks; r++) n += doctor_is_first(d, r);
+    for (int r = 0; r < d->nranks; r++) n += mt_doctor_is_first(d, r);
     return n;
 }
 
@@ -44,35 +44,35 @@ int doctor_count_hosts(const struct mt_doctor *d) {
 
 static void judge_versions(const struct mt_doctor *d, struct doctor_finding *f) {
     const struct mt_doctor_rank *first = &d->ranks[0];
-    doctor_say(f, DOCTOR_OK, NULL, "motley %s, %s on %d rank%s, %d host%s", first->motley, first->mpi, d->nranks,
-               d->nranks == 1 ? "" : "s", doctor_count_hosts(d), doctor_count_hosts(d) == 1 ? "" : "s");
+    mt_doctor_say(f, DOCTOR_OK, NULL, "motley %s, %s on %d rank%s, %d host%s", first->motley, first->mpi, d->nranks,
+                  d->nranks == 1 ? "" : "s", mt_doctor_count_hosts(d), mt_doctor_count_hosts(d) == 1 ? "" : "s");
     for (int r = 1; r < d->nranks; r++) {
         if (strcmp(d->ranks[r].motley, first->motley))
-            doctor_say(f, DOCTOR_FAILURE, "install one version of Motley on all hosts",
-                       "rank %d on %s has motley %s, rank 0 %s", r, d->ranks[r].host, d->ranks[r].motley,
-                       first->motley);
+            mt_doctor_say(f, DOCTOR_FAILURE, "install one version of Motley on all hosts",
+                          "rank %d on %s has motley %s, rank 0 %s", r, d->ranks[r].host, d->ranks[r].motley,
+                          first->motley);
         if (strcmp(d->ranks[r].mpi, first->mpi))
-            doctor_say(f, DOCTOR_FAILURE, "install one version of Open MPI on all hosts",
-                       "rank %d on %s has %s, rank 0 %s", r, d->ranks[r].host, d->ranks[r].mpi, first->mpi);
+            mt_doctor_say(f, DOCTOR_FAILURE, "install one version of Open MPI on all hosts",
+                          "rank %d on %s has %s, rank 0 %s", r, d->ranks[r].host, d->ranks[r].mpi, first->mpi);
     }
 }
 
 static void judge_onednn(const struct mt_doctor *d, struct doctor_finding *f) {
-    doctor_say(f, DOCTOR_OK, NULL, "oneDNN is used on all ranks");
+    mt_doctor_say(f, DOCTOR_OK, NULL, "oneDNN is used on all ranks");
     for (int r = 0; r < d->nranks; r++)
-        if (d->ranks[r].onednn[0] && doctor_is_first(d, r))
-            doctor_say(f, DOCTOR_WARNING,
-                       "install libdnnl-dev, build again, or set MOTLEY_MODULES; mpirun -x passes variables on",
-                       "on %s GEMMs are plain C, and slow: %s", d->ranks[r].host, d->ranks[r].onednn);
+        if (d->ranks[r].onednn[0] && mt_doctor_is_first(d, r))
+            mt_doctor_say(f, DOCTOR_WARNING,
+                          "install libdnnl-dev, build again, or set MOTLEY_MODULES; mpirun -x passes variables on",
+                          "on %s GEMMs are plain C, and slow: %s", d->ranks[r].host, d->ranks[r].onednn);
 }
 
 static void judge_glpk(const struct mt_doctor *d, struct doctor_finding *f) {
     if (d->ranks[0].glpk[0])
-        doctor_say(f, DOCTOR_WARNING,
-                   "install libglpk-dev and build again, or plan elsewhere: training does not need it",
-                   "`motley plan` cannot solve for shares on %s: %s", d->ranks[0].host, d->ranks[0].glpk);
+        mt_doctor_say(f, DOCTOR_WARNING,
+                      "install libglpk-dev and build again, or plan elsewhere: training does not need it",
+                      "`motley plan` cannot solve for shares on %s: %s", d->ranks[0].host, d->ranks[0].glpk);
     else
-        doctor_say(f, DOCTOR_OK, NULL, "GLPK solves for shares on %s", d->ranks[0].host);
+        mt_doctor_say(f, DOCTOR_OK, NULL, "GLPK solves for shares on %s", d->ranks[0].host);
 }
 
 /* ---- cores, memory, limits ---- */
@@ -80,7 +80,7 @@ static void judge_glpk(const struct mt_doctor *d, struct doctor_finding *f) {
 /* The ranks of one host: equal affinity masks are divided among them, others must not overlap. */
 static void judge_host_cores(const struct mt_doctor *d, int first, struct doctor_finding *f) {
     const struct mt_doctor_rank *a = &d->ranks[first];
-    int n = doctor_count_on_host(d, first), used;
+    int n = mt_doctor_count_on_host(d, first), used;
     cpu_set_t all = a->mask, both;
     bool same = true, meet = false;
     for (int r = first + 1; r < d->nranks; r++) {
@@ -95,51 +95,51 @@ static void judge_host_cores(const struct mt_doctor *d, int first, struct doctor
     }
     used = CPU_COUNT(&all);
     if (n > used)
-        doctor_say(f, DOCTOR_WARNING, "start fewer ranks there", "%s: %d ranks share %d core%s", a->host, n, used,
-                   used == 1 ? "" : "s");
+        mt_doctor_say(f, DOCTOR_WARNING, "start fewer ranks there", "%s: %d ranks share %d core%s", a->host, n, used,
+                      used == 1 ? "" : "s");
     else if (n > 1 && !same && meet)
-        doctor_say(f, DOCTOR_WARNING, "--bind-to core --map-by slot:PE=CORES gives every rank cores of its own",
-                   "%s: ranks are bound to cores that overlap", a->host);
+        mt_doctor_say(f, DOCTOR_WARNING, "--bind-to core --map-by slot:PE=CORES gives every rank cores of its own",
+                      "%s: ranks are bound to cores that overlap", a->host);
     if (used < a->host_cores)
-        doctor_say(f, DOCTOR_WARNING, "with --bind-to none the ranks divide all cores",
-                   "%s: its ranks are bound to %d of its %d cores", a->host, used, a->host_cores);
-    doctor_say(f, DOCTOR_OK, NULL, "%s: %d rank%s on %d core%s", a->host, n, n == 1 ? "" : "s", used,
-               used == 1 ? "" : "s");
+        mt_doctor_say(f, DOCTOR_WARNING, "with --bind-to none the ranks divide all cores",
+                      "%s: its ranks are bound to %d of its %d cores", a->host, used, a->host_cores);
+    mt_doctor_say(f, DOCTOR_OK, NULL, "%s: %d rank%s on %d core%s", a->host, n, n == 1 ? "" : "s", used,
+                  used == 1 ? "" : "s");
 }
 
 static void judge_cores(const struct mt_doctor *d, struct doctor_finding *f) {
     for (int r = 0; r < d->nranks; r++)
-        if (doctor_is_first(d, r)) judge_host_cores(d, r, f);
+        if (mt_doctor_is_first(d, r)) judge_host_cores(d, r, f);
 }
 
 static void judge_threads(const struct mt_doctor *d, struct doctor_finding *f) {
     for (int r = 0; r < d->nranks; r++) {
         const struct mt_doctor_rank *a = &d->ranks[r];
         if (a->omp_threads > a->cores)
-            doctor_say(f, DOCTOR_WARNING, "unset OMP_NUM_THREADS: ranks take as many threads as they have cores",
-                       "rank %d on %s: OMP_NUM_THREADS is %d, but it has %d core%s", r, a->host, a->omp_threads,
-                       a->cores, a->cores == 1 ? "" : "s");
+            mt_doctor_say(f, DOCTOR_WARNING, "unset OMP_NUM_THREADS: ranks take as many threads as they have cores",
+                          "rank %d on %s: OMP_NUM_THREADS is %d, but it has %d core%s", r, a->host, a->omp_threads,
+                          a->cores, a->cores == 1 ? "" : "s");
     }
-    doctor_say(f, DOCTOR_OK, NULL, d->ranks[0].omp_threads ? "OMP_NUM_THREADS is %d on rank 0" : "as many as cores",
-               d->ranks[0].omp_threads);
+    mt_doctor_say(f, DOCTOR_OK, NULL, d->ranks[0].omp_threads ? "OMP_NUM_THREADS is %d on rank 0" : "as many as cores",
+                  d->ranks[0].omp_threads);
 }
 
 static void judge_memory(const struct mt_doctor *d, struct doctor_finding *f) {
     char has[MT_UNITS_TEXT], needs[MT_UNITS_TEXT];
     bool planned = d->plan && d->plan->nranks == d->nranks;
     for (int r = 0; r < d->nranks; r++) {
-        if (!doctor_is_first(d, r)) continue;
+        if (!mt_doctor_is_first(d, r)) continue;
         int64_t wants = 0;
         for (int q = r; q < d->nranks && planned; q++)
             if (!strcmp(d->ranks[q].host, d->ranks[r].host)) wants += d->plan->memory[q].arena_bytes;
         mt_units_bytes((double)d->ranks[r].room_bytes, has);
         mt_units_bytes((double)wants, needs);
         if (wants > d->ranks[r].room_bytes)
-            doctor_say(f, DOCTOR_FAILURE, "plan with a smaller --micro or --batch, or with --storage split",
-                       "%s: its ranks need %s, and %s are free", d->ranks[r].host, needs, has);
+            mt_doctor_say(f, DOCTOR_FAILURE, "plan with a smaller --micro or --batch, or with --storage split",
+                          "%s: its ranks need %s, and %s are free", d->ranks[r].host, needs, has);
         else
-            doctor_say(f, DOCTOR_OK, NULL, planned ? "%s: %s are free, the plan needs %s" : "%s: %s are free",
-                       d->ranks[r].host, has, needs);
+            mt_doctor_say(f, DOCTOR_OK, NULL, planned ? "%s: %s are free, the plan needs %s" : "%s: %s are free",
+                          d->ranks[r].host, has, needs);
     }
 }
 
@@ -149,27 +149,27 @@ static const int64_t mpi_shared_bytes = 8 << 20, nccl_shared_bytes = 64 << 20;
 
 static void judge_shared_memory(const struct mt_doctor *d, struct doctor_finding *f) {
     for (int r = 0; r < d->nranks; r++) {
-        int n = doctor_count_on_host(d, r);
+        int n = mt_doctor_count_on_host(d, r);
         char has[MT_UNITS_TEXT];
-        if (!doctor_is_first(d, r)) continue;
+        if (!mt_doctor_is_first(d, r)) continue;
         if (d->ranks[r].shared_bytes < 0 && n > 1)
-            doctor_say(f, DOCTOR_WARNING, "mount a tmpfs there",
-                       "%s has no /dev/shm, through which ranks of a host communicate", d->ranks[r].host);
+            mt_doctor_say(f, DOCTOR_WARNING, "mount a tmpfs there",
+                          "%s has no /dev/shm, through which ranks of a host communicate", d->ranks[r].host);
         else if (n > 1 && d->ranks[r].shared_bytes < n * (doctor_on_gpus(d) ? nccl_shared_bytes : mpi_shared_bytes))
-            doctor_say(f, DOCTOR_WARNING, "mount -o remount,size=1G /dev/shm, or --shm-size for a container",
-                       "%s: /dev/shm has %s left for %d ranks", d->ranks[r].host,
-                       mt_units_bytes((double)d->ranks[r].shared_bytes, has), n);
+            mt_doctor_say(f, DOCTOR_WARNING, "mount -o remount,size=1G /dev/shm, or --shm-size for a container",
+                          "%s: /dev/shm has %s left for %d ranks", d->ranks[r].host,
+                          mt_units_bytes((double)d->ranks[r].shared_bytes, has), n);
     }
-    doctor_say(f, DOCTOR_OK, NULL, "enough space in /dev/shm");
+    mt_doctor_say(f, DOCTOR_OK, NULL, "enough space in /dev/shm");
 }
 
 static void judge_files(const struct mt_doctor *d, struct doctor_finding *f) {
     if (d->ranks[0].files < d->nranks + 64)
-        doctor_say(f, DOCTOR_FAILURE, "raise the limit on open files (ulimit -Hn)",
-                   "rank 0 on %s may open %lld files, for %d ranks", d->ranks[0].host, (long long)d->ranks[0].files,
-                   d->nranks);
+        mt_doctor_say(f, DOCTOR_FAILURE, "raise the limit on open files (ulimit -Hn)",
+                      "rank 0 on %s may open %lld files, for %d ranks", d->ranks[0].host, (long long)d->ranks[0].files,
+                      d->nranks);
     else
-        doctor_say(f, DOCTOR_OK, NULL, "rank 0 may open a connection to every rank");
+        mt_doctor_say(f, DOCTOR_OK, NULL, "rank 0 may open a connection to every rank");
 }
 
 /* ---- between hosts ---- */
@@ -178,13 +178,13 @@ static void judge_network(const struct mt_doctor *d, struct doctor_finding *f) {
     for (int r = 0; r < d->nranks; r++) {
         const struct mt_doctor_rank *a = &d->ranks[r];
         for (int u = 0; u < a->nunreached && u < MT_DOCTOR_MOST_UNREACHED; u++)
-            doctor_say(f, DOCTOR_FAILURE,
-                       "open TCP ports above 1023 between the hosts, and check `ip addr` and `ip route` there",
-                       "rank %d on %s reaches rank %d on %s at none of its addresses", r, a->host, a->unreached[u],
-                       d->ranks[a->unreached[u]].host);
+            mt_doctor_say(f, DOCTOR_FAILURE,
+                          "open TCP ports above 1023 between the hosts, and check `ip addr` and `ip route` there",
+                          "rank %d on %s reaches rank %d on %s at none of its addresses", r, a->host, a->unreached[u],
+                          d->ranks[a->unreached[u]].host);
     }
-    doctor_say(f, DOCTOR_OK, NULL,
-               d->nranks == 1 ? "one rank, which needs no network" : "ranks reach each other over TCP");
+    mt_doctor_say(f, DOCTOR_OK, NULL,
+                  d->nranks == 1 ? "one rank, which needs no network" : "ranks reach each other over TCP");
 }
 
 static void judge_clocks(const struct mt_doctor *d, struct doctor_finding *f) {
@@ -194,13 +194,13 @@ static void judge_clocks(const struct mt_doctor *d, struct doctor_finding *f) {
         double ahead_s = fabs(a->clock_s) - a->clock_error_s;
         if (ahead_s > most_s) most_s = ahead_s;
         if (ahead_s > 1)
-            doctor_say(f, DOCTOR_WARNING,
-                       "run a time service (chrony, ntpd): logs and files of these hosts cannot be compared",
-                       "the clock of %s is %.1f s %s that of %s", a->host, fabs(a->clock_s),
-                       a->clock_s > 0 ? "ahead of" : "behind", d->ranks[0].host);
+            mt_doctor_say(f, DOCTOR_WARNING,
+                          "run a time service (chrony, ntpd): logs and files of these hosts cannot be compared",
+                          "the clock of %s is %.1f s %s that of %s", a->host, fabs(a->clock_s),
+                          a->clock_s > 0 ? "ahead of" : "behind", d->ranks[0].host);
     }
     char text[MT_UNITS_TEXT];
-    doctor_say(f, DOCTOR_OK, NULL, "clocks differ by less than %s", mt_units_seconds(most_s + 0.001, text));
+    mt_doctor_say(f, DOCTOR_OK, NULL, "clocks differ by less than %s", mt_units_seconds(most_s + 0.001, text));
 }
 
 /* ---- the job ---- */
@@ -212,17 +212,17 @@ static void judge_copies(const struct mt_doctor *d, size_t at, const char *remed
         const struct mt_doctor_file *file = (const void *)((const char *)&d->ranks[r] + at);
         if (!r) first = file;
         if (!file->read)
-            doctor_say(f, DOCTOR_FAILURE, "copy it to every host, or use a folder that all share", "rank %d on %s: %s",
-                       r, d->ranks[r].host, file->text);
+            mt_doctor_say(f, DOCTOR_FAILURE, "copy it to every host, or use a folder that all share",
+                          "rank %d on %s: %s", r, d->ranks[r].host, file->text);
         else if (first->read && strcmp(file->text, first->text))
-            doctor_say(f, DOCTOR_FAILURE, remedy, "rank %d on %s has %s, rank 0 %s", r, d->ranks[r].host, file->text,
-                       first->text);
+            mt_doctor_say(f, DOCTOR_FAILURE, remedy, "rank %d on %s has %s, rank 0 %s", r, d->ranks[r].host, file->text,
+                          first->text);
     }
 }
 
 static void judge_plan(const struct mt_doctor *d, struct doctor_finding *f) {
     if (!d->options->plan) {
-        doctor_say(f, DOCTOR_OK, NULL, "none was given");
+        mt_doctor_say(f, DOCTOR_OK, NULL, "none was given");
         return;
     }
     judge_copies(d, offsetof(struct mt_doctor_rank, plan), "copy one plan to every host", f);
@@ -232,23 +232,23 @@ static void judge_plan(const struct mt_doctor *d, struct doctor_finding *f) {
     struct mt_err err = MT_ERR_INIT;
     for (int r = 0; r < d->nranks; r++) hosts[r] = d->ranks[r].host;
     if (mt_plan_match(d->plan, d->nranks, hosts, rank_of, &err))
-        doctor_say(f, DOCTOR_FAILURE, err.hint, "%s", err.text);
+        mt_doctor_say(f, DOCTOR_FAILURE, err.hint, "%s", err.text);
     else
-        doctor_say(f, DOCTOR_OK, NULL, "%s fits the ranks and hosts", d->plan->hash);
+        mt_doctor_say(f, DOCTOR_OK, NULL, "%s fits the ranks and hosts", d->plan->hash);
     if (!strcmp(d->plan->device, "cuda") && strcmp(d->options->device, "cuda"))
-        doctor_say(f, DOCTOR_WARNING, "give --device cuda, unless it will be trained with --device cpu",
-                   "it is for GPUs, which were not checked");
+        mt_doctor_say(f, DOCTOR_WARNING, "give --device cuda, unless it will be trained with --device cpu",
+                      "it is for GPUs, which were not checked");
     free(hosts);
     free(rank_of);
 }
 
 static void judge_data(const struct mt_doctor *d, struct doctor_finding *f) {
     if (!d->options->data) {
-        doctor_say(f, DOCTOR_OK, NULL, "none was given");
+        mt_doctor_say(f, DOCTOR_OK, NULL, "none was given");
         return;
     }
     judge_copies(d, offsetof(struct mt_doctor_rank, data), "copy one file to every host", f);
-    doctor_say(f, DOCTOR_OK, NULL, "%s on every rank", d->ranks[0].data.text);
+    mt_doctor_say(f, DOCTOR_OK, NULL, "%s on every rank", d->ranks[0].data.text);
 }
 
 /* Bytes of a checkpoint, with every state once: the sum over ranks if states are sharded, else the largest rank's. */
@@ -263,7 +263,7 @@ static int64_t checkpoint_bytes(const struct mt_doctor *d) {
 
 static void judge_out(const struct mt_doctor *d, struct doctor_finding *f) {
     if (!d->options->out) {
-        doctor_say(f, DOCTOR_OK, NULL, "none was given: nothing would be written");
+        mt_doctor_say(f, DOCTOR_OK, NULL, "none was given: nothing would be written");
         return;
     }
     const char *folder = d->options->out;
@@ -274,16 +274,16 @@ static void judge_out(const struct mt_doctor *d, struct doctor_finding *f) {
     bool shared = true;
     for (int r = 0; r < d->nranks; r++) shared = shared && d->ranks[r].sees_out;
     if (d->out.refused[0])
-        doctor_say(f, DOCTOR_FAILURE, "make the folder, or choose another one", "%s: cannot be written: %s", folder,
-                   d->out.refused);
+        mt_doctor_say(f, DOCTOR_FAILURE, "make the folder, or choose another one", "%s: cannot be written: %s", folder,
+                      d->out.refused);
     else if (needs && d->out.free_bytes < 3 * needs)
-        doctor_say(f, DOCTOR_FAILURE, "make room, or keep fewer checkpoints (--keep 1 needs two at a time)",
-                   "%s: %s are free, and up to three checkpoints of about %s are kept at a time", folder, has, one);
+        mt_doctor_say(f, DOCTOR_FAILURE, "make room, or keep fewer checkpoints (--keep 1 needs two at a time)",
+                      "%s: %s are free, and up to three checkpoints of about %s are kept at a time", folder, has, one);
     if (d->out.lock[0])
-        doctor_say(f, DOCTOR_WARNING, "make sure that no two runs write there", "%s: cannot be locked: %s", folder,
-                   d->out.lock);
-    doctor_say(f, DOCTOR_OK, NULL, "%s: writable, %s free, %.0f MB/s, %s", folder, has, d->out.write_Bps / 1e6,
-               shared ? "seen by all ranks" : "rank 0's own, which is enough: checkpoints go through it");
+        mt_doctor_say(f, DOCTOR_WARNING, "make sure that no two runs write there", "%s: cannot be locked: %s", folder,
+                      d->out.lock);
+    mt_doctor_say(f, DOCTOR_OK, NULL, "%s: writable, %s free, %.0f MB/s, %s", folder, has, d->out.write_Bps / 1e6,
+                  shared ? "seen by all ranks" : "rank 0's own, which is enough: checkpoints go through it");
 }
 
 static const double slurm_kill_s = 30;
@@ -292,19 +292,20 @@ static void judge_signals(const struct mt_doctor *d, struct doctor_finding *f) {
     double grace_s = d->ranks[0].grace_s;
     double save_s = d->out.write_Bps > 0 ? (double)checkpoint_bytes(d) / d->out.write_Bps : 0;
     if (d->ranks[0].slurm)
-        doctor_say(f, save_s > slurm_kill_s ? DOCTOR_WARNING : DOCTOR_OK,
-                   save_s > slurm_kill_s
-                       ? "sbatch --signal=USR2@SECONDS requests a checkpoint so long before the time limit"
-                       : NULL,
-                   "Slurm kills %g s after SIGTERM, unless the site sets KillWait%s", slurm_kill_s,
-                   save_s > slurm_kill_s ? ", and a checkpoint takes longer" : "");
+        mt_doctor_say(f, save_s > slurm_kill_s ? DOCTOR_WARNING : DOCTOR_OK,
+                      save_s > slurm_kill_s
+                          ? "sbatch --signal=USR2@SECONDS requests a checkpoint so long before the time limit"
+                          : NULL,
+                      "Slurm kills %g s after SIGTERM, unless the site sets KillWait%s", slurm_kill_s,
+                      save_s > slurm_kill_s ? ", and a checkpoint takes longer" : "");
     if (grace_s < 0)
-        doctor_say(f, DOCTOR_OK, NULL, "not under mpirun: SIGTERM writes a checkpoint and ends the run");
+        mt_doctor_say(f, DOCTOR_OK, NULL, "not under mpirun: SIGTERM writes a checkpoint and ends the run");
     else if (save_s > grace_s)
-        doctor_say(f, DOCTOR_WARNING, "end a run with SIGUSR2, or give --mca odls_base_sigkill_timeout SECONDS",
-                   "mpirun kills ranks %g s after SIGTERM, and a checkpoint takes about %.0f s", grace_s, ceil(save_s));
+        mt_doctor_say(f, DOCTOR_WARNING, "end a run with SIGUSR2, or give --mca odls_base_sigkill_timeout SECONDS",
+                      "mpirun kills ranks %g s after SIGTERM, and a checkpoint takes about %.0f s", grace_s,
+                      ceil(save_s));
     else
-        doctor_say(f, DOCTOR_OK, NULL, "mpirun kills ranks %g s after SIGTERM; SIGUSR2 has no such limit", grace_s);
+        mt_doctor_say(f, DOCTOR_OK, NULL, "mpirun kills ranks %g s after SIGTERM; SIGUSR2 has no such limit", grace_s);
 }
 
 /* ---- all of it ---- */
@@ -318,13 +319,13 @@ static const struct {
     {"versions", EVERYWHERE, judge_versions},
     {"products", ON_CPUS, judge_onednn},
     {"solver", EVERYWHERE, judge_glpk},
-    {"driver", ON_GPUS, doctor_judge_driver},
-    {"libraries", ON_GPUS, doctor_judge_libraries},
-    {"gpus", ON_GPUS, doctor_judge_gpus},
-    {"precision", ON_GPUS, doctor_judge_precision},
-    {"memory", ON_GPUS, doctor_judge_gpu_memory},
-    {"peers", ON_GPUS, doctor_judge_peers},
-    {"nccl", ON_GPUS, doctor_judge_interfaces},
+    {"driver", ON_GPUS, mt_doctor_judge_driver},
+    {"libraries", ON_GPUS, mt_doctor_judge_libraries},
+    {"gpus", ON_GPUS, mt_doctor_judge_gpus},
+    {"precision", ON_GPUS, mt_doctor_judge_precision},
+    {"memory", ON_GPUS, mt_doctor_judge_gpu_memory},
+    {"peers", ON_GPUS, mt_doctor_judge_peers},
+    {"nccl", ON_GPUS, mt_doctor_judge_interfaces},
     {"cores", EVERYWHERE, judge_cores},
     {"threads", ON_CPUS, judge_threads},
     {"memory", ON_CPUS, judge_memory},

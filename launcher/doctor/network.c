@@ -30,9 +30,9 @@ static void *listen_on(void *argument) {
     while (!atomic_load(&l->stop)) {
         struct pollfd come = {.fd = l->fd, .events = POLLIN};
         poll(&come, 1, 50);
-        for (struct watch_link link; (link = watch_accept(l->fd)).fd >= 0; watch_close(&link)) {
+        for (struct watch_link link; (link = mt_watch_accept(l->fd)).fd >= 0; mt_watch_close(&link)) {
             struct watch_message message = {.kind = WATCH_BEAT, .token = l->token};
-            watch_send(&link, &message, NULL);
+            mt_watch_send(&link, &message, NULL);
         }
     }
     return NULL;
@@ -40,23 +40,23 @@ static void *listen_on(void *argument) {
 
 /* Whether an address answers with the token before until_s. */
 static bool answers(const struct sockaddr_storage *address, uint64_t token, double until_s) {
-    struct watch_link link = watch_connect(address);
+    struct watch_link link = mt_watch_connect(address);
     struct watch_message message;
     char text[WATCH_TEXT];
     int got = 0;
     while (link.fd >= 0 && !got && mt_now_s() < until_s) {
         struct pollfd ready = {.fd = link.fd, .events = POLLIN};
         poll(&ready, 1, 100);
-        if (ready.revents) got = watch_receive(&link, &message, text);
+        if (ready.revents) got = mt_watch_receive(&link, &message, text);
     }
-    watch_close(&link);
+    mt_watch_close(&link);
     return got > 0 && message.token == token;
 }
 
 static bool reaches(const char *line) {
     struct sockaddr_storage addresses[WATCH_ADDRESSES];
     uint64_t token;
-    int n = watch_read_line(line, &token, addresses, WATCH_ADDRESSES);
+    int n = mt_watch_read_line(line, &token, addresses, WATCH_ADDRESSES);
     for (int p = 0; p < n; p++)
         if (answers(&addresses[p], token, mt_now_s() + fmax(patience_s / n, least_s))) return true;
     return false;
@@ -69,7 +69,7 @@ enum mt_status mt_doctor_network(MPI_Comm comm, struct mt_doctor_rank *mine, str
     int rank, n;
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &n);
-    enum mt_status st = watch_listen(&listener.fd, &listener.token, line, sizeof line, err);
+    enum mt_status st = mt_watch_listen(&listener.fd, &listener.token, line, sizeof line, err);
     if (!st && pthread_create(&thread, NULL, listen_on, &listener)) {
         st = mt_fail(err, MT_ESYSTEM, "cannot start a thread");
         close(listener.fd);

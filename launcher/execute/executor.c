@@ -134,7 +134,7 @@ enum mt_status mt_executor_new(struct mt_device *device, struct mt_comm *comm, c
             goto out;
     for (int r = 0; r < MT_NRUNS; r++)
         if (lowered[r] && (st = prepare(ex, &ex->runs[r], lowered[r], err))) goto out;
-    st = executor_alloc_slots(ex, err);
+    st = mt_executor_alloc_slots(ex, err);
 out:
     if (st) {
         mt_executor_free(ex);

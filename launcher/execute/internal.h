@@ -72,14 +72,14 @@ struct mt_executor {
 /* ---- slots.c ---- */
 
 /* Lay out and allocate the slots, after the programs have been prepared. */
-enum mt_status executor_alloc_slots(struct mt_executor *ex, struct mt_err *err);
+enum mt_status mt_executor_alloc_slots(struct mt_executor *ex, struct mt_err *err);
 /* Copy a run's inputs from its slot to the device. all_streams: all streams wait for the copies, not compute alone. */
-void executor_queue_inputs(struct mt_executor *ex, enum mt_run run, bool all_streams);
+void mt_executor_queue_inputs(struct mt_executor *ex, enum mt_run run, bool all_streams);
 /* Copy a run's results to its slot: in stream order, or at once when the run has ended. */
-void executor_queue_results(struct mt_executor *ex, const struct slot *slot);
-enum mt_status executor_fetch_results(struct mt_executor *ex, const struct slot *slot, struct mt_err *err);
+void mt_executor_queue_results(struct mt_executor *ex, const struct slot *slot);
+enum mt_status mt_executor_fetch_results(struct mt_executor *ex, const struct slot *slot, struct mt_err *err);
 /* Make the slot's results those that mt_executor_result returns. */
-void executor_read_results(struct mt_executor *ex, const struct slot *slot);
+void mt_executor_read_results(struct mt_executor *ex, const struct slot *slot);
 
 static inline int executor_slot_of(const struct mt_executor *ex, uint64_t run) {
     return (int)(run % (uint64_t)ex->nslots);

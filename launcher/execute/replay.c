@@ -148,7 +148,7 @@ static enum mt_status run_eagerly(struct mt_executor *ex, struct slot *slot, str
     struct mt_run_times *times = &slot->times;
     double start_s = mt_now_s();
     memset(run->seconds, 0, (size_t)run->low->ninstrs * sizeof *run->seconds);
-    executor_queue_inputs(ex, slot->run, true);
+    mt_executor_queue_inputs(ex, slot->run, true);
     queue_block(ex, run, MT_PROLOGUE, true, true);
     enum mt_status st = run_body(ex, run, times, err);
     if (!st) {
@@ -163,7 +163,7 @@ static enum mt_status run_eagerly(struct mt_executor *ex, struct slot *slot, str
     record_times(ex, run, times, begin[MT_PROLOGUE], begin[MT_BODY], 0);
     record_times(ex, run, times, begin[MT_BODY], begin[MT_LAST], run->low->body_count - 1);
     record_times(ex, run, times, begin[MT_LAST], begin[MT_NBLOCKS], 0);
-    st = executor_fetch_results(ex, slot, err);
+    st = mt_executor_fetch_results(ex, slot, err);
     times->end_s = mt_now_s();
     times->wall_s = times->end_s - start_s;
     return st;
@@ -218,10 +218,10 @@ static void capture(struct mt_executor *ex, enum mt_run which) {
 
 static enum mt_status launch(struct mt_executor *ex, struct slot *slot, struct mt_err *err) {
     struct replay *run = &ex->runs[slot->run];
-    executor_queue_inputs(ex, slot->run, false);
+    mt_executor_queue_inputs(ex, slot->run, false);
     enum mt_status st = mt_capture_launch(run->capture, &ex->clock, &slot->launch, err);
     if (st) return st;
-    executor_queue_results(ex, slot);
+    mt_executor_queue_results(ex, slot);
     mt_event_record(slot->done, ex->streams[MT_STREAM_COMPUTE]);
     slot->launched = true;
     return MT_OK;
@@ -260,7 +260,7 @@ enum mt_status mt_executor_finish(struct mt_executor *ex, struct mt_err *err) {
     enum mt_status st = slot->launched ? wait_for_launch(ex, slot, err) : MT_OK;
     ex->finished++;
     if (st) return st;
-    executor_read_results(ex, slot);
+    mt_executor_read_results(ex, slot);
     /* An emulated stream may end some microseconds ahead. */
     slot->times.wait_s = fmax(slot->times.wall_s - slot->times.stream_s[MT_STREAM_COMPUTE], 0);
     ex->times = slot->times;

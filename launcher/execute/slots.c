@@ -52,7 +52,7 @@ static void prepare_row(struct mt_executor *ex) {
     ex->row = mt_arena_alloc(&ex->host, (size_t)most);
 }
 
-enum mt_status executor_alloc_slots(struct mt_executor *ex, struct mt_err *err) {
+enum mt_status mt_executor_alloc_slots(struct mt_executor *ex, struct mt_err *err) {
     int64_t size_bytes = 0;
     int depth = mt_device_depth(ex->device);
     prepare_row(ex);
@@ -129,7 +129,7 @@ static void move_to_slot(struct mt_executor *ex, struct fed *fed) {
     fed->slot = here;
 }
 
-void executor_queue_inputs(struct mt_executor *ex, enum mt_run which, bool all_streams) {
+void mt_executor_queue_inputs(struct mt_executor *ex, enum mt_run which, bool all_streams) {
     struct replay *run = &ex->runs[which];
     struct mt_stream *compute = ex->streams[MT_STREAM_COMPUTE];
     bool any = false;
@@ -157,7 +157,7 @@ const struct mt_tensor *mt_executor_output(const struct mt_executor *ex, enum mt
     return &ex->runs[run].values[low->output_at[gvalue]];
 }
 
-void executor_queue_results(struct mt_executor *ex, const struct slot *slot) {
+void mt_executor_queue_results(struct mt_executor *ex, const struct slot *slot) {
     const struct replay *run = &ex->runs[slot->run];
     for (int i = 0; i < run->nreported; i++) {
         const struct mt_tensor *t = mt_executor_output(ex, slot->run, run->reported[i].gvalue);
@@ -166,7 +166,7 @@ void executor_queue_results(struct mt_executor *ex, const struct slot *slot) {
     }
 }
 
-enum mt_status executor_fetch_results(struct mt_executor *ex, const struct slot *slot, struct mt_err *err) {
+enum mt_status mt_executor_fetch_results(struct mt_executor *ex, const struct slot *slot, struct mt_err *err) {
     const struct replay *run = &ex->runs[slot->run];
     enum mt_status st = MT_OK;
     for (int i = 0; i < run->nreported && !st; i++) {
@@ -176,7 +176,7 @@ enum mt_status executor_fetch_results(struct mt_executor *ex, const struct slot 
     return st;
 }
 
-void executor_read_results(struct mt_executor *ex, const struct slot *slot) {
+void mt_executor_read_results(struct mt_executor *ex, const struct slot *slot) {
     struct replay *run = &ex->runs[slot->run];
     for (int i = 0; i < run->nreported; i++) {
         struct reported *r = &run->reported[i];

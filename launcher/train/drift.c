@@ -24,7 +24,7 @@ static void say_shares(struct trainer *t) {
     mt_arena_release(&arena);
 }
 
-enum mt_status trainer_drift(struct trainer *t, double patience_s, struct mt_err *err) {
+enum mt_status mt_trainer_drift(struct trainer *t, double patience_s, struct mt_err *err) {
     if (t->nranks < 2 || t->window.step.seen < WINDOW_STEPS) return MT_OK;
     MPI_Request request;
     double mine = mt_series_median(&t->window.compute), *all = NULL;

@@ -67,34 +67,34 @@ struct trainer {
 };
 
 /* setup.c: from the plan to an executor, whose states are not set */
-enum mt_status trainer_open(struct trainer *t, struct mt_err *err);
-void trainer_close(struct trainer *t);
+enum mt_status mt_trainer_open(struct trainer *t, struct mt_err *err);
+void mt_trainer_close(struct trainer *t);
 
 /* memory.c: memory among the ranks of one host */
-enum mt_status trainer_check_memory(struct trainer *t, struct mt_err *err);
+enum mt_status mt_trainer_check_memory(struct trainer *t, struct mt_err *err);
 
 /* state.c: initialising, loading, saving and comparing states */
-enum mt_status trainer_load(struct trainer *t, struct mt_err *err);
-enum mt_status trainer_save(struct trainer *t, struct mt_err *err);
-enum mt_status trainer_compare(struct trainer *t, struct mt_err *err);
-enum mt_status trainer_hash(struct trainer *t, struct mt_err *err);
+enum mt_status mt_trainer_load(struct trainer *t, struct mt_err *err);
+enum mt_status mt_trainer_save(struct trainer *t, struct mt_err *err);
+enum mt_status mt_trainer_compare(struct trainer *t, struct mt_err *err);
+enum mt_status mt_trainer_hash(struct trainer *t, struct mt_err *err);
 
 /* loop.c */
-enum mt_status trainer_run(struct trainer *t, struct mt_err *err);
+enum mt_status mt_trainer_run(struct trainer *t, struct mt_err *err);
 
 /* scale.c: the loss scale before the first step, and after each step, which is reported if it was skipped. Exhausted:
  * the scale is at its minimum, or there is none. */
-enum mt_status trainer_begin_scale(struct trainer *t, struct mt_err *err);
-enum mt_status trainer_follow_scale(struct trainer *t, struct mt_err *err);
-bool trainer_scale_exhausted(const struct trainer *t);
+enum mt_status mt_trainer_begin_scale(struct trainer *t, struct mt_err *err);
+enum mt_status mt_trainer_follow_scale(struct trainer *t, struct mt_err *err);
+bool mt_trainer_scale_exhausted(const struct trainer *t);
 
 /* report.c: times of steps, and run.json, for which it gathers the ranks' rows */
-enum mt_status trainer_report(struct trainer *t, const char *ended, struct mt_err *err);
-void trainer_account(struct trainer *t, double loss, double step_s);
-void trainer_say_step(struct trainer *t); /* measured and predicted */
+enum mt_status mt_trainer_report(struct trainer *t, const char *ended, struct mt_err *err);
+void mt_trainer_account(struct trainer *t, double loss, double step_s);
+void mt_trainer_say_step(struct trainer *t); /* measured and predicted */
 
 /* drift.c: report better shares, by the measured times; collective, between steps. MT_ESTALL, on this rank alone, when
  * other ranks do not join for patience_s. */
-enum mt_status trainer_drift(struct trainer *t, double patience_s, struct mt_err *err);
+enum mt_status mt_trainer_drift(struct trainer *t, double patience_s, struct mt_err *err);
 
 #endif

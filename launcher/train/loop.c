@@ -190,10 +190,10 @@ static double finish_step(struct trainer *t) {
     t->ahead--;
     t->step++;
     t->samples += t->batch;
-    if (trainer_follow_scale(t, &err)) give_up(t, &err);
+    if (mt_trainer_follow_scale(t, &err)) give_up(t, &err);
     t->train_s += step_s;
     if (t->ahead) name_step(t);
-    trainer_account(t, loss, step_s);
+    mt_trainer_account(t, loss, step_s);
     mt_progress_step(&t->progress, t->step, loss, first.lr, t->batch * t->seq, step_s);
     return loss;
 }
@@ -208,8 +208,8 @@ static double step(struct trainer *t, bool alone) {
 /* A failed checkpoint (a full disk) does not end the run: the previous one is still there. */
 static void save_or_warn(struct trainer *t) {
     struct mt_err err = MT_ERR_INIT;
-    enum mt_status st = trainer_save(t, &err);
-    if (!st) st = trainer_report(t, "running", &err);
+    enum mt_status st = mt_trainer_save(t, &err);
+    if (!st) st = mt_trainer_report(t, "running", &err);
     if (st && !t->rank) mt_log(MT_LOG_WARN, "%s; training goes on", err.text);
 }
 
@@ -220,7 +220,7 @@ static void exchange_with_ranks(struct trainer *t, int *asked) {
     struct mt_executor_progress now;
     double patience_s = mt_executor_patience_s(t->executor);
     int answer;
-    if (!trainer_drift(t, patience_s, &err) && !mt_requests_step(&t->requests, patience_s, &answer, &err)) {
+    if (!mt_trainer_drift(t, patience_s, &err) && !mt_requests_step(&t->requests, patience_s, &answer, &err)) {
         *asked |= answer;
         return;
     }
@@ -234,8 +234,8 @@ static void exchange_with_ranks(struct trainer *t, int *asked) {
 static enum mt_status between_steps(struct trainer *t, double loss, int *asked, struct mt_err *err) {
     const struct mt_train_options *o = t->options;
     enum mt_status st = MT_OK;
-    if (!isfinite(loss) && trainer_scale_exhausted(t)) {
-        if ((st = trainer_report(t, "diverged", err))) return st;
+    if (!isfinite(loss) && mt_trainer_scale_exhausted(t)) {
+        if ((st = mt_trainer_report(t, "diverged", err))) return st;
         if (!t->rank) {
             mt_fail(err, MT_EINPUT, "the loss is %g at step %lld: training has diverged", loss, (long long)t->step);
             mt_err_hint(err, "plan with a lower --lr, a longer --warmup or --clip; earlier checkpoints are kept");
@@ -244,7 +244,7 @@ static enum mt_status between_steps(struct trainer *t, double loss, int *asked, 
     }
     exchange_with_ranks(t, asked);
     if (t->ahead) return MT_OK;
-    if (due(o->hash_every, t->step) && (st = trainer_compare(t, err))) return st;
+    if (due(o->hash_every, t->step) && (st = mt_trainer_compare(t, err))) return st;
     bool more = t->step < t->last_step && !(*asked & MT_REQUEST_STOP);
     if (more && due(o->eval_every, t->step) && t->data.val_count) evaluate(t);
     if (more && (due(o->checkpoint_every, t->step) || (*asked & MT_REQUEST_CHECKPOINT))) save_or_warn(t);
@@ -263,20 +263,20 @@ static enum mt_status finish(struct trainer *t, bool stopped, struct mt_err *err
     const struct mt_train_options *o = t->options;
     enum mt_status st;
     mt_watch_phase(MT_WATCH_SLOW, "the work after the last step");
-    if (t->keeps && t->saved_step != t->step && (st = trainer_save(t, err))) return st;
-    if ((st = trainer_compare(t, err)) || (st = trainer_hash(t, err))) return st;
+    if (t->keeps && t->saved_step != t->step && (st = mt_trainer_save(t, err))) return st;
+    if ((st = mt_trainer_compare(t, err)) || (st = mt_trainer_hash(t, err))) return st;
     mt_progress_say(&t->progress, "parameter hashes equal on %d rank%s (%s)", t->nranks, t->nranks == 1 ? "" : "s",
                     t->run.parameter_hash);
-    trainer_say_step(t);
+    mt_trainer_say_step(t);
     if (!stopped && t->data.val_count) evaluate(t);
-    if ((st = trainer_report(t, stopped ? "stopped by a signal" : "finished", err)) || !o->trace) return st;
+    if ((st = mt_trainer_report(t, stopped ? "stopped by a signal" : "finished", err)) || !o->trace) return st;
     static const char *const streams[MT_NSTREAMS] = {"compute", "communication"};
     st = mt_trace_write(t->comm, o->trace, streams, MT_NSTREAMS, t->events, t->nevents, t->clock_s, err);
     if (!st) mt_progress_say(&t->progress, "trace %s", o->trace);
     return st;
 }
 
-enum mt_status trainer_run(struct trainer *t, struct mt_err *err) {
+enum mt_status mt_trainer_run(struct trainer *t, struct mt_err *err) {
     enum mt_status st = MT_OK;
     struct mt_err ignored = MT_ERR_INIT;
     int asked = 0, answer;
@@ -285,7 +285,7 @@ enum mt_status trainer_run(struct trainer *t, struct mt_err *err) {
     if (t->step >= t->last_step && !t->options->eval_only && t->options->resume)
         mt_progress_say(&t->progress, "nothing left to train: %lld steps are done, and the run ends after %lld",
                         (long long)t->step, (long long)t->last_step);
-    if ((st = mt_agree(t->comm, trainer_begin_scale(t, err), err))) goto out;
+    if ((st = mt_agree(t->comm, mt_trainer_begin_scale(t, err), err))) goto out;
     while (t->step < t->last_step && (t->ahead || !(asked & MT_REQUEST_STOP))) {
         double loss = step(t, asked);
         if ((st = between_steps(t, loss, &asked, err))) goto out;

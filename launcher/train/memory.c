@@ -44,7 +44,7 @@ static enum mt_status check_host(const struct trainer *t, const struct need *nee
     return MT_OK;
 }
 
-enum mt_status trainer_check_memory(struct trainer *t, struct mt_err *err) {
+enum mt_status mt_trainer_check_memory(struct trainer *t, struct mt_err *err) {
     struct need mine = {.has = mt_device_memory_bytes(t->device), .own = t->mine.all_multiprocessors > 0};
     struct need *all = mt_malloc((size_t)t->nranks * sizeof *all);
     strncpy(mine.host, mt_agree_host(), sizeof mine.host - 1);

@@ -25,7 +25,7 @@ static void account_step(struct trainer *t, const struct mt_run_times *times, do
     add_times(&t->window, times, step_s);
 }
 
-void trainer_account(struct trainer *t, double loss, double step_s) {
+void mt_trainer_account(struct trainer *t, double loss, double step_s) {
     struct mt_run_times times = mt_executor_times(t->executor);
     account_step(t, &times, step_s);
     t->mine.compute_s += times.stream_s[MT_STREAM_COMPUTE];
@@ -69,7 +69,7 @@ static enum mt_status keep_plan(struct trainer *t, struct mt_arena *arena, struc
     return st;
 }
 
-void trainer_say_step(struct trainer *t) {
+void mt_trainer_say_step(struct trainer *t) {
     if (t->rank || !t->steady.step.count) return;
     struct mt_arena arena = MT_ARENA_INIT;
     t->run.step_s = mt_series_median(&t->steady.step);
@@ -77,7 +77,7 @@ void trainer_say_step(struct trainer *t) {
     mt_arena_release(&arena);
 }
 
-enum mt_status trainer_report(struct trainer *t, const char *ended, struct mt_err *err) {
+enum mt_status mt_trainer_report(struct trainer *t, const char *ended, struct mt_err *err) {
     struct mt_run_doc *run = &t->run;
     gather_rows(t);
     if (!t->rank) mt_run_expect(run, t->plan);

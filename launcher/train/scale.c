@@ -13,7 +13,7 @@ static void copy_to_run(struct trainer *t) {
     t->run.skipped_steps = (int64_t)t->skipped_steps;
 }
 
-enum mt_status trainer_begin_scale(struct trainer *t, struct mt_err *err) {
+enum mt_status mt_trainer_begin_scale(struct trainer *t, struct mt_err *err) {
     const struct mt_graph *g = t->planned.graph;
     if (g->loss_scale < 0) return MT_OK;
     enum mt_status st = read_state(t, g->loss_scale, &t->loss_scale, err);
@@ -22,7 +22,7 @@ enum mt_status trainer_begin_scale(struct trainer *t, struct mt_err *err) {
     return st;
 }
 
-enum mt_status trainer_follow_scale(struct trainer *t, struct mt_err *err) {
+enum mt_status mt_trainer_follow_scale(struct trainer *t, struct mt_err *err) {
     const struct mt_graph *g = t->planned.graph;
     if (g->loss_scale < 0) return MT_OK;
     double before = t->skipped_steps;
@@ -36,6 +36,6 @@ enum mt_status trainer_follow_scale(struct trainer *t, struct mt_err *err) {
     return st;
 }
 
-bool trainer_scale_exhausted(const struct trainer *t) {
+bool mt_trainer_scale_exhausted(const struct trainer *t) {
     return t->loss_scale <= MT_LOSS_SCALE_LEAST;
 }

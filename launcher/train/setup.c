@@ -128,7 +128,7 @@ static enum mt_status make_executor(struct trainer *t, struct mt_err *err) {
     enum mt_status st = mt_rank_device_open(t->comm, t->kind, &t->device, err);
     if (st) return st;
     mt_watch_phase(MT_WATCH_SLOW, "lowering the program");
-    if ((st = mt_agree(t->comm, lower(t, err), err)) || (st = trainer_check_memory(t, err))) return st;
+    if ((st = mt_agree(t->comm, lower(t, err), err)) || (st = mt_trainer_check_memory(t, err))) return st;
     const struct mt_lowered *const lowered[] = {t->lowered[MT_RUN_TRAIN], t->lowered[MT_RUN_FORWARD]};
     if ((st = mt_tuning_share(t->comm, t->device, lowered, MT_NRUNS, NULL, err))) return st;
     t->mine.start_rss_bytes = resident_bytes();
@@ -170,7 +170,7 @@ static void log_multiprocessors(struct trainer *t) {
     mt_arena_release(&arena);
 }
 
-enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
+enum mt_status mt_trainer_open(struct trainer *t, struct mt_err *err) {
     enum mt_status st;
     if ((st = read_plan(t, err)) || (st = take_ranks(t, err)) ||
         (st = mt_agree(t->comm, mt_emulation_check(&t->options->emulation, t->nranks, t->kind, err), err)))
@@ -193,7 +193,7 @@ enum mt_status trainer_open(struct trainer *t, struct mt_err *err) {
     return MT_OK;
 }
 
-void trainer_close(struct trainer *t) {
+void mt_trainer_close(struct trainer *t) {
     mt_watch_observe(NULL, NULL);
     if (t->lock >= 0) close(t->lock);
     mt_executor_free(t->executor);

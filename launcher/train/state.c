@@ -143,7 +143,7 @@ static void continue_document(struct trainer *t) {
     mt_arena_release(&arena);
 }
 
-enum mt_status trainer_load(struct trainer *t, struct mt_err *err) {
+enum mt_status mt_trainer_load(struct trainer *t, struct mt_err *err) {
     const struct mt_train_options *o = t->options;
     struct mt_safetensors *file = NULL;
     enum mt_status st = MT_OK;
@@ -176,7 +176,7 @@ static char *job_text(const struct mt_job *job) {
     return out.text; /* the caller frees it */
 }
 
-enum mt_status trainer_save(struct trainer *t, struct mt_err *err) {
+enum mt_status mt_trainer_save(struct trainer *t, struct mt_err *err) {
     if (!t->keeps) {
         if (!t->rank) mt_log(MT_LOG_WARN, "no checkpoint was written: there is no --out");
         return MT_OK;
@@ -209,7 +209,7 @@ enum mt_status trainer_save(struct trainer *t, struct mt_err *err) {
     return st;
 }
 
-enum mt_status trainer_compare(struct trainer *t, struct mt_err *err) {
+enum mt_status mt_trainer_compare(struct trainer *t, struct mt_err *err) {
     struct mt_states states = states_of(t);
     mt_watch_phase(MT_WATCH_SLOW, "the comparison of replicas after step %lld", (long long)t->step);
     enum mt_status st = mt_states_compare(&states, err);
@@ -217,7 +217,7 @@ enum mt_status trainer_compare(struct trainer *t, struct mt_err *err) {
     return st;
 }
 
-enum mt_status trainer_hash(struct trainer *t, struct mt_err *err) {
+enum mt_status mt_trainer_hash(struct trainer *t, struct mt_err *err) {
     struct mt_states states = states_of(t);
     uint64_t hash;
     mt_watch_phase(MT_WATCH_SLOW, "hashing parameters");

@@ -18,8 +18,8 @@ void mt_train_defaults(struct mt_train_options *options) {
 
 static enum mt_status train(struct trainer *t, struct mt_err *err) {
     enum mt_status st;
-    if ((st = trainer_open(t, err)) || (st = trainer_load(t, err))) return st;
-    return trainer_run(t, err);
+    if ((st = mt_trainer_open(t, err)) || (st = mt_trainer_load(t, err))) return st;
+    return mt_trainer_run(t, err);
 }
 
 struct mt_watch_options mt_train_watch(const struct mt_train_options *o) {
@@ -44,7 +44,7 @@ enum mt_status mt_train(const struct mt_train_options *options, struct mt_err *e
     t->comm = MPI_COMM_NULL;
     t->lock = -1;
     enum mt_status st = train(t, err);
-    trainer_close(t);
+    mt_trainer_close(t);
     free(t);
     return st;
 }

@@ -19,7 +19,7 @@ struct agent {
     bool connected, leaving, closed;
     struct watch_message last;
     double heard_s, progress_s; /* awake time of the last message, and of the last that showed progress */
-    bool seen;                  /* see watch_liveness_at_start */
+    bool seen;                  /* see mt_watch_liveness_at_start */
 };
 
 /* A connection whose rank is not known: a rank tries several addresses, and chooses one by sending a second message. */
@@ -44,17 +44,17 @@ struct coordinator {
 
 _Noreturn static void end_all(struct coordinator *c, int code, const char *text) {
     struct watch_message message;
-    watch_describe(c->w, &message);
+    mt_watch_describe(c->w, &message);
     message.kind = WATCH_END;
     message.code = code;
     for (int p = 1; p < c->nagents; p++) {
         if (!c->agents[p].connected || c->agents[p].closed) continue;
-        watch_send(&c->agents[p].link, &message, text);
+        mt_watch_send(&c->agents[p].link, &message, text);
         shutdown(c->agents[p].link.fd, SHUT_WR);
     }
     char whole[WATCH_TEXT], received[WATCH_TEXT];
     snprintf(whole, sizeof whole, "%s", text);
-    watch_print(c->w, whole);
+    mt_watch_print(c->w, whole);
     bool any = true;
     for (double until_s = mt_now_s() + farewell_s; any && mt_now_s() < until_s; mt_sleep_s(0.01)) {
         any = false;
@@ -62,11 +62,11 @@ _Noreturn static void end_all(struct coordinator *c, int code, const char *text)
             struct agent *agent = &c->agents[p];
             if (!agent->connected || agent->closed) continue;
             for (int got = 1; got > 0;)
-                if ((got = watch_receive(&agent->link, &message, received)) < 0) agent->closed = true;
+                if ((got = mt_watch_receive(&agent->link, &message, received)) < 0) agent->closed = true;
             any = any || !agent->closed;
         }
     }
-    watch_die(c->w, code, NULL);
+    mt_watch_die(c->w, code, NULL);
 }
 
 /* ---- lost and stuck ranks ---- */
@@ -77,10 +77,10 @@ static enum watch_liveness liveness_of(struct coordinator *c, int p, double earl
     if (!agent->connected) {
         if (!c->checks_late) return WATCH_ALIVE;
         agent->last.world_rank = p;
-        return watch_liveness_at_start(c->w, p, c->now_s + early_s, &agent->seen);
+        return mt_watch_liveness_at_start(c->w, p, c->now_s + early_s, &agent->seen);
     }
     if (agent->closed) return agent->leaving ? WATCH_ALIVE : WATCH_EXITED;
-    return watch_liveness_of(c->w, &agent->last, c->now_s - agent->heard_s + early_s);
+    return mt_watch_liveness_of(c->w, &agent->last, c->now_s - agent->heard_s + early_s);
 }
 
 static void end_if_lost(struct coordinator *c) {
@@ -97,11 +97,12 @@ static void end_if_lost(struct coordinator *c) {
             continue;
         }
         double silent_s = c->agents[p].connected ? c->now_s - c->agents[p].heard_s : c->now_s;
-        if (named++) watch_append(text, sizeof text, "\nmotley: ");
-        watch_print_liveness(c->w, liveness, &c->agents[p].last, silent_s, text, sizeof text);
+        if (named++) mt_watch_append(text, sizeof text, "\nmotley: ");
+        mt_watch_print_liveness(c->w, liveness, &c->agents[p].last, silent_s, text, sizeof text);
     }
-    watch_append(text, sizeof text, "; at that time rank %d was in %s", c->agents[0].last.rank, c->agents[0].last.at);
-    if (left_out) watch_append(text, sizeof text, "\nmotley: and %d more ranks likewise", left_out);
+    mt_watch_append(text, sizeof text, "; at that time rank %d was in %s", c->agents[0].last.rank,
+                    c->agents[0].last.at);
+    if (left_out) mt_watch_append(text, sizeof text, "\nmotley: and %d more ranks likewise", left_out);
     end_all(c, mt_exit_code(MT_EPEER), text);
 }
 
@@ -123,8 +124,8 @@ static void end_if_stuck(struct coordinator *c) {
         double stalled_s = c->now_s - agent->progress_s;
         if (!agent->connected || agent->closed || stalled_s <= agent->last.patience_s / 2) continue;
         if (agent->last.waits && !all_wait) continue;
-        watch_append(text, sizeof text, "%srank %d on %s has made no progress for %.0f s, in %s",
-                     named++ ? "\nmotley: " : "", agent->last.rank, agent->last.host, stalled_s, agent->last.at);
+        mt_watch_append(text, sizeof text, "%srank %d on %s has made no progress for %.0f s, in %s",
+                        named++ ? "\nmotley: " : "", agent->last.rank, agent->last.host, stalled_s, agent->last.at);
     }
     end_all(c, mt_exit_code(MT_ESTALL), text);
 }
@@ -137,11 +138,11 @@ static void end_by_failure(struct coordinator *c, int from, int code, char *text
         double silent_s = c->now_s - agent->heard_s, stalled_s = c->now_s - agent->progress_s;
         if (p == from || !agent->connected || agent->closed) continue;
         if (p && silent_s > together_s)
-            watch_append(text, size, "\nmotley: rank %d on %s has not been heard of for %.1f s; it was last in %s",
-                         agent->last.rank, agent->last.host, silent_s, agent->last.at);
+            mt_watch_append(text, size, "\nmotley: rank %d on %s has not been heard of for %.1f s; it was last in %s",
+                            agent->last.rank, agent->last.host, silent_s, agent->last.at);
         else if (stalled_s > together_s)
-            watch_append(text, size, "\nmotley: rank %d on %s has made no progress for %.1f s, in %s", agent->last.rank,
-                         agent->last.host, stalled_s, agent->last.at);
+            mt_watch_append(text, size, "\nmotley: rank %d on %s has made no progress for %.1f s, in %s",
+                            agent->last.rank, agent->last.host, stalled_s, agent->last.at);
         else
             continue;
         named++;
@@ -163,17 +164,17 @@ static void act_on(struct coordinator *c, int p, const struct watch_message *mes
     if (message->kind == WATCH_LEAVE) c->agents[p].leaving = true;
     if (message->kind == WATCH_FAIL) end_by_failure(c, p, message->code, text, WATCH_TEXT);
     if (message->kind == WATCH_END)
-        watch_die(c->w, message->code, NULL); /* that rank lost us: this process was suspended */
+        mt_watch_die(c->w, message->code, NULL); /* that rank lost us: this process was suspended */
 }
 
 static void receive_from(struct coordinator *c, int p) {
     struct agent *agent = &c->agents[p];
     struct watch_message message;
     char text[WATCH_TEXT];
-    for (int got; !agent->closed && (got = watch_receive(&agent->link, &message, text));) {
+    for (int got; !agent->closed && (got = mt_watch_receive(&agent->link, &message, text));) {
         if (got < 0) {
             agent->closed = true;
-            watch_close(&agent->link);
+            mt_watch_close(&agent->link);
             break;
         }
         record(c, agent, &message);
@@ -183,16 +184,16 @@ static void receive_from(struct coordinator *c, int p) {
 
 static void answer(struct coordinator *c, struct watch_link *link) {
     struct watch_message message;
-    watch_describe(c->w, &message);
+    mt_watch_describe(c->w, &message);
     message.kind = WATCH_BEAT;
-    watch_send(link, &message, NULL);
+    mt_watch_send(link, &message, NULL);
 }
 
 /* Returns whether the connection is still unknown. */
 static bool identify(struct coordinator *c, struct connection *connection) {
     struct watch_message message;
     char text[WATCH_TEXT];
-    int got = watch_receive(&connection->link, &message, text);
+    int got = mt_watch_receive(&connection->link, &message, text);
     bool known = got > 0 && message.token == c->w->token && message.world_rank > 0 && message.world_rank < c->nagents;
     if (!got && c->now_s - connection->since_s < 10) return true;
     if (known && connection->world_rank < 0) {
@@ -201,7 +202,7 @@ static bool identify(struct coordinator *c, struct connection *connection) {
         return true;
     }
     if (!known || c->agents[message.world_rank].connected) {
-        watch_close(&connection->link);
+        mt_watch_close(&connection->link);
         return false;
     }
     struct agent *agent = &c->agents[message.world_rank];
@@ -213,9 +214,9 @@ static bool identify(struct coordinator *c, struct connection *connection) {
 
 static void accept_pending(struct coordinator *c) {
     int most = 4 * c->nagents + 64; /* strangers must not take all file descriptors */
-    for (struct watch_link link; c->w->listening >= 0 && (link = watch_accept(c->w->listening)).fd >= 0;) {
+    for (struct watch_link link; c->w->listening >= 0 && (link = mt_watch_accept(c->w->listening)).fd >= 0;) {
         if (c->nunknown == most) {
-            watch_close(&link); /* a rank tries again */
+            mt_watch_close(&link); /* a rank tries again */
             continue;
         }
         if (c->nunknown == c->unknown_capacity) {
@@ -239,19 +240,19 @@ static void wait_for_messages(struct coordinator *c) {
             c->fds[count++] = (struct pollfd){.fd = c->agents[p].link.fd, .events = POLLIN};
     for (int u = 0; u < c->nunknown; u++)
         c->fds[count++] = (struct pollfd){.fd = c->unknown[u].link.fd, .events = POLLIN};
-    c->now_s = watch_poll(c->w, c->fds, count, WATCH_POLL_S);
+    c->now_s = mt_watch_poll(c->w, c->fds, count, WATCH_POLL_S);
     c->checks_late = c->now_s - c->late_s > WATCH_POLL_S;
     if (c->checks_late) c->late_s = c->now_s;
 }
 
 static void beat(struct coordinator *c) {
     struct watch_message message;
-    if (c->now_s - c->sent_s < watch_beat_s(c->w) && !watch_has_news(c->w)) return;
+    if (c->now_s - c->sent_s < mt_watch_beat_s(c->w) && !mt_watch_has_news(c->w)) return;
     c->sent_s = c->now_s;
-    watch_describe(c->w, &message);
-    message.kind = watch_is_leaving(c->w) ? WATCH_LEAVE : WATCH_BEAT;
+    mt_watch_describe(c->w, &message);
+    message.kind = mt_watch_is_leaving(c->w) ? WATCH_LEAVE : WATCH_BEAT;
     for (int p = 1; p < c->nagents; p++)
-        if (c->agents[p].connected && !c->agents[p].closed) watch_send(&c->agents[p].link, &message, NULL);
+        if (c->agents[p].connected && !c->agents[p].closed) mt_watch_send(&c->agents[p].link, &message, NULL);
     record(c, &c->agents[0], &message);
 }
 
@@ -261,7 +262,7 @@ static bool all_have_closed(const struct coordinator *c) {
     return closed;
 }
 
-void watch_run_coordinator(struct watch *w) {
+void mt_watch_run_coordinator(struct watch *w) {
     struct coordinator c = {.w = w, .nagents = w->launch.nranks};
     char text[WATCH_TEXT];
     c.agents = mt_calloc((size_t)c.nagents, sizeof *c.agents);
@@ -272,13 +273,13 @@ void watch_run_coordinator(struct watch *w) {
             if (c.agents[p].connected) receive_from(&c, p);
         beat(&c);
         end_if_lost(&c);
-        int code = watch_failure(w, text, sizeof text);
+        int code = mt_watch_failure(w, text, sizeof text);
         if (code) end_by_failure(&c, 0, code, text, sizeof text);
         end_if_stuck(&c);
-        if (watch_is_leaving(w) && all_have_closed(&c)) break;
+        if (mt_watch_is_leaving(w) && all_have_closed(&c)) break;
     }
     free(c.agents);
     free(c.unknown);
     free(c.fds);
-    watch_set_left(w);
+    mt_watch_set_left(w);
 }

@@ -41,37 +41,37 @@ struct watch {
     struct mt_err err;
 };
 
-void watch_run_coordinator(struct watch *w);
-void watch_run_agent(struct watch *w);
+void mt_watch_run_coordinator(struct watch *w);
+void mt_watch_run_agent(struct watch *w);
 
 /* ---- process.c ---- */
 
 /* Seconds between heartbeats: rank 0 receives at most 100 a second, and every rank sends at least one a second. */
-double watch_beat_s(const struct watch *w);
+double mt_watch_beat_s(const struct watch *w);
 
 /* Where this process is now. */
-void watch_describe(struct watch *w, struct watch_message *message);
+void mt_watch_describe(struct watch *w, struct watch_message *message);
 
 /* Wait until a descriptor is ready, at most timeout_s; returns how long the thread has been awake. fds[0] is set to the
  * wake pipe, which is emptied. */
 struct pollfd;
-double watch_poll(struct watch *w, struct pollfd *fds, int count, double timeout_s);
+double mt_watch_poll(struct watch *w, struct pollfd *fds, int count, double timeout_s);
 
-void watch_print(const struct watch *w, const char *text);
+void mt_watch_print(const struct watch *w, const char *text);
 
 /* Print `text`, unless it is null, and end this process. */
-_Noreturn void watch_die(const struct watch *w, int code, const char *text);
+_Noreturn void mt_watch_die(const struct watch *w, int code, const char *text);
 
 /* This process's failure as text. Returns its exit code; 0: it has not failed. */
-int watch_failure(struct watch *w, char *text, size_t size);
+int mt_watch_failure(struct watch *w, char *text, size_t size);
 
 /* Whether this process's place has changed so that others should hear of it at once; true once for each change. */
-bool watch_has_news(struct watch *w);
+bool mt_watch_has_news(struct watch *w);
 
 /* Whether mt_watch_end has been called; and with well = false. */
-bool watch_is_leaving(struct watch *w);
-bool watch_leaves_with_error(struct watch *w);
-void watch_set_left(struct watch *w);
+bool mt_watch_is_leaving(struct watch *w);
+bool mt_watch_leaves_with_error(struct watch *w);
+void mt_watch_set_left(struct watch *w);
 
 /* ---- liveness.c ---- */
 
@@ -79,13 +79,13 @@ enum watch_liveness { WATCH_ALIVE, WATCH_NOT_STARTED, WATCH_EXITED, WATCH_STOPPE
 
 /* Of a rank that has sent nothing yet, `waited_s` after this rank started. *seen, false at first: whether its process
  * has been visible on this host. */
-enum watch_liveness watch_liveness_at_start(const struct watch *w, int world_rank, double waited_s, bool *seen);
+enum watch_liveness mt_watch_liveness_at_start(const struct watch *w, int world_rank, double waited_s, bool *seen);
 /* Of a rank whose last message is `silent_s` old. */
-enum watch_liveness watch_liveness_of(const struct watch *w, const struct watch_message *last, double silent_s);
+enum watch_liveness mt_watch_liveness_of(const struct watch *w, const struct watch_message *last, double silent_s);
 
 /* Append "rank 1 on b has ..." to text. `last` may have no host yet. */
-void watch_print_liveness(const struct watch *w, enum watch_liveness liveness, const struct watch_message *last,
-                          double silent_s, char *text, size_t size);
-void watch_append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void mt_watch_print_liveness(const struct watch *w, enum watch_liveness liveness, const struct watch_message *last,
+                             double silent_s, char *text, size_t size);
+void mt_watch_append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -14,7 +14,7 @@
 /* A running process on this host may be silent this many times longer: it lacks a core. */
 enum { LOCAL_PATIENCE = 6 };
 
-void watch_append(char *text, size_t size, const char *format, ...) {
+void mt_watch_append(char *text, size_t size, const char *format, ...) {
     size_t used = strlen(text);
     va_list args;
     va_start(args, format);
@@ -90,7 +90,7 @@ static bool is_this_host(const struct watch *w, const char *host) {
 
 /* No visible process proves nothing by itself (it may be in a container of its own). It counts when the process was
  * visible before, or the launcher is ending this job. */
-enum watch_liveness watch_liveness_at_start(const struct watch *w, int world_rank, double waited_s, bool *seen) {
+enum watch_liveness mt_watch_liveness_at_start(const struct watch *w, int world_rank, double waited_s, bool *seen) {
     double start_s = w->options.start_s > 0 ? w->options.start_s : 6 + 0.1 * w->launch.nranks;
     char host[256];
     mt_launch_host(&w->launch, world_rank, host, sizeof host);
@@ -109,7 +109,7 @@ enum watch_liveness watch_liveness_at_start(const struct watch *w, int world_ran
     return waited_s > start_s ? WATCH_NOT_STARTED : WATCH_ALIVE;
 }
 
-enum watch_liveness watch_liveness_of(const struct watch *w, const struct watch_message *last, double silent_s) {
+enum watch_liveness mt_watch_liveness_of(const struct watch *w, const struct watch_message *last, double silent_s) {
     double most_s = w->options.heartbeat_s;
     if (silent_s <= most_s) return WATCH_ALIVE;
     if (strcmp(last->host, w->host)) return WATCH_SILENT;
@@ -121,31 +121,31 @@ enum watch_liveness watch_liveness_of(const struct watch *w, const struct watch_
     return silent_s > most_s * LOCAL_PATIENCE ? WATCH_SILENT : WATCH_ALIVE;
 }
 
-void watch_print_liveness(const struct watch *w, enum watch_liveness liveness, const struct watch_message *last,
-                          double silent_s, char *text, size_t size) {
+void mt_watch_print_liveness(const struct watch *w, enum watch_liveness liveness, const struct watch_message *last,
+                             double silent_s, char *text, size_t size) {
     char host[256] = "";
     if (last->host[0])
         snprintf(host, sizeof host, "%s", last->host);
     else
         mt_launch_host(&w->launch, last->world_rank, host, sizeof host);
-    watch_append(text, size, "rank %d%s%s ", last->host[0] ? last->rank : last->world_rank, host[0] ? " on " : "",
-                 host);
+    mt_watch_append(text, size, "rank %d%s%s ", last->host[0] ? last->rank : last->world_rank, host[0] ? " on " : "",
+                    host);
     switch (liveness) {
-    case WATCH_ALIVE: watch_append(text, size, "was heard of %.1f s ago", silent_s); break;
+    case WATCH_ALIVE: mt_watch_append(text, size, "was heard of %.1f s ago", silent_s); break;
     case WATCH_NOT_STARTED:
-        watch_append(
+        mt_watch_append(
             text, size,
             "has not started within %.0f s of this rank: it is dead, stopped, cut off or very slow (--start-deadline "
             "allows more)",
             silent_s);
         break;
-    case WATCH_EXITED: watch_append(text, size, "has exited without a message: was it killed?"); break;
+    case WATCH_EXITED: mt_watch_append(text, size, "has exited without a message: was it killed?"); break;
     case WATCH_STOPPED:
-        watch_append(text, size, "has not been heard of for %.0f s: its process is stopped", silent_s);
+        mt_watch_append(text, size, "has not been heard of for %.0f s: its process is stopped", silent_s);
         break;
     case WATCH_SILENT:
-        watch_append(text, size, "has not been heard of for %.0f s: it is dead, stopped or cut off", silent_s);
+        mt_watch_append(text, size, "has not been heard of for %.0f s: it is dead, stopped or cut off", silent_s);
         break;
     }
-    watch_append(text, size, "; it was last in %s", last->at[0] ? last->at : "the start");
+    mt_watch_append(text, size, "; it was last in %s", last->at[0] ? last->at : "the start");
 }

@@ -11,7 +11,7 @@
 #define QUICK_PATIENCE_S(deadline_s) (1.5 * (deadline_s) + 4)
 #define SLOW_PATIENCE_S(deadline_s) (10 * (deadline_s))
 
-void watch_describe(struct watch *w, struct watch_message *message) {
+void mt_watch_describe(struct watch *w, struct watch_message *message) {
     struct mt_watch_progress progress = {.text = ""};
     *message = (struct watch_message){.token = w->token, .world_rank = w->launch.rank, .pid = (int32_t)getpid()};
     pthread_mutex_lock(&w->lock);
@@ -26,69 +26,69 @@ void watch_describe(struct watch *w, struct watch_message *message) {
     memcpy(message->host, w->host, sizeof message->host);
 }
 
-double watch_beat_s(const struct watch *w) {
+double mt_watch_beat_s(const struct watch *w) {
     double beat_s = 0.01 * w->launch.nranks;
     return beat_s < WATCH_POLL_S ? WATCH_POLL_S : beat_s > 1 ? 1 : beat_s;
 }
 
-double watch_poll(struct watch *w, struct pollfd *fds, int count, double timeout_s) {
+double mt_watch_poll(struct watch *w, struct pollfd *fds, int count, double timeout_s) {
     char bytes[64];
     fds[0] = (struct pollfd){.fd = w->wake[0], .events = POLLIN};
     poll(fds, (nfds_t)count, (int)(1000 * timeout_s));
     if (fds[0].revents & POLLIN)
         while (read(w->wake[0], bytes, sizeof bytes) > 0) continue;
     double awake_s = mt_awake_check(&w->awake, WATCH_GAP_S);
-    if (w->parent && getppid() != w->parent) watch_die(w, mt_exit_code(MT_EPEER), "the launcher has ended");
+    if (w->parent && getppid() != w->parent) mt_watch_die(w, mt_exit_code(MT_EPEER), "the launcher has ended");
     return awake_s;
 }
 
 /* One write per message, so that lines of several ranks do not mix. */
-void watch_print(const struct watch *w, const char *text) {
+void mt_watch_print(const struct watch *w, const char *text) {
     char whole[WATCH_TEXT + 600];
     snprintf(whole, sizeof whole, "%smotley: %s\n", isatty(STDERR_FILENO) ? "\n" : "", text);
-    if (w->options.hint) watch_append(whole, sizeof whole, "  hint: %.500s\n", w->options.hint);
+    if (w->options.hint) mt_watch_append(whole, sizeof whole, "  hint: %.500s\n", w->options.hint);
     if (write(STDERR_FILENO, whole, strlen(whole)) < 0) return;
 }
 
-void watch_die(const struct watch *w, int code, const char *text) {
+void mt_watch_die(const struct watch *w, int code, const char *text) {
     signal(SIGALRM, SIG_DFL);
     alarm(3); /* the output's reader may be stopped too; the main thread takes the signal */
-    if (text) watch_print(w, text);
+    if (text) mt_watch_print(w, text);
     if (!ftrylockfile(stdout)) fflush_unlocked(stdout);
     _exit(code);
 }
 
-int watch_failure(struct watch *w, char *text, size_t size) {
+int mt_watch_failure(struct watch *w, char *text, size_t size) {
     int code = 0;
     pthread_mutex_lock(&w->lock);
     if (w->failing) {
         code = mt_exit_code(w->err.status);
         snprintf(text, size, "rank %d on %s: %s", w->rank, w->host, w->err.text);
-        if (w->err.hint[0]) watch_append(text, size, "\n  hint: %s", w->err.hint);
+        if (w->err.hint[0]) mt_watch_append(text, size, "\n  hint: %s", w->err.hint);
     }
     pthread_mutex_unlock(&w->lock);
     return code;
 }
 
-bool watch_has_news(struct watch *w) {
+bool mt_watch_has_news(struct watch *w) {
     return atomic_exchange(&w->news, false);
 }
 
-bool watch_is_leaving(struct watch *w) {
+bool mt_watch_is_leaving(struct watch *w) {
     pthread_mutex_lock(&w->lock);
     bool leaving = w->leaving;
     pthread_mutex_unlock(&w->lock);
     return leaving;
 }
 
-bool watch_leaves_with_error(struct watch *w) {
+bool mt_watch_leaves_with_error(struct watch *w) {
     pthread_mutex_lock(&w->lock);
     bool badly = w->leaving && !w->well;
     pthread_mutex_unlock(&w->lock);
     return badly;
 }
 
-void watch_set_left(struct watch *w) {
+void mt_watch_set_left(struct watch *w) {
     pthread_mutex_lock(&w->lock);
     w->left = true;
     pthread_cond_broadcast(&w->changed);

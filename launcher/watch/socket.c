@@ -31,7 +31,7 @@ static void print_ip(const struct sockaddr_storage *address, char *text, size_t 
     if (!inet_ntop(address->ss_family, ip, text, (socklen_t)size)) text[0] = 0;
 }
 
-void watch_print_address(const struct sockaddr_storage *address, char *text, size_t size) {
+void mt_watch_print_address(const struct sockaddr_storage *address, char *text, size_t size) {
     struct sockaddr_storage copy = *address;
     print_ip(address, text, size);
     size_t used = strlen(text);
@@ -61,7 +61,7 @@ static bool useful(const struct ifaddrs *interface) {
            !IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)interface->ifa_addr)->sin6_addr);
 }
 
-enum mt_status watch_listen(int *fd, uint64_t *token, char *line, size_t size, struct mt_err *err) {
+enum mt_status mt_watch_listen(int *fd, uint64_t *token, char *line, size_t size, struct mt_err *err) {
     uint16_t port = 0;
     bool both = true;
     if ((*fd = listen_on(AF_INET6, &port)) < 0) {
@@ -92,7 +92,7 @@ static void set_options(int fd) {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-struct watch_link watch_accept(int listening) {
+struct watch_link mt_watch_accept(int listening) {
     struct watch_link link = {.fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)};
     if (link.fd >= 0) set_options(link.fd);
     return link;
@@ -113,7 +113,7 @@ static bool is_near(const struct sockaddr_storage *address, const struct ifaddrs
     return false;
 }
 
-int watch_read_line(const char *line, uint64_t *token, struct sockaddr_storage *addresses, int most) {
+int mt_watch_read_line(const char *line, uint64_t *token, struct sockaddr_storage *addresses, int most) {
     char copy[2048], *rest = NULL;
     struct ifaddrs *all = NULL;
     int port = 0, count = 0, near = 0;
@@ -140,16 +140,16 @@ int watch_read_line(const char *line, uint64_t *token, struct sockaddr_storage *
     return count;
 }
 
-struct watch_link watch_connect(const struct sockaddr_storage *address) {
+struct watch_link mt_watch_connect(const struct sockaddr_storage *address) {
     struct watch_link link = {.fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
     if (link.fd < 0) return link;
     set_options(link.fd);
     if (connect(link.fd, (const struct sockaddr *)address, address_bytes(address)) && errno != EINPROGRESS)
-        watch_close(&link);
+        mt_watch_close(&link);
     return link;
 }
 
-bool watch_send(struct watch_link *link, struct watch_message *message, const char *text) {
+bool mt_watch_send(struct watch_link *link, struct watch_message *message, const char *text) {
     if (link->fd < 0) return false;
     char whole[sizeof *message + WATCH_TEXT];
     size_t length = text ? strnlen(text, WATCH_TEXT - 1) : 0;
@@ -162,7 +162,7 @@ bool watch_send(struct watch_link *link, struct watch_message *message, const ch
     return (size_t)sent == sizeof *message + length; /* half a message: the peer has not read for very long */
 }
 
-int watch_receive(struct watch_link *link, struct watch_message *message, char text[WATCH_TEXT]) {
+int mt_watch_receive(struct watch_link *link, struct watch_message *message, char text[WATCH_TEXT]) {
     for (;;) {
         size_t want = sizeof *message;
         if (link->have >= want) {
@@ -184,7 +184,7 @@ int watch_receive(struct watch_link *link, struct watch_message *message, char t
     }
 }
 
-void watch_close(struct watch_link *link) {
+void mt_watch_close(struct watch_link *link) {
     if (link->fd >= 0) close(link->fd);
     link->fd = -1;
     link->have = 0;

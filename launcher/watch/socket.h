@@ -36,21 +36,21 @@ struct watch_link {
 };
 
 /* Listen on a port that the system chooses. `line`: the token, the port and this host's addresses, for other ranks. */
-enum mt_status watch_listen(int *fd, uint64_t *token, char *line, size_t size, struct mt_err *err);
+enum mt_status mt_watch_listen(int *fd, uint64_t *token, char *line, size_t size, struct mt_err *err);
 /* An incoming connection; fd -1: none. */
-struct watch_link watch_accept(int listening);
+struct watch_link mt_watch_accept(int listening);
 
 /* Parse such a line. Addresses on networks of this host come first. Returns how many. */
-int watch_read_line(const char *line, uint64_t *token, struct sockaddr_storage *addresses, int most);
-void watch_print_address(const struct sockaddr_storage *address, char *text, size_t size); /* "10.0.0.1 port 4242" */
+int mt_watch_read_line(const char *line, uint64_t *token, struct sockaddr_storage *addresses, int most);
+void mt_watch_print_address(const struct sockaddr_storage *address, char *text, size_t size); /* "10.0.0.1 port 4242" */
 /* Begin to connect; fd -1: refused at once. */
-struct watch_link watch_connect(const struct sockaddr_storage *address);
+struct watch_link mt_watch_connect(const struct sockaddr_storage *address);
 
 /* False when the connection has ended. A message that does not fit the socket's buffer (the peer does not read) is
  * dropped. */
-bool watch_send(struct watch_link *link, struct watch_message *message, const char *text);
+bool mt_watch_send(struct watch_link *link, struct watch_message *message, const char *text);
 /* 1: a message, with its text, terminated; 0: none yet; -1: the connection has ended. */
-int watch_receive(struct watch_link *link, struct watch_message *message, char text[WATCH_TEXT]);
-void watch_close(struct watch_link *link);
+int mt_watch_receive(struct watch_link *link, struct watch_message *message, char text[WATCH_TEXT]);
+void mt_watch_close(struct watch_link *link);
 
 #endif

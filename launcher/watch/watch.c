@@ -21,9 +21,9 @@ static void *run(void *argument) {
     struct watch *w = argument;
     mt_awake_check(&w->awake, WATCH_GAP_S);
     if (w->launch.rank)
-        watch_run_agent(w);
+        mt_watch_run_agent(w);
     else
-        watch_run_coordinator(w);
+        mt_watch_run_coordinator(w);
     return NULL;
 }
 
@@ -41,7 +41,7 @@ static enum mt_status open_listener(struct watch *w, struct mt_err *err) {
     w->listening = -1;
     if (w->launch.rank || w->launch.nranks == 1) return MT_OK;
     allow_files(4 * (int64_t)w->launch.nranks + 512);
-    enum mt_status st = watch_listen(&w->listening, &w->token, line, sizeof line, err);
+    enum mt_status st = mt_watch_listen(&w->listening, &w->token, line, sizeof line, err);
     if (st) return st;
     if (!mt_launch_publish(&w->launch, line))
         return mt_fail(err, MT_ESYSTEM, "the launcher does not publish where rank 0 listens for heartbeats");

@@ -78,7 +78,7 @@ static void proportional(struct balance *b, bool even, int64_t *sizes) {
         for (int r = 0; r < p->nranks; r++) {
             double time_s = 0;
             for (int k = 0; k < b->nstages; k++)
-                time_s += balance_curve_at(&b->compute[(k * b->nsplits + s) * b->nclasses + p->class[r]], share);
+                time_s += mt_balance_curve_at(&b->compute[(k * b->nsplits + s) * b->nclasses + p->class[r]], share);
             speed[r] = time_s > 0 ? 1 / time_s : 0;
             known = known && isfinite(speed[r]) && speed[r] > 0;
         }
@@ -112,26 +112,26 @@ struct pursuit {
 };
 
 static void keep(struct pursuit *w) {
-    if (!w->best.ngroups || balance_better(&w->at, &w->best)) balance_state_copy(&w->at, &w->best);
+    if (!w->best.ngroups || mt_balance_better(&w->at, &w->best)) mt_balance_state_copy(&w->at, &w->best);
 }
 
 /* The step of a division that is given, which is kept if it is the best. */
 static double consider(struct pursuit *w, const int64_t *sizes) {
-    balance_state_from(w->b, sizes, &w->at);
+    mt_balance_state_from(w->b, sizes, &w->at);
     keep(w);
     return w->at.over > 0 ? INFINITY : w->at.step_s;
 }
 
 static void from_sizes(struct pursuit *w, const int64_t *sizes) {
-    balance_state_from(w->b, sizes, &w->at);
-    balance_descend(w->b, &w->at, w->most_work / 2); /* rarely the best start */
+    mt_balance_state_from(w->b, sizes, &w->at);
+    mt_balance_descend(w->b, &w->at, w->most_work / 2); /* rarely the best start */
     keep(w);
 }
 
 static void from_totals(struct pursuit *w) {
-    balance_state_of_totals(w->b, w->total, &w->at);
+    mt_balance_state_of_totals(w->b, w->total, &w->at);
     keep(w);
-    balance_descend(w->b, &w->at, w->most_work);
+    mt_balance_descend(w->b, &w->at, w->most_work);
     keep(w);
 }
 
@@ -143,7 +143,7 @@ static enum mt_status does_not_fit(const struct balance *b, const struct balance
     const char *class = b->problem->class_names[worst->class];
     int64_t limit = b->problem->memory_limit[worst->class];
     if (!(worst->over > 0)) return mt_fail(err, MT_EINPUT, "no shares were found that fit into memory");
-    double bytes = balance_memory(b, worst->class, worst->x);
+    double bytes = mt_balance_memory(b, worst->class, worst->x);
     char need[MT_UNITS_TEXT], have[MT_UNITS_TEXT], lack[MT_UNITS_TEXT];
     mt_fail(err, MT_EINPUT, "no shares fit into memory: at best, a rank of class \"%s\" needs %s, has %s and lacks %s",
             class, mt_units_bytes(bytes, need), mt_units_bytes((double)limit, have),
@@ -161,7 +161,7 @@ static bool pursue(struct pursuit *w, const struct balance_relaxed *relaxed, dou
     struct balance *b = w->b;
     const struct mt_balance *p = b->problem;
     double proven_s = least_s * (1 + PROVEN), good_s = relaxed->bound_s * (1 + GOOD);
-    if (balance_bisect(b, &w->at)) {
+    if (mt_balance_bisect(b, &w->at)) {
         keep(w);
         if (reached(w, proven_s)) return true;
     }
@@ -176,20 +176,20 @@ static bool pursue(struct pursuit *w, const struct balance_relaxed *relaxed, dou
     if (reached(w, proven_s)) return true;
     if (reached(w, good_s)) return false;
     int64_t tries = EXACT_TRIES + EXACT_TRIES_RANK * p->nranks;
-    if (balance_exact(b, &w->best, tries)) return true;
+    if (mt_balance_exact(b, &w->best, tries)) return true;
     double before_s = w->best.step_s;
     struct mt_err ignored = MT_ERR_INIT; /* it is one start of several */
-    if (!balance_integers(b, w->best.step_s > 0 ? w->best.step_s : 1, w->total, &ignored)) from_totals(w);
-    balance_kick(b, &w->best, fmax(good_s, proven_s), w->most_work);
+    if (!mt_balance_integers(b, w->best.step_s > 0 ? w->best.step_s : 1, w->total, &ignored)) from_totals(w);
+    mt_balance_kick(b, &w->best, fmax(good_s, proven_s), w->most_work);
     if (reached(w, proven_s)) return true;
-    return w->best.step_s < before_s && balance_exact(b, &w->best, tries);
+    return w->best.step_s < before_s && mt_balance_exact(b, &w->best, tries);
 }
 
 static void finish(struct pursuit *w, const struct balance_relaxed *relaxed, bool exact, struct mt_balanced *out) {
     const struct mt_balance *p = w->b->problem;
     out->sizes = mt_new(&out->arena, int64_t, (int64_t)p->nsplits * p->nranks);
     out->stage_s = mt_new(&out->arena, double, p->nstages);
-    balance_state_sizes(w->b, &w->best, out->sizes);
+    mt_balance_state_sizes(w->b, &w->best, out->sizes);
     out->step_s = mt_balance_time(p, out->sizes, out->stage_s);
     /* A start may be better by a rounding error. */
     for (int i = 0; i < p->nstarts; i++) {
@@ -209,7 +209,7 @@ enum mt_status mt_balance_solve(const struct mt_balance *problem, struct mt_bala
     struct balance b;
     struct balance_relaxed relaxed;
     *out = (struct mt_balanced){.arena = MT_ARENA_INIT};
-    if (balance_prepare(&b, problem, err)) return err->status;
+    if (mt_balance_prepare(&b, problem, err)) return err->status;
     struct pursuit w = {.b = &b, .most_work = DESCENT_WORK + DESCENT_WORK_RANK * problem->nranks};
     w.sizes = mt_new(&b.arena, int64_t, (int64_t)problem->nsplits * problem->nranks);
     w.total = mt_new(&b.arena, int64_t, b.nsplits * b.nclasses);
@@ -221,13 +221,13 @@ enum mt_status mt_balance_solve(const struct mt_balance *problem, struct mt_bala
     out->even_s = consider(&w, w.sizes);
     proportional(&b, false, w.sizes);
     out->proportional_s = consider(&w, w.sizes);
-    st = balance_relax(&b, w.best.step_s > 0 ? w.best.step_s : 1, &relaxed, err);
+    st = mt_balance_relax(&b, w.best.step_s > 0 ? w.best.step_s : 1, &relaxed, err);
     if (st == MT_EINPUT) { /* infeasible: only memory rows can be */
         from_sizes(&w, w.sizes);
         st = does_not_fit(&b, &w.best, err);
     }
     if (st) goto out;
-    double least_s = balance_least_times(&b);
+    double least_s = mt_balance_least_times(&b);
     bool exact = pursue(&w, &relaxed, least_s);
     relaxed.bound_s = fmax(relaxed.bound_s, least_s);
     if (w.best.over > 0)
@@ -235,8 +235,8 @@ enum mt_status mt_balance_solve(const struct mt_balance *problem, struct mt_bala
     else
         finish(&w, &relaxed, exact, out);
 out:
-    balance_state_release(&w.best);
-    balance_state_release(&w.at);
+    mt_balance_state_release(&w.best);
+    mt_balance_state_release(&w.at);
     mt_arena_release(&b.arena);
     if (st) mt_arena_release(&out->arena);
     return st;

@@ -110,7 +110,7 @@ static double bisect(struct balance *b, struct one_split *a, double *below_s) {
     return high;
 }
 
-double balance_least_times(struct balance *b) {
+double mt_balance_least_times(struct balance *b) {
     double sum = 0;
     for (int k = 0; k < b->nstages; k++) {
         b->least_t[k] = 0;
@@ -126,7 +126,7 @@ double balance_least_times(struct balance *b) {
     return sum;
 }
 
-bool balance_bisect(struct balance *b, struct balance_state *state) {
+bool mt_balance_bisect(struct balance *b, struct balance_state *state) {
     if (b->nsplits > 1 || b->nstages > 1) return false;
     for (int c = 0; c < b->nclasses; c++)
         if (!rises(&b->compute[c]) || !rises(&b->comm[c]) || !rises(&b->memory[c])) return false;
@@ -147,6 +147,6 @@ bool balance_bisect(struct balance *b, struct balance_state *state) {
         }
     for (int c = 0; c < b->nclasses; c++) total[c] *= b->align[0];
     total[a.ragged] += b->extent[0] % b->align[0];
-    balance_state_of_totals(b, total, state);
+    mt_balance_state_of_totals(b, total, state);
     return true;
 }

@@ -6,12 +6,12 @@
 
 #include "planner/balance/internal.h"
 
-void balance_state_release(struct balance_state *state) {
+void mt_balance_state_release(struct balance_state *state) {
     free(state->groups);
     *state = (struct balance_state){0};
 }
 
-void balance_state_copy(const struct balance_state *from, struct balance_state *to) {
+void mt_balance_state_copy(const struct balance_state *from, struct balance_state *to) {
     if (to->capacity < from->ngroups) {
         to->capacity = from->ngroups + 8;
         to->groups = mt_realloc(to->groups, (size_t)to->capacity * sizeof *to->groups);
@@ -21,7 +21,7 @@ void balance_state_copy(const struct balance_state *from, struct balance_state *
     to->over = from->over, to->step_s = from->step_s;
 }
 
-void balance_state_add(struct balance_state *state, const struct balance_group *like, int64_t count) {
+void mt_balance_state_add(struct balance_state *state, const struct balance_group *like, int64_t count) {
     struct balance_group wanted = *like; /* `like` may be in the vector, which is moved */
     for (int g = 0; g < state->ngroups; g++) {
         struct balance_group *group = &state->groups[g];
@@ -40,7 +40,7 @@ void balance_state_add(struct balance_state *state, const struct balance_group *
     state->groups[state->ngroups++] = wanted;
 }
 
-void balance_state_measure(const struct balance *b, struct balance_state *state) {
+void mt_balance_state_measure(const struct balance *b, struct balance_state *state) {
     state->over = state->step_s = 0;
     for (int g = 0; g < state->ngroups; g++) state->over += (double)state->groups[g].count * state->groups[g].over;
     for (int k = 0; k < b->nstages; k++) {
@@ -50,7 +50,7 @@ void balance_state_measure(const struct balance *b, struct balance_state *state)
     }
 }
 
-bool balance_better(const struct balance_state *a, const struct balance_state *b) {
+bool mt_balance_better(const struct balance_state *a, const struct balance_state *b) {
     if (a->over != b->over) return a->over < b->over;
     return a->step_s < b->step_s;
 }
@@ -63,7 +63,7 @@ static int by_shares(const void *a, const void *b) {
     return 0;
 }
 
-void balance_state_from(struct balance *b, const int64_t *sizes, struct balance_state *state) {
+void mt_balance_state_from(struct balance *b, const int64_t *sizes, struct balance_state *state) {
     const struct mt_balance *p = b->problem;
     struct balance_group *all = mt_calloc((size_t)p->nranks, sizeof *all);
     for (int r = 0; r < p->nranks; r++) {
@@ -74,14 +74,14 @@ void balance_state_from(struct balance *b, const int64_t *sizes, struct balance_
     state->ngroups = 0;
     for (int r = 0, next; r < p->nranks; r = next) {
         for (next = r + 1; next < p->nranks && by_shares(&all[r], &all[next]) == 0;) next++;
-        balance_rank(b, &all[r]);
-        balance_state_add(state, &all[r], next - r);
+        mt_balance_rank(b, &all[r]);
+        mt_balance_state_add(state, &all[r], next - r);
     }
     free(all);
-    balance_state_measure(b, state);
+    mt_balance_state_measure(b, state);
 }
 
-void balance_state_sizes(const struct balance *b, const struct balance_state *state, int64_t *sizes) {
+void mt_balance_state_sizes(const struct balance *b, const struct balance_state *state, int64_t *sizes) {
     const struct mt_balance *p = b->problem;
     int n = state->ngroups;
     struct balance_group *sorted = mt_malloc((size_t)n * sizeof *sorted);
@@ -103,7 +103,7 @@ struct deal {
         ragged; /* each rank has `units`, the first `more` ranks one more; the last has `ragged` more */
 };
 
-void balance_state_of_totals(struct balance *b, const int64_t *total, struct balance_state *state) {
+void mt_balance_state_of_totals(struct balance *b, const int64_t *total, struct balance_state *state) {
     state->ngroups = 0;
     for (int c = 0; c < b->nclasses; c++) {
         struct deal deal[MT_BALANCE_MOST_SPLITS];
@@ -122,9 +122,9 @@ void balance_state_of_totals(struct balance *b, const int64_t *total, struct bal
                 if (r < deal[s].more && deal[s].more < next) next = deal[s].more;
                 if (deal[s].ragged && r < n - 1 && n - 1 < next) next = n - 1;
             }
-            balance_rank(b, &group);
-            balance_state_add(state, &group, next - r);
+            mt_balance_rank(b, &group);
+            mt_balance_state_add(state, &group, next - r);
         }
     }
-    balance_state_measure(b, state);
+    mt_balance_state_measure(b, state);
 }

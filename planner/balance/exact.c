@@ -75,7 +75,7 @@ static void list_options(struct exact *w, int class, int64_t combinations) {
             group.x[s] = share(b, s, rest % nshares(b, s));
             rest /= nshares(b, s);
         }
-        balance_rank(b, &group);
+        mt_balance_rank(b, &group);
         if (group.over > 0 || step_of(w, group.t) >= w->below_s) continue;
         struct option *option = &o->all[o->at[i] = o->n++];
         memcpy(option->x, group.x, sizeof option->x);
@@ -188,8 +188,8 @@ static void complete_label(struct exact *w, int at, int parent) {
 static void take(struct exact *w, int level, int option, struct balance_state *state) {
     struct balance_group group = {.class = w->levels[level].class};
     memcpy(group.x, w->options[group.class].all[option].x, sizeof group.x);
-    balance_rank(w->b, &group);
-    balance_state_add(state, &group, 1);
+    mt_balance_rank(w->b, &group);
+    mt_balance_state_add(state, &group, 1);
 }
 
 /* The best division, from its last label back. */
@@ -202,7 +202,7 @@ static void trace(struct exact *w, struct balance_state *best) {
         take(w, i - 1, w->levels[i].labels[at].option, best);
         at = w->levels[i].labels[at].parent;
     }
-    balance_state_measure(w->b, best);
+    mt_balance_state_measure(w->b, best);
 }
 
 /* For each level, the least and most that its rank and those after it can take; false if there are too many options. */
@@ -227,7 +227,7 @@ static bool make_levels(struct exact *w) {
     return true;
 }
 
-bool balance_exact(struct balance *b, struct balance_state *best, int64_t most_tries) {
+bool mt_balance_exact(struct balance *b, struct balance_state *best, int64_t most_tries) {
     int n = b->problem->nranks;
     if (n == 1) return best->over <= 0;
     if (best->over > 0 || b->nstages > MOST_STAGES) return false;

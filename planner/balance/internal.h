@@ -42,30 +42,30 @@ struct balance_state {
     double over, step_s; /* of all ranks */
 };
 
-enum mt_status balance_prepare(struct balance *b, const struct mt_balance *problem, struct mt_err *err);
+enum mt_status mt_balance_prepare(struct balance *b, const struct mt_balance *problem, struct mt_err *err);
 static inline double balance_larger(double a, double b) {
     return a > b ? a : b;
 } /* fmax is a call */
-double balance_curve_at(const struct balance_curve *curve, double share);
+double mt_balance_curve_at(const struct balance_curve *curve, double share);
 /* Fill in t and over of a rank of group->class with the shares group->x. */
-void balance_rank(struct balance *b, struct balance_group *group);
+void mt_balance_rank(struct balance *b, struct balance_group *group);
 /* What a rank with these shares holds, bytes. */
-double balance_memory(const struct balance *b, int class, const int64_t *x);
-bool balance_time_is_up(const struct balance *b);
+double mt_balance_memory(const struct balance *b, int class, const int64_t *x);
+bool mt_balance_time_is_up(const struct balance *b);
 
-/* States own their groups: release with balance_state_release. Shares are [split nranks + rank] of all splits of the
+/* States own their groups: release with mt_balance_state_release. Shares are [split nranks + rank] of all splits of the
  * problem; which rank of a class has which is by size, largest first. */
-void balance_state_from(struct balance *b, const int64_t *sizes, struct balance_state *state);
-void balance_state_sizes(const struct balance *b, const struct balance_state *state, int64_t *sizes);
-void balance_state_copy(const struct balance_state *from, struct balance_state *to);
-void balance_state_release(struct balance_state *state);
+void mt_balance_state_from(struct balance *b, const int64_t *sizes, struct balance_state *state);
+void mt_balance_state_sizes(const struct balance *b, const struct balance_state *state, int64_t *sizes);
+void mt_balance_state_copy(const struct balance_state *from, struct balance_state *to);
+void mt_balance_state_release(struct balance_state *state);
 /* `count` more ranks (less, if negative) with the class, shares, t and over of `like`. */
-void balance_state_add(struct balance_state *state, const struct balance_group *like, int64_t count);
-void balance_state_measure(const struct balance *b, struct balance_state *state);  /* over and step_s */
-bool balance_better(const struct balance_state *a, const struct balance_state *b); /* smaller over, then step_s */
+void mt_balance_state_add(struct balance_state *state, const struct balance_group *like, int64_t count);
+void mt_balance_state_measure(const struct balance *b, struct balance_state *state);  /* over and step_s */
+bool mt_balance_better(const struct balance_state *a, const struct balance_state *b); /* smaller over, then step_s */
 /* Shares of each class: of split s, total[s nclasses + class] divided over its ranks as evenly as alignment allows;
  * totals sum to the extent and are multiples of align but one. */
-void balance_state_of_totals(struct balance *b, const int64_t *total, struct balance_state *state);
+void mt_balance_state_of_totals(struct balance *b, const int64_t *total, struct balance_state *state);
 
 /* The linear relaxation: a lower bound, dual values, and a division to start from. scale_s: about the step's time. */
 struct balance_relaxed {
@@ -74,22 +74,23 @@ struct balance_relaxed {
     int nbindings;
     struct mt_binding *bindings; /* in the balance's arena */
 };
-enum mt_status balance_relax(struct balance *b, double scale_s, struct balance_relaxed *relaxed, struct mt_err *err);
-/* The integer programme. total: as in balance_state_of_totals. MT_ESTALL when its limits passed without a solution. */
-enum mt_status balance_integers(struct balance *b, double scale_s, int64_t *total, struct mt_err *err);
+enum mt_status mt_balance_relax(struct balance *b, double scale_s, struct balance_relaxed *relaxed, struct mt_err *err);
+/* The integer programme. total: as in mt_balance_state_of_totals. MT_ESTALL when its limits passed without a solution.
+ */
+enum mt_status mt_balance_integers(struct balance *b, double scale_s, int64_t *total, struct mt_err *err);
 
 /* Improve by moves until none helps, or most_work look-ups were made. */
-void balance_descend(struct balance *b, struct balance_state *state, int64_t most_work);
+void mt_balance_descend(struct balance *b, struct balance_state *state, int64_t most_work);
 /* Iterated local search: random changes of the best, each with a descent, until step_s <= good_s. */
-void balance_kick(struct balance *b, struct balance_state *best, double good_s, int64_t most_work);
+void mt_balance_kick(struct balance *b, struct balance_state *best, double good_s, int64_t most_work);
 
 /* Fill in least_t. Returns the sum, a lower bound of the step. */
-double balance_least_times(struct balance *b);
+double mt_balance_least_times(struct balance *b);
 /* One split in one stage with curves that never fall: the division with the stage's least time, or nearly where a
  * ragged share prevents it. False where it does not apply. */
-bool balance_bisect(struct balance *b, struct balance_state *state);
+bool mt_balance_bisect(struct balance *b, struct balance_state *state);
 /* A dynamic programme over ranks for a division faster than `best`, which it replaces. True when the search was
  * complete: `best` is optimal. */
-bool balance_exact(struct balance *b, struct balance_state *best, int64_t most_work);
+bool mt_balance_exact(struct balance *b, struct balance_state *best, int64_t most_work);
 
 #endif

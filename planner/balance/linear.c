@@ -148,7 +148,8 @@ static void bindings(const struct programme *p, const struct mt_lp_solution *sol
     qsort(out->bindings, (size_t)out->nbindings, sizeof *out->bindings, by_dual);
 }
 
-enum mt_status balance_relax(struct balance *b, double scale_s, struct balance_relaxed *relaxed, struct mt_err *err) {
+enum mt_status mt_balance_relax(struct balance *b, double scale_s, struct balance_relaxed *relaxed,
+                                struct mt_err *err) {
     struct programme p;
     struct mt_lp_solution solution;
     make(&p, b, scale_s);
@@ -188,7 +189,7 @@ static struct whole add_whole(struct programme *p, int split, int class, int tot
     return w;
 }
 
-enum mt_status balance_integers(struct balance *b, double scale_s, int64_t *total, struct mt_err *err) {
+enum mt_status mt_balance_integers(struct balance *b, double scale_s, int64_t *total, struct mt_err *err) {
     struct programme p;
     struct mt_lp_solution solution;
     make(&p, b, scale_s);

@@ -51,7 +51,7 @@ static double level_of(const struct search *w, const struct balance_group *group
 
 static void measure(struct search *w) {
     struct balance_state *state = w->state;
-    balance_state_measure(w->b, state);
+    mt_balance_state_measure(w->b, state);
     w->now = (struct score){state->over, state->step_s, 0};
     for (int k = 0; k < w->b->nstages; k++) w->top[k] = (struct stage_top){{-1, -1, -1}, {0, 0, 0}};
     for (int g = 0; g < state->ngroups; g++) {
@@ -102,8 +102,8 @@ static void apply(struct search *w, const struct change *change, int n) {
     struct balance_group from[2];
     for (int i = 0; i < n; i++) from[i] = w->state->groups[change[i].from];
     for (int i = 0; i < n; i++) {
-        balance_state_add(w->state, &from[i], -change[i].count);
-        balance_state_add(w->state, &change[i].to, change[i].count);
+        mt_balance_state_add(w->state, &from[i], -change[i].count);
+        mt_balance_state_add(w->state, &change[i].to, change[i].count);
     }
     measure(w);
 }
@@ -149,8 +149,8 @@ static void consider(struct search *w, struct change change[2], struct best_chan
     struct balance_group *groups = w->state->groups;
     int64_t a = groups[change[0].from].count, c = groups[change[1].from].count;
     int64_t most = change[0].from == change[1].from ? a / 2 : a < c ? a : c;
-    balance_rank(w->b, &change[0].to);
-    balance_rank(w->b, &change[1].to);
+    mt_balance_rank(w->b, &change[0].to);
+    mt_balance_rank(w->b, &change[1].to);
     for (int all = 0; all < (most > 1 ? 2 : 1); all++) {
         change[0].count = change[1].count = all ? most : 1;
         struct score score = after(w, change, 2);
@@ -224,7 +224,7 @@ static bool spread(struct search *w, int split, int64_t units, int sign, const s
             if (group->class == but->class && !memcmp(group->x, but->x, sizeof but->x)) continue;
             struct change change = changed(w, g, split, sign * w->b->align[split], group->count);
             if (change.count > units) change.count = units;
-            balance_rank(w->b, &change.to);
+            mt_balance_rank(w->b, &change.to);
             struct score score = after(w, &change, 1);
             if (best.found && !better(score, best.score)) continue;
             best.change[0] = change, best.score = score, best.found = true;
@@ -252,13 +252,13 @@ static bool move_class(struct search *w, int sign) {
                 struct score before = w->now;
                 if (!can_change(w, &real->groups[g], s, sign * units)) continue;
                 struct change change = changed(w, g, s, sign * units * w->b->align[s], real->groups[g].count);
-                balance_rank(w->b, &change.to);
-                balance_state_copy(real, &w->scratch);
+                mt_balance_rank(w->b, &change.to);
+                mt_balance_state_copy(real, &w->scratch);
                 w->state = &w->scratch;
                 apply(w, &change, 1);
                 bool done = spread(w, s, change.count * units, -sign, &change.to) && better(w->now, before);
                 w->state = real;
-                if (done) balance_state_copy(&w->scratch, real);
+                if (done) mt_balance_state_copy(&w->scratch, real);
                 measure(w);
                 if (done) return true;
             }
@@ -273,14 +273,14 @@ static void descend(struct search *w) {
         w->inverse[k] = longest > 0 ? 1 / longest : 0;
     }
     measure(w);
-    while (!spent(w) && !balance_time_is_up(w->b))
+    while (!spent(w) && !mt_balance_time_is_up(w->b))
         if (!move_between(w) && !swap_splits(w) && !move_class(w, -1) && !move_class(w, 1)) break;
 }
 
-void balance_descend(struct balance *b, struct balance_state *state, int64_t most_work) {
+void mt_balance_descend(struct balance *b, struct balance_state *state, int64_t most_work) {
     struct search w = {.b = b, .state = state, .end_work = b->work + most_work};
     descend(&w);
-    balance_state_release(&w.scratch);
+    mt_balance_state_release(&w.scratch);
 }
 
 static int64_t draw(struct search *w, int64_t below) {
@@ -294,11 +294,11 @@ static void kick_class(struct search *w) {
     if (sign < 0 && w->state->groups[g].x[s] < units * align) units = w->state->groups[g].x[s] / align;
     if (!units || !can_change(w, &w->state->groups[g], s, sign * units)) return;
     struct change change = changed(w, g, s, sign * units * align, w->state->groups[g].count);
-    balance_rank(w->b, &change.to);
-    balance_state_copy(w->state, &w->scratch);
+    mt_balance_rank(w->b, &change.to);
+    mt_balance_state_copy(w->state, &w->scratch);
     apply(w, &change, 1);
     if (spread(w, s, change.count * units, -sign, &change.to)) return;
-    balance_state_copy(&w->scratch, w->state);
+    mt_balance_state_copy(&w->scratch, w->state);
     measure(w);
 }
 
@@ -311,25 +311,25 @@ static void kick_ranks(struct search *w) {
         if (!n || (from == to && w->state->groups[from].count < 2)) continue;
         int64_t some = amount[draw(w, n < 4 ? n : 4)];
         struct change change[2] = {changed(w, from, split, -some, 1), changed(w, to, split, some, 1)};
-        balance_rank(w->b, &change[0].to);
-        balance_rank(w->b, &change[1].to);
+        mt_balance_rank(w->b, &change[0].to);
+        mt_balance_rank(w->b, &change[1].to);
         apply(w, change, 2);
     }
 }
 
-void balance_kick(struct balance *b, struct balance_state *best, double good_s, int64_t most_work) {
+void mt_balance_kick(struct balance *b, struct balance_state *best, double good_s, int64_t most_work) {
     struct balance_state state = {0};
     struct search w = {.b = b, .state = &state, .end_work = b->work + most_work};
-    while (!spent(&w) && !balance_time_is_up(b) && (best->over > 0 || best->step_s > good_s)) {
-        balance_state_copy(best, &state);
+    while (!spent(&w) && !mt_balance_time_is_up(b) && (best->over > 0 || best->step_s > good_s)) {
+        mt_balance_state_copy(best, &state);
         measure(&w);
         if (draw(&w, 2))
             kick_class(&w);
         else
             kick_ranks(&w);
         descend(&w);
-        if (balance_better(&state, best)) balance_state_copy(&state, best);
+        if (mt_balance_better(&state, best)) mt_balance_state_copy(&state, best);
     }
-    balance_state_release(&state);
-    balance_state_release(&w.scratch);
+    mt_balance_state_release(&state);
+    mt_balance_state_release(&w.scratch);
 }

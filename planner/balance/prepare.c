@@ -9,7 +9,7 @@
 #define TABLE 30000 /* numbers in the tables of a split */
 #define TABLE_RANK 1000
 
-bool balance_time_is_up(const struct balance *b) {
+bool mt_balance_time_is_up(const struct balance *b) {
     return mt_now_s() > b->end_s;
 }
 
@@ -75,7 +75,7 @@ double mt_share_curve_at(const struct mt_share_curve *curve, int64_t share) {
     return fmax(0, curve->value[i] + slope * (double)(share - curve->at[i]));
 }
 
-double balance_curve_at(const struct balance_curve *curve, double share) {
+double mt_balance_curve_at(const struct balance_curve *curve, double share) {
     if (!curve->n) return 0;
     int low = 0, high = curve->n; /* at[low] <= share < at[high] */
     while (high - low > 1) {
@@ -119,19 +119,20 @@ static struct balance_curve cut_curve(struct balance *b, const struct mt_share_c
     return f;
 }
 
-double balance_memory(const struct balance *b, int class, const int64_t *x) {
+double mt_balance_memory(const struct balance *b, int class, const int64_t *x) {
     double bytes = (double)b->problem->memory_fixed[class];
-    for (int s = 0; s < b->nsplits; s++) bytes += balance_curve_at(&b->memory[s * b->nclasses + class], (double)x[s]);
+    for (int s = 0; s < b->nsplits; s++)
+        bytes += mt_balance_curve_at(&b->memory[s * b->nclasses + class], (double)x[s]);
     return bytes;
 }
 
 static void cost_of(const struct balance *b, int split, int class, int64_t share, double *row) {
     for (int k = 0; k < b->nstages; k++) {
         int at = (k * b->nsplits + split) * b->nclasses + class;
-        row[2 * k] = balance_curve_at(&b->compute[at], (double)share);
-        row[2 * k + 1] = balance_curve_at(&b->comm[at], (double)share);
+        row[2 * k] = mt_balance_curve_at(&b->compute[at], (double)share);
+        row[2 * k + 1] = mt_balance_curve_at(&b->comm[at], (double)share);
     }
-    row[2 * b->nstages] = balance_curve_at(&b->memory[split * b->nclasses + class], (double)share);
+    row[2 * b->nstages] = mt_balance_curve_at(&b->memory[split * b->nclasses + class], (double)share);
 }
 
 /* Tables of costs by shares, which the search looks up again and again; larger for more ranks. */
@@ -159,7 +160,7 @@ static void tabulate(struct balance *b) {
     }
 }
 
-enum mt_status balance_prepare(struct balance *b, const struct mt_balance *p, struct mt_err *err) {
+enum mt_status mt_balance_prepare(struct balance *b, const struct mt_balance *p, struct mt_err *err) {
     if (check(p, err)) return err->status;
     *b = (struct balance){.problem = p,
                           .nclasses = p->nclasses,
@@ -185,7 +186,7 @@ enum mt_status balance_prepare(struct balance *b, const struct mt_balance *p, st
     return MT_OK;
 }
 
-void balance_rank(struct balance *b, struct balance_group *group) {
+void mt_balance_rank(struct balance *b, struct balance_group *group) {
     double sum[2 * MT_BALANCE_MOST_STAGES + 1], other[2 * MT_BALANCE_MOST_STAGES + 1];
     int c = group->class;
     b->work++;

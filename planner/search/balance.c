@@ -29,7 +29,7 @@ struct problem {
 
 /* ---- shares ---- */
 
-enum mt_status search_divide_storage(struct mt_searching *s, const int64_t *units, int64_t *storage) {
+enum mt_status mt_search_divide_storage(struct mt_searching *s, const int64_t *units, int64_t *storage) {
     double *weight = mt_calloc((size_t)s->nranks, sizeof *weight);
     enum mt_status st = MT_OK;
     for (int r = 0; r < s->nranks; r++) weight[r] = (double)units[r];
@@ -48,7 +48,7 @@ enum mt_status search_divide_storage(struct mt_searching *s, const int64_t *unit
 }
 
 /* A rank's storage in units, as nearly as its labels' shares say. */
-int64_t search_units(const struct mt_searching *s, const struct search_candidate *c, int rank) {
+int64_t mt_search_units(const struct mt_searching *s, const struct search_candidate *c, int rank) {
     double sum = 0, whole = 0;
     for (int l = 0; l < s->nlabels; l++) {
         const struct mt_label *label = &s->search->graph->labels[s->labels[l]];
@@ -59,17 +59,17 @@ int64_t search_units(const struct mt_searching *s, const struct search_candidate
     return whole > 0 ? (int64_t)llround((double)s->unit * sum / whole) : 0;
 }
 
-void search_set_micro(struct mt_searching *s, struct search_candidate *c) {
+void mt_search_set_micro(struct mt_searching *s, struct search_candidate *c) {
     for (int r = 0; r < s->nranks; r++) {
         int k = s->class[r];
         int64_t most =
-            c->work->body ? search_most_micro(s, c->work, k, search_units(s, c, r), c->heavier[k]) : c->batch[r];
-        c->micro[r] = c->batch[r] ? search_micro(s, c->work, k, c->batch[r], most, NULL) : 0;
+            c->work->body ? mt_search_most_micro(s, c->work, k, mt_search_units(s, c, r), c->heavier[k]) : c->batch[r];
+        c->micro[r] = c->batch[r] ? mt_search_micro(s, c->work, k, c->batch[r], most, NULL) : 0;
     }
 }
 
-struct search_candidate *search_new_candidate(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes,
-                                              const char *what) {
+struct search_candidate *mt_search_new_candidate(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes,
+                                                 const char *what) {
     struct search_candidate *c = mt_new(&s->arena, struct search_candidate, 1);
     *c = (struct search_candidate){.work = work,
                                    .what = what,
@@ -86,8 +86,8 @@ struct search_candidate *search_new_candidate(struct mt_searching *s, struct sea
     return s->candidates[s->ncandidates++] = c;
 }
 
-struct search_candidate *search_like(struct mt_searching *s, const struct search_candidate *c, const char *what) {
-    struct search_candidate *to = search_new_candidate(s, c->work, c->decisions.bucket_bytes, what);
+struct search_candidate *mt_search_like(struct mt_searching *s, const struct search_candidate *c, const char *what) {
+    struct search_candidate *to = mt_search_new_candidate(s, c->work, c->decisions.bucket_bytes, what);
     to->decisions = c->decisions;
     size_t n = (size_t)s->nranks * sizeof(int64_t);
     memcpy(to->batch, c->batch, n);
@@ -114,12 +114,12 @@ static void batch_curves(struct mt_searching *s, const struct search_candidate *
     const struct mt_share_curve *samples = &w->curves[class].samples;
     int64_t most = samples->at[samples->npoints - 1];
     double *time_s = mt_new(arena, double, samples->npoints), *held = mt_new(arena, double, samples->npoints);
-    if (w->body) most = search_most_micro(s, w, class, s->unit / s->nranks, c->heavier[class]);
+    if (w->body) most = mt_search_most_micro(s, w, class, s->unit / s->nranks, c->heavier[class]);
     bool memory = s->classes[class].memory_limit > 0 && w->arena.npoints;
     for (int i = 0; i < samples->npoints; i++) {
         int64_t share = samples->at[i], micro = share;
         time_s[i] = samples->value[i];
-        if (w->body) micro = search_micro(s, w, class, share, most, &time_s[i]);
+        if (w->body) micro = mt_search_micro(s, w, class, share, most, &time_s[i]);
         time_s[i] *= c->slower[class];
         if (memory) held[i] = mt_share_curve_at(&w->arena, micro) - mt_share_curve_at(&w->arena, 0);
     }
@@ -159,7 +159,7 @@ static void fill_class(struct mt_searching *s, const struct search_candidate *c,
         p->compute[(p->update * b->nsplits + p->storage) * n + k] = update;
         p->memory[p->storage * n + k] = curves->state;
     } else {
-        int64_t units = search_units(s, c, rank);
+        int64_t units = mt_search_units(s, c, rank);
         compute_fixed[p->update * n + k] += mt_share_curve_at(&update, units);
         held += mt_share_curve_at(&curves->state, units);
     }
@@ -178,12 +178,12 @@ static enum mt_status simulate_classes(struct mt_searching *s, const struct sear
     int nmessages = c->work->work.nmessages;
     int *bucket = mt_calloc((size_t)nmessages + 1, sizeof *bucket);
     double *cost = mt_calloc((size_t)nmessages + 1, sizeof *cost);
-    enum mt_status st = search_messages(s, c, bucket, cost);
+    enum mt_status st = mt_search_messages(s, c, bucket, cost);
     for (int k = 0; k < s->nclasses && !st; k++) {
         int64_t share = 0, micro = 0; /* of its busiest rank */
         for (int r = 0; r < s->nranks; r++)
             if (s->class[r] == k && c->batch[r] >= share) share = c->batch[r], micro = c->micro[r];
-        search_simulate(s, c->work, k, share, micro, c->storage, bucket, cost, &timeline[k]);
+        mt_search_simulate(s, c->work, k, share, micro, c->storage, bucket, cost, &timeline[k]);
     }
     free(bucket);
     free(cost);
@@ -246,12 +246,12 @@ static int64_t *sizes_of(const struct mt_searching *s, const struct search_candi
     int64_t *sizes = mt_new(&p->arena, int64_t, 2 * s->nranks);
     for (int r = 0; r < s->nranks; r++) {
         if (p->batch >= 0) sizes[(int64_t)p->batch * s->nranks + r] = c->batch[r];
-        if (p->storage >= 0) sizes[(int64_t)p->storage * s->nranks + r] = search_units(s, c, r);
+        if (p->storage >= 0) sizes[(int64_t)p->storage * s->nranks + r] = mt_search_units(s, c, r);
     }
     return sizes;
 }
 
-enum mt_status search_estimate(struct mt_searching *s, struct search_candidate *c) {
+enum mt_status mt_search_estimate(struct mt_searching *s, struct search_candidate *c) {
     struct problem p;
     enum mt_status st = make_problem(s, c, &p);
     if (!st) c->estimate_s = mt_balance_time(&p.balance, sizes_of(s, c, &p), NULL);
@@ -273,21 +273,21 @@ static enum mt_status mix_storage(struct mt_searching *s, struct search_candidat
         for (int r = 0; r < s->nranks; r++)
             weight[r] = (1 - evenness[i]) * (double)units[r] + evenness[i] * (double)s->unit / s->nranks;
         if (i) st = mt_split_proportional(s->unit, s->unit_align, weight, s->nranks, mixed, s->err);
-        if (st || (st = search_divide_storage(s, i ? mixed : units, c->storage))) break;
-        search_set_micro(s, c);
-        st = search_estimate(s, c);
+        if (st || (st = mt_search_divide_storage(s, i ? mixed : units, c->storage))) break;
+        mt_search_set_micro(s, c);
+        st = mt_search_estimate(s, c);
         if (i && !(c->estimate_s < best_s * (1 - 1e-6))) continue;
         best_s = c->estimate_s;
         memcpy(best, c->storage, n * sizeof *best);
     }
     memcpy(c->storage, best, n * sizeof *best);
-    search_set_micro(s, c);
+    mt_search_set_micro(s, c);
     c->estimate_s = best_s;
     mt_arena_release(&arena);
     return st;
 }
 
-enum mt_status search_balance(struct mt_searching *s, struct search_candidate *c, struct mt_balanced *balanced) {
+enum mt_status mt_search_balance(struct mt_searching *s, struct search_candidate *c, struct mt_balanced *balanced) {
     struct problem p;
     enum mt_status st = make_problem(s, c, &p);
     *balanced = (struct mt_balanced){.step_s = 0};
@@ -302,7 +302,7 @@ enum mt_status search_balance(struct mt_searching *s, struct search_candidate *c
     if (p.storage >= 0) {
         st = mix_storage(s, c, balanced->sizes + (int64_t)p.storage * s->nranks);
     } else {
-        search_set_micro(s, c);
+        mt_search_set_micro(s, c);
         c->estimate_s = balanced->step_s;
     }
 out:
@@ -329,7 +329,7 @@ static struct search_candidate at_least(struct mt_searching *s, const struct sea
 }
 
 /* Compute alone, in one stage: no rank waits for another before the end. */
-enum mt_status search_bound(struct mt_searching *s, const struct search_candidate *c, double *bound_s) {
+enum mt_status mt_search_bound(struct mt_searching *s, const struct search_candidate *c, double *bound_s) {
     struct problem p;
     struct mt_balanced balanced = {.step_s = 0};
     struct search_candidate least = at_least(s, c);
@@ -343,7 +343,7 @@ enum mt_status search_bound(struct mt_searching *s, const struct search_candidat
         const struct search_curves *curves = &c->work->curves[k];
         int64_t given = c->batch[s->classes[k].rank];
         double given_s = 0;
-        if (p.batch < 0) search_micro(s, c->work, k, given, given, &given_s);
+        if (p.batch < 0) mt_search_micro(s, c->work, k, given, given, &given_s);
         given_s = least.slower[k] * (curves->before_s + given_s);
         if (p.storage >= 0) p.compute[p.storage * n + k] = scaled(&p.arena, &curves->update, least.slower[k]);
         p.compute_fixed[k] = given_s;

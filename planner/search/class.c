@@ -81,7 +81,7 @@ static enum mt_status check_shares(struct mt_searching *s, const struct mt_label
     if (sum != label->extent)
         return mt_fail(s->err, MT_EINPUT, "shares of \"%s\" sum to %lld, but it is %lld", label->name, (long long)sum,
                        (long long)label->extent);
-    if (search_aligned(sizes, s->nranks, label->align)) return MT_OK;
+    if (mt_search_aligned(sizes, s->nranks, label->align)) return MT_OK;
     return mt_fail(s->err, MT_EINPUT, "shares of \"%s\": all but one must be multiples of %lld", label->name,
                    (long long)label->align);
 }
@@ -109,7 +109,7 @@ static enum mt_status find_labels(struct mt_searching *s) {
     return MT_OK;
 }
 
-enum mt_status search_classes(struct mt_searching *s) {
+enum mt_status mt_search_classes(struct mt_searching *s) {
     const struct mt_plan_fixed *fixed = &s->search->fixed;
     s->class = mt_new(&s->arena, int, s->nranks);
     s->everybody = mt_new(&s->arena, int, s->nranks);
@@ -142,7 +142,7 @@ static bool all_by_batch(const struct mt_decisions *d) {
     return all;
 }
 
-bool search_rows_of(const struct mt_plan *plan, struct mt_decisions *rows) {
+bool mt_search_rows_of(const struct mt_plan *plan, struct mt_decisions *rows) {
     static struct mt_rule_row none = {"*", MT_OPERATORS_REPLICATE, ""};
     *rows = plan->decisions;
     rows->nalgorithms = 0;
@@ -172,14 +172,14 @@ static void add_structure(struct mt_searching *s, const struct mt_decisions *row
 static void add_last(struct mt_searching *s) {
     const struct mt_plan *last = s->search->last;
     struct mt_decisions rows;
-    if (!last || last->nranks != s->nranks || s->nranks == 1 || !search_rows_of(last, &rows)) return;
+    if (!last || last->nranks != s->nranks || s->nranks == 1 || !mt_search_rows_of(last, &rows)) return;
     for (int i = 0; i < s->nstructures; i++)
         if (mt_decisions_same_rows(&s->structures[i].decisions, &rows)) return;
     if (mt_decisions_shard_state(&rows) || !all_by_batch(&rows)) add_structure(s, &rows, rows.sync, "as it was");
 }
 
 /* Replicated parameters have AllReduce with either sync. */
-enum mt_status search_structures(struct mt_searching *s) {
+enum mt_status mt_search_structures(struct mt_searching *s) {
     static const enum mt_sync syncs[] = {MT_SYNC_ALL_REDUCE, MT_SYNC_REDUCE_SCATTER};
     const struct mt_decisions *fixed = &s->search->fixed.decisions;
     s->structures = mt_new(&s->arena, struct search_structure, SEARCH_MOST_STRUCTURES);

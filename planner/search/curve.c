@@ -22,8 +22,8 @@ static int share_points(int64_t extent, int64_t usual, int64_t *at) {
     return n;
 }
 
-double search_op_s(const struct mt_searching *s, int rank, const struct mt_work_op *op,
-                   const struct mt_work_share *share) {
+double mt_search_op_s(const struct mt_searching *s, int rank, const struct mt_work_op *op,
+                      const struct mt_work_share *share) {
     struct mt_op_shape shape;
     if (op->copy) return mt_cost_copy_s(&s->costs, rank, mt_work_copy_bytes(op, share), op->npieces);
     mt_work_shape(op, share, &shape);
@@ -36,7 +36,7 @@ static double block_s(const struct mt_searching *s, const struct mt_work *w, int
     double sum = 0;
     for (int o = 0; o < w->nops; o++)
         if (w->ops[o].block == block)
-            sum += (double)w->ops[o].count * search_op_s(s, s->classes[class].rank, &w->ops[o], share);
+            sum += (double)w->ops[o].count * mt_search_op_s(s, s->classes[class].rank, &w->ops[o], share);
     return sum;
 }
 
@@ -116,7 +116,7 @@ static struct mt_plan *prototype(const struct mt_searching *s, const struct sear
     return p;
 }
 
-enum mt_status search_open_work(struct mt_searching *s, int structure, bool body, struct search_work **work) {
+enum mt_status mt_search_open_work(struct mt_searching *s, int structure, bool body, struct search_work **work) {
     body &= s->structures[structure].by_batch;
     struct search_work **place = &s->works[2 * structure + body];
     if (!*place) {
@@ -144,13 +144,13 @@ enum mt_status search_open_work(struct mt_searching *s, int structure, bool body
 
 /* ---- memory ---- */
 
-bool search_memory_matters(const struct mt_searching *s) {
+bool mt_search_memory_matters(const struct mt_searching *s) {
     for (int c = 0; c < s->nclasses; c++)
         if (s->classes[c].memory_limit > 0) return true;
     return false;
 }
 
-enum mt_status search_open_memory(struct mt_searching *s, struct search_work *w, int64_t bucket_bytes) {
+enum mt_status mt_search_open_memory(struct mt_searching *s, struct search_work *w, int64_t bucket_bytes) {
     int64_t batch = s->search->job->batch, usual = 2 * ((batch + s->nranks - 1) / s->nranks), at[3] = {0, 1, 0};
     int64_t most = w->body ? batch / 2 : batch;
     int n = 2;
@@ -177,14 +177,14 @@ enum mt_status search_open_memory(struct mt_searching *s, struct search_work *w,
 /* ---- micro-batches ---- */
 
 static double in_micro(const struct search_curves *c, bool body, int64_t share, int64_t micro) {
-    int64_t runs = body ? search_body_runs(share, micro) : 0;
+    int64_t runs = body ? mt_search_body_runs(share, micro) : 0;
     if (!runs) return mt_share_curve_at(&c->samples, share);
     return (double)runs * mt_share_curve_at(&c->body_samples, micro) +
            mt_share_curve_at(&c->samples, share - runs * micro);
 }
 
-int64_t search_micro(const struct mt_searching *s, const struct search_work *w, int class, int64_t share, int64_t most,
-                     double *seconds) {
+int64_t mt_search_micro(const struct mt_searching *s, const struct search_work *w, int class, int64_t share,
+                        int64_t most, double *seconds) {
     static const int counts[] = {1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256};
     const struct search_curves *c = &w->curves[class];
     const int64_t *given = s->search->fixed.micro;
@@ -205,8 +205,8 @@ int64_t search_micro(const struct mt_searching *s, const struct search_work *w, 
     return best;
 }
 
-int64_t search_most_micro(const struct mt_searching *s, const struct search_work *w, int class, int64_t units,
-                          int64_t heavier) {
+int64_t mt_search_most_micro(const struct mt_searching *s, const struct search_work *w, int class, int64_t units,
+                             int64_t heavier) {
     const struct search_class *k = &s->classes[class];
     const struct search_curves *c = &w->curves[class];
     int64_t low = 0, high = s->search->job->batch;

@@ -34,7 +34,7 @@ static void write_splits(const struct mt_searching *s, const struct search_candi
 }
 
 /* Algorithms stay "auto" until the program's messages are known. */
-void search_write_plan(const struct mt_searching *s, const struct search_candidate *c, struct mt_plan *p) {
+void mt_search_write_plan(const struct mt_searching *s, const struct search_candidate *c, struct mt_plan *p) {
     p->job = *s->search->job;
     write_splits(s, c, p);
     p->decisions = mt_decisions_copy(&c->decisions, &p->arena);
@@ -60,7 +60,7 @@ static enum mt_status choose_algorithms(struct mt_searching *s, struct mt_plan *
 }
 
 /* Of the best alone: other structures may lack a kind of collective. */
-enum mt_status search_check_algorithms(const struct mt_searching *s) {
+enum mt_status mt_search_check_algorithms(const struct mt_searching *s) {
     const struct mt_decisions *fixed = &s->search->fixed.decisions, *d = &s->best_plan->decisions;
     for (int k = 0; k < fixed->nalgorithms; k++) {
         const struct mt_algorithm_row *given = &fixed->algorithms[k];
@@ -108,7 +108,7 @@ static const char *who_lacks(struct mt_searching *s, const struct mt_prediction 
     return mt_arena_printf(&s->arena, "does not fit: rank %d lacks %s", who, text);
 }
 
-void search_learn(struct mt_searching *s, struct search_candidate *c) {
+void mt_search_learn(struct mt_searching *s, struct search_candidate *c) {
     const struct search_work *w = c->work;
     for (int k = 0; k < s->nclasses; k++) {
         double found = 0, said = 0;
@@ -117,8 +117,8 @@ void search_learn(struct mt_searching *s, struct search_candidate *c) {
             if (s->class[r] != k) continue;
             const struct search_curves *curves = &w->curves[k];
             double passes_s;
-            int64_t units = search_units(s, c, r), most = c->micro[r] ? c->micro[r] : 1;
-            search_micro(s, w, k, c->batch[r], most, &passes_s);
+            int64_t units = mt_search_units(s, c, r), most = c->micro[r] ? c->micro[r] : 1;
+            mt_search_micro(s, w, k, c->batch[r], most, &passes_s);
             found += c->prediction.ranks[r].compute_s;
             said += curves->before_s + passes_s + mt_share_curve_at(&curves->update, units);
             int64_t held = curves->state_fixed + (int64_t)mt_share_curve_at(&curves->state, units) +
@@ -133,7 +133,7 @@ void search_learn(struct mt_searching *s, struct search_candidate *c) {
 
 static enum mt_status build(struct mt_searching *s, const struct search_candidate *c, struct mt_plan *p,
                             struct mt_program *program) {
-    search_write_plan(s, c, p);
+    mt_search_write_plan(s, c, p);
     enum mt_status st = mt_program_from_plan(s->search->graph, p, false, program, s->err);
     if (st) return st;
     if ((st = choose_algorithms(s, p, program))) {
@@ -144,7 +144,7 @@ static enum mt_status build(struct mt_searching *s, const struct search_candidat
     return MT_OK;
 }
 
-enum mt_status search_evaluate(struct mt_searching *s, struct search_candidate *c) {
+enum mt_status mt_search_evaluate(struct mt_searching *s, struct search_candidate *c) {
     for (int i = 0; i < s->ncandidates; i++) {
         struct search_candidate *other = s->candidates[i];
         if (other == c || !other->evaluated || !equal_shares(s, other, c)) continue;
@@ -166,7 +166,7 @@ enum mt_status search_evaluate(struct mt_searching *s, struct search_candidate *
     const char *lacks = who_lacks(s, &c->prediction);
     c->fits = !lacks;
     c->why = lacks ? lacks : "slower";
-    search_learn(s, c);
+    mt_search_learn(s, c);
     if (c->fits && (!s->best || c->step_s < (c->needs_margin ? margin : 1) * s->best->step_s)) {
         if (s->best) mt_program_release(&s->program), mt_plan_free(s->best_plan);
         s->best = c;
@@ -183,7 +183,7 @@ out:
 
 /* ---- the result ---- */
 
-void search_fill_prediction(const struct mt_prediction *found, double bound_s, struct mt_plan *p) {
+void mt_search_fill_prediction(const struct mt_prediction *found, double bound_s, struct mt_plan *p) {
     struct mt_plan_prediction *to = mt_new(&p->arena, struct mt_plan_prediction, 1);
     *to = (struct mt_plan_prediction){.step_s = found->step_s,
                                       .error = found->error,
@@ -198,12 +198,12 @@ void search_fill_prediction(const struct mt_prediction *found, double bound_s, s
     p->prediction = to;
 }
 
-void search_fill_plan(struct mt_searching *s, double bound_s) {
+void mt_search_fill_plan(struct mt_searching *s, double bound_s) {
     struct mt_plan *p = s->plan;
-    search_write_plan(s, s->best, p);
+    mt_search_write_plan(s, s->best, p);
     p->decisions = mt_decisions_copy(&s->best_plan->decisions, &p->arena);
-    search_fill_prediction(&s->best->prediction, bound_s, p);
-    search_speeds(s, s->best->work, p);
+    mt_search_fill_prediction(&s->best->prediction, bound_s, p);
+    mt_search_speeds(s, s->best->work, p);
     mt_graph_hash(s->search->graph, p->model_hash);
     mt_program_hash(&s->program, p->program_hash);
     p->parameters = mt_graph_parameters(s->search->graph);

@@ -69,7 +69,7 @@ static enum mt_status wants_body(struct mt_searching *s, const struct search_can
         const struct mt_share_curve *samples = &w->curves[k].samples;
         if (share >= 4)
             *wants |= mt_share_curve_at(samples, share) > 1.03 * 2 * mt_share_curve_at(samples, share / 2 + share % 2);
-        if (w->arena.npoints) *wants |= search_most_micro(s, w, k, s->unit / s->nranks, 0) < share + share / 4;
+        if (w->arena.npoints) *wants |= mt_search_most_micro(s, w, k, s->unit / s->nranks, 0) < share + share / 4;
     }
     return MT_OK;
 }
@@ -78,9 +78,9 @@ static enum mt_status add_candidates(struct mt_searching *s, struct search_work 
     int64_t sizes[MOST_BUCKETS + 1];
     int n = bucket_sizes(s, sizes);
     for (int i = 0; i < n; i++) {
-        struct search_candidate *c = search_new_candidate(s, w, sizes[i], describe(s, w, sizes[i]));
-        enum mt_status st = search_simple_shares(s, c, false, true);
-        if (st || (st = search_estimate(s, c))) return st;
+        struct search_candidate *c = mt_search_new_candidate(s, w, sizes[i], describe(s, w, sizes[i]));
+        enum mt_status st = mt_search_simple_shares(s, c, false, true);
+        if (st || (st = mt_search_estimate(s, c))) return st;
     }
     return MT_OK;
 }
@@ -123,7 +123,7 @@ static enum mt_status balance_work(struct mt_searching *s, struct search_work *w
     struct mt_err why = MT_ERR_INIT, *err = s->err;
     if (!lead) return MT_OK;
     s->err = &why; /* that nothing fits is no failure as long as another structure does */
-    enum mt_status st = search_balance(s, lead, &balanced);
+    enum mt_status st = mt_search_balance(s, lead, &balanced);
     s->err = err;
     mt_arena_release(&balanced.arena);
     if (st == MT_EINPUT) {
@@ -138,7 +138,7 @@ static enum mt_status balance_work(struct mt_searching *s, struct search_work *w
         memcpy(c->batch, lead->batch, (size_t)s->nranks * sizeof *c->batch);
         memcpy(c->micro, lead->micro, (size_t)s->nranks * sizeof *c->micro);
         memcpy(c->storage, lead->storage, (size_t)(s->nranks * s->nlabels) * sizeof *c->storage);
-        if ((st = search_estimate(s, c))) return st;
+        if ((st = mt_search_estimate(s, c))) return st;
     }
     return MT_OK;
 }
@@ -147,14 +147,14 @@ static enum mt_status balance_work(struct mt_searching *s, struct search_work *w
 static enum mt_status balance_structure(struct mt_searching *s, int structure) {
     struct search_work *w = s->works[2 * structure];
     struct search_candidate *first = next_candidate(s, w);
-    bool body = false, memory = search_memory_matters(s);
+    bool body = false, memory = mt_search_memory_matters(s);
     enum mt_status st;
     if (!state_fits(s, w)) return set_aside(s, w), MT_OK;
-    if ((memory && (st = search_open_memory(s, w, MEMORY_BUCKETS))) || (st = wants_body(s, first, &body)) ||
+    if ((memory && (st = mt_search_open_memory(s, w, MEMORY_BUCKETS))) || (st = wants_body(s, first, &body)) ||
         (st = balance_work(s, w)) || !body)
         return st;
-    if ((st = search_open_work(s, structure, true, &w))) return st;
-    if (memory && (st = search_open_memory(s, w, MEMORY_BUCKETS))) return st;
+    if ((st = mt_search_open_work(s, structure, true, &w))) return st;
+    if (memory && (st = mt_search_open_memory(s, w, MEMORY_BUCKETS))) return st;
     return (st = add_candidates(s, w)) ? st : balance_work(s, w);
 }
 
@@ -171,7 +171,7 @@ static enum mt_status balance_structures(struct mt_searching *s) {
     enum mt_status st = MT_OK;
     for (int i = 0; i < s->nstructures && !st; i++) {
         struct search_work *w;
-        if (!(st = search_open_work(s, i, false, &w))) st = add_candidates(s, w);
+        if (!(st = mt_search_open_work(s, i, false, &w))) st = add_candidates(s, w);
     }
     for (int round = 0; round < s->nstructures && !st; round++) {
         int next = -1;
@@ -193,14 +193,14 @@ static enum mt_status balance_structures(struct mt_searching *s) {
 static enum mt_status improve(struct mt_searching *s, struct search_candidate *c) {
     for (int i = 0; i < MOST_REPAIRS; i++) {
         if (c->fits && (i > 1 || !affordable(s, 1))) break;
-        struct search_candidate *again = search_like(s, c, c->what);
+        struct search_candidate *again = mt_search_like(s, c, c->what);
         struct mt_balanced balanced;
         struct mt_err why = MT_ERR_INIT, *err = s->err;
-        enum mt_status st = search_estimate(s, again);
+        enum mt_status st = mt_search_estimate(s, again);
         if (st) return st;
         if (c->fits && isfinite(again->estimate_s)) again->later_s += c->step_s - again->estimate_s;
         s->err = &why;
-        st = search_balance(s, again, &balanced);
+        st = mt_search_balance(s, again, &balanced);
         s->err = err;
         mt_arena_release(&balanced.arena);
         if (st == MT_EINPUT) { /* nothing fits, now that it is known better */
@@ -209,7 +209,7 @@ static enum mt_status improve(struct mt_searching *s, struct search_candidate *c
             return MT_OK;
         }
         if (st) return *err = why, st;
-        if ((st = search_evaluate(s, again))) return st;
+        if ((st = mt_search_evaluate(s, again))) return st;
         if (again->same || (c->fits && again->step_s >= c->step_s)) break;
         c = again;
     }
@@ -217,18 +217,18 @@ static enum mt_status improve(struct mt_searching *s, struct search_candidate *c
 }
 
 static enum mt_status evaluate(struct mt_searching *s, struct search_candidate *c) {
-    enum mt_status st = search_evaluate(s, c);
+    enum mt_status st = mt_search_evaluate(s, c);
     return st ? st : improve(s, c);
 }
 
 static enum mt_status evaluate_simple_like(struct mt_searching *s, const struct search_candidate *like) {
     static const char *const names[] = {"proportional shares", "even shares"};
     for (int even = 0; even < 2; even++) {
-        struct search_candidate *c = search_like(s, like, names[even]);
-        enum mt_status st = search_simple_shares(s, c, even, even);
-        if (st || (st = search_estimate(s, c))) return st;
+        struct search_candidate *c = mt_search_like(s, like, names[even]);
+        enum mt_status st = mt_search_simple_shares(s, c, even, even);
+        if (st || (st = mt_search_estimate(s, c))) return st;
         bool near = like == s->best && c->estimate_s < hopeless * s->best->step_s;
-        if ((near || affordable(s, 1)) && (st = search_evaluate(s, c))) return st;
+        if ((near || affordable(s, 1)) && (st = mt_search_evaluate(s, c))) return st;
     }
     return MT_OK;
 }
@@ -243,7 +243,8 @@ static enum mt_status evaluate_simple(struct mt_searching *s) {
         const struct search_candidate *like = NULL;
         for (int k = 0; k < n && s->works[i] != best->work; k++) {
             const struct search_candidate *c = s->candidates[k];
-            if (c->work == s->works[i] && isfinite(search_time(c)) && (!like || search_time(c) < search_time(like)))
+            if (c->work == s->works[i] && isfinite(mt_search_time(c)) &&
+                (!like || mt_search_time(c) < mt_search_time(like)))
                 like = c;
         }
         if (like && affordable(s, 1)) st = evaluate_simple_like(s, like);
@@ -259,7 +260,7 @@ static enum mt_status evaluate_candidates(struct mt_searching *s) {
         if (!first && (!affordable(s, 2) || c->estimate_s > hopeless * best_s)) break;
         if (isinf(c->estimate_s)) break;
         enum mt_status st =
-            first || c->estimate_s < 1.05 * s->best->estimate_s ? evaluate(s, c) : search_evaluate(s, c);
+            first || c->estimate_s < 1.05 * s->best->estimate_s ? evaluate(s, c) : mt_search_evaluate(s, c);
         if (st) return st;
         c->tried = true;
         c = next_candidate(s, NULL);
@@ -287,11 +288,11 @@ static enum mt_status polish(struct mt_searching *s) {
             if (to < 0) break;
         }
         if (from < 0 || to < 0) break;
-        struct search_candidate *c = search_like(s, best, best->what);
+        struct search_candidate *c = mt_search_like(s, best, best->what);
         c->batch[from] -= align;
         c->batch[to] += align;
-        search_set_micro(s, c);
-        enum mt_status st = search_evaluate(s, c);
+        mt_search_set_micro(s, c);
+        enum mt_status st = mt_search_evaluate(s, c);
         if (st) return st;
         failed = s->best == best ? failed + 1 : 0;
     }
@@ -303,10 +304,10 @@ static enum mt_status polish(struct mt_searching *s) {
 static enum mt_status evaluate_full_start(struct mt_searching *s) {
     bool fixed = s->search->fixed.decisions.start >= 0, full = s->best->decisions.start == MT_START_FULL;
     if (fixed || full || s->nranks == 1 || !affordable(s, 1)) return MT_OK;
-    struct search_candidate *c = search_like(s, s->best, "buckets that set off when they are full");
+    struct search_candidate *c = mt_search_like(s, s->best, "buckets that set off when they are full");
     c->decisions.start = MT_START_FULL;
     c->needs_margin = true;
-    enum mt_status st = search_evaluate(s, c);
+    enum mt_status st = mt_search_evaluate(s, c);
     if (!st && c->fits && c != s->best && c->step_s < s->best->step_s) c->why = "faster by less than 1%";
     return st;
 }
@@ -319,15 +320,16 @@ static enum mt_status evaluate_last(struct mt_searching *s) {
     const struct mt_plan_fixed *fixed = &s->search->fixed;
     struct mt_decisions rows;
     if (!last || last->nranks != s->nranks || fixed->shares || fixed->micro || fixed->nstorage_shares) return MT_OK;
-    struct search_candidate *c = s->best ? search_like(s, s->best, "the last plan")
-                                         : search_new_candidate(s, NULL, last->decisions.bucket_bytes, "the last plan");
-    if (!search_take_shares(s, last, c)) return s->ncandidates--, MT_OK;
-    bool known = search_rows_of(last, &rows);
+    struct search_candidate *c = s->best
+                                     ? mt_search_like(s, s->best, "the last plan")
+                                     : mt_search_new_candidate(s, NULL, last->decisions.bucket_bytes, "the last plan");
+    if (!mt_search_take_shares(s, last, c)) return s->ncandidates--, MT_OK;
+    bool known = mt_search_rows_of(last, &rows);
     bool body = false;
     for (int r = 0; r < s->nranks; r++) body |= c->micro[r] < c->batch[r];
     for (int i = 0; i < s->nstructures; i++) {
         if (!known || !mt_decisions_same_rows(&s->structures[i].decisions, &rows)) continue;
-        enum mt_status st = search_open_work(s, i, body, &c->work);
+        enum mt_status st = mt_search_open_work(s, i, body, &c->work);
         if (st) return st;
         int64_t bucket_bytes = c->decisions.bucket_bytes;
         c->decisions = s->structures[i].decisions;
@@ -335,7 +337,7 @@ static enum mt_status evaluate_last(struct mt_searching *s) {
         mt_decisions_take(&c->decisions, &last->decisions, &fixed->decisions);
     }
     if (!c->work) return s->ncandidates--, MT_OK;
-    enum mt_status st = search_evaluate(s, c);
+    enum mt_status st = mt_search_evaluate(s, c);
     return st ? st : improve(s, c);
 }
 
@@ -343,19 +345,19 @@ static enum mt_status evaluate_last(struct mt_searching *s) {
 
 static enum mt_status finish(struct mt_searching *s, bool rejected, struct mt_search_report *report) {
     double bound_s = INFINITY;
-    if (search_check_algorithms(s)) return s->err->status;
+    if (mt_search_check_algorithms(s)) return s->err->status;
     for (int i = 0; i < 2 * s->nstructures; i++) {
         struct search_candidate *any = NULL;
         for (int k = 0; k < s->ncandidates && s->works[i] && !any; k++)
             if (s->candidates[k]->work == s->works[i]) any = s->candidates[k];
         double of_work_s;
-        enum mt_status st = any ? search_bound(s, any, &of_work_s) : MT_OK;
+        enum mt_status st = any ? mt_search_bound(s, any, &of_work_s) : MT_OK;
         if (st) return st;
         if (any) bound_s = fmin(bound_s, of_work_s);
     }
-    search_fill_plan(s, bound_s);
-    if (rejected) search_fill_rejected(s, s->plan);
-    return report ? search_report(s, s->best, report) : MT_OK;
+    mt_search_fill_plan(s, bound_s);
+    if (rejected) mt_search_fill_rejected(s, s->plan);
+    return report ? mt_search_fill_report(s, s->best, report) : MT_OK;
 }
 
 static enum mt_status nothing_fits(struct mt_searching *s) {
@@ -380,9 +382,9 @@ static enum mt_status run(const struct mt_search *search, bool again, struct mt_
                           struct mt_search_report *report, struct mt_err *err) {
     struct mt_searching s;
     if (report) *report = (struct mt_search_report){.nbindings = 0};
-    enum mt_status st = search_begin(&s, search, plan, err);
+    enum mt_status st = mt_search_begin(&s, search, plan, err);
     if (!st) st = explore(&s, again, report);
-    search_end(&s);
+    mt_search_end(&s);
     return st;
 }
 
@@ -394,6 +396,6 @@ enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, s
 enum mt_status mt_search_rebalance(const struct mt_search *search, struct mt_plan *plan,
                                    struct mt_search_report *report, struct mt_err *err) {
     struct mt_search local = *search;
-    if (!search_rows_of(plan, &local.fixed.decisions)) return mt_search_price(search, plan, report, err);
+    if (!mt_search_rows_of(plan, &local.fixed.decisions)) return mt_search_price(search, plan, report, err);
     return run(&local, true, plan, report, err);
 }

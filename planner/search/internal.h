@@ -116,81 +116,84 @@ struct search_timeline {
 };
 
 enum { SEARCH_MOST_STRUCTURES = 5 };
-enum mt_status search_classes(struct mt_searching *s);
-enum mt_status search_structures(struct mt_searching *s);
+enum mt_status mt_search_classes(struct mt_searching *s);
+enum mt_status mt_search_structures(struct mt_searching *s);
 
 /* Open (once) a structure's work and its curves. */
-enum mt_status search_open_work(struct mt_searching *s, int structure, bool body, struct search_work **work);
+enum mt_status mt_search_open_work(struct mt_searching *s, int structure, bool body, struct search_work **work);
 /* Memory over samples of a micro-batch; once. */
-enum mt_status search_open_memory(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes);
-bool search_memory_matters(const struct mt_searching *s);
+enum mt_status mt_search_open_memory(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes);
+bool mt_search_memory_matters(const struct mt_searching *s);
 
 /* Seconds of an operator of the work, once. */
-double search_op_s(const struct mt_searching *s, int rank, const struct mt_work_op *op,
-                   const struct mt_work_share *share);
+double mt_search_op_s(const struct mt_searching *s, int rank, const struct mt_work_op *op,
+                      const struct mt_work_share *share);
 /* How often BODY runs for a rank's share. */
-static inline int64_t search_body_runs(int64_t share, int64_t micro) {
+static inline int64_t mt_search_body_runs(int64_t share, int64_t micro) {
     return micro > 0 && share > micro ? (share + micro - 1) / micro - 1 : 0;
 }
 /* The best division of a class's share into micro-batches: samples of one, and the seconds of all. */
-int64_t search_micro(const struct mt_searching *s, const struct search_work *work, int class, int64_t share,
-                     int64_t most, double *seconds);
+int64_t mt_search_micro(const struct mt_searching *s, const struct search_work *work, int class, int64_t share,
+                        int64_t most, double *seconds);
 /* The most samples of a micro-batch that fit into a class's memory with so many units of storage; 0: not one. */
-int64_t search_most_micro(const struct mt_searching *s, const struct search_work *work, int class, int64_t units,
-                          int64_t heavier);
+int64_t mt_search_most_micro(const struct mt_searching *s, const struct search_work *work, int class, int64_t units,
+                             int64_t heavier);
 
 /* Seconds of each bucket of a candidate. bucket: [nmessages], cost: [nbuckets]. */
-enum mt_status search_messages(struct mt_searching *s, const struct search_candidate *c, int *bucket, double *cost);
-void search_simulate(struct mt_searching *s, const struct search_work *work, int class, int64_t share, int64_t micro,
-                     const int64_t *storage, const int *bucket, const double *cost, struct search_timeline *timeline);
+enum mt_status mt_search_messages(struct mt_searching *s, const struct search_candidate *c, int *bucket, double *cost);
+void mt_search_simulate(struct mt_searching *s, const struct search_work *work, int class, int64_t share, int64_t micro,
+                        const int64_t *storage, const int *bucket, const double *cost,
+                        struct search_timeline *timeline);
 
-struct search_candidate *search_new_candidate(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes,
-                                              const char *what);
+struct search_candidate *mt_search_new_candidate(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes,
+                                                 const char *what);
 /* Storage of all labels from shares in units. */
-enum mt_status search_divide_storage(struct mt_searching *s, const int64_t *units, int64_t *storage);
-void search_set_micro(struct mt_searching *s, struct search_candidate *c);
+enum mt_status mt_search_divide_storage(struct mt_searching *s, const int64_t *units, int64_t *storage);
+void mt_search_set_micro(struct mt_searching *s, struct search_candidate *c);
 /* Other shares by balance, beginning from those that are set, with the candidate's corrections. Fills in estimate_s.
  * Release balanced->arena. */
-enum mt_status search_balance(struct mt_searching *s, struct search_candidate *c, struct mt_balanced *balanced);
+enum mt_status mt_search_balance(struct mt_searching *s, struct search_candidate *c, struct mt_balanced *balanced);
 /* The estimate of a candidate whose shares are set. */
-enum mt_status search_estimate(struct mt_searching *s, struct search_candidate *c);
+enum mt_status mt_search_estimate(struct mt_searching *s, struct search_candidate *c);
 /* No shares of the candidate's structure are faster. */
-enum mt_status search_bound(struct mt_searching *s, const struct search_candidate *c, double *bound_s);
+enum mt_status mt_search_bound(struct mt_searching *s, const struct search_candidate *c, double *bound_s);
 
 /* Build, predict, compare with memory limits; keep it if it is the best. Equal candidates are evaluated once. */
-enum mt_status search_evaluate(struct mt_searching *s, struct search_candidate *c);
+enum mt_status mt_search_evaluate(struct mt_searching *s, struct search_candidate *c);
 /* From a candidate's prediction, what its estimate should have said: its corrections. */
-void search_learn(struct mt_searching *s, struct search_candidate *c);
+void mt_search_learn(struct mt_searching *s, struct search_candidate *c);
 /* A new candidate with the shares and corrections of another. */
-struct search_candidate *search_like(struct mt_searching *s, const struct search_candidate *c, const char *what);
+struct search_candidate *mt_search_like(struct mt_searching *s, const struct search_candidate *c, const char *what);
 /* Even shares, or in proportion to the speeds; of samples and of storage. */
-enum mt_status search_simple_shares(struct mt_searching *s, struct search_candidate *c, bool even, bool even_storage);
+enum mt_status mt_search_simple_shares(struct mt_searching *s, struct search_candidate *c, bool even,
+                                       bool even_storage);
 /* Whether all shares but one are multiples. */
-bool search_aligned(const int64_t *sizes, int nranks, int64_t align);
+bool mt_search_aligned(const int64_t *sizes, int nranks, int64_t align);
 /* Those of a plan; false where they do not fit the job. */
-bool search_take_shares(const struct mt_searching *s, const struct mt_plan *plan, struct search_candidate *c);
+bool mt_search_take_shares(const struct mt_searching *s, const struct mt_plan *plan, struct search_candidate *c);
 /* Its step by evaluation, else by estimate; infinite where it does not fit, or has neither. */
-double search_time(const struct search_candidate *c);
-int64_t search_units(const struct mt_searching *s, const struct search_candidate *c, int rank);
+double mt_search_time(const struct search_candidate *c);
+int64_t mt_search_units(const struct mt_searching *s, const struct search_candidate *c, int rank);
 
 /* The candidate's decisions as a plan. */
-void search_write_plan(const struct mt_searching *s, const struct search_candidate *c, struct mt_plan *plan);
-void search_speeds(const struct mt_searching *s, const struct search_work *w, struct mt_plan *plan);
+void mt_search_write_plan(const struct mt_searching *s, const struct search_candidate *c, struct mt_plan *plan);
+void mt_search_speeds(const struct mt_searching *s, const struct search_work *w, struct mt_plan *plan);
 /* That algorithms which a person has fixed are of messages that the best has. */
-enum mt_status search_check_algorithms(const struct mt_searching *s);
-void search_fill_plan(struct mt_searching *s, double bound_s); /* the caller's, with the best */
-void search_fill_prediction(const struct mt_prediction *found, double bound_s, struct mt_plan *plan);
-void search_fill_rejected(struct mt_searching *s, struct mt_plan *plan);
+enum mt_status mt_search_check_algorithms(const struct mt_searching *s);
+void mt_search_fill_plan(struct mt_searching *s, double bound_s); /* the caller's, with the best */
+void mt_search_fill_prediction(const struct mt_prediction *found, double bound_s, struct mt_plan *plan);
+void mt_search_fill_rejected(struct mt_searching *s, struct mt_plan *plan);
 
-enum mt_status search_begin(struct mt_searching *s, const struct mt_search *search, struct mt_plan *plan,
-                            struct mt_err *err);
-void search_end(struct mt_searching *s);
+enum mt_status mt_search_begin(struct mt_searching *s, const struct mt_search *search, struct mt_plan *plan,
+                               struct mt_err *err);
+void mt_search_end(struct mt_searching *s);
 /* A plan's rows, without its algorithms; false if one splits operators by anything but the batch: such a share is in no
  * curve. */
-bool search_rows_of(const struct mt_plan *plan, struct mt_decisions *rows);
+bool mt_search_rows_of(const struct mt_plan *plan, struct mt_decisions *rows);
 
 enum { SEARCH_NSTAGES = 3 };
 extern const char *const search_stage_names[SEARCH_NSTAGES];
-enum mt_status search_report(struct mt_searching *s, const struct search_candidate *c, struct mt_search_report *report);
+enum mt_status mt_search_fill_report(struct mt_searching *s, const struct search_candidate *c,
+                                     struct mt_search_report *report);
 
 #endif

@@ -9,9 +9,9 @@ static enum mt_status bound_whole(struct mt_searching *s, const struct search_ca
     struct search_work *w;
     struct search_candidate whole = *c;
     double whole_s = 0;
-    enum mt_status st = search_open_work(s, 0, false, &w);
+    enum mt_status st = mt_search_open_work(s, 0, false, &w);
     whole.work = w;
-    if (!st) st = search_bound(s, &whole, &whole_s);
+    if (!st) st = mt_search_bound(s, &whole, &whole_s);
     if (!st) *bound_s = fmin(*bound_s, whole_s);
     return st;
 }
@@ -23,29 +23,29 @@ static enum mt_status bound_of(const struct mt_search *search, struct mt_plan *p
     struct mt_search local = *search;
     struct mt_searching s;
     local.fixed = (struct mt_plan_fixed){0};
-    if (!search_rows_of(plan, &local.fixed.decisions)) return MT_OK;
-    enum mt_status st = search_begin(&s, &local, plan, err);
+    if (!mt_search_rows_of(plan, &local.fixed.decisions)) return MT_OK;
+    enum mt_status st = mt_search_begin(&s, &local, plan, err);
     struct search_work *w;
     bool body = false;
     const struct mt_plan_split *batch = mt_plan_split_named(plan, "batch");
     for (int r = 0; r < plan->nranks; r++) body |= plan->micro[r] < batch->sizes[r];
-    if (!st) st = search_open_work(&s, 0, body, &w);
-    if (!st && report && search_memory_matters(&s)) st = search_open_memory(&s, w, plan->decisions.bucket_bytes);
+    if (!st) st = mt_search_open_work(&s, 0, body, &w);
+    if (!st && report && mt_search_memory_matters(&s)) st = mt_search_open_memory(&s, w, plan->decisions.bucket_bytes);
     if (!st) {
-        struct search_candidate *c = search_new_candidate(&s, w, plan->decisions.bucket_bytes, "the plan");
-        if (search_take_shares(&s, plan, c)) {
+        struct search_candidate *c = mt_search_new_candidate(&s, w, plan->decisions.bucket_bytes, "the plan");
+        if (mt_search_take_shares(&s, plan, c)) {
             c->prediction = *prediction; /* lent: its owner releases it */
-            search_learn(&s, c);
+            mt_search_learn(&s, c);
             c->prediction = (struct mt_prediction){.step_s = 0};
         } else {
-            st = search_simple_shares(&s, c, true, true);
+            st = mt_search_simple_shares(&s, c, true, true);
         }
-        if (!st) st = search_estimate(&s, c);
-        if (!st) st = search_bound(&s, c, bound_s);
+        if (!st) st = mt_search_estimate(&s, c);
+        if (!st) st = mt_search_bound(&s, c, bound_s);
         if (!st && body) st = bound_whole(&s, c, bound_s);
-        if (!st && report) st = search_report(&s, c, report);
+        if (!st && report) st = mt_search_fill_report(&s, c, report);
     }
-    search_end(&s);
+    mt_search_end(&s);
     return st;
 }
 
@@ -58,7 +58,7 @@ enum mt_status mt_search_price(const struct mt_search *search, struct mt_plan *p
     enum mt_status st = mt_program_from_plan(search->graph, plan, false, &program, err);
     if (st) return st;
     if (!(st = mt_predict(&program, search->costs, search->options, &prediction, err))) {
-        search_fill_prediction(&prediction, 0, plan);
+        mt_search_fill_prediction(&prediction, 0, plan);
         st = bound_of(search, plan, &prediction, report, &bound_s, err);
         plan->prediction->bound_s = fmin(bound_s, plan->prediction->step_s);
     }

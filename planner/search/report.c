@@ -12,7 +12,7 @@ void mt_search_report_release(struct mt_search_report *report) {
 
 /* ---- candidates ---- */
 
-double search_time(const struct search_candidate *c) {
+double mt_search_time(const struct search_candidate *c) {
     if (c->evaluated) return c->fits ? c->step_s : INFINITY;
     return c->estimate_s > 0 ? c->estimate_s : INFINITY;
 }
@@ -20,7 +20,7 @@ double search_time(const struct search_candidate *c) {
 /* At equal times evaluated candidates first, so that equal ones are listed once. */
 static int by_time(const void *a, const void *b) {
     const struct search_candidate *x = *(struct search_candidate *const *)a, *y = *(struct search_candidate *const *)b;
-    double s = search_time(x), t = search_time(y);
+    double s = mt_search_time(x), t = mt_search_time(y);
     if (s != t) return s < t ? -1 : 1;
     if (x->evaluated != y->evaluated) return x->evaluated ? -1 : 1;
     return strcmp(x->what, y->what);
@@ -49,7 +49,7 @@ static const char *why_of(const struct mt_searching *s, const struct search_cand
 }
 
 static double step_of(const struct search_candidate *c) {
-    double t = search_time(c);
+    double t = mt_search_time(c);
     return isinf(t) ? 0 : t;
 }
 
@@ -59,7 +59,7 @@ static double listed_s(const struct mt_searching *s, const struct search_candida
     return c->evaluated || t >= s->best->step_s ? t : 0;
 }
 
-void search_fill_rejected(struct mt_searching *s, struct mt_plan *p) {
+void mt_search_fill_rejected(struct mt_searching *s, struct mt_plan *p) {
     struct search_candidate **list = mt_calloc((size_t)s->ncandidates + 1, sizeof(struct search_candidate *));
     int n = ordered(s, list);
     struct mt_plan_prediction *to = p->prediction;
@@ -174,20 +174,20 @@ static void list_stages(const struct mt_balanced *balanced, int nstages, const c
                 (struct mt_search_stage){mt_arena_strdup(&report->arena, names[k]), balanced->stage_s[k]};
 }
 
-enum mt_status search_report(struct mt_searching *s, const struct search_candidate *c,
-                             struct mt_search_report *report) {
+enum mt_status mt_search_fill_report(struct mt_searching *s, const struct search_candidate *c,
+                                     struct mt_search_report *report) {
     *report = (struct mt_search_report){.nbindings = 0};
     list_candidates(s, report);
     struct mt_balanced balanced;
-    struct search_candidate *again = search_like(s, c, c->what);
+    struct search_candidate *again = mt_search_like(s, c, c->what);
     s->ncandidates--; /* it is none: only its bindings are wanted */
     struct mt_err why = MT_ERR_INIT, *err = s->err;
     s->err = &why;
-    enum mt_status st = search_balance(s, again, &balanced);
+    enum mt_status st = mt_search_balance(s, again, &balanced);
     if (st ==
         MT_EINPUT) { /* the estimate of memory is above the program's, which fits: the bottlenecks without limits */
         for (int k = 0; k < s->nclasses; k++) s->classes[k].memory_limit = 0;
-        st = search_balance(s, again, &balanced);
+        st = mt_search_balance(s, again, &balanced);
     }
     s->err = err;
     if (st) *err = why;

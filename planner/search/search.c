@@ -4,8 +4,8 @@
 #include "kernels/base/wait.h"
 #include "planner/search/internal.h"
 
-enum mt_status search_begin(struct mt_searching *s, const struct mt_search *search, struct mt_plan *plan,
-                            struct mt_err *err) {
+enum mt_status mt_search_begin(struct mt_searching *s, const struct mt_search *search, struct mt_plan *plan,
+                               struct mt_err *err) {
     *s = (struct mt_searching){.search = search, .costs = *search->costs, .err = err, .plan = plan};
     s->nranks = search->costs->nranks;
     s->end_s = mt_now_s() + search->limit_s;
@@ -14,11 +14,11 @@ enum mt_status search_begin(struct mt_searching *s, const struct mt_search *sear
     if (plan->nranks != s->nranks)
         return mt_fail(err, MT_EINPUT, "the plan is for %d ranks, but the cluster's costs are for %d", plan->nranks,
                        s->nranks);
-    enum mt_status st = search_classes(s);
-    return st ? st : search_structures(s);
+    enum mt_status st = mt_search_classes(s);
+    return st ? st : mt_search_structures(s);
 }
 
-void search_end(struct mt_searching *s) {
+void mt_search_end(struct mt_searching *s) {
     for (int i = 0; i < s->ncandidates; i++) mt_arena_release(&s->candidates[i]->prediction.arena);
     for (int i = 0; s->works && i < 2 * s->nstructures; i++)
         if (s->works[i]) {

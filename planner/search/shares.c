@@ -20,8 +20,8 @@ static enum mt_status divide(struct mt_searching *s, struct search_candidate *c,
                                    s->err);
     }
     if (!st) st = mt_split_proportional(s->unit, s->unit_align, of_storage, s->nranks, units, s->err);
-    if (!st) st = search_divide_storage(s, units, c->storage);
-    if (!st) search_set_micro(s, c);
+    if (!st) st = mt_search_divide_storage(s, units, c->storage);
+    if (!st) mt_search_set_micro(s, c);
     free(units);
     return st;
 }
@@ -37,13 +37,14 @@ static void weights(const struct mt_searching *s, const struct search_work *w, b
     for (int r = 0; r < s->nranks; r++) weight[r] = even ? 1 : speed_of(s, w, s->class[r]);
 }
 
-void search_speeds(const struct mt_searching *s, const struct search_work *w, struct mt_plan *p) {
+void mt_search_speeds(const struct mt_searching *s, const struct search_work *w, struct mt_plan *p) {
     double most = 0;
     for (int k = 0; k < s->nclasses; k++) most = fmax(most, speed_of(s, w, k));
     for (int r = 0; r < s->nranks; r++) p->ranks[r].speed = speed_of(s, w, s->class[r]) / most;
 }
 
-enum mt_status search_simple_shares(struct mt_searching *s, struct search_candidate *c, bool even, bool even_storage) {
+enum mt_status mt_search_simple_shares(struct mt_searching *s, struct search_candidate *c, bool even,
+                                       bool even_storage) {
     double *weight = mt_calloc((size_t)s->nranks, sizeof *weight);
     double *of_storage = mt_calloc((size_t)s->nranks, sizeof *weight);
     weights(s, c->work, even, weight);
@@ -54,13 +55,13 @@ enum mt_status search_simple_shares(struct mt_searching *s, struct search_candid
     return st;
 }
 
-bool search_aligned(const int64_t *sizes, int nranks, int64_t align) {
+bool mt_search_aligned(const int64_t *sizes, int nranks, int64_t align) {
     int ragged = 0;
     for (int r = 0; r < nranks; r++) ragged += sizes[r] % align != 0;
     return ragged <= 1;
 }
 
-bool search_take_shares(const struct mt_searching *s, const struct mt_plan *plan, struct search_candidate *c) {
+bool mt_search_take_shares(const struct mt_searching *s, const struct mt_plan *plan, struct search_candidate *c) {
     const struct mt_plan_split *batch = mt_plan_split_named(plan, "batch");
     if (!batch) return false;
     int64_t sum = 0;
@@ -70,7 +71,8 @@ bool search_take_shares(const struct mt_searching *s, const struct mt_plan *plan
         sum += batch->sizes[r];
     }
     const struct mt_graph *g = s->search->graph;
-    if (sum != s->search->job->batch || !search_aligned(c->batch, s->nranks, g->labels[g->batch].align)) return false;
+    if (sum != s->search->job->batch || !mt_search_aligned(c->batch, s->nranks, g->labels[g->batch].align))
+        return false;
     for (int l = 0; l < s->nlabels; l++) {
         const struct mt_label *label = &s->search->graph->labels[s->labels[l]];
         char name[128];
@@ -79,7 +81,7 @@ bool search_take_shares(const struct mt_searching *s, const struct mt_plan *plan
         if (!split) return false;
         sum = 0;
         for (int r = 0; r < s->nranks; r++) sum += c->storage[(int64_t)l * s->nranks + r] = split->sizes[r];
-        if (sum != label->extent || !search_aligned(split->sizes, s->nranks, label->align)) return false;
+        if (sum != label->extent || !mt_search_aligned(split->sizes, s->nranks, label->align)) return false;
     }
     return true;
 }

@@ -42,7 +42,7 @@ static double one_message(struct mt_searching *s, const struct mt_bucket_key *li
     return cost.s + 2 * mt_cost_copy_s(&s->costs, s->everybody[0], bytes, nvalues);
 }
 
-enum mt_status search_messages(struct mt_searching *s, const struct search_candidate *c, int *bucket, double *cost) {
+enum mt_status mt_search_messages(struct mt_searching *s, const struct search_candidate *c, int *bucket, double *cost) {
     const struct search_work *w = c->work;
     int nbuckets =
         mt_work_buckets(&w->work, c->decisions.bucket_bytes, c->decisions.start == MT_START_ATTENTION, bucket);
@@ -102,12 +102,12 @@ static double overlap_of(const struct simulation *t, int nbuckets, double end_s)
 static void price_ops(const struct mt_searching *s, const struct search_work *w, int class, int64_t share,
                       int64_t micro, const int64_t *storage, double *op_s) {
     int rank = s->classes[class].rank;
-    int64_t mine[64], runs = search_body_runs(share, micro);
+    int64_t mine[64], runs = mt_search_body_runs(share, micro);
     for (int l = 0; l < w->work.nlabels && l < 64; l++) mine[l] = storage[(int64_t)l * s->nranks + rank];
     for (int o = 0; o < w->work.nops; o++) {
         const struct mt_work_op *op = &w->work.ops[o];
         struct mt_work_share at = {op->block == MT_BODY ? (runs ? micro : 0) : share - runs * micro, mine};
-        op_s[o] = search_op_s(s, rank, op, &at);
+        op_s[o] = mt_search_op_s(s, rank, op, &at);
     }
 }
 
@@ -145,8 +145,8 @@ static void read_chain(const struct simulation *t, int nbuckets, double backward
     if (p->tail_s > p->comm_end_s) p->tail_s = p->comm_end_s;
 }
 
-void search_simulate(struct mt_searching *s, const struct search_work *w, int class, int64_t share, int64_t micro,
-                     const int64_t *storage, const int *bucket, const double *cost, struct search_timeline *p) {
+void mt_search_simulate(struct mt_searching *s, const struct search_work *w, int class, int64_t share, int64_t micro,
+                        const int64_t *storage, const int *bucket, const double *cost, struct search_timeline *p) {
     struct mt_arena arena = MT_ARENA_INIT;
     const struct mt_work *work = &w->work;
     int nbuckets = work->nmessages ? bucket[work->nmessages - 1] + 1 : 0;
@@ -166,7 +166,7 @@ void search_simulate(struct mt_searching *s, const struct search_work *w, int cl
     double backward_end_s = 0;
     for (int block = 0; block < MT_NBLOCKS; block++) {
         int64_t runs = 1;
-        if (block == MT_BODY) runs = search_body_runs(share, micro);
+        if (block == MT_BODY) runs = mt_search_body_runs(share, micro);
         double before = t.compute, waited = t.waited;
         for (int i = work->block_begin[block]; i < work->block_begin[block + 1] && runs > 0; i++) simulate_step(&t, i);
         if (runs > 1) t.compute += (double)(runs - 1) * (t.compute - before - (t.waited - waited));

@@ -115,12 +115,12 @@ static struct case_shape small_shape(struct draws *d) {
 static double searched(const struct mt_balance *p, const int64_t *sizes) {
     struct balance b;
     struct balance_state state = {0};
-    CHECK_OK(balance_prepare(&b, p, &err), err);
-    balance_state_from(&b, sizes, &state);
-    balance_descend(&b, &state, 100000);
-    balance_kick(&b, &state, 0, 1000);
+    CHECK_OK(mt_balance_prepare(&b, p, &err), err);
+    mt_balance_state_from(&b, sizes, &state);
+    mt_balance_descend(&b, &state, 100000);
+    mt_balance_kick(&b, &state, 0, 1000);
     double step_s = state.over > 0 ? INFINITY : state.step_s;
-    balance_state_release(&state);
+    mt_balance_state_release(&state);
     mt_arena_release(&b.arena);
     return step_s;
 }
@@ -296,8 +296,8 @@ static double bound_with(const struct mt_balance *given, const struct mt_binding
     p.memory_limit = limit;
     struct balance b;
     struct balance_relaxed relaxed;
-    CHECK_OK(balance_prepare(&b, &p, &err), err);
-    CHECK_OK(balance_relax(&b, 1, &relaxed, &err), err);
+    CHECK_OK(mt_balance_prepare(&b, &p, &err), err);
+    CHECK_OK(mt_balance_relax(&b, 1, &relaxed, &err), err);
     double bound_s = relaxed.bound_s;
     mt_arena_release(&b.arena);
     mt_arena_release(&arena);
