@@ -12,7 +12,7 @@
 #define MT_KERNELS_COMM_COMM_H
 
 #include "kernels/coll/coll.h"
-#include "kernels/coll/nccl_impl.h"
+#include "kernels/coll/nccl_unequal.h"
 
 struct mt_comm;
 

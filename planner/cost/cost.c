@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kernels/base/number/hash.h"
-#include "kernels/coll/nccl_impl.h"
+#include "kernels/coll/nccl_unequal.h"
 #include "planner/cost/internal.h"
 
 static const double piece_s = 100e-9; /* offsets and axes of a piece, on a CPU; roughly */

@@ -3,7 +3,7 @@
  *     mpirun -n N bench_cuda_collectives [--most BYTES] [--overlap]
  *
  * A line is a message's size (all blocks together), how it is divided, and microseconds by each way; the choice by the
- * rule (kernels/coll/nccl_impl.h) against the best; and its bandwidth per rank as nccl-tests counts: bus bandwidth,
+ * rule (kernels/coll/nccl_unequal.h) against the best; and its bandwidth per rank as nccl-tests counts: bus bandwidth,
  * what a link carries. Calls are queued behind a long one, so that the GPU finds them all there: no time of the host
  * counts. Equal blocks by the native way are NCCL's own speed. --overlap: a product and an AllReduce at once, against
  * each alone; set NCCL_MAX_CTAS to see what fewer blocks of NCCL's do to both. */

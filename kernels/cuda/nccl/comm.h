@@ -24,7 +24,7 @@ enum mt_status cuda_nccl_id(void *id, struct mt_err *err);
 enum mt_status cuda_nccl_new(const void *id, int rank, int nranks, double deadline_s, struct mt_comm **comm,
                              struct mt_err *err);
 
-/* kernels/coll/nccl_impl.h */
+/* kernels/coll/nccl_unequal.h */
 void cuda_nccl_impl(struct mt_comm *comm, enum mt_nccl_impl impl);
 
 /* The first asynchronous error of any communicator, as far as it is known. To be called from time to time while one

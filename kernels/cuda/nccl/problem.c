@@ -1,7 +1,7 @@
 /* One rank's part of a collective, as calls of NCCL.
  *
  * NCCL has AllReduce and Broadcast, and ReduceScatter and AllGather of even blocks. For uneven blocks there are the
- * implementations of kernels/coll/nccl_impl.h. An AllToAll is sends and receives between all pairs, through the
+ * implementations of kernels/coll/nccl_unequal.h. An AllToAll is sends and receives between all pairs, through the
  * communicator of all ranks: pairs need none of their own.
  *
  * NCCL works on the message itself; or on a staging buffer, where the wire type differs or blocks must be padded:

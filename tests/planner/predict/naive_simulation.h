@@ -3,7 +3,7 @@
 #ifndef MT_TESTS_PLANNER_PREDICT_NAIVE_SIMULATION_H
 #define MT_TESTS_PLANNER_PREDICT_NAIVE_SIMULATION_H
 
-#include "kernels/coll/nccl_impl.h"
+#include "kernels/coll/nccl_unequal.h"
 #include "kernels/device/piece.h"
 #include "planner/predict/predict.h"
 #include "tests/check.h"

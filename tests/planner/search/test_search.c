@@ -1,5 +1,7 @@
 /* The search against brute force and against what it must never lose to, evaluated by mt_predict through plans that are
- * made here: shares of two ranks for all splits, structures on a slow network, memory that binds, random clusters. */
+ * made here: shares of two ranks for all splits, structures on a slow network, memory that binds, random clusters.
+ *
+ * Longer than other files: all cases share one cluster, one brute force and one way to evaluate a plan. */
 #include "planner/search/search.h"
 
 #include "kernels/base/number/rng.h"

@@ -1,6 +1,8 @@
 /* Lowered programs are right in themselves: by the order that streams, waits and barriers give, every read finds what
  * its maker wrote, with nobody else's bytes in between; all pairs of instructions are tried, with two iterations of the
- * body written out, and without any of the lowering's own means. Without any one of its waits, a program is wrong. */
+ * body written out, and without any of the lowering's own means. Without any one of its waits, a program is wrong.
+ *
+ * Longer than other files: the independent execution that every case is checked by stands with the cases. */
 #include "synth/lower/lower.h"
 #include "synth/ops/ops.h"
 #include "tests/check.h"

@@ -1,6 +1,6 @@
 /* Which way blocks of unequal sizes go over NCCL: what must hold whatever the figures of the rule are. */
 #include "kernels/base/number/rng.h"
-#include "kernels/coll/nccl_impl.h"
+#include "kernels/coll/nccl_unequal.h"
 #include "tests/check.h"
 
 enum { MOST = 16 };

@@ -7,7 +7,7 @@
  * eight GPUs of a host: padded 1, rooted 0.78, pairs 0.52. Latencies differ by less than their noise, so one figure
  * serves all. AllGather of blocks that do not start at multiples of 16 bytes is slower, by Broadcasts (rooted) most of
  * all. */
-#include "kernels/coll/nccl_impl.h"
+#include "kernels/coll/nccl_unequal.h"
 
 /* Seconds, and bytes a second: between two ranks (two_Bps), and among more (more_Bps). */
 struct figures {

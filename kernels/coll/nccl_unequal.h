@@ -6,9 +6,9 @@
  *   pairs    AllGather as Send and Recv between all pairs
  *
  * Costs follow the alpha-beta model. For n blocks of M bytes at most, m at least and T in total, a rank moves (n - 1) M
- * bytes if they are padded, else T - m; see nccl_impl.c. */
-#ifndef MT_KERNELS_COLL_NCCL_IMPL_H
-#define MT_KERNELS_COLL_NCCL_IMPL_H
+ * bytes if they are padded, else T - m; see nccl_unequal.c. */
+#ifndef MT_KERNELS_COLL_NCCL_UNEQUAL_H
+#define MT_KERNELS_COLL_NCCL_UNEQUAL_H
 
 #include "kernels/coll/coll.h"
 
@@ -17,7 +17,7 @@ enum mt_nccl_impl { MT_NCCL_AUTO, MT_NCCL_NATIVE, MT_NCCL_PADDED, MT_NCCL_ROOTED
 /* Whether the implementation can run this ReduceScatter or AllGather. */
 bool mt_nccl_impl_serves(enum mt_nccl_impl impl, const struct mt_coll *problem);
 
-/* Seconds within a host, by the model of nccl_impl.c. */
+/* Seconds within a host, by the model of nccl_unequal.c. */
 double mt_nccl_impl_cost_s(enum mt_nccl_impl impl, const struct mt_coll *problem);
 
 /* The cheapest implementation; the same on all ranks. */
