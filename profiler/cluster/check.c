@@ -14,6 +14,7 @@ struct range {
 /* Wide, but bounded so that no computation overflows. */
 static const struct range positive = {0, 1e9, true}, not_negative = {0, 1e9, false}, part = {0, 1, false};
 static const struct range rate = {1, 1e24, false}, rate_or_none = {0, 1e24, false}, factor = {1e-6, 1e6, false};
+static const struct range none = {0, 0, false};
 static const struct range bytes = {0, 0x1p50, false}, node_bytes = {0, 0x1p62, false};
 static const struct range count = {0, 1 << 18, false}, node_count = {0, 1 << 30, false};
 
@@ -30,6 +31,11 @@ static enum mt_status check_number(double value, struct range range, struct mt_e
     va_end(args);
     return mt_fail(err, MT_EINPUT, "%s: is %g, but must be %s %g%s %g", where, value, range.open ? "above" : "from",
                    range.least, range.open ? " and at most" : " to", range.most);
+}
+
+/* The range of a rate that is 0 if it is not known. */
+static struct range optional(double value) {
+    return value != 0 ? rate : none;
 }
 
 /* Names must be usable in flags, descriptions and price lists. */
@@ -127,7 +133,9 @@ static enum mt_status check_node(const struct mt_cluster *cluster, int n, int nd
     if (mt_cluster_node_named(cluster, node->name) != n)
         return mt_fail(err, MT_EINPUT, "nodes[%d].name: \"%s\" is there more than once", n, node->name);
     if ((st = check_number(node->cores, node_count, err, "nodes[%d].cores", n)) ||
-        (st = check_number((double)node->memory_bytes, node_bytes, err, "nodes[%d].memory_bytes", n)))
+        (st = check_number((double)node->memory_bytes, node_bytes, err, "nodes[%d].memory_bytes", n)) ||
+        (st = check_number(node->egress_Bps, optional(node->egress_Bps), err, "nodes[%d].egress_Bps", n)) ||
+        (st = check_number(node->ingress_Bps, optional(node->ingress_Bps), err, "nodes[%d].ingress_Bps", n)))
         return st;
     if (node->inside < -1 || node->inside >= cluster->nlinks)
         return mt_fail(err, MT_EINPUT, "nodes[%d].inside: there is no link %d", n, node->inside);
@@ -199,6 +207,11 @@ static enum mt_status check_pair(const struct mt_cluster *cluster, int p, struct
                        before->b);
     if (pair->link < 0 || pair->link >= cluster->nlinks)
         return mt_fail(err, MT_EINPUT, "pairs[%d].link: there is no link %d", p, pair->link);
+    enum mt_status st;
+    if ((st = check_number(pair->reverse_Bps, optional(pair->reverse_Bps), err, "pairs[%d].reverse_Bps", p)) ||
+        (st = check_number(pair->reverse_error, pair->reverse_Bps > 0 ? not_negative : none, err,
+                           "pairs[%d].reverse_error", p)))
+        return st;
     return check_link_figures(
         "pairs", p, (const double[]){pair->latency_s, pair->latency_error, pair->bandwidth_Bps, pair->bandwidth_error},
         err);

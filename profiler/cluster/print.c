@@ -46,9 +46,13 @@ static void print_head(const struct mt_cluster *c, FILE *file) {
 
 static void print_nodes(const struct mt_cluster *c, FILE *file) {
     struct mt_table table = MT_TABLE_INIT;
-    bool driver = false, nics = false;
-    for (int n = 0; n < c->nnodes; n++) driver |= c->nodes[n].driver != NULL, nics |= c->nodes[n].nics != NULL;
+    bool driver = false, nics = false, rates = false;
+    for (int n = 0; n < c->nnodes; n++) {
+        driver |= c->nodes[n].driver != NULL, nics |= c->nodes[n].nics != NULL;
+        rates |= c->nodes[n].egress_Bps > 0 || c->nodes[n].ingress_Bps > 0;
+    }
     mt_table_header(&table, "node", ">devices", ">cores", ">memory", "inside", NULL);
+    if (rates) mt_table_header(&table, ">egress", ">ingress", NULL);
     if (driver) mt_table_column(&table, "driver");
     if (nics) mt_table_column(&table, "network devices");
     int *devices = mt_new(&table.arena, int, c->nnodes);
@@ -61,6 +65,7 @@ static void print_nodes(const struct mt_cluster *c, FILE *file) {
         mt_table_cell(&table, node->cores ? "%d" : "-", node->cores);
         cell_bytes(&table, node->memory_bytes);
         mt_table_cell(&table, "%s", link_name(c, node->inside));
+        if (rates) cell_rate(&table, node->egress_Bps, "B/s"), cell_rate(&table, node->ingress_Bps, "B/s");
         if (driver) mt_table_cell(&table, "%s", node->driver ? node->driver : "-");
         if (nics) mt_table_cell(&table, "%s", node->nics ? node->nics : "-");
     }
@@ -155,12 +160,23 @@ static void print_links(const struct mt_cluster *c, FILE *file) {
     mt_table_print(&table, 2, file);
 }
 
-/* Bandwidth above the diagonal, latency below. */
-static void print_matrix(const struct mt_cluster *c, FILE *file) {
+/* Do all pairs have the same bandwidth in both directions? */
+static bool is_symmetric(const struct mt_cluster *c) {
+    for (int a = 0; a < c->ndevices; a++)
+        for (int b = a + 1; b < c->ndevices; b++)
+            if (mt_cluster_path(c, a, b).bandwidth_Bps != mt_cluster_path(c, b, a).bandwidth_Bps) return false;
+    return true;
+}
+
+enum matrix { BANDWIDTH = 1, LATENCY = 2 };
+
+/* The bandwidth from each rank to each, their latency, or both: bandwidth above the diagonal, latency below. */
+static void print_matrix(const struct mt_cluster *c, enum matrix what, FILE *file) {
     struct mt_table table = MT_TABLE_INIT;
     char text[MT_UNITS_TEXT];
-    mt_table_column(&table, ">rank");
-    for (int d = 0; d < c->ndevices; d++) mt_table_column(&table, mt_arena_printf(&table.arena, ">%d", d));
+    mt_table_column(&table, what == BANDWIDTH ? ">from" : ">rank");
+    for (int d = 0; d < c->ndevices; d++)
+        mt_table_column(&table, mt_arena_printf(&table.arena, what == BANDWIDTH ? ">to %d" : ">%d", d));
     for (int a = 0; a < c->ndevices; a++) {
         mt_table_row(&table);
         mt_table_cell(&table, "%d", a);
@@ -168,15 +184,26 @@ static void print_matrix(const struct mt_cluster *c, FILE *file) {
             struct mt_path path = mt_cluster_path(c, a, b);
             if (a == b)
                 mt_table_cell(&table, ".");
-            else if (a < b)
+            else if (what == BANDWIDTH || (what != LATENCY && a < b))
                 cell_rate(&table, path.bandwidth_Bps, "B/s");
             else
                 mt_table_cell(&table, "%s", mt_units_seconds(path.latency_s, text));
         }
     }
-    fprintf(file, "\npairs (bandwidth above the diagonal, latency below; %d of %d measured)\n", c->npairs,
-            c->ndevices * (c->ndevices - 1) / 2);
+    static const char *const titles[] = {[BANDWIDTH] = "bandwidth from the rank of the row to that of the column",
+                                         [LATENCY] = "latency, half a round trip",
+                                         [BANDWIDTH | LATENCY] = "bandwidth above the diagonal, latency below"};
+    fprintf(file, "\npairs (%s; %d of %d measured)\n", titles[what], c->npairs, c->ndevices * (c->ndevices - 1) / 2);
     mt_table_print(&table, 2, file);
+}
+
+static void print_matrices(const struct mt_cluster *c, FILE *file) {
+    if (is_symmetric(c)) {
+        print_matrix(c, BANDWIDTH | LATENCY, file);
+    } else {
+        print_matrix(c, BANDWIDTH, file);
+        print_matrix(c, LATENCY, file);
+    }
 }
 
 /* Pairs of two classes over one link; with many classes, of all classes together (class -1). */
@@ -211,6 +238,9 @@ static struct pair_class *pair_classes(const struct mt_cluster *c, struct mt_are
                 rows[n++] = key;
             }
             count_pair(&rows[last = row], path);
+            double reverse_Bps = mt_cluster_path(c, b, a).bandwidth_Bps;
+            rows[row].least_Bps = fmin(rows[row].least_Bps, reverse_Bps);
+            rows[row].most_Bps = fmax(rows[row].most_Bps, reverse_Bps);
         }
     *count = n;
     return rows;
@@ -297,7 +327,7 @@ void mt_cluster_print(const struct mt_cluster *cluster, FILE *file) {
     if (cluster->ndevices > MATRIX_MOST)
         print_pair_classes(cluster, file);
     else if (cluster->ndevices > 1)
-        print_matrix(cluster, file);
+        print_matrices(cluster, file);
     print_groups(cluster, file);
     print_warnings(cluster, file);
 }

@@ -217,7 +217,7 @@ static enum mt_status add_fast_pairs(struct describing *d, double slowest) {
             int link = link_row(d, mt_hardware_link(net, rate));
             const struct mt_cluster_link *l = &c->links[link];
             c->pairs[c->npairs++] = (struct mt_cluster_pair){
-                a, b, link, l->latency_s, l->latency_error, l->bandwidth_Bps, l->bandwidth_error};
+                a, b, link, l->latency_s, l->latency_error, l->bandwidth_Bps, l->bandwidth_error, 0, 0};
         }
     return MT_OK;
 }

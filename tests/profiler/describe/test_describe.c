@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "profiler/cluster/shape.h"
+#include "profiler/describe/runs.h"
 #include "tests/profiler/clusters.h"
 
 static struct mt_cluster *describe(const char *text, const struct mt_cluster *measured) {
@@ -118,6 +119,40 @@ static void test_measured(void) {
     mt_cluster_free(m);
 }
 
+/* What a class of devices runs, by the compute capability that NVIDIA states for its model. */
+static void test_runs(void) {
+    static const struct {
+        const char *name;
+        int capability;
+        bool f32, bf16, f64;
+    } expected[] = {{"p100", 60, false, false, false},  {"v100-16", 70, false, false, false},
+                    {"v100", 70, false, false, false},  {"t4", 75, true, false, false},
+                    {"a100-40", 80, true, true, false}, {"rtx3090", 86, true, true, false},
+                    {"l40s", 89, true, true, false},    {"h200", 90, true, true, false},
+                    {"b200", 100, true, true, false},   {"cpu-8t", 0, true, true, true}};
+    char why[MT_RUNS_TEXT];
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        struct mt_cluster *c = describe(expected[i].name, NULL);
+        const struct mt_cluster_class *class = &c->classes[0];
+        CHECK_EQ(mt_cluster_class_capability(class), expected[i].capability);
+        CHECK(mt_cluster_class_runs(class, MT_F32, false, why) == expected[i].f32, "%s", expected[i].name);
+        CHECK(mt_cluster_class_runs(class, MT_F16, false, NULL) == expected[i].f32, "%s", expected[i].name);
+        CHECK(mt_cluster_class_runs(class, MT_F32, true, why) == expected[i].bf16, "%s", expected[i].name);
+        CHECK(mt_cluster_class_runs(class, MT_BF16, false, why) == expected[i].bf16, "%s", expected[i].name);
+        CHECK(mt_cluster_class_runs(class, MT_F64, false, why) == expected[i].f64, "%s", expected[i].name);
+        mt_cluster_free(c);
+    }
+    struct mt_cluster_class class = {.name = "gpu", .kind = "cuda", .model = "Tesla V100-SXM2-32GB"};
+    CHECK(!mt_cluster_class_has_kernels(&class, why), "by model");
+    CHECK_TEXT(why, "gpu: has compute capability 7.0, and kernels need 7.5 (sm_75)");
+    class.capability = 75; /* as measured: this counts */
+    CHECK(mt_cluster_class_has_kernels(&class, why), "%s", why);
+    CHECK(!mt_cluster_class_runs(&class, MT_BF16, false, why), "bf16");
+    CHECK_TEXT(why, "gpu: has compute capability 7.5, and bf16 needs 8.0 (sm_80)");
+    class.capability = 0, class.model = "NVIDIA Z1"; /* not known */
+    CHECK(mt_cluster_class_runs(&class, MT_BF16, false, why), "%s", why);
+}
+
 static void test_refusals(void) {
     static const struct {
         const char *text, *message;
@@ -186,6 +221,7 @@ int main(void) {
     test_figures();
     test_nets();
     test_measured();
+    test_runs();
     test_refusals();
     test_open();
     return 0;

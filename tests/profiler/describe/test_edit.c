@@ -13,7 +13,8 @@ static struct mt_cluster *make(void) {
     for (int a = 0; a < 4; a++)
         for (int b = a + 1; b < 4; b++) {
             int link = a / 2 == b / 2 ? 0 : 1;
-            c->pairs[c->npairs++] = (struct mt_cluster_pair){a, b, link, 1e-6 * (10 * a + b), 0, 1e6 * (10 * a + b), 0};
+            c->pairs[c->npairs++] =
+                (struct mt_cluster_pair){a, b, link, 1e-6 * (10 * a + b), 0, 1e6 * (10 * a + b), 0, 0, 0};
         }
     int *devices = mt_arena_memdup(&c->arena, members, sizeof members);
     c->ngroups = 3;
