@@ -50,6 +50,14 @@ struct mt_storage_shares {
     int64_t *sizes; /* [nranks] */
 };
 
+/* Who may take part. */
+enum mt_use {
+    MT_USE_UNSET, /* as MT_USE_AUTO; where shares are fixed, as MT_USE_ALL */
+    MT_USE_AUTO,  /* the search leaves out ranks that slow the step */
+    MT_USE_ALL,   /* every rank takes part */
+    MT_USE_SOME,  /* those of mt_plan_fixed.used, all of them */
+};
+
 /* What a person fixes of a plan. What is not set gets a default or is searched. Vectors belong to the caller. */
 struct mt_plan_fixed {
     const int64_t *shares; /* [nranks] of the batch, or null */
@@ -57,6 +65,8 @@ struct mt_plan_fixed {
     int nstorage_shares;   /* exact shares of labels */
     const struct mt_storage_shares *storage_shares;
     struct mt_decisions decisions; /* of the algorithms at most one row a kind, for any size */
+    enum mt_use use;
+    const bool *used; /* [nranks], with MT_USE_SOME */
 };
 
 struct mt_plan_memory { /* predicted, per rank */
