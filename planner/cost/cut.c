@@ -6,23 +6,23 @@
  *   Broadcast      the message, if the root is in S
  *   AllToAll       the entries from S to the others
  *
- * and at most at the rate
+ * and at most at the rate of the largest flow from S to the others, with egress and ingress of hosts and the rates from
+ * host to host (sums over pairs of devices) as capacities. By the theorem of Ford and Fulkerson that is the least, over
+ * sets A of hosts in S, of
  *
- *   min(sum over h in S of min(egress h, sum over others j of rate h to j),
- *       sum over others j of min(ingress j, sum over h in S of rate h to j)),
+ *   sum over S \ A of egress + sum over others j of min(ingress j, sum over h in A of rate h to j).
  *
- * where the rate from host to host is the sum over pairs of devices. All sets are looked at for COST_CUT_UNITS hosts or
- * fewer; of more hosts: each alone, all but each, and, where pairs have rows of their own, those of least rates
- * together. Within a host the same is done with devices, whose rates are not wires but copies, at times in a cache:
- * they are taken to be higher by the error of their link. Of ranks on several hosts each device alone is looked at,
- * too. */
+ * All S and A are looked at for COST_CUT_UNITS hosts or fewer. Of more hosts, S is each alone, all but each, and, where
+ * pairs have rows of their own, those of least rates together; A is all of S, or none. Within a host the same is done
+ * with devices, whose rates are not wires but copies, at times in a cache: they are taken to be higher by the error of
+ * their link. Of ranks on several hosts each device alone is looked at, too. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "planner/cost/internal.h"
 
-enum { COST_CUT_UNITS = 12, MOST_RATES = 512 };
+enum { COST_CUT_UNITS = 10, MOST_RATES = 512 };
 
 /* What a set sends to (and receives from) the rest at most. */
 struct rates {
@@ -140,8 +140,37 @@ static void add_devices(struct cost_cuts *c, const struct cost_group *g) {
 
 /* ---- capacities of sets ---- */
 
-/* From the units with in[] set to the others. */
-static double capacity_of(const struct cost_cuts *c, const bool *in) {
+/* From the units of a set to the others; `near`: A above. */
+static double capacity_with(const struct cost_cuts *c, unsigned set, unsigned near) {
+    double Bps = 0;
+    for (int u = 0; u < c->n; u++) {
+        if (set >> u & 1) {
+            if (!(near >> u & 1)) Bps += c->egress_Bps[u];
+            continue;
+        }
+        double to_Bps = 0;
+        for (unsigned from = near; from; from &= from - 1)
+            to_Bps += c->rate_Bps[(unsigned)__builtin_ctz(from) * (unsigned)c->n + (unsigned)u];
+        Bps += fmin(c->ingress_Bps[u], to_Bps);
+    }
+    return Bps;
+}
+
+static void list_all_sets(struct cost_cuts *c) {
+    unsigned nsets = 1u << c->n, limited = 0;
+    for (int u = 0; u < c->n; u++) limited |= (unsigned)(c->egress_Bps[u] < INFINITY) << u;
+    c->capacity_Bps = mt_calloc(nsets, sizeof *c->capacity_Bps);
+    for (unsigned set = 1; set + 1 < nsets; set++) {
+        c->capacity_Bps[set] = INFINITY;
+        for (unsigned cut = set & limited;; cut = (cut - 1) & set & limited) { /* S \ A */
+            c->capacity_Bps[set] = fmin(c->capacity_Bps[set], capacity_with(c, set, set & ~cut));
+            if (!cut) break;
+        }
+    }
+}
+
+/* From the units with in[] set to the others, at most. */
+static double capacity_about(const struct cost_cuts *c, const bool *in) {
     double by_egress = 0, by_ingress = 0;
     for (int u = 0; u < c->n; u++) {
         double Bps = 0; /* to the other side, or from it */
@@ -153,16 +182,6 @@ static double capacity_of(const struct cost_cuts *c, const bool *in) {
             by_ingress += fmin(c->ingress_Bps[u], Bps);
     }
     return fmin(by_egress, by_ingress);
-}
-
-static void list_all_sets(struct cost_cuts *c) {
-    size_t nsets = (size_t)1 << c->n;
-    c->capacity_Bps = mt_calloc(nsets, sizeof *c->capacity_Bps);
-    for (size_t set = 1; set + 1 < nsets; set++) {
-        bool in[COST_CUT_UNITS];
-        for (int u = 0; u < c->n; u++) in[u] = set >> u & 1;
-        c->capacity_Bps[set] = capacity_of(c, in);
-    }
 }
 
 struct ranked {
@@ -187,7 +206,7 @@ static void list_prefixes(struct cost_cuts *c, int side) {
     for (int k = 0; k < c->n; k++) {
         c->order[side][k] = ranked[k].unit;
         in[ranked[k].unit] = !side;
-        if (k + 1 < c->n) c->prefix_Bps[side][k] = capacity_of(c, in);
+        if (k + 1 < c->n) c->prefix_Bps[side][k] = capacity_about(c, in);
     }
     free(ranked);
     free(in);
