@@ -145,7 +145,7 @@ static double fit_over_schedule(const struct mt_costs *costs, const struct mt_co
     int64_t *counts = mt_calloc((size_t)n * (size_t)n, sizeof *counts), bytes = bytes_of(problem);
     int *ranks = mt_calloc((size_t)n, sizeof *ranks);
     struct mt_costs own = {.cluster = costs->cluster, .nranks = n, .device = g->devices};
-    struct mt_coll like = {algorithm->kind, problem->reduce, fit->wire, fit->acc, n, 0, 0, counts, false};
+    struct mt_coll like = {algorithm->kind, problem->reduce, fit->wire, fit->acc, n, 0, 0, counts, false, NULL};
     int64_t nblocks = problem->kind == MT_ALL_TO_ALL ? (int64_t)problem->n * (problem->n - 1) : problem->n;
     int64_t block = bytes / nblocks / mt_type_size(fit->wire), column = like.kind == MT_ALL_TO_ALL ? n : 1;
     for (int64_t i = 0; i < n * column; i++) counts[i] = i / column == i % column && column > 1 ? 0 : block ? block : 1;
