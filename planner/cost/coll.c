@@ -99,7 +99,8 @@ static double fit_over_schedule(struct mt_cost_memo *memo, const struct cost_gro
                            .wire = fit->wire,
                            .acc = fit->acc,
                            .n = n,
-                           .counts = counts};
+                           .counts = counts,
+                           .node = mt_cost_group_nodes(g)};
     int64_t nblocks = problem->kind == MT_ALL_TO_ALL ? (int64_t)problem->n * (problem->n - 1) : problem->n;
     int64_t block = (int64_t)mt_cost_bytes(problem) / nblocks / mt_type_size(fit->wire);
     int64_t column = like.kind == MT_ALL_TO_ALL ? n : 1;

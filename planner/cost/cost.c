@@ -87,11 +87,13 @@ struct mt_cost mt_cost_coll(const struct mt_costs *costs, const struct mt_coll *
                             const struct mt_coll_algorithm *algorithm) {
     struct mt_costs own = mt_cost_memo_borrow(costs);
     struct cost_group *g = mt_cost_group_of(&own, group, problem->n);
+    struct mt_coll here = *problem;
+    here.node = mt_cost_group_nodes(g);
     bool known;
     uint64_t key = key_of(g, problem, algorithm);
     struct mt_cost cost = mt_cost_memo_entry(own.memo, key, &known)->cost;
     if (!known) {
-        cost = mt_cost_coll_uncached(own.memo, g, problem, algorithm);
+        cost = mt_cost_coll_uncached(own.memo, g, &here, algorithm);
         mt_cost_memo_entry(own.memo, key, &known)->cost = cost; /* entries have moved */
     }
     mt_cost_memo_return(costs, &own);
@@ -121,15 +123,19 @@ const struct mt_coll_algorithm *mt_cost_choose(const struct mt_costs *costs, con
                                                const int *group, struct mt_cost *cost) {
     const struct mt_coll_algorithm *best = NULL;
     struct mt_cost least = {0};
+    struct mt_costs own = mt_cost_memo_borrow(costs);
+    struct mt_coll here = *problem;
+    here.node = mt_cost_group_nodes(mt_cost_group_of(&own, group, problem->n));
     for (int i = 0; i < mt_coll_nalgorithms; i++) {
         const struct mt_coll_algorithm *candidate = mt_coll_algorithms[i];
-        if (candidate->kind != problem->kind || !candidate->applies(problem) ||
+        if (candidate->kind != problem->kind || !candidate->applies(&here) ||
             !mt_cost_offers(costs, group, problem->n, candidate))
             continue;
-        struct mt_cost found = mt_cost_coll(costs, problem, group, candidate);
-        if (best && (found.s >= least.s || same_cost(problem, best, least, candidate, found))) continue;
+        struct mt_cost found = mt_cost_coll(&own, &here, group, candidate);
+        if (best && (found.s >= least.s || same_cost(&here, best, least, candidate, found))) continue;
         best = candidate, least = found;
     }
+    mt_cost_memo_return(costs, &own);
     if (cost) *cost = least;
     return best;
 }

@@ -64,6 +64,8 @@ double mt_cost_yield_s(const struct mt_costs *costs, int rank, double sum_s, dou
  *   same algorithm where there are such fits;
  * - never less than mt_cost_cut_s, which is its floor_s.
  *
+ * The problem's `node` is not read here: nodes are those of the ranks' devices.
+ *
  * Schedules of more than MT_COST_SIMULATED ranks are simulated for samples of whole hosts (large.c). Costs do not rise
  * when a path becomes faster, while fits of other groups are scaled with their links, as edits of a cluster do. */
 enum { MT_COST_SIMULATED = 64 };

@@ -44,6 +44,10 @@ void mt_cost_group_free(struct cost_group *g);
 void mt_cost_group_list_paths(struct cost_group *g);
 struct mt_path mt_cost_group_path(const struct cost_group *g, int from, int to); /* places */
 
+/* For struct mt_coll.node: null on one node. All problems below have it. */
+static inline const int *mt_cost_group_nodes(const struct cost_group *g) {
+    return g->nhosts > 1 ? g->host : NULL;
+}
 void mt_cost_cuts_free(struct cost_cuts *cuts);
 
 /* ---- the memo ---- */

@@ -267,7 +267,9 @@ double mt_cost_schedule_s(const struct mt_costs *costs, const struct mt_coll *pr
                           const struct mt_coll_algorithm *algorithm) {
     struct mt_costs own = mt_cost_memo_borrow(costs);
     struct cost_group *g = mt_cost_group_of(&own, group, problem->n);
-    double s = mt_cost_simulate(g, problem, algorithm, false).all_s;
+    struct mt_coll here = *problem;
+    here.node = mt_cost_group_nodes(g);
+    double s = mt_cost_simulate(g, &here, algorithm, false).all_s;
     mt_cost_memo_return(costs, &own);
     return s;
 }

@@ -85,6 +85,7 @@ struct mt_searching {
     int nranks, nclasses, *class; /* [nranks] */
     struct search_class *classes;
     int *everybody; /* [nranks]: 0, 1, ... */
+    int *node;      /* [nranks]: the node of each, or null (mt_plan_nodes) */
     double end_s;
     /* Storage is balanced in units: shares of the longest label; the others follow in proportion. */
     int nlabels, *labels;
@@ -181,6 +182,9 @@ void mt_search_speeds(const struct mt_searching *s, const struct search_work *w,
 /* That algorithms which a person has fixed are of messages that the best has. */
 enum mt_status mt_search_check_algorithms(const struct mt_searching *s);
 void mt_search_fill_plan(struct mt_searching *s, double bound_s); /* the caller's, with the best */
+/* Costs of the plan's program, whose ranks are places; `costs` are those of its ranks. */
+struct mt_costs mt_search_costs_of(const struct mt_costs *costs, const struct mt_plan *plan, struct mt_arena *arena);
+/* `found`: of the plan's program. */
 void mt_search_fill_prediction(const struct mt_prediction *found, double bound_s, struct mt_plan *plan);
 void mt_search_fill_rejected(struct mt_searching *s, struct mt_plan *plan);
 

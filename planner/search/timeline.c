@@ -28,7 +28,8 @@ static double one_message(struct mt_searching *s, const struct mt_bucket_key *li
                               .acc = like->acc,
                               .n = s->nranks,
                               .counts = counts,
-                              .same_pieces = true};
+                              .same_pieces = true,
+                              .node = s->node};
     const struct mt_coll_algorithm *algorithm =
         mt_coll_find(like->kind, mt_decisions_algorithm(&s->search->fixed.decisions, like->kind, 0));
     struct mt_cost cost;
