@@ -268,6 +268,17 @@ static enum mt_status make_all_to_all(struct maker *m) {
     return MT_OK;
 }
 
+/* The nodes of a group's ranks, numbered anew by first place; null: all on one. */
+static int *group_nodes(const struct mt_program *program, const int *group, int n, struct mt_arena *arena) {
+    int *node = mt_new(arena, int, n), *number = mt_new(arena, int, program->nranks), nnodes = 0;
+    for (int i = 0; i < n; i++) {
+        int *of = &number[program->node[group[i]]]; /* + 1; 0: not met */
+        if (!*of) *of = ++nnodes;
+        node[i] = *of - 1;
+    }
+    return nnodes > 1 ? node : NULL;
+}
+
 enum mt_status mt_message_make(const struct mt_program *program, const struct mt_instr *instr, int rank,
                                struct mt_arena *arena, struct mt_message *message, struct mt_err *err) {
     assert(instr->kind == MT_INSTR_COLLECTIVE && instr->nin == instr->nout);
@@ -287,6 +298,7 @@ enum mt_status mt_message_make(const struct mt_program *program, const struct mt
         if (r == rank) message->problem.me = message->problem.n;
         message->group[message->problem.n++] = r;
     }
+    if (program->node) message->problem.node = group_nodes(program, message->group, message->problem.n, arena);
     enum mt_status st = make[instr->coll](&m);
     mt_arena_release(&m.scratch);
     return st;
