@@ -25,7 +25,7 @@
 
 #define MT_PLAN_FORMAT "motley-plan"
 #define MT_PLAN_VERSION 1
-#define MT_PLAN_MOST_RANKS 4096
+#define MT_PLAN_MOST_RANKS 16384
 
 struct mt_plan_rank {
     const char *host;       /* or "" when the plan was made without hosts; all ranks have one, or none */
