@@ -198,9 +198,10 @@ static void compare_hashes(struct mt_states *m, int gvalue, const uint64_t *hash
         int first = 0;
         while (memcmp(mt_pvalue_box(m->program, pvalue, first), box, sizeof *box)) first++;
         if (hashes[r] == hashes[first] || m->st) continue;
-        m->st = mt_fail(&m->err, MT_EBUG, "%s is not the same on rank %d (hash %016llx) and rank %d (%016llx)",
-                        m->program->graph->values[gvalue].name, first, (unsigned long long)hashes[first], r,
-                        (unsigned long long)hashes[r]);
+        m->st =
+            mt_fail(&m->err, MT_EBUG, "%s is not the same on rank %d (hash %016llx) and rank %d (%016llx)",
+                    m->program->graph->values[gvalue].name, mt_agree_rank_name(m->comm, first),
+                    (unsigned long long)hashes[first], mt_agree_rank_name(m->comm, r), (unsigned long long)hashes[r]);
     }
 }
 

@@ -33,6 +33,13 @@ void mt_run_add_val(struct mt_run_doc *run, int64_t step, double loss) {
     run->vals[run->nvals++] = (struct mt_run_val){step, loss};
 }
 
+void mt_run_idle(struct mt_run_doc *run, int rank, const char *host) {
+    struct mt_run_rank *row = &run->ranks[rank];
+    row->host = mt_arena_strdup(&run->arena, host);
+    row->device = "idle";
+    row->idle = true;
+}
+
 int64_t mt_run_continue(struct mt_run_doc *run, const struct mt_run_doc *before, int64_t step) {
     int64_t count = step - (before->first_step - 1), known = count < before->nlosses ? count : before->nlosses;
     if (run->nlosses || count <= 0) return 0;
@@ -95,15 +102,16 @@ static const struct member reals[] = {DOC(train_s), DOC(tokens_per_s),     DOC(f
 enum { NRUNREALS = sizeof reals / sizeof *reals };
 
 static enum mt_status read_rank(void *context, struct mt_json object, int index, struct mt_err *err) {
-    const char *keys[2 + NREALS + NINTS + 1] = {"host", "device"};
+    const char *keys[3 + NREALS + NINTS + 1] = {"host", "device", "idle"};
     struct mt_run_doc *run = context;
     struct mt_run_rank *rank = &run->ranks[index];
     enum mt_status st;
-    int n = 2;
+    int n = 3;
     for (int i = 0; i < NREALS; i++) keys[n++] = rank_reals[i].key;
     for (int i = 0; i < NINTS; i++) keys[n++] = rank_ints[i].key;
     if ((st = mt_json_only(object, keys, err)) || (st = mt_json_text(object, "host", &run->arena, &rank->host, err)) ||
-        (st = mt_json_text(object, "device", &run->arena, &rank->device, err)))
+        (st = mt_json_text(object, "device", &run->arena, &rank->device, err)) ||
+        (mt_json_has(object, "idle") && (st = mt_json_bool(object, "idle", &rank->idle, err))))
         return st;
     for (int i = 0; i < NREALS && !st; i++)
         st = mt_json_real(object, rank_reals[i].key, 0, DBL_MAX, (double *)((char *)rank + rank_reals[i].at), err);
@@ -184,6 +192,7 @@ static void write_rank(const struct mt_run_rank *rank, struct mt_json_out *out) 
     mt_json_open_inline(out, NULL, '{');
     mt_json_put_string(out, "host", rank->host);
     mt_json_put_string(out, "device", rank->device);
+    if (rank->idle) mt_json_put_bool(out, "idle", true);
     for (int i = 0; i < NINTS; i++)
         mt_json_put_int(out, rank_ints[i].key, *(const int64_t *)((const char *)rank + rank_ints[i].at));
     for (int i = 0; i < NREALS; i++)

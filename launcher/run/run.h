@@ -6,6 +6,7 @@
 #ifndef MT_LAUNCHER_RUN_RUN_H
 #define MT_LAUNCHER_RUN_RUN_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "kernels/base/arena.h"
@@ -15,7 +16,7 @@
 #define MT_RUN_VERSION 3
 
 struct mt_run_rank {
-    const char *host, *device;                       /* "cpu, 2 threads, ..." */
+    const char *host, *device;                       /* "cpu, 2 threads, ..."; "idle" */
     int64_t samples;                                 /* its share of a step */
     double compute_s, comm_s;                        /* its streams' busy time, over the whole run */
     double wait_s;                                   /* the compute stream's idle time within steps */
@@ -26,6 +27,7 @@ struct mt_run_rank {
     int64_t peak_rss_bytes, start_rss_bytes;         /* of the process: the peak, and before the arena was allocated */
     int64_t multiprocessors;                         /* of a GPU, used for computing; 0: a CPU */
     int64_t all_multiprocessors;                     /* of the GPU; communication kernels may use all */
+    bool idle;                                       /* the plan leaves it out: all numbers are 0 */
 };
 
 struct mt_run_doc {
@@ -58,6 +60,9 @@ void mt_run_init(struct mt_run_doc *run, int nranks);
 void mt_run_release(struct mt_run_doc *run);
 void mt_run_add_loss(struct mt_run_doc *run, double loss);
 void mt_run_add_val(struct mt_run_doc *run, int64_t step, double loss);
+
+/* The plan leaves this rank out. */
+void mt_run_idle(struct mt_run_doc *run, int rank, const char *host);
 
 /* Continue a run: copy the losses and validations of `before` up to `step` into `run`, unless it has losses already.
  * Returns the number of steps up to `step` whose losses `before` does not have; they are NaN in `run`. */
