@@ -25,7 +25,7 @@
 
 #define MT_PLAN_FORMAT "motley-plan"
 #define MT_PLAN_VERSION 1
-#define MT_PLAN_MOST_RANKS 4096
+#define MT_PLAN_MOST_RANKS 16384
 
 struct mt_plan_rank {
     const char *host;       /* or "" when the plan was made without hosts; all ranks have one, or none */
@@ -159,6 +159,9 @@ int *mt_plan_places(const struct mt_plan *plan, struct mt_arena *arena);
 bool mt_plan_in_order(const struct mt_plan *plan);
 /* A vector over ranks as one over places, [nplaces] in `arena`. */
 int64_t *mt_plan_at_places(const struct mt_plan *plan, const int64_t *of_rank, struct mt_arena *arena);
+/* The node (host) of each place, [nplaces] in `arena`, numbered from 0 by first place; null unless ranks of several
+ * nodes take part, and several of one node: only then does a node decide anything. */
+int *mt_plan_nodes(const struct mt_plan *plan, struct mt_arena *arena);
 
 const struct mt_plan_split *mt_plan_split_named(const struct mt_plan *plan, const char *name); /* or null */
 /* The storage row that a parameter takes: the first that matches, or -1; and whether that row stores it in shares.

@@ -122,6 +122,7 @@ enum mt_status mt_search_classes(struct mt_searching *s) {
     s->everybody = mt_new(&s->arena, int, s->nranks);
     s->classes = mt_new(&s->arena, struct search_class, s->nranks);
     for (int r = 0; r < s->nranks; r++) s->everybody[r] = r;
+    s->node = mt_plan_nodes(s->plan, &s->arena);
     if (find_labels(s)) return s->err->status;
     int64_t sum = 0;
     for (int r = 0; fixed->shares && r < s->nranks; r++) sum += fixed->shares[r];

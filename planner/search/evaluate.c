@@ -36,6 +36,7 @@ static void write_splits(const struct mt_searching *s, const struct search_candi
 /* Algorithms stay "auto" until the program's messages are known. */
 void mt_search_write_plan(const struct mt_searching *s, const struct search_candidate *c, struct mt_plan *p) {
     p->job = *s->search->job;
+    if (p != s->plan) memcpy(p->ranks, s->plan->ranks, (size_t)p->nranks * sizeof *p->ranks); /* hosts are nodes */
     write_splits(s, c, p);
     p->decisions = mt_decisions_copy(&c->decisions, &p->arena);
     p->decisions.gradient_wire = mt_plan_wire(p);

@@ -132,6 +132,7 @@ struct mt_searching {
     int nranks, nclasses, *class; /* [nranks] */
     struct search_class *classes;
     int *everybody; /* [nranks]: 0, 1, ... */
+    int *node;      /* [nranks]: the node of each, or null (mt_plan_nodes) */
     double end_s;
     /* Storage is balanced in units: shares of the longest label; the others follow in proportion. */
     int nlabels, *labels;

@@ -28,7 +28,8 @@ double mt_search_message_s(struct mt_searching *s, const struct mt_bucket_key *l
                               .acc = like->acc,
                               .n = n,
                               .counts = counts,
-                              .same_pieces = true};
+                              .same_pieces = true,
+                              .node = s->node};
     const struct mt_coll_algorithm *algorithm =
         mt_coll_find(like->kind, mt_decisions_algorithm(&s->search->fixed.decisions, like->kind, 0));
     struct mt_cost cost;
