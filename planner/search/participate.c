@@ -106,7 +106,8 @@ static enum mt_status add_last(struct participation *p) {
         for (int i = 0; i < p->places.cells[c].count; i++)
             of_cell[c] += mt_plan_place(last, p->places.rank[p->places.cells[c].first + i]) >= 0;
     for (int c = 0; c < p->places.ncells; c++) found += of_cell[c];
-    if (found != last->nplaces || (p->pinned && found != p->places.n)) return MT_OK;
+    bool all = p->pinned || p->use != MT_USE_AUTO;
+    if (found != last->nplaces || (all && found != p->places.n)) return MT_OK;
     int at = mt_search_subset_add(&p->subsets, of_cell, &st);
     if (at >= 0) p->subsets.items[at].is_last = true;
     return st;
