@@ -40,13 +40,15 @@ void mt_run_idle(struct mt_run_doc *run, int rank, const char *host) {
     row->idle = true;
 }
 
-void mt_run_continue(struct mt_run_doc *run, const struct mt_run_doc *before, int64_t step) {
-    int64_t count = step - (before->first_step - 1);
-    if (run->nlosses || count <= 0 || count > before->nlosses) return;
+int64_t mt_run_continue(struct mt_run_doc *run, const struct mt_run_doc *before, int64_t step) {
+    int64_t count = step - (before->first_step - 1), known = count < before->nlosses ? count : before->nlosses;
+    if (run->nlosses || count <= 0) return 0;
+    if (!known || count > MOST_STEPS) return count;
     run->first_step = before->first_step;
-    for (int64_t i = 0; i < count; i++) mt_run_add_loss(run, before->losses[i]);
+    for (int64_t i = 0; i < count; i++) mt_run_add_loss(run, i < known ? before->losses[i] : NAN);
     for (int v = 0; v < before->nvals; v++)
         if (before->vals[v].step <= step) mt_run_add_val(run, before->vals[v].step, before->vals[v].loss);
+    return count - known;
 }
 
 void mt_run_expect(struct mt_run_doc *run, const struct mt_plan *plan) {
@@ -125,7 +127,7 @@ static enum mt_status read_ranks(struct mt_json root, struct mt_run_doc *run, st
 
 static enum mt_status read_losses(struct mt_json root, struct mt_run_doc *run, struct mt_err *err) {
     static const char *const keys[] = {"step", "loss", NULL};
-    struct mt_json losses, vals, item;
+    struct mt_json losses, vals, item, number;
     enum mt_status st;
     int count;
     if ((st = mt_json_get(root, "losses", &losses, err)) ||
@@ -134,8 +136,7 @@ static enum mt_status read_losses(struct mt_json root, struct mt_run_doc *run, s
     run->losses = mt_new(&run->arena, double, run->nlosses);
     run->losses_capacity = run->nlosses;
     for (int i = 0; i < run->nlosses && !st; i++)
-        if (!(st = mt_json_item(losses, i, &item, err)))
-            st = mt_json_as_real(item, -INFINITY, INFINITY, &run->losses[i], err);
+        if (!(st = mt_json_item(losses, i, &item, err))) st = mt_json_as_real_or_null(item, &run->losses[i], err);
     if (st || (st = mt_json_get(root, "validation", &vals, err)) ||
         (st = mt_json_length(vals, MOST_STEPS, &count, err)))
         return st;
@@ -144,7 +145,7 @@ static enum mt_status read_losses(struct mt_json root, struct mt_run_doc *run, s
         double loss;
         if (!(st = mt_json_item(vals, v, &item, err)) && !(st = mt_json_only(item, keys, err)) &&
             !(st = mt_json_int(item, "step", 0, INT64_MAX, &step, err)) &&
-            !(st = mt_json_real(item, "loss", -INFINITY, INFINITY, &loss, err)))
+            !(st = mt_json_get(item, "loss", &number, err)) && !(st = mt_json_as_real_or_null(number, &loss, err)))
             mt_run_add_val(run, step, loss);
     }
     return st;
@@ -187,11 +188,6 @@ enum mt_status mt_run_read(const char *path, struct mt_run_doc *run, struct mt_e
     return st;
 }
 
-/* JSON has no infinity and no NaN: the loss of a diverged step is written as a very large number. */
-static double to_finite(double x) {
-    return isfinite(x) ? x : x < 0 ? -1e308 : 1e308;
-}
-
 static void write_rank(const struct mt_run_rank *rank, struct mt_json_out *out) {
     mt_json_open_inline(out, NULL, '{');
     mt_json_put_string(out, "host", rank->host);
@@ -227,12 +223,12 @@ enum mt_status mt_run_write(const struct mt_run_doc *run, const char *path, stru
     for (int v = 0; v < run->nvals; v++) {
         mt_json_open_inline(&out, NULL, '{');
         mt_json_put_int(&out, "step", run->vals[v].step);
-        mt_json_put_real(&out, "loss", to_finite(run->vals[v].loss));
+        mt_json_put_real_or_null(&out, "loss", run->vals[v].loss);
         mt_json_close(&out);
     }
     mt_json_close(&out);
     mt_json_open_inline(&out, "losses", '[');
-    for (int i = 0; i < run->nlosses; i++) mt_json_put_real(&out, NULL, to_finite(run->losses[i]));
+    for (int i = 0; i < run->nlosses; i++) mt_json_put_real_or_null(&out, NULL, run->losses[i]);
     mt_json_close(&out);
     mt_json_close(&out);
     enum mt_status st = mt_file_replace(path, out.text, out.length, err);

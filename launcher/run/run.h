@@ -34,11 +34,11 @@ struct mt_run_doc {
     struct mt_arena arena;
     const char *made_by, *mpi; /* "motley 0.1.0", "Open MPI v4.1.4" */
     const char *plan_hash, *program_hash, *model, *data_hash;
-    const char *ended;  /* "running", "finished", "diverged", "stopped by a signal" */
+    const char *ended;  /* "running", "finished", "diverged", "stopped by a signal", "failed: WHY" */
     int64_t first_step; /* losses[0] is of this step (from 1) */
     int64_t tokens_per_step;
     int nlosses, losses_capacity;
-    double *losses; /* mean loss of each step's samples */
+    double *losses; /* mean loss of each step's samples; not finite where it was not, or is not known */
     int nvals, vals_capacity;
     struct mt_run_val {
         int64_t step;
@@ -64,9 +64,9 @@ void mt_run_add_val(struct mt_run_doc *run, int64_t step, double loss);
 /* The plan leaves this rank out. */
 void mt_run_idle(struct mt_run_doc *run, int rank, const char *host);
 
-/* Continue a run: copy the losses and validations of `before` up to `step` into `run`. Does nothing if `before` does
- * not reach `step` or `run` has losses already. */
-void mt_run_continue(struct mt_run_doc *run, const struct mt_run_doc *before, int64_t step);
+/* Continue a run: copy the losses and validations of `before` up to `step` into `run`, unless it has losses already.
+ * Returns the number of steps up to `step` whose losses `before` does not have; they are NaN in `run`. */
+int64_t mt_run_continue(struct mt_run_doc *run, const struct mt_run_doc *before, int64_t step);
 
 /* Copy the plan's prediction into the run and its ranks. */
 struct mt_plan;
