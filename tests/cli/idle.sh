@@ -78,6 +78,10 @@ run 3 first --emulate speed=0.5,1,0.25 --steps 3 --out emulated --trace trace.js
 # A failure of those that take part ends all, with one code and one message, though rank 0 is idle.
 refused 2 "motley: none: No such file" run 3 first --data none
 [ "$(grep -c '^motley: ' err.txt)" = 1 ] || fail "$(cat err.txt)"
+plan wild "1, 2" $job --lr 1e30 --clip 0 --shares 0,7,3 $split 0,1,1
+refused 7 "training has diverged" run 3 wild --out wild
+[ "$(grep -c '^motley: .*diverged' err.txt)" = 1 ] || fail "said twice: $(cat err.txt)"
+grep -q '"ended": "diverged"' wild/run.json || fail "$(cat wild/run.json)"
 $MOTLEY verify first.json >said.txt || fail "$(cat said.txt)"
 
 # The first rank that takes part reads and writes files; rank 0 has the plan alone.
