@@ -32,6 +32,7 @@ enum {
     KEY_FROM,
     KEY_CLUSTER_OUT,
     KEY_LIMIT,
+    KEY_WITHOUT_IDLE,
     KEY_DEVICE,
     KEY_RECOMPUTE,
     KEY_MODELS,
@@ -78,6 +79,8 @@ static const struct argp_option options[] = {
     {"out", KEY_OUT, "FILE", 0, "where to write it; - for standard output", 6},
     {"check", KEY_CHECK, "FILE", 0,
      "instead of making a plan: check an edited one and sign it, into --out; with --cluster its step is predicted", 6},
+    {"without-idle", KEY_WITHOUT_IDLE, 0, 0,
+     "leave idle ranks out of the document: it is for as many processes as take part", 6},
     {"cluster-out", KEY_CLUSTER_OUT, "FILE", 0, "with --from and --cluster: the cluster with the speeds that were seen",
      6},
     {0}};
@@ -255,6 +258,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_CLUSTER: return mt_flag_path("--cluster", text, &f->cluster, f->err) ? EINVAL : 0;
     case KEY_FROM: return mt_flag_path("--from", text, &f->from, f->err) ? EINVAL : 0;
     case KEY_CLUSTER_OUT: return mt_flag_path("--cluster-out", text, &f->cluster_out, f->err) ? EINVAL : 0;
+    case KEY_WITHOUT_IDLE: f->without_idle = true; return 0;
     case KEY_LIMIT: return take_limit(f, text) ? EINVAL : 0;
     case ARGP_KEY_ARG:
         mt_fail(f->err, MT_EINPUT, "\"%.60s\" is no flag: `motley plan` takes flags only", text);

@@ -58,11 +58,13 @@ static void cell_micro(struct mt_table *table, bool idle, int64_t share, int64_t
         mt_table_cell(table, "%lld x %lld", (long long)(share / micro), (long long)micro);
 }
 
-/* "4 0-3 8", in the order of the list. */
+/* "4 0-3 8", in the order of the list; of a long one the beginning. */
 static const char *runs_text(const int *list, int n, struct mt_arena *arena) {
+    enum { MOST_RUNS = 32 };
     const char *text = "";
-    for (int i = 0, last; i < n; i = last + 1) {
+    for (int i = 0, last, nruns = 0; i < n; i = last + 1) {
         last = i;
+        if (nruns++ == MOST_RUNS) return mt_arena_printf(arena, "%s ... (%d ranks)", text, n);
         while (last + 1 < n && list[last + 1] == list[last] + 1) last++;
         const char *space = i ? " " : "";
         text = last > i ? mt_arena_printf(arena, "%s%s%d-%d", text, space, list[i], list[last])

@@ -378,6 +378,57 @@ static void test_devices(void) {
     mt_plan_free(p);
 }
 
+/* The largest plan that there may be, every other rank idle, reads, writes and prints. */
+static void test_largest(void) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_plan *p = mt_plan_new(MT_PLAN_MOST_RANKS), *back;
+    int64_t *sizes = mt_new(&p->arena, int64_t, p->nranks);
+    p->made_by = "motley test", p->model = "gpt2:layers=2", p->job.seq = 64;
+    memset(p->cluster_hash, 'c', 32);
+    memset(p->model_hash, 'a', 32);
+    memset(p->program_hash, '0', 32);
+    p->job.batch = p->nplaces = p->nranks / 2;
+    p->splits = mt_new(&p->arena, struct mt_plan_split, 1);
+    p->nsplits = 1;
+    p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, sizes};
+    p->decisions.nrules = 1, p->decisions.rules = mt_new(&p->arena, struct mt_rule_row, 1);
+    p->decisions.rules[0] = (struct mt_rule_row){"*", MT_OPERATORS_SPLIT, "batch"};
+    p->prediction = mt_new(&p->arena, struct mt_plan_prediction, 1);
+    *p->prediction =
+        (struct mt_plan_prediction){.step_s = 1, .times = mt_new(&p->arena, struct mt_plan_time, p->nranks)};
+    for (int r = 0; r < p->nranks; r++) {
+        p->ranks[r].host = mt_arena_printf(&p->arena, "n%d", r / 8);
+        sizes[r] = p->micro[r] = r % 2;
+        if (r % 2) p->order[r / 2] = p->nranks - r;
+    }
+    for (int r = 0; r < p->nplaces / 2; r++) { /* in any order */
+        int other = p->order[r];
+        p->order[r] = p->order[p->nplaces - 1 - r], p->order[p->nplaces - 1 - r] = other;
+    }
+    for (int i = 0; i + 1 < p->nplaces; i += 2) {
+        int other = p->order[i];
+        p->order[i] = p->order[i + 1], p->order[i + 1] = other;
+    }
+    mt_plan_explain_idle(p, NULL, "slower with it");
+    size_t length;
+    CHECK_OK(mt_plan_check(p, &err), err);
+    char *text = mt_plan_text(p, &length);
+    CHECK_OK(mt_plan_parse("p", text, length, &back, &err), err);
+    CHECK_TEXT(back->hash, p->hash);
+    CHECK_EQ(back->prediction->nidle, p->nranks / 2);
+    mt_plan_drop_idle(back);
+    CHECK_OK(mt_plan_check(back, &err), err);
+    CHECK(back->nranks == p->nplaces && back->nplaces == p->nplaces, "dropped");
+    for (int i = 0; i < back->nplaces; i++) CHECK_EQ(back->order[i], p->order[i] / 2);
+    CHECK_TEXT(back->ranks[back->nranks - 1].host, p->ranks[p->nranks - 1].host);
+    mt_plan_free(back);
+    free(text);
+    static const char *const lines[] = {
+        "\n 0 .. 16382 n0 .. n2047 0 0 0.0% idle 0 B 0 B 8192\n", "\n 0 .. 16382 slower with it - 8192\n",
+        " 27 25 31 29 35 33 39 37 43 41 47 45 51 49 55 53 59 57 63 61 ... (8192 ranks)\n", "\n 0 .. 16382 idle 8192\n"};
+    check_printed(p, lines, sizeof lines / sizeof *lines);
+}
+
 int main(void) {
     test_round_trip();
     test_devices();
@@ -387,6 +438,7 @@ int main(void) {
     test_print();
     test_print_idle();
     test_print_many();
+    test_largest();
     test_match();
     return 0;
 }
