@@ -120,6 +120,21 @@ void mt_cell_gather(struct mt_nodes *nodes, const struct mt_cell *cell, int has_
     }
 }
 
+/* The slices of members [first, first + count). */
+static void add_slices(const struct mt_nodes *nodes, const struct mt_cell *cell, enum mt_step_kind kind, int peer,
+                       int first, int count, struct mt_schedule *schedule) {
+    const int64_t *slice = nodes->bounds[0];
+    add_steps(nodes, cell, kind, place_of(nodes, nodes->mine, peer), slice[first], slice[first + count], schedule);
+}
+
+void mt_cell_exchange(struct mt_nodes *nodes, const struct mt_cell *cell, int distance, bool gathers,
+                      struct mt_schedule *schedule) {
+    int at = nodes->at, peer = at ^ distance, mine = at / distance * distance, theirs = peer / distance * distance;
+    mt_cell_bounds(nodes, cell, nodes->mine, nodes->bounds[0]);
+    add_slices(nodes, cell, MT_STEP_SEND, peer, gathers ? mine : theirs, distance, schedule);
+    add_slices(nodes, cell, gathers ? MT_STEP_RECV : MT_STEP_REDUCE, peer, gathers ? theirs : mine, distance, schedule);
+}
+
 void mt_cell_scatter(struct mt_nodes *nodes, const struct mt_cell *cell, int from, struct mt_schedule *schedule) {
     int members = mt_nodes_members(nodes, nodes->mine), at = nodes->at;
     int64_t *slice = nodes->bounds[0];

@@ -59,6 +59,11 @@ void mt_cell_bounds(const struct mt_nodes *nodes, const struct mt_cell *cell, in
 void mt_cell_reduce(struct mt_nodes *nodes, const struct mt_cell *cell, struct mt_schedule *schedule);
 /* Within this rank's node: each member sends its slice to all others, but to member `has_all` (-1: none). */
 void mt_cell_gather(struct mt_nodes *nodes, const struct mt_cell *cell, int has_all, struct mt_schedule *schedule);
+/* One round of the same by recursive halving (of gathers: doubling), with the member whose number differs by
+ * `distance`, a power of two: each sends the slices of the other's `distance` members (its own), and adds (receives)
+ * the rest. */
+void mt_cell_exchange(struct mt_nodes *nodes, const struct mt_cell *cell, int distance, bool gathers,
+                      struct mt_schedule *schedule);
 /* Member `from` of this rank's node sends all others their slices. */
 void mt_cell_scatter(struct mt_nodes *nodes, const struct mt_cell *cell, int from, struct mt_schedule *schedule);
 /* This rank's slice to the members of another node. */
@@ -90,7 +95,8 @@ void mt_cell_load(struct mt_nodes *nodes, const struct mt_cell *cell, int node, 
 /* all_reduce (reduces and gathers), reduce_scatter and all_gather. */
 struct mt_node_ring {
     bool reduces, gathers;
-    bool owned; /* the cells are the ranks' blocks */
+    bool owned;    /* the cells are the ranks' blocks */
+    bool pipeline; /* else: in phases */
 };
 void mt_node_ring_schedule(const struct mt_coll *problem, struct mt_node_ring ring, struct mt_schedule *schedule);
 double mt_node_ring_cost_s(const struct mt_coll *problem, struct mt_node_ring ring, double latency_s,
