@@ -6,6 +6,8 @@
  *           whatever their number: member q of k has the slice [length q / k, length (q + 1) / k). Two nodes exchange a
  *           cell by the intersections of their slices, so that all members send and receive.
  *   owned   a cell of blocks that belong to the members of one node: there each member's slice is its own block's part.
+ *           On another node with as many members it is the same, if the blocks are nearly of one length: a member then
+ *           exchanges it with one member.
  *
  * A slice of a cell of blocks is not contiguous in the message; it becomes a step for each block that it crosses. */
 #ifndef MT_KERNELS_COLL_NODES_H
@@ -40,10 +42,11 @@ static inline int64_t mt_cut(int64_t total, int64_t n, int64_t b) {
 }
 
 struct mt_cell {
-    int64_t at;     /* its place in the message, unless it is owned */
-    int64_t length; /* elements */
-    int owner;      /* a node; or -1 */
-    int part, of;   /* of each block of the owner's members, part `part` of `of` equal ones */
+    int64_t at;       /* its place in the message, unless it is owned */
+    int64_t length;   /* elements */
+    int owner;        /* a node; or -1 */
+    int part, of;     /* of each block of the owner's members, part `part` of `of` equal ones */
+    bool nearly_even; /* the owner's members have slices of nearly equal lengths */
 };
 /* Part b of n equal parts of the message. */
 struct mt_cell mt_cell_even(const struct mt_nodes *nodes, int64_t n, int64_t b);
