@@ -85,12 +85,27 @@ static const struct mt_cluster_group *group_of(const struct mt_costs *costs, con
 
 /* ---- schedules ---- */
 
-/* The same problem among the ranks at places[0..n) of it. counts: out. */
-static struct mt_coll part_of(const struct mt_coll *problem, const int *places, int n, int64_t *counts) {
+/* Number nodes anew, from 0 by first place. of[n], below nnodes: in and out. */
+static void number_nodes(int *of, int n, int nnodes) {
+    int *number = mt_calloc((size_t)nnodes, sizeof *number), known = 0; /* + 1; 0: not met */
+    for (int i = 0; i < n; i++) {
+        if (!number[of[i]]) number[of[i]] = ++known;
+        of[i] = number[of[i]] - 1;
+    }
+    free(number);
+}
+
+/* The same problem among the ranks at places[0..n) of it. counts, node: out. */
+static struct mt_coll part_of(const struct mt_coll *problem, const int *places, int n, int64_t *counts, int *node) {
     struct mt_coll part = *problem;
     part.n = n;
     part.counts = counts;
     part.root = part.me = 0;
+    for (int i = 0; i < n && problem->node; i++) node[i] = problem->node[places[i]];
+    if (problem->node) {
+        number_nodes(node, n, problem->n);
+        part.node = node;
+    }
     for (int i = 0; i < n; i++) {
         if (places[i] == problem->root) part.root = i;
         if (problem->kind != MT_ALL_TO_ALL) counts[i] = problem->counts[places[i]];
@@ -115,8 +130,9 @@ static double schedule_s(const struct mt_costs *costs, const struct mt_coll *pro
     double whole_s = algorithm->cost_s(problem, slowest.latency_s, slowest.bandwidth_Bps);
     int64_t *counts = mt_calloc((size_t)some * (size_t)some, sizeof *counts);
     int *places = mt_calloc((size_t)some, sizeof *places), *ranks = mt_calloc((size_t)some, sizeof *ranks);
+    int *node = mt_calloc((size_t)some, sizeof *node);
     sample(costs, group, problem->n, some, places, ranks);
-    struct mt_coll part = part_of(problem, places, some, counts);
+    struct mt_coll part = part_of(problem, places, some, counts, node);
     if (problem->kind == MT_BROADCAST) /* every rank receives the whole message, however many there are */
         for (int i = 0; i < some; i++) counts[i] = bytes_of(problem) / mt_type_size(problem->wire) / some;
     if (algorithm->applies(&part)) {
@@ -126,6 +142,7 @@ static double schedule_s(const struct mt_costs *costs, const struct mt_coll *pro
     free(counts);
     free(places);
     free(ranks);
+    free(node);
     return whole_s;
 }
 
@@ -143,9 +160,11 @@ static double fit_over_schedule(const struct mt_costs *costs, const struct mt_co
                                 const struct mt_coll_algorithm *algorithm) {
     int n = g->ndevices;
     int64_t *counts = mt_calloc((size_t)n * (size_t)n, sizeof *counts), bytes = bytes_of(problem);
-    int *ranks = mt_calloc((size_t)n, sizeof *ranks);
+    int *ranks = mt_calloc((size_t)n, sizeof *ranks), *node = mt_calloc((size_t)n, sizeof *node);
+    for (int i = 0; i < n; i++) node[i] = costs->cluster->devices[g->devices[i]].node;
+    number_nodes(node, n, costs->cluster->nnodes);
     struct mt_costs own = {.cluster = costs->cluster, .nranks = n, .device = g->devices};
-    struct mt_coll like = {algorithm->kind, problem->reduce, fit->wire, fit->acc, n, 0, 0, counts, false, NULL};
+    struct mt_coll like = {algorithm->kind, problem->reduce, fit->wire, fit->acc, n, 0, 0, counts, false, node};
     int64_t nblocks = problem->kind == MT_ALL_TO_ALL ? (int64_t)problem->n * (problem->n - 1) : problem->n;
     int64_t block = bytes / nblocks / mt_type_size(fit->wire), column = like.kind == MT_ALL_TO_ALL ? n : 1;
     for (int64_t i = 0; i < n * column; i++) counts[i] = i / column == i % column && column > 1 ? 0 : block ? block : 1;
@@ -154,6 +173,7 @@ static double fit_over_schedule(const struct mt_costs *costs, const struct mt_co
     double ratio = simulated_s > 0 ? by_fit(fit, &like, algorithm).s / simulated_s : 0;
     free(counts);
     free(ranks);
+    free(node);
     return ratio;
 }
 

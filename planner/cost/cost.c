@@ -123,6 +123,7 @@ static uint64_t key_of(const struct mt_costs *costs, const struct mt_coll *probl
     mt_hasher_add(hasher, &algorithm, sizeof algorithm);
     mt_hasher_add(hasher, devices, n * sizeof *devices);
     mt_hasher_add(hasher, problem->counts, ncounts * sizeof *problem->counts);
+    if (algorithm->by_node) mt_hasher_add(hasher, problem->node, n * sizeof *problem->node);
     uint64_t hash = mt_hasher_end(hasher);
     free(devices);
     return hash;

@@ -281,7 +281,7 @@ static void test_offers(void) {
     /* Separate tensors are sent as arrays on a GPU: all kinds, if nothing is converted and blocks need no padding. */
     static const int64_t even[4] = {1 << 20, 1 << 20, 1 << 20, 1 << 20},
                          large[4] = {1 << 24, 1 << 23, 1 << 23, 1 << 23}, nearly[4] = {72, 64, 64, 64};
-    struct mt_coll like = {MT_REDUCE_SCATTER, MT_SUM, MT_F32, MT_F32, 4, 0, 0, even, true};
+    struct mt_coll like = {MT_REDUCE_SCATTER, MT_SUM, MT_F32, MT_F32, 4, 0, 0, even, true, NULL};
     CHECK(mt_cost_takes_arrays(&s->costs, 0, &like));
     like.counts = large;
     CHECK(mt_cost_takes_arrays(&s->costs, 0, &like));
