@@ -36,6 +36,7 @@ enum {
     KEY_WITHOUT_IDLE,
     KEY_DEVICE,
     KEY_RECOMPUTE,
+    KEY_HYPOTHETICAL,
     KEY_MODELS,
     KEY_DECISION /* the first of decisions.def */
 };
@@ -53,9 +54,15 @@ static const struct argp_option options[] = {
     {"from", KEY_FROM, "RUN", 0, "replan what RUN (a folder, or its run.json) trained, by the speeds that it measured",
      1},
     {"limit", KEY_LIMIT, "S", 0, "with --cluster: seconds after which the search ends with its best so far [20]", 1},
+<<<<<<< HEAD
     {"use", KEY_USE, "RANKS", 0,
      "with --cluster: who takes part: auto (ranks that slow the step are left out), all, or a list of ranks as 0,2,3 "
      "[auto; all with --shares, --even or --storage-shares]",
+=======
+    {"hypothetical", KEY_HYPOTHETICAL, 0, 0,
+     "with --cluster: predict also for devices that have no kernels here, or lack the precision; the plan says so, and "
+     "`motley train` refuses it",
+>>>>>>> edges
      1},
     {0, 0, 0, 0, "How samples are divided:", 2},
     {"speeds", KEY_SPEEDS, "1,0.7,0.3", 0, "in proportion to the ranks' speeds", 2},
@@ -286,6 +293,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_CLUSTER_OUT: return mt_flag_path("--cluster-out", text, &f->cluster_out, f->err) ? EINVAL : 0;
     case KEY_WITHOUT_IDLE: f->without_idle = true; return 0;
     case KEY_LIMIT: return take_limit(f, text) ? EINVAL : 0;
+    case KEY_HYPOTHETICAL: f->request.hypothetical = true; return 0;
     case ARGP_KEY_ARG:
         mt_fail(f->err, MT_EINPUT, "\"%.60s\" is no flag: `motley plan` takes flags only", text);
         return EINVAL;
@@ -363,6 +371,8 @@ static enum mt_status resolve(struct mt_plan_flags *f) {
         return mt_fail(f->err, MT_EINPUT, "--from: takes the job and its decisions from the run's plan, not from %s",
                        said);
     if (f->limited && !f->cluster) return mt_fail(f->err, MT_EINPUT, "--limit: has no use without --cluster");
+    if (f->request.hypothetical && (!f->cluster || f->from))
+        return mt_fail(f->err, MT_EINPUT, "--hypothetical: has no use without --cluster, or with --from");
     if (f->cluster_out && !(f->from && f->cluster))
         return mt_fail(f->err, MT_EINPUT, "--cluster-out: has no use without --from and --cluster");
     f->mode = f->check     ? MT_PLAN_CHECK
