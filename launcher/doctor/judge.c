@@ -236,6 +236,11 @@ static void judge_plan(const struct mt_doctor *d, struct doctor_finding *f) {
     }
     judge_copies(d, offsetof(struct mt_doctor_rank, plan), none_is_spared, "copy one plan to every host", f);
     if (!d->plan || f->level) return;
+    if (d->plan->hypothetical[0]) {
+        mt_doctor_say(f, DOCTOR_FAILURE, "plan without --hypothetical, for devices that run the job",
+                      "%s is hypothetical and cannot run here: %s", d->plan->hash, d->plan->hypothetical);
+        return;
+    }
     const char **hosts = mt_malloc((size_t)d->nranks * sizeof *hosts);
     int *rank_of = mt_malloc((size_t)d->nranks * sizeof *rank_of);
     struct mt_err err = MT_ERR_INIT;

@@ -35,6 +35,9 @@ static enum mt_status price(const struct mt_plan_flags *f, struct mt_plan *plan,
     double best_s;
     enum mt_status st = MT_OK;
     if (plan->cluster_hash[0] && (st = mt_planning_same(plan, f->check, f->opened, f->cluster, err))) return st;
+    if (!f->request.hypothetical && !plan->hypothetical[0] &&
+        (st = mt_plan_require_runs(f->opened, &plan->job, NULL, err)))
+        return mt_err_context(err, "%s", f->check);
     if ((st = mt_plan_edited_on(f->opened, f->limit_s, plan, &report, &best_s, err)))
         return mt_err_context(err, "%s", f->check);
     mt_plan_explain_idle(plan, before, "left out by an edit");

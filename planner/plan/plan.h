@@ -107,6 +107,9 @@ struct mt_plan {
     char model_hash[33];   /* of the training graph's description: values, operators */
     char program_hash[33]; /* of the program that the plan stands for */
     char cluster_hash[33]; /* of the cluster document, or "" */
+    /* Why its devices cannot run it ("v100: has compute capability 7.0, ..."), so that it only predicts; or "". The
+     * key is absent then. */
+    const char *hypothetical;
     struct mt_job job;
     int nranks;
     struct mt_plan_rank *ranks;

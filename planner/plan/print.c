@@ -275,6 +275,7 @@ static void summarize_idle(const struct mt_plan *p, FILE *file) {
 void mt_plan_print_summary(const struct mt_plan *p, FILE *file) {
     const struct mt_plan_prediction *f = p->prediction;
     char step[MT_UNITS_TEXT], least[MT_UNITS_TEXT], most[MT_UNITS_TEXT], bound[MT_UNITS_TEXT], rate[MT_UNITS_TEXT];
+    if (p->hypothetical[0]) fprintf(file, "cannot run here: %s\n", p->hypothetical);
     if (!f) return;
     fprintf(file, "predicted  %s a step (%s to %s)", mt_units_seconds(f->step_s, step),
             mt_units_seconds(f->step_s * (1 - (f->error < 1 ? f->error : 1)), least),

@@ -226,17 +226,11 @@ static enum mt_status read_order(struct mt_plan *p, struct mt_json root, struct 
 }
 
 static enum mt_status read_members(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
-    static const char *const keys[] = {"format",       "version",
-                                       "hash",         "made_by",
-                                       "model",        "model_hash",
-                                       "program_hash", "cluster_hash",
-                                       "parameters",   "flops_per_step",
-                                       "job",          "ranks",
-                                       "splits",       "micro_batch",
-                                       "rules",        "storage",
-                                       "gradients",    "collectives",
-                                       "prediction",   "device",
-                                       "order",        NULL};
+    static const char *const keys[] = {
+        "format",       "version",      "hash",       "made_by",        "model",     "model_hash",
+        "program_hash", "cluster_hash", "parameters", "flops_per_step", "job",       "ranks",
+        "splits",       "micro_batch",  "rules",      "storage",        "gradients", "collectives",
+        "prediction",   "device",       "order",      "hypothetical",   NULL};
     struct mt_json job;
     enum mt_status st;
     int nranks;
@@ -247,6 +241,8 @@ static enum mt_status read_members(struct mt_plan *p, struct mt_json root, struc
         (st = take_hash(root, "model_hash", true, p->model_hash, err)) ||
         (st = take_hash(root, "program_hash", true, p->program_hash, err)) ||
         (st = take_hash(root, "cluster_hash", false, p->cluster_hash, err)) ||
+        (mt_json_has(root, "hypothetical") &&
+         (st = mt_json_text(root, "hypothetical", &p->arena, &p->hypothetical, err))) ||
         (st = mt_json_int(root, "parameters", 0, INT64_MAX, &p->parameters, err)) ||
         (st = mt_json_real(root, "flops_per_step", 0, DBL_MAX, &p->flops_per_step, err)) ||
         (st = mt_json_get(root, "job", &job, err)) || (st = mt_job_read(job, &p->job, err)))

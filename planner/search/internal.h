@@ -55,7 +55,7 @@ struct search_curves {
 struct search_work {
     const struct search_structure *structure;
     bool body;
-    bool borrowed; /* `work` and the points of curves are the parent's */
+    struct search_work *of; /* the parent's, whose `work` and curves this one borrows; or null */
     struct mt_work work;
     struct mt_plan *plan;         /* as mt_work_open wants it */
     struct search_curves *curves; /* [nclasses] */
@@ -198,6 +198,8 @@ struct search_candidate *mt_search_new_candidate(struct mt_searching *s, struct 
 /* Storage of all labels from shares in units. */
 enum mt_status mt_search_divide_storage(struct mt_searching *s, const int64_t *units, int64_t *storage);
 void mt_search_set_micro(struct mt_searching *s, struct search_candidate *c);
+/* Give the larger of a class's shares to its nodes in turn. sizes[nranks]: in and out. */
+void mt_search_spread(const struct mt_searching *s, int64_t *sizes);
 /* Other shares by balance, beginning from those that are set, with the candidate's corrections. Fills in estimate_s.
  * Release balanced->arena. */
 enum mt_status mt_search_balance(struct mt_searching *s, struct search_candidate *c, struct mt_balanced *balanced);
@@ -244,6 +246,8 @@ static inline int mt_search_rank(const struct mt_searching *s, int rank) {
 }
 /* The search proper, on all ranks that it has. again: in the plan's own structure (mt_search_rebalance). */
 enum mt_status mt_search_explore(struct mt_searching *s, bool again, struct mt_search_report *report);
+
+int64_t mt_search_work_done(const struct mt_searching *s); /* in units of most_work */
 
 /* Seconds of a step among some of the search's ranks (places[n]) by a quick estimate: shares by bisection over the
  * step's time, messages by two sizes of each kind, one simulated timeline. Infinite where they do not fit into memory.

@@ -221,8 +221,8 @@ static enum mt_status crowd_queued(struct crowd *crowd, struct mt_err *err) {
     int me = 0;
     while (group->ranks[me] != p->rank) me++;
     for (int i = 0; i < 2; i++) {
-        row.problem[i] =
-            (struct mt_coll){MT_ALL_TO_ALL, MT_REDUCE_NONE, MT_F32, MT_F32, group->n, me, 0, crowd->counts, false, NULL};
+        row.problem[i] = (struct mt_coll){MT_ALL_TO_ALL, MT_REDUCE_NONE, MT_F32, MT_F32, group->n, me, 0,
+                                          crowd->counts, false,          NULL};
         mt_coll_find(MT_ALL_TO_ALL, "direct")->schedule(&row.problem[i], &row.schedule[i]);
     }
     enum mt_status st = mt_exchange_max(p->exchange, &come, 1, err);
