@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "kernels/base/text/units.h"
+#include "kernels/device/facts.h"
 #include "launcher/doctor/internal.h"
 
 static const struct mt_doctor_gpu *gpu_of(const struct mt_doctor *d, int r) {
@@ -102,14 +103,13 @@ void mt_doctor_judge_gpus(const struct mt_doctor *d, struct doctor_finding *f) {
 }
 
 void mt_doctor_judge_precision(const struct mt_doctor *d, struct doctor_finding *f) {
-    enum { BF16_SM = 80 };
     if (!any(d, f)) return;
     bool bf16 = d->plan && d->plan->job.precision == MT_BF16, f64 = d->plan && d->plan->job.precision == MT_F64;
     if (f64)
         mt_doctor_say(f, DOCTOR_FAILURE, "plan with --precision f32, or bf16; or train with --device cpu",
                       "the plan computes in f64, which runs on CPUs only");
     for (int r = 0; r < d->nranks; r++)
-        if (own(d, r) && own(d, r)->sm < BF16_SM && bf16)
+        if (own(d, r) && own(d, r)->sm < MT_CAPABILITY_BF16 && bf16)
             mt_doctor_say(f, DOCTOR_FAILURE, "plan with --precision f32, or without that GPU",
                           "rank %d on %s: %s has compute capability %d.%d, and bf16 needs 8.0", r, d->ranks[r].host,
                           own(d, r)->name, own(d, r)->sm / 10, own(d, r)->sm % 10);
