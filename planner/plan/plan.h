@@ -11,6 +11,9 @@
  *   share          a rank's part of a split
  *   storage split  divides parameters and optimizer state along their storage axis (sharding)
  *   micro-batch    the samples that a rank computes at once; its share is one or more of them
+ *   order, place   the ranks that take part, in the order in which they are numbered in the program: place i of the
+ *                  program is rank order[i]. A rank that is not listed is idle: it has no program, joins no message
+ *                  of the step, and has shares of 0. Ranks are in the order of the cluster document, one per process.
  *   prediction     the step's time by simulation, with its error, lower bound and rejected candidates
  *   decisions      rules, storage, sync, buckets, ... (synth/job/decisions.h) */
 #ifndef MT_PLANNER_PLAN_PLAN_H
@@ -69,6 +72,11 @@ struct mt_plan_rejected {
     const char *why;  /* "slower", "does not fit: rank 2 lacks 1.2 GiB" */
     double step_s;    /* 0: not known, as where it does not fit; those come last */
 };
+struct mt_plan_idle { /* a rank that takes no part */
+    int rank;
+    const char *why;
+    double step_s; /* the best step found that uses it; 0: not known */
+};
 struct mt_plan_prediction {
     double step_s, error;       /* error: half-width of the band, relative */
     double bound_s;             /* no plan of the space that was searched is faster; the gap is step_s / bound_s - 1 */
@@ -76,6 +84,8 @@ struct mt_plan_prediction {
     struct mt_plan_time *times; /* [nranks] */
     int nrejected;
     struct mt_plan_rejected *rejected; /* in order of time */
+    int nidle;
+    struct mt_plan_idle *idle; /* at most a row for each idle rank */
 };
 
 struct mt_plan {
@@ -90,6 +100,8 @@ struct mt_plan {
     struct mt_job job;
     int nranks;
     struct mt_plan_rank *ranks;
+    int nplaces; /* ranks that take part, and so ranks of the program */
+    int *order; /* [nplaces]: the rank at each place. "order" in the document, absent when it is 0, 1, ... nranks - 1 */
     int nsplits;
     struct mt_plan_split *splits;
     int64_t *micro;                /* [nranks]: samples a micro-batch */
@@ -100,8 +112,8 @@ struct mt_plan {
     struct mt_plan_prediction *prediction; /* or null: not made for a cluster, or edited since */
 };
 
-/* All strings empty, all vectors of [nranks] there and zero, no rows, AllReduce, full buckets start at once, no
- * buckets; filled in by the maker, strings in the plan's arena. */
+/* All ranks take part in order, all strings empty, all other vectors of [nranks] there and zero, no rows, AllReduce,
+ * full buckets start at once, no buckets; filled in by the maker, strings in the plan's arena. */
 struct mt_plan *mt_plan_new(int nranks);
 void mt_plan_free(struct mt_plan *plan);
 /* When full buckets start where nobody says, on devices of a kind (null: cpu): only GPUs have kernels that yield
@@ -129,6 +141,14 @@ void mt_plan_hash(const struct mt_plan *plan, char hash[33]); /* of the document
 
 void mt_plan_print(const struct mt_plan *plan, FILE *file);         /* tables for people */
 void mt_plan_print_summary(const struct mt_plan *plan, FILE *file); /* predicted step, rate and bound; if any */
+
+/* The place of a rank in the program, or -1: idle. _places: of all ranks, [nranks] in `arena`. */
+int mt_plan_place(const struct mt_plan *plan, int rank);
+int *mt_plan_places(const struct mt_plan *plan, struct mt_arena *arena);
+/* Whether all ranks take part, and place i is rank i. */
+bool mt_plan_in_order(const struct mt_plan *plan);
+/* A vector over ranks as one over places, [nplaces] in `arena`. */
+int64_t *mt_plan_at_places(const struct mt_plan *plan, const int64_t *of_rank, struct mt_arena *arena);
 
 const struct mt_plan_split *mt_plan_split_named(const struct mt_plan *plan, const char *name); /* or null */
 /* The storage row that a parameter takes: the first that matches, or -1; and whether that row stores it in shares.

@@ -181,6 +181,9 @@ void mt_search_speeds(const struct mt_searching *s, const struct search_work *w,
 /* That algorithms which a person has fixed are of messages that the best has. */
 enum mt_status mt_search_check_algorithms(const struct mt_searching *s);
 void mt_search_fill_plan(struct mt_searching *s, double bound_s); /* the caller's, with the best */
+/* Costs of the plan's program, whose ranks are places; `costs` are those of its ranks. */
+struct mt_costs mt_search_costs_of(const struct mt_costs *costs, const struct mt_plan *plan, struct mt_arena *arena);
+/* `found`: of the plan's program. */
 void mt_search_fill_prediction(const struct mt_prediction *found, double bound_s, struct mt_plan *plan);
 void mt_search_fill_rejected(struct mt_searching *s, struct mt_plan *plan);
 

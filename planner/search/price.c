@@ -55,14 +55,20 @@ enum mt_status mt_search_price(const struct mt_search *search, struct mt_plan *p
     struct mt_prediction prediction = {.step_s = 0};
     double bound_s = 0;
     if (report) *report = (struct mt_search_report){.nbindings = 0};
+    if (plan->nranks != search->costs->nranks)
+        return mt_fail(err, MT_EINPUT, "the plan is for %d ranks, but the cluster's costs are for %d", plan->nranks,
+                       search->costs->nranks);
     enum mt_status st = mt_program_from_plan(search->graph, plan, false, &program, err);
     if (st) return st;
-    if (!(st = mt_predict(&program, search->costs, search->options, &prediction, err))) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_costs costs = mt_search_costs_of(search->costs, plan, &arena);
+    if (!(st = mt_predict(&program, &costs, search->options, &prediction, err))) {
         mt_search_fill_prediction(&prediction, 0, plan);
         st = bound_of(search, plan, &prediction, report, &bound_s, err);
         plan->prediction->bound_s = fmin(bound_s, plan->prediction->step_s);
     }
     mt_program_release(&program);
+    mt_arena_release(&arena);
     mt_arena_release(&prediction.arena);
     return st;
 }

@@ -127,10 +127,68 @@ static void test_round_trip(void) {
     free(text), free(second), free(spaced), free(changed);
 }
 
+/* Rank 1 is idle, and rank 2 has the first place of the program. */
+static struct mt_plan *make_idle(void) {
+    struct mt_plan *p = make_plan();
+    p->nplaces = 2;
+    p->order[0] = 2, p->order[1] = 0;
+    static int64_t batch[] = {9, 0, 1};
+    p->splits[0].sizes = batch;
+    p->micro[1] = 0;
+    p->prediction->nidle = 1;
+    p->prediction->idle = mt_new(&p->arena, struct mt_plan_idle, 1);
+    p->prediction->idle[0] = (struct mt_plan_idle){1, "its link slows all", 0.5};
+    return p;
+}
+
+struct edit {
+    const char *from, *to, *message;
+};
+
+/* Takes the plan. Cut anywhere, it is refused too, and nothing leaks. */
+static void check_refused(struct mt_plan *p, const struct edit *edits, size_t nedits) {
+    struct mt_plan *back;
+    size_t length;
+    char *text = mt_plan_text(p, &length);
+    for (size_t i = 0; i < nedits; i++) {
+        struct mt_err err = MT_ERR_INIT;
+        char *wrong = edited(text, edits[i].from, edits[i].to);
+        CHECK_EQ(mt_plan_parse("p", wrong, strlen(wrong), &back, &err), MT_EINPUT);
+        CHECK(!strncmp(err.text, edits[i].message, strlen(edits[i].message)), "\"%s\", not \"%s\"", err.text,
+              edits[i].message);
+        free(wrong);
+    }
+    for (size_t cut = 0; cut + 2 < length; cut += 7) {
+        struct mt_err err = MT_ERR_INIT;
+        CHECK_EQ(mt_plan_parse("p", text, cut, &back, &err), MT_EINPUT);
+    }
+    free(text);
+    mt_plan_free(p);
+}
+
+static void test_refused_order(void) {
+    static const struct edit edits[] = {
+        {"[2, 0]", "[]", "p: order: lists 0 ranks, but must list from 1 to 3: those that take part"},
+        {"[2, 0]", "[2, 0, 1, 2]", "p: order: lists 4 ranks, but must list from 1 to 3"},
+        {"[2, 0]", "[2, 2]", "p: order[1]: is 2, which order[0] is already: a rank has one place"},
+        {"[2, 0]", "[2, 3]", "p: order[1]: is 3"},
+        {"[2, 0]", "[-1, 0]", "p: order[0]: is -1"},
+        {"[2, 0]", "[2, 0.5]", "p: order[1]: "},
+        {"[2, 0]", "2", "p: order: "},
+        {"[2, 0]", "[2]", "p: splits[0].sizes[0]: is 9, but must be 0: rank 0 is not in \"order\", so it is idle"},
+        {"[2, 0]", "[1, 0]", "p: splits[0].sizes[2]: is 1, but must be 0: rank 2 is not in \"order\""},
+        {"[128, 0, 129]", "[120, 8, 129]", "p: splits[1].sizes[1]: is 8, but must be 0: rank 1 is not in"},
+        {"[2, 0, 1]", "[2, 1, 1]", "p: micro_batch[1]: is 1, but must be from 0 to the rank's share of the batch, 0"},
+        {"\"rank\": 1", "\"rank\": 0", "p: prediction.idle[0].rank: is 0, which is no idle rank"},
+        {"\"rank\": 1", "\"rank\": 3", "p: prediction.idle[0].rank: is 3"},
+        {"its link slows all", "", "p: prediction.idle[0].why: must not be empty"},
+        {"\"step_s\": 0.5", "\"step_s\": -0.5", "p: prediction.idle[0].step_s: is -0.5"},
+        {"\"why\": \"its", "\"reason\": \"its", "p: prediction.idle[0]: unknown key \"reason\""}};
+    check_refused(make_idle(), edits, sizeof edits / sizeof edits[0]);
+}
+
 static void test_refusals(void) {
-    static const struct {
-        const char *from, *to, *message;
-    } edits[] = {
+    static const struct edit edits[] = {
         {"[5, 4, 1]", "[5, 4, 2]", "p: splits[0].sizes: sums to 11, but the job's global batch is 10"},
         {"[5, 4, 1]", "[5, 5]", "p: splits[0].sizes: has 2 numbers, but must have 3"},
         {"[5, 4, 1]", "[11, -1, 0]", "p: splits[0].sizes[1]: is -1"},
@@ -181,24 +239,41 @@ static void test_refusals(void) {
         {"\"model_hash\": \"a", "\"model_hash\": \"aa", "p: model_hash: must be 32 hexadecimal digits"},
         {"gpt2:layers=2", "gpt2:\\u001b[2J", "p: model: has a control character"},
         {"\"batch\": 10", "\"batch\": 11", "p: splits[0].sizes: sums to 10, but the job's global batch is 11"}};
+    check_refused(make_plan(), edits, sizeof edits / sizeof edits[0]);
+}
+
+static void test_order(void) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_arena arena = MT_ARENA_INIT;
     struct mt_plan *p = make_plan(), *back;
     size_t length;
     char *text = mt_plan_text(p, &length);
-    for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
-        struct mt_err err = MT_ERR_INIT;
-        char *wrong = edited(text, edits[i].from, edits[i].to);
-        CHECK_EQ(mt_plan_parse("p", wrong, strlen(wrong), &back, &err), MT_EINPUT);
-        CHECK(!strncmp(err.text, edits[i].message, strlen(edits[i].message)), "\"%s\", not \"%s\"", err.text,
-              edits[i].message);
-        free(wrong);
-    }
-    /* Cut anywhere, it is refused and nothing leaks. */
-    for (size_t cut = 0; cut + 2 < length; cut += 7) {
-        struct mt_err err = MT_ERR_INIT;
-        CHECK_EQ(mt_plan_parse("p", text, cut, &back, &err), MT_EINPUT);
-    }
-    free(text);
-    mt_plan_free(p);
+    CHECK(!strstr(text, "\"order\"") && !strstr(text, "\"idle\""), "says nothing new: %s", text);
+    CHECK(mt_plan_in_order(p), "all take part");
+    /* Listed in full, the order is what it is without: not written, and not in the hash. */
+    char *listed = edited(text, "\"splits\": [", "\"order\": [0, 1, 2],\n  \"splits\": [");
+    CHECK_OK(mt_plan_parse("p", listed, strlen(listed), &back, &err), err);
+    mt_plan_free(back), mt_plan_free(p), free(text), free(listed);
+
+    p = make_idle();
+    CHECK_OK(mt_plan_check(p, &err), err);
+    text = mt_plan_text(p, &length);
+    CHECK(strstr(text, "\"order\": [2, 0]"), "%s", text);
+    CHECK_OK(mt_plan_parse("p", text, length, &back, &err), err);
+    CHECK_EQ(back->nplaces, 2);
+    CHECK(back->order[0] == 2 && back->order[1] == 0 && !mt_plan_in_order(back), "order");
+    CHECK(mt_plan_place(back, 0) == 1 && mt_plan_place(back, 1) == -1 && mt_plan_place(back, 2) == 0, "places");
+    int *place = mt_plan_places(back, &arena);
+    CHECK(place[0] == 1 && place[1] == -1 && place[2] == 0, "places");
+    int64_t *sizes = mt_plan_at_places(back, back->splits[0].sizes, &arena);
+    CHECK(sizes[0] == 1 && sizes[1] == 9, "sizes");
+    CHECK_EQ(back->prediction->nidle, 1);
+    CHECK(back->prediction->idle[0].rank == 1 && back->prediction->idle[0].step_s == 0.5, "idle");
+    CHECK_TEXT(back->prediction->idle[0].why, "its link slows all");
+    char *again = mt_plan_text(back, &length);
+    CHECK_TEXT(again, text);
+    free(text), free(again), mt_arena_release(&arena);
+    mt_plan_free(back), mt_plan_free(p);
 }
 
 /* What people see of the prediction; spaces count as one. */
@@ -278,7 +353,9 @@ static void test_devices(void) {
 int main(void) {
     test_round_trip();
     test_devices();
+    test_order();
     test_refusals();
+    test_refused_order();
     test_print();
     test_match();
     return 0;
