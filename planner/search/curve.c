@@ -150,24 +150,27 @@ bool mt_search_memory_matters(const struct mt_searching *s) {
     return false;
 }
 
+/* All points are programs of one kind, with accumulators if the work has a body, else without, so that the curve does
+ * not fall. One rank without a body has the whole batch and no other share. */
 enum mt_status mt_search_open_memory(struct mt_searching *s, struct search_work *w, int64_t bucket_bytes) {
-    int64_t batch = s->search->job->batch, usual = 2 * ((batch + s->nranks - 1) / s->nranks), at[3] = {0, 1, 0};
+    int64_t batch = s->search->job->batch, usual = 2 * ((batch + s->nranks - 1) / s->nranks), at[4] = {0, 1};
     int64_t most = w->body ? batch / 2 : batch;
     int n = 2;
     if (w->arena.npoints) return MT_OK;
     if (usual > most) usual = most;
     if (usual > 1) at[n++] = usual;
+    bool one_share = s->nranks == 1 && !w->body;
+    if (one_share && n > 2) at[1] = at[--n];
     double *value;
     struct mt_share_curve curve = new_curve(&s->arena, n, at, &value);
     w->plan->decisions.bucket_bytes = bucket_bytes;
     for (int i = 1; i < n; i++) {
-        struct mt_plan_memory memory = w->work.one_sample;
-        int64_t samples = w->body && 2 * at[i] <= batch ? 2 * at[i] : at[i];
-        enum mt_status st = MT_OK;
-        if (i > 1 || s->nranks == 1)
-            st = mt_work_memory(s->search->graph, w->plan, samples, at[i], s->search->options, &memory, s->err);
+        struct mt_plan_memory memory;
+        int64_t samples = w->body ? 2 * at[i] : at[i];
+        enum mt_status st =
+            mt_work_memory(s->search->graph, w->plan, samples, at[i], s->search->options, &memory, s->err);
         if (st) return st;
-        value[i] = (double)(memory.arena_bytes - memory.state_bytes);
+        value[i] = fmax((double)(memory.arena_bytes - memory.state_bytes), i > 1 ? value[i - 1] : 0);
     }
     value[0] = value[1]; /* somewhat less, but most of it is gathered weights */
     w->arena = curve;
