@@ -4,22 +4,10 @@
 #include "planner/search/internal.h"
 #include "planner/plan/choice.h"
 
-/* Shares in one piece may be faster than the plan's micro-batches. */
-static enum mt_status bound_whole(struct mt_searching *s, const struct search_candidate *c, double *bound_s) {
-    struct search_work *w;
-    struct search_candidate whole = *c;
-    double whole_s = 0;
-    enum mt_status st = mt_search_open_work(s, 0, false, &w);
-    whole.work = w;
-    if (!st) st = mt_search_bound(s, &whole, &whole_s);
-    if (!st) *bound_s = fmin(*bound_s, whole_s);
-    return st;
-}
-
-/* The bound of the plan's structure: any shares, all communication hidden. */
-static enum mt_status bound_of(const struct mt_search *search, struct mt_plan *plan,
-                               const struct mt_prediction *prediction, struct mt_search_report *report, double *bound_s,
-                               struct mt_err *err) {
+/* The bottlenecks of the plan's structure. */
+static enum mt_status report_of(const struct mt_search *search, struct mt_plan *plan,
+                                const struct mt_prediction *prediction, struct mt_search_report *report,
+                                struct mt_err *err) {
     struct mt_search local = *search;
     struct mt_searching s;
     local.fixed = (struct mt_plan_fixed){0};
@@ -30,7 +18,7 @@ static enum mt_status bound_of(const struct mt_search *search, struct mt_plan *p
     const struct mt_plan_split *batch = mt_plan_split_named(plan, "batch");
     for (int r = 0; r < plan->nranks; r++) body |= plan->micro[r] < batch->sizes[r];
     if (!st) st = mt_search_open_work(&s, 0, body, &w);
-    if (!st && report && mt_search_memory_matters(&s)) st = mt_search_open_memory(&s, w, plan->decisions.bucket_bytes);
+    if (!st && mt_search_memory_matters(&s)) st = mt_search_open_memory(&s, w, plan->decisions.bucket_bytes);
     if (!st) {
         struct search_candidate *c = mt_search_new_candidate(&s, w, plan->decisions.bucket_bytes, "the plan");
         if (mt_search_take_shares(&s, plan, c)) {
@@ -41,12 +29,20 @@ static enum mt_status bound_of(const struct mt_search *search, struct mt_plan *p
             st = mt_search_simple_shares(&s, c, true, true);
         }
         if (!st) st = mt_search_estimate(&s, c);
-        if (!st) st = mt_search_bound(&s, c, bound_s);
-        if (!st && body) st = bound_whole(&s, c, bound_s);
-        if (!st && report) st = mt_search_fill_report(&s, c, report);
+        if (!st) st = mt_search_fill_report(&s, c, report);
     }
     mt_search_end(&s);
     return st;
+}
+
+/* Of all plans with the plan's rules, however parameters are stored. */
+static enum mt_status bound_of(const struct mt_search *search, const struct mt_plan *plan, double *bound_s,
+                               struct mt_err *err) {
+    struct mt_decisions rows;
+    *bound_s = 0;
+    if (!mt_search_rows_of(plan, &rows)) return MT_OK;
+    rows.nstorage = 0;
+    return mt_search_bound(search, plan, &rows, bound_s, err);
 }
 
 enum mt_status mt_search_price(const struct mt_search *search, struct mt_plan *plan, struct mt_search_report *report,
@@ -64,7 +60,8 @@ enum mt_status mt_search_price(const struct mt_search *search, struct mt_plan *p
     struct mt_costs costs = mt_search_costs_of(search->costs, plan, &arena);
     if (!(st = mt_predict(&program, &costs, search->options, &prediction, err))) {
         mt_search_fill_prediction(&prediction, 0, plan);
-        st = bound_of(search, plan, &prediction, report, &bound_s, err);
+        st = bound_of(search, plan, &bound_s, err);
+        if (!st && report) st = report_of(search, plan, &prediction, report, err);
         plan->prediction->bound_s = fmin(bound_s, plan->prediction->step_s);
     }
     mt_program_release(&program);
