@@ -26,7 +26,8 @@ static double with_owners(const struct mt_subset_chain *c, double s, double out_
 /* The time with owners is convex and piecewise linear in s: the least is at an end or where a maximum changes sides. */
 double mt_subset_exchange_s(const struct mt_subset_chain *c, double out_Bps, double in_Bps) {
     double slower_Bps = fmin(out_Bps, in_Bps), least_s = over(c->sum_bytes, slower_Bps);
-    double turns[] = {0, 1, isinf(in_Bps) ? 1 : in_Bps / (out_Bps + in_Bps), isinf(out_Bps) ? 1 : out_Bps / (out_Bps + in_Bps)};
+    double turns[] = {0, 1, isinf(in_Bps) ? 1 : in_Bps / (out_Bps + in_Bps),
+                      isinf(out_Bps) ? 1 : out_Bps / (out_Bps + in_Bps)};
     for (int i = 0; i < 4; i++) least_s = fmin(least_s, with_owners(c, turns[i], out_Bps, in_Bps));
     return least_s + over(c->all_bytes, slower_Bps);
 }
@@ -103,13 +104,14 @@ static bool reach(struct bounding *b, const struct members *slowest, int64_t lea
     }
     qsort(order, (size_t)n, sizeof(struct members *), by_share);
     double sum = 0;
-    for (int i = 0; i < n && most > 0; i++) {
-        int64_t taken = order[i]->count < most ? order[i]->count : most;
+    int64_t able = 0; /* each that takes part has a unit */
+    for (int i = 0; i < n && able < most && order[i]->share >= 1; i++) {
+        int64_t taken = order[i]->count < most - able ? order[i]->count : most - able;
         sum += (double)taken * order[i]->share;
-        most -= taken;
+        able += taken;
     }
     free(order);
-    return sum >= (double)s->extent;
+    return slowest->share >= 1 && able >= least && sum >= (double)s->extent;
 }
 
 static void try_subset(struct bounding *b, const struct members *slowest, int64_t least, int64_t most) {
@@ -138,6 +140,7 @@ static void try_members(struct bounding *b) {
         int64_t count = 0;
         for (int j = 0; j < b->nmembers; j++)
             if (b->members[j].slowest_s <= b->members[i].slowest_s) count += b->members[j].count;
+        if (count > s->extent) count = s->extent;
         for (int64_t least = 2, most; least <= count; least = most + 1) {
             most = least <= EVERY_NUMBER ? least : least + least / 16;
             if (most > count) most = count;
@@ -200,8 +203,7 @@ double mt_subset_bound(const struct mt_subset *s) {
     struct bounding b = {.s = s, .best_s = INFINITY};
     b.exchange_s = mt_calloc((size_t)s->nchains + 1, sizeof *b.exchange_s);
     for (int h = 0; h < s->nhosts; h++)
-        for (int r = 0; r < s->hosts[h].nranks; r++)
-            b.best_s = fmin(b.best_s, alone_s(s, &s->hosts[h].ranks[r]));
+        for (int r = 0; r < s->hosts[h].nranks; r++) b.best_s = fmin(b.best_s, alone_s(s, &s->hosts[h].ranks[r]));
     for (int h = 0; h < s->nhosts; h++) try_ranks_of(&b, &s->hosts[h]);
     try_hosts(&b);
     free(b.exchange_s);

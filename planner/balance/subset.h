@@ -34,8 +34,8 @@ struct mt_subset_chain {
     double all_bytes;               /* AllReduce only */
 };
 
-/* Seconds of a chain for a share of at[i] units, or more: never falls with i; at[0] is 0, at rises by any steps. A share
- * between two points takes at least the time of the lower. */
+/* Seconds of a chain for a share of at[i] units, or more: never falls with i; at[0] is 0, at rises by any steps. A
+ * share between two points takes at least the time of the lower. */
 struct mt_subset_curves {
     int npoints;
     const int64_t *at;

@@ -10,11 +10,12 @@
  * first operator that reads the last of them, or their gradients' sums before it updates them; and it can send their
  * gradients only when they are ready. Between both it must compute, in its own time:
  *
- *     least_s(x) = computing x samples - what comes before the first use - what comes after the last gradient's operator
+ *     least_s(x) = computing x samples - what comes before the first use - what comes after the last gradient's
+ * operator
  *
  * The parts that are taken off are those of all x samples at once: in micro-batches they are less. Computing counts
- * operators of the forward and backward pass; casts, copies, updates, latencies and slowdowns by overlap only add to
- * it. */
+ * operators of the forward and backward pass; casts, copies, latencies and slowdowns by overlap only add to it, and so
+ * do updates, which count where there is one rank: of several, any may hold the state. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,6 @@ struct bounding {
 };
 
 /* ---- chains ---- */
-
 
 /* The first operator of LAST that waits for a message, or for a later one: messages arrive in order. */
 static void find_uses(const struct mt_work *w, int *use) {
@@ -125,8 +125,10 @@ static void make_chains(struct bounding *b) {
         if (sharded) bytes.sum_bytes += items[i].sum_bytes, bytes.result_bytes += items[i].result_bytes;
         if (!sharded) bytes.all_bytes += items[i].sum_bytes;
         if (items[i].use > use) use = items[i].use;
-        bool enough = taken >= all * b->nchains / MOST_CHAINS || (b->nchains == 1 && i && items[i - 1].ready != items[i].ready);
-        if (enough && b->nchains <= MOST_CHAINS) b->chains[b->nchains++] = (struct chain){use, items[i].ready, bytes, NULL, NULL};
+        bool enough =
+            taken >= all * b->nchains / MOST_CHAINS || (b->nchains == 1 && i && items[i - 1].ready != items[i].ready);
+        if (enough && b->nchains <= MOST_CHAINS)
+            b->chains[b->nchains++] = (struct chain){use, items[i].ready, bytes, NULL, NULL};
     }
     for (int k = 0; k < b->nchains; k++) {
         struct chain *c = &b->chains[k];
@@ -142,11 +144,12 @@ static void make_chains(struct bounding *b) {
 static void list_points(struct bounding *b) {
     int64_t batch = b->search->job->batch;
     b->at = mt_new(&b->arena, int64_t, MOST_POINTS);
-    for (int64_t x = 0; x < batch && b->npoints < MOST_POINTS - 1; x += x < EVERY_SHARE ? 1 : x / 64) b->at[b->npoints++] = x;
+    for (int64_t x = 0; x < batch && b->npoints < MOST_POINTS - 1; x += x < EVERY_SHARE ? 1 : x / 64)
+        b->at[b->npoints++] = x;
     b->at[b->npoints++] = batch;
 }
 
-/* Seconds of each operator of a block for x samples, at speed 1; copies are left out. */
+/* Seconds of each operator for x samples, at speed 1; copies are left out. */
 static void price_ops(const struct bounding *b, const struct mt_work *w, int rank, int64_t samples, double *op_s) {
     int64_t nothing[64] = {0};
     struct mt_work_share share = {samples, nothing};
@@ -155,7 +158,7 @@ static void price_ops(const struct bounding *b, const struct mt_work *w, int ran
     for (int o = 0; o < w->nops; o++) {
         struct mt_op_shape shape;
         op_s[o] = 0;
-        if (w->ops[o].copy || (w->ops[o].block != MT_LAST && w->ops[o].block != MT_BODY)) continue;
+        if (w->ops[o].copy) continue;
         mt_work_shape(&w->ops[o], &share, &shape);
         op_s[o] = mt_cost_op(b->search->costs, rank, &shape).s * speed;
     }
@@ -182,13 +185,14 @@ static void price_samples(const struct bounding *b, int rank, double *least_s, d
     for (int i = 0; i < n; i++) {
         double x = (double)b->at[i];
         price_ops(b, w, rank, b->at[i], op_s);
-        double whole_s = block_s(w, MT_LAST, op_s);
+        double whole_s = block_s(w, MT_LAST, op_s), once_s = 0;
+        if (b->search->costs->nranks == 1) once_s = block_s(w, MT_PROLOGUE, op_s) + block_s(w, MT_EPILOGUE, op_s);
         for (int k = 0; k < b->nchains; k++) {
             const struct chain *c = &b->chains[k];
             double s = dot(c->before, op_s, w->nops) + dot(c->after, op_s, w->nops);
             off_s[k * n + i] = i ? fmax(s, off_s[k * n + i - 1]) : s;
         }
-        least_s[i] = x > 0 ? fmin(whole_s, x * each_s) : 0;
+        least_s[i] = x > 0 ? fmin(whole_s, x * each_s) + once_s : 0;
         if (!(x > 0)) continue;
         each_s = fmin(each_s, b->has_body ? whole_s / x : INFINITY);
         if (!b->has_body) continue;
@@ -200,8 +204,8 @@ static void price_samples(const struct bounding *b, int rank, double *least_s, d
 
 static void price_class(struct bounding *b, int rank, struct mt_subset_curves *curves) {
     int n = b->npoints;
-    double *least_s = mt_new(&b->arena, double, n), *off_s = mt_new(&b->arena, double, b->nchains * n);
-    double *chain_s = mt_new(&b->arena, double, b->nchains * n);
+    double *least_s = mt_new(&b->arena, double, n), *off_s = mt_new(&b->arena, double, b->nchains *n);
+    double *chain_s = mt_new(&b->arena, double, b->nchains *n);
     price_samples(b, rank, least_s, off_s);
     for (int k = 0; k < b->nchains; k++)
         for (int i = n - 1; i >= 0; i--) {
@@ -293,8 +297,8 @@ static bool same_rank(const struct mt_subset_ranks *a, const struct mt_subset_ra
 }
 
 static bool same_host(const struct mt_subset_hosts *a, const struct mt_subset_hosts *b) {
-    bool same = a->out_Bps == b->out_Bps && a->in_Bps == b->in_Bps && a->inside_Bps == b->inside_Bps &&
-                a->nranks == b->nranks;
+    bool same =
+        a->out_Bps == b->out_Bps && a->in_Bps == b->in_Bps && a->inside_Bps == b->inside_Bps && a->nranks == b->nranks;
     for (int r = 0; r < a->nranks && same; r++)
         same = same_rank(&a->ranks[r], &b->ranks[r]) && a->ranks[r].count == b->ranks[r].count;
     return same;

@@ -48,8 +48,14 @@ static void bound_add_curves(struct bound_case *c, struct mt_cluster_class *clas
     class->curves = mt_new(arena, struct mt_curve, 3);
     for (int v = 0; v < 3; v++) {
         struct mt_curve *curve = &class->curves[v];
-        *curve = (struct mt_curve){"matmul", variants[v], MT_F32, {64, 64}, NROWS, mt_new(arena, int64_t, NROWS),
-                                   mt_new(arena, double, NROWS), mt_new(arena, double, NROWS)};
+        *curve = (struct mt_curve){"matmul",
+                                   variants[v],
+                                   MT_F32,
+                                   {64, 64},
+                                   NROWS,
+                                   mt_new(arena, int64_t, NROWS),
+                                   mt_new(arena, double, NROWS),
+                                   mt_new(arena, double, NROWS)};
         for (int i = 0; i < NROWS; i++) {
             curve->rows[i] = 1 + 16 * i;
             double flops = 2.0 * 64 * 64 * (double)curve->rows[i];
@@ -96,7 +102,8 @@ static void bound_make_cluster(struct bound_case *c) {
                                           .latency_error = 0.05,
                                           .bandwidth_Bps = l->bandwidth_Bps * (1 + bound_draw(c, 8)) / 4,
                                           .bandwidth_error = 0.05};
-            if (bound_draw(c, 2)) p->reverse_Bps = l->bandwidth_Bps * (1 + bound_draw(c, 8)) / 4, p->reverse_error = 0.05;
+            if (bound_draw(c, 2))
+                p->reverse_Bps = l->bandwidth_Bps * (1 + bound_draw(c, 8)) / 4, p->reverse_error = 0.05;
         }
 }
 
@@ -190,9 +197,9 @@ static double bound_random_plan(struct bound_case *c) {
     struct mt_program program;
     struct mt_prediction prediction;
     CHECK_OK(mt_program_from_plan(c->graph, p, false, &program, &bound_err), bound_err);
-    CHECK_OK(mt_algorithm_rows(&program, &costs, &p->arena, &p->decisions.algorithms, &p->decisions.nalgorithms,
-                               &bound_err),
-             bound_err);
+    CHECK_OK(
+        mt_algorithm_rows(&program, &costs, &p->arena, &p->decisions.algorithms, &p->decisions.nalgorithms, &bound_err),
+        bound_err);
     mt_program_release(&program);
     CHECK_OK(mt_program_from_plan(c->graph, p, false, &program, &bound_err), bound_err);
     CHECK_OK(mt_predict(&program, &costs, &c->options, &prediction, &bound_err), bound_err);
