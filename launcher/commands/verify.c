@@ -73,7 +73,7 @@ static enum mt_status prove_lowered(const struct mt_program *program, FILE *proo
     int64_t ninstrs = 0;
     for (int r = 0; r < program->nranks && !st; r++)
         if (!(st = mt_lower(program, r, &options, &lowered[r], err))) ninstrs += lowered[r]->ninstrs;
-    if (!st) st = mt_check_lowered(program, (const struct mt_lowered *const *)lowered, proof, err);
+    if (!st) st = mt_check_lowered(program, (const struct mt_lowered *const *)lowered, &options, proof, err);
     if (!st)
         printf("schedule   proven on every rank: order, memory and collectives of %lld instructions\n",
                (long long)ninstrs);

@@ -49,8 +49,8 @@ static const struct argp_option flag_table[] = {
      2},
     {"remove", KEY_REMOVE, "WHAT", 0, "rank:R, node:NAME, or [Nx]CLASS: the last N of a class", 2},
     {"set", KEY_SET, "WHAT=VALUE", 0,
-     "link.net=400G (bits a second; of other links bytes), link.net.latency=5us, class.NAME.speed=1.2, "
-     "class.NAME.memory=32GiB, rank.R.speed=0.5 or rank.R.memory=8GiB",
+     "link.net=400G (bits a second; of other links bytes), link.net.latency=5us, node.NAME.egress=100M or "
+     "ingress, class.NAME.speed=1.2, class.NAME.memory=32GiB, rank.R.speed=0.5 or rank.R.memory=8GiB",
      2},
     {"change", KEY_CHANGE, "TEXT", 0, "several changes at once, as \"remove node:b, add 2xh100, set link.net=400G\"",
      2},

@@ -25,7 +25,7 @@
 
 #define MT_PLAN_FORMAT "motley-plan"
 #define MT_PLAN_VERSION 1
-#define MT_PLAN_MOST_RANKS 4096
+#define MT_PLAN_MOST_RANKS 16384
 
 struct mt_plan_rank {
     const char *host;       /* or "" when the plan was made without hosts; all ranks have one, or none */
@@ -50,6 +50,14 @@ struct mt_storage_shares {
     int64_t *sizes; /* [nranks] */
 };
 
+/* Who may take part. */
+enum mt_use {
+    MT_USE_UNSET, /* as MT_USE_AUTO; where shares are fixed, as MT_USE_ALL */
+    MT_USE_AUTO,  /* the search leaves out ranks that slow the step */
+    MT_USE_ALL,   /* every rank takes part */
+    MT_USE_SOME,  /* those of mt_plan_fixed.used, all of them */
+};
+
 /* What a person fixes of a plan. What is not set gets a default or is searched. Vectors belong to the caller. */
 struct mt_plan_fixed {
     const int64_t *shares; /* [nranks] of the batch, or null */
@@ -57,6 +65,8 @@ struct mt_plan_fixed {
     int nstorage_shares;   /* exact shares of labels */
     const struct mt_storage_shares *storage_shares;
     struct mt_decisions decisions; /* of the algorithms at most one row a kind, for any size */
+    enum mt_use use;
+    const bool *used; /* [nranks], with MT_USE_SOME */
 };
 
 struct mt_plan_memory { /* predicted, per rank */
@@ -154,6 +164,9 @@ int *mt_plan_places(const struct mt_plan *plan, struct mt_arena *arena);
 bool mt_plan_in_order(const struct mt_plan *plan);
 /* A vector over ranks as one over places, [nplaces] in `arena`. */
 int64_t *mt_plan_at_places(const struct mt_plan *plan, const int64_t *of_rank, struct mt_arena *arena);
+/* The node (host) of each place, [nplaces] in `arena`, numbered from 0 by first place; null unless ranks of several
+ * nodes take part, and several of one node: only then does a node decide anything. */
+int *mt_plan_nodes(const struct mt_plan *plan, struct mt_arena *arena);
 
 const struct mt_plan_split *mt_plan_split_named(const struct mt_plan *plan, const char *name); /* or null */
 /* The storage row that a parameter takes: the first that matches, or -1; and whether that row stores it in shares.

@@ -417,3 +417,12 @@ enum mt_status mt_search_bound(const struct mt_search *search, const struct mt_p
     mt_arena_release(&b.arena);
     return st;
 }
+
+enum mt_status mt_search_bound_of(const struct mt_search *search, const struct mt_plan *plan, double *bound_s,
+                                  struct mt_err *err) {
+    struct mt_decisions rows;
+    *bound_s = 0;
+    if (search->no_bound || !mt_search_rows_of(plan, &rows)) return MT_OK;
+    rows.nstorage = 0;
+    return mt_search_bound(search, plan, &rows, bound_s, err);
+}

@@ -11,12 +11,11 @@
 
 enum { EVERY_SHARE = 24, MOST_POINTS = 160, STORAGE_POINTS = 9 };
 
-static int share_points(int64_t extent, int64_t usual, int64_t *at) {
+static int share_points(int64_t extent, int64_t *at) {
     int n = 0;
     for (int64_t x = 0; x < extent && n < MOST_POINTS - 2;) {
         at[n++] = x;
-        double grown = (double)x * (x < 4 * usual ? 1.125 : 1.5);
-        x = x < EVERY_SHARE ? x + 1 : (int64_t)ceil(grown);
+        x = x < EVERY_SHARE ? x + 1 : (int64_t)ceil(1.125 * (double)x);
     }
     at[n++] = extent;
     return n;
@@ -64,12 +63,36 @@ static struct mt_share_curve new_curve(struct mt_arena *arena, int n, const int6
     return (struct mt_share_curve){n, mt_arena_memdup(arena, at, (size_t)n * sizeof *at), *value};
 }
 
-static void price_samples(struct mt_searching *s, struct search_work *w, int class, int n, const int64_t *at) {
+/* The curves of a class with the same devices in the parent's search; they depend but little on shares of storage. */
+static const struct search_curves *parent_curves(const struct mt_searching *s, const struct search_work *of,
+                                                 int class) {
+    const struct mt_searching *parent = s->parent;
+    if (!of) return NULL;
+    const struct mt_cluster_device *devices = s->costs.cluster->devices;
+    const struct mt_cluster_device *mine = &devices[s->costs.device[s->classes[class].rank]];
+    for (int c = 0; c < parent->nclasses; c++) {
+        const struct mt_cluster_device *other = &devices[parent->costs.device[parent->classes[c].rank]];
+        if (other->class == mine->class && other->speed == mine->speed && other->emulated == mine->emulated)
+            return &of->curves[c];
+    }
+    return NULL;
+}
+
+static void price_samples(struct mt_searching *s, struct search_work *w, const struct search_work *of, int class, int n,
+                          const int64_t *at) {
     struct search_curves *c = &w->curves[class];
-    int like = similar_class(s, class);
+    const struct search_curves *known = parent_curves(s, of, class);
+    int like = known ? -1 : similar_class(s, class);
     double ratio = like >= 0 ? s->classes[like].speed / s->classes[class].speed : 1;
     int64_t *storage = mt_new(&s->arena, int64_t, w->work.nlabels + 1);
     labels_at(s, &w->work, class, (double)s->unit / s->nranks, storage);
+    struct mt_work_share none = {0, storage};
+    c->before_s = block_s(s, &w->work, class, MT_PROLOGUE, &none);
+    if (known) {
+        c->samples = known->samples;
+        c->body_samples = known->body_samples;
+        return;
+    }
     double *last, *body;
     c->samples = new_curve(&s->arena, n, at, &last);
     c->body_samples = new_curve(&s->arena, w->body ? n : 0, at, &body);
@@ -80,8 +103,6 @@ static void price_samples(struct mt_searching *s, struct search_work *w, int cla
         body[i] =
             like >= 0 ? w->curves[like].body_samples.value[i] * ratio : block_s(s, &w->work, class, MT_BODY, &share);
     }
-    struct mt_work_share none = {0, storage};
-    c->before_s = block_s(s, &w->work, class, MT_PROLOGUE, &none);
 }
 
 static void price_storage(struct mt_searching *s, struct search_work *w, int class) {
@@ -116,27 +137,52 @@ static struct mt_plan *prototype(const struct mt_searching *s, const struct sear
     return p;
 }
 
+/* The parent's work of the same structure: works do not depend on the number of ranks, but that of one rank has no
+ * messages. *work stays null where it has none. */
+static enum mt_status parent_work(struct mt_searching *s, int structure, bool body, struct search_work **work) {
+    struct mt_searching *parent = s->parent;
+    if (!parent || s->nranks == 1 || parent->nranks == 1) return MT_OK;
+    for (int i = 0; i < parent->nstructures; i++)
+        if (mt_decisions_same_rows(&parent->structures[i].decisions, &s->structures[structure].decisions) &&
+            parent->structures[i].decisions.start == s->structures[structure].decisions.start)
+            return mt_search_open_work(parent, i, body, work);
+    return MT_OK;
+}
+
+static enum mt_status open_work(struct mt_searching *s, struct search_work *w, int structure, bool body) {
+    struct search_work *of = NULL;
+    enum mt_status st = parent_work(s, structure, body, &of);
+    if (st) return st;
+    w->structure = &s->structures[structure];
+    w->body = body;
+    w->plan = prototype(s, w->structure);
+    w->borrowed = of != NULL;
+    if (of)
+        w->work = of->work;
+    else
+        st = mt_work_open(s->search->graph, w->plan, body, s->search->options, &w->work, s->err);
+    if (st) {
+        mt_plan_free(w->plan);
+        return st;
+    }
+    int64_t at[MOST_POINTS];
+    int n = share_points(s->search->job->batch, at);
+    w->curves = mt_new(&s->arena, struct search_curves, s->nclasses);
+    for (int c = 0; c < s->nclasses; c++) {
+        price_samples(s, w, of, c, n, at);
+        price_storage(s, w, c);
+    }
+    return MT_OK;
+}
+
 enum mt_status mt_search_open_work(struct mt_searching *s, int structure, bool body, struct search_work **work) {
     body &= s->structures[structure].by_batch;
     struct search_work **place = &s->works[2 * structure + body];
     if (!*place) {
         struct search_work *w = mt_new(&s->arena, struct search_work, 1);
-        w->structure = &s->structures[structure];
-        w->body = body;
-        w->plan = prototype(s, w->structure);
-        enum mt_status st = mt_work_open(s->search->graph, w->plan, body, s->search->options, &w->work, s->err);
-        if (st) {
-            mt_plan_free(w->plan);
-            return st;
-        }
+        enum mt_status st = open_work(s, w, structure, body);
+        if (st) return st;
         *place = w;
-        int64_t at[MOST_POINTS];
-        int n = share_points(s->search->job->batch, s->search->job->batch / s->nranks + 1, at);
-        w->curves = mt_new(&s->arena, struct search_curves, s->nclasses);
-        for (int c = 0; c < s->nclasses; c++) {
-            price_samples(s, w, c, n, at);
-            price_storage(s, w, c);
-        }
     }
     *work = *place;
     return MT_OK;

@@ -42,6 +42,7 @@ struct mt_search {
     struct mt_plan_fixed fixed; /* what is not set is searched; but the wire type, which rounds, and rule rows */
     const struct mt_plan *last; /* of as many ranks: its decisions are a candidate, its shares a start; or null */
     double limit_s;             /* when to stop trying candidates */
+    bool no_bound;              /* plans are compared only: leave the lower bound 0 */
 };
 
 struct mt_search_binding {

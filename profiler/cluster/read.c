@@ -13,6 +13,7 @@ struct reading {
     struct mt_cluster *cluster;
     struct mt_cluster_class *class;
     struct mt_cluster_group *group;
+    int node; /* of the device that was read last */
 };
 
 static enum mt_status take_real(struct mt_json at, const char *key, double *value, struct mt_err *err) {
@@ -165,6 +166,18 @@ static enum mt_status read_node(void *context, struct mt_json at, int index, str
     return take_name(c, at, "inside", false, mt_cluster_link_named, &node->inside, err);
 }
 
+/* Most often the node of the device before, or the next one; else its name is looked for. */
+static enum mt_status take_node(struct reading *reading, struct mt_json at, int *node, struct mt_err *err) {
+    const struct mt_cluster *c = reading->cluster;
+    const char *name;
+    enum mt_status st = mt_json_string(at, "node", &name, err);
+    for (int n = reading->node; n < reading->node + 2 && n < c->nnodes && !st; n++)
+        if (!strcmp(c->nodes[n].name, name)) return reading->node = *node = n, MT_OK;
+    if (!st) st = take_name(c, at, "node", true, mt_cluster_node_named, node, err);
+    if (!st) reading->node = *node;
+    return st;
+}
+
 static enum mt_status read_gpu(struct mt_cluster *c, struct mt_json device, struct mt_cluster_gpu **to,
                                struct mt_err *err) {
     const char *keys[MT_CLUSTER_GPU_FIGURES + 3] = {"bus", "reserved_bytes"};
@@ -185,11 +198,11 @@ static enum mt_status read_gpu(struct mt_cluster *c, struct mt_json device, stru
 static enum mt_status read_device(void *context, struct mt_json at, int index, struct mt_err *err) {
     static const char *const keys[] = {"node",   "class",        "speed", "speed_error", "emulated",
                                        "stolen", "memory_bytes", "mask",  "gpu",         NULL};
-    struct mt_cluster *c = ((struct reading *)context)->cluster;
+    struct reading *reading = context;
+    struct mt_cluster *c = reading->cluster;
     struct mt_cluster_device *device = &c->devices[index];
     enum mt_status st;
-    if ((st = mt_json_only(at, keys, err)) ||
-        (st = take_name(c, at, "node", true, mt_cluster_node_named, &device->node, err)) ||
+    if ((st = mt_json_only(at, keys, err)) || (st = take_node(reading, at, &device->node, err)) ||
         (st = take_name(c, at, "class", true, mt_cluster_class_named, &device->class, err)) ||
         (st = take_real(at, "speed", &device->speed, err)) ||
         (st = take_real(at, "speed_error", &device->speed_error, err)) ||

@@ -190,7 +190,7 @@ static enum mt_status group_max(struct mt_profile *p, const struct mt_group *gro
     int64_t *counts = mt_calloc((size_t)group->n, sizeof *counts);
     struct mt_schedule schedule = MT_SCHEDULE_INIT;
     counts[0] = 1;
-    struct mt_coll problem = {MT_ALL_REDUCE, MT_MAX, MT_F64, MT_F64, group->n, me, 0, counts, false};
+    struct mt_coll problem = {MT_ALL_REDUCE, MT_MAX, MT_F64, MT_F64, group->n, me, 0, counts, false, NULL};
     mt_coll_choose(&problem, 1e-5, 1e9)->schedule(&problem, &schedule);
     enum mt_status st =
         mt_comm_run(p->comm, &problem, &schedule, group->ranks, (void *[2]){value, NULL}, TAG, p->deadline_s, err);

@@ -31,7 +31,7 @@ static void *run_all(void *argument) {
         enum mt_reduce reduce = reduces ? MT_SUM : MT_REDUCE_NONE;
         for (int t = 0; t < REFERENCE_NTYPES; t++) {
             enum mt_type wire = reference_types[t].wire, acc = reference_types[t].acc;
-            struct mt_coll problem = {algorithm->kind, reduce, wire, acc, RANKS, thread->rank, 3, counts, false};
+            struct mt_coll problem = {algorithm->kind, reduce, wire, acc, RANKS, thread->rank, 3, counts, false, NULL};
             reference_counts(1, RANKS, RANKS * RANKS, 300, counts);
             if (algorithm->applies(&problem)) trial(thread, algorithm, &problem, all, 1);
             problem.n = part ? 2 : 3, problem.me = place, problem.root = 1;
@@ -48,7 +48,7 @@ static void *stay_waiting(void *argument) { /* rank 2 never comes */
     int64_t counts[RANKS] = {1, 1, 1, 1, 1};
     float values[RANKS] = {0};
     void *buffer[2] = {values, NULL};
-    struct mt_coll problem = {MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, RANKS, thread->rank, 0, counts, false};
+    struct mt_coll problem = {MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, RANKS, thread->rank, 0, counts, false, NULL};
     struct mt_schedule schedule = MT_SCHEDULE_INIT;
     mt_coll_find(MT_ALL_REDUCE, "direct")->schedule(&problem, &schedule);
     struct mt_err err = MT_ERR_INIT;

@@ -64,7 +64,7 @@ static void test_sharing(void) {
     const struct mt_coll_algorithm *direct = mt_coll_find(MT_ALL_GATHER, "direct");
     const int group[] = {0, 1, 2, 3};
     int64_t counts[] = {1000, 1000, 1000, 1000};
-    struct mt_coll problem = {MT_ALL_GATHER, MT_REDUCE_NONE, MT_F32, MT_F32, 4, 0, 0, counts, false};
+    struct mt_coll problem = {MT_ALL_GATHER, MT_REDUCE_NONE, MT_F32, MT_F32, 4, 0, 0, counts, false, NULL};
     double latency_s = 1e-6 + 2 * 50e-6, alone_s = 4000 / 1e10 + 2 * 4000 / 1e8;
     CHECK_NEAR(mt_cost_schedule_s(&s->costs, &problem, group, direct), latency_s + alone_s, 1e-12);
     s->links[NETWORK].shared_Bps = 1e8; /* four messages leave each node */
@@ -138,7 +138,7 @@ static void test_extrapolation(void) {
     const int all[] = {0, 1, 2, 3, 4, 5, 6, 7}, neighbours[] = {2, 3};
     struct mt_coll problem = problem_of(MT_ALL_REDUCE, 8, 5000, EVEN, counts);
     struct mt_cost here = mt_cost_coll(
-        &s->costs, &(struct mt_coll){MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, 2, 0, 0, counts, false}, pair, ring);
+        &s->costs, &(struct mt_coll){MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, 2, 0, 0, counts, false, NULL}, pair, ring);
     struct mt_cost cost = mt_cost_coll(&s->costs, &problem, all, ring);
     double simulated_s = mt_cost_schedule_s(&s->costs, &problem, all, ring);
     CHECK_NEAR(cost.s, 1.5 * simulated_s, 1e-9 * simulated_s);
@@ -151,7 +151,7 @@ static void test_extrapolation(void) {
     struct mt_cost stranger = mt_cost_coll(&s->costs, &problem, all, chain);
     CHECK_NEAR(stranger.s, sqrt(1.5 * 3) * mt_cost_schedule_s(&s->costs, &problem, all, chain), 1e-9);
     CHECK(stranger.error > kin.error);
-    problem = (struct mt_coll){MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, 2, 0, 0, counts, false};
+    problem = (struct mt_coll){MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, 2, 0, 0, counts, false, NULL};
     struct mt_cost inside = mt_cost_coll(&s->costs, &problem, neighbours, ring);
     CHECK_NEAR(inside.s, mt_cost_schedule_s(&s->costs, &problem, neighbours, ring), 1e-15);
     CHECK_EQ(inside.basis, MT_COST_SCHEDULE);
@@ -230,7 +230,7 @@ static void test_same_formula(void) {
                                  {MT_ALL_GATHER, "bruck", MT_F32, MT_F32, 60e-6, 0.8e8, 0.1, 0, NULL, NULL}};
     struct mt_cluster_group *g = add_group(s, pair, 2, NETWORK);
     g->fits = fits, g->nfits = 3;
-    struct mt_coll problem = {MT_ALL_GATHER, MT_REDUCE_NONE, MT_F32, MT_F32, 2, 0, 0, counts, false};
+    struct mt_coll problem = {MT_ALL_GATHER, MT_REDUCE_NONE, MT_F32, MT_F32, 2, 0, 0, counts, false, NULL};
     CHECK_TEXT(mt_cost_choose(&s->costs, &problem, pair, NULL)->name, "direct");
     fits[0].error = fits[1].error = 0.02;
     CHECK_TEXT(mt_cost_choose(&s->costs, &problem, pair, NULL)->name, "ring");
@@ -274,7 +274,7 @@ static void test_offers(void) {
         for (int a = 0; a < mt_coll_nalgorithms; a++)
             offered += mt_cost_offers(&s->costs, group, 4, mt_coll_algorithms[a]);
         CHECK_EQ(offered, pass == 1 ? MT_NCOLLS : mt_coll_nalgorithms);
-        struct mt_coll problem = {MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, 4, 0, 0, counts, false};
+        struct mt_coll problem = {MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, 4, 0, 0, counts, false, NULL};
         const struct mt_coll_algorithm *best = mt_cost_choose(&s->costs, &problem, group, NULL);
         if (pass == 1) CHECK_TEXT(best->name, "ring");
     }

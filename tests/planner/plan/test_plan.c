@@ -276,9 +276,8 @@ static void test_order(void) {
     mt_plan_free(back), mt_plan_free(p);
 }
 
-/* What people see of the prediction; spaces count as one. */
-static void test_print(void) {
-    struct mt_plan *p = make_plan();
+/* Takes the plan. Its tables have these lines; spaces count as one. */
+static void check_printed(struct mt_plan *p, const char *const *lines, size_t nlines) {
     char *text, *squeezed;
     size_t length, n = 0;
     FILE *file = open_memstream(&text, &length);
@@ -288,6 +287,21 @@ static void test_print(void) {
     for (size_t i = 0; i < length; i++)
         if (text[i] != ' ' || (n && squeezed[n - 1] != ' ')) squeezed[n++] = text[i];
     squeezed[n] = 0;
+    for (size_t i = 0; i < nlines; i++) CHECK(strstr(squeezed, lines[i]), "no \"%s\" in:\n%s", lines[i], text);
+    free(text), free(squeezed);
+    mt_plan_free(p);
+}
+
+static void test_print_idle(void) {
+    static const char *const lines[] = {
+        "\n 1 big xeon-2t 0.7 0 0.0% idle ",           "\n 2 small.cluster xeon-2t 0.3 1 10.0% 1 x 1 ",
+        "\n order of the ranks in the program: 2 0\n", "\nidle ranks (they join no message of the step)\n",
+        "\n 1 its link slows all 500 ms +135.3%\n",    "\n 1 idle\n"};
+    check_printed(make_idle(), lines, sizeof lines / sizeof *lines);
+}
+
+/* What people see of the prediction. */
+static void test_print(void) {
     static const char *const lines[] = {
         "predicted 212 ms a step (204 ms to 221 ms), 3.01 k tokens/s; nominal: it rests on public figures",
         "bound 200 ms: no plan of those searched is faster; the gap is 6.2%",
@@ -298,10 +312,24 @@ static void test_print(void) {
         "ReduceScatter of any size ring gradients as bf16, summed in f32\n",
         "AllGather up to 4.00 KiB bruck values in their own type\n",
         "AllGather larger auto values in their own type\n"};
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        CHECK(strstr(squeezed, lines[i]), "no \"%s\" in:\n%s", lines[i], text);
-    free(text), free(squeezed);
-    mt_plan_free(p);
+    check_printed(make_plan(), lines, sizeof lines / sizeof *lines);
+}
+
+/* 128 equal ranks are one line with a count. */
+static void test_print_many(void) {
+    struct mt_plan *p = mt_plan_new(128);
+    int64_t sizes[128];
+    p->made_by = "motley test", p->model = "gpt2:layers=2", p->job.batch = 256;
+    p->splits = mt_new(&p->arena, struct mt_plan_split, 1);
+    p->nsplits = 1;
+    p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, sizes};
+    for (int r = 0; r < 128; r++) {
+        p->ranks[r].host = mt_arena_printf(&p->arena, "n%d", r / 8);
+        p->ranks[r].speed = 1;
+        sizes[r] = p->micro[r] = 2;
+    }
+    static const char *const lines[] = {"\n 0 to 127 n0 to n15 1 2 0.8% 1 x 2 0 B 0 B 128\n all 256 "};
+    check_printed(p, lines, 1);
 }
 
 static void test_match(void) {
@@ -357,6 +385,8 @@ int main(void) {
     test_refusals();
     test_refused_order();
     test_print();
+    test_print_idle();
+    test_print_many();
     test_match();
     return 0;
 }

@@ -1,0 +1,22 @@
+/* AllGather across nodes by a ring, and within nodes, in a pipeline (kernels/coll/node_ring.c).
+ *
+ * Any number of ranks on each node, in any order, any blocks. Each node receives the other nodes' blocks once, spread
+ * over its ranks, which gather them. Cost: see all_reduce_hierarchical.c; here (N - 1) S rounds, with 1 or 2 cells
+ * within the node. */
+#include "kernels/coll/nodes.h"
+
+static const struct mt_node_ring ring = {.gathers = true, .owned = true};
+
+bool mt_all_gather_hierarchical_applies(const struct mt_coll *problem) {
+    return problem->kind == MT_ALL_GATHER && mt_nodes_apply(problem);
+}
+
+void mt_all_gather_hierarchical_schedule(const struct mt_coll *problem, struct mt_schedule *schedule) {
+    const int64_t *starts = mt_coll_starts(problem, schedule);
+    mt_round_to_wire(problem, schedule, starts[problem->me], problem->counts[problem->me]);
+    mt_node_ring_schedule(problem, ring, schedule);
+}
+
+double mt_all_gather_hierarchical_cost_s(const struct mt_coll *problem, double latency_s, double bandwidth_Bps) {
+    return mt_node_ring_cost_s(problem, ring, latency_s, bandwidth_Bps);
+}
