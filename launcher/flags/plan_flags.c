@@ -21,6 +21,7 @@ enum {
     KEY_HOSTS,
     KEY_MEMORY,
     KEY_MICRO,
+    KEY_USE,
     KEY_STORAGE,
     KEY_STORAGE_SPEEDS,
     KEY_STORAGE_SHARES,
@@ -51,6 +52,10 @@ static const struct argp_option options[] = {
     {"from", KEY_FROM, "RUN", 0, "replan what RUN (a folder, or its run.json) trained, by the speeds that it measured",
      1},
     {"limit", KEY_LIMIT, "S", 0, "with --cluster: seconds after which the search ends with its best so far [20]", 1},
+    {"use", KEY_USE, "RANKS", 0,
+     "with --cluster: who takes part: auto (ranks that slow the step are left out), all, or a list of ranks as 0,2,3 "
+     "[auto; all with --shares, --even or --storage-shares]",
+     1},
     {0, 0, 0, 0, "How samples are divided:", 2},
     {"speeds", KEY_SPEEDS, "1,0.7,0.3", 0, "in proportion to the ranks' speeds", 2},
     {"even", KEY_EVEN, 0, 0, "evenly (the default without --cluster)", 2},
@@ -190,6 +195,26 @@ static enum mt_status take_micro(struct mt_plan_flags *f, const char *text) {
     return MT_OK;
 }
 
+static enum mt_status take_use(struct mt_plan_flags *f, const char *text) {
+    struct mt_plan_fixed *fixed = &f->request.fixed;
+    bool all = !strcmp(text, "all");
+    fixed->use = all ? MT_USE_ALL : MT_USE_AUTO;
+    if (all || !strcmp(text, "auto")) return MT_OK;
+    int count;
+    enum mt_status st = mt_flag_ints("--use", text, 0, MT_PLAN_MOST_RANKS - 1, &f->arena, &f->use, &count, f->err);
+    if (st) return mt_err_hint(f->err, "it is auto, all, or a list of ranks, as 0,2,3");
+    bool *used = mt_new(&f->arena, bool, MT_PLAN_MOST_RANKS);
+    for (int i = 0; i < count; i++) {
+        if (used[f->use[i]])
+            return mt_fail(f->err, MT_EINPUT, "--use: rank %lld is listed twice", (long long)f->use[i]);
+        used[f->use[i]] = true;
+    }
+    f->nuse = count;
+    fixed->use = MT_USE_SOME;
+    fixed->used = used;
+    return MT_OK;
+}
+
 static enum mt_status take_flag(struct mt_plan_flags *f, int key, const char *text) {
     struct mt_plan_request *q = &f->request;
     enum mt_status st;
@@ -216,6 +241,7 @@ static enum mt_status take_flag(struct mt_plan_flags *f, int key, const char *te
         return mt_plan_flags_ranks(f, "--shares", which);
     }
     case KEY_MICRO: return take_micro(f, text);
+    case KEY_USE: return take_use(f, text);
     case KEY_STORAGE: return take_storage(f, text);
     case KEY_STORAGE_SPEEDS: return take_speeds(f, "--storage-speeds", text, &q->storage_speeds);
     case KEY_STORAGE_SHARES: return take_storage_shares(f, text);
@@ -306,6 +332,7 @@ static enum mt_status resolve_request(struct mt_plan_flags *f) {
                                           : NULL;
     if (f->cluster) q->last = f->replaced = read_replaced(f->out);
     q->last_is_replaced = true;
+    if (q->fixed.use && !f->cluster) return mt_fail(f->err, MT_EINPUT, "--use: has no use without --cluster");
     q->limit_s = f->limit_s;
     q->even = f->shares_by && !strcmp(f->shares_by, "--even");
     if (f->cluster && known) return mt_fail(f->err, MT_EINPUT, "%s: --cluster says that", known);

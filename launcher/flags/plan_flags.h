@@ -30,6 +30,8 @@ struct mt_plan_flags {
     double limit_s;
     const char *ranks_by;  /* the flag that first said how many ranks there are */
     const char *shares_by; /* the flag that said how the batch is divided */
+    int nuse;              /* ranks that --use lists */
+    int64_t *use;          /* [nuse] */
     const char *decided;   /* the first flag that decides something of a plan, or null */
     bool limited;          /* --limit was given */
     struct mt_plan_request request;

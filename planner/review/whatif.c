@@ -118,8 +118,11 @@ enum mt_status mt_whatif_ask(struct mt_whatif *w, const char *model, const struc
     if (st) return st;
     answer->count = w->count;
     answer->rows = mt_new(&answer->arena, struct mt_whatif_row, w->count);
-    struct mt_plan_request request = {
-        .model = model, .job = *job, .fixed = {.decisions = mt_decisions_unset}, .limit_s = w->limit_s, .last = last};
+    struct mt_plan_request request = {.model = model,
+                                      .job = *job,
+                                      .fixed = {.decisions = mt_decisions_unset, .use = w->use},
+                                      .limit_s = w->limit_s,
+                                      .last = last};
     request.job.recompute = MT_RECOMPUTE_UNSET;
     struct mt_plan *first = NULL, *plan;
     bool planned = false;

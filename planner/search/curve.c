@@ -156,7 +156,7 @@ static enum mt_status open_work(struct mt_searching *s, struct search_work *w, i
     w->structure = &s->structures[structure];
     w->body = body;
     w->plan = prototype(s, w->structure);
-    w->borrowed = of != NULL;
+    w->of = of;
     if (of)
         w->work = of->work;
     else
@@ -203,6 +203,11 @@ enum mt_status mt_search_open_memory(struct mt_searching *s, struct search_work 
     int64_t most = w->body ? batch / 2 : batch;
     int n = 2;
     if (w->arena.npoints) return MT_OK;
+    if (w->of && 2 * s->nranks > s->parent->nranks) { /* shares of the state make little difference to it */
+        enum mt_status st = mt_search_open_memory(s->parent, w->of, bucket_bytes);
+        w->arena = w->of->arena;
+        return st;
+    }
     if (usual > most) usual = most;
     if (usual > 1) at[n++] = usual;
     bool one_share = s->nranks == 1 && !w->body;

@@ -20,6 +20,10 @@ static int64_t evaluation_work(const struct mt_searching *s) {
     return s->search->graph->nops * (different + s->nranks / 50 + 1);
 }
 
+int64_t mt_search_work_done(const struct mt_searching *s) {
+    return s->nevaluated * evaluation_work(s);
+}
+
 static bool affordable(const struct mt_searching *s, int64_t part) {
     return (s->nevaluated + 1) * evaluation_work(s) <= s->most_work / part && mt_now_s() < s->end_s;
 }
@@ -235,7 +239,7 @@ static enum mt_status evaluate_simple_like(struct mt_searching *s, const struct 
 /* Even and proportional shares: in the best's structure; in the others as far as they can be afforded. */
 static enum mt_status evaluate_simple(struct mt_searching *s) {
     const struct search_candidate *best = s->best;
-    if (s->search->fixed.shares || s->nranks == 1 || !best) return MT_OK;
+    if (s->search->fixed.shares || s->nranks == 1 || !best || !s->most_work) return MT_OK;
     enum mt_status st = evaluate_simple_like(s, best);
     int n = s->ncandidates;
     for (int i = 0; i < 2 * s->nstructures && !st; i++) {

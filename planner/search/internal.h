@@ -56,7 +56,7 @@ struct search_curves {
 struct search_work {
     const struct search_structure *structure;
     bool body;
-    bool borrowed; /* `work` and the points of curves are the parent's */
+    struct search_work *of; /* the parent's, whose `work` and curves this one borrows; or null */
     struct mt_work work;
     struct mt_plan *plan;         /* as mt_work_open wants it */
     struct search_curves *curves; /* [nclasses] */
@@ -243,6 +243,8 @@ static inline int mt_search_rank(const struct mt_searching *s, int rank) {
 }
 /* The search proper, on all ranks that it has. again: in the plan's own structure (mt_search_rebalance). */
 enum mt_status mt_search_explore(struct mt_searching *s, bool again, struct mt_search_report *report);
+
+int64_t mt_search_work_done(const struct mt_searching *s); /* in units of most_work */
 
 /* Seconds of a step among some of the search's ranks (places[n]) by a quick estimate: shares by bisection over the
  * step's time, messages by two sizes of each kind, one simulated timeline. Infinite where they do not fit into memory.

@@ -23,9 +23,11 @@ enum {
     MOST_SCREENED = 400,
     MOST_REORDERED = 512
 };
-#define TIE 0.999                /* of a step with more ranks, what leaving some out must make of it */
-static const double near = 1.05; /* times the best estimate: searched too */
-static const double doubt = 1.5; /* the same, of few ranks; and of all ranks together */
+#define TIE 0.999 /* of a step with more ranks, what leaving some out must make of it */
+/* Times the least estimate: */
+static const double equal = 1.03; /* what estimates cannot tell apart */
+static const double near = 1.05;  /* searched too */
+static const double doubt = 1.5;  /* the same, of few ranks */
 
 struct participation {
     const struct mt_search *search;
@@ -42,6 +44,8 @@ struct participation {
     const bool *allowed; /* [nranks], or null: all */
     bool pinned; /* what a person has fixed of ranks: not for other subsets than all, and those that have shares */
     int nsearched;
+    int64_t spent;     /* work of evaluations (explore.c) */
+    bool least_effort; /* of the next search: one evaluation */
 };
 
 /* ---- one search ---- */
@@ -49,12 +53,15 @@ struct participation {
 static enum mt_status search_part(struct participation *p, struct search_part *part, struct mt_search_report *report,
                                   struct mt_err *err) {
     struct mt_searching s;
-    bool again = p->nsearched++ > 0;
+    p->nsearched++;
     part->search.limit_s = fmax(0, p->whole.end_s - mt_now_s());
     p->whole.err = err;
     enum mt_status st = mt_search_begin(&s, &part->search, part->plan, part->rank, &p->whole, err);
-    if (again) s.most_work /= 2;
+    s.most_work = p->least_effort                            ? 0
+                  : s.most_work - p->spent < s.most_work / 4 ? s.most_work / 4
+                                                             : s.most_work - p->spent;
     if (!st) st = mt_search_explore(&s, false, report);
+    p->spent += mt_search_work_done(&s);
     mt_search_end(&s);
     if (!st) mt_search_part_report(part, report);
     p->whole.err = p->err;
@@ -99,29 +106,75 @@ static enum mt_status add_last(struct participation *p) {
         for (int i = 0; i < p->places.cells[c].count; i++)
             of_cell[c] += mt_plan_place(last, p->places.rank[p->places.cells[c].first + i]) >= 0;
     for (int c = 0; c < p->places.ncells; c++) found += of_cell[c];
-    if (found != last->nplaces || (p->pinned && found != p->places.n)) return MT_OK;
+    bool all = p->pinned || p->use != MT_USE_AUTO;
+    if (found != last->nplaces || (all && found != p->places.n)) return MT_OK;
     int at = mt_search_subset_add(&p->subsets, of_cell, &st);
     if (at >= 0) p->subsets.items[at].is_last = true;
     return st;
 }
 
-/* All ranks are searched unless they are hopeless, so that what leaving some out saves is known. */
-static bool worth_it(const struct participation *p, const struct search_subset *subset, double least_s) {
-    bool few = p->places.n <= FEW_RANKS, all = subset->n == p->places.n;
-    if (subset->is_last || p->subsets.count == 1 || p->pinned) return true;
-    if (p->nsearched && mt_now_s() > p->whole.end_s) return false;
-    if (few || all) return subset->screen_s <= doubt * least_s || !isfinite(best_step(p));
-    return subset->screen_s <= near * least_s && p->nsearched < MOST_SEARCHES;
-}
-
-static enum mt_status search_subsets(struct participation *p) {
-    enum mt_status st = MT_OK;
+static double least_estimate(const struct participation *p) {
     double least_s = INFINITY;
     for (int i = 0; i < p->subsets.count; i++) least_s = fmin(least_s, p->subsets.items[i].screen_s);
-    for (int i = 0; i < p->subsets.count && !st; i++)
-        if (worth_it(p, &p->subsets.items[i], least_s)) st = search_subset(p, &p->subsets.items[i]);
+    return least_s;
+}
+
+/* Of nearly equal estimates, that of the most ranks: what is searched first. */
+static struct search_subset *favourite(struct participation *p, double least_s) {
+    struct search_subset *best = NULL;
+    for (int i = 0; i < p->subsets.count; i++) {
+        struct search_subset *x = &p->subsets.items[i];
+        if (x->screen_s <= equal * least_s && (!best || x->n > best->n)) best = x;
+    }
+    return best;
+}
+
+/* Few ranks: all subsets but the hopeless. Of more, those near the least estimate, as far as they can be afforded: a
+ * large job gets one that is clearly better by estimate than what has been searched. */
+static bool worth_it(const struct participation *p, const struct search_subset *x, double searched_s) {
+    double least_s = least_estimate(p);
+    if (x->searched || (p->nsearched && mt_now_s() > p->whole.end_s)) return false;
+    if (p->places.n <= FEW_RANKS && (p->spent < SEARCH_MOST_WORK || x->screen_s * equal < searched_s))
+        return x->screen_s <= doubt * least_s;
+    if (p->nsearched >= MOST_SEARCHES) return false;
+    return p->spent < SEARCH_MOST_WORK / 2 ? x->screen_s <= near * least_s : x->screen_s * equal < searched_s;
+}
+
+static enum mt_status search_listed(struct participation *p) {
+    struct search_subset *first = favourite(p, least_estimate(p));
+    enum mt_status st = first && !first->searched ? search_subset(p, first) : MT_OK;
+    double searched_s = first ? first->screen_s : INFINITY; /* the least estimate of one that has a plan */
+    if (first && !isfinite(first->step_s)) searched_s = INFINITY;
+    for (int i = 0; i < p->subsets.count && !st; i++) {
+        struct search_subset *x = &p->subsets.items[i];
+        if (!worth_it(p, x, searched_s)) continue;
+        st = search_subset(p, x);
+        if (isfinite(x->step_s)) searched_s = fmin(searched_s, x->screen_s);
+    }
+    return st;
+}
+
+/* What fits by no estimate may fit. */
+static enum mt_status search_any(struct participation *p) {
+    enum mt_status st = MT_OK;
     for (int i = 0; i < p->subsets.count && !st && !isfinite(best_step(p)); i++)
         if (!p->subsets.items[i].searched && p->nsearched < 2 * MOST_SEARCHES)
+            st = search_subset(p, &p->subsets.items[i]);
+    return st;
+}
+
+/* Pinned subsets, the last plan's ranks and the favourite are always searched. All ranks are, so that it is known what
+ * leaving some out saves; once a plan is found, with the least effort. */
+static enum mt_status search_subsets(struct participation *p) {
+    enum mt_status st = MT_OK;
+    for (int i = 0; i < p->subsets.count && !st; i++)
+        if (p->subsets.items[i].is_last || p->pinned || p->subsets.count == 1)
+            st = search_subset(p, &p->subsets.items[i]);
+    if (!st) st = search_listed(p);
+    if (!st) st = search_any(p);
+    p->least_effort = isfinite(best_step(p));
+    for (int i = 0; i < p->subsets.count && !st; i++)
+        if (p->subsets.items[i].n == p->places.n && !p->subsets.items[i].searched)
             st = search_subset(p, &p->subsets.items[i]);
     return st;
 }
@@ -193,7 +246,7 @@ static int by_number(const void *a, const void *b) {
 
 /* Where it makes no difference, places are in the order of the document, which is the easiest to read. */
 static enum mt_status take_document_order(struct participation *p, struct mt_plan *plan) {
-    static const double equal = 1.0005;
+    static const double same = 1.0005;
     const struct mt_search *search = p->search;
     size_t bytes = (size_t)plan->nplaces * sizeof *plan->order;
     struct mt_program program;
@@ -208,7 +261,7 @@ static enum mt_status take_document_order(struct participation *p, struct mt_pla
     if (st) return st;
     struct mt_costs costs = mt_search_costs_of(&p->costs, plan, &p->arena);
     if (!(st = mt_predict(&program, &costs, search->options, &found, p->err))) {
-        if (found.step_s <= equal * plan->prediction->step_s) {
+        if (found.step_s <= same * plan->prediction->step_s) {
             struct mt_plan_prediction old = *plan->prediction;
             mt_search_fill_prediction(&found, old.bound_s, plan);
             plan->prediction->rejected = old.rejected;
