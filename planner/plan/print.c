@@ -5,6 +5,9 @@
 #include "kernels/base/text/units.h"
 #include "planner/plan/plan.h"
 
+const char *const mt_plan_bound_space =
+    "no plan for this model, batch, precision and recomputation that divides the samples over any of these devices";
+
 static void print_job(const struct mt_plan *p, FILE *file) {
     const struct mt_job *j = &p->job;
     const struct mt_optimizer *o = &j->optimizer;
@@ -283,8 +286,10 @@ void mt_plan_print_summary(const struct mt_plan *p, FILE *file) {
     fprintf(file, ", %s tokens/s%s\n", mt_units_count((double)(p->job.batch * p->job.seq) / f->step_s, rate),
             f->nominal ? "; nominal: it rests on public figures that were not measured" : "");
     if (f->bound_s > 0)
-        fprintf(file, "bound      %s: no plan of those searched is faster; the gap is %.1f%%\n",
-                mt_units_seconds(f->bound_s, bound), 100 * (f->step_s / f->bound_s - 1));
+        fprintf(file, "bound      %s, the gap is %.1f%%: %s is faster\n", mt_units_seconds(f->bound_s, bound),
+                100 * (f->step_s / f->bound_s - 1), mt_plan_bound_space);
+    else
+        fprintf(file, "bound      none: rules split operators by other splits than \"batch\"\n");
     summarize_idle(p, file);
 }
 
