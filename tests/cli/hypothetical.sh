@@ -21,7 +21,7 @@ done
 
 # Predicted all the same: the document, its print-outs and its hash say so, and no run takes it.
 cluster="v100:1x2 + a10:1x2 net=25G"
-$MOTLEY plan --cluster "$cluster" $small --precision bf16 --hypothetical -o v.json >v.txt
+$MOTLEY plan --cluster "$cluster" $small --precision bf16 --hypothetical --use all -o v.json >v.txt
 why="cannot run here: v100: has compute capability 7.0, and kernels need 7.5 (sm_75)"
 shows "$why" v.txt
 $MOTLEY show v.json >shown.txt
