@@ -54,15 +54,13 @@ static const struct argp_option options[] = {
     {"from", KEY_FROM, "RUN", 0, "replan what RUN (a folder, or its run.json) trained, by the speeds that it measured",
      1},
     {"limit", KEY_LIMIT, "S", 0, "with --cluster: seconds after which the search ends with its best so far [20]", 1},
-<<<<<<< HEAD
     {"use", KEY_USE, "RANKS", 0,
      "with --cluster: who takes part: auto (ranks that slow the step are left out), all, or a list of ranks as 0,2,3 "
      "[auto; all with --shares, --even or --storage-shares]",
-=======
+     1},
     {"hypothetical", KEY_HYPOTHETICAL, 0, 0,
      "with --cluster: predict also for devices that have no kernels here, or lack the precision; the plan says so, and "
      "`motley train` refuses it",
->>>>>>> edges
      1},
     {0, 0, 0, 0, "How samples are divided:", 2},
     {"speeds", KEY_SPEEDS, "1,0.7,0.3", 0, "in proportion to the ranks' speeds", 2},
