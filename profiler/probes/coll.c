@@ -18,10 +18,10 @@ enum { MOST_SIZES = sizeof size_ladder / sizeof *size_ladder, LEAST_SIZES = 3 };
 static const int64_t usual_bytes[2] = {16 << 20, 256 << 20}; /* the largest where no job says: of CPUs, of GPUs */
 static const int64_t most_bytes[2] = {128 << 20, 256 << 20};
 
-/* What is measured of a size: nothing; the two best algorithms of those collectives that move gradients and parameters;
- * all algorithms that are not far worse than the best of their collective; all, also with bf16 and with uneven blocks.
- */
-enum breadth { NOTHING, CORE, USEFUL, FULL };
+/* What is measured of a size: nothing; the best algorithm, or the two best, of each collective that moves gradients and
+ * parameters; all algorithms that are not far worse than the best of their collective; all, also with bf16 and with
+ * uneven blocks. */
+enum breadth { NOTHING, BEST, CORE, USEFUL, FULL };
 static const double not_far_worse = 2;
 static const double largest_s = 20; /* for the largest size, whatever the budget */
 
@@ -183,7 +183,7 @@ static bool is_wanted(const struct probe *probe, int group, int algorithm, int s
     double own_s = expected_s(probe, group, algorithm, size), best_s = own_s;
     int better = 0;
     if (probe->profile->gpu && own != mt_coll_of_nccl(own->kind)) return false;
-    if (!(own_s > 0) || breadth == NOTHING || (breadth == CORE && !is_core(own->kind))) return false;
+    if (!(own_s > 0) || breadth == NOTHING || (breadth <= CORE && !is_core(own->kind))) return false;
     if (probe->profile->gpu || breadth == FULL || own->by_node) return true;
     for (int a = 0; a < mt_coll_nalgorithms; a++) {
         const struct mt_coll_algorithm *other = mt_coll_algorithms[a];
@@ -192,7 +192,8 @@ static bool is_wanted(const struct probe *probe, int group, int algorithm, int s
         better += other_s < own_s || (other_s == own_s && a < algorithm);
         best_s = fmin(best_s, other_s);
     }
-    return breadth == CORE ? better < 2 : own_s <= not_far_worse * best_s;
+    if (breadth <= CORE) return better < (breadth == CORE ? 2 : 1);
+    return own_s <= not_far_worse * best_s;
 }
 
 /* The number of wire types and of divisions into blocks that are measured; f32, and even blocks, are the first. */
@@ -250,8 +251,9 @@ static void choose_sizes(struct probe *probe) {
     if (wanted > probe->size[probe->nsizes - 1]) probe->size[probe->nsizes++] = wanted / 4 * 4;
 }
 
-/* Choose the breadth of each size by the budget. The least sizes are always measured; the largest as CORE, even if that
- * takes largest_s longer, else the next smaller one; then the others, from the small ones. */
+/* Choose the breadth of each size by the budget. The least sizes are always measured; the largest as CORE, or
+ * as BEST, even if that takes largest_s longer, else the next smaller one; those between as BEST in the same time; and
+ * what the budget allows beyond, from the small sizes. */
 static void choose_cases(struct probe *probe, double budget_s) {
     struct mt_profile *p = probe->profile;
     choose_sizes(probe);
@@ -262,13 +264,15 @@ static void choose_cases(struct probe *probe, double budget_s) {
     for (; last >= LEAST_SIZES; probe->breadth[last--] = NOTHING) {
         probe->breadth[last] = CORE;
         if (expected_all_s(probe) < most_s) break;
+        probe->breadth[last] = BEST;
+        if (expected_all_s(probe) < most_s) break;
     }
-    for (enum breadth breadth = CORE; breadth <= FULL; breadth++)
+    for (enum breadth breadth = BEST; breadth <= FULL; breadth++)
         for (int s = 0; s <= last; s++) {
             enum breadth before = probe->breadth[s];
             if (before >= breadth) continue;
             probe->breadth[s] = breadth;
-            if (expected_all_s(probe) >= budget_s) probe->breadth[s] = before;
+            if (expected_all_s(probe) >= (breadth == BEST ? most_s : budget_s)) probe->breadth[s] = before;
         }
     for (int g = 0; g < p->ngroups; g++) add_cases(probe, g);
     for (int s = 0; s < probe->nsizes; s++)
