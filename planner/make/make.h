@@ -68,6 +68,8 @@ enum mt_status mt_plan_edited_on(const struct mt_cluster *cluster, double limit_
 struct mt_plan_seen {
     const double *compute_s; /* [nranks] of a step; above 0 for ranks that have samples */
     double step_s;
+    enum mt_use use; /* with a cluster: who may take part in the new plan, as in mt_plan_fixed */
+    const bool *used;
 };
 struct mt_replanned {
     struct mt_plan_found found;
