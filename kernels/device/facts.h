@@ -43,6 +43,10 @@ struct mt_device_health {
     int nvlinks; /* links that are up */
 };
 
+/* Compute capabilities of GPUs: the least for which there are kernels, and the least whose tensor cores multiply bf16
+ * and tf32. */
+enum { MT_CAPABILITY_LEAST = 75, MT_CAPABILITY_BF16 = 80 };
+
 struct mt_device_facts {
     char model[128];              /* "NVIDIA H200" */
     char bus[MT_DEVICE_BUS_TEXT]; /* "0000:1b:00.0": of the PCI device, as hwloc and the kernel write it */

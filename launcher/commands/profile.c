@@ -51,7 +51,7 @@ static const struct argp_option flag_table[] = {
     {0, 0, 0, 0, "Layers of jobs that will run here, for more accurate plans:", 3},
     {"model", KEY_MODEL, "TEXT", 0, "measure this model's layers too; may be repeated; see `motley plan --models`", 3},
     {0, 0, 0, 0, "Describing a cluster instead of measuring:", 5},
-    {"describe", KEY_DESCRIBE, "TEXT", 0, "as \"a100-40:2x8 nvlink=300G net=25G + v100:1x4\"", 5},
+    {"describe", KEY_DESCRIBE, "TEXT", 0, "as \"a100-40:2x8 nvlink=300G net=25G + a10:1x4 egress=1G\"", 5},
     {"measured", KEY_MEASURED, "FILE", 0,
      "a measured cluster, whose classes can be named, and by which public figures are calibrated", 5},
     {"hardware", KEY_HARDWARE, 0, 0, "list the known hardware", 5},

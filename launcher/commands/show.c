@@ -98,11 +98,16 @@ static enum mt_status show_program(const struct show_flags *f, struct mt_err *er
         mt_err_context(err, "%s", f->path);
         goto out;
     }
-    int first = f->rank_given ? (int)f->rank : 0, last = f->rank_given ? first : plan->nranks - 1;
-    if (f->lowered)
+    int place = f->rank_given ? mt_plan_place(plan, (int)f->rank) : 0;
+    int first = place, last = f->rank_given ? place : plan->nplaces - 1;
+    if (place < 0) {
+        st = mt_fail(err, MT_EINPUT, "--rank: rank %lld is idle in %s: it has no program", (long long)f->rank, f->path);
+        mt_err_hint(err, "ranks in its \"order\" have one");
+    } else if (f->lowered) {
         st = print_lowered(&planned, first, last, err);
-    else
+    } else {
         mt_program_print(&planned.program, f->rank_given ? first : -1, stdout);
+    }
     mt_planned_release(&planned);
 out:
     mt_plan_free(plan);

@@ -35,6 +35,11 @@ static void list_head(const struct mt_cluster *c, struct mt_facts *f) {
                      mt_units_bytes);
         mt_fact(f, mt_fact_name(f, "node %s: link", node->name), "%s",
                 node->inside < 0 ? "-" : c->links[node->inside].name);
+        double error = c->network < 0 ? 0 : c->links[c->network].bandwidth_error;
+        mt_fact_real(f, mt_fact_name(f, "node %s: bytes sent a second", node->name), node->egress_Bps, error,
+                     mt_units_count);
+        mt_fact_real(f, mt_fact_name(f, "node %s: bytes received a second", node->name), node->ingress_Bps, error,
+                     mt_units_count);
     }
 }
 
@@ -104,8 +109,12 @@ static void list_links(const struct mt_cluster *c, struct mt_facts *f) {
         const char *name = mt_fact_name(f, "ranks %d and %d", pair->a, pair->b);
         mt_fact(f, mt_fact_name(f, "%s: link", name), "%s", c->links[pair->link].name);
         mt_fact_real(f, mt_fact_name(f, "%s: latency", name), pair->latency_s, pair->latency_error, mt_units_seconds);
-        mt_fact_real(f, mt_fact_name(f, "%s: bytes a second", name), pair->bandwidth_Bps, pair->bandwidth_error,
-                     mt_units_count);
+        bool reversed = pair->reverse_Bps > 0;
+        mt_fact_real(f, mt_fact_name(f, "rank %d to %d: bytes a second", pair->a, pair->b), pair->bandwidth_Bps,
+                     pair->bandwidth_error, mt_units_count);
+        mt_fact_real(f, mt_fact_name(f, "rank %d to %d: bytes a second", pair->b, pair->a),
+                     reversed ? pair->reverse_Bps : pair->bandwidth_Bps,
+                     reversed ? pair->reverse_error : pair->bandwidth_error, mt_units_count);
     }
 }
 
@@ -117,7 +126,7 @@ static double fit_time(const struct mt_cluster_group *group, const struct mt_col
     int64_t *counts = mt_calloc((size_t)blocks, sizeof *counts), elements = bytes / mt_type_size(fit->wire);
     for (int b = 0; b < blocks; b++) counts[b] = elements / blocks + (b < elements % blocks);
     enum mt_reduce reduce = mt_coll_reduces(fit->kind) ? MT_SUM : MT_REDUCE_NONE;
-    struct mt_coll problem = {fit->kind, reduce, fit->wire, fit->acc, n, 0, 0, counts, false};
+    struct mt_coll problem = {fit->kind, reduce, fit->wire, fit->acc, n, 0, 0, counts, false, NULL};
     double s = mt_coll_find(fit->kind, fit->algorithm)->cost_s(&problem, fit->latency_s, fit->bandwidth_Bps) * ratio;
     free(counts);
     return s;

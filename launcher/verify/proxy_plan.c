@@ -26,7 +26,8 @@ struct mt_plan *mt_proxy_plan_fp64(const struct mt_plan *plan) {
 
 struct mt_plan *mt_proxy_plan_one_rank(const struct mt_plan *plan) {
     struct mt_plan *one = borrow(plan);
-    one->nranks = 1;
+    one->nranks = one->nplaces = 1;
+    one->order = mt_new(&one->arena, int, 1);
     one->splits = mt_arena_memdup(&one->arena, plan->splits, (size_t)plan->nsplits * sizeof *plan->splits);
     for (int s = 0; s < plan->nsplits; s++) {
         one->splits[s].sizes = mt_new(&one->arena, int64_t, 1);

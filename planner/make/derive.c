@@ -1,5 +1,6 @@
 /* What follows from a plan's decisions: hashes, work, memory, and which collectives there are. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/base/text/units.h"
 #include "planner/make/make.h"
@@ -54,18 +55,20 @@ static enum mt_status predict_memory(struct mt_plan *p, const struct mt_program 
     enum mt_status st = mt_planned_options_for(p->device, &device, &options, err);
     if (st) return st;
     options.sketch = true;
-    int *same = mt_calloc((size_t)p->nranks, sizeof *same);
+    int *same = mt_calloc((size_t)program->nranks, sizeof *same);
     mt_lower_fold(program, same);
-    for (int r = 0; r < p->nranks && !st; r++) {
+    memset(p->memory, 0, (size_t)p->nranks * sizeof *p->memory);
+    for (int i = 0; i < program->nranks && !st; i++) {
+        struct mt_plan_memory *memory = &p->memory[p->order[i]];
         struct mt_lowered *lowered;
-        if (same[r] < r) {
-            p->memory[r] = p->memory[same[r]];
+        if (same[i] < i) {
+            *memory = p->memory[p->order[same[i]]];
         } else {
-            if ((st = mt_lower(program, r, &options, &lowered, err))) break;
-            p->memory[r] = (struct mt_plan_memory){lowered->state_bytes, lowered->arena_bytes};
+            if ((st = mt_lower(program, i, &options, &lowered, err))) break;
+            *memory = (struct mt_plan_memory){lowered->state_bytes, lowered->arena_bytes};
             mt_lowered_free(lowered);
         }
-        st = check_memory(p, r, err);
+        st = check_memory(p, p->order[i], err);
     }
     free(same);
     mt_device_close(device);

@@ -32,22 +32,23 @@ static const struct mt_split *split_named(const struct mt_choice *choice, const 
 
 static enum mt_status take_splits(const struct mt_graph *g, const struct mt_plan *plan, struct mt_arena *arena,
                                   struct mt_choice *choice, struct mt_err *err) {
-    int nranks = plan->nranks;
+    int nplaces = plan->nplaces;
     struct mt_split *splits = mt_new(arena, struct mt_split, plan->nsplits);
     for (int s = 0; s < plan->nsplits; s++) {
         const struct mt_plan_split *from = &plan->splits[s];
         int label = mt_graph_find_label(g, from->label);
         if (label < 0)
             return mt_fail(err, MT_EINPUT, "the plan splits \"%s\", a label that the model does not have", from->label);
-        int64_t *starts = mt_new(arena, int64_t, nranks + 1), extent = g->labels[label].extent;
-        for (int r = 0; r < nranks; r++) starts[r + 1] = starts[r] + from->sizes[r];
-        if (starts[nranks] != extent) {
-            mt_fail(err, MT_EINPUT, "split \"%s\" sums to %lld, but %s is %lld", from->name, (long long)starts[nranks],
+        int64_t *starts = mt_new(arena, int64_t, nplaces + 1), extent = g->labels[label].extent;
+        int64_t *sizes = mt_plan_at_places(plan, from->sizes, arena);
+        for (int i = 0; i < nplaces; i++) starts[i + 1] = starts[i] + sizes[i];
+        if (starts[nplaces] != extent) {
+            mt_fail(err, MT_EINPUT, "split \"%s\" sums to %lld, but %s is %lld", from->name, (long long)starts[nplaces],
                     from->label, (long long)extent);
             return mt_err_hint(err, "run `motley plan` again, or edit the sizes so that they sum to %lld",
                                (long long)extent);
         }
-        splits[s] = (struct mt_split){.name = from->name, .label = label, .sizes = from->sizes, .starts = starts};
+        splits[s] = (struct mt_split){.name = from->name, .label = label, .sizes = sizes, .starts = starts};
     }
     choice->splits = splits;
     choice->nsplits = plan->nsplits;
@@ -173,7 +174,9 @@ static enum mt_status check_rows(const struct enumeration *e, struct mt_err *err
 enum mt_status mt_choice_from_plan(const struct mt_graph *graph, const struct mt_plan *plan, bool strict,
                                    struct mt_arena *arena, struct mt_choice *choice, struct mt_err *err) {
     const struct mt_decisions *d = &plan->decisions;
-    *choice = (struct mt_choice){.nranks = plan->nranks, .micro = plan->micro, .decisions = *d};
+    *choice = (struct mt_choice){
+        .nranks = plan->nplaces, .micro = mt_plan_at_places(plan, plan->micro, arena), .decisions = *d};
+    choice->node = mt_plan_nodes(plan, arena);
     if (!mt_type_is_half(d->gradient_wire)) choice->decisions.gradient_wire = graph->acc;
     enum mt_status st = take_splits(graph, plan, arena, choice, err);
     if (st) return st;

@@ -8,13 +8,16 @@
 
 struct mt_plan *mt_plan_new(int nranks) {
     struct mt_plan *p = mt_calloc(1, sizeof *p);
-    p->made_by = p->model = "";
+    p->made_by = p->model = p->hypothetical = "";
     p->device = "cpu";
     p->decisions =
         (struct mt_decisions){.sync = MT_SYNC_ALL_REDUCE, .start = MT_START_FULL, .gradient_wire = MT_NTYPES};
     p->nranks = nranks;
     p->ranks = mt_new(&p->arena, struct mt_plan_rank, nranks);
     for (int r = 0; r < nranks; r++) p->ranks[r].host = p->ranks[r].class = "";
+    p->nplaces = nranks;
+    p->order = mt_new(&p->arena, int, nranks);
+    for (int r = 0; r < nranks; r++) p->order[r] = r;
     p->micro = mt_new(&p->arena, int64_t, nranks);
     p->memory = mt_new(&p->arena, struct mt_plan_memory, nranks);
     mt_job_default(&p->job);
@@ -68,6 +71,48 @@ static enum mt_status check_ranks(const struct mt_plan *p, struct mt_err *err) {
             return mt_fail(err, MT_EINPUT, "ranks[%d].host: either all ranks have a host, or none", r);
     }
     return MT_OK;
+}
+
+/* Each rank at most once, and at least one. */
+static enum mt_status check_order(const struct mt_plan *p, struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    if (p->nplaces < 1 || p->nplaces > p->nranks)
+        return mt_fail(err, MT_EINPUT, "order: lists %d ranks, but must list from 1 to %d: those that take part",
+                       p->nplaces, p->nranks);
+    int *seen = mt_calloc((size_t)p->nranks, sizeof *seen); /* the place, from 1 */
+    for (int i = 0; i < p->nplaces && !st; i++) {
+        int rank = p->order[i];
+        if (rank < 0 || rank >= p->nranks)
+            st = mt_fail(err, MT_EINPUT, "order[%d]: is %d, but ranks are 0 to %d", i, rank, p->nranks - 1);
+        else if (seen[rank])
+            st = mt_fail(err, MT_EINPUT, "order[%d]: is %d, which order[%d] is already: a rank has one place", i, rank,
+                         seen[rank] - 1);
+        else
+            seen[rank] = i + 1;
+    }
+    free(seen);
+    return st;
+}
+
+/* A share of an idle rank would be held by nobody. */
+static enum mt_status check_idle_share(const struct mt_plan *p, int s, const int *place, struct mt_err *err) {
+    for (int r = 0; r < p->nranks; r++) {
+        if (place[r] >= 0 || !p->splits[s].sizes[r]) continue;
+        mt_fail(err, MT_EINPUT,
+                "splits[%d].sizes[%d]: is %lld, but must be 0: rank %d is not in \"order\", so it is idle", s, r,
+                (long long)p->splits[s].sizes[r], r);
+        return mt_err_hint(err, "give its share to ranks in \"order\", or add rank %d to \"order\"", r);
+    }
+    return MT_OK;
+}
+
+static enum mt_status check_idle_shares(const struct mt_plan *p, struct mt_err *err) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    const int *place = mt_plan_places(p, &arena);
+    enum mt_status st = MT_OK;
+    for (int s = 0; s < p->nsplits && !st; s++) st = check_idle_share(p, s, place, err);
+    mt_arena_release(&arena);
+    return st;
 }
 
 static enum mt_status check_split(const struct mt_plan *p, int s, struct mt_err *err) {
@@ -146,6 +191,26 @@ static bool is_time(double s) {
     return isfinite(s) && s >= 0;
 }
 
+static enum mt_status check_idle(const struct mt_plan *p, struct mt_err *err) {
+    const struct mt_plan_prediction *f = p->prediction;
+    struct mt_arena arena = MT_ARENA_INIT;
+    const int *place = mt_plan_places(p, &arena);
+    enum mt_status st = MT_OK;
+    for (int i = 0; i < f->nidle && !st; i++) {
+        const struct mt_plan_idle *row = &f->idle[i];
+        if (row->rank < 0 || row->rank >= p->nranks || place[row->rank] >= 0)
+            st = mt_fail(err, MT_EINPUT, "prediction.idle[%d].rank: is %d, which is no idle rank", i, row->rank);
+        else if (i && row->rank <= f->idle[i - 1].rank)
+            st = mt_fail(err, MT_EINPUT, "prediction.idle[%d].rank: rows must be in the order of ranks", i);
+        else if (!row->why[0])
+            st = mt_fail(err, MT_EINPUT, "prediction.idle[%d].why: must not be empty", i);
+        else if (!is_time(row->step_s))
+            st = mt_fail(err, MT_EINPUT, "prediction.idle[%d].step_s: is %g, but must be from 0", i, row->step_s);
+    }
+    mt_arena_release(&arena);
+    return st;
+}
+
 static enum mt_status check_prediction(const struct mt_plan *p, struct mt_err *err) {
     const struct mt_plan_prediction *f = p->prediction;
     if (!f) return MT_OK;
@@ -171,7 +236,7 @@ static enum mt_status check_prediction(const struct mt_plan *p, struct mt_err *e
             return mt_fail(err, MT_EINPUT,
                            "prediction.rejected[%d]: rows must be in the order of step_s, those without it last", i);
     }
-    return MT_OK;
+    return check_idle(p, err);
 }
 
 enum mt_status mt_plan_check(const struct mt_plan *plan, struct mt_err *err) {
@@ -184,12 +249,13 @@ enum mt_status mt_plan_check(const struct mt_plan *plan, struct mt_err *err) {
                        MT_PLAN_MOST_RANKS);
     if ((st = check_hash("model_hash", plan->model_hash, err)) ||
         (st = check_hash("program_hash", plan->program_hash, err)) ||
-        (st = check_hash("cluster_hash", plan->cluster_hash, err)) || (st = check_ranks(plan, err)))
+        (st = check_hash("cluster_hash", plan->cluster_hash, err)) || (st = check_ranks(plan, err)) ||
+        (st = check_order(plan, err)))
         return st;
     for (int s = 0; s < plan->nsplits; s++)
         if ((st = check_split(plan, s, err))) return st;
-    if ((st = check_micro(plan, err)) || (st = check_rows(plan, err)) || (st = check_wire(plan, err)) ||
-        (st = check_prediction(plan, err)))
+    if ((st = check_idle_shares(plan, err)) || (st = check_micro(plan, err)) || (st = check_rows(plan, err)) ||
+        (st = check_wire(plan, err)) || (st = check_prediction(plan, err)))
         return st;
     if ((st = mt_job_check(&plan->job, err))) return mt_err_context(err, "job");
     return mt_decisions_check(&plan->decisions, err);

@@ -11,6 +11,9 @@
  *   share          a rank's part of a split
  *   storage split  divides parameters and optimizer state along their storage axis (sharding)
  *   micro-batch    the samples that a rank computes at once; its share is one or more of them
+ *   order, place   the ranks that take part, in the order in which they are numbered in the program: place i of the
+ *                  program is rank order[i]. A rank that is not listed is idle: it has no program, joins no message
+ *                  of the step, and has shares of 0. Ranks are in the order of the cluster document, one per process.
  *   prediction     the step's time by simulation, with its error, lower bound and rejected candidates
  *   decisions      rules, storage, sync, buckets, ... (synth/job/decisions.h) */
 #ifndef MT_PLANNER_PLAN_PLAN_H
@@ -47,6 +50,14 @@ struct mt_storage_shares {
     int64_t *sizes; /* [nranks] */
 };
 
+/* Who may take part. */
+enum mt_use {
+    MT_USE_UNSET, /* as MT_USE_AUTO; where shares are fixed, as MT_USE_ALL */
+    MT_USE_AUTO,  /* the search leaves out ranks that slow the step */
+    MT_USE_ALL,   /* every rank takes part */
+    MT_USE_SOME,  /* those of mt_plan_fixed.used, all of them */
+};
+
 /* What a person fixes of a plan. What is not set gets a default or is searched. Vectors belong to the caller. */
 struct mt_plan_fixed {
     const int64_t *shares; /* [nranks] of the batch, or null */
@@ -54,6 +65,8 @@ struct mt_plan_fixed {
     int nstorage_shares;   /* exact shares of labels */
     const struct mt_storage_shares *storage_shares;
     struct mt_decisions decisions; /* of the algorithms at most one row a kind, for any size */
+    enum mt_use use;
+    const bool *used; /* [nranks], with MT_USE_SOME */
 };
 
 struct mt_plan_memory { /* predicted, per rank */
@@ -69,6 +82,11 @@ struct mt_plan_rejected {
     const char *why;  /* "slower", "does not fit: rank 2 lacks 1.2 GiB" */
     double step_s;    /* 0: not known, as where it does not fit; those come last */
 };
+struct mt_plan_idle { /* a rank that takes no part */
+    int rank;
+    const char *why;
+    double step_s; /* the best step found that uses it; 0: not known */
+};
 struct mt_plan_prediction {
     double step_s, error;       /* error: half-width of the band, relative */
     double bound_s;             /* no plan of the space that was searched is faster; the gap is step_s / bound_s - 1 */
@@ -76,6 +94,8 @@ struct mt_plan_prediction {
     struct mt_plan_time *times; /* [nranks] */
     int nrejected;
     struct mt_plan_rejected *rejected; /* in order of time */
+    int nidle;
+    struct mt_plan_idle *idle; /* at most a row for each idle rank */
 };
 
 struct mt_plan {
@@ -87,9 +107,14 @@ struct mt_plan {
     char model_hash[33];   /* of the training graph's description: values, operators */
     char program_hash[33]; /* of the program that the plan stands for */
     char cluster_hash[33]; /* of the cluster document, or "" */
+    /* Why its devices cannot run it ("v100: has compute capability 7.0, ..."), so that it only predicts; or "". The
+     * key is absent then. */
+    const char *hypothetical;
     struct mt_job job;
     int nranks;
     struct mt_plan_rank *ranks;
+    int nplaces; /* ranks that take part, and so ranks of the program */
+    int *order; /* [nplaces]: the rank at each place. "order" in the document, absent when it is 0, 1, ... nranks - 1 */
     int nsplits;
     struct mt_plan_split *splits;
     int64_t *micro;                /* [nranks]: samples a micro-batch */
@@ -100,8 +125,8 @@ struct mt_plan {
     struct mt_plan_prediction *prediction; /* or null: not made for a cluster, or edited since */
 };
 
-/* All strings empty, all vectors of [nranks] there and zero, no rows, AllReduce, full buckets start at once, no
- * buckets; filled in by the maker, strings in the plan's arena. */
+/* All ranks take part in order, all strings empty, all other vectors of [nranks] there and zero, no rows, AllReduce,
+ * full buckets start at once, no buckets; filled in by the maker, strings in the plan's arena. */
 struct mt_plan *mt_plan_new(int nranks);
 void mt_plan_free(struct mt_plan *plan);
 /* When full buckets start where nobody says, on devices of a kind (null: cpu): only GPUs have kernels that yield
@@ -129,6 +154,22 @@ void mt_plan_hash(const struct mt_plan *plan, char hash[33]); /* of the document
 
 void mt_plan_print(const struct mt_plan *plan, FILE *file);         /* tables for people */
 void mt_plan_print_summary(const struct mt_plan *plan, FILE *file); /* predicted step, rate and bound; if any */
+
+/* The place of a rank in the program, or -1: idle. _places: of all ranks, [nranks] in `arena`. */
+int mt_plan_place(const struct mt_plan *plan, int rank);
+int *mt_plan_places(const struct mt_plan *plan, struct mt_arena *arena);
+/* Whether all ranks take part, and place i is rank i. */
+bool mt_plan_in_order(const struct mt_plan *plan);
+/* Leave out the idle ranks: a plan with the same program, for fewer processes. Its cluster_hash stays that of the
+ * cluster with all ranks, whose prediction is this plan's too. */
+void mt_plan_drop_idle(struct mt_plan *plan);
+/* A row of plan->prediction->idle for every idle rank: that of `before` (or null), else one with `why`. */
+void mt_plan_explain_idle(struct mt_plan *plan, const struct mt_plan_prediction *before, const char *why);
+/* A vector over ranks as one over places, [nplaces] in `arena`. */
+int64_t *mt_plan_at_places(const struct mt_plan *plan, const int64_t *of_rank, struct mt_arena *arena);
+/* The node (host) of each place, [nplaces] in `arena`, numbered from 0 by first place; null unless ranks of several
+ * nodes take part, and several of one node: only then does a node decide anything. */
+int *mt_plan_nodes(const struct mt_plan *plan, struct mt_arena *arena);
 
 const struct mt_plan_split *mt_plan_split_named(const struct mt_plan *plan, const char *name); /* or null */
 /* The storage row that a parameter takes: the first that matches, or -1; and whether that row stores it in shares.

@@ -154,6 +154,19 @@ static enum mt_status read_rejected(void *context, struct mt_json at, int i, str
     return mt_json_has(at, "step_s") ? mt_json_real(at, "step_s", DBL_MIN, DBL_MAX, &row->step_s, err) : MT_OK;
 }
 
+static enum mt_status read_idle(void *context, struct mt_json at, int i, struct mt_err *err) {
+    struct mt_plan *p = context;
+    static const char *const keys[] = {"rank", "why", "step_s", NULL};
+    struct mt_plan_idle *row = &p->prediction->idle[i];
+    int64_t rank = 0;
+    enum mt_status st;
+    if ((st = mt_json_only(at, keys, err)) || (st = mt_json_int(at, "rank", 0, p->nranks - 1, &rank, err)) ||
+        (st = mt_json_text(at, "why", &p->arena, &row->why, err)))
+        return st;
+    row->rank = (int)rank;
+    return mt_json_has(at, "step_s") ? mt_json_real(at, "step_s", DBL_MIN, DBL_MAX, &row->step_s, err) : MT_OK;
+}
+
 static enum mt_status one_a_rank(const struct mt_plan *p, struct mt_json at, const char *key, int count,
                                  struct mt_err *err) {
     if (count == p->nranks) return MT_OK;
@@ -161,7 +174,7 @@ static enum mt_status one_a_rank(const struct mt_plan *p, struct mt_json at, con
 }
 
 static enum mt_status read_prediction(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
-    static const char *const keys[] = {"step_s", "error", "bound_s", "nominal", "times", "rejected", NULL};
+    static const char *const keys[] = {"step_s", "error", "bound_s", "nominal", "times", "rejected", "idle", NULL};
     struct mt_json at;
     enum mt_status st;
     if (!mt_json_has(root, "prediction")) return MT_OK;
@@ -172,13 +185,15 @@ static enum mt_status read_prediction(struct mt_plan *p, struct mt_json root, st
         (st = mt_json_real(at, "error", 0, DBL_MAX, &f->error, err)) ||
         (st = mt_json_real(at, "bound_s", 0, DBL_MAX, &f->bound_s, err)) ||
         (st = mt_json_bool(at, "nominal", &f->nominal, err)) ||
-        (st = mt_json_list(at, &(struct mt_json_rows){"times", MOST_ROWS, sizeof *f->times, read_time}, p, &p->arena,
-                           &f->times, &ntimes, err)) ||
+        (st = mt_json_list(at, &(struct mt_json_rows){"times", MT_PLAN_MOST_RANKS, sizeof *f->times, read_time}, p,
+                           &p->arena, &f->times, &ntimes, err)) ||
         (st = one_a_rank(p, at, "times", ntimes, err)) ||
         (st = mt_json_list(at, &(struct mt_json_rows){"rejected", MOST_ROWS, sizeof *f->rejected, read_rejected}, p,
                            &p->arena, &f->rejected, &f->nrejected, err)))
         return st;
-    return MT_OK;
+    if (!mt_json_has(at, "idle")) return MT_OK;
+    return mt_json_list(at, &(struct mt_json_rows){"idle", MT_PLAN_MOST_RANKS, sizeof *f->idle, read_idle}, p,
+                        &p->arena, &f->idle, &f->nidle, err);
 }
 
 static enum mt_status read_decisions(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
@@ -194,11 +209,28 @@ static enum mt_status read_decisions(struct mt_plan *p, struct mt_json root, str
                         p, &p->arena, &d->algorithms, &d->nalgorithms, err);
 }
 
+/* Without it all ranks take part, in order. */
+static enum mt_status read_order(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_json at;
+    enum mt_status st;
+    if (!mt_json_has(root, "order")) return MT_OK;
+    if ((st = mt_json_get(root, "order", &at, err)) || (st = mt_json_length(at, MT_PLAN_MOST_RANKS, &p->nplaces, err)))
+        return st;
+    int64_t *order = mt_new(&arena, int64_t, p->nplaces);
+    p->order = mt_new(&p->arena, int, p->nplaces);
+    st = mt_json_ints(root, "order", 0, p->nranks - 1, p->nplaces, order, err);
+    for (int i = 0; i < p->nplaces && !st; i++) p->order[i] = (int)order[i];
+    mt_arena_release(&arena);
+    return st;
+}
+
 static enum mt_status read_members(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
     static const char *const keys[] = {
-        "format",       "version",    "hash",           "made_by",     "model",      "model_hash", "program_hash",
-        "cluster_hash", "parameters", "flops_per_step", "job",         "ranks",      "splits",     "micro_batch",
-        "rules",        "storage",    "gradients",      "collectives", "prediction", "device",     NULL};
+        "format",       "version",      "hash",       "made_by",        "model",     "model_hash",
+        "program_hash", "cluster_hash", "parameters", "flops_per_step", "job",       "ranks",
+        "splits",       "micro_batch",  "rules",      "storage",        "gradients", "collectives",
+        "prediction",   "device",       "order",      "hypothetical",   NULL};
     struct mt_json job;
     enum mt_status st;
     int nranks;
@@ -209,14 +241,17 @@ static enum mt_status read_members(struct mt_plan *p, struct mt_json root, struc
         (st = take_hash(root, "model_hash", true, p->model_hash, err)) ||
         (st = take_hash(root, "program_hash", true, p->program_hash, err)) ||
         (st = take_hash(root, "cluster_hash", false, p->cluster_hash, err)) ||
+        (mt_json_has(root, "hypothetical") &&
+         (st = mt_json_text(root, "hypothetical", &p->arena, &p->hypothetical, err))) ||
         (st = mt_json_int(root, "parameters", 0, INT64_MAX, &p->parameters, err)) ||
         (st = mt_json_real(root, "flops_per_step", 0, DBL_MAX, &p->flops_per_step, err)) ||
         (st = mt_json_get(root, "job", &job, err)) || (st = mt_job_read(job, &p->job, err)))
         return st;
-    if ((st = mt_json_list(root, &(struct mt_json_rows){"ranks", MOST_ROWS, sizeof *p->ranks, read_rank}, p, &p->arena,
-                           &p->ranks, &nranks, err)) ||
+    if ((st = mt_json_list(root, &(struct mt_json_rows){"ranks", MT_PLAN_MOST_RANKS, sizeof *p->ranks, read_rank}, p,
+                           &p->arena, &p->ranks, &nranks, err)) ||
         (st = mt_json_list(root, &(struct mt_json_rows){"splits", MOST_ROWS, sizeof *p->splits, read_split}, p,
                            &p->arena, &p->splits, &p->nsplits, err)) ||
+        (st = read_order(p, root, err)) ||
         (st = mt_json_ints(root, "micro_batch", 0, INT64_MAX, p->nranks, p->micro, err)) ||
         (st = read_decisions(p, root, err)))
         return st;

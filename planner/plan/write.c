@@ -22,6 +22,15 @@ static void write_ranks(const struct mt_plan *p, struct mt_json_out *out) {
     mt_json_close(out);
 }
 
+static void write_order(const struct mt_plan *p, struct mt_json_out *out) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    if (mt_plan_in_order(p)) return;
+    int64_t *order = mt_new(&arena, int64_t, p->nplaces);
+    for (int i = 0; i < p->nplaces; i++) order[i] = p->order[i];
+    mt_json_put_ints(out, "order", order, p->nplaces);
+    mt_arena_release(&arena);
+}
+
 static void write_splits(const struct mt_plan *p, struct mt_json_out *out) {
     mt_json_open(out, "splits", '[');
     for (int s = 0; s < p->nsplits; s++) {
@@ -83,6 +92,19 @@ static void write_collectives(const struct mt_plan *p, struct mt_json_out *out) 
     mt_json_close(out);
 }
 
+static void write_idle(const struct mt_plan_prediction *f, struct mt_json_out *out) {
+    if (!f->nidle) return;
+    mt_json_open(out, "idle", '[');
+    for (int i = 0; i < f->nidle; i++) {
+        mt_json_open_inline(out, NULL, '{');
+        mt_json_put_int(out, "rank", f->idle[i].rank);
+        mt_json_put_string(out, "why", f->idle[i].why);
+        if (f->idle[i].step_s > 0) mt_json_put_real(out, "step_s", f->idle[i].step_s);
+        mt_json_close(out);
+    }
+    mt_json_close(out);
+}
+
 static void write_prediction(const struct mt_plan *p, struct mt_json_out *out) {
     const struct mt_plan_prediction *f = p->prediction;
     mt_json_open(out, "prediction", '{');
@@ -108,6 +130,7 @@ static void write_prediction(const struct mt_plan *p, struct mt_json_out *out) {
         mt_json_close(out);
     }
     mt_json_close(out);
+    write_idle(f, out);
     mt_json_close(out);
 }
 
@@ -123,10 +146,12 @@ static void write_plan(const struct mt_plan *p, const char *hash, struct mt_json
     mt_json_put_string(out, "model_hash", p->model_hash);
     mt_json_put_string(out, "program_hash", p->program_hash);
     mt_json_put_string(out, "cluster_hash", p->cluster_hash);
+    if (p->hypothetical[0]) mt_json_put_string(out, "hypothetical", p->hypothetical);
     mt_json_put_int(out, "parameters", p->parameters);
     mt_json_put_real(out, "flops_per_step", p->flops_per_step);
     mt_job_write(&p->job, "job", out);
     write_ranks(p, out);
+    write_order(p, out);
     write_splits(p, out);
     write_rows(&p->decisions, out);
     write_collectives(p, out);

@@ -36,6 +36,7 @@ static void write_splits(const struct mt_searching *s, const struct search_candi
 /* Algorithms stay "auto" until the program's messages are known. */
 void mt_search_write_plan(const struct mt_searching *s, const struct search_candidate *c, struct mt_plan *p) {
     p->job = *s->search->job;
+    if (p != s->plan) memcpy(p->ranks, s->plan->ranks, (size_t)p->nranks * sizeof *p->ranks); /* hosts are nodes */
     write_splits(s, c, p);
     p->decisions = mt_decisions_copy(&c->decisions, &p->arena);
     p->decisions.gradient_wire = mt_plan_wire(p);
@@ -105,7 +106,7 @@ static const char *who_lacks(struct mt_searching *s, const struct mt_prediction 
     if (who < 0) return NULL;
     char text[MT_UNITS_TEXT];
     mt_units_bytes((double)worst, text);
-    return mt_arena_printf(&s->arena, "does not fit: rank %d lacks %s", who, text);
+    return mt_arena_printf(&s->arena, "does not fit: rank %d lacks %s", mt_search_rank(s, who), text);
 }
 
 void mt_search_learn(struct mt_searching *s, struct search_candidate *c) {
@@ -183,6 +184,15 @@ out:
 
 /* ---- the result ---- */
 
+struct mt_costs mt_search_costs_of(const struct mt_costs *costs, const struct mt_plan *plan, struct mt_arena *arena) {
+    struct mt_costs at_places = *costs;
+    int *device = mt_new(arena, int, plan->nplaces);
+    for (int i = 0; i < plan->nplaces; i++) device[i] = costs->device[plan->order[i]];
+    at_places.nranks = plan->nplaces;
+    at_places.device = device;
+    return at_places;
+}
+
 void mt_search_fill_prediction(const struct mt_prediction *found, double bound_s, struct mt_plan *p) {
     struct mt_plan_prediction *to = mt_new(&p->arena, struct mt_plan_prediction, 1);
     *to = (struct mt_plan_prediction){.step_s = found->step_s,
@@ -190,10 +200,11 @@ void mt_search_fill_prediction(const struct mt_prediction *found, double bound_s
                                       .bound_s = fmin(bound_s, found->step_s),
                                       .nominal = found->nominal,
                                       .times = mt_new(&p->arena, struct mt_plan_time, p->nranks)};
-    for (int r = 0; r < p->nranks; r++) {
-        const struct mt_rank_prediction *rank = &found->ranks[r];
-        to->times[r] = (struct mt_plan_time){rank->compute_s, rank->exposed_s, rank->idle_s};
-        p->memory[r] = (struct mt_plan_memory){rank->state_bytes, rank->arena_bytes};
+    memset(p->memory, 0, (size_t)p->nranks * sizeof *p->memory);
+    for (int i = 0; i < p->nplaces; i++) {
+        const struct mt_rank_prediction *rank = &found->ranks[i];
+        to->times[p->order[i]] = (struct mt_plan_time){rank->compute_s, rank->exposed_s, rank->idle_s};
+        p->memory[p->order[i]] = (struct mt_plan_memory){rank->state_bytes, rank->arena_bytes};
     }
     p->prediction = to;
 }

@@ -16,15 +16,14 @@ static enum mt_status bound_whole(struct mt_searching *s, const struct search_ca
     return st;
 }
 
-/* The bound of the plan's structure: any shares, all communication hidden. */
-static enum mt_status bound_of(const struct mt_search *search, struct mt_plan *plan,
-                               const struct mt_prediction *prediction, struct mt_search_report *report, double *bound_s,
-                               struct mt_err *err) {
-    struct mt_search local = *search;
+/* The bound of the plan's structure: any shares, all communication hidden. `part`: the ranks of the plan. */
+static enum mt_status bound_of(struct search_part *part, const struct mt_prediction *prediction,
+                               struct mt_search_report *report, double *bound_s, struct mt_err *err) {
+    const struct mt_plan *plan = part->plan;
     struct mt_searching s;
-    local.fixed = (struct mt_plan_fixed){0};
-    if (!mt_search_rows_of(plan, &local.fixed.decisions)) return MT_OK;
-    enum mt_status st = mt_search_begin(&s, &local, plan, err);
+    part->search.fixed = (struct mt_plan_fixed){0};
+    if (!mt_search_rows_of(plan, &part->search.fixed.decisions)) return MT_OK;
+    enum mt_status st = mt_search_begin(&s, &part->search, part->plan, part->rank, NULL, err);
     struct search_work *w;
     bool body = false;
     const struct mt_plan_split *batch = mt_plan_split_named(plan, "batch");
@@ -44,6 +43,7 @@ static enum mt_status bound_of(const struct mt_search *search, struct mt_plan *p
         if (!st) st = mt_search_bound(&s, c, bound_s);
         if (!st && body) st = bound_whole(&s, c, bound_s);
         if (!st && report) st = mt_search_fill_report(&s, c, report);
+        if (!st) mt_search_part_report(part, report);
     }
     mt_search_end(&s);
     return st;
@@ -53,16 +53,24 @@ enum mt_status mt_search_price(const struct mt_search *search, struct mt_plan *p
                                struct mt_err *err) {
     struct mt_program program;
     struct mt_prediction prediction = {.step_s = 0};
+    struct search_part part;
     double bound_s = 0;
     if (report) *report = (struct mt_search_report){.nbindings = 0};
+    if (plan->nranks != search->costs->nranks)
+        return mt_fail(err, MT_EINPUT, "the plan is for %d ranks, but the cluster's costs are for %d", plan->nranks,
+                       search->costs->nranks);
     enum mt_status st = mt_program_from_plan(search->graph, plan, false, &program, err);
     if (st) return st;
-    if (!(st = mt_predict(&program, search->costs, search->options, &prediction, err))) {
+    mt_search_part_open(search, plan, plan->nplaces, plan->order, &part);
+    if (!(st = mt_predict(&program, &part.costs, search->options, &prediction, err))) {
         mt_search_fill_prediction(&prediction, 0, plan);
-        st = bound_of(search, plan, &prediction, report, &bound_s, err);
+        mt_search_part_take(&part, plan, part.plan);
+        mt_search_fill_prediction(&prediction, 0, part.plan);
+        st = bound_of(&part, &prediction, report, &bound_s, err);
         plan->prediction->bound_s = fmin(bound_s, plan->prediction->step_s);
     }
     mt_program_release(&program);
+    mt_search_part_close(&part);
     mt_arena_release(&prediction.arena);
     return st;
 }

@@ -61,10 +61,8 @@ struct mt_work {
     struct mt_work_op *ops;
     struct mt_work_message *messages;
     struct mt_work_step *steps;
-    int block_begin[MT_NBLOCKS + 1];  /* steps */
-    int64_t state_bytes;              /* of replicated states */
-    struct mt_plan_memory one_sample; /* mt_work_memory of micro-batches of one, without buckets; of one rank without
-                                         `body`, of the whole batch */
+    int block_begin[MT_NBLOCKS + 1]; /* steps */
+    int64_t state_bytes;             /* of replicated states */
 };
 
 /* Of the plan, rules, storage, sync, start, wire and the number of ranks are read; splits are not. `body`: with

@@ -132,7 +132,8 @@ static void fit_group(const struct mt_profile *p, int g, const struct mt_interva
     for (int i = 0, n; i < p->ncolls; i += n) { /* cases of one fit are neighbours */
         const struct mt_coll_case *c = &p->colls[i];
         for (n = 0; i + n < p->ncolls && same_fit(c, c + n); n++) {
-            struct mt_coll problem = {.kind = c->algorithm->kind, .wire = c->wire, .n = p->groups[g].n};
+            struct mt_coll problem = {.kind = c->algorithm->kind, .wire = c->wire, .n = p->groups[c->group].n};
+            problem.node = p->groups[c->group].node;
             problem.counts = c[n].counts;
             points[n] = mt_fit_point(c->algorithm, &problem, times[i + n].median, mt_interval_error(times[i + n]));
         }

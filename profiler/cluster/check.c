@@ -14,6 +14,7 @@ struct range {
 /* Wide, but bounded so that no computation overflows. */
 static const struct range positive = {0, 1e9, true}, not_negative = {0, 1e9, false}, part = {0, 1, false};
 static const struct range rate = {1, 1e24, false}, rate_or_none = {0, 1e24, false}, factor = {1e-6, 1e6, false};
+static const struct range none = {0, 0, false};
 static const struct range bytes = {0, 0x1p50, false}, node_bytes = {0, 0x1p62, false};
 static const struct range count = {0, 1 << 18, false}, node_count = {0, 1 << 30, false};
 
@@ -32,6 +33,11 @@ static enum mt_status check_number(double value, struct range range, struct mt_e
                    range.least, range.open ? " and at most" : " to", range.most);
 }
 
+/* The range of a rate that is 0 if it is not known. */
+static struct range optional(double value) {
+    return value != 0 ? rate : none;
+}
+
 /* Names must be usable in flags, descriptions and price lists. */
 static enum mt_status check_name(const char *list, int i, const char *name, struct mt_err *err) {
     static const char *const known = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
@@ -39,6 +45,34 @@ static enum mt_status check_name(const char *list, int i, const char *name, stru
     if (!name[strspn(name, known)]) return MT_OK;
     return mt_fail(err, MT_EINPUT, "%s[%d].name: \"%.60s\" must be of letters, digits, '.', '_' and '-'", list, i,
                    name);
+}
+
+struct named {
+    const char *name;
+    int row;
+};
+
+static int by_name(const void *left, const void *right) {
+    const struct named *l = left, *r = right;
+    int order = strcmp(l->name, r->name);
+    return order ? order : (l->row > r->row) - (l->row < r->row);
+}
+
+/* No two rows have one name. `names` begins at the first row's member, and rows are row_bytes apart. O(n log n). */
+static enum mt_status check_unique(const char *list, const char *const *names, int n, size_t row_bytes,
+                                   struct mt_err *err) {
+    struct named *sorted = mt_malloc(((size_t)n + 1) * sizeof *sorted);
+    int twice = n;
+    for (int i = 0; i < n; i++)
+        sorted[i] = (struct named){*(const char *const *)((const char *)names + (size_t)i * row_bytes), i};
+    if (n) qsort(sorted, (size_t)n, sizeof *sorted, by_name);
+    for (int i = 1; i < n; i++)
+        if (!strcmp(sorted[i].name, sorted[i - 1].name) && sorted[i].row < twice) twice = sorted[i].row;
+    for (int i = 0; i < n && twice < n; i++)
+        if (sorted[i].row == twice)
+            mt_fail(err, MT_EINPUT, "%s[%d].name: \"%.60s\" is there more than once", list, twice, sorted[i].name);
+    free(sorted);
+    return twice < n ? MT_EINPUT : MT_OK;
 }
 
 static enum mt_status check_curve(const struct mt_cluster_class *class, int c, int k, struct mt_err *err) {
@@ -71,8 +105,6 @@ static enum mt_status check_class(const struct mt_cluster *cluster, int c, struc
     const struct mt_cluster_class *class = &cluster->classes[c];
     enum mt_status st = check_name("classes", c, class->name, err);
     if (st) return st;
-    if (mt_cluster_class_named(cluster, class->name) != c)
-        return mt_fail(err, MT_EINPUT, "classes[%d].name: \"%s\" is there more than once", c, class->name);
     if (strcmp(class->kind, "cpu") && strcmp(class->kind, "cuda"))
         return mt_fail(err, MT_EINPUT, "classes[%d].kind: \"%.60s\" must be \"cpu\" or \"cuda\"", c, class->kind);
     bool known = class->ncurves > 0;
@@ -107,8 +139,6 @@ static enum mt_status check_link(const struct mt_cluster *cluster, int l, struct
     const struct mt_cluster_link *link = &cluster->links[l];
     enum mt_status st = check_name("links", l, link->name, err);
     if (st) return st;
-    if (mt_cluster_link_named(cluster, link->name) != l)
-        return mt_fail(err, MT_EINPUT, "links[%d].name: \"%s\" is there more than once", l, link->name);
     if ((st = check_link_figures(
              "links", l,
              (const double[]){link->latency_s, link->latency_error, link->bandwidth_Bps, link->bandwidth_error},
@@ -124,10 +154,10 @@ static enum mt_status check_node(const struct mt_cluster *cluster, int n, int nd
     const struct mt_cluster_node *node = &cluster->nodes[n];
     enum mt_status st = check_name("nodes", n, node->name, err);
     if (st) return st;
-    if (mt_cluster_node_named(cluster, node->name) != n)
-        return mt_fail(err, MT_EINPUT, "nodes[%d].name: \"%s\" is there more than once", n, node->name);
     if ((st = check_number(node->cores, node_count, err, "nodes[%d].cores", n)) ||
-        (st = check_number((double)node->memory_bytes, node_bytes, err, "nodes[%d].memory_bytes", n)))
+        (st = check_number((double)node->memory_bytes, node_bytes, err, "nodes[%d].memory_bytes", n)) ||
+        (st = check_number(node->egress_Bps, optional(node->egress_Bps), err, "nodes[%d].egress_Bps", n)) ||
+        (st = check_number(node->ingress_Bps, optional(node->ingress_Bps), err, "nodes[%d].ingress_Bps", n)))
         return st;
     if (node->inside < -1 || node->inside >= cluster->nlinks)
         return mt_fail(err, MT_EINPUT, "nodes[%d].inside: there is no link %d", n, node->inside);
@@ -199,6 +229,11 @@ static enum mt_status check_pair(const struct mt_cluster *cluster, int p, struct
                        before->b);
     if (pair->link < 0 || pair->link >= cluster->nlinks)
         return mt_fail(err, MT_EINPUT, "pairs[%d].link: there is no link %d", p, pair->link);
+    enum mt_status st;
+    if ((st = check_number(pair->reverse_Bps, optional(pair->reverse_Bps), err, "pairs[%d].reverse_Bps", p)) ||
+        (st = check_number(pair->reverse_error, pair->reverse_Bps > 0 ? not_negative : none, err,
+                           "pairs[%d].reverse_error", p)))
+        return st;
     return check_link_figures(
         "pairs", p, (const double[]){pair->latency_s, pair->latency_error, pair->bandwidth_Bps, pair->bandwidth_error},
         err);
@@ -231,9 +266,6 @@ static enum mt_status check_fit(const struct mt_cluster_group *group, int g, int
 static enum mt_status check_group(const struct mt_cluster *cluster, int g, struct mt_err *err) {
     const struct mt_cluster_group *group = &cluster->groups[g];
     if (!group->name[0]) return mt_fail(err, MT_EINPUT, "groups[%d].name: must not be empty", g);
-    for (int j = 0; j < g; j++)
-        if (!strcmp(cluster->groups[j].name, group->name))
-            return mt_fail(err, MT_EINPUT, "groups[%d].name: \"%.60s\" is there more than once", g, group->name);
     if (group->ndevices < 2) return mt_fail(err, MT_EINPUT, "groups[%d].devices: must be at least two", g);
     for (int d = 0; d < group->ndevices; d++)
         if (group->devices[d] < (d ? group->devices[d - 1] + 1 : 0) || group->devices[d] >= cluster->ndevices)
@@ -262,17 +294,22 @@ static enum mt_status check_head(const struct mt_cluster *c, struct mt_err *err)
     return MT_OK;
 }
 
+#define UNIQUE(list, rows, n, err) check_unique(list, (n) ? &(rows)[0].name : NULL, n, sizeof *(rows), err)
+
 enum mt_status mt_cluster_check(const struct mt_cluster *cluster, struct mt_err *err) {
     enum mt_status st = check_head(cluster, err);
     for (int i = 0; i < cluster->nclasses && !st; i++) st = check_class(cluster, i, err);
+    if (!st) st = UNIQUE("classes", cluster->classes, cluster->nclasses, err);
     for (int i = 0; i < cluster->nlinks && !st; i++) st = check_link(cluster, i, err);
+    if (!st) st = UNIQUE("links", cluster->links, cluster->nlinks, err);
     for (int i = 0; i < cluster->ndevices && !st; i++) st = check_device(cluster, i, err);
     if (st) return st;
     int *on = mt_calloc((size_t)cluster->nnodes, sizeof *on);
     for (int i = 0; i < cluster->ndevices; i++) on[cluster->devices[i].node]++;
     for (int i = 0; i < cluster->nnodes && !st; i++) st = check_node(cluster, i, on[i], err);
     free(on);
+    if (!st) st = UNIQUE("nodes", cluster->nodes, cluster->nnodes, err);
     for (int i = 0; i < cluster->npairs && !st; i++) st = check_pair(cluster, i, err);
     for (int i = 0; i < cluster->ngroups && !st; i++) st = check_group(cluster, i, err);
-    return st;
+    return st ? st : UNIQUE("groups", cluster->groups, cluster->ngroups, err);
 }

@@ -137,8 +137,29 @@ struct mt_path mt_cluster_path(const struct mt_cluster *cluster, int a, int b) {
     struct mt_cluster_pair key = {.a = a < b ? a : b, .b = a < b ? b : a};
     const struct mt_cluster_pair *pair = NULL;
     if (cluster->npairs) pair = bsearch(&key, cluster->pairs, (size_t)cluster->npairs, sizeof key, by_place);
-    if (pair) return (struct mt_path){pair->link, pair->latency_s, pair->bandwidth_Bps};
-    const struct mt_cluster_device *d = cluster->devices;
-    int link = d[a].node == d[b].node ? cluster->nodes[d[a].node].inside : cluster->network;
-    return (struct mt_path){link, cluster->links[link].latency_s, cluster->links[link].bandwidth_Bps};
+    if (pair) {
+        bool reverse = a > b && pair->reverse_Bps > 0;
+        return (struct mt_path){pair->link, pair->latency_s, reverse ? pair->reverse_Bps : pair->bandwidth_Bps};
+    }
+    const struct mt_cluster_node *from = &cluster->nodes[cluster->devices[a].node],
+                                 *to = &cluster->nodes[cluster->devices[b].node];
+    const struct mt_cluster_link *link = &cluster->links[from == to ? from->inside : cluster->network];
+    struct mt_path path = {(int)(link - cluster->links), link->latency_s, link->bandwidth_Bps};
+    if (from != to && from->egress_Bps > 0) path.bandwidth_Bps = fmin(path.bandwidth_Bps, from->egress_Bps);
+    if (from != to && to->ingress_Bps > 0) path.bandwidth_Bps = fmin(path.bandwidth_Bps, to->ingress_Bps);
+    return path;
+}
+
+static double node_rate(const struct mt_cluster *cluster, double own_Bps) {
+    if (own_Bps > 0) return own_Bps;
+    double shared_Bps = cluster->network < 0 ? 0 : cluster->links[cluster->network].shared_Bps;
+    return shared_Bps > 0 ? shared_Bps : INFINITY;
+}
+
+double mt_cluster_node_egress(const struct mt_cluster *cluster, int node) {
+    return node_rate(cluster, cluster->nodes[node].egress_Bps);
+}
+
+double mt_cluster_node_ingress(const struct mt_cluster *cluster, int node) {
+    return node_rate(cluster, cluster->nodes[node].ingress_Bps);
 }

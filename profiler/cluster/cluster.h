@@ -64,6 +64,9 @@ struct mt_cluster_node {
     int inside;         /* the link between its devices, an index into links; -1: it has one device */
     const char *driver; /* of its GPUs, "580.95.05"; null: none, or not known */
     const char *nics;   /* its network devices, "eth0 mlx5_0"; null: not known */
+    /* The most that it sends (receives) over the network with all its pairs together; 0: not known, then the network
+     * link's shared_Bps. mt_cluster_node_egress and _ingress resolve that. */
+    double egress_Bps, ingress_Bps;
 };
 
 /* A GPU's state when it was measured; zero: not known. */
@@ -106,9 +109,11 @@ struct mt_cluster_link {
     double copy_Bps; /* GPUs: of a pair by copy engine; 0: not measured, or not possible */
 };
 
-struct mt_cluster_pair { /* a measured pair, a < b; of both directions the slower; rows are in order of a, then b */
+/* A measured pair, a < b; rows are in order of a, then b. Latency is half a round trip. The bandwidth is that from a to
+ * b; reverse_Bps is that from b to a, and 0 if it is the same (then reverse_error is 0, too). */
+struct mt_cluster_pair {
     int a, b, link;
-    double latency_s, latency_error, bandwidth_Bps, bandwidth_error;
+    double latency_s, latency_error, bandwidth_Bps, bandwidth_error, reverse_Bps, reverse_error;
 };
 
 /* One algorithm in one group: time = cost_s(problem, latency_s, bandwidth_Bps) * ratio(bytes), with the bytes of all
@@ -181,7 +186,13 @@ int mt_cluster_class_named(const struct mt_cluster *cluster, const char *name);
 int mt_cluster_node_named(const struct mt_cluster *cluster, const char *name);
 int mt_cluster_link_named(const struct mt_cluster *cluster, const char *name);
 
-/* The link between two devices, with latency and bandwidth of the pair's row, or else of the link. Of a device with
+/* The most that a node sends (receives) over the network with all its pairs together: its own figure, else the network
+ * link's shared_Bps, else infinity. */
+double mt_cluster_node_egress(const struct mt_cluster *cluster, int node);
+double mt_cluster_node_ingress(const struct mt_cluster *cluster, int node);
+
+/* The way from device a to device b: the link, with latency and bandwidth of the pair's row in that direction. Without
+ * a row: those of the link; between nodes at most a's egress and b's ingress, where these are given. Of a device with
  * itself: link -1, latency 0, infinite bandwidth. */
 struct mt_path {
     int link;

@@ -1,7 +1,6 @@
 /* The GPUs of a cluster as a table. */
-#include "kernels/base/text/table.h"
 #include "kernels/base/text/units.h"
-#include "profiler/cluster/cluster.h"
+#include "profiler/cluster/print.h"
 
 /* "1.98/1.98 GHz": now, and at most. */
 static void cell_of_most(struct mt_table *table, double now, double most, double unit, const char *name) {
@@ -9,11 +8,6 @@ static void cell_of_most(struct mt_table *table, double now, double most, double
         mt_table_cell(table, "%.4g/%.4g %s", now / unit, most / unit, name);
     else
         mt_table_cell(table, "-");
-}
-
-static void cell_Bps(struct mt_table *table, double Bps) {
-    char text[MT_UNITS_TEXT];
-    mt_table_cell(table, Bps > 0 ? "%s%sB/s" : "-", mt_units_count(Bps, text), Bps < 999.5 ? " " : "");
 }
 
 void mt_cluster_print_gpus(const struct mt_cluster *c, FILE *file) {
@@ -33,8 +27,8 @@ void mt_cluster_print_gpus(const struct mt_cluster *c, FILE *file) {
         mt_table_cell(&table, "%s", gpu->bus);
         mt_table_cell(&table, capability ? "%d.%d" : "-", capability / 10, capability % 10);
         mt_table_cell(&table, "%s", mt_units_bytes((double)gpu->reserved_bytes, text));
-        cell_Bps(&table, gpu->from_host_Bps);
-        cell_Bps(&table, gpu->to_host_Bps);
+        mt_cluster_cell_rate(&table, gpu->from_host_Bps, "B/s");
+        mt_cluster_cell_rate(&table, gpu->to_host_Bps, "B/s");
         cell_of_most(&table, gpu->sm_clock_Hz, gpu->sm_clock_most_Hz, 1e9, "GHz");
         cell_of_most(&table, gpu->memory_clock_Hz, gpu->memory_clock_most_Hz, 1e9, "GHz");
         cell_of_most(&table, gpu->power_W, gpu->power_limit_W, 1, "W");

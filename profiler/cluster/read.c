@@ -13,10 +13,16 @@ struct reading {
     struct mt_cluster *cluster;
     struct mt_cluster_class *class;
     struct mt_cluster_group *group;
+    int node; /* of the device that was read last */
 };
 
 static enum mt_status take_real(struct mt_json at, const char *key, double *value, struct mt_err *err) {
     return mt_json_real(at, key, -DBL_MAX, DBL_MAX, value, err);
+}
+
+/* A number that may be missing; then *value is unchanged. */
+static enum mt_status take_optional_real(struct mt_json at, const char *key, double *value, struct mt_err *err) {
+    return mt_json_has(at, key) ? take_real(at, key, value, err) : MT_OK;
 }
 
 static enum mt_status take_index(struct mt_json at, const char *key, int most, int *value, struct mt_err *err) {
@@ -139,12 +145,13 @@ static enum mt_status read_link(void *context, struct mt_json at, int index, str
         (st = take_real(at, "shared_Bps", &link->shared_Bps, err)) ||
         (st = take_real(at, "compute_slowdown", &link->compute_slowdown, err)))
         return st;
-    if (mt_json_has(at, "copy_Bps") && (st = take_real(at, "copy_Bps", &link->copy_Bps, err))) return st;
+    if ((st = take_optional_real(at, "copy_Bps", &link->copy_Bps, err))) return st;
     return take_real(at, "comm_slowdown", &link->comm_slowdown, err);
 }
 
 static enum mt_status read_node(void *context, struct mt_json at, int index, struct mt_err *err) {
-    static const char *const keys[] = {"name", "cores", "memory_bytes", "inside", "driver", "nics", NULL};
+    static const char *const keys[] = {"name", "cores",      "memory_bytes", "inside", "driver",
+                                       "nics", "egress_Bps", "ingress_Bps",  NULL};
     struct mt_cluster *c = ((struct reading *)context)->cluster;
     struct mt_cluster_node *node = &c->nodes[index];
     enum mt_status st;
@@ -152,9 +159,23 @@ static enum mt_status read_node(void *context, struct mt_json at, int index, str
         (st = take_index(at, "cores", INT32_MAX, &node->cores, err)) ||
         (st = mt_json_int(at, "memory_bytes", INT64_MIN, INT64_MAX, &node->memory_bytes, err)) ||
         (st = take_optional(c, at, "driver", &node->driver, err)) ||
-        (st = take_optional(c, at, "nics", &node->nics, err)))
+        (st = take_optional(c, at, "nics", &node->nics, err)) ||
+        (st = take_optional_real(at, "egress_Bps", &node->egress_Bps, err)) ||
+        (st = take_optional_real(at, "ingress_Bps", &node->ingress_Bps, err)))
         return st;
     return take_name(c, at, "inside", false, mt_cluster_link_named, &node->inside, err);
+}
+
+/* Most often the node of the device before, or the next one; else its name is looked for. */
+static enum mt_status take_node(struct reading *reading, struct mt_json at, int *node, struct mt_err *err) {
+    const struct mt_cluster *c = reading->cluster;
+    const char *name;
+    enum mt_status st = mt_json_string(at, "node", &name, err);
+    for (int n = reading->node; n < reading->node + 2 && n < c->nnodes && !st; n++)
+        if (!strcmp(c->nodes[n].name, name)) return reading->node = *node = n, MT_OK;
+    if (!st) st = take_name(c, at, "node", true, mt_cluster_node_named, node, err);
+    if (!st) reading->node = *node;
+    return st;
 }
 
 static enum mt_status read_gpu(struct mt_cluster *c, struct mt_json device, struct mt_cluster_gpu **to,
@@ -177,11 +198,11 @@ static enum mt_status read_gpu(struct mt_cluster *c, struct mt_json device, stru
 static enum mt_status read_device(void *context, struct mt_json at, int index, struct mt_err *err) {
     static const char *const keys[] = {"node",   "class",        "speed", "speed_error", "emulated",
                                        "stolen", "memory_bytes", "mask",  "gpu",         NULL};
-    struct mt_cluster *c = ((struct reading *)context)->cluster;
+    struct reading *reading = context;
+    struct mt_cluster *c = reading->cluster;
     struct mt_cluster_device *device = &c->devices[index];
     enum mt_status st;
-    if ((st = mt_json_only(at, keys, err)) ||
-        (st = take_name(c, at, "node", true, mt_cluster_node_named, &device->node, err)) ||
+    if ((st = mt_json_only(at, keys, err)) || (st = take_node(reading, at, &device->node, err)) ||
         (st = take_name(c, at, "class", true, mt_cluster_class_named, &device->class, err)) ||
         (st = take_real(at, "speed", &device->speed, err)) ||
         (st = take_real(at, "speed_error", &device->speed_error, err)) ||
@@ -194,14 +215,24 @@ static enum mt_status read_device(void *context, struct mt_json at, int index, s
 }
 
 static enum mt_status read_pair(void *context, struct mt_json at, int index, struct mt_err *err) {
-    static const char *const keys[] = {
-        "a", "b", "link", "latency_s", "latency_error", "bandwidth_Bps", "bandwidth_error", NULL};
+    static const char *const keys[] = {"a",
+                                       "b",
+                                       "link",
+                                       "latency_s",
+                                       "latency_error",
+                                       "bandwidth_Bps",
+                                       "bandwidth_error",
+                                       "reverse_Bps",
+                                       "reverse_error",
+                                       NULL};
     struct mt_cluster *c = ((struct reading *)context)->cluster;
     struct mt_cluster_pair *pair = &c->pairs[index];
     enum mt_status st;
     if ((st = mt_json_only(at, keys, err)) || (st = take_index(at, "a", c->ndevices - 1, &pair->a, err)) ||
         (st = take_index(at, "b", c->ndevices - 1, &pair->b, err)) ||
-        (st = take_name(c, at, "link", true, mt_cluster_link_named, &pair->link, err)))
+        (st = take_name(c, at, "link", true, mt_cluster_link_named, &pair->link, err)) ||
+        (st = take_optional_real(at, "reverse_Bps", &pair->reverse_Bps, err)) ||
+        (st = take_optional_real(at, "reverse_error", &pair->reverse_error, err)))
         return st;
     return take_link_figures(
         at, (double *[]){&pair->latency_s, &pair->latency_error, &pair->bandwidth_Bps, &pair->bandwidth_error}, err);

@@ -84,6 +84,8 @@ static void write_nodes(const struct mt_cluster *c, struct mt_json_out *out) {
         mt_json_put_string(out, "inside", link_name(c, c->nodes[i].inside));
         if (c->nodes[i].driver) mt_json_put_string(out, "driver", c->nodes[i].driver);
         if (c->nodes[i].nics) mt_json_put_string(out, "nics", c->nodes[i].nics);
+        if (c->nodes[i].egress_Bps > 0) mt_json_put_real(out, "egress_Bps", c->nodes[i].egress_Bps);
+        if (c->nodes[i].ingress_Bps > 0) mt_json_put_real(out, "ingress_Bps", c->nodes[i].ingress_Bps);
         mt_json_close(out);
     }
     mt_json_close(out);
@@ -129,6 +131,10 @@ static void write_pairs(const struct mt_cluster *c, struct mt_json_out *out) {
         mt_json_put_string(out, "link", link_name(c, pair->link));
         put_link_figures(
             out, (const double[]){pair->latency_s, pair->latency_error, pair->bandwidth_Bps, pair->bandwidth_error});
+        if (pair->reverse_Bps > 0) {
+            mt_json_put_real(out, "reverse_Bps", pair->reverse_Bps);
+            mt_json_put_real(out, "reverse_error", pair->reverse_error);
+        }
         mt_json_close(out);
     }
     mt_json_close(out);

@@ -16,6 +16,7 @@ struct term {
     int nodes, devices;
     const struct mt_hardware_link *inside; /* null: not given */
     double inside_rate, net_rate;          /* net_rate 0: not given */
+    double node_rate[2];                   /* egress, ingress; in bits a second; 0: not given */
 };
 
 struct describing {
@@ -82,6 +83,9 @@ static enum mt_status take_name(struct describing *d, const char *at, char *word
     return take_counts(d, colon ? at + (colon + 1 - word) : at, colon ? colon + 1 : "1", term);
 }
 
+static const char *const node_rates[2] = {"egress", "ingress"};
+
+/* LINK=RATE. */
 static enum mt_status take_link(struct describing *d, const char *at, char *word) {
     if (!d->nterms) return refuse(d, at, "must begin with the NAME of a device, as h100:2x8");
     struct term *term = &d->terms[d->nterms - 1];
@@ -89,15 +93,23 @@ static enum mt_status take_link(struct describing *d, const char *at, char *word
     *value++ = 0;
     const struct mt_hardware_link *row = mt_hardware_link_find(word);
     double rate;
-    if (!row || strcmp(row->name, word)) {
+    int of_node = 0; /* 0, 1: egress, ingress; 2: a link */
+    while (of_node < 2 && strcmp(word, node_rates[of_node])) of_node++;
+    if (of_node == 2 && (!row || strcmp(row->name, word))) {
         char names[100];
         mt_hardware_link_names(names, sizeof names);
         refuse(d, at, "there is no link \"%.60s\"", word);
-        return mt_err_hint(d->err, "known: %s", names);
+        return mt_err_hint(d->err, "known: %s; egress and ingress, of a node", names);
     }
+    bool bits = of_node < 2 || row->bits;
     if (!mt_units_parse_count(value, &rate))
         return refuse(d, at + (value - word), "\"%.60s\" must be a rate in %s a second, as %s", value,
-                      row->bits ? "bits" : "bytes", row->bits ? "25G" : "300G");
+                      bits ? "bits" : "bytes", bits ? "25G" : "300G");
+    if (of_node < 2) {
+        if (term->node_rate[of_node] > 0) return refuse(d, at, "the term has two of %s", word);
+        term->node_rate[of_node] = rate;
+        return MT_OK;
+    }
     if (row->bits ? term->net_rate > 0 : term->inside != NULL)
         return refuse(d, at, "the term has two links %s its nodes", row->bits ? "between" : "within");
     if (row->bits)
@@ -189,58 +201,45 @@ static void add_nodes(struct describing *d, const struct term *term) {
     }
 }
 
-/* Rows for pairs whose net is faster than the slowest, which is the cluster's network. */
-static enum mt_status add_fast_pairs(struct describing *d, double slowest) {
+/* The most that the nodes of each term send and receive: what is given; and its net, if others have a faster one. */
+static void set_node_rates(struct describing *d, double fastest) {
     const struct mt_hardware_link *net = mt_hardware_link_find("net");
     struct mt_cluster *c = d->cluster;
-    int64_t most = 0;
-    for (int t = 0; t < d->nterms; t++) {
-        int64_t devices = (int64_t)d->terms[t].nodes * d->terms[t].devices;
-        if (d->terms[t].net_rate > slowest) most += devices * (devices - d->terms[t].devices) / 2;
-    }
-    /* and between two fast terms */
-    for (int s = 0; s < d->nterms; s++)
-        for (int t = s + 1; t < d->nterms; t++)
-            if (fmin(d->terms[s].net_rate, d->terms[t].net_rate) > slowest)
-                most += (int64_t)d->terms[s].nodes * d->terms[s].devices * d->terms[t].nodes * d->terms[t].devices;
-    if (most > MT_CLUSTER_MOST_PAIRS)
-        return mt_fail(d->err, MT_EINPUT, "\"%.200s\": terms with their own net have more than %d pairs; give net once",
-                       d->text, MT_CLUSTER_MOST_PAIRS);
-    c->pairs = mt_new(&c->arena, struct mt_cluster_pair, most);
-    int *term_of = mt_new(&c->arena, int, c->ndevices), k = 0;
-    for (int t = 0; t < d->nterms; t++)
-        for (int i = 0; i < d->terms[t].nodes * d->terms[t].devices; i++) term_of[k++] = t;
-    for (int a = 0; a < c->ndevices; a++)
-        for (int b = a + 1; b < c->ndevices; b++) {
-            double rate = fmin(d->terms[term_of[a]].net_rate, d->terms[term_of[b]].net_rate);
-            if (rate <= slowest || c->devices[a].node == c->devices[b].node) continue;
-            int link = link_row(d, mt_hardware_link(net, rate));
-            const struct mt_cluster_link *l = &c->links[link];
-            c->pairs[c->npairs++] = (struct mt_cluster_pair){
-                a, b, link, l->latency_s, l->latency_error, l->bandwidth_Bps, l->bandwidth_error};
+    for (int t = 0, n = 0; t < d->nterms; t++) {
+        const struct term *term = &d->terms[t];
+        double most = term->net_rate > 0 && term->net_rate < fastest ? term->net_rate : INFINITY;
+        for (int i = 0; i < term->nodes; i++, n++) {
+            double *rates[2] = {&c->nodes[n].egress_Bps, &c->nodes[n].ingress_Bps};
+            for (int k = 0; k < 2; k++) {
+                double rate = term->node_rate[k] > 0 ? fmin(term->node_rate[k], most) : most;
+                if (isfinite(rate)) *rates[k] = mt_hardware_link_Bps(net, rate);
+            }
         }
-    return MT_OK;
+    }
 }
 
+/* The network is the fastest net that is given; nodes with a slower one are limited by their own rates. */
 static enum mt_status add_network(struct describing *d) {
     const struct mt_hardware_link *net = mt_hardware_link_find("net");
     struct mt_cluster *c = d->cluster;
     int said = 0, last = 0;
-    double slowest = INFINITY;
+    double fastest = 0;
+    bool of_nodes = false;
     for (int t = 0; t < d->nterms; t++) {
+        of_nodes |= d->terms[t].node_rate[0] > 0 || d->terms[t].node_rate[1] > 0;
         if (!(d->terms[t].net_rate > 0)) continue;
-        slowest = fmin(slowest, d->terms[t].net_rate);
+        fastest = fmax(fastest, d->terms[t].net_rate);
         said++, last = t;
     }
     if (said > 1 && said < d->nterms)
         return refuse(d, d->text + d->terms[last].column - 1, "net must be given once, or in every term");
-    if (!said && c->nnodes < 2) return MT_OK;
-    if (!said && d->measured && d->measured->network >= 0) {
+    if (!said && !of_nodes && c->nnodes < 2) return MT_OK;
+    if (!said && d->measured && d->measured->network >= 0)
         c->network = link_row(d, d->measured->links[d->measured->network]);
-        return MT_OK;
-    }
-    c->network = link_row(d, mt_hardware_link(net, said ? slowest : net->rate));
-    return said > 1 ? add_fast_pairs(d, slowest) : MT_OK;
+    else
+        c->network = link_row(d, mt_hardware_link(net, said ? fastest : net->rate));
+    set_node_rates(d, fastest);
+    return MT_OK;
 }
 
 enum mt_status mt_cluster_describe(const char *text, const struct mt_cluster *measured, struct mt_cluster **cluster,

@@ -6,7 +6,11 @@
  * of `measured`, which keeps its curves, or a row of hardware.def, as "h100" or, of a cpu with 8 cores, "cpu-8t". LINK
  * is a link of hardware.def: "net" between nodes, any other within the term's nodes. RATE, with K, M, G or T, is in
  * bits a second for net, and in bytes a second one way for the others; messages reach the fraction of it given in the
- * link's row. "net" is given once for all terms, or in every term: then the slower of two terms' rates applies.
+ * link's row. "net" is given once for all terms, or in every term: then the fastest is the network, and nodes with a
+ * slower one send and receive at most that. LINK may also be "egress" or "ingress": the most that each of the term's
+ * nodes sends, or receives, over the network with all its pairs together, as a rate of net:
+ *
+ *     h100:2x8 net=100G + a10:1 egress=1G
  *
  * Links that are not given are those of `measured` (may be null), or else of hardware.def, marked nominal. If
  * `measured` has measured classes that are rows of hardware.def, the fraction that they reach of their public rates

@@ -139,19 +139,15 @@ enum mt_status mt_cluster_add(struct mt_cluster *cluster, const char *what, stru
     return mt_edit(cluster, "add", what, add, err);
 }
 
-void mt_edit_drop_groups(struct mt_cluster *c, bool dropped(const struct mt_cluster_group *group, void *context),
-                         void *context) {
+/* Drop the groups that have lost a member. */
+static void drop_groups(struct mt_cluster *c, const int *moved) {
     int kept = 0;
-    for (int g = 0; g < c->ngroups; g++)
-        if (!dropped(&c->groups[g], context)) c->groups[kept++] = c->groups[g];
+    for (int g = 0; g < c->ngroups; g++) {
+        int d = 0;
+        while (d < c->groups[g].ndevices && moved[c->groups[g].devices[d]] >= 0) d++;
+        if (d == c->groups[g].ndevices) c->groups[kept++] = c->groups[g];
+    }
     c->ngroups = kept;
-}
-
-static bool lost_member(const struct mt_cluster_group *group, void *context) {
-    const int *moved = context;
-    for (int d = 0; d < group->ndevices; d++)
-        if (moved[group->devices[d]] < 0) return true;
-    return false;
 }
 
 /* Remove the marked devices, and renumber the others. */
@@ -164,7 +160,7 @@ static void take_out(struct mt_cluster *c, const bool *gone) {
         on[c->devices[d].node] = 1;
         c->devices[kept++] = c->devices[d];
     }
-    mt_edit_drop_groups(c, lost_member, moved);
+    drop_groups(c, moved);
     c->ndevices = kept;
     for (int n = 0; n < c->nnodes; n++) {
         if (!on[n]) continue;

@@ -6,8 +6,9 @@
  * Each gives a cluster that passes mt_cluster_check, with source "edited", the change added to `description`, and a new
  * hash. On failure the cluster is unchanged.
  *
- * Measured groups are dropped if a member is removed or a link between members changes; their collectives are then
- * priced by links. Measured pairs change in proportion to their link. */
+ * What was measured is scaled, not dropped: pairs and the rates of nodes change in proportion to their link, the fits
+ * of a group as the worst path between its members. Only a group that has lost a member is dropped: its collectives are
+ * then priced by links. */
 #ifndef MT_PROFILER_DESCRIBE_EDIT_H
 #define MT_PROFILER_DESCRIBE_EDIT_H
 
@@ -23,8 +24,10 @@ enum mt_status mt_cluster_add(struct mt_cluster *cluster, const char *what, stru
 enum mt_status mt_cluster_remove(struct mt_cluster *cluster, const char *what, struct mt_err *err);
 
 /* "link.net=400G" (as in describe.h: bits a second between nodes, bytes within; messages reach the fraction given
- * in hardware.def), "link.net.latency=5us": the link is nominal from now on. "class.v100.memory=32GiB",
- * "class.v100.speed=1.2" (all its devices), "rank.3.memory=8GiB", "rank.3.speed=0.5". */
+ * in hardware.def), "link.net.latency=5us": the link is nominal from now on. "node.NAME.egress=100M",
+ * "node.NAME.ingress=1G": what the node sends (receives) over the network with all its pairs together, as a rate of
+ * net. "class.v100.memory=32GiB", "class.v100.speed=1.2" (all its devices), "rank.3.memory=8GiB", "rank.3.speed=0.5".
+ */
 enum mt_status mt_cluster_set(struct mt_cluster *cluster, const char *what, struct mt_err *err);
 
 #endif

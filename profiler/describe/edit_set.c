@@ -6,34 +6,6 @@
 #include "profiler/describe/internal.h"
 #include "profiler/describe/hardware.h"
 
-struct over_link {
-    const struct mt_cluster *cluster;
-    int link;
-};
-
-static bool has_pair_over(const struct mt_cluster_group *group, void *context) {
-    const struct over_link *over = context;
-    for (int a = 0; a < group->ndevices; a++)
-        for (int b = a + 1; b < group->ndevices; b++)
-            if (mt_cluster_path(over->cluster, group->devices[a], group->devices[b]).link == over->link) return true;
-    return group->link == over->link;
-}
-
-/* After a change of a link: scale its measured pairs in proportion, and drop groups measured over it. */
-static void change_link(struct mt_cluster *c, int link, double bandwidth, double latency) {
-    struct over_link over = {c, link};
-    mt_edit_drop_groups(c, has_pair_over, &over);
-    c->links[link].nominal = true;
-    c->links[link].bandwidth_Bps *= bandwidth;
-    c->links[link].shared_Bps *= bandwidth;
-    c->links[link].latency_s *= latency;
-    for (int p = 0; p < c->npairs; p++) {
-        if (c->pairs[p].link != link) continue;
-        c->pairs[p].bandwidth_Bps *= bandwidth;
-        c->pairs[p].latency_s *= latency;
-    }
-}
-
 static enum mt_status find_link(const struct mt_cluster *c, const char *name, int *link, struct mt_err *err) {
     char names[200] = "";
     *link = mt_cluster_link_named(c, name);
@@ -58,7 +30,7 @@ static enum mt_status set_bandwidth(struct mt_cluster *c, const char *name, cons
     if (!mt_units_parse_count(value, &rate))
         return mt_fail(err, MT_EINPUT, "\"%.60s\" must be a rate in %s a second, as %s", value,
                        row->bits ? "bits" : "bytes", row->bits ? "400G" : "300G");
-    change_link(c, link, mt_hardware_link_Bps(row, rate) / c->links[link].bandwidth_Bps, 1);
+    mt_edit_link_rates(c, link, mt_hardware_link_Bps(row, rate), c->links[link].latency_s);
     return MT_OK;
 }
 
@@ -69,10 +41,28 @@ static enum mt_status set_latency(struct mt_cluster *c, const char *name, const 
     if (st) return st;
     if (!mt_units_parse_seconds(value, &latency_s))
         return mt_fail(err, MT_EINPUT, "\"%.60s\" must be a time, as 5us", value);
-    double was = c->links[link].latency_s;
-    change_link(c, link, 1, was > 0 ? latency_s / was : 1);
-    c->links[link].latency_s = latency_s;
+    mt_edit_link_rates(c, link, c->links[link].bandwidth_Bps, latency_s);
     return MT_OK;
+}
+
+static enum mt_status set_node_rate(struct mt_cluster *c, const char *name, const char *value, bool egress,
+                                    struct mt_err *err) {
+    int node = mt_cluster_node_named(c, name);
+    double rate;
+    if (node < 0) return mt_fail(err, MT_EINPUT, "there is no node \"%.60s\"", name);
+    if (c->network < 0) return mt_fail(err, MT_EINPUT, "there is one node, and so no network");
+    if (!mt_units_parse_count(value, &rate))
+        return mt_fail(err, MT_EINPUT, "\"%.60s\" must be a rate in bits a second, as 100M", value);
+    mt_edit_node_rate(c, node, egress, mt_hardware_link_Bps(mt_hardware_link_find("net"), rate));
+    return MT_OK;
+}
+
+static enum mt_status set_node_egress(struct mt_cluster *c, const char *name, const char *value, struct mt_err *err) {
+    return set_node_rate(c, name, value, true, err);
+}
+
+static enum mt_status set_node_ingress(struct mt_cluster *c, const char *name, const char *value, struct mt_err *err) {
+    return set_node_rate(c, name, value, false, err);
 }
 
 static enum mt_status find_class(const struct mt_cluster *c, const char *name, int *class, struct mt_err *err) {
@@ -135,6 +125,7 @@ static const struct figure {
     const char *whose, *figure;
     enum mt_status (*set)(struct mt_cluster *c, const char *name, const char *value, struct mt_err *err);
 } figures[] = {{"link", "", set_bandwidth},         {"link", "latency", set_latency},
+               {"node", "egress", set_node_egress}, {"node", "ingress", set_node_ingress},
                {"class", "speed", set_class_speed}, {"class", "memory", set_class_memory},
                {"rank", "speed", set_rank_speed},   {"rank", "memory", set_rank_memory}};
 
@@ -165,8 +156,8 @@ static enum mt_status set(struct mt_cluster *c, const char *what, struct mt_err 
     const struct figure *figure = value ? find_figure(path, &name) : NULL;
     if (figure) return figure->set(c, name, value, err);
     mt_fail(err, MT_EINPUT, "is not understood");
-    return mt_err_hint(err, "as link.net=400G, link.net.latency=5us, class.NAME.speed=1.2, class.NAME.memory=32GiB, "
-                            "rank.3.speed=0.5 or rank.3.memory=8GiB");
+    return mt_err_hint(err, "as link.net=400G, link.net.latency=5us, node.NAME.egress=100M, node.NAME.ingress=1G, "
+                            "class.NAME.speed=1.2, class.NAME.memory=32GiB, rank.3.speed=0.5 or rank.3.memory=8GiB");
 }
 
 enum mt_status mt_cluster_set(struct mt_cluster *cluster, const char *what, struct mt_err *err) {

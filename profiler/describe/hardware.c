@@ -7,18 +7,27 @@
 
 #include "kernels/base/text/table.h"
 #include "kernels/base/text/units.h"
+#include "kernels/device/facts.h"
 #include "profiler/describe/describe.h"
 
 /* Rough relative half-widths of figures that were not measured. */
 static const double nominal_memory_error = 0.2, nominal_bandwidth_error = 0.25, nominal_latency_error = 0.5;
 
 static const struct mt_hardware rows[] = {
-#define MT_HARDWARE(name, kind, model, threads, memory, f64, f32, bf16, f16, memory_GBps, reached, overhead, link,     \
-                    GBps)                                                                                              \
-    {name,        kind,    model,                                                                                      \
-     threads,     memory,  {[MT_F64] = f64, [MT_F32] = f32, [MT_BF16] = bf16, [MT_F16] = f16},                         \
-     memory_GBps, reached, overhead,                                                                                   \
-     link,        GBps},
+#define MT_HARDWARE(name, kind, model, capability, threads, memory, f64, f32, bf16, f16, memory_GBps, reached,         \
+                    overhead, link, GBps)                                                                              \
+    {name,                                                                                                             \
+     kind,                                                                                                             \
+     model,                                                                                                            \
+     capability,                                                                                                       \
+     threads,                                                                                                          \
+     memory,                                                                                                           \
+     {[MT_F64] = f64, [MT_F32] = f32, [MT_BF16] = bf16, [MT_F16] = f16},                                               \
+     memory_GBps,                                                                                                      \
+     reached,                                                                                                          \
+     overhead,                                                                                                         \
+     link,                                                                                                             \
+     GBps},
 #include "profiler/describe/hardware.def"
 #undef MT_HARDWARE
 };
@@ -155,7 +164,7 @@ void mt_hardware_help(FILE *file) {
     struct mt_table table = MT_TABLE_INIT;
     char text[MT_UNITS_TEXT];
     mt_table_header(&table, "name", "model", ">f64", ">f32", ">bf16", ">f16", ">memory", ">streaming", ">reached",
-                    "link", ">one way", NULL);
+                    "link", ">one way", "", NULL);
     for (int i = 0; i < NROWS; i++) {
         const struct mt_hardware *row = &rows[i];
         mt_table_row(&table);
@@ -168,6 +177,8 @@ void mt_hardware_help(FILE *file) {
         mt_table_cell(&table, "%.2f", row->reached);
         mt_table_cell(&table, "%s", row->link);
         mt_table_cell(&table, "%sB/s", mt_units_count(row->link_GBps * 1e9, text));
+        bool runs = row->capability == 0 || row->capability >= MT_CAPABILITY_LEAST;
+        mt_table_cell(&table, runs ? "" : "cannot run here: kernels need sm_%d", MT_CAPABILITY_LEAST);
     }
     fprintf(file, "hardware (public peak rates of GEMM in flop/s; reached: the fraction that large GEMMs typically "
                   "reach; NAME-Nt: N cores of a cpu)\n");

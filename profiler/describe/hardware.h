@@ -9,7 +9,7 @@
 
 struct mt_hardware {
     const char *name, *kind, *model;
-    int threads;
+    int capability, threads;
     double memory_MiB, tflops[MT_NTYPES], memory_GBps, reached, overhead_us;
     const char *link; /* within a node */
     double link_GBps;

@@ -1,4 +1,4 @@
-/* What edit.c and edit_set.c share: the change to a cluster. */
+/* What the edits share: the change to a cluster. */
 #ifndef MT_PROFILER_DESCRIBE_INTERNAL_H
 #define MT_PROFILER_DESCRIBE_INTERNAL_H
 
@@ -9,8 +9,11 @@
 typedef enum mt_status mt_edit_change(struct mt_cluster *cluster, const char *what, struct mt_err *err);
 enum mt_status mt_edit(struct mt_cluster *cluster, const char *verb, const char *what, mt_edit_change *change,
                        struct mt_err *err);
-void mt_edit_drop_groups(struct mt_cluster *cluster, bool dropped(const struct mt_cluster_group *group, void *context),
-                         void *context);
+/* Give a link this bandwidth and latency; it is nominal from now on. What was measured over it changes in proportion.
+ */
+void mt_edit_link_rates(struct mt_cluster *cluster, int link, double bandwidth_Bps, double latency_s);
+/* Give a node this egress, or ingress; pairs and fits that it limits change in proportion. There must be a network. */
+void mt_edit_node_rate(struct mt_cluster *cluster, int node, bool egress, double Bps);
 /* Set the hint: the classes of the cluster and, if `rows`, the rows of hardware.def. */
 enum mt_status mt_edit_names(const struct mt_cluster *cluster, bool rows, struct mt_err *err);
 

@@ -34,7 +34,7 @@ static enum mt_status move(struct mt_profile *p, const int *group, int n, const 
     struct mt_schedule schedule = MT_SCHEDULE_INIT;
     int me = 0;
     while (group[me] != p->rank) me++;
-    struct mt_coll problem = {MT_ALL_TO_ALL, MT_REDUCE_NONE, MT_F32, MT_F32, n, me, 0, counts, false};
+    struct mt_coll problem = {MT_ALL_TO_ALL, MT_REDUCE_NONE, MT_F32, MT_F32, n, me, 0, counts, false, NULL};
     mt_coll_find(MT_ALL_TO_ALL, "direct")->schedule(&problem, &schedule);
     enum mt_status st = mt_comm_run(p->wire, &problem, &schedule, group, buffer, 1, p->deadline_s, err);
     mt_schedule_release(&schedule);
@@ -221,8 +221,8 @@ static enum mt_status crowd_queued(struct crowd *crowd, struct mt_err *err) {
     int me = 0;
     while (group->ranks[me] != p->rank) me++;
     for (int i = 0; i < 2; i++) {
-        row.problem[i] =
-            (struct mt_coll){MT_ALL_TO_ALL, MT_REDUCE_NONE, MT_F32, MT_F32, group->n, me, 0, crowd->counts, false};
+        row.problem[i] = (struct mt_coll){MT_ALL_TO_ALL, MT_REDUCE_NONE, MT_F32, MT_F32, group->n, me, 0,
+                                          crowd->counts, false,          NULL};
         mt_coll_find(MT_ALL_TO_ALL, "direct")->schedule(&row.problem[i], &row.schedule[i]);
     }
     enum mt_status st = mt_exchange_max(p->exchange, &come, 1, err);

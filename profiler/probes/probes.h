@@ -46,6 +46,7 @@ struct mt_pair_times {
 struct mt_group {
     char name[300];
     int n, *ranks;
+    int *node; /* [n]: the node of each rank, numbered from 0 by first rank */
 };
 struct mt_coll_case {
     int group; /* an index into groups */

@@ -53,7 +53,7 @@ void mt_profile_print_samples(const struct mt_profile *p, FILE *file) {
     for (int i = 0; i < p->ncolls && p->coll_times; i++) {
         const struct mt_coll_case *c = &p->colls[i];
         struct mt_coll problem = {.kind = c->algorithm->kind, .n = p->groups[c->group].n, .counts = c->counts};
-        problem.wire = c->wire;
+        problem.wire = c->wire, problem.node = p->groups[c->group].node;
         long long size_bytes = (long long)mt_fit_point(c->algorithm, &problem, 1, 0).size_bytes;
         print_series(file, p->rank, "collective_s", &p->coll_times[i], "%s %s %s %s %lld shares %lld:%lld",
                      p->groups[c->group].name, mt_coll_name(c->algorithm->kind), c->algorithm->name,

@@ -278,6 +278,17 @@ static enum mt_status make_all_to_all(struct maker *m) {
     return MT_OK;
 }
 
+/* The nodes of a group's ranks, numbered anew by first place; null: all on one. */
+static int *group_nodes(struct maker *m, const int *group, int n) {
+    int *node = mt_new(m->arena, int, n), *number = mt_new(&m->scratch, int, m->program->nranks), nnodes = 0;
+    for (int i = 0; i < n; i++) {
+        int *of = &number[m->program->node[group[i]]]; /* + 1; 0: not met */
+        if (!*of) *of = ++nnodes;
+        node[i] = *of - 1;
+    }
+    return nnodes > 1 ? node : NULL;
+}
+
 static enum mt_status make_message(struct maker *m) {
     const struct mt_instr *instr = m->instr;
     assert(instr->kind == MT_INSTR_COLLECTIVE && instr->nin == instr->nout);
@@ -298,6 +309,7 @@ static enum mt_status make_message(struct maker *m) {
         if (r == m->rank) message->problem.me = message->problem.n;
         message->group[message->problem.n++] = r;
     }
+    if (m->program->node) message->problem.node = group_nodes(m, message->group, message->problem.n);
     enum mt_status st = make[instr->coll](m);
     if (!st) finish_side(m, false), finish_side(m, true);
     mt_arena_release(&m->scratch);

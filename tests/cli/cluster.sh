@@ -9,11 +9,13 @@ cmp described.txt <(sed '/^no outliers$/d' mixed.txt | sed '$d') || fail "descri
 shows "description a100-40:2x8 nvlink=300G net=25G + v100:1x4" mixed.txt
 shows "20 devices of 2 classes on 3 nodes" <(sed 's/^ *//' mixed.txt)
 shows " node2 4 - - nvlink2" mixed.txt
-shows " 16 node2 v100 1.000 - 31.7 GiB" mixed.txt
+shows " 16 to 19 node2 v100 1.000 - 31.7 GiB 4" mixed.txt
 grep -qE 'a100-40 +cuda +NVIDIA A100-SXM4-40GB +108 +19.5 Tflop/s +19.5 Tflop/s +312 Tflop/s .* nominal' mixed.txt || fail "$(cat mixed.txt)"
 shows " a100-40 v100 net 64 2.94 GB/s 2.94 GB/s 25.0 us 25.0 us" mixed.txt # 25 Gbit/s, of which 0.94
 shows "no outliers" mixed.txt
 $MOTLEY profile --hardware | has '^ *h100 ' || fail "--hardware lists no h100"
+$MOTLEY profile --hardware >out.txt
+[ "$(grep 'cannot run here: kernels need sm_75$' out.txt | awk '{print $1}' | xargs)" = "p100 v100-16 v100" ] || fail "$(cat out.txt)"
 
 # The same text gives the same document.
 $MOTLEY profile --describe "a100-40:2x8 nvlink=300G net=25G + v100:1x4" -o again.json >/dev/null

@@ -12,8 +12,7 @@
 #include "kernels/cuda/driver/facts.h"
 #include "kernels/cuda/jit/jit.h"
 #include "kernels/cuda/driver/nvml.h"
-
-enum { LEAST_SM = 75 };
+#include "kernels/device/facts.h"
 
 static struct cuda *opened; /* one device a process: functions of backends have no device argument */
 
@@ -22,7 +21,7 @@ static struct cuda *opened; /* one device a process: functions of backends have 
 /* Tensor cores before sm_80 multiply neither tf32 nor bf16. */
 static bool able(const struct mt_call *call) {
     bool gemm = call->kind == MT_OP_matmul || call->kind == MT_OP_fused_matmul;
-    return opened->sm >= 80 || !gemm || !(call->attr->tf32 || call->in[0].type == MT_BF16);
+    return opened->sm >= MT_CAPABILITY_BF16 || !gemm || !(call->attr->tf32 || call->in[0].type == MT_BF16);
 }
 
 static bool supports(const struct mt_call *call) {
@@ -264,9 +263,9 @@ static enum mt_status start(struct cuda_device *device, int index, struct mt_err
     if (!st) st = describe(device, err);
     if (st) return st;
     cuda->sm = 10 * major + minor;
-    if (cuda->sm < LEAST_SM)
+    if (cuda->sm < MT_CAPABILITY_LEAST)
         return mt_fail(err, MT_EMISSING, "%s: has compute capability %d.%d, and at least %d.%d is needed",
-                       device->base.description, major, minor, LEAST_SM / 10, LEAST_SM % 10);
+                       device->base.description, major, minor, MT_CAPABILITY_LEAST / 10, MT_CAPABILITY_LEAST % 10);
     device->multiprocessors = cuda->nsm;
     device->others_bytes = cuda_nvml_used_bytes(cuda_bus(cuda, bus));
     CUDA_TRY(cuDevicePrimaryCtxRetain(&cuda->context, cuda->handle), err, "cuDevicePrimaryCtxRetain");

@@ -72,6 +72,24 @@ int main(void) {
     CHECK(strstr(printed, "12.9 ms") && strstr(printed, "25.5 ms"), "%s", printed);
     mt_cluster_free(b);
 
+    /* One direction of a link. */
+    b = make_two_nodes();
+    a->ngroups = 0;
+    for (int i = 0; i < 2; i++) {
+        struct mt_cluster *c = i ? b : a;
+        c->npairs = 1;
+        c->pairs = mt_new(&c->arena, struct mt_cluster_pair, 1);
+        c->pairs[0] = (struct mt_cluster_pair){0, 2, 1, 50e-6, 0.01, 125e6, 0.01, 12e6, 0.01};
+        c->nodes[1].egress_Bps = 12e6;
+    }
+    CHECK_EQ(differ(a, b), 0);
+    b->nodes[1].egress_Bps = 125e6;
+    b->pairs[0].reverse_Bps = b->pairs[0].reverse_error = 0;
+    CHECK_EQ(differ(a, b), 2);
+    CHECK(strstr(printed, "rank 2 to 0: bytes a second"), "%s", printed);
+    CHECK(strstr(printed, "node node1: bytes sent a second"), "%s", printed);
+    mt_cluster_free(b);
+
     /* What only one has. */
     b = make_cluster(3, 2, 1);
     CHECK(differ(a, b) > 5, "%s", printed);

@@ -127,10 +127,68 @@ static void test_round_trip(void) {
     free(text), free(second), free(spaced), free(changed);
 }
 
+/* Rank 1 is idle, and rank 2 has the first place of the program. */
+static struct mt_plan *make_idle(void) {
+    struct mt_plan *p = make_plan();
+    p->nplaces = 2;
+    p->order[0] = 2, p->order[1] = 0;
+    static int64_t batch[] = {9, 0, 1};
+    p->splits[0].sizes = batch;
+    p->micro[1] = 0;
+    p->prediction->nidle = 1;
+    p->prediction->idle = mt_new(&p->arena, struct mt_plan_idle, 1);
+    p->prediction->idle[0] = (struct mt_plan_idle){1, "its link slows all", 0.5};
+    return p;
+}
+
+struct edit {
+    const char *from, *to, *message;
+};
+
+/* Takes the plan. Cut anywhere, it is refused too, and nothing leaks. */
+static void check_refused(struct mt_plan *p, const struct edit *edits, size_t nedits) {
+    struct mt_plan *back;
+    size_t length;
+    char *text = mt_plan_text(p, &length);
+    for (size_t i = 0; i < nedits; i++) {
+        struct mt_err err = MT_ERR_INIT;
+        char *wrong = edited(text, edits[i].from, edits[i].to);
+        CHECK_EQ(mt_plan_parse("p", wrong, strlen(wrong), &back, &err), MT_EINPUT);
+        CHECK(!strncmp(err.text, edits[i].message, strlen(edits[i].message)), "\"%s\", not \"%s\"", err.text,
+              edits[i].message);
+        free(wrong);
+    }
+    for (size_t cut = 0; cut + 2 < length; cut += 7) {
+        struct mt_err err = MT_ERR_INIT;
+        CHECK_EQ(mt_plan_parse("p", text, cut, &back, &err), MT_EINPUT);
+    }
+    free(text);
+    mt_plan_free(p);
+}
+
+static void test_refused_order(void) {
+    static const struct edit edits[] = {
+        {"[2, 0]", "[]", "p: order: lists 0 ranks, but must list from 1 to 3: those that take part"},
+        {"[2, 0]", "[2, 0, 1, 2]", "p: order: lists 4 ranks, but must list from 1 to 3"},
+        {"[2, 0]", "[2, 2]", "p: order[1]: is 2, which order[0] is already: a rank has one place"},
+        {"[2, 0]", "[2, 3]", "p: order[1]: is 3"},
+        {"[2, 0]", "[-1, 0]", "p: order[0]: is -1"},
+        {"[2, 0]", "[2, 0.5]", "p: order[1]: "},
+        {"[2, 0]", "2", "p: order: "},
+        {"[2, 0]", "[2]", "p: splits[0].sizes[0]: is 9, but must be 0: rank 0 is not in \"order\", so it is idle"},
+        {"[2, 0]", "[1, 0]", "p: splits[0].sizes[2]: is 1, but must be 0: rank 2 is not in \"order\""},
+        {"[128, 0, 129]", "[120, 8, 129]", "p: splits[1].sizes[1]: is 8, but must be 0: rank 1 is not in"},
+        {"[2, 0, 1]", "[2, 1, 1]", "p: micro_batch[1]: is 1, but must be from 0 to the rank's share of the batch, 0"},
+        {"\"rank\": 1", "\"rank\": 0", "p: prediction.idle[0].rank: is 0, which is no idle rank"},
+        {"\"rank\": 1", "\"rank\": 3", "p: prediction.idle[0].rank: is 3"},
+        {"its link slows all", "", "p: prediction.idle[0].why: must not be empty"},
+        {"\"step_s\": 0.5", "\"step_s\": -0.5", "p: prediction.idle[0].step_s: is -0.5"},
+        {"\"why\": \"its", "\"reason\": \"its", "p: prediction.idle[0]: unknown key \"reason\""}};
+    check_refused(make_idle(), edits, sizeof edits / sizeof edits[0]);
+}
+
 static void test_refusals(void) {
-    static const struct {
-        const char *from, *to, *message;
-    } edits[] = {
+    static const struct edit edits[] = {
         {"[5, 4, 1]", "[5, 4, 2]", "p: splits[0].sizes: sums to 11, but the job's global batch is 10"},
         {"[5, 4, 1]", "[5, 5]", "p: splits[0].sizes: has 2 numbers, but must have 3"},
         {"[5, 4, 1]", "[11, -1, 0]", "p: splits[0].sizes[1]: is -1"},
@@ -181,29 +239,45 @@ static void test_refusals(void) {
         {"\"model_hash\": \"a", "\"model_hash\": \"aa", "p: model_hash: must be 32 hexadecimal digits"},
         {"gpt2:layers=2", "gpt2:\\u001b[2J", "p: model: has a control character"},
         {"\"batch\": 10", "\"batch\": 11", "p: splits[0].sizes: sums to 10, but the job's global batch is 11"}};
+    check_refused(make_plan(), edits, sizeof edits / sizeof edits[0]);
+}
+
+static void test_order(void) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_arena arena = MT_ARENA_INIT;
     struct mt_plan *p = make_plan(), *back;
     size_t length;
     char *text = mt_plan_text(p, &length);
-    for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
-        struct mt_err err = MT_ERR_INIT;
-        char *wrong = edited(text, edits[i].from, edits[i].to);
-        CHECK_EQ(mt_plan_parse("p", wrong, strlen(wrong), &back, &err), MT_EINPUT);
-        CHECK(!strncmp(err.text, edits[i].message, strlen(edits[i].message)), "\"%s\", not \"%s\"", err.text,
-              edits[i].message);
-        free(wrong);
-    }
-    /* Cut anywhere, it is refused and nothing leaks. */
-    for (size_t cut = 0; cut + 2 < length; cut += 7) {
-        struct mt_err err = MT_ERR_INIT;
-        CHECK_EQ(mt_plan_parse("p", text, cut, &back, &err), MT_EINPUT);
-    }
-    free(text);
-    mt_plan_free(p);
+    CHECK(!strstr(text, "\"order\"") && !strstr(text, "\"idle\""), "says nothing new: %s", text);
+    CHECK(mt_plan_in_order(p), "all take part");
+    /* Listed in full, the order is what it is without: not written, and not in the hash. */
+    char *listed = edited(text, "\"splits\": [", "\"order\": [0, 1, 2],\n  \"splits\": [");
+    CHECK_OK(mt_plan_parse("p", listed, strlen(listed), &back, &err), err);
+    mt_plan_free(back), mt_plan_free(p), free(text), free(listed);
+
+    p = make_idle();
+    CHECK_OK(mt_plan_check(p, &err), err);
+    text = mt_plan_text(p, &length);
+    CHECK(strstr(text, "\"order\": [2, 0]"), "%s", text);
+    CHECK_OK(mt_plan_parse("p", text, length, &back, &err), err);
+    CHECK_EQ(back->nplaces, 2);
+    CHECK(back->order[0] == 2 && back->order[1] == 0 && !mt_plan_in_order(back), "order");
+    CHECK(mt_plan_place(back, 0) == 1 && mt_plan_place(back, 1) == -1 && mt_plan_place(back, 2) == 0, "places");
+    int *place = mt_plan_places(back, &arena);
+    CHECK(place[0] == 1 && place[1] == -1 && place[2] == 0, "places");
+    int64_t *sizes = mt_plan_at_places(back, back->splits[0].sizes, &arena);
+    CHECK(sizes[0] == 1 && sizes[1] == 9, "sizes");
+    CHECK_EQ(back->prediction->nidle, 1);
+    CHECK(back->prediction->idle[0].rank == 1 && back->prediction->idle[0].step_s == 0.5, "idle");
+    CHECK_TEXT(back->prediction->idle[0].why, "its link slows all");
+    char *again = mt_plan_text(back, &length);
+    CHECK_TEXT(again, text);
+    free(text), free(again), mt_arena_release(&arena);
+    mt_plan_free(back), mt_plan_free(p);
 }
 
-/* What people see of the prediction; spaces count as one. */
-static void test_print(void) {
-    struct mt_plan *p = make_plan();
+/* Takes the plan. Its tables have these lines; spaces count as one. */
+static void check_printed(struct mt_plan *p, const char *const *lines, size_t nlines) {
     char *text, *squeezed;
     size_t length, n = 0;
     FILE *file = open_memstream(&text, &length);
@@ -213,6 +287,21 @@ static void test_print(void) {
     for (size_t i = 0; i < length; i++)
         if (text[i] != ' ' || (n && squeezed[n - 1] != ' ')) squeezed[n++] = text[i];
     squeezed[n] = 0;
+    for (size_t i = 0; i < nlines; i++) CHECK(strstr(squeezed, lines[i]), "no \"%s\" in:\n%s", lines[i], text);
+    free(text), free(squeezed);
+    mt_plan_free(p);
+}
+
+static void test_print_idle(void) {
+    static const char *const lines[] = {
+        "\n 1 big xeon-2t 0.7 0 0.0% idle ",           "\n 2 small.cluster xeon-2t 0.3 1 10.0% 1 x 1 ",
+        "\n order of the ranks in the program: 2 0\n", "\nidle ranks (they join no message of the step)\n",
+        "\n 1 its link slows all 500 ms +135.3%\n",    "\n 1 idle\n"};
+    check_printed(make_idle(), lines, sizeof lines / sizeof *lines);
+}
+
+/* What people see of the prediction. */
+static void test_print(void) {
     static const char *const lines[] = {
         "predicted 212 ms a step (204 ms to 221 ms), 3.01 k tokens/s; nominal: it rests on public figures",
         "bound 200 ms: no plan of those searched is faster; the gap is 6.2%",
@@ -223,10 +312,24 @@ static void test_print(void) {
         "ReduceScatter of any size ring gradients as bf16, summed in f32\n",
         "AllGather up to 4.00 KiB bruck values in their own type\n",
         "AllGather larger auto values in their own type\n"};
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        CHECK(strstr(squeezed, lines[i]), "no \"%s\" in:\n%s", lines[i], text);
-    free(text), free(squeezed);
-    mt_plan_free(p);
+    check_printed(make_plan(), lines, sizeof lines / sizeof *lines);
+}
+
+/* 128 equal ranks are one line with a count. */
+static void test_print_many(void) {
+    struct mt_plan *p = mt_plan_new(128);
+    int64_t sizes[128];
+    p->made_by = "motley test", p->model = "gpt2:layers=2", p->job.batch = 256;
+    p->splits = mt_new(&p->arena, struct mt_plan_split, 1);
+    p->nsplits = 1;
+    p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, sizes};
+    for (int r = 0; r < 128; r++) {
+        p->ranks[r].host = mt_arena_printf(&p->arena, "n%d", r / 8);
+        p->ranks[r].speed = 1;
+        sizes[r] = p->micro[r] = 2;
+    }
+    static const char *const lines[] = {"\n 0 to 127 n0 to n15 1 2 0.8% 1 x 2 0 B 0 B 128\n all 256 "};
+    check_printed(p, lines, 1);
 }
 
 static void test_match(void) {
@@ -275,11 +378,67 @@ static void test_devices(void) {
     mt_plan_free(p);
 }
 
+/* The largest plan that there may be, every other rank idle, reads, writes and prints. */
+static void test_largest(void) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_plan *p = mt_plan_new(MT_PLAN_MOST_RANKS), *back;
+    int64_t *sizes = mt_new(&p->arena, int64_t, p->nranks);
+    p->made_by = "motley test", p->model = "gpt2:layers=2", p->job.seq = 64;
+    memset(p->cluster_hash, 'c', 32);
+    memset(p->model_hash, 'a', 32);
+    memset(p->program_hash, '0', 32);
+    p->job.batch = p->nplaces = p->nranks / 2;
+    p->splits = mt_new(&p->arena, struct mt_plan_split, 1);
+    p->nsplits = 1;
+    p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, sizes};
+    p->decisions.nrules = 1, p->decisions.rules = mt_new(&p->arena, struct mt_rule_row, 1);
+    p->decisions.rules[0] = (struct mt_rule_row){"*", MT_OPERATORS_SPLIT, "batch"};
+    p->prediction = mt_new(&p->arena, struct mt_plan_prediction, 1);
+    *p->prediction =
+        (struct mt_plan_prediction){.step_s = 1, .times = mt_new(&p->arena, struct mt_plan_time, p->nranks)};
+    for (int r = 0; r < p->nranks; r++) {
+        p->ranks[r].host = mt_arena_printf(&p->arena, "n%d", r / 8);
+        sizes[r] = p->micro[r] = r % 2;
+        if (r % 2) p->order[r / 2] = p->nranks - r;
+    }
+    for (int r = 0; r < p->nplaces / 2; r++) { /* in any order */
+        int other = p->order[r];
+        p->order[r] = p->order[p->nplaces - 1 - r], p->order[p->nplaces - 1 - r] = other;
+    }
+    for (int i = 0; i + 1 < p->nplaces; i += 2) {
+        int other = p->order[i];
+        p->order[i] = p->order[i + 1], p->order[i + 1] = other;
+    }
+    mt_plan_explain_idle(p, NULL, "slower with it");
+    size_t length;
+    CHECK_OK(mt_plan_check(p, &err), err);
+    char *text = mt_plan_text(p, &length);
+    CHECK_OK(mt_plan_parse("p", text, length, &back, &err), err);
+    CHECK_TEXT(back->hash, p->hash);
+    CHECK_EQ(back->prediction->nidle, p->nranks / 2);
+    mt_plan_drop_idle(back);
+    CHECK_OK(mt_plan_check(back, &err), err);
+    CHECK(back->nranks == p->nplaces && back->nplaces == p->nplaces, "dropped");
+    for (int i = 0; i < back->nplaces; i++) CHECK_EQ(back->order[i], p->order[i] / 2);
+    CHECK_TEXT(back->ranks[back->nranks - 1].host, p->ranks[p->nranks - 1].host);
+    mt_plan_free(back);
+    free(text);
+    static const char *const lines[] = {
+        "\n 0 .. 16382 n0 .. n2047 0 0 0.0% idle 0 B 0 B 8192\n", "\n 0 .. 16382 slower with it - 8192\n",
+        " 27 25 31 29 35 33 39 37 43 41 47 45 51 49 55 53 59 57 63 61 ... (8192 ranks)\n", "\n 0 .. 16382 idle 8192\n"};
+    check_printed(p, lines, sizeof lines / sizeof *lines);
+}
+
 int main(void) {
     test_round_trip();
     test_devices();
+    test_order();
     test_refusals();
+    test_refused_order();
     test_print();
+    test_print_idle();
+    test_print_many();
+    test_largest();
     test_match();
     return 0;
 }

@@ -43,6 +43,50 @@ static void test_open(void) {
     mt_plan_free(plan);
 }
 
+/* The ranks of `plan` at places of a plan with two more, which are idle. */
+static struct mt_plan *scatter(const struct mt_plan *plan, const int *order) {
+    struct mt_plan *p = mt_plan_new(plan->nranks + 2);
+    p->made_by = plan->made_by, p->model = plan->model, p->job = plan->job;
+    p->decisions = mt_decisions_copy(&plan->decisions, &p->arena);
+    p->nplaces = plan->nranks;
+    memcpy(p->order, order, (size_t)p->nplaces * sizeof *order);
+    p->splits = mt_arena_memdup(&p->arena, plan->splits, (size_t)plan->nsplits * sizeof *p->splits);
+    p->nsplits = plan->nsplits;
+    for (int s = 0; s < p->nsplits; s++) {
+        p->splits[s].sizes = mt_new(&p->arena, int64_t, p->nranks);
+        for (int i = 0; i < p->nplaces; i++) p->splits[s].sizes[order[i]] = plan->splits[s].sizes[i];
+    }
+    for (int i = 0; i < p->nplaces; i++) p->micro[order[i]] = plan->micro[i];
+    return p;
+}
+
+/* A plan stands for the program of its places: idle ranks are not in it. */
+static void test_idle(void) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_planned planned;
+    static const int orders[][3] = {{0, 1, 2}, {1, 2, 3}, {4, 0, 2}};
+    struct mt_plan *plan = make("gpt2:layers=1,heads=2,embed=16,context=8,vocab=40", (const double[]){3, 1, 2});
+    for (int k = 0; k < 3; k++) {
+        struct mt_plan *idle = scatter(plan, orders[k]);
+        CHECK_OK(mt_plan_edited(idle, &err), err);
+        CHECK_TEXT(idle->program_hash, plan->program_hash);
+        int64_t all = 0;
+        for (int r = 0; r < idle->nranks; r++) all += idle->memory[r].arena_bytes;
+        for (int i = 0; i < 3; i++) {
+            const struct mt_plan_memory *memory = &idle->memory[orders[k][i]];
+            CHECK_EQ(memory->arena_bytes, plan->memory[i].arena_bytes);
+            CHECK_EQ(memory->state_bytes, plan->memory[i].state_bytes);
+            all -= memory->arena_bytes;
+        }
+        CHECK_EQ(all, 0);
+        CHECK_OK(mt_planned_open(idle, &planned, &err), err);
+        CHECK_EQ(planned.program.nranks, 3);
+        mt_planned_release(&planned);
+        mt_plan_free(idle);
+    }
+    mt_plan_free(plan);
+}
+
 static void test_small(void) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_plan *plan = make("gpt2:355m", (const double[]){1, 0, 1}), *small, *alone;
@@ -175,6 +219,7 @@ static void test_worth_fusing(void) {
 
 int main(void) {
     test_open();
+    test_idle();
     test_worth_fusing();
     test_memory();
     test_small();

@@ -16,8 +16,8 @@ static struct mt_cluster *make_full(void) {
     c->classes[0].curves[1] = (struct mt_curve){"gelu", "", MT_BF16, {1, 1}, 1, rows, times, errors};
     c->npairs = 2;
     c->pairs = mt_new(arena, struct mt_cluster_pair, 2);
-    c->pairs[0] = (struct mt_cluster_pair){0, 1, 0, 2e-6, 0.02, 4e9, 0.03};
-    c->pairs[1] = (struct mt_cluster_pair){0, 2, 1, 70e-6, 0.02, 110e6, 0.03};
+    c->pairs[0] = (struct mt_cluster_pair){0, 1, 0, 2e-6, 0.02, 4e9, 0.03, 0, 0};
+    c->pairs[1] = (struct mt_cluster_pair){0, 2, 1, 70e-6, 0.02, 110e6, 0.03, 11.7e6, 0.05};
     c->ngroups = 2;
     c->groups = mt_new(arena, struct mt_cluster_group, 2);
     static int all[] = {0, 1, 2, 3}, two[] = {0, 1};
@@ -25,6 +25,7 @@ static struct mt_cluster *make_full(void) {
     c->groups[0].fits[0] =
         (struct mt_coll_fit){MT_ALL_REDUCE, "ring", MT_F32, MT_F32, 60e-6, 115e6, 0.05, 2, sizes, ratios};
     c->groups[0].fits[1] = (struct mt_coll_fit){MT_ALL_GATHER, "bruck", MT_F32, MT_F32, 60e-6, 115e6, 0.05, 0, 0, 0};
+    c->nodes[0].ingress_Bps = 12.5e6;
     c->groups[1] = (struct mt_cluster_group){"node:node0", 2, two, 0, 0, NULL};
     c->devices[3].stolen = 0.25;
     c->devices[2].emulated = c->devices[2].speed = 0.5;
@@ -232,6 +233,9 @@ static void test_refusals(void) {
         {"{\"a\": 0, \"b\": 1", "{\"a\": 0, \"b\": 4", "c: pairs[0].b: is 4, but must be from 0 to 3"},
         {"\"b\": 1, \"link\": \"memory\"", "\"b\": 1, \"link\": \"\"", "c: pairs[0]: link: there is no \"\""},
         {"\"bandwidth_Bps\": 110000000", "\"bandwidth_Bps\": 0", "c: pairs[1].bandwidth_Bps: is 0, but must be from"},
+        {"\"reverse_Bps\": 1", "\"reverse_Bps\": -1", "c: pairs[1].reverse_Bps: is -1.17e+07, but must be from 1"},
+        {"\"reverse_Bps\": 11700000, ", "", "c: pairs[1].reverse_error: is 0.05, but must be from 0 to 0"},
+        {"\"ingress_Bps\": 12500000", "\"ingress_Bps\": 0.5", "c: nodes[0].ingress_Bps: is 0.5, but must be from 1"},
         {"\"name\": \"all\"", "\"name\": \"\"", "c: groups[0].name: must not be empty"},
         {"\"name\": \"all\"", "\"name\": \"node:node0\"", "c: groups[1].name: \"node:node0\" is there more than once"},
         {"\"devices\": [0, 1, 2, 3]", "\"devices\": [0, 1, 3, 2]", "c: groups[0].devices[3]: must rise, below 4"},
@@ -305,26 +309,36 @@ static void test_check(void) {
     CHECK_TEXT(err.text, "classes[1]: has neither a rate (flops) nor a curve");
     c->ndevices = MT_CLUSTER_MOST_DEVICES + 1;
     CHECK_EQ(mt_cluster_check(c, &err), MT_EINPUT);
-    CHECK_TEXT(err.text, "devices: there are 4097, but must be from 1 to 4096");
+    CHECK_TEXT(err.text, "devices: there are 16385, but must be from 1 to 16384");
     mt_cluster_free(c);
     c = mt_cluster_new();
     CHECK_EQ(mt_cluster_check(c, &err), MT_EINPUT);
-    CHECK_TEXT(err.text, "devices: there are 0, but must be from 1 to 4096");
+    CHECK_TEXT(err.text, "devices: there are 0, but must be from 1 to 16384");
     mt_cluster_free(c);
 }
 
 static void test_path(void) {
     struct mt_cluster *c = make_full();
-    struct mt_path path = mt_cluster_path(c, 2, 0); /* its own row, in both orders */
+    struct mt_path path = mt_cluster_path(c, 2, 0); /* its own row, by direction */
     CHECK_EQ(path.link, 1);
     CHECK_NEAR(path.latency_s, 70e-6, 0);
-    CHECK_NEAR(path.bandwidth_Bps, 110e6, 0);
+    CHECK_NEAR(path.bandwidth_Bps, 11.7e6, 0);
+    CHECK_NEAR(mt_cluster_path(c, 0, 2).bandwidth_Bps, 110e6, 0);
     path = mt_cluster_path(c, 2, 3); /* within a node, without a row */
     CHECK_EQ(path.link, 0);
     CHECK_NEAR(path.bandwidth_Bps, 5e9, 0);
     path = mt_cluster_path(c, 1, 3); /* between nodes, without a row */
     CHECK_EQ(path.link, 1);
     CHECK_NEAR(path.latency_s, 50e-6, 0);
+    CHECK_NEAR(path.bandwidth_Bps, c->links[1].bandwidth_Bps, 0);
+    CHECK_NEAR(mt_cluster_path(c, 3, 1).bandwidth_Bps, 12.5e6, 0); /* what node 0 receives */
+    CHECK_NEAR(mt_cluster_path(c, 1, 0).bandwidth_Bps, 4e9, 0);    /* no reverse_Bps: the same in both directions */
+    CHECK_NEAR(mt_cluster_node_ingress(c, 0), 12.5e6, 0);
+    CHECK_NEAR(mt_cluster_node_egress(c, 0), 125e6, 0); /* the network's shared_Bps */
+    c->links[1].shared_Bps = 0;
+    CHECK(isinf(mt_cluster_node_egress(c, 1)), "no limit is known");
+    c->nodes[1].egress_Bps = 5e6;
+    CHECK_NEAR(mt_cluster_path(c, 3, 1).bandwidth_Bps, 5e6, 0);
     path = mt_cluster_path(c, 1, 1);
     CHECK(path.link == -1 && path.latency_s == 0 && isinf(path.bandwidth_Bps), "of itself");
     CHECK_EQ(mt_cluster_node_named(c, "node1"), 1);

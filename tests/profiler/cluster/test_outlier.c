@@ -20,7 +20,7 @@ static void add_pairs(struct mt_cluster *c) {
         for (int b = a + 1; b < c->ndevices; b++) {
             int link = c->devices[a].node == c->devices[b].node ? 0 : 1;
             c->pairs[c->npairs++] = (struct mt_cluster_pair){
-                a, b, link, c->links[link].latency_s, 0.01, c->links[link].bandwidth_Bps, 0.01};
+                a, b, link, c->links[link].latency_s, 0.01, c->links[link].bandwidth_Bps, 0.01, 0, 0};
         }
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "profiler/cluster/shape.h"
+#include "profiler/describe/runs.h"
 #include "tests/profiler/clusters.h"
 
 static struct mt_cluster *describe(const char *text, const struct mt_cluster *measured) {
@@ -77,7 +78,28 @@ static void test_nets(void) {
     CHECK_NEAR(mt_cluster_path(c, 1, 2).bandwidth_Bps, 10e9 / 8 * 0.94, 1);
     CHECK_NEAR(mt_cluster_path(c, 3, 4).bandwidth_Bps, 100e9 / 8 * 0.94, 1);
     CHECK_NEAR(mt_cluster_path(c, 2, 3).bandwidth_Bps, 31.5e9 * 0.85, 1); /* PCIe */
-    CHECK_EQ(c->npairs, 4);
+    CHECK_EQ(c->npairs, 0); /* the network is the fastest; nodes have their own rates */
+    CHECK_NEAR(c->nodes[0].egress_Bps, 10e9 / 8 * 0.94, 1);
+    CHECK_NEAR(c->nodes[1].ingress_Bps, 10e9 / 8 * 0.94, 1);
+    CHECK_NEAR(mt_cluster_node_egress(c, 2), 100e9 / 8 * 0.94, 1);
+    mt_cluster_free(c);
+    c = describe("t4:2000 net=1G + a10:2000 net=2G", NULL);
+    CHECK_NEAR(mt_cluster_path(c, 2000, 3999).bandwidth_Bps, 2e9 / 8 * 0.94, 1);
+    CHECK_NEAR(mt_cluster_path(c, 3999, 1999).bandwidth_Bps, 1e9 / 8 * 0.94, 1);
+    mt_cluster_free(c);
+    /* A term's nodes that send, or receive, less than the network does. */
+    c = describe("h100:2x2 net=10G + a10:2 egress=100M ingress=1G + t4 ingress=20G", NULL);
+    double G = 1e9 / 8 * 0.94;
+    CHECK_NEAR(mt_cluster_path(c, 0, 2).bandwidth_Bps, 10 * G, 1);
+    CHECK_NEAR(mt_cluster_path(c, 4, 0).bandwidth_Bps, 0.1 * G, 1);
+    CHECK_NEAR(mt_cluster_path(c, 0, 4).bandwidth_Bps, G, 1);
+    CHECK_NEAR(mt_cluster_path(c, 4, 5).bandwidth_Bps, 0.1 * G, 1);
+    CHECK_NEAR(mt_cluster_path(c, 0, 6).bandwidth_Bps, 10 * G, 1); /* the network's, though the node takes more */
+    CHECK_NEAR(mt_cluster_node_ingress(c, 4), 20 * G, 1);
+    CHECK(c->nodes[4].egress_Bps == 0 && c->nodes[0].ingress_Bps == 0, "not given");
+    mt_cluster_free(c);
+    c = describe("a10 egress=1G", NULL); /* for nodes that may be added */
+    CHECK_NEAR(mt_cluster_node_egress(c, 0), G, 1);
     mt_cluster_free(c);
 }
 
@@ -101,7 +123,7 @@ static void test_measured(void) {
     CHECK(!c->classes[0].nominal, "a class of the measured cluster is what was measured");
     CHECK_NEAR(c->classes[0].flops[MT_BF16], 0.6 * 312e12, 1);
     CHECK(c->classes[1].nominal, "h100");
-    CHECK_NEAR(c->classes[1].calibration, 0.7 * 0.6 / 0.8, 1e-9);
+    CHECK_NEAR(c->classes[1].calibration, 0.82 * 0.6 / 0.8, 1e-9);
     CHECK_NEAR(c->classes[2].calibration, 0.8, 1e-9);
     CHECK_EQ(c->classes[3].ncurves, 1);
     CHECK_NEAR(c->classes[3].curves[0].time_s[0], 1e-4, 0);
@@ -118,6 +140,40 @@ static void test_measured(void) {
     mt_cluster_free(m);
 }
 
+/* What a class of devices runs, by the compute capability that NVIDIA states for its model. */
+static void test_runs(void) {
+    static const struct {
+        const char *name;
+        int capability;
+        bool f32, bf16, f64;
+    } expected[] = {{"p100", 60, false, false, false},  {"v100-16", 70, false, false, false},
+                    {"v100", 70, false, false, false},  {"t4", 75, true, false, false},
+                    {"a100-40", 80, true, true, false}, {"rtx3090", 86, true, true, false},
+                    {"l40s", 89, true, true, false},    {"h200", 90, true, true, false},
+                    {"b200", 100, true, true, false},   {"cpu-8t", 0, true, true, true}};
+    char why[MT_RUNS_TEXT];
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        struct mt_cluster *c = describe(expected[i].name, NULL);
+        const struct mt_cluster_class *class = &c->classes[0];
+        CHECK_EQ(mt_cluster_class_capability(class), expected[i].capability);
+        CHECK(mt_cluster_class_runs(class, MT_F32, false, why) == expected[i].f32, "%s", expected[i].name);
+        CHECK(mt_cluster_class_runs(class, MT_F16, false, NULL) == expected[i].f32, "%s", expected[i].name);
+        CHECK(mt_cluster_class_runs(class, MT_F32, true, why) == expected[i].bf16, "%s", expected[i].name);
+        CHECK(mt_cluster_class_runs(class, MT_BF16, false, why) == expected[i].bf16, "%s", expected[i].name);
+        CHECK(mt_cluster_class_runs(class, MT_F64, false, why) == expected[i].f64, "%s", expected[i].name);
+        mt_cluster_free(c);
+    }
+    struct mt_cluster_class class = {.name = "gpu", .kind = "cuda", .model = "Tesla V100-SXM2-32GB"};
+    CHECK(!mt_cluster_class_has_kernels(&class, why), "by model");
+    CHECK_TEXT(why, "gpu: has compute capability 7.0, and kernels need 7.5 (sm_75)");
+    class.capability = 75; /* as measured: this counts */
+    CHECK(mt_cluster_class_has_kernels(&class, why), "%s", why);
+    CHECK(!mt_cluster_class_runs(&class, MT_BF16, false, why), "bf16");
+    CHECK_TEXT(why, "gpu: has compute capability 7.5, and bf16 needs 8.0 (sm_80)");
+    class.capability = 0, class.model = "NVIDIA Z1"; /* not known */
+    CHECK(mt_cluster_class_runs(&class, MT_BF16, false, why), "%s", why);
+}
+
 static void test_refusals(void) {
     static const struct {
         const char *text, *message;
@@ -131,8 +187,8 @@ static void test_refusals(void) {
         {"h100:-1x2", "\"h100:-1x2\": column 6: \"-1x2\" must be NODES"},
         {"h100:2x8x2", "\"h100:2x8x2\": column 6: \"2x8x2\" must be NODES"},
         {"h100:", "\"h100:\": column 6: \"\" must be NODES"},
-        {"h100:1000x8", "\"h100:1000x8\": column 6: more than 4096 devices"},
-        {"h100:4096 + t4", "\"h100:4096 + t4\": column 13: more than 4096 devices"},
+        {"h100:4000x8", "\"h100:4000x8\": column 6: more than 16384 devices"},
+        {"h100:16384 + t4", "\"h100:16384 + t4\": column 14: more than 16384 devices"},
         {"h100 nvlonk=3G", "\"h100 nvlonk=3G\": column 6: there is no link \"nvlonk\""},
         {"h100 nvlink2=3G", "\"h100 nvlink2=3G\": column 6: there is no link \"nvlink2\""},
         {"h100 net=fast", "\"h100 net=fast\": column 10: \"fast\" must be a rate in bits a second, as 25G"},
@@ -148,8 +204,9 @@ static void test_refusals(void) {
         {"h100-8t", "\"h100-8t\": column 1: \"h100-8t\" is not known here"},
         {"t4 net=1G + t4 net=2G + t4",
          "\"t4 net=1G + t4 net=2G + t4\": column 13: net must be given once, or in every"},
-        {"t4\033[2J", "the description of a cluster has a control character at column 3"},
-        {"t4:2000 net=1G + a10:2000 net=2G", "\"t4:2000 net=1G + a10:2000 net=2G\": terms with their own net have"}};
+        {"t4 egress=1G egress=2G", "\"t4 egress=1G egress=2G\": column 14: the term has two of egress"},
+        {"t4 egress=0", "\"t4 egress=0\": column 11: \"0\" must be a rate in bits a second, as 25G"},
+        {"t4\033[2J", "the description of a cluster has a control character at column 3"}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct mt_err err = MT_ERR_INIT;
         struct mt_cluster *c;
@@ -186,6 +243,7 @@ int main(void) {
     test_figures();
     test_nets();
     test_measured();
+    test_runs();
     test_refusals();
     test_open();
     return 0;

@@ -13,7 +13,8 @@ static struct mt_cluster *make(void) {
     for (int a = 0; a < 4; a++)
         for (int b = a + 1; b < 4; b++) {
             int link = a / 2 == b / 2 ? 0 : 1;
-            c->pairs[c->npairs++] = (struct mt_cluster_pair){a, b, link, 1e-6 * (10 * a + b), 0, 1e6 * (10 * a + b), 0};
+            c->pairs[c->npairs++] =
+                (struct mt_cluster_pair){a, b, link, 1e-6 * (10 * a + b), 0, 1e6 * (10 * a + b), 0, 0, 0};
         }
     int *devices = mt_arena_memdup(&c->arena, members, sizeof members);
     c->ngroups = 3;
@@ -110,12 +111,12 @@ static void test_set(void) {
     CHECK(c->links[1].nominal && !c->links[0].nominal, "what was set is not measured");
     CHECK_NEAR(mt_cluster_path(c, 0, 2).bandwidth_Bps, 2e6 * 9.4, 1); /* in proportion: 125 MB/s became 1175 */
     CHECK_NEAR(mt_cluster_path(c, 0, 1).bandwidth_Bps, 1e6, 0);
-    CHECK_EQ(c->ngroups, 2); /* not the one over the net */
+    CHECK_EQ(c->ngroups, 3); /* test_edit_rates.c: how they are scaled */
     CHECK_OK(mt_cluster_set(c, "link.memory.latency=3us", &err), err);
     check(c, "; set link.net=10G; set link.memory.latency=3us");
     CHECK_NEAR(c->links[0].latency_s, 3e-6, 1e-18);
     CHECK_NEAR(mt_cluster_path(c, 0, 1).latency_s, 3e-6, 1e-15); /* 1 us, times 3 */
-    CHECK_EQ(c->ngroups, 0);
+    CHECK_EQ(c->ngroups, 3);
     CHECK_OK(mt_cluster_set(c, "class.class1.speed=1.25", &err), err);
     CHECK(c->devices[1].speed == 1.25 && c->devices[3].speed == 1.25 && c->devices[0].speed == 1, "class1");
     CHECK_OK(mt_cluster_set(c, "class.class0.memory=32GiB", &err), err);
@@ -143,7 +144,7 @@ static void test_refusals(void) {
          "add \"2xclass9\": \"class9\" is neither a class of the cluster nor known hardware"},
         {mt_cluster_add, "", "add \"\": \"\" is neither a class of the cluster nor known hardware"},
         {mt_cluster_add, "class0@node9", "add \"class0@node9\": there is no node \"node9\""},
-        {mt_cluster_add, "4093xclass0", "add \"4093xclass0\": that would be more than 4096 devices"},
+        {mt_cluster_add, "16381xclass0", "add \"16381xclass0\": that would be more than 16384 devices"},
         {mt_cluster_add, "99999999999999999999xclass0", "add \"99999999999999999999xclass0\": the number"},
         {mt_cluster_remove, "rank:4", "remove \"rank:4\": \"4\" must be a rank, from 0 to 3"},
         {mt_cluster_remove, "rank:", "remove \"rank:\": \"\" must be a rank, from 0 to 3"},
@@ -155,6 +156,10 @@ static void test_refusals(void) {
         {mt_cluster_set, "net=3G", "set \"net=3G\": is not understood"},
         {mt_cluster_set, "rank.3=4", "set \"rank.3=4\": is not understood"},
         {mt_cluster_set, "rank.3.hope=4", "set \"rank.3.hope=4\": is not understood"},
+        {mt_cluster_set, "node.node9.egress=3G", "set \"node.node9.egress=3G\": there is no node \"node9\""},
+        {mt_cluster_set, "node.node1.egress=all", "set \"node.node1.egress=all\": \"all\" must be a rate in bits a"},
+        {mt_cluster_set, "node.node1.ingress=1", "set \"node.node1.ingress=1\": nodes[1].ingress_Bps: is 0.1175, but"},
+        {mt_cluster_set, "node.node1.cores=3", "set \"node.node1.cores=3\": is not understood"},
         {mt_cluster_set, "link.nut=3G", "set \"link.nut=3G\": there is no link \"nut\""},
         {mt_cluster_set, "link.net=fast", "set \"link.net=fast\": \"fast\" must be a rate in bits a second, as 400G"},
         {mt_cluster_set, "link.memory=0", "set \"link.memory=0\": \"0\" must be a rate in bytes a second, as 300G"},

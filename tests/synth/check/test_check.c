@@ -227,6 +227,27 @@ static void mutate_bookkeeping(void) {
             expect_verdict(&m, "other numbers of samples", MT_LAST, r);
             mt_program_release(&m);
         }
+    /* Indices on values of any kind that are out of range, or that only a state has; also where nothing uses them. */
+    for (int v = 0; v < truth.program->nvalues; v += EVERY)
+        for (int variant = 0; variant < 8; variant++) {
+            struct mt_program m;
+            copy_program(truth.program, &m);
+            struct mt_pvalue *value = &m.values[v];
+            if (variant == 7) { /* a new value, that nothing uses */
+                int unused = mt_program_value(&m, value->gvalue, value->layout, value->type, value->block);
+                value = &m.values[unused];
+                value->next = v;
+            } else if (variant < 4) {
+                value->next = variant == 0 ? (v + 1) % m.nvalues : variant == 1 ? v : variant == 2 ? m.nvalues : -2;
+            } else {
+                int *fields[] = {&value->gvalue, &value->layout, &value->gvalue};
+                *fields[variant - 4] = variant == 6 ? -1 : 1 << 20;
+            }
+            struct mt_err err = MT_ERR_INIT;
+            bool right = value->next == truth.program->values[v].next && variant < 4;
+            if (!right) CHECK(mt_check_program(&m, NULL, &err), "value %d, variant %d is accepted", v, variant);
+            mt_program_release(&m);
+        }
     for (int v = 0; v < truth.program->nvalues; v++) {
         if (truth.program->values[v].next < 0) continue;
         for (int variant = 0; variant < 3; variant++) {
