@@ -28,8 +28,9 @@ static void print_steps(double edited_s, double before_s, double best_s, FILE *r
     mt_table_print(&table, 0, remarks);
 }
 
-static enum mt_status price(const struct mt_plan_flags *f, struct mt_plan *plan, double before_s, FILE *remarks,
-                            struct mt_err *err) {
+/* before: the prediction that it had, or null. */
+static enum mt_status price(const struct mt_plan_flags *f, struct mt_plan *plan,
+                            const struct mt_plan_prediction *before, FILE *remarks, struct mt_err *err) {
     struct mt_search_report report;
     double best_s;
     enum mt_status st = MT_OK;
@@ -39,8 +40,9 @@ static enum mt_status price(const struct mt_plan_flags *f, struct mt_plan *plan,
         return mt_err_context(err, "%s", f->check);
     if ((st = mt_plan_edited_on(f->opened, f->limit_s, plan, &report, &best_s, err)))
         return mt_err_context(err, "%s", f->check);
+    mt_plan_explain_idle(plan, before, "left out by an edit");
     mt_plan_print_found(plan, &report, remarks);
-    print_steps(plan->prediction->step_s, before_s, best_s, remarks);
+    print_steps(plan->prediction->step_s, before ? before->step_s : 0, best_s, remarks);
     mt_search_report_release(&report);
     return MT_OK;
 }
@@ -59,14 +61,12 @@ enum mt_status mt_plan_check_edited(struct mt_plan_flags *flags, struct mt_plan 
     }
     edited->made_by = "motley " MOTLEY_VERSION;
     const struct mt_plan_prediction *before = edited->prediction;
-    double before_s = before ? before->step_s : 0;
     edited->prediction = NULL;
     if (flags->cluster) {
-        st = price(flags, edited, before_s, remarks, err);
-        if (!st) mt_plan_explain_idle(edited, before, "left out by an edit");
+        st = price(flags, edited, before, remarks, err);
     } else {
         if ((st = mt_plan_edited(edited, err))) mt_err_context(err, "%s", flags->check);
-        if (before_s > 0)
+        if (before)
             fprintf(remarks, "the prediction was of the plan before the edit; --cluster FILE predicts it again\n");
     }
     if (st)

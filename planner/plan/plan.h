@@ -88,8 +88,10 @@ struct mt_plan_idle { /* a rank that takes no part */
     double step_s; /* the best step found that uses it; 0: not known */
 };
 struct mt_plan_prediction {
-    double step_s, error;       /* error: half-width of the band, relative */
-    double bound_s;             /* no plan of the space that was searched is faster; the gap is step_s / bound_s - 1 */
+    double step_s, error; /* error: half-width of the band, relative */
+    /* The lower bound: no plan of its space (mt_plan_bound_space) is faster; the gap is step_s / bound_s - 1. 0: there
+     * is none, where rules split operators by other splits than "batch". */
+    double bound_s;
     bool nominal;               /* some figures it rests on were never measured */
     struct mt_plan_time *times; /* [nranks] */
     int nrejected;
@@ -152,7 +154,10 @@ enum mt_status mt_plan_write(struct mt_plan *plan, const char *path, struct mt_e
 char *mt_plan_text(struct mt_plan *plan, size_t *length);
 void mt_plan_hash(const struct mt_plan *plan, char hash[33]); /* of the document as it would be written now */
 
-void mt_plan_print(const struct mt_plan *plan, FILE *file);         /* tables for people */
+void mt_plan_print(const struct mt_plan *plan, FILE *file); /* tables for people */
+/* "no plan for this model, ... over any of these devices": what bound_s is a bound of. All subsets of the ranks; all
+ * shares of samples, in any micro-batches; all shares of parameters and optimizer state; all buckets and algorithms. */
+extern const char *const mt_plan_bound_space;
 void mt_plan_print_summary(const struct mt_plan *plan, FILE *file); /* predicted step, rate and bound; if any */
 
 /* The place of a rank in the program, or -1: idle. _places: of all ranks, [nranks] in `arena`. */

@@ -258,6 +258,15 @@ static enum mt_status read_members(struct mt_plan *p, struct mt_json root, struc
     return read_prediction(p, root, err);
 }
 
+/* Reasons for ranks that an edit has given a place. */
+static void drop_stale_reasons(struct mt_plan *p) {
+    struct mt_plan_prediction *f = p->prediction;
+    int kept = 0;
+    for (int i = 0; f && i < f->nidle; i++)
+        if (mt_plan_place(p, f->idle[i].rank) < 0) f->idle[kept++] = f->idle[i];
+    if (f) f->nidle = kept;
+}
+
 static enum mt_status read_document(struct mt_json_doc *doc, bool edited, struct mt_plan **plan, struct mt_err *err) {
     struct mt_json ranks;
     struct mt_plan *p = NULL;
@@ -273,6 +282,7 @@ static enum mt_status read_document(struct mt_json_doc *doc, bool edited, struct
     }
     p = mt_plan_new(nranks);
     if ((st = read_members(p, doc->root, err))) goto out;
+    if (edited) drop_stale_reasons(p);
     if ((st = mt_plan_check(p, err))) {
         mt_err_context(err, "%s", doc->name);
         goto out;

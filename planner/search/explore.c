@@ -347,18 +347,8 @@ static enum mt_status evaluate_last(struct mt_searching *s) {
 /* ---- the whole ---- */
 
 static enum mt_status finish(struct mt_searching *s, bool rejected, struct mt_search_report *report) {
-    double bound_s = INFINITY;
     if (mt_search_check_algorithms(s)) return s->err->status;
-    for (int i = 0; i < 2 * s->nstructures; i++) {
-        struct search_candidate *any = NULL;
-        for (int k = 0; k < s->ncandidates && s->works[i] && !any; k++)
-            if (s->candidates[k]->work == s->works[i]) any = s->candidates[k];
-        double of_work_s;
-        enum mt_status st = any ? mt_search_bound(s, any, &of_work_s) : MT_OK;
-        if (st) return st;
-        if (any) bound_s = fmin(bound_s, of_work_s);
-    }
-    mt_search_fill_plan(s, bound_s);
+    mt_search_fill_plan(s, 0);
     if (rejected) mt_search_fill_rejected(s, s->plan);
     return report ? mt_search_fill_report(s, s->best, report) : MT_OK;
 }

@@ -14,6 +14,7 @@
  *   balance.c    both become a balance problem; its solution becomes shares
  *   evaluate.c   shares become a program, and its prediction
  *   price.c      the prediction of a plan as it is
+ *   bound.c      the lower bound of all plans
  *   report.c     bottlenecks, rejected candidates
  *   explore.c    which candidates are tried, in which order */
 #ifndef MT_PLANNER_SEARCH_INTERNAL_H
@@ -205,8 +206,6 @@ void mt_search_spread(const struct mt_searching *s, int64_t *sizes);
 enum mt_status mt_search_balance(struct mt_searching *s, struct search_candidate *c, struct mt_balanced *balanced);
 /* The estimate of a candidate whose shares are set. */
 enum mt_status mt_search_estimate(struct mt_searching *s, struct search_candidate *c);
-/* No shares of the candidate's structure are faster. */
-enum mt_status mt_search_bound(struct mt_searching *s, const struct search_candidate *c, double *bound_s);
 
 /* Build, predict, compare with memory limits; keep it if it is the best. Equal candidates are evaluated once. */
 enum mt_status mt_search_evaluate(struct mt_searching *s, struct search_candidate *c);
@@ -289,6 +288,14 @@ double mt_search_class_speed(const struct mt_searching *s, int class);
 /* A plan's rows, without its algorithms; false if one splits operators by anything but the batch: such a share is in no
  * curve. */
 bool mt_search_rows_of(const struct mt_plan *plan, struct mt_decisions *rows);
+
+/* The lower bound, seconds: no plan is faster that has these rows of rules and, where there are any, of storage; see
+ * search.h for the space. 0: there is none. Of `plan` the ranks' memory limits are read. */
+enum mt_status mt_search_bound(const struct mt_search *search, const struct mt_plan *plan,
+                               const struct mt_decisions *rows, double *bound_s, struct mt_err *err);
+/* Of all plans with the rules of a plan, however parameters are stored; 0 also where the search wants no bound. */
+enum mt_status mt_search_bound_of(const struct mt_search *search, const struct mt_plan *plan, double *bound_s,
+                                  struct mt_err *err);
 
 enum { SEARCH_NSTAGES = 3 };
 extern const char *const search_stage_names[SEARCH_NSTAGES];

@@ -331,34 +331,15 @@ static enum mt_status begin(struct participation *p) {
     return MT_OK;
 }
 
-/* The least of the bounds of all that was searched, and of all ranks, of which the others are parts. */
-static enum mt_status bound(struct participation *p, double *bound_s) {
-    struct mt_searching *s = &p->whole;
-    struct search_work *w;
-    double all_s = INFINITY;
-    enum mt_status st = MT_OK;
-    for (int i = 0; i < p->subsets.count; i++) {
-        const struct search_subset *x = &p->subsets.items[i];
-        if (!x->searched || !isfinite(x->step_s)) continue;
-        *bound_s = fmin(*bound_s, x->part.plan->prediction->bound_s);
-        if (x->n == p->places.n) return MT_OK; /* its bound is of any shares */
-    }
-    for (int i = 0; i < s->nstructures && !st; i++) {
-        if ((st = mt_search_open_work(s, i, false, &w))) break;
-        struct search_candidate *c = mt_search_new_candidate(s, w, 0, "any shares");
-        if ((st = mt_search_simple_shares(s, c, false, true))) break;
-        if (!(st = mt_search_bound(s, c, &all_s))) *bound_s = fmin(*bound_s, all_s);
-    }
-    return st;
-}
-
 static enum mt_status finish(struct participation *p, struct mt_search_report *report) {
     struct search_subset *best = winner(p);
     enum mt_status st;
     if (!best) return *p->err = p->why, p->why.status;
     if ((st = leave_out_idlers(p, best))) return st;
-    double bound_s = best->part.plan->prediction->bound_s;
-    if (p->subsets.count > 1 && (st = bound(p, &bound_s))) return st;
+    double bound_s = 0;
+    if (!p->search->no_bound &&
+        (st = mt_search_bound(&p->part.search, p->part.plan, &p->search->fixed.decisions, &bound_s, p->err)))
+        return st;
     mt_search_part_write(&best->part, p->plan);
     if ((st = take_document_order(p, p->plan))) return st;
     p->plan->prediction->bound_s = fmin(bound_s, p->plan->prediction->step_s);
@@ -414,6 +395,9 @@ enum mt_status mt_search_rebalance(const struct mt_search *search, struct mt_pla
     if (!st) st = mt_search_explore(&s, true, report);
     mt_search_end(&s);
     if (!st) mt_search_part_write(&part, plan);
+    double bound_s = 0;
+    if (!st) st = mt_search_bound_of(search, plan, &bound_s, err);
+    if (!st) plan->prediction->bound_s = fmin(bound_s, plan->prediction->step_s);
     if (!st) mt_search_part_report(&part, report);
     mt_search_part_close(&part);
     return st;

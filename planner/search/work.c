@@ -91,6 +91,7 @@ struct reading {
     struct mt_work *work;
     int capacity, messages_capacity;
     int *slots, nslots; /* of operators: open addressing, id + 1 */
+    int *gradient_of;   /* [values of the graph]: the parameter whose gradient it is, or -1 */
 };
 
 static int label_of(const struct mt_work *w, int label) {
@@ -233,6 +234,7 @@ static enum mt_status add_message(struct reading *r, const struct mt_linstr *c, 
     w->messages[w->nmessages] = (struct mt_work_message){
         .key = {c->problem.kind, c->problem.reduce, c->problem.wire, c->problem.acc, block, NULL},
         .phase = phase_of(p->graph, gvalue, block),
+        .param = r->gradient_of[gvalue] >= 0 ? r->gradient_of[gvalue] : mt_graph_param_of(p->graph, gvalue),
         .label = scatter ? cut_by(r, c) : -1,
         .bytes = mt_value_count(p->graph, gvalue) * mt_type_size(p->graph->values[gvalue].type)};
     for (int i = 0; i < c->problem.n; i++) w->messages[w->nmessages].count += c->problem.counts[i];
@@ -296,8 +298,13 @@ enum mt_status mt_work_open(const struct mt_graph *graph, const struct mt_plan *
     if (!st) {
         struct reading r = {.low = d.low, .work = work, .nslots = 2 * d.low->ninstrs + 1};
         r.slots = mt_calloc((size_t)r.nslots, sizeof *r.slots);
+        r.gradient_of = mt_calloc((size_t)graph->nvalues, sizeof *r.gradient_of);
+        memset(r.gradient_of, -1, (size_t)graph->nvalues * sizeof *r.gradient_of);
+        for (int v = 0; v < graph->nvalues; v++)
+            if (graph->values[v].param && graph->values[v].gradient >= 0) r.gradient_of[graph->values[v].gradient] = v;
         list_labels(graph, plan, work);
         st = read_steps(&r, err);
+        free(r.gradient_of);
         free(r.slots);
     }
     pair_release(&d);

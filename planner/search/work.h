@@ -41,6 +41,7 @@ struct mt_work_message {
     int label;     /* of AllGather, ReduceScatter: in shares of work->labels[label]; -1: elements are shared out */
     int64_t count; /* elements, of all ranks together */
     int64_t bytes; /* of the value, as buckets count it */
+    int param;     /* the parameter that it gathers, or whose gradient it sums; -1: of none */
 };
 
 struct mt_work_label { /* of an axis by which parameters and optimizer state are sharded */

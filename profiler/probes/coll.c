@@ -151,7 +151,7 @@ static double expected_s(const struct mt_profile *p, const struct mt_coll_case *
         for (int k = 0; k < group->n; k++) ends += group->ranks[k] == p->pairs[i].a || group->ranks[k] == p->pairs[i].b;
         if (ends < 2 && p->npairs > 1) continue;
         latency_s = fmax(latency_s, p->pairs[i].latency.median);
-        bandwidth_Bps = fmin(bandwidth_Bps, p->pairs[i].bandwidth.median);
+        bandwidth_Bps = fmin(bandwidth_Bps, fmin(p->pairs[i].bandwidth.median, p->pairs[i].reverse.median));
     }
     struct mt_coll problem = problem_of(p, c);
     return 50e-6 + 1.3 * c->algorithm->cost_s(&problem, latency_s, bandwidth_Bps);

@@ -272,7 +272,18 @@ static void test_order(void) {
     CHECK_TEXT(back->prediction->idle[0].why, "its link slows all");
     char *again = mt_plan_text(back, &length);
     CHECK_TEXT(again, text);
-    free(text), free(again), mt_arena_release(&arena);
+    mt_plan_free(back);
+
+    /* An edit that gives it a place makes the reason stale. */
+    char path[] = "/tmp/motley-test-plan-XXXXXX";
+    char *changed = edited(text, "[2, 0]", "[2, 1, 0]");
+    int fd = mkstemp(path);
+    CHECK(fd >= 0 && write(fd, changed, strlen(changed)) == (ssize_t)strlen(changed), "%s", path);
+    close(fd);
+    CHECK_OK(mt_plan_read_edited(path, &back, &err), err);
+    CHECK(back->nplaces == 3 && back->prediction->nidle == 0, "%d", back->prediction->nidle);
+    unlink(path);
+    free(text), free(again), free(changed), mt_arena_release(&arena);
     mt_plan_free(back), mt_plan_free(p);
 }
 
@@ -294,9 +305,13 @@ static void check_printed(struct mt_plan *p, const char *const *lines, size_t nl
 
 static void test_print_idle(void) {
     static const char *const lines[] = {
-        "\n 1 big xeon-2t 0.7 0 0.0% idle ",           "\n 2 small.cluster xeon-2t 0.3 1 10.0% 1 x 1 ",
-        "\n order of the ranks in the program: 2 0\n", "\nidle ranks (they join no message of the step)\n",
-        "\n 1 its link slows all 500 ms +135.3%\n",    "\n 1 idle\n"};
+        "\n 1 big xeon-2t 0.7 0 0.0% idle ",
+        "\n 2 small.cluster xeon-2t 0.3 1 10.0% 1 x 1 ",
+        "\nidle rank 1: its link slows all; the best step that uses one is 500 ms (+135.3%)\n",
+        "\n order of the ranks in the program: 2 0\n",
+        "\nidle ranks (they join no message of the step)\n",
+        "\n 1 its link slows all 500 ms +135.3%\n",
+        "\n 1 idle\n"};
     check_printed(make_idle(), lines, sizeof lines / sizeof *lines);
 }
 
