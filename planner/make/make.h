@@ -47,7 +47,8 @@ enum mt_status mt_plan_derive(struct mt_plan *plan, const struct mt_graph *graph
 
 /* The fastest plan that the search finds: of the request it reads model, job, fixed and what follows. Recomputation
  * that is unset is tried where a plan without it does not fit (MT_EINPUT), or fits only by micro-batches that nobody
- * asked for. Fails as the first search did when none finds a plan. */
+ * asked for. Where no search finds a plan, the smallest program (mt_plan_least) is one or is the reason of the refusal.
+ */
 struct mt_plan_found {
     struct mt_plan *plan;
     struct mt_search_report report;
@@ -56,6 +57,12 @@ struct mt_plan_found {
 enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt_plan_request *request,
                                struct mt_plan_found *found, struct mt_err *err);
 void mt_plan_found_release(struct mt_plan_found *found);
+
+/* The smallest program of the request (least.c), where the search found nothing that fits. MT_OK: it fits, with its
+ * prediction in `found`. MT_EINPUT and *counted: it does not, with what it needs, and what would make it fit. Else it
+ * could not be counted, for another reason. */
+enum mt_status mt_plan_least(const struct mt_cluster *cluster, const struct mt_plan_request *request,
+                             struct mt_plan_found *found, bool *counted, struct mt_err *err);
 
 /* A plan that a person has edited: what follows from its decisions (mt_plan_derive). On a cluster also its prediction
  * as it is, and the step of the best plan that the search finds; a plan that was made by speeds becomes one for the

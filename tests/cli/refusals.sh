@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What this program cannot run is refused by name, or predicted and marked: architectures without kernels, precisions
-# that a device lacks. Needs GLPK, as every plan for a cluster.
+# that a device lacks. What no program of the job fits is refused with what it needs. Needs GLPK, as every plan for a
+# cluster.
 . "$SOURCE/tests/cli/lib.bash"
 small="--model gpt2:layers=2,heads=2,embed=64,context=32,vocab=256 --batch 16"
 if ! $MOTLEY plan --cluster cpu:1x1 $small -o none.json 2>&1 >/dev/null; then exit 77; fi
@@ -47,3 +48,11 @@ shows " [1] v100: has compute capability 7.0, and kernels need 7.5 (sm_75)" tabl
 [ "$(grep -c '"cannot_run": "v100: has' table.json)" = 1 ] || fail "$(cat table.json)"
 $MOTLEY whatif --cluster cpu:1x2 $small --add a10@node0 >table.txt
 grep -q '^  \[1\] .*CPUs and GPUs do not train together$' table.txt || fail "$(cat table.txt)"
+
+# Memory: the least that is needed, of what, and what would do.
+refused 2 "gpt2:1558m does not fit into memory: even with the state sharded, micro-batches of 1 and --recompute segments, it needs" \
+  $MOTLEY plan --cluster t4:1x2 --model gpt2:1558m --batch 2 -o no.json
+grep -Eq '^  hint: [0-9.]+ [MG]iB more on each of them would do, or 1 more of t4$' err.txt || fail "$(cat err.txt)"
+$MOTLEY plan --cluster t4:1x3 --model gpt2:1558m --batch 3 -o three.json >three.txt || fail "one more was said to do"
+refused 2 "rank 0 (t4 on node0) needs" $MOTLEY plan --cluster t4:1 --model gpt2:1558m --batch 2 -o no.json
+refused 2 "with --storage split --micro" $MOTLEY plan --cluster t4:1x4 --model gpt2:1558m --batch 4 --storage replicated -o no.json
