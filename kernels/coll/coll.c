@@ -6,14 +6,14 @@
 
 #include "kernels/coll/internal.h"
 
-#define MT_COLL_ALGORITHM(kind, name, prefix)                                                                          \
-    static const struct mt_coll_algorithm prefix = {name, kind, mt_##prefix##_applies, mt_##prefix##_schedule,         \
-                                                    mt_##prefix##_cost_s};
+#define MT_COLL_ALGORITHM(kind, name, prefix, by_node)                                                                 \
+    static const struct mt_coll_algorithm prefix = {                                                                   \
+        name, kind, by_node, mt_##prefix##_applies, mt_##prefix##_schedule, mt_##prefix##_cost_s};
 #include "kernels/coll/algorithms.def"
 #undef MT_COLL_ALGORITHM
 
 const struct mt_coll_algorithm *const mt_coll_algorithms[] = {
-#define MT_COLL_ALGORITHM(kind, name, prefix) &prefix,
+#define MT_COLL_ALGORITHM(kind, name, prefix, by_node) &prefix,
 #include "kernels/coll/algorithms.def"
 #undef MT_COLL_ALGORITHM
 };
@@ -50,7 +50,7 @@ const struct mt_coll_algorithm *mt_coll_choose(const struct mt_coll *problem, do
     double best_s = 0;
     for (int i = 0; i < mt_coll_nalgorithms; i++) {
         const struct mt_coll_algorithm *candidate = mt_coll_algorithms[i];
-        if (candidate->kind != problem->kind || !candidate->applies(problem)) continue;
+        if (candidate->kind != problem->kind || candidate->by_node || !candidate->applies(problem)) continue;
         double cost_s = candidate->cost_s(problem, latency_s, bandwidth_Bps);
         if (!best || cost_s < best_s) best = candidate, best_s = cost_s;
     }

@@ -59,6 +59,9 @@ struct mt_coll {
      * all_reduce and reduce_scatter as packed, all_gather as unpacked. On the other side each rank has its own block
      * (all_reduce: all blocks) in the same pieces. synth/check/lowered/arrays.c proves it. */
     bool same_pieces;
+    /* [n]: the node (host) of each place, numbered from 0 by first place; null: all ranks are on one node. Only
+     * algorithms with `by_node` read it. */
+    const int *node;
 };
 
 /* Whether a communicator that takes arrays (comm.h) can send and receive the tensors themselves, without packing. */
@@ -105,6 +108,10 @@ void mt_schedule_end_round(struct mt_schedule *schedule);                /* drop
 struct mt_coll_algorithm {
     const char *name; /* "ring", "bruck", ... unique within a kind */
     enum mt_coll_kind kind;
+    /* Its schedules depend on problem.node: it applies where several nodes take part, one of them with several ranks.
+     * It gains where paths within a node are faster than between nodes, so it is chosen by simulating its schedule over
+     * the paths (planner/cost/cost.h), not by cost_s over one. */
+    bool by_node;
     /* Whether it can solve this problem (one needs a power of two, for example). */
     bool (*applies)(const struct mt_coll *problem);
     void (*schedule)(const struct mt_coll *problem, struct mt_schedule *schedule);
@@ -121,7 +128,8 @@ extern const int mt_coll_nalgorithms;
 const struct mt_coll_algorithm *mt_coll_of_nccl(enum mt_coll_kind kind);
 
 const struct mt_coll_algorithm *mt_coll_find(enum mt_coll_kind kind, const char *name);
-/* The cheapest by cost_s among those that apply (there is always one); ties go to the first in the table. */
+/* The cheapest by cost_s among those that apply and are not by_node (there is always one); ties go to the first in the
+ * table. */
 const struct mt_coll_algorithm *mt_coll_choose(const struct mt_coll *problem, double latency_s, double bandwidth_Bps);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "kernels/coll/coll.h"
 
-#define MT_COLL_ALGORITHM(kind, name, prefix)                                                                          \
+#define MT_COLL_ALGORITHM(kind, name, prefix, by_node)                                                                 \
     bool mt_##prefix##_applies(const struct mt_coll *problem);                                                         \
     void mt_##prefix##_schedule(const struct mt_coll *problem, struct mt_schedule *schedule);                          \
     double mt_##prefix##_cost_s(const struct mt_coll *problem, double latency_s, double bandwidth_Bps);
@@ -40,6 +40,8 @@ void mt_direct_reduce_scatter(const struct mt_coll *problem, const int64_t *star
 void mt_direct_all_gather(const struct mt_coll *problem, const int64_t *starts, struct mt_schedule *schedule);
 /* The ring of all_gather; block b belongs to rank (first + b) mod n. */
 void mt_ring_all_gather(const struct mt_coll *problem, int first, const int64_t *starts, struct mt_schedule *schedule);
+/* The sum of [0, count) of all ranks, to rank 0, up a binomial tree. */
+void mt_binomial_reduce(const struct mt_coll *problem, int64_t count, struct mt_schedule *schedule);
 /* Broadcast of [0, count) from `root` down a binomial tree. */
 void mt_binomial_broadcast(const struct mt_coll *problem, int root, int64_t count, struct mt_schedule *schedule);
 int mt_log2_ceil(int n);

@@ -126,7 +126,7 @@ static double fit_time(const struct mt_cluster_group *group, const struct mt_col
     int64_t *counts = mt_calloc((size_t)blocks, sizeof *counts), elements = bytes / mt_type_size(fit->wire);
     for (int b = 0; b < blocks; b++) counts[b] = elements / blocks + (b < elements % blocks);
     enum mt_reduce reduce = mt_coll_reduces(fit->kind) ? MT_SUM : MT_REDUCE_NONE;
-    struct mt_coll problem = {fit->kind, reduce, fit->wire, fit->acc, n, 0, 0, counts, false};
+    struct mt_coll problem = {fit->kind, reduce, fit->wire, fit->acc, n, 0, 0, counts, false, NULL};
     double s = mt_coll_find(fit->kind, fit->algorithm)->cost_s(&problem, fit->latency_s, fit->bandwidth_Bps) * ratio;
     free(counts);
     return s;

@@ -41,7 +41,7 @@ static void say_longest(const struct mt_explained *e, FILE *file) {
             100 * t->compute_s / step_s);
     fprintf(file, " and communicates for %s (%.0f%%) that computation does not hide.",
             mt_units_seconds(t->exposed_s, exposed), 100 * t->exposed_s / step_s);
-    fprintf(file, " On average ranks idle %.0f%% of the step.\n", 100 * idle / p->nranks / step_s);
+    fprintf(file, " On average ranks idle %.0f%% of the step.\n", 100 * idle / p->nplaces / step_s);
 }
 
 static void say_bottleneck(const struct mt_explained *e, FILE *file) {

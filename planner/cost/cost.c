@@ -43,59 +43,22 @@ double mt_cost_yield_s(const struct mt_costs *costs, int rank, double sum_s, dou
     return sum_s > 0 && !strcmp(class_of(costs, rank)->kind, "cuda") ? squares_s2 / sum_s / 2 : 0;
 }
 
-/* ---- the memo ---- */
-
-/* A hash table with open addressing; the key is a 64-bit hash of the arguments. */
-struct entry {
-    uint64_t key; /* 0: free */
-    struct mt_cost cost;
-};
-struct mt_cost_memo {
-    struct entry *entries;
-    size_t count, capacity; /* a power of two */
-};
-
-struct mt_cost_memo *mt_cost_memo_new(void) {
-    return mt_calloc(1, sizeof(struct mt_cost_memo));
-}
-
-void mt_cost_memo_free(struct mt_cost_memo *memo) {
-    if (!memo) return;
-    free(memo->entries);
-    free(memo);
-}
-
-static struct entry *place_of(const struct mt_cost_memo *memo, uint64_t key) {
-    size_t at = key & (memo->capacity - 1);
-    while (memo->entries[at].key && memo->entries[at].key != key) at = (at + 1) & (memo->capacity - 1);
-    return &memo->entries[at];
-}
-
-static void grow(struct mt_cost_memo *memo) {
-    struct mt_cost_memo old = *memo;
-    memo->capacity = old.capacity ? 2 * old.capacity : 256;
-    memo->entries = mt_calloc(memo->capacity, sizeof *memo->entries);
-    for (size_t i = 0; i < old.capacity; i++)
-        if (old.entries[i].key) *place_of(memo, old.entries[i].key) = old.entries[i];
-    free(old.entries);
-}
-
-/* The entry of a key, added if it is not there. */
-static struct entry *entry_of(struct mt_cost_memo *memo, uint64_t key, bool *known) {
-    if (4 * memo->count >= 3 * memo->capacity) grow(memo);
-    struct entry *entry = place_of(memo, key ? key : 1);
-    *known = entry->key != 0;
-    if (*known) return entry;
-    entry->key = key ? key : 1;
-    memo->count++;
-    return entry;
+/* Rates are those of the class, without its calibration. A measured class may read faster than its memory, from
+ * caches, so that its bytes bound nothing. */
+static double floor_of_op(const struct mt_cluster_class *class, const struct mt_op_shape *shape) {
+    double flops = class->flops[shape->type], floor_s = flops > 0 ? shape->flops / flops : 0;
+    if (class->nominal && class->memory_Bps > 0) floor_s = fmax(floor_s, shape->bytes / class->memory_Bps);
+    return floor_s;
 }
 
 static struct mt_cost cost_op(const struct mt_costs *costs, int rank, const struct mt_op_shape *shape) {
     const struct mt_cluster_device *device = device_of(costs, rank);
     const struct mt_cluster_class *class = &costs->cluster->classes[device->class];
     double error, s = mt_class_op_s(class, shape, &error) / device->speed;
-    return (struct mt_cost){s, hypot(error, device->speed_error), class->nominal ? MT_COST_NOMINAL : MT_COST_MEASURED};
+    return (struct mt_cost){.s = s,
+                            .error = hypot(error, device->speed_error),
+                            .basis = class->nominal ? MT_COST_NOMINAL : MT_COST_MEASURED,
+                            .floor_s = fmin(floor_of_op(class, shape) / device->speed, s)};
 }
 
 struct mt_cost mt_cost_op(const struct mt_costs *costs, int rank, const struct mt_op_shape *shape) {
@@ -107,34 +70,34 @@ struct mt_cost mt_cost_op(const struct mt_costs *costs, int rank, const struct m
     uint64_t key = mt_hash64(shape->variant, strlen(shape->variant),
                              mt_hash64(figures, sizeof figures, mt_hash64(what, sizeof what, 0)));
     bool known;
-    struct entry *entry = entry_of(costs->memo, key, &known);
+    struct cost_entry *entry = mt_cost_memo_entry(costs->memo, key, &known);
     if (!known) entry->cost = cost_op(costs, rank, shape);
     return entry->cost;
 }
 
-static uint64_t key_of(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
+static uint64_t key_of(const struct cost_group *g, const struct mt_coll *problem,
                        const struct mt_coll_algorithm *algorithm) {
-    size_t n = (size_t)problem->n, ncounts = (size_t)cost_ncounts(problem);
-    int *devices = mt_calloc(n, sizeof *devices);
-    for (size_t i = 0; i < n; i++) devices[i] = costs->device[group[i]];
-    struct mt_hasher *hasher = mt_hasher_new();
-    int what[] = {(int)problem->kind, (int)problem->wire, (int)problem->acc, problem->n, problem->root};
-    mt_hasher_add(hasher, what, sizeof what);
-    mt_hasher_add(hasher, &algorithm, sizeof algorithm);
-    mt_hasher_add(hasher, devices, n * sizeof *devices);
-    mt_hasher_add(hasher, problem->counts, ncounts * sizeof *problem->counts);
-    uint64_t hash = mt_hasher_end(hasher);
-    free(devices);
-    return hash;
+    uint64_t what[] = {(uintptr_t)g,           (uintptr_t)algorithm,   (uint64_t)problem->kind, (uint64_t)problem->wire,
+                       (uint64_t)problem->acc, (uint64_t)problem->root};
+    return mt_hash64(problem->counts, (size_t)cost_ncounts(problem) * sizeof *problem->counts,
+                     mt_hash64(what, sizeof what, 0));
 }
 
 struct mt_cost mt_cost_coll(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
                             const struct mt_coll_algorithm *algorithm) {
-    if (!costs->memo) return mt_cost_coll_uncached(costs, problem, group, algorithm);
+    struct mt_costs own = mt_cost_memo_borrow(costs);
+    struct cost_group *g = mt_cost_group_of(&own, group, problem->n);
+    struct mt_coll here = *problem;
+    here.node = mt_cost_group_nodes(g);
     bool known;
-    struct entry *entry = entry_of(costs->memo, key_of(costs, problem, group, algorithm), &known);
-    if (!known) entry->cost = mt_cost_coll_uncached(costs, problem, group, algorithm);
-    return entry->cost;
+    uint64_t key = key_of(g, problem, algorithm);
+    struct mt_cost cost = mt_cost_memo_entry(own.memo, key, &known)->cost;
+    if (!known) {
+        cost = mt_cost_coll_uncached(own.memo, g, &here, algorithm);
+        mt_cost_memo_entry(own.memo, key, &known)->cost = cost; /* entries have moved */
+    }
+    mt_cost_memo_return(costs, &own);
+    return cost;
 }
 
 /* Whether two algorithms have equal formulas for a problem, and measurements within their error bands: these differ by
@@ -160,15 +123,19 @@ const struct mt_coll_algorithm *mt_cost_choose(const struct mt_costs *costs, con
                                                const int *group, struct mt_cost *cost) {
     const struct mt_coll_algorithm *best = NULL;
     struct mt_cost least = {0};
+    struct mt_costs own = mt_cost_memo_borrow(costs);
+    struct mt_coll here = *problem;
+    here.node = mt_cost_group_nodes(mt_cost_group_of(&own, group, problem->n));
     for (int i = 0; i < mt_coll_nalgorithms; i++) {
         const struct mt_coll_algorithm *candidate = mt_coll_algorithms[i];
-        if (candidate->kind != problem->kind || !candidate->applies(problem) ||
+        if (candidate->kind != problem->kind || !candidate->applies(&here) ||
             !mt_cost_offers(costs, group, problem->n, candidate))
             continue;
-        struct mt_cost found = mt_cost_coll(costs, problem, group, candidate);
-        if (best && (found.s >= least.s || same_cost(problem, best, least, candidate, found))) continue;
+        struct mt_cost found = mt_cost_coll(&own, &here, group, candidate);
+        if (best && (found.s >= least.s || same_cost(&here, best, least, candidate, found))) continue;
         best = candidate, least = found;
     }
+    mt_cost_memo_return(costs, &own);
     if (cost) *cost = least;
     return best;
 }

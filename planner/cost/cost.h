@@ -20,7 +20,7 @@
 #include "profiler/cluster/cluster.h"
 #include "profiler/cluster/shape.h"
 
-struct mt_cost_memo; /* costs found before, by their arguments */
+struct mt_cost_memo; /* costs and groups of ranks found before, by their arguments */
 
 struct mt_costs {
     const struct mt_cluster *cluster;
@@ -40,9 +40,11 @@ enum mt_cost_basis {
 struct mt_cost {
     double s, error; /* error: band, relative */
     enum mt_cost_basis basis;
+    double floor_s; /* what it takes at least, by the rates of the hardware; 0: no bound is known */
 };
 
-/* basis: NOMINAL or MEASURED, by the device's class. */
+/* basis: NOMINAL or MEASURED, by the device's class. floor_s: flops at the class's best rate, and of nominal classes
+ * bytes at the memory's rate. */
 struct mt_cost mt_cost_op(const struct mt_costs *costs, int rank, const struct mt_op_shape *shape);
 /* Copying `npieces` pieces of `bytes` in all, as packing a message does: each byte is read and written once. */
 double mt_cost_copy_s(const struct mt_costs *costs, int rank, int64_t bytes, int npieces);
@@ -54,15 +56,26 @@ bool mt_cost_takes_arrays(const struct mt_costs *costs, int rank, const struct m
  * average, and long operators run more of the time. 0 on a CPU. */
 double mt_cost_yield_s(const struct mt_costs *costs, int rank, double sum_s, double squares_s2);
 
-/* A collective among the ranks group[0..problem->n) by one algorithm, while no rank computes: from the fit of the group
- * with these devices; else mt_cost_schedule_s, scaled by the ratio of fits to simulated schedules in other groups, of
- * the same algorithm where there are such fits.
+/* A collective among the ranks group[0..problem->n) by one algorithm, while no rank computes:
+ * - from the fit of the group with these devices, for sizes within the fit's points;
+ * - beyond the largest, from the fit's formula or the schedule over the directed rates, whichever is slower (the
+ *   schedule counts in full from four times that size on); the same where a fit is faster than the cut bound;
+ * - without a fit, from mt_cost_schedule_s, scaled by the ratio of fits to simulated schedules in other groups, of the
+ *   same algorithm where there are such fits;
+ * - never less than mt_cost_cut_s, which is its floor_s.
  *
- * For more than MT_COST_SIMULATED ranks: cost_s over the slowest path, times the ratio of the simulated schedule to
- * cost_s among MT_COST_SIMULATED of the ranks. */
+ * The problem's `node` is not read here: nodes are those of the ranks' devices.
+ *
+ * Schedules of more than MT_COST_SIMULATED ranks and of many messages are simulated for samples of whole hosts
+ * (large.c). Costs do not rise when a path becomes faster, while fits of other groups are scaled with their links, as
+ * edits of a cluster do. */
 enum { MT_COST_SIMULATED = 64 };
 struct mt_cost mt_cost_coll(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
                             const struct mt_coll_algorithm *algorithm);
+/* A lower bound on every algorithm for the problem: bytes that sets of hosts (or of devices of one host) exchange with
+ * the others at least, over the rates of that cut: the hosts' egress and ingress, and the rates of pairs, in their
+ * directions. See cut.c. */
+double mt_cost_cut_s(const struct mt_costs *costs, const struct mt_coll *problem, const int *group);
 /* Whether a plan may name an algorithm for a group: among measured GPUs only NCCL's own (mt_coll_of_nccl). */
 bool mt_cost_offers(const struct mt_costs *costs, const int *group, int n, const struct mt_coll_algorithm *algorithm);
 /* The cheapest algorithm that applies and is offered; of those with equal formulas (many among two ranks) and
@@ -72,9 +85,10 @@ const struct mt_coll_algorithm *mt_cost_choose(const struct mt_costs *costs, con
 
 /* Seconds of a simulated schedule; rank i of the problem is group[i]. A rank's round takes
  *     max(latencies of its sends, of its receives) + max(bytes / bandwidth of its sends, of its receives),
- * or longer where a node's pairs share the `shared_Bps` of a link. It begins when the rank's round before has ended,
- * and ends when the rounds that it exchanges messages with have done their work too. On equal paths with even blocks
- * this is the algorithm's cost_s; else at most that. */
+ * or longer where the messages of one level exceed the egress or ingress of a host, or what the pairs of a node share.
+ * It begins when the rank's round before has ended, and ends when the rounds that it exchanges messages with have done
+ * their work too. The whole takes at least the time of all bytes of a host at these rates. On equal paths with even
+ * blocks this is the algorithm's cost_s; else at most that. */
 double mt_cost_schedule_s(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
                           const struct mt_coll_algorithm *algorithm);
 

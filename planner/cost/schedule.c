@@ -2,8 +2,8 @@
  *
  * Messages between two ranks match in order: each is a step of one round of its sender and of one of its receiver.
  * Rounds have levels: the levels of a rank's rounds rise, and the two rounds of a message have the same level; the
- * least such levels are found by raising them until nothing changes. Messages of one level share the bandwidth of a
- * node. Cost: O(steps of all ranks), times a few passes. */
+ * least such levels are found by raising them until nothing changes. Messages of one level share the egress and ingress
+ * of their hosts. Cost: O(steps of all ranks), times a few passes. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -21,14 +21,13 @@ struct round {
     double send_latency_s, recv_latency_s, send_s, recv_s, shared_s;
 };
 
-/* Messages of a node's pairs at one level: their seconds at the shared bandwidth. */
-struct node_load {
-    double out_s, in_s, inside_s;
+/* Bytes of a host's messages, at one level or at all. */
+struct host_load {
+    double out, in, inside;
 };
 
 struct sim {
-    const struct mt_costs *costs;
-    const int *group;
+    const struct cost_group *group;
     int n, nrounds, nlevels;
     int *first; /* [n + 1]: rank p's rounds are rounds[first[p] .. first[p + 1]) */
     struct round *rounds;
@@ -36,61 +35,63 @@ struct sim {
     int nmessages;
 };
 
-static int device_at(const struct sim *sim, int place) {
-    return sim->costs->device[sim->group[place]];
-}
-
 /* ---- matching ---- */
 
 static bool receives(const struct mt_step *step) {
     return step->kind == MT_STEP_RECV || step->kind == MT_STEP_REDUCE;
 }
 
-/* Visit the steps that send (or receive): calls take(sim, next, place, round, step). */
-typedef void visit(struct sim *sim, int *next, int place, int round, const struct mt_step *step);
-static void visit_steps(struct sim *sim, const struct mt_schedule *schedules, bool send, int *next, visit *take) {
+/* All messages as their senders (or receivers) list them, rank by rank. */
+static struct message *list_messages(struct sim *sim, const struct mt_schedule *schedules, bool send) {
+    int count = 0;
+    for (int p = 0; p < sim->n; p++)
+        for (int s = 0; s < schedules[p].nsteps; s++)
+            count += send ? schedules[p].steps[s].kind == MT_STEP_SEND : receives(&schedules[p].steps[s]);
+    struct message *messages = mt_calloc((size_t)count + 1, sizeof *messages);
+    sim->nmessages = 0;
     for (int p = 0; p < sim->n; p++)
         for (int k = 0, s = 0; k < schedules[p].nrounds; k++)
             for (; s < schedules[p].round_end[k]; s++) {
                 const struct mt_step *step = &schedules[p].steps[s];
-                if (send ? step->kind == MT_STEP_SEND : receives(step)) take(sim, next, p, sim->first[p] + k, step);
+                int round = sim->first[p] + k;
+                if (send && step->kind == MT_STEP_SEND)
+                    messages[sim->nmessages++] = (struct message){p, step->peer, round, -1, step->count};
+                else if (!send && receives(step))
+                    messages[sim->nmessages++] = (struct message){step->peer, p, -1, round, step->count};
             }
+    return messages;
 }
 
-static void count_message(struct sim *sim, int *next, int place, int round, const struct mt_step *step) {
-    (void)round;
-    next[place * sim->n + step->peer + 1]++;
-}
-
-static void add_message(struct sim *sim, int *next, int place, int round, const struct mt_step *step) {
-    sim->messages[next[place * sim->n + step->peer]++] =
-        (struct message){.from = place, .to = step->peer, .sender = round, .receiver = -1, .bytes = step->count};
-}
-
-static void match_message(struct sim *sim, int *next, int place, int round, const struct mt_step *step) {
-    struct message *message = &sim->messages[next[step->peer * sim->n + place]++];
-    assert(message->from == step->peer && message->to == place && message->bytes == step->count);
-    message->receiver = round;
+/* A stable counting sort by sender or receiver. */
+static void sort_messages(const struct sim *sim, struct message **messages, bool by_sender) {
+    size_t count = (size_t)sim->nmessages;
+    int *begin = mt_calloc((size_t)sim->n + 1, sizeof *begin);
+    struct message *sorted = mt_calloc(count + 1, sizeof *sorted), *from = *messages;
+    for (size_t i = 0; i < count; i++) begin[(by_sender ? from[i].from : from[i].to) + 1]++;
+    for (int p = 0; p < sim->n; p++) begin[p + 1] += begin[p];
+    for (size_t i = 0; i < count; i++) sorted[begin[by_sender ? from[i].from : from[i].to]++] = from[i];
+    free(begin);
+    free(from);
+    *messages = sorted;
 }
 
 /* Messages in order of sender, receiver, and their turn. */
 static void match_messages(struct sim *sim, const struct mt_schedule *schedules, int64_t element_bytes) {
-    size_t npairs = (size_t)sim->n * (size_t)sim->n;
-    int *begin = mt_calloc(npairs + 1, sizeof *begin), *next = mt_calloc(npairs + 1, sizeof *next);
-    visit_steps(sim, schedules, true, begin, count_message);
-    for (size_t i = 0; i < npairs; i++) begin[i + 1] += begin[i];
-    sim->nmessages = begin[npairs];
-    sim->messages = mt_calloc((size_t)sim->nmessages, sizeof *sim->messages);
-    for (size_t i = 0; i < npairs; i++) next[i] = begin[i];
-    visit_steps(sim, schedules, true, next, add_message);
-    for (size_t i = 0; i < npairs; i++) next[i] = begin[i];
-    visit_steps(sim, schedules, false, next, match_message);
+    struct message *received = list_messages(sim, schedules, false);
+    int nreceived = sim->nmessages;
+    sim->messages = list_messages(sim, schedules, true);
+    assert(sim->nmessages == nreceived);
+    (void)nreceived;
+    sort_messages(sim, &sim->messages, false);
+    sort_messages(sim, &sim->messages, true);
+    sort_messages(sim, &received, true); /* listed by receiver: to the same order */
     for (int i = 0; i < sim->nmessages; i++) {
-        assert(sim->messages[i].receiver >= 0);
-        sim->messages[i].bytes *= element_bytes;
+        struct message *m = &sim->messages[i];
+        assert(m->from == received[i].from && m->to == received[i].to && m->bytes == received[i].bytes);
+        m->receiver = received[i].receiver;
+        m->bytes *= element_bytes;
     }
-    free(begin);
-    free(next);
+    free(received);
 }
 
 /* ---- levels ---- */
@@ -122,11 +123,12 @@ static void number_levels(struct sim *sim) {
 
 /* ---- time ---- */
 
-/* Add a message to its rounds and nodes. Messages of one round to one peer pay the latency once. */
-static void add_load(struct sim *sim, struct node_load *nodes, int i) {
+/* Add a message to its rounds and hosts; loads: [level, host]. Messages of one round to one peer pay the latency once.
+ */
+static void add_load(struct sim *sim, struct host_load *loads, struct host_load *total, int i) {
     const struct message *m = &sim->messages[i];
-    const struct mt_cluster *cluster = sim->costs->cluster;
-    struct mt_path path = mt_cluster_path(cluster, device_at(sim, m->from), device_at(sim, m->to));
+    const struct cost_group *g = sim->group;
+    struct mt_path path = mt_cost_group_path(g, m->from, m->to);
     struct round *sender = &sim->rounds[m->sender], *receiver = &sim->rounds[m->receiver];
     const struct message *before = i ? m - 1 : NULL;
     bool again = before && before->from == m->from && before->to == m->to;
@@ -135,27 +137,47 @@ static void add_load(struct sim *sim, struct node_load *nodes, int i) {
     double bytes = (double)m->bytes;
     sender->send_s += bytes / path.bandwidth_Bps;
     receiver->recv_s += bytes / path.bandwidth_Bps;
-    double shared_Bps = path.link >= 0 ? cluster->links[path.link].shared_Bps : 0;
-    if (shared_Bps <= 0) return;
-    int from = cluster->devices[device_at(sim, m->from)].node, to = cluster->devices[device_at(sim, m->to)].node;
-    struct node_load *level = nodes + (size_t)sender->level * (size_t)cluster->nnodes;
+    struct host_load *level = loads + (size_t)sender->level * (size_t)g->nhosts;
+    int from = g->host[m->from], to = g->host[m->to];
     if (from == to) {
-        level[from].inside_s += bytes / shared_Bps;
+        level[from].inside += bytes, total[from].inside += bytes;
     } else {
-        level[from].out_s += bytes / shared_Bps;
-        level[to].in_s += bytes / shared_Bps;
+        level[from].out += bytes, total[from].out += bytes;
+        level[to].in += bytes, total[to].in += bytes;
     }
 }
 
-/* A round takes at least the time of its level's load at the shared bandwidth of its nodes. */
-static void add_shared(struct sim *sim, const struct node_load *nodes, const struct message *m) {
-    const struct mt_cluster *cluster = sim->costs->cluster;
+/* Seconds of a load at the rates of its host. */
+static struct host_load seconds_of(const struct cost_host *host, const struct host_load *load) {
+    return (struct host_load){load->out / host->egress_Bps, load->in / host->ingress_Bps,
+                              load->inside / host->inside_Bps};
+}
+
+/* A round takes at least the time of its level's load at the rates of its hosts. loads: in seconds. */
+static void add_shared(struct sim *sim, const struct host_load *loads, const struct message *m) {
+    const struct cost_group *g = sim->group;
     struct round *sender = &sim->rounds[m->sender], *receiver = &sim->rounds[m->receiver];
-    const struct node_load *level = nodes + (size_t)sender->level * (size_t)cluster->nnodes;
-    int from = cluster->devices[device_at(sim, m->from)].node, to = cluster->devices[device_at(sim, m->to)].node;
-    double shared_s = from == to ? level[from].inside_s : fmax(level[from].out_s, level[to].in_s);
+    const struct host_load *level = loads + (size_t)sender->level * (size_t)g->nhosts;
+    int from = g->host[m->from], to = g->host[m->to];
+    double shared_s = from == to ? level[from].inside : fmax(level[from].out, level[to].in);
     sender->shared_s = fmax(sender->shared_s, shared_s);
     receiver->shared_s = fmax(receiver->shared_s, shared_s);
+}
+
+/* All messages; returns the seconds that the busiest host needs for all levels together. Rounds of different levels may
+ * overlap in time, where ranks are out of step. */
+static double add_loads(struct sim *sim) {
+    const struct cost_group *g = sim->group;
+    size_t nhosts = (size_t)g->nhosts, nloads = (size_t)sim->nlevels * nhosts;
+    struct host_load *loads = mt_calloc(nloads + nhosts, sizeof *loads), *total = loads + nloads;
+    double busiest_s = 0;
+    for (int i = 0; i < sim->nmessages; i++) add_load(sim, loads, total, i);
+    for (size_t k = 0; k < nloads + nhosts; k++) loads[k] = seconds_of(&g->hosts[k % nhosts], &loads[k]);
+    for (int i = 0; i < sim->nmessages; i++) add_shared(sim, loads, &sim->messages[i]);
+    for (int h = 0; h < g->nhosts; h++)
+        busiest_s = fmax(busiest_s, fmax(fmax(total[h].out, total[h].in), total[h].inside));
+    free(loads);
+    return busiest_s;
 }
 
 /* A round starts when its rank's round before has ended, and ends when its own work is done, and that of the rounds
@@ -169,20 +191,26 @@ static void take_partner(struct times *t, int round, int partner) {
     if (s > t->end_s[round]) t->end_s[round] = s;
 }
 
-/* Level by level; messages are ordered by level with a counting sort. */
-static double total_time(const struct sim *sim) {
-    size_t nrounds = (size_t)sim->nrounds + 1, nlevels = (size_t)sim->nlevels + 1;
+/* Messages by level: order[begin[l] .. begin[l + 1]) are of level l. A counting sort. */
+static int *order_by_level(const struct sim *sim, int *begin) {
+    int *order = mt_calloc((size_t)sim->nmessages + 1, sizeof *order);
+    for (int i = 0; i < sim->nmessages; i++) begin[sim->rounds[sim->messages[i].sender].level + 2]++;
+    for (int l = 2; l <= sim->nlevels + 1; l++) begin[l] += begin[l - 1];
+    for (int i = 0; i < sim->nmessages; i++) order[begin[sim->rounds[sim->messages[i].sender].level + 1]++] = i;
+    return order;
+}
+
+/* Level by level. Rounds take `latencies` times their latencies and `transfers` times their transfers. */
+static double total_time(const struct sim *sim, const int *begin, const int *order, int latencies, int transfers) {
+    size_t nrounds = (size_t)sim->nrounds + 1;
     double *times = mt_calloc(3 * nrounds, sizeof *times), total_s = 0;
     struct times t = {times, times + nrounds, times + 2 * nrounds};
-    int *begin = mt_calloc(nlevels + 1, sizeof *begin), *order = mt_calloc((size_t)sim->nmessages + 1, sizeof *order);
-    for (int i = 0; i < sim->nmessages; i++) begin[sim->rounds[sim->messages[i].sender].level + 2]++;
-    for (size_t l = 2; l <= nlevels; l++) begin[l] += begin[l - 1];
-    for (int i = 0; i < sim->nmessages; i++) order[begin[sim->rounds[sim->messages[i].sender].level + 1]++] = i;
     int *next = mt_calloc((size_t)sim->n, sizeof *next);
     for (int p = 0; p < sim->n; p++) next[p] = sim->first[p];
     for (int k = 0; k < sim->nrounds; k++) {
         const struct round *r = &sim->rounds[k];
-        t.own_s[k] = fmax(r->send_latency_s, r->recv_latency_s) + fmax(fmax(r->send_s, r->recv_s), r->shared_s);
+        t.own_s[k] = latencies * fmax(r->send_latency_s, r->recv_latency_s) +
+                     transfers * fmax(fmax(r->send_s, r->recv_s), r->shared_s);
     }
     for (int l = 0; l < sim->nlevels; l++) {
         for (int p = 0; p < sim->n; p++) {
@@ -200,37 +228,54 @@ static double total_time(const struct sim *sim) {
     }
     for (int k = 0; k < sim->nrounds; k++) total_s = fmax(total_s, t.end_s[k]);
     free(times);
-    free(begin);
-    free(order);
     free(next);
     return total_s;
 }
 
-double mt_cost_schedule_s(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
-                          const struct mt_coll_algorithm *algorithm) {
-    struct sim sim = {.costs = costs, .group = group, .n = problem->n};
+/* Rounds and messages of all ranks. */
+static void open_sim(struct sim *sim, const struct mt_coll *problem, const struct mt_coll_algorithm *algorithm) {
     size_t n = (size_t)problem->n;
     struct mt_schedule *schedules = mt_calloc(n, sizeof *schedules);
-    sim.first = mt_calloc(n + 1, sizeof *sim.first);
-    for (int p = 0; p < sim.n; p++) {
+    sim->first = mt_calloc(n + 1, sizeof *sim->first);
+    for (int p = 0; p < sim->n; p++) {
         struct mt_coll own = *problem;
         own.me = p;
         algorithm->schedule(&own, &schedules[p]);
-        sim.first[p + 1] = sim.first[p] + schedules[p].nrounds;
+        sim->first[p + 1] = sim->first[p] + schedules[p].nrounds;
     }
-    sim.nrounds = sim.first[n];
-    sim.rounds = mt_calloc((size_t)sim.nrounds + 1, sizeof *sim.rounds);
-    match_messages(&sim, schedules, mt_type_size(problem->wire));
-    for (int p = 0; p < sim.n; p++) mt_schedule_release(&schedules[p]);
-    number_levels(&sim);
-    struct node_load *nodes = mt_calloc((size_t)sim.nlevels * (size_t)costs->cluster->nnodes + 1, sizeof *nodes);
-    for (int i = 0; i < sim.nmessages; i++) add_load(&sim, nodes, i);
-    for (int i = 0; i < sim.nmessages; i++) add_shared(&sim, nodes, &sim.messages[i]);
-    double total_s = total_time(&sim);
-    free(nodes);
+    sim->nrounds = sim->first[n];
+    sim->rounds = mt_calloc((size_t)sim->nrounds + 1, sizeof *sim->rounds);
+    match_messages(sim, schedules, mt_type_size(problem->wire));
+    for (int p = 0; p < sim->n; p++) mt_schedule_release(&schedules[p]);
+    free(schedules);
+    number_levels(sim);
+}
+
+struct cost_seconds mt_cost_simulate(struct cost_group *g, const struct mt_coll *problem,
+                                     const struct mt_coll_algorithm *algorithm, bool split) {
+    mt_cost_group_list_paths(g);
+    struct sim sim = {.group = g, .n = problem->n};
+    open_sim(&sim, problem, algorithm);
+    double busiest_s = add_loads(&sim);
+    int *begin = mt_calloc((size_t)sim.nlevels + 2, sizeof *begin), *order = order_by_level(&sim, begin);
+    struct cost_seconds s = {.all_s = fmax(busiest_s, total_time(&sim, begin, order, 1, 1))};
+    if (split) s.transfer_s = fmax(busiest_s, total_time(&sim, begin, order, 0, 1));
+    if (split) s.latency_s = total_time(&sim, begin, order, 1, 0);
+    free(begin);
+    free(order);
     free(sim.messages);
     free(sim.rounds);
     free(sim.first);
-    free(schedules);
-    return total_s;
+    return s;
+}
+
+double mt_cost_schedule_s(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
+                          const struct mt_coll_algorithm *algorithm) {
+    struct mt_costs own = mt_cost_memo_borrow(costs);
+    struct cost_group *g = mt_cost_group_of(&own, group, problem->n);
+    struct mt_coll here = *problem;
+    here.node = mt_cost_group_nodes(g);
+    double s = mt_cost_simulate(g, &here, algorithm, false).all_s;
+    mt_cost_memo_return(costs, &own);
+    return s;
 }

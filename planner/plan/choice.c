@@ -176,6 +176,7 @@ enum mt_status mt_choice_from_plan(const struct mt_graph *graph, const struct mt
     const struct mt_decisions *d = &plan->decisions;
     *choice = (struct mt_choice){
         .nranks = plan->nplaces, .micro = mt_plan_at_places(plan, plan->micro, arena), .decisions = *d};
+    choice->node = mt_plan_nodes(plan, arena);
     if (!mt_type_is_half(d->gradient_wire)) choice->decisions.gradient_wire = graph->acc;
     enum mt_status st = take_splits(graph, plan, arena, choice, err);
     if (st) return st;

@@ -143,11 +143,13 @@ static enum mt_status relax_all(struct mt_explained *e, struct mt_planning *plan
 
 static int longest_rank(const struct mt_plan *plan) {
     const struct mt_plan_time *t = plan->prediction->times;
-    int longest = 0;
-    for (int r = 1; r < plan->nranks; r++)
+    int longest = plan->order[0];
+    for (int i = 1; i < plan->nplaces; i++) {
+        int r = plan->order[i];
         if (t[r].idle_s < t[longest].idle_s ||
             (t[r].idle_s == t[longest].idle_s && t[r].compute_s > t[longest].compute_s))
             longest = r;
+    }
     return longest;
 }
 

@@ -76,7 +76,8 @@ void mt_whatif_release(struct mt_whatif *w) {
 
 static void find_headroom(const struct mt_plan *plan, struct mt_whatif_row *row) {
     row->headroom_rank = -1;
-    for (int r = 0; r < plan->nranks; r++) {
+    for (int i = 0; i < plan->nplaces; i++) {
+        int r = plan->order[i];
         if (!plan->ranks[r].memory_bytes) continue;
         int64_t left = plan->ranks[r].memory_bytes - plan->memory[r].arena_bytes;
         if (row->headroom_rank >= 0 && left >= row->headroom_bytes) continue;
@@ -121,7 +122,7 @@ enum mt_status mt_whatif_ask(struct mt_whatif *w, const char *model, const struc
     answer->rows = mt_new(&answer->arena, struct mt_whatif_row, w->count);
     struct mt_plan_request request = {.model = model,
                                       .job = *job,
-                                      .fixed = {.decisions = mt_decisions_unset},
+                                      .fixed = {.decisions = mt_decisions_unset, .use = w->use},
                                       .limit_s = w->limit_s,
                                       .last = last,
                                       .hypothetical = true};

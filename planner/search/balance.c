@@ -42,6 +42,7 @@ enum mt_status mt_search_divide_storage(struct mt_searching *s, const int64_t *u
             memcpy(sizes, units, (size_t)s->nranks * sizeof *sizes);
         else
             st = mt_split_proportional(label->extent, label->align, weight, s->nranks, sizes, s->err);
+        if (!st && !s->given_storage[l]) mt_search_spread(s, sizes);
     }
     free(weight);
     return st;
@@ -305,58 +306,6 @@ enum mt_status mt_search_balance(struct mt_searching *s, struct search_candidate
         mt_search_set_micro(s, c);
         c->estimate_s = balanced->step_s;
     }
-out:
-    mt_arena_release(&p.arena);
-    return st;
-}
-
-/* ---- the bound ---- */
-
-/* For a lower bound: the candidate with corrections that only lower its estimate, the least factors of compute that any
- * evaluated candidate of its work had. What raised an estimate, as collectives that overlap compute, need not hold for
- * other shares. */
-static struct search_candidate at_least(struct mt_searching *s, const struct search_candidate *c) {
-    struct search_candidate least = *c;
-    least.later_s = 0;
-    least.heavier = mt_new(&s->arena, int64_t, s->nclasses);
-    least.slower = mt_new(&s->arena, double, s->nclasses);
-    for (int k = 0; k < s->nclasses; k++) {
-        least.slower[k] = 1;
-        for (int i = 0; i < s->ncandidates; i++)
-            if (s->candidates[i]->work == c->work) least.slower[k] = fmin(least.slower[k], s->candidates[i]->slower[k]);
-    }
-    return least;
-}
-
-/* Compute alone, in one stage: no rank waits for another before the end. */
-enum mt_status mt_search_bound(struct mt_searching *s, const struct search_candidate *c, double *bound_s) {
-    struct problem p;
-    struct mt_balanced balanced = {.step_s = 0};
-    struct search_candidate least = at_least(s, c);
-    enum mt_status st = make_problem(s, &least, &p);
-    if (st) goto out;
-    struct mt_balance *b = &p.balance;
-    int n = s->nclasses;
-    b->nstages = 1;
-    double most = 0, fastest = 1;
-    for (int k = 0; k < n; k++) {
-        const struct search_curves *curves = &c->work->curves[k];
-        int64_t given = c->batch[s->classes[k].rank];
-        double given_s = 0;
-        if (p.batch < 0) mt_search_micro(s, c->work, k, given, given, &given_s);
-        given_s = least.slower[k] * (curves->before_s + given_s);
-        if (p.storage >= 0) p.compute[p.storage * n + k] = scaled(&p.arena, &curves->update, least.slower[k]);
-        p.compute_fixed[k] = given_s;
-        p.comm_fixed[k] = 0;
-        p.memory_limit[k] = 0;
-        if (p.batch >= 0) p.comm[p.batch * n + k] = (struct mt_share_curve){0};
-        most = fmax(most, given_s);
-        fastest = fmax(fastest, s->classes[k].fastest);
-    }
-    *bound_s = most;
-    if (b->nsplits && !(st = mt_balance_solve(b, &balanced, s->err))) *bound_s = balanced.bound_s;
-    *bound_s /= fastest;
-    mt_arena_release(&balanced.arena);
 out:
     mt_arena_release(&p.arena);
     return st;

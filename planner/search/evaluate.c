@@ -36,6 +36,7 @@ static void write_splits(const struct mt_searching *s, const struct search_candi
 /* Algorithms stay "auto" until the program's messages are known. */
 void mt_search_write_plan(const struct mt_searching *s, const struct search_candidate *c, struct mt_plan *p) {
     p->job = *s->search->job;
+    if (p != s->plan) memcpy(p->ranks, s->plan->ranks, (size_t)p->nranks * sizeof *p->ranks); /* hosts are nodes */
     write_splits(s, c, p);
     p->decisions = mt_decisions_copy(&c->decisions, &p->arena);
     p->decisions.gradient_wire = mt_plan_wire(p);
@@ -105,7 +106,7 @@ static const char *who_lacks(struct mt_searching *s, const struct mt_prediction 
     if (who < 0) return NULL;
     char text[MT_UNITS_TEXT];
     mt_units_bytes((double)worst, text);
-    return mt_arena_printf(&s->arena, "does not fit: rank %d lacks %s", who, text);
+    return mt_arena_printf(&s->arena, "does not fit: rank %d lacks %s", mt_search_rank(s, who), text);
 }
 
 void mt_search_learn(struct mt_searching *s, struct search_candidate *c) {

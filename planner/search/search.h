@@ -20,10 +20,9 @@
  *   class of ranks    equal ranks: one device class, speed and memory limit
  *   estimate          a candidate's step by the curves
  *   evaluate          predict a candidate's step by building and simulating its program
- *   lower bound       no shares of the searched structures are faster: compute alone, perfectly divided
- *   gap               the best step over the lower bound, less one (optimality gap)
- *   bottleneck        the resource of a binding constraint of the balance; the dual value is what one percent more
- * saves */
+ *   lower bound       no plan is faster, whoever takes part, however samples and state are divided
+ * (mt_plan_bound_space) gap               the best step over the lower bound, less one (optimality gap) bottleneck the
+ * resource of a binding constraint of the balance; the dual value is what one percent more saves */
 #ifndef MT_PLANNER_SEARCH_SEARCH_H
 #define MT_PLANNER_SEARCH_SEARCH_H
 
@@ -43,6 +42,7 @@ struct mt_search {
     struct mt_plan_fixed fixed; /* what is not set is searched; but the wire type, which rounds, and rule rows */
     const struct mt_plan *last; /* of as many ranks: its decisions are a candidate, its shares a start; or null */
     double limit_s;             /* when to stop trying candidates */
+    bool no_bound;              /* plans are compared only: leave the lower bound 0 */
 };
 
 struct mt_search_binding {
@@ -88,9 +88,8 @@ enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, s
 enum mt_status mt_search_rebalance(const struct mt_search *search, struct mt_plan *plan,
                                    struct mt_search_report *report, struct mt_err *err);
 
-/* The prediction of a complete plan as it is: fills in prediction (times too, no rejected rows; bound_s is that of
- * other shares in its structure, 0 where rules split operators by other splits than "batch") and memory, and changes no
- * decision. search->fixed, last and limit_s are not read, nor memory limits. */
+/* The prediction of a complete plan as it is: fills in prediction (times too, no rejected rows) and memory, and changes
+ * no decision. search->fixed, last and limit_s are not read, nor memory limits. */
 enum mt_status mt_search_price(const struct mt_search *search, struct mt_plan *plan, struct mt_search_report *report,
                                struct mt_err *err);
 

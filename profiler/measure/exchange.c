@@ -55,7 +55,7 @@ enum mt_status mt_exchange_gather(struct mt_exchange *x, const void *mine, size_
     char *buffer = mt_calloc((size_t)n, room + 1);
     for (int r = 0; r < n; r++) counts[r] = count;
     memcpy(buffer + (size_t)me * room, mine, size_bytes);
-    struct mt_coll problem = {MT_ALL_GATHER, MT_REDUCE_NONE, MT_I32, MT_I32, n, me, 0, counts, false};
+    struct mt_coll problem = {MT_ALL_GATHER, MT_REDUCE_NONE, MT_I32, MT_I32, n, me, 0, counts, false, NULL};
     enum mt_status st = run(x, &problem, (void *[2]){buffer, NULL}, err);
     for (int r = 0; r < n && !st; r++)
         memcpy((char *)all + (size_t)r * size_bytes, buffer + (size_t)r * room, size_bytes);
@@ -79,7 +79,7 @@ enum mt_status mt_exchange_collect(struct mt_exchange *x, const void *mine, size
     char *send = mt_calloc((size_t)words(size_bytes) + 1, WORD_BYTES);
     char *received = me ? NULL : mt_malloc((size_t)total * WORD_BYTES + 1);
     if (size_bytes) memcpy(send, mine, size_bytes);
-    struct mt_coll problem = {MT_ALL_TO_ALL, MT_REDUCE_NONE, MT_I32, MT_I32, n, me, 0, counts, false};
+    struct mt_coll problem = {MT_ALL_TO_ALL, MT_REDUCE_NONE, MT_I32, MT_I32, n, me, 0, counts, false, NULL};
     st = run(x, &problem, (void *[2]){send, received}, err);
     if (!st && !me) { /* remove the padding to whole words */
         size_t from = 0, to = 0;
@@ -103,7 +103,7 @@ enum mt_status mt_exchange_max(struct mt_exchange *x, double *values, int count,
     int n = x->comm->nranks;
     int64_t *counts = mt_calloc((size_t)n, sizeof *counts);
     counts[0] = count;
-    struct mt_coll problem = {MT_ALL_REDUCE, MT_MAX, MT_F64, MT_F64, n, x->comm->rank, 0, counts, false};
+    struct mt_coll problem = {MT_ALL_REDUCE, MT_MAX, MT_F64, MT_F64, n, x->comm->rank, 0, counts, false, NULL};
     enum mt_status st = run(x, &problem, (void *[2]){values, NULL}, err);
     free(counts);
     return st;

@@ -51,7 +51,7 @@ static void make_coll(struct probe *probe, int64_t size_bytes) {
     for (int r = 0; r < n; r++) probe->counts[r] = size_bytes / 4 * (r + 1) / n - size_bytes / 4 * r / n;
     mt_schedule_release(&probe->schedule);
     struct mt_coll *problem = &probe->coll.problem;
-    *problem = (struct mt_coll){MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, n, me, 0, probe->counts, false};
+    *problem = (struct mt_coll){MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, n, me, 0, probe->counts, false, NULL};
     mt_coll_choose(problem, p->pairs[0].latency.median, p->pairs[0].bandwidth.median)
         ->schedule(problem, &probe->schedule);
     probe->coll.schedule = &probe->schedule;

@@ -355,6 +355,8 @@ static enum mt_status build(const struct mt_graph *graph, const struct mt_choice
     program->train = !forward_only;
     program->gradient_wire = choice->decisions.gradient_wire;
     program->overlap_yielding = choice->decisions.start == MT_START_ATTENTION;
+    if (choice->node)
+        program->node = mt_arena_memdup(&program->arena, choice->node, (size_t)choice->nranks * sizeof *choice->node);
     program->nsplits = choice->nsplits;
     program->splits =
         mt_arena_memdup(&program->arena, choice->splits, (size_t)choice->nsplits * sizeof *choice->splits);

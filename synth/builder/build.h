@@ -26,6 +26,7 @@ struct mt_choice {
     int nsplits;
     const struct mt_split *batch; /* shares of the batch; null: not split (every rank sees every sample) */
     int64_t *micro;               /* [nranks]: samples of a rank's micro-batch; 0 with a share of 0 */
+    const int *node;              /* [nranks]: the node of each rank (program.h), or null */
     struct mt_rule *rules;        /* [graph->nops] */
     /* Of these the builder reads
      *   sync           how a partial value that is wanted in shares gets there: P->S by ReduceScatter, or P->R by

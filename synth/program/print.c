@@ -180,6 +180,7 @@ static void describe_layout(const struct mt_program *program, int layout, FILE *
 /* What is hashed: all that decides what is computed. Layouts are described by their boxes, not by their ids. */
 static void describe_program(const struct mt_program *program, const struct hashed *layouts, FILE *out) {
     int n = program->nranks;
+    bool by_node = false;
     char graph_hash[33];
     mt_graph_hash(program->graph, graph_hash);
     fprintf(out, "%s %d %d", graph_hash, n, program->train);
@@ -205,7 +206,12 @@ static void describe_program(const struct mt_program *program, const struct hash
             fprintf(out, " %d %d %d %d %d %s", (int)instr->coll, (int)instr->reduce, (int)instr->wire, (int)instr->acc,
                     UNUSED, instr->algorithm);
             for (int r = 0; r < n; r++) fprintf(out, " %d", instr->group[r]);
+            const struct mt_coll_algorithm *algorithm = mt_coll_find(instr->coll, instr->algorithm);
+            by_node = by_node || (algorithm && algorithm->by_node);
         }
+    if (!by_node || !program->node) return;
+    fputs("\nn", out);
+    for (int r = 0; r < n; r++) fprintf(out, " %d", program->node[r]);
 }
 
 struct description {

@@ -87,6 +87,7 @@ struct mt_program {
     struct mt_arena arena;
     const struct mt_graph *graph; /* not owned */
     int nranks;
+    int *node; /* [nranks]: the node (host) of each rank, numbered from 0 by first rank; null: nobody asks. In the arena */
     struct mt_layouts layouts;
     struct mt_split *splits; /* the builder's; in the arena */
     int nsplits;
@@ -132,7 +133,9 @@ enum mt_status mt_program_tensors(const struct mt_program *program, enum mt_bloc
  * do. */
 void mt_program_print(const struct mt_program *program, int rank, FILE *file);
 
-/* 32 hex digits: a hash of all that decides what is computed. */
+/* 32 hex digits: a hash of all that decides what is computed. Nodes are part of it where a collective names an algorithm
+ * that depends on them (by_node): the same program on other nodes then has other schedules, which add in another order.
+ */
 void mt_program_hash(const struct mt_program *program, char out[33]);
 
 #endif

@@ -178,7 +178,7 @@ static void bench_case(struct bench *b, enum mt_coll_kind kind, enum mt_type wir
     bool sums = mt_coll_reduces(kind);
     divide(b, kind, size_bytes / mt_type_size(wire), skew, counts);
     struct mt_coll problem = {kind, sums ? MT_SUM : MT_REDUCE_NONE, wire, sums ? MT_F32 : wire, b->n, b->me, 0, counts,
-                              false};
+                              false, NULL};
     memset(b->buffer[0], 0, (size_t)(2 * size_bytes));
     int n = list_candidates(b, &problem, candidates);
     measure(b, &problem, candidates, n);

@@ -60,7 +60,7 @@ static void sync(struct mt_stream *of) {
 /* Seconds a call, on the slowest rank: of several turns the quickest. */
 static double measure(const struct mt_coll *problem) {
     int64_t counts[MOST_RANKS];
-    struct mt_coll head = {MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, nranks, rank, 0, counts, false};
+    struct mt_coll head = {MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, nranks, rank, 0, counts, false, NULL};
     double best = INFINITY;
     divide(&skews[0], most_bytes / 4, counts);
     for (int turn = 0; turn <= TURNS; turn++) {
@@ -97,7 +97,7 @@ static double worst = 1;
 static void compare(enum mt_coll_kind kind, int64_t size_bytes, const struct skew *skew) {
     int64_t counts[MOST_RANKS];
     struct mt_coll problem = {
-        kind, mt_coll_reduces(kind) ? MT_SUM : MT_REDUCE_NONE, MT_F32, MT_F32, nranks, rank, 0, counts, false};
+        kind, mt_coll_reduces(kind) ? MT_SUM : MT_REDUCE_NONE, MT_F32, MT_F32, nranks, rank, 0, counts, false, NULL};
     double took[MT_NCCL_NIMPLS] = {0}, best = INFINITY;
     char size[MT_UNITS_TEXT];
     divide(skew, size_bytes / 4, counts);
@@ -130,7 +130,7 @@ static void compare(enum mt_coll_kind kind, int64_t size_bytes, const struct ske
 static void plain(enum mt_coll_kind kind, int64_t size_bytes) {
     int64_t counts[MOST_RANKS * MOST_RANKS];
     struct mt_coll problem = {
-        kind, mt_coll_reduces(kind) ? MT_SUM : MT_REDUCE_NONE, MT_F32, MT_F32, nranks, rank, 0, counts, false};
+        kind, mt_coll_reduces(kind) ? MT_SUM : MT_REDUCE_NONE, MT_F32, MT_F32, nranks, rank, 0, counts, false, NULL};
     char size[MT_UNITS_TEXT];
     int cells = kind == MT_ALL_TO_ALL ? nranks : 1; /* all_to_all: a rank's buffer is the size */
     for (int c = 0; c < cells * nranks; c++) counts[c] = size_bytes / 4 / nranks;
@@ -170,7 +170,7 @@ static double both(const struct mt_backend *backend, const struct mt_call *call,
 
 static void overlap(int64_t extent, int64_t size_bytes) {
     int64_t counts[MOST_RANKS];
-    struct mt_coll problem = {MT_ALL_REDUCE, MT_SUM, MT_BF16, MT_BF16, nranks, rank, 0, counts, false};
+    struct mt_coll problem = {MT_ALL_REDUCE, MT_SUM, MT_BF16, MT_BF16, nranks, rank, 0, counts, false, NULL};
     struct mt_attr attr = {.nm = 1, .nn = 1, .nk = 1};
     struct mt_tensor in[2] = {matrix(extent), matrix(extent)}, out = matrix(extent);
     struct mt_call call = {

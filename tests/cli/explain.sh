@@ -8,7 +8,7 @@ gain() { sed -n "s/^  $1.*  \([-0-9.]*\)%$/\1/p" said.txt | head -1; }
 more() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && b != "" && a > b) }'; }
 
 # Slow computing, a fast network: devices bind, and the faster class does most of the work.
-$MOTLEY plan --cluster "cpu:2 net=400G + cpu-avx512-4t:1" $job -o compute.json >said.txt
+$MOTLEY plan --cluster "cpu:2 net=400G + cpu-avx512-4t:1" --use all $job -o compute.json >said.txt
 $MOTLEY explain compute.json --cluster "cpu:2 net=400G + cpu-avx512-4t:1" >said.txt
 grep -q '^A step is predicted to take .* tokens a second' said.txt || fail "$(cat said.txt)"
 grep -q '^Rank [0-2] (cpu.* on .*) is the one that the others wait for' said.txt || fail "$(cat said.txt)"
@@ -21,7 +21,7 @@ more "$(gain 'cpu')" "$(gain 'link net')" || fail "the network binds: $(cat said
 
 # The same devices behind a modem: the link binds.
 slow="cpu-avx512:2 net=10M"
-$MOTLEY plan --cluster "$slow" $job -o link.json >said.txt
+$MOTLEY plan --cluster "$slow" --use all $job -o link.json >said.txt
 $MOTLEY explain link.json --cluster "$slow" >said.txt
 more "$(gain 'link net')" 20 || fail "a faster network does not help: $(cat said.txt)"
 more "$(gain 'link net')" "$(gain cpu-avx512)" || fail "$(cat said.txt)"

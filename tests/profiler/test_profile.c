@@ -28,7 +28,7 @@ static void check_groups(const struct mt_cluster *c) {
         int want = 0;
         const int64_t counts[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
         for (int a = 0; a < mt_coll_nalgorithms; a++) {
-            struct mt_coll problem = {(enum mt_coll_kind)kind, MT_SUM, MT_F32, MT_F32, 3, 0, 0, counts, false};
+            struct mt_coll problem = {(enum mt_coll_kind)kind, MT_SUM, MT_F32, MT_F32, 3, 0, 0, counts, false, NULL};
             want += mt_coll_algorithms[a]->kind == (enum mt_coll_kind)kind && mt_coll_algorithms[a]->applies(&problem);
         }
         bool sums = kind == MT_ALL_REDUCE || kind == MT_REDUCE_SCATTER;

@@ -12,17 +12,21 @@ bool mt_all_reduce_tree_applies(const struct mt_coll *problem) {
     return problem->kind == MT_ALL_REDUCE;
 }
 
-void mt_all_reduce_tree_schedule(const struct mt_coll *problem, struct mt_schedule *schedule) {
+void mt_binomial_reduce(const struct mt_coll *problem, int64_t count, struct mt_schedule *schedule) {
     int n = problem->n, me = problem->me;
-    int64_t total = mt_coll_total(problem);
     for (int distance = 1; distance < n && me % distance == 0; distance *= 2) {
         if (me % (2 * distance))
-            mt_step_send(schedule, me - distance, 0, total);
+            mt_step_send(schedule, me - distance, 0, count);
         else if (me + distance < n)
-            mt_step_reduce(schedule, me + distance, 0, total);
+            mt_step_reduce(schedule, me + distance, 0, count);
         mt_schedule_end_round(schedule);
     }
-    if (me == 0 && n > 1) mt_round_to_wire(problem, schedule, 0, total);
+}
+
+void mt_all_reduce_tree_schedule(const struct mt_coll *problem, struct mt_schedule *schedule) {
+    int64_t total = mt_coll_total(problem);
+    mt_binomial_reduce(problem, total, schedule);
+    if (problem->me == 0 && problem->n > 1) mt_round_to_wire(problem, schedule, 0, total);
     mt_binomial_broadcast(problem, 0, total, schedule);
 }
 

@@ -54,6 +54,27 @@ static inline void reference_counts(int shape, int n, int cells, int64_t scale, 
     }
 }
 
+/* Nodes of n ranks, numbered by first place: 8 + 4 + 2 + 1 + ..., interleaved over two and over three, at random, and
+ * all single but the last two. */
+enum { REFERENCE_NMAPS = 6 };
+static inline void reference_nodes(int map, int n, int *node) {
+    int number[64], nnodes = 0;
+    for (int i = 0; i < 64; i++) number[i] = -1;
+    for (int p = 0; p < n; p++) {
+        int of = p % 3;
+        switch (map) {
+        case 0: of = p < 8 ? 0 : p < 12 ? 1 : p < 14 ? 2 : p - 11; break;
+        case 1: of = p % 2; break;
+        case 2: break;
+        case 3: of = (int)mt_random_below(reference_seed, 2000, (uint64_t)(p * 31 + n), 4); break;
+        case 4: of = p * 2 / n; break;
+        default: of = p < n - 1 ? p : n - 2 < 0 ? 0 : n - 2; break;
+        }
+        if (number[of] < 0) number[of] = nnodes++;
+        node[p] = number[of];
+    }
+}
+
 static inline int64_t reference_start(const struct mt_coll *problem, int block) {
     int64_t start = 0;
     for (int r = 0; r < block; r++) start += problem->counts[r];

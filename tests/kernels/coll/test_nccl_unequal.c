@@ -8,7 +8,7 @@ static const uint64_t seed = 20261122;
 
 static struct mt_coll problem_of(enum mt_coll_kind kind, int n, const int64_t *counts) {
     bool sums = kind == MT_REDUCE_SCATTER;
-    return (struct mt_coll){kind, sums ? MT_SUM : MT_REDUCE_NONE, MT_F32, MT_F32, n, 0, 0, counts, false};
+    return (struct mt_coll){kind, sums ? MT_SUM : MT_REDUCE_NONE, MT_F32, MT_F32, n, 0, 0, counts, false, NULL};
 }
 
 static void test_serves(void) {

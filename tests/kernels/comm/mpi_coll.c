@@ -19,7 +19,8 @@ static void trial(const struct mt_coll_algorithm *algorithm, const struct mt_col
         uint64_t mine = mt_hash64(buffer[0], (size_t)reference_size(problem, 0) * acc, 0), first = mine;
         void *hashes[2] = {&first, NULL};
         int64_t one[64] = {2};
-        struct mt_coll tell = {MT_BROADCAST, MT_REDUCE_NONE, MT_I32, MT_I32, problem->n, problem->me, 0, one, false};
+        struct mt_coll tell = {MT_BROADCAST, MT_REDUCE_NONE, MT_I32, MT_I32, problem->n, problem->me, 0,
+                               one,          false,          NULL};
         struct mt_schedule down = MT_SCHEDULE_INIT;
         mt_coll_find(MT_BROADCAST, "binomial")->schedule(&tell, &down);
         CHECK_OK(mt_comm_run(comm, &tell, &down, group, hashes, tag, 60, &err), err);
@@ -31,7 +32,8 @@ static void trial(const struct mt_coll_algorithm *algorithm, const struct mt_col
     free(buffer[1]);
 }
 
-static void trials(const struct mt_coll_algorithm *algorithm, int n, int me, const int *group, int64_t scale) {
+static void trials_on(const struct mt_coll_algorithm *algorithm, int n, int me, const int *group, const int *node,
+                      int64_t scale) {
     bool large = scale > 1000; /* ragged only, and two pairs of types */
     int64_t counts[64];
     bool reduces = algorithm->kind == MT_ALL_REDUCE || algorithm->kind == MT_REDUCE_SCATTER;
@@ -46,12 +48,23 @@ static void trials(const struct mt_coll_algorithm *algorithm, int n, int me, con
                                       me,
                                       n - 1,
                                       counts,
-                                      false};
+                                      false,
+                                      node};
             if (!algorithm->applies(&problem)) return;
             trial(algorithm, &problem, group, 5);
             problem.reduce = MT_MAX;
             if (reduces && !large) trial(algorithm, &problem, group, 6);
         }
+    }
+}
+
+/* On one node, or on nodes of every shape. */
+static void trials(const struct mt_coll_algorithm *algorithm, int n, int me, const int *group, int64_t scale) {
+    int node[64];
+    trials_on(algorithm, n, me, group, NULL, scale);
+    for (int map = 0; map < REFERENCE_NMAPS && algorithm->by_node; map++) {
+        reference_nodes(map, n, node);
+        trials_on(algorithm, n, me, group, node, scale);
     }
 }
 
@@ -61,7 +74,7 @@ static void test_overlap(int rank) {
     enum { SIZE = 300000, HALF = SIZE / 2, TEN = 10 };
     const int group[2] = {0, 1};
     const int64_t counts[2] = {SIZE + HALF, 0};
-    struct mt_coll problem = {MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, 2, rank, 0, counts, false};
+    struct mt_coll problem = {MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, 2, rank, 0, counts, false, NULL};
     struct mt_schedule schedule = MT_SCHEDULE_INIT;
     struct mt_err err = MT_ERR_INIT;
     float *data = malloc((SIZE + HALF) * sizeof *data), *value[2];
@@ -102,7 +115,7 @@ static void test_silence(int rank, int n) {
         int64_t counts[64] = {100000};
         int group[64];
         for (int r = 0; r < n; r++) group[r] = r;
-        struct mt_coll problem = {MT_BROADCAST, MT_REDUCE_NONE, MT_F32, MT_F32, n, rank, 0, counts, false};
+        struct mt_coll problem = {MT_BROADCAST, MT_REDUCE_NONE, MT_F32, MT_F32, n, rank, 0, counts, false, NULL};
         struct mt_schedule schedule = MT_SCHEDULE_INIT;
         mt_coll_find(MT_BROADCAST, "scatter_gather")->schedule(&problem, &schedule);
         void *buffer[2] = {calloc(100000, sizeof(float)), NULL};

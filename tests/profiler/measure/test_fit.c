@@ -82,7 +82,7 @@ static void test_collectives(void) {
                     counts[n][i] = scale * weights[i % 4] * (cells == 16 ? weights[i / 4] : 1);
                 }
                 problems[n] =
-                    (struct mt_coll){algorithm->kind, MT_REDUCE_NONE, MT_F32, MT_F32, 4, 0, 0, counts[n], false};
+                    (struct mt_coll){algorithm->kind, MT_REDUCE_NONE, MT_F32, MT_F32, 4, 0, 0, counts[n], false, NULL};
                 double time_s = factors[size] * algorithm->cost_s(&problems[n], 30e-6, 2e9);
                 points[n] = mt_fit_point(algorithm, &problems[n], time_s, 0.01);
                 CHECK_EQ(points[n].size_bytes, 4 * 16 * scale * (cells == 16 ? 16 : 1));

@@ -71,7 +71,7 @@ static void trials(enum mt_coll_kind kind, int n, int me, const int *group, cons
                 if (acc == MT_F64 || (!reduces && wire != acc)) continue;
                 make_counts(shape, n, kind == MT_ALL_TO_ALL ? n * n : n, scales[s], counts);
                 struct mt_coll problem = {kind, reduces ? MT_SUM : MT_REDUCE_NONE, wire, acc, n, me, n - 1, counts,
-                                          false};
+                                          false, NULL};
                 snprintf(name, sizeof name, "%s, %s, shape %d by %lld, %s in %s", mt_coll_name(kind), group_name, shape,
                          (long long)scales[s], mt_type_name(wire), mt_type_name(acc));
                 trial(&problem, group, name);
@@ -82,7 +82,7 @@ static void trials(enum mt_coll_kind kind, int n, int me, const int *group, cons
             }
     if (reduces) return;
     make_counts(1, n, kind == MT_ALL_TO_ALL ? n * n : n, 50, counts);
-    struct mt_coll integers = {kind, MT_REDUCE_NONE, MT_I32, MT_I32, n, me, 0, counts, false};
+    struct mt_coll integers = {kind, MT_REDUCE_NONE, MT_I32, MT_I32, n, me, 0, counts, false, NULL};
     snprintf(name, sizeof name, "%s, %s, integers", mt_coll_name(kind), group_name);
     trial(&integers, group, name);
 }
