@@ -62,7 +62,11 @@ static void decide(struct least *l, const struct mt_plan_request *request, const
     if (!d->nstorage && n > 1) d->nstorage = 1, d->storage = &everything;
     if (d->bucket_bytes < 0) d->bucket_bytes = 0;
     if (d->start < 0) d->start = MT_START_FULL;
-    for (int r = 0; r < n; r++) l->samples[r] = 1, l->storage[r] = isinf(limit_of(l, r)) ? 1 : limit_of(l, r);
+    for (int r = 0; r < n; r++) {
+        l->out[r] = q->fixed.use == MT_USE_SOME && !q->fixed.used[r];
+        l->samples[r] = l->out[r] ? 0 : 1;
+        l->storage[r] = l->out[r] ? 0 : isinf(limit_of(l, r)) ? 1 : limit_of(l, r);
+    }
 }
 
 /* The program of the present weights: l->plan and l->own. */
@@ -97,13 +101,14 @@ static bool fits(const struct least *l) {
 /* New weights after a round that did not fit; false: there are no better ones. */
 static bool reweigh(struct least *l) {
     int n = l->cluster->ndevices, working = 0, left = 0;
-    bool changed = false;
+    const struct mt_plan_fixed *f = &l->request.fixed;
+    bool changed = false, may_leave = f->use <= MT_USE_AUTO && !f->shares && !f->nstorage_shares;
     for (int r = 0; r < n; r++) {
         if (l->out[r]) continue;
         double room = limit_of(l, r) - l->own[r], weight = isinf(room) ? l->sharded + 1 : fmax(0, floor(room));
-        if (room < 0 && l->samples[r] > 0 && !l->request.fixed.shares)
+        if (room < 0 && l->samples[r] > 0 && !f->shares)
             l->samples[r] = 0, changed = true;
-        else if (room < 0 && !(l->storage[r] > 0) && l->samples[r] == 0 && !l->request.fixed.shares)
+        else if (room < 0 && !(l->storage[r] > 0) && may_leave)
             l->out[r] = true, changed = true;
         changed |= fabs(weight - l->storage[r]) > 1e-3 * l->storage[r];
         l->storage[r] = l->out[r] ? 0 : weight;

@@ -31,13 +31,14 @@ struct mt_plan_request {
  * storage axes of one label have the same shares. Nothing is predicted. */
 enum mt_status mt_plan_make(const struct mt_plan_request *request, struct mt_plan **plan, struct mt_err *err);
 
-/* Why this program cannot run the job on the cluster's devices, or on those of `plan`, if not null, that take part:
+/* Why this program cannot run the job on the cluster's devices, or on those that take part ([ndevices]; null: all):
  * architectures without kernels, precisions that a device lacks, CPUs among GPUs. In the arena; "" if it can. */
-const char *mt_plan_cannot_run(const struct mt_cluster *cluster, const struct mt_job *job, const struct mt_plan *plan,
-                               struct mt_arena *arena);
+const char *mt_job_cannot_run(const struct mt_cluster *cluster, const struct mt_job *job, const bool *takes_part,
+                              struct mt_arena *arena);
 /* MT_EINPUT with that reason. */
-enum mt_status mt_plan_require_runs(const struct mt_cluster *cluster, const struct mt_job *job,
-                                    const struct mt_plan *plan, struct mt_err *err);
+enum mt_status mt_job_refuse(const char *why, struct mt_err *err);
+/* Set plan->hypothetical, by the ranks that take part. */
+void mt_plan_mark_hypothetical(const struct mt_cluster *cluster, struct mt_plan *plan);
 
 /* Fill in all that follows from the rest, on the training graph of the plan's model and job: hashes of model and
  * program, parameters, flops, memory, and one algorithm row for each kind of collective that the program has. Then

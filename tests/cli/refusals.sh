@@ -21,13 +21,13 @@ done
 ! $MOTLEY show good.json | has "cannot run" || fail "$($MOTLEY show good.json)"
 
 # Predicted all the same: the document, its print-outs and its hash say so, and no run takes it.
-cluster="v100:1x2 + a10:1x2 net=25G"
-$MOTLEY plan --cluster "$cluster" $small --precision bf16 --hypothetical -o v.json >v.txt
+cluster=v100:1x2
+$MOTLEY plan --cluster "$cluster" $small --precision f16 --hypothetical -o v.json >v.txt
 why="cannot run here: v100: has compute capability 7.0, and kernels need 7.5 (sm_75)"
 shows "$why" v.txt
 $MOTLEY show v.json >shown.txt
 shows "$why" shown.txt
-refused 2 "v.json: is a hypothetical plan, which $why" mpirun -n 4 $MOTLEY train v.json --data text.txt --device cpu
+refused 2 "v.json: is a hypothetical plan, which $why" mpirun -n 2 $MOTLEY train v.json --data text.txt --device cpu
 grep -v '"hypothetical"' v.json >edited.json
 refused 2 "edited.json: hash: does not fit" $MOTLEY show edited.json
 refused 2 "edited.json: $why" $MOTLEY plan --check edited.json --cluster "$cluster" -o no.json
@@ -41,13 +41,17 @@ $MOTLEY plan --cluster "a10:1x2" $small --hypothetical -o a10.json >a10.txt
 grep -q 'not hypothetical: its devices run it' a10.txt || fail "$(cat a10.txt)"
 refused 2 "--hypothetical: has no use without --cluster" $MOTLEY plan --ranks 2 $small --hypothetical -o no.json
 
-# What-ifs answer, and mark what cannot run, mixed kinds too.
-$MOTLEY whatif --cluster a10:1x2 $small --precision bf16 --add 2xv100@node0 --add 2xa10@node0 --json table.json >table.txt
+# Only devices that take part count.
+refused 2 "cannot run here: v100:" $MOTLEY plan --cluster "v100:1x2 + a10:1x2" $small -o no.json
+$MOTLEY plan --cluster "v100:1x2 + a10:1x2" $small --use 2,3 -o some.json >some.txt || fail "--use 2,3"
+! grep -q '"hypothetical"' some.json || fail "$(cat some.json)"
+
+# What-ifs answer, and mark what cannot run.
+$MOTLEY whatif --cluster a10:1x2 $small --precision bf16 --change "add 2xv100@node0, remove 2xa10" --add 2xa10@node0 \
+  --json table.json >table.txt
 [ "$(grep -c 'cannot run here: see \[1\]' table.txt)" = 1 ] || fail "$(cat table.txt)"
 shows " [1] v100: has compute capability 7.0, and kernels need 7.5 (sm_75)" table.txt
 [ "$(grep -c '"cannot_run": "v100: has' table.json)" = 1 ] || fail "$(cat table.json)"
-$MOTLEY whatif --cluster cpu:1x2 $small --add a10@node0 >table.txt
-grep -q '^  \[1\] .*CPUs and GPUs do not train together$' table.txt || fail "$(cat table.txt)"
 
 # Memory: the least that is needed, of what, and what would do.
 refused 2 "gpt2:1558m does not fit into memory: even with the state sharded, micro-batches of 1 and --recompute segments, it needs" \
