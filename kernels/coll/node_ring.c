@@ -1,14 +1,17 @@
-/* A ring of nodes, in which each node's ranks carry a cell together.
+/* A ring of nodes, in which each node's ranks carry a cell together; in phases, or as a pipeline.
  *
- * The message is divided into a block for each node, and each block into S cells, which are the S passes of a pipeline.
+ * The message is divided into a block for each node, and in a pipeline each block into S cells, which are its passes.
  * With N nodes a pass has N - 1 rounds in which partial sums go around the ring, as in the ring of ReduceScatter with
  * nodes for ranks, then N - 1 in which results do, as in that of AllGather. So in an AllReduce each node sends and
- * receives 2 (N - 1)/N of the message, which is the least possible, and its ranks share that evenly. Within nodes a
- * cell is reduced in the round before it is needed, and gathered in the round after it has come, both concurrently with
- * messages between nodes: only two rounds at the begin and one at the end have none. A pass is as long as another
- * within nodes too: N cells are reduced and N gathered, one or two a round.
+ * receives 2 (N - 1)/N of the message, which is the least possible, and its ranks share that evenly.
  *
- *   round of pass s, with P = 2 (N - 1), R = 2 + s P and G = R + N - 1
+ * In phases, all cells are reduced within nodes, by recursive halving where a node has a power of two of ranks, the
+ * ring follows, and all cells are gathered within nodes. In a pipeline a cell is reduced in the round before it is
+ * needed, and gathered in the round after it has come, both concurrently with messages between nodes: only two rounds
+ * at the begin and one at the end have none. That costs latency: it pays for long messages, and where paths within
+ * nodes are not much faster. A pass reduces and gathers N cells within nodes, one or two a round.
+ *
+ *   round of pass s, with P = 2 (N - 1), R = s P and G = R + N - 1
  *     R - N, R - 1 ... R + N - 3      node i reduces, within, its part of cells i - 1, i - 2, ..., i
  *     R + u, u = 0 ... N - 2          sends cell i - 1 - u to node i + 1, adds cell i - 2 - u from node i - 1
  *     G + u, u = 0 ... N - 2          sends cell i - u, receives cell i - u - 1
@@ -21,8 +24,8 @@
 
 #include "kernels/coll/nodes.h"
 
-enum { CELLS = 16 }; /* of a long message, at least; each pass has one of each node */
-static const int64_t least_cell_bytes = 1 << 20;
+enum { CELLS = 16 }; /* of a long message, about; each pass has one of each node */
+static const int64_t cell_bytes = 4 << 20;
 
 struct draft {
     struct mt_nodes nodes;
@@ -31,11 +34,13 @@ struct draft {
     struct mt_schedule *schedule;
 };
 
-static int passes_of(const struct mt_coll *problem, int nnodes) {
-    int64_t most = CELLS / nnodes, passes = mt_coll_total(problem) * mt_type_size(problem->wire) / nnodes;
-    passes /= least_cell_bytes;
-    if (passes > most) passes = most;
-    return passes < 1 ? 1 : (int)passes;
+/* A pass costs latency, and takes its part of the time within nodes, which otherwise nothing hides at the begin and the
+ * end: both together are least where passes rise with the root of the message's length. */
+static void set_passes(struct draft *d) {
+    int64_t bytes = d->nodes.total * mt_type_size(d->nodes.problem->wire);
+    double passes = sqrt((double)bytes / (double)(d->nodes.n * cell_bytes));
+    passes = fmin(passes, CELLS / d->nodes.n);
+    d->passes = passes < 1 || !d->ring.pipeline ? 1 : (int)passes;
 }
 
 /* The cell of a node, modulo their number, in a pass. */
@@ -45,35 +50,23 @@ static struct mt_cell cell_of(const struct draft *d, int node, int pass) {
                          : mt_cell_even(&d->nodes, (int64_t)n * d->passes, (int64_t)j * d->passes + pass);
 }
 
-/* Rounds, numbered as at the head of this file. An all_gather has no rounds before the first pass's messages. */
+static struct draft draft_of(const struct mt_coll *problem, struct mt_node_ring ring, struct mt_arena *arena) {
+    struct draft d = {.nodes = mt_nodes_of(problem, arena), .ring = ring};
+    set_passes(&d);
+    return d;
+}
+
+/* ---- messages between nodes ---- */
+
+/* Rounds, numbered from the first that has messages between nodes. */
 static int period(const struct draft *d) {
     return (d->ring.reduces + d->ring.gathers) * (d->nodes.n - 1);
 }
 static int reduce_begin(const struct draft *d, int pass) {
-    return (d->ring.reduces ? 2 : 0) + pass * period(d);
+    return pass * period(d);
 }
 static int gather_begin(const struct draft *d, int pass) {
     return reduce_begin(d, pass) + (d->ring.reduces ? d->nodes.n - 1 : 0);
-}
-/* The round in which a node reduces its m-th cell of a pass within. */
-static int inside_round(const struct draft *d, int pass, int m) {
-    int begin = reduce_begin(d, pass), early = begin - d->nodes.n;
-    return m ? begin - 2 + m : early > 0 ? early : 0;
-}
-static int nrounds(const struct draft *d) {
-    return gather_begin(d, d->passes - 1) + (d->ring.gathers ? d->nodes.n : 0);
-}
-
-static void add_inside_reductions(struct draft *d, int round) {
-    for (int s = 0; s < d->passes && d->ring.reduces; s++) {
-        int later = 1 + round - inside_round(d, s, 1); /* from the second on, one a round */
-        for (int k = 0; k < 2; k++) {
-            int m = k ? later : 0;
-            if ((k && m < 1) || m >= d->nodes.n || inside_round(d, s, m) != round) continue;
-            struct mt_cell cell = cell_of(d, d->nodes.mine - 1 - m, s);
-            mt_cell_reduce(&d->nodes, &cell, d->schedule);
-        }
-    }
 }
 
 static void add_messages(struct draft *d, int round) {
@@ -95,30 +88,91 @@ static void add_messages(struct draft *d, int round) {
     }
 }
 
-static void add_inside_gathers(struct draft *d, int round) {
-    for (int s = 0; s < d->passes && d->ring.gathers; s++) {
-        int m = round - gather_begin(d, s);
-        if (m < 0 || m >= d->nodes.n) continue;
-        struct mt_cell cell = cell_of(d, d->nodes.mine - m, s);
-        mt_cell_gather(&d->nodes, &cell, -1, d->schedule);
+/* ---- in phases ---- */
+
+static bool halves(int members) {
+    return (members & (members - 1)) == 0;
+}
+
+/* Reduce or gather all cells within this rank's node: by halving (doubling), else directly. */
+static void add_phase(struct draft *d, bool gathers) {
+    int members = mt_nodes_members(&d->nodes, d->nodes.mine), rounds = halves(members) ? mt_log2_ceil(members) : 1;
+    for (int k = 0; k < rounds; k++) {
+        int distance = 1 << (gathers ? k : rounds - 1 - k);
+        for (int j = 0; j < d->nodes.n; j++) {
+            struct mt_cell cell = cell_of(d, j, 0);
+            if (halves(members))
+                mt_cell_exchange(&d->nodes, &cell, distance, gathers, d->schedule);
+            else if (gathers)
+                mt_cell_gather(&d->nodes, &cell, -1, d->schedule);
+            else
+                mt_cell_reduce(&d->nodes, &cell, d->schedule);
+        }
+        mt_schedule_end_round(d->schedule);
     }
 }
 
-static struct draft draft_of(const struct mt_coll *problem, struct mt_node_ring ring, struct mt_arena *arena) {
-    struct draft d = {.nodes = mt_nodes_of(problem, arena), .ring = ring};
-    d.passes = passes_of(problem, d.nodes.n);
-    return d;
+static void add_phases(struct draft *d) {
+    if (d->ring.reduces) add_phase(d, false);
+    for (int round = 0; round < period(d); round++) {
+        add_messages(d, round);
+        mt_schedule_end_round(d->schedule);
+    }
+    if (d->ring.gathers) add_phase(d, true);
+}
+
+/* ---- in a pipeline ---- */
+
+/* The rounds in which a node reduces, and gathers, its m-th cell of a pass within. */
+static int inside_reduction(const struct draft *d, int pass, int m) {
+    int begin = reduce_begin(d, pass), early = begin - d->nodes.n;
+    return m ? begin - 2 + m : early > -2 ? early : -2;
+}
+static int inside_gather(const struct draft *d, int pass, int m) {
+    return gather_begin(d, pass) + m;
+}
+static int first_round(const struct draft *d) {
+    return d->ring.reduces ? -2 : 0;
+}
+static int end_round(const struct draft *d) {
+    return reduce_begin(d, d->passes) + d->ring.gathers;
+}
+
+/* Of a pass, the first cell and one other may have this round. */
+static void add_inside(struct draft *d, int round, bool gathers) {
+    int n = d->nodes.n;
+    for (int s = 0; s < d->passes; s++) {
+        int others = round - (gathers ? inside_gather(d, s, 1) : inside_reduction(d, s, 1)) + 1, of_first = others;
+        if (!gathers && round == inside_reduction(d, s, 0)) of_first = 0;
+        for (int k = 0; k < 2; k++) {
+            int m = k ? others : of_first;
+            if (m < 0 || m >= n || (k && m == of_first)) continue;
+            if ((gathers ? inside_gather(d, s, m) : inside_reduction(d, s, m)) != round) continue;
+            struct mt_cell cell = cell_of(d, d->nodes.mine - (gathers ? 0 : 1) - m, s);
+            if (gathers)
+                mt_cell_gather(&d->nodes, &cell, -1, d->schedule);
+            else
+                mt_cell_reduce(&d->nodes, &cell, d->schedule);
+        }
+    }
+}
+
+static void add_pipeline(struct draft *d) {
+    for (int round = first_round(d); round < end_round(d); round++) {
+        if (d->ring.reduces) add_inside(d, round, false);
+        add_messages(d, round);
+        if (d->ring.gathers) add_inside(d, round, true);
+        mt_schedule_end_round(d->schedule);
+    }
 }
 
 void mt_node_ring_schedule(const struct mt_coll *problem, struct mt_node_ring ring, struct mt_schedule *schedule) {
     struct draft d = draft_of(problem, ring, &schedule->arena);
     d.schedule = schedule;
-    for (int round = 0; round < nrounds(&d); round++) {
-        add_inside_reductions(&d, round);
-        add_messages(&d, round);
-        add_inside_gathers(&d, round);
-        mt_schedule_end_round(schedule);
-    }
+    if (ring.pipeline)
+        add_pipeline(&d);
+    else
+        add_phases(&d);
 }
 
 /* ---- cost ---- */
@@ -157,26 +211,46 @@ static double round_s(const struct draft *d, const struct mt_cell_load *loads, i
     return slowest_s;
 }
 
+static double pipeline_s(const struct draft *d, const struct mt_cell_load *loads, struct mt_arena *arena,
+                         double latency_s, double bandwidth_Bps) {
+    int first = first_round(d), end = end_round(d), *cells = mt_new(arena, int, end - first);
+    double cost_s = 0, like_s = 0; /* like_s: of the round before, which most rounds repeat */
+    for (int s = 0; s < d->passes; s++)
+        for (int m = 0; m < d->nodes.n; m++) {
+            if (d->ring.reduces) cells[inside_reduction(d, s, m) - first]++;
+            if (d->ring.gathers) cells[inside_gather(d, s, m) - first]++;
+        }
+    for (int t = first; t < end; t++) {
+        bool across = t >= 0 && t < reduce_begin(d, d->passes), new = t == first || !t || t == end - 1;
+        if (new || cells[t - first] != cells[t - first - 1])
+            like_s = round_s(d, loads, cells[t - first], across, latency_s, bandwidth_Bps);
+        cost_s += like_s;
+    }
+    return cost_s;
+}
+
+static double phases_s(const struct draft *d, const struct mt_cell_load *loads, double latency_s,
+                       double bandwidth_Bps) {
+    double within_s = 0, across_s = round_s(d, loads, 0, true, latency_s, bandwidth_Bps);
+    for (int j = 0; j < d->nodes.n; j++) {
+        int members = mt_nodes_members(&d->nodes, j), peers = halves(members) ? mt_log2_ceil(members) : members - 1;
+        int64_t count = d->nodes.n * loads[j].inside;
+        within_s = fmax(within_s, mt_coll_seconds(d->nodes.problem, peers, count, latency_s, bandwidth_Bps));
+    }
+    return (d->ring.reduces + d->ring.gathers) * (within_s + (d->nodes.n - 1) * across_s);
+}
+
 double mt_node_ring_cost_s(const struct mt_coll *problem, struct mt_node_ring ring, double latency_s,
                            double bandwidth_Bps) {
-    enum { MOST_CELLS = 4 };
     struct mt_arena arena = MT_ARENA_INIT;
     struct draft d = draft_of(problem, ring, &arena);
-    double cost_s = 0, of[MOST_CELLS + 1][2];
-    int rounds = nrounds(&d), *cells = mt_new(&arena, int, rounds);
     struct mt_cell_load *loads = mt_new(&arena, struct mt_cell_load, d.nodes.n);
     find_loads(&d, loads);
-    for (int c = 0; c <= MOST_CELLS; c++)
-        for (int across = 0; across < 2; across++)
-            of[c][across] = round_s(&d, loads, c, across, latency_s, bandwidth_Bps);
-    for (int s = 0; s < d.passes; s++)
-        for (int m = 0; m < d.nodes.n; m++) {
-            if (ring.reduces) cells[inside_round(&d, s, m)]++;
-            if (ring.gathers) cells[gather_begin(&d, s) + m]++;
-        }
-    int begin = reduce_begin(&d, 0), end = begin + d.passes * period(&d);
-    for (int t = 0; t < rounds && d.nodes.total; t++)
-        cost_s += of[cells[t] < MOST_CELLS ? cells[t] : MOST_CELLS][t >= begin && t < end];
+    double cost_s = 0;
+    if (d.nodes.total && ring.pipeline)
+        cost_s = pipeline_s(&d, loads, &arena, latency_s, bandwidth_Bps);
+    else if (d.nodes.total)
+        cost_s = phases_s(&d, loads, latency_s, bandwidth_Bps);
     mt_arena_release(&arena);
     return cost_s;
 }

@@ -51,19 +51,23 @@ struct mt_cell mt_cell_even(const struct mt_nodes *nodes, int64_t n, int64_t b) 
 
 struct mt_cell mt_cell_owned(const struct mt_nodes *nodes, int node, int part, int of) {
     struct mt_cell cell = {.owner = node, .part = part, .of = of};
-    int64_t begin;
-    for (int i = nodes->first[node]; i < nodes->first[node + 1]; i++)
-        cell.length += part_of(nodes, &cell, nodes->places[i], &begin);
+    int64_t begin, longest = 0, members = mt_nodes_members(nodes, node);
+    for (int i = nodes->first[node]; i < nodes->first[node + 1]; i++) {
+        int64_t length = part_of(nodes, &cell, nodes->places[i], &begin);
+        if (length > longest) longest = length;
+        cell.length += length;
+    }
+    cell.nearly_even = longest * members <= cell.length + cell.length / 4;
     return cell;
 }
 
 void mt_cell_bounds(const struct mt_nodes *nodes, const struct mt_cell *cell, int node, int64_t *bounds) {
-    int members = mt_nodes_members(nodes, node);
+    int members = mt_nodes_members(nodes, node), owner = cell->owner;
+    bool blocks = node == owner || (owner >= 0 && cell->nearly_even && members == mt_nodes_members(nodes, owner));
     int64_t begin, at = 0;
     for (int q = 0; q <= members; q++) {
-        bounds[q] = node == cell->owner ? at : mt_cut(cell->length, members, q);
-        if (node == cell->owner && q < members)
-            at += part_of(nodes, cell, nodes->places[nodes->first[node] + q], &begin);
+        bounds[q] = blocks ? at : mt_cut(cell->length, members, q);
+        if (blocks && q < members) at += part_of(nodes, cell, nodes->places[nodes->first[owner] + q], &begin);
     }
 }
 
@@ -118,6 +122,21 @@ void mt_cell_gather(struct mt_nodes *nodes, const struct mt_cell *cell, int has_
         int q = mt_wrap(at - k, members);
         add_steps(nodes, cell, MT_STEP_RECV, place_of(nodes, nodes->mine, q), slice[q], slice[q + 1], schedule);
     }
+}
+
+/* The slices of members [first, first + count). */
+static void add_slices(const struct mt_nodes *nodes, const struct mt_cell *cell, enum mt_step_kind kind, int peer,
+                       int first, int count, struct mt_schedule *schedule) {
+    const int64_t *slice = nodes->bounds[0];
+    add_steps(nodes, cell, kind, place_of(nodes, nodes->mine, peer), slice[first], slice[first + count], schedule);
+}
+
+void mt_cell_exchange(struct mt_nodes *nodes, const struct mt_cell *cell, int distance, bool gathers,
+                      struct mt_schedule *schedule) {
+    int at = nodes->at, peer = at ^ distance, mine = at / distance * distance, theirs = peer / distance * distance;
+    mt_cell_bounds(nodes, cell, nodes->mine, nodes->bounds[0]);
+    add_slices(nodes, cell, MT_STEP_SEND, peer, gathers ? mine : theirs, distance, schedule);
+    add_slices(nodes, cell, gathers ? MT_STEP_RECV : MT_STEP_REDUCE, peer, gathers ? theirs : mine, distance, schedule);
 }
 
 void mt_cell_scatter(struct mt_nodes *nodes, const struct mt_cell *cell, int from, struct mt_schedule *schedule) {

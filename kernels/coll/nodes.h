@@ -6,6 +6,8 @@
  *           whatever their number: member q of k has the slice [length q / k, length (q + 1) / k). Two nodes exchange a
  *           cell by the intersections of their slices, so that all members send and receive.
  *   owned   a cell of blocks that belong to the members of one node: there each member's slice is its own block's part.
+ *           On another node with as many members it is the same, if the blocks are nearly of one length: a member then
+ *           exchanges it with one member.
  *
  * A slice of a cell of blocks is not contiguous in the message; it becomes a step for each block that it crosses. */
 #ifndef MT_KERNELS_COLL_NODES_H
@@ -40,10 +42,11 @@ static inline int64_t mt_cut(int64_t total, int64_t n, int64_t b) {
 }
 
 struct mt_cell {
-    int64_t at;     /* its place in the message, unless it is owned */
-    int64_t length; /* elements */
-    int owner;      /* a node; or -1 */
-    int part, of;   /* of each block of the owner's members, part `part` of `of` equal ones */
+    int64_t at;       /* its place in the message, unless it is owned */
+    int64_t length;   /* elements */
+    int owner;        /* a node; or -1 */
+    int part, of;     /* of each block of the owner's members, part `part` of `of` equal ones */
+    bool nearly_even; /* the owner's members have slices of nearly equal lengths */
 };
 /* Part b of n equal parts of the message. */
 struct mt_cell mt_cell_even(const struct mt_nodes *nodes, int64_t n, int64_t b);
@@ -59,6 +62,11 @@ void mt_cell_bounds(const struct mt_nodes *nodes, const struct mt_cell *cell, in
 void mt_cell_reduce(struct mt_nodes *nodes, const struct mt_cell *cell, struct mt_schedule *schedule);
 /* Within this rank's node: each member sends its slice to all others, but to member `has_all` (-1: none). */
 void mt_cell_gather(struct mt_nodes *nodes, const struct mt_cell *cell, int has_all, struct mt_schedule *schedule);
+/* One round of the same by recursive halving (of gathers: doubling), with the member whose number differs by
+ * `distance`, a power of two: each sends the slices of the other's `distance` members (its own), and adds (receives)
+ * the rest. */
+void mt_cell_exchange(struct mt_nodes *nodes, const struct mt_cell *cell, int distance, bool gathers,
+                      struct mt_schedule *schedule);
 /* Member `from` of this rank's node sends all others their slices. */
 void mt_cell_scatter(struct mt_nodes *nodes, const struct mt_cell *cell, int from, struct mt_schedule *schedule);
 /* This rank's slice to the members of another node. */
@@ -90,7 +98,8 @@ void mt_cell_load(struct mt_nodes *nodes, const struct mt_cell *cell, int node, 
 /* all_reduce (reduces and gathers), reduce_scatter and all_gather. */
 struct mt_node_ring {
     bool reduces, gathers;
-    bool owned; /* the cells are the ranks' blocks */
+    bool owned;    /* the cells are the ranks' blocks */
+    bool pipeline; /* else: in phases */
 };
 void mt_node_ring_schedule(const struct mt_coll *problem, struct mt_node_ring ring, struct mt_schedule *schedule);
 double mt_node_ring_cost_s(const struct mt_coll *problem, struct mt_node_ring ring, double latency_s,

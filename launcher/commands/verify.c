@@ -117,7 +117,7 @@ static enum mt_status run_numeric(const struct verify_flags *f, const struct mt_
     if (small) printf("numeric    on %s, sequences of %lld\n", small->model, (long long)small->job.seq);
     printf("numeric    %lld step%s in fp64, %d rank%s against 1: |dw|/|w| %.2g, worst %s %.2g\n"
            "           loss %.6f to %.6f, apart by %.2g; replicas apart by %.2g\n",
-           (long long)steps, steps == 1 ? "" : "s", plan->nranks, plan->nranks == 1 ? "" : "s", result.difference,
+           (long long)steps, steps == 1 ? "" : "s", plan->nplaces, plan->nplaces == 1 ? "" : "s", result.difference,
            result.worst_name ? result.worst_name : "-", result.worst, result.first_loss, result.last_loss,
            result.loss_difference, result.spread);
 out:

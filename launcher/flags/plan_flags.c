@@ -33,8 +33,10 @@ enum {
     KEY_FROM,
     KEY_CLUSTER_OUT,
     KEY_LIMIT,
+    KEY_WITHOUT_IDLE,
     KEY_DEVICE,
     KEY_RECOMPUTE,
+    KEY_HYPOTHETICAL,
     KEY_MODELS,
     KEY_DECISION /* the first of decisions.def */
 };
@@ -55,6 +57,10 @@ static const struct argp_option options[] = {
     {"use", KEY_USE, "RANKS", 0,
      "with --cluster: who takes part: auto (ranks that slow the step are left out), all, or a list of ranks as 0,2,3 "
      "[auto; all with --shares, --even or --storage-shares]",
+     1},
+    {"hypothetical", KEY_HYPOTHETICAL, 0, 0,
+     "with --cluster: predict also for devices that have no kernels here, or lack the precision; the plan says so, and "
+     "`motley train` refuses it",
      1},
     {0, 0, 0, 0, "How samples are divided:", 2},
     {"speeds", KEY_SPEEDS, "1,0.7,0.3", 0, "in proportion to the ranks' speeds", 2},
@@ -83,6 +89,8 @@ static const struct argp_option options[] = {
     {"out", KEY_OUT, "FILE", 0, "where to write it; - for standard output", 6},
     {"check", KEY_CHECK, "FILE", 0,
      "instead of making a plan: check an edited one and sign it, into --out; with --cluster its step is predicted", 6},
+    {"without-idle", KEY_WITHOUT_IDLE, 0, 0,
+     "leave idle ranks out of the document: it is for as many processes as take part", 6},
     {"cluster-out", KEY_CLUSTER_OUT, "FILE", 0, "with --from and --cluster: the cluster with the speeds that were seen",
      6},
     {0}};
@@ -281,7 +289,9 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_CLUSTER: return mt_flag_path("--cluster", text, &f->cluster, f->err) ? EINVAL : 0;
     case KEY_FROM: return mt_flag_path("--from", text, &f->from, f->err) ? EINVAL : 0;
     case KEY_CLUSTER_OUT: return mt_flag_path("--cluster-out", text, &f->cluster_out, f->err) ? EINVAL : 0;
+    case KEY_WITHOUT_IDLE: f->without_idle = true; return 0;
     case KEY_LIMIT: return take_limit(f, text) ? EINVAL : 0;
+    case KEY_HYPOTHETICAL: f->request.hypothetical = true; return 0;
     case ARGP_KEY_ARG:
         mt_fail(f->err, MT_EINPUT, "\"%.60s\" is no flag: `motley plan` takes flags only", text);
         return EINVAL;
@@ -359,6 +369,8 @@ static enum mt_status resolve(struct mt_plan_flags *f) {
         return mt_fail(f->err, MT_EINPUT, "--from: takes the job and its decisions from the run's plan, not from %s",
                        said);
     if (f->limited && !f->cluster) return mt_fail(f->err, MT_EINPUT, "--limit: has no use without --cluster");
+    if (f->request.hypothetical && (!f->cluster || f->from))
+        return mt_fail(f->err, MT_EINPUT, "--hypothetical: has no use without --cluster, or with --from");
     if (f->cluster_out && !(f->from && f->cluster))
         return mt_fail(f->err, MT_EINPUT, "--cluster-out: has no use without --from and --cluster");
     f->mode = f->check     ? MT_PLAN_CHECK

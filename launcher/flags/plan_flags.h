@@ -34,6 +34,7 @@ struct mt_plan_flags {
     int64_t *use;          /* [nuse] */
     const char *decided;   /* the first flag that decides something of a plan, or null */
     bool limited;          /* --limit was given */
+    bool without_idle;     /* write the plan for the ranks that take part */
     struct mt_plan_request request;
     struct mt_storage_shares shares[MT_PLAN_MOST_ROWS];
     struct mt_storage_row storage[MT_PLAN_MOST_ROWS];

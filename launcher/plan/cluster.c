@@ -77,6 +77,8 @@ enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan *
         (st = check_micro(&request->fixed, cluster->ndevices, err)))
         return st;
     if ((st = mt_plan_fastest(cluster, request, &found, err))) return st;
+    if (request->hypothetical && !found.plan->hypothetical[0])
+        fprintf(remarks, "the plan is not hypothetical: its devices run it\n");
     if ((st = mt_plan_print_found(found.plan, cluster, &request->fixed, remarks, err))) {
         mt_plan_found_release(&found);
         return st;

@@ -28,6 +28,7 @@ static void list_job(const struct mt_plan *p, struct mt_facts *f) {
     const struct mt_job *j = &p->job;
     mt_fact(f, "model", "%s", p->model);
     mt_fact(f, "cluster", "%s", p->cluster_hash);
+    if (p->hypothetical[0]) mt_fact(f, "cannot run here", "%s", p->hypothetical);
     mt_fact(f, "batch", "%lld", (long long)j->batch);
     mt_fact(f, "seq", "%lld", (long long)j->seq);
     mt_fact(f, "steps", "%lld", (long long)j->steps);

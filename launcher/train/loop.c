@@ -101,8 +101,9 @@ _Noreturn static void give_up(struct trainer *t, struct mt_err *err) {
     mt_agree_abort(t->comm, err);
 }
 
-/* A state that diverged is not saved and not called finished; `what` is "the loss". */
+/* A state that diverged is not saved and not called finished; `what` is "the loss". All ranks know it, one says it. */
 static enum mt_status diverged(const struct trainer *t, const char *what, double loss, struct mt_err *err) {
+    if (t->rank) return err->status = MT_EDIVERGED;
     return mt_fail(err, MT_EDIVERGED, "%s is %g at step %lld: training has diverged", what, loss, (long long)t->step);
 }
 
@@ -287,7 +288,7 @@ static enum mt_status finish(struct trainer *t, bool stopped, struct mt_err *err
 /* After a failure on all ranks: run.json says so, as far as it can be written. */
 static void report_failure(struct trainer *t, struct mt_err *err) {
     struct mt_err why = MT_ERR_INIT;
-    if (err->status == MT_EDIVERGED)
+    if (err->status == MT_EDIVERGED && !t->rank)
         mt_err_hint(err, "plan with a lower --lr, a longer --warmup or --clip; earlier checkpoints are kept");
     const char *ended = "diverged";
     if (err->status != MT_EDIVERGED)

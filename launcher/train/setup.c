@@ -20,10 +20,15 @@ static const char *mpi_version(void) {
     return text;
 }
 
-/* --device, or the plan's kind. A plan for a cluster has shares for its kind of devices only; a plan by speeds runs on
- * any kind. */
+/* A hypothetical plan only predicts. --device, or the plan's kind. A plan for a cluster has shares for its kind of
+ * devices only; a plan by speeds runs on any kind. */
 static enum mt_status choose_kind(struct trainer *t, struct mt_err *err) {
     const char *asked = t->options->device;
+    if (t->plan->hypothetical[0]) {
+        mt_fail(err, MT_EINPUT, "%s: is a hypothetical plan, which cannot run here: %s", t->options->plan,
+                t->plan->hypothetical);
+        return mt_err_hint(err, "plan without --hypothetical, for devices that run the job");
+    }
     t->kind = asked ? asked : t->plan->device;
     if (!t->plan->cluster_hash[0] || !strcmp(t->kind, t->plan->device)) return MT_OK;
     mt_fail(err, MT_EINPUT, "--device %s: %s was made for a cluster of kind %s", asked, t->options->plan,

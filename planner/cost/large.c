@@ -1,4 +1,4 @@
-/* Schedules of more than MT_COST_SIMULATED ranks, from two samples of whole hosts, the smaller a part of the larger.
+/* Schedules of many ranks and messages, from two samples of whole hosts, the smaller a part of the larger.
  * Both have the message of the whole group, in blocks that are larger for it. The hosts of least rates and of the
  * largest blocks are in both, in the group's order. From the smaller sample to the larger, latencies and transfers grow
  * with the algorithm's own count of latencies and of bytes (cost_s); beyond, they are taken to grow in proportion to
@@ -12,7 +12,7 @@
 
 #include "planner/cost/internal.h"
 
-enum { LEAST_UNITS = 4, MOST_PLACES = 80, NCRITERIA = 5 };
+enum { LEAST_UNITS = 4, MOST_PLACES = 80, NCRITERIA = 5, MOST_MESSAGES = 24000 };
 
 /* Hosts, or, where hosts are large, places. */
 struct units {
@@ -44,11 +44,13 @@ static void take(struct units *u, bool *taken, int *count, int unit) {
     taken[unit] = true;
 }
 
-/* The worst by each criterion, then others, evenly spaced: 1/2; 1/4, 3/4; ... */
+/* The root's, the last (so that all others forward what they receive), the worst by each criterion, then others, evenly
+ * spaced: 1/2; 1/4, 3/4; ... */
 static void order_units(struct units *u, int root) {
     bool *taken = mt_calloc((size_t)u->n, sizeof *taken);
     int count = 0;
     take(u, taken, &count, root);
+    take(u, taken, &count, u->n - 1);
     for (int k = 0; k < NCRITERIA; k++) {
         int worst = root;
         for (int i = 0; i < u->n; i++)
@@ -133,11 +135,12 @@ static void open_sample(struct mt_cost_memo *memo, const struct units *u, const 
 
 /* ---- growth ---- */
 
-/* A figure at x, from its values s[] at at[]: in proportion to x between and beyond. It never shrinks. */
-static double grown(const double s[2], const double at[2], double x) {
+/* What a figure grows by from at[1] to x, as it did from at[0] to at[1], where it was s[]: at most `most` for each
+ * unit, and at least zero. */
+static double grown(const double s[2], const double at[2], double x, double most) {
     double step = at[1] - at[0], least = 1e-9 * at[1];
     if (fabs(step) <= least) return at[1] > 0 ? s[1] * (x / at[1] - 1) : 0;
-    return fmax((s[1] - s[0]) / step, 0) * (x - at[1]);
+    return fmin(fmax((s[1] - s[0]) / step, 0), most) * (x - at[1]);
 }
 
 static double by_samples(struct mt_cost_memo *memo, const struct units *u, const struct mt_coll *problem,
@@ -156,13 +159,20 @@ static double by_samples(struct mt_cost_memo *memo, const struct units *u, const
         free(sample.counts);
         if (!applies) return -1;
     }
-    return all_s + grown(latency_s, latencies, algorithm->cost_s(problem, 1, INFINITY)) +
-           grown(transfer_s, bytes, algorithm->cost_s(problem, 0, 1));
+    double most = bytes[1] > 0 ? 2 * transfer_s[1] / bytes[1] : 0;
+    return all_s + grown(latency_s, latencies, algorithm->cost_s(problem, 1, INFINITY), u->g->slowest.latency_s) +
+           grown(transfer_s, bytes, algorithm->cost_s(problem, 0, 1), most);
+}
+
+/* Whether the whole is cheap to simulate; a rank sends as many messages as the formula has latencies, roughly. */
+static bool is_small(const struct mt_coll *problem, const struct mt_coll_algorithm *algorithm) {
+    if (problem->n <= MT_COST_SIMULATED) return true;
+    return problem->n <= MOST_MESSAGES && algorithm->cost_s(problem, 1, INFINITY) * problem->n <= MOST_MESSAGES;
 }
 
 double mt_cost_sampled_s(struct mt_cost_memo *memo, struct cost_group *g, const struct mt_coll *problem,
                          const struct mt_coll_algorithm *algorithm) {
-    if (problem->n <= MT_COST_SIMULATED) return mt_cost_simulate(g, problem, algorithm, false).all_s;
+    if (is_small(problem, algorithm)) return mt_cost_simulate(g, problem, algorithm, false).all_s;
     struct units u;
     open_units(&u, g, problem);
     int some = LEAST_UNITS;

@@ -41,51 +41,57 @@ static bool receives(const struct mt_step *step) {
     return step->kind == MT_STEP_RECV || step->kind == MT_STEP_REDUCE;
 }
 
-/* Visit the steps that send (or receive): calls take(sim, next, place, round, step). */
-typedef void visit(struct sim *sim, int *next, int place, int round, const struct mt_step *step);
-static void visit_steps(struct sim *sim, const struct mt_schedule *schedules, bool send, int *next, visit *take) {
+/* All messages as their senders (or receivers) list them, rank by rank. */
+static struct message *list_messages(struct sim *sim, const struct mt_schedule *schedules, bool send) {
+    int count = 0;
+    for (int p = 0; p < sim->n; p++)
+        for (int s = 0; s < schedules[p].nsteps; s++)
+            count += send ? schedules[p].steps[s].kind == MT_STEP_SEND : receives(&schedules[p].steps[s]);
+    struct message *messages = mt_calloc((size_t)count + 1, sizeof *messages);
+    sim->nmessages = 0;
     for (int p = 0; p < sim->n; p++)
         for (int k = 0, s = 0; k < schedules[p].nrounds; k++)
             for (; s < schedules[p].round_end[k]; s++) {
                 const struct mt_step *step = &schedules[p].steps[s];
-                if (send ? step->kind == MT_STEP_SEND : receives(step)) take(sim, next, p, sim->first[p] + k, step);
+                int round = sim->first[p] + k;
+                if (send && step->kind == MT_STEP_SEND)
+                    messages[sim->nmessages++] = (struct message){p, step->peer, round, -1, step->count};
+                else if (!send && receives(step))
+                    messages[sim->nmessages++] = (struct message){step->peer, p, -1, round, step->count};
             }
+    return messages;
 }
 
-static void count_message(struct sim *sim, int *next, int place, int round, const struct mt_step *step) {
-    (void)round;
-    next[place * sim->n + step->peer + 1]++;
-}
-
-static void add_message(struct sim *sim, int *next, int place, int round, const struct mt_step *step) {
-    sim->messages[next[place * sim->n + step->peer]++] =
-        (struct message){.from = place, .to = step->peer, .sender = round, .receiver = -1, .bytes = step->count};
-}
-
-static void match_message(struct sim *sim, int *next, int place, int round, const struct mt_step *step) {
-    struct message *message = &sim->messages[next[step->peer * sim->n + place]++];
-    assert(message->from == step->peer && message->to == place && message->bytes == step->count);
-    message->receiver = round;
+/* A stable counting sort by sender or receiver. */
+static void sort_messages(const struct sim *sim, struct message **messages, bool by_sender) {
+    size_t count = (size_t)sim->nmessages;
+    int *begin = mt_calloc((size_t)sim->n + 1, sizeof *begin);
+    struct message *sorted = mt_calloc(count + 1, sizeof *sorted), *from = *messages;
+    for (size_t i = 0; i < count; i++) begin[(by_sender ? from[i].from : from[i].to) + 1]++;
+    for (int p = 0; p < sim->n; p++) begin[p + 1] += begin[p];
+    for (size_t i = 0; i < count; i++) sorted[begin[by_sender ? from[i].from : from[i].to]++] = from[i];
+    free(begin);
+    free(from);
+    *messages = sorted;
 }
 
 /* Messages in order of sender, receiver, and their turn. */
 static void match_messages(struct sim *sim, const struct mt_schedule *schedules, int64_t element_bytes) {
-    size_t npairs = (size_t)sim->n * (size_t)sim->n;
-    int *begin = mt_calloc(npairs + 1, sizeof *begin), *next = mt_calloc(npairs + 1, sizeof *next);
-    visit_steps(sim, schedules, true, begin, count_message);
-    for (size_t i = 0; i < npairs; i++) begin[i + 1] += begin[i];
-    sim->nmessages = begin[npairs];
-    sim->messages = mt_calloc((size_t)sim->nmessages, sizeof *sim->messages);
-    for (size_t i = 0; i < npairs; i++) next[i] = begin[i];
-    visit_steps(sim, schedules, true, next, add_message);
-    for (size_t i = 0; i < npairs; i++) next[i] = begin[i];
-    visit_steps(sim, schedules, false, next, match_message);
+    struct message *received = list_messages(sim, schedules, false);
+    int nreceived = sim->nmessages;
+    sim->messages = list_messages(sim, schedules, true);
+    assert(sim->nmessages == nreceived);
+    (void)nreceived;
+    sort_messages(sim, &sim->messages, false);
+    sort_messages(sim, &sim->messages, true);
+    sort_messages(sim, &received, true); /* listed by receiver: to the same order */
     for (int i = 0; i < sim->nmessages; i++) {
-        assert(sim->messages[i].receiver >= 0);
-        sim->messages[i].bytes *= element_bytes;
+        struct message *m = &sim->messages[i];
+        assert(m->from == received[i].from && m->to == received[i].to && m->bytes == received[i].bytes);
+        m->receiver = received[i].receiver;
+        m->bytes *= element_bytes;
     }
-    free(begin);
-    free(next);
+    free(received);
 }
 
 /* ---- levels ---- */

@@ -67,8 +67,9 @@ static bool has_micro_batches(const struct mt_plan *plan) {
     return false;
 }
 
-enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt_plan_request *request,
-                               struct mt_plan_found *found, struct mt_err *err) {
+/* The best of the searches that are due. */
+static enum mt_status find_best(const struct mt_cluster *cluster, const struct mt_plan_request *request,
+                                struct mt_plan_found *found, struct mt_err *err) {
     struct mt_job job = request->job;
     *found = (struct mt_plan_found){.plan = NULL};
     if (job.recompute >= 0) return find(cluster, request, &job, found, err);
@@ -89,6 +90,15 @@ enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt
         *found = other;
     }
     return found->plan ? MT_OK : st;
+}
+
+enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt_plan_request *request,
+                               struct mt_plan_found *found, struct mt_err *err) {
+    enum mt_status st = request->hypothetical ? MT_OK : mt_plan_require_runs(cluster, &request->job, NULL, err);
+    if (st || (st = find_best(cluster, request, found, err))) return st;
+    struct mt_plan *plan = found->plan;
+    plan->hypothetical = mt_plan_cannot_run(cluster, &plan->job, plan, &plan->arena);
+    return MT_OK;
 }
 
 void mt_plan_found_release(struct mt_plan_found *found) {

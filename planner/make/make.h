@@ -24,11 +24,20 @@ struct mt_plan_request {
     double limit_s;             /* of one search */
     const struct mt_plan *last; /* where the search begins, if it has as many ranks; or null */
     bool last_is_replaced;      /* only if it has the same model, job and cluster too, and nothing is fixed */
+    bool hypothetical;          /* predict also what cannot run here, and mark the plan */
 };
 
 /* Shares in proportion to speeds unless they are given; storage is divided label by label, so that parameters with
  * storage axes of one label have the same shares. Nothing is predicted. */
 enum mt_status mt_plan_make(const struct mt_plan_request *request, struct mt_plan **plan, struct mt_err *err);
+
+/* Why this program cannot run the job on the cluster's devices, or on those of `plan`, if not null, that take part:
+ * architectures without kernels, precisions that a device lacks, CPUs among GPUs. In the arena; "" if it can. */
+const char *mt_plan_cannot_run(const struct mt_cluster *cluster, const struct mt_job *job, const struct mt_plan *plan,
+                               struct mt_arena *arena);
+/* MT_EINPUT with that reason. */
+enum mt_status mt_plan_require_runs(const struct mt_cluster *cluster, const struct mt_job *job,
+                                    const struct mt_plan *plan, struct mt_err *err);
 
 /* Fill in all that follows from the rest, on the training graph of the plan's model and job: hashes of model and
  * program, parameters, flops, memory, and one algorithm row for each kind of collective that the program has. Then

@@ -90,6 +90,7 @@ enum mt_status mt_replan_cluster(const struct mt_plan *old, const struct mt_plan
     planning.search.last = before;
     planning.search.limit_s = limit_s;
     if ((st = mt_search(&planning.search, re->found.plan, &re->found.report, err))) goto out;
+    re->found.plan->hypothetical = mt_plan_cannot_run(re->cluster, &old->job, re->found.plan, &re->found.plan->arena);
     re->before_s = before->prediction->step_s;
     re->after_s = re->found.plan->prediction->step_s;
 out:

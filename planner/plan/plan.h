@@ -109,6 +109,9 @@ struct mt_plan {
     char model_hash[33];   /* of the training graph's description: values, operators */
     char program_hash[33]; /* of the program that the plan stands for */
     char cluster_hash[33]; /* of the cluster document, or "" */
+    /* Why its devices cannot run it ("v100: has compute capability 7.0, ..."), so that it only predicts; or "". The
+     * key is absent then. */
+    const char *hypothetical;
     struct mt_job job;
     int nranks;
     struct mt_plan_rank *ranks;
@@ -162,6 +165,11 @@ int mt_plan_place(const struct mt_plan *plan, int rank);
 int *mt_plan_places(const struct mt_plan *plan, struct mt_arena *arena);
 /* Whether all ranks take part, and place i is rank i. */
 bool mt_plan_in_order(const struct mt_plan *plan);
+/* Leave out the idle ranks: a plan with the same program, for fewer processes. Its cluster_hash stays that of the
+ * cluster with all ranks, whose prediction is this plan's too. */
+void mt_plan_drop_idle(struct mt_plan *plan);
+/* A row of plan->prediction->idle for every idle rank: that of `before` (or null), else one with `why`. */
+void mt_plan_explain_idle(struct mt_plan *plan, const struct mt_plan_prediction *before, const char *why);
 /* A vector over ranks as one over places, [nplaces] in `arena`. */
 int64_t *mt_plan_at_places(const struct mt_plan *plan, const int64_t *of_rank, struct mt_arena *arena);
 /* The node (host) of each place, [nplaces] in `arena`, numbered from 0 by first place; null unless ranks of several

@@ -77,7 +77,8 @@ void mt_whatif_release(struct mt_whatif *w) {
 
 static void find_headroom(const struct mt_plan *plan, struct mt_whatif_row *row) {
     row->headroom_rank = -1;
-    for (int r = 0; r < plan->nranks; r++) {
+    for (int i = 0; i < plan->nplaces; i++) {
+        int r = plan->order[i];
         if (!plan->ranks[r].memory_bytes) continue;
         int64_t left = plan->ranks[r].memory_bytes - plan->memory[r].arena_bytes;
         if (row->headroom_rank >= 0 && left >= row->headroom_bytes) continue;
@@ -102,6 +103,7 @@ static enum mt_status ask_one(const struct mt_cluster *cluster, const struct mt_
     row->step_s = made->prediction->step_s;
     row->error = made->prediction->error;
     row->nominal = made->prediction->nominal;
+    if (made->hypothetical[0]) row->cannot_run = mt_arena_strdup(arena, made->hypothetical);
     row->edited = !strcmp(cluster->source, "edited");
     row->tokens_per_s = (double)(made->job.batch * made->job.seq) / row->step_s;
     find_headroom(made, row);
@@ -126,7 +128,8 @@ enum mt_status mt_whatif_ask(struct mt_whatif *w, const char *model, const struc
                                       .job = *job,
                                       .fixed = {.decisions = mt_decisions_unset, .use = w->use},
                                       .limit_s = w->limit_s,
-                                      .last = last};
+                                      .last = last,
+                                      .hypothetical = true};
     request.job.recompute = MT_RECOMPUTE_UNSET;
     struct mt_plan *first = NULL, *plan;
     bool planned = false;

@@ -39,7 +39,8 @@ enum mt_status mt_whatif_changes(struct mt_whatif *whatif, const char *text, str
 void mt_whatif_release(struct mt_whatif *whatif);
 
 struct mt_whatif_row {
-    const char *refused; /* why there is no plan; null: the figures below are there */
+    const char *refused;    /* why there is no plan; null: the figures below are there */
+    const char *cannot_run; /* why this program could not run it on such devices; null: it could */
     double step_s, error, tokens_per_s;
     bool nominal, edited;   /* rests on public figures; or on measured ones, of hardware that is not there */
     int64_t headroom_bytes; /* the least of all ranks, and whose; rank -1: no rank has a limit */

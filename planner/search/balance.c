@@ -42,6 +42,7 @@ enum mt_status mt_search_divide_storage(struct mt_searching *s, const int64_t *u
             memcpy(sizes, units, (size_t)s->nranks * sizeof *sizes);
         else
             st = mt_split_proportional(label->extent, label->align, weight, s->nranks, sizes, s->err);
+        if (!st && !s->given_storage[l]) mt_search_spread(s, sizes);
     }
     free(weight);
     return st;

@@ -198,6 +198,8 @@ struct search_candidate *mt_search_new_candidate(struct mt_searching *s, struct 
 /* Storage of all labels from shares in units. */
 enum mt_status mt_search_divide_storage(struct mt_searching *s, const int64_t *units, int64_t *storage);
 void mt_search_set_micro(struct mt_searching *s, struct search_candidate *c);
+/* Give the larger of a class's shares to its nodes in turn. sizes[nranks]: in and out. */
+void mt_search_spread(const struct mt_searching *s, int64_t *sizes);
 /* Other shares by balance, beginning from those that are set, with the candidate's corrections. Fills in estimate_s.
  * Release balanced->arena. */
 enum mt_status mt_search_balance(struct mt_searching *s, struct search_candidate *c, struct mt_balanced *balanced);

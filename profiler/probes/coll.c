@@ -31,6 +31,17 @@ struct probe {
     void *buffer[2];
 };
 
+/* The nodes of a group's ranks, numbered by first rank. */
+static int *nodes_of(struct mt_profile *p, int n, const int *ranks) {
+    int *node = mt_new(&p->arena, int, n), *number = mt_new(&p->arena, int, p->nnodes), known = 0; /* + 1 */
+    for (int i = 0; i < n; i++) {
+        int *of = &number[p->places[ranks[i]].node];
+        if (!*of) *of = ++known;
+        node[i] = *of - 1;
+    }
+    return node;
+}
+
 static int add_group(struct probe *probe, int set, const char *name, int n, const int *ranks) {
     struct mt_profile *p = probe->profile;
     for (int g = 0; g < p->ngroups; g++)
@@ -39,6 +50,7 @@ static int add_group(struct probe *probe, int set, const char *name, int n, cons
     struct mt_group *group = &p->groups[p->ngroups];
     *group = (struct mt_group){.n = n, .ranks = mt_arena_memdup(&p->arena, ranks, (size_t)n * sizeof *ranks)};
     snprintf(group->name, sizeof group->name, "%s", name);
+    group->node = nodes_of(p, n, ranks);
     probe->set_of[p->ngroups] = set;
     return p->ngroups++;
 }
@@ -103,6 +115,7 @@ static struct mt_coll problem_of(const struct mt_profile *p, const struct mt_col
     struct mt_coll problem = {.kind = c->algorithm->kind, .wire = c->wire, .acc = c->wire, .n = group->n};
     problem.counts = c->counts;
     if (mt_coll_reduces(c->algorithm->kind)) problem.reduce = MT_SUM, problem.acc = mt_type_acc(c->wire);
+    problem.node = group->node;
     while (problem.me < group->n - 1 && group->ranks[problem.me] != p->rank) problem.me++;
     return problem;
 }
@@ -138,7 +151,7 @@ static double expected_s(const struct mt_profile *p, const struct mt_coll_case *
         for (int k = 0; k < group->n; k++) ends += group->ranks[k] == p->pairs[i].a || group->ranks[k] == p->pairs[i].b;
         if (ends < 2 && p->npairs > 1) continue;
         latency_s = fmax(latency_s, p->pairs[i].latency.median);
-        bandwidth_Bps = fmin(bandwidth_Bps, p->pairs[i].bandwidth.median);
+        bandwidth_Bps = fmin(bandwidth_Bps, fmin(p->pairs[i].bandwidth.median, p->pairs[i].reverse.median));
     }
     struct mt_coll problem = problem_of(p, c);
     return 50e-6 + 1.3 * c->algorithm->cost_s(&problem, latency_s, bandwidth_Bps);

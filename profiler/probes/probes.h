@@ -37,15 +37,16 @@ struct mt_op_times {
 /* A measured pair; all ranks have all of them. */
 struct mt_pair_times {
     int a, b;
-    bool between; /* its ranks are on two nodes */
-    struct mt_interval latency, bandwidth;
-    double copy_Bps; /* by copy engine; 0: not measured, or not possible */
+    bool between;                                   /* its ranks are on two nodes */
+    struct mt_interval latency, bandwidth, reverse; /* reverse: the bandwidth from b to a */
+    double copy_Bps;                                /* by copy engine; 0: not measured, or not possible */
 };
 
 /* A group of ranks, and one collective that it runs. */
 struct mt_group {
     char name[300];
     int n, *ranks;
+    int *node; /* [n]: the node of each rank, numbered from 0 by first rank */
 };
 struct mt_coll_case {
     int group; /* an index into groups */
@@ -81,7 +82,8 @@ struct mt_profile {
 
     struct mt_pair_times *pairs; /* in order of a, then b */
     int npairs;
-    double shared_Bps[2]; /* by `between`; 0: not measured */
+    double shared_Bps;                /* within a node: all its pairs together; 0: not measured */
+    double *egress_Bps, *ingress_Bps; /* [nnodes], over the network, all pairs together; null: there is one node */
 
     struct mt_group *groups;
     int ngroups, groups_capacity;

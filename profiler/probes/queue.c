@@ -33,7 +33,7 @@ enum mt_status mt_probe_queue_pairs(struct mt_profile *p, const int group[2], co
     struct mt_probe_row row = {.ranks = group, .buffer = buffer, .what = "messages between two ranks"};
     for (int i = 0; i < 2; i++) {
         row.problem[i] = (struct mt_coll){MT_ALL_TO_ALL, MT_REDUCE_NONE, MT_F32, MT_F32, 2, p->rank == group[1], 0,
-                                          counts[i],     false, NULL};
+                                          counts[i],     false,          NULL};
         mt_coll_find(MT_ALL_TO_ALL, "direct")->schedule(&row.problem[i], &row.schedule[i]);
     }
     double each_s;

@@ -49,11 +49,12 @@ void mt_profile_print_samples(const struct mt_profile *p, FILE *file) {
         const struct mt_pair_times *pair = &p->pairs[i];
         fprintf(file, "pair_latency_s,%d-%d,%d,%.9g\npair_bandwidth_Bps,%d-%d,%d,%.9g\n", pair->a, pair->b, pair->a,
                 pair->latency.median, pair->a, pair->b, pair->a, pair->bandwidth.median);
+        fprintf(file, "pair_bandwidth_Bps,%d-%d,%d,%.9g\n", pair->b, pair->a, pair->b, pair->reverse.median);
     }
     for (int i = 0; i < p->ncolls && p->coll_times; i++) {
         const struct mt_coll_case *c = &p->colls[i];
         struct mt_coll problem = {.kind = c->algorithm->kind, .n = p->groups[c->group].n, .counts = c->counts};
-        problem.wire = c->wire;
+        problem.wire = c->wire, problem.node = p->groups[c->group].node;
         long long size_bytes = (long long)mt_fit_point(c->algorithm, &problem, 1, 0).size_bytes;
         print_series(file, p->rank, "collective_s", &p->coll_times[i], "%s %s %s %s %lld shares %lld:%lld",
                      p->groups[c->group].name, mt_coll_name(c->algorithm->kind), c->algorithm->name,

@@ -78,7 +78,83 @@ run 3 first --emulate speed=0.5,1,0.25 --steps 3 --out emulated --trace trace.js
 # A failure of those that take part ends all, with one code and one message, though rank 0 is idle.
 refused 2 "motley: none: No such file" run 3 first --data none
 [ "$(grep -c '^motley: ' err.txt)" = 1 ] || fail "$(cat err.txt)"
+plan wild "1, 2" $job --lr 1e30 --clip 0 --shares 0,7,3 $split 0,1,1
+refused 7 "training has diverged" run 3 wild --out wild
+[ "$(grep -c '^motley: .*diverged' err.txt)" = 1 ] || fail "said twice: $(cat err.txt)"
+grep -q '"ended": "diverged"' wild/run.json || fail "$(cat wild/run.json)"
 $MOTLEY verify first.json >said.txt || fail "$(cat said.txt)"
+
+# The first rank that takes part reads and writes files; rank 0 has the plan alone.
+mkdir -p apart/a apart/b
+cp first.json apart/a && cp first.json text apart/b
+(cd apart && mpirun --oversubscribe --bind-to none -n 1 -wdir a $MOTLEY train first.json --data text --out run : \
+  -n 2 -wdir b $MOTLEY train first.json --data text --out run) >apart.log 2>&1 || fail "$(cat apart.log)"
+[ ! -e apart/a/run ] && [ "$(hash_of apart.log)" = "$(hash_of two.log)" ] || fail "$(cat apart.log)"
+(cd apart && mpirun --oversubscribe --bind-to none -n 1 -wdir a $MOTLEY doctor first.json --data text --out run : \
+  -n 2 -wdir b $MOTLEY doctor first.json --data text --out run) >doctor.txt || fail "$(cat doctor.txt)"
+grep -q '^ok *plan .* fits the ranks and hosts, and leaves 1 of 3 ranks idle' doctor.txt || fail "$(cat doctor.txt)"
+grep -q "^ok *data .* on every rank that takes part" doctor.txt || fail "$(cat doctor.txt)"
+grep -q "^ok *out .* rank 1's own, which is enough" doctor.txt || fail "$(cat doctor.txt)"
+
+# The program is that of the places; a rank of the plan may have none.
+$MOTLEY show program middle.json --rank 4 >said.txt
+refused 2 "--rank: rank 1 is idle in middle.json" $MOTLEY show program middle.json --rank 1
+$MOTLEY show program middle.json --rank 2 --lowered >said.txt || fail "$(cat said.txt)"
+$MOTLEY show middle.json | tr -s ' ' >shown.txt
+grep -q '^ 1 1 0 0.0% idle 0 B 0 B$' shown.txt || fail "$(cat shown.txt)"
+grep -q '^ order of the ranks in the program: 4 0 2$' shown.txt || fail "$(cat shown.txt)"
+$MOTLEY diff first.json last.json >said.txt && fail "two plans are one: $(cat said.txt)"
+tr -s ' ' <said.txt | has -x 'rank 0: place in the program idle 0' || fail "$(cat said.txt)"
+refused 2 "is for 2 ranks that take part, but 3 processes" mpirun --oversubscribe -n 3 $MOTLEY tune first.json --device cpu
+refused 2 "the plan is for 3 ranks, but 2 processes" run 2 first
+
+# For the ranks that are left: the same program, order and bits.
+$MOTLEY plan --check middle.json --without-idle -o fewer.json >said.txt
+grep -q '^left out   2 idle ranks: start it with `mpirun -n 3`$' said.txt || fail "$(cat said.txt)"
+grep -q '"order": \[2, 0, 1\]' fewer.json || fail "$(cat fewer.json)"
+cmp <(grep program_hash fewer.json) <(grep program_hash middle.json)
+run 3 fewer --out fewer >fewer.log 2>&1 || fail "$(cat fewer.log)"
+[ "$(hash_of fewer.log)" = "$(hash_of middle.log)" ] || fail "$(cat fewer.log)"
+$MOTLEY plan --check two.json --without-idle -o same.json >said.txt
+cmp two.json same.json || fail "nobody was idle"
+
+# Replanned by the speeds that were seen, idle ranks stay idle.
+sed -i 's/"step_s": [0-9.e-]*/"step_s": 0.25/' middle/run.json
+awk '/"step_compute_s"/ && !/"idle": true/ {
+  sub(/"step_compute_s": [0-9.e-]+/, "\"step_compute_s\": " (n++ ? 0.1 : 0.2)) } 1' middle/run.json >new.json
+mv new.json middle/run.json # 5 samples in 0.2 s, 3 and 2 in 0.1 s
+$MOTLEY plan --from middle -o again.json >said.txt
+grep -q '"order": \[4, 0, 2\]' again.json || fail "$(cat again.json)"
+shows ' {"name": "batch", "label": "batch", "align": 1, "sizes": [3, 0, 4, 0, 3]},' again.json
+$MOTLEY verify again.json >said.txt || fail "$(cat said.txt)"
+
+# On a cluster an edit that leaves ranks out is priced, explained and said.
+if [ -f "$(dirname "$MOTLEY")/motley_glpk.so" ]; then
+  cluster="cpu:1 net=10M + cpu:2 net=10G"
+  $MOTLEY plan --cluster "$cluster" --model $model --batch 12 --shares 4,4,4 --storage-shares embed=8,8,0 -o three.json >said.txt
+  sed '/"splits": \[/i "order": [2, 1],' three.json | sed 's/"sizes": \[4, 4, 4\]/"sizes": [0, 6, 6]/
+    s/"micro_batch": .*/"micro_batch": [0, 6, 6],/; /"name": "storage:/s/"sizes": \[\([0-9]*\), \([0-9]*\), \([0-9]*\)\]/"sizes": [0, \1+\2, \3]/' |
+    awk '{ while (match($0, /[0-9]+\+[0-9]+/)) { split(substr($0, RSTART, RLENGTH), t, "+")
+      $0 = substr($0, 1, RSTART - 1) (t[1] + t[2]) substr($0, RSTART + RLENGTH) } print }' >edited.json
+  $MOTLEY plan --check edited.json --cluster "$cluster" -o edited.json >said.txt || fail "$(cat edited.json)"
+  $MOTLEY show edited.json | tr -s ' ' >shown.txt
+  grep -q '^ 0 left out by an edit -' shown.txt || fail "$(cat shown.txt)"
+  grep -q '^ 0 idle$' shown.txt || fail "$(cat shown.txt)"
+  $MOTLEY explain edited.json --cluster "$cluster" >said.txt
+  grep -q '^Rank [12] ' said.txt || fail "an idle rank is waited for: $(cat said.txt)"
+  $MOTLEY plan --check edited.json --without-idle -o fewer.json >said.txt
+  grep -q 'mpirun -n 2` on the hosts that it names' said.txt || fail "$(cat said.txt)"
+  cmp <(sed -n '/"step_s"/p' edited.json) <(sed -n '/"step_s"/p' fewer.json) || fail "the prediction is lost"
+  # By a run's speeds the search decides again who takes part.
+  sed "s/\"host\": \"[^\"]*\"/\"host\": \"$here\"/" edited.json >here.json
+  $MOTLEY plan --check here.json --cluster "$cluster" -o here.json >said.txt
+  grep -q '^idle       rank 0: left out by an edit$' said.txt || fail "$(cat said.txt)"
+  run 3 here --steps 4 --out here >here.log 2>&1 || fail "$(cat here.log)"
+  $MOTLEY plan --from here --cluster "$cluster" --cluster-out seen.json -o next.json >said.txt || fail "$(cat said.txt)"
+  tr -s ' ' <said.txt | grep -q '^ *0 .* 0 0 [0-9]* 1$' || fail "$(cat said.txt)"
+  $MOTLEY verify --no-numeric next.json >said.txt || fail "$(cat said.txt)"
+  refused 2 "fewer.json: ranks: has 2, but its cluster has 3 devices" $MOTLEY explain fewer.json --cluster "$cluster"
+fi
 
 # ---- signals, kills, CPU time ----
 

@@ -5,7 +5,7 @@
 #include "planner/cost/cost.h"
 #include "tests/check.h"
 
-enum { MOST_DEVICES = 1024, MOST_GROUPS = 4, MEMORY = 0, NETWORK = 1 };
+enum { MOST_DEVICES = 10240, MOST_GROUPS = 4, MEMORY = 0, NETWORK = 1 };
 
 struct small_cluster {
     struct mt_cluster cluster;

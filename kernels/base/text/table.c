@@ -68,7 +68,10 @@ static int by_first(const void *left, const void *right) {
 
 static char *name_of(struct mt_table *table, const struct fold *fold, int column) {
     char *first = table->lines[fold->first].cells[column], *last = table->lines[fold->last].cells[column];
-    bool consecutive = fold->last - fold->first + 1 == fold->count;
+    char *end[2];
+    long from = strtol(first, &end[0], 10), to = strtol(last, &end[1], 10);
+    bool numbers = !*end[0] && !*end[1];
+    bool consecutive = (numbers ? to - from : fold->last - fold->first) + 1 == fold->count;
     if (!strcmp(first, last)) return first;
     return mt_arena_printf(&table->arena, "%s %s %s", first, consecutive ? "to" : "..", last);
 }

@@ -1,8 +1,7 @@
-/* AllGather across nodes by a ring, and within nodes, in a pipeline (kernels/coll/node_ring.c).
+/* AllGather in two phases: across nodes by a ring, then within nodes (kernels/coll/node_ring.c).
  *
  * Any number of ranks on each node, in any order, any blocks. Each node receives the other nodes' blocks once, spread
- * over its ranks, which gather them. Cost: see all_reduce_hierarchical.c; here (N - 1) S rounds, with 1 or 2 cells
- * within the node. */
+ * over its ranks, which gather them. Cost: as reduce_scatter_hierarchical.c. */
 #include "kernels/coll/nodes.h"
 
 static const struct mt_node_ring ring = {.gathers = true, .owned = true};

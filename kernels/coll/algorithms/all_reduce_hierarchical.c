@@ -1,13 +1,13 @@
-/* AllReduce within nodes, across nodes by a ring, and within again, in a pipeline (kernels/coll/node_ring.c).
+/* AllReduce in three phases: ReduceScatter within nodes, AllReduce across nodes by a ring, AllGather within nodes
+ * (kernels/coll/node_ring.c).
  *
  * Any number of ranks on each node, in any order. A node sends and receives 2 (N - 1)/N of the message, for N nodes,
  * spread over its ranks. The message is divided evenly, whatever the problem's blocks. Partial sums are rounded to the
  * wire type N times. The owner of a part rounds it before it is gathered, so that all ranks have the same bits.
  *
- * The alpha-beta cost takes all paths for equal, which they are not where this is worth while: it adds up the rounds.
- * With S passes, cells of c elements and nodes of k ranks, of the 2 (N - 1) S rounds with messages between nodes
+ * The alpha-beta cost takes all paths for equal, which they are not where this is worth while. For nodes of k ranks:
  *
- *   alpha (k or k - 1) + beta c ((k - 1)/k (0, 1 or 2 cells within the node) + 1/k) */
+ *   2 alpha (k - 1) + 2 (k - 1)/k beta message + 2 (N - 1) (alpha + beta message/(N k)) */
 #include "kernels/coll/nodes.h"
 
 static const struct mt_node_ring ring = {.reduces = true, .gathers = true};

@@ -1,8 +1,9 @@
-/* ReduceScatter within nodes, then across nodes by a ring, in a pipeline (kernels/coll/node_ring.c).
+/* ReduceScatter in two phases: within nodes, then across nodes by a ring (kernels/coll/node_ring.c).
  *
  * Any number of ranks on each node, in any order, any blocks. A node's block is those of its ranks; a node sends all
  * others' blocks once, spread over its ranks. Partial sums are rounded to the wire type N times, for N nodes.
- * Cost: see all_reduce_hierarchical.c; here (N - 1) S rounds, with 1 or 2 cells within the node. */
+ *
+ *   alpha (k - 1) + (k - 1)/k beta message + (N - 1) (alpha + beta largest node's block/k) */
 #include "kernels/coll/nodes.h"
 
 static const struct mt_node_ring ring = {.reduces = true, .owned = true};

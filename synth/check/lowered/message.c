@@ -78,6 +78,30 @@ static enum mt_status check_counts(const struct group *g, int place) {
     return MT_OK;
 }
 
+/* The first member's nodes are the program's, numbered by first member, and none where it is one node; the others' are
+ * the first's. */
+static enum mt_status check_nodes(const struct group *g, int place) {
+    const int *node = g->members[place].l->problem.node, *first = g->members[0].l->problem.node;
+    const int *of = g->c->program->node;
+    if (place) {
+        bool same = node && first ? !memcmp(node, first, (size_t)g->n * sizeof *node) : node == first;
+        return same ? MT_OK : mt_lchecker_refuse(g->c, "its nodes are not those of rank %d", g->members[0].rank);
+    }
+    int known = 0, nranks = g->c->program->nranks;
+    int *number = mt_calloc((size_t)nranks, sizeof *number); /* + 1; 0: not met */
+    bool right = true;
+    for (int m = 0; of && m < g->n && right; m++) {
+        int host = of[g->members[m].rank];
+        right = host >= 0 && host < nranks;
+        if (!right) break;
+        if (!number[host]) number[host] = ++known;
+        right = !node || node[m] == number[host] - 1;
+    }
+    free(number);
+    right = right && (node != NULL) == (known > 1);
+    return right ? MT_OK : mt_lchecker_refuse(g->c, "its nodes are not those of the program's ranks");
+}
+
 static enum mt_status check_problem(const struct group *g, int place) {
     const struct mt_linstr *l = select_member(g, place);
     const struct mt_instr *s = g->source;
@@ -95,7 +119,8 @@ static enum mt_status check_problem(const struct group *g, int place) {
     for (int k = 0; k < l->nin; k++)
         if (g->c->low->values[l->in[k]].iteration_bytes && g->c->low->body_count > 1)
             return mt_lchecker_refuse(g->c, "sends the same samples in every iteration");
-    return check_counts(g, place);
+    enum mt_status st = check_nodes(g, place);
+    return st ? st : check_counts(g, place);
 }
 
 /* ---- the contents of messages ---- */

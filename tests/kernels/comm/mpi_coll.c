@@ -19,7 +19,8 @@ static void trial(const struct mt_coll_algorithm *algorithm, const struct mt_col
         uint64_t mine = mt_hash64(buffer[0], (size_t)reference_size(problem, 0) * acc, 0), first = mine;
         void *hashes[2] = {&first, NULL};
         int64_t one[64] = {2};
-        struct mt_coll tell = {MT_BROADCAST, MT_REDUCE_NONE, MT_I32, MT_I32, problem->n, problem->me, 0, one, false, NULL};
+        struct mt_coll tell = {MT_BROADCAST, MT_REDUCE_NONE, MT_I32, MT_I32, problem->n, problem->me, 0,
+                               one,          false,          NULL};
         struct mt_schedule down = MT_SCHEDULE_INIT;
         mt_coll_find(MT_BROADCAST, "binomial")->schedule(&tell, &down);
         CHECK_OK(mt_comm_run(comm, &tell, &down, group, hashes, tag, 60, &err), err);
@@ -31,7 +32,8 @@ static void trial(const struct mt_coll_algorithm *algorithm, const struct mt_col
     free(buffer[1]);
 }
 
-static void trials(const struct mt_coll_algorithm *algorithm, int n, int me, const int *group, int64_t scale) {
+static void trials_on(const struct mt_coll_algorithm *algorithm, int n, int me, const int *group, const int *node,
+                      int64_t scale) {
     bool large = scale > 1000; /* ragged only, and two pairs of types */
     int64_t counts[64];
     bool reduces = algorithm->kind == MT_ALL_REDUCE || algorithm->kind == MT_REDUCE_SCATTER;
@@ -46,12 +48,23 @@ static void trials(const struct mt_coll_algorithm *algorithm, int n, int me, con
                                       me,
                                       n - 1,
                                       counts,
-                                      false, NULL};
+                                      false,
+                                      node};
             if (!algorithm->applies(&problem)) return;
             trial(algorithm, &problem, group, 5);
             problem.reduce = MT_MAX;
             if (reduces && !large) trial(algorithm, &problem, group, 6);
         }
+    }
+}
+
+/* On one node, or on nodes of every shape. */
+static void trials(const struct mt_coll_algorithm *algorithm, int n, int me, const int *group, int64_t scale) {
+    int node[64];
+    trials_on(algorithm, n, me, group, NULL, scale);
+    for (int map = 0; map < REFERENCE_NMAPS && algorithm->by_node; map++) {
+        reference_nodes(map, n, node);
+        trials_on(algorithm, n, me, group, node, scale);
     }
 }
 

@@ -22,7 +22,7 @@ static void trial(const struct thread *thread, const struct mt_coll_algorithm *a
 
 static void *run_all(void *argument) {
     const struct thread *thread = argument;
-    const int all[RANKS] = {0, 1, 2, 3, 4}, groups[2][3] = {{4, 2, 0}, {1, 3}};
+    const int all[RANKS] = {0, 1, 2, 3, 4}, groups[2][3] = {{4, 2, 0}, {1, 3}}, node[] = {0, 1, 0, 2, 1};
     int part = thread->rank % 2, place = part ? thread->rank / 2 : (4 - thread->rank) / 2;
     int64_t counts[RANKS * RANKS];
     for (int i = 0; i < mt_coll_nalgorithms; i++) {
@@ -31,10 +31,10 @@ static void *run_all(void *argument) {
         enum mt_reduce reduce = reduces ? MT_SUM : MT_REDUCE_NONE;
         for (int t = 0; t < REFERENCE_NTYPES; t++) {
             enum mt_type wire = reference_types[t].wire, acc = reference_types[t].acc;
-            struct mt_coll problem = {algorithm->kind, reduce, wire, acc, RANKS, thread->rank, 3, counts, false, NULL};
+            struct mt_coll problem = {algorithm->kind, reduce, wire, acc, RANKS, thread->rank, 3, counts, false, node};
             reference_counts(1, RANKS, RANKS * RANKS, 300, counts);
             if (algorithm->applies(&problem)) trial(thread, algorithm, &problem, all, 1);
-            problem.n = part ? 2 : 3, problem.me = place, problem.root = 1;
+            problem.n = part ? 2 : 3, problem.me = place, problem.root = 1; /* the first three nodes: {0, 1, 0} */
             if (algorithm->applies(&problem)) trial(thread, algorithm, &problem, groups[part], 2);
         }
     }

@@ -128,11 +128,14 @@ static inline double must_leave(const struct network *w, const struct mt_coll *p
     return here && there ? sum : 0;
 }
 
+/* Rates are at least 1e6 bytes a second: what is less is left by rounding. */
+#define LEAST_BPS 1e-3
+
 static inline double augment(double left[FLOW_NODES][FLOW_NODES], bool *seen, int at, int end, double most) {
     if (at == end) return most;
     seen[at] = true;
     for (int to = 0; to < FLOW_NODES; to++) {
-        if (seen[to] || left[at][to] <= 0) continue;
+        if (seen[to] || left[at][to] <= LEAST_BPS) continue;
         double got = augment(left, seen, to, end, fmin(most, left[at][to]));
         if (got <= 0) continue;
         left[at][to] -= got;
@@ -161,7 +164,7 @@ static inline double largest_flow(const struct network *w, const bool *in) {
     do {
         bool seen[FLOW_NODES] = {false};
         flow += got = augment(left, seen, SOURCE, SINK, 1e30);
-    } while (got > 1e-12 * flow);
+    } while (got > 0);
     return flow;
 }
 

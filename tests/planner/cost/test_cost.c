@@ -162,28 +162,22 @@ static void test_extrapolation(void) {
     free(s);
 }
 
-/* Beyond MT_COST_SIMULATED ranks: over equal paths the closed form itself; over nodes not far from the whole schedule.
- */
+/* Beyond MT_COST_SIMULATED ranks: over equal paths the closed form itself. test_large.c has hosts. */
 static void test_many(void) {
     enum { MANY = 256 };
     int group[MANY];
     int64_t counts[MANY];
     for (int i = 0; i < MANY; i++) group[i] = i;
-    struct small_cluster *flat = small_cluster(MANY, 1), *nodes = small_cluster(MANY / 8, 8);
-    nodes->links[NETWORK].shared_Bps = 2e8;
+    struct small_cluster *flat = small_cluster(MANY, 1);
     for (int a = 0; a < mt_coll_nalgorithms; a++) {
         const struct mt_coll_algorithm *algorithm = mt_coll_algorithms[a];
         if (algorithm->kind == MT_ALL_TO_ALL) continue;
         struct mt_coll problem = problem_of(algorithm->kind, MANY, 2000, EVEN, counts);
+        if (!algorithm->applies(&problem)) continue;
         double cost_s = algorithm->cost_s(&problem, 50e-6, 1e8);
         CHECK_NEAR(mt_cost_coll(&flat->costs, &problem, group, algorithm).s, cost_s, 1e-9 * cost_s);
-        double simulated_s = mt_cost_schedule_s(&nodes->costs, &problem, group, algorithm);
-        double got_s = mt_cost_coll(&nodes->costs, &problem, group, algorithm).s;
-        CHECK(got_s < 2 * simulated_s && got_s > 0.5 * simulated_s, "%s %s: %g, simulated %g",
-              mt_coll_name(algorithm->kind), algorithm->name, got_s, simulated_s);
     }
     free(flat);
-    free(nodes);
 }
 
 /* The choice is the least of all that apply; with a memo all answers are the same. */
@@ -194,12 +188,19 @@ static void test_choice(void) {
     int64_t counts[36];
     struct mt_costs with = s->costs;
     with.memo = mt_cost_memo_new();
-    int seen[16] = {0};
+    int seen[64] = {0};
     for (int round = 0; round < 400; round++) {
         enum mt_coll_kind kind = (enum mt_coll_kind)below(MT_NCOLLS);
         int n = 2 + (int)below(5);
         const int *group = groups[below(2)];
         struct mt_coll problem = problem_of(kind, n, 1 << below(20), (enum skew)below(NSKEWS), counts);
+        int node[6], numbers[3] = {-1, -1, -1}, nnodes = 0;
+        for (int i = 0; i < n; i++) {
+            int *number = &numbers[s->devices[group[i]].node];
+            if (*number < 0) *number = nnodes++;
+            node[i] = *number;
+        }
+        problem.node = node;
         struct mt_cost least = {.s = INFINITY}, cost;
         const struct mt_coll_algorithm *best = mt_cost_choose(&with, &problem, group, &cost);
         for (int a = 0; a < mt_coll_nalgorithms; a++) {
@@ -214,7 +215,7 @@ static void test_choice(void) {
         CHECK(cost.s == least.s && mt_cost_coll(&s->costs, &problem, group, best).s == least.s);
     }
     int used = 0;
-    for (int a = 0; a < 16; a++) used += seen[a] > 0;
+    for (int a = 0; a < mt_coll_nalgorithms; a++) used += seen[a] > 0;
     CHECK(used >= 7, "%d algorithms are the best of some problem", used);
     mt_cost_memo_free(with.memo);
     free(s);
@@ -281,7 +282,7 @@ static void test_offers(void) {
     /* Separate tensors are sent as arrays on a GPU: all kinds, if nothing is converted and blocks need no padding. */
     static const int64_t even[4] = {1 << 20, 1 << 20, 1 << 20, 1 << 20},
                          large[4] = {1 << 24, 1 << 23, 1 << 23, 1 << 23}, nearly[4] = {72, 64, 64, 64};
-    struct mt_coll like = {MT_REDUCE_SCATTER, MT_SUM, MT_F32, MT_F32, 4, 0, 0, even, true};
+    struct mt_coll like = {MT_REDUCE_SCATTER, MT_SUM, MT_F32, MT_F32, 4, 0, 0, even, true, NULL};
     CHECK(mt_cost_takes_arrays(&s->costs, 0, &like));
     like.counts = large;
     CHECK(mt_cost_takes_arrays(&s->costs, 0, &like));

@@ -272,7 +272,18 @@ static void test_order(void) {
     CHECK_TEXT(back->prediction->idle[0].why, "its link slows all");
     char *again = mt_plan_text(back, &length);
     CHECK_TEXT(again, text);
-    free(text), free(again), mt_arena_release(&arena);
+    mt_plan_free(back);
+
+    /* An edit that gives it a place makes the reason stale. */
+    char path[] = "/tmp/motley-test-plan-XXXXXX";
+    char *changed = edited(text, "[2, 0]", "[2, 1, 0]");
+    int fd = mkstemp(path);
+    CHECK(fd >= 0 && write(fd, changed, strlen(changed)) == (ssize_t)strlen(changed), "%s", path);
+    close(fd);
+    CHECK_OK(mt_plan_read_edited(path, &back, &err), err);
+    CHECK(back->nplaces == 3 && back->prediction->nidle == 0, "%d", back->prediction->nidle);
+    unlink(path);
+    free(text), free(again), free(changed), mt_arena_release(&arena);
     mt_plan_free(back), mt_plan_free(p);
 }
 
@@ -294,9 +305,13 @@ static void check_printed(struct mt_plan *p, const char *const *lines, size_t nl
 
 static void test_print_idle(void) {
     static const char *const lines[] = {
-        "\n 1 big xeon-2t 0.7 0 0.0% idle ",           "\n 2 small.cluster xeon-2t 0.3 1 10.0% 1 x 1 ",
-        "\n order of the ranks in the program: 2 0\n", "\nidle ranks (they join no message of the step)\n",
-        "\n 1 its link slows all 500 ms +135.3%\n",    "\n 1 idle\n"};
+        "\n 1 big xeon-2t 0.7 0 0.0% idle ",
+        "\n 2 small.cluster xeon-2t 0.3 1 10.0% 1 x 1 ",
+        "\nidle rank 1: its link slows all; the best step that uses one is 500 ms (+135.3%)\n",
+        "\n order of the ranks in the program: 2 0\n",
+        "\nidle ranks (they join no message of the step)\n",
+        "\n 1 its link slows all 500 ms +135.3%\n",
+        "\n 1 idle\n"};
     check_printed(make_idle(), lines, sizeof lines / sizeof *lines);
 }
 
@@ -378,6 +393,57 @@ static void test_devices(void) {
     mt_plan_free(p);
 }
 
+/* The largest plan that there may be, every other rank idle, reads, writes and prints. */
+static void test_largest(void) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_plan *p = mt_plan_new(MT_PLAN_MOST_RANKS), *back;
+    int64_t *sizes = mt_new(&p->arena, int64_t, p->nranks);
+    p->made_by = "motley test", p->model = "gpt2:layers=2", p->job.seq = 64;
+    memset(p->cluster_hash, 'c', 32);
+    memset(p->model_hash, 'a', 32);
+    memset(p->program_hash, '0', 32);
+    p->job.batch = p->nplaces = p->nranks / 2;
+    p->splits = mt_new(&p->arena, struct mt_plan_split, 1);
+    p->nsplits = 1;
+    p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, sizes};
+    p->decisions.nrules = 1, p->decisions.rules = mt_new(&p->arena, struct mt_rule_row, 1);
+    p->decisions.rules[0] = (struct mt_rule_row){"*", MT_OPERATORS_SPLIT, "batch"};
+    p->prediction = mt_new(&p->arena, struct mt_plan_prediction, 1);
+    *p->prediction =
+        (struct mt_plan_prediction){.step_s = 1, .times = mt_new(&p->arena, struct mt_plan_time, p->nranks)};
+    for (int r = 0; r < p->nranks; r++) {
+        p->ranks[r].host = mt_arena_printf(&p->arena, "n%d", r / 8);
+        sizes[r] = p->micro[r] = r % 2;
+        if (r % 2) p->order[r / 2] = p->nranks - r;
+    }
+    for (int r = 0; r < p->nplaces / 2; r++) { /* in any order */
+        int other = p->order[r];
+        p->order[r] = p->order[p->nplaces - 1 - r], p->order[p->nplaces - 1 - r] = other;
+    }
+    for (int i = 0; i + 1 < p->nplaces; i += 2) {
+        int other = p->order[i];
+        p->order[i] = p->order[i + 1], p->order[i + 1] = other;
+    }
+    mt_plan_explain_idle(p, NULL, "slower with it");
+    size_t length;
+    CHECK_OK(mt_plan_check(p, &err), err);
+    char *text = mt_plan_text(p, &length);
+    CHECK_OK(mt_plan_parse("p", text, length, &back, &err), err);
+    CHECK_TEXT(back->hash, p->hash);
+    CHECK_EQ(back->prediction->nidle, p->nranks / 2);
+    mt_plan_drop_idle(back);
+    CHECK_OK(mt_plan_check(back, &err), err);
+    CHECK(back->nranks == p->nplaces && back->nplaces == p->nplaces, "dropped");
+    for (int i = 0; i < back->nplaces; i++) CHECK_EQ(back->order[i], p->order[i] / 2);
+    CHECK_TEXT(back->ranks[back->nranks - 1].host, p->ranks[p->nranks - 1].host);
+    mt_plan_free(back);
+    free(text);
+    static const char *const lines[] = {
+        "\n 0 .. 16382 n0 .. n2047 0 0 0.0% idle 0 B 0 B 8192\n", "\n 0 .. 16382 slower with it - 8192\n",
+        " 27 25 31 29 35 33 39 37 43 41 47 45 51 49 55 53 59 57 63 61 ... (8192 ranks)\n", "\n 0 .. 16382 idle 8192\n"};
+    check_printed(p, lines, sizeof lines / sizeof *lines);
+}
+
 int main(void) {
     test_round_trip();
     test_devices();
@@ -387,6 +453,7 @@ int main(void) {
     test_print();
     test_print_idle();
     test_print_many();
+    test_largest();
     test_match();
     return 0;
 }

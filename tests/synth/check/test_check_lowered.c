@@ -390,6 +390,8 @@ MUTATE(other_samples) {
 
 /* ---- messages ---- */
 
+static const int other_nodes[] = {0, 1, 2, 3};
+
 MUTATE(other_problem) {
     UNUSED;
     struct mt_coll *p = &l->problem;
@@ -408,6 +410,10 @@ MUTATE(other_problem) {
     case 9: SET(l->zero, !l->zero); break;
     case 10: SET(p->root, p->n - 1); break;
     case 11: SET(l->message_count[1], l->message_count[1] + 1); break;
+    case 12:
+        if (p->node) SET(((int *)p->node)[0], p->node[0] + 1);
+        break;
+    case 13: SET(p->node, p->node ? NULL : other_nodes); break;
     }
 }
 
@@ -562,7 +568,7 @@ static const struct {
     {"operand dropped", drop_operand, 2},
     {"another tensor", other_tensor, 4},
     {"other samples", other_samples, 4},
-    {"another problem", other_problem, 12},
+    {"another problem", other_problem, 14},
     {"another piece", other_piece, 11},
     {"another message", other_message, 6},
     {"another step", other_step, 10},
@@ -817,12 +823,14 @@ static void choose_algorithms(enum style style, struct mt_choice *choice) {
         [ALL_REDUCE] = {"direct", "ring", "ring", "binomial", "direct"},
         [SHARDED] = {"tree", "direct", "bruck", "chain", "pairwise"},
         [MICRO] = {"recursive_doubling", "ring", "direct", "scatter_gather", "direct"},
-        [TENSOR] = {"ring", "ring", "ring", "binomial", "direct"},
+        [TENSOR] = {"hierarchical", "hierarchical_pipeline", "hierarchical", "hierarchical_chain", "direct"},
         [WILD] = {"auto", "recursive_halving", "auto", "auto", "auto"},
     };
     static struct mt_algorithm_row rows[MT_NCOLLS];
     for (int k = 0; k < MT_NCOLLS; k++)
         rows[k] = (struct mt_algorithm_row){.kind = (enum mt_coll_kind)k, .algorithm = names[style][k]};
+    static const int node[] = {0, 1, 0}; /* of three ranks */
+    if (style != WILD) choice->node = node;
     choice->decisions.algorithms = rows;
     choice->decisions.nalgorithms = MT_NCOLLS;
 }

@@ -15,17 +15,19 @@
 enum { MOST_SEGMENTS = 64, SEGMENTS_A_NODE = 4 };
 static const int64_t least_segment_bytes = 1 << 20;
 
+/* As passes of the ring (node_ring.c), but for the length of the chain, which segments make up for. */
 static int segments_of(const struct mt_coll *problem, int nnodes) {
-    int64_t segments = mt_coll_total(problem) * mt_type_size(problem->wire) / least_segment_bytes;
-    int most = SEGMENTS_A_NODE * nnodes < MOST_SEGMENTS ? SEGMENTS_A_NODE * nnodes : MOST_SEGMENTS;
-    return segments > most ? most : segments < 1 ? 1 : (int)segments;
+    double bytes = (double)(mt_coll_total(problem) * mt_type_size(problem->wire));
+    double segments = sqrt(bytes / (double)least_segment_bytes * nnodes);
+    double most = SEGMENTS_A_NODE * nnodes < MOST_SEGMENTS ? SEGMENTS_A_NODE * nnodes : MOST_SEGMENTS;
+    return segments > most ? (int)most : segments < 1 ? 1 : (int)segments;
 }
 
-bool mt_broadcast_hierarchical_applies(const struct mt_coll *problem) {
+bool mt_broadcast_hierarchical_chain_applies(const struct mt_coll *problem) {
     return problem->kind == MT_BROADCAST && mt_nodes_apply(problem);
 }
 
-void mt_broadcast_hierarchical_schedule(const struct mt_coll *problem, struct mt_schedule *schedule) {
+void mt_broadcast_hierarchical_chain_schedule(const struct mt_coll *problem, struct mt_schedule *schedule) {
     struct mt_nodes nodes = mt_nodes_of(problem, &schedule->arena);
     int n = nodes.n, segments = segments_of(problem, n), of_root = problem->node[problem->root], root = 0;
     while (nodes.places[nodes.first[of_root] + root] != problem->root) root++;
@@ -63,7 +65,7 @@ static double node_s(const struct mt_coll *problem, const struct loads *l, bool 
                            cells * l->next.inside + (from > to ? from : to), latency_s, bandwidth_Bps);
 }
 
-double mt_broadcast_hierarchical_cost_s(const struct mt_coll *problem, double latency_s, double bandwidth_Bps) {
+double mt_broadcast_hierarchical_chain_cost_s(const struct mt_coll *problem, double latency_s, double bandwidth_Bps) {
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_nodes nodes = mt_nodes_of(problem, &arena);
     int n = nodes.n, segments = segments_of(problem, n), root = problem->node ? problem->node[problem->root] : 0;
