@@ -319,7 +319,8 @@ static void test_print_idle(void) {
 static void test_print(void) {
     static const char *const lines[] = {
         "predicted 212 ms a step (204 ms to 221 ms), 3.01 k tokens/s; nominal: it rests on public figures",
-        "bound 200 ms: no plan of those searched is faster; the gap is 6.2%",
+        "bound 200 ms, the gap is 6.2%: no plan for this model, batch, precision and recomputation that divides the "
+        "samples",
         "\n 1 100 ms 47% 20.0 ms 9% 92.5 ms 44%\n",
         "proportional shares 250 ms +17.6% slower\n",
         "even shares 425 ms +100.0% slower\n",
