@@ -87,9 +87,9 @@ static enum mt_status print_lowered(const struct mt_planned *planned, int first,
 /* Ranks of a program are places of the plan's order. */
 static void print_places(const struct mt_plan *plan, int first, int last) {
     if (mt_plan_in_order(plan)) return;
-    for (int i = first; i <= last; i++)
+    for (int i = first; i <= last && i < first + 32; i++)
         printf("%srank %d of the program is rank %d of the plan", i > first ? "; " : "", i, plan->order[i]);
-    putchar('\n');
+    puts(last >= first + 32 ? "; ..." : "");
 }
 
 static enum mt_status show_program(const struct show_flags *f, struct mt_err *err) {
