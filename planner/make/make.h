@@ -69,8 +69,8 @@ enum mt_status mt_plan_least(const struct mt_cluster *cluster, const struct mt_p
  * as it is, and the step of the best plan that the search finds; a plan that was made by speeds becomes one for the
  * cluster. */
 enum mt_status mt_plan_edited(struct mt_plan *plan, struct mt_err *err);
-enum mt_status mt_plan_edited_on(const struct mt_cluster *cluster, double limit_s, struct mt_plan *plan,
-                                 struct mt_search_report *report, double *best_s, struct mt_err *err);
+enum mt_status mt_plan_edited_on(const struct mt_cluster *cluster, double limit_s, struct mt_plan *plan, double *best_s,
+                                 struct mt_err *err);
 
 /* Replanning: new shares by the times that a run of the plan took. */
 struct mt_plan_seen {

@@ -6,6 +6,7 @@
 
 #include "planner/cost/cost.h"
 #include "planner/make/make.h"
+#include "planner/review/bottleneck.h"
 #include "profiler/describe/edit.h"
 
 typedef enum mt_status edit(struct mt_cluster *cluster, const char *what, struct mt_err *err);
@@ -116,10 +117,13 @@ static enum mt_status ask_one(const struct mt_cluster *cluster, const struct mt_
     if (made->hypothetical[0]) row->cannot_run = mt_arena_strdup(arena, made->hypothetical);
     row->edited = !strcmp(cluster->source, "edited");
     row->tokens_per_s = (double)(made->job.batch * made->job.seq) / row->step_s;
-    row->binds = mt_arena_strdup(arena, found.report.nbindings ? found.report.bindings[0].what : "");
     find_headroom(made, row);
     found.plan = NULL; /* the caller's */
     mt_plan_found_release(&found);
+    struct mt_bottlenecks binds;
+    if ((st = mt_bottlenecks_of(cluster, made, NULL, MT_BOTTLENECKS_FEW, &binds, err))) return st;
+    row->binds = mt_arena_strdup(arena, binds.ntried && binds.items[0].saves_s > 0 ? binds.items[0].what : "");
+    mt_bottlenecks_release(&binds);
     return MT_OK;
 }
 
