@@ -34,9 +34,12 @@ static enum mt_status price(const struct mt_plan_flags *f, struct mt_plan *plan,
     double best_s;
     enum mt_status st = MT_OK;
     if (plan->cluster_hash[0] && (st = mt_planning_same(plan, f->check, f->opened, f->cluster, err))) return st;
-    if (!f->request.hypothetical && !plan->hypothetical[0] &&
-        (st = mt_plan_require_runs(f->opened, &plan->job, NULL, err)))
+    bool hypothetical = plan->hypothetical[0] || f->request.hypothetical;
+    if (plan->nranks == f->opened->ndevices) mt_plan_mark_hypothetical(f->opened, plan);
+    if (plan->hypothetical[0] && !hypothetical) {
+        mt_job_refuse(plan->hypothetical, err);
         return mt_err_context(err, "%s", f->check);
+    }
     if ((st = mt_plan_edited_on(f->opened, f->limit_s, plan, &best_s, err))) return mt_err_context(err, "%s", f->check);
     mt_plan_explain_idle(plan, before, "left out by an edit");
     if ((st = mt_plan_print_found(plan, f->opened, NULL, remarks, err))) return st;

@@ -58,14 +58,6 @@ static enum mt_status check_micro(const struct mt_plan_fixed *fixed, int nranks,
     return MT_OK;
 }
 
-static enum mt_status check_use(const struct mt_plan_flags *flags, struct mt_err *err) {
-    for (int i = 0; i < flags->nuse; i++)
-        if (flags->use[i] >= flags->opened->ndevices)
-            return mt_fail(err, MT_EINPUT, "--use: names rank %lld, but the ranks of the cluster are 0 to %d",
-                           (long long)flags->use[i], flags->opened->ndevices - 1);
-    return MT_OK;
-}
-
 enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks,
                                    struct mt_err *err) {
     const struct mt_cluster *cluster = flags->opened;
@@ -73,7 +65,7 @@ enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan *
     struct mt_plan_found found;
     enum mt_status st;
     if ((st = check_kinds(cluster, flags->cluster, err)) ||
-        (st = mt_plan_flags_ranks(flags, "--cluster", cluster->ndevices)) || (st = check_use(flags, err)) ||
+        (st = mt_plan_flags_ranks(flags, "--cluster", cluster->ndevices)) ||
         (st = check_micro(&request->fixed, cluster->ndevices, err)))
         return st;
     if ((st = mt_plan_fastest(cluster, request, &found, err))) return st;

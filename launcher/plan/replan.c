@@ -114,7 +114,7 @@ static enum mt_status plan_again(const struct replanning *a, struct mt_plan **pl
     int nranks = a->run.nranks;
     double *compute_s = mt_new(&a->flags->arena, double, nranks);
     struct mt_replanned re = {.speeds = mt_new(&a->flags->arena, double, nranks)};
-    struct mt_plan_seen seen = {compute_s, a->run.step_s};
+    struct mt_plan_seen seen = {compute_s, a->run.step_s, f->request.fixed.use, f->request.fixed.used};
     enum mt_status st;
     for (int r = 0; r < nranks; r++) compute_s[r] = measured_s(a, r);
     if (f->opened) {

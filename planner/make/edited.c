@@ -37,7 +37,7 @@ enum mt_status mt_plan_edited_on(const struct mt_cluster *cluster, double limit_
     if (st) return st;
     if (!plan->cluster_hash[0]) st = adopt(&planning, plan, err);
     if (!st) st = mt_plan_derive(plan, planning.planned.graph, err);
-    if (!st) plan->hypothetical = mt_plan_cannot_run(cluster, &plan->job, plan, &plan->arena);
+    if (!st) mt_plan_mark_hypothetical(cluster, plan);
     if (!st && !(st = mt_search_price(&planning.search, plan, err))) {
         struct mt_plan *best = mt_planning_plan(&planning);
         planning.search.last = plan;

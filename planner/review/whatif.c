@@ -4,15 +4,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/cost/cost.h"
 #include "planner/make/make.h"
 #include "planner/review/bottleneck.h"
 #include "profiler/describe/edit.h"
 
 typedef enum mt_status edit(struct mt_cluster *cluster, const char *what, struct mt_err *err);
+
+/* Measured collectives change as their schedules do. */
+static enum mt_status set_figure(struct mt_cluster *cluster, const char *what, struct mt_err *err) {
+    struct mt_cluster *before = mt_cluster_copy(cluster);
+    enum mt_status st = mt_cluster_set(cluster, what, err);
+    if (!st) mt_cost_carry_fits(before, cluster);
+    mt_cluster_free(before);
+    return st;
+}
+
 static const struct {
     const char *verb;
     edit *edit;
-} verbs[] = {{"add", mt_cluster_add}, {"remove", mt_cluster_remove}, {"set", mt_cluster_set}};
+} verbs[] = {{"add", mt_cluster_add}, {"remove", mt_cluster_remove}, {"set", set_figure}};
 enum { NVERBS = sizeof verbs / sizeof verbs[0] };
 
 static enum mt_status apply(struct mt_cluster *cluster, const char *verb, const char *what, struct mt_err *err) {

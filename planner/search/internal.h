@@ -163,7 +163,7 @@ struct search_timeline {
     double step_s;
 };
 
-enum { SEARCH_MOST_STRUCTURES = 5, SEARCH_MOST_WORK = 100000, SEARCH_MEMORY_BUCKETS = 4 << 20 };
+enum { SEARCH_MOST_STRUCTURES = 5, SEARCH_MOST_WORK = 100000 };
 enum mt_status mt_search_classes(struct mt_searching *s);
 enum mt_status mt_search_structures(struct mt_searching *s);
 
@@ -171,6 +171,7 @@ enum mt_status mt_search_structures(struct mt_searching *s);
 enum mt_status mt_search_open_work(struct mt_searching *s, int structure, bool body, struct search_work **work);
 /* Memory over samples of a micro-batch; once. */
 enum mt_status mt_search_open_memory(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes);
+int64_t mt_search_memory_buckets(const struct mt_searching *s);
 bool mt_search_memory_matters(const struct mt_searching *s);
 
 /* Seconds of an operator of the work, once. */

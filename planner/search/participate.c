@@ -128,13 +128,15 @@ static struct search_subset *favourite(struct participation *p, double least_s) 
     return best;
 }
 
-/* Few ranks: all subsets but the hopeless. Of more, those near the least estimate, as far as they can be afforded: a
- * large job gets one that is clearly better by estimate than what has been searched. */
+/* Few ranks: all subsets, also what fits by no estimate; of a large job those that are not hopeless. Of more, those
+ * near the least estimate, as far as they can be afforded: a large job gets one that is clearly better by estimate than
+ * what has been searched. */
 static bool worth_it(const struct participation *p, const struct search_subset *x, double searched_s) {
     double least_s = least_estimate(p);
     if (x->searched || (p->nsearched && mt_now_s() > p->whole.end_s)) return false;
-    if (p->places.n <= FEW_RANKS && (p->spent < SEARCH_MOST_WORK || x->screen_s * equal < searched_s))
-        return x->screen_s <= doubt * least_s;
+    bool affordable = p->spent < SEARCH_MOST_WORK;
+    if (p->places.n <= FEW_RANKS && affordable) return true;
+    if (p->places.n <= FEW_RANKS) return x->screen_s <= doubt * least_s && x->screen_s < doubt * searched_s;
     if (p->nsearched >= MOST_SEARCHES) return false;
     return p->spent < SEARCH_MOST_WORK / 2 ? x->screen_s <= near * least_s : x->screen_s * equal < searched_s;
 }
