@@ -353,7 +353,8 @@ static enum mt_status finish(struct mt_searching *s, bool rejected, struct mt_se
     if (mt_search_check_algorithms(s)) return s->err->status;
     mt_search_fill_plan(s, 0);
     if (rejected) mt_search_fill_rejected(s, s->plan);
-    return report ? mt_search_fill_report(s, s->best, report) : MT_OK;
+    if (report) mt_search_fill_report(s, report);
+    return MT_OK;
 }
 
 /* ---- little memory ---- */
@@ -417,7 +418,7 @@ static enum mt_status nothing_fits(struct mt_searching *s) {
 
 enum mt_status mt_search_explore(struct mt_searching *s, bool again, struct mt_search_report *report) {
     enum mt_status st;
-    if (report) *report = (struct mt_search_report){.nbindings = 0};
+    if (report) *report = (struct mt_search_report){.ncandidates = 0};
     if ((st = balance_structures(s)) || (st = evaluate_candidates(s)) || (st = evaluate_least_memory(s))) return st;
     if (!again && ((st = evaluate_simple(s)) || (st = evaluate_last(s)))) return st;
     if (!s->best) return nothing_fits(s);

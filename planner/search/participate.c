@@ -71,7 +71,6 @@ static enum mt_status search_part(struct participation *p, struct search_part *p
     if (!st) st = mt_search_explore(&s, false, report);
     p->spent += mt_search_work_done(&s);
     mt_search_end(&s);
-    if (!st) mt_search_part_report(part, report);
     p->whole.err = p->err;
     return st;
 }
@@ -350,7 +349,7 @@ static enum mt_status finish(struct participation *p, struct mt_search_report *r
     mt_search_fill_other_subsets(&p->subsets, best, p->plan);
     if (!report) return MT_OK;
     *report = best->report;
-    best->report = (struct mt_search_report){.nbindings = 0};
+    best->report = (struct mt_search_report){.ncandidates = 0};
     return MT_OK;
 }
 
@@ -373,7 +372,7 @@ enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, s
     struct participation p = {.search = &local, .plan = plan, .err = err, .why = MT_ERR_INIT, .costs = *search->costs};
     local.costs = &p.costs;
     if (!p.costs.memo) p.costs.memo = mt_cost_memo_new();
-    if (report) *report = (struct mt_search_report){.nbindings = 0};
+    if (report) *report = (struct mt_search_report){.ncandidates = 0};
     enum mt_status st = begin(&p);
     if (!st) {
         bool choice = p.use == MT_USE_AUTO && !p.pinned && p.places.n > 1;
@@ -391,8 +390,8 @@ enum mt_status mt_search_rebalance(const struct mt_search *search, struct mt_pla
     struct mt_search local = *search;
     struct search_part part;
     struct mt_searching s;
-    if (report) *report = (struct mt_search_report){.nbindings = 0};
-    if (!mt_search_rows_of(plan, &local.fixed.decisions)) return mt_search_price(search, plan, report, err);
+    if (report) *report = (struct mt_search_report){.ncandidates = 0};
+    if (!mt_search_rows_of(plan, &local.fixed.decisions)) return mt_search_price(search, plan, err);
     mt_search_part_open(&local, plan, plan->nplaces, plan->order, &part);
     enum mt_status st = mt_search_begin(&s, &part.search, part.plan, part.rank, NULL, err);
     if (!st) st = mt_search_explore(&s, true, report);
@@ -401,7 +400,6 @@ enum mt_status mt_search_rebalance(const struct mt_search *search, struct mt_pla
     double bound_s = 0;
     if (!st) st = mt_search_bound_of(search, plan, &bound_s, err);
     if (!st) plan->prediction->bound_s = fmin(bound_s, plan->prediction->step_s);
-    if (!st) mt_search_part_report(&part, report);
     mt_search_part_close(&part);
     return st;
 }
