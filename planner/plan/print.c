@@ -267,7 +267,8 @@ static void summarize_idle(const struct mt_plan *p, FILE *file) {
         if (f->idle[i].step_s > 0 && (least->step_s == 0 || f->idle[i].step_s < least->step_s)) least = &f->idle[i];
     if (n) fprintf(file, "idle       rank%s %s", n == 1 ? "" : "s", runs_text(idle, n, &arena));
     if (n && least) fprintf(file, ": %s", least->why);
-    if (n && least && least->step_s > 0) fprintf(file, " (%+.1f%%)", 100 * (least->step_s / f->step_s - 1));
+    if (n && least && least->step_s > 1.0005 * f->step_s)
+        fprintf(file, " (%+.1f%%)", 100 * (least->step_s / f->step_s - 1));
     if (n) fputc('\n', file);
     mt_arena_release(&arena);
 }
