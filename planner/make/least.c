@@ -254,7 +254,7 @@ static enum mt_status finish(struct least *l, struct mt_plan_found *found, struc
     strcpy(p->cluster_hash, l->cluster->hash);
     mt_plan_free(ranks);
     *found = (struct mt_plan_found){.plan = NULL};
-    enum mt_status st = mt_search_price(&l->planning.search, p, &found->report, err);
+    enum mt_status st = mt_search_price(&l->planning.search, p, err);
     if (st) return st;
     found->plan = p;
     l->plan = NULL;

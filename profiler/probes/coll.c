@@ -23,7 +23,8 @@ static const int64_t most_bytes[2] = {128 << 20, 256 << 20};
  * uneven blocks. */
 enum breadth { NOTHING, BEST, CORE, USEFUL, FULL };
 static const double not_far_worse = 2;
-static const double largest_s = 20; /* for the largest size, whatever the budget */
+/* For the largest size beyond the budget: three times the budget, but no longer than this. */
+static const double beyond_budget = 3, longest_beyond_s = 20;
 
 /* Disjoint groups are measured concurrently: in a set of groups each rank is in at most one. */
 struct probe {
@@ -252,7 +253,7 @@ static void choose_sizes(struct probe *probe) {
 }
 
 /* Choose the breadth of each size by the budget. The least sizes are always measured; the largest as CORE, or
- * as BEST, even if that takes largest_s longer, else the next smaller one; those between as BEST in the same time; and
+ * as BEST, even if that takes beyond_s longer, else the next smaller one; those between as BEST in the same time; and
  * what the budget allows beyond, from the small sizes. */
 static void choose_cases(struct probe *probe, double budget_s) {
     struct mt_profile *p = probe->profile;
@@ -260,7 +261,8 @@ static void choose_cases(struct probe *probe, double budget_s) {
     expect(probe);
     for (int s = 0; s < LEAST_SIZES; s++) probe->breadth[s] = s < LEAST_SIZES - 1 ? FULL : USEFUL;
     int last = probe->nsizes - 1;
-    double most_s = fmax(budget_s, expected_all_s(probe) + largest_s);
+    double beyond_s = fmin(beyond_budget * budget_s, longest_beyond_s);
+    double most_s = fmax(budget_s, expected_all_s(probe) + beyond_s);
     for (; last >= LEAST_SIZES; probe->breadth[last--] = NOTHING) {
         probe->breadth[last] = CORE;
         if (expected_all_s(probe) < most_s) break;
