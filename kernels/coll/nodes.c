@@ -61,13 +61,23 @@ struct mt_cell mt_cell_owned(const struct mt_nodes *nodes, int node, int part, i
     return cell;
 }
 
+/* The owner's bounds are those of its blocks; another node's are at multiples of owners/members of a block, so that
+ * both have common bounds where their numbers of members have a common divisor. */
 void mt_cell_bounds(const struct mt_nodes *nodes, const struct mt_cell *cell, int node, int64_t *bounds) {
     int members = mt_nodes_members(nodes, node), owner = cell->owner;
-    bool blocks = node == owner || (owner >= 0 && cell->nearly_even && members == mt_nodes_members(nodes, owner));
-    int64_t begin, at = 0;
-    for (int q = 0; q <= members; q++) {
-        bounds[q] = blocks ? at : mt_cut(cell->length, members, q);
-        if (blocks && q < members) at += part_of(nodes, cell, nodes->places[nodes->first[owner] + q], &begin);
+    bool blocks = node == owner || cell->nearly_even;
+    int64_t begin, at = 0, owners = blocks ? mt_nodes_members(nodes, owner) : 0;
+    for (int q = 0, block = 0; q <= members; q++) {
+        if (!blocks) {
+            bounds[q] = mt_cut(cell->length, members, q);
+            continue;
+        }
+        for (; block < q * owners / members; block++)
+            at += part_of(nodes, cell, nodes->places[nodes->first[owner] + block], &begin);
+        bounds[q] = at;
+        if (block < owners)
+            bounds[q] += mt_cut(part_of(nodes, cell, nodes->places[nodes->first[owner] + block], &begin), members,
+                                q * owners % members);
     }
 }
 

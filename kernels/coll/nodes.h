@@ -6,8 +6,8 @@
  *           whatever their number: member q of k has the slice [length q / k, length (q + 1) / k). Two nodes exchange a
  *           cell by the intersections of their slices, so that all members send and receive.
  *   owned   a cell of blocks that belong to the members of one node: there each member's slice is its own block's part.
- *           On another node with as many members it is the same, if the blocks are nearly of one length: a member then
- *           exchanges it with one member.
+ *           On other nodes slices are equal parts of blocks, or of their sums, if the blocks are nearly of one length:
+ *           a member then exchanges its slice with few others.
  *
  * A slice of a cell of blocks is not contiguous in the message; it becomes a step for each block that it crosses. */
 #ifndef MT_KERNELS_COLL_NODES_H

@@ -298,7 +298,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     }
     for (const struct argp_option *o = options; o->name || o->doc; o++)
         if (o->key && o->key == key) {
-            if (!f->decided) f->decided = mt_arena_printf(&f->arena, "--%s", o->name);
+            if (!f->decided && key != KEY_USE) f->decided = mt_arena_printf(&f->arena, "--%s", o->name);
             return take_flag(f, key, text) ? EINVAL : 0;
         }
     return ARGP_ERR_UNKNOWN;
@@ -342,7 +342,6 @@ static enum mt_status resolve_request(struct mt_plan_flags *f) {
                                           : NULL;
     if (f->cluster) q->last = f->replaced = read_replaced(f->out);
     q->last_is_replaced = true;
-    if (q->fixed.use && !f->cluster) return mt_fail(f->err, MT_EINPUT, "--use: has no use without --cluster");
     q->limit_s = f->limit_s;
     q->even = f->shares_by && !strcmp(f->shares_by, "--even");
     if (f->cluster && known) return mt_fail(f->err, MT_EINPUT, "%s: --cluster says that", known);
@@ -351,11 +350,20 @@ static enum mt_status resolve_request(struct mt_plan_flags *f) {
     return MT_OK;
 }
 
+static enum mt_status check_use(const struct mt_plan_flags *f) {
+    for (int i = 0; i < f->nuse; i++)
+        if (f->use[i] >= f->opened->ndevices)
+            return mt_fail(f->err, MT_EINPUT, "--use: names rank %lld, but the ranks of the cluster are 0 to %d",
+                           (long long)f->use[i], f->opened->ndevices - 1);
+    return MT_OK;
+}
+
 /* The mode, without flags that have no use in it; and its inputs. */
 static enum mt_status resolve(struct mt_plan_flags *f) {
     enum mt_status st;
     const char *taken = f->check ? "--check" : f->from ? "--from" : NULL;
     const char *said = f->decided ? f->decided : f->job.given ? "the job's flags" : NULL;
+    if (f->check && !said && f->request.fixed.use) said = "--use";
     if (!f->out) {
         mt_fail(f->err, MT_EINPUT, "--out is missing");
         return mt_err_hint(f->err, "as -o plan.json; -o - prints the plan");
@@ -368,6 +376,7 @@ static enum mt_status resolve(struct mt_plan_flags *f) {
     if (f->from && said)
         return mt_fail(f->err, MT_EINPUT, "--from: takes the job and its decisions from the run's plan, not from %s",
                        said);
+    if (f->request.fixed.use && !f->cluster) return mt_fail(f->err, MT_EINPUT, "--use: has no use without --cluster");
     if (f->limited && !f->cluster) return mt_fail(f->err, MT_EINPUT, "--limit: has no use without --cluster");
     if (f->request.hypothetical && (!f->cluster || f->from))
         return mt_fail(f->err, MT_EINPUT, "--hypothetical: has no use without --cluster, or with --from");
@@ -377,7 +386,7 @@ static enum mt_status resolve(struct mt_plan_flags *f) {
               : f->from    ? MT_PLAN_REPLAN
               : f->cluster ? MT_PLAN_FOR_CLUSTER
                            : MT_PLAN_BY_SPEEDS;
-    if (f->cluster && (st = mt_cluster_open(f->cluster, &f->opened, f->err))) return st;
+    if (f->cluster && ((st = mt_cluster_open(f->cluster, &f->opened, f->err)) || (st = check_use(f)))) return st;
     return taken ? MT_OK : resolve_request(f);
 }
 

@@ -9,6 +9,7 @@
 #include "planner/plan/plan.h"
 
 enum { MOST_RANKS = 1 << 16, MOST_STEPS = 1 << 30 };
+#define MOST_COUNT ((int64_t)1 << 40) /* as in jobs, so that no sum of two overflows */
 
 void mt_run_init(struct mt_run_doc *run, int nranks) {
     *run = (struct mt_run_doc){.nranks = nranks, .first_step = 1};
@@ -166,7 +167,7 @@ static enum mt_status read_run(struct mt_json root, struct mt_run_doc *run, stru
         st = mt_json_text(root, texts[i].key, &run->arena, (const char **)((char *)run + texts[i].at), err);
     for (int i = 0; i < NRUNREALS && !st; i++)
         st = mt_json_real(root, reals[i].key, 0, DBL_MAX, (double *)((char *)run + reals[i].at), err);
-    if (st || (st = mt_json_int(root, "first_step", 1, INT64_MAX, &run->first_step, err)) ||
+    if (st || (st = mt_json_int(root, "first_step", 1, MOST_COUNT, &run->first_step, err)) ||
         (st = mt_json_int(root, "tokens_per_step", 0, INT64_MAX, &run->tokens_per_step, err)) ||
         (scaled && ((st = mt_json_real(root, "loss_scale", 0, DBL_MAX, &run->loss_scale, err)) ||
                     (st = mt_json_int(root, "skipped_steps", 0, INT64_MAX, &run->skipped_steps, err)))) ||

@@ -4,14 +4,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/cost/cost.h"
 #include "planner/make/make.h"
+#include "planner/review/bottleneck.h"
 #include "profiler/describe/edit.h"
 
 typedef enum mt_status edit(struct mt_cluster *cluster, const char *what, struct mt_err *err);
+
+/* Measured collectives change as their schedules do. */
+static enum mt_status set_figure(struct mt_cluster *cluster, const char *what, struct mt_err *err) {
+    struct mt_cluster *before = mt_cluster_copy(cluster);
+    enum mt_status st = mt_cluster_set(cluster, what, err);
+    if (!st) mt_cost_carry_fits(before, cluster);
+    mt_cluster_free(before);
+    return st;
+}
+
 static const struct {
     const char *verb;
     edit *edit;
-} verbs[] = {{"add", mt_cluster_add}, {"remove", mt_cluster_remove}, {"set", mt_cluster_set}};
+} verbs[] = {{"add", mt_cluster_add}, {"remove", mt_cluster_remove}, {"set", set_figure}};
 enum { NVERBS = sizeof verbs / sizeof verbs[0] };
 
 static enum mt_status apply(struct mt_cluster *cluster, const char *verb, const char *what, struct mt_err *err) {
@@ -105,10 +117,13 @@ static enum mt_status ask_one(const struct mt_cluster *cluster, const struct mt_
     if (made->hypothetical[0]) row->cannot_run = mt_arena_strdup(arena, made->hypothetical);
     row->edited = !strcmp(cluster->source, "edited");
     row->tokens_per_s = (double)(made->job.batch * made->job.seq) / row->step_s;
-    row->binds = mt_arena_strdup(arena, found.report.nbindings ? found.report.bindings[0].what : "");
     find_headroom(made, row);
     found.plan = NULL; /* the caller's */
     mt_plan_found_release(&found);
+    struct mt_bottlenecks binds;
+    if ((st = mt_bottlenecks_of(cluster, made, NULL, MT_BOTTLENECKS_FEW, &binds, err))) return st;
+    row->binds = mt_arena_strdup(arena, binds.ntried && binds.items[0].saves_s > 0 ? binds.items[0].what : "");
+    mt_bottlenecks_release(&binds);
     return MT_OK;
 }
 

@@ -196,6 +196,14 @@ bool mt_search_memory_matters(const struct mt_searching *s) {
     return false;
 }
 
+/* Of memory curves: small against all gradients, since a bucket is memory in addition. */
+int64_t mt_search_memory_buckets(const struct mt_searching *s) {
+    enum { MOST_BYTES = 4 << 20, PARTS = 16 };
+    int64_t all = mt_graph_parameters(s->search->graph) * mt_type_size(s->search->graph->acc);
+    int64_t fixed = s->search->fixed.decisions.bucket_bytes;
+    return fixed >= 0 ? fixed : all / PARTS < MOST_BYTES ? all / PARTS : MOST_BYTES;
+}
+
 /* All points are programs of one kind, with accumulators if the work has a body, else without, so that the curve does
  * not fall. One rank without a body has the whole batch and no other share. */
 enum mt_status mt_search_open_memory(struct mt_searching *s, struct search_work *w, int64_t bucket_bytes) {
@@ -210,20 +218,20 @@ enum mt_status mt_search_open_memory(struct mt_searching *s, struct search_work 
     }
     if (usual > most) usual = most;
     if (usual > 1) at[n++] = usual;
-    bool one_share = s->nranks == 1 && !w->body;
-    if (one_share && n > 2) at[1] = at[--n];
+    bool alone = s->nranks == 1;
+    if (alone && !w->body && n > 2) at[1] = at[--n];
     double *value;
     struct mt_share_curve curve = new_curve(&s->arena, n, at, &value);
     w->plan->decisions.bucket_bytes = bucket_bytes;
-    for (int i = 1; i < n; i++) {
+    for (int i = alone ? 1 : 0; i < n; i++) {
         struct mt_plan_memory memory;
         int64_t samples = w->body ? 2 * at[i] : at[i];
-        enum mt_status st =
-            mt_work_memory(s->search->graph, w->plan, samples, at[i], s->search->options, &memory, s->err);
+        enum mt_status st = mt_work_memory(s->search->graph, w->plan, samples, w->body && !at[i] ? 1 : at[i],
+                                           s->search->options, &memory, s->err);
         if (st) return st;
-        value[i] = fmax((double)(memory.arena_bytes - memory.state_bytes), i > 1 ? value[i - 1] : 0);
+        value[i] = fmax((double)(memory.arena_bytes - memory.state_bytes), i ? value[i - 1] : 0);
     }
-    value[0] = value[1]; /* somewhat less, but most of it is gathered weights */
+    if (alone) value[0] = value[1];
     w->arena = curve;
     return MT_OK;
 }

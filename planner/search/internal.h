@@ -15,7 +15,7 @@
  *   evaluate.c   shares become a program, and its prediction
  *   price.c      the prediction of a plan as it is
  *   bound.c      the lower bound of all plans
- *   report.c     bottlenecks, rejected candidates
+ *   report.c     rejected candidates
  *   explore.c    which candidates are tried, in which order */
 #ifndef MT_PLANNER_SEARCH_INTERNAL_H
 #define MT_PLANNER_SEARCH_INTERNAL_H
@@ -119,7 +119,6 @@ void mt_search_part_take(struct search_part *part, const struct mt_plan *whole, 
 void mt_search_part_begin_at(struct search_part *part, const struct mt_plan *whole);
 /* The part's plan as one of all ranks: the others are idle. */
 void mt_search_part_write(const struct search_part *part, struct mt_plan *to);
-void mt_search_part_report(const struct search_part *part, struct mt_search_report *report);
 
 struct mt_searching {
     const struct mt_search *search;
@@ -164,7 +163,7 @@ struct search_timeline {
     double step_s;
 };
 
-enum { SEARCH_MOST_STRUCTURES = 5, SEARCH_MOST_WORK = 100000, SEARCH_MEMORY_BUCKETS = 4 << 20 };
+enum { SEARCH_MOST_STRUCTURES = 5, SEARCH_MOST_WORK = 100000 };
 enum mt_status mt_search_classes(struct mt_searching *s);
 enum mt_status mt_search_structures(struct mt_searching *s);
 
@@ -172,6 +171,7 @@ enum mt_status mt_search_structures(struct mt_searching *s);
 enum mt_status mt_search_open_work(struct mt_searching *s, int structure, bool body, struct search_work **work);
 /* Memory over samples of a micro-batch; once. */
 enum mt_status mt_search_open_memory(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes);
+int64_t mt_search_memory_buckets(const struct mt_searching *s);
 bool mt_search_memory_matters(const struct mt_searching *s);
 
 /* Seconds of an operator of the work, once. */
@@ -299,7 +299,6 @@ enum mt_status mt_search_bound_of(const struct mt_search *search, const struct m
 
 enum { SEARCH_NSTAGES = 3 };
 extern const char *const search_stage_names[SEARCH_NSTAGES];
-enum mt_status mt_search_fill_report(struct mt_searching *s, const struct search_candidate *c,
-                                     struct mt_search_report *report);
+void mt_search_fill_report(struct mt_searching *s, struct mt_search_report *report);
 
 #endif

@@ -114,8 +114,3 @@ void mt_search_part_write(const struct search_part *part, struct mt_plan *to) {
     to->flops_per_step = from->flops_per_step;
     if (from->prediction) copy_prediction(part, to);
 }
-
-void mt_search_part_report(const struct search_part *part, struct mt_search_report *report) {
-    for (int i = 0; report && i < report->nbindings; i++)
-        report->bindings[i].rank = part->rank[report->bindings[i].rank];
-}

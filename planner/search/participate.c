@@ -63,7 +63,6 @@ static enum mt_status search_part(struct participation *p, struct search_part *p
     if (!st) st = mt_search_explore(&s, false, report);
     p->spent += mt_search_work_done(&s);
     mt_search_end(&s);
-    if (!st) mt_search_part_report(part, report);
     p->whole.err = p->err;
     return st;
 }
@@ -129,13 +128,15 @@ static struct search_subset *favourite(struct participation *p, double least_s) 
     return best;
 }
 
-/* Few ranks: all subsets but the hopeless. Of more, those near the least estimate, as far as they can be afforded: a
- * large job gets one that is clearly better by estimate than what has been searched. */
+/* Few ranks: all subsets, also what fits by no estimate; of a large job those that are not hopeless. Of more, those
+ * near the least estimate, as far as they can be afforded: a large job gets one that is clearly better by estimate than
+ * what has been searched. */
 static bool worth_it(const struct participation *p, const struct search_subset *x, double searched_s) {
     double least_s = least_estimate(p);
     if (x->searched || (p->nsearched && mt_now_s() > p->whole.end_s)) return false;
-    if (p->places.n <= FEW_RANKS && (p->spent < SEARCH_MOST_WORK || x->screen_s * equal < searched_s))
-        return x->screen_s <= doubt * least_s;
+    bool affordable = p->spent < SEARCH_MOST_WORK;
+    if (p->places.n <= FEW_RANKS && affordable) return true;
+    if (p->places.n <= FEW_RANKS) return x->screen_s <= doubt * least_s && x->screen_s < doubt * searched_s;
     if (p->nsearched >= MOST_SEARCHES) return false;
     return p->spent < SEARCH_MOST_WORK / 2 ? x->screen_s <= near * least_s : x->screen_s * equal < searched_s;
 }
@@ -347,7 +348,7 @@ static enum mt_status finish(struct participation *p, struct mt_search_report *r
     mt_search_fill_other_subsets(&p->subsets, best, p->plan);
     if (!report) return MT_OK;
     *report = best->report;
-    best->report = (struct mt_search_report){.nbindings = 0};
+    best->report = (struct mt_search_report){.ncandidates = 0};
     return MT_OK;
 }
 
@@ -370,7 +371,7 @@ enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, s
     struct participation p = {.search = &local, .plan = plan, .err = err, .why = MT_ERR_INIT, .costs = *search->costs};
     local.costs = &p.costs;
     if (!p.costs.memo) p.costs.memo = mt_cost_memo_new();
-    if (report) *report = (struct mt_search_report){.nbindings = 0};
+    if (report) *report = (struct mt_search_report){.ncandidates = 0};
     enum mt_status st = begin(&p);
     if (!st) {
         bool choice = p.use == MT_USE_AUTO && !p.pinned && p.places.n > 1;
@@ -388,8 +389,8 @@ enum mt_status mt_search_rebalance(const struct mt_search *search, struct mt_pla
     struct mt_search local = *search;
     struct search_part part;
     struct mt_searching s;
-    if (report) *report = (struct mt_search_report){.nbindings = 0};
-    if (!mt_search_rows_of(plan, &local.fixed.decisions)) return mt_search_price(search, plan, report, err);
+    if (report) *report = (struct mt_search_report){.ncandidates = 0};
+    if (!mt_search_rows_of(plan, &local.fixed.decisions)) return mt_search_price(search, plan, err);
     mt_search_part_open(&local, plan, plan->nplaces, plan->order, &part);
     enum mt_status st = mt_search_begin(&s, &part.search, part.plan, part.rank, NULL, err);
     if (!st) st = mt_search_explore(&s, true, report);
@@ -398,7 +399,6 @@ enum mt_status mt_search_rebalance(const struct mt_search *search, struct mt_pla
     double bound_s = 0;
     if (!st) st = mt_search_bound_of(search, plan, &bound_s, err);
     if (!st) plan->prediction->bound_s = fmin(bound_s, plan->prediction->step_s);
-    if (!st) mt_search_part_report(&part, report);
     mt_search_part_close(&part);
     return st;
 }

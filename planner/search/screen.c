@@ -86,6 +86,19 @@ static bool state_fits(const struct screening *x) {
     return true;
 }
 
+/* Seconds of the update: of all of the state on the slowest rank, or of shares as fast as all ranks together. */
+static double update_s(const struct screening *x) {
+    double slowest_s = 0, rate = 0;
+    bool sharded = mt_decisions_shard_state(&x->w->structure->decisions);
+    for (int k = 0; k < x->s->nclasses; k++) {
+        if (!x->nranks[k]) continue;
+        double all_s = mt_share_curve_at(&x->w->curves[k].update, x->s->unit);
+        slowest_s = fmax(slowest_s, all_s);
+        if (all_s > 0) rate += (double)x->nranks[k] / all_s;
+    }
+    return sharded && rate > 0 ? 1 / rate : slowest_s;
+}
+
 /* ---- messages ---- */
 
 static double cost_of(const struct screening *x, const struct mt_bucket_key *like, int64_t elements) {
@@ -153,7 +166,7 @@ static void screen_work(struct screening *x, int64_t bucket_bytes, double *step_
     struct search_timeline timeline;
     int64_t micro = mt_search_micro(s, x->w, class, share, x->w->body ? x->most[class] : share, NULL);
     mt_search_simulate(s, x->w, class, share, micro, storage, bucket, cost, &timeline);
-    *step_s = timeline.step_s;
+    *step_s = timeline.step_s - timeline.update_s + fmax(timeline.update_s, update_s(x));
     free(bucket);
     free(cost);
     free(storage);
@@ -183,7 +196,7 @@ enum mt_status mt_search_screen(struct mt_searching *s, const int *places, int n
             continue;
         if (body && (!s->structures[i / 2].by_batch || s->search->job->batch < 2)) continue;
         st = mt_search_open_work(s, i / 2, body, &x.w);
-        if (!st && memory) st = mt_search_open_memory(s, x.w, SEARCH_MEMORY_BUCKETS);
+        if (!st && memory) st = mt_search_open_memory(s, x.w, mt_search_memory_buckets(s));
         if (st) break;
         screen_work(&x, usual_buckets(s), &work_s);
         *step_s = fmin(*step_s, work_s);

@@ -70,6 +70,7 @@ struct mt_profile {
     struct mt_calls *calls;           /* on that device */
     int rank, nranks, nnodes, nclasses;
     double deadline_s;          /* without an answer from a rank */
+    int64_t largest_bytes;      /* of a job's collectives; 0: no job is known */
     struct mt_place *places;    /* [nranks] */
     struct mt_load_report load; /* while operators were measured */
     int64_t free_bytes;         /* device memory for a job: less what computing and communicating take themselves */

@@ -142,11 +142,14 @@ static const int arity[][2] = {[MT_INSTR_SLICE] = {1, 1}, [MT_INSTR_ZERO] = {0, 
 
 static enum mt_status check_arity(struct mt_checker *c) {
     const struct mt_instr *i = c->instr;
+    if ((unsigned)i->kind > MT_INSTR_ACCUMULATE) return mt_checker_refuse(c, "no such kind of instruction");
     if (i->kind == MT_INSTR_OP) {
         if (i->gop < 0 || i->gop >= c->graph->nops) return mt_checker_refuse(c, "no such operator");
         const struct mt_op *op = &c->graph->ops[i->gop];
         if (i->nin == op->nin && i->nout == op->nout) return MT_OK;
     } else if (i->kind == MT_INSTR_COLLECTIVE) {
+        if ((unsigned)i->reduce > MT_MAX || !i->algorithm)
+            return mt_checker_refuse(c, "has no such reduction, or no algorithm");
         if (i->nin == i->nout && i->nin > 0) return MT_OK;
     } else if (i->nin == arity[i->kind][0] && i->nout == arity[i->kind][1]) {
         return MT_OK;

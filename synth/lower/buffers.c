@@ -211,6 +211,14 @@ static enum mt_status schedule(struct mt_lowering *l, struct mt_linstr *c, const
     } else {
         row = mt_coll_find(c->problem.kind, algorithm);
         if (!row) return mt_fail(l->err, MT_EINPUT, "%s: there is no algorithm \"%s\"", c->name, algorithm);
+        if (!row->applies(&c->problem) && row->by_node) {
+            mt_fail(
+                l->err, MT_EINPUT,
+                "%s: algorithm \"%s\" is for ranks on several hosts, with several ranks on one of them, and these %d "
+                "are not",
+                c->name, algorithm, c->problem.n);
+            return mt_err_hint(l->err, "choose another, or \"auto\"; a plan knows hosts from --cluster or --hosts");
+        }
         if (!row->applies(&c->problem)) {
             mt_fail(l->err, MT_EINPUT, "%s: algorithm \"%s\" does not apply to %d ranks with these counts", c->name,
                     algorithm, c->problem.n);

@@ -1,7 +1,9 @@
 /* Whether the algorithm that a profile chooses is the fastest, by size, division and kind:
  *
  *     mpirun -n 2 motley profile --budget 60 --out cluster.json
- *     mpirun -n 2 bench_collectives cluster.json [--seconds 0.3] [--kind AllReduce] [--most 64MiB]
+ *     mpirun -n 2 bench_collectives cluster.json [--seconds 0.3] [--kind AllReduce] [--least 1KiB] [--most 64MiB]
+ *
+ * With --list 1 the times of all algorithms are printed, measured and predicted.
  *
  * Every algorithm of every case is run in turn, round after round, from a barrier, several times in a row when it is
  * short (with roots that alternate, or the first would run ahead); a round's time is that of the slowest rank, and a
@@ -30,9 +32,11 @@ struct bench {
     struct mt_exchange *exchange;
     struct mt_costs costs;
     int n, me, *group;
+    int *node; /* [n], numbered by first rank */
     char *buffer[2];
     double seconds; /* for each case */
-    int64_t most_bytes;
+    int64_t least_bytes, most_bytes;
+    double list;
     int kind; /* only this one; -1: all */
 };
 
@@ -161,7 +165,7 @@ static void report(struct bench *b, const struct mt_coll *problem, const struct 
            mt_coll_name(problem->kind), mt_type_name(problem->wire), size, skew_names[skew], chosen->name,
            1e6 * candidates[taken].median_s, candidates[best].algorithm->name, 1e6 * candidates[best].median_s, ratio,
            ratio > 1.1 ? "MISS" : "    ", off, 100 * cost.error);
-    if (ratio > 1.1)
+    if (ratio > 1.1 || b->list > 0)
         for (int c = 0; c < n; c++) {
             struct mt_cost of = mt_cost_coll(&b->costs, problem, b->group, candidates[c].algorithm);
             printf("\n    %-20s measured %10.1f us, predicted %10.1f us", candidates[c].algorithm->name,
@@ -177,8 +181,8 @@ static void bench_case(struct bench *b, enum mt_coll_kind kind, enum mt_type wir
     int64_t counts[4096];
     bool sums = mt_coll_reduces(kind);
     divide(b, kind, size_bytes / mt_type_size(wire), skew, counts);
-    struct mt_coll problem = {kind, sums ? MT_SUM : MT_REDUCE_NONE, wire, sums ? MT_F32 : wire, b->n, b->me, 0, counts,
-                              false, NULL};
+    struct mt_coll problem = {
+        kind, sums ? MT_SUM : MT_REDUCE_NONE, wire, sums ? MT_F32 : wire, b->n, b->me, 0, counts, false, b->node};
     memset(b->buffer[0], 0, (size_t)(2 * size_bytes));
     int n = list_candidates(b, &problem, candidates);
     measure(b, &problem, candidates, n);
@@ -188,16 +192,30 @@ static void bench_case(struct bench *b, enum mt_coll_kind kind, enum mt_type wir
 
 static void take_flags(struct bench *b, int argc, char **argv) {
     b->seconds = 0.3;
-    b->most_bytes = 64 << 20;
+    b->least_bytes = 1 << 10, b->most_bytes = 64 << 20;
     b->kind = -1;
     for (int i = 2; i + 1 < argc; i += 2) {
-        bool seconds = !strcmp(argv[i], "--seconds"), most = !strcmp(argv[i], "--most");
-        CHECK(seconds || most || !strcmp(argv[i], "--kind"), "%s", argv[i]);
-        if (seconds) CHECK(mt_units_parse_real(argv[i + 1], &b->seconds), "%s", argv[i + 1]);
-        if (most) CHECK(mt_units_parse_bytes(argv[i + 1], &b->most_bytes), "%s", argv[i + 1]);
-        for (int k = 0; k < MT_NCOLLS && !seconds && !most; k++)
+        bool seconds = !strcmp(argv[i], "--seconds"), list = !strcmp(argv[i], "--list");
+        bool least = !strcmp(argv[i], "--least"), most = !strcmp(argv[i], "--most");
+        CHECK(seconds || list || least || most || !strcmp(argv[i], "--kind"), "%s", argv[i]);
+        if (seconds || list)
+            CHECK(mt_units_parse_real(argv[i + 1], seconds ? &b->seconds : &b->list), "%s", argv[i + 1]);
+        if (least || most)
+            CHECK(mt_units_parse_bytes(argv[i + 1], least ? &b->least_bytes : &b->most_bytes), "%s", argv[i + 1]);
+        for (int k = 0; k < MT_NCOLLS && !strcmp(argv[i], "--kind"); k++)
             if (!strcmp(argv[i + 1], mt_coll_name((enum mt_coll_kind)k))) b->kind = k;
     }
+}
+
+static void number_nodes(struct bench *b, const struct mt_cluster *cluster) {
+    int *number = mt_calloc((size_t)cluster->nnodes, sizeof *number), known = 0; /* + 1 */
+    b->node = mt_calloc((size_t)b->n, sizeof *b->node);
+    for (int r = 0; r < b->n; r++) {
+        int *of = &number[cluster->devices[r].node];
+        if (!*of) *of = ++known;
+        b->node[r] = *of - 1;
+    }
+    free(number);
 }
 
 int main(int argc, char **argv) {
@@ -206,7 +224,7 @@ int main(int argc, char **argv) {
     struct bench b = {0};
     struct figures figures = {0};
     int level;
-    CHECK(argc >= 2, "bench_collectives CLUSTER [--seconds S] [--kind KIND] [--most BYTES]");
+    CHECK(argc >= 2, "bench_collectives CLUSTER [--seconds S] [--kind KIND] [--least BYTES] [--most BYTES] [--list 1]");
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     prctl(PR_SET_TIMERSLACK, 1000UL); /* as streams have it: communicators sleep for short times */
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
@@ -218,10 +236,11 @@ int main(int argc, char **argv) {
     CHECK(b.n == cluster->ndevices && b.n <= 64, "%d ranks, but the cluster has %d devices", b.n, cluster->ndevices);
     b.group = mt_calloc((size_t)b.n, sizeof *b.group);
     for (int r = 0; r < b.n; r++) b.group[r] = r;
+    number_nodes(&b, cluster);
     b.costs = (struct mt_costs){.cluster = cluster, .nranks = b.n, .device = b.group, .memo = mt_cost_memo_new()};
     for (int i = 0; i < 2; i++) b.buffer[i] = mt_calloc(2, (size_t)b.most_bytes);
     for (int k = 0; k < MT_NCOLLS; k++)
-        for (int64_t size = 1 << 10; size <= b.most_bytes && (b.kind < 0 || b.kind == k); size *= 4)
+        for (int64_t size = b.least_bytes; size <= b.most_bytes && (b.kind < 0 || b.kind == k); size *= 4)
             for (int skew = EVEN; skew < NSKEWS; skew++)
                 for (int bf16 = 0; bf16 <= (mt_coll_reduces((enum mt_coll_kind)k) && skew == EVEN); bf16++)
                     bench_case(&b, (enum mt_coll_kind)k, bf16 ? MT_BF16 : MT_F32, size, (enum skew)skew, &figures);
@@ -231,6 +250,7 @@ int main(int argc, char **argv) {
             figures.within, figures.cases, figures.worst, 100 * figures.sum_off / figures.cases);
     for (int i = 0; i < 2; i++) free(b.buffer[i]);
     free(b.group);
+    free(b.node);
     mt_cost_memo_free(b.costs.memo);
     mt_exchange_free(b.exchange);
     mt_comm_free(b.comm);

@@ -26,6 +26,13 @@ done
 [ "$(ended wild)" = diverged ] || fail "$(cat wild/run.json)"
 ! ls wild | has step- || fail "a state that is not finite was saved: $(ls wild)"
 
+# Sharded over two ranks: both end with the code, which mpirun passes on.
+$MOTLEY plan ${small% --ranks 1} --speeds 1,1 --storage split --lr 3e38 --lr-min 3e38 --clip 0 --weight-decay 3e38 -o two.json
+code=0
+mpirun -n 2 $MOTLEY train two.json --data text.txt --steps 1 --out two >two.txt 2>&1 || code=$?
+[ $code = 7 ] || fail "two ranks: code $code: $(cat two.txt)"
+[ "$(grep -c 'training has diverged' two.txt)" = 1 ] && [ "$(ended two)" = diverged ] || fail "$(cat two.txt)"
+
 # A good checkpoint stays the last one, whether the bad state is due by --checkpoint-every or at the end.
 $MOTLEY plan $small --lr 0.001 -o good.json
 $MOTLEY train good.json --data text.txt --steps 3 --out good >good.txt 2>&1

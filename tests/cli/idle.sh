@@ -98,6 +98,7 @@ grep -q "^ok *out .* rank 1's own, which is enough" doctor.txt || fail "$(cat do
 
 # The program is that of the places; a rank of the plan may have none.
 $MOTLEY show program middle.json --rank 4 >said.txt
+[ "$(head -n 1 said.txt)" = "rank 0 of the program is rank 4 of the plan" ] || fail "$(head -n 2 said.txt)"
 refused 2 "--rank: rank 1 is idle in middle.json" $MOTLEY show program middle.json --rank 1
 $MOTLEY show program middle.json --rank 2 --lowered >said.txt || fail "$(cat said.txt)"
 $MOTLEY show middle.json | tr -s ' ' >shown.txt
@@ -153,6 +154,18 @@ if [ -f "$(dirname "$MOTLEY")/motley_glpk.so" ]; then
   $MOTLEY plan --from here --cluster "$cluster" --cluster-out seen.json -o next.json >said.txt || fail "$(cat said.txt)"
   tr -s ' ' <said.txt | grep -q '^ *0 .* 0 0 [0-9]* 1$' || fail "$(cat said.txt)"
   $MOTLEY verify --no-numeric next.json >said.txt || fail "$(cat said.txt)"
+  # When the device of rank 1 is gone: on those that are left, from the last checkpoint.
+  $MOTLEY plan --from here --cluster "$cluster" --cluster-out seen.json --use 0,2 --without-idle -o left.json >said.txt ||
+    fail "$(cat said.txt)"
+  grep -q '^left out   1 idle rank: start it with `mpirun -n 2`' said.txt || fail "$(cat said.txt)"
+  sed -i "s/\"host\": \"[^\"]*\"/\"host\": \"$here\"/" left.json
+  $MOTLEY plan --check left.json -o left.json >said.txt
+  run 2 left --resume here --steps 6 >here.log 2>&1 || fail "$(cat here.log)"
+  grep -q 'resuming from here/.*: step 4, ' here.log || fail "$(cat here.log)"
+  refused 2 "--use: names rank 3, but the ranks of the cluster are 0 to 2" $MOTLEY plan --from here --cluster "$cluster" \
+    --use 0,3 -o x.json
+  refused 2 "--use: has no use without --cluster" $MOTLEY plan --from here --use 0,2 -o x.json
+  refused 2 "and --cluster, not --use" $MOTLEY plan --check edited.json --cluster "$cluster" --use all -o x.json
   refused 2 "fewer.json: ranks: has 2, but its cluster has 3 devices" $MOTLEY explain fewer.json --cluster "$cluster"
 fi
 

@@ -75,6 +75,10 @@ static void test_round_trip(void) {
     CHECK_OK(mt_run_write(&run, path, &err), err);
     CHECK_EQ(mt_run_read(path, &back, &err), MT_EINPUT);
     CHECK(strstr(err.text, "validation[1].step"), "%s", err.text);
+    run.first_step = INT64_MAX - 50; /* its last step would overflow */
+    CHECK_OK(mt_run_write(&run, path, &err), err);
+    CHECK_EQ(mt_run_read(path, &back, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "first_step: is 92233"), "%s", err.text);
     CHECK(mt_run_read("no-such-folder/run.json", &back, &err) != MT_OK); /* nothing is left to release */
     mt_run_release(&run);
 }

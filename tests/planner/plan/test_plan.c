@@ -304,14 +304,13 @@ static void check_printed(struct mt_plan *p, const char *const *lines, size_t nl
 }
 
 static void test_print_idle(void) {
-    static const char *const lines[] = {
-        "\n 1 big xeon-2t 0.7 0 0.0% idle ",
-        "\n 2 small.cluster xeon-2t 0.3 1 10.0% 1 x 1 ",
-        "\nidle rank 1: its link slows all; the best step that uses one is 500 ms (+135.3%)\n",
-        "\n order of the ranks in the program: 2 0\n",
-        "\nidle ranks (they join no message of the step)\n",
-        "\n 1 its link slows all 500 ms +135.3%\n",
-        "\n 1 idle\n"};
+    static const char *const lines[] = {"\n 1 big xeon-2t 0.7 0 0.0% idle ",
+                                        "\n 2 small.cluster xeon-2t 0.3 1 10.0% 1 x 1 ",
+                                        "\nidle rank 1: its link slows all (+135.3%)\n",
+                                        "\n order of the ranks in the program: 2 0\n",
+                                        "\nidle ranks (they join no message of the step)\n",
+                                        "\n 1 its link slows all 500 ms +135.3%\n",
+                                        "\n 1 idle\n"};
     check_printed(make_idle(), lines, sizeof lines / sizeof *lines);
 }
 
@@ -319,7 +318,8 @@ static void test_print_idle(void) {
 static void test_print(void) {
     static const char *const lines[] = {
         "predicted 212 ms a step (204 ms to 221 ms), 3.01 k tokens/s; nominal: it rests on public figures",
-        "bound 200 ms: no plan of those searched is faster; the gap is 6.2%",
+        "bound 200 ms, the gap is 6.2%: no plan for this model, batch, precision and recomputation that divides the "
+        "samples",
         "\n 1 100 ms 47% 20.0 ms 9% 92.5 ms 44%\n",
         "proportional shares 250 ms +17.6% slower\n",
         "even shares 425 ms +100.0% slower\n",

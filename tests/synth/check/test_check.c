@@ -202,7 +202,25 @@ static const struct {
     {"other samples", other_covers, ANY, 2},
 };
 
+/* Kinds, reductions and algorithms that do not exist. */
+static void expect_nonsense_refused(int block, int instr) {
+    for (int variant = 0; variant < 6; variant++) {
+        struct mt_program m;
+        struct mt_err err = MT_ERR_INIT;
+        copy_program(truth.program, &m);
+        struct mt_instr *i = at(&m, block, instr);
+        bool collective = i->kind == MT_INSTR_COLLECTIVE;
+        if (variant < 2) i->kind = (enum mt_instr_kind)(variant ? 99 : -1);
+        if (variant == 2 || variant == 3) i->coll = (enum mt_coll_kind)(variant == 2 ? 99 : -1);
+        if (variant == 4) i->reduce = (enum mt_reduce)99;
+        if (variant == 5) i->algorithm = NULL;
+        if (variant < 2 || collective) CHECK_EQ(mt_check_program(&m, NULL, &err), MT_EPROOF);
+        mt_program_release(&m);
+    }
+}
+
 static void mutate_instr(int block, int instr) {
+    expect_nonsense_refused(block, instr);
     int kind = truth.program->blocks[block].instrs[instr].kind;
     for (size_t i = 0; i < sizeof mutations / sizeof *mutations; i++) {
         if (mutations[i].kind != ANY && mutations[i].kind != kind) continue;

@@ -28,7 +28,8 @@ static void make(struct mt_profile *p, struct mt_pair_times *pairs) {
         snprintf(facts->peers[0].bus, sizeof facts->peers[0].bus, "%s", buses[r ^ 1]);
         for (int q = r + 1; q < NRANKS; q++) {
             struct mt_interval time = {1e-5, 1e-5, 1e-5}, rate = {3e11, 3e11, 3e11};
-            pairs[p->npairs++] = (struct mt_pair_times){r, q, q / 2 != r / 2, time, rate, rate, q / 2 == r / 2 ? 4e11 : 0};
+            pairs[p->npairs++] =
+                (struct mt_pair_times){r, q, q / 2 != r / 2, time, rate, rate, q / 2 == r / 2 ? 4e11 : 0};
         }
     }
 }
@@ -244,7 +245,55 @@ static void test_speeds(void) {
     mt_arena_release(&p.arena);
 }
 
+/* Two equal CPUs; the second is emulated at 0.6. Others had 47% of the first's time, none of the second's, which sleeps
+ * while they run: by total times they are as fast (1.13, in fact). */
+static void test_disturbed(void) {
+    enum { SAMPLES = 40 };
+    const double stolen = 0.47, alone_s = 1e-3;
+    struct mt_profile p = {.nranks = 2, .nnodes = 1, .nclasses = 1};
+    struct mt_device_figures figures[2];
+    struct mt_op_times op[2];
+    struct mt_rank_ops ops[2];
+    double times_s[2][SAMPLES];
+    p.places = mt_new(&p.arena, struct mt_place, 2);
+    for (int quota = 0; quota < 2; quota++) {
+        for (int r = 0; r < 2; r++) {
+            snprintf(p.places[r].kind, sizeof p.places[r].kind, "cpu");
+            snprintf(p.places[r].model, sizeof p.places[r].model, "Test CPU");
+            p.places[r].threads = 1;
+            figures[r] = (struct mt_device_figures){.copy_Bps = {1e10, 1e10, 1e10}, .emulated = r ? 0.6 : 1};
+            if (!r)
+                figures[r].load =
+                    quota ? (struct mt_load_report){.throttled = stolen} : (struct mt_load_report){.stolen = stolen};
+            for (int i = 0; i < SAMPLES; i++) times_s[r][i] = alone_s / (r ? 0.6 : 1 - stolen);
+            op[r] = (struct mt_op_times){
+                .shape = {.kind = MT_OP_gelu, .type = MT_F32, .rows = 100, .dim = {1, 1}, .bytes = 800},
+                .series = {times_s[r], SAMPLES, SAMPLES}};
+            ops[r] = (struct mt_rank_ops){1, &op[r]};
+        }
+        struct mt_cluster *c = mt_cluster_new();
+        mt_assemble_devices(&p, figures, ops, c);
+        CHECK_NEAR(c->devices[0].speed, 1, 0); /* the reference is the one that is not emulated */
+        if (quota) {                           /* a quota stays: the emulated one is faster */
+            CHECK_NEAR(c->devices[1].speed, 0.6 / (1 - stolen), 1e-9);
+            CHECK_NEAR(c->classes[0].curves[0].error[0], 0, 1e-9);
+        } else {
+            CHECK_NEAR(c->devices[1].speed, 0.6, 1e-9);
+            CHECK_NEAR(c->classes[0].curves[0].error[0], stolen, 1e-9); /* what was seen is in the figures */
+            CHECK_NEAR(c->classes[0].memory_error, stolen, 1e-9);
+        }
+        figures[1].load.stolen = 0.2;
+        struct mt_cluster *other = mt_cluster_new();
+        mt_assemble_devices(&p, figures, ops, other);
+        CHECK_NEAR(other->devices[1].speed_error, hypot(c->devices[1].speed_error, 0.2), 1e-9);
+        mt_cluster_free(other);
+        mt_cluster_free(c);
+    }
+    mt_arena_release(&p.arena);
+}
+
 int main(void) {
+    test_disturbed();
     test_speeds();
     test_devices();
     test_links();
