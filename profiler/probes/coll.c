@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/coll/nccl_nodes.h"
 #include "profiler/probes/internal.h"
 
 enum { MOST_SIZES = 5, MOST_PAIR_GROUPS = 6, MOST_IN_A_ROW = 16, MOST_SAMPLES = 16, ROUNDS = 3, TAG = 2 };
@@ -134,7 +135,7 @@ static void add_cases(struct mt_profile *p, int group, const int64_t *sizes) {
     for (int a = 0; a < mt_coll_nalgorithms; a++) {
         enum mt_coll_kind kind = mt_coll_algorithms[a]->kind;
         bool blind = kind == MT_ALL_REDUCE || kind == MT_BROADCAST; /* to NCCL these have no blocks */
-        if (p->gpu && mt_coll_algorithms[a] != mt_coll_of_nccl(kind)) continue;
+        if (p->gpu && !mt_nccl_runs(mt_coll_algorithms[a])) continue;
         for (int w = 0; w < (mt_coll_reduces(mt_coll_algorithms[a]->kind) ? 2 : 1); w++)
             for (int s = 0; s < MOST_SIZES && sizes[s]; s++)
                 for (int uneven = 0; uneven < (p->gpu && blind ? 1 : 2); uneven++)
