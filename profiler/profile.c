@@ -83,6 +83,7 @@ static enum mt_status start(struct mt_profile *p, const struct mt_profile_option
     p->rank = p->comm->rank, p->nranks = p->comm->nranks;
     p->wire = options->wire ? options->wire : p->comm;
     p->deadline_s = options->deadline_s > 0 ? options->deadline_s : 60;
+    p->largest_bytes = options->largest_bytes;
     p->exchange = mt_exchange_new(p->comm, p->deadline_s);
     mt_exchange_on_progress(p->exchange, options->progress);
     p->places = mt_new(&p->arena, struct mt_place, p->nranks);

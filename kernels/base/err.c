@@ -59,6 +59,7 @@ int mt_exit_code(enum mt_status status) {
     case MT_ESTALL:
     case MT_EPEER: return 4;
     case MT_EPROOF: return 5;
+    case MT_EDIVERGED: return 7;
     case MT_ESYSTEM:
     case MT_EBUG: break;
     }

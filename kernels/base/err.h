@@ -13,13 +13,14 @@
 
 enum mt_status {
     MT_OK = 0,
-    MT_EINPUT,   /* a flag, a document or a file is wrong: the user can correct it */
-    MT_ESYSTEM,  /* the system refused: file, memory, network */
-    MT_EMISSING, /* this host lacks something needed: library, device */
-    MT_ESTALL,   /* a deadline passed */
-    MT_EPEER,    /* another rank failed */
-    MT_EPROOF,   /* the checker refused a program */
-    MT_EBUG,     /* an error of Motley itself */
+    MT_EINPUT,    /* a flag, a document or a file is wrong: the user can correct it */
+    MT_ESYSTEM,   /* the system refused: file, memory, network */
+    MT_EMISSING,  /* this host lacks something needed: library, device */
+    MT_ESTALL,    /* a deadline passed */
+    MT_EPEER,     /* another rank failed */
+    MT_EPROOF,    /* the checker refused a program */
+    MT_EDIVERGED, /* training: a loss, a parameter or optimizer state is not finite */
+    MT_EBUG,      /* an error of Motley itself */
 };
 
 struct mt_err {
@@ -52,7 +53,7 @@ enum mt_status mt_err_hint(struct mt_err *err, const char *format, ...) __attrib
 void mt_err_print(const struct mt_err *err);
 
 /* The exit code of a command that ends with `status`: 0 success, 1 MT_ESYSTEM or MT_EBUG, 2 MT_EINPUT, 3 MT_EMISSING,
- * 4 MT_ESTALL or MT_EPEER, 5 MT_EPROOF. */
+ * 4 MT_ESTALL or MT_EPEER, 5 MT_EPROOF, 7 MT_EDIVERGED (6 is an exit code of `motley show`). */
 int mt_exit_code(enum mt_status status);
 
 #endif

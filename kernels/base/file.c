@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,16 +15,18 @@
 
 /* By errno: MT_EINPUT where another path would help. */
 static enum mt_status fail_at(const char *path, const char *doing, struct mt_err *err) {
-    bool misnamed = errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG || errno == EACCES || errno == EISDIR;
+    bool misnamed = errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG || errno == EACCES ||
+                    errno == EISDIR || errno == ELOOP;
     mt_fail_errno(err, "%s%s", path, doing);
     return err->status = misnamed ? MT_EINPUT : MT_ESYSTEM;
 }
 
 enum mt_status mt_file_read(const char *path, size_t most_bytes, char **data, size_t *length, struct mt_err *err) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return fail_at(path, "", err);
-    struct stat info;
+    struct stat info = {0};
     size_t capacity = 1 << 16, used = 0;
+    bool waited = false;
     if (!fstat(fd, &info) && S_ISREG(info.st_mode) && info.st_size >= 0 && (size_t)info.st_size <= most_bytes)
         capacity = (size_t)info.st_size + 1;
     char *text = mt_malloc(capacity + 1);
@@ -31,8 +34,17 @@ enum mt_status mt_file_read(const char *path, size_t most_bytes, char **data, si
         if (used == capacity) text = mt_realloc(text, (capacity *= 2) + 1);
         ssize_t n = read(fd, text + used, capacity - used);
         if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno == EAGAIN && !waited) { /* a pipe with a writer: wait for what it writes */
+            waited = true;
+            if (!fcntl(fd, F_SETFL, 0)) continue;
+        }
         if (n < 0) {
             fail_at(path, "", err);
+            goto fail;
+        }
+        if (!n && !used && !waited && S_ISFIFO(info.st_mode)) {
+            mt_fail(err, MT_EINPUT, "%s: is a pipe that no process writes to", path);
+            mt_err_hint(err, "start its writer first, or write to a file and name that");
             goto fail;
         }
         if (!n) break;
@@ -84,6 +96,30 @@ static enum mt_status sync_folder(const char *path, struct mt_err *err) {
     return st;
 }
 
+/* The file that `path` names through symbolic links, the last of which may lead to a file that does not exist yet; the
+ * caller's to free. Null with *err filled for a circle of links. */
+static char *follow_links(const char *path, struct mt_err *err) {
+    enum { MOST_LINKS = 40 };
+    char *at = strcpy(mt_malloc(strlen(path) + 1), path);
+    for (int i = 0; i < MOST_LINKS; i++) {
+        char to[PATH_MAX];
+        ssize_t n = readlink(at, to, sizeof to - 1);
+        if (n < 0) return at; /* no link, or nothing */
+        to[n] = 0;
+        const char *slash = to[0] == '/' ? NULL : strrchr(at, '/');
+        size_t folder = slash ? (size_t)(slash - at) + 1 : 0;
+        char *next = mt_malloc(folder + (size_t)n + 1);
+        memcpy(next, at, folder);
+        strcpy(next + folder, to);
+        free(at);
+        at = next;
+    }
+    free(at);
+    errno = ELOOP;
+    fail_at(path, "", err);
+    return NULL;
+}
+
 /* A new file in `path`'s folder, and its name (the caller's to free); -1 with *err filled. */
 static int make_temporary(const char *path, char **name, struct mt_err *err) {
     size_t room = strlen(path) + 32;
@@ -115,8 +151,9 @@ enum mt_status mt_file_writable(const char *path, struct mt_err *err) {
         if (fd >= 0) close(fd);
         return MT_OK;
     }
-    char *temporary;
-    int fd = make_temporary(path, &temporary, err);
+    char *temporary, *file = follow_links(path, err);
+    int fd = file ? make_temporary(file, &temporary, err) : -1;
+    free(file);
     if (fd < 0) return err->status;
     close(fd);
     unlink(temporary);
@@ -124,12 +161,14 @@ enum mt_status mt_file_writable(const char *path, struct mt_err *err) {
     return MT_OK;
 }
 
-enum mt_status mt_file_replace(const char *path, const void *data, size_t length, struct mt_err *err) {
-    if (is_special(path)) return write_directly(path, data, length, err);
+/* Replace the file, which is not a link. */
+static enum mt_status replace(const char *path, const void *data, size_t length, struct mt_err *err) {
     char *temporary;
     enum mt_status st = MT_OK;
+    struct stat old;
     int fd = make_temporary(path, &temporary, err);
     if (fd < 0) return err->status;
+    if (!stat(path, &old)) fchmod(fd, old.st_mode & 0777); /* as far as the file system has modes */
     if (write_all(fd, data, length) || fsync(fd)) st = mt_fail_errno(err, "writing %s", path);
     if (close(fd) && !st) st = mt_fail_errno(err, "closing %s", path);
     if (!st && rename(temporary, path)) st = mt_fail_errno(err, "renaming %s to %s", temporary, path);
@@ -138,6 +177,14 @@ enum mt_status mt_file_replace(const char *path, const void *data, size_t length
     else
         st = sync_folder(path, err);
     free(temporary);
+    return st;
+}
+
+enum mt_status mt_file_replace(const char *path, const void *data, size_t length, struct mt_err *err) {
+    if (is_special(path)) return write_directly(path, data, length, err);
+    char *file = follow_links(path, err);
+    enum mt_status st = file ? replace(file, data, length, err) : err->status;
+    free(file);
     return st;
 }
 

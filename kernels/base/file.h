@@ -12,14 +12,14 @@
 #include "kernels/base/err.h"
 
 /* Read a file of at most `most_bytes`. `*data` has a NUL after its end and is the caller's to free. Pipes are read to
- * their end. MT_EINPUT when the file is longer, missing or not readable, MT_ESYSTEM when the system fails; then there
- * is nothing to free. */
+ * their end, but a pipe without a writer is refused, since none may come. MT_EINPUT when the file is longer, missing or
+ * not readable, MT_ESYSTEM when the system fails; then there is nothing to free. */
 enum mt_status mt_file_read(const char *path, size_t most_bytes, char **data, size_t *length, struct mt_err *err);
 
 /* Write `data` to `path`. After a crash either the old file or the new one is there: a temporary file in the same
- * folder, fsync, rename, fsync of the folder. On failure the old file is untouched and the temporary one removed. A
- * `path` that is not a regular file (a device, a pipe) is written directly. MT_EINPUT when the folder is missing or not
- * writable, MT_ESYSTEM when the system fails. */
+ * folder, fsync, rename, fsync of the folder. Symbolic links are followed, and a file's mode is kept. On failure the
+ * old file is untouched and the temporary one removed. A `path` that is not a regular file (a device, a pipe) is
+ * written directly. MT_EINPUT when the folder is missing or not writable, MT_ESYSTEM when the system fails. */
 enum mt_status mt_file_replace(const char *path, const void *data, size_t length, struct mt_err *err);
 
 /* Whether mt_file_replace could write to `path` now: ask before long work. Leaves nothing behind. Its errors. */

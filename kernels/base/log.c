@@ -8,20 +8,22 @@
 
 static enum mt_log_level shown = MT_LOG_INFO;
 static int my_rank;
+static bool i_lead = true;
 
 void mt_log_level(enum mt_log_level most) {
     shown = most;
 }
 
-void mt_log_rank(int rank) {
+void mt_log_rank(int rank, bool leads) {
     my_rank = rank;
+    i_lead = leads;
 }
 
 void mt_log(enum mt_log_level level, const char *format, ...) {
-    if (level > shown || (my_rank > 0 && level != MT_LOG_WARN)) return;
+    if (level > shown || (!i_lead && level != MT_LOG_WARN)) return;
     char line[1200];
-    int n = my_rank > 0 ? snprintf(line, sizeof line, "motley: rank %d: ", my_rank)
-                        : snprintf(line, sizeof line, "motley: ");
+    int n =
+        i_lead ? snprintf(line, sizeof line, "motley: ") : snprintf(line, sizeof line, "motley: rank %d: ", my_rank);
     va_list args;
     va_start(args, format);
     vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);

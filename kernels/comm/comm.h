@@ -55,7 +55,12 @@ struct mt_comm_class {
 struct mt_comm {
     const struct mt_comm_class *class;
     int rank, nranks;
+    const int *names; /* [nranks]: by which messages name ranks, the caller's; null: by their numbers */
 };
+
+static inline int mt_comm_rank_name(const struct mt_comm *comm, int rank) {
+    return comm->names ? comm->names[rank] : rank;
+}
 
 static inline enum mt_status mt_comm_run(struct mt_comm *comm, const struct mt_coll *problem,
                                          const struct mt_schedule *schedule, const int *group, void *const buffer[2],

@@ -322,11 +322,12 @@ static enum mt_status stall(struct job *job, struct mt_err *err) {
         for (int j = 0; j < i; j++)
             named |= is_message(mpi->flows[j].step) && mpi->flows[j].step->peer == flow->step->peer &&
                      mpi->flows[j].applied < mpi->flows[j].nsegments;
-        if (!named) used += (size_t)snprintf(peers + used, sizeof peers - used, " %d", job->group[flow->step->peer]);
+        int peer = mt_comm_rank_name(&mpi->comm, job->group[flow->step->peer]);
+        if (!named) used += (size_t)snprintf(peers + used, sizeof peers - used, " %d", peer);
     }
     return mt_fail(err, MT_ESTALL, "%s: rank %d has made no progress for %g s; it waits for rank%s%s",
-                   mt_coll_name(job->problem->kind), mpi->comm.rank, job->deadline_s, strchr(peers + 1, ' ') ? "s" : "",
-                   peers);
+                   mt_coll_name(job->problem->kind), mt_comm_rank_name(&mpi->comm, mpi->comm.rank), job->deadline_s,
+                   strchr(peers + 1, ' ') ? "s" : "", peers);
 }
 
 /* Give up. Staging of messages in flight is not freed, since MPI may still write to it. */

@@ -13,6 +13,9 @@
 
 #define STEM "step-"
 #define SUFFIX ".safetensors"
+/* Counters far below 2^63, so that a run can go on from them: no job has more steps, and no run sees more samples. */
+#define MOST_STEPS ((int64_t)1 << 40)
+#define MOST_SAMPLES ((int64_t)1 << 53)
 
 char *mt_checkpoint_path(const char *folder, int64_t step, struct mt_arena *arena) {
     return mt_arena_printf(arena, "%s/" STEM "%08lld" SUFFIX, folder, (long long)step);
@@ -114,7 +117,7 @@ static enum mt_status read_text(const struct mt_safetensors *file, const char *k
     return mt_fail(err, MT_EINPUT, "%s: is not a checkpoint of Motley: __metadata__ lacks %s", file->path, key);
 }
 
-static enum mt_status read_number(const struct mt_safetensors *file, const char *key, int64_t *value,
+static enum mt_status read_number(const struct mt_safetensors *file, const char *key, int64_t most, int64_t *value,
                                   struct mt_err *err) {
     const char *text;
     enum mt_status st = read_text(file, key, &text, err);
@@ -122,8 +125,9 @@ static enum mt_status read_number(const struct mt_safetensors *file, const char 
     char *end;
     errno = 0;
     *value = strtoll(text, &end, 10);
-    if (errno || end == text || *end || *value < 0)
-        return mt_fail(err, MT_EINPUT, "%s: %s is \"%.40s\", not a count", file->path, key, text);
+    if (errno || end == text || *end || *value < 0 || *value > most)
+        return mt_fail(err, MT_EINPUT, "%s: %s is \"%.40s\", not a count from 0 to %lld", file->path, key, text,
+                       (long long)most);
     return MT_OK;
 }
 
@@ -131,14 +135,14 @@ enum mt_status mt_checkpoint_about(const struct mt_safetensors *file, struct mt_
                                    struct mt_err *err) {
     int64_t seed, version;
     enum mt_status st;
-    if ((st = read_number(file, "motley.version", &version, err))) return st;
+    if ((st = read_number(file, "motley.version", INT64_MAX, &version, err))) return st;
     if (version != 1)
         return mt_fail(err, MT_EINPUT, "%s: a checkpoint of version %lld; this Motley reads version 1", file->path,
                        (long long)version);
-    if ((st = read_number(file, "motley.step", &a->step, err)) ||
-        (st = read_number(file, "motley.samples", &a->samples, err)) ||
-        (st = read_number(file, "motley.seed", &seed, err)) || (st = read_text(file, "motley.model", &a->model, err)) ||
-        (st = read_text(file, "motley.job", &a->job, err)) ||
+    if ((st = read_number(file, "motley.step", MOST_STEPS, &a->step, err)) ||
+        (st = read_number(file, "motley.samples", MOST_SAMPLES, &a->samples, err)) ||
+        (st = read_number(file, "motley.seed", INT64_MAX, &seed, err)) ||
+        (st = read_text(file, "motley.model", &a->model, err)) || (st = read_text(file, "motley.job", &a->job, err)) ||
         (st = read_text(file, "motley.plan_hash", &a->plan_hash, err)) ||
         (st = read_text(file, "motley.data_hash", &a->data_hash, err)))
         return st;

@@ -48,7 +48,9 @@ enum mt_status mt_checkpoint_prune(const char *folder, int keep, struct mt_err *
 
 /* Write all states, and read them. Collective; errors are agreed. `file` is open at rank 0, null elsewhere.
  * MT_LOAD_ALL: every state; the file must have no other tensors. MT_LOAD_PARAMS: parameters only, with or without the
- * prefix "transformer."; other tensors are ignored and counted. */
+ * prefix "transformer."; other tensors are ignored and counted.
+ * Elements that are not finite are refused: MT_EDIVERGED by the first (the file at `path` is as before), MT_EINPUT by
+ * the second. */
 enum mt_load { MT_LOAD_ALL, MT_LOAD_PARAMS };
 enum mt_status mt_checkpoint_save(struct mt_states *states, const char *path, const struct mt_checkpoint_about *about,
                                   struct mt_err *err);

@@ -235,12 +235,9 @@ enum mt_status mt_safetensors_read(const struct mt_safetensors *file, const stru
     return read_exactly(file->path, file->fd, to, size_bytes, tensor->begin + at, err);
 }
 
-enum mt_status mt_safetensors_read_as(const struct mt_safetensors *file, const struct mt_saved *t, enum mt_type type,
-                                      void *to, struct mt_err *err) {
-    if (!t->readable || (t->type == MT_I32) != (type == MT_I32))
-        return mt_fail(err, MT_EINPUT, "%s: tensor %s has dtype %s, which cannot become %s", file->path, t->name,
-                       t->dtype, mt_type_name(type));
-    if (t->type == type) return mt_safetensors_read(file, t, 0, t->size_bytes, to, err);
+/* The whole tensor, converted piece by piece. */
+static enum mt_status read_converted(const struct mt_safetensors *file, const struct mt_saved *t, enum mt_type type,
+                                     void *to, struct mt_err *err) {
     char *piece = mt_malloc(PIECE_BYTES);
     enum mt_status st = MT_OK;
     for (int64_t at = 0; !st && at < t->size_bytes; at += PIECE_BYTES) {
@@ -250,6 +247,20 @@ enum mt_status mt_safetensors_read_as(const struct mt_safetensors *file, const s
     }
     free(piece);
     return st;
+}
+
+enum mt_status mt_safetensors_read_as(const struct mt_safetensors *file, const struct mt_saved *t, enum mt_type type,
+                                      void *to, struct mt_err *err) {
+    if (!t->readable || (t->type == MT_I32) != (type == MT_I32))
+        return mt_fail(err, MT_EINPUT, "%s: tensor %s has dtype %s, which cannot become %s", file->path, t->name,
+                       t->dtype, mt_type_name(type));
+    enum mt_status st = t->type == type ? mt_safetensors_read(file, t, 0, t->size_bytes, to, err)
+                                        : read_converted(file, t, type, to, err);
+    int64_t found = st ? -1 : mt_type_not_finite(type, to, t->count);
+    if (found < 0) return st;
+    mt_fail(err, MT_EINPUT, "%s: tensor %s: element %lld is %g as %s", file->path, t->name, (long long)found,
+            mt_type_load(type, to, found), mt_type_name(type));
+    return mt_err_hint(err, "a model with such a weight computes nothing else: use an earlier checkpoint");
 }
 
 static enum mt_status verify_tensor(const struct mt_safetensors *file, const struct mt_saved *t, void *piece,
@@ -268,6 +279,13 @@ static enum mt_status verify_tensor(const struct mt_safetensors *file, const str
         st = mt_fail(err, MT_EINPUT, "%s: tensor %s is damaged: its checksum is %s, not %.40s", file->path, t->name,
                      digits, t->checksum);
     return st;
+}
+
+/* Any key with the prefix: damage to one key does not make it a file without checksums. */
+bool mt_safetensors_carries_checksums(const struct mt_safetensors *file) {
+    for (int i = 0; i < file->nnotes; i++)
+        if (!strncmp(file->notes[i].key, MT_CHECKSUM_PREFIX, strlen(MT_CHECKSUM_PREFIX))) return true;
+    return file->checked;
 }
 
 enum mt_status mt_safetensors_verify(const struct mt_safetensors *file, struct mt_err *err) {

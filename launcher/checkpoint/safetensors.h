@@ -59,10 +59,13 @@ const char *mt_safetensors_note(const struct mt_safetensors *file, const char *k
 /* Bytes [at, +size_bytes) of a tensor. */
 enum mt_status mt_safetensors_read(const struct mt_safetensors *file, const struct mt_saved *tensor, int64_t at,
                                    int64_t size_bytes, void *to, struct mt_err *err);
-/* The whole tensor, converted to `type`; to[tensor->count]. MT_EINPUT if its dtype is not readable. */
+/* The whole tensor, converted to `type`; to[tensor->count]. MT_EINPUT if its dtype is not readable, or
+ * an element is not finite as `type`. */
 enum mt_status mt_safetensors_read_as(const struct mt_safetensors *file, const struct mt_saved *tensor,
                                       enum mt_type type, void *to, struct mt_err *err);
 
+/* Whether the file carries any checksum, and so must carry them all. */
+bool mt_safetensors_carries_checksums(const struct mt_safetensors *file);
 /* Compare every checksum; MT_EINPUT where one is missing or wrong, naming the tensor. */
 enum mt_status mt_safetensors_verify(const struct mt_safetensors *file, struct mt_err *err);
 

@@ -122,6 +122,15 @@ static char *gather(struct mt_states *m, int gvalue) {
     return whole;
 }
 
+/* Refuse an element of a state that is infinite or no number: `piece` begins at byte `at` of the whole. */
+static void require_finite(struct mt_states *m, int gvalue, int64_t at, const void *piece, int64_t size_bytes) {
+    const struct mt_value *v = &m->program->graph->values[gvalue];
+    int64_t e = mt_type_size(v->type), found = m->st ? -1 : mt_type_not_finite(v->type, piece, size_bytes / e);
+    if (found < 0) return;
+    m->st = mt_fail(&m->err, MT_EDIVERGED, "%s: element %lld is %g: training has diverged", v->name,
+                    (long long)(at / e + found), mt_type_load(v->type, piece, found));
+}
+
 void mt_states_read(struct mt_states *m, int gvalue, mt_state_reader *reader, void *context) {
     int64_t size = whole_bytes(m, gvalue);
     bool rank0_has_all = box_bytes(m->program, state_value(m->program, gvalue), 0) == size;
@@ -130,8 +139,10 @@ void mt_states_read(struct mt_states *m, int gvalue, mt_state_reader *reader, vo
     if (m->rank) return;
     if (!whole) buffer = mt_calloc(1, (size_t)piece(size, 0));
     for (int64_t at = 0; at < size && !m->st; at += PIECE_BYTES) {
+        const char *from = buffer ? buffer : whole + at;
         if (buffer) read_piece(m, gvalue, at, piece(size, at), buffer);
-        if (!m->st) m->st = reader(context, buffer ? buffer : whole + at, (size_t)piece(size, at), &m->err);
+        require_finite(m, gvalue, at, from, piece(size, at));
+        if (!m->st) m->st = reader(context, from, (size_t)piece(size, at), &m->err);
     }
     free(buffer);
     free(whole);
@@ -187,9 +198,10 @@ static void compare_hashes(struct mt_states *m, int gvalue, const uint64_t *hash
         int first = 0;
         while (memcmp(mt_pvalue_box(m->program, pvalue, first), box, sizeof *box)) first++;
         if (hashes[r] == hashes[first] || m->st) continue;
-        m->st = mt_fail(&m->err, MT_EBUG, "%s is not the same on rank %d (hash %016llx) and rank %d (%016llx)",
-                        m->program->graph->values[gvalue].name, first, (unsigned long long)hashes[first], r,
-                        (unsigned long long)hashes[r]);
+        m->st =
+            mt_fail(&m->err, MT_EBUG, "%s is not the same on rank %d (hash %016llx) and rank %d (%016llx)",
+                    m->program->graph->values[gvalue].name, mt_agree_rank_name(m->comm, first),
+                    (unsigned long long)hashes[first], mt_agree_rank_name(m->comm, r), (unsigned long long)hashes[r]);
     }
 }
 

@@ -39,8 +39,9 @@ static inline bool mt_is_state(const struct mt_graph *graph, int gvalue) {
     return graph->values[gvalue].kind == MT_VALUE_STATE;
 }
 
-/* Read the whole state at rank 0, in order, in pieces; a failure of the reader is kept. A state that rank 0 does not
- * hold whole takes its whole size in memory there during the call. */
+/* Read the whole state at rank 0, in order, in pieces; a failure of the reader is kept. MT_EDIVERGED is kept, and the
+ * reader not called, for a piece with an element that is not finite. A state that rank 0 does not hold whole takes its
+ * whole size in memory there during the call. */
 typedef enum mt_status mt_state_reader(void *context, const void *piece, size_t size_bytes, struct mt_err *err);
 void mt_states_read(struct mt_states *states, int gvalue, mt_state_reader *reader, void *context);
 
@@ -53,7 +54,8 @@ enum mt_status mt_states_end(struct mt_states *states, struct mt_err *err);
 /* Check that ranks that hold the same box of a state hold the same bits: MT_EBUG names two that do not. Agreed. */
 enum mt_status mt_states_compare(struct mt_states *states, struct mt_err *err);
 
-/* A hash of all parameters, which does not depend on their sharding. Agreed; the hash is valid at rank 0. */
+/* A hash of all parameters, which does not depend on their sharding. Agreed; the hash is valid at rank 0. MT_EDIVERGED
+ * names a parameter that is not finite. */
 enum mt_status mt_states_hash(struct mt_states *states, uint64_t *hash, struct mt_err *err);
 
 #endif

@@ -21,6 +21,16 @@ static enum mt_status write_plan(struct mt_plan *plan, const char *out, struct m
     return st;
 }
 
+static void leave_out_idle(struct mt_plan *plan, FILE *remarks) {
+    int idle = plan->nranks - plan->nplaces;
+    if (idle)
+        fprintf(remarks, "left out   %d idle rank%s: start it with `mpirun -n %d`%s\n", idle, idle == 1 ? "" : "s",
+                plan->nplaces, plan->ranks[0].host[0] ? " on the hosts that it names" : "");
+    else
+        fprintf(remarks, "left out   nothing: no rank is idle\n");
+    mt_plan_drop_idle(plan);
+}
+
 int mt_command_plan(int argc, char **argv) {
     static enum mt_status (*const modes[])(struct mt_plan_flags *, struct mt_plan **, FILE *,
                                            struct mt_err *) = {[MT_PLAN_BY_SPEEDS] = mt_plan_by_speeds,
@@ -37,6 +47,7 @@ int mt_command_plan(int argc, char **argv) {
     if (!st) {
         FILE *file = open_memstream(&remarks, &length);
         st = modes[flags.mode](&flags, &plan, file, &err);
+        if (!st && flags.without_idle) leave_out_idle(plan, file);
         fclose(file);
     }
     if (!st) st = write_plan(plan, flags.out, &err);

@@ -139,7 +139,9 @@ int mt_command_train(int argc, char **argv) {
                "0; so "
                "does SIGTERM to a rank. After SIGTERM to mpirun the ranks are killed soon (a second, unless --mca "
                "odls_base_sigkill_timeout says more): prefer SIGUSR2. When a rank is lost or makes no progress, all "
-               "processes exit with 4; mpirun itself exits with 4, or with 137 if a rank was killed."};
+               "processes exit with 4; mpirun itself exits with 4, or with 137 if a rank was killed. Ranks that the "
+               "plan leaves "
+               "out are started too, and wait; the first of the others reads and writes the files."};
     struct mt_err err = MT_ERR_INIT;
     struct train_flags flags = {.err = &err};
     mt_train_defaults(&flags.options);

@@ -73,7 +73,7 @@ static enum mt_status prove_lowered(const struct mt_program *program, FILE *proo
     int64_t ninstrs = 0;
     for (int r = 0; r < program->nranks && !st; r++)
         if (!(st = mt_lower(program, r, &options, &lowered[r], err))) ninstrs += lowered[r]->ninstrs;
-    if (!st) st = mt_check_lowered(program, (const struct mt_lowered *const *)lowered, proof, err);
+    if (!st) st = mt_check_lowered(program, (const struct mt_lowered *const *)lowered, &options, proof, err);
     if (!st)
         printf("schedule   proven on every rank: order, memory and collectives of %lld instructions\n",
                (long long)ninstrs);
@@ -117,7 +117,7 @@ static enum mt_status run_numeric(const struct verify_flags *f, const struct mt_
     if (small) printf("numeric    on %s, sequences of %lld\n", small->model, (long long)small->job.seq);
     printf("numeric    %lld step%s in fp64, %d rank%s against 1: |dw|/|w| %.2g, worst %s %.2g\n"
            "           loss %.6f to %.6f, apart by %.2g; replicas apart by %.2g\n",
-           (long long)steps, steps == 1 ? "" : "s", plan->nranks, plan->nranks == 1 ? "" : "s", result.difference,
+           (long long)steps, steps == 1 ? "" : "s", plan->nplaces, plan->nplaces == 1 ? "" : "s", result.difference,
            result.worst_name ? result.worst_name : "-", result.worst, result.first_loss, result.last_loss,
            result.loss_difference, result.spread);
 out:

@@ -22,7 +22,8 @@ enum {
     KEY_TOKENS,
     KEY_PRICES,
     KEY_JSON,
-    KEY_LIMIT
+    KEY_LIMIT,
+    KEY_USE
 };
 
 enum { MOST_MODELS = 32, MOST_CHANGES = 256 };
@@ -37,12 +38,14 @@ struct whatif_flags {
         const char *verb, *what; /* verb null: --change */
     } changes[MOST_CHANGES];
     double tokens, limit_s;
+    enum mt_use use;
 };
 
 static const struct argp_option flag_table[] = {
     {"cluster", KEY_CLUSTER, "FILE", 0, "a cluster's profile, or a description, as \"a100-40:2x8 net=25G\"", 1},
     {"model", KEY_MODEL, "TEXT", 0, "as gpt2:124m; may be repeated, for a table each", 1},
     {"plan", KEY_PLAN, "FILE", 0, "take model and job from this plan, instead of --model and the job's flags", 1},
+    {"use", KEY_USE, "WHO", 0, "who takes part: auto (ranks that slow the step are left out), or all [auto]", 1},
     {0, 0, 0, 0, "Alternatives, each a row of the table; may be repeated:", 2},
     {"add", KEY_ADD, "[Nx]NAME[@NODE]", 0,
      "devices of a class of the cluster, or of known hardware (motley profile --hardware), in NODE or in a new node",
@@ -74,6 +77,14 @@ static enum mt_status add_model(struct whatif_flags *f, const char *text) {
     return MT_OK;
 }
 
+static enum mt_status take_use(struct whatif_flags *f, const char *text) {
+    static const char *const names[] = {"auto", "all"};
+    int which = 0;
+    enum mt_status st = mt_flag_name("--use", text, names, 2, &which, f->err);
+    f->use = which ? MT_USE_ALL : MT_USE_AUTO;
+    return st;
+}
+
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct whatif_flags *f = state->input;
     enum mt_status st = MT_OK;
@@ -91,6 +102,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
             st = mt_fail(f->err, MT_EINPUT, "--tokens: must be a number, as 300G, not \"%.60s\"", text);
         break;
     case KEY_PRICES: st = mt_flag_path("--prices", text, &f->prices, f->err); break;
+    case KEY_USE: st = take_use(f, text); break;
     case KEY_JSON: st = mt_flag_path("--json", text, &f->json, f->err); break;
     case KEY_LIMIT: st = mt_flag_real("--limit", text, &f->limit_s, f->err); break;
     case ARGP_KEY_ARG: st = mt_flag_no_operand(text, f->err); break;
@@ -158,8 +170,11 @@ int mt_command_whatif(int argc, char **argv) {
     if (!st && f.prices) st = mt_prices_read(f.prices, &prices, &err);
     if (!st) st = mt_cluster_open(f.cluster, &cluster, &err);
     if (!st) {
-        struct mt_whatif whatif = {
-            .cluster = cluster, .prices = f.prices ? &prices : NULL, .tokens = f.tokens, .limit_s = f.limit_s};
+        struct mt_whatif whatif = {.cluster = cluster,
+                                   .prices = f.prices ? &prices : NULL,
+                                   .tokens = f.tokens,
+                                   .limit_s = f.limit_s,
+                                   .use = f.use};
         if (!(st = apply_changes(&f, &whatif, &err))) st = answer_models(&f, &whatif, &err);
         mt_whatif_release(&whatif);
     }

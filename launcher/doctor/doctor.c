@@ -159,19 +159,41 @@ static void try_out(const char *path, struct mt_doctor_out *out) {
     close(fd);
 }
 
-static void observe_out(int rank, const char *folder, struct mt_doctor_rank *mine, struct mt_doctor_out *out) {
+static void observe_out(bool leads, const char *folder, struct mt_doctor_rank *mine, struct mt_doctor_out *out) {
     char path[4200];
     struct stat about;
     trial_path(folder, path, sizeof path);
     mt_watch_phase(MT_WATCH_SLOW, "writing to %.80s", folder);
-    if (!rank) try_out(path, out);
+    if (leads) try_out(path, out);
     MPI_Barrier(MPI_COMM_WORLD);
     mine->sees_out = !stat(path, &about);
     MPI_Barrier(MPI_COMM_WORLD);
-    if (!rank) unlink(path);
+    if (leads) unlink(path);
 }
 
 /* ---- all of it ---- */
+
+/* Who is who in the plan, and who writes. Collective; each rank by its own copy of the plan, rank 0's says who writes.
+ */
+static void match_plan(struct mt_doctor *d, struct mt_doctor_rank *mine) {
+    enum { HOST = sizeof mine->host };
+    char *names = mt_malloc((size_t)d->nranks * HOST);
+    const char **hosts = mt_malloc((size_t)d->nranks * sizeof *hosts);
+    int *rank_of = mt_malloc((size_t)d->nranks * sizeof *rank_of);
+    struct mt_err ignored = MT_ERR_INIT;
+    MPI_Allgather(mine->host, HOST, MPI_CHAR, names, HOST, MPI_CHAR, MPI_COMM_WORLD);
+    for (int r = 0; r < d->nranks; r++) hosts[r] = names + (size_t)r * HOST;
+    if (d->plan && !mt_plan_match(d->plan, d->nranks, hosts, rank_of, &ignored)) {
+        d->plan_rank = rank_of;
+        for (int r = 0; r < d->nranks; r++)
+            if (rank_of[r] == d->plan->order[0]) d->leader = r;
+    } else {
+        free(rank_of);
+    }
+    MPI_Bcast(&d->leader, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    free(hosts);
+    free(names);
+}
 
 enum mt_status mt_doctor_run(const struct mt_doctor_options *options, int *failures, struct mt_err *err) {
     struct mt_doctor d = {.options = options};
@@ -198,7 +220,9 @@ enum mt_status mt_doctor_run(const struct mt_doctor_options *options, int *failu
     mt_watch_phase(MT_WATCH_SLOW, "reading the plan and the data");
     if (options->plan) observe_plan(options->plan, &mine, &d.plan);
     if (options->data) observe_data(options->data, &mine);
-    if (options->out) observe_out(rank, options->out, &mine, &d.out);
+    match_plan(&d, &mine);
+    if (options->out) observe_out(rank == d.leader, options->out, &mine, &d.out);
+    MPI_Bcast(&d.out, sizeof d.out, MPI_BYTE, d.leader, MPI_COMM_WORLD);
     mt_watch_phase(MT_WATCH_SLOW, "testing the network");
     if (!(st = mt_doctor_network(MPI_COMM_WORLD, &mine, err))) {
         d.ranks = rank ? NULL : mt_malloc((size_t)d.nranks * sizeof *d.ranks);
@@ -213,6 +237,7 @@ enum mt_status mt_doctor_run(const struct mt_doctor_options *options, int *failu
         *failures = d.failures;
         free(d.ranks);
     }
+    free(d.plan_rank);
     mt_plan_free(d.plan);
     return st;
 }

@@ -68,6 +68,8 @@ struct mt_doctor {
     int nranks;
     struct mt_doctor_rank *ranks; /* [nranks] */
     struct mt_plan *plan;         /* or null */
+    int *plan_rank;               /* [nranks]: the plan's rank of each process; null: none, or it does not fit */
+    int leader;                   /* the process that writes files: the first that takes part */
     struct mt_doctor_out out;
     struct mt_json_out *json; /* null: print lines of text */
     int warnings, failures;

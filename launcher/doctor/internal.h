@@ -22,6 +22,11 @@ bool mt_doctor_is_first(const struct mt_doctor *d, int r); /* r is the first ran
 int mt_doctor_count_on_host(const struct mt_doctor *d, int r);
 int mt_doctor_count_hosts(const struct mt_doctor *d);
 
+/* Whether the plan leaves out the process r, which then needs no data and no device. */
+static inline bool doctor_is_idle(const struct mt_doctor *d, int r) {
+    return d->plan_rank && mt_plan_place(d->plan, d->plan_rank[r]) < 0;
+}
+
 static inline bool doctor_on_gpus(const struct mt_doctor *d) {
     return !strcmp(d->options->device, "cuda");
 }

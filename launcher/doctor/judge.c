@@ -126,12 +126,12 @@ static void judge_threads(const struct mt_doctor *d, struct doctor_finding *f) {
 
 static void judge_memory(const struct mt_doctor *d, struct doctor_finding *f) {
     char has[MT_UNITS_TEXT], needs[MT_UNITS_TEXT];
-    bool planned = d->plan && d->plan->nranks == d->nranks;
+    bool planned = d->plan_rank;
     for (int r = 0; r < d->nranks; r++) {
         if (!mt_doctor_is_first(d, r)) continue;
         int64_t wants = 0;
         for (int q = r; q < d->nranks && planned; q++)
-            if (!strcmp(d->ranks[q].host, d->ranks[r].host)) wants += d->plan->memory[q].arena_bytes;
+            if (!strcmp(d->ranks[q].host, d->ranks[r].host)) wants += d->plan->memory[d->plan_rank[q]].arena_bytes;
         mt_units_bytes((double)d->ranks[r].room_bytes, has);
         mt_units_bytes((double)wants, needs);
         if (wants > d->ranks[r].room_bytes)
@@ -205,19 +205,28 @@ static void judge_clocks(const struct mt_doctor *d, struct doctor_finding *f) {
 
 /* ---- the job ---- */
 
-/* A file that every rank must read, and that must be the same: the member of struct mt_doctor_rank at `at`. */
-static void judge_copies(const struct mt_doctor *d, size_t at, const char *remedy, struct doctor_finding *f) {
+/* A file that every rank must read, but for those that are `spared`, and that must be the same: the member of struct
+ * mt_doctor_rank at `at`. */
+static void judge_copies(const struct mt_doctor *d, size_t at, bool (*spared)(const struct mt_doctor *, int),
+                         const char *remedy, struct doctor_finding *f) {
     const struct mt_doctor_file *first = NULL;
+    int first_rank = 0;
     for (int r = 0; r < d->nranks; r++) {
         const struct mt_doctor_file *file = (const void *)((const char *)&d->ranks[r] + at);
-        if (!r) first = file;
+        if (spared(d, r)) continue;
+        if (!first) first = file, first_rank = r;
         if (!file->read)
             mt_doctor_say(f, DOCTOR_FAILURE, "copy it to every host, or use a folder that all share",
                           "rank %d on %s: %s", r, d->ranks[r].host, file->text);
         else if (first->read && strcmp(file->text, first->text))
-            mt_doctor_say(f, DOCTOR_FAILURE, remedy, "rank %d on %s has %s, rank 0 %s", r, d->ranks[r].host, file->text,
-                          first->text);
+            mt_doctor_say(f, DOCTOR_FAILURE, remedy, "rank %d on %s has %s, rank %d %s", r, d->ranks[r].host,
+                          file->text, first_rank, first->text);
     }
+}
+
+static bool none_is_spared(const struct mt_doctor *d, int r) {
+    (void)d, (void)r;
+    return false;
 }
 
 static void judge_plan(const struct mt_doctor *d, struct doctor_finding *f) {
@@ -225,14 +234,22 @@ static void judge_plan(const struct mt_doctor *d, struct doctor_finding *f) {
         mt_doctor_say(f, DOCTOR_OK, NULL, "none was given");
         return;
     }
-    judge_copies(d, offsetof(struct mt_doctor_rank, plan), "copy one plan to every host", f);
+    judge_copies(d, offsetof(struct mt_doctor_rank, plan), none_is_spared, "copy one plan to every host", f);
     if (!d->plan || f->level) return;
+    if (d->plan->hypothetical[0]) {
+        mt_doctor_say(f, DOCTOR_FAILURE, "plan without --hypothetical, for devices that run the job",
+                      "%s is hypothetical and cannot run here: %s", d->plan->hash, d->plan->hypothetical);
+        return;
+    }
     const char **hosts = mt_malloc((size_t)d->nranks * sizeof *hosts);
     int *rank_of = mt_malloc((size_t)d->nranks * sizeof *rank_of);
     struct mt_err err = MT_ERR_INIT;
     for (int r = 0; r < d->nranks; r++) hosts[r] = d->ranks[r].host;
     if (mt_plan_match(d->plan, d->nranks, hosts, rank_of, &err))
         mt_doctor_say(f, DOCTOR_FAILURE, err.hint, "%s", err.text);
+    else if (d->plan->nplaces < d->nranks)
+        mt_doctor_say(f, DOCTOR_OK, NULL, "%s fits the ranks and hosts, and leaves %d of %d ranks idle", d->plan->hash,
+                      d->nranks - d->plan->nplaces, d->nranks);
     else
         mt_doctor_say(f, DOCTOR_OK, NULL, "%s fits the ranks and hosts", d->plan->hash);
     if (!strcmp(d->plan->device, "cuda") && strcmp(d->options->device, "cuda"))
@@ -247,8 +264,9 @@ static void judge_data(const struct mt_doctor *d, struct doctor_finding *f) {
         mt_doctor_say(f, DOCTOR_OK, NULL, "none was given");
         return;
     }
-    judge_copies(d, offsetof(struct mt_doctor_rank, data), "copy one file to every host", f);
-    mt_doctor_say(f, DOCTOR_OK, NULL, "%s on every rank", d->ranks[0].data.text);
+    judge_copies(d, offsetof(struct mt_doctor_rank, data), doctor_is_idle, "copy one file to every host", f);
+    mt_doctor_say(f, DOCTOR_OK, NULL, "%s on every rank%s", d->ranks[d->leader].data.text,
+                  d->plan_rank && d->plan->nplaces < d->nranks ? " that takes part" : "");
 }
 
 /* Bytes of a checkpoint, with every state once: the sum over ranks if states are sharded, else the largest rank's. */
@@ -267,6 +285,7 @@ static void judge_out(const struct mt_doctor *d, struct doctor_finding *f) {
         return;
     }
     const char *folder = d->options->out;
+    struct mt_arena arena = MT_ARENA_INIT;
     char has[MT_UNITS_TEXT], one[MT_UNITS_TEXT];
     int64_t needs = checkpoint_bytes(d);
     mt_units_bytes((double)d->out.free_bytes, has);
@@ -282,8 +301,11 @@ static void judge_out(const struct mt_doctor *d, struct doctor_finding *f) {
     if (d->out.lock[0])
         mt_doctor_say(f, DOCTOR_WARNING, "make sure that no two runs write there", "%s: cannot be locked: %s", folder,
                       d->out.lock);
-    mt_doctor_say(f, DOCTOR_OK, NULL, "%s: writable, %s free, %.0f MB/s, %s", folder, has, d->out.write_Bps / 1e6,
-                  shared ? "seen by all ranks" : "rank 0's own, which is enough: checkpoints go through it");
+    mt_doctor_say(
+        f, DOCTOR_OK, NULL, "%s: writable, %s free, %.0f MB/s, %s", folder, has, d->out.write_Bps / 1e6,
+        shared ? "seen by all ranks"
+               : mt_arena_printf(&arena, "rank %d's own, which is enough: checkpoints go through it", d->leader));
+    mt_arena_release(&arena);
 }
 
 static const double slurm_kill_s = 30;

@@ -30,6 +30,7 @@ void mt_doctor_judge_driver(const struct mt_doctor *d, struct doctor_finding *f)
     int first = -1;
     for (int r = 0; r < d->nranks; r++) {
         const struct mt_gpus *here = &gpu_of(d, r)->gpus, *there = first < 0 ? here : &gpu_of(d, first)->gpus;
+        if (doctor_is_idle(d, r)) continue;
         if (!here->cuda[0]) {
             if (mt_doctor_is_first(d, r))
                 mt_doctor_say(
@@ -57,7 +58,7 @@ static const char *library_text(const struct mt_gpu_library *library, char *text
 }
 
 static bool loaded(const struct mt_doctor *d, int r) {
-    return gpu_of(d, r)->gpus.libraries[0].name[0] != 0;
+    return gpu_of(d, r)->gpus.libraries[0].name[0] && !doctor_is_idle(d, r);
 }
 
 void mt_doctor_judge_libraries(const struct mt_doctor *d, struct doctor_finding *f) {
@@ -90,6 +91,7 @@ void mt_doctor_judge_gpus(const struct mt_doctor *d, struct doctor_finding *f) {
     for (int r = 0; r < d->nranks; r++) {
         const struct mt_doctor_gpu *g = gpu_of(d, r);
         int n = mt_doctor_count_on_host(d, r);
+        if (doctor_is_idle(d, r)) continue;
         if (g->missing[0])
             mt_doctor_say(
                 f, DOCTOR_FAILURE,
@@ -109,7 +111,7 @@ void mt_doctor_judge_precision(const struct mt_doctor *d, struct doctor_finding 
         mt_doctor_say(f, DOCTOR_FAILURE, "plan with --precision f32, or bf16; or train with --device cpu",
                       "the plan computes in f64, which runs on CPUs only");
     for (int r = 0; r < d->nranks; r++)
-        if (own(d, r) && own(d, r)->sm < MT_CAPABILITY_BF16 && bf16)
+        if (own(d, r) && !doctor_is_idle(d, r) && own(d, r)->sm < MT_CAPABILITY_BF16 && bf16)
             mt_doctor_say(f, DOCTOR_FAILURE, "plan with --precision f32, or without that GPU",
                           "rank %d on %s: %s has compute capability %d.%d, and bf16 needs 8.0", r, d->ranks[r].host,
                           own(d, r)->name, own(d, r)->sm / 10, own(d, r)->sm % 10);
@@ -121,13 +123,13 @@ void mt_doctor_judge_precision(const struct mt_doctor *d, struct doctor_finding 
 void mt_doctor_judge_gpu_memory(const struct mt_doctor *d, struct doctor_finding *f) {
     const int64_t own_bytes = INT64_C(1500) << 20; /* more than one process takes for itself */
     if (!any(d, f)) return;
-    bool planned = d->plan && d->plan->nranks == d->nranks;
+    bool planned = d->plan_rank;
     char has[MT_UNITS_TEXT], needs[MT_UNITS_TEXT], held[MT_UNITS_TEXT];
     for (int r = 0; r < d->nranks; r++) {
         const struct mt_gpu *g = own(d, r);
         if (!g || gpu_of(d, r)->free_bytes < 0) continue;
         int64_t free_bytes = gpu_of(d, r)->free_bytes, taken = g->memory_bytes - free_bytes;
-        int64_t wants = planned ? d->plan->memory[r].arena_bytes : 0;
+        int64_t wants = planned ? d->plan->memory[d->plan_rank[r]].arena_bytes : 0;
         mt_units_bytes((double)free_bytes, has);
         mt_units_bytes((double)wants, needs);
         mt_units_bytes((double)taken, held);

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/device/facts.h"
 #include "launcher/flags/flags.h"
+#include "profiler/describe/runs.h"
 
 enum flag_kind { COUNT, SEED, REAL, TYPE, OPTIMIZER, SCHEDULE, TRUE };
 enum flag_use { ALWAYS, WITH_ADAMW, WITH_SGD, WITH_FALLING_RATE, WITH_LOSS_SCALE };
@@ -118,6 +120,8 @@ static bool used(const struct mt_job *job, enum flag_use use) {
 /* A GPU's profile may lack f16; every GPU with bf16 has it. */
 static bool supports(const struct mt_cluster_class *class, enum mt_type type) {
     bool implied = type == MT_F16 && class->flops[MT_BF16] > 0 && strcmp(class->kind, "cpu");
+    int capability = mt_cluster_class_capability(class); /* 0: not known */
+    if (type == MT_BF16 && capability && capability < MT_CAPABILITY_BF16) return false;
     return class->flops[type] > 0 || implied;
 }
 

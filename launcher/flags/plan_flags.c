@@ -21,6 +21,7 @@ enum {
     KEY_HOSTS,
     KEY_MEMORY,
     KEY_MICRO,
+    KEY_USE,
     KEY_STORAGE,
     KEY_STORAGE_SPEEDS,
     KEY_STORAGE_SHARES,
@@ -32,8 +33,10 @@ enum {
     KEY_FROM,
     KEY_CLUSTER_OUT,
     KEY_LIMIT,
+    KEY_WITHOUT_IDLE,
     KEY_DEVICE,
     KEY_RECOMPUTE,
+    KEY_HYPOTHETICAL,
     KEY_MODELS,
     KEY_DECISION /* the first of decisions.def */
 };
@@ -51,6 +54,14 @@ static const struct argp_option options[] = {
     {"from", KEY_FROM, "RUN", 0, "replan what RUN (a folder, or its run.json) trained, by the speeds that it measured",
      1},
     {"limit", KEY_LIMIT, "S", 0, "with --cluster: seconds after which the search ends with its best so far [20]", 1},
+    {"use", KEY_USE, "RANKS", 0,
+     "with --cluster: who takes part: auto (ranks that slow the step are left out), all, or a list of ranks as 0,2,3 "
+     "[auto; all with --shares, --even or --storage-shares]",
+     1},
+    {"hypothetical", KEY_HYPOTHETICAL, 0, 0,
+     "with --cluster: predict also for devices that have no kernels here, or lack the precision; the plan says so, and "
+     "`motley train` refuses it",
+     1},
     {0, 0, 0, 0, "How samples are divided:", 2},
     {"speeds", KEY_SPEEDS, "1,0.7,0.3", 0, "in proportion to the ranks' speeds", 2},
     {"even", KEY_EVEN, 0, 0, "evenly (the default without --cluster)", 2},
@@ -78,6 +89,8 @@ static const struct argp_option options[] = {
     {"out", KEY_OUT, "FILE", 0, "where to write it; - for standard output", 6},
     {"check", KEY_CHECK, "FILE", 0,
      "instead of making a plan: check an edited one and sign it, into --out; with --cluster its step is predicted", 6},
+    {"without-idle", KEY_WITHOUT_IDLE, 0, 0,
+     "leave idle ranks out of the document: it is for as many processes as take part", 6},
     {"cluster-out", KEY_CLUSTER_OUT, "FILE", 0, "with --from and --cluster: the cluster with the speeds that were seen",
      6},
     {0}};
@@ -190,6 +203,26 @@ static enum mt_status take_micro(struct mt_plan_flags *f, const char *text) {
     return MT_OK;
 }
 
+static enum mt_status take_use(struct mt_plan_flags *f, const char *text) {
+    struct mt_plan_fixed *fixed = &f->request.fixed;
+    bool all = !strcmp(text, "all");
+    fixed->use = all ? MT_USE_ALL : MT_USE_AUTO;
+    if (all || !strcmp(text, "auto")) return MT_OK;
+    int count;
+    enum mt_status st = mt_flag_ints("--use", text, 0, MT_PLAN_MOST_RANKS - 1, &f->arena, &f->use, &count, f->err);
+    if (st) return mt_err_hint(f->err, "it is auto, all, or a list of ranks, as 0,2,3");
+    bool *used = mt_new(&f->arena, bool, MT_PLAN_MOST_RANKS);
+    for (int i = 0; i < count; i++) {
+        if (used[f->use[i]])
+            return mt_fail(f->err, MT_EINPUT, "--use: rank %lld is listed twice", (long long)f->use[i]);
+        used[f->use[i]] = true;
+    }
+    f->nuse = count;
+    fixed->use = MT_USE_SOME;
+    fixed->used = used;
+    return MT_OK;
+}
+
 static enum mt_status take_flag(struct mt_plan_flags *f, int key, const char *text) {
     struct mt_plan_request *q = &f->request;
     enum mt_status st;
@@ -216,6 +249,7 @@ static enum mt_status take_flag(struct mt_plan_flags *f, int key, const char *te
         return mt_plan_flags_ranks(f, "--shares", which);
     }
     case KEY_MICRO: return take_micro(f, text);
+    case KEY_USE: return take_use(f, text);
     case KEY_STORAGE: return take_storage(f, text);
     case KEY_STORAGE_SPEEDS: return take_speeds(f, "--storage-speeds", text, &q->storage_speeds);
     case KEY_STORAGE_SHARES: return take_storage_shares(f, text);
@@ -255,14 +289,16 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_CLUSTER: return mt_flag_path("--cluster", text, &f->cluster, f->err) ? EINVAL : 0;
     case KEY_FROM: return mt_flag_path("--from", text, &f->from, f->err) ? EINVAL : 0;
     case KEY_CLUSTER_OUT: return mt_flag_path("--cluster-out", text, &f->cluster_out, f->err) ? EINVAL : 0;
+    case KEY_WITHOUT_IDLE: f->without_idle = true; return 0;
     case KEY_LIMIT: return take_limit(f, text) ? EINVAL : 0;
+    case KEY_HYPOTHETICAL: f->request.hypothetical = true; return 0;
     case ARGP_KEY_ARG:
         mt_fail(f->err, MT_EINPUT, "\"%.60s\" is no flag: `motley plan` takes flags only", text);
         return EINVAL;
     }
     for (const struct argp_option *o = options; o->name || o->doc; o++)
         if (o->key && o->key == key) {
-            if (!f->decided) f->decided = mt_arena_printf(&f->arena, "--%s", o->name);
+            if (!f->decided && key != KEY_USE) f->decided = mt_arena_printf(&f->arena, "--%s", o->name);
             return take_flag(f, key, text) ? EINVAL : 0;
         }
     return ARGP_ERR_UNKNOWN;
@@ -314,11 +350,20 @@ static enum mt_status resolve_request(struct mt_plan_flags *f) {
     return MT_OK;
 }
 
+static enum mt_status check_use(const struct mt_plan_flags *f) {
+    for (int i = 0; i < f->nuse; i++)
+        if (f->use[i] >= f->opened->ndevices)
+            return mt_fail(f->err, MT_EINPUT, "--use: names rank %lld, but the ranks of the cluster are 0 to %d",
+                           (long long)f->use[i], f->opened->ndevices - 1);
+    return MT_OK;
+}
+
 /* The mode, without flags that have no use in it; and its inputs. */
 static enum mt_status resolve(struct mt_plan_flags *f) {
     enum mt_status st;
     const char *taken = f->check ? "--check" : f->from ? "--from" : NULL;
     const char *said = f->decided ? f->decided : f->job.given ? "the job's flags" : NULL;
+    if (f->check && !said && f->request.fixed.use) said = "--use";
     if (!f->out) {
         mt_fail(f->err, MT_EINPUT, "--out is missing");
         return mt_err_hint(f->err, "as -o plan.json; -o - prints the plan");
@@ -331,14 +376,17 @@ static enum mt_status resolve(struct mt_plan_flags *f) {
     if (f->from && said)
         return mt_fail(f->err, MT_EINPUT, "--from: takes the job and its decisions from the run's plan, not from %s",
                        said);
+    if (f->request.fixed.use && !f->cluster) return mt_fail(f->err, MT_EINPUT, "--use: has no use without --cluster");
     if (f->limited && !f->cluster) return mt_fail(f->err, MT_EINPUT, "--limit: has no use without --cluster");
+    if (f->request.hypothetical && (!f->cluster || f->from))
+        return mt_fail(f->err, MT_EINPUT, "--hypothetical: has no use without --cluster, or with --from");
     if (f->cluster_out && !(f->from && f->cluster))
         return mt_fail(f->err, MT_EINPUT, "--cluster-out: has no use without --from and --cluster");
     f->mode = f->check     ? MT_PLAN_CHECK
               : f->from    ? MT_PLAN_REPLAN
               : f->cluster ? MT_PLAN_FOR_CLUSTER
                            : MT_PLAN_BY_SPEEDS;
-    if (f->cluster && (st = mt_cluster_open(f->cluster, &f->opened, f->err))) return st;
+    if (f->cluster && ((st = mt_cluster_open(f->cluster, &f->opened, f->err)) || (st = check_use(f)))) return st;
     return taken ? MT_OK : resolve_request(f);
 }
 

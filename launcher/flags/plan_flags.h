@@ -30,8 +30,11 @@ struct mt_plan_flags {
     double limit_s;
     const char *ranks_by;  /* the flag that first said how many ranks there are */
     const char *shares_by; /* the flag that said how the batch is divided */
+    int nuse;              /* ranks that --use lists */
+    int64_t *use;          /* [nuse] */
     const char *decided;   /* the first flag that decides something of a plan, or null */
     bool limited;          /* --limit was given */
+    bool without_idle;     /* write the plan for the ranks that take part */
     struct mt_plan_request request;
     struct mt_storage_shares shares[MT_PLAN_MOST_ROWS];
     struct mt_storage_row storage[MT_PLAN_MOST_ROWS];

@@ -28,33 +28,45 @@ static void print_steps(double edited_s, double before_s, double best_s, FILE *r
     mt_table_print(&table, 0, remarks);
 }
 
-static enum mt_status price(const struct mt_plan_flags *f, struct mt_plan *plan, double before_s, FILE *remarks,
-                            struct mt_err *err) {
-    struct mt_search_report report;
+/* before: the prediction that it had, or null. */
+static enum mt_status price(const struct mt_plan_flags *f, struct mt_plan *plan,
+                            const struct mt_plan_prediction *before, FILE *remarks, struct mt_err *err) {
     double best_s;
     enum mt_status st = MT_OK;
     if (plan->cluster_hash[0] && (st = mt_planning_same(plan, f->check, f->opened, f->cluster, err))) return st;
-    if ((st = mt_plan_edited_on(f->opened, f->limit_s, plan, &report, &best_s, err)))
+    bool hypothetical = plan->hypothetical[0] || f->request.hypothetical;
+    if (plan->nranks == f->opened->ndevices) mt_plan_mark_hypothetical(f->opened, plan);
+    if (plan->hypothetical[0] && !hypothetical) {
+        mt_job_refuse(plan->hypothetical, err);
         return mt_err_context(err, "%s", f->check);
-    mt_plan_print_found(plan, &report, remarks);
-    print_steps(plan->prediction->step_s, before_s, best_s, remarks);
-    mt_search_report_release(&report);
+    }
+    if ((st = mt_plan_edited_on(f->opened, f->limit_s, plan, &best_s, err))) return mt_err_context(err, "%s", f->check);
+    mt_plan_explain_idle(plan, before, "left out by an edit");
+    if ((st = mt_plan_print_found(plan, f->opened, NULL, remarks, err))) return st;
+    print_steps(plan->prediction->step_s, before ? before->step_s : 0, best_s, remarks);
     return MT_OK;
 }
 
 enum mt_status mt_plan_check_edited(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks,
                                     struct mt_err *err) {
-    struct mt_plan *edited;
+    struct mt_plan *edited, *signed_plan;
+    struct mt_err ignored = MT_ERR_INIT;
     enum mt_status st = mt_plan_read_edited(flags->check, &edited, err);
     if (st) return st;
+    /* Left as it is but for idle ranks, it keeps its prediction. */
+    if (flags->without_idle && !flags->cluster && !mt_plan_read(flags->check, &signed_plan, &ignored)) {
+        mt_plan_free(signed_plan);
+        *plan = edited;
+        return MT_OK;
+    }
     edited->made_by = "motley " MOTLEY_VERSION;
-    double before_s = edited->prediction ? edited->prediction->step_s : 0;
+    const struct mt_plan_prediction *before = edited->prediction;
     edited->prediction = NULL;
     if (flags->cluster) {
-        st = price(flags, edited, before_s, remarks, err);
+        st = price(flags, edited, before, remarks, err);
     } else {
         if ((st = mt_plan_edited(edited, err))) mt_err_context(err, "%s", flags->check);
-        if (before_s > 0)
+        if (before)
             fprintf(remarks, "the prediction was of the plan before the edit; --cluster FILE predicts it again\n");
     }
     if (st)

@@ -86,16 +86,41 @@ static void close_resources(struct resources *resources) {
     mt_comm_free(resources->comm);
 }
 
+/* The largest message of the jobs that will run here: all gradients of a model at once, in one bucket. 0: there is no
+ * model. Rank 0, which has checked the models, tells the others. */
+static enum mt_status largest_message(const struct mt_profile_cluster_options *options, int rank, int64_t *bytes,
+                                      struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    *bytes = 0;
+    for (int m = 0; m < options->nmodels && !rank && !st; m++) {
+        struct mt_model model;
+        struct mt_graph *graph;
+        if ((st = mt_model_parse(options->models[m], &model, err)) ||
+            (st = mt_model_graph(&model, options->job.precision, 1, 0, 0, &graph, err)))
+            break;
+        int64_t all = mt_graph_parameters(graph) * mt_type_size(mt_type_acc(options->job.precision));
+        if (all > *bytes) *bytes = all;
+        mt_graph_free(graph);
+    }
+    MPI_Bcast(bytes, 1, MPI_INT64_T, 0, MPI_COMM_WORLD);
+    return mt_agree_rank0(MPI_COMM_WORLD, st, err);
+}
+
 static enum mt_status measure(const struct mt_profile_cluster_options *options, const struct resources *resources,
                               struct mt_cluster **cluster, char **raw, struct mt_err *err) {
     double layers_s = options->nmodels ? layers_fraction * options->budget_s : 0;
+    int64_t largest_bytes;
+    int rank = resources->comm->rank;
+    enum mt_status st = largest_message(options, rank, &largest_bytes, err);
+    if (st) return st;
     const struct mt_profile_options probes = {.device = resources->device,
                                               .wire = resources->wire,
                                               .budget_s = options->budget_s - layers_s,
                                               .emulate = resources->speed,
                                               .deadline_s = options->deadline_s,
+                                              .largest_bytes = largest_bytes,
                                               .progress = report_phase};
-    enum mt_status st = mt_profile_run(resources->comm, &probes, cluster, options->raw ? raw : NULL, err);
+    st = mt_profile_run(resources->comm, &probes, cluster, options->raw ? raw : NULL, err);
     mt_watch_phase(MT_WATCH_SLOW, "the cluster's document");
     if (st == MT_ESTALL || st == MT_EPEER) mt_session_abort(err); /* peers may not answer */
     st = mt_agree(MPI_COMM_WORLD, st, err);

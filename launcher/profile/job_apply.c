@@ -6,14 +6,17 @@
 #include "kernels/base/number/stats.h"
 #include "launcher/session/agree.h"
 #include "launcher/profile/job.h"
+#include "profiler/measure/disturbed.h"
 
-/* The reference device of a class: the fastest. */
+/* The reference device of a class: the fastest of those that are emulated least. */
 static void choose_references(const struct mt_cluster *cluster, int *reference) {
     for (int c = 0; c < cluster->nclasses; c++) {
         reference[c] = -1;
         for (int d = 0; d < cluster->ndevices; d++) {
             const struct mt_cluster_device *device = &cluster->devices[d];
-            bool better = reference[c] < 0 || device->speed > cluster->devices[reference[c]].speed;
+            const struct mt_cluster_device *best = reference[c] < 0 ? NULL : &cluster->devices[reference[c]];
+            bool better = !best || device->emulated > best->emulated ||
+                          (device->emulated == best->emulated && device->speed > best->speed);
             if (device->class == c && better) reference[c] = d;
         }
     }
@@ -36,8 +39,9 @@ static double median_of_case(const struct mt_profile_job_step *steps, int nsteps
 }
 
 /* The ratio of times summed over all cases that both devices have; the error is the cases' mean deviation from it,
- * weighted by their times. A device that does not differ by more than the error gets the same speed: plans should not
- * be uneven by chance. */
+ * weighted by their times, and wider by the time that other processes took of either. A device that does not differ by
+ * more than the first gets the same speed: plans should not be uneven by chance; but one that is emulated differs on
+ * purpose. */
 static void set_speed(struct mt_cluster_device *device, const struct mt_cluster_device *reference, int nsteps,
                       const struct mt_profile_job_step *steps, const struct mt_profile_job_step *reference_steps) {
     double sum_s = 0, reference_sum_s = 0, error_s = 0;
@@ -54,8 +58,13 @@ static void set_speed(struct mt_cluster_device *device, const struct mt_cluster_
                 sum_s += own_s, reference_sum_s += reference_s;
         }
     double ratio = reference_sum_s / sum_s; /* every rank has size 1, so that the sums are not 0 */
-    device->speed_error = error_s / reference_sum_s;
-    device->speed = reference->speed * (fabs(ratio - 1) > device->speed_error ? ratio : 1);
+    double error = error_s / reference_sum_s, stolen = fmax(device->stolen, reference->stolen);
+    if (device->emulated < reference->emulated)
+        ratio = mt_disturbed_speed(ratio, device->emulated / reference->emulated, reference->stolen);
+    else if (fabs(ratio - 1) <= error)
+        ratio = 1;
+    device->speed = reference->speed * ratio;
+    device->speed_error = mt_disturbed_error(error, stolen);
 }
 
 static void set_speeds(struct mt_cluster *cluster, const int *reference, int nsteps,
@@ -114,7 +123,10 @@ static void fit_curves(MPI_Comm comm, int rank, const int *class_of, int nranks,
         struct mt_curve_builder *builder = rank ? NULL : mt_curves_new();
         for (int d = 0; d < nranks; d++)
             if (class_of[d] == c) add_samples(comm, rank, d, *times, cluster, builder, arena);
-        if (!rank) mt_curves_finish(builder, cluster, &cluster->classes[c]);
+        double stolen = 0;
+        for (int d = 0; d < nranks && !rank; d++)
+            if (class_of[d] == c) stolen = fmax(stolen, cluster->devices[d].stolen);
+        if (!rank) mt_curves_finish(builder, stolen, cluster, &cluster->classes[c]);
     }
 }
 

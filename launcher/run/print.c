@@ -68,6 +68,7 @@ void mt_run_print(const struct mt_run_doc *run, FILE *file) {
         mt_table_cell(&table, "%d", r);
         mt_table_cell(&table, "%s", rank->host);
         mt_table_cell(&table, "%s", rank->device);
+        if (rank->idle) continue; /* as its device says */
         mt_table_cell(&table, "%lld", (long long)rank->samples);
         cell_times(&table, rank->step_compute_s, predicted ? rank->predicted_compute_s : -1);
         cell_times(&table, rank->step_wait_s, predicted ? rank->predicted_wait_s : -1);
@@ -76,5 +77,6 @@ void mt_run_print(const struct mt_run_doc *run, FILE *file) {
         mt_table_cell(&table, "%s", mt_units_bytes(used > 0 ? used : 0, bytes));
         mt_table_cell(&table, "%s", mt_units_bytes((double)rank->arena_bytes, bytes));
     }
+    mt_table_fold(&table, 2, ">ranks");
     mt_table_print(&table, 2, file);
 }

@@ -9,6 +9,7 @@
 #include "planner/plan/plan.h"
 
 enum { MOST_RANKS = 1 << 16, MOST_STEPS = 1 << 30 };
+#define MOST_COUNT ((int64_t)1 << 40) /* as in jobs, so that no sum of two overflows */
 
 void mt_run_init(struct mt_run_doc *run, int nranks) {
     *run = (struct mt_run_doc){.nranks = nranks, .first_step = 1};
@@ -33,13 +34,22 @@ void mt_run_add_val(struct mt_run_doc *run, int64_t step, double loss) {
     run->vals[run->nvals++] = (struct mt_run_val){step, loss};
 }
 
-void mt_run_continue(struct mt_run_doc *run, const struct mt_run_doc *before, int64_t step) {
-    int64_t count = step - (before->first_step - 1);
-    if (run->nlosses || count <= 0 || count > before->nlosses) return;
+void mt_run_idle(struct mt_run_doc *run, int rank, const char *host) {
+    struct mt_run_rank *row = &run->ranks[rank];
+    row->host = mt_arena_strdup(&run->arena, host);
+    row->device = "idle";
+    row->idle = true;
+}
+
+int64_t mt_run_continue(struct mt_run_doc *run, const struct mt_run_doc *before, int64_t step) {
+    int64_t count = step - (before->first_step - 1), known = count < before->nlosses ? count : before->nlosses;
+    if (run->nlosses || count <= 0) return 0;
+    if (!known || count > MOST_STEPS) return count;
     run->first_step = before->first_step;
-    for (int64_t i = 0; i < count; i++) mt_run_add_loss(run, before->losses[i]);
+    for (int64_t i = 0; i < count; i++) mt_run_add_loss(run, i < known ? before->losses[i] : NAN);
     for (int v = 0; v < before->nvals; v++)
         if (before->vals[v].step <= step) mt_run_add_val(run, before->vals[v].step, before->vals[v].loss);
+    return count - known;
 }
 
 void mt_run_expect(struct mt_run_doc *run, const struct mt_plan *plan) {
@@ -93,15 +103,16 @@ static const struct member reals[] = {DOC(train_s), DOC(tokens_per_s),     DOC(f
 enum { NRUNREALS = sizeof reals / sizeof *reals };
 
 static enum mt_status read_rank(void *context, struct mt_json object, int index, struct mt_err *err) {
-    const char *keys[2 + NREALS + NINTS + 1] = {"host", "device"};
+    const char *keys[3 + NREALS + NINTS + 1] = {"host", "device", "idle"};
     struct mt_run_doc *run = context;
     struct mt_run_rank *rank = &run->ranks[index];
     enum mt_status st;
-    int n = 2;
+    int n = 3;
     for (int i = 0; i < NREALS; i++) keys[n++] = rank_reals[i].key;
     for (int i = 0; i < NINTS; i++) keys[n++] = rank_ints[i].key;
     if ((st = mt_json_only(object, keys, err)) || (st = mt_json_text(object, "host", &run->arena, &rank->host, err)) ||
-        (st = mt_json_text(object, "device", &run->arena, &rank->device, err)))
+        (st = mt_json_text(object, "device", &run->arena, &rank->device, err)) ||
+        (mt_json_has(object, "idle") && (st = mt_json_bool(object, "idle", &rank->idle, err))))
         return st;
     for (int i = 0; i < NREALS && !st; i++)
         st = mt_json_real(object, rank_reals[i].key, 0, DBL_MAX, (double *)((char *)rank + rank_reals[i].at), err);
@@ -117,7 +128,7 @@ static enum mt_status read_ranks(struct mt_json root, struct mt_run_doc *run, st
 
 static enum mt_status read_losses(struct mt_json root, struct mt_run_doc *run, struct mt_err *err) {
     static const char *const keys[] = {"step", "loss", NULL};
-    struct mt_json losses, vals, item;
+    struct mt_json losses, vals, item, number;
     enum mt_status st;
     int count;
     if ((st = mt_json_get(root, "losses", &losses, err)) ||
@@ -126,8 +137,7 @@ static enum mt_status read_losses(struct mt_json root, struct mt_run_doc *run, s
     run->losses = mt_new(&run->arena, double, run->nlosses);
     run->losses_capacity = run->nlosses;
     for (int i = 0; i < run->nlosses && !st; i++)
-        if (!(st = mt_json_item(losses, i, &item, err)))
-            st = mt_json_as_real(item, -INFINITY, INFINITY, &run->losses[i], err);
+        if (!(st = mt_json_item(losses, i, &item, err))) st = mt_json_as_real_or_null(item, &run->losses[i], err);
     if (st || (st = mt_json_get(root, "validation", &vals, err)) ||
         (st = mt_json_length(vals, MOST_STEPS, &count, err)))
         return st;
@@ -136,7 +146,7 @@ static enum mt_status read_losses(struct mt_json root, struct mt_run_doc *run, s
         double loss;
         if (!(st = mt_json_item(vals, v, &item, err)) && !(st = mt_json_only(item, keys, err)) &&
             !(st = mt_json_int(item, "step", 0, INT64_MAX, &step, err)) &&
-            !(st = mt_json_real(item, "loss", -INFINITY, INFINITY, &loss, err)))
+            !(st = mt_json_get(item, "loss", &number, err)) && !(st = mt_json_as_real_or_null(number, &loss, err)))
             mt_run_add_val(run, step, loss);
     }
     return st;
@@ -157,7 +167,7 @@ static enum mt_status read_run(struct mt_json root, struct mt_run_doc *run, stru
         st = mt_json_text(root, texts[i].key, &run->arena, (const char **)((char *)run + texts[i].at), err);
     for (int i = 0; i < NRUNREALS && !st; i++)
         st = mt_json_real(root, reals[i].key, 0, DBL_MAX, (double *)((char *)run + reals[i].at), err);
-    if (st || (st = mt_json_int(root, "first_step", 1, INT64_MAX, &run->first_step, err)) ||
+    if (st || (st = mt_json_int(root, "first_step", 1, MOST_COUNT, &run->first_step, err)) ||
         (st = mt_json_int(root, "tokens_per_step", 0, INT64_MAX, &run->tokens_per_step, err)) ||
         (scaled && ((st = mt_json_real(root, "loss_scale", 0, DBL_MAX, &run->loss_scale, err)) ||
                     (st = mt_json_int(root, "skipped_steps", 0, INT64_MAX, &run->skipped_steps, err)))) ||
@@ -179,15 +189,11 @@ enum mt_status mt_run_read(const char *path, struct mt_run_doc *run, struct mt_e
     return st;
 }
 
-/* JSON has no infinity and no NaN: the loss of a diverged step is written as a very large number. */
-static double to_finite(double x) {
-    return isfinite(x) ? x : x < 0 ? -1e308 : 1e308;
-}
-
 static void write_rank(const struct mt_run_rank *rank, struct mt_json_out *out) {
     mt_json_open_inline(out, NULL, '{');
     mt_json_put_string(out, "host", rank->host);
     mt_json_put_string(out, "device", rank->device);
+    if (rank->idle) mt_json_put_bool(out, "idle", true);
     for (int i = 0; i < NINTS; i++)
         mt_json_put_int(out, rank_ints[i].key, *(const int64_t *)((const char *)rank + rank_ints[i].at));
     for (int i = 0; i < NREALS; i++)
@@ -218,12 +224,12 @@ enum mt_status mt_run_write(const struct mt_run_doc *run, const char *path, stru
     for (int v = 0; v < run->nvals; v++) {
         mt_json_open_inline(&out, NULL, '{');
         mt_json_put_int(&out, "step", run->vals[v].step);
-        mt_json_put_real(&out, "loss", to_finite(run->vals[v].loss));
+        mt_json_put_real_or_null(&out, "loss", run->vals[v].loss);
         mt_json_close(&out);
     }
     mt_json_close(&out);
     mt_json_open_inline(&out, "losses", '[');
-    for (int i = 0; i < run->nlosses; i++) mt_json_put_real(&out, NULL, to_finite(run->losses[i]));
+    for (int i = 0; i < run->nlosses; i++) mt_json_put_real_or_null(&out, NULL, run->losses[i]);
     mt_json_close(&out);
     mt_json_close(&out);
     enum mt_status st = mt_file_replace(path, out.text, out.length, err);

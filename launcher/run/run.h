@@ -6,6 +6,7 @@
 #ifndef MT_LAUNCHER_RUN_RUN_H
 #define MT_LAUNCHER_RUN_RUN_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "kernels/base/arena.h"
@@ -15,7 +16,7 @@
 #define MT_RUN_VERSION 3
 
 struct mt_run_rank {
-    const char *host, *device;                       /* "cpu, 2 threads, ..." */
+    const char *host, *device;                       /* "cpu, 2 threads, ..."; "idle" */
     int64_t samples;                                 /* its share of a step */
     double compute_s, comm_s;                        /* its streams' busy time, over the whole run */
     double wait_s;                                   /* the compute stream's idle time within steps */
@@ -26,17 +27,18 @@ struct mt_run_rank {
     int64_t peak_rss_bytes, start_rss_bytes;         /* of the process: the peak, and before the arena was allocated */
     int64_t multiprocessors;                         /* of a GPU, used for computing; 0: a CPU */
     int64_t all_multiprocessors;                     /* of the GPU; communication kernels may use all */
+    bool idle;                                       /* the plan leaves it out: all numbers are 0 */
 };
 
 struct mt_run_doc {
     struct mt_arena arena;
     const char *made_by, *mpi; /* "motley 0.1.0", "Open MPI v4.1.4" */
     const char *plan_hash, *program_hash, *model, *data_hash;
-    const char *ended;  /* "running", "finished", "diverged", "stopped by a signal" */
+    const char *ended;  /* "running", "finished", "diverged", "stopped by a signal", "failed: WHY" */
     int64_t first_step; /* losses[0] is of this step (from 1) */
     int64_t tokens_per_step;
     int nlosses, losses_capacity;
-    double *losses; /* mean loss of each step's samples */
+    double *losses; /* mean loss of each step's samples; not finite where it was not, or is not known */
     int nvals, vals_capacity;
     struct mt_run_val {
         int64_t step;
@@ -59,9 +61,12 @@ void mt_run_release(struct mt_run_doc *run);
 void mt_run_add_loss(struct mt_run_doc *run, double loss);
 void mt_run_add_val(struct mt_run_doc *run, int64_t step, double loss);
 
-/* Continue a run: copy the losses and validations of `before` up to `step` into `run`. Does nothing if `before` does
- * not reach `step` or `run` has losses already. */
-void mt_run_continue(struct mt_run_doc *run, const struct mt_run_doc *before, int64_t step);
+/* The plan leaves this rank out. */
+void mt_run_idle(struct mt_run_doc *run, int rank, const char *host);
+
+/* Continue a run: copy the losses and validations of `before` up to `step` into `run`, unless it has losses already.
+ * Returns the number of steps up to `step` whose losses `before` does not have; they are NaN in `run`. */
+int64_t mt_run_continue(struct mt_run_doc *run, const struct mt_run_doc *before, int64_t step);
 
 /* Copy the plan's prediction into the run and its ranks. */
 struct mt_plan;

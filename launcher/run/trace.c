@@ -132,7 +132,7 @@ enum mt_status mt_trace_write(MPI_Comm comm, const char *path, const char *const
         if (events[e].start_s + clock_s < first_s) first_s = events[e].start_s + clock_s;
     MPI_Allreduce(&first_s, &all_s, 1, MPI_DOUBLE, MPI_MIN, comm);
     struct mt_json_out mine;
-    make_text(rank, streams, nstreams, events, count, clock_s - all_s, &mine);
+    make_text(mt_agree_rank_name(comm, rank), streams, nstreams, events, count, clock_s - all_s, &mine);
     enum mt_status st = MT_OK;
     if (rank)
         MPI_Send(mine.text, (int)mine.length, MPI_CHAR, 0, TAG_TEXT, comm);

@@ -32,35 +32,69 @@ __attribute__((format(printf, 3, 4))) static void add(char *text, size_t size, c
     va_end(args);
 }
 
-/* "rank 2 on b", "ranks 0-3,5": the ranks in `member`. */
-static void name_ranks(const char *member, int n, const char *(*host)(const void *, int), const void *context,
-                       char *text, size_t size) {
-    int count = 0, only = 0;
+/* ---- names of ranks ---- */
+
+static int names_key = MPI_KEYVAL_INVALID; /* attribute of a communicator: [size] names */
+
+static int drop_names(MPI_Comm comm, int key, void *names, void *extra) {
+    (void)comm, (void)key, (void)extra;
+    free(names);
+    return MPI_SUCCESS;
+}
+
+void mt_agree_name_ranks(MPI_Comm comm, const int *names) {
+    int n;
+    if (names_key == MPI_KEYVAL_INVALID) MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, drop_names, &names_key, NULL);
+    MPI_Comm_size(comm, &n);
+    int *copy = mt_malloc((size_t)n * sizeof *copy);
+    memcpy(copy, names, (size_t)n * sizeof *copy);
+    MPI_Comm_set_attr(comm, names_key, copy);
+}
+
+int mt_agree_rank_name(MPI_Comm comm, int rank) {
+    const int *names;
+    int found = 0;
+    if (names_key != MPI_KEYVAL_INVALID) MPI_Comm_get_attr(comm, names_key, &names, &found);
+    return found ? names[rank] : rank;
+}
+
+/* "rank 2 on b", "ranks 0-3,5": the ranks of `comm` in `member`. */
+static void name_ranks(MPI_Comm comm, const char *member, int n, const char *(*host)(const void *, int),
+                       const void *context, char *text, size_t size) {
+    int count = 0, only = 0, most = 0;
     bool one_host = true;
     for (int r = 0; r < n; r++) {
+        int name = mt_agree_rank_name(comm, r);
+        if (name > most) most = name;
         if (!member[r]) continue;
         if (count && strcmp(host(context, r), host(context, only))) one_host = false;
         if (!count++) only = r;
     }
+    char *named = mt_calloc((size_t)most + 2, 1);
+    for (int r = 0; r < n; r++)
+        if (member[r]) named[mt_agree_rank_name(comm, r)] = 1;
     text[0] = 0;
     add(text, size, count > 1 ? "ranks " : "rank ");
     const char *comma = "";
-    for (int r = 0; r < n; r++) {
-        if (!member[r]) continue;
-        int last = r;
-        while (last + 1 < n && member[last + 1]) last++;
+    for (int r = 0, last; r <= most; r = last + 1) {
+        last = r;
+        if (!named[r]) continue;
+        while (named[last + 1]) last++;
         add(text, size, last > r ? "%s%d-%d" : "%s%d", comma, r, last);
-        comma = ",", r = last;
+        comma = ",";
     }
     if (one_host) add(text, size, " on %s", host(context, only));
+    free(named);
 }
+
+/* ---- agreement ---- */
 
 static const char *report_host(const void *context, int rank) {
     return ((const struct report *)context)[rank].host;
 }
 
 /* Every distinct text once, with the ranks that reported it. */
-static void combine(const struct report *reports, int n, struct mt_err *err) {
+static void combine(MPI_Comm comm, const struct report *reports, int n, struct mt_err *err) {
     char *reported = mt_calloc((size_t)n, 1), *member = mt_malloc((size_t)n);
     int different = 0;
     err->text[0] = err->hint[0] = 0;
@@ -73,7 +107,7 @@ static void combine(const struct report *reports, int n, struct mt_err *err) {
             reported[q] = member[q] = 1, count++;
         }
         char who[256];
-        name_ranks(member, n, report_host, reports, who, sizeof who);
+        name_ranks(comm, member, n, report_host, reports, who, sizeof who);
         if (different++) add(err->text, sizeof err->text, "\nmotley: ");
         if (count == n)
             add(err->text, sizeof err->text, "%s", reports[r].text);
@@ -103,7 +137,7 @@ enum mt_status mt_agree(MPI_Comm comm, enum mt_status mine, struct mt_err *err) 
     if (!rank) {
         for (int r = n - 1; r >= 0; r--)
             if (all[r].status) status = all[r].status;
-        combine(all, n, err);
+        combine(comm, all, n, err);
         free(all);
     } else {
         err->text[0] = err->hint[0] = 0;
@@ -131,7 +165,7 @@ static const char *claim_host(const void *context, int rank) {
     return ((const struct claim *)context)[rank].host;
 }
 
-static enum mt_status compare(const struct claim *claims, int n, const char *name, struct mt_err *err) {
+static enum mt_status compare(MPI_Comm comm, const struct claim *claims, int n, const char *name, struct mt_err *err) {
     bool same = true;
     for (int r = 1; r < n; r++) same = same && !strcmp(claims[r].value, claims[0].value);
     if (same) return MT_OK;
@@ -144,7 +178,7 @@ static enum mt_status compare(const struct claim *claims, int n, const char *nam
         for (int q = r; q < n; q++)
             if (!strcmp(claims[q].value, claims[r].value)) reported[q] = member[q] = 1;
         char who[256];
-        name_ranks(member, n, claim_host, claims, who, sizeof who);
+        name_ranks(comm, member, n, claim_host, claims, who, sizeof who);
         add(err->text, sizeof err->text, "%s %s has %s", comma, who, claims[r].value);
         comma = ",";
     }
@@ -162,7 +196,7 @@ static enum mt_status gather_claims(MPI_Comm comm, const char *name, const char 
     strcpy(mine.host, mt_agree_host());
     snprintf(mine.value, sizeof mine.value, "%s", value);
     MPI_Gather(&mine, (int)sizeof mine, MPI_BYTE, all, (int)sizeof mine, MPI_BYTE, 0, comm);
-    enum mt_status st = rank ? MT_OK : compare(all, n, name, err);
+    enum mt_status st = rank ? MT_OK : compare(comm, all, n, name, err);
     free(all);
     return st;
 }
@@ -193,9 +227,9 @@ enum mt_status mt_agree_wait(MPI_Request *request, double patience_s, struct mt_
 void mt_agree_abort(MPI_Comm comm, const struct mt_err *err) {
     int rank;
     MPI_Comm_rank(comm, &rank);
-    fprintf(stderr, "motley: rank %d on %s: %s\n", rank, mt_agree_host(), err->text);
+    fprintf(stderr, "motley: rank %d on %s: %s\n", mt_agree_rank_name(comm, rank), mt_agree_host(), err->text);
     if (err->hint[0]) fprintf(stderr, "  hint: %s\n", err->hint);
     alarm(5); /* MPI_Abort may itself wait for a peer that is gone */
-    MPI_Abort(comm, mt_exit_code(err->status));
+    MPI_Abort(MPI_COMM_WORLD, mt_exit_code(err->status));
     _exit(mt_exit_code(err->status));
 }

@@ -13,6 +13,10 @@
 
 #include "kernels/base/err.h"
 
+/* Name rank r of `comm` by names[r] in messages from now on; without, it is rank r. */
+void mt_agree_name_ranks(MPI_Comm comm, const int *names);
+int mt_agree_rank_name(MPI_Comm comm, int rank);
+
 /* Collective. Returns the same status everywhere: MT_OK, or that of the first rank that failed. */
 enum mt_status mt_agree(MPI_Comm comm, enum mt_status mine, struct mt_err *err);
 
@@ -33,8 +37,8 @@ enum mt_status mt_agree_wait(MPI_Request *request, double patience_s, struct mt_
 /* This process's host name, for messages; set once. */
 const char *mt_agree_host(void);
 
-/* End a run whose peers may not answer: print err with this rank and host, and end all processes by MPI_Abort with the
- * status's exit code; this one exits within 5 seconds in any case. */
+/* End a run whose peers may not answer: print err with this rank of `comm` and host, and end all processes of the job
+ * by MPI_Abort with the status's exit code; this one exits within 5 seconds in any case. */
 _Noreturn void mt_agree_abort(MPI_Comm comm, const struct mt_err *err);
 
 #endif

@@ -69,11 +69,16 @@ enum mt_status mt_rank_gpu(MPI_Comm host, const struct mt_gpus *gpus, int *index
 
 /* ---- opening ---- */
 
-static enum mt_status find_gpu(MPI_Comm comm, struct mt_gpus *gpus, int *index, struct mt_err *err) {
+static enum mt_status find_gpu(MPI_Comm comm, bool used, struct mt_gpus *gpus, int *index, struct mt_err *err) {
     int rank;
     MPI_Comm host;
     MPI_Comm_rank(comm, &rank);
-    enum mt_status st = mt_gpus_query(gpus, err);
+    struct mt_err ignored = MT_ERR_INIT;
+    enum mt_status st = mt_gpus_query(gpus, used ? err : &ignored);
+    if (st && !used) {
+        *gpus = (struct mt_gpus){.count = 0};
+        st = MT_OK;
+    }
     if (st) {
         mt_err_context(err, "--device cuda");
         if (!err->hint[0])
@@ -82,37 +87,49 @@ static enum mt_status find_gpu(MPI_Comm comm, struct mt_gpus *gpus, int *index, 
     }
     if ((st = mt_agree(comm, st, err))) return st;
     MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host);
-    st = mt_rank_gpu(host, gpus, index, err);
+    st = mt_rank_gpu(host, gpus, index, used ? err : &ignored);
     MPI_Comm_free(&host);
-    if (st) mt_err_context(err, "--device cuda");
-    return mt_agree(comm, st, err);
+    if (st && used) mt_err_context(err, "--device cuda");
+    return mt_agree(comm, used ? st : MT_OK, err);
 }
 
-enum mt_status mt_rank_device_open(MPI_Comm comm, const char *kind, struct mt_device **device, struct mt_err *err) {
-    char name[32];
-    struct mt_gpus gpus;
-    int index = 0;
-    snprintf(name, sizeof name, "%s", kind);
+enum mt_status mt_rank_device_choose(MPI_Comm comm, const char *kind, bool used, struct mt_rank_device *choice,
+                                     struct mt_err *err) {
+    *choice = (struct mt_rank_device){.index = 0};
+    snprintf(choice->kind, sizeof choice->kind, "%s", kind);
     enum mt_status st = mt_agree_same(comm, "the kind of device", kind, err);
     if (st && err->text[0])
         mt_err_hint(err, "CPUs and GPUs do not train together: give all ranks the same --device, and start none where "
                          "there is none");
-    if (st) return st;
-    if (is_gpu(kind)) {
-        if ((st = find_gpu(comm, &gpus, &index, err)) ||
-            (st = mt_agree_same(comm, "the version of NCCL", mt_gpus_version(&gpus, "NCCL"), err))) {
-            if (st == MT_EINPUT && err->text[0] && !err->hint[0])
-                mt_err_hint(err,
-                            "install one, or set LD_LIBRARY_PATH to the same on all hosts (mpirun -x LD_LIBRARY_PATH); "
-                            "`motley doctor --device cuda` says which file each rank has loaded");
-            return st;
-        }
-        mt_agree_note(comm, "the GPUs' driver", gpus.driver);
-        snprintf(name, sizeof name, "cuda:%d", index);
+    if (st || !is_gpu(kind)) return st;
+    return find_gpu(comm, used, &choice->gpus, &choice->index, err);
+}
+
+enum mt_status mt_rank_device_take(MPI_Comm comm, const struct mt_rank_device *choice, struct mt_device **device,
+                                   struct mt_err *err) {
+    char name[48];
+    bool gpu = is_gpu(choice->kind);
+    enum mt_status st;
+    snprintf(name, sizeof name, "%s", choice->kind);
+    if (gpu) {
+        st = mt_agree_same(comm, "the version of NCCL", mt_gpus_version(&choice->gpus, "NCCL"), err);
+        if (st == MT_EINPUT && err->text[0] && !err->hint[0])
+            mt_err_hint(err,
+                        "install one, or set LD_LIBRARY_PATH to the same on all hosts (mpirun -x LD_LIBRARY_PATH); "
+                        "`motley doctor --device cuda` says which file each rank has loaded");
+        if (st) return st;
+        mt_agree_note(comm, "the GPUs' driver", choice->gpus.driver);
+        snprintf(name, sizeof name, "cuda:%d", choice->index);
     }
     st = mt_device_open(name, device, err);
-    if (st && is_gpu(kind)) mt_err_context(err, "--device cuda");
+    if (st && gpu) mt_err_context(err, "--device cuda");
     return mt_agree(comm, st, err);
+}
+
+enum mt_status mt_rank_device_open(MPI_Comm comm, const char *kind, struct mt_device **device, struct mt_err *err) {
+    struct mt_rank_device choice;
+    enum mt_status st = mt_rank_device_choose(comm, kind, true, &choice, err);
+    return st ? st : mt_rank_device_take(comm, &choice, device, err);
 }
 
 enum mt_status mt_rank_wire_open(MPI_Comm comm, const char *kind, double deadline_s, struct mt_comm **wire,

@@ -20,6 +20,19 @@
 /* Collective. kind: "cpu" or "cuda". */
 enum mt_status mt_rank_device_open(MPI_Comm comm, const char *kind, struct mt_device **device, struct mt_err *err);
 
+/* The same in two parts, for a job with ranks that are idle and open no device: _choose over all ranks, so that every
+ * rank's GPU is the same whoever is idle (`used`: this rank will open it; others may lack a driver, and GPUs); _take
+ * over those that open theirs. */
+struct mt_rank_device {
+    char kind[32];
+    struct mt_gpus gpus;
+    int index; /* of the GPU */
+};
+enum mt_status mt_rank_device_choose(MPI_Comm comm, const char *kind, bool used, struct mt_rank_device *choice,
+                                     struct mt_err *err);
+enum mt_status mt_rank_device_take(MPI_Comm comm, const struct mt_rank_device *choice, struct mt_device **device,
+                                   struct mt_err *err);
+
 /* Collective: NCCL between GPUs; MPI for CPUs and for a single rank. */
 enum mt_status mt_rank_wire_open(MPI_Comm comm, const char *kind, double deadline_s, struct mt_comm **wire,
                                  struct mt_err *err);

@@ -18,12 +18,18 @@
  * call for patience_s: a rank may be a step behind one that was submitted. */
 struct mt_requests {
     MPI_Comm comm;
+    /* With ranks that are not in comm, whose requests this rank takes for its own; MPI_COMM_NULL: none. */
+    MPI_Comm idle;
     MPI_Request request;
-    int mine, all;
-    double echo_until_s; /* until then, a request for a checkpoint repeats one that was answered */
+    int mine, sent, all;  /* mine: without those of idle ranks */
+    double echo_until_s;  /* until then, a request for a checkpoint repeats one that was answered */
+    double known_until_s; /* until then, so does one of an idle rank */
 };
 void mt_requests_init(struct mt_requests *requests, MPI_Comm comm);
 enum mt_status mt_requests_step(struct mt_requests *requests, double patience_s, int *answer, struct mt_err *err);
+/* What this process, which makes no such calls, has been asked since the last call: send it to a rank `to` of `comm`,
+ * which has it as requests->idle. */
+void mt_requests_pass_on(MPI_Comm comm, int to);
 /* Collective: wait for the reduction in flight; *answer as above. */
 enum mt_status mt_requests_end(struct mt_requests *requests, double patience_s, int *answer, struct mt_err *err);
 

@@ -31,7 +31,7 @@ enum mt_status mt_session_begin(const struct mt_watch_options *watch, enum mt_st
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
     mt_watch_expect(rank, nranks);
-    mt_log_rank(rank);
+    mt_log_rank(rank, !rank);
     st = mt_agree_same(MPI_COMM_WORLD, "Motley's version", MOTLEY_VERSION, err);
     if (!st) mt_cores_divide(MPI_COMM_WORLD);
     return st;

@@ -28,6 +28,7 @@ static void list_job(const struct mt_plan *p, struct mt_facts *f) {
     const struct mt_job *j = &p->job;
     mt_fact(f, "model", "%s", p->model);
     mt_fact(f, "cluster", "%s", p->cluster_hash);
+    if (p->hypothetical[0]) mt_fact(f, "cannot run here", "%s", p->hypothetical);
     mt_fact(f, "batch", "%lld", (long long)j->batch);
     mt_fact(f, "seq", "%lld", (long long)j->seq);
     mt_fact(f, "steps", "%lld", (long long)j->steps);
@@ -40,15 +41,22 @@ static void list_job(const struct mt_plan *p, struct mt_facts *f) {
 }
 
 static void list_ranks(const struct mt_plan *p, struct mt_facts *f) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    const int *place = mt_plan_places(p, &arena);
     mt_fact(f, "ranks", "%d", p->nranks);
     for (int r = 0; r < p->nranks; r++) {
         const struct mt_plan_rank *rank = &p->ranks[r];
         if (rank->host[0]) mt_fact(f, mt_fact_name(f, "rank %d: host", r), "%s", rank->host);
         if (rank->class[0]) mt_fact(f, mt_fact_name(f, "rank %d: class", r), "%s", rank->class);
         mt_fact_real(f, mt_fact_name(f, "rank %d: speed", r), rank->speed, 0, plain);
+        if (place[r] < 0)
+            mt_fact(f, mt_fact_name(f, "rank %d: place in the program", r), "idle");
+        else
+            mt_fact(f, mt_fact_name(f, "rank %d: place in the program", r), "%d", place[r]);
         if (rank->memory_bytes)
             mt_fact_real(f, mt_fact_name(f, "rank %d: may use", r), (double)rank->memory_bytes, 0, mt_units_bytes);
     }
+    mt_arena_release(&arena);
 }
 
 static void list_splits(const struct mt_plan *p, struct mt_facts *f) {
@@ -95,6 +103,10 @@ static void list_prediction(const struct mt_plan *p, struct mt_facts *f) {
     if (!t) return;
     mt_fact_real(f, "predicted step", t->step_s, 0, mt_units_seconds);
     mt_fact_real(f, "bound of the step", t->bound_s, 0, mt_units_seconds);
+    for (int i = 0; i < t->nidle; i++) {
+        const char *name = mt_fact_name(f, "best step that uses rank %d", t->idle[i].rank);
+        if (t->idle[i].step_s > 0) mt_fact_real(f, name, t->idle[i].step_s, 0, mt_units_seconds);
+    }
     for (int r = 0; r < p->nranks; r++) {
         mt_fact_real(f, mt_fact_name(f, "rank %d: computing", r), t->times[r].compute_s, 0, mt_units_seconds);
         mt_fact_real(f, mt_fact_name(f, "rank %d: communicating", r), t->times[r].exposed_s, 0, mt_units_seconds);

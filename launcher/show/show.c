@@ -2,6 +2,7 @@
 #include "launcher/show/show.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #include "kernels/base/text/json.h"
 
@@ -17,6 +18,11 @@ enum { NDOCUMENTS = sizeof documents / sizeof documents[0] };
 
 enum mt_status mt_document_format(const char *path, char format[64], struct mt_err *err) {
     unsigned char head[9] = {0};
+    struct stat about;
+    if (!stat(path, &about) && !S_ISREG(about.st_mode)) {
+        mt_fail(err, MT_EINPUT, "%s: is not a regular file", path);
+        return mt_err_hint(err, "a document is read more than once: write what comes through a pipe to a file first");
+    }
     FILE *file = fopen(path, "rb");
     if (!file) {
         mt_fail_errno(err, "%s", path);

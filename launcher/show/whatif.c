@@ -1,5 +1,6 @@
 /* Answers of motley whatif, as tables and as JSON. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/base/text/json.h"
 #include "kernels/base/text/table.h"
@@ -30,7 +31,7 @@ static void add_header(const struct mt_whatif *w, struct mt_table *table) {
 }
 
 static void add_figures(const struct mt_whatif *w, const struct mt_whatif_row *row, const struct mt_whatif_row *first,
-                        const struct mt_whatif_alternative *alternative, struct mt_table *table) {
+                        const struct mt_whatif_alternative *alternative, int note, struct mt_table *table) {
     char text[MT_UNITS_TEXT];
     mt_table_cell(table, "%s", mt_units_seconds(row->step_s, text));
     mt_table_cell(table, "%s", mt_units_count(row->tokens_per_s, text));
@@ -43,7 +44,10 @@ static void add_figures(const struct mt_whatif *w, const struct mt_whatif_row *r
         mt_table_cell(table, "-");
     else
         mt_table_cell(table, "%s (rank %d)", mt_units_bytes((double)row->headroom_bytes, text), row->headroom_rank);
-    mt_table_cell(table, "%s", figures(row));
+    if (row->cannot_run)
+        mt_table_cell(table, "%s, cannot run here: see [%d]", figures(row), note);
+    else
+        mt_table_cell(table, "%s", figures(row));
     if (w->tokens > 0) mt_table_cell(table, "%s", mt_units_seconds(3600 * hours_of(w, row), text));
     if (w->prices) {
         mt_table_cell(table, "%.2f", alternative->per_hour);
@@ -53,25 +57,48 @@ static void add_figures(const struct mt_whatif *w, const struct mt_whatif_row *r
     mt_table_cell(table, "%s", row->binds);
 }
 
+/* Why there is no plan, or why it cannot run; or null. */
+static const char *note_of(const struct mt_whatif_row *row) {
+    return row->refused ? row->refused : row->cannot_run;
+}
+
+/* The number of a row's note, from 1, and whether no row before it has the same. Equal notes have one number. */
+static int note_number(const struct mt_whatif_answer *answer, int row, bool *first) {
+    int number = 0;
+    for (int i = 0; i <= row; i++) {
+        const char *note = note_of(&answer->rows[i]);
+        bool fresh = note != NULL;
+        for (int k = 0; k < i && fresh; k++)
+            fresh = !note_of(&answer->rows[k]) || strcmp(note_of(&answer->rows[k]), note);
+        number += fresh;
+        *first = i == row && fresh;
+        if (note && !strcmp(note, note_of(&answer->rows[row]))) break;
+    }
+    return number;
+}
+
 void mt_whatif_print(const struct mt_whatif *w, const struct mt_whatif_answer *answer, FILE *file) {
     struct mt_table table = MT_TABLE_INIT;
-    int refused = 0;
+    bool first;
     add_header(w, &table);
     for (int i = 0; i < answer->count; i++) {
         const struct mt_whatif_row *row = &answer->rows[i];
         mt_table_row(&table);
         mt_table_cell(&table, "%s", w->alternatives[i].what);
         mt_table_cell(&table, "%d", w->alternatives[i].cluster->ndevices);
+        int note = note_of(row) ? note_number(answer, i, &first) : 0;
         if (row->refused)
-            mt_table_cell(&table, "none: see [%d]", ++refused);
+            mt_table_cell(&table, "none: see [%d]", note);
         else
-            add_figures(w, row, &answer->rows[0], &w->alternatives[i], &table);
+            add_figures(w, row, &answer->rows[0], &w->alternatives[i], note, &table);
     }
     fprintf(file, "%s, %lld samples of %lld a step, %s\n", answer->model, (long long)answer->job.batch,
             (long long)answer->job.seq, mt_job_precision(&answer->job));
     mt_table_print(&table, 2, file);
-    for (int i = 0, n = 0; i < answer->count; i++)
-        if (answer->rows[i].refused) fprintf(file, "  [%d] %s\n", ++n, answer->rows[i].refused);
+    for (int i = 0; i < answer->count; i++) {
+        int note = note_of(&answer->rows[i]) ? note_number(answer, i, &first) : 0;
+        if (note && first) fprintf(file, "  [%d] %s\n", note, note_of(&answer->rows[i]));
+    }
 }
 
 static void write_row(const struct mt_whatif *w, int i, const struct mt_whatif_row *row, struct mt_json_out *out) {
@@ -88,6 +115,7 @@ static void write_row(const struct mt_whatif *w, int i, const struct mt_whatif_r
     mt_json_put_real(out, "error", row->error);
     mt_json_put_real(out, "tokens_per_s", row->tokens_per_s);
     mt_json_put_string(out, "figures", figures(row));
+    if (row->cannot_run) mt_json_put_string(out, "cannot_run", row->cannot_run);
     if (row->headroom_rank >= 0) {
         mt_json_put_int(out, "headroom_bytes", row->headroom_bytes);
         mt_json_put_int(out, "headroom_rank", row->headroom_rank);

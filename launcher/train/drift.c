@@ -13,9 +13,10 @@ static void say_shares(struct trainer *t) {
     struct mt_arena arena = MT_ARENA_INIT;
     char from[MT_UNITS_TEXT], to[MT_UNITS_TEXT];
     const char *better = "", *now = "";
-    for (int r = 0; r < t->nranks; r++) {
-        better = mt_arena_printf(&arena, "%s%s%lld", better, r ? "," : "", (long long)d->better[r]);
-        now = mt_arena_printf(&arena, "%s%s%lld", now, r ? "," : "", (long long)d->shares[r]);
+    for (int r = 0; r < t->plan->nranks; r++) {
+        int i = t->place[r];
+        better = mt_arena_printf(&arena, "%s%s%lld", better, r ? "," : "", i < 0 ? 0 : (long long)d->better[i]);
+        now = mt_arena_printf(&arena, "%s%s%lld", now, r ? "," : "", i < 0 ? 0 : (long long)d->shares[i]);
     }
     const char *hint =
         t->folder ? mt_arena_printf(&arena, ": motley plan --from %s/run.json -o plan.json", t->folder) : "";

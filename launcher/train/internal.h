@@ -1,6 +1,8 @@
 /* Shared by the files of training: one rank's run, from its plan to its last step.
  *
- * Functions that return a status are collective and agree: all ranks return the same status, rank 0 has the text. */
+ * Ranks are the program's, that is, places of the plan's order; rank 0 leads: it prints, and reads and writes files.
+ * Functions that return a status are collective over them and agree: all return the same status, rank 0 has the text.
+ * Ranks that the plan leaves out are in mt_trainer_idle meanwhile. */
 #ifndef MT_LAUNCHER_TRAIN_INTERNAL_H
 #define MT_LAUNCHER_TRAIN_INTERNAL_H
 
@@ -16,6 +18,7 @@
 #include "launcher/train/progress.h"
 #include "launcher/run/run.h"
 #include "launcher/train/series.h"
+#include "launcher/session/rank_device.h"
 #include "launcher/session/requests.h"
 #include "launcher/watch/signals.h"
 #include "launcher/run/trace.h"
@@ -23,15 +26,20 @@
 
 struct trainer {
     const struct mt_train_options *options;
-    MPI_Comm comm; /* its rank r is the plan's rank r */
-    int rank, nranks;
+    MPI_Comm all;     /* its rank r is the plan's rank r */
+    MPI_Comm comm;    /* its rank i is the plan's rank plan->order[i]; null on idle ranks */
+    int rank, nranks; /* in comm; -1 on an idle rank */
     struct mt_plan *plan;
+    int *place;         /* [plan->nranks]: of each rank of the plan in comm; -1: idle */
+    const char **hosts; /* [plan->nranks] */
+    struct mt_arena arena;
     struct mt_planned planned;
     int64_t seq, batch;
     struct mt_data data;
     struct mt_graph eval_graph; /* planned.graph without dropout; borrows everything but `ops` from it */
     struct mt_program eval_program;
     const char *kind; /* of the device */
+    struct mt_rank_device chosen;
     struct mt_device *device;
     struct mt_comm *wire;
     struct mt_lowered *lowered[MT_NRUNS];
@@ -49,7 +57,7 @@ struct trainer {
     int lock;           /* on the folder, at rank 0; -1: none */
     int64_t saved_step; /* of the newest checkpoint; -1: none */
     struct mt_requests requests;
-    struct mt_run_doc run;   /* kept by rank 0 */
+    struct mt_run_doc run;   /* kept by rank 0, with rows for the plan's ranks */
     struct mt_run_rank mine; /* this rank's row of `run` */
     double train_s;
     struct trainer_series { /* this rank's seconds of each step */
@@ -66,9 +74,15 @@ struct trainer {
     double loss_scale, skipped_steps; /* after the last step; 0 without loss scaling */
 };
 
-/* setup.c: from the plan to an executor, whose states are not set */
+/* setup.c: the plan and the ranks, collective over all processes, of which the first has the text; then, of ranks that
+ * take part, from the plan to an executor, whose states are not set */
+enum mt_status mt_trainer_join(struct trainer *t, struct mt_err *err);
 enum mt_status mt_trainer_open(struct trainer *t, struct mt_err *err);
 void mt_trainer_close(struct trainer *t);
+
+/* idle.c: what an idle rank does, until the end; and the end, from rank 0 */
+enum mt_status mt_trainer_idle(struct trainer *t, struct mt_err *err);
+void mt_trainer_end_idle(struct trainer *t, enum mt_status st);
 
 /* memory.c: memory among the ranks of one host */
 enum mt_status mt_trainer_check_memory(struct trainer *t, struct mt_err *err);
@@ -78,6 +92,10 @@ enum mt_status mt_trainer_load(struct trainer *t, struct mt_err *err);
 enum mt_status mt_trainer_save(struct trainer *t, struct mt_err *err);
 enum mt_status mt_trainer_compare(struct trainer *t, struct mt_err *err);
 enum mt_status mt_trainer_hash(struct trainer *t, struct mt_err *err);
+
+/* job_changes.c: how the job `now` differs from `then`, both JSON objects: "batch 8, now 16; lr 0.001, now 0.01"; "" if
+ * they are equal. In the arena. */
+const char *mt_job_changes(const char *then, const char *now, struct mt_arena *arena);
 
 /* loop.c */
 enum mt_status mt_trainer_run(struct trainer *t, struct mt_err *err);

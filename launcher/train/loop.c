@@ -101,19 +101,24 @@ _Noreturn static void give_up(struct trainer *t, struct mt_err *err) {
     mt_agree_abort(t->comm, err);
 }
 
-/* The mean loss over the whole validation part. */
-static double evaluate(struct trainer *t) {
+/* A state that diverged is not saved and not called finished; `what` is "the loss". All ranks know it, one says it. */
+static enum mt_status diverged(const struct trainer *t, const char *what, double loss, struct mt_err *err) {
+    if (t->rank) return err->status = MT_EDIVERGED;
+    return mt_fail(err, MT_EDIVERGED, "%s is %g at step %lld: training has diverged", what, loss, (long long)t->step);
+}
+
+/* The mean loss over the whole validation part. It may be infinite where the training loss may: see between_steps. */
+static enum mt_status evaluate(struct trainer *t, bool last, struct mt_err *err) {
     struct mt_clock clock = {.step = t->step + 1, .seed = t->plan->job.seed};
     double sum = 0, count = 0;
     int depth = mt_executor_depth(t->executor);
     mt_watch_phase(MT_WATCH_QUICK, "the evaluation after step %lld", (long long)t->step);
     for (int64_t first = 0; first < t->data.val_windows || mt_executor_in_flight(t->executor); first += t->batch) {
-        struct mt_err err = MT_ERR_INIT;
         bool more = first < t->data.val_windows;
         double s, n;
-        if (more && submit(t, MT_RUN_FORWARD, first, &clock, &err)) give_up(t, &err);
+        if (more && submit(t, MT_RUN_FORWARD, first, &clock, err)) give_up(t, err);
         if (more && mt_executor_in_flight(t->executor) < depth) continue;
-        if (finish_run(t, MT_RUN_FORWARD, &s, &n, &err)) give_up(t, &err);
+        if (finish_run(t, MT_RUN_FORWARD, &s, &n, err)) give_up(t, err);
         sum += s, count += n;
     }
     double loss = sum / count;
@@ -122,7 +127,8 @@ static double evaluate(struct trainer *t) {
         mt_progress_say(&t->progress, "validation loss %.4f after step %lld (%.0f tokens)", loss, (long long)t->step,
                         count);
     }
-    return loss;
+    if (isfinite(loss) || (!last && !mt_trainer_scale_exhausted(t))) return MT_OK;
+    return diverged(t, "the validation loss", loss, err);
 }
 
 /* ---- tracing ---- */
@@ -205,12 +211,22 @@ static double step(struct trainer *t, bool alone) {
     return finish_step(t);
 }
 
+/* run.json first: a job that is killed between the two has the losses of every step that a checkpoint has. */
+static enum mt_status save(struct trainer *t, struct mt_err *err) {
+    struct mt_err why = MT_ERR_INIT;
+    enum mt_status reported = mt_trainer_report(t, "running", err);
+    enum mt_status saved = mt_trainer_save(t, &why); /* also when run.json cannot be written */
+    if (reported && saved != MT_EDIVERGED) return reported;
+    *err = why;
+    return saved;
+}
+
 /* A failed checkpoint (a full disk) does not end the run: the previous one is still there. */
-static void save_or_warn(struct trainer *t) {
-    struct mt_err err = MT_ERR_INIT;
-    enum mt_status st = mt_trainer_save(t, &err);
-    if (!st) st = mt_trainer_report(t, "running", &err);
-    if (st && !t->rank) mt_log(MT_LOG_WARN, "%s; training goes on", err.text);
+static enum mt_status save_or_warn(struct trainer *t, struct mt_err *err) {
+    enum mt_status st = save(t, err);
+    if (st == MT_EDIVERGED) return st;
+    if (st && !t->rank) mt_log(MT_LOG_WARN, "%s; training goes on", err->text);
+    return MT_OK;
 }
 
 /* Exchange times and requests after each step. When steps are submitted ahead, another rank may stall in a step that
@@ -234,22 +250,15 @@ static void exchange_with_ranks(struct trainer *t, int *asked) {
 static enum mt_status between_steps(struct trainer *t, double loss, int *asked, struct mt_err *err) {
     const struct mt_train_options *o = t->options;
     enum mt_status st = MT_OK;
-    if (!isfinite(loss) && mt_trainer_scale_exhausted(t)) {
-        if ((st = mt_trainer_report(t, "diverged", err))) return st;
-        if (!t->rank) {
-            mt_fail(err, MT_EINPUT, "the loss is %g at step %lld: training has diverged", loss, (long long)t->step);
-            mt_err_hint(err, "plan with a lower --lr, a longer --warmup or --clip; earlier checkpoints are kept");
-        }
-        return MT_EINPUT;
-    }
+    if (!isfinite(loss) && mt_trainer_scale_exhausted(t)) return diverged(t, "the loss", loss, err);
     exchange_with_ranks(t, asked);
     if (t->ahead) return MT_OK;
     if (due(o->hash_every, t->step) && (st = mt_trainer_compare(t, err))) return st;
     bool more = t->step < t->last_step && !(*asked & MT_REQUEST_STOP);
-    if (more && due(o->eval_every, t->step) && t->data.val_count) evaluate(t);
-    if (more && (due(o->checkpoint_every, t->step) || (*asked & MT_REQUEST_CHECKPOINT))) save_or_warn(t);
+    if (more && due(o->eval_every, t->step) && t->data.val_count && (st = evaluate(t, false, err))) return st;
+    if (more && (due(o->checkpoint_every, t->step) || (*asked & MT_REQUEST_CHECKPOINT))) st = save_or_warn(t, err);
     *asked &= ~MT_REQUEST_CHECKPOINT;
-    return MT_OK;
+    return st;
 }
 
 /* After a failure: wait for the steps in flight, without reporting them. */
@@ -263,17 +272,29 @@ static enum mt_status finish(struct trainer *t, bool stopped, struct mt_err *err
     const struct mt_train_options *o = t->options;
     enum mt_status st;
     mt_watch_phase(MT_WATCH_SLOW, "the work after the last step");
-    if (t->keeps && t->saved_step != t->step && (st = mt_trainer_save(t, err))) return st;
+    if (t->keeps && t->saved_step != t->step && (st = save(t, err))) return st;
     if ((st = mt_trainer_compare(t, err)) || (st = mt_trainer_hash(t, err))) return st;
     mt_progress_say(&t->progress, "parameter hashes equal on %d rank%s (%s)", t->nranks, t->nranks == 1 ? "" : "s",
                     t->run.parameter_hash);
     mt_trainer_say_step(t);
-    if (!stopped && t->data.val_count) evaluate(t);
+    if (!stopped && t->data.val_count && (st = evaluate(t, true, err))) return st;
     if ((st = mt_trainer_report(t, stopped ? "stopped by a signal" : "finished", err)) || !o->trace) return st;
     static const char *const streams[MT_NSTREAMS] = {"compute", "communication"};
     st = mt_trace_write(t->comm, o->trace, streams, MT_NSTREAMS, t->events, t->nevents, t->clock_s, err);
     if (!st) mt_progress_say(&t->progress, "trace %s", o->trace);
     return st;
+}
+
+/* After a failure on all ranks: run.json says so, as far as it can be written. */
+static void report_failure(struct trainer *t, struct mt_err *err) {
+    struct mt_err why = MT_ERR_INIT;
+    if (err->status == MT_EDIVERGED && !t->rank)
+        mt_err_hint(err, "plan with a lower --lr, a longer --warmup or --clip; earlier checkpoints are kept");
+    const char *ended = "diverged";
+    if (err->status != MT_EDIVERGED)
+        ended = mt_arena_printf(&t->run.arena, "failed: %.*s", (int)strcspn(err->text, "\n"), err->text);
+    if (mt_trainer_report(t, ended, &why) && !t->rank)
+        mt_log(MT_LOG_WARN, "run.json does not say how the run ended: %s", why.text);
 }
 
 enum mt_status mt_trainer_run(struct trainer *t, struct mt_err *err) {
@@ -300,5 +321,6 @@ out:
     drain(t);
     mt_requests_end(&t->requests, mt_executor_patience_s(t->executor), &answer, &ignored);
     mt_progress_end(&t->progress);
+    if (st) report_failure(t, err);
     return st;
 }

@@ -27,14 +27,16 @@ static enum mt_status check_host(const struct trainer *t, const struct need *nee
     int before = 0;
     for (int r = first; r < t->nranks; r++) {
         if (!share(needs, r, first)) continue;
-        int64_t allowed = t->plan->ranks[r].memory_bytes, can = allowed && allowed < left ? allowed : left;
+        int64_t allowed = t->plan->ranks[t->plan->order[r]].memory_bytes,
+                can = allowed && allowed < left ? allowed : left;
         if (needs[r].needs > can) {
             char lacks[MT_UNITS_TEXT], wants[MT_UNITS_TEXT], has[MT_UNITS_TEXT];
             mt_units_bytes((double)(needs[r].needs - can), lacks);
             mt_units_bytes((double)needs[r].needs, wants);
             mt_units_bytes((double)(can > 0 ? can : 0), has);
-            mt_fail(err, MT_EINPUT, "rank %d on %s lacks %s of memory: it needs %s, and %s are free%s", r,
-                    needs[r].host, lacks, wants, has, before && can == left ? " after the ranks before it" : "");
+            mt_fail(err, MT_EINPUT, "rank %d on %s lacks %s of memory: it needs %s, and %s are free%s",
+                    t->plan->order[r], needs[r].host, lacks, wants, has,
+                    before && can == left ? " after the ranks before it" : "");
             return mt_err_hint(err, "plan with a smaller --micro or --batch, with --storage split, or with a lower "
                                     "speed for this rank");
         }

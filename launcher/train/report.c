@@ -1,4 +1,4 @@
-/* Times of steps, and run.json, which rank 0 writes from every rank's row. */
+/* Times of steps, and run.json, which rank 0 writes from every rank's row; those of idle ranks are there already. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -51,7 +51,7 @@ static void gather_rows(struct trainer *t) {
     strncpy(mine.device, mt_device_describe(t->device), sizeof mine.device - 1);
     MPI_Gather(&mine, (int)sizeof mine, MPI_BYTE, all, (int)sizeof mine, MPI_BYTE, 0, t->comm);
     for (int r = 0; r < t->nranks && all; r++) {
-        struct mt_run_rank *row = &t->run.ranks[r];
+        struct mt_run_rank *row = &t->run.ranks[t->plan->order[r]];
         bool named = row->host[0];
         const char *host = row->host, *device = row->device;
         *row = all[r].numbers;

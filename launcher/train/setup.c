@@ -20,10 +20,15 @@ static const char *mpi_version(void) {
     return text;
 }
 
-/* --device, or the plan's kind. A plan for a cluster has shares for its kind of devices only; a plan by speeds runs on
- * any kind. */
+/* A hypothetical plan only predicts. --device, or the plan's kind. A plan for a cluster has shares for its kind of
+ * devices only; a plan by speeds runs on any kind. */
 static enum mt_status choose_kind(struct trainer *t, struct mt_err *err) {
     const char *asked = t->options->device;
+    if (t->plan->hypothetical[0]) {
+        mt_fail(err, MT_EINPUT, "%s: is a hypothetical plan, which cannot run here: %s", t->options->plan,
+                t->plan->hypothetical);
+        return mt_err_hint(err, "plan without --hypothetical, for devices that run the job");
+    }
     t->kind = asked ? asked : t->plan->device;
     if (!t->plan->cluster_hash[0] || !strcmp(t->kind, t->plan->device)) return MT_OK;
     mt_fail(err, MT_EINPUT, "--device %s: %s was made for a cluster of kind %s", asked, t->options->plan,
@@ -41,32 +46,39 @@ static enum mt_status read_plan(struct trainer *t, struct mt_err *err) {
     return mt_agree(MPI_COMM_WORLD, choose_kind(t, err), err);
 }
 
+/* The communicators, and who leads: the first rank that takes part. */
+static void join_comms(struct trainer *t, int rank) {
+    int place = t->place[rank];
+    MPI_Comm_split(MPI_COMM_WORLD, 0, rank, &t->all);
+    MPI_Comm_split(t->all, place < 0 ? MPI_UNDEFINED : 0, place, &t->comm);
+    t->rank = place;
+    t->nranks = t->plan->nplaces;
+    if (place >= 0) mt_agree_name_ranks(t->comm, t->plan->order);
+    mt_log_rank(rank, !place);
+    mt_watch_rank(rank);
+}
+
 /* Give every process the plan's rank for its host, whatever the order of mpirun. */
 static enum mt_status take_ranks(struct trainer *t, struct mt_err *err) {
     enum { HOST_BYTES = 256 };
     int me, n;
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
     MPI_Comm_size(MPI_COMM_WORLD, &n);
-    char mine[HOST_BYTES] = {0}, *names = mt_malloc((size_t)n * HOST_BYTES);
-    const char **hosts = mt_malloc((size_t)n * sizeof *hosts);
-    int *rank_of = mt_calloc((size_t)n, sizeof *rank_of);
+    char mine[HOST_BYTES] = {0}, *names = mt_arena_alloc(&t->arena, (size_t)n * HOST_BYTES);
+    const char **hosts = mt_new(&t->arena, const char *, n);
+    int *rank_of = mt_new(&t->arena, int, n);
     strncpy(mine, mt_agree_host(), HOST_BYTES - 1);
     MPI_Allgather(mine, HOST_BYTES, MPI_CHAR, names, HOST_BYTES, MPI_CHAR, MPI_COMM_WORLD);
     for (int r = 0; r < n; r++) hosts[r] = names + (size_t)r * HOST_BYTES;
     enum mt_status st = mt_plan_match(t->plan, n, hosts, rank_of, err);
     if (st) mt_err_context(err, "%s", t->options->plan);
     st = mt_agree(MPI_COMM_WORLD, st, err);
-    if (!st) {
-        MPI_Comm_split(MPI_COMM_WORLD, 0, rank_of[me], &t->comm);
-        t->rank = rank_of[me];
-        t->nranks = n;
-        mt_log_rank(t->rank);
-        mt_watch_rank(t->rank);
-    }
-    free(names);
-    free(hosts);
-    free(rank_of);
-    return st;
+    if (st) return st;
+    t->place = mt_plan_places(t->plan, &t->arena);
+    t->hosts = mt_new(&t->arena, const char *, n);
+    for (int r = 0; r < n; r++) t->hosts[rank_of[r]] = hosts[r];
+    join_comms(t, rank_of[me]);
+    return MT_OK;
 }
 
 static enum mt_status open_data(struct trainer *t, struct mt_err *err) {
@@ -96,7 +108,8 @@ static enum mt_status open_data(struct trainer *t, struct mt_err *err) {
 }
 
 static enum mt_status lower(struct trainer *t, struct mt_err *err) {
-    enum mt_status st = mt_emulation_apply(&t->options->emulation, t->rank, t->device, &t->mine.emulated, err);
+    enum mt_status st =
+        mt_emulation_apply(&t->options->emulation, t->plan->order[t->rank], t->device, &t->mine.emulated, err);
     if (st) return st;
     int all;
     t->mine.multiprocessors = mt_device_multiprocessors(t->device, &all);
@@ -125,7 +138,7 @@ static void query(void *context, struct mt_watch_progress *progress) {
 
 static enum mt_status make_executor(struct trainer *t, struct mt_err *err) {
     mt_watch_phase(MT_WATCH_SLOW, "opening the device");
-    enum mt_status st = mt_rank_device_open(t->comm, t->kind, &t->device, err);
+    enum mt_status st = mt_rank_device_take(t->comm, &t->chosen, &t->device, err);
     if (st) return st;
     mt_watch_phase(MT_WATCH_SLOW, "lowering the program");
     if ((st = mt_agree(t->comm, lower(t, err), err)) || (st = mt_trainer_check_memory(t, err))) return st;
@@ -134,6 +147,7 @@ static enum mt_status make_executor(struct trainer *t, struct mt_err *err) {
     t->mine.start_rss_bytes = resident_bytes();
     mt_watch_phase(MT_WATCH_SLOW, "connecting the ranks");
     if ((st = mt_rank_wire_open(t->comm, t->kind, t->options->deadline_s, &t->wire, err))) return st;
+    t->wire->names = t->plan->order;
     st = mt_executor_new(t->device, t->wire, t->lowered[MT_RUN_TRAIN], t->lowered[MT_RUN_FORWARD],
                          t->options->deadline_s, &t->executor, err);
     if (!st) mt_watch_observe(query, t->executor);
@@ -148,8 +162,10 @@ static void start_documents(struct trainer *t) {
     t->run.tokens_per_step = t->batch * t->seq;
     t->mine.samples = t->planned.program.batch_size[t->rank];
     if (!t->rank) mt_run_expect(&t->run, p);
+    for (int r = 0; r < p->nranks; r++)
+        if (t->place[r] < 0) mt_run_idle(&t->run, r, t->hosts[r]);
     const struct mt_plan_split *batch = mt_plan_split_named(p, "batch");
-    mt_drift_init(&t->drift, t->nranks, batch->sizes, batch->align);
+    mt_drift_init(&t->drift, t->nranks, mt_plan_at_places(p, batch->sizes, &t->arena), batch->align);
     t->saved_step = -1;
     t->last_step = t->options->steps >= 0 ? t->options->steps : p->job.steps;
     if (t->options->eval_only) t->last_step = 0;
@@ -170,13 +186,27 @@ static void log_multiprocessors(struct trainer *t) {
     mt_arena_release(&arena);
 }
 
-enum mt_status mt_trainer_open(struct trainer *t, struct mt_err *err) {
+static void log_ranks(struct trainer *t, const char *emulated) {
+    int n = t->plan->nranks, idle = n - t->nranks;
+    const char *some = idle ? mt_arena_printf(&t->arena, ", of which %d idle", idle) : "";
+    mt_log(MT_LOG_INFO, "%d rank%s%s%s%s, %s; rank %d: %s", n, n == 1 ? "" : "s", *emulated ? " of " : "", emulated,
+           some, t->plan->model, t->plan->order[0], mt_device_describe(t->device));
+}
+
+enum mt_status mt_trainer_join(struct trainer *t, struct mt_err *err) {
     enum mt_status st;
     if ((st = read_plan(t, err)) || (st = take_ranks(t, err)) ||
-        (st = mt_agree(t->comm, mt_emulation_check(&t->options->emulation, t->nranks, t->kind, err), err)))
+        (st = mt_agree(t->all, mt_emulation_check(&t->options->emulation, t->plan->nranks, t->kind, err), err)))
         return st;
-    mt_run_init(&t->run, t->nranks);
+    mt_watch_phase(MT_WATCH_SLOW, "opening the device");
+    return mt_rank_device_choose(t->all, t->kind, t->rank >= 0, &t->chosen, err);
+}
+
+enum mt_status mt_trainer_open(struct trainer *t, struct mt_err *err) {
+    enum mt_status st;
+    mt_run_init(&t->run, t->plan->nranks);
     mt_requests_init(&t->requests, t->comm);
+    if (!t->rank && t->nranks < t->plan->nranks) t->requests.idle = t->all;
     mt_watch_phase(MT_WATCH_SLOW, "building the program");
     st = mt_planned_open(t->plan, &t->planned, err);
     if (st) mt_err_context(err, "%s", t->options->plan);
@@ -186,8 +216,7 @@ enum mt_status mt_trainer_open(struct trainer *t, struct mt_err *err) {
     if ((st = make_executor(t, err))) return st;
     if (t->options->trace) t->clock_s = mt_trace_clock(t->comm);
     const char *emulated = mt_emulation_text(&t->options->emulation, &t->run.arena);
-    mt_log(MT_LOG_INFO, "%d rank%s%s%s, %s; rank 0: %s", t->nranks, t->nranks == 1 ? "" : "s", *emulated ? " of " : "",
-           emulated, t->plan->model, mt_device_describe(t->device));
+    log_ranks(t, emulated);
     if (*emulated) mt_emulation_warn(t->comm, t->device);
     if (*emulated && t->mine.all_multiprocessors) log_multiprocessors(t);
     return MT_OK;
@@ -207,5 +236,7 @@ void mt_trainer_close(struct trainer *t) {
     mt_drift_release(&t->drift);
     mt_arena_release(&t->events_arena);
     mt_plan_free(t->plan);
+    mt_arena_release(&t->arena);
     if (t->comm != MPI_COMM_NULL) MPI_Comm_free(&t->comm);
+    if (t->all != MPI_COMM_NULL) MPI_Comm_free(&t->all);
 }

@@ -84,6 +84,10 @@ static enum mt_status prepare_folder(struct trainer *t, struct mt_err *err) {
         mt_fail_errno(err, "--out %s", folder);
         return err->status = MT_EINPUT;
     }
+    if (!mt_is_folder(folder)) {
+        mt_fail(err, MT_EINPUT, "--out %s: is a file, not a folder", folder);
+        return mt_err_hint(err, "name a folder: checkpoints and run.json are written into it");
+    }
     if (access(folder, W_OK | X_OK)) {
         mt_fail_errno(err, "--out %s: checkpoints cannot be written there", folder);
         return err->status = MT_EINPUT;
@@ -97,6 +101,24 @@ static enum mt_status prepare_folder(struct trainer *t, struct mt_err *err) {
     }
     mt_fail(err, MT_EINPUT, "--out %s: holds %d checkpoint%s of another run", folder, there, there == 1 ? "" : "s");
     return mt_err_hint(err, "go on with that run (--resume %s), or choose another folder", folder);
+}
+
+static char *job_text(const struct mt_job *job) {
+    struct mt_json_out out;
+    mt_json_out_init(&out);
+    mt_json_open_inline(&out, NULL, '{');
+    mt_job_write(job, "job", &out);
+    mt_json_close(&out);
+    return out.text; /* the caller frees it */
+}
+
+static void say_changes(const struct trainer *t, const char *path, const char *then) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    char *now = job_text(&t->plan->job);
+    const char *changes = mt_job_changes(then, now, &arena);
+    if (*changes) mt_log(MT_LOG_WARN, "%s: was trained by another job: %s", path, changes);
+    free(now);
+    mt_arena_release(&arena);
 }
 
 /* At rank 0: check the checkpoint's metadata against the plan. */
@@ -114,6 +136,7 @@ static enum mt_status check_about(struct trainer *t, const struct mt_safetensors
                file->path, (unsigned long long)about.seed, (unsigned long long)t->plan->job.seed);
     if (strcmp(about.data_hash, t->run.data_hash))
         mt_log(MT_LOG_WARN, "%s: was trained on other data, or with another validation part", file->path);
+    say_changes(t, file->path, about.job);
     t->step = about.step, t->samples = about.samples;
     mt_log(MT_LOG_INFO, "resuming from %s: step %lld, %lld samples seen", file->path, (long long)about.step,
            (long long)about.samples);
@@ -121,10 +144,14 @@ static enum mt_status check_about(struct trainer *t, const struct mt_safetensors
 }
 
 static enum mt_status open_source(struct trainer *t, struct mt_safetensors **file, struct mt_err *err) {
-    enum mt_status st = t->options->resume ? mt_checkpoint_open(t->options->resume, file, err)
-                                           : mt_safetensors_open(t->options->init, file, err);
-    if (!st && t->options->resume) st = check_about(t, *file, err);
-    return st;
+    const struct mt_train_options *o = t->options;
+    enum mt_status st;
+    if (o->resume) {
+        st = mt_checkpoint_open(o->resume, file, err);
+        return st ? st : check_about(t, *file, err);
+    }
+    st = mt_safetensors_open(o->init, file, err);
+    return st || !mt_safetensors_carries_checksums(*file) ? st : mt_safetensors_verify(*file, err);
 }
 
 /* At rank 0: when the run goes on in its folder, take over run.json up to this step. */
@@ -137,7 +164,10 @@ static void continue_document(struct trainer *t) {
     if (mt_run_read(path, &before, &err)) {
         mt_log(MT_LOG_WARN, "the earlier losses are lost: %s", err.text);
     } else {
-        mt_run_continue(&t->run, &before, t->step);
+        int64_t lost = mt_run_continue(&t->run, &before, t->step);
+        if (lost)
+            mt_log(MT_LOG_WARN, "%s: ends at step %lld: the losses of steps %lld to %lld are lost", path,
+                   (long long)(t->step - lost), (long long)(t->step - lost + 1), (long long)t->step);
         mt_run_release(&before);
     }
     mt_arena_release(&arena);
@@ -165,15 +195,6 @@ enum mt_status mt_trainer_load(struct trainer *t, struct mt_err *err) {
 out:
     mt_safetensors_close(file);
     return st;
-}
-
-static char *job_text(const struct mt_job *job) {
-    struct mt_json_out out;
-    mt_json_out_init(&out);
-    mt_json_open_inline(&out, NULL, '{');
-    mt_job_write(job, "job", &out);
-    mt_json_close(&out);
-    return out.text; /* the caller frees it */
 }
 
 enum mt_status mt_trainer_save(struct trainer *t, struct mt_err *err) {

@@ -16,10 +16,19 @@ void mt_train_defaults(struct mt_train_options *options) {
                                          .heartbeat_s = MT_WATCH_HEARTBEAT_S};
 }
 
-static enum mt_status train(struct trainer *t, struct mt_err *err) {
+static enum mt_status work(struct trainer *t, struct mt_err *err) {
     enum mt_status st;
     if ((st = mt_trainer_open(t, err)) || (st = mt_trainer_load(t, err))) return st;
     return mt_trainer_run(t, err);
+}
+
+static enum mt_status train(struct trainer *t, struct mt_err *err) {
+    enum mt_status st = mt_trainer_join(t, err);
+    if (st) return st;
+    if (t->rank < 0) return mt_trainer_idle(t, err);
+    st = work(t, err);
+    mt_trainer_end_idle(t, st);
+    return st;
 }
 
 struct mt_watch_options mt_train_watch(const struct mt_train_options *o) {
@@ -41,7 +50,7 @@ struct mt_watch_options mt_train_watch(const struct mt_train_options *o) {
 enum mt_status mt_train(const struct mt_train_options *options, struct mt_err *err) {
     struct trainer *t = mt_calloc(1, sizeof *t);
     t->options = options;
-    t->comm = MPI_COMM_NULL;
+    t->comm = t->all = MPI_COMM_NULL;
     t->lock = -1;
     enum mt_status st = train(t, err);
     mt_trainer_close(t);

@@ -1,7 +1,7 @@
 /* Training, as `motley train` does it, on all ranks.
  *
- * setup.c prepares a run, state.c its states, loop.c runs it, report.c writes run.json; data.h is the training data,
- * sample.h generates text with the result. */
+ * Ranks that the plan leaves out are idle until the run ends (idle.c). setup.c prepares a run, state.c its states,
+ * loop.c runs it, report.c writes run.json; data.h is the training data, sample.h generates text with the result. */
 #ifndef MT_LAUNCHER_TRAIN_TRAIN_H
 #define MT_LAUNCHER_TRAIN_TRAIN_H
 
@@ -36,7 +36,7 @@ void mt_train_defaults(struct mt_train_options *options);
 struct mt_watch_options mt_train_watch(const struct mt_train_options *options);
 
 /* Collective over all MPI processes, in a session (session.h), with signal handlers installed before it (signals.h).
- * Only rank 0 has the error's text. */
+ * One process has the error's text: the first rank that takes part, or rank 0 before it is known who does. */
 enum mt_status mt_train(const struct mt_train_options *options, struct mt_err *err);
 
 #endif

@@ -30,9 +30,10 @@ static enum mt_status read_plan(struct job *j, struct mt_err *err) {
     mt_watch_phase(MT_WATCH_SLOW, "reading the plan");
     enum mt_status st = mt_agree(MPI_COMM_WORLD, mt_plan_read(j->options->plan, &j->plan, err), err);
     if (st || (st = mt_agree_same(MPI_COMM_WORLD, "the plan", j->plan->hash, err))) return st;
-    if (j->nprocesses > j->plan->nranks && !st)
-        st = mt_fail(err, MT_EINPUT, "%s: the plan is for %d rank%s, but %d processes were started", j->options->plan,
-                     j->plan->nranks, j->plan->nranks == 1 ? "" : "s", j->nprocesses);
+    if (j->nprocesses > j->plan->nplaces)
+        st = mt_fail(err, MT_EINPUT, "%s: the plan is for %d rank%s%s, but %d processes were started", j->options->plan,
+                     j->plan->nplaces, j->plan->nplaces == 1 ? "" : "s",
+                     j->plan->nplaces < j->plan->nranks ? " that take part" : "", j->nprocesses);
     if (!st) st = mt_emulation_check(&j->options->emulation, j->nprocesses, j->options->device, err);
     if (!st && (st = mt_planned_open(j->plan, &j->planned, err))) mt_err_context(err, "%s", j->options->plan);
     if (!st) st = mt_planned_evaluation(&j->planned, &j->forward_graph, &j->forward, err);
@@ -43,8 +44,8 @@ static enum mt_status lower(struct job *j, struct mt_err *err) {
     double speed;
     enum mt_status st = mt_emulation_apply(&j->options->emulation, j->rank, j->device, &speed, err);
     if (st) return st;
-    j->lowered = mt_calloc(2 * (size_t)j->plan->nranks, sizeof *j->lowered);
-    for (int r = j->rank; r < j->plan->nranks && !st; r += j->nprocesses) {
+    j->lowered = mt_calloc(2 * (size_t)j->plan->nplaces, sizeof *j->lowered);
+    for (int r = j->rank; r < j->plan->nplaces && !st; r += j->nprocesses) {
         struct mt_lower_options options = mt_planned_lower_options(j->device);
         struct mt_lowered **low = &j->lowered[j->nlowered];
         if ((st = mt_lower(&j->planned.program, r, &options, &low[0], err))) break;
@@ -164,7 +165,7 @@ static void print(const struct job *j, struct mt_tuning_report *r) {
                mt_units_seconds(r->time_s, time));
         for (int l = 0; l < j->nlowered && l < 2; l++) {
             snprintf(title, sizeof title, "%s, rank %d (operands in no cache; vendor: cuBLASLt's first choice)",
-                     l ? "evaluation" : "training", j->lowered[l]->rank);
+                     l ? "evaluation" : "training", j->plan->order[j->lowered[l]->rank]);
             print_program(r, j->lowered[l], title);
         }
         print_ranks(all, j->nprocesses);

@@ -1,4 +1,5 @@
 /* Rank 0's thread: it receives every rank's heartbeats, finds ranks that are lost or stuck, and ends all processes. */
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,7 +141,7 @@ static void end_by_failure(struct coordinator *c, int from, int code, char *text
         if (p && silent_s > together_s)
             mt_watch_append(text, size, "\nmotley: rank %d on %s has not been heard of for %.1f s; it was last in %s",
                             agent->last.rank, agent->last.host, silent_s, agent->last.at);
-        else if (stalled_s > together_s)
+        else if (stalled_s > together_s && !isinf(agent->last.patience_s))
             mt_watch_append(text, size, "\nmotley: rank %d on %s has made no progress for %.1f s, in %s",
                             agent->last.rank, agent->last.host, stalled_s, agent->last.at);
         else

@@ -1,4 +1,5 @@
 /* This process as the watch's thread sees it: where it is, whether it has failed or is leaving, and how it ends. */
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,8 +20,9 @@ void mt_watch_describe(struct watch *w, struct watch_message *message) {
     message->rank = w->rank;
     message->waits = progress.waits;
     message->progress = progress.progress + atomic_load_explicit(&w->progress, memory_order_relaxed);
-    message->patience_s =
-        w->pace == MT_WATCH_SLOW ? SLOW_PATIENCE_S(w->options.deadline_s) : QUICK_PATIENCE_S(w->options.deadline_s);
+    message->patience_s = w->pace == MT_WATCH_IDLE   ? INFINITY
+                          : w->pace == MT_WATCH_SLOW ? SLOW_PATIENCE_S(w->options.deadline_s)
+                                                     : QUICK_PATIENCE_S(w->options.deadline_s);
     snprintf(message->at, sizeof message->at, "%s%s%s", w->phase, progress.text[0] ? ", " : "", progress.text);
     pthread_mutex_unlock(&w->lock);
     memcpy(message->host, w->host, sizeof message->host);

@@ -103,7 +103,7 @@ void mt_watch_phase(enum mt_watch_pace pace, const char *format, ...) {
     va_start(args, format);
     pthread_mutex_lock(&w->lock);
     vsnprintf(w->phase, sizeof w->phase, format, args);
-    bool news = pace == MT_WATCH_SLOW || w->pace != pace;
+    bool news = pace != MT_WATCH_QUICK || w->pace != pace;
     w->pace = pace;
     if (pace == MT_WATCH_SLOW) mt_log(MT_LOG_DEBUG, "after %.3f s: %s", mt_now_s() - began_s, w->phase);
     pthread_mutex_unlock(&w->lock);

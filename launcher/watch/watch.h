@@ -42,8 +42,8 @@ struct mt_watch_options {
 enum mt_status mt_watch_begin(const struct mt_watch_options *options, struct mt_err *err);
 
 /* Where this process is, for messages: "step 17", "checkpoint of step 20". A new phase is progress. Slow phases contain
- * one long system operation (a file written, or read whole). */
-enum mt_watch_pace { MT_WATCH_QUICK, MT_WATCH_SLOW };
+ * one long system operation (a file written, or read whole); in an idle phase no progress is expected. */
+enum mt_watch_pace { MT_WATCH_QUICK, MT_WATCH_SLOW, MT_WATCH_IDLE };
 void mt_watch_phase(enum mt_watch_pace pace, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void mt_watch_progress(void); /* count one step of progress inside a phase */
 

@@ -69,8 +69,14 @@ static enum mt_status check(const struct mt_balance *p, struct mt_err *err) {
 double mt_share_curve_at(const struct mt_share_curve *curve, int64_t share) {
     int n = curve->npoints;
     if (n < 2) return n ? curve->value[0] : 0;
-    int i = 0;
-    while (i < n - 2 && curve->at[i + 1] <= share) i++;
+    int i = 0, end = n - 1; /* the segment: at[i] <= share, or the first; at[end] > share, or the last */
+    while (end - i > 1) {
+        int middle = (i + end) / 2;
+        if (curve->at[middle] <= share)
+            i = middle;
+        else
+            end = middle;
+    }
     double slope = (curve->value[i + 1] - curve->value[i]) / (double)(curve->at[i + 1] - curve->at[i]);
     return fmax(0, curve->value[i] + slope * (double)(share - curve->at[i]));
 }

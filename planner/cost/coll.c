@@ -32,8 +32,7 @@ double mt_cost_bytes(const struct mt_coll *problem) {
 
 /* ---- fits ---- */
 
-/* Linear in the logarithm of bytes between points, constant beyond; *octaves: how far below (negative) or above. */
-static double ratio_at(const struct mt_coll_fit *fit, double bytes, double *octaves) {
+double mt_cost_fit_ratio(const struct mt_coll_fit *fit, double bytes, double *octaves) {
     *octaves = 0;
     if (!fit->npoints) return 1;
     int last = fit->npoints - 1, i = 0;
@@ -49,7 +48,7 @@ static double ratio_at(const struct mt_coll_fit *fit, double bytes, double *octa
 /* The largest of: the fit's own formula; the cut bound; the schedule, as far as it counts. */
 static struct mt_cost by_fit(struct mt_cost_memo *memo, struct cost_group *g, const struct mt_coll_fit *fit,
                              const struct mt_coll *problem, const struct mt_coll_algorithm *algorithm) {
-    double octaves, ratio = ratio_at(fit, mt_cost_bytes(problem), &octaves);
+    double octaves, ratio = mt_cost_fit_ratio(fit, mt_cost_bytes(problem), &octaves);
     double fit_s = algorithm->cost_s(problem, fit->latency_s, fit->bandwidth_Bps) * ratio;
     struct mt_cost cost = {.basis = MT_COST_MEASURED, .floor_s = mt_cost_cut_bound_s(g, problem)};
     double excess = cost.floor_s > fit_s ? cost.floor_s / fit_s - 1 : 0;
@@ -87,7 +86,7 @@ struct evidence {
 };
 
 /* A fit over the simulated schedule, for a problem like this one among the fit's own devices: blocks of the mean size
- * here. */
+ * here, or of the nearest size that was fitted. */
 static double fit_over_schedule(struct mt_cost_memo *memo, const struct cost_group *here, const struct mt_coll *problem,
                                 const struct mt_cluster_group *fitted, const struct mt_coll_fit *fit,
                                 const struct mt_coll_algorithm *algorithm) {
@@ -102,7 +101,13 @@ static double fit_over_schedule(struct mt_cost_memo *memo, const struct cost_gro
                            .counts = counts,
                            .node = mt_cost_group_nodes(g)};
     int64_t nblocks = problem->kind == MT_ALL_TO_ALL ? (int64_t)problem->n * (problem->n - 1) : problem->n;
-    int64_t block = (int64_t)mt_cost_bytes(problem) / nblocks / mt_type_size(fit->wire);
+    int64_t here_blocks = like.kind == MT_ALL_TO_ALL ? (int64_t)n * (n - 1) : n;
+    double bytes = mt_cost_bytes(problem) / (double)nblocks * (double)here_blocks;
+    if (fit->npoints) {
+        bytes = fmax(bytes, (double)fit->size_bytes[0]);
+        bytes = fmin(bytes, (double)fit->size_bytes[fit->npoints - 1]);
+    }
+    int64_t block = (int64_t)(bytes / (double)here_blocks) / mt_type_size(fit->wire);
     int64_t column = like.kind == MT_ALL_TO_ALL ? n : 1;
     for (int64_t i = 0; i < n * column; i++) counts[i] = i / column == i % column && column > 1 ? 0 : block ? block : 1;
     double ratio = 0;

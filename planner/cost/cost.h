@@ -96,6 +96,13 @@ double mt_cost_schedule_s(const struct mt_costs *costs, const struct mt_coll *pr
 /* The link of least bandwidth among ranks, whose slowdowns apply; -1 for fewer than two ranks. */
 int mt_cost_link(const struct mt_costs *costs, const int *group, int n);
 
+/* After an edit that changed rates (mt_cluster_set) of a copy of `before`: give every fit of `after` the time that it
+ * had before, times what the edit did to its schedule (edit.c). Groups whose devices changed, and those of more
+ * than 32, keep theirs. Fills in the
+ * hash.
+ */
+void mt_cost_carry_fits(const struct mt_cluster *before, struct mt_cluster *after);
+
 struct mt_cost_memo *mt_cost_memo_new(void);
 void mt_cost_memo_free(struct mt_cost_memo *memo);
 

@@ -6,7 +6,8 @@
  *   cut.c       lower bounds of any algorithm, by the rates across cuts of a group
  *   schedule.c  simulation of a schedule
  *   large.c     groups that are too large to be simulated
- *   coll.c      a collective, from fits, schedules and cuts */
+ *   coll.c      a collective, from fits, schedules and cuts
+ *   edit.c      fits after an edit of rates */
 #ifndef MT_PLANNER_COST_INTERNAL_H
 #define MT_PLANNER_COST_INTERNAL_H
 
@@ -88,6 +89,8 @@ struct cost_seconds mt_cost_simulate(struct cost_group *g, const struct mt_coll 
 double mt_cost_sampled_s(struct mt_cost_memo *memo, struct cost_group *g, const struct mt_coll *problem,
                          const struct mt_coll_algorithm *algorithm);
 
+/* Linear in the logarithm of bytes between points, constant beyond; *octaves: how far below (negative) or above. */
+double mt_cost_fit_ratio(const struct mt_coll_fit *fit, double bytes, double *octaves);
 /* mt_cost_coll without a look into the memo for the answer. */
 struct mt_cost mt_cost_coll_uncached(struct mt_cost_memo *memo, struct cost_group *g, const struct mt_coll *problem,
                                      const struct mt_coll_algorithm *algorithm);

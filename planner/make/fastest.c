@@ -67,8 +67,9 @@ static bool has_micro_batches(const struct mt_plan *plan) {
     return false;
 }
 
-enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt_plan_request *request,
-                               struct mt_plan_found *found, struct mt_err *err) {
+/* The best of the searches that are due. */
+static enum mt_status find_best(const struct mt_cluster *cluster, const struct mt_plan_request *request,
+                                struct mt_plan_found *found, struct mt_err *err) {
     struct mt_job job = request->job;
     *found = (struct mt_plan_found){.plan = NULL};
     if (job.recompute >= 0) return find(cluster, request, &job, found, err);
@@ -89,6 +90,40 @@ enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt
         *found = other;
     }
     return found->plan ? MT_OK : st;
+}
+
+/* Where the search finds nothing: begin again at the smallest program, if that fits; else say what it needs. */
+static enum mt_status find_least(const struct mt_cluster *cluster, const struct mt_plan_request *request,
+                                 struct mt_plan_found *found, struct mt_err *err) {
+    struct mt_err why = MT_ERR_INIT;
+    struct mt_plan_found better;
+    bool counted;
+    enum mt_status st = mt_plan_least(cluster, request, found, &counted, &why);
+    if (st) {
+        if (counted) *err = why;
+        return err->status;
+    }
+    struct mt_plan_request again = *request;
+    again.last = found->plan;
+    again.last_is_replaced = false;
+    if (find(cluster, &again, &found->plan->job, &better, &why)) return MT_OK;
+    better.began_at_last = false;
+    mt_plan_found_release(found);
+    *found = better;
+    return MT_OK;
+}
+
+enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt_plan_request *request,
+                               struct mt_plan_found *found, struct mt_err *err) {
+    const bool *takes_part = request->fixed.use == MT_USE_SOME ? request->fixed.used : NULL;
+    struct mt_arena arena = MT_ARENA_INIT;
+    const char *why = request->hypothetical ? "" : mt_job_cannot_run(cluster, &request->job, takes_part, &arena);
+    enum mt_status st = *why ? mt_job_refuse(why, err) : MT_OK;
+    mt_arena_release(&arena);
+    if (!st && (st = find_best(cluster, request, found, err)) == MT_EINPUT)
+        st = find_least(cluster, request, found, err);
+    if (!st) mt_plan_mark_hypothetical(cluster, found->plan);
+    return st;
 }
 
 void mt_plan_found_release(struct mt_plan_found *found) {

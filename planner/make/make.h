@@ -24,11 +24,21 @@ struct mt_plan_request {
     double limit_s;             /* of one search */
     const struct mt_plan *last; /* where the search begins, if it has as many ranks; or null */
     bool last_is_replaced;      /* only if it has the same model, job and cluster too, and nothing is fixed */
+    bool hypothetical;          /* predict also what cannot run here, and mark the plan */
 };
 
 /* Shares in proportion to speeds unless they are given; storage is divided label by label, so that parameters with
  * storage axes of one label have the same shares. Nothing is predicted. */
 enum mt_status mt_plan_make(const struct mt_plan_request *request, struct mt_plan **plan, struct mt_err *err);
+
+/* Why this program cannot run the job on the cluster's devices, or on those that take part ([ndevices]; null: all):
+ * architectures without kernels, precisions that a device lacks, CPUs among GPUs. In the arena; "" if it can. */
+const char *mt_job_cannot_run(const struct mt_cluster *cluster, const struct mt_job *job, const bool *takes_part,
+                              struct mt_arena *arena);
+/* MT_EINPUT with that reason. */
+enum mt_status mt_job_refuse(const char *why, struct mt_err *err);
+/* Set plan->hypothetical, by the ranks that take part. */
+void mt_plan_mark_hypothetical(const struct mt_cluster *cluster, struct mt_plan *plan);
 
 /* Fill in all that follows from the rest, on the training graph of the plan's model and job: hashes of model and
  * program, parameters, flops, memory, and one algorithm row for each kind of collective that the program has. Then
@@ -38,7 +48,8 @@ enum mt_status mt_plan_derive(struct mt_plan *plan, const struct mt_graph *graph
 
 /* The fastest plan that the search finds: of the request it reads model, job, fixed and what follows. Recomputation
  * that is unset is tried where a plan without it does not fit (MT_EINPUT), or fits only by micro-batches that nobody
- * asked for. Fails as the first search did when none finds a plan. */
+ * asked for. Where no search finds a plan, the smallest program (mt_plan_least) is one or is the reason of the refusal.
+ */
 struct mt_plan_found {
     struct mt_plan *plan;
     struct mt_search_report report;
@@ -48,17 +59,25 @@ enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt
                                struct mt_plan_found *found, struct mt_err *err);
 void mt_plan_found_release(struct mt_plan_found *found);
 
+/* The smallest program of the request (least.c), where the search found nothing that fits. MT_OK: it fits, with its
+ * prediction in `found`. MT_EINPUT and *counted: it does not, with what it needs, and what would make it fit. Else it
+ * could not be counted, for another reason. */
+enum mt_status mt_plan_least(const struct mt_cluster *cluster, const struct mt_plan_request *request,
+                             struct mt_plan_found *found, bool *counted, struct mt_err *err);
+
 /* A plan that a person has edited: what follows from its decisions (mt_plan_derive). On a cluster also its prediction
  * as it is, and the step of the best plan that the search finds; a plan that was made by speeds becomes one for the
  * cluster. */
 enum mt_status mt_plan_edited(struct mt_plan *plan, struct mt_err *err);
-enum mt_status mt_plan_edited_on(const struct mt_cluster *cluster, double limit_s, struct mt_plan *plan,
-                                 struct mt_search_report *report, double *best_s, struct mt_err *err);
+enum mt_status mt_plan_edited_on(const struct mt_cluster *cluster, double limit_s, struct mt_plan *plan, double *best_s,
+                                 struct mt_err *err);
 
 /* Replanning: new shares by the times that a run of the plan took. */
 struct mt_plan_seen {
     const double *compute_s; /* [nranks] of a step; above 0 for ranks that have samples */
     double step_s;
+    enum mt_use use; /* with a cluster: who may take part in the new plan, as in mt_plan_fixed */
+    const bool *used;
 };
 struct mt_replanned {
     struct mt_plan_found found;

@@ -68,7 +68,12 @@ enum mt_status mt_planning_same(const struct mt_plan *plan, const char *path, co
         mt_fail(err, MT_EINPUT, "%s: was made for no cluster, but by speeds", path);
         return mt_err_hint(err, "make one for it: motley plan --cluster %.200s --model ... -o FILE", text);
     }
-    if (!strcmp(plan->cluster_hash, cluster->hash)) return MT_OK;
+    if (!strcmp(plan->cluster_hash, cluster->hash)) {
+        if (plan->nranks == cluster->ndevices) return MT_OK;
+        mt_fail(err, MT_EINPUT, "%s: ranks: has %d, but its cluster has %d devices: it was written without idle ranks",
+                path, plan->nranks, cluster->ndevices);
+        return mt_err_hint(err, "take the plan with all ranks, as `motley plan` writes it without --without-idle");
+    }
     mt_fail(err, MT_EINPUT, "%s: cluster_hash: the plan was made for another cluster (%s) than %.200s (%s)", path,
             plan->cluster_hash, text, cluster->hash);
     return mt_err_hint(err, "give the cluster that it was made for, or plan again for this one");

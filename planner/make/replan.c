@@ -49,7 +49,7 @@ static enum mt_status price_old(const struct mt_planning *planning, const struct
     enum mt_status st = mt_plan_copy(old, priced, err);
     if (st) return st;
     strcpy((*priced)->cluster_hash, planning->cluster->hash);
-    if ((st = mt_search_price(&planning->search, *priced, NULL, err))) mt_plan_free(*priced);
+    if ((st = mt_search_price(&planning->search, *priced, err))) mt_plan_free(*priced);
     return st;
 }
 
@@ -89,7 +89,10 @@ enum mt_status mt_replan_cluster(const struct mt_plan *old, const struct mt_plan
     re->found.plan = mt_planning_plan(&planning);
     planning.search.last = before;
     planning.search.limit_s = limit_s;
+    planning.search.fixed.use = seen->use;
+    planning.search.fixed.used = seen->used;
     if ((st = mt_search(&planning.search, re->found.plan, &re->found.report, err))) goto out;
+    mt_plan_mark_hypothetical(re->cluster, re->found.plan);
     re->before_s = before->prediction->step_s;
     re->after_s = re->found.plan->prediction->step_s;
 out:

@@ -21,6 +21,7 @@ struct enumeration {
     const struct mt_split **of_row;       /* [rule rows]: the split that it names, or null */
     bool *rule_is_used, *storage_is_used; /* [rows]: some operator or parameter takes it */
     struct parameter *parameters;         /* [values]: of those that are parameters */
+    int *param_of;                        /* [values]: the parameter whose gradient it is, or -1 */
 };
 
 static const struct mt_split *split_named(const struct mt_choice *choice, const char *name) {
@@ -98,6 +99,7 @@ static enum mt_status store_parameters(struct enumeration *e, const struct mt_pl
         const struct mt_value *value = &g->values[v];
         struct parameter *p = &e->parameters[v];
         if (!value->param) continue;
+        if (value->gradient >= 0) e->param_of[value->gradient] = v;
         int row = mt_plan_storage_row(plan, value->name);
         if (row >= 0) e->storage_is_used[row] = true;
         p->axis = mt_sharding_axis(g, v);
@@ -117,12 +119,11 @@ static enum mt_status store_parameters(struct enumeration *e, const struct mt_pl
 
 /* The parameter that a cast, a norm or an update belongs to, and which of its inputs has the parameter's axes; -1:
  * none. */
-static int param_of(const struct mt_graph *g, const struct mt_op *op) {
+static int param_of(const struct enumeration *e, const struct mt_op *op) {
     for (int i = 0; i < op->nin; i++)
-        if (g->values[op->in[i]].param) return op->in[i];
-    for (int v = 0; v < g->nvalues; v++)
-        for (int i = 0; i < op->nin && g->values[v].param; i++)
-            if (g->values[v].gradient == op->in[i]) return v;
+        if (e->graph->values[op->in[i]].param) return op->in[i];
+    for (int i = 0; i < op->nin; i++)
+        if (e->param_of[op->in[i]] >= 0) return e->param_of[op->in[i]];
     return -1;
 }
 
@@ -133,8 +134,7 @@ static bool takes_shares(enum mt_op_kind kind) {
 /* Operators without samples: storage, or sums that stay partial. A norm is computed from shares even of a replicated
  * gradient, so that the clip factor comes from a collective's result and is the same on every rank. */
 static struct mt_rule other_rule(const struct enumeration *e, const struct mt_op *op) {
-    const struct mt_graph *g = e->graph;
-    int param = takes_shares(op->kind) ? param_of(g, op) : -1;
+    int param = takes_shares(op->kind) ? param_of(e, op) : -1;
     if (param >= 0) {
         const struct parameter *p = &e->parameters[param];
         if (p->split && (p->sharded || op->kind == MT_OP_sq_norm))
@@ -185,7 +185,9 @@ enum mt_status mt_choice_from_plan(const struct mt_graph *graph, const struct mt
                             .of_row = mt_new(arena, const struct mt_split *, d->nrules),
                             .rule_is_used = mt_new(arena, bool, d->nrules),
                             .storage_is_used = mt_new(arena, bool, d->nstorage),
-                            .parameters = mt_new(arena, struct parameter, graph->nvalues)};
+                            .parameters = mt_new(arena, struct parameter, graph->nvalues),
+                            .param_of = mt_new(arena, int, graph->nvalues)};
+    for (int v = 0; v < graph->nvalues; v++) e.param_of[v] = -1;
     if ((st = find_rule_splits(&e, err)) || (st = store_parameters(&e, plan, err))) return st;
     choice->rules = mt_new(arena, struct mt_rule, graph->nops);
     for (int o = 0; o < graph->nops; o++) {

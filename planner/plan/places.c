@@ -49,3 +49,48 @@ int *mt_plan_nodes(const struct mt_plan *plan, struct mt_arena *arena) {
     mt_arena_release(&scratch);
     return nnodes > 1 && nnodes < plan->nplaces ? node : NULL;
 }
+
+/* Move the items of ranks that take part to the front; place[nranks]. */
+static void keep(void *items, size_t item_bytes, const int *place, int nranks) {
+    char *to = items;
+    for (int r = 0; r < nranks; r++) {
+        if (place[r] < 0) continue;
+        memmove(to, (char *)items + (size_t)r * item_bytes, item_bytes);
+        to += item_bytes;
+    }
+}
+
+void mt_plan_drop_idle(struct mt_plan *p) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    const int *place = mt_plan_places(p, &arena);
+    int n = p->nranks, kept = 0;
+    keep(p->ranks, sizeof *p->ranks, place, n);
+    keep(p->micro, sizeof *p->micro, place, n);
+    keep(p->memory, sizeof *p->memory, place, n);
+    for (int s = 0; s < p->nsplits; s++) keep(p->splits[s].sizes, sizeof *p->splits[s].sizes, place, n);
+    if (p->prediction) {
+        keep(p->prediction->times, sizeof *p->prediction->times, place, n);
+        p->prediction->nidle = 0;
+    }
+    for (int r = 0; r < n; r++)
+        if (place[r] >= 0) p->order[place[r]] = kept++;
+    p->nranks = kept;
+    mt_arena_release(&arena);
+}
+
+static struct mt_plan_idle reason_of(const struct mt_plan_prediction *before, int rank, const char *why) {
+    for (int i = 0; before && i < before->nidle; i++)
+        if (before->idle[i].rank == rank) return before->idle[i];
+    return (struct mt_plan_idle){.rank = rank, .why = why};
+}
+
+void mt_plan_explain_idle(struct mt_plan *p, const struct mt_plan_prediction *before, const char *why) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    const int *place = mt_plan_places(p, &arena);
+    struct mt_plan_prediction *f = p->prediction;
+    f->nidle = 0;
+    f->idle = mt_new(&p->arena, struct mt_plan_idle, p->nranks - p->nplaces);
+    for (int r = 0; r < p->nranks; r++)
+        if (place[r] < 0) f->idle[f->nidle++] = reason_of(before, r, why);
+    mt_arena_release(&arena);
+}

@@ -8,7 +8,7 @@
 
 struct mt_plan *mt_plan_new(int nranks) {
     struct mt_plan *p = mt_calloc(1, sizeof *p);
-    p->made_by = p->model = "";
+    p->made_by = p->model = p->hypothetical = "";
     p->device = "cpu";
     p->decisions =
         (struct mt_decisions){.sync = MT_SYNC_ALL_REDUCE, .start = MT_START_FULL, .gradient_wire = MT_NTYPES};

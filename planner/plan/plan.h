@@ -25,7 +25,7 @@
 
 #define MT_PLAN_FORMAT "motley-plan"
 #define MT_PLAN_VERSION 1
-#define MT_PLAN_MOST_RANKS 4096
+#define MT_PLAN_MOST_RANKS 16384
 
 struct mt_plan_rank {
     const char *host;       /* or "" when the plan was made without hosts; all ranks have one, or none */
@@ -50,6 +50,14 @@ struct mt_storage_shares {
     int64_t *sizes; /* [nranks] */
 };
 
+/* Who may take part. */
+enum mt_use {
+    MT_USE_UNSET, /* as MT_USE_AUTO; where shares are fixed, as MT_USE_ALL */
+    MT_USE_AUTO,  /* the search leaves out ranks that slow the step */
+    MT_USE_ALL,   /* every rank takes part */
+    MT_USE_SOME,  /* those of mt_plan_fixed.used, all of them */
+};
+
 /* What a person fixes of a plan. What is not set gets a default or is searched. Vectors belong to the caller. */
 struct mt_plan_fixed {
     const int64_t *shares; /* [nranks] of the batch, or null */
@@ -57,6 +65,8 @@ struct mt_plan_fixed {
     int nstorage_shares;   /* exact shares of labels */
     const struct mt_storage_shares *storage_shares;
     struct mt_decisions decisions; /* of the algorithms at most one row a kind, for any size */
+    enum mt_use use;
+    const bool *used; /* [nranks], with MT_USE_SOME */
 };
 
 struct mt_plan_memory { /* predicted, per rank */
@@ -78,8 +88,10 @@ struct mt_plan_idle { /* a rank that takes no part */
     double step_s; /* the best step found that uses it; 0: not known */
 };
 struct mt_plan_prediction {
-    double step_s, error;       /* error: half-width of the band, relative */
-    double bound_s;             /* no plan of the space that was searched is faster; the gap is step_s / bound_s - 1 */
+    double step_s, error; /* error: half-width of the band, relative */
+    /* The lower bound: no plan of its space (mt_plan_bound_space) is faster; the gap is step_s / bound_s - 1. 0: there
+     * is none, where rules split operators by other splits than "batch". */
+    double bound_s;
     bool nominal;               /* some figures it rests on were never measured */
     struct mt_plan_time *times; /* [nranks] */
     int nrejected;
@@ -97,6 +109,9 @@ struct mt_plan {
     char model_hash[33];   /* of the training graph's description: values, operators */
     char program_hash[33]; /* of the program that the plan stands for */
     char cluster_hash[33]; /* of the cluster document, or "" */
+    /* Why its devices cannot run it ("v100: has compute capability 7.0, ..."), so that it only predicts; or "". The
+     * key is absent then. */
+    const char *hypothetical;
     struct mt_job job;
     int nranks;
     struct mt_plan_rank *ranks;
@@ -139,7 +154,10 @@ enum mt_status mt_plan_write(struct mt_plan *plan, const char *path, struct mt_e
 char *mt_plan_text(struct mt_plan *plan, size_t *length);
 void mt_plan_hash(const struct mt_plan *plan, char hash[33]); /* of the document as it would be written now */
 
-void mt_plan_print(const struct mt_plan *plan, FILE *file);         /* tables for people */
+void mt_plan_print(const struct mt_plan *plan, FILE *file); /* tables for people */
+/* "no plan for this model, ... over any of these devices": what bound_s is a bound of. All subsets of the ranks; all
+ * shares of samples, in any micro-batches; all shares of parameters and optimizer state; all buckets and algorithms. */
+extern const char *const mt_plan_bound_space;
 void mt_plan_print_summary(const struct mt_plan *plan, FILE *file); /* predicted step, rate and bound; if any */
 
 /* The place of a rank in the program, or -1: idle. _places: of all ranks, [nranks] in `arena`. */
@@ -147,6 +165,11 @@ int mt_plan_place(const struct mt_plan *plan, int rank);
 int *mt_plan_places(const struct mt_plan *plan, struct mt_arena *arena);
 /* Whether all ranks take part, and place i is rank i. */
 bool mt_plan_in_order(const struct mt_plan *plan);
+/* Leave out the idle ranks: a plan with the same program, for fewer processes. Its cluster_hash stays that of the
+ * cluster with all ranks, whose prediction is this plan's too. */
+void mt_plan_drop_idle(struct mt_plan *plan);
+/* A row of plan->prediction->idle for every idle rank: that of `before` (or null), else one with `why`. */
+void mt_plan_explain_idle(struct mt_plan *plan, const struct mt_plan_prediction *before, const char *why);
 /* A vector over ranks as one over places, [nplaces] in `arena`. */
 int64_t *mt_plan_at_places(const struct mt_plan *plan, const int64_t *of_rank, struct mt_arena *arena);
 /* The node (host) of each place, [nplaces] in `arena`, numbered from 0 by first place; null unless ranks of several

@@ -5,6 +5,9 @@
 #include "kernels/base/text/units.h"
 #include "planner/plan/plan.h"
 
+const char *const mt_plan_bound_space =
+    "no plan for this model, batch, precision and recomputation that divides the samples over any of these devices";
+
 static void print_job(const struct mt_plan *p, FILE *file) {
     const struct mt_job *j = &p->job;
     const struct mt_optimizer *o = &j->optimizer;
@@ -34,6 +37,21 @@ static void print_job(const struct mt_plan *p, FILE *file) {
         fprintf(file, "not clipped\n");
 }
 
+/* "4 0-3 8", in the order of the list; of a long one the beginning. */
+static const char *runs_text(const int *list, int n, struct mt_arena *arena) {
+    enum { MOST_RUNS = 32 };
+    const char *text = "";
+    for (int i = 0, last, nruns = 0; i < n; i = last + 1) {
+        last = i;
+        if (nruns++ == MOST_RUNS) return mt_arena_printf(arena, "%s ... (%d ranks)", text, n);
+        while (last + 1 < n && list[last + 1] == list[last] + 1) last++;
+        const char *space = i ? " " : "";
+        text = last > i ? mt_arena_printf(arena, "%s%s%d-%d", text, space, list[i], list[last])
+                        : mt_arena_printf(arena, "%s%s%d", text, space, list[i]);
+    }
+    return text;
+}
+
 static int64_t split_sum(const struct mt_plan *p, const struct mt_plan_split *split) {
     int64_t sum = 0;
     for (int r = 0; r < p->nranks; r++) sum += split->sizes[r];
@@ -46,8 +64,10 @@ static void cell_share(struct mt_table *table, int64_t size, int64_t sum) {
 }
 
 /* "3 x 8 + 2": whole micro-batches and what is left. */
-static void cell_micro(struct mt_table *table, int64_t share, int64_t micro) {
-    if (!share)
+static void cell_micro(struct mt_table *table, bool idle, int64_t share, int64_t micro) {
+    if (idle)
+        mt_table_cell(table, "idle");
+    else if (!share)
         mt_table_cell(table, "-");
     else if (share % micro)
         mt_table_cell(table, "%lld x %lld + %lld", (long long)(share / micro), (long long)micro,
@@ -56,10 +76,40 @@ static void cell_micro(struct mt_table *table, int64_t share, int64_t micro) {
         mt_table_cell(table, "%lld x %lld", (long long)(share / micro), (long long)micro);
 }
 
+/* Only where it is not the document's. */
+static void print_order(const struct mt_plan *p, FILE *file) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    bool rises = true;
+    for (int i = 1; i < p->nplaces; i++) rises &= p->order[i] > p->order[i - 1];
+    if (!rises) fprintf(file, "  order of the ranks in the program: %s\n", runs_text(p->order, p->nplaces, &arena));
+    mt_arena_release(&arena);
+}
+
+/* Why ranks take no part, and what using them would cost. */
+static void print_idle(const struct mt_plan *p, FILE *file) {
+    const struct mt_plan_prediction *f = p->prediction;
+    struct mt_table table = MT_TABLE_INIT;
+    char time[MT_UNITS_TEXT];
+    if (!f->nidle) return;
+    fprintf(file, "\nidle ranks (they join no message of the step)\n");
+    mt_table_header(&table, ">rank", "why", ">best step that uses it", ">against this", NULL);
+    for (int i = 0; i < f->nidle; i++) {
+        const struct mt_plan_idle *row = &f->idle[i];
+        mt_table_row(&table);
+        mt_table_cell(&table, "%d", row->rank);
+        mt_table_cell(&table, "%s", row->why);
+        mt_table_cell(&table, "%s", row->step_s > 0 ? mt_units_seconds(row->step_s, time) : "-");
+        if (row->step_s > 0) mt_table_cell(&table, "%+.1f%%", 100 * (row->step_s / f->step_s - 1));
+    }
+    mt_table_fold(&table, 1, ">ranks");
+    mt_table_print(&table, 2, file);
+}
+
 static void print_ranks(const struct mt_plan *p, FILE *file) {
     const struct mt_plan_split *batch = mt_plan_split_named(p, "batch");
     struct mt_table table = MT_TABLE_INIT;
     char bytes[MT_UNITS_TEXT];
+    const int *place = mt_plan_places(p, &table.arena);
     bool hosts = p->ranks[0].host[0], classes = false, limits = false, reserved = false;
     for (int r = 0; r < p->nranks; r++) {
         classes |= p->ranks[r].class[0] != 0, limits |= p->ranks[r].memory_bytes > 0;
@@ -79,7 +129,7 @@ static void print_ranks(const struct mt_plan *p, FILE *file) {
         if (classes) mt_table_cell(&table, "%s", p->ranks[r].class);
         mt_table_cell(&table, "%.4g", p->ranks[r].speed);
         cell_share(&table, batch->sizes[r], p->job.batch);
-        cell_micro(&table, batch->sizes[r], p->micro[r]);
+        cell_micro(&table, place[r] < 0, batch->sizes[r], p->micro[r]);
         mt_table_cell(&table, "%s", mt_units_bytes((double)p->memory[r].state_bytes, bytes));
         mt_table_cell(&table, "%s", mt_units_bytes((double)p->memory[r].arena_bytes, bytes));
         if (p->ranks[r].memory_bytes)
@@ -90,6 +140,7 @@ static void print_ranks(const struct mt_plan *p, FILE *file) {
         state += p->memory[r].state_bytes;
         arena += p->memory[r].arena_bytes;
     }
+    mt_table_fold(&table, 1 + hosts, ">ranks");
     mt_table_row(&table);
     mt_table_cell(&table, "all");
     for (int c = 0; c < hosts + classes + 1; c++) mt_table_cell(&table, "%s", "");
@@ -101,6 +152,7 @@ static void print_ranks(const struct mt_plan *p, FILE *file) {
     fprintf(file, "\nranks (speed is relative; the arena holds the state and all else%s)\n",
             reserved ? "; besides: what a GPU needs for itself" : "");
     mt_table_print(&table, 2, file);
+    print_order(p, file);
 }
 
 static bool is_batch(const struct mt_plan_split *split) {
@@ -123,6 +175,7 @@ static void print_splits(const struct mt_plan *p, FILE *file) {
             mt_table_column(&table, ">");
         }
         for (int r = 0; r <= p->nranks; r++) {
+            if (r == p->nranks) mt_table_fold(&table, 1, ">ranks");
             mt_table_row(&table);
             if (r < p->nranks)
                 mt_table_cell(&table, "%d", r);
@@ -201,9 +254,28 @@ static void print_collectives(const struct mt_plan *p, FILE *file) {
     mt_table_print(&table, 2, file);
 }
 
+/* "idle       ranks 0 2: slower with it: 13.1 ms instead of 1.05 ms (+3.2%)": why, by the one that costs least. */
+static void summarize_idle(const struct mt_plan *p, FILE *file) {
+    const struct mt_plan_prediction *f = p->prediction;
+    const struct mt_plan_idle *least = f->nidle ? &f->idle[0] : NULL;
+    struct mt_arena arena = MT_ARENA_INIT;
+    const int *place = mt_plan_places(p, &arena);
+    int *idle = mt_new(&arena, int, p->nranks), n = 0;
+    for (int r = 0; r < p->nranks; r++)
+        if (place[r] < 0) idle[n++] = r;
+    for (int i = 1; i < f->nidle; i++)
+        if (f->idle[i].step_s > 0 && (least->step_s == 0 || f->idle[i].step_s < least->step_s)) least = &f->idle[i];
+    if (n) fprintf(file, "idle       rank%s %s", n == 1 ? "" : "s", runs_text(idle, n, &arena));
+    if (n && least) fprintf(file, ": %s", least->why);
+    if (n && least && least->step_s > 0) fprintf(file, " (%+.1f%%)", 100 * (least->step_s / f->step_s - 1));
+    if (n) fputc('\n', file);
+    mt_arena_release(&arena);
+}
+
 void mt_plan_print_summary(const struct mt_plan *p, FILE *file) {
     const struct mt_plan_prediction *f = p->prediction;
     char step[MT_UNITS_TEXT], least[MT_UNITS_TEXT], most[MT_UNITS_TEXT], bound[MT_UNITS_TEXT], rate[MT_UNITS_TEXT];
+    if (p->hypothetical[0]) fprintf(file, "cannot run here: %s\n", p->hypothetical);
     if (!f) return;
     fprintf(file, "predicted  %s a step (%s to %s)", mt_units_seconds(f->step_s, step),
             mt_units_seconds(f->step_s * (1 - (f->error < 1 ? f->error : 1)), least),
@@ -211,8 +283,11 @@ void mt_plan_print_summary(const struct mt_plan *p, FILE *file) {
     fprintf(file, ", %s tokens/s%s\n", mt_units_count((double)(p->job.batch * p->job.seq) / f->step_s, rate),
             f->nominal ? "; nominal: it rests on public figures that were not measured" : "");
     if (f->bound_s > 0)
-        fprintf(file, "bound      %s: no plan of those searched is faster; the gap is %.1f%%\n",
-                mt_units_seconds(f->bound_s, bound), 100 * (f->step_s / f->bound_s - 1));
+        fprintf(file, "bound      %s, the gap is %.1f%%: %s is faster\n", mt_units_seconds(f->bound_s, bound),
+                100 * (f->step_s / f->bound_s - 1), mt_plan_bound_space);
+    else
+        fprintf(file, "bound      none: rules split operators by other splits than \"batch\"\n");
+    summarize_idle(p, file);
 }
 
 static void cell_part(struct mt_table *table, double s, double whole) {
@@ -224,15 +299,21 @@ static void cell_part(struct mt_table *table, double s, double whole) {
 static void print_times(const struct mt_plan *p, FILE *file) {
     const struct mt_plan_prediction *f = p->prediction;
     struct mt_table table = MT_TABLE_INIT;
+    const int *place = mt_plan_places(p, &table.arena);
     fprintf(file, "\npredicted step by rank (communication as far as computing does not hide it)\n");
     mt_table_header(&table, ">rank", ">computing", ">", ">communicating", ">", ">idle", ">", NULL);
     for (int r = 0; r < p->nranks; r++) {
         mt_table_row(&table);
         mt_table_cell(&table, "%d", r);
+        if (place[r] < 0) {
+            mt_table_cell(&table, "idle");
+            continue;
+        }
         cell_part(&table, f->times[r].compute_s, f->step_s);
         cell_part(&table, f->times[r].exposed_s, f->step_s);
         cell_part(&table, f->times[r].idle_s, f->step_s);
     }
+    mt_table_fold(&table, 1, ">ranks");
     mt_table_print(&table, 2, file);
 }
 
@@ -261,6 +342,7 @@ void mt_plan_print(const struct mt_plan *plan, FILE *file) {
     print_job(plan, file);
     mt_plan_print_summary(plan, file);
     print_ranks(plan, file);
+    if (plan->prediction) print_idle(plan, file);
     if (plan->prediction) print_times(plan, file);
     print_splits(plan, file);
     print_rows(&plan->decisions, file);

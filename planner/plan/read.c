@@ -185,15 +185,15 @@ static enum mt_status read_prediction(struct mt_plan *p, struct mt_json root, st
         (st = mt_json_real(at, "error", 0, DBL_MAX, &f->error, err)) ||
         (st = mt_json_real(at, "bound_s", 0, DBL_MAX, &f->bound_s, err)) ||
         (st = mt_json_bool(at, "nominal", &f->nominal, err)) ||
-        (st = mt_json_list(at, &(struct mt_json_rows){"times", MOST_ROWS, sizeof *f->times, read_time}, p, &p->arena,
-                           &f->times, &ntimes, err)) ||
+        (st = mt_json_list(at, &(struct mt_json_rows){"times", MT_PLAN_MOST_RANKS, sizeof *f->times, read_time}, p,
+                           &p->arena, &f->times, &ntimes, err)) ||
         (st = one_a_rank(p, at, "times", ntimes, err)) ||
         (st = mt_json_list(at, &(struct mt_json_rows){"rejected", MOST_ROWS, sizeof *f->rejected, read_rejected}, p,
                            &p->arena, &f->rejected, &f->nrejected, err)))
         return st;
     if (!mt_json_has(at, "idle")) return MT_OK;
-    return mt_json_list(at, &(struct mt_json_rows){"idle", MOST_ROWS, sizeof *f->idle, read_idle}, p, &p->arena,
-                        &f->idle, &f->nidle, err);
+    return mt_json_list(at, &(struct mt_json_rows){"idle", MT_PLAN_MOST_RANKS, sizeof *f->idle, read_idle}, p,
+                        &p->arena, &f->idle, &f->nidle, err);
 }
 
 static enum mt_status read_decisions(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
@@ -226,17 +226,11 @@ static enum mt_status read_order(struct mt_plan *p, struct mt_json root, struct 
 }
 
 static enum mt_status read_members(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
-    static const char *const keys[] = {"format",       "version",
-                                       "hash",         "made_by",
-                                       "model",        "model_hash",
-                                       "program_hash", "cluster_hash",
-                                       "parameters",   "flops_per_step",
-                                       "job",          "ranks",
-                                       "splits",       "micro_batch",
-                                       "rules",        "storage",
-                                       "gradients",    "collectives",
-                                       "prediction",   "device",
-                                       "order",        NULL};
+    static const char *const keys[] = {
+        "format",       "version",      "hash",       "made_by",        "model",     "model_hash",
+        "program_hash", "cluster_hash", "parameters", "flops_per_step", "job",       "ranks",
+        "splits",       "micro_batch",  "rules",      "storage",        "gradients", "collectives",
+        "prediction",   "device",       "order",      "hypothetical",   NULL};
     struct mt_json job;
     enum mt_status st;
     int nranks;
@@ -247,12 +241,14 @@ static enum mt_status read_members(struct mt_plan *p, struct mt_json root, struc
         (st = take_hash(root, "model_hash", true, p->model_hash, err)) ||
         (st = take_hash(root, "program_hash", true, p->program_hash, err)) ||
         (st = take_hash(root, "cluster_hash", false, p->cluster_hash, err)) ||
+        (mt_json_has(root, "hypothetical") &&
+         (st = mt_json_text(root, "hypothetical", &p->arena, &p->hypothetical, err))) ||
         (st = mt_json_int(root, "parameters", 0, INT64_MAX, &p->parameters, err)) ||
         (st = mt_json_real(root, "flops_per_step", 0, DBL_MAX, &p->flops_per_step, err)) ||
         (st = mt_json_get(root, "job", &job, err)) || (st = mt_job_read(job, &p->job, err)))
         return st;
-    if ((st = mt_json_list(root, &(struct mt_json_rows){"ranks", MOST_ROWS, sizeof *p->ranks, read_rank}, p, &p->arena,
-                           &p->ranks, &nranks, err)) ||
+    if ((st = mt_json_list(root, &(struct mt_json_rows){"ranks", MT_PLAN_MOST_RANKS, sizeof *p->ranks, read_rank}, p,
+                           &p->arena, &p->ranks, &nranks, err)) ||
         (st = mt_json_list(root, &(struct mt_json_rows){"splits", MOST_ROWS, sizeof *p->splits, read_split}, p,
                            &p->arena, &p->splits, &p->nsplits, err)) ||
         (st = read_order(p, root, err)) ||
@@ -260,6 +256,15 @@ static enum mt_status read_members(struct mt_plan *p, struct mt_json root, struc
         (st = read_decisions(p, root, err)))
         return st;
     return read_prediction(p, root, err);
+}
+
+/* Reasons for ranks that an edit has given a place. */
+static void drop_stale_reasons(struct mt_plan *p) {
+    struct mt_plan_prediction *f = p->prediction;
+    int kept = 0;
+    for (int i = 0; f && i < f->nidle; i++)
+        if (mt_plan_place(p, f->idle[i].rank) < 0) f->idle[kept++] = f->idle[i];
+    if (f) f->nidle = kept;
 }
 
 static enum mt_status read_document(struct mt_json_doc *doc, bool edited, struct mt_plan **plan, struct mt_err *err) {
@@ -277,6 +282,7 @@ static enum mt_status read_document(struct mt_json_doc *doc, bool edited, struct
     }
     p = mt_plan_new(nranks);
     if ((st = read_members(p, doc->root, err))) goto out;
+    if (edited) drop_stale_reasons(p);
     if ((st = mt_plan_check(p, err))) {
         mt_err_context(err, "%s", doc->name);
         goto out;

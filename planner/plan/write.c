@@ -146,6 +146,7 @@ static void write_plan(const struct mt_plan *p, const char *hash, struct mt_json
     mt_json_put_string(out, "model_hash", p->model_hash);
     mt_json_put_string(out, "program_hash", p->program_hash);
     mt_json_put_string(out, "cluster_hash", p->cluster_hash);
+    if (p->hypothetical[0]) mt_json_put_string(out, "hypothetical", p->hypothetical);
     mt_json_put_int(out, "parameters", p->parameters);
     mt_json_put_real(out, "flops_per_step", p->flops_per_step);
     mt_job_write(&p->job, "job", out);

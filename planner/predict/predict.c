@@ -41,26 +41,6 @@ static bool same_device(const struct mt_costs *costs, int a, int b) {
            x->emulated == y->emulated;
 }
 
-static enum mt_status make_actors(struct predictor *p) {
-    int n = p->program->nranks, *like = mt_calloc((size_t)n, sizeof *like);
-    enum mt_status st = MT_OK;
-    mt_lower_fold(p->program, like);
-    p->sim.actors = mt_new(&p->sim.arena, struct mt_sim_actor, n);
-    for (int r = 0; r < n && !st; r++) {
-        int a = 0;
-        while (a < p->sim.nactors &&
-               !(like[p->sim.actors[a].rank] == like[r] && same_device(&p->costs, p->sim.actors[a].rank, r)))
-            a++;
-        p->actor_of[r] = a;
-        if (a < p->sim.nactors) continue;
-        struct mt_lowered *low;
-        if ((st = mt_lower(p->program, r, &p->options, &low, p->err))) break;
-        p->sim.actors[p->sim.nactors++] = (struct mt_sim_actor){.rank = r, .low = low};
-    }
-    free(like);
-    return st;
-}
-
 /* ---- costs ---- */
 
 static void note_op(struct basis *basis, struct mt_cost cost, int64_t times) {
@@ -154,11 +134,10 @@ static bool may_join(const struct queueing *q, const struct mt_sim_item *before,
 }
 
 /* Add a block's instructions once. */
-static void add_block(struct predictor *p, int a, enum mt_block_kind block, struct mt_sim_item like,
-                      struct queueing *q) {
-    struct mt_sim_actor *actor = &p->sim.actors[a];
-    for (int i = actor->low->block_begin[block]; i < actor->low->block_begin[block + 1]; i++) {
-        const struct mt_linstr *c = &actor->low->instrs[i];
+static void add_block(struct mt_sim_actor *actor, const struct mt_lowered *low, enum mt_block_kind block,
+                      struct mt_sim_item like, struct queueing *q) {
+    for (int i = low->block_begin[block]; i < low->block_begin[block + 1]; i++) {
+        const struct mt_linstr *c = &low->instrs[i];
         if (c->what == MT_LOWERED_ALIAS) continue;
         struct mt_sim_item item = like.work ? q->priced[i] : (struct mt_sim_item){.rendezvous = -1};
         item.instr = i;
@@ -168,7 +147,7 @@ static void add_block(struct predictor *p, int a, enum mt_block_kind block, stru
         item.need = c->wait >= 0 ? q->queued[c->wait] : 0;
         q->queued[i]++;
         struct mt_sim_item *next = &actor->items[c->stream][actor->nitems[c->stream]], *before = next - 1;
-        if (actor->nitems[c->stream] && may_join(q, before, c, &item, actor->low->body_barrier)) {
+        if (actor->nitems[c->stream] && may_join(q, before, c, &item, actor->body_barrier)) {
             before->own_s += item.own_s;
             before->instr = i;
             continue;
@@ -179,9 +158,8 @@ static void add_block(struct predictor *p, int a, enum mt_block_kind block, stru
 }
 
 /* The order in which the executor's host enqueues work, and where it blocks (launcher/execute/executor.c). */
-static void add_items(struct predictor *p, int a, const struct mt_sim_item *priced) {
-    struct mt_sim_actor *actor = &p->sim.actors[a];
-    const struct mt_lowered *low = actor->low;
+static void add_items(struct predictor *p, struct mt_sim_actor *actor, const struct mt_lowered *low,
+                      const struct mt_sim_item *priced) {
     int body = low->block_begin[MT_LAST] - low->block_begin[MT_BODY], phase = 0;
     int64_t most = low->ninstrs + (low->body_count > 1 ? (low->body_count - 1) * body : 0);
     struct queueing q = {.priced = priced};
@@ -190,21 +168,20 @@ static void add_items(struct predictor *p, int a, const struct mt_sim_item *pric
     for (int i = 0; i < low->ninstrs; i++)
         if (low->instrs[i].wait >= 0) q.awaited[low->instrs[i].wait] = true;
     for (int s = 0; s < MT_NSTREAMS; s++) actor->items[s] = mt_new(&p->sim.arena, struct mt_sim_item, most);
-    add_block(p, a, MT_PROLOGUE, (struct mt_sim_item){.work = true}, &q);
+    add_block(actor, low, MT_PROLOGUE, (struct mt_sim_item){.work = true}, &q);
     for (int64_t i = 0; i < low->body_count && body; i++)
-        add_block(p, a, MT_BODY, (struct mt_sim_item){.work = true, .phase = i ? ++phase : phase}, &q);
-    if (!low->body_count) add_block(p, a, MT_BODY, (struct mt_sim_item){0}, &q);
+        add_block(actor, low, MT_BODY, (struct mt_sim_item){.work = true, .phase = i ? ++phase : phase}, &q);
+    if (!low->body_count) add_block(actor, low, MT_BODY, (struct mt_sim_item){0}, &q);
     if (low->body_barrier) phase++;
-    add_block(p, a, MT_LAST, (struct mt_sim_item){.work = true, .phase = phase}, &q);
-    add_block(p, a, MT_EPILOGUE, (struct mt_sim_item){.work = true, .phase = phase}, &q);
+    add_block(actor, low, MT_LAST, (struct mt_sim_item){.work = true, .phase = phase}, &q);
+    add_block(actor, low, MT_EPILOGUE, (struct mt_sim_item){.work = true, .phase = phase}, &q);
     actor->nphases = phase + 1;
     free(q.queued);
     free(q.awaited);
 }
 
-static void price_actor(struct predictor *p, int a) {
+static void price_actor(struct predictor *p, int a, const struct mt_lowered *low) {
     struct mt_sim_actor *actor = &p->sim.actors[a];
-    const struct mt_lowered *low = actor->low;
     double threads = fmax(class_of(p, actor->rank)->threads, 1);
     actor->copy_rate = is_cpu(p, actor->rank) ? threads / (threads + 1) : 1;
     struct mt_sim_item *priced = mt_calloc((size_t)low->ninstrs + 1, sizeof *priced);
@@ -225,8 +202,37 @@ static void price_actor(struct predictor *p, int a) {
             if (priced[i].rendezvous >= 0 && times) join_rendezvous(p, priced[i].rendezvous, a);
         }
     actor->yield_s = mt_cost_yield_s(&p->costs, actor->rank, sum_s, squares_s2);
-    add_items(p, a, priced);
+    add_items(p, actor, low, priced);
     free(priced);
+}
+
+/* Lower the first rank of each class, and make its actor's items (price_actor): one lowered program at a time. */
+static enum mt_status make_actors(struct predictor *p) {
+    int n = p->program->nranks, *like = mt_calloc((size_t)n, sizeof *like), *next = mt_calloc((size_t)n, sizeof *next);
+    int *first = mt_calloc((size_t)n, sizeof *first); /* of a class of like programs, the first actor + 1 */
+    enum mt_status st = MT_OK;
+    mt_lower_fold(p->program, like);
+    p->sim.actors = mt_new(&p->sim.arena, struct mt_sim_actor, n);
+    p->basis = mt_calloc((size_t)n, sizeof *p->basis);
+    for (int r = 0; r < n && !st; r++) {
+        int *link = &first[like[r]];
+        while (*link && !same_device(&p->costs, p->sim.actors[*link - 1].rank, r)) link = &next[*link - 1];
+        if (!*link) {
+            struct mt_lowered *low;
+            if ((st = mt_lower(p->program, r, &p->options, &low, p->err))) break;
+            p->sim.actors[p->sim.nactors] = (struct mt_sim_actor){.rank = r,
+                                                                  .ninstrs = low->ninstrs,
+                                                                  .body_barrier = low->body_barrier,
+                                                                  .state_bytes = low->state_bytes,
+                                                                  .arena_bytes = low->arena_bytes};
+            *link = ++p->sim.nactors;
+            price_actor(p, *link - 1, low);
+            mt_lowered_free(low);
+        }
+        p->actor_of[r] = *link - 1;
+    }
+    free(like), free(next), free(first);
+    return st;
 }
 
 /* ---- figures ---- */
@@ -254,8 +260,8 @@ static void report(struct predictor *p, const double *ends_s, struct mt_predicti
                                                     .comm_s = actor->comm_s,
                                                     .exposed_s = exposed_s,
                                                     .idle_s = fmax(out->step_s - actor->compute_s - exposed_s, 0),
-                                                    .state_bytes = actor->low->state_bytes,
-                                                    .arena_bytes = actor->low->arena_bytes};
+                                                    .state_bytes = actor->state_bytes,
+                                                    .arena_bytes = actor->arena_bytes};
         if (out->ranks[r].idle_s < out->ranks[slowest].idle_s) slowest = r;
     }
     for (int a = 0; a < p->sim.nactors; a++) out->nominal |= p->basis[a].nominal;
@@ -279,13 +285,8 @@ enum mt_status mt_predict(const struct mt_program *program, const struct mt_cost
     *prediction = (struct mt_prediction){0};
     enum mt_status st = make_actors(&p);
     double ends_s[STEPS];
-    if (!st) {
-        p.basis = mt_calloc((size_t)p.sim.nactors, sizeof *p.basis);
-        for (int a = 0; a < p.sim.nactors; a++) price_actor(&p, a);
-        st = mt_sim_run(&p.sim, STEPS, ends_s, err);
-    }
+    if (!st) st = mt_sim_run(&p.sim, STEPS, ends_s, err);
     if (!st) report(&p, ends_s, prediction);
-    for (int a = 0; a < p.sim.nactors; a++) mt_lowered_free(p.sim.actors[a].low);
     mt_arena_release(&p.sim.arena);
     free(p.basis);
     free(p.actor_of);

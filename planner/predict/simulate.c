@@ -162,7 +162,7 @@ static void open_phases(struct engine *e, int a) {
     const struct mt_sim_actor *figures = &e->sim->actors[a];
     struct actor *actor = &e->actors[a];
     while (actor->phase < figures->nphases - 1 && drained(e, a, MT_STREAM_COMPUTE, actor->phase) &&
-           (!figures->low->body_barrier || drained(e, a, MT_STREAM_COMM, actor->phase)))
+           (!figures->body_barrier || drained(e, a, MT_STREAM_COMM, actor->phase)))
         actor->phase++;
 }
 
@@ -207,7 +207,7 @@ static void end_item(struct engine *e, int a, int s) {
 
 static void begin_step(struct engine *e, int a) {
     struct actor *actor = &e->actors[a];
-    for (int i = 0; i < e->sim->actors[a].low->ninstrs; i++) actor->ended[i] = 0;
+    for (int i = 0; i < e->sim->actors[a].ninstrs; i++) actor->ended[i] = 0;
     actor->phase = 0;
     for (int s = 0; s < MT_NSTREAMS; s++) actor->streams[s].at = 0;
 }
@@ -319,7 +319,7 @@ enum mt_status mt_sim_run(struct mt_sim *sim, int nsteps, double *ends_s, struct
                        .running = sim->nactors};
     for (int i = 0; i < nsteps; i++) ends_s[i] = 0;
     for (int a = 0; a < sim->nactors; a++) {
-        e.actors[a].ended = mt_new(&arena, int, sim->actors[a].low->ninstrs);
+        e.actors[a].ended = mt_new(&arena, int, sim->actors[a].ninstrs);
         begin_step(&e, a);
     }
     for (int a = 0; a < sim->nactors; a++) go_on(&e, a);

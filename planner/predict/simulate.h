@@ -19,8 +19,10 @@ struct mt_sim_item {
 
 /* A class of ranks. */
 struct mt_sim_actor {
-    int rank; /* the first of the class */
-    struct mt_lowered *low;
+    int rank;    /* the first of the class */
+    int ninstrs; /* of its lowered program */
+    bool body_barrier;
+    int64_t state_bytes, arena_bytes;
     struct mt_sim_item *items[MT_NSTREAMS];
     int nitems[MT_NSTREAMS];
     int nphases;

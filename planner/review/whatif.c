@@ -4,14 +4,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/cost/cost.h"
 #include "planner/make/make.h"
+#include "planner/review/bottleneck.h"
 #include "profiler/describe/edit.h"
 
 typedef enum mt_status edit(struct mt_cluster *cluster, const char *what, struct mt_err *err);
+
+/* Measured collectives change as their schedules do. */
+static enum mt_status set_figure(struct mt_cluster *cluster, const char *what, struct mt_err *err) {
+    struct mt_cluster *before = mt_cluster_copy(cluster);
+    enum mt_status st = mt_cluster_set(cluster, what, err);
+    if (!st) mt_cost_carry_fits(before, cluster);
+    mt_cluster_free(before);
+    return st;
+}
+
 static const struct {
     const char *verb;
     edit *edit;
-} verbs[] = {{"add", mt_cluster_add}, {"remove", mt_cluster_remove}, {"set", mt_cluster_set}};
+} verbs[] = {{"add", mt_cluster_add}, {"remove", mt_cluster_remove}, {"set", set_figure}};
 enum { NVERBS = sizeof verbs / sizeof verbs[0] };
 
 static enum mt_status apply(struct mt_cluster *cluster, const char *verb, const char *what, struct mt_err *err) {
@@ -76,7 +88,8 @@ void mt_whatif_release(struct mt_whatif *w) {
 
 static void find_headroom(const struct mt_plan *plan, struct mt_whatif_row *row) {
     row->headroom_rank = -1;
-    for (int r = 0; r < plan->nranks; r++) {
+    for (int i = 0; i < plan->nplaces; i++) {
+        int r = plan->order[i];
         if (!plan->ranks[r].memory_bytes) continue;
         int64_t left = plan->ranks[r].memory_bytes - plan->memory[r].arena_bytes;
         if (row->headroom_rank >= 0 && left >= row->headroom_bytes) continue;
@@ -101,12 +114,16 @@ static enum mt_status ask_one(const struct mt_cluster *cluster, const struct mt_
     row->step_s = made->prediction->step_s;
     row->error = made->prediction->error;
     row->nominal = made->prediction->nominal;
+    if (made->hypothetical[0]) row->cannot_run = mt_arena_strdup(arena, made->hypothetical);
     row->edited = !strcmp(cluster->source, "edited");
     row->tokens_per_s = (double)(made->job.batch * made->job.seq) / row->step_s;
-    row->binds = mt_arena_strdup(arena, found.report.nbindings ? found.report.bindings[0].what : "");
     find_headroom(made, row);
     found.plan = NULL; /* the caller's */
     mt_plan_found_release(&found);
+    struct mt_bottlenecks binds;
+    if ((st = mt_bottlenecks_of(cluster, made, NULL, MT_BOTTLENECKS_FEW, &binds, err))) return st;
+    row->binds = mt_arena_strdup(arena, binds.ntried && binds.items[0].saves_s > 0 ? binds.items[0].what : "");
+    mt_bottlenecks_release(&binds);
     return MT_OK;
 }
 
@@ -118,8 +135,12 @@ enum mt_status mt_whatif_ask(struct mt_whatif *w, const char *model, const struc
     if (st) return st;
     answer->count = w->count;
     answer->rows = mt_new(&answer->arena, struct mt_whatif_row, w->count);
-    struct mt_plan_request request = {
-        .model = model, .job = *job, .fixed = {.decisions = mt_decisions_unset}, .limit_s = w->limit_s, .last = last};
+    struct mt_plan_request request = {.model = model,
+                                      .job = *job,
+                                      .fixed = {.decisions = mt_decisions_unset, .use = w->use},
+                                      .limit_s = w->limit_s,
+                                      .last = last,
+                                      .hypothetical = true};
     request.job.recompute = MT_RECOMPUTE_UNSET;
     struct mt_plan *first = NULL, *plan;
     bool planned = false;

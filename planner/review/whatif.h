@@ -26,6 +26,7 @@ struct mt_whatif {
     const struct mt_prices *prices;   /* or null */
     double tokens;                    /* 0: not asked for */
     double limit_s;                   /* of each search */
+    enum mt_use use;                  /* who takes part: not MT_USE_SOME */
     struct mt_arena arena;
     int count, capacity; /* the first is the cluster as it is, once there is one */
     struct mt_whatif_alternative *alternatives;
@@ -38,7 +39,8 @@ enum mt_status mt_whatif_changes(struct mt_whatif *whatif, const char *text, str
 void mt_whatif_release(struct mt_whatif *whatif);
 
 struct mt_whatif_row {
-    const char *refused; /* why there is no plan; null: the figures below are there */
+    const char *refused;    /* why there is no plan; null: the figures below are there */
+    const char *cannot_run; /* why this program could not run it on such devices; null: it could */
     double step_s, error, tokens_per_s;
     bool nominal, edited;   /* rests on public figures; or on measured ones, of hardware that is not there */
     int64_t headroom_bytes; /* the least of all ranks, and whose; rank -1: no rank has a limit */

@@ -1,6 +1,7 @@
 /* Equivalence classes of ranks: one device class, memory limit and speed; where there would be too many, speeds that
  * differ by no more than their errors count as one. And the structures that are searched. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "planner/balance/split.h"
@@ -48,25 +49,31 @@ static void count_classes(struct mt_searching *s, bool within_errors) {
     }
 }
 
+static int by_number(const void *a, const void *b) {
+    return *(const int *)a - *(const int *)b;
+}
+
 /* "xeon-1t (ranks 0 2-5)", the first few. */
 static const char *name_of(struct mt_searching *s, int class) {
     struct mt_arena *arena = &s->arena;
+    const struct search_class *c = &s->classes[class];
     const char *list = "";
-    int pieces = 0;
-    for (int r = 0; r < s->nranks; r++) {
-        if (s->class[r] != class) continue;
-        int last = r;
-        while (last + 1 < s->nranks && s->class[last + 1] == class) last++;
+    int *ranks = mt_new(arena, int, s->nranks), n = 0, pieces = 0;
+    for (int r = 0; r < s->nranks; r++)
+        if (s->class[r] == class) ranks[n++] = mt_search_rank(s, r);
+    qsort(ranks, (size_t)n, sizeof *ranks, by_number);
+    for (int i = 0, last; i < n; i = last + 1) {
+        last = i;
+        while (last + 1 < n && ranks[last + 1] == ranks[last] + 1) last++;
         if (++pieces > 4) {
             list = mt_arena_printf(arena, "%s ...", list);
             break;
         }
-        list = last > r ? mt_arena_printf(arena, "%s %d-%d", list, r, last) : mt_arena_printf(arena, "%s %d", list, r);
-        r = last;
+        list = last > i ? mt_arena_printf(arena, "%s %d-%d", list, ranks[i], ranks[last])
+                        : mt_arena_printf(arena, "%s %d", list, ranks[i]);
     }
-    const struct search_class *c = &s->classes[class];
-    return mt_arena_printf(arena, "%s (rank%s%s)", s->costs.cluster->classes[c->device_class].name,
-                           c->nranks > 1 ? "s" : "", list);
+    return mt_arena_printf(arena, "%s (rank%s%s)", s->costs.cluster->classes[c->device_class].name, n > 1 ? "s" : "",
+                           list);
 }
 
 /* Shares of a label that a person gives. */
@@ -74,8 +81,8 @@ static enum mt_status check_shares(struct mt_searching *s, const struct mt_label
     int64_t sum = 0;
     for (int r = 0; r < s->nranks; r++) {
         if (sizes[r] < 0 || sizes[r] > label->extent)
-            return mt_fail(s->err, MT_EINPUT, "rank %d's share of \"%s\" is %lld, but it is %lld in all", r,
-                           label->name, (long long)sizes[r], (long long)label->extent);
+            return mt_fail(s->err, MT_EINPUT, "rank %d's share of \"%s\" is %lld, but it is %lld in all",
+                           mt_search_rank(s, r), label->name, (long long)sizes[r], (long long)label->extent);
         sum += sizes[r];
     }
     if (sum != label->extent)

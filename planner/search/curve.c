@@ -11,12 +11,11 @@
 
 enum { EVERY_SHARE = 24, MOST_POINTS = 160, STORAGE_POINTS = 9 };
 
-static int share_points(int64_t extent, int64_t usual, int64_t *at) {
+static int share_points(int64_t extent, int64_t *at) {
     int n = 0;
     for (int64_t x = 0; x < extent && n < MOST_POINTS - 2;) {
         at[n++] = x;
-        double grown = (double)x * (x < 4 * usual ? 1.125 : 1.5);
-        x = x < EVERY_SHARE ? x + 1 : (int64_t)ceil(grown);
+        x = x < EVERY_SHARE ? x + 1 : (int64_t)ceil(1.125 * (double)x);
     }
     at[n++] = extent;
     return n;
@@ -64,12 +63,36 @@ static struct mt_share_curve new_curve(struct mt_arena *arena, int n, const int6
     return (struct mt_share_curve){n, mt_arena_memdup(arena, at, (size_t)n * sizeof *at), *value};
 }
 
-static void price_samples(struct mt_searching *s, struct search_work *w, int class, int n, const int64_t *at) {
+/* The curves of a class with the same devices in the parent's search; they depend but little on shares of storage. */
+static const struct search_curves *parent_curves(const struct mt_searching *s, const struct search_work *of,
+                                                 int class) {
+    const struct mt_searching *parent = s->parent;
+    if (!of) return NULL;
+    const struct mt_cluster_device *devices = s->costs.cluster->devices;
+    const struct mt_cluster_device *mine = &devices[s->costs.device[s->classes[class].rank]];
+    for (int c = 0; c < parent->nclasses; c++) {
+        const struct mt_cluster_device *other = &devices[parent->costs.device[parent->classes[c].rank]];
+        if (other->class == mine->class && other->speed == mine->speed && other->emulated == mine->emulated)
+            return &of->curves[c];
+    }
+    return NULL;
+}
+
+static void price_samples(struct mt_searching *s, struct search_work *w, const struct search_work *of, int class, int n,
+                          const int64_t *at) {
     struct search_curves *c = &w->curves[class];
-    int like = similar_class(s, class);
+    const struct search_curves *known = parent_curves(s, of, class);
+    int like = known ? -1 : similar_class(s, class);
     double ratio = like >= 0 ? s->classes[like].speed / s->classes[class].speed : 1;
     int64_t *storage = mt_new(&s->arena, int64_t, w->work.nlabels + 1);
     labels_at(s, &w->work, class, (double)s->unit / s->nranks, storage);
+    struct mt_work_share none = {0, storage};
+    c->before_s = block_s(s, &w->work, class, MT_PROLOGUE, &none);
+    if (known) {
+        c->samples = known->samples;
+        c->body_samples = known->body_samples;
+        return;
+    }
     double *last, *body;
     c->samples = new_curve(&s->arena, n, at, &last);
     c->body_samples = new_curve(&s->arena, w->body ? n : 0, at, &body);
@@ -80,8 +103,6 @@ static void price_samples(struct mt_searching *s, struct search_work *w, int cla
         body[i] =
             like >= 0 ? w->curves[like].body_samples.value[i] * ratio : block_s(s, &w->work, class, MT_BODY, &share);
     }
-    struct mt_work_share none = {0, storage};
-    c->before_s = block_s(s, &w->work, class, MT_PROLOGUE, &none);
 }
 
 static void price_storage(struct mt_searching *s, struct search_work *w, int class) {
@@ -116,27 +137,52 @@ static struct mt_plan *prototype(const struct mt_searching *s, const struct sear
     return p;
 }
 
+/* The parent's work of the same structure: works do not depend on the number of ranks, but that of one rank has no
+ * messages. *work stays null where it has none. */
+static enum mt_status parent_work(struct mt_searching *s, int structure, bool body, struct search_work **work) {
+    struct mt_searching *parent = s->parent;
+    if (!parent || s->nranks == 1 || parent->nranks == 1) return MT_OK;
+    for (int i = 0; i < parent->nstructures; i++)
+        if (mt_decisions_same_rows(&parent->structures[i].decisions, &s->structures[structure].decisions) &&
+            parent->structures[i].decisions.start == s->structures[structure].decisions.start)
+            return mt_search_open_work(parent, i, body, work);
+    return MT_OK;
+}
+
+static enum mt_status open_work(struct mt_searching *s, struct search_work *w, int structure, bool body) {
+    struct search_work *of = NULL;
+    enum mt_status st = parent_work(s, structure, body, &of);
+    if (st) return st;
+    w->structure = &s->structures[structure];
+    w->body = body;
+    w->plan = prototype(s, w->structure);
+    w->of = of;
+    if (of)
+        w->work = of->work;
+    else
+        st = mt_work_open(s->search->graph, w->plan, body, s->search->options, &w->work, s->err);
+    if (st) {
+        mt_plan_free(w->plan);
+        return st;
+    }
+    int64_t at[MOST_POINTS];
+    int n = share_points(s->search->job->batch, at);
+    w->curves = mt_new(&s->arena, struct search_curves, s->nclasses);
+    for (int c = 0; c < s->nclasses; c++) {
+        price_samples(s, w, of, c, n, at);
+        price_storage(s, w, c);
+    }
+    return MT_OK;
+}
+
 enum mt_status mt_search_open_work(struct mt_searching *s, int structure, bool body, struct search_work **work) {
     body &= s->structures[structure].by_batch;
     struct search_work **place = &s->works[2 * structure + body];
     if (!*place) {
         struct search_work *w = mt_new(&s->arena, struct search_work, 1);
-        w->structure = &s->structures[structure];
-        w->body = body;
-        w->plan = prototype(s, w->structure);
-        enum mt_status st = mt_work_open(s->search->graph, w->plan, body, s->search->options, &w->work, s->err);
-        if (st) {
-            mt_plan_free(w->plan);
-            return st;
-        }
+        enum mt_status st = open_work(s, w, structure, body);
+        if (st) return st;
         *place = w;
-        int64_t at[MOST_POINTS];
-        int n = share_points(s->search->job->batch, s->search->job->batch / s->nranks + 1, at);
-        w->curves = mt_new(&s->arena, struct search_curves, s->nclasses);
-        for (int c = 0; c < s->nclasses; c++) {
-            price_samples(s, w, c, n, at);
-            price_storage(s, w, c);
-        }
     }
     *work = *place;
     return MT_OK;
@@ -150,26 +196,42 @@ bool mt_search_memory_matters(const struct mt_searching *s) {
     return false;
 }
 
+/* Of memory curves: small against all gradients, since a bucket is memory in addition. */
+int64_t mt_search_memory_buckets(const struct mt_searching *s) {
+    enum { MOST_BYTES = 4 << 20, PARTS = 16 };
+    int64_t all = mt_graph_parameters(s->search->graph) * mt_type_size(s->search->graph->acc);
+    int64_t fixed = s->search->fixed.decisions.bucket_bytes;
+    return fixed >= 0 ? fixed : all / PARTS < MOST_BYTES ? all / PARTS : MOST_BYTES;
+}
+
+/* All points are programs of one kind, with accumulators if the work has a body, else without, so that the curve does
+ * not fall. One rank without a body has the whole batch and no other share. */
 enum mt_status mt_search_open_memory(struct mt_searching *s, struct search_work *w, int64_t bucket_bytes) {
-    int64_t batch = s->search->job->batch, usual = 2 * ((batch + s->nranks - 1) / s->nranks), at[3] = {0, 1, 0};
+    int64_t batch = s->search->job->batch, usual = 2 * ((batch + s->nranks - 1) / s->nranks), at[4] = {0, 1};
     int64_t most = w->body ? batch / 2 : batch;
     int n = 2;
     if (w->arena.npoints) return MT_OK;
+    if (w->of && 2 * s->nranks > s->parent->nranks) { /* shares of the state make little difference to it */
+        enum mt_status st = mt_search_open_memory(s->parent, w->of, bucket_bytes);
+        w->arena = w->of->arena;
+        return st;
+    }
     if (usual > most) usual = most;
     if (usual > 1) at[n++] = usual;
+    bool alone = s->nranks == 1;
+    if (alone && !w->body && n > 2) at[1] = at[--n];
     double *value;
     struct mt_share_curve curve = new_curve(&s->arena, n, at, &value);
     w->plan->decisions.bucket_bytes = bucket_bytes;
-    for (int i = 1; i < n; i++) {
-        struct mt_plan_memory memory = w->work.one_sample;
-        int64_t samples = w->body && 2 * at[i] <= batch ? 2 * at[i] : at[i];
-        enum mt_status st = MT_OK;
-        if (i > 1 || s->nranks == 1)
-            st = mt_work_memory(s->search->graph, w->plan, samples, at[i], s->search->options, &memory, s->err);
+    for (int i = alone ? 1 : 0; i < n; i++) {
+        struct mt_plan_memory memory;
+        int64_t samples = w->body ? 2 * at[i] : at[i];
+        enum mt_status st = mt_work_memory(s->search->graph, w->plan, samples, w->body && !at[i] ? 1 : at[i],
+                                           s->search->options, &memory, s->err);
         if (st) return st;
-        value[i] = (double)(memory.arena_bytes - memory.state_bytes);
+        value[i] = fmax((double)(memory.arena_bytes - memory.state_bytes), i ? value[i - 1] : 0);
     }
-    value[0] = value[1]; /* somewhat less, but most of it is gathered weights */
+    if (alone) value[0] = value[1];
     w->arena = curve;
     return MT_OK;
 }

@@ -106,7 +106,7 @@ static const char *who_lacks(struct mt_searching *s, const struct mt_prediction 
     if (who < 0) return NULL;
     char text[MT_UNITS_TEXT];
     mt_units_bytes((double)worst, text);
-    return mt_arena_printf(&s->arena, "does not fit: rank %d lacks %s", who, text);
+    return mt_arena_printf(&s->arena, "does not fit: rank %d lacks %s", mt_search_rank(s, who), text);
 }
 
 void mt_search_learn(struct mt_searching *s, struct search_candidate *c) {

@@ -9,20 +9,24 @@
 
 #include "kernels/base/text/units.h"
 #include "kernels/base/wait.h"
+#include "planner/balance/split.h"
 #include "planner/search/internal.h"
 
-static const int64_t most_work = 100000;
 static const double hopeless = 1.15; /* times the best: not evaluated when its estimate says so */
 static const double may_win = 1.3;   /* times the best: not balanced when it is slower in proportional shares */
-enum { MOST_REPAIRS = 5, MOST_POLISH = 24, MOST_BUCKETS = 9, FEW_OPS = 1000, MEMORY_BUCKETS = 4 << 20 };
+enum { MOST_REPAIRS = 5, MOST_POLISH = 24, MOST_BUCKETS = 9, FEW_OPS = 1000 };
 
 static int64_t evaluation_work(const struct mt_searching *s) {
     int64_t different = s->nranks < 3 * s->nclasses ? s->nranks : 3 * s->nclasses;
     return s->search->graph->nops * (different + s->nranks / 50 + 1);
 }
 
+int64_t mt_search_work_done(const struct mt_searching *s) {
+    return s->nevaluated * evaluation_work(s);
+}
+
 static bool affordable(const struct mt_searching *s, int64_t part) {
-    return (s->nevaluated + 1) * evaluation_work(s) <= most_work / part && mt_now_s() < s->end_s;
+    return (s->nevaluated + 1) * evaluation_work(s) <= s->most_work / part && mt_now_s() < s->end_s;
 }
 
 /* ---- candidates ---- */
@@ -150,11 +154,11 @@ static enum mt_status balance_structure(struct mt_searching *s, int structure) {
     bool body = false, memory = mt_search_memory_matters(s);
     enum mt_status st;
     if (!state_fits(s, w)) return set_aside(s, w), MT_OK;
-    if ((memory && (st = mt_search_open_memory(s, w, MEMORY_BUCKETS))) || (st = wants_body(s, first, &body)) ||
-        (st = balance_work(s, w)) || !body)
+    if ((memory && (st = mt_search_open_memory(s, w, mt_search_memory_buckets(s)))) ||
+        (st = wants_body(s, first, &body)) || (st = balance_work(s, w)) || !body)
         return st;
     if ((st = mt_search_open_work(s, structure, true, &w))) return st;
-    if (memory && (st = mt_search_open_memory(s, w, MEMORY_BUCKETS))) return st;
+    if (memory && (st = mt_search_open_memory(s, w, mt_search_memory_buckets(s)))) return st;
     return (st = add_candidates(s, w)) ? st : balance_work(s, w);
 }
 
@@ -236,7 +240,7 @@ static enum mt_status evaluate_simple_like(struct mt_searching *s, const struct 
 /* Even and proportional shares: in the best's structure; in the others as far as they can be afforded. */
 static enum mt_status evaluate_simple(struct mt_searching *s) {
     const struct search_candidate *best = s->best;
-    if (s->search->fixed.shares || s->nranks == 1 || !best) return MT_OK;
+    if (s->search->fixed.shares || s->nranks == 1 || !best || !s->most_work) return MT_OK;
     enum mt_status st = evaluate_simple_like(s, best);
     int n = s->ncandidates;
     for (int i = 0; i < 2 * s->nstructures && !st; i++) {
@@ -341,23 +345,64 @@ static enum mt_status evaluate_last(struct mt_searching *s) {
     return st ? st : improve(s, c);
 }
 
-/* ---- the forms of the search ---- */
+/* ---- the whole ---- */
 
 static enum mt_status finish(struct mt_searching *s, bool rejected, struct mt_search_report *report) {
-    double bound_s = INFINITY;
     if (mt_search_check_algorithms(s)) return s->err->status;
-    for (int i = 0; i < 2 * s->nstructures; i++) {
-        struct search_candidate *any = NULL;
-        for (int k = 0; k < s->ncandidates && s->works[i] && !any; k++)
-            if (s->candidates[k]->work == s->works[i]) any = s->candidates[k];
-        double of_work_s;
-        enum mt_status st = any ? mt_search_bound(s, any, &of_work_s) : MT_OK;
-        if (st) return st;
-        if (any) bound_s = fmin(bound_s, of_work_s);
-    }
-    mt_search_fill_plan(s, bound_s);
+    mt_search_fill_plan(s, 0);
     if (rejected) mt_search_fill_rejected(s, s->plan);
-    return report ? mt_search_fill_report(s, s->best, report) : MT_OK;
+    if (report) mt_search_fill_report(s, report);
+    return MT_OK;
+}
+
+/* ---- little memory ---- */
+
+/* What a class's rank has for state, if a micro-batch of one needs somewhat less than the curve says. */
+static double room_for_state(const struct mt_searching *s, const struct search_work *w, int class) {
+    static const double estimate_may_be_above = 0.75; /* the program's memory over the curve's */
+    int64_t limit = s->classes[class].memory_limit;
+    double held = (double)w->curves[class].state_fixed + estimate_may_be_above * mt_share_curve_at(&w->arena, 1);
+    return limit ? fmax(0, (double)limit - held) : INFINITY;
+}
+
+/* State in proportion to the room for it, samples to speeds, in the smallest micro-batches. False where all rooms are
+ * too small. */
+static bool least_memory(struct mt_searching *s, struct search_candidate *c) {
+    const struct search_work *w = c->work;
+    double *room = mt_new(&s->arena, double, s->nranks), sum = 0, state = 0;
+    int64_t *units = mt_new(&s->arena, int64_t, s->nranks);
+    for (int l = 0; l < w->work.nlabels; l++) state += (double)w->work.labels[l].state_bytes;
+    for (int r = 0; r < s->nranks; r++) {
+        room[r] = fmin(room_for_state(s, w, s->class[r]), state + 1);
+        sum += room[r];
+        if (!state && room[r] <= 0) return false;
+    }
+    if (sum < state || mt_search_simple_shares(s, c, false, true)) return false;
+    if (sum > 0 && (mt_split_proportional(s->unit, s->unit_align, room, s->nranks, units, s->err) ||
+                    mt_search_divide_storage(s, units, c->storage)))
+        return false;
+    for (int r = 0; r < s->nranks; r++)
+        if (w->body) c->micro[r] = c->batch[r] ? 1 : 0;
+    return true;
+}
+
+/* Nothing fits by estimates of memory, which may be too high: programs that need the least say how much they need, and
+ * shares are balanced by that. */
+static enum mt_status evaluate_least_memory(struct mt_searching *s) {
+    int64_t sizes[MOST_BUCKETS + 1];
+    if (s->best || !mt_search_memory_matters(s)) return MT_OK;
+    bucket_sizes(s, sizes);
+    for (int i = 2 * s->nstructures - 1; i >= 0 && !s->best && mt_now_s() < s->end_s; i--) {
+        struct search_work *w;
+        bool body = i % 2;
+        if (body && s->search->job->batch < 2) continue;
+        enum mt_status st = mt_search_open_work(s, i / 2, body, &w);
+        if (st || (st = mt_search_open_memory(s, w, mt_search_memory_buckets(s)))) return st;
+        struct search_candidate *c = mt_search_new_candidate(s, w, sizes[0], describe(s, w, sizes[0]));
+        if (!least_memory(s, c)) continue;
+        if ((st = evaluate(s, c))) return st;
+    }
+    return MT_OK;
 }
 
 static enum mt_status nothing_fits(struct mt_searching *s) {
@@ -369,33 +414,12 @@ static enum mt_status nothing_fits(struct mt_searching *s) {
     return mt_fail(s->err, MT_EBUG, "the search has no candidate");
 }
 
-static enum mt_status explore(struct mt_searching *s, bool again, struct mt_search_report *report) {
+enum mt_status mt_search_explore(struct mt_searching *s, bool again, struct mt_search_report *report) {
     enum mt_status st;
-    if ((st = balance_structures(s)) || (st = evaluate_candidates(s))) return st;
+    if (report) *report = (struct mt_search_report){.ncandidates = 0};
+    if ((st = balance_structures(s)) || (st = evaluate_candidates(s)) || (st = evaluate_least_memory(s))) return st;
     if (!again && ((st = evaluate_simple(s)) || (st = evaluate_last(s)))) return st;
     if (!s->best) return nothing_fits(s);
     if ((st = polish(s)) || (st = evaluate_full_start(s))) return st;
     return finish(s, !again, report);
-}
-
-static enum mt_status run(const struct mt_search *search, bool again, struct mt_plan *plan,
-                          struct mt_search_report *report, struct mt_err *err) {
-    struct mt_searching s;
-    if (report) *report = (struct mt_search_report){.nbindings = 0};
-    enum mt_status st = mt_search_begin(&s, search, plan, err);
-    if (!st) st = explore(&s, again, report);
-    mt_search_end(&s);
-    return st;
-}
-
-enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, struct mt_search_report *report,
-                         struct mt_err *err) {
-    return run(search, false, plan, report, err);
-}
-
-enum mt_status mt_search_rebalance(const struct mt_search *search, struct mt_plan *plan,
-                                   struct mt_search_report *report, struct mt_err *err) {
-    struct mt_search local = *search;
-    if (!mt_search_rows_of(plan, &local.fixed.decisions)) return mt_search_price(search, plan, report, err);
-    return run(&local, true, plan, report, err);
 }

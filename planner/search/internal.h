@@ -1,6 +1,12 @@
 /* Inside the search: what its parts hand to each other.
  *
  *   search.c     opens and closes a search
+ *   order.c      the canonical order of ranks, and which of them are equal
+ *   part.c       a search on some of the ranks
+ *   screen.c     a quick estimate of a subset of the ranks
+ *   subsets.c    which subsets of the ranks are worth a search
+ *   participate.c  mt_search: who takes part
+ *   idle.c       why ranks are idle
  *   class.c      classes of ranks; structures
  *   curve.c      a structure's work as curves over shares, per class
  *   shares.c     shares that need no solver
@@ -8,7 +14,8 @@
  *   balance.c    both become a balance problem; its solution becomes shares
  *   evaluate.c   shares become a program, and its prediction
  *   price.c      the prediction of a plan as it is
- *   report.c     bottlenecks, rejected candidates
+ *   bound.c      the lower bound of all plans
+ *   report.c     rejected candidates
  *   explore.c    which candidates are tried, in which order */
 #ifndef MT_PLANNER_SEARCH_INTERNAL_H
 #define MT_PLANNER_SEARCH_INTERNAL_H
@@ -49,6 +56,7 @@ struct search_curves {
 struct search_work {
     const struct search_structure *structure;
     bool body;
+    struct search_work *of; /* the parent's, whose `work` and curves this one borrows; or null */
     struct mt_work work;
     struct mt_plan *plan;         /* as mt_work_open wants it */
     struct search_curves *curves; /* [nclasses] */
@@ -76,9 +84,48 @@ struct search_candidate {
     double later_s; /* seconds that the estimate lacks */
 };
 
+/* Ranks that may take part, in the canonical order; a place is an index into it. Ranks of a cell are on one node and
+ * equal, so that a subset of the ranks is a number of ranks for each cell. */
+struct search_cell {
+    int kind, node, first, count; /* places first .. first + count - 1 */
+};
+struct search_places {
+    int n, *rank;           /* [n] */
+    int nkinds, *kind;      /* [n]: equal ranks have one kind */
+    int nnodes, *node_cell; /* node i has the cells from node_cell[i] to node_cell[i + 1] */
+    int ntypes, *type;      /* [nnodes]: equal nodes have one type */
+    int ncells;
+    struct search_cell *cells; /* in the order of places */
+};
+/* allowed: [nranks], or null: all. */
+void mt_search_places(const struct mt_search *search, const struct mt_plan *plan, const bool *allowed,
+                      struct search_places *places, struct mt_arena *arena);
+
+/* The search on some ranks of a plan. */
+struct search_part {
+    struct mt_arena arena;
+    struct mt_search search; /* of the part; `last` is null */
+    struct mt_costs costs;
+    struct mt_plan *plan, *last; /* of the part, owned; strings are the whole plan's. last: null, or search.last */
+    int n, *rank;
+};
+/* Close it with mt_search_part_close before `plan` is freed. */
+void mt_search_part_open(const struct mt_search *whole, const struct mt_plan *plan, int n, const int *rank,
+                         struct search_part *part);
+void mt_search_part_close(struct search_part *part);
+/* Decisions and shares of a plan of all ranks, copied to a plan of the part; and as the plan that the part's search
+ * begins at. */
+void mt_search_part_take(struct search_part *part, const struct mt_plan *whole, struct mt_plan *to);
+void mt_search_part_begin_at(struct search_part *part, const struct mt_plan *whole);
+/* The part's plan as one of all ranks: the others are idle. */
+void mt_search_part_write(const struct search_part *part, struct mt_plan *to);
+
 struct mt_searching {
     const struct mt_search *search;
-    struct mt_costs costs; /* with a memory of answers */
+    const int *rank_of;          /* [nranks]: the rank that messages name; null: they are the search's own */
+    struct mt_searching *parent; /* of the same job on more ranks: its works and curves are borrowed; or null */
+    int64_t most_work;           /* of evaluations: explore.c */
+    struct mt_costs costs;       /* with a memory of answers */
     struct mt_arena arena;
     struct mt_err *err;
     struct mt_plan *plan;         /* the caller's */
@@ -116,7 +163,7 @@ struct search_timeline {
     double step_s;
 };
 
-enum { SEARCH_MOST_STRUCTURES = 5 };
+enum { SEARCH_MOST_STRUCTURES = 5, SEARCH_MOST_WORK = 100000 };
 enum mt_status mt_search_classes(struct mt_searching *s);
 enum mt_status mt_search_structures(struct mt_searching *s);
 
@@ -124,6 +171,7 @@ enum mt_status mt_search_structures(struct mt_searching *s);
 enum mt_status mt_search_open_work(struct mt_searching *s, int structure, bool body, struct search_work **work);
 /* Memory over samples of a micro-batch; once. */
 enum mt_status mt_search_open_memory(struct mt_searching *s, struct search_work *work, int64_t bucket_bytes);
+int64_t mt_search_memory_buckets(const struct mt_searching *s);
 bool mt_search_memory_matters(const struct mt_searching *s);
 
 /* Seconds of an operator of the work, once. */
@@ -158,8 +206,6 @@ void mt_search_spread(const struct mt_searching *s, int64_t *sizes);
 enum mt_status mt_search_balance(struct mt_searching *s, struct search_candidate *c, struct mt_balanced *balanced);
 /* The estimate of a candidate whose shares are set. */
 enum mt_status mt_search_estimate(struct mt_searching *s, struct search_candidate *c);
-/* No shares of the candidate's structure are faster. */
-enum mt_status mt_search_bound(struct mt_searching *s, const struct search_candidate *c, double *bound_s);
 
 /* Build, predict, compare with memory limits; keep it if it is the best. Equal candidates are evaluated once. */
 enum mt_status mt_search_evaluate(struct mt_searching *s, struct search_candidate *c);
@@ -190,16 +236,69 @@ struct mt_costs mt_search_costs_of(const struct mt_costs *costs, const struct mt
 void mt_search_fill_prediction(const struct mt_prediction *found, double bound_s, struct mt_plan *plan);
 void mt_search_fill_rejected(struct mt_searching *s, struct mt_plan *plan);
 
+/* rank_of: see mt_searching. */
 enum mt_status mt_search_begin(struct mt_searching *s, const struct mt_search *search, struct mt_plan *plan,
-                               struct mt_err *err);
+                               const int *rank_of, struct mt_searching *parent, struct mt_err *err);
 void mt_search_end(struct mt_searching *s);
+static inline int mt_search_rank(const struct mt_searching *s, int rank) {
+    return s->rank_of ? s->rank_of[rank] : rank;
+}
+/* The search proper, on all ranks that it has. again: in the plan's own structure (mt_search_rebalance). */
+enum mt_status mt_search_explore(struct mt_searching *s, bool again, struct mt_search_report *report);
+
+int64_t mt_search_work_done(const struct mt_searching *s); /* in units of most_work */
+
+/* Seconds of a step among some of the search's ranks (places[n]) by a quick estimate: shares by bisection over the
+ * step's time, messages by two sizes of each kind, one simulated timeline. Infinite where they do not fit into memory.
+ */
+enum mt_status mt_search_screen(struct mt_searching *s, const int *places, int n, double *step_s);
+/* Seconds of a message with counts[n], among places[n]. */
+double mt_search_message_s(struct mt_searching *s, const struct mt_bucket_key *like, const int64_t *counts,
+                           const int *places, int n);
+
+struct search_subset {
+    int n, *of_cell; /* of_cell: ranks that each cell gives */
+    double screen_s; /* the quick estimate */
+    /* Once it has been searched: */
+    bool searched, is_last; /* is_last: the ranks of search.last, in its order */
+    double step_s;          /* infinite where there is no plan */
+    struct search_part part;
+    struct mt_search_report report;
+};
+struct search_subsets {
+    struct mt_arena *arena;
+    const struct search_places *places;
+    struct mt_searching *whole; /* on all places: its curves are read */
+    bool screened;              /* false: no estimates are wanted */
+    int most;                   /* how many may be listed */
+    int count, capacity;
+    struct search_subset *items; /* by estimate */
+};
+/* List them. */
+enum mt_status mt_search_list_subsets(struct search_subsets *subsets);
+/* One more, or the one that is equal: its index. */
+int mt_search_subset_add(struct search_subsets *subsets, const int *of_cell, enum mt_status *st);
+int mt_search_subset_places(const struct search_places *places, const int *of_cell, int *out);
+/* A row for each idle rank, and one for each subset that was searched and not taken. allowed: null, or [nranks]. */
+void mt_search_fill_idle(const struct search_subsets *subsets, const bool *allowed, struct mt_plan *plan);
+void mt_search_fill_other_subsets(const struct search_subsets *subsets, const struct search_subset *best,
+                                  struct mt_plan *plan);
+/* Samples a second of a class of the search with an even share. */
+double mt_search_class_speed(const struct mt_searching *s, int class);
 /* A plan's rows, without its algorithms; false if one splits operators by anything but the batch: such a share is in no
  * curve. */
 bool mt_search_rows_of(const struct mt_plan *plan, struct mt_decisions *rows);
 
+/* The lower bound, seconds: no plan is faster that has these rows of rules and, where there are any, of storage; see
+ * search.h for the space. 0: there is none. Of `plan` the ranks' memory limits are read. */
+enum mt_status mt_search_bound(const struct mt_search *search, const struct mt_plan *plan,
+                               const struct mt_decisions *rows, double *bound_s, struct mt_err *err);
+/* Of all plans with the rules of a plan, however parameters are stored; 0 also where the search wants no bound. */
+enum mt_status mt_search_bound_of(const struct mt_search *search, const struct mt_plan *plan, double *bound_s,
+                                  struct mt_err *err);
+
 enum { SEARCH_NSTAGES = 3 };
 extern const char *const search_stage_names[SEARCH_NSTAGES];
-enum mt_status mt_search_fill_report(struct mt_searching *s, const struct search_candidate *c,
-                                     struct mt_search_report *report);
+void mt_search_fill_report(struct mt_searching *s, struct mt_search_report *report);
 
 #endif

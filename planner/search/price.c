@@ -1,60 +1,13 @@
-/* The prediction of a plan as it is, and the bound of its structure. */
+/* The prediction of a plan as it is, and the bound of all plans with its rules. */
 #include <math.h>
 
 #include "planner/search/internal.h"
 #include "planner/plan/choice.h"
 
-/* Shares in one piece may be faster than the plan's micro-batches. */
-static enum mt_status bound_whole(struct mt_searching *s, const struct search_candidate *c, double *bound_s) {
-    struct search_work *w;
-    struct search_candidate whole = *c;
-    double whole_s = 0;
-    enum mt_status st = mt_search_open_work(s, 0, false, &w);
-    whole.work = w;
-    if (!st) st = mt_search_bound(s, &whole, &whole_s);
-    if (!st) *bound_s = fmin(*bound_s, whole_s);
-    return st;
-}
-
-/* The bound of the plan's structure: any shares, all communication hidden. */
-static enum mt_status bound_of(const struct mt_search *search, struct mt_plan *plan,
-                               const struct mt_prediction *prediction, struct mt_search_report *report, double *bound_s,
-                               struct mt_err *err) {
-    struct mt_search local = *search;
-    struct mt_searching s;
-    local.fixed = (struct mt_plan_fixed){0};
-    if (!mt_search_rows_of(plan, &local.fixed.decisions)) return MT_OK;
-    enum mt_status st = mt_search_begin(&s, &local, plan, err);
-    struct search_work *w;
-    bool body = false;
-    const struct mt_plan_split *batch = mt_plan_split_named(plan, "batch");
-    for (int r = 0; r < plan->nranks; r++) body |= plan->micro[r] < batch->sizes[r];
-    if (!st) st = mt_search_open_work(&s, 0, body, &w);
-    if (!st && report && mt_search_memory_matters(&s)) st = mt_search_open_memory(&s, w, plan->decisions.bucket_bytes);
-    if (!st) {
-        struct search_candidate *c = mt_search_new_candidate(&s, w, plan->decisions.bucket_bytes, "the plan");
-        if (mt_search_take_shares(&s, plan, c)) {
-            c->prediction = *prediction; /* lent: its owner releases it */
-            mt_search_learn(&s, c);
-            c->prediction = (struct mt_prediction){.step_s = 0};
-        } else {
-            st = mt_search_simple_shares(&s, c, true, true);
-        }
-        if (!st) st = mt_search_estimate(&s, c);
-        if (!st) st = mt_search_bound(&s, c, bound_s);
-        if (!st && body) st = bound_whole(&s, c, bound_s);
-        if (!st && report) st = mt_search_fill_report(&s, c, report);
-    }
-    mt_search_end(&s);
-    return st;
-}
-
-enum mt_status mt_search_price(const struct mt_search *search, struct mt_plan *plan, struct mt_search_report *report,
-                               struct mt_err *err) {
+enum mt_status mt_search_price(const struct mt_search *search, struct mt_plan *plan, struct mt_err *err) {
     struct mt_program program;
     struct mt_prediction prediction = {.step_s = 0};
     double bound_s = 0;
-    if (report) *report = (struct mt_search_report){.nbindings = 0};
     if (plan->nranks != search->costs->nranks)
         return mt_fail(err, MT_EINPUT, "the plan is for %d ranks, but the cluster's costs are for %d", plan->nranks,
                        search->costs->nranks);
@@ -64,7 +17,7 @@ enum mt_status mt_search_price(const struct mt_search *search, struct mt_plan *p
     struct mt_costs costs = mt_search_costs_of(search->costs, plan, &arena);
     if (!(st = mt_predict(&program, &costs, search->options, &prediction, err))) {
         mt_search_fill_prediction(&prediction, 0, plan);
-        st = bound_of(search, plan, &prediction, report, &bound_s, err);
+        st = mt_search_bound_of(search, plan, &bound_s, err);
         plan->prediction->bound_s = fmin(bound_s, plan->prediction->step_s);
     }
     mt_program_release(&program);

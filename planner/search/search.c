@@ -1,12 +1,18 @@
-/* What a search begins with and leaves behind. mt_search itself is in explore.c. */
+/* What a search begins with and leaves behind. mt_search itself is in participate.c. */
 #include "planner/search/search.h"
 
 #include "kernels/base/wait.h"
 #include "planner/search/internal.h"
 
 enum mt_status mt_search_begin(struct mt_searching *s, const struct mt_search *search, struct mt_plan *plan,
-                               struct mt_err *err) {
-    *s = (struct mt_searching){.search = search, .costs = *search->costs, .err = err, .plan = plan};
+                               const int *rank_of, struct mt_searching *parent, struct mt_err *err) {
+    *s = (struct mt_searching){.search = search,
+                               .rank_of = rank_of,
+                               .parent = parent,
+                               .most_work = SEARCH_MOST_WORK,
+                               .costs = *search->costs,
+                               .err = err,
+                               .plan = plan};
     s->nranks = search->costs->nranks;
     s->end_s = mt_now_s() + search->limit_s;
     if (!s->costs.memo) s->costs.memo = mt_cost_memo_new();
@@ -22,7 +28,7 @@ void mt_search_end(struct mt_searching *s) {
     for (int i = 0; i < s->ncandidates; i++) mt_arena_release(&s->candidates[i]->prediction.arena);
     for (int i = 0; s->works && i < 2 * s->nstructures; i++)
         if (s->works[i]) {
-            mt_work_release(&s->works[i]->work);
+            if (!s->works[i]->of) mt_work_release(&s->works[i]->work);
             mt_plan_free(s->works[i]->plan);
         }
     if (s->best) mt_program_release(&s->program);

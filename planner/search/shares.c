@@ -26,11 +26,17 @@ static enum mt_status divide(struct mt_searching *s, struct search_candidate *c,
     return st;
 }
 
-/* Samples a second of a class with an even share. */
 static double speed_of(const struct mt_searching *s, const struct search_work *w, int class) {
     int64_t even = s->search->job->batch / s->nranks > 0 ? s->search->job->batch / s->nranks : 1;
     double time_s = mt_share_curve_at(&w->curves[class].samples, even);
     return time_s > 0 ? (double)even / time_s : 1;
+}
+
+/* By the first work that is open. */
+double mt_search_class_speed(const struct mt_searching *s, int class) {
+    for (int i = 0; i < 2 * s->nstructures; i++)
+        if (s->works[i]) return speed_of(s, s->works[i], class);
+    return s->classes[class].speed;
 }
 
 static void weights(const struct mt_searching *s, const struct search_work *w, bool even, double *weight) {

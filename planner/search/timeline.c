@@ -20,13 +20,13 @@ static void add_counts(const struct mt_searching *s, const struct search_work *w
         counts[r] += (int64_t)llround(unit * (double)storage[(int64_t)m->label * s->nranks + r]);
 }
 
-static double one_message(struct mt_searching *s, const struct mt_bucket_key *like, const int64_t *counts,
-                          int nvalues) {
+double mt_search_message_s(struct mt_searching *s, const struct mt_bucket_key *like, const int64_t *counts,
+                           const int *places, int n) {
     struct mt_coll problem = {.kind = like->kind,
                               .reduce = like->reduce,
                               .wire = like->wire,
                               .acc = like->acc,
-                              .n = s->nranks,
+                              .n = n,
                               .counts = counts,
                               .same_pieces = true,
                               .node = s->node};
@@ -34,13 +34,26 @@ static double one_message(struct mt_searching *s, const struct mt_bucket_key *li
         mt_coll_find(like->kind, mt_decisions_algorithm(&s->search->fixed.decisions, like->kind, 0));
     struct mt_cost cost;
     if (algorithm && algorithm->applies(&problem))
-        cost = mt_cost_coll(&s->costs, &problem, s->everybody, algorithm);
+        cost = mt_cost_coll(&s->costs, &problem, places, algorithm);
     else
-        mt_cost_choose(&s->costs, &problem, s->everybody, &cost);
-    if (nvalues < 2 || mt_cost_takes_arrays(&s->costs, s->everybody[0], &problem)) return cost.s;
+        mt_cost_choose(&s->costs, &problem, places, &cost);
+    return cost.s;
+}
+
+/* Of one bucket. */
+static double one_message(struct mt_searching *s, const struct mt_bucket_key *like, const int64_t *counts,
+                          int nvalues) {
+    double cost_s = mt_search_message_s(s, like, counts, s->everybody, s->nranks);
+    struct mt_coll problem = {.kind = like->kind,
+                              .wire = like->wire,
+                              .acc = like->acc,
+                              .n = s->nranks,
+                              .counts = counts,
+                              .same_pieces = true};
+    if (nvalues < 2 || mt_cost_takes_arrays(&s->costs, s->everybody[0], &problem)) return cost_s;
     int64_t bytes = 0; /* to pack and to unpack */
     for (int r = 0; r < s->nranks; r++) bytes += counts[r] * mt_type_size(like->acc);
-    return cost.s + 2 * mt_cost_copy_s(&s->costs, s->everybody[0], bytes, nvalues);
+    return cost_s + 2 * mt_cost_copy_s(&s->costs, s->everybody[0], bytes, nvalues);
 }
 
 enum mt_status mt_search_messages(struct mt_searching *s, const struct search_candidate *c, int *bucket, double *cost) {

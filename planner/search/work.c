@@ -1,5 +1,5 @@
 /* Work from a lowered program of two ranks: one, and the rest. The axes that a share divides are read off the boxes:
- * the batch by its label; sharded state where a box is smaller than its value. */
+ * the batch, and sharded state where the layouts part an axis that has a label of it. */
 #include "planner/search/work.h"
 
 #include <assert.h>
@@ -28,8 +28,10 @@ static void pair_release(struct pair *d) {
     mt_plan_free(d->plan);
 }
 
-/* An even share of the state for the one rank, the remainder for the rest. */
-static enum mt_status divide_storage(const struct mt_graph *g, int nranks, struct mt_plan *p, struct mt_err *err) {
+/* An even share of the state for the one rank, the remainder for the rest. `both`: neither is empty, whatever the
+ * alignment, since an empty box does not say which axis is divided. */
+static enum mt_status divide_storage(const struct mt_graph *g, int nranks, bool both, struct mt_plan *p,
+                                     struct mt_err *err) {
     int *labels = mt_new(&p->arena, int, g->nlabels), nlabels = mt_sharding_labels(g, labels);
     double weight[2] = {1, nranks - 1};
     p->splits = mt_new(&p->arena, struct mt_plan_split, nlabels + 1);
@@ -43,30 +45,40 @@ static enum mt_status divide_storage(const struct mt_graph *g, int nranks, struc
                                         .sizes = mt_new(&p->arena, int64_t, 2)};
         enum mt_status st = mt_split_proportional(label->extent, label->align, weight, p->nranks, split->sizes, err);
         if (st) return st;
+        if (!both || p->nranks == 1 || label->extent < 2) continue;
+        split->sizes[0] = split->sizes[0] < 1               ? 1
+                          : split->sizes[0] < label->extent ? split->sizes[0]
+                                                            : label->extent - 1;
+        split->sizes[1] = label->extent - split->sizes[0];
     }
     return MT_OK;
 }
 
+/* Of a rank without samples the rest has micro-batches, if those are asked for. */
 static void divide_samples(const struct mt_graph *g, int64_t samples, int64_t micro, struct mt_plan *p) {
     const struct mt_label *batch = &g->labels[g->batch];
     p->splits[0] = (struct mt_plan_split){
         .name = "batch", .label = batch->name, .align = batch->align, .sizes = mt_new(&p->arena, int64_t, 2)};
-    p->splits[0].sizes[0] = p->nranks == 1 ? batch->extent : samples;
-    for (int r = 1; r < p->nranks; r++) p->splits[0].sizes[r] = p->micro[r] = batch->extent - samples;
-    p->micro[0] = micro > 0 && micro < p->splits[0].sizes[0] ? micro : p->splits[0].sizes[0];
+    int64_t *sizes = p->splits[0].sizes, rest = batch->extent - samples;
+    sizes[0] = p->nranks == 1 ? batch->extent : samples;
+    p->micro[0] = micro > 0 && micro < sizes[0] ? micro : sizes[0];
+    if (p->nranks == 1) return;
+    sizes[1] = rest;
+    p->micro[1] = micro > 0 && !samples && rest > 1 ? rest / 2 : rest;
 }
 
-/* As `plan` says, but for algorithms, which do not matter here. */
+/* As `plan` says, but for algorithms, which do not matter here. bucket_bytes -1: to read axes from; the plan's buckets
+ * are left out, and both ranks store something. */
 static enum mt_status pair_build(const struct mt_graph *g, const struct mt_plan *plan, int64_t bucket_bytes,
                                  int64_t samples, int64_t micro, const struct mt_lower_options *options, struct pair *d,
                                  struct mt_err *err) {
     struct mt_plan *p = d->plan = mt_plan_new(plan->nranks > 1 ? 2 : 1);
-    enum mt_status st = divide_storage(g, plan->nranks, p, err);
+    enum mt_status st = divide_storage(g, plan->nranks, bucket_bytes < 0, p, err);
     if (st) return st;
     divide_samples(g, samples, micro, p);
     p->job = plan->job;
     p->decisions = plan->decisions;
-    p->decisions.bucket_bytes = bucket_bytes;
+    p->decisions.bucket_bytes = bucket_bytes < 0 ? 0 : bucket_bytes;
     p->decisions.nalgorithms = 0;
     if ((st = mt_choice_from_plan(g, p, false, &d->arena, &d->choice, err)) ||
         (st = mt_build(g, &d->choice, &d->program, err)))
@@ -83,6 +95,7 @@ struct reading {
     struct mt_work *work;
     int capacity, messages_capacity;
     int *slots, nslots; /* of operators: open addressing, id + 1 */
+    int *gradient_of;   /* [values of the graph]: the parameter whose gradient it is, or -1 */
 };
 
 static int label_of(const struct mt_work *w, int label) {
@@ -91,21 +104,28 @@ static int label_of(const struct mt_work *w, int label) {
     return -1;
 }
 
-/* The axes that shares divide. */
-static void mark_divided(const struct reading *r, int lvalue, const struct mt_tensor *t, int *divided) {
+/* Whether the two ranks hold different parts of axis `a` of a value, whose label is divided over ranks. An empty box
+ * has no place on any axis: it is of a rank without samples. */
+static bool parted(const struct mt_program *p, int pvalue, int a, bool samples) {
+    const struct mt_layout *layout = mt_pvalue_layout(p, pvalue);
+    const struct mt_box *one = &layout->box[0], *rest = &layout->box[1];
+    bool empty = !mt_box_count(one, layout->naxes), rest_empty = !mt_box_count(rest, layout->naxes);
+    if (empty || rest_empty) return samples && empty != rest_empty;
+    return one->lo[a] != rest->lo[a] || one->hi[a] != rest->hi[a];
+}
+
+/* The axes that shares divide: by the labels of the value's axes and its layout. */
+static void mark_divided(const struct reading *r, int lvalue, int *divided) {
     const struct mt_program *p = r->low->program;
     int pvalue = r->low->values[lvalue].pvalue;
     for (int a = 0; a < MT_MAX_AXES; a++) divided[a] = MT_WORK_WHOLE;
     if (pvalue < 0) return;
     const struct mt_value *g = &p->graph->values[p->values[pvalue].gvalue];
     for (int a = 0; a < g->naxes; a++) {
-        if (g->label[a] == p->graph->batch) { /* one sample, unless the operator is replicated */
-            if (p->nranks == 1 || t->extent[a] == 1) divided[a] = MT_WORK_SAMPLES;
-        } else if (t->extent[a] != mt_value_extent(p->graph, p->values[pvalue].gvalue, a)) {
-            int label = label_of(r->work, g->label[a]);
-            assert(label >= 0);
-            divided[a] = MT_WORK_STORAGE + label;
-        }
+        bool samples = g->label[a] == p->graph->batch;
+        int label = samples ? -1 : label_of(r->work, g->label[a]);
+        if (p->nranks == 1 ? !samples : (!samples && label < 0) || !parted(p, pvalue, a, samples)) continue;
+        divided[a] = samples ? MT_WORK_SAMPLES : MT_WORK_STORAGE + label;
     }
 }
 
@@ -135,7 +155,7 @@ static struct mt_work_op describe(struct reading *r, const struct mt_linstr *c, 
         op.tensor[k] = copy ? r->low->values[lvalue].tensor : c->tensor[k];
         op.tensor[k].data = NULL;
         memset(op.tensor[k].offset, 0, sizeof op.tensor[k].offset);
-        mark_divided(r, lvalue, &op.tensor[k], op.divided[k]);
+        mark_divided(r, lvalue, op.divided[k]);
     }
     return op;
 }
@@ -201,7 +221,7 @@ static enum mt_bucket_phase phase_of(const struct mt_graph *g, int gvalue, enum 
 /* The label by whose shares a value is cut into blocks. */
 static int cut_by(const struct reading *r, const struct mt_linstr *c) {
     int cut = c->problem.kind == MT_REDUCE_SCATTER ? c->out[0] : c->in[0], divided[MT_MAX_AXES];
-    mark_divided(r, cut, &r->low->values[cut].tensor, divided);
+    mark_divided(r, cut, divided);
     for (int a = 0; a < MT_MAX_AXES; a++)
         if (divided[a] >= MT_WORK_STORAGE) return divided[a] - MT_WORK_STORAGE;
     return -1;
@@ -218,6 +238,7 @@ static enum mt_status add_message(struct reading *r, const struct mt_linstr *c, 
     w->messages[w->nmessages] = (struct mt_work_message){
         .key = {c->problem.kind, c->problem.reduce, c->problem.wire, c->problem.acc, block, NULL},
         .phase = phase_of(p->graph, gvalue, block),
+        .param = r->gradient_of[gvalue] >= 0 ? r->gradient_of[gvalue] : mt_graph_param_of(p->graph, gvalue),
         .label = scatter ? cut_by(r, c) : -1,
         .bytes = mt_value_count(p->graph, gvalue) * mt_type_size(p->graph->values[gvalue].type)};
     for (int i = 0; i < c->problem.n; i++) w->messages[w->nmessages].count += c->problem.counts[i];
@@ -277,13 +298,17 @@ enum mt_status mt_work_open(const struct mt_graph *graph, const struct mt_plan *
     int64_t batch = graph->labels[graph->batch].extent;
     int64_t samples = body && batch > 1 ? 2 : 1;
     *work = (struct mt_work){.nlabels = 0};
-    enum mt_status st = pair_build(graph, plan, 0, samples, body ? 1 : 0, options, &d, err);
+    enum mt_status st = pair_build(graph, plan, -1, samples, body ? 1 : 0, options, &d, err);
     if (!st) {
         struct reading r = {.low = d.low, .work = work, .nslots = 2 * d.low->ninstrs + 1};
         r.slots = mt_calloc((size_t)r.nslots, sizeof *r.slots);
+        r.gradient_of = mt_calloc((size_t)graph->nvalues, sizeof *r.gradient_of);
+        memset(r.gradient_of, -1, (size_t)graph->nvalues * sizeof *r.gradient_of);
+        for (int v = 0; v < graph->nvalues; v++)
+            if (graph->values[v].param && graph->values[v].gradient >= 0) r.gradient_of[graph->values[v].gradient] = v;
         list_labels(graph, plan, work);
         st = read_steps(&r, err);
-        work->one_sample = (struct mt_plan_memory){d.low->state_bytes, d.low->arena_bytes};
+        free(r.gradient_of);
         free(r.slots);
     }
     pair_release(&d);

@@ -41,6 +41,7 @@ struct mt_work_message {
     int label;     /* of AllGather, ReduceScatter: in shares of work->labels[label]; -1: elements are shared out */
     int64_t count; /* elements, of all ranks together */
     int64_t bytes; /* of the value, as buckets count it */
+    int param;     /* the parameter that it gathers, or whose gradient it sums; -1: of none */
 };
 
 struct mt_work_label { /* of an axis by which parameters and optimizer state are sharded */
@@ -61,10 +62,8 @@ struct mt_work {
     struct mt_work_op *ops;
     struct mt_work_message *messages;
     struct mt_work_step *steps;
-    int block_begin[MT_NBLOCKS + 1];  /* steps */
-    int64_t state_bytes;              /* of replicated states */
-    struct mt_plan_memory one_sample; /* mt_work_memory of micro-batches of one, without buckets; of one rank without
-                                         `body`, of the whole batch */
+    int block_begin[MT_NBLOCKS + 1]; /* steps */
+    int64_t state_bytes;             /* of replicated states */
 };
 
 /* Of the plan, rules, storage, sync, start, wire and the number of ranks are read; splits are not. `body`: with

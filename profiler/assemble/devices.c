@@ -2,9 +2,11 @@
  *
  * A device's speed is from the total time of its operators, interruptions included: other processes or a quota stop a
  * device for milliseconds now and then, which medians of short operators do not show. The reference device of a class
- * is the upper median by speed. The class's curves are medians of the reference device and of all others whose medians
- * are within a tenth of its (scaled to it), times the cost of interruptions on the reference device. So a slowdown by
- * other processes, a quota or emulation shows in the device's speed, and not in the curves. */
+ * is the upper median by speed of those that are emulated least. The class's curves are medians of the reference device
+ * and of all others whose medians are within a tenth of its (scaled to it), times the cost of interruptions on the
+ * reference device. So a slowdown by other processes, a quota or emulation shows in the device's speed, and not in the
+ * curves. Where other processes were seen to take time, the errors of speeds and curves are wider by the fraction that
+ * they took (disturbed.h). */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,6 +14,7 @@
 
 #include "profiler/assemble/assemble.h"
 #include "profiler/describe/hardware.h"
+#include "profiler/measure/disturbed.h"
 
 enum { PARTS = 10 };
 #define PAUSE_S 1.0
@@ -119,12 +122,17 @@ static int by_speed(const void *left, const void *right) {
     return (a->rank < b->rank) - (a->rank > b->rank);
 }
 
-/* The upper median by speed; of two devices the faster. */
-static int reference_of(const struct mt_profile *p, const struct mt_rank_ops *ops, int class) {
+/* The upper median by speed, of two devices the faster, of those that are not emulated; if all are, of those that are
+ * emulated least. */
+static int reference_of(const struct mt_profile *p, const struct mt_device_figures *figures,
+                        const struct mt_rank_ops *ops, int class) {
     struct ranked *members = mt_malloc((size_t)p->nranks * sizeof *members);
+    double emulated = 0;
     size_t n = 0;
+    for (int r = 0; r < p->nranks; r++)
+        if (p->places[r].class == class) emulated = fmax(emulated, figures[r].emulated);
     for (int r = 0; r < p->nranks; r++) {
-        if (p->places[r].class != class) continue;
+        if (p->places[r].class != class || figures[r].emulated < emulated) continue;
         double error;
         members[n] = (struct ranked){r, n ? speed_of(&ops[r], &ops[members[0].rank], &error) : 1};
         n++;
@@ -138,7 +146,9 @@ static int reference_of(const struct mt_profile *p, const struct mt_rank_ops *op
 static void measure_class(const struct mt_profile *p, const struct mt_device_figures *figures,
                           const struct mt_rank_ops *ops, int c, struct mt_cluster *cluster) {
     struct mt_cluster_class *class = &cluster->classes[c];
-    int reference = reference_of(p, ops, c);
+    int reference = reference_of(p, figures, ops, c);
+    const struct mt_device_figures *of_reference = &figures[reference];
+    double stolen = of_reference->load.stolen;
     double interrupted = slowness(&ops[reference], &ops[reference], -1);
     struct mt_curve_builder *curves = mt_curves_new();
     class->memory_bytes = INT64_MAX;
@@ -147,16 +157,22 @@ static void measure_class(const struct mt_profile *p, const struct mt_device_fig
         if (device->class != c) continue;
         if (device->memory_bytes < class->memory_bytes) class->memory_bytes = device->memory_bytes;
         device->speed = speed_of(&ops[r], &ops[reference], &device->speed_error);
+        if (r != reference) {
+            device->speed = mt_disturbed_speed(device->speed, figures[r].emulated / of_reference->emulated,
+                                               of_reference->load.stolen);
+            device->speed_error = mt_disturbed_error(device->speed_error, figures[r].load.stolen);
+        }
         double scale = median_speed(&ops[r], &ops[reference]);
         if (fabs(scale - 1) > most_apart) continue;
+        stolen = fmax(stolen, figures[r].load.stolen);
         for (int i = 0; i < ops[r].nops; i++)
             for (int k = 0; k < ops[r].ops[i].series.count; k++)
                 mt_curves_sample(curves, &ops[r].ops[i].shape, ops[r].ops[i].series.values[k] * scale * interrupted);
     }
-    mt_curves_finish(curves, cluster, class);
-    class->memory_Bps = figures[reference].copy_Bps.median;
-    class->memory_error = mt_interval_error(figures[reference].copy_Bps);
-    class->overhead_s = figures[reference].overhead_s;
+    mt_curves_finish(curves, stolen, cluster, class);
+    class->memory_Bps = of_reference->copy_Bps.median;
+    class->memory_error = mt_disturbed_error(mt_interval_error(of_reference->copy_Bps), of_reference->load.stolen);
+    class->overhead_s = of_reference->overhead_s;
     for (int i = 0; i < ops[reference].nops; i++) {
         const struct mt_op_times *op = &ops[reference].ops[i];
         double rate = op->shape.flops / mt_samples_interval(&op->series).median;

@@ -1,6 +1,7 @@
 /* Nodes, links and pairs; groups with the fits of their collectives. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "profiler/assemble/assemble.h"
 #include "profiler/measure/fit.h"
@@ -27,28 +28,66 @@ static double median_copy_Bps(const struct mt_profile *p, int l, const struct mt
     return median;
 }
 
-/* Medians over the measured pairs of a link. The error is the largest of the pairs' and, if several, their spread. */
+static int ascending(const void *left, const void *right) {
+    double l = *(const double *)left, r = *(const double *)right;
+    return (l > r) - (l < r);
+}
+
+/* The upper median; of two values the larger. */
+static double typical(double *values, size_t n) {
+    if (n) qsort(values, n, sizeof *values, ascending);
+    return n ? values[n / 2] : 0;
+}
+
+/* What nodes typically send: for nodes that are added to the document. */
+static double typical_egress(const struct mt_profile *p) {
+    double *values = mt_malloc(((size_t)p->nnodes + 1) * sizeof *values);
+    memcpy(values, p->egress_Bps, (size_t)p->nnodes * sizeof *values);
+    double Bps = typical(values, (size_t)p->nnodes);
+    free(values);
+    return Bps;
+}
+
+/* What is typical of the measured pairs of a link, in both directions: the upper median, so that of two directions the
+ * slow one does not count as the link's. The error is the largest of the pairs' and, if several, their spread. */
 static void measure_link(const struct mt_profile *p, int l, bool between, struct mt_cluster *cluster) {
     struct mt_cluster_link *link = &cluster->links[l];
     double *latency = mt_malloc((size_t)(p->npairs + 1) * sizeof *latency), latency_error = 0, bandwidth_error = 0;
-    double *bandwidth = mt_malloc((size_t)(p->npairs + 1) * sizeof *bandwidth);
-    size_t n = 0;
+    double *bandwidth = mt_malloc(2 * (size_t)(p->npairs + 1) * sizeof *bandwidth);
+    size_t n = 0, m = 0;
     for (int i = 0; i < p->npairs; i++) {
         if (cluster->pairs[i].link != l) continue;
-        latency[n] = cluster->pairs[i].latency_s, bandwidth[n++] = cluster->pairs[i].bandwidth_Bps;
+        latency[n++] = cluster->pairs[i].latency_s;
+        bandwidth[m++] = cluster->pairs[i].bandwidth_Bps;
+        bandwidth[m++] = p->pairs[i].reverse.median;
         latency_error = fmax(latency_error, cluster->pairs[i].latency_error);
         bandwidth_error = fmax(bandwidth_error, cluster->pairs[i].bandwidth_error);
     }
-    struct mt_interval all_latency = mt_median_interval(latency, n), all_bandwidth = mt_median_interval(bandwidth, n);
-    link->latency_s = all_latency.median, link->bandwidth_Bps = all_bandwidth.median;
+    link->bandwidth_Bps = typical(bandwidth, m);
+    size_t kept = 0; /* pairs far from what is typical have rows of their own */
+    for (size_t i = 0; i < m; i++)
+        if (fabs(log2(bandwidth[i] / link->bandwidth_Bps)) < 1) bandwidth[kept++] = bandwidth[i];
+    struct mt_interval all_latency = mt_median_interval(latency, n),
+                       all_bandwidth = mt_median_interval(bandwidth, kept);
+    link->latency_s = all_latency.median;
     link->latency_error = n > 1 ? fmax(latency_error, mt_interval_error(all_latency)) : latency_error;
     link->bandwidth_error = n > 1 ? fmax(bandwidth_error, mt_interval_error(all_bandwidth)) : bandwidth_error;
-    link->shared_Bps = p->shared_Bps[between];
+    link->shared_Bps = between ? typical_egress(p) : p->shared_Bps;
     link->copy_Bps = median_copy_Bps(p, l, cluster);
     link->compute_slowdown = fmax(p->slowdown[between][MT_SLOWED_COMPUTE], 0);
     link->comm_slowdown = fmax(p->slowdown[between][MT_SLOWED_COMM], 0);
     free(latency);
     free(bandwidth);
+}
+
+/* Both directions of a pair. If they differ by less than a tenth, they are one figure: the slower. */
+static void set_bandwidths(const struct mt_pair_times *measured, struct mt_cluster_pair *pair) {
+    const double alike = 0.9;
+    struct mt_interval forth = measured->bandwidth, back = measured->reverse;
+    bool reversed = fmin(forth.median, back.median) < alike * fmax(forth.median, back.median);
+    if (!reversed && back.median < forth.median) forth = back;
+    pair->bandwidth_Bps = forth.median, pair->bandwidth_error = mt_interval_error(forth);
+    if (reversed) pair->reverse_Bps = back.median, pair->reverse_error = mt_interval_error(back);
 }
 
 static int add_link(struct mt_cluster *cluster, const char *name) {
@@ -80,6 +119,8 @@ static void make_nodes(const struct mt_profile *p, struct mt_cluster *cluster) {
             .cores = place->topology.cores,
             .memory_bytes = place->topology.memory_bytes,
             .inside = -1,
+            .egress_Bps = p->egress_Bps ? p->egress_Bps[node] : 0,
+            .ingress_Bps = p->ingress_Bps ? p->ingress_Bps[node] : 0,
         };
         if (place->facts.driver[0]) cluster->nodes[node].driver = mt_arena_strdup(&cluster->arena, place->facts.driver);
         if (p->gpu && place->topology.nics[0])
@@ -112,9 +153,8 @@ void mt_assemble_links(const struct mt_profile *p, struct mt_cluster *cluster) {
             .link = pair->between ? cluster->network : cluster->nodes[p->places[pair->a].node].inside,
             .latency_s = pair->latency.median,
             .latency_error = mt_interval_error(pair->latency),
-            .bandwidth_Bps = pair->bandwidth.median,
-            .bandwidth_error = mt_interval_error(pair->bandwidth),
         };
+        set_bandwidths(pair, &cluster->pairs[i]);
     }
     for (int l = 0; l < cluster->nlinks; l++) measure_link(p, l, l >= inside, cluster);
 }

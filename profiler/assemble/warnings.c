@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "profiler/assemble/assemble.h"
+#include "profiler/cluster/outlier.h"
 
 static const double much_stolen = 0.05, much_throttled = 0.02;
 
@@ -12,16 +13,33 @@ struct list {
     int capacity;
 };
 
+static void add(struct list *list, const char *text) {
+    struct mt_cluster *c = list->cluster;
+    mt_arena_grow(&c->arena, &c->warnings, c->nwarnings, &list->capacity, sizeof *c->warnings);
+    c->warnings[c->nwarnings++] = text;
+}
+
 /* "rank 1 on a: " and the text. */
 __attribute__((format(printf, 3, 4))) static void warn(struct list *list, int rank, const char *format, ...) {
-    struct mt_cluster *c = list->cluster;
+    struct mt_arena *arena = &list->cluster->arena;
     va_list args;
     va_start(args, format);
-    char *text = mt_arena_vprintf(&c->arena, format, args);
+    char *text = mt_arena_vprintf(arena, format, args);
     va_end(args);
-    mt_arena_grow(&c->arena, &c->warnings, c->nwarnings, &list->capacity, sizeof *c->warnings);
-    c->warnings[c->nwarnings++] =
-        mt_arena_printf(&c->arena, "rank %d on %s: %s", rank, list->profile->places[rank].topology.host, text);
+    add(list, mt_arena_printf(arena, "rank %d on %s: %s", rank, list->profile->places[rank].topology.host, text));
+}
+
+/* Nodes that send or receive less than others; of two, the slower direction. */
+static void check_nodes(struct list *list) {
+    struct mt_arena *arena = &list->cluster->arena;
+    struct mt_outlier *outliers;
+    int n = mt_cluster_outliers(list->cluster, arena, &outliers);
+    for (int i = 0; i < n; i++)
+        if (outliers[i].kind == MT_SLOW_NODE)
+            add(list, mt_arena_printf(arena,
+                                      "%s: look at its network device (ethtool), the switch's port and limits on its "
+                                      "traffic (tc), or plan without it",
+                                      outliers[i].text));
 }
 
 /* The number of cores of the host that no rank uses; *nranks: the number of its ranks. */
@@ -146,4 +164,5 @@ void mt_assemble_warnings(const struct mt_profile *p, const struct mt_device_fig
         check_emulation(&list, r, p->places[r].emulated_exact_s);
         check_load(&list, r, &figures[r].load);
     }
+    check_nodes(&list);
 }

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "profiler/cluster/shape.h"
+#include "profiler/cluster/nominal.h"
 
 enum { NEIGHBOURS = 4 };
 
@@ -14,9 +14,8 @@ enum { NEIGHBOURS = 4 };
 static const double beyond_error = 0.05;   /* for each doubling of rows beyond a curve's end */
 static const double borrowed_error = 0.03; /* from another curve; plus octave_error for each doubling of dims */
 static const double octave_error = 0.04;
-static const double variant_octaves = 1;  /* distance of another variant */
-static const double rates_error = 0.5;    /* no curve at all */
-static const double nominal_error = 0.25; /* added for nominal rates */
+static const double variant_octaves = 1; /* distance of another variant */
+static const double empty_error = 0.5;   /* of an empty box */
 
 /* Seconds at `rows` by the curve alone. */
 static double curve_at(const struct mt_curve *c, double rows, double overhead_s, double *error) {
@@ -115,23 +114,6 @@ static double from_neighbours(const struct mt_cluster_class *class, const struct
     return exp(sum / weights);
 }
 
-/* The class's GEMM rate for a type; if it has none, that of another type. */
-static double rate_of(const struct mt_cluster_class *class, enum mt_type type) {
-    static const enum mt_type order[] = {MT_F32, MT_F64, MT_BF16, MT_F16};
-    if (class->flops[type] > 0) return class->flops[type];
-    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
-        if (class->flops[order[i]] > 0) return class->flops[order[i]];
-    return 0;
-}
-
-static double by_rates(const struct mt_cluster_class *class, const struct mt_op_shape *shape, double *error) {
-    double scale = class->nominal && class->calibration > 0 ? class->calibration : 1;
-    double flops = rate_of(class, shape->type) * scale, Bps = class->memory_Bps * scale;
-    double compute_s = flops > 0 ? shape->flops / flops : 0, memory_s = Bps > 0 ? shape->bytes / Bps : 0;
-    *error = rates_error + (class->nominal ? nominal_error : 0);
-    return class->overhead_s + fmax(compute_s, memory_s);
-}
-
 static double find(const struct mt_cluster_class *class, const struct mt_op_shape *shape, double *error) {
     struct neighbour found[NEIGHBOURS];
     int n = nearest(class, shape, false, found);
@@ -140,7 +122,7 @@ static double find(const struct mt_cluster_class *class, const struct mt_op_shap
     for (int i = 1; i < n && same_dims(found[0].curve, shape);
          i++) /* if another variant has the same dims, use only such curves */
         if (!same_dims(found[i].curve, shape)) n = i;
-    return n ? from_neighbours(class, shape, found, n, error) : by_rates(class, shape, error);
+    return n ? from_neighbours(class, shape, found, n, error) : mt_class_rates_s(class, shape, error);
 }
 
 /* Tensor cores are as fast in f16 as in bf16; f16 is not always measured. */
@@ -156,6 +138,6 @@ double mt_class_op_s(const struct mt_cluster_class *class, const struct mt_op_sh
     if (!error) error = &unused;
     if (shape->rows > 0 && shape->dim[0] > 0 && shape->dim[1] > 0) return find(class, shape, error);
     /* An empty box: an empty sum may still write zeros. */
-    *error = rates_error;
+    *error = empty_error;
     return class->overhead_s + (class->memory_Bps > 0 ? shape->bytes / class->memory_Bps : 0);
 }

@@ -62,7 +62,9 @@ double mt_class_op_s(const struct mt_cluster_class *class, const struct mt_op_sh
 struct mt_curve_builder;
 struct mt_curve_builder *mt_curves_new(void);
 void mt_curves_sample(struct mt_curve_builder *builder, const struct mt_op_shape *shape, double time_s);
-/* Add the curves to the class, in the cluster's arena, replacing those of equal names. Frees the builder. */
-void mt_curves_finish(struct mt_curve_builder *builder, struct mt_cluster *cluster, struct mt_cluster_class *class);
+/* Add the curves to the class, in the cluster's arena, replacing those of equal names. stolen: the fraction of the
+ * devices' time that others used while the samples were taken, by which errors are wider. Frees the builder. */
+void mt_curves_finish(struct mt_curve_builder *builder, double stolen, struct mt_cluster *cluster,
+                      struct mt_cluster_class *class);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "kernels/base/number/stats.h"
 #include "profiler/cluster/shape.h"
+#include "profiler/measure/disturbed.h"
 
 struct sample {
     struct mt_op_shape shape;
@@ -62,7 +63,7 @@ static double error_of_median(const double *times, size_t n) {
 }
 
 /* Samples [0, count) of one name. */
-static struct mt_curve make_curve(struct mt_arena *arena, const struct sample *samples, size_t count) {
+static struct mt_curve make_curve(struct mt_arena *arena, const struct sample *samples, size_t count, double stolen) {
     struct mt_curve curve = name_of(&samples[0].shape);
     curve.op = mt_arena_strdup(arena, curve.op);
     curve.variant = mt_arena_strdup(arena, curve.variant);
@@ -77,13 +78,14 @@ static struct mt_curve make_curve(struct mt_arena *arena, const struct sample *s
             times[n] = samples[i + n].time_s;
         curve.rows[point] = samples[i].shape.rows;
         curve.time_s[point] = mt_median(times, n);
-        curve.error[point] = error_of_median(times, n);
+        curve.error[point] = mt_disturbed_error(error_of_median(times, n), stolen);
     }
     free(times);
     return curve;
 }
 
-void mt_curves_finish(struct mt_curve_builder *b, struct mt_cluster *cluster, struct mt_cluster_class *class) {
+void mt_curves_finish(struct mt_curve_builder *b, double stolen, struct mt_cluster *cluster,
+                      struct mt_cluster_class *class) {
     if (b->count) qsort(b->samples, b->count, sizeof *b->samples, by_name_and_rows);
     struct mt_curve *curves = mt_new(&cluster->arena, struct mt_curve, (size_t) class->ncurves + b->count);
     int ncurves = 0;
@@ -93,7 +95,7 @@ void mt_curves_finish(struct mt_curve_builder *b, struct mt_cluster *cluster, st
             struct mt_curve next = name_of(&b->samples[i + n].shape);
             if (by_name(&name, &next)) break;
         }
-        curves[ncurves++] = make_curve(&cluster->arena, b->samples + i, n);
+        curves[ncurves++] = make_curve(&cluster->arena, b->samples + i, n, stolen);
     }
     int made = ncurves; /* in order of names */
     for (int c = 0; c < class->ncurves; c++)

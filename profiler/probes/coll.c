@@ -10,17 +10,22 @@
 #include "kernels/coll/nccl_nodes.h"
 #include "profiler/probes/internal.h"
 
-enum { MOST_SIZES = 5, MOST_PAIR_GROUPS = 6, MOST_IN_A_ROW = 16, MOST_SAMPLES = 16, ROUNDS = 3, TAG = 2 };
-static const double least_run_s = 2e-3, long_run_s = 10e-3;
+enum { MOST_PAIR_GROUPS = 6, MOST_IN_A_ROW = 16, MOST_SAMPLES = 16, ROUNDS = 3, TAG = 2 };
+static const double least_run_s = 2e-3, long_run_s = 10e-3, once_s = 0.2;
 
-/* Bytes of all blocks on the wire. */
-static const int64_t ladders[][MOST_SIZES] = {{4 << 10, 256 << 10, 4 << 20, 32 << 20, 256 << 20}, /* only for GPUs */
-                                              {4 << 10, 256 << 10, 4 << 20, 32 << 20},
-                                              {4 << 10, 256 << 10, 8 << 20},
-                                              {4 << 10, 256 << 10, 4 << 20},
-                                              {4 << 10, 64 << 10, 1 << 20},
-                                              {4 << 10, 32 << 10, 256 << 10}};
-enum { NLADDERS = sizeof ladders / sizeof *ladders };
+/* Bytes of all blocks on the wire: these, up to the largest that is wanted, and that one. */
+static const int64_t size_ladder[] = {4 << 10, 32 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20};
+enum { MOST_SIZES = sizeof size_ladder / sizeof *size_ladder, LEAST_SIZES = 3 };
+static const int64_t usual_bytes[2] = {16 << 20, 256 << 20}; /* the largest where no job says: of CPUs, of GPUs */
+static const int64_t most_bytes[2] = {128 << 20, 256 << 20};
+
+/* What is measured of a size: nothing; the best algorithm, or the two best, of each collective that moves gradients and
+ * parameters; all algorithms that are not far worse than the best of their collective; all, also with bf16 and with
+ * uneven blocks. */
+enum breadth { NOTHING, BEST, CORE, USEFUL, FULL };
+static const double not_far_worse = 2;
+/* For the largest size beyond the budget: three times the budget, but no longer than this. */
+static const double beyond_budget = 3, longest_beyond_s = 20;
 
 /* Disjoint groups are measured concurrently: in a set of groups each rank is in at most one. */
 struct probe {
@@ -28,7 +33,11 @@ struct probe {
     int nsets, *set_of; /* [ngroups] */
     int ncases;         /* of a set: what its largest group has */
     int *case_at;       /* [nsets * per_set]: this rank's entry in profile->colls, or -1 */
-    int64_t most_bytes; /* of the sizes that were chosen */
+    int nsizes;
+    int64_t size[MOST_SIZES + 1];
+    enum breadth breadth[MOST_SIZES + 1]; /* of each size */
+    double *expected_s;                   /* [ngroups][mt_coll_nalgorithms][nsizes]; 0: does not apply */
+    int64_t most_bytes;                   /* of the sizes that were chosen */
     void *buffer[2];
 };
 
@@ -121,56 +130,156 @@ static struct mt_coll problem_of(const struct mt_profile *p, const struct mt_col
     return problem;
 }
 
-static void add_case(struct mt_profile *p, struct mt_coll_case c, int64_t size_bytes, bool uneven) {
-    struct mt_coll problem;
-    c.counts = divide(&p->arena, c.algorithm->kind, p->groups[c.group].n, size_bytes / mt_type_size(c.wire), uneven);
-    problem = problem_of(p, &c);
-    if (!c.algorithm->applies(&problem)) return;
-    mt_arena_grow(&p->arena, &p->colls, p->ncolls, &p->colls_capacity, sizeof *p->colls);
-    p->colls[p->ncolls++] = c;
-}
-
-static void add_cases(struct mt_profile *p, int group, const int64_t *sizes) {
-    static const enum mt_type wires[] = {MT_F32, MT_BF16};
-    for (int a = 0; a < mt_coll_nalgorithms; a++) {
-        enum mt_coll_kind kind = mt_coll_algorithms[a]->kind;
-        bool blind = kind == MT_ALL_REDUCE || kind == MT_BROADCAST; /* to NCCL these have no blocks */
-        if (p->gpu && !mt_nccl_runs(mt_coll_algorithms[a])) continue;
-        for (int w = 0; w < (mt_coll_reduces(mt_coll_algorithms[a]->kind) ? 2 : 1); w++)
-            for (int s = 0; s < MOST_SIZES && sizes[s]; s++)
-                for (int uneven = 0; uneven < (p->gpu && blind ? 1 : 2); uneven++)
-                    add_case(p, (struct mt_coll_case){group, mt_coll_algorithms[a], wires[w], NULL}, sizes[s], uneven);
-    }
-}
-
-/* A case's time by the slowest link of its group. */
-static double expected_s(const struct mt_profile *p, const struct mt_coll_case *c) {
-    const struct mt_group *group = &p->groups[c->group];
-    double latency_s = 0, bandwidth_Bps = 1e15;
-    for (int i = 0; i < p->npairs; i++) {
-        int ends = 0;
-        for (int k = 0; k < group->n; k++) ends += group->ranks[k] == p->pairs[i].a || group->ranks[k] == p->pairs[i].b;
-        if (ends < 2 && p->npairs > 1) continue;
-        latency_s = fmax(latency_s, p->pairs[i].latency.median);
-        bandwidth_Bps = fmin(bandwidth_Bps, p->pairs[i].bandwidth.median);
-    }
+/* The case of a group, an algorithm and a size, with counts in `arena`; false: the algorithm does not apply. */
+static bool make_case(const struct mt_profile *p, struct mt_arena *arena, int group,
+                      const struct mt_coll_algorithm *algorithm, enum mt_type wire, int64_t size_bytes, bool uneven,
+                      struct mt_coll_case *c) {
+    *c = (struct mt_coll_case){.group = group, .algorithm = algorithm, .wire = wire};
+    c->counts = divide(arena, algorithm->kind, p->groups[group].n, size_bytes / mt_type_size(wire), uneven);
     struct mt_coll problem = problem_of(p, c);
-    return 50e-6 + 1.3 * c->algorithm->cost_s(&problem, latency_s, bandwidth_Bps);
+    return algorithm->applies(&problem);
 }
 
-/* Cases of all groups, with the longest ladder of sizes whose expected time is within the budget. */
+/* Expected times of f32 in even blocks, by the slowest pair of each group, into probe->expected_s. */
+static void expect(struct probe *probe) {
+    struct mt_profile *p = probe->profile;
+    double *to = probe->expected_s = mt_new(&p->arena, double, p->ngroups *mt_coll_nalgorithms * probe->nsizes);
+    for (int g = 0; g < p->ngroups; g++) {
+        double latency_s = 0, bandwidth_Bps = 1e15;
+        for (int i = 0; i < p->npairs; i++) {
+            int ends = 0;
+            for (int k = 0; k < p->groups[g].n; k++)
+                ends += p->groups[g].ranks[k] == p->pairs[i].a || p->groups[g].ranks[k] == p->pairs[i].b;
+            if (ends < 2 && p->npairs > 1) continue;
+            latency_s = fmax(latency_s, p->pairs[i].latency.median);
+            bandwidth_Bps = fmin(bandwidth_Bps, fmin(p->pairs[i].bandwidth.median, p->pairs[i].reverse.median));
+        }
+        for (int a = 0; a < mt_coll_nalgorithms; a++)
+            for (int size = 0; size < probe->nsizes; size++, to++) {
+                struct mt_arena arena = MT_ARENA_INIT;
+                struct mt_coll_case c;
+                if (make_case(p, &arena, g, mt_coll_algorithms[a], MT_F32, probe->size[size], false, &c)) {
+                    struct mt_coll problem = problem_of(p, &c);
+                    *to = 50e-6 + 1.3 * c.algorithm->cost_s(&problem, latency_s, bandwidth_Bps);
+                }
+                mt_arena_release(&arena);
+            }
+    }
+}
+
+/* 0: the algorithm does not apply. */
+static double expected_s(const struct probe *probe, int group, int algorithm, int size) {
+    return probe->expected_s[(group * mt_coll_nalgorithms + algorithm) * probe->nsizes + size];
+}
+
+static bool is_core(enum mt_coll_kind kind) {
+    return kind == MT_ALL_REDUCE || kind == MT_REDUCE_SCATTER || kind == MT_ALL_GATHER;
+}
+
+/* Whether the algorithm is measured at this size, by how many of its collective are expected to be faster, and by how
+ * much. Those that know nodes are compared with no other: what is expected of them is as if all links were the slowest.
+ */
+static bool is_wanted(const struct probe *probe, int group, int algorithm, int size) {
+    const struct mt_coll_algorithm *own = mt_coll_algorithms[algorithm];
+    enum breadth breadth = probe->breadth[size];
+    double own_s = expected_s(probe, group, algorithm, size), best_s = own_s;
+    int better = 0;
+    if (probe->profile->gpu && !mt_nccl_runs(own)) return false;
+    if (!(own_s > 0) || breadth == NOTHING || (breadth <= CORE && !is_core(own->kind))) return false;
+    if (probe->profile->gpu || breadth == FULL || own->by_node) return true;
+    for (int a = 0; a < mt_coll_nalgorithms; a++) {
+        const struct mt_coll_algorithm *other = mt_coll_algorithms[a];
+        double other_s = expected_s(probe, group, a, size);
+        if (a == algorithm || other->kind != own->kind || other->by_node || !(other_s > 0)) continue;
+        better += other_s < own_s || (other_s == own_s && a < algorithm);
+        best_s = fmin(best_s, other_s);
+    }
+    if (breadth <= CORE) return better < (breadth == CORE ? 2 : 1);
+    return own_s <= not_far_worse * best_s;
+}
+
+/* The number of wire types and of divisions into blocks that are measured; f32, and even blocks, are the first. */
+static int wires_of(const struct probe *probe, int algorithm, int size) {
+    return probe->breadth[size] == FULL && mt_coll_reduces(mt_coll_algorithms[algorithm]->kind) ? 2 : 1;
+}
+
+static int divisions_of(const struct probe *probe, int algorithm, int size) {
+    enum mt_coll_kind kind = mt_coll_algorithms[algorithm]->kind;
+    bool blind = kind == MT_ALL_REDUCE || kind == MT_BROADCAST; /* to NCCL these have no blocks */
+    return probe->breadth[size] == FULL && !(probe->profile->gpu && blind) ? 2 : 1;
+}
+
+/* Cases that take long are measured once, others in three rounds. */
+static double expected_all_s(const struct probe *probe) {
+    double all_s = 0;
+    for (int g = 0; g < probe->profile->ngroups; g++)
+        for (int a = 0; a < mt_coll_nalgorithms; a++)
+            for (int s = 0; s < probe->nsizes; s++) {
+                if (!is_wanted(probe, g, a, s)) continue;
+                double each_s = fmax(expected_s(probe, g, a, s), least_run_s);
+                all_s += wires_of(probe, a, s) * divisions_of(probe, a, s) * each_s * (each_s < once_s ? ROUNDS : 1);
+            }
+    return all_s;
+}
+
+static void add_cases(struct probe *probe, int group) {
+    static const enum mt_type wires[] = {MT_F32, MT_BF16};
+    struct mt_profile *p = probe->profile;
+    for (int a = 0; a < mt_coll_nalgorithms; a++)
+        for (int w = 0; w < 2; w++)
+            for (int s = 0; s < probe->nsizes; s++) {
+                if (!is_wanted(probe, group, a, s) || w >= wires_of(probe, a, s)) continue;
+                for (int uneven = 0; uneven < divisions_of(probe, a, s); uneven++) {
+                    struct mt_coll_case c;
+                    const struct mt_coll_algorithm *algorithm = mt_coll_algorithms[a];
+                    if (!make_case(p, &p->arena, group, algorithm, wires[w], probe->size[s], uneven, &c)) continue;
+                    mt_arena_grow(&p->arena, &p->colls, p->ncolls, &p->colls_capacity, sizeof *p->colls);
+                    p->colls[p->ncolls++] = c;
+                }
+            }
+}
+
+/* The sizes to choose from: the ladder up to the largest message of the job, and that. Equal on all ranks. */
+static void choose_sizes(struct probe *probe) {
+    struct mt_profile *p = probe->profile;
+    int64_t wanted = p->largest_bytes > 0 ? p->largest_bytes : usual_bytes[p->gpu];
+    if (wanted > most_bytes[p->gpu]) wanted = most_bytes[p->gpu];
+    for (int r = 0; r < p->nranks; r++) { /* two buffers of twice that, in at most half of the memory */
+        int64_t room_bytes = p->places[r].room_bytes / mt_profile_sharing(p, r) / 8;
+        if (wanted > room_bytes) wanted = room_bytes;
+    }
+    for (int s = 0; s < MOST_SIZES; s++)
+        if (s < LEAST_SIZES || 3 * size_ladder[s] <= 2 * wanted) probe->size[probe->nsizes++] = size_ladder[s];
+    if (wanted > probe->size[probe->nsizes - 1]) probe->size[probe->nsizes++] = wanted / 4 * 4;
+}
+
+/* Choose the breadth of each size by the budget. The least sizes are always measured; the largest as CORE, or
+ * as BEST, even if that takes beyond_s longer, else the next smaller one; those between as BEST in the same time; and
+ * what the budget allows beyond, from the small sizes. */
 static void choose_cases(struct probe *probe, double budget_s) {
     struct mt_profile *p = probe->profile;
-    for (int ladder = !p->gpu; ladder < NLADDERS; ladder++) {
-        double all_s = 0;
-        p->ncolls = 0;
-        for (int g = 0; g < p->ngroups; g++) add_cases(p, g, ladders[ladder]);
-        for (int i = 0; i < p->ncolls; i++) all_s += fmax(expected_s(p, &p->colls[i]), least_run_s);
-        probe->most_bytes = 0;
-        for (int s = 0; s < MOST_SIZES; s++)
-            if (ladders[ladder][s] > probe->most_bytes) probe->most_bytes = ladders[ladder][s];
-        if (ROUNDS * all_s < budget_s) break;
+    choose_sizes(probe);
+    expect(probe);
+    for (int s = 0; s < LEAST_SIZES; s++) probe->breadth[s] = s < LEAST_SIZES - 1 ? FULL : USEFUL;
+    int last = probe->nsizes - 1;
+    double beyond_s = fmin(beyond_budget * budget_s, longest_beyond_s);
+    double most_s = fmax(budget_s, expected_all_s(probe) + beyond_s);
+    for (; last >= LEAST_SIZES; probe->breadth[last--] = NOTHING) {
+        probe->breadth[last] = CORE;
+        if (expected_all_s(probe) < most_s) break;
+        probe->breadth[last] = BEST;
+        if (expected_all_s(probe) < most_s) break;
     }
+    for (enum breadth breadth = BEST; breadth <= FULL; breadth++)
+        for (int s = 0; s <= last; s++) {
+            enum breadth before = probe->breadth[s];
+            if (before >= breadth) continue;
+            probe->breadth[s] = breadth;
+            if (expected_all_s(probe) >= (breadth == BEST ? most_s : budget_s)) probe->breadth[s] = before;
+        }
+    for (int g = 0; g < p->ngroups; g++) add_cases(probe, g);
+    for (int s = 0; s < probe->nsizes; s++)
+        if (probe->breadth[s] != NOTHING) probe->most_bytes = probe->size[s];
 }
 
 /* The schedule of this rank's cases: all groups of a set go through their cases in step. */

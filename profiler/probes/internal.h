@@ -33,6 +33,11 @@ enum { MT_PROBE_MOST_QUEUED = 64 };
 enum mt_status mt_probe_queue_pairs(struct mt_profile *profile, const int group[2], const int64_t bytes[2],
                                     void *const buffer[2], int count, double *pair_s, struct mt_err *err);
 
+/* Messages between the n ranks of a group, by a matrix of counts (words of 4 bytes); both buffers of this rank. On a
+ * wire that does not queue. */
+enum mt_status mt_probe_move(struct mt_profile *profile, const int *group, int n, const int64_t *counts,
+                             void *const buffer[2], struct mt_err *err);
+
 /* A message buffer in the memory of profile->device, zeroed by writing: untouched pages would all be the kernel's one
  * page of zeros, which every cache holds. */
 enum mt_status mt_probe_buffer(struct mt_profile *profile, int64_t size_bytes, void **buffer, struct mt_err *err);

@@ -1,4 +1,4 @@
-/* Latency and bandwidth between pairs of ranks, and the bandwidth that all of them share.
+/* Latency and bandwidth between pairs of ranks, in both directions, and the bandwidth that those of a node share.
  *
  * Pairs are measured in rounds: within a round no two pairs share a rank, a node's memory or a node's network. Of many
  * ranks only some pairs of each kind are measured (pairs.c). Messages are sent as Send/Recv in training; the sender
@@ -28,9 +28,8 @@ struct probe {
     struct mt_samples *series; /* [nrounds * NSIZES * 2]: by direction; of the sender: seconds */
 };
 
-/* Messages between the n ranks of a group, by a matrix of counts (words of 4 bytes); both buffers of this rank. */
-static enum mt_status move(struct mt_profile *p, const int *group, int n, const int64_t *counts, void *const buffer[2],
-                           struct mt_err *err) {
+enum mt_status mt_probe_move(struct mt_profile *p, const int *group, int n, const int64_t *counts,
+                             void *const buffer[2], struct mt_err *err) {
     struct mt_schedule schedule = MT_SCHEDULE_INIT;
     int me = 0;
     while (group[me] != p->rank) me++;
@@ -53,7 +52,7 @@ static enum mt_status send_one(struct probe *probe, bool forth, int64_t size_byt
     const struct mt_pair_times *pair = &probe->profile->pairs[probe->mine];
     int64_t counts[4] = {0};
     counts[forth ? 1 : 2] = size_bytes / WORD;
-    return move(probe->profile, (int[2]){pair->a, pair->b}, 2, counts, probe->buffer, err);
+    return mt_probe_move(probe->profile, (int[2]){pair->a, pair->b}, 2, counts, probe->buffer, err);
 }
 
 /* The sender's time of a round trip; on a wire that queues, the mean of several. */
@@ -155,7 +154,7 @@ struct record {
     struct mt_interval latency, bandwidth;
 };
 
-/* Of both directions the slower; gathered on all ranks. */
+/* Both directions, each as its sender measured it; of latencies the longer. Gathered on all ranks. */
 static enum mt_status gather_pairs(struct probe *probe, struct mt_err *err) {
     struct mt_profile *p = probe->profile;
     size_t record_bytes = sizeof(struct record) * (size_t)probe->nrounds;
@@ -172,7 +171,7 @@ static enum mt_status gather_pairs(struct probe *probe, struct mt_err *err) {
         const struct record *a = &all[pair->a * probe->nrounds + probe->round_of[i]];
         const struct record *b = &all[pair->b * probe->nrounds + probe->round_of[i]];
         pair->latency = a->latency.median > b->latency.median ? a->latency : b->latency;
-        pair->bandwidth = a->bandwidth.median < b->bandwidth.median ? a->bandwidth : b->bandwidth;
+        pair->bandwidth = a->bandwidth, pair->reverse = b->bandwidth;
     }
     free(mine);
     free(all);
@@ -192,23 +191,16 @@ bool mt_probe_has_link(const struct mt_profile *p, bool between) {
     return between ? p->nnodes > 1 : p->nranks > p->nnodes;
 }
 
-/* The receiver of a rank when all send: the next rank of its node; or the rank at its place on the next node. */
-static int partner(const struct mt_profile *p, int rank, bool between) {
-    int node = p->places[rank].node, nth = 0, count = 0, place = 0;
-    for (int r = 0; r < rank; r++) nth += p->places[r].node == node;
-    int to_node = between ? (node + 1) % p->nnodes : node, to_nth = between ? nth : nth + 1;
-    for (int r = 0; r < p->nranks; r++) count += p->places[r].node == to_node;
-    for (int r = 0; r < p->nranks; r++)
-        if (p->places[r].node == to_node && place++ == to_nth % count) return r;
-    return rank;
+/* The receiver of a rank when all ranks of a node send: the next one. */
+static int partner(const struct mt_group *group, int place) {
+    return (place + 1) % group->n;
 }
 
 struct crowd {
     struct probe *probe;
-    bool between;
-    struct mt_group group;
+    struct mt_group group; /* this node's ranks */
     int64_t *counts;
-    double bytes; /* that one node sends, or that are sent within it */
+    double bytes; /* that are sent within the node with most ranks */
     struct mt_samples series;
 };
 
@@ -244,7 +236,7 @@ static enum mt_status crowd_once(void *context, int which, double slot_s, struct
         enum mt_status st = mt_exchange_max(p->exchange, values, 1, err);
         double start_s = mt_now_s();
         if (!st && crowd->group.n > 1)
-            st = move(p, crowd->group.ranks, crowd->group.n, crowd->counts, crowd->probe->buffer, err);
+            st = mt_probe_move(p, crowd->group.ranks, crowd->group.n, crowd->counts, crowd->probe->buffer, err);
         values[0] = mt_now_s() - start_s;
         if (st || (st = mt_exchange_max(p->exchange, values, 1, err))) return st;
         mt_samples_add(&crowd->series, values[0]);
@@ -252,37 +244,24 @@ static enum mt_status crowd_once(void *context, int which, double slot_s, struct
     return MT_OK;
 }
 
-static enum mt_status measure_crowd(struct probe *probe, bool between, double budget_s, struct mt_err *err) {
+/* All ranks of each node send at once. */
+static enum mt_status measure_crowd(struct probe *probe, double budget_s, struct mt_err *err) {
     struct mt_profile *p = probe->profile;
-    struct crowd crowd = {probe, between, mt_probe_group(p, between), NULL, 0, {0}};
+    struct crowd crowd = {probe, mt_probe_group(p, false), NULL, 0, {0}};
     int n = crowd.group.n, most_of_a_node = 0;
     crowd.counts = mt_new(&p->arena, int64_t, (int64_t)n * n);
-    int64_t count = probe->sizes[NSIZES - 1] / WORD;
     for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++)
-            if (i != j && partner(p, crowd.group.ranks[i], between) == crowd.group.ranks[j])
-                crowd.counts[i * n + j] = count;
+        if (partner(&crowd.group, i) != i)
+            crowd.counts[i * n + partner(&crowd.group, i)] = probe->sizes[NSIZES - 1] / WORD;
     for (int i = 0; i < p->nranks; i++) {
         int on_node = 0;
         for (int j = 0; j < p->nranks; j++) on_node += p->places[j].node == p->places[i].node;
         if (on_node > most_of_a_node) most_of_a_node = on_node;
     }
     crowd.bytes = (double)most_of_a_node * (double)probe->sizes[NSIZES - 1];
-    /* If nodes have different numbers of ranks, several may send to one, whose buffer holds all of their messages. */
-    int64_t incoming = 1;
-    for (int j = 0; j < n; j++) {
-        int64_t sum = 0;
-        for (int i = 0; i < n; i++) sum += crowd.counts[i * n + j] / count;
-        if (sum > incoming) incoming = sum;
-    }
-    mt_device_free(p->device, probe->buffer[1]);
-    probe->buffer[1] = NULL;
-    enum mt_status st = mt_probe_buffer(p, incoming * probe->sizes[NSIZES - 1], &probe->buffer[1], err);
-    if ((st = mt_exchange_agree(p->exchange, st, err))) return st;
-    const struct mt_measure measure = {1, &crowd.series, crowd_once, &crowd,
-                                       between ? "all nodes sending" : "all ranks of a node sending"};
-    st = mt_measure_run(&measure, p->exchange, budget_s, err);
-    if (!st) p->shared_Bps[between] = crowd.bytes / mt_samples_interval(&crowd.series).median;
+    const struct mt_measure measure = {1, &crowd.series, crowd_once, &crowd, "all ranks of a node sending"};
+    enum mt_status st = mt_measure_run(&measure, p->exchange, budget_s, err);
+    if (!st) p->shared_Bps = crowd.bytes / mt_samples_interval(&crowd.series).median;
     mt_samples_release(&crowd.series);
     return st;
 }
@@ -302,8 +281,7 @@ enum mt_status mt_probe_link(struct mt_profile *p, double budget_s, struct mt_er
     if (!st) st = mt_measure_run(&measure, p->exchange, 0.8 * budget_s, err);
     if (!st) st = gather_pairs(&probe, err);
     for (int i = 0; i < ncases; i++) mt_samples_release(&probe.series[i]);
-    for (int between = 0; between < 2 && !st; between++)
-        if (mt_probe_has_link(p, between)) st = measure_crowd(&probe, between, 0.1 * budget_s, err);
+    if (!st && mt_probe_has_link(p, false)) st = measure_crowd(&probe, 0.1 * budget_s, err);
     for (int b = 0; b < 2; b++) mt_device_free(p->device, probe.buffer[b]);
     return st;
 }

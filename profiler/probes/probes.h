@@ -37,9 +37,9 @@ struct mt_op_times {
 /* A measured pair; all ranks have all of them. */
 struct mt_pair_times {
     int a, b;
-    bool between; /* its ranks are on two nodes */
-    struct mt_interval latency, bandwidth;
-    double copy_Bps; /* by copy engine; 0: not measured, or not possible */
+    bool between;                                   /* its ranks are on two nodes */
+    struct mt_interval latency, bandwidth, reverse; /* reverse: the bandwidth from b to a */
+    double copy_Bps;                                /* by copy engine; 0: not measured, or not possible */
 };
 
 /* A group of ranks, and one collective that it runs. */
@@ -70,6 +70,7 @@ struct mt_profile {
     struct mt_calls *calls;           /* on that device */
     int rank, nranks, nnodes, nclasses;
     double deadline_s;          /* without an answer from a rank */
+    int64_t largest_bytes;      /* of a job's collectives; 0: no job is known */
     struct mt_place *places;    /* [nranks] */
     struct mt_load_report load; /* while operators were measured */
     int64_t free_bytes;         /* device memory for a job: less what computing and communicating take themselves */
@@ -82,7 +83,8 @@ struct mt_profile {
 
     struct mt_pair_times *pairs; /* in order of a, then b */
     int npairs;
-    double shared_Bps[2]; /* by `between`; 0: not measured */
+    double shared_Bps;                /* within a node: all its pairs together; 0: not measured */
+    double *egress_Bps, *ingress_Bps; /* [nnodes], over the network, all pairs together; null: there is one node */
 
     struct mt_group *groups;
     int ngroups, groups_capacity;

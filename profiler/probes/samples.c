@@ -49,6 +49,7 @@ void mt_profile_print_samples(const struct mt_profile *p, FILE *file) {
         const struct mt_pair_times *pair = &p->pairs[i];
         fprintf(file, "pair_latency_s,%d-%d,%d,%.9g\npair_bandwidth_Bps,%d-%d,%d,%.9g\n", pair->a, pair->b, pair->a,
                 pair->latency.median, pair->a, pair->b, pair->a, pair->bandwidth.median);
+        fprintf(file, "pair_bandwidth_Bps,%d-%d,%d,%.9g\n", pair->b, pair->a, pair->b, pair->reverse.median);
     }
     for (int i = 0; i < p->ncolls && p->coll_times; i++) {
         const struct mt_coll_case *c = &p->colls[i];

@@ -42,8 +42,6 @@ static enum mt_status check_declared(struct mt_checker *c, int value) {
     const struct mt_program *p = c->program;
     if (value < 0 || value >= p->nvalues) return mt_checker_refuse(c, "operand %d does not exist", value);
     const struct mt_pvalue *v = &p->values[value];
-    if (v->gvalue < 0 || v->gvalue >= c->graph->nvalues || v->layout < 0 || v->layout >= p->layouts.count)
-        return mt_checker_refuse(c, "value %d names a graph value or layout that does not exist", value);
     const struct mt_value *g = &c->graph->values[v->gvalue];
     const struct mt_layout *l = layout_of(c, value);
     if (v->type != g->type)
@@ -138,11 +136,14 @@ static const int arity[][2] = {[MT_INSTR_SLICE] = {1, 1}, [MT_INSTR_ZERO] = {0, 
 
 static enum mt_status check_arity(struct mt_checker *c) {
     const struct mt_instr *i = c->instr;
+    if ((unsigned)i->kind > MT_INSTR_ACCUMULATE) return mt_checker_refuse(c, "no such kind of instruction");
     if (i->kind == MT_INSTR_OP) {
         if (i->gop < 0 || i->gop >= c->graph->nops) return mt_checker_refuse(c, "no such operator");
         const struct mt_op *op = &c->graph->ops[i->gop];
         if (i->nin == op->nin && i->nout == op->nout) return MT_OK;
     } else if (i->kind == MT_INSTR_COLLECTIVE) {
+        if ((unsigned)i->reduce > MT_MAX || !i->algorithm)
+            return mt_checker_refuse(c, "has no such reduction, or no algorithm");
         if (i->nin == i->nout && i->nin > 0) return MT_OK;
     } else if (i->nin == arity[i->kind][0] && i->nout == arity[i->kind][1]) {
         return MT_OK;
@@ -225,13 +226,32 @@ static enum mt_status check_batch(struct mt_checker *c) {
     return MT_OK;
 }
 
+/* Every value, also one that no instruction uses, names what exists; only a state that is fed has a next value. */
+static enum mt_status check_names(struct mt_checker *c) {
+    const struct mt_program *p = c->program;
+    for (int v = 0; v < p->nvalues; v++) {
+        const struct mt_pvalue *value = &p->values[v];
+        if (value->gvalue < 0 || value->gvalue >= c->graph->nvalues || value->layout < 0 ||
+            value->layout >= p->layouts.count || (unsigned)value->type >= MT_NTYPES ||
+            (unsigned)value->block >= MT_NBLOCKS)
+            return mt_checker_refuse(c, "value %d names a graph value, layout, type or block that does not exist", v);
+        const struct mt_value *g = &c->graph->values[value->gvalue];
+        if (value->next == -1) continue;
+        if (!value->input || g->kind != MT_VALUE_STATE)
+            return mt_checker_refuse(c, "%s is not a state at the start of a step, but has a next value", g->name);
+        if (value->next < 0 || value->next >= p->nvalues)
+            return mt_checker_refuse(c, "the next value of %s does not exist", g->name);
+    }
+    return MT_OK;
+}
+
 static enum mt_status check_fed(struct mt_checker *c) {
     const struct mt_program *p = c->program;
     bool *seen = mt_calloc((size_t)c->graph->nvalues, sizeof *seen);
     enum mt_status st = MT_OK;
     for (int v = 0; v < p->nvalues && !st; v++) {
         if (!p->values[v].input) continue;
-        c->block = p->values[v].block < MT_NBLOCKS ? p->values[v].block : MT_PROLOGUE;
+        c->block = p->values[v].block;
         if ((st = check_single(c, v))) break;
         const struct mt_value *g = &c->graph->values[p->values[v].gvalue];
         bool state = g->kind == MT_VALUE_STATE;
@@ -256,8 +276,7 @@ static enum mt_status check_state(struct mt_checker *c, int v, bool *updated) {
     int gvalue = p[v].gvalue, next = p[v].next;
     const struct mt_value *g = &c->graph->values[gvalue];
     if (next < 0) return MT_OK;
-    if (next >= c->program->nvalues || !c->facts[next].known)
-        return mt_checker_refuse(c, "the next value of %s is never made", g->name);
+    if (!c->facts[next].known) return mt_checker_refuse(c, "the next value of %s is never made", g->name);
     if (p[next].gvalue != g->next || p[next].layout != p[v].layout)
         return mt_checker_refuse(c, "what follows %s is not its next value in its layout", g->name);
     if (c->facts[next].covers != MT_COVERS_ALL || c->facts[next].block == MT_BODY)
@@ -301,6 +320,7 @@ enum mt_status mt_check_program(const struct mt_program *program, FILE *proof, s
     struct mt_checker c = {.program = program, .graph = program->graph, .proof = proof, .err = err};
     c.facts = mt_calloc((size_t)program->nvalues, sizeof *c.facts);
     enum mt_status st = check_batch(&c);
+    if (!st) st = check_names(&c);
     if (!st) st = check_fed(&c);
     for (int b = 0; b < MT_NBLOCKS && !st; b++)
         for (int i = 0; i < program->blocks[b].ninstrs && !st; i++) {

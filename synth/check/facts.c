@@ -10,7 +10,7 @@ const char *mt_checker_instr_name(const struct mt_checker *c) {
     if (!i) return "program";
     switch (i->kind) {
     case MT_INSTR_OP: return i->gop >= 0 && i->gop < c->graph->nops ? c->graph->ops[i->gop].name : "operator";
-    case MT_INSTR_COLLECTIVE: return mt_coll_name(i->coll);
+    case MT_INSTR_COLLECTIVE: return (unsigned)i->coll < MT_NCOLLS ? mt_coll_name(i->coll) : "collective";
     case MT_INSTR_SLICE: return "slice";
     case MT_INSTR_ZERO: return "zero";
     case MT_INSTR_ACCUMULATE: return "accumulate";

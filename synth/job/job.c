@@ -61,37 +61,42 @@ static enum mt_status check_count(const char *name, int64_t value, int64_t least
                    (long long)least, (long long)most);
 }
 
-/* least <= value < below, or least < value where `open` is set. */
-static enum mt_status check_real(const char *name, double value, double least, bool open, double below,
-                                 struct mt_err *err) {
-    if ((open ? value > least : value >= least) && value < below) return MT_OK;
-    if (below < DBL_MAX)
-        return mt_fail(err, MT_EINPUT, "%s: is %g, but must be %s %g and below %g", name, value,
-                       open ? "above" : "at least", least, below);
-    return mt_fail(err, MT_EINPUT, "%s: is %g, but must be %s %g and finite", name, value, open ? "above" : "at least",
-                   least);
+/* At least 0 and below 1. */
+static enum mt_status check_fraction(const char *name, double value, struct mt_err *err) {
+    if (value >= 0 && value < 1) return MT_OK;
+    return mt_fail(err, MT_EINPUT, "%s: is %g, but must be at least 0 and below 1", name, value);
 }
 
-static enum mt_status check_optimizer(const struct mt_optimizer *o, int64_t steps, struct mt_err *err) {
+/* Within the normal range of the accumulation type, in which updates are computed: above it is infinity, and what is
+ * below becomes 0 on some devices. 0 itself only where `off` is set. */
+static enum mt_status check_rate(const char *name, double value, bool off, enum mt_type precision, struct mt_err *err) {
+    bool single = mt_type_acc(precision) == MT_F32;
+    double least = single ? (double)FLT_MIN : DBL_MIN, most = single ? (double)FLT_MAX : DBL_MAX;
+    if ((off && value == 0) || (value >= least && value <= most)) return MT_OK;
+    return mt_fail(err, MT_EINPUT, "%s: is %g, but must be %sfrom %.3g to %.3g, the range of %s", name, value,
+                   off ? "0, or " : "", least, most, mt_type_name(mt_type_acc(precision)));
+}
+
+static enum mt_status check_optimizer(const struct mt_job *job, struct mt_err *err) {
+    const struct mt_optimizer *o = &job->optimizer;
     enum mt_status st;
-    if ((st = check_real("optimizer.lr", o->lr, 0, true, DBL_MAX, err)) ||
-        (st = check_count("optimizer.warmup", o->warmup, 0, steps, err)) ||
-        (st = check_real("optimizer.weight_decay", o->decay, 0, false, DBL_MAX, err)) ||
-        (st = check_real("optimizer.clip", o->clip, 0, false, DBL_MAX, err)))
+    if ((st = check_rate("optimizer.lr", o->lr, false, job->precision, err)) ||
+        (st = check_count("optimizer.warmup", o->warmup, 0, job->steps, err)) ||
+        (st = check_rate("optimizer.weight_decay", o->decay, true, job->precision, err)) ||
+        (st = check_rate("optimizer.clip", o->clip, true, job->precision, err)))
         return st;
     if (o->schedule != MT_LR_CONSTANT) {
-        if ((st = check_real("optimizer.lr_min", o->lr_min, 0, false, DBL_MAX, err))) return st;
+        if ((st = check_rate("optimizer.lr_min", o->lr_min, true, job->precision, err))) return st;
         if (o->lr_min > o->lr)
             return mt_fail(err, MT_EINPUT, "optimizer.lr_min: is %g, above the learning rate of %g", o->lr_min, o->lr);
     }
     if (o->kind == MT_ADAMW) {
-        if ((st = check_real("optimizer.beta1", o->beta1, 0, false, 1, err)) ||
-            (st = check_real("optimizer.beta2", o->beta2, 0, false, 1, err)) ||
-            (st = check_real("optimizer.eps", o->eps, 0, true, DBL_MAX, err)))
+        if ((st = check_fraction("optimizer.beta1", o->beta1, err)) ||
+            (st = check_fraction("optimizer.beta2", o->beta2, err)))
             return st;
-        return MT_OK;
+        return check_rate("optimizer.eps", o->eps, false, job->precision, err);
     }
-    if ((st = check_real("optimizer.momentum", o->momentum, 0, false, 1, err))) return st;
+    if ((st = check_fraction("optimizer.momentum", o->momentum, err))) return st;
     if (o->nesterov && o->momentum == 0)
         return mt_fail(err, MT_EINPUT, "optimizer.nesterov: is true, but the momentum is 0");
     return MT_OK;
@@ -117,7 +122,7 @@ enum mt_status mt_job_check(const struct mt_job *job, struct mt_err *err) {
     if ((st = check_count("batch", job->batch, 1, MOST_COUNT, err)) ||
         (st = check_count("seq", job->seq, 0, MOST_COUNT, err)) ||
         (st = check_count("steps", job->steps, 1, MOST_COUNT, err)) ||
-        (st = check_real("dropout", job->dropout, 0, false, 1, err)))
+        (st = check_fraction("dropout", job->dropout, err)))
         return st;
     if (job->seq && job->batch > MOST_COUNT / job->seq)
         return mt_fail(err, MT_EINPUT, "batch: %lld samples of %lld tokens are more than a step may have",
@@ -126,7 +131,7 @@ enum mt_status mt_job_check(const struct mt_job *job, struct mt_err *err) {
         return mt_fail(err, MT_EINPUT, "precision: is %s, but must be " MT_PRECISIONS, mt_type_name(job->precision));
     if ((st = check_loss_scale(job, err))) return st;
     if (job->seed > INT64_MAX) return mt_fail(err, MT_EINPUT, "seed: must be below 2^63");
-    return check_optimizer(&job->optimizer, job->steps, err);
+    return check_optimizer(job, err);
 }
 
 static enum mt_status read_optimizer(struct mt_json at, struct mt_optimizer *o, struct mt_err *err) {

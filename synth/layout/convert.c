@@ -2,10 +2,12 @@
  *
  * Each collective is tried in turn. Its candidate groups are the ranks with an equal key: the box that is reduced or
  * gathered, and its part. Where a key has replicas, the k-th replica joins the k-th group. Then the groups are checked
- * to reduce, scatter or gather exactly what the collective promises. O(nranks^2) comparisons of boxes. */
+ * to reduce, scatter or gather exactly what the collective promises. Keys are numbered by hashing (number.c), in
+ * O(nranks); only groups whose boxes do not follow each other along an axis are compared pair by pair. */
 #include <assert.h>
 #include <stdlib.h>
 
+#include "synth/layout/number.h"
 #include "synth/layout/region.h"
 
 void mt_layout_part_map(const struct mt_layout *from, const struct mt_layout *to, int nranks, int *to_part) {
@@ -20,7 +22,11 @@ struct study {
     const struct mt_layout *from, *to;
     int nranks;
     int *to_part; /* [from->nparts] */
-    int *group;   /* [nranks]: any numbers */
+    int *group;   /* [nranks]: the first rank of its group */
+    int *key;     /* [nranks]: candidates for one group have equal keys; -1: takes no part */
+    int *replica; /* [nranks]: ranks of one key with equal numbers are replicas; -1: has none */
+    int *members; /* [nranks]: the ranks by group, in order; those of the group of first rank r begin at begin[r] */
+    int *begin;   /* [nranks + 1] */
 };
 
 static int64_t old_count(const struct study *s, int rank) {
@@ -41,65 +47,47 @@ static bool is_slice(const struct study *s) {
     return true;
 }
 
-/* Group the ranks that take part by the relation `equivalent`; among equivalent ranks `replica` finds replicas, each of
- * which goes to a group of its own. */
-static void group_by(struct study *s, bool (*equivalent)(const struct study *, int, int),
-                     bool (*replica)(const struct study *, int, int), bool (*takes_part)(const struct study *, int)) {
-    int *turn = mt_calloc((size_t)s->nranks, sizeof *turn);
-    for (int r = 0; r < s->nranks; r++) {
+/* List the members of each group, in order of rank. */
+static void list_members(struct study *s) {
+    int n = s->nranks;
+    for (int r = 0; r <= n; r++) s->begin[r] = 0;
+    for (int r = 0; r < n; r++) s->begin[s->group[r] + 1]++;
+    for (int r = 0; r < n; r++) s->begin[r + 1] += s->begin[r];
+    int *next = mt_malloc((size_t)n * sizeof *next);
+    for (int r = 0; r < n; r++) next[r] = s->begin[r];
+    for (int r = 0; r < n; r++) s->members[next[s->group[r]]++] = r;
+    free(next);
+}
+
+/* Group the ranks by key; the k-th replica of each number goes to the key's k-th group. */
+static void group_by_key(struct study *s) {
+    int n = s->nranks;
+    struct mt_numbering among, groups; /* (key, replica), (key, turn) */
+    mt_numbering_init(&among, n);
+    mt_numbering_init(&groups, n);
+    int *seen = mt_calloc((size_t)n, sizeof *seen), *first = mt_malloc((size_t)n * sizeof *first);
+    for (int r = 0; r < n; r++) {
         s->group[r] = r;
-        if (!takes_part(s, r)) continue;
-        for (int q = 0; q < r; q++)
-            if (takes_part(s, q) && equivalent(s, q, r) && replica(s, q, r)) turn[r]++;
-        for (int q = 0; q < r; q++)
-            if (takes_part(s, q) && equivalent(s, q, r) && turn[q] == turn[r]) {
-                s->group[r] = s->group[q];
-                break;
-            }
+        if (s->key[r] < 0) continue;
+        int turn = s->replica[r] < 0 ? 0 : seen[mt_numbering_pair(&among, s->key[r], s->replica[r])]++;
+        int groups_before = groups.count, g = mt_numbering_pair(&groups, s->key[r], turn);
+        if (g == groups_before) first[g] = r;
+        s->group[r] = first[g];
     }
-    free(turn);
+    free(seen), free(first);
+    mt_numbering_release(&among);
+    mt_numbering_release(&groups);
+    list_members(s);
 }
 
-static bool has_old(const struct study *s, int r) {
-    return old_count(s, r) > 0;
-}
-
-static bool has_new(const struct study *s, int r) {
-    return new_count(s, r) > 0;
-}
-
-static bool same_old_box(const struct study *s, int q, int r) {
-    return s->to_part[s->from->part[q]] == s->to_part[s->from->part[r]] &&
-           mt_box_equal(&s->from->box[q], &s->from->box[r], s->from->naxes);
-}
-
-static bool same_new_box(const struct study *s, int q, int r) {
-    return s->to->part[q] == s->to->part[r] && mt_box_equal(&s->to->box[q], &s->to->box[r], s->to->naxes);
-}
-
-static bool same_old_part(const struct study *s, int q, int r) {
-    return s->from->part[q] == s->from->part[r];
-}
-
-static bool replica_of_old_box(const struct study *s, int q, int r) {
-    return has_old(s, q) && has_old(s, r) && mt_box_equal(&s->from->box[q], &s->from->box[r], s->from->naxes);
-}
-
-/* Members of a group are equivalent, so that only the first is examined. */
-static bool first_of_group(const struct study *s, int rank) {
-    for (int q = 0; q < rank; q++)
-        if (s->group[q] == s->group[rank]) return false;
-    return true;
-}
-
-/* Whether the group's boxes follow each other along some axis, and so are disjoint: the common case, in O(nranks). */
-static bool group_in_order(const struct study *s, const struct mt_layout *layout, int rank) {
+/* Whether the boxes of the group of first rank `group` follow each other along some axis, and so are disjoint. */
+static bool group_in_order(const struct study *s, const struct mt_layout *layout, int group) {
     for (int a = 0; a < layout->naxes; a++) {
         int64_t end = INT64_MIN;
         bool in_order = true;
-        for (int q = 0; q < s->nranks && in_order; q++) {
-            const struct mt_box *box = &layout->box[q];
-            if (s->group[q] != s->group[rank] || !mt_box_count(box, layout->naxes)) continue;
+        for (int i = s->begin[group]; i < s->begin[group + 1] && in_order; i++) {
+            const struct mt_box *box = &layout->box[s->members[i]];
+            if (!mt_box_count(box, layout->naxes)) continue;
             in_order = box->lo[a] >= end;
             end = box->hi[a];
         }
@@ -108,17 +96,15 @@ static bool group_in_order(const struct study *s, const struct mt_layout *layout
     return false;
 }
 
-/* Whether the boxes of the rank's group are disjoint and have `count` elements together. */
-static bool group_tiles(const struct study *s, const struct mt_layout *layout, int rank, int64_t count) {
-    bool in_order = group_in_order(s, layout, rank);
-    for (int q = 0; q < s->nranks; q++) {
-        if (s->group[q] != s->group[rank]) continue;
+/* Whether the boxes of the group are disjoint and have `count` elements together. */
+static bool group_tiles(const struct study *s, const struct mt_layout *layout, int group, int64_t count) {
+    bool in_order = group_in_order(s, layout, group);
+    for (int i = s->begin[group]; i < s->begin[group + 1]; i++) {
+        const struct mt_box *box = &layout->box[s->members[i]];
         struct mt_box common;
-        for (int r = 0; r < q && !in_order; r++)
-            if (s->group[r] == s->group[q] &&
-                mt_box_intersect(&layout->box[q], &layout->box[r], layout->naxes, &common))
-                return false;
-        count -= mt_box_count(&layout->box[q], layout->naxes);
+        for (int j = s->begin[group]; j < i && !in_order; j++)
+            if (mt_box_intersect(box, &layout->box[s->members[j]], layout->naxes, &common)) return false;
+        count -= mt_box_count(box, layout->naxes);
     }
     return count == 0;
 }
@@ -127,32 +113,39 @@ static bool group_tiles(const struct study *s, const struct mt_layout *layout, i
 static bool is_reduction(struct study *s, bool scatter) {
     const struct mt_layout *from = s->from, *to = s->to;
     for (int r = 0; r < s->nranks; r++) {
-        if (has_new(s, r) && (!has_old(s, r) || s->to_part[from->part[r]] != to->part[r])) return false;
+        if (new_count(s, r) && (!old_count(s, r) || s->to_part[from->part[r]] != to->part[r])) return false;
         if (!mt_box_within(&to->box[r], &from->box[r], to->naxes)) return false;
         if (!scatter && !mt_box_equal(&to->box[r], &from->box[r], to->naxes)) return false;
     }
-    group_by(s, same_old_box, same_old_part, has_old);
-    for (int r = 0; r < s->nranks; r++) {
-        if (!has_old(s, r) || !first_of_group(s, r)) continue;
-        int members = 0, parts = 0;
-        for (int q = 0; q < s->nranks; q++) members += s->group[q] == s->group[r];
-        for (int p = 0; p < from->nparts; p++) parts += s->to_part[p] == s->to_part[from->part[r]];
-        if (members != parts) return false;
-        if (scatter && !group_tiles(s, to, r, old_count(s, r))) return false;
+    int *to_part = mt_malloc((size_t)s->nranks * sizeof *to_part), *parts;
+    for (int r = 0; r < s->nranks; r++) to_part[r] = s->to_part[from->part[r]], s->replica[r] = from->part[r];
+    mt_number_boxes(from, s->nranks, to_part, s->key);
+    free(to_part);
+    group_by_key(s);
+    parts = mt_calloc((size_t)s->nranks + 1, sizeof *parts); /* by new part */
+    for (int p = 0; p < from->nparts; p++) parts[s->to_part[p]]++;
+    bool all = true;
+    for (int r = 0; r < s->nranks && all; r++) {
+        if (s->key[r] < 0 || s->group[r] != r) continue;
+        all = s->begin[r + 1] - s->begin[r] == parts[s->to_part[from->part[r]]] &&
+              (!scatter || group_tiles(s, to, r, old_count(s, r)));
     }
-    return true;
+    free(parts);
+    return all;
 }
 
 static bool is_gather(struct study *s) {
     const struct mt_layout *from = s->from, *to = s->to;
     if (from->nparts != to->nparts || from->reduce != to->reduce) return false;
     for (int r = 0; r < s->nranks; r++) {
-        if (!has_old(s, r)) continue;
+        if (!old_count(s, r)) continue;
         if (from->part[r] != to->part[r] || !mt_box_within(&from->box[r], &to->box[r], to->naxes)) return false;
     }
-    group_by(s, same_new_box, replica_of_old_box, has_new);
+    mt_number_boxes(to, s->nranks, to->part, s->key);
+    mt_number_boxes(from, s->nranks, NULL, s->replica);
+    group_by_key(s);
     for (int r = 0; r < s->nranks; r++)
-        if (has_new(s, r) && first_of_group(s, r) && !group_tiles(s, from, r, new_count(s, r))) return false;
+        if (s->key[r] >= 0 && s->group[r] == r && !group_tiles(s, from, r, new_count(s, r))) return false;
     return true;
 }
 
@@ -197,6 +190,11 @@ int mt_layout_transfers(const struct mt_layouts *table, int from_id, int to_id, 
     return transfers.count;
 }
 
+static int root_of(int *parent, int rank) {
+    while (parent[rank] != rank) rank = parent[rank] = parent[parent[rank]];
+    return rank;
+}
+
 /* Groups are the connected components of the graph of transfers. */
 static void connect(const struct mt_layouts *table, int from, int to, int *group) {
     struct mt_arena arena = MT_ARENA_INIT;
@@ -204,36 +202,36 @@ static void connect(const struct mt_layouts *table, int from, int to, int *group
     int count = mt_layout_transfers(table, from, to, NULL, &arena, &list);
     for (int r = 0; r < table->nranks; r++) group[r] = r;
     for (int i = 0; i < count; i++) {
-        int joined = group[list[i].from], other = group[list[i].to];
-        for (int r = 0; r < table->nranks; r++)
-            if (group[r] == other) group[r] = joined;
+        int a = root_of(group, list[i].from), b = root_of(group, list[i].to);
+        group[a > b ? a : b] = a < b ? a : b;
     }
+    for (int r = 0; r < table->nranks; r++) group[r] = root_of(group, r);
     mt_arena_release(&arena);
 }
 
-/* Number the groups from 0 by first rank. */
+/* Number the groups from 0 in order of their first ranks, by which they are named. */
 static void number_groups(int *group, int nranks) {
     int *number = mt_malloc((size_t)nranks * sizeof *number), next = 0;
     for (int r = 0; r < nranks; r++) {
-        int first = r;
-        for (int q = r - 1; q >= 0; q--)
-            if (group[q] == group[r]) first = q;
-        number[r] = first == r ? next++ : number[first];
+        if (group[r] == r) number[r] = next++;
+        group[r] = number[group[r]];
     }
-    for (int r = 0; r < nranks; r++) group[r] = number[r];
     free(number);
 }
 
 enum mt_conversion mt_layout_groups(const struct mt_layouts *table, int from, int to, int *group) {
-    for (int r = 0; r < table->nranks; r++) group[r] = r;
+    int n = table->nranks;
+    for (int r = 0; r < n; r++) group[r] = r;
     if (from == to) return MT_CONVERT_NOTHING;
-    struct study s = {.from = &table->items[from], .to = &table->items[to], .nranks = table->nranks, .group = group};
+    struct study s = {.from = &table->items[from], .to = &table->items[to], .nranks = n, .group = group};
     assert(s.from->naxes == s.to->naxes);
     if (is_slice(&s)) return MT_CONVERT_SLICE;
 
     enum mt_conversion conversion = MT_CONVERT_ALL_TO_ALL;
     s.to_part = mt_malloc((size_t)s.from->nparts * sizeof *s.to_part);
-    mt_layout_part_map(s.from, s.to, s.nranks, s.to_part);
+    s.key = mt_malloc((size_t)(4 * n + 1) * sizeof *s.key);
+    s.replica = s.key + n, s.members = s.replica + n, s.begin = s.members + n;
+    mt_layout_part_map(s.from, s.to, n, s.to_part);
     if (is_reduction(&s, false))
         conversion = MT_CONVERT_ALL_REDUCE;
     else if (is_reduction(&s, true))
@@ -243,6 +241,7 @@ enum mt_conversion mt_layout_groups(const struct mt_layouts *table, int from, in
     else
         connect(table, from, to, group);
     free(s.to_part);
-    number_groups(group, s.nranks);
+    free(s.key);
+    number_groups(group, n);
     return conversion;
 }

@@ -22,23 +22,30 @@ static void add_outside(struct mt_region *rest, struct mt_arena *arena, struct m
     }
 }
 
-/* If `common` is the front of `box` along one axis, shrink `box` to the rest and return true: blocks that are taken in
- * order need no new boxes. */
-static bool take_front(struct mt_box *box, const struct mt_box *common, int naxes) {
+bool mt_region_take_front(struct mt_region *region, const struct mt_box *box, int naxes) {
+    if (region->count != 1) return false;
+    struct mt_box *left = &region->boxes[0];
     int cut = -1;
     for (int a = 0; a < naxes; a++) {
-        if (common->lo[a] != box->lo[a]) return false;
-        if (common->hi[a] == box->hi[a]) continue;
+        if (box->lo[a] != left->lo[a] || box->hi[a] > left->hi[a] || box->hi[a] <= box->lo[a]) return false;
+        if (box->hi[a] == left->hi[a]) continue;
         if (cut >= 0) return false;
         cut = a;
     }
-    if (cut >= 0) box->lo[cut] = common->hi[cut];
-    return cut >= 0;
+    if (cut >= 0)
+        left->lo[cut] = box->hi[cut];
+    else
+        region->count = 0;
+    return true;
 }
 
 void mt_region_take(struct mt_region *region, struct mt_arena *arena, const struct mt_box *box, int naxes,
                     struct mt_region *taken) {
     struct mt_region rest = {0};
+    if (mt_region_take_front(region, box, naxes)) {
+        mt_region_add(taken, arena, box, naxes);
+        return;
+    }
     for (int i = 0; i < region->count; i++) {
         struct mt_box common;
         if (!mt_box_intersect(&region->boxes[i], box, naxes, &common)) {
@@ -46,7 +53,6 @@ void mt_region_take(struct mt_region *region, struct mt_arena *arena, const stru
             continue;
         }
         mt_region_add(taken, arena, &common, naxes);
-        if (region->count == 1 && take_front(&region->boxes[0], &common, naxes)) return;
         add_outside(&rest, arena, region->boxes[i], &common, naxes);
     }
     *region = rest;

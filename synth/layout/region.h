@@ -16,4 +16,8 @@ void mt_region_add(struct mt_region *region, struct mt_arena *arena, const struc
 void mt_region_take(struct mt_region *region, struct mt_arena *arena, const struct mt_box *box, int naxes,
                     struct mt_region *taken);
 
+/* The same for a box that is the front of the region along one axis, or all of it, without memory: blocks that tile a
+ * box are mostly taken in order. False, and nothing changes, if it is not. */
+bool mt_region_take_front(struct mt_region *region, const struct mt_box *box, int naxes);
+
 #endif

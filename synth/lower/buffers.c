@@ -165,26 +165,6 @@ static struct mt_piece *pieces_of(const struct mt_lowering *l, const int *values
     return pieces;
 }
 
-static bool is_array(const struct mt_lowering *l, int value, const struct mt_box *part, enum mt_type acc) {
-    int64_t start;
-    return l->program->values[value].type == acc && mt_box_run(part, box_of(l, value), naxes_of(l, value), &start);
-}
-
-/* The copies of pieces; with `rest` only of those that are no array: not contiguous, or not of the message's type. */
-static struct mt_lcopies copies_of(const struct mt_lowering *l, const int *values,
-                                   const struct mt_message_piece *pieces, int count, enum mt_type acc, bool rest) {
-    struct mt_lcopies copies = {0};
-    for (int i = 0; i < count; i++) {
-        int value = values[pieces[i].operand];
-        int64_t element_bytes = mt_type_size(l->program->values[value].type) + mt_type_size(acc);
-        if (rest && is_array(l, value, &pieces[i].box, acc)) continue;
-        copies.bytes += mt_box_count(&pieces[i].box, naxes_of(l, value)) * element_bytes;
-        copies.n++;
-    }
-    copies.bytes /= 2;
-    return copies;
-}
-
 /* ---- slices ---- */
 
 /* A copy: out[0] is the message, and is packed from in[0]. */
@@ -196,7 +176,8 @@ static void fill_copy(struct mt_lowering *l, struct mt_linstr *c) {
     c->message[0] = out;
     c->message_count[0] = mt_box_count(&part.box, naxes_of(l, out));
     enum mt_type type = l->program->values[out].type;
-    c->packed = copies_of(l, c->in, &part, 1, type, false);
+    int64_t element_bytes = mt_type_size(l->program->values[c->in[0]].type) + mt_type_size(type);
+    c->packed = (struct mt_lcopies){1, c->message_count[0] * element_bytes / 2};
     c->problem = (struct mt_coll){.kind = MT_ALL_GATHER, .wire = type, .acc = type, .n = 1};
 }
 
@@ -274,24 +255,25 @@ static void choose_messages(struct mt_lowering *l, int instr, struct mt_linstr *
     bool takes = may_take(l, instr, c->in[0], c);
     place_outputs(l, instr, c, whole);
     if (!plain(l, c)) return;
-    int in = c->in[0], out = c->out[0], naxes = naxes_of(l, out);
+    int in = c->in[0], out = c->out[0];
     if (c->problem.kind == MT_REDUCE_SCATTER) {
-        if (!takes || !mt_message_is_tensor(m->pack, m->npack, m->count[0], box_of(l, in), naxes)) return;
+        if (!takes || !m->pack.is_tensor) return;
         c->message[0] = in;
-        m->npack = 0;
+        m->pack = (struct mt_message_side){0};
         return;
     }
     int last = c->problem.kind == MT_ALL_TO_ALL; /* the buffer that is unpacked */
-    if (!mt_message_is_tensor(m->unpack, m->nunpack, m->count[last], box_of(l, out), naxes)) return;
+    if (!m->unpack.is_tensor) return;
     c->message[last] = out;
-    m->nunpack = 0;
-    if (whole && l->buffer[in] == l->buffer[out]) m->npack = 0;
+    m->unpack = (struct mt_message_side){0};
+    if (whole && l->buffer[in] == l->buffer[out]) m->pack = (struct mt_message_side){0};
 }
 
 static enum mt_status message_of(struct mt_lowering *l, const struct mt_instr *source, struct mt_message *m) {
     for (int i = 0; i < l->nmessages; i++)
         if (mt_message_same(l->program, source, l->messages[i].source)) return *m = l->messages[i].message, MT_OK;
-    enum mt_status st = mt_message_make(l->program, source, l->rank, &l->low->arena, m, l->err);
+    enum mt_status st = (l->options->sketch ? mt_message_sketch : mt_message_make)(l->program, source, l->rank,
+                                                                                   &l->low->arena, m, l->err);
     if (st) return st;
     mt_arena_grow(&l->scratch, &l->messages, l->nmessages, &l->messages_capacity, sizeof *l->messages);
     l->messages[l->nmessages++] = (struct mt_made_message){source, *m};
@@ -311,14 +293,14 @@ static enum mt_status place_collective(struct mt_lowering *l, int instr, struct 
         c->message_count[b] = m.count[b];
         if (c->message[b] < 0 && m.count[b] > 0) c->message[b] = new_value(l, m.count[b] * mt_type_size(m.problem.acc));
     }
-    c->npack = m.npack, c->nunpack = m.nunpack;
-    c->packed = copies_of(l, c->in, m.pack, m.npack, m.problem.acc, false);
-    c->unpacked = copies_of(l, c->out, m.unpack, m.nunpack, m.problem.acc, false);
-    c->packed_rest = copies_of(l, c->in, m.pack, m.npack, m.problem.acc, true);
-    c->unpacked_rest = copies_of(l, c->out, m.unpack, m.nunpack, m.problem.acc, true);
+    c->npack = m.pack.count, c->nunpack = m.unpack.count;
+    c->packed = (struct mt_lcopies){m.pack.count, m.pack.bytes};
+    c->unpacked = (struct mt_lcopies){m.unpack.count, m.unpack.bytes};
+    c->packed_rest = (struct mt_lcopies){m.pack.nrest, m.pack.rest_bytes};
+    c->unpacked_rest = (struct mt_lcopies){m.unpack.nrest, m.unpack.rest_bytes};
     if (!l->options->sketch) {
-        c->pack = pieces_of(l, c->in, m.pack, m.npack, &c->pack_value);
-        c->unpack = pieces_of(l, c->out, m.unpack, m.nunpack, &c->unpack_value);
+        c->pack = pieces_of(l, c->in, m.pack.pieces, m.pack.count, &c->pack_value);
+        c->unpack = pieces_of(l, c->out, m.unpack.pieces, m.unpack.count, &c->unpack_value);
     }
     return schedule(l, c, source->algorithm);
 }

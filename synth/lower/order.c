@@ -111,8 +111,17 @@ static void use(struct mt_memory_item *item, int stream, int instr) {
     if (instr > item->last[stream]) item->last[stream] = instr;
 }
 
+/* The first and the last instruction of BODY on each stream, or -1. */
+static struct mt_memory_item whole_body(const struct mt_lowered *low) {
+    struct mt_memory_item body = {.first = {-1, -1}, .last = {-1, -1}};
+    for (int i = low->block_begin[MT_BODY]; i < low->block_begin[MT_BODY + 1]; i++)
+        if (low->instrs[i].what != MT_LOWERED_ALIAS) use(&body, low->instrs[i].stream, i);
+    return body;
+}
+
 /* An item that is used both in BODY and outside lives through all iterations. */
-static void stretch_over_body(const struct mt_lowered *low, struct mt_memory_item *item) {
+static void stretch_over_body(const struct mt_lowered *low, const struct mt_memory_item *body,
+                              struct mt_memory_item *item) {
     int begin = low->block_begin[MT_BODY], end = low->block_begin[MT_BODY + 1];
     bool inside = false, outside = false;
     for (int s = 0; s < MT_NSTREAMS; s++) {
@@ -120,8 +129,11 @@ static void stretch_over_body(const struct mt_lowered *low, struct mt_memory_ite
         inside |= item->first[s] < end && item->last[s] >= begin;
         outside |= item->first[s] < begin || item->last[s] >= end;
     }
-    for (int i = begin; i < end && inside && outside; i++)
-        if (low->instrs[i].what != MT_LOWERED_ALIAS) use(item, low->instrs[i].stream, i);
+    for (int s = 0; s < MT_NSTREAMS && inside && outside; s++) {
+        if (body->first[s] < 0) continue;
+        use(item, s, body->first[s]);
+        use(item, s, body->last[s]);
+    }
 }
 
 static struct mt_memory_item *lifetimes(const struct mt_lowering *l) {
@@ -137,8 +149,9 @@ static struct mt_memory_item *lifetimes(const struct mt_lowering *l) {
         int nwrites, n = buffers_of(l, c, buffers, &nwrites);
         for (int k = 0; k < n; k++) use(&items[buffers[k]], c->stream, i);
     }
+    const struct mt_memory_item body = whole_body(low);
     for (int s = 0; s < l->nbuffers; s++) {
-        stretch_over_body(low, &items[s]);
+        stretch_over_body(low, &body, &items[s]);
         if (l->buffers[s].last_use == INT_MAX) items[s].last[MT_STREAM_COMPUTE] = INT_MAX;
     }
     free(buffers);
@@ -183,7 +196,7 @@ void mt_order_and_place(struct mt_lowering *l) {
     memset(o.used, -1, nbuffers * sizeof *o.used);
     add_waits(&o);
     struct mt_memory_item *items = lifetimes(l);
-    low->arena_bytes = mt_memory_place(items, l->nbuffers, (const int(*)[MT_NSTREAMS])o.seen, place_fixed(l));
+    low->arena_bytes = mt_memory_place(items, l->nbuffers, (const int(*)[MT_NSTREAMS])o.seen, place_fixed(l), NULL);
     for (int s = 0; s < l->nbuffers; s++) {
         if (l->buffers[s].fixed) continue;
         l->buffers[s].offset_bytes = items[s].offset_bytes;

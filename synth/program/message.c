@@ -18,6 +18,9 @@ struct maker {
     const struct mt_instr *instr;
     struct mt_arena *arena; /* of the result */
     struct mt_arena scratch;
+    int rank;
+    bool sketch;             /* without pieces */
+    int64_t tensor_count[2]; /* elements of all pieces that are unpacked; packed */
     struct mt_message *message;
     struct mt_err *err;
 };
@@ -50,30 +53,33 @@ bool mt_box_run(const struct mt_box *part, const struct mt_box *whole, int naxes
     return true;
 }
 
-bool mt_message_is_tensor(const struct mt_message_piece *pieces, int npieces, int64_t message_count,
-                          const struct mt_box *box, int naxes) {
-    if (message_count != mt_box_count(box, naxes)) return false;
-    int64_t covered = 0;
-    for (int i = 0; i < npieces; i++) {
-        int64_t start;
-        if (pieces[i].operand != pieces[0].operand || pieces[i].at < 0 || pieces[i].reduce != MT_REDUCE_NONE)
-            return false;
-        if (!mt_box_run(&pieces[i].box, box, naxes, &start) || start != pieces[i].at) return false;
-        covered += mt_box_count(&pieces[i].box, naxes);
+static void add_piece(struct maker *m, bool pack, struct mt_message_piece piece, int naxes) {
+    struct mt_message_side *side = pack ? &m->message->pack : &m->message->unpack;
+    int64_t count = mt_box_count(&piece.box, naxes), start;
+    if (count == 0) return;
+    int value = pack ? m->instr->in[piece.operand] : m->instr->out[piece.operand];
+    enum mt_type type = m->program->values[value].type, acc = m->message->problem.acc;
+    int64_t bytes = count * (mt_type_size(type) + mt_type_size(acc));
+    bool runs = mt_box_run(&piece.box, mt_pvalue_box(m->program, value, m->rank), naxes, &start);
+    side->bytes += bytes;
+    if (!runs || type != acc) side->rest_bytes += bytes, side->nrest++;
+    side->is_tensor &= runs && start == piece.at && piece.reduce == MT_REDUCE_NONE;
+    m->tensor_count[pack] += count;
+    if (!m->sketch) {
+        mt_arena_grow(m->arena, &side->pieces, side->count, &side->capacity, sizeof *side->pieces);
+        side->pieces[side->count] = piece;
     }
-    return covered == message_count;
+    side->count++;
 }
 
-static void add_piece(struct maker *m, bool pack, struct mt_message_piece piece, int naxes) {
-    struct mt_message *g = m->message;
-    if (mt_box_count(&piece.box, naxes) == 0) return;
-    if (pack) {
-        mt_arena_grow(m->arena, &g->pack, g->npack, &g->pack_capacity, sizeof *g->pack);
-        g->pack[g->npack++] = piece;
-    } else {
-        mt_arena_grow(m->arena, &g->unpack, g->nunpack, &g->unpack_capacity, sizeof *g->unpack);
-        g->unpack[g->nunpack++] = piece;
-    }
+/* Whether the pieces are all of the message and of the tensor of the only value. */
+static void finish_side(const struct maker *m, bool pack) {
+    struct mt_message_side *side = pack ? &m->message->pack : &m->message->unpack;
+    int value = pack ? m->instr->in[0] : m->instr->out[0];
+    int buffer = !pack && m->instr->coll == MT_ALL_TO_ALL;
+    int64_t count = mt_box_count(mt_pvalue_box(m->program, value, m->rank), mt_pvalue_layout(m->program, value)->naxes);
+    side->bytes /= 2, side->rest_bytes /= 2;
+    side->is_tensor &= m->instr->nin == 1 && m->message->count[buffer] == count && m->tensor_count[pack] == count;
 }
 
 /* Blocks of equal size but for the remainder: the division of a whole message over the ranks. */
@@ -157,13 +163,17 @@ static enum mt_status make_all_gather(struct maker *m) {
             if (!mt_box_equal(&to->box[g->group[r]], &to->box[me], to->naxes))
                 return fail(m, v, "the group's new boxes differ");
     }
+    struct mt_region block = {0};
     for (int r = 0; r < g->problem.n; r++)
         for (int v = 0; v < m->instr->nin; v++) {
             const struct mt_layout *from = layout_in(m, v);
-            struct mt_region block = {0};
-            mt_region_take(&left[v], &m->scratch, &from->box[g->group[r]], from->naxes, &block);
-            for (int i = 0; i < block.count; i++) {
-                struct mt_message_piece piece = {.operand = v, .at = g->count[0], .box = block.boxes[i]};
+            const struct mt_box *box = &from->box[g->group[r]];
+            if (!mt_box_count(box, from->naxes)) continue;
+            bool front = mt_region_take_front(&left[v], box, from->naxes);
+            block.count = 0;
+            if (!front) mt_region_take(&left[v], &m->scratch, box, from->naxes, &block);
+            for (int i = 0; i < (front ? 1 : block.count); i++) {
+                struct mt_message_piece piece = {.operand = v, .at = g->count[0], .box = front ? *box : block.boxes[i]};
                 int64_t count = mt_box_count(&piece.box, from->naxes);
                 if (r == g->problem.me) add_piece(m, true, piece, from->naxes);
                 add_piece(m, false, piece, from->naxes);
@@ -269,39 +279,59 @@ static enum mt_status make_all_to_all(struct maker *m) {
 }
 
 /* The nodes of a group's ranks, numbered anew by first place; null: all on one. */
-static int *group_nodes(const struct mt_program *program, const int *group, int n, struct mt_arena *arena) {
-    int *node = mt_new(arena, int, n), *number = mt_new(arena, int, program->nranks), nnodes = 0;
+static int *group_nodes(struct maker *m, const int *group, int n) {
+    int *node = mt_new(m->arena, int, n), *number = mt_new(&m->scratch, int, m->program->nranks), nnodes = 0;
     for (int i = 0; i < n; i++) {
-        int *of = &number[program->node[group[i]]]; /* + 1; 0: not met */
+        int *of = &number[m->program->node[group[i]]]; /* + 1; 0: not met */
         if (!*of) *of = ++nnodes;
         node[i] = *of - 1;
     }
     return nnodes > 1 ? node : NULL;
 }
 
-enum mt_status mt_message_make(const struct mt_program *program, const struct mt_instr *instr, int rank,
-                               struct mt_arena *arena, struct mt_message *message, struct mt_err *err) {
+static enum mt_status make_message(struct maker *m) {
+    const struct mt_instr *instr = m->instr;
     assert(instr->kind == MT_INSTR_COLLECTIVE && instr->nin == instr->nout);
     static enum mt_status (*const make[MT_NCOLLS])(struct maker *) = {
         [MT_ALL_REDUCE] = make_whole,      [MT_BROADCAST] = make_whole,       [MT_REDUCE_SCATTER] = make_reduce_scatter,
         [MT_ALL_GATHER] = make_all_gather, [MT_ALL_TO_ALL] = make_all_to_all,
     };
-    struct maker m = {.program = program, .instr = instr, .arena = arena, .message = message, .err = err};
+    struct mt_message *message = m->message;
     bool sums = mt_coll_reduces(instr->coll);
-    *message = (struct mt_message){.group = mt_new(arena, int, program->nranks)};
+    *message = (struct mt_message){
+        .group = mt_new(m->arena, int, m->program->nranks), .pack.is_tensor = true, .unpack.is_tensor = true};
     message->problem = (struct mt_coll){.kind = instr->coll,
                                         .reduce = sums ? instr->reduce : MT_REDUCE_NONE,
                                         .wire = instr->wire,
                                         .acc = sums ? instr->acc : instr->wire};
-    for (int r = 0; r < program->nranks; r++) {
-        if (instr->group[r] != instr->group[rank]) continue;
-        if (r == rank) message->problem.me = message->problem.n;
+    for (int r = 0; r < m->program->nranks; r++) {
+        if (instr->group[r] != instr->group[m->rank]) continue;
+        if (r == m->rank) message->problem.me = message->problem.n;
         message->group[message->problem.n++] = r;
     }
-    if (program->node) message->problem.node = group_nodes(program, message->group, message->problem.n, arena);
-    enum mt_status st = make[instr->coll](&m);
-    mt_arena_release(&m.scratch);
+    if (m->program->node) message->problem.node = group_nodes(m, message->group, message->problem.n);
+    enum mt_status st = make[instr->coll](m);
+    if (!st) finish_side(m, false), finish_side(m, true);
+    mt_arena_release(&m->scratch);
     return st;
+}
+
+enum mt_status mt_message_make(const struct mt_program *program, const struct mt_instr *instr, int rank,
+                               struct mt_arena *arena, struct mt_message *message, struct mt_err *err) {
+    struct maker m = {.program = program, .instr = instr, .arena = arena, .rank = rank, .message = message, .err = err};
+    return make_message(&m);
+}
+
+enum mt_status mt_message_sketch(const struct mt_program *program, const struct mt_instr *instr, int rank,
+                                 struct mt_arena *arena, struct mt_message *message, struct mt_err *err) {
+    struct maker m = {.program = program,
+                      .instr = instr,
+                      .arena = arena,
+                      .rank = rank,
+                      .sketch = true,
+                      .message = message,
+                      .err = err};
+    return make_message(&m);
 }
 
 /* Elements of value v that all members of the rank's group send or keep. */
@@ -344,8 +374,10 @@ bool mt_message_same(const struct mt_program *p, const struct mt_instr *a, const
         memcmp(a->group, b->group, (size_t)p->nranks * sizeof *a->group))
         return false;
     for (int v = 0; v < a->nin; v++)
-        if (p->values[a->in[v]].layout != p->values[b->in[v]].layout ||
-            p->values[a->out[v]].layout != p->values[b->out[v]].layout)
-            return false;
+        for (int side = 0; side < 2; side++) {
+            const struct mt_pvalue *x = &p->values[side ? a->out[v] : a->in[v]];
+            const struct mt_pvalue *y = &p->values[side ? b->out[v] : b->in[v]];
+            if (x->layout != y->layout || x->type != y->type) return false;
+        }
     return true;
 }

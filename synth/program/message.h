@@ -7,7 +7,8 @@
  *     struct mt_message m;
  *     if ((st = mt_message_make(&program, instr, rank, &arena, &m, err))) return st;
  *
- * Counts are computed from boxes and are the same on all ranks of the group. All vectors are in `arena`. */
+ * Counts are computed from boxes and are the same on all ranks of the group. All vectors are in `arena`. For costs,
+ * mt_message_sketch leaves the pieces out, which are as many as values times ranks. */
 #ifndef MT_SYNTH_PROGRAM_MESSAGE_H
 #define MT_SYNTH_PROGRAM_MESSAGE_H
 
@@ -22,29 +23,37 @@ struct mt_message_piece {
     struct mt_box box;     /* in the value's coordinates */
 };
 
+/* What is packed, or unpacked. */
+struct mt_message_side {
+    struct mt_message_piece *pieces; /* [count]; null in a sketch */
+    int count, capacity;
+    int64_t bytes; /* read and written by the copies of all pieces */
+    int nrest;     /* pieces that are no array: not contiguous in their tensor, or not of the message's type */
+    int64_t rest_bytes;
+    /* All pieces are of one value and have the same places in the message and in its tensor, which they fill; so the
+     * tensor can serve as the message. */
+    bool is_tensor;
+};
+
 struct mt_message {
     struct mt_coll problem;
     int *group;       /* [problem.n]: ranks */
     int64_t count[2]; /* elements of the buffers; 0 where there is none */
-    struct mt_message_piece *pack, *unpack;
-    int npack, nunpack, pack_capacity, unpack_capacity;
+    struct mt_message_side pack, unpack;
     bool zero; /* some elements of message 0 have no piece on this rank and count as zero */
 };
 
 /* MT_EBUG if the layouts and the group contradict the instruction. */
 enum mt_status mt_message_make(const struct mt_program *program, const struct mt_instr *instr, int rank,
                                struct mt_arena *arena, struct mt_message *message, struct mt_err *err);
+enum mt_status mt_message_sketch(const struct mt_program *program, const struct mt_instr *instr, int rank,
+                                 struct mt_arena *arena, struct mt_message *message, struct mt_err *err);
 
 /* Whether two collectives have equal messages, of other values: layers repeat. */
 bool mt_message_same(const struct mt_program *program, const struct mt_instr *a, const struct mt_instr *b);
 
 /* The size of a collective: bytes on the wire of all blocks together, in the group where they are most. */
 int64_t mt_message_bytes(const struct mt_program *program, const struct mt_instr *instr);
-
-/* Whether the pieces that are packed (or unpacked), all of one value, have the same places in the message and in a
- * tensor of box `box`, so that the tensor can serve as the message. */
-bool mt_message_is_tensor(const struct mt_message_piece *pieces, int npieces, int64_t message_count,
-                          const struct mt_box *box, int naxes);
 
 /* Whether `part` is contiguous in a row-major tensor of box `whole`; *start gets its first element. */
 bool mt_box_run(const struct mt_box *part, const struct mt_box *whole, int naxes, int64_t *start);

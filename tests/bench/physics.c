@@ -9,5 +9,6 @@ int main(int argc, char **argv) {
     printf("seed %d\n", PHYSICS_SEED);
     check_bounds(rounds);
     check_monotone(rounds);
+    check_edits(rounds);
     return 0;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # One GPU, all of the host's with unequal shares, and the CPU train the same in f32: losses of 20 steps agree to 1e-5,
 # and so do the gradients of the first step (AdamW's first moments, of which they are a tenth). With states split as well,
-# evenly and not: those have another wire layout.
+# evenly and not: those have another wire layout. And with rank 0 idle.
 # DEVICE=cpu RANKS=2: to try the script without GPUs.
 source "$SOURCE/tests/cli/lib.bash"
 device=${DEVICE:-cuda} n=${RANKS:-$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)}
@@ -15,11 +15,16 @@ seq 1 60000 >text.txt
 shares=$(cut -d, -f "1-$n" <<<"9,7,5,3")
 batch=$(tr , '\n' <<<"$shares" | awk '{ s += $1 } END { print s }')
 
+order= # of the ranks that take part; empty: all
 train() { # NAME RANKS DEVICE FLAG...
   local name=$1 ranks=$2 kind=$3 steps
   shift 3
   $MOTLEY plan --model gpt2:layers=4,heads=4,embed=128,context=128,vocab=256 --batch "$batch" --ranks "$ranks" --steps 20 \
     --warmup 2 --dropout 0.1 "$@" -o "$name.json" >/dev/null
+  if [ -n "$order" ]; then
+    sed -i "s/^  \"splits\": \[/  \"order\": [$order],\n&/" "$name.json"
+    $MOTLEY plan --check "$name.json" -o "$name.json" >/dev/null
+  fi
   for steps in 1 20; do
     mpirun -n "$ranks" "$MOTLEY" train "$name.json" --device "$kind" --data text.txt --val-fraction 0 --steps $steps \
       --out "$name.$steps" >out.txt 2>&1 || fail "$name: $(cat out.txt)"
@@ -40,4 +45,9 @@ if [ "$n" -gt 1 ]; then
   train all "$n" "$device" --shares "$shares" && agree all
   train split "$n" "$device" --shares "$shares" --storage split --storage-speeds "$(yes 1 | head -n "$n" | paste -sd,)" && agree split
   train uneven "$n" "$device" --shares "$shares" --storage split --bucket-bytes 1MiB && agree uneven
+  # Rank 0 is idle and opens no GPU, and the others are in reverse order; each keeps the GPU that it has without that.
+  order=$(seq $((n - 1)) -1 1 | paste -sd,)
+  train idle "$n" "$device" --shares "0,$(tr , '\n' <<<"$shares" | awk 'NR == 1 { s = $1; next } { print $1 + s; s = 0 }' | paste -sd,)" \
+    --storage split --storage-speeds "0,$(yes 1 | head -n $((n - 1)) | paste -sd,)" && agree idle
+  [ "$(grep -c '"idle": true' idle.20/run.json)" = 1 ] || fail "nobody is idle: $(cat idle.20/run.json)"
 fi

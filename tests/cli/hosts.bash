@@ -1,13 +1,16 @@
-# Two hosts on one machine: network namespaces with a link of a chosen rate, each with its own host name, core and (a
-# tmpfs over) working folder. For root; `hosts_can` says whether this machine can do it.
+# Hosts on one machine: network namespaces with links of chosen rates, each with its own host name, core and (a tmpfs
+# over) working folder. For root; `hosts_can` says whether this machine can do it.
 #
 #   . tests/cli/hosts.bash
 #   hosts_can || exit 77
 #   trap hosts_down EXIT
-#   hosts_up 1gbit            # or "": the link as fast as it is
-#   on_hosts -n 2 motley ...  # mpirun from the first host: rank 0 on $HOST_A, rank 1 on $HOST_B
+#   hosts_up 1gbit                                # two, $HOST_A and $HOST_B; or "": the link as fast as it is
+#   hosts_switch 1gbit/1gbit 1gbit/1gbit 100mbit/1gbit    # or any number on a switch, by what each sends / receives
+#   on_hosts -n 2 motley ...                      # mpirun from the first host: ranks in turn, one on each host
 hosts_id=$$
 HOST_A=mt${hosts_id}a HOST_B=mt${hosts_id}b
+HOSTS=($HOST_A $HOST_B)
+hosts_middle=mt${hosts_id}-
 
 hosts_can() {
   local tool
@@ -16,42 +19,83 @@ hosts_can() {
     ip netns add ${HOST_A}t 2>/dev/null && ip netns delete ${HOST_A}t
 }
 
-hosts_up() { # RATE [FOLDER]: of the link; a folder of which each host has its own, empty
-  local rate=$1 folder=${2:-} host side=1 cores
+# hosts_shape NAMESPACE DEVICE RATE: what leaves it there; "": as fast as it is
+hosts_shape() {
+  [ -z "$3" ] || ip netns exec "$1" tc qdisc add dev "$2" root tbf rate "$3" burst 256kb latency 50ms
+}
+
+# hosts_address HOST NUMBER: its device, v$HOST, and loopback
+hosts_address() {
+  ip -n "$1" addr add 10.77.0."$2"/24 dev v"$1"
+  ip -n "$1" link set lo up
+  ip -n "$1" link set v"$1" up
+}
+
+# hosts_make_agent FOLDER: host HOST COMMAND ARGUMENT...: run it there. mpirun calls this instead of ssh, with a line for
+# a shell.
+hosts_make_agent() {
+  local folder=$1 cores host i=0
   hosts_agent=$(mktemp)
   cores=($(awk -F '[:,]' '/^Cpus_allowed_list/ { for (i = 2; i <= NF; i++) {
     n = split($i, ends, "-"); for (c = ends[1] + 0; c <= ends[n] + 0; c++) print c } }' /proc/self/status))
-  ip netns add $HOST_A && ip netns add $HOST_B
-  ip link add v$HOST_A netns $HOST_A type veth peer name v$HOST_B netns $HOST_B
-  for host in $HOST_A $HOST_B; do
-    ip -n $host addr add 10.77.0.$side/24 dev v$host
-    ip -n $host link set lo up
-    ip -n $host link set v$host up
-    [ -z "$rate" ] || ip netns exec $host tc qdisc add dev v$host root tbf rate "$rate" burst 256kb latency 50ms
-    side=2
-  done
-  # host HOST COMMAND ARGUMENT...: run it there. mpirun calls this instead of ssh, with a line for a shell.
-  cat >"$hosts_agent" <<AGENT
-#!/bin/sh
-host=\$1; shift
-case \$host in $HOST_A) core=${cores[0]} ;; *) core=${cores[1]:-${cores[0]}} ;; esac
+  {
+    echo '#!/bin/sh'
+    echo 'host=$1; shift'
+    echo 'case $host in'
+    for host in "${HOSTS[@]}"; do echo "$host) core=${cores[i++ % ${#cores[@]}]} ;;"; done
+    echo 'esac'
+    cat <<AGENT
 [ "\$1" = mpirun ] || set -- sh -c "\$*"
 exec ip netns exec "\$host" unshare --uts --mount taskset -c \$core sh -c \
   'hostname "\$0"; ${folder:+mount -t tmpfs tmpfs "$folder" && cd "$folder";} exec "\$@"' "\$host" "\$@"
 AGENT
+  } >"$hosts_agent"
   chmod +x "$hosts_agent"
+}
+
+hosts_up() { # RATE [FOLDER]: of the link; a folder of which each host has its own, empty
+  local rate=$1 host side=1
+  hosts_make_agent "${2:-}"
+  ip netns add $HOST_A && ip netns add $HOST_B
+  ip link add v$HOST_A netns $HOST_A type veth peer name v$HOST_B netns $HOST_B
+  for host in $HOST_A $HOST_B; do
+    hosts_address $host $((side++))
+    hosts_shape $host v$host "$rate"
+  done
+}
+
+hosts_switch() { # SENDS/RECEIVES of each host
+  local rates host number=0 port letters=abcdefghijkl
+  HOSTS=()
+  for rates in "$@"; do HOSTS+=("mt$hosts_id${letters:number++:1}"); done
+  hosts_make_agent ""
+  ip netns add $hosts_middle
+  ip -n $hosts_middle link add switch type bridge
+  ip -n $hosts_middle link set switch up
+  number=0
+  for host in "${HOSTS[@]}"; do
+    port=p$host rates=${*:number+1:1}
+    ip netns add "$host"
+    ip link add "v$host" netns "$host" type veth peer name "$port" netns $hosts_middle
+    ip -n $hosts_middle link set "$port" master switch up
+    hosts_address "$host" $((++number))
+    hosts_shape "$host" "v$host" "${rates%/*}"
+    hosts_shape $hosts_middle "$port" "${rates#*/}"
+  done
 }
 
 # mpirun's own flags first, then the program. Ranks are placed one on each host in turn.
 on_hosts() {
-  "$hosts_agent" $HOST_A mpirun --bind-to none --map-by node --mca plm_rsh_agent "$hosts_agent" \
-    --host $HOST_A:8,$HOST_B:8 --mca btl tcp,vader,self --mca btl_tcp_if_include 10.77.0.0/24 \
+  local host list=
+  for host in "${HOSTS[@]}"; do list+=${list:+,}$host:8; done
+  "$hosts_agent" "${HOSTS[0]}" mpirun --bind-to none --map-by node --mca plm_rsh_agent "$hosts_agent" \
+    --host "$list" --mca btl tcp,vader,self --mca btl_tcp_if_include 10.77.0.0/24 \
     --mca oob_tcp_if_include 10.77.0.0/24 "$@"
 }
 
 hosts_down() {
   local host
-  for host in $HOST_A $HOST_B; do
+  for host in "${HOSTS[@]}" $hosts_middle; do
     ip netns pids $host 2>/dev/null | xargs -r kill -9 2>/dev/null || true
     ip netns delete $host 2>/dev/null || true
   done

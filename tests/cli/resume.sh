@@ -82,6 +82,7 @@ mpirun -n 2 $MOTLEY train f32.json --data text.txt --out full --checkpoint-every
 code=\$?
 ls full >full.ls
 $MOTLEY sample full --tokens 1 >sampled.txt 2>&1 || exit 99
+grep -q '"ended": "failed: .*No space left on device",' full/run.json || exit 98
 exit \$code
 EOF
   code=0

@@ -34,3 +34,12 @@ echo '{"format": "motley-plan", "format": "x"}' >twice.json
 refused 2 "twice.json:1:" $MOTLEY show twice.json
 refused 2 "--rank and --lowered are for" $MOTLEY show plan.json --rank 1
 refused 2 "--model and the job's flags are for" $MOTLEY show plan.json --batch 3
+
+# Too little memory for a document is said.
+if ! sanitized; then
+  awk 'BEGIN { print "{\"format\": \"motley-plan\", \"x\": ["; for (i = 0; i < 3000000; i++) print "[1, 2],"; print "0]}" }' >large.json
+  code=0
+  (ulimit -v 400000; exec $MOTLEY show large.json) >out.txt 2>err.txt || code=$?
+  [ $code = 1 ] || fail "code $code: $(cat err.txt)"
+  grep -q '^motley: out of memory' err.txt || fail "out of memory is said as: $(cat err.txt)"
+fi

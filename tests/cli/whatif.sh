@@ -35,7 +35,7 @@ between "cost" "$(number 1 cost)" "$(awk -v t="$(number 1 time_s)" 'BEGIN {print
 grep -q '^ *add 2xcpu@node0 *4 .* nominal ' table.txt || fail "$(cat table.txt)"
 
 # Bound by the network: ten times the bandwidth is nearly ten times as fast.
-$MOTLEY whatif --cluster "h100:2 net=1G" --model gpt2:layers=1,heads=2,embed=512,context=32,vocab=4096 --batch 4 \
+$MOTLEY whatif --cluster "h100:2 net=1G" --model gpt2:layers=1,heads=2,embed=512,context=32,vocab=4096 --batch 4 --use all \
   --set link.net=10G --json table.json >table.txt
 between "ten times the network" "$(ratio 1)" 6 10.1
 grep -q 'as it is .* link net' table.txt || fail "does not wait for the network: $(cat table.txt)"

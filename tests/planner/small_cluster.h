@@ -40,7 +40,9 @@ static inline struct small_cluster *small_cluster(int nnodes, int per_node) {
         s->device[d] = d;
         s->devices[d] = (struct mt_cluster_device){.node = d / per_node, .speed = 1, .emulated = 1, .mask = ""};
     }
-    s->cluster = (struct mt_cluster){.source = "measured",
+    s->cluster = (struct mt_cluster){.made_by = "test",
+                                     .source = "measured",
+                                     .description = "",
                                      .nclasses = 2,
                                      .nnodes = nnodes,
                                      .ndevices = nnodes * per_node,

@@ -61,6 +61,36 @@ void mt_type_store(enum mt_type type, void *data, int64_t index, double value) {
     assert(!"element type");
 }
 
+/* Only the magnitude of an element that is not finite is no less than that of infinity; its bits compare as integers.
+ * The loops have no exit, so that they are vectorized; the element is looked for only where there is one. */
+#define COUNT_NOT_FINITE(name, word, magnitude, infinity)                                                              \
+    MT_CLONES static int64_t name(const word *data, int64_t count) {                                                   \
+        int64_t found = 0;                                                                                             \
+        _Pragma("omp simd reduction(+ : found)") for (int64_t i = 0; i < count; i++) found +=                          \
+            (word)(data[i] & magnitude) >= infinity;                                                                   \
+        return found;                                                                                                  \
+    }
+COUNT_NOT_FINITE(count_f64, uint64_t, UINT64_C(0x7fffffffffffffff), UINT64_C(0x7ff0000000000000))
+COUNT_NOT_FINITE(count_f32, uint32_t, UINT32_C(0x7fffffff), UINT32_C(0x7f800000))
+COUNT_NOT_FINITE(count_bf16, uint16_t, 0x7fff, 0x7f80)
+COUNT_NOT_FINITE(count_f16, uint16_t, 0x7fff, 0x7c00)
+
+int64_t mt_type_not_finite(enum mt_type type, const void *data, int64_t count) {
+    bool found = false;
+    switch (type) {
+    case MT_F64: found = count_f64(data, count) > 0; break;
+    case MT_F32: found = count_f32(data, count) > 0; break;
+    case MT_BF16: found = count_bf16(data, count) > 0; break;
+    case MT_F16: found = count_f16(data, count) > 0; break;
+    case MT_I32:
+    case MT_NTYPES: break;
+    }
+    if (!found) return -1;
+    int64_t at = 0;
+    while (isfinite(mt_type_load(type, data, at))) at++;
+    return at;
+}
+
 void mt_type_noise(enum mt_type type, void *data, int64_t count, double low, double span) {
     uint32_t x = 12345;
     for (int64_t i = 0; i < count; i++) {

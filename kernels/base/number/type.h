@@ -80,6 +80,9 @@ void mt_type_convert(enum mt_type to_type, void *to, enum mt_type from_type, con
 double mt_type_load(enum mt_type type, const void *data, int64_t index);
 void mt_type_store(enum mt_type type, void *data, int64_t index, double value);
 
+/* The index of the first element that is infinite or no number; -1: there is none. */
+int64_t mt_type_not_finite(enum mt_type type, const void *data, int64_t count);
+
 /* Synthetic elements for measurements, from a fixed generator: uniform in [low, low + span), integers rounded down. */
 void mt_type_noise(enum mt_type type, void *data, int64_t count, double low, double span);
 

@@ -1,6 +1,8 @@
 /* Reading JSON: jansson parses; this file checks types and ranges, and gives every message its path. */
 #include "kernels/base/text/json.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +54,7 @@ enum mt_status mt_json_parse(const char *name, const char *text, size_t length, 
     if (length > MOST_BYTES) return mt_fail(err, MT_EINPUT, "%s: is longer than 1 GiB", name);
     if (too_deep(text, length)) return mt_fail(err, MT_EINPUT, "%s: is nested deeper than %d", name, MOST_DEPTH);
     json_error_t why;
+    json_set_alloc_funcs(mt_malloc, free); /* jansson's own failures to allocate have no text */
     json_t *tree = json_loadb(text, length, JSON_REJECT_DUPLICATES, &why);
     if (!tree) {
         mt_fail(err, MT_EINPUT, "%s:%d:%d: %s", name, why.line, why.column, why.text);
@@ -128,6 +131,12 @@ enum mt_status mt_json_as_real(struct mt_json place, double least, double most, 
     double v = json_number_value(place.node);
     if (!(v >= least && v <= most)) return mt_json_fail(place, err, "is %g, but must be from %g to %g", v, least, most);
     *value = v;
+    return MT_OK;
+}
+
+enum mt_status mt_json_as_real_or_null(struct mt_json place, double *value, struct mt_err *err) {
+    if (!json_is_null(place.node)) return mt_json_as_real(place, -DBL_MAX, DBL_MAX, value, err);
+    *value = NAN;
     return MT_OK;
 }
 

@@ -105,6 +105,8 @@ enum mt_status mt_json_member(struct mt_json object, int index, const char **key
 enum mt_status mt_json_as_string(struct mt_json place, const char **value, struct mt_err *err);
 enum mt_status mt_json_as_int(struct mt_json place, int64_t least, int64_t most, int64_t *value, struct mt_err *err);
 enum mt_status mt_json_as_real(struct mt_json place, double least, double most, double *value, struct mt_err *err);
+/* A finite number, or null, which becomes NaN. */
+enum mt_status mt_json_as_real_or_null(struct mt_json place, double *value, struct mt_err *err);
 
 /* mt_fail with MT_EINPUT and "name: path: " in front; unprintable characters become '?'. */
 enum mt_status mt_json_fail(struct mt_json place, struct mt_err *err, const char *format, ...)
@@ -134,7 +136,8 @@ void mt_json_open(struct mt_json_out *out, const char *key, char bracket);      
 void mt_json_open_inline(struct mt_json_out *out, const char *key, char bracket); /* all on one line */
 void mt_json_close(struct mt_json_out *out);                                      /* the top level adds a newline */
 void mt_json_put_int(struct mt_json_out *out, const char *key, int64_t value);
-void mt_json_put_real(struct mt_json_out *out, const char *key, double value); /* finite */
+void mt_json_put_real(struct mt_json_out *out, const char *key, double value);         /* finite */
+void mt_json_put_real_or_null(struct mt_json_out *out, const char *key, double value); /* not finite: null */
 void mt_json_put_bool(struct mt_json_out *out, const char *key, bool value);
 void mt_json_put_string(struct mt_json_out *out, const char *key, const char *value);
 void mt_json_put_ints(struct mt_json_out *out, const char *key, const int64_t *values, int count);

@@ -142,6 +142,15 @@ void mt_json_put_real(struct mt_json_out *out, const char *key, double value) {
     append_text(out, value == 0 && signbit(value) ? "-0.0" : text); /* "-0" would be read as the integer 0 */
 }
 
+void mt_json_put_real_or_null(struct mt_json_out *out, const char *key, double value) {
+    if (isfinite(value)) {
+        mt_json_put_real(out, key, value);
+        return;
+    }
+    begin(out, key);
+    append_text(out, "null");
+}
+
 void mt_json_put_bool(struct mt_json_out *out, const char *key, bool value) {
     begin(out, key);
     append_text(out, value ? "true" : "false");

@@ -3,6 +3,8 @@
 
 #include <assert.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 void mt_table_row(struct mt_table *table) {
@@ -35,6 +37,76 @@ void mt_table_header(struct mt_table *table, const char *name, ...) {
     for (; name; name = va_arg(args, const char *)) mt_table_column(table, name);
     va_end(args);
 }
+
+/* ---- folding ---- */
+
+struct fold { /* equal lines */
+    int first, last, count;
+};
+
+struct folding {
+    const struct mt_table *table;
+    int names;
+};
+
+static int compare_lines(const struct folding *f, int a, int b) {
+    const struct mt_table_line *left = &f->table->lines[a], *right = &f->table->lines[b];
+    int order = left->count - right->count;
+    for (int c = f->names; c < left->count && !order; c++) order = strcmp(left->cells[c], right->cells[c]);
+    return order;
+}
+
+static int by_line(const void *left, const void *right, void *context) {
+    int a = *(const int *)left, b = *(const int *)right, order = compare_lines(context, a, b);
+    return order ? order : (a > b) - (a < b);
+}
+
+static int by_first(const void *left, const void *right) {
+    const struct fold *a = left, *b = right;
+    return (a->first > b->first) - (a->first < b->first);
+}
+
+static char *name_of(struct mt_table *table, const struct fold *fold, int column) {
+    char *first = table->lines[fold->first].cells[column], *last = table->lines[fold->last].cells[column];
+    char *end[2];
+    long from = strtol(first, &end[0], 10), to = strtol(last, &end[1], 10);
+    bool numbers = !*end[0] && !*end[1];
+    bool consecutive = (numbers ? to - from : fold->last - fold->first) + 1 == fold->count;
+    if (!strcmp(first, last)) return first;
+    return mt_arena_printf(&table->arena, "%s %s %s", first, consecutive ? "to" : "..", last);
+}
+
+void mt_table_fold(struct mt_table *table, int names, const char *title) {
+    int n = table->nlines - 1, nfolds = 0;
+    if (n <= MT_TABLE_SHOWN) return;
+    struct folding folding = {table, names};
+    int *order = mt_new(&table->arena, int, n);
+    struct fold *folds = mt_new(&table->arena, struct fold, n);
+    for (int i = 0; i < n; i++) order[i] = i + 1;
+    qsort_r(order, (size_t)n, sizeof *order, by_line, &folding);
+    for (int i = 0; i < n; i++) {
+        if (!i || compare_lines(&folding, order[i - 1], order[i])) folds[nfolds++] = (struct fold){.first = order[i]};
+        folds[nfolds - 1].last = order[i];
+        folds[nfolds - 1].count++;
+    }
+    if (nfolds == n) return;
+    qsort(folds, (size_t)nfolds, sizeof *folds, by_first);
+    struct mt_table_line *lines = mt_new(&table->arena, struct mt_table_line, nfolds);
+    for (int i = 0; i < nfolds; i++) {
+        lines[i] = table->lines[folds[i].first];
+        for (int c = 0; c < names; c++) lines[i].cells[c] = name_of(table, &folds[i], c);
+    }
+    table->nlines = 1;
+    mt_table_column(table, title);
+    for (int i = 0; i < nfolds; i++) {
+        table->lines[table->nlines++] = lines[i];
+        while (table->lines[i + 1].count < table->lines[0].count - 1) mt_table_cell(table, "%s", "");
+        mt_table_cell(table, "%d", folds[i].count);
+    }
+    table->right &= ~((1 << names) - 1); /* names are texts now */
+}
+
+/* ---- printing ---- */
 
 /* Characters, not bytes. */
 static int width_of(const char *text) {

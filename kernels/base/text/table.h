@@ -36,6 +36,13 @@ void mt_table_column(struct mt_table *table, const char *name);
 void mt_table_row(struct mt_table *table);
 void mt_table_cell(struct mt_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Of more than MT_TABLE_SHOWN lines after the header, fold those that differ in the first `names` cells only into one:
+ * these cells become "a to d" of lines that followed one another (of numbers without a gap), "a .. d" of others, and a
+ * last cell, below `title`, counts them. In the order of their first lines. Lines that are not folded, as sums, are
+ * added afterwards. */
+#define MT_TABLE_SHOWN 16
+void mt_table_fold(struct mt_table *table, int names, const char *title);
+
 void mt_table_print(struct mt_table *table, int indent, FILE *file);
 
 #endif

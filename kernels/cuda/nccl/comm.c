@@ -243,7 +243,7 @@ enum mt_status cuda_nccl_new(const void *id, int rank, int nranks, double deadli
     ncclUniqueId unique;
     struct nccl *nccl = mt_calloc(1, sizeof *nccl);
     memcpy(&unique, id, sizeof unique);
-    nccl->comm = (struct mt_comm){&nccl_class, rank, nranks};
+    nccl->comm = (struct mt_comm){&nccl_class, rank, nranks, NULL};
     nccl->deadline_s = deadline_s;
     if (cuda_nccl_join(nccl, &unique, rank, nranks, &nccl->world, err)) {
         release(&nccl->comm);

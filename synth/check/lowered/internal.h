@@ -17,6 +17,7 @@
 struct mt_lchecker {
     const struct mt_program *program;
     const struct mt_lowered *const *lowered; /* [nranks] */
+    const struct mt_lower_options *options;  /* how much scratch a call needs */
     FILE *proof;
     struct mt_err *err;
     int **lowered_as; /* [nranks][instructions of the program, by blocks]: the lowered one that implements it, or -1 */

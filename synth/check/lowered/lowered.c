@@ -303,11 +303,12 @@ static void find_running_sums(struct mt_lchecker *c) {
     }
 }
 
-enum mt_status mt_check_lowered(const struct mt_program *program, const struct mt_lowered *const *lowered, FILE *proof,
-                                struct mt_err *err) {
+enum mt_status mt_check_lowered(const struct mt_program *program, const struct mt_lowered *const *lowered,
+                                const struct mt_lower_options *options, FILE *proof, struct mt_err *err) {
     struct mt_arena arena = MT_ARENA_INIT;
     int first[MT_NBLOCKS + 1] = {0};
-    struct mt_lchecker c = {.program = program, .lowered = lowered, .proof = proof, .err = err, .first = first};
+    struct mt_lchecker c = {
+        .program = program, .lowered = lowered, .options = options, .proof = proof, .err = err, .first = first};
     for (int b = 0; b < MT_NBLOCKS; b++) first[b + 1] = first[b] + program->blocks[b].ninstrs;
     c.continues = mt_new(&arena, int, program->nvalues + 1);
     c.lowered_as = mt_new(&arena, int *, program->nranks);

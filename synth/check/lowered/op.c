@@ -319,6 +319,20 @@ static enum mt_status check_tensors(struct mt_lchecker *c) {
     return MT_OK;
 }
 
+/* The operator has the scratch that its backend needs for this call, in memory; where it is, lowered.c and flow.c
+ * check.
+ */
+static enum mt_status check_scratch(struct mt_lchecker *c) {
+    const struct mt_linstr *l = mt_lchecker_instr(c);
+    struct mt_call call = mt_linstr_call(l, l->tensor);
+    const struct mt_lower_options *o = c->options;
+    int64_t needs = o->scratch_bytes ? o->scratch_bytes(o->context, &call) : 0;
+    const struct mt_lvalue *scratch = l->scratch >= 0 ? &c->low->values[l->scratch] : NULL;
+    int64_t has = scratch && scratch->offset_bytes >= 0 ? scratch->size_bytes : 0;
+    if (has >= needs) return MT_OK;
+    return mt_lchecker_refuse(c, "needs %lld bytes of scratch, but has %lld", (long long)needs, (long long)has);
+}
+
 enum mt_status mt_lchecker_op(struct mt_lchecker *c) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
     struct matching m = {.c = c, .l = l};
@@ -343,5 +357,6 @@ enum mt_status mt_lchecker_op(struct mt_lchecker *c) {
         st = mt_lchecker_refuse(c, "has attributes that its kind does not read");
     else
         st = match_pattern(&m, &pattern, mt_op_info[l->kind].fused);
-    return st ? st : check_tensors(c);
+    if (!st) st = check_tensors(c);
+    return st ? st : check_scratch(c);
 }

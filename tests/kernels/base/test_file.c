@@ -2,8 +2,12 @@
 #include "kernels/base/file.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/check.h"
@@ -27,6 +31,76 @@ static void check_content(const char *path, const char *want, size_t want_length
     CHECK_EQ(length, want_length);
     CHECK(!memcmp(text, want, length) && !text[length], "content");
     free(text);
+}
+
+static const char *in_folder(const char *name) {
+    static char paths[4][96];
+    static int next;
+    next = (next + 1) % 4;
+    snprintf(paths[next], sizeof paths[next], "%s/%s", folder, name);
+    return paths[next];
+}
+
+static mode_t mode_of(const char *path) {
+    struct stat about;
+    CHECK(!lstat(path, &about), "%s", path);
+    return about.st_mode;
+}
+
+/* Writing to a link writes to what it names, whether that is there or not, and keeps its mode. */
+static void test_links(void) {
+    struct mt_err err = MT_ERR_INIT;
+    CHECK(!mkdir(in_folder("far"), 0777) && !symlink("far/to", in_folder("a")) && !symlink("a", in_folder("b")));
+    CHECK_OK(mt_file_writable(in_folder("b"), &err), err);
+    CHECK_OK(mt_file_replace(in_folder("b"), "first", 5, &err), err);
+    CHECK(S_ISLNK(mode_of(in_folder("a"))) && S_ISLNK(mode_of(in_folder("b"))));
+    check_content(in_folder("far/to"), "first", 5);
+    CHECK(!chmod(in_folder("far/to"), 0640));
+    CHECK_OK(mt_file_replace(in_folder("b"), "second", 6, &err), err);
+    check_content(in_folder("far/to"), "second", 6);
+    CHECK_EQ(mode_of(in_folder("far/to")) & 0777, 0640);
+    CHECK(S_ISLNK(mode_of(in_folder("b"))));
+    CHECK(!unlink(in_folder("a")) && !symlink(in_folder("far/absolute"), in_folder("a")));
+    CHECK_OK(mt_file_replace(in_folder("b"), "third", 5, &err), err);
+    check_content(in_folder("far/absolute"), "third", 5);
+    CHECK(!unlink(in_folder("a")) && !symlink("b", in_folder("a"))); /* a circle */
+    CHECK_EQ(mt_file_writable(in_folder("a"), &err), MT_EINPUT);
+    CHECK_EQ(mt_file_replace(in_folder("a"), "x", 1, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "symbolic links"), "%s", err.text);
+    CHECK(!unlink(in_folder("a")) && !unlink(in_folder("b")) && !unlink(in_folder("far/to")));
+    CHECK(!unlink(in_folder("far/absolute")) && !rmdir(in_folder("far")));
+}
+
+/* A pipe is read to its end if it has a writer, who may write late, or nothing; without one it is refused. */
+static void test_pipes(void) {
+    struct mt_err err = MT_ERR_INIT;
+    char *text;
+    size_t length;
+    alarm(60); /* what waits for a writer fails */
+    CHECK(!mkfifo(in_folder("pipe"), 0600));
+    CHECK_EQ(mt_file_read(in_folder("pipe"), 100, &text, &length, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "a pipe that no process writes to"), "%s", err.text);
+    int ends[2], out;
+    CHECK(!pipe(ends));
+    pid_t child = fork();
+    if (!child) {
+        out = open(in_folder("pipe"), O_RDWR);
+        if (write(ends[1], "x", 1) != 1) _exit(1);
+        struct timespec pause = {0, 100000000};
+        nanosleep(&pause, NULL);
+        if (write(out, "la", 2) != 2) _exit(1);
+        nanosleep(&pause, NULL);
+        _exit(write(out, "te", 2) != 2);
+    }
+    char byte;
+    CHECK_EQ(read(ends[0], &byte, 1), 1); /* the pipe has its writer */
+    CHECK_OK(mt_file_read(in_folder("pipe"), 100, &text, &length, &err), err);
+    CHECK(length == 4 && !strcmp(text, "late"), "%s", text);
+    free(text);
+    CHECK_EQ(waitpid(child, NULL, 0), child);
+    close(ends[0]), close(ends[1]);
+    unlink(in_folder("pipe"));
+    alarm(0);
 }
 
 int main(void) {
@@ -71,6 +145,9 @@ int main(void) {
     CHECK_EQ(mt_file_read(nowhere, 2, &text, &length, &err), MT_EINPUT);
     CHECK_EQ(mt_file_read(folder, 2, &text, &length, &err), MT_EINPUT);
     CHECK_EQ(mt_file_read("/dev/zero", 100000, &text, &length, &err), MT_EINPUT);
+    unlink(path);
+    test_links();
+    test_pipes();
 
     unlink(path);
     rmdir(folder);

@@ -209,6 +209,55 @@ static void test_failures(void) {
     mt_graph_free(g);
 }
 
+/* One element of a state that is not finite: no save replaces a good file by it, no hash is of it; nor is it loaded. */
+static void test_not_finite(void) {
+    struct dice dice = {SEED, 0};
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_graph *g = make_graph(MT_F64), *narrow = make_graph(MT_F32);
+    struct mt_program p, alone;
+    make_program(&dice, g, n, &p);
+    make_program(&dice, narrow, 1, &alone);
+    struct memory memory = {.program = &p}, mine = {0};
+    char path[128];
+    snprintf(path, sizeof path, "%s/step-00000001.safetensors", folder);
+    visit(&memory, 1, true);
+    CHECK_OK(save(&p, &memory, path, &err), err);
+    for (int i = 0; i < p.nvalues; i++) { /* in every state, the last element of whichever ranks have it */
+        const struct mt_value *v = &g->values[p.values[i].gvalue];
+        const struct mt_box *box = mt_pvalue_box(&p, i, rank);
+        int64_t count = mt_box_count(box, v->naxes), whole = mt_value_count(g, p.values[i].gvalue);
+        double *data = memory.box[p.values[i].gvalue];
+        bool last = count > 0;
+        for (int a = 0; a < v->naxes; a++) last = last && box->hi[a] == mt_value_extent(g, p.values[i].gvalue, a);
+        if (last) data[count - 1] = i % 2 ? NAN : -INFINITY;
+        CHECK_EQ(save(&p, &memory, path, &err), MT_EDIVERGED);
+        char text[64];
+        snprintf(text, sizeof text, "%s: element %lld is", v->name, (long long)whole - 1);
+        if (!rank) CHECK(strstr(err.text, text), "%s, not %s", err.text, text);
+        struct mt_states states;
+        uint64_t hash;
+        mt_states_init(&states, MPI_COMM_WORLD, &p, (struct mt_state_memory){&memory, get, set});
+        CHECK_EQ(mt_states_hash(&states, &hash, &err), v->owner < 0 ? MT_EDIVERGED : MT_OK);
+        if (last) data[count - 1] = 1e300; /* more than fp32 has */
+        if (i == 0) CHECK_OK(save(&p, &memory, path, &err), err);
+        if (i == 0 && !rank) {
+            CHECK_EQ(load(MPI_COMM_SELF, &alone, &mine, path, MT_LOAD_ALL, &err), MT_EINPUT);
+            CHECK(strstr(err.text, "is inf as f32"), "%s", err.text);
+            release(&mine);
+        }
+        visit(&memory, 1, true);
+        if (i == 0) CHECK_OK(save(&p, &memory, path, &err), err);
+    }
+    release(&memory);
+    CHECK_OK(load(MPI_COMM_WORLD, &p, &memory, path, MT_LOAD_ALL, &err), err);
+    visit(&memory, 1, false);
+    release(&memory);
+    mt_program_release(&p);
+    mt_program_release(&alone);
+    mt_graph_free(g);
+    mt_graph_free(narrow);
+}
+
 /* Weights alone from a file that has other things too, and with names that start with "transformer."; files that do not
  * fit. */
 static void test_weights(void) {
@@ -300,6 +349,7 @@ int main(int argc, char **argv) {
     for (int round = 0; round < ROUNDS; round++) test_round(round);
     test_failures();
     test_weights();
+    test_not_finite();
     test_compare();
     char command[128];
     snprintf(command, sizeof command, "rm -r %s", folder);

@@ -16,6 +16,7 @@
 enum { COUNT = 3, ELEMENTS = 12345, FLIPS = 1000, SEED = 20261120 };
 
 static char folder[] = "motley-checkpoint-XXXXXX";
+static const char *samples = "77";
 static int screen; /* where stderr goes outside captures */
 
 static float element(int64_t step, int tensor, int i) {
@@ -30,7 +31,7 @@ static enum mt_status save(int64_t step, struct mt_err *err) {
             .name = mt_arena_printf(&arena, "h.%d.weight", t), .type = MT_F32, .ndims = 2, .dims = {ELEMENTS / 5, 5}};
     struct mt_saved_note notes[] = {
         {"motley.version", "1"},           {"motley.step", mt_arena_printf(&arena, "%lld", (long long)step)},
-        {"motley.samples", "77"},          {"motley.seed", "42"},
+        {"motley.samples", samples},       {"motley.seed", "42"},
         {"motley.model", "gpt2:layers=3"}, {"motley.job", "{}"},
         {"motley.plan_hash", "0"},         {"motley.data_hash", "1"}};
     struct mt_safetensors_writer *w = NULL;
@@ -197,6 +198,33 @@ static void test_generations(void) {
     CHECK_EQ(mt_checkpoint_open("/nonexistent", &f, &err), MT_EINPUT);
 }
 
+/* Counters from which no run can go on are refused by name, however sound the file is. */
+static void test_counters(void) {
+    static const struct {
+        int64_t step;
+        const char *samples, *refused;
+    } cases[] = {
+        {(int64_t)1 << 40, "9007199254740992", NULL},
+        {((int64_t)1 << 40) + 1, "77", "motley.step is \"1099511627777\", not a count from 0 to 1099511627776"},
+        {INT64_MAX, "77", "motley.step is \"9223372036854775807\""},
+        {10, "9007199254740993", "motley.samples is \"9007199254740993\""},
+        {10, "9223372036854775807", "motley.samples is \"9223372036854775807\""},
+        {10, "9223372036854775808", "motley.samples is \"9223372036854775808\""},
+        {10, "-1", "motley.samples is \"-1\""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct mt_err err = MT_ERR_INIT;
+        struct mt_safetensors *f = NULL;
+        samples = cases[i].samples;
+        CHECK_OK(save(cases[i].step, &err), err);
+        enum mt_status st = mt_checkpoint_open(path_of(cases[i].step), &f, &err);
+        CHECK_EQ(st, cases[i].refused ? MT_EINPUT : MT_OK);
+        if (st) CHECK(strstr(err.text, cases[i].refused), "%s", err.text);
+        mt_safetensors_close(f);
+        unlink(path_of(cases[i].step));
+    }
+    samples = "77";
+}
+
 int main(void) {
     CHECK(mkdtemp(folder));
     screen = dup(STDERR_FILENO);
@@ -209,6 +237,7 @@ int main(void) {
     test_flips();
     test_disk_full();
     test_generations();
+    test_counters();
     char command[64];
     snprintf(command, sizeof command, "rm -r %s", folder);
     return system(command);

@@ -99,6 +99,28 @@ static void test_speeds(void) {
     mt_cluster_free(cluster);
 }
 
+/* Two ranks, of which the second is emulated at 0.6, and seems as fast, since others took 47% of the first's time. */
+static void test_emulated(void) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_profile_job_step steps[] = {{0, 8, 8, 1 + 0.1 * rank}, {0, 4, 4, 0.5}, {0, 2, 2, 0.26 - 0.01 * rank}};
+    struct mt_profile_job_times times = {.nprobes = 1, .nsteps = sizeof steps / sizeof *steps, .steps = steps};
+    if (nranks != 2) return;
+    for (int disturbed = 0; disturbed < 2; disturbed++) {
+        struct mt_cluster *cluster = rank ? NULL : blank_cluster();
+        for (int d = 0; d < 2 && !rank; d++)
+            cluster->devices[d].emulated = d ? 0.6 : 1, cluster->devices[d].stolen = d || !disturbed ? 0 : 0.47;
+        if (!rank) cluster->devices[1].speed = 1.05; /* that it is faster makes it no reference */
+        CHECK_OK(mt_profile_job_apply(MPI_COMM_WORLD, &times, cluster, &err), err);
+        if (!rank) {
+            double ratio = 1.76 / 1.85; /* within the error of 1, but the emulated speed is not that of the other */
+            CHECK_NEAR(cluster->devices[0].speed, 1, 0);
+            CHECK_NEAR(cluster->devices[1].speed, disturbed ? 0.6 : ratio, 1e-9);
+            CHECK(!disturbed || cluster->devices[1].speed_error > 0.47, "%g", cluster->devices[1].speed_error);
+        }
+        mt_cluster_free(cluster);
+    }
+}
+
 /* However little time there is, two sizes are measured; and as many steps as it takes to tell anything. */
 static void test_no_time(struct mt_device *device) {
     struct mt_job job;
@@ -136,6 +158,7 @@ int main(int argc, char **argv) {
     CHECK_OK(mt_device_open("cpu", &device, &err), err);
     if (rank && rank == nranks - 1) mt_device_emulate(device, slow);
     test_speeds();
+    test_emulated();
     test_job(device);
     test_no_time(device);
     test_refusal(device);

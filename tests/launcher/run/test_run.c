@@ -16,9 +16,9 @@ static void fill(struct mt_run_doc *run) {
     run->tokens_per_step = 96, run->train_s = 1.25, run->tokens_per_s = 307.2, run->flops_per_s = 1e12;
     run->step_s = 0.2125, run->predicted_step_s = 0.25, run->predicted_error = 0.125;
     run->ranks[0] = (struct mt_run_rank){"a",    "cpu, 2 threads", 5,   0.5,     0.25,    0.125,   1,  0.2, 0.0625,
-                                         0.0125, 0.1875,           0.5, 1 << 20, 1 << 22, 1 << 21, 64, 132};
+                                         0.0125, 0.1875,           0.5, 1 << 20, 1 << 22, 1 << 21, 64, 132, false};
     run->ranks[1] = (struct mt_run_rank){
-        "b", "cpu, 1 thread", 3, 0.1, 1. / 3, 1e-9, 0.5, 0.1, 0.02, 0.1125, 0.1, 0.15, 7, 8, 9, 0, 0};
+        "b", "cpu, 1 thread", 3, 0.1, 1. / 3, 1e-9, 0.5, 0.1, 0.02, 0.1125, 0.1, 0.15, 7, 8, 9, 0, 0, false};
     for (int i = 0; i < 100; i++) mt_run_add_loss(run, 5.5 / (1 + i));
     mt_run_add_val(run, 10, 5.6);
     mt_run_add_val(run, 110, 2.25);
@@ -49,12 +49,22 @@ static void test_round_trip(void) {
     CHECK_EQ(back.nlosses, 100);
     for (int i = 0; i < 100; i++) CHECK_NEAR(back.losses[i], 5.5 / (1 + i), 0);
     mt_run_release(&back);
+    /* A rank that the plan leaves out. */
+    run.nranks = 1;
+    mt_run_idle(&run, 0, "c");
+    CHECK_OK(mt_run_write(&run, path, &err), err);
+    CHECK_OK(mt_run_read(path, &back, &err), err);
+    CHECK(back.nranks == 1 && back.ranks[0].idle && back.ranks[0].samples == 5, "idle");
+    CHECK_TEXT(back.ranks[0].host, "c");
+    mt_run_release(&back);
+    run.nranks = 2;
+    run.ranks[0].idle = false;
     /* A run that diverged still has a document. */
     run.losses[3] = NAN;
     run.vals[1].loss = INFINITY;
     CHECK_OK(mt_run_write(&run, path, &err), err);
     CHECK_OK(mt_run_read(path, &back, &err), err);
-    CHECK(back.losses[3] == 1e308 && back.vals[1].loss == 1e308);
+    CHECK(isnan(back.losses[3]) && isnan(back.vals[1].loss) && back.losses[4] == run.losses[4]);
     mt_run_release(&back);
     run.ranks[1].emulated = 1.5;
     CHECK_OK(mt_run_write(&run, path, &err), err);
@@ -65,6 +75,10 @@ static void test_round_trip(void) {
     CHECK_OK(mt_run_write(&run, path, &err), err);
     CHECK_EQ(mt_run_read(path, &back, &err), MT_EINPUT);
     CHECK(strstr(err.text, "validation[1].step"), "%s", err.text);
+    run.first_step = INT64_MAX - 50; /* its last step would overflow */
+    CHECK_OK(mt_run_write(&run, path, &err), err);
+    CHECK_EQ(mt_run_read(path, &back, &err), MT_EINPUT);
+    CHECK(strstr(err.text, "first_step: is 92233"), "%s", err.text);
     CHECK(mt_run_read("no-such-folder/run.json", &back, &err) != MT_OK); /* nothing is left to release */
     mt_run_release(&run);
 }
@@ -76,12 +90,14 @@ static void test_continue(void) {
     for (int64_t step = 0; step <= 120; step += 10) {
         mt_run_init(&run, 1);
         run.first_step = step + 1;
-        mt_run_continue(&run, &before, step);
-        bool taken = step > 10 && step <= 110;
+        int64_t lost = mt_run_continue(&run, &before, step);
+        bool taken = step > 10;
+        CHECK_EQ(lost, step > 110 ? step - 110 : 0);
         CHECK_EQ(run.nlosses, taken ? step - 10 : 0);
         CHECK_EQ(run.first_step, taken ? 11 : step + 1);
-        CHECK_EQ(run.nvals, !taken ? 0 : step == 110 ? 2 : 1);
-        if (taken) CHECK_NEAR(run.losses[run.nlosses - 1], before.losses[step - 11], 0);
+        CHECK_EQ(run.nvals, !taken ? 0 : step >= 110 ? 2 : 1);
+        for (int i = 0; i < run.nlosses; i++)
+            CHECK(i < 100 ? run.losses[i] == before.losses[i] : isnan(run.losses[i]), "%d: %g", i, run.losses[i]);
         mt_run_release(&run);
     }
     mt_run_release(&before);

@@ -32,6 +32,27 @@ static void test_failures(void) {
     }
 }
 
+/* Ranks of a communicator that are named otherwise: here backwards, with a gap. */
+static void test_names(void) {
+    struct mt_err err = MT_ERR_INIT;
+    MPI_Comm comm;
+    int names[3];
+    for (int r = 0; r < n; r++) names[r] = 2 * (n - r);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    CHECK_EQ(mt_agree_rank_name(comm, rank), rank);
+    mt_agree_name_ranks(comm, names);
+    for (int r = 0; r < n; r++) CHECK_EQ(mt_agree_rank_name(comm, r), 2 * (n - r));
+    CHECK_EQ(mt_agree_rank_name(MPI_COMM_WORLD, rank), rank);
+    enum mt_status mine = rank ? mt_fail(&err, MT_EINPUT, "no such file") : MT_OK;
+    CHECK_EQ(mt_agree(comm, mine, &err), n > 1 ? MT_EINPUT : MT_OK);
+    if (!rank && n == 3) CHECK(!strncmp(err.text, "ranks 2,4 on ", 13), "%s", err.text);
+    if (!rank && n == 2) CHECK(!strncmp(err.text, "rank 2 on ", 10), "%s", err.text);
+    enum mt_status st = mt_agree_same(comm, "the plan", rank == n - 1 ? "def" : "abc", &err);
+    CHECK_EQ(st, n > 1 ? MT_EINPUT : MT_OK);
+    if (!rank && n > 1) CHECK(strstr(err.text, "rank 2 on ") && strstr(err.text, "def"), "%s", err.text);
+    MPI_Comm_free(&comm);
+}
+
 static void test_rank0(void) {
     struct mt_err err = MT_ERR_INIT;
     CHECK_EQ(mt_agree_rank0(MPI_COMM_WORLD, MT_OK, &err), MT_OK);
@@ -74,6 +95,7 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &n);
     test_failures();
+    test_names();
     test_rank0();
     test_same();
     test_wait();

@@ -59,6 +59,20 @@ static void test_refused(void) {
     if (st) CHECK(strstr(err.text, "NVIDIA Made Up at 0000:01:00.0"), "%s", err.text);
 }
 
+/* Ranks that will not open their GPU need no driver. */
+static void test_idle(void) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_rank_device choice;
+    struct mt_gpus gpus;
+    if (!mt_gpus_query(&gpus, &err)) return; /* there are GPUs here */
+    err = (struct mt_err)MT_ERR_INIT;
+    CHECK_OK(mt_rank_device_choose(MPI_COMM_WORLD, "cuda", false, &choice, &err), err);
+    CHECK_EQ(choice.gpus.count, 0);
+    CHECK_EQ(mt_rank_device_choose(MPI_COMM_WORLD, "cuda", rank == nranks - 1, &choice, &err), MT_EMISSING);
+    if (!rank && nranks == 3) CHECK(!strncmp(err.text, "rank 2 on ", 10), "%s", err.text);
+    if (!rank) CHECK(strstr(err.text, "--device cuda"), "%s", err.text);
+}
+
 static void test_kinds(void) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_device *device = NULL;
@@ -86,6 +100,7 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
     test_places();
     test_refused();
+    test_idle();
     test_kinds();
     MPI_Finalize();
     return 0;

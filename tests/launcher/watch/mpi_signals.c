@@ -22,6 +22,46 @@ static int end(void) {
     return answer;
 }
 
+/* The last rank is idle and takes no steps: what it is asked reaches the others, and once. */
+static void test_idle(int rank, int n) {
+    if (n < 2) return;
+    bool idle = rank == n - 1;
+    MPI_Comm comm;
+    MPI_Comm_split(MPI_COMM_WORLD, idle ? MPI_UNDEFINED : 0, rank, &comm);
+    if (!idle) mt_requests_init(&requests, comm);
+    if (!rank) requests.idle = MPI_COMM_WORLD;
+    static const int asked[][2] = {/* of the idle rank, of rank 0: before the same step, or one step later */
+                                   {SIGUSR1, 0},
+                                   {SIGUSR2, 0},
+                                   {SIGTERM, 0},
+                                   {SIGUSR1, SIGUSR1}};
+    for (size_t c = 0; c < 2 * (sizeof asked / sizeof *asked); c++) {
+        int to_idle = asked[c / 2][0], to_first = asked[c / 2][1], answers[5], checkpoints = 0, stops = 0;
+        bool first_is_early = c % 2;
+        requests.echo_until_s = requests.known_until_s = 0;
+        if (idle) {
+            raise(to_idle);
+            mt_requests_pass_on(MPI_COMM_WORLD, 0);
+        }
+        if (!rank && to_first && first_is_early) raise(to_first);
+        MPI_Barrier(MPI_COMM_WORLD); /* what was sent before is there */
+        for (int s = 0; s < 5 && !idle; s++) {
+            if (!rank && to_first && !first_is_early && s == 1) raise(to_first);
+            answers[s] = step();
+            checkpoints += !!(answers[s] & MT_REQUEST_CHECKPOINT);
+            stops += !!(answers[s] & MT_REQUEST_STOP);
+        }
+        MPI_Barrier(MPI_COMM_WORLD); /* the next request comes after these steps */
+        if (idle) continue;
+        CHECK_EQ(checkpoints, to_idle == SIGUSR1);
+        CHECK_EQ(stops, to_idle != SIGUSR1);
+    }
+    if (!idle) {
+        CHECK_EQ(end(), 0);
+        MPI_Comm_free(&comm);
+    }
+}
+
 int main(int argc, char **argv) {
     int rank, n;
     MPI_Init(&argc, &argv);
@@ -50,6 +90,7 @@ int main(int argc, char **argv) {
     CHECK_EQ(step(), 0);
     CHECK_EQ(end(), MT_REQUEST_CHECKPOINT | MT_REQUEST_STOP);
     CHECK_EQ(end(), 0);
+    test_idle(rank, n);
     mt_signals_restore();
     struct sigaction action;
     CHECK(!sigaction(SIGTERM, NULL, &action) && action.sa_handler == SIG_DFL);

@@ -5,6 +5,7 @@
 #define MT_TESTS_PLANNER_COST_PHYSICS_H
 
 #include "kernels/base/number/rng.h"
+#include "profiler/describe/edit.h"
 #include "tests/planner/small_cluster.h"
 
 enum { PHYSICS_SEED = 20261122, HOSTS = 6, RANKS = 24, FLOW_NODES = HOSTS + 2 };
@@ -308,6 +309,94 @@ static inline double check_monotone(int rounds) {
     }
     printf("monotone: %d prices after a speed-up, at most %.6f of those before\n", seen, most);
     return most;
+}
+
+/* ---- measured clusters, edited ---- */
+
+/* Fits of all ranks, and of the first pair: what schedules take, more or less. */
+static inline void plausible_fits(struct network *w) {
+    struct small_cluster *s = w->s;
+    int total = s->costs.nranks;
+    for (int i = 0; i < total; i++) w->all[i] = i;
+    for (int k = 0; k < 3; k++) w->size_bytes[0][k] = 1 << (14 + 6 * k), w->ratio[k] = between(0.8, 1.3);
+    for (int a = 0; a < mt_coll_nalgorithms; a++) {
+        const struct mt_coll_algorithm *algorithm = mt_coll_algorithms[a];
+        double latency_s = 0, Bps = INFINITY;
+        for (int i = 0; i < total; i++)
+            for (int j = 0; j < total; j++) {
+                struct mt_path path = mt_cluster_path(&s->cluster, i, j);
+                latency_s = fmax(latency_s, path.latency_s), Bps = fmin(Bps, path.bandwidth_Bps);
+            }
+        w->fits[a] = (struct mt_coll_fit){algorithm->kind,
+                                          algorithm->name,
+                                          MT_F32,
+                                          MT_F32,
+                                          latency_s * between(0.7, 1.5),
+                                          Bps * between(0.6, 1.1),
+                                          0.05,
+                                          3,
+                                          w->size_bytes[0],
+                                          w->ratio};
+    }
+    struct mt_cluster_group *g = add_group(s, w->all, total, NETWORK);
+    g->fits = w->fits, g->nfits = mt_coll_nalgorithms;
+}
+
+/* "link.net=...", something faster by the factor. */
+static inline void faster_edit(const struct network *w, double by, char *edit, size_t size) {
+    static const double bits = 8 / 0.94; /* of a rate as it is given (hardware.def) to what messages reach */
+    const struct mt_cluster *c = &w->s->cluster;
+    const struct mt_cluster_link *net = &c->links[NETWORK];
+    int host = (int)below(c->nnodes);
+    double egress_Bps = fmin(mt_cluster_node_egress(c, host), 1e11);
+    double ingress_Bps = fmin(mt_cluster_node_ingress(c, host), 1e11);
+    switch (below(4)) {
+    case 0: snprintf(edit, size, "link.net=%.0f", net->bandwidth_Bps * by * bits); break;
+    case 1: snprintf(edit, size, "link.net.latency=%.9fs", net->latency_s / by); break;
+    case 2: snprintf(edit, size, "node.h%d.egress=%.0f", host, egress_Bps * by * bits); break;
+    default: snprintf(edit, size, "node.h%d.ingress=%.0f", host, ingress_Bps * by * bits); break;
+    }
+}
+
+/* Prices of random subsets, whose collectives are scaled by fits of all ranks, after an edit that makes something
+ * faster. Few rise by more than 1%: where the cut bound of the fitted group says more than its fit, which is then no
+ * ratio to its schedule. */
+static inline void check_edits(int rounds) {
+    double most = 0;
+    int seen = 0, risen = 0;
+    int64_t counts[RANKS * RANKS];
+    struct mt_err err = MT_ERR_INIT;
+    for (int round = 0; round < rounds; round++) {
+        struct network w = {.s = NULL};
+        char names[HOSTS][8], edit[64];
+        double before_s[64] = {0};
+        random_network(&w);
+        plausible_fits(&w);
+        for (int h = 0; h < w.s->cluster.nnodes; h++) {
+            snprintf(names[h], sizeof names[h], "h%d", h);
+            w.s->nodes[h].name = names[h];
+        }
+        struct mt_coll problem = random_problem(&w, (enum mt_coll_kind)(round % MT_NCOLLS), counts);
+        for (int a = 0; a < mt_coll_nalgorithms; a++)
+            if (mt_coll_algorithms[a]->kind == problem.kind && mt_coll_algorithms[a]->applies(&problem))
+                before_s[a] = mt_cost_coll(&w.s->costs, &problem, w.group, mt_coll_algorithms[a]).s;
+        faster_edit(&w, between(1.01, 10), edit, sizeof edit);
+        struct mt_cluster *edited = mt_cluster_copy(&w.s->cluster);
+        CHECK_OK(mt_cluster_set(edited, edit, &err), err);
+        mt_cost_carry_fits(&w.s->cluster, edited);
+        struct mt_costs costs = {.cluster = edited, .nranks = w.s->costs.nranks, .device = w.s->device};
+        for (int a = 0; a < mt_coll_nalgorithms; a++) {
+            if (!(before_s[a] > 0)) continue;
+            double after_s = mt_cost_coll(&costs, &problem, w.group, mt_coll_algorithms[a]).s;
+            most = fmax(most, after_s / before_s[a]);
+            seen++, risen += after_s > before_s[a] * 1.01;
+        }
+        mt_cluster_free(edited);
+        free(w.s);
+    }
+    printf("edits: %d prices after an edit of a measured cluster, at most %.6f of those before, %d above 1.01\n", seen,
+           most, risen);
+    CHECK(most < 1.2 && risen <= 1 + seen / 500, "%d of %d, %g", risen, seen, most);
 }
 
 #endif

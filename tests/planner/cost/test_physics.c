@@ -6,5 +6,6 @@ int main(void) {
     printf("seed %d\n", PHYSICS_SEED);
     check_bounds(100);
     check_monotone(200);
+    check_edits(100);
     return 0;
 }

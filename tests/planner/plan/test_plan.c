@@ -272,13 +272,23 @@ static void test_order(void) {
     CHECK_TEXT(back->prediction->idle[0].why, "its link slows all");
     char *again = mt_plan_text(back, &length);
     CHECK_TEXT(again, text);
-    free(text), free(again), mt_arena_release(&arena);
+    mt_plan_free(back);
+
+    /* An edit that gives it a place makes the reason stale. */
+    char path[] = "/tmp/motley-test-plan-XXXXXX";
+    char *changed = edited(text, "[2, 0]", "[2, 1, 0]");
+    int fd = mkstemp(path);
+    CHECK(fd >= 0 && write(fd, changed, strlen(changed)) == (ssize_t)strlen(changed), "%s", path);
+    close(fd);
+    CHECK_OK(mt_plan_read_edited(path, &back, &err), err);
+    CHECK(back->nplaces == 3 && back->prediction->nidle == 0, "%d", back->prediction->nidle);
+    unlink(path);
+    free(text), free(again), free(changed), mt_arena_release(&arena);
     mt_plan_free(back), mt_plan_free(p);
 }
 
-/* What people see of the prediction; spaces count as one. */
-static void test_print(void) {
-    struct mt_plan *p = make_plan();
+/* Takes the plan. Its tables have these lines; spaces count as one. */
+static void check_printed(struct mt_plan *p, const char *const *lines, size_t nlines) {
     char *text, *squeezed;
     size_t length, n = 0;
     FILE *file = open_memstream(&text, &length);
@@ -288,9 +298,28 @@ static void test_print(void) {
     for (size_t i = 0; i < length; i++)
         if (text[i] != ' ' || (n && squeezed[n - 1] != ' ')) squeezed[n++] = text[i];
     squeezed[n] = 0;
+    for (size_t i = 0; i < nlines; i++) CHECK(strstr(squeezed, lines[i]), "no \"%s\" in:\n%s", lines[i], text);
+    free(text), free(squeezed);
+    mt_plan_free(p);
+}
+
+static void test_print_idle(void) {
+    static const char *const lines[] = {"\n 1 big xeon-2t 0.7 0 0.0% idle ",
+                                        "\n 2 small.cluster xeon-2t 0.3 1 10.0% 1 x 1 ",
+                                        "\nidle rank 1: its link slows all (+135.3%)\n",
+                                        "\n order of the ranks in the program: 2 0\n",
+                                        "\nidle ranks (they join no message of the step)\n",
+                                        "\n 1 its link slows all 500 ms +135.3%\n",
+                                        "\n 1 idle\n"};
+    check_printed(make_idle(), lines, sizeof lines / sizeof *lines);
+}
+
+/* What people see of the prediction. */
+static void test_print(void) {
     static const char *const lines[] = {
         "predicted 212 ms a step (204 ms to 221 ms), 3.01 k tokens/s; nominal: it rests on public figures",
-        "bound 200 ms: no plan of those searched is faster; the gap is 6.2%",
+        "bound 200 ms, the gap is 6.2%: no plan for this model, batch, precision and recomputation that divides the "
+        "samples",
         "\n 1 100 ms 47% 20.0 ms 9% 92.5 ms 44%\n",
         "proportional shares 250 ms +17.6% slower\n",
         "even shares 425 ms +100.0% slower\n",
@@ -298,10 +327,24 @@ static void test_print(void) {
         "ReduceScatter of any size ring gradients as bf16, summed in f32\n",
         "AllGather up to 4.00 KiB bruck values in their own type\n",
         "AllGather larger auto values in their own type\n"};
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        CHECK(strstr(squeezed, lines[i]), "no \"%s\" in:\n%s", lines[i], text);
-    free(text), free(squeezed);
-    mt_plan_free(p);
+    check_printed(make_plan(), lines, sizeof lines / sizeof *lines);
+}
+
+/* 128 equal ranks are one line with a count. */
+static void test_print_many(void) {
+    struct mt_plan *p = mt_plan_new(128);
+    int64_t sizes[128];
+    p->made_by = "motley test", p->model = "gpt2:layers=2", p->job.batch = 256;
+    p->splits = mt_new(&p->arena, struct mt_plan_split, 1);
+    p->nsplits = 1;
+    p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, sizes};
+    for (int r = 0; r < 128; r++) {
+        p->ranks[r].host = mt_arena_printf(&p->arena, "n%d", r / 8);
+        p->ranks[r].speed = 1;
+        sizes[r] = p->micro[r] = 2;
+    }
+    static const char *const lines[] = {"\n 0 to 127 n0 to n15 1 2 0.8% 1 x 2 0 B 0 B 128\n all 256 "};
+    check_printed(p, lines, 1);
 }
 
 static void test_match(void) {
@@ -350,6 +393,57 @@ static void test_devices(void) {
     mt_plan_free(p);
 }
 
+/* The largest plan that there may be, every other rank idle, reads, writes and prints. */
+static void test_largest(void) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_plan *p = mt_plan_new(MT_PLAN_MOST_RANKS), *back;
+    int64_t *sizes = mt_new(&p->arena, int64_t, p->nranks);
+    p->made_by = "motley test", p->model = "gpt2:layers=2", p->job.seq = 64;
+    memset(p->cluster_hash, 'c', 32);
+    memset(p->model_hash, 'a', 32);
+    memset(p->program_hash, '0', 32);
+    p->job.batch = p->nplaces = p->nranks / 2;
+    p->splits = mt_new(&p->arena, struct mt_plan_split, 1);
+    p->nsplits = 1;
+    p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, sizes};
+    p->decisions.nrules = 1, p->decisions.rules = mt_new(&p->arena, struct mt_rule_row, 1);
+    p->decisions.rules[0] = (struct mt_rule_row){"*", MT_OPERATORS_SPLIT, "batch"};
+    p->prediction = mt_new(&p->arena, struct mt_plan_prediction, 1);
+    *p->prediction =
+        (struct mt_plan_prediction){.step_s = 1, .times = mt_new(&p->arena, struct mt_plan_time, p->nranks)};
+    for (int r = 0; r < p->nranks; r++) {
+        p->ranks[r].host = mt_arena_printf(&p->arena, "n%d", r / 8);
+        sizes[r] = p->micro[r] = r % 2;
+        if (r % 2) p->order[r / 2] = p->nranks - r;
+    }
+    for (int r = 0; r < p->nplaces / 2; r++) { /* in any order */
+        int other = p->order[r];
+        p->order[r] = p->order[p->nplaces - 1 - r], p->order[p->nplaces - 1 - r] = other;
+    }
+    for (int i = 0; i + 1 < p->nplaces; i += 2) {
+        int other = p->order[i];
+        p->order[i] = p->order[i + 1], p->order[i + 1] = other;
+    }
+    mt_plan_explain_idle(p, NULL, "slower with it");
+    size_t length;
+    CHECK_OK(mt_plan_check(p, &err), err);
+    char *text = mt_plan_text(p, &length);
+    CHECK_OK(mt_plan_parse("p", text, length, &back, &err), err);
+    CHECK_TEXT(back->hash, p->hash);
+    CHECK_EQ(back->prediction->nidle, p->nranks / 2);
+    mt_plan_drop_idle(back);
+    CHECK_OK(mt_plan_check(back, &err), err);
+    CHECK(back->nranks == p->nplaces && back->nplaces == p->nplaces, "dropped");
+    for (int i = 0; i < back->nplaces; i++) CHECK_EQ(back->order[i], p->order[i] / 2);
+    CHECK_TEXT(back->ranks[back->nranks - 1].host, p->ranks[p->nranks - 1].host);
+    mt_plan_free(back);
+    free(text);
+    static const char *const lines[] = {
+        "\n 0 .. 16382 n0 .. n2047 0 0 0.0% idle 0 B 0 B 8192\n", "\n 0 .. 16382 slower with it - 8192\n",
+        " 27 25 31 29 35 33 39 37 43 41 47 45 51 49 55 53 59 57 63 61 ... (8192 ranks)\n", "\n 0 .. 16382 idle 8192\n"};
+    check_printed(p, lines, sizeof lines / sizeof *lines);
+}
+
 int main(void) {
     test_round_trip();
     test_devices();
@@ -357,6 +451,9 @@ int main(void) {
     test_refusals();
     test_refused_order();
     test_print();
+    test_print_idle();
+    test_print_many();
+    test_largest();
     test_match();
     return 0;
 }

@@ -32,10 +32,7 @@ struct line {
 };
 
 static struct mt_sim_actor actor_of(struct mt_sim *sim, const struct line *lines, int n, int rank) {
-    struct mt_lowered *low = mt_new(&sim->arena, struct mt_lowered, 1);
-    struct mt_sim_actor actor = {.rank = rank, .low = low, .nphases = 1, .copy_rate = 0.5};
-    low->ninstrs = n;
-    low->instrs = mt_new(&sim->arena, struct mt_linstr, n);
+    struct mt_sim_actor actor = {.rank = rank, .ninstrs = n, .nphases = 1, .copy_rate = 0.5};
     for (int s = 0; s < MT_NSTREAMS; s++) actor.items[s] = mt_new(&sim->arena, struct mt_sim_item, n);
     int rendezvous = 0;
     for (int i = 0; i < n; i++) {

@@ -270,8 +270,41 @@ static void test_missing_split(void) {
     mt_graph_free(g);
 }
 
+/* An even share of a label may be none of it, or all: its alignment is nearly its extent. The axis that it divides is
+ * found all the same, and no axis without such a label is divided. */
+static void test_short_labels(void) {
+    struct mt_graph *g = graph_of("gpt2:layers=2,heads=2,embed=16,context=16,vocab=256", MT_F32, 64);
+    for (int nranks = 2; nranks <= 40; nranks += nranks < 6 ? 1 : 17) {
+        struct mt_plan *p = mt_plan_new(nranks);
+        struct mt_work work;
+        p->decisions.nstorage = 1;
+        p->decisions.storage = &(struct mt_storage_row){"*", MT_STATE_SPLIT};
+        mt_decisions_complete(&p->decisions, &p->arena);
+        p->decisions.sync = MT_SYNC_REDUCE_SCATTER;
+        CHECK_OK(mt_work_open(g, p, false, &options, &work, &err), err);
+        bool found[16] = {false};
+        for (int o = 0; o < work.nops; o++)
+            for (int k = 0; k < work.ops[o].nin + work.ops[o].nout; k++) {
+                int parts = 0;
+                for (int a = 0; a < work.ops[o].tensor[k].naxes; a++) {
+                    int by = work.ops[o].divided[k][a];
+                    parts += by != MT_WORK_WHOLE;
+                    CHECK(by < MT_WORK_STORAGE + work.nlabels, "%d ranks: %d", nranks, by);
+                    if (by >= MT_WORK_STORAGE) found[by - MT_WORK_STORAGE] = true;
+                    if (work.ops[o].block == MT_EPILOGUE) CHECK(by != MT_WORK_SAMPLES, "%d ranks", nranks);
+                }
+                CHECK(parts <= 1, "%d ranks: %d axes of a tensor are divided", nranks, parts);
+            }
+        for (int l = 0; l < work.nlabels; l++) CHECK(found[l], "%d ranks: label %d divides nothing", nranks, l);
+        mt_work_release(&work);
+        mt_plan_free(p);
+    }
+    mt_graph_free(g);
+}
+
 int main(void) {
     test_storage_axes();
+    test_short_labels();
     test_missing_split();
     test_programs("gpt2:layers=2,heads=2,embed=32,context=16,vocab=97", MT_F32, false);
     test_programs("gpt2:layers=2,heads=2,embed=32,context=16,vocab=97,tied=0,bias=0", MT_BF16, false);

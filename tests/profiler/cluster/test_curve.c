@@ -36,7 +36,7 @@ static void measured(void) {
             struct mt_op_shape s = gemm("nn", rows, 256, 128);
             mt_curves_sample(b, &s, truth(&s) * (i == 1 ? 3 : 1));
         }
-    mt_curves_finish(b, &cluster, &class);
+    mt_curves_finish(b, 0, &cluster, &class);
     CHECK_EQ(class.ncurves, 1);
     CHECK_EQ(class.curves[0].npoints, 9);
     CHECK(!strcmp(class.curves[0].op, "matmul") && !strcmp(class.curves[0].variant, "nn"));
@@ -64,7 +64,7 @@ static void replaced(void) {
         struct mt_op_shape s = gemm("nn", 64, 32, 32), only[2] = {gemm("tn", 64, 32, 32), gemm("nt", 8, 4, 4)};
         mt_curves_sample(b, &s, pass ? 2e-3 : 1e-3);
         mt_curves_sample(b, &only[pass], 5e-3);
-        mt_curves_finish(b, &cluster, &class);
+        mt_curves_finish(b, 0, &cluster, &class);
     }
     CHECK_EQ(class.ncurves, 3);
     CHECK_TEXT(class.curves[0].variant, "nn");
@@ -74,7 +74,7 @@ static void replaced(void) {
     struct mt_curve_builder *b = mt_curves_new(); /* nothing new */
     struct mt_op_shape empty = gemm("nn", 0, 64, 64);
     mt_curves_sample(b, &empty, 1);
-    mt_curves_finish(b, &cluster, &class);
+    mt_curves_finish(b, 0, &cluster, &class);
     CHECK_EQ(class.ncurves, 3);
     mt_arena_release(&cluster.arena);
 }
@@ -90,7 +90,7 @@ static void neighbours(void) {
                 struct mt_op_shape s = gemm("nn", rows, n, k);
                 mt_curves_sample(b, &s, truth(&s));
             }
-    mt_curves_finish(b, &cluster, &class);
+    mt_curves_finish(b, 0, &cluster, &class);
     CHECK_EQ(class.ncurves, 9);
     double before = 0, error, wide;
     for (int64_t n = 96; n <= 4096; n += 96) { /* near, and rising with the work */
@@ -127,7 +127,7 @@ static void caches(void) {
         struct mt_op_shape s = elements(MT_OP_adamw, n);
         mt_curves_sample(b, &s, update_s(n));
     }
-    mt_curves_finish(b, &cluster, &class);
+    mt_curves_finish(b, 0, &cluster, &class);
     for (double n = 1 << 10; n < 1 << 26; n *= 1.3) { /* within a tenth but at the knee */
         struct mt_op_shape s = elements(MT_OP_adamw, (int64_t)n);
         double ratio = mt_class_op_s(&class, &s, NULL) / update_s((int64_t)n);
@@ -140,7 +140,7 @@ static void caches(void) {
         struct mt_op_shape s = {.kind = MT_OP_layer_norm, .type = MT_F32, .rows = rows, .dim = {256, 1}};
         mt_curves_sample(c, &s, update_s(rows * 256));
     }
-    mt_curves_finish(c, &cluster, &class);
+    mt_curves_finish(c, 0, &cluster, &class);
     struct mt_op_shape s = {.kind = MT_OP_layer_norm, .type = MT_F32, .rows = 1 << 10, .dim = {1024, 1}};
     CHECK_NEAR(mt_class_op_s(&class, &s, NULL) / update_s(1 << 20), 1, 1e-9);
     mt_arena_release(&cluster.arena);

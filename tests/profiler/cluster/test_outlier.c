@@ -114,7 +114,50 @@ static void test_pairs(void) {
     mt_cluster_free(c);
 }
 
+/* Nodes by direction. Their pairs are explained by it, but not others. */
+static void test_nodes(void) {
+    struct mt_cluster *c = make_cluster(6, 2, 1); /* three nodes */
+    add_pairs(c);
+    for (int n = 0; n < 3; n++) c->nodes[n].egress_Bps = c->nodes[n].ingress_Bps = 117e6;
+    CHECK_EQ(find(c), 0);
+    c->nodes[2].egress_Bps = 11.7e6;
+    for (int p = 0; p < c->npairs; p++)
+        if (c->pairs[p].link == 1 && c->pairs[p].b >= 4) c->pairs[p].reverse_Bps = 11.7e6;
+    CHECK_EQ(find(c), 1);
+    CHECK(outliers[0].kind == MT_SLOW_NODE && outliers[0].device == 4 && outliers[0].egress, "%d", outliers[0].device);
+    CHECK_TEXT(outliers[0].text, "node node2 sends at 11.7 MB/s, others at 117 MB/s");
+    pair_of(c, 0, 2)->reverse_Bps = 30e6; /* and a pair of its own accord */
+    CHECK_EQ(find(c), 2);
+    CHECK_TEXT(outliers[1].text, "rank 2 (node1) to rank 0 (node0), over net: 0.24 of the bandwidth of other pairs");
+    pair_of(c, 0, 2)->reverse_Bps = 0;
+    c->nodes[0].egress_Bps = 90e6; /* noise of the others does not hide it, and is not named */
+    CHECK_EQ(find(c), 1);
+    c->nodes[0].ingress_Bps = 20e6;
+    for (int p = 0; p < c->npairs; p++)
+        if (c->pairs[p].a < 2 && c->pairs[p].b >= 2 && c->pairs[p].b < 4) c->pairs[p].reverse_Bps = 20e6;
+    CHECK_EQ(find(c), 2);
+    CHECK_TEXT(outliers[0].text, "node node0 receives at 20.0 MB/s, others at 117 MB/s");
+    c->links[1].nominal = true; /* described so */
+    CHECK_EQ(find(c), 0);
+    mt_cluster_free(c);
+
+    c = make_cluster(4, 2, 1); /* two nodes */
+    add_pairs(c);
+    c->nodes[0].egress_Bps = c->nodes[1].ingress_Bps = 117e6;
+    c->nodes[1].egress_Bps = c->nodes[0].ingress_Bps = 11.7e6;
+    for (int p = 0; p < c->npairs; p++)
+        if (c->pairs[p].link == 1) c->pairs[p].reverse_Bps = 11.7e6;
+    CHECK_EQ(find(c), 1);
+    CHECK(outliers[0].device == 2 && outliers[0].other == 0, "%d to %d", outliers[0].device, outliers[0].other);
+    CHECK_TEXT(outliers[0].text, "node node1 to node node0: 11.7 MB/s, and 117 MB/s in the other direction");
+    c->nodes[1].egress_Bps = c->nodes[0].ingress_Bps = 100e6;
+    for (int p = 0; p < c->npairs; p++) c->pairs[p].reverse_Bps = 0;
+    CHECK_EQ(find(c), 0);
+    mt_cluster_free(c);
+}
+
 int main(void) {
+    test_nodes();
     test_devices();
     test_noise();
     test_pairs();

@@ -123,7 +123,7 @@ static void test_measured(void) {
     CHECK(!c->classes[0].nominal, "a class of the measured cluster is what was measured");
     CHECK_NEAR(c->classes[0].flops[MT_BF16], 0.6 * 312e12, 1);
     CHECK(c->classes[1].nominal, "h100");
-    CHECK_NEAR(c->classes[1].calibration, 0.7 * 0.6 / 0.8, 1e-9);
+    CHECK_NEAR(c->classes[1].calibration, 0.82 * 0.6 / 0.8, 1e-9);
     CHECK_NEAR(c->classes[2].calibration, 0.8, 1e-9);
     CHECK_EQ(c->classes[3].ncurves, 1);
     CHECK_NEAR(c->classes[3].curves[0].time_s[0], 1e-4, 0);

@@ -11,7 +11,7 @@ static const int64_t sizes[SIZES] = {4 << 10, 256 << 10, 16 << 20};
 static double fit_s(const struct mt_coll_fit *fit, int n, int size) {
     int64_t counts[16] = {sizes[size] / 4};
     for (int i = 1; i < n; i++) counts[i] = sizes[size] / 4;
-    const struct mt_coll problem = {fit->kind, MT_SUM, fit->wire, fit->acc, n, 0, 0, counts, false};
+    const struct mt_coll problem = {fit->kind, MT_SUM, fit->wire, fit->acc, n, 0, 0, counts, false, NULL};
     return mt_coll_find(fit->kind, fit->algorithm)->cost_s(&problem, fit->latency_s, fit->bandwidth_Bps) *
            fit->ratio[size];
 }

@@ -202,7 +202,25 @@ static const struct {
     {"other samples", other_covers, ANY, 2},
 };
 
+/* Kinds, reductions and algorithms that do not exist. */
+static void expect_nonsense_refused(int block, int instr) {
+    for (int variant = 0; variant < 6; variant++) {
+        struct mt_program m;
+        struct mt_err err = MT_ERR_INIT;
+        copy_program(truth.program, &m);
+        struct mt_instr *i = at(&m, block, instr);
+        bool collective = i->kind == MT_INSTR_COLLECTIVE;
+        if (variant < 2) i->kind = (enum mt_instr_kind)(variant ? 99 : -1);
+        if (variant == 2 || variant == 3) i->coll = (enum mt_coll_kind)(variant == 2 ? 99 : -1);
+        if (variant == 4) i->reduce = (enum mt_reduce)99;
+        if (variant == 5) i->algorithm = NULL;
+        if (variant < 2 || collective) CHECK_EQ(mt_check_program(&m, NULL, &err), MT_EPROOF);
+        mt_program_release(&m);
+    }
+}
+
 static void mutate_instr(int block, int instr) {
+    expect_nonsense_refused(block, instr);
     int kind = truth.program->blocks[block].instrs[instr].kind;
     for (size_t i = 0; i < sizeof mutations / sizeof *mutations; i++) {
         if (mutations[i].kind != ANY && mutations[i].kind != kind) continue;
@@ -225,6 +243,27 @@ static void mutate_bookkeeping(void) {
             int64_t *fields[] = {m.batch_size, m.batch_start, m.body_size, m.body_count, m.last_size};
             fields[variant / 2][r] += variant % 2 ? 1 : -1;
             expect_verdict(&m, "other numbers of samples", MT_LAST, r);
+            mt_program_release(&m);
+        }
+    /* Indices on values of any kind that are out of range, or that only a state has; also where nothing uses them. */
+    for (int v = 0; v < truth.program->nvalues; v += EVERY)
+        for (int variant = 0; variant < 8; variant++) {
+            struct mt_program m;
+            copy_program(truth.program, &m);
+            struct mt_pvalue *value = &m.values[v];
+            if (variant == 7) { /* a new value, that nothing uses */
+                int unused = mt_program_value(&m, value->gvalue, value->layout, value->type, value->block);
+                value = &m.values[unused];
+                value->next = v;
+            } else if (variant < 4) {
+                value->next = variant == 0 ? (v + 1) % m.nvalues : variant == 1 ? v : variant == 2 ? m.nvalues : -2;
+            } else {
+                int *fields[] = {&value->gvalue, &value->layout, &value->gvalue};
+                *fields[variant - 4] = variant == 6 ? -1 : 1 << 20;
+            }
+            struct mt_err err = MT_ERR_INIT;
+            bool right = value->next == truth.program->values[v].next && variant < 4;
+            if (!right) CHECK(mt_check_program(&m, NULL, &err), "value %d, variant %d is accepted", v, variant);
             mt_program_release(&m);
         }
     for (int v = 0; v < truth.program->nvalues; v++) {

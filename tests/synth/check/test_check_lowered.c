@@ -16,6 +16,7 @@ static struct {
     double loss;
     double **begin; /* [graph values]: states before the first step */
     struct mt_lowered *lowered[8];
+    struct mt_lower_options options;
     int made, refused, right;
 } truth;
 
@@ -59,7 +60,7 @@ static void take_back(void) {
 }
 
 static bool is_accepted(struct mt_err *err) {
-    return !mt_check_lowered(truth.program, (const struct mt_lowered *const *)truth.lowered, NULL, err);
+    return !mt_check_lowered(truth.program, (const struct mt_lowered *const *)truth.lowered, &truth.options, NULL, err);
 }
 
 /* A mutant that the checker accepts must compute the truth, whatever the timing: it is tried with each stream ahead. */
@@ -533,6 +534,14 @@ MUTATE(another_ranks_schedule) {
         }
 }
 
+/* That of another operator. */
+MUTATE(other_scratch) {
+    UNUSED;
+    int other = (instr + 1 + variant) % m->ninstrs;
+    while (other != instr && m->instrs[other].scratch < 0) other = (other + 1) % m->ninstrs;
+    if (l->what == MT_LOWERED_OP && l->scratch >= 0) SET(l->scratch, m->instrs[other].scratch);
+}
+
 static const struct {
     const char *name;
     mutation *apply;
@@ -566,6 +575,7 @@ static const struct {
     {"added twice", add_twice, 1},
     {"another algorithm", other_algorithm, 3},
     {"another rank's schedule", another_ranks_schedule, 1},
+    {"other scratch", other_scratch, 2},
 };
 
 static void mutate_instr(int rank, int instr) {
@@ -621,6 +631,26 @@ static void mutate_rank(int rank) {
         SET(truth.lowered[next], a);
     }
     expect_verdict("ranks swapped", rank, -1);
+}
+
+/* Scratch that an operator needs: none, one byte too few, or without memory. How many are refused for that. */
+static int reduce_scratch(int rank) {
+    struct mt_lowered *m = truth.lowered[rank];
+    int refused = 0;
+    for (int i = 0; i < m->ninstrs; i++)
+        for (int variant = 0; variant < 3 && m->instrs[i].scratch >= 0; variant++) {
+            struct mt_err err = MT_ERR_INIT;
+            struct mt_linstr *l = &m->instrs[i];
+            struct mt_lvalue *scratch = &m->values[l->scratch];
+            if (variant == 0) SET(l->scratch, -1);
+            if (variant == 1) SET(scratch->size_bytes, scratch->size_bytes - 1);
+            if (variant == 2) SET(scratch->offset_bytes, -1);
+            CHECK(!is_accepted(&err), "rank %d, instruction %d, variant %d", rank, i, variant);
+            CHECK(strstr(err.text, "bytes of scratch, but has "), "%s", err.text);
+            refused++;
+            take_back();
+        }
+    return refused;
 }
 
 /* Tensors of an AllReduce that change places: by a message it would do, on a wire that takes them as they are it does
@@ -690,9 +720,9 @@ static int64_t scratch_bytes(void *context, const struct mt_call *call) {
 
 static void lower_all(const struct mt_program *p, bool fuse) {
     struct mt_err err = MT_ERR_INIT;
-    struct mt_lower_options options = {
+    truth.options = (struct mt_lower_options){
         .fuse = fuse, .latency_s = 1e-5, .bandwidth_Bps = 1e9, .scratch_bytes = scratch_bytes};
-    for (int r = 0; r < p->nranks; r++) CHECK_OK(mt_lower(p, r, &options, &truth.lowered[r], &err), err);
+    for (int r = 0; r < p->nranks; r++) CHECK_OK(mt_lower(p, r, &truth.options, &truth.lowered[r], &err), err);
     truth.program = p;
 }
 
@@ -700,7 +730,7 @@ static void free_all(void) {
     for (int r = 0; r < truth.program->nranks; r++) mt_lowered_free(truth.lowered[r]);
 }
 
-static int swapped_outputs, reordered[MT_NCOLLS];
+static int swapped_outputs, reduced_scratch, reordered[MT_NCOLLS];
 
 static void test_program(const char *name, const struct mt_program *p, bool fuse) {
     struct mt_err err = MT_ERR_INIT;
@@ -719,6 +749,7 @@ static void test_program(const char *name, const struct mt_program *p, bool fuse
     for (int r = 0; r < p->nranks; r++) {
         mutate_rank(r);
         swapped_outputs += swap_outputs(r);
+        reduced_scratch += reduce_scratch(r);
         reorder_pieces(r, reordered);
     }
     printf("%-18s %-8s %6d mutants: %6d refused, %5d accepted and right\n", name, fuse ? "fused" : "unfused",
@@ -737,7 +768,8 @@ static void test_forward(const struct mt_graph *g, const struct mt_choice *choic
         struct mt_lower_options options = {.fuse = round % 3 > 0, .states = truth.lowered[r]};
         CHECK_OK(mt_lower(&forward, r, &options, &lowered[r], &err), err);
     }
-    enum mt_status st = mt_check_lowered(&forward, (const struct mt_lowered *const *)lowered, NULL, &err);
+    struct mt_lower_options none = {0};
+    enum mt_status st = mt_check_lowered(&forward, (const struct mt_lowered *const *)lowered, &none, NULL, &err);
     CHECK(!st, "round %d, forward: %s", round, err.text);
     for (int r = 0; r < choice->nranks; r++) mt_lowered_free(lowered[r]);
     mt_program_release(&forward);
@@ -845,6 +877,7 @@ int main(void) {
     test_random("mlp:context=3,embed=4,hidden=7,layers=2,vocab=9", 9, 0.1, RANDOM_LOWERED);
     test_styles(0.1, ALL_REDUCE, WILD);
     test_styles(0, MICRO, MICRO); /* norms' gradients are biases' as well, and are summed where they are made */
+    CHECK(reduced_scratch > 0, "no operator needs scratch");
     CHECK(swapped_outputs > 0, "no AllReduce of two tensors of one size");
     for (int kind = MT_ALL_REDUCE; kind <= MT_ALL_GATHER; kind++)
         CHECK(reordered[kind] > 0, "no %s of two pieces", mt_coll_name((enum mt_coll_kind)kind));

@@ -127,25 +127,30 @@ static void replace(char *text, const char *from, const char *to) {
 static void test_refusals(void) {
     static const struct {
         const char *from, *to, *message;
-    } edits[] = {{"\"batch\": 8", "\"batch\": 0", "p: job.batch: is 0, but must be from 1"},
-                 {"\"steps\": 1000", "\"steps\": 2.5", "p: job.steps: must be a whole number, not 2.5"},
-                 {"\"precision\": \"f32\"", "\"precision\": \"i32\"", "p: job.precision: \"i32\" is not known here"},
-                 {"\"precision\": \"f32\"", "\"precision\": \"f16\"", "p: job: loss_scale: is none, but f16"},
-                 {"\"seed\"", "\"loss_scale\": 3, \"loss_scale_interval\": 5, \"seed\"",
-                  "loss_scale: is 3, but must be a power"},
-                 {"\"seed\"", "\"loss_scale\": 33554432, \"loss_scale_interval\": 5, \"seed\"", "from 2^-14 to 2^24"},
-                 {"\"seed\"", "\"loss_scale\": 2, \"loss_scale_interval\": 0, \"seed\"", "loss_scale_interval: is 0"},
-                 {"\"seed\"", "\"loss_scale\": 2, \"seed\"", "has no \"loss_scale_interval\""},
-                 {"\"seed\"", "\"any_order\": 1, \"seed\"", "p: job.any_order: must be true or false"},
-                 {"\"dropout\": 0", "\"dropout\": 1", "p: job: dropout: is 1, but must be at least 0 and below 1"},
-                 {"\"lr\": 0.001", "\"lr\": 0", "p: job: optimizer.lr: is 0, but must be above 0"},
-                 {"\"lr_min\": 0.0001", "\"lr_min\": 0.1", "p: job: optimizer.lr_min: is 0.1, above the learning rate"},
-                 {"\"warmup\": 0", "\"warmup\": 1001", "p: job: optimizer.warmup: is 1001, but must be from 0 to 1000"},
-                 {"\"beta2\": 0.95", "\"beta2\": 1", "optimizer.beta2: is 1"},
-                 {"\"kind\": \"adamw\"", "\"kind\": \"sgd\"", "p: job.optimizer: has no \"momentum\""},
-                 {"\"schedule\": \"cosine\"", "\"schedule\": \"constant\"", "p: job.optimizer: unknown key \"lr_min\""},
-                 {"\"seed\": 1337", "\"seed\": -1", "p: job.seed: is -1"},
-                 {"\"clip\": 1", "\"clip\": 1, \"clap\": 1", "p: job.optimizer: unknown key \"clap\""}};
+    } edits[] = {
+        {"\"batch\": 8", "\"batch\": 0", "p: job.batch: is 0, but must be from 1"},
+        {"\"steps\": 1000", "\"steps\": 2.5", "p: job.steps: must be a whole number, not 2.5"},
+        {"\"precision\": \"f32\"", "\"precision\": \"i32\"", "p: job.precision: \"i32\" is not known here"},
+        {"\"precision\": \"f32\"", "\"precision\": \"f16\"", "p: job: loss_scale: is none, but f16"},
+        {"\"seed\"", "\"loss_scale\": 3, \"loss_scale_interval\": 5, \"seed\"",
+         "loss_scale: is 3, but must be a power"},
+        {"\"seed\"", "\"loss_scale\": 33554432, \"loss_scale_interval\": 5, \"seed\"", "from 2^-14 to 2^24"},
+        {"\"seed\"", "\"loss_scale\": 2, \"loss_scale_interval\": 0, \"seed\"", "loss_scale_interval: is 0"},
+        {"\"seed\"", "\"loss_scale\": 2, \"seed\"", "has no \"loss_scale_interval\""},
+        {"\"seed\"", "\"any_order\": 1, \"seed\"", "p: job.any_order: must be true or false"},
+        {"\"dropout\": 0", "\"dropout\": 1", "p: job: dropout: is 1, but must be at least 0 and below 1"},
+        {"\"lr\": 0.001", "\"lr\": 0", "p: job: optimizer.lr: is 0, but must be from 1.18e-38"},
+        {"\"lr\": 0.001", "\"lr\": 1e39", "lr: is 1e+39, but must be from 1.18e-38 to 3.4e+38, the range of f32"},
+        {"\"eps\": 1e-08", "\"eps\": 1e-50", "optimizer.eps: is 1e-50, but must be from 1.18e-38"},
+        {"\"weight_decay\": 0.1", "\"weight_decay\": 1e39", "optimizer.weight_decay: is 1e+39, but must be 0, or"},
+        {"\"clip\": 1", "\"clip\": 1e300", "optimizer.clip: is 1e+300, but must be 0, or from"},
+        {"\"lr_min\": 0.0001", "\"lr_min\": 0.1", "p: job: optimizer.lr_min: is 0.1, above the learning rate"},
+        {"\"warmup\": 0", "\"warmup\": 1001", "p: job: optimizer.warmup: is 1001, but must be from 0 to 1000"},
+        {"\"beta2\": 0.95", "\"beta2\": 1", "optimizer.beta2: is 1"},
+        {"\"kind\": \"adamw\"", "\"kind\": \"sgd\"", "p: job.optimizer: has no \"momentum\""},
+        {"\"schedule\": \"cosine\"", "\"schedule\": \"constant\"", "p: job.optimizer: unknown key \"lr_min\""},
+        {"\"seed\": 1337", "\"seed\": -1", "p: job.seed: is -1"},
+        {"\"clip\": 1", "\"clip\": 1, \"clap\": 1", "p: job.optimizer: unknown key \"clap\""}};
     for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
         char text[2100];
         struct mt_job job;
@@ -158,7 +163,29 @@ static void test_refusals(void) {
     }
 }
 
+/* A rate must be in the range of the type that updates are computed in. */
+static void test_range(void) {
+    static const struct {
+        const char *precision;
+        double lr;
+        bool taken;
+    } cases[] = {{"f32", 3e38, true},   {"f32", 1e39, false}, {"tf32", 1e39, false}, {"bf16", 1e39, false},
+                 {"f16", 1e39, false},  {"f64", 1e39, true},  {"f64", 1e308, true},  {"f64", INFINITY, false},
+                 {"f32", 1e-45, false}, {"f64", 1e-45, true}, {"f64", NAN, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct mt_job job;
+        struct mt_err err = MT_ERR_INIT;
+        mt_job_default(&job);
+        CHECK(mt_job_set_precision(&job, cases[i].precision), "%s", cases[i].precision);
+        if (job.precision == MT_F16) job.loss_scale = MT_LOSS_SCALE, job.loss_scale_interval = 1;
+        job.optimizer.schedule = MT_LR_CONSTANT;
+        job.optimizer.lr = cases[i].lr;
+        CHECK_EQ(mt_job_check(&job, &err), cases[i].taken ? MT_OK : MT_EINPUT);
+    }
+}
+
 int main(void) {
+    test_range();
     test_rates();
     test_round_trip();
     test_precisions();

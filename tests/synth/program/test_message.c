@@ -68,8 +68,8 @@ static void pack(const struct mt_program *p, const struct mt_instr *instr, const
                  const struct held *from, double *buffer) {
     int64_t places[MOST_ELEMENTS];
     for (int64_t i = 0; i < m->count[0]; i++) buffer[i] = m->zero ? 0 : NAN;
-    for (int i = 0; i < m->npack; i++) {
-        const struct mt_message_piece *piece = &m->pack[i];
+    for (int i = 0; i < m->pack.count; i++) {
+        const struct mt_message_piece *piece = &m->pack.pieces[i];
         const struct mt_layout *l = &p->layouts.items[p->values[instr->in[piece->operand]].layout];
         int64_t n = places_of(l, &piece->box, places);
         for (int64_t e = 0; e < n; e++) buffer[piece->at + e] = from[piece->operand].at[rank][places[e]];
@@ -79,8 +79,8 @@ static void pack(const struct mt_program *p, const struct mt_instr *instr, const
 static void unpack(const struct mt_program *p, const struct mt_instr *instr, const struct mt_message *m, int rank,
                    struct held *to, const double *buffer) {
     int64_t places[MOST_ELEMENTS];
-    for (int i = 0; i < m->nunpack; i++) {
-        const struct mt_message_piece *piece = &m->unpack[i];
+    for (int i = 0; i < m->unpack.count; i++) {
+        const struct mt_message_piece *piece = &m->unpack.pieces[i];
         const struct mt_layout *l = &p->layouts.items[p->values[instr->out[piece->operand]].layout];
         int64_t n = places_of(l, &piece->box, places);
         CHECK_EQ(piece->buffer, instr->coll == MT_ALL_TO_ALL);

@@ -111,9 +111,27 @@ static void test_noise(enum mt_type type, double low, double span) {
     for (int p = 0; p < PARTS; p++) CHECK_NEAR(parts[p], COUNT / PARTS, 200); /* five deviations */
 }
 
+/* One element that is not finite, at every place of arrays of any length, is found; the largest numbers are none. */
+static void test_not_finite(enum mt_type type) {
+    static const double most[] = {[MT_F64] = 1.7e308, [MT_F32] = 3.4e38, [MT_BF16] = 3.38e38, [MT_F16] = 65504};
+    static const double bad[] = {INFINITY, -INFINITY, NAN};
+    char data[70 * 8];
+    for (int count = 0; count <= 70; count++) {
+        for (int i = 0; i < count; i++) mt_type_store(type, data, i, i % 3 ? most[type] : -most[type]);
+        CHECK_EQ(mt_type_not_finite(type, data, count), -1);
+        for (int at = 0; at < count; at++) {
+            mt_type_store(type, data, at, bad[at % 3]);
+            CHECK_EQ(mt_type_not_finite(type, data, count), at);
+            mt_type_store(type, data, at, 0);
+        }
+    }
+}
+
 int main(void) {
     static const enum mt_type floats[] = {MT_F64, MT_F32, MT_BF16, MT_F16};
     for (int i = 0; i < 4; i++) test_noise(floats[i], -0.5, 1);
+    for (int i = 0; i < 4; i++) test_not_finite(floats[i]);
+    CHECK_EQ(mt_type_not_finite(MT_I32, (int32_t[]){-1, INT32_MAX}, 2), -1);
     test_noise(MT_F32, 0.25, 0.75);
     test_noise(MT_I32, 0, 50000);
     for (int i = 0; i < 2; i++) {

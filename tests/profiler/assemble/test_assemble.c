@@ -10,6 +10,8 @@ static const char *const buses[NRANKS] = {"0000:1b:00.0", "0000:43:00.0", "0000:
 static void make(struct mt_profile *p, struct mt_pair_times *pairs) {
     *p = (struct mt_profile){.gpu = true, .nranks = NRANKS, .nnodes = 2, .nclasses = 1, .pairs = pairs};
     p->places = mt_new(&p->arena, struct mt_place, NRANKS);
+    p->egress_Bps = mt_new(&p->arena, double, 2), p->ingress_Bps = mt_new(&p->arena, double, 2);
+    for (int n = 0; n < 2; n++) p->egress_Bps[n] = p->ingress_Bps[n] = 3e11;
     for (int r = 0; r < NRANKS; r++) {
         struct mt_place *place = &p->places[r];
         struct mt_device_facts *facts = &place->facts;
@@ -26,9 +28,39 @@ static void make(struct mt_profile *p, struct mt_pair_times *pairs) {
         snprintf(facts->peers[0].bus, sizeof facts->peers[0].bus, "%s", buses[r ^ 1]);
         for (int q = r + 1; q < NRANKS; q++) {
             struct mt_interval time = {1e-5, 1e-5, 1e-5}, rate = {3e11, 3e11, 3e11};
-            pairs[p->npairs++] = (struct mt_pair_times){r, q, q / 2 != r / 2, time, rate, q / 2 == r / 2 ? 4e11 : 0};
+            pairs[p->npairs++] =
+                (struct mt_pair_times){r, q, q / 2 != r / 2, time, rate, rate, q / 2 == r / 2 ? 4e11 : 0};
         }
     }
+}
+
+/* Both directions of pairs, and of nodes. */
+static void test_directions(void) {
+    struct mt_pair_times pairs[NRANKS * NRANKS];
+    struct mt_profile p;
+    make(&p, pairs);
+    p.egress_Bps[1] = 3e10;
+    for (int i = 0; i < p.npairs; i++) {
+        if (!pairs[i].between) continue;
+        if (pairs[i].a == 0) pairs[i].reverse = (struct mt_interval){3e10, 2.97e10, 3.03e10};
+        if (pairs[i].a == 1) pairs[i].reverse = (struct mt_interval){2.8e11, 2.7e11, 2.9e11}; /* within a tenth */
+    }
+    struct mt_cluster *c = mt_cluster_new();
+    c->ndevices = NRANKS;
+    mt_assemble_links(&p, c);
+    CHECK_NEAR(c->nodes[1].egress_Bps, 3e10, 0);
+    CHECK_NEAR(c->nodes[1].ingress_Bps, 3e11, 0);
+    for (int i = 0; i < c->npairs; i++) {
+        const struct mt_cluster_pair *pair = &c->pairs[i];
+        bool slow = pair->a == 0 && pair->b >= 2, alike = pair->a == 1 && pair->b >= 2;
+        CHECK_NEAR(pair->bandwidth_Bps, alike ? 2.8e11 : 3e11, 0);
+        CHECK_NEAR(pair->reverse_Bps, slow ? 3e10 : 0, 0);
+        CHECK_NEAR(pair->reverse_error, slow ? 0.01 : 0, 1e-9);
+    }
+    CHECK_NEAR(c->links[c->network].bandwidth_Bps, 2.8e11, 0); /* what is typical */
+    CHECK_NEAR(c->links[c->network].shared_Bps, 3e11, 0);
+    mt_cluster_free(c);
+    mt_arena_release(&p.arena);
 }
 
 static struct mt_cluster *links_of(const struct mt_profile *p) {
@@ -213,10 +245,59 @@ static void test_speeds(void) {
     mt_arena_release(&p.arena);
 }
 
+/* Two equal CPUs; the second is emulated at 0.6. Others had 47% of the first's time, none of the second's, which sleeps
+ * while they run: by total times they are as fast (1.13, in fact). */
+static void test_disturbed(void) {
+    enum { SAMPLES = 40 };
+    const double stolen = 0.47, alone_s = 1e-3;
+    struct mt_profile p = {.nranks = 2, .nnodes = 1, .nclasses = 1};
+    struct mt_device_figures figures[2];
+    struct mt_op_times op[2];
+    struct mt_rank_ops ops[2];
+    double times_s[2][SAMPLES];
+    p.places = mt_new(&p.arena, struct mt_place, 2);
+    for (int quota = 0; quota < 2; quota++) {
+        for (int r = 0; r < 2; r++) {
+            snprintf(p.places[r].kind, sizeof p.places[r].kind, "cpu");
+            snprintf(p.places[r].model, sizeof p.places[r].model, "Test CPU");
+            p.places[r].threads = 1;
+            figures[r] = (struct mt_device_figures){.copy_Bps = {1e10, 1e10, 1e10}, .emulated = r ? 0.6 : 1};
+            if (!r)
+                figures[r].load =
+                    quota ? (struct mt_load_report){.throttled = stolen} : (struct mt_load_report){.stolen = stolen};
+            for (int i = 0; i < SAMPLES; i++) times_s[r][i] = alone_s / (r ? 0.6 : 1 - stolen);
+            op[r] = (struct mt_op_times){
+                .shape = {.kind = MT_OP_gelu, .type = MT_F32, .rows = 100, .dim = {1, 1}, .bytes = 800},
+                .series = {times_s[r], SAMPLES, SAMPLES}};
+            ops[r] = (struct mt_rank_ops){1, &op[r]};
+        }
+        struct mt_cluster *c = mt_cluster_new();
+        mt_assemble_devices(&p, figures, ops, c);
+        CHECK_NEAR(c->devices[0].speed, 1, 0); /* the reference is the one that is not emulated */
+        if (quota) {                           /* a quota stays: the emulated one is faster */
+            CHECK_NEAR(c->devices[1].speed, 0.6 / (1 - stolen), 1e-9);
+            CHECK_NEAR(c->classes[0].curves[0].error[0], 0, 1e-9);
+        } else {
+            CHECK_NEAR(c->devices[1].speed, 0.6, 1e-9);
+            CHECK_NEAR(c->classes[0].curves[0].error[0], stolen, 1e-9); /* what was seen is in the figures */
+            CHECK_NEAR(c->classes[0].memory_error, stolen, 1e-9);
+        }
+        figures[1].load.stolen = 0.2;
+        struct mt_cluster *other = mt_cluster_new();
+        mt_assemble_devices(&p, figures, ops, other);
+        CHECK_NEAR(other->devices[1].speed_error, hypot(c->devices[1].speed_error, 0.2), 1e-9);
+        mt_cluster_free(other);
+        mt_cluster_free(c);
+    }
+    mt_arena_release(&p.arena);
+}
+
 int main(void) {
+    test_disturbed();
     test_speeds();
     test_devices();
     test_links();
+    test_directions();
     test_warnings();
     test_emulation();
     return 0;

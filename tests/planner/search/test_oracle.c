@@ -1,0 +1,16 @@
+/* The search against brute force on 20 random clusters (oracle.h); tests/bench/oracle.c compares 200. */
+#include "tests/planner/search/oracle.h"
+
+#ifdef MOTLEY_SANITIZE
+enum { CLUSTERS = 3 };
+#else
+enum { CLUSTERS = 20 };
+#endif
+
+int main(void) {
+    double mean, worst;
+    oracle_compare(1, CLUSTERS, false, &mean, &worst);
+    CHECK(mean <= 0.01, "mean regret %g", mean);
+    CHECK(worst <= 0.05, "worst regret %g", worst);
+    return 0;
+}
