@@ -63,6 +63,7 @@ static enum mt_status find(const struct mt_cluster *cluster, const struct mt_pla
     st = begin_at(q, plan, &search->last, &carried, err);
     found->began_at_last = search->last != NULL;
     search->limit_s = q->limit_s;
+    search->watch = q->watch;
     search->known_s = known ? known->prediction->step_s : 0;
     if (!st && q->even) st = fix_even(&planning, plan, &search->fixed, err);
     if (!st) st = mt_search(search, plan, &found->report, err);
