@@ -23,7 +23,7 @@
 #include "synth/builder/build.h"
 #include "planner/predict/predict.h"
 #include "planner/search/search.h"
-#include "planner/search/work.h"
+#include "planner/work/work.h"
 
 struct search_class {
     int rank; /* the first of its ranks: costs are asked for it */
