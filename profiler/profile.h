@@ -28,7 +28,7 @@ struct mt_profile_options {
     double deadline_s;                  /* without an answer from a rank; 0: 60 */
     int64_t largest_bytes;              /* of the collectives of the jobs that will run; 0: not known. Collectives are
                                            measured up to that size (not known: 16 MiB, of GPUs 256 MiB), if that takes
-                                           no longer than half a minute, and if there is memory for it */
+                                           no longer than the budget by 20 s, and if there is memory for it */
     void (*progress)(const char *what); /* progress: called repeatedly with what is measured; or null */
 };
 

@@ -8,6 +8,9 @@
 enum mt_status mt_plan_by_speeds(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks,
                                  struct mt_err *err) {
     (void)remarks;
+    const char *device = flags->request.device;
+    if (device && !strcmp(device, "cuda") && flags->request.job.precision == MT_F64)
+        return mt_fail(err, MT_EINPUT, "--precision f64: runs on CPUs only, but --device is cuda");
     return mt_plan_make(&flags->request, plan, err);
 }
 

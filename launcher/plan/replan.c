@@ -72,6 +72,7 @@ static void print_shares(const struct replanning *a, const struct mt_plan *plan,
         mt_table_cell(&table, "%lld", (long long)shares[r]);
         mt_table_cell(&table, "%.3g", speeds[r]);
     }
+    mt_table_fold(&table, 2, ">ranks");
     mt_table_print(&table, 0, a->remarks);
 }
 

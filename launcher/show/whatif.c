@@ -1,5 +1,6 @@
 /* Answers of motley whatif, as tables and as JSON. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/base/text/json.h"
 #include "kernels/base/text/table.h"
@@ -57,28 +58,47 @@ static void add_figures(const struct mt_whatif *w, const struct mt_whatif_row *r
     mt_table_cell(table, "%s", row->binds);
 }
 
+/* Why there is no plan, or why it cannot run; or null. */
+static const char *note_of(const struct mt_whatif_row *row) {
+    return row->refused ? row->refused : row->cannot_run;
+}
+
+/* The number of a row's note, from 1, and whether no row before it has the same. Equal notes have one number. */
+static int note_number(const struct mt_whatif_answer *answer, int row, bool *first) {
+    int number = 0;
+    for (int i = 0; i <= row; i++) {
+        const char *note = note_of(&answer->rows[i]);
+        bool fresh = note != NULL;
+        for (int k = 0; k < i && fresh; k++)
+            fresh = !note_of(&answer->rows[k]) || strcmp(note_of(&answer->rows[k]), note);
+        number += fresh;
+        *first = i == row && fresh;
+        if (note && !strcmp(note, note_of(&answer->rows[row]))) break;
+    }
+    return number;
+}
+
 void mt_whatif_print(const struct mt_whatif *w, const struct mt_whatif_answer *answer, FILE *file) {
     struct mt_table table = MT_TABLE_INIT;
-    int notes = 0;
+    bool first;
     add_header(w, &table);
     for (int i = 0; i < answer->count; i++) {
         const struct mt_whatif_row *row = &answer->rows[i];
         mt_table_row(&table);
         mt_table_cell(&table, "%s", w->alternatives[i].what);
         mt_table_cell(&table, "%d", w->alternatives[i].cluster->ndevices);
-        if (row->refused || row->cannot_run) notes++;
+        int note = note_of(row) ? note_number(answer, i, &first) : 0;
         if (row->refused)
-            mt_table_cell(&table, "none: see [%d]", notes);
+            mt_table_cell(&table, "none: see [%d]", note);
         else
-            add_figures(w, row, &answer->rows[0], &w->alternatives[i], notes, &table);
+            add_figures(w, row, &answer->rows[0], &w->alternatives[i], note, &table);
     }
     fprintf(file, "%s, %lld samples of %lld a step, %s\n", answer->model, (long long)answer->job.batch,
             (long long)answer->job.seq, mt_job_precision(&answer->job));
     mt_table_print(&table, 2, file);
-    for (int i = 0, n = 0; i < answer->count; i++) {
-        const struct mt_whatif_row *row = &answer->rows[i];
-        if (row->refused || row->cannot_run)
-            fprintf(file, "  [%d] %s\n", ++n, row->refused ? row->refused : row->cannot_run);
+    for (int i = 0; i < answer->count; i++) {
+        int note = note_of(&answer->rows[i]) ? note_number(answer, i, &first) : 0;
+        if (note && first) fprintf(file, "  [%d] %s\n", note, note_of(&answer->rows[i]));
     }
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/base/number/hash.h"
+#include "kernels/coll/nccl_nodes.h"
 #include "kernels/coll/nccl_unequal.h"
 #include "planner/cost/internal.h"
 
@@ -111,7 +112,7 @@ static bool same_cost(const struct mt_coll *problem, const struct mt_coll_algori
 }
 
 bool mt_cost_offers(const struct mt_costs *costs, const int *group, int n, const struct mt_coll_algorithm *algorithm) {
-    if (algorithm == mt_coll_of_nccl(algorithm->kind)) return true;
+    if (mt_nccl_runs(algorithm)) return true;
     for (int i = 0; i < n; i++) {
         const struct mt_cluster_class *class = class_of(costs, group[i]);
         if (!class->nominal && !strcmp(class->kind, "cuda")) return false;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/coll/nccl_nodes.h"
 #include "profiler/probes/internal.h"
 
 enum { MOST_PAIR_GROUPS = 6, MOST_IN_A_ROW = 16, MOST_SAMPLES = 16, ROUNDS = 3, TAG = 2 };
@@ -23,7 +24,8 @@ static const int64_t most_bytes[2] = {128 << 20, 256 << 20};
  * uneven blocks. */
 enum breadth { NOTHING, BEST, CORE, USEFUL, FULL };
 static const double not_far_worse = 2;
-static const double largest_s = 20; /* for the largest size, whatever the budget */
+/* For the largest size beyond the budget: three times the budget, but no longer than this. */
+static const double beyond_budget = 3, longest_beyond_s = 20;
 
 /* Disjoint groups are measured concurrently: in a set of groups each rank is in at most one. */
 struct probe {
@@ -182,7 +184,7 @@ static bool is_wanted(const struct probe *probe, int group, int algorithm, int s
     enum breadth breadth = probe->breadth[size];
     double own_s = expected_s(probe, group, algorithm, size), best_s = own_s;
     int better = 0;
-    if (probe->profile->gpu && own != mt_coll_of_nccl(own->kind)) return false;
+    if (probe->profile->gpu && !mt_nccl_runs(own)) return false;
     if (!(own_s > 0) || breadth == NOTHING || (breadth <= CORE && !is_core(own->kind))) return false;
     if (probe->profile->gpu || breadth == FULL || own->by_node) return true;
     for (int a = 0; a < mt_coll_nalgorithms; a++) {
@@ -252,7 +254,7 @@ static void choose_sizes(struct probe *probe) {
 }
 
 /* Choose the breadth of each size by the budget. The least sizes are always measured; the largest as CORE, or
- * as BEST, even if that takes largest_s longer, else the next smaller one; those between as BEST in the same time; and
+ * as BEST, even if that takes beyond_s longer, else the next smaller one; those between as BEST in the same time; and
  * what the budget allows beyond, from the small sizes. */
 static void choose_cases(struct probe *probe, double budget_s) {
     struct mt_profile *p = probe->profile;
@@ -260,7 +262,8 @@ static void choose_cases(struct probe *probe, double budget_s) {
     expect(probe);
     for (int s = 0; s < LEAST_SIZES; s++) probe->breadth[s] = s < LEAST_SIZES - 1 ? FULL : USEFUL;
     int last = probe->nsizes - 1;
-    double most_s = fmax(budget_s, expected_all_s(probe) + largest_s);
+    double beyond_s = fmin(beyond_budget * budget_s, longest_beyond_s);
+    double most_s = fmax(budget_s, expected_all_s(probe) + beyond_s);
     for (; last >= LEAST_SIZES; probe->breadth[last--] = NOTHING) {
         probe->breadth[last] = CORE;
         if (expected_all_s(probe) < most_s) break;

@@ -8,7 +8,7 @@ trap 'hosts_down; rm -rf "$folder"' EXIT
 
 # profiled RANKS: the document of that many ranks, in cluster.json
 profiled() {
-  on_hosts -n "$1" "$MOTLEY" profile --budget 4 -o "$PWD/cluster.json" >profile.txt 2>progress.txt || fail "$(cat progress.txt)"
+  on_hosts -n "$1" "$MOTLEY" profile --budget 4 --start-deadline 120 -o "$PWD/cluster.json" >profile.txt 2>progress.txt || fail "$(cat progress.txt)"
   grep -q "measuring $1 ranks on ${#HOSTS[@]} hosts" progress.txt || fail "$(cat progress.txt)"
   for host in "${HOSTS[@]}"; do
     grep -q "{\"name\": \"$host\"" cluster.json || fail "no node $host in $(cat cluster.json)"

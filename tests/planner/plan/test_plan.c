@@ -306,14 +306,13 @@ static void check_printed(struct mt_plan *p, const char *const *lines, size_t nl
 }
 
 static void test_print_idle(void) {
-    static const char *const lines[] = {
-        "\n 1 big xeon-2t 0.7 0 0.0% idle ",
-        "\n 2 small.cluster xeon-2t 0.3 1 10.0% 1 x 1 ",
-        "\nidle rank 1: its link slows all; the best step that uses one is 500 ms (+135.3%)\n",
-        "\n order of the ranks in the program: 2 0\n",
-        "\nidle ranks (they join no message of the step)\n",
-        "\n 1 its link slows all 500 ms +135.3%\n",
-        "\n 1 idle\n"};
+    static const char *const lines[] = {"\n 1 big xeon-2t 0.7 0 0.0% idle ",
+                                        "\n 2 small.cluster xeon-2t 0.3 1 10.0% 1 x 1 ",
+                                        "\nidle rank 1: its link slows all (+135.3%)\n",
+                                        "\n order of the ranks in the program: 2 0\n",
+                                        "\nidle ranks (they join no message of the step)\n",
+                                        "\n 1 its link slows all 500 ms +135.3%\n",
+                                        "\n 1 idle\n"};
     check_printed(make_idle(), lines, sizeof lines / sizeof *lines);
 }
 
