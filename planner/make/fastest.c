@@ -128,6 +128,19 @@ static enum mt_status find_least(const struct mt_cluster *cluster, const struct 
     return MT_OK;
 }
 
+/* The count takes a second where the search of a large job takes many: where it is likely to refuse, it is first. */
+static enum mt_status count_first(const struct mt_cluster *cluster, const struct mt_plan_request *request,
+                                  struct mt_err *err) {
+    struct mt_err why = MT_ERR_INIT;
+    struct mt_plan_found found;
+    bool counted;
+    if (!mt_plan_exceeds_devices(cluster, request)) return MT_OK;
+    enum mt_status st = mt_plan_least(cluster, request, &found, &counted, &why);
+    if (st && counted) return *err = why, st;
+    mt_plan_found_release(&found);
+    return MT_OK;
+}
+
 enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt_plan_request *request,
                                struct mt_plan_found *found, struct mt_err *err) {
     const bool *takes_part = request->fixed.use == MT_USE_SOME ? request->fixed.used : NULL;
@@ -135,6 +148,7 @@ enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt
     const char *why = request->hypothetical ? "" : mt_job_cannot_run(cluster, &request->job, takes_part, &arena);
     enum mt_status st = *why ? mt_job_refuse(why, err) : MT_OK;
     mt_arena_release(&arena);
+    if (!st) st = count_first(cluster, request, err);
     if (!st && (st = find_best(cluster, request, found, err)) == MT_EINPUT)
         st = find_least(cluster, request, found, err);
     if (!st) mt_plan_mark_hypothetical(cluster, found->plan);
