@@ -21,7 +21,7 @@ struct mt_plan_request {
     struct mt_plan_fixed fixed;
     /* For a cluster alone: */
     bool even;                           /* equal shares instead of searched ones */
-    double limit_s;                      /* of one search */
+    double limit_s;                      /* of all searches for the plan together */
     const struct mt_plan *last;          /* where the search begins: on other ranks as mt_plan_carry says; or null */
     bool last_is_replaced;               /* only if it has the same model, job and cluster, and nothing is fixed */
     const struct mt_search_watch *watch; /* of the searches; or null */
