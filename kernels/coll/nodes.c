@@ -81,23 +81,29 @@ void mt_cell_bounds(const struct mt_nodes *nodes, const struct mt_cell *cell, in
     }
 }
 
+int64_t mt_cell_run(const struct mt_nodes *nodes, const struct mt_cell *cell, int64_t lo, int64_t hi, int64_t *offset) {
+    *offset = cell->at + lo;
+    if (cell->owner < 0) return hi - lo;
+    int64_t at = 0, run = 0, begin;
+    for (int i = nodes->first[cell->owner]; i < nodes->first[cell->owner + 1] && at < hi; i++) {
+        int64_t length = part_of(nodes, cell, nodes->places[i], &begin), from = lo > at ? lo - at : 0;
+        int64_t place = nodes->starts[nodes->places[i]] + begin + from, to = hi - at < length ? hi - at : length;
+        at += length;
+        if (from >= to) continue;
+        if (run && place != *offset + run) break;
+        if (!run) *offset = place;
+        run += to - from;
+    }
+    return run;
+}
+
 /* Steps of one kind on elements [lo, hi) of the cell. */
 static void add_steps(const struct mt_nodes *nodes, const struct mt_cell *cell, enum mt_step_kind kind, int peer,
                       int64_t lo, int64_t hi, struct mt_schedule *schedule) {
-    struct mt_step step = {kind, .peer = peer, .offset = cell->at + lo, .count = hi - lo};
-    if (lo >= hi) return;
-    if (cell->owner < 0) {
+    struct mt_step step = {kind, .peer = peer};
+    for (; lo < hi; lo += step.count) {
+        step.count = mt_cell_run(nodes, cell, lo, hi, &step.offset);
         mt_schedule_add(schedule, step);
-        return;
-    }
-    int64_t at = 0, begin;
-    for (int i = nodes->first[cell->owner]; i < nodes->first[cell->owner + 1] && at < hi; i++) {
-        int64_t length = part_of(nodes, cell, nodes->places[i], &begin);
-        int64_t from = at > lo ? at : lo, to = at + length < hi ? at + length : hi;
-        step.offset = nodes->starts[nodes->places[i]] + begin + from - at;
-        step.count = to - from;
-        if (from < to) mt_schedule_add(schedule, step);
-        at += length;
     }
 }
 

@@ -56,6 +56,9 @@ struct mt_cell mt_cell_owned(const struct mt_nodes *nodes, int node, int part, i
 /* Begins of the slices of the node's members, and the end. bounds[members + 1]: out. */
 void mt_cell_bounds(const struct mt_nodes *nodes, const struct mt_cell *cell, int node, int64_t *bounds);
 
+/* Elements [lo, hi) of the cell begin with a run that is contiguous in the message: its length, and where it begins. */
+int64_t mt_cell_run(const struct mt_nodes *nodes, const struct mt_cell *cell, int64_t lo, int64_t hi, int64_t *offset);
+
 /* ---- steps of this rank, within the round that is being made ---- */
 
 /* Within this rank's node: members send each other their parts of each other's slices, which are added up. */

@@ -76,7 +76,8 @@ struct mt_cost mt_cost_coll(const struct mt_costs *costs, const struct mt_coll *
  * the others at least, over the rates of that cut: the hosts' egress and ingress, and the rates of pairs, in their
  * directions. See cut.c. */
 double mt_cost_cut_s(const struct mt_costs *costs, const struct mt_coll *problem, const int *group);
-/* Whether a plan may name an algorithm for a group: among measured GPUs only NCCL's own (mt_coll_of_nccl). */
+/* Whether a plan may name an algorithm for a group: among measured GPUs only those that NCCL runs
+ * (mt_nccl_runs). */
 bool mt_cost_offers(const struct mt_costs *costs, const int *group, int n, const struct mt_coll_algorithm *algorithm);
 /* The cheapest algorithm that applies and is offered; of those with equal formulas (many among two ranks) and
  * measurements within their error bands, the first in the table. */

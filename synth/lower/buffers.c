@@ -226,6 +226,7 @@ static enum mt_status schedule(struct mt_lowering *l, struct mt_linstr *c, const
         }
     }
     c->algorithm = row;
+    if (row->by_node) c->problem.same_pieces = false; /* a hierarchical collective is in several calls, on a message */
     if (l->options->sketch) return MT_OK;
     if (made->algorithm != row) {
         made->algorithm = row;
