@@ -11,8 +11,8 @@ static void say_step(const struct mt_explained *e, FILE *file) {
     const struct mt_plan *p = e->plan;
     const struct mt_plan_prediction *f = p->prediction;
     char step[MT_UNITS_TEXT], rate[MT_UNITS_TEXT], bound[MT_UNITS_TEXT];
-    fprintf(file, "A step is predicted to take %s (give or take %.0f%%), which is %s tokens a second.",
-            mt_units_seconds(f->step_s, step), 100 * f->error,
+    fprintf(file, "A step is predicted to take %s (-%.0f%% +%.0f%%), which is %s tokens a second.",
+            mt_units_seconds(f->step_s, step), 100 * f->error_below, 100 * f->error,
             mt_units_count((double)(p->job.batch * p->job.seq) / f->step_s, rate));
     if (f->nominal) fprintf(file, " Some figures are public, not measured.");
     fputc('\n', file);

@@ -22,7 +22,7 @@ static double cost_of_million(const struct mt_whatif_alternative *a, const struc
 
 static void add_header(const struct mt_whatif *w, struct mt_table *table) {
     char text[MT_UNITS_TEXT];
-    mt_table_header(table, "", ">devices", ">step", ">tokens/s", ">+-", ">", ">least memory left", "figures", NULL);
+    mt_table_header(table, "", ">devices", ">step", ">tokens/s", ">band", "", ">least memory left", "figures", NULL);
     if (w->tokens > 0)
         mt_table_column(table, mt_arena_printf(&table->arena, ">%s tokens", mt_units_count(w->tokens, text)));
     if (w->prices) mt_table_header(table, ">cost/h", ">per M tokens", NULL);
@@ -35,11 +35,12 @@ static void add_figures(const struct mt_whatif *w, const struct mt_whatif_row *r
     char text[MT_UNITS_TEXT];
     mt_table_cell(table, "%s", mt_units_seconds(row->step_s, text));
     mt_table_cell(table, "%s", mt_units_count(row->tokens_per_s, text));
-    mt_table_cell(table, "%.0f%%", 100 * row->error);
+    mt_table_cell(table, "-%.0f%% +%.0f%%", 100 * row->error_below, 100 * row->error);
     if (first->refused)
         mt_table_cell(table, "-");
     else
-        mt_table_cell(table, "x %.2f", row->tokens_per_s / first->tokens_per_s);
+        mt_table_cell(table, row->tie >= 0 ? "x %.2f, tie with row %d" : "x %.2f",
+                      row->tokens_per_s / first->tokens_per_s, row->tie + 1);
     if (row->headroom_rank < 0)
         mt_table_cell(table, "-");
     else
@@ -113,6 +114,8 @@ static void write_row(const struct mt_whatif *w, int i, const struct mt_whatif_r
     }
     mt_json_put_real(out, "step_s", row->step_s);
     mt_json_put_real(out, "error", row->error);
+    if (row->error_below != row->error) mt_json_put_real(out, "error_below", row->error_below);
+    if (row->tie >= 0) mt_json_put_int(out, "tie", row->tie + 1);
     mt_json_put_real(out, "tokens_per_s", row->tokens_per_s);
     mt_json_put_string(out, "figures", figures(row));
     if (row->cannot_run) mt_json_put_string(out, "cannot_run", row->cannot_run);

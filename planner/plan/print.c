@@ -267,7 +267,8 @@ static void summarize_idle(const struct mt_plan *p, FILE *file) {
         if (f->idle[i].step_s > 0 && (least->step_s == 0 || f->idle[i].step_s < least->step_s)) least = &f->idle[i];
     if (n) fprintf(file, "idle       rank%s %s", n == 1 ? "" : "s", runs_text(idle, n, &arena));
     if (n && least) fprintf(file, ": %s", least->why);
-    if (n && least && least->step_s > 0) fprintf(file, " (%+.1f%%)", 100 * (least->step_s / f->step_s - 1));
+    if (n && least && least->step_s > 1.0005 * f->step_s)
+        fprintf(file, " (%+.1f%%)", 100 * (least->step_s / f->step_s - 1));
     if (n) fputc('\n', file);
     mt_arena_release(&arena);
 }
@@ -277,9 +278,10 @@ void mt_plan_print_summary(const struct mt_plan *p, FILE *file) {
     char step[MT_UNITS_TEXT], least[MT_UNITS_TEXT], most[MT_UNITS_TEXT], bound[MT_UNITS_TEXT], rate[MT_UNITS_TEXT];
     if (p->hypothetical[0]) fprintf(file, "cannot run here: %s\n", p->hypothetical);
     if (!f) return;
-    fprintf(file, "predicted  %s a step (%s to %s)", mt_units_seconds(f->step_s, step),
-            mt_units_seconds(f->step_s * (1 - (f->error < 1 ? f->error : 1)), least),
-            mt_units_seconds(f->step_s * (1 + f->error), most));
+    double below = f->error_below < 1 ? f->error_below : 1;
+    fprintf(file, "predicted  %s a step (%s to %s, -%.0f%% +%.0f%%)", mt_units_seconds(f->step_s, step),
+            mt_units_seconds(f->step_s * (1 - below), least), mt_units_seconds(f->step_s * (1 + f->error), most),
+            100 * below, 100 * f->error);
     fprintf(file, ", %s tokens/s%s\n", mt_units_count((double)(p->job.batch * p->job.seq) / f->step_s, rate),
             f->nominal ? "; nominal: it rests on public figures that were not measured" : "");
     if (f->bound_s > 0)

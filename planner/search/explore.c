@@ -12,8 +12,8 @@
 #include "planner/balance/split.h"
 #include "planner/search/internal.h"
 
-static const double hopeless = 1.15; /* times the best: not evaluated when its estimate says so */
-static const double may_win = 1.3;   /* times the best: not balanced when it is slower in proportional shares */
+static const double hopeless = 1.15;     /* times the best: not evaluated when its estimate says so */
+static const double worth_solving = 1.3; /* times the best: not balanced when it is slower in proportional shares */
 enum { MOST_REPAIRS = 5, MOST_POLISH = 24, MOST_BUCKETS = 9, FEW_OPS = 1000 };
 
 static int64_t evaluation_work(const struct mt_searching *s) {
@@ -183,7 +183,7 @@ static enum mt_status balance_structures(struct mt_searching *s) {
             if (!done[i] && (next < 0 || least_estimate(s, s->works[2 * i]) < least_estimate(s, s->works[2 * next])))
                 next = i;
         done[next] = true;
-        if (least_estimate(s, s->works[2 * next]) > may_win * best_s) continue;
+        if (least_estimate(s, s->works[2 * next]) > worth_solving * best_s) continue;
         if ((st = balance_structure(s, next))) break;
         best_s = fmin(best_s, least_estimate(s, s->works[2 * next]));
         if (s->works[2 * next + 1]) best_s = fmin(best_s, least_estimate(s, s->works[2 * next + 1]));
@@ -195,6 +195,7 @@ static enum mt_status balance_structures(struct mt_searching *s) {
 
 /* Solve with the corrections of the evaluation, and evaluate: once, or until the memory limits are kept. */
 static enum mt_status improve(struct mt_searching *s, struct search_candidate *c) {
+    if (c->step_s > hopeless * s->known_s) return MT_OK;
     for (int i = 0; i < MOST_REPAIRS; i++) {
         if (c->fits && (i > 1 || !affordable(s, 1))) break;
         struct search_candidate *again = mt_search_like(s, c, c->what);
@@ -241,6 +242,7 @@ static enum mt_status evaluate_simple_like(struct mt_searching *s, const struct 
 static enum mt_status evaluate_simple(struct mt_searching *s) {
     const struct search_candidate *best = s->best;
     if (s->search->fixed.shares || s->nranks == 1 || !best || !s->most_work) return MT_OK;
+    if (best->step_s > hopeless * s->known_s) return MT_OK;
     enum mt_status st = evaluate_simple_like(s, best);
     int n = s->ncandidates;
     for (int i = 0; i < 2 * s->nstructures && !st; i++) {
@@ -420,6 +422,7 @@ enum mt_status mt_search_explore(struct mt_searching *s, bool again, struct mt_s
     if ((st = balance_structures(s)) || (st = evaluate_candidates(s)) || (st = evaluate_least_memory(s))) return st;
     if (!again && ((st = evaluate_simple(s)) || (st = evaluate_last(s)))) return st;
     if (!s->best) return nothing_fits(s);
-    if ((st = polish(s)) || (st = evaluate_full_start(s))) return st;
+    bool may_win = s->best->step_s <= hopeless * s->known_s;
+    if (may_win && ((st = polish(s)) || (st = evaluate_full_start(s)))) return st;
     return finish(s, !again, report);
 }

@@ -124,8 +124,9 @@ struct mt_searching {
     const struct mt_search *search;
     const int *rank_of;          /* [nranks]: the rank that messages name; null: they are the search's own */
     struct mt_searching *parent; /* of the same job on more ranks: its works and curves are borrowed; or null */
-    int64_t most_work;           /* of evaluations: explore.c */
-    struct mt_costs costs;       /* with a memory of answers */
+    double known_s;    /* a step that is known to be possible: what is much slower is not improved. Infinite: none */
+    int64_t most_work; /* of evaluations: explore.c */
+    struct mt_costs costs; /* with a memory of answers */
     struct mt_arena arena;
     struct mt_err *err;
     struct mt_plan *plan;         /* the caller's */

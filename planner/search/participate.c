@@ -50,6 +50,13 @@ struct participation {
 
 /* ---- one search ---- */
 
+static double best_step(const struct participation *p) {
+    double best_s = INFINITY;
+    for (int i = 0; i < p->subsets.count; i++)
+        if (p->subsets.items[i].searched) best_s = fmin(best_s, p->subsets.items[i].step_s);
+    return best_s;
+}
+
 static enum mt_status search_part(struct participation *p, struct search_part *part, struct mt_search_report *report,
                                   struct mt_err *err) {
     struct mt_searching s;
@@ -57,6 +64,7 @@ static enum mt_status search_part(struct participation *p, struct search_part *p
     part->search.limit_s = fmax(0, p->whole.end_s - mt_now_s());
     p->whole.err = err;
     enum mt_status st = mt_search_begin(&s, &part->search, part->plan, part->rank, &p->whole, err);
+    s.known_s = fmin(s.known_s, best_step(p));
     s.most_work = p->least_effort                            ? 0
                   : s.most_work - p->spent < s.most_work / 4 ? s.most_work / 4
                                                              : s.most_work - p->spent;
@@ -84,13 +92,6 @@ static enum mt_status search_subset(struct participation *p, struct search_subse
     if (st == MT_EINPUT && !p->why.status) p->why = why;
     if (st && st != MT_EINPUT) return *p->err = why, st;
     return MT_OK;
-}
-
-static double best_step(const struct participation *p) {
-    double best_s = INFINITY;
-    for (int i = 0; i < p->subsets.count; i++)
-        if (p->subsets.items[i].searched) best_s = fmin(best_s, p->subsets.items[i].step_s);
-    return best_s;
 }
 
 /* ---- which are searched ---- */
@@ -134,8 +135,8 @@ static struct search_subset *favourite(struct participation *p, double least_s) 
 static bool worth_it(const struct participation *p, const struct search_subset *x, double searched_s) {
     double least_s = least_estimate(p);
     if (x->searched || (p->nsearched && mt_now_s() > p->whole.end_s)) return false;
-    bool affordable = p->spent < SEARCH_MOST_WORK;
-    if (p->places.n <= FEW_RANKS && affordable) return true;
+    bool cheap = p->spent<SEARCH_MOST_WORK / 8, hopeless = x->screen_s> 3 * best_step(p);
+    if (p->places.n <= FEW_RANKS && p->spent < SEARCH_MOST_WORK / 2) return cheap || !hopeless;
     if (p->places.n <= FEW_RANKS) return x->screen_s <= doubt * least_s && x->screen_s < doubt * searched_s;
     if (p->nsearched >= MOST_SEARCHES) return false;
     return p->spent < SEARCH_MOST_WORK / 2 ? x->screen_s <= near * least_s : x->screen_s * equal < searched_s;

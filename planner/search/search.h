@@ -41,6 +41,7 @@ struct mt_search {
     const struct mt_lower_options *options;
     struct mt_plan_fixed fixed; /* what is not set is searched; but the wire type, which rounds, and rule rows */
     const struct mt_plan *last; /* of as many ranks: its decisions are a candidate, its shares a start; or null */
+    double known_s;             /* 0; or the step of another plan of the job: what is much slower is not improved */
     double limit_s;             /* when to stop trying candidates */
     bool no_bound;              /* plans are compared only: leave the lower bound 0 */
 };
