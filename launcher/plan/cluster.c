@@ -22,7 +22,7 @@ enum mt_status mt_plan_print_found(const struct mt_plan *plan, const struct mt_c
     struct mt_bottlenecks found;
     char text[MT_BOTTLENECK_TEXT];
     mt_plan_print_summary(plan, remarks);
-    enum mt_status st = mt_bottlenecks_of(cluster, plan, fixed, MT_BOTTLENECKS_FEW, &found, err);
+    enum mt_status st = mt_bottlenecks_of(cluster, plan, fixed, MT_BOTTLENECKS_GLANCE, &found, err);
     if (st) return st;
     fprintf(remarks, "binds      %s\n", mt_bottlenecks_text(&found, text));
     mt_bottlenecks_release(&found);
