@@ -20,11 +20,12 @@ struct mt_plan_request {
      * 4 MiB that start when they are full; nothing recomputed. */
     struct mt_plan_fixed fixed;
     /* For a cluster alone: */
-    bool even;                  /* equal shares instead of searched ones */
-    double limit_s;             /* of one search */
-    const struct mt_plan *last; /* where the search begins: on other ranks as mt_plan_carry says; or null */
-    bool last_is_replaced;      /* only if it has the same model, job and cluster, and nothing is fixed */
-    bool hypothetical;          /* predict also what cannot run here, and mark the plan */
+    bool even;                           /* equal shares instead of searched ones */
+    double limit_s;                      /* of all searches for the plan together */
+    const struct mt_plan *last;          /* where the search begins: on other ranks as mt_plan_carry says; or null */
+    bool last_is_replaced;               /* only if it has the same model, job and cluster, and nothing is fixed */
+    const struct mt_search_watch *watch; /* of the searches; or null */
+    bool hypothetical;                   /* predict also what cannot run here, and mark the plan */
 };
 
 /* Shares in proportion to speeds unless they are given; storage is divided label by label, so that parameters with

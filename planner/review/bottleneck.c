@@ -9,6 +9,8 @@
 #include "kernels/base/text/units.h"
 
 enum { MOST_PLACES = 64, FEW_PLACES = 512 }; /* ranks that take part: up to so many, all resources may be tried */
+/* A glance prices at most so many plans, fewer where operators times ranks (and so many more) are above MOST_WORK. */
+enum { MOST_PRICES = 8, MORE_RANKS = 50, MOST_WORK = 500000 };
 
 /* ---- one resource ---- */
 
@@ -67,7 +69,14 @@ static bool same_shares(const struct mt_plan *a, const struct mt_plan *b) {
     return same;
 }
 
-/* A plan's step with more of a resource, or of none. */
+/* Whether a plan fits into the memory that the ranks of another have. */
+static bool within_limits(const struct mt_plan *plan, const struct mt_plan *limits) {
+    for (int r = 0; r < plan->nranks; r++)
+        if (limits->ranks[r].memory_bytes && plan->memory[r].arena_bytes > limits->ranks[r].memory_bytes) return false;
+    return true;
+}
+
+/* A plan's step with more of a resource, or of none; infinite where it does not fit. */
 static enum mt_status price(const struct finding *f, const struct mt_resource *resource, const struct mt_plan *plan,
                             double *step_s) {
     const struct mt_cluster *before = f->planning->cluster;
@@ -78,20 +87,14 @@ static enum mt_status price(const struct finding *f, const struct mt_resource *r
         if (resource) mt_resource_scale(resource, MT_RESOURCE_MORE, cluster, copy);
         f->planning->search.no_bound = true;
         mt_planning_move(f->planning, cluster);
-        if (!(st = mt_search_price(&f->planning->search, copy, f->err))) *step_s = copy->prediction->step_s;
+        if (!(st = mt_search_price(&f->planning->search, copy, f->err)))
+            *step_s = within_limits(copy, copy) ? copy->prediction->step_s : INFINITY;
         mt_planning_move(f->planning, before);
         f->planning->search.no_bound = false;
         mt_plan_free(copy);
     }
     mt_cluster_free(cluster);
     return st;
-}
-
-/* Whether a plan found with more memory of some class may need it. */
-static bool within_limits(const struct mt_plan *plan, const struct mt_plan *limits) {
-    for (int r = 0; r < plan->nranks; r++)
-        if (limits->ranks[r].memory_bytes && plan->memory[r].arena_bytes > limits->ranks[r].memory_bytes) return false;
-    return true;
 }
 
 /* All plans with each resource. */
@@ -173,15 +176,86 @@ static enum mt_status try_resources(struct finding *f, int most) {
     return st;
 }
 
-static enum mt_status find(struct finding *f, const struct mt_plan *plan, int most) {
+/* ---- a glance ---- */
+
+/* One unit of the batch from the rank that idles least to that of a class that idles most. False: nothing can move. */
+static bool shift(const struct finding *f, int class, struct mt_plan *plan) {
+    const struct mt_cluster *cluster = f->planning->cluster;
+    const struct mt_plan_time *t = plan->prediction->times;
+    struct mt_plan_split *batch = &plan->splits[0];
+    int from = -1, to = -1;
+    while (strcmp(batch->name, "batch")) batch++;
+    for (int i = 0; i < plan->nplaces; i++) {
+        int r = plan->order[i];
+        bool mine = cluster->devices[r].class == class;
+        if (!mine && batch->sizes[r] >= batch->align && (from < 0 || t[r].idle_s < t[from].idle_s)) from = r;
+        if (mine && (to < 0 || t[r].idle_s > t[to].idle_s)) to = r;
+    }
+    if (from < 0 || to < 0 || f->planning->search.fixed.shares) return false;
+    if (plan->micro[to] == batch->sizes[to]) plan->micro[to] += batch->align;
+    batch->sizes[to] += batch->align;
+    batch->sizes[from] -= batch->align;
+    if (plan->micro[from] > batch->sizes[from]) plan->micro[from] = batch->sizes[from];
+    return true;
+}
+
+/* More of one resource for the plan as it is; of computing, also with a unit more for those that compute faster. */
+static enum mt_status glance_at(struct finding *f, int i, const struct mt_plan *base, int *prices) {
+    const struct mt_resource *one = &f->found->items[i];
+    struct mt_plan *shifted;
+    double step_s;
+    enum mt_status st = price(f, one, base, &f->step_s[i]);
+    --*prices;
+    if (st || one->kind != MT_RESOURCE_COMPUTE || *prices < 1) return st;
+    if ((st = mt_plan_copy(base, &shifted, f->err))) return st;
+    if (shift(f, one->which, shifted)) {
+        --*prices;
+        st = price(f, one, shifted, &step_s);
+        f->step_s[i] = fmin(f->step_s[i], step_s);
+    }
+    mt_plan_free(shifted);
+    return st;
+}
+
+static enum mt_status glance(struct finding *f, const struct mt_plan *plan) {
     struct mt_bottlenecks *found = f->found;
-    struct mt_plan *base;
-    enum mt_status st = mt_resource_solve(f->planning, NULL, 1, plan, &base, f->err);
-    if (st) return st;
-    found->count = mt_resources(f->planning->cluster, base, &found->arena, &found->items);
+    int64_t work = (int64_t)f->planning->planned.graph->nops * (plan->nplaces + MORE_RANKS);
+    int prices = MOST_PRICES;
+    if (work * MOST_PRICES > MOST_WORK) prices = (int)(MOST_WORK / work);
+    if (prices < 2) prices = 0; /* one alone says nothing */
+    enum mt_status st = MT_OK;
+    found->base_s = plan->prediction->step_s;
+    for (int i = 0; i < found->count && prices > 0 && !st; i++) {
+        struct mt_resource *one = &found->items[i];
+        if (one->kind == MT_RESOURCE_MEMORY) continue; /* that would need other plans */
+        st = glance_at(f, i, plan, &prices);
+        one->tried = true;
+        one->saves_s = fmax(found->base_s - f->step_s[i], 0);
+        found->ntried++;
+    }
+    return st;
+}
+
+static void list(struct finding *f, const struct mt_plan *plan) {
+    struct mt_bottlenecks *found = f->found;
+    found->count = mt_resources(f->planning->cluster, plan, &found->arena, &found->items);
     qsort(found->items, (size_t)found->count, sizeof *found->items, by_estimate);
     f->plans = mt_new(&found->arena, struct mt_plan *, found->count + 1);
     f->step_s = mt_new(&found->arena, double, found->count + 1);
+}
+
+static enum mt_status find(struct finding *f, const struct mt_plan *plan, int most) {
+    struct mt_bottlenecks *found = f->found;
+    struct mt_plan *base;
+    if (most == MT_BOTTLENECKS_GLANCE) {
+        list(f, plan);
+        enum mt_status st = glance(f, plan);
+        qsort(found->items, (size_t)found->count, sizeof *found->items, by_saving);
+        return st;
+    }
+    enum mt_status st = mt_resource_solve(f->planning, NULL, 1, plan, &base, f->err);
+    if (st) return st;
+    list(f, base);
     f->plans[found->count] = base;
     f->step_s[found->count] = base->prediction->step_s;
     st = try_resources(f, most);
@@ -216,6 +290,10 @@ const char *mt_bottlenecks_text(const struct mt_bottlenecks *found, char text[MT
     if (first && first->saves_s > 0)
         snprintf(text, MT_BOTTLENECK_TEXT, "%.180s: one percent %s of it saves %s a step%s", first->what,
                  first->kind == MT_RESOURCE_LATENCY ? "less" : "more", mt_units_seconds(first->saves_s, saves), tried);
+    else if (!first)
+        snprintf(text, MT_BOTTLENECK_TEXT,
+                 "not tried, in so large a job: `motley explain` solves again with more of "
+                 "each resource");
     else
         snprintf(text, MT_BOTTLENECK_TEXT, "no single resource: one percent more of any saves nothing%s", tried);
     return text;

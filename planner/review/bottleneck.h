@@ -54,7 +54,8 @@ struct mt_bottlenecks {
     struct mt_resource *items; /* the largest saving first; then those that were not tried */
     double base_s;             /* the plan's step with shares solved again */
 };
-enum { MT_BOTTLENECKS_ALL = 1000, MT_BOTTLENECKS_FEW = 5 };
+/* GLANCE: price the plan with more of a few resources, and with one sample moved; nothing where that takes long. */
+enum { MT_BOTTLENECKS_ALL = 1000, MT_BOTTLENECKS_FEW = 5, MT_BOTTLENECKS_GLANCE = 0 };
 
 /* Try the `most` resources that promise most; in large jobs fewer. `fixed` (may be null): of it, the shares that a
  * person has given. The plan must be of this cluster (mt_planning_same). */

@@ -123,7 +123,7 @@ static enum mt_status ask_one(const struct mt_cluster *cluster, const struct mt_
     found.plan = NULL; /* the caller's */
     mt_plan_found_release(&found);
     struct mt_bottlenecks binds;
-    if ((st = mt_bottlenecks_of(cluster, made, NULL, MT_BOTTLENECKS_FEW, &binds, err))) return st;
+    if ((st = mt_bottlenecks_of(cluster, made, NULL, MT_BOTTLENECKS_GLANCE, &binds, err))) return st;
     row->binds = mt_arena_strdup(arena, binds.ntried && binds.items[0].saves_s > 0 ? binds.items[0].what : "");
     mt_bottlenecks_release(&binds);
     return MT_OK;
@@ -173,6 +173,7 @@ enum mt_status mt_whatif_ask(struct mt_whatif *w, const char *model, const struc
                                       .job = *job,
                                       .fixed = {.decisions = mt_decisions_unset, .use = w->use},
                                       .limit_s = w->limit_s,
+                                      .watch = w->watch,
                                       .last = last,
                                       .hypothetical = true};
     request.job.recompute = MT_RECOMPUTE_UNSET;

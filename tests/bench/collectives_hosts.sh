@@ -22,7 +22,7 @@ for n in "${@:-2 3}"; do
     on_hosts -n "$n" "$motley" profile --budget "${BUDGET:-60}" -o "$work/cluster.json" >"$work/profile.txt"
     for kind in AllReduce AllGather; do
       on_hosts -n "$n" "$bench" "$work/cluster.json" --kind $kind --most 16MiB --seconds "${SECONDS_EACH:-0.5}" >"$work/$kind.txt"
-      grep predicted/measured "$work/$kind.txt" | cut -c 1-52,103-
+      grep predicted/measured "$work/$kind.txt" | sed "s, best .* us , ,"
       awk -v kind=$kind -v n="$n" '
         $1 == kind && match($0, /predicted\/measured +[0-9.]+/) {
           text = substr($0, RSTART, RLENGTH); sub(/.* /, "", text)

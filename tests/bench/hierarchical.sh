@@ -18,7 +18,8 @@ hosts_up 1gbit
 
 declare -A map=([hosts]=slot [interleaved]=node) least=([hosts]=1.25 [interleaved]=2.2)
 # One gradient of 4 Mi elements in f32, and little else: an AllReduce of 16 MiB.
-job=(--model mlp:context=8,embed=64,hidden=2048,layers=2 --batch 16 --storage replicated --bucket-bytes 16MiB)
+job=(--model mlp:context=8,embed=64,hidden=2048,layers=2 --batch 16)
+decisions=(--use all --storage replicated --bucket-bytes 16MiB)
 failed=0
 for order in hosts interleaved; do
   ranks=(-n 4 --host "$HOST_A:2,$HOST_B:2" --map-by "${map[$order]}")
@@ -27,7 +28,7 @@ for order in hosts interleaved; do
   hosts_mpirun "${ranks[@]}" "$build/tests/bench_collectives" "$work/$order.json" --kind AllReduce --least 16MiB \
     --most 16MiB --list 1 --seconds "${SECONDS_EACH:-10}" >"$work/$order.times" 2>&1 || { cat "$work/$order.times"; exit 1; }
   grep -A8 'f32 .* even' "$work/$order.times" | awk '/measured/ { print }' | head -n 7
-  "$build/motley" plan --cluster "$work/$order.json" "${job[@]}" -o "$work/$order.plan.json" >/dev/null
+  "$build/motley" plan --cluster "$work/$order.json" "${job[@]}" "${decisions[@]}" -o "$work/$order.plan.json" >/dev/null
   chosen=$(grep -o '"kind": "AllReduce", "algorithm": "[a-z_]*"' "$work/$order.plan.json" | tail -n 1 | cut -d'"' -f8)
   awk -v order="$order" -v chosen="$chosen" -v least="${least[$order]}" '
     / f32 .* even/ { even = 1 }
