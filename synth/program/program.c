@@ -2,7 +2,6 @@
 #include "synth/program/program.h"
 
 #include <assert.h>
-#include <string.h>
 
 const char *mt_block_name(enum mt_block_kind block) {
     static const char *const names[MT_NBLOCKS] = {"prologue", "body", "last", "epilogue"};
@@ -32,20 +31,13 @@ int mt_program_value(struct mt_program *program, int gvalue, int layout, enum mt
     return program->nvalues++;
 }
 
-/* A copy of the vector of groups; the last one that was copied if it is equal. */
-static int *own_group(struct mt_program *program, const int *group) {
-    size_t bytes = (size_t)program->nranks * sizeof *group;
-    if (!program->last_group || memcmp(program->last_group, group, bytes))
-        program->last_group = mt_arena_memdup(&program->arena, group, bytes);
-    return program->last_group;
-}
-
 /* A copy of the instruction with vectors in the program's arena. */
 static struct mt_instr own_instr(struct mt_program *program, const struct mt_instr *instr) {
     struct mt_instr own = *instr;
     own.in = mt_arena_memdup(&program->arena, instr->in, (size_t)instr->nin * sizeof *instr->in);
     own.out = mt_arena_memdup(&program->arena, instr->out, (size_t)instr->nout * sizeof *instr->out);
-    if (instr->group) own.group = own_group(program, instr->group);
+    if (instr->group)
+        own.group = mt_arena_memdup(&program->arena, instr->group, (size_t)program->nranks * sizeof *instr->group);
     if (instr->algorithm) own.algorithm = mt_arena_strdup(&program->arena, instr->algorithm);
     return own;
 }

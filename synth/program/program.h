@@ -87,8 +87,7 @@ struct mt_program {
     struct mt_arena arena;
     const struct mt_graph *graph; /* not owned */
     int nranks;
-    int *node; /* [nranks]: the node (host) of each rank, numbered from 0 by first rank; null: nobody asks. In the arena
-                */
+    int *node; /* [nranks]: the node (host) of each rank, numbered from 0 by first rank; null: nobody asks. In the arena */
     struct mt_layouts layouts;
     struct mt_split *splits; /* the builder's; in the arena */
     int nsplits;
@@ -99,7 +98,6 @@ struct mt_program {
     struct mt_block blocks[MT_NBLOCKS];
     bool train;                 /* false: forward only, no state changes */
     enum mt_type gradient_wire; /* a wire type that sums of gradients may have besides their own type */
-    int *last_group;            /* of the collective that was added last: the next may share it */
     bool overlap_yielding;      /* collectives before an operator that yields (mt_op_yields) start with it */
 };
 
@@ -135,9 +133,8 @@ enum mt_status mt_program_tensors(const struct mt_program *program, enum mt_bloc
  * do. */
 void mt_program_print(const struct mt_program *program, int rank, FILE *file);
 
-/* 32 hex digits: a hash of all that decides what is computed. Nodes are part of it where a collective names an
- * algorithm that depends on them (by_node): the same program on other nodes then has other schedules, which add in
- * another order.
+/* 32 hex digits: a hash of all that decides what is computed. Nodes are part of it where a collective names an algorithm
+ * that depends on them (by_node): the same program on other nodes then has other schedules, which add in another order.
  */
 void mt_program_hash(const struct mt_program *program, char out[33]);
 
