@@ -168,8 +168,8 @@ static enum mt_status replace(const char *path, const void *data, size_t length,
     struct stat old;
     int fd = make_temporary(path, &temporary, err);
     if (fd < 0) return err->status;
-    if (!stat(path, &old) && fchmod(fd, old.st_mode & 07777)) st = mt_fail_errno(err, "%s: keeping its mode", path);
-    if (!st && (write_all(fd, data, length) || fsync(fd))) st = mt_fail_errno(err, "writing %s", path);
+    if (!stat(path, &old)) fchmod(fd, old.st_mode & 0777); /* as far as the file system has modes */
+    if (write_all(fd, data, length) || fsync(fd)) st = mt_fail_errno(err, "writing %s", path);
     if (close(fd) && !st) st = mt_fail_errno(err, "closing %s", path);
     if (!st && rename(temporary, path)) st = mt_fail_errno(err, "renaming %s to %s", temporary, path);
     if (st)

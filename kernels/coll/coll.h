@@ -97,6 +97,7 @@ struct mt_schedule {
     int *round_end; /* steps[round_end[i-1] .. round_end[i]) is round i */
     int nrounds, rounds_capacity;
     int64_t scratch_count; /* elements of buffer 2 */
+    bool by_node;          /* its algorithm is: a communicator with schedules of its own takes one of this kind too */
 };
 #define MT_SCHEDULE_INIT                                                                                               \
     { 0 }

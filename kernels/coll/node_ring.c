@@ -169,6 +169,7 @@ static void add_pipeline(struct draft *d) {
 void mt_node_ring_schedule(const struct mt_coll *problem, struct mt_node_ring ring, struct mt_schedule *schedule) {
     struct draft d = draft_of(problem, ring, &schedule->arena);
     d.schedule = schedule;
+    schedule->by_node = true;
     if (ring.pipeline)
         add_pipeline(&d);
     else

@@ -61,33 +61,49 @@ struct mt_cell mt_cell_owned(const struct mt_nodes *nodes, int node, int part, i
     return cell;
 }
 
+/* The owner's bounds are those of its blocks; another node's are at multiples of owners/members of a block, so that
+ * both have common bounds where their numbers of members have a common divisor. */
 void mt_cell_bounds(const struct mt_nodes *nodes, const struct mt_cell *cell, int node, int64_t *bounds) {
     int members = mt_nodes_members(nodes, node), owner = cell->owner;
-    bool blocks = node == owner || (owner >= 0 && cell->nearly_even && members == mt_nodes_members(nodes, owner));
-    int64_t begin, at = 0;
-    for (int q = 0; q <= members; q++) {
-        bounds[q] = blocks ? at : mt_cut(cell->length, members, q);
-        if (blocks && q < members) at += part_of(nodes, cell, nodes->places[nodes->first[owner] + q], &begin);
+    bool blocks = node == owner || cell->nearly_even;
+    int64_t begin, at = 0, owners = blocks ? mt_nodes_members(nodes, owner) : 0;
+    for (int q = 0, block = 0; q <= members; q++) {
+        if (!blocks) {
+            bounds[q] = mt_cut(cell->length, members, q);
+            continue;
+        }
+        for (; block < q * owners / members; block++)
+            at += part_of(nodes, cell, nodes->places[nodes->first[owner] + block], &begin);
+        bounds[q] = at;
+        if (block < owners)
+            bounds[q] += mt_cut(part_of(nodes, cell, nodes->places[nodes->first[owner] + block], &begin), members,
+                                q * owners % members);
     }
+}
+
+int64_t mt_cell_run(const struct mt_nodes *nodes, const struct mt_cell *cell, int64_t lo, int64_t hi, int64_t *offset) {
+    *offset = cell->at + lo;
+    if (cell->owner < 0) return hi - lo;
+    int64_t at = 0, run = 0, begin;
+    for (int i = nodes->first[cell->owner]; i < nodes->first[cell->owner + 1] && at < hi; i++) {
+        int64_t length = part_of(nodes, cell, nodes->places[i], &begin), from = lo > at ? lo - at : 0;
+        int64_t place = nodes->starts[nodes->places[i]] + begin + from, to = hi - at < length ? hi - at : length;
+        at += length;
+        if (from >= to) continue;
+        if (run && place != *offset + run) break;
+        if (!run) *offset = place;
+        run += to - from;
+    }
+    return run;
 }
 
 /* Steps of one kind on elements [lo, hi) of the cell. */
 static void add_steps(const struct mt_nodes *nodes, const struct mt_cell *cell, enum mt_step_kind kind, int peer,
                       int64_t lo, int64_t hi, struct mt_schedule *schedule) {
-    struct mt_step step = {kind, .peer = peer, .offset = cell->at + lo, .count = hi - lo};
-    if (lo >= hi) return;
-    if (cell->owner < 0) {
+    struct mt_step step = {kind, .peer = peer};
+    for (; lo < hi; lo += step.count) {
+        step.count = mt_cell_run(nodes, cell, lo, hi, &step.offset);
         mt_schedule_add(schedule, step);
-        return;
-    }
-    int64_t at = 0, begin;
-    for (int i = nodes->first[cell->owner]; i < nodes->first[cell->owner + 1] && at < hi; i++) {
-        int64_t length = part_of(nodes, cell, nodes->places[i], &begin);
-        int64_t from = at > lo ? at : lo, to = at + length < hi ? at + length : hi;
-        step.offset = nodes->starts[nodes->places[i]] + begin + from - at;
-        step.count = to - from;
-        if (from < to) mt_schedule_add(schedule, step);
-        at += length;
     }
 }
 

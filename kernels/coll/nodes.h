@@ -6,8 +6,8 @@
  *           whatever their number: member q of k has the slice [length q / k, length (q + 1) / k). Two nodes exchange a
  *           cell by the intersections of their slices, so that all members send and receive.
  *   owned   a cell of blocks that belong to the members of one node: there each member's slice is its own block's part.
- *           On another node with as many members it is the same, if the blocks are nearly of one length: a member then
- *           exchanges it with one member.
+ *           On other nodes slices are equal parts of blocks, or of their sums, if the blocks are nearly of one length:
+ *           a member then exchanges its slice with few others.
  *
  * A slice of a cell of blocks is not contiguous in the message; it becomes a step for each block that it crosses. */
 #ifndef MT_KERNELS_COLL_NODES_H
@@ -55,6 +55,9 @@ struct mt_cell mt_cell_owned(const struct mt_nodes *nodes, int node, int part, i
 
 /* Begins of the slices of the node's members, and the end. bounds[members + 1]: out. */
 void mt_cell_bounds(const struct mt_nodes *nodes, const struct mt_cell *cell, int node, int64_t *bounds);
+
+/* Elements [lo, hi) of the cell begin with a run that is contiguous in the message: its length, and where it begins. */
+int64_t mt_cell_run(const struct mt_nodes *nodes, const struct mt_cell *cell, int64_t lo, int64_t hi, int64_t *offset);
 
 /* ---- steps of this rank, within the round that is being made ---- */
 

@@ -43,6 +43,8 @@ static enum mt_status explain(const struct explain_flags *f) {
     if (!(st = mt_cluster_open(f->cluster, &cluster, f->err))) {
         if (!(st = mt_planning_same(plan, f->path, cluster, f->cluster, f->err)) &&
             !(st = mt_explain(plan, cluster, &explained, f->err))) {
+            if (plan->hypothetical[0])
+                printf("The plan is hypothetical: it cannot run here: %s.\n", plan->hypothetical);
             mt_explained_print(&explained, stdout);
             mt_explained_release(&explained);
         }

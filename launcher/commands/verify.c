@@ -64,22 +64,35 @@ static enum mt_status prove_program(const struct mt_program *program, FILE *proo
     return MT_OK;
 }
 
+/* One rank's lowered program at a time. */
+struct lowering {
+    const struct mt_program *program;
+    const struct mt_lower_options *options;
+    struct mt_lowered *low;
+    int64_t ninstrs; /* of all so far */
+};
+
+static enum mt_status lower_next(void *context, int rank, const struct mt_lowered **lowered, struct mt_err *err) {
+    struct lowering *l = context;
+    mt_lowered_free(l->low);
+    l->low = NULL;
+    enum mt_status st = mt_lower(l->program, rank, l->options, &l->low, err);
+    if (!st) l->ninstrs += l->low->ninstrs;
+    *lowered = l->low;
+    return st;
+}
+
 static enum mt_status prove_lowered(const struct mt_program *program, FILE *proof, struct mt_err *err) {
     struct mt_device *device;
     enum mt_status st = mt_device_open("cpu", &device, err);
     if (st) return st;
     struct mt_lower_options options = mt_planned_lower_options(device);
-    struct mt_lowered **lowered = mt_calloc((size_t)program->nranks, sizeof *lowered);
-    int64_t ninstrs = 0;
-    for (int r = 0; r < program->nranks && !st; r++)
-        if (!(st = mt_lower(program, r, &options, &lowered[r], err))) ninstrs += lowered[r]->ninstrs;
-    if (!st) st = mt_check_lowered(program, (const struct mt_lowered *const *)lowered, &options, proof, err);
+    struct lowering lowering = {.program = program, .options = &options};
+    st = mt_check_each_lowered(program, lower_next, &lowering, &options, proof, err);
     if (!st)
         printf("schedule   proven on every rank: order, memory and collectives of %lld instructions\n",
-               (long long)ninstrs);
-    for (int r = 0; r < program->nranks; r++)
-        if (lowered[r]) mt_lowered_free(lowered[r]);
-    free(lowered);
+               (long long)lowering.ninstrs);
+    mt_lowered_free(lowering.low);
     mt_device_close(device);
     return st;
 }

@@ -31,7 +31,6 @@ static void print_steps(double edited_s, double before_s, double best_s, FILE *r
 /* before: the prediction that it had, or null. */
 static enum mt_status price(const struct mt_plan_flags *f, struct mt_plan *plan,
                             const struct mt_plan_prediction *before, FILE *remarks, struct mt_err *err) {
-    struct mt_search_report report;
     double best_s;
     enum mt_status st = MT_OK;
     if (plan->cluster_hash[0] && (st = mt_planning_same(plan, f->check, f->opened, f->cluster, err))) return st;
@@ -41,12 +40,10 @@ static enum mt_status price(const struct mt_plan_flags *f, struct mt_plan *plan,
         mt_job_refuse(plan->hypothetical, err);
         return mt_err_context(err, "%s", f->check);
     }
-    if ((st = mt_plan_edited_on(f->opened, f->limit_s, plan, &report, &best_s, err)))
-        return mt_err_context(err, "%s", f->check);
+    if ((st = mt_plan_edited_on(f->opened, f->limit_s, plan, &best_s, err))) return mt_err_context(err, "%s", f->check);
     mt_plan_explain_idle(plan, before, "left out by an edit");
-    mt_plan_print_found(plan, &report, remarks);
+    if ((st = mt_plan_print_found(plan, f->opened, NULL, remarks, err))) return st;
     print_steps(plan->prediction->step_s, before ? before->step_s : 0, best_s, remarks);
-    mt_search_report_release(&report);
     return MT_OK;
 }
 

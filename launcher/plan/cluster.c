@@ -1,21 +1,32 @@
 /* A plan for a cluster, by the search. */
 #include <string.h>
+#include <unistd.h>
 
 #include "kernels/base/text/units.h"
+#include "kernels/base/wait.h"
 #include "launcher/plan/modes.h"
+#include "launcher/plan/planning_line.h"
+#include "planner/review/bottleneck.h"
 
 enum mt_status mt_plan_by_speeds(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks,
                                  struct mt_err *err) {
     (void)remarks;
+    const char *device = flags->request.device;
+    if (device && !strcmp(device, "cuda") && flags->request.job.precision == MT_F64)
+        return mt_fail(err, MT_EINPUT, "--precision f64: runs on CPUs only, but --device is cuda");
     return mt_plan_make(&flags->request, plan, err);
 }
 
-void mt_plan_print_found(const struct mt_plan *plan, const struct mt_search_report *report, FILE *remarks) {
-    char saves[MT_UNITS_TEXT];
+enum mt_status mt_plan_print_found(const struct mt_plan *plan, const struct mt_cluster *cluster,
+                                   const struct mt_plan_fixed *fixed, FILE *remarks, struct mt_err *err) {
+    struct mt_bottlenecks found;
+    char text[MT_BOTTLENECK_TEXT];
     mt_plan_print_summary(plan, remarks);
-    if (!report->nbindings) return;
-    fprintf(remarks, "binds      %s: one percent more of it saves %s a step\n", report->bindings[0].what,
-            mt_units_seconds(report->bindings[0].saves_s, saves));
+    enum mt_status st = mt_bottlenecks_of(cluster, plan, fixed, MT_BOTTLENECKS_GLANCE, &found, err);
+    if (st) return st;
+    fprintf(remarks, "binds      %s\n", mt_bottlenecks_text(&found, text));
+    mt_bottlenecks_release(&found);
+    return MT_OK;
 }
 
 static void remark_last(const struct mt_plan *last, const struct mt_plan *plan, const char *out, FILE *remarks) {
@@ -63,10 +74,17 @@ enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan *
         (st = mt_plan_flags_ranks(flags, "--cluster", cluster->ndevices)) ||
         (st = check_micro(&request->fixed, cluster->ndevices, err)))
         return st;
-    if ((st = mt_plan_fastest(cluster, request, &found, err))) return st;
+    struct mt_planning_line line;
+    request->watch = mt_planning_line_begin(&line, stderr, isatty(STDERR_FILENO), mt_now_s());
+    st = mt_plan_fastest(cluster, request, &found, err);
+    mt_planning_line_end(&line);
+    if (st) return st;
     if (request->hypothetical && !found.plan->hypothetical[0])
         fprintf(remarks, "the plan is not hypothetical: its devices run it\n");
-    mt_plan_print_found(found.plan, &found.report, remarks);
+    if ((st = mt_plan_print_found(found.plan, cluster, &request->fixed, remarks, err))) {
+        mt_plan_found_release(&found);
+        return st;
+    }
     if (found.began_at_last) remark_last(request->last, found.plan, flags->out, remarks);
     if (request->job.recompute < 0 && found.plan->job.recompute > MT_RECOMPUTE_NONE)
         fprintf(remarks, "recompute  %s: the fastest plan that fits into memory\n",

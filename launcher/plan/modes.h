@@ -24,8 +24,9 @@ enum mt_status mt_plan_check_edited(struct mt_plan_flags *flags, struct mt_plan 
  * change. */
 enum mt_status mt_plan_replan(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks, struct mt_err *err);
 
-/* Its summary, and what binds it most: "binds      compute of xeon-1t (ranks 0 2-5): one percent more of it saves 2.10
- * ms a step". */
-void mt_plan_print_found(const struct mt_plan *plan, const struct mt_search_report *report, FILE *remarks);
+/* The summary of a plan that was made for a cluster, and its bottleneck: "binds      compute of t4 (ranks 6-13): one
+ * percent more of it saves 2.10 ms a step". `fixed` (may be null): what a person has fixed. */
+enum mt_status mt_plan_print_found(const struct mt_plan *plan, const struct mt_cluster *cluster,
+                                   const struct mt_plan_fixed *fixed, FILE *remarks, struct mt_err *err);
 
 #endif

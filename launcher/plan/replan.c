@@ -72,6 +72,7 @@ static void print_shares(const struct replanning *a, const struct mt_plan *plan,
         mt_table_cell(&table, "%lld", (long long)shares[r]);
         mt_table_cell(&table, "%.3g", speeds[r]);
     }
+    mt_table_fold(&table, 2, ">ranks");
     mt_table_print(&table, 0, a->remarks);
 }
 
@@ -122,7 +123,7 @@ static enum mt_status plan_again(const struct replanning *a, struct mt_plan **pl
             !(st = f->cluster_out ? mt_file_writable(f->cluster_out, a->err) : MT_OK) &&
             !(st = mt_replan_cluster(a->old, &seen, f->opened, f->limit_s, &re, a->err)) &&
             !(st = keep_cluster(a, re.cluster)))
-            mt_plan_print_found(re.found.plan, &re.found.report, a->remarks);
+            st = mt_plan_print_found(re.found.plan, re.cluster, NULL, a->remarks, a->err);
     } else {
         st = mt_replan_shares(a->old, &seen, &re, a->err);
     }

@@ -1,6 +1,4 @@
 /* A run as tables: its progress and end, and measured against predicted times. */
-#include <math.h>
-
 #include "kernels/base/text/table.h"
 #include "kernels/base/text/units.h"
 #include "launcher/run/run.h"
@@ -10,10 +8,11 @@ const char *mt_run_step_text(const struct mt_run_doc *run, struct mt_arena *aren
     mt_units_seconds(run->step_s, step);
     if (run->predicted_step_s == 0) return mt_arena_printf(arena, "step %s", step);
     double off = run->step_s / run->predicted_step_s - 1;
-    const char *band = fabs(off) <= run->predicted_error ? "within" : off > 0 ? "above" : "below";
-    return mt_arena_printf(arena, "step %s, predicted %s (%+.1f%%, %s the band of %.0f%%)", step,
-                           mt_units_seconds(run->predicted_step_s, predicted), 100 * off, band,
-                           100 * run->predicted_error);
+    double above = run->predicted_error, below = run->predicted_error_below;
+    const char *band = off > above ? "above" : off < -below ? "below" : "within";
+    return mt_arena_printf(arena, "step %s, predicted %s (%+.1f%%, %s the band of -%.0f%% +%.0f%%)", step,
+                           mt_units_seconds(run->predicted_step_s, predicted), 100 * off, band, 100 * below,
+                           100 * above);
 }
 
 static void print_head(const struct mt_run_doc *run, FILE *file) {

@@ -57,6 +57,7 @@ void mt_run_expect(struct mt_run_doc *run, const struct mt_plan *plan) {
     if (!f) return;
     run->predicted_step_s = f->step_s;
     run->predicted_error = f->error;
+    run->predicted_error_below = f->error_below;
     for (int r = 0; r < run->nranks; r++) {
         run->ranks[r].predicted_compute_s = f->times[r].compute_s;
         run->ranks[r].predicted_wait_s = f->times[r].exposed_s + f->times[r].idle_s;
@@ -161,13 +162,17 @@ static enum mt_status read_run(struct mt_json root, struct mt_run_doc *run, stru
     for (int i = 0; i < NTEXTS; i++) keys[n++] = texts[i].key;
     for (int i = 0; i < NRUNREALS; i++) keys[n++] = reals[i].key;
     if (scaled) keys[n++] = "loss_scale", keys[n++] = "skipped_steps";
+    bool below = mt_json_has(root, "predicted_error_below");
+    if (below) keys[n++] = "predicted_error_below";
     if ((st = mt_json_format(root, MT_RUN_FORMAT, MT_RUN_VERSION, err)) || (st = mt_json_only(root, keys, err)))
         return st;
     for (int i = 0; i < NTEXTS && !st; i++)
         st = mt_json_text(root, texts[i].key, &run->arena, (const char **)((char *)run + texts[i].at), err);
     for (int i = 0; i < NRUNREALS && !st; i++)
         st = mt_json_real(root, reals[i].key, 0, DBL_MAX, (double *)((char *)run + reals[i].at), err);
-    if (st || (st = mt_json_int(root, "first_step", 1, MOST_COUNT, &run->first_step, err)) ||
+    run->predicted_error_below = run->predicted_error;
+    if (st || (below && (st = mt_json_real(root, "predicted_error_below", 0, 1, &run->predicted_error_below, err))) ||
+        (st = mt_json_int(root, "first_step", 1, MOST_COUNT, &run->first_step, err)) ||
         (st = mt_json_int(root, "tokens_per_step", 0, INT64_MAX, &run->tokens_per_step, err)) ||
         (scaled && ((st = mt_json_real(root, "loss_scale", 0, DBL_MAX, &run->loss_scale, err)) ||
                     (st = mt_json_int(root, "skipped_steps", 0, INT64_MAX, &run->skipped_steps, err)))) ||
@@ -213,6 +218,8 @@ enum mt_status mt_run_write(const struct mt_run_doc *run, const char *path, stru
     mt_json_put_int(&out, "tokens_per_step", run->tokens_per_step);
     for (int i = 0; i < NRUNREALS; i++)
         mt_json_put_real(&out, reals[i].key, *(const double *)((const char *)run + reals[i].at));
+    if (run->predicted_error_below != run->predicted_error)
+        mt_json_put_real(&out, "predicted_error_below", run->predicted_error_below);
     if (run->loss_scale > 0) {
         mt_json_put_real(&out, "loss_scale", run->loss_scale);
         mt_json_put_int(&out, "skipped_steps", run->skipped_steps);

@@ -49,7 +49,8 @@ struct mt_run_doc {
     /* Since the last start, as the ranks' times: training steps only, without evaluation and checkpoints. */
     double train_s, tokens_per_s;
     double step_s;                            /* the median step; 0: there was none */
-    double predicted_step_s, predicted_error; /* the plan's, and its error band; 0: it has none */
+    double predicted_step_s, predicted_error; /* the plan's, and its error band upwards; 0: it has none */
+    double predicted_error_below;             /* downwards; in the document where it differs */
     double flops_per_s;                       /* by the model's formula, over all ranks */
     const char *parameter_hash;               /* at the end; "" before */
     double loss_scale;                        /* 0: the loss is not scaled */
@@ -77,7 +78,8 @@ enum mt_status mt_run_read(const char *path, struct mt_run_doc *run,
 enum mt_status mt_run_write(const struct mt_run_doc *run, const char *path, struct mt_err *err);
 
 void mt_run_print(const struct mt_run_doc *run, FILE *file); /* tables for people */
-/* "step 212 ms, predicted 208 ms (+1.9%, within the band of 5%)", or its first part without prediction; in `arena`. */
+/* "step 212 ms, predicted 208 ms (+1.9%, within the band of -3% +5%)", or its first part without prediction; in
+ * `arena`. */
 const char *mt_run_step_text(const struct mt_run_doc *run, struct mt_arena *arena);
 
 #endif

@@ -18,8 +18,8 @@
  * call for patience_s: a rank may be a step behind one that was submitted. */
 struct mt_requests {
     MPI_Comm comm;
-    MPI_Comm
-        idle; /* with ranks that are not in comm, whose requests this rank takes for its own; MPI_COMM_NULL: none */
+    /* With ranks that are not in comm, whose requests this rank takes for its own; MPI_COMM_NULL: none. */
+    MPI_Comm idle;
     MPI_Request request;
     int mine, sent, all;  /* mine: without those of idle ranks */
     double echo_until_s;  /* until then, a request for a checkpoint repeats one that was answered */

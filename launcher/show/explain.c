@@ -11,23 +11,17 @@ static void say_step(const struct mt_explained *e, FILE *file) {
     const struct mt_plan *p = e->plan;
     const struct mt_plan_prediction *f = p->prediction;
     char step[MT_UNITS_TEXT], rate[MT_UNITS_TEXT], bound[MT_UNITS_TEXT];
-    fprintf(file, "A step is predicted to take %s (give or take %.0f%%), which is %s tokens a second.",
-            mt_units_seconds(f->step_s, step), 100 * f->error,
+    fprintf(file, "A step is predicted to take %s (-%.0f%% +%.0f%%), which is %s tokens a second.",
+            mt_units_seconds(f->step_s, step), 100 * f->error_below, 100 * f->error,
             mt_units_count((double)(p->job.batch * p->job.seq) / f->step_s, rate));
     if (f->nominal) fprintf(file, " Some figures are public, not measured.");
     fputc('\n', file);
-    if (f->bound_s > f->step_s / 2)
-        fprintf(file,
-                "With the same sharding and collectives, no shares can be faster than %s: the optimality gap is at "
-                "most %.1f%%.\n",
-                mt_units_seconds(f->bound_s, bound), 100 * (f->step_s / f->bound_s - 1));
-    else if (f->bound_s == 0)
-        fprintf(file,
-                "There is no lower bound: rules split operators by splits other than \"batch\", and the shares stay as "
-                "they are.\n");
+    if (f->bound_s > 0)
+        fprintf(file, "The lower bound is %s, so that the gap is at most %.1f%%: %s is faster.\n",
+                mt_units_seconds(f->bound_s, bound), 100 * (f->step_s / f->bound_s - 1), mt_plan_bound_space);
     else
-        fprintf(file, "The lower bound for all shares, %s, is too low to tell the optimality gap.\n",
-                mt_units_seconds(f->bound_s, bound));
+        fprintf(file, "There is no lower bound: rules split operators by other splits than \"batch\", and the shares "
+                      "stay as they are.\n");
 }
 
 static void say_longest(const struct mt_explained *e, FILE *file) {
@@ -35,7 +29,7 @@ static void say_longest(const struct mt_explained *e, FILE *file) {
     const struct mt_plan_time *t = &p->prediction->times[e->longest];
     char compute[MT_UNITS_TEXT], exposed[MT_UNITS_TEXT];
     double idle = 0, step_s = p->prediction->step_s;
-    for (int r = 0; r < p->nranks; r++) idle += p->prediction->times[r].idle_s;
+    for (int i = 0; i < p->nplaces; i++) idle += p->prediction->times[p->order[i]].idle_s;
     fprintf(file, "Rank %d (%s on %s) is the one that the others wait for: it computes for %s (%.0f%%)", e->longest,
             p->ranks[e->longest].class, p->ranks[e->longest].host, mt_units_seconds(t->compute_s, compute),
             100 * t->compute_s / step_s);
@@ -45,15 +39,9 @@ static void say_longest(const struct mt_explained *e, FILE *file) {
 }
 
 static void say_bottleneck(const struct mt_explained *e, FILE *file) {
-    char saves[MT_UNITS_TEXT];
-    if (!e->report.nbindings && e->plan->prediction->bound_s == 0) return;
-    if (!e->report.nbindings) {
-        fprintf(file, "No single resource is the bottleneck: a little more of any one does not shorten the step.\n");
-        return;
-    }
-    const struct mt_search_binding *b = &e->report.bindings[0];
-    fprintf(file, "The bottleneck is %s: one percent more of it saves %s a step.\n", b->what,
-            mt_units_seconds(b->saves_s, saves));
+    char text[MT_BOTTLENECK_TEXT];
+    const struct mt_bottlenecks *b = &e->bottlenecks;
+    fprintf(file, "The bottleneck is %s.\n", mt_bottlenecks_text(b, text));
 }
 
 static void say_best(const struct mt_explained *e, FILE *file) {
@@ -72,18 +60,21 @@ static void say_best(const struct mt_explained *e, FILE *file) {
 }
 
 static void print_bottlenecks(const struct mt_explained *e, FILE *file) {
-    static const char *const kinds[] = {
-        [MT_BINDS_COMPUTE] = "computing", [MT_BINDS_COMM] = "communication", [MT_BINDS_MEMORY] = "memory"};
     struct mt_table table = MT_TABLE_INIT;
     char saves[MT_UNITS_TEXT];
-    if (!e->report.nbindings) return;
-    fprintf(file, "\nbottlenecks (time saved by one percent more of each)\n");
-    for (int i = 0; i < e->report.nbindings && i < SHOWN_BOTTLENECKS; i++) {
-        const struct mt_search_binding *b = &e->report.bindings[i];
+    const struct mt_bottlenecks *b = &e->bottlenecks;
+    int shown = 0;
+    for (int i = 0; i < b->ntried && b->items[i].saves_s > 0 && i < SHOWN_BOTTLENECKS; i++) shown++;
+    if (!shown) return;
+    fprintf(file,
+            "\nbottlenecks (time saved by one percent more of each, shares solved again; of %d resources, %d were "
+            "tried)\n",
+            b->count, b->ntried);
+    for (int i = 0; i < shown; i++) {
         mt_table_row(&table);
-        mt_table_cell(&table, "%s", kinds[b->kind]);
-        mt_table_cell(&table, "%s", b->what);
-        mt_table_cell(&table, "%s", mt_units_seconds(b->saves_s, saves));
+        mt_table_cell(&table, "%s", b->items[i].what);
+        mt_table_cell(&table, "%s", mt_units_seconds(b->items[i].saves_s, saves));
+        mt_table_cell(&table, "%.2f%%", 100 * b->items[i].saves_s / b->base_s);
     }
     mt_table_print(&table, 2, file);
 }

@@ -1,5 +1,6 @@
 /* Answers of motley whatif, as tables and as JSON. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/base/text/json.h"
 #include "kernels/base/text/table.h"
@@ -21,7 +22,7 @@ static double cost_of_million(const struct mt_whatif_alternative *a, const struc
 
 static void add_header(const struct mt_whatif *w, struct mt_table *table) {
     char text[MT_UNITS_TEXT];
-    mt_table_header(table, "", ">devices", ">step", ">tokens/s", ">+-", ">", ">least memory left", "figures", NULL);
+    mt_table_header(table, "", ">devices", ">step", ">tokens/s", ">band", "", ">least memory left", "figures", NULL);
     if (w->tokens > 0)
         mt_table_column(table, mt_arena_printf(&table->arena, ">%s tokens", mt_units_count(w->tokens, text)));
     if (w->prices) mt_table_header(table, ">cost/h", ">per M tokens", NULL);
@@ -34,11 +35,12 @@ static void add_figures(const struct mt_whatif *w, const struct mt_whatif_row *r
     char text[MT_UNITS_TEXT];
     mt_table_cell(table, "%s", mt_units_seconds(row->step_s, text));
     mt_table_cell(table, "%s", mt_units_count(row->tokens_per_s, text));
-    mt_table_cell(table, "%.0f%%", 100 * row->error);
+    mt_table_cell(table, "-%.0f%% +%.0f%%", 100 * row->error_below, 100 * row->error);
     if (first->refused)
         mt_table_cell(table, "-");
     else
-        mt_table_cell(table, "x %.2f", row->tokens_per_s / first->tokens_per_s);
+        mt_table_cell(table, row->tie >= 0 ? "x %.2f, tie with row %d" : "x %.2f",
+                      row->tokens_per_s / first->tokens_per_s, row->tie + 1);
     if (row->headroom_rank < 0)
         mt_table_cell(table, "-");
     else
@@ -56,28 +58,47 @@ static void add_figures(const struct mt_whatif *w, const struct mt_whatif_row *r
     mt_table_cell(table, "%s", row->binds);
 }
 
+/* Why there is no plan, or why it cannot run; or null. */
+static const char *note_of(const struct mt_whatif_row *row) {
+    return row->refused ? row->refused : row->cannot_run;
+}
+
+/* The number of a row's note, from 1, and whether no row before it has the same. Equal notes have one number. */
+static int note_number(const struct mt_whatif_answer *answer, int row, bool *first) {
+    int number = 0;
+    for (int i = 0; i <= row; i++) {
+        const char *note = note_of(&answer->rows[i]);
+        bool fresh = note != NULL;
+        for (int k = 0; k < i && fresh; k++)
+            fresh = !note_of(&answer->rows[k]) || strcmp(note_of(&answer->rows[k]), note);
+        number += fresh;
+        *first = i == row && fresh;
+        if (note && !strcmp(note, note_of(&answer->rows[row]))) break;
+    }
+    return number;
+}
+
 void mt_whatif_print(const struct mt_whatif *w, const struct mt_whatif_answer *answer, FILE *file) {
     struct mt_table table = MT_TABLE_INIT;
-    int notes = 0;
+    bool first;
     add_header(w, &table);
     for (int i = 0; i < answer->count; i++) {
         const struct mt_whatif_row *row = &answer->rows[i];
         mt_table_row(&table);
         mt_table_cell(&table, "%s", w->alternatives[i].what);
         mt_table_cell(&table, "%d", w->alternatives[i].cluster->ndevices);
-        if (row->refused || row->cannot_run) notes++;
+        int note = note_of(row) ? note_number(answer, i, &first) : 0;
         if (row->refused)
-            mt_table_cell(&table, "none: see [%d]", notes);
+            mt_table_cell(&table, "none: see [%d]", note);
         else
-            add_figures(w, row, &answer->rows[0], &w->alternatives[i], notes, &table);
+            add_figures(w, row, &answer->rows[0], &w->alternatives[i], note, &table);
     }
     fprintf(file, "%s, %lld samples of %lld a step, %s\n", answer->model, (long long)answer->job.batch,
             (long long)answer->job.seq, mt_job_precision(&answer->job));
     mt_table_print(&table, 2, file);
-    for (int i = 0, n = 0; i < answer->count; i++) {
-        const struct mt_whatif_row *row = &answer->rows[i];
-        if (row->refused || row->cannot_run)
-            fprintf(file, "  [%d] %s\n", ++n, row->refused ? row->refused : row->cannot_run);
+    for (int i = 0; i < answer->count; i++) {
+        int note = note_of(&answer->rows[i]) ? note_number(answer, i, &first) : 0;
+        if (note && first) fprintf(file, "  [%d] %s\n", note, note_of(&answer->rows[i]));
     }
 }
 
@@ -93,6 +114,8 @@ static void write_row(const struct mt_whatif *w, int i, const struct mt_whatif_r
     }
     mt_json_put_real(out, "step_s", row->step_s);
     mt_json_put_real(out, "error", row->error);
+    if (row->error_below != row->error) mt_json_put_real(out, "error_below", row->error_below);
+    if (row->tie >= 0) mt_json_put_int(out, "tie", row->tie + 1);
     mt_json_put_real(out, "tokens_per_s", row->tokens_per_s);
     mt_json_put_string(out, "figures", figures(row));
     if (row->cannot_run) mt_json_put_string(out, "cannot_run", row->cannot_run);

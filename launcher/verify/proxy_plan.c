@@ -75,23 +75,57 @@ static enum mt_status shrink_split(const struct mt_graph *graph, struct mt_plan 
     return mt_split_proportional(graph->labels[label].extent, split->align, speeds, small->nranks, sizes, err);
 }
 
-static enum mt_status shrink(struct mt_plan *small, struct mt_planned *planned, struct mt_err *err) {
+/* A split by the name that divides state by a label. */
+static const char *storage_name(const struct mt_graph *graph, int label, struct mt_arena *arena) {
+    return mt_arena_printf(arena, "storage:%s", graph->labels[label].name);
+}
+
+/* In the small model another axis of a parameter may be the one by which it is sharded, of a label that the plan does
+ * not divide: as the parameter's own axis is divided in the plan. */
+static enum mt_status add_splits(const struct mt_graph *graph, const struct mt_graph *whole, const struct mt_plan *plan,
+                                 struct mt_plan *small, struct mt_err *err) {
+    enum mt_status st = MT_OK;
+    for (int v = 0; v < graph->nvalues && !st; v++) {
+        const struct mt_value *value = &graph->values[v];
+        int axis = value->param ? mt_sharding_axis(graph, v) : -1, own = mt_graph_find_value(whole, value->name);
+        int own_axis = own >= 0 ? mt_sharding_axis(whole, own) : -1;
+        if (axis < 0 || own_axis < 0 || !mt_plan_stored_split(plan, value->name)) continue;
+        const char *name = storage_name(graph, value->label[axis], &small->arena);
+        const struct mt_plan_split *like =
+            mt_plan_split_named(plan, storage_name(whole, whole->values[own].label[own_axis], &small->arena));
+        if (!like || mt_plan_split_named(small, name)) continue;
+        struct mt_plan_split *split = &small->splits[small->nsplits++];
+        *split = *like;
+        split->name = name;
+        split->label = graph->labels[value->label[axis]].name;
+        st = shrink_split(graph, small, split, err);
+        split->label = mt_arena_strdup(&small->arena, split->label);
+    }
+    return st;
+}
+
+static enum mt_status shrink(const struct mt_plan *plan, const struct mt_graph *whole, struct mt_plan *small,
+                             struct mt_planned *planned, struct mt_err *err) {
     enum mt_status st = mt_model_parse(small->model, &planned->model, err);
     if (st) return st;
     small->model = small_model(&planned->model, &small->arena);
     small->job.seq = at_most(small->job.seq, at_most(mt_model_get(&planned->model, "context"), 32));
     if ((st = mt_planned_graph(small, planned, err))) return st;
-    small->splits = mt_arena_memdup(&small->arena, small->splits, (size_t)small->nsplits * sizeof *small->splits);
+    const struct mt_graph *graph = planned->graph;
+    small->splits = mt_new(&small->arena, struct mt_plan_split, plan->nsplits + graph->nlabels);
+    memcpy(small->splits, plan->splits, (size_t)plan->nsplits * sizeof *small->splits);
     for (int s = 0; s < small->nsplits && !st; s++)
-        if (strcmp(small->splits[s].name, "batch")) st = shrink_split(planned->graph, small, &small->splits[s], err);
-    return st;
+        if (strcmp(small->splits[s].name, "batch")) st = shrink_split(graph, small, &small->splits[s], err);
+    return st ? st : add_splits(graph, whole, plan, small, err);
 }
 
 enum mt_status mt_proxy_plan_small(const struct mt_plan *plan, struct mt_plan **small, struct mt_err *err) {
-    struct mt_planned planned = {0};
+    struct mt_planned planned = {0}, whole = {0};
     *small = borrow(plan);
-    enum mt_status st = shrink(*small, &planned, err);
+    enum mt_status st = mt_planned_graph(plan, &whole, err);
+    if (!st) st = shrink(plan, whole.graph, *small, &planned, err);
     mt_planned_release(&planned);
+    mt_planned_release(&whole);
     if (!st) return MT_OK;
     mt_plan_free(*small);
     *small = NULL;

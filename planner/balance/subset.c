@@ -54,8 +54,8 @@ struct bounding {
     const struct mt_subset *s;
     struct members *members;
     int nmembers;
-    double out_Bps, in_Bps; /* of all members, and of what may pass messages on */
-    double *exchange_s;     /* [nchains] of the subset that is looked at */
+    double inside_Bps;  /* all messages between members together */
+    double *exchange_s; /* [nchains] of the subset that is looked at */
     double best_s;
 };
 
@@ -86,41 +86,77 @@ static int by_share(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* Whether `most` members that are no slower than `slowest` reach the extent, when the exchange is one of `least`. */
-static bool reach(struct bounding *b, const struct members *slowest, int64_t least, int64_t most, double step_s) {
+static int by_out(const void *a, const void *b) {
+    double x = (*(struct members *const *)a)->out_Bps, y = (*(struct members *const *)b)->out_Bps;
+    return (x < y) - (x > y);
+}
+
+static int by_in(const void *a, const void *b) {
+    double x = (*(struct members *const *)a)->in_Bps, y = (*(struct members *const *)b)->in_Bps;
+    return (x < y) - (x > y);
+}
+
+/* Members that are no slower than `slowest`, in some order. Returns how many classes. */
+static int list_members(const struct bounding *b, const struct members *slowest, struct members **order,
+                        int (*by)(const void *, const void *)) {
+    int n = 0;
+    for (int i = 0; i < b->nmembers; i++)
+        if (b->members[i].slowest_s <= slowest->slowest_s) order[n++] = &b->members[i];
+    qsort(order, (size_t)n, sizeof(struct members *), by);
+    return n;
+}
+
+/* The exchange of each chain when from `least` to `most` members take part, the fastest that there are. */
+static void price_exchange(struct bounding *b, const struct members *slowest, int64_t least, int64_t most) {
     const struct mt_subset *s = b->s;
     struct members **order = mt_calloc((size_t)b->nmembers + 1, sizeof(struct members *));
-    int n = 0;
+    double rate[2] = {0, 0};
+    for (int in = 0; in < 2; in++) {
+        int n = list_members(b, slowest, order, in ? by_in : by_out);
+        int64_t left = most;
+        for (int i = 0; i < n && left > 0; i++) {
+            int64_t taken = order[i]->count < left ? order[i]->count : left;
+            rate[in] += (double)taken * (in ? order[i]->in_Bps : order[i]->out_Bps);
+            left -= taken;
+        }
+        rate[in] = fmin(rate[in], b->inside_Bps);
+    }
     for (int k = 0; k < s->nchains; k++)
         b->exchange_s[k] = fmax(mt_subset_exchange_s(&s->chains[k], slowest->out_Bps, slowest->in_Bps),
-                                mt_subset_total_s(&s->chains[k], least, b->out_Bps, b->in_Bps));
+                                mt_subset_total_s(&s->chains[k], least, rate[0], rate[1]));
+    free(order);
+}
+
+/* Whether `most` members that are no slower than `slowest` reach the extent, two or more with a share, in the exchange
+ * that was priced. */
+static bool reach(struct bounding *b, const struct members *slowest, int64_t most, double step_s) {
+    struct members **order = mt_calloc((size_t)b->nmembers + 1, sizeof(struct members *));
     for (int i = 0; i < b->nmembers; i++) {
         struct members *m = &b->members[i];
-        if (m->slowest_s > slowest->slowest_s) continue;
         m->share = 0;
-        for (int r = 0; r < m->nranks; r++)
+        for (int r = 0; r < m->nranks && m->slowest_s <= slowest->slowest_s; r++)
             m->share += (double)(m->alone ? 1 : m->ranks[r].count) * (double)largest(b, &m->ranks[r], step_s);
-        order[n++] = m;
     }
-    qsort(order, (size_t)n, sizeof(struct members *), by_share);
+    int n = list_members(b, slowest, order, by_share);
     double sum = 0;
-    int64_t able = 0; /* each that takes part has a unit */
+    int64_t able = 0;
     for (int i = 0; i < n && able < most && order[i]->share >= 1; i++) {
         int64_t taken = order[i]->count < most - able ? order[i]->count : most - able;
         sum += (double)taken * order[i]->share;
         able += taken;
     }
     free(order);
-    return slowest->share >= 1 && able >= least && sum >= (double)s->extent;
+    return able > 1 && sum >= (double)b->s->extent;
 }
 
 static void try_subset(struct bounding *b, const struct members *slowest, int64_t least, int64_t most) {
     double high = isinf(b->best_s) ? 1e-6 : b->best_s * (1 - worthwhile), low = 0;
-    while (isinf(b->best_s) && high < 1e15 && !reach(b, slowest, least, most, high)) low = high, high *= 4;
-    if (high >= 1e15 || (!isinf(b->best_s) && !reach(b, slowest, least, most, high))) return;
+    price_exchange(b, slowest, least, most);
+    while (isinf(b->best_s) && high < 1e15 && !reach(b, slowest, most, high)) low = high, high *= 4;
+    if (high >= 1e15 || (!isinf(b->best_s) && !reach(b, slowest, most, high))) return;
     while (high - low > high * bisection) {
         double middle = low + (high - low) / 2;
-        if (reach(b, slowest, least, most, middle))
+        if (reach(b, slowest, most, middle))
             high = middle;
         else
             low = middle;
@@ -132,6 +168,7 @@ static void try_subset(struct bounding *b, const struct members *slowest, int64_
 static void try_members(struct bounding *b) {
     const struct mt_subset *s = b->s;
     struct mt_subset_chain all = {0};
+    if (s->extent < 2) return;
     for (int k = 0; k < s->nchains; k++)
         if (s->chains[k].sum_bytes + s->chains[k].all_bytes >= all.sum_bytes + all.all_bytes) all = s->chains[k];
     for (int i = 0; i < b->nmembers; i++)
@@ -140,7 +177,6 @@ static void try_members(struct bounding *b) {
         int64_t count = 0;
         for (int j = 0; j < b->nmembers; j++)
             if (b->members[j].slowest_s <= b->members[i].slowest_s) count += b->members[j].count;
-        if (count > s->extent) count = s->extent;
         for (int64_t least = 2, most; least <= count; least = most + 1) {
             most = least <= EVERY_NUMBER ? least : least + least / 16;
             if (most > count) most = count;
@@ -151,7 +187,6 @@ static void try_members(struct bounding *b) {
 
 static void try_ranks_of(struct bounding *b, const struct mt_subset_hosts *host) {
     struct members *members = mt_calloc((size_t)host->nranks, sizeof *members);
-    double out_Bps = host->in_Bps, in_Bps = host->out_Bps; /* others may send to its ranks, and receive */
     for (int r = 0; r < host->nranks; r++) {
         const struct mt_subset_ranks *ranks = &host->ranks[r];
         members[r] = (struct members){.count = ranks->count,
@@ -160,13 +195,10 @@ static void try_ranks_of(struct bounding *b, const struct mt_subset_hosts *host)
                                       .nranks = 1,
                                       .ranks = ranks,
                                       .alone = true};
-        out_Bps += (double)ranks->count * ranks->out_Bps;
-        in_Bps += (double)ranks->count * ranks->in_Bps;
     }
     b->members = members;
     b->nmembers = host->nranks;
-    b->out_Bps = fmin(out_Bps, host->inside_Bps + host->out_Bps + host->in_Bps);
-    b->in_Bps = fmin(in_Bps, host->inside_Bps + host->out_Bps + host->in_Bps);
+    b->inside_Bps = host->inside_Bps;
     try_members(b);
     free(members);
 }
@@ -174,7 +206,6 @@ static void try_ranks_of(struct bounding *b, const struct mt_subset_hosts *host)
 static void try_hosts(struct bounding *b) {
     const struct mt_subset *s = b->s;
     struct members *members = mt_calloc((size_t)s->nhosts, sizeof *members);
-    b->out_Bps = b->in_Bps = 0;
     for (int h = 0; h < s->nhosts; h++) {
         const struct mt_subset_hosts *host = &s->hosts[h];
         members[h] = (struct members){.count = host->count,
@@ -182,11 +213,10 @@ static void try_hosts(struct bounding *b) {
                                       .in_Bps = host->in_Bps,
                                       .nranks = host->nranks,
                                       .ranks = host->ranks};
-        b->out_Bps += (double)host->count * host->out_Bps;
-        b->in_Bps += (double)host->count * host->in_Bps;
     }
     b->members = members;
     b->nmembers = s->nhosts;
+    b->inside_Bps = INFINITY;
     try_members(b);
     free(members);
 }

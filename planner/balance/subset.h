@@ -15,12 +15,12 @@
  *
  *     a host:     AllReduce: bytes over the slower of its directions; with owners: for the best part s of the elements
  *                 that it owns, sum max((1 - s) / out, s / in) + result max(s / out, (1 - s) / in)
- *     all hosts:  (m - 1) (sum + the smaller of sum and result) over the rates of all hosts, also of idle ones, which
- *                 may pass messages on
+ *     all hosts:  (m - 1) (sum + the smaller of sum and result) over the sum of their rates
  *
- * The same holds for the ranks of one host.
+ * The same holds for the ranks of one host. A member takes part in the exchange, with samples or without (it may hold
+ * state); at least two have samples, or one computes alone.
  *
- * Method: ranks and hosts are given as classes with counts. For each class of hosts as the slowest that takes part, and
+ * Method: ranks and hosts are given as classes with counts. For each class of hosts as the slowest member, and
  * for each number of hosts (numbers in geometric steps where there are many), the least step is found by bisection: the
  * hosts' largest shares within it must reach the extent. Cost: classes^2 * log(hosts) * chains * log(extent). */
 #ifndef MT_PLANNER_BALANCE_SUBSET_H

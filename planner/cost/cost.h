@@ -59,7 +59,7 @@ double mt_cost_yield_s(const struct mt_costs *costs, int rank, double sum_s, dou
 /* A collective among the ranks group[0..problem->n) by one algorithm, while no rank computes:
  * - from the fit of the group with these devices, for sizes within the fit's points;
  * - beyond the largest, from the fit's formula or the schedule over the directed rates, whichever is slower (the
- *   schedule counts in full from four times that size on); the same where a fit is faster than the cut bound;
+ *   schedule counts in full from four times that size on);
  * - without a fit, from mt_cost_schedule_s, scaled by the ratio of fits to simulated schedules in other groups, of the
  *   same algorithm where there are such fits;
  * - never less than mt_cost_cut_s, which is its floor_s.
@@ -76,7 +76,8 @@ struct mt_cost mt_cost_coll(const struct mt_costs *costs, const struct mt_coll *
  * the others at least, over the rates of that cut: the hosts' egress and ingress, and the rates of pairs, in their
  * directions. See cut.c. */
 double mt_cost_cut_s(const struct mt_costs *costs, const struct mt_coll *problem, const int *group);
-/* Whether a plan may name an algorithm for a group: among measured GPUs only NCCL's own (mt_coll_of_nccl). */
+/* Whether a plan may name an algorithm for a group: among measured GPUs only those that NCCL runs
+ * (mt_nccl_runs). */
 bool mt_cost_offers(const struct mt_costs *costs, const int *group, int n, const struct mt_coll_algorithm *algorithm);
 /* The cheapest algorithm that applies and is offered; of those with equal formulas (many among two ranks) and
  * measurements within their error bands, the first in the table. */

@@ -30,24 +30,20 @@ enum mt_status mt_plan_edited(struct mt_plan *plan, struct mt_err *err) {
     return st;
 }
 
-enum mt_status mt_plan_edited_on(const struct mt_cluster *cluster, double limit_s, struct mt_plan *plan,
-                                 struct mt_search_report *report, double *best_s, struct mt_err *err) {
+enum mt_status mt_plan_edited_on(const struct mt_cluster *cluster, double limit_s, struct mt_plan *plan, double *best_s,
+                                 struct mt_err *err) {
     struct mt_planning planning;
     enum mt_status st = mt_planning_open(cluster, plan->model, &plan->job, &planning, err);
     if (st) return st;
     if (!plan->cluster_hash[0]) st = adopt(&planning, plan, err);
     if (!st) st = mt_plan_derive(plan, planning.planned.graph, err);
     if (!st) mt_plan_mark_hypothetical(cluster, plan);
-    if (!st && !(st = mt_search_price(&planning.search, plan, report, err))) {
+    if (!st && !(st = mt_search_price(&planning.search, plan, err))) {
         struct mt_plan *best = mt_planning_plan(&planning);
         planning.search.last = plan;
         planning.search.limit_s = limit_s;
-        if ((st = mt_search(&planning.search, best, NULL, err))) {
-            mt_search_report_release(report);
-        } else {
-            *best_s = best->prediction->step_s; /* the bound was that of the plan's own structure */
-            plan->prediction->bound_s = fmin(plan->prediction->bound_s, best->prediction->bound_s);
-        }
+        planning.search.no_bound = true;
+        if (!(st = mt_search(&planning.search, best, NULL, err))) *best_s = best->prediction->step_s;
         mt_plan_free(best);
     }
     mt_planning_close(&planning);

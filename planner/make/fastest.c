@@ -1,22 +1,34 @@
 /* The fastest plan that the search finds. The graph depends on recomputation, so each kind of it is a search of its
  * own; recomputation costs time and saves memory, as micro-batches do, of which the search knows. */
+#include <math.h>
 #include <string.h>
 
+#include "kernels/base/wait.h"
 #include "planner/balance/split.h"
 #include "planner/make/make.h"
 #include "planner/make/planning.h"
 #include "planner/plan/choice.h"
 
-/* Whether the search may begin at the request's last plan. */
-static bool begins_at_last(const struct mt_plan_request *q, const struct mt_plan *plan) {
+/* Whether the plan that is to be replaced is one of the same job on the same cluster, of which nothing is fixed. */
+static bool continues(const struct mt_plan_request *q, const struct mt_plan *plan) {
     const struct mt_plan *last = q->last;
-    if (!last || last->nranks != plan->nranks) return false;
-    if (!q->last_is_replaced) return true;
     const struct mt_plan_fixed *fixed = &q->fixed;
     bool unset = !q->even && !fixed->shares && !fixed->micro && !fixed->nstorage_shares &&
                  mt_decisions_are_unset(&fixed->decisions);
-    return unset && !strcmp(last->model, plan->model) && !strcmp(last->cluster_hash, plan->cluster_hash) &&
-           mt_job_equal(&last->job, &plan->job);
+    return unset && last->nranks == plan->nranks && !strcmp(last->model, plan->model) &&
+           !strcmp(last->cluster_hash, plan->cluster_hash) && mt_job_equal(&last->job, &plan->job);
+}
+
+/* *last: what the search begins at, or null; *owned: to be freed after it, or null. */
+static enum mt_status begin_at(const struct mt_plan_request *q, const struct mt_plan *plan, const struct mt_plan **last,
+                               struct mt_plan **owned, struct mt_err *err) {
+    *last = *owned = NULL;
+    if (!q->last || (q->last_is_replaced && !continues(q, plan))) return MT_OK;
+    *last = q->last;
+    if (q->last_is_replaced) return MT_OK;
+    enum mt_status st = mt_plan_carry(q->last, plan, owned, err);
+    *last = *owned;
+    return st;
 }
 
 /* The document must pass its own check, and rows that a person gave must have an effect. */
@@ -39,22 +51,27 @@ static enum mt_status fix_even(const struct mt_planning *planning, struct mt_pla
     return mt_split_proportional(plan->job.batch, g->labels[g->batch].align, speeds, plan->nranks, even, err);
 }
 
-/* One search. */
+/* One search, until end_s (of mt_now_s). known: the best of those before, or null. */
 static enum mt_status find(const struct mt_cluster *cluster, const struct mt_plan_request *q, const struct mt_job *job,
-                           struct mt_plan_found *found, struct mt_err *err) {
+                           double end_s, const struct mt_plan *known, struct mt_plan_found *found, struct mt_err *err) {
     struct mt_planning planning;
     enum mt_status st = mt_planning_open(cluster, q->model, job, &planning, err);
     if (st) return st;
     struct mt_plan *plan = mt_planning_plan(&planning);
     struct mt_search *search = &planning.search;
-    *found = (struct mt_plan_found){.plan = plan, .began_at_last = begins_at_last(q, plan)};
+    struct mt_plan *carried = NULL;
+    *found = (struct mt_plan_found){.plan = plan};
     search->fixed = q->fixed;
-    search->last = found->began_at_last ? q->last : NULL;
-    search->limit_s = q->limit_s;
-    if (q->even) st = fix_even(&planning, plan, &search->fixed, err);
+    st = begin_at(q, plan, &search->last, &carried, err);
+    found->began_at_last = search->last != NULL;
+    search->limit_s = fmax(0, end_s - mt_now_s());
+    search->watch = q->watch;
+    search->known_s = known ? known->prediction->step_s : 0;
+    if (!st && q->even) st = fix_even(&planning, plan, &search->fixed, err);
     if (!st) st = mt_search(search, plan, &found->report, err);
     if (!st) st = check_found(planning.planned.graph, plan, err);
     if (st) mt_plan_found_release(found);
+    mt_plan_free(carried);
     mt_planning_close(&planning);
     return st;
 }
@@ -71,17 +88,19 @@ static bool has_micro_batches(const struct mt_plan *plan) {
 static enum mt_status find_best(const struct mt_cluster *cluster, const struct mt_plan_request *request,
                                 struct mt_plan_found *found, struct mt_err *err) {
     struct mt_job job = request->job;
+    double end_s = mt_now_s() + request->limit_s;
     *found = (struct mt_plan_found){.plan = NULL};
-    if (job.recompute >= 0) return find(cluster, request, &job, found, err);
+    if (job.recompute >= 0) return find(cluster, request, &job, end_s, NULL, found, err);
     job.recompute = MT_RECOMPUTE_NONE;
-    enum mt_status st = find(cluster, request, &job, found, err);
+    enum mt_status st = find(cluster, request, &job, end_s, NULL, found, err);
     if (st && st != MT_EINPUT) return st;
     if (!st && (request->fixed.micro || !has_micro_batches(found->plan))) return MT_OK;
     for (int what = MT_RECOMPUTE_NONE + 1; what < MT_NRECOMPUTE; what++) {
         struct mt_err ignored = MT_ERR_INIT;
         struct mt_plan_found other;
         job.recompute = (enum mt_recompute)what;
-        if (find(cluster, request, &job, &other, &ignored)) continue;
+        if (found->plan && mt_now_s() > end_s) break;
+        if (find(cluster, request, &job, end_s, found->plan, &other, &ignored)) continue;
         if (found->plan && other.plan->prediction->step_s >= found->plan->prediction->step_s) {
             mt_plan_found_release(&other);
             continue;
@@ -106,10 +125,23 @@ static enum mt_status find_least(const struct mt_cluster *cluster, const struct 
     struct mt_plan_request again = *request;
     again.last = found->plan;
     again.last_is_replaced = false;
-    if (find(cluster, &again, &found->plan->job, &better, &why)) return MT_OK;
+    if (find(cluster, &again, &found->plan->job, mt_now_s() + request->limit_s, NULL, &better, &why)) return MT_OK;
     better.began_at_last = false;
     mt_plan_found_release(found);
     *found = better;
+    return MT_OK;
+}
+
+/* The count takes a second where the search of a large job takes many: where it is likely to refuse, it is first. */
+static enum mt_status count_first(const struct mt_cluster *cluster, const struct mt_plan_request *request,
+                                  struct mt_err *err) {
+    struct mt_err why = MT_ERR_INIT;
+    struct mt_plan_found found;
+    bool counted;
+    if (!mt_plan_exceeds_devices(cluster, request)) return MT_OK;
+    enum mt_status st = mt_plan_least(cluster, request, &found, &counted, &why);
+    if (st && counted) return *err = why, st;
+    mt_plan_found_release(&found);
     return MT_OK;
 }
 
@@ -120,6 +152,7 @@ enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt
     const char *why = request->hypothetical ? "" : mt_job_cannot_run(cluster, &request->job, takes_part, &arena);
     enum mt_status st = *why ? mt_job_refuse(why, err) : MT_OK;
     mt_arena_release(&arena);
+    if (!st) st = count_first(cluster, request, err);
     if (!st && (st = find_best(cluster, request, found, err)) == MT_EINPUT)
         st = find_least(cluster, request, found, err);
     if (!st) mt_plan_mark_hypothetical(cluster, found->plan);

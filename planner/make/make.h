@@ -20,11 +20,12 @@ struct mt_plan_request {
      * 4 MiB that start when they are full; nothing recomputed. */
     struct mt_plan_fixed fixed;
     /* For a cluster alone: */
-    bool even;                  /* equal shares instead of searched ones */
-    double limit_s;             /* of one search */
-    const struct mt_plan *last; /* where the search begins, if it has as many ranks; or null */
-    bool last_is_replaced;      /* only if it has the same model, job and cluster too, and nothing is fixed */
-    bool hypothetical;          /* predict also what cannot run here, and mark the plan */
+    bool even;                           /* equal shares instead of searched ones */
+    double limit_s;                      /* of all searches for the plan together */
+    const struct mt_plan *last;          /* where the search begins: on other ranks as mt_plan_carry says; or null */
+    bool last_is_replaced;               /* only if it has the same model, job and cluster, and nothing is fixed */
+    const struct mt_search_watch *watch; /* of the searches; or null */
+    bool hypothetical;                   /* predict also what cannot run here, and mark the plan */
 };
 
 /* Shares in proportion to speeds unless they are given; storage is divided label by label, so that parameters with
@@ -46,6 +47,12 @@ void mt_plan_mark_hypothetical(const struct mt_cluster *cluster, struct mt_plan 
  */
 enum mt_status mt_plan_derive(struct mt_plan *plan, const struct mt_graph *graph, struct mt_err *err);
 
+/* What a plan says of the ranks of another cluster, `ranks`: those of the same host and class (in order) keep their
+ * shares, those of ranks that are gone are divided among them in proportion, and new ranks are idle. *carried: a plan
+ * to begin a search at, which the caller frees; null where no rank is there. */
+enum mt_status mt_plan_carry(const struct mt_plan *plan, const struct mt_plan *ranks, struct mt_plan **carried,
+                             struct mt_err *err);
+
 /* The fastest plan that the search finds: of the request it reads model, job, fixed and what follows. Recomputation
  * that is unset is tried where a plan without it does not fit (MT_EINPUT), or fits only by micro-batches that nobody
  * asked for. Where no search finds a plan, the smallest program (mt_plan_least) is one or is the reason of the refusal.
@@ -59,6 +66,8 @@ enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt
                                struct mt_plan_found *found, struct mt_err *err);
 void mt_plan_found_release(struct mt_plan_found *found);
 
+/* Whether the job's parameters, in its precision, are more than any device of the cluster holds. */
+bool mt_plan_exceeds_devices(const struct mt_cluster *cluster, const struct mt_plan_request *request);
 /* The smallest program of the request (least.c), where the search found nothing that fits. MT_OK: it fits, with its
  * prediction in `found`. MT_EINPUT and *counted: it does not, with what it needs, and what would make it fit. Else it
  * could not be counted, for another reason. */
@@ -69,8 +78,8 @@ enum mt_status mt_plan_least(const struct mt_cluster *cluster, const struct mt_p
  * as it is, and the step of the best plan that the search finds; a plan that was made by speeds becomes one for the
  * cluster. */
 enum mt_status mt_plan_edited(struct mt_plan *plan, struct mt_err *err);
-enum mt_status mt_plan_edited_on(const struct mt_cluster *cluster, double limit_s, struct mt_plan *plan,
-                                 struct mt_search_report *report, double *best_s, struct mt_err *err);
+enum mt_status mt_plan_edited_on(const struct mt_cluster *cluster, double limit_s, struct mt_plan *plan, double *best_s,
+                                 struct mt_err *err);
 
 /* Replanning: new shares by the times that a run of the plan took. */
 struct mt_plan_seen {

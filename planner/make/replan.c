@@ -49,7 +49,7 @@ static enum mt_status price_old(const struct mt_planning *planning, const struct
     enum mt_status st = mt_plan_copy(old, priced, err);
     if (st) return st;
     strcpy((*priced)->cluster_hash, planning->cluster->hash);
-    if ((st = mt_search_price(&planning->search, *priced, NULL, err))) mt_plan_free(*priced);
+    if ((st = mt_search_price(&planning->search, *priced, err))) mt_plan_free(*priced);
     return st;
 }
 

@@ -219,6 +219,8 @@ static enum mt_status check_prediction(const struct mt_plan *p, struct mt_err *e
     if (!is_time(f->step_s) || f->step_s == 0)
         return mt_fail(err, MT_EINPUT, "prediction.step_s: is %g, but must be a time above 0", f->step_s);
     if (!is_time(f->error)) return mt_fail(err, MT_EINPUT, "prediction.error: is %g, but must be from 0", f->error);
+    if (!is_time(f->error_below) || (f->error_below > 1 && f->error_below != f->error))
+        return mt_fail(err, MT_EINPUT, "prediction.error_below: is %g, but must be from 0 to 1", f->error_below);
     if (!is_time(f->bound_s) || f->bound_s > f->step_s * (1 + 1e-6))
         return mt_fail(err, MT_EINPUT, "prediction.bound_s: is %g, but must be from 0 to the step's time, %g",
                        f->bound_s, f->step_s);

@@ -87,8 +87,16 @@ struct mt_plan_idle { /* a rank that takes no part */
     const char *why;
     double step_s; /* the best step found that uses it; 0: not known */
 };
+struct mt_plan_error { /* of predictions of one planning: equal sources err together */
+    const char *source;
+    double time_s; /* half-width */
+};
 struct mt_plan_prediction {
-    double step_s, error; /* error: half-width of the band, relative */
+    /* The band: from (1 - error_below) to (1 + error) times step_s. "error_below" in the document, absent when equal.
+     */
+    double step_s, error, error_below;
+    int nparts; /* sources of the error; not in the document */
+    struct mt_plan_error *parts;
     /* The lower bound: no plan of its space (mt_plan_bound_space) is faster; the gap is step_s / bound_s - 1. 0: there
      * is none, where rules split operators by other splits than "batch". */
     double bound_s;

@@ -254,23 +254,21 @@ static void print_collectives(const struct mt_plan *p, FILE *file) {
     mt_table_print(&table, 2, file);
 }
 
-/* "idle       ranks 0 2: slower with it; the best step that uses one is 2.10 ms (+3.2%)", by the first row. */
+/* "idle       ranks 0 2: slower with it: 13.1 ms instead of 1.05 ms (+3.2%)": why, by the one that costs least. */
 static void summarize_idle(const struct mt_plan *p, FILE *file) {
     const struct mt_plan_prediction *f = p->prediction;
+    const struct mt_plan_idle *least = f->nidle ? &f->idle[0] : NULL;
     struct mt_arena arena = MT_ARENA_INIT;
-    char time[MT_UNITS_TEXT];
     const int *place = mt_plan_places(p, &arena);
     int *idle = mt_new(&arena, int, p->nranks), n = 0;
-    double least_s = 0;
     for (int r = 0; r < p->nranks; r++)
         if (place[r] < 0) idle[n++] = r;
-    for (int i = 0; i < f->nidle; i++)
-        if (f->idle[i].step_s > 0 && (least_s == 0 || f->idle[i].step_s < least_s)) least_s = f->idle[i].step_s;
+    for (int i = 1; i < f->nidle; i++)
+        if (f->idle[i].step_s > 0 && (least->step_s == 0 || f->idle[i].step_s < least->step_s)) least = &f->idle[i];
     if (n) fprintf(file, "idle       rank%s %s", n == 1 ? "" : "s", runs_text(idle, n, &arena));
-    if (n && f->nidle) fprintf(file, ": %s", f->idle[0].why);
-    if (n && least_s > 0)
-        fprintf(file, "; the best step that uses one is %s (%+.1f%%)", mt_units_seconds(least_s, time),
-                100 * (least_s / f->step_s - 1));
+    if (n && least) fprintf(file, ": %s", least->why);
+    if (n && least && least->step_s > 1.0005 * f->step_s)
+        fprintf(file, " (%+.1f%%)", 100 * (least->step_s / f->step_s - 1));
     if (n) fputc('\n', file);
     mt_arena_release(&arena);
 }
@@ -280,9 +278,10 @@ void mt_plan_print_summary(const struct mt_plan *p, FILE *file) {
     char step[MT_UNITS_TEXT], least[MT_UNITS_TEXT], most[MT_UNITS_TEXT], bound[MT_UNITS_TEXT], rate[MT_UNITS_TEXT];
     if (p->hypothetical[0]) fprintf(file, "cannot run here: %s\n", p->hypothetical);
     if (!f) return;
-    fprintf(file, "predicted  %s a step (%s to %s)", mt_units_seconds(f->step_s, step),
-            mt_units_seconds(f->step_s * (1 - (f->error < 1 ? f->error : 1)), least),
-            mt_units_seconds(f->step_s * (1 + f->error), most));
+    double below = f->error_below < 1 ? f->error_below : 1;
+    fprintf(file, "predicted  %s a step (%s to %s, -%.0f%% +%.0f%%)", mt_units_seconds(f->step_s, step),
+            mt_units_seconds(f->step_s * (1 - below), least), mt_units_seconds(f->step_s * (1 + f->error), most),
+            100 * below, 100 * f->error);
     fprintf(file, ", %s tokens/s%s\n", mt_units_count((double)(p->job.batch * p->job.seq) / f->step_s, rate),
             f->nominal ? "; nominal: it rests on public figures that were not measured" : "");
     if (f->bound_s > 0)

@@ -173,8 +173,14 @@ static enum mt_status one_a_rank(const struct mt_plan *p, struct mt_json at, con
     return mt_json_fail(at, err, "%s: has %d rows, but there are %d ranks", key, count, p->nranks);
 }
 
+static enum mt_status read_error_below(struct mt_plan_prediction *f, struct mt_json at, struct mt_err *err) {
+    f->error_below = f->error;
+    return mt_json_has(at, "error_below") ? mt_json_real(at, "error_below", 0, 1, &f->error_below, err) : MT_OK;
+}
+
 static enum mt_status read_prediction(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
-    static const char *const keys[] = {"step_s", "error", "bound_s", "nominal", "times", "rejected", "idle", NULL};
+    static const char *const keys[] = {"step_s", "error",    "error_below", "bound_s", "nominal",
+                                       "times",  "rejected", "idle",        NULL};
     struct mt_json at;
     enum mt_status st;
     if (!mt_json_has(root, "prediction")) return MT_OK;
@@ -182,7 +188,7 @@ static enum mt_status read_prediction(struct mt_plan *p, struct mt_json root, st
     int ntimes;
     if ((st = mt_json_get(root, "prediction", &at, err)) || (st = mt_json_only(at, keys, err)) ||
         (st = mt_json_real(at, "step_s", DBL_MIN, DBL_MAX, &f->step_s, err)) ||
-        (st = mt_json_real(at, "error", 0, DBL_MAX, &f->error, err)) ||
+        (st = mt_json_real(at, "error", 0, DBL_MAX, &f->error, err)) || (st = read_error_below(f, at, err)) ||
         (st = mt_json_real(at, "bound_s", 0, DBL_MAX, &f->bound_s, err)) ||
         (st = mt_json_bool(at, "nominal", &f->nominal, err)) ||
         (st = mt_json_list(at, &(struct mt_json_rows){"times", MT_PLAN_MOST_RANKS, sizeof *f->times, read_time}, p,

@@ -110,6 +110,7 @@ static void write_prediction(const struct mt_plan *p, struct mt_json_out *out) {
     mt_json_open(out, "prediction", '{');
     mt_json_put_real(out, "step_s", f->step_s);
     mt_json_put_real(out, "error", f->error);
+    if (f->error_below != f->error) mt_json_put_real(out, "error_below", f->error_below);
     mt_json_put_real(out, "bound_s", f->bound_s);
     mt_json_put_bool(out, "nominal", f->nominal);
     mt_json_open(out, "times", '[');

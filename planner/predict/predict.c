@@ -12,11 +12,17 @@ enum { STEPS = 3 };
 
 /* Relative error bands: of every prediction, and of what overlapped streams slow each other. */
 static const double least_error = 0.02, overlap_error = 0.3;
+static const double busy_part = 0.1; /* of a step: a rank that idles less may be the slowest one, if errors are so */
 
-/* What one actor's costs rest on. Errors of one kind of figure are taken as fully correlated. */
+/* Half-widths of figures of one kind, which are taken as fully correlated: they add up. */
+struct band {
+    double above_s, below_s; /* below: no further than to floor_s */
+};
+/* What one actor's costs rest on. */
 struct basis {
-    double op_error_s, coll_error_s[MT_NCOLLS];
-    double op_s; /* without slowdown */
+    struct band op, coll[MT_NCOLLS];
+    double op_s;                     /* without slowdown */
+    double op_floor_s, comm_floor_s; /* what its operators, and its messages, take at least */
     bool nominal;
 };
 
@@ -43,10 +49,16 @@ static bool same_device(const struct mt_costs *costs, int a, int b) {
 
 /* ---- costs ---- */
 
+static void note(struct band *band, struct mt_cost cost, int64_t times) {
+    band->above_s += (double)times * cost.s * cost.error;
+    band->below_s += (double)times * fmin(cost.s * cost.error, fmax(cost.s - cost.floor_s, 0));
+}
+
 static void note_op(struct basis *basis, struct mt_cost cost, int64_t times) {
     basis->op_s += (double)times * cost.s;
-    basis->op_error_s += (double)times * cost.s * cost.error;
+    basis->op_floor_s += (double)times * cost.floor_s;
     basis->nominal |= cost.basis == MT_COST_NOMINAL;
+    note(&basis->op, cost, times);
 }
 
 static double op_time(struct predictor *p, int a, const struct mt_linstr *c, int64_t times) {
@@ -113,7 +125,8 @@ static void price_message(struct predictor *p, int a, enum mt_block_kind block, 
     struct mt_cost cost = mt_cost_coll(costs, &c->problem, c->group, c->algorithm);
     item->rendezvous = rendezvous_of(p, a, block, c, cost.s);
     struct basis *basis = &p->basis[a];
-    basis->coll_error_s[c->problem.kind] += (double)times * cost.s * cost.error;
+    note(&basis->coll[c->problem.kind], cost, times);
+    basis->comm_floor_s += (double)times * cost.floor_s;
     basis->nominal |= cost.basis == MT_COST_NOMINAL;
 }
 
@@ -237,15 +250,76 @@ static enum mt_status make_actors(struct predictor *p) {
 
 /* ---- figures ---- */
 
-/* Independent sources in quadrature; those of one kind add up. Of collectives only the exposed part counts. */
-static double error_of(const struct predictor *p, int a, double step_s) {
+/* A source of error in one actor's step, and its two sides. */
+struct side {
+    const char *source;
+    double above_s, below_s;
+};
+
+/* Of collectives the exposed part counts; of hidden ones, what is longer than the communication stream has time left.
+ */
+static void list_sides(const struct predictor *p, int a, double step_s, struct side *sides, int *count,
+                       struct mt_arena *arena) {
     const struct mt_sim_actor *actor = &p->sim.actors[a];
     const struct basis *basis = &p->basis[a];
     double exposed = actor->comm_s > 0 ? 1 - actor->hidden_s / actor->comm_s : 1;
-    double slowed_s = fmax(actor->compute_s - basis->op_s, 0);
-    double square = pow(least_error * step_s, 2) + pow(basis->op_error_s, 2) + pow(overlap_error * slowed_s, 2);
-    for (int k = 0; k < MT_NCOLLS; k++) square += pow(exposed * basis->coll_error_s[k], 2);
-    return step_s > 0 ? sqrt(square) / step_s : 0;
+    double slowed_s = fmax(actor->compute_s - basis->op_s, 0), left_s = fmax(step_s - actor->comm_s, 0);
+    int *all = mt_calloc((size_t)p->costs.nranks, sizeof *all), n = 0;
+    for (int r = 0; r < p->costs.nranks; r++) all[r] = r;
+    int link = mt_cost_link(&p->costs, all, p->costs.nranks);
+    free(all);
+    const char *over = link >= 0 ? p->costs.cluster->links[link].name : "";
+    sides[n++] = (struct side){"computing", basis->op.above_s, basis->op.below_s};
+    sides[n++] = (struct side){"model", least_error * step_s, least_error * step_s};
+    sides[n++] = (struct side){"overlap", overlap_error * slowed_s, overlap_error * slowed_s};
+    for (int k = 0; k < MT_NCOLLS; k++) {
+        const struct band *band = &basis->coll[k];
+        if (!(band->above_s > 0)) continue;
+        sides[n++] = (struct side){mt_arena_printf(arena, "%s over %s", mt_coll_name((enum mt_coll_kind)k), over),
+                                   fmax(exposed * band->above_s, band->above_s - left_s), exposed * band->below_s};
+    }
+    *count = n;
+}
+
+/* The first part is the slowest actor's computing; it becomes one for each class of devices that computes about as
+ * long, in equal parts: if any of them is slower than predicted, so is the step. */
+static void add_parts(const struct predictor *p, const struct side *sides, int nsides, struct mt_prediction *out) {
+    const struct mt_cluster *cluster = p->costs.cluster;
+    double *above_s = mt_calloc((size_t)cluster->nclasses, sizeof *above_s);
+    int busy = 0;
+    for (int r = 0; r < out->nranks; r++) {
+        int class = (int)(class_of(p, r) - cluster->classes);
+        double s = p->basis[p->actor_of[r]].op.above_s;
+        if (out->ranks[r].idle_s > busy_part * out->step_s || !(s > 0)) continue;
+        busy += !(above_s[class] > 0);
+        above_s[class] = fmax(above_s[class], s);
+    }
+    out->parts = mt_new(&out->arena, struct mt_error_part, nsides + cluster->nclasses);
+    for (int k = 0; k < cluster->nclasses; k++)
+        if (above_s[k] > 0)
+            out->parts[out->nparts++] = (struct mt_error_part){
+                mt_arena_printf(&out->arena, "computing of %s", cluster->classes[k].name), above_s[k] / busy};
+    for (int i = 1; i < nsides; i++)
+        out->parts[out->nparts++] = (struct mt_error_part){sides[i].source, sides[i].above_s};
+    free(above_s);
+}
+
+/* Independent sources in quadrature. No actor's stream takes less than its floors. */
+static void fill_error(const struct predictor *p, int a, struct mt_prediction *out) {
+    struct side sides[3 + MT_NCOLLS];
+    int nsides;
+    double above2 = 0, below2 = 0, floor_s = 0, step_s = out->step_s;
+    if (!(step_s > 0)) return;
+    list_sides(p, a, step_s, sides, &nsides, &out->arena);
+    for (int i = 0; i < nsides; i++) {
+        above2 += sides[i].above_s * sides[i].above_s;
+        below2 += sides[i].below_s * sides[i].below_s;
+    }
+    for (int k = 0; k < p->sim.nactors; k++)
+        floor_s = fmax(floor_s, fmax(p->basis[k].op_floor_s, p->basis[k].comm_floor_s));
+    out->error = sqrt(above2) / step_s;
+    out->error_below = fmin(sqrt(below2) / step_s, fmax(1 - floor_s / step_s, 0));
+    add_parts(p, sides, nsides, out);
 }
 
 static void report(struct predictor *p, const double *ends_s, struct mt_prediction *out) {
@@ -265,7 +339,7 @@ static void report(struct predictor *p, const double *ends_s, struct mt_predicti
         if (out->ranks[r].idle_s < out->ranks[slowest].idle_s) slowest = r;
     }
     for (int a = 0; a < p->sim.nactors; a++) out->nominal |= p->basis[a].nominal;
-    out->error = error_of(p, p->actor_of[slowest], out->step_s);
+    fill_error(p, p->actor_of[slowest], out);
 }
 
 enum mt_status mt_predict(const struct mt_program *program, const struct mt_costs *costs,

@@ -30,9 +30,19 @@ struct mt_rank_prediction {
     double idle_s;    /* neither: blocked on slower ranks */
     int64_t state_bytes, arena_bytes;
 };
+/* What one source of error adds to the half-width. Predictions that share a source err together: on faster links, the
+ * same operators are as wrong as before. */
+struct mt_error_part {
+    const char *source; /* "computing of h100", "AllReduce over net", "overlap", "model" */
+    double time_s;
+};
 struct mt_prediction {
     struct mt_arena arena;
-    double step_s, error; /* error: half-width of the band, relative; by the rank that idles least */
+    /* The band, relative to the step: it takes from (1 - error_below) to (1 + error) times step_s. By the rank that
+     * idles least. A band does not reach below what the rates of the hardware allow (floor_s of costs). */
+    double step_s, error, error_below;
+    int nparts; /* of the error: sources that are independent of each other */
+    struct mt_error_part *parts;
     int nranks;
     bool nominal; /* it rests on figures that were never measured */
     struct mt_rank_prediction *ranks;

@@ -1,11 +1,13 @@
 /* Alternatives to a cluster, and what a job would do on them. */
 #include "planner/review/whatif.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "planner/cost/cost.h"
 #include "planner/make/make.h"
+#include "planner/review/bottleneck.h"
 #include "profiler/describe/edit.h"
 
 typedef enum mt_status edit(struct mt_cluster *cluster, const char *what, struct mt_err *err);
@@ -112,15 +114,51 @@ static enum mt_status ask_one(const struct mt_cluster *cluster, const struct mt_
     const struct mt_plan *made = *plan = found.plan;
     row->step_s = made->prediction->step_s;
     row->error = made->prediction->error;
+    row->error_below = made->prediction->error_below;
     row->nominal = made->prediction->nominal;
     if (made->hypothetical[0]) row->cannot_run = mt_arena_strdup(arena, made->hypothetical);
     row->edited = !strcmp(cluster->source, "edited");
     row->tokens_per_s = (double)(made->job.batch * made->job.seq) / row->step_s;
-    row->binds = mt_arena_strdup(arena, found.report.nbindings ? found.report.bindings[0].what : "");
     find_headroom(made, row);
     found.plan = NULL; /* the caller's */
     mt_plan_found_release(&found);
+    struct mt_bottlenecks binds;
+    if ((st = mt_bottlenecks_of(cluster, made, NULL, MT_BOTTLENECKS_GLANCE, &binds, err))) return st;
+    row->binds = mt_arena_strdup(arena, binds.ntried && binds.items[0].saves_s > 0 ? binds.items[0].what : "");
+    mt_bottlenecks_release(&binds);
     return MT_OK;
+}
+
+/* ---- ties ---- */
+
+static double part_of(const struct mt_plan_prediction *f, const char *source) {
+    for (int i = 0; i < f->nparts; i++)
+        if (!strcmp(f->parts[i].source, source)) return f->parts[i].time_s / f->step_s;
+    return 0;
+}
+
+static bool has_part(const struct mt_plan_prediction *f, const char *source) {
+    for (int i = 0; i < f->nparts; i++)
+        if (!strcmp(f->parts[i].source, source)) return true;
+    return false;
+}
+
+static bool tie(const struct mt_plan_prediction *a, const struct mt_plan_prediction *b) {
+    double square = 2 * MT_WHATIF_OWN_ERROR * MT_WHATIF_OWN_ERROR;
+    for (int i = 0; i < a->nparts; i++)
+        square += pow(part_of(a, a->parts[i].source) - part_of(b, a->parts[i].source), 2);
+    for (int i = 0; i < b->nparts; i++)
+        if (!has_part(a, b->parts[i].source)) square += pow(part_of(b, b->parts[i].source), 2);
+    return fabs(log(a->step_s / b->step_s)) <= sqrt(square);
+}
+
+static void find_ties(struct mt_whatif_answer *answer, struct mt_plan *const *plans) {
+    for (int i = 0; i < answer->count; i++) {
+        struct mt_whatif_row *row = &answer->rows[i];
+        row->tie = -1;
+        for (int k = 0; k < i && row->tie < 0 && plans[i]; k++)
+            if (plans[k] && tie(plans[k]->prediction, plans[i]->prediction)) row->tie = k;
+    }
 }
 
 enum mt_status mt_whatif_ask(struct mt_whatif *w, const char *model, const struct mt_job *job,
@@ -135,23 +173,22 @@ enum mt_status mt_whatif_ask(struct mt_whatif *w, const char *model, const struc
                                       .job = *job,
                                       .fixed = {.decisions = mt_decisions_unset, .use = w->use},
                                       .limit_s = w->limit_s,
+                                      .watch = w->watch,
                                       .last = last,
                                       .hypothetical = true};
     request.job.recompute = MT_RECOMPUTE_UNSET;
-    struct mt_plan *first = NULL, *plan;
+    struct mt_plan **plans = mt_new(&answer->arena, struct mt_plan *, w->count);
     bool planned = false;
     for (int i = 0; i < w->count && !st; i++) {
-        st = ask_one(w->alternatives[i].cluster, &request, &answer->rows[i], &answer->arena, &plan, err);
-        if (!plan) continue;
+        st = ask_one(w->alternatives[i].cluster, &request, &answer->rows[i], &answer->arena, &plans[i], err);
+        if (!plans[i]) continue;
         planned = true;
-        answer->job.seq = plan->job.seq;
-        answer->model = mt_arena_strdup(&answer->arena, plan->model);
-        if (i == 0)
-            request.last = first = plan; /* where others start from too: better hardware is not to look worse */
-        else
-            mt_plan_free(plan);
+        answer->job.seq = plans[i]->job.seq;
+        answer->model = mt_arena_strdup(&answer->arena, plans[i]->model);
+        if (i == 0) request.last = plans[0]; /* where others start from too: better hardware is not to look worse */
     }
-    mt_plan_free(first);
+    if (!st) find_ties(answer, plans);
+    for (int i = 0; i < w->count; i++) mt_plan_free(plans[i]);
     if (!st && !planned) st = mt_fail(err, MT_EINPUT, "%.900s", answer->rows[0].refused);
     return st;
 }

@@ -22,11 +22,12 @@ struct mt_whatif_alternative {
 };
 
 struct mt_whatif {
-    const struct mt_cluster *cluster; /* as it is; must outlive this */
-    const struct mt_prices *prices;   /* or null */
-    double tokens;                    /* 0: not asked for */
-    double limit_s;                   /* of each search */
-    enum mt_use use;                  /* who takes part: not MT_USE_SOME */
+    const struct mt_cluster *cluster;    /* as it is; must outlive this */
+    const struct mt_prices *prices;      /* or null */
+    double tokens;                       /* 0: not asked for */
+    double limit_s;                      /* of each search */
+    const struct mt_search_watch *watch; /* of the searches; or null */
+    enum mt_use use;                     /* who takes part: not MT_USE_SOME */
     struct mt_arena arena;
     int count, capacity; /* the first is the cluster as it is, once there is one */
     struct mt_whatif_alternative *alternatives;
@@ -41,7 +42,11 @@ void mt_whatif_release(struct mt_whatif *whatif);
 struct mt_whatif_row {
     const char *refused;    /* why there is no plan; null: the figures below are there */
     const char *cannot_run; /* why this program could not run it on such devices; null: it could */
-    double step_s, error, tokens_per_s;
+    double step_s, error, error_below, tokens_per_s;
+    /* The first earlier row whose step may as well be the shorter one, or -1. Rows share most of their errors (the same
+     * devices, the same links), so the difference of two steps is known better than either: row A and row B tie if
+     *     |log(A.step / B.step)| <= sqrt(sum over sources (A.error - B.error)^2 + 2 (MT_WHATIF_OWN_ERROR)^2). */
+    int tie;
     bool nominal, edited;   /* rests on public figures; or on measured ones, of hardware that is not there */
     int64_t headroom_bytes; /* the least of all ranks, and whose; rank -1: no rank has a limit */
     int headroom_rank;
@@ -54,6 +59,8 @@ struct mt_whatif_answer {
     int count;         /* as many as alternatives */
     struct mt_whatif_row *rows;
 };
+
+#define MT_WHATIF_OWN_ERROR 0.01 /* of a prediction that no other shares */
 
 /* Plan the job on each. What does not fit, or cannot be divided so, is a row that says so; when nothing can be planned,
  * that is an error. `last` (may be null): a plan of that model and job for the cluster as it is, to start from. */

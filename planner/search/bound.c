@@ -13,9 +13,9 @@
  *     least_s(x) = computing x samples - what comes before the first use - what comes after the last gradient's
  * operator
  *
- * The parts that are taken off are those of all x samples at once: in micro-batches they are less. Computing counts
- * operators of the forward and backward pass; casts, copies, latencies and slowdowns by overlap only add to it, and so
- * do updates, which count where there is one rank: of several, any may hold the state. */
+ * The parts that are taken off are those of all x samples at once, or of the largest micro-batch that memory allows.
+ * Computing counts operators of the forward and backward pass; casts, copies, latencies and slowdowns by overlap only
+ * add to it, and so do updates, which count where there is one rank: of several, any may hold the state. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,9 +49,16 @@ struct bounding {
     int npoints;
     int64_t *at;
     int64_t held_bytes; /* the least that a rank with samples holds */
+    /* What two micro-batches need besides state; 0: no rank has a limit. */
+    int64_t micro[2];
+    double micro_bytes[2];
     struct mt_subset subset;
     struct mt_subset_curves *curves;
-    int *class_of; /* [classes of the cluster]: its curves, or -1 */
+    struct key {
+        int class;
+        int64_t most;
+    } * keys; /* [subset.ncurves]: what the curves are of: a class of devices, and samples of a micro-batch at most */
+    int keys_capacity, curves_capacity;
 };
 
 /* ---- chains ---- */
@@ -177,36 +184,50 @@ static double dot(const int64_t *counts, const double *op_s, int n) {
     return sum;
 }
 
+/* Samples of a micro-batch at most. What a program needs is a maximum over moments of sums that are linear in the
+ * samples, so it is convex: beyond two points it is above the line through them. */
+static int64_t most_micro(const struct bounding *b, int64_t limit_bytes) {
+    static const double estimate = 0.95; /* buffers may be assigned a little better */
+    int64_t batch = b->search->job->batch;
+    if (!limit_bytes || !b->micro[0]) return batch;
+    double low = estimate * b->micro_bytes[0], high = estimate * b->micro_bytes[1], limit = (double)limit_bytes;
+    double each = (high - low) / (double)(b->micro[1] - b->micro[0]), from = (double)b->micro[1];
+    if (low <= limit && high > limit) return b->micro[1];
+    if (!(each > 0)) return batch;
+    double most = high <= limit ? from + (limit - high) / each : (double)b->micro[0] - (low - limit) / each;
+    return most < 1 ? 1 : most < (double)batch ? (int64_t)most : batch;
+}
+
 /* The least time of x samples: at once, or in micro-batches, none of which has fewer seconds a sample than the best. */
-static void price_samples(const struct bounding *b, int rank, double *least_s, double *off_s) {
+static void price_samples(const struct bounding *b, int rank, int64_t most, double *least_s, double *off_s) {
     const struct mt_work *w = &b->work;
     int n = b->npoints;
     double *op_s = mt_calloc((size_t)(w->nops + b->body.nops) + 1, sizeof *op_s), each_s = INFINITY;
     for (int i = 0; i < n; i++) {
         double x = (double)b->at[i];
+        bool at_once = b->at[i] <= most || !b->has_body;
         price_ops(b, w, rank, b->at[i], op_s);
         double whole_s = block_s(w, MT_LAST, op_s), once_s = 0;
         if (b->search->costs->nranks == 1) once_s = block_s(w, MT_PROLOGUE, op_s) + block_s(w, MT_EPILOGUE, op_s);
         for (int k = 0; k < b->nchains; k++) {
             const struct chain *c = &b->chains[k];
             double s = dot(c->before, op_s, w->nops) + dot(c->after, op_s, w->nops);
-            off_s[k * n + i] = i ? fmax(s, off_s[k * n + i - 1]) : s;
+            double before_s = i ? off_s[k * n + i - 1] : 0;
+            off_s[k * n + i] = at_once ? fmax(s, before_s) : before_s;
         }
-        least_s[i] = x > 0 ? fmin(whole_s, x * each_s) + once_s : 0;
-        if (!(x > 0)) continue;
-        each_s = fmin(each_s, b->has_body ? whole_s / x : INFINITY);
-        if (!b->has_body) continue;
+        least_s[i] = x > 0 ? fmin(at_once ? whole_s : INFINITY, x * each_s) + once_s : 0;
+        if (!(x > 0) || !b->has_body || !at_once) continue;
         price_ops(b, &b->body, rank, b->at[i], op_s);
-        each_s = fmin(each_s, block_s(&b->body, MT_BODY, op_s) / x);
+        each_s = fmin(each_s, fmin(whole_s, block_s(&b->body, MT_BODY, op_s)) / x);
     }
     free(op_s);
 }
 
-static void price_class(struct bounding *b, int rank, struct mt_subset_curves *curves) {
+static void price_class(struct bounding *b, int rank, int64_t most, struct mt_subset_curves *curves) {
     int n = b->npoints;
     double *least_s = mt_new(&b->arena, double, n), *off_s = mt_new(&b->arena, double, b->nchains *n);
     double *chain_s = mt_new(&b->arena, double, b->nchains *n);
-    price_samples(b, rank, least_s, off_s);
+    price_samples(b, rank, most, least_s, off_s);
     for (int k = 0; k < b->nchains; k++)
         for (int i = n - 1; i >= 0; i--) {
             double s = fmax(least_s[i] - off_s[k * n + i], 0);
@@ -304,6 +325,18 @@ static bool same_host(const struct mt_subset_hosts *a, const struct mt_subset_ho
     return same;
 }
 
+static int curves_of(struct bounding *b, int rank, int class, int64_t limit_bytes) {
+    struct key key = {class, most_micro(b, limit_bytes)};
+    int i = 0;
+    while (i < b->subset.ncurves && (b->keys[i].class != key.class || b->keys[i].most != key.most)) i++;
+    if (i < b->subset.ncurves) return i;
+    mt_arena_grow(&b->arena, &b->keys, i, &b->keys_capacity, sizeof *b->keys);
+    mt_arena_grow(&b->arena, &b->curves, i, &b->curves_capacity, sizeof *b->curves);
+    b->keys[i] = key;
+    price_class(b, rank, key.most, &b->curves[i]);
+    return b->subset.ncurves++;
+}
+
 static void add_rank(struct bounding *b, struct host *host, int rank, const struct reached *reached, bool many) {
     const struct mt_cluster_device *device = device_of(b, rank);
     const struct reached *mine = &reached[b->search->costs->device[rank]];
@@ -311,12 +344,8 @@ static void add_rank(struct bounding *b, struct host *host, int rank, const stru
     host->as.in_Bps += mine->host_in_Bps;
     int64_t limit = b->plan->ranks[rank].memory_bytes;
     if (limit && limit < b->held_bytes) return; /* it may hold state, but computes no sample */
-    if (b->class_of[device->class] < 0) {
-        b->class_of[device->class] = b->subset.ncurves;
-        price_class(b, rank, &b->curves[b->subset.ncurves++]);
-    }
     bool alone = b->search->costs->nranks == 1;
-    struct mt_subset_ranks one = {b->class_of[device->class], rounded(device->speed, many),
+    struct mt_subset_ranks one = {curves_of(b, rank, device->class, limit), rounded(device->speed, many),
                                   alone ? INFINITY : mine->out_Bps, alone ? INFINITY : mine->in_Bps, 1};
     for (int i = 0; i < host->as.nranks; i++)
         if (same_rank(&host->ranks[i], &one)) {
@@ -332,9 +361,6 @@ static void list_hosts(struct bounding *b) {
     const struct mt_cluster *c = costs->cluster;
     struct host *hosts = mt_new(&b->arena, struct host, c->nnodes);
     int *on_node = mt_new(&b->arena, int, c->nnodes);
-    b->curves = mt_new(&b->arena, struct mt_subset_curves, c->nclasses);
-    b->class_of = mt_new(&b->arena, int, c->nclasses);
-    memset(b->class_of, -1, (size_t)c->nclasses * sizeof *b->class_of);
     for (int r = 0; r < costs->nranks; r++) on_node[device_of(b, r)->node]++;
     struct reached *reached = reach_of(b, on_node);
     bool many = many_speeds(b);
@@ -367,6 +393,25 @@ static bool by_batch(const struct mt_decisions *d) {
     return true;
 }
 
+/* Memory of micro-batches of two sizes, about as many samples as a rank has, in the program of `p`. */
+static enum mt_status open_memory(struct bounding *b, const struct mt_plan *p, struct mt_err *err) {
+    int64_t batch = b->search->job->batch, usual = batch / (2 * b->search->costs->nranks);
+    bool limits = false;
+    for (int r = 0; r < b->plan->nranks; r++) limits |= b->plan->ranks[r].memory_bytes > 0;
+    if (!limits || batch < 4) return MT_OK;
+    if (usual < 1) usual = 1;
+    if (usual > 8) usual = 8;
+    for (int i = 0; i < 2; i++) {
+        struct mt_plan_memory memory;
+        b->micro[i] = (i + 1) * usual;
+        enum mt_status st =
+            mt_work_memory(b->search->graph, p, 2 * b->micro[i], b->micro[i], b->search->options, &memory, err);
+        if (st) return st;
+        b->micro_bytes[i] = (double)(memory.arena_bytes - memory.state_bytes);
+    }
+    return MT_OK;
+}
+
 /* What the program of the space is read from: given rows; else sharded state, whose messages say when a parameter is
  * needed and when its gradient is ready. */
 static enum mt_status open_works(struct bounding *b, const struct mt_decisions *rows, struct mt_err *err) {
@@ -384,6 +429,7 @@ static enum mt_status open_works(struct bounding *b, const struct mt_decisions *
     if (!st && by_batch(&p->decisions) && b->search->job->batch > 1) {
         st = mt_work_open(b->search->graph, p, true, b->search->options, &b->body, err);
         b->has_body = !st;
+        if (!st) st = open_memory(b, p, err);
     }
     mt_plan_free(p);
     return st;

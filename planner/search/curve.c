@@ -218,20 +218,20 @@ enum mt_status mt_search_open_memory(struct mt_searching *s, struct search_work 
     }
     if (usual > most) usual = most;
     if (usual > 1) at[n++] = usual;
-    bool one_share = s->nranks == 1 && !w->body;
-    if (one_share && n > 2) at[1] = at[--n];
+    bool alone = s->nranks == 1;
+    if (alone && !w->body && n > 2) at[1] = at[--n];
     double *value;
     struct mt_share_curve curve = new_curve(&s->arena, n, at, &value);
     w->plan->decisions.bucket_bytes = bucket_bytes;
-    for (int i = one_share ? 1 : 0; i < n; i++) {
+    for (int i = alone ? 1 : 0; i < n; i++) {
         struct mt_plan_memory memory;
         int64_t samples = w->body ? 2 * at[i] : at[i];
-        enum mt_status st =
-            mt_work_memory(s->search->graph, w->plan, samples, at[i], s->search->options, &memory, s->err);
+        enum mt_status st = mt_work_memory(s->search->graph, w->plan, samples, w->body && !at[i] ? 1 : at[i],
+                                           s->search->options, &memory, s->err);
         if (st) return st;
         value[i] = fmax((double)(memory.arena_bytes - memory.state_bytes), i ? value[i - 1] : 0);
     }
-    if (one_share) value[0] = value[1];
+    if (alone) value[0] = value[1];
     w->arena = curve;
     return MT_OK;
 }

@@ -167,6 +167,8 @@ enum mt_status mt_search_evaluate(struct mt_searching *s, struct search_candidat
     const char *lacks = who_lacks(s, &c->prediction);
     c->fits = !lacks;
     c->why = lacks ? lacks : "slower";
+    const struct mt_search_watch *watch = s->search->watch;
+    if (watch) watch->predicted(watch->context, c->fits ? c->step_s : 0);
     mt_search_learn(s, c);
     if (c->fits && (!s->best || c->step_s < (c->needs_margin ? margin : 1) * s->best->step_s)) {
         if (s->best) mt_program_release(&s->program), mt_plan_free(s->best_plan);
@@ -197,9 +199,15 @@ void mt_search_fill_prediction(const struct mt_prediction *found, double bound_s
     struct mt_plan_prediction *to = mt_new(&p->arena, struct mt_plan_prediction, 1);
     *to = (struct mt_plan_prediction){.step_s = found->step_s,
                                       .error = found->error,
+                                      .error_below = found->error_below,
                                       .bound_s = fmin(bound_s, found->step_s),
                                       .nominal = found->nominal,
                                       .times = mt_new(&p->arena, struct mt_plan_time, p->nranks)};
+    to->nparts = found->nparts;
+    to->parts = mt_new(&p->arena, struct mt_plan_error, found->nparts);
+    for (int i = 0; i < found->nparts; i++)
+        to->parts[i] =
+            (struct mt_plan_error){mt_arena_strdup(&p->arena, found->parts[i].source), found->parts[i].time_s};
     memset(p->memory, 0, (size_t)p->nranks * sizeof *p->memory);
     for (int i = 0; i < p->nplaces; i++) {
         const struct mt_rank_prediction *rank = &found->ranks[i];

@@ -12,8 +12,8 @@
 #include "planner/balance/split.h"
 #include "planner/search/internal.h"
 
-static const double hopeless = 1.15; /* times the best: not evaluated when its estimate says so */
-static const double may_win = 1.3;   /* times the best: not balanced when it is slower in proportional shares */
+static const double hopeless = 1.15;     /* times the best: not evaluated when its estimate says so */
+static const double worth_solving = 1.3; /* times the best: not balanced when it is slower in proportional shares */
 enum { MOST_REPAIRS = 5, MOST_POLISH = 24, MOST_BUCKETS = 9, FEW_OPS = 1000 };
 
 static int64_t evaluation_work(const struct mt_searching *s) {
@@ -43,7 +43,7 @@ static int bucket_sizes(const struct mt_searching *s, int64_t *sizes) {
     for (; n < MOST_BUCKETS; size *= 4) {
         sizes[n++] = size;
         if (size >= all || s->nranks == 1) break;
-        if (size < 64 << 20) continue;
+        if (size < 256 << 20) continue;
         while (size < all) size *= 2;
         sizes[n++] = size;
         break;
@@ -183,7 +183,7 @@ static enum mt_status balance_structures(struct mt_searching *s) {
             if (!done[i] && (next < 0 || least_estimate(s, s->works[2 * i]) < least_estimate(s, s->works[2 * next])))
                 next = i;
         done[next] = true;
-        if (least_estimate(s, s->works[2 * next]) > may_win * best_s) continue;
+        if (least_estimate(s, s->works[2 * next]) > worth_solving * best_s) continue;
         if ((st = balance_structure(s, next))) break;
         best_s = fmin(best_s, least_estimate(s, s->works[2 * next]));
         if (s->works[2 * next + 1]) best_s = fmin(best_s, least_estimate(s, s->works[2 * next + 1]));
@@ -195,6 +195,7 @@ static enum mt_status balance_structures(struct mt_searching *s) {
 
 /* Solve with the corrections of the evaluation, and evaluate: once, or until the memory limits are kept. */
 static enum mt_status improve(struct mt_searching *s, struct search_candidate *c) {
+    if (c->step_s > hopeless * s->known_s) return MT_OK;
     for (int i = 0; i < MOST_REPAIRS; i++) {
         if (c->fits && (i > 1 || !affordable(s, 1))) break;
         struct search_candidate *again = mt_search_like(s, c, c->what);
@@ -241,6 +242,7 @@ static enum mt_status evaluate_simple_like(struct mt_searching *s, const struct 
 static enum mt_status evaluate_simple(struct mt_searching *s) {
     const struct search_candidate *best = s->best;
     if (s->search->fixed.shares || s->nranks == 1 || !best || !s->most_work) return MT_OK;
+    if (best->step_s > hopeless * s->known_s) return MT_OK;
     enum mt_status st = evaluate_simple_like(s, best);
     int n = s->ncandidates;
     for (int i = 0; i < 2 * s->nstructures && !st; i++) {
@@ -351,7 +353,8 @@ static enum mt_status finish(struct mt_searching *s, bool rejected, struct mt_se
     if (mt_search_check_algorithms(s)) return s->err->status;
     mt_search_fill_plan(s, 0);
     if (rejected) mt_search_fill_rejected(s, s->plan);
-    return report ? mt_search_fill_report(s, s->best, report) : MT_OK;
+    if (report) mt_search_fill_report(s, report);
+    return MT_OK;
 }
 
 /* ---- little memory ---- */
@@ -415,10 +418,11 @@ static enum mt_status nothing_fits(struct mt_searching *s) {
 
 enum mt_status mt_search_explore(struct mt_searching *s, bool again, struct mt_search_report *report) {
     enum mt_status st;
-    if (report) *report = (struct mt_search_report){.nbindings = 0};
+    if (report) *report = (struct mt_search_report){.ncandidates = 0};
     if ((st = balance_structures(s)) || (st = evaluate_candidates(s)) || (st = evaluate_least_memory(s))) return st;
     if (!again && ((st = evaluate_simple(s)) || (st = evaluate_last(s)))) return st;
     if (!s->best) return nothing_fits(s);
-    if ((st = polish(s)) || (st = evaluate_full_start(s))) return st;
+    bool may_win = s->best->step_s <= hopeless * s->known_s;
+    if (may_win && ((st = polish(s)) || (st = evaluate_full_start(s)))) return st;
     return finish(s, !again, report);
 }

@@ -15,7 +15,7 @@
  *   evaluate.c   shares become a program, and its prediction
  *   price.c      the prediction of a plan as it is
  *   bound.c      the lower bound of all plans
- *   report.c     bottlenecks, rejected candidates
+ *   report.c     rejected candidates
  *   explore.c    which candidates are tried, in which order */
 #ifndef MT_PLANNER_SEARCH_INTERNAL_H
 #define MT_PLANNER_SEARCH_INTERNAL_H
@@ -23,7 +23,7 @@
 #include "synth/builder/build.h"
 #include "planner/predict/predict.h"
 #include "planner/search/search.h"
-#include "planner/search/work.h"
+#include "planner/work/work.h"
 
 struct search_class {
     int rank; /* the first of its ranks: costs are asked for it */
@@ -119,14 +119,14 @@ void mt_search_part_take(struct search_part *part, const struct mt_plan *whole, 
 void mt_search_part_begin_at(struct search_part *part, const struct mt_plan *whole);
 /* The part's plan as one of all ranks: the others are idle. */
 void mt_search_part_write(const struct search_part *part, struct mt_plan *to);
-void mt_search_part_report(const struct search_part *part, struct mt_search_report *report);
 
 struct mt_searching {
     const struct mt_search *search;
     const int *rank_of;          /* [nranks]: the rank that messages name; null: they are the search's own */
     struct mt_searching *parent; /* of the same job on more ranks: its works and curves are borrowed; or null */
-    int64_t most_work;           /* of evaluations: explore.c */
-    struct mt_costs costs;       /* with a memory of answers */
+    double known_s;    /* a step that is known to be possible: what is much slower is not improved. Infinite: none */
+    int64_t most_work; /* of evaluations: explore.c */
+    struct mt_costs costs; /* with a memory of answers */
     struct mt_arena arena;
     struct mt_err *err;
     struct mt_plan *plan;         /* the caller's */
@@ -253,9 +253,9 @@ int64_t mt_search_work_done(const struct mt_searching *s); /* in units of most_w
  * step's time, messages by two sizes of each kind, one simulated timeline. Infinite where they do not fit into memory.
  */
 enum mt_status mt_search_screen(struct mt_searching *s, const int *places, int n, double *step_s);
-/* Seconds of a message with counts[n], among places[n]. */
+/* Seconds of a message with counts[n], among places[n] on node[n] (mt_coll; or null). */
 double mt_search_message_s(struct mt_searching *s, const struct mt_bucket_key *like, const int64_t *counts,
-                           const int *places, int n);
+                           const int *places, const int *node, int n);
 
 struct search_subset {
     int n, *of_cell; /* of_cell: ranks that each cell gives */
@@ -300,7 +300,6 @@ enum mt_status mt_search_bound_of(const struct mt_search *search, const struct m
 
 enum { SEARCH_NSTAGES = 3 };
 extern const char *const search_stage_names[SEARCH_NSTAGES];
-enum mt_status mt_search_fill_report(struct mt_searching *s, const struct search_candidate *c,
-                                     struct mt_search_report *report);
+void mt_search_fill_report(struct mt_searching *s, struct mt_search_report *report);
 
 #endif

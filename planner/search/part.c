@@ -87,6 +87,8 @@ static void copy_prediction(const struct search_part *part, struct mt_plan *to) 
         p->times[part->rank[i]] = from->times[i];
         to->memory[part->rank[i]] = part->plan->memory[i];
     }
+    p->parts = mt_arena_memdup(&to->arena, from->parts, (size_t)from->nparts * sizeof *from->parts);
+    for (int i = 0; i < from->nparts; i++) p->parts[i].source = mt_arena_strdup(&to->arena, from->parts[i].source);
     p->rejected = mt_new(&to->arena, struct mt_plan_rejected, from->nrejected);
     for (int i = 0; i < from->nrejected; i++)
         p->rejected[i] =
@@ -113,9 +115,4 @@ void mt_search_part_write(const struct search_part *part, struct mt_plan *to) {
     to->parameters = from->parameters;
     to->flops_per_step = from->flops_per_step;
     if (from->prediction) copy_prediction(part, to);
-}
-
-void mt_search_part_report(const struct search_part *part, struct mt_search_report *report) {
-    for (int i = 0; report && i < report->nbindings; i++)
-        report->bindings[i].rank = part->rank[report->bindings[i].rank];
 }

@@ -18,7 +18,7 @@
 enum {
     FEW_RANKS = 4,
     MOST_SEARCHES = 4,
-    SCREENED_RANKS = 20000,
+    SCREENED_RANKS = 6000,
     LEAST_SCREENED = 24,
     MOST_SCREENED = 400,
     MOST_REORDERED = 512
@@ -50,6 +50,13 @@ struct participation {
 
 /* ---- one search ---- */
 
+static double best_step(const struct participation *p) {
+    double best_s = INFINITY;
+    for (int i = 0; i < p->subsets.count; i++)
+        if (p->subsets.items[i].searched) best_s = fmin(best_s, p->subsets.items[i].step_s);
+    return best_s;
+}
+
 static enum mt_status search_part(struct participation *p, struct search_part *part, struct mt_search_report *report,
                                   struct mt_err *err) {
     struct mt_searching s;
@@ -57,13 +64,13 @@ static enum mt_status search_part(struct participation *p, struct search_part *p
     part->search.limit_s = fmax(0, p->whole.end_s - mt_now_s());
     p->whole.err = err;
     enum mt_status st = mt_search_begin(&s, &part->search, part->plan, part->rank, &p->whole, err);
+    s.known_s = fmin(s.known_s, best_step(p));
     s.most_work = p->least_effort                            ? 0
                   : s.most_work - p->spent < s.most_work / 4 ? s.most_work / 4
                                                              : s.most_work - p->spent;
     if (!st) st = mt_search_explore(&s, false, report);
     p->spent += mt_search_work_done(&s);
     mt_search_end(&s);
-    if (!st) mt_search_part_report(part, report);
     p->whole.err = p->err;
     return st;
 }
@@ -85,13 +92,6 @@ static enum mt_status search_subset(struct participation *p, struct search_subse
     if (st == MT_EINPUT && !p->why.status) p->why = why;
     if (st && st != MT_EINPUT) return *p->err = why, st;
     return MT_OK;
-}
-
-static double best_step(const struct participation *p) {
-    double best_s = INFINITY;
-    for (int i = 0; i < p->subsets.count; i++)
-        if (p->subsets.items[i].searched) best_s = fmin(best_s, p->subsets.items[i].step_s);
-    return best_s;
 }
 
 /* ---- which are searched ---- */
@@ -135,8 +135,8 @@ static struct search_subset *favourite(struct participation *p, double least_s) 
 static bool worth_it(const struct participation *p, const struct search_subset *x, double searched_s) {
     double least_s = least_estimate(p);
     if (x->searched || (p->nsearched && mt_now_s() > p->whole.end_s)) return false;
-    bool affordable = p->spent < SEARCH_MOST_WORK;
-    if (p->places.n <= FEW_RANKS && affordable) return true;
+    bool cheap = p->spent<SEARCH_MOST_WORK / 8, hopeless = x->screen_s> 3 * best_step(p);
+    if (p->places.n <= FEW_RANKS && p->spent < SEARCH_MOST_WORK / 2) return cheap || !hopeless;
     if (p->places.n <= FEW_RANKS) return x->screen_s <= doubt * least_s && x->screen_s < doubt * searched_s;
     if (p->nsearched >= MOST_SEARCHES) return false;
     return p->spent < SEARCH_MOST_WORK / 2 ? x->screen_s <= near * least_s : x->screen_s * equal < searched_s;
@@ -336,6 +336,7 @@ static enum mt_status begin(struct participation *p) {
 static enum mt_status finish(struct participation *p, struct mt_search_report *report) {
     struct search_subset *best = winner(p);
     enum mt_status st;
+    if (!best && !p->why.status) return mt_fail(p->err, MT_EBUG, "the search has searched nothing");
     if (!best) return *p->err = p->why, p->why.status;
     if ((st = leave_out_idlers(p, best))) return st;
     double bound_s = 0;
@@ -349,7 +350,7 @@ static enum mt_status finish(struct participation *p, struct mt_search_report *r
     mt_search_fill_other_subsets(&p->subsets, best, p->plan);
     if (!report) return MT_OK;
     *report = best->report;
-    best->report = (struct mt_search_report){.nbindings = 0};
+    best->report = (struct mt_search_report){.ncandidates = 0};
     return MT_OK;
 }
 
@@ -372,7 +373,7 @@ enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, s
     struct participation p = {.search = &local, .plan = plan, .err = err, .why = MT_ERR_INIT, .costs = *search->costs};
     local.costs = &p.costs;
     if (!p.costs.memo) p.costs.memo = mt_cost_memo_new();
-    if (report) *report = (struct mt_search_report){.nbindings = 0};
+    if (report) *report = (struct mt_search_report){.ncandidates = 0};
     enum mt_status st = begin(&p);
     if (!st) {
         bool choice = p.use == MT_USE_AUTO && !p.pinned && p.places.n > 1;
@@ -390,8 +391,8 @@ enum mt_status mt_search_rebalance(const struct mt_search *search, struct mt_pla
     struct mt_search local = *search;
     struct search_part part;
     struct mt_searching s;
-    if (report) *report = (struct mt_search_report){.nbindings = 0};
-    if (!mt_search_rows_of(plan, &local.fixed.decisions)) return mt_search_price(search, plan, report, err);
+    if (report) *report = (struct mt_search_report){.ncandidates = 0};
+    if (!mt_search_rows_of(plan, &local.fixed.decisions)) return mt_search_price(search, plan, err);
     mt_search_part_open(&local, plan, plan->nplaces, plan->order, &part);
     enum mt_status st = mt_search_begin(&s, &part.search, part.plan, part.rank, NULL, err);
     if (!st) st = mt_search_explore(&s, true, report);
@@ -400,7 +401,6 @@ enum mt_status mt_search_rebalance(const struct mt_search *search, struct mt_pla
     double bound_s = 0;
     if (!st) st = mt_search_bound_of(search, plan, &bound_s, err);
     if (!st) plan->prediction->bound_s = fmin(bound_s, plan->prediction->step_s);
-    if (!st) mt_search_part_report(&part, report);
     mt_search_part_close(&part);
     return st;
 }

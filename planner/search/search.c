@@ -1,6 +1,8 @@
 /* What a search begins with and leaves behind. mt_search itself is in participate.c. */
 #include "planner/search/search.h"
 
+#include <math.h>
+
 #include "kernels/base/wait.h"
 #include "planner/search/internal.h"
 
@@ -10,6 +12,7 @@ enum mt_status mt_search_begin(struct mt_searching *s, const struct mt_search *s
                                .rank_of = rank_of,
                                .parent = parent,
                                .most_work = SEARCH_MOST_WORK,
+                               .known_s = search->known_s > 0 ? search->known_s : INFINITY,
                                .costs = *search->costs,
                                .err = err,
                                .plan = plan};

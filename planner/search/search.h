@@ -5,7 +5,7 @@
  *     struct mt_plan *plan = mt_plan_new(costs.nranks);     // made_by, model, job and ranks filled in by the caller
  *     struct mt_search_report report;
  *     if ((st = mt_search(&search, plan, &report, err))) goto out;
- *     ... plan->splits, plan->prediction->step_s, report.bindings[0].what ...
+ *     ... plan->splits, plan->prediction->step_s, report.candidates[0].what ...
  *     mt_search_report_release(&report);
  *
  * For each structure, the work of a step as curves over shares (work.h, cost.h) makes a balance problem (balance.h),
@@ -20,9 +20,9 @@
  *   class of ranks    equal ranks: one device class, speed and memory limit
  *   estimate          a candidate's step by the curves
  *   evaluate          predict a candidate's step by building and simulating its program
- *   lower bound       no plan is faster, whoever takes part, however samples and state are divided
- * (mt_plan_bound_space) gap               the best step over the lower bound, less one (optimality gap) bottleneck the
- * resource of a binding constraint of the balance; the dual value is what one percent more saves */
+ *   lower bound       no plan is faster, whoever takes part, however samples and state are divided; its space is
+ *                     mt_plan_bound_space
+ *   gap               the best step over the lower bound, less one (optimality gap) */
 #ifndef MT_PLANNER_SEARCH_SEARCH_H
 #define MT_PLANNER_SEARCH_SEARCH_H
 
@@ -33,6 +33,12 @@
 #include "synth/lower/lower.h"
 #include "synth/models/model.h"
 
+/* Who is told of each plan that a search has predicted: its step, 0 where it does not fit. */
+struct mt_search_watch {
+    void (*predicted)(void *context, double step_s);
+    void *context;
+};
+
 struct mt_search {
     const struct mt_model *model;
     const struct mt_graph *graph; /* of the whole batch, differentiated, with updates */
@@ -41,17 +47,12 @@ struct mt_search {
     const struct mt_lower_options *options;
     struct mt_plan_fixed fixed; /* what is not set is searched; but the wire type, which rounds, and rule rows */
     const struct mt_plan *last; /* of as many ranks: its decisions are a candidate, its shares a start; or null */
+    double known_s;             /* 0; or the step of another plan of the job: what is much slower is not improved */
     double limit_s;             /* when to stop trying candidates */
-    bool no_bound;              /* plans are compared only: leave the lower bound 0 */
+    const struct mt_search_watch *watch; /* or null */
+    bool no_bound;                       /* plans are compared only: leave the lower bound 0 */
 };
 
-struct mt_search_binding {
-    enum mt_binding_kind kind;
-    const char *what; /* "compute of xeon-1t (ranks 0 2-5)", "link net", "memory of v100 (rank 3)" */
-    int rank;         /* one of those; of a link: one that waits for it */
-    int link;         /* of the cluster; -1 but for MT_BINDS_COMM */
-    double saves_s;   /* of the step, by one percent more of it */
-};
 struct mt_search_alternative {
     const char *what;  /* "all_reduce, buckets of 4.00 MiB", "even shares" */
     const char *why;   /* "" of the one that was taken; "slower", "does not fit: rank 2 lacks 1.20 GiB", "slower by
@@ -59,18 +60,10 @@ struct mt_search_alternative {
     double estimate_s; /* by the curves; 0: none was made */
     double step_s;     /* by its program; 0: it was not evaluated */
 };
-struct mt_search_stage {
-    const char *name;
-    double time_s; /* by the curves */
-};
 struct mt_search_report {
     struct mt_arena arena;
-    int nbindings; /* largest first */
-    struct mt_search_binding *bindings;
     int ncandidates; /* in order of time: evaluated, estimated, those that do not fit */
     struct mt_search_alternative *candidates;
-    int nstages; /* of the plan */
-    struct mt_search_stage *stages;
 };
 void mt_search_report_release(struct mt_search_report *report);
 
@@ -90,7 +83,6 @@ enum mt_status mt_search_rebalance(const struct mt_search *search, struct mt_pla
 
 /* The prediction of a complete plan as it is: fills in prediction (times too, no rejected rows) and memory, and changes
  * no decision. search->fixed, last and limit_s are not read, nor memory limits. */
-enum mt_status mt_search_price(const struct mt_search *search, struct mt_plan *plan, struct mt_search_report *report,
-                               struct mt_err *err);
+enum mt_status mt_search_price(const struct mt_search *search, struct mt_plan *plan, struct mt_err *err);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/coll/nccl_nodes.h"
 #include "profiler/probes/internal.h"
 
 enum { MOST_PAIR_GROUPS = 6, MOST_IN_A_ROW = 16, MOST_SAMPLES = 16, ROUNDS = 3, TAG = 2 };
@@ -183,7 +184,7 @@ static bool is_wanted(const struct probe *probe, int group, int algorithm, int s
     enum breadth breadth = probe->breadth[size];
     double own_s = expected_s(probe, group, algorithm, size), best_s = own_s;
     int better = 0;
-    if (probe->profile->gpu && own != mt_coll_of_nccl(own->kind)) return false;
+    if (probe->profile->gpu && !mt_nccl_runs(own)) return false;
     if (!(own_s > 0) || breadth == NOTHING || (breadth <= CORE && !is_core(own->kind))) return false;
     if (probe->profile->gpu || breadth == FULL || own->by_node) return true;
     for (int a = 0; a < mt_coll_nalgorithms; a++) {

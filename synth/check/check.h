@@ -31,4 +31,10 @@ enum mt_status mt_check_program(const struct mt_program *program, FILE *proof, s
 enum mt_status mt_check_lowered(const struct mt_program *program, const struct mt_lowered *const *lowered,
                                 const struct mt_lower_options *options, FILE *proof, struct mt_err *err);
 
+/* The same of lowered programs that come one after another: next() gives that of a rank, from rank 0 on, and may free
+ * the one before. In memory are one of them and what is kept of all ranks' collectives. */
+typedef enum mt_status mt_next_lowered(void *context, int rank, const struct mt_lowered **lowered, struct mt_err *err);
+enum mt_status mt_check_each_lowered(const struct mt_program *program, mt_next_lowered *next, void *context,
+                                     const struct mt_lower_options *options, FILE *proof, struct mt_err *err);
+
 #endif

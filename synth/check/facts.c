@@ -43,13 +43,19 @@ bool mt_checker_sample_op(const struct mt_checker *c, const struct mt_op *op) {
     return false;
 }
 
-bool mt_checker_replicated(const struct mt_program *program, int layout) {
+static bool is_replicated(const struct mt_program *program, int layout) {
     const struct mt_layout *l = &program->layouts.items[layout];
     struct mt_box both;
     for (int r = 0; r < program->nranks; r++)
         for (int s = 0; s < r; s++)
             if (l->part[r] == l->part[s] && mt_box_intersect(&l->box[r], &l->box[s], l->naxes, &both)) return true;
     return false;
+}
+
+bool mt_checker_replicated(struct mt_checker *c, int layout) {
+    int *answer = mt_checker_answer(c, (int[]){MT_ASK_REPLICATED, layout}, 2);
+    if (!*answer) *answer = 1 + is_replicated(c->program, layout);
+    return *answer == 2;
 }
 
 static int compare_cuts(const void *a, const void *b) {
@@ -125,5 +131,5 @@ enum mt_status mt_checker_parts(struct mt_checker *c, int layout, int nparts, co
 void mt_checker_learn(struct mt_checker *c, int value, enum mt_covers covers, bool uniform) {
     struct mt_fact *f = &c->facts[value];
     *f = (struct mt_fact){.known = true, .block = c->block, .covers = covers};
-    f->uniform = uniform || !mt_checker_replicated(c->program, c->program->values[value].layout);
+    f->uniform = uniform || !mt_checker_replicated(c, c->program->values[value].layout);
 }

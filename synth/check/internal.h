@@ -5,6 +5,7 @@
  * declared part hold the same set, other ranks hold disjoint sets, and every element has every part once.
  *
  *   facts.c  facts about values, refusals, mt_checker_parts
+ *   memo.c   what is proven already: layers repeat
  *   op.c     operators
  *   move.c   collectives and slices
  *   check.c  the walk over the program */
@@ -23,7 +24,20 @@ struct mt_fact {
     enum { MT_NOT_ACCUMULATOR, MT_ACCUMULATOR_ZERO, MT_ACCUMULATOR_TAKEN, MT_ACCUMULATOR_FULL } accumulator;
 };
 
+/* Answers by what they depend on: vectors of integers, compared in full. */
+struct mt_memo_entry {
+    int *key, n, answer;
+};
+struct mt_memo {
+    struct mt_arena arena;
+    struct mt_memo_entry *slots; /* open addressing; key null: free */
+    int nslots, count;
+    const int **groups; /* distinct vectors of groups */
+    int ngroups, groups_capacity;
+};
+
 struct mt_checker {
+    struct mt_memo memo;
     const struct mt_program *program;
     const struct mt_graph *graph;
     struct mt_fact *facts; /* [program->nvalues] */
@@ -47,7 +61,15 @@ bool mt_checker_sample_op(const struct mt_checker *c, const struct mt_op *op);
 enum mt_status mt_checker_parts(struct mt_checker *c, int layout, int nparts, const bool *has);
 
 /* Whether two ranks of one part hold the same element. */
-bool mt_checker_replicated(const struct mt_program *program, int layout);
+bool mt_checker_replicated(struct mt_checker *c, int layout);
+
+/* The place of an answer (0: not known yet) to the question `key`, which begins with its kind and has all that the
+ * answer depends on but the program's ranks and layouts. Valid until the next call. */
+enum mt_question { MT_ASK_REPLICATED, MT_ASK_DECLARED, MT_ASK_OPERATOR, MT_ASK_MOVE, MT_ASK_UNIFORM };
+int *mt_checker_answer(struct mt_checker *c, const int *key, int n);
+/* A number for the current instruction's vector of groups: equal vectors have equal numbers. -1: it has none. */
+int mt_checker_group_id(struct mt_checker *c);
+void mt_checker_forget(struct mt_checker *c);
 
 /* Record a value that the current instruction makes. A value without replicas is uniform in any case. */
 void mt_checker_learn(struct mt_checker *c, int value, enum mt_covers covers, bool uniform);

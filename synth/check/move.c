@@ -1,6 +1,7 @@
 /* Collectives and slices: the parts that each rank's new box has by the meaning of the collective (program.h) must be
  * those that the new layout declares. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "synth/check/internal.h"
 
@@ -114,16 +115,8 @@ static enum mt_status parts_on(struct mt_checker *c, struct move *m, int rank) {
     return mt_checker_refuse(c, "no such collective");
 }
 
-/* Replicas are bit-equal after the move if they were before, or if each set of them is in one group, because its
- * members end with the same bits. Not after a ReduceScatter: two members that get the same element may sum it in
- * different orders. */
-static bool stays_uniform(const struct mt_checker *c, const struct move *m, int value) {
-    bool was = c->facts[value].uniform, reduces = false;
-    if (c->instr->kind == MT_INSTR_COLLECTIVE)
-        reduces = c->instr->coll == MT_ALL_REDUCE || c->instr->coll == MT_REDUCE_SCATTER;
-    if (was && !reduces) return true;
-    if (reduces && c->instr->coll == MT_REDUCE_SCATTER) return false;
-    if (c->instr->kind == MT_INSTR_SLICE || c->instr->coll == MT_ALL_TO_ALL) return was;
+/* Whether ranks that hold the same element of one part are in one group. */
+static bool replicas_together(const struct move *m) {
     struct mt_box both;
     for (int r = 0; r < m->nranks; r++)
         for (int s = 0; s < r; s++)
@@ -131,6 +124,21 @@ static bool stays_uniform(const struct mt_checker *c, const struct move *m, int 
                 mt_box_intersect(&m->to->box[r], &m->to->box[s], m->to->naxes, &both))
                 return false;
     return true;
+}
+
+/* Replicas are bit-equal after the move if they were before, or if each set of them is in one group, because its
+ * members end with the same bits. Not after a ReduceScatter: two members that get the same element may sum it in
+ * different orders. */
+static bool stays_uniform(struct mt_checker *c, const struct move *m, int value, int layout) {
+    bool was = c->facts[value].uniform, reduces = false;
+    if (c->instr->kind == MT_INSTR_COLLECTIVE)
+        reduces = c->instr->coll == MT_ALL_REDUCE || c->instr->coll == MT_REDUCE_SCATTER;
+    if (was && !reduces) return true;
+    if (reduces && c->instr->coll == MT_REDUCE_SCATTER) return false;
+    if (c->instr->kind == MT_INSTR_SLICE || c->instr->coll == MT_ALL_TO_ALL) return was;
+    int *answer = mt_checker_answer(c, (int[]){MT_ASK_UNIFORM, layout, mt_checker_group_id(c)}, 3);
+    if (!*answer) *answer = 1 + replicas_together(m);
+    return *answer == 2;
 }
 
 /* Wire and accumulation types: the value's own, or for sums of gradients those of the program. */
@@ -147,6 +155,34 @@ static enum mt_status check_types(struct mt_checker *c, int in) {
     if (i->acc != acc)
         return mt_checker_refuse(c, "%s is summed in %s, not in %s", g->name, mt_type_name(i->acc), mt_type_name(acc));
     return MT_OK;
+}
+
+/* The first rank of the group, if it gets the same box from the same group: then the same parts. Else -1. */
+static int gets_alike(const struct mt_checker *c, const struct move *m, int rank, const int *first) {
+    if (!m->group || c->instr->coll == MT_ALL_TO_ALL) return -1;
+    int other = first[m->group[rank]];
+    return other < rank && mt_box_equal(&m->to->box[other], &m->to->box[rank], m->to->naxes) ? other : -1;
+}
+
+/* The parts that the ranks' new boxes have are those that the layout declares. */
+static enum mt_status prove_parts(struct mt_checker *c, struct move *m, int layout) {
+    size_t nparts = (size_t)m->nparts;
+    int *first = mt_calloc((size_t)m->nranks, sizeof *first); /* of each group */
+    m->has = mt_calloc((size_t)m->nranks * nparts, sizeof *m->has);
+    for (int r = m->nranks - 1; r >= 0 && m->group; r--) first[m->group[r]] = r;
+    enum mt_status st = MT_OK;
+    for (int r = 0; r < m->nranks && !st; r++) {
+        if (empty(m->to, r)) continue;
+        int other = gets_alike(c, m, r, first);
+        if (other >= 0)
+            memcpy(m->has + (size_t)r * nparts, m->has + (size_t)other * nparts, nparts * sizeof *m->has);
+        else
+            st = parts_on(c, m, r);
+    }
+    if (!st) st = mt_checker_parts(c, layout, m->nparts, m->has);
+    free(m->has);
+    free(first);
+    return st;
 }
 
 static enum mt_status check_one(struct mt_checker *c, int in, int out) {
@@ -170,14 +206,20 @@ static enum mt_status check_one(struct mt_checker *c, int in, int out) {
     if (m.to->nparts > 1 && m.to->reduce != m.from->reduce)
         return mt_checker_refuse(c, "a partial %s becomes a partial %s", m.from->reduce == MT_MAX ? "maximum" : "sum",
                                  m.to->reduce == MT_MAX ? "maximum" : "sum");
-    m.has = mt_calloc((size_t)(m.nranks * m.nparts), sizeof *m.has);
-    enum mt_status st = MT_OK;
-    for (int r = 0; r < m.nranks && !st; r++)
-        if (!empty(m.to, r)) st = parts_on(c, &m, r);
-    if (!st) st = mt_checker_parts(c, p->values[out].layout, m.nparts, m.has);
-    if (!st) mt_checker_learn(c, out, c->facts[in].covers, stays_uniform(c, &m, in));
-    free(m.has);
-    return st;
+    int layout = p->values[out].layout, nkey = 0, key[8];
+    key[nkey++] = MT_ASK_MOVE;
+    key[nkey++] = (int)c->instr->kind;
+    key[nkey++] = m.group ? (int)c->instr->coll : -1;
+    key[nkey++] = p->values[in].layout;
+    key[nkey++] = layout;
+    key[nkey++] = mt_checker_group_id(c);
+    if (!*mt_checker_answer(c, key, nkey)) {
+        enum mt_status st = prove_parts(c, &m, layout);
+        if (st) return st;
+        *mt_checker_answer(c, key, nkey) = 1;
+    }
+    mt_checker_learn(c, out, c->facts[in].covers, stays_uniform(c, &m, in, layout));
+    return MT_OK;
 }
 
 /* Groups are numbered from 0 in order of their first ranks. */

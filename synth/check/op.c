@@ -281,20 +281,33 @@ static enum mt_status check_randomness(struct mt_checker *c, const struct work *
     return MT_OK;
 }
 
-enum mt_status mt_checker_op(struct mt_checker *c) {
-    const struct mt_op *op = &c->graph->ops[c->instr->gop];
+/* What the proof of the current operator depends on: its indices and their roles, the operands' indices and layouts.
+ * Returns the length. */
+static int key_of(const struct mt_checker *c, const struct mt_op *op, int *key) {
+    unsigned sets[MT_MAX_IN];
+    int n = 0, nsets = mt_op_linear_sets(op, sets);
+    int head[] = {MT_ASK_OPERATOR, (int)op->kind, (int)c->block,  op->nin,
+                  op->nout,        op->nindices,  op->attr.p > 0, nsets};
+    for (size_t i = 0; i < sizeof head / sizeof *head; i++) key[n++] = head[i];
+    for (int s = 0; s < nsets; s++) key[n++] = (int)sets[s];
+    for (int i = 0; i < op->nindices; i++) {
+        key[n++] = op->index_label[i];
+        key[n++] = (int)mt_op_index_role(op, i);
+    }
+    for (int k = 0; k < op->nin + op->nout; k++) {
+        int value = k < op->nin ? c->instr->in[k] : c->instr->out[k - op->nin];
+        int naxes = c->graph->values[c->program->values[value].gvalue].naxes;
+        const int *index = k < op->nin ? op->in_index[k] : op->out_index[k - op->nin];
+        key[n++] = c->program->values[value].layout;
+        key[n++] = naxes;
+        for (int a = 0; a < naxes; a++) key[n++] = index[a];
+    }
+    return n;
+}
+
+/* The ranks' boxes of the operands are right, and the outputs' declared parts. */
+static enum mt_status prove(struct mt_checker *c, const struct mt_op *op) {
     int n = c->program->nranks;
-    bool sample = mt_checker_sample_op(c, op);
-    if (sample && c->block != MT_BODY && c->block != MT_LAST)
-        return mt_checker_refuse(c, "works on samples outside the blocks of micro-batches");
-    for (int i = 0; i < op->nin; i++)
-        if (c->program->values[c->instr->in[i]].gvalue != op->in[i])
-            return mt_checker_refuse(c, "input %d is %s, not %s", i,
-                                     c->graph->values[c->program->values[c->instr->in[i]].gvalue].name,
-                                     c->graph->values[op->in[i]].name);
-    for (int i = 0; i < op->nout; i++)
-        if (c->program->values[c->instr->out[i]].gvalue != op->out[i])
-            return mt_checker_refuse(c, "output %d is not %s", i, c->graph->values[op->out[i]].name);
     struct work w = {.op = op};
     w.range = mt_calloc((size_t)(n * MT_MAX_INDICES), sizeof *w.range);
     w.idle = mt_calloc((size_t)n, sizeof *w.idle);
@@ -310,15 +323,38 @@ enum mt_status mt_checker_op(struct mt_checker *c) {
     int set = -1;
     if (!st) st = partial_set(c, &w, &set);
     if (!st) st = check_randomness(c, &w);
+    for (int i = 0; i < op->nout && !st; i++) st = check_output(c, &w, i, set);
+    free(w.range);
+    free(w.idle);
+    return st;
+}
+
+enum mt_status mt_checker_op(struct mt_checker *c) {
+    const struct mt_op *op = &c->graph->ops[c->instr->gop];
+    bool sample = mt_checker_sample_op(c, op);
+    if (sample && c->block != MT_BODY && c->block != MT_LAST)
+        return mt_checker_refuse(c, "works on samples outside the blocks of micro-batches");
+    for (int i = 0; i < op->nin; i++)
+        if (c->program->values[c->instr->in[i]].gvalue != op->in[i])
+            return mt_checker_refuse(c, "input %d is %s, not %s", i,
+                                     c->graph->values[c->program->values[c->instr->in[i]].gvalue].name,
+                                     c->graph->values[op->in[i]].name);
+    for (int i = 0; i < op->nout; i++)
+        if (c->program->values[c->instr->out[i]].gvalue != op->out[i])
+            return mt_checker_refuse(c, "output %d is not %s", i, c->graph->values[op->out[i]].name);
+    int key[8 + MT_MAX_IN + 2 * MT_MAX_INDICES + (MT_MAX_IN + MT_MAX_OUT) * (2 + MT_MAX_AXES)];
+    int nkey = key_of(c, op, key);
+    if (!*mt_checker_answer(c, key, nkey)) {
+        enum mt_status st = prove(c, op);
+        if (st) return st;
+        *mt_checker_answer(c, key, nkey) = 1;
+    }
     bool uniform = mt_op_info[op->kind].exact;
     for (int i = 0; i < op->nin; i++) uniform &= c->facts[c->instr->in[i]].uniform;
-    for (int i = 0; i < op->nout && !st; i++) {
-        if ((st = check_output(c, &w, i, set))) break;
+    for (int i = 0; i < op->nout; i++) {
         bool some = sample && c->has_body && !mt_checker_samples(c, op->out[i]);
         enum mt_covers covers = !some ? MT_COVERS_ALL : c->block == MT_BODY ? MT_COVERS_BODY : MT_COVERS_LAST;
         mt_checker_learn(c, c->instr->out[i], covers, uniform);
     }
-    free(w.range);
-    free(w.idle);
-    return st;
+    return MT_OK;
 }

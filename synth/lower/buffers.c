@@ -203,7 +203,8 @@ static void place_slice(struct mt_lowering *l, int instr, struct mt_linstr *c) {
 
 /* ---- collectives ---- */
 
-static enum mt_status schedule(struct mt_lowering *l, struct mt_linstr *c, const char *algorithm) {
+static enum mt_status schedule(struct mt_lowering *l, struct mt_linstr *c, const char *algorithm,
+                               struct mt_made_message *made) {
     const struct mt_coll_algorithm *row;
     if (!strcmp(algorithm, "auto")) {
         row = mt_coll_choose(&c->problem, l->options->latency_s, l->options->bandwidth_Bps);
@@ -225,9 +226,14 @@ static enum mt_status schedule(struct mt_lowering *l, struct mt_linstr *c, const
         }
     }
     c->algorithm = row;
+    if (row->by_node) c->problem.same_pieces = false; /* a hierarchical collective is in several calls, on a message */
     if (l->options->sketch) return MT_OK;
-    c->schedule = mt_new(&l->low->arena, struct mt_schedule, 1);
-    row->schedule(&c->problem, c->schedule);
+    if (made->algorithm != row) {
+        made->algorithm = row;
+        made->schedule = mt_new(&l->low->arena, struct mt_schedule, 1);
+        row->schedule(&c->problem, made->schedule);
+    }
+    c->schedule = made->schedule;
     return MT_OK;
 }
 
@@ -268,22 +274,22 @@ static void choose_messages(struct mt_lowering *l, int instr, struct mt_linstr *
     if (whole && l->buffer[in] == l->buffer[out]) m->pack = (struct mt_message_side){0};
 }
 
-static enum mt_status message_of(struct mt_lowering *l, const struct mt_instr *source, struct mt_message *m) {
+static enum mt_status message_of(struct mt_lowering *l, const struct mt_instr *source, struct mt_made_message **made) {
     for (int i = 0; i < l->nmessages; i++)
-        if (mt_message_same(l->program, source, l->messages[i].source)) return *m = l->messages[i].message, MT_OK;
-    enum mt_status st = (l->options->sketch ? mt_message_sketch : mt_message_make)(l->program, source, l->rank,
-                                                                                   &l->low->arena, m, l->err);
-    if (st) return st;
+        if (mt_message_same(l->program, source, l->messages[i].source)) return *made = &l->messages[i], MT_OK;
     mt_arena_grow(&l->scratch, &l->messages, l->nmessages, &l->messages_capacity, sizeof *l->messages);
-    l->messages[l->nmessages++] = (struct mt_made_message){source, *m};
-    return MT_OK;
+    *made = &l->messages[l->nmessages++];
+    **made = (struct mt_made_message){.source = source};
+    return (l->options->sketch ? mt_message_sketch : mt_message_make)(l->program, source, l->rank, &l->low->arena,
+                                                                      &(*made)->message, l->err);
 }
 
 static enum mt_status place_collective(struct mt_lowering *l, int instr, struct mt_linstr *c,
                                        const struct mt_instr *source) {
-    struct mt_message m;
-    enum mt_status st = message_of(l, source, &m);
+    struct mt_made_message *made;
+    enum mt_status st = message_of(l, source, &made);
     if (st) return st;
+    struct mt_message m = made->message;
     c->problem = m.problem;
     c->group = m.group;
     c->zero = m.zero;
@@ -301,7 +307,7 @@ static enum mt_status place_collective(struct mt_lowering *l, int instr, struct 
         c->pack = pieces_of(l, c->in, m.pack.pieces, m.pack.count, &c->pack_value);
         c->unpack = pieces_of(l, c->out, m.unpack.pieces, m.unpack.count, &c->unpack_value);
     }
-    return schedule(l, c, source->algorithm);
+    return schedule(l, c, source->algorithm, made);
 }
 
 /* ---- all instructions ---- */

@@ -25,6 +25,8 @@ struct mt_buffer {
 struct mt_made_message { /* shared by collectives with equal messages */
     const struct mt_instr *source;
     struct mt_message message;
+    const struct mt_coll_algorithm *algorithm; /* of the schedule that was made last, or null */
+    struct mt_schedule *schedule;
 };
 
 struct mt_lowering {

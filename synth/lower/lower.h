@@ -89,7 +89,7 @@ struct mt_linstr {
     /* collectives and copies */
     struct mt_coll problem;
     const struct mt_coll_algorithm *algorithm; /* null: nothing is sent */
-    struct mt_schedule *schedule;
+    struct mt_schedule *schedule;              /* may be that of other collectives with equal messages */
     int *group;
     int npack, nunpack;
     struct mt_lcopies packed, unpacked;           /* where the collective runs on a message */

@@ -54,3 +54,13 @@ refused 2 "none.json: No such file" $MOTLEY diff a.json none.json
 echo '{"format": "recipe"}' >other.json
 refused 2 "other.json is a \"recipe\"" $MOTLEY diff other.json a.json
 refused 2 "which cannot be compared here" $MOTLEY diff other.json other.json
+
+# The same difference of many ranks is one row with a count.
+many="--model gpt2:layers=1,heads=2,embed=16,context=8,vocab=40 --ranks 40"
+$MOTLEY plan $many --batch 80 -o a.json >/dev/null
+$MOTLEY plan $many --batch 160 --shares "$(yes 5 | head -n 20 | paste -sd,),$(yes 3 | head -n 20 | paste -sd,)" -o b.json >/dev/null
+! $MOTLEY diff a.json b.json >said.txt || fail "the same plan"
+shows "batch of ranks 0 to 19 (20) 2 5 +150.0%" said.txt
+shows "batch of ranks 20 to 39 (20) 2 3 +50.0%" said.txt
+shows "micro-batch of ranks 20 to 39 (20) 2 3" said.txt
+[ "$(wc -l <said.txt)" -lt 20 ] || fail "not folded: $(cat said.txt)"

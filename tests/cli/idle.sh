@@ -98,6 +98,7 @@ grep -q "^ok *out .* rank 1's own, which is enough" doctor.txt || fail "$(cat do
 
 # The program is that of the places; a rank of the plan may have none.
 $MOTLEY show program middle.json --rank 4 >said.txt
+[ "$(head -n 1 said.txt)" = "rank 0 of the program is rank 4 of the plan" ] || fail "$(head -n 2 said.txt)"
 refused 2 "--rank: rank 1 is idle in middle.json" $MOTLEY show program middle.json --rank 1
 $MOTLEY show program middle.json --rank 2 --lowered >said.txt || fail "$(cat said.txt)"
 $MOTLEY show middle.json | tr -s ' ' >shown.txt

@@ -96,3 +96,5 @@ $MOTLEY --version | has -x 'motley [0-9.]*' || fail "version"
 $MOTLEY plan --help >said.txt && grep -q -- "--storage-shares=LABEL" said.txt || fail "help"
 refused 2 "Usage: motley COMMAND" $MOTLEY
 refused 2 "\"frobnicate\" is no command" $MOTLEY frobnicate
+refused 2 "--precision f64: runs on CPUs only, but --device is cuda" \
+  $MOTLEY plan --model gpt2:layers=1,heads=2,embed=16,context=16,vocab=256 --ranks 1 --device cuda --precision f64 -o no.json

@@ -96,7 +96,7 @@ refused 2 "the plan was made for another cluster" $MOTLEY plan --check edited.js
 # It trains, and says what was predicted; from its folder the next plan takes how fast the ranks were.
 seq 1 9000 >text.txt
 mpirun -n 3 $MOTLEY train edited.json --data text.txt --out run --log-every 1 >said.txt 2>progress.txt
-grep -q '^step [0-9.]* [mun]*s, predicted [0-9.]* [mun]*s ([-+][0-9.]*%, [a-z]* the band of [0-9]*%)$' said.txt || fail "$(cat said.txt)"
+grep -q '^step [0-9.]* [mun]*s, predicted [0-9.]* [mun]*s ([-+][0-9.]*%, [a-z]* the band of -[0-9]*% +[0-9]*%)$' said.txt || fail "$(cat said.txt)"
 grep -q '^step 6/6 .* a step, predicted .* ([-+][0-9]*%)  ETA 0:00$' progress.txt || fail "$(cat progress.txt)"
 ! grep -q '^step 1/6 .*predicted' progress.txt || fail "compared before it was steady: $(cat progress.txt)"
 $MOTLEY show run/run.json | tr -s ' ' >shown.txt

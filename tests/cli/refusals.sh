@@ -46,12 +46,15 @@ refused 2 "cannot run here: v100:" $MOTLEY plan --cluster "v100:1x2 + a10:1x2" $
 $MOTLEY plan --cluster "v100:1x2 + a10:1x2" $small --use 2,3 -o some.json >some.txt || fail "--use 2,3"
 ! grep -q '"hypothetical"' some.json || fail "$(cat some.json)"
 
-# What-ifs answer, and mark what cannot run.
+# What-ifs answer, and mark what cannot run; explain says it too.
 $MOTLEY whatif --cluster a10:1x2 $small --precision bf16 --change "add 2xv100@node0, remove 2xa10" --add 2xa10@node0 \
   --json table.json >table.txt
 [ "$(grep -c 'cannot run here: see \[1\]' table.txt)" = 1 ] || fail "$(cat table.txt)"
 shows " [1] v100: has compute capability 7.0, and kernels need 7.5 (sm_75)" table.txt
 [ "$(grep -c '"cannot_run": "v100: has' table.json)" = 1 ] || fail "$(cat table.json)"
+$MOTLEY whatif --cluster v100:1 $small --add h100 --add v100 --set class.v100.speed=0.5 >table.txt
+[ "$(grep -c 'cannot run here: see \[1\]' table.txt)" -ge 2 ] && [ "$(grep -c '^  \[' table.txt)" = 1 ] || fail "$(cat table.txt)"
+$MOTLEY explain v.json --cluster "$cluster" | has -xF "The plan is hypothetical: it $why." || fail "explain"
 
 # Memory: the least that is needed, of what, and what would do.
 refused 2 "gpt2:1558m does not fit into memory: even with the state sharded, micro-batches of 1 and --recompute segments, it needs" \

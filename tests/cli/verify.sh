@@ -35,6 +35,15 @@ grep -q '^numeric *left out: may take' said.txt || fail "$(cat said.txt)"
 $MOTLEY verify big.json --small >said.txt
 grep -q '2 ranks against 1: |dw|/|w| [1-9]' said.txt || fail "$(cat said.txt)"
 
+# The small model shrinks extents, so that another axis of a parameter may be the longest: wpe's is "embed" here, and
+# "context" there.
+$MOTLEY plan --model gpt2:layers=4,heads=4,embed=128,context=64,vocab=256,bias=0 --speeds 1,0.6 --batch 16 \
+  --storage split -o axes.json >/dev/null
+$MOTLEY verify axes.json --small >said.txt || fail "$(cat said.txt)"
+grep -q '2 ranks against 1: |dw|/|w| [1-9]' said.txt || fail "$(cat said.txt)"
+$MOTLEY plan --model mlp:embed=64,hidden=96,layers=3 --shares 4,0,5 --batch 9 --storage split -o axes.json >/dev/null
+$MOTLEY verify axes.json --small >said.txt || fail "$(cat said.txt)"
+
 refused 2 "verify what? Name a plan" $MOTLEY verify
 refused 2 "--steps: is 0" $MOTLEY verify plan.json --steps 0
 refused 2 "--no-numeric excludes" $MOTLEY verify plan.json --small --no-numeric

@@ -40,6 +40,17 @@ $MOTLEY whatif --cluster "h100:2 net=1G" --model gpt2:layers=1,heads=2,embed=512
 between "ten times the network" "$(ratio 1)" 6 10.1
 grep -q 'as it is .* link net' table.txt || fail "does not wait for the network: $(cat table.txt)"
 
+# Rows share their errors: a difference of 1% is a tie, one of 10% is none, though both bands are wider. A row that ties
+# with an earlier one names it.
+$MOTLEY whatif --cluster "cpu:1x2 memory=1T" --model $small --batch 64 --set class.cpu.speed=1.005 \
+  --set class.cpu.speed=1.1 --set class.cpu.speed=1.102 --json table.json >table.txt
+grep -q '^ *set class.cpu.speed=1.005 .* tie with row 1 ' table.txt || fail "$(cat table.txt)"
+! grep -q '^ *set class.cpu.speed=1.1 .* tie' table.txt || fail "$(cat table.txt)"
+grep -q '^ *set class.cpu.speed=1.102 .* tie with row 3 ' table.txt || fail "$(cat table.txt)"
+[ "$(number 1 tie) $(number 2 tie) $(number 3 tie)" = "1  3" ] || fail "$(cat table.json)"
+between "error" "$(number 0 error)" 0.1 1
+between "error_below" "$(number 0 error_below)" 0 "$(number 0 error)"
+
 # What does not fit says so in its row; where nothing fits, that is an error. Two models, a table each.
 big="gpt2:layers=1,heads=2,embed=512,context=64,vocab=8192"
 $MOTLEY whatif --cluster "cpu:1x2" --model $small --model $big --batch 8 --set class.cpu.memory=64MiB \

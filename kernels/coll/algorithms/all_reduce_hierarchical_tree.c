@@ -21,6 +21,7 @@ static struct mt_coll among_nodes(const struct mt_coll *problem, const struct mt
 }
 
 void mt_all_reduce_hierarchical_tree_schedule(const struct mt_coll *problem, struct mt_schedule *schedule) {
+    schedule->by_node = true;
     struct mt_nodes nodes = mt_nodes_of(problem, &schedule->arena);
     struct mt_coll within = mt_nodes_within(&nodes), among = among_nodes(problem, &nodes, &schedule->arena);
     int *first = mt_new(&schedule->arena, int, nodes.n), from = schedule->nsteps;

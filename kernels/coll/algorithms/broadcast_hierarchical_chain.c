@@ -28,6 +28,7 @@ bool mt_broadcast_hierarchical_chain_applies(const struct mt_coll *problem) {
 }
 
 void mt_broadcast_hierarchical_chain_schedule(const struct mt_coll *problem, struct mt_schedule *schedule) {
+    schedule->by_node = true;
     struct mt_nodes nodes = mt_nodes_of(problem, &schedule->arena);
     int n = nodes.n, segments = segments_of(problem, n), of_root = problem->node[problem->root], root = 0;
     while (nodes.places[nodes.first[of_root] + root] != problem->root) root++;

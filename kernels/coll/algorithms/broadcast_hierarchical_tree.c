@@ -11,6 +11,7 @@ bool mt_broadcast_hierarchical_tree_applies(const struct mt_coll *problem) {
 }
 
 void mt_broadcast_hierarchical_tree_schedule(const struct mt_coll *problem, struct mt_schedule *schedule) {
+    schedule->by_node = true;
     struct mt_nodes nodes = mt_nodes_of(problem, &schedule->arena);
     struct mt_coll within = mt_nodes_within(&nodes), among = *problem;
     int *head = mt_new(&schedule->arena, int, nodes.n), of_root = problem->node[problem->root], at = 0;

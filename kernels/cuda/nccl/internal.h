@@ -53,8 +53,9 @@ enum mt_status cuda_nccl_comm_of(struct nccl *nccl, const struct cuda_queue *que
 /* The implementation of a ReduceScatter or AllGather: nccl->impl if it can run the problem, else the cheapest. */
 enum mt_nccl_impl cuda_nccl_impl_of(const struct nccl *nccl, const struct mt_coll *problem);
 
+/* by_node: in phases within and across nodes (kernels/coll/nccl_nodes.h), if there is a list for the problem. */
 enum mt_status cuda_nccl_problem(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
-                                 const int *group, void *const buffer[2], struct mt_err *err);
+                                 bool by_node, const int *group, void *const buffer[2], struct mt_err *err);
 enum mt_status cuda_nccl_arrays(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
                                 const int *group, const struct mt_comm_arrays *arrays, struct mt_err *err);
 

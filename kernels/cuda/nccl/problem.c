@@ -1,7 +1,9 @@
 /* One rank's part of a collective, as calls of NCCL.
  *
  * NCCL has AllReduce and Broadcast, and ReduceScatter and AllGather of even blocks. For uneven blocks there are the
- * implementations of kernels/coll/nccl_unequal.h. An AllToAll is sends and receives between all pairs, through the
+ * implementations of kernels/coll/nccl_unequal.h. Where the plan names a hierarchical algorithm, an AllReduce,
+ * ReduceScatter or AllGather is in phases within and across nodes (kernels/coll/nccl_nodes.h), in communicators of
+ * their own; a Broadcast is NCCL's own. An AllToAll is sends and receives between all pairs, through the
  * communicator of all ranks: pairs need none of their own.
  *
  * NCCL works on the message itself; or on a staging buffer, where the wire type differs or blocks must be padded:
@@ -10,6 +12,7 @@
  * A call may return before NCCL has enqueued anything (ncclInProgress); cuda_nccl_wait waits for that. */
 #include <stdlib.h>
 
+#include "kernels/coll/nccl_nodes.h"
 #include "kernels/cuda/nccl/internal.h"
 #include "kernels/cuda/nccl/pieces.h"
 #include "kernels/device/piece.h"
@@ -26,9 +29,10 @@ struct job {
     const struct mt_coll *problem;
     const int *group;
     void *const *buffer;
-    ncclComm_t comm;
+    ncclComm_t comm; /* of the group; by_node: none */
     ncclDataType_t type;
     ncclRedOp_t op;
+    bool by_node;
     enum mt_nccl_impl impl;
     int64_t size_bytes; /* of an element of data */
     char *data;         /* the message, or the staging buffer */
@@ -127,6 +131,57 @@ static enum mt_status queue_all_to_all(const struct job *job, struct mt_err *err
     return MT_OK;
 }
 
+/* ---- within and across nodes ---- */
+
+static ncclResult_t queue_call(const struct job *job, const struct mt_nccl_call *call, int me, ncclComm_t comm) {
+    char *data = job->data + call->at * job->size_bytes, *mine = data + me * call->count * job->size_bytes;
+    size_t count = (size_t)call->count;
+    CUstream stream = job->queue->stream;
+    switch (call->op) {
+    case MT_NCCL_ALL_REDUCE: return ncclAllReduce(data, data, count, job->type, job->op, comm, stream);
+    case MT_NCCL_REDUCE_SCATTER: return ncclReduceScatter(data, mine, count, job->type, job->op, comm, stream);
+    case MT_NCCL_ALL_GATHER: return ncclAllGather(mine, data, count, job->type, comm, stream);
+    case MT_NCCL_REDUCE: return ncclReduce(data, data, count, job->type, job->op, call->root, comm, stream);
+    case MT_NCCL_BROADCAST: return ncclBroadcast(data, data, count, job->type, call->root, comm, stream);
+    }
+    return ncclInvalidUsage;
+}
+
+/* The communicators of the list's groups. */
+static enum mt_status join_groups(const struct job *job, const struct mt_nccl_list *list, ncclComm_t *comms,
+                                  struct mt_err *err) {
+    int *ranks = mt_calloc((size_t)job->problem->n, sizeof *ranks);
+    enum mt_status st = MT_OK;
+    for (int g = 0; g < list->ngroups && !st; g++) {
+        const struct mt_nccl_ranks *group = &list->groups[g];
+        struct mt_coll part = {.n = group->n, .me = group->me};
+        for (int p = 0; p < group->n; p++) ranks[p] = job->group[group->places[p]];
+        st = cuda_nccl_comm_of(job->nccl, job->queue, &part, ranks, &comms[g], err);
+    }
+    free(ranks);
+    return st;
+}
+
+static enum mt_status queue_by_node(const struct job *job, struct mt_err *err) {
+    struct mt_nccl_list list;
+    mt_nccl_list(job->problem, &list);
+    ncclComm_t *comms = mt_calloc((size_t)list.ngroups + 1, sizeof(ncclComm_t));
+    enum mt_status st = join_groups(job, &list, comms, err);
+    for (int phase = 0, i = 0; phase < MT_NCCL_PHASES && !st; phase++) {
+        int begin = i, end = list.phase_end[phase];
+        if (begin == end) continue;
+        ncclResult_t result = ncclGroupStart();
+        for (; i < end && succeeded(result); i++)
+            result = queue_call(job, &list.calls[i], list.groups[list.calls[i].group].me, comms[list.calls[i].group]);
+        result = end_group(result);
+        for (i = begin; i < end && !st; i++)
+            st = cuda_nccl_wait(job->nccl, comms[list.calls[i].group], result, mt_coll_name(job->problem->kind), err);
+    }
+    free(comms);
+    mt_nccl_list_release(&list);
+    return st;
+}
+
 /* ---- staging buffers ---- */
 
 static enum mt_status stage_of(struct nccl *nccl, CUstream stream, int64_t size_bytes, char **memory,
@@ -206,7 +261,7 @@ static enum mt_status queue_blocks(struct job *job, struct mt_err *err) {
     const struct mt_coll *problem = job->problem;
     int n = problem->n;
     bool blocks = problem->kind == MT_REDUCE_SCATTER || problem->kind == MT_ALL_GATHER;
-    job->impl = blocks ? cuda_nccl_impl_of(job->nccl, problem) : MT_NCCL_NATIVE;
+    job->impl = blocks && !job->by_node ? cuda_nccl_impl_of(job->nccl, problem) : MT_NCCL_NATIVE;
     int64_t most = 0;
     for (int r = 0; r < n; r++)
         if (problem->counts[r] > most) most = problem->counts[r];
@@ -221,14 +276,16 @@ static enum mt_status queue_blocks(struct job *job, struct mt_err *err) {
     if (staged && (st = stage_of(job->nccl, job->queue->stream, job->start[n] * job->size_bytes, &job->data, err)))
         return st;
     if (staged && (st = copy_blocks(job, BEFORE, err))) return st;
-    if (n > 1)
+    if (job->by_node)
+        st = queue_by_node(job, err);
+    else if (n > 1)
         st = cuda_nccl_wait(job->nccl, job->comm, collectives[problem->kind](job), mt_coll_name(problem->kind), err);
     if (st) return st;
     return staged ? copy_blocks(job, AFTER, err) : MT_OK;
 }
 
 enum mt_status cuda_nccl_problem(struct nccl *nccl, const struct cuda_queue *queue, const struct mt_coll *problem,
-                                 const int *group, void *const buffer[2], struct mt_err *err) {
+                                 bool by_node, const int *group, void *const buffer[2], struct mt_err *err) {
     struct job job = {.nccl = nccl,
                       .queue = queue,
                       .problem = problem,
@@ -241,7 +298,9 @@ enum mt_status cuda_nccl_problem(struct nccl *nccl, const struct cuda_queue *que
         return mt_fail(err, MT_EBUG, "%s: %s is sent as %s, which is only for sums and maxima",
                        mt_coll_name(problem->kind), mt_type_name(problem->acc), mt_type_name(problem->wire));
     if (problem->kind == MT_ALL_TO_ALL) return queue_all_to_all(&job, err);
-    enum mt_status st = problem->n > 1 ? cuda_nccl_comm_of(nccl, queue, problem, group, &job.comm, err) : MT_OK;
+    job.by_node = by_node && mt_nccl_by_node(problem);
+    bool one = problem->n > 1 && !job.by_node; /* communicator */
+    enum mt_status st = one ? cuda_nccl_comm_of(nccl, queue, problem, group, &job.comm, err) : MT_OK;
     if (st) return st;
     job.start = mt_calloc((size_t)problem->n + 1, sizeof *job.start);
     job.count = mt_calloc((size_t)problem->n, sizeof *job.count);

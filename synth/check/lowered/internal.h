@@ -6,26 +6,49 @@
  *   op.c        an operator computes what its sources say; fused kernels by their patterns
  *   flow.c      every read sees the bytes that its definition wrote, whatever the timing of the streams
  *   piece.c     pieces of tensors, copies, and whether two pieces are the same elements
- *   message.c   collectives: all members agree, and every element arrives where it should
- *   arrays.c    collectives that may run on tensors without a message: all members' pieces match
- *   schedule.c  the schedules of a group, run symbolically on sets of contributions */
+ *   member.c    collectives, one rank's side: its problem is the group's; what is kept of it for the proof of the group
+ *   arrays.c    collectives that may run on tensors without a message: a rank's pieces match the first member's
+ *   message.c   collectives, all ranks: every element arrives where it should
+ *   schedule.c  the schedules of a group, run symbolically on sets of contributions
+ *
+ * Ranks come one after another, so that only one lowered program is in memory. Each is proven in full. Of its
+ * collectives is kept what the proof of the groups reads; lists that are equal to another member's are kept once, and
+ * what is proven of them once. */
 #ifndef MT_SYNTH_CHECK_LOWERED_INTERNAL_H
 #define MT_SYNTH_CHECK_LOWERED_INTERNAL_H
 
 #include "synth/lower/lower.h"
 
+struct mt_lmember;
+struct mt_lcollective { /* in the order in which rank 0 runs them */
+    enum mt_block_kind block;
+    int source;                 /* of the program's block */
+    int instr;                  /* of rank 0 */
+    const char *name;           /* on rank 0 */
+    struct mt_lmember *members; /* [nranks] */
+};
+
 struct mt_lchecker {
     const struct mt_program *program;
-    const struct mt_lowered *const *lowered; /* [nranks] */
-    const struct mt_lower_options *options;  /* how much scratch a call needs */
+    const struct mt_lower_options *options; /* how much scratch a call needs */
     FILE *proof;
     struct mt_err *err;
-    int **lowered_as; /* [nranks][instructions of the program, by blocks]: the lowered one that implements it, or -1 */
-    int *first;       /* [MT_NBLOCKS + 1]: where a block's instructions begin in lowered_as[rank] */
-    int *continues;   /* [pvalues]: of BODY's running sums, the accumulator that they continue; else -1 */
+    struct mt_arena arena;
+    int *lowered_as; /* [instructions of the program, by blocks]: the current rank's that implements it, or -1 */
+    int *first;      /* [MT_NBLOCKS + 1]: where a block's instructions begin in lowered_as */
+    struct mt_lcollective *collectives;
+    int ncollectives;
+    struct mt_lpiece *pieces; /* scratch of member.c */
+    int pieces_capacity;
+    const struct mt_schedule **schedules; /* [ncollectives]: the current rank's */
+    struct mt_lproof *proofs;             /* of lowered.c */
+    struct mt_lrun *runs;                 /* of message.c: of the last groups */
+    int nruns;
+    int *continues; /* [pvalues]: of BODY's running sums, the accumulator that they continue; else -1 */
     /* The current rank and instruction; instr -1: the program as a whole. */
     int rank, instr;
-    const struct mt_lowered *low;
+    const struct mt_lowered *low; /* null: `collective`, of which only members[rank] is left */
+    const struct mt_lcollective *collective;
     int (*old)[MT_MAX_OUT]; /* [low->ninstrs]: per output the value that it adds to in place, or -1 */
 };
 
@@ -50,10 +73,12 @@ enum mt_status mt_lchecker_op(struct mt_lchecker *c);
 enum mt_status mt_lchecker_copy(struct mt_lchecker *c);
 /* All instructions of the current rank. */
 enum mt_status mt_lchecker_flow(struct mt_lchecker *c);
-/* A collective of the program, on all ranks. */
-enum mt_status mt_lchecker_message(struct mt_lchecker *c, enum mt_block_kind block, int instr);
-/* Whether the pieces of one place's instruction match those of the group's others (members[place]) as arrays. */
-enum mt_status mt_lchecker_arrays(struct mt_lchecker *c, const struct mt_linstr *const *members, int place);
+/* The current instruction is the k-th collective: prove what concerns this rank alone, and that its problem is that of
+ * the group's first member, and keep it. */
+enum mt_status mt_lchecker_keep(struct mt_lchecker *c, int k);
+/* The k-th collective, of which all members are kept. */
+enum mt_status mt_lchecker_message(struct mt_lchecker *c, int k);
+void mt_lchecker_forget_runs(struct mt_lchecker *c);
 
 /* ---- pieces ---- */
 
@@ -77,6 +102,41 @@ bool mt_lpiece_same(const struct mt_lpiece *a, int64_t x, const struct mt_lpiece
 /* Whether the pieces are disjoint boxes that together are `box`. */
 bool mt_lpieces_tile(const struct mt_lpiece *const *pieces, int count, const struct mt_box *box, int naxes);
 
+/* ---- members of collectives ---- */
+
+struct mt_lside { /* by place in the message, but for an AllToAll's unpacked ones, whose order counts */
+    struct mt_lpiece *pieces;
+    int count;
+};
+
+struct mt_lrange { /* of the message */
+    int64_t lo, hi;
+};
+/* The pieces of a message as arrays: those of all blocks, and those of this rank's block. */
+struct mt_lranges {
+    struct mt_lrange *all, *own;
+    int nall, nown;
+    bool hollow; /* a piece has no elements */
+};
+
+struct mt_lmember {
+    int instr; /* of its lowered program */
+    const char *name;
+    struct mt_coll problem;               /* me: this rank; the vectors are the first member's */
+    struct mt_lranges *ranges;            /* of the first member, where it runs on arrays */
+    const struct mt_lside *pack, *unpack; /* equal ones of two members are one */
+    int64_t message_count[2];
+    bool zero, sends;
+    const struct mt_coll_algorithm *algorithm;
+    const struct mt_schedule *schedule; /* null: that of the algorithm for the problem */
+};
+
+/* Whether two members have the same problem but for the place. */
+bool mt_lmember_same_problem(const struct mt_lmember *a, const struct mt_lmember *b);
+/* Whether the current instruction's pieces match those of the group's first member as arrays. */
+enum mt_status mt_lchecker_arrays(struct mt_lchecker *c, const struct mt_lmember *first, struct mt_arena *arena);
+struct mt_lranges mt_lranges_of(const struct mt_linstr *instr, struct mt_arena *arena);
+
 /* ---- schedules ---- */
 
 /* A range of a buffer that holds one expression of the members' contributions: place x holds that expression of place
@@ -95,6 +155,8 @@ enum { MT_EXPR_GARBAGE, MT_EXPR_NEUTRAL, MT_EXPR_FIRST /* + place: that member's
 
 struct mt_expr;
 struct mt_lrun {
+    const struct mt_lcollective *of; /* message.c: the collective and the first rank of the group */
+    int first_rank;
     struct mt_arena arena;
     int n, words; /* members; 64-bit words of a set of members */
     bool rounds;  /* the wire is narrower than the sums */
@@ -110,6 +172,7 @@ void mt_lrun_buffer(struct mt_lrun *run, int place, int buffer, int64_t count, i
 void mt_lrun_set(struct mt_lrun *run, int place, int buffer, int64_t lo, int64_t hi, int expr);
 /* Run all members' schedules; a send is a rendezvous with its receiver. */
 enum mt_status mt_lrun_schedules(struct mt_lrun *run, const struct mt_lchecker *c);
+int mt_lrun_contributors(const struct mt_lrun *run, int expr);    /* how many */
 bool mt_lrun_has(const struct mt_lrun *run, int expr, int place); /* whether it has the member's contribution */
 void mt_lrun_release(struct mt_lrun *run);
 

@@ -157,7 +157,7 @@ static enum mt_status check_sources(struct mt_lchecker *c) {
     for (int s = 0; s < l->nsources; s++) {
         if (l->sources[s] < 0 || l->sources[s] >= c->program->blocks[block].ninstrs)
             return mt_lchecker_refuse(c, "has a source that the program does not have");
-        int *lowered_as = &c->lowered_as[c->rank][c->first[block] + l->sources[s]];
+        int *lowered_as = &c->lowered_as[c->first[block] + l->sources[s]];
         if (*lowered_as >= 0)
             return mt_lchecker_refuse(c, "%s's instruction %d is implemented by instruction %d already",
                                       mt_block_name(block), l->sources[s], *lowered_as);
@@ -202,21 +202,59 @@ static const char *what_name(const struct mt_linstr *l) {
     return "";
 }
 
-static void print_proof(const struct mt_lchecker *c) {
+static void print_instr(const struct mt_lchecker *c, FILE *out) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
-    if (!c->proof) return;
-    fprintf(c->proof, "rank %d %-8s %4d %-7s %s%s (%s)", c->rank, mt_block_name(mt_lchecker_block(c)), c->instr,
+    fprintf(out, "%-8s %4d %-7s %s%s (%s)", mt_block_name(mt_lchecker_block(c)), c->instr,
             l->stream == MT_STREAM_COMM ? "comm" : "compute", what_name(l), l->attr.accumulate ? " accumulate" : "",
             l->name ? l->name : "");
-    if (l->wait >= 0) fprintf(c->proof, " after %d", l->wait);
-    for (int s = 0; s < l->nsources; s++) fprintf(c->proof, "%s%d", s ? " + " : " is ", l->sources[s]);
+    if (l->wait >= 0) fprintf(out, " after %d", l->wait);
+    for (int s = 0; s < l->nsources; s++) fprintf(out, "%s%d", s ? " + " : " is ", l->sources[s]);
     for (int k = 0; k < l->nin; k++)
-        fprintf(c->proof, " %s@%lld", mt_lchecker_name(c, l->in[k]), (long long)c->low->values[l->in[k]].offset_bytes);
-    fputs(" =>", c->proof);
+        fprintf(out, " %s@%lld", mt_lchecker_name(c, l->in[k]), (long long)c->low->values[l->in[k]].offset_bytes);
+    fputs(" =>", out);
     for (int k = 0; k < l->nout; k++)
-        fprintf(c->proof, " %s@%lld", mt_lchecker_name(c, l->out[k]),
-                (long long)c->low->values[l->out[k]].offset_bytes);
-    fputc('\n', c->proof);
+        fprintf(out, " %s@%lld", mt_lchecker_name(c, l->out[k]), (long long)c->low->values[l->out[k]].offset_bytes);
+    fputc('\n', out);
+}
+
+/* The ranks of which equal proofs are printed once. */
+struct mt_lproof {
+    char *text;
+    int *ranks, nranks;
+    struct mt_lproof *next;
+};
+
+/* Add the current rank to those of an equal proof, or to a new one at the end of the list. */
+static void keep_proof(struct mt_lchecker *c) {
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (!out) {
+        fputs("motley: out of memory for a proof\n", stderr);
+        exit(1);
+    }
+    for (c->instr = 0; c->instr < c->low->ninstrs; c->instr++) print_instr(c, out);
+    fclose(out);
+    struct mt_lproof **at = &c->proofs;
+    while (*at && strcmp((*at)->text, text)) at = &(*at)->next;
+    if (!*at) {
+        *at = mt_new(&c->arena, struct mt_lproof, 1);
+        **at = (struct mt_lproof){.text = mt_arena_strdup(&c->arena, text)};
+        (*at)->ranks = mt_new(&c->arena, int, c->program->nranks);
+    }
+    (*at)->ranks[(*at)->nranks++] = c->rank;
+    free(text);
+}
+
+static void print_proofs(const struct mt_lchecker *c) {
+    for (const struct mt_lproof *p = c->proofs; p; p = p->next) {
+        fputs(p->nranks == 1 ? "rank" : "ranks", c->proof);
+        for (int i = 0, end; i < p->nranks; i = end) {
+            for (end = i + 1; end < p->nranks && p->ranks[end] == p->ranks[end - 1] + 1;) end++;
+            fprintf(c->proof, end - i > 1 ? " %d-%d" : " %d", p->ranks[i], p->ranks[end - 1]);
+        }
+        fprintf(c->proof, "\n%s", p->text);
+    }
 }
 
 /* ---- a rank ---- */
@@ -241,58 +279,61 @@ static enum mt_status check_frame(struct mt_lchecker *c) {
     return MT_OK;
 }
 
-static enum mt_status check_rank(struct mt_lchecker *c) {
-    enum mt_status st;
-    c->instr = -1;
-    if ((st = check_frame(c)) || (st = check_values(c)) || (st = check_interface(c))) return st;
-    c->old = mt_malloc(((size_t)c->low->ninstrs + 1) * sizeof *c->old);
-    memset(c->old, -1, ((size_t)c->low->ninstrs + 1) * sizeof *c->old);
-    for (c->instr = 0; c->instr < c->low->ninstrs && !st; c->instr++)
-        if ((st = check_instr(c))) break;
-    if (!st) st = mt_lchecker_flow(c);
-    for (c->instr = 0; c->instr < c->low->ninstrs && !st; c->instr++) print_proof(c);
-    free(c->old);
-    return st;
-}
-
-/* ---- all ranks ---- */
-
 /* The next collective from instruction `at` on, or -1. */
 static int next_collective(const struct mt_lowered *low, int at) {
     while (at < low->ninstrs && low->instrs[at].what != MT_LOWERED_COLLECTIVE) at++;
     return at < low->ninstrs ? at : -1;
 }
 
-/* All ranks run the same collectives in one order, so that there is no deadlock. */
-static enum mt_status check_order(struct mt_lchecker *c) {
-    for (int r = 1; r < c->program->nranks; r++) {
-        const struct mt_lowered *mine = c->lowered[0], *theirs = c->lowered[r];
-        int a = next_collective(mine, 0), b = next_collective(theirs, 0);
-        c->rank = r, c->low = theirs;
-        while (a >= 0 && b >= 0) {
-            c->instr = a;
-            c->low = mine;
-            enum mt_block_kind block = mt_lchecker_block(c);
-            c->instr = b;
-            c->low = theirs;
-            if (block != mt_lchecker_block(c) || mine->instrs[a].sources[0] != theirs->instrs[b].sources[0])
-                return mt_lchecker_refuse(c, "is run where rank 0 runs instruction %d (%s)", a, mine->instrs[a].name);
-            a = next_collective(mine, a + 1), b = next_collective(theirs, b + 1);
-        }
-        c->instr = -1;
-        if (a >= 0 || b >= 0) return mt_lchecker_refuse(c, "it runs another number of collectives than rank 0");
+/* List the collectives of rank 0. */
+static void list_collectives(struct mt_lchecker *c) {
+    int most = 0;
+    for (int i = next_collective(c->low, 0); i >= 0; i = next_collective(c->low, i + 1)) most++;
+    c->collectives = mt_new(&c->arena, struct mt_lcollective, most);
+    c->schedules = mt_new(&c->arena, const struct mt_schedule *, most);
+    for (c->instr = next_collective(c->low, 0); c->instr >= 0; c->instr = next_collective(c->low, c->instr + 1)) {
+        const struct mt_linstr *l = mt_lchecker_instr(c);
+        struct mt_lcollective *of = &c->collectives[c->ncollectives++];
+        *of = (struct mt_lcollective){.block = mt_lchecker_block(c), .source = l->sources[0], .instr = c->instr};
+        of->name = mt_arena_strdup(&c->arena, l->name ? l->name : "?");
+        of->members = mt_new(&c->arena, struct mt_lmember, c->program->nranks);
     }
-    return MT_OK;
 }
 
-static enum mt_status check_messages(struct mt_lchecker *c) {
+/* All ranks run the same collectives in one order, so that there is no deadlock. */
+static enum mt_status keep_collectives(struct mt_lchecker *c) {
+    int k = 0;
     enum mt_status st = MT_OK;
-    for (int b = 0; b < MT_NBLOCKS && !st; b++)
-        for (int i = 0; i < c->program->blocks[b].ninstrs && !st; i++)
-            if (c->program->blocks[b].instrs[i].kind == MT_INSTR_COLLECTIVE && c->lowered_as[0][c->first[b] + i] >= 0)
-                st = mt_lchecker_message(c, (enum mt_block_kind)b, i);
+    if (c->rank == 0) list_collectives(c);
+    for (int i = next_collective(c->low, 0); i >= 0 && !st; i = next_collective(c->low, i + 1), k++) {
+        const struct mt_lcollective *of = &c->collectives[k];
+        c->instr = i;
+        if (k < c->ncollectives &&
+            (of->block != mt_lchecker_block(c) || of->source != mt_lchecker_instr(c)->sources[0]))
+            return mt_lchecker_refuse(c, "is run where rank 0 runs instruction %d (%s)", of->instr, of->name);
+        if (k < c->ncollectives) st = mt_lchecker_keep(c, k);
+    }
+    c->instr = -1;
+    if (!st && k != c->ncollectives) return mt_lchecker_refuse(c, "it runs another number of collectives than rank 0");
     return st;
 }
+
+static enum mt_status check_rank(struct mt_lchecker *c) {
+    enum mt_status st;
+    c->instr = -1;
+    for (int i = 0; i < c->first[MT_NBLOCKS]; i++) c->lowered_as[i] = -1;
+    if ((st = check_frame(c)) || (st = check_values(c)) || (st = check_interface(c))) return st;
+    c->old = mt_malloc(((size_t)c->low->ninstrs + 1) * sizeof *c->old);
+    memset(c->old, -1, ((size_t)c->low->ninstrs + 1) * sizeof *c->old);
+    for (c->instr = 0; c->instr < c->low->ninstrs && !st; c->instr++)
+        if ((st = check_instr(c))) break;
+    if (!st) st = mt_lchecker_flow(c);
+    if (!st && c->proof) keep_proof(c);
+    free(c->old);
+    return st ? st : keep_collectives(c);
+}
+
+/* ---- all ranks ---- */
 
 /* Which values of the body continue an accumulator. */
 static void find_running_sums(struct mt_lchecker *c) {
@@ -303,25 +344,35 @@ static void find_running_sums(struct mt_lchecker *c) {
     }
 }
 
-enum mt_status mt_check_lowered(const struct mt_program *program, const struct mt_lowered *const *lowered,
-                                const struct mt_lower_options *options, FILE *proof, struct mt_err *err) {
-    struct mt_arena arena = MT_ARENA_INIT;
+enum mt_status mt_check_each_lowered(const struct mt_program *program, mt_next_lowered *next, void *context,
+                                     const struct mt_lower_options *options, FILE *proof, struct mt_err *err) {
     int first[MT_NBLOCKS + 1] = {0};
-    struct mt_lchecker c = {
-        .program = program, .lowered = lowered, .options = options, .proof = proof, .err = err, .first = first};
+    struct mt_lchecker c = {.program = program, .options = options, .proof = proof, .err = err, .first = first};
     for (int b = 0; b < MT_NBLOCKS; b++) first[b + 1] = first[b] + program->blocks[b].ninstrs;
-    c.continues = mt_new(&arena, int, program->nvalues + 1);
-    c.lowered_as = mt_new(&arena, int *, program->nranks);
+    c.continues = mt_new(&c.arena, int, program->nvalues + 1);
+    c.lowered_as = mt_new(&c.arena, int, first[MT_NBLOCKS] + 1);
     find_running_sums(&c);
     enum mt_status st = MT_OK;
-    for (int r = 0; r < program->nranks && !st; r++) {
-        c.rank = r, c.low = lowered[r];
-        c.lowered_as[r] = mt_new(&arena, int, first[MT_NBLOCKS] + 1);
-        for (int i = 0; i < first[MT_NBLOCKS]; i++) c.lowered_as[r][i] = -1;
-        st = check_rank(&c);
+    for (c.rank = 0; c.rank < program->nranks && !st; c.rank++) {
+        st = next(context, c.rank, &c.low, err);
+        if (!st && (st = check_rank(&c))) break;
     }
-    if (!st) st = check_order(&c);
-    if (!st) st = check_messages(&c);
-    mt_arena_release(&arena);
+    for (int k = 0; k < c.ncollectives && !st; k++) st = mt_lchecker_message(&c, k);
+    if (!st && proof) print_proofs(&c);
+    mt_lchecker_forget_runs(&c);
+    free(c.pieces);
+    mt_arena_release(&c.arena);
     return st;
+}
+
+static enum mt_status next_of_array(void *context, int rank, const struct mt_lowered **lowered, struct mt_err *err) {
+    const struct mt_lowered *const *all = context;
+    (void)err;
+    *lowered = all[rank];
+    return MT_OK;
+}
+
+enum mt_status mt_check_lowered(const struct mt_program *program, const struct mt_lowered *const *lowered,
+                                const struct mt_lower_options *options, FILE *proof, struct mt_err *err) {
+    return mt_check_each_lowered(program, next_of_array, (void *)(uintptr_t)lowered, options, proof, err);
 }

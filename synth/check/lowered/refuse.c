@@ -5,6 +5,7 @@
 
 enum mt_block_kind mt_lchecker_block(const struct mt_lchecker *c) {
     int b = 0;
+    if (!c->low) return c->collective->block;
     while (b < MT_NBLOCKS - 1 && c->instr >= c->low->block_begin[b + 1]) b++;
     return (enum mt_block_kind)b;
 }
@@ -17,7 +18,7 @@ enum mt_status mt_lchecker_refuse(const struct mt_lchecker *c, const char *forma
     va_end(args);
     if (c->instr < 0)
         return mt_fail(c->err, MT_EPROOF, "the lowered program of rank %d is not proven: %s", c->rank, text);
-    const char *name = mt_lchecker_instr(c)->name;
+    const char *name = c->low ? mt_lchecker_instr(c)->name : c->collective->members[c->rank].name;
     return mt_fail(c->err, MT_EPROOF, "the lowered program of rank %d is not proven: %s, instruction %d (%.200s): %s",
                    c->rank, mt_block_name(mt_lchecker_block(c)), c->instr, name ? name : "?", text);
 }

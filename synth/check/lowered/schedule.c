@@ -6,6 +6,7 @@
  * contribution twice is refused. Sends are rendezvous: a round ends when all its peers have reached the matching steps.
  * A group in which no member can proceed is refused as a deadlock. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "synth/check/lowered/internal.h"
 
@@ -57,6 +58,12 @@ bool mt_lrun_has(const struct mt_lrun *run, int expr, int place) {
     return run->exprs[expr].set[place / 64] >> place % 64 & 1;
 }
 
+int mt_lrun_contributors(const struct mt_lrun *run, int expr) {
+    int count = 0;
+    for (int w = 0; w < run->words; w++) count += __builtin_popcountll(run->exprs[expr].set[w]);
+    return count;
+}
+
 static int rounded(struct mt_lrun *run, int expr) {
     if (!run->rounds || expr < MT_EXPR_FIRST || run->exprs[expr].kind == ROUND) return expr;
     return intern(run, ROUND, expr, 0);
@@ -105,9 +112,22 @@ void mt_lrun_buffer(struct mt_lrun *run, int place, int buffer, int64_t count, i
     append(&run->buffer[place][buffer], (struct mt_segment){0, count, 0, expr});
 }
 
+/* The first segment that ends after `place`. */
+static int segment_at(const struct mt_segments *s, int64_t place) {
+    int lo = 0, hi = s->count;
+    while (lo < hi) {
+        int middle = (lo + hi) / 2;
+        if (s->items[middle].hi <= place)
+            lo = middle + 1;
+        else
+            hi = middle;
+    }
+    return lo;
+}
+
 /* Append places [lo, hi) of `from`, moved by `by`, to `to`. */
 static void extract(const struct mt_segments *from, int64_t lo, int64_t hi, int64_t by, struct mt_segments *to) {
-    for (int i = 0; i < from->count; i++) {
+    for (int i = segment_at(from, lo); i < from->count && from->items[i].lo < hi; i++) {
         struct mt_segment s = from->items[i];
         s.lo = (s.lo > lo ? s.lo : lo) + by;
         s.hi = (s.hi < hi ? s.hi : hi) + by;
@@ -116,14 +136,26 @@ static void extract(const struct mt_segments *from, int64_t lo, int64_t hi, int6
     }
 }
 
-/* Replace [lo, hi) by `piece`, which covers it without gaps. */
+/* Replace [lo, hi) by `piece`, which covers it without gaps. The neighbours may merge with it. */
 static void replace(struct mt_segments *in, int64_t lo, int64_t hi, const struct mt_segments *piece) {
-    struct mt_segments all = {0};
-    extract(in, 0, lo, 0, &all);
-    for (int i = 0; i < piece->count; i++) append(&all, piece->items[i]);
-    extract(in, hi, INT64_MAX, 0, &all);
-    free(in->items);
-    *in = all;
+    int first = segment_at(in, lo), last = segment_at(in, hi - 1) + 1; /* segments [first, last) change */
+    if (first > 0) first--;
+    if (last < in->count) last++;
+    if (last > in->count) last = in->count;
+    struct mt_segments middle = {0};
+    int64_t begin = first < in->count ? in->items[first].lo : lo, end = last > 0 ? in->items[last - 1].hi : hi;
+    extract(in, begin, lo, 0, &middle);
+    for (int i = 0; i < piece->count; i++) append(&middle, piece->items[i]);
+    extract(in, hi, end, 0, &middle);
+    int after = in->count - last, count = first + middle.count + after;
+    if (count > in->capacity) {
+        in->capacity = 2 * count;
+        in->items = mt_realloc(in->items, (size_t)in->capacity * sizeof *in->items);
+    }
+    memmove(in->items + first + middle.count, in->items + last, (size_t)after * sizeof *in->items);
+    memcpy(in->items + first, middle.items, (size_t)middle.count * sizeof *in->items);
+    in->count = count;
+    free(middle.items);
 }
 
 void mt_lrun_set(struct mt_lrun *run, int place, int buffer, int64_t lo, int64_t hi, int expr) {

@@ -128,6 +128,16 @@ static void test_truncation(void) {
     free(good);
 }
 
+/* As --init takes a file: one without any checksum as it is, else only if all are right. */
+static bool is_taken(const char *path) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_safetensors *f = NULL;
+    if (mt_safetensors_open(path, &f, &err)) return false;
+    bool taken = !mt_safetensors_carries_checksums(f) || !mt_safetensors_verify(f, &err);
+    mt_safetensors_close(f);
+    return taken;
+}
+
 /* Every second flip is in the header, which is small. */
 static void test_flips(void) {
     size_t size;
@@ -140,10 +150,12 @@ static void test_flips(void) {
         char flipped = (char)(data[bit / 8] ^ (1 << bit % 8));
         CHECK(pwrite(fd, &flipped, 1, (off_t)(bit / 8)) == 1);
         expect(10, "step-00000020");
+        CHECK(!is_taken(path_of(20)), "bit %lld", (long long)bit);
         CHECK(pwrite(fd, &data[bit / 8], 1, (off_t)(bit / 8)) == 1);
         close(fd);
     }
     expect(20, NULL);
+    CHECK(is_taken(path_of(20)));
     free(data);
 }
 

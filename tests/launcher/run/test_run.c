@@ -14,7 +14,8 @@ static void fill(struct mt_run_doc *run) {
     mt_run_init(run, 2);
     run->plan_hash = "0123", run->model = "gpt2:layers=1", run->ended = "finished", run->first_step = 11;
     run->tokens_per_step = 96, run->train_s = 1.25, run->tokens_per_s = 307.2, run->flops_per_s = 1e12;
-    run->step_s = 0.2125, run->predicted_step_s = 0.25, run->predicted_error = 0.125;
+    run->step_s = 0.2125, run->predicted_step_s = 0.25, run->predicted_error = 0.125,
+    run->predicted_error_below = 0.0625;
     run->ranks[0] = (struct mt_run_rank){"a",    "cpu, 2 threads", 5,   0.5,     0.25,    0.125,   1,  0.2, 0.0625,
                                          0.0125, 0.1875,           0.5, 1 << 20, 1 << 22, 1 << 21, 64, 132, false};
     run->ranks[1] = (struct mt_run_rank){
@@ -38,6 +39,7 @@ static void test_round_trip(void) {
     CHECK(back.train_s == 1.25 && back.tokens_per_s == 307.2 && back.flops_per_s == 1e12);
     CHECK_TEXT(back.ranks[1].device, "cpu, 1 thread");
     CHECK(back.step_s == 0.2125 && back.predicted_step_s == 0.25 && back.predicted_error == 0.125);
+    CHECK(back.predicted_error_below == 0.0625);
     CHECK(back.ranks[0].step_compute_s == 0.2 && back.ranks[0].step_comm_s == 0.0625);
     CHECK(back.ranks[1].step_wait_s == 0.1125 && back.ranks[1].predicted_compute_s == 0.1);
     CHECK(back.ranks[1].predicted_wait_s == 0.15);
@@ -126,7 +128,8 @@ static void test_print(void) {
     char *text, *squeezed;
     size_t length, n = 0;
     fill(&run);
-    CHECK_TEXT(mt_run_step_text(&run, &run.arena), "step 212 ms, predicted 250 ms (-15.0%, below the band of 12%)");
+    CHECK_TEXT(mt_run_step_text(&run, &run.arena),
+               "step 212 ms, predicted 250 ms (-15.0%, below the band of -6% +12%)");
     FILE *file = open_memstream(&text, &length);
     mt_run_print(&run, file);
     fclose(file);

@@ -29,11 +29,11 @@ static void test_formulas(void) {
     const struct mt_subset_ranks rank = {0, 1, 1e9, 1e9, 1}, slow = {0, 1, 1e9, 1e6, 1}, four = {0, 1, 1e9, 1e9, 4};
     struct mt_subset_hosts eight = {8, 1e9, 1e9, INFINITY, 1, &rank};
     /* Computing: 64 units on 8 ranks. An exchange that takes longer: 2 (8 - 1) / 8 bytes over each host's rate. Longer
-     * yet: fewer hosts compute, and the others may still pass on sums: each that computes sends and receives 16 GB. */
+     * yet: fewer hosts, 64 / 3 s of computing and 2 (3 - 1) / 3 bytes over a rate. */
     CHECK_NEAR(bound_of(1, &eight, 1e9, 0), 8, 0.01);
     CHECK_NEAR(bound_of(1, &eight, 5e9, 0), 8.75, 0.01);
     CHECK_NEAR(bound_of(1, &eight, 0, 5e9), 8.75, 0.01);
-    CHECK_NEAR(bound_of(1, &eight, 16e9, 0), 16, 0.01);
+    CHECK_NEAR(bound_of(1, &eight, 16e9, 0), 22, 0.01); /* some rank has 22 units */
     /* Two ranks would need 32 s for computing, and as much for each GB: one alone takes 64. */
     struct mt_subset_hosts two = {2, 1e9, 1e9, INFINITY, 1, &rank};
     CHECK_NEAR(bound_of(1, &two, 40e9, 0), 40, 0.01);
@@ -72,7 +72,8 @@ static void make_random(struct random *r, uint64_t seed) {
     for (int h = 0; h < n; h++) {
         for (int i = 1; i <= extent; i++) r->least_s[h][i] = r->least_s[h][i - 1] + DRAW(5);
         for (int k = 1; k < CHAINS; k++) /* no longer than chain 0 */
-            for (int i = 1; i <= extent; i++) r->least_s[h][k * (extent + 1) + i] = r->least_s[h][i] * (1 + DRAW(2)) / (2 + k);
+            for (int i = 1; i <= extent; i++)
+                r->least_s[h][k * (extent + 1) + i] = r->least_s[h][i] * (1 + DRAW(2)) / (2 + k);
         for (int k = 1; k < CHAINS; k++)
             for (int i = extent - 1; i >= 0; i--) {
                 double *s = &r->least_s[h][k * (extent + 1) + i];
@@ -86,17 +87,18 @@ static void make_random(struct random *r, uint64_t seed) {
 #undef DRAW
 }
 
-/* The step of given shares: all hosts with shares, each chain, owners' parts in steps of a thousandth. */
-static double step_of(const struct random *r, const int64_t *x) {
+/* The step of given shares when the hosts of a set exchange, among them all that have shares: each chain, owners' parts
+ * in steps of a thousandth. */
+static double step_of_set(const struct random *r, const int64_t *x, unsigned set) {
     double step_s = 0, out = 0, in = 0;
-    int64_t members = 0;
+    int members = __builtin_popcount(set);
     for (int h = 0; h < r->subset.nhosts; h++)
-        members += x[h] > 0, out += r->hosts[h].out_Bps, in += r->hosts[h].in_Bps;
+        if (set >> h & 1) out += r->hosts[h].out_Bps, in += r->hosts[h].in_Bps;
     for (int k = 0; k < CHAINS; k++) {
         const struct mt_subset_chain *c = &r->chains[k];
         double exchange_s = 0;
         for (int h = 0; h < r->subset.nhosts && members > 1; h++) {
-            if (!x[h]) continue;
+            if (!(set >> h & 1)) continue;
             double o = r->hosts[h].out_Bps, i = r->hosts[h].in_Bps, least = c->sum_bytes / fmin(o, i);
             for (int s = 0; s <= 1000; s++) {
                 double own = s / 1000.0;
@@ -106,13 +108,22 @@ static double step_of(const struct random *r, const int64_t *x) {
             exchange_s = fmax(exchange_s, least + c->all_bytes / fmin(o, i));
         }
         double moved = fmin(2 * c->sum_bytes, c->sum_bytes + c->result_bytes) + 2 * c->all_bytes;
-        if (members > 1) exchange_s = fmax(exchange_s, (double)(members - 1) * moved / fmin(out, in));
+        if (members > 1) exchange_s = fmax(exchange_s, (members - 1) * moved / fmin(out, in));
         for (int h = 0; h < r->subset.nhosts; h++)
             if (x[h])
                 step_s = fmax(step_s,
                               r->curves[h].least_s[k * r->curves[h].npoints + x[h]] / r->ranks[h].speed + exchange_s);
     }
     return step_s;
+}
+
+static double step_of(const struct random *r, const int64_t *x) {
+    double least_s = INFINITY;
+    unsigned with = 0;
+    for (int h = 0; h < r->subset.nhosts; h++) with |= (unsigned)(x[h] > 0) << h;
+    for (unsigned set = 1; set < 1u << r->subset.nhosts; set++)
+        if ((set & with) == with) least_s = fmin(least_s, step_of_set(r, x, set));
+    return least_s;
 }
 
 static double least_of(const struct random *r, int64_t *x, int host, int64_t left) {
@@ -135,7 +146,7 @@ static void test_brute_force(void) {
         double bound_s = mt_subset_bound(&r.subset), least_s = least_of(&r, x, 0, r.subset.extent);
         /* Chain 0 of one rank alone is all that it takes; others have exchanges. */
         CHECK(bound_s <= least_s * (1 + 1e-9), "seed %d: %g above %g", (int)seed, bound_s, least_s);
-        CHECK(bound_s >= least_s * 0.995, "seed %d: %g far below %g", (int)seed, bound_s, least_s);
+        CHECK(bound_s >= least_s * 0.9, "seed %d: %g far below %g", (int)seed, bound_s, least_s);
     }
 }
 

@@ -122,6 +122,58 @@ static void test_fits(void) {
     free(s);
 }
 
+/* Three hosts, one of which sends at 11.7 MB/s; fits end at 256 KiB, which a token bucket lets pass at 100 MB/s. A
+ * message of 57 MB must leave that host, which takes 4.9 s; fits alone say 0.8 s. */
+static void test_slow_host(void) {
+    struct small_cluster *s = small_cluster(3, 1);
+    int all[] = {0, 1, 2};
+    int64_t sizes[] = {1024, 16384, 262144}, counts[3];
+    double ratio[] = {1, 1, 1};
+    struct mt_cluster_pair pairs[] = {
+        {.a = 0, .b = 1, .link = NETWORK, .latency_s = 50e-6, .bandwidth_Bps = 1.17e8, .reverse_Bps = 11.7e6},
+        {.a = 0, .b = 2, .link = NETWORK, .latency_s = 50e-6, .bandwidth_Bps = 1.17e8},
+        {.a = 1, .b = 2, .link = NETWORK, .latency_s = 50e-6, .bandwidth_Bps = 11.7e6, .reverse_Bps = 1.17e8}};
+    struct mt_coll_fit fit = {MT_ALL_REDUCE, "ring", MT_F32, MT_F32, 60e-6, 1e8, 0.05, 3, sizes, ratio};
+    const struct mt_coll_algorithm *ring = mt_coll_find(MT_ALL_REDUCE, "ring");
+    s->cluster.pairs = pairs, s->cluster.npairs = 3;
+    s->nodes[1].egress_Bps = 11.7e6;
+    struct mt_cluster_group *g = add_group(s, all, 3, NETWORK);
+    g->fits = &fit, g->nfits = 1;
+    struct mt_coll problem = problem_of(MT_ALL_REDUCE, 3, 57330000 / 4 / 3, EVEN, counts);
+    double fit_s = ring->cost_s(&problem, fit.latency_s, fit.bandwidth_Bps);
+    struct mt_cost cost = mt_cost_coll(&s->costs, &problem, all, ring);
+    CHECK_NEAR(fit_s, 0.76, 0.01);
+    CHECK_NEAR(mt_cost_cut_s(&s->costs, &problem, all), 4.9, 1e-3);
+    CHECK_NEAR(cost.s, 4.9 * 4 / 3, 0.01); /* a ring sends four thirds of the message */
+    CHECK_EQ(cost.basis, MT_COST_SCHEDULE);
+    CHECK(cost.error >= 0.3 && cost.floor_s > 4.899, "%g", cost.error);
+    const int without[] = {0, 2}; /* its other group is not scaled by what the fit gets wrong */
+    struct mt_coll two = problem_of(MT_ALL_REDUCE, 2, 57330000 / 4 / 2, EVEN, counts);
+    CHECK_NEAR(mt_cost_coll(&s->costs, &two, without, ring).s, 2 * (50e-6 + 57330000 / 2 / 1.17e8), 0.02);
+    /* Within its range, and where no cut contradicts it, the fit counts. */
+    problem = problem_of(MT_ALL_REDUCE, 3, 100, EVEN, counts);
+    cost = mt_cost_coll(&s->costs, &problem, all, ring);
+    CHECK_NEAR(cost.s, ring->cost_s(&problem, fit.latency_s, fit.bandwidth_Bps), 1e-12);
+    CHECK_EQ(cost.basis, MT_COST_MEASURED);
+    free(s);
+}
+
+/* What a class does at most bounds its operators: flops; bytes only where the rates are nominal, without calibration.
+ */
+static void test_op_floor(void) {
+    struct small_cluster *s = small_cluster(1, 1);
+    struct mt_op_shape gemm = {MT_OP_matmul, "nn", MT_F32, 512, {512, 512}, 2 * 0x1p27, 3 * 4 * 0x1p18};
+    struct mt_op_shape copy = {MT_OP_add, "", MT_F32, 1 << 20, {1, 1}, 1 << 20, 3 * 4 * 0x1p20};
+    s->devices[0].speed = 0.5;
+    CHECK_NEAR(mt_cost_op(&s->costs, 0, &gemm).floor_s, 2 * 0x1p27 / 1e11 / 0.5, 1e-12);
+    CHECK_NEAR(mt_cost_op(&s->costs, 0, &copy).floor_s, 0x1p20 / 1e11 / 0.5, 1e-12);
+    s->classes[0].nominal = true, s->classes[0].calibration = 0.8;
+    struct mt_cost cost = mt_cost_op(&s->costs, 0, &copy);
+    CHECK_NEAR(cost.floor_s, 3 * 4 * 0x1p20 / 1e10 / 0.5, 1e-12);
+    CHECK(cost.s >= cost.floor_s, "%g", cost.s);
+    free(s);
+}
+
 /* One pair was measured at 1.5 times its schedule: other groups over that link are scaled by it, less surely; over
  * another link only the schedule is known. */
 static void test_extrapolation(void) {
@@ -274,7 +326,7 @@ static void test_offers(void) {
         int offered = 0;
         for (int a = 0; a < mt_coll_nalgorithms; a++)
             offered += mt_cost_offers(&s->costs, group, 4, mt_coll_algorithms[a]);
-        CHECK_EQ(offered, pass == 1 ? MT_NCOLLS : mt_coll_nalgorithms);
+        CHECK_EQ(offered, pass == 1 ? MT_NCOLLS + 3 : mt_coll_nalgorithms); /* and three in phases by node */
         struct mt_coll problem = {MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, 4, 0, 0, counts, false, NULL};
         const struct mt_coll_algorithm *best = mt_cost_choose(&s->costs, &problem, group, NULL);
         if (pass == 1) CHECK_TEXT(best->name, "ring");
@@ -308,6 +360,8 @@ int main(void) {
     test_closed_forms();
     test_sharing();
     test_fits();
+    test_slow_host();
+    test_op_floor();
     test_extrapolation();
     test_many();
     test_choice();

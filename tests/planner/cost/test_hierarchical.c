@@ -74,7 +74,29 @@ static double trial(const struct mt_cluster *c, const char *text, enum mt_coll_k
     return own_s / least_s;
 }
 
+/* GPUs that were measured run what NCCL runs: in phases, as groups of its calls (kernels/coll/nccl_nodes.h). */
+static void test_measured(void) {
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_cluster *c;
+    CHECK_OK(mt_cluster_describe("h100:2x8 net=100G", NULL, &c, &err), err);
+    for (int k = 0; k < c->nclasses; k++) c->classes[k].nominal = false;
+    for (int order = DOCUMENT; order < NORDERS; order++) {
+        int device[MOST], node[MOST], group[MOST];
+        int64_t counts[MOST];
+        arrange(c, order, device, node);
+        for (int i = 0; i < c->ndevices; i++) counts[i] = 4 << 20, group[i] = i;
+        struct mt_costs costs = {.cluster = c, .nranks = c->ndevices, .device = device};
+        struct mt_coll problem = {MT_ALL_REDUCE, MT_SUM, MT_F32, MT_F32, c->ndevices, 0, 0, counts, false, node};
+        for (problem.kind = MT_ALL_REDUCE; problem.kind <= MT_ALL_GATHER; problem.kind++) {
+            problem.reduce = mt_coll_reduces(problem.kind) ? MT_SUM : MT_REDUCE_NONE;
+            CHECK_TEXT(mt_cost_choose(&costs, &problem, group, NULL)->name, "hierarchical");
+        }
+    }
+    mt_cluster_free(c);
+}
+
 int main(void) {
+    test_measured();
     static const char *const clusters[] = {"h100:1x8 net=100G + h100:1x4 + h100:1x2",
                                            "h100:4x8 net=100G",
                                            "a100-80:1x8 net=100G + a100-40:1x4 + v100:1x2",

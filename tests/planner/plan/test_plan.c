@@ -8,7 +8,8 @@
 static void add_prediction(struct mt_plan *p) {
     memset(p->cluster_hash, 'c', 32);
     struct mt_plan_prediction *f = p->prediction = mt_new(&p->arena, struct mt_plan_prediction, 1);
-    *f = (struct mt_plan_prediction){.step_s = 0.2125, .error = 0.04, .bound_s = 0.2, .nominal = true, .nrejected = 3};
+    *f = (struct mt_plan_prediction){
+        .step_s = 0.2125, .error = 0.04, .error_below = 0.03125, .bound_s = 0.2, .nominal = true, .nrejected = 3};
     f->times = mt_new(&p->arena, struct mt_plan_time, 3);
     f->times[0] = (struct mt_plan_time){0.2, 0.0125, 0};
     f->times[1] = (struct mt_plan_time){0.1, 0.02, 0.0925};
@@ -81,7 +82,7 @@ static void test_round_trip(void) {
     CHECK_TEXT(back->decisions.algorithms[2].algorithm, "direct");
     CHECK(back->decisions.algorithms[2].up_to_bytes == 65536 && back->decisions.algorithms[3].up_to_bytes == 0);
     const struct mt_plan_prediction *f = back->prediction;
-    CHECK(f && f->step_s == 0.2125 && f->error == 0.04 && f->bound_s == 0.2 && f->nominal);
+    CHECK(f && f->step_s == 0.2125 && f->error == 0.04 && f->error_below == 0.03125 && f->bound_s == 0.2 && f->nominal);
     CHECK(f->times[2].compute_s == 1. / 7 && f->times[1].exposed_s == 0.02 && f->times[1].idle_s == 0.0925);
     CHECK_EQ(f->nrejected, 3);
     CHECK_TEXT(f->rejected[2].why, "does not fit: rank 2 lacks 1.20 GiB");
@@ -223,6 +224,7 @@ static void test_refusals(void) {
         {"\"step_s\": 0.2125", "\"step_s\": 0", "p: prediction.step_s: is 0"},
         {"\"step_s\": 0.2125", "\"step_s\": 0.199", "p: prediction.bound_s: is 0.2, but must be from 0 to the step's"},
         {"\"error\": 0.04", "\"error\": -1", "p: prediction.error: is -1"},
+        {"\"error_below\": 0.03125", "\"error_below\": 1.5", "p: prediction.error_below: is 1.5"},
         {"\"error\": 0.04", "\"mistake\": 0.04", "p: prediction: unknown key \"mistake\""},
         {"\"exposed_s\": 0.02", "\"exposed_s\": -0.02", "p: prediction.times[1].exposed_s: is -0.02"},
         {"{\"compute_s\": 0.2, \"exposed_s\": 0.0125, \"idle_s\": 0},", "",
@@ -304,22 +306,22 @@ static void check_printed(struct mt_plan *p, const char *const *lines, size_t nl
 }
 
 static void test_print_idle(void) {
-    static const char *const lines[] = {
-        "\n 1 big xeon-2t 0.7 0 0.0% idle ",
-        "\n 2 small.cluster xeon-2t 0.3 1 10.0% 1 x 1 ",
-        "\nidle rank 1: its link slows all; the best step that uses one is 500 ms (+135.3%)\n",
-        "\n order of the ranks in the program: 2 0\n",
-        "\nidle ranks (they join no message of the step)\n",
-        "\n 1 its link slows all 500 ms +135.3%\n",
-        "\n 1 idle\n"};
+    static const char *const lines[] = {"\n 1 big xeon-2t 0.7 0 0.0% idle ",
+                                        "\n 2 small.cluster xeon-2t 0.3 1 10.0% 1 x 1 ",
+                                        "\nidle rank 1: its link slows all (+135.3%)\n",
+                                        "\n order of the ranks in the program: 2 0\n",
+                                        "\nidle ranks (they join no message of the step)\n",
+                                        "\n 1 its link slows all 500 ms +135.3%\n",
+                                        "\n 1 idle\n"};
     check_printed(make_idle(), lines, sizeof lines / sizeof *lines);
 }
 
 /* What people see of the prediction. */
 static void test_print(void) {
     static const char *const lines[] = {
-        "predicted 212 ms a step (204 ms to 221 ms), 3.01 k tokens/s; nominal: it rests on public figures",
-        "bound 200 ms: no plan of those searched is faster; the gap is 6.2%",
+        "predicted 212 ms a step (206 ms to 221 ms, -3% +4%), 3.01 k tokens/s; nominal: it rests on public figures",
+        "bound 200 ms, the gap is 6.2%: no plan for this model, batch, precision and recomputation that divides the "
+        "samples",
         "\n 1 100 ms 47% 20.0 ms 9% 92.5 ms 44%\n",
         "proportional shares 250 ms +17.6% slower\n",
         "even shares 425 ms +100.0% slower\n",

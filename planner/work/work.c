@@ -1,6 +1,6 @@
 /* Work from a lowered program of two ranks: one, and the rest. The axes that a share divides are read off the boxes:
  * the batch, and sharded state where the layouts part an axis that has a label of it. */
-#include "planner/search/work.h"
+#include "planner/work/work.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -54,13 +54,17 @@ static enum mt_status divide_storage(const struct mt_graph *g, int nranks, bool 
     return MT_OK;
 }
 
+/* Of a rank without samples the rest has micro-batches, if those are asked for. */
 static void divide_samples(const struct mt_graph *g, int64_t samples, int64_t micro, struct mt_plan *p) {
     const struct mt_label *batch = &g->labels[g->batch];
     p->splits[0] = (struct mt_plan_split){
         .name = "batch", .label = batch->name, .align = batch->align, .sizes = mt_new(&p->arena, int64_t, 2)};
-    p->splits[0].sizes[0] = p->nranks == 1 ? batch->extent : samples;
-    for (int r = 1; r < p->nranks; r++) p->splits[0].sizes[r] = p->micro[r] = batch->extent - samples;
-    p->micro[0] = micro > 0 && micro < p->splits[0].sizes[0] ? micro : p->splits[0].sizes[0];
+    int64_t *sizes = p->splits[0].sizes, rest = batch->extent - samples;
+    sizes[0] = p->nranks == 1 ? batch->extent : samples;
+    p->micro[0] = micro > 0 && micro < sizes[0] ? micro : sizes[0];
+    if (p->nranks == 1) return;
+    sizes[1] = rest;
+    p->micro[1] = micro > 0 && !samples && rest > 1 ? rest / 2 : rest;
 }
 
 /* As `plan` says, but for algorithms, which do not matter here. bucket_bytes -1: to read axes from; the plan's buckets
