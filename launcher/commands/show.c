@@ -84,12 +84,19 @@ static enum mt_status print_lowered(const struct mt_planned *planned, int first,
     return st;
 }
 
-/* Ranks of a program are places of the plan's order. */
+/* Ranks of a program are places of the plan's order. Neighbours that are neighbours in both are one entry. */
 static void print_places(const struct mt_plan *plan, int first, int last) {
     if (mt_plan_in_order(plan)) return;
-    for (int i = first; i <= last && i < first + 32; i++)
-        printf("%srank %d of the program is rank %d of the plan", i > first ? "; " : "", i, plan->order[i]);
-    puts(last >= first + 32 ? "; ..." : "");
+    for (int i = first, end; i <= last; i = end) {
+        for (end = i + 1; end <= last && plan->order[end] == plan->order[end - 1] + 1;) end++;
+        if (i > first) fputs("; ", stdout);
+        if (end - i > 1)
+            printf("ranks %d-%d of the program are ranks %d-%d of the plan", i, end - 1, plan->order[i],
+                   plan->order[end - 1]);
+        else
+            printf("rank %d of the program is rank %d of the plan", i, plan->order[i]);
+    }
+    putchar('\n');
 }
 
 static enum mt_status show_program(const struct show_flags *f, struct mt_err *err) {

@@ -2,11 +2,14 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kernels/base/text/units.h"
+#include "kernels/base/wait.h"
 #include "launcher/commands/command.h"
 #include "launcher/flags/flags.h"
 #include "launcher/flags/job_flags.h"
+#include "launcher/plan/planning_line.h"
 #include "launcher/show/show.h"
 #include "planner/review/whatif.h"
 #include "profiler/describe/describe.h"
@@ -137,8 +140,11 @@ static enum mt_status answer_models(const struct whatif_flags *f, struct mt_what
     int count = f->plan ? 1 : f->nmodels, done = 0;
     for (; done < count && !st; done++) {
         bool same = plan && !strcmp(plan->cluster_hash, whatif->cluster->hash);
+        struct mt_planning_line line;
+        whatif->watch = mt_planning_line_begin(&line, stderr, isatty(STDERR_FILENO), mt_now_s());
         st = mt_whatif_ask(whatif, plan ? plan->model : f->models[done], plan ? &plan->job : &f->job.job,
                            same ? plan : NULL, &answers[done], err);
+        mt_planning_line_end(&line);
         if (st) continue;
         if (done) putchar('\n');
         mt_whatif_print(whatif, &answers[done], stdout);

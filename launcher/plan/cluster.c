@@ -1,8 +1,11 @@
 /* A plan for a cluster, by the search. */
 #include <string.h>
+#include <unistd.h>
 
 #include "kernels/base/text/units.h"
+#include "kernels/base/wait.h"
 #include "launcher/plan/modes.h"
+#include "launcher/plan/planning_line.h"
 #include "planner/review/bottleneck.h"
 
 enum mt_status mt_plan_by_speeds(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks,
@@ -71,7 +74,11 @@ enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan *
         (st = mt_plan_flags_ranks(flags, "--cluster", cluster->ndevices)) ||
         (st = check_micro(&request->fixed, cluster->ndevices, err)))
         return st;
-    if ((st = mt_plan_fastest(cluster, request, &found, err))) return st;
+    struct mt_planning_line line;
+    request->watch = mt_planning_line_begin(&line, stderr, isatty(STDERR_FILENO), mt_now_s());
+    st = mt_plan_fastest(cluster, request, &found, err);
+    mt_planning_line_end(&line);
+    if (st) return st;
     if (request->hypothetical && !found.plan->hypothetical[0])
         fprintf(remarks, "the plan is not hypothetical: its devices run it\n");
     if ((st = mt_plan_print_found(found.plan, cluster, &request->fixed, remarks, err))) {

@@ -19,10 +19,9 @@ static const double schedule_error = 0.3; /* by the schedule alone, and where it
 static const double nominal_error = 0.2;  /* in addition, where links were never measured */
 static const double most_error = 0.9;
 
-/* A fit's say ends where its sizes end, or where cuts contradict it: the simulated schedule counts in full this many
- * doublings beyond the largest size, or where the cut bound is this much above the fit. Between, it counts in part, so
- * that costs have no steps over sizes, and never rise when a path becomes faster. */
-static const double fading_octaves = 2, fading_excess = 0.25;
+/* A fit counts where it was made: the simulated schedule counts in full this many doublings beyond the largest size.
+ * Between, it counts in part, so that costs have no steps over sizes, and never rise when a path becomes faster. */
+static const double fading_octaves = 2;
 
 double mt_cost_bytes(const struct mt_coll *problem) {
     int64_t count = 0;
@@ -51,8 +50,7 @@ static struct mt_cost by_fit(struct mt_cost_memo *memo, struct cost_group *g, co
     double octaves, ratio = mt_cost_fit_ratio(fit, mt_cost_bytes(problem), &octaves);
     double fit_s = algorithm->cost_s(problem, fit->latency_s, fit->bandwidth_Bps) * ratio;
     struct mt_cost cost = {.basis = MT_COST_MEASURED, .floor_s = mt_cost_cut_bound_s(g, problem)};
-    double excess = cost.floor_s > fit_s ? cost.floor_s / fit_s - 1 : 0;
-    double weight = fmin(fmax(octaves / fading_octaves, excess / fading_excess), 1);
+    double weight = fmin(octaves / fading_octaves, 1);
     cost.s = fmax(fit_s, cost.floor_s);
     if (weight > 0) cost.s = fmax(cost.s, weight * mt_cost_sampled_s(memo, g, problem, algorithm));
     cost.error = fmax(fit->error, least_error) + fmin(octave_error * fabs(octaves), most_beyond);
@@ -113,7 +111,9 @@ static double fit_over_schedule(struct mt_cost_memo *memo, const struct cost_gro
     double ratio = 0;
     if (algorithm->applies(&like)) {
         double simulated_s = mt_cost_sampled_s(memo, g, &like, algorithm);
-        if (simulated_s > 0) ratio = by_fit(memo, g, fit, &like, algorithm).s / simulated_s;
+        struct mt_cost cost = by_fit(memo, g, fit, &like, algorithm);
+        if (simulated_s > 0) ratio = cost.s / simulated_s;
+        if (ratio > 0 && cost.basis != MT_COST_MEASURED) ratio = fmax(ratio, 1); /* a cut contradicts the fit */
     }
     free(counts);
     return ratio;

@@ -111,13 +111,15 @@ static bool same_cost(const struct mt_coll *problem, const struct mt_coll_algori
            fabs(a_cost.s - b_cost.s) <= a_cost.s * a_cost.error + b_cost.s * b_cost.error;
 }
 
+static bool offers(const struct cost_group *g, const struct mt_coll_algorithm *algorithm) {
+    return !g->nccl || mt_nccl_runs(algorithm);
+}
+
 bool mt_cost_offers(const struct mt_costs *costs, const int *group, int n, const struct mt_coll_algorithm *algorithm) {
-    if (mt_nccl_runs(algorithm)) return true;
-    for (int i = 0; i < n; i++) {
-        const struct mt_cluster_class *class = class_of(costs, group[i]);
-        if (!class->nominal && !strcmp(class->kind, "cuda")) return false;
-    }
-    return true;
+    struct mt_costs own = mt_cost_memo_borrow(costs);
+    bool offered = offers(mt_cost_group_of(&own, group, n), algorithm);
+    mt_cost_memo_return(costs, &own);
+    return offered;
 }
 
 const struct mt_coll_algorithm *mt_cost_choose(const struct mt_costs *costs, const struct mt_coll *problem,
@@ -126,12 +128,11 @@ const struct mt_coll_algorithm *mt_cost_choose(const struct mt_costs *costs, con
     struct mt_cost least = {0};
     struct mt_costs own = mt_cost_memo_borrow(costs);
     struct mt_coll here = *problem;
-    here.node = mt_cost_group_nodes(mt_cost_group_of(&own, group, problem->n));
+    const struct cost_group *g = mt_cost_group_of(&own, group, problem->n);
+    here.node = mt_cost_group_nodes(g);
     for (int i = 0; i < mt_coll_nalgorithms; i++) {
         const struct mt_coll_algorithm *candidate = mt_coll_algorithms[i];
-        if (candidate->kind != problem->kind || !candidate->applies(&here) ||
-            !mt_cost_offers(costs, group, problem->n, candidate))
-            continue;
+        if (candidate->kind != problem->kind || !candidate->applies(&here) || !offers(g, candidate)) continue;
         struct mt_cost found = mt_cost_coll(&own, &here, group, candidate);
         if (best && (found.s >= least.s || same_cost(&here, best, least, candidate, found))) continue;
         best = candidate, least = found;

@@ -59,7 +59,7 @@ double mt_cost_yield_s(const struct mt_costs *costs, int rank, double sum_s, dou
 /* A collective among the ranks group[0..problem->n) by one algorithm, while no rank computes:
  * - from the fit of the group with these devices, for sizes within the fit's points;
  * - beyond the largest, from the fit's formula or the schedule over the directed rates, whichever is slower (the
- *   schedule counts in full from four times that size on); the same where a fit is faster than the cut bound;
+ *   schedule counts in full from four times that size on);
  * - without a fit, from mt_cost_schedule_s, scaled by the ratio of fits to simulated schedules in other groups, of the
  *   same algorithm where there are such fits;
  * - never less than mt_cost_cut_s, which is its floor_s.

@@ -112,6 +112,14 @@ static bool any_nominal(const struct cost_group *g) {
     return false;
 }
 
+static bool any_measured_gpu(const struct cost_group *g) {
+    for (int i = 0; i < g->n; i++) {
+        const struct mt_cluster_class *class = &g->cluster->classes[g->cluster->devices[g->device[i]].class];
+        if (!class->nominal && !strcmp(class->kind, "cuda")) return true;
+    }
+    return false;
+}
+
 /* ---- the group ---- */
 
 static int by_number(const void *a, const void *b) {
@@ -143,6 +151,7 @@ struct cost_group *mt_cost_group_new(const struct mt_cluster *cluster, const int
     list_hosts(g);
     find_slowest(g);
     g->nominal = any_nominal(g);
+    g->nccl = any_measured_gpu(g);
     g->fitted = fitted_group(g);
     return g;
 }

@@ -28,6 +28,7 @@ struct cost_group {
     struct cost_host *hosts;
     struct mt_path slowest;                /* the largest latency, the least bandwidth, and the latter's link (or -1) */
     bool nominal;                          /* some link between them was never measured */
+    bool nccl;                             /* some are GPUs that were measured: NCCL runs their collectives */
     const struct mt_cluster_group *fitted; /* the cluster's group of these devices, or null */
     struct mt_path *paths;                 /* [n n], from place to place; null for more than COST_MOST_PATHS, and
                                               before mt_cost_group_list_paths */

@@ -1,7 +1,9 @@
 /* The fastest plan that the search finds. The graph depends on recomputation, so each kind of it is a search of its
  * own; recomputation costs time and saves memory, as micro-batches do, of which the search knows. */
+#include <math.h>
 #include <string.h>
 
+#include "kernels/base/wait.h"
 #include "planner/balance/split.h"
 #include "planner/make/make.h"
 #include "planner/make/planning.h"
@@ -49,9 +51,9 @@ static enum mt_status fix_even(const struct mt_planning *planning, struct mt_pla
     return mt_split_proportional(plan->job.batch, g->labels[g->batch].align, speeds, plan->nranks, even, err);
 }
 
-/* One search. known: the best of those before, or null. */
+/* One search, until end_s (of mt_now_s). known: the best of those before, or null. */
 static enum mt_status find(const struct mt_cluster *cluster, const struct mt_plan_request *q, const struct mt_job *job,
-                           const struct mt_plan *known, struct mt_plan_found *found, struct mt_err *err) {
+                           double end_s, const struct mt_plan *known, struct mt_plan_found *found, struct mt_err *err) {
     struct mt_planning planning;
     enum mt_status st = mt_planning_open(cluster, q->model, job, &planning, err);
     if (st) return st;
@@ -62,7 +64,8 @@ static enum mt_status find(const struct mt_cluster *cluster, const struct mt_pla
     search->fixed = q->fixed;
     st = begin_at(q, plan, &search->last, &carried, err);
     found->began_at_last = search->last != NULL;
-    search->limit_s = q->limit_s;
+    search->limit_s = fmax(0, end_s - mt_now_s());
+    search->watch = q->watch;
     search->known_s = known ? known->prediction->step_s : 0;
     if (!st && q->even) st = fix_even(&planning, plan, &search->fixed, err);
     if (!st) st = mt_search(search, plan, &found->report, err);
@@ -85,17 +88,19 @@ static bool has_micro_batches(const struct mt_plan *plan) {
 static enum mt_status find_best(const struct mt_cluster *cluster, const struct mt_plan_request *request,
                                 struct mt_plan_found *found, struct mt_err *err) {
     struct mt_job job = request->job;
+    double end_s = mt_now_s() + request->limit_s;
     *found = (struct mt_plan_found){.plan = NULL};
-    if (job.recompute >= 0) return find(cluster, request, &job, NULL, found, err);
+    if (job.recompute >= 0) return find(cluster, request, &job, end_s, NULL, found, err);
     job.recompute = MT_RECOMPUTE_NONE;
-    enum mt_status st = find(cluster, request, &job, NULL, found, err);
+    enum mt_status st = find(cluster, request, &job, end_s, NULL, found, err);
     if (st && st != MT_EINPUT) return st;
     if (!st && (request->fixed.micro || !has_micro_batches(found->plan))) return MT_OK;
     for (int what = MT_RECOMPUTE_NONE + 1; what < MT_NRECOMPUTE; what++) {
         struct mt_err ignored = MT_ERR_INIT;
         struct mt_plan_found other;
         job.recompute = (enum mt_recompute)what;
-        if (find(cluster, request, &job, found->plan, &other, &ignored)) continue;
+        if (found->plan && mt_now_s() > end_s) break;
+        if (find(cluster, request, &job, end_s, found->plan, &other, &ignored)) continue;
         if (found->plan && other.plan->prediction->step_s >= found->plan->prediction->step_s) {
             mt_plan_found_release(&other);
             continue;
@@ -120,10 +125,23 @@ static enum mt_status find_least(const struct mt_cluster *cluster, const struct 
     struct mt_plan_request again = *request;
     again.last = found->plan;
     again.last_is_replaced = false;
-    if (find(cluster, &again, &found->plan->job, NULL, &better, &why)) return MT_OK;
+    if (find(cluster, &again, &found->plan->job, mt_now_s() + request->limit_s, NULL, &better, &why)) return MT_OK;
     better.began_at_last = false;
     mt_plan_found_release(found);
     *found = better;
+    return MT_OK;
+}
+
+/* The count takes a second where the search of a large job takes many: where it is likely to refuse, it is first. */
+static enum mt_status count_first(const struct mt_cluster *cluster, const struct mt_plan_request *request,
+                                  struct mt_err *err) {
+    struct mt_err why = MT_ERR_INIT;
+    struct mt_plan_found found;
+    bool counted;
+    if (!mt_plan_exceeds_devices(cluster, request)) return MT_OK;
+    enum mt_status st = mt_plan_least(cluster, request, &found, &counted, &why);
+    if (st && counted) return *err = why, st;
+    mt_plan_found_release(&found);
     return MT_OK;
 }
 
@@ -134,6 +152,7 @@ enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt
     const char *why = request->hypothetical ? "" : mt_job_cannot_run(cluster, &request->job, takes_part, &arena);
     enum mt_status st = *why ? mt_job_refuse(why, err) : MT_OK;
     mt_arena_release(&arena);
+    if (!st) st = count_first(cluster, request, err);
     if (!st && (st = find_best(cluster, request, found, err)) == MT_EINPUT)
         st = find_least(cluster, request, found, err);
     if (!st) mt_plan_mark_hypothetical(cluster, found->plan);

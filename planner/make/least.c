@@ -42,6 +42,22 @@ static double state_bytes(const struct mt_graph *g) {
     return bytes;
 }
 
+bool mt_plan_exceeds_devices(const struct mt_cluster *cluster, const struct mt_plan_request *request) {
+    struct mt_planned planned = {0};
+    struct mt_err ignored = MT_ERR_INIT;
+    int64_t most = 0, needs = 0;
+    for (int d = 0; d < cluster->ndevices; d++) {
+        if (!cluster->devices[d].memory_bytes) return false;
+        if (cluster->devices[d].memory_bytes > most) most = cluster->devices[d].memory_bytes;
+    }
+    const struct mt_job *job = &request->job;
+    if (!mt_model_parse(request->model, &planned.model, &ignored) &&
+        !mt_model_graph(&planned.model, job->precision, job->batch, job->seq, 0, &planned.graph, &ignored))
+        needs = mt_graph_parameters(planned.graph) * mt_type_size(request->job.precision);
+    mt_planned_release(&planned);
+    return needs > most;
+}
+
 /* What the request leaves open is decided for the least memory. */
 static void decide(struct least *l, const struct mt_plan_request *request, const struct mt_job *job, bool whole) {
     static struct mt_storage_row everything = {"*", MT_STATE_SPLIT};
@@ -239,8 +255,11 @@ static enum mt_status refuse(struct least *l, const struct mt_plan_request *requ
     mt_fail(err, MT_EINPUT, "%s does not fit into memory: %s%s needs %s%s, but has %s", l->request.model, even,
             rank_text(l, rank), size(l, needs), alone && l->sharded > 0 ? " besides its share of the state" : "",
             size(l, limit_of(l, rank)));
-    return mt_err_hint(err, "ranks with more memory, a shorter --seq, --precision bf16 instead of f32, or an optimizer "
-                            "with less state (--optimizer sgd --momentum 0)");
+    bool wide = l->request.job.precision == MT_F32 || l->request.job.precision == MT_F64;
+    bool adam = l->request.job.optimizer.kind == MT_ADAMW;
+    return mt_err_hint(err, "ranks with more memory%s%s, or a shorter --seq",
+                       wide ? ", a narrower type (--precision bf16 or f16)" : "",
+                       adam ? ", an optimizer with less state (--optimizer sgd --momentum 0)" : "");
 }
 
 /* A plan for the cluster, with its prediction. */

@@ -20,11 +20,12 @@ struct mt_plan_request {
      * 4 MiB that start when they are full; nothing recomputed. */
     struct mt_plan_fixed fixed;
     /* For a cluster alone: */
-    bool even;                  /* equal shares instead of searched ones */
-    double limit_s;             /* of one search */
-    const struct mt_plan *last; /* where the search begins: on other ranks as mt_plan_carry says; or null */
-    bool last_is_replaced;      /* only if it has the same model, job and cluster, and nothing is fixed */
-    bool hypothetical;          /* predict also what cannot run here, and mark the plan */
+    bool even;                           /* equal shares instead of searched ones */
+    double limit_s;                      /* of all searches for the plan together */
+    const struct mt_plan *last;          /* where the search begins: on other ranks as mt_plan_carry says; or null */
+    bool last_is_replaced;               /* only if it has the same model, job and cluster, and nothing is fixed */
+    const struct mt_search_watch *watch; /* of the searches; or null */
+    bool hypothetical;                   /* predict also what cannot run here, and mark the plan */
 };
 
 /* Shares in proportion to speeds unless they are given; storage is divided label by label, so that parameters with
@@ -65,6 +66,8 @@ enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt
                                struct mt_plan_found *found, struct mt_err *err);
 void mt_plan_found_release(struct mt_plan_found *found);
 
+/* Whether the job's parameters, in its precision, are more than any device of the cluster holds. */
+bool mt_plan_exceeds_devices(const struct mt_cluster *cluster, const struct mt_plan_request *request);
 /* The smallest program of the request (least.c), where the search found nothing that fits. MT_OK: it fits, with its
  * prediction in `found`. MT_EINPUT and *counted: it does not, with what it needs, and what would make it fit. Else it
  * could not be counted, for another reason. */

@@ -173,6 +173,7 @@ enum mt_status mt_whatif_ask(struct mt_whatif *w, const char *model, const struc
                                       .job = *job,
                                       .fixed = {.decisions = mt_decisions_unset, .use = w->use},
                                       .limit_s = w->limit_s,
+                                      .watch = w->watch,
                                       .last = last,
                                       .hypothetical = true};
     request.job.recompute = MT_RECOMPUTE_UNSET;

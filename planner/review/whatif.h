@@ -22,11 +22,12 @@ struct mt_whatif_alternative {
 };
 
 struct mt_whatif {
-    const struct mt_cluster *cluster; /* as it is; must outlive this */
-    const struct mt_prices *prices;   /* or null */
-    double tokens;                    /* 0: not asked for */
-    double limit_s;                   /* of each search */
-    enum mt_use use;                  /* who takes part: not MT_USE_SOME */
+    const struct mt_cluster *cluster;    /* as it is; must outlive this */
+    const struct mt_prices *prices;      /* or null */
+    double tokens;                       /* 0: not asked for */
+    double limit_s;                      /* of each search */
+    const struct mt_search_watch *watch; /* of the searches; or null */
+    enum mt_use use;                     /* who takes part: not MT_USE_SOME */
     struct mt_arena arena;
     int count, capacity; /* the first is the cluster as it is, once there is one */
     struct mt_whatif_alternative *alternatives;

@@ -167,6 +167,8 @@ enum mt_status mt_search_evaluate(struct mt_searching *s, struct search_candidat
     const char *lacks = who_lacks(s, &c->prediction);
     c->fits = !lacks;
     c->why = lacks ? lacks : "slower";
+    const struct mt_search_watch *watch = s->search->watch;
+    if (watch) watch->predicted(watch->context, c->fits ? c->step_s : 0);
     mt_search_learn(s, c);
     if (c->fits && (!s->best || c->step_s < (c->needs_margin ? margin : 1) * s->best->step_s)) {
         if (s->best) mt_program_release(&s->program), mt_plan_free(s->best_plan);

@@ -43,7 +43,7 @@ static int bucket_sizes(const struct mt_searching *s, int64_t *sizes) {
     for (; n < MOST_BUCKETS; size *= 4) {
         sizes[n++] = size;
         if (size >= all || s->nranks == 1) break;
-        if (size < 64 << 20) continue;
+        if (size < 256 << 20) continue;
         while (size < all) size *= 2;
         sizes[n++] = size;
         break;

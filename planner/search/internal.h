@@ -23,7 +23,7 @@
 #include "synth/builder/build.h"
 #include "planner/predict/predict.h"
 #include "planner/search/search.h"
-#include "planner/search/work.h"
+#include "planner/work/work.h"
 
 struct search_class {
     int rank; /* the first of its ranks: costs are asked for it */
@@ -253,9 +253,9 @@ int64_t mt_search_work_done(const struct mt_searching *s); /* in units of most_w
  * step's time, messages by two sizes of each kind, one simulated timeline. Infinite where they do not fit into memory.
  */
 enum mt_status mt_search_screen(struct mt_searching *s, const int *places, int n, double *step_s);
-/* Seconds of a message with counts[n], among places[n]. */
+/* Seconds of a message with counts[n], among places[n] on node[n] (mt_coll; or null). */
 double mt_search_message_s(struct mt_searching *s, const struct mt_bucket_key *like, const int64_t *counts,
-                           const int *places, int n);
+                           const int *places, const int *node, int n);
 
 struct search_subset {
     int n, *of_cell; /* of_cell: ranks that each cell gives */

@@ -18,7 +18,7 @@
 enum {
     FEW_RANKS = 4,
     MOST_SEARCHES = 4,
-    SCREENED_RANKS = 20000,
+    SCREENED_RANKS = 6000,
     LEAST_SCREENED = 24,
     MOST_SCREENED = 400,
     MOST_REORDERED = 512
@@ -336,6 +336,7 @@ static enum mt_status begin(struct participation *p) {
 static enum mt_status finish(struct participation *p, struct mt_search_report *report) {
     struct search_subset *best = winner(p);
     enum mt_status st;
+    if (!best && !p->why.status) return mt_fail(p->err, MT_EBUG, "the search has searched nothing");
     if (!best) return *p->err = p->why, p->why.status;
     if ((st = leave_out_idlers(p, best))) return st;
     double bound_s = 0;

@@ -12,7 +12,7 @@ enum { MOST_SIZES = 2 }; /* of messages of one kind that are priced; the costs o
 struct screening {
     struct mt_searching *s;
     struct search_work *w;
-    const int *places;
+    const int *places, *node; /* node: of each place, numbered from 0 by first place; or null */
     int n;
     int64_t *nranks; /* [classes] */
     int64_t *most;   /* [classes]: samples of a micro-batch that fit into memory; of all without a body */
@@ -101,11 +101,19 @@ static double update_s(const struct screening *x) {
 
 /* ---- messages ---- */
 
+/* Nodes follow each other in the order of places. */
+static int *number_nodes(const struct mt_searching *s, const int *places, int n, struct mt_arena *arena) {
+    if (!s->node) return NULL;
+    int *node = mt_new(arena, int, n);
+    for (int i = 1; i < n; i++) node[i] = node[i - 1] + (s->node[places[i]] != s->node[places[i - 1]]);
+    return node;
+}
+
 static double cost_of(const struct screening *x, const struct mt_bucket_key *like, int64_t elements) {
     struct mt_searching *s = x->s;
     int64_t *counts = mt_calloc((size_t)x->n, sizeof *counts);
     for (int i = 0; i < x->n; i++) counts[i] = elements / x->n + (i < elements % x->n);
-    double cost_s = mt_search_message_s(s, like, counts, x->places, x->n);
+    double cost_s = mt_search_message_s(s, like, counts, x->places, x->node, x->n);
     free(counts);
     return cost_s;
 }
@@ -185,6 +193,7 @@ enum mt_status mt_search_screen(struct mt_searching *s, const int *places, int n
     enum mt_status st = MT_OK;
     x.nranks = mt_new(&arena, int64_t, s->nclasses);
     x.most = mt_new(&arena, int64_t, s->nclasses);
+    x.node = number_nodes(s, places, n, &arena);
     for (int i = 0; i < n; i++) x.nranks[s->class[places[i]]]++;
     *step_s = INFINITY;
     bool memory = mt_search_memory_matters(s);

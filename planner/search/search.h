@@ -33,6 +33,12 @@
 #include "synth/lower/lower.h"
 #include "synth/models/model.h"
 
+/* Who is told of each plan that a search has predicted: its step, 0 where it does not fit. */
+struct mt_search_watch {
+    void (*predicted)(void *context, double step_s);
+    void *context;
+};
+
 struct mt_search {
     const struct mt_model *model;
     const struct mt_graph *graph; /* of the whole batch, differentiated, with updates */
@@ -43,7 +49,8 @@ struct mt_search {
     const struct mt_plan *last; /* of as many ranks: its decisions are a candidate, its shares a start; or null */
     double known_s;             /* 0; or the step of another plan of the job: what is much slower is not improved */
     double limit_s;             /* when to stop trying candidates */
-    bool no_bound;              /* plans are compared only: leave the lower bound 0 */
+    const struct mt_search_watch *watch; /* or null */
+    bool no_bound;                       /* plans are compared only: leave the lower bound 0 */
 };
 
 struct mt_search_alternative {

@@ -259,8 +259,9 @@ enum mt_status mt_search_list_subsets(struct search_subsets *u) {
     if (p->n <= FEW_RANKS) {
         list_all(u, &st);
     } else {
-        for (int c = 0; c < p->ncells; c++) chosen[c] = true;
-        add_cells(u, chosen, &st);
+        int *all = mt_new(u->arena, int, p->ncells);
+        for (int c = 0; c < p->ncells; c++) all[c] = p->cells[c].count;
+        mt_search_subset_add(u, all, &st); /* however little time there is */
         add_nodes(u, chosen, &st);
         add_classes(u, chosen, &st);
         qsort(u->items, (size_t)u->count, sizeof *u->items, by_screen);

@@ -21,7 +21,7 @@ static void add_counts(const struct mt_searching *s, const struct search_work *w
 }
 
 double mt_search_message_s(struct mt_searching *s, const struct mt_bucket_key *like, const int64_t *counts,
-                           const int *places, int n) {
+                           const int *places, const int *node, int n) {
     struct mt_coll problem = {.kind = like->kind,
                               .reduce = like->reduce,
                               .wire = like->wire,
@@ -29,7 +29,7 @@ double mt_search_message_s(struct mt_searching *s, const struct mt_bucket_key *l
                               .n = n,
                               .counts = counts,
                               .same_pieces = true,
-                              .node = s->node};
+                              .node = node};
     const struct mt_coll_algorithm *algorithm =
         mt_coll_find(like->kind, mt_decisions_algorithm(&s->search->fixed.decisions, like->kind, 0));
     struct mt_cost cost;
@@ -43,7 +43,7 @@ double mt_search_message_s(struct mt_searching *s, const struct mt_bucket_key *l
 /* Of one bucket. */
 static double one_message(struct mt_searching *s, const struct mt_bucket_key *like, const int64_t *counts,
                           int nvalues) {
-    double cost_s = mt_search_message_s(s, like, counts, s->everybody, s->nranks);
+    double cost_s = mt_search_message_s(s, like, counts, s->everybody, s->node, s->nranks);
     struct mt_coll problem = {.kind = like->kind,
                               .wire = like->wire,
                               .acc = like->acc,

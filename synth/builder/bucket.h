@@ -1,5 +1,5 @@
 /* Bucketing: which gradients and gathered weights form one message, and when it is sent. The builder follows this
- * policy, and the search (planner/search/work.h) counts messages by it.
+ * policy, and the search (planner/work/work.h) counts messages by it.
  *
  *     mt_bucketing_init(&b, bucket_bytes, gradient_bytes, nyielding);
  *     if (mt_bucketing_enter(&b, phase)) send();                  // what waits; send() calls mt_bucketing_sent(&b)

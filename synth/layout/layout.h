@@ -25,6 +25,8 @@
 #ifndef MT_SYNTH_LAYOUT_LAYOUT_H
 #define MT_SYNTH_LAYOUT_LAYOUT_H
 
+#include <stdio.h>
+
 #include "kernels/base/arena.h"
 #include "kernels/coll/coll.h"
 #include "kernels/op/op.h"
@@ -85,8 +87,13 @@ enum mt_status mt_layout_check(const struct mt_layouts *table, int layout, struc
 
 /* The text, in `arena`: "R", "S(0: 45 45 25 13)", "P(sum)"; "P(sum: 0 0 1 1)" where ranks share parts;
  * "S(1: 3 5 3 5) P(sum: 0 0 1 1)" where each part's ranks tile the axis in order; else the boxes, with the part after a
- * slash: "0[0:3 0:8] 1[3:5 0:8]/1 2[]". */
+ * slash: "0[0:3 0:8] 1[3:5 0:8]/1 2[]". Of more than
+ * MT_TEXT_RANKS ranks, runs of equal neighbours are one entry: "S(0: 45 x128 25 x64)", "0-127[0:3]". */
 char *mt_layout_text(const struct mt_layouts *table, int layout, struct mt_arena *arena);
+
+/* " 45 45 25", or " 45 x128 25 x64" of more than MT_TEXT_RANKS. */
+#define MT_TEXT_RANKS 16
+void mt_text_of_ranks(FILE *file, const int64_t *values, int count);
 
 /* How one layout becomes another, computed from the boxes:
  *

@@ -45,21 +45,47 @@ static const char *reduce_name(enum mt_reduce reduce) {
     return reduce == MT_MAX ? "max" : "sum";
 }
 
+void mt_text_of_ranks(FILE *file, const int64_t *values, int count) {
+    for (int i = 0, end; i < count; i = end) {
+        for (end = i + 1; end < count && count > MT_TEXT_RANKS && values[end] == values[i];) end++;
+        fprintf(file, " %lld", (long long)values[i]);
+        if (end - i > 1) fprintf(file, " x%d", end - i);
+    }
+}
+
 static void print_parts(FILE *out, const struct mt_layout *l, int nranks) {
     fprintf(out, "P(%s", reduce_name(l->reduce));
-    for (int r = 0; r < nranks && l->nparts < nranks; r++) fprintf(out, "%s%d", r ? " " : ": ", l->part[r]);
+    if (l->nparts < nranks) {
+        int64_t *parts = mt_calloc((size_t)nranks, sizeof *parts);
+        for (int r = 0; r < nranks; r++) parts[r] = l->part[r];
+        fputc(':', out);
+        mt_text_of_ranks(out, parts, nranks);
+        free(parts);
+    }
     fputc(')', out);
 }
 
 static void print_boxes(FILE *out, const struct mt_layout *l, int nranks) {
-    for (int r = 0; r < nranks; r++) {
-        fprintf(out, "%s%d[", r ? " " : "", r);
+    for (int r = 0, end; r < nranks; r = end) {
+        for (end = r + 1; end < nranks && nranks > MT_TEXT_RANKS && l->part[end] == l->part[r] &&
+                          mt_box_equal(&l->box[end], &l->box[r], l->naxes);)
+            end++;
+        fprintf(out, end - r > 1 ? "%s%d-%d[" : "%s%d[", r ? " " : "", r, end - 1);
         for (int a = 0; a < l->naxes && mt_box_count(&l->box[r], l->naxes); a++)
             fprintf(out, "%s%lld:%lld", a ? " " : "", (long long)l->box[r].lo[a], (long long)l->box[r].hi[a]);
         fputc(']', out);
         if (l->nparts > 1) fprintf(out, "/%d", l->part[r]);
     }
     if (l->nparts > 1) fprintf(out, " %s", reduce_name(l->reduce));
+}
+
+static void print_shares(FILE *out, const struct mt_layout *l, int nranks, int axis) {
+    int64_t *sizes = mt_calloc((size_t)nranks, sizeof *sizes);
+    for (int r = 0; r < nranks; r++) sizes[r] = l->box[r].hi[axis] - l->box[r].lo[axis];
+    fprintf(out, "S(%d:", axis);
+    mt_text_of_ranks(out, sizes, nranks);
+    fputc(')', out);
+    free(sizes);
 }
 
 static void print_layout(FILE *out, const struct mt_layout *l, int nranks) {
@@ -71,9 +97,7 @@ static void print_layout(FILE *out, const struct mt_layout *l, int nranks) {
         else
             fputc('R', out);
     } else if (axis >= 0 && tiles_in_order(l, nranks, axis)) {
-        fprintf(out, "S(%d:", axis);
-        for (int r = 0; r < nranks; r++) fprintf(out, " %lld", (long long)(l->box[r].hi[axis] - l->box[r].lo[axis]));
-        fputc(')', out);
+        print_shares(out, l, nranks, axis);
         if (l->nparts > 1) fputc(' ', out), print_parts(out, l, nranks);
     } else {
         print_boxes(out, l, nranks);

@@ -81,8 +81,10 @@ static void print_collective(struct printer *p, const struct mt_instr *instr) {
     if (instr->reduce != MT_REDUCE_NONE) fprintf(p->out, ", sums in %s", mt_type_name(instr->acc));
     fprintf(p->out, ", %s", instr->algorithm);
     if (!one_group(p->program, instr->group)) {
+        int64_t *groups = mt_new(&p->arena, int64_t, p->program->nranks);
+        for (int r = 0; r < p->program->nranks; r++) groups[r] = instr->group[r];
         fputs(", groups", p->out);
-        for (int r = 0; r < p->program->nranks; r++) fprintf(p->out, " %d", instr->group[r]);
+        mt_text_of_ranks(p->out, groups, p->program->nranks);
     }
     fputc('\n', p->out);
     for (int i = 0; i < instr->nin; i++)
@@ -128,12 +130,12 @@ static void print_heading(const struct printer *p, enum mt_block_kind block) {
     fputs(mt_block_name(block), p->out);
     if (block == MT_BODY) {
         fputs(": times", p->out);
-        print_vector(p->out, program->body_count + first, count);
+        mt_text_of_ranks(p->out, program->body_count + first, count);
         fputs(", samples", p->out);
-        print_vector(p->out, program->body_size + first, count);
+        mt_text_of_ranks(p->out, program->body_size + first, count);
     } else if (block == MT_LAST) {
         fputs(": samples", p->out);
-        print_vector(p->out, program->last_size + first, count);
+        mt_text_of_ranks(p->out, program->last_size + first, count);
     }
     fputc('\n', p->out);
 }
@@ -146,7 +148,7 @@ void mt_program_print(const struct mt_program *program, int rank, FILE *file) {
     if (rank >= 0) fprintf(p.out, ", rank %d's view", rank);
     if (g->batch >= 0) {
         fprintf(p.out, "; batch %" PRId64 " as", g->labels[g->batch].extent);
-        print_vector(p.out, program->batch_size, program->nranks);
+        mt_text_of_ranks(p.out, program->batch_size, program->nranks);
     }
     fputc('\n', p.out);
     for (int b = 0; b < MT_NBLOCKS; b++) {

@@ -84,13 +84,17 @@ hosts_switch() { # SENDS/RECEIVES of each host
   done
 }
 
-# mpirun's own flags first, then the program. Ranks are placed one on each host in turn.
+# mpirun's own flags first, which say where ranks are placed, then the program.
+hosts_mpirun() {
+  "$hosts_agent" "${HOSTS[0]}" mpirun --bind-to none --mca plm_rsh_agent "$hosts_agent" --mca btl tcp,vader,self \
+    --mca btl_tcp_if_include 10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24 "$@"
+}
+
+# Ranks are placed one on each host in turn.
 on_hosts() {
   local host list=
   for host in "${HOSTS[@]}"; do list+=${list:+,}$host:8; done
-  "$hosts_agent" "${HOSTS[0]}" mpirun --bind-to none --map-by node --mca plm_rsh_agent "$hosts_agent" \
-    --host "$list" --mca btl tcp,vader,self --mca btl_tcp_if_include 10.77.0.0/24 \
-    --mca oob_tcp_if_include 10.77.0.0/24 "$@"
+  hosts_mpirun --map-by node --host "$list" "$@"
 }
 
 hosts_down() {

@@ -41,6 +41,7 @@ struct mt_lchecker {
     struct mt_lpiece *pieces; /* scratch of member.c */
     int pieces_capacity;
     const struct mt_schedule **schedules; /* [ncollectives]: the current rank's */
+    struct mt_lproof *proofs;             /* of lowered.c */
     struct mt_lrun *runs;                 /* of message.c: of the last groups */
     int nruns;
     int *continues; /* [pvalues]: of BODY's running sums, the accumulator that they continue; else -1 */

@@ -202,21 +202,59 @@ static const char *what_name(const struct mt_linstr *l) {
     return "";
 }
 
-static void print_proof(const struct mt_lchecker *c) {
+static void print_instr(const struct mt_lchecker *c, FILE *out) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
-    if (!c->proof) return;
-    fprintf(c->proof, "rank %d %-8s %4d %-7s %s%s (%s)", c->rank, mt_block_name(mt_lchecker_block(c)), c->instr,
+    fprintf(out, "%-8s %4d %-7s %s%s (%s)", mt_block_name(mt_lchecker_block(c)), c->instr,
             l->stream == MT_STREAM_COMM ? "comm" : "compute", what_name(l), l->attr.accumulate ? " accumulate" : "",
             l->name ? l->name : "");
-    if (l->wait >= 0) fprintf(c->proof, " after %d", l->wait);
-    for (int s = 0; s < l->nsources; s++) fprintf(c->proof, "%s%d", s ? " + " : " is ", l->sources[s]);
+    if (l->wait >= 0) fprintf(out, " after %d", l->wait);
+    for (int s = 0; s < l->nsources; s++) fprintf(out, "%s%d", s ? " + " : " is ", l->sources[s]);
     for (int k = 0; k < l->nin; k++)
-        fprintf(c->proof, " %s@%lld", mt_lchecker_name(c, l->in[k]), (long long)c->low->values[l->in[k]].offset_bytes);
-    fputs(" =>", c->proof);
+        fprintf(out, " %s@%lld", mt_lchecker_name(c, l->in[k]), (long long)c->low->values[l->in[k]].offset_bytes);
+    fputs(" =>", out);
     for (int k = 0; k < l->nout; k++)
-        fprintf(c->proof, " %s@%lld", mt_lchecker_name(c, l->out[k]),
-                (long long)c->low->values[l->out[k]].offset_bytes);
-    fputc('\n', c->proof);
+        fprintf(out, " %s@%lld", mt_lchecker_name(c, l->out[k]), (long long)c->low->values[l->out[k]].offset_bytes);
+    fputc('\n', out);
+}
+
+/* The ranks of which equal proofs are printed once. */
+struct mt_lproof {
+    char *text;
+    int *ranks, nranks;
+    struct mt_lproof *next;
+};
+
+/* Add the current rank to those of an equal proof, or to a new one at the end of the list. */
+static void keep_proof(struct mt_lchecker *c) {
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (!out) {
+        fputs("motley: out of memory for a proof\n", stderr);
+        exit(1);
+    }
+    for (c->instr = 0; c->instr < c->low->ninstrs; c->instr++) print_instr(c, out);
+    fclose(out);
+    struct mt_lproof **at = &c->proofs;
+    while (*at && strcmp((*at)->text, text)) at = &(*at)->next;
+    if (!*at) {
+        *at = mt_new(&c->arena, struct mt_lproof, 1);
+        **at = (struct mt_lproof){.text = mt_arena_strdup(&c->arena, text)};
+        (*at)->ranks = mt_new(&c->arena, int, c->program->nranks);
+    }
+    (*at)->ranks[(*at)->nranks++] = c->rank;
+    free(text);
+}
+
+static void print_proofs(const struct mt_lchecker *c) {
+    for (const struct mt_lproof *p = c->proofs; p; p = p->next) {
+        fputs(p->nranks == 1 ? "rank" : "ranks", c->proof);
+        for (int i = 0, end; i < p->nranks; i = end) {
+            for (end = i + 1; end < p->nranks && p->ranks[end] == p->ranks[end - 1] + 1;) end++;
+            fprintf(c->proof, end - i > 1 ? " %d-%d" : " %d", p->ranks[i], p->ranks[end - 1]);
+        }
+        fprintf(c->proof, "\n%s", p->text);
+    }
 }
 
 /* ---- a rank ---- */
@@ -290,7 +328,7 @@ static enum mt_status check_rank(struct mt_lchecker *c) {
     for (c->instr = 0; c->instr < c->low->ninstrs && !st; c->instr++)
         if ((st = check_instr(c))) break;
     if (!st) st = mt_lchecker_flow(c);
-    for (c->instr = 0; c->instr < c->low->ninstrs && !st; c->instr++) print_proof(c);
+    if (!st && c->proof) keep_proof(c);
     free(c->old);
     return st ? st : keep_collectives(c);
 }
@@ -320,6 +358,7 @@ enum mt_status mt_check_each_lowered(const struct mt_program *program, mt_next_l
         if (!st && (st = check_rank(&c))) break;
     }
     for (int k = 0; k < c.ncollectives && !st; k++) st = mt_lchecker_message(&c, k);
+    if (!st && proof) print_proofs(&c);
     mt_lchecker_forget_runs(&c);
     free(c.pieces);
     mt_arena_release(&c.arena);

@@ -2,7 +2,7 @@
  * micro-batches, in every storage and sync, what mt_work says of each rank's shares must be what that rank's lowered
  * program has: operators, floating-point operations and bytes by block, copies, messages with their bytes and buckets,
  * state. */
-#include "planner/search/work.h"
+#include "planner/work/work.h"
 
 #include "profiler/cluster/shape.h"
 #include "synth/builder/build.h"

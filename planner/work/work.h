@@ -9,8 +9,8 @@
  * It is read off a lowered program of two ranks, of which the second stands for all others. Operators, copies, messages
  * and their order are the same in every rank's program; extents differ, and are functions of the rank's samples and of
  * its shares of parameters and optimizer state (`storage`). Equal operators are listed once, with a count. */
-#ifndef MT_PLANNER_SEARCH_WORK_H
-#define MT_PLANNER_SEARCH_WORK_H
+#ifndef MT_PLANNER_WORK_WORK_H
+#define MT_PLANNER_WORK_WORK_H
 
 #include "planner/plan/plan.h"
 #include "profiler/cluster/shape.h"

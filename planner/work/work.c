@@ -1,6 +1,6 @@
 /* Work from a lowered program of two ranks: one, and the rest. The axes that a share divides are read off the boxes:
  * the batch, and sharded state where the layouts part an axis that has a label of it. */
-#include "planner/search/work.h"
+#include "planner/work/work.h"
 
 #include <assert.h>
 #include <stdlib.h>

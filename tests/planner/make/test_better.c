@@ -1,0 +1,16 @@
+/* 50 edits for the better, and 20 shuffled clusters (better.h); tests/bench/better.c has ten times as many. */
+#include "tests/planner/make/better.h"
+
+#ifdef MOTLEY_SANITIZE
+enum { EDITS = 6, ORDERS = 4 };
+#else
+enum { EDITS = 50, ORDERS = 20 };
+#endif
+
+int main(void) {
+    double worst = better_edits(1, EDITS, false);
+    CHECK(worst <= 1.01, "better hardware is slower: %g times", worst);
+    worst = better_orders(1000, ORDERS, false);
+    CHECK(worst <= 1.01, "the document's order matters: %g times", worst);
+    return 0;
+}
