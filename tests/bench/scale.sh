@@ -64,6 +64,6 @@ if wanted verify512; then
   measure verify512 60 2048 "$motley" verify --no-numeric "$work/512.json"
 fi
 wanted whatif24 && measure whatif24 3 1024 "$motley" whatif --cluster "h100:1x8 $net + a100-80:1x8 $net + l4:1x8 $net" \
-  --model gpt2:124m --batch 96 --change "add h100:1x8 $net" --change "link.net=200G" --change "remove rank:23" \
+  --model gpt2:124m --batch 96 --change "add 8xh100" --change "set link.net=200G" --change "remove rank:23" \
   --change "remove rank:0"
 exit $failed
