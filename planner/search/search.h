@@ -8,6 +8,10 @@
  *     ... plan->splits, plan->prediction->step_s, report.candidates[0].what ...
  *     mt_search_report_release(&report);
  *
+ * Who takes part is decided first: all ranks are put in a canonical order, subsets of them are compared by a quick
+ * estimate, and those that may win are searched, each as if there were no other ranks. An idle rank saves at least 0.1%
+ * of the step; among equal steps that with the most ranks is taken. Of at most four ranks all subsets are looked at.
+ *
  * For each structure, the work of a step as curves over shares (work.h, cost.h) makes a balance problem (balance.h),
  * whose solution gives shares and an estimate. The best few candidates, and even and proportional shares, are evaluated
  * by the program that they stand for (build.h, predict.h); where the prediction differs from the estimate, the balance
@@ -46,7 +50,8 @@ struct mt_search {
     const struct mt_costs *costs; /* ranks of the plan and their devices */
     const struct mt_lower_options *options;
     struct mt_plan_fixed fixed; /* what is not set is searched; but the wire type, which rounds, and rule rows */
-    const struct mt_plan *last; /* of as many ranks: its decisions are a candidate, its shares a start; or null */
+    const struct mt_plan *last; /* of as many ranks: who takes part in it, its decisions and its shares are candidates;
+                                   or null */
     double known_s;             /* 0; or the step of another plan of the job: what is much slower is not improved */
     double limit_s;             /* when to stop trying candidates */
     const struct mt_search_watch *watch; /* or null */
@@ -67,11 +72,11 @@ struct mt_search_report {
 };
 void mt_search_report_release(struct mt_search_report *report);
 
-/* Fill in all of the plan that is decided or follows: ranks' speeds, splits, micro, rules, storage, sync, bucket_bytes,
- * collectives, memory, prediction, and what mt_plan_derive would (model_hash, program_hash, parameters,
- * flops_per_step). What the caller has filled in: made_by, model, cluster_hash, job and ranks' host, class and
- * memory_bytes, which is the limit that shares must fit (0: none). MT_EINPUT when nothing fits: who lacks how much.
- * MT_EMISSING without GLPK. `report` may be null. */
+/* Fill in all of the plan that is decided or follows: who takes part and in which order, ranks' speeds, splits, micro,
+ * rules, storage, sync, bucket_bytes, collectives, memory, prediction, and what mt_plan_derive would (model_hash,
+ * program_hash, parameters, flops_per_step). What the caller has filled in: made_by, model, cluster_hash, job and
+ * ranks' host, class and memory_bytes, which is the limit that shares must fit (0: none). MT_EINPUT when nothing fits:
+ * who lacks how much. MT_EMISSING without GLPK. `report` may be null. */
 enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, struct mt_search_report *report,
                          struct mt_err *err);
 

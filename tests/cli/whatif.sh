@@ -98,3 +98,8 @@ price 'class,price_per_hour\ncpu,1\ncpu,2\n' 'wrong.csv:3: "cpu" has a price alr
 price 'class,price_per_hour\n,1\n' 'wrong.csv:2: the class is empty'
 price 'class,price_per_hour\n' 'wrong.csv: has no price'
 price 'class,price_per_hour\nt4,1\n' 'wrong.csv: has no price for the class "cpu"'
+
+# A rank that hurts is left out: without it, and without another that does, a step is no shorter.
+$MOTLEY whatif --cluster "a10:1 net=1G + h100:1 + l4:1" --model gpt2:layers=4,heads=8,embed=512,context=256,vocab=1024 \
+  --batch 8 --change "remove rank:2, remove rank:0" --json table.json >table.txt
+between "without what hurts" "$(ratio 1)" 0.999 1.001
