@@ -5,9 +5,9 @@
  * proportion to the rates of their pairs, so that they end together, and no slow peer hides what the node can do. Each
  * run sends them twice without a pause; receivers take the time from the end of the first to the end of the second, so
  * that bytes which networks accept without delay (token buckets) do not count. The slowest receiver of a run counts,
- * and the median of runs. A run before them shows which receivers of a sender are slow. Where all pairs together reach
- * little more than the best of them alone, the node limits both, and the pair's rate counts: it is from many more
- * messages. */
+ * and the median of runs. A shorter run before them shows which receivers of a sender are slow. Where all pairs
+ * together reach little more than the best of them alone, the node limits both, and the pair's rate counts: it is from
+ * many more messages. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,14 +86,14 @@ static int place_of(const struct probe *probe, int node, int nth) {
 
 /* The messages of a step, at these rates to (from) each node of the block: of each rank of the node to one rank of each
  * other node, or back. */
-static void plan_step(struct probe *probe, int node, bool egress, const double *rates) {
+static void plan_step(struct probe *probe, int node, bool egress, double run_s, const double *rates) {
     const struct mt_profile *p = probe->p;
     int n = probe->group.n, ranks = 0;
     double all = 0;
     memset(probe->counts, 0, (size_t)n * (size_t)n * sizeof *probe->counts);
     for (int i = 0; i < n; i++) ranks += p->places[probe->group.ranks[i]].node == node;
     for (int k = 0; k < probe->nnodes; k++) all += probe->first + k == node ? 0 : rates[k];
-    double seconds = fmin(probe->run_s, (double)most_bytes[p->gpu] / all);
+    double seconds = fmin(run_s, (double)most_bytes[p->gpu] / all);
     for (int k = 0; k < probe->nnodes; k++) {
         if (probe->first + k == node) continue;
         int64_t count = (int64_t)(rates[k] * seconds / ranks / WORD) + 1;
@@ -173,13 +173,20 @@ static double time_of_receivers(const struct probe *probe, int node, const doubl
     return last_s;
 }
 
-/* The rates at which receivers of unmeasured pairs had their messages: at most the typical one. */
-static void observe(const struct probe *probe, int node, const double *times_s, double typical, double *rates) {
-    for (int k = 0; k < probe->nnodes; k++) {
-        double bytes, time_s = time_of_receivers(probe, probe->first + k, times_s, &bytes);
+/* After the first run: the rates at which receivers of unmeasured pairs had their messages, at most the typical one;
+ * and if all together were far slower than was expected of them, all rates less. */
+static void observe(const struct probe *probe, int node, bool egress, const double *times_s, double typical,
+                    double *rates) {
+    const double far_slower = 4;
+    double bytes, sum = 0;
+    for (int k = 0; k < probe->nnodes && egress; k++) {
+        double time_s = time_of_receivers(probe, probe->first + k, times_s, &bytes);
         bool measured = pair_rate(probe->p, node, probe->first + k) > 0;
         if (probe->first + k != node && !measured && time_s > 0) rates[k] = fmin(bytes / time_s, typical);
     }
+    double time_s = time_of_receivers(probe, -1, times_s, &bytes), all_Bps = bytes / fmax(time_s, 1e-9);
+    for (int k = 0; k < probe->nnodes; k++) sum += probe->first + k == node ? 0 : rates[k];
+    for (int k = 0; k < probe->nnodes && far_slower * all_Bps < sum; k++) rates[k] *= all_Bps / sum;
 }
 
 static enum mt_status take_step(struct probe *probe, int turn, bool egress, double typical, double *found,
@@ -196,10 +203,10 @@ static enum mt_status take_step(struct probe *probe, int turn, bool egress, doub
         rates[k] = expected_rate(p, egress ? node : probe->first + k, egress ? probe->first + k : node, typical);
     for (int run = 0; run <= RUNS && !st; run++) {
         mt_exchange_progress(p->exchange, "what nodes send and receive");
-        if (run < 2 && !idle) plan_step(probe, node, egress, rates);
+        if (run < 2 && !idle) plan_step(probe, node, egress, run ? probe->run_s : probe->run_s / 4, rates);
         if (run < 2 && (st = make_buffers(probe, me, err))) break;
         if ((st = run_once(probe, me, times_s, err)) || idle) continue;
-        if (!run && egress && !p->talk) observe(probe, node, times_s, typical, rates);
+        if (!run) observe(probe, node, egress, times_s, typical, rates);
         double time_s = time_of_receivers(probe, -1, times_s, &bytes);
         if (run) seen[run - 1] = bytes / fmax(time_s, 1e-9);
     }
