@@ -19,7 +19,9 @@
  * The parts that are taken off are those of all x samples at once, or of the largest micro-batch that memory allows.
  * Where a person mixes replicated and sharded parameters, j is the first use of those that are ready from k on.
  * Computing counts operators of the forward and backward pass, and updates of what the rank must hold; casts, copies,
- * packing and slowdowns by overlap only add to it. */
+ * packing and slowdowns by overlap only add to it.
+ *
+ * Longer than other files: chains, curves and hosts fill in one problem, and nothing else reads them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
