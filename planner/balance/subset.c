@@ -29,11 +29,13 @@ double mt_subset_exchange_s(const struct mt_subset_chain *c, double out_Bps, dou
     double turns[] = {0, 1, isinf(in_Bps) ? 1 : in_Bps / (out_Bps + in_Bps),
                       isinf(out_Bps) ? 1 : out_Bps / (out_Bps + in_Bps)};
     for (int i = 0; i < 4; i++) least_s = fmin(least_s, with_owners(c, turns[i], out_Bps, in_Bps));
-    return least_s + over(c->all_bytes, slower_Bps);
+    return least_s + over(c->all_bytes, slower_Bps) +
+           over(c->other_sum_bytes + c->other_result_bytes, out_Bps + in_Bps);
 }
 
 double mt_subset_total_s(const struct mt_subset_chain *c, int64_t count, double out_Bps, double in_Bps) {
     double bytes = c->sum_bytes + fmin(c->sum_bytes, c->result_bytes) + 2 * c->all_bytes;
+    bytes += c->other_sum_bytes + c->other_result_bytes;
     return over((double)(count - 1) * bytes, fmin(out_Bps, in_Bps));
 }
 
@@ -55,6 +57,7 @@ struct bounding {
     struct members *members;
     int nmembers;
     double inside_Bps;  /* all messages between members together */
+    double latency_s;   /* the least between members */
     double *exchange_s; /* [nchains] of the subset that is looked at */
     double best_s;
 };
@@ -65,7 +68,8 @@ static int64_t largest(const struct bounding *b, const struct mt_subset_ranks *r
     int most = curves->npoints - 1;
     for (int k = 0; k < b->s->nchains && most >= 0; k++) {
         double own_s = mt_subset_exchange_s(&b->s->chains[k], r->out_Bps, r->in_Bps);
-        double left_s = (step_s - fmax(b->exchange_s[k], own_s)) * r->speed;
+        double exchange_s = fmax(b->exchange_s[k], own_s) + b->s->chains[k].rounds * (b->latency_s + r->each_s);
+        double left_s = (step_s - exchange_s) * r->speed;
         const double *least_s = curves->least_s + (int64_t)k * curves->npoints;
         int low = -1, high = most; /* least_s[low] <= left_s */
         while (low < high) {
@@ -127,8 +131,7 @@ static void price_exchange(struct bounding *b, const struct members *slowest, in
     free(order);
 }
 
-/* Whether `most` members that are no slower than `slowest` reach the extent, two or more with a share, in the exchange
- * that was priced. */
+/* Whether `most` members that are no slower than `slowest` reach the extent, in the exchange that was priced. */
 static bool reach(struct bounding *b, const struct members *slowest, int64_t most, double step_s) {
     struct members **order = mt_calloc((size_t)b->nmembers + 1, sizeof(struct members *));
     for (int i = 0; i < b->nmembers; i++) {
@@ -139,14 +142,14 @@ static bool reach(struct bounding *b, const struct members *slowest, int64_t mos
     }
     int n = list_members(b, slowest, order, by_share);
     double sum = 0;
-    int64_t able = 0;
-    for (int i = 0; i < n && able < most && order[i]->share >= 1; i++) {
-        int64_t taken = order[i]->count < most - able ? order[i]->count : most - able;
+    int64_t left = most;
+    for (int i = 0; i < n && left > 0; i++) {
+        int64_t taken = order[i]->count < left ? order[i]->count : left;
         sum += (double)taken * order[i]->share;
-        able += taken;
+        left -= taken;
     }
     free(order);
-    return able > 1 && sum >= (double)b->s->extent;
+    return sum >= (double)b->s->extent;
 }
 
 static void try_subset(struct bounding *b, const struct members *slowest, int64_t least, int64_t most) {
@@ -168,7 +171,6 @@ static void try_subset(struct bounding *b, const struct members *slowest, int64_
 static void try_members(struct bounding *b) {
     const struct mt_subset *s = b->s;
     struct mt_subset_chain all = {0};
-    if (s->extent < 2) return;
     for (int k = 0; k < s->nchains; k++)
         if (s->chains[k].sum_bytes + s->chains[k].all_bytes >= all.sum_bytes + all.all_bytes) all = s->chains[k];
     for (int i = 0; i < b->nmembers; i++)
@@ -199,6 +201,7 @@ static void try_ranks_of(struct bounding *b, const struct mt_subset_hosts *host)
     b->members = members;
     b->nmembers = host->nranks;
     b->inside_Bps = host->inside_Bps;
+    b->latency_s = host->latency_s;
     try_members(b);
     free(members);
 }
@@ -217,6 +220,7 @@ static void try_hosts(struct bounding *b) {
     b->members = members;
     b->nmembers = s->nhosts;
     b->inside_Bps = INFINITY;
+    b->latency_s = s->latency_s;
     try_members(b);
     free(members);
 }
@@ -232,7 +236,7 @@ static double alone_s(const struct mt_subset *s, const struct mt_subset_ranks *r
 double mt_subset_bound(const struct mt_subset *s) {
     struct bounding b = {.s = s, .best_s = INFINITY};
     b.exchange_s = mt_calloc((size_t)s->nchains + 1, sizeof *b.exchange_s);
-    for (int h = 0; h < s->nhosts; h++)
+    for (int h = 0; h < s->nhosts && s->alone; h++)
         for (int r = 0; r < s->hosts[h].nranks; r++) b.best_s = fmin(b.best_s, alone_s(s, &s->hosts[h].ranks[r]));
     for (int h = 0; h < s->nhosts; h++) try_ranks_of(&b, &s->hosts[h]);
     try_hosts(&b);

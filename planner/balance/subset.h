@@ -18,7 +18,7 @@
  *     all hosts:  (m - 1) (sum + the smaller of sum and result) over the sum of their rates
  *
  * The same holds for the ranks of one host. A member takes part in the exchange, with samples or without (it may hold
- * state); at least two have samples, or one computes alone.
+ * state). One rank may be alone: then there is no exchange.
  *
  * Method: ranks and hosts are given as classes with counts. For each class of hosts as the slowest member, and
  * for each number of hosts (numbers in geometric steps where there are many), the least step is found by bisection: the
@@ -26,12 +26,15 @@
 #ifndef MT_PLANNER_BALANCE_SUBSET_H
 #define MT_PLANNER_BALANCE_SUBSET_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Bytes that are exchanged, all elements together. */
 struct mt_subset_chain {
-    double sum_bytes, result_bytes; /* sums with owners, or AllReduce of sum_bytes */
-    double all_bytes;               /* AllReduce only */
+    double sum_bytes, result_bytes;             /* of the same elements: sums with owners, or AllReduce of sum_bytes */
+    double all_bytes;                           /* AllReduce only */
+    double other_sum_bytes, other_result_bytes; /* sums of some elements, results of others, with owners */
+    int rounds;                                 /* collectives that follow each other; each takes a latency at least */
 };
 
 /* Seconds of a chain for a share of at[i] units, or more: never falls with i; at[0] is 0, at rises by any steps. A
@@ -46,6 +49,7 @@ struct mt_subset_curves {
 struct mt_subset_ranks {
     int curves;
     double speed, out_Bps, in_Bps; /* rates of one rank; infinity: no limit */
+    double each_s;                 /* what a collective costs a rank itself, at least */
     int64_t count;                 /* on one host */
 };
 
@@ -54,12 +58,15 @@ struct mt_subset_hosts {
     int64_t count;
     double out_Bps, in_Bps; /* to and from other hosts */
     double inside_Bps;      /* all messages between its ranks together */
+    double latency_s;       /* the least between two of its ranks */
     int nranks;             /* classes of ranks */
     const struct mt_subset_ranks *ranks;
 };
 
 struct mt_subset {
     int64_t extent;
+    bool alone;       /* one rank may compute all without an exchange */
+    double latency_s; /* the least between two hosts */
     int nchains, ncurves, nhosts;
     const struct mt_subset_chain *chains; /* chain 0 has no bytes: it is all of a rank's computation */
     const struct mt_subset_curves *curves;

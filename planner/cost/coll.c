@@ -130,7 +130,8 @@ static void collect_evidence(struct mt_cost_memo *memo, const struct cost_group 
     const struct mt_cluster *cluster = here->cluster;
     for (int i = 0; i < cluster->ngroups; i++) {
         const struct mt_cluster_group *g = &cluster->groups[i];
-        if (g->link != here->slowest.link) continue;
+        const struct cost_group *fitted = mt_cost_group_find(memo, cluster, g->devices, g->ndevices);
+        if (mt_cost_group_link(fitted) != mt_cost_group_link(here)) continue;
         double octaves = fabs(log2((double)g->ndevices / problem->n));
         for (int f = 0; f < g->nfits; f++) {
             int distance = distance_of(&g->fits[f], algorithm);

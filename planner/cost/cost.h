@@ -67,8 +67,8 @@ double mt_cost_yield_s(const struct mt_costs *costs, int rank, double sum_s, dou
  * The problem's `node` is not read here: nodes are those of the ranks' devices.
  *
  * Schedules of more than MT_COST_SIMULATED ranks and of many messages are simulated for samples of whole hosts
- * (large.c). Costs do not rise when a path becomes faster, while fits of other groups are scaled with their links, as
- * edits of a cluster do. */
+ * (large.c). Costs do not rise when a path becomes faster; for groups that are scaled by fits of others, if
+ * mt_cost_carry_fits has carried those over. */
 enum { MT_COST_SIMULATED = 64 };
 struct mt_cost mt_cost_coll(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
                             const struct mt_coll_algorithm *algorithm);

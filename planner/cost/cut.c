@@ -12,17 +12,18 @@
  *
  *   sum over S \ A of egress + sum over others j of min(ingress j, sum over h in A of rate h to j).
  *
- * All S and A are looked at for COST_CUT_UNITS hosts or fewer. Of more hosts, S is each alone, all but each, and, where
- * pairs have rows of their own, those of least rates together; A is all of S, or none. Within a host the same is done
- * with devices, whose rates are not wires but copies, at times in a cache: they are taken to be higher by the error of
- * their link. Of ranks on several hosts each device alone is looked at, too. */
+ * All S are looked at for COST_CUT_UNITS hosts or fewer, and all A for EXACT_UNITS or fewer; else two sums that are no
+ * less than that flow: each host of S sends at most at its egress, and each other receives at most at its ingress. Of
+ * more hosts, S is each alone, all but each, and, where pairs have rows of their own, those of least rates together.
+ * Within a host the same is done with devices, whose rates are not wires but copies, at times in a cache: they are
+ * taken to be higher by the error of their link. Of ranks on several hosts each device alone is looked at, too. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "planner/cost/internal.h"
 
-enum { COST_CUT_UNITS = 10, MOST_RATES = 512 };
+enum { EXACT_UNITS = 8, COST_CUT_UNITS = 12, MOST_RATES = 512 };
 
 /* What a set sends to (and receives from) the rest at most. */
 struct rates {
@@ -156,19 +157,6 @@ static double capacity_with(const struct cost_cuts *c, unsigned set, unsigned ne
     return Bps;
 }
 
-static void list_all_sets(struct cost_cuts *c) {
-    unsigned nsets = 1u << c->n, limited = 0;
-    for (int u = 0; u < c->n; u++) limited |= (unsigned)(c->egress_Bps[u] < INFINITY) << u;
-    c->capacity_Bps = mt_calloc(nsets, sizeof *c->capacity_Bps);
-    for (unsigned set = 1; set + 1 < nsets; set++) {
-        c->capacity_Bps[set] = INFINITY;
-        for (unsigned cut = set & limited;; cut = (cut - 1) & set & limited) { /* S \ A */
-            c->capacity_Bps[set] = fmin(c->capacity_Bps[set], capacity_with(c, set, set & ~cut));
-            if (!cut) break;
-        }
-    }
-}
-
 /* From the units with in[] set to the others, at most. */
 static double capacity_about(const struct cost_cuts *c, const bool *in) {
     double by_egress = 0, by_ingress = 0;
@@ -182,6 +170,21 @@ static double capacity_about(const struct cost_cuts *c, const bool *in) {
             by_ingress += fmin(c->ingress_Bps[u], Bps);
     }
     return fmin(by_egress, by_ingress);
+}
+
+static void list_all_sets(struct cost_cuts *c) {
+    unsigned nsets = 1u << c->n, limited = 0;
+    for (int u = 0; u < c->n; u++) limited |= (unsigned)(c->egress_Bps[u] < INFINITY) << u;
+    c->capacity_Bps = mt_calloc(nsets, sizeof *c->capacity_Bps);
+    for (unsigned set = 1; set + 1 < nsets; set++) {
+        bool in[COST_CUT_UNITS];
+        for (int u = 0; u < c->n; u++) in[u] = set >> u & 1;
+        c->capacity_Bps[set] = capacity_about(c, in);
+        for (unsigned cut = set & limited; c->n <= EXACT_UNITS; cut = (cut - 1) & set & limited) { /* S without A */
+            c->capacity_Bps[set] = fmin(c->capacity_Bps[set], capacity_with(c, set, set & ~cut));
+            if (!cut) break;
+        }
+    }
 }
 
 struct ranked {

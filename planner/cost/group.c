@@ -48,11 +48,16 @@ void mt_cost_group_list_paths(struct cost_group *g) {
     g->paths = paths;
 }
 
-static void take_slower(struct mt_path *slowest, struct mt_path path) {
+static void take_path(struct mt_path *slowest, struct mt_path path) {
     slowest->latency_s = fmax(slowest->latency_s, path.latency_s);
     if (path.bandwidth_Bps >= slowest->bandwidth_Bps) return;
     slowest->bandwidth_Bps = path.bandwidth_Bps;
     slowest->link = path.link;
+}
+
+static void take_slower(struct cost_group *g, bool between_hosts, struct mt_path path) {
+    take_path(&g->slowest, path);
+    if (between_hosts) take_path(&g->between, path);
 }
 
 /* The path between two nodes of the group without a row; it is the slowest such path. */
@@ -76,9 +81,10 @@ static void find_slowest_by_rows(struct cost_group *g) {
         const struct mt_cluster_pair *pair = &cluster->pairs[p];
         if (!member[pair->a] || !member[pair->b]) continue;
         rows++;
-        take_slower(&g->slowest, (struct mt_path){pair->link, pair->latency_s, pair->bandwidth_Bps});
+        bool between = cluster->devices[pair->a].node != cluster->devices[pair->b].node;
+        take_slower(g, between, (struct mt_path){pair->link, pair->latency_s, pair->bandwidth_Bps});
         if (pair->reverse_Bps > 0)
-            take_slower(&g->slowest, (struct mt_path){pair->link, pair->latency_s, pair->reverse_Bps});
+            take_slower(g, between, (struct mt_path){pair->link, pair->latency_s, pair->reverse_Bps});
     }
     free(member);
     if (rows == (int64_t)g->n * (g->n - 1) / 2) return;
@@ -86,13 +92,13 @@ static void find_slowest_by_rows(struct cost_group *g) {
         int inside = cluster->nodes[g->hosts[h].node].inside;
         if (g->hosts[h].nplaces < 2 || inside < 0) continue;
         const struct mt_cluster_link *l = &cluster->links[inside];
-        take_slower(&g->slowest, (struct mt_path){inside, l->latency_s, l->bandwidth_Bps});
+        take_slower(g, false, (struct mt_path){inside, l->latency_s, l->bandwidth_Bps});
     }
-    if (g->nhosts > 1) take_slower(&g->slowest, slowest_network(g));
+    if (g->nhosts > 1) take_slower(g, true, slowest_network(g));
 }
 
 static void find_slowest(struct cost_group *g) {
-    g->slowest = (struct mt_path){-1, 0, INFINITY};
+    g->slowest = g->between = (struct mt_path){-1, 0, INFINITY};
     if (g->n < 2) return;
     if ((int64_t)g->n * (g->n - 1) >= g->cluster->npairs) {
         find_slowest_by_rows(g);
@@ -100,7 +106,7 @@ static void find_slowest(struct cost_group *g) {
     }
     for (int i = 0; i < g->n; i++)
         for (int j = 0; j < g->n; j++)
-            if (i != j) take_slower(&g->slowest, mt_cost_group_path(g, i, j));
+            if (i != j) take_slower(g, g->host[i] != g->host[j], mt_cost_group_path(g, i, j));
 }
 
 /* Whether a link between neighbours of the group, or between its first rank and another, was never measured. */

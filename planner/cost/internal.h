@@ -26,7 +26,8 @@ struct cost_group {
     int n, nhosts;
     int *device, *host; /* [n]; hosts are numbered by their first place, as struct mt_coll.node */
     struct cost_host *hosts;
-    struct mt_path slowest;                /* the largest latency, the least bandwidth, and the latter's link (or -1) */
+    /* The largest latency, the least bandwidth, and the latter's link (or -1): of all paths; of those between hosts. */
+    struct mt_path slowest, between;
     bool nominal;                          /* some link between them was never measured */
     bool nccl;                             /* some are GPUs that were measured: NCCL runs their collectives */
     const struct mt_cluster_group *fitted; /* the cluster's group of these devices, or null */
@@ -46,6 +47,10 @@ void mt_cost_group_free(struct cost_group *g);
 void mt_cost_group_list_paths(struct cost_group *g);
 struct mt_path mt_cost_group_path(const struct cost_group *g, int from, int to); /* places */
 
+/* Fits of one group tell of others over the same link: that between hosts, or, on one host, the slowest. */
+static inline int mt_cost_group_link(const struct cost_group *g) {
+    return g->nhosts > 1 ? g->between.link : g->slowest.link;
+}
 /* For struct mt_coll.node: null on one node. All problems below have it. */
 static inline const int *mt_cost_group_nodes(const struct cost_group *g) {
     return g->nhosts > 1 ? g->host : NULL;

@@ -164,7 +164,8 @@ void mt_plan_hash(const struct mt_plan *plan, char hash[33]); /* of the document
 
 void mt_plan_print(const struct mt_plan *plan, FILE *file); /* tables for people */
 /* "no plan for this model, ... over any of these devices": what bound_s is a bound of. All subsets of the ranks; all
- * shares of samples, in any micro-batches; all shares of parameters and optimizer state; all buckets and algorithms. */
+ * shares of samples, in any micro-batches; parameters and optimizer state replicated, or sharded in any shares (or both,
+ * as the plan's rows say); all buckets and algorithms. */
 extern const char *const mt_plan_bound_space;
 void mt_plan_print_summary(const struct mt_plan *plan, FILE *file); /* predicted step, rate and bound; if any */
 

@@ -1,21 +1,27 @@
 /* The lower bound of a job on a cluster, over all plans of a space: from operators and messages of the training step to
  * the chains of planner/balance/subset.h.
  *
- * The space (mt_search_bound_space): all subsets of the ranks; all shares of samples, in any micro-batches; all storage
- * of parameters and optimizer state, on any ranks; all buckets, orders of messages and algorithms of collectives. What
- * is given: model, batch, precision, recomputation, the wire type of gradients, that operators run as the program's do
- * (fused, in its order), and that the gradients of all samples are summed in every step.
+ * The space (mt_plan_bound_space): all subsets of the ranks; all shares of samples, in any micro-batches; parameters
+ * and optimizer state replicated, or sharded in any shares; all buckets, orders of messages and algorithms of
+ * collectives. What is given: model, batch, precision, recomputation, the wire type of gradients, that operators run as
+ * the program's do (fused, in its order), and that the gradients of all samples are summed in every step.
  *
- * A chain: the parameters whose gradients are ready last. A rank that takes part must have received them before the
- * first operator that reads the last of them, or their gradients' sums before it updates them; and it can send their
- * gradients only when they are ready. Between both it must compute, in its own time:
+ * A chain of a rank's step: it gathers the sharded parameters that are used first, computes from there until the
+ * gradients that are ready last, and those are summed. Collectives follow each other, so
  *
- *     least_s(x) = computing x samples - what comes before the first use - what comes after the last gradient's
- * operator
+ *     step >= gather(parameters used by operator j) + computing from j to k + sum(gradients ready from k on)
+ *
+ * for all j and k; without shards there is nothing to gather. In its own time, a rank with x samples computes from j to
+ * k for
+ *
+ *     least_s(x) = computing x samples - what comes before j - what comes after k
  *
  * The parts that are taken off are those of all x samples at once, or of the largest micro-batch that memory allows.
- * Computing counts operators of the forward and backward pass; casts, copies, latencies and slowdowns by overlap only
- * add to it, and so do updates, which count where there is one rank: of several, any may hold the state. */
+ * Where a person mixes replicated and sharded parameters, j is the first use of those that are ready from k on.
+ * Computing counts operators of the forward and backward pass, and updates of what the rank must hold; casts, copies,
+ * packing and slowdowns by overlap only add to it.
+ *
+ * Longer than other files: chains, curves and hosts fill in one problem, and nothing else reads them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,19 +29,24 @@
 #include "planner/balance/subset.h"
 #include "planner/search/internal.h"
 
-enum { MOST_CHAINS = 14, EVERY_SHARE = 512, MOST_POINTS = 2048, MOST_SPEEDS = 48 };
+enum { MOST_CUTS = 7, MOST_CHAINS = MOST_CUTS * MOST_CUTS, EVERY_SHARE = 512, MOST_POINTS = 2048, MOST_SPEEDS = 48 };
 static const double speed_step = 0.002; /* of many speeds those that differ by less count as the faster one */
 
 /* A parameter that is exchanged. */
 struct item {
-    int param, ready, use; /* steps: the operator that completes its gradient; the first that reads it (-1: held) */
+    int ready, use; /* steps: the operator that completes its gradient; the first that reads it (-1: not sharded) */
     double sum_bytes, result_bytes;
 };
 
+/* Operators of LAST before a step, or after one. */
+struct cut {
+    int step;
+    int64_t *counts; /* [nops] */
+};
+
 struct chain {
-    int use, ready; /* steps */
+    int before, after; /* cuts */
     struct mt_subset_chain bytes;
-    int64_t *before, *after; /* [nops]: operators that are taken off */
 };
 
 struct bounding {
@@ -43,7 +54,11 @@ struct bounding {
     const struct mt_search *search;
     const struct mt_plan *plan; /* ranks' memory */
     struct mt_work work, body;
-    bool has_body;
+    bool has_body, batched; /* batched: all operators with samples are split by the batch */
+    bool mixed;             /* mixed: some parameters are sharded, by rows that a person gave */
+    bool replicated; /* no parameter is sharded: the program's sums are AllReduce, its updates those of all state */
+    int nuses, nreadies;
+    struct cut uses[MOST_CUTS + 1], readies[MOST_CUTS + 1];
     int nchains;
     struct chain *chains;
     int npoints;
@@ -100,12 +115,13 @@ static int list_items(struct bounding *b, struct item *items) {
         struct item *item = &items[n++];
         *item = (struct item){.ready = w->steps[i].wait, .use = -1, .sum_bytes = wire_bytes(m)};
         int from = gather[m->param];
-        if (from < 0) continue;
+        if (from < 0 || b->replicated) continue;
         item->use = use[from];
         item->result_bytes = wire_bytes(&w->messages[from]);
         largest_bytes = fmax(largest_bytes, item->result_bytes);
     }
     b->held_bytes = w->state_bytes + (int64_t)largest_bytes;
+    for (int l = 0; l < w->nlabels && b->replicated; l++) b->held_bytes += w->labels[l].state_bytes;
     free(gather);
     free(use);
     return n;
@@ -116,34 +132,95 @@ static void count_ops(const struct mt_work *w, int begin, int end, int64_t *coun
         if (w->steps[i].op >= 0) counts[w->steps[i].op]++;
 }
 
-/* Chain 0 is computing alone; then sets of ever more parameters, the last ready first. */
+static struct cut cut_at(struct bounding *b, int step, bool before) {
+    const struct mt_work *w = &b->work;
+    struct cut cut = {step, mt_new(&b->arena, int64_t, w->nops + 1)};
+    int begin = w->block_begin[MT_LAST], end = w->block_begin[MT_LAST + 1];
+    if (before && step >= 0) count_ops(w, begin, step, cut.counts);
+    if (!before && step >= 0) count_ops(w, step + 1, end, cut.counts);
+    return cut;
+}
+
+static int by_use(const void *a, const void *b) {
+    return ((const struct item *)a)->use - ((const struct item *)b)->use;
+}
+
+/* Where ever more of the parameters are used: in the order of use, cuts after about equal parts of all bytes. The first
+ * cut has none of them. */
+static void cut_uses(struct bounding *b, const struct item *items, int n) {
+    struct item *sorted = mt_arena_memdup(&b->arena, items, (size_t)n * sizeof *items);
+    double all = 0, taken = 0;
+    if (n) qsort(sorted, (size_t)n, sizeof *sorted, by_use);
+    for (int i = 0; i < n; i++) all += sorted[i].result_bytes;
+    b->uses[b->nuses++] = cut_at(b, -1, true);
+    for (int i = 0; i < n && b->nuses < MOST_CUTS; i++) {
+        if (sorted[i].use < 0) continue;
+        taken += sorted[i].result_bytes;
+        bool last_of_step = i + 1 == n || sorted[i + 1].use != sorted[i].use;
+        if (!last_of_step || (taken < all * (b->nuses - 1) / (MOST_CUTS - 2) && i + 1 < n)) continue;
+        b->uses[b->nuses++] = cut_at(b, sorted[i].use, true);
+    }
+}
+
+/* The same from the last gradient backwards. */
+static void cut_readies(struct bounding *b, const struct item *items, int n) {
+    double all = 0, taken = 0;
+    for (int i = 0; i < n; i++) all += items[i].sum_bytes;
+    b->readies[b->nreadies++] = cut_at(b, -1, false);
+    for (int i = n - 1; i >= 0 && b->nreadies < MOST_CUTS; i--) {
+        taken += items[i].sum_bytes;
+        bool first_of_step = !i || items[i - 1].ready != items[i].ready;
+        if (!first_of_step || (taken < all * (b->nreadies - 1) / (MOST_CUTS - 2) && i)) continue;
+        b->readies[b->nreadies++] = cut_at(b, items[i].ready, false);
+    }
+}
+
+/* Gathers, sums and, with clipping, the sum of squares follow each other. */
+static struct mt_subset_chain chain_bytes(const struct bounding *b, const struct item *items, int n, int use,
+                                          int ready) {
+    struct mt_subset_chain c = {0};
+    for (int i = 0; i < n; i++) {
+        bool gathered = use >= 0 && items[i].use >= 0 && items[i].use <= use;
+        bool summed = ready >= 0 && items[i].ready >= ready, sharded = items[i].use >= 0;
+        if (summed && gathered) c.sum_bytes += items[i].sum_bytes, c.result_bytes += items[i].result_bytes;
+        if (summed && sharded && !gathered) c.other_sum_bytes += items[i].sum_bytes;
+        if (summed && !sharded) c.all_bytes += items[i].sum_bytes;
+        if (gathered && !summed) c.other_result_bytes += items[i].result_bytes;
+    }
+    bool gathers = c.result_bytes + c.other_result_bytes > 0, sums = c.sum_bytes + c.other_sum_bytes + c.all_bytes > 0;
+    bool norm = sums && b->search->job->optimizer.clip > 0 && c.sum_bytes + c.other_sum_bytes > 0;
+    c.rounds = gathers + sums + norm;
+    return c;
+}
+
+/* Of the parameters whose gradients are ready from a step on, the last that is used first. */
+static int last_use(const struct item *items, int n, int ready) {
+    int use = -1;
+    for (int i = 0; i < n; i++)
+        if (items[i].ready >= ready && items[i].use > use) use = items[i].use;
+    return use;
+}
+
+/* Chain 0 is computing alone. */
 static void make_chains(struct bounding *b) {
     const struct mt_work *w = &b->work;
     struct item *items = mt_new(&b->arena, struct item, w->nmessages + 1);
-    int n = b->search->costs->nranks > 1 ? list_items(b, items) : 0, use = -1;
-    double all = 0, taken = 0;
-    for (int i = 0; i < n; i++) all += items[i].sum_bytes;
+    int n = b->search->costs->nranks > 1 ? list_items(b, items) : 0;
     b->chains = mt_new(&b->arena, struct chain, MOST_CHAINS + 1);
-    b->chains[b->nchains++] = (struct chain){.use = -1, .ready = w->block_begin[MT_LAST + 1]};
-    struct mt_subset_chain bytes = {0};
-    for (int i = n - 1; i >= 0; i--) {
-        bool sharded = items[i].use >= 0;
-        taken += items[i].sum_bytes;
-        if (sharded) bytes.sum_bytes += items[i].sum_bytes, bytes.result_bytes += items[i].result_bytes;
-        if (!sharded) bytes.all_bytes += items[i].sum_bytes;
-        if (items[i].use > use) use = items[i].use;
-        bool enough =
-            taken >= all * b->nchains / MOST_CHAINS || (b->nchains == 1 && i && items[i - 1].ready != items[i].ready);
-        if (enough && b->nchains <= MOST_CHAINS)
-            b->chains[b->nchains++] = (struct chain){use, items[i].ready, bytes, NULL, NULL};
+    cut_readies(b, items, n);
+    if (b->mixed) {
+        b->uses[b->nuses++] = cut_at(b, -1, true);
+        for (int k = 1; k < b->nreadies; k++)
+            b->uses[b->nuses++] = cut_at(b, last_use(items, n, b->readies[k].step), true);
+    } else {
+        cut_uses(b, items, n);
     }
-    for (int k = 0; k < b->nchains; k++) {
-        struct chain *c = &b->chains[k];
-        c->before = mt_new(&b->arena, int64_t, w->nops + 1);
-        c->after = mt_new(&b->arena, int64_t, w->nops + 1);
-        if (c->use >= 0) count_ops(w, w->block_begin[MT_LAST], c->use, c->before);
-        count_ops(w, c->ready + 1, w->block_begin[MT_LAST + 1], c->after);
-    }
+    for (int u = 0; u < b->nuses; u++)
+        for (int r = 0; r < b->nreadies; r++) {
+            if (b->mixed && u != r) continue;
+            struct chain *c = &b->chains[b->nchains++];
+            *c = (struct chain){u, r, chain_bytes(b, items, n, b->uses[u].step, b->readies[r].step)};
+        }
 }
 
 /* ---- curves of a class of devices ---- */
@@ -156,18 +233,30 @@ static void list_points(struct bounding *b) {
     b->at[b->npoints++] = batch;
 }
 
-/* Seconds of each operator for x samples, at speed 1; copies are left out. */
+static bool divides_state(const struct mt_work_op *op) {
+    for (int k = 0; k < op->nin + op->nout; k++)
+        for (int a = 0; a < op->tensor[k].naxes; a++)
+            if (op->divided[k][a] >= MT_WORK_STORAGE) return true;
+    return false;
+}
+
+/* Seconds of each operator for x samples, at speed 1; copies are left out, and all but empty shares of sharded state.
+ */
 static void price_ops(const struct bounding *b, const struct mt_work *w, int rank, int64_t samples, double *op_s) {
-    int64_t nothing[64] = {0};
-    struct mt_work_share share = {samples, nothing};
+    enum { MOST_LABELS = 64 };
+    int64_t held[MOST_LABELS] = {0};
+    const struct mt_work_share share = {samples, held};
     const struct mt_cluster *cluster = b->search->costs->cluster;
-    double speed = cluster->devices[b->search->costs->device[rank]].speed;
+    const struct mt_cluster_device *device = &cluster->devices[b->search->costs->device[rank]];
+    for (int l = 0; l < w->nlabels && l < MOST_LABELS && b->replicated; l++) held[l] = w->labels[l].extent;
     for (int o = 0; o < w->nops; o++) {
         struct mt_op_shape shape;
         op_s[o] = 0;
-        if (w->ops[o].copy) continue;
+        /* Curves may give some of it less than the overhead that none of it takes. */
+        bool unknown = !b->replicated && !cluster->classes[device->class].nominal && divides_state(&w->ops[o]);
+        if (w->ops[o].copy || unknown || w->nlabels > MOST_LABELS) continue;
         mt_work_shape(&w->ops[o], &share, &shape);
-        op_s[o] = mt_cost_op(b->search->costs, rank, &shape).s * speed;
+        op_s[o] = mt_cost_op(b->search->costs, rank, &shape).s * device->speed;
     }
 }
 
@@ -207,15 +296,18 @@ static void price_samples(const struct bounding *b, int rank, int64_t most, doub
         double x = (double)b->at[i];
         bool at_once = b->at[i] <= most || !b->has_body;
         price_ops(b, w, rank, b->at[i], op_s);
-        double whole_s = block_s(w, MT_LAST, op_s), once_s = 0;
-        if (b->search->costs->nranks == 1) once_s = block_s(w, MT_PROLOGUE, op_s) + block_s(w, MT_EPILOGUE, op_s);
+        double whole_s = block_s(w, MT_LAST, op_s), cut_s[2][MOST_CUTS + 1];
+        double begin_s = block_s(w, MT_PROLOGUE, op_s), once_s = begin_s + block_s(w, MT_EPILOGUE, op_s);
+        for (int u = 0; u < b->nuses; u++) cut_s[0][u] = dot(b->uses[u].counts, op_s, w->nops);
+        for (int r = 0; r < b->nreadies; r++) cut_s[1][r] = dot(b->readies[r].counts, op_s, w->nops);
         for (int k = 0; k < b->nchains; k++) {
-            const struct chain *c = &b->chains[k];
-            double s = dot(c->before, op_s, w->nops) + dot(c->after, op_s, w->nops);
+            double s = cut_s[0][b->chains[k].before] + cut_s[1][b->chains[k].after];
+            if (b->chains[k].before) s += begin_s; /* casts come before what is gathered */
+            if (b->chains[k].after && !(b->search->job->optimizer.clip > 0)) s += once_s - begin_s;
             double before_s = i ? off_s[k * n + i - 1] : 0;
-            off_s[k * n + i] = at_once ? fmax(s, before_s) : before_s;
+            off_s[k * n + i] = at_once || !i ? fmax(s, before_s) : before_s;
         }
-        least_s[i] = x > 0 ? fmin(at_once ? whole_s : INFINITY, x * each_s) + once_s : 0;
+        least_s[i] = (x > 0 ? fmin(at_once ? whole_s : INFINITY, x * each_s) : 0) + once_s;
         if (!(x > 0) || !b->has_body || !at_once) continue;
         price_ops(b, &b->body, rank, b->at[i], op_s);
         each_s = fmin(each_s, fmin(whole_s, block_s(&b->body, MT_BODY, op_s)) / x);
@@ -314,12 +406,13 @@ struct host {
 };
 
 static bool same_rank(const struct mt_subset_ranks *a, const struct mt_subset_ranks *b) {
-    return a->curves == b->curves && a->speed == b->speed && a->out_Bps == b->out_Bps && a->in_Bps == b->in_Bps;
+    return a->curves == b->curves && a->speed == b->speed && a->out_Bps == b->out_Bps && a->in_Bps == b->in_Bps &&
+           a->each_s == b->each_s;
 }
 
 static bool same_host(const struct mt_subset_hosts *a, const struct mt_subset_hosts *b) {
-    bool same =
-        a->out_Bps == b->out_Bps && a->in_Bps == b->in_Bps && a->inside_Bps == b->inside_Bps && a->nranks == b->nranks;
+    bool same = a->out_Bps == b->out_Bps && a->in_Bps == b->in_Bps && a->inside_Bps == b->inside_Bps &&
+                a->latency_s == b->latency_s && a->nranks == b->nranks;
     for (int r = 0; r < a->nranks && same; r++)
         same = same_rank(&a->ranks[r], &b->ranks[r]) && a->ranks[r].count == b->ranks[r].count;
     return same;
@@ -345,8 +438,12 @@ static void add_rank(struct bounding *b, struct host *host, int rank, const stru
     int64_t limit = b->plan->ranks[rank].memory_bytes;
     if (limit && limit < b->held_bytes) return; /* it may hold state, but computes no sample */
     bool alone = b->search->costs->nranks == 1;
-    struct mt_subset_ranks one = {curves_of(b, rank, device->class, limit), rounded(device->speed, many),
-                                  alone ? INFINITY : mine->out_Bps, alone ? INFINITY : mine->in_Bps, 1};
+    struct mt_subset_ranks one = {curves_of(b, rank, device->class, limit),
+                                  rounded(device->speed, many),
+                                  alone ? INFINITY : mine->out_Bps,
+                                  alone ? INFINITY : mine->in_Bps,
+                                  b->search->costs->cluster->classes[device->class].overhead_s,
+                                  1};
     for (int i = 0; i < host->as.nranks; i++)
         if (same_rank(&host->ranks[i], &one)) {
             host->ranks[i].count++;
@@ -354,6 +451,13 @@ static void add_rank(struct bounding *b, struct host *host, int rank, const stru
         }
     mt_arena_grow(&b->arena, &host->ranks, host->as.nranks, &host->capacity, sizeof *host->ranks);
     host->ranks[host->as.nranks++] = one;
+}
+
+/* Between devices on a link. Fits of collectives have latencies of their own. */
+static double least_latency(const struct mt_cluster *c, int link) {
+    double least_s = c->ngroups ? 0 : c->links[link].latency_s;
+    for (int p = 0; p < c->npairs; p++) least_s = fmin(least_s, c->pairs[p].latency_s);
+    return least_s;
 }
 
 static void list_hosts(struct bounding *b) {
@@ -373,6 +477,7 @@ static void list_hosts(struct bounding *b) {
         int inside = c->nodes[h].inside, i = 0;
         host->as.count = 1;
         host->as.ranks = host->ranks;
+        host->as.latency_s = inside >= 0 ? least_latency(c, inside) : 0;
         host->as.inside_Bps = inside >= 0 && c->links[inside].shared_Bps > 0 ? c->links[inside].shared_Bps : INFINITY;
         host->as.out_Bps = fmin(host->as.out_Bps, mt_cluster_node_egress(c, h));
         host->as.in_Bps = fmin(host->as.in_Bps, mt_cluster_node_ingress(c, h));
@@ -383,6 +488,7 @@ static void list_hosts(struct bounding *b) {
         classes[i].count = count;
     }
     b->subset.hosts = classes;
+    b->subset.latency_s = c->network >= 0 ? least_latency(c, c->network) : 0;
 }
 
 /* ---- the bound ---- */
@@ -412,6 +518,13 @@ static enum mt_status open_memory(struct bounding *b, const struct mt_plan *p, s
     return MT_OK;
 }
 
+/* Rows that mix replicated and sharded parameters; others are free. */
+static bool mixes_storage(const struct mt_decisions *d) {
+    for (int i = 0; i < d->nstorage; i++)
+        if (strcmp(d->storage[i].pattern, "*")) return true;
+    return false;
+}
+
 /* What the program of the space is read from: given rows; else sharded state, whose messages say when a parameter is
  * needed and when its gradient is ready. */
 static enum mt_status open_works(struct bounding *b, const struct mt_decisions *rows, struct mt_err *err) {
@@ -419,7 +532,7 @@ static enum mt_status open_works(struct bounding *b, const struct mt_decisions *
     struct mt_plan *p = mt_plan_new(b->search->costs->nranks);
     p->job = *b->search->job;
     p->decisions = *rows;
-    if (!rows->nstorage && p->nranks > 1) p->decisions.storage = &sharded, p->decisions.nstorage = 1;
+    if (!b->mixed) p->decisions.storage = &sharded, p->decisions.nstorage = p->nranks > 1;
     p->decisions.nalgorithms = 0;
     p->decisions.bucket_bytes = 0;
     if (p->decisions.start < 0) p->decisions.start = MT_START_FULL;
@@ -435,27 +548,33 @@ static enum mt_status open_works(struct bounding *b, const struct mt_decisions *
     return st;
 }
 
-static void fill_subset(struct bounding *b) {
+/* The bound where all parameters are sharded, none, or some. */
+static double bound_of(struct bounding *b, bool replicated) {
+    bool one_rank = b->search->costs->nranks == 1;
+    b->replicated = replicated && !one_rank;
+    b->nchains = b->nuses = b->nreadies = 0;
+    make_chains(b);
+    if (!b->batched) b->nchains = 1; /* of replicated operators gradients need not be exchanged */
     struct mt_subset_chain *chains = mt_new(&b->arena, struct mt_subset_chain, b->nchains);
     for (int k = 0; k < b->nchains; k++) chains[k] = b->chains[k].bytes;
-    b->subset.extent = b->search->job->batch;
-    b->subset.nchains = b->nchains;
-    b->subset.chains = chains;
+    b->subset = (struct mt_subset){.extent = b->search->job->batch,
+                                   .alone = replicated || b->mixed || one_rank || !b->batched,
+                                   .nchains = b->nchains,
+                                   .chains = chains};
     list_hosts(b);
     b->subset.curves = b->curves;
+    return mt_subset_bound(&b->subset);
 }
 
 enum mt_status mt_search_bound(const struct mt_search *search, const struct mt_plan *plan,
                                const struct mt_decisions *rows, double *bound_s, struct mt_err *err) {
-    struct bounding b = {.search = search, .plan = plan};
+    struct bounding b = {.search = search, .plan = plan, .mixed = mixes_storage(rows), .batched = by_batch(rows)};
     *bound_s = 0;
     enum mt_status st = open_works(&b, rows, err);
     if (!st) {
-        make_chains(&b);
-        if (!by_batch(rows)) b.nchains = 1; /* replicated operators: fewer gradients need to be exchanged */
         list_points(&b);
-        fill_subset(&b);
-        *bound_s = mt_subset_bound(&b.subset);
+        *bound_s = bound_of(&b, false);
+        if (!b.mixed && search->costs->nranks > 1) *bound_s = fmin(*bound_s, bound_of(&b, true));
         if (isinf(*bound_s)) *bound_s = 0; /* no rank has room: there is no plan */
     }
     if (b.has_body) mt_work_release(&b.body);
@@ -469,6 +588,5 @@ enum mt_status mt_search_bound_of(const struct mt_search *search, const struct m
     struct mt_decisions rows;
     *bound_s = 0;
     if (search->no_bound || !mt_search_rows_of(plan, &rows)) return MT_OK;
-    rows.nstorage = 0;
     return mt_search_bound(search, plan, &rows, bound_s, err);
 }

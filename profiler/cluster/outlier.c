@@ -81,6 +81,10 @@ static double own_rate(const struct mt_cluster_node *node, bool egress) {
     return egress ? node->egress_Bps : node->ingress_Bps;
 }
 
+static double reverse_of(const struct mt_cluster_pair *pair) {
+    return pair->reverse_Bps > 0 ? pair->reverse_Bps : pair->bandwidth_Bps;
+}
+
 static int first_of(const struct mt_cluster *c, int node) {
     int d = 0;
     while (c->devices[d].node != node) d++;
@@ -93,7 +97,34 @@ static const char *rate_text(struct found *found, double Bps) {
     return mt_arena_printf(found->arena, "%sB/s", mt_units_count(Bps, text));
 }
 
-/* Below a half it is slow, however much the others scatter: of three, two that differ scatter without limit. */
+/* The best rate of a measured pair from (egress) or to a node, and its error; without one 0, and the network's error.
+ */
+struct best {
+    double Bps, error;
+};
+
+static struct best best_pair(const struct mt_cluster *c, int node, bool egress) {
+    struct best best = {0, c->links[c->network].bandwidth_error};
+    for (int p = 0; p < c->npairs; p++) {
+        const struct mt_cluster_pair *pair = &c->pairs[p];
+        int a = c->devices[pair->a].node, b = c->devices[pair->b].node;
+        if (a == b || (a != node && b != node)) continue;
+        bool reversed = (a == node) != egress && pair->reverse_Bps > 0;
+        struct best is = {reversed ? pair->reverse_Bps : pair->bandwidth_Bps,
+                          reversed ? pair->reverse_error : pair->bandwidth_error};
+        if (is.Bps > best.Bps) best = is;
+    }
+    return best;
+}
+
+/* Two measurements must agree on it: all pairs of the node at once (a ratio to what is typical, with the spread of the
+ * others), and each alone, of which none is fast. Below MT_OUTLIER_NODE it is slow, however much the others scatter and
+ * whatever the errors are: of three nodes, two that differ scatter without limit. */
+static bool is_slow(double ratio, double spread, struct best pair, double typical_Bps) {
+    if (!(ratio > 0) || ratio >= MT_OUTLIER_BANDWIDTH || pair.Bps >= MT_OUTLIER_BANDWIDTH * typical_Bps) return false;
+    return ratio < MT_OUTLIER_NODE || (ratio * (1 + pair.error) < MT_OUTLIER_BANDWIDTH && ratio < 1 - spread);
+}
+
 static void find_slow_nodes(struct found *found, bool egress) {
     const struct mt_cluster *c = found->cluster;
     double *rates = mt_malloc(((size_t)c->nnodes + 1) * sizeof *rates), spread;
@@ -104,7 +135,7 @@ static void find_slow_nodes(struct found *found, bool egress) {
     free(rates);
     for (int i = 0; i < c->nnodes && n > 2; i++) {
         double ratio = own_rate(&c->nodes[i], egress) / median;
-        if (!(ratio > 0) || ratio >= MT_OUTLIER_BANDWIDTH || ratio >= fmax(1 - spread, 0.5)) continue;
+        if (!is_slow(ratio, spread, best_pair(c, i, egress), median)) continue;
         struct mt_outlier *row = add(found, MT_SLOW_NODE, first_of(c, i), -1, ratio);
         row->egress = egress;
         row->text =
@@ -118,8 +149,9 @@ static void find_slow_nodes(struct found *found, bool egress) {
 static void find_slow_direction(struct found *found) {
     const struct mt_cluster *c = found->cluster;
     double forth = c->nodes[0].egress_Bps, back = c->nodes[1].egress_Bps;
-    if (!(forth > 0) || !(back > 0) || fmin(forth, back) >= MT_OUTLIER_BANDWIDTH * fmax(forth, back)) return;
+    if (!(forth > 0) || !(back > 0)) return;
     int from = back < forth, to = !from;
+    if (!is_slow(fmin(forth, back) / fmax(forth, back), 0, best_pair(c, from, true), fmax(forth, back))) return;
     struct mt_outlier *row =
         add(found, MT_SLOW_NODE, first_of(c, from), first_of(c, to), fmin(forth, back) / fmax(forth, back));
     row->egress = true;
@@ -149,10 +181,6 @@ struct link_typical {
 
 static double rate_of(const struct mt_cluster_pair *pair) {
     return 1 / fmax(pair->latency_s, 1e-9);
-}
-
-static double reverse_of(const struct mt_cluster_pair *pair) {
-    return pair->reverse_Bps > 0 ? pair->reverse_Bps : pair->bandwidth_Bps;
 }
 
 static struct link_typical link_typical(const struct mt_cluster *c, int link) {

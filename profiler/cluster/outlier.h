@@ -19,6 +19,7 @@
 
 #define MT_OUTLIER_SPEED 0.95    /* of its class; slower is reported */
 #define MT_OUTLIER_BANDWIDTH 0.8 /* of other pairs on the link; less is reported */
+#define MT_OUTLIER_NODE 0.4      /* of what nodes send or receive; less is reported whatever the errors are */
 #define MT_OUTLIER_LATENCY 2     /* times that of other pairs on the link; more is reported */
 #define MT_OUTLIER_STOLEN 0.05   /* fraction of time used by others; more is reported */
 

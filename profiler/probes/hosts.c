@@ -2,10 +2,12 @@
  *
  * Blocks of up to MOST_IN_BLOCK nodes measure concurrently. In a block one node in turn sends to all others, and then
  * one in turn receives from all: at most 2 * MOST_IN_BLOCK steps, however many nodes there are. Messages are in
- * proportion to the rates of their pairs, so that they end together, and no slow peer hides what the node can do. The
- * senders take the time until they have an answer of one word from each receiver. The best of several runs counts:
- * other processes and traffic only make it slower. The first run is not timed: it takes the bytes that networks accept
- * without delay (token buckets), and shows which receivers of a sender are slow. */
+ * proportion to the rates of their pairs, so that they end together, and no slow peer hides what the node can do. Each
+ * run sends them twice without a pause; receivers take the time from the end of the first to the end of the second, so
+ * that bytes which networks accept without delay (token buckets) do not count. The slowest receiver of a run counts,
+ * and the median of runs. A shorter run before them shows which receivers of a sender are slow. Where all pairs
+ * together reach little more than the best of them alone, the node limits both, and the pair's rate counts: it is from
+ * many more messages. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +16,14 @@
 #include "profiler/probes/internal.h"
 
 enum { MOST_IN_BLOCK = 8, RUNS = 3, QUEUED_RUNS = 4, WORD = 4 };
-static const double least_run_s = 0.05, most_run_s = 0.2;
+static const double little_more = 1.5, least_s = 6, least_run_s = 0.05, most_run_s = 0.2;
 static const int64_t most_bytes[2] = {64 << 20, 256 << 20}; /* that a node sends in a run: of CPUs, of GPUs */
 
 struct probe {
     struct mt_profile *p;
-    int first, nnodes;         /* of this rank's block */
-    struct mt_group group;     /* its ranks */
-    int64_t *counts, *answers; /* [group.n * group.n]: words of this step */
+    int first, nnodes;     /* of this rank's block */
+    struct mt_group group; /* its ranks */
+    int64_t *counts;       /* [group.n * group.n]: words of this step */
     double run_s;
     int64_t words[2]; /* in the buffers */
     void *buffer[2];
@@ -83,28 +85,23 @@ static int place_of(const struct probe *probe, int node, int nth) {
 }
 
 /* The messages of a step, at these rates to (from) each node of the block: of each rank of the node to one rank of each
- * other node, or back. Returns their bytes. */
-static double plan_step(struct probe *probe, int node, bool egress, const double *rates) {
+ * other node, or back. */
+static void plan_step(struct probe *probe, int node, bool egress, double run_s, const double *rates) {
     const struct mt_profile *p = probe->p;
     int n = probe->group.n, ranks = 0;
-    double all = 0, bytes = 0;
+    double all = 0;
     memset(probe->counts, 0, (size_t)n * (size_t)n * sizeof *probe->counts);
-    memset(probe->answers, 0, (size_t)n * (size_t)n * sizeof *probe->answers);
     for (int i = 0; i < n; i++) ranks += p->places[probe->group.ranks[i]].node == node;
     for (int k = 0; k < probe->nnodes; k++) all += probe->first + k == node ? 0 : rates[k];
-    double seconds = fmin(probe->run_s, (double)most_bytes[p->gpu] / all);
+    double seconds = fmin(run_s, (double)most_bytes[p->gpu] / all);
     for (int k = 0; k < probe->nnodes; k++) {
         if (probe->first + k == node) continue;
         int64_t count = (int64_t)(rates[k] * seconds / ranks / WORD) + 1;
         for (int i = 0; i < ranks; i++) {
             int mine = place_of(probe, node, i), its = place_of(probe, probe->first + k, i);
-            int from = egress ? mine : its, to = egress ? its : mine;
-            probe->counts[from * n + to] += count;
-            probe->answers[to * n + from] = 1;
-            bytes += (double)(count * WORD);
+            probe->counts[egress ? mine * n + its : its * n + mine] += count;
         }
     }
-    return bytes;
 }
 
 /* Buffers of words that a rank sends and receives; made anew where a step needs larger ones. */
@@ -141,49 +138,55 @@ static enum mt_status run_queued(struct probe *probe, int me, double *time_s, st
     return st;
 }
 
-/* One run: got_s[nranks], until each rank had its messages; done_s[nranks], until it had its answers, too. */
-static enum mt_status run_once(struct probe *probe, int me, double *got_s, double *done_s, struct mt_err *err) {
+/* One run: times_s[nranks], of each rank for its second messages; or half of the time for both if that is longer, as of
+ * a rank that was late to see the end of the first. */
+static enum mt_status run_once(struct probe *probe, int me, double *times_s, struct mt_err *err) {
     struct mt_profile *p = probe->p;
     const struct mt_group *group = &probe->group;
-    double mine_s[2] = {0};
-    enum mt_status st = mt_exchange_max(p->exchange, mine_s, 1, err);
-    double start_s = mt_now_s();
+    double mine_s = 0;
+    enum mt_status st = mt_exchange_max(p->exchange, &mine_s, 1, err);
+    double start_s = mt_now_s(), middle_s = start_s;
     if (!st && p->talk && group->n > 1) {
-        st = run_queued(probe, me, &mine_s[0], err);
-        mine_s[1] = mine_s[0];
-    } else if (!st && group->n > 1) {
-        st = mt_probe_move(p, group->ranks, group->n, probe->counts, probe->buffer, err);
-        mine_s[0] = mt_now_s() - start_s;
-        if (!st) st = mt_probe_move(p, group->ranks, group->n, probe->answers, probe->buffer, err);
-        mine_s[1] = mt_now_s() - start_s;
+        st = run_queued(probe, me, &mine_s, err);
+    } else if (group->n > 1) {
+        for (int twice = 0; twice < 2 && !st; twice++) {
+            middle_s = mt_now_s();
+            st = mt_probe_move(p, group->ranks, group->n, probe->counts, probe->buffer, err);
+        }
+        mine_s = fmax(mt_now_s() - middle_s, 0.5 * (mt_now_s() - start_s));
     }
-    if (!st) st = mt_exchange_gather(p->exchange, &mine_s[0], sizeof mine_s[0], got_s, err);
-    return st ? st : mt_exchange_gather(p->exchange, &mine_s[1], sizeof mine_s[1], done_s, err);
+    return st ? st : mt_exchange_gather(p->exchange, &mine_s, sizeof mine_s, times_s, err);
 }
 
-/* The rates at which receivers of unmeasured pairs had their messages: at most the typical one. */
-static void observe(const struct probe *probe, int node, const double *got_s, double typical, double *rates) {
+/* The time of the slowest receiver on a node; on any if node is negative. *bytes: what they received. */
+static double time_of_receivers(const struct probe *probe, int node, const double *times_s, double *bytes) {
     const struct mt_profile *p = probe->p;
     int n = probe->group.n;
-    for (int k = 0; k < probe->nnodes; k++) {
-        double bytes = 0, last_s = 0;
-        for (int j = 0; j < n; j++) {
-            if (p->places[probe->group.ranks[j]].node != probe->first + k) continue;
-            for (int i = 0; i < n; i++) bytes += (double)(probe->counts[i * n + j] * WORD);
-            last_s = fmax(last_s, got_s[probe->group.ranks[j]]);
-        }
-        bool measured = pair_rate(p, node, probe->first + k) > 0;
-        if (probe->first + k != node && !measured && last_s > 0) rates[k] = fmin(bytes / last_s, typical);
+    double last_s = 0;
+    *bytes = 0;
+    for (int i = 0; i < n * n; i++) {
+        int to = probe->group.ranks[i % n];
+        if (!probe->counts[i] || (node >= 0 && p->places[to].node != node)) continue;
+        *bytes += (double)(probe->counts[i] * WORD);
+        last_s = fmax(last_s, times_s[to]);
     }
+    return last_s;
 }
 
-/* The time of the slowest sender. */
-static double time_of_senders(const struct probe *probe, const double *done_s) {
-    int n = probe->group.n;
-    double last_s = 0;
-    for (int i = 0; i < n * n; i++)
-        if (probe->counts[i]) last_s = fmax(last_s, done_s[probe->group.ranks[i / n]]);
-    return last_s;
+/* After the first run: the rates at which receivers of unmeasured pairs had their messages, at most the typical one;
+ * and if all together were far slower than was expected of them, all rates less. */
+static void observe(const struct probe *probe, int node, bool egress, const double *times_s, double typical,
+                    double *rates) {
+    const double far_slower = 4;
+    double bytes, sum = 0;
+    for (int k = 0; k < probe->nnodes && egress; k++) {
+        double time_s = time_of_receivers(probe, probe->first + k, times_s, &bytes);
+        bool measured = pair_rate(probe->p, node, probe->first + k) > 0;
+        if (probe->first + k != node && !measured && time_s > 0) rates[k] = fmin(bytes / time_s, typical);
+    }
+    double time_s = time_of_receivers(probe, -1, times_s, &bytes), all_Bps = bytes / fmax(time_s, 1e-9);
+    for (int k = 0; k < probe->nnodes; k++) sum += probe->first + k == node ? 0 : rates[k];
+    for (int k = 0; k < probe->nnodes && far_slower * all_Bps < sum; k++) rates[k] *= all_Bps / sum;
 }
 
 static enum mt_status take_step(struct probe *probe, int turn, bool egress, double typical, double *found,
@@ -191,24 +194,23 @@ static enum mt_status take_step(struct probe *probe, int turn, bool egress, doub
     struct mt_profile *p = probe->p;
     int node = probe->first + turn, me = 0;
     bool idle = turn >= probe->nnodes; /* other blocks are larger */
-    double *got_s = mt_new(&p->arena, double, p->nranks), *done_s = mt_new(&p->arena, double, p->nranks);
-    double *rates = mt_new(&p->arena, double, probe->nnodes), bytes = 0;
+    double *times_s = mt_new(&p->arena, double, p->nranks), *rates = mt_new(&p->arena, double, probe->nnodes);
+    double seen[RUNS], bytes;
     enum mt_status st = MT_OK;
     while (probe->group.ranks[me] != p->rank) me++;
     memset(probe->counts, 0, (size_t)probe->group.n * (size_t)probe->group.n * sizeof *probe->counts);
-    memset(probe->answers, 0, (size_t)probe->group.n * (size_t)probe->group.n * sizeof *probe->answers);
-    for (int k = 0; k < probe->nnodes; k++)
-        rates[k] =
-            idle ? 0 : expected_rate(p, egress ? node : probe->first + k, egress ? probe->first + k : node, typical);
+    for (int k = 0; k < probe->nnodes && !idle; k++)
+        rates[k] = expected_rate(p, egress ? node : probe->first + k, egress ? probe->first + k : node, typical);
     for (int run = 0; run <= RUNS && !st; run++) {
         mt_exchange_progress(p->exchange, "what nodes send and receive");
-        if (run < 2 && !idle) bytes = plan_step(probe, node, egress, rates);
+        if (run < 2 && !idle) plan_step(probe, node, egress, run ? probe->run_s : probe->run_s / 4, rates);
         if (run < 2 && (st = make_buffers(probe, me, err))) break;
-        if ((st = run_once(probe, me, got_s, done_s, err)) || idle) continue;
-        if (!run && egress && !p->talk) observe(probe, node, got_s, typical, rates);
-        double time_s = time_of_senders(probe, done_s);
-        if (run && time_s > 0) found[node] = fmax(found[node], bytes / time_s);
+        if ((st = run_once(probe, me, times_s, err)) || idle) continue;
+        if (!run) observe(probe, node, egress, times_s, typical, rates);
+        double time_s = time_of_receivers(probe, -1, times_s, &bytes);
+        if (run) seen[run - 1] = bytes / fmax(time_s, 1e-9);
     }
+    if (!st && !idle) found[node] = mt_median(seen, RUNS);
     return st;
 }
 
@@ -226,7 +228,6 @@ static int choose_block(struct probe *probe) {
         if (p->places[r].node >= probe->first && p->places[r].node < probe->first + probe->nnodes)
             probe->group.ranks[probe->group.n++] = r;
     probe->counts = mt_new(&p->arena, int64_t, (int64_t)probe->group.n * probe->group.n);
-    probe->answers = mt_new(&p->arena, int64_t, (int64_t)probe->group.n * probe->group.n);
     return most;
 }
 
@@ -239,14 +240,16 @@ enum mt_status mt_probe_hosts(struct mt_profile *p, double budget_s, struct mt_e
     p->egress_Bps = mt_new(&p->arena, double, p->nnodes);
     p->ingress_Bps = mt_new(&p->arena, double, p->nnodes);
     rates[0] = p->ingress_Bps, rates[1] = p->egress_Bps;
-    probe.run_s = fmin(fmax(budget_s / (2 * turns * (RUNS + 1)), least_run_s), most_run_s);
+    probe.run_s = fmin(fmax(fmax(budget_s, least_s) / (4 * turns * (RUNS + 1)), least_run_s), most_run_s);
     for (int egress = 1; egress >= 0 && !st; egress--) {
-        for (int turn = 0; turn < turns && !st && p->nranks > 2; turn++)
+        for (int turn = 0; turn < turns && !st; turn++)
             st = take_step(&probe, turn, egress, typical, rates[egress], err);
         /* Ranks know only the figures of their own block. */
         if (!st) st = mt_exchange_max(p->exchange, rates[egress], p->nnodes, err);
-        for (int node = 0; node < p->nnodes; node++)
-            rates[egress][node] = fmax(rates[egress][node], best_pair(p, node, egress));
+        for (int node = 0; node < p->nnodes; node++) {
+            double pair_Bps = best_pair(p, node, egress), *all_Bps = &rates[egress][node];
+            if (*all_Bps > pair_Bps && *all_Bps < little_more * pair_Bps) *all_Bps = pair_Bps;
+        }
     }
     for (int b = 0; b < 2; b++) mt_device_free(p->device, probe.buffer[b]);
     if (!st)

@@ -13,6 +13,7 @@ struct fusing {
     struct mt_linstr *instrs;
     int begin, end;        /* the block */
     int *into;             /* [ninstrs]: the instruction that it was merged into, or itself */
+    unsigned char *anchor; /* [ninstrs]: the kind of an operator that is not merged, + 1; else 0 */
     int *producer;         /* [pvalues]: the instruction of this block that makes it, or -1 */
     int *first_use, *uses; /* readers of value v in this block: uses[first_use[v] .. first_use[v + 1]) */
     bool *kept;            /* [pvalues]: read outside of the block, or after the step */
@@ -112,7 +113,11 @@ static bool merge(struct fusing *f, struct mt_linstr *const *members, int count,
     qsort(fused.sources, (size_t)fused.nsources, sizeof(int), by_number);
     fused.in = mt_arena_memdup(arena, fused.in, (size_t)fused.nin * sizeof(int));
     fused.out = mt_arena_memdup(arena, fused.out, (size_t)fused.nout * sizeof(int));
-    for (int m = 0; m < count; m++) f->into[members[m] - f->instrs] = (int)(at - f->instrs);
+    for (int m = 0; m < count; m++) {
+        f->into[members[m] - f->instrs] = (int)(at - f->instrs);
+        f->anchor[members[m] - f->instrs] = 0;
+    }
+    f->anchor[at - f->instrs] = (unsigned char)(fused.kind + 1);
     *at = fused;
     return true;
 }
@@ -420,13 +425,12 @@ static void index_block(struct fusing *f) {
     free(next);
 }
 
+_Static_assert(MT_NOPS < 255, "kinds fit into bytes");
 static void fuse_block(struct fusing *f) {
     index_block(f);
     for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++)
-        for (int i = f->begin; i < f->end; i++) {
-            struct mt_linstr *c = &f->instrs[i];
-            if (f->into[i] == i && c->what == MT_LOWERED_OP && c->kind == patterns[p].anchor) patterns[p].fuse(f, c);
-        }
+        for (int i = f->begin; i < f->end; i++)
+            if (f->anchor[i] == patterns[p].anchor + 1) patterns[p].fuse(f, &f->instrs[i]);
 }
 
 void mt_fuse(struct mt_lowering *l) {
@@ -436,11 +440,15 @@ void mt_fuse(struct mt_lowering *l) {
     struct fusing f = {.l = l,
                        .instrs = low->instrs,
                        .into = mt_calloc((size_t)low->ninstrs + 1, sizeof(int)),
+                       .anchor = mt_calloc((size_t)low->ninstrs + 1, sizeof(unsigned char)),
                        .producer = mt_calloc(nvalues, sizeof(int)),
                        .first_use = mt_calloc(nvalues + 1, sizeof(int)),
                        .uses = mt_calloc(nuses + 1, sizeof(int)),
                        .kept = mt_calloc(nvalues, sizeof(bool))};
-    for (int i = 0; i < low->ninstrs; i++) f.into[i] = i;
+    for (int i = 0; i < low->ninstrs; i++) {
+        f.into[i] = i;
+        if (f.instrs[i].what == MT_LOWERED_OP) f.anchor[i] = (unsigned char)(f.instrs[i].kind + 1);
+    }
     for (int b = 0; b < MT_NBLOCKS; b++) {
         f.begin = low->block_begin[b], f.end = low->block_begin[b + 1];
         fuse_block(&f);
@@ -453,5 +461,5 @@ void mt_fuse(struct mt_lowering *l) {
     }
     low->ninstrs = n;
     for (int b = 0; b <= MT_NBLOCKS; b++) low->block_begin[b] = begin[b];
-    free(f.into), free(f.producer), free(f.first_use), free(f.uses), free(f.kept);
+    free(f.into), free(f.anchor), free(f.producer), free(f.first_use), free(f.uses), free(f.kept);
 }

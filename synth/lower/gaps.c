@@ -15,7 +15,7 @@
 #include "kernels/base/arena.h"
 #include "kernels/base/clones.h"
 
-enum { BLOCK = 64, GROUP = 32, NCURSORS = 6, FEW = 128 };
+enum { BLOCK = 64, GROUP = 16, NCURSORS = 6, FEW = 128 };
 
 /* The conflicting items of a block or group. */
 struct summary {

@@ -34,15 +34,20 @@ static uint64_t class_hash(const struct mt_program *p, const bool *used, int ran
 }
 
 void mt_lower_fold(const struct mt_program *program, int *first) {
+    int n = program->nranks, nslots = 16;
+    while (nslots < 2 * n) nslots *= 2;
     bool *used = mt_calloc((size_t)program->layouts.count + 1, sizeof *used);
-    uint64_t *hash = mt_calloc((size_t)program->nranks, sizeof *hash);
+    uint64_t *hash = mt_calloc((size_t)n, sizeof *hash);
+    int *slots = mt_calloc((size_t)nslots, sizeof *slots); /* the first rank of a class + 1; open addressing */
     for (int v = 0; v < program->nvalues; v++) used[program->values[v].layout] = true;
-    for (int r = 0; r < program->nranks; r++) {
+    for (int r = 0; r < n; r++) {
         hash[r] = class_hash(program, used, r);
-        first[r] = r;
-        for (int before = 0; before < r && first[r] == r; before++)
-            if (first[before] == before && hash[before] == hash[r]) first[r] = before;
+        uint64_t at = hash[r] & (uint64_t)(nslots - 1);
+        while (slots[at] && hash[slots[at] - 1] != hash[r]) at = (at + 1) & (uint64_t)(nslots - 1);
+        if (!slots[at]) slots[at] = r + 1;
+        first[r] = slots[at] - 1;
     }
     free(used);
     free(hash);
+    free(slots);
 }

@@ -77,7 +77,8 @@ struct mt_linstr {
     int wait; /* an earlier instruction of the other stream that must have ended; or -1 */
     int nin, nout;
     int *in, *out; /* lvalues; of a collective the values that are packed and unpacked */
-    char *name;    /* for messages: "h.0.mlp.c_fc", "AllReduce h.1.ln_1.weight/grad + 3" */
+    const char
+        *name; /* for messages: "h.0.mlp.c_fc", "AllReduce h.1.ln_1.weight/grad + 3"; in a sketch only the value's */
     /* operators */
     enum mt_op_kind kind;
     struct mt_attr attr; /* with attr.accumulate the outputs' old contents are read too */

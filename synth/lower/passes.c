@@ -122,27 +122,32 @@ static int *copy_ints(struct mt_lowering *l, const int *from, int count) {
     return mt_arena_memdup(&l->low->arena, from, (size_t)count * sizeof(int));
 }
 
+/* "what name"; the value's name alone in a sketch. */
+static const char *named(struct mt_lowering *l, const char *what, int pvalue) {
+    const char *name = value_name(l, pvalue);
+    return l->options->sketch ? name : mt_arena_printf(&l->low->arena, "%s %s", what, name);
+}
+
 static void draft_fill(struct mt_lowering *l, struct mt_linstr *c, const struct mt_instr *source) {
     int out = source->out[0];
     c->kind = MT_OP_fill; /* its input gives only the shape: the output itself */
     c->attr.to = l->program->values[out].type;
     c->nin = 1;
     c->in = copy_ints(l, &out, 1);
-    c->name = mt_arena_printf(&l->low->arena, "zero %s", value_name(l, out));
+    c->name = named(l, "zero", out);
 }
 
 static void draft_accumulate(struct mt_lowering *l, struct mt_linstr *c, const struct mt_instr *source) {
     c->kind = MT_OP_add;
     c->attr.axes = (1u << l->low->values[source->out[0]].tensor.naxes) - 1;
-    c->name = mt_arena_printf(&l->low->arena, "accumulate %s", value_name(l, source->out[0]));
+    c->name = named(l, "accumulate", source->out[0]);
     l->adds_to[source->out[0]] = source->in[0];
 }
 
-static char *collective_name(struct mt_lowering *l, const struct mt_instr *source) {
-    const char *first = value_name(l, source->in[0]);
-    return source->nin == 1
-               ? mt_arena_printf(&l->low->arena, "%s %s", mt_coll_name(source->coll), first)
-               : mt_arena_printf(&l->low->arena, "%s %s + %d", mt_coll_name(source->coll), first, source->nin - 1);
+static const char *collective_name(struct mt_lowering *l, const struct mt_instr *source) {
+    const char *name = named(l, mt_coll_name(source->coll), source->in[0]);
+    return source->nin == 1 || l->options->sketch ? name
+                                                  : mt_arena_printf(&l->low->arena, "%s + %d", name, source->nin - 1);
 }
 
 static enum mt_status draft(struct mt_lowering *l, enum mt_block_kind block, int index) {
@@ -167,14 +172,14 @@ static enum mt_status draft(struct mt_lowering *l, enum mt_block_kind block, int
         return MT_OK;
     case MT_INSTR_SLICE:
         c->what = MT_LOWERED_COPY;
-        c->name = mt_arena_printf(arena, "slice %s", value_name(l, source->in[0]));
+        c->name = named(l, "slice", source->in[0]);
         return MT_OK;
     case MT_INSTR_ZERO: draft_fill(l, c, source); break;
     case MT_INSTR_ACCUMULATE: draft_accumulate(l, c, source); break;
     case MT_INSTR_OP:
         c->kind = p->graph->ops[source->gop].kind;
         c->attr = p->graph->ops[source->gop].attr;
-        c->name = mt_arena_strdup(arena, p->graph->ops[source->gop].name);
+        c->name = p->graph->ops[source->gop].name;
         break;
     }
     c->tensor = mt_new(arena, struct mt_tensor, c->nin + c->nout);
@@ -222,7 +227,7 @@ static void add_advances(struct mt_lowering *l) {
     for (int i = low->block_begin[MT_BODY]; i < low->block_begin[MT_BODY + 1]; i++) {
         struct mt_linstr *c = &low->instrs[i];
         if (c->what != MT_LOWERED_OP) continue;
-        c->advances = mt_new(&low->arena, struct mt_ladvance, (c->nin + c->nout) * MT_MAX_AXES);
+        struct mt_ladvance advances[(MT_MAX_IN + MT_MAX_OUT) * MT_MAX_AXES];
         for (int k = 0; k < c->nin + c->nout; k++) {
             int v = k < c->nin ? c->in[k] : c->out[k - c->nin];
             const struct mt_value *g = &p->graph->values[p->values[v].gvalue];
@@ -231,10 +236,11 @@ static void add_advances(struct mt_lowering *l) {
                 if (g->label[a] != p->graph->batch || box->lo[a] == box->hi[a]) continue;
                 int64_t step =
                     mt_program_sample(p, MT_BODY, 1, box->lo[a]) - mt_program_sample(p, MT_BODY, 0, box->lo[a]);
-                c->advances[c->nadvances++] =
+                advances[c->nadvances++] =
                     (struct mt_ladvance){k, a, step, a == 0 ? low->values[v].iteration_bytes : 0};
             }
         }
+        c->advances = mt_arena_memdup(&low->arena, advances, (size_t)c->nadvances * sizeof *advances);
     }
 }
 

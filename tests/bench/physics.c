@@ -8,6 +8,7 @@ int main(int argc, char **argv) {
     CHECK(rounds > 0, "usage: bench_physics [ROUNDS]");
     printf("seed %d\n", PHYSICS_SEED);
     check_bounds(rounds);
+    check_many_hosts(rounds / 2);
     check_monotone(rounds);
     check_edits(rounds);
     return 0;

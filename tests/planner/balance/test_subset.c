@@ -20,14 +20,15 @@ static double bound_of(int nhosts, const struct mt_subset_hosts *hosts, double b
     int64_t at[EXTENT + 1];
     double least_s[2 * (EXTENT + 1)];
     const struct mt_subset_curves curves = linear(at, least_s);
-    const struct mt_subset_chain chains[2] = {{0, 0, 0}, {bytes, bytes, all_bytes}};
-    const struct mt_subset s = {EXTENT, 2, 1, nhosts, chains, &curves, hosts};
+    const struct mt_subset_chain chains[2] = {{0}, {.sum_bytes = bytes, .result_bytes = bytes, .all_bytes = all_bytes}};
+    const struct mt_subset s = {EXTENT, true, 0, 2, 1, nhosts, chains, &curves, hosts};
     return mt_subset_bound(&s);
 }
 
 static void test_formulas(void) {
-    const struct mt_subset_ranks rank = {0, 1, 1e9, 1e9, 1}, slow = {0, 1, 1e9, 1e6, 1}, four = {0, 1, 1e9, 1e9, 4};
-    struct mt_subset_hosts eight = {8, 1e9, 1e9, INFINITY, 1, &rank};
+    const struct mt_subset_ranks rank = {0, 1, 1e9, 1e9, 0, 1}, slow = {0, 1, 1e9, 1e6, 0, 1},
+                                 four = {0, 1, 1e9, 1e9, 0, 4};
+    struct mt_subset_hosts eight = {8, 1e9, 1e9, INFINITY, 0, 1, &rank};
     /* Computing: 64 units on 8 ranks. An exchange that takes longer: 2 (8 - 1) / 8 bytes over each host's rate. Longer
      * yet: fewer hosts, 64 / 3 s of computing and 2 (3 - 1) / 3 bytes over a rate. */
     CHECK_NEAR(bound_of(1, &eight, 1e9, 0), 8, 0.01);
@@ -35,15 +36,15 @@ static void test_formulas(void) {
     CHECK_NEAR(bound_of(1, &eight, 0, 5e9), 8.75, 0.01);
     CHECK_NEAR(bound_of(1, &eight, 16e9, 0), 22, 0.01); /* some rank has 22 units */
     /* Two ranks would need 32 s for computing, and as much for each GB: one alone takes 64. */
-    struct mt_subset_hosts two = {2, 1e9, 1e9, INFINITY, 1, &rank};
+    struct mt_subset_hosts two = {2, 1e9, 1e9, INFINITY, 0, 1, &rank};
     CHECK_NEAR(bound_of(1, &two, 40e9, 0), 40, 0.01);
     CHECK_NEAR(bound_of(1, &two, 400e9, 0), 64, 0.02);
     /* A slow host is left out: with it the exchange takes 1000 s, without it 4 of 5 ranks compute. */
-    struct mt_subset_hosts mixed[2] = {{4, 1e9, 1e9, INFINITY, 1, &rank}, {1, 1e9, 1e6, INFINITY, 1, &slow}};
+    struct mt_subset_hosts mixed[2] = {{4, 1e9, 1e9, INFINITY, 0, 1, &rank}, {1, 1e9, 1e6, INFINITY, 0, 1, &slow}};
     CHECK_NEAR(bound_of(2, mixed, 1e9, 0), 16, 0.01);
     CHECK_NEAR(bound_of(2, mixed, 1e6, 0), 13, 0.01); /* 64 units on 5: some rank has 13 */
     /* Ranks of one host: their own rates, and what all share. */
-    struct mt_subset_hosts node = {1, 0, 0, INFINITY, 1, &four};
+    struct mt_subset_hosts node = {1, 0, 0, INFINITY, 0, 1, &four};
     CHECK_NEAR(bound_of(1, &node, 12e9, 0), 18, 0.02);
     node.inside_Bps = 1e9;
     CHECK_NEAR(bound_of(1, &node, 8e9, 0), 32, 0.02); /* two ranks: 2 x 8 GB; three: 32 s */
@@ -67,8 +68,8 @@ static void make_random(struct random *r, uint64_t seed) {
     int n = 2 + DRAW(MOST - 1), extent = 1 + DRAW(8);
     for (int i = 0; i < 9; i++) r->at[i] = i;
     for (int k = 0; k < CHAINS; k++)
-        r->chains[k] =
-            k ? (struct mt_subset_chain){1 + DRAW(9), 1 + DRAW(9), DRAW(3)} : (struct mt_subset_chain){0, 0, 0};
+        r->chains[k] = k ? (struct mt_subset_chain){1 + DRAW(9), 1 + DRAW(9), DRAW(3), DRAW(3), DRAW(3), DRAW(3)}
+                         : (struct mt_subset_chain){0};
     for (int h = 0; h < n; h++) {
         for (int i = 1; i <= extent; i++) r->least_s[h][i] = r->least_s[h][i - 1] + DRAW(5);
         for (int k = 1; k < CHAINS; k++) /* no longer than chain 0 */
@@ -80,10 +81,11 @@ static void make_random(struct random *r, uint64_t seed) {
                 s[0] = fmin(s[0], s[1]);
             }
         r->curves[h] = (struct mt_subset_curves){extent + 1, r->at, r->least_s[h]};
-        r->ranks[h] = (struct mt_subset_ranks){h, 1 + DRAW(3), 1 + DRAW(9), 1 + DRAW(9), 1};
-        r->hosts[h] = (struct mt_subset_hosts){1, r->ranks[h].out_Bps, r->ranks[h].in_Bps, INFINITY, 1, &r->ranks[h]};
+        r->ranks[h] = (struct mt_subset_ranks){h, 1 + DRAW(3), 1 + DRAW(9), 1 + DRAW(9), 0.1 * DRAW(3), 1};
+        r->hosts[h] =
+            (struct mt_subset_hosts){1, r->ranks[h].out_Bps, r->ranks[h].in_Bps, INFINITY, 0, 1, &r->ranks[h]};
     }
-    r->subset = (struct mt_subset){extent, CHAINS, n, n, r->chains, r->curves, r->hosts};
+    r->subset = (struct mt_subset){extent, DRAW(2), 0.1 * DRAW(3), CHAINS, n, n, r->chains, r->curves, r->hosts};
 #undef DRAW
 }
 
@@ -105,14 +107,17 @@ static double step_of_set(const struct random *r, const int64_t *x, unsigned set
                 least = fmin(least, fmax((1 - own) * c->sum_bytes / o, own * c->sum_bytes / i) +
                                         fmax(own * c->result_bytes / o, (1 - own) * c->result_bytes / i));
             }
-            exchange_s = fmax(exchange_s, least + c->all_bytes / fmin(o, i));
+            exchange_s = fmax(exchange_s, least + c->all_bytes / fmin(o, i) +
+                                              (c->other_sum_bytes + c->other_result_bytes) / (o + i));
         }
-        double moved = fmin(2 * c->sum_bytes, c->sum_bytes + c->result_bytes) + 2 * c->all_bytes;
+        double moved = fmin(2 * c->sum_bytes, c->sum_bytes + c->result_bytes) + 2 * c->all_bytes + c->other_sum_bytes +
+                       c->other_result_bytes;
         if (members > 1) exchange_s = fmax(exchange_s, (members - 1) * moved / fmin(out, in));
         for (int h = 0; h < r->subset.nhosts; h++)
             if (x[h])
-                step_s = fmax(step_s,
-                              r->curves[h].least_s[k * r->curves[h].npoints + x[h]] / r->ranks[h].speed + exchange_s);
+                step_s = fmax(step_s, r->curves[h].least_s[k * r->curves[h].npoints + x[h]] / r->ranks[h].speed +
+                                          exchange_s +
+                                          (members > 1 ? c->rounds * (r->subset.latency_s + r->ranks[h].each_s) : 0));
     }
     return step_s;
 }
@@ -122,7 +127,8 @@ static double step_of(const struct random *r, const int64_t *x) {
     unsigned with = 0;
     for (int h = 0; h < r->subset.nhosts; h++) with |= (unsigned)(x[h] > 0) << h;
     for (unsigned set = 1; set < 1u << r->subset.nhosts; set++)
-        if ((set & with) == with) least_s = fmin(least_s, step_of_set(r, x, set));
+        if ((set & with) == with && (r->subset.alone || (set & (set - 1))))
+            least_s = fmin(least_s, step_of_set(r, x, set));
     return least_s;
 }
 

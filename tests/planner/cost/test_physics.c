@@ -5,6 +5,7 @@
 int main(void) {
     printf("seed %d\n", PHYSICS_SEED);
     check_bounds(100);
+    check_many_hosts(40);
     check_monotone(200);
     check_edits(100);
     return 0;

@@ -319,6 +319,27 @@ static void test_alone(void) {
     CHECK_NEAR(f.step_s, sum_s, 1e-9 * sum_s);
     CHECK_NEAR(f.ranks[0].compute_s, sum_s, 1e-9 * sum_s);
     CHECK(f.nominal && f.ranks[0].exposed_s == 0 && f.ranks[0].idle_s == 0);
+
+    /* A band ends where the hardware does: with all of its public rates there is nothing below but the overheads. */
+    double floor_s = 0;
+    const struct mt_cluster_class *class = &s->classes[0];
+    for (int i = 0; i < low->ninstrs; i++) {
+        if (low->instrs[i].what != MT_LOWERED_OP) continue;
+        struct mt_call call = mt_linstr_call(&low->instrs[i], low->instrs[i].tensor);
+        struct mt_op_shape shape;
+        mt_op_shape(&call, &shape);
+        double flops_s = class->flops[shape.type] > 0 ? shape.flops / class->flops[shape.type] : 0;
+        floor_s += fmax(flops_s, shape.bytes / class->memory_Bps) / s->devices[0].speed;
+    }
+    CHECK(f.error > 0.1 && f.error_below > 0 && f.error_below <= f.error, "-%g +%g", f.error_below, f.error);
+    CHECK(f.step_s * (1 - f.error_below) >= floor_s * (1 - 1e-9), "%g below %g", f.step_s * (1 - f.error_below),
+          floor_s);
+    mt_arena_release(&f.arena);
+    s->classes[0].overhead_s = 0;
+    f = predict(&p, &s->costs);
+    CHECK(f.error > 0.1 && f.error_below < f.error, "-%g +%g", f.error_below, f.error);
+    CHECK(f.step_s * (1 - f.error_below) >= floor_s * (1 - 1e-9), "%g below %g", f.step_s * (1 - f.error_below),
+          floor_s);
     mt_arena_release(&f.arena);
     mt_lowered_free(low);
     mt_program_release(&p);

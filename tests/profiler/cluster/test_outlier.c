@@ -137,6 +137,17 @@ static void test_nodes(void) {
         if (c->pairs[p].a < 2 && c->pairs[p].b >= 2 && c->pairs[p].b < 4) c->pairs[p].reverse_Bps = 20e6;
     CHECK_EQ(find(c), 2);
     CHECK_TEXT(outliers[0].text, "node node0 receives at 20.0 MB/s, others at 117 MB/s");
+    /* Half of the others is named if it is known so well; a tenth in any case. */
+    for (int noise = 0; noise < 2; noise++) {
+        c->nodes[0].ingress_Bps = 60e6;
+        for (int p = 0; p < c->npairs; p++) {
+            if (c->pairs[p].link != 1) continue;
+            if (c->pairs[p].a < 2) c->pairs[p].reverse_Bps = c->pairs[p].b < 4 ? 60e6 : 11.7e6;
+            c->pairs[p].reverse_error = c->pairs[p].bandwidth_error = noise ? 0.8 : 0.01;
+        }
+        CHECK_EQ(find(c), noise ? 1 : 2);
+        CHECK_TEXT(outliers[!noise].text, "node node2 sends at 11.7 MB/s, others at 90.0 MB/s");
+    }
     c->links[1].nominal = true; /* described so */
     CHECK_EQ(find(c), 0);
     mt_cluster_free(c);

@@ -70,8 +70,8 @@ static void trials(enum mt_coll_kind kind, int n, int me, const int *group, cons
                 enum mt_type wire = reference_types[t].wire, acc = reference_types[t].acc;
                 if (acc == MT_F64 || (!reduces && wire != acc)) continue;
                 make_counts(shape, n, kind == MT_ALL_TO_ALL ? n * n : n, scales[s], counts);
-                struct mt_coll problem = {kind, reduces ? MT_SUM : MT_REDUCE_NONE, wire, acc, n, me, n - 1, counts,
-                                          false, NULL};
+                struct mt_coll problem = {
+                    kind, reduces ? MT_SUM : MT_REDUCE_NONE, wire, acc, n, me, n - 1, counts, false, NULL};
                 snprintf(name, sizeof name, "%s, %s, shape %d by %lld, %s in %s", mt_coll_name(kind), group_name, shape,
                          (long long)scales[s], mt_type_name(wire), mt_type_name(acc));
                 trial(&problem, group, name);
