@@ -26,7 +26,8 @@ run() { # COMMAND...: printed as it can be typed again, and run
   "$@"
 }
 run $mpirun "$motley" profile --emulate speed=1,0.6 $job --budget 30 -o $work/cluster.json
-run "$motley" plan --cluster $work/cluster.json $job -o $work/plan.json
+# --use all: where others use the machine, the second rank might not be worth its messages
+run "$motley" plan --cluster $work/cluster.json $job --use all -o $work/plan.json
 run "$motley" show $work/plan.json
 run "$motley" explain $work/plan.json --cluster $work/cluster.json
 run "$motley" verify $work/plan.json
