@@ -392,7 +392,7 @@ static inline void check_edits(int rounds) {
     struct mt_err err = MT_ERR_INIT;
     for (int round = 0; round < rounds; round++) {
         struct network w = {.s = NULL};
-        char names[HOSTS][8], edit[64];
+        char names[HOSTS][16], edit[64];
         double before_s[64] = {0};
         random_network(&w, 2, HOSTS);
         plausible_fits(&w);
