@@ -213,8 +213,8 @@ static enum mt_status read_unpack(const struct reading *r) {
 
 static bool same_schedule(const struct mt_schedule *a, const struct mt_schedule *b) {
     return a->nsteps == b->nsteps && a->nrounds == b->nrounds && a->scratch_count == b->scratch_count &&
-           !memcmp(a->steps, b->steps, (size_t)a->nsteps * sizeof *a->steps) &&
-           !memcmp(a->round_end, b->round_end, (size_t)a->nrounds * sizeof *a->round_end);
+           (!a->nsteps || !memcmp(a->steps, b->steps, (size_t)a->nsteps * sizeof *a->steps)) &&
+           (!a->nrounds || !memcmp(a->round_end, b->round_end, (size_t)a->nrounds * sizeof *a->round_end));
 }
 
 bool mt_lmember_same_problem(const struct mt_lmember *a, const struct mt_lmember *b) {
