@@ -176,14 +176,6 @@ job="--lr 0.001 --batch 6 --steps 1000000"
 plan far "1, 2" $job --shares 0,4,2 $split 0,1,1
 plan near "1, 0" $job --shares 4,2,0 $split 1,1,0
 
-wait_for() { # something to be true, for five minutes at most
-  for _ in $(seq 3000); do
-    if eval "$1"; then return 0; fi
-    sleep 0.1
-  done
-  fail "waited for: $1: $(cat run.txt)"
-}
-
 pid_of() { # RANK of the job
   local pid
   for pid in $(pgrep -P $running -f 'motley train'); do

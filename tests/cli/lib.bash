@@ -23,6 +23,15 @@ refused() {
   [ ! -s out.txt ] || fail "'$*' printed '$(cat out.txt)'"
 }
 
+# wait_for CONDITION: until it is true, for five minutes at most. The run writes run.txt.
+wait_for() {
+  for _ in $(seq 3000); do
+    if eval "$1"; then return 0; fi
+    sleep 0.1
+  done
+  fail "waited for: $1: $(cat run.txt)"
+}
+
 # shows TEXT FILE: some line of the file is TEXT, spaces counted as one.
 shows() {
   tr -s ' ' <"$2" | has -xF -- "$1" || fail "no line '$1' in $2: $(cat "$2")"

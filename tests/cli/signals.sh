@@ -7,14 +7,6 @@ $MOTLEY plan --model gpt2:layers=2,heads=2,embed=16,context=16,vocab=256 --lr 0.
   --steps 1000000 -o plan.json
 hash_of() { grep -o 'equal on 2 ranks ([0-9a-f]*)' "$1"; }
 
-wait_for() { # something to be true, for five minutes at most
-  for _ in $(seq 3000); do
-    if eval "$1"; then return 0; fi
-    sleep 0.1
-  done
-  fail "waited for: $1: $(cat run.txt)"
-}
-
 start() {
   rm -rf run run.txt
   mpirun -n 2 $MOTLEY train plan.json --data text.txt --out run >run.txt 2>&1 &
