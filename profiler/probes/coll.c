@@ -14,8 +14,9 @@ enum { MOST_PAIR_GROUPS = 6, MOST_IN_A_ROW = 16, MOST_SAMPLES = 16, ROUNDS = 3, 
 static const double least_run_s = 2e-3, long_run_s = 10e-3, once_s = 0.2;
 
 /* Bytes of all blocks on the wire: these, up to the largest that is wanted, and that one. */
-static const int64_t size_ladder[] = {4 << 10, 32 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20};
-enum { MOST_SIZES = sizeof size_ladder / sizeof *size_ladder, LEAST_SIZES = 3 };
+static const int64_t size_ladder[] = {1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10,
+                                      1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20};
+enum { MOST_SIZES = sizeof size_ladder / sizeof *size_ladder, LEAST_SIZES = 5 };
 static const int64_t usual_bytes[2] = {16 << 20, 256 << 20}; /* the largest where no job says: of CPUs, of GPUs */
 static const int64_t most_bytes[2] = {128 << 20, 256 << 20};
 

@@ -11,6 +11,7 @@ hosts_id=$$
 HOST_A=mt${hosts_id}a HOST_B=mt${hosts_id}b
 HOSTS=($HOST_A $HOST_B)
 hosts_middle=mt${hosts_id}-
+hosts_mtu=9000
 
 hosts_can() {
   local tool
@@ -19,13 +20,16 @@ hosts_can() {
     ip netns add ${HOST_A}t 2>/dev/null && ip netns delete ${HOST_A}t
 }
 
-# hosts_shape NAMESPACE DEVICE RATE: what leaves it there; "": as fast as it is
+# hosts_shape NAMESPACE DEVICE RATE: what leaves it there; "": as fast as it is. The burst is small: a bucket that holds
+# whole messages would let them pass faster than the rate, as no wire does.
 hosts_shape() {
-  [ -z "$3" ] || ip netns exec "$1" tc qdisc add dev "$2" root tbf rate "$3" burst 256kb latency 50ms
+  [ -z "$3" ] || ip netns exec "$1" tc qdisc add dev "$2" root tbf rate "$3" burst 16kb latency 50ms
 }
 
-# hosts_address HOST NUMBER: its device, v$HOST, and loopback
+# hosts_address HOST NUMBER: its device, v$HOST, and loopback. Congestion control is the kernel's own default: BBR's
+# probing, which some machines set, slows messages in both directions at once.
 hosts_address() {
+  ip netns exec "$1" sysctl -qw net.ipv4.tcp_congestion_control=cubic 2>/dev/null || true
   ip -n "$1" addr add 10.77.0."$2"/24 dev v"$1"
   ip -n "$1" link set lo up
   ip -n "$1" link set v"$1" up
@@ -57,7 +61,7 @@ hosts_up() { # RATE [FOLDER]: of the link; a folder of which each host has its o
   local rate=$1 host side=1
   hosts_make_agent "${2:-}"
   ip netns add $HOST_A && ip netns add $HOST_B
-  ip link add v$HOST_A netns $HOST_A type veth peer name v$HOST_B netns $HOST_B
+  ip link add v$HOST_A netns $HOST_A mtu $hosts_mtu type veth peer name v$HOST_B netns $HOST_B mtu $hosts_mtu
   for host in $HOST_A $HOST_B; do
     hosts_address $host $((side++))
     hosts_shape $host v$host "$rate"
@@ -70,13 +74,13 @@ hosts_switch() { # SENDS/RECEIVES of each host
   for rates in "$@"; do HOSTS+=("mt$hosts_id${letters:number++:1}"); done
   hosts_make_agent ""
   ip netns add $hosts_middle
-  ip -n $hosts_middle link add switch type bridge
+  ip -n $hosts_middle link add switch mtu $hosts_mtu type bridge
   ip -n $hosts_middle link set switch up
   number=0
   for host in "${HOSTS[@]}"; do
     port=p$host rates=${*:number+1:1}
     ip netns add "$host"
-    ip link add "v$host" netns "$host" type veth peer name "$port" netns $hosts_middle
+    ip link add "v$host" netns "$host" mtu $hosts_mtu type veth peer name "$port" netns $hosts_middle mtu $hosts_mtu
     ip -n $hosts_middle link set "$port" master switch up
     hosts_address "$host" $((++number))
     hosts_shape "$host" "v$host" "${rates%/*}"
@@ -84,9 +88,12 @@ hosts_switch() { # SENDS/RECEIVES of each host
   done
 }
 
-# mpirun's own flags first, which say where ranks are placed, then the program.
+# Hosts that share a core give it to each other while they wait: else each message takes the scheduler's slices of some
+# milliseconds. mpirun's own flags first, which say where ranks are placed, then the program.
 hosts_mpirun() {
-  "$hosts_agent" "${HOSTS[0]}" mpirun --bind-to none --mca plm_rsh_agent "$hosts_agent" --mca btl tcp,vader,self \
+  local yield=
+  [ ${#HOSTS[@]} -le "$(nproc)" ] || yield="--mca mpi_yield_when_idle 1"
+  "$hosts_agent" "${HOSTS[0]}" mpirun --bind-to none $yield --mca plm_rsh_agent "$hosts_agent" --mca btl tcp,vader,self \
     --mca btl_tcp_if_include 10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24 "$@"
 }
 
