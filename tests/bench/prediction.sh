@@ -3,13 +3,7 @@
 # models' layers, but nothing is fitted on the runs that are compared. BUDGET: seconds a profile; STEPS: of each run.
 #
 #   tests/bench/prediction.sh [memory] [net]      # net: two network namespaces with 1 Gbit/s between them, for root
-set -euo pipefail
-cd "$(dirname "$0")/../.."
-motley=${MOTLEY:-$PWD/build/release/motley}
-work=$(mktemp -d)
-. tests/cli/hosts.bash
-trap 'hosts_down; rm -rf "$work"' EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+. "$(dirname "$0")/lib.bash"
 declare -A models=(
   [mlp]="mlp:context=32,embed=64,hidden=2048,layers=4"
   [gpt-10m]="gpt2:layers=6,heads=6,embed=384,context=256,vocab=256,bias=0"
@@ -17,7 +11,6 @@ declare -A models=(
 declare -A batches=([mlp]=1024 [gpt-10m]=12 [gpt-30m]=6) steps=([mlp]=40 [gpt-10m]=20 [gpt-30m]=10)
 seq 1 600000 >"$work/text.txt"
 
-field() { grep -o "\"$1\": [0-9.e+-]*" "$2" | head -n 1 | cut -d' ' -f2; }
 both() { # TRANSPORT COMMAND...
   local transport=$1; shift
   if [ "$transport" = net ]; then on_hosts -n 2 "$@"; else mpirun --bind-to none -n 2 "$@"; fi
@@ -25,7 +18,7 @@ both() { # TRANSPORT COMMAND...
 
 printf '%-9s %-7s %-6s %-14s %9s %9s %7s %6s\n' model speeds over shares predicted measured error band
 for transport in "${@:-memory}"; do
-  if [ "$transport" = net ]; then hosts_can || { echo "prediction.sh: no network namespaces here" >&2; exit 1; }; hosts_up 1gbit; fi
+  if [ "$transport" = net ]; then needs_hosts; hosts_up 1gbit; fi
   for speed in 1 0.5 0.25; do
     for name in mlp gpt-10m gpt-30m; do
       job=(--model "${models[$name]}" --batch "${batches[$name]}" --steps "${STEPS:-${steps[$name]}}")
