@@ -3,7 +3,8 @@
  * All ranks that may take part are put in the canonical order. Subsets of them are screened (subsets.c); those that may
  * win are searched, each as if there were no other ranks; so are all ranks together, where they are not hopeless, and
  * the ranks of the last plan. The shortest step wins; of steps within TIE of it, that with the most ranks: an idle rank
- * must be worth it. A rank that neither computes nor stores anything of its own is left out in the end. */
+ * must be worth it. Unless a person says who takes part, a rank that neither computes nor stores anything of its own is
+ * left out in the end. */
 #include "planner/search/search.h"
 
 #include <math.h>
@@ -221,7 +222,7 @@ static bool without_idlers(struct participation *p, const struct search_part *fr
 
 static enum mt_status leave_out_idlers(struct participation *p, struct search_subset *best) {
     struct search_part part;
-    while (!p->pinned && p->use != MT_USE_ALL && without_idlers(p, &best->part, &part)) {
+    while (!p->pinned && p->use == MT_USE_AUTO && without_idlers(p, &best->part, &part)) {
         struct mt_err why = MT_ERR_INIT;
         struct mt_search_report report;
         enum mt_status st = search_part(p, &part, &report, &why);

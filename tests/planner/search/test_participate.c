@@ -60,6 +60,15 @@ int main(void) {
     check_order(p, 2, both);
     CHECK_TEXT(p->prediction->idle[0].why, "left out by --use");
     mt_plan_free(p);
+    for (int r = 1; r < 4; r++) s.cluster->devices[r].speed = 1e-3, used[r] = true;
+    s.search.fixed.decisions.nstorage = 1;
+    s.search.fixed.decisions.storage = &(struct mt_storage_row){"*", MT_STATE_REPLICATED};
+    p = searched(&s, NULL); /* a list of all is all, though three get neither samples nor state of their own */
+    check_order(p, 4, all);
+    CHECK_EQ(mt_plan_split_named(p, "batch")->sizes[0], 24);
+    mt_plan_free(p);
+    s.search.fixed.decisions.nstorage = 0;
+    for (int r = 1; r < 4; r++) s.cluster->devices[r].speed = r == 2 ? 0.5 : 1, used[r] = r == 2;
     const int64_t shares[4] = {12, 12, 0, 0};
     s.search.fixed.shares = shares;
     s.search.fixed.use = MT_USE_UNSET;
