@@ -46,7 +46,7 @@ static enum mt_status fix_even(const struct mt_planning *planning, struct mt_pla
     const struct mt_graph *g = planning->planned.graph;
     double *speeds = mt_new(&plan->arena, double, plan->nranks);
     int64_t *even = mt_new(&plan->arena, int64_t, plan->nranks);
-    for (int r = 0; r < plan->nranks; r++) speeds[r] = 1;
+    for (int r = 0; r < plan->nranks; r++) speeds[r] = fixed->use != MT_USE_SOME || fixed->used[r];
     fixed->shares = even;
     return mt_split_proportional(plan->job.batch, g->labels[g->batch].align, speeds, plan->nranks, even, err);
 }
