@@ -8,6 +8,7 @@
 # memory: two ranks of one host. net: two network namespaces with 1 Gbit/s between them. held: three on a switch, 1 Gbit/s
 # each, held to 0.6 of a core each by cgroups. The last two for root.
 . "$(dirname "$0")/lib.bash"
+[ "${*:-memory}" = memory ] || needs_hosts
 declare -A models=(
   [mlp]="mlp:context=32,embed=64,hidden=2048,layers=4"
   [gpt-10m]="gpt2:layers=6,heads=6,embed=384,context=256,vocab=256,bias=0"
@@ -23,7 +24,6 @@ all_ranks() { # TRANSPORT COMMAND...
 
 printf '%-9s %-7s %-6s %-14s %9s %9s %7s %14s\n' model speeds over shares predicted measured error band
 for transport in "${@:-memory}"; do
-  [ "$transport" = memory ] || needs_hosts
   speeds="1 0.5 0.25"
   case $transport in
     net) hosts_up 1gbit ;;
