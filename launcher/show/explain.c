@@ -30,9 +30,13 @@ static void say_longest(const struct mt_explained *e, FILE *file) {
     char compute[MT_UNITS_TEXT], exposed[MT_UNITS_TEXT];
     double idle = 0, step_s = p->prediction->step_s;
     for (int i = 0; i < p->nplaces; i++) idle += p->prediction->times[p->order[i]].idle_s;
-    fprintf(file, "Rank %d (%s on %s) is the one that the others wait for: it computes for %s (%.0f%%)", e->longest,
-            p->ranks[e->longest].class, p->ranks[e->longest].host, mt_units_seconds(t->compute_s, compute),
-            100 * t->compute_s / step_s);
+    fprintf(file, "Rank %d (%s on %s) %s: it computes for %s (%.0f%%)", e->longest, p->ranks[e->longest].class,
+            p->ranks[e->longest].host, p->nplaces > 1 ? "is the one that the others wait for" : "takes part alone",
+            mt_units_seconds(t->compute_s, compute), 100 * t->compute_s / step_s);
+    if (p->nplaces == 1) {
+        fprintf(file, ".\n");
+        return;
+    }
     fprintf(file, " and communicates for %s (%.0f%%) that computation does not hide.",
             mt_units_seconds(t->exposed_s, exposed), 100 * t->exposed_s / step_s);
     fprintf(file, " On average ranks idle %.0f%% of the step.\n", 100 * idle / p->nplaces / step_s);

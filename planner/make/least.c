@@ -278,7 +278,7 @@ static enum mt_status finish(struct least *l, struct mt_plan_found *found, struc
     const struct mt_plan_fixed *fixed = &l->request.fixed;
     mt_plan_explain_idle(p, NULL, "its memory is too little for what each rank holds");
     for (int i = 0; i < p->prediction->nidle && fixed->use == MT_USE_SOME; i++)
-        if (!fixed->used[p->prediction->idle[i].rank]) p->prediction->idle[i].why = "left out by --use";
+        if (!fixed->used[p->prediction->idle[i].rank]) p->prediction->idle[i].why = mt_plan_left_out;
     found->plan = p;
     l->plan = NULL;
     return MT_OK;

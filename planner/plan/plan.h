@@ -84,8 +84,8 @@ struct mt_plan_rejected {
 };
 struct mt_plan_idle { /* a rank that takes no part */
     int rank;
-    const char *why;
-    double step_s; /* the best step found that uses it; 0: not known */
+    const char *why; /* mt_plan_left_out: a person has decided it */
+    double step_s;   /* the best step found that uses it; 0: not known */
 };
 struct mt_plan_error { /* of predictions of one planning: equal sources err together */
     const char *source;
@@ -164,9 +164,11 @@ void mt_plan_hash(const struct mt_plan *plan, char hash[33]); /* of the document
 
 void mt_plan_print(const struct mt_plan *plan, FILE *file); /* tables for people */
 /* "no plan for this model, ... over any of these devices": what bound_s is a bound of. All subsets of the ranks; all
- * shares of samples, in any micro-batches; parameters and optimizer state replicated, or sharded in any shares (or both,
- * as the plan's rows say); all buckets and algorithms. */
+ * shares of samples, in any micro-batches; parameters and optimizer state replicated, or sharded in any shares (or
+ * both, as the plan's rows say); all buckets and algorithms. */
 extern const char *const mt_plan_bound_space;
+extern const char
+    *const mt_plan_left_out; /* why a rank is idle that --use leaves out; such ranks are not in the space */
 void mt_plan_print_summary(const struct mt_plan *plan, FILE *file); /* predicted step, rate and bound; if any */
 
 /* The place of a rank in the program, or -1: idle. _places: of all ranks, [nranks] in `arena`. */

@@ -10,6 +10,7 @@ enum { MOST_REASONS = 4 };
 
 const char *const mt_plan_bound_space =
     "no plan for this model, batch, precision and recomputation that divides the samples over any of these devices";
+const char *const mt_plan_left_out = "left out by --use";
 
 static void print_job(const struct mt_plan *p, FILE *file) {
     const struct mt_job *j = &p->job;
@@ -252,6 +253,13 @@ static void print_collectives(const struct mt_plan *p, FILE *file) {
     mt_table_print(&table, 2, file);
 }
 
+/* Ranks that a person leaves out are not in the bound's space. */
+static const char *bound_exception(const struct mt_plan_prediction *f) {
+    for (int i = 0; i < f->nidle; i++)
+        if (!strcmp(f->idle[i].why, mt_plan_left_out)) return ", but for those left out by --use,";
+    return "";
+}
+
 static void summarize_reason(const struct mt_plan_prediction *f, const struct mt_plan_idle *first, const int *ranks,
                              int n, struct mt_arena *arena, FILE *file) {
     fprintf(file, "idle       rank%s %s", n == 1 ? "" : "s", mt_ranks_text(ranks, n, MT_RANKS_RANGES, arena));
@@ -297,8 +305,8 @@ void mt_plan_print_summary(const struct mt_plan *p, FILE *file) {
     fprintf(file, ", %s tokens/s%s\n", mt_units_count((double)(p->job.batch * p->job.seq) / f->step_s, rate),
             f->nominal ? "; nominal: it rests on public figures that were not measured" : "");
     if (f->bound_s > 0)
-        fprintf(file, "bound      %s, the gap is %.1f%%: %s is faster\n", mt_units_seconds(f->bound_s, bound),
-                100 * (f->step_s / f->bound_s - 1), mt_plan_bound_space);
+        fprintf(file, "bound      %s, the gap is %.1f%%: %s%s is faster\n", mt_units_seconds(f->bound_s, bound),
+                100 * (f->step_s / f->bound_s - 1), mt_plan_bound_space, bound_exception(f));
     else
         fprintf(file, "bound      none: rules split operators by other splits than \"batch\"\n");
     summarize_idle(p, file);

@@ -78,7 +78,7 @@ void mt_search_fill_idle(const struct search_subsets *u, const bool *allowed, st
     for (int r = 0; r < plan->nranks; r++) {
         if (place[r] >= 0) continue;
         if (allowed && !allowed[r]) {
-            to->idle[to->nidle++] = (struct mt_plan_idle){.rank = r, .why = "left out by --use"};
+            to->idle[to->nidle++] = (struct mt_plan_idle){.rank = r, .why = mt_plan_left_out};
             continue;
         }
         int *row = &row_of_kind[u->places->kind[place_of[r]]];

@@ -44,6 +44,13 @@ explain "$slow" 24 $small
 grep -q '^The bottleneck is compute of cpu-avx512 ' said.txt || fail "$(cat said.txt)"
 ! grep -q 'link net' said.txt || fail "no message crosses the network: $(cat said.txt)"
 
+grep -q '^Rank [01] (cpu-avx512 on node[01]) takes part alone: it computes for .*%)\.$' said.txt || fail "$(cat said.txt)"
+
+# What a person leaves out is not in the space of the plan's bound; explain's is of all devices.
+explain "cpu:1 + cpu-avx512-4t:1" 24 $small --use 0
+grep -q '^bound .* over any of these devices, but for those left out by --use, is faster$' planned.txt || fail "$(cat planned.txt)"
+grep -q '^The lower bound .* over any of these devices is faster.$' said.txt || fail "$(cat said.txt)"
+
 # One host sends slowly: that direction of it binds, and more of the link as such helps nothing.
 explain "cpu-avx512:1 net=1G egress=10M + cpu-avx512:1" 24 $small --use all
 grep -q '^The bottleneck is egress of host node0: ' said.txt || fail "$(cat said.txt)"
