@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/text/ranks.h"
 #include "planner/balance/split.h"
 #include "planner/search/internal.h"
 
@@ -49,31 +50,16 @@ static void count_classes(struct mt_searching *s, bool within_errors) {
     }
 }
 
-static int by_number(const void *a, const void *b) {
-    return *(const int *)a - *(const int *)b;
-}
-
 /* "xeon-1t (ranks 0 2-5)", the first few. */
 static const char *name_of(struct mt_searching *s, int class) {
     struct mt_arena *arena = &s->arena;
     const struct search_class *c = &s->classes[class];
-    const char *list = "";
-    int *ranks = mt_new(arena, int, s->nranks), n = 0, pieces = 0;
+    int *ranks = mt_new(arena, int, s->nranks), n = 0;
     for (int r = 0; r < s->nranks; r++)
         if (s->class[r] == class) ranks[n++] = mt_search_rank(s, r);
-    qsort(ranks, (size_t)n, sizeof *ranks, by_number);
-    for (int i = 0, last; i < n; i = last + 1) {
-        last = i;
-        while (last + 1 < n && ranks[last + 1] == ranks[last] + 1) last++;
-        if (++pieces > 4) {
-            list = mt_arena_printf(arena, "%s ...", list);
-            break;
-        }
-        list = last > i ? mt_arena_printf(arena, "%s %d-%d", list, ranks[i], ranks[last])
-                        : mt_arena_printf(arena, "%s %d", list, ranks[i]);
-    }
-    return mt_arena_printf(arena, "%s (rank%s%s)", s->costs.cluster->classes[c->device_class].name, n > 1 ? "s" : "",
-                           list);
+    mt_ranks_sort(ranks, n);
+    return mt_arena_printf(arena, "%s (rank%s %s)", s->costs.cluster->classes[c->device_class].name, n > 1 ? "s" : "",
+                           mt_ranks_text(ranks, n, MT_RANKS_NAME, arena));
 }
 
 /* Shares of a label that a person gives. */

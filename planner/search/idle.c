@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/text/ranks.h"
 #include "kernels/base/text/units.h"
 #include "planner/search/internal.h"
 
@@ -97,23 +98,10 @@ void mt_search_fill_idle(const struct search_subsets *u, const bool *allowed, st
 
 static const char *name_of(const struct search_subsets *u, const struct search_subset *x, struct mt_arena *arena) {
     if (x->n == u->places->n) return mt_arena_printf(arena, "all %d ranks", x->n);
-    const char *list = "";
-    int pieces = 0, most = 0;
-    for (int i = 0; i < x->part.n; i++) most = x->part.rank[i] > most ? x->part.rank[i] : most;
-    bool *in = mt_calloc((size_t)most + 2, sizeof *in);
-    for (int i = 0; i < x->part.n; i++) in[x->part.rank[i]] = true;
-    for (int r = 0, last; r <= most; r = last + 1) {
-        last = r;
-        if (!in[r]) continue;
-        while (in[last + 1]) last++;
-        if (++pieces > 4) {
-            list = mt_arena_printf(arena, "%s ...", list);
-            break;
-        }
-        list = last > r ? mt_arena_printf(arena, "%s %d-%d", list, r, last) : mt_arena_printf(arena, "%s %d", list, r);
-    }
-    free(in);
-    return mt_arena_printf(arena, "rank%s%s alone", x->n > 1 ? "s" : "", list);
+    int *ranks = mt_arena_memdup(arena, x->part.rank, (size_t)x->part.n * sizeof *ranks);
+    mt_ranks_sort(ranks, x->part.n);
+    return mt_arena_printf(arena, "rank%s %s alone", x->n > 1 ? "s" : "",
+                           mt_ranks_text(ranks, x->part.n, MT_RANKS_NAME, arena));
 }
 
 static int by_step(const void *a, const void *b) {

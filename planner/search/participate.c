@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/text/ranks.h"
 #include "kernels/base/text/units.h"
 #include "kernels/base/wait.h"
 #include "planner/plan/choice.h"
@@ -243,10 +244,6 @@ static enum mt_status leave_out_idlers(struct participation *p, struct search_su
 
 /* ---- the order of the document ---- */
 
-static int by_number(const void *a, const void *b) {
-    return *(const int *)a - *(const int *)b;
-}
-
 /* Where it makes no difference, places are in the order of the document, which is the easiest to read. Where that is
  * faster by chance it is not taken: another document of the same devices would give another step. */
 static enum mt_status take_document_order(struct participation *p, struct mt_plan *plan) {
@@ -256,7 +253,7 @@ static enum mt_status take_document_order(struct participation *p, struct mt_pla
     struct mt_program program;
     struct mt_prediction found = {.step_s = 0};
     int *before = mt_arena_memdup(&p->arena, plan->order, bytes);
-    qsort(plan->order, (size_t)plan->nplaces, sizeof *plan->order, by_number);
+    mt_ranks_sort(plan->order, plan->nplaces);
     if (!memcmp(before, plan->order, bytes) || plan->nplaces > MOST_REORDERED) {
         memcpy(plan->order, before, bytes);
         return MT_OK;

@@ -1,6 +1,8 @@
 /* Lists of ranks as text. */
 #include "kernels/base/text/ranks.h"
 
+#include <stdlib.h>
+
 const char *mt_ranks_text(const int *ranks, int n, int most, struct mt_arena *arena) {
     const char *text = "";
     for (int i = 0, last, nranges = 0; i < n; i = last + 1) {
@@ -12,4 +14,12 @@ const char *mt_ranks_text(const int *ranks, int n, int most, struct mt_arena *ar
                         : mt_arena_printf(arena, "%s%s%d", text, space, ranks[i]);
     }
     return text;
+}
+
+static int by_number(const void *a, const void *b) {
+    return *(const int *)a - *(const int *)b;
+}
+
+void mt_ranks_sort(int *ranks, int n) {
+    if (n) qsort(ranks, (size_t)n, sizeof *ranks, by_number);
 }
