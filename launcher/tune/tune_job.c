@@ -26,14 +26,19 @@ struct job {
     int nlowered;
 };
 
+static enum mt_status refuse_processes(const struct job *j, struct mt_err *err) {
+    int n = j->plan->nplaces;
+    const char *some = n == j->plan->nranks ? "" : n == 1 ? " that takes part" : " that take part";
+    mt_fail(err, MT_EINPUT, "%s: the plan is for %d rank%s%s, but %d processes were started", j->options->plan, n,
+            n == 1 ? "" : "s", some, j->nprocesses);
+    return mt_err_hint(err, "start it with `mpirun -n %d`%s", n, *some ? ": idle ranks have nothing to tune" : "");
+}
+
 static enum mt_status read_plan(struct job *j, struct mt_err *err) {
     mt_watch_phase(MT_WATCH_SLOW, "reading the plan");
     enum mt_status st = mt_agree(MPI_COMM_WORLD, mt_plan_read(j->options->plan, &j->plan, err), err);
     if (st || (st = mt_agree_same(MPI_COMM_WORLD, "the plan", j->plan->hash, err))) return st;
-    if (j->nprocesses > j->plan->nplaces)
-        st = mt_fail(err, MT_EINPUT, "%s: the plan is for %d rank%s%s, but %d processes were started", j->options->plan,
-                     j->plan->nplaces, j->plan->nplaces == 1 ? "" : "s",
-                     j->plan->nplaces < j->plan->nranks ? " that take part" : "", j->nprocesses);
+    if (j->nprocesses > j->plan->nplaces) st = refuse_processes(j, err);
     if (!st) st = mt_emulation_check(&j->options->emulation, j->nprocesses, j->options->device, err);
     if (!st && (st = mt_planned_open(j->plan, &j->planned, err))) mt_err_context(err, "%s", j->options->plan);
     if (!st) st = mt_planned_evaluation(&j->planned, &j->forward_graph, &j->forward, err);

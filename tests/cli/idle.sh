@@ -107,6 +107,8 @@ grep -q '^ order of the ranks in the program: 4 0 2$' shown.txt || fail "$(cat s
 $MOTLEY diff first.json last.json >said.txt && fail "two plans are one: $(cat said.txt)"
 tr -s ' ' <said.txt | has -x 'rank 0: place in the program idle 0' || fail "$(cat said.txt)"
 refused 2 "is for 2 ranks that take part, but 3 processes" mpirun --oversubscribe -n 3 $MOTLEY tune first.json --device cpu
+grep -q 'hint: start it with `mpirun -n 2`: idle ranks have nothing to tune' err.txt || fail "$(cat err.txt)"
+refused 2 "is for 1 rank that takes part, but 2 processes" mpirun --oversubscribe -n 2 $MOTLEY tune alone.json --device cpu
 refused 2 "the plan is for 3 ranks, but 2 processes" run 2 first
 
 # For the ranks that are left: the same program, order and bits.
