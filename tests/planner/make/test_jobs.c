@@ -12,13 +12,13 @@ enum { EVERY = 11 }; /* prime to the numbers of models, clusters and batches */
 static void test_refused_before(void) {
     static const int jobs[] = {1 /* mlp, h100:1, 8 */, 11 /* mlp, h100:1x8, 8 */, 155 /* 1558m, h200:1, 2 */};
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
-        CHECK(jobs_plan(jobs[i], true), "job %d is refused", jobs[i]);
+        CHECK(jobs_plan(jobs[i], true, NULL), "job %d is refused", jobs[i]);
 }
 
 int main(void) {
     int planned = 0, count = 0;
     test_refused_before();
-    for (int which = 0; which < JOBS; which += EVERY, count++) planned += jobs_plan(which, true);
+    for (int which = 0; which < JOBS; which += EVERY, count++) planned += jobs_plan(which, true, NULL);
     printf("%d of %d planned\n", planned, count);
     return 0;
 }
