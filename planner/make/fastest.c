@@ -84,7 +84,21 @@ static bool has_micro_batches(const struct mt_plan *plan) {
     return false;
 }
 
-/* The best of the searches that are due. */
+/* Whether some rank idles because another sample would not fit into its memory. */
+static bool memory_binds(const struct mt_plan *plan) {
+    static const double idle = 0.05; /* of the step */
+    const struct mt_plan_split *batch = mt_plan_split_named(plan, "batch");
+    for (int r = 0; r < plan->nranks; r++) {
+        const struct mt_plan_memory *memory = &plan->memory[r];
+        int64_t limit = plan->ranks[r].memory_bytes, share = batch->sizes[r];
+        if (!limit || !share || plan->prediction->times[r].idle_s < idle * plan->prediction->step_s) continue;
+        if (memory->arena_bytes + (memory->arena_bytes - memory->state_bytes) / share > limit) return true;
+    }
+    return false;
+}
+
+/* The best of the searches that are due. Where ranks only lack memory for further samples, the next kind of
+ * recomputation is due if the one before was faster. */
 static enum mt_status find_best(const struct mt_cluster *cluster, const struct mt_plan_request *request,
                                 struct mt_plan_found *found, struct mt_err *err) {
     struct mt_job job = request->job;
@@ -94,7 +108,8 @@ static enum mt_status find_best(const struct mt_cluster *cluster, const struct m
     job.recompute = MT_RECOMPUTE_NONE;
     enum mt_status st = find(cluster, request, &job, end_s, NULL, found, err);
     if (st && st != MT_EINPUT) return st;
-    if (!st && (request->fixed.micro || !has_micro_batches(found->plan))) return MT_OK;
+    bool parts = st || has_micro_batches(found->plan);
+    if (!st && (request->fixed.micro || !(parts || memory_binds(found->plan)))) return MT_OK;
     for (int what = MT_RECOMPUTE_NONE + 1; what < MT_NRECOMPUTE; what++) {
         struct mt_err ignored = MT_ERR_INIT;
         struct mt_plan_found other;
@@ -103,6 +118,7 @@ static enum mt_status find_best(const struct mt_cluster *cluster, const struct m
         if (find(cluster, request, &job, end_s, found->plan, &other, &ignored)) continue;
         if (found->plan && other.plan->prediction->step_s >= found->plan->prediction->step_s) {
             mt_plan_found_release(&other);
+            if (!parts) break;
             continue;
         }
         mt_plan_found_release(found);
