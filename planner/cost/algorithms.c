@@ -1,5 +1,5 @@
-/* Per kind of collective: messages by size, their costs by each algorithm, and a dynamic programme over sizes in which
- * each change of algorithm costs row_gain. */
+/* Per kind of collective: messages by size, their costs by each algorithm, packing included, and a dynamic programme
+ * over sizes in which each change of algorithm costs row_gain. */
 #include "planner/cost/algorithms.h"
 
 #include <math.h>
@@ -39,6 +39,26 @@ static struct sized *size_of(struct chooser *c, int64_t bytes) {
     return made;
 }
 
+/* A hierarchical collective runs on one message (synth/lower): seconds of packing and unpacking, on the slowest rank of
+ * the group, that other algorithms do without, as they take the tensors themselves. Bytes are those of the group's
+ * first rank. */
+static double more_copies_s(const struct chooser *c, const struct mt_message *m,
+                            const struct mt_coll_algorithm *algorithm) {
+    const struct mt_message_side *sides[] = {&m->pack, &m->unpack};
+    double slowest_s = 0;
+    if (!algorithm->by_node || !mt_cost_takes_arrays(c->costs, m->group[0], &m->problem)) return 0;
+    for (int i = 0; i < m->problem.n; i++) {
+        int rank = m->group[i];
+        double s = 0;
+        for (int k = 0; k < 2; k++)
+            if (!sides[k]->is_tensor) /* which serves as the message */
+                s += mt_cost_copy_s(c->costs, rank, sides[k]->bytes, sides[k]->count) -
+                     mt_cost_copy_s(c->costs, rank, sides[k]->rest_bytes, sides[k]->nrest);
+        slowest_s = fmax(slowest_s, s);
+    }
+    return slowest_s;
+}
+
 static enum mt_status price(struct chooser *c, struct priced *priced, struct mt_err *err) {
     const struct mt_program *p = c->program;
     const struct mt_instr *instr = priced->instr;
@@ -57,7 +77,9 @@ static enum mt_status price(struct chooser *c, struct priced *priced, struct mt_
             if (algorithm->kind != instr->coll) continue;
             bool serves = algorithm->applies(&message.problem) &&
                           mt_cost_offers(c->costs, message.group, message.problem.n, algorithm);
-            double s = serves ? mt_cost_coll(c->costs, &message.problem, message.group, algorithm).s : INFINITY;
+            double s = serves ? mt_cost_coll(c->costs, &message.problem, message.group, algorithm).s +
+                                    more_copies_s(c, &message, algorithm)
+                              : INFINITY;
             priced->slowest_s[a] = fmax(priced->slowest_s[a], s);
         }
     }

@@ -1,16 +1,18 @@
-/* Better hardware is never worse: random clusters, described and measured, with random edits that only add to them: a
- * faster device or link, a lower latency, more memory, one more rank. The plan for the edited cluster begins at that
- * for the cluster before, as what-if does, and may be slower by 1% at most.
+/* Better hardware is never worse: random clusters, described and measured (some with fits of collectives), with random
+ * edits that only add to them: a faster device or link, a lower latency, more memory, one more rank. The plan for the
+ * edited cluster begins at that for the cluster before, as what-if does, and may be slower by 1% at most.
  *
  * And the same cluster in another order: its parts, nodes and devices shuffled, planned anew. */
 #ifndef MT_TESTS_PLANNER_MAKE_BETTER_H
 #define MT_TESTS_PLANNER_MAKE_BETTER_H
 
 #include "kernels/base/number/rng.h"
+#include "planner/cost/cost.h"
 #include "planner/make/make.h"
 #include "profiler/describe/describe.h"
 #include "profiler/describe/edit.h"
 #include "tests/check.h"
+#include "tests/planner/group_fits.h"
 #include "tests/profiler/clusters.h"
 
 static struct mt_err better_err = MT_ERR_INIT;
@@ -26,7 +28,7 @@ static inline int better_draw(struct better *b, int below) {
     return (int)(mt_random_u32(b->seed, 11, b->next++) % (uint32_t)below);
 }
 
-/* All pairs measured, with noise and directions; a group of all with a fit. */
+/* All pairs measured, with noise and directions. */
 static inline struct mt_cluster *better_measured(struct better *b) {
     int n = 2 + better_draw(b, 4), per_node = 1 + better_draw(b, 3);
     struct mt_cluster *c = make_cluster(n, per_node, 1 + better_draw(b, 2));
@@ -53,6 +55,12 @@ static inline struct mt_cluster *better_measured(struct better *b) {
     CHECK_OK(mt_cluster_check(c, &better_err), better_err);
     mt_cluster_hash(c, c->hash);
     return c;
+}
+
+static inline void better_add_fits(struct better *b, struct mt_cluster *c) {
+    add_fitted_groups(c, b->seed);
+    CHECK_OK(mt_cluster_check(c, &better_err), better_err);
+    mt_cluster_hash(c, c->hash);
 }
 
 static const char *const better_parts[] = {"h100:1",      "a10:1x2",  "l4:1",        "t4:2x2",
@@ -102,11 +110,12 @@ static inline struct mt_plan *better_plan(const struct better *b, const struct m
     return found.plan;
 }
 
-/* One random edit for the better; its text to `what`. */
+/* One random edit for the better, with fits carried over as in what-if; its text to `what`. */
 static inline void better_edit(struct better *b, struct mt_cluster *c, char what[120]) {
     int rank = better_draw(b, c->ndevices), link = better_draw(b, c->nlinks);
     const struct mt_cluster_device *device = &c->devices[rank];
     double more = 1.1 + better_draw(b, 30) / 10.0;
+    struct mt_cluster *before = mt_cluster_copy(c);
     enum mt_status st = MT_OK;
     switch (better_draw(b, 6)) {
     case 0:
@@ -135,6 +144,8 @@ static inline void better_edit(struct better *b, struct mt_cluster *c, char what
         st = mt_cluster_add(c, what, &better_err);
     }
     CHECK_OK(st, better_err);
+    if (c->ndevices == before->ndevices) mt_cost_carry_fits(before, c);
+    mt_cluster_free(before);
 }
 
 /* Edits from the seed `first` on. Returns the worst ratio of steps, after over before. */
@@ -148,6 +159,7 @@ static inline double better_edits(uint64_t first, int count, bool verbose) {
         for (int i = 0; i < nparts; i++) part[i] = better_draw(&b, BETTER_PARTS);
         struct mt_cluster *c =
             described ? better_described(part, nparts, 0, better_nets[better_draw(&b, 3)]) : better_measured(&b);
+        if (!described && seed / 2 % 2) better_add_fits(&b, c);
         better_job(&b, described);
         struct mt_plan *before = better_plan(&b, c, NULL);
         better_edit(&b, c, what);
@@ -167,7 +179,8 @@ static inline double better_edits(uint64_t first, int count, bool verbose) {
 
 /* ---- order ---- */
 
-/* A measured cluster with its devices and nodes in another order: old device at each place. */
+/* A measured cluster with its devices and nodes in another order: old device at each place. It has no groups: their
+ * fits are of collectives in the document's order. */
 static inline struct mt_cluster *better_shuffled(const struct mt_cluster *from, struct better *b) {
     struct mt_cluster *c = mt_cluster_copy(from);
     int n = from->ndevices, *old = mt_new(&c->arena, int, n), *place = mt_new(&c->arena, int, n);

@@ -4,6 +4,8 @@
 #ifndef MT_TESTS_PLANNER_MAKE_JOBS_H
 #define MT_TESTS_PLANNER_MAKE_JOBS_H
 
+#include <math.h>
+
 #include "kernels/base/text/units.h"
 #include "kernels/base/wait.h"
 #include "planner/balance/split.h"
@@ -90,8 +92,9 @@ static inline bool jobs_smallest_fits(const struct mt_cluster *c, const char *mo
     return fits;
 }
 
-/* Plan job number `which` of JOBS. Returns whether it was planned; a refusal must be right. */
-static inline bool jobs_plan(int which, bool verbose) {
+/* Plan job number `which` of JOBS; a refusal must be right. *gap (or null): of the step to the lower bound of all
+ * plans. Returns whether it was planned. */
+static inline bool jobs_plan(int which, bool verbose, double *gap) {
     const char *model = jobs_models[which / JOBS_BATCHES / JOBS_CLUSTERS];
     const char *text = jobs_clusters[which / JOBS_BATCHES % JOBS_CLUSTERS];
     int64_t batch = jobs_batches[which % JOBS_BATCHES];
@@ -113,9 +116,12 @@ static inline bool jobs_plan(int which, bool verbose) {
               model, (int)batch, text, jobs_err.text);
     }
     char step[MT_UNITS_TEXT], time[MT_UNITS_TEXT];
+    double above = st ? NAN : found.plan->prediction->step_s / found.plan->prediction->bound_s - 1;
+    if (gap) *gap = above;
     if (verbose && !st)
-        printf("%-10s %4d  %-30s %2d of %2d ranks, %8s a step, planned in %s\n", model, (int)batch, text,
-               found.plan->nplaces, found.plan->nranks, mt_units_seconds(found.plan->prediction->step_s, step),
+        printf("%-10s %4d  %-30s %2d of %2d ranks, %8s a step, %5.1f%% above the bound, planned in %s\n", model,
+               (int)batch, text, found.plan->nplaces, found.plan->nranks,
+               mt_units_seconds(found.plan->prediction->step_s, step), 100 * above,
                mt_units_seconds(mt_now_s() - begin_s, time));
     if (verbose && st) printf("%-10s %4d  %-30s refused: %s\n", model, (int)batch, text, jobs_err.text);
     if (!st) mt_plan_found_release(&found);
