@@ -86,7 +86,7 @@ void mt_whatif_print(const struct mt_whatif *w, const struct mt_whatif_answer *a
         const struct mt_whatif_row *row = &answer->rows[i];
         mt_table_row(&table);
         mt_table_cell(&table, "%s", w->alternatives[i].what);
-        mt_table_cell(&table, "%d", w->alternatives[i].cluster->ndevices);
+        mt_table_cell(&table, row->nidle ? "%d (%d idle)" : "%d", w->alternatives[i].cluster->ndevices, row->nidle);
         int note = note_of(row) ? note_number(answer, i, &first) : 0;
         if (row->refused)
             mt_table_cell(&table, "none: see [%d]", note);
@@ -112,6 +112,7 @@ static void write_row(const struct mt_whatif *w, int i, const struct mt_whatif_r
         mt_json_close(out);
         return;
     }
+    if (row->nidle) mt_json_put_int(out, "idle", row->nidle);
     mt_json_put_real(out, "step_s", row->step_s);
     mt_json_put_real(out, "error", row->error);
     if (row->error_below != row->error) mt_json_put_real(out, "error_below", row->error_below);

@@ -119,6 +119,7 @@ static enum mt_status ask_one(const struct mt_cluster *cluster, const struct mt_
     if (made->hypothetical[0]) row->cannot_run = mt_arena_strdup(arena, made->hypothetical);
     row->edited = !strcmp(cluster->source, "edited");
     row->tokens_per_s = (double)(made->job.batch * made->job.seq) / row->step_s;
+    row->nidle = made->nranks - made->nplaces;
     find_headroom(made, row);
     found.plan = NULL; /* the caller's */
     mt_plan_found_release(&found);

@@ -50,6 +50,7 @@ struct mt_whatif_row {
     bool nominal, edited;   /* rests on public figures; or on measured ones, of hardware that is not there */
     int64_t headroom_bytes; /* the least of all ranks, and whose; rank -1: no rank has a limit */
     int headroom_rank;
+    int nidle;         /* ranks that the plan leaves out */
     const char *binds; /* what the step waits for most, or "" */
 };
 struct mt_whatif_answer {
