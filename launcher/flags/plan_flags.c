@@ -370,9 +370,7 @@ static enum mt_status resolve(struct mt_plan_flags *f) {
     }
     if (f->check && f->from) return mt_fail(f->err, MT_EINPUT, "--check and --from exclude each other");
     if (f->check && said)
-        return mt_fail(
-            f->err, MT_EINPUT,
-            "--check: takes a plan as it is: edit the file, and give no flag but --out and --cluster, not %s", said);
+        return mt_fail(f->err, MT_EINPUT, "--check: takes a plan as it is: edit the file, and leave out %s", said);
     if (f->from && said)
         return mt_fail(f->err, MT_EINPUT, "--from: takes the job and its decisions from the run's plan, not from %s",
                        said);

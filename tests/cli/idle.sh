@@ -175,7 +175,7 @@ if [ -f "$(dirname "$MOTLEY")/motley_glpk.so" ]; then
   refused 2 "--use: names rank 3, but the ranks of the cluster are 0 to 2" $MOTLEY plan --from here --cluster "$cluster" \
     --use 0,3 -o x.json
   refused 2 "--use: has no use without --cluster" $MOTLEY plan --from here --use 0,2 -o x.json
-  refused 2 "and --cluster, not --use" $MOTLEY plan --check edited.json --cluster "$cluster" --use all -o x.json
+  refused 2 "edit the file, and leave out --use" $MOTLEY plan --check edited.json --cluster "$cluster" --use all -o x.json
   refused 2 "fewer.json: ranks: has 2, but its cluster has 3 devices" $MOTLEY explain fewer.json --cluster "$cluster"
 fi
 
