@@ -101,9 +101,10 @@ static enum mt_status price(const struct finding *f, const struct mt_resource *r
 static enum mt_status cross(struct finding *f) {
     int n = f->found->count;
     for (int j = 0; j <= n; j++) {
-        bool new = f->plans[j] != NULL &&within_limits(f->plans[j], f->plans[n]);
-        for (int k = j + 1; k <= n && new; k++) new = !f->plans[k] || !same_shares(f->plans[j], f->plans[k]);
-        for (int i = 0; i <= n && new; i++) {
+        if (!f->plans[j] || !within_limits(f->plans[j], f->plans[n])) continue;
+        bool again = false;
+        for (int k = j + 1; k <= n && !again; k++) again = f->plans[k] && same_shares(f->plans[j], f->plans[k]);
+        for (int i = 0; i <= n && !again; i++) {
             double step_s;
             if (i == j || !f->plans[i]) continue;
             enum mt_status st = price(f, i < n ? &f->found->items[i] : NULL, f->plans[j], &step_s);
