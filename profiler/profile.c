@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "kernels/base/log.h"
+#include "kernels/base/text/printed.h"
 #include "profiler/assemble/assemble.h"
 #include "profiler/probes/calls.h"
 
@@ -133,13 +134,11 @@ static void release(struct mt_profile *p, const struct mt_profile_options *optio
 }
 
 static enum mt_status collect_samples(struct mt_profile *p, char **raw, struct mt_err *err) {
-    char *mine = NULL;
-    size_t length = 0, *starts = mt_new(&p->arena, size_t, p->nranks + 1);
-    FILE *file = open_memstream(&mine, &length);
-    if (!file) return mt_fail_errno(err, "raw samples");
-    mt_profile_print_samples(p, file);
-    fclose(file);
-    enum mt_status st = mt_exchange_collect(p->exchange, mine, length, raw, starts, err);
+    struct mt_printed printed;
+    size_t *starts = mt_new(&p->arena, size_t, p->nranks + 1);
+    mt_profile_print_samples(p, mt_printed_begin(&printed));
+    char *mine = mt_printed_end(&printed);
+    enum mt_status st = mt_exchange_collect(p->exchange, mine, printed.length, raw, starts, err);
     if (!st && *raw) (*raw)[starts[p->nranks]] = 0;
     free(mine);
     return st;

@@ -10,8 +10,8 @@ struct maker {
     struct mt_nodes nodes;
     struct mt_nccl_list *list;
     struct mt_arena scratch;
-    int64_t **bounds; /* [nodes]: of the current cell */
-    int *places;      /* [nodes]: of an interval */
+    const int64_t **bounds; /* [nodes]: of the current cell */
+    int *places;            /* [nodes]: of an interval */
 };
 
 static bool has_lists(enum mt_coll_kind kind) {
@@ -53,7 +53,7 @@ static void add_calls(struct maker *m, const struct mt_cell *cell, struct mt_ncc
 }
 
 static void find_bounds(struct maker *m, const struct mt_cell *cell) {
-    for (int j = 0; j < m->nodes.n; j++) mt_cell_bounds(&m->nodes, cell, j, m->bounds[j]);
+    for (int j = 0; j < m->nodes.n; j++) m->bounds[j] = mt_cell_bounds(&m->nodes, cell, j);
 }
 
 /* Within this rank's node: `native` on all slices, or `rooted` on each. */
@@ -103,9 +103,8 @@ void mt_nccl_list(const struct mt_coll *problem, struct mt_nccl_list *list) {
     *list = (struct mt_nccl_list){.ngroups = 0};
     struct maker m = {.list = list};
     m.nodes = mt_nodes_of(problem, &m.scratch);
-    m.bounds = mt_new(&m.scratch, int64_t *, m.nodes.n);
+    m.bounds = mt_new(&m.scratch, const int64_t *, m.nodes.n);
     m.places = mt_new(&m.scratch, int, m.nodes.n);
-    for (int j = 0; j < m.nodes.n; j++) m.bounds[j] = mt_new(&m.scratch, int64_t, mt_nodes_members(&m.nodes, j) + 1);
     bool whole = problem->kind == MT_ALL_REDUCE, gathers = problem->kind == MT_ALL_GATHER;
     enum mt_nccl_op across = whole ? MT_NCCL_ALL_REDUCE : gathers ? MT_NCCL_BROADCAST : MT_NCCL_REDUCE;
     for (int phase = 0; phase < MT_NCCL_PHASES; phase++) {

@@ -44,7 +44,7 @@ static void set_passes(struct draft *d) {
 }
 
 /* The cell of a node, modulo their number, in a pass. */
-static struct mt_cell cell_of(const struct draft *d, int node, int pass) {
+static struct mt_cell cell_of(struct draft *d, int node, int pass) {
     int n = d->nodes.n, j = (node % n + n) % n;
     return d->ring.owned ? mt_cell_owned(&d->nodes, j, pass, d->passes)
                          : mt_cell_even(&d->nodes, (int64_t)n * d->passes, (int64_t)j * d->passes + pass);

@@ -1,6 +1,8 @@
 /* Nodes, cells and slices; the steps on one cell. */
 #include "kernels/coll/nodes.h"
 
+#include <assert.h>
+
 bool mt_nodes_apply(const struct mt_coll *problem) {
     if (!problem->node) return false;
     int most = 0;
@@ -10,7 +12,7 @@ bool mt_nodes_apply(const struct mt_coll *problem) {
 }
 
 struct mt_nodes mt_nodes_of(const struct mt_coll *problem, struct mt_arena *arena) {
-    struct mt_nodes nodes = {.problem = problem, .n = 1};
+    struct mt_nodes nodes = {.problem = problem, .arena = arena, .n = 1};
     int n = problem->n;
     for (int p = 0; p < n && problem->node; p++)
         if (problem->node[p] >= nodes.n) nodes.n = problem->node[p] + 1;
@@ -32,15 +34,7 @@ struct mt_nodes mt_nodes_of(const struct mt_coll *problem, struct mt_arena *aren
     }
     nodes.at -= nodes.first[nodes.mine];
     nodes.total = nodes.starts[n];
-    for (int b = 0; b < 2; b++) nodes.bounds[b] = mt_new(arena, int64_t, nodes.largest + 1);
     return nodes;
-}
-
-/* The block's part of an owned cell: its begin within the block, and its length. */
-static int64_t part_of(const struct mt_nodes *nodes, const struct mt_cell *cell, int place, int64_t *begin) {
-    int64_t count = nodes->problem->counts[place];
-    *begin = mt_cut(count, cell->of, cell->part);
-    return mt_cut(count, cell->of, cell->part + 1) - *begin;
 }
 
 struct mt_cell mt_cell_even(const struct mt_nodes *nodes, int64_t n, int64_t b) {
@@ -49,46 +43,99 @@ struct mt_cell mt_cell_even(const struct mt_nodes *nodes, int64_t n, int64_t b) 
     return cell;
 }
 
-struct mt_cell mt_cell_owned(const struct mt_nodes *nodes, int node, int part, int of) {
+static struct mt_cell make_owned(const struct mt_nodes *nodes, int node, int part, int of) {
     struct mt_cell cell = {.owner = node, .part = part, .of = of};
-    int64_t begin, longest = 0, members = mt_nodes_members(nodes, node);
-    for (int i = nodes->first[node]; i < nodes->first[node + 1]; i++) {
-        int64_t length = part_of(nodes, &cell, nodes->places[i], &begin);
+    int members = mt_nodes_members(nodes, node);
+    int64_t longest = 0, *begins = mt_new(nodes->arena, int64_t, 2 * members + 1), *places = begins + members + 1;
+    for (int i = 0; i < members; i++) {
+        int place = nodes->places[nodes->first[node] + i];
+        int64_t begin = mt_cut(nodes->problem->counts[place], of, part);
+        int64_t length = mt_cut(nodes->problem->counts[place], of, part + 1) - begin;
+        begins[i + 1] = begins[i] + length;
+        places[i] = nodes->starts[place] + begin;
         if (length > longest) longest = length;
-        cell.length += length;
     }
+    cell.length = begins[members];
     cell.nearly_even = longest * members <= cell.length + cell.length / 4;
+    cell.begins = begins, cell.places = places;
     return cell;
+}
+
+struct mt_cell mt_cell_owned(struct mt_nodes *nodes, int node, int part, int of) {
+    if (!nodes->owned) nodes->owned = mt_new(nodes->arena, struct mt_cell, nodes->n * of), nodes->of = of;
+    assert(of == nodes->of);
+    struct mt_cell *cell = &nodes->owned[node * of + part];
+    if (!cell->begins) *cell = make_owned(nodes, node, part, of);
+    return *cell;
+}
+
+/* ---- slices ---- */
+
+/* What bounds depend on; in blocks, also the cell. */
+struct mt_cell_bounds {
+    int64_t length;
+    int owner, part, members; /* owner -1: in equal parts of the length, whatever the cell */
+    int64_t *bounds;          /* [members + 1]; null: a free slot */
+};
+
+static struct mt_cell_bounds *slot_of(const struct mt_nodes *nodes, const struct mt_cell_bounds *key) {
+    uint64_t hash = (uint64_t)key->length * 0x9e3779b97f4a7c15u;
+    hash ^=
+        ((uint64_t)(key->owner + 1) << 32 ^ (uint64_t)key->part << 16 ^ (uint64_t)key->members) * 0xc2b2ae3d27d4eb4fu;
+    for (int at = (int)(hash >> 40) & (nodes->capacity - 1);; at = (at + 1) & (nodes->capacity - 1)) {
+        struct mt_cell_bounds *slot = &nodes->bounds[at];
+        bool same = slot->length == key->length && slot->owner == key->owner && slot->part == key->part &&
+                    slot->members == key->members;
+        if (same || !slot->bounds) return slot;
+    }
+}
+
+static void grow(struct mt_nodes *nodes) {
+    const struct mt_cell_bounds *old = nodes->bounds;
+    int nold = nodes->capacity;
+    nodes->capacity = nold ? 2 * nold : 16;
+    nodes->bounds = mt_new(nodes->arena, struct mt_cell_bounds, nodes->capacity);
+    for (int i = 0; i < nold; i++)
+        if (old[i].bounds) *slot_of(nodes, &old[i]) = old[i];
 }
 
 /* The owner's bounds are those of its blocks; another node's are at multiples of owners/members of a block, so that
  * both have common bounds where their numbers of members have a common divisor. */
-void mt_cell_bounds(const struct mt_nodes *nodes, const struct mt_cell *cell, int node, int64_t *bounds) {
+const int64_t *mt_cell_bounds(struct mt_nodes *nodes, const struct mt_cell *cell, int node) {
     int members = mt_nodes_members(nodes, node), owner = cell->owner;
     bool blocks = node == owner || cell->nearly_even;
-    int64_t begin, at = 0, owners = blocks ? mt_nodes_members(nodes, owner) : 0;
-    for (int q = 0, block = 0; q <= members; q++) {
+    int owners = blocks ? mt_nodes_members(nodes, owner) : 0;
+    if (members == owners) return cell->begins;
+    if (2 * nodes->nbounds >= nodes->capacity) grow(nodes);
+    struct mt_cell_bounds key = {cell->length, blocks ? owner : -1, blocks ? cell->part : 0, members, NULL};
+    struct mt_cell_bounds *slot = slot_of(nodes, &key);
+    if (slot->bounds) return slot->bounds;
+    *slot = key;
+    slot->bounds = mt_new(nodes->arena, int64_t, members + 1);
+    nodes->nbounds++;
+    for (int q = 0; q <= members; q++) {
         if (!blocks) {
-            bounds[q] = mt_cut(cell->length, members, q);
+            slot->bounds[q] = mt_cut(cell->length, members, q);
             continue;
         }
-        for (; block < q * owners / members; block++)
-            at += part_of(nodes, cell, nodes->places[nodes->first[owner] + block], &begin);
-        bounds[q] = at;
+        int block = (int)((int64_t)q * owners / members);
+        slot->bounds[q] = cell->begins[block];
         if (block < owners)
-            bounds[q] += mt_cut(part_of(nodes, cell, nodes->places[nodes->first[owner] + block], &begin), members,
-                                q * owners % members);
+            slot->bounds[q] +=
+                mt_cut(cell->begins[block + 1] - cell->begins[block], members, (int64_t)q * owners % members);
     }
+    return slot->bounds;
 }
 
 int64_t mt_cell_run(const struct mt_nodes *nodes, const struct mt_cell *cell, int64_t lo, int64_t hi, int64_t *offset) {
     *offset = cell->at + lo;
     if (cell->owner < 0) return hi - lo;
-    int64_t at = 0, run = 0, begin;
-    for (int i = nodes->first[cell->owner]; i < nodes->first[cell->owner + 1] && at < hi; i++) {
-        int64_t length = part_of(nodes, cell, nodes->places[i], &begin), from = lo > at ? lo - at : 0;
-        int64_t place = nodes->starts[nodes->places[i]] + begin + from, to = hi - at < length ? hi - at : length;
-        at += length;
+    int members = mt_nodes_members(nodes, cell->owner);
+    int64_t run = 0;
+    for (int i = 0; i < members && cell->begins[i] < hi; i++) {
+        int64_t from = lo > cell->begins[i] ? lo : cell->begins[i];
+        int64_t to = hi < cell->begins[i + 1] ? hi : cell->begins[i + 1],
+                place = cell->places[i] + from - cell->begins[i];
         if (from >= to) continue;
         if (run && place != *offset + run) break;
         if (!run) *offset = place;
@@ -114,8 +161,7 @@ static int place_of(const struct mt_nodes *nodes, int node, int member) {
 /* Sends begin with the next member, so that not all send to one at first. */
 void mt_cell_reduce(struct mt_nodes *nodes, const struct mt_cell *cell, struct mt_schedule *schedule) {
     int members = mt_nodes_members(nodes, nodes->mine), at = nodes->at;
-    int64_t *slice = nodes->bounds[0];
-    mt_cell_bounds(nodes, cell, nodes->mine, slice);
+    const int64_t *slice = mt_cell_bounds(nodes, cell, nodes->mine);
     for (int k = 1; k < members; k++) {
         int q = mt_wrap(at + k, members);
         add_steps(nodes, cell, MT_STEP_SEND, place_of(nodes, nodes->mine, q), slice[q], slice[q + 1], schedule);
@@ -127,8 +173,7 @@ void mt_cell_reduce(struct mt_nodes *nodes, const struct mt_cell *cell, struct m
 
 void mt_cell_gather(struct mt_nodes *nodes, const struct mt_cell *cell, int has_all, struct mt_schedule *schedule) {
     int members = mt_nodes_members(nodes, nodes->mine), at = nodes->at;
-    int64_t *slice = nodes->bounds[0];
-    mt_cell_bounds(nodes, cell, nodes->mine, slice);
+    const int64_t *slice = mt_cell_bounds(nodes, cell, nodes->mine);
     for (int k = 1; k < members; k++) {
         int q = mt_wrap(at + k, members);
         if (q != has_all)
@@ -141,24 +186,22 @@ void mt_cell_gather(struct mt_nodes *nodes, const struct mt_cell *cell, int has_
 }
 
 /* The slices of members [first, first + count). */
-static void add_slices(const struct mt_nodes *nodes, const struct mt_cell *cell, enum mt_step_kind kind, int peer,
-                       int first, int count, struct mt_schedule *schedule) {
-    const int64_t *slice = nodes->bounds[0];
+static void add_slices(struct mt_nodes *nodes, const struct mt_cell *cell, enum mt_step_kind kind, int peer, int first,
+                       int count, struct mt_schedule *schedule) {
+    const int64_t *slice = mt_cell_bounds(nodes, cell, nodes->mine);
     add_steps(nodes, cell, kind, place_of(nodes, nodes->mine, peer), slice[first], slice[first + count], schedule);
 }
 
 void mt_cell_exchange(struct mt_nodes *nodes, const struct mt_cell *cell, int distance, bool gathers,
                       struct mt_schedule *schedule) {
     int at = nodes->at, peer = at ^ distance, mine = at / distance * distance, theirs = peer / distance * distance;
-    mt_cell_bounds(nodes, cell, nodes->mine, nodes->bounds[0]);
     add_slices(nodes, cell, MT_STEP_SEND, peer, gathers ? mine : theirs, distance, schedule);
     add_slices(nodes, cell, gathers ? MT_STEP_RECV : MT_STEP_REDUCE, peer, gathers ? theirs : mine, distance, schedule);
 }
 
 void mt_cell_scatter(struct mt_nodes *nodes, const struct mt_cell *cell, int from, struct mt_schedule *schedule) {
     int members = mt_nodes_members(nodes, nodes->mine), at = nodes->at;
-    int64_t *slice = nodes->bounds[0];
-    mt_cell_bounds(nodes, cell, nodes->mine, slice);
+    const int64_t *slice = mt_cell_bounds(nodes, cell, nodes->mine);
     if (at != from)
         add_steps(nodes, cell, MT_STEP_RECV, place_of(nodes, nodes->mine, from), slice[at], slice[at + 1], schedule);
     for (int q = 0; q < members && at == from; q++)
@@ -169,9 +212,7 @@ void mt_cell_scatter(struct mt_nodes *nodes, const struct mt_cell *cell, int fro
 /* Steps with each member of another node, on what its slice and this rank's have in common. */
 static void exchange(struct mt_nodes *nodes, const struct mt_cell *cell, int node, enum mt_step_kind kind, bool round,
                      struct mt_schedule *schedule) {
-    int64_t *slice = nodes->bounds[0], *other = nodes->bounds[1];
-    mt_cell_bounds(nodes, cell, nodes->mine, slice);
-    mt_cell_bounds(nodes, cell, node, other);
+    const int64_t *slice = mt_cell_bounds(nodes, cell, nodes->mine), *other = mt_cell_bounds(nodes, cell, node);
     for (int q = 0; q < mt_nodes_members(nodes, node); q++) {
         int64_t lo = slice[nodes->at] > other[q] ? slice[nodes->at] : other[q];
         int64_t hi = slice[nodes->at + 1] < other[q + 1] ? slice[nodes->at + 1] : other[q + 1];
@@ -226,9 +267,7 @@ static int64_t largest(int64_t a, int64_t b) {
 
 void mt_cell_load(struct mt_nodes *nodes, const struct mt_cell *cell, int node, int next, struct mt_cell_load *load) {
     int members = mt_nodes_members(nodes, node), nexts = mt_nodes_members(nodes, next);
-    int64_t *slice = nodes->bounds[0], *other = nodes->bounds[1];
-    mt_cell_bounds(nodes, cell, node, slice);
-    mt_cell_bounds(nodes, cell, next, other);
+    const int64_t *slice = mt_cell_bounds(nodes, cell, node), *other = mt_cell_bounds(nodes, cell, next);
     load->inside_peers = members - 1;
     load->across_peers = (int)largest(load->across_peers, most_peers(slice, members, other, nexts));
     for (int q = 0; q < members; q++) {

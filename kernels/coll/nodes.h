@@ -15,21 +15,28 @@
 
 #include "kernels/coll/internal.h"
 
+struct mt_cell;
+struct mt_cell_bounds;
 struct mt_nodes {
     const struct mt_coll *problem;
+    struct mt_arena *arena;
     int n;        /* nodes */
     int *first;   /* [n + 1]: node j's members are at places[first[j] .. first[j + 1]) */
     int *places;  /* [problem->n], rising within a node */
     int largest;  /* members of the largest node */
     int mine, at; /* this rank's node, and its number there */
     int64_t *starts, total;
-    int64_t *bounds[2]; /* [largest + 1]: for slices of two nodes */
+    /* Schedules ask for the same cells and bounds again and again. */
+    struct mt_cell *owned;         /* [n of]: made once each; null before the first */
+    int of;                        /* of all owned cells */
+    struct mt_cell_bounds *bounds; /* [capacity]: open addressing */
+    int nbounds, capacity;
 };
 
 /* Whether the problem has several nodes, one of them with several ranks. */
 bool mt_nodes_apply(const struct mt_coll *problem);
 
-/* Vectors are in `arena`. */
+/* Vectors are in `arena`, which must not move. */
 struct mt_nodes mt_nodes_of(const struct mt_coll *problem, struct mt_arena *arena);
 
 static inline int mt_nodes_members(const struct mt_nodes *nodes, int node) {
@@ -47,14 +54,16 @@ struct mt_cell {
     int owner;        /* a node; or -1 */
     int part, of;     /* of each block of the owner's members, part `part` of `of` equal ones */
     bool nearly_even; /* the owner's members have slices of nearly equal lengths */
+    /* Of an owned cell, its part of each block: where it begins in the cell, and in the message. */
+    const int64_t *begins, *places; /* [members + 1], [members] */
 };
 /* Part b of n equal parts of the message. */
 struct mt_cell mt_cell_even(const struct mt_nodes *nodes, int64_t n, int64_t b);
-/* Part `part` of `of` of each block of the node's members. */
-struct mt_cell mt_cell_owned(const struct mt_nodes *nodes, int node, int part, int of);
+/* Part `part` of `of` of each block of the node's members; `of` is the same in all calls. */
+struct mt_cell mt_cell_owned(struct mt_nodes *nodes, int node, int part, int of);
 
-/* Begins of the slices of the node's members, and the end. bounds[members + 1]: out. */
-void mt_cell_bounds(const struct mt_nodes *nodes, const struct mt_cell *cell, int node, int64_t *bounds);
+/* Begins of the slices of the node's members, and the end: [members + 1], in the nodes' arena. */
+const int64_t *mt_cell_bounds(struct mt_nodes *nodes, const struct mt_cell *cell, int node);
 
 /* Elements [lo, hi) of the cell begin with a run that is contiguous in the message: its length, and where it begins. */
 int64_t mt_cell_run(const struct mt_nodes *nodes, const struct mt_cell *cell, int64_t lo, int64_t hi, int64_t *offset);

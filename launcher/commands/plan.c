@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/text/printed.h"
 #include "launcher/commands/command.h"
 #include "launcher/plan/modes.h"
 
@@ -40,15 +41,15 @@ int mt_command_plan(int argc, char **argv) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_plan_flags flags;
     struct mt_plan *plan = NULL;
+    struct mt_printed printed;
     char *remarks = NULL;
-    size_t length;
     mt_plan_flags_init(&flags, &err);
     enum mt_status st = mt_plan_flags_parse(&flags, argc, argv);
     if (!st) {
-        FILE *file = open_memstream(&remarks, &length);
+        FILE *file = mt_printed_begin(&printed);
         st = modes[flags.mode](&flags, &plan, file, &err);
         if (!st && flags.without_idle) leave_out_idle(plan, file);
-        fclose(file);
+        remarks = mt_printed_end(&printed);
     }
     if (!st) st = write_plan(plan, flags.out, &err);
     if (!st && strcmp(flags.out, "-")) fputs(remarks, stdout);

@@ -1,8 +1,10 @@
 /* motley show: a document as tables, a plan's program, or a graph. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/text/ranks.h"
 #include "launcher/commands/command.h"
 #include "launcher/flags/flags.h"
 #include "launcher/flags/job_flags.h"
@@ -69,17 +71,40 @@ static enum mt_status resolve(struct show_flags *f) {
     return f->subject == GRAPH ? mt_job_flags_resolve(&f->job, f->err) : MT_OK;
 }
 
-static enum mt_status print_lowered(const struct mt_planned *planned, int first, int last, struct mt_err *err) {
+/* The rank, or those of the class of which it is the first. */
+static void print_heading(const int *first_of, int rank, int last) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    int *ranks = mt_new(&arena, int, last + 1), n = 0;
+    for (int r = rank; r <= last; r++)
+        if (first_of[r] == rank) ranks[n++] = r;
+    if (n == 1)
+        printf("rank %d: ", rank);
+    else
+        printf("%d ranks, %s, whose values have the same sizes; addresses are those of rank %d: ", n,
+               mt_ranks_text(ranks, n, MT_RANKS_RANGES, &arena), rank);
+    mt_arena_release(&arena);
+}
+
+/* Of more than MT_TEXT_RANKS ranks, one of each class. */
+static enum mt_status print_lowered(const struct mt_plan *plan, const struct mt_program *program, int first, int last,
+                                    struct mt_err *err) {
     struct mt_device *device;
-    enum mt_status st = mt_device_open("cpu", &device, err);
+    struct mt_lower_options options;
+    enum mt_status st = mt_planned_options_for(plan->device, &device, &options, err);
     if (st) return st;
-    struct mt_lower_options options = mt_planned_lower_options(device);
+    int *first_of = mt_malloc((size_t)program->nranks * sizeof *first_of);
+    mt_lower_fold(program, first_of);
+    if (last - first < MT_TEXT_RANKS)
+        for (int r = first; r <= last; r++) first_of[r] = r;
     for (int r = first; r <= last && !st; r++) {
         struct mt_lowered *lowered;
-        if ((st = mt_lower(&planned->program, r, &options, &lowered, err))) break;
+        if (first_of[r] < r) continue;
+        if ((st = mt_lower(program, r, &options, &lowered, err))) break;
+        print_heading(first_of, r, last);
         mt_lowered_print(lowered, stdout);
         mt_lowered_free(lowered);
     }
+    free(first_of);
     mt_device_close(device);
     return st;
 }
@@ -121,7 +146,7 @@ static enum mt_status show_program(const struct show_flags *f, struct mt_err *er
     } else {
         print_places(plan, first, last);
         if (f->lowered)
-            st = print_lowered(&planned, first, last, err);
+            st = print_lowered(plan, &planned.program, first, last, err);
         else
             mt_program_print(&planned.program, f->rank_given ? first : -1, stdout);
     }

@@ -31,23 +31,56 @@ double mt_cost_bytes(const struct mt_coll *problem) {
 
 /* ---- fits ---- */
 
-double mt_cost_fit_ratio(const struct mt_coll_fit *fit, double bytes, double *octaves) {
+double mt_cost_fit_ratio(const struct mt_coll_fit *fit, const double *ratio, double bytes, double *octaves) {
     *octaves = 0;
     if (!fit->npoints) return 1;
     int last = fit->npoints - 1, i = 0;
     double at = log2(bytes), first = log2((double)fit->size_bytes[0]);
     double end = log2((double)fit->size_bytes[last]);
-    if (at <= first) return *octaves = at - first, fit->ratio[0];
-    if (at >= end) return *octaves = at - end, fit->ratio[last];
+    if (at <= first) return *octaves = at - first, ratio[0];
+    if (at >= end) return *octaves = at - end, ratio[last];
     while (bytes > (double)fit->size_bytes[i + 1]) i++;
     double below = log2((double)fit->size_bytes[i]), above = log2((double)fit->size_bytes[i + 1]);
-    return fit->ratio[i] + (fit->ratio[i + 1] - fit->ratio[i]) * (at - below) / (above - below);
+    return ratio[i] + (ratio[i + 1] - ratio[i]) * (at - below) / (above - below);
+}
+
+struct mt_coll mt_cost_even_problem(const struct mt_coll_fit *fit, const struct cost_group *g, double bytes,
+                                    int64_t *counts) {
+    int n = g->n;
+    bool matrix = fit->kind == MT_ALL_TO_ALL;
+    int64_t nblocks = matrix ? (int64_t)n * (n - 1) : n, count = (int64_t)(bytes / (double)mt_type_size(fit->wire));
+    for (int64_t i = 0, b = 0; i < (matrix ? (int64_t)n * n : n); i++) {
+        bool own = matrix && i / n == i % n;
+        counts[i] = own ? 0 : count / nblocks + (b < count % nblocks);
+        b += !own;
+    }
+    return (struct mt_coll){.kind = fit->kind,
+                            .reduce = mt_coll_reduces(fit->kind) ? MT_SUM : MT_REDUCE_NONE,
+                            .wire = fit->wire,
+                            .acc = fit->acc,
+                            .n = n,
+                            .counts = counts,
+                            .node = mt_cost_group_nodes(g)};
+}
+
+/* From 0, even blocks, to 1, blocks of the skew that was measured, or more. */
+static double skew_of(struct cost_group *g, const struct mt_coll_fit *fit, const struct mt_coll *problem,
+                      const struct mt_coll_algorithm *algorithm) {
+    if (!(fit->skew > 0)) return 0;
+    int64_t *counts = mt_malloc((size_t)g->n * (size_t)g->n * sizeof *counts);
+    struct mt_coll even = mt_cost_even_problem(fit, g, mt_cost_bytes(problem), counts);
+    double even_bytes = algorithm->applies(&even) ? algorithm->cost_s(&even, 0, 1) : 0;
+    free(counts);
+    if (!(even_bytes > 0)) return 0;
+    return fmin(fmax((algorithm->cost_s(problem, 0, 1) / even_bytes - 1) / (fit->skew - 1), 0), 1);
 }
 
 /* The largest of: the fit's own formula; the cut bound; the schedule, as far as it counts. */
 static struct mt_cost by_fit(struct mt_cost_memo *memo, struct cost_group *g, const struct mt_coll_fit *fit,
                              const struct mt_coll *problem, const struct mt_coll_algorithm *algorithm) {
-    double octaves, ratio = mt_cost_fit_ratio(fit, mt_cost_bytes(problem), &octaves);
+    double octaves, ratio = mt_cost_fit_ratio(fit, fit->ratio, mt_cost_bytes(problem), &octaves);
+    double skew = skew_of(g, fit, problem, algorithm);
+    if (skew > 0) ratio += skew * (mt_cost_fit_ratio(fit, fit->skewed_ratio, mt_cost_bytes(problem), &octaves) - ratio);
     double fit_s = algorithm->cost_s(problem, fit->latency_s, fit->bandwidth_Bps) * ratio;
     struct mt_cost cost = {.basis = MT_COST_MEASURED, .floor_s = mt_cost_cut_bound_s(g, problem)};
     double weight = fmin(octaves / fading_octaves, 1);
@@ -90,24 +123,16 @@ static double fit_over_schedule(struct mt_cost_memo *memo, const struct cost_gro
                                 const struct mt_coll_algorithm *algorithm) {
     int n = fitted->ndevices;
     struct cost_group *g = mt_cost_group_find(memo, here->cluster, fitted->devices, n);
-    int64_t *counts = mt_calloc((size_t)n * (size_t)n, sizeof *counts);
-    struct mt_coll like = {.kind = algorithm->kind,
-                           .reduce = problem->reduce,
-                           .wire = fit->wire,
-                           .acc = fit->acc,
-                           .n = n,
-                           .counts = counts,
-                           .node = mt_cost_group_nodes(g)};
     int64_t nblocks = problem->kind == MT_ALL_TO_ALL ? (int64_t)problem->n * (problem->n - 1) : problem->n;
-    int64_t here_blocks = like.kind == MT_ALL_TO_ALL ? (int64_t)n * (n - 1) : n;
+    int64_t here_blocks = fit->kind == MT_ALL_TO_ALL ? (int64_t)n * (n - 1) : n;
     double bytes = mt_cost_bytes(problem) / (double)nblocks * (double)here_blocks;
     if (fit->npoints) {
         bytes = fmax(bytes, (double)fit->size_bytes[0]);
         bytes = fmin(bytes, (double)fit->size_bytes[fit->npoints - 1]);
     }
-    int64_t block = (int64_t)(bytes / (double)here_blocks) / mt_type_size(fit->wire);
-    int64_t column = like.kind == MT_ALL_TO_ALL ? n : 1;
-    for (int64_t i = 0; i < n * column; i++) counts[i] = i / column == i % column && column > 1 ? 0 : block ? block : 1;
+    bytes = fmax(bytes, (double)here_blocks * (double)mt_type_size(fit->wire)); /* no block is empty */
+    int64_t *counts = mt_malloc((size_t)n * (size_t)n * sizeof *counts);
+    struct mt_coll like = mt_cost_even_problem(fit, g, bytes, counts);
     double ratio = 0;
     if (algorithm->applies(&like)) {
         double simulated_s = mt_cost_sampled_s(memo, g, &like, algorithm);

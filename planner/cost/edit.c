@@ -15,26 +15,6 @@ struct edited {
     struct cost_group *g[2];
 };
 
-/* Even blocks of `bytes` in all. */
-static struct mt_coll even_problem(const struct mt_coll_fit *fit, const struct cost_group *g, int64_t bytes,
-                                   int64_t *counts) {
-    int n = g->n;
-    bool matrix = fit->kind == MT_ALL_TO_ALL;
-    int64_t nblocks = matrix ? (int64_t)n * (n - 1) : n, count = bytes / mt_type_size(fit->wire);
-    for (int i = 0, b = 0; i < (matrix ? n * n : n); i++) {
-        bool own = matrix && i / n == i % n;
-        counts[i] = own ? 0 : count / nblocks + (b < count % nblocks);
-        b += !own;
-    }
-    return (struct mt_coll){.kind = fit->kind,
-                            .reduce = mt_coll_reduces(fit->kind) ? MT_SUM : MT_REDUCE_NONE,
-                            .wire = fit->wire,
-                            .acc = fit->acc,
-                            .n = n,
-                            .counts = counts,
-                            .node = mt_cost_group_nodes(g)};
-}
-
 /* The sizes of the fit's points, and between them every doubling, as schedules change otherwise there. A fit without
  * points has them from 1 KiB to 16 MiB. */
 static void add_points(const struct mt_coll_fit *was, struct mt_coll_fit *fit, struct mt_arena *arena) {
@@ -44,13 +24,16 @@ static void add_points(const struct mt_coll_fit *was, struct mt_coll_fit *fit, s
     for (int i = 1; i < n; i++) most += 2 + (int)log2((double)sizes[i] / (double)sizes[i - 1]);
     fit->size_bytes = mt_new(arena, int64_t, most);
     fit->ratio = mt_new(arena, double, most);
+    if (fit->skew > 0) fit->skewed_ratio = mt_new(arena, double, most);
     fit->npoints = 0;
     for (int i = 0; i < n; i++) {
         int64_t next = i + 1 < n ? sizes[i + 1] : sizes[i] + 1;
         for (int64_t size = sizes[i]; size < next; size *= 2) {
             double octaves;
-            fit->size_bytes[fit->npoints] = size;
-            fit->ratio[fit->npoints++] = mt_cost_fit_ratio(was, (double)size, &octaves);
+            int p = fit->npoints++;
+            fit->size_bytes[p] = size;
+            fit->ratio[p] = mt_cost_fit_ratio(was, was->ratio, (double)size, &octaves);
+            if (fit->skew > 0) fit->skewed_ratio[p] = mt_cost_fit_ratio(was, was->skewed_ratio, (double)size, &octaves);
         }
     }
 }
@@ -59,15 +42,17 @@ static void carry_fit(const struct edited *e, const struct mt_coll_fit *was, str
                       struct mt_arena *arena) {
     const struct mt_coll_algorithm *algorithm = mt_coll_find(fit->kind, fit->algorithm);
     int64_t *counts = mt_calloc((size_t)e->g[0]->n * (size_t)e->g[0]->n, sizeof *counts);
-    struct mt_coll problem = even_problem(fit, e->g[0], 1 << 20, counts);
+    struct mt_coll problem = mt_cost_even_problem(fit, e->g[0], 1 << 20, counts);
     if (algorithm && e->g[0]->n <= MOST_RANKS && algorithm->applies(&problem)) {
         fit->latency_s = was->latency_s, fit->bandwidth_Bps = was->bandwidth_Bps;
         add_points(was, fit, arena);
         for (int i = 0; i < fit->npoints; i++) {
-            problem = even_problem(fit, e->g[0], fit->size_bytes[i], counts);
+            problem = mt_cost_even_problem(fit, e->g[0], (double)fit->size_bytes[i], counts);
             double before_s = mt_cost_simulate(e->g[0], &problem, algorithm, false).all_s;
             double after_s = mt_cost_simulate(e->g[1], &problem, algorithm, false).all_s;
-            if (before_s > 0 && after_s > 0) fit->ratio[i] *= after_s / before_s;
+            if (!(before_s > 0 && after_s > 0)) continue;
+            fit->ratio[i] *= after_s / before_s;
+            if (fit->skew > 0) fit->skewed_ratio[i] *= after_s / before_s;
         }
     }
     free(counts);

@@ -95,8 +95,12 @@ struct cost_seconds mt_cost_simulate(struct cost_group *g, const struct mt_coll 
 double mt_cost_sampled_s(struct mt_cost_memo *memo, struct cost_group *g, const struct mt_coll *problem,
                          const struct mt_coll_algorithm *algorithm);
 
-/* Linear in the logarithm of bytes between points, constant beyond; *octaves: how far below (negative) or above. */
-double mt_cost_fit_ratio(const struct mt_coll_fit *fit, double bytes, double *octaves);
+/* The fit's ratio of even blocks (ratio) or of uneven ones (skewed_ratio; fit->npoints entries): linear in the logarithm
+ * of bytes between points, constant beyond; *octaves: how far below (negative) or above. */
+double mt_cost_fit_ratio(const struct mt_coll_fit *fit, const double *ratio, double bytes, double *octaves);
+/* The fit's collective in even blocks of `bytes` in all. counts[n], of AllToAll [n * n]: written, and referred to. */
+struct mt_coll mt_cost_even_problem(const struct mt_coll_fit *fit, const struct cost_group *g, double bytes,
+                                    int64_t *counts);
 /* mt_cost_coll without a look into the memo for the answer. */
 struct mt_cost mt_cost_coll_uncached(struct mt_cost_memo *memo, struct cost_group *g, const struct mt_coll *problem,
                                      const struct mt_coll_algorithm *algorithm);

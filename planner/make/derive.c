@@ -8,6 +8,12 @@
 #include "planner/plan/choice.h"
 #include "synth/ops/ops.h"
 
+static enum mt_status refuse_algorithm(const struct mt_algorithm_row *row, struct mt_err *err) {
+    mt_fail(err, MT_EINPUT, "collectives: the plan's program has no %s, so its algorithm \"%s\" has no use",
+            mt_coll_name(row->kind), row->algorithm);
+    return mt_err_hint(err, "remove the rows of %s from \"collectives\"", mt_coll_name(row->kind));
+}
+
 /* Of the kinds of collective that the program has: rows that are missing are "auto". Rows of other kinds are dropped; a
  * person's choice among them is refused, not lost. */
 static enum mt_status match_algorithms(struct mt_plan *p, const struct mt_program *program, struct mt_err *err) {
@@ -25,9 +31,7 @@ static enum mt_status match_algorithms(struct mt_plan *p, const struct mt_progra
         if (used[row.kind])
             rows[n++] = row;
         else if (!mt_algorithm_is_auto(row.algorithm))
-            return mt_fail(err, MT_EINPUT,
-                           "collectives: the plan's program has no %s, so its algorithm \"%s\" has no use",
-                           mt_coll_name(row.kind), row.algorithm);
+            return refuse_algorithm(&row, err);
     }
     for (int k = 0; k < MT_NCOLLS; k++)
         if (used[k] && !there[k]) rows[n++] = (struct mt_algorithm_row){(enum mt_coll_kind)k, "auto", 0};

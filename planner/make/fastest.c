@@ -46,17 +46,25 @@ static enum mt_status fix_even(const struct mt_planning *planning, struct mt_pla
     const struct mt_graph *g = planning->planned.graph;
     double *speeds = mt_new(&plan->arena, double, plan->nranks);
     int64_t *even = mt_new(&plan->arena, int64_t, plan->nranks);
-    for (int r = 0; r < plan->nranks; r++) speeds[r] = 1;
+    for (int r = 0; r < plan->nranks; r++) speeds[r] = fixed->use != MT_USE_SOME || fixed->used[r];
     fixed->shares = even;
     return mt_split_proportional(plan->job.batch, g->labels[g->batch].align, speeds, plan->nranks, even, err);
 }
 
-/* One search, until end_s (of mt_now_s). known: the best of those before, or null. */
-static enum mt_status find(const struct mt_cluster *cluster, const struct mt_plan_request *q, const struct mt_job *job,
-                           double end_s, const struct mt_plan *known, struct mt_plan_found *found, struct mt_err *err) {
+/* What all searches of a request have in common. */
+struct searches {
+    const struct mt_cluster *cluster;
+    struct mt_cost_memo *memo; /* most messages do not depend on recomputation */
+    double end_s;              /* of mt_now_s */
+};
+
+/* One search. known: the best of those before, or null. */
+static enum mt_status find(const struct searches *all, const struct mt_plan_request *q, const struct mt_job *job,
+                           const struct mt_plan *known, struct mt_plan_found *found, struct mt_err *err) {
     struct mt_planning planning;
-    enum mt_status st = mt_planning_open(cluster, q->model, job, &planning, err);
+    enum mt_status st = mt_planning_open(all->cluster, q->model, job, &planning, err);
     if (st) return st;
+    mt_planning_share(&planning, all->memo);
     struct mt_plan *plan = mt_planning_plan(&planning);
     struct mt_search *search = &planning.search;
     struct mt_plan *carried = NULL;
@@ -64,7 +72,7 @@ static enum mt_status find(const struct mt_cluster *cluster, const struct mt_pla
     search->fixed = q->fixed;
     st = begin_at(q, plan, &search->last, &carried, err);
     found->began_at_last = search->last != NULL;
-    search->limit_s = fmax(0, end_s - mt_now_s());
+    search->limit_s = fmax(0, all->end_s - mt_now_s());
     search->watch = q->watch;
     search->known_s = known ? known->prediction->step_s : 0;
     if (!st && q->even) st = fix_even(&planning, plan, &search->fixed, err);
@@ -99,14 +107,13 @@ static bool memory_binds(const struct mt_plan *plan) {
 
 /* The best of the searches that are due. Where ranks only lack memory for further samples, the next kind of
  * recomputation is due if the one before was faster. */
-static enum mt_status find_best(const struct mt_cluster *cluster, const struct mt_plan_request *request,
+static enum mt_status find_best(const struct searches *all, const struct mt_plan_request *request,
                                 struct mt_plan_found *found, struct mt_err *err) {
     struct mt_job job = request->job;
-    double end_s = mt_now_s() + request->limit_s;
     *found = (struct mt_plan_found){.plan = NULL};
-    if (job.recompute >= 0) return find(cluster, request, &job, end_s, NULL, found, err);
+    if (job.recompute >= 0) return find(all, request, &job, NULL, found, err);
     job.recompute = MT_RECOMPUTE_NONE;
-    enum mt_status st = find(cluster, request, &job, end_s, NULL, found, err);
+    enum mt_status st = find(all, request, &job, NULL, found, err);
     if (st && st != MT_EINPUT) return st;
     bool parts = st || has_micro_batches(found->plan);
     if (!st && (request->fixed.micro || !(parts || memory_binds(found->plan)))) return MT_OK;
@@ -114,8 +121,8 @@ static enum mt_status find_best(const struct mt_cluster *cluster, const struct m
         struct mt_err ignored = MT_ERR_INIT;
         struct mt_plan_found other;
         job.recompute = (enum mt_recompute)what;
-        if (found->plan && mt_now_s() > end_s) break;
-        if (find(cluster, request, &job, end_s, found->plan, &other, &ignored)) continue;
+        if (found->plan && mt_now_s() > all->end_s) break;
+        if (find(all, request, &job, found->plan, &other, &ignored)) continue;
         if (found->plan && other.plan->prediction->step_s >= found->plan->prediction->step_s) {
             mt_plan_found_release(&other);
             if (!parts) break;
@@ -128,12 +135,12 @@ static enum mt_status find_best(const struct mt_cluster *cluster, const struct m
 }
 
 /* Where the search finds nothing: begin again at the smallest program, if that fits; else say what it needs. */
-static enum mt_status find_least(const struct mt_cluster *cluster, const struct mt_plan_request *request,
+static enum mt_status find_least(struct searches *all, const struct mt_plan_request *request,
                                  struct mt_plan_found *found, struct mt_err *err) {
     struct mt_err why = MT_ERR_INIT;
     struct mt_plan_found better;
     bool counted;
-    enum mt_status st = mt_plan_least(cluster, request, found, &counted, &why);
+    enum mt_status st = mt_plan_least(all->cluster, request, found, &counted, &why);
     if (st) {
         if (counted) *err = why;
         return err->status;
@@ -141,7 +148,8 @@ static enum mt_status find_least(const struct mt_cluster *cluster, const struct 
     struct mt_plan_request again = *request;
     again.last = found->plan;
     again.last_is_replaced = false;
-    if (find(cluster, &again, &found->plan->job, mt_now_s() + request->limit_s, NULL, &better, &why)) return MT_OK;
+    all->end_s = mt_now_s() + request->limit_s;
+    if (find(all, &again, &found->plan->job, NULL, &better, &why)) return MT_OK;
     better.began_at_last = false;
     mt_plan_found_release(found);
     *found = better;
@@ -169,8 +177,9 @@ enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt
     enum mt_status st = *why ? mt_job_refuse(why, err) : MT_OK;
     mt_arena_release(&arena);
     if (!st) st = count_first(cluster, request, err);
-    if (!st && (st = find_best(cluster, request, found, err)) == MT_EINPUT)
-        st = find_least(cluster, request, found, err);
+    struct searches all = {cluster, mt_cost_memo_new(), mt_now_s() + request->limit_s};
+    if (!st && (st = find_best(&all, request, found, err)) == MT_EINPUT) st = find_least(&all, request, found, err);
+    mt_cost_memo_free(all.memo);
     if (!st) mt_plan_mark_hypothetical(cluster, found->plan);
     return st;
 }

@@ -275,6 +275,10 @@ static enum mt_status finish(struct least *l, struct mt_plan_found *found, struc
     *found = (struct mt_plan_found){.plan = NULL};
     enum mt_status st = mt_search_price(&l->planning.search, p, err);
     if (st) return st;
+    const struct mt_plan_fixed *fixed = &l->request.fixed;
+    mt_plan_explain_idle(p, NULL, "its memory is too little for what each rank holds");
+    for (int i = 0; i < p->prediction->nidle && fixed->use == MT_USE_SOME; i++)
+        if (!fixed->used[p->prediction->idle[i].rank]) p->prediction->idle[i].why = "left out by --use";
     found->plan = p;
     l->plan = NULL;
     return MT_OK;
@@ -308,13 +312,14 @@ static enum mt_status try_kind(const struct mt_cluster *cluster, const struct mt
     return st;
 }
 
-/* Whether it fits where nothing is fixed. */
+/* Whether it fits where nothing is fixed but who takes part. */
 static void hint_open(const struct mt_cluster *cluster, const struct mt_plan_request *request, struct mt_err *err) {
     struct mt_plan_request open = *request;
     struct mt_err ignored = MT_ERR_INIT;
     struct mt_plan_found found;
     bool counted;
-    open.fixed = (struct mt_plan_fixed){.decisions = mt_decisions_unset};
+    open.fixed =
+        (struct mt_plan_fixed){.decisions = mt_decisions_unset, .use = request->fixed.use, .used = request->fixed.used};
     open.job.recompute = MT_RECOMPUTE_UNSET;
     if (mt_plan_least(cluster, &open, &found, &counted, &ignored)) return;
     mt_err_hint(err,

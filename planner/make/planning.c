@@ -29,8 +29,14 @@ enum mt_status mt_planning_open(const struct mt_cluster *cluster, const char *mo
     return MT_OK;
 }
 
+static void set_memo(struct mt_planning *p, struct mt_cost_memo *memo, bool shared) {
+    if (!p->shares_memo) mt_cost_memo_free(p->costs.memo);
+    p->costs.memo = memo;
+    p->shares_memo = shared;
+}
+
 void mt_planning_close(struct mt_planning *p) {
-    if (p->costs.memo) mt_cost_memo_free(p->costs.memo);
+    set_memo(p, NULL, false);
     mt_planned_release(&p->planned);
     mt_device_close(p->device);
     free(p->devices);
@@ -38,9 +44,12 @@ void mt_planning_close(struct mt_planning *p) {
 }
 
 void mt_planning_move(struct mt_planning *p, const struct mt_cluster *cluster) {
-    if (p->costs.memo) mt_cost_memo_free(p->costs.memo);
     p->cluster = p->costs.cluster = cluster;
-    p->costs.memo = mt_cost_memo_new();
+    set_memo(p, mt_cost_memo_new(), false);
+}
+
+void mt_planning_share(struct mt_planning *p, struct mt_cost_memo *memo) {
+    set_memo(p, memo, true);
 }
 
 struct mt_plan *mt_planning_plan(const struct mt_planning *p) {

@@ -23,6 +23,7 @@ struct mt_planning {
     struct mt_lower_options options;
     int *devices;
     struct mt_costs costs;
+    bool shares_memo; /* costs.memo is the caller's */
     struct mt_search search; /* free: `fixed`, `last` and `limit_s` are the caller's to fill in */
 };
 
@@ -33,6 +34,10 @@ void mt_planning_close(struct mt_planning *planning);
 
 /* The same job on another cluster, with as many devices. Costs are taken from it from now on. */
 void mt_planning_move(struct mt_planning *planning, const struct mt_cluster *cluster);
+
+/* Costs are looked up in, and added to, a memo that plannings of other jobs on the same cluster use too, until the
+ * planning moves. It must outlive the planning. */
+void mt_planning_share(struct mt_planning *planning, struct mt_cost_memo *memo);
 
 /* A plan for the search to fill in: who made it, the model, the job, the cluster's hash, and the ranks as the cluster
  * has them. */

@@ -1,9 +1,12 @@
 /* The plan as tables: shares, memory, rows, collectives, prediction. */
 #include <string.h>
 
+#include "kernels/base/text/ranks.h"
 #include "kernels/base/text/table.h"
 #include "kernels/base/text/units.h"
 #include "planner/plan/plan.h"
+
+enum { MOST_REASONS = 4 };
 
 const char *const mt_plan_bound_space =
     "no plan for this model, batch, precision and recomputation that divides the samples over any of these devices";
@@ -37,21 +40,6 @@ static void print_job(const struct mt_plan *p, FILE *file) {
         fprintf(file, "not clipped\n");
 }
 
-/* "4 0-3 8", in the order of the list; of a long one the beginning. */
-static const char *runs_text(const int *list, int n, struct mt_arena *arena) {
-    enum { MOST_RUNS = 32 };
-    const char *text = "";
-    for (int i = 0, last, nruns = 0; i < n; i = last + 1) {
-        last = i;
-        if (nruns++ == MOST_RUNS) return mt_arena_printf(arena, "%s ... (%d ranks)", text, n);
-        while (last + 1 < n && list[last + 1] == list[last] + 1) last++;
-        const char *space = i ? " " : "";
-        text = last > i ? mt_arena_printf(arena, "%s%s%d-%d", text, space, list[i], list[last])
-                        : mt_arena_printf(arena, "%s%s%d", text, space, list[i]);
-    }
-    return text;
-}
-
 static int64_t split_sum(const struct mt_plan *p, const struct mt_plan_split *split) {
     int64_t sum = 0;
     for (int r = 0; r < p->nranks; r++) sum += split->sizes[r];
@@ -81,15 +69,26 @@ static void print_order(const struct mt_plan *p, FILE *file) {
     struct mt_arena arena = MT_ARENA_INIT;
     bool rises = true;
     for (int i = 1; i < p->nplaces; i++) rises &= p->order[i] > p->order[i - 1];
-    if (!rises) fprintf(file, "  order of the ranks in the program: %s\n", runs_text(p->order, p->nplaces, &arena));
+    if (!rises)
+        fprintf(file, "  order of the ranks in the program: %s\n",
+                mt_ranks_text(p->order, p->nplaces, MT_RANKS_RANGES, &arena));
     mt_arena_release(&arena);
+}
+
+/* Another step's time, if it is known, and how much longer it is than the plan's. */
+static void cell_against(struct mt_table *table, double other_s, double step_s) {
+    char time[MT_UNITS_TEXT];
+    mt_table_cell(table, "%s", other_s > 0 ? mt_units_seconds(other_s, time) : "-");
+    if (other_s > 0)
+        mt_table_cell(table, "%+.1f%%", 100 * (other_s / step_s - 1));
+    else
+        mt_table_cell(table, "%s", "");
 }
 
 /* Why ranks take no part, and what using them would cost. */
 static void print_idle(const struct mt_plan *p, FILE *file) {
     const struct mt_plan_prediction *f = p->prediction;
     struct mt_table table = MT_TABLE_INIT;
-    char time[MT_UNITS_TEXT];
     if (!f->nidle) return;
     fprintf(file, "\nidle ranks (they join no message of the step)\n");
     mt_table_header(&table, ">rank", "why", ">best step that uses it", ">against this", NULL);
@@ -98,8 +97,7 @@ static void print_idle(const struct mt_plan *p, FILE *file) {
         mt_table_row(&table);
         mt_table_cell(&table, "%d", row->rank);
         mt_table_cell(&table, "%s", row->why);
-        mt_table_cell(&table, "%s", row->step_s > 0 ? mt_units_seconds(row->step_s, time) : "-");
-        if (row->step_s > 0) mt_table_cell(&table, "%+.1f%%", 100 * (row->step_s / f->step_s - 1));
+        cell_against(&table, row->step_s, f->step_s);
     }
     mt_table_fold(&table, 1, ">ranks");
     mt_table_print(&table, 2, file);
@@ -254,22 +252,36 @@ static void print_collectives(const struct mt_plan *p, FILE *file) {
     mt_table_print(&table, 2, file);
 }
 
-/* "idle       ranks 0 2: slower with it: 13.1 ms instead of 1.05 ms (+3.2%)": why, by the one that costs least. */
+static void summarize_reason(const struct mt_plan_prediction *f, const struct mt_plan_idle *first, const int *ranks,
+                             int n, struct mt_arena *arena, FILE *file) {
+    fprintf(file, "idle       rank%s %s", n == 1 ? "" : "s", mt_ranks_text(ranks, n, MT_RANKS_RANGES, arena));
+    if (first) fprintf(file, ": %s", first->why);
+    if (first && first->step_s > 1.0005 * f->step_s) fprintf(file, " (%+.1f%%)", 100 * (first->step_s / f->step_s - 1));
+    fputc('\n', file);
+}
+
+/* "idle       ranks 0 2: slower with it: 13.1 ms instead of 1.05 ms (+3.2%)": a line for each of the first few reasons,
+ * the last for the ranks that are left. */
 static void summarize_idle(const struct mt_plan *p, FILE *file) {
     const struct mt_plan_prediction *f = p->prediction;
-    const struct mt_plan_idle *least = f->nidle ? &f->idle[0] : NULL;
     struct mt_arena arena = MT_ARENA_INIT;
     const int *place = mt_plan_places(p, &arena);
-    int *idle = mt_new(&arena, int, p->nranks), n = 0;
+    bool *said = mt_new(&arena, bool, p->nranks);
+    int *ranks = mt_new(&arena, int, p->nranks), n, reasons = 0;
+    for (int i = 0; i < f->nidle && reasons < MOST_REASONS; i++) {
+        const struct mt_plan_idle *first = &f->idle[i];
+        if (said[first->rank]) continue;
+        n = 0;
+        for (int j = i; j < f->nidle; j++)
+            if (f->idle[j].step_s == first->step_s && !strcmp(f->idle[j].why, first->why))
+                said[ranks[n++] = f->idle[j].rank] = true;
+        summarize_reason(f, first, ranks, n, &arena, file);
+        reasons++;
+    }
+    n = 0;
     for (int r = 0; r < p->nranks; r++)
-        if (place[r] < 0) idle[n++] = r;
-    for (int i = 1; i < f->nidle; i++)
-        if (f->idle[i].step_s > 0 && (least->step_s == 0 || f->idle[i].step_s < least->step_s)) least = &f->idle[i];
-    if (n) fprintf(file, "idle       rank%s %s", n == 1 ? "" : "s", runs_text(idle, n, &arena));
-    if (n && least) fprintf(file, ": %s", least->why);
-    if (n && least && least->step_s > 1.0005 * f->step_s)
-        fprintf(file, " (%+.1f%%)", 100 * (least->step_s / f->step_s - 1));
-    if (n) fputc('\n', file);
+        if (place[r] < 0 && !said[r]) ranks[n++] = r;
+    if (n) summarize_reason(f, NULL, ranks, n, &arena, file);
     mt_arena_release(&arena);
 }
 
@@ -322,7 +334,6 @@ static void print_times(const struct mt_plan *p, FILE *file) {
 static void print_rejected(const struct mt_plan *p, FILE *file) {
     const struct mt_plan_prediction *f = p->prediction;
     struct mt_table table = MT_TABLE_INIT;
-    char time[MT_UNITS_TEXT];
     if (!f->nrejected) return;
     fprintf(file, "\nrejected alternatives\n");
     mt_table_header(&table, "what", ">step", ">against this", "why", NULL);
@@ -330,11 +341,7 @@ static void print_rejected(const struct mt_plan *p, FILE *file) {
         const struct mt_plan_rejected *row = &f->rejected[i];
         mt_table_row(&table);
         mt_table_cell(&table, "%s", row->what);
-        mt_table_cell(&table, "%s", row->step_s > 0 ? mt_units_seconds(row->step_s, time) : "-");
-        if (row->step_s > 0)
-            mt_table_cell(&table, "%+.1f%%", 100 * (row->step_s / f->step_s - 1));
-        else
-            mt_table_cell(&table, "%s", "");
+        cell_against(&table, row->step_s, f->step_s);
         mt_table_cell(&table, "%s", row->why);
     }
     mt_table_print(&table, 2, file);

@@ -1,21 +1,15 @@
 /* The resources of a cluster: their list, and more of one. */
 #include <string.h>
 
+#include "kernels/base/text/ranks.h"
 #include "planner/review/bottleneck.h"
 
 const char *mt_rank_list(const bool *chosen, int n, struct mt_arena *arena) {
-    enum { MOST_PIECES = 6 };
-    const char *text = "";
-    int count = 0, pieces = 0;
-    for (int r = 0, last; r < n; r = last + 1) {
-        last = r;
-        if (!chosen[r]) continue;
-        while (last + 1 < n && chosen[last + 1]) last++;
-        count += last - r + 1;
-        if (++pieces > MOST_PIECES) continue;
-        text = last > r ? mt_arena_printf(arena, "%s %d-%d", text, r, last) : mt_arena_printf(arena, "%s %d", text, r);
-    }
-    return mt_arena_printf(arena, "rank%s%s%s", count == 1 ? "" : "s", text, pieces > MOST_PIECES ? " ..." : "");
+    enum { MOST_RANGES = 6 };
+    int *ranks = mt_new(arena, int, n), count = 0;
+    for (int r = 0; r < n; r++)
+        if (chosen[r]) ranks[count++] = r;
+    return mt_arena_printf(arena, "rank%s %s", count == 1 ? "" : "s", mt_ranks_text(ranks, count, MOST_RANGES, arena));
 }
 
 /* ---- the list ---- */
@@ -61,6 +55,7 @@ static void add_class(struct listing *l, int class) {
 static bool link_is_used(const struct listing *l, int link) {
     const struct mt_cluster *c = l->cluster;
     int *on_node = mt_new(l->arena, int, c->nnodes), nodes = 0;
+    const int *place = mt_plan_places(l->plan, l->arena);
     bool inside = false;
     for (int i = 0; i < l->plan->nplaces; i++) {
         int node = c->devices[l->plan->order[i]].node;
@@ -69,8 +64,7 @@ static bool link_is_used(const struct listing *l, int link) {
     }
     bool used = inside || (link == c->network && nodes > 1);
     for (int p = 0; p < c->npairs && !used; p++)
-        used = c->pairs[p].link == link && mt_plan_place(l->plan, c->pairs[p].a) >= 0 &&
-               mt_plan_place(l->plan, c->pairs[p].b) >= 0;
+        used = c->pairs[p].link == link && place[c->pairs[p].a] >= 0 && place[c->pairs[p].b] >= 0;
     return used;
 }
 

@@ -310,7 +310,7 @@ static enum mt_status polish(struct mt_searching *s) {
 static enum mt_status evaluate_full_start(struct mt_searching *s) {
     bool fixed = s->search->fixed.decisions.start >= 0, full = s->best->decisions.start == MT_START_FULL;
     if (fixed || full || s->nranks == 1 || !affordable(s, 1)) return MT_OK;
-    struct search_candidate *c = mt_search_like(s, s->best, "buckets that set off when they are full");
+    struct search_candidate *c = mt_search_like(s, s->best, "buckets that start when they are full");
     c->decisions.start = MT_START_FULL;
     c->needs_margin = true;
     enum mt_status st = mt_search_evaluate(s, c);

@@ -161,6 +161,7 @@ struct search_timeline {
     double update_s;
     double comm_s;    /* all messages */
     double overlap_s; /* of them, overlapped by computation */
+    double slowed_s;  /* of the step: what overlapped messages slow computation down */
     double step_s;
 };
 
@@ -251,15 +252,24 @@ int64_t mt_search_work_done(const struct mt_searching *s); /* in units of most_w
 
 /* Seconds of a step among some of the search's ranks (places[n]) by a quick estimate: shares by bisection over the
  * step's time, messages by two sizes of each kind, one simulated timeline. Infinite where they do not fit into memory.
- */
-enum mt_status mt_search_screen(struct mt_searching *s, const int *places, int n, double *step_s);
+ * Where it is known from lower bounds of the messages to be give_up_s or more, the bound alone is returned (*bounded),
+ * because simulating schedules takes most of the time. */
+enum mt_status mt_search_screen(struct mt_searching *s, const int *places, int n, double give_up_s, double *step_s,
+                                bool *bounded);
 /* Seconds of a message with counts[n], among places[n] on node[n] (mt_coll; or null). */
 double mt_search_message_s(struct mt_searching *s, const struct mt_bucket_key *like, const int64_t *counts,
                            const int *places, const int *node, int n);
 
+/* Never more than that, nor than it takes by any algorithm. */
+double mt_search_message_least_s(const struct mt_searching *s, const struct mt_bucket_key *like, const int64_t *counts,
+                                 const int *places, int n);
+
+/* Subsets are searched whose estimates are at most so many times the least. */
+#define SEARCH_NEAR 1.05
 struct search_subset {
     int n, *of_cell; /* of_cell: ranks that each cell gives */
     double screen_s; /* the quick estimate */
+    bool bounded;    /* screen_s is less than the estimate, which was not wanted so far */
     /* Once it has been searched: */
     bool searched, is_last; /* is_last: the ranks of search.last, in its order */
     double step_s;          /* infinite where there is no plan */
@@ -271,12 +281,15 @@ struct search_subsets {
     const struct search_places *places;
     struct mt_searching *whole; /* on all places: its curves are read */
     bool screened;              /* false: no estimates are wanted */
+    double give_up_s;           /* estimates that are not less are not wanted: mt_search_screen */
     int most;                   /* how many may be listed */
     int count, capacity;
     struct search_subset *items; /* by estimate */
 };
-/* List them. */
+/* List them, by estimate. Estimates near the least are complete. */
 enum mt_status mt_search_list_subsets(struct search_subsets *subsets);
+/* Complete the estimates that may be most_s or less, and sort the items. */
+enum mt_status mt_search_complete_subsets(struct search_subsets *subsets, double most_s);
 /* One more, or the one that is equal: its index. */
 int mt_search_subset_add(struct search_subsets *subsets, const int *of_cell, enum mt_status *st);
 int mt_search_subset_places(const struct search_places *places, const int *of_cell, int *out);

@@ -3,7 +3,8 @@
  * All ranks that may take part are put in the canonical order. Subsets of them are screened (subsets.c); those that may
  * win are searched, each as if there were no other ranks; so are all ranks together, where they are not hopeless, and
  * the ranks of the last plan. The shortest step wins; of steps within TIE of it, that with the most ranks: an idle rank
- * must be worth it. A rank that neither computes nor stores anything of its own is left out in the end. */
+ * must be worth it. Unless a person says who takes part, a rank that neither computes nor stores anything of its own is
+ * left out in the end. */
 #include "planner/search/search.h"
 
 #include <math.h>
@@ -26,7 +27,6 @@ enum {
 #define TIE 0.999 /* of a step with more ranks, what leaving some out must make of it */
 /* Times the least estimate: */
 static const double equal = 1.03; /* what estimates cannot tell apart */
-static const double near = 1.05;  /* searched too */
 static const double doubt = 1.5;  /* the same, of few ranks */
 
 struct participation {
@@ -42,6 +42,7 @@ struct participation {
     struct mt_costs costs; /* of all ranks, with the memory of answers that all searches share */
     enum mt_use use;
     const bool *allowed; /* [nranks], or null: all */
+    double bound_s;      /* below 0: not known yet */
     bool pinned; /* what a person has fixed of ranks: not for other subsets than all, and those that have shares */
     int nsearched;
     int64_t spent;     /* work of evaluations (explore.c) */
@@ -139,14 +140,17 @@ static bool worth_it(const struct participation *p, const struct search_subset *
     if (p->places.n <= FEW_RANKS && p->spent < SEARCH_MOST_WORK / 2) return cheap || !hopeless;
     if (p->places.n <= FEW_RANKS) return x->screen_s <= doubt * least_s && x->screen_s < doubt * searched_s;
     if (p->nsearched >= MOST_SEARCHES) return false;
-    return p->spent < SEARCH_MOST_WORK / 2 ? x->screen_s <= near * least_s : x->screen_s * equal < searched_s;
+    return p->spent < SEARCH_MOST_WORK / 2 ? x->screen_s <= SEARCH_NEAR * least_s : x->screen_s * equal < searched_s;
 }
 
 static enum mt_status search_listed(struct participation *p) {
     struct search_subset *first = favourite(p, least_estimate(p));
     enum mt_status st = first && !first->searched ? search_subset(p, first) : MT_OK;
     double searched_s = first ? first->screen_s : INFINITY; /* the least estimate of one that has a plan */
-    if (first && !isfinite(first->step_s)) searched_s = INFINITY;
+    if (!st && first && !isfinite(first->step_s)) {         /* any may be searched next */
+        searched_s = INFINITY;
+        st = mt_search_complete_subsets(&p->subsets, INFINITY);
+    }
     for (int i = 0; i < p->subsets.count && !st; i++) {
         struct search_subset *x = &p->subsets.items[i];
         if (!worth_it(p, x, searched_s)) continue;
@@ -221,7 +225,7 @@ static bool without_idlers(struct participation *p, const struct search_part *fr
 
 static enum mt_status leave_out_idlers(struct participation *p, struct search_subset *best) {
     struct search_part part;
-    while (!p->pinned && p->use != MT_USE_ALL && without_idlers(p, &best->part, &part)) {
+    while (!p->pinned && p->use == MT_USE_AUTO && without_idlers(p, &best->part, &part)) {
         struct mt_err why = MT_ERR_INIT;
         struct mt_search_report report;
         enum mt_status st = search_part(p, &part, &report, &why);
@@ -335,19 +339,32 @@ static enum mt_status begin(struct participation *p) {
     return MT_OK;
 }
 
+/* The lower bound, once. */
+static enum mt_status find_bound(struct participation *p) {
+    if (p->search->no_bound || p->bound_s >= 0) return MT_OK;
+    return mt_search_bound(&p->part.search, p->part.plan, &p->search->fixed.decisions, &p->bound_s, p->err);
+}
+
+/* Where no plan can be faster than one that is known, none is looked for. */
+static enum mt_status may_be_faster(struct participation *p) {
+    char bound[MT_UNITS_TEXT], known[MT_UNITS_TEXT];
+    if (p->search->no_bound || !(p->search->known_s > 0)) return MT_OK;
+    enum mt_status st = find_bound(p);
+    if (st || p->bound_s < p->search->known_s) return st;
+    return mt_fail(p->err, MT_EINPUT, "no plan takes less than %s, and one of %s is known",
+                   mt_units_seconds(p->bound_s, bound), mt_units_seconds(p->search->known_s, known));
+}
+
 static enum mt_status finish(struct participation *p, struct mt_search_report *report) {
     struct search_subset *best = winner(p);
     enum mt_status st;
     if (!best && !p->why.status) return mt_fail(p->err, MT_EBUG, "the search has searched nothing");
     if (!best) return *p->err = p->why, p->why.status;
     if ((st = leave_out_idlers(p, best))) return st;
-    double bound_s = 0;
-    if (!p->search->no_bound &&
-        (st = mt_search_bound(&p->part.search, p->part.plan, &p->search->fixed.decisions, &bound_s, p->err)))
-        return st;
+    if ((st = find_bound(p))) return st;
     mt_search_part_write(&best->part, p->plan);
     if ((st = take_document_order(p, p->plan))) return st;
-    p->plan->prediction->bound_s = fmin(bound_s, p->plan->prediction->step_s);
+    p->plan->prediction->bound_s = fmin(p->bound_s, p->plan->prediction->step_s);
     if (p->plan->nplaces < p->plan->nranks) mt_search_fill_idle(&p->subsets, p->allowed, p->plan);
     mt_search_fill_other_subsets(&p->subsets, best, p->plan);
     if (!report) return MT_OK;
@@ -372,12 +389,17 @@ static void end(struct participation *p) {
 enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, struct mt_search_report *report,
                          struct mt_err *err) {
     struct mt_search local = *search;
-    struct participation p = {.search = &local, .plan = plan, .err = err, .why = MT_ERR_INIT, .costs = *search->costs};
+    struct participation p = {.search = &local,
+                              .plan = plan,
+                              .err = err,
+                              .why = MT_ERR_INIT,
+                              .costs = *search->costs,
+                              .bound_s = search->no_bound ? 0 : -1};
     local.costs = &p.costs;
     if (!p.costs.memo) p.costs.memo = mt_cost_memo_new();
     if (report) *report = (struct mt_search_report){.ncandidates = 0};
     enum mt_status st = begin(&p);
-    if (!st) {
+    if (!st && !(st = may_be_faster(&p))) {
         bool choice = p.use == MT_USE_AUTO && !p.pinned && p.places.n > 1;
         if (!(st = choice ? mt_search_list_subsets(&p.subsets) : list_pinned(&p)) && !(st = add_last(&p)) &&
             !(st = search_subsets(&p)))

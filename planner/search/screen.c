@@ -109,11 +109,12 @@ static int *number_nodes(const struct mt_searching *s, const int *places, int n,
     return node;
 }
 
-static double cost_of(const struct screening *x, const struct mt_bucket_key *like, int64_t elements) {
+static double cost_of(const struct screening *x, const struct mt_bucket_key *like, int64_t elements, bool least) {
     struct mt_searching *s = x->s;
     int64_t *counts = mt_calloc((size_t)x->n, sizeof *counts);
     for (int i = 0; i < x->n; i++) counts[i] = elements / x->n + (i < elements % x->n);
-    double cost_s = mt_search_message_s(s, like, counts, x->places, x->node, x->n);
+    double cost_s = least ? mt_search_message_least_s(s, like, counts, x->places, x->n)
+                          : mt_search_message_s(s, like, counts, x->places, x->node, x->n);
     free(counts);
     return cost_s;
 }
@@ -123,8 +124,9 @@ struct sizes { /* of one kind of message: the smallest and the largest */
     double cost_s[MOST_SIZES];
 };
 
-/* Costs of all buckets, linear between the smallest and the largest of their kind. bucket, cost: of the work. */
-static void price_buckets(const struct screening *x, const int *bucket, int nbuckets, double *cost) {
+/* Costs of all buckets, linear between the smallest and the largest of their kind. bucket, cost: of the work. least:
+ * lower bounds of these costs. */
+static void price_buckets(const struct screening *x, const int *bucket, int nbuckets, bool least, double *cost) {
     const struct mt_work *work = &x->w->work;
     int64_t *elements = mt_calloc((size_t)nbuckets + 1, sizeof *elements);
     const struct mt_bucket_key **key = mt_calloc((size_t)nbuckets + 1, sizeof(struct mt_bucket_key *));
@@ -141,7 +143,7 @@ static void price_buckets(const struct screening *x, const int *bucket, int nbuc
             if (!like[0] || elements[b] < z->elements[0]) like[0] = key[b], z->elements[0] = elements[b];
             if (!like[1] || elements[b] > z->elements[1]) like[1] = key[b], z->elements[1] = elements[b];
         }
-        for (int i = 0; like[0] && i < MOST_SIZES; i++) z->cost_s[i] = cost_of(x, like[i], z->elements[i]);
+        for (int i = 0; like[0] && i < MOST_SIZES; i++) z->cost_s[i] = cost_of(x, like[i], z->elements[i], least);
     }
     for (int b = 0; b < nbuckets; b++) {
         const struct sizes *z = &kinds[key[b]->kind];
@@ -155,29 +157,48 @@ static void price_buckets(const struct screening *x, const int *bucket, int nbuc
 
 /* ---- the estimate ---- */
 
-static void screen_work(struct screening *x, int64_t bucket_bytes, double *step_s) {
+struct estimate { /* of one structure */
+    struct screening *x;
+    int class; /* that takes longest */
+    int64_t share, micro, *storage;
+    int *bucket, nbuckets;
+    double *cost;
+};
+
+/* The step. least: of lower bounds of the messages, without slowdowns, so that it rises with their costs. */
+static double simulated_s(struct estimate *e, bool least) {
+    struct screening *x = e->x;
+    struct search_timeline timeline;
+    if (x->n > 1) price_buckets(x, e->bucket, e->nbuckets, least, e->cost);
+    mt_search_simulate(x->s, x->w, e->class, e->share, e->micro, e->storage, e->bucket, e->cost, &timeline);
+    double step_s = timeline.step_s - timeline.update_s + fmax(timeline.update_s, update_s(x));
+    return least ? (step_s - timeline.slowed_s) * (1 - 1e-9) : step_s;
+}
+
+static void screen_work(struct screening *x, int64_t bucket_bytes, double give_up_s, double *step_s, bool *bounded) {
     struct mt_searching *s = x->s;
     const struct mt_work *work = &x->w->work;
-    int class = -1;
-    int64_t share = 0;
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct estimate e = {.x = x, .class = -1};
     *step_s = INFINITY;
+    *bounded = false;
     find_most(x);
-    if (!state_fits(x) || !fastest(x, &class, &share)) return;
-    int *bucket = mt_calloc((size_t)work->nmessages + 1, sizeof *bucket);
-    double *cost = mt_calloc((size_t)work->nmessages + 1, sizeof *cost);
-    int64_t *storage = mt_calloc((size_t)s->nranks * (size_t)s->nlabels + 1, sizeof *storage);
+    if (!state_fits(x) || !fastest(x, &e.class, &e.share)) return;
+    e.bucket = mt_new(&arena, int, work->nmessages + 1);
+    e.cost = mt_new(&arena, double, work->nmessages + 1);
+    e.storage = mt_new(&arena, int64_t, s->nranks * s->nlabels + 1);
     for (int l = 0; l < s->nlabels; l++)
-        storage[(int64_t)l * s->nranks + s->classes[class].rank] = s->search->graph->labels[s->labels[l]].extent / x->n;
+        e.storage[(int64_t)l * s->nranks + s->classes[e.class].rank] =
+            s->search->graph->labels[s->labels[l]].extent / x->n;
     bool attention = x->w->structure->decisions.start == MT_START_ATTENTION;
-    int nbuckets = mt_work_buckets(work, bucket_bytes, attention, bucket);
-    if (x->n > 1) price_buckets(x, bucket, nbuckets, cost);
-    struct search_timeline timeline;
-    int64_t micro = mt_search_micro(s, x->w, class, share, x->w->body ? x->most[class] : share, NULL);
-    mt_search_simulate(s, x->w, class, share, micro, storage, bucket, cost, &timeline);
-    *step_s = timeline.step_s - timeline.update_s + fmax(timeline.update_s, update_s(x));
-    free(bucket);
-    free(cost);
-    free(storage);
+    e.nbuckets = mt_work_buckets(work, bucket_bytes, attention, e.bucket);
+    e.micro = mt_search_micro(s, x->w, e.class, e.share, x->w->body ? x->most[e.class] : e.share, NULL);
+    if (x->n > 1 && isfinite(give_up_s)) {
+        *step_s = simulated_s(&e, true);
+        *bounded = *step_s >= give_up_s;
+    }
+    if (!*bounded) *step_s = simulated_s(&e, false);
+    mt_arena_release(&arena);
 }
 
 /* Buckets for a quick estimate: what is fixed, else an eighth of all gradients, at most 64 MiB. */
@@ -187,7 +208,8 @@ static int64_t usual_buckets(const struct mt_searching *s) {
     return fixed >= 0 ? fixed : all < 64 << 20 ? all : 64 << 20;
 }
 
-enum mt_status mt_search_screen(struct mt_searching *s, const int *places, int n, double *step_s) {
+enum mt_status mt_search_screen(struct mt_searching *s, const int *places, int n, double give_up_s, double *step_s,
+                                bool *bounded) {
     struct screening x = {.s = s, .places = places, .n = n};
     struct mt_arena arena = MT_ARENA_INIT;
     enum mt_status st = MT_OK;
@@ -196,10 +218,11 @@ enum mt_status mt_search_screen(struct mt_searching *s, const int *places, int n
     x.node = number_nodes(s, places, n, &arena);
     for (int i = 0; i < n; i++) x.nranks[s->class[places[i]]]++;
     *step_s = INFINITY;
+    *bounded = false;
     bool memory = mt_search_memory_matters(s);
     for (int i = 0; i < 2 * s->nstructures && !st; i++) {
         double work_s;
-        bool body = i % 2;
+        bool body = i % 2, work_bounded;
         /* Alone a rank has no use for shares; micro-batches are for what does not fit without. */
         if ((n == 1 && mt_decisions_shard_state(&s->structures[i / 2].decisions)) || (body && isfinite(*step_s)))
             continue;
@@ -207,8 +230,8 @@ enum mt_status mt_search_screen(struct mt_searching *s, const int *places, int n
         st = mt_search_open_work(s, i / 2, body, &x.w);
         if (!st && memory) st = mt_search_open_memory(s, x.w, mt_search_memory_buckets(s));
         if (st) break;
-        screen_work(&x, usual_buckets(s), &work_s);
-        *step_s = fmin(*step_s, work_s);
+        screen_work(&x, usual_buckets(s), fmin(give_up_s, *step_s), &work_s, &work_bounded);
+        if (work_s < *step_s) *step_s = work_s, *bounded = work_bounded;
     }
     mt_arena_release(&arena);
     return st;

@@ -31,6 +31,16 @@ int mt_search_subset_places(const struct search_places *p, const int *of_cell, i
     return n;
 }
 
+/* Estimate it, or say that it is no less than give_up_s. */
+static enum mt_status screen(struct search_subsets *u, struct search_subset *subset) {
+    int *places = mt_calloc((size_t)subset->n, sizeof *places);
+    mt_search_subset_places(u->places, subset->of_cell, places);
+    enum mt_status st =
+        mt_search_screen(u->whole, places, subset->n, u->give_up_s, &subset->screen_s, &subset->bounded);
+    free(places);
+    return st;
+}
+
 /* Screen a subset, once. Returns its index, or -1 where there is none such. */
 int mt_search_subset_add(struct search_subsets *u, const int *of_cell, enum mt_status *st) {
     const struct search_places *p = u->places;
@@ -38,12 +48,12 @@ int mt_search_subset_add(struct search_subsets *u, const int *of_cell, enum mt_s
     int n = ranks_in(u, of_cell);
     if (!n || *st) return -1;
     for (int i = 0; i < u->count; i++)
-        if (u->items[i].n == n && !memcmp(u->items[i].of_cell, of_cell, bytes)) return i;
+        if (u->items[i].n == n && !memcmp(u->items[i].of_cell, of_cell, bytes)) {
+            if (u->items[i].bounded && u->items[i].screen_s < u->give_up_s) *st = screen(u, &u->items[i]);
+            return *st ? -1 : i;
+        }
     struct search_subset subset = {.n = n, .of_cell = mt_arena_memdup(u->arena, of_cell, bytes), .step_s = INFINITY};
-    int *places = mt_calloc((size_t)n, sizeof *places);
-    mt_search_subset_places(p, of_cell, places);
-    if (u->screened) *st = mt_search_screen(u->whole, places, n, &subset.screen_s);
-    free(places);
+    if (u->screened) *st = screen(u, &subset);
     if (*st) return -1;
     mt_arena_grow(u->arena, &u->items, u->count, &u->capacity, sizeof *u->items);
     u->items[u->count] = subset;
@@ -84,11 +94,26 @@ static int class_of(const struct search_subsets *u, int cell) {
     return costs->cluster->devices[costs->device[u->places->cells[cell].first]].class;
 }
 
+/* Only the MOST_STARTS least estimates are of interest. */
+static void add_start(struct search_subsets *u, const int *of_cell, enum mt_status *st) {
+    double least_s[MOST_STARTS];
+    for (int k = 0; k < MOST_STARTS; k++) least_s[k] = INFINITY;
+    for (int i = 0; i < u->count; i++) {
+        double s = u->items[i].screen_s;
+        for (int k = 0; k < MOST_STARTS; k++) {
+            double other = least_s[k];
+            if (s < other) least_s[k] = s, s = other;
+        }
+    }
+    u->give_up_s = least_s[MOST_STARTS - 1];
+    if (!full(u)) mt_search_subset_add(u, of_cell, st);
+}
+
 /* All of the cells for which `chosen`. */
 static void add_cells(struct search_subsets *u, const bool *chosen, enum mt_status *st) {
     int *of_cell = mt_calloc((size_t)u->places->ncells, sizeof *of_cell);
     for (int c = 0; c < u->places->ncells; c++) of_cell[c] = chosen[c] ? u->places->cells[c].count : 0;
-    if (!full(u)) mt_search_subset_add(u, of_cell, st);
+    add_start(u, of_cell, st);
     free(of_cell);
 }
 
@@ -128,7 +153,7 @@ static void add_classes(struct search_subsets *u, bool *chosen, enum mt_status *
         add_cells(u, together, st);
         memset(of_cell, 0, (size_t)p->ncells * sizeof *of_cell);
         of_cell[fastest] = 1;
-        if (!full(u)) mt_search_subset_add(u, of_cell, st);
+        add_start(u, of_cell, st);
     }
     free(done);
     free(together);
@@ -141,7 +166,8 @@ struct move {
     struct search_subsets *u;
     const int *from;
     int *to;
-    int best; /* index of the best neighbour */
+    int best;       /* index of the best neighbour */
+    double worth_s; /* a move to what is not less is not worth it */
     enum mt_status *st;
 };
 
@@ -151,6 +177,8 @@ static void begin_move(struct move *m) {
 
 static void end_move(struct move *m) {
     if (full(m->u)) return;
+    m->u->give_up_s = m->worth_s;
+    if (m->best >= 0) m->u->give_up_s = fmin(m->worth_s, m->u->items[m->best].screen_s);
     int i = mt_search_subset_add(m->u, m->to, m->st);
     if (i >= 0 && (m->best < 0 || m->u->items[i].screen_s < m->u->items[m->best].screen_s)) m->best = i;
 }
@@ -232,11 +260,12 @@ static void descend(struct search_subsets *u, int at, enum mt_status *st) {
         *to = mt_calloc((size_t)u->places->ncells, sizeof *to);
     for (int round = 0; round < MOST_ROUNDS && !full(u) && !*st; round++) {
         struct move m = {.u = u, .from = from, .to = to, .best = -1, .st = st};
+        m.worth_s = better * u->items[at].screen_s;
         memcpy(from, u->items[at].of_cell, (size_t)u->places->ncells * sizeof *from);
         move_nodes(&m);
         move_classes(&m);
         move_ranks(&m);
-        if (m.best < 0 || !(u->items[m.best].screen_s < better * u->items[at].screen_s)) break;
+        if (m.best < 0 || !(u->items[m.best].screen_s < m.worth_s)) break;
         at = m.best;
     }
     free(from);
@@ -251,11 +280,21 @@ static int by_screen(const void *a, const void *b) {
     return y->n - x->n;
 }
 
+enum mt_status mt_search_complete_subsets(struct search_subsets *u, double most_s) {
+    enum mt_status st = MT_OK;
+    u->give_up_s = INFINITY;
+    for (int i = 0; i < u->count && !st; i++)
+        if (u->items[i].bounded && u->items[i].screen_s <= most_s) st = screen(u, &u->items[i]);
+    if (u->count) qsort(u->items, (size_t)u->count, sizeof *u->items, by_screen);
+    return st;
+}
+
 enum mt_status mt_search_list_subsets(struct search_subsets *u) {
     const struct search_places *p = u->places;
     enum mt_status st = MT_OK;
     bool *chosen = mt_new(u->arena, bool, p->ncells);
     u->screened = true;
+    u->give_up_s = INFINITY;
     if (p->n <= FEW_RANKS) {
         list_all(u, &st);
     } else {
@@ -267,6 +306,8 @@ enum mt_status mt_search_list_subsets(struct search_subsets *u) {
         qsort(u->items, (size_t)u->count, sizeof *u->items, by_screen);
         for (int i = 0; i < MOST_STARTS && i < u->count && !st; i++) descend(u, i, &st);
     }
-    if (u->count) qsort(u->items, (size_t)u->count, sizeof *u->items, by_screen);
-    return st;
+    double least_s = INFINITY;
+    for (int i = 0; i < u->count; i++)
+        if (!u->items[i].bounded) least_s = fmin(least_s, u->items[i].screen_s);
+    return st ? st : mt_search_complete_subsets(u, SEARCH_NEAR * least_s);
 }

@@ -20,16 +20,20 @@ static void add_counts(const struct mt_searching *s, const struct search_work *w
         counts[r] += (int64_t)llround(unit * (double)storage[(int64_t)m->label * s->nranks + r]);
 }
 
+static struct mt_coll problem_of(const struct mt_bucket_key *like, const int64_t *counts, const int *node, int n) {
+    return (struct mt_coll){.kind = like->kind,
+                            .reduce = like->reduce,
+                            .wire = like->wire,
+                            .acc = like->acc,
+                            .n = n,
+                            .counts = counts,
+                            .same_pieces = true,
+                            .node = node};
+}
+
 double mt_search_message_s(struct mt_searching *s, const struct mt_bucket_key *like, const int64_t *counts,
                            const int *places, const int *node, int n) {
-    struct mt_coll problem = {.kind = like->kind,
-                              .reduce = like->reduce,
-                              .wire = like->wire,
-                              .acc = like->acc,
-                              .n = n,
-                              .counts = counts,
-                              .same_pieces = true,
-                              .node = node};
+    struct mt_coll problem = problem_of(like, counts, node, n);
     const struct mt_coll_algorithm *algorithm =
         mt_coll_find(like->kind, mt_decisions_algorithm(&s->search->fixed.decisions, like->kind, 0));
     struct mt_cost cost;
@@ -40,16 +44,17 @@ double mt_search_message_s(struct mt_searching *s, const struct mt_bucket_key *l
     return cost.s;
 }
 
+double mt_search_message_least_s(const struct mt_searching *s, const struct mt_bucket_key *like, const int64_t *counts,
+                                 const int *places, int n) {
+    struct mt_coll problem = problem_of(like, counts, NULL, n);
+    return mt_cost_cut_s(&s->costs, &problem, places);
+}
+
 /* Of one bucket. */
 static double one_message(struct mt_searching *s, const struct mt_bucket_key *like, const int64_t *counts,
                           int nvalues) {
     double cost_s = mt_search_message_s(s, like, counts, s->everybody, s->node, s->nranks);
-    struct mt_coll problem = {.kind = like->kind,
-                              .wire = like->wire,
-                              .acc = like->acc,
-                              .n = s->nranks,
-                              .counts = counts,
-                              .same_pieces = true};
+    struct mt_coll problem = problem_of(like, counts, NULL, s->nranks);
     if (nvalues < 2 || mt_cost_takes_arrays(&s->costs, s->everybody[0], &problem)) return cost_s;
     int64_t bytes = 0; /* to pack and to unpack */
     for (int r = 0; r < s->nranks; r++) bytes += counts[r] * mt_type_size(like->acc);
@@ -198,9 +203,9 @@ void mt_search_simulate(struct mt_searching *s, const struct search_work *w, int
     p->overlap_s = overlap_of(&t, nbuckets, backward_end_s);
     if (link >= 0) {
         const struct mt_cluster_link *l = &s->costs.cluster->links[link];
-        double slowed = p->overlap_s * l->compute_slowdown / (1 + l->compute_slowdown);
-        p->wait_s += slowed;
-        p->step_s += slowed;
+        p->slowed_s = p->overlap_s * l->compute_slowdown / (1 + l->compute_slowdown);
+        p->wait_s += p->slowed_s;
+        p->step_s += p->slowed_s;
         p->comm_end_s += p->overlap_s * l->comm_slowdown / (1 + l->comm_slowdown);
     }
     mt_arena_release(&arena);

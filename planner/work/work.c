@@ -85,6 +85,7 @@ static enum mt_status pair_build(const struct mt_graph *g, const struct mt_plan 
         return st;
     struct mt_lower_options sketch = *options;
     sketch.sketch = true;
+    sketch.unplaced = bucket_bytes < 0;
     return mt_lower(&d->program, 0, &sketch, &d->low, err);
 }
 
@@ -96,6 +97,8 @@ struct reading {
     int capacity, messages_capacity;
     int *slots, nslots; /* of operators: open addressing, id + 1 */
     int *gradient_of;   /* [values of the graph]: the parameter whose gradient it is, or -1 */
+    struct mt_tensor tensor[MT_MAX_IN + MT_MAX_OUT]; /* of the operator that is described */
+    int divided[MT_MAX_IN + MT_MAX_OUT][MT_MAX_AXES];
 };
 
 static int label_of(const struct mt_work *w, int label) {
@@ -136,6 +139,7 @@ static enum mt_op_role role_of(const struct mt_lowered *low, const struct mt_lin
     return source->kind == MT_INSTR_OP ? low->program->graph->ops[source->gop].role : MT_ROLE_BACKWARD;
 }
 
+/* Its tensors are the reading's until the next call. */
 static struct mt_work_op describe(struct reading *r, const struct mt_linstr *c, enum mt_block_kind block) {
     bool copy = c->what == MT_LOWERED_COPY;
     struct mt_work_op op = {.copy = copy,
@@ -148,8 +152,8 @@ static struct mt_work_op describe(struct reading *r, const struct mt_linstr *c, 
                             .npieces = c->npack,
                             .count = 1};
     op.attr.tag = 0; /* layers differ by it, their times do not */
-    op.tensor = mt_new(&r->work->arena, struct mt_tensor, op.nin + op.nout);
-    op.divided = mt_arena_alloc(&r->work->arena, (size_t)(op.nin + op.nout) * sizeof *op.divided);
+    op.tensor = r->tensor;
+    op.divided = r->divided;
     for (int k = 0; k < op.nin + op.nout; k++) {
         int lvalue = k < op.nin ? c->in[k] : c->out[k - op.nin];
         op.tensor[k] = copy ? r->low->values[lvalue].tensor : c->tensor[k];
@@ -182,7 +186,9 @@ static bool same_op(const struct mt_work_op *a, const struct mt_work_op *b) {
             memcmp(a->divided[k], b->divided[k], sizeof a->divided[k]))
             return false;
     }
-    if (a->copy) return true;
+    bool equal = !memcmp(&a->attr, &b->attr, sizeof a->attr) &&
+                 !memcmp(a->tensor, b->tensor, (size_t)(a->nin + a->nout) * sizeof *a->tensor);
+    if (a->copy || equal) return true;
     struct mt_op_shape x, y;
     shape_of(a->kind, &a->attr, a->nin, a->nout, a->tensor, &x);
     shape_of(b->kind, &b->attr, b->nin, b->nout, b->tensor, &y);
@@ -203,6 +209,9 @@ static int add_op(struct reading *r, const struct mt_linstr *c, enum mt_block_ki
     for (; r->slots[at]; at = (at + 1) % (unsigned)r->nslots)
         if (same_op(&w->ops[r->slots[at] - 1], &op)) return w->ops[r->slots[at] - 1].count++, r->slots[at] - 1;
     mt_arena_grow(&w->arena, &w->ops, w->nops, &r->capacity, sizeof *w->ops);
+    size_t ntensors = (size_t)(op.nin + op.nout);
+    op.tensor = mt_arena_memdup(&w->arena, op.tensor, ntensors * sizeof *op.tensor);
+    op.divided = mt_arena_memdup(&w->arena, op.divided, ntensors * sizeof *op.divided);
     w->ops[w->nops++] = op;
     r->slots[at] = w->nops;
     return w->nops - 1;

@@ -258,8 +258,14 @@ static enum mt_status check_fit(const struct mt_cluster_group *group, int g, int
     for (int p = 0; p < fit->npoints; p++) {
         if (fit->size_bytes[p] < 1 || (p && fit->size_bytes[p] <= fit->size_bytes[p - 1]))
             return mt_fail(err, MT_EINPUT, "groups[%d].fits[%d].size_bytes[%d]: must rise, from 1", g, f, p);
-        if ((st = check_number(fit->ratio[p], factor, err, "groups[%d].fits[%d].ratio[%d]", g, f, p))) return st;
+        if ((st = check_number(fit->ratio[p], factor, err, "groups[%d].fits[%d].ratio[%d]", g, f, p)) ||
+            (fit->skew != 0 &&
+             (st = check_number(fit->skewed_ratio[p], factor, err, "groups[%d].fits[%d].skewed_ratio[%d]", g, f, p))))
+            return st;
     }
+    if (fit->skew != 0 && !(fit->skew > 1 && fit->skew <= MT_CLUSTER_MOST_DEVICES))
+        return mt_fail(err, MT_EINPUT, "groups[%d].fits[%d].skew: is %g, but must be above 1, at most %d", g, f,
+                       fit->skew, MT_CLUSTER_MOST_DEVICES);
     return MT_OK;
 }
 

@@ -65,6 +65,7 @@ static void copy_group(struct mt_arena *arena, struct mt_cluster_group *group) {
         fit->algorithm = mt_arena_strdup(arena, fit->algorithm);
         COPY(arena, fit->size_bytes, fit->npoints);
         COPY(arena, fit->ratio, fit->npoints);
+        if (fit->skew > 0) COPY(arena, fit->skewed_ratio, fit->npoints);
     }
 }
 

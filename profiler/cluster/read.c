@@ -239,8 +239,8 @@ static enum mt_status read_pair(void *context, struct mt_json at, int index, str
 }
 
 static enum mt_status read_fit(void *context, struct mt_json at, int index, struct mt_err *err) {
-    static const char *const keys[] = {"kind",          "algorithm", "wire",       "acc",   "latency_s",
-                                       "bandwidth_Bps", "error",     "size_bytes", "ratio", NULL};
+    static const char *const keys[] = {"kind",  "algorithm",  "wire",  "acc",  "latency_s",    "bandwidth_Bps",
+                                       "error", "size_bytes", "ratio", "skew", "skewed_ratio", NULL};
     struct reading *reading = context;
     struct mt_coll_fit *fit = &reading->group->fits[index];
     struct mt_arena *arena = &reading->cluster->arena;
@@ -259,7 +259,11 @@ static enum mt_status read_fit(void *context, struct mt_json at, int index, stru
     fit->size_bytes = mt_new(arena, int64_t, fit->npoints);
     fit->ratio = mt_new(arena, double, fit->npoints);
     if ((st = mt_json_ints(at, "size_bytes", INT64_MIN, INT64_MAX, fit->npoints, fit->size_bytes, err))) return st;
-    return mt_json_reals(at, "ratio", -DBL_MAX, DBL_MAX, fit->npoints, fit->ratio, err);
+    if ((st = mt_json_reals(at, "ratio", -DBL_MAX, DBL_MAX, fit->npoints, fit->ratio, err)) ||
+        (st = take_optional_real(at, "skew", &fit->skew, err)) || !(fit->skew > 0))
+        return st;
+    fit->skewed_ratio = mt_new(arena, double, fit->npoints);
+    return mt_json_reals(at, "skewed_ratio", -DBL_MAX, DBL_MAX, fit->npoints, fit->skewed_ratio, err);
 }
 
 static enum mt_status read_member(void *context, struct mt_json at, int index, struct mt_err *err) {

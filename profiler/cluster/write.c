@@ -151,6 +151,10 @@ static void write_fit(const struct mt_coll_fit *fit, struct mt_json_out *out) {
     mt_json_put_real(out, "error", fit->error);
     mt_json_put_ints(out, "size_bytes", fit->size_bytes, fit->npoints);
     mt_json_put_reals(out, "ratio", fit->ratio, fit->npoints);
+    if (fit->skew > 0) {
+        mt_json_put_real(out, "skew", fit->skew);
+        mt_json_put_reals(out, "skewed_ratio", fit->skewed_ratio, fit->npoints);
+    }
     mt_json_close(out);
 }
 

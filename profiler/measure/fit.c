@@ -11,6 +11,7 @@
 
 #define FASTEST_BPS 1e15
 enum { PASSES = 12 };
+static const double least_skew = 1.1; /* less: as even */
 
 static double line_s(const struct mt_fit_point *p, double latency_s, double bandwidth_Bps) {
     return p->messages * latency_s + p->bytes / bandwidth_Bps;
@@ -70,6 +71,61 @@ static int by_size(const void *left, const void *right) {
     return (a->size_bytes > b->size_bytes) - (a->size_bytes < b->size_bytes);
 }
 
+/* The number of points of one size, from `first` on. */
+static int same_size(const struct mt_fit_point *sorted, int npoints, int first) {
+    int n = 1;
+    while (first + n < npoints && sorted[first + n].size_bytes == sorted[first].size_bytes) n++;
+    return n;
+}
+
+/* Bytes of the point over those of even blocks, which are the least of a size. */
+static double point_skew(const struct mt_fit_point *of_size, int n, int point) {
+    double least = INFINITY;
+    for (int k = 0; k < n; k++) least = fmin(least, of_size[k].bytes);
+    return least > 0 ? of_size[point].bytes / least : 1;
+}
+
+/* The largest of all points; 0: there is none. */
+static double skew_of(const struct mt_fit_point *sorted, int npoints) {
+    double most = 1;
+    for (int i = 0, n; i < npoints; i += n) {
+        n = same_size(sorted, npoints, i);
+        for (int k = 0; k < n; k++) most = fmax(most, point_skew(sorted + i, n, k));
+    }
+    return most > least_skew ? most : 0;
+}
+
+/* The median ratio of a size's points in even, or in uneven blocks; 0: there is none. What is left of their variance is
+ * added to *variance. */
+static double ratio_of(const struct mt_coll_fit *fit, const struct mt_fit_point *of_size, int n, bool uneven,
+                       double *variance) {
+    double *ratios = mt_malloc((size_t)n * sizeof *ratios), *errors = mt_malloc((size_t)n * sizeof *errors);
+    int count = 0;
+    for (int k = 0; k < n; k++) {
+        if ((fit->skew > 0 && point_skew(of_size, n, k) > (1 + fit->skew) / 2) != uneven) continue;
+        errors[count] = of_size[k].error;
+        ratios[count++] = of_size[k].time_s / line_s(&of_size[k], fit->latency_s, fit->bandwidth_Bps);
+    }
+    double ratio = count ? mt_median(ratios, (size_t)count) : 0;
+    for (int k = 0; k < count; k++) {
+        double apart = ratios[k] / ratio - 1, deviation = errors[k] / 2;
+        *variance += apart * apart + deviation * deviation;
+    }
+    free(ratios), free(errors);
+    return ratio;
+}
+
+/* Sizes without uneven blocks (0): by the nearest size that has them. */
+static void fill_skewed(struct mt_coll_fit *fit, struct mt_arena *arena) {
+    const double *measured = mt_arena_memdup(arena, fit->skewed_ratio, (size_t)fit->npoints * sizeof *measured);
+    for (int p = 0; p < fit->npoints; p++) {
+        int nearest = -1;
+        for (int q = 0; q < fit->npoints; q++)
+            if (measured[q] > 0 && (nearest < 0 || abs(q - p) < abs(nearest - p))) nearest = q;
+        fit->skewed_ratio[p] = measured[p] > 0 ? measured[p] : fit->ratio[p] * measured[nearest] / fit->ratio[nearest];
+    }
+}
+
 void mt_fit_coll(const struct mt_fit_point *points, int npoints, struct mt_arena *arena, struct mt_coll_fit *fit) {
     struct mt_fit_point *sorted = mt_arena_memdup(arena, points, (size_t)npoints * sizeof *points);
     qsort(sorted, (size_t)npoints, sizeof *sorted, by_size);
@@ -79,21 +135,19 @@ void mt_fit_coll(const struct mt_fit_point *points, int npoints, struct mt_arena
         fit->latency_s = 0;
         fit->bandwidth_Bps = fmin(largest->bytes / largest->time_s, FASTEST_BPS);
     }
+    fit->skew = skew_of(sorted, npoints);
     fit->size_bytes = mt_new(arena, int64_t, npoints);
     fit->ratio = mt_new(arena, double, npoints);
+    if (fit->skew > 0) fit->skewed_ratio = mt_new(arena, double, npoints);
     fit->npoints = 0;
-    double variance = 0, *ratios = mt_malloc((size_t)npoints * sizeof *ratios);
+    double variance = 0;
     for (int i = 0, n; i < npoints; i += n) {
-        for (n = 0; i + n < npoints && sorted[i + n].size_bytes == sorted[i].size_bytes; n++)
-            ratios[n] = sorted[i + n].time_s / line_s(&sorted[i + n], fit->latency_s, fit->bandwidth_Bps);
-        double ratio = mt_median(ratios, (size_t)n);
-        for (int k = 0; k < n; k++) {
-            double apart = ratios[k] / ratio - 1, deviation = sorted[i + k].error / 2;
-            variance += (apart * apart + deviation * deviation) / npoints;
-        }
-        fit->size_bytes[fit->npoints] = sorted[i].size_bytes;
-        fit->ratio[fit->npoints++] = ratio;
+        n = same_size(sorted, npoints, i);
+        int p = fit->npoints++;
+        fit->size_bytes[p] = sorted[i].size_bytes;
+        fit->ratio[p] = ratio_of(fit, sorted + i, n, false, &variance);
+        if (fit->skew > 0) fit->skewed_ratio[p] = ratio_of(fit, sorted + i, n, true, &variance);
     }
-    fit->error = 2 * sqrt(variance);
-    free(ratios);
+    if (fit->skew > 0) fill_skewed(fit, arena);
+    fit->error = 2 * sqrt(variance / npoints);
 }

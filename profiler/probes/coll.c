@@ -20,9 +20,9 @@ enum { MOST_SIZES = sizeof size_ladder / sizeof *size_ladder, LEAST_SIZES = 5 };
 static const int64_t usual_bytes[2] = {16 << 20, 256 << 20}; /* the largest where no job says: of CPUs, of GPUs */
 static const int64_t most_bytes[2] = {128 << 20, 256 << 20};
 
-/* What is measured of a size: nothing; the best algorithm, or the two best, of each collective that moves gradients and
- * parameters; all algorithms that are not far worse than the best of their collective; all, also with bf16 and with
- * uneven blocks. */
+/* What is measured of a size: nothing; the best algorithm of each collective that moves gradients and parameters; the
+ * two best, also with uneven blocks; all algorithms that are not far worse than the best of their collective; all, also
+ * with bf16, and every collective with uneven blocks. */
 enum breadth { NOTHING, BEST, CORE, USEFUL, FULL };
 static const double not_far_worse = 2;
 /* For the largest size beyond the budget: three times the budget, but no longer than this. */
@@ -206,8 +206,9 @@ static int wires_of(const struct probe *probe, int algorithm, int size) {
 
 static int divisions_of(const struct probe *probe, int algorithm, int size) {
     enum mt_coll_kind kind = mt_coll_algorithms[algorithm]->kind;
+    enum breadth breadth = probe->breadth[size];
     bool blind = kind == MT_ALL_REDUCE || kind == MT_BROADCAST; /* to NCCL these have no blocks */
-    return probe->breadth[size] == FULL && !(probe->profile->gpu && blind) ? 2 : 1;
+    return (breadth == FULL || (breadth >= CORE && is_core(kind))) && !(probe->profile->gpu && blind) ? 2 : 1;
 }
 
 /* Cases that take long are measured once, others in three rounds. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "kernels/base/number/hash.h"
+#include "kernels/base/text/printed.h"
 #include "synth/graph/graph.h"
 
 static void print_value(const struct mt_graph *graph, int value, FILE *file) {
@@ -99,12 +100,9 @@ void mt_graph_print(const struct mt_graph *graph, FILE *file) {
 }
 
 void mt_graph_hash(const struct mt_graph *graph, char out[33]) {
-    char *text = NULL;
-    size_t length = 0;
-    FILE *file = open_memstream(&text, &length);
-    if (!file) abort();
-    mt_graph_print(graph, file);
-    if (fclose(file)) abort();
-    mt_hash_text(text, length, out);
+    struct mt_printed printed;
+    mt_graph_print(graph, mt_printed_begin(&printed));
+    char *text = mt_printed_end(&printed);
+    mt_hash_text(text, printed.length, out);
     free(text);
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "kernels/base/text/printed.h"
 #include "synth/layout/layout.h"
 
 /* The only axis on which a box is not whole; -1 if every box is whole or empty, -2 if there are several axes. */
@@ -105,16 +106,9 @@ static void print_layout(FILE *out, const struct mt_layout *l, int nranks) {
 }
 
 char *mt_layout_text(const struct mt_layouts *table, int layout, struct mt_arena *arena) {
-    char *text = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-    if (!out) {
-        fputs("motley: out of memory for a layout's text\n", stderr);
-        exit(1);
-    }
-    print_layout(out, &table->items[layout], table->nranks);
-    fclose(out);
-    char *copy = mt_arena_strdup(arena, text);
+    struct mt_printed printed;
+    print_layout(mt_printed_begin(&printed), &table->items[layout], table->nranks);
+    char *text = mt_printed_end(&printed), *copy = mt_arena_strdup(arena, text);
     free(text);
     return copy;
 }

@@ -148,6 +148,7 @@ struct mt_lower_options {
     bool fuse;
     /* For costs and memory only: no schedules; of messages the number and bytes of pieces, but no pieces. */
     bool sketch;
+    bool unplaced;                   /* no offsets and no arena, which take as long as the rest */
     double latency_s, bandwidth_Bps; /* of the network: chooses "auto" algorithms */
     /* A lowered program of the same graph whose states' memory this one uses; null: none. */
     const struct mt_lowered *states;

@@ -184,19 +184,10 @@ static void add_address(struct mt_piece *pieces, const int *values, int count, c
         pieces[i].data = (void *)((uintptr_t)pieces[i].data + (uintptr_t)low->values[values[i]].offset_bytes);
 }
 
-void mt_order_and_place(struct mt_lowering *l) {
+static void place(struct mt_lowering *l, const int (*seen)[MT_NSTREAMS]) {
     struct mt_lowered *low = l->low;
-    size_t n = (size_t)low->ninstrs + 1, nbuffers = (size_t)l->nbuffers + 1;
-    struct ordering o = {.l = l,
-                         .seen = mt_calloc(n, sizeof *o.seen),
-                         .written = mt_calloc(nbuffers, sizeof *o.written),
-                         .used = mt_calloc(nbuffers, sizeof *o.used)};
-    memset(o.seen, -1, n * sizeof *o.seen);
-    memset(o.written, -1, nbuffers * sizeof *o.written);
-    memset(o.used, -1, nbuffers * sizeof *o.used);
-    add_waits(&o);
     struct mt_memory_item *items = lifetimes(l);
-    low->arena_bytes = mt_memory_place(items, l->nbuffers, (const int(*)[MT_NSTREAMS])o.seen, place_fixed(l), NULL);
+    low->arena_bytes = mt_memory_place(items, l->nbuffers, seen, place_fixed(l), NULL);
     for (int s = 0; s < l->nbuffers; s++) {
         if (l->buffers[s].fixed) continue;
         l->buffers[s].offset_bytes = items[s].offset_bytes;
@@ -208,5 +199,20 @@ void mt_order_and_place(struct mt_lowering *l) {
         add_address(low->instrs[i].pack, low->instrs[i].pack_value, low->instrs[i].npack, low);
         add_address(low->instrs[i].unpack, low->instrs[i].unpack_value, low->instrs[i].nunpack, low);
     }
-    free(items), free(o.seen), free(o.written), free(o.used);
+    free(items);
+}
+
+void mt_order_and_place(struct mt_lowering *l) {
+    struct mt_lowered *low = l->low;
+    size_t n = (size_t)low->ninstrs + 1, nbuffers = (size_t)l->nbuffers + 1;
+    struct ordering o = {.l = l,
+                         .seen = mt_calloc(n, sizeof *o.seen),
+                         .written = mt_calloc(nbuffers, sizeof *o.written),
+                         .used = mt_calloc(nbuffers, sizeof *o.used)};
+    memset(o.seen, -1, n * sizeof *o.seen);
+    memset(o.written, -1, nbuffers * sizeof *o.written);
+    memset(o.used, -1, nbuffers * sizeof *o.used);
+    add_waits(&o);
+    if (!l->options->unplaced) place(l, (const int(*)[MT_NSTREAMS])o.seen);
+    free(o.seen), free(o.written), free(o.used);
 }

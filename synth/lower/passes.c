@@ -246,8 +246,31 @@ static void add_advances(struct mt_lowering *l) {
 
 /* ---- all passes ---- */
 
+/* Room for all values and instructions, since vectors that grow leave their old memory in the arena: of a long program
+ * more than half of it. A collective may have two messages, an operator scratch, a state a copy. */
+static void reserve(struct mt_lowering *l) {
+    const struct mt_program *p = l->program;
+    struct mt_lowered *low = l->low;
+    int values = p->nvalues, instrs = 0;
+    for (int b = 0; b < MT_NBLOCKS; b++) {
+        instrs += p->blocks[b].ninstrs;
+        for (int i = 0; i < p->blocks[b].ninstrs; i++) {
+            if (p->blocks[b].instrs[i].kind == MT_INSTR_COLLECTIVE) values += 2;
+            if (p->blocks[b].instrs[i].kind != MT_INSTR_COLLECTIVE && l->options->scratch_bytes) values++;
+        }
+    }
+    for (int v = 0; v < p->nvalues; v++) instrs += p->values[v].next >= 0;
+    low->values_capacity = l->buffer_capacity = l->at_capacity = values;
+    low->values = mt_new(&low->arena, struct mt_lvalue, values);
+    l->buffer = mt_new(&l->scratch, int, values);
+    l->at = mt_new(&l->scratch, int64_t, values);
+    low->instrs_capacity = instrs;
+    low->instrs = mt_new(&low->arena, struct mt_linstr, instrs);
+}
+
 static enum mt_status run_passes(struct mt_lowering *l) {
     enum mt_status st;
+    reserve(l);
     if ((st = add_values(l)) || (st = list_interface(l)) || (st = check_states(l)) || (st = add_drafts(l))) return st;
     find_last_uses(l);
     if (l->options->fuse) mt_fuse(l);

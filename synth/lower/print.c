@@ -50,10 +50,9 @@ static void print_instr(const struct mt_lowered *low, int index, FILE *file) {
 
 void mt_lowered_print(const struct mt_lowered *low, FILE *file) {
     fprintf(file,
-            "rank %d: %d instructions, arena %" PRId64 " bytes: states %" PRId64 ", the rest %" PRId64
+            "%d instructions, arena %" PRId64 " bytes: states %" PRId64 ", the rest %" PRId64
             " bytes in the place of %" PRId64 "\n",
-            low->rank, low->ninstrs, low->arena_bytes, low->state_bytes, low->arena_bytes - low->state_bytes,
-            low->value_bytes);
+            low->ninstrs, low->arena_bytes, low->state_bytes, low->arena_bytes - low->state_bytes, low->value_bytes);
     for (int b = 0; b < MT_NBLOCKS; b++) {
         if (low->block_begin[b] == low->block_begin[b + 1]) continue;
         fprintf(file, "%s", mt_block_name((enum mt_block_kind)b));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "kernels/base/number/hash.h"
+#include "kernels/base/text/printed.h"
 #include "synth/program/program.h"
 
 struct printer {
@@ -216,35 +217,20 @@ static void describe_program(const struct mt_program *program, const struct hash
     for (int r = 0; r < n; r++) fprintf(out, " %d", program->node[r]);
 }
 
-struct description {
-    FILE *out;
-    char *text;
-    size_t length;
-};
-
-static void describe_begin(struct description *d) {
-    d->out = open_memstream(&d->text, &d->length);
-    if (d->out) return;
-    fputs("motley: out of memory for a program's description\n", stderr);
-    exit(1);
-}
-
-static void describe_end(struct description *d, char hash[33]) {
-    fclose(d->out);
-    mt_hash_text(d->text, d->length, hash);
-    free(d->text);
+static void describe_end(struct mt_printed *printed, char hash[33]) {
+    char *text = mt_printed_end(printed);
+    mt_hash_text(text, printed->length, hash);
+    free(text);
 }
 
 void mt_program_hash(const struct mt_program *program, char out[33]) {
     struct hashed *layouts = mt_calloc((size_t)program->layouts.count, sizeof *layouts);
-    struct description d;
+    struct mt_printed printed;
     for (int l = 0; l < program->layouts.count; l++) {
-        describe_begin(&d);
-        describe_layout(program, l, d.out);
-        describe_end(&d, layouts[l].hash);
+        describe_layout(program, l, mt_printed_begin(&printed));
+        describe_end(&printed, layouts[l].hash);
     }
-    describe_begin(&d);
-    describe_program(program, layouts, d.out);
-    describe_end(&d, out);
+    describe_program(program, layouts, mt_printed_begin(&printed));
+    describe_end(&printed, out);
     free(layouts);
 }

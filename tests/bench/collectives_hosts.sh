@@ -4,15 +4,9 @@
 # Counts those within 20% from 64 KiB on, and within 40% below. For root. BUDGET: seconds a profile.
 #
 #   tests/bench/collectives_hosts.sh [HOSTS...]
-set -euo pipefail
-cd "$(dirname "$0")/../.."
-motley=${MOTLEY:-$PWD/build/release/motley}
+. "$(dirname "$0")/lib.bash"
+needs_hosts
 bench=${BENCH:-$PWD/build/release/tests/bench_collectives}
-work=$(mktemp -d)
-. tests/cli/hosts.bash
-trap 'hosts_down; rm -rf "$work"' EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-hosts_can || { echo "collectives_hosts.sh: needs network namespaces" >&2; exit 1; }
 
 for n in "${@:-2 3}"; do
   for n in $n; do

@@ -6,14 +6,9 @@
 # which algorithm a plan takes that is made from a profile of these ranks. For root.
 #
 #   tests/bench/hierarchical.sh      # BUDGET: seconds of each profile; SECONDS_EACH: of each comparison
-set -euo pipefail
-cd "$(dirname "$0")/../.."
+. "$(dirname "$0")/lib.bash"
+needs_hosts
 build=${BUILD:-$PWD/build/release}
-work=$(mktemp -d)
-. tests/cli/hosts.bash
-trap 'hosts_down; rm -rf "$work"' EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-hosts_can || { echo "hierarchical.sh: needs root and network namespaces" >&2; exit 1; }
 hosts_up 1gbit
 
 declare -A map=([hosts]=slot [interleaved]=node) least=([hosts]=1.25 [interleaved]=2.2)

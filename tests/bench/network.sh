@@ -3,14 +3,9 @@
 # bandwidth that the profile has for the network against what iperf3 carries over the same link. For root.
 #
 #   tests/bench/network.sh
-set -euo pipefail
-cd "$(dirname "$0")/../.."
-motley=${MOTLEY:-$PWD/build/release/motley}
-work=$(mktemp -d)
-. tests/cli/hosts.bash
-trap 'hosts_down; rm -rf "$work"' EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-hosts_can && command -v iperf3 >/dev/null || { echo "network.sh: needs network namespaces and iperf3" >&2; exit 1; }
+. "$(dirname "$0")/lib.bash"
+needs iperf3
+needs_hosts
 hosts_up 500mbit
 ip netns exec "$HOST_B" iperf3 -s -1 >/dev/null &
 for _ in $(seq 50); do # until it listens

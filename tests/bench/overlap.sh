@@ -6,19 +6,13 @@
 #
 # What backward could hide: the communication, but no more than backward computes (two thirds of a step). Hidden: what
 # does not make the step longer than computing takes.
-set -euo pipefail
-cd "$(dirname "$0")/../.."
+. "$(dirname "$0")/lib.bash"
+needs_hosts
 steps=${1:-12}
-motley=${MOTLEY:-$PWD/build/release/motley}
-work=$(mktemp -d)
-. tests/cli/hosts.bash
-trap 'hosts_down; rm -rf "$work"' EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-hosts_can || { echo "overlap.sh: no network namespaces here" >&2; exit 1; }
 job=(--model gpt2:layers=6,heads=6,embed=384,context=256,vocab=256,bias=0 --steps "$steps")
 seq 1 400000 >"$work/text.txt"
 train=(--data "$work/text.txt" --val-fraction 0)
-field() { grep -o "\"$1\": [0-9.e+-]*" "$2" | cut -d' ' -f2 | sort -g | head -n 1; } # the least of all ranks
+least() { grep -o "\"$1\": [0-9.e+-]*" "$2" | cut -d' ' -f2 | sort -g | head -n 1; } # of all ranks
 
 "$motley" plan "${job[@]}" --batch 6 --ranks 1 -o "$work/alone.json" >/dev/null
 hosts_up 1gbit
@@ -31,10 +25,10 @@ for round in 1 2 3; do # in turn, as the machine's own speed drifts
     running[core]=$!
   done
   wait "${running[@]}"
-  alone=$(awk -v a="$(field step_compute_s "$work/alone0/run.json")" -v b="$(field step_compute_s "$work/alone1/run.json")" \
+  alone=$(awk -v a="$(least step_compute_s "$work/alone0/run.json")" -v b="$(least step_compute_s "$work/alone1/run.json")" \
     'BEGIN { print (a + b) / 2 }')
   compute=$(grep -o '"step_compute_s": [0-9.e+-]*' "$work/both/run.json" | awk '{ sum += $2 } END { print sum / NR }')
-  awk -v step="$(field step_s "$work/both/run.json")" -v comm="$(field step_comm_s "$work/both/run.json")" -v compute="$compute" \
+  awk -v step="$(least step_s "$work/both/run.json")" -v comm="$(least step_comm_s "$work/both/run.json")" -v compute="$compute" \
     -v alone="$alone" 'BEGIN {
       could = comm < alone * 2 / 3 ? comm : alone * 2 / 3; exposed = step - compute; hidden = comm - exposed
       printf "step %.3f s: communication %.3f s, of which %.3f s could be hidden and %.3f s are (%.0f%%); computing %.3f s, alone %.3f s (%+.1f%%)\n",

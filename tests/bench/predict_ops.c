@@ -13,18 +13,13 @@
 #include "launcher/profile/job.h"
 #include "launcher/profile/synthetic.h"
 #include "tests/check.h"
+#include "tests/profiler/clusters.h"
 
 static int rank, nranks;
 
-/* Enough of a cluster for mt_profile_job_apply: what is measured has curves. */
 static struct mt_cluster *blank_cluster(void) {
-    struct mt_cluster *cluster = mt_cluster_new();
-    cluster->nclasses = 1, cluster->ndevices = nranks;
-    cluster->classes = mt_new(&cluster->arena, struct mt_cluster_class, 1);
-    cluster->devices = mt_new(&cluster->arena, struct mt_cluster_device, nranks);
-    cluster->classes[0] = (struct mt_cluster_class){.name = "cpu", .kind = "cpu", .memory_Bps = 1e10};
+    struct mt_cluster *cluster = make_blank_cluster(nranks);
     cluster->classes[0].flops[MT_F32] = 1e11;
-    for (int r = 0; r < nranks; r++) cluster->devices[r] = (struct mt_cluster_device){.speed = 1, .emulated = 1};
     return cluster;
 }
 

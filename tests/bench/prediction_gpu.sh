@@ -8,25 +8,18 @@
 #
 # MODELS, BATCHES (of a GPU), BUDGET (seconds a profile and model), STEPS, TEXT (a file), KEEP (a folder for documents);
 # CUDA_VISIBLE_DEVICES (numbers) is heeded.
-set -euo pipefail
-cd "$(dirname "$0")/../.."
-motley=${MOTLEY:-$PWD/build/release/motley}
+. "$(dirname "$0")/lib.bash"
 models=${MODELS:-gpt2:124m,vocab=50304 gpt2:355m,vocab=50304} batches=${BATCHES:-6 14 28}
-command -v nvidia-smi >/dev/null || { echo "prediction_gpu.sh: no GPU here" >&2; exit 77; }
+needs nvidia-smi
 smi=(nvidia-smi ${CUDA_VISIBLE_DEVICES:+-i "$CUDA_VISIBLE_DEVICES"})
 ngpus=$("${smi[@]}" --query-gpu=index --format=csv,noheader | wc -l)
 if [ $# = 0 ]; then
   set -- 1 0.5
   if [ "$ngpus" -gt 1 ]; then set -- "$@" 1,1 1,0.5; fi
 fi
-work=${KEEP:-$(mktemp -d)}
-mkdir -p "$work"
-trap '[ -n "${KEEP:-}" ] || rm -rf "$work"' EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 text=${TEXT:-$work/text.txt}
 [ -e "$text" ] || seq 1 600000 >"$text"
 
-number() { grep -o "\"$1\": [0-9.e+-]*" "$2" | head -n 1 | cut -d' ' -f2; }
 held() { "${smi[@]}" --query-gpu=memory.used --format=csv,noheader,nounits | tr '\n' ' '; }
 watch_memory() { # of the run whose output is in FILE
   while sleep 0.1; do
@@ -50,7 +43,7 @@ compare() {
   shares=$(grep -A8 '"name": "batch"' "$run.plan.json" | grep -o '"sizes": \[[0-9, ]*' | grep -o '[0-9][0-9, ]*' | head -n 1)
   planned=$(grep -o '"arena_bytes": [0-9]*\(, "reserved_bytes": [0-9]*\)\?' "$run.plan.json" | tr -dc '0-9 \n' | awk '{ printf "%.0f ", ($1 + $2) / 1048576 }')
   awk -v name="${model%%,*}" -v speeds="$speeds" -v shares="${shares// /}" -v planned="$planned" -v before="$before" -v n="$n" \
-    -v p="$(number predicted_step_s "$run/run.json")" -v m="$(number step_s "$run/run.json")" '
+    -v p="$(field predicted_step_s "$run/run.json")" -v m="$(field step_s "$run/run.json")" '
     { for (i = 1; i <= NF; i++) if ($i > most[i]) most[i] = $i }
     END {
       split(planned, want, " "); split(before, had, " ")

@@ -6,12 +6,9 @@
 #
 # Each row: what is run, user seconds / limit, MiB / limit. Exits with 1 if a limit is exceeded. User time is used, so
 # that other work on the machine counts little; on a busy machine it is still up to twice what it is on an idle one.
-set -uo pipefail
-cd "$(dirname "$0")/../.."
-motley=${MOTLEY:-$PWD/build/release/motley}
+. "$(dirname "$0")/lib.bash"
+set +e # failures are counted
 export MOTLEY_MODULES=${MOTLEY_MODULES:-$(dirname "$motley")}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 failed=0
 
 # wanted NAME: whether the case was asked for

@@ -8,22 +8,18 @@
 # MODEL, BATCH (of a GPU), STEPS, SMS (of the unequal ones, for 4 GPUs) and SHARES (of those, alone; together they have
 # shares by the rates that they had alone, if SHARES is not given), PLAN (more flags of `motley plan`), TEXT (a file). PEER: a script that is run as `torchrun PEER ddp LAYERS HEADS WIDTH CONTEXT BATCHES [SMS]` in the same
 # minutes; SIZE: what it takes as "LAYERS HEADS WIDTH CONTEXT". DEVICE=cpu, RANKS: to try the script without GPUs.
-set -euo pipefail
-cd "$(dirname "$0")/../.."
-motley=${MOTLEY:-$PWD/build/release/motley} device=${DEVICE:-cuda}
+. "$(dirname "$0")/lib.bash"
+device=${DEVICE:-cuda}
 model=${MODEL:-gpt2:124m,vocab=50304} batch=${BATCH:-32} steps=${STEPS:-100} size=${SIZE:-12 12 768 1024}
 sms=${SMS:-132,132,64,32} shares=${SHARES:-45,45,25,13}
 read -ra flags <<<"${PLAN:-}"
 if [ "$device" = cuda ]; then
-  command -v nvidia-smi >/dev/null || { echo "scaling_gpu.sh: no GPU here" >&2; exit 77; }
+  needs nvidia-smi
   n=$(nvidia-smi -L | wc -l)
 else
   n=${RANKS:-2}
 fi
 [ $# -gt 0 ] || set -- equal unequal
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 text=${TEXT:-$work/text.txt}
 [ -e "$text" ] || seq 1 600000 >"$text"
 
@@ -43,15 +39,15 @@ emulating() { # SMS: the flag; a CPU has a speed
     echo "--emulate speed=$(tr , '\n' <<<"$1" | awk '{ print $1 / 132 }' | paste -sd,)"
   fi
 }
-field() { cut -d, -f"$2" <<<"$1"; }
+part() { cut -d, -f"$2" <<<"$1"; }
 
 # All ranks alone, at the same time: BATCHES SMS ("" for all there are)
 alone() {
   for g in $(seq 0 $((n - 1))); do
     (
-      make_plan "$work/alone$g" 1 "$(field "$1" $((g + 1)))"
+      make_plan "$work/alone$g" 1 "$(part "$1" $((g + 1)))"
       # shellcheck disable=SC2046
-      CUDA_VISIBLE_DEVICES=$g train 1 "$work/alone$g" $([ -z "$2" ] || emulating "$(field "$2" $((g + 1)))") >"$work/rate$g"
+      CUDA_VISIBLE_DEVICES=$g train 1 "$work/alone$g" $([ -z "$2" ] || emulating "$(part "$2" $((g + 1)))") >"$work/rate$g"
     ) &
   done
   wait

@@ -4,14 +4,8 @@
 # long the profile took. For root. BUDGET: seconds a profile.
 #
 #   tests/bench/slow_host.sh [HOSTS...]
-set -euo pipefail
-cd "$(dirname "$0")/../.."
-motley=${MOTLEY:-$PWD/build/release/motley}
-work=$(mktemp -d)
-. tests/cli/hosts.bash
-trap 'hosts_down; rm -rf "$work"' EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-hosts_can || { echo "slow_host.sh: needs network namespaces" >&2; exit 1; }
+. "$(dirname "$0")/lib.bash"
+needs_hosts
 runs=0 wrong=0
 
 # one HOSTS SLOW egress|ingress|none: SLOW is a number from 0

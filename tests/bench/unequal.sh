@@ -6,18 +6,14 @@
 # The second rank is slow because its compute is stretched to twice its time, because a cgroup gives it half of a core,
 # or because something else works on its core. The ideal is what both ranks do alone, at the same time, each with a job
 # of its own share: batch / (rate 0 + rate 1). quota and competitor need two cores, quota needs root.
-set -euo pipefail
-cd "$(dirname "$0")/../.."
+. "$(dirname "$0")/lib.bash"
 slowness=${1:?emulate, quota or competitor}
 rounds=${2:-3}
 steps=4
-motley=${MOTLEY:-$PWD/build/release/motley}
 model=gpt2:layers=6,heads=6,embed=384,context=256,vocab=256,bias=0
 batch=48
-work=$(mktemp -d)
-stop() { kill $(jobs -p) 2>/dev/null || true; rm -rf "$work"; [ -z "${group:-}" ] || rmdir "$group" 2>/dev/null || true; }
+stop() { kill $(jobs -p) 2>/dev/null || true; tidy; [ -z "${group:-}" ] || rmdir "$group" 2>/dev/null || true; }
 trap stop EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 seq 1 400000 >"$work/text.txt"
 emulate=() slow=()
 case $slowness in
@@ -35,7 +31,6 @@ case $slowness in
 esac
 
 both() { mpirun --bind-to none -n 1 "$motley" "$@" : -n 1 "${slow[@]}" "$motley" "$@"; }
-field() { grep -o "\"$1\": [0-9.e+-]*" "$2" | head -n 1 | cut -d' ' -f2; }
 shares() { grep -A8 '"name": "batch"' "$1" | grep -o '"sizes": \[[0-9, ]*' | grep -o '[0-9][0-9, ]*' | head -n 1 | tr -d ' '; }
 job=(--model $model --batch $batch --steps "$steps")
 

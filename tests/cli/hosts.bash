@@ -6,12 +6,14 @@
 #   trap hosts_down EXIT
 #   hosts_up 1gbit                                # two, $HOST_A and $HOST_B; or "": the link as fast as it is
 #   hosts_switch 1gbit/1gbit 1gbit/1gbit 100mbit/1gbit    # or any number on a switch, by what each sends / receives
+#   hosts_cpu=0.6                                 # before them: of a core for each host, by a cgroup; else a whole one
 #   on_hosts -n 2 motley ...                      # mpirun from the first host: ranks in turn, one on each host
 hosts_id=$$
 HOST_A=mt${hosts_id}a HOST_B=mt${hosts_id}b
 HOSTS=($HOST_A $HOST_B)
 hosts_middle=mt${hosts_id}-
 hosts_mtu=9000
+hosts_cpu=
 
 hosts_can() {
   local tool
@@ -35,10 +37,23 @@ hosts_address() {
   ip -n "$1" link set v"$1" up
 }
 
+# hosts_hold HOST: the file that takes processes into its cgroup, of $hosts_cpu cores
+hosts_hold() {
+  local root=/sys/fs/cgroup period=10000 quota
+  quota=$(awk -v cpu="$hosts_cpu" -v period=$period 'BEGIN { printf "%d", cpu * period }')
+  if [ -e $root/cgroup.controllers ]; then
+    echo +cpu >$root/cgroup.subtree_control && mkdir $root/"$1" && echo "$quota $period" >$root/"$1"/cpu.max
+  else
+    root=$root/cpu
+    mkdir $root/"$1" && echo $period >$root/"$1"/cpu.cfs_period_us && echo "$quota" >$root/"$1"/cpu.cfs_quota_us
+  fi || { echo "hosts.bash: no cgroup that holds $1 to $hosts_cpu of a core" >&2; exit 1; }
+  echo $root/"$1"/cgroup.procs
+}
+
 # hosts_make_agent FOLDER: host HOST COMMAND ARGUMENT...: run it there. mpirun calls this instead of ssh, with a line for
 # a shell.
 hosts_make_agent() {
-  local folder=$1 cores host i=0
+  local folder=$1 cores host procs core i=0
   hosts_agent=$(mktemp)
   cores=($(awk -F '[:,]' '/^Cpus_allowed_list/ { for (i = 2; i <= NF; i++) {
     n = split($i, ends, "-"); for (c = ends[1] + 0; c <= ends[n] + 0; c++) print c } }' /proc/self/status))
@@ -46,7 +61,11 @@ hosts_make_agent() {
     echo '#!/bin/sh'
     echo 'host=$1; shift'
     echo 'case $host in'
-    for host in "${HOSTS[@]}"; do echo "$host) core=${cores[i++ % ${#cores[@]}]} ;;"; done
+    for host in "${HOSTS[@]}"; do
+      core=${cores[i++ % ${#cores[@]}]} procs=/dev/null
+      if [ -n "$hosts_cpu" ]; then core=$(IFS=,; echo "${cores[*]}") procs=$(hosts_hold "$host") || exit 1; fi
+      echo "$host) core=$core; echo \$\$ >$procs ;;"
+    done
     echo 'esac'
     cat <<AGENT
 [ "\$1" = mpirun ] || set -- sh -c "\$*"
@@ -109,6 +128,7 @@ hosts_down() {
   for host in "${HOSTS[@]}" $hosts_middle; do
     ip netns pids $host 2>/dev/null | xargs -r kill -9 2>/dev/null || true
     ip netns delete $host 2>/dev/null || true
+    rmdir /sys/fs/cgroup/$host /sys/fs/cgroup/cpu/$host 2>/dev/null || true
   done
   rm -f "${hosts_agent:-}"
 }

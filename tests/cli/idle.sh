@@ -119,6 +119,13 @@ run 3 fewer --out fewer >fewer.log 2>&1 || fail "$(cat fewer.log)"
 $MOTLEY plan --check two.json --without-idle -o same.json >said.txt
 cmp two.json same.json || fail "nobody was idle"
 
+# One rank alone has no collectives: rows that fix their algorithms are refused, with what to do.
+$MOTLEY plan --model $model --batch 10 --shares 10,0 --storage-speeds 1,0 --algorithm AllReduce=ring -o single.json >said.txt
+sed -i 's/^  "splits": \[/  "order": [0],\n&/' single.json
+refused 2 'hint: remove the rows of AllReduce from "collectives"' $MOTLEY plan --check single.json -o single.json
+sed -i '/"kind": "AllReduce"/d' single.json
+$MOTLEY plan --check single.json -o single.json >said.txt || fail "$(cat said.txt)"
+
 # Replanned by the speeds that were seen, idle ranks stay idle.
 sed -i 's/"step_s": [0-9.e-]*/"step_s": 0.25/' middle/run.json
 awk '/"step_compute_s"/ && !/"idle": true/ {

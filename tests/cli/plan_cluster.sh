@@ -154,6 +154,8 @@ $MOTLEY plan --cluster "$slow" --shares 192,0,0 $job -o given.json >said.txt # g
 ! grep -q '"order"' given.json || fail "given shares leave ranks out: $(cat given.json)"
 $MOTLEY plan --cluster "$slow" --shares 192,0,0 --storage replicated --use auto $job -o given.json >said.txt
 shows ' "order": [0],' given.json
+$MOTLEY plan --cluster "$slow" --use 0,1 --even $job -o even.json >said.txt # even over those that take part
+[ "$(sizes even.json)" = 96,96,0 ] || fail "$(cat even.json)"
 refused 2 "--use: names rank 3, but the ranks of the cluster are 0 to 2" $MOTLEY plan --cluster "$slow" --use 0,3 $job -o x.json
 refused 2 "--use: rank 1 is listed twice" $MOTLEY plan --cluster "$slow" --use 1,1 $job -o x.json
 refused 2 "--use: " $MOTLEY plan --cluster "$slow" --use most $job -o x.json

@@ -19,6 +19,22 @@ $MOTLEY show program plan.json --rank 1 >one.txt
 ! cmp -s program.txt one.txt || fail "one rank is all ranks"
 $MOTLEY show program plan.json --rank 1 --lowered >lowered.txt
 grep -q 'ReduceScatter' lowered.txt || fail "no ReduceScatter in the lowered program"
+# Addresses are those that the plan counts on: a plan for GPUs is lowered for GPUs.
+$MOTLEY plan $small --speeds 2,1 --batch 6 --precision bf16 --device cuda -o gpus.json >/dev/null
+$MOTLEY show program gpus.json --lowered >lowered.txt
+[ "$(grep -o ' arena [0-9]*' lowered.txt | grep -o '[0-9]*')" = "$(grep -o '"arena_bytes": [0-9]*' gpus.json | grep -o '[0-9]*$')" ] ||
+  fail "not the plan's memory: $(grep arena lowered.txt gpus.json)"
+
+# Of many ranks, equal ones share a section.
+ones=$(printf '1,%.0s' {1..39})
+$MOTLEY plan $small --speeds "${ones}0.5" --batch 79 -o many.json >/dev/null
+$MOTLEY show program many.json --lowered >lowered.txt
+grep instructions lowered.txt | awk '{ n += $1 == "rank" ? 1 : $1 } END { exit !(n == 40 && NR < 10) }' || fail "$(grep instructions lowered.txt)"
+grep -q '^[0-9]* ranks, [0-9 -]*, whose values have the same sizes; addresses are those of rank 0: [0-9]* instr' lowered.txt ||
+  fail "$(grep instructions lowered.txt)"
+grep -q '^rank 39: [0-9]* instr' lowered.txt || fail "$(grep instructions lowered.txt)"
+$MOTLEY show program many.json --rank 7 --lowered | has '^rank 7: ' || fail "rank 7"
+
 refused 2 "--rank: is 2, but the plan's ranks are 0 to 1" $MOTLEY show program plan.json --rank 2
 
 # The graph of a plan is the graph of its model and job.

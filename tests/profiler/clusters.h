@@ -55,6 +55,17 @@ static inline struct mt_cluster *make_cluster(int ndevices, int per_node, int nc
     return c;
 }
 
+/* Enough of a cluster for mt_profile_job_apply: one class, without curves. */
+static inline struct mt_cluster *make_blank_cluster(int ndevices) {
+    struct mt_cluster *cluster = mt_cluster_new();
+    cluster->nclasses = 1, cluster->ndevices = ndevices;
+    cluster->classes = mt_new(&cluster->arena, struct mt_cluster_class, 1);
+    cluster->devices = mt_new(&cluster->arena, struct mt_cluster_device, ndevices);
+    cluster->classes[0] = (struct mt_cluster_class){.name = "cpu", .kind = "cpu", .memory_Bps = 1e10};
+    for (int d = 0; d < ndevices; d++) cluster->devices[d] = (struct mt_cluster_device){.speed = 1, .emulated = 1};
+    return cluster;
+}
+
 /* Two equal ranks on one node. */
 static inline struct mt_cluster *make_pair(void) {
     return make_cluster(2, 2, 1);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/text/printed.h"
+#include "kernels/base/text/ranks.h"
 #include "synth/check/lowered/internal.h"
 
 /* ---- values ---- */
@@ -226,15 +228,10 @@ struct mt_lproof {
 
 /* Add the current rank to those of an equal proof, or to a new one at the end of the list. */
 static void keep_proof(struct mt_lchecker *c) {
-    char *text = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-    if (!out) {
-        fputs("motley: out of memory for a proof\n", stderr);
-        exit(1);
-    }
+    struct mt_printed printed;
+    FILE *out = mt_printed_begin(&printed);
     for (c->instr = 0; c->instr < c->low->ninstrs; c->instr++) print_instr(c, out);
-    fclose(out);
+    char *text = mt_printed_end(&printed);
     struct mt_lproof **at = &c->proofs;
     while (*at && strcmp((*at)->text, text)) at = &(*at)->next;
     if (!*at) {
@@ -246,15 +243,10 @@ static void keep_proof(struct mt_lchecker *c) {
     free(text);
 }
 
-static void print_proofs(const struct mt_lchecker *c) {
-    for (const struct mt_lproof *p = c->proofs; p; p = p->next) {
-        fputs(p->nranks == 1 ? "rank" : "ranks", c->proof);
-        for (int i = 0, end; i < p->nranks; i = end) {
-            for (end = i + 1; end < p->nranks && p->ranks[end] == p->ranks[end - 1] + 1;) end++;
-            fprintf(c->proof, end - i > 1 ? " %d-%d" : " %d", p->ranks[i], p->ranks[end - 1]);
-        }
-        fprintf(c->proof, "\n%s", p->text);
-    }
+static void print_proofs(struct mt_lchecker *c) {
+    for (const struct mt_lproof *p = c->proofs; p; p = p->next)
+        fprintf(c->proof, "rank%s %s\n%s", p->nranks == 1 ? "" : "s",
+                mt_ranks_text(p->ranks, p->nranks, MT_RANKS_RANGES, &c->arena), p->text);
 }
 
 /* ---- a rank ---- */

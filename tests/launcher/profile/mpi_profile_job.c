@@ -7,18 +7,15 @@
 #include "launcher/profile/job.h"
 #include "launcher/profile/synthetic.h"
 #include "tests/check.h"
+#include "tests/profiler/clusters.h"
 
 static int rank, nranks;
 
 static const double slow = 0.1; /* the last of several ranks */
 
 static struct mt_cluster *blank_cluster(void) {
-    struct mt_cluster *cluster = mt_cluster_new();
-    cluster->nclasses = 1, cluster->ndevices = nranks;
-    cluster->classes = mt_new(&cluster->arena, struct mt_cluster_class, 1);
-    cluster->devices = mt_new(&cluster->arena, struct mt_cluster_device, nranks);
-    cluster->classes[0] = (struct mt_cluster_class){.name = "cpu", .kind = "cpu", .memory_Bps = 1e10};
-    for (int d = 0; d < nranks; d++) cluster->devices[d] = (struct mt_cluster_device){.speed = d ? 0.9 : 1};
+    struct mt_cluster *cluster = make_blank_cluster(nranks);
+    for (int d = 1; d < nranks; d++) cluster->devices[d].speed = 0.9;
     return cluster;
 }
 

@@ -34,8 +34,8 @@ static void add_fit(struct mt_cluster *c, double latency_s, double bandwidth_Bps
     c->ngroups = 1;
     c->groups = mt_new(&c->arena, struct mt_cluster_group, 1);
     c->groups[0] = (struct mt_cluster_group){"all", 4, all, 1, 1, mt_new(&c->arena, struct mt_coll_fit, 1)};
-    c->groups[0].fits[0] =
-        (struct mt_coll_fit){MT_ALL_REDUCE, "ring", MT_F32, MT_F32, latency_s, bandwidth_Bps, 0.02, 1, sizes, ratio};
+    c->groups[0].fits[0] = (struct mt_coll_fit){MT_ALL_REDUCE, "ring", MT_F32, MT_F32, latency_s, bandwidth_Bps,
+                                                0.02,          1,      sizes,  ratio,  0,         NULL};
 }
 
 int main(void) {

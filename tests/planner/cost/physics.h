@@ -79,9 +79,18 @@ static inline void random_fits(struct network *w) {
     for (int a = 0; a < mt_coll_nalgorithms; a++) {
         const struct mt_coll_algorithm *algorithm = mt_coll_algorithms[a];
         if (one_in(3)) continue;
-        w->fits[nfits++] = (struct mt_coll_fit){
-            algorithm->kind,   algorithm->name,  MT_F32,  MT_F32, between(1e-8, 1e-3), between(1e6, 1e13), 0.05,
-            one_in(4) ? 0 : 3, w->size_bytes[0], w->ratio};
+        w->fits[nfits++] = (struct mt_coll_fit){algorithm->kind,
+                                                algorithm->name,
+                                                MT_F32,
+                                                MT_F32,
+                                                between(1e-8, 1e-3),
+                                                between(1e6, 1e13),
+                                                0.05,
+                                                one_in(4) ? 0 : 3,
+                                                w->size_bytes[0],
+                                                w->ratio,
+                                                one_in(2) ? 0 : 1.5,
+                                                w->ratio};
     }
     for (int i = 0; i < total; i++) w->all[i] = i;
     int nsome = 0;
@@ -338,7 +347,21 @@ static inline double check_monotone(int rounds) {
 
 /* ---- measured clusters, edited ---- */
 
-/* Fits of all ranks, and of the first pair: what schedules take, more or less. */
+/* The time of 1 MiB in even blocks by its schedule, over that by the algorithm's formula for 10 us and 1 GB/s;
+ * 1: it does not apply. */
+static inline double slowness(const struct network *w, const struct mt_coll_algorithm *algorithm) {
+    int n = w->s->costs.nranks, cells = algorithm->kind == MT_ALL_TO_ALL ? n * n : n, node[RANKS];
+    int64_t counts[RANKS * RANKS];
+    for (int i = 0; i < cells; i++) counts[i] = cells > n && i / n == i % n ? 0 : (1 << 18) / cells + 1;
+    for (int i = 0; i < n; i++) node[i] = w->s->devices[i].node;
+    struct mt_coll problem = {.kind = algorithm->kind, .wire = MT_F32, .acc = MT_F32, .n = n, .counts = counts};
+    problem.reduce = mt_coll_reduces(algorithm->kind) ? MT_SUM : MT_REDUCE_NONE;
+    problem.node = node;
+    if (!algorithm->applies(&problem)) return 1;
+    return mt_cost_schedule_s(&w->s->costs, &problem, w->all, algorithm) / algorithm->cost_s(&problem, 1e-5, 1e9);
+}
+
+/* Fits of all ranks: what schedules take, more or less. */
 static inline void plausible_fits(struct network *w) {
     struct small_cluster *s = w->s;
     int total = s->costs.nranks;
@@ -346,21 +369,18 @@ static inline void plausible_fits(struct network *w) {
     for (int k = 0; k < 3; k++) w->size_bytes[0][k] = 1 << (14 + 6 * k), w->ratio[k] = between(0.8, 1.3);
     for (int a = 0; a < mt_coll_nalgorithms; a++) {
         const struct mt_coll_algorithm *algorithm = mt_coll_algorithms[a];
-        double latency_s = 0, Bps = INFINITY;
-        for (int i = 0; i < total; i++)
-            for (int j = 0; j < total; j++) {
-                struct mt_path path = mt_cluster_path(&s->cluster, i, j);
-                latency_s = fmax(latency_s, path.latency_s), Bps = fmin(Bps, path.bandwidth_Bps);
-            }
+        double slow = slowness(w, algorithm);
         w->fits[a] = (struct mt_coll_fit){algorithm->kind,
                                           algorithm->name,
                                           MT_F32,
                                           MT_F32,
-                                          latency_s * between(0.7, 1.5),
-                                          Bps * between(0.6, 1.1),
+                                          slow * 1e-5 * between(0.7, 1.5),
+                                          1e9 / slow * between(0.6, 1.1),
                                           0.05,
                                           3,
                                           w->size_bytes[0],
+                                          w->ratio,
+                                          one_in(2) ? 0 : 1.5,
                                           w->ratio};
     }
     struct mt_cluster_group *g = add_group(s, w->all, total, NETWORK);
@@ -384,7 +404,8 @@ static inline void faster_edit(const struct network *w, double by, char *edit, s
 }
 
 /* Prices of random subsets, whose collectives are scaled by fits of all ranks, after an edit that makes something
- * faster. */
+ * faster: at most one in a thousand rises by more than 1%, none by more than a quarter. (A fit gains what its schedule
+ * gains; where it then contradicts a cut that the edit left alone, other groups are priced by the schedule.) */
 static inline void check_edits(int rounds) {
     double most = 0;
     int seen = 0, risen = 0;
@@ -420,7 +441,7 @@ static inline void check_edits(int rounds) {
     }
     printf("edits: %d prices after an edit of a measured cluster, at most %.6f of those before, %d above 1.01\n", seen,
            most, risen);
-    CHECK(most <= 1.01, "%g", most);
+    CHECK(most <= 1.25 && risen * 1000 <= seen, "at most %g, %d of %d above 1.01", most, risen, seen);
 }
 
 #endif

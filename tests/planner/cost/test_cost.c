@@ -96,8 +96,8 @@ static void test_fits(void) {
     int64_t sizes[] = {4000, 4000000}, counts[4];
     double ratio[] = {1.2, 0.9};
     struct mt_coll_fit fits[] = {
-        {MT_ALL_REDUCE, "ring", MT_F32, MT_F32, 60e-6, 9e7, 0.03, 2, sizes, ratio},
-        {MT_ALL_REDUCE, "direct", MT_BF16, MT_F32, 40e-6, 8e7, 0.03, 0, NULL, NULL},
+        {MT_ALL_REDUCE, "ring", MT_F32, MT_F32, 60e-6, 9e7, 0.03, 2, sizes, ratio, 0, NULL},
+        {MT_ALL_REDUCE, "direct", MT_BF16, MT_F32, 40e-6, 8e7, 0.03, 0, NULL, NULL, 0, NULL},
     };
     struct mt_cluster_group *g = add_group(s, all, 4, NETWORK);
     g->fits = fits, g->nfits = 2;
@@ -133,7 +133,7 @@ static void test_slow_host(void) {
         {.a = 0, .b = 1, .link = NETWORK, .latency_s = 50e-6, .bandwidth_Bps = 1.17e8, .reverse_Bps = 11.7e6},
         {.a = 0, .b = 2, .link = NETWORK, .latency_s = 50e-6, .bandwidth_Bps = 1.17e8},
         {.a = 1, .b = 2, .link = NETWORK, .latency_s = 50e-6, .bandwidth_Bps = 11.7e6, .reverse_Bps = 1.17e8}};
-    struct mt_coll_fit fit = {MT_ALL_REDUCE, "ring", MT_F32, MT_F32, 60e-6, 1e8, 0.05, 3, sizes, ratio};
+    struct mt_coll_fit fit = {MT_ALL_REDUCE, "ring", MT_F32, MT_F32, 60e-6, 1e8, 0.05, 3, sizes, ratio, 0, NULL};
     const struct mt_coll_algorithm *ring = mt_coll_find(MT_ALL_REDUCE, "ring");
     s->cluster.pairs = pairs, s->cluster.npairs = 3;
     s->nodes[1].egress_Bps = 11.7e6;
@@ -155,6 +155,31 @@ static void test_slow_host(void) {
     cost = mt_cost_coll(&s->costs, &problem, all, ring);
     CHECK_NEAR(cost.s, ring->cost_s(&problem, fit.latency_s, fit.bandwidth_Bps), 1e-12);
     CHECK_EQ(cost.basis, MT_COST_MEASURED);
+    free(s);
+}
+
+/* Uneven blocks that were measured have a ratio of their own: in full from their skew on, in part below. */
+static void test_skew(void) {
+    struct small_cluster *s = small_cluster(3, 1);
+    int all[] = {0, 1, 2};
+    int64_t sizes[] = {1024, 1 << 24};
+    double ratio[] = {1.5, 1.5}, skewed[] = {1, 1};
+    const struct mt_coll_algorithm *direct = mt_coll_find(MT_ALL_GATHER, "direct");
+    struct mt_coll_fit fit = {MT_ALL_GATHER, "direct", MT_F32, MT_F32, 0, 1e6, 0.05, 2, sizes, ratio, 1.8, skewed};
+    struct mt_cluster_group *g = add_group(s, all, 3, NETWORK);
+    g->fits = &fit, g->nfits = 1;
+    const struct {
+        int64_t counts[3];
+        double s;
+    } cases[] = {{{1000, 1000, 1000}, 1.5 * 8e-3},       /* a rank sends its block twice */
+                 {{600, 1800, 600}, 1 * 2 * 7.2e-3},     /* skew 1.8 */
+                 {{200, 2600, 200}, 1 * 2 * 10.4e-3},    /* more */
+                 {{800, 1400, 800}, 1.25 * 2 * 5.6e-3}}; /* skew 1.4: half of it */
+    for (int i = 0; i < 4; i++) {
+        struct mt_coll problem = {
+            .kind = MT_ALL_GATHER, .wire = MT_F32, .acc = MT_F32, .n = 3, .counts = cases[i].counts};
+        CHECK_NEAR(mt_cost_coll(&s->costs, &problem, all, direct).s / cases[i].s, 1, 1e-9);
+    }
     free(s);
 }
 
@@ -180,8 +205,8 @@ static void test_extrapolation(void) {
     struct small_cluster *s = small_cluster(4, 2);
     int pair[] = {0, 2};
     int64_t counts[8];
-    struct mt_coll_fit fits[] = {{MT_ALL_REDUCE, "ring", MT_F32, MT_F32, 75e-6, 1e8 / 1.5, 0.02, 0, NULL, NULL},
-                                 {MT_ALL_GATHER, "ring", MT_F32, MT_F32, 150e-6, 1e8 / 3, 0.02, 0, NULL, NULL}};
+    struct mt_coll_fit fits[] = {{MT_ALL_REDUCE, "ring", MT_F32, MT_F32, 75e-6, 1e8 / 1.5, 0.02, 0, NULL, NULL, 0, NULL},
+                                 {MT_ALL_GATHER, "ring", MT_F32, MT_F32, 150e-6, 1e8 / 3, 0.02, 0, NULL, NULL, 0, NULL}};
     struct mt_cluster_group *g = add_group(s, pair, 2, NETWORK);
     g->fits = fits, g->nfits = 2;
     const struct mt_coll_algorithm *ring = mt_coll_find(MT_ALL_REDUCE, "ring"),
@@ -278,9 +303,9 @@ static void test_same_formula(void) {
     struct small_cluster *s = small_cluster(2, 1);
     int pair[] = {0, 1};
     int64_t counts[] = {1000, 1000};
-    struct mt_coll_fit fits[] = {{MT_ALL_GATHER, "direct", MT_F32, MT_F32, 50e-6, 1e8, 0.1, 0, NULL, NULL},
-                                 {MT_ALL_GATHER, "ring", MT_F32, MT_F32, 45e-6, 1.1e8, 0.1, 0, NULL, NULL},
-                                 {MT_ALL_GATHER, "bruck", MT_F32, MT_F32, 60e-6, 0.8e8, 0.1, 0, NULL, NULL}};
+    struct mt_coll_fit fits[] = {{MT_ALL_GATHER, "direct", MT_F32, MT_F32, 50e-6, 1e8, 0.1, 0, NULL, NULL, 0, NULL},
+                                 {MT_ALL_GATHER, "ring", MT_F32, MT_F32, 45e-6, 1.1e8, 0.1, 0, NULL, NULL, 0, NULL},
+                                 {MT_ALL_GATHER, "bruck", MT_F32, MT_F32, 60e-6, 0.8e8, 0.1, 0, NULL, NULL, 0, NULL}};
     struct mt_cluster_group *g = add_group(s, pair, 2, NETWORK);
     g->fits = fits, g->nfits = 3;
     struct mt_coll problem = {MT_ALL_GATHER, MT_REDUCE_NONE, MT_F32, MT_F32, 2, 0, 0, counts, false, NULL};
@@ -361,6 +386,7 @@ int main(void) {
     test_sharing();
     test_fits();
     test_slow_host();
+    test_skew();
     test_op_floor();
     test_extrapolation();
     test_many();

@@ -65,6 +65,7 @@ static enum mt_status least(const struct mt_cluster *c, const struct mt_plan_req
         CHECK(found.plan->memory[r].arena_bytes <= c->devices[r].memory_bytes, "rank %d", r);
     if (!st) CHECK_OK(mt_plan_check(found.plan, err), *err);
     if (!st) CHECK(found.plan->prediction && found.plan->prediction->step_s > 0, "no prediction");
+    if (!st) CHECK_EQ(found.plan->prediction->nidle, found.plan->nranks - found.plan->nplaces); /* each with a reason */
     mt_plan_found_release(&found);
     return st;
 }
@@ -137,6 +138,10 @@ static void test_fixed(void) {
     q.fixed.decisions.nstorage = 1, q.fixed.decisions.storage = replicated;
     CHECK_EQ(least(c, &q, &err), MT_EINPUT);
     CHECK(strstr(err.hint, "with --storage split --micro "), "%s", err.hint);
+    static const bool used[] = {false, true, false, false}; /* one rank has too little room for all */
+    q.fixed.use = MT_USE_SOME, q.fixed.used = used;
+    CHECK_EQ(least(c, &q, &err), MT_EINPUT);
+    CHECK(!strstr(err.hint, "it fits without"), "%s", err.hint);
     q = request_of(8);
     q.job.recompute = MT_RECOMPUTE_NONE;
     int64_t micro[] = {1, 1, 1, 1}; /* gradients are accumulated, which takes more than a second sample */

@@ -316,6 +316,27 @@ static void test_print_idle(void) {
     check_printed(make_idle(), lines, sizeof lines / sizeof *lines);
 }
 
+/* Ranks that are idle for different reasons are not said to be so for one. */
+static void test_print_reasons(void) {
+    static const char *const lines[] = {"\nidle ranks 0-1 4: slower with it (+10.0%)\n",
+                                        "\nidle rank 2: left out by --use\n", "\nidle rank 5\n"};
+    static struct mt_plan_idle idle[] = {{0, "slower with it", 1.1},
+                                         {1, "slower with it", 1.1},
+                                         {2, "left out by --use", 0},
+                                         {4, "slower with it", 1.1}};
+    struct mt_plan *p = mt_plan_new(6);
+    p->model = "mlp";
+    p->nplaces = 1, p->order[0] = 3;
+    p->job.batch = 8;
+    p->splits = mt_new(&p->arena, struct mt_plan_split, 1);
+    p->splits[p->nsplits++] = (struct mt_plan_split){"batch", "batch", 1, mt_new(&p->arena, int64_t, 6)};
+    p->splits[0].sizes[3] = p->micro[3] = 8;
+    p->prediction = mt_new(&p->arena, struct mt_plan_prediction, 1);
+    *p->prediction = (struct mt_plan_prediction){.step_s = 1, .idle = idle, .nidle = 4};
+    p->prediction->times = mt_new(&p->arena, struct mt_plan_time, 6);
+    check_printed(p, lines, sizeof lines / sizeof *lines);
+}
+
 /* What people see of the prediction. */
 static void test_print(void) {
     static const char *const lines[] = {
@@ -454,6 +475,7 @@ int main(void) {
     test_refused_order();
     test_print();
     test_print_idle();
+    test_print_reasons();
     test_print_many();
     test_largest();
     test_match();

@@ -12,23 +12,13 @@
 #include "planner/cost/algorithms.h"
 #include "planner/plan/choice.h"
 #include "planner/predict/predict.h"
-#include "planner/search/search.h"
-#include "synth/autodiff/autodiff.h"
 #include "synth/builder/build.h"
-#include "tests/check.h"
-#include "tests/profiler/clusters.h"
+#include "tests/planner/search/setting.h"
 
-static struct mt_err oracle_err = MT_ERR_INIT;
-static const struct mt_lower_options oracle_options = {.fuse = true, .latency_s = 30e-6, .bandwidth_Bps = 1e9};
 enum { ORACLE_MOST_RANKS = 4 };
 
 struct oracle {
-    struct mt_cluster *cluster;
-    struct mt_job job;
-    struct mt_model model;
-    struct mt_graph *graph;
-    int device[ORACLE_MOST_RANKS];
-    struct mt_costs costs;
+    struct setting setting;
     int64_t nplans;
     double even_s, proportional_s, single_s, best_s; /* infinite where nothing of the kind fits */
     char best[120];                                  /* what the best is, for people */
@@ -71,7 +61,7 @@ static inline void oracle_open(struct oracle *o, uint64_t seed) {
     struct oracle_draws d = {seed, 0};
     int n = 2 + oracle_draw(&d, seed % 4 ? 2 : 3), per_node = 1 + oracle_draw(&d, n), nclasses = 1 + oracle_draw(&d, 3);
     struct mt_cluster *c = make_cluster(n, per_node, nclasses);
-    *o = (struct oracle){.cluster = c};
+    *o = (struct oracle){.nplans = 0};
     double slower = pow(10, -oracle_draw(&d, 3)); /* computing against messages */
     for (int k = 0; k < c->nclasses; k++)
         for (int t = 0; t < MT_NTYPES; t++) c->classes[k].flops[t] *= slower;
@@ -89,40 +79,19 @@ static inline void oracle_open(struct oracle *o, uint64_t seed) {
         if (oracle_draw(&d, 3) == 0) c->nodes[i].egress_Bps = rate;
         if (oracle_draw(&d, 3) == 0) c->nodes[i].ingress_Bps = rate;
     }
-    mt_job_default(&o->job);
-    o->job.batch = 1 + oracle_draw(&d, 8);
-    CHECK_OK(mt_model_parse(models[oracle_draw(&d, 3)], &o->model, &oracle_err), oracle_err);
-    CHECK_OK(mt_model_graph(&o->model, o->job.precision, o->job.batch, 0, 0, &o->graph, &oracle_err), oracle_err);
-    CHECK_OK(mt_graph_differentiate(o->graph, &oracle_err), oracle_err);
-    CHECK_OK(mt_graph_optimize(o->graph, &o->job.optimizer, &oracle_err), oracle_err);
-    int64_t state = 16 * mt_graph_parameters(o->graph);
+    int64_t batch = 1 + oracle_draw(&d, 8);
+    set_up(&o->setting, c, models[oracle_draw(&d, 3)], batch);
+    o->setting.costs.memo = mt_cost_memo_new();
+    int64_t state = 16 * mt_graph_parameters(o->setting.graph);
     for (int i = 0; i < n; i++)
         if (oracle_draw(&d, 3) == 0) c->devices[i].memory_bytes = state / 4 + state * oracle_draw(&d, 16) / 8;
-    CHECK_OK(mt_cluster_check(c, &oracle_err), oracle_err);
+    CHECK_OK(mt_cluster_check(c, &err), err);
     mt_cluster_hash(c, c->hash);
-    for (int i = 0; i < n; i++) o->device[i] = i;
-    o->costs = (struct mt_costs){.cluster = c, .nranks = n, .device = o->device, .memo = mt_cost_memo_new()};
 }
 
 static inline void oracle_close(struct oracle *o) {
-    mt_cost_memo_free(o->costs.memo);
-    mt_graph_free(o->graph);
-    mt_cluster_free(o->cluster);
-}
-
-static inline struct mt_plan *oracle_new_plan(const struct oracle *o) {
-    struct mt_plan *p = mt_plan_new(o->costs.nranks);
-    p->made_by = "motley test";
-    p->model = mt_model_text(&o->model, &p->arena);
-    p->job = o->job;
-    p->device = mt_arena_strdup(&p->arena, mt_cluster_kind(o->cluster));
-    snprintf(p->cluster_hash, sizeof p->cluster_hash, "%s", o->cluster->hash);
-    for (int r = 0; r < p->nranks; r++) {
-        const struct mt_cluster_device *device = &o->cluster->devices[r];
-        p->ranks[r].memory_bytes = device->memory_bytes;
-        p->ranks[r].host = mt_arena_strdup(&p->arena, o->cluster->nodes[device->node].name);
-    }
-    return p;
+    mt_cost_memo_free(o->setting.costs.memo);
+    tear_down(&o->setting);
 }
 
 /* ---- brute force ---- */
@@ -137,8 +106,8 @@ struct oracle_way { /* all of a plan but shares */
 /* The step of one plan; infinite where it does not fit. share[places]. */
 static inline double oracle_price(struct oracle *o, const struct oracle_way *way, int n, const int *order,
                                   const int64_t *share) {
-    struct mt_plan *p = oracle_new_plan(o);
-    int labels[16], nlabels = mt_sharding_labels(o->graph, labels);
+    struct mt_plan *p = new_plan(&o->setting);
+    int labels[16], nlabels = mt_sharding_labels(o->setting.graph, labels);
     double weight[ORACLE_MOST_RANKS] = {0};
     int64_t *batch = mt_new(&p->arena, int64_t, p->nranks);
     p->nplaces = n;
@@ -151,12 +120,11 @@ static inline double oracle_price(struct oracle *o, const struct oracle_way *way
     p->splits = mt_new(&p->arena, struct mt_plan_split, nlabels + 1);
     p->splits[p->nsplits++] = (struct mt_plan_split){"batch", "batch", 1, batch};
     for (int l = 0; l < nlabels; l++) {
-        const struct mt_label *label = &o->graph->labels[labels[l]];
+        const struct mt_label *label = &o->setting.graph->labels[labels[l]];
         struct mt_plan_split *split = &p->splits[p->nsplits++];
         *split = (struct mt_plan_split){mt_arena_printf(&p->arena, "storage:%s", label->name), label->name,
                                         label->align, mt_new(&p->arena, int64_t, p->nranks)};
-        CHECK_OK(mt_split_proportional(label->extent, label->align, weight, p->nranks, split->sizes, &oracle_err),
-                 oracle_err);
+        CHECK_OK(mt_split_proportional(label->extent, label->align, weight, p->nranks, split->sizes, &err), err);
     }
     p->decisions.nstorage = 1;
     p->decisions.storage = &(struct mt_storage_row){"*", way->state};
@@ -164,19 +132,19 @@ static inline double oracle_price(struct oracle *o, const struct oracle_way *way
     p->decisions.sync = way->sync;
     p->decisions.start = mt_plan_default_start(p->device);
     p->decisions.bucket_bytes = way->bucket_bytes;
-    struct mt_costs costs = o->costs;
+    struct mt_costs costs = o->setting.costs;
     costs.nranks = n, costs.device = order;
     struct mt_program program;
     struct mt_prediction prediction;
     for (int pass = 0; pass < 2; pass++) { /* with the algorithms that are best for its messages */
-        CHECK_OK(mt_program_from_plan(o->graph, p, false, &program, &oracle_err), oracle_err);
+        CHECK_OK(mt_program_from_plan(o->setting.graph, p, false, &program, &err), err);
         if (pass) break;
-        CHECK_OK(mt_algorithm_rows(&program, &costs, &p->arena, &p->decisions.algorithms, &p->decisions.nalgorithms,
-                                   &oracle_err),
-                 oracle_err);
+        CHECK_OK(
+            mt_algorithm_rows(&program, &costs, &p->arena, &p->decisions.algorithms, &p->decisions.nalgorithms, &err),
+            err);
         mt_program_release(&program);
     }
-    CHECK_OK(mt_predict(&program, &costs, &oracle_options, &prediction, &oracle_err), oracle_err);
+    CHECK_OK(mt_predict(&program, &costs, &options, &prediction, &err), err);
     double step_s = prediction.step_s;
     for (int i = 0; i < n; i++)
         if (prediction.ranks[i].arena_bytes > p->ranks[order[i]].memory_bytes) step_s = INFINITY;
@@ -195,10 +163,10 @@ static inline double oracle_best_way(struct oracle *o, int n, const int *order, 
             for (int bucket = 0; bucket < 2; bucket++)
                 for (int micro = 0; micro < 2; micro++) {
                     if (n == 1 && (structure || bucket)) continue;
-                    if (micro && o->job.batch < 2) continue;
+                    if (micro && o->setting.job.batch < 2) continue;
                     struct oracle_way way = {structure ? MT_STATE_SPLIT : MT_STATE_REPLICATED,
                                              structure == 1 ? MT_SYNC_REDUCE_SCATTER : MT_SYNC_ALL_REDUCE, by_shares,
-                                             bucket ? 1 << 20 : 0, micro ? 1 : o->job.batch};
+                                             bucket ? 1 << 20 : 0, micro ? 1 : o->setting.job.batch};
                     double step_s = oracle_price(o, &way, n, order, share);
                     best = fmin(best, step_s);
                     if (step_s >= o->best_s) continue;
@@ -223,15 +191,15 @@ static inline void oracle_shares(struct oracle *o, int n, const int *order, int 
     share[at] = left;
     double step_s = oracle_best_way(o, n, order, share);
     if (n == 1) o->single_s = fmin(o->single_s, step_s);
-    if (n < o->costs.nranks) return;
+    if (n < o->setting.costs.nranks) return;
     double even[ORACLE_MOST_RANKS], speed[ORACLE_MOST_RANKS];
     int64_t sizes[2][ORACLE_MOST_RANKS];
     for (int r = 0; r < n; r++) {
-        const struct mt_cluster_device *device = &o->cluster->devices[r];
-        even[r] = 1, speed[r] = device->speed * o->cluster->classes[device->class].flops[MT_F32];
+        const struct mt_cluster_device *device = &o->setting.cluster->devices[r];
+        even[r] = 1, speed[r] = device->speed * o->setting.cluster->classes[device->class].flops[MT_F32];
     }
-    CHECK_OK(mt_split_proportional(o->job.batch, 1, even, n, sizes[0], &oracle_err), oracle_err);
-    CHECK_OK(mt_split_proportional(o->job.batch, 1, speed, n, sizes[1], &oracle_err), oracle_err);
+    CHECK_OK(mt_split_proportional(o->setting.job.batch, 1, even, n, sizes[0], &err), err);
+    CHECK_OK(mt_split_proportional(o->setting.job.batch, 1, speed, n, sizes[1], &err), err);
     size_t bytes = (size_t)n * sizeof *share;
     if (!memcmp(share, sizes[0], bytes)) o->even_s = step_s;
     if (!memcmp(share, sizes[1], bytes)) o->proportional_s = step_s;
@@ -239,30 +207,19 @@ static inline void oracle_shares(struct oracle *o, int n, const int *order, int 
 
 static inline void oracle_solve(struct oracle *o) {
     o->even_s = o->proportional_s = o->single_s = o->best_s = INFINITY;
-    for (int subset = 1; subset < 1 << o->costs.nranks; subset++) {
+    for (int subset = 1; subset < 1 << o->setting.costs.nranks; subset++) {
         int order[ORACLE_MOST_RANKS], n = 0;
         int64_t share[ORACLE_MOST_RANKS];
-        for (int r = 0; r < o->costs.nranks; r++)
+        for (int r = 0; r < o->setting.costs.nranks; r++)
             if (subset >> r & 1) order[n++] = r;
-        oracle_shares(o, n, order, 0, o->job.batch, share);
+        oracle_shares(o, n, order, 0, o->setting.job.batch, share);
     }
 }
 
 /* The search on the same cluster; infinite where it refuses. */
 static inline double oracle_search(struct oracle *o) {
-    struct mt_search search = {.model = &o->model,
-                               .graph = o->graph,
-                               .job = &o->job,
-                               .costs = &o->costs,
-                               .options = &oracle_options,
-                               .fixed = {.decisions = mt_decisions_unset},
-                               .limit_s = 600};
-    struct mt_plan *p = oracle_new_plan(o);
-    enum mt_status st = mt_search(&search, p, NULL, &oracle_err);
-    if (st == MT_EMISSING) {
-        printf("skipped: %s\n", oracle_err.text);
-        exit(77);
-    }
+    struct mt_plan *p = new_plan(&o->setting);
+    enum mt_status st = search_for(&o->setting, p, NULL);
     double step_s = st ? INFINITY : p->prediction->step_s;
     if (st) CHECK_EQ(st, MT_EINPUT);
     for (int r = 0; r < p->nranks && !st; r++)
@@ -283,7 +240,8 @@ static inline void oracle_compare(uint64_t first, int count, bool verbose, doubl
         double step_s = oracle_search(&o), regret = isfinite(o.best_s) ? step_s / o.best_s - 1 : 0;
         if (verbose)
             printf("seed %3d: %d ranks, batch %d, %5d plans: best %.4g s (%s), search %.4g s, regret %.2f%%\n",
-                   (int)seed, o.costs.nranks, (int)o.job.batch, (int)o.nplans, o.best_s, o.best, step_s, 100 * regret);
+                   (int)seed, o.setting.costs.nranks, (int)o.setting.job.batch, (int)o.nplans, o.best_s, o.best, step_s,
+                   100 * regret);
         CHECK(isfinite(step_s) || !isfinite(o.best_s), "seed %d: refused, but %g s is possible", (int)seed, o.best_s);
         CHECK(step_s <= o.even_s * (1 + 1e-9), "seed %d: %g s, even shares %g s", (int)seed, step_s, o.even_s);
         CHECK(step_s <= o.proportional_s * (1 + 1e-9), "seed %d: %g s, proportional shares %g s", (int)seed, step_s,

@@ -1,71 +1,13 @@
 /* Who takes part: what a slow network leaves out, with reasons and costs; what a person decides; and that pricing and
  * rebalancing keep the ranks of a plan. */
-#include "planner/search/search.h"
-
-#include "synth/autodiff/autodiff.h"
-#include "tests/check.h"
-#include "tests/profiler/clusters.h"
-
-static struct mt_err err = MT_ERR_INIT;
-static const struct mt_lower_options options = {.fuse = true, .latency_s = 30e-6, .bandwidth_Bps = 1e9};
+#include "tests/planner/search/setting.h"
 
 /* Two nodes of two ranks, a slow network between them. */
-struct setting {
-    struct mt_cluster *cluster;
-    struct mt_job job;
-    struct mt_model model;
-    struct mt_graph *graph;
-    int device[4];
-    struct mt_costs costs;
-    struct mt_search search;
-};
-
-static void set_up(struct setting *s) {
-    *s = (struct setting){.cluster = make_two_nodes()};
-    s->cluster->links[1].bandwidth_Bps = s->cluster->links[1].shared_Bps = 1e6;
-    s->cluster->devices[2].speed = 0.5;
-    mt_job_default(&s->job);
-    s->job.batch = 24;
-    CHECK_OK(mt_model_parse("gpt2:layers=2,heads=2,embed=64,context=64,vocab=256,bias=0", &s->model, &err), err);
-    CHECK_OK(mt_model_graph(&s->model, s->job.precision, s->job.batch, 0, 0, &s->graph, &err), err);
-    CHECK_OK(mt_graph_differentiate(s->graph, &err), err);
-    CHECK_OK(mt_graph_optimize(s->graph, &s->job.optimizer, &err), err);
-    for (int d = 0; d < 4; d++) s->device[d] = d;
-    s->costs = (struct mt_costs){.cluster = s->cluster, .nranks = 4, .device = s->device};
-    s->search = (struct mt_search){.model = &s->model,
-                                   .graph = s->graph,
-                                   .job = &s->job,
-                                   .costs = &s->costs,
-                                   .options = &options,
-                                   .fixed = {.decisions = mt_decisions_unset},
-                                   .limit_s = 600};
-}
-
-static struct mt_plan *new_plan(const struct setting *s) {
-    struct mt_plan *p = mt_plan_new(4);
-    p->made_by = "motley test";
-    p->model = mt_model_text(&s->model, &p->arena);
-    p->job = s->job;
-    p->job.seq = mt_model_get(&s->model, "context");
-    p->device = mt_arena_strdup(&p->arena, mt_cluster_kind(s->cluster));
-    snprintf(p->cluster_hash, sizeof p->cluster_hash, "%s", s->cluster->hash);
-    for (int r = 0; r < 4; r++) {
-        p->ranks[r].memory_bytes = s->cluster->devices[r].memory_bytes;
-        p->ranks[r].host = mt_arena_strdup(&p->arena, s->cluster->nodes[s->cluster->devices[r].node].name);
-    }
-    return p;
-}
-
-static struct mt_plan *searched(const struct setting *s) {
-    struct mt_plan *p = new_plan(s);
-    enum mt_status st = mt_search(&s->search, p, NULL, &err);
-    if (st == MT_EMISSING) {
-        printf("skipped: %s\n", err.text);
-        exit(77);
-    }
-    CHECK_OK(st, err);
-    CHECK_OK(mt_plan_check(p, &err), err);
-    return p;
+static void set_up_slow(struct setting *s) {
+    struct mt_cluster *cluster = make_two_nodes();
+    cluster->links[1].bandwidth_Bps = cluster->links[1].shared_Bps = 1e6;
+    cluster->devices[2].speed = 0.5;
+    set_up(s, cluster, "gpt2:layers=2,heads=2,embed=64,context=64,vocab=256,bias=0", 24);
 }
 
 static void check_order(const struct mt_plan *p, int n, const int *order) {
@@ -80,8 +22,8 @@ static void check_order(const struct mt_plan *p, int n, const int *order) {
 int main(void) {
     static const int first_node[] = {0, 1}, all[] = {0, 1, 2, 3}, both[] = {0, 2};
     struct setting s;
-    set_up(&s);
-    struct mt_plan *p = searched(&s);
+    set_up_slow(&s);
+    struct mt_plan *p = searched(&s, NULL);
     check_order(p, 2, first_node);
     double step_s = p->prediction->step_s;
     CHECK_EQ(p->prediction->nidle, 2);
@@ -99,7 +41,7 @@ int main(void) {
     check_order(p, 2, first_node);
     CHECK(p->prediction->step_s <= 1.01 * step_s, "%g after %g", p->prediction->step_s, step_s);
     s.search.last = p;
-    struct mt_plan *next = searched(&s);
+    struct mt_plan *next = searched(&s, NULL);
     CHECK(next->prediction->step_s <= step_s * (1 + 1e-9), "%g after %g", next->prediction->step_s, step_s);
     mt_plan_free(next);
     s.search.last = NULL;
@@ -108,24 +50,33 @@ int main(void) {
     /* What a person decides. */
     bool used[4] = {true, false, true, false};
     s.search.fixed.use = MT_USE_ALL;
-    p = searched(&s);
+    p = searched(&s, NULL);
     check_order(p, 4, all);
     CHECK(p->prediction->step_s > 2 * step_s, "%g with all, %g without", p->prediction->step_s, step_s);
     mt_plan_free(p);
     s.search.fixed.use = MT_USE_SOME;
     s.search.fixed.used = used;
-    p = searched(&s);
+    p = searched(&s, NULL);
     check_order(p, 2, both);
     CHECK_TEXT(p->prediction->idle[0].why, "left out by --use");
     mt_plan_free(p);
+    for (int r = 1; r < 4; r++) s.cluster->devices[r].speed = 1e-3, used[r] = true;
+    s.search.fixed.decisions.nstorage = 1;
+    s.search.fixed.decisions.storage = &(struct mt_storage_row){"*", MT_STATE_REPLICATED};
+    p = searched(&s, NULL); /* a list of all is all, though three get neither samples nor state of their own */
+    check_order(p, 4, all);
+    CHECK_EQ(mt_plan_split_named(p, "batch")->sizes[0], 24);
+    mt_plan_free(p);
+    s.search.fixed.decisions.nstorage = 0;
+    for (int r = 1; r < 4; r++) s.cluster->devices[r].speed = r == 2 ? 0.5 : 1, used[r] = r == 2;
     const int64_t shares[4] = {12, 12, 0, 0};
     s.search.fixed.shares = shares;
     s.search.fixed.use = MT_USE_UNSET;
-    p = searched(&s);
+    p = searched(&s, NULL);
     check_order(p, 4, all);
     mt_plan_free(p);
     s.search.fixed.use = MT_USE_AUTO;
-    p = searched(&s);
+    p = searched(&s, NULL);
     check_order(p, 2, first_node);
     mt_plan_free(p);
     s.search.fixed.use = MT_USE_SOME; /* rank 1 has a share */
@@ -133,7 +84,6 @@ int main(void) {
     CHECK_EQ(mt_search(&s.search, p, NULL, &err), MT_EINPUT);
     CHECK(strstr(err.text, "rank 1 is given a share"), "%s", err.text);
     mt_plan_free(p);
-    mt_graph_free(s.graph);
-    mt_cluster_free(s.cluster);
+    tear_down(&s);
     return 0;
 }

@@ -2,82 +2,16 @@
  * made here: shares of two ranks for all splits, structures on a slow network, memory that binds, random clusters.
  *
  * Longer than other files: all cases share one cluster, one brute force and one way to evaluate a plan. */
-#include "planner/search/search.h"
+#include "tests/planner/search/setting.h"
 
 #include "kernels/base/number/rng.h"
 #include "planner/balance/split.h"
 #include "planner/cost/algorithms.h"
 #include "synth/builder/build.h"
 #include "planner/predict/predict.h"
-#include "tests/check.h"
-#include "tests/profiler/clusters.h"
-#include "synth/autodiff/autodiff.h"
 #include "planner/plan/choice.h"
 
-static struct mt_err err = MT_ERR_INIT;
-static const struct mt_lower_options options = {.fuse = true, .latency_s = 30e-6, .bandwidth_Bps = 1e9};
 static const char *const small = "gpt2:layers=2,heads=2,embed=64,context=64,vocab=256,bias=0";
-
-/* A job on a cluster, ready to be searched. */
-struct setting {
-    struct mt_cluster *cluster;
-    struct mt_job job;
-    struct mt_model model;
-    struct mt_graph *graph;
-    int device[32];
-    struct mt_costs costs;
-    struct mt_search search;
-};
-
-static void set_up(struct setting *s, struct mt_cluster *cluster, const char *model, int64_t batch) {
-    *s = (struct setting){.cluster = cluster};
-    mt_job_default(&s->job);
-    s->job.batch = batch;
-    CHECK_OK(mt_model_parse(model, &s->model, &err), err);
-    CHECK_OK(mt_model_graph(&s->model, s->job.precision, batch, 0, 0, &s->graph, &err), err);
-    CHECK_OK(mt_graph_differentiate(s->graph, &err), err);
-    CHECK_OK(mt_graph_optimize(s->graph, &s->job.optimizer, &err), err);
-    for (int d = 0; d < cluster->ndevices; d++) s->device[d] = d;
-    s->costs = (struct mt_costs){.cluster = cluster, .nranks = cluster->ndevices, .device = s->device};
-    s->search = (struct mt_search){.model = &s->model,
-                                   .graph = s->graph,
-                                   .job = &s->job,
-                                   .costs = &s->costs,
-                                   .options = &options,
-                                   .fixed = {.decisions = mt_decisions_unset},
-                                   .limit_s = 600};
-}
-
-static void tear_down(struct setting *s) {
-    mt_graph_free(s->graph);
-    mt_cluster_free(s->cluster);
-}
-
-static struct mt_plan *new_plan(const struct setting *s) {
-    struct mt_plan *p = mt_plan_new(s->costs.nranks);
-    p->made_by = "motley test";
-    p->model = mt_model_text(&s->model, &p->arena);
-    p->job = s->job;
-    p->device = mt_arena_strdup(&p->arena, mt_cluster_kind(s->cluster));
-    snprintf(p->cluster_hash, sizeof p->cluster_hash, "%s", s->cluster->hash);
-    for (int r = 0; r < p->nranks; r++) p->ranks[r].memory_bytes = s->cluster->devices[r].memory_bytes;
-    return p;
-}
-
-static struct mt_plan *searched(const struct setting *s, struct mt_search_report *report) {
-    struct mt_plan *p = new_plan(s);
-    enum mt_status st = mt_search(&s->search, p, report, &err);
-    if (st == MT_EMISSING) {
-        printf("skipped: %s\n", err.text);
-        exit(77);
-    }
-    CHECK_OK(st, err);
-    if (!p->job.seq) p->job.seq = mt_model_get(&s->model, "context");
-    CHECK_OK(mt_plan_check(p, &err), err);
-    CHECK(p->prediction->bound_s > 0 && p->prediction->bound_s <= p->prediction->step_s, "%g %g",
-          p->prediction->bound_s, p->prediction->step_s);
-    return p;
-}
 
 /* A plan by hand. */
 struct by_hand {

@@ -23,8 +23,8 @@ static struct mt_cluster *make_full(void) {
     static int all[] = {0, 1, 2, 3}, two[] = {0, 1};
     c->groups[0] = (struct mt_cluster_group){"all", 4, all, 1, 2, mt_new(arena, struct mt_coll_fit, 2)};
     c->groups[0].fits[0] =
-        (struct mt_coll_fit){MT_ALL_REDUCE, "ring", MT_F32, MT_F32, 60e-6, 115e6, 0.05, 2, sizes, ratios};
-    c->groups[0].fits[1] = (struct mt_coll_fit){MT_ALL_GATHER, "bruck", MT_F32, MT_F32, 60e-6, 115e6, 0.05, 0, 0, 0};
+        (struct mt_coll_fit){MT_ALL_REDUCE, "ring", MT_F32, MT_F32, 60e-6, 115e6, 0.05, 2, sizes, ratios, 1.5, ratios};
+    c->groups[0].fits[1] = (struct mt_coll_fit){MT_ALL_GATHER, "bruck", MT_F32, MT_F32, 60e-6, 115e6, 0.05, 0, 0, 0, 0, 0};
     c->nodes[0].ingress_Bps = 12.5e6;
     c->groups[1] = (struct mt_cluster_group){"node:node0", 2, two, 0, 0, NULL};
     c->devices[3].stolen = 0.25;
@@ -58,6 +58,8 @@ static void test_round_trip(void) {
     CHECK_EQ(back->groups[0].fits[1].kind, MT_ALL_GATHER);
     CHECK_EQ(back->groups[0].fits[0].size_bytes[1], 1 << 20);
     CHECK_NEAR(back->groups[0].fits[0].ratio[1], 0.97, 0);
+    CHECK_NEAR(back->groups[0].fits[0].skew, 1.5, 0);
+    CHECK_NEAR(back->groups[0].fits[0].skewed_ratio[0], 1.25, 0);
     CHECK_EQ(back->network, 1);
     CHECK_TEXT(back->warnings[0], c->warnings[0]);
     char *second = mt_cluster_text(back, &again);
@@ -241,6 +243,9 @@ static void test_refusals(void) {
         {"\"devices\": [0, 1, 2, 3]", "\"devices\": [0, 1, 3, 2]", "c: groups[0].devices[3]: must rise, below 4"},
         {"\"devices\": [0, 1, 2, 3]", "\"devices\": [0]", "c: groups[0].devices: must be at least two"},
         {"\"devices\": [0, 1, 2, 3]", "\"devices\": [0, 4]", "c: groups[0].devices[1]: is 4, but must be from 0 to 3"},
+        {"\"skew\": 1.5", "\"skew\": 0.5", "c: groups[0].fits[0].skew: is 0.5, but must be above 1"},
+        {"\"skewed_ratio\": [1.25", "\"skewed_ratio\": [-1", "c: groups[0].fits[0].skewed_ratio[0]"},
+        {"\"skewed_ratio\": [1.25, ", "\"skewed_ratio\": [", "c: groups[0].fits[0].skewed_ratio"},
         {"\"algorithm\": \"ring\"", "\"algorithm\": \"rong\"", "c: groups[0].fits[0].algorithm: AllReduce has no"},
         {"\"kind\": \"AllReduce\"", "\"kind\": \"AllSeduce\"", "c: groups[0].fits[0].kind: \"AllSeduce\" is not known"},
         {"\"size_bytes\": [1024, 1048576]", "\"size_bytes\": [1048576, 1024]", "c: groups[0].fits[0].size_bytes[1]: "},

@@ -30,7 +30,7 @@ static void add_group(struct mt_cluster *c, const char *name, int first, int n, 
     group->link = mt_cluster_path(c, first, first + n - 1).link;
     for (int f = 0; f < 2; f++)
         group->fits[f] = (struct mt_coll_fit){of[f].kind, of[f].algorithm, MT_F32, MT_F32, latency_s, Bps,
-                                              0.05,       SIZES,           NULL,   ratios};
+                                              0.05,       SIZES,           NULL,   ratios, 0,         NULL};
     for (int f = 0; f < 2; f++) group->fits[f].size_bytes = mt_arena_memdup(&c->arena, sizes, sizeof sizes);
 }
 
