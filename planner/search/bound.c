@@ -103,6 +103,10 @@ static double wire_bytes(const struct mt_work_message *m) {
     return (double)(m->count * mt_type_size(m->key.wire));
 }
 
+static int by_ready(const void *a, const void *b) {
+    return ((const struct item *)a)->ready - ((const struct item *)b)->ready;
+}
+
 /* Parameters in the order in which their gradients are ready. Returns how many. */
 static int list_items(struct bounding *b, struct item *items) {
     const struct mt_work *w = &b->work;
@@ -111,9 +115,10 @@ static int list_items(struct bounding *b, struct item *items) {
     find_uses(w, use);
     for (int i = w->block_begin[MT_LAST]; i < w->block_begin[MT_LAST + 1]; i++) {
         const struct mt_work_message *m = w->steps[i].message >= 0 ? &w->messages[w->steps[i].message] : NULL;
-        if (!m || m->param < 0 || w->steps[i].wait < 0 || !mt_coll_reduces(m->key.kind)) continue;
+        int ready = w->steps[i].from;
+        if (!m || m->param < 0 || ready < w->block_begin[MT_LAST] || !mt_coll_reduces(m->key.kind)) continue;
         struct item *item = &items[n++];
-        *item = (struct item){.ready = w->steps[i].wait, .use = -1, .sum_bytes = wire_bytes(m)};
+        *item = (struct item){.ready = ready, .use = -1, .sum_bytes = wire_bytes(m)};
         int from = gather[m->param];
         if (from < 0 || b->replicated) continue;
         item->use = use[from];
@@ -122,6 +127,7 @@ static int list_items(struct bounding *b, struct item *items) {
     }
     b->held_bytes = w->state_bytes + (int64_t)largest_bytes;
     for (int l = 0; l < w->nlabels && b->replicated; l++) b->held_bytes += w->labels[l].state_bytes;
+    if (n) qsort(items, (size_t)n, sizeof *items, by_ready);
     free(gather);
     free(use);
     return n;

@@ -305,6 +305,19 @@ static enum mt_status polish(struct mt_searching *s) {
     return MT_OK;
 }
 
+/* Sizes of buckets that are tried rise fourfold: half and twice the best's. */
+static enum mt_status evaluate_near_buckets(struct mt_searching *s) {
+    int64_t middle = s->best->decisions.bucket_bytes, sizes[] = {middle / 2, middle * 2};
+    if (s->search->fixed.decisions.bucket_bytes >= 0 || s->nranks == 1 || !middle) return MT_OK;
+    for (int i = 0; i < 2 && affordable(s, 1); i++) {
+        struct search_candidate *c = mt_search_like(s, s->best, describe(s, s->best->work, sizes[i]));
+        c->decisions.bucket_bytes = sizes[i];
+        enum mt_status st = mt_search_evaluate(s, c);
+        if (st) return st;
+    }
+    return MT_OK;
+}
+
 /* Where collectives are the bottleneck, one that waits for attention delays all after it. What attention saves by
  * yielding multiprocessors is not in the prediction, so the full start must be faster by a margin. */
 static enum mt_status evaluate_full_start(struct mt_searching *s) {
@@ -423,6 +436,6 @@ enum mt_status mt_search_explore(struct mt_searching *s, bool again, struct mt_s
     if (!again && ((st = evaluate_simple(s)) || (st = evaluate_last(s)))) return st;
     if (!s->best) return nothing_fits(s);
     bool may_win = s->best->step_s <= hopeless * s->known_s;
-    if (may_win && ((st = polish(s)) || (st = evaluate_full_start(s)))) return st;
+    if (may_win && ((st = evaluate_near_buckets(s)) || (st = polish(s)) || (st = evaluate_full_start(s)))) return st;
     return finish(s, !again, report);
 }

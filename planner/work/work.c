@@ -279,16 +279,24 @@ static enum mt_status read_steps(struct reading *r, struct mt_err *err) {
     const struct mt_lowered *low = r->low;
     struct mt_work *w = r->work;
     int *step_of = mt_calloc((size_t)low->ninstrs + 1, sizeof *step_of);
+    int *writer = mt_calloc((size_t)low->nvalues + 1, sizeof *writer); /* [lvalues] */
     enum mt_status st = MT_OK;
+    memset(writer, -1, (size_t)low->nvalues * sizeof *writer);
     w->steps = mt_new(&w->arena, struct mt_work_step, low->ninstrs + 1);
     for (int b = 0; b < MT_NBLOCKS && !st; b++) {
         w->block_begin[b] = w->nsteps;
         for (int i = low->block_begin[b]; i < low->block_begin[b + 1] && !st; i++) {
             const struct mt_linstr *c = &low->instrs[i];
             step_of[i] = w->nsteps;
-            if (c->what == MT_LOWERED_ALIAS) continue;
+            if (c->what == MT_LOWERED_ALIAS) {
+                writer[c->out[0]] = writer[c->in[0]];
+                continue;
+            }
             struct mt_work_step *step = &w->steps[w->nsteps];
-            *step = (struct mt_work_step){-1, -1, c->wait >= 0 ? step_of[c->wait] : -1};
+            *step = (struct mt_work_step){-1, -1, c->wait >= 0 ? step_of[c->wait] : -1, -1};
+            for (int k = 0; k < c->nin && c->what == MT_LOWERED_COLLECTIVE; k++)
+                if (writer[c->in[k]] > step->from) step->from = writer[c->in[k]];
+            for (int k = 0; k < c->nout; k++) writer[c->out[k]] = w->nsteps;
             if (c->what == MT_LOWERED_COLLECTIVE)
                 st = add_message(r, c, (enum mt_block_kind)b, &step->message, err);
             else
@@ -297,6 +305,7 @@ static enum mt_status read_steps(struct reading *r, struct mt_err *err) {
         }
     }
     w->block_begin[MT_NBLOCKS] = w->nsteps;
+    free(writer);
     free(step_of);
     return st;
 }

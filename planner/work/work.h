@@ -53,6 +53,7 @@ struct mt_work_label { /* of an axis by which parameters and optimizer state are
 struct mt_work_step { /* in the order of the program */
     int op, message;  /* one of them, the other -1 */
     int wait;         /* a step of the other kind (operator or message) that must have ended, or -1 */
+    int from; /* of a message: the last step that writes what it sends, or -1. `wait` is -1 if others imply it */
 };
 
 struct mt_work {

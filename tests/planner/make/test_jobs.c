@@ -3,9 +3,9 @@
 #include "tests/planner/make/jobs.h"
 
 #ifdef MOTLEY_SANITIZE
-enum { EVERY = 53 };
+enum { EVERY = 53, LARGE = false };
 #else
-enum { EVERY = 11 }; /* prime to the numbers of models, clusters and batches */
+enum { EVERY = 11, LARGE = true }; /* EVERY: prime to the numbers of models, clusters and batches */
 #endif
 
 /* What was refused though it fits, when memory curves mixed two kinds of programs. */
@@ -23,12 +23,40 @@ static void test_recomputation(void) {
     CHECK(gap < 0.2, "%g", gap);
 }
 
+/* The step of 355m, batch 32, on h100:2x8 net=100G with buckets of so many bytes (-1: the best, which is put there).
+ */
+static double step_with_buckets(int64_t *bucket_bytes) {
+    struct mt_cluster *c;
+    struct mt_plan_request request = {
+        .model = "gpt2:355m", .job = jobs_job(32), .fixed = {.decisions = mt_decisions_unset}, .limit_s = 600};
+    struct mt_plan_found found;
+    CHECK_OK(mt_cluster_describe("h100:2x8 net=100G", NULL, &c, &jobs_err), jobs_err);
+    request.fixed.decisions.bucket_bytes = *bucket_bytes;
+    CHECK_OK(mt_plan_fastest(c, &request, &found, &jobs_err), jobs_err);
+    double step_s = found.plan->prediction->step_s;
+    *bucket_bytes = found.plan->decisions.bucket_bytes;
+    mt_plan_found_release(&found);
+    mt_cluster_free(c);
+    return step_s;
+}
+
+/* Neither half nor twice the size of its buckets makes the best plan faster. */
+static void test_buckets(void) {
+    int64_t best = -1;
+    double step_s = step_with_buckets(&best);
+    for (int twice = 0; twice < 2; twice++) {
+        int64_t near = twice ? 2 * best : best / 2;
+        double near_s = step_with_buckets(&near);
+        CHECK(near_s >= step_s * (1 - 1e-3), "%g s with buckets of %lld bytes, %g s with %lld", near_s, (long long)near,
+              step_s, (long long)best);
+    }
+}
+
 int main(void) {
     int planned = 0, count = 0;
     test_refused_before();
-#ifndef MOTLEY_SANITIZE
-    test_recomputation();
-#endif
+    if (LARGE) test_recomputation();
+    if (LARGE) test_buckets();
     for (int which = 0; which < JOBS; which += EVERY, count++) planned += jobs_plan(which, true, NULL);
     printf("%d of %d planned\n", planned, count);
     return 0;

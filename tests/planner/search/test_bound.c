@@ -63,6 +63,9 @@ static void test_networks(void) {
     two->links[1].shared_Bps = two->links[1].bandwidth_Bps = bytes / (0.7 * alone_s);
     double slow_s = bound_on(two, model, 64);
     CHECK(slow_s > 0.7 * alone_s && slow_s < 0.95 * alone_s, "%g of %g", slow_s, alone_s);
+    /* Biases add bytes and work, and messages that have no waits of their own, as those before them imply them. */
+    double biased_s = bound_on(two, "gpt2:layers=2,heads=2,embed=64,context=64,vocab=256,bias=1", 64);
+    CHECK(biased_s > slow_s, "%g with biases, %g without", biased_s, slow_s);
     two->links[1].shared_Bps = two->links[1].bandwidth_Bps = 1e9;
     two->nodes[1].egress_Bps = bytes / (0.7 * alone_s);
     double directed_s = bound_on(two, model, 64);
