@@ -96,6 +96,15 @@ static bool add_summary(struct scan *s, const struct summary *sum) {
     return true;
 }
 
+/* Of a summary's items some have been added one by one, the last of which began after all ends before it. So the scan
+ * is where the summary's own was after that item: add the rest, if the summary tells all of it. */
+static bool add_rest(struct scan *s, const struct summary *sum) {
+    if (sum->gap < s->gap && sum->at < s->end) return false; /* it tells of a gap before */
+    if (sum->gap < s->gap) s->gap = sum->gap, s->at = sum->at;
+    s->end = sum->end;
+    return true;
+}
+
 static const struct summary no_conflicts = {INT64_MAX, INT64_MIN, INT64_MAX, 0};
 
 static const struct summary *block_summary(struct mt_gaps *g, struct block *b, int cursor) {
@@ -113,8 +122,19 @@ static const struct summary *block_summary(struct mt_gaps *g, struct block *b, i
     return sum;
 }
 
-static void add_block(struct mt_gaps *g, struct scan *s, struct block *b, int cursor) {
-    if (!add_summary(s, block_summary(g, b, cursor))) add_items(s, b, b->conflicts[cursor]);
+/* Returns whether one of its items began after all ends before it, and was the last to be added. */
+static bool add_block(struct mt_gaps *g, struct scan *s, struct block *b, int cursor) {
+    const struct summary *sum = block_summary(g, b, cursor);
+    int64_t end = s->end;
+    if (add_summary(s, sum)) return s->end > end;
+    bool apart = false;
+    for (uint64_t conflicts = b->conflicts[cursor]; conflicts; conflicts &= conflicts - 1) {
+        int i = __builtin_ctzll(conflicts);
+        apart |= b->begin[i] >= s->end;
+        add_item(s, b->begin[i], b->end[i]);
+        if (apart && add_rest(s, sum)) break;
+    }
+    return apart;
 }
 
 static int group_end(const struct mt_gaps *g, int group) {
@@ -254,7 +274,9 @@ int64_t mt_gaps_smallest(struct mt_gaps *g, int item, int64_t size_bytes, int64_
     struct scan s = {.size = size_bytes, .end = base_bytes, .gap = INT64_MAX};
     for (int i = 0; i * GROUP < g->nblocks && s.gap > size_bytes; i++) {
         if (add_summary(&s, group_summary(g, i, cursor))) continue;
-        for (int k = i * GROUP; k < group_end(g, i); k++) add_block(g, &s, g->blocks[k], cursor);
+        const struct summary *sum = &g->groups[i].summary[cursor];
+        for (int k = i * GROUP; k < group_end(g, i); k++)
+            if (add_block(g, &s, g->blocks[k], cursor) && add_rest(&s, sum)) break;
     }
     return s.gap < INT64_MAX ? s.at : s.end;
 }
