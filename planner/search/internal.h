@@ -62,6 +62,12 @@ struct search_work {
     struct search_curves *curves; /* [nclasses] */
     /* Memory without the state, over samples of a micro-batch; npoints 0: not computed. */
     struct mt_share_curve arena;
+    struct search_op_prices *prices; /* [nclasses]: of the last timeline of each class; null before the first */
+};
+/* Seconds of a work's operators at a share. */
+struct search_op_prices {
+    int64_t share, micro, *storage; /* storage: [labels of the work] */
+    double *op_s;                   /* [nops]; null: not computed */
 };
 
 struct search_candidate {
@@ -192,7 +198,7 @@ int64_t mt_search_most_micro(const struct mt_searching *s, const struct search_w
 
 /* Seconds of each bucket of a candidate. bucket: [nmessages], cost: [nbuckets]. */
 enum mt_status mt_search_messages(struct mt_searching *s, const struct search_candidate *c, int *bucket, double *cost);
-void mt_search_simulate(struct mt_searching *s, const struct search_work *work, int class, int64_t share, int64_t micro,
+void mt_search_simulate(struct mt_searching *s, struct search_work *work, int class, int64_t share, int64_t micro,
                         const int64_t *storage, const int *bucket, const double *cost,
                         struct search_timeline *timeline);
 

@@ -171,7 +171,7 @@ static enum mt_status search_any(struct participation *p) {
 }
 
 /* Pinned subsets, the last plan's ranks and the favourite are always searched. All ranks are, so that it is known what
- * leaving some out saves; once a plan is found, with the least effort. */
+ * leaving some out saves; once a plan is found, with the least effort, and not if it is slower than the known one. */
 static enum mt_status search_subsets(struct participation *p) {
     enum mt_status st = MT_OK;
     for (int i = 0; i < p->subsets.count && !st; i++)
@@ -180,6 +180,7 @@ static enum mt_status search_subsets(struct participation *p) {
     if (!st) st = search_listed(p);
     if (!st) st = search_any(p);
     p->least_effort = isfinite(best_step(p));
+    if (p->least_effort && p->search->known_s > 0 && best_step(p) >= p->search->known_s) return st;
     for (int i = 0; i < p->subsets.count && !st; i++)
         if (p->subsets.items[i].n == p->places.n && !p->subsets.items[i].searched)
             st = search_subset(p, &p->subsets.items[i]);
@@ -342,14 +343,17 @@ static enum mt_status find_bound(struct participation *p) {
     return mt_search_bound(&p->part.search, p->part.plan, &p->search->fixed.decisions, &p->bound_s, p->err);
 }
 
-/* Where no plan can be faster than one that is known, none is looked for. */
-static enum mt_status may_be_faster(struct participation *p) {
-    char bound[MT_UNITS_TEXT], known[MT_UNITS_TEXT];
-    if (p->search->no_bound || !(p->search->known_s > 0)) return MT_OK;
-    enum mt_status st = find_bound(p);
-    if (st || p->bound_s < p->search->known_s) return st;
-    return mt_fail(p->err, MT_EINPUT, "no plan takes less than %s, and one of %s is known",
-                   mt_units_seconds(p->bound_s, bound), mt_units_seconds(p->search->known_s, known));
+/* Where a plan is known that is faster than `least_s`, none is wanted. */
+static enum mt_status beats_known(struct participation *p, const char *what, double least_s) {
+    char least[MT_UNITS_TEXT], known[MT_UNITS_TEXT];
+    if (!(p->search->known_s > 0) || least_s < p->search->known_s) return MT_OK;
+    return mt_fail(p->err, MT_EINPUT, "%s takes less than %s, and one that takes %s is known", what,
+                   mt_units_seconds(least_s, least), mt_units_seconds(p->search->known_s, known));
+}
+
+static enum mt_status may_beat_known(struct participation *p) {
+    enum mt_status st = p->search->known_s > 0 ? find_bound(p) : MT_OK;
+    return st ? st : beats_known(p, "no plan", p->bound_s);
 }
 
 static enum mt_status finish(struct participation *p, struct mt_search_report *report) {
@@ -358,7 +362,7 @@ static enum mt_status finish(struct participation *p, struct mt_search_report *r
     if (!best && !p->why.status) return mt_fail(p->err, MT_EBUG, "the search has searched nothing");
     if (!best) return *p->err = p->why, p->why.status;
     if ((st = leave_out_idlers(p, best))) return st;
-    if ((st = find_bound(p))) return st;
+    if ((st = beats_known(p, "no plan that was found", best->step_s * TIE)) || (st = find_bound(p))) return st;
     mt_search_part_write(&best->part, p->plan);
     if ((st = take_document_order(p, p->plan))) return st;
     p->plan->prediction->bound_s = fmin(p->bound_s, p->plan->prediction->step_s);
@@ -396,7 +400,7 @@ enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, s
     if (!p.costs.memo) p.costs.memo = mt_cost_memo_new();
     if (report) *report = (struct mt_search_report){.ncandidates = 0};
     enum mt_status st = begin(&p);
-    if (!st && !(st = may_be_faster(&p))) {
+    if (!st && !(st = may_beat_known(&p))) {
         bool choice = p.use == MT_USE_AUTO && !p.pinned && p.places.n > 1;
         if (!(st = choice ? mt_search_list_subsets(&p.subsets) : list_pinned(&p)) && !(st = add_last(&p)) &&
             !(st = search_subsets(&p)))

@@ -53,7 +53,8 @@ struct mt_search {
     const struct mt_plan *last; /* of as many ranks: who takes part in it, its decisions and its shares are candidates;
                                    or null */
     double known_s;             /* 0; or the step of another plan of the job: what is much slower is not improved, and
-                                   the search fails (MT_EINPUT) if the lower bound says that none is faster */
+                                   the search fails (MT_EINPUT) where it finds nothing that is faster, or the lower
+                                   bound says that there is nothing */
     double limit_s;             /* when to stop trying candidates */
     const struct mt_search_watch *watch; /* or null */
     bool no_bound;                       /* plans are compared only: leave the lower bound 0 */

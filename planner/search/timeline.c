@@ -118,16 +118,28 @@ static double overlap_of(const struct simulation *t, int nbuckets, double end_s)
     return sum;
 }
 
-static void price_ops(const struct mt_searching *s, const struct search_work *w, int class, int64_t share,
-                      int64_t micro, const int64_t *storage, double *op_s) {
-    int rank = s->classes[class].rank;
-    int64_t mine[64], runs = mt_search_body_runs(share, micro);
-    for (int l = 0; l < w->work.nlabels && l < 64; l++) mine[l] = storage[(int64_t)l * s->nranks + rank];
+/* Timelines that differ in their buckets alone follow each other. */
+static const double *price_ops(struct mt_searching *s, struct search_work *w, int class, int64_t share, int64_t micro,
+                               const int64_t *storage) {
+    int rank = s->classes[class].rank, nlabels = w->work.nlabels;
+    if (!w->prices) w->prices = mt_new(&s->arena, struct search_op_prices, s->nclasses);
+    struct search_op_prices *prices = &w->prices[class];
+    bool same = prices->op_s && prices->share == share && prices->micro == micro;
+    for (int l = 0; l < nlabels && same; l++) same = prices->storage[l] == storage[(int64_t)l * s->nranks + rank];
+    if (same) return prices->op_s;
+    if (!prices->op_s) {
+        prices->op_s = mt_new(&s->arena, double, w->work.nops + 1);
+        prices->storage = mt_new(&s->arena, int64_t, nlabels + 1);
+    }
+    prices->share = share, prices->micro = micro;
+    for (int l = 0; l < nlabels; l++) prices->storage[l] = storage[(int64_t)l * s->nranks + rank];
+    int64_t runs = mt_search_body_runs(share, micro);
     for (int o = 0; o < w->work.nops; o++) {
         const struct mt_work_op *op = &w->work.ops[o];
-        struct mt_work_share at = {op->block == MT_BODY ? (runs ? micro : 0) : share - runs * micro, mine};
-        op_s[o] = mt_search_op_s(s, rank, op, &at);
+        struct mt_work_share at = {op->block == MT_BODY ? (runs ? micro : 0) : share - runs * micro, prices->storage};
+        prices->op_s[o] = mt_search_op_s(s, rank, op, &at);
     }
+    return prices->op_s;
 }
 
 /* A message of several values is packed and unpacked by two more kernels, unless NCCL takes them in place. */
@@ -164,13 +176,13 @@ static void read_chain(const struct simulation *t, int nbuckets, double backward
     if (p->tail_s > p->comm_end_s) p->tail_s = p->comm_end_s;
 }
 
-void mt_search_simulate(struct mt_searching *s, const struct search_work *w, int class, int64_t share, int64_t micro,
+void mt_search_simulate(struct mt_searching *s, struct search_work *w, int class, int64_t share, int64_t micro,
                         const int64_t *storage, const int *bucket, const double *cost, struct search_timeline *p) {
     struct mt_arena arena = MT_ARENA_INIT;
     const struct mt_work *work = &w->work;
     int nbuckets = work->nmessages ? bucket[work->nmessages - 1] + 1 : 0;
     int *last_of = mt_new(&arena, int, nbuckets + 1);
-    double *op_s = mt_new(&arena, double, work->nops + 1);
+    const double *op_s = price_ops(s, w, class, share, micro, storage);
     struct simulation t = {.w = w, .op_s = op_s, .bucket = bucket, .last_of = last_of, .cost = cost};
     t.end_s = mt_new(&arena, double, work->nsteps + 1);
     t.begin_s = mt_new(&arena, double, nbuckets + 1);
@@ -178,7 +190,6 @@ void mt_search_simulate(struct mt_searching *s, const struct search_work *w, int
     t.ready_s = mt_new(&arena, double, nbuckets + 1);
     t.yield_s = mt_new(&arena, double, nbuckets + 1);
     for (int m = 0; m < work->nmessages; m++) last_of[bucket[m]] = m;
-    price_ops(s, w, class, share, micro, storage, op_s);
     price_yields(s, w, class, nbuckets, &t);
     *p = (struct search_timeline){0};
     for (int b = 0; b < nbuckets; b++) p->comm_s += cost[b];

@@ -20,6 +20,7 @@ enum { BLOCK = 64, GROUP = 16, NCURSORS = 6, FEW = 128 };
 /* The conflicting items of a block or group. */
 struct summary {
     int64_t begin, end; /* the lowest begin, the highest end; INT64_MAX and INT64_MIN if there are none */
+    int64_t last;       /* the highest begin */
     int64_t gap, at;    /* the smallest gap between them that is large enough, and its begin; INT64_MAX: none */
 };
 
@@ -86,17 +87,27 @@ static void add_items(struct scan *s, const struct block *b, uint64_t conflicts)
     }
 }
 
-/* Add a summary of items none of which ends beyond it; false if its items are to be added one by one, because it begins
- * below the end so far. */
+/* Add a summary; false if its items are to be added one by one, because the end so far is above the begins of some, and
+ * may be within one of the gaps. */
 static bool add_summary(struct scan *s, const struct summary *sum) {
     if (sum->end <= s->end) return true;
-    if (sum->begin < s->end) return false;
+    if (sum->begin < s->end && sum->last > s->end && sum->gap < INT64_MAX) return false;
+    if (sum->begin < s->end) return s->end = sum->end, true;
     add_item(s, sum->begin, sum->end);
     if (sum->gap < s->gap) s->gap = sum->gap, s->at = sum->at;
     return true;
 }
 
-static const struct summary no_conflicts = {INT64_MAX, INT64_MIN, INT64_MAX, 0};
+/* Of a summary's items some have been added one by one, the last of which began after all ends before it. So the scan
+ * is where the summary's own was after that item: add the rest, if the summary tells all of it. */
+static bool add_rest(struct scan *s, const struct summary *sum) {
+    if (sum->gap < s->gap && sum->at < s->end) return false; /* it tells of a gap before */
+    if (sum->gap < s->gap) s->gap = sum->gap, s->at = sum->at;
+    s->end = sum->end;
+    return true;
+}
+
+static const struct summary no_conflicts = {INT64_MAX, INT64_MIN, INT64_MIN, INT64_MAX, 0};
 
 static const struct summary *block_summary(struct mt_gaps *g, struct block *b, int cursor) {
     struct summary *sum = &b->summary[cursor];
@@ -107,14 +118,25 @@ static const struct summary *block_summary(struct mt_gaps *g, struct block *b, i
     uint64_t conflicts = b->conflicts[cursor];
     if (!conflicts) return sum;
     sum->begin = b->begin[__builtin_ctzll(conflicts)];
+    sum->last = b->begin[63 - __builtin_clzll(conflicts)];
     struct scan s = {.size = g->size, .end = sum->begin, .gap = INT64_MAX};
     add_items(&s, b, conflicts);
     sum->end = s.end, sum->gap = s.gap, sum->at = s.at;
     return sum;
 }
 
-static void add_block(struct mt_gaps *g, struct scan *s, struct block *b, int cursor) {
-    if (!add_summary(s, block_summary(g, b, cursor))) add_items(s, b, b->conflicts[cursor]);
+/* Returns whether one of its items began after all ends before it, and was the last to be added. */
+static bool add_block(struct mt_gaps *g, struct scan *s, struct block *b, int cursor) {
+    const struct summary *sum = block_summary(g, b, cursor);
+    bool apart = sum->begin >= s->end && sum->end > s->end;
+    if (add_summary(s, sum)) return apart;
+    for (uint64_t conflicts = b->conflicts[cursor]; conflicts; conflicts &= conflicts - 1) {
+        int i = __builtin_ctzll(conflicts);
+        apart |= b->begin[i] >= s->end;
+        add_item(s, b->begin[i], b->end[i]);
+        if (apart && add_rest(s, sum)) break;
+    }
+    return apart;
 }
 
 static int group_end(const struct mt_gaps *g, int group) {
@@ -132,7 +154,10 @@ static const struct summary *group_summary(struct mt_gaps *g, int group, int cur
     if (i == end) return sum;
     sum->begin = block_summary(g, g->blocks[i], cursor)->begin;
     struct scan s = {.size = g->size, .end = sum->begin, .gap = INT64_MAX};
-    for (; i < end; i++) add_block(g, &s, g->blocks[i], cursor);
+    for (; i < end; i++) {
+        add_block(g, &s, g->blocks[i], cursor);
+        if (g->blocks[i]->conflicts[cursor]) sum->last = g->blocks[i]->summary[cursor].last;
+    }
     sum->end = s.end, sum->gap = s.gap, sum->at = s.at;
     return sum;
 }
@@ -213,6 +238,11 @@ static void compare_all(struct mt_gaps *g, int cursor) {
     g->steps += g->nplaced;
 }
 
+static void copy_summary(struct summary *summary, unsigned *stale, int cursor, int other) {
+    summary[cursor] = summary[other];
+    *stale = (*stale & ~(1u << cursor)) | (*stale >> other & 1) << cursor;
+}
+
 /* Make the cursor that was moved longest ago, or a new one, equal to another; returns it. */
 static int copy_cursor(struct mt_gaps *g, int other) {
     int cursor = 0;
@@ -220,8 +250,12 @@ static int copy_cursor(struct mt_gaps *g, int other) {
         if (g->moved[c] < g->moved[cursor]) cursor = c;
     if (g->ncursors < NCURSORS) cursor = g->ncursors++;
     if (cursor == other) return cursor;
-    for (int k = 0; k < g->nblocks; k++) g->blocks[k]->conflicts[cursor] = g->blocks[k]->conflicts[other];
-    all_stale(g, 0, 1u << cursor);
+    for (int k = 0; k < g->nblocks; k++) {
+        struct block *b = g->blocks[k];
+        b->conflicts[cursor] = b->conflicts[other];
+        copy_summary(b->summary, &b->stale, cursor, other);
+    }
+    for (int i = 0; i * GROUP < g->nblocks; i++) copy_summary(g->groups[i].summary, &g->groups[i].stale, cursor, other);
     g->steps += g->nblocks;
     return cursor;
 }
@@ -254,7 +288,9 @@ int64_t mt_gaps_smallest(struct mt_gaps *g, int item, int64_t size_bytes, int64_
     struct scan s = {.size = size_bytes, .end = base_bytes, .gap = INT64_MAX};
     for (int i = 0; i * GROUP < g->nblocks && s.gap > size_bytes; i++) {
         if (add_summary(&s, group_summary(g, i, cursor))) continue;
-        for (int k = i * GROUP; k < group_end(g, i); k++) add_block(g, &s, g->blocks[k], cursor);
+        const struct summary *sum = &g->groups[i].summary[cursor];
+        for (int k = i * GROUP; k < group_end(g, i); k++)
+            if (add_block(g, &s, g->blocks[k], cursor) && add_rest(&s, sum)) break;
     }
     return s.gap < INT64_MAX ? s.at : s.end;
 }
