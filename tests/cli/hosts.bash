@@ -14,6 +14,7 @@ HOSTS=($HOST_A $HOST_B)
 hosts_middle=mt${hosts_id}-
 hosts_mtu=9000
 hosts_cpu=
+hosts_cgroups=
 
 hosts_can() {
   local tool
@@ -37,34 +38,45 @@ hosts_address() {
   ip -n "$1" link set v"$1" up
 }
 
-# hosts_hold HOST: the file that takes processes into its cgroup, of $hosts_cpu cores
+# hosts_mount_cgroups: where `ip netns exec`, which mounts /sys anew, still shows them
+hosts_mount_cgroups() {
+  local root=/sys/fs/cgroup
+  [ -e $root/cgroup.controllers ] || root=$root/cpu
+  hosts_cgroups=$(mktemp -d)
+  mount --bind $root "$hosts_cgroups" && { [ $root != /sys/fs/cgroup ] || echo +cpu >$root/cgroup.subtree_control; }
+}
+
+# hosts_hold HOST: makes its cgroup, of $hosts_cpu cores
 hosts_hold() {
-  local root=/sys/fs/cgroup period=10000 quota
+  local group=$hosts_cgroups/$1 period=10000 quota
   quota=$(awk -v cpu="$hosts_cpu" -v period=$period 'BEGIN { printf "%d", cpu * period }')
-  if [ -e $root/cgroup.controllers ]; then
-    echo +cpu >$root/cgroup.subtree_control && mkdir $root/"$1" && echo "$quota $period" >$root/"$1"/cpu.max
-  else
-    root=$root/cpu
-    mkdir $root/"$1" && echo $period >$root/"$1"/cpu.cfs_period_us && echo "$quota" >$root/"$1"/cpu.cfs_quota_us
-  fi || { echo "hosts.bash: no cgroup that holds $1 to $hosts_cpu of a core" >&2; exit 1; }
-  echo $root/"$1"/cgroup.procs
+  mkdir "$group" &&
+    if [ -e "$group/cpu.max" ]; then
+      echo "$quota $period" >"$group/cpu.max"
+    else
+      echo $period >"$group/cpu.cfs_period_us" && echo "$quota" >"$group/cpu.cfs_quota_us"
+    fi
 }
 
 # hosts_make_agent FOLDER: host HOST COMMAND ARGUMENT...: run it there. mpirun calls this instead of ssh, with a line for
 # a shell.
 hosts_make_agent() {
-  local folder=$1 cores host procs core i=0
+  local folder=$1 cores host held core i=0
   hosts_agent=$(mktemp)
   cores=($(awk -F '[:,]' '/^Cpus_allowed_list/ { for (i = 2; i <= NF; i++) {
     n = split($i, ends, "-"); for (c = ends[1] + 0; c <= ends[n] + 0; c++) print c } }' /proc/self/status))
+  [ -z "$hosts_cpu" ] || hosts_mount_cgroups
   {
     echo '#!/bin/sh'
     echo 'host=$1; shift'
     echo 'case $host in'
     for host in "${HOSTS[@]}"; do
-      core=${cores[i++ % ${#cores[@]}]} procs=/dev/null
-      if [ -n "$hosts_cpu" ]; then core=$(IFS=,; echo "${cores[*]}") procs=$(hosts_hold "$host") || exit 1; fi
-      echo "$host) core=$core; echo \$\$ >$procs ;;"
+      core=${cores[i++ % ${#cores[@]}]} held=
+      if [ -n "$hosts_cpu" ]; then
+        hosts_hold "$host" || { echo "hosts.bash: no cgroup that holds $host to $hosts_cpu of a core" >&2; exit 1; }
+        core=$(IFS=,; echo "${cores[*]}") held="; echo \$\$ >$hosts_cgroups/$host/cgroup.procs; export OMP_NUM_THREADS=1"
+      fi
+      echo "$host) core=$core$held ;;"
     done
     echo 'esac'
     cat <<AGENT
@@ -128,7 +140,9 @@ hosts_down() {
   for host in "${HOSTS[@]}" $hosts_middle; do
     ip netns pids $host 2>/dev/null | xargs -r kill -9 2>/dev/null || true
     ip netns delete $host 2>/dev/null || true
-    rmdir /sys/fs/cgroup/$host /sys/fs/cgroup/cpu/$host 2>/dev/null || true
+    [ -z "$hosts_cgroups" ] || rmdir "$hosts_cgroups/$host" 2>/dev/null || true
   done
+  if [ -n "$hosts_cgroups" ]; then umount "$hosts_cgroups" && rmdir "$hosts_cgroups" || true; fi
+  hosts_cgroups=
   rm -f "${hosts_agent:-}"
 }

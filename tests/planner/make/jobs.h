@@ -92,9 +92,20 @@ static inline bool jobs_smallest_fits(const struct mt_cluster *c, const char *mo
     return fits;
 }
 
-/* Plan job number `which` of JOBS; a refusal must be right. *gap (or null): of the step to the lower bound of all
- * plans. Returns whether it was planned. */
-static inline bool jobs_plan(int which, bool verbose, double *gap) {
+/* Steps that were planned before (seconds; 0: refused): no later plan may be slower by more than 1%. Where a change of
+ * prices makes steps longer on purpose, `bench_jobs --steps tests/planner/make/steps.def` writes them anew. */
+static const double jobs_steps_s[JOBS] = {
+#include "tests/planner/make/steps.def"
+};
+
+/* What became of a job. */
+struct jobs_found {
+    double step_s, gap; /* gap: of the step to the lower bound of all plans, relative; both NAN: refused */
+};
+
+/* Plan job number `which` of JOBS; a refusal must be right, and the step not longer than before (but where `anew`).
+ * *result may be null. Returns whether it was planned. */
+static inline bool jobs_plan(int which, bool verbose, bool anew, struct jobs_found *result) {
     const char *model = jobs_models[which / JOBS_BATCHES / JOBS_CLUSTERS];
     const char *text = jobs_clusters[which / JOBS_BATCHES % JOBS_CLUSTERS];
     int64_t batch = jobs_batches[which % JOBS_BATCHES];
@@ -116,12 +127,16 @@ static inline bool jobs_plan(int which, bool verbose, double *gap) {
               model, (int)batch, text, jobs_err.text);
     }
     char step[MT_UNITS_TEXT], time[MT_UNITS_TEXT];
-    double above = st ? NAN : found.plan->prediction->step_s / found.plan->prediction->bound_s - 1;
-    if (gap) *gap = above;
+    double step_s = st ? NAN : found.plan->prediction->step_s;
+    double above = st ? NAN : step_s / found.plan->prediction->bound_s - 1, before_s = jobs_steps_s[which];
+    if (result) *result = (struct jobs_found){step_s, above};
+    CHECK(anew || !(before_s > 0) || step_s <= 1.01 * before_s,
+          "%s of %d on %s: %g s a step, but it was planned to take %g s before", model, (int)batch, text, step_s,
+          before_s);
     if (verbose && !st)
         printf("%-10s %4d  %-30s %2d of %2d ranks, %8s a step, %5.1f%% above the bound, planned in %s\n", model,
                (int)batch, text, found.plan->nplaces, found.plan->nranks,
-               mt_units_seconds(found.plan->prediction->step_s, step), 100 * above,
+               mt_units_seconds(step_s, step), 100 * above,
                mt_units_seconds(mt_now_s() - begin_s, time));
     if (verbose && st) printf("%-10s %4d  %-30s refused: %s\n", model, (int)batch, text, jobs_err.text);
     if (!st) mt_plan_found_release(&found);

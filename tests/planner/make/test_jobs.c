@@ -12,15 +12,15 @@ enum { EVERY = 11, LARGE = true }; /* EVERY: prime to the numbers of models, clu
 static void test_refused_before(void) {
     static const int jobs[] = {1 /* mlp, h100:1, 8 */, 11 /* mlp, h100:1x8, 8 */, 155 /* 1558m, h200:1, 2 */};
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
-        CHECK(jobs_plan(jobs[i], true, NULL), "job %d is refused", jobs[i]);
+        CHECK(jobs_plan(jobs[i], true, false, NULL), "job %d is refused", jobs[i]);
 }
 
 /* 1558m, a100-80:1x2 net=25G + t4:1x8, 32: T4s that have no room for a second sample have it with recomputation. The
  * step was 57% above the bound without. */
 static void test_recomputation(void) {
-    double gap;
-    CHECK(jobs_plan(177, true, &gap), "refused");
-    CHECK(gap < 0.2, "%g", gap);
+    struct jobs_found found;
+    CHECK(jobs_plan(177, true, false, &found), "refused");
+    CHECK(found.gap < 0.2, "%g", found.gap);
 }
 
 /* The step of 355m, batch 32, on h100:2x8 net=100G with buckets of so many bytes (-1: the best, which is put there).
@@ -57,7 +57,7 @@ int main(void) {
     test_refused_before();
     if (LARGE) test_recomputation();
     if (LARGE) test_buckets();
-    for (int which = 0; which < JOBS; which += EVERY, count++) planned += jobs_plan(which, true, NULL);
+    for (int which = 0; which < JOBS; which += EVERY, count++) planned += jobs_plan(which, true, false, NULL);
     printf("%d of %d planned\n", planned, count);
     return 0;
 }
