@@ -7,8 +7,9 @@
 
 #include "profiler/probes/internal.h"
 
-enum { CALLS = 16, LEAST_COLLS = 3, MOST_COLLS = 64, TAG = 3 };
+enum { USUAL_CALLS = 16, LEAST_CALLS = 8, LEAST_COLLS = 3, MOST_COLLS = 64, TAG = 3 };
 static const double longest_gemm_s = 8e-3, gemm_part = 0.01; /* part: of the budget */
+static const double longer = 1.5;                            /* GEMMs than messages, if neither is slowed */
 enum { NMESSAGES = 4 };
 static const int64_t messages[2][NMESSAGES] = {{4 << 20, 1 << 20, 256 << 10, 64 << 10}, /* bytes, of CPUs */
                                                {64 << 20, 16 << 20, 4 << 20, 1 << 20}}; /* of GPUs */
@@ -23,25 +24,25 @@ struct probe {
     int64_t *counts;
     struct mt_coll_call coll;
     struct mt_schedule schedule;
-    int ncolls;
+    int ncalls, ncolls;
     double seconds[MOST_COLLS][2];
     struct mt_samples slowed[MT_NSLOWED]; /* time overlapped / time alone */
 };
 
-/* A GEMM with m = n = k that takes as long as a large one in training, or as the budget allows. */
-static void make_gemm(struct probe *probe, double budget_s) {
+/* A GEMM with m = n = k: on a CPU of `flops`; false: as it was. */
+static bool make_gemm(struct probe *probe, double flops) {
     const int64_t of_gpu[3] = {4096, 4096, 4096};
+    if (probe->profile->gpu && probe->gemm.shape.rows) return false;
     if (probe->profile->gpu) {
         enum mt_type type = probe->profile->flops[MT_BF16] > 0 ? MT_BF16 : MT_F32;
         mt_grid_make(MT_OP_matmul, &(struct mt_attr){.nm = 1, .nn = 1, .nk = 1}, "Try Tyx", "Trx", type, of_gpu,
                      &probe->gemm);
-        return;
+        return true;
     }
-    double gemm_s = fmin(longest_gemm_s, gemm_part * budget_s);
-    double side = cbrt(0.5 * gemm_s * probe->profile->flops[MT_F32]);
-    int64_t n = (int64_t)fmin(fmax(side / 64, 1), 32) * 64, sizes[3] = {n, n, n};
+    int64_t n = (int64_t)fmin(fmax(cbrt(0.5 * flops) / 64, 1), 32) * 64, sizes[3] = {n, n, n};
     mt_grid_make(MT_OP_matmul, &(struct mt_attr){.nm = 1, .nn = 1, .nk = 1}, "Try Tyx", "Trx", MT_F32, sizes,
                  &probe->gemm);
+    return true;
 }
 
 static void make_coll(struct probe *probe, int64_t size_bytes) {
@@ -66,7 +67,7 @@ static enum mt_status run(struct probe *probe, bool compute, bool communicate, s
     communicate = communicate && probe->group.n > 1;
     for (int i = 0; i < probe->ncolls && communicate; i++)
         mt_stream_coll(probe->communication, &probe->coll, probe->seconds[i]);
-    if (compute) st = mt_calls_queue(probe->calls, probe->compute, &probe->gemm, CALLS, err);
+    if (compute) st = mt_calls_queue(probe->calls, probe->compute, &probe->gemm, probe->ncalls, err);
     double times_s[MT_MOST_CALLS];
     struct mt_err ignored = MT_ERR_INIT;
     if (compute && !st) st = mt_calls_wait(probe->calls, probe->compute, times_s, err);
@@ -92,36 +93,59 @@ static enum mt_status once(void *context, int which, double slot_s, struct mt_er
     (void)slot_s, (void)which; /* every run gives both figures */
     enum mt_status st = run(probe, true, false, err);
     if (st) return st;
-    double gemm_alone_s = median_within(gemms, CALLS, 0, INFINITY);
+    double gemm_alone_s = median_within(gemms, probe->ncalls, 0, INFINITY);
     if ((st = run(probe, false, true, err))) return st;
     double coll_alone_s = median_within(colls, probe->ncolls, 0, INFINITY);
     if ((st = run(probe, true, true, err)) || probe->group.n < 2) return st;
     double from_s = fmax(gemms[0][0], colls[0][0]);
-    double to_s = fmin(gemms[CALLS - 1][1], colls[probe->ncolls - 1][1]);
-    double gemm_both_s = median_within(gemms, CALLS, from_s, to_s);
+    double to_s = fmin(gemms[probe->ncalls - 1][1], colls[probe->ncolls - 1][1]);
+    double gemm_both_s = median_within(gemms, probe->ncalls, from_s, to_s);
     double coll_both_s = median_within(colls, probe->ncolls, from_s, to_s);
+    if (coll_both_s == 0) coll_both_s = to_s - from_s; /* none has ended: it takes longer */
     if (gemm_both_s > 0) mt_samples_add(&probe->slowed[MT_SLOWED_COMPUTE], gemm_both_s / gemm_alone_s);
     if (coll_both_s > 0) mt_samples_add(&probe->slowed[MT_SLOWED_COMM], coll_both_s / coll_alone_s);
     return MT_OK;
 }
 
-/* Choose a message that takes at most 1.5 times as long as a GEMM, and as many messages as fill the time of the GEMMs.
- * Equal on all ranks. */
-static enum mt_status choose_message(struct probe *probe, struct mt_err *err) {
+/* The median time of the GEMM alone, the largest of all ranks'. */
+static enum mt_status time_gemm(struct probe *probe, double *gemm_s, struct mt_err *err) {
+    probe->ncalls = LEAST_CALLS;
+    enum mt_status st = mt_exchange_agree(probe->profile->exchange, run(probe, true, false, err), err);
+    if (st) return st;
+    *gemm_s = median_within(mt_calls_seconds(probe->calls), probe->ncalls, 0, INFINITY);
+    return mt_exchange_max(probe->profile->exchange, gemm_s, 1, err);
+}
+
+/* A GEMM that takes as long as a large one in training, or as the budget allows: by the rate of the class, and again by
+ * its time. Equal on all ranks. */
+static enum mt_status choose_gemm(struct probe *probe, double budget_s, double *gemm_s, struct mt_err *err) {
+    double wanted_s = fmin(longest_gemm_s, gemm_part * budget_s);
+    make_gemm(probe, wanted_s * probe->profile->flops[MT_F32]);
+    enum mt_status st = time_gemm(probe, gemm_s, err);
+    if (st || !make_gemm(probe, wanted_s / *gemm_s * probe->gemm.shape.flops)) return st;
+    return time_gemm(probe, gemm_s, err);
+}
+
+/* Choose the largest message of which several are covered by GEMMs, as many of them as fill the time of the usual
+ * number of GEMMs, and as many GEMMs as cover these. (Small messages wait for a core, or for a kernel to end, longer
+ * than they last; in training most bytes are in large ones.) Equal on all ranks. */
+static enum mt_status choose_message(struct probe *probe, double budget_s, struct mt_err *err) {
     struct mt_profile *p = probe->profile;
-    enum mt_status st = MT_OK;
-    double lasts[2] = {0}; /* seconds of a GEMM, of a message */
+    double gemm_s = 0, coll_s = 0;
+    enum mt_status st = choose_gemm(probe, budget_s, &gemm_s, err);
     for (int m = 0; m < NMESSAGES && !st; m++) {
         make_coll(probe, messages[p->gpu][m]);
         probe->ncolls = LEAST_COLLS;
-        if ((st = mt_exchange_agree(p->exchange, run(probe, m == 0, true, err), err))) break;
-        if (!m) lasts[0] = median_within(mt_calls_seconds(probe->calls), CALLS, 0, INFINITY);
-        lasts[1] = 0;
-        if (probe->group.n > 1) lasts[1] = median_within((const double(*)[2])probe->seconds, LEAST_COLLS, 0, INFINITY);
-        if ((st = mt_exchange_max(p->exchange, lasts, 2, err)) || lasts[1] <= 1.5 * lasts[0]) break;
+        if ((st = mt_exchange_agree(p->exchange, run(probe, false, true, err), err))) break;
+        coll_s = 0;
+        if (probe->group.n > 1) coll_s = median_within((const double(*)[2])probe->seconds, LEAST_COLLS, 0, INFINITY);
+        if ((st = mt_exchange_max(p->exchange, &coll_s, 1, err))) break;
+        if (longer * LEAST_COLLS * coll_s <= MT_MOST_CALLS * gemm_s) break;
     }
-    if (!st && lasts[1] > 0) probe->ncolls = (int)fmin(fmax(CALLS * lasts[0] / lasts[1], LEAST_COLLS), MOST_COLLS);
-    return st;
+    if (st || !(coll_s > 0)) return st;
+    probe->ncolls = (int)fmin(fmax(USUAL_CALLS * gemm_s / coll_s, LEAST_COLLS), MOST_COLLS);
+    probe->ncalls = (int)fmin(fmax(longer * probe->ncolls * coll_s / gemm_s, LEAST_CALLS), MT_MOST_CALLS);
+    return MT_OK;
 }
 
 /* The median over all ranks that have samples. */
@@ -145,7 +169,7 @@ static enum mt_status measure_link(struct probe *probe, bool between, double bud
     struct mt_profile *p = probe->profile;
     const struct mt_measure measure = {2, probe->slowed, once, probe,
                                        between ? "overlap, between nodes" : "overlap, within nodes"};
-    enum mt_status st = choose_message(probe, err);
+    enum mt_status st = choose_message(probe, budget_s, err);
     if (!st) st = mt_measure_run(&measure, p->exchange, budget_s, err);
     if (!st) st = gather_slowdowns(probe, p->slowdown[between], err);
     for (int k = 0; k < MT_NSLOWED; k++) mt_samples_release(&probe->slowed[k]);
@@ -169,7 +193,6 @@ enum mt_status mt_probe_overlap(struct mt_profile *p, double budget_s, struct mt
     probe.coll.what = "AllReduce while computing";
     probe.counts = mt_new(&p->arena, int64_t, p->nranks);
     int nlinks = mt_probe_has_link(p, false) + mt_probe_has_link(p, true);
-    make_gemm(&probe, budget_s);
     enum mt_status st = mt_probe_buffer(p, messages[p->gpu][0], &probe.coll.message[0], err);
     if (!st) st = open_streams(&probe, err);
     st = mt_exchange_agree(p->exchange, st, err);
