@@ -95,8 +95,8 @@ struct cost_seconds mt_cost_simulate(struct cost_group *g, const struct mt_coll 
 double mt_cost_sampled_s(struct mt_cost_memo *memo, struct cost_group *g, const struct mt_coll *problem,
                          const struct mt_coll_algorithm *algorithm);
 
-/* The fit's ratio of even blocks (ratio) or of uneven ones (skewed_ratio; fit->npoints entries): linear in the logarithm
- * of bytes between points, constant beyond; *octaves: how far below (negative) or above. */
+/* The fit's ratio of even blocks (ratio) or of uneven ones (skewed_ratio; fit->npoints entries): linear in the
+ * logarithm of bytes between points, constant beyond; *octaves: how far below (negative) or above. */
 double mt_cost_fit_ratio(const struct mt_coll_fit *fit, const double *ratio, double bytes, double *octaves);
 /* The fit's collective in even blocks of `bytes` in all. counts[n], of AllToAll [n * n]: written, and referred to. */
 struct mt_coll mt_cost_even_problem(const struct mt_coll_fit *fit, const struct cost_group *g, double bytes,

@@ -23,7 +23,7 @@ struct mt_planning {
     struct mt_lower_options options;
     int *devices;
     struct mt_costs costs;
-    bool shares_memo; /* costs.memo is the caller's */
+    bool shares_memo;        /* costs.memo is the caller's */
     struct mt_search search; /* free: `fixed`, `last` and `limit_s` are the caller's to fill in */
 };
 

@@ -137,7 +137,8 @@ static struct search_subset *favourite(struct participation *p, double least_s) 
 static bool worth_it(const struct participation *p, const struct search_subset *x, double searched_s) {
     double least_s = least_estimate(p);
     if (x->searched || (p->nsearched && mt_now_s() > p->whole.end_s)) return false;
-    bool cheap = p->spent<SEARCH_MOST_WORK / 8, hopeless = x->screen_s> 3 * best_step(p);
+    bool cheap = p->spent < SEARCH_MOST_WORK / 8;
+    bool hopeless = x->screen_s > 3 * best_step(p);
     if (p->places.n <= FEW_RANKS && p->spent < SEARCH_MOST_WORK / 2) return cheap || !hopeless;
     if (p->places.n <= FEW_RANKS) return x->screen_s <= doubt * least_s && x->screen_s < doubt * searched_s;
     if (p->nsearched >= MOST_SEARCHES) return false;

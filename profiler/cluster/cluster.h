@@ -118,9 +118,9 @@ struct mt_cluster_pair {
 
 /* One algorithm in one group: time = cost_s(problem, latency_s, bandwidth_Bps) * ratio(bytes), with the bytes of all
  * blocks on the wire. ratio is linear in log(bytes) between points, and constant beyond the ends. Blocks that are not
- * even have a ratio of their own (messages in one direction slow each other less than in both): the skew of a problem is
- * its bandwidth term in cost_s over that of even blocks; the ratio is linear in it, from even blocks (1) to `skew`, and
- * constant beyond. */
+ * even have a ratio of their own (messages in one direction slow each other less than in both): the skew of a problem
+ * is its bandwidth term in cost_s over that of even blocks; the ratio is linear in it, from even blocks (1) to `skew`,
+ * and constant beyond. */
 struct mt_coll_fit {
     enum mt_coll_kind kind;
     const char *algorithm;

@@ -205,8 +205,9 @@ static void test_extrapolation(void) {
     struct small_cluster *s = small_cluster(4, 2);
     int pair[] = {0, 2};
     int64_t counts[8];
-    struct mt_coll_fit fits[] = {{MT_ALL_REDUCE, "ring", MT_F32, MT_F32, 75e-6, 1e8 / 1.5, 0.02, 0, NULL, NULL, 0, NULL},
-                                 {MT_ALL_GATHER, "ring", MT_F32, MT_F32, 150e-6, 1e8 / 3, 0.02, 0, NULL, NULL, 0, NULL}};
+    struct mt_coll_fit fits[] = {
+        {MT_ALL_REDUCE, "ring", MT_F32, MT_F32, 75e-6, 1e8 / 1.5, 0.02, 0, NULL, NULL, 0, NULL},
+        {MT_ALL_GATHER, "ring", MT_F32, MT_F32, 150e-6, 1e8 / 3, 0.02, 0, NULL, NULL, 0, NULL}};
     struct mt_cluster_group *g = add_group(s, pair, 2, NETWORK);
     g->fits = fits, g->nfits = 2;
     const struct mt_coll_algorithm *ring = mt_coll_find(MT_ALL_REDUCE, "ring"),

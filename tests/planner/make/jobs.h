@@ -135,8 +135,7 @@ static inline bool jobs_plan(int which, bool verbose, bool anew, struct jobs_fou
           before_s);
     if (verbose && !st)
         printf("%-10s %4d  %-30s %2d of %2d ranks, %8s a step, %5.1f%% above the bound, planned in %s\n", model,
-               (int)batch, text, found.plan->nplaces, found.plan->nranks,
-               mt_units_seconds(step_s, step), 100 * above,
+               (int)batch, text, found.plan->nplaces, found.plan->nranks, mt_units_seconds(step_s, step), 100 * above,
                mt_units_seconds(mt_now_s() - begin_s, time));
     if (verbose && st) printf("%-10s %4d  %-30s refused: %s\n", model, (int)batch, text, jobs_err.text);
     if (!st) mt_plan_found_release(&found);

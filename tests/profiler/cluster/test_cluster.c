@@ -24,7 +24,8 @@ static struct mt_cluster *make_full(void) {
     c->groups[0] = (struct mt_cluster_group){"all", 4, all, 1, 2, mt_new(arena, struct mt_coll_fit, 2)};
     c->groups[0].fits[0] =
         (struct mt_coll_fit){MT_ALL_REDUCE, "ring", MT_F32, MT_F32, 60e-6, 115e6, 0.05, 2, sizes, ratios, 1.5, ratios};
-    c->groups[0].fits[1] = (struct mt_coll_fit){MT_ALL_GATHER, "bruck", MT_F32, MT_F32, 60e-6, 115e6, 0.05, 0, 0, 0, 0, 0};
+    c->groups[0].fits[1] =
+        (struct mt_coll_fit){MT_ALL_GATHER, "bruck", MT_F32, MT_F32, 60e-6, 115e6, 0.05, 0, 0, 0, 0, 0};
     c->nodes[0].ingress_Bps = 12.5e6;
     c->groups[1] = (struct mt_cluster_group){"node:node0", 2, two, 0, 0, NULL};
     c->devices[3].stolen = 0.25;
