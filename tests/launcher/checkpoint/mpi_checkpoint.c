@@ -86,7 +86,8 @@ static enum mt_status set(void *context, int gvalue, int64_t at, int64_t size_by
 }
 
 static enum mt_status refuse(void *context, int gvalue, int64_t at, int64_t size_bytes, void *to, struct mt_err *err) {
-    (void)gvalue, (void)at, (void)size_bytes, (void)to;
+    (void)gvalue, (void)at;
+    memset(to, 0, (size_t)size_bytes);
     return *(int *)context == rank ? mt_fail(err, MT_ESYSTEM, "no copy from the device") : MT_OK;
 }
 
