@@ -101,7 +101,8 @@ static enum mt_status once(void *context, int which, double slot_s, struct mt_er
     double to_s = fmin(gemms[probe->ncalls - 1][1], colls[probe->ncolls - 1][1]);
     double gemm_both_s = median_within(gemms, probe->ncalls, from_s, to_s);
     double coll_both_s = median_within(colls, probe->ncolls, from_s, to_s);
-    if (coll_both_s == 0) coll_both_s = to_s - from_s; /* none has ended: it takes longer */
+    /* None has ended in a time in which it would have, alone: it takes longer. */
+    if (coll_both_s == 0 && to_s - from_s > coll_alone_s) coll_both_s = to_s - from_s;
     if (gemm_both_s > 0) mt_samples_add(&probe->slowed[MT_SLOWED_COMPUTE], gemm_both_s / gemm_alone_s);
     if (coll_both_s > 0) mt_samples_add(&probe->slowed[MT_SLOWED_COMM], coll_both_s / coll_alone_s);
     return MT_OK;
