@@ -31,10 +31,13 @@
 
 enum { MT_FRONTIER_LAYOUTS = 57 }; /* of one value */
 
-/* Of a value: shared by values that are alike, by pointer. */
+/* Of a value: shared by values that are alike, by pointer. A conversion that is NAN is asked for when it is needed
+ * first: most never are. */
 struct mt_frontier_table {
     int nlayouts;
-    const double *convert_s; /* [from nlayouts + to]; 0 on the diagonal */
+    double *convert_s; /* [from nlayouts + to]; 0 on the diagonal */
+    double (*price)(const struct mt_frontier_table *table, int from, int to); /* or null: there is no NAN */
+    const void *context;                                                      /* the asker's */
 };
 
 struct mt_frontier_alternative {

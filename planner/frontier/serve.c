@@ -14,9 +14,9 @@ static double in_best_order(const struct mt_frontier_table *t, int made, const i
         best[set] = INFINITY;
         for (int j = 0; j < n; j++) {
             if (!(set >> j & 1)) continue;
-            double least = t->convert_s[made * t->nlayouts + want[j]];
+            double least = mt_frontier_convert(t, made, want[j]);
             for (int i = 0; i < n; i++)
-                if (i != j && set >> i & 1) least = fmin(least, t->convert_s[want[i] * t->nlayouts + want[j]]);
+                if (i != j && set >> i & 1) least = fmin(least, mt_frontier_convert(t, want[i], want[j]));
             best[set] = fmin(best[set], best[set & ~(1u << j)] + least);
         }
     }
@@ -34,8 +34,8 @@ static double cheapest_next(const struct mt_frontier_table *t, int made, int *wa
         int next = 0;
         for (int j = 0; j < n; j++)
             for (int h = 0; h < nheld; h++)
-                if (t->convert_s[held[h] * t->nlayouts + want[j]] < least)
-                    least = t->convert_s[held[h] * t->nlayouts + want[j]], next = j;
+                if (mt_frontier_convert(t, held[h], want[j]) < least)
+                    least = mt_frontier_convert(t, held[h], want[j]), next = j;
         if (isinf(least)) return INFINITY;
         sum += least;
         held[nheld++] = want[next];
@@ -49,7 +49,7 @@ double mt_frontier_serve(const struct mt_frontier_table *t, int made, uint64_t w
     for (int l = 0; l < t->nlayouts; l++)
         if (l != made && wanted >> l & 1) want[n++] = l;
     if (!n) return 0;
-    if (n == 1) return t->convert_s[made * t->nlayouts + want[0]];
+    if (n == 1) return mt_frontier_convert(t, made, want[0]);
     return n <= EXACT ? in_best_order(t, made, want, n) : cheapest_next(t, made, want, n);
 }
 

@@ -1,6 +1,7 @@
 /* The dynamic programme over groups. A narrow search first finds a good choice; partial choices that cost more than it,
  * even if every group to come took its cheapest alternative for nothing more, are left out of the wide one. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -196,6 +197,40 @@ static int by_cost(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Take out the states marked. */
+static void compact(struct states *t, const bool *out) {
+    size_t width = (size_t)t->width;
+    int kept = 0;
+    for (int i = 0; i < t->count; i++) {
+        if (out[i]) continue;
+        memmove(t->key + (size_t)kept * width, t->key + (size_t)i * width, width * sizeof *t->key);
+        t->cost[kept] = t->cost[i];
+        t->origin[kept++] = t->origin[i];
+    }
+    t->count = kept;
+}
+
+/* A state that wants a layout more than another, and costs no less, is of no use. */
+static void drop_dominated(struct states *t) {
+    bool *out = mt_calloc((size_t)t->count + 1, sizeof *out);
+    uint64_t *key = mt_malloc(((size_t)t->width + 1) * sizeof *key);
+    for (int i = 0; i < t->count; i++) {
+        memcpy(key, t->key + (size_t)i * (size_t)t->width, (size_t)t->width * sizeof *key);
+        for (int k = 0; k < t->width && !out[i]; k++) {
+            uint64_t all = key[k];
+            for (uint64_t left = mt_frontier_wanted(all); left && !out[i]; left &= left - 1) {
+                key[k] = all & ~(left & -left);
+                int other = *slot_of(t, key) - 1;
+                out[i] = other >= 0 && t->cost[other] <= t->cost[i];
+            }
+            key[k] = all;
+        }
+    }
+    compact(t, out);
+    free(key);
+    free(out);
+}
+
 /* Leave only the `most` cheapest. */
 static void cut(struct solver *s, struct states *t) {
     if (!s->most || t->count <= s->most) return;
@@ -204,15 +239,13 @@ static void cut(struct solver *s, struct states *t) {
     qsort(sorted, (size_t)t->count, sizeof *sorted, by_cost);
     double least_cut = sorted[s->most];
     free(sorted);
-    int kept = 0;
-    for (int i = 0; i < t->count && kept < s->most; i++) {
-        if (t->cost[i] > least_cut) continue;
-        memmove(t->key + (size_t)kept * (size_t)t->width, t->key + (size_t)i * (size_t)t->width,
-                (size_t)t->width * sizeof *t->key);
-        t->cost[kept] = t->cost[i];
-        t->origin[kept++] = t->origin[i];
+    bool *out = mt_calloc((size_t)t->count + 1, sizeof *out);
+    for (int i = 0, kept = 0; i < t->count; i++) {
+        out[i] = t->cost[i] > least_cut || kept == s->most;
+        kept += !out[i];
     }
-    t->count = kept;
+    compact(t, out);
+    free(out);
     s->cut = true;
 }
 
@@ -324,8 +357,10 @@ static bool search(struct solver *s, int *choice) {
         states_begin(&next, step->nafter);
         states_grow(&next);
         for (int i = 0; i < now.count; i++) expand(s, step, g, &now, i, &next, key);
+        drop_dominated(&next);
         cut(s, &next);
         s->nstates += next.count;
+        if (getenv("FSTATES")) fprintf(stderr, "group %d: %d states, frontier %d\n", g, next.count, next.width);
         step->origin = mt_arena_memdup(&s->arena, next.origin, (size_t)next.count * sizeof *next.origin);
         struct states swapped = now;
         now = next, next = swapped;

@@ -21,7 +21,7 @@ static struct mt_frontier_table *random_table(struct mt_arena *arena, int n) {
     struct mt_frontier_table *t = mt_new(arena, struct mt_frontier_table, 1);
     double *convert = mt_new(arena, double, n *n);
     for (int i = 0; i < n * n; i++) convert[i] = i % (n + 1) == 0 ? 0 : below(9) == 0 ? INFINITY : real();
-    *t = (struct mt_frontier_table){n, convert};
+    *t = (struct mt_frontier_table){.nlayouts = n, .convert_s = convert};
     return t;
 }
 

@@ -1,0 +1,22 @@
+/* Prices of operators under rules, and of conversions between layouts. */
+#ifndef MT_PLANNER_FRONTIER_PRICE_H
+#define MT_PLANNER_FRONTIER_PRICE_H
+
+#include "planner/cost/cost.h"
+#include "synth/layout/rule.h"
+
+struct mt_pricing {
+    const struct mt_costs *costs;
+    const struct mt_graph *graph;
+    const struct mt_layouts *layouts;
+    int *node; /* [nranks]: the node of each rank, or null: all are on one */
+};
+
+/* Seconds of an operator on its slowest rank, with inputs and outputs in these layouts. */
+double mt_price_op(const struct mt_pricing *pricing, int op, const int *in, const int *out);
+
+/* Seconds of the conversion of a value, with the copies that it needs; 0 for slices. `bulk`: as a part of a large
+ * message. */
+double mt_price_convert(const struct mt_pricing *pricing, int gvalue, int from, int to, bool bulk);
+
+#endif

@@ -1,0 +1,66 @@
+/* The space of programs as a frontier programme: from a training graph and ways to divide its labels to groups of
+ * operators, their rules, and the prices of operators and conversions; and from a choice back to rules.
+ *
+ *   bundle   a forward operator with the backward operators that its differentiation added. They are divided by the
+ *            same index; where a backward operator lacks it, or the forward operator is not divided, each of its rules
+ *            is an alternative.
+ *   storage  how a parameter, its optimizer state and its update are divided; a group of its own, which makes the
+ *            weight and wants its gradient
+ *
+ *     struct mt_space space;
+ *     if ((st = mt_space_open(&options, &space, err))) return st;
+ *     if (mt_frontier_solve(&space.problem, &arena, &solution)) mt_space_rules(&space, solution.choice, rules);
+ *     mt_space_release(&space);
+ *
+ * Prices are seconds. An operator takes as long as on its slowest rank; a conversion as long as the cheapest algorithm,
+ * while nothing else runs. Gradients on their way to an update, and weights on their way from storage, share messages
+ * and overlap computing: of them only the part `exposed` counts, at the rate of large messages. */
+#ifndef MT_PLANNER_FRONTIER_SPACE_H
+#define MT_PLANNER_FRONTIER_SPACE_H
+
+#include "planner/cost/cost.h"
+#include "planner/frontier/frontier.h"
+#include "planner/frontier/price.h"
+#include "synth/layout/rule.h"
+
+struct mt_space_options {
+    const struct mt_graph *graph; /* of the whole batch, differentiated, with updates */
+    const struct mt_costs *costs;
+    int *node; /* [nranks]: the node of each rank, or null: all are on one */
+    /* Ways to divide labels among the ranks: for computing (and storage), and for storage alone. */
+    const struct mt_split *splits, *storage;
+    int nsplits, nstorage;
+    bool unbundled; /* every operator is a group */
+    double exposed; /* of messages that computing may overlap, 0..1 */
+    /* Whether an operator may have a rule; null: any that is correct. For parameters it is asked of their update. */
+    bool (*allows)(const void *context, const struct mt_op *op, const struct mt_rule *rule);
+    const void *context;
+    int most_states; /* of a frontier (frontier.h) */
+};
+
+struct mt_space_group {
+    int nops, *ops;
+    int param; /* of storage: the parameter; else -1 */
+    int nalternatives;
+    struct mt_rule *rules; /* [alternative nops + i]: of ops[i]; equal groups share them */
+};
+
+struct mt_space {
+    struct mt_arena arena;
+    struct mt_space_options options;
+    struct mt_layouts layouts;
+    struct mt_pricing pricing;
+    struct mt_frontier problem;
+    struct mt_space_group *groups; /* [problem.ngroups] */
+    int *value_of;                 /* [problem.nvalues]: of the graph */
+};
+
+/* MT_EINPUT where some operator has no rule that is allowed, by name. Release with mt_space_release, also after a
+ * failure; graph, costs and splits must outlive it. */
+enum mt_status mt_space_open(const struct mt_space_options *options, struct mt_space *space, struct mt_err *err);
+void mt_space_release(struct mt_space *space);
+
+/* rules[graph->nops]: those of a choice; of operators outside of all groups (on scalars) the replicated one. */
+void mt_space_rules(const struct mt_space *space, const int *choice, struct mt_rule *rules);
+
+#endif
