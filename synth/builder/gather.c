@@ -1,9 +1,10 @@
 /* Weights gathered for each layer (gather "layer").
  *
- * A layer is a run of operators of a block: as many as it takes until the weights that they want, and that no rank-local
- * step gives, are a full bucket (bucket.h). Its weights are gathered together, one layer ahead: before the first
- * operator that uses a weight of the layer before. What was gathered is forgotten when a layer begins that does not use
- * it, so that weights take the memory of two buckets besides the shares; what the next layer uses too stays.
+ * A layer is a run of operators of a block: as many as it takes until the weights that they want, and that no
+ * rank-local step gives, are a full bucket (bucket.h), and those after it that want small weights only, so that a bias
+ * is in the layer of its GEMM. Its weights are gathered together, one layer ahead: before the first operator that uses
+ * a weight of the layer before. What was gathered is forgotten when a layer begins that does not use it, so that
+ * weights take the memory of two buckets besides the shares; what the next layer uses too stays.
  *
  * Forward and backward pass are one sequence: the backward pass gathers again, in its own order. */
 #include "synth/builder/internal.h"
@@ -24,17 +25,17 @@ static bool wants(const struct layer *layer, int gvalue, int layout) {
     return false;
 }
 
-/* Add a weight to the last layer; one that the layer before has is kept. Returns whether it is to be gathered. */
-static bool add_weight(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {
+/* Add a weight to the last layer; one that the layer before has is kept. */
+static void add_weight(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {
     struct layer *l = &b->layers[b->nlayers - 1];
-    if (wants(l, gvalue, layout)) return false;
     bool kept = b->nlayers > 1 && wants(l - 1, gvalue, layout);
     mt_arena_grow(&b->scratch, &l->weights, l->nweights, &l->capacity, sizeof *l->weights);
     struct pending *at = &l->weights[l->nweights++];
     if (kept) *at = l->weights[l->nkept], at = &l->weights[l->nkept++];
     *at = (struct pending){gvalue, layout, block, MT_COVERS_ALL};
-    return !kept;
 }
+
+enum { SMALL_PART = 16 }; /* a weight of less than this part of a bucket joins a full layer */
 
 static void begin_layer(struct mt_builder *b, int op) {
     mt_arena_grow(&b->scratch, &b->layers, b->nlayers, &b->layers_capacity, sizeof *b->layers);
@@ -44,7 +45,7 @@ static void begin_layer(struct mt_builder *b, int op) {
 enum mt_status mt_builder_plan_layers(struct mt_builder *b, enum mt_block_kind block) {
     const struct mt_graph *g = b->graph;
     struct mt_bucketing bucketing;
-    bool full = true;
+    bool full = false;
     mt_bucketing_init(&bucketing, b->bucketing.bucket_bytes, b->bucketing.gradient_bytes, 0);
     b->nlayers = 0;
     b->layer = -1;
@@ -58,16 +59,18 @@ enum mt_status mt_builder_plan_layers(struct mt_builder *b, enum mt_block_kind b
             enum mt_status st = mt_builder_ensure(b, v, -1, block);
             if (st) return st;
             layout = mt_builder_wanted(b, o, &rule, i, block);
+            if (b->nlayers && wants(&b->layers[b->nlayers - 1], v, layout)) continue;
             if (mt_builder_is_near(b, v, layout, block)) continue;
-            if (full) begin_layer(b, o);
-            full = false;
-            if (!add_weight(b, v, layout, block)) continue;
             int64_t bytes = mt_value_count(g, v) * mt_type_size(g->values[v].type);
+            if (!b->nlayers || (full && bytes >= bucketing.bucket_bytes / SMALL_PART)) {
+                begin_layer(b, o);
+                mt_bucketing_sent(&bucketing);
+                full = false;
+            }
+            add_weight(b, v, layout, block);
             closes |= mt_bucketing_add(&bucketing, bytes, false);
         }
-        if (!closes) continue;
-        full = true;
-        mt_bucketing_sent(&bucketing);
+        full |= closes;
     }
     return MT_OK;
 }

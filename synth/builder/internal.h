@@ -43,17 +43,17 @@ struct mt_builder {
     bool *emitted; /* [nops]: invariant operators that are in the prologue */
     int **held;    /* [nvalues]: program values of it in several layouts, newest last */
     int *nheld, *held_capacity;
-    bool *joins;      /* [nops]: adds up gradients of one micro-batch, before they are accumulated */
-    int *accumulator; /* [nvalues]: the body's running sum, or -1 */
+    bool *joins;         /* [nops]: adds up gradients of one micro-batch, before they are accumulated */
+    int *accumulator;    /* [nvalues]: the body's running sum, or -1 */
     enum mt_covers sums; /* the samples that sums over samples must cover, where they are asked for now */
-    bool *uniform;    /* [program values]: replicas are bit-equal */
+    bool *uniform;       /* [program values]: replicas are bit-equal */
     int uniform_capacity;
     struct conversion *conversions;
     int nconversions, conversions_capacity;
     struct pending *bucket;
     int nbucket, bucket_capacity;
     struct mt_bucketing bucketing;
-    int nsent; /* buckets */
+    int nsent;            /* buckets */
     struct layer *layers; /* of the current block; in `scratch` */
     int nlayers, layers_capacity, layer /* the current one, or -1 */;
     int *gathered; /* graph values that are held for the current layers */

@@ -93,8 +93,8 @@ static inline void random_schedule(struct mt_choice *choice) {
     choice->decisions.reduced = (enum mt_reduced)below(MT_NREDUCED);
 }
 
-/* As a wild choice, or not, with `count` micro-batches on every rank, so that the body may communicate; the batch is a multiple
- * of `count`. */
+/* As a wild choice, or not, with `count` micro-batches on every rank, so that the body may communicate; the batch is a
+ * multiple of `count`. */
 static inline void choice_in_step(struct mt_arena *arena, const struct mt_graph *g, int nranks, int64_t count,
                                   bool wild, struct mt_choice *choice) {
     random_choice(arena, g, nranks, wild, choice);
