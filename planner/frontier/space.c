@@ -30,7 +30,7 @@ struct draft {
     int *nwanted;   /* [alternatives nvalues] */
     int *wanted;    /* [alternatives nvalues MOST_WANTED] */
 };
-enum { MOST_WANTED = 8, MOST_GROUP_VALUES = 48 };
+enum { MOST_WANTED = 8, MOST_GROUP_VALUES = 48, MOST_KEY = 8192 };
 
 /* A table's owner, for prices that are asked for late. */
 struct conversions {
@@ -135,7 +135,7 @@ static int place_of(const int *values, int n, int v) {
 }
 
 /* All that a group's alternatives depend on but for layouts, which follow from it. */
-static int signature(const struct opening *o, int group, int nvalues, int *key, int most) {
+static int signature(const struct opening *o, int group, int nvalues, int *key) {
     const struct mt_graph *g = o->g;
     const struct mt_space_group *gr = &o->s->groups[group];
     int n = 0;
@@ -156,7 +156,7 @@ static int signature(const struct opening *o, int group, int nvalues, int *key, 
             key[n++] = (int)g->values[v].type, key[n++] = g->values[v].naxes, key[n++] = o->bulk[v];
             key[n++] = g->values[v].kind;
             for (int a = 0; a < g->values[v].naxes; a++) key[n++] = index[a];
-            assert(n + 2 * MT_MAX_INDICES < most);
+            assert(n + 2 * MT_MAX_INDICES < MOST_KEY);
         }
     }
     return n;
@@ -200,7 +200,7 @@ static void lay_out(struct opening *o, int group, struct draft *d, int alternati
             int at = place_of(values, d->nvalues, op->out[i]);
             if (at >= 0) d->made[alternative * d->nvalues + at] = out[i];
         }
-        d->cost_s[alternative] += mt_price_op(&o->s->pricing, gr->ops[k], in, out);
+        d->cost_s[alternative] += mt_price_op(&o->s->pricing, gr->ops[k], in, out, NULL);
     }
 }
 
@@ -240,9 +240,8 @@ static void drop_dominated(struct draft *d) {
 
 static enum mt_status draft_group(struct opening *o, int group) {
     struct mt_space *s = o->s;
-    enum { MOST_KEY = 8192 };
     int key[MOST_KEY];
-    int nvalues = list_values(o, group), n = signature(o, group, nvalues, key, MOST_KEY);
+    int nvalues = list_values(o, group), n = signature(o, group, nvalues, key);
     void **known = find(&o->drafts, &o->scratch, key, n);
     if (!*known) {
         struct draft *d = mt_new(&s->arena, struct draft, 1);
