@@ -186,7 +186,7 @@ static void lay_out(struct opening *o, int group, struct draft *d, int alternati
         int64_t extent[MT_MAX_AXES];
         for (int i = 0; i < op->nin; i++) {
             extents_of(g, op->in[i], extent);
-            in[i] = mt_rule_input(&o->s->layouts, g, op, rule, i, extent);
+            in[i] = mt_rule_input(&o->s->layouts, g, op, rule, o->s->options.mesh, i, extent);
             int at = place_of(values, d->nvalues, op->in[i]);
             if (at < 0) continue;
             if (op->in[i] == gr->param)
@@ -196,7 +196,7 @@ static void lay_out(struct opening *o, int group, struct draft *d, int alternati
         }
         for (int i = 0; i < op->nout; i++) {
             extents_of(g, op->out[i], extent);
-            out[i] = mt_rule_output(&o->s->layouts, g, op, rule, i, extent);
+            out[i] = mt_rule_output(&o->s->layouts, g, op, rule, o->s->options.mesh, i, extent);
             int at = place_of(values, d->nvalues, op->out[i]);
             if (at >= 0) d->made[alternative * d->nvalues + at] = out[i];
         }
@@ -391,12 +391,17 @@ static enum mt_status assemble(struct opening *o) {
     return MT_OK;
 }
 
+static int *nodes_of(const struct mt_space_options *options, struct mt_arena *arena) {
+    return options->mesh ? mt_arena_memdup(arena, options->mesh->node, (size_t)options->mesh->nranks * sizeof(int))
+                         : NULL;
+}
+
 enum mt_status mt_space_open(const struct mt_space_options *options, struct mt_space *s, struct mt_err *err) {
     const struct mt_graph *g = options->graph;
     *s = (struct mt_space){.options = *options};
     struct opening o = {.s = s, .g = g, .err = err};
     mt_layouts_init(&s->layouts, options->costs->nranks);
-    s->pricing = (struct mt_pricing){options->costs, g, &s->layouts, options->node};
+    s->pricing = (struct mt_pricing){options->costs, g, &s->layouts, nodes_of(options, &s->arena)};
     mt_space_list_groups(s);
     s->value_of = mt_new(&s->arena, int, g->nvalues);
     o.draft = mt_new(&o.scratch, struct draft *, s->problem.ngroups);
