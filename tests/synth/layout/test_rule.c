@@ -133,14 +133,14 @@ static void run_rule(struct dice *dice, struct sample *s, int nranks, const stru
     for (int i = 0; i < op->nin; i++) {
         int64_t extent[MT_MAX_AXES];
         extents_of(g, op->in[i], extent);
-        int layout = mt_rule_input(&p.layouts, g, op, rule ? rule : &replicate, i, extent);
+        int layout = mt_rule_input(&p.layouts, g, op, rule ? rule : &replicate, NULL, i, extent);
         in[i] = mt_program_value(&p, op->in[i], layout, g->values[op->in[i]].type, MT_LAST);
         p.values[in[i]].input = true;
     }
     for (int o = 0; o < op->nout; o++) {
         int64_t extent[MT_MAX_AXES];
         extents_of(g, op->out[o], extent);
-        int layout = mt_rule_output(&p.layouts, g, op, rule ? rule : &replicate, o, extent);
+        int layout = mt_rule_output(&p.layouts, g, op, rule ? rule : &replicate, NULL, o, extent);
         out[o] = mt_program_value(&p, op->out[o], layout, g->values[op->out[o]].type, MT_LAST);
     }
     struct mt_instr instr = {.kind = MT_INSTR_OP, .gop = 0, .nin = op->nin, .nout = op->nout, .in = in, .out = out};
@@ -233,8 +233,8 @@ static void check_rules(const struct mt_graph *g, const char *name, const char *
             int64_t extent[MT_MAX_AXES];
             bool input = i < op->nin;
             extents_of(g, input ? op->in[i] : op->out[i - op->nin], extent);
-            int layout = input ? mt_rule_input(&table, g, op, &rules[k], i, extent)
-                               : mt_rule_output(&table, g, op, &rules[k], i - op->nin, extent);
+            int layout = input ? mt_rule_input(&table, g, op, &rules[k], NULL, i, extent)
+                               : mt_rule_output(&table, g, op, &rules[k], NULL, i - op->nin, extent);
             text = mt_arena_printf(&arena, "%s%s%s", text,
                                    i == op->nin ? " -> "
                                    : i          ? ", "
