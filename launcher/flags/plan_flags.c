@@ -131,7 +131,7 @@ static enum mt_status take_storage(struct mt_plan_flags *f, const char *text) {
     if (st) return st;
     if (d->nstorage == MT_PLAN_MOST_ROWS)
         return mt_fail(f->err, MT_EINPUT, "--storage: may be given %d times at most", MT_PLAN_MOST_ROWS);
-    f->storage[d->nstorage++] = (struct mt_storage_row){pattern, (enum mt_state)which};
+    f->storage[d->nstorage++] = (struct mt_storage_row){.pattern = pattern, .state = (enum mt_state)which};
     d->storage = f->storage;
     return MT_OK;
 }

@@ -63,7 +63,7 @@ static inline bool jobs_fits(const struct mt_cluster *c, const char *model, int6
     }
     for (int r = 0; r < p->nranks; r++) p->micro[r] = p->splits[0].sizes[r] > 0;
     p->decisions.nstorage = 1;
-    p->decisions.storage = &(struct mt_storage_row){"*", p->nranks > 1 ? MT_STATE_SPLIT : MT_STATE_REPLICATED};
+    p->decisions.storage = &(struct mt_storage_row){.pattern = "*", .state = p->nranks > 1 ? MT_STATE_SPLIT : MT_STATE_REPLICATED};
     mt_decisions_complete(&p->decisions, &p->arena);
     p->decisions.sync = p->nranks > 1 ? MT_SYNC_REDUCE_SCATTER : MT_SYNC_ALL_REDUCE;
     struct mt_program program;

@@ -41,8 +41,8 @@ static struct mt_plan *make_plan(void) {
     p->splits = mt_new(&p->arena, struct mt_plan_split, 2);
     p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, batch};
     p->splits[1] = (struct mt_plan_split){"storage:vocab", "vocab", 8, vocab};
-    struct mt_rule_row rules[] = {{"lm_head*", MT_OPERATORS_REPLICATE, ""}, {"*", MT_OPERATORS_SPLIT, "batch"}};
-    struct mt_storage_row storage[] = {{"*.ln_?.*", MT_STATE_REPLICATED}, {"*", MT_STATE_SPLIT}};
+    struct mt_rule_row rules[] = {{.pattern = "lm_head*", .operators = MT_OPERATORS_REPLICATE, .split = ""}, {.pattern = "*", .operators = MT_OPERATORS_SPLIT, .split = "batch"}};
+    struct mt_storage_row storage[] = {{.pattern = "*.ln_?.*", .state = MT_STATE_REPLICATED}, {.pattern = "*", .state = MT_STATE_SPLIT}};
     struct mt_algorithm_row algorithms[] = {{MT_REDUCE_SCATTER, "ring", 0},
                                             {MT_ALL_GATHER, "bruck", 4096},
                                             {MT_ALL_GATHER, "direct", 65536},
@@ -430,7 +430,7 @@ static void test_largest(void) {
     p->nsplits = 1;
     p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, sizes};
     p->decisions.nrules = 1, p->decisions.rules = mt_new(&p->arena, struct mt_rule_row, 1);
-    p->decisions.rules[0] = (struct mt_rule_row){"*", MT_OPERATORS_SPLIT, "batch"};
+    p->decisions.rules[0] = (struct mt_rule_row){.pattern = "*", .operators = MT_OPERATORS_SPLIT, .split = "batch"};
     p->prediction = mt_new(&p->arena, struct mt_plan_prediction, 1);
     *p->prediction =
         (struct mt_plan_prediction){.step_s = 1, .times = mt_new(&p->arena, struct mt_plan_time, p->nranks)};

@@ -206,7 +206,7 @@ static void bound_divide(struct bound_case *c, int64_t extent, int64_t align, in
 
 static void bound_fill_plan(struct bound_case *c, struct mt_plan *p) {
     static const int64_t buckets[] = {0, 1 << 14, 1 << 16, 1 << 20};
-    static struct mt_storage_row everything[] = {{"*", MT_STATE_REPLICATED}, {"*", MT_STATE_SPLIT}};
+    static struct mt_storage_row everything[] = {{.pattern = "*", .state = MT_STATE_REPLICATED}, {.pattern = "*", .state = MT_STATE_SPLIT}};
     int labels[16], nlabels = mt_sharding_labels(c->graph, labels);
     p->splits = mt_new(&p->arena, struct mt_plan_split, nlabels + 1);
     p->splits[p->nsplits++] = (struct mt_plan_split){"batch", "batch", 1, mt_new(&p->arena, int64_t, p->nranks)};

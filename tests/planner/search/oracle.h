@@ -127,7 +127,7 @@ static inline double oracle_price(struct oracle *o, const struct oracle_way *way
         CHECK_OK(mt_split_proportional(label->extent, label->align, weight, p->nranks, split->sizes, &err), err);
     }
     p->decisions.nstorage = 1;
-    p->decisions.storage = &(struct mt_storage_row){"*", way->state};
+    p->decisions.storage = &(struct mt_storage_row){.pattern = "*", .state = way->state};
     mt_decisions_complete(&p->decisions, &p->arena);
     p->decisions.sync = way->sync;
     p->decisions.start = mt_plan_default_start(p->device);
