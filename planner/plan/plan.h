@@ -166,6 +166,7 @@ char *mt_plan_text(struct mt_plan *plan, size_t *length);
 void mt_plan_hash(const struct mt_plan *plan, char hash[33]); /* of the document as it would be written now */
 
 void mt_plan_print(const struct mt_plan *plan, FILE *file); /* tables for people */
+void mt_plan_print_document(FILE *file);                    /* what splits and rows may say, for those who edit them */
 /* "no plan for this model, ... over any of these devices": what bound_s is a bound of. All subsets of the ranks; all
  * shares of samples, in any micro-batches; parameters and optimizer state replicated, or sharded in any shares (or
  * both, as the plan's rows say); all buckets and algorithms. */

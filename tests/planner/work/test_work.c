@@ -136,13 +136,16 @@ static struct mt_plan *plan_of(const struct mt_graph *g, enum mt_state state, en
     int labels[16], nlabels = mt_sharding_labels(g, labels);
     p->splits = mt_new(&p->arena, struct mt_plan_split, nlabels + 1);
     p->nsplits = nlabels + 1;
-    p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, mt_arena_memdup(&p->arena, shares, 3 * sizeof *shares)};
+    p->splits[0] = (struct mt_plan_split){
+        .name = "batch", .label = "batch", .align = 1, .sizes = mt_arena_memdup(&p->arena, shares, 3 * sizeof *shares)};
     for (int l = 0; l < nlabels; l++) {
         const struct mt_label *label = &g->labels[labels[l]];
         int64_t first = label->extent / 2 - 1, second = label->extent / 3 - 1;
         int64_t sizes[NRANKS] = {first, second, label->extent - first - second};
-        p->splits[l + 1] = (struct mt_plan_split){mt_arena_printf(&p->arena, "storage:%s", label->name), label->name, 1,
-                                                  mt_arena_memdup(&p->arena, sizes, sizeof sizes)};
+        p->splits[l + 1] = (struct mt_plan_split){.name = mt_arena_printf(&p->arena, "storage:%s", label->name),
+                                                  .label = label->name,
+                                                  .align = 1,
+                                                  .sizes = mt_arena_memdup(&p->arena, sizes, sizeof sizes)};
     }
     memcpy(p->micro, micro, NRANKS * sizeof *micro);
     p->decisions.nstorage = 1;
