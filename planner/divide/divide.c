@@ -55,7 +55,7 @@ static void find_mesh(struct mt_dividing *d) {
 
 /* With one node, or nodes of one rank each, some strategies are others. */
 static bool is_other(const struct mt_dividing *d, const struct mt_strategy *s) {
-    bool hybrid = s->state == MT_STORE_NODE, mesh = s->over == MT_OVER_NODES && s->samples;
+    bool hybrid = s->state == MT_STORE_NODE, mesh = s->among == MT_AMONG_NODES && s->samples;
     return !d->nodes && (hybrid || mesh) && !d->divide->only;
 }
 
@@ -95,22 +95,16 @@ static struct mt_choice choice_of(struct mt_dividing *d, const struct mt_strateg
     if (decisions.sync < 0) decisions.sync = MT_SYNC_REDUCE_SCATTER;
     return (struct mt_choice){.nranks = d->nranks,
                               .splits = splits->items,
-                              .nsplits = splits->ncompute + splits->nstorage + (splits->hosts != NULL),
+                              .nsplits = splits->n,
                               .micro = mt_new(d->arena, int64_t, d->nranks),
                               .rules = mt_new(d->arena, struct mt_rule, g->nops),
+                              .mesh = d->mesh,
                               .node = d->divide->node,
                               .decisions = decisions};
 }
 
 static bool allows(const void *context, const struct mt_op *op, const struct mt_rule *rule) {
     return mt_strategy_allows(context, op, rule);
-}
-
-/* Whether some operator with samples is divided by them, at any level. */
-static bool divides_samples(const struct mt_graph *g, const struct mt_rule *rules) {
-    for (int o = 0; o < g->nops; o++)
-        if (rules[o].kind == MT_RULE_SPLIT && rules[o].split->label == g->batch) return true;
-    return false;
 }
 
 static enum mt_status solve(struct mt_dividing *d, const struct mt_strategy *strategy, double exposed, int *capacity) {
@@ -122,13 +116,12 @@ static enum mt_status solve(struct mt_dividing *d, const struct mt_strategy *str
     struct mt_strategy_limits limits = {strategy, q->graph, d->kind, d->nodes};
     enum mt_status st = mt_divide_splits(d, strategy, &splits);
     if (st) return st;
-    int first = splits.hosts != NULL;
     struct mt_space_options options = {.graph = q->graph,
                                        .costs = q->costs,
                                        .mesh = d->nodes ? &d->mesh : NULL,
                                        .hosts = splits.hosts,
-                                       .splits = splits.items + first,
-                                       .storage = splits.items + first + splits.ncompute,
+                                       .splits = splits.compute,
+                                       .storage = splits.compute + splits.ncompute,
                                        .nsplits = splits.ncompute,
                                        .nstorage = splits.nstorage,
                                        .exposed = exposed,
@@ -140,7 +133,7 @@ static enum mt_status solve(struct mt_dividing *d, const struct mt_strategy *str
     struct mt_divided c = {.strategy = strategy, .priced_s = solution.cost_s};
     c.choice = choice_of(d, strategy, &splits);
     mt_space_rules(&space, solution.choice, c.choice.rules);
-    if (divides_samples(q->graph, c.choice.rules)) c.choice.batch = &splits.items[0];
+    c.choice.batch = &splits.items[0];
     if (!is_known(d, &c)) add_candidate(d, mt_divide_copy(d, &c), capacity);
 out:
     mt_space_release(&space);
@@ -218,8 +211,10 @@ enum mt_status mt_divide_search(const struct mt_divide *divide, struct mt_divide
 }
 
 void mt_divide_release(struct mt_divide_found *found) {
-    for (int i = 0; i < found->ncandidates; i++)
+    for (int i = 0; i < found->ncandidates; i++) {
         if (found->candidates[i]->judged) mt_arena_release(&found->candidates[i]->prediction.arena);
+        mt_plan_free(found->candidates[i]->plan);
+    }
     mt_arena_release(&found->arena);
     *found = (struct mt_divide_found){.ncandidates = 0};
 }

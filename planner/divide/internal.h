@@ -25,11 +25,13 @@ struct mt_dividing {
 
 /* The splits that a strategy may use: for computing, and for storage. In the arena. */
 struct divide_splits {
-    struct mt_split *items; /* samples first; then computing, then storage alone */
-    int ncompute, nstorage;
+    struct mt_split *items;         /* [n]: samples first, then what else computing uses, then storage */
+    const struct mt_split *compute; /* [ncompute], then [nstorage]: in items */
+    int n, ncompute, nstorage;
     const struct mt_split *hosts; /* of samples among nodes; or null */
 };
-enum mt_status mt_divide_splits(struct mt_dividing *d, const struct mt_strategy *strategy, struct divide_splits *splits);
+enum mt_status mt_divide_splits(struct mt_dividing *d, const struct mt_strategy *strategy,
+                                struct divide_splits *splits);
 /* Divide a label among the members of an axis in proportion to weights ([nranks], or [nnodes]); every share a multiple
  * of `align` but one. Fills in sizes and starts. `hosts`: null, or samples among nodes, whose shares a DEVICE split of
  * samples divides. */

@@ -4,6 +4,8 @@
 #include "kernels/base/text/units.h"
 #include "planner/cost/algorithms.h"
 #include "planner/divide/internal.h"
+#include "planner/divide/rows.h"
+#include "planner/plan/choice.h"
 #include "synth/program/message.h"
 
 struct mt_divided *mt_divide_copy(struct mt_dividing *d, const struct mt_divided *c) {
@@ -31,6 +33,7 @@ struct mt_divided *mt_divide_copy(struct mt_dividing *d, const struct mt_divided
     }
     copy->judged = copy->fits = false;
     copy->why = NULL;
+    copy->plan = NULL;
     return copy;
 }
 
@@ -81,44 +84,62 @@ static const char *who_lacks(struct mt_dividing *d, const struct mt_prediction *
     int64_t worst = 0;
     int who = -1;
     for (int r = 0; r < d->nranks && limit; r++)
-        if (limit[r] && p->ranks[r].arena_bytes - limit[r] > worst)
-            worst = p->ranks[r].arena_bytes - limit[r], who = r;
+        if (limit[r] && p->ranks[r].arena_bytes - limit[r] > worst) worst = p->ranks[r].arena_bytes - limit[r], who = r;
     if (who < 0) return NULL;
     char text[MT_UNITS_TEXT];
     return mt_arena_printf(d->arena, "does not fit: rank %d lacks %s", who, mt_units_bytes((double)worst, text));
 }
 
+/* A plan like the one at hand, with the candidate's choice. */
+static enum mt_status write_plan(struct mt_dividing *d, struct mt_divided *c, struct mt_err *err) {
+    const struct mt_plan *like = d->divide->plan;
+    struct mt_plan *p = mt_plan_new(like->nranks);
+    p->job = like->job;
+    p->device = like->device;
+    memcpy(p->ranks, like->ranks, (size_t)p->nranks * sizeof *p->ranks);
+    p->nplaces = like->nplaces;
+    memcpy(p->order, like->order, (size_t)p->nplaces * sizeof *p->order);
+    p->decisions = c->choice.decisions;
+    p->decisions.nalgorithms = 0;
+    p->decisions.gradient_wire = mt_plan_wire(p);
+    mt_plan_free(c->plan);
+    c->plan = p;
+    return mt_choice_rows(d->divide->graph, &c->choice, &d->mesh, p, err);
+}
+
+static void set_algorithms(const struct mt_plan *p, struct mt_program *program) {
+    for (int b = 0; b < MT_NBLOCKS; b++)
+        for (int i = 0; i < program->blocks[b].ninstrs; i++) {
+            struct mt_instr *instr = &program->blocks[b].instrs[i];
+            if (instr->kind == MT_INSTR_COLLECTIVE)
+                instr->algorithm = mt_decisions_algorithm(&p->decisions, instr->coll, mt_message_bytes(program, instr));
+        }
+}
+
 static enum mt_status predict(struct mt_dividing *d, struct mt_divided *c) {
     struct mt_program program;
     struct mt_err why = MT_ERR_INIT;
-    struct mt_decisions rows = mt_decisions_unset;
-    if (mt_build(d->divide->graph, &c->choice, &program, &why)) {
+    enum mt_status st = write_plan(d, c, &why);
+    if (st || mt_program_from_plan(d->divide->graph, c->plan, false, &program, &why)) {
         c->why = mt_arena_strdup(d->arena, why.text);
         return MT_OK;
     }
-    enum mt_status st =
-        mt_algorithm_rows(&program, d->divide->costs, d->arena, &rows.algorithms, &rows.nalgorithms, d->err);
-    for (int b = 0; b < MT_NBLOCKS && !st; b++)
-        for (int i = 0; i < program.blocks[b].ninstrs; i++) {
-            struct mt_instr *instr = &program.blocks[b].instrs[i];
-            if (instr->kind == MT_INSTR_COLLECTIVE)
-                instr->algorithm = mt_decisions_algorithm(&rows, instr->coll, mt_message_bytes(&program, instr));
-        }
+    struct mt_decisions *rows = &c->plan->decisions;
+    st = mt_algorithm_rows(&program, d->divide->costs, &c->plan->arena, &rows->algorithms, &rows->nalgorithms, d->err);
+    if (!st) set_algorithms(c->plan, &program);
     if (!st) st = mt_predict(&program, d->divide->costs, d->divide->options, &c->prediction, d->err);
     if (!st) {
         c->judged = true;
         c->why = who_lacks(d, &c->prediction);
         c->fits = !c->why;
-        c->choice.decisions.algorithms = rows.algorithms;
-        c->choice.decisions.nalgorithms = rows.nalgorithms;
     }
     mt_program_release(&program);
     return st;
 }
 
 enum mt_status mt_divide_judge(struct mt_dividing *d, struct mt_divided *c) {
-    bool in_step = mt_decisions_in_step(&c->choice.decisions) || !c->choice.batch || c->strategy->widths ||
-                   c->strategy->positions;
+    bool in_step =
+        mt_decisions_in_step(&c->choice.decisions) || !c->choice.batch || c->strategy->widths || c->strategy->positions;
     for (int64_t count = 1; count <= most_samples(d, &c->choice); count *= 2) {
         if (count > 1 && in_step && !align_samples(d, &c->choice, count)) break;
         set_micro(d, &c->choice, count);

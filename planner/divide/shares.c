@@ -1,7 +1,8 @@
 /* Shares of all labels together, by a linear programme (GLPK).
  *
- * Operators that are divided by one split take, on rank r, time in proportion to its share x[k][r]; the ranks that share
- * the split wait for each other before the operators of the next split, because a collective stands between them. So
+ * Operators that are divided by one split take, on rank r, time in proportion to its share x[k][r]; the ranks that
+ * share the split wait for each other before the operators of the next split, because a collective stands between them.
+ * So
  *
  *     minimize T:  T >= fixed[g] + sum over splits k of tau[k][g]      for each group g of ranks that share work
  *                  tau[k][g] >= seconds[k][r] x[k][r]                  for each rank r of g
@@ -9,8 +10,8 @@
  *                  sum over k of bytes[k][r] x[k][r] <= memory[r] - what does not depend on shares
  *
  * The groups are the nodes, where samples are divided among nodes first; else all ranks are one. A node's time is in
- * proportion to its samples as well, which makes shares of nodes and shares within nodes bilinear: they are solved for in
- * turn, each with the other fixed, and the judge decides whether the pair is better. */
+ * proportion to its samples as well, which makes shares of nodes and shares within nodes bilinear: they are solved for
+ * in turn, each with the other fixed, and the judge decides whether the pair is better. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,7 +185,7 @@ static void add_memory_rows(const struct balancing *b, struct columns *k) {
 
 /* Shares among ranks. MT_EINPUT where memory allows none. */
 static enum mt_status solve_ranks(struct balancing *b, struct mt_divided *to, bool *changed) {
-    struct columns k = {.lp = MT_LP_INIT, .x = mt_new(&b->scratch, int, b->nsplits * b->d->nranks)};
+    struct columns k = {.x = mt_new(&b->scratch, int, b->nsplits * b->d->nranks)};
     struct mt_lp_solution solution;
     int groups = b->hosts >= 0 ? b->d->nnodes : 1, nbalanced = 0;
     for (int i = 0; i < b->nsplits * b->d->nranks; i++) k.x[i] = -1;
@@ -244,7 +245,8 @@ enum mt_status mt_divide_balance(struct mt_dividing *d, const struct mt_divided 
     b.bytes = mt_new(&b.scratch, double, cells);
     b.fixed = mt_new(&b.scratch, double, d->nranks);
     for (int s = 0; s < b.nsplits; s++)
-        if (c->choice.splits[s].axis == MT_AXIS_HOST && c->choice.splits[s].label == d->divide->graph->batch) b.hosts = s;
+        if (c->choice.splits[s].axis == MT_AXIS_HOST && c->choice.splits[s].label == d->divide->graph->batch)
+            b.hosts = s;
     add_times(&b);
     struct mt_divided *to = mt_divide_copy(d, c);
     bool changed = false;

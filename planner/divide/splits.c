@@ -80,11 +80,11 @@ static enum mt_status store_by(struct mt_dividing *d, struct divide_splits *s, i
 
 enum mt_status mt_divide_splits(struct mt_dividing *d, const struct mt_strategy *strategy, struct divide_splits *s) {
     const struct mt_graph *g = d->divide->graph;
-    bool nodes = strategy->over == MT_OVER_NODES && d->nodes;
+    bool nodes = strategy->among == MT_AMONG_NODES && d->nodes;
     bool allowed[] = {[MT_LABEL_SAMPLES] = strategy->samples,
                       [MT_LABEL_POSITIONS] = strategy->positions,
                       [MT_LABEL_WIDTH] = strategy->widths};
-    int n = 0;
+    int n = 0, first;
     enum mt_axis within = nodes ? MT_AXIS_DEVICE : MT_AXIS_ALL;
     enum mt_status st = MT_OK;
     *s = (struct divide_splits){.items = mt_new(d->arena, struct mt_split, 3 * g->nlabels + 1)};
@@ -94,6 +94,10 @@ enum mt_status mt_divide_splits(struct mt_dividing *d, const struct mt_strategy 
         st = mt_divide_label(d, add_split(d, s, n++, "batch", g->batch, MT_AXIS_HOST), g->labels[g->batch].align, speed,
                              NULL);
     }
+    if (!nodes && !strategy->samples) /* nothing divides samples, but micro-batches are of such shares */
+        st = mt_divide_label(d, add_split(d, s, n++, "batch", g->batch, MT_AXIS_ALL), g->labels[g->batch].align,
+                             d->speed, NULL);
+    first = n;
     for (int pass = 0; pass < 2 && !st; pass++) /* samples first */
         for (int l = 0; l < g->nlabels && !st; l++) {
             if ((l == g->batch) != (pass == 0) || !allowed[d->kind[l]] || !divides_work(g, l)) continue;
@@ -101,13 +105,15 @@ enum mt_status mt_divide_splits(struct mt_dividing *d, const struct mt_strategy 
             st = mt_divide_label(d, add_split(d, s, n++, name, l, within), g->labels[l].align, d->speed,
                                  nodes ? &s->items[0] : NULL);
         }
-    s->ncompute = n - nodes;
+    s->ncompute = n - first;
     if (strategy->state != MT_STORE_REPLICATED && strategy->state != MT_STORE_COMPUTE) {
         bool in_node = strategy->state == MT_STORE_NODE && d->nodes;
         if (!st) st = store_by(d, s, &n, in_node ? MT_AXIS_DEVICE : MT_AXIS_ALL);
         if (!st && nodes) st = store_by(d, s, &n, MT_AXIS_HOST);
     }
-    s->nstorage = n - nodes - s->ncompute;
+    s->nstorage = n - first - s->ncompute;
+    s->compute = s->items + first;
+    s->n = n;
     s->hosts = nodes ? &s->items[0] : NULL;
     return st;
 }

@@ -3,10 +3,10 @@
 
 #include "synth/ops/ops.h"
 
-#define STRATEGY(NAME, name, over, samples, widths, positions, state, gather, reduced, help)                           \
+#define STRATEGY(NAME, name, among, samples, widths, positions, state, gather, reduced, help)                          \
     {name,                                                                                                             \
      help,                                                                                                             \
-     MT_OVER_##over,                                                                                                   \
+     MT_AMONG_##among,                                                                                                 \
      samples,                                                                                                          \
      widths,                                                                                                           \
      positions,                                                                                                        \

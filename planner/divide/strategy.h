@@ -6,12 +6,12 @@
 #include "synth/job/decisions.h"
 #include "synth/layout/rule.h"
 
-enum mt_strategy_over { MT_OVER_ALL, MT_OVER_NODES };
+enum mt_strategy_among { MT_AMONG_ALL, MT_AMONG_NODES };
 enum mt_strategy_state { MT_STORE_REPLICATED, MT_STORE_ALL, MT_STORE_NODE, MT_STORE_COMPUTE, MT_STORE_ANY };
 
 struct mt_strategy { /* strategies.def */
     const char *name, *help;
-    enum mt_strategy_over over;
+    enum mt_strategy_among among;
     bool samples, widths, positions;
     enum mt_strategy_state state;
     enum mt_gather gather;

@@ -30,6 +30,8 @@ static bool has_batch(const struct mt_graph *g, const struct mt_op *o) {
 
 /* ---- groups ---- */
 
+enum { MOST_BUNDLE = 32 }; /* operators of a group */
+
 struct listing {
     struct mt_space *space;
     const struct mt_graph *graph;
@@ -41,7 +43,7 @@ struct listing {
     int *gradient_of;  /* [nvalues]: the parameter whose gradient it is, or -1 */
     /* [nvalues]: of a parameter, operators outside of storage that meet its weight or gradient, and are not listed */
     int *unlisted;
-    int npartial, partial[32]; /* forward operators that wait for their bundle */
+    int npartial, partial[MOST_BUNDLE]; /* forward operators that wait for their bundle */
 };
 
 /* The parameter whose weight or gradient a value is, or -1. */
@@ -107,9 +109,8 @@ static int by_structure(const void *left, const void *right, void *context) {
  * derivative is theirs as well. */
 static void add_forward(struct listing *l, int op) {
     const struct mt_graph *g = l->graph;
-    enum { MOST = 32 };
-    int ops[MOST], n = 0, nforward;
-    if (l->first[op] < 0 && !l->space->options.unbundled && l->npartial + 1 < MOST / 2) {
+    int ops[MOST_BUNDLE], n = 0, nforward;
+    if (l->first[op] < 0 && !l->space->options.unbundled && l->npartial + 1 < MOST_BUNDLE / 2) {
         l->partial[l->npartial++] = op;
         return;
     }
@@ -118,7 +119,7 @@ static void add_forward(struct listing *l, int op) {
     nforward = n;
     l->npartial = 0;
     for (int b = l->first[op]; b >= 0 && !l->space->options.unbundled; b = l->next[b])
-        if (in_bundle(g, b) && n < MOST) ops[n++] = b;
+        if (in_bundle(g, b) && n < MOST_BUNDLE) ops[n++] = b;
     qsort_r(ops + nforward, (size_t)(n - nforward), sizeof *ops, by_structure, (void *)(uintptr_t)g);
     add_working(l, ops, n);
     for (int b = l->first[op]; b >= 0; b = l->next[b])
@@ -247,8 +248,8 @@ static void match_indices(const struct mt_graph *g, const struct mt_op *from, co
 
 /* The rules that a bundle's operator may have when its first operator has `rule`: by the same index; else any by which
  * the first could not be divided. */
-static int following(struct mt_space *s, const struct mt_op *first, const struct mt_rule *rule,
-                     const struct mt_op *op, struct mt_rule *ways) {
+static int following(struct mt_space *s, const struct mt_op *first, const struct mt_rule *rule, const struct mt_op *op,
+                     struct mt_rule *ways) {
     int n = ways_of(s, op, ways), kept = 0, to[MT_MAX_INDICES];
     match_indices(s->options.graph, first, op, to);
     int index = rule->kind == MT_RULE_SPLIT ? to[rule->index] : -1;
@@ -311,7 +312,8 @@ static struct mt_rule stored_rule(struct mt_space *s, const struct mt_op *op, co
     return root;
 }
 
-/* The norm of what is stored whole is computed from shares, so that the clip factor comes from a collective's result. */
+/* The norm of what is stored whole is computed from shares, so that the clip factor comes from a collective's result.
+ */
 static struct stored for_norm(const struct mt_space *s, int param, const struct stored *how) {
     const struct mt_graph *g = s->options.graph;
     int axis = mt_sharding_axis(g, param);
@@ -384,7 +386,7 @@ static void list_storage(struct mt_space *s, struct mt_space_group *group) {
 }
 
 void mt_space_list_rules(struct mt_space *s, struct mt_space_group *group) {
-    struct mt_rule rules[32];
+    struct mt_rule rules[MOST_BUNDLE] = {{MT_RULE_REPLICATE}};
     int capacity = 0;
     if (group->param >= 0)
         list_storage(s, group);

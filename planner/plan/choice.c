@@ -117,17 +117,25 @@ static enum mt_status take_splits(struct enumeration *e) {
 
 /* ---- rows ---- */
 
+/* What stands for a level that is linear (MT_ROW_LINEAR): its members compute different terms. */
+static const struct mt_split linear = {.name = MT_ROW_LINEAR, .label = -1};
+
+static const struct mt_split *level_named(const struct mt_choice *choice, const struct row *row, const char *name) {
+    bool is_linear = !strcmp(name, MT_ROW_LINEAR) && !strcmp(row->list, "rules");
+    return is_linear ? &linear : split_named(choice, name);
+}
+
 static enum mt_status name_splits(struct enumeration *e, struct row *row, const char *name) {
     const struct mt_row_levels *levels = row->levels;
     int nnodes = e->choice->mesh.nnodes;
-    if (name && name[0] && !(row->outer = split_named(e->choice, name)))
+    if (name && name[0] && !(row->outer = level_named(e->choice, row, name)))
         return mt_fail(e->err, MT_EINPUT, "%s[%d] names the split \"%s\", which the plan does not have", row->list,
                        row->number, name);
     if (!levels->ninner) return MT_OK;
     row->inner = mt_new(e->arena, const struct mt_split *, nnodes);
     for (int k = 0; k < nnodes; k++) {
         const char *inner = levels->inner[levels->ninner == 1 ? 0 : e->host_of[k]];
-        if (inner[0] && !(row->inner[k] = split_named(e->choice, inner)))
+        if (inner[0] && !(row->inner[k] = level_named(e->choice, row, inner)))
             return mt_fail(e->err, MT_EINPUT, "%s[%d] names the split \"%s\", which the plan does not have", row->list,
                            row->number, inner);
     }
@@ -160,9 +168,12 @@ struct target {
     const struct mt_op *op; /* null: a parameter */
 };
 
-/* The n-th place (from 1) that has the split's label and can be divided; -1 if there is none. */
+/* The n-th place (from 1) that has the split's label and can be divided, or the n-th linear set; -1 if there is none.
+ */
 static int place_of(const struct target *t, const struct mt_split *split, int occurrence) {
     int n = occurrence > 0 ? occurrence : 1;
+    unsigned sets[MT_MAX_IN];
+    if (split == &linear) return n <= mt_op_linear_sets(t->op, sets) ? n - 1 : -1;
     for (int i = 0; i < t->n; i++)
         if (t->label[i] == split->label && !(t->op && mt_op_index_role(t->op, i) == MT_INDEX_WHOLE) && !--n) return i;
     return -1;
@@ -215,6 +226,7 @@ static enum mt_status apply(struct enumeration *e, const struct row *row, const 
 
 static struct mt_rule level(const struct mt_split *split, int at, const int *index) {
     if (!split) return (struct mt_rule){.kind = MT_RULE_REPLICATE};
+    if (split == &linear) return (struct mt_rule){.kind = MT_RULE_LINEAR, .set = at};
     return (struct mt_rule){.kind = MT_RULE_SPLIT, .index = index ? index[at] : at, .split = split};
 }
 

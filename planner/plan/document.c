@@ -37,6 +37,8 @@ static const char text[] =
     "hosts do the\n"
     "      same; \"inner\": \"\": the ranks of a host do the same; \"inner\": [\"heads\", \"\"]: hosts differ, in "
     "order\n"
+    "  \"split\": \"linear\", or \"inner\": \"linear\"\n"
+    "      inputs in which the operator is linear stay partial sums, and so do its outputs\n"
     "  \"occurrence\": 2, \"inner_occurrence\": 2\n"
     "      of an operator's axes with the split's label that can be divided, the second (a weight of embed x embed)\n"
     "\n"

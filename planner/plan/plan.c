@@ -209,12 +209,13 @@ static enum mt_status check_micro(const struct mt_plan *p, struct mt_err *err) {
 /* The splits that a row names are there and over what the row's levels divide among. */
 static enum mt_status check_levels(const struct mt_plan *p, const char *list, int row, const char *name,
                                    const struct mt_row_levels *levels, struct mt_err *err) {
+    bool rules = !strcmp(list, "rules"), linear = rules && !strcmp(name, MT_ROW_LINEAR);
     const struct mt_plan_split *outer = name[0] ? mt_plan_split_named(p, name) : NULL;
     struct mt_arena arena = MT_ARENA_INIT;
     int nhosts;
     mt_plan_hosts(p, &arena, &nhosts);
     mt_arena_release(&arena);
-    if (name[0] && !outer)
+    if (name[0] && !outer && !linear)
         return mt_fail(err, MT_EINPUT, "%s[%d].split: no split has the name \"%s\"", list, row, name);
     if (!levels->ninner) {
         if (!levels->inner_occurrence) return MT_OK;
@@ -239,7 +240,7 @@ static enum mt_status check_levels(const struct mt_plan *p, const char *list, in
     for (int i = 0; i < levels->ninner; i++) {
         const char *inner = levels->inner[i];
         const struct mt_plan_split *split = inner[0] ? mt_plan_split_named(p, inner) : NULL;
-        if (inner[0] && !split)
+        if (inner[0] && !split && !(rules && !strcmp(inner, MT_ROW_LINEAR)))
             return mt_fail(err, MT_EINPUT, "%s[%d].inner: no split has the name \"%s\"", list, row, inner);
         if (!split || split->over == MT_OVER_DEVICE) continue;
         mt_fail(err, MT_EINPUT, "%s[%d].inner: \"%s\" is over %s, but must be over devices", list, row, inner,

@@ -38,6 +38,10 @@ struct mt_row_levels {
     int occurrence, inner_occurrence;
 };
 
+/* In the place of a split of a rule row: the level's members compute different terms of a sum (MT_RULE_LINEAR), of the
+ * operator's linear set number `occurrence`. */
+#define MT_ROW_LINEAR "linear"
+
 /* The first row whose pattern (glob: * and ?) matches the operator's name and, for a split, whose splits' labels the
  * operator has. Operators without samples follow the storage of their parameter. */
 struct mt_rule_row {
