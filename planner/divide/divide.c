@@ -53,10 +53,16 @@ static void find_mesh(struct mt_dividing *d) {
 
 /* ---- candidates ---- */
 
-/* With one node, or nodes of one rank each, some strategies are others. */
-static bool is_other(const struct mt_dividing *d, const struct mt_strategy *s) {
+/* Whether a strategy is solved for in this round. First those that hold all others in the priced sum; where nothing
+ * fits, also those that take less memory; one by name alone; to compare, all. Without nodes some strategies are others.
+ */
+enum round { WIDE, OTHERS, NROUNDS };
+
+static bool belongs(const struct mt_dividing *d, const struct mt_strategy *s, enum round round) {
     bool hybrid = s->state == MT_STORE_NODE, mesh = s->among == MT_AMONG_NODES && s->samples;
-    return !d->nodes && (hybrid || mesh) && !d->divide->only;
+    if (d->divide->only) return s == d->divide->only && round == WIDE;
+    if (!d->nodes && (hybrid || mesh)) return false;
+    return (s->samples && s->widths && s->positions) == (round == WIDE);
 }
 
 static bool same_rule(const struct mt_rule *a, const struct mt_rule *b) {
@@ -141,13 +147,13 @@ out:
     return st;
 }
 
-static enum mt_status solve_all(struct mt_dividing *d) {
+static enum mt_status solve_round(struct mt_dividing *d, enum round round) {
     static const double exposed[] = {1, 0.2};
-    int capacity = 0;
+    int capacity = d->found->ncandidates;
     for (int i = 0; i < MT_NSTRATEGIES; i++) {
         const struct mt_strategy *s = &mt_strategies[i];
-        if (d->divide->only ? s != d->divide->only : is_other(d, s)) continue;
-        for (int e = 0; e < (s->widths || s->positions ? 2 : 1); e++) {
+        if (!belongs(d, s, round)) continue;
+        for (int e = 0; e < (s->widths || s->positions ? 2 : 1) && mt_now_s() < d->divide->end_s; e++) {
             enum mt_status st = solve(d, s, exposed[e], &capacity);
             if (st && (st != MT_EINPUT || d->divide->only)) return st;
         }
@@ -188,6 +194,24 @@ static enum mt_status improve(struct mt_dividing *d) {
     return MT_OK;
 }
 
+/* The candidates from `first` on, the cheapest first. */
+static enum mt_status judge_from(struct mt_dividing *d, int first) {
+    struct mt_divide_found *found = d->found;
+    int n = found->ncandidates - first;
+    struct mt_divided **order = mt_arena_memdup(d->arena, found->candidates + first, (size_t)n * sizeof *order);
+    qsort(order, (size_t)n, sizeof *order, by_price);
+    for (int i = 0, judged = 0; i < n; i++) {
+        double known = d->divide->known_s > 0 ? d->divide->known_s : INFINITY;
+        if (found->best) known = fmin(known, found->best->prediction.step_s);
+        bool may_win = judged < MOST_JUDGED && order[i]->priced_s <= hopeless * known;
+        if (!(may_win || d->divide->compare) || mt_now_s() > d->divide->end_s) continue;
+        enum mt_status st = judge(d, order[i]);
+        if (st) return st;
+        judged += order[i]->judged;
+    }
+    return MT_OK;
+}
+
 enum mt_status mt_divide_search(const struct mt_divide *divide, struct mt_divide_found *found, struct mt_err *err) {
     *found = (struct mt_divide_found){.ncandidates = 0};
     struct mt_dividing d = {
@@ -196,16 +220,13 @@ enum mt_status mt_divide_search(const struct mt_divide *divide, struct mt_divide
     mt_label_kinds(divide->graph, d.kind);
     find_mesh(&d);
     find_speeds(&d);
-    enum mt_status st = solve_all(&d);
-    if (st) return st;
-    struct mt_divided **order = mt_arena_memdup(d.arena, found->candidates, (size_t)found->ncandidates * sizeof *order);
-    qsort(order, (size_t)found->ncandidates, sizeof *order, by_price);
-    for (int i = 0, n = found->ncandidates, judged = 0; i < n && !st; i++) {
-        double known = fmin(divide->known_s > 0 ? divide->known_s : INFINITY,
-                            found->best ? found->best->prediction.step_s : INFINITY);
-        if (judged >= MOST_JUDGED || order[i]->priced_s > hopeless * known || mt_now_s() > divide->end_s) break;
-        st = judge(&d, order[i]);
-        judged += order[i]->judged;
+    found->speed = d.speed;
+    enum mt_status st = MT_OK;
+    for (int round = WIDE; round < NROUNDS && !st; round++) {
+        int first = found->ncandidates;
+        bool due = round == WIDE || divide->compare || (!found->best && !(divide->known_s > 0) && !divide->only);
+        if (!due) break;
+        if (!(st = solve_round(&d, (enum round)round))) st = judge_from(&d, first);
     }
     return st ? st : improve(&d);
 }

@@ -25,8 +25,9 @@ struct mt_divide {
     const int *node;                /* [nranks]: the node of each rank; null: nodes do not matter (mt_plan_nodes) */
     const int64_t *memory_bytes;    /* [nranks]: what each may use, 0: any; or null */
     struct mt_decisions decisions;  /* those that are set are kept */
-    const struct mt_plan *plan; /* job, ranks and who takes part: candidates are plans like it */
-    const struct mt_strategy *only; /* or null: all */
+    const struct mt_plan *plan;     /* job, ranks and who takes part: candidates are plans like it */
+    const struct mt_strategy *only; /* or null: any */
+    bool compare;                   /* judge every strategy, also those that cannot win */
     double known_s;                 /* a step that is known; candidates that are priced far above it are not judged */
     double end_s;                   /* of mt_now_s: when to stop */
 };
@@ -43,6 +44,7 @@ struct mt_divided { /* a candidate */
 
 struct mt_divide_found {
     struct mt_arena arena;
+    double *speed; /* [nranks]: relative, of the whole step */
     int ncandidates;
     struct mt_divided **candidates; /* in the order in which they were found */
     struct mt_divided *best;        /* judged and fits; null: none */
