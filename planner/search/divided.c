@@ -9,8 +9,7 @@
 #include "synth/ops/ops.h"
 #include "planner/search/internal.h"
 
-/* A person who has fixed shares, rows or sync has chosen the space, too. */
-static bool is_open(const struct mt_search *search) {
+bool mt_search_is_open(const struct mt_search *search) {
     const struct mt_plan_fixed *f = &search->fixed;
     const struct mt_decisions *d = &f->decisions;
     return !f->shares && !f->micro && !f->nstorage_shares && !d->nrules && !d->nstorage && d->sync < 0 &&
@@ -115,7 +114,7 @@ enum mt_status mt_search_divide(struct search_part *part, double end_s, double *
                                .end_s = end_s};
     struct mt_divide_found found;
     struct mt_arena arena = MT_ARENA_INIT;
-    if (part->n < 2 || !is_open(&part->search)) return MT_OK;
+    if (part->n < 2 || !mt_search_is_open(&part->search)) return MT_OK;
     int64_t *memory = mt_new(&arena, int64_t, part->n);
     for (int r = 0; r < part->n; r++) memory[r] = part->plan->ranks[r].memory_bytes;
     divide.memory_bytes = memory;
