@@ -311,7 +311,8 @@ static void put_in_bucket(struct mt_builder *b, int gvalue, int layout, enum mt_
 /* The layout to which a partial value that is wanted in shares is reduced: replicated with MT_SYNC_ALL_REDUCE. */
 static int waypoint(struct mt_builder *b, int gvalue, int layout, enum mt_conversion conversion,
                     enum mt_block_kind block) {
-    bool detour = conversion == MT_CONVERT_REDUCE_SCATTER && b->choice->decisions.sync == MT_SYNC_ALL_REDUCE;
+    bool detour = conversion == MT_CONVERT_REDUCE_SCATTER && b->choice->decisions.sync == MT_SYNC_ALL_REDUCE &&
+                  !mt_builder_is_partial(b, layout);
     return detour ? mt_builder_whole(b, gvalue, block) : layout;
 }
 

@@ -94,8 +94,8 @@ int main(void) {
     test_model("gpt2:layers=2,heads=3,embed=6,context=4,vocab=11,bias=1,tied=1", 0, 60);
     test_model("gpt2:layers=1,heads=2,embed=8,context=5,vocab=7,bias=0,tied=0", 0.2, 12);
     test_model("mlp:context=3,embed=4,hidden=7,layers=2,vocab=9", 0, 12);
-    test_trees("gpt2:layers=1,heads=3,embed=6,context=4,vocab=11,bias=1,tied=1", 0, 30);
-    test_trees("gpt2:layers=1,heads=2,embed=8,context=5,vocab=7,bias=0,tied=0", 0.2, 20);
-    test_trees("mlp:context=3,embed=4,hidden=7,layers=2,vocab=9", 0, 30);
+    test_trees("gpt2:layers=1,heads=3,embed=6,context=4,vocab=11,bias=1,tied=1", 0, 60);
+    test_trees("gpt2:layers=1,heads=2,embed=8,context=5,vocab=7,bias=0,tied=0", 0.2, 30);
+    test_trees("mlp:context=3,embed=4,hidden=7,layers=2,vocab=9", 0, 60);
     return 0;
 }
