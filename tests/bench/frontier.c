@@ -25,6 +25,7 @@ static int integer(int count, uint64_t first) {
 
 static int judged(int count, uint64_t first) {
     struct judged_totals totals = {0};
+    compare_hidden(true, &totals);
     for (uint64_t seed = first; seed < first + (uint64_t)count; seed++) compare_judged(seed, 6, true, &totals);
     judged_print(&totals);
     return 0;
@@ -39,8 +40,7 @@ static const struct {
 int main(int argc, char **argv) {
     for (size_t i = 0; i < sizeof parts / sizeof *parts && argc > 1; i++)
         if (!strcmp(argv[1], parts[i].name))
-            return parts[i].run(argc > 2 ? atoi(argv[2]) : parts[i].count,
-                                argc > 3 ? strtoull(argv[3], NULL, 10) : 1);
+            return parts[i].run(argc > 2 ? atoi(argv[2]) : parts[i].count, argc > 3 ? strtoull(argv[3], NULL, 10) : 1);
     fprintf(stderr, "usage: bench_frontier priced|integer [COUNT [FIRST_SEED]]\n");
     return 2;
 }

@@ -68,10 +68,11 @@ static inline void judged_sum_up(const struct judged *j, const char *what, bool 
     double at_shares = j->regret_at_shares / j->nshares;
     bool special = j->best_s < 0.99 * simple_s;
     if (verbose)
-        printf("%s: %lld programs: best %.4g s (data %.4g, tensor %.4g, whole %.4g), frontier %.4g s, regret %.2f%%, at "
-               "given shares %.2f%%\n    %s%s\n",
-               what, (long long)j->nprograms, j->best_s, j->data_s, j->tensor_s, j->replicated_s, j->found_s,
-               100 * regret, 100 * at_shares, special ? "no simple strategy: " : "", j->best);
+        printf(
+            "%s: %lld programs: best %.4g s (data %.4g, tensor %.4g, whole %.4g), frontier %.4g s, regret %.2f%%, at "
+            "given shares %.2f%%\n    %s%s\n",
+            what, (long long)j->nprograms, j->best_s, j->data_s, j->tensor_s, j->replicated_s, j->found_s, 100 * regret,
+            100 * at_shares, special ? "no simple strategy: " : "", j->best);
     fflush(stdout);
     CHECK(regret > -1e-9, "the frontier's program is not among all programs");
     t->njobs++;
@@ -92,11 +93,46 @@ static inline void compare_judged(uint64_t seed, int64_t units, bool verbose, st
     judged_close(&j);
 }
 
+/* Two products, the second weight large: while its gradient is reduced, the gradients of the first layer are computed,
+ * so that data parallelism hides the message; splitting the inner label sends half as much, with nothing to compute
+ * meanwhile. At even shares. */
+static inline void compare_hidden(bool verbose, struct judged_totals *t) {
+    struct judged j;
+    judged_begin(&j, 0, "cpu-8t:1x2", 2, 2);
+    struct small_job *job = &j.job;
+    struct mt_graph *g = job->graph;
+    struct mt_cluster_class *class = &job->cluster->classes[job->cluster->devices[0].class];
+    class->flops[MT_F32] = 1e9, class->memory_Bps = 1e11, class->overhead_s = 1e-8, class->calibration = 1;
+    for (int l = 0; l < job->cluster->nlinks; l++) {
+        struct mt_cluster_link *link = &job->cluster->links[l];
+        link->bandwidth_Bps = 1e8, link->shared_Bps = 0, link->latency_s = 1e-8;
+        link->compute_slowdown = link->comm_slowdown = 0;
+    }
+    g->batch = small_label(job, "batch", 48);
+    small_label(job, "a", 2);
+    small_label(job, "b", 96);
+    small_label(job, "c", 48);
+    int x = mt_graph_input(g, "x", MT_F32, "batch a");
+    x = mt_op_matmul(g, "first", x, small_param(job, "a,b"), 1, 0);
+    x = mt_op_matmul(g, "second", x, small_param(job, "b,c"), 1, 0);
+    judged_finish(&j, x, "b");
+    judged_set_share(&j, 0, 1);
+    judged_set_share(&j, 1, 1);
+    double data_s = judged_simple(&j, 0, false), data_comm_s = j.comm_s;
+    double tensor_s = judged_simple(&j, 1, true), tensor_comm_s = j.comm_s;
+    CHECK(data_comm_s > 1.5 * tensor_comm_s, "data sends for %g s, tensor for %g s", data_comm_s, tensor_comm_s);
+    CHECK(data_s < 0.95 * tensor_s, "data takes %g s, tensor %g s", data_s, tensor_s);
+    judged_at_shares(&j);
+    judged_sum_up(&j, "data parallelism hides its messages", verbose, t);
+    judged_close(&j);
+}
+
 static inline void judged_print(const struct judged_totals *t) {
-    printf("%d jobs, %lld programs: mean regret %.3f%%, worst %.2f%%; at given shares %.3f%%; the best of %d is no simple "
-           "strategy\n",
-           t->njobs, (long long)t->nprograms, 100 * t->regret / t->njobs, 100 * t->worst,
-           100 * t->regret_at_shares / t->njobs, t->nspecial);
+    printf(
+        "%d jobs, %lld programs: mean regret %.3f%%, worst %.2f%%; at given shares %.3f%%; the best of %d is no simple "
+        "strategy\n",
+        t->njobs, (long long)t->nprograms, 100 * t->regret / t->njobs, 100 * t->worst,
+        100 * t->regret_at_shares / t->njobs, t->nspecial);
 }
 
 #endif

@@ -43,7 +43,8 @@ static inline double frontier_s(const struct small_job *job, struct mt_space_opt
 
 /* Even shares for storage, of every third graph. */
 static inline int storage_of(const struct small_job *job, struct mt_arena *arena, struct mt_split *storage) {
-    int labels[SMALL_MOST_LABELS], n = job->graph->nlabels <= SMALL_MOST_LABELS ? mt_sharding_labels(job->graph, labels) : 0;
+    int labels[SMALL_MOST_LABELS],
+        n = job->graph->nlabels <= SMALL_MOST_LABELS ? mt_sharding_labels(job->graph, labels) : 0;
     for (int l = 0; l < n && job->seed % 3 == 0; l++) {
         int ranks = job->costs.nranks;
         int64_t extent = job->graph->labels[labels[l]].extent;

@@ -75,8 +75,7 @@ static inline void small_cluster_of(struct small_job *j, const char *text) {
     int n = j->cluster->ndevices;
     CHECK(n <= SMALL_MOST_RANKS, "%d ranks", n);
     for (int r = 0; r < n; r++) j->device[r] = r, j->node[r] = j->cluster->devices[r].node;
-    j->costs = (struct mt_costs){
-        .cluster = j->cluster, .nranks = n, .device = j->device, .memo = mt_cost_memo_new()};
+    j->costs = (struct mt_costs){.cluster = j->cluster, .nranks = n, .device = j->device, .memo = mt_cost_memo_new()};
 }
 
 /* ---- splits ---- */
@@ -187,7 +186,7 @@ static inline void small_loss(struct small_job *j, int x) {
     int targets = mt_graph_input(g, "targets", MT_I32, "batch");
     int naxes = g->values[x].naxes;
     g->loss_sum = naxes == 2 && small_draw(j, 2) ? mt_op_cross_entropy(g, "loss", x, targets)
-                                                : mt_op_sum(g, "loss", x, (1u << naxes) - 1);
+                                                 : mt_op_sum(g, "loss", x, (1u << naxes) - 1);
     g->token_count = mt_op_count(g, "count", targets);
 }
 

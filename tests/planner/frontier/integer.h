@@ -13,9 +13,9 @@
  *   no cycles: for a set U of layouts without m, what wants one of U is entered from outside of U:
  *                                              sum of arc[m, f, t], f not in U, t in U >= sum of pair[m, S], S meets U
  *
- * The last rows are there for sets of two, and for all sets where a solution had cycles: then its objective is less than
- * what its alternatives cost, and it is solved again. With all of them the arcs are those of a cheapest arborescence
- * (Edmonds, "Optimum branchings", 1967), so that the alternatives alone must be whole. */
+ * The last rows are there for sets of two, and for all sets where a solution had cycles: then its objective is less
+ * than what its alternatives cost, and it is solved again. With all of them the arcs are those of a cheapest
+ * arborescence (Edmonds, "Optimum branchings", 1967), so that the alternatives alone must be whole. */
 #ifndef MT_TESTS_PLANNER_FRONTIER_INTEGER_H
 #define MT_TESTS_PLANNER_FRONTIER_INTEGER_H
 
@@ -36,7 +36,7 @@ struct integer_value {
     const struct mt_frontier_table *table;
     int maker, at; /* group, or -1: nobody makes it */
     int nreaders;
-    struct integer_reader readers[INTEGER_READERS]; /* the maker is one of them if it wants something */
+    struct integer_reader readers[INTEGER_READERS];             /* the maker is one of them if it wants something */
     int arc[INTEGER_LAYOUTS][INTEGER_LAYOUTS][INTEGER_LAYOUTS]; /* [made][from][to]: column, or -1 */
     bool full[INTEGER_LAYOUTS];                                 /* [made]: there are rows for all sets */
 };
@@ -136,8 +136,7 @@ static inline void integer_add_pairs(struct integer *p, struct integer_value *va
     const struct mt_frontier_kind *maker = integer_kind(p, value->maker), *kind = integer_kind(p, r->group);
     bool own = r->group == value->maker;
     for (int m = 0; m < value->table->nlayouts; m++)
-        for (int s = 0; s < r->nsets; s++)
-            r->pair[m][s] = integer_makes(p, value, m) ? integer_col(p, 0, false) : -1;
+        for (int s = 0; s < r->nsets; s++) r->pair[m][s] = integer_makes(p, value, m) ? integer_col(p, 0, false) : -1;
     for (int m = 0; m < value->table->nlayouts; m++) {
         if (r->pair[m][0] < 0) continue;
         int row = mt_lp_row(&p->lp, "made", 0, 0);

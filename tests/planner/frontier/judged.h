@@ -16,16 +16,17 @@ enum { JUDGED_MOST_VARS = 24 };
 struct judged {
     struct small_job job;
     struct mt_layouts layouts;
-    struct mt_rule *rules; /* [nops]: at hand */
+    struct mt_rule *rules;            /* [nops]: at hand */
     int nvars, var[JUDGED_MOST_VARS]; /* operators, and of storage the parameter as -1 - value */
     int *layout;                      /* [graph values]: in which it is made */
     int64_t units[2], least_units[2]; /* of the two labels: shares are multiples of an extent's unit */
     int64_t nprograms;
-    double at_shares_s, best_s;           /* all programs: at the shares at hand, at all */
-    double found_at_shares_s, found_s;    /* the frontier's */
+    double at_shares_s, best_s;            /* all programs: at the shares at hand, at all */
+    double found_at_shares_s, found_s;     /* the frontier's */
     double data_s, tensor_s, replicated_s; /* the simple strategies, at all shares */
-    double regret_at_shares;              /* sum over shares */
+    double regret_at_shares;               /* sum over shares */
     int nshares;
+    double comm_s; /* of the last program that was judged, of its first rank */
     char best[400];
 };
 
@@ -36,8 +37,11 @@ static inline double judge(struct judged *j, struct mt_rule *rules) {
     struct mt_program program;
     struct mt_prediction prediction;
     const struct mt_cluster_link *link = &j->job.cluster->links[mt_cost_link(&j->job.costs, j->job.device, 2)];
-    struct mt_lower_options options = {
-        .fuse = true, .sketch = true, .unplaced = true, .latency_s = link->latency_s, .bandwidth_Bps = link->bandwidth_Bps};
+    struct mt_lower_options options = {.fuse = true,
+                                       .sketch = true,
+                                       .unplaced = true,
+                                       .latency_s = link->latency_s,
+                                       .bandwidth_Bps = link->bandwidth_Bps};
     struct mt_choice choice = {.nranks = 2,
                                .splits = j->job.splits,
                                .nsplits = j->job.nsplits,
@@ -48,6 +52,7 @@ static inline double judge(struct judged *j, struct mt_rule *rules) {
     CHECK_OK(mt_build(j->job.graph, &choice, &program, &err), err);
     CHECK_OK(mt_predict(&program, &j->job.costs, &options, &prediction, &err), err);
     double step_s = prediction.step_s;
+    j->comm_s = prediction.ranks[0].comm_s;
     mt_arena_release(&prediction.arena);
     mt_program_release(&program);
     j->nprograms++;
@@ -175,24 +180,24 @@ static inline void judged_frontier(struct judged *j) {
     static const double exposed[] = {0, 0.3, 1};
     struct mt_err err = MT_ERR_INIT;
     for (int bundled = 0; bundled < 2; bundled++)
-    for (size_t e = 0; e < sizeof exposed / sizeof *exposed; e++) {
-        struct mt_arena arena = MT_ARENA_INIT;
-        struct mt_space space;
-        struct mt_frontier_solution solution;
-        struct mt_space_options options = {.graph = j->job.graph,
-                                           .costs = &j->job.costs,
-                                           .node = j->job.node,
-                                           .splits = j->job.splits,
-                                           .nsplits = j->job.nsplits,
-                                           .unbundled = !bundled,
-                                           .exposed = exposed[e]};
-        CHECK_OK(mt_space_open(&options, &space, &err), err);
-        CHECK(mt_frontier_solve(&space.problem, &arena, &solution));
-        mt_space_rules(&space, solution.choice, j->rules);
-        j->found_at_shares_s = fmin(j->found_at_shares_s, judge(j, j->rules));
-        mt_space_release(&space);
-        mt_arena_release(&arena);
-    }
+        for (size_t e = 0; e < sizeof exposed / sizeof *exposed; e++) {
+            struct mt_arena arena = MT_ARENA_INIT;
+            struct mt_space space;
+            struct mt_frontier_solution solution;
+            struct mt_space_options options = {.graph = j->job.graph,
+                                               .costs = &j->job.costs,
+                                               .node = j->job.node,
+                                               .splits = j->job.splits,
+                                               .nsplits = j->job.nsplits,
+                                               .unbundled = !bundled,
+                                               .exposed = exposed[e]};
+            CHECK_OK(mt_space_open(&options, &space, &err), err);
+            CHECK(mt_frontier_solve(&space.problem, &arena, &solution));
+            mt_space_rules(&space, solution.choice, j->rules);
+            j->found_at_shares_s = fmin(j->found_at_shares_s, judge(j, j->rules));
+            mt_space_release(&space);
+            mt_arena_release(&arena);
+        }
 }
 
 /* ---- shares ---- */

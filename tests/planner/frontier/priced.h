@@ -51,9 +51,9 @@ struct priced_table {
     int n, var[PRICED_SCOPE]; /* places in the order of the search, rising */
     size_t stride[PRICED_SCOPE];
     double *cost;
-    int origin;           /* the place that was eliminated to make it; number of variables: a term */
-    int value;            /* of a term: the value that it is of, or -1 */
-    int last;             /* var[n - 1], or -1 */
+    int origin; /* the place that was eliminated to make it; number of variables: a term */
+    int value;  /* of a term: the value that it is of, or -1 */
+    int last;   /* var[n - 1], or -1 */
 };
 
 struct priced {
@@ -195,8 +195,7 @@ static inline void priced_ways_of_op(struct priced *p, struct priced_var *var) {
     for (int s = 0; s < p->nsplits && samples; s++)
         for (int i = 0; i < op->nindices; i++)
             if (op->index_label[i] == p->splits[s].label && mt_op_index_role(op, i) != MT_INDEX_WHOLE)
-                priced_add_way(p, var,
-                               &(struct mt_rule){.kind = MT_RULE_SPLIT, .index = i, .split = &p->splits[s]});
+                priced_add_way(p, var, &(struct mt_rule){.kind = MT_RULE_SPLIT, .index = i, .split = &p->splits[s]});
 }
 
 /* Whole, with the norm computed from shares where there are splits for storage; or one split for all its operators. */
@@ -209,8 +208,8 @@ static inline void priced_ways_of_storage(struct priced *p, struct priced_var *v
         rules[k] = (struct mt_rule){.kind = MT_RULE_REPLICATE};
         for (int s = 0; s < p->nstorage && op->kind == MT_OP_sq_norm; s++)
             if (p->storage[s].label == g->values[var->param].label[shared])
-                rules[k] = (struct mt_rule){
-                    .kind = MT_RULE_SPLIT, .index = op->in_index[0][shared], .split = &p->storage[s]};
+                rules[k] =
+                    (struct mt_rule){.kind = MT_RULE_SPLIT, .index = op->in_index[0][shared], .split = &p->storage[s]};
     }
     priced_add_way(p, var, rules);
     for (int a = 0; a < g->values[var->param].naxes; a++)
@@ -447,12 +446,12 @@ static inline void priced_add_value(struct priced *p, int v) {
         }
     }
     first[nparts] = value->nreaders;
-    for (int i = 0; i < nparts; i++)
-        priced_add_part(p, v, value->readers + first[i], first[i + 1] - first[i], nparts);
+    for (int i = 0; i < nparts; i++) priced_add_part(p, v, value->readers + first[i], first[i + 1] - first[i], nparts);
 }
 
 /* Tables of one bucket, jointly minimized over its variable. */
-static inline void priced_eliminate(struct priced *p, int place, const int *member, int nmembers, const int *var, int n) {
+static inline void priced_eliminate(struct priced *p, int place, const int *member, int nmembers, const int *var,
+                                    int n) {
     int *way = mt_calloc((size_t)p->nvars, sizeof *way);
     struct priced_table *t = priced_add_table(p, var, n - 1, place); /* var[n - 1] is the place */
     size_t at = 0, i = 0, nways = (size_t)p->vars[p->order[place]].nways;
