@@ -30,6 +30,8 @@ static bool has_batch(const struct mt_graph *g, const struct mt_op *o) {
 
 /* ---- groups ---- */
 
+enum { MOST_BUNDLE = 32 }; /* operators of a group */
+
 struct listing {
     struct mt_space *space;
     const struct mt_graph *graph;
@@ -41,7 +43,7 @@ struct listing {
     int *gradient_of;  /* [nvalues]: the parameter whose gradient it is, or -1 */
     /* [nvalues]: of a parameter, operators outside of storage that meet its weight or gradient, and are not listed */
     int *unlisted;
-    int npartial, partial[32]; /* forward operators that wait for their bundle */
+    int npartial, partial[MOST_BUNDLE]; /* forward operators that wait for their bundle */
 };
 
 /* The parameter whose weight or gradient a value is, or -1. */
@@ -107,9 +109,8 @@ static int by_structure(const void *left, const void *right, void *context) {
  * derivative is theirs as well. */
 static void add_forward(struct listing *l, int op) {
     const struct mt_graph *g = l->graph;
-    enum { MOST = 32 };
-    int ops[MOST], n = 0, nforward;
-    if (l->first[op] < 0 && !l->space->options.unbundled && l->npartial + 1 < MOST / 2) {
+    int ops[MOST_BUNDLE], n = 0, nforward;
+    if (l->first[op] < 0 && !l->space->options.unbundled && l->npartial + 1 < MOST_BUNDLE / 2) {
         l->partial[l->npartial++] = op;
         return;
     }
@@ -118,7 +119,7 @@ static void add_forward(struct listing *l, int op) {
     nforward = n;
     l->npartial = 0;
     for (int b = l->first[op]; b >= 0 && !l->space->options.unbundled; b = l->next[b])
-        if (in_bundle(g, b) && n < MOST) ops[n++] = b;
+        if (in_bundle(g, b) && n < MOST_BUNDLE) ops[n++] = b;
     qsort_r(ops + nforward, (size_t)(n - nforward), sizeof *ops, by_structure, (void *)(uintptr_t)g);
     add_working(l, ops, n);
     for (int b = l->first[op]; b >= 0; b = l->next[b])
@@ -171,8 +172,9 @@ void mt_space_list_groups(struct mt_space *space) {
 
 enum { MOST_WAYS = 64 };
 
-/* All rules of one operator. Those without samples, other than storage, work on little: whole, or on sums. */
-static int ways_of(const struct mt_space *s, const struct mt_op *op, struct mt_rule *ways) {
+/* Rules of one operator, among all ranks or within nodes (over_nodes). Operators without samples, other than storage,
+ * work on little: they are not divided, but may be linear in sums over all ranks, or over nodes. */
+static int ways_of(struct mt_space *s, const struct mt_op *op, struct mt_rule *ways) {
     unsigned sets[MT_MAX_IN];
     int n = 0, nsets = mt_op_linear_sets(op, sets);
     bool samples = has_batch(s->options.graph, op);
@@ -181,8 +183,27 @@ static int ways_of(const struct mt_space *s, const struct mt_op *op, struct mt_r
         for (int k = 0; k < s->options.nsplits && mt_op_index_role(op, i) != MT_INDEX_WHOLE; k++)
             if (s->options.splits[k].label == op->index_label[i] && n < MOST_WAYS)
                 ways[n++] = (struct mt_rule){.kind = MT_RULE_SPLIT, .index = i, .split = &s->options.splits[k]};
-    for (int k = 0; k < nsets && n < MOST_WAYS; k++) ways[n++] = (struct mt_rule){.kind = MT_RULE_LINEAR, .set = k};
+    for (int k = 0; k < nsets && n + 1 < MOST_WAYS; k++) {
+        ways[n++] = (struct mt_rule){.kind = MT_RULE_LINEAR, .set = k};
+        if (samples || !s->options.hosts) continue;
+        ways[n] = ways[n - 1];
+        ways[n++].inner = mt_new(&s->arena, struct mt_rule, s->options.mesh->nnodes); /* replicated within nodes */
+    }
     return n;
+}
+
+/* The rule of an operator with samples: they are divided among nodes first, if `hosts` is there. */
+static struct mt_rule over_nodes(struct mt_space *s, const struct mt_op *op, const struct mt_rule *within) {
+    const struct mt_graph *g = s->options.graph;
+    if (!s->options.hosts || !has_batch(g, op)) return *within;
+    struct mt_rule root = {.kind = MT_RULE_REPLICATE};
+    for (int i = 0; i < op->nindices; i++)
+        if (op->index_label[i] == g->batch && mt_op_index_role(op, i) != MT_INDEX_WHOLE)
+            root = (struct mt_rule){.kind = MT_RULE_SPLIT, .index = i, .split = s->options.hosts};
+    struct mt_rule *inner = mt_new(&s->arena, struct mt_rule, s->options.mesh->nnodes);
+    for (int i = 0; i < s->options.mesh->nnodes; i++) inner[i] = *within;
+    root.inner = inner;
+    return root;
 }
 
 static bool is_allowed(const struct mt_space *s, const struct mt_op *op, const struct mt_rule *rule) {
@@ -193,8 +214,9 @@ static void add_alternative(struct mt_space *s, struct mt_space_group *group, in
                             const struct mt_rule *rules) {
     size_t nops = (size_t)group->nops;
     mt_arena_grow(&s->arena, &group->rules, group->nalternatives, capacity, nops * sizeof *rules);
-    memcpy(group->rules + (size_t)group->nalternatives * nops, rules, nops * sizeof *rules);
-    group->nalternatives++;
+    struct mt_rule *to = group->rules + (size_t)group->nalternatives++ * nops;
+    for (int i = 0; i < group->nops; i++)
+        to[i] = group->param >= 0 ? rules[i] : over_nodes(s, &s->options.graph->ops[group->ops[i]], &rules[i]);
 }
 
 /* The axis of operand `value` that has an index, among those of an operator's operands; through it two operators of a
@@ -226,8 +248,8 @@ static void match_indices(const struct mt_graph *g, const struct mt_op *from, co
 
 /* The rules that a bundle's operator may have when its first operator has `rule`: by the same index; else any by which
  * the first could not be divided. */
-static int following(const struct mt_space *s, const struct mt_op *first, const struct mt_rule *rule,
-                     const struct mt_op *op, struct mt_rule *ways) {
+static int following(struct mt_space *s, const struct mt_op *first, const struct mt_rule *rule, const struct mt_op *op,
+                     struct mt_rule *ways) {
     int n = ways_of(s, op, ways), kept = 0, to[MT_MAX_INDICES];
     match_indices(s->options.graph, first, op, to);
     int index = rule->kind == MT_RULE_SPLIT ? to[rule->index] : -1;
@@ -270,61 +292,101 @@ static const struct mt_op *update_of(const struct mt_graph *g, const struct mt_s
     return NULL;
 }
 
-/* Whether the shares of an axis are among the alternatives: storage and computing may have equal splits. */
-static bool is_listed(const struct mt_space *s, const struct mt_space_group *group, int axis,
-                      const struct mt_split *split) {
-    size_t bytes = (size_t)s->options.costs->nranks * sizeof *split->sizes;
-    for (int a = 0; a < group->nalternatives; a++) {
-        const struct mt_rule *rule = &group->rules[a * group->nops + group->nops - 1];
-        const struct mt_op *op = &s->options.graph->ops[group->ops[group->nops - 1]];
-        if (rule->kind == MT_RULE_SPLIT && rule->index == op->in_index[0][axis] &&
-            !memcmp(rule->split->sizes, split->sizes, bytes))
+/* How a parameter is stored: divided by splits of its axes; axis -1: not divided at that level. */
+struct stored {
+    int host_axis, axis;
+    const struct mt_split *hosts, *split;
+};
+
+static struct mt_rule level(const struct mt_op *op, int axis, const struct mt_split *split) {
+    if (axis < 0) return (struct mt_rule){.kind = MT_RULE_REPLICATE};
+    return (struct mt_rule){.kind = MT_RULE_SPLIT, .index = op->in_index[0][axis], .split = split};
+}
+
+static struct mt_rule stored_rule(struct mt_space *s, const struct mt_op *op, const struct stored *how) {
+    struct mt_rule within = level(op, how->axis, how->split), root = level(op, how->host_axis, how->hosts);
+    if (how->host_axis < 0 && (how->axis < 0 || how->split->axis == MT_AXIS_ALL)) return within;
+    struct mt_rule *inner = mt_new(&s->arena, struct mt_rule, s->options.mesh->nnodes);
+    for (int i = 0; i < s->options.mesh->nnodes; i++) inner[i] = within;
+    root.inner = inner;
+    return root;
+}
+
+/* The norm of what is stored whole is computed from shares, so that the clip factor comes from a collective's result.
+ */
+static struct stored for_norm(const struct mt_space *s, int param, const struct stored *how) {
+    const struct mt_graph *g = s->options.graph;
+    int axis = mt_sharding_axis(g, param);
+    struct stored shares = *how;
+    for (int k = 0; k < s->options.nstorage + s->options.nsplits && axis >= 0 && how->axis < 0 && how->host_axis < 0;
+         k++) {
+        const struct mt_split *split =
+            k < s->options.nstorage ? &s->options.storage[k] : &s->options.splits[k - s->options.nstorage];
+        if (shares.axis < 0 && split->label == g->values[param].label[axis] && split->axis != MT_AXIS_HOST)
+            shares.axis = axis, shares.split = split;
+    }
+    return shares;
+}
+
+static void add_stored(struct mt_space *s, struct mt_space_group *group, int *capacity, const struct stored *how) {
+    const struct mt_graph *g = s->options.graph;
+    const struct mt_op *update = update_of(g, group);
+    struct mt_rule rules[8];
+    if (update) {
+        struct mt_rule asked = stored_rule(s, update, how);
+        if (!is_allowed(s, update, &asked)) return;
+    }
+    for (int i = 0; i < group->nops; i++) {
+        const struct mt_op *op = &g->ops[group->ops[i]];
+        struct stored shares = op->kind == MT_OP_sq_norm ? for_norm(s, group->param, how) : *how;
+        rules[i] = stored_rule(s, op, &shares);
+    }
+    add_alternative(s, group, capacity, rules);
+}
+
+/* Whether a split of storage has the shares of one for computing. */
+static bool is_like_computing(const struct mt_space *s, const struct mt_split *split) {
+    for (int k = 0; k < s->options.nsplits; k++) {
+        const struct mt_split *other = &s->options.splits[k];
+        if (other->label == split->label && other->axis == split->axis && split->axis != MT_AXIS_HOST &&
+            !memcmp(other->sizes, split->sizes, (size_t)s->options.costs->nranks * sizeof *split->sizes))
             return true;
     }
     return false;
 }
 
-/* The operators of a parameter, stored by a split of an axis, or whole (split null). The norm is computed from shares
- * even then, so that the clip factor comes from a collective's result. */
-static void add_stored(struct mt_space *s, struct mt_space_group *group, int *capacity, int axis,
-                       const struct mt_split *split) {
-    const struct mt_graph *g = s->options.graph;
-    if (split && is_listed(s, group, axis, split)) return;
-    struct mt_rule *rules = mt_calloc((size_t)group->nops, sizeof *rules);
-    int shared = mt_sharding_axis(g, group->param);
-    for (int i = 0; i < group->nops; i++) {
-        const struct mt_op *op = &g->ops[group->ops[i]];
-        int by = axis;
-        const struct mt_split *with = split;
-        for (int k = 0; k < s->options.nstorage && !split && shared >= 0 && op->kind == MT_OP_sq_norm; k++)
-            if (s->options.storage[k].label == g->values[group->param].label[shared])
-                by = shared, with = &s->options.storage[k];
-        if (with)
-            rules[i] = (struct mt_rule){.kind = MT_RULE_SPLIT, .index = op->in_index[0][by], .split = with};
-        else
-            rules[i] = (struct mt_rule){.kind = MT_RULE_REPLICATE};
-    }
-    const struct mt_op *update = update_of(g, group);
-    struct mt_rule asked = {.kind = split ? MT_RULE_SPLIT : MT_RULE_REPLICATE, .split = split};
-    if (split && update) asked.index = update->in_index[0][axis];
-    if (!update || is_allowed(s, update, &asked)) add_alternative(s, group, capacity, rules);
-    free(rules);
+/* Across nodes by a split of one axis, and within them whole or by splits of others. */
+static void list_across_nodes(struct mt_space *s, struct mt_space_group *group, int *capacity, int host_axis,
+                              const struct mt_split *hosts) {
+    const struct mt_value *v = &s->options.graph->values[group->param];
+    add_stored(s, group, capacity, &(struct stored){host_axis, -1, hosts, NULL});
+    for (int a = 0; a < v->naxes; a++)
+        for (int k = 0; k < s->options.nsplits && a != host_axis; k++)
+            if (s->options.splits[k].label == v->label[a] && s->options.splits[k].axis == MT_AXIS_DEVICE)
+                add_stored(s, group, capacity, &(struct stored){host_axis, a, hosts, &s->options.splits[k]});
 }
 
 static void list_storage(struct mt_space *s, struct mt_space_group *group) {
     const struct mt_value *v = &s->options.graph->values[group->param];
     int capacity = 0;
-    add_stored(s, group, &capacity, -1, NULL);
+    add_stored(s, group, &capacity, &(struct stored){-1, -1, NULL, NULL});
     for (int a = 0; a < v->naxes; a++) {
         for (int k = 0; k < s->options.nsplits; k++)
-            if (s->options.splits[k].label == v->label[a]) add_stored(s, group, &capacity, a, &s->options.splits[k]);
-        for (int k = 0; k < s->options.nstorage; k++)
-            if (s->options.storage[k].label == v->label[a]) add_stored(s, group, &capacity, a, &s->options.storage[k]);
+            if (s->options.splits[k].label == v->label[a])
+                add_stored(s, group, &capacity, &(struct stored){-1, a, NULL, &s->options.splits[k]});
+        for (int k = 0; k < s->options.nstorage; k++) {
+            const struct mt_split *split = &s->options.storage[k];
+            if (split->label != v->label[a] || is_like_computing(s, split)) continue;
+            if (split->axis == MT_AXIS_HOST)
+                list_across_nodes(s, group, &capacity, a, split);
+            else
+                add_stored(s, group, &capacity, &(struct stored){-1, a, NULL, split});
+        }
     }
 }
 
 void mt_space_list_rules(struct mt_space *s, struct mt_space_group *group) {
-    struct mt_rule rules[32];
+    struct mt_rule rules[MOST_BUNDLE] = {{MT_RULE_REPLICATE}};
     int capacity = 0;
     if (group->param >= 0)
         list_storage(s, group);

@@ -25,14 +25,14 @@ static bool tensor_of(const struct mt_layouts *layouts, const struct mt_graph *g
     return mt_tensor_count(t) > 0;
 }
 
-double mt_price_op(const struct mt_pricing *pricing, int op, const int *in, const int *out) {
+double mt_price_op(const struct mt_pricing *pricing, int op, const int *in, const int *out, double *rank_s) {
     const struct mt_costs *costs = pricing->costs;
     const struct mt_layouts *layouts = pricing->layouts;
     const struct mt_graph *g = pricing->graph;
     const struct mt_op *o = &g->ops[op];
     struct mt_tensor tensors[MT_MAX_IN + MT_MAX_OUT];
     uint64_t last = 0;
-    double slowest_s = 0;
+    double slowest_s = 0, last_s = 0;
     for (int r = 0; r < costs->nranks; r++) {
         bool some = true;
         memset(tensors, 0, sizeof tensors);
@@ -40,17 +40,25 @@ double mt_price_op(const struct mt_pricing *pricing, int op, const int *in, cons
             int value = k < o->nin ? o->in[k] : o->out[k - o->nin];
             some &= tensor_of(layouts, g, value, k < o->nin ? in[k] : out[k - o->nin], r, &tensors[k]);
         }
+        if (rank_s) rank_s[r] = 0;
         if (!some) continue;
         const struct mt_cluster_device *device = &costs->cluster->devices[costs->device[r]];
         uint64_t seen = mt_hash64(&device->speed, sizeof device->speed, (uint64_t)device->class);
         for (int k = 0; k < o->nin + o->nout; k++) seen = mt_hash64(tensors[k].extent, sizeof tensors[k].extent, seen);
-        if (seen == last) continue; /* as the rank before */
-        last = seen;
-        struct mt_call call = {
-            .kind = o->kind, .attr = &o->attr, .nin = o->nin, .nout = o->nout, .in = tensors, .out = tensors + o->nin};
-        struct mt_op_shape shape;
-        mt_op_shape(&call, &shape);
-        slowest_s = fmax(slowest_s, mt_cost_op(costs, r, &shape).s);
+        if (seen != last) { /* not as the rank before */
+            struct mt_call call = {.kind = o->kind,
+                                   .attr = &o->attr,
+                                   .nin = o->nin,
+                                   .nout = o->nout,
+                                   .in = tensors,
+                                   .out = tensors + o->nin};
+            struct mt_op_shape shape;
+            mt_op_shape(&call, &shape);
+            last_s = mt_cost_op(costs, r, &shape).s;
+            last = seen;
+        }
+        if (rank_s) rank_s[r] = last_s;
+        slowest_s = fmax(slowest_s, last_s);
     }
     return slowest_s;
 }

@@ -12,8 +12,9 @@ struct mt_pricing {
     int *node; /* [nranks]: the node of each rank, or null: all are on one */
 };
 
-/* Seconds of an operator on its slowest rank, with inputs and outputs in these layouts. */
-double mt_price_op(const struct mt_pricing *pricing, int op, const int *in, const int *out);
+/* Seconds of an operator on its slowest rank, with inputs and outputs in these layouts. rank_s[nranks]: out, of each
+ * rank; or null. */
+double mt_price_op(const struct mt_pricing *pricing, int op, const int *in, const int *out, double *rank_s);
 
 /* Seconds of the conversion of a value, with the copies that it needs; 0 for slices. `bulk`: as a part of a large
  * message. */

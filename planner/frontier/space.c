@@ -30,7 +30,7 @@ struct draft {
     int *nwanted;   /* [alternatives nvalues] */
     int *wanted;    /* [alternatives nvalues MOST_WANTED] */
 };
-enum { MOST_WANTED = 8, MOST_GROUP_VALUES = 48 };
+enum { MOST_WANTED = 8, MOST_GROUP_VALUES = 48, MOST_KEY = 8192 };
 
 /* A table's owner, for prices that are asked for late. */
 struct conversions {
@@ -135,7 +135,7 @@ static int place_of(const int *values, int n, int v) {
 }
 
 /* All that a group's alternatives depend on but for layouts, which follow from it. */
-static int signature(const struct opening *o, int group, int nvalues, int *key, int most) {
+static int signature(const struct opening *o, int group, int nvalues, int *key) {
     const struct mt_graph *g = o->g;
     const struct mt_space_group *gr = &o->s->groups[group];
     int n = 0;
@@ -156,7 +156,7 @@ static int signature(const struct opening *o, int group, int nvalues, int *key, 
             key[n++] = (int)g->values[v].type, key[n++] = g->values[v].naxes, key[n++] = o->bulk[v];
             key[n++] = g->values[v].kind;
             for (int a = 0; a < g->values[v].naxes; a++) key[n++] = index[a];
-            assert(n + 2 * MT_MAX_INDICES < most);
+            assert(n + 2 * MT_MAX_INDICES < MOST_KEY);
         }
     }
     return n;
@@ -186,7 +186,7 @@ static void lay_out(struct opening *o, int group, struct draft *d, int alternati
         int64_t extent[MT_MAX_AXES];
         for (int i = 0; i < op->nin; i++) {
             extents_of(g, op->in[i], extent);
-            in[i] = mt_rule_input(&o->s->layouts, g, op, rule, i, extent);
+            in[i] = mt_rule_input(&o->s->layouts, g, op, rule, o->s->options.mesh, i, extent);
             int at = place_of(values, d->nvalues, op->in[i]);
             if (at < 0) continue;
             if (op->in[i] == gr->param)
@@ -196,11 +196,11 @@ static void lay_out(struct opening *o, int group, struct draft *d, int alternati
         }
         for (int i = 0; i < op->nout; i++) {
             extents_of(g, op->out[i], extent);
-            out[i] = mt_rule_output(&o->s->layouts, g, op, rule, i, extent);
+            out[i] = mt_rule_output(&o->s->layouts, g, op, rule, o->s->options.mesh, i, extent);
             int at = place_of(values, d->nvalues, op->out[i]);
             if (at >= 0) d->made[alternative * d->nvalues + at] = out[i];
         }
-        d->cost_s[alternative] += mt_price_op(&o->s->pricing, gr->ops[k], in, out);
+        d->cost_s[alternative] += mt_price_op(&o->s->pricing, gr->ops[k], in, out, NULL);
     }
 }
 
@@ -240,9 +240,8 @@ static void drop_dominated(struct draft *d) {
 
 static enum mt_status draft_group(struct opening *o, int group) {
     struct mt_space *s = o->s;
-    enum { MOST_KEY = 8192 };
     int key[MOST_KEY];
-    int nvalues = list_values(o, group), n = signature(o, group, nvalues, key, MOST_KEY);
+    int nvalues = list_values(o, group), n = signature(o, group, nvalues, key);
     void **known = find(&o->drafts, &o->scratch, key, n);
     if (!*known) {
         struct draft *d = mt_new(&s->arena, struct draft, 1);
@@ -392,12 +391,17 @@ static enum mt_status assemble(struct opening *o) {
     return MT_OK;
 }
 
+static int *nodes_of(const struct mt_space_options *options, struct mt_arena *arena) {
+    return options->mesh ? mt_arena_memdup(arena, options->mesh->node, (size_t)options->mesh->nranks * sizeof(int))
+                         : NULL;
+}
+
 enum mt_status mt_space_open(const struct mt_space_options *options, struct mt_space *s, struct mt_err *err) {
     const struct mt_graph *g = options->graph;
     *s = (struct mt_space){.options = *options};
     struct opening o = {.s = s, .g = g, .err = err};
     mt_layouts_init(&s->layouts, options->costs->nranks);
-    s->pricing = (struct mt_pricing){options->costs, g, &s->layouts, options->node};
+    s->pricing = (struct mt_pricing){options->costs, g, &s->layouts, nodes_of(options, &s->arena)};
     mt_space_list_groups(s);
     s->value_of = mt_new(&s->arena, int, g->nvalues);
     o.draft = mt_new(&o.scratch, struct draft *, s->problem.ngroups);

@@ -26,8 +26,11 @@
 struct mt_space_options {
     const struct mt_graph *graph; /* of the whole batch, differentiated, with updates */
     const struct mt_costs *costs;
-    int *node; /* [nranks]: the node of each rank, or null: all are on one */
-    /* Ways to divide labels among the ranks: for computing (and storage), and for storage alone. */
+    const struct mt_mesh *mesh; /* null: nodes do not matter */
+    /* Samples among nodes, as every operator that can be is divided first; null: work is divided among all ranks. */
+    const struct mt_split *hosts;
+    /* Ways to divide labels among all ranks, or within nodes (DEVICE) if `hosts` is there: for computing (and storage).
+     * For storage alone: among all ranks, within nodes (replicated across them), or across nodes. */
     const struct mt_split *splits, *storage;
     int nsplits, nstorage;
     bool unbundled; /* every operator is a group */

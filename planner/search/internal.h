@@ -16,6 +16,7 @@
  *   price.c      the prediction of a plan as it is
  *   bound.c      the lower bound of all plans
  *   report.c     rejected candidates
+ *   divided.c    programs of the whole space, by planner/divide
  *   explore.c    which candidates are tried, in which order */
 #ifndef MT_PLANNER_SEARCH_INTERNAL_H
 #define MT_PLANNER_SEARCH_INTERNAL_H
@@ -320,5 +321,10 @@ enum mt_status mt_search_bound_of(const struct mt_search *search, const struct m
 enum { SEARCH_NSTAGES = 3 };
 extern const char *const search_stage_names[SEARCH_NSTAGES];
 void mt_search_fill_report(struct mt_searching *s, struct mt_search_report *report);
+
+/* Look for a program of the whole space among the ranks of a part, whose search by samples has ended (with a plan or
+ * without): a faster one becomes the part's plan, *step_s its step. Nothing is done where a person has fixed what is
+ * divided. */
+enum mt_status mt_search_divide(struct search_part *part, double end_s, double *step_s, struct mt_err *err);
 
 #endif

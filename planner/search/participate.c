@@ -200,6 +200,21 @@ static struct search_subset *winner(struct participation *p) {
     return best;
 }
 
+/* ---- the whole space ---- */
+
+/* Programs that divide more than samples, among the ranks of the best subset and among all; where no subset has a plan,
+ * among all of each subset that was searched. */
+static enum mt_status divide_subsets(struct participation *p) {
+    struct search_subset *best = winner(p);
+    enum mt_status st = MT_OK;
+    for (int i = 0; i < p->subsets.count && !st; i++) {
+        struct search_subset *x = &p->subsets.items[i];
+        if (!x->searched || (best && x != best && x->n != p->places.n)) continue;
+        st = mt_search_divide(&x->part, p->whole.end_s, &x->step_s, p->err);
+    }
+    return st;
+}
+
 /* ---- ranks without work ---- */
 
 static bool works(const struct mt_plan *plan, int place) {
@@ -404,7 +419,7 @@ enum mt_status mt_search(const struct mt_search *search, struct mt_plan *plan, s
     if (!st && !(st = may_beat_known(&p))) {
         bool choice = p.use == MT_USE_AUTO && !p.pinned && p.places.n > 1;
         if (!(st = choice ? mt_search_list_subsets(&p.subsets) : list_pinned(&p)) && !(st = add_last(&p)) &&
-            !(st = search_subsets(&p)))
+            !(st = search_subsets(&p)) && !(st = divide_subsets(&p)))
             st = finish(&p, report);
     }
     end(&p);

@@ -32,6 +32,7 @@
 
 #include "planner/balance/balance.h"
 #include "planner/cost/cost.h"
+#include "planner/divide/strategy.h"
 #include "planner/plan/plan.h"
 #include "synth/graph/graph.h"
 #include "synth/lower/lower.h"
@@ -58,6 +59,9 @@ struct mt_search {
     double limit_s;             /* when to stop trying candidates */
     const struct mt_search_watch *watch; /* or null */
     bool no_bound;                       /* plans are compared only: leave the lower bound 0 */
+    bool by_samples;                     /* only programs that divide samples (and state) alone */
+    const struct mt_strategy *strategy;  /* of planner/divide: only its programs; or null */
+    bool compare;                        /* judge all strategies: rows of `rejected` */
 };
 
 struct mt_search_alternative {

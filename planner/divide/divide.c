@@ -1,0 +1,241 @@
+/* Which candidates are tried: all strategies at two prices, then the cheapest judged, improved, judged again. */
+#include "planner/divide/divide.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/base/wait.h"
+#include "planner/divide/internal.h"
+#include "synth/ops/ops.h"
+
+enum { MOST_STATES = 20000, MOST_JUDGED = 8 };
+static const double hopeless = 1.5; /* times the best judged step: not judged when it is priced so */
+
+/* ---- the ranks ---- */
+
+/* Relative speeds by all operators of the step, each whole. */
+static void find_speeds(struct mt_dividing *d) {
+    const struct mt_graph *g = d->divide->graph;
+    struct mt_layouts layouts;
+    double *seconds = mt_new(d->arena, double, d->nranks);
+    d->speed = mt_new(d->arena, double, d->nranks);
+    mt_layouts_init(&layouts, d->nranks);
+    struct mt_pricing pricing = {.costs = d->divide->costs, .graph = g, .layouts = &layouts};
+    for (int o = 0; o < g->nops; o++) {
+        const struct mt_op *op = &g->ops[o];
+        int in[MT_MAX_IN], out[MT_MAX_OUT];
+        for (int k = 0; k < op->nin + op->nout; k++) {
+            int v = k < op->nin ? op->in[k] : op->out[k - op->nin];
+            int64_t extent[MT_MAX_AXES];
+            for (int a = 0; a < g->values[v].naxes; a++) extent[a] = mt_value_extent(g, v, a);
+            *(k < op->nin ? &in[k] : &out[k - op->nin]) = mt_layout_replicated(&layouts, g->values[v].naxes, extent);
+        }
+        mt_price_op(&pricing, o, in, out, seconds);
+        for (int r = 0; r < d->nranks; r++) d->speed[r] += seconds[r];
+    }
+    for (int r = 0; r < d->nranks; r++) d->speed[r] = 1 / fmax(d->speed[r], 1e-12);
+    mt_layouts_release(&layouts);
+}
+
+static void find_mesh(struct mt_dividing *d) {
+    const int *node = d->divide->node;
+    int *all = mt_new(d->arena, int, d->nranks);
+    d->nnodes = 1;
+    for (int r = 0; r < d->nranks && node; r++)
+        if (node[r] >= d->nnodes) d->nnodes = node[r] + 1;
+    d->nodes = node && d->nnodes > 1;
+    for (int r = 1; r < d->nranks && node; r++) /* ranks of a node follow each other */
+        if (node[r] < node[r - 1]) d->nodes = false;
+    if (!d->nodes) d->nnodes = 1;
+    d->mesh = (struct mt_mesh){d->nranks, d->nnodes, d->nodes ? node : all};
+}
+
+/* ---- candidates ---- */
+
+/* Whether a strategy is solved for in this round. First those that hold all others in the priced sum; where nothing
+ * fits, also those that take less memory; one by name alone; to compare, all. Without nodes some strategies are others.
+ */
+enum round { WIDE, OTHERS, NROUNDS };
+
+static bool belongs(const struct mt_dividing *d, const struct mt_strategy *s, enum round round) {
+    bool hybrid = s->state == MT_STORE_NODE, mesh = s->among == MT_AMONG_NODES && s->samples;
+    if (d->divide->only) return s == d->divide->only && round == WIDE;
+    if (!d->nodes && (hybrid || mesh)) return false;
+    return (s->samples && s->widths && s->positions) == (round == WIDE);
+}
+
+static bool same_rule(const struct mt_rule *a, const struct mt_rule *b) {
+    if (a->kind != b->kind || !a->inner != !b->inner) return false;
+    if (a->kind == MT_RULE_LINEAR && a->set != b->set) return false;
+    if (a->kind == MT_RULE_SPLIT &&
+        (a->index != b->index || a->split->axis != b->split->axis || a->split->label != b->split->label))
+        return false;
+    return !a->inner || same_rule(&a->inner[0], &b->inner[0]);
+}
+
+/* Whether the same program was found before. */
+static bool is_known(const struct mt_dividing *d, const struct mt_divided *c) {
+    for (int i = 0; i < d->found->ncandidates; i++) {
+        const struct mt_divided *other = d->found->candidates[i];
+        int o = 0;
+        while (o < d->divide->graph->nops && same_rule(&c->choice.rules[o], &other->choice.rules[o])) o++;
+        if (o == d->divide->graph->nops && c->choice.decisions.gather == other->choice.decisions.gather &&
+            c->choice.decisions.reduced == other->choice.decisions.reduced)
+            return true;
+    }
+    return false;
+}
+
+static void add_candidate(struct mt_dividing *d, struct mt_divided *c, int *capacity) {
+    mt_arena_grow(d->arena, &d->found->candidates, d->found->ncandidates, capacity, sizeof c);
+    d->found->candidates[d->found->ncandidates++] = c;
+}
+
+static struct mt_choice choice_of(struct mt_dividing *d, const struct mt_strategy *strategy,
+                                  const struct divide_splits *splits) {
+    const struct mt_graph *g = d->divide->graph;
+    struct mt_decisions decisions = d->divide->decisions;
+    if (decisions.gather < 0) decisions.gather = strategy->gather;
+    if (decisions.reduced < 0) decisions.reduced = strategy->reduced;
+    if (decisions.sync < 0) decisions.sync = MT_SYNC_REDUCE_SCATTER;
+    return (struct mt_choice){.nranks = d->nranks,
+                              .splits = splits->items,
+                              .nsplits = splits->n,
+                              .micro = mt_new(d->arena, int64_t, d->nranks),
+                              .rules = mt_new(d->arena, struct mt_rule, g->nops),
+                              .mesh = d->mesh,
+                              .node = d->divide->node,
+                              .decisions = decisions};
+}
+
+static bool allows(const void *context, const struct mt_op *op, const struct mt_rule *rule) {
+    return mt_strategy_allows(context, op, rule);
+}
+
+static enum mt_status solve(struct mt_dividing *d, const struct mt_strategy *strategy, double exposed, int *capacity) {
+    const struct mt_divide *q = d->divide;
+    struct divide_splits splits;
+    struct mt_space space;
+    struct mt_frontier_solution solution;
+    struct mt_arena scratch = MT_ARENA_INIT;
+    struct mt_strategy_limits limits = {strategy, q->graph, d->kind, d->nodes};
+    enum mt_status st = mt_divide_splits(d, strategy, &splits);
+    if (st) return st;
+    struct mt_space_options options = {.graph = q->graph,
+                                       .costs = q->costs,
+                                       .mesh = d->nodes ? &d->mesh : NULL,
+                                       .hosts = splits.hosts,
+                                       .splits = splits.compute,
+                                       .storage = splits.compute + splits.ncompute,
+                                       .nsplits = splits.ncompute,
+                                       .nstorage = splits.nstorage,
+                                       .exposed = exposed,
+                                       .allows = allows,
+                                       .context = &limits,
+                                       .most_states = MOST_STATES};
+    if ((st = mt_space_open(&options, &space, d->err))) goto out;
+    if (!mt_frontier_solve(&space.problem, &scratch, &solution)) goto out;
+    struct mt_divided c = {.strategy = strategy, .priced_s = solution.cost_s};
+    c.choice = choice_of(d, strategy, &splits);
+    mt_space_rules(&space, solution.choice, c.choice.rules);
+    c.choice.batch = &splits.items[0];
+    if (!is_known(d, &c)) add_candidate(d, mt_divide_copy(d, &c), capacity);
+out:
+    mt_space_release(&space);
+    mt_arena_release(&scratch);
+    return st;
+}
+
+static enum mt_status solve_round(struct mt_dividing *d, enum round round) {
+    static const double exposed[] = {1, 0.2};
+    int capacity = d->found->ncandidates;
+    for (int i = 0; i < MT_NSTRATEGIES; i++) {
+        const struct mt_strategy *s = &mt_strategies[i];
+        if (!belongs(d, s, round)) continue;
+        for (int e = 0; e < (s->widths || s->positions ? 2 : 1) && mt_now_s() < d->divide->end_s; e++) {
+            enum mt_status st = solve(d, s, exposed[e], &capacity);
+            if (st && (st != MT_EINPUT || d->divide->only)) return st;
+        }
+    }
+    return MT_OK;
+}
+
+/* ---- judging ---- */
+
+static int by_price(const void *a, const void *b) {
+    double x = (*(struct mt_divided *const *)a)->priced_s, y = (*(struct mt_divided *const *)b)->priced_s;
+    return (x > y) - (x < y);
+}
+
+static void take_if_best(struct mt_dividing *d, struct mt_divided *c) {
+    struct mt_divided *best = d->found->best;
+    if (c->fits && (!best || c->prediction.step_s < best->prediction.step_s)) d->found->best = c;
+}
+
+static enum mt_status judge(struct mt_dividing *d, struct mt_divided *c) {
+    enum mt_status st = mt_divide_judge(d, c);
+    if (!st) take_if_best(d, c);
+    return st;
+}
+
+/* Other shares for what is best, as long as they help. */
+static enum mt_status improve(struct mt_dividing *d) {
+    int capacity = d->found->ncandidates;
+    for (int round = 0; round < 4 && d->found->best && mt_now_s() < d->divide->end_s; round++) {
+        struct mt_divided *best = d->found->best, *other;
+        enum mt_status st = mt_divide_balance(d, best, &other);
+        if (st) return st;
+        if (!other) break;
+        add_candidate(d, other, &capacity);
+        if ((st = judge(d, other))) return st;
+        if (d->found->best == best) break;
+    }
+    return MT_OK;
+}
+
+/* The candidates from `first` on, the cheapest first. */
+static enum mt_status judge_from(struct mt_dividing *d, int first) {
+    struct mt_divide_found *found = d->found;
+    int n = found->ncandidates - first;
+    struct mt_divided **order = mt_arena_memdup(d->arena, found->candidates + first, (size_t)n * sizeof *order);
+    qsort(order, (size_t)n, sizeof *order, by_price);
+    for (int i = 0, judged = 0; i < n; i++) {
+        double known = d->divide->known_s > 0 ? d->divide->known_s : INFINITY;
+        if (found->best) known = fmin(known, found->best->prediction.step_s);
+        bool may_win = judged < MOST_JUDGED && order[i]->priced_s <= hopeless * known;
+        if (!(may_win || d->divide->compare) || mt_now_s() > d->divide->end_s) continue;
+        enum mt_status st = judge(d, order[i]);
+        if (st) return st;
+        judged += order[i]->judged;
+    }
+    return MT_OK;
+}
+
+enum mt_status mt_divide_search(const struct mt_divide *divide, struct mt_divide_found *found, struct mt_err *err) {
+    *found = (struct mt_divide_found){.ncandidates = 0};
+    struct mt_dividing d = {
+        .divide = divide, .found = found, .arena = &found->arena, .nranks = divide->costs->nranks, .err = err};
+    d.kind = mt_new(d.arena, enum mt_label_kind, divide->graph->nlabels);
+    mt_label_kinds(divide->graph, d.kind);
+    find_mesh(&d);
+    find_speeds(&d);
+    found->speed = d.speed;
+    enum mt_status st = MT_OK;
+    for (int round = WIDE; round < NROUNDS && !st; round++) {
+        int first = found->ncandidates;
+        bool due = round == WIDE || divide->compare || (!found->best && !(divide->known_s > 0) && !divide->only);
+        if (!due) break;
+        if (!(st = solve_round(&d, (enum round)round))) st = judge_from(&d, first);
+    }
+    return st ? st : improve(&d);
+}
+
+void mt_divide_release(struct mt_divide_found *found) {
+    for (int i = 0; i < found->ncandidates; i++) {
+        if (found->candidates[i]->judged) mt_arena_release(&found->candidates[i]->prediction.arena);
+        mt_plan_free(found->candidates[i]->plan);
+    }
+    mt_arena_release(&found->arena);
+    *found = (struct mt_divide_found){.ncandidates = 0};
+}

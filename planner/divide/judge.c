@@ -1,0 +1,152 @@
+/* Candidates as programs, and their predictions. */
+#include <string.h>
+
+#include "kernels/base/text/units.h"
+#include "planner/cost/algorithms.h"
+#include "planner/divide/internal.h"
+#include "planner/divide/rows.h"
+#include "planner/plan/choice.h"
+#include "synth/program/message.h"
+
+struct mt_divided *mt_divide_copy(struct mt_dividing *d, const struct mt_divided *c) {
+    const struct mt_graph *g = d->divide->graph;
+    struct mt_divided *copy = mt_arena_memdup(d->arena, c, sizeof *c);
+    struct mt_choice *to = &copy->choice;
+    struct mt_split *splits = mt_arena_memdup(d->arena, c->choice.splits, (size_t)to->nsplits * sizeof *splits);
+    for (int s = 0; s < to->nsplits; s++) {
+        size_t n = (size_t)(splits[s].axis == MT_AXIS_HOST ? d->nnodes : d->nranks);
+        splits[s].sizes = mt_arena_memdup(d->arena, splits[s].sizes, n * sizeof(int64_t));
+        splits[s].starts = mt_arena_memdup(d->arena, splits[s].starts, (n + 1) * sizeof(int64_t));
+    }
+    to->splits = splits;
+    to->micro = mt_arena_memdup(d->arena, to->micro, (size_t)d->nranks * sizeof *to->micro);
+    to->rules = mt_arena_memdup(d->arena, to->rules, (size_t)g->nops * sizeof *to->rules);
+    if (to->batch) to->batch = splits + (to->batch - c->choice.splits);
+    for (int o = 0; o < g->nops; o++) {
+        struct mt_rule *rule = &to->rules[o];
+        if (rule->split) rule->split = splits + (rule->split - c->choice.splits);
+        if (!rule->inner) continue;
+        struct mt_rule *inner = mt_arena_memdup(d->arena, rule->inner, (size_t)d->nnodes * sizeof *inner);
+        for (int i = 0; i < d->nnodes; i++)
+            if (inner[i].split) inner[i].split = splits + (inner[i].split - c->choice.splits);
+        rule->inner = inner;
+    }
+    copy->judged = copy->fits = false;
+    copy->why = NULL;
+    copy->plan = NULL;
+    return copy;
+}
+
+/* ---- micro-batches ---- */
+
+/* Samples that a rank sees. */
+static int64_t share_of(const struct mt_dividing *d, const struct mt_choice *choice, int rank) {
+    const struct mt_split *batch = choice->batch;
+    if (!batch) return d->divide->graph->labels[d->divide->graph->batch].extent;
+    return batch->sizes[batch->axis == MT_AXIS_HOST ? d->mesh.node[rank] : rank];
+}
+
+static int64_t most_samples(const struct mt_dividing *d, const struct mt_choice *choice) {
+    int64_t most = 0;
+    for (int r = 0; r < d->nranks; r++) most = share_of(d, choice, r) > most ? share_of(d, choice, r) : most;
+    return most;
+}
+
+/* Samples of micro-batches such that every rank has `count` of them, as far as its share allows. */
+static void set_micro(const struct mt_dividing *d, struct mt_choice *choice, int64_t count) {
+    for (int r = 0; r < d->nranks; r++) choice->micro[r] = (share_of(d, choice, r) + count - 1) / count;
+}
+
+/* Shares of which each is a multiple of `count`, so that all ranks have as many micro-batches; false if the batch does
+ * not allow it. */
+static bool align_samples(const struct mt_dividing *d, const struct mt_choice *choice, int64_t count) {
+    if (!choice->batch) return true;
+    const struct mt_label *label = &d->divide->graph->labels[d->divide->graph->batch];
+    struct mt_split *batch = (struct mt_split *)(uintptr_t)choice->batch; /* the candidate's own */
+    int n = batch->axis == MT_AXIS_HOST ? d->nnodes : d->nranks;
+    double *weight = mt_new(d->arena, double, n);
+    if (label->extent % count || count % label->align) return false;
+    for (int i = 0; i < n; i++) weight[i] = (double)batch->sizes[i];
+    if (mt_divide_label(d, batch, count, weight, NULL)) return false;
+    for (int s = 0; s < choice->nsplits; s++) { /* samples within nodes */
+        struct mt_split *within = (struct mt_split *)(uintptr_t)&choice->splits[s];
+        if (within->label == batch->label && within->axis == MT_AXIS_DEVICE &&
+            mt_divide_label(d, within, label->align, d->speed, batch))
+            return false;
+    }
+    return true;
+}
+
+/* ---- one prediction ---- */
+
+static const char *who_lacks(struct mt_dividing *d, const struct mt_prediction *p) {
+    const int64_t *limit = d->divide->memory_bytes;
+    int64_t worst = 0;
+    int who = -1;
+    for (int r = 0; r < d->nranks && limit; r++)
+        if (limit[r] && p->ranks[r].arena_bytes - limit[r] > worst) worst = p->ranks[r].arena_bytes - limit[r], who = r;
+    if (who < 0) return NULL;
+    char text[MT_UNITS_TEXT];
+    return mt_arena_printf(d->arena, "does not fit: rank %d lacks %s", who, mt_units_bytes((double)worst, text));
+}
+
+/* A plan like the one at hand, with the candidate's choice. */
+static enum mt_status write_plan(struct mt_dividing *d, struct mt_divided *c, struct mt_err *err) {
+    const struct mt_plan *like = d->divide->plan;
+    struct mt_plan *p = mt_plan_new(like->nranks);
+    p->job = like->job;
+    p->device = like->device;
+    memcpy(p->ranks, like->ranks, (size_t)p->nranks * sizeof *p->ranks);
+    p->nplaces = like->nplaces;
+    memcpy(p->order, like->order, (size_t)p->nplaces * sizeof *p->order);
+    p->decisions = c->choice.decisions;
+    p->decisions.nalgorithms = 0;
+    p->decisions.gradient_wire = mt_plan_wire(p);
+    mt_plan_free(c->plan);
+    c->plan = p;
+    return mt_choice_rows(d->divide->graph, &c->choice, &d->mesh, p, err);
+}
+
+static void set_algorithms(const struct mt_plan *p, struct mt_program *program) {
+    for (int b = 0; b < MT_NBLOCKS; b++)
+        for (int i = 0; i < program->blocks[b].ninstrs; i++) {
+            struct mt_instr *instr = &program->blocks[b].instrs[i];
+            if (instr->kind == MT_INSTR_COLLECTIVE)
+                instr->algorithm = mt_decisions_algorithm(&p->decisions, instr->coll, mt_message_bytes(program, instr));
+        }
+}
+
+static enum mt_status predict(struct mt_dividing *d, struct mt_divided *c) {
+    struct mt_program program;
+    struct mt_err why = MT_ERR_INIT;
+    enum mt_status st = write_plan(d, c, &why);
+    if (st || mt_program_from_plan(d->divide->graph, c->plan, false, &program, &why)) {
+        c->why = mt_arena_strdup(d->arena, why.text);
+        return MT_OK;
+    }
+    struct mt_decisions *rows = &c->plan->decisions;
+    st = mt_algorithm_rows(&program, d->divide->costs, &c->plan->arena, &rows->algorithms, &rows->nalgorithms, d->err);
+    if (!st) set_algorithms(c->plan, &program);
+    if (!st) st = mt_predict(&program, d->divide->costs, d->divide->options, &c->prediction, d->err);
+    if (!st) {
+        c->judged = true;
+        c->why = who_lacks(d, &c->prediction);
+        c->fits = !c->why;
+    }
+    mt_program_release(&program);
+    return st;
+}
+
+enum mt_status mt_divide_judge(struct mt_dividing *d, struct mt_divided *c) {
+    bool in_step =
+        mt_decisions_in_step(&c->choice.decisions) || !c->choice.batch || c->strategy->widths || c->strategy->positions;
+    for (int64_t count = 1; count <= most_samples(d, &c->choice); count *= 2) {
+        if (count > 1 && in_step && !align_samples(d, &c->choice, count)) break;
+        set_micro(d, &c->choice, count);
+        if (c->judged) mt_arena_release(&c->prediction.arena);
+        c->judged = false;
+        enum mt_status st = predict(d, c);
+        if (st || !c->judged || c->fits) return st;
+    }
+    return MT_OK;
+}

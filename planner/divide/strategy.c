@@ -1,0 +1,69 @@
+/* Strategies as constraints on rules. */
+#include "planner/divide/strategy.h"
+
+#include "synth/ops/ops.h"
+
+#define STRATEGY(NAME, name, among, samples, widths, positions, state, gather, reduced, help)                          \
+    {name,                                                                                                             \
+     help,                                                                                                             \
+     MT_AMONG_##among,                                                                                                 \
+     samples,                                                                                                          \
+     widths,                                                                                                           \
+     positions,                                                                                                        \
+     MT_STORE_##state,                                                                                                 \
+     MT_GATHER_##gather,                                                                                               \
+     MT_REDUCED_##reduced},
+const struct mt_strategy mt_strategies[MT_NSTRATEGIES] = {
+#include "planner/divide/strategies.def"
+};
+#undef STRATEGY
+
+void mt_label_kinds(const struct mt_graph *g, enum mt_label_kind *kind) {
+    for (int l = 0; l < g->nlabels; l++) kind[l] = l == g->batch ? MT_LABEL_SAMPLES : MT_LABEL_WIDTH;
+    for (int v = 0; v < g->nvalues; v++)
+        for (int a = 0; a < g->values[v].naxes && g->values[v].kind == MT_VALUE_INPUT; a++)
+            if (g->values[v].label[a] != g->batch) kind[g->values[v].label[a]] = MT_LABEL_POSITIONS;
+}
+
+/* Whether the operator can be divided by samples. */
+static bool has_samples(const struct mt_graph *g, const struct mt_op *op) {
+    for (int i = 0; i < op->nindices; i++)
+        if (op->index_label[i] == g->batch && mt_op_index_role(op, i) != MT_INDEX_WHOLE) return true;
+    return false;
+}
+
+/* One level of an operator's rule, among the ranks that share its work. */
+static bool allows_level(const struct mt_strategy *s, const enum mt_label_kind *kind, const struct mt_op *op,
+                         const struct mt_rule *level) {
+    bool only_samples = s->samples && !s->widths && !s->positions;
+    if (level->kind != MT_RULE_SPLIT) return !only_samples;
+    switch (kind[op->index_label[level->index]]) {
+    case MT_LABEL_SAMPLES: return s->samples;
+    case MT_LABEL_POSITIONS: return s->positions;
+    case MT_LABEL_WIDTH: return s->widths;
+    }
+    return false;
+}
+
+static bool allows_state(const struct mt_strategy_limits *limits, const struct mt_op *update,
+                         const struct mt_rule *rule) {
+    const struct mt_rule *inner = rule->inner ? &rule->inner[0] : NULL, *level = inner ? inner : rule;
+    int axis = mt_sharding_axis(limits->graph, update->in[0]);
+    bool by_axis = level->kind == MT_RULE_SPLIT && axis >= 0 && level->index == update->in_index[0][axis];
+    bool whole = rule->kind == MT_RULE_REPLICATE && (!inner || inner->kind == MT_RULE_REPLICATE);
+    bool in_node = limits->nodes == (inner != NULL) && (!inner || rule->kind == MT_RULE_REPLICATE);
+    switch (limits->strategy->state) {
+    case MT_STORE_REPLICATED: return whole;
+    case MT_STORE_ALL: return axis < 0 ? whole : by_axis && !inner;
+    case MT_STORE_NODE: return axis < 0 ? whole : by_axis && in_node;
+    case MT_STORE_COMPUTE: return whole || in_node;
+    case MT_STORE_ANY: return true;
+    }
+    return false;
+}
+
+bool mt_strategy_allows(const struct mt_strategy_limits *limits, const struct mt_op *op, const struct mt_rule *rule) {
+    if (op->role == MT_ROLE_UPDATE) return allows_state(limits, op, rule);
+    return !has_samples(limits->graph, op) ||
+           allows_level(limits->strategy, limits->kind, op, rule->inner ? &rule->inner[0] : rule);
+}

@@ -1,0 +1,125 @@
+/* Programs of the whole space (planner/divide), after the search among those that divide samples alone: among the ranks
+ * of the best subset, and among all. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/base/wait.h"
+#include "planner/divide/divide.h"
+#include "planner/plan/choice.h"
+#include "synth/ops/ops.h"
+#include "planner/search/internal.h"
+
+/* A person who has fixed shares, rows or sync has chosen the space, too. */
+static bool is_open(const struct mt_search *search) {
+    const struct mt_plan_fixed *f = &search->fixed;
+    const struct mt_decisions *d = &f->decisions;
+    return !f->shares && !f->micro && !f->nstorage_shares && !d->nrules && !d->nstorage && d->sync < 0 &&
+           !d->nalgorithms && !search->by_samples;
+}
+
+/* Buckets and start as in the best plan by samples, else as plans begin. */
+static void begin_decisions(const struct search_part *part, struct mt_decisions *d) {
+    const struct mt_plan *best = part->plan;
+    *d = part->search.fixed.decisions;
+    if (d->bucket_bytes < 0) d->bucket_bytes = best->prediction ? best->decisions.bucket_bytes : 25 << 20;
+    if (d->start < 0) d->start = mt_plan_default_start(best->device);
+}
+
+/* One row for each strategy that was judged, the best of it; the plan has `rejected` of its search by samples before.
+ */
+static void add_rejected(const struct mt_divide_found *found, const struct mt_divided *taken, struct mt_plan *plan) {
+    struct mt_plan_prediction *p = plan->prediction;
+    struct mt_plan_rejected *rows = mt_new(&plan->arena, struct mt_plan_rejected, p->nrejected + MT_NSTRATEGIES + 1);
+    int n = 0, at = 0;
+    struct mt_plan_rejected mine[MT_NSTRATEGIES];
+    for (int i = 0; i < MT_NSTRATEGIES; i++) {
+        const struct mt_divided *best = NULL;
+        for (int c = 0; c < found->ncandidates; c++) {
+            const struct mt_divided *x = found->candidates[c];
+            if (x->strategy != &mt_strategies[i] || !x->judged) continue;
+            if (!best || x->fits > best->fits ||
+                (x->fits == best->fits && x->prediction.step_s < best->prediction.step_s))
+                best = x;
+        }
+        if (!best || best == taken) continue;
+        mine[n++] = (struct mt_plan_rejected){mt_arena_printf(&plan->arena, "strategy %s", best->strategy->name),
+                                              best->fits ? "slower" : mt_arena_strdup(&plan->arena, best->why),
+                                              best->fits ? best->prediction.step_s : 0};
+    }
+    for (int i = 0; i < p->nrejected || n; at++) { /* in order of time; what does not fit comes last */
+        int next = -1;
+        for (int k = 0; k < n; k++)
+            if (next < 0 || (mine[k].step_s > 0 && (mine[next].step_s == 0 || mine[k].step_s < mine[next].step_s)))
+                next = k;
+        bool old = i < p->nrejected && (next < 0 || mine[next].step_s == 0 ||
+                                        (p->rejected[i].step_s > 0 && p->rejected[i].step_s <= mine[next].step_s));
+        if (old) {
+            rows[at] = p->rejected[i++];
+        } else {
+            rows[at] = mine[next];
+            mine[next] = mine[--n];
+        }
+    }
+    p->rejected = rows;
+    p->nrejected = at;
+}
+
+static enum mt_status take(struct search_part *part, const struct mt_divide_found *found, struct mt_err *err) {
+    const struct mt_divided *best = found->best;
+    const struct mt_graph *g = part->search.graph;
+    struct mt_plan *p = part->plan;
+    const struct mt_plan_prediction *before = p->prediction;
+    struct mt_program program;
+    double fastest = 0;
+    mt_search_part_take(part, best->plan, p);
+    p->job = *part->search.job;
+    mt_search_fill_prediction(&best->prediction, 0, p);
+    for (int r = 0; r < part->n; r++) fastest = fmax(fastest, found->speed[r]);
+    for (int r = 0; r < part->n; r++) p->ranks[r].speed = found->speed[r] / fastest;
+    mt_graph_hash(g, p->model_hash);
+    p->parameters = mt_graph_parameters(g);
+    p->flops_per_step = mt_graph_flops(g);
+    if (before) {
+        p->prediction->rejected =
+            mt_new(&p->arena, struct mt_plan_rejected, before->nrejected + 1); /* the best by samples is one now */
+        p->prediction->rejected[0] = (struct mt_plan_rejected){"samples divided alone", "slower", before->step_s};
+        memcpy(p->prediction->rejected + 1, before->rejected, (size_t)before->nrejected * sizeof *before->rejected);
+        p->prediction->nrejected = before->nrejected + 1;
+    }
+    enum mt_status st = mt_program_from_plan(g, p, false, &program, err);
+    if (st) return st;
+    mt_program_hash(&program, p->program_hash);
+    mt_program_release(&program);
+    return MT_OK;
+}
+
+enum mt_status mt_search_divide(struct search_part *part, double end_s, double *step_s, struct mt_err *err) {
+    static const double worth = 0.995; /* what a program of many splits must take at most of one that is simpler */
+    const struct mt_plan_prediction *before = part->plan->prediction;
+    struct mt_divide divide = {.graph = part->search.graph,
+                               .costs = &part->costs,
+                               .options = part->search.options,
+                               .plan = part->plan,
+                               .only = part->search.strategy,
+                               .compare = part->search.compare,
+                               .known_s = before ? before->step_s : 0,
+                               .end_s = end_s};
+    struct mt_divide_found found;
+    struct mt_arena arena = MT_ARENA_INIT;
+    if (part->n < 2 || !is_open(&part->search)) return MT_OK;
+    int64_t *memory = mt_new(&arena, int64_t, part->n);
+    for (int r = 0; r < part->n; r++) memory[r] = part->plan->ranks[r].memory_bytes;
+    divide.memory_bytes = memory;
+    divide.node = mt_plan_nodes(part->plan, &arena);
+    begin_decisions(part, &divide.decisions);
+    enum mt_status st = mt_divide_search(&divide, &found, err);
+    if (!st && found.best &&
+        (!before || part->search.strategy || found.best->prediction.step_s < worth * before->step_s)) {
+        st = take(part, &found, err);
+        *step_s = part->plan->prediction->step_s;
+    }
+    if (!st && part->plan->prediction) add_rejected(&found, found.best, part->plan);
+    mt_divide_release(&found);
+    mt_arena_release(&arena);
+    return st;
+}
