@@ -53,7 +53,7 @@ static inline bool compare_integer(uint64_t seed, int64_t most_nodes, double lim
     deep_job_open(&job, seed);
     struct mt_space_options options = {.graph = job.graph,
                                        .costs = &job.costs,
-                                       .node = job.node,
+                                       .mesh = &job.mesh,
                                        .splits = job.splits,
                                        .nsplits = job.nsplits,
                                        .exposed = 0.3};

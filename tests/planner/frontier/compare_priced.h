@@ -68,7 +68,7 @@ static inline void compare_priced(uint64_t seed, bool verbose, double *worst) {
     struct mt_rule *rules = mt_new(&arena, struct mt_rule, job.graph->nops);
     struct mt_space_options options = {.graph = job.graph,
                                        .costs = &job.costs,
-                                       .node = job.node,
+                                       .mesh = &job.mesh,
                                        .splits = job.splits,
                                        .nsplits = job.nsplits,
                                        .storage = storage,

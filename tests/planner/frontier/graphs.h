@@ -26,6 +26,7 @@ struct small_job {
     const char *cluster_text;
     struct mt_cluster *cluster;
     int device[SMALL_MOST_RANKS], node[SMALL_MOST_RANKS];
+    struct mt_mesh mesh;
     struct mt_costs costs;
     struct mt_graph *graph;
     struct mt_split splits[SMALL_MOST_LABELS];
@@ -75,6 +76,7 @@ static inline void small_cluster_of(struct small_job *j, const char *text) {
     int n = j->cluster->ndevices;
     CHECK(n <= SMALL_MOST_RANKS, "%d ranks", n);
     for (int r = 0; r < n; r++) j->device[r] = r, j->node[r] = j->cluster->devices[r].node;
+    j->mesh = (struct mt_mesh){.nranks = n, .nnodes = j->cluster->nnodes, .node = j->node};
     j->costs = (struct mt_costs){.cluster = j->cluster, .nranks = n, .device = j->device, .memo = mt_cost_memo_new()};
 }
 

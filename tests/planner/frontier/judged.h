@@ -154,7 +154,7 @@ static inline void judged_enumerate(struct judged *j, int at) {
             int64_t extent[MT_MAX_AXES];
             int v = op->out[i];
             for (int a = 0; a < g->values[v].naxes; a++) extent[a] = mt_value_extent(g, v, a);
-            j->layout[v] = mt_rule_output(&j->layouts, g, op, &ways[w], i, extent);
+            j->layout[v] = mt_rule_output(&j->layouts, g, op, &ways[w], NULL, i, extent);
         }
         judged_enumerate(j, at + 1);
     }
@@ -186,7 +186,7 @@ static inline void judged_frontier(struct judged *j) {
             struct mt_frontier_solution solution;
             struct mt_space_options options = {.graph = j->job.graph,
                                                .costs = &j->job.costs,
-                                               .node = j->job.node,
+                                               .mesh = &j->job.mesh,
                                                .splits = j->job.splits,
                                                .nsplits = j->job.nsplits,
                                                .unbundled = !bundled,

@@ -167,8 +167,8 @@ static inline void priced_add_way(struct priced *p, struct priced_var *var, cons
             int v = input ? op->in[i] : op->out[i - op->nin], t = priced_touched(var, v);
             int64_t extent[MT_MAX_AXES];
             for (int a = 0; a < g->values[v].naxes; a++) extent[a] = mt_value_extent(g, v, a);
-            int layout = input ? mt_rule_input(&p->layouts, g, op, &rules[k], i, extent)
-                               : mt_rule_output(&p->layouts, g, op, &rules[k], i - op->nin, extent);
+            int layout = input ? mt_rule_input(&p->layouts, g, op, &rules[k], NULL, i, extent)
+                               : mt_rule_output(&p->layouts, g, op, &rules[k], NULL, i - op->nin, extent);
             if (input)
                 in[i] = layout;
             else
@@ -180,7 +180,7 @@ static inline void priced_add_way(struct priced *p, struct priced_var *var, cons
             else
                 var->made[w][t] = local;
         }
-        var->cost_s[w] += mt_price_op(&p->pricing, var->ops[k], in, out);
+        var->cost_s[w] += mt_price_op(&p->pricing, var->ops[k], in, out, NULL);
     }
 }
 
@@ -198,7 +198,13 @@ static inline void priced_ways_of_op(struct priced *p, struct priced_var *var) {
                 priced_add_way(p, var, &(struct mt_rule){.kind = MT_RULE_SPLIT, .index = i, .split = &p->splits[s]});
 }
 
-/* Whole, with the norm computed from shares where there are splits for storage; or one split for all its operators. */
+/* A split for storage, before those for computing. */
+static inline const struct mt_split *priced_stored(const struct priced *p, int s) {
+    return s < p->nstorage ? &p->storage[s] : &p->splits[s - p->nstorage];
+}
+
+/* Whole, with the norm computed from the first shares of the sharding axis that there are; or one split for all its
+ * operators. */
 static inline void priced_ways_of_storage(struct priced *p, struct priced_var *var) {
     const struct mt_graph *g = p->graph;
     int shared = mt_sharding_axis(g, var->param);
@@ -206,15 +212,15 @@ static inline void priced_ways_of_storage(struct priced *p, struct priced_var *v
     for (int k = 0; k < var->nops; k++) {
         const struct mt_op *op = &g->ops[var->ops[k]];
         rules[k] = (struct mt_rule){.kind = MT_RULE_REPLICATE};
-        for (int s = 0; s < p->nstorage && op->kind == MT_OP_sq_norm; s++)
-            if (p->storage[s].label == g->values[var->param].label[shared])
-                rules[k] =
-                    (struct mt_rule){.kind = MT_RULE_SPLIT, .index = op->in_index[0][shared], .split = &p->storage[s]};
+        for (int s = p->nstorage + p->nsplits - 1; s >= 0 && op->kind == MT_OP_sq_norm; s--)
+            if (priced_stored(p, s)->label == g->values[var->param].label[shared])
+                rules[k] = (struct mt_rule){
+                    .kind = MT_RULE_SPLIT, .index = op->in_index[0][shared], .split = priced_stored(p, s)};
     }
     priced_add_way(p, var, rules);
     for (int a = 0; a < g->values[var->param].naxes; a++)
         for (int s = 0; s < p->nsplits + p->nstorage; s++) {
-            const struct mt_split *split = s < p->nsplits ? &p->splits[s] : &p->storage[s - p->nsplits];
+            const struct mt_split *split = priced_stored(p, s);
             if (split->label != g->values[var->param].label[a]) continue;
             for (int k = 0; k < var->nops; k++)
                 rules[k] = (struct mt_rule){
