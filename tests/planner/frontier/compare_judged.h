@@ -135,4 +135,10 @@ static inline void judged_print(const struct judged_totals *t) {
         100 * t->regret_at_shares / t->njobs, t->nspecial);
 }
 
+static inline void judged_check(const struct judged_totals *t) {
+    CHECK(t->regret <= 0.02 * t->njobs, "mean regret %g", t->regret / t->njobs);
+    CHECK(t->worst <= 0.1, "worst regret %g", t->worst);
+    CHECK(t->nspecial > 0, "every best program is a simple strategy: too easy");
+}
+
 #endif

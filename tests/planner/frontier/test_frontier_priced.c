@@ -1,11 +1,13 @@
-/* The frontier programme against branch and bound over all rules of all operators (compare_priced.h), on a tenth of the
- * graphs that tests/bench/frontier.c compares. */
+/* The frontier programme against branch and bound over all rules of all operators (compare_priced.h);
+ * tests/bench/frontier.c compares ten times as many graphs. */
 #include "tests/planner/frontier/compare_priced.h"
 
-enum { GRAPHS = 5 };
+enum { FIRST = 1, GRAPHS = 50 };
 
 int main(void) {
     double worst = 0;
-    for (uint64_t seed = 1; seed <= GRAPHS; seed++) compare_priced(seed, true, &worst);
+    printf("seeds %d to %d\n", FIRST, FIRST + GRAPHS - 1);
+    for (int seed = FIRST; seed < FIRST + GRAPHS; seed++) compare_priced((uint64_t)seed, false, &worst);
+    printf("worst regret %g\n", worst);
     return 0;
 }
