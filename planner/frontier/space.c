@@ -204,12 +204,13 @@ static void lay_out(struct opening *o, int group, struct draft *d, int alternati
     }
 }
 
-/* Whether alternative b does all that a does for no more. Of equals the first is kept. */
+/* Whether alternative b makes and wants the same as a for no more. (Wanting less is not always better: others may be
+ * converted from what is wanted besides.) Of equals the first is kept. */
 static bool dominates(const struct draft *d, int b, int a) {
     if (d->cost_s[b] > d->cost_s[a] || (d->cost_s[b] == d->cost_s[a] && b > a)) return false;
     for (int i = 0; i < d->nvalues; i++) {
         int x = a * d->nvalues + i, y = b * d->nvalues + i;
-        if (d->made[x] != d->made[y]) return false;
+        if (d->made[x] != d->made[y] || d->nwanted[x] != d->nwanted[y]) return false;
         for (int w = 0; w < d->nwanted[y]; w++) {
             bool both = false;
             for (int k = 0; k < d->nwanted[x]; k++)
