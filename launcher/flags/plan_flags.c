@@ -37,6 +37,8 @@ enum {
     KEY_DEVICE,
     KEY_RECOMPUTE,
     KEY_HYPOTHETICAL,
+    KEY_STRATEGY,
+    KEY_COMPARE,
     KEY_MODELS,
     KEY_DOCUMENT,
     KEY_DECISION /* the first of decisions.def */
@@ -48,7 +50,11 @@ static const struct argp_option options[] = {
     {"ranks", KEY_RANKS, "N", 0, "processes [as many as --speeds, --shares or --hosts lists]", 1},
     {"hosts", KEY_HOSTS, "A,A,B", 0, "each rank's host [any]", 1},
     {"device", KEY_DEVICE, "KIND", 0, "what ranks compute with, cpu or cuda [cpu]", 1},
-    {"memory", KEY_MEMORY, "BYTES,...", 0, "what each rank may use; one number for all [not checked]", 1},
+    {"memory", KEY_MEMORY, "BYTES,...", 0,
+     "what each rank may use, at most what its device has; one number for all [what the device has; without --cluster "
+     "not "
+     "checked]",
+     1},
     {"models", KEY_MODELS, 0, 0, "list the models and their options", 1},
     {"cluster", KEY_CLUSTER, "FILE", 0,
      "a cluster's profile, or what describes one: search for the fastest plan; what flags below decide stays so", 1},
@@ -59,6 +65,11 @@ static const struct argp_option options[] = {
      "with --cluster: who takes part: auto (ranks that slow the step are left out), all, or a list of ranks as 0,2,3 "
      "[auto; all with --shares, --even or --storage-shares]",
      1},
+    {"strategy", KEY_STRATEGY, "NAME", 0,
+     "with --cluster: the fastest plan of one kind: data, zero1, zero3, hybrid, tensor, tensor+sequence, flat or mesh; "
+     "--strategy list says what they are [the fastest of all]",
+     1},
+    {"compare", KEY_COMPARE, 0, 0, "with --cluster: also print what the best plan of each strategy takes", 1},
     {"hypothetical", KEY_HYPOTHETICAL, 0, 0,
      "with --cluster: predict also for devices that have no kernels here, or lack the precision; the plan says so, and "
      "`motley train` refuses it",
@@ -122,6 +133,22 @@ static enum mt_status divide_by(struct mt_plan_flags *f, const char *flag) {
         return mt_fail(f->err, MT_EINPUT, "%s and %s exclude each other", f->shares_by, flag);
     f->shares_by = flag;
     return MT_OK;
+}
+
+static void list_strategies(void) {
+    for (int i = 0; i < MT_NSTRATEGIES; i++) printf("%-16s %s\n", mt_strategies[i].name, mt_strategies[i].help);
+    exit(0);
+}
+
+static enum mt_status take_strategy(struct mt_plan_flags *f, const char *text) {
+    char names[200] = "";
+    if (!strcmp(text, "list")) list_strategies();
+    for (int i = 0; i < MT_NSTRATEGIES; i++) {
+        if (!strcmp(text, mt_strategies[i].name)) return f->request.strategy = &mt_strategies[i], MT_OK;
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", mt_strategies[i].name);
+    }
+    return mt_fail(f->err, MT_EINPUT, "--strategy: \"%.60s\" is none of %s", text, names);
 }
 
 static enum mt_status take_storage(struct mt_plan_flags *f, const char *text) {
@@ -295,6 +322,8 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_WITHOUT_IDLE: f->without_idle = true; return 0;
     case KEY_LIMIT: return take_limit(f, text) ? EINVAL : 0;
     case KEY_HYPOTHETICAL: f->request.hypothetical = true; return 0;
+    case KEY_STRATEGY: return take_strategy(f, text);
+    case KEY_COMPARE: f->request.compare = true; return 0;
     case ARGP_KEY_ARG:
         mt_fail(f->err, MT_EINPUT, "\"%.60s\" is no flag: `motley plan` takes flags only", text);
         return EINVAL;
@@ -338,11 +367,7 @@ static enum mt_status resolve_request(struct mt_plan_flags *f) {
         mt_fail(f->err, MT_EINPUT, "--gradient-wire: sums in f16 overflow unless the loss is scaled");
         return mt_err_hint(f->err, "say --precision f16 or --loss-scale too, or take bf16");
     }
-    const char *known = q->hosts          ? "--hosts"
-                        : q->memory_bytes ? "--memory"
-                        : q->speeds       ? "--speeds"
-                        : q->device       ? "--device"
-                                          : NULL;
+    const char *known = q->hosts ? "--hosts" : q->speeds ? "--speeds" : q->device ? "--device" : NULL;
     if (f->cluster) q->last = f->replaced = read_replaced(f->out);
     q->last_is_replaced = true;
     q->limit_s = f->limit_s;
@@ -381,6 +406,18 @@ static enum mt_status resolve(struct mt_plan_flags *f) {
     if (f->limited && !f->cluster) return mt_fail(f->err, MT_EINPUT, "--limit: has no use without --cluster");
     if (f->request.hypothetical && (!f->cluster || f->from))
         return mt_fail(f->err, MT_EINPUT, "--hypothetical: has no use without --cluster, or with --from");
+    if ((f->request.strategy || f->request.compare) && (!f->cluster || f->from))
+        return mt_fail(f->err, MT_EINPUT, "--%s: has no use without --cluster, or with --from",
+                       f->request.strategy ? "strategy" : "compare");
+    const struct mt_plan_fixed *fixed = &f->request.fixed;
+    const char *divides = f->shares_by                ? f->shares_by
+                          : fixed->micro              ? "--micro"
+                          : fixed->nstorage_shares    ? "--storage-shares"
+                          : fixed->decisions.nstorage ? "--storage"
+                                                      : NULL;
+    if (f->request.strategy && divides)
+        return mt_fail(f->err, MT_EINPUT, "--strategy and %s exclude each other: both say how work is divided",
+                       divides);
     if (f->cluster_out && !(f->from && f->cluster))
         return mt_fail(f->err, MT_EINPUT, "--cluster-out: has no use without --from and --cluster");
     f->mode = f->check     ? MT_PLAN_CHECK

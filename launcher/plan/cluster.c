@@ -29,6 +29,23 @@ enum mt_status mt_plan_print_found(const struct mt_plan *plan, const struct mt_c
     return MT_OK;
 }
 
+/* Strategies in order of their steps, this plan's among them. */
+static void print_strategies(const struct mt_plan *plan, FILE *remarks) {
+    const struct mt_plan_prediction *p = plan->prediction;
+    static const char prefix[] = "strategy ";
+    char step[MT_UNITS_TEXT];
+    fprintf(remarks, "strategies (the best program of each, on all ranks)\n");
+    for (int i = 0; i < p->nrejected; i++) {
+        const struct mt_plan_rejected *r = &p->rejected[i];
+        if (strncmp(r->what, prefix, sizeof prefix - 1)) continue;
+        fprintf(remarks, "  %-16s ", r->what + sizeof prefix - 1);
+        if (r->step_s > 0)
+            fprintf(remarks, "%8s  %+.1f%%\n", mt_units_seconds(r->step_s, step), 100 * (r->step_s / p->step_s - 1));
+        else
+            fprintf(remarks, "%s\n", r->why);
+    }
+}
+
 static void remark_last(const struct mt_plan *last, const struct mt_plan *plan, const char *out, FILE *remarks) {
     char before[MT_UNITS_TEXT];
     const struct mt_plan_prediction *f = last->prediction;
@@ -64,6 +81,14 @@ static enum mt_status check_micro(const struct mt_plan_fixed *fixed, int nranks,
     return MT_OK;
 }
 
+/* A cap on what each rank may use. The plan's ranks have it as their memory; the cluster is the same one. */
+static void cap_memory(struct mt_cluster *cluster, const int64_t *most_bytes) {
+    for (int r = 0; r < cluster->ndevices && most_bytes; r++) {
+        int64_t *has = &cluster->devices[r].memory_bytes;
+        if (!*has || most_bytes[r] < *has) *has = most_bytes[r];
+    }
+}
+
 enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan **plan, FILE *remarks,
                                    struct mt_err *err) {
     const struct mt_cluster *cluster = flags->opened;
@@ -74,6 +99,7 @@ enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan *
         (st = mt_plan_flags_ranks(flags, "--cluster", cluster->ndevices)) ||
         (st = check_micro(&request->fixed, cluster->ndevices, err)))
         return st;
+    cap_memory(flags->opened, request->memory_bytes);
     struct mt_planning_line line;
     request->watch = mt_planning_line_begin(&line, stderr, isatty(STDERR_FILENO), mt_now_s());
     st = mt_plan_fastest(cluster, request, &found, err);
@@ -85,6 +111,7 @@ enum mt_status mt_plan_for_cluster(struct mt_plan_flags *flags, struct mt_plan *
         mt_plan_found_release(&found);
         return st;
     }
+    if (request->compare) print_strategies(found.plan, remarks);
     if (found.began_at_last) remark_last(request->last, found.plan, flags->out, remarks);
     if (request->job.recompute < 0 && found.plan->job.recompute > MT_RECOMPUTE_NONE)
         fprintf(remarks, "recompute  %s: the fastest plan that fits into memory\n",

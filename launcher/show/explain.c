@@ -18,9 +18,9 @@ static void say_step(const struct mt_explained *e, FILE *file) {
     fputc('\n', file);
     if (f->bound_s > 0)
         fprintf(file, "The lower bound is %s, so that the gap is at most %.1f%%: %s is faster.\n",
-                mt_units_seconds(f->bound_s, bound), 100 * (f->step_s / f->bound_s - 1), mt_plan_bound_space);
+                mt_units_seconds(f->bound_s, bound), 100 * (f->step_s / f->bound_s - 1), mt_plan_bound_space(p));
     else
-        fprintf(file, "There is no lower bound: rules split operators by other splits than \"batch\", and the shares "
+        fprintf(file, "There is no lower bound: the devices' rates are not known, and the shares "
                       "stay as they are.\n");
 }
 

@@ -4,6 +4,8 @@
  *   strategy.c  strategies as constraints
  *   splits.c    first shares of all labels, by the ranks' speeds
  *   shares.c    shares of all labels together, by what operators take on each rank (GLPK)
+ *   rows.c      a choice as rows of a plan
+ *   bound.c     a lower bound on all programs
  *   judge.c     a candidate becomes a program, and the program a prediction */
 #ifndef MT_PLANNER_DIVIDE_INTERNAL_H
 #define MT_PLANNER_DIVIDE_INTERNAL_H

@@ -58,6 +58,25 @@ struct searches {
     double end_s;              /* of mt_now_s */
 };
 
+/* A strategy that is a choice of the search by samples, with storage rows of its own, is one; others are constraints on
+ * the search of all programs. */
+static void constrain(const struct mt_plan_request *q, struct mt_plan *plan, struct mt_search *search) {
+    const struct mt_strategy *s = q->strategy;
+    search->compare = q->compare;
+    if (!s) return;
+    bool by_samples = s->samples && !s->widths && !s->positions && s->gather == MT_GATHER_STEP;
+    search->by_samples = by_samples;
+    if (!by_samples) {
+        search->strategy = s;
+        return;
+    }
+    struct mt_storage_row *row = mt_new(&plan->arena, struct mt_storage_row, 1);
+    *row = (struct mt_storage_row){.pattern = "*",
+                                   .state = s->state == MT_STORE_REPLICATED ? MT_STATE_REPLICATED : MT_STATE_SPLIT};
+    search->fixed.decisions.storage = row;
+    search->fixed.decisions.nstorage = 1;
+}
+
 /* One search. known: the best of those before, or null. */
 static enum mt_status find(const struct searches *all, const struct mt_plan_request *q, const struct mt_job *job,
                            const struct mt_plan *known, struct mt_plan_found *found, struct mt_err *err) {
@@ -70,6 +89,7 @@ static enum mt_status find(const struct searches *all, const struct mt_plan_requ
     struct mt_plan *carried = NULL;
     *found = (struct mt_plan_found){.plan = plan};
     search->fixed = q->fixed;
+    constrain(q, plan, search);
     st = begin_at(q, plan, &search->last, &carried, err);
     found->began_at_last = search->last != NULL;
     search->limit_s = fmax(0, all->end_s - mt_now_s());

@@ -25,6 +25,8 @@ struct mt_plan_request {
     const struct mt_plan *last;          /* where the search begins: on other ranks as mt_plan_carry says; or null */
     bool last_is_replaced;               /* only if it has the same model, job and cluster, and nothing is fixed */
     const struct mt_search_watch *watch; /* of the searches; or null */
+    const struct mt_strategy *strategy;  /* of planner/divide: only its programs; or null */
+    bool compare;                        /* judge all strategies: rows of the prediction's `rejected` */
     bool hypothetical;                   /* predict also what cannot run here, and mark the plan */
 };
 

@@ -100,8 +100,8 @@ struct mt_plan_prediction {
     double step_s, error, error_below;
     int nparts; /* sources of the error; not in the document */
     struct mt_plan_error *parts;
-    /* The lower bound: no plan of its space (mt_plan_bound_space) is faster; the gap is step_s / bound_s - 1. 0: there
-     * is none, where rules split operators by other splits than "batch". */
+    /* The lower bound: no plan of its space (mt_plan_bound_space) is faster; the gap is step_s / bound_s - 1. 0: none
+     * is known. */
     double bound_s;
     bool nominal;               /* some figures it rests on were never measured */
     struct mt_plan_time *times; /* [nranks] */
@@ -167,10 +167,11 @@ void mt_plan_hash(const struct mt_plan *plan, char hash[33]); /* of the document
 
 void mt_plan_print(const struct mt_plan *plan, FILE *file); /* tables for people */
 void mt_plan_print_document(FILE *file);                    /* what splits and rows may say, for those who edit them */
-/* "no plan for this model, ... over any of these devices": what bound_s is a bound of. All subsets of the ranks; all
- * shares of samples, in any micro-batches; parameters and optimizer state replicated, or sharded in any shares (or
- * both, as the plan's rows say); all buckets and algorithms. */
-extern const char *const mt_plan_bound_space;
+/* "no plan for this model, ... over any of these devices": what bound_s is a bound of. Of a plan that divides samples
+ * alone: all subsets of the ranks; all shares of samples, in any micro-batches; parameters and optimizer state
+ * replicated, or sharded in any shares (or both, as the plan's rows say); all buckets and algorithms. Of others: all
+ * programs (planner/divide/bound.c). */
+const char *mt_plan_bound_space(const struct mt_plan *plan);
 extern const char
     *const mt_plan_left_out; /* why a rank is idle that --use leaves out; such ranks are not in the space */
 void mt_plan_print_summary(const struct mt_plan *plan, FILE *file); /* predicted step, rate and bound; if any */

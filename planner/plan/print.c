@@ -8,8 +8,19 @@
 
 enum { MOST_REASONS = 4 };
 
-const char *const mt_plan_bound_space =
-    "no plan for this model, batch, precision and recomputation that divides the samples over any of these devices";
+const char *mt_plan_bound_space(const struct mt_plan *p) {
+    bool samples = true;
+    for (int i = 0; i < p->decisions.nrules; i++) {
+        const struct mt_rule_row *row = &p->decisions.rules[i];
+        samples &= row->operators != MT_OPERATORS_SPLIT || (!strcmp(row->split, "batch") && !row->levels.ninner);
+    }
+    for (int i = 0; i < p->decisions.nstorage; i++) samples &= !mt_storage_row_names_split(&p->decisions.storage[i]);
+    return samples ? "no plan for this model, batch, precision and recomputation that divides the samples over any of "
+                     "these devices"
+                   : "no plan for this model, batch, precision and recomputation, however it divides the work over "
+                     "these devices,";
+}
+
 const char *const mt_plan_left_out = "left out by --use";
 
 static void print_job(const struct mt_plan *p, FILE *file) {
@@ -346,9 +357,9 @@ void mt_plan_print_summary(const struct mt_plan *p, FILE *file) {
             f->nominal ? "; nominal: it rests on public figures that were not measured" : "");
     if (f->bound_s > 0)
         fprintf(file, "bound      %s, the gap is %.1f%%: %s%s is faster\n", mt_units_seconds(f->bound_s, bound),
-                100 * (f->step_s / f->bound_s - 1), mt_plan_bound_space, bound_exception(f));
+                100 * (f->step_s / f->bound_s - 1), mt_plan_bound_space(p), bound_exception(f));
     else
-        fprintf(file, "bound      none: rules split operators by other splits than \"batch\"\n");
+        fprintf(file, "bound      none: the devices' rates are not known\n");
     summarize_idle(p, file);
 }
 

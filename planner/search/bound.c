@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "planner/balance/subset.h"
+#include "planner/divide/divide.h"
 #include "planner/search/internal.h"
 
 enum { MOST_CUTS = 7, MOST_CHAINS = MOST_CUTS * MOST_CUTS, EVERY_SHARE = 512, MOST_POINTS = 2048, MOST_SPEEDS = 48 };
@@ -593,6 +594,7 @@ enum mt_status mt_search_bound_of(const struct mt_search *search, const struct m
                                   struct mt_err *err) {
     struct mt_decisions rows;
     *bound_s = 0;
-    if (search->no_bound || !mt_search_rows_of(plan, &rows)) return MT_OK;
+    if (search->no_bound) return MT_OK;
+    if (!mt_search_rows_of(plan, &rows)) return *bound_s = mt_divide_bound(search->graph, search->costs), MT_OK;
     return mt_search_bound(search, plan, &rows, bound_s, err);
 }

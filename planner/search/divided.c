@@ -9,8 +9,7 @@
 #include "synth/ops/ops.h"
 #include "planner/search/internal.h"
 
-/* A person who has fixed shares, rows or sync has chosen the space, too. */
-static bool is_open(const struct mt_search *search) {
+bool mt_search_is_open(const struct mt_search *search) {
     const struct mt_plan_fixed *f = &search->fixed;
     const struct mt_decisions *d = &f->decisions;
     return !f->shares && !f->micro && !f->nstorage_shares && !d->nrules && !d->nstorage && d->sync < 0 &&
@@ -93,6 +92,15 @@ static enum mt_status take(struct search_part *part, const struct mt_divide_foun
     return MT_OK;
 }
 
+static enum mt_status refuse_strategy(const struct mt_strategy *strategy, const struct mt_divide_found *found,
+                                      struct mt_err *err) {
+    const char *why = "its programs divide nothing of this model among these ranks";
+    for (int i = 0; i < found->ncandidates; i++)
+        if (found->candidates[i]->why) why = found->candidates[i]->why;
+    mt_fail(err, MT_EINPUT, "no plan of strategy %s was found: %s", strategy->name, why);
+    return mt_err_hint(err, "leave --strategy out, which searches all of them; --compare shows what each takes");
+}
+
 enum mt_status mt_search_divide(struct search_part *part, double end_s, double *step_s, struct mt_err *err) {
     static const double worth = 0.995; /* what a program of many splits must take at most of one that is simpler */
     const struct mt_plan_prediction *before = part->plan->prediction;
@@ -106,13 +114,14 @@ enum mt_status mt_search_divide(struct search_part *part, double end_s, double *
                                .end_s = end_s};
     struct mt_divide_found found;
     struct mt_arena arena = MT_ARENA_INIT;
-    if (part->n < 2 || !is_open(&part->search)) return MT_OK;
+    if (part->n < 2 || !mt_search_is_open(&part->search)) return MT_OK;
     int64_t *memory = mt_new(&arena, int64_t, part->n);
     for (int r = 0; r < part->n; r++) memory[r] = part->plan->ranks[r].memory_bytes;
     divide.memory_bytes = memory;
     divide.node = mt_plan_nodes(part->plan, &arena);
     begin_decisions(part, &divide.decisions);
     enum mt_status st = mt_divide_search(&divide, &found, err);
+    if (!st && !found.best && part->search.strategy) st = refuse_strategy(part->search.strategy, &found, err);
     if (!st && found.best &&
         (!before || part->search.strategy || found.best->prediction.step_s < worth * before->step_s)) {
         st = take(part, &found, err);

@@ -322,6 +322,8 @@ enum { SEARCH_NSTAGES = 3 };
 extern const char *const search_stage_names[SEARCH_NSTAGES];
 void mt_search_fill_report(struct mt_searching *s, struct mt_search_report *report);
 
+/* Whether all programs are searched: a person who has fixed shares, rows or sync has chosen what is divided. */
+bool mt_search_is_open(const struct mt_search *search);
 /* Look for a program of the whole space among the ranks of a part, whose search by samples has ended (with a plan or
  * without): a faster one becomes the part's plan, *step_s its step. Nothing is done where a person has fixed what is
  * divided. */

@@ -15,6 +15,7 @@
 #include "kernels/base/text/units.h"
 #include "kernels/base/wait.h"
 #include "planner/plan/choice.h"
+#include "planner/divide/divide.h"
 #include "planner/search/internal.h"
 
 enum {
@@ -367,9 +368,18 @@ static enum mt_status beats_known(struct participation *p, const char *what, dou
                    mt_units_seconds(least_s, least), mt_units_seconds(p->search->known_s, known));
 }
 
+/* The bound of the plan's space: of programs that divide samples alone, or of all. */
+static double bound_of(const struct participation *p, const struct mt_plan *plan) {
+    struct mt_decisions rows;
+    if (p->search->no_bound || mt_search_rows_of(plan, &rows)) return p->bound_s;
+    return mt_divide_bound(p->search->graph, &p->part.costs);
+}
+
 static enum mt_status may_beat_known(struct participation *p) {
     enum mt_status st = p->search->known_s > 0 ? find_bound(p) : MT_OK;
-    return st ? st : beats_known(p, "no plan", p->bound_s);
+    if (st || !(p->search->known_s > 0)) return st;
+    bool all = mt_search_is_open(p->search);
+    return beats_known(p, "no plan", all ? fmin(p->bound_s, mt_divide_bound(p->search->graph, &p->part.costs)) : p->bound_s);
 }
 
 static enum mt_status finish(struct participation *p, struct mt_search_report *report) {
@@ -381,7 +391,7 @@ static enum mt_status finish(struct participation *p, struct mt_search_report *r
     if ((st = beats_known(p, "no plan that was found", best->step_s * TIE)) || (st = find_bound(p))) return st;
     mt_search_part_write(&best->part, p->plan);
     if ((st = take_document_order(p, p->plan))) return st;
-    p->plan->prediction->bound_s = fmin(p->bound_s, p->plan->prediction->step_s);
+    p->plan->prediction->bound_s = fmin(bound_of(p, p->plan), p->plan->prediction->step_s);
     if (p->plan->nplaces < p->plan->nranks) mt_search_fill_idle(&p->subsets, p->allowed, p->plan);
     mt_search_fill_other_subsets(&p->subsets, best, p->plan);
     if (!report) return MT_OK;
