@@ -29,7 +29,7 @@ static int judged(int count, uint64_t first) {
     compare_hidden(true, &totals);
     for (uint64_t seed = first; seed < first + (uint64_t)count; seed++) compare_judged(seed, 6, true, &totals);
     judged_print(&totals);
-    judged_check(&totals);
+    if (count >= 20) judged_check(&totals); /* fewer have no mean */
     return 0;
 }
 

@@ -153,6 +153,17 @@ static inline int priced_touched(const struct priced_var *var, int v) {
     return -1;
 }
 
+/* Replicas are updated with equal gradients: with what a collective made, or one rank's. A layout of its own. */
+enum { PRICED_EQUAL = -2 };
+static inline int priced_wanted(struct priced *p, const struct mt_op *op, int v, int layout) {
+    const struct mt_graph *g = p->graph;
+    int64_t extent[MT_MAX_AXES];
+    for (int a = 0; a < g->values[v].naxes; a++) extent[a] = mt_value_extent(g, v, a);
+    bool updates = op->kind == MT_OP_adamw || op->kind == MT_OP_sgd;
+    if (!updates || mt_op_info[g->ops[g->values[v].producer].kind].exact) return layout;
+    return layout == mt_layout_replicated(&p->layouts, g->values[v].naxes, extent) ? PRICED_EQUAL : layout;
+}
+
 static inline void priced_add_way(struct priced *p, struct priced_var *var, const struct mt_rule *rules) {
     const struct mt_graph *g = p->graph;
     int w = var->nways++;
@@ -174,8 +185,9 @@ static inline void priced_add_way(struct priced *p, struct priced_var *var, cons
             else
                 out[i - op->nin] = layout;
             if (t < 0) continue;
-            int local = priced_local(&p->values[v], layout);
-            if (input && v != var->param)
+            bool wants = input && v != var->param;
+            int local = priced_local(&p->values[v], wants ? priced_wanted(p, op, v, layout) : layout);
+            if (wants)
                 var->wanted[w][t] |= 1u << local;
             else
                 var->made[w][t] = local;
@@ -231,15 +243,24 @@ static inline void priced_ways_of_storage(struct priced *p, struct priced_var *v
 
 /* ---- conversions ---- */
 
+static inline double priced_convert(struct priced *p, int v, int from, int to) {
+    const struct mt_graph *g = p->graph;
+    const struct priced_value *value = &p->values[v];
+    int64_t extent[MT_MAX_AXES];
+    for (int a = 0; a < g->values[v].naxes; a++) extent[a] = mt_value_extent(g, v, a);
+    int whole = mt_layout_replicated(&p->layouts, g->values[v].naxes, extent);
+    if (from == whole && to == PRICED_EQUAL) return mt_price_broadcast(&p->pricing, v, whole, false);
+    if (from == PRICED_EQUAL) from = whole;
+    if (to == PRICED_EQUAL) to = whole;
+    return mt_price_convert(&p->pricing, v, from, to, value->bulk) * (value->bulk ? p->exposed : 1);
+}
+
 static inline void priced_conversions(struct priced *p, int v) {
     struct priced_value *value = &p->values[v];
     int n = value->nlayouts;
     value->convert_s = mt_new(&p->arena, double, n *n);
     for (int i = 0; i < n * n; i++)
-        if (i / n != i % n)
-            value->convert_s[i] =
-                mt_price_convert(&p->pricing, v, value->layout[i / n], value->layout[i % n], value->bulk) *
-                (value->bulk ? p->exposed : 1);
+        if (i / n != i % n) value->convert_s[i] = priced_convert(p, v, value->layout[i / n], value->layout[i % n]);
 }
 
 /* serve[made][held]: what it costs to hold these, one conversion after another. */

@@ -1,5 +1,6 @@
 /* The frontier programme against an integer programme solved by GLPK, on five graphs of twelve forward operators
- * (compare_integer.h); tests/bench/frontier.c compares thirty. The limit is of nodes; that of time is for what hangs. */
+ * (compare_integer.h); tests/bench/frontier.c compares thirty. The limit is of nodes; that of time is for what hangs.
+ */
 #include "tests/planner/frontier/compare_integer.h"
 
 enum { FIRST = 1, GRAPHS = 5, MOST_NODES = 10000, LIMIT_S = 3600 };
