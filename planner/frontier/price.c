@@ -141,37 +141,48 @@ static enum mt_status price_groups(const struct mt_costs *costs, const struct mt
     return st;
 }
 
-double mt_price_convert(const struct mt_pricing *pricing, int gvalue, int from, int to, bool bulk) {
+/* One message of a value, with the copies that it needs. */
+static double price_message(const struct mt_pricing *pricing, int gvalue, int from, int to, enum mt_coll_kind coll,
+                            int *group, bool bulk) {
     const struct mt_costs *costs = pricing->costs;
-    const struct mt_layouts *layouts = pricing->layouts;
     const struct mt_graph *g = pricing->graph;
-    struct mt_program program = {.graph = g, .nranks = costs->nranks, .node = pricing->node, .layouts = *layouts};
-    struct mt_arena arena = MT_ARENA_INIT;
-    int *group = mt_new(&arena, int, costs->nranks);
-    enum mt_conversion kind = mt_layout_groups(layouts, from, to, group);
+    struct mt_program program = {
+        .graph = g, .nranks = costs->nranks, .node = pricing->node, .layouts = *pricing->layouts};
+    enum mt_type type = g->values[gvalue].type;
+    struct mt_pvalue values[] = {{.gvalue = gvalue, .layout = from, .type = type, .block = MT_LAST, .next = -1},
+                                 {.gvalue = gvalue, .layout = to, .type = type, .block = MT_LAST, .next = -1}};
+    enum mt_reduce reduce = pricing->layouts->items[from].reduce;
+    int in = 0, out = 1;
     double seconds = 0;
-    if (kind > MT_CONVERT_SLICE) {
-        enum mt_type type = g->values[gvalue].type;
-        struct mt_pvalue values[] = {{.gvalue = gvalue, .layout = from, .type = type, .block = MT_LAST, .next = -1},
-                                     {.gvalue = gvalue, .layout = to, .type = type, .block = MT_LAST, .next = -1}};
-        enum mt_reduce reduce = layouts->items[from].reduce;
-        int in = 0, out = 1;
-        struct mt_instr instr = {.kind = MT_INSTR_COLLECTIVE,
-                                 .gop = -1,
-                                 .nin = 1,
-                                 .nout = 1,
-                                 .in = &in,
-                                 .out = &out,
-                                 .coll = coll_of[kind],
-                                 .reduce = reduce,
-                                 .wire = type,
-                                 .acc = reduce ? mt_type_acc(type) : type,
-                                 .group = group,
-                                 .algorithm = "auto"};
-        program.values = values;
-        program.nvalues = 2;
-        if (price_groups(costs, &program, &instr, bulk, &seconds)) seconds = INFINITY;
-    }
-    mt_arena_release(&arena);
+    struct mt_instr instr = {.kind = MT_INSTR_COLLECTIVE,
+                             .gop = -1,
+                             .nin = 1,
+                             .nout = 1,
+                             .in = &in,
+                             .out = &out,
+                             .coll = coll,
+                             .reduce = reduce,
+                             .wire = type,
+                             .acc = reduce ? mt_type_acc(type) : type,
+                             .group = group,
+                             .algorithm = "auto"};
+    program.values = values;
+    program.nvalues = 2;
+    return price_groups(costs, &program, &instr, bulk, &seconds) ? INFINITY : seconds;
+}
+
+double mt_price_convert(const struct mt_pricing *pricing, int gvalue, int from, int to, bool bulk) {
+    int *group = mt_calloc((size_t)pricing->costs->nranks, sizeof *group);
+    enum mt_conversion kind = mt_layout_groups(pricing->layouts, from, to, group);
+    double seconds = kind > MT_CONVERT_SLICE ? price_message(pricing, gvalue, from, to, coll_of[kind], group, bulk) : 0;
+    free(group);
+    return seconds;
+}
+
+double mt_price_broadcast(const struct mt_pricing *pricing, int gvalue, int layout, bool bulk) {
+    int *group = mt_calloc((size_t)pricing->costs->nranks, sizeof *group);
+    double seconds =
+        pricing->costs->nranks > 1 ? price_message(pricing, gvalue, layout, layout, MT_BROADCAST, group, bulk) : 0;
+    free(group);
     return seconds;
 }

@@ -20,4 +20,7 @@ double mt_price_op(const struct mt_pricing *pricing, int op, const int *in, cons
  * message. */
 double mt_price_convert(const struct mt_pricing *pricing, int gvalue, int from, int to, bool bulk);
 
+/* Seconds of giving all ranks the first one's replica. */
+double mt_price_broadcast(const struct mt_pricing *pricing, int gvalue, int layout, bool bulk);
+
 #endif

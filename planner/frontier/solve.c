@@ -44,10 +44,13 @@ struct served { /* mt_frontier_serve, remembered */
 struct solver {
     const struct mt_frontier *problem;
     struct mt_arena arena;
-    struct step *steps; /* [ngroups] */
-    double *rest;       /* [ngroups + 1]: the least that the groups from here on cost */
-    double limit;       /* of the cost of a whole choice */
-    int most;           /* states; 0: any number */
+    struct step *steps;      /* [ngroups] */
+    double *rest;            /* [ngroups + 1]: the least that the groups from here on cost */
+    int *like;               /* [nvalues]: the first value with the same table */
+    uint64_t *makes, *wants; /* [nvalues]: layouts that some alternative makes, or wants, of values like this */
+    double **regret; /* [nvalues][extra (nlayouts + 1) + made + 1]: of values like this (regret_of); NAN: not known */
+    double limit;    /* of the cost of a whole choice */
+    int most;        /* states; 0: any number */
     bool cut;
     int64_t nstates;
     struct served *served;
@@ -55,6 +58,32 @@ struct solver {
 };
 
 /* ---- the order of values ---- */
+
+/* Values of one table are one: equal layers are to be solved alike, whatever reads the last of them. */
+static void find_wants(struct solver *s) {
+    const struct mt_frontier *p = s->problem;
+    int *first = mt_new(&s->arena, int, p->nvalues + 1), ntables = 0;
+    s->like = mt_new(&s->arena, int, p->nvalues + 1);
+    s->makes = mt_new(&s->arena, uint64_t, p->nvalues + 1);
+    s->wants = mt_new(&s->arena, uint64_t, p->nvalues + 1);
+    s->regret = mt_new(&s->arena, double *, p->nvalues + 1);
+    for (int v = 0; v < p->nvalues; v++) {
+        int t = 0;
+        while (t < ntables && p->tables[first[t]] != p->tables[v]) t++;
+        if (t == ntables) first[ntables++] = v;
+        s->like[v] = first[t];
+    }
+    for (int g = 0; g < p->ngroups; g++)
+        for (int i = 0; i < p->groups[g].kind->nvalues; i++) {
+            const struct mt_frontier_kind *kind = p->groups[g].kind;
+            int v = s->like[p->groups[g].values[i]];
+            for (int a = 0; a < kind->nalternatives; a++) {
+                int made = kind->alternatives[a].made[i];
+                if (made >= 0) s->makes[v] |= (uint64_t)1 << made;
+                s->wants[v] |= kind->alternatives[a].wanted[i];
+            }
+        }
+}
 
 static void find_steps(struct solver *s) {
     const struct mt_frontier *p = s->problem;
@@ -210,8 +239,45 @@ static void compact(struct states *t, const bool *out) {
     t->count = kept;
 }
 
-/* A state that wants a layout more than another, and costs no less, is of no use. */
-static void drop_dominated(struct states *t) {
+/* What it may cost more at most, by all conversions to come, that the layout `extra` of a value is not wanted: others
+ * that would be converted from it are converted from `made` then, and the conversion to it is saved. */
+static double regret_of_made(const struct solver *s, int value, int made, int extra) {
+    const struct mt_frontier_table *table = s->problem->tables[value];
+    double gained = 0, least = INFINITY;
+    for (int to = 0; to < table->nlayouts && made != extra; to++) {
+        if (to == made || to == extra || !(s->wants[value] >> to & 1)) continue;
+        double from_made = mt_frontier_convert(table, made, to), from_extra = mt_frontier_convert(table, extra, to);
+        if (from_extra < from_made) gained += from_made - from_extra;
+    }
+    if (gained == 0) return 0;
+    for (int from = 0; from < table->nlayouts; from++)
+        if (from != extra && (from == made || s->wants[value] >> from & 1))
+            least = fmin(least, mt_frontier_convert(table, from, extra));
+    return gained > least ? gained - least : 0;
+}
+
+/* made -1: any that it may be made in. */
+static double regret_of(struct solver *s, int value, int made, int extra) {
+    int n = s->problem->tables[value]->nlayouts;
+    value = s->like[value];
+    if (!s->regret[value]) {
+        s->regret[value] = mt_new(&s->arena, double, n *(n + 1));
+        for (int i = 0; i < n * (n + 1); i++) s->regret[value][i] = NAN;
+    }
+    double *known = &s->regret[value][extra * (n + 1) + made + 1];
+    if (!isnan(*known)) return *known;
+    double most = made < 0 ? 0 : regret_of_made(s, value, made, extra);
+    for (int m = 0; m < n && made < 0; m++)
+        if (s->makes[value] >> m & 1) most = fmax(most, regret_of_made(s, value, m, extra));
+    return *known = most;
+}
+
+/* A state that wants a layout more than another is of no use if it does not cost less by what the layout may be good
+ * for. */
+static void drop_dominated(struct solver *s, const struct step *step, struct states *t) {
+    int *value = mt_malloc(((size_t)t->width + 1) * sizeof *value);
+    for (int i = 0; i < step->nvalues; i++)
+        if (step->to[i] >= 0) value[step->to[i]] = step->value[i];
     bool *out = mt_calloc((size_t)t->count + 1, sizeof *out);
     uint64_t *key = mt_malloc(((size_t)t->width + 1) * sizeof *key);
     for (int i = 0; i < t->count; i++) {
@@ -220,13 +286,15 @@ static void drop_dominated(struct states *t) {
             uint64_t all = key[k];
             for (uint64_t left = mt_frontier_wanted(all); left && !out[i]; left &= left - 1) {
                 key[k] = all & ~(left & -left);
-                int other = *slot_of(t, key) - 1;
-                out[i] = other >= 0 && t->cost[other] <= t->cost[i];
+                int other = *slot_of(t, key) - 1, extra = __builtin_ctzll(left);
+                out[i] = other >= 0 && t->cost[other] <= t->cost[i] &&
+                         t->cost[other] + regret_of(s, value[k], mt_frontier_made(all), extra) <= t->cost[i];
             }
             key[k] = all;
         }
     }
     compact(t, out);
+    free(value);
     free(key);
     free(out);
 }
@@ -357,7 +425,7 @@ static bool search(struct solver *s, int *choice) {
         states_begin(&next, step->nafter);
         states_grow(&next);
         for (int i = 0; i < now.count; i++) expand(s, step, g, &now, i, &next, key);
-        drop_dominated(&next);
+        drop_dominated(s, step, &next);
         cut(s, &next);
         s->nstates += next.count;
         if (getenv("FSTATES")) fprintf(stderr, "group %d: %d states, frontier %d\n", g, next.count, next.width);
@@ -382,6 +450,7 @@ bool mt_frontier_solve(const struct mt_frontier *problem, struct mt_arena *arena
     struct solver s = {.problem = problem, .limit = INFINITY, .most = NARROW};
     int *choice = mt_new(arena, int, problem->ngroups + 1), *wide = mt_new(arena, int, problem->ngroups + 1);
     *solution = (struct mt_frontier_solution){.choice = choice, .cost_s = INFINITY};
+    find_wants(&s);
     find_steps(&s);
     if (search(&s, choice)) solution->cost_s = mt_frontier_cost(problem, choice);
     if (!s.cut) {

@@ -32,12 +32,17 @@ struct draft {
 };
 enum { MOST_WANTED = 8, MOST_GROUP_VALUES = 48, MOST_KEY = 8192 };
 
+/* In the place of a layout: replicated, and equal to the last bit, as updates of replicas want gradients. What a
+ * collective made is so; what each rank has computed is broadcast from the first. */
+enum { UNIFORM = -2 };
+
 /* A table's owner, for prices that are asked for late. */
 struct conversions {
     const struct mt_space *space;
     int gvalue; /* one of those with this table */
     bool bulk;
     int *layout; /* [nlayouts] */
+    int whole;   /* the replicated one */
 };
 
 struct opening {
@@ -51,7 +56,7 @@ struct opening {
     int *id;              /* [graph values]: of the problem, or -1 */
     int **layouts, *nlayouts, *layouts_capacity; /* [problem values] */
     bool *bulk;                                  /* [graph values] */
-    int *local;                                  /* [layouts of the space]: number in the value at hand */
+    int *local;                                  /* [layout - UNIFORM]: number in the value at hand */
     struct mt_err *err;
 };
 
@@ -134,6 +139,12 @@ static int place_of(const int *values, int n, int v) {
     return -1;
 }
 
+/* Whether ranks that compute the same value may differ in the last bit. */
+static bool is_rounded(const struct mt_graph *g, int v) {
+    int producer = g->values[v].producer;
+    return producer >= 0 && !mt_op_info[g->ops[producer].kind].exact;
+}
+
 /* All that a group's alternatives depend on but for layouts, which follow from it. */
 static int signature(const struct opening *o, int group, int nvalues, int *key) {
     const struct mt_graph *g = o->g;
@@ -154,7 +165,7 @@ static int signature(const struct opening *o, int group, int nvalues, int *key) 
             const int *index = j < op->nin ? op->in_index[j] : op->out_index[j - op->nin];
             key[n++] = place_of(o->values[group], nvalues, v);
             key[n++] = (int)g->values[v].type, key[n++] = g->values[v].naxes, key[n++] = o->bulk[v];
-            key[n++] = g->values[v].kind;
+            key[n++] = g->values[v].kind, key[n++] = is_rounded(g, v);
             for (int a = 0; a < g->values[v].naxes; a++) key[n++] = index[a];
             assert(n + 2 * MT_MAX_INDICES < MOST_KEY);
         }
@@ -172,6 +183,13 @@ static void want(struct draft *d, int alternative, int value, int layout) {
         if (list[i] == layout) return;
     assert(d->nwanted[at] < MOST_WANTED);
     list[d->nwanted[at]++] = layout;
+}
+
+/* A layout that an operator wants, or UNIFORM (as the builder does: op.c). */
+static int wanted_by(struct opening *o, const struct mt_op *op, int value, int layout, const int64_t *extent) {
+    bool uniform = op->role == MT_ROLE_UPDATE && mt_op_info[op->kind].exact && is_rounded(o->g, value) &&
+                   layout == mt_layout_replicated(&o->s->layouts, o->g->values[value].naxes, extent);
+    return uniform ? UNIFORM : layout;
 }
 
 static void lay_out(struct opening *o, int group, struct draft *d, int alternative) {
@@ -192,7 +210,7 @@ static void lay_out(struct opening *o, int group, struct draft *d, int alternati
             if (op->in[i] == gr->param)
                 d->made[alternative * d->nvalues + at] = in[i];
             else
-                want(d, alternative, at, in[i]);
+                want(d, alternative, at, wanted_by(o, op, op->in[i], in[i], extent));
         }
         for (int i = 0; i < op->nout; i++) {
             extents_of(g, op->out[i], extent);
@@ -204,12 +222,13 @@ static void lay_out(struct opening *o, int group, struct draft *d, int alternati
     }
 }
 
-/* Whether alternative b does all that a does for no more. Of equals the first is kept. */
+/* Whether alternative b makes and wants the same as a for no more. (Wanting less is not always better: others may be
+ * converted from what is wanted besides.) Of equals the first is kept. */
 static bool dominates(const struct draft *d, int b, int a) {
     if (d->cost_s[b] > d->cost_s[a] || (d->cost_s[b] == d->cost_s[a] && b > a)) return false;
     for (int i = 0; i < d->nvalues; i++) {
         int x = a * d->nvalues + i, y = b * d->nvalues + i;
-        if (d->made[x] != d->made[y]) return false;
+        if (d->made[x] != d->made[y] || d->nwanted[x] != d->nwanted[y]) return false;
         for (int w = 0; w < d->nwanted[y]; w++) {
             bool both = false;
             for (int k = 0; k < d->nwanted[x]; k++)
@@ -288,7 +307,11 @@ static void collect_layouts(struct opening *o, int group) {
 
 static double price_late(const struct mt_frontier_table *table, int from, int to) {
     const struct conversions *c = table->context;
-    double s = mt_price_convert(&c->space->pricing, c->gvalue, c->layout[from], c->layout[to], c->bulk);
+    const struct mt_pricing *pricing = &c->space->pricing;
+    int before = c->layout[from], after = c->layout[to];
+    if (before == c->whole && after == UNIFORM) return mt_price_broadcast(pricing, c->gvalue, before, false);
+    double s = mt_price_convert(pricing, c->gvalue, before == UNIFORM ? c->whole : before,
+                                after == UNIFORM ? c->whole : after, c->bulk);
     return c->bulk ? s * c->space->options.exposed : s;
 }
 
@@ -305,8 +328,11 @@ static enum mt_status make_table(struct opening *o, int value, const struct mt_f
     if (!*known) {
         struct mt_frontier_table *t = mt_new(&s->arena, struct mt_frontier_table, 1);
         struct conversions *c = mt_new(&s->arena, struct conversions, 1);
+        int64_t extent[MT_MAX_AXES];
+        extents_of(o->g, gvalue, extent);
         *c = (struct conversions){s, gvalue, o->bulk[gvalue],
-                                  mt_arena_memdup(&s->arena, o->layouts[value], (size_t)n * sizeof(int))};
+                                  mt_arena_memdup(&s->arena, o->layouts[value], (size_t)n * sizeof(int)),
+                                  mt_layout_replicated(&s->layouts, o->g->values[gvalue].naxes, extent)};
         *t = (struct mt_frontier_table){
             .nlayouts = n, .convert_s = mt_new(&s->arena, double, n *n), .price = price_late, .context = c};
         for (int i = 0; i < n * n; i++) t->convert_s[i] = i % (n + 1) ? NAN : 0;
@@ -317,6 +343,11 @@ static enum mt_status make_table(struct opening *o, int value, const struct mt_f
 }
 
 /* ---- kinds ---- */
+
+/* Layout -1 is none, and UNIFORM comes before it. */
+static int *local_of(struct opening *o, int layout) {
+    return &o->local[layout - UNIFORM];
+}
 
 static const struct mt_frontier_kind *make_kind(struct opening *o, int group) {
     struct mt_space *s = o->s;
@@ -333,12 +364,13 @@ static const struct mt_frontier_kind *make_kind(struct opening *o, int group) {
     uint64_t *wanted = mt_new(&s->arena, uint64_t, n * d->nvalues + 1);
     for (int i = 0; i < d->nvalues; i++) {
         const struct conversions *c = s->problem.tables[o->id[o->values[group][i]]]->context;
-        for (int l = 0; l < s->problem.tables[o->id[o->values[group][i]]]->nlayouts; l++) o->local[c->layout[l]] = l;
+        for (int l = 0; l < s->problem.tables[o->id[o->values[group][i]]]->nlayouts; l++)
+            *local_of(o, c->layout[l]) = l;
         for (int a = 0; a < n; a++) {
             int at = a * d->nvalues + i;
-            made[at] = d->made[at] < 0 ? -1 : o->local[d->made[at]];
+            made[at] = d->made[at] < 0 ? -1 : *local_of(o, d->made[at]);
             for (int w = 0; w < d->nwanted[at]; w++)
-                wanted[at] |= (uint64_t)1 << o->local[d->wanted[at * MOST_WANTED + w]];
+                wanted[at] |= (uint64_t)1 << *local_of(o, d->wanted[at * MOST_WANTED + w]);
         }
     }
     for (int a = 0; a < n; a++)
@@ -371,7 +403,6 @@ static enum mt_status assemble(struct opening *o) {
     o->layouts = mt_new(&o->scratch, int *, p->nvalues + 1);
     o->nlayouts = mt_new(&o->scratch, int, p->nvalues + 1);
     o->layouts_capacity = mt_new(&o->scratch, int, p->nvalues + 1);
-    o->local = mt_new(&o->scratch, int, s->layouts.count + 1);
     for (int g = 0; g < p->ngroups; g++) collect_layouts(o, g);
     const struct mt_frontier_table **tables = mt_new(&s->arena, const struct mt_frontier_table *, p->nvalues + 1);
     p->tables = tables;
@@ -379,6 +410,7 @@ static enum mt_status assemble(struct opening *o) {
         enum mt_status st = make_table(o, v, &tables[v]);
         if (st) return st;
     }
+    o->local = mt_new(&o->scratch, int, s->layouts.count - UNIFORM);
     struct mt_frontier_group *groups = mt_new(&s->arena, struct mt_frontier_group, p->ngroups);
     for (int g = 0; g < p->ngroups; g++) {
         int n = o->draft[g]->nvalues, *values = mt_new(&s->arena, int, n + 1);

@@ -13,8 +13,10 @@
  *     mt_space_release(&space);
  *
  * Prices are seconds. An operator takes as long as on its slowest rank; a conversion as long as the cheapest algorithm,
- * while nothing else runs. Gradients on their way to an update, and weights on their way from storage, share messages
- * and overlap computing: of them only the part `exposed` counts, at the rate of large messages. */
+ * while nothing else runs. Where each rank computes a whole gradient that replicas are updated with, it is broadcast,
+ * so that they stay equal to the last bit (build.h); nothing overlaps that. Gradients on their way to an update, and
+ * weights on their way from storage, share messages and overlap computing: of them only the part `exposed` counts, at
+ * the rate of large messages. */
 #ifndef MT_PLANNER_FRONTIER_SPACE_H
 #define MT_PLANNER_FRONTIER_SPACE_H
 

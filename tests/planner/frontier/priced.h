@@ -1,0 +1,576 @@
+/* The least priced sum of a training graph over all rules of all operators, by branch and bound; nothing is shared with
+ * the frontier programme but the prices (price.h), the rules' layouts (rule.h) and the meaning of the sum (space.h):
+ *
+ *   sum = prices of operators + over values: the cheapest order in which every layout that is wanted of the value is
+ *         converted once from one that is held by then
+ *
+ * Variables are operators, and one for each parameter's storage. The bound is that of mini-buckets (Dechter and Rish,
+ * "Mini-buckets: a general scheme for bounded inference", J. ACM 2003) along the order of the search (Kask and Dechter,
+ * "A general scheme for automatic generation of search heuristics from specification dependencies", AI 2001): variables
+ * are eliminated from the last to the first, and where a joint table would be too large, parts of it are minimized
+ * separately. */
+#ifndef MT_TESTS_PLANNER_FRONTIER_PRICED_H
+#define MT_TESTS_PLANNER_FRONTIER_PRICED_H
+
+#include "planner/frontier/price.h"
+#include "synth/ops/ops.h"
+#include "tests/planner/frontier/graphs.h"
+
+enum {
+    PRICED_WAYS = 24,
+    PRICED_TOUCHED = 16,
+    PRICED_LAYOUTS = 14,
+    PRICED_READERS = 24,
+    PRICED_SCOPE = 26,
+    PRICED_TABLE = 1 << 14, /* entries of a joint table */
+};
+
+struct priced_var {
+    int param; /* storage; else -1 */
+    int nops, ops[4];
+    int nways;
+    struct mt_rule rules[PRICED_WAYS][4]; /* [way][op] */
+    double cost_s[PRICED_WAYS];
+    int ntouched, touched[PRICED_TOUCHED]; /* values */
+    int made[PRICED_WAYS][PRICED_TOUCHED]; /* by the value's own numbers; -1: not made here */
+    unsigned wanted[PRICED_WAYS][PRICED_TOUCHED];
+};
+
+struct priced_value {
+    bool counts; /* made by one variable, read by some */
+    bool bulk;
+    int maker, nreaders, readers[PRICED_READERS];
+    int nlayouts, layout[PRICED_LAYOUTS];
+    double *convert_s;                /* [from nlayouts + to] */
+    double *serve[PRICED_LAYOUTS];    /* [made][set of wanted]; null: not asked for yet */
+    double *at_least[PRICED_LAYOUTS]; /* of any set that has these */
+};
+
+/* A term of the sum, or a bound of one, over a few variables. */
+struct priced_table {
+    int n, var[PRICED_SCOPE]; /* places in the order of the search, rising */
+    size_t stride[PRICED_SCOPE];
+    double *cost;
+    int origin; /* the place that was eliminated to make it; number of variables: a term */
+    int value;  /* of a term: the value that it is of, or -1 */
+    int last;   /* var[n - 1], or -1 */
+};
+
+struct priced {
+    struct mt_arena arena;
+    const struct mt_graph *graph;
+    const struct mt_split *splits, *storage;
+    int nsplits, nstorage;
+    double exposed;
+    struct mt_layouts layouts;
+    struct mt_pricing pricing;
+    int nvars;
+    struct priced_var *vars;
+    struct priced_value *values; /* [graph->nvalues] */
+    /* the search */
+    int *order, *place; /* [nvars]: variable at a place, and back */
+    struct priced_table *tables;
+    int ntables, tables_capacity;
+    int *way, *best; /* [nvars], by variable */
+    double best_s;
+    int64_t nodes, most_nodes;
+};
+
+/* ---- variables and values ---- */
+
+static inline bool priced_has_axes(const struct mt_graph *g, const struct mt_op *op) {
+    bool some = false;
+    for (int i = 0; i < op->nin; i++) some |= g->values[op->in[i]].naxes > 0;
+    for (int i = 0; i < op->nout; i++) some |= g->values[op->out[i]].naxes > 0;
+    return some;
+}
+
+/* The parameter whose storage an operator belongs to: casts, norms and updates. */
+static inline int priced_owner(const struct mt_graph *g, const struct mt_op *op) {
+    if (op->role == MT_ROLE_UPDATE) return op->forward;
+    return op->kind == MT_OP_cast && g->values[op->in[0]].param ? op->in[0] : -1;
+}
+
+static inline void priced_read(struct priced *p, int v, int var) {
+    struct priced_value *value = &p->values[v];
+    for (int i = 0; i < value->nreaders; i++)
+        if (value->readers[i] == var) return;
+    CHECK(value->nreaders < PRICED_READERS);
+    value->readers[value->nreaders++] = var;
+}
+
+static inline void priced_list(struct priced *p) {
+    const struct mt_graph *g = p->graph;
+    p->vars = mt_new(&p->arena, struct priced_var, g->nops);
+    p->values = mt_new(&p->arena, struct priced_value, g->nvalues);
+    int *var_of = mt_new(&p->arena, int, g->nvalues); /* of parameters, + 1 */
+    for (int v = 0; v < g->nvalues; v++) p->values[v].maker = -1;
+    for (int o = 0; o < g->nops; o++) {
+        const struct mt_op *op = &g->ops[o];
+        int owner = priced_owner(g, op), at = owner >= 0 ? var_of[owner] - 1 : -1;
+        if (!priced_has_axes(g, op)) continue;
+        if (at < 0) {
+            at = p->nvars++;
+            p->vars[at].param = owner;
+            if (owner >= 0) var_of[owner] = at + 1, p->values[owner].maker = at;
+        }
+        CHECK(p->vars[at].nops < 4);
+        p->vars[at].ops[p->vars[at].nops++] = o;
+        for (int i = 0; i < op->nin; i++)
+            if (op->in[i] != owner) priced_read(p, op->in[i], at);
+        for (int i = 0; i < op->nout; i++) p->values[op->out[i]].maker = at;
+    }
+    for (int v = 0; v < g->nvalues; v++) {
+        const struct mt_value *value = &g->values[v];
+        p->values[v].counts = value->naxes > 0 && p->values[v].maker >= 0 && p->values[v].nreaders > 0 &&
+                              (value->kind == MT_VALUE_TEMP || value->param);
+        p->values[v].bulk |= mt_graph_param_of(g, v) >= 0;
+        if (value->param && value->gradient >= 0) p->values[value->gradient].bulk = true;
+    }
+    for (int i = 0; i < p->nvars; i++)
+        for (int v = 0; v < g->nvalues; v++) {
+            bool touches = p->values[v].maker == i;
+            for (int r = 0; r < p->values[v].nreaders; r++) touches |= p->values[v].readers[r] == i;
+            if (!touches || !p->values[v].counts) continue;
+            CHECK(p->vars[i].ntouched < PRICED_TOUCHED);
+            p->vars[i].touched[p->vars[i].ntouched++] = v;
+        }
+}
+
+/* ---- ways ---- */
+
+static inline int priced_local(struct priced_value *value, int layout) {
+    for (int i = 0; i < value->nlayouts; i++)
+        if (value->layout[i] == layout) return i;
+    CHECK(value->nlayouts < PRICED_LAYOUTS);
+    value->layout[value->nlayouts] = layout;
+    return value->nlayouts++;
+}
+
+static inline int priced_touched(const struct priced_var *var, int v) {
+    for (int t = 0; t < var->ntouched; t++)
+        if (var->touched[t] == v) return t;
+    return -1;
+}
+
+/* Replicas are updated with equal gradients: with what a collective made, or one rank's. A layout of its own. */
+enum { PRICED_EQUAL = -2 };
+static inline int priced_wanted(struct priced *p, const struct mt_op *op, int v, int layout) {
+    const struct mt_graph *g = p->graph;
+    int64_t extent[MT_MAX_AXES];
+    for (int a = 0; a < g->values[v].naxes; a++) extent[a] = mt_value_extent(g, v, a);
+    bool updates = op->kind == MT_OP_adamw || op->kind == MT_OP_sgd;
+    if (!updates || mt_op_info[g->ops[g->values[v].producer].kind].exact) return layout;
+    return layout == mt_layout_replicated(&p->layouts, g->values[v].naxes, extent) ? PRICED_EQUAL : layout;
+}
+
+static inline void priced_add_way(struct priced *p, struct priced_var *var, const struct mt_rule *rules) {
+    const struct mt_graph *g = p->graph;
+    int w = var->nways++;
+    CHECK(w < PRICED_WAYS);
+    for (int t = 0; t < var->ntouched; t++) var->made[w][t] = -1;
+    for (int k = 0; k < var->nops; k++) {
+        const struct mt_op *op = &g->ops[var->ops[k]];
+        int in[MT_MAX_IN], out[MT_MAX_OUT];
+        var->rules[w][k] = rules[k];
+        for (int i = 0; i < op->nin + op->nout; i++) {
+            bool input = i < op->nin;
+            int v = input ? op->in[i] : op->out[i - op->nin], t = priced_touched(var, v);
+            int64_t extent[MT_MAX_AXES];
+            for (int a = 0; a < g->values[v].naxes; a++) extent[a] = mt_value_extent(g, v, a);
+            int layout = input ? mt_rule_input(&p->layouts, g, op, &rules[k], NULL, i, extent)
+                               : mt_rule_output(&p->layouts, g, op, &rules[k], NULL, i - op->nin, extent);
+            if (input)
+                in[i] = layout;
+            else
+                out[i - op->nin] = layout;
+            if (t < 0) continue;
+            bool wants = input && v != var->param;
+            int local = priced_local(&p->values[v], wants ? priced_wanted(p, op, v, layout) : layout);
+            if (wants)
+                var->wanted[w][t] |= 1u << local;
+            else
+                var->made[w][t] = local;
+        }
+        var->cost_s[w] += mt_price_op(&p->pricing, var->ops[k], in, out, NULL);
+    }
+}
+
+static inline void priced_ways_of_op(struct priced *p, struct priced_var *var) {
+    const struct mt_op *op = &p->graph->ops[var->ops[0]];
+    unsigned sets[MT_MAX_IN];
+    int nsets = mt_op_linear_sets(op, sets);
+    bool samples = false;
+    for (int i = 0; i < op->nindices; i++) samples |= op->index_label[i] == p->graph->batch;
+    priced_add_way(p, var, &(struct mt_rule){.kind = MT_RULE_REPLICATE});
+    for (int s = 0; s < nsets; s++) priced_add_way(p, var, &(struct mt_rule){.kind = MT_RULE_LINEAR, .set = s});
+    for (int s = 0; s < p->nsplits && samples; s++)
+        for (int i = 0; i < op->nindices; i++)
+            if (op->index_label[i] == p->splits[s].label && mt_op_index_role(op, i) != MT_INDEX_WHOLE)
+                priced_add_way(p, var, &(struct mt_rule){.kind = MT_RULE_SPLIT, .index = i, .split = &p->splits[s]});
+}
+
+/* A split for storage, before those for computing. */
+static inline const struct mt_split *priced_stored(const struct priced *p, int s) {
+    return s < p->nstorage ? &p->storage[s] : &p->splits[s - p->nstorage];
+}
+
+/* Whole, with the norm computed from the first shares of the sharding axis that there are; or one split for all its
+ * operators. */
+static inline void priced_ways_of_storage(struct priced *p, struct priced_var *var) {
+    const struct mt_graph *g = p->graph;
+    int shared = mt_sharding_axis(g, var->param);
+    struct mt_rule rules[4];
+    for (int k = 0; k < var->nops; k++) {
+        const struct mt_op *op = &g->ops[var->ops[k]];
+        rules[k] = (struct mt_rule){.kind = MT_RULE_REPLICATE};
+        for (int s = p->nstorage + p->nsplits - 1; s >= 0 && op->kind == MT_OP_sq_norm; s--)
+            if (priced_stored(p, s)->label == g->values[var->param].label[shared])
+                rules[k] = (struct mt_rule){
+                    .kind = MT_RULE_SPLIT, .index = op->in_index[0][shared], .split = priced_stored(p, s)};
+    }
+    priced_add_way(p, var, rules);
+    for (int a = 0; a < g->values[var->param].naxes; a++)
+        for (int s = 0; s < p->nsplits + p->nstorage; s++) {
+            const struct mt_split *split = priced_stored(p, s);
+            if (split->label != g->values[var->param].label[a]) continue;
+            for (int k = 0; k < var->nops; k++)
+                rules[k] = (struct mt_rule){
+                    .kind = MT_RULE_SPLIT, .index = g->ops[var->ops[k]].in_index[0][a], .split = split};
+            priced_add_way(p, var, rules);
+        }
+}
+
+/* ---- conversions ---- */
+
+static inline double priced_convert(struct priced *p, int v, int from, int to) {
+    const struct mt_graph *g = p->graph;
+    const struct priced_value *value = &p->values[v];
+    int64_t extent[MT_MAX_AXES];
+    for (int a = 0; a < g->values[v].naxes; a++) extent[a] = mt_value_extent(g, v, a);
+    int whole = mt_layout_replicated(&p->layouts, g->values[v].naxes, extent);
+    if (from == whole && to == PRICED_EQUAL) return mt_price_broadcast(&p->pricing, v, whole, false);
+    if (from == PRICED_EQUAL) from = whole;
+    if (to == PRICED_EQUAL) to = whole;
+    return mt_price_convert(&p->pricing, v, from, to, value->bulk) * (value->bulk ? p->exposed : 1);
+}
+
+static inline void priced_conversions(struct priced *p, int v) {
+    struct priced_value *value = &p->values[v];
+    int n = value->nlayouts;
+    value->convert_s = mt_new(&p->arena, double, n *n);
+    for (int i = 0; i < n * n; i++)
+        if (i / n != i % n) value->convert_s[i] = priced_convert(p, v, value->layout[i / n], value->layout[i % n]);
+}
+
+/* serve[made][held]: what it costs to hold these, one conversion after another. */
+static inline void priced_serve_from(struct priced *p, struct priced_value *value, int made) {
+    int n = value->nlayouts, all = 1 << n;
+    double *serve = mt_new(&p->arena, double, all), *at_least = mt_new(&p->arena, double, all);
+    for (int set = 0; set < all; set++) serve[set] = set == 1 << made ? 0 : INFINITY;
+    for (int set = 0; set < all; set++)
+        for (int to = 0; to < n && !isinf(serve[set]); to++) {
+            double least = INFINITY;
+            for (int from = 0; from < n; from++)
+                if (set >> from & 1) least = fmin(least, value->convert_s[from * n + to]);
+            int more = set | 1 << to;
+            if (more != set) serve[more] = fmin(serve[more], serve[set] + least);
+        }
+    for (int set = 0; set < all; set++) serve[set] = serve[set | 1 << made];
+    memcpy(at_least, serve, (size_t)all * sizeof *serve);
+    for (int l = 0; l < n; l++)
+        for (int set = 0; set < all; set++)
+            if (!(set >> l & 1)) at_least[set] = fmin(at_least[set], at_least[set | 1 << l]);
+    value->serve[made] = serve;
+    value->at_least[made] = at_least;
+}
+
+static inline void priced_open(struct priced *p, const struct small_job *job, const struct mt_split *storage,
+                               int nstorage, double exposed) {
+    *p = (struct priced){.graph = job->graph,
+                         .splits = job->splits,
+                         .nsplits = job->nsplits,
+                         .storage = storage,
+                         .nstorage = nstorage,
+                         .exposed = exposed,
+                         .most_nodes = 20000000};
+    mt_layouts_init(&p->layouts, job->costs.nranks);
+    p->pricing = (struct mt_pricing){&job->costs, job->graph, &p->layouts, (int *)(uintptr_t)job->node};
+    priced_list(p);
+    for (int i = 0; i < p->nvars; i++)
+        if (p->vars[i].param >= 0)
+            priced_ways_of_storage(p, &p->vars[i]);
+        else
+            priced_ways_of_op(p, &p->vars[i]);
+    for (int v = 0; v < p->graph->nvalues; v++) {
+        if (!p->values[v].counts) continue;
+        priced_conversions(p, v);
+        for (int made = 0; made < p->values[v].nlayouts; made++) priced_serve_from(p, &p->values[v], made);
+    }
+}
+
+static inline void priced_close(struct priced *p) {
+    mt_layouts_release(&p->layouts);
+    mt_arena_release(&p->arena);
+}
+
+/* ---- the sum ---- */
+
+/* A value's share, of the ways of its variables. */
+static inline double priced_value_s(const struct priced *p, int v, const int *way) {
+    const struct priced_value *value = &p->values[v];
+    unsigned wanted = 0;
+    for (int r = 0; r < value->nreaders; r++) {
+        const struct priced_var *var = &p->vars[value->readers[r]];
+        wanted |= var->wanted[way[value->readers[r]]][priced_touched(var, v)];
+    }
+    const struct priced_var *maker = &p->vars[value->maker];
+    return value->serve[maker->made[way[value->maker]][priced_touched(maker, v)]][wanted];
+}
+
+static inline double priced_sum(const struct priced *p, const int *way) {
+    double sum = 0;
+    for (int i = 0; i < p->nvars; i++) sum += p->vars[i].cost_s[way[i]];
+    for (int v = 0; v < p->graph->nvalues; v++)
+        if (p->values[v].counts) sum += priced_value_s(p, v, way);
+    return sum;
+}
+
+static inline bool priced_same_rule(const struct mt_rule *a, const struct mt_rule *b, int nranks) {
+    if (a->kind != b->kind) return false;
+    if (a->kind == MT_RULE_LINEAR) return a->set == b->set;
+    return a->kind == MT_RULE_REPLICATE ||
+           (a->index == b->index && !memcmp(a->split->sizes, b->split->sizes, (size_t)nranks * sizeof(int64_t)));
+}
+
+/* The sum of given rules, rules[graph->nops], which must be among the ways. */
+static inline double priced_sum_of_rules(const struct priced *p, const struct mt_rule *rules) {
+    int *way = mt_calloc((size_t)p->nvars + 1, sizeof *way);
+    for (int i = 0; i < p->nvars; i++) {
+        const struct priced_var *var = &p->vars[i];
+        for (way[i] = 0; way[i] < var->nways; way[i]++) {
+            bool same = true;
+            for (int k = 0; k < var->nops; k++)
+                same &= priced_same_rule(&var->rules[way[i]][k], &rules[var->ops[k]], p->layouts.nranks);
+            if (same) break;
+        }
+        CHECK(way[i] < var->nways, "%s: a rule that is not in the space", p->graph->ops[var->ops[0]].name);
+    }
+    double sum = priced_sum(p, way);
+    free(way);
+    return sum;
+}
+
+/* ---- the order of the search ---- */
+
+/* Eliminated first, so searched last: whatever meets the fewest others by then. */
+static inline void priced_find_order(struct priced *p) {
+    int n = p->nvars;
+    bool *meets = mt_new(&p->arena, bool, n *n), *gone = mt_new(&p->arena, bool, n);
+    p->order = mt_new(&p->arena, int, n);
+    p->place = mt_new(&p->arena, int, n);
+    for (int v = 0; v < p->graph->nvalues; v++) {
+        const struct priced_value *value = &p->values[v];
+        for (int a = -1; a < value->nreaders && value->counts; a++)
+            for (int b = -1; b < value->nreaders; b++)
+                meets[(a < 0 ? value->maker : value->readers[a]) * n + (b < 0 ? value->maker : value->readers[b])] =
+                    true;
+    }
+    for (int at = n - 1; at >= 0; at--) {
+        int best = -1;
+        double least = INFINITY;
+        for (int i = 0; i < n; i++) {
+            double table = 1;
+            for (int j = 0; j < n && !gone[i]; j++)
+                if (meets[i * n + j] && !gone[j]) table *= p->vars[j].nways;
+            if (!gone[i] && table < least) best = i, least = table;
+        }
+        gone[best] = true, p->order[at] = best, p->place[best] = at;
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < n; j++)
+                if (meets[best * n + i] && meets[best * n + j]) meets[i * n + j] = true;
+    }
+}
+
+/* ---- tables ---- */
+
+static inline size_t priced_size(const struct priced *p, const int *var, int n) {
+    size_t size = 1;
+    for (int i = 0; i < n && size <= PRICED_TABLE; i++) size *= (size_t)p->vars[p->order[var[i]]].nways;
+    return size;
+}
+
+static inline struct priced_table *priced_add_table(struct priced *p, const int *var, int n, int origin) {
+    mt_arena_grow(&p->arena, &p->tables, p->ntables, &p->tables_capacity, sizeof *p->tables);
+    struct priced_table *t = &p->tables[p->ntables++];
+    *t = (struct priced_table){.n = n, .origin = origin, .value = -1, .last = n ? var[n - 1] : -1};
+    size_t size = 1;
+    for (int i = n - 1; i >= 0; i--) {
+        t->var[i] = var[i];
+        t->stride[i] = size;
+        size *= (size_t)p->vars[p->order[var[i]]].nways;
+    }
+    t->cost = mt_new(&p->arena, double, size);
+    return t;
+}
+
+/* way[place] of all variables of the table's scope. */
+static inline double priced_look_up(const struct priced_table *t, const int *way) {
+    size_t at = 0;
+    for (int i = 0; i < t->n; i++) at += t->stride[i] * (size_t)way[t->var[i]];
+    return t->cost[at];
+}
+
+/* The next of all ways of some variables; false after the last. */
+static inline bool priced_next(const struct priced *p, const int *var, int n, int *way) {
+    for (int i = n - 1; i >= 0; i--) {
+        if (++way[var[i]] < p->vars[p->order[var[i]]].nways) return true;
+        way[var[i]] = 0;
+    }
+    return false;
+}
+
+static inline int priced_insert(int *var, int n, int place) {
+    int i = n;
+    for (int k = 0; k < n; k++)
+        if (var[k] == place) return n;
+    for (; i > 0 && var[i - 1] > place; i--) var[i] = var[i - 1];
+    var[i] = place;
+    return n + 1;
+}
+
+/* What a value costs at least by its maker and some of its readers: the value costs at least the average over parts of
+ * its readers. All of them in one part: what it costs. */
+static inline void priced_add_part(struct priced *p, int v, const int *readers, int nreaders, int nparts) {
+    const struct priced_value *value = &p->values[v];
+    int var[PRICED_SCOPE], n = 0, *way = mt_calloc((size_t)p->nvars, sizeof *way);
+    n = priced_insert(var, n, p->place[value->maker]);
+    for (int r = 0; r < nreaders; r++) n = priced_insert(var, n, p->place[readers[r]]);
+    struct priced_table *t = priced_add_table(p, var, n, p->nvars);
+    const struct priced_var *maker = &p->vars[value->maker];
+    size_t at = 0;
+    t->value = v;
+    do {
+        unsigned wanted = 0;
+        for (int r = 0; r < nreaders; r++) {
+            const struct priced_var *reader = &p->vars[readers[r]];
+            wanted |= reader->wanted[way[p->place[readers[r]]]][priced_touched(reader, v)];
+        }
+        int made = maker->made[way[p->place[value->maker]]][priced_touched(maker, v)];
+        t->cost[at++] = (nparts == 1 ? value->serve[made] : value->at_least[made])[wanted] / nparts;
+    } while (priced_next(p, var, n, way));
+    free(way);
+}
+
+static inline void priced_add_value(struct priced *p, int v) {
+    const struct priced_value *value = &p->values[v];
+    int first[PRICED_READERS + 1] = {0}, nparts = 0;
+    for (int r = 0; r < value->nreaders; nparts++) {
+        int var[PRICED_SCOPE], n = priced_insert(var, 0, p->place[value->maker]);
+        for (first[nparts] = r; r < value->nreaders; r++) {
+            n = priced_insert(var, n, p->place[value->readers[r]]);
+            if (r > first[nparts] && priced_size(p, var, n) > PRICED_TABLE) break;
+        }
+    }
+    first[nparts] = value->nreaders;
+    for (int i = 0; i < nparts; i++) priced_add_part(p, v, value->readers + first[i], first[i + 1] - first[i], nparts);
+}
+
+/* Tables of one bucket, jointly minimized over its variable. */
+static inline void priced_eliminate(struct priced *p, int place, const int *member, int nmembers, const int *var,
+                                    int n) {
+    int *way = mt_calloc((size_t)p->nvars, sizeof *way);
+    struct priced_table *t = priced_add_table(p, var, n - 1, place); /* var[n - 1] is the place */
+    size_t at = 0, i = 0, nways = (size_t)p->vars[p->order[place]].nways;
+    t->cost[0] = INFINITY;
+    do {
+        double sum = 0;
+        for (int m = 0; m < nmembers; m++) sum += priced_look_up(&p->tables[member[m]], way);
+        t->cost[at] = i ? fmin(t->cost[at], sum) : sum;
+        if (++i == nways) i = 0, at++;
+    } while (priced_next(p, var, n, way));
+    free(way);
+}
+
+static inline void priced_bucket(struct priced *p, int place) {
+    int ntables = p->ntables, left = 0, *in = mt_calloc((size_t)ntables + 1, sizeof *in);
+    for (int t = 0; t < ntables; t++)
+        if (p->tables[t].last == place) in[left++] = t;
+    while (left) { /* a mini-bucket: as many as fit together */
+        int var[PRICED_SCOPE], n = 0, *member = mt_calloc((size_t)left, sizeof *member), nmembers = 0, kept = 0;
+        for (int i = 0; i < left; i++) {
+            int joint[PRICED_SCOPE], m = n;
+            memcpy(joint, var, sizeof var);
+            for (int k = 0; k < p->tables[in[i]].n && m < PRICED_SCOPE; k++)
+                m = priced_insert(joint, m, p->tables[in[i]].var[k]);
+            if (nmembers && (m == PRICED_SCOPE || priced_size(p, joint, m) > PRICED_TABLE)) {
+                in[kept++] = in[i];
+                continue;
+            }
+            memcpy(var, joint, sizeof var);
+            n = m;
+            member[nmembers++] = in[i];
+        }
+        left = kept;
+        priced_eliminate(p, place, member, nmembers, var, n);
+        free(member);
+    }
+    free(in);
+}
+
+/* ---- the search ---- */
+
+/* What a choice of the variables at places 0..depth costs at least: terms that are decided, and messages from the
+ * places behind. A value whose parts are all decided counts as it is. */
+static inline double priced_bound(const struct priced *p, const int *way, int depth) {
+    double sum = 0;
+    for (int t = 0; t < p->ntables; t++) {
+        const struct priced_table *table = &p->tables[t];
+        if (table->last <= depth && table->origin > depth) sum += priced_look_up(table, way);
+    }
+    return sum;
+}
+
+static inline void priced_search(struct priced *p, int *at /* [place] */, int depth) {
+    if (depth == p->nvars) {
+        int *way = mt_calloc((size_t)p->nvars, sizeof *way);
+        for (int i = 0; i < p->nvars; i++) way[p->order[i]] = at[i];
+        double sum = priced_sum(p, way);
+        if (sum < p->best_s) p->best_s = sum, memcpy(p->best, way, (size_t)p->nvars * sizeof *way);
+        free(way);
+        return;
+    }
+    int n = p->vars[p->order[depth]].nways, order[PRICED_WAYS];
+    double bound[PRICED_WAYS];
+    for (int w = 0; w < n; w++) {
+        int i = w;
+        at[depth] = w;
+        double b = priced_bound(p, at, depth);
+        for (; i > 0 && bound[i - 1] > b; i--) bound[i] = bound[i - 1], order[i] = order[i - 1];
+        bound[i] = b, order[i] = w;
+    }
+    for (int i = 0; i < n && bound[i] < p->best_s * (1 - 1e-13); i++) {
+        CHECK(++p->nodes <= p->most_nodes, "branch and bound does not end: %lld nodes", (long long)p->nodes);
+        at[depth] = order[i];
+        priced_search(p, at, depth + 1);
+    }
+}
+
+/* The least sum: p->best_s, p->best. */
+static inline void priced_solve(struct priced *p) {
+    priced_find_order(p);
+    for (int i = 0; i < p->nvars; i++) {
+        struct priced_table *t = priced_add_table(p, &p->place[i], 1, p->nvars);
+        memcpy(t->cost, p->vars[i].cost_s, (size_t)p->vars[i].nways * sizeof *t->cost);
+    }
+    for (int v = 0; v < p->graph->nvalues; v++)
+        if (p->values[v].counts) priced_add_value(p, v);
+    for (int place = p->nvars - 1; place >= 0; place--) priced_bucket(p, place);
+    p->best = mt_new(&p->arena, int, p->nvars);
+    p->best_s = INFINITY;
+    int *at = mt_calloc((size_t)p->nvars + 1, sizeof *at);
+    priced_search(p, at, 0);
+    free(at);
+}
+
+#endif
