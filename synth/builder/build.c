@@ -77,6 +77,7 @@ static enum mt_status send_gradients(struct mt_builder *b, int op) {
 
 static void enter(struct mt_builder *b, enum mt_bucket_phase phase) {
     if (mt_bucketing_enter(&b->bucketing, phase)) mt_builder_flush(b);
+    while (phase == MT_BUCKET_UPDATE && b->nbucket) mt_builder_flush(b); /* what is sent in two steps */
 }
 
 static enum mt_status report_sums(struct mt_builder *b) {

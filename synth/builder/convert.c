@@ -198,11 +198,13 @@ static bool replicas_together(struct mt_builder *b, struct conversion *c) {
     return c->replicas == TOGETHER;
 }
 
-/* Replicas are bit-equal if they were, and nothing is added up; or if all of them are results of one collective that
- * gives its members the same bits. */
+/* Replicas are bit-equal if they were, and no reduction or AllToAll of several covers adds up different terms; or if
+ * all of them are results of one collective that gives its members the same bits. */
 static bool is_uniform_after(struct mt_builder *b, int from, int layout) {
     struct conversion *c = conversion(b, b->program->values[from].layout, layout);
-    bool reduces = c->kind == MT_CONVERT_ALL_REDUCE || c->kind == MT_CONVERT_REDUCE_SCATTER;
+    bool covers = b->program->layouts.items[b->program->values[from].layout].ncovers > 1;
+    bool reduces = c->kind == MT_CONVERT_ALL_REDUCE || c->kind == MT_CONVERT_REDUCE_SCATTER ||
+                   (c->kind == MT_CONVERT_ALL_TO_ALL && covers);
     const struct replicas *was = replicas_of(b, b->program->values[from].layout);
     if (!reduces && (b->uniform[from] || (was->alike && !was->any))) return true;
     if (c->kind != MT_CONVERT_ALL_REDUCE && c->kind != MT_CONVERT_ALL_GATHER) return false;

@@ -126,7 +126,7 @@ enum mt_status mt_builder_finish_sums(struct mt_builder *b, enum mt_block_kind b
     enum mt_status st = MT_OK;
     int kept = 0;
     if (!b->nunfinished) return MT_OK;
-    if (all) mt_builder_flush(b);
+    while (all && b->nbucket) mt_builder_flush(b); /* some are sent in two steps */
     b->sums = mt_builder_covers(block);
     for (int i = 0; i < b->nunfinished && !st; i++) {
         struct unfinished *u = &b->unfinished[i];
