@@ -5,13 +5,17 @@
  *   AllGather      block r: what rank r holds of each value and no earlier member of the group holds
  *   Broadcast      the first member's boxes
  *   AllToAll       for every old part that goes to a receiver's new part, pieces that cover its new box, from the ranks
- *                  that hold them (the receiver itself first); sender and receiver list the pieces in the same order */
+ *                  that hold them (the receiver itself first); sender and receiver list the pieces in the same order
+ *
+ * Of a collective in parts each of these boxes is cut alike on all ranks. Where an AllToAll reduces, old parts are cut
+ * along common boxes, so that each element arrives from all of them in one part of the collective, in order. */
 #include "synth/program/message.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "synth/layout/region.h"
+#include "synth/program/cut.h"
 
 struct maker {
     const struct mt_program *program;
@@ -19,7 +23,7 @@ struct maker {
     struct mt_arena *arena; /* of the result */
     struct mt_arena scratch;
     int rank;
-    bool sketch;             /* without pieces */
+    struct mt_message_form form;
     int64_t tensor_count[2]; /* elements of all pieces that are unpacked; packed */
     struct mt_message *message;
     struct mt_err *err;
@@ -65,11 +69,16 @@ static void add_piece(struct maker *m, bool pack, struct mt_message_piece piece,
     if (!runs || type != acc) side->rest_bytes += bytes, side->nrest++;
     side->is_tensor &= runs && start == piece.at && piece.reduce == MT_REDUCE_NONE;
     m->tensor_count[pack] += count;
-    if (!m->sketch) {
+    if (!m->form.sketch) {
         mt_arena_grow(m->arena, &side->pieces, side->count, &side->capacity, sizeof *side->pieces);
         side->pieces[side->count] = piece;
     }
     side->count++;
+}
+
+/* The box's share of this part of the collective. */
+static struct mt_box cut(const struct maker *m, const struct mt_box *box, int naxes) {
+    return m->form.parts > 1 ? mt_box_cut(box, naxes, m->form.part, m->form.parts) : *box;
 }
 
 /* Whether the pieces are all of the message and of the tensor of the only value. */
@@ -94,21 +103,19 @@ static int64_t *even_counts(struct maker *m, int64_t total) {
 static enum mt_status make_whole(struct maker *m) {
     struct mt_message *g = m->message;
     bool reduce = m->instr->coll == MT_ALL_REDUCE;
-    int me = g->group[g->problem.me];
     for (int v = 0; v < m->instr->nin; v++) {
         const struct mt_layout *from = layout_in(m, v), *to = layout_out(m, v);
-        const struct mt_box *box = &from->box[g->group[0]];
+        const struct mt_box *box = &from->box[g->group[0]], mine = cut(m, box, from->naxes);
         for (int r = 0; r < g->problem.n; r++) {
             if (reduce && !mt_box_equal(&from->box[g->group[r]], box, from->naxes))
                 return fail(m, v, "the group's ranks do not hold the same box");
             if (!mt_box_equal(&to->box[g->group[r]], box, to->naxes))
                 return fail(m, v, "the new boxes are not the old one");
         }
-        struct mt_message_piece piece = {.operand = v, .at = g->count[0], .box = *box};
+        struct mt_message_piece piece = {.operand = v, .at = g->count[0], .box = mine};
         if (reduce || g->problem.me == 0) add_piece(m, true, piece, from->naxes);
-        piece.box = to->box[me];
         add_piece(m, false, piece, to->naxes);
-        g->count[0] += mt_box_count(box, from->naxes);
+        g->count[0] += mt_box_count(&mine, from->naxes);
     }
     g->problem.counts = even_counts(m, g->count[0]);
     g->problem.same_pieces = reduce;
@@ -132,7 +139,8 @@ static enum mt_status make_reduce_scatter(struct maker *m) {
     for (int r = 0; r < g->problem.n; r++)
         for (int v = 0; v < m->instr->nin; v++) {
             const struct mt_layout *from = layout_in(m, v), *to = layout_out(m, v);
-            struct mt_message_piece piece = {.operand = v, .at = g->count[0], .box = to->box[g->group[r]]};
+            struct mt_message_piece piece = {
+                .operand = v, .at = g->count[0], .box = cut(m, &to->box[g->group[r]], to->naxes)};
             int64_t count = mt_box_count(&piece.box, to->naxes);
             struct mt_box common;
             if (mt_box_intersect(&piece.box, &from->box[me], from->naxes, &common)) {
@@ -173,7 +181,8 @@ static enum mt_status make_all_gather(struct maker *m) {
             block.count = 0;
             if (!front) mt_region_take(&left[v], &m->scratch, box, from->naxes, &block);
             for (int i = 0; i < (front ? 1 : block.count); i++) {
-                struct mt_message_piece piece = {.operand = v, .at = g->count[0], .box = front ? *box : block.boxes[i]};
+                struct mt_message_piece piece = {
+                    .operand = v, .at = g->count[0], .box = cut(m, front ? box : &block.boxes[i], from->naxes)};
                 int64_t count = mt_box_count(&piece.box, from->naxes);
                 if (r == g->problem.me) add_piece(m, true, piece, from->naxes);
                 add_piece(m, false, piece, from->naxes);
@@ -191,6 +200,7 @@ static enum mt_status make_all_gather(struct maker *m) {
 /* One transfer of an AllToAll. */
 struct move {
     int value, from, to; /* places in the group */
+    int part;            /* the old one */
     enum mt_reduce reduce;
     struct mt_box box;
 };
@@ -226,6 +236,7 @@ static enum mt_status list_moves(struct maker *m, int v, const int *places, stru
         mine->items[mine->count++] = (struct move){.value = v,
                                                    .from = places[list[i].from],
                                                    .to = to,
+                                                   .part = list[i].part,
                                                    .reduce = list[i].part == first ? MT_REDUCE_NONE : old->reduce,
                                                    .box = list[i].box};
         got[to] += mt_box_count(&list[i].box, old->naxes);
@@ -237,9 +248,52 @@ static enum mt_status list_moves(struct maker *m, int v, const int *places, stru
             .operand = v, .buffer = 1, .at = -1, .reduce = new->reduce, .box = new->box[rank]};
         if (got[to] != parts[new->part[rank]] * mt_box_count(&none.box, new->naxes))
             return fail(m, v, "no rank of the group holds a part of a new box");
+        none.box = cut(m, &none.box, new->naxes);
         if (to == g->problem.me && !parts[new->part[rank]]) add_piece(m, false, none, new->naxes);
     }
     return MT_OK;
+}
+
+/* The boxes that each are within one transfer of every old part: intersections of the parts' transfers. */
+static struct mt_box *common_boxes(const struct moves *moves, int naxes, struct mt_arena *arena, int *count) {
+    struct mt_box *common = NULL;
+    *count = 0;
+    for (int begin = 0, end; begin < moves->count; begin = end) {
+        struct mt_box *finer = NULL;
+        int nfiner = 0, capacity = 0;
+        for (end = begin; end < moves->count && moves->items[end].part == moves->items[begin].part; end++)
+            for (int i = 0; i < (begin ? *count : 1); i++) {
+                struct mt_box box = moves->items[end].box;
+                if (begin && !mt_box_intersect(&common[i], &moves->items[end].box, naxes, &box)) continue;
+                mt_arena_grow(arena, &finer, nfiner, &capacity, sizeof *finer);
+                finer[nfiner++] = box;
+            }
+        common = finer, *count = nfiner;
+    }
+    return common;
+}
+
+static void add_cut(struct maker *m, struct moves *moves, struct move move, const struct mt_box *box, int naxes) {
+    move.box = cut(m, box, naxes);
+    if (!mt_box_count(&move.box, naxes)) return;
+    mt_arena_grow(&m->scratch, &moves->items, moves->count, &moves->capacity, sizeof *moves->items);
+    moves->items[moves->count++] = move;
+}
+
+/* Replace a receiver's transfers of one value by their shares of this part of the collective. */
+static void cut_moves(struct maker *m, struct moves *moves, int naxes) {
+    const struct moves whole = *moves;
+    *moves = (struct moves){0};
+    if (!whole.count) return;
+    bool one_part = whole.items[0].part == whole.items[whole.count - 1].part;
+    int ncommon = 0;
+    struct mt_box *common = one_part ? NULL : common_boxes(&whole, naxes, &m->scratch, &ncommon), both;
+    for (int i = 0; i < whole.count; i++) {
+        const struct move *move = &whole.items[i];
+        if (one_part) add_cut(m, moves, *move, &move->box, naxes);
+        for (int c = 0; c < ncommon; c++)
+            if (mt_box_intersect(&common[c], &move->box, naxes, &both)) add_cut(m, moves, *move, &both, naxes);
+    }
 }
 
 static enum mt_status make_all_to_all(struct maker *m) {
@@ -254,6 +308,7 @@ static enum mt_status make_all_to_all(struct maker *m) {
     for (int v = 0; v < m->instr->nin; v++) {
         enum mt_status st = list_moves(m, v, places, moves);
         if (st) return st;
+        for (int c = 0; c < n && m->form.parts > 1; c++) cut_moves(m, &moves[c], layout_in(m, v)->naxes);
     }
     for (int c = 0; c < n; c++)
         for (int i = 0; i < moves[c].count; i++) {
@@ -317,20 +372,11 @@ static enum mt_status make_message(struct maker *m) {
 }
 
 enum mt_status mt_message_make(const struct mt_program *program, const struct mt_instr *instr, int rank,
-                               struct mt_arena *arena, struct mt_message *message, struct mt_err *err) {
+                               const struct mt_message_form *form, struct mt_arena *arena, struct mt_message *message,
+                               struct mt_err *err) {
     struct maker m = {.program = program, .instr = instr, .arena = arena, .rank = rank, .message = message, .err = err};
-    return make_message(&m);
-}
-
-enum mt_status mt_message_sketch(const struct mt_program *program, const struct mt_instr *instr, int rank,
-                                 struct mt_arena *arena, struct mt_message *message, struct mt_err *err) {
-    struct maker m = {.program = program,
-                      .instr = instr,
-                      .arena = arena,
-                      .rank = rank,
-                      .sketch = true,
-                      .message = message,
-                      .err = err};
+    if (form) m.form = *form;
+    assert(m.form.parts <= 1 || instr->nin == 1);
     return make_message(&m);
 }
 

@@ -38,6 +38,8 @@
 enum mt_block_kind { MT_PROLOGUE, MT_BODY, MT_LAST, MT_EPILOGUE, MT_NBLOCKS };
 const char *mt_block_name(enum mt_block_kind block);
 
+#define MT_STAGING_BYTES ((int64_t)64 << 20) /* staging_bytes where nobody chooses */
+
 enum mt_covers { MT_COVERS_ALL, MT_COVERS_BODY, MT_COVERS_LAST };
 
 struct mt_pvalue {
@@ -87,7 +89,8 @@ struct mt_program {
     struct mt_arena arena;
     const struct mt_graph *graph; /* not owned */
     int nranks;
-    int *node; /* [nranks]: the node (host) of each rank, numbered from 0 by first rank; null: nobody asks. In the arena */
+    int *node; /* [nranks]: the node (host) of each rank, numbered from 0 by first rank; null: nobody asks. In the arena
+                */
     struct mt_layouts layouts;
     struct mt_split *splits; /* the builder's; in the arena */
     int nsplits;
@@ -99,6 +102,7 @@ struct mt_program {
     bool train;                 /* false: forward only, no state changes */
     enum mt_type gradient_wire; /* a wire type that sums of gradients may have besides their own type */
     bool overlap_yielding;      /* collectives before an operator that yields (mt_op_yields) start with it */
+    int64_t staging_bytes;      /* a rank's messages of one collective at a time, at most (synth/program/cut.h) */
 };
 
 void mt_program_init(struct mt_program *program, const struct mt_graph *graph, int nranks);
@@ -133,8 +137,9 @@ enum mt_status mt_program_tensors(const struct mt_program *program, enum mt_bloc
  * do. */
 void mt_program_print(const struct mt_program *program, int rank, FILE *file);
 
-/* 32 hex digits: a hash of all that decides what is computed. Nodes are part of it where a collective names an algorithm
- * that depends on them (by_node): the same program on other nodes then has other schedules, which add in another order.
+/* 32 hex digits: a hash of all that decides what is computed. Nodes are part of it where a collective names an
+ * algorithm that depends on them (by_node): the same program on other nodes then has other schedules, which add in
+ * another order.
  */
 void mt_program_hash(const struct mt_program *program, char out[33]);
 

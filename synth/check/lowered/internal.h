@@ -22,8 +22,9 @@
 struct mt_lmember;
 struct mt_lcollective { /* in the order in which rank 0 runs them */
     enum mt_block_kind block;
-    int source;                 /* of the program's block */
-    int instr;                  /* of rank 0 */
+    int source; /* of the program's block */
+    int instr;  /* of rank 0 */
+    struct mt_message_chunk chunk;
     const char *name;           /* on rank 0 */
     struct mt_lmember *members; /* [nranks] */
 };
@@ -125,6 +126,7 @@ struct mt_lmember {
     struct mt_coll problem;               /* me: this rank; the vectors are the first member's */
     struct mt_lranges *ranges;            /* of the first member, where it runs on arrays */
     const struct mt_lside *pack, *unpack; /* equal ones of two members are one */
+    int *old_part;                        /* [unpack->count]: of an AllToAll, the old part of each piece; -1: zeros */
     int64_t message_count[2];
     bool zero, sends;
     const struct mt_coll_algorithm *algorithm;

@@ -13,7 +13,8 @@ struct group {
     struct mt_lchecker *c;
     struct mt_arena arena;
     const struct mt_instr *source;
-    const struct mt_lcollective *of;
+    const struct mt_lcollective *of; /* a chunk of the source: values [first, end) */
+    int first, end;
     int n;
     int *ranks; /* [n] */
     const struct mt_lmember **members;
@@ -247,8 +248,8 @@ static enum mt_status check_sender(const struct group *g, const struct arrival *
     return MT_OK;
 }
 
-/* The pieces of one operand and the old part of each (-1: zeros): every old part that goes to the new part arrives
- * whole and in order; the first overwrites and the others reduce. */
+/* The pieces of one operand, by old part (-1: zeros): every old part that goes to the new part arrives whole; the first
+ * overwrites and the others reduce. */
 static enum mt_status check_parts(const struct group *g, int place, int operand, const struct mt_lpiece **pieces,
                                   const int *part, int count) {
     const struct mt_layout *from = old_layout(g, operand);
@@ -306,7 +307,7 @@ static enum mt_status check_arrivals(const struct group *g, struct arrival a, in
     return MT_OK;
 }
 
-/* All ranges of a piece; in an AllToAll *part gets its old part. */
+/* All ranges of a piece; in an AllToAll *part gets its old part, or -1 for zeros. */
 static enum mt_status check_piece(const struct group *g, int place, int operand, const struct mt_lpiece *piece,
                                   int *part) {
     const struct mt_segments *all = &g->run->buffer[place][piece->buffer];
@@ -325,26 +326,6 @@ static enum mt_status check_piece(const struct group *g, int place, int operand,
     return MT_OK;
 }
 
-static enum mt_status check_operand(struct group *g, int place, int operand) {
-    const struct mt_lmember *m = g->members[place];
-    int out = g->source->out[operand], count = 0;
-    const struct mt_layout *to = mt_lchecker_layout(g->c, out);
-    const struct mt_box *box = &to->box[g->ranks[place]];
-    const struct mt_lpiece **pieces = mt_new(&g->arena, const struct mt_lpiece *, m->unpack->count + 1);
-    int *part = mt_new(&g->arena, int, m->unpack->count + 1);
-    for (int i = 0; i < m->unpack->count; i++) {
-        if (m->unpack->pieces[i].value != out) continue;
-        pieces[count] = &m->unpack->pieces[i];
-        enum mt_status st = check_piece(g, place, operand, pieces[count], &part[count]);
-        if (st) return st;
-        count++;
-    }
-    if (mt_box_count(box, to->naxes) == 0) return MT_OK;
-    if (exchanges(g)) return check_parts(g, place, operand, pieces, part, count);
-    if (mt_lpieces_tile(pieces, count, box, to->naxes)) return MT_OK;
-    return mt_lchecker_refuse(g->c, "%s does not arrive whole", mt_lchecker_name(g->c, out));
-}
-
 static bool same_segments(const struct mt_segments *a, const struct mt_segments *b) {
     for (int i = 0; i < a->count && a->count == b->count; i++) {
         const struct mt_segment *x = &a->items[i], *y = &b->items[i];
@@ -357,25 +338,140 @@ static bool same_segments(const struct mt_segments *a, const struct mt_segments 
  * the other. In an AllToAll the proof depends on the receiver. */
 static bool ends_alike(const struct group *g, int a, int b) {
     if (exchanges(g) || g->members[a]->unpack != g->members[b]->unpack) return false;
-    for (int k = 0; k < g->source->nout; k++) {
+    for (int k = g->first; k < g->end; k++) {
         const struct mt_layout *to = mt_lchecker_layout(g->c, g->source->out[k]);
         if (!mt_box_equal(&to->box[g->ranks[a]], &to->box[g->ranks[b]], to->naxes)) return false;
     }
     return same_segments(&g->run->buffer[a][0], &g->run->buffer[b][0]);
 }
 
-/* Every member's results; of members that end alike the first's. */
-static enum mt_status check_results(struct group *g) {
+/* What a member unpacks of the chunk's values. */
+static enum mt_status check_pieces(const struct group *g, int place) {
+    struct mt_lmember *m = &g->of->members[g->ranks[place]];
+    m->old_part = exchanges(g) ? mt_new(&g->c->arena, int, m->unpack->count + 1) : NULL;
+    for (int k = g->first; k < g->end; k++)
+        for (int i = 0; i < m->unpack->count; i++) {
+            int part;
+            if (m->unpack->pieces[i].value != g->source->out[k]) continue;
+            enum mt_status st = check_piece(g, place, k, &m->unpack->pieces[i], &part);
+            if (st) return st;
+            if (m->old_part) m->old_part[i] = part;
+        }
+    return MT_OK;
+}
+
+/* Every member's pieces; of members that end alike the first's. */
+static enum mt_status check_results(const struct group *g) {
     enum mt_status st = MT_OK;
-    int *checked = mt_new(&g->arena, int, g->n), nchecked = 0;
+    struct mt_arena arena = MT_ARENA_INIT;
+    int *checked = mt_new(&arena, int, g->n), nchecked = 0;
     for (int p = 0; p < g->n && !st; p++) {
         bool known = false;
         for (int i = 0; i < nchecked && !known; i++) known = ends_alike(g, checked[i], p);
         if (known) continue;
         checked[nchecked++] = p;
         select_member(g, p);
-        for (int k = 0; k < g->source->nin && !st; k++) st = check_operand(g, p, k);
+        st = check_pieces(g, p);
     }
+    mt_arena_release(&arena);
+    return st;
+}
+
+/* ---- whole values, of all parts of a collective together ---- */
+
+/* The pieces of one operand on one member, by old part; within an old part by part of the collective. */
+struct collected {
+    const struct mt_lpiece **pieces;
+    int *old_part, *at; /* at: the part of the collective */
+    int count;
+};
+
+/* The last part is c->collectives' `of`; the others are before it. */
+static const struct mt_lmember *member_of_part(const struct group *g, int place, int part) {
+    const struct mt_lcollective *of = g->of - (g->of->chunk.parts - 1 - part);
+    return &of->members[g->ranks[place]];
+}
+
+static struct collected collect(const struct group *g, int place, int operand, struct mt_arena *arena) {
+    struct collected c = {0};
+    int parts = g->of->chunk.parts, most = 0, out = g->source->out[operand];
+    int nparts = exchanges(g) ? old_layout(g, operand)->nparts : 0;
+    for (int q = 0; q < parts; q++) most += member_of_part(g, place, q)->unpack->count;
+    c.pieces = mt_new(arena, const struct mt_lpiece *, most);
+    c.old_part = mt_new(arena, int, most);
+    c.at = mt_new(arena, int, most);
+    for (int old = -1; old < nparts; old++)
+        for (int q = 0; q < parts; q++) {
+            const struct mt_lmember *m = member_of_part(g, place, q);
+            for (int i = 0; i < m->unpack->count; i++) {
+                if (m->unpack->pieces[i].value != out || (m->old_part && m->old_part[i] != old)) continue;
+                c.pieces[c.count] = &m->unpack->pieces[i];
+                c.at[c.count] = q;
+                c.old_part[c.count++] = old;
+            }
+        }
+    return c;
+}
+
+/* Old parts arrive in order, everywhere: within a part of the collective, and no later in an earlier part of it. */
+static enum mt_status check_order(const struct group *g, int place, int operand, const struct collected *all) {
+    struct mt_box both;
+    for (int q = 0; q < g->of->chunk.parts; q++) {
+        const struct mt_lmember *m = member_of_part(g, place, q);
+        int before = -1;
+        for (int i = 0; i < m->unpack->count; i++) {
+            if (m->unpack->pieces[i].value != g->source->out[operand]) continue;
+            if (m->old_part[i] < before) return mt_lchecker_refuse(g->c, "parts do not arrive in order");
+            before = m->old_part[i];
+        }
+    }
+    for (int i = 0; i < all->count; i++)
+        for (int j = i + 1; j < all->count; j++)
+            if (all->at[j] < all->at[i] && all->old_part[j] > all->old_part[i] &&
+                mt_box_intersect(&all->pieces[i]->box, &all->pieces[j]->box, all->pieces[i]->naxes, &both))
+                return mt_lchecker_refuse(g->c, "parts do not arrive in order");
+    return MT_OK;
+}
+
+static enum mt_status check_whole(const struct group *g, int place, int operand, struct mt_arena *arena) {
+    int out = g->source->out[operand];
+    const struct mt_layout *to = mt_lchecker_layout(g->c, out);
+    const struct mt_box *box = &to->box[g->ranks[place]];
+    if (mt_box_count(box, to->naxes) == 0) return MT_OK;
+    const struct collected all = collect(g, place, operand, arena);
+    if (exchanges(g)) {
+        enum mt_status st = check_order(g, place, operand, &all);
+        return st ? st : check_parts(g, place, operand, all.pieces, all.old_part, all.count);
+    }
+    if (mt_lpieces_tile(all.pieces, all.count, box, to->naxes)) return MT_OK;
+    return mt_lchecker_refuse(g->c, "%s does not arrive whole", mt_lchecker_name(g->c, out));
+}
+
+/* Whether two members unpack the same pieces in all parts, into the same boxes. */
+static bool whole_alike(const struct group *g, int a, int b) {
+    for (int q = 0; q < g->of->chunk.parts; q++)
+        if (exchanges(g) || member_of_part(g, a, q)->unpack != member_of_part(g, b, q)->unpack) return false;
+    for (int k = g->first; k < g->end; k++) {
+        const struct mt_layout *to = mt_lchecker_layout(g->c, g->source->out[k]);
+        if (!mt_box_equal(&to->box[g->ranks[a]], &to->box[g->ranks[b]], to->naxes)) return false;
+    }
+    return true;
+}
+
+/* When the last part has been checked: each member's new boxes are whole. */
+static enum mt_status check_values(const struct group *g) {
+    enum mt_status st = MT_OK;
+    struct mt_arena arena = MT_ARENA_INIT;
+    int *checked = mt_new(&arena, int, g->n), nchecked = 0;
+    for (int p = 0; p < g->n && !st; p++) {
+        bool known = false;
+        for (int i = 0; i < nchecked && !known; i++) known = whole_alike(g, checked[i], p);
+        if (known) continue;
+        checked[nchecked++] = p;
+        select_member(g, p);
+        for (int k = g->first; k < g->end && !st; k++) st = check_whole(g, p, k, &arena);
+    }
+    mt_arena_release(&arena);
     return st;
 }
 
@@ -383,7 +479,7 @@ static void compare_members(struct group *g) {
     g->same_from = mt_new(&g->arena, bool, g->source->nin);
     g->same_pack = true;
     for (int p = 1; p < g->n; p++) g->same_pack &= g->members[p]->pack == g->members[0]->pack;
-    for (int k = 0; k < g->source->nin; k++) {
+    for (int k = g->first; k < g->end; k++) {
         const struct mt_layout *from = old_layout(g, k);
         g->same_from[k] = true;
         for (int p = 1; p < g->n && g->same_from[k]; p++)
@@ -395,12 +491,15 @@ static enum mt_status check_group(struct group *g) {
     compare_members(g);
     select_member(g, 0);
     enum mt_status st = find_run(g);
-    return st ? st : check_results(g);
+    if (!st) st = check_results(g);
+    bool last = g->of->chunk.part + 1 == g->of->chunk.parts;
+    return st || !last ? st : check_values(g);
 }
 
 enum mt_status mt_lchecker_message(struct mt_lchecker *c, int k) {
     const struct mt_lcollective *of = &c->collectives[k];
     struct group g = {.c = c, .of = of, .source = &c->program->blocks[of->block].instrs[of->source]};
+    g.first = of->chunk.first, g.end = g.first + of->chunk.count;
     enum mt_status st = MT_OK;
     int nranks = c->program->nranks;
     bool *seen = mt_new(&g.arena, bool, nranks);
