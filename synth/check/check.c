@@ -80,8 +80,8 @@ static enum mt_status check_use(struct mt_checker *c, int value) {
         return mt_checker_refuse(c, "%s belongs to the samples of another block", name);
     if (f->block == MT_BODY && c->block != MT_BODY && !accumulates)
         return mt_checker_refuse(c, "%s is made in the body, and used outside", name);
-    if (f->covers != MT_COVERS_ALL && !accumulates)
-        return mt_checker_refuse(c, "%s is summed over some of the samples only", name);
+    if (f->accumulator != MT_NOT_ACCUMULATOR && !accumulates)
+        return mt_checker_refuse(c, "%s is summed over some of the samples only: it is a running sum", name);
     return MT_OK;
 }
 
@@ -94,12 +94,18 @@ static enum mt_status check_single(struct mt_checker *c, int value) {
 
 /* ---- accumulators ---- */
 
+/* By its operator, or because that is linear in such sums. */
 static bool summed_over_samples(const struct mt_checker *c, int gvalue) {
     const struct mt_value *v = &c->graph->values[gvalue];
     if (v->producer < 0 || mt_checker_samples(c, gvalue)) return false;
     const struct mt_op *op = &c->graph->ops[v->producer];
     for (int i = 0; i < op->nindices; i++)
         if (op->index_label[i] == c->graph->batch && mt_op_index_role(op, i) == MT_INDEX_SUM) return true;
+    unsigned sets[MT_MAX_IN], sums = 0;
+    int nsets = mt_op_linear_sets(op, sets);
+    for (int i = 0; i < op->nin; i++) sums |= (unsigned)summed_over_samples(c, op->in[i]) << i;
+    for (int s = 0; s < nsets && sums; s++)
+        if (sets[s] == sums) return true;
     return false;
 }
 
@@ -131,7 +137,8 @@ static enum mt_status check_accumulate(struct mt_checker *c) {
         fresh->covers != (body ? MT_COVERS_BODY : MT_COVERS_LAST))
         return mt_checker_refuse(c, "%s: what is added is not the sum of this block's samples", name);
     sum->accumulator = MT_ACCUMULATOR_TAKEN;
-    mt_checker_learn(c, i->out[0], body ? MT_COVERS_BODY : MT_COVERS_ALL, false);
+    bool uniform = sum->uniform && fresh->uniform; /* element by element, in the order of the iterations */
+    mt_checker_learn(c, i->out[0], body ? MT_COVERS_BODY : MT_COVERS_ALL, uniform);
     if (body) c->facts[i->out[0]].accumulator = MT_ACCUMULATOR_FULL;
     return MT_OK;
 }

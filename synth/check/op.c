@@ -329,9 +329,30 @@ static enum mt_status prove(struct mt_checker *c, const struct mt_op *op) {
     return st;
 }
 
+/* The samples that sums over samples in the outputs cover. Inputs that cover some of the samples must be all of one
+ * linear set, over the same samples: then so are the outputs. */
+static enum mt_status covers_of(struct mt_checker *c, const struct mt_op *op, bool sample, enum mt_covers *covers) {
+    unsigned some = 0, sets[MT_MAX_IN];
+    *covers = !sample || !c->has_body ? MT_COVERS_ALL : c->block == MT_BODY ? MT_COVERS_BODY : MT_COVERS_LAST;
+    for (int i = 0; i < op->nin; i++) {
+        enum mt_covers input = c->facts[c->instr->in[i]].covers;
+        if (input == MT_COVERS_ALL) continue;
+        if (sample || (some && input != *covers))
+            return mt_checker_refuse(c, "%s is summed over some of the samples only", c->graph->values[op->in[i]].name);
+        some |= 1u << i;
+        *covers = input;
+    }
+    int nsets = some ? mt_op_linear_sets(op, sets) : 0;
+    for (int s = 0; s < nsets; s++)
+        if (sets[s] == some) return MT_OK;
+    if (!some) return MT_OK;
+    return mt_checker_refuse(c, "its inputs are summed over some of the samples only, and it is not linear in these");
+}
+
 enum mt_status mt_checker_op(struct mt_checker *c) {
     const struct mt_op *op = &c->graph->ops[c->instr->gop];
     bool sample = mt_checker_sample_op(c, op);
+    enum mt_covers covers;
     if (sample && c->block != MT_BODY && c->block != MT_LAST)
         return mt_checker_refuse(c, "works on samples outside the blocks of micro-batches");
     for (int i = 0; i < op->nin; i++)
@@ -342,19 +363,19 @@ enum mt_status mt_checker_op(struct mt_checker *c) {
     for (int i = 0; i < op->nout; i++)
         if (c->program->values[c->instr->out[i]].gvalue != op->out[i])
             return mt_checker_refuse(c, "output %d is not %s", i, c->graph->values[op->out[i]].name);
+    enum mt_status st = covers_of(c, op, sample, &covers);
+    if (st) return st;
     int key[8 + MT_MAX_IN + 2 * MT_MAX_INDICES + (MT_MAX_IN + MT_MAX_OUT) * (2 + MT_MAX_AXES)];
     int nkey = key_of(c, op, key);
     if (!*mt_checker_answer(c, key, nkey)) {
-        enum mt_status st = prove(c, op);
-        if (st) return st;
+        if ((st = prove(c, op))) return st;
         *mt_checker_answer(c, key, nkey) = 1;
     }
     bool uniform = mt_op_info[op->kind].exact;
     for (int i = 0; i < op->nin; i++) uniform &= c->facts[c->instr->in[i]].uniform;
     for (int i = 0; i < op->nout; i++) {
-        bool some = sample && c->has_body && !mt_checker_samples(c, op->out[i]);
-        enum mt_covers covers = !some ? MT_COVERS_ALL : c->block == MT_BODY ? MT_COVERS_BODY : MT_COVERS_LAST;
-        mt_checker_learn(c, c->instr->out[i], covers, uniform);
+        bool of_samples = mt_checker_samples(c, op->out[i]);
+        mt_checker_learn(c, c->instr->out[i], of_samples ? MT_COVERS_ALL : covers, uniform);
     }
     return MT_OK;
 }
