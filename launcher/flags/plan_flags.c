@@ -82,7 +82,9 @@ static const struct argp_option options[] = {
     {0, 0, 0, 0, "How gradients are summed and sent:", 4},
     {"bucket-bytes", KEY_BUCKET, "BYTES", 0, "of gradients in one message; 0: one each [4MiB; among GPUs 64MiB]", 4},
     {"staging", KEY_STAGING, "BYTES", 0,
-     "memory for messages, besides the tensors: larger conversions run in chunks [64MiB, or twice --bucket-bytes]", 4},
+     "memory for messages, besides the tensors: larger collectives run in chunks [64MiB for one value; buckets are "
+     "whole]",
+     4},
 #define DECISION(NAME, name, omitted, flag, what, help) {flag, KEY_DECISION + MT_DECISION_##NAME, "HOW", 0, help, 4},
 #include "synth/job/decisions.def"
     {"gradient-wire", KEY_WIRE, "TYPE", 0,

@@ -145,12 +145,6 @@ bool mt_decisions_same_rows(const struct mt_decisions *a, const struct mt_decisi
     return same;
 }
 
-int64_t mt_decisions_staging(const struct mt_decisions *d) {
-    const int64_t usual = (int64_t)64 << 20;
-    if (d->staging_bytes) return d->staging_bytes;
-    return d->bucket_bytes > usual / 2 && d->bucket_bytes < INT64_MAX / 2 ? 2 * d->bucket_bytes : usual;
-}
-
 bool mt_algorithm_is_auto(const char *name) {
     return !strcmp(name, "auto");
 }

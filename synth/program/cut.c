@@ -159,16 +159,25 @@ static int64_t bound_bytes(const struct mt_program *program, const struct mt_ins
     return instr->coll == MT_ALL_TO_ALL ? 2 * mt_message_round(bytes) : mt_message_round(bytes);
 }
 
-enum mt_status mt_message_cut(const struct mt_program *program, const struct mt_instr *instr, int64_t staging_bytes,
-                              const bool *takes, struct mt_arena *arena, struct mt_message_chunk **chunks, int *nchunks,
+static int64_t limit_of(const struct mt_program *program, const struct mt_instr *instr) {
+    if (program->staging_bytes) return program->staging_bytes;
+    return instr->nin == 1 ? MT_STAGING_BYTES : INT64_MAX;
+}
+
+enum mt_status mt_message_cut(const struct mt_program *program, const struct mt_instr *instr, const bool *takes,
+                              struct mt_arena *arena, struct mt_message_chunk **chunks, int *nchunks,
                               struct mt_err *err) {
-    struct cutting c = {
-        .program = program, .instr = instr, .staging_bytes = staging_bytes, .takes = takes, .arena = arena, .err = err};
-    assert(staging_bytes > 0);
+    struct cutting c = {.program = program,
+                        .instr = instr,
+                        .staging_bytes = limit_of(program, instr),
+                        .takes = takes,
+                        .arena = arena,
+                        .err = err};
+    assert(c.staging_bytes > 0);
     enum mt_status st = MT_OK;
     c.held = mt_new(&c.scratch, int64_t, program->nranks);
     c.needed = mt_new(&c.scratch, int64_t, program->nranks);
-    if (bound_bytes(program, instr) <= staging_bytes)
+    if (bound_bytes(program, instr) <= c.staging_bytes)
         add_chunk(&c, (struct mt_message_chunk){0, instr->nin, 0, 1});
     else
         st = cut_all(&c);

@@ -9,7 +9,7 @@ const char *mt_block_name(enum mt_block_kind block) {
 }
 
 void mt_program_init(struct mt_program *program, const struct mt_graph *graph, int nranks) {
-    *program = (struct mt_program){.graph = graph, .nranks = nranks, .staging_bytes = MT_STAGING_BYTES};
+    *program = (struct mt_program){.graph = graph, .nranks = nranks};
     mt_layouts_init(&program->layouts, nranks);
     int64_t **vectors[] = {&program->batch_size, &program->batch_start, &program->body_size, &program->body_count,
                            &program->last_size};

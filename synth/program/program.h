@@ -38,8 +38,6 @@
 enum mt_block_kind { MT_PROLOGUE, MT_BODY, MT_LAST, MT_EPILOGUE, MT_NBLOCKS };
 const char *mt_block_name(enum mt_block_kind block);
 
-#define MT_STAGING_BYTES ((int64_t)64 << 20) /* staging_bytes where nobody chooses */
-
 enum mt_covers { MT_COVERS_ALL, MT_COVERS_BODY, MT_COVERS_LAST };
 
 struct mt_pvalue {
@@ -102,7 +100,9 @@ struct mt_program {
     bool train;                 /* false: forward only, no state changes */
     enum mt_type gradient_wire; /* a wire type that sums of gradients may have besides their own type */
     bool overlap_yielding;      /* collectives before an operator that yields (mt_op_yields) start with it */
-    int64_t staging_bytes;      /* a rank's messages of one collective at a time, at most (synth/program/cut.h) */
+    /* A rank's messages of one collective at a time, at most (synth/program/cut.h). 0: MT_STAGING_BYTES for conversions
+     * of one value; buckets of several, whose size is a decision of its own, are not cut. */
+    int64_t staging_bytes;
 };
 
 void mt_program_init(struct mt_program *program, const struct mt_graph *graph, int nranks);

@@ -42,7 +42,7 @@ int main(int argc, char **argv) {
         else
             random_choice(&arena, g, n, kind == 0, &choice);
         for (int r = 0; r < n && kind == 1; r++) choice.micro[r] = 1 + below(2);
-        test_choice(g, &choice, comm, MT_STAGING_BYTES);
+        test_choice(g, &choice, comm, 0);
         test_choice(g, &choice, comm, 400); /* collectives in chunks */
         mt_arena_release(&arena);
         mt_graph_free(g);

@@ -908,7 +908,7 @@ static void test_styles(double dropout, enum style first, enum style last) {
         if (dropout > 0 && (style == SHARDED || style == WILD)) {
             program.staging_bytes = 256;
             test_program("in chunks", &program, true);
-            program.staging_bytes = MT_STAGING_BYTES;
+            program.staging_bytes = 0;
         }
         if (style == SHARDED) {
             add_recomputation(&program);
