@@ -30,7 +30,7 @@ struct mt_rule mt_builder_rule(const struct mt_builder *b, int op, enum mt_block
 int mt_builder_wanted(struct mt_builder *b, int op, const struct mt_rule *rule, int input, enum mt_block_kind block) {
     int64_t extent[MT_MAX_AXES];
     mt_builder_extents(b, b->graph->ops[op].in[input], block, extent);
-    return mt_rule_input(&b->program->layouts, b->graph, &b->graph->ops[op], rule, input, extent);
+    return mt_rule_input(&b->program->layouts, b->graph, &b->graph->ops[op], rule, NULL, input, extent);
 }
 
 int mt_builder_add(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block, bool uniform) {

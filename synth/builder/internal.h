@@ -74,7 +74,7 @@ struct mt_rule mt_builder_rule(const struct mt_builder *b, int op, enum mt_block
 int mt_builder_wanted(struct mt_builder *b, int op, const struct mt_rule *rule, int input, enum mt_block_kind block);
 int mt_builder_whole(struct mt_builder *b, int gvalue, enum mt_block_kind block); /* replicated */
 static inline bool mt_builder_is_partial(const struct mt_builder *b, int layout) {
-    return b->program->layouts.items[layout].nparts > 1;
+    return mt_layout_is_partial(&b->program->layouts.items[layout]);
 }
 
 /* A new program value; and hold one, for later wants of `gvalue`. */

@@ -15,7 +15,7 @@ struct mt_rule mt_builder_effective_rule(const struct mt_builder *b, int op, enu
         for (int h = 0; h < b->nheld[o->in[i]]; h++) {
             int v = b->held[o->in[i]][h];
             const struct mt_layout *l = &b->program->layouts.items[b->program->values[v].layout];
-            partial |= mt_builder_usable(b, v, block) && l->nparts > 1 && l->reduce == MT_SUM;
+            partial |= mt_builder_usable(b, v, block) && mt_layout_is_partial(l) && l->reduce == MT_SUM;
         }
         if (!partial) return (struct mt_rule){.kind = MT_RULE_REPLICATE};
     }
@@ -91,7 +91,7 @@ enum mt_status mt_builder_op(struct mt_builder *b, int op, enum mt_block_kind bl
     for (int i = 0; i < o->nout; i++) {
         int64_t extent[MT_MAX_AXES];
         mt_builder_extents(b, o->out[i], block, extent);
-        int layout = mt_rule_output(&b->program->layouts, b->graph, o, &rule, i, extent);
+        int layout = mt_rule_output(&b->program->layouts, b->graph, o, &rule, NULL, i, extent);
         out[i] = mt_builder_add(b, o->out[i], layout, block, uniform);
         if (of_block && !mt_builder_has_batch(b->graph, o->out[i]))
             b->program->values[out[i]].covers = mt_builder_covers(block);

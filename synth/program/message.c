@@ -4,14 +4,15 @@
  *   ReduceScatter  block r: the new boxes of the group's r-th rank
  *   AllGather      block r: what rank r holds of each value and no earlier member of the group holds
  *   Broadcast      the first member's boxes
- *   AllToAll       for every old part that goes to a receiver's new part, pieces that cover its new box, from the ranks
- *                  that hold them (the receiver itself first); sender and receiver list the pieces in the same order
+ *   AllToAll       the transfers of mt_layout_transfers; sender and receiver list them in the same order
  *
- * Of a collective in parts each of these boxes is cut alike on all ranks. Where an AllToAll reduces, old parts are cut
- * along common boxes, so that each element arrives from all of them in one part of the collective, in order. */
+ * Of a collective in parts each of these boxes is cut alike on all ranks. Where an AllToAll reduces, the old parts of a
+ * cover are cut along common boxes, so that each element arrives from all of them in one part of the collective, in
+ * order. */
 #include "synth/program/message.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "synth/layout/region.h"
@@ -200,7 +201,7 @@ static enum mt_status make_all_gather(struct maker *m) {
 /* One transfer of an AllToAll. */
 struct move {
     int value, from, to; /* places in the group */
-    int part;            /* the old one */
+    int part, cover;     /* the old ones */
     enum mt_reduce reduce;
     struct mt_box box;
 };
@@ -209,16 +210,7 @@ struct moves {
     int count, capacity;
 };
 
-/* count[new part]: how many old parts go to it. */
-static int *parts_of(const struct mt_program *program, const struct mt_layout *old, const struct mt_layout *new,
-                     struct mt_arena *arena) {
-    int *to_part = mt_new(arena, int, old->nparts), *count = mt_new(arena, int, new->nparts);
-    mt_layout_part_map(old, new, program->nranks, to_part);
-    for (int p = 0; p < old->nparts; p++) count[to_part[p]]++;
-    return count;
-}
-
-/* Append value v's transfers within the group to moves[receiver]. The first old part overwrites, the others reduce. */
+/* Append value v's transfers within the group to moves[receiver]. */
 static enum mt_status list_moves(struct maker *m, int v, const int *places, struct moves *moves) {
     const struct mt_program *p = m->program;
     const struct mt_layout *old = layout_in(m, v), *new = layout_out(m, v);
@@ -226,45 +218,48 @@ static enum mt_status list_moves(struct maker *m, int v, const int *places, stru
     struct mt_transfer *list;
     int count = mt_layout_transfers(&p->layouts, p->values[m->instr->in[v]].layout, p->values[m->instr->out[v]].layout,
                                     m->instr->group, &m->scratch, &list);
-    int64_t *got = mt_new(&m->scratch, int64_t, g->problem.n);
-    for (int i = 0, first = 0; i < count; i++) {
+    if (count < 0) return fail(m, v, "no rank of the group holds a part of a new box");
+    for (int i = 0; i < count; i++) {
         int to = places[list[i].to];
-        if (!i || list[i].to != list[i - 1].to) first = list[i].part;
         if (to < 0) continue;
+        if (list[i].from < 0) { /* no part goes there */
+            struct mt_message_piece none = {
+                .operand = v, .buffer = 1, .at = -1, .reduce = new->reduce, .box = cut(m, &list[i].box, new->naxes)};
+            if (to == g->problem.me) add_piece(m, false, none, new->naxes);
+            continue;
+        }
         struct moves *mine = &moves[to];
         mt_arena_grow(&m->scratch, &mine->items, mine->count, &mine->capacity, sizeof *mine->items);
         mine->items[mine->count++] = (struct move){.value = v,
                                                    .from = places[list[i].from],
                                                    .to = to,
                                                    .part = list[i].part,
-                                                   .reduce = list[i].part == first ? MT_REDUCE_NONE : old->reduce,
+                                                   .cover = old->cover[list[i].part],
+                                                   .reduce = list[i].adds ? old->reduce : MT_REDUCE_NONE,
                                                    .box = list[i].box};
-        got[to] += mt_box_count(&list[i].box, old->naxes);
-    }
-    const int *parts = parts_of(p, old, new, &m->scratch);
-    for (int to = 0; to < g->problem.n; to++) {
-        int rank = g->group[to];
-        struct mt_message_piece none = {
-            .operand = v, .buffer = 1, .at = -1, .reduce = new->reduce, .box = new->box[rank]};
-        if (got[to] != parts[new->part[rank]] * mt_box_count(&none.box, new->naxes))
-            return fail(m, v, "no rank of the group holds a part of a new box");
-        none.box = cut(m, &none.box, new->naxes);
-        if (to == g->problem.me && !parts[new->part[rank]]) add_piece(m, false, none, new->naxes);
     }
     return MT_OK;
 }
 
-/* The boxes that each are within one transfer of every old part: intersections of the parts' transfers. */
-static struct mt_box *common_boxes(const struct moves *moves, int naxes, struct mt_arena *arena, int *count) {
+static int by_cover_and_part(const void *left, const void *right) {
+    const struct move *a = *(const struct move *const *)left, *b = *(const struct move *const *)right;
+    int order = a->cover != b->cover ? a->cover - b->cover : a->part - b->part;
+    return order ? order : (a > b) - (a < b);
+}
+
+/* The boxes that each are within one transfer of every old part: intersections of the parts' transfers, all of which
+ * make the same elements. */
+static struct mt_box *common_boxes(const struct move *const *moves, int nmoves, int naxes, struct mt_arena *arena,
+                                   int *count) {
     struct mt_box *common = NULL;
     *count = 0;
-    for (int begin = 0, end; begin < moves->count; begin = end) {
+    for (int begin = 0, end; begin < nmoves; begin = end) {
         struct mt_box *finer = NULL;
         int nfiner = 0, capacity = 0;
-        for (end = begin; end < moves->count && moves->items[end].part == moves->items[begin].part; end++)
+        for (end = begin; end < nmoves && moves[end]->part == moves[begin]->part; end++)
             for (int i = 0; i < (begin ? *count : 1); i++) {
-                struct mt_box box = moves->items[end].box;
-                if (begin && !mt_box_intersect(&common[i], &moves->items[end].box, naxes, &box)) continue;
+                struct mt_box box = moves[end]->box;
+                if (begin && !mt_box_intersect(&common[i], &moves[end]->box, naxes, &box)) continue;
                 mt_arena_grow(arena, &finer, nfiner, &capacity, sizeof *finer);
                 finer[nfiner++] = box;
             }
@@ -280,19 +275,28 @@ static void add_cut(struct maker *m, struct moves *moves, struct move move, cons
     moves->items[moves->count++] = move;
 }
 
+/* Transfers of one cover to one receiver, by part. */
+static void cut_cover(struct maker *m, struct moves *moves, const struct move *const *whole, int count, int naxes) {
+    bool one_part = whole[0]->part == whole[count - 1]->part;
+    int ncommon = 0;
+    struct mt_box *common = one_part ? NULL : common_boxes(whole, count, naxes, &m->scratch, &ncommon), both;
+    for (int i = 0; i < count; i++) {
+        if (one_part) add_cut(m, moves, *whole[i], &whole[i]->box, naxes);
+        for (int c = 0; c < ncommon; c++)
+            if (mt_box_intersect(&common[c], &whole[i]->box, naxes, &both)) add_cut(m, moves, *whole[i], &both, naxes);
+    }
+}
+
 /* Replace a receiver's transfers of one value by their shares of this part of the collective. */
 static void cut_moves(struct maker *m, struct moves *moves, int naxes) {
     const struct moves whole = *moves;
+    const struct move **sorted = mt_new(&m->scratch, const struct move *, whole.count);
     *moves = (struct moves){0};
-    if (!whole.count) return;
-    bool one_part = whole.items[0].part == whole.items[whole.count - 1].part;
-    int ncommon = 0;
-    struct mt_box *common = one_part ? NULL : common_boxes(&whole, naxes, &m->scratch, &ncommon), both;
-    for (int i = 0; i < whole.count; i++) {
-        const struct move *move = &whole.items[i];
-        if (one_part) add_cut(m, moves, *move, &move->box, naxes);
-        for (int c = 0; c < ncommon; c++)
-            if (mt_box_intersect(&common[c], &move->box, naxes, &both)) add_cut(m, moves, *move, &both, naxes);
+    for (int i = 0; i < whole.count; i++) sorted[i] = &whole.items[i];
+    qsort(sorted, (size_t)whole.count, sizeof(struct move *), by_cover_and_part);
+    for (int begin = 0, end; begin < whole.count; begin = end) {
+        for (end = begin; end < whole.count && sorted[end]->cover == sorted[begin]->cover;) end++;
+        cut_cover(m, moves, sorted + begin, end - begin, naxes);
     }
 }
 
@@ -381,38 +385,52 @@ enum mt_status mt_message_make(const struct mt_program *program, const struct mt
 }
 
 /* Elements of value v that all members of the rank's group send or keep. */
-static int64_t group_elements(const struct mt_program *p, const struct mt_instr *instr, int v, int rank,
-                              const int *parts) {
+static int64_t group_elements(const struct mt_program *p, const struct mt_instr *instr, int v, int rank) {
     const struct mt_layout *from = &p->layouts.items[p->values[instr->in[v]].layout];
     const struct mt_layout *to = &p->layouts.items[p->values[instr->out[v]].layout];
     if (instr->coll == MT_ALL_REDUCE || instr->coll == MT_BROADCAST) return mt_box_count(&from->box[rank], from->naxes);
     if (instr->coll == MT_ALL_GATHER) return mt_box_count(&to->box[rank], to->naxes);
     int64_t count = 0;
     for (int r = rank; r < p->nranks; r++)
-        if (instr->group[r] == instr->group[rank])
-            count += mt_box_count(&to->box[r], to->naxes) * (parts ? parts[to->part[r]] : 1);
+        if (instr->group[r] == instr->group[rank]) count += mt_box_count(&to->box[r], to->naxes);
     return count;
+}
+
+/* The same of an AllToAll, by group: elements[nranks] is added to. */
+static void add_exchanged(const struct mt_program *p, const struct mt_instr *instr, int v, int64_t *elements,
+                          struct mt_arena *scratch) {
+    int in = p->values[instr->in[v]].layout, out = p->values[instr->out[v]].layout;
+    const struct mt_layout *to = &p->layouts.items[out];
+    struct mt_transfer *list;
+    if (!mt_layout_is_partial(&p->layouts.items[in]) && !mt_layout_is_partial(to)) { /* every element once */
+        for (int r = 0; r < p->nranks; r++) elements[instr->group[r]] += mt_box_count(&to->box[r], to->naxes);
+        return;
+    }
+    int count = mt_layout_transfers(&p->layouts, in, out, instr->group, scratch, &list);
+    for (int i = 0; i < count; i++)
+        if (list[i].from >= 0) elements[instr->group[list[i].to]] += mt_box_count(&list[i].box, to->naxes);
 }
 
 int64_t mt_message_bytes(const struct mt_program *program, const struct mt_instr *instr) {
     struct mt_arena scratch = MT_ARENA_INIT;
-    int64_t *bytes = mt_new(&scratch, int64_t, program->nranks), most = 0; /* by group */
+    int64_t *elements = mt_new(&scratch, int64_t, program->nranks), most = 0; /* by group */
     bool *seen = mt_new(&scratch, bool, program->nranks);
     for (int v = 0; v < instr->nin; v++) {
-        const struct mt_layout *from = &program->layouts.items[program->values[instr->in[v]].layout];
-        const struct mt_layout *to = &program->layouts.items[program->values[instr->out[v]].layout];
-        const int *parts = instr->coll == MT_ALL_TO_ALL ? parts_of(program, from, to, &scratch) : NULL;
+        if (instr->coll == MT_ALL_TO_ALL) {
+            add_exchanged(program, instr, v, elements, &scratch);
+            continue;
+        }
         memset(seen, 0, (size_t)program->nranks * sizeof *seen);
         for (int r = 0; r < program->nranks; r++) {
             int group = instr->group[r];
-            if (seen[group]) continue;
+            if (!seen[group]) elements[group] += group_elements(program, instr, v, r);
             seen[group] = true;
-            bytes[group] += group_elements(program, instr, v, r, parts) * mt_type_size(instr->wire);
-            if (bytes[group] > most) most = bytes[group];
         }
     }
+    for (int r = 0; r < program->nranks; r++)
+        if (elements[r] > most) most = elements[r];
     mt_arena_release(&scratch);
-    return most;
+    return most * mt_type_size(instr->wire);
 }
 
 bool mt_message_same(const struct mt_program *p, const struct mt_instr *a, const struct mt_instr *b) {

@@ -221,14 +221,6 @@ static enum mt_status check_equal_bits(const struct group *g, const struct arriv
 
 /* ---- AllToAll ---- */
 
-/* The new part that each old part goes to: that of its first rank; or 0 where reductions differ. */
-static int new_part(const struct mt_layout *from, const struct mt_layout *to, int nranks, int part) {
-    if (from->nparts > 1 && to->nparts > 1 && from->reduce != to->reduce) return 0;
-    for (int r = 0; r < nranks; r++)
-        if (from->part[r] == part && mt_box_count(&from->box[r], from->naxes)) return to->part[r];
-    return 0;
-}
-
 /* The sender of a piece is the receiver itself if it holds the part, else the first of the group that does. *part gets
  * the old part. */
 static enum mt_status check_sender(const struct group *g, const struct arrival *a, int *part) {
@@ -245,33 +237,6 @@ static enum mt_status check_sender(const struct group *g, const struct arrival *
             return mt_lchecker_refuse(g->c, "%s comes from rank %d, though rank %d holds it",
                                       mt_lchecker_name(g->c, a->piece->value), g->ranks[sender], g->ranks[p]);
     }
-    return MT_OK;
-}
-
-/* The pieces of one operand, by old part (-1: zeros): every old part that goes to the new part arrives whole; the first
- * overwrites and the others reduce. */
-static enum mt_status check_parts(const struct group *g, int place, int operand, const struct mt_lpiece **pieces,
-                                  const int *part, int count) {
-    const struct mt_layout *from = old_layout(g, operand);
-    const struct mt_layout *to = mt_lchecker_layout(g->c, g->source->out[operand]);
-    int rank = g->ranks[place], at = 0, found = 0;
-    for (int p = -1; p < from->nparts; p++) {
-        int end = at;
-        bool goes = p >= 0 && new_part(from, to, g->c->program->nranks, p) == to->part[rank];
-        enum mt_reduce reduce = p < 0 ? to->reduce : found ? from->reduce : MT_REDUCE_NONE;
-        for (; end < count && part[end] == p; end++)
-            if (pieces[end]->reduce != reduce) return mt_lchecker_refuse(g->c, "part %d is reduced differently", p);
-        if (p >= 0 ? goes : end > at) {
-            if (!mt_lpieces_tile(pieces + at, end - at, &to->box[rank], to->naxes))
-                return mt_lchecker_refuse(g->c, "part %d of %s does not arrive whole", p,
-                                          mt_lchecker_name(g->c, g->source->out[operand]));
-            if (found++ && part[0] < 0) return mt_lchecker_refuse(g->c, "zeros arrive together with parts");
-        } else if (end > at) {
-            return mt_lchecker_refuse(g->c, "part %d does not belong here", p);
-        }
-        at = end;
-    }
-    if (at < count || !found) return mt_lchecker_refuse(g->c, "parts do not arrive in order");
     return MT_OK;
 }
 
@@ -379,71 +344,30 @@ static enum mt_status check_results(const struct group *g) {
 
 /* ---- whole values, of all parts of a collective together ---- */
 
-/* The pieces of one operand on one member, by old part; within an old part by part of the collective. */
-struct collected {
-    const struct mt_lpiece **pieces;
-    int *old_part, *at; /* at: the part of the collective */
-    int count;
-};
-
 /* The last part is c->collectives' `of`; the others are before it. */
 static const struct mt_lmember *member_of_part(const struct group *g, int place, int part) {
     const struct mt_lcollective *of = g->of - (g->of->chunk.parts - 1 - part);
     return &of->members[g->ranks[place]];
 }
 
-static struct collected collect(const struct group *g, int place, int operand, struct mt_arena *arena) {
-    struct collected c = {0};
-    int parts = g->of->chunk.parts, most = 0, out = g->source->out[operand];
-    int nparts = exchanges(g) ? old_layout(g, operand)->nparts : 0;
-    for (int q = 0; q < parts; q++) most += member_of_part(g, place, q)->unpack->count;
-    c.pieces = mt_new(arena, const struct mt_lpiece *, most);
-    c.old_part = mt_new(arena, int, most);
-    c.at = mt_new(arena, int, most);
-    for (int old = -1; old < nparts; old++)
-        for (int q = 0; q < parts; q++) {
-            const struct mt_lmember *m = member_of_part(g, place, q);
-            for (int i = 0; i < m->unpack->count; i++) {
-                if (m->unpack->pieces[i].value != out || (m->old_part && m->old_part[i] != old)) continue;
-                c.pieces[c.count] = &m->unpack->pieces[i];
-                c.at[c.count] = q;
-                c.old_part[c.count++] = old;
-            }
-        }
-    return c;
-}
-
-/* Old parts arrive in order, everywhere: within a part of the collective, and no later in an earlier part of it. */
-static enum mt_status check_order(const struct group *g, int place, int operand, const struct collected *all) {
-    struct mt_box both;
-    for (int q = 0; q < g->of->chunk.parts; q++) {
-        const struct mt_lmember *m = member_of_part(g, place, q);
-        int before = -1;
-        for (int i = 0; i < m->unpack->count; i++) {
-            if (m->unpack->pieces[i].value != g->source->out[operand]) continue;
-            if (m->old_part[i] < before) return mt_lchecker_refuse(g->c, "parts do not arrive in order");
-            before = m->old_part[i];
-        }
-    }
-    for (int i = 0; i < all->count; i++)
-        for (int j = i + 1; j < all->count; j++)
-            if (all->at[j] < all->at[i] && all->old_part[j] > all->old_part[i] &&
-                mt_box_intersect(&all->pieces[i]->box, &all->pieces[j]->box, all->pieces[i]->naxes, &both))
-                return mt_lchecker_refuse(g->c, "parts do not arrive in order");
-    return MT_OK;
-}
-
-static enum mt_status check_whole(const struct group *g, int place, int operand, struct mt_arena *arena) {
-    int out = g->source->out[operand];
+static enum mt_status check_whole(struct group *g, int place, int operand) {
+    int out = g->source->out[operand], count = 0, most = 0, parts = g->of->chunk.parts;
     const struct mt_layout *to = mt_lchecker_layout(g->c, out);
     const struct mt_box *box = &to->box[g->ranks[place]];
     if (mt_box_count(box, to->naxes) == 0) return MT_OK;
-    const struct collected all = collect(g, place, operand, arena);
-    if (exchanges(g)) {
-        enum mt_status st = check_order(g, place, operand, &all);
-        return st ? st : check_parts(g, place, operand, all.pieces, all.old_part, all.count);
+    for (int q = 0; q < parts; q++) most += member_of_part(g, place, q)->unpack->count;
+    const struct mt_lpiece **pieces = mt_new(&g->arena, const struct mt_lpiece *, most);
+    int *old_part = mt_new(&g->arena, int, most);
+    for (int q = 0; q < parts; q++) { /* in order of arrival */
+        const struct mt_lmember *m = member_of_part(g, place, q);
+        for (int i = 0; i < m->unpack->count; i++) {
+            if (m->unpack->pieces[i].value != out) continue;
+            if (m->old_part) old_part[count] = m->old_part[i];
+            pieces[count++] = &m->unpack->pieces[i];
+        }
     }
-    if (mt_lpieces_tile(all.pieces, all.count, box, to->naxes)) return MT_OK;
+    if (exchanges(g)) return mt_lchecker_parts(g->c, g->source, operand, g->ranks[place], pieces, old_part, count);
+    if (mt_lpieces_tile(pieces, count, box, to->naxes)) return MT_OK;
     return mt_lchecker_refuse(g->c, "%s does not arrive whole", mt_lchecker_name(g->c, out));
 }
 
@@ -459,7 +383,7 @@ static bool whole_alike(const struct group *g, int a, int b) {
 }
 
 /* When the last part has been checked: each member's new boxes are whole. */
-static enum mt_status check_values(const struct group *g) {
+static enum mt_status check_values(struct group *g) {
     enum mt_status st = MT_OK;
     struct mt_arena arena = MT_ARENA_INIT;
     int *checked = mt_new(&arena, int, g->n), nchecked = 0;
@@ -469,7 +393,7 @@ static enum mt_status check_values(const struct group *g) {
         if (known) continue;
         checked[nchecked++] = p;
         select_member(g, p);
-        for (int k = g->first; k < g->end && !st; k++) st = check_whole(g, p, k, &arena);
+        for (int k = g->first; k < g->end && !st; k++) st = check_whole(g, p, k);
     }
     mt_arena_release(&arena);
     return st;
