@@ -56,7 +56,7 @@ $MOTLEY show program layers.json >program.txt
 awk 'FNR == NR { if ($0 ~ /^  (AllGather|ReduceScatter|AllReduce)/) all += $(/ sum:/ ? 5 : 4); next }
   /^[a-z]/ { layers = match($0, /, [0-9]+ layers/) ? substr($0, RSTART + 2) + 0 : 1 }
   /^ (AllGather|ReduceScatter|AllReduce) of/ { unit = $0 ~ /KiB/ ? 1024 : $0 ~ /MiB/ ? 1048576 : 1
-    bytes = $0; sub(/.*, /, bytes); sum += layers * unit * bytes }
+    match($0, /[0-9.]+ [KM]?i?B/); sum += layers * unit * substr($0, RSTART) }
   END { off = sum / all - 1; print sum " bytes, not " all; exit !(all > 0 && off * off < 1e-4) }' program.txt layouts.txt ||
   fail "$(cat layouts.txt)"
 refused 2 "--rank and --lowered are for" $MOTLEY show layouts layers.json --rank 1
