@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "kernels/base/text/units.h"
+#include "kernels/base/wait.h"
 #include "planner/cost/algorithms.h"
 #include "planner/divide/internal.h"
 #include "planner/divide/rows.h"
@@ -137,16 +138,35 @@ static enum mt_status predict(struct mt_dividing *d, struct mt_divided *c) {
     return st;
 }
 
+/* How many micro-batches to try next, from what a rank lacks with `count`: activations fall with their number, the state
+ * does not. 0: none will do. */
+static int64_t next_count(const struct mt_dividing *d, const struct mt_divided *c, int64_t count) {
+    int64_t next = 2 * count;
+    for (int r = 0; r < d->nranks && d->divide->memory_bytes; r++) {
+        const struct mt_rank_prediction *p = &c->prediction.ranks[r];
+        int64_t limit = d->divide->memory_bytes[r];
+        if (!limit || p->arena_bytes <= limit) continue;
+        double others = (double)(p->arena_bytes - p->state_bytes), room = (double)(limit - p->state_bytes);
+        if (room <= 0) return 0;
+        while ((double)next < 0.7 * (double)count * others / room) next *= 2;
+    }
+    return next;
+}
+
+enum { MOST_TRIES = 4 };
+
 enum mt_status mt_divide_judge(struct mt_dividing *d, struct mt_divided *c) {
-    bool in_step =
-        mt_decisions_in_step(&c->choice.decisions) || !c->choice.batch || c->strategy->widths || c->strategy->positions;
-    for (int64_t count = 1; count <= most_samples(d, &c->choice); count *= 2) {
+    bool in_step = mt_decisions_in_step(&c->choice.decisions) || c->strategy->widths || c->strategy->positions;
+    int64_t most = most_samples(d, &c->choice), count = 1;
+    for (int i = 0; i < MOST_TRIES && count && count <= most; i++) {
         if (count > 1 && in_step && !align_samples(d, &c->choice, count)) break;
+        if (i && mt_now_s() > d->divide->end_s) break;
         set_micro(d, &c->choice, count);
         if (c->judged) mt_arena_release(&c->prediction.arena);
         c->judged = false;
         enum mt_status st = predict(d, c);
         if (st || !c->judged || c->fits) return st;
+        count = next_count(d, c, count);
     }
     return MT_OK;
 }

@@ -119,13 +119,14 @@ static enum mt_status price_groups(const struct mt_costs *costs, const struct mt
     struct mt_err ignored = MT_ERR_INIT;
     bool *seen = mt_new(&arena, bool, program->nranks);
     uint64_t *hashes = mt_new(&arena, uint64_t, program->nranks);
+    const struct mt_message_form sketch = {.sketch = true};
     int nhashes = 0;
     enum mt_status st = MT_OK;
     for (int r = 0; r < program->nranks && !st; r++) {
         struct mt_message m;
         if (seen[instr->group[r]]) continue;
         seen[instr->group[r]] = true;
-        if ((st = mt_message_sketch(program, instr, r, &arena, &m, &ignored)) || m.problem.n < 2) continue;
+        if ((st = mt_message_make(program, instr, r, &sketch, &arena, &m, &ignored)) || m.problem.n < 2) continue;
         uint64_t hash = group_hash(costs, &m.problem, m.group);
         int known = 0;
         while (known < nhashes && hashes[known] != hash) known++;

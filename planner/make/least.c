@@ -19,8 +19,8 @@
 enum { MOST_ROUNDS = 6 };
 
 /* What takes memory besides the state: accumulators of gradients, with micro-batches of one sample; activations, of
- * whole shares at once; or neither weights nor gradients whole, of equal micro-batches. */
-enum parts { PARTS, WHOLE, LAYERS, NPARTS };
+ * whole shares at once; or neither weights nor gradients whole, in micro-batches that are equal, or at once. */
+enum parts { PARTS, WHOLE, LAYERS, WHOLE_LAYERS, NPARTS };
 
 struct least {
     const struct mt_cluster *cluster;
@@ -76,7 +76,7 @@ static void decide(struct least *l, const struct mt_plan_request *request, const
     q->speeds = l->samples, q->storage_speeds = l->storage;
     if (!q->fixed.micro) {
         int64_t *micro = mt_new(&l->arena, int64_t, n);
-        bool whole = parts == WHOLE || (parts == LAYERS && job->batch % n);
+        bool whole = parts == WHOLE || parts == WHOLE_LAYERS;
         for (int r = 0; r < n; r++) micro[r] = whole ? job->batch : 1;
         q->fixed.micro = micro;
     }
@@ -84,7 +84,7 @@ static void decide(struct least *l, const struct mt_plan_request *request, const
     if (!d->nstorage && n > 1) d->nstorage = 1, d->storage = &everything;
     if (d->bucket_bytes < 0) d->bucket_bytes = 0;
     if (d->start < 0) d->start = MT_START_FULL;
-    if (parts == LAYERS) d->gather = MT_GATHER_LAYER, d->reduced = MT_REDUCED_MICRO_BATCH;
+    if (parts >= LAYERS) d->gather = MT_GATHER_LAYER, d->reduced = MT_REDUCED_MICRO_BATCH;
     for (int r = 0; r < n; r++) {
         l->out[r] = q->fixed.use == MT_USE_SOME && !q->fixed.used[r];
         l->samples[r] = l->out[r] ? 0 : 1;
@@ -206,8 +206,8 @@ static const char *how(struct least *l, const struct mt_plan_request *request, e
     const char *words[4], *text = "";
     int n = 0;
     if (l->cluster->ndevices > 1 && !request->fixed.decisions.nstorage) words[n++] = "the state sharded";
-    if (parts == LAYERS) words[n++] = "weights gathered for each layer";
-    if (!request->fixed.micro && parts == PARTS) words[n++] = "micro-batches of 1";
+    if (parts >= LAYERS) words[n++] = "weights gathered for each layer";
+    if (!request->fixed.micro && (parts == PARTS || parts == LAYERS)) words[n++] = "micro-batches of 1";
     if (l->plan->job.recompute != MT_RECOMPUTE_NONE)
         words[n++] = mt_arena_printf(&l->arena, "--recompute %s", mt_recompute_names[l->plan->job.recompute]);
     for (int i = 0; i < n; i++)
@@ -317,7 +317,7 @@ static enum mt_status try_kind(const struct mt_cluster *cluster, const struct mt
         least->bytes = fmin(least->bytes, bytes);
     }
     end(&l);
-    if (st == MT_EINPUT && parts == LAYERS) return MT_OK; /* its micro-batches cannot be equal */
+    if (st == MT_EINPUT && parts >= LAYERS) return MT_OK; /* its micro-batches cannot be equal */
     if (st) *err = why;
     return st;
 }
@@ -350,10 +350,12 @@ enum mt_status mt_plan_least(const struct mt_cluster *cluster, const struct mt_p
     for (int what = MT_NRECOMPUTE - 1; what >= 0 && !least.hopeless; what--)
         for (int parts = 0; parts < NPARTS && (kind < 0 || what == kind); parts++) {
             bool layers = cluster->ndevices > 1 && f->decisions.gather < 0 && f->decisions.reduced < 0;
-            if ((parts == WHOLE && f->micro) || (parts == LAYERS && !layers)) continue;
+            bool whole = parts == WHOLE || parts == WHOLE_LAYERS;
+            if ((whole && f->micro) || (parts >= LAYERS && !layers)) continue;
             enum mt_status st =
                 try_kind(cluster, request, (enum mt_recompute)what, (enum parts)parts, found, &least, err);
             if (st || found->plan) return st;
+            least.hopeless &= parts >= LAYERS || !layers; /* with all weights on each rank, but not with some */
             if (least.hopeless) break;
         }
     *counted = true;

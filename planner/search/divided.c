@@ -12,8 +12,8 @@
 bool mt_search_is_open(const struct mt_search *search) {
     const struct mt_plan_fixed *f = &search->fixed;
     const struct mt_decisions *d = &f->decisions;
-    return !f->shares && !f->micro && !f->nstorage_shares && !d->nrules && !d->nstorage && d->sync < 0 &&
-           !d->nalgorithms && !search->by_samples;
+    return !f->shares && !f->micro && !f->nstorage_shares && !d->nrules && !d->nstorage && !d->nalgorithms &&
+           !search->by_samples;
 }
 
 /* Buckets and start as in the best plan by samples, else as plans begin. */
@@ -77,33 +77,68 @@ static void copy_decisions(const struct mt_plan *from, struct mt_plan *to) {
     to->decisions = mt_decisions_copy(&from->decisions, &to->arena);
 }
 
-static enum mt_status take(struct search_part *part, const struct mt_divide_found *found, struct mt_err *err) {
-    const struct mt_divided *best = found->best;
+/* All of the part's plan that follows from its decisions. */
+static void complete(struct search_part *part, const struct mt_prediction *found, const struct mt_program *program) {
     const struct mt_graph *g = part->search.graph;
     struct mt_plan *p = part->plan;
     const struct mt_plan_prediction *before = p->prediction;
-    struct mt_program program;
-    double fastest = 0;
-    copy_decisions(best->plan, p);
     p->job = *part->search.job;
-    mt_search_fill_prediction(&best->prediction, 0, p);
-    for (int r = 0; r < part->n; r++) fastest = fmax(fastest, found->speed[r]);
-    for (int r = 0; r < part->n; r++) p->ranks[r].speed = found->speed[r] / fastest;
+    mt_search_fill_prediction(found, 0, p);
     mt_graph_hash(g, p->model_hash);
+    mt_program_hash(program, p->program_hash);
     p->parameters = mt_graph_parameters(g);
     p->flops_per_step = mt_graph_flops(g);
-    if (before) {
-        p->prediction->rejected =
-            mt_new(&p->arena, struct mt_plan_rejected, before->nrejected + 1); /* the best by samples is one now */
-        p->prediction->rejected[0] = (struct mt_plan_rejected){"samples divided alone", "slower", before->step_s};
-        memcpy(p->prediction->rejected + 1, before->rejected, (size_t)before->nrejected * sizeof *before->rejected);
-        p->prediction->nrejected = before->nrejected + 1;
-    }
-    enum mt_status st = mt_program_from_plan(g, p, false, &program, err);
+    if (!before) return;
+    int n = before->nrejected; /* the best by samples is a further one */
+    p->prediction->rejected = mt_new(&p->arena, struct mt_plan_rejected, n + 1);
+    p->prediction->rejected[0] = (struct mt_plan_rejected){"samples divided alone", "slower", before->step_s};
+    memcpy(p->prediction->rejected + 1, before->rejected, (size_t)n * sizeof *before->rejected);
+    p->prediction->nrejected = n + 1;
+}
+
+static enum mt_status take(struct search_part *part, const struct mt_divide_found *found, struct mt_err *err) {
+    struct mt_program program;
+    double fastest = 0;
+    copy_decisions(found->best->plan, part->plan);
+    enum mt_status st = mt_program_from_plan(part->search.graph, part->plan, false, &program, err);
     if (st) return st;
-    mt_program_hash(&program, p->program_hash);
+    complete(part, &found->best->prediction, &program);
+    for (int r = 0; r < part->n; r++) fastest = fmax(fastest, found->speed[r]);
+    for (int r = 0; r < part->n; r++) part->plan->ranks[r].speed = found->speed[r] / fastest;
     mt_program_release(&program);
     return MT_OK;
+}
+
+/* The plan that the search begins at, as it is, where it divides more than samples: what is found is not slower. */
+static enum mt_status try_last(struct search_part *part, double *step_s, struct mt_err *err) {
+    const struct mt_plan *last = part->search.last;
+    struct mt_decisions rows;
+    if (!last || last->nranks != part->n || mt_search_rows_of(last, &rows)) return MT_OK;
+    struct mt_plan *p = mt_plan_new(part->n);
+    struct mt_program program;
+    struct mt_prediction found = {.step_s = 0};
+    struct mt_err ignored = MT_ERR_INIT;
+    memcpy(p->ranks, part->plan->ranks, (size_t)part->n * sizeof *p->ranks);
+    p->job = *part->search.job;
+    p->device = part->plan->device;
+    copy_decisions(last, p);
+    enum mt_status st = mt_program_from_plan(part->search.graph, p, false, &program, &ignored);
+    if (!st) {
+        st = mt_predict(&program, &part->costs, part->search.options, &found, err);
+        bool fits = !st;
+        for (int r = 0; r < part->n && fits; r++)
+            fits = !p->ranks[r].memory_bytes || found.ranks[r].arena_bytes <= p->ranks[r].memory_bytes;
+        const struct mt_plan_prediction *before = part->plan->prediction;
+        if (fits && (!before || found.step_s < before->step_s)) {
+            copy_decisions(p, part->plan);
+            complete(part, &found, &program);
+            *step_s = found.step_s;
+        }
+        mt_arena_release(&found.arena);
+        mt_program_release(&program);
+    }
+    mt_plan_free(p);
+    return st == MT_EINPUT ? MT_OK : st;
 }
 
 static enum mt_status refuse_strategy(const struct mt_strategy *strategy, const struct mt_divide_found *found,
@@ -134,7 +169,11 @@ enum mt_status mt_search_divide(struct search_part *part, double end_s, double *
     divide.memory_bytes = memory;
     divide.node = mt_plan_nodes(part->plan, &arena);
     begin_decisions(part, &divide.decisions);
-    enum mt_status st = mt_divide_search(&divide, &found, err);
+    enum mt_status st = part->search.strategy ? MT_OK : try_last(part, step_s, err);
+    if (st) goto out;
+    before = part->plan->prediction;
+    divide.known_s = before ? before->step_s : 0;
+    st = mt_divide_search(&divide, &found, err);
     if (!st && !found.best && part->search.strategy) st = refuse_strategy(part->search.strategy, &found, err);
     if (!st && found.best &&
         (!before || part->search.strategy || found.best->prediction.step_s < worth * before->step_s)) {
@@ -143,6 +182,7 @@ enum mt_status mt_search_divide(struct search_part *part, double end_s, double *
     }
     if (!st && part->plan->prediction) add_rejected(&found, found.best, part->plan);
     mt_divide_release(&found);
+out:
     mt_arena_release(&arena);
     return st;
 }

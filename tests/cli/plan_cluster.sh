@@ -126,7 +126,12 @@ refused 2 "--cluster: its device 0 is a \"cpu\", but rank 0 of the run was a \"c
 refused 2 "--cluster: is for 3 ranks, but --shares is for 2" $MOTLEY plan --cluster "$cluster" $job --shares 96,96 -o x.json
 refused 2 "--speeds: --cluster says that" $MOTLEY plan --cluster "$cluster" $job --speeds 1,1,1 -o x.json
 refused 2 "--hosts: --cluster says that" $MOTLEY plan --cluster "$cluster" $job --hosts a,a,a -o x.json
-refused 2 "--memory: --cluster says that" $MOTLEY plan --cluster "$cluster" $job --memory 1GiB -o x.json
+$MOTLEY plan --cluster "$cluster" $job --memory 1GiB -o capped.json >/dev/null || fail "--memory with --cluster"
+grep -q '"memory_bytes": 1073741824' capped.json || fail "the cap is not in the plan: $(grep memory_bytes capped.json)"
+refused 2 "does not fit into memory" $MOTLEY plan --cluster "$cluster" $job --memory 1KiB -o x.json
+refused 2 "--strategy: \"fast\" is none of data, zero1" $MOTLEY plan --cluster "$cluster" $job --strategy fast -o x.json
+refused 2 "--strategy: has no use without --cluster" $MOTLEY plan $job --ranks 2 --strategy data -o x.json
+refused 2 "--strategy and --storage exclude each other" $MOTLEY plan --cluster "$cluster" $job --strategy data --storage split -o x.json
 refused 2 "--storage-speeds: --cluster says that" $MOTLEY plan --cluster "$cluster" $job --storage-speeds 1,1,1 -o x.json
 refused 2 "--model is missing" $MOTLEY plan --cluster "$cluster" -o x.json
 refused 2 "sum to 193" $MOTLEY plan --cluster "$cluster" $job --shares 65,64,64 -o x.json

@@ -34,7 +34,7 @@ static int64_t count(int nranks, int64_t batch) {
     int64_t least = INT64_MAX;
     for (int what = 0; what < MT_NRECOMPUTE; what++)
         for (int micro = 1; micro <= batch; micro++)
-            for (int split = 0; split < 2; split++) {
+            for (int split = 0; split < 3; split++) { /* 2: weights gathered for each layer */
                 struct mt_err err = MT_ERR_INIT;
                 struct mt_plan_request q = request_of(batch);
                 struct mt_plan *plan;
@@ -46,7 +46,12 @@ static int64_t count(int nranks, int64_t batch) {
                 q.fixed.decisions.bucket_bytes = 0;
                 q.fixed.decisions.start = MT_START_FULL;
                 if (split) q.fixed.decisions.nstorage = 1, q.fixed.decisions.storage = rows;
-                CHECK_OK(mt_plan_make(&q, &plan, &err), err);
+                if (split == 2) q.fixed.decisions.gather = MT_GATHER_LAYER;
+                if (split == 2) q.fixed.decisions.reduced = MT_REDUCED_MICRO_BATCH;
+                if (mt_plan_make(&q, &plan, &err)) { /* unequal numbers of micro-batches */
+                    CHECK(split == 2 && strstr(err.text, "micro-batches"), "%s", err.text);
+                    continue;
+                }
                 for (int r = 0; r < nranks; r++)
                     if (plan->memory[r].arena_bytes > most) most = plan->memory[r].arena_bytes;
                 if (most < least) least = most;
