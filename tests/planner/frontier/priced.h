@@ -59,7 +59,8 @@ struct priced_table {
 struct priced {
     struct mt_arena arena;
     const struct mt_graph *graph;
-    const struct mt_split *splits, *storage;
+    const struct mt_split *splits, *storage, *hosts; /* hosts: null if not meshed */
+    const struct mt_mesh *mesh;
     int nsplits, nstorage;
     double exposed;
     struct mt_layouts layouts;
@@ -178,8 +179,8 @@ static inline void priced_add_way(struct priced *p, struct priced_var *var, cons
             int v = input ? op->in[i] : op->out[i - op->nin], t = priced_touched(var, v);
             int64_t extent[MT_MAX_AXES];
             for (int a = 0; a < g->values[v].naxes; a++) extent[a] = mt_value_extent(g, v, a);
-            int layout = input ? mt_rule_input(&p->layouts, g, op, &rules[k], NULL, i, extent)
-                               : mt_rule_output(&p->layouts, g, op, &rules[k], NULL, i - op->nin, extent);
+            int layout = input ? mt_rule_input(&p->layouts, g, op, &rules[k], p->mesh, i, extent)
+                               : mt_rule_output(&p->layouts, g, op, &rules[k], p->mesh, i - op->nin, extent);
             if (input)
                 in[i] = layout;
             else
@@ -196,18 +197,48 @@ static inline void priced_add_way(struct priced *p, struct priced_var *var, cons
     }
 }
 
+/* `within` in every node, below `root`. */
+static inline struct mt_rule priced_tree(struct priced *p, struct mt_rule root, struct mt_rule within) {
+    struct mt_rule *inner = mt_new(&p->arena, struct mt_rule, p->mesh->nnodes);
+    for (int n = 0; n < p->mesh->nnodes; n++) inner[n] = within;
+    root.inner = inner;
+    return root;
+}
+
+/* A way to divide the work among all ranks, or, if meshed, within nodes, whose samples are divided before. */
+static inline void priced_add_within(struct priced *p, struct priced_var *var, struct mt_rule rule) {
+    const struct mt_op *op = &p->graph->ops[var->ops[0]];
+    struct mt_rule root = {.kind = MT_RULE_REPLICATE};
+    bool samples = false;
+    for (int i = 0; i < op->nindices; i++) {
+        if (op->index_label[i] != p->graph->batch) continue;
+        samples = true;
+        if (mt_op_index_role(op, i) != MT_INDEX_WHOLE)
+            root = (struct mt_rule){.kind = MT_RULE_SPLIT, .index = i, .split = p->hosts};
+    }
+    if (p->hosts && samples) rule = priced_tree(p, root, rule);
+    priced_add_way(p, var, &rule);
+}
+
 static inline void priced_ways_of_op(struct priced *p, struct priced_var *var) {
     const struct mt_op *op = &p->graph->ops[var->ops[0]];
+    const struct mt_rule whole = {.kind = MT_RULE_REPLICATE};
     unsigned sets[MT_MAX_IN];
     int nsets = mt_op_linear_sets(op, sets);
     bool samples = false;
     for (int i = 0; i < op->nindices; i++) samples |= op->index_label[i] == p->graph->batch;
-    priced_add_way(p, var, &(struct mt_rule){.kind = MT_RULE_REPLICATE});
-    for (int s = 0; s < nsets; s++) priced_add_way(p, var, &(struct mt_rule){.kind = MT_RULE_LINEAR, .set = s});
+    priced_add_within(p, var, whole);
+    for (int s = 0; s < nsets; s++) {
+        struct mt_rule linear = {.kind = MT_RULE_LINEAR, .set = s}, nodes;
+        priced_add_within(p, var, linear);
+        if (!p->hosts || samples) continue;
+        nodes = priced_tree(p, linear, whole); /* sums over nodes, that their ranks share */
+        priced_add_way(p, var, &nodes);
+    }
     for (int s = 0; s < p->nsplits && samples; s++)
         for (int i = 0; i < op->nindices; i++)
             if (op->index_label[i] == p->splits[s].label && mt_op_index_role(op, i) != MT_INDEX_WHOLE)
-                priced_add_way(p, var, &(struct mt_rule){.kind = MT_RULE_SPLIT, .index = i, .split = &p->splits[s]});
+                priced_add_within(p, var, (struct mt_rule){.kind = MT_RULE_SPLIT, .index = i, .split = &p->splits[s]});
 }
 
 /* A split for storage, before those for computing. */
@@ -215,29 +246,56 @@ static inline const struct mt_split *priced_stored(const struct priced *p, int s
     return s < p->nstorage ? &p->storage[s] : &p->splits[s - p->nstorage];
 }
 
-/* Whole, with the norm computed from the first shares of the sharding axis that there are; or one split for all its
- * operators. */
-static inline void priced_ways_of_storage(struct priced *p, struct priced_var *var) {
+/* The operators of storage, divided by splits of axes among nodes and within them, or among all ranks; null: not. */
+static inline struct mt_rule priced_stored_by(struct priced *p, const struct mt_op *op, int host_axis,
+                                              const struct mt_split *hosts, int axis, const struct mt_split *split) {
+    struct mt_rule root = {.kind = MT_RULE_REPLICATE}, within = root;
+    if (hosts) root = (struct mt_rule){.kind = MT_RULE_SPLIT, .index = op->in_index[0][host_axis], .split = hosts};
+    if (split) within = (struct mt_rule){.kind = MT_RULE_SPLIT, .index = op->in_index[0][axis], .split = split};
+    return hosts || (split && split->axis != MT_AXIS_ALL) ? priced_tree(p, root, within) : within;
+}
+
+static inline void priced_add_stored(struct priced *p, struct priced_var *var, int host_axis,
+                                     const struct mt_split *hosts, int axis, const struct mt_split *split) {
+    struct mt_rule rules[4];
+    for (int k = 0; k < var->nops; k++)
+        rules[k] = priced_stored_by(p, &p->graph->ops[var->ops[k]], host_axis, hosts, axis, split);
+    priced_add_way(p, var, rules);
+}
+
+/* Whole, with the norm computed from the first shares of the sharding axis that there are. */
+static inline void priced_add_whole(struct priced *p, struct priced_var *var) {
     const struct mt_graph *g = p->graph;
     int shared = mt_sharding_axis(g, var->param);
     struct mt_rule rules[4];
     for (int k = 0; k < var->nops; k++) {
         const struct mt_op *op = &g->ops[var->ops[k]];
-        rules[k] = (struct mt_rule){.kind = MT_RULE_REPLICATE};
-        for (int s = p->nstorage + p->nsplits - 1; s >= 0 && op->kind == MT_OP_sq_norm; s--)
-            if (priced_stored(p, s)->label == g->values[var->param].label[shared])
-                rules[k] = (struct mt_rule){
-                    .kind = MT_RULE_SPLIT, .index = op->in_index[0][shared], .split = priced_stored(p, s)};
+        const struct mt_split *first = NULL;
+        for (int s = 0; s < p->nstorage + p->nsplits && op->kind == MT_OP_sq_norm && !first; s++)
+            if (priced_stored(p, s)->label == g->values[var->param].label[shared] &&
+                priced_stored(p, s)->axis != MT_AXIS_HOST)
+                first = priced_stored(p, s);
+        rules[k] = priced_stored_by(p, op, -1, NULL, shared, first);
     }
     priced_add_way(p, var, rules);
-    for (int a = 0; a < g->values[var->param].naxes; a++)
+}
+
+/* Whole; one split for all its operators; among nodes by one axis and within them by a computing split of another. */
+static inline void priced_ways_of_storage(struct priced *p, struct priced_var *var) {
+    const struct mt_value *v = &p->graph->values[var->param];
+    priced_add_whole(p, var);
+    for (int a = 0; a < v->naxes; a++)
         for (int s = 0; s < p->nsplits + p->nstorage; s++) {
             const struct mt_split *split = priced_stored(p, s);
-            if (split->label != g->values[var->param].label[a]) continue;
-            for (int k = 0; k < var->nops; k++)
-                rules[k] = (struct mt_rule){
-                    .kind = MT_RULE_SPLIT, .index = g->ops[var->ops[k]].in_index[0][a], .split = split};
-            priced_add_way(p, var, rules);
+            if (split->label != v->label[a]) continue;
+            if (split->axis != MT_AXIS_HOST) {
+                priced_add_stored(p, var, -1, NULL, a, split);
+                continue;
+            }
+            priced_add_stored(p, var, a, split, -1, NULL);
+            for (int b = 0; b < v->naxes; b++)
+                for (int k = 0; k < p->nsplits && b != a; k++)
+                    if (p->splits[k].label == v->label[b]) priced_add_stored(p, var, a, split, b, &p->splits[k]);
         }
 }
 
@@ -292,6 +350,8 @@ static inline void priced_open(struct priced *p, const struct small_job *job, co
                          .nsplits = job->nsplits,
                          .storage = storage,
                          .nstorage = nstorage,
+                         .hosts = job->meshed ? &job->hosts : NULL,
+                         .mesh = &job->mesh,
                          .exposed = exposed,
                          .most_nodes = 20000000};
     mt_layouts_init(&p->layouts, job->costs.nranks);
@@ -336,11 +396,20 @@ static inline double priced_sum(const struct priced *p, const int *way) {
     return sum;
 }
 
-static inline bool priced_same_rule(const struct mt_rule *a, const struct mt_rule *b, int nranks) {
-    if (a->kind != b->kind) return false;
+static inline bool priced_same_level(const struct mt_rule *a, const struct mt_rule *b, const struct mt_mesh *mesh) {
+    if (a->kind != b->kind || !a->inner != !b->inner) return false;
     if (a->kind == MT_RULE_LINEAR) return a->set == b->set;
-    return a->kind == MT_RULE_REPLICATE ||
-           (a->index == b->index && !memcmp(a->split->sizes, b->split->sizes, (size_t)nranks * sizeof(int64_t)));
+    if (a->kind == MT_RULE_REPLICATE) return true;
+    int n = a->split->axis == MT_AXIS_HOST ? mesh->nnodes : mesh->nranks;
+    return a->index == b->index && a->split->axis == b->split->axis &&
+           !memcmp(a->split->sizes, b->split->sizes, (size_t)n * sizeof *a->split->sizes);
+}
+
+static inline bool priced_same_rule(const struct mt_rule *a, const struct mt_rule *b, const struct mt_mesh *mesh) {
+    bool same = priced_same_level(a, b, mesh);
+    for (int n = 0; n < mesh->nnodes && same && a->inner; n++)
+        same = priced_same_level(&a->inner[n], &b->inner[n], mesh);
+    return same;
 }
 
 /* The sum of given rules, rules[graph->nops], which must be among the ways. */
@@ -351,7 +420,7 @@ static inline double priced_sum_of_rules(const struct priced *p, const struct mt
         for (way[i] = 0; way[i] < var->nways; way[i]++) {
             bool same = true;
             for (int k = 0; k < var->nops; k++)
-                same &= priced_same_rule(&var->rules[way[i]][k], &rules[var->ops[k]], p->layouts.nranks);
+                same &= priced_same_rule(&var->rules[way[i]][k], &rules[var->ops[k]], p->mesh);
             if (same) break;
         }
         CHECK(way[i] < var->nways, "%s: a rule that is not in the space", p->graph->ops[var->ops[0]].name);
