@@ -131,6 +131,7 @@ static enum mt_status solve(struct mt_dividing *d, const struct mt_strategy *str
                                        .nsplits = splits.ncompute,
                                        .nstorage = splits.nstorage,
                                        .exposed = exposed,
+                                       .order_s = 1e-11,
                                        .allows = allows,
                                        .context = &limits,
                                        .most_states = MOST_STATES};

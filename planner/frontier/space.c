@@ -192,6 +192,14 @@ static int wanted_by(struct opening *o, const struct mt_op *op, int value, int l
     return uniform ? UNIFORM : layout;
 }
 
+/* The place of a rule's split among those that may be used; of what is not divided, after all. */
+static int way_of(const struct mt_space *s, const struct mt_rule *rule) {
+    const struct mt_rule *within = rule->inner ? &rule->inner[0] : rule;
+    for (int k = 0; k < s->options.nsplits; k++)
+        if (within->kind == MT_RULE_SPLIT && within->split == &s->options.splits[k]) return k;
+    return s->options.nsplits;
+}
+
 static void lay_out(struct opening *o, int group, struct draft *d, int alternative) {
     const struct mt_graph *g = o->g;
     const struct mt_space_group *gr = &o->s->groups[group];
@@ -219,6 +227,7 @@ static void lay_out(struct opening *o, int group, struct draft *d, int alternati
             if (at >= 0) d->made[alternative * d->nvalues + at] = out[i];
         }
         d->cost_s[alternative] += mt_price_op(&o->s->pricing, gr->ops[k], in, out, NULL);
+        d->cost_s[alternative] += o->s->options.order_s * (double)way_of(o->s, rule);
     }
 }
 

@@ -47,6 +47,9 @@ struct mt_space_options {
     const struct mt_split *splits, *storage;
     int nsplits, nstorage;
     bool unbundled; /* every operator is a group */
+    /* Seconds that each further way of an operator costs, in the order of `splits`: of equal programs the one that
+     * divides alike throughout is found. 0: none. */
+    double order_s;
     double exposed; /* of messages that computing may overlap, 0..1 */
     /* Whether an operator may have a rule; null: any that is correct. For parameters it is asked of their update. */
     bool (*allows)(const void *context, const struct mt_op *op, const struct mt_rule *rule);

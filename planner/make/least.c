@@ -1,6 +1,7 @@
 /* The smallest program of a job on a cluster, for jobs whose search finds nothing that fits: parameters and optimizer
  * state sharded, gradients in messages of their own, and the better of each kind of recomputation with micro-batches of
- * one sample, which need accumulators of gradients, and with whole shares at once. What the request fixes stays so.
+ * one sample, which need accumulators of gradients, with whole shares at once, and with weights gathered for each layer
+ * and gradients reduced after each micro-batch. What the request fixes stays so.
  *
  * Rank r takes own[r] + share[r] bytes: own[r] for one sample and all that is replicated, share[r] of the state that is
  * sharded, `sharded` bytes in all. The job fits if the sum of memory[r] - own[r], where that is positive, is at least
@@ -16,6 +17,10 @@
 #include "planner/make/planning.h"
 
 enum { MOST_ROUNDS = 6 };
+
+/* What takes memory besides the state: accumulators of gradients, with micro-batches of one sample; activations, of
+ * whole shares at once; or neither weights nor gradients whole, of equal micro-batches. */
+enum parts { PARTS, WHOLE, LAYERS, NPARTS };
 
 struct least {
     const struct mt_cluster *cluster;
@@ -59,7 +64,7 @@ bool mt_plan_exceeds_devices(const struct mt_cluster *cluster, const struct mt_p
 }
 
 /* What the request leaves open is decided for the least memory. */
-static void decide(struct least *l, const struct mt_plan_request *request, const struct mt_job *job, bool whole) {
+static void decide(struct least *l, const struct mt_plan_request *request, const struct mt_job *job, enum parts parts) {
     static struct mt_storage_row everything = {.pattern = "*", .state = MT_STATE_SPLIT};
     int n = l->cluster->ndevices;
     struct mt_plan_request *q = &l->request;
@@ -71,6 +76,7 @@ static void decide(struct least *l, const struct mt_plan_request *request, const
     q->speeds = l->samples, q->storage_speeds = l->storage;
     if (!q->fixed.micro) {
         int64_t *micro = mt_new(&l->arena, int64_t, n);
+        bool whole = parts == WHOLE || (parts == LAYERS && job->batch % n);
         for (int r = 0; r < n; r++) micro[r] = whole ? job->batch : 1;
         q->fixed.micro = micro;
     }
@@ -78,6 +84,7 @@ static void decide(struct least *l, const struct mt_plan_request *request, const
     if (!d->nstorage && n > 1) d->nstorage = 1, d->storage = &everything;
     if (d->bucket_bytes < 0) d->bucket_bytes = 0;
     if (d->start < 0) d->start = MT_START_FULL;
+    if (parts == LAYERS) d->gather = MT_GATHER_LAYER, d->reduced = MT_REDUCED_MICRO_BATCH;
     for (int r = 0; r < n; r++) {
         l->out[r] = q->fixed.use == MT_USE_SOME && !q->fixed.used[r];
         l->samples[r] = l->out[r] ? 0 : 1;
@@ -159,12 +166,12 @@ static double shortage(const struct least *l, bool *hopeless) {
 }
 
 static enum mt_status begin(struct least *l, const struct mt_cluster *cluster, const struct mt_plan_request *request,
-                            const struct mt_job *job, bool whole, struct mt_err *err) {
+                            const struct mt_job *job, enum parts parts, struct mt_err *err) {
     int n = cluster->ndevices;
     *l = (struct least){.cluster = cluster};
     l->samples = mt_new(&l->arena, double, n), l->storage = mt_new(&l->arena, double, n);
     l->own = mt_new(&l->arena, double, n), l->out = mt_new(&l->arena, bool, n);
-    decide(l, request, job, whole);
+    decide(l, request, job, parts);
     enum mt_status st = mt_planning_open(cluster, request->model, job, &l->planning, err);
     if (!st) l->state = state_bytes(l->planning.planned.graph);
     return st;
@@ -195,11 +202,12 @@ static const char *size(struct least *l, double bytes) {
 }
 
 /* "even with the state sharded, micro-batches of 1 and --recompute segments", as far as that was decided here. */
-static const char *how(struct least *l, const struct mt_plan_request *request, bool whole) {
-    const char *words[3], *text = "";
+static const char *how(struct least *l, const struct mt_plan_request *request, enum parts parts) {
+    const char *words[4], *text = "";
     int n = 0;
     if (l->cluster->ndevices > 1 && !request->fixed.decisions.nstorage) words[n++] = "the state sharded";
-    if (!request->fixed.micro && !whole) words[n++] = "micro-batches of 1";
+    if (parts == LAYERS) words[n++] = "weights gathered for each layer";
+    if (!request->fixed.micro && parts == PARTS) words[n++] = "micro-batches of 1";
     if (l->plan->job.recompute != MT_RECOMPUTE_NONE)
         words[n++] = mt_arena_printf(&l->arena, "--recompute %s", mt_recompute_names[l->plan->job.recompute]);
     for (int i = 0; i < n; i++)
@@ -240,8 +248,9 @@ static enum mt_status refuse_sum(struct least *l, const char *even, struct mt_er
                        ceil(lack / room), l->cluster->classes[l->cluster->devices[best].class].name);
 }
 
-static enum mt_status refuse(struct least *l, const struct mt_plan_request *request, bool whole, struct mt_err *err) {
-    const char *even = how(l, request, whole);
+static enum mt_status refuse(struct least *l, const struct mt_plan_request *request, enum parts parts,
+                             struct mt_err *err) {
+    const char *even = how(l, request, parts);
     int best = roomiest(l), worst = -1;
     for (int r = 0; r < l->cluster->ndevices; r++) {
         double lack = (double)l->plan->memory[r].arena_bytes - limit_of(l, r);
@@ -292,22 +301,23 @@ struct shortage {
 
 /* One kind of recomputation and micro-batches: found, or its refusal, if its shortage is the least so far. */
 static enum mt_status try_kind(const struct mt_cluster *cluster, const struct mt_plan_request *request,
-                               enum mt_recompute recompute, bool whole, struct mt_plan_found *found,
+                               enum mt_recompute recompute, enum parts parts, struct mt_plan_found *found,
                                struct shortage *least, struct mt_err *err) {
     struct mt_job job = request->job;
     struct mt_err why = MT_ERR_INIT;
     struct least l;
     bool fit = false;
     job.recompute = recompute;
-    enum mt_status st = begin(&l, cluster, request, &job, whole, &why);
+    enum mt_status st = begin(&l, cluster, request, &job, parts, &why);
     if (!st) st = count(&l, &fit, &why);
     if (!st && fit) st = finish(&l, found, &why);
     if (!st && !fit) {
         double bytes = shortage(&l, &least->hopeless);
-        if (bytes < least->bytes) refuse(&l, request, whole, err);
+        if (bytes < least->bytes) refuse(&l, request, parts, err);
         least->bytes = fmin(least->bytes, bytes);
     }
     end(&l);
+    if (st == MT_EINPUT && parts == LAYERS) return MT_OK; /* its micro-batches cannot be equal */
     if (st) *err = why;
     return st;
 }
@@ -338,8 +348,11 @@ enum mt_status mt_plan_least(const struct mt_cluster *cluster, const struct mt_p
     *counted = false;
     *found = (struct mt_plan_found){.plan = NULL};
     for (int what = MT_NRECOMPUTE - 1; what >= 0 && !least.hopeless; what--)
-        for (int whole = 0; whole < (f->micro ? 1 : 2) && (kind < 0 || what == kind); whole++) {
-            enum mt_status st = try_kind(cluster, request, (enum mt_recompute)what, whole, found, &least, err);
+        for (int parts = 0; parts < NPARTS && (kind < 0 || what == kind); parts++) {
+            bool layers = cluster->ndevices > 1 && f->decisions.gather < 0 && f->decisions.reduced < 0;
+            if ((parts == WHOLE && f->micro) || (parts == LAYERS && !layers)) continue;
+            enum mt_status st =
+                try_kind(cluster, request, (enum mt_recompute)what, (enum parts)parts, found, &least, err);
             if (st || found->plan) return st;
             if (least.hopeless) break;
         }
