@@ -430,6 +430,32 @@ static inline double priced_sum_of_rules(const struct priced *p, const struct mt
     return sum;
 }
 
+/* ---- simple strategies ---- */
+
+static inline bool priced_splits(const struct mt_rule *rule, int label) {
+    const struct mt_rule *leaf = rule->inner ? &rule->inner[0] : rule;
+    return leaf->kind == MT_RULE_SPLIT && leaf->split->label == label;
+}
+
+/* Everything that can be is split by one label, with or without storage, and the rest is whole; the cheapest label, or
+ * none. */
+static inline double priced_simple_s(const struct priced *p) {
+    int *way = mt_calloc((size_t)p->nvars + 1, sizeof *way);
+    double least = priced_sum(p, way);
+    for (int s = 0; s < p->nsplits; s++)
+        for (int stores = 0; stores < 2; stores++) {
+            for (int i = 0; i < p->nvars; i++) {
+                const struct priced_var *var = &p->vars[i];
+                way[i] = 0;
+                for (int w = 0; w < var->nways && (stores || var->param < 0); w++)
+                    if (priced_splits(&var->rules[w][var->nops - 1], p->splits[s].label)) way[i] = w;
+            }
+            least = fmin(least, priced_sum(p, way));
+        }
+    free(way);
+    return least;
+}
+
 /* ---- the order of the search ---- */
 
 /* Eliminated first, so searched last: whatever meets the fewest others by then. */
