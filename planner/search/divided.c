@@ -63,6 +63,20 @@ static void add_rejected(const struct mt_divide_found *found, const struct mt_di
     p->nrejected = at;
 }
 
+/* What a plan for the same ranks decides. */
+static void copy_decisions(const struct mt_plan *from, struct mt_plan *to) {
+    size_t bytes = (size_t)to->nranks * sizeof(int64_t);
+    to->nsplits = from->nsplits;
+    to->splits = mt_arena_memdup(&to->arena, from->splits, (size_t)from->nsplits * sizeof *from->splits);
+    for (int s = 0; s < to->nsplits; s++) {
+        to->splits[s].name = mt_arena_strdup(&to->arena, from->splits[s].name);
+        to->splits[s].label = mt_arena_strdup(&to->arena, from->splits[s].label);
+        to->splits[s].sizes = mt_arena_memdup(&to->arena, from->splits[s].sizes, bytes);
+    }
+    memcpy(to->micro, from->micro, bytes);
+    to->decisions = mt_decisions_copy(&from->decisions, &to->arena);
+}
+
 static enum mt_status take(struct search_part *part, const struct mt_divide_found *found, struct mt_err *err) {
     const struct mt_divided *best = found->best;
     const struct mt_graph *g = part->search.graph;
@@ -70,7 +84,7 @@ static enum mt_status take(struct search_part *part, const struct mt_divide_foun
     const struct mt_plan_prediction *before = p->prediction;
     struct mt_program program;
     double fastest = 0;
-    mt_search_part_take(part, best->plan, p);
+    copy_decisions(best->plan, p);
     p->job = *part->search.job;
     mt_search_fill_prediction(&best->prediction, 0, p);
     for (int r = 0; r < part->n; r++) fastest = fmax(fastest, found->speed[r]);

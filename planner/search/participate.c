@@ -211,7 +211,11 @@ static enum mt_status divide_subsets(struct participation *p) {
     for (int i = 0; i < p->subsets.count && !st; i++) {
         struct search_subset *x = &p->subsets.items[i];
         if (!x->searched || (best && x != best && x->n != p->places.n)) continue;
-        st = mt_search_divide(&x->part, p->whole.end_s, &x->step_s, p->err);
+        struct mt_err why = MT_ERR_INIT;
+        st = mt_search_divide(&x->part, p->whole.end_s, &x->step_s, &why);
+        if (st == MT_EINPUT && !p->search->strategy) st = MT_OK; /* this subset has none */
+        if (st == MT_EINPUT && !p->why.status) p->why = why;
+        if (st) *p->err = why;
     }
     return st;
 }
