@@ -1,4 +1,4 @@
-/* The frontier programme against branch and bound (priced.h), on random graphs of one to five forward operators, on two
+/* The frontier programme against branch and bound (branch.h), on random graphs of one to five forward operators, on two
  * and three ranks, and on four with rules of two levels, among nodes and within them: no regret; a bundle is no
  * cheaper; what is chosen can be built, and is proven. */
 #ifndef MT_TESTS_PLANNER_FRONTIER_COMPARE_PRICED_H
@@ -7,7 +7,7 @@
 #include "planner/frontier/space.h"
 #include "synth/builder/build.h"
 #include "synth/check/check.h"
-#include "tests/planner/frontier/priced.h"
+#include "tests/planner/frontier/branch.h"
 
 static inline void check_builds(const struct small_job *job, struct mt_rule *rules) {
     struct mt_err err = MT_ERR_INIT;
@@ -79,6 +79,7 @@ static inline void compare_priced(uint64_t seed, bool verbose, struct priced_tot
     struct mt_arena arena = MT_ARENA_INIT;
     struct small_job job;
     struct priced p;
+    struct branch b;
     struct mt_split storage[SMALL_MOST_LABELS];
     small_job_open(&job, seed, seed % 5 == 4 ? 4 : 2 + (int)(seed & 1), 1 + (int)(seed / 2 % 5));
     int nstorage = storage_of(&job, &arena, storage);
@@ -92,19 +93,20 @@ static inline void compare_priced(uint64_t seed, bool verbose, struct priced_tot
                                        .nstorage = nstorage,
                                        .exposed = exposed[seed % 7 % 3]};
     priced_open(&p, &job, storage, nstorage, options.exposed);
-    priced_solve(&p);
+    branch_solve(&b, &p);
     options.unbundled = true;
-    double single_s = frontier_s(&job, &options, &p), regret = single_s / p.best_s - 1;
+    double single_s = frontier_s(&job, &options, &p), regret = single_s / b.best_s - 1;
     if (verbose)
         printf("seed %3d: %d ranks, %2d variables, %8lld nodes: least %.6g s, frontier %.6g s, regret %.3g\n",
-               (int)seed, job.costs.nranks, p.nvars, (long long)p.nodes, p.best_s, single_s, regret);
+               (int)seed, job.costs.nranks, p.nvars, (long long)b.nodes, b.best_s, single_s, regret);
     totals->worst = fmax(totals->worst, regret);
     totals->ngraphs++;
-    totals->nspecial += p.best_s < 0.99 * priced_simple_s(&p);
-    CHECK_NEAR(single_s, p.best_s, 1e-9 * p.best_s);
+    totals->nspecial += b.best_s < 0.99 * priced_simple_s(&p);
+    CHECK_NEAR(single_s, b.best_s, 1e-9 * b.best_s);
     options.unbundled = false;
     double bundled_s = frontier_s(&job, &options, &p);
     CHECK(bundled_s >= single_s * (1 - 1e-9), "seed %d: bundles cost %g, operators %g", (int)seed, bundled_s, single_s);
+    branch_release(&b);
     priced_close(&p);
     small_job_close(&job);
     mt_arena_release(&arena);

@@ -1,14 +1,11 @@
-/* The least priced sum of a training graph over all rules of all operators, by branch and bound; nothing is shared with
- * the frontier programme but the prices (price.h), the rules' layouts (rule.h) and the meaning of the sum (space.h):
+/* The priced sum of a training graph, for any rules of its operators; nothing is shared with the frontier programme but
+ * the prices (price.h), the rules' layouts (rule.h) and the meaning of the sum (space.h):
  *
  *   sum = prices of operators + over values: the cheapest order in which every layout that is wanted of the value is
  *         converted once from one that is held by then
  *
- * Variables are operators, and one for each parameter's storage. The bound is that of mini-buckets (Dechter and Rish,
- * "Mini-buckets: a general scheme for bounded inference", J. ACM 2003) along the order of the search (Kask and Dechter,
- * "A general scheme for automatic generation of search heuristics from specification dependencies", AI 2001): variables
- * are eliminated from the last to the first, and where a joint table would be too large, parts of it are minimized
- * separately. */
+ * Variables are operators, and one for each parameter's storage; their values are the ways to run them. branch.h finds
+ * the least sum. */
 #ifndef MT_TESTS_PLANNER_FRONTIER_PRICED_H
 #define MT_TESTS_PLANNER_FRONTIER_PRICED_H
 
@@ -21,8 +18,6 @@ enum {
     PRICED_TOUCHED = 16,
     PRICED_LAYOUTS = 14,
     PRICED_READERS = 24,
-    PRICED_SCOPE = 26,
-    PRICED_TABLE = 1 << 14, /* entries of a joint table */
 };
 
 struct priced_var {
@@ -46,16 +41,6 @@ struct priced_value {
     double *at_least[PRICED_LAYOUTS]; /* of any set that has these */
 };
 
-/* A term of the sum, or a bound of one, over a few variables. */
-struct priced_table {
-    int n, var[PRICED_SCOPE]; /* places in the order of the search, rising */
-    size_t stride[PRICED_SCOPE];
-    double *cost;
-    int origin; /* the place that was eliminated to make it; number of variables: a term */
-    int value;  /* of a term: the value that it is of, or -1 */
-    int last;   /* var[n - 1], or -1 */
-};
-
 struct priced {
     struct mt_arena arena;
     const struct mt_graph *graph;
@@ -68,13 +53,6 @@ struct priced {
     int nvars;
     struct priced_var *vars;
     struct priced_value *values; /* [graph->nvalues] */
-    /* the search */
-    int *order, *place; /* [nvars]: variable at a place, and back */
-    struct priced_table *tables;
-    int ntables, tables_capacity;
-    int *way, *best; /* [nvars], by variable */
-    double best_s;
-    int64_t nodes, most_nodes;
 };
 
 /* ---- variables and values ---- */
@@ -352,8 +330,7 @@ static inline void priced_open(struct priced *p, const struct small_job *job, co
                          .nstorage = nstorage,
                          .hosts = job->meshed ? &job->hosts : NULL,
                          .mesh = &job->mesh,
-                         .exposed = exposed,
-                         .most_nodes = 20000000};
+                         .exposed = exposed};
     mt_layouts_init(&p->layouts, job->costs.nranks);
     p->pricing = (struct mt_pricing){&job->costs, job->graph, &p->layouts, (int *)(uintptr_t)job->node};
     priced_list(p);
@@ -454,218 +431,6 @@ static inline double priced_simple_s(const struct priced *p) {
         }
     free(way);
     return least;
-}
-
-/* ---- the order of the search ---- */
-
-/* Eliminated first, so searched last: whatever meets the fewest others by then. */
-static inline void priced_find_order(struct priced *p) {
-    int n = p->nvars;
-    bool *meets = mt_new(&p->arena, bool, n *n), *gone = mt_new(&p->arena, bool, n);
-    p->order = mt_new(&p->arena, int, n);
-    p->place = mt_new(&p->arena, int, n);
-    for (int v = 0; v < p->graph->nvalues; v++) {
-        const struct priced_value *value = &p->values[v];
-        for (int a = -1; a < value->nreaders && value->counts; a++)
-            for (int b = -1; b < value->nreaders; b++)
-                meets[(a < 0 ? value->maker : value->readers[a]) * n + (b < 0 ? value->maker : value->readers[b])] =
-                    true;
-    }
-    for (int at = n - 1; at >= 0; at--) {
-        int best = -1;
-        double least = INFINITY;
-        for (int i = 0; i < n; i++) {
-            double table = 1;
-            for (int j = 0; j < n && !gone[i]; j++)
-                if (meets[i * n + j] && !gone[j]) table *= p->vars[j].nways;
-            if (!gone[i] && table < least) best = i, least = table;
-        }
-        gone[best] = true, p->order[at] = best, p->place[best] = at;
-        for (int i = 0; i < n; i++)
-            for (int j = 0; j < n; j++)
-                if (meets[best * n + i] && meets[best * n + j]) meets[i * n + j] = true;
-    }
-}
-
-/* ---- tables ---- */
-
-static inline size_t priced_size(const struct priced *p, const int *var, int n) {
-    size_t size = 1;
-    for (int i = 0; i < n && size <= PRICED_TABLE; i++) size *= (size_t)p->vars[p->order[var[i]]].nways;
-    return size;
-}
-
-static inline struct priced_table *priced_add_table(struct priced *p, const int *var, int n, int origin) {
-    mt_arena_grow(&p->arena, &p->tables, p->ntables, &p->tables_capacity, sizeof *p->tables);
-    struct priced_table *t = &p->tables[p->ntables++];
-    *t = (struct priced_table){.n = n, .origin = origin, .value = -1, .last = n ? var[n - 1] : -1};
-    size_t size = 1;
-    for (int i = n - 1; i >= 0; i--) {
-        t->var[i] = var[i];
-        t->stride[i] = size;
-        size *= (size_t)p->vars[p->order[var[i]]].nways;
-    }
-    t->cost = mt_new(&p->arena, double, size);
-    return t;
-}
-
-/* way[place] of all variables of the table's scope. */
-static inline double priced_look_up(const struct priced_table *t, const int *way) {
-    size_t at = 0;
-    for (int i = 0; i < t->n; i++) at += t->stride[i] * (size_t)way[t->var[i]];
-    return t->cost[at];
-}
-
-/* The next of all ways of some variables; false after the last. */
-static inline bool priced_next(const struct priced *p, const int *var, int n, int *way) {
-    for (int i = n - 1; i >= 0; i--) {
-        if (++way[var[i]] < p->vars[p->order[var[i]]].nways) return true;
-        way[var[i]] = 0;
-    }
-    return false;
-}
-
-static inline int priced_insert(int *var, int n, int place) {
-    int i = n;
-    for (int k = 0; k < n; k++)
-        if (var[k] == place) return n;
-    for (; i > 0 && var[i - 1] > place; i--) var[i] = var[i - 1];
-    var[i] = place;
-    return n + 1;
-}
-
-/* What a value costs at least by its maker and some of its readers: the value costs at least the average over parts of
- * its readers. All of them in one part: what it costs. */
-static inline void priced_add_part(struct priced *p, int v, const int *readers, int nreaders, int nparts) {
-    const struct priced_value *value = &p->values[v];
-    int var[PRICED_SCOPE], n = 0, *way = mt_calloc((size_t)p->nvars, sizeof *way);
-    n = priced_insert(var, n, p->place[value->maker]);
-    for (int r = 0; r < nreaders; r++) n = priced_insert(var, n, p->place[readers[r]]);
-    struct priced_table *t = priced_add_table(p, var, n, p->nvars);
-    const struct priced_var *maker = &p->vars[value->maker];
-    size_t at = 0;
-    t->value = v;
-    do {
-        unsigned wanted = 0;
-        for (int r = 0; r < nreaders; r++) {
-            const struct priced_var *reader = &p->vars[readers[r]];
-            wanted |= reader->wanted[way[p->place[readers[r]]]][priced_touched(reader, v)];
-        }
-        int made = maker->made[way[p->place[value->maker]]][priced_touched(maker, v)];
-        t->cost[at++] = (nparts == 1 ? value->serve[made] : value->at_least[made])[wanted] / nparts;
-    } while (priced_next(p, var, n, way));
-    free(way);
-}
-
-static inline void priced_add_value(struct priced *p, int v) {
-    const struct priced_value *value = &p->values[v];
-    int first[PRICED_READERS + 1] = {0}, nparts = 0;
-    for (int r = 0; r < value->nreaders; nparts++) {
-        int var[PRICED_SCOPE], n = priced_insert(var, 0, p->place[value->maker]);
-        for (first[nparts] = r; r < value->nreaders; r++) {
-            n = priced_insert(var, n, p->place[value->readers[r]]);
-            if (r > first[nparts] && priced_size(p, var, n) > PRICED_TABLE) break;
-        }
-    }
-    first[nparts] = value->nreaders;
-    for (int i = 0; i < nparts; i++) priced_add_part(p, v, value->readers + first[i], first[i + 1] - first[i], nparts);
-}
-
-/* Tables of one bucket, jointly minimized over its variable. */
-static inline void priced_eliminate(struct priced *p, int place, const int *member, int nmembers, const int *var,
-                                    int n) {
-    int *way = mt_calloc((size_t)p->nvars, sizeof *way);
-    struct priced_table *t = priced_add_table(p, var, n - 1, place); /* var[n - 1] is the place */
-    size_t at = 0, i = 0, nways = (size_t)p->vars[p->order[place]].nways;
-    t->cost[0] = INFINITY;
-    do {
-        double sum = 0;
-        for (int m = 0; m < nmembers; m++) sum += priced_look_up(&p->tables[member[m]], way);
-        t->cost[at] = i ? fmin(t->cost[at], sum) : sum;
-        if (++i == nways) i = 0, at++;
-    } while (priced_next(p, var, n, way));
-    free(way);
-}
-
-static inline void priced_bucket(struct priced *p, int place) {
-    int ntables = p->ntables, left = 0, *in = mt_calloc((size_t)ntables + 1, sizeof *in);
-    for (int t = 0; t < ntables; t++)
-        if (p->tables[t].last == place) in[left++] = t;
-    while (left) { /* a mini-bucket: as many as fit together */
-        int var[PRICED_SCOPE], n = 0, *member = mt_calloc((size_t)left, sizeof *member), nmembers = 0, kept = 0;
-        for (int i = 0; i < left; i++) {
-            int joint[PRICED_SCOPE], m = n;
-            memcpy(joint, var, sizeof var);
-            for (int k = 0; k < p->tables[in[i]].n && m < PRICED_SCOPE; k++)
-                m = priced_insert(joint, m, p->tables[in[i]].var[k]);
-            if (nmembers && (m == PRICED_SCOPE || priced_size(p, joint, m) > PRICED_TABLE)) {
-                in[kept++] = in[i];
-                continue;
-            }
-            memcpy(var, joint, sizeof var);
-            n = m;
-            member[nmembers++] = in[i];
-        }
-        left = kept;
-        priced_eliminate(p, place, member, nmembers, var, n);
-        free(member);
-    }
-    free(in);
-}
-
-/* ---- the search ---- */
-
-/* What a choice of the variables at places 0..depth costs at least: terms that are decided, and messages from the
- * places behind. A value whose parts are all decided counts as it is. */
-static inline double priced_bound(const struct priced *p, const int *way, int depth) {
-    double sum = 0;
-    for (int t = 0; t < p->ntables; t++) {
-        const struct priced_table *table = &p->tables[t];
-        if (table->last <= depth && table->origin > depth) sum += priced_look_up(table, way);
-    }
-    return sum;
-}
-
-static inline void priced_search(struct priced *p, int *at /* [place] */, int depth) {
-    if (depth == p->nvars) {
-        int *way = mt_calloc((size_t)p->nvars, sizeof *way);
-        for (int i = 0; i < p->nvars; i++) way[p->order[i]] = at[i];
-        double sum = priced_sum(p, way);
-        if (sum < p->best_s) p->best_s = sum, memcpy(p->best, way, (size_t)p->nvars * sizeof *way);
-        free(way);
-        return;
-    }
-    int n = p->vars[p->order[depth]].nways, order[PRICED_WAYS];
-    double bound[PRICED_WAYS];
-    for (int w = 0; w < n; w++) {
-        int i = w;
-        at[depth] = w;
-        double b = priced_bound(p, at, depth);
-        for (; i > 0 && bound[i - 1] > b; i--) bound[i] = bound[i - 1], order[i] = order[i - 1];
-        bound[i] = b, order[i] = w;
-    }
-    for (int i = 0; i < n && bound[i] < p->best_s * (1 - 1e-13); i++) {
-        CHECK(++p->nodes <= p->most_nodes, "branch and bound does not end: %lld nodes", (long long)p->nodes);
-        at[depth] = order[i];
-        priced_search(p, at, depth + 1);
-    }
-}
-
-/* The least sum: p->best_s, p->best. */
-static inline void priced_solve(struct priced *p) {
-    priced_find_order(p);
-    for (int i = 0; i < p->nvars; i++) {
-        struct priced_table *t = priced_add_table(p, &p->place[i], 1, p->nvars);
-        memcpy(t->cost, p->vars[i].cost_s, (size_t)p->vars[i].nways * sizeof *t->cost);
-    }
-    for (int v = 0; v < p->graph->nvalues; v++)
-        if (p->values[v].counts) priced_add_value(p, v);
-    for (int place = p->nvars - 1; place >= 0; place--) priced_bucket(p, place);
-    p->best = mt_new(&p->arena, int, p->nvars);
-    p->best_s = INFINITY;
-    int *at = mt_calloc((size_t)p->nvars + 1, sizeof *at);
-    priced_search(p, at, 0);
-    free(at);
 }
 
 #endif
