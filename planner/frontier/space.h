@@ -12,6 +12,17 @@
  *     if (mt_frontier_solve(&space.problem, &arena, &solution)) mt_space_rules(&space, solution.choice, rules);
  *     mt_space_release(&space);
  *
+ * Rules. An operator with samples is replicated, split by an index of a label that has a split, or linear in a set of
+ * its inputs; with `hosts` its samples are divided among the nodes first, and this is done within each node, alike. One
+ * without samples works on sums: it is replicated or linear, with `hosts` also linear over nodes and replicated within
+ * them. A parameter's storage is whole, or divided by one split of one axis, which its cast, norm and update share; by
+ * a HOST split also with a DEVICE split for computing of another axis. The norm of what is stored whole is computed
+ * from shares of the sharding axis (graph.h) where that has a split: the first of `storage`, else of `splits`.
+ *
+ * The sum. Of values with axes that a group makes and another (or the same) reads, each layout that is wanted is
+ * converted once, in the best order, from one that is made or wanted too (frontier.h). Inputs are fed in every layout,
+ * and optimizer state never leaves its storage: neither costs anything; nor do scalars, or operators on scalars alone.
+ *
  * Prices are seconds. An operator takes as long as on its slowest rank; a conversion as long as the cheapest algorithm,
  * while nothing else runs. Where each rank computes a whole gradient that replicas are updated with, it is broadcast,
  * so that they stay equal to the last bit (build.h); nothing overlaps that. Gradients on their way to an update, and
@@ -68,7 +79,8 @@ struct mt_space {
 enum mt_status mt_space_open(const struct mt_space_options *options, struct mt_space *space, struct mt_err *err);
 void mt_space_release(struct mt_space *space);
 
-/* rules[graph->nops]: those of a choice; of operators outside of all groups (on scalars) the replicated one. */
+/* rules[graph->nops]: those of a choice; of operators outside of all groups (on scalars) the replicated one. Their
+ * `inner` belongs to the space. */
 void mt_space_rules(const struct mt_space *space, const int *choice, struct mt_rule *rules);
 
 #endif

@@ -10,9 +10,9 @@
 #include "tests/planner/frontier/compare_priced.h"
 
 static int priced(int count, uint64_t first) {
-    double worst = 0;
-    for (uint64_t seed = first; seed < first + (uint64_t)count; seed++) compare_priced(seed, true, &worst);
-    printf("%d graphs: worst regret %g\n", count, worst);
+    struct priced_totals totals = {0};
+    for (uint64_t seed = first; seed < first + (uint64_t)count; seed++) compare_priced(seed, true, &totals);
+    priced_print(&totals);
     return 0;
 }
 

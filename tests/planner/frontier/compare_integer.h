@@ -1,5 +1,5 @@
 /* The frontier programme against an integer programme (integer.h): chains of twelve forward operators, of one kind each
- * or in equal layers, bundled, on four ranks of four device classes. */
+ * or in equal layers, bundled and not, on four ranks of four device classes. */
 #ifndef MT_TESTS_PLANNER_FRONTIER_COMPARE_INTEGER_H
 #define MT_TESTS_PLANNER_FRONTIER_COMPARE_INTEGER_H
 
@@ -43,28 +43,19 @@ static inline double seconds_now(void) {
 }
 
 /* Whether GLPK ended; then the costs are equal. */
-static inline bool compare_integer(uint64_t seed, int64_t most_nodes, double limit_s, bool verbose) {
+static inline bool compare_problem(const struct mt_frontier *problem, int64_t most_nodes, double limit_s,
+                                   bool verbose) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_arena arena = MT_ARENA_INIT;
-    struct small_job job;
-    struct mt_space space;
     struct mt_frontier_solution solution;
     struct integer p;
-    deep_job_open(&job, seed);
-    struct mt_space_options options = {.graph = job.graph,
-                                       .costs = &job.costs,
-                                       .mesh = &job.mesh,
-                                       .splits = job.splits,
-                                       .nsplits = job.nsplits,
-                                       .exposed = 0.3};
-    CHECK_OK(mt_space_open(&options, &space, &err), err);
-    double begun = seconds_now();
-    CHECK(mt_frontier_solve(&space.problem, &arena, &solution), "seed %d", (int)seed);
-    double frontier_took = seconds_now() - begun, cost_s;
-    CHECK(solution.exact, "seed %d: states were cut", (int)seed);
-    int *choice = mt_new(&arena, int, space.problem.ngroups);
-    integer_open(&p, &space.problem);
+    double begun = seconds_now(), cost_s;
+    CHECK(mt_frontier_solve(problem, &arena, &solution), "no choice");
+    CHECK(solution.exact, "states were cut");
+    double frontier_took = seconds_now() - begun;
+    int *choice = mt_new(&arena, int, problem->ngroups);
     begun = seconds_now();
+    integer_open(&p, problem);
     enum mt_status st = integer_solve(&p, most_nodes, limit_s, choice, &cost_s, &err);
     if (st == MT_EMISSING) {
         printf("skipped: %s\n", err.text);
@@ -72,18 +63,39 @@ static inline bool compare_integer(uint64_t seed, int64_t most_nodes, double lim
     }
     CHECK_OK(st, err);
     if (verbose)
-        printf("seed %3d: %2d groups, %2d values, %4d columns, %4d rows: frontier %.6g s in %.3f s, GLPK %.6g s in "
-               "%.1f s\n",
-               (int)seed, space.problem.ngroups, space.problem.nvalues, p.lp.ncols, p.lp.nrows, solution.cost_s,
-               frontier_took, cost_s, seconds_now() - begun);
+        printf("  %2d groups, %2d values, %4d columns, %4d rows: frontier %.6g s in %.3f s, GLPK %.6g s in %.1f s\n",
+               problem->ngroups, problem->nvalues, p.lp.ncols, p.lp.nrows, solution.cost_s, frontier_took, cost_s,
+               seconds_now() - begun);
     fflush(stdout);
     CHECK_NEAR(integer_cost(&p, solution.choice), solution.cost_s, 1e-9 * solution.cost_s);
     if (!isinf(cost_s)) CHECK_NEAR(solution.cost_s, cost_s, 1e-6 * cost_s);
     integer_close(&p);
-    mt_space_release(&space);
-    small_job_close(&job);
     mt_arena_release(&arena);
     return !isinf(cost_s);
+}
+
+/* Bundled, and each operator alone. */
+static inline bool compare_integer(uint64_t seed, int64_t most_nodes, double limit_s, bool verbose) {
+    struct mt_err err = MT_ERR_INIT;
+    struct small_job job;
+    bool ended = true;
+    deep_job_open(&job, seed);
+    if (verbose) printf("seed %d:\n", (int)seed);
+    for (int unbundled = 0; unbundled < 2; unbundled++) {
+        struct mt_space space;
+        struct mt_space_options options = {.graph = job.graph,
+                                           .costs = &job.costs,
+                                           .mesh = &job.mesh,
+                                           .splits = job.splits,
+                                           .nsplits = job.nsplits,
+                                           .unbundled = unbundled,
+                                           .exposed = 0.3};
+        CHECK_OK(mt_space_open(&options, &space, &err), err);
+        ended &= compare_problem(&space.problem, most_nodes, limit_s, verbose);
+        mt_space_release(&space);
+    }
+    small_job_close(&job);
+    return ended;
 }
 
 #endif

@@ -1,5 +1,6 @@
 /* Random small training jobs: a training graph of a few forward operators, a described cluster on which computing and
- * communication take about equally long, and one split for each label, in proportion to the devices' speeds.
+ * communication take about equally long, and one split for each label, in proportion to the devices' speeds: among all
+ * ranks, or, with `meshed`, of samples among nodes and of all labels within nodes.
  *
  *     struct small_job job;
  *     small_job_open(&job, seed, nranks, nforward);     // job.graph, job.costs, job.splits
@@ -29,6 +30,8 @@ struct small_job {
     struct mt_mesh mesh;
     struct mt_costs costs;
     struct mt_graph *graph;
+    bool meshed;
+    struct mt_split hosts; /* of samples, if meshed */
     struct mt_split splits[SMALL_MOST_LABELS];
     int nsplits;
     /* while the graph is made */
@@ -92,18 +95,49 @@ static inline void small_split(struct small_job *j, int label, const int64_t *si
     for (int r = 0; r < n; r++) s->starts[r + 1] = s->starts[r] + sizes[r];
 }
 
-static inline void small_split_proportional(struct small_job *j) {
+static inline void small_divide(int64_t extent, const double *speed, int n, int64_t *sizes) {
     struct mt_err err = MT_ERR_INIT;
+    CHECK_OK(mt_split_proportional(extent, 1, speed, n, sizes, &err), err);
+}
+
+/* A split among the nodes, or within each node of the label's extent or of the node's share of `hosts`. Ranks of a node
+ * follow each other. */
+static inline struct mt_split small_split_of_axis(struct small_job *j, int label, enum mt_axis axis,
+                                                  const double *speed, const struct mt_split *hosts) {
+    int nranks = j->costs.nranks, nnodes = j->mesh.nnodes;
+    int64_t extent = j->graph->labels[label].extent;
+    struct mt_split s = {.name = j->graph->labels[label].name, .label = label, .axis = axis};
+    double of_node[SMALL_MOST_RANKS] = {0};
+    s.sizes = mt_new(&j->arena, int64_t, nranks);
+    s.starts = mt_new(&j->arena, int64_t, nranks + 1);
+    for (int r = 0; r < nranks; r++) of_node[j->node[r]] += speed[r];
+    if (axis == MT_AXIS_HOST) small_divide(extent, of_node, nnodes, s.sizes);
+    for (int n = 0; n < nnodes && axis == MT_AXIS_HOST; n++) s.starts[n + 1] = s.starts[n] + s.sizes[n];
+    for (int r = 0, end; r < nranks && axis == MT_AXIS_DEVICE; r = end) {
+        for (end = r; end < nranks && j->node[end] == j->node[r];) end++;
+        small_divide(hosts ? hosts->sizes[j->node[r]] : extent, speed + r, end - r, s.sizes + r);
+        for (int k = r + 1; k < end; k++) s.starts[k] = s.starts[k - 1] + s.sizes[k - 1];
+    }
+    return s;
+}
+
+static inline void small_split_proportional(struct small_job *j) {
     double speed[SMALL_MOST_RANKS];
     for (int r = 0; r < j->costs.nranks; r++) {
         const struct mt_cluster_device *d = &j->cluster->devices[r];
         speed[r] = d->speed * j->cluster->classes[d->class].flops[MT_F32];
     }
+    if (j->meshed) j->hosts = small_split_of_axis(j, j->graph->batch, MT_AXIS_HOST, speed, NULL);
     for (int l = 0; l < j->graph->nlabels; l++) {
         const char *name = j->graph->labels[l].name;
         int64_t sizes[SMALL_MOST_RANKS];
         if (!strcmp(name, "three") || !strcmp(name, "headsize")) continue;
-        CHECK_OK(mt_split_proportional(j->graph->labels[l].extent, 1, speed, j->costs.nranks, sizes, &err), err);
+        if (j->meshed) {
+            j->splits[j->nsplits++] =
+                small_split_of_axis(j, l, MT_AXIS_DEVICE, speed, l == j->graph->batch ? &j->hosts : NULL);
+            continue;
+        }
+        small_divide(j->graph->labels[l].extent, speed, j->costs.nranks, sizes);
         small_split(j, l, sizes);
     }
 }
@@ -213,13 +247,16 @@ static inline void small_job_begin(struct small_job *j, uint64_t seed, const cha
     small_label(j, "c", 4 + small_draw(j, 21));
 }
 
-/* `nforward` forward operators before the loss, every eighth time one of attention. */
+/* `nforward` forward operators before the loss, every eighth time one of attention; four ranks are meshed. */
 static inline void small_job_open(struct small_job *j, uint64_t seed, int nranks, int nforward) {
     static const char *const two[] = {"h100:1 net=25G + a10:1", "a100-40:1x2 nvlink=300G", "t4:1 net=10G + a10:1",
                                       "v100:1 net=25G + h100:1"};
     static const char *const three[] = {"h100:1x2 nvlink=450G net=25G + a10:1", "a10:1 net=25G + t4:1 + v100:1",
                                         "cpu-8t:3 net=10G"};
-    small_job_begin(j, seed, nranks == 2 ? two[seed % 4] : three[seed % 3]);
+    static const char *const four[] = {"h100:1x2 nvlink=450G net=25G + a10:1x2", "a100-40:2x2 nvlink=300G net=10G",
+                                       "v100:1x3 net=25G + t4:1"};
+    small_job_begin(j, seed, nranks == 2 ? two[seed % 4] : nranks == 3 ? three[seed % 3] : four[seed % 3]);
+    j->meshed = nranks == 4;
     int x;
     if (seed % 8 == 7) {
         x = small_attention(j);

@@ -1,14 +1,11 @@
-/* The least priced sum of a training graph over all rules of all operators, by branch and bound; nothing is shared with
- * the frontier programme but the prices (price.h), the rules' layouts (rule.h) and the meaning of the sum (space.h):
+/* The priced sum of a training graph, for any rules of its operators; nothing is shared with the frontier programme but
+ * the prices (price.h), the rules' layouts (rule.h) and the meaning of the sum (space.h):
  *
  *   sum = prices of operators + over values: the cheapest order in which every layout that is wanted of the value is
  *         converted once from one that is held by then
  *
- * Variables are operators, and one for each parameter's storage. The bound is that of mini-buckets (Dechter and Rish,
- * "Mini-buckets: a general scheme for bounded inference", J. ACM 2003) along the order of the search (Kask and Dechter,
- * "A general scheme for automatic generation of search heuristics from specification dependencies", AI 2001): variables
- * are eliminated from the last to the first, and where a joint table would be too large, parts of it are minimized
- * separately. */
+ * Variables are operators, and one for each parameter's storage; their values are the ways to run them. branch.h finds
+ * the least sum. */
 #ifndef MT_TESTS_PLANNER_FRONTIER_PRICED_H
 #define MT_TESTS_PLANNER_FRONTIER_PRICED_H
 
@@ -21,8 +18,6 @@ enum {
     PRICED_TOUCHED = 16,
     PRICED_LAYOUTS = 14,
     PRICED_READERS = 24,
-    PRICED_SCOPE = 26,
-    PRICED_TABLE = 1 << 14, /* entries of a joint table */
 };
 
 struct priced_var {
@@ -46,20 +41,11 @@ struct priced_value {
     double *at_least[PRICED_LAYOUTS]; /* of any set that has these */
 };
 
-/* A term of the sum, or a bound of one, over a few variables. */
-struct priced_table {
-    int n, var[PRICED_SCOPE]; /* places in the order of the search, rising */
-    size_t stride[PRICED_SCOPE];
-    double *cost;
-    int origin; /* the place that was eliminated to make it; number of variables: a term */
-    int value;  /* of a term: the value that it is of, or -1 */
-    int last;   /* var[n - 1], or -1 */
-};
-
 struct priced {
     struct mt_arena arena;
     const struct mt_graph *graph;
-    const struct mt_split *splits, *storage;
+    const struct mt_split *splits, *storage, *hosts; /* hosts: null if not meshed */
+    const struct mt_mesh *mesh;
     int nsplits, nstorage;
     double exposed;
     struct mt_layouts layouts;
@@ -67,13 +53,6 @@ struct priced {
     int nvars;
     struct priced_var *vars;
     struct priced_value *values; /* [graph->nvalues] */
-    /* the search */
-    int *order, *place; /* [nvars]: variable at a place, and back */
-    struct priced_table *tables;
-    int ntables, tables_capacity;
-    int *way, *best; /* [nvars], by variable */
-    double best_s;
-    int64_t nodes, most_nodes;
 };
 
 /* ---- variables and values ---- */
@@ -178,8 +157,8 @@ static inline void priced_add_way(struct priced *p, struct priced_var *var, cons
             int v = input ? op->in[i] : op->out[i - op->nin], t = priced_touched(var, v);
             int64_t extent[MT_MAX_AXES];
             for (int a = 0; a < g->values[v].naxes; a++) extent[a] = mt_value_extent(g, v, a);
-            int layout = input ? mt_rule_input(&p->layouts, g, op, &rules[k], NULL, i, extent)
-                               : mt_rule_output(&p->layouts, g, op, &rules[k], NULL, i - op->nin, extent);
+            int layout = input ? mt_rule_input(&p->layouts, g, op, &rules[k], p->mesh, i, extent)
+                               : mt_rule_output(&p->layouts, g, op, &rules[k], p->mesh, i - op->nin, extent);
             if (input)
                 in[i] = layout;
             else
@@ -196,18 +175,48 @@ static inline void priced_add_way(struct priced *p, struct priced_var *var, cons
     }
 }
 
+/* `within` in every node, below `root`. */
+static inline struct mt_rule priced_tree(struct priced *p, struct mt_rule root, struct mt_rule within) {
+    struct mt_rule *inner = mt_new(&p->arena, struct mt_rule, p->mesh->nnodes);
+    for (int n = 0; n < p->mesh->nnodes; n++) inner[n] = within;
+    root.inner = inner;
+    return root;
+}
+
+/* A way to divide the work among all ranks, or, if meshed, within nodes, whose samples are divided before. */
+static inline void priced_add_within(struct priced *p, struct priced_var *var, struct mt_rule rule) {
+    const struct mt_op *op = &p->graph->ops[var->ops[0]];
+    struct mt_rule root = {.kind = MT_RULE_REPLICATE};
+    bool samples = false;
+    for (int i = 0; i < op->nindices; i++) {
+        if (op->index_label[i] != p->graph->batch) continue;
+        samples = true;
+        if (mt_op_index_role(op, i) != MT_INDEX_WHOLE)
+            root = (struct mt_rule){.kind = MT_RULE_SPLIT, .index = i, .split = p->hosts};
+    }
+    if (p->hosts && samples) rule = priced_tree(p, root, rule);
+    priced_add_way(p, var, &rule);
+}
+
 static inline void priced_ways_of_op(struct priced *p, struct priced_var *var) {
     const struct mt_op *op = &p->graph->ops[var->ops[0]];
+    const struct mt_rule whole = {.kind = MT_RULE_REPLICATE};
     unsigned sets[MT_MAX_IN];
     int nsets = mt_op_linear_sets(op, sets);
     bool samples = false;
     for (int i = 0; i < op->nindices; i++) samples |= op->index_label[i] == p->graph->batch;
-    priced_add_way(p, var, &(struct mt_rule){.kind = MT_RULE_REPLICATE});
-    for (int s = 0; s < nsets; s++) priced_add_way(p, var, &(struct mt_rule){.kind = MT_RULE_LINEAR, .set = s});
+    priced_add_within(p, var, whole);
+    for (int s = 0; s < nsets; s++) {
+        struct mt_rule linear = {.kind = MT_RULE_LINEAR, .set = s}, nodes;
+        priced_add_within(p, var, linear);
+        if (!p->hosts || samples) continue;
+        nodes = priced_tree(p, linear, whole); /* sums over nodes, that their ranks share */
+        priced_add_way(p, var, &nodes);
+    }
     for (int s = 0; s < p->nsplits && samples; s++)
         for (int i = 0; i < op->nindices; i++)
             if (op->index_label[i] == p->splits[s].label && mt_op_index_role(op, i) != MT_INDEX_WHOLE)
-                priced_add_way(p, var, &(struct mt_rule){.kind = MT_RULE_SPLIT, .index = i, .split = &p->splits[s]});
+                priced_add_within(p, var, (struct mt_rule){.kind = MT_RULE_SPLIT, .index = i, .split = &p->splits[s]});
 }
 
 /* A split for storage, before those for computing. */
@@ -215,29 +224,56 @@ static inline const struct mt_split *priced_stored(const struct priced *p, int s
     return s < p->nstorage ? &p->storage[s] : &p->splits[s - p->nstorage];
 }
 
-/* Whole, with the norm computed from the first shares of the sharding axis that there are; or one split for all its
- * operators. */
-static inline void priced_ways_of_storage(struct priced *p, struct priced_var *var) {
+/* The operators of storage, divided by splits of axes among nodes and within them, or among all ranks; null: not. */
+static inline struct mt_rule priced_stored_by(struct priced *p, const struct mt_op *op, int host_axis,
+                                              const struct mt_split *hosts, int axis, const struct mt_split *split) {
+    struct mt_rule root = {.kind = MT_RULE_REPLICATE}, within = root;
+    if (hosts) root = (struct mt_rule){.kind = MT_RULE_SPLIT, .index = op->in_index[0][host_axis], .split = hosts};
+    if (split) within = (struct mt_rule){.kind = MT_RULE_SPLIT, .index = op->in_index[0][axis], .split = split};
+    return hosts || (split && split->axis != MT_AXIS_ALL) ? priced_tree(p, root, within) : within;
+}
+
+static inline void priced_add_stored(struct priced *p, struct priced_var *var, int host_axis,
+                                     const struct mt_split *hosts, int axis, const struct mt_split *split) {
+    struct mt_rule rules[4];
+    for (int k = 0; k < var->nops; k++)
+        rules[k] = priced_stored_by(p, &p->graph->ops[var->ops[k]], host_axis, hosts, axis, split);
+    priced_add_way(p, var, rules);
+}
+
+/* Whole, with the norm computed from the first shares of the sharding axis that there are. */
+static inline void priced_add_whole(struct priced *p, struct priced_var *var) {
     const struct mt_graph *g = p->graph;
     int shared = mt_sharding_axis(g, var->param);
     struct mt_rule rules[4];
     for (int k = 0; k < var->nops; k++) {
         const struct mt_op *op = &g->ops[var->ops[k]];
-        rules[k] = (struct mt_rule){.kind = MT_RULE_REPLICATE};
-        for (int s = p->nstorage + p->nsplits - 1; s >= 0 && op->kind == MT_OP_sq_norm; s--)
-            if (priced_stored(p, s)->label == g->values[var->param].label[shared])
-                rules[k] = (struct mt_rule){
-                    .kind = MT_RULE_SPLIT, .index = op->in_index[0][shared], .split = priced_stored(p, s)};
+        const struct mt_split *first = NULL;
+        for (int s = 0; s < p->nstorage + p->nsplits && op->kind == MT_OP_sq_norm && !first; s++)
+            if (priced_stored(p, s)->label == g->values[var->param].label[shared] &&
+                priced_stored(p, s)->axis != MT_AXIS_HOST)
+                first = priced_stored(p, s);
+        rules[k] = priced_stored_by(p, op, -1, NULL, shared, first);
     }
     priced_add_way(p, var, rules);
-    for (int a = 0; a < g->values[var->param].naxes; a++)
+}
+
+/* Whole; one split for all its operators; among nodes by one axis and within them by a computing split of another. */
+static inline void priced_ways_of_storage(struct priced *p, struct priced_var *var) {
+    const struct mt_value *v = &p->graph->values[var->param];
+    priced_add_whole(p, var);
+    for (int a = 0; a < v->naxes; a++)
         for (int s = 0; s < p->nsplits + p->nstorage; s++) {
             const struct mt_split *split = priced_stored(p, s);
-            if (split->label != g->values[var->param].label[a]) continue;
-            for (int k = 0; k < var->nops; k++)
-                rules[k] = (struct mt_rule){
-                    .kind = MT_RULE_SPLIT, .index = g->ops[var->ops[k]].in_index[0][a], .split = split};
-            priced_add_way(p, var, rules);
+            if (split->label != v->label[a]) continue;
+            if (split->axis != MT_AXIS_HOST) {
+                priced_add_stored(p, var, -1, NULL, a, split);
+                continue;
+            }
+            priced_add_stored(p, var, a, split, -1, NULL);
+            for (int b = 0; b < v->naxes; b++)
+                for (int k = 0; k < p->nsplits && b != a; k++)
+                    if (p->splits[k].label == v->label[b]) priced_add_stored(p, var, a, split, b, &p->splits[k]);
         }
 }
 
@@ -292,8 +328,9 @@ static inline void priced_open(struct priced *p, const struct small_job *job, co
                          .nsplits = job->nsplits,
                          .storage = storage,
                          .nstorage = nstorage,
-                         .exposed = exposed,
-                         .most_nodes = 20000000};
+                         .hosts = job->meshed ? &job->hosts : NULL,
+                         .mesh = &job->mesh,
+                         .exposed = exposed};
     mt_layouts_init(&p->layouts, job->costs.nranks);
     p->pricing = (struct mt_pricing){&job->costs, job->graph, &p->layouts, (int *)(uintptr_t)job->node};
     priced_list(p);
@@ -336,11 +373,20 @@ static inline double priced_sum(const struct priced *p, const int *way) {
     return sum;
 }
 
-static inline bool priced_same_rule(const struct mt_rule *a, const struct mt_rule *b, int nranks) {
-    if (a->kind != b->kind) return false;
+static inline bool priced_same_level(const struct mt_rule *a, const struct mt_rule *b, const struct mt_mesh *mesh) {
+    if (a->kind != b->kind || !a->inner != !b->inner) return false;
     if (a->kind == MT_RULE_LINEAR) return a->set == b->set;
-    return a->kind == MT_RULE_REPLICATE ||
-           (a->index == b->index && !memcmp(a->split->sizes, b->split->sizes, (size_t)nranks * sizeof(int64_t)));
+    if (a->kind == MT_RULE_REPLICATE) return true;
+    int n = a->split->axis == MT_AXIS_HOST ? mesh->nnodes : mesh->nranks;
+    return a->index == b->index && a->split->axis == b->split->axis &&
+           !memcmp(a->split->sizes, b->split->sizes, (size_t)n * sizeof *a->split->sizes);
+}
+
+static inline bool priced_same_rule(const struct mt_rule *a, const struct mt_rule *b, const struct mt_mesh *mesh) {
+    bool same = priced_same_level(a, b, mesh);
+    for (int n = 0; n < mesh->nnodes && same && a->inner; n++)
+        same = priced_same_level(&a->inner[n], &b->inner[n], mesh);
+    return same;
 }
 
 /* The sum of given rules, rules[graph->nops], which must be among the ways. */
@@ -351,7 +397,7 @@ static inline double priced_sum_of_rules(const struct priced *p, const struct mt
         for (way[i] = 0; way[i] < var->nways; way[i]++) {
             bool same = true;
             for (int k = 0; k < var->nops; k++)
-                same &= priced_same_rule(&var->rules[way[i]][k], &rules[var->ops[k]], p->layouts.nranks);
+                same &= priced_same_rule(&var->rules[way[i]][k], &rules[var->ops[k]], p->mesh);
             if (same) break;
         }
         CHECK(way[i] < var->nways, "%s: a rule that is not in the space", p->graph->ops[var->ops[0]].name);
@@ -361,216 +407,30 @@ static inline double priced_sum_of_rules(const struct priced *p, const struct mt
     return sum;
 }
 
-/* ---- the order of the search ---- */
+/* ---- simple strategies ---- */
 
-/* Eliminated first, so searched last: whatever meets the fewest others by then. */
-static inline void priced_find_order(struct priced *p) {
-    int n = p->nvars;
-    bool *meets = mt_new(&p->arena, bool, n *n), *gone = mt_new(&p->arena, bool, n);
-    p->order = mt_new(&p->arena, int, n);
-    p->place = mt_new(&p->arena, int, n);
-    for (int v = 0; v < p->graph->nvalues; v++) {
-        const struct priced_value *value = &p->values[v];
-        for (int a = -1; a < value->nreaders && value->counts; a++)
-            for (int b = -1; b < value->nreaders; b++)
-                meets[(a < 0 ? value->maker : value->readers[a]) * n + (b < 0 ? value->maker : value->readers[b])] =
-                    true;
-    }
-    for (int at = n - 1; at >= 0; at--) {
-        int best = -1;
-        double least = INFINITY;
-        for (int i = 0; i < n; i++) {
-            double table = 1;
-            for (int j = 0; j < n && !gone[i]; j++)
-                if (meets[i * n + j] && !gone[j]) table *= p->vars[j].nways;
-            if (!gone[i] && table < least) best = i, least = table;
-        }
-        gone[best] = true, p->order[at] = best, p->place[best] = at;
-        for (int i = 0; i < n; i++)
-            for (int j = 0; j < n; j++)
-                if (meets[best * n + i] && meets[best * n + j]) meets[i * n + j] = true;
-    }
+static inline bool priced_splits(const struct mt_rule *rule, int label) {
+    const struct mt_rule *leaf = rule->inner ? &rule->inner[0] : rule;
+    return leaf->kind == MT_RULE_SPLIT && leaf->split->label == label;
 }
 
-/* ---- tables ---- */
-
-static inline size_t priced_size(const struct priced *p, const int *var, int n) {
-    size_t size = 1;
-    for (int i = 0; i < n && size <= PRICED_TABLE; i++) size *= (size_t)p->vars[p->order[var[i]]].nways;
-    return size;
-}
-
-static inline struct priced_table *priced_add_table(struct priced *p, const int *var, int n, int origin) {
-    mt_arena_grow(&p->arena, &p->tables, p->ntables, &p->tables_capacity, sizeof *p->tables);
-    struct priced_table *t = &p->tables[p->ntables++];
-    *t = (struct priced_table){.n = n, .origin = origin, .value = -1, .last = n ? var[n - 1] : -1};
-    size_t size = 1;
-    for (int i = n - 1; i >= 0; i--) {
-        t->var[i] = var[i];
-        t->stride[i] = size;
-        size *= (size_t)p->vars[p->order[var[i]]].nways;
-    }
-    t->cost = mt_new(&p->arena, double, size);
-    return t;
-}
-
-/* way[place] of all variables of the table's scope. */
-static inline double priced_look_up(const struct priced_table *t, const int *way) {
-    size_t at = 0;
-    for (int i = 0; i < t->n; i++) at += t->stride[i] * (size_t)way[t->var[i]];
-    return t->cost[at];
-}
-
-/* The next of all ways of some variables; false after the last. */
-static inline bool priced_next(const struct priced *p, const int *var, int n, int *way) {
-    for (int i = n - 1; i >= 0; i--) {
-        if (++way[var[i]] < p->vars[p->order[var[i]]].nways) return true;
-        way[var[i]] = 0;
-    }
-    return false;
-}
-
-static inline int priced_insert(int *var, int n, int place) {
-    int i = n;
-    for (int k = 0; k < n; k++)
-        if (var[k] == place) return n;
-    for (; i > 0 && var[i - 1] > place; i--) var[i] = var[i - 1];
-    var[i] = place;
-    return n + 1;
-}
-
-/* What a value costs at least by its maker and some of its readers: the value costs at least the average over parts of
- * its readers. All of them in one part: what it costs. */
-static inline void priced_add_part(struct priced *p, int v, const int *readers, int nreaders, int nparts) {
-    const struct priced_value *value = &p->values[v];
-    int var[PRICED_SCOPE], n = 0, *way = mt_calloc((size_t)p->nvars, sizeof *way);
-    n = priced_insert(var, n, p->place[value->maker]);
-    for (int r = 0; r < nreaders; r++) n = priced_insert(var, n, p->place[readers[r]]);
-    struct priced_table *t = priced_add_table(p, var, n, p->nvars);
-    const struct priced_var *maker = &p->vars[value->maker];
-    size_t at = 0;
-    t->value = v;
-    do {
-        unsigned wanted = 0;
-        for (int r = 0; r < nreaders; r++) {
-            const struct priced_var *reader = &p->vars[readers[r]];
-            wanted |= reader->wanted[way[p->place[readers[r]]]][priced_touched(reader, v)];
-        }
-        int made = maker->made[way[p->place[value->maker]]][priced_touched(maker, v)];
-        t->cost[at++] = (nparts == 1 ? value->serve[made] : value->at_least[made])[wanted] / nparts;
-    } while (priced_next(p, var, n, way));
-    free(way);
-}
-
-static inline void priced_add_value(struct priced *p, int v) {
-    const struct priced_value *value = &p->values[v];
-    int first[PRICED_READERS + 1] = {0}, nparts = 0;
-    for (int r = 0; r < value->nreaders; nparts++) {
-        int var[PRICED_SCOPE], n = priced_insert(var, 0, p->place[value->maker]);
-        for (first[nparts] = r; r < value->nreaders; r++) {
-            n = priced_insert(var, n, p->place[value->readers[r]]);
-            if (r > first[nparts] && priced_size(p, var, n) > PRICED_TABLE) break;
-        }
-    }
-    first[nparts] = value->nreaders;
-    for (int i = 0; i < nparts; i++) priced_add_part(p, v, value->readers + first[i], first[i + 1] - first[i], nparts);
-}
-
-/* Tables of one bucket, jointly minimized over its variable. */
-static inline void priced_eliminate(struct priced *p, int place, const int *member, int nmembers, const int *var,
-                                    int n) {
-    int *way = mt_calloc((size_t)p->nvars, sizeof *way);
-    struct priced_table *t = priced_add_table(p, var, n - 1, place); /* var[n - 1] is the place */
-    size_t at = 0, i = 0, nways = (size_t)p->vars[p->order[place]].nways;
-    t->cost[0] = INFINITY;
-    do {
-        double sum = 0;
-        for (int m = 0; m < nmembers; m++) sum += priced_look_up(&p->tables[member[m]], way);
-        t->cost[at] = i ? fmin(t->cost[at], sum) : sum;
-        if (++i == nways) i = 0, at++;
-    } while (priced_next(p, var, n, way));
-    free(way);
-}
-
-static inline void priced_bucket(struct priced *p, int place) {
-    int ntables = p->ntables, left = 0, *in = mt_calloc((size_t)ntables + 1, sizeof *in);
-    for (int t = 0; t < ntables; t++)
-        if (p->tables[t].last == place) in[left++] = t;
-    while (left) { /* a mini-bucket: as many as fit together */
-        int var[PRICED_SCOPE], n = 0, *member = mt_calloc((size_t)left, sizeof *member), nmembers = 0, kept = 0;
-        for (int i = 0; i < left; i++) {
-            int joint[PRICED_SCOPE], m = n;
-            memcpy(joint, var, sizeof var);
-            for (int k = 0; k < p->tables[in[i]].n && m < PRICED_SCOPE; k++)
-                m = priced_insert(joint, m, p->tables[in[i]].var[k]);
-            if (nmembers && (m == PRICED_SCOPE || priced_size(p, joint, m) > PRICED_TABLE)) {
-                in[kept++] = in[i];
-                continue;
+/* Everything that can be is split by one label, with or without storage, and the rest is whole; the cheapest label, or
+ * none. */
+static inline double priced_simple_s(const struct priced *p) {
+    int *way = mt_calloc((size_t)p->nvars + 1, sizeof *way);
+    double least = priced_sum(p, way);
+    for (int s = 0; s < p->nsplits; s++)
+        for (int stores = 0; stores < 2; stores++) {
+            for (int i = 0; i < p->nvars; i++) {
+                const struct priced_var *var = &p->vars[i];
+                way[i] = 0;
+                for (int w = 0; w < var->nways && (stores || var->param < 0); w++)
+                    if (priced_splits(&var->rules[w][var->nops - 1], p->splits[s].label)) way[i] = w;
             }
-            memcpy(var, joint, sizeof var);
-            n = m;
-            member[nmembers++] = in[i];
+            least = fmin(least, priced_sum(p, way));
         }
-        left = kept;
-        priced_eliminate(p, place, member, nmembers, var, n);
-        free(member);
-    }
-    free(in);
-}
-
-/* ---- the search ---- */
-
-/* What a choice of the variables at places 0..depth costs at least: terms that are decided, and messages from the
- * places behind. A value whose parts are all decided counts as it is. */
-static inline double priced_bound(const struct priced *p, const int *way, int depth) {
-    double sum = 0;
-    for (int t = 0; t < p->ntables; t++) {
-        const struct priced_table *table = &p->tables[t];
-        if (table->last <= depth && table->origin > depth) sum += priced_look_up(table, way);
-    }
-    return sum;
-}
-
-static inline void priced_search(struct priced *p, int *at /* [place] */, int depth) {
-    if (depth == p->nvars) {
-        int *way = mt_calloc((size_t)p->nvars, sizeof *way);
-        for (int i = 0; i < p->nvars; i++) way[p->order[i]] = at[i];
-        double sum = priced_sum(p, way);
-        if (sum < p->best_s) p->best_s = sum, memcpy(p->best, way, (size_t)p->nvars * sizeof *way);
-        free(way);
-        return;
-    }
-    int n = p->vars[p->order[depth]].nways, order[PRICED_WAYS];
-    double bound[PRICED_WAYS];
-    for (int w = 0; w < n; w++) {
-        int i = w;
-        at[depth] = w;
-        double b = priced_bound(p, at, depth);
-        for (; i > 0 && bound[i - 1] > b; i--) bound[i] = bound[i - 1], order[i] = order[i - 1];
-        bound[i] = b, order[i] = w;
-    }
-    for (int i = 0; i < n && bound[i] < p->best_s * (1 - 1e-13); i++) {
-        CHECK(++p->nodes <= p->most_nodes, "branch and bound does not end: %lld nodes", (long long)p->nodes);
-        at[depth] = order[i];
-        priced_search(p, at, depth + 1);
-    }
-}
-
-/* The least sum: p->best_s, p->best. */
-static inline void priced_solve(struct priced *p) {
-    priced_find_order(p);
-    for (int i = 0; i < p->nvars; i++) {
-        struct priced_table *t = priced_add_table(p, &p->place[i], 1, p->nvars);
-        memcpy(t->cost, p->vars[i].cost_s, (size_t)p->vars[i].nways * sizeof *t->cost);
-    }
-    for (int v = 0; v < p->graph->nvalues; v++)
-        if (p->values[v].counts) priced_add_value(p, v);
-    for (int place = p->nvars - 1; place >= 0; place--) priced_bucket(p, place);
-    p->best = mt_new(&p->arena, int, p->nvars);
-    p->best_s = INFINITY;
-    int *at = mt_calloc((size_t)p->nvars + 1, sizeof *at);
-    priced_search(p, at, 0);
-    free(at);
+    free(way);
+    return least;
 }
 
 #endif

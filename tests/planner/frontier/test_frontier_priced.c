@@ -5,9 +5,9 @@
 enum { FIRST = 1, GRAPHS = 50 };
 
 int main(void) {
-    double worst = 0;
+    struct priced_totals totals = {0};
     printf("seeds %d to %d\n", FIRST, FIRST + GRAPHS - 1);
-    for (int seed = FIRST; seed < FIRST + GRAPHS; seed++) compare_priced((uint64_t)seed, false, &worst);
-    printf("worst regret %g\n", worst);
+    for (int seed = FIRST; seed < FIRST + GRAPHS; seed++) compare_priced((uint64_t)seed, false, &totals);
+    priced_print(&totals);
     return 0;
 }
