@@ -2,6 +2,7 @@
  *
  *   passes.c   each program instruction becomes a lowered one (operands are program values, which are the first
  *              lvalues); inputs, states and reports; the other passes in order
+ *   fuse_packed.c   attention of the parts of one value reads the whole
  *   fuse.c     patterns of operators become fused operators, with tensors by fuse_tensors.c
  *   buffers.c  buffer assignment: each value gets a buffer of its own or that of a value that it continues; messages
  *              and scratch
@@ -55,6 +56,8 @@ static inline enum mt_block_kind mt_lowered_block(const struct mt_lowered *low, 
     return (enum mt_block_kind)b;
 }
 
+/* Replace attention of parts by packed attention; before mt_fuse. */
+void mt_fuse_packed(struct mt_lowering *lowering);
 /* Replace patterns of operators by fused ones. The members leave the sequence. */
 void mt_fuse(struct mt_lowering *lowering);
 
