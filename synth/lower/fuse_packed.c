@@ -40,19 +40,18 @@ static struct mt_linstr *packed_join(const struct packing *k, const struct mt_li
     return join->in[0] == dq && join->in[1] == dkv ? join : NULL;
 }
 
-/* Replace `at` by `fused`, which computes the members, by their order in the block. */
-static bool replace(struct packing *k, struct mt_linstr *at, struct mt_linstr *const *members, int count,
-                    struct mt_linstr fused) {
+/* Replace the first member by `fused`, which computes all of them. */
+static bool replace(struct packing *k, struct mt_linstr *const *members, int count, struct mt_linstr fused) {
     struct mt_arena *arena = &k->l->low->arena;
     if (!mt_fuse_tensors(members, count, &fused, arena)) return false;
     fused.what = MT_LOWERED_OP;
-    fused.name = at->name;
+    fused.name = members[0]->name;
     fused.wait = fused.scratch = fused.message[0] = fused.message[1] = -1;
     fused.sources = mt_new(arena, int, count);
     for (int m = 0; m < count; m++) fused.sources[fused.nsources++] = members[m]->sources[0];
     fused.in = mt_arena_memdup(arena, fused.in, (size_t)fused.nin * sizeof(int));
     fused.out = mt_arena_memdup(arena, fused.out, (size_t)fused.nout * sizeof(int));
-    *at = fused;
+    *members[0] = fused;
     return true;
 }
 
@@ -60,7 +59,7 @@ static void pack_forward(struct packing *k, struct mt_linstr *attention) {
     struct mt_linstr *parts = packed_parts(k, attention, 0);
     if (!parts) return;
     int q = attention->in[0], kv = attention->in[1];
-    if (replace(k, attention, (struct mt_linstr *[]){parts, attention}, 2,
+    if (replace(k, (struct mt_linstr *[]){attention, parts}, 2,
                 (struct mt_linstr){.kind = MT_OP_attention_packed,
                                    .attr = attention->attr,
                                    .nin = 1,
@@ -75,7 +74,7 @@ static void pack_gradient(struct packing *k, struct mt_linstr *gradient) {
     if (!join || join->nsources != 1) return;
     int q = gradient->in[1], kv = gradient->in[2];
     int in[4] = {gradient->in[0], parts->in[0], gradient->in[3], gradient->in[4]};
-    if (!replace(k, gradient, (struct mt_linstr *[]){parts, gradient, join}, 3,
+    if (!replace(k, (struct mt_linstr *[]){gradient, join, parts}, 3,
                  (struct mt_linstr){.kind = MT_OP_attention_packed_grad,
                                     .attr = gradient->attr,
                                     .nin = 4,
