@@ -114,7 +114,7 @@ static void describe_sum(const struct mt_call *call, struct mt_op_shape *shape) 
 }
 
 static void describe_elements(const struct mt_call *call, struct mt_op_shape *shape) {
-    const struct mt_tensor *x = &call->in[0];
+    const struct mt_tensor *x = call->kind == MT_OP_join ? &call->out[0] : &call->in[0];
     shape->rows = mt_tensor_count(x);
     if (call->kind == MT_OP_cast) add_variant(shape, mt_type_name(call->attr->to));
     if (call->kind == MT_OP_add && mt_tensor_count(&call->in[1]) != mt_tensor_count(x)) add_variant(shape, "broadcast");
