@@ -37,7 +37,7 @@ void mt_op_separate(struct mt_graph *graph, const char *name, int x, int axis, c
     struct mt_draft d = mt_draft(graph, name, MT_OP_separate);
     int others[MT_MAX_AXES], index[MT_MAX_AXES], nothers = other_indices(&d, x, axis, others);
     int64_t places = 0;
-    assert(nparts >= 1 && nparts <= MT_MAX_OUT);
+    assert(nparts >= 2 && nparts <= MT_MAX_OUT);
     operand_indices(nothers, others, axis, label_index(&d, graph->values[x].label[axis]), index);
     mt_draft_in(&d, x, index);
     for (int p = 0; p < nparts; p++) {
