@@ -54,8 +54,26 @@ static enum mt_status divide_storage(const struct mt_graph *g, int nranks, bool 
     return MT_OK;
 }
 
+/* The most samples a micro-batch of `samples` that make `count` micro-batches; or 0: none do. */
+static int64_t micro_of(int64_t samples, int64_t count) {
+    int64_t micro = samples > 0 ? (samples + count - 1) / count : 0;
+    return micro > 0 && (samples + micro - 1) / micro == count ? micro : 0;
+}
+
+/* The micro-batches of ranks that communicate in each: as many of the rest as of the one; if the batch does not allow
+ * that, two of each, which take the same memory. */
+static void divide_in_step(const struct mt_graph *g, struct mt_plan *p) {
+    int64_t *sizes = p->splits[0].sizes, count = p->micro[0] ? (sizes[0] + p->micro[0] - 1) / p->micro[0] : 0;
+    if (!count) return; /* idle: it runs as many as the rest */
+    p->micro[1] = micro_of(sizes[1], count);
+    if (p->micro[1] || !sizes[1]) return;
+    sizes[0] = 2 * p->micro[0];
+    sizes[1] = g->labels[g->batch].extent - sizes[0];
+    p->micro[1] = micro_of(sizes[1], 2);
+}
+
 /* Of a rank without samples the rest has micro-batches, if those are asked for. */
-static void divide_samples(const struct mt_graph *g, int64_t samples, int64_t micro, struct mt_plan *p) {
+static void divide_samples(const struct mt_graph *g, int64_t samples, int64_t micro, bool in_step, struct mt_plan *p) {
     const struct mt_label *batch = &g->labels[g->batch];
     p->splits[0] = (struct mt_plan_split){
         .name = "batch", .label = batch->name, .align = batch->align, .sizes = mt_new(&p->arena, int64_t, 2)};
@@ -65,6 +83,7 @@ static void divide_samples(const struct mt_graph *g, int64_t samples, int64_t mi
     if (p->nranks == 1) return;
     sizes[1] = rest;
     p->micro[1] = micro > 0 && !samples && rest > 1 ? rest / 2 : rest;
+    if (in_step) divide_in_step(g, p);
 }
 
 /* As `plan` says, but for algorithms, which do not matter here. bucket_bytes -1: to read axes from; the plan's buckets
@@ -75,7 +94,7 @@ static enum mt_status pair_build(const struct mt_graph *g, const struct mt_plan 
     struct mt_plan *p = d->plan = mt_plan_new(plan->nranks > 1 ? 2 : 1);
     enum mt_status st = divide_storage(g, plan->nranks, bucket_bytes < 0, p, err);
     if (st) return st;
-    divide_samples(g, samples, micro, p);
+    divide_samples(g, samples, micro, mt_decisions_in_step(&plan->decisions), p);
     p->job = plan->job;
     p->decisions = plan->decisions;
     p->decisions.bucket_bytes = bucket_bytes < 0 ? 0 : bucket_bytes;

@@ -36,44 +36,9 @@ static enum mt_status classify(struct mt_builder *b) {
     return MT_OK;
 }
 
-/* ---- sums over micro-batches ---- */
-
-/* Whether a value that a sample operator sums over the batch is reported, or wanted by a summed operator. */
-static bool leaves_samples(const struct mt_builder *b, int gvalue) {
-    const struct mt_graph *g = b->graph;
-    if (!b->summed[gvalue] || mt_builder_has_batch(g, gvalue)) return false;
-    if (gvalue == g->loss_sum || gvalue == g->token_count) return true;
-    for (int c = b->first_consumer[gvalue]; c < b->first_consumer[gvalue + 1] && !b->forward_only; c++)
-        if (b->classes[b->consumers[c]] == MT_SUMMED) return true;
-    return false;
-}
-
-static void accumulate(struct mt_builder *b, int op, enum mt_block_kind block) {
-    const struct mt_op *o = &b->graph->ops[op];
-    for (int i = 0; i < o->nout; i++) {
-        int g = o->out[i];
-        if (!leaves_samples(b, g)) continue;
-        int fresh = b->held[g][b->nheld[g] - 1], layout = b->program->values[fresh].layout;
-        if (block == MT_BODY) {
-            int zero = mt_builder_add(b, g, layout, MT_PROLOGUE, true);
-            b->program->values[zero].covers = MT_COVERS_BODY;
-            struct mt_instr instr = {.kind = MT_INSTR_ZERO, .gop = -1, .nout = 1, .out = &zero};
-            mt_program_add(b->program, MT_PROLOGUE, &instr);
-            b->accumulator[g] = zero;
-        }
-        int in[2] = {b->accumulator[g], fresh};
-        int sum = mt_builder_add(b, g, layout, block, false);
-        b->program->values[sum].covers = block == MT_BODY ? MT_COVERS_BODY : MT_COVERS_ALL;
-        struct mt_instr instr = {.kind = MT_INSTR_ACCUMULATE, .gop = -1, .nin = 2, .nout = 1, .in = in, .out = &sum};
-        mt_program_add(b->program, block, &instr);
-        b->accumulator[g] = sum;
-        if (block == MT_LAST) mt_builder_hold(b, g, sum);
-    }
-}
-
 /* ---- blocks ---- */
 
-static bool included(const struct mt_builder *b, int op) {
+bool mt_builder_includes(const struct mt_builder *b, int op) {
     return !b->forward_only || b->graph->ops[op].role == MT_ROLE_FORWARD;
 }
 
@@ -152,8 +117,8 @@ static enum mt_status emit_samples(struct mt_builder *b, enum mt_block_kind bloc
     bool reported = false;
     enter(b, MT_BUCKET_SAMPLES);
     for (int o = 0; o < g->nops && !st; o++) {
-        if (!included(b, o) || b->classes[o] == MT_INVARIANT || g->ops[o].role == MT_ROLE_UPDATE) continue;
-        if (b->classes[o] == MT_SUMMED && block == MT_BODY) continue;
+        if (!mt_builder_includes(b, o) || b->classes[o] == MT_INVARIANT || g->ops[o].role == MT_ROLE_UPDATE) continue;
+        if (b->classes[o] == MT_SUMMED && block == MT_BODY && !b->joins[o]) continue;
         if (block == MT_LAST && !reported && g->ops[o].role == MT_ROLE_BACKWARD) {
             reported = true;
             if ((st = report_sums(b))) break;
@@ -161,11 +126,17 @@ static enum mt_status emit_samples(struct mt_builder *b, enum mt_block_kind bloc
         }
         if (mt_bucket_waits_for(block, g->ops[o].role, g->ops[o].kind) && mt_bucketing_yield(&b->bucketing))
             mt_builder_flush(b);
-        if ((st = mt_builder_op(b, o, block))) break;
-        if (b->classes[o] == MT_SAMPLE && b->has_body) accumulate(b, o, block);
-        if (block == MT_LAST && g->ops[o].role == MT_ROLE_BACKWARD) st = send_gradients(b, o);
+        mt_builder_enter_layer(b, o, block);
+        if (b->joins[o]) b->sums = mt_builder_covers(block);
+        st = mt_builder_op(b, o, block);
+        b->sums = MT_COVERS_ALL;
+        if (!st && b->has_body) st = mt_builder_accumulate(b, o, block);
+        if (!st) st = mt_builder_finish_sums(b, block, false);
+        if (!st && block == MT_LAST && g->ops[o].role == MT_ROLE_BACKWARD) st = send_gradients(b, o);
     }
     if (!st && block == MT_LAST && !reported) st = report_sums(b);
+    if (!st) st = mt_builder_finish_sums(b, block, true);
+    mt_builder_leave_layers(b, block);
     return st;
 }
 
@@ -173,14 +144,14 @@ static enum mt_status emit_samples(struct mt_builder *b, enum mt_block_kind bloc
 static enum mt_status gather_weights(struct mt_builder *b, enum mt_block_kind block) {
     const struct mt_graph *g = b->graph;
     enter(b, MT_BUCKET_WEIGHTS);
+    if (mt_builder_gathers_layers(b, block)) return mt_builder_plan_layers(b, block);
     for (int o = 0; o < g->nops; o++) {
-        if (!included(b, o) || b->classes[o] != MT_SAMPLE) continue;
+        if (!mt_builder_includes(b, o) || b->classes[o] != MT_SAMPLE) continue;
         struct mt_rule rule = mt_builder_rule(b, o, block);
         if (rule.kind == MT_RULE_LINEAR) continue;
         for (int i = 0; i < g->ops[o].nin; i++) {
             int v = g->ops[o].in[i];
-            bool invariant = !mt_builder_has_batch(g, v) && !b->summed[v] && g->values[v].kind != MT_VALUE_INPUT;
-            if (!invariant) continue;
+            if (!mt_builder_is_weight(b, v)) continue;
             enum mt_status st = mt_builder_want_soon(b, v, mt_builder_wanted(b, o, &rule, i, block), MT_PROLOGUE);
             if (st) return st;
         }
@@ -328,6 +299,8 @@ static void release(struct mt_builder *b) {
     free(b->classes);
     free(b->summed);
     free(b->emitted);
+    free(b->joins);
+    mt_arena_release(&b->scratch);
     free(b->accumulator);
     free(b->uniform);
     free(b->bucket);
@@ -345,6 +318,7 @@ static enum mt_status build(const struct mt_graph *graph, const struct mt_choice
                            .classes = mt_calloc(nops, sizeof(enum mt_op_class)),
                            .summed = mt_calloc(nvalues, sizeof(bool)),
                            .emitted = mt_calloc(nops, sizeof(bool)),
+                           .joins = mt_calloc(nops, sizeof(bool)),
                            .held = mt_calloc(nvalues, sizeof(int *)),
                            .nheld = mt_calloc(nvalues, sizeof(int)),
                            .held_capacity = mt_calloc(nvalues, sizeof(int)),
@@ -369,6 +343,7 @@ static enum mt_status build(const struct mt_graph *graph, const struct mt_choice
     enum mt_status st;
     if ((st = divide_batch(&b)) || (st = classify(&b))) goto out;
     list_consumers(&b);
+    mt_builder_find_joins(&b);
     mt_bucketing_init(&b.bucketing, choice->decisions.bucket_bytes, count_gradient_bytes(&b), count_yielding(&b));
     add_states(&b);
     if (b.has_body && ((st = gather_weights(&b, MT_BODY)) || (st = emit_samples(&b, MT_BODY)))) goto out;

@@ -30,7 +30,7 @@ struct mt_rule mt_builder_rule(const struct mt_builder *b, int op, enum mt_block
 int mt_builder_wanted(struct mt_builder *b, int op, const struct mt_rule *rule, int input, enum mt_block_kind block) {
     int64_t extent[MT_MAX_AXES];
     mt_builder_extents(b, b->graph->ops[op].in[input], block, extent);
-    return mt_rule_input(&b->program->layouts, b->graph, &b->graph->ops[op], rule, input, extent);
+    return mt_rule_input(&b->program->layouts, b->graph, &b->graph->ops[op], rule, NULL, input, extent);
 }
 
 int mt_builder_add(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block, bool uniform) {
@@ -56,7 +56,15 @@ void mt_builder_hold(struct mt_builder *b, int gvalue, int value) {
 bool mt_builder_usable(const struct mt_builder *b, int value, enum mt_block_kind block) {
     const struct mt_pvalue *v = &b->program->values[value];
     if (mt_builder_has_batch(b->graph, v->gvalue)) return v->block == block;
-    return v->covers == MT_COVERS_ALL && v->block <= block;
+    enum mt_covers covers = b->summed[v->gvalue] ? b->sums : MT_COVERS_ALL;
+    return v->covers == covers && (covers == MT_COVERS_ALL ? v->block <= block : v->block == block);
+}
+
+void mt_builder_drop(struct mt_builder *b, int gvalue, enum mt_block_kind block) {
+    int *held = b->held[gvalue], n = 0;
+    for (int h = 0; h < b->nheld[gvalue]; h++)
+        if (b->program->values[held[h]].block != block) held[n++] = held[h];
+    b->nheld[gvalue] = n;
 }
 
 static void emit_slice(struct mt_builder *b, int from, int to, enum mt_block_kind block) {
@@ -101,9 +109,14 @@ static int best_source(struct mt_builder *b, int gvalue, int layout, enum mt_blo
     return best;
 }
 
-/* The block into which a conversion of `value`, wanted in `block`, is emitted: values of the prologue stay in it. */
-static enum mt_block_kind conversion_block(const struct mt_builder *b, int value, enum mt_block_kind block) {
-    return b->program->values[value].block == MT_PROLOGUE ? MT_PROLOGUE : block;
+/* The block into which a conversion of `value`, wanted in `block`, is emitted: values of the prologue stay in it, but
+ * for weights that are gathered for a layer. */
+static enum mt_block_kind conversion_block(const struct mt_builder *b, int value, enum mt_conversion conversion,
+                                           enum mt_block_kind block) {
+    const struct mt_pvalue *v = &b->program->values[value];
+    bool gathers =
+        conversion > MT_CONVERT_SLICE && mt_builder_gathers_layers(b, block) && mt_builder_is_weight(b, v->gvalue);
+    return v->block == MT_PROLOGUE && !gathers ? MT_PROLOGUE : block;
 }
 
 int mt_builder_whole(struct mt_builder *b, int gvalue, enum mt_block_kind block) {
@@ -119,6 +132,10 @@ static int converted(struct mt_builder *b, int from, int layout, enum mt_block_k
     int to = mt_builder_add(b, gvalue, layout, block, collective || b->uniform[from]);
     b->program->values[to].covers = covers;
     mt_builder_hold(b, gvalue, to);
+    if (mt_builder_gathers_layers(b, block) && mt_builder_is_weight(b, gvalue)) {
+        mt_arena_grow(&b->scratch, &b->gathered, b->ngathered, &b->gathered_capacity, sizeof *b->gathered);
+        b->gathered[b->ngathered++] = gvalue;
+    }
     return to;
 }
 
@@ -151,7 +168,10 @@ int mt_builder_broadcast(struct mt_builder *b, int value, enum mt_block_kind blo
 /* The source and the message of one pending conversion as of now; false if no message is needed. */
 static bool message_of(struct mt_builder *b, const struct pending *wanted, struct mt_bucket_key *key, int *source) {
     enum mt_conversion c = MT_CONVERT_NOTHING;
+    enum mt_covers sums = b->sums;
+    b->sums = wanted->sums;
     *source = best_source(b, wanted->value, wanted->layout, wanted->block, &c);
+    b->sums = sums;
     assert(*source >= 0);
     if (c <= MT_CONVERT_SLICE) return false;
     struct mt_program *p = b->program;
@@ -162,7 +182,7 @@ static bool message_of(struct mt_builder *b, const struct pending *wanted, struc
                                   .wire = wire,
                                   .acc = reduce ? mt_type_acc(b->graph->values[wanted->value].type) : wire,
                                   .reduce = reduce,
-                                  .block = conversion_block(b, *source, wanted->block),
+                                  .block = conversion_block(b, *source, c, wanted->block),
                                   .group = conversion(b, layout, wanted->layout)->group};
     return true;
 }
@@ -173,22 +193,18 @@ static bool among(const int *values, int count, int value) {
     return false;
 }
 
-void mt_builder_flush(struct mt_builder *b) {
-    int n = b->nbucket;
-    if (!n) return;
+void mt_builder_send(struct mt_builder *b, const struct pending *wanted, int n) {
     int *from = mt_calloc((size_t)n, sizeof *from), *to = mt_calloc((size_t)n, sizeof *to);
-    b->nbucket = 0;
-    mt_bucketing_sent(&b->bucketing);
     for (int first = 0, i; first < n; first = i) {
         struct mt_bucket_key key = {0}, one;
         int count = 0, source;
         for (i = first; i < n; i++) {
-            if (!message_of(b, &b->bucket[i], &one, &source)) continue;
+            if (!message_of(b, &wanted[i], &one, &source)) continue;
             if (count && !mt_bucket_same_message(&one, &key, b->program->nranks)) break;
             if (among(to, count, source)) break; /* its input is an output of this message */
             key = one;
             from[count] = source;
-            to[count++] = converted(b, source, b->bucket[i].layout, one.block, true);
+            to[count++] = converted(b, source, wanted[i].layout, one.block, true);
         }
         if (count) emit_message(b, &key, from, to, count);
     }
@@ -196,12 +212,21 @@ void mt_builder_flush(struct mt_builder *b) {
     free(to);
 }
 
+void mt_builder_flush(struct mt_builder *b) {
+    int n = b->nbucket;
+    if (!n) return;
+    b->nbucket = 0;
+    b->nsent++;
+    mt_bucketing_sent(&b->bucketing);
+    mt_builder_send(b, b->bucket, n);
+}
+
 static void put_in_bucket(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {
     if (b->nbucket == b->bucket_capacity) {
         b->bucket_capacity = b->bucket_capacity ? 2 * b->bucket_capacity : 16;
         b->bucket = mt_realloc(b->bucket, (size_t)b->bucket_capacity * sizeof *b->bucket);
     }
-    b->bucket[b->nbucket++] = (struct pending){gvalue, layout, block};
+    b->bucket[b->nbucket++] = (struct pending){gvalue, layout, block, b->sums};
     int64_t bytes = mt_value_count(b->graph, gvalue) * mt_type_size(b->graph->values[gvalue].type);
     if (mt_bucketing_add(&b->bucketing, bytes, b->summed[gvalue])) mt_builder_flush(b);
 }
@@ -221,7 +246,7 @@ enum mt_status mt_builder_convert(struct mt_builder *b, int gvalue, int layout, 
             return mt_fail(b->err, MT_EBUG, "the builder wants %s in the %s block before it exists",
                            b->graph->values[gvalue].name, mt_block_name(block));
         if (c == MT_CONVERT_NOTHING) return *value = source, MT_OK;
-        enum mt_block_kind at = conversion_block(b, source, block);
+        enum mt_block_kind at = conversion_block(b, source, c, block);
         if (c == MT_CONVERT_SLICE) {
             *value = converted(b, source, layout, at, false);
             emit_slice(b, source, *value, at);
@@ -232,6 +257,11 @@ enum mt_status mt_builder_convert(struct mt_builder *b, int gvalue, int layout, 
     }
 }
 
+bool mt_builder_is_near(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {
+    enum mt_conversion c = MT_CONVERT_NOTHING;
+    return best_source(b, gvalue, layout, block, &c) >= 0 && c <= MT_CONVERT_SLICE;
+}
+
 void mt_builder_convert_soon(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {
     enum mt_conversion c = MT_CONVERT_NOTHING;
     int source = best_source(b, gvalue, layout, block, &c);
@@ -239,7 +269,7 @@ void mt_builder_convert_soon(struct mt_builder *b, int gvalue, int layout, enum 
     int aim = waypoint(b, gvalue, layout, c, block), whole = mt_builder_whole(b, gvalue, block);
     for (int i = 0; i < b->nbucket; i++) { /* shares are sliced from the replicated value */
         const struct pending *p = &b->bucket[i];
-        if (p->value == gvalue && (p->layout == aim || p->layout == whole)) return;
+        if (p->value == gvalue && p->sums == b->sums && (p->layout == aim || p->layout == whole)) return;
     }
     put_in_bucket(b, gvalue, aim, block);
 }

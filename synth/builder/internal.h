@@ -1,4 +1,5 @@
-/* Inside the builder: build.c (blocks) calls op.c (operators), and that convert.c (values, conversions, messages). */
+/* Inside the builder: build.c (blocks) calls gather.c (weights of a layer), sums.c (gradients over micro-batches) and
+ * op.c (operators); they call convert.c (values, conversions, messages). */
 #ifndef MT_SYNTH_BUILDER_INTERNAL_H
 #define MT_SYNTH_BUILDER_INTERNAL_H
 
@@ -10,6 +11,18 @@ enum mt_op_class { MT_INVARIANT, MT_SAMPLE, MT_SUMMED };
 struct pending { /* a conversion in the bucket */
     int value, layout;
     enum mt_block_kind block;
+    enum mt_covers sums; /* as in the builder when it was asked for */
+};
+
+struct layer { /* consecutive operators whose weights are one bucket (gather.c) */
+    int first; /* the first operator that uses its weights */
+    struct pending *weights;
+    int nweights, capacity, nkept; /* the first nkept were gathered for the layer before */
+};
+
+struct unfinished { /* a sum of one micro-batch that is still to be added to its accumulator (sums.c) */
+    int value, layout;
+    int sent; /* b->nsent when it had been sent; 0: not yet */
 };
 
 struct conversion { /* from one layout to another; kept, because it is computed from all pairs of ranks */
@@ -30,14 +43,24 @@ struct mt_builder {
     bool *emitted; /* [nops]: invariant operators that are in the prologue */
     int **held;    /* [nvalues]: program values of it in several layouts, newest last */
     int *nheld, *held_capacity;
-    int *accumulator; /* [nvalues]: the body's running sum, or -1 */
-    bool *uniform;    /* [program values]: replicas are bit-equal */
+    bool *joins;         /* [nops]: adds up gradients of one micro-batch, before they are accumulated */
+    int *accumulator;    /* [nvalues]: the body's running sum, or -1 */
+    enum mt_covers sums; /* the samples that sums over samples must cover, where they are asked for now */
+    bool *uniform;       /* [program values]: replicas are bit-equal */
     int uniform_capacity;
     struct conversion *conversions;
     int nconversions, conversions_capacity;
     struct pending *bucket;
     int nbucket, bucket_capacity;
     struct mt_bucketing bucketing;
+    int nsent;            /* buckets */
+    struct layer *layers; /* of the current block; in `scratch` */
+    int nlayers, layers_capacity, layer /* the current one, or -1 */;
+    int *gathered; /* graph values that are held for the current layers */
+    int ngathered, gathered_capacity;
+    struct unfinished *unfinished;
+    int nunfinished, unfinished_capacity;
+    struct mt_arena scratch;
     int *consumers,
         *first_consumer; /* operators that take value v: consumers[first_consumer[v] .. first_consumer[v + 1]) */
     bool forward_only, has_body;
@@ -51,29 +74,58 @@ struct mt_rule mt_builder_rule(const struct mt_builder *b, int op, enum mt_block
 int mt_builder_wanted(struct mt_builder *b, int op, const struct mt_rule *rule, int input, enum mt_block_kind block);
 int mt_builder_whole(struct mt_builder *b, int gvalue, enum mt_block_kind block); /* replicated */
 static inline bool mt_builder_is_partial(const struct mt_builder *b, int layout) {
-    return b->program->layouts.items[layout].nparts > 1;
+    return mt_layout_is_partial(&b->program->layouts.items[layout]);
 }
 
 /* A new program value; and hold one, for later wants of `gvalue`. */
 int mt_builder_add(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block, bool uniform);
 void mt_builder_hold(struct mt_builder *b, int gvalue, int value);
-/* Whether a held value can be used in `block`: of the block's own samples, or made before and summed over all. */
+/* Whether a held value can be used in `block`: of the block's own samples, or made before and summed over those that
+ * b->sums says. */
 bool mt_builder_usable(const struct mt_builder *b, int value, enum mt_block_kind block);
 
 /* A program value of `gvalue`, of which one is held, with `layout` in `block`; converts if needed. */
 enum mt_status mt_builder_convert(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block, int *value);
 /* Ask for it early: it is put into the bucket if it takes a collective. */
 void mt_builder_convert_soon(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block);
+/* Whether it takes no message. */
+bool mt_builder_is_near(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block);
 /* Emit what waits in the bucket as messages. */
 void mt_builder_flush(struct mt_builder *b);
+/* Emit these conversions as messages: those that follow each other and can are one. */
+void mt_builder_send(struct mt_builder *b, const struct pending *wanted, int count);
+/* Forget what is held of a weight in `block`. */
+void mt_builder_drop(struct mt_builder *b, int gvalue, enum mt_block_kind block);
 /* The first rank's value, on all ranks. */
 int mt_builder_broadcast(struct mt_builder *b, int value, enum mt_block_kind block);
+
+/* gather.c. A weight: it depends on no sample, and is computed from states. */
+bool mt_builder_is_weight(const struct mt_builder *b, int gvalue);
+bool mt_builder_gathers_layers(const struct mt_builder *b, enum mt_block_kind block);
+/* Before the first, and before each operator of a block: gather the weights of the next layer. At the end: forget. */
+enum mt_status mt_builder_plan_layers(struct mt_builder *b, enum mt_block_kind block);
+void mt_builder_enter_layer(struct mt_builder *b, int op, enum mt_block_kind block);
+void mt_builder_leave_layers(struct mt_builder *b, enum mt_block_kind block);
+
+/* sums.c. Which operators join sums of a micro-batch; call it after operators have classes. */
+void mt_builder_find_joins(struct mt_builder *b);
+static inline enum mt_covers mt_builder_covers(enum mt_block_kind block) {
+    return block == MT_BODY ? MT_COVERS_BODY : MT_COVERS_LAST;
+}
+/* Add an operator's sums over the block's samples to their accumulators: now, or when they have been reduced. */
+enum mt_status mt_builder_accumulate(struct mt_builder *b, int op, enum mt_block_kind block);
+/* Add those that were reduced by a bucket before the last; `all`: send what waits, and add all. */
+enum mt_status mt_builder_finish_sums(struct mt_builder *b, enum mt_block_kind block, bool all);
 
 /* op.c: the same of values that need not be held yet. */
 enum mt_status mt_builder_want(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block, int *value);
 enum mt_status mt_builder_want_soon(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block);
+/* Make sure that `gvalue` is held in some layout; an input, in `layout`. */
+enum mt_status mt_builder_ensure(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block);
 /* The operator's rule; MT_RULE_REPLICATE instead of LINEAR where an input of its set is not partial. */
 struct mt_rule mt_builder_effective_rule(const struct mt_builder *b, int op, enum mt_block_kind block);
+/* build.c: whether the program has the operator. */
+bool mt_builder_includes(const struct mt_builder *b, int op);
 /* Emit an operator into `block`, with the conversions that it needs. */
 enum mt_status mt_builder_op(struct mt_builder *b, int op, enum mt_block_kind block);
 

@@ -15,7 +15,7 @@ struct mt_rule mt_builder_effective_rule(const struct mt_builder *b, int op, enu
         for (int h = 0; h < b->nheld[o->in[i]]; h++) {
             int v = b->held[o->in[i]][h];
             const struct mt_layout *l = &b->program->layouts.items[b->program->values[v].layout];
-            partial |= mt_builder_usable(b, v, block) && l->nparts > 1 && l->reduce == MT_SUM;
+            partial |= mt_builder_usable(b, v, block) && mt_layout_is_partial(l) && l->reduce == MT_SUM;
         }
         if (!partial) return (struct mt_rule){.kind = MT_RULE_REPLICATE};
     }
@@ -33,8 +33,7 @@ static int made_uniform(struct mt_builder *b, int value, enum mt_block_kind bloc
     return mt_builder_broadcast(b, value, block);
 }
 
-/* Make sure that `gvalue` is held in some layout; an input, in `layout`. */
-static enum mt_status ensure(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {
+enum mt_status mt_builder_ensure(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {
     const struct mt_value *v = &b->graph->values[gvalue];
     if (v->kind == MT_VALUE_INPUT) {
         for (int h = 0; h < b->nheld[gvalue]; h++)
@@ -55,12 +54,12 @@ static enum mt_status ensure(struct mt_builder *b, int gvalue, int layout, enum 
 }
 
 enum mt_status mt_builder_want(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block, int *value) {
-    enum mt_status st = ensure(b, gvalue, layout, block);
+    enum mt_status st = mt_builder_ensure(b, gvalue, layout, block);
     return st ? st : mt_builder_convert(b, gvalue, layout, block, value);
 }
 
 enum mt_status mt_builder_want_soon(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {
-    enum mt_status st = ensure(b, gvalue, layout, block);
+    enum mt_status st = mt_builder_ensure(b, gvalue, layout, block);
     if (!st) mt_builder_convert_soon(b, gvalue, layout, block);
     return st;
 }
@@ -72,7 +71,7 @@ enum mt_status mt_builder_op(struct mt_builder *b, int op, enum mt_block_kind bl
     struct mt_rule rule;
     for (int i = 0; i < o->nin; i++) /* producers in the prologue first: they decide what is held */
         if (b->graph->values[o->in[i]].producer >= 0) {
-            enum mt_status st = ensure(b, o->in[i], -1, block);
+            enum mt_status st = mt_builder_ensure(b, o->in[i], -1, block);
             if (st) return st;
         }
     rule = mt_builder_effective_rule(b, op, block);
@@ -88,14 +87,14 @@ enum mt_status mt_builder_op(struct mt_builder *b, int op, enum mt_block_kind bl
         if (o->role == MT_ROLE_UPDATE && mt_op_info[o->kind].exact) in[i] = made_uniform(b, in[i], block);
         uniform &= b->uniform[in[i]];
     }
-    bool sample = b->classes[op] == MT_SAMPLE;
+    bool of_block = b->has_body && (b->classes[op] == MT_SAMPLE || b->joins[op]);
     for (int i = 0; i < o->nout; i++) {
         int64_t extent[MT_MAX_AXES];
         mt_builder_extents(b, o->out[i], block, extent);
-        int layout = mt_rule_output(&b->program->layouts, b->graph, o, &rule, i, extent);
+        int layout = mt_rule_output(&b->program->layouts, b->graph, o, &rule, NULL, i, extent);
         out[i] = mt_builder_add(b, o->out[i], layout, block, uniform);
-        if (sample && b->has_body && !mt_builder_has_batch(b->graph, o->out[i]))
-            b->program->values[out[i]].covers = block == MT_BODY ? MT_COVERS_BODY : MT_COVERS_LAST;
+        if (of_block && !mt_builder_has_batch(b->graph, o->out[i]))
+            b->program->values[out[i]].covers = mt_builder_covers(block);
         mt_builder_hold(b, o->out[i], out[i]);
     }
     struct mt_instr instr = {.kind = MT_INSTR_OP, .gop = op, .nin = o->nin, .nout = o->nout, .in = in, .out = out};

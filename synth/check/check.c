@@ -20,21 +20,25 @@ static enum mt_status check_iterations(struct mt_checker *c, int value) {
     const struct mt_program *p = c->program;
     const struct mt_layout *l = layout_of(c, value);
     const struct mt_value *g = &c->graph->values[p->values[value].gvalue];
+    enum mt_status st = MT_OK;
+    int *first = mt_calloc((size_t)p->nranks, sizeof *first), groups = mt_program_sample_groups(p, first);
     for (int a = 0; a < g->naxes && c->block == MT_BODY; a++) {
         if (g->label[a] != c->graph->batch) continue;
         int64_t begin = 0;
-        for (int owner = 0; owner < p->nranks; owner++) {
-            int64_t end = begin + p->body_size[owner];
-            for (int r = 0; r < p->nranks && begin < end; r++) {
+        for (int i = 0; i < groups; i++) {
+            int64_t end = begin + p->body_size[first[i]];
+            for (int r = 0; r < p->nranks && begin < end && !st; r++) {
                 bool holds = mt_box_count(&l->box[r], l->naxes) && l->box[r].lo[a] < end && begin < l->box[r].hi[a];
-                if (holds && p->body_count[r] != p->body_count[owner])
-                    return mt_checker_refuse(
-                        c, "rank %d has samples of rank %d's micro-batches, but runs another number of them", r, owner);
+                if (holds && p->body_count[r] != p->body_count[first[i]])
+                    st = mt_checker_refuse(
+                        c, "rank %d has samples of rank %d's micro-batches, but runs another number of them", r,
+                        first[i]);
             }
             begin = end;
         }
     }
-    return MT_OK;
+    free(first);
+    return st;
 }
 
 /* The declared value: its layout is valid, and its extents and type are those of the graph value in this block. */
@@ -80,8 +84,8 @@ static enum mt_status check_use(struct mt_checker *c, int value) {
         return mt_checker_refuse(c, "%s belongs to the samples of another block", name);
     if (f->block == MT_BODY && c->block != MT_BODY && !accumulates)
         return mt_checker_refuse(c, "%s is made in the body, and used outside", name);
-    if (f->covers != MT_COVERS_ALL && !accumulates)
-        return mt_checker_refuse(c, "%s is summed over some of the samples only", name);
+    if (f->accumulator != MT_NOT_ACCUMULATOR && !accumulates)
+        return mt_checker_refuse(c, "%s is summed over some of the samples only: it is a running sum", name);
     return MT_OK;
 }
 
@@ -94,12 +98,18 @@ static enum mt_status check_single(struct mt_checker *c, int value) {
 
 /* ---- accumulators ---- */
 
+/* By its operator, or because that is linear in such sums. */
 static bool summed_over_samples(const struct mt_checker *c, int gvalue) {
     const struct mt_value *v = &c->graph->values[gvalue];
     if (v->producer < 0 || mt_checker_samples(c, gvalue)) return false;
     const struct mt_op *op = &c->graph->ops[v->producer];
     for (int i = 0; i < op->nindices; i++)
         if (op->index_label[i] == c->graph->batch && mt_op_index_role(op, i) == MT_INDEX_SUM) return true;
+    unsigned sets[MT_MAX_IN], sums = 0;
+    int nsets = mt_op_linear_sets(op, sets);
+    for (int i = 0; i < op->nin; i++) sums |= (unsigned)summed_over_samples(c, op->in[i]) << i;
+    for (int s = 0; s < nsets && sums; s++)
+        if (sets[s] == sums) return true;
     return false;
 }
 
@@ -131,7 +141,8 @@ static enum mt_status check_accumulate(struct mt_checker *c) {
         fresh->covers != (body ? MT_COVERS_BODY : MT_COVERS_LAST))
         return mt_checker_refuse(c, "%s: what is added is not the sum of this block's samples", name);
     sum->accumulator = MT_ACCUMULATOR_TAKEN;
-    mt_checker_learn(c, i->out[0], body ? MT_COVERS_BODY : MT_COVERS_ALL, false);
+    bool uniform = sum->uniform && fresh->uniform; /* element by element, in the order of the iterations */
+    mt_checker_learn(c, i->out[0], body ? MT_COVERS_BODY : MT_COVERS_ALL, uniform);
     if (body) c->facts[i->out[0]].accumulator = MT_ACCUMULATOR_FULL;
     return MT_OK;
 }
@@ -207,29 +218,58 @@ static enum mt_status check_instr(struct mt_checker *c) {
 
 /* ---- the beginning and the end ---- */
 
-/* Every rank's micro-batches sum to its share, and the shares to the batch. */
+static enum mt_status check_micro_batches(struct mt_checker *c, int r) {
+    const struct mt_program *p = c->program;
+    if (p->body_count[r] < 0 || p->body_size[r] < 0 || p->last_size[r] < 0 ||
+        p->body_count[r] * p->body_size[r] + p->last_size[r] != p->batch_size[r])
+        return mt_checker_refuse(c, "rank %d: %lld micro-batches of %lld and one of %lld are not its share, %lld", r,
+                                 (long long)p->body_count[r], (long long)p->body_size[r], (long long)p->last_size[r],
+                                 (long long)p->batch_size[r]);
+    c->has_body |= p->body_count[r] > 0;
+    return MT_OK;
+}
+
+/* Ranks that begin at the same sample have the same micro-batches; first[groups] are the first of them. */
+static enum mt_status check_group(struct mt_checker *c, const int *first, int groups, int rank) {
+    const struct mt_program *p = c->program;
+    int lo = 0, hi = groups;
+    if (p->batch_size[rank] == 0) return MT_OK;
+    while (hi - lo > 1) {
+        int middle = (lo + hi) / 2;
+        if (p->batch_start[first[middle]] <= p->batch_start[rank])
+            lo = middle;
+        else
+            hi = middle;
+    }
+    int of = first[lo];
+    if (p->batch_start[rank] == p->batch_start[of] && p->batch_size[rank] == p->batch_size[of] &&
+        p->body_size[rank] == p->body_size[of] && p->body_count[rank] == p->body_count[of])
+        return MT_OK;
+    return mt_checker_refuse(c, "ranks %d and %d have the same samples, but other micro-batches", of, rank);
+}
+
+/* Every rank's micro-batches sum to its share, and the shares of the sample groups follow each other and are the batch.
+ */
 static enum mt_status check_batch(struct mt_checker *c) {
     const struct mt_program *p = c->program;
     if (c->graph->batch < 0) return MT_OK;
     int64_t extent = c->graph->labels[c->graph->batch].extent, start = 0;
-    bool whole = p->nranks > 1;
-    for (int r = 0; r < p->nranks; r++) whole &= p->batch_size[r] == extent && p->batch_start[r] == 0;
-    for (int r = 0; r < p->nranks; r++) {
-        if (p->body_count[r] < 0 || p->body_size[r] < 0 || p->last_size[r] < 0 ||
-            p->body_count[r] * p->body_size[r] + p->last_size[r] != p->batch_size[r])
-            return mt_checker_refuse(c, "rank %d: %lld micro-batches of %lld and one of %lld are not its share, %lld",
-                                     r, (long long)p->body_count[r], (long long)p->body_size[r],
-                                     (long long)p->last_size[r], (long long)p->batch_size[r]);
-        if (!whole && p->batch_start[r] != start)
-            return mt_checker_refuse(c, "rank %d's samples do not follow rank %d's", r, r - 1);
-        start += p->batch_size[r];
-        c->has_body |= p->body_count[r] > 0;
-        if (whole && (p->body_size[r] != p->body_size[0] || p->body_count[r] != p->body_count[0]))
-            return mt_checker_refuse(c, "all ranks have all samples, but rank %d has other micro-batches", r);
+    int *first = mt_calloc((size_t)p->nranks, sizeof *first), groups = mt_program_sample_groups(p, first);
+    enum mt_status st = MT_OK;
+    for (int r = 0; r < p->nranks && !st; r++) st = check_micro_batches(c, r);
+    for (int r = 0; r < p->nranks && !st; r++)
+        if (p->batch_size[r] < 0 || p->batch_start[r] < 0 || p->batch_start[r] > extent)
+            st = mt_checker_refuse(c, "rank %d has samples that do not exist", r);
+    for (int i = 0; i < groups && !st; i++) {
+        if (p->batch_start[first[i]] != start)
+            st = mt_checker_refuse(c, "rank %d's samples do not follow those of the ranks before", first[i]);
+        start += p->batch_size[first[i]];
     }
-    if (!whole && start != extent)
-        return mt_checker_refuse(c, "the shares are %lld samples, the batch %lld", (long long)start, (long long)extent);
-    return MT_OK;
+    for (int r = 0; r < p->nranks && !st; r++) st = check_group(c, first, groups, r);
+    if (!st && start != extent)
+        st = mt_checker_refuse(c, "the shares are %lld samples, the batch %lld", (long long)start, (long long)extent);
+    free(first);
+    return st;
 }
 
 /* Every value, also one that no instruction uses, names what exists; only a state that is fed has a next value. */
@@ -263,7 +303,7 @@ static enum mt_status check_fed(struct mt_checker *c) {
         bool state = g->kind == MT_VALUE_STATE;
         if (g->kind == MT_VALUE_TEMP)
             st = mt_checker_refuse(c, "%s is made by an operator and cannot be fed", g->name);
-        else if (layout_of(c, v)->nparts != 1)
+        else if (mt_layout_is_partial(layout_of(c, v)))
             st = mt_checker_refuse(c, "%s is fed as a partial value", g->name);
         else if (state && seen[p->values[v].gvalue])
             st = mt_checker_refuse(c, "state %s begins twice", g->name);
@@ -300,7 +340,7 @@ static enum mt_status check_report(struct mt_checker *c, int gvalue) {
     for (int v = 0; v < c->program->nvalues; v++) {
         const struct mt_fact *f = &c->facts[v];
         if (c->program->values[v].gvalue != gvalue || !f->known || f->covers != MT_COVERS_ALL) continue;
-        if (layout_of(c, v)->nparts == 1 && f->block != MT_BODY) return MT_OK;
+        if (!mt_layout_is_partial(layout_of(c, v)) && f->block != MT_BODY) return MT_OK;
     }
     return mt_checker_refuse(c, "%s is never whole", c->graph->values[gvalue].name);
 }

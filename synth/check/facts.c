@@ -1,4 +1,4 @@
-/* Facts about program values, and the proof that a declared layout is what the ranks hold. */
+/* Facts about program values, and the ranks of a layout's covers. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,74 +58,40 @@ bool mt_checker_replicated(struct mt_checker *c, int layout) {
     return *answer == 2;
 }
 
-static int compare_cuts(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
+static bool is_shared(const struct mt_program *program, int layout) {
+    const struct mt_layout *l = &program->layouts.items[layout];
+    struct mt_box both;
+    for (int r = 0; r < program->nranks && l->ncovers > 1; r++)
+        for (int s = 0; s < r; s++)
+            if (l->cover[l->part[r]] != l->cover[l->part[s]] &&
+                mt_box_intersect(&l->box[r], &l->box[s], l->naxes, &both))
+                return true;
+    return false;
 }
 
-/* The coordinates at which a rank's box begins or ends on an axis, sorted. */
-static int cuts_of(const struct mt_layout *l, int nranks, int axis, int64_t *cuts) {
-    int n = 0;
-    cuts[n++] = 0;
-    cuts[n++] = l->extent[axis];
-    for (int r = 0; r < nranks; r++)
-        if (mt_box_count(&l->box[r], l->naxes)) {
-            cuts[n++] = l->box[r].lo[axis];
-            cuts[n++] = l->box[r].hi[axis];
+bool mt_checker_shared(struct mt_checker *c, int layout) {
+    int *answer = mt_checker_answer(c, (int[]){MT_ASK_SHARED, layout}, 2);
+    if (!*answer) *answer = 1 + is_shared(c->program, layout);
+    return *answer == 2;
+}
+
+struct mt_cover_ranks mt_checker_covers(const struct mt_program *program, const struct mt_layout *layout,
+                                        struct mt_arena *arena) {
+    int n = program->nranks;
+    struct mt_cover_ranks by = {mt_new(arena, int, n), mt_new(arena, int, layout->ncovers + 1)};
+    int *next = mt_new(arena, int, layout->ncovers);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int r = 0; r < n; r++) {
+            int cover = layout->cover[layout->part[r]];
+            if (!mt_box_count(&layout->box[r], layout->naxes)) continue;
+            if (pass)
+                by.ranks[next[cover]++] = r;
+            else
+                by.begin[cover + 1]++;
         }
-    qsort(cuts, (size_t)n, sizeof *cuts, compare_cuts);
-    int unique = 0;
-    for (int i = 0; i < n; i++)
-        if (!unique || cuts[unique - 1] != cuts[i]) cuts[unique++] = cuts[i];
-    return unique;
-}
-
-/* One cell of the grid of cuts, with its first element `at`: replicas (ranks of one declared part) have the same parts,
- * and the declared parts together have every part once. */
-static enum mt_status check_cell(struct mt_checker *c, const struct mt_layout *l, const int64_t *at, int nparts,
-                                 const bool *has, int *seen) {
-    int n = c->program->nranks;
-    memset(seen, 0, (size_t)nparts * sizeof *seen);
-    for (int r = 0; r < n; r++) {
-        bool holds = true, first = true;
-        for (int a = 0; a < l->naxes; a++) holds &= l->box[r].lo[a] <= at[a] && at[a] < l->box[r].hi[a];
-        if (!holds) continue;
-        for (int s = 0; s < r && first; s++) {
-            bool same = l->part[s] == l->part[r];
-            for (int a = 0; a < l->naxes && same; a++) same = l->box[s].lo[a] <= at[a] && at[a] < l->box[s].hi[a];
-            if (!same) continue;
-            first = false;
-            if (memcmp(has + s * nparts, has + r * nparts, (size_t)nparts * sizeof *has))
-                return mt_checker_refuse(c, "ranks %d and %d are declared replicas, but have different parts", s, r);
-        }
-        for (int p = 0; p < nparts && first; p++) seen[p] += has[r * nparts + p];
+        for (int k = 0; k < layout->ncovers && !pass; k++) by.begin[k + 1] += by.begin[k], next[k] = by.begin[k];
     }
-    for (int p = 0; p < nparts; p++)
-        if (seen[p] != 1) return mt_checker_refuse(c, "part %d of the result is counted %d times", p, seen[p]);
-    return MT_OK;
-}
-
-enum mt_status mt_checker_parts(struct mt_checker *c, int layout, int nparts, const bool *has) {
-    const struct mt_layout *l = &c->program->layouts.items[layout];
-    int n = c->program->nranks, count[MT_MAX_AXES] = {0}, place[MT_MAX_AXES] = {0};
-    int64_t *cuts = mt_calloc((size_t)(MT_MAX_AXES * (2 * n + 2)), sizeof *cuts), at[MT_MAX_AXES];
-    int *seen = mt_calloc((size_t)nparts, sizeof *seen);
-    enum mt_status st = MT_OK;
-    bool empty = false;
-    for (int a = 0; a < l->naxes; a++) {
-        count[a] = cuts_of(l, n, a, cuts + a * (2 * n + 2)) - 1;
-        empty |= l->extent[a] == 0;
-    }
-    while (!st && !empty) {
-        for (int a = 0; a < l->naxes; a++) at[a] = cuts[a * (2 * n + 2) + place[a]];
-        st = check_cell(c, l, at, nparts, has, seen);
-        int a = 0;
-        while (a < l->naxes && ++place[a] == count[a]) place[a++] = 0;
-        if (a == l->naxes) break;
-    }
-    free(seen);
-    free(cuts);
-    return st;
+    return by;
 }
 
 void mt_checker_learn(struct mt_checker *c, int value, enum mt_covers covers, bool uniform) {

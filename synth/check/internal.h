@@ -1,10 +1,12 @@
 /* Inside the checker of programs: what is known of each program value, and the parts of the proof.
  *
- * The idea of all of it: a rank's box of a value holds the sum of a *set of parts*. Every instruction determines which
- * parts each rank's new box holds. mt_checker_parts then demands that the declared layout says the same: ranks of one
- * declared part hold the same set, other ranks hold disjoint sets, and every element has every part once.
+ * The idea of all of it: a rank's box of a value holds the sum of a *set of terms*. Every instruction determines which
+ * terms each rank's new box holds: the ranges of the indices that an operator sums over, times the parts of its partial
+ * inputs; or the old parts that a collective brings together. Then the declared layout must say the same: within each
+ * declared cover, ranks of one part hold the same terms, other ranks hold disjoint ones, and every element that the
+ * cover has has every term once. Elements are compared by regions (regions.h).
  *
- *   facts.c  facts about values, refusals, mt_checker_parts
+ *   facts.c  facts about values, refusals, the ranks of covers
  *   memo.c   what is proven already: layers repeat
  *   op.c     operators
  *   move.c   collectives and slices
@@ -14,6 +16,7 @@
 
 #include <stdio.h>
 
+#include "synth/check/regions.h"
 #include "synth/program/program.h"
 
 struct mt_fact {
@@ -57,15 +60,21 @@ const char *mt_checker_instr_name(const struct mt_checker *c);
 bool mt_checker_samples(const struct mt_checker *c, int gvalue);
 bool mt_checker_sample_op(const struct mt_checker *c, const struct mt_op *op);
 
-/* Prove that `layout` declares what the ranks' boxes hold: has[rank * nparts + part] of `nparts` parts. */
-enum mt_status mt_checker_parts(struct mt_checker *c, int layout, int nparts, const bool *has);
+/* The ranks of each cover of a layout that hold something, by cover: those of cover k are
+ * ranks[begin[k] .. begin[k + 1]). Vectors are in `arena`. */
+struct mt_cover_ranks {
+    int *ranks, *begin;
+};
+struct mt_cover_ranks mt_checker_covers(const struct mt_program *program, const struct mt_layout *layout,
+                                        struct mt_arena *arena);
 
-/* Whether two ranks of one part hold the same element. */
+/* Whether two ranks of one part hold the same element; whether two covers do. */
 bool mt_checker_replicated(struct mt_checker *c, int layout);
+bool mt_checker_shared(struct mt_checker *c, int layout);
 
 /* The place of an answer (0: not known yet) to the question `key`, which begins with its kind and has all that the
  * answer depends on but the program's ranks and layouts. Valid until the next call. */
-enum mt_question { MT_ASK_REPLICATED, MT_ASK_DECLARED, MT_ASK_OPERATOR, MT_ASK_MOVE, MT_ASK_UNIFORM };
+enum mt_question { MT_ASK_REPLICATED, MT_ASK_SHARED, MT_ASK_DECLARED, MT_ASK_OPERATOR, MT_ASK_MOVE, MT_ASK_UNIFORM };
 int *mt_checker_answer(struct mt_checker *c, const int *key, int n);
 /* A number for the current instruction's vector of groups: equal vectors have equal numbers. -1: it has none. */
 int mt_checker_group_id(struct mt_checker *c);

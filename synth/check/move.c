@@ -1,15 +1,40 @@
-/* Collectives and slices: the parts that each rank's new box has by the meaning of the collective (program.h) must be
- * those that the new layout declares. */
+/* Collectives and slices: the old parts that each rank's new box gets by the meaning of the collective (program.h) must
+ * be terms as the new layout declares them.
+ *
+ * What a rank gets is a list of pieces of its new box, each with the set of old parts that were reduced into it. Ranks
+ * that get the same share a list. A complete box must get a whole old cover everywhere. In a cover of several parts, in
+ * every region, ranks of one part must have got equal sets, and those of its parts be disjoint and together one whole
+ * old cover. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "synth/check/internal.h"
 
+struct set {   /* of old parts of one cover */
+    int cover; /* -1: of several, or none */
+    int n;
+    const int *parts; /* ascending */
+};
+
+struct piece {
+    struct mt_box box;
+    struct set set;
+};
+
+struct pieces {
+    struct piece *items;
+    int count, capacity;
+};
+
 struct move {
+    struct mt_arena arena;
     const struct mt_layout *from, *to;
     const int *group; /* null: a slice */
-    int nranks, nparts;
-    bool *has; /* [nranks * nparts] */
+    int nranks;
+    struct pieces **got; /* [nranks] */
+    struct pieces *
+        *alike;         /* [nranks]: by group, what all of its ranks get whose new boxes are within the one old box */
+    int *stamp, stamps; /* [from->nparts] */
 };
 
 static bool holds(const struct mt_layout *l, int rank, const struct mt_box *box, bool *partly) {
@@ -22,26 +47,72 @@ static bool empty(const struct mt_layout *l, int rank) {
     return mt_box_count(&l->box[rank], l->naxes) == 0;
 }
 
+static int compare_ints(const void *a, const void *b) {
+    int x = *(const int *)a, y = *(const int *)b;
+    return (x > y) - (x < y);
+}
+
+/* A set of `n` different parts; the vector is sorted and kept. */
+static struct set set_of(const struct move *m, int *parts, int n) {
+    struct set set = {.cover = n ? m->from->cover[parts[0]] : -1, .n = n, .parts = parts};
+    qsort(parts, (size_t)n, sizeof *parts, compare_ints);
+    for (int i = 1; i < n; i++)
+        if (m->from->cover[parts[i]] != set.cover) set.cover = -1;
+    return set;
+}
+
+static bool same_set(const struct set *a, const struct set *b) {
+    return a->n == b->n && (a->parts == b->parts || !memcmp(a->parts, b->parts, (size_t)a->n * sizeof *a->parts));
+}
+
+static bool is_whole(const struct move *m, const struct set *set) {
+    return set->cover >= 0 && set->n == m->from->cover_parts[set->cover];
+}
+
+static void add_piece(struct move *m, struct pieces *pieces, struct mt_box box, struct set set) {
+    mt_arena_grow(&m->arena, &pieces->items, pieces->count, &pieces->capacity, sizeof *pieces->items);
+    pieces->items[pieces->count++] = (struct piece){box, set};
+}
+
+/* Where all pieces have one set, they are one. */
+static void join_pieces(struct pieces *pieces, struct mt_box whole) {
+    for (int i = 1; i < pieces->count; i++)
+        if (!same_set(&pieces->items[i].set, &pieces->items[0].set)) return;
+    if (pieces->count) pieces->count = 1, pieces->items[0].box = whole;
+}
+
+/* Whether all of the group's old boxes are equal. */
+static bool one_old_box(const struct move *m, int group, int first) {
+    for (int s = first; s < m->nranks; s++)
+        if (m->group[s] == group && !mt_box_equal(&m->from->box[s], &m->from->box[first], m->from->naxes)) return false;
+    return true;
+}
+
 /* AllReduce, ReduceScatter: the parts of all members of the group that hold the rank's new box. */
-static enum mt_status parts_of_reduction(struct mt_checker *c, struct move *m, int rank) {
+static enum mt_status parts_of_reduction(struct mt_checker *c, struct move *m, int rank, struct pieces *pieces) {
+    int *parts = mt_new(&m->arena, int, m->nranks), n = 0;
+    m->stamps++;
     for (int s = 0; s < m->nranks; s++) {
         bool partly;
         if (m->group[s] != m->group[rank]) continue;
         bool all = holds(m->from, s, &m->to->box[rank], &partly);
         if (!partly) continue;
         if (!all) return mt_checker_refuse(c, "rank %d holds only some of the elements that rank %d reduces", s, rank);
-        bool *has = &m->has[rank * m->nparts + m->from->part[s]];
-        if (*has) return mt_checker_refuse(c, "replicas are added up: rank %d's part is counted twice", s);
-        *has = true;
+        int part = m->from->part[s];
+        if (m->stamp[part] == m->stamps)
+            return mt_checker_refuse(c, "replicas are added up: rank %d's part is counted twice", s);
+        m->stamp[part] = m->stamps;
+        parts[n++] = part;
     }
+    if (!n) return mt_checker_refuse(c, "rank %d gets nothing", rank);
+    add_piece(m, pieces, m->to->box[rank], set_of(m, parts, n));
     return MT_OK;
 }
 
-/* AllGather, Broadcast, slice: the new box is assembled from boxes of one part. `only`: the one source rank, or -1 for
- * the group. */
-static enum mt_status parts_of_copy(struct mt_checker *c, struct move *m, int rank, int only) {
+/* AllGather, Broadcast, slice: the new box is assembled from boxes. `only`: the one source rank, or -1 for the group.
+ */
+static enum mt_status parts_of_copy(struct mt_checker *c, struct move *m, int rank, int only, struct pieces *pieces) {
     int64_t covered = 0, wanted = mt_box_count(&m->to->box[rank], m->to->naxes);
-    int part = -1;
     for (int s = 0; s < m->nranks; s++) {
         struct mt_box both, shared;
         if (only >= 0 ? s != only : m->group[s] != m->group[rank]) continue;
@@ -55,45 +126,93 @@ static enum mt_status parts_of_copy(struct mt_checker *c, struct move *m, int ra
             fresh = false;
         }
         if (!fresh) continue;
-        if (part >= 0 && m->from->part[s] != part)
-            return mt_checker_refuse(c, "rank %d gathers pieces of different partial sums", rank);
-        part = m->from->part[s];
+        add_piece(m, pieces, both, set_of(m, &m->from->part[s], 1));
         covered += mt_box_count(&both, m->to->naxes);
     }
     if (covered != wanted)
         return mt_checker_refuse(c, "rank %d gets %lld of %lld elements", rank, (long long)covered, (long long)wanted);
-    if (part >= 0) m->has[rank * m->nparts + part] = true;
+    join_pieces(pieces, m->to->box[rank]);
     return MT_OK;
 }
 
-/* AllToAll: the old parts that go to the rank's new part; the group must hold each of them whole. */
-static enum mt_status parts_of_exchange(struct mt_checker *c, struct move *m, int rank) {
-    for (int p = 0; p < m->nparts; p++) {
-        int first = 0;
-        while (first < m->nranks && (m->from->part[first] != p || empty(m->from, first))) first++;
-        if (first == m->nranks || m->to->part[first] != m->to->part[rank]) continue;
-        struct move one = *m;
-        int64_t covered = 0, wanted = mt_box_count(&m->to->box[rank], m->to->naxes);
-        for (int s = 0; s < m->nranks; s++) {
-            struct mt_box both, shared;
-            if (one.group[s] != one.group[rank] || one.from->part[s] != p) continue;
-            if (!mt_box_intersect(&one.from->box[s], &one.to->box[rank], one.to->naxes, &both)) continue;
-            int64_t gives = mt_box_count(&both, one.to->naxes);
-            for (int e = 0; e < s && gives; e++) {
-                if (one.group[e] != one.group[rank] || one.from->part[e] != p) continue;
-                if (!mt_box_intersect(&one.from->box[e], &both, one.to->naxes, &shared)) continue;
-                if (mt_box_count(&shared, one.to->naxes) != gives)
-                    return mt_checker_refuse(c, "ranks %d and %d hold overlapping pieces of what is exchanged", e, s);
-                gives = 0;
-            }
-            covered += gives;
-        }
-        if (covered != wanted)
-            return mt_checker_refuse(c, "rank %d gets %lld of %lld elements", rank, (long long)covered,
-                                     (long long)wanted);
-        m->has[rank * m->nparts + p] = true;
+/* ---- AllToAll ---- */
+
+struct exchange {
+    struct mt_checker *c;
+    struct move *m;
+    int rank;
+    const int *to_part; /* [from->nparts]: where old parts go in the rank's new cover; null: it is complete */
+    struct pieces *pieces;
+};
+
+/* The old part goes to the part of the first rank that has it and is in the new cover, or to the cover's first part. */
+static const int *where_parts_go(struct move *m, int cover) {
+    int *to_part = mt_new(&m->arena, int, m->from->nparts), first = 0;
+    bool reduced_alike = m->from->nparts == 1 || m->from->reduce == m->to->reduce;
+    while (m->to->cover[first] != cover) first++;
+    for (int p = 0; p < m->from->nparts; p++) to_part[p] = -1;
+    for (int r = 0; r < m->nranks && reduced_alike; r++)
+        if (!empty(m->from, r) && !empty(m->to, r) && m->to->cover[m->to->part[r]] == cover &&
+            to_part[m->from->part[r]] < 0)
+            to_part[m->from->part[r]] = m->to->part[r];
+    for (int p = 0; p < m->from->nparts; p++)
+        if (to_part[p] < 0) to_part[p] = first;
+    return to_part;
+}
+
+static bool with(const struct exchange *x, int rank) {
+    return x->m->group[rank] == x->m->group[x->rank];
+}
+
+/* One region of the new box, and the ranks that hold it: the parts of one cover that go to the new part; each must be
+ * in the group. */
+static enum mt_status exchange_region(void *context, const struct mt_box *region, const struct mt_tagged_box *there,
+                                      int count) {
+    struct exchange *x = context;
+    struct mt_checker *c = x->c;
+    struct move *m = x->m;
+    const struct mt_layout *from = m->from;
+    int cover = -1, own = empty(from, x->rank) || x->to_part ? -1 : from->cover[from->part[x->rank]], n = 0;
+    for (int i = 0; i < count; i++) {
+        int its = from->cover[from->part[there[i].id]];
+        if (!x->to_part && !with(x, there[i].id)) continue;
+        if (cover < 0 || its == own || (its < cover && cover != own)) cover = its;
     }
+    if (cover < 0) return mt_checker_refuse(c, "rank %d's group does not hold all that it gets", x->rank);
+    int *parts = mt_new(&m->arena, int, from->cover_parts[cover]), missing = 0;
+    m->stamps++;
+    for (int i = 0; i < count; i++)
+        if (with(x, there[i].id)) m->stamp[from->part[there[i].id]] = m->stamps;
+    for (int p = 0; p < from->nparts; p++) {
+        if (from->cover[p] != cover || (x->to_part && x->to_part[p] != m->to->part[x->rank])) continue;
+        missing += m->stamp[p] != m->stamps;
+        parts[n++] = p;
+    }
+    if (missing) return mt_checker_refuse(c, "rank %d gets %d of %d parts of an element", x->rank, n - missing, n);
+    add_piece(m, x->pieces, *region, set_of(m, parts, n));
     return MT_OK;
+}
+
+static enum mt_status parts_of_exchange(struct mt_checker *c, struct move *m, int rank, struct pieces *pieces) {
+    int cover = m->to->cover[m->to->part[rank]], count = 0;
+    struct exchange x = {.c = c, .m = m, .rank = rank, .pieces = pieces};
+    if (m->to->cover_parts[cover] > 1) x.to_part = where_parts_go(m, cover);
+    struct mt_tagged_box *boxes = mt_calloc((size_t)m->nranks, sizeof *boxes);
+    struct mt_box *clipped = mt_calloc((size_t)m->nranks, sizeof *clipped);
+    for (int s = 0; s < m->nranks; s++) {
+        if (!x.to_part && !with(&x, s)) continue;
+        if (mt_box_intersect(&m->from->box[s], &m->to->box[rank], m->to->naxes, &clipped[s]))
+            boxes[count++] = (struct mt_tagged_box){&clipped[s], s};
+    }
+    enum mt_status st = mt_check_regions(m->to->naxes, boxes, count, exchange_region, &x);
+    int64_t got = 0, wanted = mt_box_count(&m->to->box[rank], m->to->naxes);
+    for (int i = 0; i < pieces->count; i++) got += mt_box_count(&pieces->items[i].box, m->to->naxes);
+    if (!st && got != wanted)
+        st = mt_checker_refuse(c, "rank %d gets %lld of %lld elements", rank, (long long)got, (long long)wanted);
+    join_pieces(pieces, m->to->box[rank]);
+    free(clipped);
+    free(boxes);
+    return st;
 }
 
 static int first_of_group(const struct move *m, int rank) {
@@ -102,17 +221,111 @@ static int first_of_group(const struct move *m, int rank) {
     return s;
 }
 
-static enum mt_status parts_on(struct mt_checker *c, struct move *m, int rank) {
-    if (c->instr->kind == MT_INSTR_SLICE) return parts_of_copy(c, m, rank, rank);
+static enum mt_status parts_on(struct mt_checker *c, struct move *m, int rank, struct pieces *pieces) {
+    if (c->instr->kind == MT_INSTR_SLICE) return parts_of_copy(c, m, rank, rank, pieces);
     switch (c->instr->coll) {
     case MT_ALL_REDUCE:
-    case MT_REDUCE_SCATTER: return parts_of_reduction(c, m, rank);
-    case MT_ALL_GATHER: return parts_of_copy(c, m, rank, -1);
-    case MT_BROADCAST: return parts_of_copy(c, m, rank, first_of_group(m, rank));
-    case MT_ALL_TO_ALL: return parts_of_exchange(c, m, rank);
+    case MT_REDUCE_SCATTER: return parts_of_reduction(c, m, rank, pieces);
+    case MT_ALL_GATHER: return parts_of_copy(c, m, rank, -1, pieces);
+    case MT_BROADCAST: return parts_of_copy(c, m, rank, first_of_group(m, rank), pieces);
+    case MT_ALL_TO_ALL: return parts_of_exchange(c, m, rank, pieces);
     case MT_NCOLLS: break;
     }
     return mt_checker_refuse(c, "no such collective");
+}
+
+/* ---- what was got is what is declared ---- */
+
+static enum mt_status check_complete(struct mt_checker *c, const struct move *m, int rank) {
+    const struct pieces *pieces = m->got[rank];
+    for (int i = 0; i < pieces->count; i++)
+        if (!is_whole(m, &pieces->items[i].set))
+            return mt_checker_refuse(c, "rank %d is declared to have all terms, but gets %d parts, which are not", rank,
+                                     pieces->items[i].set.n);
+    return MT_OK;
+}
+
+/* Whose sets are compared: ids are places in it. */
+struct comparison {
+    struct mt_checker *c;
+    struct move *m;
+    const struct set **set;
+    int *rank;
+    int *first; /* [to->nparts]: the place of the part's first set in the region */
+};
+
+/* One region of one new cover: sets of one part are equal, those of its parts are disjoint and one whole old cover. */
+static enum mt_status check_region(void *context, const struct mt_box *region, const struct mt_tagged_box *there,
+                                   int count) {
+    struct comparison *x = context;
+    struct mt_checker *c = x->c;
+    struct move *m = x->m;
+    int cover = -1, seen = 0;
+    (void)region;
+    for (int i = 0; i < count; i++) x->first[m->to->part[x->rank[there[i].id]]] = -1;
+    m->stamps++;
+    for (int i = 0; i < count; i++) {
+        int id = there[i].id, *first = &x->first[m->to->part[x->rank[id]]];
+        const struct set *set = x->set[id];
+        if (*first >= 0) {
+            if (!same_set(x->set[*first], set))
+                return mt_checker_refuse(c, "ranks %d and %d are declared replicas, but have different parts",
+                                         x->rank[*first], x->rank[id]);
+            continue;
+        }
+        *first = id;
+        if (set->n && set->cover < 0)
+            return mt_checker_refuse(c, "rank %d gathers pieces of different partial sums", x->rank[id]);
+        if (set->n && cover >= 0 && set->cover != cover)
+            return mt_checker_refuse(c, "rank %d has parts of another division of the sum", x->rank[id]);
+        if (set->n) cover = set->cover;
+        for (int k = 0; k < set->n; k++) {
+            if (m->stamp[set->parts[k]] == m->stamps)
+                return mt_checker_refuse(c, "part %d of the result is counted 2 times", set->parts[k]);
+            m->stamp[set->parts[k]] = m->stamps;
+        }
+        seen += set->n;
+    }
+    if (cover < 0 || seen != m->from->cover_parts[cover])
+        return mt_checker_refuse(c, "%d of %d parts of the result are counted", seen,
+                                 cover < 0 ? 1 : m->from->cover_parts[cover]);
+    return MT_OK;
+}
+
+/* All pieces of a new cover's ranks; where each rank has one, the regions are those of whole boxes. */
+static enum mt_status check_cover(struct mt_checker *c, struct move *m, const int *ranks, int nranks, int *first) {
+    int count = 0, at = 0;
+    for (int i = 0; i < nranks; i++) count += m->got[ranks[i]]->count;
+    struct mt_tagged_box *boxes = mt_calloc((size_t)count, sizeof *boxes);
+    struct comparison x = {.c = c, .m = m, .first = first, .set = mt_calloc((size_t)count, sizeof *x.set)};
+    struct mt_box *clipped = mt_calloc((size_t)count, sizeof *clipped);
+    x.rank = mt_calloc((size_t)count, sizeof *x.rank);
+    for (int i = 0; i < nranks; i++)
+        for (int k = 0; k < m->got[ranks[i]]->count; k++) {
+            const struct piece *piece = &m->got[ranks[i]]->items[k];
+            mt_box_intersect(&piece->box, &m->to->box[ranks[i]], m->to->naxes, &clipped[at]);
+            if (!mt_box_count(&clipped[at], m->to->naxes)) continue;
+            boxes[at] = (struct mt_tagged_box){&clipped[at], at};
+            x.set[at] = &piece->set;
+            x.rank[at++] = ranks[i];
+        }
+    enum mt_status st = mt_check_regions(m->to->naxes, boxes, at, check_region, &x);
+    free(x.rank), free(clipped), free(x.set), free(boxes);
+    return st;
+}
+
+static enum mt_status check_declared(struct mt_checker *c, struct move *m) {
+    struct mt_cover_ranks by = mt_checker_covers(c->program, m->to, &m->arena);
+    int *first = mt_new(&m->arena, int, m->to->nparts);
+    enum mt_status st = MT_OK;
+    for (int k = 0; k < m->to->ncovers && !st; k++) {
+        const int *ranks = by.ranks + by.begin[k];
+        int n = by.begin[k + 1] - by.begin[k];
+        if (m->to->cover_parts[k] > 1 && n) st = check_cover(c, m, ranks, n, first);
+        for (int i = 0; i < n && m->to->cover_parts[k] == 1 && !st; i++)
+            if (!i || m->got[ranks[i]] != m->got[ranks[i - 1]]) st = check_complete(c, m, ranks[i]);
+    }
+    return st;
 }
 
 /* Whether ranks that hold the same element of one part are in one group. */
@@ -128,14 +341,16 @@ static bool replicas_together(const struct move *m) {
 
 /* Replicas are bit-equal after the move if they were before, or if each set of them is in one group, because its
  * members end with the same bits. Not after a ReduceScatter: two members that get the same element may sum it in
- * different orders. */
+ * different orders; nor after an AllToAll from covers that share elements: members may sum other divisions. */
 static bool stays_uniform(struct mt_checker *c, const struct move *m, int value, int layout) {
     bool was = c->facts[value].uniform, reduces = false;
     if (c->instr->kind == MT_INSTR_COLLECTIVE)
         reduces = c->instr->coll == MT_ALL_REDUCE || c->instr->coll == MT_REDUCE_SCATTER;
-    if (was && !reduces) return true;
+    bool exchanges = c->instr->kind == MT_INSTR_COLLECTIVE && c->instr->coll == MT_ALL_TO_ALL;
+    if (was && !reduces && !exchanges) return true;
     if (reduces && c->instr->coll == MT_REDUCE_SCATTER) return false;
-    if (c->instr->kind == MT_INSTR_SLICE || c->instr->coll == MT_ALL_TO_ALL) return was;
+    if (c->instr->kind == MT_INSTR_SLICE) return was;
+    if (c->instr->coll == MT_ALL_TO_ALL) return was && !mt_checker_shared(c, c->program->values[value].layout);
     int *answer = mt_checker_answer(c, (int[]){MT_ASK_UNIFORM, layout, mt_checker_group_id(c)}, 3);
     if (!*answer) *answer = 1 + replicas_together(m);
     return *answer == 2;
@@ -157,31 +372,37 @@ static enum mt_status check_types(struct mt_checker *c, int in) {
     return MT_OK;
 }
 
-/* The first rank of the group, if it gets the same box from the same group: then the same parts. Else -1. */
-static int gets_alike(const struct mt_checker *c, const struct move *m, int rank, const int *first) {
-    if (!m->group || c->instr->coll == MT_ALL_TO_ALL) return -1;
+/* What another rank of the group gets, if this rank gets the same; or null. */
+static struct pieces *got_alike(const struct mt_checker *c, struct move *m, int rank, const int *first) {
+    if (!m->group || c->instr->coll == MT_ALL_TO_ALL) return NULL;
     int other = first[m->group[rank]];
-    return other < rank && mt_box_equal(&m->to->box[other], &m->to->box[rank], m->to->naxes) ? other : -1;
+    if (other < rank && m->got[other] && mt_box_equal(&m->to->box[other], &m->to->box[rank], m->to->naxes))
+        return m->got[other];
+    struct pieces *alike = m->alike[m->group[rank]];
+    return alike && mt_box_within(&m->to->box[rank], &m->from->box[rank], m->to->naxes) ? alike : NULL;
 }
 
-/* The parts that the ranks' new boxes have are those that the layout declares. */
-static enum mt_status prove_parts(struct mt_checker *c, struct move *m, int layout) {
-    size_t nparts = (size_t)m->nparts;
-    int *first = mt_calloc((size_t)m->nranks, sizeof *first); /* of each group */
-    m->has = mt_calloc((size_t)m->nranks * nparts, sizeof *m->has);
+/* What the ranks' new boxes get is what the layout declares. */
+static enum mt_status prove_parts(struct mt_checker *c, struct move *m) {
+    int *first = mt_new(&m->arena, int, m->nranks); /* of each group */
+    m->got = mt_new(&m->arena, struct pieces *, m->nranks);
+    m->alike = mt_new(&m->arena, struct pieces *, m->nranks);
+    m->stamp = mt_new(&m->arena, int, m->from->nparts);
     for (int r = m->nranks - 1; r >= 0 && m->group; r--) first[m->group[r]] = r;
     enum mt_status st = MT_OK;
     for (int r = 0; r < m->nranks && !st; r++) {
         if (empty(m->to, r)) continue;
-        int other = gets_alike(c, m, r, first);
-        if (other >= 0)
-            memcpy(m->has + (size_t)r * nparts, m->has + (size_t)other * nparts, nparts * sizeof *m->has);
-        else
-            st = parts_on(c, m, r);
+        m->got[r] = got_alike(c, m, r, first);
+        if (m->got[r]) continue;
+        m->got[r] = mt_new(&m->arena, struct pieces, 1);
+        st = parts_on(c, m, r, m->got[r]);
+        if (!st && m->group && c->instr->coll == MT_REDUCE_SCATTER && one_old_box(m, m->group[r], first[m->group[r]])) {
+            m->got[r]->items[0].box = m->from->box[r];
+            m->alike[m->group[r]] = m->got[r];
+        }
     }
-    if (!st) st = mt_checker_parts(c, layout, m->nparts, m->has);
-    free(m->has);
-    free(first);
+    if (!st) st = check_declared(c, m);
+    mt_arena_release(&m->arena);
     return st;
 }
 
@@ -194,16 +415,15 @@ static enum mt_status check_one(struct mt_checker *c, int in, int out) {
                      .to = &p->layouts.items[p->values[out].layout],
                      .group = c->instr->kind == MT_INSTR_COLLECTIVE ? c->instr->group : NULL,
                      .nranks = p->nranks};
-    m.nparts = m.from->nparts;
     if (m.group) {
         enum mt_status st = check_types(c, in);
         if (st) return st;
         bool reduces = c->instr->coll == MT_ALL_REDUCE || c->instr->coll == MT_REDUCE_SCATTER;
         if (reduces && c->instr->reduce == MT_REDUCE_NONE) return mt_checker_refuse(c, "it has no reduction");
-        if (c->instr->reduce != m.from->reduce && m.nparts > 1)
+        if (c->instr->reduce != m.from->reduce && mt_layout_is_partial(m.from))
             return mt_checker_refuse(c, "the value is reduced by another operation than the collective does");
     }
-    if (m.to->nparts > 1 && m.to->reduce != m.from->reduce)
+    if (mt_layout_is_partial(m.from) && mt_layout_is_partial(m.to) && m.to->reduce != m.from->reduce)
         return mt_checker_refuse(c, "a partial %s becomes a partial %s", m.from->reduce == MT_MAX ? "maximum" : "sum",
                                  m.to->reduce == MT_MAX ? "maximum" : "sum");
     int layout = p->values[out].layout, nkey = 0, key[8];
@@ -214,7 +434,7 @@ static enum mt_status check_one(struct mt_checker *c, int in, int out) {
     key[nkey++] = layout;
     key[nkey++] = mt_checker_group_id(c);
     if (!*mt_checker_answer(c, key, nkey)) {
-        enum mt_status st = prove_parts(c, &m, layout);
+        enum mt_status st = prove_parts(c, &m);
         if (st) return st;
         *mt_checker_answer(c, key, nkey) = 1;
     }

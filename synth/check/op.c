@@ -2,7 +2,8 @@
  *
  * A rank's boxes give the range of each index that it iterates over. All operands must agree on the range, and an index
  * that cannot be split must be whole. A rank computes of an output the sum over its ranges of the indices that the
- * output lacks. Those ranges are the parts of the output; they must tile the whole range wherever boxes overlap. */
+ * output lacks, of the parts that it has of the inputs that are partial sums. Those ranges and parts are the terms that
+ * the output's box has: in each declared cover, wherever boxes overlap, they must be disjoint and together all. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,22 +54,21 @@ static enum mt_status take_ranges(struct mt_checker *c, struct work *w, int valu
     return st;
 }
 
-/* *set: the linear set whose inputs are partial; -1 if no input is. */
-static enum mt_status partial_set(struct mt_checker *c, const struct work *w, int *set) {
-    unsigned partial = 0, sets[MT_MAX_IN];
+/* *partial: the inputs that are partial sums, by bits; they must be a linear set. */
+static enum mt_status partial_inputs(struct mt_checker *c, const struct work *w, unsigned *partial) {
+    unsigned sets[MT_MAX_IN];
+    *partial = 0;
     for (int i = 0; i < w->op->nin; i++) {
         const struct mt_layout *l = &c->program->layouts.items[c->program->values[c->instr->in[i]].layout];
-        if (l->nparts == 1) continue;
-        partial |= 1u << i;
+        if (!mt_layout_is_partial(l)) continue;
+        *partial |= 1u << i;
         if (l->reduce != MT_SUM) return mt_checker_refuse(c, "input %d is a partial maximum", i);
     }
-    *set = -1;
-    if (!partial) return MT_OK;
+    if (!*partial) return MT_OK;
     int n = mt_op_linear_sets(w->op, sets);
     for (int s = 0; s < n; s++)
-        if (sets[s] == partial) *set = s;
-    if (*set < 0) return mt_checker_refuse(c, "it is not linear in the inputs that are partial sums");
-    return MT_OK;
+        if (sets[s] == *partial) return MT_OK;
+    return mt_checker_refuse(c, "it is not linear in the inputs that are partial sums");
 }
 
 static bool in_output(const struct mt_op *op, int output, int index, int naxes) {
@@ -97,32 +97,6 @@ static enum mt_status check_roles(struct mt_checker *c, const struct work *w) {
     return MT_OK;
 }
 
-/* box: the rank's ranges of the indices that the output lacks. Returns the box's volume. */
-static int64_t reduced_box(const struct mt_checker *c, const struct work *w, int output, int rank,
-                           struct range box[MT_MAX_INDICES]) {
-    int naxes = c->graph->values[w->op->out[output]].naxes;
-    int64_t volume = w->idle[rank] ? 0 : 1;
-    for (int i = 0; i < w->op->nindices; i++) {
-        box[i] = (struct range){0, 0, UNKNOWN};
-        if (in_output(w->op, output, i, naxes) || !in_some_input(c, w->op, i)) continue;
-        box[i] = w->range[rank * MT_MAX_INDICES + i];
-        volume *= box[i].hi - box[i].lo;
-    }
-    return volume;
-}
-
-static bool same_boxes(const struct range *a, const struct range *b, int n) {
-    for (int i = 0; i < n; i++)
-        if (a[i].state != b[i].state || a[i].lo != b[i].lo || a[i].hi != b[i].hi) return false;
-    return true;
-}
-
-static bool disjoint_boxes(const struct range *a, const struct range *b, int n) {
-    for (int i = 0; i < n; i++)
-        if (a[i].state == KNOWN && b[i].state == KNOWN && (a[i].hi <= b[i].lo || b[i].hi <= a[i].lo)) return true;
-    return false;
-}
-
 /* The kind of reduction over the indices that are split and that the output lacks. */
 static enum mt_status reduction_of(struct mt_checker *c, const struct work *w, int output, enum mt_reduce *reduce) {
     int naxes = c->graph->values[w->op->out[output]].naxes;
@@ -147,81 +121,208 @@ static enum mt_status reduction_of(struct mt_checker *c, const struct work *w, i
     return MT_OK;
 }
 
-/* Number the distinct boxes of reduced_box: part_of[rank], -1 if a rank adds nothing. Distinct boxes must be disjoint
- * and together whole. */
-static enum mt_status number_parts(struct mt_checker *c, const struct work *w, int output, int *part_of, int *nparts) {
-    int n = c->program->nranks, k = w->op->nindices;
-    struct range *boxes = mt_calloc((size_t)(n * MT_MAX_INDICES), sizeof *boxes);
-    int64_t whole = 1, covered = 0;
-    for (int i = 0; i < k; i++)
-        if (!in_output(w->op, output, i, c->graph->values[w->op->out[output]].naxes) && in_some_input(c, w->op, i))
-            whole *= w->extent[i];
-    enum mt_status st = MT_OK;
-    *nparts = 0;
-    for (int r = 0; r < n && !st; r++) {
-        struct range *mine = boxes + *nparts * MT_MAX_INDICES;
-        int64_t volume = reduced_box(c, w, output, r, mine);
-        part_of[r] = -1;
-        if (volume == 0 && whole > 0) continue;
-        for (int p = 0; p < *nparts && !st; p++) {
-            const struct range *other = boxes + p * MT_MAX_INDICES;
-            if (same_boxes(mine, other, k))
-                part_of[r] = p;
-            else if (!disjoint_boxes(mine, other, k))
-                st = mt_checker_refuse(c, "rank %d sums over a range of output %d that another rank counts too", r,
-                                       output);
-        }
-        if (part_of[r] >= 0) continue;
-        part_of[r] = (*nparts)++;
-        covered += volume;
+/* ---- the terms of an output ---- */
+
+/* What a rank's box of the output has: the ranges of the indices that the output lacks, and the volume of those. */
+struct share {
+    int rank, part;            /* part: declared */
+    int64_t volume, begin;     /* begin: by which shares are sorted */
+    const struct range *range; /* [MT_MAX_INDICES] */
+};
+
+struct sum {
+    struct mt_checker *c;
+    const struct work *work;
+    int output;
+    int nsummed, summed[MT_MAX_INDICES]; /* indices */
+    int64_t whole;                       /* volume of the whole ranges */
+    const struct mt_layout *declared;
+    int nsources;
+    const struct mt_layout *source[MT_MAX_IN]; /* layouts of the partial inputs */
+    struct share *shares;                      /* [nranks]: of a region's different parts */
+    int *first;   /* [declared->nparts]: the place of a part's share in the region; or -1 */
+    int64_t *sum; /* [nranks]: of volumes, by old cover */
+};
+
+static void list_summed(const struct mt_checker *c, struct sum *s) {
+    const struct mt_op *op = s->work->op;
+    int naxes = c->graph->values[op->out[s->output]].naxes;
+    s->whole = 1;
+    for (int i = 0; i < op->nindices; i++) {
+        if (in_output(op, s->output, i, naxes) || !in_some_input(c, op, i)) continue;
+        s->summed[s->nsummed++] = i;
+        s->whole *= s->work->extent[i];
     }
-    if (!st && covered != whole)
-        st = mt_checker_refuse(c, "the ranks sum over %lld of %lld terms of output %d", (long long)covered,
-                               (long long)whole, output);
-    free(boxes);
+}
+
+static struct share share_of(const struct sum *s, int rank) {
+    struct share share = {.rank = rank,
+                          .part = s->declared->part[rank],
+                          .volume = s->work->idle[rank] ? 0 : 1,
+                          .range = s->work->range + rank * MT_MAX_INDICES};
+    for (int i = 0; i < s->nsummed; i++) share.volume *= share.range[s->summed[i]].hi - share.range[s->summed[i]].lo;
+    return share;
+}
+
+/* Whether two ranks sum over the same ranges of the same parts. */
+static bool same_terms(const struct sum *s, const struct share *a, const struct share *b) {
+    if (a->volume != b->volume) return false;
+    for (int i = 0; i < s->nsummed && a->volume; i++) {
+        const struct range *x = &a->range[s->summed[i]], *y = &b->range[s->summed[i]];
+        if (x->lo != y->lo || x->hi != y->hi) return false;
+    }
+    for (int k = 0; k < s->nsources && a->volume; k++)
+        if (s->source[k]->part[a->rank] != s->source[k]->part[b->rank]) return false;
+    return true;
+}
+
+static bool ranges_meet(const struct sum *s, const struct share *a, const struct share *b) {
+    for (int i = 0; i < s->nsummed; i++) {
+        const struct range *x = &a->range[s->summed[i]], *y = &b->range[s->summed[i]];
+        if (x->hi <= y->lo || y->hi <= x->lo) return false;
+    }
+    return true;
+}
+
+/* Two parts of one cover: where they sum over the same range, it is of different parts of one old cover. */
+static enum mt_status check_pair(struct mt_checker *c, const struct sum *s, const struct share *a,
+                                 const struct share *b) {
+    if (!ranges_meet(s, a, b)) return MT_OK;
+    for (int k = 0; k < s->nsources; k++) {
+        const struct mt_layout *l = s->source[k];
+        int x = l->part[a->rank], y = l->part[b->rank];
+        if (x == y) return mt_checker_refuse(c, "ranks %d and %d add up the same part", a->rank, b->rank);
+        if (l->cover[x] != l->cover[y])
+            return mt_checker_refuse(c, "the partial inputs are divided into parts differently on ranks %d and %d",
+                                     a->rank, b->rank);
+    }
+    if (s->nsources) return MT_OK;
+    return mt_checker_refuse(c, "rank %d sums over a range of output %d that another rank counts too", b->rank,
+                             s->output);
+}
+
+/* The only index whose ranges differ between the shares; -1: none does, -2: several do. */
+static int differing_index(const struct sum *s, const struct share *shares, int n) {
+    int found = -1;
+    for (int i = 0; i < s->nsummed; i++) {
+        const struct range *x = &shares[0].range[s->summed[i]];
+        bool differ = false;
+        for (int k = 1; k < n && !differ; k++) {
+            const struct range *y = &shares[k].range[s->summed[i]];
+            differ = x->lo != y->lo || x->hi != y->hi;
+        }
+        if (differ && found >= 0) return -2;
+        if (differ) found = s->summed[i];
+    }
+    return found;
+}
+
+static int compare_shares(const void *a, const void *b) {
+    const struct share *x = a, *y = b;
+    return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+/* The parts of a cover have different terms. Many that divide one index only are compared in its order. */
+static enum mt_status check_disjoint(struct mt_checker *c, const struct sum *s, struct share *shares, int n) {
+    int index = s->nsources || n < 8 ? -2 : differing_index(s, shares, n);
+    enum mt_status st = MT_OK;
+    if (index >= 0) {
+        for (int i = 0; i < n; i++) shares[i].begin = shares[i].range[index].lo;
+        qsort(shares, (size_t)n, sizeof *shares, compare_shares);
+        for (int i = 1; i < n && !st; i++) st = check_pair(c, s, &shares[i - 1], &shares[i]);
+        return st;
+    }
+    for (int i = 0; i < n && !st; i++)
+        for (int j = 0; j < i && !st; j++) st = check_pair(c, s, &shares[j], &shares[i]);
     return st;
 }
 
-static enum mt_status check_output(struct mt_checker *c, const struct work *w, int output, int set) {
-    int n = c->program->nranks, nparts = 1;
-    int layout = c->program->values[c->instr->out[output]].layout;
-    const struct mt_layout *l = &c->program->layouts.items[layout];
-    const struct mt_layout *source = NULL;
-    if (set >= 0) {
-        unsigned sets[MT_MAX_IN];
-        mt_op_linear_sets(w->op, sets);
-        for (int i = 0; i < w->op->nin; i++) {
-            if (!(sets[set] >> i & 1)) continue;
-            const struct mt_layout *in = &c->program->layouts.items[c->program->values[c->instr->in[i]].layout];
-            if (source && (in->nparts != source->nparts || memcmp(in->part, source->part, (size_t)n * sizeof(int))))
-                return mt_checker_refuse(c, "the partial inputs are divided into parts differently");
-            source = in;
+/* They are all terms. As they are disjoint, it is enough to count: of a range that is summed of one old cover, each of
+ * its parts has the volume. */
+static enum mt_status check_all(struct mt_checker *c, const struct sum *s, const struct share *shares, int n) {
+    for (int k = 0; k < (s->nsources ? s->nsources : 1); k++) {
+        const struct mt_layout *l = s->nsources ? s->source[k] : NULL;
+        int64_t sum = 0;
+        bool even = true;
+        for (int i = 0; i < n; i++) s->sum[l ? l->cover[l->part[shares[i].rank]] : 0] = 0;
+        for (int i = 0; i < n; i++) s->sum[l ? l->cover[l->part[shares[i].rank]] : 0] += shares[i].volume;
+        for (int i = 0; i < n; i++) {
+            int cover = l ? l->cover[l->part[shares[i].rank]] : 0, parts = l ? l->cover_parts[cover] : 1;
+            even &= s->sum[cover] % parts == 0;
+            sum += s->sum[cover] / parts;
+            s->sum[cover] = 0;
         }
+        if (!even || sum != s->whole)
+            return mt_checker_refuse(c, "the ranks sum over %lld of %lld terms of output %d", (long long)sum,
+                                     (long long)s->whole, s->output);
     }
-    int *part_of = mt_calloc((size_t)n, sizeof *part_of);
+    return MT_OK;
+}
+
+/* One region of one declared cover. */
+static enum mt_status check_region(void *context, const struct mt_box *region, const struct mt_tagged_box *there,
+                                   int count) {
+    struct sum *s = context;
+    struct mt_checker *c = s->c;
+    int n = 0;
+    enum mt_status st = MT_OK;
+    (void)region;
+    if (s->whole == 0) return MT_OK;
+    for (int i = 0; i < count; i++) s->first[s->declared->part[there[i].id]] = -1;
+    for (int i = 0; i < count; i++) {
+        struct share share = share_of(s, there[i].id);
+        int *first = &s->first[share.part];
+        if (*first >= 0) {
+            struct share other = share_of(s, *first);
+            if (same_terms(s, &other, &share)) continue;
+            return mt_checker_refuse(c, "ranks %d and %d are declared replicas, but have different parts", *first,
+                                     share.rank);
+        }
+        *first = share.rank;
+        if (share.volume) s->shares[n++] = share;
+    }
+    if (n > 1) st = check_disjoint(c, s, s->shares, n);
+    return st ? st : check_all(c, s, s->shares, n);
+}
+
+static enum mt_status check_declared(struct mt_checker *c, struct sum *s) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    const struct mt_layout *l = s->declared;
+    int n = c->program->nranks;
+    struct mt_cover_ranks by = mt_checker_covers(c->program, l, &arena);
+    struct mt_tagged_box *boxes = mt_new(&arena, struct mt_tagged_box, n);
+    s->shares = mt_new(&arena, struct share, n);
+    s->first = mt_new(&arena, int, l->nparts);
+    s->sum = mt_new(&arena, int64_t, n);
+    enum mt_status st = MT_OK;
+    for (int k = 0; k < l->ncovers && !st; k++) {
+        int count = by.begin[k + 1] - by.begin[k];
+        const int *ranks = by.ranks + by.begin[k];
+        for (int i = 0; i < count; i++) boxes[i] = (struct mt_tagged_box){&l->box[ranks[i]], ranks[i]};
+        if (l->cover_parts[k] > 1) st = mt_check_regions(l->naxes, boxes, count, check_region, s);
+        for (int i = 0; i < count && l->cover_parts[k] == 1 && !st; i++)
+            st = check_region(s, boxes[i].box, &boxes[i], 1);
+    }
+    mt_arena_release(&arena);
+    return st;
+}
+
+/* An idle rank holds the neutral element: 0 for a sum, -inf for a maximum. */
+static enum mt_status check_output(struct mt_checker *c, const struct work *w, int output, unsigned partial) {
+    const struct mt_program *p = c->program;
+    struct sum s = {
+        .c = c, .work = w, .output = output, .declared = &p->layouts.items[p->values[c->instr->out[output]].layout]};
+    for (int i = 0; i < w->op->nin; i++)
+        if (partial >> i & 1) s.source[s.nsources++] = &p->layouts.items[p->values[c->instr->in[i]].layout];
     enum mt_reduce reduce = MT_REDUCE_NONE;
     enum mt_status st = reduction_of(c, w, output, &reduce);
-    if (!st && source && reduce != MT_REDUCE_NONE)
-        st = mt_checker_refuse(c, "partial inputs together with a split sum are not supported");
-    if (!st && source) {
-        nparts = source->nparts;
-        for (int r = 0; r < n; r++) part_of[r] = w->idle[r] ? -1 : source->part[r];
-        reduce = MT_SUM;
-    } else if (!st) {
-        st = number_parts(c, w, output, part_of, &nparts);
-    }
-    if (!st && nparts > 1 && l->nparts > 1 && l->reduce != reduce)
-        st = mt_checker_refuse(c, "output %d is declared with another reduction than it has", output);
-    if (!st && nparts > 0) {
-        bool *has = mt_calloc((size_t)(n * nparts), sizeof *has);
-        for (int r = 0; r < n; r++)
-            if (part_of[r] >= 0) has[r * nparts + part_of[r]] = true;
-        st = mt_checker_parts(c, layout, nparts, has);
-        free(has);
-    }
-    /* An idle rank holds the neutral element: 0 for a sum, -inf for a maximum. */
-    free(part_of);
-    return st;
+    if (st) return st;
+    if (partial && reduce == MT_MAX) return mt_checker_refuse(c, "output %d is a maximum of partial sums", output);
+    if (partial) reduce = MT_SUM;
+    if (reduce != MT_REDUCE_NONE && mt_layout_is_partial(s.declared) && s.declared->reduce != reduce)
+        return mt_checker_refuse(c, "output %d is declared with another reduction than it has", output);
+    list_summed(c, &s);
+    return check_declared(c, &s);
 }
 
 /* An output's box is empty where a range of it is; indices that only outputs carry are free. */
@@ -320,18 +421,39 @@ static enum mt_status prove(struct mt_checker *c, const struct mt_op *op) {
     if (!st) st = check_roles(c, &w);
     if (!st) st = check_output_boxes(c, &w);
     if (!st) st = check_empty_boxes(c, &w);
-    int set = -1;
-    if (!st) st = partial_set(c, &w, &set);
+    unsigned partial = 0;
+    if (!st) st = partial_inputs(c, &w, &partial);
     if (!st) st = check_randomness(c, &w);
-    for (int i = 0; i < op->nout && !st; i++) st = check_output(c, &w, i, set);
+    for (int i = 0; i < op->nout && !st; i++) st = check_output(c, &w, i, partial);
     free(w.range);
     free(w.idle);
     return st;
 }
 
+/* The samples that sums over samples in the outputs cover. Inputs that cover some of the samples must be all of one
+ * linear set, over the same samples: then so are the outputs. */
+static enum mt_status covers_of(struct mt_checker *c, const struct mt_op *op, bool sample, enum mt_covers *covers) {
+    unsigned some = 0, sets[MT_MAX_IN];
+    *covers = !sample || !c->has_body ? MT_COVERS_ALL : c->block == MT_BODY ? MT_COVERS_BODY : MT_COVERS_LAST;
+    for (int i = 0; i < op->nin; i++) {
+        enum mt_covers input = c->facts[c->instr->in[i]].covers;
+        if (input == MT_COVERS_ALL) continue;
+        if (sample || (some && input != *covers))
+            return mt_checker_refuse(c, "%s is summed over some of the samples only", c->graph->values[op->in[i]].name);
+        some |= 1u << i;
+        *covers = input;
+    }
+    int nsets = some ? mt_op_linear_sets(op, sets) : 0;
+    for (int s = 0; s < nsets; s++)
+        if (sets[s] == some) return MT_OK;
+    if (!some) return MT_OK;
+    return mt_checker_refuse(c, "its inputs are summed over some of the samples only, and it is not linear in these");
+}
+
 enum mt_status mt_checker_op(struct mt_checker *c) {
     const struct mt_op *op = &c->graph->ops[c->instr->gop];
     bool sample = mt_checker_sample_op(c, op);
+    enum mt_covers covers;
     if (sample && c->block != MT_BODY && c->block != MT_LAST)
         return mt_checker_refuse(c, "works on samples outside the blocks of micro-batches");
     for (int i = 0; i < op->nin; i++)
@@ -342,19 +464,19 @@ enum mt_status mt_checker_op(struct mt_checker *c) {
     for (int i = 0; i < op->nout; i++)
         if (c->program->values[c->instr->out[i]].gvalue != op->out[i])
             return mt_checker_refuse(c, "output %d is not %s", i, c->graph->values[op->out[i]].name);
+    enum mt_status st = covers_of(c, op, sample, &covers);
+    if (st) return st;
     int key[8 + MT_MAX_IN + 2 * MT_MAX_INDICES + (MT_MAX_IN + MT_MAX_OUT) * (2 + MT_MAX_AXES)];
     int nkey = key_of(c, op, key);
     if (!*mt_checker_answer(c, key, nkey)) {
-        enum mt_status st = prove(c, op);
-        if (st) return st;
+        if ((st = prove(c, op))) return st;
         *mt_checker_answer(c, key, nkey) = 1;
     }
     bool uniform = mt_op_info[op->kind].exact;
     for (int i = 0; i < op->nin; i++) uniform &= c->facts[c->instr->in[i]].uniform;
     for (int i = 0; i < op->nout; i++) {
-        bool some = sample && c->has_body && !mt_checker_samples(c, op->out[i]);
-        enum mt_covers covers = !some ? MT_COVERS_ALL : c->block == MT_BODY ? MT_COVERS_BODY : MT_COVERS_LAST;
-        mt_checker_learn(c, c->instr->out[i], covers, uniform);
+        bool of_samples = mt_checker_samples(c, op->out[i]);
+        mt_checker_learn(c, c->instr->out[i], of_samples ? MT_COVERS_ALL : covers, uniform);
     }
     return MT_OK;
 }

@@ -87,29 +87,155 @@ static enum mt_status receive_first(struct receipt *c, bool root_only, struct mt
     return all_received(c, c->any, err);
 }
 
-/* AllToAll: part by part. */
-static enum mt_status receive_parts(struct receipt *c, struct mt_err *err) {
-    int nranks = c->interp->program->nranks;
-    int64_t count = mt_box_count(&c->to->box[c->rank], c->to->naxes);
-    int *to_part = mt_malloc((size_t)c->from->nparts * sizeof *to_part);
-    bool clash = false;
-    mt_layout_part_map(c->from, c->to, nranks, to_part);
-    err->status = MT_OK;
-    for (int p = 0; p < c->from->nparts && !err->status && !clash; p++) {
-        if (to_part[p] != c->to->part[c->rank]) continue;
-        memset(c->got, 0, (size_t)count);
-        if (c->from->part[c->rank] == p) clash = !receive(c, c->rank, false);
-        for (int q = 0; q < nranks; q++)
-            if (in_group(c, q) && c->from->part[q] == p) clash = !receive(c, q, false) || clash;
-        if (!clash) all_received(c, c->got, err);
+/* ---- AllToAll, by cells of the new box in which every sender holds all elements or none ---- */
+
+struct cells {
+    int naxes;
+    int64_t *cut[MT_MAX_AXES]; /* sorted, without repetition */
+    int count[MT_MAX_AXES], at[MT_MAX_AXES];
+    struct mt_box box; /* the current cell */
+    bool more;
+};
+
+static void add_cut(struct cells *cells, int axis, int64_t cut) {
+    int64_t *cuts = cells->cut[axis];
+    int i = cells->count[axis];
+    for (int k = 0; k < i; k++)
+        if (cuts[k] == cut) return;
+    for (; i > 0 && cuts[i - 1] > cut; i--) cuts[i] = cuts[i - 1];
+    cuts[i] = cut;
+    cells->count[axis]++;
+}
+
+static void set_cell(struct cells *cells) {
+    for (int a = 0; a < cells->naxes; a++) {
+        cells->box.lo[a] = cells->cut[a][cells->at[a]];
+        cells->box.hi[a] = cells->cut[a][cells->at[a] + 1];
     }
+}
+
+static void cells_begin(struct cells *cells, const struct receipt *c) {
+    const struct mt_box *new = &c->to->box[c->rank];
+    int nranks = c->interp->program->nranks;
+    *cells = (struct cells){.naxes = c->to->naxes, .more = true};
+    for (int a = 0; a < cells->naxes; a++) {
+        cells->cut[a] = mt_malloc((size_t)(2 * nranks + 2) * sizeof(int64_t));
+        add_cut(cells, a, new->lo[a]);
+        add_cut(cells, a, new->hi[a]);
+        for (int q = 0; q < nranks; q++) {
+            struct mt_box both;
+            if (!mt_box_intersect(&c->from->box[q], new, cells->naxes, &both)) continue;
+            add_cut(cells, a, both.lo[a]);
+            add_cut(cells, a, both.hi[a]);
+        }
+        cells->more = cells->more && cells->count[a] > 1;
+    }
+    if (cells->more) set_cell(cells);
+}
+
+static void cells_next(struct cells *cells) {
+    int a = 0;
+    for (; a < cells->naxes; a++) {
+        if (++cells->at[a] < cells->count[a] - 1) break;
+        cells->at[a] = 0;
+    }
+    cells->more = a < cells->naxes;
+    if (cells->more) set_cell(cells);
+}
+
+static void cells_end(struct cells *cells) {
+    for (int a = 0; a < cells->naxes; a++) free(cells->cut[a]);
+}
+
+static bool holds(const struct receipt *c, int rank, const struct mt_box *cell) {
+    const struct mt_box *box = &c->from->box[rank];
+    for (int a = 0; a < c->from->naxes; a++)
+        if (box->lo[a] > cell->lo[a] || box->hi[a] < cell->hi[a]) return false;
+    return true;
+}
+
+static bool new_is_complete(const struct receipt *c) {
+    int cover = c->to->cover[c->to->part[c->rank]], parts = 0;
+    for (int p = 0; p < c->to->nparts; p++) parts += c->to->cover[p] == cover;
+    return parts == 1;
+}
+
+/* The old cover from which a cell comes, or -1. */
+static int source_cover(const struct receipt *c, const struct mt_box *cell, bool complete) {
+    int found = -1, own = c->from->cover[c->from->part[c->rank]];
+    bool has_own = mt_box_count(&c->from->box[c->rank], c->from->naxes) > 0;
+    for (int q = 0; q < c->interp->program->nranks; q++) {
+        if (!holds(c, q, cell) || (complete && !in_group(c, q))) continue;
+        int cover = c->from->cover[c->from->part[q]];
+        if (complete && has_own && cover == own) return own;
+        if (found < 0 || cover < found) found = cover;
+    }
+    return found;
+}
+
+/* The rank that gives a part of a cell, or -1. */
+static int sender_of(const struct receipt *c, int part, const struct mt_box *cell) {
+    if (c->from->part[c->rank] == part && holds(c, c->rank, cell)) return c->rank;
+    for (int q = 0; q < c->interp->program->nranks; q++)
+        if (c->from->part[q] == part && in_group(c, q) && holds(c, q, cell)) return q;
+    return -1;
+}
+
+static void receive_cell(const struct receipt *c, int sender, const struct mt_box *cell, bool adds) {
+    const struct mt_box *old = &c->from->box[sender], *new = &c->to->box[c->rank];
+    const void *data = *mt_interp_buffer(c->interp, c->in, sender);
+    enum mt_type type = c->interp->program->values[c->in].type;
+    struct rows w;
+    for (rows_begin(&w, cell, c->to->naxes); w.more; rows_next(&w)) {
+        int64_t source = mt_place_in(old, c->to->naxes, w.at), target = mt_place_in(new, c->to->naxes, w.at);
+        for (int64_t i = 0; i < w.length; i++) {
+            double x = rounded(c->instr->wire, mt_type_load(type, data, source + i));
+            c->result[target + i] = adds ? reduced(c->instr, c->result[target + i], x) : x;
+        }
+    }
+}
+
+/* `to_part`: null if the new box is complete. */
+static enum mt_status receive_parts_of_cell(const struct receipt *c, const struct mt_box *cell, const int *to_part,
+                                            struct mt_err *err) {
+    int cover = source_cover(c, cell, !to_part), found = 0;
+    for (int p = 0; p < c->from->nparts && cover >= 0; p++) {
+        if (c->from->cover[p] != cover || (to_part && to_part[p] != c->to->part[c->rank])) continue;
+        int sender = sender_of(c, p, cell);
+        if (sender < 0)
+            return mt_fail(err, MT_EBUG, "AllToAll of %%%d to %%%d: no rank of rank %d's group has part %d", c->in,
+                           c->out, c->rank, p);
+        if (found && c->instr->reduce == MT_REDUCE_NONE)
+            return mt_fail(err, MT_EBUG,
+                           "AllToAll of %%%d to %%%d: rank %d gets several parts, but there is no reduction", c->in,
+                           c->out, c->rank);
+        receive_cell(c, sender, cell, found++ > 0);
+    }
+    if (cover < 0)
+        return mt_fail(err, MT_EBUG, "AllToAll of %%%d to %%%d: no rank of rank %d's group holds all of its box", c->in,
+                       c->out, c->rank);
+    struct rows w;
+    for (rows_begin(&w, cell, c->to->naxes); w.more && !found; rows_next(&w)) /* no old part goes to this new one */
+        for (int64_t i = 0; i < w.length; i++)
+            c->result[mt_place_in(&c->to->box[c->rank], c->to->naxes, w.at) + i] =
+                c->to->reduce == MT_MAX ? -INFINITY : 0;
+    return MT_OK;
+}
+
+static enum mt_status receive_parts(struct receipt *c, struct mt_err *err) {
+    struct cells cells;
+    int *to_part = NULL;
+    enum mt_status st = MT_OK;
+    if (!mt_box_count(&c->to->box[c->rank], c->to->naxes)) return MT_OK;
+    if (!new_is_complete(c)) {
+        to_part = mt_malloc((size_t)c->from->nparts * sizeof *to_part);
+        mt_layout_part_map(c->from, c->to, c->interp->program->nranks, c->to->cover[c->to->part[c->rank]], to_part);
+    }
+    for (cells_begin(&cells, c); cells.more && !st; cells_next(&cells))
+        st = receive_parts_of_cell(c, &cells.box, to_part, err);
+    cells_end(&cells);
     free(to_part);
-    if (clash)
-        return mt_fail(err, MT_EBUG, "AllToAll of %%%d to %%%d: rank %d gets several parts, but there is no reduction",
-                       c->in, c->out, c->rank);
-    for (int64_t i = 0; i < count && !err->status; i++)
-        if (!c->any[i]) c->result[i] = c->to->reduce == MT_MAX ? -INFINITY : 0; /* no old part goes to this new one */
-    return err->status;
+    return st;
 }
 
 static enum mt_status receive_all(struct receipt *c, struct mt_err *err) {

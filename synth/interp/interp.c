@@ -98,7 +98,14 @@ static struct mt_box whole_box(const struct mt_graph *g, int gvalue) {
     return box;
 }
 
-/* Distribute a whole value; if it is partial, part 0 has it and the other parts are neutral. */
+/* Whether a part is the first of its cover. */
+static bool is_first_part(const struct mt_layout *l, int part) {
+    int first = 0;
+    while (l->cover[first] != l->cover[part]) first++;
+    return first == part;
+}
+
+/* Distribute a whole value; the first part of each cover has it and the other parts are neutral. */
 static void scatter(struct mt_interp *interp, int value, const void *data) {
     const struct mt_program *p = interp->program;
     const struct mt_graph *g = p->graph;
@@ -110,8 +117,9 @@ static void scatter(struct mt_interp *interp, int value, const void *data) {
         struct mt_boxed to = {.box = &l->box[r], .type = p->values[value].type};
         void *buffer = mt_interp_alloc(p, value, r);
         int64_t count = mt_box_count(to.box, l->naxes);
-        if (l->part[r] == 0) mt_boxed_copy(buffer, &to, &from, l->naxes);
-        for (int64_t i = 0; i < count && l->part[r] != 0; i++)
+        bool first = is_first_part(l, l->part[r]);
+        if (first) mt_boxed_copy(buffer, &to, &from, l->naxes);
+        for (int64_t i = 0; i < count && !first; i++)
             mt_type_store(to.type, buffer, i, l->reduce == MT_MAX ? -INFINITY : 0);
         mt_interp_install(interp, value, r, buffer);
     }
@@ -168,21 +176,38 @@ static void gather_part(const struct mt_interp *interp, int value, int part, con
     free(got);
 }
 
-/* The whole value: its parts reduced. Elements that no rank holds are NaN. */
-static void assemble(const struct mt_interp *interp, int value, double *data, double *spread) {
-    const struct mt_program *p = interp->program;
-    const struct mt_layout *l = mt_pvalue_layout(p, value);
+/* One cover of a value: its parts reduced. Elements that it does not hold are NaN. */
+static void assemble_cover(const struct mt_interp *interp, int value, int cover, double *data, double *spread) {
+    const struct mt_layout *l = mt_pvalue_layout(interp->program, value);
     struct mt_box whole = {{0}, {0}};
     for (int a = 0; a < l->naxes; a++) whole.hi[a] = l->extent[a];
     int64_t count = mt_box_count(&whole, l->naxes);
     double *one = mt_malloc((size_t)count * sizeof *one);
+    bool first = true;
     for (int part = 0; part < l->nparts; part++) {
+        if (l->cover[part] != cover) continue;
         for (int64_t i = 0; i < count; i++) one[i] = NAN;
         gather_part(interp, value, part, &whole, one, spread);
         for (int64_t i = 0; i < count; i++)
-            data[i] = part == 0 ? one[i] : l->reduce == MT_MAX ? fmax(data[i], one[i]) : data[i] + one[i];
+            data[i] = first ? one[i] : l->reduce == MT_MAX ? fmax(data[i], one[i]) : data[i] + one[i];
+        first = false;
     }
     free(one);
+}
+
+/* The whole value: each element from the first cover that holds it. Elements that none holds are NaN. */
+static void assemble(const struct mt_interp *interp, int value, double *data, double *spread) {
+    const struct mt_layout *l = mt_pvalue_layout(interp->program, value);
+    int64_t count = 1;
+    for (int a = 0; a < l->naxes; a++) count *= l->extent[a];
+    assemble_cover(interp, value, 0, data, spread);
+    double *other = l->ncovers > 1 ? mt_malloc((size_t)count * sizeof *other) : NULL;
+    for (int cover = 1; cover < l->ncovers; cover++) {
+        assemble_cover(interp, value, cover, other, spread);
+        for (int64_t i = 0; i < count; i++)
+            if (isnan(data[i])) data[i] = other[i];
+    }
+    free(other);
 }
 
 void mt_interp_get(const struct mt_interp *interp, int gvalue, void *data, double *spread) {
@@ -210,7 +235,8 @@ static bool made_everywhere(const struct mt_interp *interp, int value) {
 static bool is_whole(const struct mt_interp *interp, int value) {
     const struct mt_program *p = interp->program;
     const struct mt_pvalue *v = &p->values[value];
-    if (v->covers != MT_COVERS_ALL || mt_pvalue_layout(p, value)->nparts != 1 || !made_everywhere(interp, value))
+    if (v->covers != MT_COVERS_ALL || mt_layout_is_partial(mt_pvalue_layout(p, value)) ||
+        !made_everywhere(interp, value))
         return false;
     return !has_batch(p->graph, v->gvalue) || !p->blocks[MT_BODY].ninstrs;
 }

@@ -127,6 +127,10 @@ bool mt_decisions_shard_state(const struct mt_decisions *d) {
     return split;
 }
 
+bool mt_decisions_in_step(const struct mt_decisions *d) {
+    return d->gather == MT_GATHER_LAYER || (d->reduced >= 0 && d->reduced != MT_REDUCED_STEP);
+}
+
 bool mt_decisions_same_rows(const struct mt_decisions *a, const struct mt_decisions *b) {
     bool same = a->nrules == b->nrules && a->nstorage == b->nstorage && a->sync == b->sync;
     for (int i = 0; i < a->nrules && same; i++)

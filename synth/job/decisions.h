@@ -6,6 +6,8 @@
  *   sync           how the sums of sharded gradients are formed
  *   bucket         gradients, or gathered weights, that share one message
  *   start          when the collective of a full bucket starts
+ *   gather         when weights that are stored in shares are gathered
+ *   reduced        when sums of gradients over micro-batches are reduced to shares
  *   wire type      the type in which gradients are sent
  *   recompute      which results of the forward pass are recomputed in the backward pass (a part of mt_job: the graph
  *                  depends on it)
@@ -100,6 +102,9 @@ void mt_decisions_complete(struct mt_decisions *d, struct mt_arena *arena);
 
 /* Whether some storage row is MT_STATE_SPLIT. */
 bool mt_decisions_shard_state(const struct mt_decisions *d);
+
+/* Whether ranks exchange weights or gradients in every micro-batch, so that all must have as many. */
+bool mt_decisions_in_step(const struct mt_decisions *d);
 
 /* The value of `from` for each decision of decisions.def that is unset in `fixed`. */
 void mt_decisions_take(struct mt_decisions *d, const struct mt_decisions *from, const struct mt_decisions *fixed);

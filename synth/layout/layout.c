@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "kernels/base/number/hash.h"
+#include "synth/layout/cover.h"
 
 int64_t mt_box_count(const struct mt_box *box, int naxes) {
     int64_t n = 1;
@@ -49,6 +50,7 @@ void mt_layouts_release(struct mt_layouts *table) {
 static uint64_t content_hash(const struct mt_layout *l, int nranks) {
     uint64_t h = mt_hash64(l->extent, (size_t)l->naxes * sizeof *l->extent, (uint64_t)l->naxes);
     h = mt_hash64(l->part, (size_t)nranks * sizeof *l->part, h ^ (uint64_t)l->reduce);
+    h = mt_hash64(l->cover, (size_t)l->nparts * sizeof *l->cover, h);
     for (int r = 0; r < nranks; r++) {
         h = mt_hash64(l->box[r].lo, (size_t)l->naxes * sizeof(int64_t), h);
         h = mt_hash64(l->box[r].hi, (size_t)l->naxes * sizeof(int64_t), h);
@@ -60,6 +62,8 @@ static bool content_equal(const struct mt_layout *a, const struct mt_layout *b, 
     if (a->naxes != b->naxes || a->reduce != b->reduce || a->nparts != b->nparts) return false;
     for (int i = 0; i < a->naxes; i++)
         if (a->extent[i] != b->extent[i]) return false;
+    for (int p = 0; p < a->nparts; p++)
+        if (a->cover[p] != b->cover[p]) return false;
     for (int r = 0; r < nranks; r++)
         if (a->part[r] != b->part[r] || !mt_box_equal(&a->box[r], &b->box[r], a->naxes)) return false;
     return true;
@@ -80,53 +84,28 @@ static void grow_slots(struct mt_layouts *table) {
     for (int i = 0; i < table->count; i++) *find_slot(table, &table->items[i]) = i + 1;
 }
 
-/* Number the parts in order of their first rank that holds anything; an empty box is of part 0. */
-static void canonical_parts(struct mt_layout *layout, int nranks, int *renamed) {
-    int nparts = 0;
-    for (int p = 0; p < layout->nparts; p++) renamed[p] = -1;
-    for (int r = 0; r < nranks; r++) {
-        int *part = &layout->part[r];
-        assert(*part >= 0 && *part < layout->nparts);
-        if (!mt_box_count(&layout->box[r], layout->naxes)) {
-            *part = 0;
-        } else {
-            if (renamed[*part] < 0) renamed[*part] = nparts++;
-            *part = renamed[*part];
-        }
-    }
-    layout->nparts = nparts > 1 ? nparts : 1;
-    if (layout->nparts == 1) layout->reduce = MT_REDUCE_NONE;
-}
-
 int mt_layout_intern(struct mt_layouts *table, const struct mt_layout *layout) {
-    int n = table->nranks, nparts = layout->nparts;
-    assert(layout->naxes >= 0 && layout->naxes <= MT_MAX_AXES && nparts >= 1);
-    struct mt_box *boxes = mt_calloc((size_t)n, sizeof *boxes);
-    int *parts = mt_calloc((size_t)(n + nparts), sizeof *parts);
-    struct mt_layout own = {
-        .naxes = layout->naxes, .reduce = layout->reduce, .nparts = nparts, .box = boxes, .part = parts};
-    for (int a = 0; a < own.naxes; a++) own.extent[a] = layout->extent[a];
-    for (int r = 0; r < n; r++) {
-        parts[r] = layout->part[r];
-        for (int a = 0; a < own.naxes && mt_box_count(&layout->box[r], own.naxes); a++) {
-            boxes[r].lo[a] = layout->box[r].lo[a];
-            boxes[r].hi[a] = layout->box[r].hi[a];
-        }
-    }
-    canonical_parts(&own, n, parts + n);
+    int n = table->nranks;
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_layout own = *layout;
+    assert(own.naxes >= 0 && own.naxes <= MT_MAX_AXES && own.nparts >= 1);
+    own.box = mt_arena_memdup(&arena, layout->box, (size_t)n * sizeof *own.box);
+    own.part = mt_arena_memdup(&arena, layout->part, (size_t)n * sizeof *own.part);
+    mt_cover_canonical(&own, n, &arena);
     assert(own.nparts == 1 || own.reduce != MT_REDUCE_NONE);
-
     grow_slots(table);
     int *slot = find_slot(table, &own);
     if (!*slot) {
         mt_arena_grow(&table->arena, &table->items, table->count, &table->capacity, sizeof *table->items);
-        own.box = mt_arena_memdup(&table->arena, boxes, (size_t)n * sizeof *boxes);
-        own.part = mt_arena_memdup(&table->arena, parts, (size_t)n * sizeof *parts);
+        own.box = mt_arena_memdup(&table->arena, own.box, (size_t)n * sizeof *own.box);
+        own.part = mt_arena_memdup(&table->arena, own.part, (size_t)n * sizeof *own.part);
+        own.cover = mt_arena_memdup(&table->arena, own.cover, (size_t)own.nparts * sizeof *own.cover);
+        own.cover_parts =
+            mt_arena_memdup(&table->arena, own.cover_parts, (size_t)own.ncovers * sizeof *own.cover_parts);
         table->items[table->count++] = own;
         *slot = table->count;
     }
-    free(boxes);
-    free(parts);
+    mt_arena_release(&arena);
     return *slot - 1;
 }
 
@@ -141,7 +120,7 @@ static struct mt_layout whole_boxes(struct mt_arena *arena, int nranks, int naxe
     return l;
 }
 
-/* Making and hashing the boxes of all ranks is slow: named layouts are found by their arguments as well. */
+/* Making and hashing the boxes of all ranks is slow: many layouts are found by what they are made from as well. */
 static uint64_t regular_hash(const struct mt_layouts *table, int naxes, const int64_t *extent, int axis,
                              const int64_t *starts, enum mt_reduce reduce) {
     int what[] = {naxes, axis, (int)reduce};
@@ -165,12 +144,19 @@ static void grow_regular(struct mt_layouts *table) {
         if (old[i].layout) *regular_at(table, old[i].hash) = old[i];
 }
 
+int *mt_layout_noted(struct mt_layouts *table, uint64_t hash) {
+    grow_regular(table);
+    struct mt_regular_layout *place = regular_at(table, hash);
+    if (!place->layout) table->nregular++; /* the caller sets it; if not, it is overwritten some time */
+    place->hash = hash;
+    return &place->layout;
+}
+
 static int regular(struct mt_layouts *table, int naxes, const int64_t *extent, int axis, const int64_t *starts,
                    enum mt_reduce reduce) {
     uint64_t hash = regular_hash(table, naxes, extent, axis, starts, reduce);
-    grow_regular(table);
-    struct mt_regular_layout *place = regular_at(table, hash);
-    if (place->layout) return place->layout - 1;
+    int *noted = mt_layout_noted(table, hash);
+    if (*noted) return *noted - 1;
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_layout l = whole_boxes(&arena, table->nranks, naxes, extent);
     for (int r = 0; r < table->nranks && starts; r++) {
@@ -184,8 +170,7 @@ static int regular(struct mt_layouts *table, int naxes, const int64_t *extent, i
     }
     int id = mt_layout_intern(table, &l);
     mt_arena_release(&arena);
-    *place = (struct mt_regular_layout){hash, id + 1};
-    table->nregular++;
+    *noted = id + 1;
     return id;
 }
 

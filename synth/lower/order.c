@@ -3,7 +3,7 @@
  * An instruction waits for the last instruction of the other stream that it depends on: for each buffer that it reads,
  * the last writer; for each that it writes, the last user. Waits that earlier waits imply are left out. With
  * program->overlap_yielding a collective before an operator that yields starts together with it: it waits for the
- * operator before. */
+ * operator before. So do gathers of weights in BODY and LAST, which stand one layer before their use. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,17 +37,29 @@ static bool reads_of(const struct mt_lowering *l, const struct mt_linstr *reader
     return false;
 }
 
-/* The operator on the compute stream after which a collective starts, so that it overlaps the next operator, which
- * yields; or -1. A collective whose result the next operator reads is not delayed. */
+/* Whether it moves weights for the operators that follow: values of the prologue, ready long before. */
+static bool moves_weights(const struct mt_lowering *l, const struct mt_linstr *c, enum mt_block_kind block) {
+    bool ready = block == MT_BODY || block == MT_LAST;
+    for (int i = 0; i < c->nin; i++) ready &= l->program->values[c->in[i]].block == MT_PROLOGUE;
+    return ready;
+}
+
+/* The operator on the compute stream after which a collective starts; or -1: as soon as it can. One that moves weights
+ * starts where it stands, so that they take memory no earlier. With overlap_yielding, one overlaps the next operator if
+ * that yields; but if the next operator reads its result, it is not delayed. */
 static int starts_after(const struct mt_lowering *l, int instr) {
     const struct mt_lowered *low = l->low;
     const struct mt_linstr *c = &low->instrs[instr];
-    if (!l->program->overlap_yielding || c->what != MT_LOWERED_COLLECTIVE) return -1;
+    if (c->what != MT_LOWERED_COLLECTIVE) return -1;
     enum mt_block_kind block = mt_lowered_block(low, instr);
     int next = instr + 1, last = instr - 1, end = low->block_begin[block + 1];
-    while (next < end && (low->instrs[next].what == MT_LOWERED_ALIAS || low->instrs[next].stream == c->stream)) next++;
-    if (next >= end || low->instrs[next].what != MT_LOWERED_OP || !mt_op_yields(low->instrs[next].kind)) return -1;
-    if (reads_of(l, &low->instrs[next], c)) return -1;
+    if (!moves_weights(l, c, block)) {
+        if (!l->program->overlap_yielding) return -1;
+        while (next < end && (low->instrs[next].what == MT_LOWERED_ALIAS || low->instrs[next].stream == c->stream))
+            next++;
+        if (next >= end || low->instrs[next].what != MT_LOWERED_OP || !mt_op_yields(low->instrs[next].kind)) return -1;
+        if (reads_of(l, &low->instrs[next], c)) return -1;
+    }
     while (last >= low->block_begin[block] &&
            (low->instrs[last].what == MT_LOWERED_ALIAS || low->instrs[last].stream == c->stream))
         last--;

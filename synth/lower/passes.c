@@ -97,7 +97,7 @@ static enum mt_status list_interface(struct mt_lowering *l) {
     for (size_t r = 0; r < sizeof reports / sizeof *reports; r++)
         for (int v = 0; v < p->nvalues && reports[r] >= 0; v++)
             if (p->values[v].gvalue == reports[r] && p->values[v].covers == MT_COVERS_ALL && !p->values[v].input &&
-                p->layouts.items[p->values[v].layout].nparts == 1)
+                !mt_layout_is_partial(&p->layouts.items[p->values[v].layout]))
                 low->output_at[reports[r]] = v;
     return MT_OK;
 }

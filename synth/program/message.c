@@ -4,8 +4,7 @@
  *   ReduceScatter  block r: the new boxes of the group's r-th rank
  *   AllGather      block r: what rank r holds of each value and no earlier member of the group holds
  *   Broadcast      the first member's boxes
- *   AllToAll       for every old part that goes to a receiver's new part, pieces that cover its new box, from the ranks
- *                  that hold them (the receiver itself first); sender and receiver list the pieces in the same order */
+ *   AllToAll       the transfers of mt_layout_transfers; sender and receiver list them in the same order */
 #include "synth/program/message.h"
 
 #include <assert.h>
@@ -199,16 +198,7 @@ struct moves {
     int count, capacity;
 };
 
-/* count[new part]: how many old parts go to it. */
-static int *parts_of(const struct mt_program *program, const struct mt_layout *old, const struct mt_layout *new,
-                     struct mt_arena *arena) {
-    int *to_part = mt_new(arena, int, old->nparts), *count = mt_new(arena, int, new->nparts);
-    mt_layout_part_map(old, new, program->nranks, to_part);
-    for (int p = 0; p < old->nparts; p++) count[to_part[p]]++;
-    return count;
-}
-
-/* Append value v's transfers within the group to moves[receiver]. The first old part overwrites, the others reduce. */
+/* Append value v's transfers within the group to moves[receiver]. */
 static enum mt_status list_moves(struct maker *m, int v, const int *places, struct moves *moves) {
     const struct mt_program *p = m->program;
     const struct mt_layout *old = layout_in(m, v), *new = layout_out(m, v);
@@ -216,28 +206,23 @@ static enum mt_status list_moves(struct maker *m, int v, const int *places, stru
     struct mt_transfer *list;
     int count = mt_layout_transfers(&p->layouts, p->values[m->instr->in[v]].layout, p->values[m->instr->out[v]].layout,
                                     m->instr->group, &m->scratch, &list);
-    int64_t *got = mt_new(&m->scratch, int64_t, g->problem.n);
-    for (int i = 0, first = 0; i < count; i++) {
+    if (count < 0) return fail(m, v, "no rank of the group holds a part of a new box");
+    for (int i = 0; i < count; i++) {
         int to = places[list[i].to];
-        if (!i || list[i].to != list[i - 1].to) first = list[i].part;
         if (to < 0) continue;
+        if (list[i].from < 0) { /* no part goes there */
+            struct mt_message_piece none = {
+                .operand = v, .buffer = 1, .at = -1, .reduce = new->reduce, .box = list[i].box};
+            if (to == g->problem.me) add_piece(m, false, none, new->naxes);
+            continue;
+        }
         struct moves *mine = &moves[to];
         mt_arena_grow(&m->scratch, &mine->items, mine->count, &mine->capacity, sizeof *mine->items);
         mine->items[mine->count++] = (struct move){.value = v,
                                                    .from = places[list[i].from],
                                                    .to = to,
-                                                   .reduce = list[i].part == first ? MT_REDUCE_NONE : old->reduce,
+                                                   .reduce = list[i].adds ? old->reduce : MT_REDUCE_NONE,
                                                    .box = list[i].box};
-        got[to] += mt_box_count(&list[i].box, old->naxes);
-    }
-    const int *parts = parts_of(p, old, new, &m->scratch);
-    for (int to = 0; to < g->problem.n; to++) {
-        int rank = g->group[to];
-        struct mt_message_piece none = {
-            .operand = v, .buffer = 1, .at = -1, .reduce = new->reduce, .box = new->box[rank]};
-        if (got[to] != parts[new->part[rank]] * mt_box_count(&none.box, new->naxes))
-            return fail(m, v, "no rank of the group holds a part of a new box");
-        if (to == g->problem.me && !parts[new->part[rank]]) add_piece(m, false, none, new->naxes);
     }
     return MT_OK;
 }
@@ -335,38 +320,52 @@ enum mt_status mt_message_sketch(const struct mt_program *program, const struct 
 }
 
 /* Elements of value v that all members of the rank's group send or keep. */
-static int64_t group_elements(const struct mt_program *p, const struct mt_instr *instr, int v, int rank,
-                              const int *parts) {
+static int64_t group_elements(const struct mt_program *p, const struct mt_instr *instr, int v, int rank) {
     const struct mt_layout *from = &p->layouts.items[p->values[instr->in[v]].layout];
     const struct mt_layout *to = &p->layouts.items[p->values[instr->out[v]].layout];
     if (instr->coll == MT_ALL_REDUCE || instr->coll == MT_BROADCAST) return mt_box_count(&from->box[rank], from->naxes);
     if (instr->coll == MT_ALL_GATHER) return mt_box_count(&to->box[rank], to->naxes);
     int64_t count = 0;
     for (int r = rank; r < p->nranks; r++)
-        if (instr->group[r] == instr->group[rank])
-            count += mt_box_count(&to->box[r], to->naxes) * (parts ? parts[to->part[r]] : 1);
+        if (instr->group[r] == instr->group[rank]) count += mt_box_count(&to->box[r], to->naxes);
     return count;
+}
+
+/* The same of an AllToAll, by group: elements[nranks] is added to. */
+static void add_exchanged(const struct mt_program *p, const struct mt_instr *instr, int v, int64_t *elements,
+                          struct mt_arena *scratch) {
+    int in = p->values[instr->in[v]].layout, out = p->values[instr->out[v]].layout;
+    const struct mt_layout *to = &p->layouts.items[out];
+    struct mt_transfer *list;
+    if (!mt_layout_is_partial(&p->layouts.items[in]) && !mt_layout_is_partial(to)) { /* every element once */
+        for (int r = 0; r < p->nranks; r++) elements[instr->group[r]] += mt_box_count(&to->box[r], to->naxes);
+        return;
+    }
+    int count = mt_layout_transfers(&p->layouts, in, out, instr->group, scratch, &list);
+    for (int i = 0; i < count; i++)
+        if (list[i].from >= 0) elements[instr->group[list[i].to]] += mt_box_count(&list[i].box, to->naxes);
 }
 
 int64_t mt_message_bytes(const struct mt_program *program, const struct mt_instr *instr) {
     struct mt_arena scratch = MT_ARENA_INIT;
-    int64_t *bytes = mt_new(&scratch, int64_t, program->nranks), most = 0; /* by group */
+    int64_t *elements = mt_new(&scratch, int64_t, program->nranks), most = 0; /* by group */
     bool *seen = mt_new(&scratch, bool, program->nranks);
     for (int v = 0; v < instr->nin; v++) {
-        const struct mt_layout *from = &program->layouts.items[program->values[instr->in[v]].layout];
-        const struct mt_layout *to = &program->layouts.items[program->values[instr->out[v]].layout];
-        const int *parts = instr->coll == MT_ALL_TO_ALL ? parts_of(program, from, to, &scratch) : NULL;
+        if (instr->coll == MT_ALL_TO_ALL) {
+            add_exchanged(program, instr, v, elements, &scratch);
+            continue;
+        }
         memset(seen, 0, (size_t)program->nranks * sizeof *seen);
         for (int r = 0; r < program->nranks; r++) {
             int group = instr->group[r];
-            if (seen[group]) continue;
+            if (!seen[group]) elements[group] += group_elements(program, instr, v, r);
             seen[group] = true;
-            bytes[group] += group_elements(program, instr, v, r, parts) * mt_type_size(instr->wire);
-            if (bytes[group] > most) most = bytes[group];
         }
     }
+    for (int r = 0; r < program->nranks; r++)
+        if (elements[r] > most) most = elements[r];
     mt_arena_release(&scratch);
-    return most;
+    return most * mt_type_size(instr->wire);
 }
 
 bool mt_message_same(const struct mt_program *p, const struct mt_instr *a, const struct mt_instr *b) {

@@ -173,6 +173,7 @@ static void describe_layout(const struct mt_program *program, int layout, FILE *
     const struct mt_layout *l = &program->layouts.items[layout];
     fprintf(out, "%d %d", (int)l->reduce, l->nparts);
     print_vector(out, l->extent, l->naxes);
+    for (int part = 0; part < l->nparts && l->ncovers > 1; part++) fprintf(out, " c%d", l->cover[part]);
     for (int r = 0; r < program->nranks; r++) {
         fprintf(out, "|%d", l->part[r]);
         print_vector(out, l->box[r].lo, l->naxes);

@@ -2,6 +2,7 @@
 #include "synth/program/program.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 const char *mt_block_name(enum mt_block_kind block) {
     static const char *const names[MT_NBLOCKS] = {"prologue", "body", "last", "epilogue"};
@@ -50,14 +51,6 @@ struct mt_instr *mt_program_add(struct mt_program *program, enum mt_block_kind b
     return &b->instrs[b->ninstrs++];
 }
 
-/* Whether there are several ranks and each sees every sample. */
-static bool all_see_all(const struct mt_program *program) {
-    const struct mt_graph *g = program->graph;
-    int64_t sum = 0;
-    for (int r = 0; r < program->nranks; r++) sum += program->batch_size[r];
-    return g->batch >= 0 && sum > g->labels[g->batch].extent;
-}
-
 /* Each rank's number of samples in one run of the block. */
 static const int64_t *block_sizes(const struct mt_program *program, enum mt_block_kind block) {
     switch (block) {
@@ -67,13 +60,49 @@ static const int64_t *block_sizes(const struct mt_program *program, enum mt_bloc
     }
 }
 
+/* Whether each rank's samples begin where those of the rank before do, or later. */
+static bool in_order(const struct mt_program *p) {
+    int64_t last = 0;
+    for (int r = 0; r < p->nranks; r++) {
+        if (p->batch_size[r] <= 0) continue;
+        if (p->batch_start[r] < last) return false;
+        last = p->batch_start[r];
+    }
+    return true;
+}
+
+struct first_sample {
+    int64_t start;
+    int rank;
+};
+
+static int compare_starts(const void *a, const void *b) {
+    const struct first_sample *x = a, *y = b;
+    if (x->start != y->start) return x->start < y->start ? -1 : 1;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+int mt_program_sample_groups(const struct mt_program *p, int *first) {
+    struct first_sample *starts = mt_malloc((size_t)p->nranks * sizeof *starts);
+    int count = 0, groups = 0;
+    for (int r = 0; r < p->nranks; r++)
+        if (p->batch_size[r] > 0) starts[count++] = (struct first_sample){p->batch_start[r], r};
+    if (!in_order(p)) qsort(starts, (size_t)count, sizeof *starts, compare_starts);
+    for (int i = 0; i < count; i++)
+        if (!i || starts[i].start != starts[i - 1].start) first[groups++] = starts[i].rank;
+    free(starts);
+    return groups;
+}
+
 int64_t mt_program_batch(const struct mt_program *program, enum mt_block_kind block) {
     const struct mt_graph *g = program->graph;
     if (block == MT_PROLOGUE || block == MT_EPILOGUE) return g->batch >= 0 ? g->labels[g->batch].extent : 0;
     const int64_t *sizes = block_sizes(program, block);
-    if (all_see_all(program)) return sizes[0];
+    int *first = mt_malloc((size_t)program->nranks * sizeof *first);
+    int groups = mt_program_sample_groups(program, first);
     int64_t sum = 0;
-    for (int r = 0; r < program->nranks; r++) sum += sizes[r];
+    for (int i = 0; i < groups; i++) sum += sizes[first[i]];
+    free(first);
     return sum;
 }
 
@@ -83,12 +112,29 @@ static int64_t first_sample(const struct mt_program *program, enum mt_block_kind
            (block == MT_BODY ? iteration : program->body_count[rank]) * program->body_size[rank];
 }
 
+/* The first rank of the sample group with place *at of the block, from which *at becomes its place in the group. */
+static int group_at(const struct mt_program *p, const int64_t *sizes, int64_t *at) {
+    int found = -1;
+    if (in_order(p)) { /* without memory: this is asked for every sample */
+        int64_t last = -1;
+        for (int r = 0; r < p->nranks; r++) {
+            if (p->batch_size[r] <= 0 || p->batch_start[r] == last) continue;
+            if (found >= 0) *at -= sizes[found];
+            found = r, last = p->batch_start[r];
+            if (*at < sizes[r]) break;
+        }
+    } else {
+        int *first = mt_malloc((size_t)p->nranks * sizeof *first), groups = mt_program_sample_groups(p, first), i = 0;
+        while (i < groups - 1 && *at >= sizes[first[i]]) *at -= sizes[first[i++]];
+        found = first[i];
+        free(first);
+    }
+    assert(found >= 0 && *at < sizes[found]); /* a place within the block */
+    return found;
+}
+
 int64_t mt_program_sample(const struct mt_program *program, enum mt_block_kind block, int64_t iteration, int64_t at) {
     if (block == MT_PROLOGUE || block == MT_EPILOGUE) return at;
-    if (all_see_all(program)) return first_sample(program, block, 0, iteration) + at;
-    const int64_t *sizes = block_sizes(program, block);
-    int rank = 0;
-    while (rank < program->nranks - 1 && at >= sizes[rank]) at -= sizes[rank++];
-    assert(at < sizes[rank]); /* a place within the block */
+    int rank = group_at(program, block_sizes(program, block), &at);
     return first_sample(program, block, rank, iteration) + at;
 }

@@ -16,10 +16,13 @@
  *
  * Rank r's samples are [batch_start[r], + batch_size[r]). Iteration i of BODY takes body_size[r] of them from
  * batch_start[r] + i body_size[r] on; LAST takes the last last_size[r]; batch_size = body_count body_size + last_size.
- * A rank without samples runs LAST on empty boxes and contributes zeros.
+ * A rank without samples runs LAST on empty boxes and contributes zeros. Ranks whose samples begin at the same place
+ * are one sample group: they have the same samples in the same micro-batches (the ranks of a node, where the nodes
+ * divide the batch; all ranks, where every rank sees every sample). The groups tile the batch.
  *
- * In BODY and LAST a value with the batch label has the block's batch extent, the sum of the block's sizes, as its
- * layout's extent. A value without it that is summed over samples is partial, and `covers` has the range of samples.
+ * In BODY and LAST a value with the batch label has the block's batch extent, the sum of the groups' sizes, as its
+ * layout's extent; the groups follow each other there in order of their samples. A value without it that is summed over
+ * samples is partial, and `covers` has the range of samples.
  *
  *     struct mt_program p;
  *     mt_program_init(&p, graph, nranks);
@@ -87,7 +90,8 @@ struct mt_program {
     struct mt_arena arena;
     const struct mt_graph *graph; /* not owned */
     int nranks;
-    int *node; /* [nranks]: the node (host) of each rank, numbered from 0 by first rank; null: nobody asks. In the arena */
+    int *node; /* [nranks]: the node (host) of each rank, numbered from 0 by first rank; null: nobody asks. In the arena
+                */
     struct mt_layouts layouts;
     struct mt_split *splits; /* the builder's; in the arena */
     int nsplits;
@@ -107,9 +111,10 @@ int mt_program_value(struct mt_program *program, int gvalue, int layout, enum mt
 /* Append; in, out and group are copied into the program's arena. */
 struct mt_instr *mt_program_add(struct mt_program *program, enum mt_block_kind block, const struct mt_instr *instr);
 
-/* The batch extent of a block's values: the sum of the ranks' sizes; or, where every rank sees every sample
- * (batch_size[r] is the whole batch on each of several ranks), one rank's size. PROLOGUE and EPILOGUE: the whole batch.
+/* The first rank of each sample group, in order of their samples, to first[nranks]. Returns how many groups there are.
  */
+int mt_program_sample_groups(const struct mt_program *program, int *first);
+/* The batch extent of a block's values: the sum of the sample groups' sizes. PROLOGUE and EPILOGUE: the whole batch. */
 int64_t mt_program_batch(const struct mt_program *program, enum mt_block_kind block);
 /* The global number of the sample at place `at` of the block's batch axis, in an iteration of BODY. */
 int64_t mt_program_sample(const struct mt_program *program, enum mt_block_kind block, int64_t iteration, int64_t at);
@@ -133,8 +138,9 @@ enum mt_status mt_program_tensors(const struct mt_program *program, enum mt_bloc
  * do. */
 void mt_program_print(const struct mt_program *program, int rank, FILE *file);
 
-/* 32 hex digits: a hash of all that decides what is computed. Nodes are part of it where a collective names an algorithm
- * that depends on them (by_node): the same program on other nodes then has other schedules, which add in another order.
+/* 32 hex digits: a hash of all that decides what is computed. Nodes are part of it where a collective names an
+ * algorithm that depends on them (by_node): the same program on other nodes then has other schedules, which add in
+ * another order.
  */
 void mt_program_hash(const struct mt_program *program, char out[33]);
 

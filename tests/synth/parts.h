@@ -27,17 +27,23 @@ static inline int64_t element_in_box(const struct mt_layout *l, const struct mt_
     return place;
 }
 
-/* Numbers for each part that reduce to x. Whole numbers if x is one. */
+/* Numbers for the parts of each cover that reduce to x. Whole numbers if x is one. */
 static inline void random_parts(struct dice *dice, const struct mt_layout *l, double x, double *parts) {
-    parts[0] = x;
-    if (l->reduce == MT_MAX) {
-        for (int p = 0; p < l->nparts; p++) parts[p] = roll(dice, 6) ? x - (double)roll(dice, 5) : -INFINITY;
-        parts[roll(dice, l->nparts)] = x;
-        return;
-    }
-    for (int p = 1; p < l->nparts; p++) {
-        parts[p] = x == floor(x) ? (double)(roll(dice, 41) - 20) : roll_real(dice);
-        parts[0] -= parts[p];
+    for (int cover = 0; cover < l->ncovers; cover++) {
+        int first = 0, n = 0, chosen = 0;
+        while (l->cover[first] != cover) first++;
+        for (int p = first; p < l->nparts; p++)
+            if (l->cover[p] == cover && roll(dice, ++n) == 0) chosen = p;
+        parts[chosen] = x;
+        for (int p = first; p < l->nparts; p++) {
+            if (l->cover[p] != cover || p == chosen) continue;
+            if (l->reduce == MT_MAX) {
+                parts[p] = roll(dice, 6) ? x - (double)roll(dice, 5) : -INFINITY;
+            } else {
+                parts[p] = x == floor(x) ? (double)(roll(dice, 41) - 20) : roll_real(dice);
+                parts[chosen] -= parts[p];
+            }
+        }
     }
 }
 
@@ -57,32 +63,52 @@ static inline void feed_value(struct dice *dice, struct mt_interp *interp, int v
     }
 }
 
-/* Every part's every element is held, replicas are equal, and the parts reduce to the truth. */
-static inline void check_value(const struct mt_interp *interp, int value, const double *truth, double tolerance,
-                               const char *what) {
+/* The number that the ranks of a part have of an element; *holders: how many do, all of which must have the same. */
+static inline double part_of_element(const struct mt_interp *interp, int value, int part, int64_t e, int *holders,
+                                     const char *what) {
     const struct mt_program *p = interp->program;
     const struct mt_layout *l = mt_pvalue_layout(p, value);
+    double x = 0;
+    *holders = 0;
+    for (int r = 0; r < p->nranks; r++) {
+        int64_t place = l->part[r] == part ? element_in_box(l, &l->box[r], e) : -1;
+        if (place < 0) continue;
+        const void *buffer = *mt_interp_buffer(interp, value, r);
+        CHECK(buffer != NULL, "%s: rank %d has nothing", what, r);
+        double y = mt_type_load(p->values[value].type, buffer, place);
+        /* Replicas that a collective makes in several groups may be sums in different orders. */
+        CHECK(!*holders || y == x || fabs(y - x) <= 1e-12 * fmax(1, fabs(x)),
+              "%s: element %lld: rank %d has %.17g, another %.17g", what, (long long)e, r, y, x);
+        x = y;
+        ++*holders;
+    }
+    return x;
+}
+
+/* Every element is in some cover, and in all parts of its covers; replicas are equal; and the parts of each cover
+ * reduce to the truth. */
+static inline void check_value(const struct mt_interp *interp, int value, const double *truth, double tolerance,
+                               const char *what) {
+    const struct mt_layout *l = mt_pvalue_layout(interp->program, value);
     for (int64_t e = 0; e < value_count(l); e++) {
-        double whole = 0;
-        for (int part = 0; part < l->nparts; part++) {
-            double x = 0;
-            int holders = 0;
-            for (int r = 0; r < p->nranks; r++) {
-                int64_t place = l->part[r] == part ? element_in_box(l, &l->box[r], e) : -1;
-                if (place < 0) continue;
-                const void *buffer = *mt_interp_buffer(interp, value, r);
-                CHECK(buffer != NULL, "%s: rank %d has nothing", what, r);
-                double y = mt_type_load(p->values[value].type, buffer, place);
-                CHECK(!holders || y == x, "%s: element %lld: rank %d has %.17g, another %.17g", what, (long long)e, r,
-                      y, x);
-                x = y;
-                holders++;
+        int covers = 0;
+        for (int cover = 0; cover < l->ncovers; cover++) {
+            double whole = 0;
+            int held = 0, parts = 0;
+            for (int part = 0; part < l->nparts; part++) {
+                int holders;
+                if (l->cover[part] != cover) continue;
+                double x = part_of_element(interp, value, part, e, &holders, what);
+                held += holders > 0;
+                whole = parts++ == 0 ? x : l->reduce == MT_MAX ? fmax(whole, x) : whole + x;
             }
-            CHECK(holders > 0, "%s: nobody holds element %lld of part %d", what, (long long)e, part);
-            whole = part == 0 ? x : l->reduce == MT_MAX ? fmax(whole, x) : whole + x;
+            if (!held) continue;
+            covers++;
+            CHECK(held == parts, "%s: cover %d lacks a part of element %lld", what, cover, (long long)e);
+            CHECK(fabs(whole - truth[e]) <= tolerance * fmax(1, fabs(truth[e])),
+                  "%s: element %lld of cover %d is %.17g, not %.17g", what, (long long)e, cover, whole, truth[e]);
         }
-        CHECK(fabs(whole - truth[e]) <= tolerance * fmax(1, fabs(truth[e])), "%s: element %lld is %.17g, not %.17g",
-              what, (long long)e, whole, truth[e]);
+        CHECK(covers > 0, "%s: nobody holds element %lld", what, (long long)e);
     }
 }
 

@@ -34,7 +34,7 @@ static inline void redirect(struct mt_program *m, int old, int fresh, int block,
         if (m->values[v].next == old) m->values[v].next = fresh;
 }
 
-enum style { ALL_REDUCE, SHARDED, MICRO, TENSOR, WILD };
+enum style { ALL_REDUCE, SHARDED, MICRO, TENSOR, WILD, LAYERS };
 
 /* Iterations: two, none, one. */
 static inline void uneven_micro_batches(struct mt_choice *c) {
@@ -47,12 +47,26 @@ static inline void uneven_micro_batches(struct mt_choice *c) {
     }
 }
 
+/* Two micro-batches on every rank with samples; weights gathered for each layer, gradients reduced each time. */
+static inline void communicate_in_body(struct mt_choice *c) {
+    static const int64_t sizes[3] = {3, 0, 2}, micro[3] = {2, 0, 1};
+    for (int r = 0; r < 3; r++) {
+        c->batch->sizes[r] = sizes[r];
+        c->batch->starts[r + 1] = c->batch->starts[r] + sizes[r];
+        c->micro[r] = micro[r];
+    }
+    c->decisions.gather = MT_GATHER_LAYER;
+    c->decisions.reduced = MT_REDUCED_MICRO_BATCH;
+    c->decisions.bucket_bytes = 500;
+}
+
 /* Three ranks (WILD: two) and a batch of five samples. */
 static inline void make_choice(struct mt_arena *arena, const struct mt_graph *g, enum style style,
                                struct mt_choice *c) {
     random_choice(arena, g, style == WILD ? 2 : 3, style == WILD, c);
     c->decisions.sync = style == ALL_REDUCE ? MT_SYNC_ALL_REDUCE : MT_SYNC_REDUCE_SCATTER;
     if (style == MICRO) uneven_micro_batches(c);
+    if (style == LAYERS) communicate_in_body(c);
     for (int o = 0; o < g->nops && style != WILD; o++) {
         struct mt_rule rules[MT_MAX_INDICES + MT_MAX_IN + 1];
         int n = all_rules(&g->ops[o], c->splits, c->nsplits, rules);

@@ -87,11 +87,17 @@ static inline void random_choice(struct mt_arena *arena, const struct mt_graph *
     }
 }
 
-/* As a wild choice, with `count` micro-batches on every rank, so that the body may communicate; the batch is a multiple
- * of `count`. */
+/* What takes messages in BODY: only where all ranks have as many micro-batches. */
+static inline void random_schedule(struct mt_choice *choice) {
+    choice->decisions.gather = (enum mt_gather)below(MT_NGATHER);
+    choice->decisions.reduced = (enum mt_reduced)below(MT_NREDUCED);
+}
+
+/* As a wild choice, or not, with `count` micro-batches on every rank, so that the body may communicate; the batch is a
+ * multiple of `count`. */
 static inline void choice_in_step(struct mt_arena *arena, const struct mt_graph *g, int nranks, int64_t count,
-                                  struct mt_choice *choice) {
-    random_choice(arena, g, nranks, true, choice);
+                                  bool wild, struct mt_choice *choice) {
+    random_choice(arena, g, nranks, wild, choice);
     int64_t *sizes = choice->batch->sizes, *starts = choice->batch->starts;
     for (int r = 0; r < nranks; r++) choice->micro[r] = sizes[r] = 0;
     for (int64_t i = 0; i < g->labels[g->batch].extent / count; i++) choice->micro[below(nranks)]++;
@@ -99,6 +105,7 @@ static inline void choice_in_step(struct mt_arena *arena, const struct mt_graph 
         sizes[r] = count * choice->micro[r];
         starts[r + 1] = starts[r] + sizes[r];
     }
+    random_schedule(choice);
 }
 
 /* The choice of one of many rounds: of one to four ranks, in step or else by turns wild and not. */
@@ -106,10 +113,11 @@ static inline void choice_of_round(struct mt_arena *arena, const struct mt_graph
                                    struct mt_choice *choice) {
     int nranks = 1 + (int)below(4);
     if (in_step)
-        choice_in_step(arena, g, nranks, 2 + below(2), choice);
+        choice_in_step(arena, g, nranks, 2 + below(2), round % 3, choice);
     else
         random_choice(arena, g, nranks, round % 2 == 0, choice);
     for (int r = 0; r < nranks && !in_step && round % 2; r++) choice->micro[r] = 1 + below(3);
+    if (!in_step && round % 2 == 0) random_schedule(choice);
 }
 
 /* The whole of an input that random_inputs sets: tokens, targets (one of them not counted), positions. */

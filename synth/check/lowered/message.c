@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "synth/check/lowered/internal.h"
+#include "synth/check/regions.h"
 
 struct group {
     struct mt_lchecker *c;
@@ -220,14 +221,6 @@ static enum mt_status check_equal_bits(const struct group *g, const struct arriv
 
 /* ---- AllToAll ---- */
 
-/* The new part that each old part goes to: that of its first rank; or 0 where reductions differ. */
-static int new_part(const struct mt_layout *from, const struct mt_layout *to, int nranks, int part) {
-    if (from->nparts > 1 && to->nparts > 1 && from->reduce != to->reduce) return 0;
-    for (int r = 0; r < nranks; r++)
-        if (from->part[r] == part && mt_box_count(&from->box[r], from->naxes)) return to->part[r];
-    return 0;
-}
-
 /* The sender of a piece is the receiver itself if it holds the part, else the first of the group that does. *part gets
  * the old part. */
 static enum mt_status check_sender(const struct group *g, const struct arrival *a, int *part) {
@@ -247,31 +240,106 @@ static enum mt_status check_sender(const struct group *g, const struct arrival *
     return MT_OK;
 }
 
-/* The pieces of one operand and the old part of each (-1: zeros): every old part that goes to the new part arrives
- * whole and in order; the first overwrites and the others reduce. */
-static enum mt_status check_parts(const struct group *g, int place, int operand, const struct mt_lpiece **pieces,
-                                  const int *part, int count) {
-    const struct mt_layout *from = old_layout(g, operand);
-    const struct mt_layout *to = mt_lchecker_layout(g->c, g->source->out[operand]);
-    int rank = g->ranks[place], at = 0, found = 0;
-    for (int p = -1; p < from->nparts; p++) {
-        int end = at;
-        bool goes = p >= 0 && new_part(from, to, g->c->program->nranks, p) == to->part[rank];
-        enum mt_reduce reduce = p < 0 ? to->reduce : found ? from->reduce : MT_REDUCE_NONE;
-        for (; end < count && part[end] == p; end++)
-            if (pieces[end]->reduce != reduce) return mt_lchecker_refuse(g->c, "part %d is reduced differently", p);
-        if (p >= 0 ? goes : end > at) {
-            if (!mt_lpieces_tile(pieces + at, end - at, &to->box[rank], to->naxes))
-                return mt_lchecker_refuse(g->c, "part %d of %s does not arrive whole", p,
-                                          mt_lchecker_name(g->c, g->source->out[operand]));
-            if (found++ && part[0] < 0) return mt_lchecker_refuse(g->c, "zeros arrive together with parts");
-        } else if (end > at) {
-            return mt_lchecker_refuse(g->c, "part %d does not belong here", p);
-        }
-        at = end;
+/* What a member gets of one operand. */
+struct parcel {
+    const struct group *g;
+    const struct mt_layout *from, *to;
+    int rank;
+    bool complete;                  /* its new box is */
+    const struct mt_lpiece **piece; /* [count], in order of arrival */
+    const int *part;                /* [count]: the old part of each; -1: zeros */
+    int count;
+    const int *goes_to; /* [from->nparts]: the new part that each old part goes to, if the new box is not complete */
+    int64_t arrived;    /* elements */
+};
+
+/* That of the first rank that has the old part and is in the new cover; or the cover's first, or where reductions
+ * differ. */
+static const int *new_parts(struct group *g, const struct parcel *p) {
+    const struct mt_layout *from = p->from, *to = p->to;
+    int *goes_to = mt_new(&g->arena, int, from->nparts), cover = to->cover[to->part[p->rank]], first = -1;
+    bool *known = mt_new(&g->arena, bool, from->nparts);
+    for (int k = to->nparts - 1; k >= 0; k--)
+        if (to->cover[k] == cover) first = k;
+    for (int k = 0; k < from->nparts; k++) goes_to[k] = first;
+    for (int r = 0; r < g->c->program->nranks && (from->nparts == 1 || from->reduce == to->reduce); r++) {
+        int k = from->part[r];
+        if (known[k] || to->cover[to->part[r]] != cover) continue;
+        if (!mt_box_count(&from->box[r], from->naxes) || !mt_box_count(&to->box[r], to->naxes)) continue;
+        known[k] = true;
+        goes_to[k] = to->part[r];
     }
-    if (at < count || !found) return mt_lchecker_refuse(g->c, "parts do not arrive in order");
-    return MT_OK;
+    return goes_to;
+}
+
+/* The old cover that a region comes from; holders are the boxes after those of the pieces, by rank. */
+static int region_cover(const struct parcel *p, const struct mt_tagged_box *there, int count) {
+    bool has_own = p->complete && mt_box_count(&p->from->box[p->rank], p->from->naxes);
+    int own = has_own ? p->from->cover[p->from->part[p->rank]] : -1, least = -1;
+    for (int i = 0; i < count; i++) {
+        if (there[i].id < p->count) continue;
+        int cover = p->from->cover[p->from->part[there[i].id - p->count]];
+        if (cover == own) return own;
+        if (least < 0 || cover < least) least = cover;
+    }
+    return least;
+}
+
+/* The pieces of a region are the parts of its cover that go to the new part, in order; the first overwrites and the
+ * others reduce. */
+static enum mt_status check_region(void *context, const struct mt_box *region, const struct mt_tagged_box *there,
+                                   int count) {
+    struct parcel *p = context;
+    const struct mt_lchecker *c = p->g->c;
+    int cover = region_cover(p, there, count), at = 0, npieces = 0, found = 0;
+    while (npieces < count && there[npieces].id < p->count) npieces++;
+    if (npieces) p->arrived += mt_box_count(region, p->to->naxes);
+    for (int k = 0; k < p->from->nparts && cover >= 0; k++) {
+        if (p->from->cover[k] != cover || (!p->complete && p->goes_to[k] != p->to->part[p->rank])) continue;
+        if (at == npieces || p->part[there[at].id] != k)
+            return mt_lchecker_refuse(c, "part %d does not arrive, or not in order", k);
+        if (p->piece[there[at].id]->reduce != (found++ ? p->from->reduce : MT_REDUCE_NONE))
+            return mt_lchecker_refuse(c, "part %d is reduced differently", k);
+        at++;
+    }
+    if (!found && npieces == 1 && p->part[there[0].id] < 0 && p->piece[there[0].id]->reduce == p->to->reduce)
+        return MT_OK;
+    return at == npieces && found ? MT_OK : mt_lchecker_refuse(c, "a part does not belong here");
+}
+
+/* Every element of the new box is made of the old parts that go there. */
+static enum mt_status check_parts(struct group *g, int place, int operand, const struct mt_lpiece **pieces,
+                                  const int *part, int count) {
+    int nranks = g->c->program->nranks, nboxes = 0, rank = g->ranks[place];
+    const struct mt_layout *to = mt_lchecker_layout(g->c, g->source->out[operand]);
+    struct parcel p = {.g = g,
+                       .from = old_layout(g, operand),
+                       .to = to,
+                       .rank = rank,
+                       .complete = to->cover_parts[to->cover[to->part[rank]]] == 1,
+                       .piece = pieces,
+                       .part = part,
+                       .count = count};
+    if (!p.complete) p.goes_to = new_parts(g, &p);
+    struct mt_tagged_box *boxes = mt_calloc((size_t)(count + nranks), sizeof *boxes);
+    struct mt_box *clipped = mt_calloc((size_t)nranks, sizeof *clipped);
+    enum mt_status st = MT_OK;
+    for (; nboxes < count && !st; nboxes++) {
+        boxes[nboxes] = (struct mt_tagged_box){&pieces[nboxes]->box, nboxes};
+        if (!mt_box_within(&pieces[nboxes]->box, &to->box[rank], to->naxes))
+            st = mt_lchecker_refuse(g->c, "a piece lies outside of the new box");
+    }
+    for (int r = 0; r < nranks; r++) {
+        if (p.complete && g->source->group[r] != g->source->group[rank]) continue;
+        if (mt_box_intersect(&p.from->box[r], &to->box[rank], to->naxes, &clipped[r]))
+            boxes[nboxes++] = (struct mt_tagged_box){&clipped[r], count + r};
+    }
+    if (!st) st = mt_check_regions(to->naxes, boxes, nboxes, check_region, &p);
+    if (!st && p.arrived != mt_box_count(&to->box[rank], to->naxes))
+        st = mt_lchecker_refuse(g->c, "%s does not arrive whole", mt_lchecker_name(g->c, g->source->out[operand]));
+    free(clipped);
+    free(boxes);
+    return st;
 }
 
 /* ---- a member's new boxes ---- */

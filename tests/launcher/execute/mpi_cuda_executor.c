@@ -28,7 +28,7 @@ static void test_choices(struct mt_comm *comm) {
         struct mt_graph *g = training_graph_of("gpt2:layers=2,heads=2,embed=16,context=8,vocab=24,bias=1,tied=1",
                                                round % 2 ? MT_BF16 : MT_F32, 6, round % 3 == 2 ? 0 : 0.1);
         if (round % 3 == 2)
-            choice_in_step(&arena, g, n, 2, &choice);
+            choice_in_step(&arena, g, n, 2, true, &choice);
         else
             random_choice(&arena, g, n, round % 3 == 0, &choice);
         for (int r = 0; r < n && round % 3 == 1; r++) choice.micro[r] = 1 + below(2);

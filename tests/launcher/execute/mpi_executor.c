@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
         struct mt_graph *g =
             training_graph("gpt2:layers=2,heads=2,embed=6,context=4,vocab=11,bias=1,tied=1", 6, kind == 2 ? 0 : 0.1);
         if (kind == 2)
-            choice_in_step(&arena, g, n, 2, &choice);
+            choice_in_step(&arena, g, n, 2, true, &choice);
         else
             random_choice(&arena, g, n, kind == 0, &choice);
         for (int r = 0; r < n && kind == 1; r++) choice.micro[r] = 1 + below(2);

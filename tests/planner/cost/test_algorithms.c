@@ -155,7 +155,7 @@ int main(void) {
         struct mt_choice choice;
         const struct mt_graph *g = round % 5 == 4 ? six : five;
         if (round % 5 == 4)
-            choice_in_step(&arena, g, 2 + (int)below(4), 3, &choice);
+            choice_in_step(&arena, g, 2 + (int)below(4), 3, true, &choice);
         else
             make_choice(&arena, g, (enum style)(round % 5), &choice);
         struct small_cluster *s = small_cluster(3, 2);

@@ -234,7 +234,7 @@ static void make_program(struct mt_arena *arena, const struct mt_graph *g, int r
     struct mt_err err = MT_ERR_INIT;
     struct mt_choice choice;
     if (round % 5 == 4) {
-        choice_in_step(arena, g, 2 + (int)below(3), 3, &choice);
+        choice_in_step(arena, g, 2 + (int)below(3), 3, true, &choice);
     } else {
         make_choice(arena, g, (enum style)(round % 5), &choice);
         if (round % 2 && round % 5 != MICRO)

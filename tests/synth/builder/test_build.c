@@ -18,7 +18,7 @@ static struct mt_interp *run_choice(const struct mt_graph *g, const struct mt_ch
 }
 
 static void test_model(const char *text, double dropout, int rounds) {
-    struct mt_graph *g = training_graph(text, 5, dropout);
+    struct mt_graph *g = training_graph(text, 6, dropout);
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_choice one = {.nranks = 1, .decisions.gradient_wire = MT_F64};
     struct mt_program alone;
@@ -28,10 +28,14 @@ static void test_model(const char *text, double dropout, int rounds) {
     for (int round = 0; round < rounds; round++) {
         struct mt_choice choice;
         struct mt_program program;
-        bool wild = round % 2 == 0;
-        random_choice(&arena, g, 1 + (int)below(5), wild, &choice);
-        if (!wild) /* micro-batches, of other counts on each rank */
-            for (int r = 0; r < choice.nranks; r++) choice.micro[r] = 1 + below(2);
+        int nranks = 1 + (int)below(5);
+        if (round % 4 == 3 || (round % 4 == 1 && dropout == 0)) { /* micro-batches, of one count on all ranks */
+            choice_in_step(&arena, g, nranks, 2 + below(2), round % 4 == 1, &choice);
+        } else {
+            random_choice(&arena, g, nranks, round % 4 == 0, &choice);
+            for (int r = 0; r < choice.nranks && round % 4 == 2; r++) choice.micro[r] = 1 + below(2);
+            if (round % 4 == 0) random_schedule(&choice); /* else of other counts on each rank */
+        }
         struct mt_interp *got = run_choice(g, &choice, &program, &loss);
         CHECK_NEAR(loss, want_loss, 1e-10 * fabs(want_loss));
         double worst = state_difference(g, got, want);
@@ -47,7 +51,7 @@ static void test_model(const char *text, double dropout, int rounds) {
 
 int main(void) {
     printf("seed %d\n", SEED);
-    test_model("gpt2:layers=2,heads=3,embed=6,context=4,vocab=11,bias=1,tied=1", 0, 12);
+    test_model("gpt2:layers=2,heads=3,embed=6,context=4,vocab=11,bias=1,tied=1", 0, 200);
     test_model("gpt2:layers=1,heads=2,embed=8,context=5,vocab=7,bias=0,tied=0", 0.2, 12);
     test_model("mlp:context=3,embed=4,hidden=7,layers=2,vocab=9", 0, 12);
     return 0;

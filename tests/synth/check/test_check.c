@@ -349,7 +349,7 @@ static void test_mixed_micro_batches(struct mt_arena *arena, const struct mt_gra
 
 int main(void) {
     printf("seed %d\n", SEED);
-    static const char *const names[] = {"all-reduce", "sharded", "micro-batches", "tensor-parallel", "any rules"};
+    static const char *const names[] = {"all-reduce", "sharded", "micro-batches", "tensor-parallel", "any rules", "by layer"};
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_err err = MT_ERR_INIT;
     struct mt_graph *g = training_graph("gpt2:layers=1,heads=2,embed=4,context=3,vocab=5,bias=1,tied=1", 5, 0);
@@ -360,7 +360,7 @@ int main(void) {
     CHECK_OK(mt_build(g, &one, &alone, &err), err);
     struct mt_interp *want = run_program(&alone, &loss, &err);
     CHECK(want, "one rank runs");
-    for (int style = ALL_REDUCE; style <= WILD; style++) {
+    for (int style = ALL_REDUCE; style <= LAYERS; style++) {
         struct mt_choice choice;
         struct mt_program program;
         make_choice(&arena, g, (enum style)style, &choice);

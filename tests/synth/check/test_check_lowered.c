@@ -825,6 +825,7 @@ static void choose_algorithms(enum style style, struct mt_choice *choice) {
         [MICRO] = {"recursive_doubling", "ring", "direct", "scatter_gather", "direct"},
         [TENSOR] = {"hierarchical", "hierarchical_pipeline", "hierarchical", "hierarchical_chain", "direct"},
         [WILD] = {"auto", "recursive_halving", "auto", "auto", "auto"},
+        [LAYERS] = {"auto", "hierarchical", "ring", "auto", "auto"},
     };
     static struct mt_algorithm_row rows[MT_NCOLLS];
     for (int k = 0; k < MT_NCOLLS; k++)
@@ -837,7 +838,7 @@ static void choose_algorithms(enum style style, struct mt_choice *choice) {
 
 /* Mutants of one model's programs, in the styles [first, last]. */
 static void test_styles(double dropout, enum style first, enum style last) {
-    static const char *const names[] = {"all-reduce", "sharded", "micro-batches", "tensor-parallel", "any rules"};
+    static const char *const names[] = {"all-reduce", "sharded", "micro-batches", "tensor-parallel", "any rules", "by layer"};
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_err err = MT_ERR_INIT;
     struct mt_graph *g = training_graph("gpt2:layers=1,heads=2,embed=4,context=3,vocab=5,bias=1,tied=1", 5, dropout);
@@ -875,7 +876,7 @@ int main(void) {
     test_random("gpt2:layers=2,heads=3,embed=6,context=4,vocab=11,bias=1,tied=1", 5, 0, RANDOM_LOWERED / 2);
     test_random("gpt2:layers=1,heads=2,embed=8,context=5,vocab=7,bias=0,tied=0", 8, 0.1, RANDOM_LOWERED);
     test_random("mlp:context=3,embed=4,hidden=7,layers=2,vocab=9", 9, 0.1, RANDOM_LOWERED);
-    test_styles(0.1, ALL_REDUCE, WILD);
+    test_styles(0.1, ALL_REDUCE, LAYERS);
     test_styles(0, MICRO, MICRO); /* norms' gradients are biases' as well, and are summed where they are made */
     CHECK(reduced_scratch > 0, "no operator needs scratch");
     CHECK(swapped_outputs > 0, "no AllReduce of two tensors of one size");

@@ -1,5 +1,6 @@
-/* Random layouts for tests: any parts, and in each part a random tree of cuts and replicas, so that regular layouts (R,
- * S, P), mixtures, replica groups, and empty boxes all occur. */
+/* Random layouts for tests: any covers of any regions, any parts, and in each part a random tree of cuts and replicas,
+ * so that regular layouts (R, S, P), mixtures, different divisions of one sum, replica groups, and empty boxes all
+ * occur. */
 #ifndef MT_TESTS_SYNTH_LAYOUT_RANDOM_LAYOUT_H
 #define MT_TESTS_SYNTH_LAYOUT_RANDOM_LAYOUT_H
 
@@ -49,12 +50,47 @@ static inline void random_boxes(struct dice *dice, struct mt_layout *layout, con
     random_boxes(dice, layout, ranks + first, count - first, high);
 }
 
+/* Give the ranks a cover of the region: parts, each laid out over its ranks. */
+static inline void random_cover(struct dice *dice, struct mt_layout *layout, const int *ranks, int count,
+                                struct mt_box region) {
+    int nparts = count < 3 || roll(dice, 4) ? 1 + (int)roll(dice, count) : 2, own[16], nown;
+    for (int p = 0, left = count; p < nparts; p++) { /* every part has a rank; the others are drawn */
+        nown = 0;
+        int take = p == nparts - 1 ? left : 1 + (int)roll(dice, left - (nparts - 1 - p));
+        for (int i = 0; i < take; i++) own[nown++] = ranks[count - left + i];
+        left -= take;
+        for (int i = 0; i < nown; i++) layout->part[own[i]] = layout->nparts;
+        layout->cover[layout->nparts++] = layout->ncovers;
+        random_boxes(dice, layout, own, nown, region);
+    }
+    layout->ncovers++;
+}
+
+/* Give the ranks one cover of the region, or each of two sets of them a part of it, or all of it. */
+static inline void random_covers(struct dice *dice, struct mt_layout *layout, const int *ranks, int count,
+                                 struct mt_box region, int depth) {
+    int way = (int)roll(dice, 3);
+    if (count == 1 || (depth > 0 && roll(dice, 4))) {
+        random_cover(dice, layout, ranks, count, region);
+        return;
+    }
+    int first = count > 3 ? 2 + (int)roll(dice, count - 3) : 1 + (int)roll(dice, count - 1);
+    struct mt_box low = region, high = region;
+    if (way == 0 && layout->naxes) {
+        int axis = (int)roll(dice, layout->naxes);
+        low.hi[axis] = high.lo[axis] = region.lo[axis] + roll(dice, region.hi[axis] - region.lo[axis] + 1);
+    }
+    random_covers(dice, layout, ranks, first, low, depth + 1);
+    random_covers(dice, layout, ranks + first, count - first, high, depth + 1);
+}
+
+/* Of at most 16 ranks. */
 static inline int random_layout(struct dice *dice, struct mt_layouts *table, int naxes, const int64_t *extent,
                                 enum mt_reduce reduce) {
     struct mt_arena arena = MT_ARENA_INIT;
     int n = table->nranks, id;
     struct mt_split split;
-    switch (roll(dice, 5)) {
+    switch (roll(dice, 7)) {
     case 0: id = mt_layout_replicated(table, naxes, extent); break;
     case 1: id = mt_layout_partial(table, naxes, extent, reduce); break;
     case 2:
@@ -66,26 +102,23 @@ static inline int random_layout(struct dice *dice, struct mt_layouts *table, int
         }
         /* fall through */
     default: {
-        int nparts = 1 + (int)roll(dice, n);
         struct mt_layout layout = {.naxes = naxes,
                                    .reduce = reduce,
-                                   .nparts = nparts,
                                    .box = mt_new(&arena, struct mt_box, n),
-                                   .part = mt_new(&arena, int, n)};
+                                   .part = mt_new(&arena, int, n),
+                                   .cover = mt_new(&arena, int, n)};
         struct mt_box whole = {{0}, {0}};
         for (int a = 0; a < naxes; a++) whole.hi[a] = layout.extent[a] = extent[a];
-        for (int r = 0; r < n; r++) layout.part[r] = r < nparts ? r : (int)roll(dice, nparts);
-        for (int r = n - 1; r > 0; r--) { /* shuffle */
-            int other = (int)roll(dice, r + 1), part = layout.part[r];
-            layout.part[r] = layout.part[other], layout.part[other] = part;
-        }
         int *ranks = mt_new(&arena, int, n);
-        for (int p = 0; p < nparts; p++) {
-            int count = 0;
-            for (int r = 0; r < n; r++)
-                if (layout.part[r] == p) ranks[count++] = r;
-            random_boxes(dice, &layout, ranks, count, whole);
+        for (int r = 0; r < n; r++) ranks[r] = r;
+        for (int r = n - 1; r > 0; r--) { /* shuffle */
+            int other = (int)roll(dice, r + 1), rank = ranks[r];
+            ranks[r] = ranks[other], ranks[other] = rank;
         }
+        if (roll(dice, 3) == 0)
+            random_cover(dice, &layout, ranks, n, whole);
+        else
+            random_covers(dice, &layout, ranks, n, whole, 0);
         id = mt_layout_intern(table, &layout);
     }
     }

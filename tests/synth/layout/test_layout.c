@@ -93,13 +93,36 @@ static int64_t count_of(const struct mt_layout *l) {
     return n;
 }
 
+/* Whether a part has element e on some rank. */
+static bool part_holds(const struct mt_layout *l, int nranks, int part, int64_t e) {
+    for (int r = 0; r < nranks; r++)
+        if (l->part[r] == part && holds(l, &l->box[r], e)) return true;
+    return false;
+}
+
+/* Whether a cover has element e, and in all of its parts. */
+static bool cover_holds(const struct mt_layout *l, int nranks, int cover, int64_t e, bool *all) {
+    bool some = false;
+    *all = true;
+    for (int p = 0; p < l->nparts; p++) {
+        if (l->cover[p] != cover) continue;
+        bool held = part_holds(l, nranks, p, e);
+        some = some || held;
+        *all = *all && held;
+    }
+    return some;
+}
+
 static bool covers_all(const struct mt_layout *l, int nranks) {
-    for (int p = 0; p < l->nparts; p++)
-        for (int64_t e = 0; e < count_of(l); e++) {
-            bool held = false;
-            for (int r = 0; r < nranks; r++) held = held || (l->part[r] == p && holds(l, &l->box[r], e));
-            if (!held) return false;
+    for (int64_t e = 0; e < count_of(l); e++) {
+        bool found = false, all;
+        for (int c = 0; c < l->ncovers; c++) {
+            if (!cover_holds(l, nranks, c, e, &all)) continue;
+            found = true;
+            if (!all) return false;
         }
+        if (!found) return false;
+    }
     return true;
 }
 
@@ -222,39 +245,70 @@ static void test_conversion(void) {
     mt_layouts_release(&t);
 }
 
-/* Pieces of random conversions: each new element is delivered once for each old part that goes to its part, by a rank
- * that has it: the receiver itself if it can. */
+/* The old cover from which rank r's new element e comes: its own if that has it and the element is complete, else the
+ * first that has it. */
+static int source_of(const struct mt_layout *from, const struct mt_layout *to, int nranks, int r, int64_t e) {
+    bool all, complete = mt_layout_is_complete(to, r), empty = !mt_box_count(&from->box[r], from->naxes);
+    int own = from->cover[from->part[r]];
+    if (complete && !empty && cover_holds(from, nranks, own, e, &all)) return own;
+    for (int c = 0; c < from->ncovers; c++)
+        if (cover_holds(from, nranks, c, e, &all)) return c;
+    return -1;
+}
+
+/* The rank that gives rank r element e of old part p: itself if it can, else the first. */
+static int giver_of(const struct mt_layout *from, int nranks, int r, int p, int64_t e) {
+    if (from->part[r] == p && holds(from, &from->box[r], e)) return r;
+    for (int q = 0; q < nranks; q++)
+        if (from->part[q] == p && holds(from, &from->box[q], e)) return q;
+    return -1;
+}
+
+/* Transfers of random conversions: each new element is delivered once for each part of its old cover that goes to its
+ * part, by the right rank; or once as nothing. */
 static void test_transfers(struct dice *dice) {
-    for (int round = 0; round < 2000; round++) {
+    int several = 0, nothing = 0;
+    for (int round = 0; round < 3000; round++) {
         struct mt_layouts t;
         struct mt_arena arena = MT_ARENA_INIT;
-        int n = 1 + (int)roll(dice, 5), naxes = (int)roll(dice, 4), group[5], to_part[5];
+        int n = 1 + (int)roll(dice, 6), naxes = (int)roll(dice, 4), to_part[6];
         mt_layouts_init(&t, n);
         int64_t extent[3] = {1 + roll(dice, 4), 1 + roll(dice, 3), 1 + roll(dice, 3)};
         int from_id = random_layout(dice, &t, naxes, extent, MT_SUM),
             to_id = random_layout(dice, &t, naxes, extent, MT_SUM);
         const struct mt_layout *from = &t.items[from_id], *to = &t.items[to_id];
-        mt_layout_groups(&t, from_id, to_id, group);
         struct mt_transfer *list;
         int count = mt_layout_transfers(&t, from_id, to_id, NULL, &arena, &list);
-        mt_layout_part_map(from, to, n, to_part);
-        for (int i = 0; i < count; i++) CHECK_EQ(from->part[list[i].from], list[i].part);
+        CHECK(count >= 0, "valid layouts lack nothing");
+        several += from->ncovers > 1 && to->ncovers > 1;
         for (int r = 0; r < n; r++)
-            for (int64_t e = 0; e < count_of(to); e++)
-                for (int p = 0; p < from->nparts; p++) {
-                    int delivered = 0, sender = -1, want = -1;
-                    for (int i = 0; i < count; i++)
-                        if (list[i].to == r && list[i].part == p && holds(to, &list[i].box, e))
-                            delivered++, sender = list[i].from;
-                    for (int q = n - 1; q >= 0; q--)
-                        if (from->part[q] == p && holds(from, &from->box[q], e)) want = q;
-                    if (from->part[r] == p && holds(from, &from->box[r], e)) want = r;
-                    CHECK_EQ(delivered, holds(to, &to->box[r], e) && to->part[r] == to_part[p]);
-                    if (delivered) CHECK_EQ(sender, want);
+            for (int64_t e = 0; e < count_of(to); e++) {
+                int cover = source_of(from, to, n, r, e), seen = 0, want = 0;
+                bool here = holds(to, &to->box[r], e);
+                mt_layout_part_map(from, to, n, to->cover[to->part[r]], to_part);
+                for (int p = 0; p < from->nparts; p++)
+                    want += here && from->cover[p] == cover && to_part[p] == to->part[r];
+                for (int i = 0; i < count; i++) {
+                    if (list[i].to != r || !holds(to, &list[i].box, e)) continue;
+                    CHECK(here, "rank %d gets what it does not hold", r);
+                    CHECK_EQ(list[i].adds, seen > 0);
+                    seen++;
+                    if (list[i].from < 0) {
+                        CHECK_EQ(want, 0);
+                        nothing++;
+                        continue;
+                    }
+                    CHECK_EQ(from->part[list[i].from], list[i].part);
+                    CHECK_EQ(from->cover[list[i].part], cover);
+                    CHECK_EQ(to_part[list[i].part], to->part[r]);
+                    CHECK_EQ(list[i].from, giver_of(from, n, r, list[i].part, e));
                 }
+                CHECK_EQ(seen, here ? (want ? want : 1) : 0);
+            }
         mt_arena_release(&arena);
         mt_layouts_release(&t);
     }
+    CHECK(several > 100 && nothing > 300, "%d between several covers, %d nothings", several, nothing);
 }
 
 int main(void) {

@@ -2,17 +2,18 @@
  *
  * A model that uses every kind is differentiated; each of its operators is taken into a graph of its own. For each of
  * its rules, a program of that one operator is fed as the rule demands (partial inputs as random parts) and what it
- * gives is assembled by the layouts that the rule promises. */
+ * gives is assembled by the layouts that the rule promises. The same of random trees of rules on random meshes. */
 #include "synth/job/job.h"
 #include "synth/ops/ops.h"
 #include "synth/layout/rule.h"
 #include "tests/check.h"
 #include "tests/synth/layout/rules.h"
+#include "tests/synth/layout/trees.h"
 #include "tests/synth/find_op.h"
 #include "tests/synth/parts.h"
 #include "synth/autodiff/autodiff.h"
 
-enum { MAX_RANKS = 5, MAX_COUNT = 5 * 3 * 3 * 3 * 2 * 20 };
+enum { MAX_RANKS = 5, MOST_RANKS = 6, TREES = 60, MAX_COUNT = 5 * 3 * 3 * 3 * 2 * 20 };
 
 /* Three query heads for each of two heads of keys and values, which have weights of their own. */
 static int grouped_attention(struct mt_graph *g, int x) {
@@ -125,6 +126,7 @@ static void random_input(struct dice *dice, const struct mt_graph *g, const stru
 struct sample {
     const struct mt_graph *graph; /* of one operator */
     const struct mt_op *op;
+    const struct mt_mesh *mesh;                 /* of the rule; or null */
     double (*in)[MAX_COUNT], (*out)[MAX_COUNT]; /* whole */
 };
 
@@ -133,8 +135,8 @@ static void extents_of(const struct mt_graph *g, int value, int64_t *extent) {
 }
 
 /* Run the operator on `nranks` by the rule and check what it gives against s->out; or, with null for the rule, on one
- * rank to fill s->out. */
-static void run_rule(struct dice *dice, struct sample *s, int nranks, const struct mt_rule *rule,
+ * rank to fill s->out. False if the rule gives no layouts. */
+static bool run_rule(struct dice *dice, struct sample *s, int nranks, const struct mt_rule *rule,
                      const struct mt_split *batch, const char *what) {
     const struct mt_graph *g = s->graph;
     const struct mt_op *op = s->op;
@@ -149,14 +151,16 @@ static void run_rule(struct dice *dice, struct sample *s, int nranks, const stru
     for (int i = 0; i < op->nin; i++) {
         int64_t extent[MT_MAX_AXES];
         extents_of(g, op->in[i], extent);
-        int layout = mt_rule_input(&p.layouts, g, op, rule ? rule : &replicate, i, extent);
+        int layout = mt_rule_input(&p.layouts, g, op, rule ? rule : &replicate, s->mesh, i, extent);
+        if (layout < 0) return mt_program_release(&p), false;
         in[i] = mt_program_value(&p, op->in[i], layout, g->values[op->in[i]].type, MT_LAST);
         p.values[in[i]].input = true;
     }
     for (int o = 0; o < op->nout; o++) {
         int64_t extent[MT_MAX_AXES];
         extents_of(g, op->out[o], extent);
-        int layout = mt_rule_output(&p.layouts, g, op, rule ? rule : &replicate, o, extent);
+        int layout = mt_rule_output(&p.layouts, g, op, rule ? rule : &replicate, s->mesh, o, extent);
+        if (layout < 0) return mt_program_release(&p), false;
         out[o] = mt_program_value(&p, op->out[o], layout, g->values[op->out[o]].type, MT_LAST);
     }
     struct mt_instr instr = {.kind = MT_INSTR_OP, .gop = 0, .nin = op->nin, .nout = op->nout, .in = in, .out = out};
@@ -175,6 +179,7 @@ static void run_rule(struct dice *dice, struct sample *s, int nranks, const stru
     }
     mt_interp_free(interp);
     mt_program_release(&p);
+    return true;
 }
 
 /* All rules of one operator on `nranks` ranks with fresh splits of all labels; returns how many. */
@@ -198,15 +203,52 @@ static int try_rules(struct dice *dice, struct sample *s, int nranks) {
                             : rule->kind == MT_RULE_LINEAR ? "linear"
                                                            : "replicated",
                             rule->kind == MT_RULE_SPLIT ? g->labels[rule->split->label].name : "");
-        run_rule(dice, s, nranks, rule, by_batch ? rule->split : &shares, what);
+        CHECK(run_rule(dice, s, nranks, rule, by_batch ? rule->split : &shares, what), "%s", what);
     }
     mt_arena_release(&arena);
     return nrules;
 }
 
+static const char *level_text(const struct mt_graph *g, const struct mt_op *op, const struct mt_rule *rule,
+                              struct mt_arena *arena) {
+    if (rule->kind != MT_RULE_SPLIT) return rule->kind == MT_RULE_LINEAR ? "linear" : "replicated";
+    return mt_arena_printf(arena, "%s over %s", g->labels[op->index_label[rule->index]].name,
+                           rule->split->axis == MT_AXIS_HOST     ? "nodes"
+                           : rule->split->axis == MT_AXIS_DEVICE ? "devices"
+                                                                 : "all");
+}
+
+static const char *tree_text(const struct mt_graph *g, const struct mt_op *op, const struct mt_rule *rule,
+                             const struct mt_mesh *mesh, struct mt_arena *arena) {
+    char *text =
+        mt_arena_printf(arena, "%s %s, %s", mt_op_info[op->kind].name, op->name, level_text(g, op, rule, arena));
+    for (int k = 0; k < mesh->nnodes && rule->inner; k++)
+        text = mt_arena_printf(arena, "%s; %s", text, level_text(g, op, &rule->inner[k], arena));
+    text = mt_arena_printf(arena, "%s; nodes", text);
+    for (int r = 0; r < mesh->nranks; r++) text = mt_arena_printf(arena, "%s %d", text, mesh->node[r]);
+    return text;
+}
+
+/* A random tree of one operator on a random mesh; false if it gives no layouts. */
+static bool try_tree(struct dice *dice, struct sample *s) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    const struct mt_graph *g = s->graph;
+    int64_t extent[MT_MAX_INDICES];
+    struct mt_mesh mesh = random_mesh(dice, &arena, 2 + (int)roll(dice, MOST_RANKS - 1), 3);
+    struct mt_split shares;
+    mt_op_extents(g, s->op, extent);
+    random_split(dice, &arena, mesh.nranks, g->labels[g->batch].extent, &shares);
+    struct mt_rule tree = random_tree(dice, &arena, s->op, &mesh, extent);
+    s->mesh = &mesh;
+    bool ran = run_rule(dice, s, mesh.nranks, &tree, &shares, tree_text(g, s->op, &tree, &mesh, &arena));
+    s->mesh = NULL;
+    mt_arena_release(&arena);
+    return ran;
+}
+
 static void test_numbers(struct dice *dice, const struct mt_graph *g) {
     static double in[MT_MAX_IN][MAX_COUNT], out[MT_MAX_OUT][MAX_COUNT];
-    int tried[MT_NOPS] = {0};
+    int tried[MT_NOPS] = {0}, trees = 0, none = 0;
     for (int o = 0; o < g->nops; o++) {
         struct mt_graph *one = alone(g, &g->ops[o]);
         struct sample s = {.graph = one, .op = &one->ops[0], .in = in, .out = out};
@@ -217,8 +259,15 @@ static void test_numbers(struct dice *dice, const struct mt_graph *g) {
         run_rule(dice, &s, 1, NULL, NULL, s.op->name);
         for (int n = 2; n <= MAX_RANKS; n++)
             for (int again = 0; again < 2; again++) tried[s.op->kind] += try_rules(dice, &s, n);
+        for (int t = 0; t < TREES; t++)
+            if (try_tree(dice, &s))
+                trees++;
+            else
+                none++;
         mt_graph_free(one);
     }
+    printf("%d trees, %d that give no layouts\n", trees, none);
+    CHECK(none * 50 < trees, "%d of %d trees give no layouts", none, trees + none);
     for (int kind = 0; kind < MT_NOPS; kind++) {
         if (mt_op_info[kind].fused) continue;
         printf("%s: %d\n", mt_op_info[kind].name, tried[kind]);
@@ -249,8 +298,8 @@ static void check_rules(const struct mt_graph *g, const char *name, const char *
             int64_t extent[MT_MAX_AXES];
             bool input = i < op->nin;
             extents_of(g, input ? op->in[i] : op->out[i - op->nin], extent);
-            int layout = input ? mt_rule_input(&table, g, op, &rules[k], i, extent)
-                               : mt_rule_output(&table, g, op, &rules[k], i - op->nin, extent);
+            int layout = input ? mt_rule_input(&table, g, op, &rules[k], NULL, i, extent)
+                               : mt_rule_output(&table, g, op, &rules[k], NULL, i - op->nin, extent);
             text = mt_arena_printf(&arena, "%s%s%s", text,
                                    i == op->nin ? " -> "
                                    : i          ? ", "

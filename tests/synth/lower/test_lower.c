@@ -235,6 +235,14 @@ static void check_slices(const struct mt_lowered *low) {
     }
 }
 
+/* A collective of weights that waits so that they take memory no earlier, whether that is shared or not. */
+static bool moves_weights(const struct mt_lowered *low, int i) {
+    bool moves = low->instrs[i].what == MT_LOWERED_COLLECTIVE && block_of(low, i) != MT_EPILOGUE;
+    for (int k = 0; k < low->instrs[i].nin; k++)
+        moves &= low->program->values[low->instrs[i].in[k]].block == MT_PROLOGUE;
+    return moves;
+}
+
 static void check_rank(const struct mt_program *p, int rank, bool fuse, bool mutate) {
     struct mt_lowered *low = lower(p, rank, fuse);
     struct trial t;
@@ -245,7 +253,7 @@ static void check_rank(const struct mt_program *p, int rank, bool fuse, bool mut
     for (int i = 0; i < low->ninstrs && mutate; i++) {
         int wait = low->instrs[i].wait;
         bool idle = block_of(low, i) == MT_BODY && low->body_count == 0;
-        if (wait < 0 || idle) continue;
+        if (wait < 0 || idle || moves_weights(low, i)) continue;
         low->instrs[i].wait = -1;
         CHECK(!lowered_is_right(low, &t), "rank %d: instruction %d (%s) does not need its wait", rank, i,
               low->instrs[i].name);

@@ -96,19 +96,23 @@ static void unpack(const struct mt_program *p, const struct mt_instr *instr, con
     }
 }
 
-/* Random parts of random whole numbers. */
+/* Random parts of random whole numbers; the first part of each cover gives the rest. */
 static void scatter(struct dice *dice, const struct mt_layout *l, int n, double *truth, struct held *held) {
     int64_t count = 1, places[MOST_ELEMENTS];
     for (int a = 0; a < l->naxes; a++) count *= l->extent[a];
     double parts[MOST_RANKS][MOST_ELEMENTS];
     for (int64_t e = 0; e < count; e++) {
-        truth[e] = parts[0][e] = (double)(roll(dice, 201) - 100);
-        for (int p = 1; p < l->nparts; p++) {
+        int first[MOST_RANKS];
+        truth[e] = (double)(roll(dice, 201) - 100);
+        for (int p = l->nparts - 1; p >= 0; p--) first[l->cover[p]] = p;
+        for (int c = 0; c < l->ncovers; c++) parts[first[c]][e] = truth[e];
+        for (int p = 0; p < l->nparts; p++) {
+            if (first[l->cover[p]] == p) continue;
             parts[p][e] = (double)roll(dice, 41) - 20;
             if (l->reduce == MT_MAX)
                 parts[p][e] = truth[e] - (double)roll(dice, 3);
             else
-                parts[0][e] -= parts[p][e];
+                parts[first[l->cover[p]]][e] -= parts[p][e];
         }
     }
     for (int r = 0; r < n; r++) {
@@ -118,7 +122,7 @@ static void scatter(struct dice *dice, const struct mt_layout *l, int n, double 
     }
 }
 
-/* All elements of all parts are held, equally by replicas, and reduce to the truth. */
+/* All elements are held, in all parts of their covers, equally by replicas, and reduce to the truth. */
 static void check_held(const struct mt_layout *l, int n, const double *truth, const struct held *held) {
     int64_t places[MOST_ELEMENTS], count = 1;
     for (int a = 0; a < l->naxes; a++) count *= l->extent[a];
@@ -135,9 +139,21 @@ static void check_held(const struct mt_layout *l, int n, const double *truth, co
         }
     }
     for (int64_t e = 0; e < count; e++) {
-        double whole = parts[0][e];
-        for (int p = 1; p < l->nparts; p++) whole = reduced(l->reduce, whole, parts[p][e]);
-        CHECK(whole == truth[e], "element %lld is %g, not %g", (long long)e, whole, truth[e]);
+        bool found = false;
+        for (int c = 0; c < l->ncovers; c++) {
+            double whole = NAN;
+            int seen = 0, held_parts = 0;
+            for (int p = 0; p < l->nparts; p++) {
+                if (l->cover[p] != c) continue;
+                whole = seen++ ? reduced(l->reduce, whole, parts[p][e]) : parts[p][e];
+                held_parts += !isnan(parts[p][e]);
+            }
+            if (!held_parts) continue;
+            found = true;
+            CHECK_EQ(held_parts, seen);
+            CHECK(whole == truth[e], "element %lld is %g, not %g", (long long)e, whole, truth[e]);
+        }
+        CHECK(found, "nobody holds element %lld", (long long)e);
     }
 }
 
