@@ -9,6 +9,7 @@
  *   member.c    collectives, one rank's side: its problem is the group's; what is kept of it for the proof of the group
  *   arrays.c    collectives that may run on tensors without a message: a rank's pieces match the first member's
  *   message.c   collectives, all ranks: every element arrives where it should
+ *   exchange.c  AllToAll: of the old parts that go to a new one
  *   schedule.c  the schedules of a group, run symbolically on sets of contributions
  *
  * Ranks come one after another, so that only one lowered program is in memory. Each is proven in full. Of its
@@ -22,8 +23,9 @@
 struct mt_lmember;
 struct mt_lcollective { /* in the order in which rank 0 runs them */
     enum mt_block_kind block;
-    int source;                 /* of the program's block */
-    int instr;                  /* of rank 0 */
+    int source; /* of the program's block */
+    int instr;  /* of rank 0 */
+    struct mt_message_chunk chunk;
     const char *name;           /* on rank 0 */
     struct mt_lmember *members; /* [nranks] */
 };
@@ -125,6 +127,7 @@ struct mt_lmember {
     struct mt_coll problem;               /* me: this rank; the vectors are the first member's */
     struct mt_lranges *ranges;            /* of the first member, where it runs on arrays */
     const struct mt_lside *pack, *unpack; /* equal ones of two members are one */
+    int *old_part;                        /* [unpack->count]: of an AllToAll, the old part of each piece; -1: zeros */
     int64_t message_count[2];
     bool zero, sends;
     const struct mt_coll_algorithm *algorithm;
@@ -136,6 +139,11 @@ bool mt_lmember_same_problem(const struct mt_lmember *a, const struct mt_lmember
 /* Whether the current instruction's pieces match those of the group's first member as arrays. */
 enum mt_status mt_lchecker_arrays(struct mt_lchecker *c, const struct mt_lmember *first, struct mt_arena *arena);
 struct mt_lranges mt_lranges_of(const struct mt_linstr *instr, struct mt_arena *arena);
+
+/* Of an AllToAll, that every element of a rank's new box is made of the old parts that go there: `pieces` in order of
+ * arrival, and the old part of each (-1: zeros). */
+enum mt_status mt_lchecker_parts(const struct mt_lchecker *c, const struct mt_instr *source, int operand, int rank,
+                                 const struct mt_lpiece *const *pieces, const int *part, int count);
 
 /* ---- schedules ---- */
 
