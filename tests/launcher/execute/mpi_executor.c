@@ -30,7 +30,7 @@ static void test_positions(struct mt_comm *comm) {
         struct mt_arena arena = MT_ARENA_INIT;
         struct mt_choice choice;
         positions_choice(&arena, g, n, sizes[n - 1], micro, &choice);
-        test_choice(g, &choice, comm);
+        test_choice(g, &choice, comm, micro ? 400 : 0);
         mt_arena_release(&arena);
     }
     mt_graph_free(g);
