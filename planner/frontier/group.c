@@ -31,6 +31,10 @@ static bool has_batch(const struct mt_graph *g, const struct mt_op *o) {
 /* ---- groups ---- */
 
 enum { MOST_BUNDLE = 32 }; /* operators of a group */
+enum { MOST_WAYS = 64 };   /* rules of an operator */
+
+static int following(struct mt_space *s, const struct mt_op *first, const struct mt_rule *rule, const struct mt_op *op,
+                     struct mt_rule *ways);
 
 struct listing {
     struct mt_space *space;
@@ -105,6 +109,20 @@ static int by_structure(const void *left, const void *right, void *context) {
     return differs ? differs : *(const int *)left - *(const int *)right;
 }
 
+/* How many of a bundle's operators, from its first on, have few alternatives together: what the others may do when the
+ * first is not divided is a product. The rest are groups of their own. */
+static int few_alternatives(struct mt_space *s, const int *ops, int n) {
+    enum { FEW = 512 };
+    const struct mt_graph *g = s->options.graph;
+    struct mt_rule ways[MOST_WAYS], whole = {.kind = MT_RULE_REPLICATE};
+    int64_t product = 1;
+    for (int i = 1; i < n; i++) {
+        product *= following(s, &g->ops[ops[0]], &whole, &g->ops[ops[i]], ways);
+        if (product > FEW) return i;
+    }
+    return n;
+}
+
 /* Forward operators without derivatives of their own (sums within a norm, within cross entropy) wait for the one whose
  * derivative is theirs as well. */
 static void add_forward(struct listing *l, int op) {
@@ -121,7 +139,9 @@ static void add_forward(struct listing *l, int op) {
     for (int b = l->first[op]; b >= 0 && !l->space->options.unbundled; b = l->next[b])
         if (in_bundle(g, b) && n < MOST_BUNDLE) ops[n++] = b;
     qsort_r(ops + nforward, (size_t)(n - nforward), sizeof *ops, by_structure, (void *)(uintptr_t)g);
-    add_working(l, ops, n);
+    add_working(l, ops, few_alternatives(l->space, ops, n));
+    for (int i = 1; i < nforward; i++)
+        if (!l->listed[ops[i]]) add_working(l, &ops[i], 1);
     for (int b = l->first[op]; b >= 0; b = l->next[b])
         if (!l->listed[b] && has_axes(g, &g->ops[b])) add_working(l, &b, 1);
 }
@@ -169,8 +189,6 @@ void mt_space_list_groups(struct mt_space *space) {
 }
 
 /* ---- rules ---- */
-
-enum { MOST_WAYS = 64 };
 
 /* Rules of one operator, among all ranks or within nodes (over_nodes). Operators without samples, other than storage,
  * work on little: they are not divided, but may be linear in sums over all ranks, or over nodes. */

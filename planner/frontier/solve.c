@@ -1,7 +1,6 @@
 /* The dynamic programme over groups. A narrow search first finds a good choice; partial choices that cost more than it,
  * even if every group to come took its cheapest alternative for nothing more, are left out of the wide one. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -428,7 +427,6 @@ static bool search(struct solver *s, int *choice) {
         drop_dominated(s, step, &next);
         cut(s, &next);
         s->nstates += next.count;
-        if (getenv("FSTATES")) fprintf(stderr, "group %d: %d states, frontier %d\n", g, next.count, next.width);
         step->origin = mt_arena_memdup(&s->arena, next.origin, (size_t)next.count * sizeof *next.origin);
         struct states swapped = now;
         now = next, next = swapped;

@@ -142,13 +142,10 @@ bool mt_search_rows_of(const struct mt_plan *plan, struct mt_decisions *rows) {
     rows->nalgorithms = 0;
     if (!rows->nrules) rows->rules = &none, rows->nrules = 1;
     for (int i = 0; i < rows->nrules; i++)
-        if (rows->rules[i].operators == MT_OPERATORS_SPLIT &&
-            (strcmp(rows->rules[i].split, "batch") || rows->rules[i].levels.ninner))
-            return false;
+        if (rows->rules[i].operators == MT_OPERATORS_SPLIT && strcmp(rows->rules[i].split, "batch")) return false;
     for (int i = 0; i < rows->nstorage; i++)
         if (mt_storage_row_names_split(&rows->storage[i])) return false;
-    const struct mt_plan_split *batch = mt_plan_split_named(plan, "batch");
-    return !batch || batch->over == MT_OVER_ALL;
+    return mt_plan_is_flat(plan);
 }
 
 static void add_structure(struct mt_searching *s, const struct mt_decisions *rows, enum mt_sync sync,
