@@ -13,6 +13,8 @@
 #include "launcher/train/job_changes.h"
 #include "launcher/watch/watch.h"
 
+enum { CAPTURING_STEPS = 2 };
+
 static const double room = 0.9; /* of the free memory, for all programs together */
 
 /* ---- the plans ---- */
@@ -114,6 +116,9 @@ static enum mt_status open_device(struct mt_bench_plans *b, struct mt_err *err) 
     mt_watch_phase(MT_WATCH_SLOW, "opening the device");
     if ((st = mt_rank_device_open(MPI_COMM_WORLD, b->kind, &b->device, err))) return st;
     st = mt_emulation_apply(&b->options->emulation, b->plan_rank, b->device, &speed, err);
+    if (!st && mt_device_captures(b->device) && b->options->warmup < CAPTURING_STEPS)
+        st = mt_fail(err, MT_EINPUT, "--warmup: must be at least %d here: a GPU's program is captured in these steps",
+                     CAPTURING_STEPS);
     return mt_agree(MPI_COMM_WORLD, st, err);
 }
 
