@@ -9,7 +9,7 @@
 #include "planner/divide/internal.h"
 #include "synth/ops/ops.h"
 
-enum { MOST_STATES = 20000, MOST_JUDGED = 8 };
+enum { MOST_STATES = 2000, MOST_JUDGED = 8 };
 static const double hopeless = 1.5; /* times the best judged step: not judged when it is priced so */
 
 /* ---- the ranks ---- */

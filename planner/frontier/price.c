@@ -45,6 +45,8 @@ double mt_price_op(const struct mt_pricing *pricing, int op, const int *in, cons
         const struct mt_cluster_device *device = &costs->cluster->devices[costs->device[r]];
         uint64_t seen = mt_hash64(&device->speed, sizeof device->speed, (uint64_t)device->class);
         for (int k = 0; k < o->nin + o->nout; k++) seen = mt_hash64(tensors[k].extent, sizeof tensors[k].extent, seen);
+        if (o->attr.causal) /* later queries see more keys */
+            for (int k = 0; k < o->nin; k++) seen = mt_hash64(tensors[k].offset, sizeof tensors[k].offset, seen);
         if (seen != last) { /* not as the rank before */
             struct mt_call call = {.kind = o->kind,
                                    .attr = &o->attr,

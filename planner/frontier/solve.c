@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/base/number/hash.h"
 #include "planner/frontier/internal.h"
 
 enum { NARROW = 200 }; /* states of the first search */
@@ -168,14 +169,8 @@ static void states_begin(struct states *t, int width) {
     memset(t->slots, 0, (size_t)t->nslots * sizeof *t->slots);
 }
 
-static unsigned key_hash(const uint64_t *key, int width) {
-    unsigned hash = 0x811c9dc5u;
-    for (int i = 0; i < width; i++) hash = (hash ^ mix(key[i])) * 0x01000193u;
-    return hash ^ hash >> 13;
-}
-
 static int *slot_of(struct states *t, const uint64_t *key) {
-    unsigned mask = (unsigned)t->nslots - 1, at = key_hash(key, t->width) & mask;
+    uint64_t mask = (uint64_t)t->nslots - 1, at = mt_hash64(key, (size_t)t->width * sizeof *key, 0) & mask;
     while (t->slots[at] &&
            memcmp(t->key + (size_t)(t->slots[at] - 1) * (size_t)t->width, key, (size_t)t->width * sizeof *key))
         at = (at + 1) & mask;
