@@ -47,6 +47,7 @@ struct listing {
     int *gradient_of;  /* [nvalues]: the parameter whose gradient it is, or -1 */
     /* [nvalues]: of a parameter, operators outside of storage that meet its weight or gradient, and are not listed */
     int *unlisted;
+    int *original;                      /* [nops]: find_originals */
     int npartial, partial[MOST_BUNDLE]; /* forward operators that wait for their bundle */
 };
 
@@ -137,13 +138,20 @@ static void add_forward(struct listing *l, int op) {
     nforward = n;
     l->npartial = 0;
     for (int b = l->first[op]; b >= 0 && !l->space->options.unbundled; b = l->next[b])
-        if (in_bundle(g, b) && n < MOST_BUNDLE) ops[n++] = b;
+        if ((in_bundle(g, b) || l->original[b] == op) && n < MOST_BUNDLE) ops[n++] = b;
     qsort_r(ops + nforward, (size_t)(n - nforward), sizeof *ops, by_structure, (void *)(uintptr_t)g);
     add_working(l, ops, few_alternatives(l->space, ops, n));
     for (int i = 1; i < nforward; i++)
         if (!l->listed[ops[i]]) add_working(l, &ops[i], 1);
     for (int b = l->first[op]; b >= 0; b = l->next[b])
         if (!l->listed[b] && has_axes(g, &g->ops[b])) add_working(l, &b, 1);
+}
+
+/* original[nops]: the forward operator that a recomputed one repeats, with which it is decided; else -1. */
+static void find_originals(const struct mt_graph *g, int *original) {
+    for (int o = 0; o < g->nops; o++) original[o] = -1;
+    for (int v = 0; v < g->nrecomputed; v++)
+        if (g->recomputed[v] >= 0) original[g->values[g->recomputed[v]].producer] = g->values[v].producer;
 }
 
 void mt_space_list_groups(struct mt_space *space) {
@@ -156,12 +164,14 @@ void mt_space_list_groups(struct mt_space *space) {
                         .next = mt_new(&scratch, int, g->nops + 1),
                         .stored = mt_new(&scratch, int, g->nvalues + 1),
                         .next_stored = mt_new(&scratch, int, g->nops + 1),
+                        .original = mt_new(&scratch, int, g->nops + 1),
                         .unlisted = mt_new(&scratch, int, g->nvalues + 1),
                         .gradient_of = mt_new(&scratch, int, g->nvalues + 1)};
     for (int o = 0; o < g->nops; o++) l.first[o] = l.next[o] = l.next_stored[o] = -1;
     for (int v = 0; v < g->nvalues; v++) l.stored[v] = l.gradient_of[v] = -1;
     for (int v = 0; v < g->nvalues; v++)
         if (g->values[v].param && g->values[v].gradient >= 0) l.gradient_of[g->values[v].gradient] = v;
+    find_originals(g, l.original);
     for (int o = g->nops - 1; o >= 0; o--) {
         const struct mt_op *op = &g->ops[o];
         int param = mt_space_param_of(g, o);
@@ -170,8 +180,8 @@ void mt_space_list_groups(struct mt_space *space) {
         else if (has_axes(g, op))
             for (int params[MT_MAX_IN + MT_MAX_OUT], k = parameters_of(&l, o, params) - 1; k >= 0; k--)
                 l.unlisted[params[k]]++;
-        if (param < 0 && op->role == MT_ROLE_BACKWARD && op->forward >= 0)
-            l.next[o] = l.first[op->forward], l.first[op->forward] = o;
+        int home = l.original[o] >= 0 ? l.original[o] : op->forward;
+        if (param < 0 && op->role == MT_ROLE_BACKWARD && home >= 0) l.next[o] = l.first[home], l.first[home] = o;
     }
     for (int o = 0; o < g->nops; o++)
         if (g->ops[o].role == MT_ROLE_FORWARD && !l.listed[o] && mt_space_param_of(g, o) < 0 && has_axes(g, &g->ops[o]))
