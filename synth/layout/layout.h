@@ -169,7 +169,8 @@ enum mt_conversion {
     MT_NCONVERSIONS
 };
 
-/* group[nranks]: out, numbered from 0 by first rank; a rank that neither sends nor receives is alone. O(nranks^2). */
+/* group[nranks]: out, numbered from 0 by first rank; a rank that neither sends nor receives is alone. Null: only the
+ * conversion is asked for, which takes O(nranks); the groups of an ALL_TO_ALL take as long as its list of transfers. */
 enum mt_conversion mt_layout_groups(const struct mt_layouts *table, int from, int to, int *group);
 
 /* The transfers of an ALL_TO_ALL between two layouts, in order of receiver; of those that share elements, in order of
