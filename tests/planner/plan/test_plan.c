@@ -39,10 +39,12 @@ static struct mt_plan *make_plan(void) {
     memcpy(p->micro, micro, sizeof micro);
     p->nsplits = 2;
     p->splits = mt_new(&p->arena, struct mt_plan_split, 2);
-    p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, batch};
-    p->splits[1] = (struct mt_plan_split){"storage:vocab", "vocab", 8, vocab};
-    struct mt_rule_row rules[] = {{"lm_head*", MT_OPERATORS_REPLICATE, ""}, {"*", MT_OPERATORS_SPLIT, "batch"}};
-    struct mt_storage_row storage[] = {{"*.ln_?.*", MT_STATE_REPLICATED}, {"*", MT_STATE_SPLIT}};
+    p->splits[0] = (struct mt_plan_split){.name = "batch", .label = "batch", .align = 1, .sizes = batch};
+    p->splits[1] = (struct mt_plan_split){.name = "storage:vocab", .label = "vocab", .align = 8, .sizes = vocab};
+    struct mt_rule_row rules[] = {{.pattern = "lm_head*", .operators = MT_OPERATORS_REPLICATE, .split = ""},
+                                  {.pattern = "*", .operators = MT_OPERATORS_SPLIT, .split = "batch"}};
+    struct mt_storage_row storage[] = {{.pattern = "*.ln_?.*", .state = MT_STATE_REPLICATED},
+                                       {.pattern = "*", .state = MT_STATE_SPLIT}};
     struct mt_algorithm_row algorithms[] = {{MT_REDUCE_SCATTER, "ring", 0},
                                             {MT_ALL_GATHER, "bruck", 4096},
                                             {MT_ALL_GATHER, "direct", 65536},
@@ -329,7 +331,8 @@ static void test_print_reasons(void) {
     p->nplaces = 1, p->order[0] = 3;
     p->job.batch = 8;
     p->splits = mt_new(&p->arena, struct mt_plan_split, 1);
-    p->splits[p->nsplits++] = (struct mt_plan_split){"batch", "batch", 1, mt_new(&p->arena, int64_t, 6)};
+    p->splits[p->nsplits++] =
+        (struct mt_plan_split){.name = "batch", .label = "batch", .align = 1, .sizes = mt_new(&p->arena, int64_t, 6)};
     p->splits[0].sizes[3] = p->micro[3] = 8;
     p->prediction = mt_new(&p->arena, struct mt_plan_prediction, 1);
     *p->prediction = (struct mt_plan_prediction){.step_s = 1, .idle = idle, .nidle = 4};
@@ -360,7 +363,7 @@ static void test_print_many(void) {
     p->made_by = "motley test", p->model = "gpt2:layers=2", p->job.batch = 256;
     p->splits = mt_new(&p->arena, struct mt_plan_split, 1);
     p->nsplits = 1;
-    p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, sizes};
+    p->splits[0] = (struct mt_plan_split){.name = "batch", .label = "batch", .align = 1, .sizes = sizes};
     for (int r = 0; r < 128; r++) {
         p->ranks[r].host = mt_arena_printf(&p->arena, "n%d", r / 8);
         p->ranks[r].speed = 1;
@@ -428,9 +431,9 @@ static void test_largest(void) {
     p->job.batch = p->nplaces = p->nranks / 2;
     p->splits = mt_new(&p->arena, struct mt_plan_split, 1);
     p->nsplits = 1;
-    p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, sizes};
+    p->splits[0] = (struct mt_plan_split){.name = "batch", .label = "batch", .align = 1, .sizes = sizes};
     p->decisions.nrules = 1, p->decisions.rules = mt_new(&p->arena, struct mt_rule_row, 1);
-    p->decisions.rules[0] = (struct mt_rule_row){"*", MT_OPERATORS_SPLIT, "batch"};
+    p->decisions.rules[0] = (struct mt_rule_row){.pattern = "*", .operators = MT_OPERATORS_SPLIT, .split = "batch"};
     p->prediction = mt_new(&p->arena, struct mt_plan_prediction, 1);
     *p->prediction =
         (struct mt_plan_prediction){.step_s = 1, .times = mt_new(&p->arena, struct mt_plan_time, p->nranks)};
