@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "synth/builder/internal.h"
+#include "synth/layout/number.h"
 #include "synth/program/message.h"
 
 bool mt_builder_has_batch(const struct mt_graph *g, int value) {
@@ -30,7 +31,13 @@ struct mt_rule mt_builder_rule(const struct mt_builder *b, int op, enum mt_block
 int mt_builder_wanted(struct mt_builder *b, int op, const struct mt_rule *rule, int input, enum mt_block_kind block) {
     int64_t extent[MT_MAX_AXES];
     mt_builder_extents(b, b->graph->ops[op].in[input], block, extent);
-    return mt_rule_input(&b->program->layouts, b->graph, &b->graph->ops[op], rule, NULL, input, extent);
+    return mt_rule_input(&b->program->layouts, b->graph, &b->graph->ops[op], rule, &b->mesh, input, extent);
+}
+
+int mt_builder_given(struct mt_builder *b, int op, const struct mt_rule *rule, int output, enum mt_block_kind block) {
+    int64_t extent[MT_MAX_AXES];
+    mt_builder_extents(b, b->graph->ops[op].out[output], block, extent);
+    return mt_rule_output(&b->program->layouts, b->graph, &b->graph->ops[op], rule, &b->mesh, output, extent);
 }
 
 int mt_builder_add(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block, bool uniform) {
@@ -83,7 +90,7 @@ static const enum mt_coll_kind coll_of[MT_NCONVERSIONS] = {[MT_CONVERT_ALL_REDUC
                                                            [MT_CONVERT_ALL_GATHER] = MT_ALL_GATHER,
                                                            [MT_CONVERT_ALL_TO_ALL] = MT_ALL_TO_ALL};
 
-static const struct conversion *conversion(struct mt_builder *b, int from, int to) {
+static struct conversion *conversion(struct mt_builder *b, int from, int to) {
     for (int c = 0; c < b->nconversions; c++)
         if (b->conversions[c].from == from && b->conversions[c].to == to) return &b->conversions[c];
     if (b->nconversions == b->conversions_capacity) {
@@ -125,11 +132,38 @@ int mt_builder_whole(struct mt_builder *b, int gvalue, enum mt_block_kind block)
     return mt_layout_replicated(&b->program->layouts, b->graph->values[gvalue].naxes, extent);
 }
 
-static int converted(struct mt_builder *b, int from, int layout, enum mt_block_kind block, bool collective) {
+/* Whether ranks that hold an element of the new layout in one part are in one group. */
+static bool replicas_together(struct mt_builder *b, struct conversion *c) {
+    const struct mt_layout *l = &b->program->layouts.items[c->to];
+    int n = b->program->nranks, ngroups = 1;
+    struct mt_box both;
+    if (c->replicas != NOT_ASKED) return c->replicas == TOGETHER;
+    c->replicas = TOGETHER;
+    for (int r = 0; r < n; r++)
+        if (c->group[r] >= ngroups) ngroups = c->group[r] + 1;
+    for (int r = 0; r < n && ngroups > 1 && c->replicas == TOGETHER; r++)
+        for (int s = 0; s < r && c->replicas == TOGETHER; s++)
+            if (c->group[r] != c->group[s] && l->part[r] == l->part[s] &&
+                mt_box_intersect(&l->box[r], &l->box[s], l->naxes, &both))
+                c->replicas = APART;
+    return c->replicas == TOGETHER;
+}
+
+/* Replicas are bit-equal if they were, and nothing is added up; or if all of them are results of one collective that
+ * gives its members the same bits. */
+static bool is_uniform_after(struct mt_builder *b, int from, int layout) {
+    struct conversion *c = conversion(b, b->program->values[from].layout, layout);
+    bool reduces = c->kind == MT_CONVERT_ALL_REDUCE || c->kind == MT_CONVERT_REDUCE_SCATTER;
+    if (b->uniform[from] && !reduces) return true;
+    if (c->kind != MT_CONVERT_ALL_REDUCE && c->kind != MT_CONVERT_ALL_GATHER) return false;
+    return replicas_together(b, c);
+}
+
+static int converted(struct mt_builder *b, int from, int layout, enum mt_block_kind block, bool uniform) {
     const struct mt_pvalue *v = &b->program->values[from];
     int gvalue = v->gvalue;
     enum mt_covers covers = v->covers;
-    int to = mt_builder_add(b, gvalue, layout, block, collective || b->uniform[from]);
+    int to = mt_builder_add(b, gvalue, layout, block, uniform);
     b->program->values[to].covers = covers;
     mt_builder_hold(b, gvalue, to);
     if (mt_builder_gathers_layers(b, block) && mt_builder_is_weight(b, gvalue)) {
@@ -155,14 +189,56 @@ static void emit_message(struct mt_builder *b, const struct mt_bucket_key *m, in
     mt_program_add(b->program, m->block, &instr);
 }
 
-int mt_builder_broadcast(struct mt_builder *b, int value, enum mt_block_kind block) {
-    enum mt_type type = b->program->values[value].type;
-    int to = converted(b, value, b->program->values[value].layout, block, true);
-    int *group = mt_calloc((size_t)b->program->nranks, sizeof *group);
+/* The sets of replicas of a layout. */
+static const struct replicas *replicas_of(struct mt_builder *b, int layout) {
+    int n = b->program->nranks;
+    const struct mt_layout *l = &b->program->layouts.items[layout];
+    struct mt_box both;
+    for (int i = 0; i < b->nreplicas; i++)
+        if (b->replicas[i].layout == layout) return &b->replicas[i];
+    mt_arena_grow(&b->scratch, &b->replicas, b->nreplicas, &b->replicas_capacity, sizeof *b->replicas);
+    struct replicas *made = &b->replicas[b->nreplicas++];
+    *made = (struct replicas){.layout = layout, .group = mt_new(&b->scratch, int, n), .alike = true};
+    int *id = mt_new(&b->scratch, int, n), *group_of = mt_new(&b->scratch, int, n + 1), ngroups = 0;
+    mt_number_boxes(l, n, l->part, id);
+    for (int r = 0; r < n; r++) {
+        if (id[r] < 0 || !group_of[id[r]]) {
+            made->group[r] = ngroups++;
+            if (id[r] >= 0) group_of[id[r]] = ngroups;
+        } else {
+            made->group[r] = group_of[id[r]] - 1;
+            made->any = true;
+        }
+    }
+    for (int r = 0; r < n; r++)
+        for (int s = 0; s < r && made->alike; s++)
+            made->alike = l->part[r] != l->part[s] || made->group[r] == made->group[s] ||
+                          !mt_box_intersect(&l->box[r], &l->box[s], l->naxes, &both);
+    return made;
+}
+
+/* The first rank's of each set of replicas. */
+static int broadcast(struct mt_builder *b, int from, int *group, enum mt_block_kind block) {
+    enum mt_type type = b->program->values[from].type;
     struct mt_bucket_key key = {MT_BROADCAST, MT_REDUCE_NONE, type, type, block, group};
-    emit_message(b, &key, &value, &to, 1);
-    free(group);
+    int to = converted(b, from, b->program->values[from].layout, block, true);
+    emit_message(b, &key, &from, &to, 1);
     return to;
+}
+
+enum mt_status mt_builder_make_uniform(struct mt_builder *b, int *value, enum mt_block_kind block) {
+    int from = *value, layout = b->program->values[from].layout, gvalue = b->program->values[from].gvalue, all;
+    if (b->uniform[from] || b->program->nranks == 1 || mt_builder_is_partial(b, layout)) return MT_OK;
+    const struct replicas *replicas = replicas_of(b, layout);
+    if (replicas->any && replicas->alike) *value = broadcast(b, from, replicas->group, block);
+    if (replicas->alike) return MT_OK;
+    int whole = mt_builder_whole(b, gvalue, block); /* parts of the first rank's whole value */
+    enum mt_status st = mt_builder_convert(b, gvalue, whole, block, &all);
+    if (st) return st;
+    if (!b->uniform[all]) all = broadcast(b, all, replicas_of(b, whole)->group, block);
+    *value = converted(b, all, layout, block, true);
+    emit_slice(b, all, *value, block);
+    return MT_OK;
 }
 
 /* The source and the message of one pending conversion as of now; false if no message is needed. */
@@ -204,7 +280,8 @@ void mt_builder_send(struct mt_builder *b, const struct pending *wanted, int n) 
             if (among(to, count, source)) break; /* its input is an output of this message */
             key = one;
             from[count] = source;
-            to[count++] = converted(b, source, wanted[i].layout, one.block, true);
+            to[count++] =
+                converted(b, source, wanted[i].layout, one.block, is_uniform_after(b, source, wanted[i].layout));
         }
         if (count) emit_message(b, &key, from, to, count);
     }
@@ -234,7 +311,8 @@ static void put_in_bucket(struct mt_builder *b, int gvalue, int layout, enum mt_
 /* The layout to which a partial value that is wanted in shares is reduced: replicated with MT_SYNC_ALL_REDUCE. */
 static int waypoint(struct mt_builder *b, int gvalue, int layout, enum mt_conversion conversion,
                     enum mt_block_kind block) {
-    bool detour = conversion == MT_CONVERT_REDUCE_SCATTER && b->choice->decisions.sync == MT_SYNC_ALL_REDUCE;
+    bool detour = conversion == MT_CONVERT_REDUCE_SCATTER && b->choice->decisions.sync == MT_SYNC_ALL_REDUCE &&
+                  !mt_builder_is_partial(b, layout);
     return detour ? mt_builder_whole(b, gvalue, block) : layout;
 }
 
@@ -248,7 +326,7 @@ enum mt_status mt_builder_convert(struct mt_builder *b, int gvalue, int layout, 
         if (c == MT_CONVERT_NOTHING) return *value = source, MT_OK;
         enum mt_block_kind at = conversion_block(b, source, c, block);
         if (c == MT_CONVERT_SLICE) {
-            *value = converted(b, source, layout, at, false);
+            *value = converted(b, source, layout, at, b->uniform[source]);
             emit_slice(b, source, *value, at);
             return MT_OK;
         }

@@ -14,6 +14,12 @@ struct pending { /* a conversion in the bucket */
     enum mt_covers sums; /* as in the builder when it was asked for */
 };
 
+struct replicas { /* of a layout: kept as well */
+    int layout;
+    int *group;      /* [nranks]: ranks with one box in one part */
+    bool any, alike; /* some group has several; ranks of different groups have nothing in common */
+};
+
 struct layer { /* consecutive operators whose weights are one bucket (gather.c) */
     int first; /* the first operator that uses its weights */
     struct pending *weights;
@@ -28,7 +34,8 @@ struct unfinished { /* a sum of one micro-batch that is still to be added to its
 struct conversion { /* from one layout to another; kept, because it is computed from all pairs of ranks */
     int from, to;
     enum mt_conversion kind;
-    int *group; /* [nranks] */
+    int *group;                                   /* [nranks] */
+    enum { NOT_ASKED, TOGETHER, APART } replicas; /* whether those of the new layout are in one group */
 };
 
 struct mt_builder {
@@ -36,6 +43,7 @@ struct mt_builder {
     const struct mt_choice *choice;
     struct mt_program *program;
     struct mt_err *err;
+    struct mt_mesh mesh;
     struct mt_split block_split[MT_NBLOCKS]; /* the batch as BODY and LAST see it */
     int64_t block_batch[MT_NBLOCKS];
     enum mt_op_class *classes;
@@ -50,6 +58,8 @@ struct mt_builder {
     int uniform_capacity;
     struct conversion *conversions;
     int nconversions, conversions_capacity;
+    struct replicas *replicas; /* in `scratch` */
+    int nreplicas, replicas_capacity;
     struct pending *bucket;
     int nbucket, bucket_capacity;
     struct mt_bucketing bucketing;
@@ -72,6 +82,7 @@ bool mt_builder_has_batch(const struct mt_graph *graph, int value);
 void mt_builder_extents(const struct mt_builder *b, int gvalue, enum mt_block_kind block, int64_t *extent);
 struct mt_rule mt_builder_rule(const struct mt_builder *b, int op, enum mt_block_kind block);
 int mt_builder_wanted(struct mt_builder *b, int op, const struct mt_rule *rule, int input, enum mt_block_kind block);
+int mt_builder_given(struct mt_builder *b, int op, const struct mt_rule *rule, int output, enum mt_block_kind block);
 int mt_builder_whole(struct mt_builder *b, int gvalue, enum mt_block_kind block); /* replicated */
 static inline bool mt_builder_is_partial(const struct mt_builder *b, int layout) {
     return mt_layout_is_partial(&b->program->layouts.items[layout]);
@@ -96,8 +107,8 @@ void mt_builder_flush(struct mt_builder *b);
 void mt_builder_send(struct mt_builder *b, const struct pending *wanted, int count);
 /* Forget what is held of a weight in `block`. */
 void mt_builder_drop(struct mt_builder *b, int gvalue, enum mt_block_kind block);
-/* The first rank's value, on all ranks. */
-int mt_builder_broadcast(struct mt_builder *b, int value, enum mt_block_kind block);
+/* Replicas of a value become bit-equal: those of the first rank of each set. */
+enum mt_status mt_builder_make_uniform(struct mt_builder *b, int *value, enum mt_block_kind block);
 
 /* gather.c. A weight: it depends on no sample, and is computed from states. */
 bool mt_builder_is_weight(const struct mt_builder *b, int gvalue);

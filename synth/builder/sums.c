@@ -54,7 +54,7 @@ static int layout_of_update(struct mt_builder *b, int gvalue) {
         for (int i = 0; i < o->nin && o->role == MT_ROLE_UPDATE && rule.kind != MT_RULE_LINEAR; i++) {
             if (o->in[i] != gvalue) continue;
             int layout = mt_builder_wanted(b, op, &rule, i, MT_EPILOGUE);
-            if (found < 0 || layout == whole) found = layout;
+            if (found < 0 || layout == whole) found = layout < 0 ? found : layout;
         }
     }
     return found;
