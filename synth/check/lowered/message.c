@@ -221,15 +221,14 @@ static enum mt_status check_equal_bits(const struct group *g, const struct arriv
 
 /* ---- AllToAll ---- */
 
-/* The sender of a piece is the receiver itself if it holds the part, else the first of the group that does. *part gets
- * the old part. */
+/* The sender of an arrival is the receiver itself if it holds the part, else the first of the group that does. *part
+ * gets the old part. */
 static enum mt_status check_sender(const struct group *g, const struct arrival *a, int *part) {
     const struct mt_layout *from = old_layout(g, a->operand);
     int sender = 0;
     while (sender < g->n && !mt_lrun_has(g->run, a->segment.expr, sender)) sender++;
     if (sender == g->n) return mt_lchecker_refuse(g->c, "a piece has no sender");
     int old = from->part[g->ranks[sender]];
-    if (*part >= 0 && old != *part) return mt_lchecker_refuse(g->c, "a piece is of two parts");
     *part = old;
     for (int p = 0; p < g->n; p++) {
         bool sooner = p == a->place || (p < sender && sender != a->place);
@@ -240,14 +239,25 @@ static enum mt_status check_sender(const struct group *g, const struct arrival *
     return MT_OK;
 }
 
+/* A box that arrives, of one old part (-1: zeros). */
+struct got {
+    struct mt_box box;
+    int part;
+    enum mt_reduce reduce;
+};
+
+struct arrived {
+    struct got *items;
+    int count, capacity;
+};
+
 /* What a member gets of one operand. */
 struct parcel {
     const struct group *g;
     const struct mt_layout *from, *to;
     int rank;
-    bool complete;                  /* its new box is */
-    const struct mt_lpiece **piece; /* [count], in order of arrival */
-    const int *part;                /* [count]: the old part of each; -1: zeros */
+    bool complete;         /* its new box is */
+    const struct got *got; /* [count], in order of arrival */
     int count;
     const int *goes_to; /* [from->nparts]: the new part that each old part goes to, if the new box is not complete */
     int64_t arrived;    /* elements */
@@ -296,37 +306,35 @@ static enum mt_status check_region(void *context, const struct mt_box *region, c
     if (npieces) p->arrived += mt_box_count(region, p->to->naxes);
     for (int k = 0; k < p->from->nparts && cover >= 0; k++) {
         if (p->from->cover[k] != cover || (!p->complete && p->goes_to[k] != p->to->part[p->rank])) continue;
-        if (at == npieces || p->part[there[at].id] != k)
+        if (at == npieces || p->got[there[at].id].part != k)
             return mt_lchecker_refuse(c, "part %d does not arrive, or not in order", k);
-        if (p->piece[there[at].id]->reduce != (found++ ? p->from->reduce : MT_REDUCE_NONE))
+        if (p->got[there[at].id].reduce != (found++ ? p->from->reduce : MT_REDUCE_NONE))
             return mt_lchecker_refuse(c, "part %d is reduced differently", k);
         at++;
     }
-    if (!found && npieces == 1 && p->part[there[0].id] < 0 && p->piece[there[0].id]->reduce == p->to->reduce)
+    if (!found && npieces == 1 && p->got[there[0].id].part < 0 && p->got[there[0].id].reduce == p->to->reduce)
         return MT_OK;
     return at == npieces && found ? MT_OK : mt_lchecker_refuse(c, "a part does not belong here");
 }
 
 /* Every element of the new box is made of the old parts that go there. */
-static enum mt_status check_parts(struct group *g, int place, int operand, const struct mt_lpiece **pieces,
-                                  const int *part, int count) {
-    int nranks = g->c->program->nranks, nboxes = 0, rank = g->ranks[place];
+static enum mt_status check_parts(struct group *g, int place, int operand, const struct arrived *arrived) {
+    int nranks = g->c->program->nranks, nboxes = 0, rank = g->ranks[place], count = arrived->count;
     const struct mt_layout *to = mt_lchecker_layout(g->c, g->source->out[operand]);
     struct parcel p = {.g = g,
                        .from = old_layout(g, operand),
                        .to = to,
                        .rank = rank,
                        .complete = to->cover_parts[to->cover[to->part[rank]]] == 1,
-                       .piece = pieces,
-                       .part = part,
+                       .got = arrived->items,
                        .count = count};
     if (!p.complete) p.goes_to = new_parts(g, &p);
     struct mt_tagged_box *boxes = mt_calloc((size_t)(count + nranks), sizeof *boxes);
     struct mt_box *clipped = mt_calloc((size_t)nranks, sizeof *clipped);
     enum mt_status st = MT_OK;
     for (; nboxes < count && !st; nboxes++) {
-        boxes[nboxes] = (struct mt_tagged_box){&pieces[nboxes]->box, nboxes};
-        if (!mt_box_within(&pieces[nboxes]->box, &to->box[rank], to->naxes))
+        boxes[nboxes] = (struct mt_tagged_box){&p.got[nboxes].box, nboxes};
+        if (!mt_box_within(&p.got[nboxes].box, &to->box[rank], to->naxes))
             st = mt_lchecker_refuse(g->c, "a piece lies outside of the new box");
     }
     for (int r = 0; r < nranks; r++) {
@@ -358,28 +366,62 @@ static void cut_to_sender(const struct group *g, struct arrival *a) {
     mt_box_intersect(&piece->box, &a->piece->box, piece->naxes, &a->box);
 }
 
-static enum mt_status check_arrivals(const struct group *g, struct arrival a, int *part) {
+/* All arrivals of a range; those of an AllToAll are noted. */
+static enum mt_status check_arrivals(struct group *g, struct arrival a, struct arrived *arrived) {
     if (a.segment.expr == MT_EXPR_GARBAGE)
         return mt_lchecker_refuse(g->c, "part of %s never arrives", mt_lchecker_name(g->c, a.piece->value));
     int64_t end = a.segment.hi;
     while (a.segment.lo < end) {
+        struct got got = {.reduce = a.piece->reduce};
         a.segment.hi = end;
         cut_to_sender(g, &a);
         enum mt_status st = check_contributions(g, &a);
         if (!st) st = check_equal_bits(g, &a);
-        if (!st && exchanges(g)) st = check_sender(g, &a, part);
+        if (!st && exchanges(g)) st = check_sender(g, &a, &got.part);
         if (st) return st;
+        if (exchanges(g)) {
+            mt_arena_grow(&g->arena, &arrived->items, arrived->count, &arrived->capacity, sizeof *arrived->items);
+            got.box = a.box;
+            if (mt_box_count(&a.box, a.piece->naxes) != a.segment.hi - a.segment.lo)
+                got.part = -2 - got.part; /* no box */
+            arrived->items[arrived->count++] = got;
+        }
         a.segment.lo = a.segment.hi;
     }
     return MT_OK;
 }
 
-/* All ranges of a piece; in an AllToAll *part gets its old part. */
-static enum mt_status check_piece(const struct group *g, int place, int operand, const struct mt_lpiece *piece,
-                                  int *part) {
+/* The part of what has been noted of an arrival, whose box may be larger than it. */
+static int part_of(const struct got *got) {
+    return got->part < -1 ? -2 - got->part : got->part;
+}
+
+/* What has been noted of a piece, from `first` on, is the piece if it is of one part. */
+static enum mt_status join_arrived(const struct group *g, const struct mt_lpiece *piece, int first,
+                                   struct arrived *arrived) {
+    struct got *got = arrived->items + first;
+    bool one = true, boxes = true;
+    for (int i = first; i < arrived->count; i++) {
+        one &= part_of(&arrived->items[i]) == part_of(got);
+        boxes &= arrived->items[i].part >= 0;
+    }
+    if (!one) return boxes ? MT_OK : mt_lchecker_refuse(g->c, "a piece is of two parts");
+    *got = (struct got){piece->box, part_of(got), piece->reduce};
+    arrived->count = first + 1;
+    return MT_OK;
+}
+
+/* All ranges of a piece. Those of an AllToAll are noted as one where they are of one part; a tensor that serves as the
+ * message may be of several. */
+static enum mt_status check_piece(struct group *g, int place, int operand, const struct mt_lpiece *piece,
+                                  struct arrived *arrived) {
     const struct mt_segments *all = &g->run->buffer[place][piece->buffer];
-    *part = -1;
-    if (piece->at < 0 && exchanges(g)) return MT_OK;
+    int first = arrived->count;
+    if (piece->at < 0 && exchanges(g)) {
+        mt_arena_grow(&g->arena, &arrived->items, arrived->count, &arrived->capacity, sizeof *arrived->items);
+        arrived->items[arrived->count++] = (struct got){piece->box, -1, piece->reduce};
+        return MT_OK;
+    }
     if (piece->at < 0 || (!exchanges(g) && piece->reduce != MT_REDUCE_NONE))
         return mt_lchecker_refuse(g->c, "unpacks what does not come from the message");
     for (int i = 0; i < all->count; i++) {
@@ -387,10 +429,10 @@ static enum mt_status check_piece(const struct group *g, int place, int operand,
         int64_t end = piece->at + piece->count;
         if (a.segment.lo < piece->at) a.segment.lo = piece->at;
         if (a.segment.hi > end) a.segment.hi = end;
-        enum mt_status st = a.segment.lo < a.segment.hi ? check_arrivals(g, a, part) : MT_OK;
+        enum mt_status st = a.segment.lo < a.segment.hi ? check_arrivals(g, a, arrived) : MT_OK;
         if (st) return st;
     }
-    return MT_OK;
+    return first < arrived->count ? join_arrived(g, piece, first, arrived) : MT_OK;
 }
 
 static enum mt_status check_operand(struct group *g, int place, int operand) {
@@ -399,16 +441,16 @@ static enum mt_status check_operand(struct group *g, int place, int operand) {
     const struct mt_layout *to = mt_lchecker_layout(g->c, out);
     const struct mt_box *box = &to->box[g->ranks[place]];
     const struct mt_lpiece **pieces = mt_new(&g->arena, const struct mt_lpiece *, m->unpack->count + 1);
-    int *part = mt_new(&g->arena, int, m->unpack->count + 1);
+    struct arrived arrived = {0};
     for (int i = 0; i < m->unpack->count; i++) {
         if (m->unpack->pieces[i].value != out) continue;
         pieces[count] = &m->unpack->pieces[i];
-        enum mt_status st = check_piece(g, place, operand, pieces[count], &part[count]);
+        enum mt_status st = check_piece(g, place, operand, pieces[count], &arrived);
         if (st) return st;
         count++;
     }
     if (mt_box_count(box, to->naxes) == 0) return MT_OK;
-    if (exchanges(g)) return check_parts(g, place, operand, pieces, part, count);
+    if (exchanges(g)) return check_parts(g, place, operand, &arrived);
     if (mt_lpieces_tile(pieces, count, box, to->naxes)) return MT_OK;
     return mt_lchecker_refuse(g->c, "%s does not arrive whole", mt_lchecker_name(g->c, out));
 }
