@@ -1,5 +1,6 @@
 /* motley bench: rates on this machine, against its measured peak. */
 #include <errno.h>
+#include <string.h>
 
 #include "launcher/bench/suite.h"
 #include "launcher/commands/command.h"
@@ -48,14 +49,20 @@ static error_t parse(int key, char *text, struct argp_state *state) {
 }
 
 int mt_command_bench(int argc, char **argv) {
+    static char plans[] = "motley bench plans";
+    if (argc > 1 && !strcmp(argv[1], "plans")) {
+        argv[1] = plans;
+        return mt_command_bench_plans(argc - 1, argv + 1);
+    }
     const struct argp_child children[] = {{mt_job_argp(), 0, "The job:", 2}, {0}};
     const struct argp argp = {
         .options = flag_table,
         .parser = parse,
         .children = children,
-        .args_doc = "[operators] [attention] [collectives] [step]",
+        .args_doc = "[operators] [attention] [collectives] [step]\nplans PLAN...",
         .doc = "Measure a model's operators and steps on this machine against its measured peak: a large GEMM, a large "
                "copy, the link between two ranks. Runs alone or under mpirun; without a name, all benchmarks run.\v"
+               "`motley bench plans` measures plans of one job against each other; it has flags of its own.\n\n"
                "Operands are in no cache. --batch counts samples of all ranks together [16 per GPU, 8 per CPU]."};
     struct mt_err err = MT_ERR_INIT;
     struct bench_flags f = {.err = &err, .options = {.device = "cpu", .seconds = 0.1}};

@@ -18,4 +18,6 @@ int mt_command_fail(const struct mt_err *err);
 #include "launcher/commands/commands.def"
 #undef MT_COMMAND
 
+int mt_command_bench_plans(int argc, char **argv); /* "motley bench plans" */
+
 #endif

@@ -15,7 +15,7 @@ enum { KEY_RANK = 'r', KEY_MODEL = 'm', KEY_LOWERED = 0x2000 };
 
 enum { EXIT_OUTLIERS = 6 };
 
-enum subject { DOCUMENT, PROGRAM, GRAPH };
+enum subject { DOCUMENT, PROGRAM, LAYOUTS, GRAPH };
 
 struct show_flags {
     struct mt_err *err;
@@ -35,6 +35,8 @@ static const struct argp_option flag_table[] = {
 static error_t take_operand(struct show_flags *f, const char *word, int at) {
     if (at == 0 && !strcmp(word, "program")) {
         f->subject = PROGRAM;
+    } else if (at == 0 && !strcmp(word, "layouts")) {
+        f->subject = LAYOUTS;
     } else if (at == 0 && !strcmp(word, "graph")) {
         f->subject = GRAPH;
     } else {
@@ -145,7 +147,9 @@ static enum mt_status show_program(const struct show_flags *f, struct mt_err *er
         mt_err_hint(err, "ranks in its \"order\" have one");
     } else {
         print_places(plan, first, last);
-        if (f->lowered)
+        if (f->subject == LAYOUTS)
+            mt_layouts_print(&planned.program, stdout);
+        else if (f->lowered)
             st = print_lowered(plan, &planned.program, first, last, err);
         else
             mt_program_print(&planned.program, f->rank_given ? first : -1, stdout);
@@ -182,8 +186,8 @@ int mt_command_show(int argc, char **argv) {
     const struct argp argp = {
         .options = flag_table,
         .parser = parse,
-        .args_doc = "FILE\nprogram PLAN\ngraph [PLAN]",
-        .doc = "Print a document as tables, a plan's program, or a training graph.\v"
+        .args_doc = "FILE\nlayouts PLAN\nprogram PLAN\ngraph [PLAN]",
+        .doc = "Print a document as tables, a plan's layouts by kind of layer, its program, or a training graph.\v"
                "Exits with 6 when a cluster has outliers: a device slower than its class, a bad link, a neighbour that "
                "takes processor time. They are listed below its tables.",
         .children = children};
@@ -192,7 +196,8 @@ int mt_command_show(int argc, char **argv) {
     if (!st) {
         switch (f.subject) {
         case DOCUMENT: st = mt_show(f.path, stdout, &outliers, &err); break;
-        case PROGRAM: st = show_program(&f, &err); break;
+        case PROGRAM:
+        case LAYOUTS: st = show_program(&f, &err); break;
         case GRAPH: st = show_graph(&f, &err); break;
         }
     }

@@ -43,6 +43,10 @@ const struct mt_tensor *mt_executor_state(const struct mt_executor *executor, in
 enum mt_status mt_executor_set_state(struct mt_executor *executor, int gvalue, const void *box, struct mt_err *err);
 enum mt_status mt_executor_get_state(struct mt_executor *executor, int gvalue, void *box, struct mt_err *err);
 
+/* Give every state its initial value by global element index, as training begins: each rank its own boxes. */
+enum mt_status mt_executor_init_states(struct mt_executor *executor, const struct mt_graph *graph, uint64_t seed,
+                                       struct mt_err *err);
+
 /* Feed an input for the next run of the program; an input that is not fed again keeps its values. `fill` writes one
  * sample's row: the whole value without the batch axis, dense, of the value's type. `sample` is its global number, or
  * -1 for an input without the batch label, which `fill` writes whole. `fill` is called only for the rows that this rank

@@ -26,6 +26,7 @@ enum {
     KEY_STORAGE_SPEEDS,
     KEY_STORAGE_SHARES,
     KEY_BUCKET,
+    KEY_STAGING,
     KEY_WIRE,
     KEY_ALGORITHM,
     KEY_CHECK,
@@ -81,6 +82,10 @@ static const struct argp_option options[] = {
     {"storage-shares", KEY_STORAGE_SHARES, "LABEL=64,0,64", 0, "exact shares of one label; may be repeated", 3},
     {0, 0, 0, 0, "How gradients are summed and sent:", 4},
     {"bucket-bytes", KEY_BUCKET, "BYTES", 0, "of gradients in one message; 0: one each [4MiB; among GPUs 64MiB]", 4},
+    {"staging", KEY_STAGING, "BYTES", 0,
+     "memory for messages, besides the tensors: larger collectives run in chunks [64MiB for one value; buckets are "
+     "whole]",
+     4},
 #define DECISION(NAME, name, omitted, flag, what, help) {flag, KEY_DECISION + MT_DECISION_##NAME, "HOW", 0, help, 4},
 #include "synth/job/decisions.def"
     {"gradient-wire", KEY_WIRE, "TYPE", 0,
@@ -225,6 +230,12 @@ static enum mt_status take_use(struct mt_plan_flags *f, const char *text) {
     return MT_OK;
 }
 
+static enum mt_status take_staging(const char *text, struct mt_decisions *d, struct mt_err *err) {
+    enum mt_status st = mt_flag_bytes("--staging", text, &d->staging_bytes, err);
+    if (st || d->staging_bytes >= MT_LEAST_STAGING_BYTES) return st;
+    return mt_fail(err, MT_EINPUT, "--staging: must be at least 64KiB, not \"%.60s\"", text);
+}
+
 static enum mt_status take_flag(struct mt_plan_flags *f, int key, const char *text) {
     struct mt_plan_request *q = &f->request;
     enum mt_status st;
@@ -256,6 +267,7 @@ static enum mt_status take_flag(struct mt_plan_flags *f, int key, const char *te
     case KEY_STORAGE_SPEEDS: return take_speeds(f, "--storage-speeds", text, &q->storage_speeds);
     case KEY_STORAGE_SHARES: return take_storage_shares(f, text);
     case KEY_BUCKET: return mt_flag_bytes("--bucket-bytes", text, &q->fixed.decisions.bucket_bytes, f->err);
+    case KEY_STAGING: return take_staging(text, &q->fixed.decisions, f->err);
     case KEY_WIRE:
         if ((st =
                  mt_flag_name("--gradient-wire", text, (const char *const[]){"f32", "bf16", "f16"}, 3, &which, f->err)))

@@ -100,18 +100,18 @@ static void fill(void *context, int64_t sample, void *to) {
     }
 }
 
-static enum mt_status feed(struct mt_synthetic *run, struct mt_err *err) {
-    const struct mt_graph *g = run->planned.graph;
+enum mt_status mt_synthetic_feed(struct mt_executor *executor, const struct mt_graph *g, int64_t vocab,
+                                 const struct mt_job *job, struct mt_err *err) {
     enum mt_status st = MT_OK;
     for (int v = 0; v < g->nvalues && !st; v++) {
         if (g->values[v].kind != MT_VALUE_INPUT) continue;
         bool samples = g->values[v].naxes && g->values[v].label[0] == g->batch;
-        struct row row = {.seed = run->job.seed,
-                          .vocab = (uint64_t)mt_model_get(&run->planned.model, "vocab"),
+        struct row row = {.seed = job->seed,
+                          .vocab = (uint64_t)vocab,
                           .value = v,
                           .positions = !strcmp(g->values[v].name, "positions"),
-                          .count = mt_value_count(g, v) / (samples ? run->job.batch : 1)};
-        st = mt_executor_feed(run->executor, MT_RUN_TRAIN, v, fill, &row, err);
+                          .count = mt_value_count(g, v) / (samples ? job->batch : 1)};
+        st = mt_executor_feed(executor, MT_RUN_TRAIN, v, fill, &row, err);
     }
     return st;
 }
@@ -128,7 +128,8 @@ enum mt_status mt_synthetic_step(struct mt_synthetic *run, mt_trace *trace, void
                                  struct mt_synthetic_times *times, struct mt_err *err) {
     bool traced_separately = trace && mt_device_captures(run->device);
     double start_s = mt_now_s();
-    enum mt_status st = feed(run, err);
+    int64_t vocab = mt_model_get(&run->planned.model, "vocab");
+    enum mt_status st = mt_synthetic_feed(run->executor, run->planned.graph, vocab, &run->job, err);
     times->feed_s = mt_now_s() - start_s;
     if (!st) st = run_step(run, traced_separately ? NULL : trace, context, err);
     if (st) return st;

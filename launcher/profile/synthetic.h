@@ -47,6 +47,10 @@ enum mt_status mt_synthetic_start(struct mt_synthetic *run, struct mt_err *err);
 enum mt_status mt_synthetic_step(struct mt_synthetic *run, mt_trace *trace, void *context,
                                  struct mt_synthetic_times *times, struct mt_err *err);
 
+/* Random tokens for the next step: the same each time. */
+enum mt_status mt_synthetic_feed(struct mt_executor *executor, const struct mt_graph *graph, int64_t vocab,
+                                 const struct mt_job *job, struct mt_err *err);
+
 /* The shape of an operator of the lowered program. */
 struct mt_op_shape mt_synthetic_shape(const struct mt_linstr *instr);
 

@@ -87,6 +87,10 @@ static void list_rows(const struct mt_plan *p, struct mt_facts *f) {
         mt_fact_real(f, "buckets", (double)d->bucket_bytes, 0, mt_units_bytes);
     else
         mt_fact(f, "buckets", "none");
+    if (d->staging_bytes)
+        mt_fact_real(f, "staging at most", (double)d->staging_bytes, 0, mt_units_bytes);
+    else
+        mt_fact(f, "staging at most", "by default");
     for (int i = 0; i < d->nalgorithms; i++) {
         const struct mt_algorithm_row *row = &d->algorithms[i];
         const char *name = mt_coll_name(row->kind);

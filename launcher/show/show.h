@@ -22,6 +22,11 @@ enum mt_status mt_show(const char *path, FILE *file, bool *outliers, struct mt_e
 #include "launcher/show/documents.def"
 #undef MT_DOCUMENT
 
+/* How a program divides a model, by kind of layer: which axes of weights, activations and gradients are divided over
+ * what, and what collectives move. */
+struct mt_program;
+void mt_layouts_print(const struct mt_program *program, FILE *file);
+
 /* The answer of mt_explain: sentences, then tables. */
 struct mt_explained;
 void mt_explained_print(const struct mt_explained *explained, FILE *file);

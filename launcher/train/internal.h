@@ -11,7 +11,8 @@
 #include "kernels/comm/comm.h"
 #include "kernels/device/device.h"
 #include "launcher/checkpoint/checkpoint.h"
-#include "launcher/train/data.h"
+#include "launcher/data/data.h"
+#include "launcher/train/job_changes.h"
 #include "planner/balance/drift.h"
 #include "launcher/execute/executor.h"
 #include "planner/plan/planned.h"
@@ -92,10 +93,6 @@ enum mt_status mt_trainer_load(struct trainer *t, struct mt_err *err);
 enum mt_status mt_trainer_save(struct trainer *t, struct mt_err *err);
 enum mt_status mt_trainer_compare(struct trainer *t, struct mt_err *err);
 enum mt_status mt_trainer_hash(struct trainer *t, struct mt_err *err);
-
-/* job_changes.c: how the job `now` differs from `then`, both JSON objects: "batch 8, now 16; lr 0.001, now 0.01"; "" if
- * they are equal. In the arena. */
-const char *mt_job_changes(const char *then, const char *now, struct mt_arena *arena);
 
 /* loop.c */
 enum mt_status mt_trainer_run(struct trainer *t, struct mt_err *err);

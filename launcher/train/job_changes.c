@@ -2,7 +2,9 @@
 #include <float.h>
 #include <string.h>
 
-#include "launcher/train/internal.h"
+#include "launcher/train/job_changes.h"
+
+#include "kernels/base/text/json.h"
 
 struct members {
     struct mt_arena *arena;
@@ -70,4 +72,13 @@ const char *mt_job_changes(const char *then, const char *now, struct mt_arena *a
                                after ? after : "none");
     }
     return text;
+}
+
+char *mt_job_text(const struct mt_job *job) {
+    struct mt_json_out out;
+    mt_json_out_init(&out);
+    mt_json_open_inline(&out, NULL, '{');
+    mt_job_write(job, "job", &out);
+    mt_json_close(&out);
+    return out.text;
 }

@@ -10,75 +10,17 @@
 
 #include "kernels/base/log.h"
 #include "launcher/session/agree.h"
+#include "launcher/data/feed.h"
 #include "launcher/train/internal.h"
 #include "launcher/watch/watch.h"
-
-/* ---- feeding ---- */
-
-/* The source of input rows: samples of the data. */
-struct feed {
-    const struct mt_data *data;
-    bool validation;
-    int64_t first; /* number of the batch's first sample or window */
-    int64_t seq;
-    int32_t *tokens, *targets; /* scratch of [seq] */
-};
-
-static void fetch(struct feed *f, int64_t sample) {
-    if (f->validation)
-        mt_data_val(f->data, f->first + sample, f->tokens, f->targets);
-    else
-        mt_data_train(f->data, f->first + sample, f->tokens, f->targets);
-}
-
-static void fill_tokens(void *context, int64_t sample, void *row) {
-    struct feed *f = context;
-    fetch(f, sample);
-    memcpy(row, f->tokens, (size_t)f->seq * sizeof(int32_t));
-}
-
-static void fill_targets(void *context, int64_t sample, void *row) {
-    struct feed *f = context;
-    fetch(f, sample);
-    memcpy(row, f->targets, (size_t)f->seq * sizeof(int32_t));
-}
-
-/* One target per sample: the token after the window. */
-static void fill_last_target(void *context, int64_t sample, void *row) {
-    struct feed *f = context;
-    fetch(f, sample);
-    memcpy(row, f->targets + f->seq - 1, sizeof(int32_t));
-}
-
-static void fill_positions(void *context, int64_t sample, void *row) {
-    const struct feed *f = context;
-    (void)sample;
-    for (int64_t i = 0; i < f->seq; i++) ((int32_t *)row)[i] = (int32_t)i;
-}
-
-/* Positions are the same in all steps, and fed once. */
-static enum mt_status feed(struct trainer *t, enum mt_run run, int64_t first, struct mt_err *err) {
-    const struct mt_graph *g = t->planned.graph;
-    int tokens = mt_graph_find_value(g, "tokens"), targets = mt_graph_find_value(g, "targets");
-    int positions = mt_graph_find_value(g, "positions");
-    int32_t *scratch = mt_malloc(2 * (size_t)t->seq * sizeof *scratch);
-    struct feed f = {&t->data, run == MT_RUN_FORWARD, first, t->seq, scratch, scratch + t->seq};
-    mt_fill *fill = g->values[targets].naxes == 1 ? fill_last_target : fill_targets;
-    enum mt_status st;
-    if (!(st = mt_executor_feed(t->executor, run, tokens, fill_tokens, &f, err)))
-        st = mt_executor_feed(t->executor, run, targets, fill, &f, err);
-    if (!st && positions >= 0 && !t->positions_fed[run])
-        st = mt_executor_feed(t->executor, run, positions, fill_positions, &f, err);
-    t->positions_fed[run] = !st;
-    free(scratch);
-    return st;
-}
 
 /* ---- one run of a program ---- */
 
 static enum mt_status submit(struct trainer *t, enum mt_run which, int64_t first, const struct mt_clock *clock,
                              struct mt_err *err) {
-    enum mt_status st = feed(t, which, first, err);
+    enum mt_status st =
+        mt_feed_data(t->executor, t->planned.graph, &t->data, which, first, !t->positions_fed[which], err);
+    t->positions_fed[which] = !st;
     return st ? st : mt_executor_submit(t->executor, which, clock, err);
 }
 

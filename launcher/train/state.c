@@ -13,7 +13,6 @@
 #include "launcher/session/agree.h"
 #include "launcher/train/internal.h"
 #include "launcher/watch/watch.h"
-#include "synth/interp/init.h"
 
 static enum mt_status get_state(void *context, int gvalue, int64_t at, int64_t size_bytes, void *to,
                                 struct mt_err *err) {
@@ -33,24 +32,6 @@ static struct mt_states states_of(struct trainer *t) {
     struct mt_states states;
     mt_states_init(&states, t->comm, &t->planned.program, (struct mt_state_memory){t, get_state, set_state});
     return states;
-}
-
-/* Initialise every state from the seed, each rank its own boxes. */
-static enum mt_status init_states(struct trainer *t, struct mt_err *err) {
-    const struct mt_graph *g = t->planned.graph;
-    enum mt_status st = MT_OK;
-    for (int v = 0; v < g->nvalues && !st; v++) {
-        const struct mt_tensor *held = mt_executor_state(t->executor, v);
-        if (!held || !mt_tensor_count(held)) continue;
-        struct mt_box box = {{0}, {0}};
-        for (int a = 0; a < held->naxes; a++)
-            box.lo[a] = held->offset[a], box.hi[a] = held->offset[a] + held->extent[a];
-        void *numbers = mt_malloc((size_t)(mt_tensor_bytes(held)));
-        mt_init_fill(g, v, &box, t->plan->job.seed, numbers);
-        st = mt_executor_set_state(t->executor, v, numbers, err);
-        free(numbers);
-    }
-    return mt_agree(t->comm, st, err);
 }
 
 static bool same_file(const char *a, const char *b) {
@@ -103,18 +84,9 @@ static enum mt_status prepare_folder(struct trainer *t, struct mt_err *err) {
     return mt_err_hint(err, "go on with that run (--resume %s), or choose another folder", folder);
 }
 
-static char *job_text(const struct mt_job *job) {
-    struct mt_json_out out;
-    mt_json_out_init(&out);
-    mt_json_open_inline(&out, NULL, '{');
-    mt_job_write(job, "job", &out);
-    mt_json_close(&out);
-    return out.text; /* the caller frees it */
-}
-
 static void say_changes(const struct trainer *t, const char *path, const char *then) {
     struct mt_arena arena = MT_ARENA_INIT;
-    char *now = job_text(&t->plan->job);
+    char *now = mt_job_text(&t->plan->job);
     const char *changes = mt_job_changes(then, now, &arena);
     if (*changes) mt_log(MT_LOG_WARN, "%s: was trained by another job: %s", path, changes);
     free(now);
@@ -181,7 +153,10 @@ enum mt_status mt_trainer_load(struct trainer *t, struct mt_err *err) {
     if (!t->rank && (o->resume || o->init)) st = open_source(t, &file, err);
     if (!st && !t->rank) st = prepare_folder(t, err);
     if ((st = mt_agree_rank0(t->comm, st, err))) goto out;
-    if (!o->resume && (st = init_states(t, err))) goto out;
+    if (!o->resume) {
+        st = mt_executor_init_states(t->executor, t->planned.graph, t->plan->job.seed, err);
+        if ((st = mt_agree(t->comm, st, err))) goto out;
+    }
     if (o->resume || o->init) {
         struct mt_states states = states_of(t);
         if ((st = mt_checkpoint_load(&states, file, o->resume ? MT_LOAD_ALL : MT_LOAD_PARAMS, err))) goto out;
@@ -205,7 +180,7 @@ enum mt_status mt_trainer_save(struct trainer *t, struct mt_err *err) {
     struct mt_arena arena = MT_ARENA_INIT;
     double start_s = mt_now_s();
     mt_watch_phase(MT_WATCH_SLOW, "the checkpoint of step %lld", (long long)t->step);
-    char *job = job_text(&t->plan->job), size[MT_UNITS_TEXT];
+    char *job = mt_job_text(&t->plan->job), size[MT_UNITS_TEXT];
     const char *path = t->rank ? NULL : mt_checkpoint_path(t->folder, t->step, &arena);
     struct mt_checkpoint_about about = {.step = t->step,
                                         .samples = t->samples,

@@ -71,7 +71,8 @@ static enum mt_status price(struct chooser *c, struct priced *priced, struct mt_
         struct mt_message message;
         if (seen[instr->group[r]]) continue;
         seen[instr->group[r]] = true;
-        if ((st = mt_message_sketch(p, instr, r, &arena, &message, err))) break;
+        if ((st = mt_message_make(p, instr, r, &(struct mt_message_form){.sketch = true}, &arena, &message, err)))
+            break;
         for (int a = 0; a < mt_coll_nalgorithms; a++) {
             const struct mt_coll_algorithm *algorithm = mt_coll_algorithms[a];
             if (algorithm->kind != instr->coll) continue;

@@ -265,6 +265,7 @@ static void print_collectives(const struct mt_plan *p, FILE *file) {
     const struct mt_decisions *d = &p->decisions;
     char bytes[MT_UNITS_TEXT];
     fprintf(file, "\ncollectives (");
+    if (d->staging_bytes) fprintf(file, "staging at most %s, ", mt_units_bytes((double)d->staging_bytes, bytes));
     for (int i = 0; i < MT_NDECISIONS; i++) {
         const struct mt_decision *row = &mt_decision_table[i];
         int value = mt_decision_get(d, (enum mt_decision_id)i);

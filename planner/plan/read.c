@@ -185,10 +185,10 @@ static enum mt_status read_collective(void *context, struct mt_json at, int i, s
 }
 
 static enum mt_status read_gradients(struct mt_plan *p, struct mt_json root, struct mt_err *err) {
-    const char *keys[MT_NDECISIONS + 2] = {"bucket_bytes"};
+    const char *keys[MT_NDECISIONS + 3] = {"bucket_bytes", "staging_bytes"};
     struct mt_json at;
     enum mt_status st;
-    for (int i = 0; i < MT_NDECISIONS; i++) keys[1 + i] = mt_decision_table[i].name;
+    for (int i = 0; i < MT_NDECISIONS; i++) keys[2 + i] = mt_decision_table[i].name;
     if ((st = mt_json_get(root, "gradients", &at, err)) || (st = mt_json_only(at, keys, err))) return st;
     for (int i = 0; i < MT_NDECISIONS; i++) {
         const struct mt_decision *row = &mt_decision_table[i];
@@ -198,6 +198,9 @@ static enum mt_status read_gradients(struct mt_plan *p, struct mt_json root, str
             return st;
         mt_decision_set(&p->decisions, (enum mt_decision_id)i, value);
     }
+    if (mt_json_has(at, "staging_bytes") &&
+        (st = mt_json_int(at, "staging_bytes", MT_LEAST_STAGING_BYTES, INT64_MAX, &p->decisions.staging_bytes, err)))
+        return st;
     return mt_json_int(at, "bucket_bytes", 0, INT64_MAX, &p->decisions.bucket_bytes, err);
 }
 

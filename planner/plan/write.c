@@ -103,6 +103,7 @@ static void write_collectives(const struct mt_plan *p, struct mt_json_out *out) 
         if (value >= 0 && value != row->omitted) mt_json_put_string(out, row->name, row->words[value]);
     }
     mt_json_put_int(out, "bucket_bytes", d->bucket_bytes);
+    if (d->staging_bytes) mt_json_put_int(out, "staging_bytes", d->staging_bytes);
     mt_json_close(out);
     mt_json_open(out, "collectives", '[');
     for (int i = 0; i < d->nalgorithms; i++) {

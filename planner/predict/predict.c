@@ -84,9 +84,9 @@ static int rendezvous_of(struct predictor *p, int a, enum mt_block_kind block, c
     int *first = &p->rendezvous_of[p->first_instr[block] + c->sources[0]];
     int group = p->program->blocks[block].instrs[c->sources[0]].group[p->sim.actors[a].rank];
     for (int m = *first; m >= 0; m = p->sim.rendezvous[m].next)
-        if (p->sim.rendezvous[m].group == group) return m;
+        if (p->sim.rendezvous[m].group == group && p->sim.rendezvous[m].chunk == c->chunk_index) return m;
     int link = mt_cost_link(&p->costs, c->group, c->problem.n);
-    struct mt_sim_rendezvous made = {.group = group, .next = *first, .alone_s = alone_s};
+    struct mt_sim_rendezvous made = {.group = group, .chunk = c->chunk_index, .next = *first, .alone_s = alone_s};
     const struct mt_cluster *cluster = p->costs.cluster;
     for (int i = 0; i < c->problem.n; i++) made.naps |= is_cpu(p, c->group[i]);
     made.spins = !made.naps;

@@ -32,9 +32,10 @@ struct mt_sim_actor {
     double compute_s, comm_s, hidden_s;
 };
 
-/* A collective of one group. */
+/* A collective of one group, or a chunk of it. */
 struct mt_sim_rendezvous {
-    int group, next; /* next: of the same instruction in another group, or -1 */
+    int group, chunk;
+    int next; /* of the same instruction in another group or of another chunk; or -1 */
     double alone_s, compute_slowdown, comm_slowdown;
     bool naps;                                /* a rank that waits sleeps at times (mt_comm_backoff_s) */
     bool spins;                               /* a rank that waits slows its own computing as the transfer would */

@@ -134,6 +134,7 @@ static struct mt_plan *prototype(const struct mt_searching *s, const struct sear
     p->job = *s->search->job;
     p->decisions = structure->decisions;
     p->decisions.bucket_bytes = 0;
+    p->decisions.staging_bytes = s->search->fixed.decisions.staging_bytes;
     return p;
 }
 

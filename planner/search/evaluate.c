@@ -40,6 +40,7 @@ void mt_search_write_plan(const struct mt_searching *s, const struct search_cand
     write_splits(s, c, p);
     p->decisions = mt_decisions_copy(&c->decisions, &p->arena);
     p->decisions.gradient_wire = mt_plan_wire(p);
+    p->decisions.staging_bytes = s->search->fixed.decisions.staging_bytes;
 }
 
 /* A row for every kind that the program has: given algorithms as they are, the others by size. */

@@ -102,6 +102,7 @@ static enum mt_status pair_build(const struct mt_graph *g, const struct mt_plan 
     if ((st = mt_choice_from_plan(g, p, false, &d->arena, &d->choice, err)) ||
         (st = mt_build(g, &d->choice, &d->program, err)))
         return st;
+    if (bucket_bytes < 0) d->program.staging_bytes = INT64_MAX; /* values are read in one message each */
     struct mt_lower_options sketch = *options;
     sketch.sketch = true;
     sketch.unplaced = bucket_bytes < 0;

@@ -57,24 +57,27 @@ static enum mt_status send_to(struct mt_builder *b, int gvalue, int consumer, bo
     return MT_OK;
 }
 
-/* Ask for an operator's gradients in the layouts that updates want: replicated ones first, because shares are slices of
- * them. */
-static enum mt_status send_gradients(struct mt_builder *b, int op) {
-    const struct mt_graph *g = b->graph;
-    for (int i = 0; i < g->ops[op].nout; i++) {
-        int v = g->ops[op].out[i];
-        if (!b->summed[v]) continue;
-        for (int pass = 0; pass < 2; pass++)
-            for (int c = b->first_consumer[v]; c < b->first_consumer[v + 1]; c++) {
-                enum mt_status st = send_to(b, v, b->consumers[c], pass == 0);
-                if (st) return st;
-            }
-    }
+/* In the layouts that updates want: replicated ones first, because shares are slices of them. */
+enum mt_status mt_builder_send_gradient(struct mt_builder *b, int gvalue) {
+    for (int pass = 0; pass < 2; pass++)
+        for (int c = b->first_consumer[gvalue]; c < b->first_consumer[gvalue + 1]; c++) {
+            enum mt_status st = send_to(b, gvalue, b->consumers[c], pass == 0);
+            if (st) return st;
+        }
     return MT_OK;
+}
+
+static enum mt_status send_gradients(struct mt_builder *b, int op) {
+    const struct mt_op *o = &b->graph->ops[op];
+    enum mt_status st = MT_OK;
+    for (int i = 0; i < o->nout && !st; i++)
+        if (b->summed[o->out[i]]) st = mt_builder_send_gradient(b, o->out[i]);
+    return st;
 }
 
 static void enter(struct mt_builder *b, enum mt_bucket_phase phase) {
     if (mt_bucketing_enter(&b->bucketing, phase)) mt_builder_flush(b);
+    while (phase == MT_BUCKET_UPDATE && b->nbucket) mt_builder_flush(b); /* what is sent in two steps */
 }
 
 static enum mt_status report_sums(struct mt_builder *b) {
@@ -355,6 +358,7 @@ static enum mt_status build(const struct mt_graph *graph, const struct mt_choice
     mt_program_init(program, graph, choice->nranks);
     program->train = !forward_only;
     program->gradient_wire = choice->decisions.gradient_wire;
+    program->staging_bytes = choice->decisions.staging_bytes;
     program->overlap_yielding = choice->decisions.start == MT_START_ATTENTION;
     if (choice->node)
         program->node = mt_arena_memdup(&program->arena, choice->node, (size_t)choice->nranks * sizeof *choice->node);

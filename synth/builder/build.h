@@ -35,6 +35,7 @@ struct mt_choice {
      *   sync           how a partial value that is wanted in shares gets there: P->S by ReduceScatter, or P->R by
      *                  AllReduce and a local slice
      *   bucket_bytes   of gradients and gathered weights: see bucket.h
+     *   staging_bytes  of messages (mt_program.staging_bytes)
      *   start          MT_START_ATTENTION: full buckets of gradients wait for operators that yield
      *   gradient_wire  must be set; sums accumulate in the graph's `acc`
      *   algorithms     of messages by size; "auto" for a kind without rows */

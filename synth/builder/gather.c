@@ -32,7 +32,7 @@ static void add_weight(struct mt_builder *b, int gvalue, int layout, enum mt_blo
     mt_arena_grow(&b->scratch, &l->weights, l->nweights, &l->capacity, sizeof *l->weights);
     struct pending *at = &l->weights[l->nweights++];
     if (kept) *at = l->weights[l->nkept], at = &l->weights[l->nkept++];
-    *at = (struct pending){gvalue, layout, block, MT_COVERS_ALL};
+    *at = (struct pending){gvalue, layout, block, MT_COVERS_ALL, layout};
 }
 
 enum { SMALL_PART = 16 }; /* a weight of less than this part of a bucket joins a full layer */

@@ -12,6 +12,7 @@ struct pending { /* a conversion in the bucket */
     int value, layout;
     enum mt_block_kind block;
     enum mt_covers sums; /* as in the builder when it was asked for */
+    int aim;             /* what `layout` is on the way to, or equal */
 };
 
 struct replicas { /* of a layout: kept as well */
@@ -36,6 +37,7 @@ struct conversion { /* from one layout to another; kept, because it is computed 
     enum mt_conversion kind;
     int *group;                                   /* [nranks] */
     enum { NOT_ASKED, TOGETHER, APART } replicas; /* whether those of the new layout are in one group */
+    int route;                                    /* + 1; 0: not asked */
 };
 
 struct mt_builder {
@@ -105,6 +107,15 @@ bool mt_builder_is_near(struct mt_builder *b, int gvalue, int layout, enum mt_bl
 void mt_builder_flush(struct mt_builder *b);
 /* Emit these conversions as messages: those that follow each other and can are one. */
 void mt_builder_send(struct mt_builder *b, const struct pending *wanted, int count);
+/* How one layout becomes another, and in which groups (null: not asked). */
+enum mt_conversion mt_builder_conversion(struct mt_builder *b, int from, int to, const int **group);
+
+/* route.c: the layout that a value takes next on its way to `to`: that, or one between. */
+int mt_builder_route(struct mt_builder *b, int from, int to);
+/* A layout of partial sums over nodes, each reduced within its node, for values that will be wanted in `to`; -1: none.
+ */
+int mt_builder_within_nodes(struct mt_builder *b, int from, int to);
+
 /* Forget what is held of a weight in `block`. */
 void mt_builder_drop(struct mt_builder *b, int gvalue, enum mt_block_kind block);
 /* Replicas of a value become bit-equal: those of the first rank of each set. */
@@ -135,6 +146,8 @@ enum mt_status mt_builder_want_soon(struct mt_builder *b, int gvalue, int layout
 enum mt_status mt_builder_ensure(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block);
 /* The operator's rule; MT_RULE_REPLICATE instead of LINEAR where an input of its set is not partial. */
 struct mt_rule mt_builder_effective_rule(const struct mt_builder *b, int op, enum mt_block_kind block);
+/* build.c: ask for a gradient in the layouts that updates want. */
+enum mt_status mt_builder_send_gradient(struct mt_builder *b, int gvalue);
 /* build.c: whether the program has the operator. */
 bool mt_builder_includes(const struct mt_builder *b, int op);
 /* Emit an operator into `block`, with the conversions that it needs. */

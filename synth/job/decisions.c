@@ -33,7 +33,8 @@ void mt_decision_set(struct mt_decisions *d, enum mt_decision_id which, int valu
 }
 
 bool mt_decisions_are_unset(const struct mt_decisions *d) {
-    bool unset = !d->nrules && !d->nstorage && d->bucket_bytes < 0 && d->gradient_wire == MT_NTYPES;
+    bool unset =
+        !d->nrules && !d->nstorage && d->bucket_bytes < 0 && !d->staging_bytes && d->gradient_wire == MT_NTYPES;
     for (int i = 0; i < d->nalgorithms; i++) unset &= mt_algorithm_is_auto(d->algorithms[i].algorithm);
     for (int i = 0; i < MT_NDECISIONS; i++) unset &= mt_decision_get(d, (enum mt_decision_id)i) < 0;
     return unset;
@@ -65,6 +66,9 @@ enum mt_status mt_decisions_check(const struct mt_decisions *d, struct mt_err *e
         if (mt_decision_get(d, (enum mt_decision_id)i) < 0)
             return mt_fail(err, MT_EINPUT, "gradients.%s: is not decided", mt_decision_table[i].name);
     if (d->bucket_bytes < 0) return mt_fail(err, MT_EINPUT, "gradients.bucket_bytes: is negative");
+    if (d->staging_bytes && d->staging_bytes < MT_LEAST_STAGING_BYTES)
+        return mt_fail(err, MT_EINPUT, "gradients.staging_bytes: is %lld, but must be at least %lld",
+                       (long long)d->staging_bytes, (long long)MT_LEAST_STAGING_BYTES);
     for (int i = 0; i < d->nalgorithms; i++) {
         const struct mt_algorithm_row *row = &d->algorithms[i];
         enum mt_status st = check_sizes(d, i, err);

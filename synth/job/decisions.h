@@ -73,6 +73,8 @@ struct mt_decisions {
 #define DECISION(NAME, name, omitted, flag, what, help) enum mt_##name name;
 #include "synth/job/decisions.def"
     int64_t bucket_bytes; /* 0: each gradient is a message of its own; -1: unset */
+    /* A rank's messages of one collective at a time, at most; 0: see mt_program.staging_bytes. */
+    int64_t staging_bytes;
     /* Of sums of gradients; they are accumulated in the job's accumulation type. MT_NTYPES: unset, which means that
      * type. Few and small sums that decide something are sent in the accumulation type, all else in its own. */
     enum mt_type gradient_wire;
@@ -130,6 +132,8 @@ bool mt_decisions_same_values(const struct mt_decisions *a, const struct mt_deci
 
 /* The same rule rows, storage rows and sync. */
 bool mt_decisions_same_rows(const struct mt_decisions *a, const struct mt_decisions *b);
+
+#define MT_LEAST_STAGING_BYTES ((int64_t)64 << 10)
 
 /* For a message of a kind with so many bytes on the wire (mt_message_bytes); "auto" if no row says. */
 const char *mt_decisions_algorithm(const struct mt_decisions *d, enum mt_coll_kind kind, int64_t bytes);

@@ -60,6 +60,11 @@ static int new_value(struct mt_lowering *l, int64_t size_bytes) {
     return value;
 }
 
+/* The last instruction that moves a part of the collective's values. */
+static int last_part(int instr, const struct mt_linstr *c) {
+    return instr + (c->chunk.parts > 1 ? c->chunk.parts - 1 - c->chunk.part : 0);
+}
+
 /* Whether instruction `instr` may overwrite input `value`: nothing reads its buffer afterwards, in this iteration or
  * the next, and no other input of the instruction is in it. */
 static bool may_take(const struct mt_lowering *l, int instr, int value, const struct mt_linstr *c) {
@@ -245,9 +250,10 @@ static bool plain(const struct mt_lowering *l, const struct mt_linstr *c) {
 
 static void place_outputs(struct mt_lowering *l, int instr, struct mt_linstr *c, bool in_place) {
     for (int o = 0; o < c->nout; o++) {
+        if (c->chunk.part > 0) continue; /* they have buffers since part 0 */
         if (may_replace_state(l, instr, c->out[o], -1))
             join(l, c->out[o], l->buffer[l->state_of[c->out[o]]], 0, instr);
-        else if (in_place && same_size(l, c->in[o], c->out[o]) && may_take(l, instr, c->in[o], c))
+        else if (in_place && same_size(l, c->in[o], c->out[o]) && may_take(l, last_part(instr, c), c->in[o], c))
             join(l, c->out[o], l->buffer[c->in[o]], l->at[c->in[o]], instr);
         else
             own(l, c->out[o], instr);
@@ -259,7 +265,7 @@ static void choose_messages(struct mt_lowering *l, int instr, struct mt_linstr *
     bool whole = c->problem.kind == MT_ALL_REDUCE || c->problem.kind == MT_BROADCAST;
     bool takes = may_take(l, instr, c->in[0], c);
     place_outputs(l, instr, c, whole);
-    if (!plain(l, c)) return;
+    if (!plain(l, c) || c->chunk.parts > 1) return;
     int in = c->in[0], out = c->out[0];
     if (c->problem.kind == MT_REDUCE_SCATTER) {
         if (!takes || !m->pack.is_tensor) return;
@@ -274,30 +280,54 @@ static void choose_messages(struct mt_lowering *l, int instr, struct mt_linstr *
     if (whole && l->buffer[in] == l->buffer[out]) m->pack = (struct mt_message_side){0};
 }
 
-static enum mt_status message_of(struct mt_lowering *l, const struct mt_instr *source, struct mt_made_message **made) {
+static enum mt_status message_of(struct mt_lowering *l, const struct mt_instr *source,
+                                 const struct mt_message_chunk *chunk, struct mt_made_message **made) {
     for (int i = 0; i < l->nmessages; i++)
-        if (mt_message_same(l->program, source, l->messages[i].source)) return *made = &l->messages[i], MT_OK;
+        if (l->messages[i].part == chunk->part && l->messages[i].parts == chunk->parts &&
+            mt_message_same(l->program, source, &l->messages[i].source))
+            return *made = &l->messages[i], MT_OK;
     mt_arena_grow(&l->scratch, &l->messages, l->nmessages, &l->messages_capacity, sizeof *l->messages);
     *made = &l->messages[l->nmessages++];
-    **made = (struct mt_made_message){.source = source};
-    return (l->options->sketch ? mt_message_sketch : mt_message_make)(l->program, source, l->rank, &l->low->arena,
-                                                                      &(*made)->message, l->err);
+    **made = (struct mt_made_message){.source = *source, .part = chunk->part, .parts = chunk->parts};
+    const struct mt_message_form form = {l->options->sketch, chunk->part, chunk->parts};
+    return mt_message_make(l->program, source, l->rank, &form, &l->low->arena, &(*made)->message, l->err);
+}
+
+/* The memory of messages that are no tensors. Chunks of one collective share a buffer, as large as the largest of them
+ * needs. */
+static void place_messages(struct mt_lowering *l, struct mt_linstr *c) {
+    int64_t at = 0;
+    if (!c->chunk_index) l->staging = -1;
+    for (int b = 0; b < 2; b++) {
+        int64_t bytes = c->message_count[b] * mt_type_size(c->problem.acc);
+        if (c->message[b] >= 0 || !bytes) continue;
+        if (c->nchunks == 1) {
+            c->message[b] = new_value(l, bytes);
+            continue;
+        }
+        if (l->staging < 0) l->staging = new_buffer(l, 0);
+        struct mt_buffer *staging = &l->buffers[l->staging];
+        int message = c->message[b] = mt_lowering_value(l, -1, bytes);
+        l->buffer[message] = l->staging;
+        l->at[message] = at;
+        at += mt_message_round(bytes);
+        if (staging->size_bytes < at) staging->size_bytes = at;
+    }
 }
 
 static enum mt_status place_collective(struct mt_lowering *l, int instr, struct mt_linstr *c,
                                        const struct mt_instr *source) {
     struct mt_made_message *made;
-    enum mt_status st = message_of(l, source, &made);
+    const struct mt_instr one = mt_message_chunk_instr(source, &c->chunk);
+    enum mt_status st = message_of(l, &one, &c->chunk, &made);
     if (st) return st;
     struct mt_message m = made->message;
     c->problem = m.problem;
     c->group = m.group;
     c->zero = m.zero;
     choose_messages(l, instr, c, &m);
-    for (int b = 0; b < 2; b++) {
-        c->message_count[b] = m.count[b];
-        if (c->message[b] < 0 && m.count[b] > 0) c->message[b] = new_value(l, m.count[b] * mt_type_size(m.problem.acc));
-    }
+    for (int b = 0; b < 2; b++) c->message_count[b] = m.count[b];
+    place_messages(l, c);
     c->npack = m.pack.count, c->nunpack = m.unpack.count;
     c->packed = (struct mt_lcopies){m.pack.count, m.pack.bytes};
     c->unpacked = (struct mt_lcopies){m.unpack.count, m.unpack.bytes};

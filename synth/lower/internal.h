@@ -2,6 +2,7 @@
  *
  *   passes.c   each program instruction becomes a lowered one (operands are program values, which are the first
  *              lvalues); inputs, states and reports; the other passes in order
+ *   chunks.c   large collectives are cut
  *   fuse.c     patterns of operators become fused operators, with tensors by fuse_tensors.c
  *   buffers.c  buffer assignment: each value gets a buffer of its own or that of a value that it continues; messages
  *              and scratch
@@ -23,10 +24,16 @@ struct mt_buffer {
 };
 
 struct mt_made_message { /* shared by collectives with equal messages */
-    const struct mt_instr *source;
+    struct mt_instr source;
+    int part, parts;
     struct mt_message message;
     const struct mt_coll_algorithm *algorithm; /* of the schedule that was made last, or null */
     struct mt_schedule *schedule;
+};
+
+struct mt_chunks { /* of one collective */
+    struct mt_message_chunk *items;
+    int count;
 };
 
 struct mt_lowering {
@@ -40,11 +47,13 @@ struct mt_lowering {
     int *adds_to;  /* [pvalues]: the accumulator that an ACCUMULATE's output continues, or the operand that a fused
                       addition  adds to in place; else -1 */
     int *state_of; /* [pvalues]: the state (a pvalue) whose next value it is; else -1 */
+    struct mt_chunks *chunks[MT_NBLOCKS]; /* [instructions of the program's block] */
     struct mt_buffer *buffers;
     int nbuffers, buffers_capacity;
     int *buffer, buffer_capacity; /* [lvalues]: index into buffers; or -1 */
     int64_t *at;                  /* [lvalues]: offset in the buffer, bytes */
     int at_capacity;
+    int staging; /* the buffer of the present collective's chunks, or -1 */
     struct mt_made_message *messages;
     int nmessages, messages_capacity;
 };
@@ -54,6 +63,9 @@ static inline enum mt_block_kind mt_lowered_block(const struct mt_lowered *low, 
     while (instr >= low->block_begin[b + 1]) b++;
     return (enum mt_block_kind)b;
 }
+
+/* Set the chunks of all collectives: the same on all ranks. */
+enum mt_status mt_lowering_cut(struct mt_lowering *lowering);
 
 /* Replace patterns of operators by fused ones. The members leave the sequence. */
 void mt_fuse(struct mt_lowering *lowering);

@@ -9,6 +9,7 @@
  *   lifetime         the first and the last instruction that use a buffer (order.c, memory.h)
  *   stream           compute or communication; each runs its instructions in order
  *   wait             an instruction of the other stream that must have ended before this one starts
+ *   chunk            one of several collectives by which a large one is run, so that its messages need little memory
  *   alias            an instruction that runs nothing, orders nothing and waits for nothing: out[0] is part of in[0]'s
  *                    memory, and ready when in[0] is
  *
@@ -34,7 +35,7 @@
 
 #include "kernels/device/device.h"
 #include "synth/lower/memory.h"
-#include "synth/program/program.h"
+#include "synth/program/cut.h"
 
 /* A value's memory on this rank: values[p] is program value p; scratch and messages follow. Several values may share
  * bytes: an operator's output in place of an input whose last use it is, an accumulator's values, a slice and its
@@ -98,6 +99,10 @@ struct mt_linstr {
     struct mt_piece *pack, *unpack;               /* data: the byte offset in the arena, cast to a pointer */
     int *pack_value, *unpack_value;               /* the lvalues that the pieces are of */
     int message[2]; /* lvalues or -1; a tensor that serves as the message is named directly */
+    /* Of a collective that is run in several (cut.h): which of its values, or which part of one, and which of them it
+     * is. They follow each other without other instructions in between, and share their message. */
+    struct mt_message_chunk chunk;
+    int chunk_index, nchunks;
     int64_t message_count[2];
     bool zero;
 };

@@ -150,7 +150,24 @@ static const char *collective_name(struct mt_lowering *l, const struct mt_instr 
                                                   : mt_arena_printf(&l->low->arena, "%s + %d", name, source->nin - 1);
 }
 
-static enum mt_status draft(struct mt_lowering *l, enum mt_block_kind block, int index) {
+/* Chunk `k` of a collective. */
+static void draft_collective(struct mt_lowering *l, struct mt_linstr *c, const struct mt_instr *source,
+                             const struct mt_chunks *chunks, int k) {
+    const struct mt_message_chunk *chunk = &chunks->items[k];
+    const struct mt_instr one = mt_message_chunk_instr(source, chunk);
+    c->what = MT_LOWERED_COLLECTIVE;
+    c->stream = MT_STREAM_COMM;
+    c->name = collective_name(l, &one);
+    if (chunk->parts > 1 && !l->options->sketch)
+        c->name = mt_arena_printf(&l->low->arena, "%s, part %d of %d", c->name, chunk->part + 1, chunk->parts);
+    c->chunk = *chunk;
+    c->chunk_index = k;
+    c->nchunks = chunks->count;
+    c->in += chunk->first, c->out += chunk->first;
+    c->nin = c->nout = chunk->count;
+}
+
+static enum mt_status draft(struct mt_lowering *l, enum mt_block_kind block, int index, int chunk) {
     const struct mt_program *p = l->program;
     const struct mt_instr *source = &p->blocks[block].instrs[index];
     struct mt_arena *arena = &l->low->arena;
@@ -165,11 +182,7 @@ static enum mt_status draft(struct mt_lowering *l, enum mt_block_kind block, int
                             .scratch = -1,
                             .message = {-1, -1}};
     switch (source->kind) {
-    case MT_INSTR_COLLECTIVE:
-        c->what = MT_LOWERED_COLLECTIVE;
-        c->stream = MT_STREAM_COMM;
-        c->name = collective_name(l, source);
-        return MT_OK;
+    case MT_INSTR_COLLECTIVE: draft_collective(l, c, source, &l->chunks[block][index], chunk); return MT_OK;
     case MT_INSTR_SLICE:
         c->what = MT_LOWERED_COPY;
         c->name = named(l, "slice", source->in[0]);
@@ -194,8 +207,11 @@ static enum mt_status add_drafts(struct mt_lowering *l) {
     for (int b = 0; b < MT_NBLOCKS; b++) {
         l->low->block_begin[b] = l->low->ninstrs;
         for (int i = 0; i < l->program->blocks[b].ninstrs; i++) {
-            enum mt_status st = draft(l, (enum mt_block_kind)b, i);
-            if (st) return st;
+            int n = l->chunks[b][i].count;
+            for (int k = 0; k < (n > 1 ? n : 1); k++) {
+                enum mt_status st = draft(l, (enum mt_block_kind)b, i, k);
+                if (st) return st;
+            }
         }
     }
     l->low->block_begin[MT_NBLOCKS] = l->low->ninstrs;
@@ -253,9 +269,9 @@ static void reserve(struct mt_lowering *l) {
     struct mt_lowered *low = l->low;
     int values = p->nvalues, instrs = 0;
     for (int b = 0; b < MT_NBLOCKS; b++) {
-        instrs += p->blocks[b].ninstrs;
         for (int i = 0; i < p->blocks[b].ninstrs; i++) {
-            if (p->blocks[b].instrs[i].kind == MT_INSTR_COLLECTIVE) values += 2;
+            instrs += l->chunks[b][i].count > 1 ? l->chunks[b][i].count : 1;
+            values += 2 * l->chunks[b][i].count; /* of collectives */
             if (p->blocks[b].instrs[i].kind != MT_INSTR_COLLECTIVE && l->options->scratch_bytes) values++;
         }
     }
@@ -269,7 +285,8 @@ static void reserve(struct mt_lowering *l) {
 }
 
 static enum mt_status run_passes(struct mt_lowering *l) {
-    enum mt_status st;
+    enum mt_status st = mt_lowering_cut(l);
+    if (st) return st;
     reserve(l);
     if ((st = add_values(l)) || (st = list_interface(l)) || (st = check_states(l)) || (st = add_drafts(l))) return st;
     find_last_uses(l);

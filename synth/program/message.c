@@ -4,13 +4,19 @@
  *   ReduceScatter  block r: the new boxes of the group's r-th rank
  *   AllGather      block r: what rank r holds of each value and no earlier member of the group holds
  *   Broadcast      the first member's boxes
- *   AllToAll       the transfers of mt_layout_transfers; sender and receiver list them in the same order */
+ *   AllToAll       the transfers of mt_layout_transfers; sender and receiver list them in the same order
+ *
+ * Of a collective in parts each of these boxes is cut alike on all ranks. Where an AllToAll reduces, the old parts of a
+ * cover are cut along common boxes, so that each element arrives from all of them in one part of the collective, in
+ * order. */
 #include "synth/program/message.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "synth/layout/region.h"
+#include "synth/program/cut.h"
 
 struct maker {
     const struct mt_program *program;
@@ -18,7 +24,7 @@ struct maker {
     struct mt_arena *arena; /* of the result */
     struct mt_arena scratch;
     int rank;
-    bool sketch;             /* without pieces */
+    struct mt_message_form form;
     int64_t tensor_count[2]; /* elements of all pieces that are unpacked; packed */
     struct mt_message *message;
     struct mt_err *err;
@@ -64,11 +70,16 @@ static void add_piece(struct maker *m, bool pack, struct mt_message_piece piece,
     if (!runs || type != acc) side->rest_bytes += bytes, side->nrest++;
     side->is_tensor &= runs && start == piece.at && piece.reduce == MT_REDUCE_NONE;
     m->tensor_count[pack] += count;
-    if (!m->sketch) {
+    if (!m->form.sketch) {
         mt_arena_grow(m->arena, &side->pieces, side->count, &side->capacity, sizeof *side->pieces);
         side->pieces[side->count] = piece;
     }
     side->count++;
+}
+
+/* The box's share of this part of the collective. */
+static struct mt_box cut(const struct maker *m, const struct mt_box *box, int naxes) {
+    return m->form.parts > 1 ? mt_box_cut(box, naxes, m->form.part, m->form.parts) : *box;
 }
 
 /* Whether the pieces are all of the message and of the tensor of the only value. */
@@ -93,21 +104,19 @@ static int64_t *even_counts(struct maker *m, int64_t total) {
 static enum mt_status make_whole(struct maker *m) {
     struct mt_message *g = m->message;
     bool reduce = m->instr->coll == MT_ALL_REDUCE;
-    int me = g->group[g->problem.me];
     for (int v = 0; v < m->instr->nin; v++) {
         const struct mt_layout *from = layout_in(m, v), *to = layout_out(m, v);
-        const struct mt_box *box = &from->box[g->group[0]];
+        const struct mt_box *box = &from->box[g->group[0]], mine = cut(m, box, from->naxes);
         for (int r = 0; r < g->problem.n; r++) {
             if (reduce && !mt_box_equal(&from->box[g->group[r]], box, from->naxes))
                 return fail(m, v, "the group's ranks do not hold the same box");
             if (!mt_box_equal(&to->box[g->group[r]], box, to->naxes))
                 return fail(m, v, "the new boxes are not the old one");
         }
-        struct mt_message_piece piece = {.operand = v, .at = g->count[0], .box = *box};
+        struct mt_message_piece piece = {.operand = v, .at = g->count[0], .box = mine};
         if (reduce || g->problem.me == 0) add_piece(m, true, piece, from->naxes);
-        piece.box = to->box[me];
         add_piece(m, false, piece, to->naxes);
-        g->count[0] += mt_box_count(box, from->naxes);
+        g->count[0] += mt_box_count(&mine, from->naxes);
     }
     g->problem.counts = even_counts(m, g->count[0]);
     g->problem.same_pieces = reduce;
@@ -131,7 +140,8 @@ static enum mt_status make_reduce_scatter(struct maker *m) {
     for (int r = 0; r < g->problem.n; r++)
         for (int v = 0; v < m->instr->nin; v++) {
             const struct mt_layout *from = layout_in(m, v), *to = layout_out(m, v);
-            struct mt_message_piece piece = {.operand = v, .at = g->count[0], .box = to->box[g->group[r]]};
+            struct mt_message_piece piece = {
+                .operand = v, .at = g->count[0], .box = cut(m, &to->box[g->group[r]], to->naxes)};
             int64_t count = mt_box_count(&piece.box, to->naxes);
             struct mt_box common;
             if (mt_box_intersect(&piece.box, &from->box[me], from->naxes, &common)) {
@@ -172,7 +182,8 @@ static enum mt_status make_all_gather(struct maker *m) {
             block.count = 0;
             if (!front) mt_region_take(&left[v], &m->scratch, box, from->naxes, &block);
             for (int i = 0; i < (front ? 1 : block.count); i++) {
-                struct mt_message_piece piece = {.operand = v, .at = g->count[0], .box = front ? *box : block.boxes[i]};
+                struct mt_message_piece piece = {
+                    .operand = v, .at = g->count[0], .box = cut(m, front ? box : &block.boxes[i], from->naxes)};
                 int64_t count = mt_box_count(&piece.box, from->naxes);
                 if (r == g->problem.me) add_piece(m, true, piece, from->naxes);
                 add_piece(m, false, piece, from->naxes);
@@ -190,6 +201,7 @@ static enum mt_status make_all_gather(struct maker *m) {
 /* One transfer of an AllToAll. */
 struct move {
     int value, from, to; /* places in the group */
+    int part, cover;     /* the old ones */
     enum mt_reduce reduce;
     struct mt_box box;
 };
@@ -212,7 +224,7 @@ static enum mt_status list_moves(struct maker *m, int v, const int *places, stru
         if (to < 0) continue;
         if (list[i].from < 0) { /* no part goes there */
             struct mt_message_piece none = {
-                .operand = v, .buffer = 1, .at = -1, .reduce = new->reduce, .box = list[i].box};
+                .operand = v, .buffer = 1, .at = -1, .reduce = new->reduce, .box = cut(m, &list[i].box, new->naxes)};
             if (to == g->problem.me) add_piece(m, false, none, new->naxes);
             continue;
         }
@@ -221,10 +233,71 @@ static enum mt_status list_moves(struct maker *m, int v, const int *places, stru
         mine->items[mine->count++] = (struct move){.value = v,
                                                    .from = places[list[i].from],
                                                    .to = to,
+                                                   .part = list[i].part,
+                                                   .cover = old->cover[list[i].part],
                                                    .reduce = list[i].adds ? old->reduce : MT_REDUCE_NONE,
                                                    .box = list[i].box};
     }
     return MT_OK;
+}
+
+static int by_cover_and_part(const void *left, const void *right) {
+    const struct move *a = *(const struct move *const *)left, *b = *(const struct move *const *)right;
+    int order = a->cover != b->cover ? a->cover - b->cover : a->part - b->part;
+    return order ? order : (a > b) - (a < b);
+}
+
+/* The boxes that each are within one transfer of every old part: intersections of the parts' transfers, all of which
+ * make the same elements. */
+static struct mt_box *common_boxes(const struct move *const *moves, int nmoves, int naxes, struct mt_arena *arena,
+                                   int *count) {
+    struct mt_box *common = NULL;
+    *count = 0;
+    for (int begin = 0, end; begin < nmoves; begin = end) {
+        struct mt_box *finer = NULL;
+        int nfiner = 0, capacity = 0;
+        for (end = begin; end < nmoves && moves[end]->part == moves[begin]->part; end++)
+            for (int i = 0; i < (begin ? *count : 1); i++) {
+                struct mt_box box = moves[end]->box;
+                if (begin && !mt_box_intersect(&common[i], &moves[end]->box, naxes, &box)) continue;
+                mt_arena_grow(arena, &finer, nfiner, &capacity, sizeof *finer);
+                finer[nfiner++] = box;
+            }
+        common = finer, *count = nfiner;
+    }
+    return common;
+}
+
+static void add_cut(struct maker *m, struct moves *moves, struct move move, const struct mt_box *box, int naxes) {
+    move.box = cut(m, box, naxes);
+    if (!mt_box_count(&move.box, naxes)) return;
+    mt_arena_grow(&m->scratch, &moves->items, moves->count, &moves->capacity, sizeof *moves->items);
+    moves->items[moves->count++] = move;
+}
+
+/* Transfers of one cover to one receiver, by part. */
+static void cut_cover(struct maker *m, struct moves *moves, const struct move *const *whole, int count, int naxes) {
+    bool one_part = whole[0]->part == whole[count - 1]->part;
+    int ncommon = 0;
+    struct mt_box *common = one_part ? NULL : common_boxes(whole, count, naxes, &m->scratch, &ncommon), both;
+    for (int i = 0; i < count; i++) {
+        if (one_part) add_cut(m, moves, *whole[i], &whole[i]->box, naxes);
+        for (int c = 0; c < ncommon; c++)
+            if (mt_box_intersect(&common[c], &whole[i]->box, naxes, &both)) add_cut(m, moves, *whole[i], &both, naxes);
+    }
+}
+
+/* Replace a receiver's transfers of one value by their shares of this part of the collective. */
+static void cut_moves(struct maker *m, struct moves *moves, int naxes) {
+    const struct moves whole = *moves;
+    const struct move **sorted = mt_new(&m->scratch, const struct move *, whole.count);
+    *moves = (struct moves){0};
+    for (int i = 0; i < whole.count; i++) sorted[i] = &whole.items[i];
+    qsort(sorted, (size_t)whole.count, sizeof(struct move *), by_cover_and_part);
+    for (int begin = 0, end; begin < whole.count; begin = end) {
+        for (end = begin; end < whole.count && sorted[end]->cover == sorted[begin]->cover;) end++;
+        cut_cover(m, moves, sorted + begin, end - begin, naxes);
+    }
 }
 
 static enum mt_status make_all_to_all(struct maker *m) {
@@ -239,6 +312,7 @@ static enum mt_status make_all_to_all(struct maker *m) {
     for (int v = 0; v < m->instr->nin; v++) {
         enum mt_status st = list_moves(m, v, places, moves);
         if (st) return st;
+        for (int c = 0; c < n && m->form.parts > 1; c++) cut_moves(m, &moves[c], layout_in(m, v)->naxes);
     }
     for (int c = 0; c < n; c++)
         for (int i = 0; i < moves[c].count; i++) {
@@ -302,20 +376,11 @@ static enum mt_status make_message(struct maker *m) {
 }
 
 enum mt_status mt_message_make(const struct mt_program *program, const struct mt_instr *instr, int rank,
-                               struct mt_arena *arena, struct mt_message *message, struct mt_err *err) {
+                               const struct mt_message_form *form, struct mt_arena *arena, struct mt_message *message,
+                               struct mt_err *err) {
     struct maker m = {.program = program, .instr = instr, .arena = arena, .rank = rank, .message = message, .err = err};
-    return make_message(&m);
-}
-
-enum mt_status mt_message_sketch(const struct mt_program *program, const struct mt_instr *instr, int rank,
-                                 struct mt_arena *arena, struct mt_message *message, struct mt_err *err) {
-    struct maker m = {.program = program,
-                      .instr = instr,
-                      .arena = arena,
-                      .rank = rank,
-                      .sketch = true,
-                      .message = message,
-                      .err = err};
+    if (form) m.form = *form;
+    assert(m.form.parts <= 1 || instr->nin == 1);
     return make_message(&m);
 }
 

@@ -5,10 +5,13 @@
  *   pack     copy pieces from values to the message; unpack: from the message to values
  *
  *     struct mt_message m;
- *     if ((st = mt_message_make(&program, instr, rank, &arena, &m, err))) return st;
+ *     if ((st = mt_message_make(&program, instr, rank, NULL, &arena, &m, err))) return st;
  *
  * Counts are computed from boxes and are the same on all ranks of the group. All vectors are in `arena`. For costs,
- * mt_message_sketch leaves the pieces out, which are as many as values times ranks. */
+ * a sketch leaves the pieces out, which are as many as values times ranks.
+ *
+ *   part     a collective may be run in several parts: part i of n has the i-th n-th of every piece (cut.h), so that
+ *            all ranks send and receive equally much in each part; together the parts are the collective */
 #ifndef MT_SYNTH_PROGRAM_MESSAGE_H
 #define MT_SYNTH_PROGRAM_MESSAGE_H
 
@@ -43,11 +46,15 @@ struct mt_message {
     bool zero; /* some elements of message 0 have no piece on this rank and count as zero */
 };
 
-/* MT_EBUG if the layouts and the group contradict the instruction. */
+struct mt_message_form {
+    bool sketch;     /* no pieces, but their number and bytes */
+    int part, parts; /* part i of n; parts 0: the collective is in one part */
+};
+
+/* `form` null: with pieces, in one part. MT_EBUG if the layouts and the group contradict the instruction. */
 enum mt_status mt_message_make(const struct mt_program *program, const struct mt_instr *instr, int rank,
-                               struct mt_arena *arena, struct mt_message *message, struct mt_err *err);
-enum mt_status mt_message_sketch(const struct mt_program *program, const struct mt_instr *instr, int rank,
-                                 struct mt_arena *arena, struct mt_message *message, struct mt_err *err);
+                               const struct mt_message_form *form, struct mt_arena *arena, struct mt_message *message,
+                               struct mt_err *err);
 
 /* Whether two collectives have equal messages, of other values: layers repeat. */
 bool mt_message_same(const struct mt_program *program, const struct mt_instr *a, const struct mt_instr *b);

@@ -213,6 +213,7 @@ static void describe_program(const struct mt_program *program, const struct hash
             const struct mt_coll_algorithm *algorithm = mt_coll_find(instr->coll, instr->algorithm);
             by_node = by_node || (algorithm && algorithm->by_node);
         }
+    if (program->staging_bytes) fprintf(out, "\ns %" PRId64, program->staging_bytes);
     if (!by_node || !program->node) return;
     fputs("\nn", out);
     for (int r = 0; r < n; r++) fprintf(out, " %d", program->node[r]);

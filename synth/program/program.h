@@ -101,6 +101,9 @@ struct mt_program {
     bool train;                 /* false: forward only, no state changes */
     enum mt_type gradient_wire; /* a wire type that sums of gradients may have besides their own type */
     bool overlap_yielding;      /* collectives before an operator that yields (mt_op_yields) start with it */
+    /* A rank's messages of one collective at a time, at most (synth/program/cut.h). 0: MT_STAGING_BYTES for conversions
+     * of one value; buckets of several, whose size is a decision of its own, are not cut. */
+    int64_t staging_bytes;
 };
 
 void mt_program_init(struct mt_program *program, const struct mt_graph *graph, int nranks);

@@ -34,6 +34,21 @@ $MOTLEY plan $small --ranks 2 --bucket-bytes 1000 --bucket-start attention -o be
 $MOTLEY show begin.json | has 'full buckets start with attention, in buckets of' || fail "$($MOTLEY show begin.json)"
 $MOTLEY verify begin.json >said.txt || fail "$(cat said.txt)"
 
+# Large conversions in chunks, so that messages take little memory: in the plan, in the program, proven.
+large="--model gpt2:layers=1,heads=2,embed=64,context=8,vocab=1000 --ranks 3 --storage split --sync all_reduce"
+$MOTLEY plan $large --staging 64KiB -o chunks.json >said.txt
+shows ' "staging_bytes": 65536' chunks.json
+$MOTLEY show chunks.json | has 'staging at most 64.0 KiB' || fail "$($MOTLEY show chunks.json)"
+$MOTLEY plan $large -o whole.json >said.txt
+has staging whole.json && fail "$(cat whole.json)"
+for plan in chunks whole; do $MOTLEY show --lowered --rank 0 program $plan.json | grep -c 'comm  ' >$plan.txt; done
+[ "$(cat chunks.txt)" -gt "$(cat whole.txt)" ] || fail "$(cat chunks.txt whole.txt)"
+$MOTLEY verify chunks.json >said.txt || fail "$(cat said.txt)"
+has '^schedule *proven on every rank' said.txt || fail "$(cat said.txt)"
+refused 2 '--staging: must be at least 64KiB, not "1KiB"' $MOTLEY plan $large --staging 1KiB -o x.json
+sed 's/"staging_bytes": 65536/"staging_bytes": 100/' chunks.json >few.json
+refused 2 'gradients.staging_bytes: ' $MOTLEY plan --check few.json -o x.json
+
 # The same request gives the same bytes, on standard output too.
 $MOTLEY plan $small --speeds 1,0.7,0.3 --batch 11 -o - >again.json
 cmp a.json again.json

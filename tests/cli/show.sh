@@ -42,6 +42,25 @@ $MOTLEY show graph plan.json >graph.txt
 $MOTLEY show graph $small --batch 6 --seq 8 >same.txt
 cmp graph.txt same.txt
 
+# Layouts by kind of layer: what is divided over what, equal layers once, and what collectives move of each.
+layered="--model gpt2:layers=3,heads=2,embed=16,context=8,vocab=40 --batch 8"
+$MOTLEY plan $layered --hosts a,a,b,b --shares 3,2,2,1 --storage 'h.1.*=replicated' --storage split -o layers.json >said.txt
+$MOTLEY show layouts layers.json | tr -s ' ' >layouts.txt
+for line in 'wte embedding' 'h.0,2.attn attention, 2 layers' 'h.1.attn attention' 'h.0,2.mlp mlp, 2 layers' 'ln_f norm' 'lm_head head' \
+  ' c_fc.weight [embed | ffn/4] [embed | ffn] [embed | ffn] sum/4' ' c_fc.weight [embed | ffn] [embed | ffn] [embed | ffn] sum/4' \
+  ' attn activation [batch/4~ | seq | heads | headsize]' ' AllGather of weights: 4 ranks (all), 8.31 KiB a layer'; do
+  shows "$line" layouts.txt
+done
+# The bytes are those of the program's collectives.
+$MOTLEY show program layers.json >program.txt
+awk 'FNR == NR { if ($0 ~ /^  (AllGather|ReduceScatter|AllReduce)/) all += $(/ sum:/ ? 5 : 4); next }
+  /^[a-z]/ { layers = match($0, /, [0-9]+ layers/) ? substr($0, RSTART + 2) + 0 : 1 }
+  /^ (AllGather|ReduceScatter|AllReduce) of/ { unit = $0 ~ /KiB/ ? 1024 : $0 ~ /MiB/ ? 1048576 : 1
+    match($0, /[0-9.]+ [KM]?i?B/); sum += layers * unit * substr($0, RSTART) }
+  END { off = sum / all - 1; print sum " bytes, not " all; exit !(all > 0 && off * off < 1e-4) }' program.txt layouts.txt ||
+  fail "$(cat layouts.txt)"
+refused 2 "--rank and --lowered are for" $MOTLEY show layouts layers.json --rank 1
+
 refused 2 "show what? Name a file" $MOTLEY show
 refused 2 "nothing.json: No such file or directory" $MOTLEY show nothing.json
 echo '{"format": "recipe"}' >other.json

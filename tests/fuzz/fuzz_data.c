@@ -2,7 +2,7 @@
  *     build/fuzz/tests/fuzz_data -runs=10000000 tests/fuzz/corpus/data */
 #include <stdlib.h>
 
-#include "launcher/train/data.h"
+#include "launcher/data/data.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -230,13 +230,33 @@ static enum mt_status run_operator(struct flow *f) {
     return st;
 }
 
+/* A value that is moved in parts, in place: a part overwrites only what it has sent itself, so that the others find the
+ * old elements. That each part has its own elements is proven with the other ranks. */
+static enum mt_status check_parts_in_place(const struct mt_lchecker *c) {
+    const struct mt_linstr *l = mt_lchecker_instr(c);
+    for (int i = 0; i < l->npack; i++) {
+        bool back = false;
+        for (int j = 0; j < l->nunpack && !back; j++)
+            back = l->pack[i].data == l->unpack[j].data && l->pack[i].naxes == l->unpack[j].naxes &&
+                   !memcmp(l->pack[i].extent, l->unpack[j].extent, sizeof l->pack[i].extent);
+        if (!back)
+            return mt_lchecker_refuse(c, "a part of %s is overwritten by another", mt_lchecker_name(c, l->in[0]));
+    }
+    return MT_OK;
+}
+
 static enum mt_status run_collective(struct flow *f) {
     const struct mt_linstr *l = mt_lchecker_instr(f->c);
     enum mt_status st = check_message_memory(f->c);
-    for (int k = 0; k < l->nin && !st; k++) st = expect(f, l->in[k], f->content[l->in[k]], l->stream);
+    bool in_place = l->chunk.parts > 1 && !empty(f, l->in[0]) && same_memory(f->c, l->in[0], l->out[0]);
+    bool later = l->chunk.part > 0; /* the earlier parts have defined the output */
+    if (!st && in_place) st = check_parts_in_place(f->c);
+    for (int k = 0; k < l->nin && !st; k++)
+        st = expect(f, l->in[k], f->content[in_place && later ? l->out[k] : l->in[k]], l->stream);
     for (int b = 0; b < 2 && !st; b++)
         if (l->message[b] >= 0) st = overwrite(f, l->message[b], SCRATCH, l->stream);
-    for (int k = 0; k < l->nout && !st; k++) st = define(f, l->out[k], l->stream);
+    for (int k = 0; k < l->nout && !st; k++)
+        st = later ? overwrite(f, l->out[k], f->content[l->out[k]], l->stream) : define(f, l->out[k], l->stream);
     return st;
 }
 

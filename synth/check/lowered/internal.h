@@ -9,6 +9,7 @@
  *   member.c    collectives, one rank's side: its problem is the group's; what is kept of it for the proof of the group
  *   arrays.c    collectives that may run on tensors without a message: a rank's pieces match the first member's
  *   message.c   collectives, all ranks: every element arrives where it should
+ *   exchange.c  AllToAll: of the old parts that go to a new one
  *   schedule.c  the schedules of a group, run symbolically on sets of contributions
  *
  * Ranks come one after another, so that only one lowered program is in memory. Each is proven in full. Of its
@@ -22,8 +23,9 @@
 struct mt_lmember;
 struct mt_lcollective { /* in the order in which rank 0 runs them */
     enum mt_block_kind block;
-    int source;                 /* of the program's block */
-    int instr;                  /* of rank 0 */
+    int source; /* of the program's block */
+    int instr;  /* of rank 0 */
+    struct mt_message_chunk chunk;
     const char *name;           /* on rank 0 */
     struct mt_lmember *members; /* [nranks] */
 };
@@ -119,12 +121,24 @@ struct mt_lranges {
     bool hollow; /* a piece has no elements */
 };
 
+/* Boxes that arrive by an AllToAll, each of one old part, in order: mostly a piece each. */
+struct mt_larrival {
+    int value, part; /* part -1: zeros */
+    enum mt_reduce reduce;
+    struct mt_box box;
+};
+struct mt_larrived {
+    struct mt_larrival *items; /* in the checker's arena */
+    int count, capacity;
+};
+
 struct mt_lmember {
     int instr; /* of its lowered program */
     const char *name;
     struct mt_coll problem;               /* me: this rank; the vectors are the first member's */
     struct mt_lranges *ranges;            /* of the first member, where it runs on arrays */
     const struct mt_lside *pack, *unpack; /* equal ones of two members are one */
+    struct mt_larrived arrived;           /* of an AllToAll */
     int64_t message_count[2];
     bool zero, sends;
     const struct mt_coll_algorithm *algorithm;
@@ -136,6 +150,11 @@ bool mt_lmember_same_problem(const struct mt_lmember *a, const struct mt_lmember
 /* Whether the current instruction's pieces match those of the group's first member as arrays. */
 enum mt_status mt_lchecker_arrays(struct mt_lchecker *c, const struct mt_lmember *first, struct mt_arena *arena);
 struct mt_lranges mt_lranges_of(const struct mt_linstr *instr, struct mt_arena *arena);
+
+/* Of an AllToAll, that every element of a rank's new box is made of the old parts that go there. `arrivals` are all of
+ * the operand's. */
+enum mt_status mt_lchecker_parts(const struct mt_lchecker *c, const struct mt_instr *source, int operand, int rank,
+                                 const struct mt_larrival *arrivals, int count);
 
 /* ---- schedules ---- */
 

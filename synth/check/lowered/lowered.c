@@ -160,11 +160,47 @@ static enum mt_status check_sources(struct mt_lchecker *c) {
         if (l->sources[s] < 0 || l->sources[s] >= c->program->blocks[block].ninstrs)
             return mt_lchecker_refuse(c, "has a source that the program does not have");
         int *lowered_as = &c->lowered_as[c->first[block] + l->sources[s]];
+        if (*lowered_as >= 0 && l->what == MT_LOWERED_COLLECTIVE && l->chunk_index) continue; /* check_chunk */
         if (*lowered_as >= 0)
             return mt_lchecker_refuse(c, "%s's instruction %d is implemented by instruction %d already",
                                       mt_block_name(block), l->sources[s], *lowered_as);
         *lowered_as = c->instr;
     }
+    return MT_OK;
+}
+
+/* Whether chunk b follows chunk a of one collective: the next part of the same value, or the next values. */
+static bool follows(const struct mt_message_chunk *a, const struct mt_message_chunk *b) {
+    if (a->part + 1 < a->parts)
+        return b->first == a->first && b->count == 1 && b->part == a->part + 1 && b->parts == a->parts;
+    return b->first == a->first + a->count && b->part == 0;
+}
+
+static bool same_collective(const struct mt_linstr *a, const struct mt_linstr *b) {
+    return a->what == MT_LOWERED_COLLECTIVE && b->what == MT_LOWERED_COLLECTIVE && a->nsources == 1 &&
+           b->nsources == 1 && a->sources[0] == b->sources[0] && a->nchunks == b->nchunks &&
+           a->chunk_index + 1 == b->chunk_index;
+}
+
+/* The chunks of a collective follow each other, from its first value to its last. */
+static enum mt_status check_chunk(struct mt_lchecker *c, const struct mt_instr *source) {
+    const struct mt_linstr *l = mt_lchecker_instr(c);
+    const struct mt_message_chunk *chunk = &l->chunk;
+    if (chunk->first < 0 || chunk->count < 1 || chunk->first > source->nin - chunk->count || chunk->parts < 1 ||
+        (chunk->parts > 1 && chunk->count != 1) || chunk->part < 0 || chunk->part >= chunk->parts ||
+        l->chunk_index < 0 || l->chunk_index >= l->nchunks)
+        return mt_lchecker_refuse(c, "is no chunk of the program's collective");
+    bool begins = l->chunk_index == 0, ends = l->chunk_index + 1 == l->nchunks;
+    if (begins && (chunk->first || chunk->part)) return mt_lchecker_refuse(c, "does not begin with the first value");
+    if (!begins && (c->instr == c->low->block_begin[mt_lchecker_block(c)] || !same_collective(l - 1, l)))
+        return mt_lchecker_refuse(c, "does not follow the chunk before");
+    if (ends)
+        return chunk->first + chunk->count == source->nin && chunk->part + 1 == chunk->parts
+                   ? MT_OK
+                   : mt_lchecker_refuse(c, "does not end with the last value");
+    if (c->instr + 1 == c->low->block_begin[mt_lchecker_block(c) + 1] || !same_collective(l, l + 1) ||
+        !follows(chunk, &l[1].chunk))
+        return mt_lchecker_refuse(c, "is not followed by the next chunk");
     return MT_OK;
 }
 
@@ -175,8 +211,12 @@ static enum mt_status check_collective(struct mt_lchecker *c) {
     if (!source || source->kind != MT_INSTR_COLLECTIVE) return mt_lchecker_refuse(c, "has no collective as its source");
     if (l->stream != MT_STREAM_COMM)
         return mt_lchecker_refuse(c, "communicates on another stream than the one that owns the communicator");
-    if (l->nin != source->nin || l->nout != source->nout || memcmp(l->in, source->in, (size_t)l->nin * sizeof *l->in) ||
-        memcmp(l->out, source->out, (size_t)l->nout * sizeof *l->out))
+    enum mt_status st = check_chunk(c, source);
+    if (st) return st;
+    int first = l->chunk.first;
+    if (l->nin != l->chunk.count || l->nout != l->chunk.count ||
+        memcmp(l->in, source->in + first, (size_t)l->nin * sizeof *l->in) ||
+        memcmp(l->out, source->out + first, (size_t)l->nout * sizeof *l->out))
         return mt_lchecker_refuse(c, "moves other values than the program's");
     return MT_OK;
 }
@@ -286,7 +326,8 @@ static void list_collectives(struct mt_lchecker *c) {
     for (c->instr = next_collective(c->low, 0); c->instr >= 0; c->instr = next_collective(c->low, c->instr + 1)) {
         const struct mt_linstr *l = mt_lchecker_instr(c);
         struct mt_lcollective *of = &c->collectives[c->ncollectives++];
-        *of = (struct mt_lcollective){.block = mt_lchecker_block(c), .source = l->sources[0], .instr = c->instr};
+        *of = (struct mt_lcollective){
+            .block = mt_lchecker_block(c), .source = l->sources[0], .instr = c->instr, .chunk = l->chunk};
         of->name = mt_arena_strdup(&c->arena, l->name ? l->name : "?");
         of->members = mt_new(&c->arena, struct mt_lmember, c->program->nranks);
     }
@@ -301,7 +342,8 @@ static enum mt_status keep_collectives(struct mt_lchecker *c) {
         const struct mt_lcollective *of = &c->collectives[k];
         c->instr = i;
         if (k < c->ncollectives &&
-            (of->block != mt_lchecker_block(c) || of->source != mt_lchecker_instr(c)->sources[0]))
+            (of->block != mt_lchecker_block(c) || of->source != mt_lchecker_instr(c)->sources[0] ||
+             memcmp(&of->chunk, &mt_lchecker_instr(c)->chunk, sizeof of->chunk) != 0))
             return mt_lchecker_refuse(c, "is run where rank 0 runs instruction %d (%s)", of->instr, of->name);
         if (k < c->ncollectives) st = mt_lchecker_keep(c, k);
     }

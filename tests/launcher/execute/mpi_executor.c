@@ -6,11 +6,13 @@
 
 static int rank, n;
 
-static void test_choice(const struct mt_graph *g, const struct mt_choice *choice, struct mt_comm *comm) {
+static void test_choice(const struct mt_graph *g, const struct mt_choice *choice, struct mt_comm *comm,
+                        int64_t staging_bytes) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_program train, forward;
     CHECK_OK(mt_build(g, choice, &train, &err), err);
     CHECK_OK(mt_build_forward(g, choice, &forward, &err), err);
+    train.staging_bytes = forward.staging_bytes = staging_bytes;
     struct round round = {.graph = g, .train = &train, .forward = &forward, .fuse = true};
     begin_round(&round);
     run_rank(&round, rank, comm);
@@ -40,7 +42,8 @@ int main(int argc, char **argv) {
         else
             random_choice(&arena, g, n, kind == 0, &choice);
         for (int r = 0; r < n && kind == 1; r++) choice.micro[r] = 1 + below(2);
-        test_choice(g, &choice, comm);
+        test_choice(g, &choice, comm, 0);
+        test_choice(g, &choice, comm, 400); /* collectives in chunks */
         mt_arena_release(&arena);
         mt_graph_free(g);
     }

@@ -24,7 +24,7 @@ static double total_s(const struct mt_program *p, const struct mt_costs *costs, 
             double slowest_s = 0;
             for (int r = 0; r < p->nranks; r++) {
                 struct mt_message m;
-                CHECK_OK(mt_message_make(p, instr, r, &arena, &m, &err), err);
+                CHECK_OK(mt_message_make(p, instr, r, NULL, &arena, &m, &err), err);
                 bool serves = a->applies(&m.problem) && mt_cost_offers(costs, m.group, m.problem.n, a);
                 double s = serves ? mt_cost_coll(costs, &m.problem, m.group, a).s : INFINITY;
                 slowest_s = fmax(slowest_s, s);

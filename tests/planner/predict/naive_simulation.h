@@ -127,7 +127,8 @@ static inline bool naive_same(const struct naive *n, int a, int b) {
     if (y->step != x->step || y->streams[1].current < 0) return false;
     const struct node *mine = &x->nodes[x->streams[1].current], *theirs = &y->nodes[y->streams[1].current];
     return mine->block == theirs->block && mine->iteration == theirs->iteration &&
-           mine->c->sources[0] == theirs->c->sources[0] && theirs->transfer_s >= 0 && y->streams[1].part >= 1;
+           mine->c->sources[0] == theirs->c->sources[0] && mine->c->chunk_index == theirs->c->chunk_index &&
+           theirs->transfer_s >= 0 && y->streams[1].part >= 1;
 }
 
 static inline void naive_begin(struct naive_rank *r, int s) {

@@ -430,6 +430,51 @@ MUTATE(another_ranks_schedule) {
         }
 }
 
+/* ---- chunks ---- */
+
+MUTATE(other_chunk) {
+    UNUSED;
+    struct mt_message_chunk *chunk = &l->chunk;
+    if (l->what != MT_LOWERED_COLLECTIVE) return;
+    switch (variant) {
+    case 0: SET(chunk->part, chunk->part + 1); break;
+    case 1: SET(chunk->parts, chunk->parts + 1); break;
+    case 2: SET(chunk->first, chunk->first + 1); break;
+    case 3: SET(chunk->count, chunk->count + 1); break;
+    case 4: SET(l->chunk_index, l->chunk_index + 1); break;
+    case 5: SET(l->nchunks, l->nchunks + 1); break;
+    case 6: SET(l->nchunks, l->nchunks - 1); break;
+    case 7: SET(l->chunk_index, l->chunk_index - 1); break;
+    }
+}
+
+/* A chunk is missing on all ranks, and the others are numbered as if it had never been; or it runs twice. */
+static void recount_chunks(int source, int at, int by) {
+    for (int r = 0; r < truth.program->nranks; r++)
+        for (int i = 0; i < truth.lowered[r]->ninstrs; i++) {
+            struct mt_linstr *other = linstr(r, i);
+            if (other->what != MT_LOWERED_COLLECTIVE || other->sources[0] != source || other->nchunks < 2) continue;
+            bool same_value = other->chunk.parts > 1;
+            SET(other->nchunks, other->nchunks + by);
+            if (same_value) SET(other->chunk.parts, other->chunk.parts + by);
+            if (other->chunk_index <= at) continue;
+            SET(other->chunk_index, other->chunk_index + by);
+            if (same_value) SET(other->chunk.part, other->chunk.part + by);
+        }
+}
+
+MUTATE(drop_chunk) {
+    UNUSED;
+    if (l->what != MT_LOWERED_COLLECTIVE || l->nchunks < 2) return;
+    int source = l->sources[0], at = l->chunk_index;
+    for (int r = 0; r < truth.program->nranks; r++)
+        for (int i = 0; i < truth.lowered[r]->ninstrs; i++)
+            if (linstr(r, i)->what == MT_LOWERED_COLLECTIVE && linstr(r, i)->sources[0] == source &&
+                linstr(r, i)->nchunks > 1 && linstr(r, i)->chunk_index == at)
+                remove_instr(truth.lowered[r], i--);
+    recount_chunks(source, at, -1);
+}
+
 /* That of another operator. */
 MUTATE(other_scratch) {
     UNUSED;
@@ -472,6 +517,8 @@ static const struct {
     {"another algorithm", other_algorithm, 3},
     {"another rank's schedule", another_ranks_schedule, 1},
     {"other scratch", other_scratch, 2},
+    {"another chunk", other_chunk, 8},
+    {"a chunk dropped", drop_chunk, 1},
 };
 
 static void mutate_instr(int rank, int instr) {
@@ -660,6 +707,7 @@ static void test_forward(const struct mt_graph *g, const struct mt_choice *choic
     struct mt_program forward;
     struct mt_lowered *lowered[8];
     CHECK_OK(mt_build_forward(g, choice, &forward, &err), err);
+    if (round % 2) forward.staging_bytes = 384 + below(512);
     for (int r = 0; r < choice->nranks; r++) {
         struct mt_lower_options options = {.fuse = round % 3 > 0, .states = truth.lowered[r]};
         CHECK_OK(mt_lower(&forward, r, &options, &lowered[r], &err), err);
@@ -685,6 +733,7 @@ static void test_random(const char *model, int64_t batch, double dropout, int ro
         for (int r = 0; r < choice.nranks && !wild; r++) choice.micro[r] = 1 + below(3);
         if (below(2)) choice.decisions.gradient_wire = MT_F32;
         CHECK_OK(mt_build(g, &choice, &p, &err), err);
+        if (below(2)) p.staging_bytes = 384 + below(1024); /* less than a rank's messages: they are cut */
         if (!mt_check_program(&p, NULL, &err)) {
             lower_all(&p, below(2));
             CHECK(is_accepted(&err), "round %d: %s", round, err.text);
@@ -753,6 +802,11 @@ static void test_styles(double dropout, enum style first, enum style last) {
         CHECK_OK(mt_build(g, &choice, &program, &err), err);
         test_program(names[style], &program, true);
         if (dropout > 0 && (style == MICRO || style == WILD)) test_program(names[style], &program, false);
+        if (dropout > 0 && (style == SHARDED || style == WILD)) {
+            program.staging_bytes = 256;
+            test_program("in chunks", &program, true);
+            program.staging_bytes = 0;
+        }
         if (style == SHARDED) {
             add_recomputation(&program);
             test_program("recomputation", &program, true);

@@ -175,7 +175,7 @@ static void move(const struct mt_program *p, const struct mt_instr *instr, const
     struct mt_err err = MT_ERR_INIT;
     double *buffer[MOST_RANKS], *received[MOST_RANKS];
     for (int r = 0; r < p->nranks; r++) {
-        CHECK_OK(mt_message_make(p, instr, r, &arena, &m[r], &err), err);
+        CHECK_OK(mt_message_make(p, instr, r, NULL, &arena, &m[r], &err), err);
         buffer[r] = mt_new(&arena, double, m[r].count[0] + 1);
         received[r] = mt_new(&arena, double, m[r].count[0] + m[r].count[1] + 1);
         pack(p, instr, &m[r], r, from, buffer[r]);

@@ -12,8 +12,8 @@
  * Sample n of a run, counted from 0 over all ranks and epochs, is a window of seq + 1 tokens: an epoch divides the
  * training part into windows from a random offset on, and visits them in a keyed random order. Both are functions of
  * (seed, n), computed in O(1), so the order does not depend on the ranks, and a run can go on from the counter. */
-#ifndef MT_LAUNCHER_TRAIN_DATA_H
-#define MT_LAUNCHER_TRAIN_DATA_H
+#ifndef MT_LAUNCHER_DATA_DATA_H
+#define MT_LAUNCHER_DATA_DATA_H
 
 #include <stdbool.h>
 #include <stddef.h>

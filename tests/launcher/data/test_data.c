@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "launcher/train/data.h"
+#include "launcher/data/data.h"
 #include "tests/check.h"
 
 static char folder[] = "motley-data-XXXXXX";

@@ -1,5 +1,5 @@
 /* Files of tokens, and the order in which training reads them. */
-#include "launcher/train/data.h"
+#include "launcher/data/data.h"
 
 #include <errno.h>
 #include <fcntl.h>

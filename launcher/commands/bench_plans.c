@@ -1,0 +1,93 @@
+/* motley bench plans: plans of one job against each other. */
+#include <argp.h>
+#include <errno.h>
+
+#include "kernels/base/arena.h"
+#include "launcher/bench/plans.h"
+#include "launcher/commands/command.h"
+#include "launcher/flags/flags.h"
+#include "launcher/session/session.h"
+
+enum {
+    KEY_DATA = 'd',
+    KEY_DEVICE = 0x2000,
+    KEY_EMULATE,
+    KEY_JSON,
+    KEY_REPETITIONS,
+    KEY_STEPS,
+    KEY_WARMUP,
+    KEY_DEADLINE,
+    KEY_ALONE,
+};
+
+struct plans_flags {
+    struct mt_err *err;
+    struct mt_arena arena;
+    struct mt_bench_plans_options options;
+    int capacity;
+};
+
+static const struct argp_option flag_table[] = {
+    {"data", KEY_DATA, "FILE", 0, "training data, as for `motley train` [random tokens]", 1},
+    {"repetitions", KEY_REPETITIONS, "N", 0, "turns of each plan, which begin with another plan each time [5]", 1},
+    {"steps", KEY_STEPS, "N", 0, "steps of a turn that count [20]", 1},
+    {"warmup", KEY_WARMUP, "N", 0, "steps before them [3]", 1},
+    {"alone", KEY_ALONE, 0, 0, "give a plan's memory back after each turn [where they do not all fit]", 1},
+    {"json", KEY_JSON, "FILE", 0, "write the results as JSON too", 1},
+    MT_OPTION_DEVICE(KEY_DEVICE, "the plans'", 2),
+    MT_OPTION_EMULATE(KEY_EMULATE, 2),
+    MT_OPTION_DEADLINE(KEY_DEADLINE, "120", 2),
+    {0}};
+
+static void add_path(struct plans_flags *f, const char *text) {
+    struct mt_bench_plans_options *o = &f->options;
+    mt_arena_grow(&f->arena, &o->paths, o->npaths, &f->capacity, sizeof *o->paths);
+    o->paths[o->npaths++] = text;
+}
+
+static error_t parse(int key, char *text, struct argp_state *state) {
+    struct plans_flags *f = state->input;
+    struct mt_bench_plans_options *o = &f->options;
+    enum mt_status st = MT_OK;
+    int64_t count;
+    switch (key) {
+    case KEY_DATA: st = mt_flag_path("--data", text, &o->data, f->err); break;
+    case KEY_REPETITIONS:
+        if (!(st = mt_flag_int("--repetitions", text, 1, 10000, &count, f->err))) o->repetitions = (int)count;
+        break;
+    case KEY_STEPS: st = mt_flag_int("--steps", text, 1, 1000000, &o->steps, f->err); break;
+    case KEY_WARMUP: st = mt_flag_int("--warmup", text, 0, 1000000, &o->warmup, f->err); break;
+    case KEY_JSON: st = mt_flag_path("--json", text, &o->json, f->err); break;
+    case KEY_DEVICE: st = mt_flag_device(text, &o->device, f->err); break;
+    case KEY_EMULATE: st = mt_emulation_parse(text, &f->arena, &o->emulation, f->err); break;
+    case KEY_DEADLINE: st = mt_flag_seconds("--deadline", text, &o->deadline_s, f->err); break;
+    case KEY_ALONE: o->alone = true; break;
+    case ARGP_KEY_ARG: add_path(f, text); break;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return st ? EINVAL : 0;
+}
+
+int mt_command_bench_plans(int argc, char **argv) {
+    static const struct argp argp = {
+        .options = flag_table,
+        .parser = parse,
+        .args_doc = "PLAN...",
+        .doc = "Measure plans of one model and job against each other, in turn, in one run: "
+               "`mpirun -n RANKS motley bench plans a.json b.json`.\v"
+               "Steps are those of `motley train`, from the initial states in each turn. Ratios are taken within a "
+               "repetition."};
+    struct mt_err err = MT_ERR_INIT;
+    struct plans_flags f = {.err = &err, .options = {.repetitions = 5, .steps = 20, .warmup = 3, .deadline_s = 120}};
+    enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);
+    if (!st && !f.options.npaths) {
+        st = mt_fail(&err, MT_EINPUT, "measure what? Name plans");
+        mt_err_hint(&err, "`motley plan` makes them");
+    }
+    const struct mt_watch_options watch = {.heartbeat_s = MT_WATCH_HEARTBEAT_S, .deadline_s = f.options.deadline_s};
+    st = mt_session_begin(&watch, st, &err);
+    if (!st) st = mt_bench_plans(&f.options, &err);
+    int code = mt_session_end(st, 0, &err);
+    mt_arena_release(&f.arena);
+    return code;
+}

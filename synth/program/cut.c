@@ -1,0 +1,188 @@
+/* Chunks by greedy filling: values join a chunk in order while the fullest rank has room. One that is too large has a
+ * chunk of its own where its tensor may serve as the message; else it is cut into the fewest equal parts that fit,
+ * which are counted exactly. */
+#include "synth/program/cut.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { LONG_AXIS = 8 }; /* times the parts: rounding makes a part at most an eighth larger */
+
+struct mt_box mt_box_cut(const struct mt_box *box, int naxes, int part, int parts) {
+    struct mt_box out = *box;
+    if (!mt_box_count(box, naxes)) return out;
+    while (parts > 1) {
+        int axis = 0;
+        for (int a = 1; a < naxes; a++)
+            if (out.hi[a] - out.lo[a] > out.hi[axis] - out.lo[axis]) axis = a;
+        for (int a = naxes - 1; a >= 0; a--)
+            if (out.hi[a] - out.lo[a] >= (int64_t)LONG_AXIS * parts) axis = a;
+        int64_t n = out.hi[axis] - out.lo[axis], lo = out.lo[axis];
+        if (n >= parts || n <= 1) {
+            out.lo[axis] = lo + n * part / parts;
+            out.hi[axis] = lo + n * (part + 1) / parts;
+            if (n <= 1) out.lo[axis] = lo, out.hi[axis] = part ? lo : lo + n; /* one element is in part 0 */
+            break;
+        }
+        /* Place `at` of the axis is divided by parts [first, end). */
+        int64_t at = n * part / parts;
+        int first = (int)((at * parts + n - 1) / n), end = (int)(((at + 1) * parts + n - 1) / n);
+        out.lo[axis] = lo + at;
+        out.hi[axis] = lo + at + 1;
+        part -= first;
+        parts = end - first;
+    }
+    return out;
+}
+
+struct mt_instr mt_message_chunk_instr(const struct mt_instr *instr, const struct mt_message_chunk *chunk) {
+    struct mt_instr one = *instr;
+    one.in += chunk->first;
+    one.out += chunk->first;
+    one.nin = one.nout = chunk->count;
+    return one;
+}
+
+struct cutting {
+    const struct mt_program *program;
+    const struct mt_instr *instr;
+    int64_t staging_bytes;
+    const bool *takes;
+    struct mt_arena *arena;
+    struct mt_arena scratch;
+    struct mt_message_chunk *chunks;
+    int nchunks, capacity;
+    int64_t *held;   /* [nranks]: bytes staged by the chunk that is being filled */
+    int64_t *needed; /* [nranks]: by what was measured last */
+    bool direct;     /* alone, what was measured last needs no staging on any rank */
+    struct mt_err *err;
+};
+
+/* Whether the only value's tensor serves as the message (see the lowering). */
+static bool is_direct(const struct cutting *c, const struct mt_instr *one, const struct mt_message *m, int operand) {
+    enum mt_type acc = m->problem.acc;
+    if (one->coll == MT_ALL_TO_ALL || c->program->values[one->in[0]].type != acc ||
+        c->program->values[one->out[0]].type != acc)
+        return false;
+    return one->coll == MT_REDUCE_SCATTER ? c->takes && c->takes[operand] && m->pack.is_tensor : m->unpack.is_tensor;
+}
+
+/* Fill `needed` with what every rank stages for a part of one operand; *most gets the largest. */
+static enum mt_status measure(struct cutting *c, const struct mt_message_chunk *chunk, int64_t *most) {
+    const struct mt_instr one = mt_message_chunk_instr(c->instr, chunk);
+    const struct mt_message_form form = {.sketch = true, .part = chunk->part, .parts = chunk->parts};
+    int nranks = c->program->nranks;
+    struct mt_arena arena = MT_ARENA_INIT;
+    bool *seen = mt_new(&arena, bool, nranks);
+    enum mt_status st = MT_OK;
+    *most = 0;
+    c->direct = true;
+    for (int first = 0; first < nranks && !st; first++) {
+        struct mt_message m;
+        if (seen[one.group[first]]) continue;
+        seen[one.group[first]] = true;
+        if ((st = mt_message_make(c->program, &one, first, &form, &arena, &m, c->err))) break;
+        int n = m.problem.n;
+        c->direct &= is_direct(c, &one, &m, chunk->first);
+        for (int p = 0; p < n; p++) {
+            int64_t count[2] = {one.coll == MT_ALL_TO_ALL ? 0 : m.count[0], 0};
+            for (int q = 0; q < n && one.coll == MT_ALL_TO_ALL; q++) {
+                count[0] += m.problem.counts[p * n + q];
+                count[1] += m.problem.counts[q * n + p];
+            }
+            int64_t *bytes = &c->needed[m.group[p]], size = mt_type_size(m.problem.acc);
+            *bytes = mt_message_round(count[0] * size) + mt_message_round(count[1] * size);
+            if (*bytes > *most) *most = *bytes;
+        }
+    }
+    mt_arena_release(&arena);
+    return st;
+}
+
+static void add_chunk(struct cutting *c, struct mt_message_chunk chunk) {
+    mt_arena_grow(c->arena, &c->chunks, c->nchunks, &c->capacity, sizeof *c->chunks);
+    c->chunks[c->nchunks++] = chunk;
+    memset(c->held, 0, (size_t)c->program->nranks * sizeof *c->held);
+}
+
+/* Cut one operand, of which some rank stages `whole_bytes`, into the fewest parts that fit. */
+static enum mt_status cut_operand(struct cutting *c, int operand, int64_t whole_bytes) {
+    const struct mt_pvalue *value = &c->program->values[c->instr->in[operand]];
+    const struct mt_layout *layout = &c->program->layouts.items[value->layout];
+    int64_t elements = 1, parts = (whole_bytes + c->staging_bytes - 1) / c->staging_bytes, most = whole_bytes;
+    for (int a = 0; a < layout->naxes; a++) elements *= layout->extent[a];
+    for (; parts <= elements && parts <= INT32_MAX && layout->naxes; parts += 1 + parts / 8) {
+        for (int part = 0; part < parts; part++) {
+            struct mt_message_chunk chunk = {operand, 1, part, (int)parts};
+            enum mt_status st = measure(c, &chunk, &most);
+            if (st) return st;
+            if (most > c->staging_bytes) break;
+        }
+        if (most > c->staging_bytes) continue;
+        for (int part = 0; part < parts; part++) add_chunk(c, (struct mt_message_chunk){operand, 1, part, (int)parts});
+        return MT_OK;
+    }
+    mt_fail(c->err, MT_EINPUT, "%lld bytes of staging are too few to move %s in parts: at least %lld are needed",
+            (long long)c->staging_bytes, c->program->graph->values[value->gvalue].name, (long long)most);
+    return mt_err_hint(c->err, "allow more with --staging");
+}
+
+static enum mt_status cut_all(struct cutting *c) {
+    struct mt_message_chunk filling = {.parts = 1};
+    int nranks = c->program->nranks;
+    for (int v = 0; v < c->instr->nin; v++) {
+        struct mt_message_chunk alone = {v, 1, 0, 1};
+        int64_t most, together = 0;
+        enum mt_status st = measure(c, &alone, &most);
+        if (st) return st;
+        for (int r = 0; r < nranks; r++)
+            if (c->held[r] + c->needed[r] > together) together = c->held[r] + c->needed[r];
+        if (together > c->staging_bytes && filling.count) add_chunk(c, filling), filling.count = 0;
+        if (most <= c->staging_bytes) {
+            if (!filling.count) filling.first = v;
+            filling.count++;
+            for (int r = 0; r < nranks; r++) c->held[r] += c->needed[r];
+        } else if (c->direct) {
+            add_chunk(c, alone);
+        } else if ((st = cut_operand(c, v, most))) {
+            return st;
+        }
+    }
+    if (filling.count) add_chunk(c, filling);
+    return MT_OK;
+}
+
+/* More than any rank stages: an AllToAll's sender may send to every receiver, and receives too. */
+static int64_t bound_bytes(const struct mt_program *program, const struct mt_instr *instr) {
+    enum mt_type acc = mt_coll_reduces(instr->coll) ? instr->acc : instr->wire;
+    int64_t bytes = mt_message_bytes(program, instr) / mt_type_size(instr->wire) * mt_type_size(acc);
+    return instr->coll == MT_ALL_TO_ALL ? 2 * mt_message_round(bytes) : mt_message_round(bytes);
+}
+
+static int64_t limit_of(const struct mt_program *program, const struct mt_instr *instr) {
+    if (program->staging_bytes) return program->staging_bytes;
+    return instr->nin == 1 ? MT_STAGING_BYTES : INT64_MAX;
+}
+
+enum mt_status mt_message_cut(const struct mt_program *program, const struct mt_instr *instr, const bool *takes,
+                              struct mt_arena *arena, struct mt_message_chunk **chunks, int *nchunks,
+                              struct mt_err *err) {
+    struct cutting c = {.program = program,
+                        .instr = instr,
+                        .staging_bytes = limit_of(program, instr),
+                        .takes = takes,
+                        .arena = arena,
+                        .err = err};
+    assert(c.staging_bytes > 0);
+    enum mt_status st = MT_OK;
+    c.held = mt_new(&c.scratch, int64_t, program->nranks);
+    c.needed = mt_new(&c.scratch, int64_t, program->nranks);
+    if (bound_bytes(program, instr) <= c.staging_bytes)
+        add_chunk(&c, (struct mt_message_chunk){0, instr->nin, 0, 1});
+    else
+        st = cut_all(&c);
+    mt_arena_release(&c.scratch);
+    *chunks = c.chunks;
+    *nchunks = c.nchunks;
+    return st;
+}
