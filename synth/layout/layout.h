@@ -157,6 +157,9 @@ void mt_text_of_ranks(FILE *file, const int64_t *values, int count);
  *                   of the group that does. A cover holds an element if one of its ranks does; for a complete new
  *                   element, one in the group.
  *
+ * Any valid layout can become any other: an AllToAll gives each new cover the terms of one old cover wherever it is,
+ * whatever the two divisions of them.
+ *
  * Where there are several sets of old replicas, each group takes one set, in order of rank, so that a reduction counts
  * every part once. */
 enum mt_conversion {
