@@ -61,25 +61,26 @@ static int64_t whole(int64_t n, int64_t unit) {
 }
 
 /* What cuDNN needs where it can run the call, if that is not too much. `between`: intermediate results of backward. */
-static int64_t of_cudnn(const struct mt_call *call, const struct mt_tensor *x, int64_t between) {
+static int64_t of_cudnn(const struct mt_call *call, const struct mt_attention *a, int64_t between) {
     int64_t bytes = CUDNN_BYTES + ALIGN + between;
-    if (!mt_type_is_half(x->type) || x->extent[4] % 8 || x->extent[1] <= 1 || call->attr->p > 0) return 0;
+    if (!a->packed || !mt_type_is_half(a->q->type) || a->d % 8 || a->s <= 1 || call->attr->p > 0) return 0;
     return bytes <= MT_CUDA_MOST_CUDNN_BYTES ? bytes : 0;
 }
 
 static int64_t of_attention(const struct mt_call *call) {
-    return of_cudnn(call, &call->in[0], 0);
+    const struct mt_attention a = mt_attention_of(call);
+    return of_cudnn(call, &a, 0);
 }
 
 /* Our kernels need lse and delta of each query; cuDNN's, delta and all scores; in any order, two times the sums of q's
  * gradient instead of scores. */
 static int64_t of_attention_grad(const struct mt_call *call) {
-    const struct mt_tensor *x = &call->in[1];
-    const int64_t f32 = sizeof(float), heads = x->extent[0] * x->extent[3], s = x->extent[1], d = x->extent[4];
+    const struct mt_attention a = mt_attention_of(call);
+    const int64_t f32 = sizeof(float), heads = a.b * a.heads, s = a.s, d = a.d;
     int64_t deltas = whole(heads * s * f32, ALIGN), scores = heads * whole(s, 128) * whole(s, 128) * 2;
     int64_t sums = whole(heads * s * d * f32, ALIGN) + heads * whole(s, 64) * d * f32;
-    int64_t bytes = larger(heads * s * 2 * f32, of_cudnn(call, x, deltas + scores));
-    return call->attr->any_order ? larger(bytes, of_cudnn(call, x, deltas + sums)) : bytes;
+    int64_t bytes = larger(heads * s * 2 * f32, of_cudnn(call, &a, deltas + scores));
+    return call->attr->any_order ? larger(bytes, of_cudnn(call, &a, deltas + sums)) : bytes;
 }
 
 int64_t mt_cuda_scratch_bytes(const struct mt_call *call) {
@@ -92,6 +93,9 @@ int64_t mt_cuda_scratch_bytes(const struct mt_call *call) {
                                                                         [MT_OP_norm_param_grad] = of_norm_grad,
                                                                         [MT_OP_layer_norm_grad] = of_norm_grad,
                                                                         [MT_OP_attention] = of_attention,
-                                                                        [MT_OP_attention_grad] = of_attention_grad};
+                                                                        [MT_OP_attention_grad] = of_attention_grad,
+                                                                        [MT_OP_attention_packed] = of_attention,
+                                                                        [MT_OP_attention_packed_grad] =
+                                                                            of_attention_grad};
     return of_kind[call->kind] ? of_kind[call->kind](call) : 0;
 }

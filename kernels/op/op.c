@@ -40,6 +40,7 @@ const struct mt_op_epilogue *mt_op_epilogue(enum mt_op_kind kind) {
 int mt_op_nout(enum mt_op_kind kind, const struct mt_attr *attr) {
     const struct mt_op_epilogue *epilogue = kind == MT_OP_fused_matmul ? mt_op_epilogue(attr->epilogue) : NULL;
     bool unsummed = kind == MT_OP_layer_norm_grad && attr->epilogue != MT_OP_sum;
+    if (kind == MT_OP_separate) return attr->parts;
     return epilogue ? epilogue->nout : mt_op_info[kind].nout - unsummed;
 }
 
@@ -47,9 +48,9 @@ int mt_op_nout(enum mt_op_kind kind, const struct mt_attr *attr) {
 struct binding {
     const struct mt_call *call;
     struct mt_err *err;
-    int64_t extent[128]; /* of a letter, -1: not seen */
-    const struct mt_tensor *group;
-    int group_axes; /* -1: '*' not seen */
+    int64_t extent[128];           /* of a letter, -1: not seen */
+    const struct mt_tensor *group; /* the first operand with a '*' */
+    int group_at, group_axes;      /* its axes there; -1: not seen */
     bool typed;
     enum mt_type type, acc;
 };
@@ -92,22 +93,20 @@ static enum mt_status check_shape(struct binding *b, bool output, int i, const c
     const struct mt_tensor *t = output ? &b->call->out[i] : &b->call->in[i];
     const char *s = *shapes;
     int letters = (int)strcspn(s, ",>"), axis = 0;
-    bool group = letters && *s == '*';
+    const char *star = memchr(s, '*', (size_t)letters);
+    int axes = star ? t->naxes - (letters - 1) : 0; /* of the group */
     *shapes = s + letters;
-    if (group) {
-        int axes = t->naxes - (letters - 1);
-        if (b->group_axes < 0) b->group = t, b->group_axes = axes;
-        if (axes < 0 || axes != b->group_axes) return fail(b, output, i, "has a wrong number of axes");
-        for (; axis < axes; axis++)
-            if (t->extent[axis] != b->group->extent[axis]) return fail(b, output, i, "differs in extent");
-    } else if (t->naxes != letters) {
+    if (star && b->group_axes < 0) b->group = t, b->group_at = (int)(star - s), b->group_axes = axes;
+    if (axes < 0 || (star ? axes != b->group_axes : t->naxes != letters))
         return fail(b, output, i, "has a wrong number of axes");
-    }
-    for (int l = group; l < letters; l++, axis++) {
+    for (int l = 0; l < letters; l++) {
+        for (int g = 0; s[l] == '*' && g < axes; g++, axis++)
+            if (t->extent[axis] != b->group->extent[b->group_at + g]) return fail(b, output, i, "differs in extent");
+        if (s[l] == '*') continue;
         int64_t *extent = &b->extent[(int)s[l]];
         if (isdigit((unsigned char)s[l])) *extent = s[l] - '0';
         if (*extent < 0) *extent = t->extent[axis];
-        if (*extent != t->extent[axis]) return fail(b, output, i, "differs in extent");
+        if (*extent != t->extent[axis++]) return fail(b, output, i, "differs in extent");
     }
     return MT_OK;
 }
@@ -172,6 +171,24 @@ static bool picked_axes(const struct mt_tensor *whole, unsigned axes, const stru
     return n == part->naxes;
 }
 
+/* The parts are consecutive ranges of an axis of `whole`; one that lacks the axis is one place. */
+static enum mt_status check_parts(struct binding *b, const struct mt_tensor *whole, const struct mt_tensor *part,
+                                  int nparts) {
+    bool output = b->call->kind == MT_OP_separate;
+    int axis = b->call->attr->axis;
+    int64_t places = 0;
+    if (axis < 0 || axis >= whole->naxes) return fail(b, !output, 0, "lacks the axis by which it is divided");
+    for (int p = 0; p < nparts; p++) {
+        int has = part[p].naxes == whole->naxes;
+        if (part[p].naxes != whole->naxes - !has) return fail(b, output, p, "has a wrong number of axes");
+        if (!same_axes(&part[p], 0, whole, 0, axis) ||
+            !same_axes(&part[p], axis + has, whole, axis + 1, whole->naxes - axis - 1))
+            return fail(b, output, p, "differs in extent");
+        places += has ? part[p].extent[axis] : 1;
+    }
+    return places == whole->extent[axis] ? MT_OK : fail(b, !output, 0, "is not the sum of its parts");
+}
+
 static enum mt_status check_special(struct binding *b) {
     const struct mt_call *c = b->call;
     switch (c->kind) {
@@ -186,18 +203,29 @@ static enum mt_status check_special(struct binding *b) {
         return picked_axes(&c->in[0], all & ~c->attr->axes, &c->out[0]) ? MT_OK
                                                                         : fail(b, true, 0, "is not of the axes left");
     }
+    case MT_OP_separate: return check_parts(b, &c->in[0], c->out, c->nout);
+    case MT_OP_join: return check_parts(b, &c->out[0], c->in, c->nin);
     default: return check_matmul(b);
     }
+}
+
+/* Query heads are as many for each head of keys and values. */
+static enum mt_status check_heads(struct binding *b) {
+    const struct mt_tensor *q = b->group;
+    int64_t groups = b->extent['g'], heads = mt_tensor_extent(q, b->group_at, b->group_axes);
+    bool apart = b->group_axes == 2 && q->extent[b->group_at] == groups;
+    bool together = b->group_axes == 1 && (groups ? heads % groups == 0 : heads == 0);
+    return apart || together ? MT_OK : fail(b, false, 0, "has heads that are no multiple of those of keys and values");
 }
 
 static enum mt_status check_attributes(struct binding *b) {
     const struct mt_call *c = b->call;
     const struct mt_attr *t = c->attr;
     const char *name = mt_op_info[c->kind].name;
-    bool draws = c->kind == MT_OP_dropout || c->kind == MT_OP_attention || c->kind == MT_OP_attention_grad;
+    bool attention = mt_op_is_attention(c->kind) || mt_op_is_attention_grad(c->kind);
+    bool draws = c->kind == MT_OP_dropout || attention;
     if (draws && !(t->p >= 0 && t->p < 1)) return mt_fail(b->err, MT_EBUG, "%s: p is %g, not in [0, 1)", name, t->p);
-    if ((c->kind == MT_OP_attention || c->kind == MT_OP_attention_grad) && !(t->scale > 0))
-        return mt_fail(b->err, MT_EBUG, "%s: scale is %g, not positive", name, t->scale);
+    if (attention && !(t->scale > 0)) return mt_fail(b->err, MT_EBUG, "%s: scale is %g, not positive", name, t->scale);
     if (c->kind == MT_OP_layer_norm_grad && t->epilogue && t->epilogue != MT_OP_sum)
         return mt_fail(b->err, MT_EBUG, "%s: no such epilogue: %d", name, (int)t->epilogue);
     bool timed = c->kind == MT_OP_adamw || c->kind == MT_OP_sgd || (draws && t->p > 0);
@@ -216,7 +244,8 @@ static enum mt_status check_one(const struct mt_call *call, struct mt_err *err) 
     struct binding b = {.call = call, .err = err, .group_axes = -1};
     memset(b.extent, -1, sizeof b.extent);
     if (!call->attr) return mt_fail(err, MT_EBUG, "%s: no attributes", info->name);
-    if (call->nin < info->min_in || call->nin > info->max_in || call->nout != mt_op_nout(call->kind, call->attr))
+    if (call->nin < info->min_in || call->nin > info->max_in || call->nout != mt_op_nout(call->kind, call->attr) ||
+        call->nout < 1 || call->nout > info->nout)
         return mt_fail(err, MT_EBUG, "%s: %d inputs and %d outputs", info->name, call->nin, call->nout);
 
     enum mt_status st;
@@ -233,6 +262,7 @@ static enum mt_status check_one(const struct mt_call *call, struct mt_err *err) 
         if (*shapes == ',') shapes++;
     }
     if (!*info->shapes && (st = check_special(&b))) return st;
+    if ((call->kind == MT_OP_attention || call->kind == MT_OP_attention_grad) && (st = check_heads(&b))) return st;
     return check_attributes(&b);
 }
 
@@ -255,6 +285,29 @@ int64_t mt_call_ids_below(const struct mt_call *call) {
         if (v) return t->global[t->naxes - letters + (int)(v - pattern)];
     }
     return 0;
+}
+
+struct mt_attention mt_attention_of(const struct mt_call *call) {
+    bool gradient = mt_op_is_attention_grad(call->kind);
+    bool packed = call->kind == MT_OP_attention_packed || call->kind == MT_OP_attention_packed_grad;
+    const struct mt_tensor *q = &call->in[gradient], *kv = packed ? q : q + 1;
+    struct mt_attention a = {.gradient = gradient, .packed = packed, .q = q, .kv = kv};
+    if (gradient) a.dq = &call->out[0], a.dkv = &call->out[!packed];
+    a.b = q->extent[0], a.s = q->extent[1], a.t = kv->extent[1];
+    a.groups = kv->extent[3], a.d = kv->extent[4];
+    a.heads = packed ? a.groups : mt_tensor_extent(q, 2, q->naxes - 3);
+    a.share = a.groups ? a.heads / a.groups : 0;
+    a.first = q->offset[1], a.all_s = q->global[1], a.first_sample = q->offset[0];
+    bool apart = !packed && q->naxes == 5; /* heads as [g, n] */
+    a.all_heads = packed ? q->global[3] : apart ? q->global[2] * q->global[3] : q->global[2];
+    a.all_share = kv->global[3] ? a.all_heads / kv->global[3] : 0;
+    a.first_group = kv->offset[3], a.first_in_group = apart ? q->offset[3] : 0;
+    int64_t part = a.groups * a.d;
+    a.q_row = packed ? 3 * part : a.heads * a.d;
+    a.kv_row = packed ? 3 * part : 2 * part;
+    a.k_at = packed ? part : 0;
+    a.v_at = a.k_at + part;
+    return a;
 }
 
 enum mt_status mt_call_check(const struct mt_call *call, struct mt_err *err) {

@@ -37,12 +37,15 @@ struct mt_attr {
 
     unsigned axes; /* add: the axes of `a` that `b` has, in order; sum: the axes that are summed away (bits) */
 
-    double p;     /* dropout, attention: the probability of dropping an element */
-    uint64_t tag; /* dropout, attention: number of the random stream; equal in forward and backward */
+    int axis;  /* separate, join: of the whole, by which it is divided */
+    int parts; /* separate: the number of outputs */
 
-    double scale;   /* attention: of the scores, before the softmax */
-    bool causal;    /* attention */
-    bool any_order; /* attention_grad: sums may be in any order, so that bits may differ between runs */
+    double p;     /* dropout, attention*: the probability of dropping an element */
+    uint64_t tag; /* dropout, attention*: number of the random stream; equal in forward and backward */
+
+    double scale;   /* attention*: of the scores, before the softmax */
+    bool causal;    /* attention* */
+    bool any_order; /* attention*_grad: sums may be in any order, so that bits may differ between runs */
     double eps;     /* norm_*: added to the variance; adamw: to the root */
 
     double value;                                   /* fill, cross_entropy_grad */
@@ -127,12 +130,13 @@ struct mt_op_info {
     int in_place[MT_MAX_OUT];         /* the input whose memory output o may take, or -1 */
     bool exact;         /* same bits on every device: element-wise, with a fixed order of operations and roundings */
     bool fused;         /* made by lowering, never in a graph */
-    const char *shapes; /* "*e,*>*": see ops.def; "" for matmul, fused_matmul, add and sum */
+    const char *shapes; /* "*e,*>*": see ops.def; "" where mt_call_check has the rules */
     double flops;       /* for each element of input 0, or as ops.def says */
 };
 extern const struct mt_op_info mt_op_info[MT_NOPS];
 
-/* The number of outputs of a call: info->nout, but for fused_matmul and layer_norm_grad according to the epilogue. */
+/* The number of outputs of a call: info->nout, but for fused_matmul and layer_norm_grad according to the epilogue, for
+ * separate the parts. */
 int mt_op_nout(enum mt_op_kind kind, const struct mt_attr *attr);
 
 /* The operands of fused_matmul by its epilogue. */
@@ -153,6 +157,34 @@ enum mt_status mt_call_check(const struct mt_call *call, struct mt_err *err);
 /* The shape pattern of an operand (inputs, then outputs) in its row of ops.def, such as "*e", and its length; null
  * where the row has none. The row has a pattern for every input, also for optional ones that a call omits. */
 const char *mt_call_pattern(const struct mt_call *call, int operand, int *letters);
+
+/* Attention and its gradient, on queries apart from keys and values, or packed. */
+static inline bool mt_op_is_attention(enum mt_op_kind kind) {
+    return kind == MT_OP_attention || kind == MT_OP_attention_packed;
+}
+static inline bool mt_op_is_attention_grad(enum mt_op_kind kind) {
+    return kind == MT_OP_attention_grad || kind == MT_OP_attention_packed_grad;
+}
+
+/* What a call of attention or its gradient works on, whether packed or not. */
+struct mt_attention {
+    bool gradient, packed;
+    const struct mt_tensor *q, *kv;    /* packed: both are qkv */
+    const struct mt_tensor *dq, *dkv;  /* of a gradient; packed: both are dqkv */
+    int64_t b, s, t, heads, groups, d; /* of the box: samples, queries, keys, query heads, heads of keys and values */
+    int64_t share; /* query heads of a head of keys and values: heads / groups, 0 if there are none */
+    int64_t first; /* the first query's position in the whole value */
+    /* Of the whole value, by which dropout draws: queries, query heads, query heads of a group; and the box's first
+     * sample, group, and query head of each group. */
+    int64_t all_s, all_heads, all_share, first_sample, first_group, first_in_group;
+    int64_t q_row, kv_row; /* elements from one position to the next */
+    int64_t k_at, v_at;    /* elements from kv's memory to the first key and value */
+};
+struct mt_attention mt_attention_of(const struct mt_call *call);
+/* The number in the whole value of the box's query head `head`. */
+static inline int64_t mt_attention_head(const struct mt_attention *a, int64_t head) {
+    return (a->first_group + head / a->share) * a->all_share + a->first_in_group + head % a->share;
+}
 
 /* The bound of integer inputs, which are below it: the rows of a table, or classes; 0: no bound. */
 int64_t mt_call_ids_below(const struct mt_call *call);

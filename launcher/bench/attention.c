@@ -39,9 +39,9 @@ static enum mt_status time_both(struct mt_bench *b, int64_t positions, int64_t s
     struct mt_tensor lse = tensor(mt_type_acc(type), 3, (const int64_t[]){n, h, s});
     const struct mt_tensor out[2] = {o, lse}, in[4] = {o, qkv, o, lse};
     const struct mt_call forward = {
-        .kind = MT_OP_attention, .attr = &attr, .nin = 1, .nout = 2, .in = &qkv, .out = out};
+        .kind = MT_OP_attention_packed, .attr = &attr, .nin = 1, .nout = 2, .in = &qkv, .out = out};
     const struct mt_call backward = {
-        .kind = MT_OP_attention_grad, .attr = &back, .nin = 4, .nout = 1, .in = in, .out = &qkv};
+        .kind = MT_OP_attention_packed_grad, .attr = &back, .nin = 4, .nout = 1, .in = in, .out = &qkv};
     vendors_s[0] = vendor_s(b, &forward), vendors_s[1] = vendor_s(b, &backward);
     enum mt_status st = mt_bench_call(b, &forward, b->options->seconds, &times_s[0], err);
     if (!st) st = mt_bench_call(b, &backward, b->options->seconds, &times_s[1], err);

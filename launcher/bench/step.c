@@ -21,7 +21,7 @@ static double step_flops(const struct mt_lowered *low) {
             if (instr->what != MT_LOWERED_OP) continue;
             struct mt_op_shape shape = mt_synthetic_shape(instr);
             bool counts = instr->kind == MT_OP_matmul || instr->kind == MT_OP_fused_matmul ||
-                          instr->kind == MT_OP_attention || instr->kind == MT_OP_attention_grad;
+                          mt_op_is_attention(instr->kind) || mt_op_is_attention_grad(instr->kind);
             if (counts) flops += shape.flops * (b == MT_BODY ? (double)low->body_count : 1);
         }
     return flops;

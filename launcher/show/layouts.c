@@ -256,8 +256,8 @@ static void add_weights(struct layouts *l, int s, struct mt_table *table) {
     }
 }
 
-/* Results that have another shape than the first input, or are those of a module; of samples and of a parameter's
- * label. */
+/* Results that have another shape than the first input, or are attention's or those of a module; of samples and of a
+ * parameter's label. */
 static bool is_told(struct layouts *l, const struct mt_op *op) {
     const struct mt_graph *g = l->graph;
     const struct mt_value *out = &g->values[op->out[0]], *in = op->nin ? &g->values[op->in[0]] : NULL;
@@ -269,8 +269,9 @@ static bool is_told(struct layouts *l, const struct mt_op *op) {
                 wide |= g->values[v].label[b] == out->label[a];
     }
     if (op->role != MT_ROLE_FORWARD || !samples || !wide) return false;
+    if (op->kind == MT_OP_separate || op->kind == MT_OP_join) return false; /* parts of what is told already */
     bool same = in && in->naxes == out->naxes && !memcmp(in->label, out->label, (size_t)in->naxes * sizeof *in->label);
-    return !same || is_module(l, op->name);
+    return !same || mt_op_is_attention(op->kind) || is_module(l, op->name);
 }
 
 static void add_activations(struct layouts *l, int s, struct mt_table *table) {

@@ -60,6 +60,15 @@ int *mt_plan_nodes(const struct mt_plan *plan, struct mt_arena *arena) {
     return nnodes > 1 && nnodes < plan->nplaces ? node : NULL;
 }
 
+bool mt_plan_is_flat(const struct mt_plan *plan) {
+    const struct mt_decisions *d = &plan->decisions;
+    bool flat = true;
+    for (int s = 0; s < plan->nsplits; s++) flat &= plan->splits[s].over == MT_OVER_ALL;
+    for (int i = 0; i < d->nrules; i++) flat &= !d->rules[i].levels.ninner;
+    for (int i = 0; i < d->nstorage; i++) flat &= !mt_storage_row_names_split(&d->storage[i]);
+    return flat;
+}
+
 int64_t mt_plan_split_sum(const struct mt_plan *plan, const struct mt_plan_split *split) {
     struct mt_arena arena = MT_ARENA_INIT;
     int nhosts, *host = mt_plan_hosts(plan, &arena, &nhosts);

@@ -156,7 +156,7 @@ static enum mt_status check_split(const struct mt_plan *p, int s, struct mt_err 
         return mt_fail(err, MT_EINPUT, "splits[%d].label: is \"%s\", but the split \"%s\" must be of \"%s\"", s,
                        split->label, split->name, label);
     if (split->align < 1) return mt_fail(err, MT_EINPUT, "splits[%d].align: must be at least 1", s);
-    if (!batch && !strcmp(split->label, "batch")) {
+    if (!batch && !strcmp(split->label, "batch") && mt_plan_split_named(p, "batch")) {
         mt_fail(err, MT_EINPUT, "splits[%d].name: is \"%.60s\", but samples are divided by the split \"batch\" alone",
                 s, split->name);
         return mt_err_hint(err,

@@ -193,6 +193,8 @@ int *mt_plan_nodes(const struct mt_plan *plan, struct mt_arena *arena);
 
 /* The host of each rank, [nranks] in `arena`, numbered from 0 by first rank; ranks without a host are on one. */
 int *mt_plan_hosts(const struct mt_plan *plan, struct mt_arena *arena, int *nhosts);
+/* Whether all splits are over all ranks, rules have one level, and storage rows no splits of their own. */
+bool mt_plan_is_flat(const struct mt_plan *plan);
 /* "batch", "batch over hosts"; "split by batch over hosts, heads within them": rows for people, in `arena`. */
 const char *mt_plan_split_text(const struct mt_plan_split *split, struct mt_arena *arena);
 const char *mt_plan_rule_text(const struct mt_rule_row *row, struct mt_arena *arena);

@@ -111,7 +111,9 @@ static void print_ranks(const struct mt_plan *p, FILE *file) {
     mt_table_column(&table, ">rank");
     if (hosts) mt_table_column(&table, "host");
     if (classes) mt_table_column(&table, "class");
-    mt_table_header(&table, ">speed", ">batch", ">", "micro-batches", ">state", ">arena", NULL);
+    mt_table_column(&table, ">speed");
+    mt_table_column(&table, mt_arena_printf(&table.arena, ">%s", mt_plan_split_text(batch, &table.arena)));
+    mt_table_header(&table, ">", "micro-batches", ">state", ">arena", NULL);
     if (limits) mt_table_column(&table, ">of");
     if (reserved) mt_table_column(&table, ">besides");
     int64_t state = 0, arena = 0;

@@ -143,7 +143,7 @@ bool mt_search_rows_of(const struct mt_plan *plan, struct mt_decisions *rows) {
     if (!rows->nrules) rows->rules = &none, rows->nrules = 1;
     for (int i = 0; i < rows->nrules; i++)
         if (rows->rules[i].operators == MT_OPERATORS_SPLIT && strcmp(rows->rules[i].split, "batch")) return false;
-    return true;
+    return mt_plan_is_flat(plan);
 }
 
 static void add_structure(struct mt_searching *s, const struct mt_decisions *rows, enum mt_sync sync,

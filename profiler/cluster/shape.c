@@ -2,6 +2,7 @@
 #include "profiler/cluster/shape.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,14 +48,23 @@ static void describe_gemm(const struct mt_call *call, struct mt_op_shape *shape)
     add_variant(shape, mt_type_name(call->out[0].type));
 }
 
+/* Pairs of positions that attend to each other. */
+static double pairs_of(double s, double t, double first, bool causal) {
+    return causal ? s * first + s * (s + 1) / 2 : s * t;
+}
+
+/* Of the whole sequence, where that is what the call has; a part of its queries counts as the share of the pairs. */
 static void describe_attention(const struct mt_call *call, struct mt_op_shape *shape) {
-    const struct mt_tensor *qkv = &call->in[call->kind == MT_OP_attention_grad];
-    double seq = (double)qkv->extent[1], pairs = call->attr->causal ? seq * (seq + 1) / 2 : seq * seq;
-    shape->rows = qkv->extent[0] * qkv->extent[3];
-    shape->dim[0] = qkv->extent[1];
-    shape->dim[1] = qkv->extent[4];
-    shape->flops = mt_op_info[call->kind].flops * (double)shape->rows * pairs * (double)shape->dim[1];
-    if (call->attr->causal) add_variant(shape, "causal");
+    const struct mt_attention a = mt_attention_of(call);
+    bool causal = call->attr->causal;
+    double pairs = pairs_of((double)a.s, (double)a.t, (double)a.first, causal);
+    double all = pairs_of((double)a.t, (double)a.t, 0, causal), heads = (double)(a.b * a.heads);
+    shape->kind = a.gradient ? MT_OP_attention_grad : MT_OP_attention; /* packed or not */
+    shape->rows = a.s == a.t ? a.b * a.heads : (int64_t)ceil(all > 0 ? heads * pairs / all : 0);
+    shape->dim[0] = a.t;
+    shape->dim[1] = a.d;
+    shape->flops = mt_op_info[call->kind].flops * heads * pairs * (double)a.d;
+    if (causal) add_variant(shape, "causal");
     if (call->attr->p > 0) add_variant(shape, "+drop");
     if (call->attr->any_order) add_variant(shape, "+any");
 }
@@ -104,7 +114,7 @@ static void describe_sum(const struct mt_call *call, struct mt_op_shape *shape) 
 }
 
 static void describe_elements(const struct mt_call *call, struct mt_op_shape *shape) {
-    const struct mt_tensor *x = &call->in[0];
+    const struct mt_tensor *x = call->kind == MT_OP_join ? &call->out[0] : &call->in[0];
     shape->rows = mt_tensor_count(x);
     if (call->kind == MT_OP_cast) add_variant(shape, mt_type_name(call->attr->to));
     if (call->kind == MT_OP_add && mt_tensor_count(&call->in[1]) != mt_tensor_count(x)) add_variant(shape, "broadcast");
@@ -123,7 +133,9 @@ void mt_op_shape(const struct mt_call *call, struct mt_op_shape *shape) {
     case MT_OP_matmul:
     case MT_OP_fused_matmul: describe_gemm(call, shape); break;
     case MT_OP_attention:
-    case MT_OP_attention_grad: describe_attention(call, shape); break;
+    case MT_OP_attention_grad:
+    case MT_OP_attention_packed:
+    case MT_OP_attention_packed_grad: describe_attention(call, shape); break;
     case MT_OP_embedding:
     case MT_OP_embedding_grad: describe_embedding(call, shape); break;
     case MT_OP_sum: describe_sum(call, shape); break;

@@ -69,7 +69,7 @@ static int operands(const char *text, enum mt_type type, const int64_t sizes[3],
 }
 
 struct mt_call mt_grid_call(const struct mt_grid_case *c, const struct mt_tensor *tensors) {
-    return (struct mt_call){.kind = c->shape.kind,
+    return (struct mt_call){.kind = c->kind,
                             .attr = &c->attr,
                             .nin = c->nin,
                             .nout = c->nout,
@@ -79,7 +79,7 @@ struct mt_call mt_grid_call(const struct mt_grid_case *c, const struct mt_tensor
 
 void mt_grid_make(enum mt_op_kind kind, const struct mt_attr *attr, const char *in, const char *out, enum mt_type type,
                   const int64_t sizes[3], struct mt_grid_case *c) {
-    *c = (struct mt_grid_case){.attr = *attr, .shape.kind = kind};
+    *c = (struct mt_grid_case){.kind = kind, .attr = *attr};
     c->nin = operands(in, type, sizes, c->tensors);
     c->nout = operands(out, type, sizes, c->tensors + c->nin);
     c->attr.to = c->tensors[c->nin].type; /* cast and fill */

@@ -10,6 +10,7 @@
 
 /* A call without memory: types and extents of its operands. */
 struct mt_grid_case {
+    enum mt_op_kind kind;
     struct mt_attr attr;
     struct mt_tensor tensors[MT_MAX_IN + MT_MAX_OUT]; /* in, then out */
     int nin, nout;

@@ -164,7 +164,7 @@ enum mt_status mt_calls_queue(struct mt_calls *c, struct mt_stream *stream, cons
         memcpy(tensors, k->tensors, sizeof k->tensors);
         for (int i = 0; i < k->nin; i++) tensors[i].data = place(c, region_of(k, i), &tensors[i]);
         for (int o = 0; o < k->nout; o++) {
-            int from = mt_op_info[k->shape.kind].in_place[o];
+            int from = mt_op_info[k->kind].in_place[o];
             struct mt_tensor *out = &tensors[k->nin + o];
             out->data = from >= 0 ? tensors[from].data : place(c, OUTPUTS, out);
         }

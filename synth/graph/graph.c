@@ -170,7 +170,8 @@ void mt_graph_reorder(struct mt_graph *graph, int first, const int *order, int c
 
 int mt_graph_op(struct mt_graph *graph, const char *name, const struct mt_op *op) {
     const struct mt_op_info *info = &mt_op_info[op->kind];
-    assert(!info->fused && op->nin >= info->min_in && op->nin <= info->max_in && op->nout == info->nout);
+    assert(!info->fused && op->nin >= info->min_in && op->nin <= info->max_in);
+    assert(op->nout == mt_op_nout(op->kind, &op->attr));
     for (int i = 0; i < op->nin; i++) assert_operand(graph, op, op->in[i], info->in_types[i], op->in_index[i]);
     mt_arena_grow(&graph->arena, &graph->ops, graph->nops, &graph->ops_capacity, sizeof *graph->ops);
     int id = graph->nops++;

@@ -38,8 +38,9 @@ static void print_whole(FILE *file, const char *name, long long value) {
 #define REAL(field) print_real(file, #field, at->field)
 static void print_attr(const struct mt_op *op, FILE *file) {
     const struct mt_attr *at = &op->attr;
-    WHOLE(nm), WHOLE(nn), WHOLE(nk), WHOLE(trans_a), WHOLE(trans_b), WHOLE(out_acc), WHOLE(tf32), WHOLE(axes), REAL(p),
-        WHOLE(tag), REAL(scale), WHOLE(causal), WHOLE(any_order), REAL(eps), REAL(value);
+    WHOLE(nm), WHOLE(nn), WHOLE(nk), WHOLE(trans_a), WHOLE(trans_b), WHOLE(out_acc), WHOLE(tf32), WHOLE(axes),
+        WHOLE(axis), WHOLE(parts), REAL(p), WHOLE(tag), REAL(scale), WHOLE(causal), WHOLE(any_order), REAL(eps),
+        REAL(value);
     if (op->kind == MT_OP_cast || op->kind == MT_OP_fill) fprintf(file, " to=%s", mt_type_name(at->to));
     REAL(clip), REAL(beta1), REAL(beta2), REAL(momentum), REAL(decay), REAL(lr_scale), WHOLE(nesterov), WHOLE(interval);
 }

@@ -23,7 +23,10 @@ static void drop_pointwise(struct mt_graph *g) {
         for (int o = 0; o < g->ops[i].nout && g->ops[i].cheap; o++) g->recomputed[g->ops[i].out[o]] = DROPPED;
 }
 
+/* Parts of a value are read in place by the kernels that lowering makes. */
 static double value_bytes(const struct mt_graph *g, int value) {
+    int producer = g->values[value].producer;
+    if (producer >= 0 && g->ops[producer].kind == MT_OP_separate) return 0;
     return (double)mt_value_count(g, value) * (double)mt_type_size(g->values[value].type);
 }
 

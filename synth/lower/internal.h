@@ -3,7 +3,8 @@
  *   passes.c   each program instruction becomes a lowered one (operands are program values, which are the first
  *              lvalues); inputs, states and reports; the other passes in order
  *   chunks.c   large collectives are cut
- *   fuse.c     patterns of operators become fused operators, with tensors by fuse_tensors.c
+ *   fuse.c     patterns of operators become fused operators, with tensors by fuse_tensors.c; before them (fuse_packed.c),
+ *              attention of the parts of one value becomes packed
  *   buffers.c  buffer assignment: each value gets a buffer of its own or that of a value that it continues; messages
  *              and scratch
  *   order.c    waits; the order that they make known; lifetimes; offsets */
@@ -67,6 +68,8 @@ static inline enum mt_block_kind mt_lowered_block(const struct mt_lowered *low, 
 /* Set the chunks of all collectives: the same on all ranks. */
 enum mt_status mt_lowering_cut(struct mt_lowering *lowering);
 
+/* Replace attention of parts by packed attention; before mt_fuse. */
+void mt_fuse_packed(struct mt_lowering *lowering);
 /* Replace patterns of operators by fused ones. The members leave the sequence. */
 void mt_fuse(struct mt_lowering *lowering);
 

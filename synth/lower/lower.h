@@ -72,7 +72,8 @@ struct mt_lcopies {
 struct mt_linstr {
     enum mt_linstr_kind what;
     /* The instructions of the program's block that this one implements, in order; a fused kernel has several, the copy
-     * of a state's new value to the state's memory none. */
+     * of a state's new value to the state's memory none. All have one source each, but that the parts of a value are a
+     * source of every packed kernel that reads the value in their place, and the last one. */
     int nsources, *sources;
     int stream;
     int wait; /* an earlier instruction of the other stream that must have ended; or -1 */

@@ -18,7 +18,8 @@ struct ordering {
     int (*used)[MT_NSTREAMS];    /* [buffers]: the last user on each stream, or -1 */
 };
 
-/* The buffers that an instruction uses, written ones first. Returns how many. */
+/* The buffers that an instruction uses, written ones first. Of the input of a fill only the shape is read. Returns how
+ * many. */
 static int buffers_of(const struct mt_lowering *l, const struct mt_linstr *c, int *buffers, int *nwrites) {
     int n = 0;
     for (int o = 0; o < c->nout; o++) buffers[n++] = l->buffer[c->out[o]];
@@ -26,7 +27,8 @@ static int buffers_of(const struct mt_lowering *l, const struct mt_linstr *c, in
         if (c->message[b] >= 0) buffers[n++] = l->buffer[c->message[b]];
     if (c->scratch >= 0) buffers[n++] = l->buffer[c->scratch];
     *nwrites = n;
-    for (int i = 0; i < c->nin; i++) buffers[n++] = l->buffer[c->in[i]];
+    bool shape = c->what == MT_LOWERED_OP && c->kind == MT_OP_fill;
+    for (int i = 0; i < c->nin && !shape; i++) buffers[n++] = l->buffer[c->in[i]];
     return n;
 }
 

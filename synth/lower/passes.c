@@ -290,8 +290,12 @@ static enum mt_status run_passes(struct mt_lowering *l) {
     reserve(l);
     if ((st = add_values(l)) || (st = list_interface(l)) || (st = check_states(l)) || (st = add_drafts(l))) return st;
     find_last_uses(l);
-    if (l->options->fuse) mt_fuse(l);
-    find_last_uses(l);
+    if (l->options->fuse) {
+        mt_fuse_packed(l);
+        find_last_uses(l);
+        mt_fuse(l);
+        find_last_uses(l);
+    }
     if ((st = mt_assign_buffers(l))) return st;
     add_advances(l);
     mt_order_and_place(l);

@@ -82,10 +82,17 @@ static int residual(struct builder *b, int layer, const char *of, int x, int bra
     return mt_op_add(b->graph, part(b, layer, rest), x, branch);
 }
 
+/* The checkpoint has queries, keys and values in one weight, so that one GEMM makes all of them. */
+static int attention(struct builder *b, int layer, int x) {
+    int qkv = linear(b, layer, "attn.c_attn", x, 1, "embed,three heads headsize", "three heads headsize", 0.02), of[2];
+    const struct mt_part parts[] = {{".q", -1}, {".kv", mt_graph_find_label(b->graph, "two")}};
+    mt_op_separate(b->graph, part(b, layer, "attn.qkv"), qkv, 2, parts, 2, of);
+    return mt_op_attention(b->graph, part(b, layer, "attn"), of[0], of[1], true, b->dropout);
+}
+
 static int block(struct builder *b, int layer, int x) {
     int y = norm(b, layer, "ln_1", x);
-    y = linear(b, layer, "attn.c_attn", y, 1, "embed,three heads headsize", "three heads headsize", 0.02);
-    y = mt_op_attention(b->graph, part(b, layer, "attn"), y, true, b->dropout);
+    y = attention(b, layer, y);
     y = linear(b, layer, "attn.c_proj", y, 2, "heads headsize,embed", "embed", b->residual_std);
     x = residual(b, layer, "attn", x, y);
     y = norm(b, layer, "ln_2", x);
@@ -104,6 +111,7 @@ static enum mt_status make_labels(const struct mt_model *model, int64_t batch, i
         {"embed", embed, 8},
         {"heads", heads, 1},
         {"three", 3, 1},
+        {"two", 2, 1},
         {"headsize", embed / heads, 1},
         {"vocab", mt_model_get(model, "vocab"), 8},
         {"ffn", mt_model_get(model, "ffn"), 8},

@@ -38,9 +38,20 @@ int mt_op_layer_norm(struct mt_graph *graph, const char *name, int x, int gamma,
 
 int mt_op_embedding(struct mt_graph *graph, const char *name, int table, int ids);
 
-/* qkv[batch, seq, three, heads, headsize] -> o[batch, seq, heads, headsize]; scores are divided by the root of
- * headsize. */
-int mt_op_attention(struct mt_graph *graph, const char *name, int qkv, bool causal, double p);
+/* q[batch, seq, heads, headsize], kv[batch, keys, two, heads, headsize] -> o, as q; scores are divided by the root of
+ * headsize. Each head of keys and values serves the same number of query heads: one where q's heads have kv's label;
+ * grouped, q's heads are two axes, of which the first has kv's label. `keys` may be the label seq again. */
+int mt_op_attention(struct mt_graph *graph, const char *name, int q, int kv, bool causal, double p);
+
+/* The parts of a value along an axis: consecutive ranges of it, out[nparts]. Part p is named `name` with its suffix.
+ * join: the reverse, a value of `naxes` axes, of which `axis` has the label `label`. */
+struct mt_part {
+    const char *suffix;
+    int label; /* of the axis in the part: its extent; -1: the part lacks the axis, and is one place of it */
+};
+void mt_op_separate(struct mt_graph *graph, const char *name, int x, int axis, const struct mt_part *parts, int nparts,
+                    int *out);
+int mt_op_join(struct mt_graph *graph, const char *name, const int *parts, int nparts, int naxes, int axis, int label);
 
 /* row_max, exp_sum, pick, nll and sum: the sum over all rows of x[..., v] whose target is not negative. */
 int mt_op_cross_entropy(struct mt_graph *graph, const char *name, int x, int target);

@@ -43,7 +43,7 @@ void mt_op_extents(const struct mt_graph *graph, const struct mt_op *op, int64_t
 }
 
 bool mt_op_yields(enum mt_op_kind kind) {
-    return kind == MT_OP_attention_grad;
+    return mt_op_is_attention_grad(kind);
 }
 
 double mt_op_flops(const struct mt_op *op, const int64_t *extent) {

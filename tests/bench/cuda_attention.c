@@ -78,7 +78,7 @@ static double tera(bool forward, int64_t s, int64_t d, bool causal, bool any_ord
     struct mt_tensor lse = {data[2], MT_F32, 3, {b, h, s}, {0}, {b, h, s}};
     dout.data = data[3], dqkv.data = data[4];
     struct mt_tensor in[4] = {dout, qkv, o, lse}, out[2] = {o, lse};
-    struct mt_call call = {.kind = forward ? MT_OP_attention : MT_OP_attention_grad,
+    struct mt_call call = {.kind = forward ? MT_OP_attention_packed : MT_OP_attention_packed_grad,
                            .attr = &attr,
                            .nin = forward ? 1 : 4,
                            .nout = forward ? 2 : 1,

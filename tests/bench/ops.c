@@ -122,12 +122,12 @@ static void attention(enum mt_type type, double p) {
     struct mt_attr attr = {.scale = 0.125, .causal = true, .p = p, .tag = 7};
     struct mt_tensor qkv = tensor(type, 5, BATCH, SEQ, 3, HEADS, SIZE);
     struct mt_tensor out[2] = {tensor(type, 4, BATCH, SEQ, HEADS, SIZE), tensor(MT_F32, 3, BATCH, HEADS, SEQ)};
-    double forward = time_call(onednn, MT_OP_attention, &attr, 1, &qkv, 2, out);
+    double forward = time_call(onednn, MT_OP_attention_packed, &attr, 1, &qkv, 2, out);
     struct mt_tensor in[4] = {tensor(type, 4, BATCH, SEQ, HEADS, SIZE), tensor(type, 5, BATCH, SEQ, 3, HEADS, SIZE),
                               tensor(type, 4, BATCH, SEQ, HEADS, SIZE), tensor(MT_F32, 3, BATCH, HEADS, SEQ)};
     for (int64_t i = 0; i < mt_tensor_count(&in[3]); i++) ((float *)in[3].data)[i] += 7; /* about log 1024 */
     struct mt_tensor grad = tensor(type, 5, BATCH, SEQ, 3, HEADS, SIZE);
-    double backward = time_call(onednn, MT_OP_attention_grad, &attr, 4, in, 1, &grad);
+    double backward = time_call(onednn, MT_OP_attention_packed_grad, &attr, 4, in, 1, &grad);
     printf("%-4s attention p=%.1f: forward %.1f ms, %.1f GF/s; backward %.1f ms, %.1f GF/s\n", mt_type_name(type), p,
            forward * 1e3, 2 * half / forward / 1e9, backward * 1e3, 5 * half / backward / 1e9);
 }

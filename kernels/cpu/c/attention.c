@@ -6,7 +6,8 @@
  *
  *   dv = (P M)' do    dP = M (do v')    dS = P (dP - rowsum(do o))    dq = scale dS k    dk = scale dS' q
  *
- * The unit of work of a thread is a block of queries forward, a head backward. */
+ * The unit of work of a thread is a block of queries of a head forward; backward a head of keys and values, with the
+ * query heads that it serves. */
 #ifndef T
 #include <omp.h>
 
@@ -15,59 +16,73 @@
 enum { QUERIES = 96, KEYS = 192, WIDTH = KEYS + 8 /* of a row of scores: not a power of two */ };
 
 struct heads {
-    int64_t b, s, h, d;
-    int64_t b0, h0, hglobal; /* offsets of the box, and all heads */
-    int64_t row;             /* stride of a position in qkv, elements */
+    struct mt_attention a;
+    const void *q, *k, *v; /* of the box */
+    void *dq, *dk, *dv;
     uint64_t seed, stream;
     uint32_t threshold;
 };
 
-static void heads_of(const struct mt_call *call, const struct mt_tensor *qkv, struct heads *g) {
-    *g = (struct heads){.b = qkv->extent[0],
-                        .s = qkv->extent[1],
-                        .h = qkv->extent[3],
-                        .d = qkv->extent[4],
-                        .b0 = qkv->offset[0],
-                        .h0 = qkv->offset[3],
-                        .hglobal = qkv->global[3],
-                        .row = 3 * qkv->extent[3] * qkv->extent[4]};
-    if (call->attr->p > 0) {
-        g->seed = call->clock->seed;
-        g->stream = mt_drop_stream(call->attr, call->clock);
-        g->threshold = mt_drop_threshold(call->attr->p);
-    }
+/* The address of an element; of an empty tensor, which may have no memory, one that takes offsets but is not used. */
+static void *element(const struct mt_tensor *t, int64_t at) {
+    static char nothing;
+    return (t->data ? (char *)t->data : &nothing) + at * mt_type_size(t->type);
 }
 
-/* How many of the keys [key, key + keys) are not masked for a query. */
-static int64_t seen(const struct mt_attr *attr, int64_t query, int64_t key, int64_t keys) {
-    return attr->causal ? largest(0, least(keys, query + 1 - key)) : keys;
+static struct heads heads_of(const struct mt_call *call) {
+    struct heads g = {.a = mt_attention_of(call)};
+    const struct mt_attention *a = &g.a;
+    g.q = element(a->q, 0), g.k = element(a->kv, a->k_at), g.v = element(a->kv, a->v_at);
+    if (a->gradient) g.dq = element(a->dq, 0), g.dk = element(a->dkv, a->k_at), g.dv = element(a->dkv, a->v_at);
+    if (call->attr->p > 0) {
+        g.seed = call->clock->seed;
+        g.stream = mt_drop_stream(call->attr, call->clock);
+        g.threshold = mt_drop_threshold(call->attr->p);
+    }
+    return g;
+}
+
+/* How many of the keys [key, key + keys) are not masked for a query of the box. */
+static int64_t seen(const struct mt_attr *attr, const struct heads *g, int64_t query, int64_t key, int64_t keys) {
+    return attr->causal ? largest(0, least(keys, g->a.first + query + 1 - key)) : keys;
 }
 
 /* The end of the keys that queries before `end` see. */
 static int64_t key_end(const struct mt_attr *attr, const struct heads *g, int64_t end) {
-    return attr->causal ? least(g->s, end) : g->s;
+    return attr->causal ? least(g->a.t, g->a.first + end) : g->a.t;
+}
+
+/* The first block of queries that sees `key`. */
+static int64_t query_begin(const struct mt_attr *attr, const struct heads *g, int64_t key) {
+    return attr->causal ? largest(0, key - g->a.first) / QUERIES * QUERIES : 0;
 }
 
 /* The random numbers of query i's keys from `key` on, of head h of sample b. */
 static const uint32_t *drops(const struct heads *g, int64_t head, int64_t query, int64_t key, int64_t keys,
                              uint32_t *buffer) {
-    int64_t global = (g->b0 + head / g->h) * g->hglobal + g->h0 + head % g->h;
-    return mt_c_random(g->seed, g->stream, (uint64_t)((global * g->s + query) * g->s + key), keys, buffer);
+    const struct mt_attention *a = &g->a;
+    int64_t whole = (a->first_sample + head / a->heads) * a->all_heads + mt_attention_head(a, head % a->heads);
+    uint64_t first = (uint64_t)((whole * a->all_s + a->first + query) * a->t + key);
+    return mt_c_random(g->seed, g->stream, first, keys, buffer);
 }
 
 #define TYPED_SOURCE "kernels/cpu/c/attention.c"
 #include "kernels/cpu/c/each_type.h"
 
 static int64_t forward_bytes(const struct mt_call *call) {
-    int64_t d = call->in[0].extent[4];
-    return mt_c_type(call) == MT_F64 ? forward_space_f64(d, NULL, NULL) : forward_space_f32(d, NULL, NULL);
+    struct mt_attention a = mt_attention_of(call);
+    return mt_c_type(call) == MT_F64 ? forward_space_f64(a.d, NULL, NULL) : forward_space_f32(a.d, NULL, NULL);
 }
 static int64_t backward_bytes(const struct mt_call *call) {
-    int64_t s = call->in[1].extent[1], d = call->in[1].extent[4];
-    return mt_c_type(call) == MT_F64 ? backward_space_f64(s, d, NULL, NULL) : backward_space_f32(s, d, NULL, NULL);
+    struct mt_attention a = mt_attention_of(call);
+    return mt_c_type(call) == MT_F64 ? backward_space_f64(&a, NULL, NULL) : backward_space_f32(&a, NULL, NULL);
 }
 C_OP_WITH(attention, NULL, forward_bytes);
 C_OP_WITH(attention_grad, NULL, backward_bytes);
+const struct mt_c_op mt_c_attention_packed = {{attention_f64, attention_f32, attention_bf16, attention_f16},
+                                              .thread_bytes = forward_bytes};
+const struct mt_c_op mt_c_attention_packed_grad = {
+    {attention_grad_f64, attention_grad_f32, attention_grad_bf16, attention_grad_f16}, .thread_bytes = backward_bytes};
 
 #else
 #include "kernels/cpu/c/gemm.h"
@@ -141,14 +156,14 @@ static void TYPED(softmax_block)(const struct mt_call *call, const struct heads 
                                  const int64_t size[2], struct TYPED(forward) * w) {
     const struct mt_attr *t = call->attr;
     for (int64_t i = 0; i < size[0]; i++) {
-        int64_t n = seen(t, at[0] + i, at[1], size[1]);
+        int64_t n = seen(t, g, at[0] + i, at[1], size[1]);
         A *x = w->scores + i * WIDTH, old = w->most[i];
         A most = n ? TYPED(max_of)(n, x, (A)-INFINITY) * (A)t->scale : old;
         most = most > old ? most : old;
         A fade = old == (A)-INFINITY ? 0 : EXP(old - most);
         w->sum[i] = w->sum[i] * fade + TYPED(exponentials)(n, size[1], (A)t->scale, most, x);
         w->most[i] = most;
-        if (fade != 1) TYPED(scale_row)(g->d, fade, w->o + i * w->width);
+        if (fade != 1) TYPED(scale_row)(g->a.d, fade, w->o + i * w->width);
         if (g->threshold) {
             uint32_t buffer[KEYS + 8];
             const uint32_t *random = drops(g, head, at[0] + i, at[1], size[1], buffer);
@@ -157,64 +172,71 @@ static void TYPED(softmax_block)(const struct mt_call *call, const struct heads 
     }
 }
 
-/* Output and lse of the queries from `query` on, of one head of one sample. */
+/* Output and lse of the queries from `query` on, of one head of one sample. A query that sees no key has zeros and
+ * -inf. */
 static void TYPED(forward_block)(const struct mt_call *call, const struct heads *g, int64_t head, int64_t query,
                                  struct TYPED(forward) * w) {
-    int64_t b = head / g->h, h = head % g->h, queries = least(QUERIES, g->s - query);
-    const T *q = (const T *)call->in[0].data + b * g->s * g->row + h * g->d, *k = q + g->h * g->d, *v = k + g->h * g->d;
-    const int64_t rows[2] = {g->row, 1}, columns[2] = {1, g->row};
-    TYPED(load_block)(q + query * g->row, g->row, queries, g->d, w->q, g->d);
+    const struct mt_attention *a = &g->a;
+    int64_t b = head / a->heads, h = head % a->heads, queries = least(QUERIES, a->s - query), d = a->d;
+    int64_t of_group = b * a->t * a->kv_row + h / a->share * d;
+    const T *q = (const T *)g->q + (b * a->s + query) * a->q_row + h * d;
+    const T *k = (const T *)g->k + of_group, *v = (const T *)g->v + of_group;
+    const int64_t rows[2] = {a->kv_row, 1}, columns[2] = {1, a->kv_row};
+    TYPED(load_block)(q, a->q_row, queries, d, w->q, d);
     memset(w->o, 0, (size_t)(QUERIES * w->width) * sizeof(A));
     for (int i = 0; i < QUERIES; i++) w->most[i] = (A)-INFINITY, w->sum[i] = 0;
     int64_t end = key_end(call->attr, g, query + queries);
     for (int64_t key = 0; key < end; key += KEYS) {
         int64_t keys = least(KEYS, end - key);
-        TYPED(pack)(k + key * g->row, columns, g->d, keys, w->k);
+        TYPED(pack)(k + key * a->kv_row, columns, d, keys, w->k);
         memset(w->scores, 0, QUERIES * WIDTH * sizeof(A));
         TYPED(multiply)
-        (&(struct TYPED(gemm)){queries, keys, g->d, w->q, g->d, 1, w->k, g->d, w->scores, WIDTH});
+        (&(struct TYPED(gemm)){queries, keys, d, w->q, d, 1, w->k, d, w->scores, WIDTH});
         TYPED(softmax_block)(call, g, head, (int64_t[2]){query, key}, (int64_t[2]){queries, keys}, w);
-        TYPED(pack)(v + key * g->row, rows, keys, g->d, w->v);
+        TYPED(pack)(v + key * a->kv_row, rows, keys, d, w->v);
         TYPED(multiply)
-        (&(struct TYPED(gemm)){queries, g->d, keys, w->scores, WIDTH, 1, w->v, keys, w->o, w->width});
+        (&(struct TYPED(gemm)){queries, d, keys, w->scores, WIDTH, 1, w->v, keys, w->o, w->width});
     }
-    T *o = call->out[0].data;
-    A *lse = call->out[1].data;
+    T *o = (T *)call->out[0].data + ((b * a->s + query) * a->heads + h) * d;
+    A *lse = (A *)call->out[1].data + head * a->s + query;
     for (int64_t i = 0; i < queries; i++) {
-        TYPED(store_scaled)(g->d, 1 / w->sum[i], w->o + i * w->width, o + (((b * g->s + query + i) * g->h) + h) * g->d);
-        lse[head * g->s + query + i] = w->most[i] + LOG(w->sum[i]);
+        A sum = w->sum[i];
+        TYPED(store_scaled)(d, sum == 0 ? 0 : 1 / sum, w->o + i * w->width, o + i * a->heads * d);
+        lse[i] = w->most[i] + LOG(sum);
     }
 }
 
 static void TYPED(attention)(const struct mt_call *call) {
-    struct heads g;
-    heads_of(call, &call->in[0], &g);
-    int64_t size_bytes = TYPED(forward_space)(g.d, NULL, NULL), blocks = (g.s + QUERIES - 1) / QUERIES;
-#pragma omp parallel if (g.b * g.h * g.s * g.s * g.d >= WORTH_A_TEAM)
+    const struct heads g = heads_of(call);
+    const struct mt_attention *a = &g.a;
+    int64_t size_bytes = TYPED(forward_space)(a->d, NULL, NULL), blocks = (a->s + QUERIES - 1) / QUERIES;
+#pragma omp parallel if (a->b * a->heads * a->s * a->t * a->d >= WORTH_A_TEAM)
     {
         struct TYPED(forward) w;
-        TYPED(forward_space)(g.d, (char *)call->scratch + omp_get_thread_num() * size_bytes, &w);
+        TYPED(forward_space)(a->d, (char *)call->scratch + omp_get_thread_num() * size_bytes, &w);
 #pragma omp for collapse(2) schedule(dynamic)
-        for (int64_t head = 0; head < g.b * g.h; head++)
+        for (int64_t head = 0; head < a->b * a->heads; head++)
             for (int64_t i = 0; i < blocks; i++) TYPED(forward_block)(call, &g, head, i * QUERIES, &w);
     }
 }
 
 /* A thread's memory backward: a block of q and dout, plain and packed; k and v packed along and across, as the GEMMs
- * need them; blocks of P M (p) and dS (ds); dq of the head, dk and dv of the block of keys; dot = rowsum(do o). */
+ * need them; blocks of P M (p) and dS (ds); dq of the group's heads, dk and dv of the block of keys; dot = rowsum(do o)
+ * of the group's heads. */
 struct TYPED(backward) {
     A *q, *dout, *q_packed, *dout_packed, *k_across, *v_across, *k_along, *p, *ds, *dq, *dk, *dv, *dot;
     int64_t width, keys; /* of rows of headsize elements; in the packed block */
 };
 
-static int64_t TYPED(backward_space)(int64_t s, int64_t d, char *memory, struct TYPED(backward) * w) {
+static int64_t TYPED(backward_space)(const struct mt_attention *a, char *memory, struct TYPED(backward) * w) {
     struct TYPED(backward) none;
     if (!w) w = &none;
+    int64_t d = a->d, s = a->share * round_up(a->s, QUERIES);
     w->width = round_up(d, NR);
     int64_t across = round_up(KEYS, NR) * d, along = KEYS * w->width, scores = QUERIES * WIDTH;
     return TYPED(lay_out)(13,
                           (int64_t[]){QUERIES * d, QUERIES * d, QUERIES * w->width, QUERIES * w->width, across, across,
-                                      along, scores, scores, round_up(s, QUERIES) * w->width, along, along, s},
+                                      along, scores, scores, s * w->width, along, along, s},
                           (A * *const[]){&w->q, &w->dout, &w->q_packed, &w->dout_packed, &w->k_across, &w->v_across,
                                          &w->k_along, &w->p, &w->ds, &w->dq, &w->dk, &w->dv, &w->dot},
                           memory);
@@ -233,94 +255,137 @@ MT_CLONES static A TYPED(dot)(int64_t n, const T *a, const T *b) {
     return s;
 }
 
+/* One query head: its number in the box with all samples, and its part of the group's dq and dot. */
+struct TYPED(member) {
+    int64_t head;
+    A *dq, *dot;
+};
+
 /* Turn scores p and ds = do v', [size[0], size[1]] at (query, key) = at, into P M and dS. */
-static void TYPED(softmax_grad_block)(const struct mt_call *call, const struct heads *g, int64_t head,
-                                      const int64_t at[2], const int64_t size[2], struct TYPED(backward) * w) {
+static void TYPED(softmax_grad_block)(const struct mt_call *call, const struct heads *g,
+                                      const struct TYPED(member) * member, const int64_t at[2], const int64_t size[2],
+                                      struct TYPED(backward) * w) {
     const struct mt_attr *t = call->attr;
-    const A *lse = (const A *)call->in[3].data + head * g->s;
+    const A *lse = (const A *)call->in[call->nin - 1].data + member->head * g->a.s;
     for (int64_t i = 0; i < size[0]; i++) {
         A *p = w->p + i * WIDTH, *ds = w->ds + i * WIDTH;
-        TYPED(exponentials)(seen(t, at[0] + i, at[1], size[1]), size[1], (A)t->scale, lse[at[0] + i], p);
+        TYPED(exponentials)(seen(t, g, at[0] + i, at[1], size[1]), size[1], (A)t->scale, lse[at[0] + i], p);
         uint32_t buffer[KEYS + 8];
         const uint32_t *random = NULL;
         A factor = (A)(1 / (1 - t->p));
         if (g->threshold) {
-            random = drops(g, head, at[0] + i, at[1], size[1], buffer);
+            random = drops(g, member->head, at[0] + i, at[1], size[1], buffer);
             TYPED(drop_row)(size[1], random, g->threshold, factor, ds, ds);
         }
-        TYPED(score_grad)(size[1], w->dot[at[0] + i], p, ds);
+        TYPED(score_grad)(size[1], member->dot[at[0] + i], p, ds);
         if (random) TYPED(drop_row)(size[1], random, g->threshold, factor, p, p);
     }
 }
 
 /* Add the contribution of one block of queries and the packed block of keys to dq, dk and dv. */
-static void TYPED(backward_block)(const struct mt_call *call, const struct heads *g, int64_t head, const int64_t at[2],
-                                  const int64_t size[2], struct TYPED(backward) * w) {
-    int64_t b = head / g->h, h = head % g->h, queries = size[0], keys = size[1], d = g->d;
-    const T *q = (const T *)call->in[1].data + (b * g->s + at[0]) * g->row + h * d;
-    const T *dout = (const T *)call->in[0].data + ((b * g->s + at[0]) * g->h + h) * d;
-    const int64_t q_rows[2] = {g->row, 1}, o_rows[2] = {g->h * d, 1};
-    TYPED(load_block)(q, g->row, queries, d, w->q, d);
-    TYPED(load_block)(dout, g->h * d, queries, d, w->dout, d);
+static void TYPED(backward_block)(const struct mt_call *call, const struct heads *g,
+                                  const struct TYPED(member) * member, const int64_t at[2], const int64_t size[2],
+                                  struct TYPED(backward) * w) {
+    const struct mt_attention *a = &g->a;
+    int64_t b = member->head / a->heads, h = member->head % a->heads, queries = size[0], keys = size[1], d = a->d;
+    const T *q = (const T *)g->q + (b * a->s + at[0]) * a->q_row + h * d;
+    const T *dout = (const T *)call->in[0].data + ((b * a->s + at[0]) * a->heads + h) * d;
+    const int64_t q_rows[2] = {a->q_row, 1}, o_rows[2] = {a->heads * d, 1};
+    TYPED(load_block)(q, a->q_row, queries, d, w->q, d);
+    TYPED(load_block)(dout, a->heads * d, queries, d, w->dout, d);
     TYPED(pack)(q, q_rows, queries, d, w->q_packed);
     TYPED(pack)(dout, o_rows, queries, d, w->dout_packed);
     memset(w->p, 0, QUERIES * WIDTH * sizeof(A));
     memset(w->ds, 0, QUERIES * WIDTH * sizeof(A));
     TYPED(multiply)(&(struct TYPED(gemm)){queries, keys, d, w->q, d, 1, w->k_across, d, w->p, WIDTH});
     TYPED(multiply)(&(struct TYPED(gemm)){queries, keys, d, w->dout, d, 1, w->v_across, d, w->ds, WIDTH});
-    TYPED(softmax_grad_block)(call, g, head, at, size, w);
+    TYPED(softmax_grad_block)(call, g, member, at, size, w);
     TYPED(multiply)
     (&(struct TYPED(gemm)){keys, d, queries, w->p, 1, WIDTH, w->dout_packed, queries, w->dv, w->width});
     TYPED(multiply)(&(struct TYPED(gemm)){keys, d, queries, w->ds, 1, WIDTH, w->q_packed, queries, w->dk, w->width});
     TYPED(multiply)
-    (&(struct TYPED(gemm)){queries, d, keys, w->ds, WIDTH, 1, w->k_along, w->keys, w->dq + at[0] * w->width, w->width});
+    (&(struct TYPED(gemm)){queries, d, keys, w->ds, WIDTH, 1, w->k_along, w->keys, member->dq + at[0] * w->width,
+                           w->width});
 }
 
-static void TYPED(backward_head)(const struct mt_call *call, const struct heads *g, int64_t head,
-                                 struct TYPED(backward) * w) {
-    int64_t b = head / g->h, h = head % g->h, d = g->d, part = g->h * d, base = b * g->s * g->row + h * d;
-    const T *k = (const T *)call->in[1].data + base + part, *v = k + part;
-    const T *dout = call->in[0].data, *o = call->in[2].data;
-    T *dq = (T *)call->out[0].data + base;
-    const int64_t rows[2] = {g->row, 1}, columns[2] = {1, g->row};
-    A scale = (A)call->attr->scale;
-    memset(w->dq, 0, (size_t)(round_up(g->s, QUERIES) * w->width) * sizeof(A));
-    for (int64_t i = 0; i < g->s; i++) {
-        int64_t at = ((b * g->s + i) * g->h + h) * d;
-        w->dot[i] = TYPED(dot)(d, dout + at, o + at);
+/* All blocks of queries of one query head with the packed block of keys. Behind the last key that a block sees come
+ * masked ones up to whole rows of the GEMMs, which would otherwise add to dk and dv what is no number of theirs. */
+static void TYPED(backward_queries)(const struct mt_call *call, const struct heads *g,
+                                    const struct TYPED(member) * member, int64_t key, int64_t keys,
+                                    struct TYPED(backward) * w) {
+    for (int64_t query = query_begin(call->attr, g, key); query < g->a.s; query += QUERIES) {
+        int64_t queries = least(QUERIES, g->a.s - query), end = key_end(call->attr, g, query + queries);
+        int64_t sees = least(keys, round_up(end - key, MR)), at[2] = {query, key}, size[2] = {queries, sees};
+        if (end > key) TYPED(backward_block)(call, g, member, at, size, w);
     }
-    for (int64_t key = 0; key < g->s; key += KEYS) {
-        int64_t keys = least(KEYS, g->s - key);
+}
+
+static struct TYPED(member)
+    TYPED(member_of)(const struct heads *g, int64_t group, int64_t i, const struct TYPED(backward) * w) {
+    int64_t s = round_up(g->a.s, QUERIES);
+    return (struct TYPED(member)){group * g->a.share + i, w->dq + i * s * w->width, w->dot + i * s};
+}
+
+/* Zero the group's dq, and compute rowsum(do o). */
+static void TYPED(begin_queries)(const struct mt_call *call, const struct heads *g, const struct TYPED(member) * member,
+                                 const struct TYPED(backward) * w) {
+    const struct mt_attention *a = &g->a;
+    const T *dout = call->in[0].data, *o = call->in[call->nin - 2].data;
+    int64_t b = member->head / a->heads, h = member->head % a->heads;
+    memset(member->dq, 0, (size_t)(round_up(a->s, QUERIES) * w->width) * sizeof(A));
+    for (int64_t i = 0; i < a->s; i++) {
+        int64_t at = ((b * a->s + i) * a->heads + h) * a->d;
+        member->dot[i] = TYPED(dot)(a->d, dout + at, o + at);
+    }
+}
+
+/* A head of keys and values of one sample, with its query heads. */
+static void TYPED(backward_group)(const struct mt_call *call, const struct heads *g, int64_t group,
+                                  struct TYPED(backward) * w) {
+    const struct mt_attention *a = &g->a;
+    int64_t b = group / a->groups, d = a->d, base = b * a->t * a->kv_row + group % a->groups * d;
+    const T *k = (const T *)g->k + base, *v = (const T *)g->v + base;
+    T *dk = (T *)g->dk + base, *dv = (T *)g->dv + base;
+    const int64_t rows[2] = {a->kv_row, 1}, columns[2] = {1, a->kv_row};
+    A scale = (A)call->attr->scale;
+    for (int64_t i = 0; i < a->share; i++) {
+        const struct TYPED(member) member = TYPED(member_of)(g, group, i, w);
+        TYPED(begin_queries)(call, g, &member, w);
+    }
+    for (int64_t key = 0; key < a->t; key += KEYS) {
+        int64_t keys = least(KEYS, a->t - key);
         w->keys = keys;
-        TYPED(pack)(k + key * g->row, columns, d, keys, w->k_across);
-        TYPED(pack)(v + key * g->row, columns, d, keys, w->v_across);
-        TYPED(pack)(k + key * g->row, rows, keys, d, w->k_along);
+        TYPED(pack)(k + key * a->kv_row, columns, d, keys, w->k_across);
+        TYPED(pack)(v + key * a->kv_row, columns, d, keys, w->v_across);
+        TYPED(pack)(k + key * a->kv_row, rows, keys, d, w->k_along);
         memset(w->dk, 0, (size_t)(KEYS * w->width) * sizeof(A));
         memset(w->dv, 0, (size_t)(KEYS * w->width) * sizeof(A));
-        for (int64_t query = call->attr->causal ? key / QUERIES * QUERIES : 0; query < g->s; query += QUERIES) {
-            int64_t queries = least(QUERIES, g->s - query), end = key_end(call->attr, g, query + queries);
-            TYPED(backward_block)
-            (call, g, head, (int64_t[2]){query, key}, (int64_t[2]){queries, least(keys, end - key)}, w);
+        for (int64_t i = 0; i < a->share; i++) {
+            const struct TYPED(member) member = TYPED(member_of)(g, group, i, w);
+            TYPED(backward_queries)(call, g, &member, key, keys, w);
         }
         for (int64_t j = 0; j < keys; j++) {
-            T *to = dq + part + (key + j) * g->row;
-            TYPED(store_scaled)(d, scale, w->dk + j * w->width, to);
-            TYPED(store_scaled)(d, 1, w->dv + j * w->width, to + part);
+            TYPED(store_scaled)(d, scale, w->dk + j * w->width, dk + (key + j) * a->kv_row);
+            TYPED(store_scaled)(d, 1, w->dv + j * w->width, dv + (key + j) * a->kv_row);
         }
     }
-    for (int64_t i = 0; i < g->s; i++) TYPED(store_scaled)(d, scale, w->dq + i * w->width, dq + i * g->row);
+    for (int64_t i = 0; i < a->share; i++) {
+        const struct TYPED(member) member = TYPED(member_of)(g, group, i, w);
+        T *dq = (T *)g->dq + b * a->s * a->q_row + member.head % a->heads * d;
+        for (int64_t j = 0; j < a->s; j++) TYPED(store_scaled)(d, scale, member.dq + j * w->width, dq + j * a->q_row);
+    }
 }
 
 static void TYPED(attention_grad)(const struct mt_call *call) {
-    struct heads g;
-    heads_of(call, &call->in[1], &g);
-    int64_t size_bytes = TYPED(backward_space)(g.s, g.d, NULL, NULL);
-#pragma omp parallel if (g.b * g.h * g.s * g.s * g.d >= WORTH_A_TEAM)
+    const struct heads g = heads_of(call);
+    const struct mt_attention *a = &g.a;
+    int64_t size_bytes = TYPED(backward_space)(a, NULL, NULL);
+#pragma omp parallel if (a->b * a->heads * a->s * a->t * a->d >= WORTH_A_TEAM)
     {
         struct TYPED(backward) w;
-        TYPED(backward_space)(g.s, g.d, (char *)call->scratch + omp_get_thread_num() * size_bytes, &w);
+        TYPED(backward_space)(a, (char *)call->scratch + omp_get_thread_num() * size_bytes, &w);
 #pragma omp for schedule(dynamic)
-        for (int64_t head = 0; head < g.b * g.h; head++) TYPED(backward_head)(call, &g, head, &w);
+        for (int64_t group = 0; group < a->b * a->groups; group++) TYPED(backward_group)(call, &g, group, &w);
     }
 }
 #endif

@@ -13,10 +13,8 @@ struct matrix {
 };
 
 struct attention {
-    bool gradient;
-    int64_t batch, seq, heads, size;             /* of this rank's box */
-    int64_t first_sample, first_head, all_heads; /* offsets of the box */
-    int64_t ld_scores;                           /* leading dimension of a block of scores */
+    struct mt_attention call; /* of this rank's box */
+    int64_t ld_scores;        /* leading dimension of a block of scores */
     enum mt_type type;
     bool causal;
     float scale, keep;  /* keep: 1 / (1 - p) */
@@ -24,27 +22,41 @@ struct attention {
     uint64_t seed, stream;
 };
 struct attention attention_of(const struct mt_call *call);
-bool attention_types_fit(const struct mt_call *call, int nin, int nout);
+/* Whether inputs and outputs have types that fit, and none is empty. */
+bool attention_fits(const struct mt_call *call);
 
 /* A thread's scratch: blocks of scores and of their gradients; dropout factors and random numbers of a row;
- * delta = rowsum(do o); the head's matrices [seq, size]. Of attention only the first line and q, k, v, o are there. */
+ * delta = rowsum(do o); the head's matrices [s, d], and [t, d] of k and v. Of attention only the first line and q, k,
+ * v, o are there. */
 struct room {
     float *scores, *factors, *random, *q, *k, *v, *o;
     float *grads, *delta, *dout, *dq, *dk, *dv;
 };
 
-/* A copy, contiguous and in f32, of t[sample, :, part, head, :] as [s, d], with t[b, s, parts, h, d]: GEMMs of
- * contiguous matrices are a tenth faster than of strided ones. */
-struct matrix head_of(const struct attention *p, const struct mt_tensor *t, int parts, int part, int64_t sample,
-                      int64_t head, float *copy);
-/* The reverse, for rows [row, row + rows). */
-void head_store(const struct attention *p, const struct mt_tensor *t, int parts, int part, int64_t sample, int64_t head,
-                int64_t row, int64_t rows, const float *copy);
+/* A copy, contiguous and in f32, of rows[n, d] that are `stride` elements apart, from element `at` of a tensor on:
+ * GEMMs of contiguous matrices are a tenth faster than of strided ones. */
+struct rows {
+    const struct mt_tensor *tensor;
+    int64_t at, stride, n, d;
+};
+struct matrix rows_load(struct rows rows, float *copy);
+void rows_store(struct rows rows, const float *copy); /* the reverse */
+/* The rows of a query head: of q or dq, and of o or dout. */
+struct rows query_rows(const struct attention *p, const struct mt_tensor *q, int64_t sample, int64_t head);
+struct rows output_rows(const struct attention *p, const struct mt_tensor *o, int64_t sample, int64_t head);
+/* The rows of a head of keys (v: of values) in kv or dkv. */
+struct rows key_rows(const struct attention *p, const struct mt_tensor *kv, bool v, int64_t sample, int64_t group);
 static inline struct matrix rows_from(struct matrix m, int64_t row) {
     return (struct matrix){m.data + row * m.ld, m.ld};
 }
 
-/* Run `one` for every head of every sample, with the scratch of the thread that runs it. */
+/* How many of the keys [0, keys) the query sees. */
+static inline int64_t keys_seen(const struct attention *p, int64_t query, int64_t keys) {
+    return p->causal ? least(p->call.first + query + 1, keys) : keys;
+}
+
+/* Run `one` for every head (of keys and values, for the gradient) of every sample, with the scratch of the thread that
+ * runs it. */
 enum mt_status attention_each_head(const struct mt_call *call,
                                    enum mt_status (*one)(const struct attention *p, const struct mt_call *call,
                                                          const struct room *room, int64_t sample, int64_t head,

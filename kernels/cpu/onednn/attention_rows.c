@@ -8,23 +8,14 @@
 #include "kernels/cpu/onednn/exp.h"
 
 struct attention attention_of(const struct mt_call *call) {
-    bool gradient = call->kind == MT_OP_attention_grad;
-    const struct mt_tensor *qkv = &call->in[gradient ? 1 : 0];
     const struct mt_attr *attr = call->attr;
-    struct attention p = {.gradient = gradient,
-                          .batch = qkv->extent[0],
-                          .seq = qkv->extent[1],
-                          .heads = qkv->extent[3],
-                          .size = qkv->extent[4],
-                          .first_sample = qkv->offset[0],
-                          .first_head = qkv->offset[3],
-                          .all_heads = qkv->global[3],
-                          .type = qkv->type,
+    struct attention p = {.call = mt_attention_of(call),
+                          .type = call->in[0].type,
                           .causal = attr->causal,
                           .scale = (float)attr->scale,
                           .keep = (float)(1 / (1 - attr->p)),
                           .threshold = mt_drop_threshold(attr->p)};
-    p.ld_scores = round_up(p.seq, 16) + 16; /* never a multiple of 4 KiB, for which rows would share cache sets */
+    p.ld_scores = round_up(p.call.t, 16) + 16; /* never a multiple of 4 KiB, for which rows would share cache sets */
     if (p.threshold && call->clock) {
         p.seed = call->clock->seed;
         p.stream = mt_drop_stream(attr, call->clock);
@@ -32,12 +23,16 @@ struct attention attention_of(const struct mt_call *call) {
     return p;
 }
 
-bool attention_types_fit(const struct mt_call *call, int nin, int nout) {
+bool attention_fits(const struct mt_call *call) {
     enum mt_type type = call->in[0].type;
-    if ((type != MT_F32 && type != MT_BF16) || mt_tensor_count(&call->in[0]) == 0) return false;
-    for (int i = 0; i < nin; i++)
-        if (call->in[i].type != type) return false;
-    return call->out[0].type == type && (nout == 1 || call->out[1].type == MT_F32);
+    const char *in = mt_op_info[call->kind].in_types, *out = mt_op_info[call->kind].out_types;
+    if (type != MT_F32 && type != MT_BF16) return false;
+    for (int i = 0; i < call->nin + call->nout; i++) {
+        const struct mt_tensor *t = i < call->nin ? &call->in[i] : &call->out[i - call->nin];
+        char letter = i < call->nin ? in[i] : out[i - call->nin];
+        if (t->type != (letter == 'A' ? MT_F32 : type) || mt_tensor_count(t) == 0) return false;
+    }
+    return true;
 }
 
 /* Cut `count` floats from the scratch that *used_bytes has got to; null when the size alone is asked for. */
@@ -48,18 +43,18 @@ static float *cut(char *memory, int64_t *used_bytes, int64_t count) {
 }
 
 static int64_t lay_out(const struct attention *p, char *memory, struct room *room) {
-    int64_t matrix = p->seq * p->size, scores = least(BLOCK_ROWS, p->seq) * p->ld_scores;
-    int64_t drawn = p->threshold ? p->seq + 8 : 0, bytes = 0;
-    float **both[] = {&room->q, &room->k, &room->v, &room->o};
-    float **gradients[] = {&room->dout, &room->dq, &room->dk, &room->dv};
+    int64_t s = p->call.s, t = p->call.t, d = p->call.d, scores = least(BLOCK_ROWS, s) * p->ld_scores;
+    int64_t drawn = p->threshold ? t + 8 : 0, bytes = 0;
     room->scores = cut(memory, &bytes, scores);
     room->factors = cut(memory, &bytes, drawn);
     room->random = cut(memory, &bytes, drawn);
-    for (int i = 0; i < 4; i++) *both[i] = cut(memory, &bytes, matrix);
-    if (!p->gradient) return bytes;
+    room->q = cut(memory, &bytes, s * d), room->o = cut(memory, &bytes, s * d);
+    room->k = cut(memory, &bytes, t * d), room->v = cut(memory, &bytes, t * d);
+    if (!p->call.gradient) return bytes;
     room->grads = cut(memory, &bytes, scores);
-    room->delta = cut(memory, &bytes, p->seq);
-    for (int i = 0; i < 4; i++) *gradients[i] = cut(memory, &bytes, matrix);
+    room->delta = cut(memory, &bytes, s);
+    room->dout = cut(memory, &bytes, s * d), room->dq = cut(memory, &bytes, s * d);
+    room->dk = cut(memory, &bytes, t * d), room->dv = cut(memory, &bytes, t * d);
     return bytes;
 }
 
@@ -97,27 +92,36 @@ MT_CLONES static void narrow(const float *restrict from, mt_bf16 *restrict to, i
         for (int64_t j = 0; j < n; j++) to[i * ld + j] = mt_bf16_from_f32(from[i * n + j]);
 }
 
-static int64_t head_offset(const struct attention *p, int parts, int part, int64_t sample, int64_t head) {
-    return ((sample * p->seq * parts + part) * p->heads + head) * p->size;
+struct matrix rows_load(struct rows r, float *copy) {
+    if (r.tensor->type == MT_F32)
+        gather((const float *)r.tensor->data + r.at, r.stride, copy, r.n, r.d);
+    else
+        widen((const mt_bf16 *)r.tensor->data + r.at, r.stride, copy, r.n, r.d);
+    return (struct matrix){copy, r.d};
 }
 
-struct matrix head_of(const struct attention *p, const struct mt_tensor *t, int parts, int part, int64_t sample,
-                      int64_t head, float *copy) {
-    int64_t at = head_offset(p, parts, part, sample, head), ld = parts * p->heads * p->size;
-    if (p->type == MT_F32)
-        gather((const float *)t->data + at, ld, copy, p->seq, p->size);
+void rows_store(struct rows r, const float *copy) {
+    if (r.tensor->type == MT_F32)
+        scatter(copy, (float *)r.tensor->data + r.at, r.stride, r.n, r.d);
     else
-        widen((const mt_bf16 *)t->data + at, ld, copy, p->seq, p->size);
-    return (struct matrix){copy, p->size};
+        narrow(copy, (mt_bf16 *)r.tensor->data + r.at, r.stride, r.n, r.d);
 }
 
-void head_store(const struct attention *p, const struct mt_tensor *t, int parts, int part, int64_t sample, int64_t head,
-                int64_t row, int64_t rows, const float *copy) {
-    int64_t at = head_offset(p, parts, part, sample, head), ld = parts * p->heads * p->size;
-    if (p->type == MT_F32)
-        scatter(copy, (float *)t->data + at + row * ld, ld, rows, p->size);
-    else
-        narrow(copy, (mt_bf16 *)t->data + at + row * ld, ld, rows, p->size);
+struct rows query_rows(const struct attention *p, const struct mt_tensor *q, int64_t sample, int64_t head) {
+    const struct mt_attention *a = &p->call;
+    return (struct rows){q, sample * a->s * a->q_row + head * a->d, a->q_row, a->s, a->d};
+}
+
+struct rows output_rows(const struct attention *p, const struct mt_tensor *o, int64_t sample, int64_t head) {
+    const struct mt_attention *a = &p->call;
+    int64_t row = a->heads * a->d;
+    return (struct rows){o, sample * a->s * row + head * a->d, row, a->s, a->d};
+}
+
+struct rows key_rows(const struct attention *p, const struct mt_tensor *kv, bool v, int64_t sample, int64_t group) {
+    const struct mt_attention *a = &p->call;
+    int64_t at = sample * a->t * a->kv_row + (v ? a->v_at : a->k_at) + group * a->d;
+    return (struct rows){kv, at, a->kv_row, a->t, a->d};
 }
 
 enum mt_status attention_each_head(const struct mt_call *call,
@@ -126,14 +130,14 @@ enum mt_status attention_each_head(const struct mt_call *call,
                                                          struct mt_err *err),
                                    struct mt_err *err) {
     struct attention p = attention_of(call);
-    int64_t bytes = thread_bytes(&p);
+    int64_t bytes = thread_bytes(&p), heads = p.call.gradient ? p.call.groups : p.call.heads;
     enum mt_status status = MT_OK;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(onednn_threads())
-    for (int64_t task = 0; task < p.batch * p.heads; task++) {
+    for (int64_t task = 0; task < p.call.b * heads; task++) {
         struct room room = {0};
         struct mt_err mine;
         lay_out(&p, (char *)call->scratch + omp_get_thread_num() * bytes, &room);
-        enum mt_status st = one(&p, call, &room, task / p.heads, task % p.heads, &mine);
+        enum mt_status st = one(&p, call, &room, task / heads, task % heads, &mine);
         if (!st) continue;
 #pragma omp critical(onednn_attention)
         if (!status) status = st, *err = mine;
@@ -168,8 +172,9 @@ MT_CLONES static void threshold_factors(const uint32_t *random, uint32_t thresho
 
 void row_factors(const struct attention *p, int64_t sample, int64_t head, int64_t row, int64_t n, uint32_t *random,
                  float *factor) {
-    uint64_t s = (uint64_t)p->seq, h = (uint64_t)(p->first_head + head), b = (uint64_t)(p->first_sample + sample);
-    uint64_t first = ((b * (uint64_t)p->all_heads + h) * s + (uint64_t)row) * s, last = first + (uint64_t)n - 1;
+    const struct mt_attention *a = &p->call;
+    int64_t whole = (a->first_sample + sample) * a->all_heads + mt_attention_head(a, head);
+    uint64_t first = (uint64_t)((whole * a->all_s + a->first + row) * a->t), last = first + (uint64_t)n - 1;
     mt_philox_blocks(p->seed, p->stream, first >> 2, (int64_t)((last >> 2) - (first >> 2)) + 1, random);
     threshold_factors(random + (first & 3), p->threshold, p->keep, n, factor);
 }

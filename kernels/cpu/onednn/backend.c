@@ -11,6 +11,10 @@ static const struct mt_backend kinds[MT_NOPS] = {
     [MT_OP_attention] = {"attention", onednn_attention_supports, onednn_attention_scratch, onednn_attention_run},
     [MT_OP_attention_grad] = {"attention_grad", onednn_attention_grad_supports, onednn_attention_scratch,
                               onednn_attention_grad_run},
+    [MT_OP_attention_packed] = {"attention_packed", onednn_attention_supports, onednn_attention_scratch,
+                                onednn_attention_run},
+    [MT_OP_attention_packed_grad] = {"attention_packed_grad", onednn_attention_grad_supports, onednn_attention_scratch,
+                                     onednn_attention_grad_run},
 };
 
 /* Each compute thread of the program has an OpenMP team of its own. All teams must have the size for which scratch was

@@ -1,6 +1,6 @@
-/* The oneDNN backend: matmul, fused_matmul, attention and attention_grad in f32 and bf16 (module.h is its interface).
- * Each kind has three functions, one row of backend.c: whether it supports a call of that kind, how many bytes of
- * scratch the call needs, and running it. */
+/* The oneDNN backend: matmul, fused_matmul, attention and its gradient, packed or not, in f32 and bf16 (module.h is its
+ * interface). Each kind has three functions, one row of backend.c: whether it supports a call of that kind, how many
+ * bytes of scratch the call needs, and running it. */
 #ifndef MT_ONEDNN_INTERNAL_H
 #define MT_ONEDNN_INTERNAL_H
 

@@ -12,13 +12,13 @@ bool attention_aligned(const struct mt_call *call, uintptr_t size_bytes) {
 }
 
 bool attention_can(const struct attention_impl *impl, const struct cuda *cuda, const struct mt_call *call) {
-    bool allowed = !impl->any_order || (call->kind == MT_OP_attention_grad && call->attr->any_order);
+    bool allowed = !impl->any_order || (mt_op_is_attention_grad(call->kind) && call->attr->any_order);
     return allowed && impl->possible(cuda, call) && !(impl->missing && impl->missing());
 }
 
 int64_t attention_rows_bytes(const struct mt_call *call) {
-    const struct mt_tensor *x = attention_qkv(call);
-    return call->kind == MT_OP_attention ? 0 : x->extent[0] * x->extent[3] * x->extent[1] * 2 * (int64_t)sizeof(float);
+    const struct mt_attention a = mt_attention_of(call);
+    return a.gradient ? a.b * a.heads * a.s * 2 * (int64_t)sizeof(float) : 0;
 }
 
 int attention_forced_row(void) {

@@ -1,7 +1,15 @@
-/* What attention's kernels share: the shape of a call, the random numbers of dropout, and which rows a block works
- * on. */
+/* What attention's kernels share: the shape of a call, where its heads are, the random numbers of dropout, and which
+ * rows a block works on.
+ *
+ * PACKED (1 where it is not defined): queries, keys and values are one tensor, with as many positions and heads each.
+ * 0: queries apart from keys and values. There may be fewer queries than keys, from some position on, and several query
+ * heads for each head of keys and values: a block of DKDV then works on a head of keys and values, and on all tiles of
+ * queries of one of its query heads after another. */
 #ifndef DKDV
 #define DKDV 0
+#endif
+#ifndef PACKED
+#define PACKED 1
 #endif
 #define LOG2E 1.4426950408889634f
 #define LN2 0.6931471805599453f
@@ -14,7 +22,26 @@ struct shape {
     int s, h;
     u32 threshold;
     float scale, scale2, grow; /* of scores; times log2 e; 1 / (1 - p) */
+#if !PACKED
+    /* Keys; the first query's position in the value; heads of keys, and query heads of each; query heads of each in the
+     * value, and the box's first of them. `first` is without the box's first head; s and h are of queries. */
+    int t, before, groups, share, all_share, first_group, first_in_group;
+    i64 all_s; /* queries of the value */
+#endif
 };
+#if PACKED
+#define KEYS(g) (g).s
+#define BEFORE(g) 0
+#define SHARE(g) 1
+#define PARAMETERS(E, q, kv) E *q
+#define ARGUMENTS(q, kv) q
+#else
+#define KEYS(g) (g).t
+#define BEFORE(g) (g).before
+#define SHARE(g) (g).share
+#define PARAMETERS(E, q, kv) E *q, E *kv
+#define ARGUMENTS(q, kv) q, kv
+#endif
 
 __device__ inline float power_of_2(float x) {
     float y;
@@ -53,16 +80,54 @@ struct dropping {
         return below(i >> 2) >> (i & 3) & 1u;
     }
 };
+/* h: a query head of the box. */
 __device__ inline dropping dropping_of(const shape &g, const clock_s *clock, int b, int h) {
+#if PACKED
     return {clock, g.tag, (u64)(g.first + b * g.heads + h) * (u64)g.s * (u64)g.s, g.threshold, g.s};
+#else
+    int head = (g.first_group + h / g.share) * g.all_share + g.first_in_group + h % g.share;
+    u64 row = (u64)(g.first + b * g.heads + head) * (u64)g.all_s + (u64)g.before;
+    return {clock, g.tag, row * (u64)g.t, g.threshold, g.t};
+#endif
 }
 
 /* The rows of a block. Tiles of a causal head with more work come first. */
 struct where {
-    int b, h, from; /* first own row */
+    int b, h, from; /* a head of queries, or of keys in DKDV; the first own row */
     i64 head;       /* in the box */
 };
 __device__ inline where place_of(const shape &g, int own, bool backwards) {
-    int tiles = (g.s + own - 1) / own, tile = (int)(blockIdx.x % (u32)tiles), head = (int)(blockIdx.x / (u32)tiles);
-    return {head / g.h, head % g.h, (backwards ? tiles - 1 - tile : tile) * own, head};
+#if PACKED || !DKDV
+    int rows = g.s, heads = g.h;
+#else
+    int rows = g.t, heads = g.groups;
+#endif
+    int tiles = (rows + own - 1) / own, tile = (int)(blockIdx.x % (u32)tiles), head = (int)(blockIdx.x / (u32)tiles);
+    return {head / heads, head % heads, (backwards ? tiles - 1 - tile : tile) * own, head};
+}
+
+/* Of the block's head (in DKDV, of the first query head of its group): the first rows, and elements from one row to the
+ * next. I: the type that they are counted in. */
+template <class I, class E> struct heads {
+    E *q, *k, *v;
+    I q_stride, kv_stride;
+};
+#if PACKED
+template <class I, class E> __device__ inline heads<I, E> heads_of(const shape &g, const where &at, E *qkv) {
+    I stride = 3 * (I)g.h * D, part = (I)g.h * D;
+    i64 base = (i64)at.b * g.s * stride + at.h * D;
+    E *q = qkv + base, *k = q + part;
+    return {q, k, k + part, stride, stride};
+}
+#else
+template <class I, class E> __device__ inline heads<I, E> heads_of(const shape &g, const where &at, E *q, E *kv) {
+    I q_stride = (I)g.h * D, part = (I)g.groups * D, kv_stride = 2 * part;
+    int head = DKDV ? at.h * g.share : at.h, group = DKDV ? at.h : at.h / g.share;
+    E *k = kv + ((i64)at.b * g.t * kv_stride + group * D);
+    return {q + ((i64)at.b * g.s * q_stride + head * D), k, k + part, q_stride, kv_stride};
+}
+#endif
+/* The number in the box of the block's head; in DKDV, of query head i of its group. */
+__device__ inline i64 query_head(const shape &g, const where &at, int i) {
+    return DKDV ? at.head * SHARE(g) + i : at.head;
 }

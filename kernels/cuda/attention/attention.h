@@ -36,9 +36,6 @@ extern const struct attention_impl *const attention_impls[ATTENTION_NIMPLS];
 
 /* ---- attention.c ---- */
 
-static inline const struct mt_tensor *attention_qkv(const struct mt_call *call) {
-    return &call->in[call->kind == MT_OP_attention ? 0 : 1];
-}
 /* Possible, allowed, and not missing. */
 bool attention_can(const struct attention_impl *impl, const struct cuda *cuda, const struct mt_call *call);
 /* Whether the addresses of all operands are multiples of so many bytes. */

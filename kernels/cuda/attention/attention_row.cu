@@ -1,8 +1,8 @@
 /* Attention and its gradient without tensor cores, in f32: for every device and every shape, and the reference for the
  * other implementations. The kernels and their formulas are those of attention_tiles.cu.
  *
- * Definitions: FORWARD, DQ or DKDV; TYPE; D (head size), HEAD (D padded), CAUSAL, DROP, BLOCK (rows of a tile) and
- * VECTOR (elements a load). */
+ * Definitions: FORWARD, DQ or DKDV; TYPE; D (head size), HEAD (D padded), PACKED (attention.cuh), CAUSAL, DROP, BLOCK
+ * (rows of a tile) and VECTOR (elements a load). */
 #include "kernels/cuda/attention/attention.cuh"
 
 typedef TYPE T;
@@ -123,13 +123,13 @@ __device__ inline float row_sum(float x) {
 
 #if FORWARD
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    attention_forward(const T *qkv, T *out, float *lse, shape g, const clock_s *clock) {
+    attention_forward(PARAMETERS(const T, q, kv), T *out, float *lse, shape g, const clock_s *clock) {
     extern __shared__ __align__(16) float own[];
     float *passing = own + BLOCK * ROW, *probs = passing + BLOCK * ROW;
     where at = place_of(g, BLOCK, true);
-    i64 stride = 3 * (i64)g.h * D, out_stride = (i64)g.h * D;
-    const T *q = qkv + at.b * g.s * stride + at.h * D, *k = q + out_stride, *v = k + out_stride;
-    load_tile(own, q, stride, at.from, g.s);
+    const heads<i64, const T> of = heads_of<i64>(g, at, ARGUMENTS(q, kv));
+    i64 out_stride = (i64)g.h * D;
+    load_tile(own, of.q, of.q_stride, at.from, g.s);
     results o;
     float most[4], sum[4];
     clear(o);
@@ -137,9 +137,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #if DROP
     dropping random = dropping_of(g, clock, at.b, at.h);
 #endif
-    int end = CAUSAL ? min(g.s, at.from + BLOCK) : g.s;
+    int end = CAUSAL ? min(KEYS(g), BEFORE(g) + at.from + BLOCK) : KEYS(g);
     for (int from = 0; from < end; from += BLOCK) {
-        replace_tile(passing, k, stride, from, g.s);
+        replace_tile(passing, of.k, of.kv_stride, from, KEYS(g));
         scores x;
         rows_by_rows(x, own, passing);
 #pragma unroll
@@ -149,7 +149,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 int key = from + ACROSS + SIDE * j;
-                if (key >= g.s || (CAUSAL && key > query)) x[i][j] = -INF;
+                if (key >= KEYS(g) || (CAUSAL && key > BEFORE(g) + query)) x[i][j] = -INF;
                 now = fmaxf(now, x[i][j]);
             }
             now = row_max(now);
@@ -168,7 +168,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 for (int c = 0; c < 4; c++) o[i][p][c] *= fade;
         }
         put_scores(probs, x);
-        replace_tile(passing, v, stride, from, g.s);
+        replace_tile(passing, of.v, of.kv_stride, from, KEYS(g));
         add_scores_by_rows(o, probs, passing);
     }
     float factor[4];
@@ -177,6 +177,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         float all = row_sum(sum[i]);
         int query = at.from + OWN_ROW + i;
         factor[i] = (DROP ? g.grow : 1.0f) / all;
+#if !PACKED
+        if (!KEYS(g)) factor[i] = 0;
+#endif
         if (ACROSS == 0 && query < g.s) lse[at.head * g.s + query] = most[i] * g.scale + logf(all);
     }
     store_rows(o, factor, out + at.b * g.s * out_stride + at.h * D, out_stride, at.from, g.s);
@@ -185,15 +188,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
 #if DQ
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    attention_dq(const T *dout, const T *qkv, const T *o, const float *lse, T *dqkv, float2 *rows, shape g,
-                 const clock_s *clock) {
+    attention_dq(const T *dout, PARAMETERS(const T, q, kv), const T *o, const float *lse, T *dq_out, float2 *rows,
+                 shape g, const clock_s *clock) {
     extern __shared__ __align__(16) float own[];
     float *own_dout = own + BLOCK * ROW, *passing = own_dout + BLOCK * ROW, *grads = passing + BLOCK * ROW;
     where at = place_of(g, BLOCK, true);
-    i64 stride = 3 * (i64)g.h * D, out_stride = (i64)g.h * D;
-    i64 base = at.b * g.s * stride + at.h * D, out_base = at.b * g.s * out_stride + at.h * D;
-    const T *q = qkv + base, *k = q + out_stride, *v = k + out_stride;
-    load_tile(own, q, stride, at.from, g.s);
+    const heads<i64, const T> of = heads_of<i64>(g, at, ARGUMENTS(q, kv));
+    i64 out_stride = (i64)g.h * D, out_base = at.b * g.s * out_stride + at.h * D;
+    load_tile(own, of.q, of.q_stride, at.from, g.s);
     load_tile(own_dout, dout + out_base, out_stride, at.from, g.s);
     __syncthreads();
     results dq;
@@ -214,19 +216,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #if DROP
     dropping random = dropping_of(g, clock, at.b, at.h);
 #endif
-    int end = CAUSAL ? min(g.s, at.from + BLOCK) : g.s;
+    int end = CAUSAL ? min(KEYS(g), BEFORE(g) + at.from + BLOCK) : KEYS(g);
     for (int from = 0; from < end; from += BLOCK) {
         scores x, dx;
-        replace_tile(passing, v, stride, from, g.s);
+        replace_tile(passing, of.v, of.kv_stride, from, KEYS(g));
         rows_by_rows(dx, own_dout, passing);
-        replace_tile(passing, k, stride, from, g.s);
+        replace_tile(passing, of.k, of.kv_stride, from, KEYS(g));
         rows_by_rows(x, own, passing);
 #pragma unroll
         for (int i = 0; i < 4; i++)
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 int query = at.from + OWN_ROW + i, key = from + ACROSS + SIDE * j;
-                bool seen = key < g.s && (!CAUSAL || key <= query);
+                bool seen = key < KEYS(g) && (!CAUSAL || key <= BEFORE(g) + query);
                 float p = seen ? power_of_2(fmaf(x[i][j], g.scale2, -lse2[i])) : 0;
 #if DROP
                 dx[i][j] = random.one(query, key) ? 0 : dx[i][j] * g.grow;
@@ -238,31 +240,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         add_scores_by_rows(dq, grads, passing);
     }
     const float factor[4] = {g.scale, g.scale, g.scale, g.scale};
-    store_rows(dq, factor, dqkv + base, stride, at.from, g.s);
+    const heads<i64, T> to = heads_of<i64>(g, at, ARGUMENTS(dq_out, (T *)NULL));
+    store_rows(dq, factor, to.q, to.q_stride, at.from, g.s);
 }
 #endif
 
 #if DKDV
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    attention_dkdv(const T *dout, const T *qkv, T *dqkv, const float2 *rows, shape g, const clock_s *clock) {
-    extern __shared__ __align__(16) float own[];
-    float *own_v = own + BLOCK * ROW, *passing = own_v + BLOCK * ROW, *turned = passing + BLOCK * ROW;
-    where at = place_of(g, BLOCK, false);
-    i64 stride = 3 * (i64)g.h * D, out_stride = (i64)g.h * D, base = at.b * g.s * stride + at.h * D;
-    const T *q = qkv + base, *k = q + out_stride, *v = k + out_stride;
-    dout += at.b * g.s * out_stride + at.h * D, rows += at.head * g.s;
-    load_tile(own, k, stride, at.from, g.s);
-    load_tile(own_v, v, stride, at.from, g.s);
-    results dk, dv;
-    clear(dk), clear(dv);
-#if DROP
-    dropping random = dropping_of(g, clock, at.b, at.h);
-#endif
-    for (int from = CAUSAL ? at.from : 0; from < g.s; from += BLOCK) {
+/* Add what one query head's rows give to the block's keys and values. */
+__device__ inline void add_queries(results &dk, results &dv, const float *own, const float *own_v, float *passing,
+                                   float *turned, const heads<i64, const T> &of, const T *dout, const float2 *rows,
+                                   const dropping &random, const where &at, const shape &g) {
+    int begin = CAUSAL ? (PACKED ? at.from : max(0, at.from - BEFORE(g)) / BLOCK * BLOCK) : 0;
+    for (int from = begin; from < g.s; from += BLOCK) {
         scores x, dx, p;
-        replace_tile(passing, q, stride, from, g.s);
+        replace_tile(passing, of.q, of.q_stride, from, g.s);
         rows_by_rows(x, own, passing);
-        replace_tile(passing, dout, out_stride, from, g.s);
+        replace_tile(passing, dout, (i64)g.h * D, from, g.s);
         rows_by_rows(dx, own_v, passing);
 #pragma unroll
         for (int j = 0; j < 4; j++) {
@@ -271,7 +264,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 int key = at.from + OWN_ROW + i;
-                bool seen = query < g.s && (!CAUSAL || key <= query);
+                bool seen = query < g.s && (!CAUSAL || key <= BEFORE(g) + query);
                 float all = seen ? power_of_2(fmaf(x[i][j], g.scale2, -number.x)) : 0;
                 p[i][j] = all;
 #if DROP
@@ -286,12 +279,31 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         add_scores_by_rows(dv, turned, passing);
         __syncthreads();
         put_scores(turned, x);
-        load_tile(passing, q, stride, from, g.s);
+        load_tile(passing, of.q, of.q_stride, from, g.s);
         __syncthreads();
         add_scores_by_rows(dk, turned, passing);
     }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    attention_dkdv(const T *dout, PARAMETERS(const T, q, kv), T *dkv_out, const float2 *rows, shape g,
+                   const clock_s *clock) {
+    extern __shared__ __align__(16) float own[];
+    float *own_v = own + BLOCK * ROW, *passing = own_v + BLOCK * ROW, *turned = passing + BLOCK * ROW;
+    where at = place_of(g, BLOCK, false);
+    heads<i64, const T> of = heads_of<i64>(g, at, ARGUMENTS(q, kv));
+    dout += at.b * g.s * ((i64)g.h * D) + at.h * SHARE(g) * D, rows += query_head(g, at, 0) * g.s;
+    load_tile(own, of.k, of.kv_stride, at.from, KEYS(g));
+    load_tile(own_v, of.v, of.kv_stride, at.from, KEYS(g));
+    results dk, dv;
+    clear(dk), clear(dv);
+    for (int i = 0; i < SHARE(g); i++, of.q += D, dout += D, rows += g.s) {
+        dropping random = dropping_of(g, clock, at.b, at.h * SHARE(g) + i);
+        add_queries(dk, dv, own, own_v, passing, turned, of, dout, rows, random, at, g);
+    }
     const float k_factor[4] = {g.scale, g.scale, g.scale, g.scale}, v_factor[4] = {1, 1, 1, 1};
-    store_rows(dk, k_factor, dqkv + base + out_stride, stride, at.from, g.s);
-    store_rows(dv, v_factor, dqkv + base + 2 * out_stride, stride, at.from, g.s);
+    const heads<i64, T> to = heads_of<i64>(g, at, ARGUMENTS((PACKED ? dkv_out : NULL), dkv_out));
+    store_rows(dk, k_factor, to.k, to.kv_stride, at.from, KEYS(g));
+    store_rows(dv, v_factor, to.v, to.kv_stride, at.from, KEYS(g));
 }
 #endif

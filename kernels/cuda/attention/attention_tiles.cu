@@ -13,9 +13,9 @@
  * would need five, but would have to pass scores between warps and to sum dq in memory, in order.
  *
  * Definitions: FORWARD, DQ or DKDV; HALF (bf16 or f16); WGMMA (1: warpgroups multiply, sm_90a; 0: warps); D (head
- * size), HEAD (D padded), CAUSAL, DROP (0: none; 4: rows of scores are whole Philox blocks; 1: any), BLOCK_M, BLOCK_N
- * (queries and keys of a tile), WARPS, STAGES, BLOCKS (at least, of a multiprocessor) and KEEP (own fragments stay in
- * registers; not with WGMMA). */
+ * size), HEAD (D padded), PACKED (attention.cuh), CAUSAL, DROP (0: none; 4: rows of scores are whole Philox blocks; 1:
+ * any), BLOCK_M, BLOCK_N (queries and keys of a tile), WARPS, STAGES, BLOCKS (at least, of a multiprocessor) and KEEP
+ * (own fragments stay in registers; not with WGMMA). */
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/attention/attention_tile.cuh"
 #if WGMMA
@@ -50,14 +50,14 @@ __device__ inline void softmax(scores &x, results &o, float (&most)[TILES][2], f
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    attention_forward(const HALF *qkv, HALF *out, float *lse, shape g, const clock_s *clock) {
+    attention_forward(PARAMETERS(const HALF, q, kv), HALF *out, float *lse, shape g, const clock_s *clock) {
     where at = place_of(g, OWN, true);
-    int stride = 3 * g.h * D, out_stride = g.h * D;
-    const HALF *q = qkv + (i64)at.b * g.s * stride + at.h * D, *k = q + out_stride;
+    const heads<int, const HALF> of = heads_of<int>(g, at, ARGUMENTS(q, kv));
+    int out_stride = g.h * D;
     u32 q_tile = shared_memory();
-    int n = ((CAUSAL ? min(g.s, at.from + OWN) : g.s) + PASS - 1) / PASS;
-    const passing ring = {k, k + out_stride, stride, stride, g.s, 0, n, q_tile + TILE_BYTES(OWN), NULL};
-    copy_tile<OWN>(q_tile, q, stride, at.from, g.s);
+    int n = ((CAUSAL ? min(KEYS(g), BEFORE(g) + at.from + OWN) : KEYS(g)) + PASS - 1) / PASS;
+    const passing ring = {of.k, of.v, of.kv_stride, of.kv_stride, KEYS(g), 0, n, q_tile + TILE_BYTES(OWN), NULL};
+    copy_tile<OWN>(q_tile, of.q, of.q_stride, at.from, g.s);
     ring.start();
     own_rows own(q_tile);
     results o;
@@ -73,11 +73,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     for (int t = 0; t < n; t++) {
         if (t) ring.arrive(t);
         int key = t * PASS;
-        if (CAUSAL && key > GROUP_LAST(first)) continue;
+        if (CAUSAL && key > BEFORE(g) + GROUP_LAST(first)) continue;
         scores x;
         rows_by_rows(x, own, ring.tile(t)), mma_commit();
         mma_wait<0>(), mma_barrier(x);
-        hide(x, first, key, g.s);
+        hide(x, BEFORE(g) + first, key, KEYS(g));
         softmax(x, o, most, sum, g.scale2);
 #if DROP
         EACH(m, TILES) {
@@ -139,16 +139,16 @@ __device__ inline void query_rows(float (&lse2)[TILES][2], float (&delta)[TILES]
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    attention_dq(const HALF *dout, const HALF *qkv, const HALF *o, const float *lse, HALF *dqkv, float2 *rows, shape g,
-                 const clock_s *clock) {
+    attention_dq(const HALF *dout, PARAMETERS(const HALF, q, kv), const HALF *o, const float *lse, HALF *dq_out,
+                 float2 *rows, shape g, const clock_s *clock) {
     where at = place_of(g, OWN, true);
-    int stride = 3 * g.h * D, out_stride = g.h * D;
-    i64 base = (i64)at.b * g.s * stride + at.h * D, out_base = (i64)at.b * g.s * out_stride + at.h * D;
-    const HALF *q = qkv + base, *k = q + out_stride;
+    const heads<int, const HALF> of = heads_of<int>(g, at, ARGUMENTS(q, kv));
+    int out_stride = g.h * D;
+    i64 out_base = (i64)at.b * g.s * out_stride + at.h * D;
     u32 q_tile = shared_memory(), dout_tile = q_tile + TILE_BYTES(OWN);
-    int n = ((CAUSAL ? min(g.s, at.from + OWN) : g.s) + PASS - 1) / PASS;
-    const passing ring = {k, k + out_stride, stride, stride, g.s, 0, n, dout_tile + TILE_BYTES(OWN), NULL};
-    copy_tile<OWN>(q_tile, q, stride, at.from, g.s);
+    int n = ((CAUSAL ? min(KEYS(g), BEFORE(g) + at.from + OWN) : KEYS(g)) + PASS - 1) / PASS;
+    const passing ring = {of.k, of.v, of.kv_stride, of.kv_stride, KEYS(g), 0, n, dout_tile + TILE_BYTES(OWN), NULL};
+    copy_tile<OWN>(q_tile, of.q, of.q_stride, at.from, g.s);
     copy_tile<OWN>(dout_tile, dout + out_base, out_stride, at.from, g.s);
     ring.start();
     own_rows own_q(q_tile), own_dout(dout_tile);
@@ -166,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     for (int t = 0; t < n; t++) {
         if (t) ring.arrive(t);
         int key = t * PASS;
-        if (CAUSAL && key > GROUP_LAST(first)) continue;
+        if (CAUSAL && key > BEFORE(g) + GROUP_LAST(first)) continue;
         scores x, dx;
         rows_by_rows(x, own_q, ring.tile(t)), mma_commit();
         rows_by_rows(dx, own_dout, ring.tile(t) + TILE_BYTES(PASS)), mma_commit();
@@ -175,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         EACH(m, TILES) drop_bits(bits[m], random, first + m * 16, key);
 #endif
         mma_wait<1>(), mma_barrier(x);
-        hide(x, first, key, g.s);
+        hide(x, BEFORE(g) + first, key, KEYS(g));
         EACH(m, TILES) EACH(c, COLUMNS) EACH(i, 4) x[m][c][i] = power_of_2(fmaf(x[m][c][i], g.scale2, -lse2[m][i / 2]));
         mma_wait<0>(), mma_barrier(dx);
         EACH(m, TILES) EACH(c, COLUMNS) EACH(i, 4) {
@@ -192,7 +192,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
     float factor[TILES][2];
     EACH(m, TILES) factor[m][0] = factor[m][1] = 1;
-    store_rows(dq, factor, q_tile, dqkv + base, stride, at.from, g.s);
+    const heads<int, HALF> to = heads_of<int>(g, at, ARGUMENTS(dq_out, (HALF *)NULL));
+    store_rows(dq, factor, q_tile, to.q, to.q_stride, at.from, g.s);
 }
 #endif
 
@@ -205,31 +206,39 @@ __device__ inline void query_numbers(float (&lse2)[2], float (&delta)[2], u32 nu
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    attention_dkdv(const HALF *dout, const HALF *qkv, HALF *dqkv, const float2 *rows, shape g, const clock_s *clock) {
+    attention_dkdv(const HALF *dout, PARAMETERS(const HALF, q, kv), HALF *dkv_out, const float2 *rows, shape g,
+                   const clock_s *clock) {
     where at = place_of(g, OWN, false);
-    int stride = 3 * g.h * D, out_stride = g.h * D;
-    i64 base = (i64)at.b * g.s * stride + at.h * D;
-    const HALF *q = qkv + base, *k = q + out_stride;
-    dout += (i64)at.b * g.s * out_stride + at.h * D, rows += at.head * g.s;
+    const heads<int, const HALF> of = heads_of<int>(g, at, ARGUMENTS(q, kv));
+    int out_stride = g.h * D;
+    dout += (i64)at.b * g.s * out_stride + at.h * SHARE(g) * D, rows += query_head(g, at, 0) * g.s;
     u32 k_tile = shared_memory(), v_tile = k_tile + TILE_BYTES(OWN);
+#if PACKED
     int begin = CAUSAL ? at.from / PASS : 0, n = (g.s + PASS - 1) / PASS - begin;
-    const passing ring = {q, dout, stride, out_stride, g.s, begin, n, v_tile + TILE_BYTES(OWN), rows};
-    copy_tile<OWN>(k_tile, k, stride, at.from, g.s);
-    copy_tile<OWN>(v_tile, k + out_stride, stride, at.from, g.s);
+#else
+    int begin = CAUSAL ? max(0, at.from - g.before) / PASS : 0, each = max(0, (g.s + PASS - 1) / PASS - begin);
+    int n = each * g.share;
+#endif
+    const passing ring = {of.q, dout, of.q_stride, out_stride, g.s, begin, n, v_tile + TILE_BYTES(OWN), rows OF_EACH};
+    copy_tile<OWN>(k_tile, of.k, of.kv_stride, at.from, KEYS(g));
+    copy_tile<OWN>(v_tile, of.v, of.kv_stride, at.from, KEYS(g));
     ring.start();
     own_rows own_k(k_tile), own_v(v_tile);
     int first = at.from + WARP_ROW; /* the warp's keys */
     results dk, dv;
     clear(dk), clear(dv);
 #if DROP
-    dropping random = dropping_of(g, clock, at.b, at.h);
+    dropping random = dropping_of(g, clock, at.b, at.h * SHARE(g));
 #endif
     ring.arrive(0);
     own_k.keep(), own_v.keep();
     for (int t = 0; t < n; t++) {
         if (t) ring.arrive(t);
         int query = ring.row(t);
-        if (CAUSAL && query + PASS <= GROUP_FIRST(first)) continue;
+        if (CAUSAL && BEFORE(g) + query + PASS <= GROUP_FIRST(first)) continue;
+#if DROP && !PACKED
+        random = dropping_of(g, clock, at.b, at.h * g.share + t / each);
+#endif
         u32 q_tile = ring.tile(t), dout_tile = q_tile + TILE_BYTES(PASS), numbers = ring.numbers(t);
         scores x, dx;
         rows_by_rows(x, own_k, q_tile), mma_commit();
@@ -239,7 +248,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         EACH(m, TILES) drop_bits(bits[m], random, first + m * 16, query);
 #endif
         mma_wait<1>(), mma_barrier(x);
-        hide(x, first, query, g.s);
+        hide(x, first, BEFORE(g) + query, KEYS(g));
         operands p, ds;
         EACH(m, TILES)
             EACH(c, COLUMNS) {
@@ -274,7 +283,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     float k_factor[TILES][2], v_factor[TILES][2];
     EACH(m, TILES)
         k_factor[m][0] = k_factor[m][1] = 1, v_factor[m][0] = v_factor[m][1] = DROP ? g.grow : 1.0f;
-    store_rows(dk, k_factor, k_tile, dqkv + base + out_stride, stride, at.from, g.s);
-    store_rows(dv, v_factor, v_tile, dqkv + base + 2 * out_stride, stride, at.from, g.s);
+    const heads<int, HALF> to = heads_of<int>(g, at, ARGUMENTS((PACKED ? dkv_out : NULL), dkv_out));
+    store_rows(dk, k_factor, k_tile, to.k, to.kv_stride, at.from, KEYS(g));
+    store_rows(dv, v_factor, v_tile, to.v, to.kv_stride, at.from, KEYS(g));
 }
 #endif

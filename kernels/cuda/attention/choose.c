@@ -37,9 +37,9 @@ static enum mt_status named(const struct attention_impl **impl, struct mt_err *e
 
 static enum mt_status forced(const struct cuda *cuda, const struct mt_call *call, const struct attention_impl **impl,
                              struct mt_err *err) {
-    const struct mt_tensor *x = attention_qkv(call);
+    const struct mt_attention a = mt_attention_of(call);
     enum mt_status st = named(impl, err);
-    if (*impl && (*impl)->any_order && call->kind == MT_OP_attention) *impl = NULL;
+    if (*impl && (*impl)->any_order && !a.gradient) *impl = NULL;
     if (st || !*impl || attention_can(*impl, cuda, call)) return st;
     const char *missing = (*impl)->missing ? (*impl)->missing() : NULL;
     if (missing) return mt_fail(err, MT_EMISSING, "MOTLEY_CUDA_ATTENTION asks for \"%s\": %s", (*impl)->name, missing);
@@ -49,9 +49,9 @@ static enum mt_status forced(const struct cuda *cuda, const struct mt_call *call
                        (*impl)->name);
     mt_fail(err, MT_EINPUT,
             "MOTLEY_CUDA_ATTENTION asks for \"%s\", which cannot run this call: %s, sequences of %lld, heads of %lld, "
-            "dropout %g, on sm_%d",
-            (*impl)->name, mt_type_name(x->type), (long long)x->extent[1], (long long)x->extent[4], call->attr->p,
-            cuda->sm);
+            "dropout %g%s, on sm_%d",
+            (*impl)->name, mt_type_name(a.q->type), (long long)a.t, (long long)a.d, call->attr->p,
+            a.packed ? "" : ", queries apart from keys", cuda->sm);
     return mt_err_hint(err, "unset it, and the fastest implementation that can is taken");
 }
 
@@ -80,8 +80,8 @@ static void list_candidates(struct job *j) {
 /* With what the choice is among. */
 static bool job_key(void *job, char key[CUDA_KEY_TEXT]) {
     struct job *j = job;
-    const struct mt_tensor *x = attention_qkv(j->call);
-    char device[200], names[100] = "";
+    const struct mt_attention a = mt_attention_of(j->call);
+    char device[200], names[100] = "", keys[80] = "";
     size_t cudnn = 0;
     list_candidates(j);
     if (j->count == 1) return false;
@@ -91,10 +91,13 @@ static bool job_key(void *job, char key[CUDA_KEY_TEXT]) {
     cudnn = cudnn_version();
 #endif
     cuda_device_key(j->queue->cuda, device, sizeof device);
-    snprintf(key, CUDA_KEY_TEXT, "%s, kernels %08x, cuDNN %zu | %s %s b=%lld s=%lld h=%lld d=%lld%s%s%s, of %s", device,
-             (unsigned)cuda_sources_hash(), cudnn, j->call->kind == MT_OP_attention ? "attention" : "attention_grad",
-             mt_type_name(x->type), (long long)x->extent[0], (long long)x->extent[1], (long long)x->extent[3],
-             (long long)x->extent[4], j->call->attr->causal ? ", causal" : "", j->call->attr->p > 0 ? ", dropout" : "",
+    if (!a.packed)
+        snprintf(keys, sizeof keys, " from %lld t=%lld g=%lld", (long long)a.first, (long long)a.t,
+                 (long long)a.groups);
+    snprintf(key, CUDA_KEY_TEXT, "%s, kernels %08x, cuDNN %zu | %s %s b=%lld s=%lld%s h=%lld d=%lld%s%s%s, of %s",
+             device, (unsigned)cuda_sources_hash(), cudnn, a.gradient ? "attention_grad" : "attention",
+             mt_type_name(a.q->type), (long long)a.b, (long long)a.s, keys, (long long)a.heads, (long long)a.d,
+             j->call->attr->causal ? ", causal" : "", j->call->attr->p > 0 ? ", dropout" : "",
              attention_aligned(j->call, 16) ? "" : ", unaligned", names);
     return true;
 }
@@ -133,10 +136,19 @@ static const struct cuda_choices class = {
 /* ---- choosing ---- */
 
 static uint64_t hash_of(const struct mt_call *call) {
-    const struct mt_tensor *x = attention_qkv(call);
-    const int64_t facts[] = {call->kind,           x->type,           x->extent[0],
-                             x->extent[1],         x->extent[3],      x->extent[4],
-                             call->attr->causal,   call->attr->p > 0, attention_aligned(call, 16),
+    const struct mt_attention a = mt_attention_of(call);
+    const int64_t facts[] = {call->kind,
+                             a.q->type,
+                             a.b,
+                             a.s,
+                             a.t,
+                             a.first,
+                             a.heads,
+                             a.groups,
+                             a.d,
+                             call->attr->causal,
+                             call->attr->p > 0,
+                             attention_aligned(call, 16),
                              call->attr->any_order};
     return mt_hash64(facts, sizeof facts, 0);
 }

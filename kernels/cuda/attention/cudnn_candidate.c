@@ -1,5 +1,6 @@
-/* cuDNN's attention as implementations: no dropout, rows of heads that are multiples of 16 bytes. A plan is made once
- * for each shape, which takes seconds, as the library compiles. */
+/* cuDNN's attention as implementations: packed (its engines take no queries from some position on), no dropout, rows of
+ * heads that are multiples of 16 bytes. A plan is made once for each shape, which takes seconds, as the library
+ * compiles. */
 #include <pthread.h>
 #include <string.h>
 
@@ -13,14 +14,14 @@
 #ifdef MOTLEY_HAS_CUDNN
 
 static struct cudnn_attention_shape shape_of(const struct mt_call *call, bool any_order) {
-    const struct mt_tensor *x = attention_qkv(call);
+    const struct mt_attention a = mt_attention_of(call);
     struct cudnn_attention_shape s;
     memset(&s, 0, sizeof s); /* compared by its bytes */
-    s.b = x->extent[0], s.s = x->extent[1], s.h = x->extent[3], s.d = x->extent[4];
+    s.b = a.b, s.s = a.s, s.h = a.heads, s.d = a.d;
     s.scale = (float)call->attr->scale;
-    s.type = x->type;
+    s.type = a.q->type;
     s.causal = call->attr->causal;
-    s.backward = call->kind == MT_OP_attention_grad;
+    s.backward = a.gradient;
     s.any_order = any_order;
     return s;
 }
@@ -34,8 +35,9 @@ static bool sees_only_keys(const struct cudnn_attention_shape *s) {
 
 static bool can(const struct cuda *cuda, const struct mt_call *call, bool any_order) {
     struct cudnn_attention_shape s = shape_of(call, any_order);
-    return sees_only_keys(&s) && mt_type_is_half(s.type) && cuda->sm >= 80 && s.d && s.d % 8 == 0 && s.s > 1 &&
-           call->attr->p <= 0 && attention_aligned(call, 16) && cudnn_attention_bytes(&s) <= MT_CUDA_MOST_CUDNN_BYTES;
+    return mt_attention_of(call).packed && sees_only_keys(&s) && mt_type_is_half(s.type) && cuda->sm >= 80 && s.d &&
+           s.d % 8 == 0 && s.s > 1 && call->attr->p <= 0 && attention_aligned(call, 16) &&
+           cudnn_attention_bytes(&s) <= MT_CUDA_MOST_CUDNN_BYTES;
 }
 
 static int64_t bytes_of(const struct mt_call *call, bool any_order) {
@@ -87,7 +89,7 @@ static enum mt_status run(const struct cuda_queue *queue, const struct mt_call *
     const struct cudnn_attention *attention;
     enum mt_status st = find(queue->cuda, &shape, &attention, err);
     if (st) return st;
-    struct cudnn_attention_data data = {.qkv = attention_qkv(call)->data, .scratch = call->scratch};
+    struct cudnn_attention_data data = {.qkv = mt_attention_of(call).q->data, .scratch = call->scratch};
     if (shape.backward)
         data.dout = call->in[0].data, data.o_in = call->in[2].data, data.lse = call->in[3].data,
         data.dqkv = call->out[0].data;

@@ -16,6 +16,8 @@ struct shape {
     int s, h;
     uint32_t threshold;
     float scale, scale2, grow;
+    int t, before, groups, share, all_share, first_group, first_in_group;
+    int64_t all_s;
 };
 
 enum kernel { FORWARD, DQ, DKDV };
@@ -39,14 +41,22 @@ static const struct {
                [DKDV] = {"-DDKDV=1", "attention_dkdv"}};
 
 static struct shape shape_of(const struct mt_call *call) {
-    const struct mt_tensor *x = attention_qkv(call);
+    const struct mt_attention a = mt_attention_of(call);
     const struct mt_attr *t = call->attr;
     bool drop = t->p > 0;
-    return (struct shape){.first = x->offset[0] * x->global[3] + x->offset[3],
-                          .heads = x->global[3],
+    return (struct shape){.first = a.first_sample * a.all_heads + (a.packed ? a.first_group : 0),
+                          .heads = a.all_heads,
                           .tag = t->tag,
-                          .s = (int)x->extent[1],
-                          .h = (int)x->extent[3],
+                          .s = (int)a.s,
+                          .h = (int)a.heads,
+                          .t = (int)a.t,
+                          .before = (int)a.first,
+                          .groups = (int)a.groups,
+                          .share = (int)a.share,
+                          .all_share = (int)a.all_share,
+                          .first_group = (int)a.first_group,
+                          .first_in_group = (int)a.first_in_group,
+                          .all_s = a.all_s,
                           .threshold = drop ? mt_drop_threshold(t->p) : 0,
                           .scale = (float)t->scale,
                           .scale2 = (float)fmax(t->scale * M_LOG2E, 0x1p-100), /* hides keys even where it is 0 */
@@ -78,7 +88,7 @@ static bool is_of(const struct tiles *t, enum engine engine, enum kernel kernel,
 }
 
 static int padded_head(enum engine engine, const struct mt_call *call) {
-    int d = (int)attention_qkv(call)->extent[4], unit = engine == WARPS ? 32 : 64;
+    int d = (int)mt_attention_of(call).d, unit = engine == WARPS ? 32 : 64;
     return (d + unit - 1) / unit * unit;
 }
 
@@ -145,10 +155,14 @@ static enum mt_status chosen_tiles(const struct cuda_queue *queue, enum engine e
     return st;
 }
 
+static const char *form_of(const struct mt_attention *a) {
+    return a->packed ? "" : " -DPACKED=0";
+}
+
 static enum mt_status with_tensor_cores(const struct cuda_queue *queue, enum engine engine, enum kernel kernel,
                                         const struct mt_call *call, struct launch *l, struct mt_err *err) {
     const struct cuda *cuda = queue->cuda;
-    int64_t s = attention_qkv(call)->extent[1], d = attention_qkv(call)->extent[4];
+    const struct mt_attention a = mt_attention_of(call);
     const struct tiles *t = NULL;
     enum mt_status status = chosen_tiles(queue, engine, kernel, call, &t, err);
     if (status) return status;
@@ -161,20 +175,20 @@ static enum mt_status with_tensor_cores(const struct cuda_queue *queue, enum eng
     snprintf(l->definitions, sizeof l->definitions,
              "%s -DWGMMA=%d -DHALF=%s -DD=%d -DHEAD=%d -DCAUSAL=%d -DDROP=%d -DBLOCK_M=%d -DBLOCK_N=%d -DWARPS=%d "
              "-DSTAGES=%d "
-             "-DBLOCKS=%d -DKEEP=%d",
-             kernels[kernel].definition, engine == WARPGROUPS, cuda_type(attention_qkv(call)->type), (int)d, t->head,
+             "-DBLOCKS=%d -DKEEP=%d%s",
+             kernels[kernel].definition, engine == WARPGROUPS, cuda_type(a.q->type), (int)a.d, t->head,
              call->attr->causal,
              call->attr->p <= 0 ? 0
-             : s % 4            ? 1
+             : a.t % 4          ? 1
                                 : 4,
-             t->queries, t->keys, t->warps, t->stages, t->blocks, t->keep);
+             t->queries, t->keys, t->warps, t->stages, t->blocks, t->keep, form_of(&a));
     return MT_OK;
 }
 
 static void without_tensor_cores(const struct cuda *cuda, enum kernel kernel, const struct mt_call *call,
                                  struct launch *l) {
-    const struct mt_tensor *x = attention_qkv(call);
-    int d = (int)x->extent[4], head = 0;
+    const struct mt_attention a = mt_attention_of(call);
+    int d = (int)a.d, head = 0;
     for (l->own = 64; l->own >= 32; l->own /= 2) {
         head = d ? (d + l->own - 1) / l->own * l->own : l->own;
         int rows = (kernel == FORWARD ? 2 : 3) * (head + 4) + l->own + 4;
@@ -182,16 +196,16 @@ static void without_tensor_cores(const struct cuda *cuda, enum kernel kernel, co
         if (l->shared_bytes <= cuda->shared_bytes || l->own == 32) break;
     }
     l->threads = l->own / 4 * (l->own / 4);
-    int whole = d % 4 == 0 && attention_aligned(call, 4 * (uintptr_t)mt_type_size(x->type)) ? 4 : 1;
+    int whole = d % 4 == 0 && attention_aligned(call, 4 * (uintptr_t)mt_type_size(a.q->type)) ? 4 : 1;
     snprintf(l->definitions, sizeof l->definitions,
-             "%s -DTYPE=%s -DD=%d -DHEAD=%d -DCAUSAL=%d -DDROP=%d -DBLOCK=%d -DVECTOR=%d", kernels[kernel].definition,
-             cuda_type(x->type), d, head, call->attr->causal, call->attr->p > 0, l->own, whole);
+             "%s -DTYPE=%s -DD=%d -DHEAD=%d -DCAUSAL=%d -DDROP=%d -DBLOCK=%d -DVECTOR=%d%s", kernels[kernel].definition,
+             cuda_type(a.q->type), d, head, call->attr->causal, call->attr->p > 0, l->own, whole, form_of(&a));
 }
 
 static enum mt_status launch(const struct cuda_queue *queue, enum engine engine, enum kernel kernel,
                              const struct mt_call *call, void **arguments, struct mt_err *err) {
-    const struct mt_tensor *x = attention_qkv(call);
-    int64_t heads = x->extent[0] * x->extent[3];
+    const struct mt_attention a = mt_attention_of(call);
+    int64_t heads = a.b * (kernel == DKDV ? a.groups : a.heads), rows = kernel == DKDV ? a.t : a.s;
     struct launch l;
     CUfunction function = NULL;
     enum mt_status status = MT_OK;
@@ -203,30 +217,54 @@ static enum mt_status launch(const struct cuda_queue *queue, enum engine engine,
         status = cuda_kernel(queue->cuda, engine == PLAIN ? "attention_row" : "attention_tiles", l.definitions,
                              kernels[kernel].name, l.shared_bytes, &function, err);
     if (status) return status;
-    return cuda_launch(queue, function, heads * ((x->extent[1] + l.own - 1) / l.own), l.threads, l.shared_bytes,
-                       arguments, err);
+    return cuda_launch(queue, function, heads * ((rows + l.own - 1) / l.own), l.threads, l.shared_bytes, arguments,
+                       err);
+}
+
+/* The arguments of a kernel: addresses, with queries apart from keys and values where they are, and shape and clock. */
+struct arguments {
+    void *addresses[12], *of[12];
+    int count;
+};
+static void add_address(struct arguments *a, const void *address) {
+    a->addresses[a->count] = (void *)(uintptr_t)address;
+    a->of[a->count] = &a->addresses[a->count];
+    a->count++;
+}
+static void add_inputs(struct arguments *a, const struct mt_attention *x) {
+    add_address(a, x->q->data);
+    if (!x->packed) add_address(a, x->kv->data);
+}
+static enum mt_status launch_with(const struct cuda_queue *queue, enum engine engine, enum kernel kernel,
+                                  const struct mt_call *call, struct arguments *a, struct mt_err *err) {
+    struct shape shape = shape_of(call);
+    CUdeviceptr clock = queue->clock;
+    a->of[a->count++] = &shape, a->of[a->count++] = &clock;
+    return launch(queue, engine, kernel, call, a->of, err);
 }
 
 static enum mt_status queue_forward(const struct cuda_queue *queue, const struct mt_call *call, enum engine engine,
                                     struct mt_err *err) {
-    struct shape shape = shape_of(call);
-    CUdeviceptr clock = queue->clock;
-    const void *qkv = call->in[0].data;
-    void *o = call->out[0].data, *lse = call->out[1].data;
-    return launch(queue, engine, FORWARD, call, (void *[]){&qkv, &o, &lse, &shape, &clock}, err);
+    const struct mt_attention x = mt_attention_of(call);
+    struct arguments a = {.count = 0};
+    add_inputs(&a, &x);
+    for (int o = 0; o < 2; o++) add_address(&a, call->out[o].data);
+    return launch_with(queue, engine, FORWARD, call, &a, err);
 }
 
+/* What DQ leaves in scratch is DKDV's. */
 static enum mt_status queue_either(const struct cuda_queue *queue, const struct mt_call *call, enum engine engine,
                                    struct mt_err *err) {
-    struct shape shape = shape_of(call);
-    CUdeviceptr clock = queue->clock;
-    if (call->kind == MT_OP_attention) return queue_forward(queue, call, engine, err);
-    const void *dout = call->in[0].data, *qkv = call->in[1].data, *o = call->in[2].data, *lse = call->in[3].data;
-    void *dqkv = call->out[0].data, *rows = call->scratch;
-    enum mt_status status =
-        launch(queue, engine, DQ, call, (void *[]){&dout, &qkv, &o, &lse, &dqkv, &rows, &shape, &clock}, err);
-    if (status) return status;
-    return launch(queue, engine, DKDV, call, (void *[]){&dout, &qkv, &dqkv, &rows, &shape, &clock}, err);
+    const struct mt_attention x = mt_attention_of(call);
+    struct arguments dq = {.count = 0}, dkdv = {.count = 0};
+    if (!x.gradient) return queue_forward(queue, call, engine, err);
+    add_address(&dq, call->in[0].data), add_address(&dkdv, call->in[0].data);
+    add_inputs(&dq, &x), add_inputs(&dkdv, &x);
+    for (int i = call->nin - 2; i < call->nin; i++) add_address(&dq, call->in[i].data); /* o, lse */
+    add_address(&dq, x.dq->data), add_address(&dkdv, x.dkv->data);
+    add_address(&dq, call->scratch), add_address(&dkdv, call->scratch);
+    enum mt_status status = launch_with(queue, engine, DQ, call, &dq, err);
+    return status ? status : launch_with(queue, engine, DKDV, call, &dkdv, err);
 }
 
 static enum mt_status queue_warpgroups(const struct cuda_queue *queue, const struct mt_call *call, struct mt_err *err) {
@@ -240,9 +278,8 @@ static enum mt_status queue_row(const struct cuda_queue *queue, const struct mt_
 }
 
 static bool tiles_possible(const struct cuda *cuda, const struct mt_call *call) {
-    const struct mt_tensor *x = attention_qkv(call);
-    return mt_type_is_half(x->type) && cuda->sm >= 80 && x->extent[4] && x->extent[4] % 8 == 0 &&
-           attention_aligned(call, 16);
+    const struct mt_attention a = mt_attention_of(call);
+    return mt_type_is_half(a.q->type) && cuda->sm >= 80 && a.d && a.d % 8 == 0 && attention_aligned(call, 16);
 }
 /* Other architectures have other instructions for this. */
 static bool warpgroups_possible(const struct cuda *cuda, const struct mt_call *call) {

@@ -14,7 +14,7 @@
 #include "kernels/cuda/tune/bench.h"
 #include "kernels/cuda/tune/choose.h"
 
-enum { MOST_TENSORS = 6, ROUNDS = 3, ALIGN = 256 };
+enum { MOST_TENSORS = 7, ROUNDS = 3, ALIGN = 256 };
 static const double round_s = 0.004; /* of timing; at least one run */
 
 /* ---- a call on operands of its own ---- */
@@ -69,15 +69,17 @@ static enum mt_status allocate(struct trial *t, int64_t scratch_bytes, struct mt
     return MT_OK;
 }
 
-/* Of the gradient's inputs, o and lse are those of qkv. */
+/* Of the gradient's inputs, o and lse are those of its queries, keys and values. */
 static enum mt_status fill_inputs(struct trial *t, struct mt_err *err) {
     enum mt_status st = MT_OK;
-    if (t->call.kind == MT_OP_attention) return fill(&t->bench.queue, &t->tensors[0], err);
-    for (int i = 0; !st && i < 2; i++) st = fill(&t->bench.queue, &t->tensors[i], err);
+    const struct mt_attention a = mt_attention_of(&t->call);
+    int drawn = a.gradient ? t->call.nin - 2 : t->call.nin;
+    for (int i = 0; !st && i < drawn; i++) st = fill(&t->bench.queue, &t->tensors[i], err);
+    if (st || !a.gradient) return st;
     struct mt_call forward = t->call;
-    forward.kind = MT_OP_attention;
-    forward.nin = 1, forward.nout = 2;
-    forward.in = &t->tensors[1], forward.out = &t->tensors[2];
+    forward.kind = a.packed ? MT_OP_attention_packed : MT_OP_attention;
+    forward.nin = drawn - 1, forward.nout = 2;
+    forward.in = &t->tensors[1], forward.out = &t->tensors[drawn];
     for (int i = 0; !st && i < ATTENTION_NIMPLS; i++)
         if (attention_can(attention_impls[i], t->bench.queue.cuda, &forward))
             return attention_impls[i]->queue(&t->bench.queue, &forward, err);
@@ -135,13 +137,13 @@ static double relative(double diff, double norm) {
  * are also taken locally, and more is allowed there: *local is the maximum of
  *
  *   |got - want| / |want| / 10   of each row; |want| counts as at least 1e-3 of the root mean square of the rows
- *   |got - want| / |want| / 3    of each of q, k and v in dqkv; |want| counts as at least 1e-2 of the whole */
-static double error_of(const struct mt_tensor *t, const char *got, const char *want, double *local) {
-    bool of_qkv = t->naxes == 5;
+ *   |got - want| / |want| / 3    of each of q, k and v in dqkv (nparts 3), or of k and v in dkv (2); |want| counts as
+ * at least 1e-2 of the whole */
+static double error_of(const struct mt_tensor *t, int nparts, const char *got, const char *want, double *local) {
     int64_t size = t->naxes > 3 ? t->extent[t->naxes - 1] : 1, nrows = mt_tensor_count(t) / size;
     double(*rows)[2] = mt_calloc((size_t)nrows + 1, sizeof *rows), parts[3][2] = {{0}}; /* squares: got - want, want */
     for (int64_t r = 0; r < nrows; r++) {
-        int part = of_qkv ? (int)(r / t->extent[3] % 3) : 0;
+        int part = nparts > 1 ? (int)(r / t->extent[3] % nparts) : 0;
         for (int64_t i = r * size; i < (r + 1) * size; i++) {
             double is = mt_type_load(t->type, got, i), shall = mt_type_load(t->type, want, i);
             rows[r][0] += (is - shall) * (is - shall), rows[r][1] += shall * shall;
@@ -155,11 +157,17 @@ static double error_of(const struct mt_tensor *t, const char *got, const char *w
         *local = fmax(*local, relative(parts[p][0], parts[p][1]) / 3);
     }
     for (int64_t r = 0; r < nrows; r++) {
-        double usual = of_qkv ? 3 * parts[r / t->extent[3] % 3][1] / (double)nrows : norm / (double)nrows;
+        double usual = nparts > 1 ? nparts * parts[r / t->extent[3] % nparts][1] / (double)nrows : norm / (double)nrows;
         *local = fmax(*local, relative(rows[r][0], fmax(rows[r][1], 1e-6 * usual)) / 10);
     }
     free(rows);
     return relative(diff, norm);
+}
+
+/* q, k and v in output o, or k and v; else 1. */
+static int parts_of(const struct mt_call *call, int o) {
+    const struct mt_attention a = mt_attention_of(call);
+    return !a.gradient || &call->out[o] != a.dkv ? 1 : a.packed ? 3 : 2;
 }
 
 static enum mt_status check(struct trial *t, const struct attention_impl *impl, double *error, struct mt_err *err) {
@@ -176,7 +184,7 @@ static enum mt_status check(struct trial *t, const struct attention_impl *impl, 
     *error = 0;
     for (int o = 0; o < t->call.nout; o++) {
         double local;
-        *error = fmax(*error, error_of(&t->last.out[o], t->got[o], t->want[o], &local));
+        *error = fmax(*error, error_of(&t->last.out[o], parts_of(&t->call, o), t->got[o], t->want[o], &local));
         most_local = fmax(most_local, local);
     }
     if (hash[0] != hash[1] && !impl->any_order) return mt_fail(err, MT_ESYSTEM, "it gives other bits the second time");

@@ -68,7 +68,7 @@ static void record_vendor(struct pair *p) {
     const struct mt_call *call = &b->calls[0];
     struct mt_err ignored = MT_ERR_INIT;
     double unused;
-    if (call->kind != MT_OP_attention && call->kind != MT_OP_attention_grad) return;
+    if (!mt_op_is_attention(call->kind) && !mt_op_is_attention_grad(call->kind)) return;
     const struct attention_impl *impl = &attention_impl_cudnn_any_order;
     if (!attention_can(impl, b->bench.queue.cuda, call)) impl = &attention_impl_cudnn;
     if (!attention_can(impl, b->bench.queue.cuda, call)) return;

@@ -1,5 +1,5 @@
-/* The table of operators, one file a family: element, norm, cross_entropy, embedding, sum, reduce and update here;
- * attention/ and gemm/ have the others. */
+/* The table of operators, one file a family: element, norm, cross_entropy, embedding, parts, sum, reduce and update
+ * here; attention/ and gemm/ have the others. */
 #include "kernels/cuda/driver/driver.h"
 
 /* Hidden: a kind without its row fails to link. */

@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "kernels/base/number/hash.h"
 #include "kernels/cuda/jit/shape.h"
@@ -12,7 +13,7 @@ static const struct mt_tensor *operand_of(const struct mt_call *call, int i) {
 
 /* The number of axes that the '*' of an operand matches. */
 static int group_axes(const char *pattern, int letters, const struct mt_tensor *t) {
-    return letters && *pattern == '*' ? t->naxes - (letters - 1) : 0;
+    return memchr(pattern, '*', (size_t)letters) ? t->naxes - (letters - 1) : 0;
 }
 
 int cuda_leading_axis(const struct mt_call *call, int operand) {
@@ -20,7 +21,7 @@ int cuda_leading_axis(const struct mt_call *call, int operand) {
     const char *pattern = mt_call_pattern(call, operand, &letters);
     if (!pattern || !letters) return -1;
     if (*pattern == 'b') return 0;
-    return group_axes(pattern, letters, operand_of(call, operand)) > 0 ? 0 : -1;
+    return *pattern == '*' && group_axes(pattern, letters, operand_of(call, operand)) > 0 ? 0 : -1;
 }
 
 /* ---- text ---- */
@@ -45,26 +46,22 @@ static int bucket(int64_t n) {
     return bits;
 }
 
-/* Each letter once, where it first occurs. */
+/* Each letter once, where it first occurs; leading axes of any number are rows, others the heads of queries. */
 static void put_letters(struct text *text, const struct mt_call *call) {
     bool seen[128] = {false};
     for (int i = 0; i < call->nin + call->nout; i++) {
         int letters = 0;
         const struct mt_tensor *t = operand_of(call, i);
         const char *pattern = mt_call_pattern(call, i, &letters);
-        int group = group_axes(pattern, letters, t), axis = group;
-        if (letters && *pattern == '*' && !seen['*']) {
-            int64_t rows = 1;
-            for (int a = 0; a < group; a++) rows *= t->extent[a];
-            put(text, " rows=2^%d", bucket(rows));
-            seen['*'] = true;
-        }
-        for (int l = letters && *pattern == '*'; l < letters; l++, axis++) {
-            int letter = pattern[l] & 127;
-            if (!seen[letter] && letter == 'b') put(text, " b=2^%d", bucket(t->extent[axis]));
-            if (!seen[letter] && letter != 'b' && letter > '9')
-                put(text, " %c=%lld", letter, (long long)t->extent[axis]);
+        for (int l = 0, axis = 0; l < letters; l++) {
+            int letter = pattern[l] & 127, axes = letter == '*' ? group_axes(pattern, letters, t) : 1;
+            int64_t extent = mt_tensor_extent(t, axis, axes);
+            if (!seen[letter] && letter == '*' && !l) put(text, " rows=2^%d", bucket(extent));
+            if (!seen[letter] && letter == '*' && l) put(text, " heads=%lld", (long long)extent);
+            if (!seen[letter] && letter == 'b') put(text, " b=2^%d", bucket(extent));
+            if (!seen[letter] && letter != 'b' && letter > '9') put(text, " %c=%lld", letter, (long long)extent);
             seen[letter] = true;
+            axis += axes;
         }
     }
 }

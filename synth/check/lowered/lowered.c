@@ -152,6 +152,11 @@ static enum mt_status check_operands(struct mt_lchecker *c) {
     return MT_OK;
 }
 
+/* Whether several instructions may compute this source, each for itself: the parts of a value are copies. */
+static bool may_repeat(const struct mt_lchecker *c, const struct mt_instr *source) {
+    return source->kind == MT_INSTR_OP && c->program->graph->ops[source->gop].kind == MT_OP_separate;
+}
+
 /* Every source is of this block and is implemented once. */
 static enum mt_status check_sources(struct mt_lchecker *c) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
@@ -161,7 +166,7 @@ static enum mt_status check_sources(struct mt_lchecker *c) {
             return mt_lchecker_refuse(c, "has a source that the program does not have");
         int *lowered_as = &c->lowered_as[c->first[block] + l->sources[s]];
         if (*lowered_as >= 0 && l->what == MT_LOWERED_COLLECTIVE && l->chunk_index) continue; /* check_chunk */
-        if (*lowered_as >= 0)
+        if (*lowered_as >= 0 && !may_repeat(c, mt_lchecker_source(c, s)))
             return mt_lchecker_refuse(c, "%s's instruction %d is implemented by instruction %d already",
                                       mt_block_name(block), l->sources[s], *lowered_as);
         *lowered_as = c->instr;

@@ -35,6 +35,14 @@ struct pattern {
 #define LOSS_GRAD OF(nll_grad, "xmztd", "y")
 
 static const struct pattern patterns[] = {
+    {MT_OP_attention_packed, 0, 0, "x", "ol", "", {OF(separate, "x", "qk"), OF(attention, "qk", "ol")}},
+    {MT_OP_attention_packed_grad,
+     0,
+     0,
+     "dxol",
+     "y",
+     "",
+     {OF(separate, "x", "qk"), OF(attention_grad, "dqkol", "mn"), OF(join, "mn", "y")}},
     {MT_OP_fused_matmul, MT_OP_add, 0, "abc", "y", "", {OF(matmul, "ab", "p"), OF(add, "pc", "y")}},
     {MT_OP_fused_matmul, MT_OP_gelu, 0, "abc", "yp", "", {BIASED, OF(gelu, "p", "y")}},
     {MT_OP_fused_matmul, MT_OP_relu, 0, "abc", "yp", "", {BIASED, OF(relu, "p", "y")}},
@@ -87,12 +95,17 @@ static bool pattern_of(const struct mt_linstr *l, struct pattern *pattern) {
 
 static bool same_attr(const struct mt_attr *a, const struct mt_attr *b) {
     return a->nm == b->nm && a->nn == b->nn && a->nk == b->nk && a->trans_a == b->trans_a && a->trans_b == b->trans_b &&
-           a->out_acc == b->out_acc && a->tf32 == b->tf32 && a->axes == b->axes && a->p == b->p && a->tag == b->tag &&
-           a->scale == b->scale && a->causal == b->causal && a->any_order == b->any_order && a->eps == b->eps &&
-           a->value == b->value && a->to == b->to && a->clip == b->clip && a->beta1 == b->beta1 &&
-           a->beta2 == b->beta2 && a->momentum == b->momentum && a->decay == b->decay && a->lr_scale == b->lr_scale &&
-           a->nesterov == b->nesterov && a->accumulate == b->accumulate && a->epilogue == b->epilogue &&
-           a->interval == b->interval;
+           a->out_acc == b->out_acc && a->tf32 == b->tf32 && a->axes == b->axes && a->axis == b->axis &&
+           a->parts == b->parts && a->p == b->p && a->tag == b->tag && a->scale == b->scale && a->causal == b->causal &&
+           a->any_order == b->any_order && a->eps == b->eps && a->value == b->value && a->to == b->to &&
+           a->clip == b->clip && a->beta1 == b->beta1 && a->beta2 == b->beta2 && a->momentum == b->momentum &&
+           a->decay == b->decay && a->lr_scale == b->lr_scale && a->nesterov == b->nesterov &&
+           a->accumulate == b->accumulate && a->epilogue == b->epilogue && a->interval == b->interval;
+}
+
+static struct mt_attr attention_attr(const struct mt_attr *t, bool gradient) {
+    return (struct mt_attr){
+        .p = t->p, .tag = t->tag, .scale = t->scale, .causal = t->causal, .any_order = gradient && t->any_order};
 }
 
 /* The attributes that a fused kernel gives its member of kind `kind`, whose first operand has `naxes` axes. */
@@ -120,6 +133,10 @@ static struct mt_attr member_attr(const struct mt_linstr *l, enum mt_op_kind kin
     case MT_OP_norm_grad:
     case MT_OP_norm_param_grad: return (struct mt_attr){.eps = t->eps};
     case MT_OP_fill: return (struct mt_attr){.value = t->value, .to = t->to};
+    case MT_OP_separate: return (struct mt_attr){.axis = 2, .parts = 2};
+    case MT_OP_join: return (struct mt_attr){.axis = 2};
+    case MT_OP_attention:
+    case MT_OP_attention_grad: return attention_attr(t, kind == MT_OP_attention_grad);
     default: return (struct mt_attr){0};
     }
 }
@@ -138,6 +155,8 @@ static bool only_its_own(const struct mt_linstr *l) {
                                .accumulate = t->accumulate && t->epilogue == MT_OP_sum,
                                .tf32 = t->tf32,
                                .epilogue = t->epilogue};
+    if (l->kind == MT_OP_attention_packed) own = attention_attr(t, false);
+    if (l->kind == MT_OP_attention_packed_grad) own = attention_attr(t, true);
     if (l->kind == MT_OP_cross_entropy) own = (struct mt_attr){0};
     if (l->kind == MT_OP_cross_entropy_grad) own = (struct mt_attr){.value = t->value, .to = t->to};
     return same_attr(t, &own);

@@ -22,7 +22,7 @@ int main(void) {
         call.attr = &attr;
         const struct mt_backend *backend = mt_device_backend(device, &call);
         if (!backend->supports(&call)) continue;
-        for (int any = 0; any <= (call.kind == MT_OP_attention_grad); any++) {
+        for (int any = 0; any <= mt_op_is_attention_grad(call.kind); any++) {
             attr.any_order = any;
             int64_t asked = backend->scratch_bytes(&call), expected = mt_cuda_scratch_bytes(&call);
             CHECK(asked <= expected, "%s %s%s of %lld rows: asks for %lld bytes, planned were %lld",

@@ -20,6 +20,15 @@ struct spec {
     const char *whole; /* indices that cannot be split; null: none */
 };
 
+/* Attention and its gradient: full, causal, and with dropout. */
+#define ATTENTIONS(forward, backward, whole)                                                                           \
+    {MT_OP_attention, forward, {.scale = 0.25}, whole},                                                                \
+        {MT_OP_attention, forward, {.scale = 0.25, .causal = true}, whole},                                            \
+        {MT_OP_attention, forward, {.scale = 0.25, .causal = true, .p = 0.2, .tag = 9}, whole},                        \
+        {MT_OP_attention_grad, backward, {.scale = 0.25}, whole},                                                      \
+        {MT_OP_attention_grad, backward, {.scale = 0.25, .causal = true}, whole},                                      \
+        {MT_OP_attention_grad, backward, {.scale = 0.25, .causal = true, .p = 0.2, .tag = 9}, whole},
+
 static const struct spec specs[] = {
     {MT_OP_matmul, "abk,kn>abn", {.nm = 2, .nn = 1, .nk = 1}, 0},
     {MT_OP_matmul, "abk,nck>abnc", {.nm = 2, .nn = 2, .nk = 1, .trans_b = true}, 0},
@@ -54,12 +63,24 @@ static const struct spec specs[] = {
     {MT_OP_embedding, "ve,xy>xye", {0}, 0},
     {MT_OP_embedding_grad, "xye,xy>ve", {0}, 0},
     {MT_OP_embedding_grad, "xye,xy>ve", {.accumulate = true}, "xy"},
-    {MT_OP_attention, "bs3hd>bshd,bhs", {.scale = 0.25}, "s3d"},
-    {MT_OP_attention, "bs3hd>bshd,bhs", {.scale = 0.25, .causal = true}, "s3d"},
-    {MT_OP_attention, "bs3hd>bshd,bhs", {.scale = 0.25, .causal = true, .p = 0.2, .tag = 9}, "s3d"},
-    {MT_OP_attention_grad, "bshd,bs3hd,bshd,bhs>bs3hd", {.scale = 0.25}, "s3d"},
-    {MT_OP_attention_grad, "bshd,bs3hd,bshd,bhs>bs3hd", {.scale = 0.25, .causal = true}, "s3d"},
-    {MT_OP_attention_grad, "bshd,bs3hd,bshd,bhs>bs3hd", {.scale = 0.25, .causal = true, .p = 0.2, .tag = 9}, "s3d"},
+    {MT_OP_attention_packed, "bs3hd>bshd,bhs", {.scale = 0.25}, "s3d"},
+    {MT_OP_attention_packed, "bs3hd>bshd,bhs", {.scale = 0.25, .causal = true}, "s3d"},
+    {MT_OP_attention_packed, "bs3hd>bshd,bhs", {.scale = 0.25, .causal = true, .p = 0.2, .tag = 9}, "s3d"},
+    {MT_OP_attention_packed_grad, "bshd,bs3hd,bshd,bhs>bs3hd", {.scale = 0.25}, "s3d"},
+    {MT_OP_attention_packed_grad, "bshd,bs3hd,bshd,bhs>bs3hd", {.scale = 0.25, .causal = true}, "s3d"},
+    {MT_OP_attention_packed_grad,
+     "bshd,bs3hd,bshd,bhs>bs3hd",
+     {.scale = 0.25, .causal = true, .p = 0.2, .tag = 9},
+     "s3d"},
+    ATTENTIONS("bshd,bt2hd>bshd,bhs", "bshd,bshd,bt2hd,bshd,bhs>bshd,bt2hd", "t2d")
+        ATTENTIONS("bsgrd,bt2gd>bsgrd,bgrs", "bsgrd,bsgrd,bt2gd,bsgrd,bgrs>bsgrd,bt2gd", "t2d")
+            ATTENTIONS("bsud,bt2gd>bsud,bus", "bsud,bsud,bt2gd,bsud,bus>bsud,bt2gd",
+                       "tu2gd"){MT_OP_separate, "xyz>xyz", {.axis = 1, .parts = 1}, "y"},
+    {MT_OP_separate, "bs3hd>bshd,bs2hd", {.axis = 2, .parts = 2}, "32"},
+    {MT_OP_separate, "3xz>xz,xz,xz", {.axis = 0, .parts = 3}, "3"},
+    {MT_OP_separate, "zx7>zx3,zx,zx2,zx", {.axis = 2, .parts = 4}, "7"},
+    {MT_OP_join, "bshd,bs2hd>bs3hd", {.axis = 2}, "32"},
+    {MT_OP_join, "2xz,3xz,xz,xz>7xz", {.axis = 0}, "7"},
     {MT_OP_row_max, "xyv>xy", {0}, 0},
     {MT_OP_exp_sum, "xyv,xy>xy", {0}, 0},
     {MT_OP_pick, "xyv,xy>xy", {0}, 0},
@@ -132,10 +153,10 @@ enum { ROWS = 17 };
 #else
 enum { ROWS = 67 };
 #endif
-static const char size_letters[] = "abckmnxyzevshd3";
+static const char size_letters[] = "abckmnxyzevshd237tgru";
 static const int64_t sizes_of[NSIZES][sizeof size_letters - 1] = {
-    {3, 2, 2, 7, 5, 9, 3, 4, 6, 11, 13, 9, 3, 5, 3},
-    {ROWS, 4, 3, 259, 203, 101, 5, 31, 263, 1037, 2503, 205, 3, 20, 3},
+    {3, 2, 2, 7, 5, 9, 3, 4, 6, 11, 13, 9, 3, 5, 2, 3, 7, 8, 2, 2, 6},
+    {ROWS, 4, 3, 259, 203, 101, 5, 31, 263, 1037, 2503, 205, 3, 20, 2, 3, 7, 201, 3, 2, 6},
 };
 
 struct sample {
@@ -174,7 +195,8 @@ static unsigned positive_inputs(enum mt_op_kind kind) {
     case MT_OP_norm_grad:
     case MT_OP_norm_param_grad:
     case MT_OP_layer_norm_grad:
-    case MT_OP_attention_grad: return 1u << 3;
+    case MT_OP_attention_packed_grad: return 1u << 3;
+    case MT_OP_attention_grad: return 1u << 4;
     case MT_OP_exp_sum: return 1u << 1;
     case MT_OP_nll: return 1u << 1;
     case MT_OP_nll_grad: return 1u << 1 | 1u << 2;

@@ -1,5 +1,7 @@
 /* What ops.def promises beyond formulas: in-place outputs, exact rounding, dropout's statistics, refusals of calls that
  * are not well formed; and the exponentials that all of it uses. */
+#include <ctype.h>
+
 #include "kernels/cpu/c/internal.h"
 #include "tests/kernels/op/samples.h"
 
@@ -56,7 +58,7 @@ static void refusals(const struct sample *s) {
         struct mt_tensor good = t[o];
         char letter = o < s->nin ? sample_info(s)->in_types[o] : sample_info(s)->out_types[o - s->nin];
         for (int a = 0; a < good.naxes; a++) {
-            if (occurrences(s, s->axes[o][a]) < 2 && s->axes[o][a] != '3') continue;
+            if (occurrences(s, s->axes[o][a]) < 2 && !isdigit((unsigned char)s->axes[o][a])) continue;
             t[o].extent[a]++;
             refused(&call, "an extent that differs", s);
             t[o].extent[a] = -1;
@@ -87,7 +89,16 @@ static void attributes(void) {
     static const struct spec bad[] = {
         {MT_OP_dropout, "xyz>xyz", {.p = 1}, 0},
         {MT_OP_dropout, "xyz>xyz", {.p = NAN}, 0},
-        {MT_OP_attention, "bs3hd>bshd,bhs", {.scale = 0}, 0},
+        {MT_OP_attention_packed, "bs3hd>bshd,bhs", {.scale = 0}, 0},
+        {MT_OP_attention, "bshd,bt2hd>bshd,bhs", {.scale = 0}, 0},
+        {MT_OP_attention, "bskd,bt2gd>bskd,bks", {.scale = 1}, 0}, /* 7 query heads for 2 */
+        {MT_OP_attention, "bsrgd,bt2ed>bsrgd,brgs", {.scale = 1}, 0},
+        {MT_OP_attention, "bsrgzd,bt2rd>bsrgzd,brgzs", {.scale = 1}, 0},
+        {MT_OP_separate, "7xz>2xz,3xz,xz,xz", {.axis = 0, .parts = 3}, 0},
+        {MT_OP_separate, "7xz>2xz,3xz", {.axis = 0, .parts = 2}, 0},
+        {MT_OP_separate, "7xz>2xz,3xz,xz,xz", {.axis = 1, .parts = 4}, 0},
+        {MT_OP_separate, "7xz>2xz,3xz,xz,xz", {.axis = 3, .parts = 4}, 0},
+        {MT_OP_join, "2xz,2xz>3xz", {.axis = 0}, 0},
         {MT_OP_add, "xyz,xy>xyz", {.axes = 5}, 0},
         {MT_OP_add, "xyz,xyz>xyz", {.axes = 15}, 0},
         {MT_OP_sum, "xyz>xy", {.axes = 2}, 0},

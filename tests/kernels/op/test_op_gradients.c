@@ -234,17 +234,42 @@ static void norms(void) {
                               .backward = residual_backward});
 }
 
+static void packed_forward(struct problem *p) {
+    CALL(attention_packed, &p->attr, &the_clock, (p->x[0]), (p->y[0], p->extra[0]));
+}
+static void packed_backward(struct problem *p) {
+    CALL(attention_packed_grad, &p->attr, &the_clock, (p->dy[0], p->x[0], p->y[0], p->extra[0]), (p->dx[0]));
+}
 static void attention_forward(struct problem *p) {
-    CALL(attention, &p->attr, &the_clock, (p->x[0]), (p->y[0], p->extra[0]));
+    CALL(attention, &p->attr, &the_clock, (p->x[0], p->x[1]), (p->y[0], p->extra[0]));
 }
 static void attention_backward(struct problem *p) {
-    CALL(attention_grad, &p->attr, &the_clock, (p->dy[0], p->x[0], p->y[0], p->extra[0]), (p->dx[0]));
+    CALL(attention_grad, &p->attr, &the_clock, (p->dy[0], p->x[0], p->x[1], p->y[0], p->extra[0]),
+         (p->dx[0], p->dx[1]));
+}
+/* Queries from position 6 of 11 on. */
+static void late_forward(struct problem *p) {
+    p->x[0].offset[1] = p->y[0].offset[1] = p->extra[0].offset[2] = 6;
+    p->x[0].global[1] = p->y[0].global[1] = p->extra[0].global[2] = 11;
+    attention_forward(p);
+}
+static void parts_forward(struct problem *p) {
+    CALL(separate, &p->attr, &the_clock, (p->x[0]), (p->y[0], p->y[1]));
+}
+static void parts_backward(struct problem *p) {
+    CALL(join, &p->attr, &the_clock, (p->dy[0], p->dy[1]), (p->dx[0]));
+}
+static void whole_forward(struct problem *p) {
+    CALL(join, &p->attr, &the_clock, (p->x[0], p->x[1]), (p->y[0]));
+}
+static void whole_backward(struct problem *p) {
+    CALL(separate, &p->attr, &the_clock, (p->dy[0]), (p->dx[0], p->dx[1]));
 }
 
 static void attentions(void) {
     static const struct mt_attr attrs[] = {
         {.scale = 0.5}, {.scale = 0.5, .causal = true}, {.scale = 0.5, .causal = true, .p = 0.3, .tag = 2}};
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         prepare(&(struct problem){.name = i == 0   ? "attention"
                                           : i == 1 ? "causal attention"
                                                    : "attention with dropout",
@@ -252,8 +277,35 @@ static void attentions(void) {
                                   .y = {TENSOR(2, 11, 2, 4)},
                                   .extra = {TENSOR(2, 2, 11)},
                                   .attr = attrs[i],
+                                  .forward = packed_forward,
+                                  .backward = packed_backward});
+        prepare(&(struct problem){.name = "attention, 7 queries of 2 grouped heads, 9 keys",
+                                  .x = {NORMALS(1, 2, 7, 2, 3, 4), NORMALS(2, 2, 9, 2, 2, 4)},
+                                  .y = {TENSOR(2, 7, 2, 3, 4)},
+                                  .extra = {TENSOR(2, 2, 3, 7)},
+                                  .attr = attrs[i],
                                   .forward = attention_forward,
                                   .backward = attention_backward});
+        prepare(&(struct problem){.name = "attention of later queries",
+                                  .x = {NORMALS(1, 2, 5, 4, 3), NORMALS(2, 2, 11, 2, 2, 3)},
+                                  .y = {TENSOR(2, 5, 4, 3)},
+                                  .extra = {TENSOR(2, 4, 5)},
+                                  .attr = attrs[i],
+                                  .forward = late_forward,
+                                  .backward = attention_backward});
+    }
+    prepare(&(struct problem){.name = "separate",
+                              .x = {NORMALS(1, 3, 5, 2)},
+                              .y = {TENSOR(3, 2), TENSOR(3, 4, 2)},
+                              .attr = {.axis = 1, .parts = 2},
+                              .forward = parts_forward,
+                              .backward = parts_backward});
+    prepare(&(struct problem){.name = "join",
+                              .x = {NORMALS(1, 3, 4, 2), NORMALS(2, 3, 2)},
+                              .y = {TENSOR(3, 5, 2)},
+                              .attr = {.axis = 1, .parts = 2},
+                              .forward = whole_forward,
+                              .backward = whole_backward});
 }
 
 /* Cross entropy; extra: targets, m, z, picked. */

@@ -387,6 +387,31 @@ static bool run_cast(const struct onnx_case *c) {
     return true;
 }
 
+/* Concat and Split: the parts as they are given, or as they must come out. */
+static bool run_parts(const struct onnx_case *c, bool join) {
+    const struct array *whole = join ? &c->out[0] : &c->in[0], *parts = join ? c->in : c->out;
+    int n = join ? c->nin : c->nout, axis = (int)onnx_int(c, "axis", 0);
+    struct mt_attr attr = {.axis = axis < 0 ? axis + whole->naxes : axis, .parts = n};
+    if (n < 2 || n > MT_MAX_OUT) return false;
+    struct mt_tensor x = shaped(type, join ? NULL : whole->v, whole->naxes, whole->extent), part[MT_MAX_OUT];
+    for (int p = 0; p < n; p++) part[p] = shaped(type, join ? parts[p].v : NULL, parts[p].naxes, parts[p].extent);
+    call_run(join ? call_of(MT_OP_join, &attr, NULL, n, part, 1, &x)
+                  : call_of(MT_OP_separate, &attr, NULL, 1, &x, n, part));
+    if (join) compare(c, 0, &x);
+    for (int p = 0; p < n; p++) {
+        if (!join) compare(c, p, &part[p]);
+        FREE(part[p]);
+    }
+    FREE(x);
+    return true;
+}
+static bool run_concat(const struct onnx_case *c) {
+    return run_parts(c, true);
+}
+static bool run_split(const struct onnx_case *c) {
+    return run_parts(c, false);
+}
+
 static const struct {
     const char *op;
     bool (*run)(const struct onnx_case *);
@@ -410,6 +435,8 @@ static const struct {
     {"Dropout", run_dropout, 8},
     {"Momentum", run_momentum, 3},
     {"Cast", run_cast, 4},
+    {"Concat", run_concat, 12},
+    {"Split", run_split, 6},
 };
 enum { NRUNS = sizeof runs / sizeof *runs };
 

@@ -245,87 +245,133 @@ static void sq_norm_add(const struct sample *s, double **out) {
     for (int64_t i = 0; i < sample_count(s, 0); i++) out[0][0] += s->values[0][i] * s->values[0][i];
 }
 
-/* One head of one sample: the softmax of the scores p[i][j], and which are dropped. */
-struct head {
-    int64_t s, h, d, at; /* at: of qkv[b, 0, 0, h, 0] */
+/* Queries, keys and values, packed or not: where their elements are, and the softmax p[i][j] of one query head of one
+ * sample with the factors of dropout. */
+struct heads {
+    int64_t s, t, h, g, d;
+    bool packed;
+    const double *q, *kv;
     double *p, *keep;
 };
 
-static void softmax_of(const struct sample *s, const double *qkv, int64_t b, int64_t h, struct head *g, double *lse) {
+static struct heads heads_of(const struct sample *s) {
+    bool gradient = mt_op_is_attention_grad(s->spec->kind);
+    const char *q = s->axes[gradient], *kv = s->axes[gradient + 1];
+    struct heads x = {.s = s->extent['s'], .d = s->extent['d'], .packed = q[2] == '3', .q = s->values[gradient]};
+    x.t = x.packed ? x.s : s->extent['t'];
+    x.g = s->extent[(int)(x.packed ? 'h' : kv[3])];
+    x.h = x.packed ? x.g : s->extent[(int)q[2]] * (strlen(q) == 5 ? s->extent[(int)q[3]] : 1);
+    x.kv = s->values[gradient + !x.packed];
+    x.p = malloc((size_t)(x.s * x.t) * sizeof(double)), x.keep = malloc((size_t)(x.s * x.t) * sizeof(double));
+    return x;
+}
+
+static int64_t q_at(const struct heads *x, int64_t b, int64_t i, int64_t h) {
+    return ((b * x->s + i) * (x->packed ? 3 : 1) * x->h + h) * x->d;
+}
+/* Of query head h: part 0, its key; part 1, its value. */
+static int64_t kv_at(const struct heads *x, int64_t b, int64_t j, int part, int64_t h) {
+    int64_t parts = x->packed ? 3 : 2, first = x->packed ? 1 : 0;
+    return (((b * x->t + j) * parts + first + part) * x->g + h / (x->h / x->g)) * x->d;
+}
+
+/* `given`: lse, by which p is normalised; or null, and lse is written. */
+static void softmax_of(const struct sample *s, const struct heads *x, int64_t b, int64_t h, const double *given,
+                       double *lse) {
     const struct mt_attr *t = &s->spec->attr;
-    *g = (struct head){s->extent['s'], s->extent['h'], s->extent['d'], 0, g->p, g->keep};
-    int64_t row = 3 * g->h * g->d;
-    g->at = b * g->s * row + h * g->d;
-    for (int64_t i = 0; i < g->s; i++) {
+    for (int64_t i = 0; i < x->s; i++) {
+        int64_t row = (b * x->h + h) * x->s + i;
         double z = 0;
-        for (int64_t j = 0; j < g->s; j++) {
+        for (int64_t j = 0; j < x->t; j++) {
             double score = 0;
-            for (int64_t d = 0; d < g->d; d++)
-                score += qkv[g->at + i * row + d] * qkv[g->at + j * row + g->h * g->d + d];
-            g->p[i * g->s + j] = t->causal && j > i ? 0 : exp(score * t->scale);
-            z += g->p[i * g->s + j];
-            uint64_t index = (uint64_t)(((b * g->h + h) * g->s + i) * g->s + j);
-            g->keep[i * g->s + j] = t->p > 0 && dropped(s, index) ? 0 : 1 / (1 - t->p);
+            for (int64_t d = 0; d < x->d; d++) score += x->q[q_at(x, b, i, h) + d] * x->kv[kv_at(x, b, j, 0, h) + d];
+            x->p[i * x->t + j] = t->causal && j > i ? 0 : exp(score * t->scale);
+            z += x->p[i * x->t + j];
+            x->keep[i * x->t + j] = t->p > 0 && dropped(s, (uint64_t)(row * x->t + j)) ? 0 : 1 / (1 - t->p);
         }
-        if (lse) z = exp(lse[i]);
-        for (int64_t j = 0; j < g->s; j++) g->p[i * g->s + j] /= z;
-        if (s->spec->kind == MT_OP_attention) s->values[s->nin + 1][(b * g->h + h) * g->s + i] = log(z);
+        if (given) z = exp(given[row]);
+        for (int64_t j = 0; j < x->t; j++) x->p[i * x->t + j] /= z;
+        if (lse) lse[row] = log(z);
     }
 }
 
-static void attention(const struct sample *s, double **out, struct head *g) {
-    const double *qkv = s->values[0];
+static void attention(const struct sample *s, double **out) {
+    struct heads x = heads_of(s);
     for (int64_t b = 0; b < s->extent['b']; b++)
-        for (int64_t h = 0; h < s->extent['h']; h++) {
-            softmax_of(s, qkv, b, h, g, NULL);
-            for (int64_t i = 0; i < g->s; i++)
-                for (int64_t d = 0; d < g->d; d++) {
+        for (int64_t h = 0; h < x.h; h++) {
+            softmax_of(s, &x, b, h, NULL, out[1]);
+            for (int64_t i = 0; i < x.s; i++)
+                for (int64_t d = 0; d < x.d; d++) {
                     double o = 0;
-                    for (int64_t j = 0; j < g->s; j++)
-                        o += g->p[i * g->s + j] * g->keep[i * g->s + j] * qkv[g->at + (j * 3 + 2) * g->h * g->d + d];
-                    out[0][((b * g->s + i) * g->h + h) * g->d + d] = o;
+                    for (int64_t j = 0; j < x.t; j++)
+                        o += x.p[i * x.t + j] * x.keep[i * x.t + j] * x.kv[kv_at(&x, b, j, 1, h) + d];
+                    out[0][((b * x.s + i) * x.h + h) * x.d + d] = o;
                 }
         }
-    memcpy(out[1], s->values[s->nin + 1], (size_t)sample_count(s, s->nin + 1) * sizeof(double));
+    free(x.p), free(x.keep);
 }
 
 /* With the statistics lse and o as they are given, whatever they are. */
-static void attention_grad(const struct sample *s, double **out, struct head *g) {
-    const double *dout = s->values[0], *qkv = s->values[1], *o = s->values[2];
-    memset(out[0], 0, (size_t)sample_count(s, s->nin) * sizeof(double));
+static void attention_grad(const struct sample *s, double **out) {
+    struct heads x = heads_of(s);
+    const double *dout = s->values[0], *o = s->values[s->nin - 2], *lse = s->values[s->nin - 1];
+    double *dq = out[0], *dkv = out[s->nout - 1];
+    for (int k = 0; k < s->nout; k++) memset(out[k], 0, (size_t)sample_count(s, s->nin + k) * sizeof(double));
     for (int64_t b = 0; b < s->extent['b']; b++)
-        for (int64_t h = 0; h < s->extent['h']; h++) {
-            softmax_of(s, qkv, b, h, g, s->values[3] + (b * s->extent['h'] + h) * s->extent['s']);
-            int64_t part = g->h * g->d, row = 3 * part;
-            for (int64_t i = 0; i < g->s; i++) {
-                const double *di = dout + ((b * g->s + i) * g->h + h) * g->d, *oi = o + (di - dout);
+        for (int64_t h = 0; h < x.h; h++) {
+            softmax_of(s, &x, b, h, lse, NULL);
+            for (int64_t i = 0; i < x.s; i++) {
+                const double *di = dout + ((b * x.s + i) * x.h + h) * x.d, *oi = o + (di - dout);
+                int64_t qi = q_at(&x, b, i, h);
                 double dot = 0;
-                for (int64_t d = 0; d < g->d; d++) dot += di[d] * oi[d];
-                for (int64_t j = 0; j < g->s; j++) {
-                    double dp = 0, p = g->p[i * g->s + j], keep = g->keep[i * g->s + j];
-                    int64_t qi = g->at + i * row, kj = g->at + j * row + part, vj = kj + part;
-                    for (int64_t d = 0; d < g->d; d++) dp += di[d] * qkv[vj + d];
+                for (int64_t d = 0; d < x.d; d++) dot += di[d] * oi[d];
+                for (int64_t j = 0; j < x.t; j++) {
+                    double dp = 0, p = x.p[i * x.t + j], keep = x.keep[i * x.t + j];
+                    int64_t kj = kv_at(&x, b, j, 0, h), vj = kv_at(&x, b, j, 1, h);
+                    for (int64_t d = 0; d < x.d; d++) dp += di[d] * x.kv[vj + d];
                     double ds = p * (dp * keep - dot) * s->spec->attr.scale;
-                    for (int64_t d = 0; d < g->d; d++) {
-                        out[0][qi + d] += ds * qkv[kj + d];
-                        out[0][kj + d] += ds * qkv[qi + d];
-                        out[0][vj + d] += p * keep * di[d];
+                    for (int64_t d = 0; d < x.d; d++) {
+                        dq[qi + d] += ds * x.kv[kj + d];
+                        dkv[kj + d] += ds * x.q[qi + d];
+                        dkv[vj + d] += p * keep * di[d];
                     }
                 }
             }
         }
+    free(x.p), free(x.keep);
+}
+
+/* separate and join: each place of the axis is of one part. */
+static void parts(const struct sample *s, double **out) {
+    bool join = s->spec->kind == MT_OP_join;
+    int axis = s->spec->attr.axis, whole = join ? s->nin : 0, nparts = join ? s->nin : s->nout;
+    int64_t before = 1, after = 1, n = s->extent[(int)s->axes[whole][axis]], first = 0;
+    for (int a = 0; s->axes[whole][a]; a++)
+        if (a != axis) *(a < axis ? &before : &after) *= s->extent[(int)s->axes[whole][a]];
+    for (int p = 0; p < nparts; p++) {
+        int operand = join ? p : 1 + p;
+        int64_t places = sample_count(s, operand) / (before * after);
+        for (int64_t i = 0; i < before; i++)
+            for (int64_t j = 0; j < places; j++)
+                for (int64_t k = 0; k < after; k++) {
+                    int64_t in_whole = (i * n + first + j) * after + k, in_part = (i * places + j) * after + k;
+                    if (join)
+                        out[0][in_whole] = s->values[p][in_part];
+                    else
+                        out[p][in_part] = s->values[0][in_whole];
+                }
+        first += places;
+    }
 }
 
 static void reference(const struct sample *s, double **out) {
-    struct head g = {0};
-    size_t scores = (size_t)(s->extent['s'] * s->extent['s']) * sizeof(double);
     switch (s->spec->kind) {
     case MT_OP_attention:
+    case MT_OP_attention_packed: attention(s, out); return;
     case MT_OP_attention_grad:
-        g.p = malloc(scores), g.keep = malloc(scores);
-        s->spec->kind == MT_OP_attention ? attention(s, out, &g) : attention_grad(s, out, &g);
-        free(g.p), free(g.keep);
-        return;
+    case MT_OP_attention_packed_grad: attention_grad(s, out); return;
+    case MT_OP_separate:
+    case MT_OP_join: parts(s, out); return;
     case MT_OP_layer_norm:
     case MT_OP_residual_norm: norm(s, out); return;
     case MT_OP_layer_norm_grad: norm_grad(s, out); return;

@@ -109,8 +109,9 @@ static void zero_extent(const struct spec *spec, char letter, uint64_t seed) {
     sample_fill(&s, seed);
     sample_outputs(&s, got);
     sample_run(&s, MT_F64, NULL, got);
-    bool biased = spec->kind == MT_OP_fused_matmul, lse = spec->kind == MT_OP_attention;
-    for (int o = 0; o < s.nout; o++)
+    bool biased = spec->kind == MT_OP_fused_matmul;
+    for (int o = 0; o < s.nout; o++) {
+        bool lse = mt_op_is_attention(spec->kind) && o == 1;
         for (int64_t i = 0; i < sample_count(&s, s.nin + o); i++) {
             double want = spec->kind == MT_OP_row_max ? -INFINITY : spec->attr.accumulate ? s.values[s.nin + o][i] : 0;
             if (spec->kind == MT_OP_sq_norm_add) want = s.values[1][0];
@@ -121,6 +122,7 @@ static void zero_extent(const struct spec *spec, char letter, uint64_t seed) {
                       (long long)i, got[o][i]);
             }
         }
+    }
     outputs_free(&s, got);
     sample_free(&s);
 }
@@ -130,11 +132,11 @@ int main(void) {
     fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
     for (int i = 0; i < NSPECS; i++) {
         split_all(&specs[i], 0, seed);
-        if (specs[i].kind == MT_OP_dropout || specs[i].kind == MT_OP_attention || specs[i].kind == MT_OP_matmul)
+        if (specs[i].kind == MT_OP_dropout || mt_op_is_attention(specs[i].kind) || specs[i].kind == MT_OP_matmul)
             split_all(&specs[i], 1, seed);
         for (const char *l = size_letters; *l; l++)
             if (*l >= 'a' && strchr(specs[i].shapes, *l) && specs[i].kind != MT_OP_cross_entropy &&
-                specs[i].kind != MT_OP_cross_entropy_grad)
+                specs[i].kind != MT_OP_cross_entropy_grad && !(*l == 'g' && strchr(specs[i].shapes, 'u')))
                 zero_extent(&specs[i], *l, seed);
     }
     return 0;

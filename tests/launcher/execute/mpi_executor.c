@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include "tests/launcher/execute/executor_round.h"
+#include "tests/synth/positions.h"
 
 static int rank, n;
 
@@ -19,6 +20,20 @@ static void test_choice(const struct mt_graph *g, const struct mt_choice *choice
     end_round(&round);
     mt_program_release(&train);
     mt_program_release(&forward);
+}
+
+/* All operators split over positions, in ragged shares, in one micro-batch and in two. */
+static void test_positions(struct mt_comm *comm) {
+    static const int64_t sizes[3][3] = {{11}, {7, 4}, {4, 2, 5}};
+    struct mt_graph *g = training_graph("gpt2:layers=2,heads=2,embed=6,context=11,vocab=11,bias=1,tied=1", 6, 0);
+    for (int64_t micro = 0; micro <= 3; micro += 3) {
+        struct mt_arena arena = MT_ARENA_INIT;
+        struct mt_choice choice;
+        positions_choice(&arena, g, n, sizes[n - 1], micro, &choice);
+        test_choice(g, &choice, comm, micro ? 400 : 0);
+        mt_arena_release(&arena);
+    }
+    mt_graph_free(g);
 }
 
 int main(int argc, char **argv) {
@@ -47,6 +62,7 @@ int main(int argc, char **argv) {
         mt_arena_release(&arena);
         mt_graph_free(g);
     }
+    test_positions(comm);
     mt_comm_free(comm);
     MPI_Finalize();
     return 0;

@@ -6,7 +6,8 @@
 
 enum { RANKS = 4, LAYERS = 6, EMBED = 16, LAYER_BYTES = 12 * EMBED * EMBED * 8 };
 
-/* Even shares of everything; optimizer state in shares; `micro` samples at once. */
+/* Even shares of everything; optimizer state in shares; `micro` samples at once. What has no samples (the embedding of
+ * positions) is computed by all. */
 static void sharded(struct mt_arena *arena, const struct mt_graph *g, int64_t micro, struct mt_choice *c) {
     random_choice(arena, g, RANKS, false, c);
     c->decisions.sync = MT_SYNC_REDUCE_SCATTER;
@@ -25,6 +26,8 @@ static void sharded(struct mt_arena *arena, const struct mt_graph *g, int64_t mi
         struct mt_rule rules[MOST_RULES];
         int n = all_rules(&g->ops[o], c->splits, c->nsplits, rules);
         unsigned sets[MT_MAX_IN];
+        bool samples = c->rules[o].kind == MT_RULE_SPLIT && c->rules[o].split->label == g->batch;
+        if (g->ops[o].role == MT_ROLE_FORWARD && !samples) c->rules[o] = (struct mt_rule){.kind = MT_RULE_REPLICATE};
         bool sum = g->ops[o].role == MT_ROLE_BACKWARD && mt_op_linear_sets(&g->ops[o], sets) > 0;
         for (int r = n - 1; r > 0; r--) {
             if (g->ops[o].role == MT_ROLE_UPDATE && rules[r].kind == MT_RULE_SPLIT) c->rules[o] = rules[r];

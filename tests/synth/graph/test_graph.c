@@ -134,8 +134,10 @@ static void gpt2_roles(void) {
     check_roles(g, "h.0.ln_1/grad_w", "batch:s seq:s embed:m");
     check_roles(g, "h.0.attn.c_attn", "batch:m seq:m embed:s three:m heads:m headsize:m");
     check_roles(g, "h.0.attn.c_attn/grad_w", "batch:s seq:s embed:m three:m heads:m headsize:m");
-    check_roles(g, "h.0.attn", "batch:m seq:w three:w heads:m headsize:w");
-    check_roles(g, "h.0.attn/grad_qkv", "batch:m seq:w three:w heads:m headsize:w");
+    check_roles(g, "h.0.attn", "batch:m seq:m heads:m headsize:w seq:w two:w");
+    check_roles(g, "h.0.attn/grad_q", "batch:m seq:s heads:m headsize:w seq:w two:w");
+    check_roles(g, "h.0.attn.qkv", "batch:m seq:m heads:m headsize:m three:w two:w");
+    check_roles(g, "h.0.attn.qkv/grad_x", "batch:m seq:m heads:m headsize:m two:w three:w");
     check_roles(g, "h.0.attn.c_proj", "batch:m seq:m heads:s headsize:s embed:m");
     check_roles(g, "h.0.mlp.gelu", "batch:m seq:m ffn:m");
     check_roles(g, "lm_head", "batch:m seq:m embed:s vocab:m");
@@ -153,7 +155,9 @@ static void gpt2_roles(void) {
     check_linear(g, "h.0.mlp.c_fc", "a,b");
     check_linear(g, "embed", "ab");
     check_linear(g, "h.0.ln_1/grad_x", "afg");
-    check_linear(g, "h.0.attn/grad_qkv", "a");
+    check_linear(g, "h.0.attn/grad_q", "a");
+    check_linear(g, "h.0.attn.qkv", "a");
+    check_linear(g, "h.0.attn.qkv/grad_x", "ab");
     check_linear(g, "h.0.attn", "");
     check_linear(g, "h.0.mlp.gelu", "");
     check_linear(g, "h.0.mlp.gelu/grad_x", "a");

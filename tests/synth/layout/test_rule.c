@@ -15,14 +15,26 @@
 
 enum { MAX_RANKS = 5, MOST_RANKS = 6, TREES = 60, MAX_COUNT = 5 * 3 * 3 * 3 * 2 * 20 };
 
+/* Three query heads for each of two heads of keys and values, which have weights of their own. */
+static int grouped_attention(struct mt_graph *g, int x) {
+    int q = mt_graph_param(g, "q", "embed,groups queries headsize", MT_INIT_NORMAL, 1);
+    int k = mt_graph_param(g, "k", "embed,groups headsize", MT_INIT_NORMAL, 1);
+    int v = mt_graph_param(g, "v", "embed,groups headsize", MT_INIT_NORMAL, 1);
+    int proj = mt_graph_param(g, "grouped_proj", "groups queries headsize,embed", MT_INIT_NORMAL, 1);
+    int keys[2] = {mt_op_matmul(g, "to_k", x, k, 1, 0), mt_op_matmul(g, "to_v", x, v, 1, 0)};
+    int kv = mt_op_join(g, "kv", keys, 2, 5, 2, mt_graph_find_label(g, "two"));
+    int heads = mt_op_attention(g, "grouped", mt_op_matmul(g, "to_q", x, q, 1, 0), kv, true, 0.25);
+    return mt_op_matmul(g, "from_groups", heads, proj, 3, 0);
+}
+
 static struct mt_graph *model(void) {
     struct mt_graph *g = mt_graph_new(MT_F64);
     struct mt_err err = MT_ERR_INIT;
     static const struct {
         const char *name;
         int64_t extent;
-    } labels[] = {{"batch", 5}, {"seq", 3},      {"embed", 7}, {"ffn", 9},
-                  {"heads", 3}, {"headsize", 2}, {"three", 3}, {"vocab", 11}};
+    } labels[] = {{"batch", 5}, {"seq", 3}, {"embed", 7},  {"ffn", 9},     {"heads", 3}, {"headsize", 2},
+                  {"three", 3}, {"two", 2}, {"groups", 2}, {"queries", 3}, {"vocab", 11}};
     for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
         int id;
         CHECK_OK(mt_graph_label(g, labels[i].name, labels[i].extent, 1, &id, &err), err);
@@ -42,8 +54,12 @@ static struct mt_graph *model(void) {
 
     int x = mt_op_embedding(g, "embed", wte, tokens);
     int h = mt_op_layer_norm(g, "norm", x, gamma, beta, 1e-5);
-    h = mt_op_attention(g, "attention", mt_op_matmul(g, "to_qkv", h, qkv, 1, 0), true, 0.25);
-    x = mt_op_add(g, "residual", x, mt_op_matmul(g, "from_heads", h, proj, 2, 0));
+    const struct mt_part parts[] = {{".q", -1}, {".kv", mt_graph_find_label(g, "two")}};
+    int of[2];
+    mt_op_separate(g, "parts", mt_op_matmul(g, "to_qkv", h, qkv, 1, 0), 2, parts, 2, of);
+    int heads = mt_op_attention(g, "attention", of[0], of[1], true, 0.25);
+    x = mt_op_add(g, "residual", x, mt_op_matmul(g, "from_heads", heads, proj, 2, 0));
+    x = mt_op_add(g, "residual2", x, grouped_attention(g, h));
     x = mt_op_add(g, "twice", mt_op_matmul(g, "square", x, square, 1, 0), x);
     h = mt_op_add(g, "bias", mt_op_matmul(g, "up", mt_op_layer_norm(g, "norm2", x, gamma, -1, 1e-5), up, 1, 0), bias);
     h = mt_op_dropout(g, "dropout", mt_op_relu(g, "relu", mt_op_gelu(g, "gelu", h)), 0.3);
@@ -314,7 +330,29 @@ static void test_layouts(const struct mt_graph *g) {
                 "R, P(sum) -> P(sum)");
     CHECK_RULES(g, "residual", "R, R -> R", "S(0: 4 1), S(0: 4 1) -> S(0: 4 1)", "S(1: 2 1), S(1: 2 1) -> S(1: 2 1)",
                 "S(2: 6 1), S(2: 6 1) -> S(2: 6 1)", "P(sum), P(sum) -> P(sum)");
-    CHECK_RULES(g, "attention", "R -> R, R", "S(0: 4 1) -> S(0: 4 1), S(0: 4 1)", "S(3: 2 1) -> S(2: 2 1), S(1: 2 1)");
+    /* Queries b s h d, keys and values b t 2 h d: samples, queries' positions, heads. */
+    CHECK_RULES(g, "attention", "R, R -> R, R", "S(0: 4 1), S(0: 4 1) -> S(0: 4 1), S(0: 4 1)",
+                "S(1: 2 1), R -> S(1: 2 1), S(2: 2 1)", "S(2: 2 1), S(3: 2 1) -> S(2: 2 1), S(1: 2 1)");
+    CHECK_RULES(g, "attention/grad_q", "R, R, R, R, R -> R, R",
+                "S(0: 4 1), S(0: 4 1), S(0: 4 1), S(0: 4 1), S(0: 4 1) -> S(0: 4 1), S(0: 4 1)",
+                "S(1: 2 1), S(1: 2 1), R, S(1: 2 1), S(2: 2 1) -> S(1: 2 1), P(sum)",
+                "S(2: 2 1), S(2: 2 1), S(3: 2 1), S(2: 2 1), S(1: 2 1) -> S(2: 2 1), S(3: 2 1)",
+                "P(sum), R, R, R, R -> P(sum), P(sum)");
+    /* Queries b s g n d: whole groups, or the queries of each, which sum the gradient of keys and values. */
+    CHECK_RULES(g, "grouped", "R, R -> R, R", "S(0: 4 1), S(0: 4 1) -> S(0: 4 1), S(0: 4 1)",
+                "S(1: 2 1), R -> S(1: 2 1), S(3: 2 1)", "S(2: 1 1), S(3: 1 1) -> S(2: 1 1), S(1: 1 1)",
+                "S(3: 2 1), R -> S(3: 2 1), S(2: 2 1)");
+    CHECK_RULES(g, "grouped/grad_q", "R, R, R, R, R -> R, R",
+                "S(0: 4 1), S(0: 4 1), S(0: 4 1), S(0: 4 1), S(0: 4 1) -> S(0: 4 1), S(0: 4 1)",
+                "S(1: 2 1), S(1: 2 1), R, S(1: 2 1), S(3: 2 1) -> S(1: 2 1), P(sum)",
+                "S(2: 1 1), S(2: 1 1), S(3: 1 1), S(2: 1 1), S(1: 1 1) -> S(2: 1 1), S(3: 1 1)",
+                "S(3: 2 1), S(3: 2 1), R, S(3: 2 1), S(2: 2 1) -> S(3: 2 1), P(sum)",
+                "P(sum), R, R, R, R -> P(sum), P(sum)");
+    CHECK_RULES(g, "parts", "R -> R, R", "S(0: 4 1) -> S(0: 4 1), S(0: 4 1)", "S(1: 2 1) -> S(1: 2 1), S(1: 2 1)",
+                "S(3: 2 1) -> S(2: 2 1), S(3: 2 1)", "S(4: 1 1) -> S(3: 1 1), S(4: 1 1)", "P(sum) -> P(sum), P(sum)");
+    CHECK_RULES(g, "parts/grad_x", "R, R -> R", "S(0: 4 1), S(0: 4 1) -> S(0: 4 1)",
+                "S(1: 2 1), S(1: 2 1) -> S(1: 2 1)", "S(2: 2 1), S(3: 2 1) -> S(3: 2 1)",
+                "S(3: 1 1), S(4: 1 1) -> S(4: 1 1)", "P(sum), P(sum) -> P(sum)");
     CHECK_RULES(g, "loss.max", "R -> R", "S(0: 4 1) -> S(0: 4 1)", "S(1: 2 1) -> S(1: 2 1)", "S(2: 10 1) -> P(max)");
     CHECK_RULES(g, "embed", "R, R -> R", "R, S(0: 4 1) -> S(0: 4 1)", "R, S(1: 2 1) -> S(1: 2 1)",
                 "S(0: 10 1), R -> P(sum)", "S(1: 6 1), R -> S(2: 6 1)", "P(sum), R -> P(sum)");

@@ -208,13 +208,18 @@ static struct mt_lowered *lower(const struct mt_program *p, int rank, bool fuse)
     return low;
 }
 
-/* Every instruction of the program is there once, in its block. */
+/* Every instruction of the program is there once, in its block; one that makes a value's parts may be there twice, in
+ * packed attention and its gradient. */
 static void check_sources(const struct mt_lowered *low) {
     for (int b = 0; b < MT_NBLOCKS; b++) {
         int n = low->program->blocks[b].ninstrs, *times = calloc((size_t)n + 1, sizeof *times);
         for (int i = low->block_begin[b]; i < low->block_begin[b + 1]; i++)
             for (int s = 0; s < low->instrs[i].nsources; s++) times[low->instrs[i].sources[s]]++;
-        for (int i = 0; i < n; i++) CHECK_EQ(times[i], 1);
+        for (int i = 0; i < n; i++) {
+            const struct mt_instr *instr = &low->program->blocks[b].instrs[i];
+            bool parts = instr->kind == MT_INSTR_OP && low->program->graph->ops[instr->gop].kind == MT_OP_separate;
+            CHECK(times[i] == 1 || (parts && times[i] == 2), "instruction %d is lowered %d times", i, times[i]);
+        }
         free(times);
     }
 }
@@ -341,9 +346,10 @@ static int count_summed(const struct mt_lowered *low, enum mt_block_kind block, 
 static void test_fusion(void) {
     enum { LAYERS = 2 };
     static const enum mt_op_kind parts[] = {
-        MT_OP_norm_sqdev,      MT_OP_norm_apply, MT_OP_norm_dots, MT_OP_norm_grad, MT_OP_gelu,
-        MT_OP_norm_param_grad, MT_OP_row_max,    MT_OP_exp_sum,   MT_OP_pick,      MT_OP_nll,
-        MT_OP_cross_entropy,   MT_OP_nll_grad,   MT_OP_gelu_grad};
+        MT_OP_norm_sqdev,      MT_OP_norm_apply,    MT_OP_norm_dots, MT_OP_norm_grad, MT_OP_gelu,
+        MT_OP_norm_param_grad, MT_OP_row_max,       MT_OP_exp_sum,   MT_OP_pick,      MT_OP_nll,
+        MT_OP_cross_entropy,   MT_OP_nll_grad,      MT_OP_gelu_grad, MT_OP_separate,  MT_OP_join,
+        MT_OP_attention,       MT_OP_attention_grad};
     struct mt_graph *g = training_graph("gpt2:layers=2,heads=2,embed=8,context=4,vocab=11,bias=1,tied=1", 6, 0);
     struct mt_err err = MT_ERR_INIT;
     struct mt_arena arena = MT_ARENA_INIT;
@@ -364,6 +370,8 @@ static void test_fusion(void) {
         CHECK_EQ(count_kind(low, block, MT_OP_layer_norm_grad), 2 * LAYERS + 1);
         CHECK_EQ(count_summed(low, block, true), 2 * LAYERS);
         CHECK_EQ(count_kind(low, block, MT_OP_cross_entropy_grad), 1);
+        CHECK_EQ(count_kind(low, block, MT_OP_attention_packed), LAYERS);
+        CHECK_EQ(count_kind(low, block, MT_OP_attention_packed_grad), LAYERS);
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) CHECK_EQ(count_kind(low, block, parts[k]), 0);
         /* weight gradients go straight into their accumulators */
         int adding = 0;
@@ -449,7 +457,7 @@ static void test_alone(void) {
 /* Of the operators from `instr` on in its block: the first that yields to messages, or -1. */
 static int next_giving(const struct mt_lowered *low, int instr) {
     for (int i = instr; i < low->block_begin[block_of(low, instr) + 1]; i++)
-        if (low->instrs[i].what == MT_LOWERED_OP && low->instrs[i].kind == MT_OP_attention_grad) return i;
+        if (low->instrs[i].what == MT_LOWERED_OP && mt_op_is_attention_grad(low->instrs[i].kind)) return i;
     return -1;
 }
 

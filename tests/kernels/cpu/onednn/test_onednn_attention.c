@@ -1,9 +1,10 @@
 /* Attention and its gradient by the oneDNN module against whole matrices in double: ragged lengths, one block of rows
- * and several, causal or not, dropped or not, boxes that begin in the middle of the batch and of the heads. */
+ * and several, causal or not, dropped or not, boxes that begin in the middle of the batch and of the heads; and queries
+ * apart from keys and values (attention_box.h). */
 #include "kernels/base/arena.h"
 #include "kernels/base/number/rng.h"
 #include "kernels/op/op.h"
-#include "tests/check.h"
+#include "tests/kernels/op/attention_box.h"
 
 /* Several blocks of query rows, the last one ragged. */
 #ifdef MOTLEY_SANITIZE
@@ -151,12 +152,17 @@ static void one(const struct problem *p) {
     snprintf(what, sizeof what, "b=%lld s=%lld h=%lld d=%lld causal=%d p=%g %s", (long long)p->b, (long long)p->s,
              (long long)p->h, (long long)p->d, p->causal, p->p, mt_type_name(p->type));
     struct mt_call call = {
-        .kind = MT_OP_attention, .attr = &attr, .nin = 1, .nout = 2, .in = &in[1], .out = out, .clock = &clock};
+        .kind = MT_OP_attention_packed, .attr = &attr, .nin = 1, .nout = 2, .in = &in[1], .out = out, .clock = &clock};
     run(onednn, &call);
     check_close(&out[0], r.o, what);
     check_close(&out[1], r.lse, what);
-    struct mt_call gradient = {
-        .kind = MT_OP_attention_grad, .attr = &attr, .nin = 4, .nout = 1, .in = in, .out = &dqkv, .clock = &clock};
+    struct mt_call gradient = {.kind = MT_OP_attention_packed_grad,
+                               .attr = &attr,
+                               .nin = 4,
+                               .nout = 1,
+                               .in = in,
+                               .out = &dqkv,
+                               .clock = &clock};
     run(onednn, &gradient);
     check_close(&dqkv, r.dqkv, what);
     if (p->type == MT_F32) { /* plain C drops the same elements: its output has the same reference */
@@ -165,6 +171,12 @@ static void one(const struct problem *p) {
     }
     free(r.probs), free(r.kept), free(r.o), free(r.lse), free(r.dqkv);
     free(in[0].data), free(in[1].data), free(out[0].data), free(out[1].data), free(dqkv.data);
+}
+
+static bool run_onednn(void *context, struct mt_call *call) {
+    (void)context;
+    run(onednn, call);
+    return true;
 }
 
 int main(void) {
@@ -187,5 +199,7 @@ int main(void) {
             if (p.s == 1 && p.p > 0) continue; /* a single element: nothing to drop relative to */
             one(&p);
         }
+    each_attention_box(MT_F32, run_onednn, NULL);
+    each_attention_box(MT_BF16, run_onednn, NULL);
     return 0;
 }

@@ -1,13 +1,14 @@
 /* Attention and its gradient on a CUDA device against the plain C backend in f64, on boxes of larger values: every head
  * size, ragged lengths, each way to run it, and every row of attention_tiles.def. Outputs and scratch are poisoned,
  * what lies behind outputs must stay as it was, and a second run must give the same bits, unless any order is allowed.
- * All failures are listed before the test fails. Some 500 kernels are compiled: minutes, the first time. One part runs
- * alone if it is named: shapes, rows, a way, chosen, or apart. */
+ * All failures are listed before the test fails. Some 600 kernels are compiled: minutes, the first time. One part runs
+ * alone if it is named: shapes, rows, a way, chosen, apart, or boxes, which are of queries apart from keys and values
+ * (attention_box.h). */
 #include <stdarg.h>
 
 #include "kernels/base/number/rng.h"
 #include "kernels/device/device.h"
-#include "tests/kernels/op/calls.h"
+#include "tests/kernels/op/attention_box.h"
 
 enum { GUARD_BYTES = 256 };
 
@@ -93,7 +94,7 @@ static bool run(const struct mt_call *call) {
         again[o] = call->out[o], again[o].data = malloc((size_t)bytes_of(&again[o]) + 1);
     bool ran = run_once(call) && run_once(&second);
     for (int o = 0; o < call->nout; o++) {
-        bool may = any_order && call->kind == MT_OP_attention_grad;
+        bool may = any_order && mt_op_is_attention_grad(call->kind);
         if (ran && !may && memcmp(again[o].data, call->out[o].data, (size_t)bytes_of(&again[o])))
             failed("%s: output %d has other bits the second time", mt_op_info[call->kind].name, o);
         free(again[o].data);
@@ -179,10 +180,10 @@ static void one(enum mt_type type, int64_t b, int64_t s, int64_t h, int64_t d, b
     static const double limits[MT_NTYPES] = {[MT_F32] = 1e-5, [MT_BF16] = 1e-2, [MT_F16] = 2e-3};
     double near = limits[type];
 
-    CALL(attention, &attr, &clock, (qkv), (o, lse));
+    CALL(attention_packed, &attr, &clock, (qkv), (o, lse));
     struct mt_tensor in[4] = {as_type(&dout, type), as_type(&qkv, type), as_type(&o, type), as_type(&lse, MT_F32)};
     struct mt_tensor out[2] = {as_type(&o, type), as_type(&lse, MT_F32)}, grad = as_type(&qkv, type);
-    struct mt_call forward = call_of(MT_OP_attention, &attr, &clock, 1, &in[1], 2, out);
+    struct mt_call forward = call_of(MT_OP_attention_packed, &attr, &clock, 1, &in[1], 2, out);
     if (run(&forward)) {
         compare("o", &out[0], &o, 0, 0, near, false);
         compare("lse", &out[1], &lse, 0, 0, type == MT_F32 ? 1e-5 : 1e-3, true);
@@ -190,8 +191,8 @@ static void one(enum mt_type type, int64_t b, int64_t s, int64_t h, int64_t d, b
 
     /* The gradient of what the device can hold of o and lse. */
     struct mt_tensor o_held = as_type(&in[2], MT_F64), lse_held = as_type(&in[3], MT_F64);
-    CALL(attention_grad, &attr, &clock, (dout, qkv, o_held, lse_held), (dqkv));
-    struct mt_call backward = call_of(MT_OP_attention_grad, &attr, &clock, 4, in, 1, &grad);
+    CALL(attention_packed_grad, &attr, &clock, (dout, qkv, o_held, lse_held), (dqkv));
+    struct mt_call backward = call_of(MT_OP_attention_packed_grad, &attr, &clock, 4, in, 1, &grad);
     if (run(&backward)) {
         compare("dq", &grad, &dqkv, 0, 3, near, false);
         compare("dk", &grad, &dqkv, 1, 3, near, false);
@@ -320,6 +321,38 @@ static void by_cudnn_any_order(void) {
     any_order = false;
 }
 
+/* Queries apart from keys and values, on boxes of them (attention_box.h). */
+static bool run_box(void *way, struct mt_call *call) {
+    struct mt_attention a = mt_attention_of(call);
+    snprintf(doing, sizeof doing, "%s %s of s=%lld from %lld t=%lld, %s", mt_op_info[call->kind].name,
+             mt_type_name(call->in[0].type), (long long)a.s, (long long)a.first, (long long)a.t, (const char *)way);
+    cases++;
+    return run(call);
+}
+
+static void boxes(void) {
+    static char ways[][12] = {"row", "tiles", "warpgroups", "chosen"};
+    for (int w = 0; w < 4; w++) {
+        setenv("MOTLEY_CUDA_ATTENTION", ways[w], 1);
+        if (w == 3) unsetenv("MOTLEY_CUDA_ATTENTION"), unsetenv("MOTLEY_TUNE");
+        for (int type = w % 3 ? MT_BF16 : MT_F32; type <= MT_F16; type++)
+            each_attention_box((enum mt_type)type, run_box, ways[w]);
+    }
+    setenv("MOTLEY_TUNE", "off", 1);
+    for (int i = 0; i < (int)(sizeof tile_heads / sizeof *tile_heads); i++) {
+        char row[12];
+        struct attention_box x = attention_boxes[3];
+        snprintf(row, sizeof row, "%d", i);
+        setenv("MOTLEY_CUDA_ATTENTION", row, 1);
+        x.d = tile_heads[i], x.causal = true;
+        for (int drops = 0; drops < 2; drops++) {
+            x.p = drops ? 0.2 : 0;
+            box_check(&x, MT_BF16, run_box, row);
+        }
+    }
+    unsetenv("MOTLEY_TUNE");
+}
+
 int main(int argc, char **argv) {
     struct mt_err err = MT_ERR_INIT;
     if (mt_device_open("cuda", &device, &err)) {
@@ -334,7 +367,7 @@ int main(int argc, char **argv) {
     } parts[] = {
         {"shapes", all_shapes}, {"rows", by_rows},   {"warpgroups", by_warpgroups},           {"tiles", by_tiles},
         {"row", plainly},       {"cudnn", by_cudnn}, {"cudnn_any_order", by_cudnn_any_order}, {"chosen", as_chosen},
-        {"apart", far_apart}};
+        {"apart", far_apart},   {"boxes", boxes}};
     for (int i = 0; i < (int)(sizeof parts / sizeof *parts); i++)
         if (argc < 2 || !strcmp(argv[1], parts[i].name)) {
             parts[i].run();

@@ -80,7 +80,7 @@ static void test_planned(void) {
         struct mt_tensor in[2] = {{.type = MT_BF16, .naxes = 4, .extent = {32, 1024, heads[i], 64}},
                                   {.type = MT_BF16, .naxes = 5, .extent = {32, 1024, 3, heads[i], 64}}};
         struct mt_attr attr = {.causal = true};
-        struct mt_call call = {.kind = MT_OP_attention_grad, .attr = &attr, .nin = 2, .in = in};
+        struct mt_call call = {.kind = MT_OP_attention_packed_grad, .attr = &attr, .nin = 2, .in = in};
         int64_t rows = 32 * 1024 * heads[i] * 2 * (int64_t)sizeof(float), bytes = cudnn_attention_bytes(&shape);
         CHECK_EQ(bytes <= MT_CUDA_MOST_CUDNN_BYTES, i < 2);
         CHECK_EQ(mt_cuda_scratch_bytes(&call), i < 2 ? bytes : rows);
@@ -93,7 +93,7 @@ static void test_planned(void) {
     struct mt_tensor in[2] = {{.type = MT_F16, .naxes = 4, .extent = {3, 257, 5, 40}},
                               {.type = MT_F16, .naxes = 5, .extent = {3, 257, 3, 5, 40}}};
     struct mt_attr attr = {.any_order = true};
-    struct mt_call call = {.kind = MT_OP_attention_grad, .attr = &attr, .nin = 2, .in = in};
+    struct mt_call call = {.kind = MT_OP_attention_packed_grad, .attr = &attr, .nin = 2, .in = in};
     CHECK(cudnn_attention_bytes(&ragged) <= mt_cuda_scratch_bytes(&call), "planned: %lld",
           (long long)mt_cuda_scratch_bytes(&call));
 }

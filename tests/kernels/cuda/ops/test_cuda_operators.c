@@ -16,14 +16,14 @@ static const double limits[MT_NTYPES] = {[MT_F32] = 1e-5, [MT_BF16] = 1e-2, [MT_
 /* Sizes in addition to those of samples.h, by the letters there. */
 static const struct {
     const char *name;
-    int64_t extent[sizeof size_letters - 1]; /* a b c k m n x y z e v s h d 3 */
+    int64_t extent[sizeof size_letters - 1]; /* a b c k m n x y z e v s h d 2 3 7 t g r u */
 } more_sizes[] = {
-    {"1024 x 768", {64, 4, 3, 768, 512, 768, 32, 32, 768, 768, 8192, 256, 12, 64, 3}},
-    {"wide", {3, 2, 2, 1024, 264, 520, 3, 37, 4100, 8192, 1032, 192, 2, 128, 3}},
-    {"middling", {5, 3, 4, 96, 48, 40, 17, 29, 1604, 1600, 1000, 100, 5, 32, 3}},
-    {"many rows", {2, 2, 2, 40, 64, 48, 67, 256, 96, 104, 100, 64, 2, 16, 3}},
-    {"large vocabulary", {2, 2, 2, 8, 8, 8, 2, 24, 40, 16, 50304, 16, 1, 16, 3}},
-    {"no rows", {0, 0, 2, 5, 7, 3, 0, 4, 6, 11, 13, 9, 3, 8, 3}},
+    {"1024 x 768", {64, 4, 3, 768, 512, 768, 32, 32, 768, 768, 8192, 256, 12, 64, 2, 3, 7, 256, 4, 3, 12}},
+    {"wide", {3, 2, 2, 1024, 264, 520, 3, 37, 4100, 8192, 1032, 192, 2, 128, 2, 3, 7, 200, 2, 2, 4}},
+    {"middling", {5, 3, 4, 96, 48, 40, 17, 29, 1604, 1600, 1000, 100, 5, 32, 2, 3, 7, 132, 5, 1, 10}},
+    {"many rows", {2, 2, 2, 40, 64, 48, 67, 256, 96, 104, 100, 64, 2, 16, 2, 3, 7, 64, 1, 4, 3}},
+    {"large vocabulary", {2, 2, 2, 8, 8, 8, 2, 24, 40, 16, 50304, 16, 1, 16, 2, 3, 7, 24, 1, 1, 1}},
+    {"no rows", {0, 0, 2, 5, 7, 3, 0, 4, 6, 11, 13, 9, 3, 8, 2, 3, 7, 9, 3, 2, 6}},
 };
 enum { NMORE = sizeof more_sizes / sizeof *more_sizes };
 static const char *const sizes_text[NSIZES] = {"tiny", "ragged"};
