@@ -34,9 +34,11 @@ static inline int grow_mlp(struct growing *w, int x) {
 
 static inline int grow_attention(struct growing *w, int x) {
     struct mt_graph *g = w->graph;
-    int h = mt_op_matmul(g, "qkv", x, weight(w, "embed,three heads headsize"), 1, 0);
-    h = mt_op_attention(g, "attention", h, below(2), 0);
-    w->operators += 3;
+    int h = mt_op_matmul(g, "qkv", x, weight(w, "embed,three heads headsize"), 1, 0), of[2];
+    const struct mt_part parts[] = {{".q", -1}, {".kv", mt_graph_find_label(g, "two")}};
+    mt_op_separate(g, "parts", h, 2, parts, 2, of);
+    h = mt_op_attention(g, "attention", of[0], of[1], below(2) > 0, 0);
+    w->operators += 5;
     return mt_op_matmul(g, "proj", h, weight(w, "heads headsize,embed"), 2, 0);
 }
 
@@ -72,9 +74,15 @@ static inline void grow(struct growing *w) {
 static inline struct mt_graph *random_graph(int64_t batch, char *text, size_t size) {
     struct mt_graph *g = mt_graph_new(MT_F64);
     struct mt_err err = MT_ERR_INIT;
-    const struct mt_label labels[] = {{"batch", batch, 1},      {"seq", 2 + below(3), 1},   {"embed", 3 + below(5), 1},
-                                      {"ffn", 3 + below(6), 1}, {"heads", 1 + below(3), 1}, {"headsize", 2, 1},
-                                      {"three", 3, 1},          {"vocab", 7 + below(4), 1}};
+    const struct mt_label labels[] = {{"batch", batch, 1},
+                                      {"seq", 2 + below(3), 1},
+                                      {"embed", 3 + below(5), 1},
+                                      {"ffn", 3 + below(6), 1},
+                                      {"heads", 1 + below(3), 1},
+                                      {"headsize", 2, 1},
+                                      {"three", 3, 1},
+                                      {"two", 2, 1},
+                                      {"vocab", 7 + below(4), 1}};
     CHECK_OK(mt_graph_labels(g, labels, sizeof labels / sizeof *labels, &err), err);
     int tokens = mt_graph_input(g, "tokens", MT_I32, "batch seq");
     int targets = mt_graph_input(g, "targets", MT_I32, "batch seq");
