@@ -39,6 +39,7 @@ enum {
     KEY_RECOMPUTE,
     KEY_HYPOTHETICAL,
     KEY_MODELS,
+    KEY_DOCUMENT,
     KEY_DECISION /* the first of decisions.def */
 };
 
@@ -94,6 +95,7 @@ static const struct argp_option options[] = {
     {"out", KEY_OUT, "FILE", 0, "where to write it; - for standard output", 6},
     {"check", KEY_CHECK, "FILE", 0,
      "instead of making a plan: check an edited one and sign it, into --out; with --cluster its step is predicted", 6},
+    {"document", KEY_DOCUMENT, 0, 0, "what splits, rules and storage rows may say, for those who edit them", 6},
     {"without-idle", KEY_WITHOUT_IDLE, 0, 0,
      "leave idle ranks out of the document: it is for as many processes as take part", 6},
     {"cluster-out", KEY_CLUSTER_OUT, "FILE", 0, "with --from and --cluster: the cluster with the speeds that were seen",
@@ -136,7 +138,7 @@ static enum mt_status take_storage(struct mt_plan_flags *f, const char *text) {
     if (st) return st;
     if (d->nstorage == MT_PLAN_MOST_ROWS)
         return mt_fail(f->err, MT_EINPUT, "--storage: may be given %d times at most", MT_PLAN_MOST_ROWS);
-    f->storage[d->nstorage++] = (struct mt_storage_row){pattern, (enum mt_state)which};
+    f->storage[d->nstorage++] = (struct mt_storage_row){.pattern = pattern, .state = (enum mt_state)which};
     d->storage = f->storage;
     return MT_OK;
 }
@@ -296,6 +298,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &f->job; return 0;
     case KEY_MODELS: mt_model_help(stdout); exit(0);
+    case KEY_DOCUMENT: mt_plan_print_document(stdout); exit(0);
     case KEY_OUT: return mt_flag_path("--out", text, &f->out, f->err) ? EINVAL : 0;
     case KEY_CHECK: return mt_flag_path("--check", text, &f->check, f->err) ? EINVAL : 0;
     case KEY_CLUSTER: return mt_flag_path("--cluster", text, &f->cluster, f->err) ? EINVAL : 0;

@@ -60,10 +60,12 @@ static void list_ranks(const struct mt_plan *p, struct mt_facts *f) {
 }
 
 static void list_splits(const struct mt_plan *p, struct mt_facts *f) {
+    struct mt_arena arena = MT_ARENA_INIT;
     for (int s = 0; s < p->nsplits; s++)
         for (int r = 0; r < p->nranks; r++)
-            mt_fact_real(f, mt_fact_name(f, "%s of rank %d", p->splits[s].name, r), (double)p->splits[s].sizes[r], 0,
-                         plain);
+            mt_fact_real(f, mt_fact_name(f, "%s of rank %d", mt_plan_split_text(&p->splits[s], &arena), r),
+                         (double)p->splits[s].sizes[r], 0, plain);
+    mt_arena_release(&arena);
     for (int r = 0; r < p->nranks; r++)
         mt_fact(f, mt_fact_name(f, "micro-batch of rank %d", r), "%lld", (long long)p->micro[r]);
 }
@@ -71,11 +73,13 @@ static void list_splits(const struct mt_plan *p, struct mt_facts *f) {
 static void list_rows(const struct mt_plan *p, struct mt_facts *f) {
     char bytes[MT_UNITS_TEXT];
     const struct mt_decisions *d = &p->decisions;
+    struct mt_arena arena = MT_ARENA_INIT;
     for (int i = 0; i < d->nrules; i++)
-        mt_fact(f, mt_fact_name(f, "operators %s", d->rules[i].pattern), d->rules[i].split[0] ? "%s by %s" : "%s",
-                mt_operators_names[d->rules[i].operators], d->rules[i].split);
+        mt_fact(f, mt_fact_name(f, "operators %s", d->rules[i].pattern), "%s", mt_plan_rule_text(&d->rules[i], &arena));
     for (int i = 0; i < d->nstorage; i++)
-        mt_fact(f, mt_fact_name(f, "storage of %s", d->storage[i].pattern), "%s", mt_state_names[d->storage[i].state]);
+        mt_fact(f, mt_fact_name(f, "storage of %s", d->storage[i].pattern), "%s",
+                mt_plan_storage_text(&d->storage[i], &arena));
+    mt_arena_release(&arena);
     for (int i = 0; i < MT_NDECISIONS; i++)
         mt_fact(f, mt_decision_table[i].what, "%s",
                 mt_decision_table[i].words[mt_decision_get(d, (enum mt_decision_id)i)]);

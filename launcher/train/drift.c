@@ -27,6 +27,7 @@ static void say_shares(struct trainer *t) {
 
 enum mt_status mt_trainer_drift(struct trainer *t, double patience_s, struct mt_err *err) {
     if (t->nranks < 2 || t->window.step.seen < WINDOW_STEPS) return MT_OK;
+    if (mt_plan_split_named(t->plan, "batch")->over != MT_OVER_ALL) return MT_OK; /* shares of hosts, not of ranks */
     MPI_Request request;
     double mine = mt_series_median(&t->window.compute), *all = NULL;
     if (!t->rank) all = mt_malloc((size_t)t->nranks * sizeof *all);

@@ -1,6 +1,7 @@
 /* Proxies of a plan. */
 #include "launcher/verify/proxy_plan.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "planner/plan/planned.h"
@@ -24,17 +25,21 @@ struct mt_plan *mt_proxy_plan_fp64(const struct mt_plan *plan) {
     return fp64;
 }
 
+/* The whole batch, and everything else whole. */
 struct mt_plan *mt_proxy_plan_one_rank(const struct mt_plan *plan) {
     struct mt_plan *one = borrow(plan);
-    one->nranks = one->nplaces = 1;
+    struct mt_decisions *d = &one->decisions;
+    one->nranks = one->nplaces = one->nsplits = 1;
     one->order = mt_new(&one->arena, int, 1);
-    one->splits = mt_arena_memdup(&one->arena, plan->splits, (size_t)plan->nsplits * sizeof *plan->splits);
-    for (int s = 0; s < plan->nsplits; s++) {
-        one->splits[s].sizes = mt_new(&one->arena, int64_t, 1);
-        for (int r = 0; r < plan->nranks; r++) one->splits[s].sizes[0] += plan->splits[s].sizes[r];
-    }
+    one->splits = mt_new(&one->arena, struct mt_plan_split, 1);
+    one->splits[0] = *mt_plan_split_named(plan, "batch");
+    one->splits[0].over = MT_OVER_ALL;
+    one->splits[0].sizes = mt_new(&one->arena, int64_t, 1);
+    one->splits[0].sizes[0] = plan->job.batch;
     one->micro = mt_new(&one->arena, int64_t, 1);
     one->micro[0] = plan->job.batch;
+    d->nrules = d->nstorage = 0;
+    mt_decisions_complete(d, &one->arena);
     return one;
 }
 
@@ -62,17 +67,67 @@ static char *small_model(const struct mt_model *model, struct mt_arena *arena) {
     return text;
 }
 
-/* The split's proportions over the label's extent in the small model. */
-static enum mt_status shrink_split(const struct mt_graph *graph, struct mt_plan *small, struct mt_plan_split *split,
-                                   struct mt_err *err) {
-    int label = mt_graph_find_label(graph, split->label);
+/* extent[nhosts]: what the ranks of each host divide in the small model: as in the plan, where their shares are its
+ * share by a split over hosts of the same label, which has shrunk already, or the whole extent. */
+static void host_extents(const struct mt_plan *plan, const struct mt_plan *small, const struct mt_plan_split *split,
+                         const int *host, int nhosts, int64_t whole, int64_t *extent) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    int64_t *sum = mt_new(&arena, int64_t, nhosts);
+    for (int r = 0; r < plan->nranks; r++) sum[host[r]] += split->sizes[r];
+    for (int h = 0; h < nhosts; h++) extent[h] = whole;
+    for (int s = 0; s < plan->nsplits; s++) {
+        const struct mt_plan_split *over = &plan->splits[s];
+        bool same = over->over == MT_OVER_HOST && !strcmp(over->label, split->label);
+        for (int r = 0; r < plan->nranks && same; r++) same = !over->sizes[r] || over->sizes[r] == sum[host[r]];
+        for (int r = 0; r < plan->nranks && same; r++)
+            if (mt_plan_place(plan, r) >= 0) extent[host[r]] = small->splits[s].sizes[r];
+    }
+    mt_arena_release(&arena);
+}
+
+/* Divide an extent in proportion to the shares of some of the ranks; nobody has any of it where they have none. */
+static enum mt_status divide_like(int64_t extent, int64_t align, const int64_t *like, const int *rank, int n,
+                                  int64_t *sizes, struct mt_err *err) {
+    double *speeds = mt_calloc((size_t)n, sizeof *speeds);
+    int64_t *shares = mt_calloc((size_t)n, sizeof *shares), sum = 0;
+    for (int i = 0; i < n; i++) sum += like[rank[i]], speeds[i] = (double)like[rank[i]];
+    enum mt_status st = sum ? mt_split_proportional(extent, align, speeds, n, shares, err) : MT_OK;
+    for (int i = 0; i < n; i++) sizes[rank[i]] = shares[i];
+    free(shares);
+    free(speeds);
+    return st;
+}
+
+/* The split's proportions over the label's extent in the small model: of all ranks, of hosts (each by its first rank),
+ * or of the ranks of each host. */
+static enum mt_status shrink_split(const struct mt_graph *graph, const struct mt_plan *plan, struct mt_plan *small,
+                                   struct mt_plan_split *split, struct mt_err *err) {
+    int label = mt_graph_find_label(graph, split->label), n = 0, nhosts, *host;
     if (label < 0) return mt_fail(err, MT_EINPUT, "splits: the model has no label \"%s\"", split->label);
-    double *speeds = mt_new(&small->arena, double, small->nranks);
-    int64_t *sizes = mt_new(&small->arena, int64_t, small->nranks);
-    for (int r = 0; r < small->nranks; r++) speeds[r] = (double)split->sizes[r];
+    struct mt_arena *arena = &small->arena;
+    int64_t *sizes = mt_new(arena, int64_t, small->nranks), whole = graph->labels[label].extent;
+    int *rank = mt_new(arena, int, small->nranks);
+    enum mt_status st = MT_OK;
+    host = mt_plan_hosts(plan, arena, &nhosts);
+    int64_t *extent = mt_new(arena, int64_t, nhosts), align = graph->labels[label].align;
+    int *first = mt_new(arena, int, nhosts); /* + 1 */
+    host_extents(plan, small, split, host, nhosts, whole, extent);
+    for (int i = 0; i < plan->nplaces; i++)
+        if (!first[host[plan->order[i]]]) first[host[plan->order[i]]] = plan->order[i] + 1;
+    for (int h = 0; h < nhosts && split->over == MT_OVER_DEVICE && !st; h++) {
+        n = 0;
+        for (int r = 0; r < small->nranks; r++)
+            if (host[r] == h) rank[n++] = r;
+        st = divide_like(extent[h], align, split->sizes, rank, n, sizes, err);
+    }
+    for (int r = 0; r < small->nranks && split->over != MT_OVER_DEVICE; r++)
+        if (split->over == MT_OVER_ALL || first[host[r]] == r + 1) rank[n++] = r;
+    if (split->over != MT_OVER_DEVICE) st = divide_like(whole, align, split->sizes, rank, n, sizes, err);
+    for (int i = 0; i < plan->nplaces && split->over == MT_OVER_HOST; i++)
+        sizes[plan->order[i]] = sizes[first[host[plan->order[i]]] - 1];
     split->sizes = sizes;
-    split->align = graph->labels[label].align;
-    return mt_split_proportional(graph->labels[label].extent, split->align, speeds, small->nranks, sizes, err);
+    split->align = align;
+    return st;
 }
 
 /* A split by the name that divides state by a label. */
@@ -98,7 +153,7 @@ static enum mt_status add_splits(const struct mt_graph *graph, const struct mt_g
         *split = *like;
         split->name = name;
         split->label = graph->labels[value->label[axis]].name;
-        st = shrink_split(graph, small, split, err);
+        st = shrink_split(graph, plan, small, split, err);
         split->label = mt_arena_strdup(&small->arena, split->label);
     }
     return st;
@@ -114,8 +169,11 @@ static enum mt_status shrink(const struct mt_plan *plan, const struct mt_graph *
     const struct mt_graph *graph = planned->graph;
     small->splits = mt_new(&small->arena, struct mt_plan_split, plan->nsplits + graph->nlabels);
     memcpy(small->splits, plan->splits, (size_t)plan->nsplits * sizeof *small->splits);
-    for (int s = 0; s < small->nsplits && !st; s++)
-        if (strcmp(small->splits[s].name, "batch")) st = shrink_split(graph, small, &small->splits[s], err);
+    small->nsplits = plan->nsplits;
+    for (int within = 0; within < 2; within++) /* splits over devices divide what those over hosts give */
+        for (int s = 0; s < plan->nsplits && !st; s++)
+            if (strcmp(small->splits[s].name, "batch") && (small->splits[s].over == MT_OVER_DEVICE) == within)
+                st = shrink_split(graph, plan, small, &small->splits[s], err);
     return st ? st : add_splits(graph, whole, plan, small, err);
 }
 

@@ -26,6 +26,13 @@ static int match(const struct mt_plan *old, const struct mt_plan *to, int *new_o
     return found;
 }
 
+/* Whether hosts, or the ranks of a host, have shares of their own, which are of no use without some of the ranks. */
+static bool divides_hosts(const struct mt_plan *plan) {
+    bool divides = false;
+    for (int s = 0; s < plan->nsplits; s++) divides |= plan->splits[s].over != MT_OVER_ALL;
+    return divides;
+}
+
 /* Shares of the ranks that are there; those of the others are divided among them in proportion. */
 static enum mt_status carry_split(const struct mt_plan *old, int s, const int *new_of, struct mt_plan *to,
                                   struct mt_err *err) {
@@ -34,14 +41,14 @@ static enum mt_status carry_split(const struct mt_plan *old, int s, const int *n
     int64_t extent = 0, kept = 0;
     double *weight = mt_new(&to->arena, double, to->nranks);
     *split = (struct mt_plan_split){mt_arena_strdup(&to->arena, from->name), mt_arena_strdup(&to->arena, from->label),
-                                    from->align, mt_new(&to->arena, int64_t, to->nranks)};
+                                    from->align, mt_new(&to->arena, int64_t, to->nranks), from->over};
     for (int r = 0; r < old->nranks; r++) {
         extent += from->sizes[r];
         if (new_of[r] < 0) continue;
         kept += split->sizes[new_of[r]] = from->sizes[r];
         weight[new_of[r]] = (double)from->sizes[r];
     }
-    if (kept == extent) return MT_OK;
+    if (kept == extent || from->over != MT_OVER_ALL) return MT_OK;
     for (int i = 0; i < to->nplaces && !kept; i++) weight[to->order[i]] = 1;
     return mt_split_proportional(extent, from->align, weight, to->nranks, split->sizes, err);
 }
@@ -52,7 +59,8 @@ enum mt_status mt_plan_carry(const struct mt_plan *old, const struct mt_plan *ra
     int *new_of = mt_new(&to->arena, int, old->nranks);
     enum mt_status st = MT_OK;
     *carried = NULL;
-    if (!match(old, ranks, new_of)) {
+    int found = match(old, ranks, new_of);
+    if (!found || (divides_hosts(old) && (found < old->nplaces || old->nranks != ranks->nranks))) {
         mt_plan_free(to);
         return MT_OK;
     }

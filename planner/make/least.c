@@ -60,7 +60,7 @@ bool mt_plan_exceeds_devices(const struct mt_cluster *cluster, const struct mt_p
 
 /* What the request leaves open is decided for the least memory. */
 static void decide(struct least *l, const struct mt_plan_request *request, const struct mt_job *job, bool whole) {
-    static struct mt_storage_row everything = {"*", MT_STATE_SPLIT};
+    static struct mt_storage_row everything = {.pattern = "*", .state = MT_STATE_SPLIT};
     int n = l->cluster->ndevices;
     struct mt_plan_request *q = &l->request;
     *q = *request;

@@ -19,6 +19,21 @@ static void seen_speeds(const struct mt_plan_seen *seen, const int64_t *shares, 
     for (int r = 0; r < nranks; r++) speeds[r] = round(1000 * speeds[r] / fastest) / 1000;
 }
 
+/* A host is as fast as the slowest of its ranks, which all have its samples. */
+static enum mt_status divide_over_hosts(const struct mt_plan *p, const double *speeds, struct mt_plan_split *batch,
+                                        struct mt_err *err) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    int nhosts, *host = mt_plan_hosts(p, &arena, &nhosts), *place = mt_plan_places(p, &arena);
+    double *speed = mt_new(&arena, double, nhosts);
+    int64_t *sizes = mt_new(&arena, int64_t, nhosts);
+    for (int r = 0; r < p->nranks; r++)
+        if (place[r] >= 0 && (speed[host[r]] == 0 || speeds[r] < speed[host[r]])) speed[host[r]] = speeds[r];
+    enum mt_status st = mt_split_proportional(p->job.batch, batch->align, speed, nhosts, sizes, err);
+    for (int r = 0; r < p->nranks && !st; r++) batch->sizes[r] = place[r] >= 0 ? sizes[host[r]] : 0;
+    mt_arena_release(&arena);
+    return st;
+}
+
 enum mt_status mt_replan_shares(const struct mt_plan *old, const struct mt_plan_seen *seen, struct mt_replanned *re,
                                 struct mt_err *err) {
     const int64_t *shares = mt_plan_split_named(old, "batch")->sizes;
@@ -31,7 +46,10 @@ enum mt_status mt_replan_shares(const struct mt_plan *old, const struct mt_plan_
     seen_speeds(seen, shares, p->nranks, re->speeds);
     p->made_by = "motley " MOTLEY_VERSION;
     p->prediction = NULL; /* it was of other shares */
-    st = mt_split_proportional(p->job.batch, batch->align, re->speeds, p->nranks, batch->sizes, err);
+    if (batch->over == MT_OVER_HOST)
+        st = divide_over_hosts(p, re->speeds, batch, err);
+    else
+        st = mt_split_proportional(p->job.batch, batch->align, re->speeds, p->nranks, batch->sizes, err);
     for (int r = 0; r < p->nranks; r++) {
         bool whole = p->micro[r] == shares[r];
         if (shares[r]) p->ranks[r].speed = re->speeds[r];

@@ -1,6 +1,6 @@
 /* From the plan's names to the builder's rules: the first, small enumeration of the search space.
  *
- * Sample operators take the first rule row that matches their name and whose split they can use. Parameters take the
+ * Sample operators take the first rule row that matches their name and whose splits they can use. Parameters take the
  * first storage row; their casts, norms and updates follow. Sums of gradients stay partial, so that they are reduced
  * once. */
 #include "planner/plan/choice.h"
@@ -9,20 +9,42 @@
 #include <fnmatch.h>
 #include <string.h>
 
+/* What a row, or a parameter's storage, divides: of an operator's indices, or of a parameter's axes. */
+struct placing {
+    const struct mt_split *outer; /* null: nothing, or with inner: the hosts do the same */
+    int at;                       /* the index or axis */
+    bool two_levels;
+    const struct mt_split **inner; /* [nnodes]; null: the node's ranks do the same */
+    int *inner_at;                 /* [nnodes] */
+};
+
+struct row { /* its splits by name */
+    const char *list, *pattern;
+    int number;
+    const struct mt_split *outer;
+    const struct mt_split **inner; /* [nnodes], or null */
+    const struct mt_row_levels *levels;
+    bool is_used, matches; /* an operator or parameter takes it; its name matches that of one */
+};
+
 struct parameter {
-    int axis;                     /* its sharding axis; -1: a scalar */
-    bool sharded;                 /* by its storage row */
-    const struct mt_split *split; /* the split "storage:LABEL" of that axis, or null */
+    bool sharded;           /* by its storage row */
+    struct placing storage; /* that of the row, or of the split "storage:LABEL" of its sharding axis */
 };
 
 struct enumeration {
     const struct mt_graph *graph;
+    const struct mt_plan *plan;
     struct mt_choice *choice;
-    const struct mt_split **of_row;       /* [rule rows]: the split that it names, or null */
-    bool *rule_is_used, *storage_is_used; /* [rows]: some operator or parameter takes it */
-    struct parameter *parameters;         /* [values]: of those that are parameters */
-    int *param_of;                        /* [values]: the parameter whose gradient it is, or -1 */
+    struct mt_arena *arena;
+    struct mt_err *err;
+    struct row *rules, *storage;
+    struct parameter *parameters; /* [values]: of those that are parameters */
+    int *param_of;                /* [values]: the parameter whose gradient it is, or -1 */
+    int *host_of;                 /* [nnodes]: the plan's number of each host */
 };
+
+/* ---- the mesh, and splits over it ---- */
 
 static const struct mt_split *split_named(const struct mt_choice *choice, const char *name) {
     for (int s = 0; s < choice->nsplits; s++)
@@ -30,91 +52,255 @@ static const struct mt_split *split_named(const struct mt_choice *choice, const 
     return NULL;
 }
 
-static enum mt_status take_splits(const struct mt_graph *g, const struct mt_plan *plan, struct mt_arena *arena,
-                                  struct mt_choice *choice, struct mt_err *err) {
-    int nplaces = plan->nplaces;
-    struct mt_split *splits = mt_new(arena, struct mt_split, plan->nsplits);
+/* The places by host: nodes are numbered by first place, the plan's hosts by first rank. */
+static void find_mesh(struct enumeration *e) {
+    const struct mt_plan *plan = e->plan;
+    int nhosts, *host = mt_plan_hosts(plan, e->arena, &nhosts), nnodes = 0;
+    int *node_of = mt_new(e->arena, int, nhosts), *node = mt_new(e->arena, int, plan->nplaces);
+    e->host_of = mt_new(e->arena, int, nhosts);
+    for (int i = 0; i < plan->nplaces; i++) {
+        int h = host[plan->order[i]];
+        if (!node_of[h]) e->host_of[nnodes] = h, node_of[h] = ++nnodes;
+        node[i] = node_of[h] - 1;
+    }
+    e->choice->mesh = (struct mt_mesh){plan->nplaces, nnodes, node};
+}
+
+static const enum mt_axis axis_of[MT_NOVER] = {
+    [MT_OVER_ALL] = MT_AXIS_ALL, [MT_OVER_HOST] = MT_AXIS_HOST, [MT_OVER_DEVICE] = MT_AXIS_DEVICE};
+
+static enum mt_status refuse_sum(struct enumeration *e, const struct mt_plan_split *split, int64_t sum) {
+    int64_t extent = e->graph->labels[mt_graph_find_label(e->graph, split->label)].extent;
+    mt_fail(e->err, MT_EINPUT, "split \"%s\" sums to %lld%s, but %s is %lld", split->name, (long long)sum,
+            split->over == MT_OVER_HOST ? " over hosts" : "", split->label, (long long)extent);
+    return mt_err_hint(e->err, "run `motley plan` again, or edit the sizes so that they sum to %lld",
+                       (long long)extent);
+}
+
+/* Shares by place, or by node; each rank's share of its node's part begins after those of the ranks before it. */
+static void fill_split(const struct enumeration *e, const struct mt_plan_split *from, struct mt_split *to) {
+    const struct mt_mesh *mesh = &e->choice->mesh;
+    int64_t *sizes = mt_plan_at_places(e->plan, from->sizes, e->arena);
+    int n = to->axis == MT_AXIS_HOST ? mesh->nnodes : mesh->nranks;
+    to->sizes = mt_new(e->arena, int64_t, n);
+    to->starts = mt_new(e->arena, int64_t, n + 1);
+    for (int i = 0; i < mesh->nranks; i++) to->sizes[to->axis == MT_AXIS_HOST ? mesh->node[i] : i] = sizes[i];
+    if (to->axis != MT_AXIS_DEVICE) {
+        for (int i = 0; i < n; i++) to->starts[i + 1] = to->starts[i] + to->sizes[i];
+        return;
+    }
+    int64_t *end = mt_new(e->arena, int64_t, mesh->nnodes);
+    for (int i = 0; i < n; i++) to->starts[i] = end[mesh->node[i]], end[mesh->node[i]] += sizes[i];
+}
+
+static enum mt_status take_splits(struct enumeration *e) {
+    const struct mt_graph *g = e->graph;
+    const struct mt_plan *plan = e->plan;
+    struct mt_split *splits = mt_new(e->arena, struct mt_split, plan->nsplits);
     for (int s = 0; s < plan->nsplits; s++) {
         const struct mt_plan_split *from = &plan->splits[s];
         int label = mt_graph_find_label(g, from->label);
         if (label < 0)
-            return mt_fail(err, MT_EINPUT, "the plan splits \"%s\", a label that the model does not have", from->label);
-        int64_t *starts = mt_new(arena, int64_t, nplaces + 1), extent = g->labels[label].extent;
-        int64_t *sizes = mt_plan_at_places(plan, from->sizes, arena);
-        for (int i = 0; i < nplaces; i++) starts[i + 1] = starts[i] + sizes[i];
-        if (starts[nplaces] != extent) {
-            mt_fail(err, MT_EINPUT, "split \"%s\" sums to %lld, but %s is %lld", from->name, (long long)starts[nplaces],
-                    from->label, (long long)extent);
-            return mt_err_hint(err, "run `motley plan` again, or edit the sizes so that they sum to %lld",
-                               (long long)extent);
-        }
-        splits[s] = (struct mt_split){.name = from->name, .label = label, .sizes = sizes, .starts = starts};
+            return mt_fail(e->err, MT_EINPUT, "the plan splits \"%s\", a label that the model does not have",
+                           from->label);
+        splits[s] = (struct mt_split){.name = from->name, .label = label, .axis = axis_of[from->over]};
+        fill_split(e, from, &splits[s]);
+        int n = from->over == MT_OVER_HOST ? e->choice->mesh.nnodes : plan->nplaces;
+        if (from->over != MT_OVER_DEVICE && splits[s].starts[n] != g->labels[label].extent)
+            return refuse_sum(e, from, splits[s].starts[n]);
     }
-    choice->splits = splits;
-    choice->nsplits = plan->nsplits;
-    choice->batch = split_named(choice, "batch");
+    e->choice->splits = splits;
+    e->choice->nsplits = plan->nsplits;
+    e->choice->batch = split_named(e->choice, "batch");
     return MT_OK;
 }
 
-/* The first index of `op` that carries the split's label and can be split; -1 if there is none. */
-static int index_of(const struct mt_op *op, const struct mt_split *split) {
-    for (int i = 0; i < op->nindices; i++)
-        if (op->index_label[i] == split->label && mt_op_index_role(op, i) != MT_INDEX_WHOLE) return i;
+/* ---- rows ---- */
+
+static enum mt_status name_splits(struct enumeration *e, struct row *row, const char *name) {
+    const struct mt_row_levels *levels = row->levels;
+    int nnodes = e->choice->mesh.nnodes;
+    if (name && name[0] && !(row->outer = split_named(e->choice, name)))
+        return mt_fail(e->err, MT_EINPUT, "%s[%d] names the split \"%s\", which the plan does not have", row->list,
+                       row->number, name);
+    if (!levels->ninner) return MT_OK;
+    row->inner = mt_new(e->arena, const struct mt_split *, nnodes);
+    for (int k = 0; k < nnodes; k++) {
+        const char *inner = levels->inner[levels->ninner == 1 ? 0 : e->host_of[k]];
+        if (inner[0] && !(row->inner[k] = split_named(e->choice, inner)))
+            return mt_fail(e->err, MT_EINPUT, "%s[%d] names the split \"%s\", which the plan does not have", row->list,
+                           row->number, inner);
+    }
+    return MT_OK;
+}
+
+static enum mt_status read_rows(struct enumeration *e) {
+    const struct mt_decisions *d = &e->choice->decisions;
+    enum mt_status st = MT_OK;
+    e->rules = mt_new(e->arena, struct row, d->nrules);
+    e->storage = mt_new(e->arena, struct row, d->nstorage);
+    for (int r = 0; r < d->nrules && !st; r++) {
+        const struct mt_rule_row *row = &d->rules[r];
+        e->rules[r] = (struct row){.list = "rules", .pattern = row->pattern, .number = r, .levels = &row->levels};
+        if (row->operators == MT_OPERATORS_SPLIT) st = name_splits(e, &e->rules[r], row->split);
+    }
+    for (int r = 0; r < d->nstorage && !st; r++) {
+        const struct mt_storage_row *row = &d->storage[r];
+        e->storage[r] = (struct row){.list = "storage", .pattern = row->pattern, .number = r, .levels = &row->levels};
+        if (row->state == MT_STATE_SPLIT) st = name_splits(e, &e->storage[r], row->split);
+    }
+    return st;
+}
+
+/* What a row is applied to: labels of an operator's indices, or of a parameter's axes. */
+struct target {
+    const char *name;
+    const int *label;
+    int n;
+    const struct mt_op *op; /* null: a parameter */
+};
+
+/* The n-th place (from 1) that has the split's label and can be divided; -1 if there is none. */
+static int place_of(const struct target *t, const struct mt_split *split, int occurrence) {
+    int n = occurrence > 0 ? occurrence : 1;
+    for (int i = 0; i < t->n; i++)
+        if (t->label[i] == split->label && !(t->op && mt_op_index_role(t->op, i) == MT_INDEX_WHOLE) && !--n) return i;
     return -1;
 }
 
-static struct mt_rule split_rule(int index, const struct mt_split *split) {
-    return (struct mt_rule){.kind = MT_RULE_SPLIT, .index = index, .split = split};
+/* The shares of a node's ranks are what the node has to divide. */
+static enum mt_status check_node(struct enumeration *e, const struct row *row, const struct target *t,
+                                 const struct mt_split *split, int node, int64_t extent) {
+    const struct mt_mesh *mesh = &e->choice->mesh;
+    int64_t sum = 0;
+    int first = -1;
+    for (int i = 0; i < mesh->nranks; i++) {
+        if (mesh->node[i] != node) continue;
+        sum += split->sizes[i];
+        if (first < 0) first = e->plan->order[i];
+    }
+    if (sum == extent) return MT_OK;
+    mt_fail(e->err, MT_EINPUT,
+            "%s[%d]: the ranks of host \"%.60s\" have %lld of split \"%s\", but %lld of %s to divide", row->list,
+            row->number, e->plan->ranks[first].host, (long long)sum, split->name, (long long)extent, t->name);
+    return mt_err_hint(e->err,
+                       "edit its sizes: those of one host sum to %s, or to the host's share of it where the row "
+                       "divides the same axis over hosts",
+                       e->graph->labels[split->label].name);
 }
+
+/* The row applied to a target; *applies: false if the target lacks a label. */
+static enum mt_status apply(struct enumeration *e, const struct row *row, const struct target *t, struct placing *p,
+                            bool *applies) {
+    const struct mt_mesh *mesh = &e->choice->mesh;
+    *p = (struct placing){.outer = row->outer, .at = -1, .two_levels = row->inner != NULL};
+    *applies = false;
+    if (p->outer && (p->at = place_of(t, p->outer, row->levels->occurrence)) < 0) return MT_OK;
+    if (p->two_levels) {
+        p->inner = row->inner;
+        p->inner_at = mt_new(e->arena, int, mesh->nnodes);
+    }
+    enum mt_status st = MT_OK;
+    for (int k = 0; k < mesh->nnodes && p->two_levels; k++)
+        if (p->inner[k] && (p->inner_at[k] = place_of(t, p->inner[k], row->levels->inner_occurrence)) < 0) return MT_OK;
+    *applies = true;
+    for (int k = 0; k < mesh->nnodes && !st; k++) {
+        const struct mt_split *s = p->two_levels ? p->inner[k] : p->outer;
+        if (!s || s->axis != MT_AXIS_DEVICE) continue;
+        bool shared = p->two_levels && p->outer && p->inner_at[k] == p->at;
+        st = check_node(e, row, t, s, k, shared ? p->outer->sizes[k] : e->graph->labels[s->label].extent);
+    }
+    return st;
+}
+
+static struct mt_rule level(const struct mt_split *split, int at, const int *index) {
+    if (!split) return (struct mt_rule){.kind = MT_RULE_REPLICATE};
+    return (struct mt_rule){.kind = MT_RULE_SPLIT, .index = index ? index[at] : at, .split = split};
+}
+
+/* The rule of an operator of which axis or index i is index[i] (null: i itself). */
+static struct mt_rule rule_of(const struct enumeration *e, const struct placing *p, const int *index) {
+    struct mt_rule rule = level(p->outer, p->at, index);
+    if (!p->two_levels) return rule;
+    int nnodes = e->choice->mesh.nnodes;
+    struct mt_rule *inner = mt_new(e->arena, struct mt_rule, nnodes);
+    for (int k = 0; k < nnodes; k++) inner[k] = level(p->inner[k], p->inner_at[k], index);
+    rule.inner = inner;
+    return rule;
+}
+
+/* ---- operators and parameters ---- */
 
 /* The rule that an operator on samples gets from the first row that applies; without one it is replicated. */
-static struct mt_rule sample_rule(const struct enumeration *e, const struct mt_op *op) {
+static enum mt_status sample_rule(struct enumeration *e, const struct mt_op *op, struct mt_rule *rule) {
     const struct mt_decisions *d = &e->choice->decisions;
+    struct target target = {op->name, op->index_label, op->nindices, op};
+    *rule = (struct mt_rule){.kind = MT_RULE_REPLICATE};
     for (int r = 0; r < d->nrules; r++) {
+        struct placing placing;
+        bool applies;
         if (fnmatch(d->rules[r].pattern, op->name, 0)) continue;
-        int index = e->of_row[r] ? index_of(op, e->of_row[r]) : -1;
-        if (e->of_row[r] && index < 0) continue;
-        e->rule_is_used[r] = true;
-        if (e->of_row[r]) return split_rule(index, e->of_row[r]);
+        e->rules[r].matches = true;
+        enum mt_status st = apply(e, &e->rules[r], &target, &placing, &applies);
+        if (st) return st;
+        if (!applies) continue;
+        e->rules[r].is_used = true;
+        *rule = rule_of(e, &placing, NULL);
         break;
     }
-    return (struct mt_rule){.kind = MT_RULE_REPLICATE};
+    return MT_OK;
 }
 
-static enum mt_status find_rule_splits(struct enumeration *e, struct mt_err *err) {
-    const struct mt_decisions *d = &e->choice->decisions;
-    for (int r = 0; r < d->nrules; r++) {
-        if (d->rules[r].operators == MT_OPERATORS_REPLICATE) continue;
-        if (!(e->of_row[r] = split_named(e->choice, d->rules[r].split)))
-            return mt_fail(err, MT_EINPUT, "rules[%d] names the split \"%s\", which the plan does not have", r,
-                           d->rules[r].split);
+/* A split "storage:LABEL" of the sharding axis, if the plan has one. */
+static enum mt_status place_by_default(struct enumeration *e, int v, struct placing *p) {
+    const struct mt_value *value = &e->graph->values[v];
+    *p = (struct placing){.at = mt_sharding_axis(e->graph, v)};
+    for (int s = 0; p->at >= 0 && s < e->choice->nsplits; s++)
+        if (e->choice->splits[s].label == value->label[p->at] && !strncmp(e->choice->splits[s].name, "storage:", 8))
+            p->outer = &e->choice->splits[s];
+    if (!p->outer || p->outer->axis != MT_AXIS_DEVICE) return MT_OK;
+    struct row row = {.list = "splits", .number = (int)(p->outer - e->choice->splits)};
+    struct target target = {.name = value->name};
+    for (int k = 0; k < e->choice->mesh.nnodes; k++) {
+        int64_t extent = e->graph->labels[p->outer->label].extent;
+        enum mt_status st = check_node(e, &row, &target, p->outer, k, extent);
+        if (st) return st;
     }
     return MT_OK;
 }
 
-/* The storage row and the split of each parameter. A plan that stores a parameter in shares has the split for it. */
-static enum mt_status store_parameters(struct enumeration *e, const struct mt_plan *plan, struct mt_err *err) {
-    const struct mt_graph *g = e->graph;
-    for (int v = 0; v < g->nvalues; v++) {
-        const struct mt_value *value = &g->values[v];
-        struct parameter *p = &e->parameters[v];
-        if (!value->param) continue;
-        if (value->gradient >= 0) e->param_of[value->gradient] = v;
-        int row = mt_plan_storage_row(plan, value->name);
-        if (row >= 0) e->storage_is_used[row] = true;
-        p->axis = mt_sharding_axis(g, v);
-        p->sharded = row >= 0 && plan->decisions.storage[row].state == MT_STATE_SPLIT;
-        for (int s = 0; p->axis >= 0 && s < e->choice->nsplits; s++)
-            if (e->choice->splits[s].label == value->label[p->axis] &&
-                !strncmp(e->choice->splits[s].name, "storage:", 8))
-                p->split = &e->choice->splits[s];
-        if (p->axis < 0 || !p->sharded || p->split) continue;
-        const char *label = g->labels[value->label[p->axis]].name;
-        mt_fail(err, MT_EINPUT, "%s is stored in shares of \"%s\", and the plan has no split \"storage:%s\"",
-                value->name, label, label);
-        return mt_err_hint(err, "add it to the plan's splits, store the parameter \"replicated\", or plan anew");
+static enum mt_status refuse_label(struct enumeration *e, const struct row *row, const struct mt_value *value) {
+    char labels[200] = "";
+    for (int a = 0; a < value->naxes; a++) {
+        size_t used = strlen(labels);
+        snprintf(labels + used, sizeof labels - used, "%s%s", a ? ", " : "", e->graph->labels[value->label[a]].name);
     }
-    return MT_OK;
+    mt_fail(e->err, MT_EINPUT, "storage[%d]: divides a label that %s does not have, or not so often (it has %s)",
+            row->number, value->name, labels[0] ? labels : "none");
+    return mt_err_hint(e->err, "narrow the pattern, or put a row for that parameter before");
+}
+
+/* The storage row and the splits of each parameter. A plan that stores a parameter in shares has the split for it. */
+static enum mt_status store_parameter(struct enumeration *e, int v) {
+    const struct mt_value *value = &e->graph->values[v];
+    struct parameter *p = &e->parameters[v];
+    int number = mt_plan_storage_row(e->plan, value->name);
+    enum mt_status st = place_by_default(e, v, &p->storage);
+    if (st || number < 0) return st;
+    struct row *row = &e->storage[number];
+    row->is_used = true;
+    p->sharded = e->choice->decisions.storage[number].state == MT_STATE_SPLIT;
+    if (mt_storage_row_names_split(&e->choice->decisions.storage[number])) {
+        struct target target = {value->name, value->label, value->naxes, NULL};
+        bool applies;
+        if ((st = apply(e, row, &target, &p->storage, &applies))) return st;
+        return applies ? MT_OK : refuse_label(e, row, value);
+    }
+    if (p->storage.at < 0 || !p->sharded || p->storage.outer) return MT_OK;
+    const char *label = e->graph->labels[value->label[p->storage.at]].name;
+    mt_fail(e->err, MT_EINPUT, "%s is stored in shares of \"%s\", and the plan has no split \"storage:%s\"",
+            value->name, label, label);
+    return mt_err_hint(e->err, "add it to the plan's splits, store the parameter \"replicated\", or plan anew");
 }
 
 /* The parameter that a cast, a norm or an update belongs to, and which of its inputs has the parameter's axes; -1:
@@ -137,8 +323,8 @@ static struct mt_rule other_rule(const struct enumeration *e, const struct mt_op
     int param = takes_shares(op->kind) ? param_of(e, op) : -1;
     if (param >= 0) {
         const struct parameter *p = &e->parameters[param];
-        if (p->split && (p->sharded || op->kind == MT_OP_sq_norm))
-            return split_rule(op->in_index[0][p->axis], p->split);
+        bool divided = p->storage.outer || p->storage.two_levels;
+        if (divided && (p->sharded || op->kind == MT_OP_sq_norm)) return rule_of(e, &p->storage, op->in_index[0]);
         return (struct mt_rule){.kind = MT_RULE_REPLICATE};
     }
     unsigned sets[MT_MAX_IN];
@@ -152,22 +338,23 @@ static bool has_batch_index(const struct mt_graph *g, const struct mt_op *op) {
     return false;
 }
 
-static enum mt_status refuse_row(const char *list, int row, const char *pattern, struct mt_err *err) {
-    mt_fail(err, MT_EINPUT, "%s[%d].pattern: \"%.100s\" has no effect", list, row, pattern);
+static enum mt_status refuse_row(const struct row *row, struct mt_err *err) {
+    mt_fail(err, MT_EINPUT, "%s[%d].pattern: \"%.100s\" has no effect", row->list, row->number, row->pattern);
+    if (row->matches)
+        return mt_err_hint(err, "none of the operators with such names that rows before it leave has the labels of its "
+                                "splits, where they can be divided; `motley show graph` lists labels");
     return mt_err_hint(err,
                        "either nothing of the model has such a name and what it splits, or rows before it take all "
                        "of it; `motley show graph` lists names");
 }
 
 /* "*" may catch nothing. */
-static enum mt_status check_rows(const struct enumeration *e, struct mt_err *err) {
+static enum mt_status check_rows(const struct enumeration *e) {
     const struct mt_decisions *d = &e->choice->decisions;
     for (int r = 0; r < d->nrules; r++)
-        if (!e->rule_is_used[r] && strcmp(d->rules[r].pattern, "*"))
-            return refuse_row("rules", r, d->rules[r].pattern, err);
+        if (!e->rules[r].is_used && strcmp(d->rules[r].pattern, "*")) return refuse_row(&e->rules[r], e->err);
     for (int s = 0; s < d->nstorage; s++)
-        if (!e->storage_is_used[s] && strcmp(d->storage[s].pattern, "*"))
-            return refuse_row("storage", s, d->storage[s].pattern, err);
+        if (!e->storage[s].is_used && strcmp(d->storage[s].pattern, "*")) return refuse_row(&e->storage[s], e->err);
     return MT_OK;
 }
 
@@ -178,23 +365,31 @@ enum mt_status mt_choice_from_plan(const struct mt_graph *graph, const struct mt
         .nranks = plan->nplaces, .micro = mt_plan_at_places(plan, plan->micro, arena), .decisions = *d};
     choice->node = mt_plan_nodes(plan, arena);
     if (!mt_type_is_half(d->gradient_wire)) choice->decisions.gradient_wire = graph->acc;
-    enum mt_status st = take_splits(graph, plan, arena, choice, err);
-    if (st) return st;
     struct enumeration e = {.graph = graph,
+                            .plan = plan,
                             .choice = choice,
-                            .of_row = mt_new(arena, const struct mt_split *, d->nrules),
-                            .rule_is_used = mt_new(arena, bool, d->nrules),
-                            .storage_is_used = mt_new(arena, bool, d->nstorage),
+                            .arena = arena,
+                            .err = err,
                             .parameters = mt_new(arena, struct parameter, graph->nvalues),
                             .param_of = mt_new(arena, int, graph->nvalues)};
+    find_mesh(&e);
+    enum mt_status st = take_splits(&e);
+    if (!st) st = read_rows(&e);
     for (int v = 0; v < graph->nvalues; v++) e.param_of[v] = -1;
-    if ((st = find_rule_splits(&e, err)) || (st = store_parameters(&e, plan, err))) return st;
-    choice->rules = mt_new(arena, struct mt_rule, graph->nops);
-    for (int o = 0; o < graph->nops; o++) {
-        const struct mt_op *op = &graph->ops[o];
-        choice->rules[o] = has_batch_index(graph, op) ? sample_rule(&e, op) : other_rule(&e, op);
+    for (int v = 0; v < graph->nvalues && !st; v++) {
+        if (!graph->values[v].param) continue;
+        if (graph->values[v].gradient >= 0) e.param_of[graph->values[v].gradient] = v;
+        st = store_parameter(&e, v);
     }
-    return strict ? check_rows(&e, err) : MT_OK;
+    choice->rules = mt_new(arena, struct mt_rule, graph->nops);
+    for (int o = 0; o < graph->nops && !st; o++) {
+        const struct mt_op *op = &graph->ops[o];
+        if (has_batch_index(graph, op))
+            st = sample_rule(&e, op, &choice->rules[o]);
+        else
+            choice->rules[o] = other_rule(&e, op);
+    }
+    return st || !strict ? st : check_rows(&e);
 }
 
 enum mt_status mt_program_from_plan(const struct mt_graph *graph, const struct mt_plan *plan, bool strict,

@@ -29,25 +29,58 @@ int64_t *mt_plan_at_places(const struct mt_plan *plan, const int64_t *of_rank, s
     return of_place;
 }
 
-/* Hosts by name: a hash table with open addressing, of the first place on each. */
-int *mt_plan_nodes(const struct mt_plan *plan, struct mt_arena *arena) {
-    int *node = mt_new(arena, int, plan->nplaces), nnodes = 0, slots = 2;
-    while (slots < 2 * plan->nplaces) slots *= 2;
+/* host[n]: numbers of the hosts of some ranks, from 0 by first of them; returns how many there are. A hash table of
+ * names with open addressing. */
+static int number_hosts(const struct mt_plan *plan, const int *rank, int n, int *host) {
+    int nhosts = 0, slots = 2;
+    while (slots < 2 * n) slots *= 2;
     struct mt_arena scratch = MT_ARENA_INIT;
-    int *first = mt_new(&scratch, int, slots); /* the first place of a host, + 1; 0: free */
-    for (int i = 0; i < plan->nplaces; i++) {
-        const char *host = plan->ranks[plan->order[i]].host;
-        int at = (int)(mt_hash64(host, strlen(host), 0) % (uint64_t)slots);
-        while (first[at] && strcmp(plan->ranks[plan->order[first[at] - 1]].host, host)) at = (at + 1) % slots;
-        if (!first[at]) {
-            first[at] = i + 1;
-            node[i] = nnodes++;
-        } else {
-            node[i] = node[first[at] - 1];
-        }
+    int *first = mt_new(&scratch, int, slots); /* the first on a host, + 1; 0: free */
+    for (int i = 0; i < n; i++) {
+        const char *name = plan->ranks[rank ? rank[i] : i].host;
+        int at = (int)(mt_hash64(name, strlen(name), 0) % (uint64_t)slots);
+        while (first[at] && strcmp(plan->ranks[rank ? rank[first[at] - 1] : first[at] - 1].host, name))
+            at = (at + 1) % slots;
+        if (!first[at]) first[at] = i + 1, host[i] = nhosts++;
+        host[i] = host[first[at] - 1];
     }
     mt_arena_release(&scratch);
+    return nhosts;
+}
+
+int *mt_plan_hosts(const struct mt_plan *plan, struct mt_arena *arena, int *nhosts) {
+    int *host = mt_new(arena, int, plan->nranks);
+    *nhosts = number_hosts(plan, NULL, plan->nranks, host);
+    return host;
+}
+
+int *mt_plan_nodes(const struct mt_plan *plan, struct mt_arena *arena) {
+    int *node = mt_new(arena, int, plan->nplaces);
+    int nnodes = number_hosts(plan, plan->order, plan->nplaces, node);
     return nnodes > 1 && nnodes < plan->nplaces ? node : NULL;
+}
+
+bool mt_plan_is_flat(const struct mt_plan *plan) {
+    const struct mt_decisions *d = &plan->decisions;
+    bool flat = true;
+    for (int s = 0; s < plan->nsplits; s++) flat &= plan->splits[s].over == MT_OVER_ALL;
+    for (int i = 0; i < d->nrules; i++) flat &= !d->rules[i].levels.ninner;
+    for (int i = 0; i < d->nstorage; i++) flat &= !mt_storage_row_names_split(&d->storage[i]);
+    return flat;
+}
+
+int64_t mt_plan_split_sum(const struct mt_plan *plan, const struct mt_plan_split *split) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    int nhosts, *host = mt_plan_hosts(plan, &arena, &nhosts);
+    int64_t sum = 0, *of_host = mt_new(&arena, int64_t, nhosts);
+    for (int r = 0; r < plan->nranks; r++) {
+        sum += split->sizes[r];
+        if (split->sizes[r]) of_host[host[r]] = split->sizes[r];
+    }
+    if (split->over == MT_OVER_HOST) sum = 0;
+    for (int h = 0; h < nhosts && split->over == MT_OVER_HOST; h++) sum += of_host[h];
+    mt_arena_release(&arena);
+    return sum;
 }
 
 /* Move the items of ranks that take part to the front; place[nranks]. */

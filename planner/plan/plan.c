@@ -115,6 +115,35 @@ static enum mt_status check_idle_shares(const struct mt_plan *p, struct mt_err *
     return st;
 }
 
+/* Shares are whole multiples of the alignment but for one of those that together are an extent, or a host's part. */
+static enum mt_status check_sizes(const struct mt_plan *p, int s, struct mt_err *err) {
+    const struct mt_plan_split *split = &p->splits[s];
+    struct mt_arena arena = MT_ARENA_INIT;
+    enum mt_status st = MT_OK;
+    int nhosts, *host = mt_plan_hosts(p, &arena, &nhosts), *place = mt_plan_places(p, &arena);
+    int *ragged = mt_new(&arena, int, nhosts), *first = mt_new(&arena, int, nhosts);
+    int64_t sum = 0;
+    for (int h = 0; h < nhosts; h++) first[h] = -1;
+    for (int r = 0; r < p->nranks && !st; r++) {
+        int64_t size = split->sizes[r];
+        int *f = &first[host[r]], *among = &ragged[split->over == MT_OVER_DEVICE ? host[r] : 0];
+        bool counts = split->over != MT_OVER_HOST || (place[r] >= 0 && *f < 0);
+        if (size < 0)
+            st = mt_fail(err, MT_EINPUT, "splits[%d].sizes[%d]: is negative", s, r);
+        else if (__builtin_add_overflow(sum, size, &sum))
+            st = mt_fail(err, MT_EINPUT, "splits[%d].sizes: the sum is out of range", s);
+        else if (split->over == MT_OVER_HOST && place[r] >= 0 && *f >= 0 && size != split->sizes[*f])
+            st = mt_fail(err, MT_EINPUT, "splits[%d].sizes: ranks %d and %d are on one host, but have other shares", s,
+                         *f, r);
+        else if (counts && size % split->align != 0 && (*among)++)
+            st = mt_fail(err, MT_EINPUT, "splits[%d].sizes: all but one must be multiples of the align of %lld", s,
+                         (long long)split->align);
+        if (place[r] >= 0 && *f < 0) *f = r;
+    }
+    mt_arena_release(&arena);
+    return st;
+}
+
 static enum mt_status check_split(const struct mt_plan *p, int s, struct mt_err *err) {
     const struct mt_plan_split *split = &p->splits[s];
     if (!split->name[0] || !split->label[0])
@@ -127,18 +156,22 @@ static enum mt_status check_split(const struct mt_plan *p, int s, struct mt_err 
         return mt_fail(err, MT_EINPUT, "splits[%d].label: is \"%s\", but the split \"%s\" must be of \"%s\"", s,
                        split->label, split->name, label);
     if (split->align < 1) return mt_fail(err, MT_EINPUT, "splits[%d].align: must be at least 1", s);
-    int ragged = 0;
-    int64_t sum = 0;
-    for (int r = 0; r < p->nranks; r++) {
-        if (split->sizes[r] < 0) return mt_fail(err, MT_EINPUT, "splits[%d].sizes[%d]: is negative", s, r);
-        if (__builtin_add_overflow(sum, split->sizes[r], &sum))
-            return mt_fail(err, MT_EINPUT, "splits[%d].sizes: the sum is out of range", s);
-        ragged += split->sizes[r] % split->align != 0;
+    if (!batch && !strcmp(split->label, "batch") && mt_plan_split_named(p, "batch")) {
+        mt_fail(err, MT_EINPUT, "splits[%d].name: is \"%.60s\", but samples are divided by the split \"batch\" alone",
+                s, split->name);
+        return mt_err_hint(err,
+                           "to divide the work of a host's ranks on the same samples, split another label within it");
     }
-    if (ragged > 1)
-        return mt_fail(err, MT_EINPUT, "splits[%d].sizes: all but one must be multiples of the align of %lld", s,
-                       (long long)split->align);
-    if (!batch || sum == p->job.batch) return MT_OK;
+    if (batch && split->over == MT_OVER_DEVICE)
+        return mt_fail(err, MT_EINPUT, "splits[%d].over: samples are divided over all ranks, or over hosts", s);
+    if (split->over != MT_OVER_ALL && !p->ranks[0].host[0]) {
+        mt_fail(err, MT_EINPUT, "splits[%d].over: is \"%s\", but the plan's ranks have no hosts", s,
+                mt_over_names[split->over]);
+        return mt_err_hint(err, "name them: \"host\" in \"ranks\", or `motley plan --hosts a,a,b,b`");
+    }
+    enum mt_status st = check_sizes(p, s, err);
+    int64_t sum = st ? 0 : mt_plan_split_sum(p, split);
+    if (st || !batch || sum == p->job.batch) return st;
     mt_fail(err, MT_EINPUT, "splits[%d].sizes: sums to %lld, but the job's global batch is %lld", s, (long long)sum,
             (long long)p->job.batch);
     return mt_err_hint(err, "run `motley plan` again, or edit the sizes so that they sum to %lld",
@@ -155,22 +188,92 @@ static enum mt_status check_micro(const struct mt_plan *p, struct mt_err *err) {
                            "micro_batch[%d]: is %lld, but must be from %lld to the rank's share of the batch, %lld", r,
                            (long long)p->micro[r], (long long)least, (long long)share);
     }
+    if (batch->over != MT_OVER_HOST) return MT_OK;
+    struct mt_arena arena = MT_ARENA_INIT;
+    int nhosts, *host = mt_plan_hosts(p, &arena, &nhosts), *place = mt_plan_places(p, &arena);
+    int *first = mt_new(&arena, int, nhosts); /* + 1 */
+    enum mt_status st = MT_OK;
+    for (int r = 0; r < p->nranks && !st; r++) {
+        int f = first[host[r]] - 1;
+        if (place[r] < 0) continue;
+        if (f < 0)
+            first[host[r]] = r + 1;
+        else if (p->micro[r] != p->micro[f])
+            st = mt_fail(err, MT_EINPUT, "micro_batch[%d]: is %lld, but rank %d, which has the same samples, has %lld",
+                         r, (long long)p->micro[r], f, (long long)p->micro[f]);
+    }
+    mt_arena_release(&arena);
+    return st;
+}
+
+/* The splits that a row names are there and over what the row's levels divide among. */
+static enum mt_status check_levels(const struct mt_plan *p, const char *list, int row, const char *name,
+                                   const struct mt_row_levels *levels, struct mt_err *err) {
+    const struct mt_plan_split *outer = name[0] ? mt_plan_split_named(p, name) : NULL;
+    struct mt_arena arena = MT_ARENA_INIT;
+    int nhosts;
+    mt_plan_hosts(p, &arena, &nhosts);
+    mt_arena_release(&arena);
+    if (name[0] && !outer)
+        return mt_fail(err, MT_EINPUT, "%s[%d].split: no split has the name \"%s\"", list, row, name);
+    if (!levels->ninner) {
+        if (!levels->inner_occurrence) return MT_OK;
+        return mt_fail(err, MT_EINPUT, "%s[%d].inner_occurrence: there is no \"inner\"", list, row);
+    }
+    if (!p->ranks[0].host[0]) {
+        mt_fail(err, MT_EINPUT, "%s[%d].inner: divides the work of hosts, but the plan's ranks have no hosts", list,
+                row);
+        return mt_err_hint(err, "name them: \"host\" in \"ranks\", or `motley plan --hosts a,a,b,b`");
+    }
+    if (outer && outer->over != MT_OVER_HOST) {
+        mt_fail(err, MT_EINPUT, "%s[%d].split: \"%s\" is over %s, but with \"inner\" it must be over hosts", list, row,
+                name, outer->over == MT_OVER_ALL ? "all ranks" : "devices");
+        return mt_err_hint(err,
+                           "a split over hosts has \"over\": \"host\" and a number for each host; \"\": every host "
+                           "does the same");
+    }
+    if (levels->ninner > 1 && levels->ninner != nhosts)
+        return mt_fail(err, MT_EINPUT,
+                       "%s[%d].inner: lists %d splits, but must list one for each of %d hosts, or be one", list, row,
+                       levels->ninner, nhosts);
+    for (int i = 0; i < levels->ninner; i++) {
+        const char *inner = levels->inner[i];
+        const struct mt_plan_split *split = inner[0] ? mt_plan_split_named(p, inner) : NULL;
+        if (inner[0] && !split)
+            return mt_fail(err, MT_EINPUT, "%s[%d].inner: no split has the name \"%s\"", list, row, inner);
+        if (!split || split->over == MT_OVER_DEVICE) continue;
+        mt_fail(err, MT_EINPUT, "%s[%d].inner: \"%s\" is over %s, but must be over devices", list, row, inner,
+                split->over == MT_OVER_HOST ? "hosts" : "all ranks");
+        return mt_err_hint(err,
+                           "a split over devices has \"over\": \"device\" and a number for each rank: those of one "
+                           "host sum to the extent, or to the host's share of it");
+    }
     return MT_OK;
 }
 
 static enum mt_status check_rows(const struct mt_plan *p, struct mt_err *err) {
     const struct mt_decisions *d = &p->decisions;
+    enum mt_status st;
     for (int i = 0; i < d->nrules; i++) {
         const struct mt_rule_row *row = &d->rules[i];
         bool split = row->operators == MT_OPERATORS_SPLIT;
-        if (split && !mt_plan_split_named(p, row->split))
-            return mt_fail(err, MT_EINPUT, "rules[%d].split: no split has the name \"%s\"", i, row->split);
-        if (!split && row->split[0])
+        if (split && !row->split[0] && !row->levels.ninner)
+            return mt_fail(err, MT_EINPUT, "rules[%d].split: no split has the name \"\"", i);
+        if (!split && (row->split[0] || row->levels.ninner))
             return mt_fail(err, MT_EINPUT, "rules[%d].split: a replicated operator has no split", i);
+        if ((st = check_levels(p, "rules", i, row->split, &row->levels, err))) return st;
         if (!row->pattern[0]) return mt_fail(err, MT_EINPUT, "rules[%d].pattern: must not be empty", i);
     }
-    for (int i = 0; i < d->nstorage; i++)
-        if (!d->storage[i].pattern[0]) return mt_fail(err, MT_EINPUT, "storage[%d].pattern: must not be empty", i);
+    for (int i = 0; i < d->nstorage; i++) {
+        const struct mt_storage_row *row = &d->storage[i];
+        const char *split = row->split ? row->split : "";
+        if (!row->pattern[0]) return mt_fail(err, MT_EINPUT, "storage[%d].pattern: must not be empty", i);
+        if (row->state != MT_STATE_SPLIT && (split[0] || row->levels.ninner))
+            return mt_fail(err, MT_EINPUT, "storage[%d].split: a replicated parameter has no split", i);
+        if ((st = check_levels(p, "storage", i, split, &row->levels, err))) return st;
+        if (split[0] && !strcmp(mt_plan_split_named(p, split)->label, "batch"))
+            return mt_fail(err, MT_EINPUT, "storage[%d].split: parameters have no samples", i);
+    }
     return MT_OK;
 }
 

@@ -37,11 +37,14 @@ struct mt_plan_rank {
 
 /* A named way to divide an extent. Two kinds are known by their names: "batch" divides the samples (label "batch",
  * always there, sums to the job's batch), and "storage:LABEL" divides parameters and optimizer state whose
- * storage axis (a long one, see synth/builder/build.h) has that label. */
+ * storage axis (a long one, see synth/builder/build.h) has that label. Others are what rows name. */
 struct mt_plan_split {
     const char *name, *label;
-    int64_t align;  /* shares are multiples of it, but one may be ragged */
-    int64_t *sizes; /* [nranks] */
+    int64_t align; /* shares are multiples of it, but one may be ragged */
+    /* [nranks]: what each rank has. Over hosts, the share of its host, which all ranks of a host have; in the document
+     * a number for each host, in order of first rank. Over devices, the share of its host's part, or of the whole. */
+    int64_t *sizes;
+    enum mt_over over; /* MT_OVER_ALL where the document does not say */
 };
 
 /* Exact shares of one storage label, as a person gives them. */
@@ -163,6 +166,7 @@ char *mt_plan_text(struct mt_plan *plan, size_t *length);
 void mt_plan_hash(const struct mt_plan *plan, char hash[33]); /* of the document as it would be written now */
 
 void mt_plan_print(const struct mt_plan *plan, FILE *file); /* tables for people */
+void mt_plan_print_document(FILE *file);                    /* what splits and rows may say, for those who edit them */
 /* "no plan for this model, ... over any of these devices": what bound_s is a bound of. All subsets of the ranks; all
  * shares of samples, in any micro-batches; parameters and optimizer state replicated, or sharded in any shares (or
  * both, as the plan's rows say); all buckets and algorithms. */
@@ -186,6 +190,17 @@ int64_t *mt_plan_at_places(const struct mt_plan *plan, const int64_t *of_rank, s
 /* The node (host) of each place, [nplaces] in `arena`, numbered from 0 by first place; null unless ranks of several
  * nodes take part, and several of one node: only then does a node decide anything. */
 int *mt_plan_nodes(const struct mt_plan *plan, struct mt_arena *arena);
+
+/* The host of each rank, [nranks] in `arena`, numbered from 0 by first rank; ranks without a host are on one. */
+int *mt_plan_hosts(const struct mt_plan *plan, struct mt_arena *arena, int *nhosts);
+/* Whether all splits are over all ranks, rules have one level, and storage rows no splits of their own. */
+bool mt_plan_is_flat(const struct mt_plan *plan);
+/* "batch", "batch over hosts"; "split by batch over hosts, heads within them": rows for people, in `arena`. */
+const char *mt_plan_split_text(const struct mt_plan_split *split, struct mt_arena *arena);
+const char *mt_plan_rule_text(const struct mt_rule_row *row, struct mt_arena *arena);
+const char *mt_plan_storage_text(const struct mt_storage_row *row, struct mt_arena *arena);
+/* The shares of a split over all ranks, or over hosts, together. */
+int64_t mt_plan_split_sum(const struct mt_plan *plan, const struct mt_plan_split *split);
 
 const struct mt_plan_split *mt_plan_split_named(const struct mt_plan *plan, const char *name); /* or null */
 /* The storage row that a parameter takes: the first that matches, or -1; and whether that row stores it in shares.

@@ -41,12 +41,6 @@ static void print_job(const struct mt_plan *p, FILE *file) {
         fprintf(file, "not clipped\n");
 }
 
-static int64_t split_sum(const struct mt_plan *p, const struct mt_plan_split *split) {
-    int64_t sum = 0;
-    for (int r = 0; r < p->nranks; r++) sum += split->sizes[r];
-    return sum;
-}
-
 static void cell_share(struct mt_table *table, int64_t size, int64_t sum) {
     mt_table_cell(table, "%lld", (long long)size);
     mt_table_cell(table, "%.1f%%", sum ? 100.0 * (double)size / (double)sum : 0);
@@ -117,7 +111,9 @@ static void print_ranks(const struct mt_plan *p, FILE *file) {
     mt_table_column(&table, ">rank");
     if (hosts) mt_table_column(&table, "host");
     if (classes) mt_table_column(&table, "class");
-    mt_table_header(&table, ">speed", ">batch", ">", "micro-batches", ">state", ">arena", NULL);
+    mt_table_column(&table, ">speed");
+    mt_table_column(&table, mt_arena_printf(&table.arena, ">%s", mt_plan_split_text(batch, &table.arena)));
+    mt_table_header(&table, ">", "micro-batches", ">state", ">arena", NULL);
     if (limits) mt_table_column(&table, ">of");
     if (reserved) mt_table_column(&table, ">besides");
     int64_t state = 0, arena = 0;
@@ -158,6 +154,56 @@ static bool is_batch(const struct mt_plan_split *split) {
     return !strcmp(split->name, "batch");
 }
 
+const char *mt_plan_split_text(const struct mt_plan_split *split, struct mt_arena *arena) {
+    if (split->over == MT_OVER_ALL) return split->name;
+    return mt_arena_printf(arena, "%s over %ss", split->name, mt_over_names[split->over]);
+}
+
+/* " by batch", " by batch over hosts, heads within them", " within hosts by: heads, ffn (second)". */
+static const char *levels_text(const char *split, const struct mt_row_levels *levels, struct mt_arena *arena) {
+    const char *text = "", *none = "nothing";
+    if (split && split[0]) text = mt_arena_printf(arena, " by %s", split);
+    if (levels->occurrence > 1) text = mt_arena_printf(arena, "%s (axis %d of its label)", text, levels->occurrence);
+    if (!levels->ninner) return text;
+    text = mt_arena_printf(arena, "%s, within hosts by", text);
+    for (int i = 0; i < levels->ninner; i++)
+        text = mt_arena_printf(arena, "%s%s %s", text, i ? "," : "", levels->inner[i][0] ? levels->inner[i] : none);
+    if (levels->inner_occurrence > 1)
+        text = mt_arena_printf(arena, "%s (axis %d of its label)", text, levels->inner_occurrence);
+    return text;
+}
+
+const char *mt_plan_rule_text(const struct mt_rule_row *row, struct mt_arena *arena) {
+    const char *levels = levels_text(row->split, &row->levels, arena);
+    return mt_arena_printf(arena, "%s%s", mt_operators_names[row->operators], levels);
+}
+
+const char *mt_plan_storage_text(const struct mt_storage_row *row, struct mt_arena *arena) {
+    return mt_arena_printf(arena, "%s%s", mt_state_names[row->state], levels_text(row->split, &row->levels, arena));
+}
+
+/* What a rank's share of a split over devices is a part of. */
+static int64_t host_sum(const struct mt_plan *p, const struct mt_plan_split *split, int rank) {
+    int64_t sum = 0;
+    for (int r = 0; r < p->nranks; r++)
+        if (!strcmp(p->ranks[r].host, p->ranks[rank].host)) sum += split->sizes[r];
+    return sum;
+}
+
+static void cell_of_split(const struct mt_plan *p, struct mt_table *table, const struct mt_plan_split *split,
+                          int rank) {
+    bool devices = split->over == MT_OVER_DEVICE;
+    int64_t sum = devices ? 0 : mt_plan_split_sum(p, split);
+    if (rank < p->nranks) {
+        cell_share(table, split->sizes[rank], devices ? host_sum(p, split, rank) : sum);
+    } else if (devices) {
+        mt_table_cell(table, "%s", "");
+        mt_table_cell(table, "%s", "");
+    } else {
+        cell_share(table, sum, sum);
+    }
+}
+
 /* One line a rank, as many splits side by side as a table has room for. */
 static void print_splits(const struct mt_plan *p, FILE *file) {
     int most = (MT_TABLE_COLUMNS - 1) / 2;
@@ -170,7 +216,7 @@ static void print_splits(const struct mt_plan *p, FILE *file) {
         if (!n) return;
         mt_table_column(&table, ">rank");
         for (int s = 0; s < n; s++) {
-            mt_table_column(&table, mt_arena_printf(&table.arena, ">%s", shown[s]->name));
+            mt_table_column(&table, mt_arena_printf(&table.arena, ">%s", mt_plan_split_text(shown[s], &table.arena)));
             mt_table_column(&table, ">");
         }
         for (int r = 0; r <= p->nranks; r++) {
@@ -180,10 +226,7 @@ static void print_splits(const struct mt_plan *p, FILE *file) {
                 mt_table_cell(&table, "%d", r);
             else
                 mt_table_cell(&table, "all");
-            for (int s = 0; s < n; s++) {
-                int64_t sum = split_sum(p, shown[s]);
-                cell_share(&table, r < p->nranks ? shown[s]->sizes[r] : sum, sum);
-            }
+            for (int s = 0; s < n; s++) cell_of_split(p, &table, shown[s], r);
         }
         fprintf(file, "\nsplits of storage and other labels\n");
         mt_table_print(&table, 2, file);
@@ -197,14 +240,13 @@ static void print_rows(const struct mt_decisions *d, FILE *file) {
         mt_table_row(&table);
         mt_table_cell(&table, "operators on samples");
         mt_table_cell(&table, "%s", d->rules[i].pattern);
-        mt_table_cell(&table, d->rules[i].split[0] ? "%s by %s" : "%s", mt_operators_names[d->rules[i].operators],
-                      d->rules[i].split);
+        mt_table_cell(&table, "%s", mt_plan_rule_text(&d->rules[i], &table.arena));
     }
     for (int i = 0; i < d->nstorage; i++) {
         mt_table_row(&table);
         mt_table_cell(&table, "parameters, their state");
         mt_table_cell(&table, "%s", d->storage[i].pattern);
-        mt_table_cell(&table, "%s", mt_state_names[d->storage[i].state]);
+        mt_table_cell(&table, "%s", mt_plan_storage_text(&d->storage[i], &table.arena));
     }
     mt_table_print(&table, 2, file);
 }

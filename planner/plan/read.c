@@ -35,22 +35,88 @@ static enum mt_status read_rank(void *context, struct mt_json at, int r, struct 
     return mt_json_int(at, "arena_bytes", 0, INT64_MAX, &p->memory[r].arena_bytes, err);
 }
 
+/* A number for each host, in order of first rank, of which every rank of the host that takes part has all. */
+static enum mt_status read_host_sizes(const struct mt_plan *p, struct mt_json at, int64_t *sizes, struct mt_err *err) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_json vector;
+    int nhosts, length, *host = mt_plan_hosts(p, &arena, &nhosts), *place = mt_plan_places(p, &arena);
+    int64_t *of_host = mt_new(&arena, int64_t, nhosts);
+    bool *works = mt_new(&arena, bool, nhosts);
+    enum mt_status st = mt_json_get(at, "sizes", &vector, err);
+    if (!st && !p->ranks[0].host[0]) {
+        st = mt_json_fail(at, err, "over: is \"host\", but the plan's ranks have no hosts");
+        mt_err_hint(err, "name them: \"host\" in \"ranks\", or `motley plan --hosts a,a,b,b`");
+    } else if (!st && !(st = mt_json_length(vector, MT_PLAN_MOST_RANKS, &length, err)) && length != nhosts) {
+        st = mt_json_fail(vector, err, "has %d numbers, but there are %d hosts: a split over hosts has one for each",
+                          length, nhosts);
+        mt_err_hint(err, "hosts are in order of their first ranks: \"%.60s\" first", p->ranks[0].host);
+    }
+    if (!st) st = mt_json_ints(at, "sizes", 0, INT64_MAX, nhosts, of_host, err);
+    for (int r = 0; r < p->nranks && !st; r++)
+        if (place[r] >= 0) sizes[r] = of_host[host[r]], works[host[r]] = true;
+    for (int r = 0; r < p->nranks && !st; r++)
+        if (of_host[host[r]] && !works[host[r]])
+            st = mt_json_fail(vector, err, "host %d (\"%.60s\") has %lld, but all its ranks are idle", host[r],
+                              p->ranks[r].host, (long long)of_host[host[r]]);
+    mt_arena_release(&arena);
+    return st;
+}
+
 static enum mt_status read_split(void *context, struct mt_json at, int i, struct mt_err *err) {
     struct mt_plan *p = context;
-    static const char *const keys[] = {"name", "label", "align", "sizes", NULL};
+    static const char *const keys[] = {"name", "label", "align", "over", "sizes", NULL};
     struct mt_plan_split *split = &p->splits[i];
+    int over = MT_OVER_ALL;
     enum mt_status st;
     split->sizes = mt_new(&p->arena, int64_t, p->nranks);
     if ((st = mt_json_only(at, keys, err)) || (st = mt_json_text(at, "name", &p->arena, &split->name, err)) ||
         (st = mt_json_text(at, "label", &p->arena, &split->label, err)) ||
-        (st = mt_json_int(at, "align", 1, INT64_MAX, &split->align, err)))
+        (st = mt_json_int(at, "align", 1, INT64_MAX, &split->align, err)) ||
+        (mt_json_has(at, "over") && (st = mt_json_enum(at, "over", mt_over_names, MT_NOVER, &over, err))))
         return st;
+    split->over = (enum mt_over)over;
+    if (split->over == MT_OVER_HOST) return read_host_sizes(p, at, split->sizes, err);
     return mt_json_ints(at, "sizes", 0, INT64_MAX, p->nranks, split->sizes, err);
+}
+
+/* "inner": a name, or one for each host. */
+static enum mt_status read_inner(struct mt_plan *p, struct mt_json at, struct mt_row_levels *levels,
+                                 struct mt_err *err) {
+    struct mt_json inner, item;
+    struct mt_err none = MT_ERR_INIT;
+    const char *name, **names;
+    enum mt_status st;
+    if ((st = mt_json_get(at, "inner", &inner, err))) return st;
+    if (!mt_json_as_string(inner, &name, &none)) {
+        levels->ninner = 1;
+        levels->inner = names = mt_new(&p->arena, const char *, 1);
+        return mt_json_text(at, "inner", &p->arena, &names[0], err);
+    }
+    if ((st = mt_json_length(inner, MT_PLAN_MOST_RANKS, &levels->ninner, err))) return st;
+    levels->inner = names = mt_new(&p->arena, const char *, levels->ninner);
+    for (int i = 0; i < levels->ninner && !st; i++)
+        if (!(st = mt_json_item(inner, i, &item, err)) && !(st = mt_json_as_string(item, &name, err)))
+            names[i] = mt_arena_strdup(&p->arena, name);
+    return st;
+}
+
+static enum mt_status read_occurrence(struct mt_json at, const char *key, int *occurrence, struct mt_err *err) {
+    int64_t value = 1;
+    enum mt_status st = mt_json_has(at, key) ? mt_json_int(at, key, 1, 100, &value, err) : MT_OK;
+    *occurrence = value > 1 ? (int)value : 0;
+    return st;
+}
+
+static enum mt_status read_levels(struct mt_plan *p, struct mt_json at, struct mt_row_levels *levels,
+                                  struct mt_err *err) {
+    enum mt_status st = read_occurrence(at, "occurrence", &levels->occurrence, err);
+    if (!st) st = read_occurrence(at, "inner_occurrence", &levels->inner_occurrence, err);
+    return st || !mt_json_has(at, "inner") ? st : read_inner(p, at, levels, err);
 }
 
 static enum mt_status read_rule(void *context, struct mt_json at, int i, struct mt_err *err) {
     struct mt_plan *p = context;
-    static const char *const keys[] = {"pattern", "rule", "split", NULL};
+    static const char *const keys[] = {"pattern", "rule", "split", "inner", "occurrence", "inner_occurrence", NULL};
     struct mt_rule_row *row = &p->decisions.rules[i];
     int operators = 0;
     enum mt_status st;
@@ -59,19 +125,22 @@ static enum mt_status read_rule(void *context, struct mt_json at, int i, struct 
         return st;
     row->operators = (enum mt_operators)operators;
     row->split = "";
-    return mt_json_has(at, "split") ? mt_json_text(at, "split", &p->arena, &row->split, err) : MT_OK;
+    if (mt_json_has(at, "split") && (st = mt_json_text(at, "split", &p->arena, &row->split, err))) return st;
+    return read_levels(p, at, &row->levels, err);
 }
 
 static enum mt_status read_storage(void *context, struct mt_json at, int i, struct mt_err *err) {
     struct mt_plan *p = context;
-    static const char *const keys[] = {"pattern", "layout", NULL};
+    static const char *const keys[] = {"pattern", "layout", "split", "inner", "occurrence", "inner_occurrence", NULL};
     struct mt_storage_row *row = &p->decisions.storage[i];
     int state = 0;
     enum mt_status st = mt_json_only(at, keys, err);
     if (!st) st = mt_json_text(at, "pattern", &p->arena, &row->pattern, err);
     if (!st) st = mt_json_enum(at, "layout", mt_state_names, MT_NSTATE, &state, err);
     row->state = (enum mt_state)state;
-    return st;
+    row->split = "";
+    if (!st && mt_json_has(at, "split")) st = mt_json_text(at, "split", &p->arena, &row->split, err);
+    return st ? st : read_levels(p, at, &row->levels, err);
 }
 
 /* Rows of kinds that reduce repeat the wire type and the accumulation type, which are the same in all. */
@@ -258,9 +327,9 @@ static enum mt_status read_members(struct mt_plan *p, struct mt_json root, struc
         return st;
     if ((st = mt_json_list(root, &(struct mt_json_rows){"ranks", MT_PLAN_MOST_RANKS, sizeof *p->ranks, read_rank}, p,
                            &p->arena, &p->ranks, &nranks, err)) ||
+        (st = read_order(p, root, err)) ||
         (st = mt_json_list(root, &(struct mt_json_rows){"splits", MOST_ROWS, sizeof *p->splits, read_split}, p,
                            &p->arena, &p->splits, &p->nsplits, err)) ||
-        (st = read_order(p, root, err)) ||
         (st = mt_json_ints(root, "micro_batch", 0, INT64_MAX, p->nranks, p->micro, err)) ||
         (st = read_decisions(p, root, err)))
         return st;

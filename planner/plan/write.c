@@ -31,6 +31,17 @@ static void write_order(const struct mt_plan *p, struct mt_json_out *out) {
     mt_arena_release(&arena);
 }
 
+/* Over hosts: of each host what its ranks that take part have. */
+static void write_host_sizes(const struct mt_plan *p, const int64_t *sizes, struct mt_json_out *out) {
+    struct mt_arena arena = MT_ARENA_INIT;
+    int nhosts, *host = mt_plan_hosts(p, &arena, &nhosts), *place = mt_plan_places(p, &arena);
+    int64_t *of_host = mt_new(&arena, int64_t, nhosts);
+    for (int r = p->nranks - 1; r >= 0; r--)
+        if (place[r] >= 0) of_host[host[r]] = sizes[r];
+    mt_json_put_ints(out, "sizes", of_host, nhosts);
+    mt_arena_release(&arena);
+}
+
 static void write_splits(const struct mt_plan *p, struct mt_json_out *out) {
     mt_json_open(out, "splits", '[');
     for (int s = 0; s < p->nsplits; s++) {
@@ -38,11 +49,27 @@ static void write_splits(const struct mt_plan *p, struct mt_json_out *out) {
         mt_json_put_string(out, "name", p->splits[s].name);
         mt_json_put_string(out, "label", p->splits[s].label);
         mt_json_put_int(out, "align", p->splits[s].align);
-        mt_json_put_ints(out, "sizes", p->splits[s].sizes, p->nranks);
+        if (p->splits[s].over != MT_OVER_ALL) mt_json_put_string(out, "over", mt_over_names[p->splits[s].over]);
+        if (p->splits[s].over == MT_OVER_HOST)
+            write_host_sizes(p, p->splits[s].sizes, out);
+        else
+            mt_json_put_ints(out, "sizes", p->splits[s].sizes, p->nranks);
         mt_json_close(out);
     }
     mt_json_close(out);
     mt_json_put_ints(out, "micro_batch", p->micro, p->nranks);
+}
+
+static void write_levels(const char *split, const struct mt_row_levels *levels, struct mt_json_out *out) {
+    if (split && split[0]) mt_json_put_string(out, "split", split);
+    if (levels->occurrence > 1) mt_json_put_int(out, "occurrence", levels->occurrence);
+    if (levels->ninner == 1) mt_json_put_string(out, "inner", levels->inner[0]);
+    if (levels->ninner > 1) {
+        mt_json_open_inline(out, "inner", '[');
+        for (int i = 0; i < levels->ninner; i++) mt_json_put_string(out, NULL, levels->inner[i]);
+        mt_json_close(out);
+    }
+    if (levels->inner_occurrence > 1) mt_json_put_int(out, "inner_occurrence", levels->inner_occurrence);
 }
 
 static void write_rows(const struct mt_decisions *d, struct mt_json_out *out) {
@@ -51,7 +78,7 @@ static void write_rows(const struct mt_decisions *d, struct mt_json_out *out) {
         mt_json_open_inline(out, NULL, '{');
         mt_json_put_string(out, "pattern", d->rules[i].pattern);
         mt_json_put_string(out, "rule", mt_operators_names[d->rules[i].operators]);
-        if (d->rules[i].split[0]) mt_json_put_string(out, "split", d->rules[i].split);
+        write_levels(d->rules[i].split, &d->rules[i].levels, out);
         mt_json_close(out);
     }
     mt_json_close(out);
@@ -60,6 +87,7 @@ static void write_rows(const struct mt_decisions *d, struct mt_json_out *out) {
         mt_json_open_inline(out, NULL, '{');
         mt_json_put_string(out, "pattern", d->storage[i].pattern);
         mt_json_put_string(out, "layout", mt_state_names[d->storage[i].state]);
+        write_levels(d->storage[i].split, &d->storage[i].levels, out);
         mt_json_close(out);
     }
     mt_json_close(out);

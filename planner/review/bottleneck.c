@@ -192,7 +192,7 @@ static bool shift(const struct finding *f, int class, struct mt_plan *plan) {
         if (!mine && batch->sizes[r] >= batch->align && (from < 0 || t[r].idle_s < t[from].idle_s)) from = r;
         if (mine && (to < 0 || t[r].idle_s > t[to].idle_s)) to = r;
     }
-    if (from < 0 || to < 0 || f->planning->search.fixed.shares) return false;
+    if (from < 0 || to < 0 || f->planning->search.fixed.shares || batch->over != MT_OVER_ALL) return false;
     if (plan->micro[to] == batch->sizes[to]) plan->micro[to] += batch->align;
     batch->sizes[to] += batch->align;
     batch->sizes[from] -= batch->align;

@@ -36,15 +36,16 @@ static void add_class(struct listing *l, int class) {
     const struct mt_cluster *c = l->cluster;
     const struct mt_plan_split *batch = mt_plan_split_named(l->plan, "batch");
     bool *mine = mt_new(l->arena, bool, c->ndevices), any = false, limited = false;
-    double samples = 0;
+    double samples = 0, all = 0; /* of ranks: those of a host may have the same */
     for (int d = 0; d < c->ndevices; d++) {
         mine[d] = c->devices[d].class == class;
         any |= mine[d];
         limited |= mine[d] && l->plan->ranks[d].memory_bytes > 0;
         samples += mine[d] ? (double)batch->sizes[d] : 0;
+        all += (double)batch->sizes[d];
     }
     const char *ranks = mt_rank_list(mine, c->ndevices, l->arena), *name = c->classes[class].name;
-    double part = samples / (double)l->plan->job.batch;
+    double part = samples / all;
     if (any)
         add(l, MT_RESOURCE_COMPUTE, class, mt_arena_printf(l->arena, "compute of %s (%s)", name, ranks),
             part * l->compute_s);

@@ -534,7 +534,7 @@ static bool mixes_storage(const struct mt_decisions *d) {
 /* What the program of the space is read from: given rows; else sharded state, whose messages say when a parameter is
  * needed and when its gradient is ready. */
 static enum mt_status open_works(struct bounding *b, const struct mt_decisions *rows, struct mt_err *err) {
-    static struct mt_storage_row sharded = {"*", MT_STATE_SPLIT};
+    static struct mt_storage_row sharded = {.pattern = "*", .state = MT_STATE_SPLIT};
     struct mt_plan *p = mt_plan_new(b->search->costs->nranks);
     p->job = *b->search->job;
     p->decisions = *rows;

@@ -137,13 +137,13 @@ static bool all_by_batch(const struct mt_decisions *d) {
 }
 
 bool mt_search_rows_of(const struct mt_plan *plan, struct mt_decisions *rows) {
-    static struct mt_rule_row none = {"*", MT_OPERATORS_REPLICATE, ""};
+    static struct mt_rule_row none = {.pattern = "*", .operators = MT_OPERATORS_REPLICATE, .split = ""};
     *rows = plan->decisions;
     rows->nalgorithms = 0;
     if (!rows->nrules) rows->rules = &none, rows->nrules = 1;
     for (int i = 0; i < rows->nrules; i++)
         if (rows->rules[i].operators == MT_OPERATORS_SPLIT && strcmp(rows->rules[i].split, "batch")) return false;
-    return true;
+    return mt_plan_is_flat(plan);
 }
 
 static void add_structure(struct mt_searching *s, const struct mt_decisions *rows, enum mt_sync sync,
@@ -179,7 +179,7 @@ enum mt_status mt_search_structures(struct mt_searching *s) {
     s->structures = mt_new(&s->arena, struct search_structure, SEARCH_MOST_STRUCTURES);
     for (int state = 0; state < MT_NSTATE; state++) {
         struct mt_decisions rows = *fixed;
-        const struct mt_storage_row everything = {"*", (enum mt_state)state};
+        const struct mt_storage_row everything = {.pattern = "*", .state = (enum mt_state)state};
         if (state == MT_STATE_SPLIT && (fixed->nstorage || s->nranks == 1)) break;
         if (!fixed->nstorage)
             rows.storage = mt_arena_memdup(&s->arena, &everything, sizeof everything), rows.nstorage = 1;

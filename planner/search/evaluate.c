@@ -19,7 +19,7 @@ static struct mt_plan_split split_of(struct mt_plan *p, const char *prefix, cons
                                      const int64_t *sizes) {
     return (struct mt_plan_split){mt_arena_printf(&p->arena, "%s%s", prefix, label->name),
                                   mt_arena_strdup(&p->arena, label->name), label->align,
-                                  mt_arena_memdup(&p->arena, sizes, (size_t)p->nranks * sizeof *sizes)};
+                                  mt_arena_memdup(&p->arena, sizes, (size_t)p->nranks * sizeof *sizes), MT_OVER_ALL};
 }
 
 static void write_splits(const struct mt_searching *s, const struct search_candidate *c, struct mt_plan *p) {

@@ -58,7 +58,8 @@ void mt_search_part_take(struct search_part *part, const struct mt_plan *whole, 
     for (int s = 0; s < to->nsplits; s++)
         to->splits[s] = (struct mt_plan_split){
             mt_arena_strdup(&to->arena, whole->splits[s].name), mt_arena_strdup(&to->arena, whole->splits[s].label),
-            whole->splits[s].align, (int64_t *)at_places(part, whole->splits[s].sizes, &to->arena)};
+            whole->splits[s].align, (int64_t *)at_places(part, whole->splits[s].sizes, &to->arena),
+            whole->splits[s].over};
     memcpy(to->micro, at_places(part, whole->micro, &to->arena), (size_t)part->n * sizeof *to->micro);
     to->decisions = mt_decisions_copy(&whole->decisions, &to->arena);
 }
@@ -104,9 +105,9 @@ void mt_search_part_write(const struct search_part *part, struct mt_plan *to) {
     to->nsplits = from->nsplits;
     to->splits = mt_new(&to->arena, struct mt_plan_split, from->nsplits);
     for (int s = 0; s < from->nsplits; s++)
-        to->splits[s] = (struct mt_plan_split){mt_arena_strdup(&to->arena, from->splits[s].name),
-                                               mt_arena_strdup(&to->arena, from->splits[s].label),
-                                               from->splits[s].align, at_ranks(part, from->splits[s].sizes, to)};
+        to->splits[s] = (struct mt_plan_split){
+            mt_arena_strdup(&to->arena, from->splits[s].name), mt_arena_strdup(&to->arena, from->splits[s].label),
+            from->splits[s].align, at_ranks(part, from->splits[s].sizes, to), from->splits[s].over};
     memcpy(to->micro, at_ranks(part, from->micro, to), (size_t)to->nranks * sizeof *to->micro);
     to->decisions = mt_decisions_copy(&from->decisions, &to->arena);
     for (int i = 0; i < part->n; i++) to->ranks[part->rank[i]].speed = from->ranks[i].speed;

@@ -69,7 +69,7 @@ bool mt_search_aligned(const int64_t *sizes, int nranks, int64_t align) {
 
 bool mt_search_take_shares(const struct mt_searching *s, const struct mt_plan *plan, struct search_candidate *c) {
     const struct mt_plan_split *batch = mt_plan_split_named(plan, "batch");
-    if (!batch) return false;
+    if (!batch || !mt_plan_is_flat(plan)) return false;
     int64_t sum = 0;
     for (int r = 0; r < s->nranks; r++) {
         c->batch[r] = batch->sizes[r];

@@ -48,6 +48,10 @@ bool mt_bucketing_yield(struct mt_bucketing *b) {
     return is_full(b);
 }
 
+void mt_bucketing_wait(struct mt_bucketing *b, int64_t bytes) {
+    b->waiting_bytes += bytes;
+}
+
 void mt_bucketing_sent(struct mt_bucketing *b) {
     b->waiting_bytes = 0;
 }

@@ -56,6 +56,8 @@ void mt_bucketing_init(struct mt_bucketing *b, int64_t bucket_bytes, int64_t gra
 bool mt_bucketing_enter(struct mt_bucketing *b, enum mt_bucket_phase phase);
 bool mt_bucketing_add(struct mt_bucketing *b, int64_t bytes, bool gradient);
 bool mt_bucketing_yield(struct mt_bucketing *b);
+/* A value that waits for its next step over nodes: it is sent with those that are added. */
+void mt_bucketing_wait(struct mt_bucketing *b, int64_t bytes);
 void mt_bucketing_sent(struct mt_bucketing *b);
 
 /* Whether full buckets wait for an operator: those of the last micro-batch's backward pass that yield. */

@@ -49,6 +49,7 @@ static enum mt_status send_to(struct mt_builder *b, int gvalue, int consumer, bo
     for (int i = 0; i < o->nin; i++) {
         if (o->in[i] != gvalue) continue;
         int layout = mt_builder_wanted(b, consumer, &rule, i, MT_EPILOGUE);
+        if (layout < 0) continue; /* the operator is refused when it is emitted */
         if ((layout == mt_builder_whole(b, gvalue, MT_EPILOGUE)) != whole || mt_builder_is_partial(b, layout)) continue;
         enum mt_status st = mt_builder_want_soon(b, gvalue, layout, MT_LAST);
         if (st) return st;
@@ -56,24 +57,27 @@ static enum mt_status send_to(struct mt_builder *b, int gvalue, int consumer, bo
     return MT_OK;
 }
 
-/* Ask for an operator's gradients in the layouts that updates want: replicated ones first, because shares are slices of
- * them. */
-static enum mt_status send_gradients(struct mt_builder *b, int op) {
-    const struct mt_graph *g = b->graph;
-    for (int i = 0; i < g->ops[op].nout; i++) {
-        int v = g->ops[op].out[i];
-        if (!b->summed[v]) continue;
-        for (int pass = 0; pass < 2; pass++)
-            for (int c = b->first_consumer[v]; c < b->first_consumer[v + 1]; c++) {
-                enum mt_status st = send_to(b, v, b->consumers[c], pass == 0);
-                if (st) return st;
-            }
-    }
+/* In the layouts that updates want: replicated ones first, because shares are slices of them. */
+enum mt_status mt_builder_send_gradient(struct mt_builder *b, int gvalue) {
+    for (int pass = 0; pass < 2; pass++)
+        for (int c = b->first_consumer[gvalue]; c < b->first_consumer[gvalue + 1]; c++) {
+            enum mt_status st = send_to(b, gvalue, b->consumers[c], pass == 0);
+            if (st) return st;
+        }
     return MT_OK;
+}
+
+static enum mt_status send_gradients(struct mt_builder *b, int op) {
+    const struct mt_op *o = &b->graph->ops[op];
+    enum mt_status st = MT_OK;
+    for (int i = 0; i < o->nout && !st; i++)
+        if (b->summed[o->out[i]]) st = mt_builder_send_gradient(b, o->out[i]);
+    return st;
 }
 
 static void enter(struct mt_builder *b, enum mt_bucket_phase phase) {
     if (mt_bucketing_enter(&b->bucketing, phase)) mt_builder_flush(b);
+    while (phase == MT_BUCKET_UPDATE && b->nbucket) mt_builder_flush(b); /* what is sent in two steps */
 }
 
 static enum mt_status report_sums(struct mt_builder *b) {
@@ -152,7 +156,8 @@ static enum mt_status gather_weights(struct mt_builder *b, enum mt_block_kind bl
         for (int i = 0; i < g->ops[o].nin; i++) {
             int v = g->ops[o].in[i];
             if (!mt_builder_is_weight(b, v)) continue;
-            enum mt_status st = mt_builder_want_soon(b, v, mt_builder_wanted(b, o, &rule, i, block), MT_PROLOGUE);
+            int layout = mt_builder_wanted(b, o, &rule, i, block);
+            enum mt_status st = layout < 0 ? MT_OK : mt_builder_want_soon(b, v, layout, MT_PROLOGUE);
             if (st) return st;
         }
     }
@@ -169,7 +174,8 @@ static void add_states(struct mt_builder *b) {
         for (int i = 0; update >= 0 && i < g->ops[update].nin; i++)
             if (g->ops[update].in[i] == v) {
                 struct mt_rule rule = mt_builder_rule(b, update, MT_EPILOGUE);
-                layout = mt_builder_wanted(b, update, &rule, i, MT_PROLOGUE);
+                int wanted = mt_builder_wanted(b, update, &rule, i, MT_PROLOGUE);
+                if (wanted >= 0) layout = wanted; /* else the update is refused when it is emitted */
             }
         int p = mt_builder_add(b, v, layout, MT_PROLOGUE, true);
         b->program->values[p].input = true;
@@ -196,43 +202,65 @@ static enum mt_status emit_updates(struct mt_builder *b) {
 
 /* ---- micro-batches ---- */
 
+static bool by_node(const struct mt_builder *b) {
+    return b->choice->batch && b->choice->batch->axis == MT_AXIS_HOST;
+}
+
 /* The batch as a block sees it; where it is not split, every rank has the whole block. */
 static void divide_block(struct mt_builder *b, enum mt_block_kind block, const char *name, const int64_t *sizes) {
     struct mt_program *p = b->program;
     struct mt_split *s = &b->block_split[block];
+    int n = by_node(b) ? b->mesh.nnodes : p->nranks;
     s->name = name;
     s->label = b->graph->batch;
-    s->sizes = mt_arena_memdup(&p->arena, sizes, (size_t)p->nranks * sizeof *sizes);
-    s->starts = mt_new(&p->arena, int64_t, p->nranks + 1);
-    for (int r = 0; r < p->nranks; r++) s->starts[r + 1] = s->starts[r] + sizes[r];
-    b->block_batch[block] = b->choice->batch ? s->starts[p->nranks] : sizes[0];
+    s->axis = by_node(b) ? MT_AXIS_HOST : MT_AXIS_ALL;
+    s->sizes = mt_new(&p->arena, int64_t, n);
+    s->starts = mt_new(&p->arena, int64_t, n + 1);
+    for (int r = 0; r < p->nranks; r++) s->sizes[by_node(b) ? b->mesh.node[r] : r] = sizes[r];
+    for (int i = 0; i < n; i++) s->starts[i + 1] = s->starts[i] + s->sizes[i];
+    b->block_batch[block] = b->choice->batch ? s->starts[n] : sizes[0];
+}
+
+/* The micro-batches of a rank with a share of the batch. */
+static void divide_share(struct mt_builder *b, int rank, int64_t share, int64_t start) {
+    struct mt_program *p = b->program;
+    const struct mt_choice *c = b->choice;
+    int64_t micro = c->micro ? c->micro[c->batch ? rank : 0] : 0;
+    if (micro <= 0 || micro > share) micro = share;
+    int64_t count = micro > 0 ? (share + micro - 1) / micro : 0;
+    p->batch_size[rank] = share;
+    p->batch_start[rank] = start;
+    p->body_count[rank] = count > 1 ? count - 1 : 0;
+    p->body_size[rank] = count > 1 ? micro : 0;
+    p->last_size[rank] = share - p->body_count[rank] * p->body_size[rank];
+    b->has_body |= count > 1;
 }
 
 /* Shares of the batch, and each rank's micro-batches. */
 static enum mt_status divide_batch(struct mt_builder *b) {
     struct mt_program *p = b->program;
-    const struct mt_choice *c = b->choice;
-    int64_t extent = b->graph->batch >= 0 ? b->graph->labels[b->graph->batch].extent : 0, start = 0;
-    for (int r = 0; r < p->nranks; r++) {
-        int64_t share = c->batch ? c->batch->sizes[r] : extent, micro = c->micro ? c->micro[c->batch ? r : 0] : 0;
-        if (micro <= 0 || micro > share) micro = share;
-        int64_t count = micro > 0 ? (share + micro - 1) / micro : 0;
-        p->batch_size[r] = share;
-        p->batch_start[r] = start;
-        if (c->batch) start += share;
-        p->body_count[r] = count > 1 ? count - 1 : 0;
-        p->body_size[r] = count > 1 ? micro : 0;
-        p->last_size[r] = share - p->body_count[r] * p->body_size[r];
-        b->has_body |= count > 1;
+    const struct mt_split *batch = b->choice->batch;
+    int64_t extent = b->graph->batch >= 0 ? b->graph->labels[b->graph->batch].extent : 0;
+    int n = by_node(b) ? b->mesh.nnodes : p->nranks;
+    if (batch && batch->starts[n] != extent)
+        return mt_fail(b->err, MT_EINPUT, "the batch shares sum to %lld, but the batch is %lld",
+                       (long long)batch->starts[n], (long long)extent);
+    int *first = mt_calloc((size_t)n, sizeof *first); /* of each node, + 1 */
+    enum mt_status st = MT_OK;
+    for (int r = 0; r < p->nranks && !st; r++) {
+        int i = by_node(b) ? b->mesh.node[r] : r;
+        divide_share(b, r, batch ? batch->sizes[i] : extent, batch ? batch->starts[i] : 0);
+        if (!first[i]) first[i] = r + 1;
+        if (p->body_size[r] != p->body_size[first[i] - 1])
+            st = mt_fail(b->err, MT_EINPUT, "ranks %d and %d have the same samples, but other micro-batches",
+                         first[i] - 1, r);
     }
-    if (c->batch && start != extent)
-        return mt_fail(b->err, MT_EINPUT, "the batch shares sum to %lld, but the batch is %lld", (long long)start,
-                       (long long)extent);
+    free(first);
     divide_block(b, MT_BODY, "batch/body", p->body_size);
     divide_block(b, MT_LAST, "batch/last", p->last_size);
     b->block_batch[MT_PROLOGUE] = b->block_batch[MT_EPILOGUE] = extent;
     b->block_split[MT_PROLOGUE] = b->block_split[MT_EPILOGUE] = b->block_split[MT_LAST];
-    return MT_OK;
+    return st;
 }
 
 /* A value of BODY of which some rank holds other ranks' samples; or -1. */
@@ -243,10 +271,12 @@ static int mixed_value(const struct mt_builder *b) {
         const struct mt_layout *l = &p->layouts.items[p->values[v].layout];
         const int *label = b->graph->values[p->values[v].gvalue].label;
         for (int a = 0; a < l->naxes && p->values[v].block == MT_BODY; a++)
-            for (int r = 0; r < p->nranks && label[a] == b->graph->batch; r++)
+            for (int r = 0; r < p->nranks && label[a] == b->graph->batch; r++) {
+                int i = by_node(b) ? b->mesh.node[r] : r;
                 if (mt_box_count(&l->box[r], l->naxes) &&
-                    (l->box[r].lo[a] < own->starts[r] || l->box[r].hi[a] > own->starts[r + 1]))
+                    (l->box[r].lo[a] < own->starts[i] || l->box[r].hi[a] > own->starts[i + 1]))
                     return v;
+            }
     }
     return -1;
 }
@@ -332,15 +362,8 @@ static enum mt_status build(const struct mt_graph *graph, const struct mt_choice
     program->overlap_yielding = choice->decisions.start == MT_START_ATTENTION;
     if (choice->node)
         program->node = mt_arena_memdup(&program->arena, choice->node, (size_t)choice->nranks * sizeof *choice->node);
-    program->nsplits = choice->nsplits;
-    program->splits =
-        mt_arena_memdup(&program->arena, choice->splits, (size_t)choice->nsplits * sizeof *choice->splits);
-    for (int s = 0; s < choice->nsplits; s++) {
-        struct mt_split *copy = &program->splits[s];
-        copy->name = mt_arena_strdup(&program->arena, copy->name);
-        copy->sizes = mt_arena_memdup(&program->arena, copy->sizes, (size_t)choice->nranks * sizeof(int64_t));
-        copy->starts = mt_arena_memdup(&program->arena, copy->starts, (size_t)(choice->nranks + 1) * sizeof(int64_t));
-    }
+    b.mesh = choice->mesh;
+    if (!b.mesh.nnodes) b.mesh = (struct mt_mesh){choice->nranks, 1, mt_new(&program->arena, int, choice->nranks)};
     enum mt_status st;
     if ((st = divide_batch(&b)) || (st = classify(&b))) goto out;
     list_consumers(&b);

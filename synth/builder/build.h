@@ -24,10 +24,13 @@ struct mt_choice {
     int nranks;
     const struct mt_split *splits; /* named; rules point into it */
     int nsplits;
-    const struct mt_split *batch; /* shares of the batch; null: not split (every rank sees every sample) */
-    int64_t *micro;               /* [nranks]: samples of a rank's micro-batch; 0 with a share of 0 */
-    const int *node;              /* [nranks]: the node of each rank (program.h), or null */
-    struct mt_rule *rules;        /* [graph->nops] */
+    /* Shares of the batch, over all ranks or over nodes, whose ranks then all see the node's samples; null: not split
+     * (every rank sees every sample). */
+    const struct mt_split *batch;
+    int64_t *micro; /* [nranks]: samples of a rank's micro-batch; 0 with a share of 0; the same in a sample group */
+    struct mt_mesh mesh;   /* that rules and splits divide; nnodes 0: all ranks are on one node */
+    const int *node;       /* [nranks]: the node of each rank (program.h), for algorithms; or null */
+    struct mt_rule *rules; /* [graph->nops] */
     /* Of these the builder reads
      *   sync           how a partial value that is wanted in shares gets there: P->S by ReduceScatter, or P->R by
      *                  AllReduce and a local slice
@@ -39,9 +42,10 @@ struct mt_choice {
     struct mt_decisions decisions;
 };
 
-/* The whole training step. With several micro-batches, operators that depend on samples are in BODY and in LAST. A rule
- * that would need a collective in BODY when the ranks' numbers of micro-batches differ is refused (MT_EINPUT, naming
- * the operator). Replicated decisions (clip factor) are computed from a collective's result. Release `program`. */
+/* The whole training step. MT_EINPUT if a rule gives an operand no layout (rule.h). With several micro-batches,
+ * operators that depend on samples are in BODY and in LAST. A rule that would need a collective in BODY when the ranks'
+ * numbers of micro-batches differ is refused (MT_EINPUT, naming the operator). Replicated decisions (clip factor) are
+ * computed from a collective's result. Release `program`. */
 enum mt_status mt_build(const struct mt_graph *graph, const struct mt_choice *choice, struct mt_program *program,
                         struct mt_err *err);
 

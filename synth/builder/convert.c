@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "synth/builder/internal.h"
+#include "synth/layout/number.h"
 #include "synth/program/message.h"
 
 bool mt_builder_has_batch(const struct mt_graph *g, int value) {
@@ -30,7 +31,13 @@ struct mt_rule mt_builder_rule(const struct mt_builder *b, int op, enum mt_block
 int mt_builder_wanted(struct mt_builder *b, int op, const struct mt_rule *rule, int input, enum mt_block_kind block) {
     int64_t extent[MT_MAX_AXES];
     mt_builder_extents(b, b->graph->ops[op].in[input], block, extent);
-    return mt_rule_input(&b->program->layouts, b->graph, &b->graph->ops[op], rule, NULL, input, extent);
+    return mt_rule_input(&b->program->layouts, b->graph, &b->graph->ops[op], rule, &b->mesh, input, extent);
+}
+
+int mt_builder_given(struct mt_builder *b, int op, const struct mt_rule *rule, int output, enum mt_block_kind block) {
+    int64_t extent[MT_MAX_AXES];
+    mt_builder_extents(b, b->graph->ops[op].out[output], block, extent);
+    return mt_rule_output(&b->program->layouts, b->graph, &b->graph->ops[op], rule, &b->mesh, output, extent);
 }
 
 int mt_builder_add(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block, bool uniform) {
@@ -83,7 +90,7 @@ static const enum mt_coll_kind coll_of[MT_NCONVERSIONS] = {[MT_CONVERT_ALL_REDUC
                                                            [MT_CONVERT_ALL_GATHER] = MT_ALL_GATHER,
                                                            [MT_CONVERT_ALL_TO_ALL] = MT_ALL_TO_ALL};
 
-static const struct conversion *conversion(struct mt_builder *b, int from, int to) {
+static struct conversion *conversion(struct mt_builder *b, int from, int to) {
     for (int c = 0; c < b->nconversions; c++)
         if (b->conversions[c].from == from && b->conversions[c].to == to) return &b->conversions[c];
     if (b->nconversions == b->conversions_capacity) {
@@ -94,6 +101,12 @@ static const struct conversion *conversion(struct mt_builder *b, int from, int t
     *made = (struct conversion){.from = from, .to = to, .group = mt_calloc((size_t)b->program->nranks, sizeof(int))};
     made->kind = mt_layout_groups(&b->program->layouts, from, to, made->group);
     return made;
+}
+
+enum mt_conversion mt_builder_conversion(struct mt_builder *b, int from, int to, const int **group) {
+    const struct conversion *c = conversion(b, from, to);
+    if (group) *group = c->group;
+    return c->kind;
 }
 
 /* The held program value of `gvalue` from which `layout` is reached most cheaply (conversions are numbered by cost). */
@@ -125,11 +138,84 @@ int mt_builder_whole(struct mt_builder *b, int gvalue, enum mt_block_kind block)
     return mt_layout_replicated(&b->program->layouts, b->graph->values[gvalue].naxes, extent);
 }
 
-static int converted(struct mt_builder *b, int from, int layout, enum mt_block_kind block, bool collective) {
+/* Whether boxes of one part are equal (one group) or disjoint. So are complete boxes that together are as large as the
+ * value, and boxes of a part each. */
+static bool nothing_shared(const struct mt_layout *l, int nranks, const int *group, int ngroups) {
+    int *first = mt_malloc((size_t)ngroups * sizeof *first), n = 0;
+    int64_t sum = 0, whole = 1;
+    struct mt_box both;
+    bool nothing = true;
+    for (int a = 0; a < l->naxes; a++) whole *= l->extent[a];
+    for (int r = 0; r < nranks; r++)
+        if (group[r] == n) first[n++] = r, sum += mt_box_count(&l->box[r], l->naxes);
+    if (l->nparts > 1 ? n > l->nparts : sum != whole) /* in each part at least one */
+        for (int g = 0; g < n; g++)
+            for (int h = 0; h < g && nothing; h++)
+                nothing = l->part[first[g]] != l->part[first[h]] ||
+                          !mt_box_intersect(&l->box[first[g]], &l->box[first[h]], l->naxes, &both);
+    free(first);
+    return nothing;
+}
+
+/* The sets of replicas of a layout. */
+static const struct replicas *replicas_of(struct mt_builder *b, int layout) {
+    int n = b->program->nranks;
+    const struct mt_layout *l = &b->program->layouts.items[layout];
+    for (int i = 0; i < b->nreplicas; i++)
+        if (b->replicas[i].layout == layout) return &b->replicas[i];
+    mt_arena_grow(&b->scratch, &b->replicas, b->nreplicas, &b->replicas_capacity, sizeof *b->replicas);
+    struct replicas *made = &b->replicas[b->nreplicas++];
+    *made = (struct replicas){.layout = layout, .group = mt_new(&b->scratch, int, n), .alike = true};
+    int *id = mt_new(&b->scratch, int, n), *group_of = mt_new(&b->scratch, int, n + 1), ngroups = 0;
+    mt_number_boxes(l, n, l->part, id);
+    for (int r = 0; r < n; r++) {
+        if (id[r] < 0 || !group_of[id[r]]) {
+            made->group[r] = ngroups++;
+            if (id[r] >= 0) group_of[id[r]] = ngroups;
+        } else {
+            made->group[r] = group_of[id[r]] - 1;
+            made->any = true;
+        }
+    }
+    made->alike = nothing_shared(l, n, made->group, ngroups);
+    return made;
+}
+
+/* Whether ranks that hold an element of the new layout in one part are in one group. */
+static bool replicas_together(struct mt_builder *b, struct conversion *c) {
+    const struct mt_layout *l = &b->program->layouts.items[c->to];
+    int n = b->program->nranks, ngroups = 1;
+    struct mt_box both;
+    if (c->replicas != NOT_ASKED) return c->replicas == TOGETHER;
+    c->replicas = TOGETHER;
+    for (int r = 0; r < n; r++)
+        if (c->group[r] >= ngroups) ngroups = c->group[r] + 1;
+    for (int r = 0; r < n && ngroups > 1 && c->replicas == TOGETHER; r++)
+        for (int s = 0; s < r && c->replicas == TOGETHER; s++)
+            if (c->group[r] != c->group[s] && l->part[r] == l->part[s] &&
+                mt_box_intersect(&l->box[r], &l->box[s], l->naxes, &both))
+                c->replicas = APART;
+    return c->replicas == TOGETHER;
+}
+
+/* Replicas are bit-equal if they were, and no reduction or AllToAll of several covers adds up different terms; or if
+ * all of them are results of one collective that gives its members the same bits. */
+static bool is_uniform_after(struct mt_builder *b, int from, int layout) {
+    struct conversion *c = conversion(b, b->program->values[from].layout, layout);
+    bool covers = b->program->layouts.items[b->program->values[from].layout].ncovers > 1;
+    bool reduces = c->kind == MT_CONVERT_ALL_REDUCE || c->kind == MT_CONVERT_REDUCE_SCATTER ||
+                   (c->kind == MT_CONVERT_ALL_TO_ALL && covers);
+    const struct replicas *was = replicas_of(b, b->program->values[from].layout);
+    if (!reduces && (b->uniform[from] || (was->alike && !was->any))) return true;
+    if (c->kind != MT_CONVERT_ALL_REDUCE && c->kind != MT_CONVERT_ALL_GATHER) return false;
+    return replicas_together(b, c);
+}
+
+static int converted(struct mt_builder *b, int from, int layout, enum mt_block_kind block, bool uniform) {
     const struct mt_pvalue *v = &b->program->values[from];
     int gvalue = v->gvalue;
     enum mt_covers covers = v->covers;
-    int to = mt_builder_add(b, gvalue, layout, block, collective || b->uniform[from]);
+    int to = mt_builder_add(b, gvalue, layout, block, uniform);
     b->program->values[to].covers = covers;
     mt_builder_hold(b, gvalue, to);
     if (mt_builder_gathers_layers(b, block) && mt_builder_is_weight(b, gvalue)) {
@@ -155,14 +241,28 @@ static void emit_message(struct mt_builder *b, const struct mt_bucket_key *m, in
     mt_program_add(b->program, m->block, &instr);
 }
 
-int mt_builder_broadcast(struct mt_builder *b, int value, enum mt_block_kind block) {
-    enum mt_type type = b->program->values[value].type;
-    int to = converted(b, value, b->program->values[value].layout, block, true);
-    int *group = mt_calloc((size_t)b->program->nranks, sizeof *group);
+/* The first rank's of each set of replicas. */
+static int broadcast(struct mt_builder *b, int from, int *group, enum mt_block_kind block) {
+    enum mt_type type = b->program->values[from].type;
     struct mt_bucket_key key = {MT_BROADCAST, MT_REDUCE_NONE, type, type, block, group};
-    emit_message(b, &key, &value, &to, 1);
-    free(group);
+    int to = converted(b, from, b->program->values[from].layout, block, true);
+    emit_message(b, &key, &from, &to, 1);
     return to;
+}
+
+enum mt_status mt_builder_make_uniform(struct mt_builder *b, int *value, enum mt_block_kind block) {
+    int from = *value, layout = b->program->values[from].layout, gvalue = b->program->values[from].gvalue, all;
+    if (b->uniform[from] || b->program->nranks == 1 || mt_builder_is_partial(b, layout)) return MT_OK;
+    const struct replicas *replicas = replicas_of(b, layout);
+    if (replicas->any && replicas->alike) *value = broadcast(b, from, replicas->group, block);
+    if (replicas->alike) return MT_OK;
+    int whole = mt_builder_whole(b, gvalue, block); /* parts of the first rank's whole value */
+    enum mt_status st = mt_builder_convert(b, gvalue, whole, block, &all);
+    if (st) return st;
+    if (!b->uniform[all]) all = broadcast(b, all, replicas_of(b, whole)->group, block);
+    *value = converted(b, all, layout, block, true);
+    emit_slice(b, all, *value, block);
+    return MT_OK;
 }
 
 /* The source and the message of one pending conversion as of now; false if no message is needed. */
@@ -204,7 +304,8 @@ void mt_builder_send(struct mt_builder *b, const struct pending *wanted, int n) 
             if (among(to, count, source)) break; /* its input is an output of this message */
             key = one;
             from[count] = source;
-            to[count++] = converted(b, source, wanted[i].layout, one.block, true);
+            to[count++] =
+                converted(b, source, wanted[i].layout, one.block, is_uniform_after(b, source, wanted[i].layout));
         }
         if (count) emit_message(b, &key, from, to, count);
     }
@@ -212,30 +313,68 @@ void mt_builder_send(struct mt_builder *b, const struct pending *wanted, int n) 
     free(to);
 }
 
-void mt_builder_flush(struct mt_builder *b) {
-    int n = b->nbucket;
-    if (!n) return;
-    b->nbucket = 0;
-    b->nsent++;
-    mt_bucketing_sent(&b->bucketing);
-    mt_builder_send(b, b->bucket, n);
-}
-
-static void put_in_bucket(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {
+static void add_pending(struct mt_builder *b, struct pending wanted) {
     if (b->nbucket == b->bucket_capacity) {
         b->bucket_capacity = b->bucket_capacity ? 2 * b->bucket_capacity : 16;
         b->bucket = mt_realloc(b->bucket, (size_t)b->bucket_capacity * sizeof *b->bucket);
     }
-    b->bucket[b->nbucket++] = (struct pending){gvalue, layout, block, b->sums};
+    b->bucket[b->nbucket++] = wanted;
+}
+
+static void put_in_bucket(struct mt_builder *b, int gvalue, int layout, int aim, enum mt_block_kind block) {
+    add_pending(b, (struct pending){gvalue, layout, block, b->sums, aim});
     int64_t bytes = mt_value_count(b->graph, gvalue) * mt_type_size(b->graph->values[gvalue].type);
     if (mt_bucketing_add(&b->bucketing, bytes, b->summed[gvalue])) mt_builder_flush(b);
 }
 
-/* The layout to which a partial value that is wanted in shares is reduced: replicated with MT_SYNC_ALL_REDUCE. */
-static int waypoint(struct mt_builder *b, int gvalue, int layout, enum mt_conversion conversion,
-                    enum mt_block_kind block) {
-    bool detour = conversion == MT_CONVERT_REDUCE_SCATTER && b->choice->decisions.sync == MT_SYNC_ALL_REDUCE;
-    return detour ? mt_builder_whole(b, gvalue, block) : layout;
+/* The layout that a value takes next on its way to `layout`: replicated, with MT_SYNC_ALL_REDUCE, if a partial sum is
+ * wanted in shares; or that of a route over nodes. */
+static int waypoint(struct mt_builder *b, int source, int layout, enum mt_block_kind block) {
+    struct conversion *c = conversion(b, b->program->values[source].layout, layout);
+    bool detour = c->kind == MT_CONVERT_REDUCE_SCATTER && b->choice->decisions.sync == MT_SYNC_ALL_REDUCE &&
+                  !mt_builder_is_partial(b, layout);
+    if (detour) return mt_builder_whole(b, b->program->values[source].gvalue, block);
+    if (c->kind != MT_CONVERT_ALL_TO_ALL) return layout;
+    if (!c->route) {
+        int route = mt_builder_route(b, c->from, c->to) + 1;
+        conversion(b, b->program->values[source].layout, layout)->route = route; /* the vector may have moved */
+        return route - 1;
+    }
+    return c->route - 1;
+}
+
+/* The next layout on the way from what is held; of steps that take no message, the values are made. */
+static int next_step(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block) {
+    for (;;) {
+        enum mt_conversion c = MT_CONVERT_NOTHING;
+        int source = best_source(b, gvalue, layout, block, &c), next = waypoint(b, source, layout, block), value;
+        if (next == layout || !mt_builder_is_near(b, gvalue, next, block)) return next;
+        if (mt_builder_convert(b, gvalue, next, block, &value)) return layout;
+    }
+}
+
+/* What is sent may be on its way to another layout: the next step is in the next bucket. */
+void mt_builder_flush(struct mt_builder *b) {
+    int n = b->nbucket;
+    if (!n) return;
+    struct pending *sent = mt_malloc((size_t)n * sizeof *sent);
+    memcpy(sent, b->bucket, (size_t)n * sizeof *sent);
+    b->nbucket = 0;
+    b->nsent++;
+    mt_bucketing_sent(&b->bucketing);
+    mt_builder_send(b, sent, n);
+    enum mt_covers sums = b->sums;
+    for (int i = 0; i < n; i++) {
+        struct pending *p = &sent[i];
+        b->sums = p->sums;
+        if (p->layout == p->aim || mt_builder_is_near(b, p->value, p->aim, p->block)) continue;
+        p->layout = next_step(b, p->value, p->aim, p->block);
+        add_pending(b, *p);
+        int64_t bytes = mt_value_count(b->graph, p->value) * mt_type_size(b->graph->values[p->value].type);
+        mt_bucketing_wait(&b->bucketing, bytes);
+    }
+    b->sums = sums;
+    free(sent);
 }
 
 enum mt_status mt_builder_convert(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block, int *value) {
@@ -248,11 +387,11 @@ enum mt_status mt_builder_convert(struct mt_builder *b, int gvalue, int layout, 
         if (c == MT_CONVERT_NOTHING) return *value = source, MT_OK;
         enum mt_block_kind at = conversion_block(b, source, c, block);
         if (c == MT_CONVERT_SLICE) {
-            *value = converted(b, source, layout, at, false);
+            *value = converted(b, source, layout, at, b->uniform[source]);
             emit_slice(b, source, *value, at);
             return MT_OK;
         }
-        put_in_bucket(b, gvalue, waypoint(b, gvalue, layout, c, block), block);
+        put_in_bucket(b, gvalue, next_step(b, gvalue, layout, block), layout, block);
         mt_builder_flush(b);
     }
 }
@@ -266,10 +405,11 @@ void mt_builder_convert_soon(struct mt_builder *b, int gvalue, int layout, enum 
     enum mt_conversion c = MT_CONVERT_NOTHING;
     int source = best_source(b, gvalue, layout, block, &c);
     if (source < 0 || c <= MT_CONVERT_SLICE) return;
-    int aim = waypoint(b, gvalue, layout, c, block), whole = mt_builder_whole(b, gvalue, block);
+    int next = next_step(b, gvalue, layout, block), whole = mt_builder_whole(b, gvalue, block);
     for (int i = 0; i < b->nbucket; i++) { /* shares are sliced from the replicated value */
         const struct pending *p = &b->bucket[i];
-        if (p->value == gvalue && p->sums == b->sums && (p->layout == aim || p->layout == whole)) return;
+        if (p->value == gvalue && p->sums == b->sums && (p->layout == next || p->aim == layout || p->layout == whole))
+            return;
     }
-    put_in_bucket(b, gvalue, aim, block);
+    put_in_bucket(b, gvalue, next, next == whole ? next : layout, block);
 }

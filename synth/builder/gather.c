@@ -32,7 +32,7 @@ static void add_weight(struct mt_builder *b, int gvalue, int layout, enum mt_blo
     mt_arena_grow(&b->scratch, &l->weights, l->nweights, &l->capacity, sizeof *l->weights);
     struct pending *at = &l->weights[l->nweights++];
     if (kept) *at = l->weights[l->nkept], at = &l->weights[l->nkept++];
-    *at = (struct pending){gvalue, layout, block, MT_COVERS_ALL};
+    *at = (struct pending){gvalue, layout, block, MT_COVERS_ALL, layout};
 }
 
 enum { SMALL_PART = 16 }; /* a weight of less than this part of a bucket joins a full layer */
@@ -59,6 +59,7 @@ enum mt_status mt_builder_plan_layers(struct mt_builder *b, enum mt_block_kind b
             enum mt_status st = mt_builder_ensure(b, v, -1, block);
             if (st) return st;
             layout = mt_builder_wanted(b, o, &rule, i, block);
+            if (layout < 0) continue; /* the operator is refused when it is emitted */
             if (b->nlayers && wants(&b->layers[b->nlayers - 1], v, layout)) continue;
             if (mt_builder_is_near(b, v, layout, block)) continue;
             int64_t bytes = mt_value_count(g, v) * mt_type_size(g->values[v].type);

@@ -12,6 +12,13 @@ struct pending { /* a conversion in the bucket */
     int value, layout;
     enum mt_block_kind block;
     enum mt_covers sums; /* as in the builder when it was asked for */
+    int aim;             /* what `layout` is on the way to, or equal */
+};
+
+struct replicas { /* of a layout: kept as well */
+    int layout;
+    int *group;      /* [nranks]: ranks with one box in one part */
+    bool any, alike; /* some group has several; ranks of different groups have nothing in common */
 };
 
 struct layer { /* consecutive operators whose weights are one bucket (gather.c) */
@@ -28,7 +35,9 @@ struct unfinished { /* a sum of one micro-batch that is still to be added to its
 struct conversion { /* from one layout to another; kept, because it is computed from all pairs of ranks */
     int from, to;
     enum mt_conversion kind;
-    int *group; /* [nranks] */
+    int *group;                                   /* [nranks] */
+    enum { NOT_ASKED, TOGETHER, APART } replicas; /* whether those of the new layout are in one group */
+    int route;                                    /* + 1; 0: not asked */
 };
 
 struct mt_builder {
@@ -36,6 +45,7 @@ struct mt_builder {
     const struct mt_choice *choice;
     struct mt_program *program;
     struct mt_err *err;
+    struct mt_mesh mesh;
     struct mt_split block_split[MT_NBLOCKS]; /* the batch as BODY and LAST see it */
     int64_t block_batch[MT_NBLOCKS];
     enum mt_op_class *classes;
@@ -50,6 +60,8 @@ struct mt_builder {
     int uniform_capacity;
     struct conversion *conversions;
     int nconversions, conversions_capacity;
+    struct replicas *replicas; /* in `scratch` */
+    int nreplicas, replicas_capacity;
     struct pending *bucket;
     int nbucket, bucket_capacity;
     struct mt_bucketing bucketing;
@@ -72,6 +84,7 @@ bool mt_builder_has_batch(const struct mt_graph *graph, int value);
 void mt_builder_extents(const struct mt_builder *b, int gvalue, enum mt_block_kind block, int64_t *extent);
 struct mt_rule mt_builder_rule(const struct mt_builder *b, int op, enum mt_block_kind block);
 int mt_builder_wanted(struct mt_builder *b, int op, const struct mt_rule *rule, int input, enum mt_block_kind block);
+int mt_builder_given(struct mt_builder *b, int op, const struct mt_rule *rule, int output, enum mt_block_kind block);
 int mt_builder_whole(struct mt_builder *b, int gvalue, enum mt_block_kind block); /* replicated */
 static inline bool mt_builder_is_partial(const struct mt_builder *b, int layout) {
     return mt_layout_is_partial(&b->program->layouts.items[layout]);
@@ -94,10 +107,19 @@ bool mt_builder_is_near(struct mt_builder *b, int gvalue, int layout, enum mt_bl
 void mt_builder_flush(struct mt_builder *b);
 /* Emit these conversions as messages: those that follow each other and can are one. */
 void mt_builder_send(struct mt_builder *b, const struct pending *wanted, int count);
+/* How one layout becomes another, and in which groups (null: not asked). */
+enum mt_conversion mt_builder_conversion(struct mt_builder *b, int from, int to, const int **group);
+
+/* route.c: the layout that a value takes next on its way to `to`: that, or one between. */
+int mt_builder_route(struct mt_builder *b, int from, int to);
+/* A layout of partial sums over nodes, each reduced within its node, for values that will be wanted in `to`; -1: none.
+ */
+int mt_builder_within_nodes(struct mt_builder *b, int from, int to);
+
 /* Forget what is held of a weight in `block`. */
 void mt_builder_drop(struct mt_builder *b, int gvalue, enum mt_block_kind block);
-/* The first rank's value, on all ranks. */
-int mt_builder_broadcast(struct mt_builder *b, int value, enum mt_block_kind block);
+/* Replicas of a value become bit-equal: those of the first rank of each set. */
+enum mt_status mt_builder_make_uniform(struct mt_builder *b, int *value, enum mt_block_kind block);
 
 /* gather.c. A weight: it depends on no sample, and is computed from states. */
 bool mt_builder_is_weight(const struct mt_builder *b, int gvalue);
@@ -124,6 +146,8 @@ enum mt_status mt_builder_want_soon(struct mt_builder *b, int gvalue, int layout
 enum mt_status mt_builder_ensure(struct mt_builder *b, int gvalue, int layout, enum mt_block_kind block);
 /* The operator's rule; MT_RULE_REPLICATE instead of LINEAR where an input of its set is not partial. */
 struct mt_rule mt_builder_effective_rule(const struct mt_builder *b, int op, enum mt_block_kind block);
+/* build.c: ask for a gradient in the layouts that updates want. */
+enum mt_status mt_builder_send_gradient(struct mt_builder *b, int gvalue);
 /* build.c: whether the program has the operator. */
 bool mt_builder_includes(const struct mt_builder *b, int op);
 /* Emit an operator into `block`, with the conversions that it needs. */

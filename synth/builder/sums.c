@@ -3,13 +3,14 @@
  * Each has an accumulator, which is zeroed in the prologue; BODY and LAST add to it. With reduce "step" it is as the
  * operators make it, so that gradients are accumulated as partial sums, whole on every rank, and reduced once, in LAST.
  * With "micro_batch" gradients are reduced first, to the layout that their update wants, and their accumulators have
- * that layout. Such a gradient is added to its accumulator when the next bucket has been sent, so that computation does
- * not wait for its message; and gradients of one parameter are joined first, so that there is one message. */
+ * that layout; with "node" they are reduced within each node, and over nodes once, in LAST. Such a gradient is added to
+ * its accumulator when the next bucket has been sent, so that computation does not wait for its message; and gradients
+ * of one parameter are joined first, so that there is one message. */
 #include "synth/builder/internal.h"
 #include "synth/ops/ops.h"
 
 static bool reduces_each(const struct mt_builder *b) {
-    return b->has_body && b->choice->decisions.reduced == MT_REDUCED_MICRO_BATCH;
+    return b->has_body && b->choice->decisions.reduced != MT_REDUCED_STEP;
 }
 
 /* Whether the operator's inputs that are sums over samples are one of its linear sets, and are all made in BODY. */
@@ -54,10 +55,17 @@ static int layout_of_update(struct mt_builder *b, int gvalue) {
         for (int i = 0; i < o->nin && o->role == MT_ROLE_UPDATE && rule.kind != MT_RULE_LINEAR; i++) {
             if (o->in[i] != gvalue) continue;
             int layout = mt_builder_wanted(b, op, &rule, i, MT_EPILOGUE);
-            if (found < 0 || layout == whole) found = layout;
+            if (found < 0 || layout == whole) found = layout < 0 ? found : layout;
         }
     }
     return found;
+}
+
+/* The layout of the accumulator of a sum that is made in layout `fresh`; -1: the same. */
+static int layout_of_accumulator(struct mt_builder *b, int gvalue, int fresh) {
+    int layout = reduces_each(b) ? layout_of_update(b, gvalue) : -1;
+    if (layout < 0 || b->choice->decisions.reduced == MT_REDUCED_MICRO_BATCH || b->mesh.nnodes == 1) return layout;
+    return mt_builder_is_partial(b, fresh) ? mt_builder_within_nodes(b, fresh, layout) : -1;
 }
 
 static void add_to_accumulator(struct mt_builder *b, int g, int fresh, enum mt_block_kind block) {
@@ -83,6 +91,10 @@ static enum mt_status finish(struct mt_builder *b, int gvalue, int layout, enum 
     int fresh;
     enum mt_status st = mt_builder_convert(b, gvalue, layout, block, &fresh);
     if (!st) add_to_accumulator(b, gvalue, fresh, block);
+    enum mt_covers sums = b->sums;
+    b->sums = MT_COVERS_ALL;
+    if (!st && block == MT_LAST) st = mt_builder_send_gradient(b, gvalue);
+    b->sums = sums;
     return st;
 }
 
@@ -94,9 +106,10 @@ enum mt_status mt_builder_accumulate(struct mt_builder *b, int op, enum mt_block
     for (int i = 0; i < o->nout && !st; i++) {
         int g = o->out[i];
         if (!leaves_samples(b, g)) continue;
-        int layout = reduces_each(b) ? layout_of_update(b, g) : -1;
+        int fresh = b->held[g][b->nheld[g] - 1];
+        int layout = layout_of_accumulator(b, g, b->program->values[fresh].layout);
         if (layout < 0) {
-            add_to_accumulator(b, g, b->held[g][b->nheld[g] - 1], block);
+            add_to_accumulator(b, g, fresh, block);
         } else if (mt_builder_is_near(b, g, layout, block)) {
             st = finish(b, g, layout, block);
         } else {
@@ -113,7 +126,7 @@ enum mt_status mt_builder_finish_sums(struct mt_builder *b, enum mt_block_kind b
     enum mt_status st = MT_OK;
     int kept = 0;
     if (!b->nunfinished) return MT_OK;
-    if (all) mt_builder_flush(b);
+    while (all && b->nbucket) mt_builder_flush(b); /* some are sent in two steps */
     b->sums = mt_builder_covers(block);
     for (int i = 0; i < b->nunfinished && !st; i++) {
         struct unfinished *u = &b->unfinished[i];

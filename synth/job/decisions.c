@@ -80,17 +80,40 @@ enum mt_status mt_decisions_check(const struct mt_decisions *d, struct mt_err *e
     return MT_OK;
 }
 
+static struct mt_row_levels copy_levels(const struct mt_row_levels *from, struct mt_arena *arena) {
+    struct mt_row_levels to = *from;
+    const char **inner = mt_new(arena, const char *, from->ninner);
+    for (int i = 0; i < from->ninner; i++) inner[i] = mt_arena_strdup(arena, from->inner[i]);
+    to.inner = inner;
+    return to;
+}
+
+static bool same_levels(const struct mt_row_levels *a, const struct mt_row_levels *b) {
+    bool same = a->ninner == b->ninner && a->occurrence == b->occurrence && a->inner_occurrence == b->inner_occurrence;
+    for (int i = 0; i < a->ninner && same; i++) same = !strcmp(a->inner[i], b->inner[i]);
+    return same;
+}
+
+bool mt_storage_row_names_split(const struct mt_storage_row *row) {
+    return row->state == MT_STATE_SPLIT && ((row->split && row->split[0]) || row->levels.ninner);
+}
+
 struct mt_decisions mt_decisions_copy(const struct mt_decisions *from, struct mt_arena *arena) {
     struct mt_decisions to = *from;
     to.rules = mt_new(arena, struct mt_rule_row, from->nrules);
     to.storage = mt_new(arena, struct mt_storage_row, from->nstorage);
     to.algorithms = mt_new(arena, struct mt_algorithm_row, from->nalgorithms);
-    for (int i = 0; i < from->nrules; i++)
-        to.rules[i] = (struct mt_rule_row){mt_arena_strdup(arena, from->rules[i].pattern), from->rules[i].operators,
-                                           mt_arena_strdup(arena, from->rules[i].split)};
-    for (int i = 0; i < from->nstorage; i++)
-        to.storage[i] =
-            (struct mt_storage_row){mt_arena_strdup(arena, from->storage[i].pattern), from->storage[i].state};
+    for (int i = 0; i < from->nrules; i++) {
+        const struct mt_rule_row *row = &from->rules[i];
+        to.rules[i] = (struct mt_rule_row){mt_arena_strdup(arena, row->pattern), row->operators,
+                                           mt_arena_strdup(arena, row->split), copy_levels(&row->levels, arena)};
+    }
+    for (int i = 0; i < from->nstorage; i++) {
+        const struct mt_storage_row *row = &from->storage[i];
+        to.storage[i] = (struct mt_storage_row){mt_arena_strdup(arena, row->pattern), row->state,
+                                                mt_arena_strdup(arena, row->split ? row->split : ""),
+                                                copy_levels(&row->levels, arena)};
+    }
     for (int i = 0; i < from->nalgorithms; i++) {
         to.algorithms[i] = from->algorithms[i];
         to.algorithms[i].algorithm = mt_arena_strdup(arena, from->algorithms[i].algorithm);
@@ -99,7 +122,7 @@ struct mt_decisions mt_decisions_copy(const struct mt_decisions *from, struct mt
 }
 
 void mt_decisions_complete(struct mt_decisions *d, struct mt_arena *arena) {
-    static const struct mt_rule_row by_batch = {"*", MT_OPERATORS_SPLIT, "batch"};
+    static const struct mt_rule_row by_batch = {.pattern = "*", .operators = MT_OPERATORS_SPLIT, .split = "batch"};
     for (int i = 0; i < MT_NDECISIONS; i++)
         if (mt_decision_get(d, (enum mt_decision_id)i) < 0)
             mt_decision_set(d, (enum mt_decision_id)i, mt_decision_table[i].omitted);
@@ -108,7 +131,7 @@ void mt_decisions_complete(struct mt_decisions *d, struct mt_arena *arena) {
         if (!strcmp(d->storage[i].pattern, "*")) return;
     struct mt_storage_row *rows = mt_new(arena, struct mt_storage_row, d->nstorage + 1);
     if (d->nstorage) memcpy(rows, d->storage, (size_t)d->nstorage * sizeof *rows);
-    rows[d->nstorage++] = (struct mt_storage_row){"*", MT_STATE_REPLICATED};
+    rows[d->nstorage++] = (struct mt_storage_row){.pattern = "*", .state = MT_STATE_REPLICATED};
     d->storage = rows;
 }
 
@@ -139,9 +162,12 @@ bool mt_decisions_same_rows(const struct mt_decisions *a, const struct mt_decisi
     bool same = a->nrules == b->nrules && a->nstorage == b->nstorage && a->sync == b->sync;
     for (int i = 0; i < a->nrules && same; i++)
         same = a->rules[i].operators == b->rules[i].operators && !strcmp(a->rules[i].pattern, b->rules[i].pattern) &&
-               !strcmp(a->rules[i].split, b->rules[i].split);
-    for (int i = 0; i < a->nstorage && same; i++)
-        same = a->storage[i].state == b->storage[i].state && !strcmp(a->storage[i].pattern, b->storage[i].pattern);
+               !strcmp(a->rules[i].split, b->rules[i].split) && same_levels(&a->rules[i].levels, &b->rules[i].levels);
+    for (int i = 0; i < a->nstorage && same; i++) {
+        const struct mt_storage_row *x = &a->storage[i], *y = &b->storage[i];
+        same = x->state == y->state && !strcmp(x->pattern, y->pattern) && same_levels(&x->levels, &y->levels) &&
+               !strcmp(x->split ? x->split : "", y->split ? y->split : "");
+    }
     return same;
 }
 

@@ -29,19 +29,32 @@
     extern const char *const mt_##name##_names[MT_N##NAME];
 #include "synth/job/decisions.def"
 
-/* The first row whose pattern (glob: * and ?) matches the operator's name and, for a split, whose split's label the
+/* How a row divides over the mesh (synth/layout/mesh.h): its split, over all ranks, hosts or the devices of each; and
+ * with `inner` what each host then divides over its devices. */
+struct mt_row_levels {
+    int ninner;               /* 0: there is no second level; 1: of all hosts; else of each, in order of first rank */
+    const char *const *inner; /* splits over devices, of one label or another; "": the host's ranks do the same */
+    /* Which of the axes that have the split's label, from 1, of those that can be divided; 0 is 1. */
+    int occurrence, inner_occurrence;
+};
+
+/* The first row whose pattern (glob: * and ?) matches the operator's name and, for a split, whose splits' labels the
  * operator has. Operators without samples follow the storage of their parameter. */
 struct mt_rule_row {
     const char *pattern;
     enum mt_operators operators;
-    const char *split; /* the split's name; "" with MT_OPERATORS_REPLICATE */
+    const char *split; /* the split's name; "" with MT_OPERATORS_REPLICATE, or, with inner: the hosts do the same */
+    struct mt_row_levels levels;
 };
 
-/* The first row whose pattern matches the parameter's name; no row: replicated. MT_STATE_SPLIT: in shares of the
- * storage split of its storage axis's label. */
+/* The first row whose pattern matches the parameter's name; no row: replicated. MT_STATE_SPLIT: in shares of `split`,
+ * of which the parameter must have the label; null, or "" without inner: of the storage split of its storage axis's
+ * label. */
 struct mt_storage_row {
     const char *pattern;
     enum mt_state state;
+    const char *split;
+    struct mt_row_levels levels;
 };
 
 /* Of a kind's rows the first that is for messages of that size. Sizes rise, and a kind's last row is for any size. */
@@ -101,6 +114,9 @@ struct mt_decisions mt_decisions_copy(const struct mt_decisions *from, struct mt
 /* What is there where nobody decides: operators split by "batch"; parameters that no row catches are replicated; a
  * decision that the plan may omit has its `omitted` value. Other decisions stay unset. */
 void mt_decisions_complete(struct mt_decisions *d, struct mt_arena *arena);
+
+/* Whether the row itself says which split divides the parameter. */
+bool mt_storage_row_names_split(const struct mt_storage_row *row);
 
 /* Whether some storage row is MT_STATE_SPLIT. */
 bool mt_decisions_shard_state(const struct mt_decisions *d);

@@ -93,8 +93,6 @@ struct mt_program {
     int *node; /* [nranks]: the node (host) of each rank, numbered from 0 by first rank; null: nobody asks. In the arena
                 */
     struct mt_layouts layouts;
-    struct mt_split *splits; /* the builder's; in the arena */
-    int nsplits;
     int64_t *batch_size, *batch_start; /* [nranks]: shares of the whole batch (zeros if the graph has no batch) */
     int64_t *body_size, *body_count, *last_size; /* [nranks] */
     struct mt_pvalue *values;

@@ -36,7 +36,8 @@ static struct mt_plan *plan_for(const struct mt_cluster *cluster, const char *mo
     p->job.batch = samples * n;
     p->splits = mt_new(&p->arena, struct mt_plan_split, 16);
     p->nsplits = 1;
-    p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, mt_new(&p->arena, int64_t, n)};
+    p->splits[0] =
+        (struct mt_plan_split){.name = "batch", .label = "batch", .align = 1, .sizes = mt_new(&p->arena, int64_t, n)};
     for (int r = 0; r < n; r++) p->splits[0].sizes[r] = p->micro[r] = samples;
     mt_decisions_complete(&p->decisions, &p->arena);
     p->decisions.storage[0].state = split ? MT_STATE_SPLIT : MT_STATE_REPLICATED;
@@ -50,8 +51,10 @@ static void add_storage_splits(struct mt_plan *p, const struct mt_graph *g) {
     for (int l = 0; l < g->nlabels; l++) {
         if (l == g->batch) continue;
         struct mt_plan_split *s = &p->splits[p->nsplits++];
-        *s = (struct mt_plan_split){mt_arena_printf(&p->arena, "storage:%s", g->labels[l].name), g->labels[l].name, 1,
-                                    mt_new(&p->arena, int64_t, p->nranks)};
+        *s = (struct mt_plan_split){.name = mt_arena_printf(&p->arena, "storage:%s", g->labels[l].name),
+                                    .label = g->labels[l].name,
+                                    .align = 1,
+                                    .sizes = mt_new(&p->arena, int64_t, p->nranks)};
         for (int r = 0; r < p->nranks; r++)
             s->sizes[r] = g->labels[l].extent / p->nranks + (r < g->labels[l].extent % p->nranks);
     }

@@ -28,12 +28,6 @@ static inline void copy_program(const struct mt_program *from, struct mt_program
     copy_vector(to, &to->body_size, from->nranks);
     copy_vector(to, &to->body_count, from->nranks);
     copy_vector(to, &to->last_size, from->nranks);
-    to->splits = mt_arena_memdup(&to->arena, from->splits, (size_t)from->nsplits * sizeof *from->splits);
-    for (int s = 0; s < to->nsplits; s++) {
-        if (to->splits[s].name) to->splits[s].name = mt_arena_strdup(&to->arena, to->splits[s].name);
-        copy_vector(to, &to->splits[s].sizes, from->nranks);
-        copy_vector(to, &to->splits[s].starts, from->nranks + 1);
-    }
     to->values = mt_arena_memdup(&to->arena, from->values, (size_t)from->nvalues * sizeof *from->values);
     to->values_capacity = from->nvalues;
     for (int b = 0; b < MT_NBLOCKS; b++) {

@@ -11,6 +11,7 @@
 #include "synth/models/model.h"
 #include "tests/check.h"
 #include "tests/synth/layout/rules.h"
+#include "tests/synth/layout/trees.h"
 #include "synth/autodiff/autodiff.h"
 
 enum { SEED = 20261120 };
@@ -104,6 +105,55 @@ static inline void choice_in_step(struct mt_arena *arena, const struct mt_graph 
     for (int r = 0; r < nranks; r++) {
         sizes[r] = count * choice->micro[r];
         starts[r + 1] = starts[r] + sizes[r];
+    }
+    random_schedule(choice);
+}
+
+/* Samples are divided over nodes, or every node has all: a level that splits them otherwise replicates. */
+static inline struct mt_rule without_samples(const struct mt_graph *g, const struct mt_op *op, struct mt_rule level,
+                                             const struct mt_split *batch) {
+    if (level.kind == MT_RULE_LINEAR) level.kind = MT_RULE_REPLICATE; /* idle ranks would have partial sums */
+    if (level.kind != MT_RULE_SPLIT || op->index_label[level.index] != g->batch) return level;
+    level.split = batch;
+    if (!batch) level.kind = MT_RULE_REPLICATE;
+    return level;
+}
+
+/* Random trees over a random mesh, by turns wild and with samples over nodes wherever that can be; `count`
+ * micro-batches on every rank, and the batch is a multiple of it. */
+static inline void tree_choice(struct mt_arena *arena, const struct mt_graph *g, int nranks, int64_t count,
+                               struct mt_choice *choice) {
+    struct dice dice = {.seed = SEED + draws++};
+    random_choice(arena, g, nranks, true, choice);
+    choice->mesh = random_mesh(&dice, arena, nranks, 3);
+    struct mt_split *batch =
+        random_host_split(&dice, arena, &choice->mesh, g->batch, g->labels[g->batch].extent / count);
+    bool wild = below(3) == 0;
+    for (int r = 0; r < nranks; r++) choice->micro[r] = batch->sizes[choice->mesh.node[r]];
+    for (int k = 0; k < choice->mesh.nnodes; k++) batch->sizes[k] *= count, batch->starts[k + 1] *= count;
+    choice->batch = batch;
+    for (int o = 0; o < g->nops; o++) {
+        const struct mt_op *op = &g->ops[o];
+        int64_t extent[MT_MAX_INDICES];
+        mt_op_extents(g, op, extent);
+        struct mt_rule rule = random_tree(&dice, arena, op, &choice->mesh, extent), *inner = NULL;
+        int samples = -1;
+        for (int i = 0; i < op->nindices; i++)
+            if (op->index_label[i] == g->batch) samples = i;
+        bool single = rule.kind == MT_RULE_SPLIT && rule.split->axis == MT_AXIS_DEVICE;
+        if (samples >= 0) rule = without_samples(g, op, rule, single ? NULL : batch);
+        if (rule.inner) {
+            inner = mt_arena_memdup(arena, rule.inner, (size_t)choice->mesh.nnodes * sizeof *inner);
+            for (int k = 0; k < choice->mesh.nnodes && samples >= 0; k++)
+                inner[k] = without_samples(g, op, inner[k], NULL);
+            rule.inner = inner;
+        }
+        bool whole = true; /* no inner level divides a node's share */
+        for (int k = 0; k < choice->mesh.nnodes && inner; k++)
+            whole &= inner[k].kind != MT_RULE_SPLIT || inner[k].index != rule.index;
+        if (!wild && samples >= 0 && !single && mt_op_index_role(op, samples) != MT_INDEX_WHOLE && whole)
+            rule = (struct mt_rule){.kind = MT_RULE_SPLIT, .index = samples, .split = batch, .inner = inner};
+        choice->rules[o] = rule;
     }
     random_schedule(choice);
 }

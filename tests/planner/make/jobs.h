@@ -55,15 +55,19 @@ static inline bool jobs_fits(const struct mt_cluster *c, const char *model, int6
     for (int l = -1; l < nlabels; l++) {
         const struct mt_label *label = &planned.graph->labels[l < 0 ? planned.graph->batch : labels[l]];
         struct mt_plan_split *split = &p->splits[p->nsplits++];
-        *split = (struct mt_plan_split){mt_arena_printf(&p->arena, "%s%s", l < 0 ? "" : "storage:", label->name),
-                                        label->name, label->align, mt_new(&p->arena, int64_t, p->nranks)};
+        *split =
+            (struct mt_plan_split){.name = mt_arena_printf(&p->arena, "%s%s", l < 0 ? "" : "storage:", label->name),
+                                   .label = label->name,
+                                   .align = label->align,
+                                   .sizes = mt_new(&p->arena, int64_t, p->nranks)};
         CHECK_OK(mt_split_proportional(label->extent, label->align, l < 0 ? even : weight, p->nranks, split->sizes,
                                        &jobs_err),
                  jobs_err);
     }
     for (int r = 0; r < p->nranks; r++) p->micro[r] = p->splits[0].sizes[r] > 0;
     p->decisions.nstorage = 1;
-    p->decisions.storage = &(struct mt_storage_row){"*", p->nranks > 1 ? MT_STATE_SPLIT : MT_STATE_REPLICATED};
+    p->decisions.storage =
+        &(struct mt_storage_row){.pattern = "*", .state = p->nranks > 1 ? MT_STATE_SPLIT : MT_STATE_REPLICATED};
     mt_decisions_complete(&p->decisions, &p->arena);
     p->decisions.sync = p->nranks > 1 ? MT_SYNC_REDUCE_SCATTER : MT_SYNC_ALL_REDUCE;
     struct mt_program program;

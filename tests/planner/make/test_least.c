@@ -30,7 +30,7 @@ static struct mt_plan_request request_of(int64_t batch) {
 /* The least bytes of the rank that has most, over all kinds of recomputation, of state, and of micro-batches, with
  * equal shares: with equal ranks that is what each must have. */
 static int64_t count(int nranks, int64_t batch) {
-    static struct mt_storage_row rows[] = {{"*", MT_STATE_SPLIT}};
+    static struct mt_storage_row rows[] = {{.pattern = "*", .state = MT_STATE_SPLIT}};
     int64_t least = INT64_MAX;
     for (int what = 0; what < MT_NRECOMPUTE; what++)
         for (int micro = 1; micro <= batch; micro++)
@@ -130,7 +130,7 @@ static void test_unequal(void) {
 
 /* What a person fixes is kept: what does not fit so is refused, and the hint says that it would fit otherwise. */
 static void test_fixed(void) {
-    static struct mt_storage_row replicated[] = {{"*", MT_STATE_REPLICATED}};
+    static struct mt_storage_row replicated[] = {{.pattern = "*", .state = MT_STATE_REPLICATED}};
     struct mt_err err = MT_ERR_INIT;
     struct mt_plan_request q = request_of(8);
     struct mt_cluster *c = describe("a10:1x4", 1.02 * (double)count(4, 8));

@@ -39,10 +39,12 @@ static struct mt_plan *make_plan(void) {
     memcpy(p->micro, micro, sizeof micro);
     p->nsplits = 2;
     p->splits = mt_new(&p->arena, struct mt_plan_split, 2);
-    p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, batch};
-    p->splits[1] = (struct mt_plan_split){"storage:vocab", "vocab", 8, vocab};
-    struct mt_rule_row rules[] = {{"lm_head*", MT_OPERATORS_REPLICATE, ""}, {"*", MT_OPERATORS_SPLIT, "batch"}};
-    struct mt_storage_row storage[] = {{"*.ln_?.*", MT_STATE_REPLICATED}, {"*", MT_STATE_SPLIT}};
+    p->splits[0] = (struct mt_plan_split){.name = "batch", .label = "batch", .align = 1, .sizes = batch};
+    p->splits[1] = (struct mt_plan_split){.name = "storage:vocab", .label = "vocab", .align = 8, .sizes = vocab};
+    struct mt_rule_row rules[] = {{.pattern = "lm_head*", .operators = MT_OPERATORS_REPLICATE, .split = ""},
+                                  {.pattern = "*", .operators = MT_OPERATORS_SPLIT, .split = "batch"}};
+    struct mt_storage_row storage[] = {{.pattern = "*.ln_?.*", .state = MT_STATE_REPLICATED},
+                                       {.pattern = "*", .state = MT_STATE_SPLIT}};
     struct mt_algorithm_row algorithms[] = {{MT_REDUCE_SCATTER, "ring", 0},
                                             {MT_ALL_GATHER, "bruck", 4096},
                                             {MT_ALL_GATHER, "direct", 65536},
@@ -329,7 +331,8 @@ static void test_print_reasons(void) {
     p->nplaces = 1, p->order[0] = 3;
     p->job.batch = 8;
     p->splits = mt_new(&p->arena, struct mt_plan_split, 1);
-    p->splits[p->nsplits++] = (struct mt_plan_split){"batch", "batch", 1, mt_new(&p->arena, int64_t, 6)};
+    p->splits[p->nsplits++] =
+        (struct mt_plan_split){.name = "batch", .label = "batch", .align = 1, .sizes = mt_new(&p->arena, int64_t, 6)};
     p->splits[0].sizes[3] = p->micro[3] = 8;
     p->prediction = mt_new(&p->arena, struct mt_plan_prediction, 1);
     *p->prediction = (struct mt_plan_prediction){.step_s = 1, .idle = idle, .nidle = 4};
@@ -360,7 +363,7 @@ static void test_print_many(void) {
     p->made_by = "motley test", p->model = "gpt2:layers=2", p->job.batch = 256;
     p->splits = mt_new(&p->arena, struct mt_plan_split, 1);
     p->nsplits = 1;
-    p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, sizes};
+    p->splits[0] = (struct mt_plan_split){.name = "batch", .label = "batch", .align = 1, .sizes = sizes};
     for (int r = 0; r < 128; r++) {
         p->ranks[r].host = mt_arena_printf(&p->arena, "n%d", r / 8);
         p->ranks[r].speed = 1;
@@ -387,6 +390,104 @@ static void test_match(void) {
     for (int r = 0; r < 3; r++) p->ranks[r].host = "";
     CHECK_OK(mt_plan_match(p, 3, (const char *const[]){"x", "y", "x"}, place, &err), err);
     CHECK(place[0] == 0 && place[1] == 1 && place[2] == 2, "in order");
+    mt_plan_free(p);
+}
+
+/* ---- over hosts and devices ---- */
+
+/* Samples over the two hosts, heads within them. */
+static struct mt_plan *make_mesh(void) {
+    static const char *const heads[] = {"heads"}, *const differ[] = {"heads", ""};
+    static int64_t batch[] = {8, 8, 2}, sizes[] = {3, 1, 4}, micro[] = {4, 4, 2};
+    struct mt_plan *p = make_plan();
+    struct mt_plan_split *splits = mt_new(&p->arena, struct mt_plan_split, 3);
+    memcpy(splits, p->splits, 2 * sizeof *splits);
+    splits[0].sizes = batch, splits[0].over = MT_OVER_HOST;
+    splits[2] =
+        (struct mt_plan_split){.name = "heads", .label = "heads", .align = 1, .sizes = sizes, .over = MT_OVER_DEVICE};
+    p->splits = splits, p->nsplits = 3;
+    memcpy(p->micro, micro, sizeof micro);
+    struct mt_rule_row rules[] = {{"*.attn*", MT_OPERATORS_SPLIT, "batch", {1, heads, 0, 2}},
+                                  {"*.mlp*", MT_OPERATORS_SPLIT, "", {2, differ, 0, 0}},
+                                  {"*", MT_OPERATORS_SPLIT, "batch", {0}}};
+    struct mt_storage_row storage[] = {{"*.c_attn.*", MT_STATE_SPLIT, "heads", {.occurrence = 2}},
+                                       {"*.c_proj.*", MT_STATE_SPLIT, "", {2, differ, 0, 0}},
+                                       {"*", MT_STATE_SPLIT, "", {0}}};
+    struct mt_decisions d = p->decisions;
+    d.nrules = d.nstorage = 3, d.rules = rules, d.storage = storage;
+    p->decisions = mt_decisions_copy(&d, &p->arena);
+    return p;
+}
+
+static void test_mesh(void) {
+    static const char *const lines[] = {
+        " operators on samples *.attn* split by batch, within hosts by heads (axis 2 of its label)\n",
+        " operators on samples *.mlp* split, within hosts by heads, nothing\n",
+        " parameters, their state *.c_attn.* split by heads (axis 2 of its label)\n",
+        " parameters, their state *.c_proj.* split, within hosts by heads, nothing\n",
+        "heads over devices",
+        "\n 1 0 0.0% 1 25.0%\n", /* of its host's heads */
+        "\n 2 129 50.2% 4 100.0%\n"};
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_plan *p = make_mesh(), *back;
+    size_t length, again;
+    CHECK_OK(mt_plan_check(p, &err), err);
+    CHECK(!mt_plan_is_flat(p), "it is over hosts");
+    char *text = mt_plan_text(p, &length);
+    CHECK(strstr(text, "\"over\": \"host\", \"sizes\": [8, 2]"), "a number for each host: %s", text);
+    CHECK(strstr(text, "\"inner\": [\"heads\", \"\"]"), "%s", text);
+    CHECK_OK(mt_plan_parse("p", text, length, &back, &err), err);
+    CHECK(back->splits[0].sizes[0] == 8 && back->splits[0].sizes[1] == 8 && back->splits[0].sizes[2] == 2, "by rank");
+    CHECK_EQ(mt_plan_split_sum(back, &back->splits[0]), 10);
+    CHECK(mt_decisions_same_rows(&p->decisions, &back->decisions), "rows");
+    back->decisions.rules[1].levels.inner = (const char *const[]){"heads", "heads"};
+    CHECK(!mt_decisions_same_rows(&p->decisions, &back->decisions), "another row");
+    mt_plan_free(back);
+    CHECK_OK(mt_plan_copy(p, &back, &err), err);
+    char *second = mt_plan_text(back, &again);
+    CHECK_TEXT(second, text);
+    mt_plan_free(back);
+    struct mt_plan *flat = make_plan();
+    CHECK(mt_plan_is_flat(flat), "it is over ranks");
+    mt_plan_free(flat);
+    free(text), free(second);
+    p->prediction = NULL, p->cluster_hash[0] = 0;
+    check_printed(p, lines, sizeof lines / sizeof *lines);
+}
+
+static void test_refused_mesh(void) {
+    static const struct edit edits[] = {
+        {"[8, 2]", "[8, 8, 2]", "p: splits[0].sizes: has 3 numbers, but there are 2 hosts: a split over hosts has one"},
+        {"[8, 2]", "[8, 3]", "p: splits[0].sizes: sums to 11, but the job's global batch is 10"},
+        {"[8, 2]", "[8, -2]", "p: splits[0].sizes[1]: "},
+        {"\"over\": \"host\"", "\"over\": \"rack\"", "p: splits[0].over: "},
+        {"\"over\": \"host\", \"sizes\": [8, 2]", "\"over\": \"device\", \"sizes\": [8, 2, 10]",
+         "p: splits[0].over: samples are divided over all ranks, or over hosts"},
+        {"[4, 4, 2]", "[4, 2, 2]", "p: micro_batch[1]: is 2, but rank 0, which has the same samples, has 4"},
+        {"\"split\": \"batch\", \"inner\": \"heads\"", "\"split\": \"heads\", \"inner\": \"heads\"",
+         "p: rules[0].split: \"heads\" is over devices, but with \"inner\" it must be over hosts"},
+        {"\"inner\": \"heads\"", "\"inner\": \"batch\"",
+         "p: rules[0].inner: \"batch\" is over hosts, but must be over devices"},
+        {"\"inner\": \"heads\"", "\"inner\": \"storage:vocab\"",
+         "p: rules[0].inner: \"storage:vocab\" is over all ranks, but must be over devices"},
+        {"\"inner\": \"heads\"", "\"inner\": \"tails\"", "p: rules[0].inner: no split has the name \"tails\""},
+        {"\"inner\": \"heads\"", "\"inner\": 3", "p: rules[0].inner: "},
+        {"\"inner\": \"heads\", ", "", "p: rules[0].inner_occurrence: there is no \"inner\""},
+        {"\"inner_occurrence\": 2", "\"inner_occurrence\": 0", "p: rules[0].inner_occurrence: "},
+        {"\"inner\": [\"heads\", \"\"]", "\"inner\": [\"heads\", \"\", \"\"]",
+         "p: rules[1].inner: lists 3 splits, but must list one for each of 2 hosts, or be one"},
+        {"\"layout\": \"split\", \"split\": \"heads\"", "\"layout\": \"replicated\", \"split\": \"heads\"",
+         "p: storage[0].split: a replicated parameter has no split"},
+        {"\"layout\": \"split\", \"split\": \"heads\"", "\"layout\": \"split\", \"split\": \"batch\"",
+         "p: storage[0].split: parameters have no samples"},
+        {"\"name\": \"heads\", \"label\": \"heads\"", "\"name\": \"heads\", \"label\": \"batch\"",
+         "p: splits[2].name: is \"heads\", but samples are divided by the split \"batch\" alone"}};
+    check_refused(make_mesh(), edits, sizeof edits / sizeof edits[0]);
+    struct mt_plan *p = make_mesh();
+    struct mt_err err = MT_ERR_INIT;
+    for (int r = 0; r < 3; r++) p->ranks[r].host = "";
+    CHECK_EQ(mt_plan_check(p, &err), MT_EINPUT);
+    CHECK_TEXT(err.text, "splits[0].over: is \"host\", but the plan's ranks have no hosts");
     mt_plan_free(p);
 }
 
@@ -428,9 +529,9 @@ static void test_largest(void) {
     p->job.batch = p->nplaces = p->nranks / 2;
     p->splits = mt_new(&p->arena, struct mt_plan_split, 1);
     p->nsplits = 1;
-    p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, sizes};
+    p->splits[0] = (struct mt_plan_split){.name = "batch", .label = "batch", .align = 1, .sizes = sizes};
     p->decisions.nrules = 1, p->decisions.rules = mt_new(&p->arena, struct mt_rule_row, 1);
-    p->decisions.rules[0] = (struct mt_rule_row){"*", MT_OPERATORS_SPLIT, "batch"};
+    p->decisions.rules[0] = (struct mt_rule_row){.pattern = "*", .operators = MT_OPERATORS_SPLIT, .split = "batch"};
     p->prediction = mt_new(&p->arena, struct mt_plan_prediction, 1);
     *p->prediction =
         (struct mt_plan_prediction){.step_s = 1, .times = mt_new(&p->arena, struct mt_plan_time, p->nranks)};
@@ -473,6 +574,8 @@ int main(void) {
     test_order();
     test_refusals();
     test_refused_order();
+    test_mesh();
+    test_refused_mesh();
     test_print();
     test_print_idle();
     test_print_reasons();

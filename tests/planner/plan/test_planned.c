@@ -7,7 +7,7 @@
 
 static struct mt_plan *make(const char *model, const double *speeds) {
     struct mt_err err = MT_ERR_INIT;
-    struct mt_storage_row storage = {"*", MT_STATE_SPLIT};
+    struct mt_storage_row storage = {.pattern = "*", .state = MT_STATE_SPLIT};
     struct mt_plan_request request = {
         .model = model, .nranks = 3, .speeds = speeds, .fixed = {.decisions = mt_decisions_unset}};
     request.fixed.decisions.nstorage = 1, request.fixed.decisions.storage = &storage;
@@ -101,7 +101,9 @@ static void test_small(void) {
     CHECK_EQ(mt_plan_split_named(small, "storage:vocab")->sizes[2], 128);
     alone = mt_proxy_plan_one_rank(small);
     CHECK_EQ(alone->nranks, 1);
-    CHECK_EQ(mt_plan_split_named(alone, "storage:vocab")->sizes[0], 256);
+    CHECK_EQ(alone->nsplits, 1); /* it has everything */
+    CHECK_EQ(alone->splits[0].sizes[0], plan->job.batch);
+    CHECK(mt_plan_is_flat(alone) && !mt_decisions_shard_state(&alone->decisions), "one rank");
     CHECK_EQ(mt_plan_split_named(plan, "storage:vocab")->sizes[0] +
                  mt_plan_split_named(plan, "storage:vocab")->sizes[2],
              50257);
@@ -130,7 +132,7 @@ static bool same_class(const struct mt_program *program, int a, int b) {
 /* The plan's memory is each rank's own, though of equal ranks only one is lowered. */
 static void test_memory(void) {
     struct mt_err err = MT_ERR_INIT;
-    struct mt_storage_row storage[] = {{"h.1.*", MT_STATE_REPLICATED}, {"*", MT_STATE_SPLIT}};
+    struct mt_storage_row storage[] = {{.pattern = "h.1.*", .state = MT_STATE_REPLICATED}, {.pattern = "*", .state = MT_STATE_SPLIT}};
     static const int64_t micro[] = {2, 2, 2, 2, 2, 2, 1, 12};
     struct mt_plan_request request = {.model = "gpt2:layers=2,heads=2,embed=64,context=8,vocab=64",
                                       .nranks = 8,

@@ -151,7 +151,7 @@ static void bound_limit_memory(struct bound_case *c) {
     int64_t whole_bytes, batch = c->job.batch;
     bool fits;
     p->splits = mt_new(&p->arena, struct mt_plan_split, 1);
-    p->splits[p->nsplits++] = (struct mt_plan_split){"batch", "batch", 1, &batch};
+    p->splits[p->nsplits++] = (struct mt_plan_split){.name = "batch", .label = "batch", .align = 1, .sizes = &batch};
     p->micro[0] = batch;
     mt_decisions_complete(&p->decisions, &p->arena);
     p->decisions.gradient_wire = MT_F32;
@@ -206,10 +206,12 @@ static void bound_divide(struct bound_case *c, int64_t extent, int64_t align, in
 
 static void bound_fill_plan(struct bound_case *c, struct mt_plan *p) {
     static const int64_t buckets[] = {0, 1 << 14, 1 << 16, 1 << 20};
-    static struct mt_storage_row everything[] = {{"*", MT_STATE_REPLICATED}, {"*", MT_STATE_SPLIT}};
+    static struct mt_storage_row everything[] = {{.pattern = "*", .state = MT_STATE_REPLICATED},
+                                                 {.pattern = "*", .state = MT_STATE_SPLIT}};
     int labels[16], nlabels = mt_sharding_labels(c->graph, labels);
     p->splits = mt_new(&p->arena, struct mt_plan_split, nlabels + 1);
-    p->splits[p->nsplits++] = (struct mt_plan_split){"batch", "batch", 1, mt_new(&p->arena, int64_t, p->nranks)};
+    p->splits[p->nsplits++] = (struct mt_plan_split){
+        .name = "batch", .label = "batch", .align = 1, .sizes = mt_new(&p->arena, int64_t, p->nranks)};
     bound_divide(c, c->job.batch, 1, p->nranks, p->splits[0].sizes);
     bool whole = bound_draw(c, 2);
     for (int r = 0; r < p->nranks; r++) {
@@ -219,8 +221,10 @@ static void bound_fill_plan(struct bound_case *c, struct mt_plan *p) {
     for (int l = 0; l < nlabels; l++) {
         const struct mt_label *label = &c->graph->labels[labels[l]];
         struct mt_plan_split *split = &p->splits[p->nsplits++];
-        *split = (struct mt_plan_split){mt_arena_printf(&p->arena, "storage:%s", label->name), label->name,
-                                        label->align, mt_new(&p->arena, int64_t, p->nranks)};
+        *split = (struct mt_plan_split){.name = mt_arena_printf(&p->arena, "storage:%s", label->name),
+                                        .label = label->name,
+                                        .align = label->align,
+                                        .sizes = mt_new(&p->arena, int64_t, p->nranks)};
         bound_divide(c, label->extent, label->align, p->nranks, split->sizes);
     }
     p->decisions.nstorage = 1;

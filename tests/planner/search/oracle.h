@@ -118,16 +118,18 @@ static inline double oracle_price(struct oracle *o, const struct oracle_way *way
         weight[order[i]] = way->by_shares ? (double)share[i] : 1;
     }
     p->splits = mt_new(&p->arena, struct mt_plan_split, nlabels + 1);
-    p->splits[p->nsplits++] = (struct mt_plan_split){"batch", "batch", 1, batch};
+    p->splits[p->nsplits++] = (struct mt_plan_split){.name = "batch", .label = "batch", .align = 1, .sizes = batch};
     for (int l = 0; l < nlabels; l++) {
         const struct mt_label *label = &o->setting.graph->labels[labels[l]];
         struct mt_plan_split *split = &p->splits[p->nsplits++];
-        *split = (struct mt_plan_split){mt_arena_printf(&p->arena, "storage:%s", label->name), label->name,
-                                        label->align, mt_new(&p->arena, int64_t, p->nranks)};
+        *split = (struct mt_plan_split){.name = mt_arena_printf(&p->arena, "storage:%s", label->name),
+                                        .label = label->name,
+                                        .align = label->align,
+                                        .sizes = mt_new(&p->arena, int64_t, p->nranks)};
         CHECK_OK(mt_split_proportional(label->extent, label->align, weight, p->nranks, split->sizes, &err), err);
     }
     p->decisions.nstorage = 1;
-    p->decisions.storage = &(struct mt_storage_row){"*", way->state};
+    p->decisions.storage = &(struct mt_storage_row){.pattern = "*", .state = way->state};
     mt_decisions_complete(&p->decisions, &p->arena);
     p->decisions.sync = way->sync;
     p->decisions.start = mt_plan_default_start(p->device);

@@ -62,7 +62,7 @@ int main(void) {
     mt_plan_free(p);
     for (int r = 1; r < 4; r++) s.cluster->devices[r].speed = 1e-3, used[r] = true;
     s.search.fixed.decisions.nstorage = 1;
-    s.search.fixed.decisions.storage = &(struct mt_storage_row){"*", MT_STATE_REPLICATED};
+    s.search.fixed.decisions.storage = &(struct mt_storage_row){.pattern = "*", .state = MT_STATE_REPLICATED};
     p = searched(&s, NULL); /* a list of all is all, though three get neither samples nor state of their own */
     check_order(p, 4, all);
     CHECK_EQ(mt_plan_split_named(p, "batch")->sizes[0], 24);

@@ -26,18 +26,23 @@ static double priced(const struct setting *s, const struct by_hand *hand) {
     struct mt_plan *p = new_plan(s);
     int labels[16], nlabels = mt_sharding_labels(s->graph, labels);
     p->splits = mt_new(&p->arena, struct mt_plan_split, nlabels + 1);
-    p->splits[p->nsplits++] = (struct mt_plan_split){
-        "batch", "batch", 1, mt_arena_memdup(&p->arena, hand->batch, (size_t)p->nranks * sizeof(int64_t))};
+    p->splits[p->nsplits++] =
+        (struct mt_plan_split){.name = "batch",
+                               .label = "batch",
+                               .align = 1,
+                               .sizes = mt_arena_memdup(&p->arena, hand->batch, (size_t)p->nranks * sizeof(int64_t))};
     for (int l = 0; l < nlabels; l++) {
         const struct mt_label *label = &s->graph->labels[labels[l]];
         struct mt_plan_split *split = &p->splits[p->nsplits++];
-        *split = (struct mt_plan_split){mt_arena_printf(&p->arena, "storage:%s", label->name), label->name,
-                                        label->align, mt_new(&p->arena, int64_t, p->nranks)};
+        *split = (struct mt_plan_split){.name = mt_arena_printf(&p->arena, "storage:%s", label->name),
+                                        .label = label->name,
+                                        .align = label->align,
+                                        .sizes = mt_new(&p->arena, int64_t, p->nranks)};
         CHECK_OK(mt_split_proportional(label->extent, label->align, hand->weight, p->nranks, split->sizes, &err), err);
     }
     memcpy(p->micro, hand->batch, (size_t)p->nranks * sizeof(int64_t));
     p->decisions.nstorage = 1;
-    p->decisions.storage = &(struct mt_storage_row){"*", hand->state};
+    p->decisions.storage = &(struct mt_storage_row){.pattern = "*", .state = hand->state};
     mt_decisions_complete(&p->decisions, &p->arena);
     p->decisions.sync = hand->sync;
     p->decisions.start = mt_plan_default_start(p->device);
@@ -184,7 +189,7 @@ static void test_fixed(void) {
     set_up(&s, make_cluster(3, 2, 2), small, 12);
     const int64_t shares[3] = {2, 9, 1}, micro[3] = {2, 4, 4};
     int64_t vocab[3] = {256, 0, 0};
-    struct mt_storage_row rows[1] = {{"*", MT_STATE_SPLIT}};
+    struct mt_storage_row rows[1] = {{.pattern = "*", .state = MT_STATE_SPLIT}};
     struct mt_algorithm_row algorithms[1] = {{MT_REDUCE_SCATTER, "ring", 0}};
     s.search.fixed = (struct mt_plan_fixed){.shares = shares,
                                             .micro = micro,
@@ -252,7 +257,8 @@ static void test_edited_rules(void) {
     set_up(&s, make_unequal_pair(), small, 24);
     struct mt_plan *p = searched(&s, NULL);
     double bound_s = p->prediction->bound_s, step_s = p->prediction->step_s;
-    struct mt_rule_row rules[2] = {{"h.0.*", MT_OPERATORS_REPLICATE, ""}, p->decisions.rules[0]};
+    struct mt_rule_row rules[2] = {{.pattern = "h.0.*", .operators = MT_OPERATORS_REPLICATE, .split = ""},
+                                   p->decisions.rules[0]};
     p->decisions.rules = rules, p->decisions.nrules = 2;
     CHECK_OK(mt_search_price(&s.search, p, &err), err);
     double edited_s = p->prediction->step_s;
@@ -277,10 +283,10 @@ static void test_edited_rules(void) {
 
     /* The curves know no shares of heads: such a plan is priced as it is, without a bound. */
     int64_t heads[2] = {1, 1};
-    struct mt_rule_row by_heads[2] = {{"*", MT_OPERATORS_SPLIT, "heads"}, rules[1]};
+    struct mt_rule_row by_heads[2] = {{.pattern = "*", .operators = MT_OPERATORS_SPLIT, .split = "heads"}, rules[1]};
     struct mt_plan_split *splits = mt_new(&p->arena, struct mt_plan_split, p->nsplits + 1);
     memcpy(splits, p->splits, (size_t)p->nsplits * sizeof *splits);
-    splits[p->nsplits++] = (struct mt_plan_split){"heads", "heads", 1, heads};
+    splits[p->nsplits++] = (struct mt_plan_split){.name = "heads", .label = "heads", .align = 1, .sizes = heads};
     p->splits = splits;
     p->decisions.rules = by_heads;
     CHECK_OK(mt_search_price(&s.search, p, &err), err);
@@ -385,7 +391,8 @@ static void test_bound_without_links(void) {
 static void test_last_structure(void) {
     struct setting s;
     set_up(&s, make_cluster(3, 2, 2), small, 12);
-    struct mt_storage_row rows[2] = {{"wte", MT_STATE_SPLIT}, {"*", MT_STATE_REPLICATED}};
+    struct mt_storage_row rows[2] = {{.pattern = "wte", .state = MT_STATE_SPLIT},
+                                     {.pattern = "*", .state = MT_STATE_REPLICATED}};
     s.search.fixed.decisions.nstorage = 2;
     s.search.fixed.decisions.storage = rows;
     s.search.fixed.decisions.sync = MT_SYNC_REDUCE_SCATTER;
@@ -410,7 +417,7 @@ static void test_last_structure(void) {
 static void test_algorithm_of_some(void) {
     struct setting s;
     set_up(&s, make_cluster(3, 2, 2), small, 12);
-    struct mt_storage_row rows[1] = {{"*", MT_STATE_SPLIT}};
+    struct mt_storage_row rows[1] = {{.pattern = "*", .state = MT_STATE_SPLIT}};
     struct mt_algorithm_row algorithms[1] = {{MT_REDUCE_SCATTER, "ring", 0}};
     s.search.fixed.decisions.nalgorithms = 1;
     s.search.fixed.decisions.algorithms = algorithms;

@@ -136,18 +136,21 @@ static struct mt_plan *plan_of(const struct mt_graph *g, enum mt_state state, en
     int labels[16], nlabels = mt_sharding_labels(g, labels);
     p->splits = mt_new(&p->arena, struct mt_plan_split, nlabels + 1);
     p->nsplits = nlabels + 1;
-    p->splits[0] = (struct mt_plan_split){"batch", "batch", 1, mt_arena_memdup(&p->arena, shares, 3 * sizeof *shares)};
+    p->splits[0] = (struct mt_plan_split){
+        .name = "batch", .label = "batch", .align = 1, .sizes = mt_arena_memdup(&p->arena, shares, 3 * sizeof *shares)};
     for (int l = 0; l < nlabels; l++) {
         const struct mt_label *label = &g->labels[labels[l]];
         int64_t first = label->extent / 2 - 1, second = label->extent / 3 - 1;
         int64_t sizes[NRANKS] = {first, second, label->extent - first - second};
-        p->splits[l + 1] = (struct mt_plan_split){mt_arena_printf(&p->arena, "storage:%s", label->name), label->name, 1,
-                                                  mt_arena_memdup(&p->arena, sizes, sizeof sizes)};
+        p->splits[l + 1] = (struct mt_plan_split){.name = mt_arena_printf(&p->arena, "storage:%s", label->name),
+                                                  .label = label->name,
+                                                  .align = 1,
+                                                  .sizes = mt_arena_memdup(&p->arena, sizes, sizeof sizes)};
     }
     memcpy(p->micro, micro, NRANKS * sizeof *micro);
     p->decisions.nstorage = 1;
-    p->decisions.storage =
-        mt_arena_memdup(&p->arena, &(struct mt_storage_row){"*", state}, sizeof *p->decisions.storage);
+    p->decisions.storage = mt_arena_memdup(&p->arena, &(struct mt_storage_row){.pattern = "*", .state = state},
+                                           sizeof *p->decisions.storage);
     mt_decisions_complete(&p->decisions, &p->arena);
     p->decisions.sync = sync;
     p->decisions.bucket_bytes = bucket_bytes;
@@ -156,9 +159,9 @@ static struct mt_plan *plan_of(const struct mt_graph *g, enum mt_state state, en
 
 /* Biases and a layer replicated, some weights split, all else as it was: messages of two kinds wait together. */
 static void mix_storage(struct mt_plan *p) {
-    const struct mt_storage_row rows[4] = {{"h.0*", MT_STATE_REPLICATED},
-                                           {"*c_proj*", MT_STATE_SPLIT},
-                                           {"*.bias", MT_STATE_REPLICATED},
+    const struct mt_storage_row rows[4] = {{.pattern = "h.0*", .state = MT_STATE_REPLICATED},
+                                           {.pattern = "*c_proj*", .state = MT_STATE_SPLIT},
+                                           {.pattern = "*.bias", .state = MT_STATE_REPLICATED},
                                            p->decisions.storage[0]};
     p->decisions.nstorage = 4;
     p->decisions.storage = mt_arena_memdup(&p->arena, rows, sizeof rows);
@@ -209,7 +212,8 @@ static void test_random(void) {
         struct mt_decisions *d = &p->decisions;
         d->nstorage = 1 + draw(4);
         for (int i = 0; i < d->nstorage - 1; i++)
-            rows[i] = (struct mt_storage_row){patterns[draw(7)], draw(2) ? MT_STATE_SPLIT : MT_STATE_REPLICATED};
+            rows[i] = (struct mt_storage_row){.pattern = patterns[draw(7)],
+                                              .state = draw(2) ? MT_STATE_SPLIT : MT_STATE_REPLICATED};
         rows[d->nstorage - 1] = d->storage[0];
         d->storage = mt_arena_memdup(&p->arena, rows, sizeof rows);
         if (draw(2)) d->start = MT_START_ATTENTION;
@@ -278,7 +282,7 @@ static void test_short_labels(void) {
         struct mt_plan *p = mt_plan_new(nranks);
         struct mt_work work;
         p->decisions.nstorage = 1;
-        p->decisions.storage = &(struct mt_storage_row){"*", MT_STATE_SPLIT};
+        p->decisions.storage = &(struct mt_storage_row){.pattern = "*", .state = MT_STATE_SPLIT};
         mt_decisions_complete(&p->decisions, &p->arena);
         p->decisions.sync = MT_SYNC_REDUCE_SCATTER;
         CHECK_OK(mt_work_open(g, p, false, &options, &work, &err), err);

@@ -49,10 +49,53 @@ static void test_model(const char *text, double dropout, int rounds) {
     mt_graph_free(g);
 }
 
+/* Trees over meshes: some give no layout, and those are refused. */
+static void test_trees(const char *text, double dropout, int rounds) {
+    struct mt_graph *g = training_graph(text, 6, dropout);
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_choice one = {.nranks = 1, .decisions.gradient_wire = MT_F64};
+    struct mt_program alone;
+    double want_loss, loss;
+    int accepted = 0;
+    one.rules = mt_new(&arena, struct mt_rule, g->nops);
+    struct mt_interp *want = run_choice(g, &one, &alone, &want_loss);
+    for (int round = 0; round < rounds; round++) {
+        struct mt_err err = MT_ERR_INIT;
+        struct mt_choice choice;
+        struct mt_program program;
+        tree_choice(&arena, g, 2 + (int)below(5), dropout > 0 ? 1 : 1 + below(3), &choice);
+        if (mt_build(g, &choice, &program, &err)) {
+            CHECK_EQ(err.status, MT_EINPUT);
+            printf("%s\n", err.text);
+            continue;
+        }
+        if (mt_check_program(&program, NULL, &err)) mt_program_print(&program, -1, stderr);
+        CHECK(!err.status, "round %d: %s", round, err.text);
+        struct mt_interp *got = run_program(&program, &loss, &err);
+        CHECK(got, "%s", err.text);
+        CHECK_NEAR(loss, want_loss, 1e-10 * fabs(want_loss));
+        double worst = state_difference(g, got, want);
+        CHECK(worst <= 1e-10, "round %d: a state differs by %g", round, worst);
+        mt_interp_free(got);
+        mt_program_release(&program);
+        accepted++;
+    }
+    printf("%d of %d trees accepted\n", accepted, rounds);
+    CHECK(accepted > rounds / 2);
+    mt_interp_free(want);
+    mt_program_release(&alone);
+    mt_arena_release(&arena);
+    mt_graph_free(g);
+}
+
 int main(void) {
+    setbuf(stdout, NULL);
     printf("seed %d\n", SEED);
-    test_model("gpt2:layers=2,heads=3,embed=6,context=4,vocab=11,bias=1,tied=1", 0, 200);
+    test_model("gpt2:layers=2,heads=3,embed=6,context=4,vocab=11,bias=1,tied=1", 0, 60);
     test_model("gpt2:layers=1,heads=2,embed=8,context=5,vocab=7,bias=0,tied=0", 0.2, 12);
     test_model("mlp:context=3,embed=4,hidden=7,layers=2,vocab=9", 0, 12);
+    test_trees("gpt2:layers=1,heads=3,embed=6,context=4,vocab=11,bias=1,tied=1", 0, 60);
+    test_trees("gpt2:layers=1,heads=2,embed=8,context=5,vocab=7,bias=0,tied=0", 0.2, 30);
+    test_trees("mlp:context=3,embed=4,hidden=7,layers=2,vocab=9", 0, 60);
     return 0;
 }
