@@ -101,7 +101,9 @@ static void test_small(void) {
     CHECK_EQ(mt_plan_split_named(small, "storage:vocab")->sizes[2], 128);
     alone = mt_proxy_plan_one_rank(small);
     CHECK_EQ(alone->nranks, 1);
-    CHECK_EQ(mt_plan_split_named(alone, "storage:vocab")->sizes[0], 256);
+    CHECK_EQ(alone->nsplits, 1); /* it has everything */
+    CHECK_EQ(alone->splits[0].sizes[0], plan->job.batch);
+    CHECK(mt_plan_is_flat(alone) && !mt_decisions_shard_state(&alone->decisions), "one rank");
     CHECK_EQ(mt_plan_split_named(plan, "storage:vocab")->sizes[0] +
                  mt_plan_split_named(plan, "storage:vocab")->sizes[2],
              50257);

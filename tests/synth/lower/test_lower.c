@@ -379,6 +379,14 @@ static void test_fusion(void) {
             adding += low->instrs[i].kind == MT_OP_matmul && low->instrs[i].attr.accumulate;
         CHECK_EQ(adding, 1 + 2 * LAYERS); /* the head's, which has no bias, and those whose bias a norm sees to */
     }
+    int parts_without_memory = 0;
+    for (int v = 0; v < program.nvalues; v++) {
+        int producer = g->values[program.values[v].gvalue].producer;
+        if (producer < 0 || g->ops[producer].kind != MT_OP_separate) continue;
+        CHECK_EQ(low->values[v].offset_bytes, -1);
+        parts_without_memory++;
+    }
+    CHECK_EQ(parts_without_memory, 2 * 2 * LAYERS); /* queries, and keys with values, in BODY and LAST */
     mt_lowered_free(low);
     mt_program_release(&program);
     mt_arena_release(&arena);
