@@ -34,6 +34,22 @@ static enum mt_status divide_over_hosts(const struct mt_plan *p, const double *s
     return st;
 }
 
+/* Micro-batches of ranks that must have as many of each: as many as before, or the most that all shares can make. */
+static void keep_in_step(const struct mt_plan *old, const int64_t *old_shares, const int64_t *shares,
+                         struct mt_plan *p) {
+    int64_t count = 1;
+    for (int r = 0; r < p->nranks; r++)
+        if (old_shares[r] && (old_shares[r] + old->micro[r] - 1) / old->micro[r] > count)
+            count = (old_shares[r] + old->micro[r] - 1) / old->micro[r];
+    for (bool equal = false; !equal; count--) {
+        equal = true;
+        for (int r = 0; r < p->nranks; r++) {
+            int64_t micro = p->micro[r] = (shares[r] + count - 1) / count;
+            equal &= !micro || (shares[r] + micro - 1) / micro == count;
+        }
+    }
+}
+
 enum mt_status mt_replan_shares(const struct mt_plan *old, const struct mt_plan_seen *seen, struct mt_replanned *re,
                                 struct mt_err *err) {
     const int64_t *shares = mt_plan_split_named(old, "batch")->sizes;
@@ -55,6 +71,7 @@ enum mt_status mt_replan_shares(const struct mt_plan *old, const struct mt_plan_
         if (shares[r]) p->ranks[r].speed = re->speeds[r];
         if (whole || p->micro[r] > batch->sizes[r]) p->micro[r] = batch->sizes[r];
     }
+    if (!mt_plan_is_flat(p) || mt_decisions_in_step(&p->decisions)) keep_in_step(old, shares, batch->sizes, p);
     if (!st) st = mt_plan_edited(p, err);
     re->before_s = seen->step_s;
     if (!st) re->after_s = mt_drift_step_after(p->nranks, shares, batch->sizes, seen->compute_s, seen->step_s);

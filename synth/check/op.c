@@ -54,9 +54,10 @@ static enum mt_status take_ranges(struct mt_checker *c, struct work *w, int valu
     return st;
 }
 
-/* *partial: the inputs that are partial sums, by bits; they must be a linear set. */
+/* *partial: the inputs that are partial sums on some rank, by bits. Those of one rank that works are a linear set. */
 static enum mt_status partial_inputs(struct mt_checker *c, const struct work *w, unsigned *partial) {
-    unsigned sets[MT_MAX_IN];
+    unsigned sets[MT_MAX_IN], last = 0;
+    int n = mt_op_linear_sets(w->op, sets);
     *partial = 0;
     for (int i = 0; i < w->op->nin; i++) {
         const struct mt_layout *l = &c->program->layouts.items[c->program->values[c->instr->in[i]].layout];
@@ -64,11 +65,19 @@ static enum mt_status partial_inputs(struct mt_checker *c, const struct work *w,
         *partial |= 1u << i;
         if (l->reduce != MT_SUM) return mt_checker_refuse(c, "input %d is a partial maximum", i);
     }
-    if (!*partial) return MT_OK;
-    int n = mt_op_linear_sets(w->op, sets);
-    for (int s = 0; s < n; s++)
-        if (sets[s] == *partial) return MT_OK;
-    return mt_checker_refuse(c, "it is not linear in the inputs that are partial sums");
+    for (int r = 0; r < c->program->nranks && *partial; r++) {
+        unsigned here = 0;
+        bool linear = false;
+        for (int i = 0; i < w->op->nin; i++) {
+            const struct mt_layout *l = &c->program->layouts.items[c->program->values[c->instr->in[i]].layout];
+            if (*partial >> i & 1 && !mt_layout_is_complete(l, r)) here |= 1u << i;
+        }
+        if (w->idle[r] || !here || here == last) continue;
+        for (int s = 0; s < n; s++) linear |= sets[s] == here;
+        if (!linear) return mt_checker_refuse(c, "it is not linear in the inputs that are partial sums on rank %d", r);
+        last = here;
+    }
+    return MT_OK;
 }
 
 static bool in_output(const struct mt_op *op, int output, int index, int naxes) {
@@ -187,16 +196,19 @@ static bool ranges_meet(const struct sum *s, const struct share *a, const struct
 /* Two parts of one cover: where they sum over the same range, it is of different parts of one old cover. */
 static enum mt_status check_pair(struct mt_checker *c, const struct sum *s, const struct share *a,
                                  const struct share *b) {
+    bool some = false;
     if (!ranges_meet(s, a, b)) return MT_OK;
     for (int k = 0; k < s->nsources; k++) {
         const struct mt_layout *l = s->source[k];
+        if (mt_layout_is_complete(l, a->rank) && mt_layout_is_complete(l, b->rank)) continue;
+        some = true;
         int x = l->part[a->rank], y = l->part[b->rank];
         if (x == y) return mt_checker_refuse(c, "ranks %d and %d add up the same part", a->rank, b->rank);
         if (l->cover[x] != l->cover[y])
             return mt_checker_refuse(c, "the partial inputs are divided into parts differently on ranks %d and %d",
                                      a->rank, b->rank);
     }
-    if (s->nsources) return MT_OK;
+    if (some) return MT_OK;
     return mt_checker_refuse(c, "rank %d sums over a range of output %d that another rank counts too", b->rank,
                              s->output);
 }
@@ -237,13 +249,22 @@ static enum mt_status check_disjoint(struct mt_checker *c, const struct sum *s, 
     return st;
 }
 
+static bool all_complete(const struct mt_layout *l, const struct share *shares, int n) {
+    for (int i = 0; i < n; i++)
+        if (!mt_layout_is_complete(l, shares[i].rank)) return false;
+    return true;
+}
+
 /* They are all terms. As they are disjoint, it is enough to count: of a range that is summed of one old cover, each of
- * its parts has the volume. */
+ * its parts has the volume. Inputs that are complete on all ranks are not divided. */
 static enum mt_status check_all(struct mt_checker *c, const struct sum *s, const struct share *shares, int n) {
-    for (int k = 0; k < (s->nsources ? s->nsources : 1); k++) {
-        const struct mt_layout *l = s->nsources ? s->source[k] : NULL;
+    bool counted = false;
+    for (int k = 0; k <= s->nsources; k++) {
+        const struct mt_layout *l = k < s->nsources ? s->source[k] : NULL;
         int64_t sum = 0;
         bool even = true;
+        if (l ? all_complete(l, shares, n) : counted) continue;
+        counted = true;
         for (int i = 0; i < n; i++) s->sum[l ? l->cover[l->part[shares[i].rank]] : 0] = 0;
         for (int i = 0; i < n; i++) s->sum[l ? l->cover[l->part[shares[i].rank]] : 0] += shares[i].volume;
         for (int i = 0; i < n; i++) {

@@ -7,6 +7,7 @@
  * whose boxes do not follow each other along an axis are compared pair by pair. */
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "synth/layout/number.h"
 #include "synth/layout/study.h"
@@ -184,24 +185,27 @@ static void number_groups(int *group, int nranks) {
 
 enum mt_conversion mt_layout_groups(const struct mt_layouts *table, int from, int to, int *group) {
     int n = table->nranks;
-    for (int r = 0; r < n; r++) group[r] = r;
+    for (int r = 0; r < n && group; r++) group[r] = r;
     if (from == to) return MT_CONVERT_NOTHING;
-    struct mt_study s = {.from = &table->items[from], .to = &table->items[to], .nranks = n, .group = group};
+    struct mt_study s = {.from = &table->items[from], .to = &table->items[to], .nranks = n};
     assert(s.from->naxes == s.to->naxes);
     if (is_slice(&s)) return MT_CONVERT_SLICE;
 
     enum mt_conversion conversion = MT_CONVERT_ALL_TO_ALL;
-    s.key = mt_malloc((size_t)(4 * n + 1) * sizeof *s.key);
-    s.replica = s.key + n, s.members = s.replica + n, s.begin = s.members + n;
+    s.group = mt_malloc((size_t)(5 * n + 1) * sizeof *s.group);
+    s.key = s.group + n, s.replica = s.key + n, s.members = s.replica + n, s.begin = s.members + n;
     if (is_reduction(&s, false))
         conversion = MT_CONVERT_ALL_REDUCE;
     else if (is_reduction(&s, true))
         conversion = MT_CONVERT_REDUCE_SCATTER;
     else if (is_gather(&s))
         conversion = MT_CONVERT_ALL_GATHER;
-    else
-        connect(table, from, to, group);
-    free(s.key);
-    number_groups(group, n);
+    else if (group)
+        connect(table, from, to, s.group);
+    if (group) {
+        memcpy(group, s.group, (size_t)n * sizeof *group);
+        number_groups(group, n);
+    }
+    free(s.group);
     return conversion;
 }

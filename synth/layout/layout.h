@@ -157,6 +157,9 @@ void mt_text_of_ranks(FILE *file, const int64_t *values, int count);
  *                   of the group that does. A cover holds an element if one of its ranks does; for a complete new
  *                   element, one in the group.
  *
+ * Any valid layout can become any other: an AllToAll gives each new cover the terms of one old cover wherever it is,
+ * whatever the two divisions of them.
+ *
  * Where there are several sets of old replicas, each group takes one set, in order of rank, so that a reduction counts
  * every part once. */
 enum mt_conversion {
@@ -169,7 +172,8 @@ enum mt_conversion {
     MT_NCONVERSIONS
 };
 
-/* group[nranks]: out, numbered from 0 by first rank; a rank that neither sends nor receives is alone. O(nranks^2). */
+/* group[nranks]: out, numbered from 0 by first rank; a rank that neither sends nor receives is alone. Null: only the
+ * conversion is asked for, which takes O(nranks); the groups of an ALL_TO_ALL take as long as its list of transfers. */
 enum mt_conversion mt_layout_groups(const struct mt_layouts *table, int from, int to, int *group);
 
 /* The transfers of an ALL_TO_ALL between two layouts, in order of receiver; of those that share elements, in order of

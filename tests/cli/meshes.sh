@@ -149,3 +149,6 @@ for name in "${names[@]}"; do
     fail "$name does not keep what $before has"
   before=$name
 done
+# Planned again by the speeds that were seen: hosts have other shares, and as many micro-batches each.
+"$MOTLEY" plan --from across -o again.json >said.txt 2>&1 || fail "$(cat said.txt)"
+"$MOTLEY" verify again.json --steps 1 >said.txt || fail "$(cat said.txt)"

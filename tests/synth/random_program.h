@@ -112,7 +112,6 @@ static inline void choice_in_step(struct mt_arena *arena, const struct mt_graph 
 /* Samples are divided over nodes, or every node has all: a level that splits them otherwise replicates. */
 static inline struct mt_rule without_samples(const struct mt_graph *g, const struct mt_op *op, struct mt_rule level,
                                              const struct mt_split *batch) {
-    if (level.kind == MT_RULE_LINEAR) level.kind = MT_RULE_REPLICATE; /* idle ranks would have partial sums */
     if (level.kind != MT_RULE_SPLIT || op->index_label[level.index] != g->batch) return level;
     level.split = batch;
     if (!batch) level.kind = MT_RULE_REPLICATE;

@@ -8,9 +8,8 @@ struct parcel {
     struct mt_arena arena;
     const struct mt_layout *from, *to;
     int rank;
-    bool complete;                        /* its new box is */
-    const struct mt_lpiece *const *piece; /* [count], in order of arrival */
-    const int *part;                      /* [count]: the old part of each; -1: zeros */
+    bool complete;                     /* its new box is */
+    const struct mt_larrival *arrival; /* [count] */
     int count;
     const int *goes_to; /* [from->nparts]: the new part that each old part goes to, if the new box is not complete */
     int64_t arrived;    /* elements */
@@ -35,7 +34,7 @@ static const int *new_parts(struct parcel *p) {
     return goes_to;
 }
 
-/* The old cover that a region comes from; holders are the boxes after those of the pieces, by rank. */
+/* The old cover that a region comes from; holders are the boxes after those of the arrivals, by rank. */
 static int region_cover(const struct parcel *p, const struct mt_tagged_box *there, int count) {
     bool has_own = p->complete && mt_box_count(&p->from->box[p->rank], p->from->naxes);
     int own = has_own ? p->from->cover[p->from->part[p->rank]] : -1, least = -1;
@@ -59,19 +58,19 @@ static enum mt_status check_region(void *context, const struct mt_box *region, c
     if (npieces) p->arrived += mt_box_count(region, p->to->naxes);
     for (int k = 0; k < p->from->nparts && cover >= 0; k++) {
         if (p->from->cover[k] != cover || (!p->complete && p->goes_to[k] != p->to->part[p->rank])) continue;
-        if (at == npieces || p->part[there[at].id] != k)
+        if (at == npieces || p->arrival[there[at].id].part != k)
             return mt_lchecker_refuse(c, "part %d does not arrive, or not in order", k);
-        if (p->piece[there[at].id]->reduce != (found++ ? p->from->reduce : MT_REDUCE_NONE))
+        if (p->arrival[there[at].id].reduce != (found++ ? p->from->reduce : MT_REDUCE_NONE))
             return mt_lchecker_refuse(c, "part %d is reduced differently", k);
         at++;
     }
-    if (!found && npieces == 1 && p->part[there[0].id] < 0 && p->piece[there[0].id]->reduce == p->to->reduce)
-        return MT_OK;
+    const struct mt_larrival *first = npieces == 1 ? &p->arrival[there[0].id] : NULL;
+    if (!found && first && first->part < 0 && first->reduce == p->to->reduce) return MT_OK;
     return at == npieces && found ? MT_OK : mt_lchecker_refuse(c, "a part does not belong here");
 }
 
 enum mt_status mt_lchecker_parts(const struct mt_lchecker *c, const struct mt_instr *source, int operand, int rank,
-                                 const struct mt_lpiece *const *pieces, const int *part, int count) {
+                                 const struct mt_larrival *arrivals, int count) {
     int nranks = c->program->nranks, nboxes = 0;
     const struct mt_layout *to = mt_lchecker_layout(c, source->out[operand]);
     struct parcel p = {.c = c,
@@ -79,16 +78,15 @@ enum mt_status mt_lchecker_parts(const struct mt_lchecker *c, const struct mt_in
                        .to = to,
                        .rank = rank,
                        .complete = to->cover_parts[to->cover[to->part[rank]]] == 1,
-                       .piece = pieces,
-                       .part = part,
+                       .arrival = arrivals,
                        .count = count};
     if (!p.complete) p.goes_to = new_parts(&p);
     struct mt_tagged_box *boxes = mt_new(&p.arena, struct mt_tagged_box, count + nranks);
     struct mt_box *clipped = mt_new(&p.arena, struct mt_box, nranks);
     enum mt_status st = MT_OK;
     for (; nboxes < count && !st; nboxes++) {
-        boxes[nboxes] = (struct mt_tagged_box){&pieces[nboxes]->box, nboxes};
-        if (!mt_box_within(&pieces[nboxes]->box, &to->box[rank], to->naxes))
+        boxes[nboxes] = (struct mt_tagged_box){&arrivals[nboxes].box, nboxes};
+        if (!mt_box_within(&arrivals[nboxes].box, &to->box[rank], to->naxes))
             st = mt_lchecker_refuse(c, "a piece lies outside of the new box");
     }
     for (int r = 0; r < nranks; r++) {

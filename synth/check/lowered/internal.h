@@ -121,13 +121,24 @@ struct mt_lranges {
     bool hollow; /* a piece has no elements */
 };
 
+/* Boxes that arrive by an AllToAll, each of one old part, in order: mostly a piece each. */
+struct mt_larrival {
+    int value, part; /* part -1: zeros */
+    enum mt_reduce reduce;
+    struct mt_box box;
+};
+struct mt_larrived {
+    struct mt_larrival *items; /* in the checker's arena */
+    int count, capacity;
+};
+
 struct mt_lmember {
     int instr; /* of its lowered program */
     const char *name;
     struct mt_coll problem;               /* me: this rank; the vectors are the first member's */
     struct mt_lranges *ranges;            /* of the first member, where it runs on arrays */
     const struct mt_lside *pack, *unpack; /* equal ones of two members are one */
-    int *old_part;                        /* [unpack->count]: of an AllToAll, the old part of each piece; -1: zeros */
+    struct mt_larrived arrived;           /* of an AllToAll */
     int64_t message_count[2];
     bool zero, sends;
     const struct mt_coll_algorithm *algorithm;
@@ -140,10 +151,10 @@ bool mt_lmember_same_problem(const struct mt_lmember *a, const struct mt_lmember
 enum mt_status mt_lchecker_arrays(struct mt_lchecker *c, const struct mt_lmember *first, struct mt_arena *arena);
 struct mt_lranges mt_lranges_of(const struct mt_linstr *instr, struct mt_arena *arena);
 
-/* Of an AllToAll, that every element of a rank's new box is made of the old parts that go there: `pieces` in order of
- * arrival, and the old part of each (-1: zeros). */
+/* Of an AllToAll, that every element of a rank's new box is made of the old parts that go there. `arrivals` are all of
+ * the operand's. */
 enum mt_status mt_lchecker_parts(const struct mt_lchecker *c, const struct mt_instr *source, int operand, int rank,
-                                 const struct mt_lpiece *const *pieces, const int *part, int count);
+                                 const struct mt_larrival *arrivals, int count);
 
 /* ---- schedules ---- */
 

@@ -221,15 +221,14 @@ static enum mt_status check_equal_bits(const struct group *g, const struct arriv
 
 /* ---- AllToAll ---- */
 
-/* The sender of a piece is the receiver itself if it holds the part, else the first of the group that does. *part gets
- * the old part. */
+/* The sender of an arrival is the receiver itself if it holds the part, else the first of the group that does. *part
+ * gets the old part. */
 static enum mt_status check_sender(const struct group *g, const struct arrival *a, int *part) {
     const struct mt_layout *from = old_layout(g, a->operand);
     int sender = 0;
     while (sender < g->n && !mt_lrun_has(g->run, a->segment.expr, sender)) sender++;
     if (sender == g->n) return mt_lchecker_refuse(g->c, "a piece has no sender");
     int old = from->part[g->ranks[sender]];
-    if (*part >= 0 && old != *part) return mt_lchecker_refuse(g->c, "a piece is of two parts");
     *part = old;
     for (int p = 0; p < g->n; p++) {
         bool sooner = p == a->place || (p < sender && sender != a->place);
@@ -256,7 +255,34 @@ static void cut_to_sender(const struct group *g, struct arrival *a) {
     mt_box_intersect(&piece->box, &a->piece->box, piece->naxes, &a->box);
 }
 
-static enum mt_status check_arrivals(const struct group *g, struct arrival a, int *part) {
+/* Note what arrives of an AllToAll; what is not all of its box, by a part below -1. */
+static void note_arrival(const struct group *g, const struct arrival *a, int part) {
+    struct mt_larrived *arrived = &g->of->members[g->ranks[a->place]].arrived;
+    bool box = part < 0 || mt_box_count(&a->box, a->piece->naxes) == a->segment.hi - a->segment.lo;
+    mt_arena_grow(&g->c->arena, &arrived->items, arrived->count, &arrived->capacity, sizeof *arrived->items);
+    arrived->items[arrived->count++] =
+        (struct mt_larrival){a->piece->value, box ? part : -2 - part, a->piece->reduce, a->box};
+}
+
+/* What has been noted of a piece, from `first` on, is the piece where it is of one part. A tensor that serves as the
+ * message may be of several. */
+static enum mt_status join_arrivals(const struct group *g, const struct arrival *a, int first) {
+    struct mt_larrived *arrived = &g->of->members[g->ranks[a->place]].arrived;
+    struct mt_larrival *items = arrived->items + first;
+    int n = arrived->count - first;
+    bool one = true, boxes = true;
+    for (int i = 0; i < n; i++) {
+        int part = items[i].part < -1 ? -2 - items[i].part : items[i].part;
+        boxes &= items[i].part >= -1;
+        if (i == 0) items[0].part = part;
+        one &= part == items[0].part;
+    }
+    if (!one) return boxes ? MT_OK : mt_lchecker_refuse(g->c, "a piece is of two parts");
+    if (n) items[0].box = a->piece->box, arrived->count = first + 1;
+    return MT_OK;
+}
+
+static enum mt_status check_arrivals(const struct group *g, struct arrival a) {
     if (a.segment.expr == MT_EXPR_GARBAGE)
         return mt_lchecker_refuse(g->c, "part of %s never arrives", mt_lchecker_name(g->c, a.piece->value));
     int64_t end = a.segment.hi;
@@ -265,19 +291,24 @@ static enum mt_status check_arrivals(const struct group *g, struct arrival a, in
         cut_to_sender(g, &a);
         enum mt_status st = check_contributions(g, &a);
         if (!st) st = check_equal_bits(g, &a);
-        if (!st && exchanges(g)) st = check_sender(g, &a, part);
+        int part = -1;
+        if (!st && exchanges(g)) st = check_sender(g, &a, &part);
         if (st) return st;
+        if (exchanges(g)) note_arrival(g, &a, part);
         a.segment.lo = a.segment.hi;
     }
     return MT_OK;
 }
 
-/* All ranges of a piece; in an AllToAll *part gets its old part, or -1 for zeros. */
-static enum mt_status check_piece(const struct group *g, int place, int operand, const struct mt_lpiece *piece,
-                                  int *part) {
+/* All ranges of a piece. */
+static enum mt_status check_piece(const struct group *g, int place, int operand, const struct mt_lpiece *piece) {
     const struct mt_segments *all = &g->run->buffer[place][piece->buffer];
-    *part = -1;
-    if (piece->at < 0 && exchanges(g)) return MT_OK;
+    struct arrival whole = {.place = place, .operand = operand, .piece = piece, .box = piece->box};
+    int first = g->of->members[g->ranks[place]].arrived.count;
+    if (piece->at < 0 && exchanges(g)) {
+        note_arrival(g, &whole, -1);
+        return MT_OK;
+    }
     if (piece->at < 0 || (!exchanges(g) && piece->reduce != MT_REDUCE_NONE))
         return mt_lchecker_refuse(g->c, "unpacks what does not come from the message");
     for (int i = 0; i < all->count; i++) {
@@ -285,10 +316,10 @@ static enum mt_status check_piece(const struct group *g, int place, int operand,
         int64_t end = piece->at + piece->count;
         if (a.segment.lo < piece->at) a.segment.lo = piece->at;
         if (a.segment.hi > end) a.segment.hi = end;
-        enum mt_status st = a.segment.lo < a.segment.hi ? check_arrivals(g, a, part) : MT_OK;
+        enum mt_status st = a.segment.lo < a.segment.hi ? check_arrivals(g, a) : MT_OK;
         if (st) return st;
     }
-    return MT_OK;
+    return exchanges(g) ? join_arrivals(g, &whole, first) : MT_OK;
 }
 
 static bool same_segments(const struct mt_segments *a, const struct mt_segments *b) {
@@ -313,14 +344,12 @@ static bool ends_alike(const struct group *g, int a, int b) {
 /* What a member unpacks of the chunk's values. */
 static enum mt_status check_pieces(const struct group *g, int place) {
     struct mt_lmember *m = &g->of->members[g->ranks[place]];
-    m->old_part = exchanges(g) ? mt_new(&g->c->arena, int, m->unpack->count + 1) : NULL;
+    m->arrived.count = 0;
     for (int k = g->first; k < g->end; k++)
         for (int i = 0; i < m->unpack->count; i++) {
-            int part;
             if (m->unpack->pieces[i].value != g->source->out[k]) continue;
-            enum mt_status st = check_piece(g, place, k, &m->unpack->pieces[i], &part);
+            enum mt_status st = check_piece(g, place, k, &m->unpack->pieces[i]);
             if (st) return st;
-            if (m->old_part) m->old_part[i] = part;
         }
     return MT_OK;
 }
@@ -350,23 +379,36 @@ static const struct mt_lmember *member_of_part(const struct group *g, int place,
     return &of->members[g->ranks[place]];
 }
 
+/* All that arrives of an operand of an AllToAll. */
+static enum mt_status check_exchange(struct group *g, int place, int operand) {
+    int out = g->source->out[operand], count = 0, capacity = 0;
+    struct mt_larrival *arrivals = NULL;
+    for (int q = 0; q < g->of->chunk.parts; q++) {
+        const struct mt_larrived *arrived = &member_of_part(g, place, q)->arrived;
+        for (int i = 0; i < arrived->count; i++) {
+            if (arrived->items[i].value != out) continue;
+            mt_arena_grow(&g->arena, &arrivals, count, &capacity, sizeof *arrivals);
+            arrivals[count++] = arrived->items[i];
+        }
+    }
+    return mt_lchecker_parts(g->c, g->source, operand, g->ranks[place], arrivals, count);
+}
+
 static enum mt_status check_whole(struct group *g, int place, int operand) {
     int out = g->source->out[operand], count = 0, most = 0, parts = g->of->chunk.parts;
     const struct mt_layout *to = mt_lchecker_layout(g->c, out);
     const struct mt_box *box = &to->box[g->ranks[place]];
     if (mt_box_count(box, to->naxes) == 0) return MT_OK;
+    if (exchanges(g)) return check_exchange(g, place, operand);
     for (int q = 0; q < parts; q++) most += member_of_part(g, place, q)->unpack->count;
     const struct mt_lpiece **pieces = mt_new(&g->arena, const struct mt_lpiece *, most);
-    int *old_part = mt_new(&g->arena, int, most);
     for (int q = 0; q < parts; q++) { /* in order of arrival */
         const struct mt_lmember *m = member_of_part(g, place, q);
         for (int i = 0; i < m->unpack->count; i++) {
             if (m->unpack->pieces[i].value != out) continue;
-            if (m->old_part) old_part[count] = m->old_part[i];
             pieces[count++] = &m->unpack->pieces[i];
         }
     }
-    if (exchanges(g)) return mt_lchecker_parts(g->c, g->source, operand, g->ranks[place], pieces, old_part, count);
     if (mt_lpieces_tile(pieces, count, box, to->naxes)) return MT_OK;
     return mt_lchecker_refuse(g->c, "%s does not arrive whole", mt_lchecker_name(g->c, out));
 }

@@ -29,9 +29,10 @@ static void sharded(struct mt_arena *arena, const struct mt_graph *g, int64_t mi
         bool samples = c->rules[o].kind == MT_RULE_SPLIT && c->rules[o].split->label == g->batch;
         if (g->ops[o].role == MT_ROLE_FORWARD && !samples) c->rules[o] = (struct mt_rule){.kind = MT_RULE_REPLICATE};
         bool sum = g->ops[o].role == MT_ROLE_BACKWARD && mt_op_linear_sets(&g->ops[o], sets) > 0;
+        for (int i = 0; i < g->ops[o].nindices; i++) sum &= g->ops[o].index_label[i] != g->batch;
         for (int r = n - 1; r > 0; r--) {
             if (g->ops[o].role == MT_ROLE_UPDATE && rules[r].kind == MT_RULE_SPLIT) c->rules[o] = rules[r];
-            if (c->rules[o].kind != MT_RULE_SPLIT && sum && rules[r].kind == MT_RULE_LINEAR) c->rules[o] = rules[r];
+            if (sum && rules[r].kind == MT_RULE_LINEAR) c->rules[o] = rules[r];
         }
     }
 }
@@ -81,6 +82,16 @@ static int64_t accumulator_bytes(const struct mt_lowered *low) {
     return bytes;
 }
 
+/* Bytes of the parameters that a rank stores. */
+static int64_t parameter_shares(const struct mt_program *p, int rank) {
+    int64_t bytes = 0;
+    for (int k = 0; k < p->nvalues; k++) {
+        const struct mt_value *v = &p->graph->values[p->values[k].gvalue];
+        if (p->values[k].input && v->param) bytes += 8 * mt_box_count(mt_pvalue_box(p, k, rank), v->naxes);
+    }
+    return bytes;
+}
+
 static struct mt_lowered *lowered(const struct mt_program *p, int rank) {
     struct mt_err err = MT_ERR_INIT;
     struct mt_lowered *low;
@@ -122,14 +133,7 @@ static void test_memory(const struct mt_graph *g) {
                 CHECK_EQ(all, parameters);
             }
             /* the head's and the embedding's of one weight are accumulated apart, and joined where each is reduced */
-            int64_t shares = 0;
-            for (int v = 0; v < g->nvalues; v++)
-                if (g->values[v].param) {
-                    int s = -1;
-                    for (int k = 0; k < p.nvalues; k++)
-                        if (p.values[k].input && p.values[k].gvalue == v) s = k;
-                    shares += 8 * mt_box_count(mt_pvalue_box(&p, s, 1), g->values[v].naxes);
-                }
+            int64_t shares = parameter_shares(&p, 1);
             int64_t reports = 16, tied = 8 * mt_value_count(g, find_value(g, "wte.weight"));
             CHECK_EQ(accumulator_bytes(low), (each ? shares : parameters + tied) + reports);
             mt_lowered_free(low);
@@ -192,6 +196,72 @@ static void test_prefetch(const struct mt_graph *g) {
     mt_arena_release(&arena);
 }
 
+/* ---- two nodes of two ranks ---- */
+
+static int count_of(const struct mt_program *p, enum mt_block_kind block, enum mt_coll_kind kind, const int *group) {
+    int n = 0;
+    for (int i = 0; i < p->blocks[block].ninstrs; i++) {
+        const struct mt_instr *instr = &p->blocks[block].instrs[i];
+        bool scalar = instr->kind != MT_INSTR_COLLECTIVE || !p->graph->values[p->values[instr->in[0]].gvalue].naxes;
+        n += !scalar && instr->coll == kind && !memcmp(instr->group, group, RANKS * sizeof *group);
+    }
+    return n;
+}
+
+static int exchanges(const struct mt_program *p) {
+    int n = 0;
+    for (int b = 0; b < MT_NBLOCKS; b++)
+        for (int i = 0; i < p->blocks[b].ninstrs; i++) {
+            const struct mt_instr *instr = &p->blocks[b].instrs[i];
+            n += instr->kind == MT_INSTR_COLLECTIVE && instr->coll == MT_ALL_TO_ALL;
+        }
+    return n;
+}
+
+/* Shares within nodes, the same on each: gradients are scattered within nodes and reduced over them, where "node" says
+ * so only once; weights are gathered within nodes. */
+static void test_nodes(const struct mt_graph *g) {
+    static const int node[RANKS] = {0, 0, 1, 1}, within[RANKS] = {0, 0, 1, 1}, over[RANKS] = {0, 1, 0, 1};
+    struct mt_err err = MT_ERR_INIT;
+    struct mt_arena arena = MT_ARENA_INIT;
+    struct mt_choice choice;
+    sharded(&arena, g, 1, &choice);
+    choice.mesh = (struct mt_mesh){RANKS, 2, node};
+    for (int s = 0; s < choice.nsplits; s++) {
+        struct mt_split *split = (struct mt_split *)(uintptr_t)&choice.splits[s];
+        if (split->label == g->batch) continue;
+        split->axis = MT_AXIS_DEVICE;
+        for (int r = 0; r < RANKS; r++) {
+            int64_t extent = g->labels[split->label].extent;
+            split->sizes[r] = r % 2 ? extent - extent / 2 : extent / 2;
+            split->starts[r] = r % 2 ? extent / 2 : 0;
+        }
+    }
+    for (int how = 0; how < MT_NREDUCED; how++) {
+        struct mt_program p;
+        choice.decisions.gather = MT_GATHER_LAYER;
+        choice.decisions.reduced = (enum mt_reduced)how;
+        CHECK_OK(mt_build(g, &choice, &p, &err), err);
+        CHECK_OK(mt_check_program(&p, NULL, &err), err);
+        bool step = how == MT_REDUCED_STEP, each = how == MT_REDUCED_MICRO_BATCH;
+        CHECK_EQ(exchanges(&p), 0);
+        CHECK((count_of(&p, MT_BODY, MT_REDUCE_SCATTER, within) == 0) == step, "within nodes each time");
+        CHECK((count_of(&p, MT_BODY, MT_ALL_REDUCE, over) == 0) != each, "over nodes each time");
+        CHECK(count_of(&p, MT_LAST, MT_REDUCE_SCATTER, within) > 0, "within nodes");
+        CHECK(count_of(&p, MT_LAST, MT_ALL_REDUCE, over) + count_of(&p, MT_EPILOGUE, MT_ALL_REDUCE, over) > 0, "over");
+        CHECK(count_of(&p, MT_BODY, MT_ALL_GATHER, within) > LAYERS, "gathered within nodes");
+        struct mt_lowered *low = lowered(&p, 1);
+        int64_t whole = 16, shares = 16 + parameter_shares(&p, 1); /* loss and count */
+        for (int v = 0; v < g->nvalues; v++)
+            if (g->values[v].param) whole += 8 * mt_value_count(g, v);
+        whole += 8 * mt_value_count(g, find_value(g, "wte.weight"));
+        CHECK_EQ(accumulator_bytes(low), step ? whole : shares);
+        mt_lowered_free(low);
+        mt_program_release(&p);
+    }
+    mt_arena_release(&arena);
+}
+
 int main(void) {
     setbuf(stdout, NULL);
     printf("seed %d\n", SEED);
@@ -200,6 +270,7 @@ int main(void) {
     test_memory(g);
     test_one_micro_batch(g);
     test_prefetch(g);
+    test_nodes(g);
     mt_graph_free(g);
     return 0;
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "synth/check/check.h"
+#include "tests/synth/check/changes.h"
 #include "tests/synth/programs.h"
 #include "tests/synth/replay.h"
 
@@ -19,45 +20,6 @@ static struct {
     struct mt_lower_options options;
     int made, refused, right;
 } truth;
-
-/* ---- changes that can be taken back ---- */
-
-struct change {
-    struct change *next;
-    void *place;
-    size_t size;
-    unsigned char old[];
-};
-static struct change *changes;
-
-static void poke(void *place, const void *fresh, size_t size) {
-    struct change *c = malloc(sizeof *c + size);
-    *c = (struct change){changes, place, size};
-    memcpy(c->old, place, size);
-    memmove(place, fresh, size);
-    changes = c;
-}
-#define SET(place, value)                                                                                              \
-    do {                                                                                                               \
-        __typeof__(place) fresh_ = (value);                                                                            \
-        poke(&(place), &fresh_, sizeof fresh_);                                                                        \
-    } while (0)
-
-/* Whether anything is other than it was. */
-static bool changed(void) {
-    bool some = false;
-    for (const struct change *c = changes; c; c = c->next) some |= memcmp(c->place, c->old, c->size) != 0;
-    return some;
-}
-
-static void take_back(void) {
-    while (changes) {
-        struct change *c = changes;
-        memcpy(c->place, c->old, c->size);
-        changes = c->next;
-        free(c);
-    }
-}
 
 static bool is_accepted(struct mt_err *err) {
     return !mt_check_lowered(truth.program, (const struct mt_lowered *const *)truth.lowered, &truth.options, NULL, err);
@@ -191,72 +153,6 @@ MUTATE(run_nothing) { /* an alias orders nothing, too */
 }
 
 /* ---- memory ---- */
-
-static void move_value(struct mt_lowered *m, int value, int64_t offset) {
-    int64_t by = offset - m->values[value].offset_bytes;
-    SET(m->values[value].offset_bytes, offset);
-    for (int i = 0; i < m->ninstrs; i++)
-        for (int side = 0; side < 2; side++) {
-            struct mt_linstr *l = &m->instrs[i];
-            struct mt_piece *pieces = side ? l->unpack : l->pack;
-            for (int k = 0; k < (side ? l->nunpack : l->npack); k++)
-                if ((side ? l->unpack_value : l->pack_value)[k] == value)
-                    SET(pieces[k].data, (void *)((uintptr_t)pieces[k].data + (uintptr_t)by));
-        }
-}
-
-static bool has_memory(const struct mt_lowered *m, int value) {
-    return value >= 0 && m->values[value].offset_bytes >= 0 && m->values[value].size_bytes > 0;
-}
-
-/* The values that lie in one memory because instructions hand it on: first[value]. */
-static void join(int *first, int n, int a, int b) {
-    int from = first[a], to = first[b];
-    for (int v = 0; v < n; v++)
-        if (first[v] == from) first[v] = to;
-}
-
-static bool overlap(const struct mt_lowered *m, int a, int b) {
-    const struct mt_lvalue *x = &m->values[a], *y = &m->values[b];
-    return has_memory(m, a) && has_memory(m, b) && x->offset_bytes < y->offset_bytes + y->size_bytes &&
-           y->offset_bytes < x->offset_bytes + x->size_bytes;
-}
-
-static int *storages(const struct mt_lowered *m) {
-    int *first = malloc(((size_t)m->nvalues + 1) * sizeof *first);
-    for (int v = 0; v < m->nvalues; v++) first[v] = v;
-    for (int i = 0; i < m->ninstrs; i++)
-        for (int o = 0; o < m->instrs[i].nout; o++)
-            for (int k = 0; k < m->instrs[i].nin; k++)
-                if (overlap(m, m->instrs[i].in[k], m->instrs[i].out[o]))
-                    join(first, m->nvalues, m->instrs[i].out[o], m->instrs[i].in[k]);
-    for (int b = 0; b < MT_NBLOCKS; b++)
-        for (int i = 0; i < truth.program->blocks[b].ninstrs; i++) {
-            const struct mt_instr *p = &truth.program->blocks[b].instrs[i];
-            if (p->kind == MT_INSTR_ACCUMULATE) join(first, m->nvalues, p->out[0], p->in[0]);
-        }
-    for (int v = 0; v < truth.program->nvalues; v++)
-        if (truth.program->values[v].next >= 0 && overlap(m, v, truth.program->values[v].next))
-            join(first, m->nvalues, truth.program->values[v].next, v);
-    return first;
-}
-
-/* A whole memory is moved onto another value's: variants choose which operand, and where to. */
-static void move_memory(struct mt_lowered *m, int value, int variant) {
-    if (!has_memory(m, value)) return;
-    int target = -1;
-    for (int tries = 0; tries < 50 && target < 0; tries++) {
-        int v = (int)below(m->nvalues);
-        if (has_memory(m, v) && m->values[v].offset_bytes != m->values[value].offset_bytes) target = v;
-    }
-    if (target < 0) return;
-    int64_t to = m->values[target].offset_bytes, from = m->values[value].offset_bytes;
-    if (variant % 2) to = from > 64 ? from - 64 : from + 64;
-    int *first = storages(m);
-    for (int v = 0; v < m->nvalues; v++)
-        if (first[v] == first[value] && has_memory(m, v)) move_value(m, v, m->values[v].offset_bytes + to - from);
-    free(first);
-}
 
 MUTATE(reuse_memory) {
     UNUSED;
@@ -887,7 +783,8 @@ static void choose_algorithms(enum style style, struct mt_choice *choice) {
 
 /* Mutants of one model's programs, in the styles [first, last]. */
 static void test_styles(double dropout, enum style first, enum style last) {
-    static const char *const names[] = {"all-reduce", "sharded", "micro-batches", "tensor-parallel", "any rules", "by layer"};
+    static const char *const names[] = {"all-reduce",      "sharded",   "micro-batches",
+                                        "tensor-parallel", "any rules", "by layer"};
     struct mt_arena arena = MT_ARENA_INIT;
     struct mt_err err = MT_ERR_INIT;
     struct mt_graph *g = training_graph("gpt2:layers=1,heads=2,embed=4,context=3,vocab=5,bias=1,tied=1", 5, dropout);

@@ -77,6 +77,63 @@ static void test_text(void) {
     mt_layouts_release(&t);
 }
 
+/* Layouts from terms: each rank's rows [lo, hi) of 8 and terms [lo, hi) of 8, by the text of what they make. */
+struct divided {
+    int nranks;
+    int64_t rows[6][2], terms[6][2];
+    const char *text; /* null: the ranks form no covers */
+};
+
+static void check_divided(const struct divided *d) {
+    struct mt_layouts t;
+    struct mt_box box[6] = {{{0}, {0}}};
+    struct mt_terms term[6] = {{{0}, {0}}};
+    const int64_t extent[] = {8};
+    mt_layouts_init(&t, d->nranks);
+    for (int r = 0; r < d->nranks; r++) {
+        box[r].lo[0] = d->rows[r][0], box[r].hi[0] = d->rows[r][1];
+        term[r].lo[0] = d->terms[r][0], term[r].hi[0] = d->terms[r][1];
+    }
+    struct mt_division division = {.box = box, .nterms = 1, .term_extent = {8}, .term = term, .reduce = MT_SUM};
+    int id = mt_layout_of(&t, 1, extent, &division);
+    CHECK_EQ(id >= 0, d->text != NULL);
+    struct mt_err err = MT_ERR_INIT;
+    if (d->text) CHECK_OK(mt_layout_check(&t, id, &err), err);
+    if (d->text) check_text(&t, id, d->text);
+    mt_layouts_release(&t);
+}
+
+static void test_divided(void) {
+    static const struct divided divided[] = {
+        {3, {{0, 8}, {0, 8}, {0, 8}}, {{0, 8}, {0, 8}, {0, 8}}, "R"},
+        {3, {{0, 3}, {3, 3}, {3, 8}}, {{0, 8}, {0, 8}, {0, 8}}, "S(0: 3 0 5)"},
+        {3, {{0, 8}, {0, 8}, {0, 8}}, {{0, 3}, {3, 5}, {5, 8}}, "P(sum)"},
+        {4, {{0, 8}, {0, 8}, {0, 8}, {0, 8}}, {{0, 3}, {0, 3}, {3, 8}, {3, 8}}, "P(sum: 0 0 1 1)"},
+        {4, {{0, 8}, {0, 8}, {0, 8}, {0, 8}}, {{0, 5}, {5, 8}, {0, 4}, {4, 8}}, "P(sum: 0.0 0.1 1.0 1.1)"},
+        /* one division is a finer one of the other's second part: equal terms are of different covers */
+        {5,
+         {{0, 8}, {0, 8}, {0, 8}, {0, 8}, {0, 8}},
+         {{0, 5}, {5, 8}, {0, 5}, {5, 6}, {6, 8}},
+         "P(sum: 0.0 0.1 1.0 1.1 1.2)"},
+        {3, {{0, 8}, {0, 8}, {0, 8}}, {{0, 5}, {0, 5}, {5, 8}}, "P(sum: 0 0 1)"}, /* more replicas of one part */
+        {4,
+         {{0, 3}, {3, 8}, {0, 8}, {0, 8}},
+         {{0, 5}, {0, 5}, {5, 8}, {5, 8}},
+         "0[0:3]/0 1[3:8]/0 2[0:8]/1 3[0:8]/1 sum"},
+        {3, {{0, 4}, {0, 4}, {4, 8}}, {{0, 5}, {5, 8}, {0, 8}}, "0[0:4]/0 1[0:4]/1 2[4:8] sum"},
+        {5,
+         {{0, 4}, {0, 4}, {0, 4}, {4, 8}, {4, 8}},
+         {{0, 3}, {3, 4}, {4, 8}, {0, 6}, {6, 8}},
+         "0[0:4]/0 1[0:4]/1 2[0:4]/2 3[4:8]/0 4[4:8]/1 sum"},
+        {4, {{0, 4}, {4, 8}, {0, 4}, {4, 8}}, {{0, 5}, {0, 5}, {5, 8}, {5, 8}}, "S(0: 4 4 4 4) P(sum: 0 0 1 1)"},
+        {3, {{0, 8}, {0, 8}, {0, 8}}, {{0, 5}, {1, 1}, {5, 8}}, "P(sum)"}, /* no terms */
+        {4, {{0, 8}, {0, 8}, {0, 8}, {0, 8}}, {{0, 8}, {0, 8}, {1, 1}, {1, 1}}, "P(sum: 0 0 1 1)"},
+        {2, {{0, 8}, {0, 8}}, {{0, 5}, {6, 8}}, NULL}, /* one is missing */
+        {2, {{0, 8}, {0, 4}}, {{0, 5}, {5, 8}}, NULL}, /* of some elements */
+    };
+    for (size_t i = 0; i < sizeof divided / sizeof *divided; i++) check_divided(&divided[i]);
+}
+
 /* Element `at` (mixed radix) of the value lies in the box. */
 static bool holds(const struct mt_layout *l, const struct mt_box *box, int64_t at) {
     for (int a = l->naxes - 1; a >= 0; a--) {
@@ -316,6 +373,7 @@ int main(void) {
     printf("seed %llu\n", (unsigned long long)dice.seed);
     test_intern();
     test_text();
+    test_divided();
     test_check(&dice);
     test_conversion();
     test_transfers(&dice);

@@ -64,6 +64,24 @@ static void test_samples(struct dice *dice) {
     CHECK_EQ(mt_program_sample(&p, MT_BODY, 1, 2), 5);
     CHECK_EQ(mt_program_sample(&p, MT_LAST, 0, 0), 6);
     mt_program_release(&p);
+
+    /* Nodes of ranks 1 and 3, 0 and 4, and 2 without samples: 3 as 2 1, and 4 as 3 1. */
+    static const int64_t size[] = {4, 3, 0, 3, 4}, start[] = {3, 0, 3, 0, 3}, body[] = {3, 2, 0, 2, 3};
+    static const int64_t in_body[] = {0, 1, 3, 4, 5}, in_last[] = {2, 6};
+    int first[5];
+    mt_program_init(&p, g, 5);
+    for (int r = 0; r < 5; r++) {
+        p.batch_size[r] = size[r], p.batch_start[r] = start[r], p.body_size[r] = body[r];
+        p.body_count[r] = body[r] > 0, p.last_size[r] = size[r] - body[r];
+    }
+    CHECK_EQ(mt_program_sample_groups(&p, first), 2);
+    CHECK_EQ(first[0], 1);
+    CHECK_EQ(first[1], 0);
+    CHECK_EQ(mt_program_batch(&p, MT_BODY), 5);
+    CHECK_EQ(mt_program_batch(&p, MT_LAST), 2);
+    for (int i = 0; i < 5; i++) CHECK_EQ(mt_program_sample(&p, MT_BODY, 0, i), in_body[i]);
+    for (int i = 0; i < 2; i++) CHECK_EQ(mt_program_sample(&p, MT_LAST, 0, i), in_last[i]);
+    mt_program_release(&p);
     mt_graph_free(g);
 }
 
