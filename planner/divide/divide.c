@@ -141,7 +141,7 @@ static enum mt_status solve(struct mt_dividing *d, const struct mt_strategy *str
     c.choice = choice_of(d, strategy, &splits);
     mt_space_rules(&space, solution.choice, c.choice.rules);
     c.choice.batch = &splits.items[0];
-    if (!is_known(d, &c)) add_candidate(d, mt_divide_copy(d, &c), capacity);
+    if (d->divide->compare || !is_known(d, &c)) add_candidate(d, mt_divide_copy(d, &c), capacity);
 out:
     mt_space_release(&space);
     mt_arena_release(&scratch);

@@ -138,8 +138,8 @@ static enum mt_status predict(struct mt_dividing *d, struct mt_divided *c) {
     return st;
 }
 
-/* How many micro-batches to try next, from what a rank lacks with `count`: activations fall with their number, the state
- * does not. 0: none will do. */
+/* How many micro-batches to try next, from what a rank lacks with `count`: activations fall with their number, the
+ * state does not. 0: none will do. */
 static int64_t next_count(const struct mt_dividing *d, const struct mt_divided *c, int64_t count) {
     int64_t next = 2 * count;
     for (int r = 0; r < d->nranks && d->divide->memory_bytes; r++) {

@@ -106,11 +106,10 @@ enum mt_status mt_divide_splits(struct mt_dividing *d, const struct mt_strategy 
                                  nodes ? &s->items[0] : NULL);
         }
     s->ncompute = n - first;
-    if (strategy->state != MT_STORE_REPLICATED && strategy->state != MT_STORE_COMPUTE) {
-        bool in_node = strategy->state == MT_STORE_NODE && d->nodes;
-        if (!st) st = store_by(d, s, &n, in_node ? MT_AXIS_DEVICE : MT_AXIS_ALL);
-        if (!st && nodes) st = store_by(d, s, &n, MT_AXIS_HOST);
-    }
+    /* Where state is replicated, its norms are computed from shares. */
+    bool in_node = strategy->state == MT_STORE_NODE && d->nodes;
+    if (!st) st = store_by(d, s, &n, in_node ? MT_AXIS_DEVICE : MT_AXIS_ALL);
+    if (!st && nodes && strategy->state == MT_STORE_ANY) st = store_by(d, s, &n, MT_AXIS_HOST);
     s->nstorage = n - first - s->ncompute;
     s->compute = s->items + first;
     s->n = n;

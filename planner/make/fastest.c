@@ -198,7 +198,8 @@ enum mt_status mt_plan_fastest(const struct mt_cluster *cluster, const struct mt
     mt_arena_release(&arena);
     if (!st) st = count_first(cluster, request, err);
     struct searches all = {cluster, mt_cost_memo_new(), mt_now_s() + request->limit_s};
-    if (!st && (st = find_best(&all, request, found, err)) == MT_EINPUT) st = find_least(&all, request, found, err);
+    if (!st && (st = find_best(&all, request, found, err)) == MT_EINPUT && !request->strategy)
+        st = find_least(&all, request, found, err);
     mt_cost_memo_free(all.memo);
     if (!st) mt_plan_mark_hypothetical(cluster, found->plan);
     return st;

@@ -159,7 +159,6 @@ enum mt_status mt_search_divide(struct search_part *part, double end_s, double *
                                .plan = part->plan,
                                .only = part->search.strategy,
                                .compare = part->search.compare,
-                               .known_s = before ? before->step_s : 0,
                                .end_s = end_s};
     struct mt_divide_found found;
     struct mt_arena arena = MT_ARENA_INIT;
@@ -172,7 +171,7 @@ enum mt_status mt_search_divide(struct search_part *part, double end_s, double *
     enum mt_status st = part->search.strategy ? MT_OK : try_last(part, step_s, err);
     if (st) goto out;
     before = part->plan->prediction;
-    divide.known_s = before ? before->step_s : 0;
+    divide.known_s = before && !part->search.strategy ? before->step_s : 0;
     st = mt_divide_search(&divide, &found, err);
     if (!st && !found.best && part->search.strategy) st = refuse_strategy(part->search.strategy, &found, err);
     if (!st && found.best &&
