@@ -53,16 +53,17 @@ static void find_mesh(struct mt_dividing *d) {
 
 /* ---- candidates ---- */
 
-/* Whether a strategy is solved for in this round. First those that hold all others in the priced sum; where nothing
- * fits, also those that take less memory; one by name alone; to compare, all. Without nodes some strategies are others.
- */
+/* Whether a strategy is solved for in this round. First those that hold all others in the priced sum, and those of few
+ * alternatives, which the judge may think better of; where nothing fits, also the others; one by name alone; to compare,
+ * all. Without nodes some strategies are others. */
 enum round { WIDE, OTHERS, NROUNDS };
 
 static bool belongs(const struct mt_dividing *d, const struct mt_strategy *s, enum round round) {
     bool hybrid = s->state == MT_STORE_NODE, mesh = s->among == MT_AMONG_NODES && s->samples;
     if (d->divide->only) return s == d->divide->only && round == WIDE;
     if (!d->nodes && (hybrid || mesh)) return false;
-    return (s->samples && s->widths && s->positions) == (round == WIDE);
+    bool few = !s->widths && !s->positions; /* alternatives */
+    return (few || s->state == MT_STORE_ANY) == (round == WIDE);
 }
 
 static bool same_rule(const struct mt_rule *a, const struct mt_rule *b) {

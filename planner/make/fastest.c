@@ -125,6 +125,20 @@ static bool memory_binds(const struct mt_plan *plan) {
     return false;
 }
 
+/* Whether a plan that divides more than samples has little memory to spare: with recomputation fewer may be. */
+static bool is_crowded(const struct mt_plan *plan) {
+    static const double much = 0.6;
+    bool samples = true;
+    for (int i = 0; i < plan->decisions.nrules; i++)
+        samples &= plan->decisions.rules[i].operators != MT_OPERATORS_SPLIT ||
+                   !strcmp(plan->decisions.rules[i].split, "batch");
+    for (int i = 0; i < plan->decisions.nstorage; i++)
+        samples &= !mt_storage_row_names_split(&plan->decisions.storage[i]);
+    for (int r = 0; r < plan->nranks && !samples; r++)
+        if ((double)plan->memory[r].arena_bytes > much * (double)plan->ranks[r].memory_bytes) return true;
+    return false;
+}
+
 /* The best of the searches that are due. Where ranks only lack memory for further samples, the next kind of
  * recomputation is due if the one before was faster. */
 static enum mt_status find_best(const struct searches *all, const struct mt_plan_request *request,
@@ -135,7 +149,7 @@ static enum mt_status find_best(const struct searches *all, const struct mt_plan
     job.recompute = MT_RECOMPUTE_NONE;
     enum mt_status st = find(all, request, &job, NULL, found, err);
     if (st && st != MT_EINPUT) return st;
-    bool parts = st || has_micro_batches(found->plan);
+    bool parts = st || has_micro_batches(found->plan) || is_crowded(found->plan);
     if (!st && (request->fixed.micro || !(parts || memory_binds(found->plan)))) return MT_OK;
     for (int what = MT_RECOMPUTE_NONE + 1; what < MT_NRECOMPUTE; what++) {
         struct mt_err ignored = MT_ERR_INIT;

@@ -109,11 +109,10 @@ static enum mt_status take(struct search_part *part, const struct mt_divide_foun
     return MT_OK;
 }
 
-/* The plan that the search begins at, as it is, where it divides more than samples: what is found is not slower. */
+/* The plan that the search begins at, as it is: what is found is not slower. */
 static enum mt_status try_last(struct search_part *part, double *step_s, struct mt_err *err) {
     const struct mt_plan *last = part->search.last;
-    struct mt_decisions rows;
-    if (!last || last->nranks != part->n || mt_search_rows_of(last, &rows)) return MT_OK;
+    if (!last || last->nranks != part->n) return MT_OK;
     struct mt_plan *p = mt_plan_new(part->n);
     struct mt_program program;
     struct mt_prediction found = {.step_s = 0};

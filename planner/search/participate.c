@@ -203,14 +203,14 @@ static struct search_subset *winner(struct participation *p) {
 
 /* ---- the whole space ---- */
 
-/* Programs that divide more than samples, among the ranks of the best subset and among all; where no subset has a plan,
- * among all of each subset that was searched. */
+/* Programs that divide more than samples: among the ranks of the best subset, of the last plan's and among all; where no
+ * subset has a plan, among those of each that was searched. */
 static enum mt_status divide_subsets(struct participation *p) {
     struct search_subset *best = winner(p);
     enum mt_status st = MT_OK;
     for (int i = 0; i < p->subsets.count && !st; i++) {
         struct search_subset *x = &p->subsets.items[i];
-        if (!x->searched || (best && x != best && x->n != p->places.n)) continue;
+        if (!x->searched || (best && x != best && !x->is_last && x->n != p->places.n)) continue;
         struct mt_err why = MT_ERR_INIT;
         st = mt_search_divide(&x->part, p->whole.end_s, &x->step_s, &why);
         if (st == MT_EINPUT && !p->search->strategy) st = MT_OK; /* this subset has none */

@@ -33,7 +33,7 @@ grep -q '^binds      compute of cpu' planned.txt || fail "$(cat planned.txt)"
 
 # The same devices behind a modem: the link binds. Left to itself, the plan does without.
 slow="cpu-avx512:2 net=10M"
-explain "$slow" 24 $small --use all
+explain "$slow" 24 $small --use all --strategy data
 cp plan.json link.json
 more "$(gain 'link net')" 20 || fail "a faster network does not help: $(cat said.txt)"
 more "$(gain 'link net')" "$(gain '10% more compute')" || fail "$(cat said.txt)"

@@ -209,11 +209,15 @@ static inline int small_attention(struct small_job *j) {
     struct mt_graph *g = j->graph;
     small_label(j, "seq", 2 + small_draw(j, 3));
     small_label(j, "three", 3);
+    small_label(j, "two", 2);
     small_label(j, "heads", 2 + small_draw(j, 4));
     small_label(j, "headsize", 2 + small_draw(j, 3));
     int x = mt_graph_input(g, "x", MT_F32, "batch seq a");
     int qkv = mt_op_matmul(g, "qkv", x, small_param(j, "a,three heads headsize"), 1, 0);
-    int o = mt_op_attention(g, "attention", qkv, true, 0);
+    const struct mt_part parts[] = {{".q", -1}, {".kv", mt_graph_find_label(g, "two")}};
+    int of[2];
+    mt_op_separate(g, "parts", qkv, 2, parts, 2, of);
+    int o = mt_op_attention(g, "attention", of[0], of[1], true, 0);
     return small_draw(j, 2) ? mt_op_matmul(g, "project", o, small_param(j, "heads headsize,a"), 2, 0) : o;
 }
 

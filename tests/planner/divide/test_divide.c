@@ -1,0 +1,158 @@
+/* Programs that the field makes by hand are found without being told, on jobs where they are the best; and are not,
+ * where they are not. What is found has the rows that it was judged by, is proven, and is the same when labels,
+ * operators and parameters are renamed. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "planner/divide/divide.h"
+#include "planner/plan/choice.h"
+#include "planner/lp/module.h"
+#include "planner/make/planning.h"
+#include "profiler/describe/describe.h"
+#include "synth/check/check.h"
+#include "synth/ops/ops.h"
+#include "tests/check.h"
+
+static struct mt_err err = MT_ERR_INIT;
+
+struct problem {
+    struct mt_cluster *cluster;
+    struct mt_job job;
+    struct mt_planning planning;
+    struct mt_plan *plan;
+    struct mt_arena arena;
+    struct mt_divide divide;
+};
+
+static void begin(struct problem *p, const char *cluster, const char *model, int64_t batch, enum mt_type precision) {
+    *p = (struct problem){.cluster = NULL};
+    CHECK_OK(mt_cluster_describe(cluster, NULL, &p->cluster, &err), err);
+    mt_job_default(&p->job);
+    p->job.batch = batch;
+    p->job.precision = precision;
+    p->job.recompute = MT_RECOMPUTE_NONE;
+    CHECK_OK(mt_planning_open(p->cluster, model, &p->job, &p->planning, &err), err);
+    p->plan = mt_planning_plan(&p->planning);
+    int64_t *memory = mt_new(&p->arena, int64_t, p->plan->nranks);
+    for (int r = 0; r < p->plan->nranks; r++) memory[r] = p->cluster->devices[r].memory_bytes;
+    p->divide = (struct mt_divide){.graph = p->planning.planned.graph,
+                                   .costs = &p->planning.costs,
+                                   .options = &p->planning.options,
+                                   .node = mt_plan_nodes(p->plan, &p->arena),
+                                   .memory_bytes = memory,
+                                   .decisions = mt_decisions_unset,
+                                   .plan = p->plan,
+                                   .end_s = INFINITY};
+    p->divide.decisions.bucket_bytes = 25 << 20;
+    p->divide.decisions.start = mt_plan_default_start(p->plan->device);
+}
+
+static void end(struct problem *p) {
+    mt_plan_free(p->plan);
+    mt_planning_close(&p->planning);
+    mt_cluster_free(p->cluster);
+    mt_arena_release(&p->arena);
+}
+
+/* The step of the best program, of one strategy (by name) or of all (null). Its plan gives the same program, proven. */
+static double best_of(struct problem *p, const char *strategy, struct mt_divide_found *found) {
+    p->divide.only = NULL;
+    p->divide.compare = !strategy; /* data and zero1 too, which are searched elsewhere */
+    for (int i = 0; i < MT_NSTRATEGIES && strategy; i++)
+        if (!strcmp(mt_strategies[i].name, strategy)) p->divide.only = &mt_strategies[i];
+    CHECK(!strategy || p->divide.only, "%s", strategy);
+    enum mt_status st = mt_divide_search(&p->divide, found, &err);
+    if (st == MT_EMISSING) {
+        printf("skipped: %s\n", err.text);
+        exit(77);
+    }
+    CHECK_OK(st, err);
+    if (!found->best) return INFINITY;
+    struct mt_program program;
+    CHECK_OK(mt_program_from_plan(p->divide.graph, found->best->plan, true, &program, &err), err);
+    CHECK_OK(mt_check_program(&program, NULL, &err), err);
+    mt_program_release(&program);
+    return found->best->prediction.step_s;
+}
+
+/* How many operators with samples are divided by a kind of label, within nodes or among all ranks. */
+static int divided_by(const struct problem *p, const struct mt_divided *c, enum mt_label_kind kind) {
+    const struct mt_graph *g = p->divide.graph;
+    enum mt_label_kind *kinds = calloc((size_t)g->nlabels, sizeof *kinds);
+    int n = 0;
+    mt_label_kinds(g, kinds);
+    for (int o = 0; o < g->nops; o++) {
+        const struct mt_rule *rule = &c->choice.rules[o], *within = rule->inner ? &rule->inner[0] : rule;
+        n += g->ops[o].role != MT_ROLE_UPDATE && within->kind == MT_RULE_SPLIT && kinds[within->split->label] == kind;
+    }
+    free(kinds);
+    return n;
+}
+
+/* On `cluster` the best program divides by `kind`, and is faster than the best of data and zero1 by `factor` or more;
+ * factor 1: it divides samples alone. */
+static void test_found(const char *cluster, const char *model, int64_t batch, enum mt_label_kind kind, double factor) {
+    struct problem p;
+    struct mt_divide_found data, zero, all;
+    begin(&p, cluster, model, batch, MT_F32);
+    double by_samples = fmin(best_of(&p, "data", &data), best_of(&p, "zero1", &zero)), best = best_of(&p, NULL, &all);
+    printf("%-24s %-28s batch %-4lld %.4g of samples alone\n", cluster, model, (long long)batch, best / by_samples);
+    CHECK(best <= by_samples * (1 + 1e-9), "%g s, but %g s by samples alone", best, by_samples);
+    CHECK(best * factor <= by_samples * (1 + 1e-9), "%g s against %g s by samples alone", best, by_samples);
+    CHECK(divided_by(&p, all.best, kind) > 0, "nothing is divided so");
+    if (kind == MT_LABEL_SAMPLES) CHECK_EQ(divided_by(&p, all.best, MT_LABEL_WIDTH), 0);
+    mt_divide_release(&data), mt_divide_release(&zero), mt_divide_release(&all);
+    end(&p);
+}
+
+/* No constraint makes a better program than none does, and each keeps to what its name says. */
+static void test_strategies(void) {
+    struct problem p;
+    struct mt_divide_found found;
+    begin(&p, "h100:2x2 net=100G", "gpt2:layers=3,heads=6,embed=192,context=128,vocab=512", 16, MT_F32);
+    double best = best_of(&p, NULL, &found);
+    mt_divide_release(&found);
+    for (int i = 0; i < MT_NSTRATEGIES; i++) {
+        const struct mt_strategy *s = &mt_strategies[i];
+        double step = best_of(&p, s->name, &found);
+        printf("%-16s %.4g s\n", s->name, step);
+        CHECK(isfinite(step), "%s: %s", s->name, found.ncandidates ? found.candidates[0]->why : "no candidate");
+        CHECK(step >= best * 0.98, "%s: %g s, but %g s of all", s->name, step, best);
+        if (!s->widths) CHECK_EQ(divided_by(&p, found.best, MT_LABEL_WIDTH), 0);
+        if (!s->positions) CHECK_EQ(divided_by(&p, found.best, MT_LABEL_POSITIONS), 0);
+        CHECK_EQ(found.best->choice.decisions.gather, (int)s->gather);
+        mt_divide_release(&found);
+    }
+    end(&p);
+}
+
+/* Where memory binds, state is in shares, and weights are gathered for each layer. */
+static void test_memory(void) {
+    struct problem p;
+    struct mt_divide_found found;
+    begin(&p, "h100:1x4", "mlp:layers=6,hidden=2048", 64, MT_F32);
+    double free_s = best_of(&p, "data", &found);
+    int64_t needs = found.best->prediction.ranks[0].arena_bytes;
+    mt_divide_release(&found);
+    int64_t *memory = mt_new(&p.arena, int64_t, 4);
+    for (int r = 0; r < 4; r++) memory[r] = needs / 3;
+    p.divide.memory_bytes = memory;
+    CHECK(isinf(best_of(&p, "data", &found)), "replicated state fits into a third of its memory");
+    mt_divide_release(&found);
+    double step = best_of(&p, NULL, &found);
+    CHECK(isfinite(step), "nothing fits");
+    for (int r = 0; r < 4; r++) CHECK(found.best->prediction.ranks[r].arena_bytes <= memory[r], "rank %d", r);
+    printf("in a third of the memory: %.4g of the step with all of it\n", step / free_s);
+    mt_divide_release(&found);
+    end(&p);
+}
+
+int main(void) {
+    test_found("h100:1x8", "mlp:layers=4,hidden=8192", 256, MT_LABEL_WIDTH, 2);
+    test_found("h100:1 net=25G + a10:1", "mlp:layers=4,hidden=4096", 256, MT_LABEL_WIDTH, 2);
+    test_found("h100:1x4", "gpt2:layers=4,heads=12,embed=768,context=256,vocab=1024", 64, MT_LABEL_SAMPLES, 1);
+    test_strategies();
+    test_memory();
+    return 0;
+}
