@@ -145,7 +145,7 @@ bool mt_search_rows_of(const struct mt_plan *plan, struct mt_decisions *rows) {
         if (rows->rules[i].operators == MT_OPERATORS_SPLIT && strcmp(rows->rules[i].split, "batch")) return false;
     for (int i = 0; i < rows->nstorage; i++)
         if (mt_storage_row_names_split(&rows->storage[i])) return false;
-    return mt_plan_is_flat(plan);
+    return mt_plan_is_flat(plan) && !mt_decisions_in_step(&plan->decisions);
 }
 
 static void add_structure(struct mt_searching *s, const struct mt_decisions *rows, enum mt_sync sync,

@@ -121,6 +121,14 @@ static enum mt_status try_last(struct search_part *part, double *step_s, struct 
     p->job = *part->search.job;
     p->device = part->plan->device;
     copy_decisions(last, p);
+    const struct mt_decisions *fixed = &part->search.fixed.decisions;
+    for (int i = 0; i < MT_NDECISIONS; i++) {
+        enum mt_decision_id id = (enum mt_decision_id)i;
+        if (mt_decision_get(fixed, id) >= 0) mt_decision_set(&p->decisions, id, mt_decision_get(fixed, id));
+    }
+    if (fixed->bucket_bytes >= 0) p->decisions.bucket_bytes = fixed->bucket_bytes;
+    p->decisions.gradient_wire = fixed->gradient_wire; /* it rounds, and is never taken over */
+    p->decisions.gradient_wire = mt_plan_wire(p);
     enum mt_status st = mt_program_from_plan(part->search.graph, p, false, &program, &ignored);
     if (!st) {
         st = mt_predict(&program, &part->costs, part->search.options, &found, err);

@@ -52,7 +52,7 @@ grep -q '^bound .* over any of these devices, but for those left out by --use, i
 grep -q '^The lower bound .* over any of these devices is faster.$' said.txt || fail "$(cat said.txt)"
 
 # One host sends slowly: that direction of it binds, and more of the link as such helps nothing.
-explain "cpu-avx512:1 net=1G egress=10M + cpu-avx512:1" 24 $small --use all
+explain "cpu-avx512:1 net=1G egress=10M + cpu-avx512:1" 24 $small --use all --strategy data
 grep -q '^The bottleneck is egress of host node0: ' said.txt || fail "$(cat said.txt)"
 ! more "$(saves 'link net')" 0.05 || fail "the link is named: $(cat said.txt)"
 
