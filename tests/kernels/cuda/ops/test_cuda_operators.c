@@ -257,11 +257,11 @@ static void run_types(const struct sample *s, const char *sizes, const struct cu
     outputs_free(s, want), outputs_free(s, same);
 }
 
-/* The middle third of all that can be split. */
+/* The middle third of all that can be split; fixed extents cannot. */
 static struct cut middle(const struct sample *s) {
     struct cut cut;
     for (int l = 0; l < 128; l++) {
-        bool whole = s->spec->whole && l && strchr(s->spec->whole, l);
+        bool whole = (l >= '0' && l <= '9') || (s->spec->whole && l && strchr(s->spec->whole, l));
         cut.lo[l] = whole ? 0 : s->extent[l] / 3;
         cut.hi[l] = whole ? s->extent[l] : s->extent[l] * 2 / 3;
     }
