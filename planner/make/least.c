@@ -334,9 +334,10 @@ static void hint_open(const struct mt_cluster *cluster, const struct mt_plan_req
     if (mt_plan_least(cluster, &open, &found, &counted, &ignored)) return;
     mt_err_hint(err,
                 "it fits without the flags that decide shares, micro-batches, storage or recomputation: with "
-                "%s--micro %lld --recompute %s --bucket-bytes 0",
-                cluster->ndevices > 1 ? "--storage split " : "", (long long)found.plan->micro[0],
-                mt_recompute_names[found.plan->job.recompute]);
+                "%s%s--micro %lld --recompute %s --bucket-bytes 0",
+                cluster->ndevices > 1 ? "--storage split " : "",
+                found.plan->decisions.gather == MT_GATHER_LAYER ? "--gather layer --reduce micro_batch " : "",
+                (long long)found.plan->micro[0], mt_recompute_names[found.plan->job.recompute]);
     mt_plan_found_release(&found);
 }
 
