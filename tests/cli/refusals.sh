@@ -57,9 +57,9 @@ $MOTLEY whatif --cluster v100:1 $small --add h100 --add v100 --set class.v100.sp
 $MOTLEY explain v.json --cluster "$cluster" | has -xF "The plan is hypothetical: it $why." || fail "explain"
 
 # Memory: the least that is needed, of what, and what would do.
-refused 2 "gpt2:1558m,layers=66 does not fit into memory: even with the state sharded, weights gathered for each layer, micro-batches of 1 and --recompute segments, it needs" \
-  $MOTLEY plan --cluster t4:1x2 --model gpt2:1558m,layers=66 --batch 2 -o no.json
+refused 2 "gpt2:layers=10,embed=4096,heads=32 does not fit into memory: even with the state sharded, weights gathered for each layer, micro-batches of 1 and --recompute segments, it needs" \
+  $MOTLEY plan --cluster t4:1x2 --model gpt2:layers=10,embed=4096,heads=32 --batch 2 -o no.json
 grep -Eq '^  hint: [0-9.]+ [MG]iB more on each of them would do, or 1 more of t4$' err.txt || fail "$(cat err.txt)"
-$MOTLEY plan --cluster t4:1x3 --model gpt2:1558m,layers=66 --batch 3 -o three.json >three.txt || fail "one more was said to do"
-refused 2 "rank 0 (t4 on node0) needs" $MOTLEY plan --cluster t4:1 --model gpt2:1558m,layers=66 --batch 2 -o no.json
-refused 2 "with --storage split --micro" $MOTLEY plan --cluster t4:1x4 --model gpt2:1558m,layers=66 --batch 4 --storage replicated -o no.json
+$MOTLEY plan --cluster t4:1x3 --model gpt2:layers=10,embed=4096,heads=32 --batch 3 -o three.json >three.txt || fail "one more was said to do"
+refused 2 "rank 0 (t4 on node0) needs" $MOTLEY plan --cluster t4:1 --model gpt2:layers=10,embed=4096,heads=32 --batch 2 -o no.json
+refused 2 "with --storage split --micro" $MOTLEY plan --cluster t4:1x4 --model gpt2:1558m --batch 4 --storage replicated -o no.json
