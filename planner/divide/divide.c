@@ -7,6 +7,7 @@
 
 #include "kernels/base/wait.h"
 #include "planner/divide/internal.h"
+#include "planner/divide/rows.h"
 #include "synth/ops/ops.h"
 
 enum { MOST_STATES = 2000, MOST_JUDGED = 8 };
@@ -54,8 +55,8 @@ static void find_mesh(struct mt_dividing *d) {
 /* ---- candidates ---- */
 
 /* Whether a strategy is solved for in this round. First those that hold all others in the priced sum, and those of few
- * alternatives, which the judge may think better of; where nothing fits, also the others; one by name alone; to compare,
- * all. Without nodes some strategies are others. */
+ * alternatives, which the judge may think better of; where nothing fits, also the others; one by name alone; to
+ * compare, all. Without nodes some strategies are others. */
 enum round { WIDE, OTHERS, NROUNDS };
 
 static bool belongs(const struct mt_dividing *d, const struct mt_strategy *s, enum round round) {
@@ -66,21 +67,12 @@ static bool belongs(const struct mt_dividing *d, const struct mt_strategy *s, en
     return (few || s->state == MT_STORE_ANY) == (round == WIDE);
 }
 
-static bool same_rule(const struct mt_rule *a, const struct mt_rule *b) {
-    if (a->kind != b->kind || !a->inner != !b->inner) return false;
-    if (a->kind == MT_RULE_LINEAR && a->set != b->set) return false;
-    if (a->kind == MT_RULE_SPLIT &&
-        (a->index != b->index || a->split->axis != b->split->axis || a->split->label != b->split->label))
-        return false;
-    return !a->inner || same_rule(&a->inner[0], &b->inner[0]);
-}
-
 /* Whether the same program was found before. */
 static bool is_known(const struct mt_dividing *d, const struct mt_divided *c) {
     for (int i = 0; i < d->found->ncandidates; i++) {
         const struct mt_divided *other = d->found->candidates[i];
         int o = 0;
-        while (o < d->divide->graph->nops && same_rule(&c->choice.rules[o], &other->choice.rules[o])) o++;
+        while (o < d->divide->graph->nops && mt_divide_same_rule(&c->choice.rules[o], &other->choice.rules[o])) o++;
         if (o == d->divide->graph->nops && c->choice.decisions.gather == other->choice.decisions.gather &&
             c->choice.decisions.reduced == other->choice.decisions.reduced)
             return true;

@@ -281,11 +281,13 @@ static void write_splits(const struct mt_graph *g, const struct mt_choice *choic
 
 /* ---- the whole ---- */
 
-static bool same_rule(const struct mt_rule *a, const struct mt_rule *b) {
+bool mt_divide_same_rule(const struct mt_rule *a, const struct mt_rule *b) {
     if (a->kind != b->kind || !a->inner != !b->inner) return false;
     if (a->kind == MT_RULE_LINEAR && a->set != b->set) return false;
-    if (a->kind == MT_RULE_SPLIT && (a->index != b->index || strcmp(a->split->name, b->split->name))) return false;
-    return !a->inner || same_rule(&a->inner[0], &b->inner[0]);
+    if (a->kind == MT_RULE_SPLIT &&
+        (a->index != b->index || a->split->axis != b->split->axis || strcmp(a->split->name, b->split->name)))
+        return false;
+    return !a->inner || mt_divide_same_rule(&a->inner[0], &b->inner[0]);
 }
 
 enum mt_status mt_choice_rows(const struct mt_graph *g, const struct mt_choice *choice, const struct mt_mesh *mesh,
@@ -297,7 +299,7 @@ enum mt_status mt_choice_rows(const struct mt_graph *g, const struct mt_choice *
     write_storage(g, choice, plan);
     enum mt_status st = mt_choice_from_plan(g, plan, false, &scratch, &back, err);
     for (int o = 0; o < g->nops && !st; o++)
-        if (has_batch(g, &g->ops[o]) && !same_rule(&choice->rules[o], &back.rules[o]))
+        if (has_batch(g, &g->ops[o]) && !mt_divide_same_rule(&choice->rules[o], &back.rules[o]))
             st = mt_fail(err, MT_EBUG, "the plan's rows give %s another rule than it has", g->ops[o].name);
     mt_arena_release(&scratch);
     return st;

@@ -11,4 +11,7 @@
 enum mt_status mt_choice_rows(const struct mt_graph *graph, const struct mt_choice *choice, const struct mt_mesh *mesh,
                               struct mt_plan *plan, struct mt_err *err);
 
+/* Whether two rules divide alike, by splits of the same names over the same axis. */
+bool mt_divide_same_rule(const struct mt_rule *a, const struct mt_rule *b);
+
 #endif

@@ -3,7 +3,9 @@
  * A rank's boxes give the range of each index that it iterates over. All operands must agree on the range, and an index
  * that cannot be split must be whole. A rank computes of an output the sum over its ranges of the indices that the
  * output lacks, of the parts that it has of the inputs that are partial sums. Those ranges and parts are the terms that
- * the output's box has: in each declared cover, wherever boxes overlap, they must be disjoint and together all. */
+ * the output's box has: in each declared cover, wherever boxes overlap, they must be disjoint and together all.
+ *
+ * A little longer than other files: the steps share one iteration (struct work), which nothing else reads. */
 #include <stdlib.h>
 #include <string.h>
 
