@@ -67,11 +67,6 @@ double mt_price_op(const struct mt_pricing *pricing, int op, const int *in, cons
 
 /* ---- conversions ---- */
 
-static const enum mt_coll_kind coll_of[MT_NCONVERSIONS] = {[MT_CONVERT_ALL_REDUCE] = MT_ALL_REDUCE,
-                                                           [MT_CONVERT_REDUCE_SCATTER] = MT_REDUCE_SCATTER,
-                                                           [MT_CONVERT_ALL_GATHER] = MT_ALL_GATHER,
-                                                           [MT_CONVERT_ALL_TO_ALL] = MT_ALL_TO_ALL};
-
 static double copies_s(const struct mt_costs *costs, int rank, const struct mt_message *m) {
     const struct mt_message_side *sides[] = {&m->pack, &m->unpack};
     bool arrays = mt_cost_takes_arrays(costs, rank, &m->problem);
@@ -177,7 +172,8 @@ static double price_message(const struct mt_pricing *pricing, int gvalue, int fr
 double mt_price_convert(const struct mt_pricing *pricing, int gvalue, int from, int to, bool bulk) {
     int *group = mt_calloc((size_t)pricing->costs->nranks, sizeof *group);
     enum mt_conversion kind = mt_layout_groups(pricing->layouts, from, to, group);
-    double seconds = kind > MT_CONVERT_SLICE ? price_message(pricing, gvalue, from, to, coll_of[kind], group, bulk) : 0;
+    double seconds =
+        kind > MT_CONVERT_SLICE ? price_message(pricing, gvalue, from, to, mt_conversion_coll[kind], group, bulk) : 0;
     free(group);
     return seconds;
 }

@@ -85,11 +85,6 @@ static enum mt_type wire_type(const struct mt_builder *b, int gvalue, enum mt_co
     return gradient ? b->choice->decisions.gradient_wire : v->type;
 }
 
-static const enum mt_coll_kind coll_of[MT_NCONVERSIONS] = {[MT_CONVERT_ALL_REDUCE] = MT_ALL_REDUCE,
-                                                           [MT_CONVERT_REDUCE_SCATTER] = MT_REDUCE_SCATTER,
-                                                           [MT_CONVERT_ALL_GATHER] = MT_ALL_GATHER,
-                                                           [MT_CONVERT_ALL_TO_ALL] = MT_ALL_TO_ALL};
-
 static struct conversion *conversion(struct mt_builder *b, int from, int to) {
     for (int c = 0; c < b->nconversions; c++)
         if (b->conversions[c].from == from && b->conversions[c].to == to) return &b->conversions[c];
@@ -276,9 +271,9 @@ static bool message_of(struct mt_builder *b, const struct pending *wanted, struc
     if (c <= MT_CONVERT_SLICE) return false;
     struct mt_program *p = b->program;
     int layout = p->values[*source].layout;
-    enum mt_type wire = wire_type(b, wanted->value, coll_of[c]);
+    enum mt_type wire = wire_type(b, wanted->value, mt_conversion_coll[c]);
     enum mt_reduce reduce = p->layouts.items[layout].reduce;
-    *key = (struct mt_bucket_key){.kind = coll_of[c],
+    *key = (struct mt_bucket_key){.kind = mt_conversion_coll[c],
                                   .wire = wire,
                                   .acc = reduce ? mt_type_acc(b->graph->values[wanted->value].type) : wire,
                                   .reduce = reduce,

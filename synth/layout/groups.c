@@ -183,6 +183,11 @@ static void number_groups(int *group, int nranks) {
     free(number);
 }
 
+const enum mt_coll_kind mt_conversion_coll[MT_NCONVERSIONS] = {[MT_CONVERT_ALL_REDUCE] = MT_ALL_REDUCE,
+                                                               [MT_CONVERT_REDUCE_SCATTER] = MT_REDUCE_SCATTER,
+                                                               [MT_CONVERT_ALL_GATHER] = MT_ALL_GATHER,
+                                                               [MT_CONVERT_ALL_TO_ALL] = MT_ALL_TO_ALL};
+
 enum mt_conversion mt_layout_groups(const struct mt_layouts *table, int from, int to, int *group) {
     int n = table->nranks;
     for (int r = 0; r < n && group; r++) group[r] = r;

@@ -172,6 +172,9 @@ enum mt_conversion {
     MT_NCONVERSIONS
 };
 
+/* The collective that carries a conversion, of those from MT_CONVERT_ALL_REDUCE on. */
+extern const enum mt_coll_kind mt_conversion_coll[MT_NCONVERSIONS];
+
 /* group[nranks]: out, numbered from 0 by first rank; a rank that neither sends nor receives is alone. Null: only the
  * conversion is asked for, which takes O(nranks); the groups of an ALL_TO_ALL take as long as its list of transfers. */
 enum mt_conversion mt_layout_groups(const struct mt_layouts *table, int from, int to, int *group);

@@ -49,16 +49,12 @@ static inline void reshard_program(struct reshard *r, int nranks, int naxes, con
 
 /* Add a conversion of `value`; returns the new value, or -1 where it is none of a collective. */
 static inline int reshard_convert(struct reshard *r, int value, int to) {
-    static const enum mt_coll_kind coll_of[MT_NCONVERSIONS] = {[MT_CONVERT_ALL_REDUCE] = MT_ALL_REDUCE,
-                                                               [MT_CONVERT_REDUCE_SCATTER] = MT_REDUCE_SCATTER,
-                                                               [MT_CONVERT_ALL_GATHER] = MT_ALL_GATHER,
-                                                               [MT_CONVERT_ALL_TO_ALL] = MT_ALL_TO_ALL};
     struct mt_program *p = &r->program;
     int from = p->values[value].layout, group[RESHARD_RANKS];
     enum mt_type type = r->graph->values[0].type;
     r->conversion = mt_layout_groups(&p->layouts, from, to, group);
     if (r->conversion <= MT_CONVERT_SLICE) return -1;
-    bool sums = mt_coll_reduces(coll_of[r->conversion]);
+    bool sums = mt_coll_reduces(mt_conversion_coll[r->conversion]);
     int out = mt_program_value(p, 1, to, type, MT_LAST);
     struct mt_instr instr = {.kind = MT_INSTR_COLLECTIVE,
                              .gop = -1,
@@ -66,7 +62,7 @@ static inline int reshard_convert(struct reshard *r, int value, int to) {
                              .nout = 1,
                              .in = &value,
                              .out = &out,
-                             .coll = coll_of[r->conversion],
+                             .coll = mt_conversion_coll[r->conversion],
                              .wire = sums ? MT_F32 : type,
                              .acc = sums ? MT_F32 : type,
                              .reduce = p->layouts.items[from].reduce,

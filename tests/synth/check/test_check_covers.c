@@ -95,11 +95,6 @@ static void make_layouts(struct mt_layouts *t, const struct product *p, int layo
     layout[WHOLE] = mt_layout_replicated(t, 2, y.extent);
 }
 
-static const enum mt_coll_kind coll_of[MT_NCONVERSIONS] = {[MT_CONVERT_ALL_REDUCE] = MT_ALL_REDUCE,
-                                                           [MT_CONVERT_REDUCE_SCATTER] = MT_REDUCE_SCATTER,
-                                                           [MT_CONVERT_ALL_GATHER] = MT_ALL_GATHER,
-                                                           [MT_CONVERT_ALL_TO_ALL] = MT_ALL_TO_ALL};
-
 /* Append the conversion of `value` to a layout; returns the new value and its kind. */
 static int convert(struct mt_program *p, int value, int layout, enum mt_conversion *kind) {
     int group[MOST], from = p->values[value].layout;
@@ -112,7 +107,7 @@ static int convert(struct mt_program *p, int value, int layout, enum mt_conversi
                              .nout = 1,
                              .in = &value,
                              .out = &out,
-                             .coll = coll_of[*kind],
+                             .coll = mt_conversion_coll[*kind],
                              .reduce = p->layouts.items[from].reduce,
                              .wire = MT_F64,
                              .acc = MT_F64,

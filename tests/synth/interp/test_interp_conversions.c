@@ -5,11 +5,6 @@
 #include "tests/check.h"
 #include "tests/synth/parts.h"
 
-static const enum mt_coll_kind coll_of[MT_NCONVERSIONS] = {[MT_CONVERT_ALL_REDUCE] = MT_ALL_REDUCE,
-                                                           [MT_CONVERT_REDUCE_SCATTER] = MT_REDUCE_SCATTER,
-                                                           [MT_CONVERT_ALL_GATHER] = MT_ALL_GATHER,
-                                                           [MT_CONVERT_ALL_TO_ALL] = MT_ALL_TO_ALL};
-
 /* A graph of one state over three labels (or fewer), and nothing else. */
 static struct mt_graph *one_value_graph(int naxes, const int64_t *extent, enum mt_type type) {
     struct mt_graph *g = mt_graph_new(MT_F64);
@@ -59,7 +54,7 @@ static enum mt_conversion convert(struct dice *dice) {
                              .nout = 1,
                              .in = &in,
                              .out = &out,
-                             .coll = coll_of[c],
+                             .coll = mt_conversion_coll[c],
                              .wire = type,
                              .acc = type,
                              .reduce = p.layouts.items[from].reduce,

@@ -7,11 +7,6 @@
 
 enum { SEED = 20261120, MOST_RANKS = 6, MOST_VALUES = 3, MOST_ELEMENTS = 7 * 5 * 4 };
 
-static const enum mt_coll_kind coll_of[MT_NCONVERSIONS] = {[MT_CONVERT_ALL_REDUCE] = MT_ALL_REDUCE,
-                                                           [MT_CONVERT_REDUCE_SCATTER] = MT_REDUCE_SCATTER,
-                                                           [MT_CONVERT_ALL_GATHER] = MT_ALL_GATHER,
-                                                           [MT_CONVERT_ALL_TO_ALL] = MT_ALL_TO_ALL};
-
 /* Every rank's part of a value, in the coordinates of the whole; NaN where it holds nothing. */
 struct held {
     double at[MOST_RANKS][MOST_ELEMENTS];
@@ -218,7 +213,7 @@ static enum mt_conversion convert(struct dice *dice, bool broadcast) {
                              .nout = nvalues,
                              .in = in,
                              .out = out,
-                             .coll = broadcast ? MT_BROADCAST : coll_of[c],
+                             .coll = broadcast ? MT_BROADCAST : mt_conversion_coll[c],
                              .reduce = p.layouts.items[from].reduce,
                              .wire = MT_F64,
                              .acc = MT_F64,
