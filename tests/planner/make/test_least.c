@@ -142,7 +142,7 @@ static void test_fixed(void) {
     CHECK(!least(c, &q, &err), "%s", err.text);
     q.fixed.decisions.nstorage = 1, q.fixed.decisions.storage = replicated;
     CHECK_EQ(least(c, &q, &err), MT_EINPUT);
-    CHECK(strstr(err.hint, "with --storage split --micro "), "%s", err.hint);
+    CHECK(strstr(err.hint, "with --storage split "), "%s", err.hint);
     static const bool used[] = {false, true, false, false}; /* one rank has too little room for all */
     q.fixed.use = MT_USE_SOME, q.fixed.used = used;
     CHECK_EQ(least(c, &q, &err), MT_EINPUT);
@@ -154,7 +154,7 @@ static void test_fixed(void) {
     CHECK(!least(c, &q, &err), "%s", err.text); /* but not where they are reduced after each */
     q.fixed.decisions.gather = MT_GATHER_STEP, q.fixed.decisions.reduced = MT_REDUCED_STEP;
     CHECK_EQ(least(c, &q, &err), MT_EINPUT);
-    CHECK(strstr(err.hint, "with --storage split --micro "), "%s", err.hint);
+    CHECK(strstr(err.hint, "with --storage split "), "%s", err.hint);
     CHECK(!strstr(err.text, "micro-batches of 1"), "%s", err.text);
     mt_cluster_free(c);
 }
