@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # motley profile between hosts: nodes, a network whose messages went over the links, and the host and direction that is
-# slow. Rates differ tenfold, so that no verdict depends on how busy the machine is.
+# slow. Rates differ 25 times, so that no verdict depends on how busy the machine is.
 . "$SOURCE/tests/cli/lib.bash"
 . "$SOURCE/tests/cli/hosts.bash"
 hosts_can || { echo "hosts want root and network namespaces"; exit 77; }
@@ -11,31 +11,33 @@ profiled() {
   on_hosts -n "$1" "$MOTLEY" profile --budget 4 --start-deadline 120 -o "$PWD/cluster.json" >profile.txt 2>progress.txt || fail "$(cat progress.txt)"
   grep -q "measuring $1 ranks on ${#HOSTS[@]} hosts" progress.txt || fail "$(cat progress.txt)"
   for host in "${HOSTS[@]}"; do
-    grep -q "{\"name\": \"$host\"" cluster.json || fail "no node $host in $(cat cluster.json)"
+    grep -q "{\"name\": \"$host\"" cluster.json || fail "no node $host in $(document)"
   done
-  grep -q '"network": "net"' cluster.json || fail "no network in $(cat cluster.json)"
+  grep -q '"network": "net"' cluster.json || fail "no network in $(document)"
 }
 # figure PATTERN NAME: of the document's row that matches
 figure() { awk -v pattern="$1" -v name="\"$2\": " '$0 ~ pattern && match($0, name "[0-9.e+]+") {
   print substr($0, RSTART + length(name), RLENGTH - length(name)); exit }' cluster.json; }
-# slow PATTERN NAME: 100 Mbit/s, of which messages reach 11.75 MB/s, but for what the bucket lets through at once
+# document: what of it is short
+document() { grep -v '"op": \|"coll' cluster.json; }
+# slow PATTERN NAME: 40 Mbit/s, of which messages reach 4.7 MB/s, but for what the bucket lets through at once
 slow() {
-  awk -v m="$(figure "$1" "$2")" 'BEGIN { exit !(m > 0.75 * 11.75e6 && m < 1.25 * 11.75e6) }' ||
-    fail "$1: $2 is $(figure "$1" "$2"), not 11.75 MB/s"
+  awk -v m="$(figure "$1" "$2")" 'BEGIN { exit !(m > 0.6 * 4.7e6 && m < 1.25 * 4.7e6) }' ||
+    fail "$1: $2 is $(figure "$1" "$2"), not 4.7 MB/s"
 }
-# fast PATTERN NAME: twice that at least, on the busiest machine
+# fast PATTERN NAME: three times that at least, as naming needs, on the busiest machine
 fast() {
-  awk -v m="$(figure "$1" "$2")" 'BEGIN { exit !(m > 2 * 11.75e6) }' || fail "$1: $2 is $(figure "$1" "$2")"
+  awk -v m="$(figure "$1" "$2")" 'BEGIN { exit !(m > 3 * 4.7e6) }' || fail "$1: $2 is $(figure "$1" "$2")"
 }
 # named TEXT: the only host that is named, in the document and in what is printed
 named() {
-  grep -q "\"node $1" cluster.json || fail "\"node $1\" is not in $(cat cluster.json)"
+  grep -q "\"node $1" cluster.json || fail "\"node $1\" is not in $(document)"
   [ "$(grep -c '^  node mt.* B/s\|^  node mt.*B/s, ' profile.txt)" = 1 ] || fail "$(cat profile.txt)"
   grep -q "^  node $1" profile.txt || fail "$(cat profile.txt)"
 }
 
-# Three hosts, of which the last sends a tenth.
-hosts_switch 1gbit/1gbit 1gbit/1gbit 100mbit/1gbit
+# Three hosts, of which the last sends far less.
+hosts_switch 1gbit/1gbit 1gbit/1gbit 40mbit/1gbit
 profiled 3
 slow "\"name\": \"${HOSTS[2]}\"" egress_Bps
 fast "\"name\": \"${HOSTS[2]}\"" ingress_Bps
@@ -44,13 +46,13 @@ fast "\"name\": \"${HOSTS[1]}\"" egress_Bps
 slow '"a": 0, "b": 2' reverse_Bps
 fast '"a": 0, "b": 2' bandwidth_Bps
 slow '"a": 1, "b": 2' reverse_Bps
-named "${HOSTS[2]} sends at 1[0-4]\(\.[0-9]\)\? MB/s, others at"
+named "${HOSTS[2]} sends at [3-5]\(\.[0-9]*\)\? MB/s, others at"
 hosts_down
 
-# Two, of which the first receives a tenth: the direction.
-hosts_switch 1gbit/100mbit 1gbit/1gbit
+# Two, of which the first receives far less: the direction.
+hosts_switch 1gbit/40mbit 1gbit/1gbit
 profiled 2
 slow "\"name\": \"${HOSTS[0]}\"" ingress_Bps
 fast "\"name\": \"${HOSTS[0]}\"" egress_Bps
 slow '"a": 0, "b": 1' reverse_Bps
-named "${HOSTS[1]} to node ${HOSTS[0]}: 1[0-4]\(\.[0-9]\)\? MB/s"
+named "${HOSTS[1]} to node ${HOSTS[0]}: [3-5]\(\.[0-9]*\)\? MB/s"
