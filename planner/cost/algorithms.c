@@ -64,7 +64,10 @@ static enum mt_status price(struct chooser *c, struct priced *priced, struct mt_
     const struct mt_instr *instr = priced->instr;
     struct mt_arena arena = MT_ARENA_INIT;
     bool *seen = mt_new(&arena, bool, p->nranks);
+    int *concurrent = mt_new(&arena, int, p->nranks);
+    struct mt_costs costs = *c->costs;
     enum mt_status st = MT_OK;
+    mt_cost_concurrent(c->costs, instr->group, p->nranks, concurrent);
     priced->bytes = mt_message_bytes(p, instr);
     priced->slowest_s = mt_new(&c->scratch, double, mt_coll_nalgorithms);
     for (int r = 0; r < p->nranks && !st; r++) {
@@ -73,12 +76,13 @@ static enum mt_status price(struct chooser *c, struct priced *priced, struct mt_
         seen[instr->group[r]] = true;
         if ((st = mt_message_make(p, instr, r, &(struct mt_message_form){.sketch = true}, &arena, &message, err)))
             break;
+        costs.concurrent = concurrent[r];
         for (int a = 0; a < mt_coll_nalgorithms; a++) {
             const struct mt_coll_algorithm *algorithm = mt_coll_algorithms[a];
             if (algorithm->kind != instr->coll) continue;
             bool serves = algorithm->applies(&message.problem) &&
-                          mt_cost_offers(c->costs, message.group, message.problem.n, algorithm);
-            double s = serves ? mt_cost_coll(c->costs, &message.problem, message.group, algorithm).s +
+                          mt_cost_offers(&costs, message.group, message.problem.n, algorithm);
+            double s = serves ? mt_cost_coll(&costs, &message.problem, message.group, algorithm).s +
                                     more_copies_s(c, &message, algorithm)
                               : INFINITY;
             priced->slowest_s[a] = fmax(priced->slowest_s[a], s);

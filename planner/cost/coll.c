@@ -75,6 +75,15 @@ static double skew_of(struct cost_group *g, const struct mt_coll_fit *fit, const
     return fmin(fmax((algorithm->cost_s(problem, 0, 1) / even_bytes - 1) / (fit->skew - 1), 0), 1);
 }
 
+/* What a group's schedule takes, one of several at the same time, over what it takes alone. */
+static double slowed_by_others(struct mt_cost_memo *memo, struct cost_group *g, const struct mt_coll *problem,
+                               const struct mt_coll_algorithm *algorithm) {
+    if (g->concurrent < 2) return 1;
+    struct cost_group *alone = mt_cost_group_find(memo, g->cluster, g->device, g->n, 1);
+    double alone_s = mt_cost_sampled_s(memo, alone, problem, algorithm);
+    return alone_s > 0 ? fmax(mt_cost_sampled_s(memo, g, problem, algorithm) / alone_s, 1) : 1;
+}
+
 /* The largest of: the fit's own formula; the cut bound; the schedule, as far as it counts. */
 static struct mt_cost by_fit(struct mt_cost_memo *memo, struct cost_group *g, const struct mt_coll_fit *fit,
                              const struct mt_coll *problem, const struct mt_coll_algorithm *algorithm) {
@@ -82,6 +91,7 @@ static struct mt_cost by_fit(struct mt_cost_memo *memo, struct cost_group *g, co
     double skew = skew_of(g, fit, problem, algorithm);
     if (skew > 0) ratio += skew * (mt_cost_fit_ratio(fit, fit->skewed_ratio, mt_cost_bytes(problem), &octaves) - ratio);
     double fit_s = algorithm->cost_s(problem, fit->latency_s, fit->bandwidth_Bps) * ratio;
+    fit_s *= slowed_by_others(memo, g, problem, algorithm);
     struct mt_cost cost = {.basis = MT_COST_MEASURED, .floor_s = mt_cost_cut_bound_s(g, problem)};
     double weight = fmin(octaves / fading_octaves, 1);
     cost.s = fmax(fit_s, cost.floor_s);
@@ -122,7 +132,7 @@ static double fit_over_schedule(struct mt_cost_memo *memo, const struct cost_gro
                                 const struct mt_cluster_group *fitted, const struct mt_coll_fit *fit,
                                 const struct mt_coll_algorithm *algorithm) {
     int n = fitted->ndevices;
-    struct cost_group *g = mt_cost_group_find(memo, here->cluster, fitted->devices, n);
+    struct cost_group *g = mt_cost_group_find(memo, here->cluster, fitted->devices, n, 1);
     int64_t nblocks = problem->kind == MT_ALL_TO_ALL ? (int64_t)problem->n * (problem->n - 1) : problem->n;
     int64_t here_blocks = fit->kind == MT_ALL_TO_ALL ? (int64_t)n * (n - 1) : n;
     double bytes = mt_cost_bytes(problem) / (double)nblocks * (double)here_blocks;
@@ -155,7 +165,7 @@ static void collect_evidence(struct mt_cost_memo *memo, const struct cost_group 
     const struct mt_cluster *cluster = here->cluster;
     for (int i = 0; i < cluster->ngroups; i++) {
         const struct mt_cluster_group *g = &cluster->groups[i];
-        const struct cost_group *fitted = mt_cost_group_find(memo, cluster, g->devices, g->ndevices);
+        const struct cost_group *fitted = mt_cost_group_find(memo, cluster, g->devices, g->ndevices, 1);
         if (mt_cost_group_link(fitted) != mt_cost_group_link(here)) continue;
         double octaves = fabs(log2((double)g->ndevices / problem->n));
         for (int f = 0; f < g->nfits; f++) {

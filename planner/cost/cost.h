@@ -27,6 +27,9 @@ struct mt_costs {
     int nranks;
     const int *device;         /* [nranks] */
     struct mt_cost_memo *memo; /* or null; for one cluster, one list of devices, one thread */
+    /* Of collectives: how many groups communicate at the same time and share what their hosts send and receive
+     * (mt_cost_concurrent); 0 is 1: the group alone. */
+    int concurrent;
 };
 
 /* What a figure rests on, worst first. */
@@ -72,6 +75,10 @@ double mt_cost_yield_s(const struct mt_costs *costs, int rank, double sum_s, dou
 enum { MT_COST_SIMULATED = 64 };
 struct mt_cost mt_cost_coll(const struct mt_costs *costs, const struct mt_coll *problem, const int *group,
                             const struct mt_coll_algorithm *algorithm);
+/* How many groups of one instruction share a host with the rank's own: of groups over several hosts, those that cross
+ * the busiest of its hosts' network; of groups within a host, those of that host. Each has an even part of the host's
+ * egress and ingress, or of what pairs share inside. group_of[nranks]: numbers from 0; concurrent[nranks]: out. */
+void mt_cost_concurrent(const struct mt_costs *costs, const int *group_of, int nranks, int *concurrent);
 /* A lower bound on every algorithm for the problem: bytes that sets of hosts (or of devices of one host) exchange with
  * the others at least, over the rates of that cut: the hosts' egress and ingress, and the rates of pairs, in their
  * directions. See cut.c. */

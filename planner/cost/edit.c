@@ -68,8 +68,8 @@ void mt_cost_carry_fits(const struct mt_cluster *before, struct mt_cluster *afte
     for (int i = 0; i < after->ngroups && i < before->ngroups; i++) {
         struct mt_cluster_group *group = &after->groups[i];
         if (!same_group(&before->groups[i], group)) continue;
-        e.g[0] = mt_cost_group_find(e.memo[0], before, group->devices, group->ndevices);
-        e.g[1] = mt_cost_group_find(e.memo[1], after, group->devices, group->ndevices);
+        e.g[0] = mt_cost_group_find(e.memo[0], before, group->devices, group->ndevices, 1);
+        e.g[1] = mt_cost_group_find(e.memo[1], after, group->devices, group->ndevices, 1);
         for (int f = 0; f < group->nfits; f++)
             carry_fit(&e, &before->groups[i].fits[f], &group->fits[f], &after->arena);
     }

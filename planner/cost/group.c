@@ -17,6 +17,7 @@ static void list_hosts(struct cost_group *g) {
     const struct mt_cluster *cluster = g->cluster;
     int *host_of = mt_malloc((size_t)cluster->nnodes * sizeof *host_of);
     for (int i = 0; i < cluster->nnodes; i++) host_of[i] = -1;
+    double part = 1.0 / g->concurrent;
     g->hosts = mt_calloc((size_t)(g->n < cluster->nnodes ? g->n : cluster->nnodes) + 1, sizeof *g->hosts);
     for (int i = 0; i < g->n; i++) {
         int node = cluster->devices[g->device[i]].node, inside = cluster->nodes[node].inside;
@@ -24,9 +25,9 @@ static void list_hosts(struct cost_group *g) {
             host_of[node] = g->nhosts++;
             g->hosts[host_of[node]] =
                 (struct cost_host){.node = node,
-                                   .egress_Bps = mt_cluster_node_egress(cluster, node),
-                                   .ingress_Bps = mt_cluster_node_ingress(cluster, node),
-                                   .inside_Bps = limit_of(inside < 0 ? 0 : cluster->links[inside].shared_Bps)};
+                                   .egress_Bps = part * mt_cluster_node_egress(cluster, node),
+                                   .ingress_Bps = part * mt_cluster_node_ingress(cluster, node),
+                                   .inside_Bps = part * limit_of(inside < 0 ? 0 : cluster->links[inside].shared_Bps)};
         }
         g->host[i] = host_of[node];
         g->hosts[g->host[i]].nplaces++;
@@ -148,9 +149,9 @@ static const struct mt_cluster_group *fitted_group(const struct cost_group *g) {
     return found;
 }
 
-struct cost_group *mt_cost_group_new(const struct mt_cluster *cluster, const int *devices, int n) {
+struct cost_group *mt_cost_group_new(const struct mt_cluster *cluster, const int *devices, int n, int concurrent) {
     struct cost_group *g = mt_calloc(1, sizeof *g);
-    *g = (struct cost_group){.cluster = cluster, .n = n};
+    *g = (struct cost_group){.cluster = cluster, .n = n, .concurrent = concurrent};
     g->device = mt_calloc((size_t)n + 1, sizeof *g->device);
     g->host = mt_calloc((size_t)n + 1, sizeof *g->host);
     memcpy(g->device, devices, (size_t)n * sizeof *devices);
@@ -173,19 +174,20 @@ void mt_cost_group_free(struct cost_group *g) {
 }
 
 struct cost_group *mt_cost_group_find(struct mt_cost_memo *memo, const struct mt_cluster *cluster, const int *devices,
-                                      int n) {
+                                      int n, int concurrent) {
     static const uint64_t salt = 0x67726f7570; /* apart from the keys of costs */
     bool known;
-    uint64_t key = mt_hash64(devices, (size_t)n * sizeof *devices, salt);
+    uint64_t key = mt_hash64(devices, (size_t)n * sizeof *devices, salt + (uint64_t)concurrent);
     struct cost_entry *entry = mt_cost_memo_entry(memo, key, &known);
-    if (!known) entry->group = mt_cost_group_new(cluster, devices, n);
+    if (!known) entry->group = mt_cost_group_new(cluster, devices, n, concurrent);
     return entry->group;
 }
 
 struct cost_group *mt_cost_group_of(const struct mt_costs *costs, const int *group, int n) {
     int *devices = mt_malloc((size_t)n * sizeof *devices);
     for (int i = 0; i < n; i++) devices[i] = costs->device[group[i]];
-    struct cost_group *g = mt_cost_group_find(costs->memo, costs->cluster, devices, n);
+    int concurrent = costs->concurrent > 1 ? costs->concurrent : 1;
+    struct cost_group *g = mt_cost_group_find(costs->memo, costs->cluster, devices, n, concurrent);
     free(devices);
     return g;
 }

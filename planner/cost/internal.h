@@ -3,6 +3,7 @@
  *   cost.c      operators and copies; the cheapest algorithm
  *   memo.c      answers and groups found before
  *   group.c     a group of ranks: its hosts, the slowest path
+ *   concurrent.c  groups that communicate at the same time
  *   cut.c       lower bounds of any algorithm, by the rates across cuts of a group
  *   schedule.c  simulation of a schedule
  *   large.c     groups that are too large to be simulated
@@ -28,6 +29,7 @@ struct cost_group {
     struct cost_host *hosts;
     /* The largest latency, the least bandwidth, and the latter's link (or -1): of all paths; of those between hosts. */
     struct mt_path slowest, between;
+    int concurrent;                        /* groups that share the hosts' rates, this one with them */
     bool nominal;                          /* some link between them was never measured */
     bool nccl;                             /* some are GPUs that were measured: NCCL runs their collectives */
     const struct mt_cluster_group *fitted; /* the cluster's group of these devices, or null */
@@ -37,12 +39,12 @@ struct cost_group {
 };
 enum { COST_MOST_PATHS = 320 };
 
-/* The devices' group; the memo keeps it. */
+/* The devices' group, one of `concurrent`; the memo keeps it. */
 struct cost_group *mt_cost_group_find(struct mt_cost_memo *memo, const struct mt_cluster *cluster, const int *devices,
-                                      int n);
+                                      int n, int concurrent);
 struct cost_group *mt_cost_group_of(const struct mt_costs *costs, const int *group,
                                     int n); /* costs->memo is not null */
-struct cost_group *mt_cost_group_new(const struct mt_cluster *cluster, const int *devices, int n);
+struct cost_group *mt_cost_group_new(const struct mt_cluster *cluster, const int *devices, int n, int concurrent);
 void mt_cost_group_free(struct cost_group *g);
 void mt_cost_group_list_paths(struct cost_group *g);
 struct mt_path mt_cost_group_path(const struct cost_group *g, int from, int to); /* places */

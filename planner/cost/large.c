@@ -126,7 +126,7 @@ static void open_sample(struct mt_cost_memo *memo, const struct units *u, const 
     sample->counts = mt_calloc((size_t)n * (size_t)n, sizeof *sample->counts);
     sample->problem.counts = sample->counts;
     scale_counts(problem, places, &sample->problem, sample->counts);
-    sample->g = mt_cost_group_find(memo, g->cluster, devices, n);
+    sample->g = mt_cost_group_find(memo, g->cluster, devices, n, g->concurrent);
     sample->problem.node = mt_cost_group_nodes(sample->g);
     free(in);
     free(places);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernels/base/number/hash.h"
+#include "synth/layout/route.h"
 #include "synth/program/message.h"
 
 static const int64_t bulk_bytes = 32 << 20; /* of a large message */
@@ -117,14 +118,17 @@ static enum mt_status price_groups(const struct mt_costs *costs, const struct mt
     bool *seen = mt_new(&arena, bool, program->nranks);
     uint64_t *hashes = mt_new(&arena, uint64_t, program->nranks);
     const struct mt_message_form sketch = {.sketch = true};
-    int nhashes = 0;
+    int nhashes = 0, *concurrent = mt_new(&arena, int, program->nranks);
+    struct mt_costs sharing = *costs;
     enum mt_status st = MT_OK;
+    mt_cost_concurrent(costs, instr->group, program->nranks, concurrent);
     for (int r = 0; r < program->nranks && !st; r++) {
         struct mt_message m;
         if (seen[instr->group[r]]) continue;
         seen[instr->group[r]] = true;
         if ((st = mt_message_make(program, instr, r, &sketch, &arena, &m, &ignored)) || m.problem.n < 2) continue;
-        uint64_t hash = group_hash(costs, &m.problem, m.group);
+        uint64_t hash = group_hash(costs, &m.problem, m.group) + (uint64_t)concurrent[r];
+        sharing.concurrent = concurrent[r];
         int known = 0;
         while (known < nhashes && hashes[known] != hash) known++;
         if (known < nhashes) continue;
@@ -132,7 +136,7 @@ static enum mt_status price_groups(const struct mt_costs *costs, const struct mt
         int64_t bytes = bytes_of(&m.problem), times = bulk && bytes > 0 ? (bulk_bytes + bytes - 1) / bytes : 1;
         struct mt_coll problem = scaled(&m.problem, times, &arena);
         struct mt_cost cost;
-        if (!bytes || !mt_cost_choose(costs, &problem, m.group, &cost)) continue;
+        if (!bytes || !mt_cost_choose(&sharing, &problem, m.group, &cost)) continue;
         *slowest_s = fmax(*slowest_s, cost.s / (double)times + copies_s(costs, r, &m));
     }
     mt_arena_release(&arena);
@@ -144,8 +148,8 @@ static double price_message(const struct mt_pricing *pricing, int gvalue, int fr
                             int *group, bool bulk) {
     const struct mt_costs *costs = pricing->costs;
     const struct mt_graph *g = pricing->graph;
-    struct mt_program program = {
-        .graph = g, .nranks = costs->nranks, .node = pricing->node, .layouts = *pricing->layouts};
+    int *node = pricing->mesh ? (int *)(uintptr_t)pricing->mesh->node : NULL; /* which is only read */
+    struct mt_program program = {.graph = g, .nranks = costs->nranks, .node = node, .layouts = *pricing->layouts};
     enum mt_type type = g->values[gvalue].type;
     struct mt_pvalue values[] = {{.gvalue = gvalue, .layout = from, .type = type, .block = MT_LAST, .next = -1},
                                  {.gvalue = gvalue, .layout = to, .type = type, .block = MT_LAST, .next = -1}};
@@ -169,12 +173,21 @@ static double price_message(const struct mt_pricing *pricing, int gvalue, int fr
     return price_groups(costs, &program, &instr, bulk, &seconds) ? INFINITY : seconds;
 }
 
-double mt_price_convert(const struct mt_pricing *pricing, int gvalue, int from, int to, bool bulk) {
+static double price_hop(const struct mt_pricing *pricing, int gvalue, int from, int to, bool bulk) {
     int *group = mt_calloc((size_t)pricing->costs->nranks, sizeof *group);
     enum mt_conversion kind = mt_layout_groups(pricing->layouts, from, to, group);
     double seconds =
         kind > MT_CONVERT_SLICE ? price_message(pricing, gvalue, from, to, mt_conversion_coll[kind], group, bulk) : 0;
     free(group);
+    return seconds;
+}
+
+double mt_price_convert(const struct mt_pricing *pricing, int gvalue, int from, int to, bool bulk) {
+    double seconds = 0;
+    for (int next; from != to; from = next) {
+        next = pricing->mesh ? mt_layout_route(pricing->layouts, pricing->mesh, from, to) : to;
+        seconds += price_hop(pricing, gvalue, from, next, bulk);
+    }
     return seconds;
 }
 

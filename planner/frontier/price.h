@@ -8,15 +8,16 @@
 struct mt_pricing {
     const struct mt_costs *costs;
     const struct mt_graph *graph;
-    const struct mt_layouts *layouts;
-    int *node; /* [nranks]: the node of each rank, or null: all are on one */
+    struct mt_layouts *layouts; /* those between two others are added (route.h) */
+    const struct mt_mesh *mesh; /* or null: all ranks are on one node */
 };
 
 /* Seconds of an operator on its slowest rank, with inputs and outputs in these layouts. rank_s[nranks]: out, of each
  * rank; or null. */
 double mt_price_op(const struct mt_pricing *pricing, int op, const int *in, const int *out, double *rank_s);
 
-/* Seconds of the conversion of a value, with the copies that it needs; 0 for slices. `bulk`: as a part of a large
+/* Seconds of the conversion of a value as the builder does it, over a mesh by its route, with the copies that it needs;
+ * 0 for slices. `bulk`: as a part of a large
  * message. */
 double mt_price_convert(const struct mt_pricing *pricing, int gvalue, int from, int to, bool bulk);
 

@@ -432,17 +432,12 @@ static enum mt_status assemble(struct opening *o) {
     return MT_OK;
 }
 
-static int *nodes_of(const struct mt_space_options *options, struct mt_arena *arena) {
-    return options->mesh ? mt_arena_memdup(arena, options->mesh->node, (size_t)options->mesh->nranks * sizeof(int))
-                         : NULL;
-}
-
 enum mt_status mt_space_open(const struct mt_space_options *options, struct mt_space *s, struct mt_err *err) {
     const struct mt_graph *g = options->graph;
     *s = (struct mt_space){.options = *options};
     struct opening o = {.s = s, .g = g, .err = err};
     mt_layouts_init(&s->layouts, options->costs->nranks);
-    s->pricing = (struct mt_pricing){options->costs, g, &s->layouts, nodes_of(options, &s->arena)};
+    s->pricing = (struct mt_pricing){options->costs, g, &s->layouts, options->mesh};
     mt_space_list_groups(s);
     s->value_of = mt_new(&s->arena, int, g->nvalues);
     o.draft = mt_new(&o.scratch, struct draft *, s->problem.ngroups);

@@ -35,6 +35,11 @@ struct predictor {
     int *actor_of;       /* [nranks] */
     int *rendezvous_of;  /* [all instructions of the program]: its last added one, or -1 */
     int first_instr[MT_NBLOCKS];
+    struct sharing {      /* which groups communicate at the same time */
+        const int *group; /* [nranks]: of some instruction */
+        int *concurrent;  /* [nranks] */
+    } * sharing;
+    int nsharing, sharing_capacity;
     struct mt_err *err;
 };
 
@@ -109,6 +114,20 @@ static double copies_s(const struct predictor *p, int rank, const struct mt_lcop
     return mt_cost_copy_s(&p->costs, rank, copies->bytes, copies->n);
 }
 
+/* How many groups share hosts with the rank's own in this collective; instructions have few different groups. */
+static int concurrent_with(struct predictor *p, enum mt_block_kind block, const struct mt_linstr *c, int rank) {
+    const int *group = p->program->blocks[block].instrs[c->sources[0]].group;
+    size_t bytes = (size_t)p->program->nranks * sizeof *group;
+    int i = 0;
+    while (i < p->nsharing && memcmp(p->sharing[i].group, group, bytes)) i++;
+    if (i == p->nsharing) {
+        mt_arena_grow(&p->sim.arena, &p->sharing, p->nsharing, &p->sharing_capacity, sizeof *p->sharing);
+        p->sharing[p->nsharing++] = (struct sharing){group, mt_new(&p->sim.arena, int, p->program->nranks)};
+        mt_cost_concurrent(&p->costs, group, p->program->nranks, p->sharing[i].concurrent);
+    }
+    return p->sharing[i].concurrent[rank];
+}
+
 /* A collective, or a copy, which is packed and unpacked only. */
 static void price_message(struct predictor *p, int a, enum mt_block_kind block, const struct mt_linstr *c,
                           int64_t times, struct mt_sim_item *item) {
@@ -122,7 +141,9 @@ static void price_message(struct predictor *p, int a, enum mt_block_kind block, 
     item->unpack_s = copies_s(p, rank, arrays ? &c->unpacked_rest : &c->unpacked);
     item->kernels = 1 + (item->own_s > overhead_s) + (item->unpack_s > 0);
     if (!c->algorithm) return;
-    struct mt_cost cost = mt_cost_coll(costs, &c->problem, c->group, c->algorithm);
+    struct mt_costs sharing = *costs;
+    sharing.concurrent = concurrent_with(p, block, c, rank);
+    struct mt_cost cost = mt_cost_coll(&sharing, &c->problem, c->group, c->algorithm);
     item->rendezvous = rendezvous_of(p, a, block, c, cost.s);
     struct basis *basis = &p->basis[a];
     note(&basis->coll[c->problem.kind], cost, times);

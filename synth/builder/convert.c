@@ -8,6 +8,7 @@
 
 #include "synth/builder/internal.h"
 #include "synth/layout/number.h"
+#include "synth/layout/route.h"
 #include "synth/program/message.h"
 
 bool mt_builder_has_batch(const struct mt_graph *g, int value) {
@@ -96,12 +97,6 @@ static struct conversion *conversion(struct mt_builder *b, int from, int to) {
     *made = (struct conversion){.from = from, .to = to, .group = mt_calloc((size_t)b->program->nranks, sizeof(int))};
     made->kind = mt_layout_groups(&b->program->layouts, from, to, made->group);
     return made;
-}
-
-enum mt_conversion mt_builder_conversion(struct mt_builder *b, int from, int to, const int **group) {
-    const struct conversion *c = conversion(b, from, to);
-    if (group) *group = c->group;
-    return c->kind;
 }
 
 /* The held program value of `gvalue` from which `layout` is reached most cheaply (conversions are numbered by cost). */
@@ -331,7 +326,7 @@ static int waypoint(struct mt_builder *b, int source, int layout, enum mt_block_
     if (detour) return mt_builder_whole(b, b->program->values[source].gvalue, block);
     if (c->kind != MT_CONVERT_ALL_TO_ALL) return layout;
     if (!c->route) {
-        int route = mt_builder_route(b, c->from, c->to) + 1;
+        int route = mt_layout_route(&b->program->layouts, &b->mesh, c->from, c->to) + 1;
         conversion(b, b->program->values[source].layout, layout)->route = route; /* the vector may have moved */
         return route - 1;
     }

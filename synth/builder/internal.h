@@ -107,14 +107,6 @@ bool mt_builder_is_near(struct mt_builder *b, int gvalue, int layout, enum mt_bl
 void mt_builder_flush(struct mt_builder *b);
 /* Emit these conversions as messages: those that follow each other and can are one. */
 void mt_builder_send(struct mt_builder *b, const struct pending *wanted, int count);
-/* How one layout becomes another, and in which groups (null: not asked). */
-enum mt_conversion mt_builder_conversion(struct mt_builder *b, int from, int to, const int **group);
-
-/* route.c: the layout that a value takes next on its way to `to`: that, or one between. */
-int mt_builder_route(struct mt_builder *b, int from, int to);
-/* A layout of partial sums over nodes, each reduced within its node, for values that will be wanted in `to`; -1: none.
- */
-int mt_builder_within_nodes(struct mt_builder *b, int from, int to);
 
 /* Forget what is held of a weight in `block`. */
 void mt_builder_drop(struct mt_builder *b, int gvalue, enum mt_block_kind block);

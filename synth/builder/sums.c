@@ -7,6 +7,7 @@
  * its accumulator when the next bucket has been sent, so that computation does not wait for its message; and gradients
  * of one parameter are joined first, so that there is one message. */
 #include "synth/builder/internal.h"
+#include "synth/layout/route.h"
 #include "synth/ops/ops.h"
 
 static bool reduces_each(const struct mt_builder *b) {
@@ -65,7 +66,7 @@ static int layout_of_update(struct mt_builder *b, int gvalue) {
 static int layout_of_accumulator(struct mt_builder *b, int gvalue, int fresh) {
     int layout = reduces_each(b) ? layout_of_update(b, gvalue) : -1;
     if (layout < 0 || b->choice->decisions.reduced == MT_REDUCED_MICRO_BATCH || b->mesh.nnodes == 1) return layout;
-    return mt_builder_is_partial(b, fresh) ? mt_builder_within_nodes(b, fresh, layout) : -1;
+    return mt_builder_is_partial(b, fresh) ? mt_layout_within_nodes(&b->program->layouts, &b->mesh, fresh, layout) : -1;
 }
 
 static void add_to_accumulator(struct mt_builder *b, int g, int fresh, enum mt_block_kind block) {

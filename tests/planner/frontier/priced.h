@@ -332,7 +332,7 @@ static inline void priced_open(struct priced *p, const struct small_job *job, co
                          .mesh = &job->mesh,
                          .exposed = exposed};
     mt_layouts_init(&p->layouts, job->costs.nranks);
-    p->pricing = (struct mt_pricing){&job->costs, job->graph, &p->layouts, (int *)(uintptr_t)job->node};
+    p->pricing = (struct mt_pricing){&job->costs, job->graph, &p->layouts, &job->mesh};
     priced_list(p);
     for (int i = 0; i < p->nvars; i++)
         if (p->vars[i].param >= 0)
