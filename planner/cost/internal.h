@@ -1,14 +1,14 @@
 /* Inside the costs.
  *
- *   cost.c      operators and copies; the cheapest algorithm
- *   memo.c      answers and groups found before
- *   group.c     a group of ranks: its hosts, the slowest path
+ *   cost.c        operators and copies; the cheapest algorithm
+ *   memo.c        answers and groups found before
+ *   group.c       a group of ranks: its hosts, the slowest path
  *   concurrent.c  groups that communicate at the same time
- *   cut.c       lower bounds of any algorithm, by the rates across cuts of a group
- *   schedule.c  simulation of a schedule
- *   large.c     groups that are too large to be simulated
- *   coll.c      a collective, from fits, schedules and cuts
- *   edit.c      fits after an edit of rates */
+ *   cut.c         lower bounds of any algorithm, by the rates across cuts of a group
+ *   schedule.c    simulation of a schedule
+ *   large.c       groups that are too large to be simulated
+ *   coll.c        a collective, from fits, schedules and cuts
+ *   edit.c        fits after an edit of rates */
 #ifndef MT_PLANNER_COST_INTERNAL_H
 #define MT_PLANNER_COST_INTERNAL_H
 
