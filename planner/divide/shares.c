@@ -9,6 +9,8 @@
  *                  sum over r of g of x[k][r] = the extent that g has
  *                  sum over k of bytes[k][r] x[k][r] <= memory[r] - what does not depend on shares
  *
+ * and, of equal T, the least sum of tau: a group that waits for others has even shares too.
+ *
  * The groups are the nodes, where samples are divided among nodes first; else all ranks are one. A node's time is in
  * proportion to its samples as well, which makes shares of nodes and shares within nodes bilinear: they are solved for
  * in turn, each with the other fixed, and the judge decides whether the pair is better. */
@@ -138,27 +140,36 @@ static double per_unit(const struct balancing *b, const double *of, int split, i
     return shares > 0 ? weighed / shares / b->d->speed[rank] : 0;
 }
 
+/* Times are in `unit_s`, shares are parts of what the group has: the solver's tolerances are absolute. */
 struct columns {
     struct mt_lp lp;
     int *x; /* [nsplits nranks], or -1 */
     int step;
+    double unit_s;
 };
+
+/* What a rank's group has of the label. */
+static double group_extent(const struct balancing *b, int split, int group) {
+    double extent = 0;
+    for (int r = 0; r < b->d->nranks; r++)
+        if (group_of(b, r) == group) extent += (double)b->c->choice.splits[split].sizes[r];
+    return extent;
+}
 
 static void add_split_rows(const struct balancing *b, struct columns *k, int split, int group, int step_row) {
     const struct mt_split *s = &b->c->choice.splits[split];
-    double extent = 0;
-    int tau = mt_lp_col(&k->lp, "tau", 0, INFINITY, 0, false), sum_row;
-    for (int r = 0; r < b->d->nranks; r++)
-        if (group_of(b, r) == group) extent += (double)s->sizes[r];
+    double extent = group_extent(b, split, group);
+    double little = 1e-3 / (b->hosts >= 0 ? b->d->nnodes : 1);
+    int tau = mt_lp_col(&k->lp, "tau", 0, INFINITY, little, false), sum_row;
     mt_lp_set(&k->lp, step_row, tau, -1);
-    sum_row = mt_lp_row(&k->lp, s->name, extent, extent);
+    sum_row = mt_lp_row(&k->lp, s->name, 1, 1);
     for (int r = 0; r < b->d->nranks; r++) {
         if (group_of(b, r) != group) continue;
-        int x = k->x[split * b->d->nranks + r] = mt_lp_col(&k->lp, s->name, 0, extent, 0, false);
+        int x = k->x[split * b->d->nranks + r] = mt_lp_col(&k->lp, s->name, 0, 1, 0, false);
         int row = mt_lp_row(&k->lp, "tau", 0, INFINITY);
         mt_lp_set(&k->lp, sum_row, x, 1);
         mt_lp_set(&k->lp, row, tau, 1);
-        mt_lp_set(&k->lp, row, x, -per_unit(b, b->seconds, split, r));
+        mt_lp_set(&k->lp, row, x, -per_unit(b, b->seconds, split, r) * extent / k->unit_s);
     }
 }
 
@@ -166,7 +177,7 @@ static void add_split_rows(const struct balancing *b, struct columns *k, int spl
 static void add_memory_rows(const struct balancing *b, struct columns *k) {
     const int64_t *limit = b->d->divide->memory_bytes;
     for (int r = 0; r < b->d->nranks && limit; r++) {
-        double held = (double)b->c->prediction.ranks[r].arena_bytes;
+        double held = (double)b->c->prediction.ranks[r].arena_bytes, most = (double)limit[r];
         bool moves = false;
         if (!limit[r]) continue;
         for (int s = 0; s < b->nsplits; s++) {
@@ -176,16 +187,28 @@ static void add_memory_rows(const struct balancing *b, struct columns *k) {
             moves |= b->bytes[s * b->d->nranks + r] > 0;
         }
         if (!moves) continue;
-        int row = mt_lp_row(&k->lp, "memory", -INFINITY, fmax((double)limit[r] - held, 0));
+        int row = mt_lp_row(&k->lp, "memory", -INFINITY, fmax(most - held, 0) / most);
         for (int s = 0; s < b->nsplits; s++)
             if (k->x[s * b->d->nranks + r] >= 0)
-                mt_lp_set(&k->lp, row, k->x[s * b->d->nranks + r], per_unit(b, b->bytes, s, r));
+                mt_lp_set(&k->lp, row, k->x[s * b->d->nranks + r],
+                          per_unit(b, b->bytes, s, r) * group_extent(b, s, group_of(b, r)) / most);
     }
+}
+
+/* The longest that a rank computes for. */
+static double longest_s(const struct balancing *b) {
+    double longest = 0;
+    for (int r = 0; r < b->d->nranks; r++) {
+        double sum = b->fixed[r];
+        for (int s = 0; s < b->nsplits; s++) sum += b->seconds[s * b->d->nranks + r];
+        longest = fmax(longest, sum);
+    }
+    return longest > 0 ? longest : 1;
 }
 
 /* Shares among ranks. MT_EINPUT where memory allows none. */
 static enum mt_status solve_ranks(struct balancing *b, struct mt_divided *to, bool *changed) {
-    struct columns k = {.x = mt_new(&b->scratch, int, b->nsplits * b->d->nranks)};
+    struct columns k = {.x = mt_new(&b->scratch, int, b->nsplits * b->d->nranks), .unit_s = longest_s(b)};
     struct mt_lp_solution solution;
     int groups = b->hosts >= 0 ? b->d->nnodes : 1, nbalanced = 0;
     for (int i = 0; i < b->nsplits * b->d->nranks; i++) k.x[i] = -1;
@@ -194,7 +217,7 @@ static enum mt_status solve_ranks(struct balancing *b, struct mt_divided *to, bo
         double fixed = 0;
         for (int r = 0; r < b->d->nranks; r++)
             if (group_of(b, r) == g) fixed = fmax(fixed, b->fixed[r]);
-        int row = mt_lp_row(&k.lp, "step", fixed, INFINITY);
+        int row = mt_lp_row(&k.lp, "step", fixed / k.unit_s, INFINITY);
         mt_lp_set(&k.lp, row, k.step, 1);
         for (int s = 0; s < b->nsplits; s++)
             if (is_balanced(b, s)) add_split_rows(b, &k, s, g, row), nbalanced++;

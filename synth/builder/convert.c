@@ -147,6 +147,17 @@ static bool nothing_shared(const struct mt_layout *l, int nranks, const int *gro
     return nothing;
 }
 
+/* Whether some element is in several covers. */
+static bool covers_overlap(const struct mt_layout *l, int nranks) {
+    struct mt_box both;
+    for (int r = 0; r < nranks && l->ncovers > 1; r++)
+        for (int s = 0; s < r; s++)
+            if (l->cover[l->part[r]] != l->cover[l->part[s]] &&
+                mt_box_intersect(&l->box[r], &l->box[s], l->naxes, &both))
+                return true;
+    return false;
+}
+
 /* The sets of replicas of a layout. */
 static const struct replicas *replicas_of(struct mt_builder *b, int layout) {
     int n = b->program->nranks;
@@ -168,6 +179,7 @@ static const struct replicas *replicas_of(struct mt_builder *b, int layout) {
         }
     }
     made->alike = nothing_shared(l, n, made->group, ngroups);
+    made->covers_overlap = covers_overlap(l, n);
     return made;
 }
 
@@ -188,14 +200,13 @@ static bool replicas_together(struct mt_builder *b, struct conversion *c) {
     return c->replicas == TOGETHER;
 }
 
-/* Replicas are bit-equal if they were, and no reduction or AllToAll of several covers adds up different terms; or if
- * all of them are results of one collective that gives its members the same bits. */
+/* Replicas are bit-equal if they were, and no reduction or AllToAll of overlapping covers adds up different terms; or
+ * if all of them are results of one collective that gives its members the same bits. */
 static bool is_uniform_after(struct mt_builder *b, int from, int layout) {
     struct conversion *c = conversion(b, b->program->values[from].layout, layout);
-    bool covers = b->program->layouts.items[b->program->values[from].layout].ncovers > 1;
-    bool reduces = c->kind == MT_CONVERT_ALL_REDUCE || c->kind == MT_CONVERT_REDUCE_SCATTER ||
-                   (c->kind == MT_CONVERT_ALL_TO_ALL && covers);
     const struct replicas *was = replicas_of(b, b->program->values[from].layout);
+    bool reduces = c->kind == MT_CONVERT_ALL_REDUCE || c->kind == MT_CONVERT_REDUCE_SCATTER ||
+                   (c->kind == MT_CONVERT_ALL_TO_ALL && was->covers_overlap);
     if (!reduces && (b->uniform[from] || (was->alike && !was->any))) return true;
     if (c->kind != MT_CONVERT_ALL_REDUCE && c->kind != MT_CONVERT_ALL_GATHER) return false;
     return replicas_together(b, c);

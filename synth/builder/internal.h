@@ -17,8 +17,9 @@ struct pending { /* a conversion in the bucket */
 
 struct replicas { /* of a layout: kept as well */
     int layout;
-    int *group;      /* [nranks]: ranks with one box in one part */
-    bool any, alike; /* some group has several; ranks of different groups have nothing in common */
+    int *group;          /* [nranks]: ranks with one box in one part */
+    bool any, alike;     /* some group has several; ranks of different groups have nothing in common */
+    bool covers_overlap; /* some element is in several */
 };
 
 struct layer { /* consecutive operators whose weights are one bucket (gather.c) */

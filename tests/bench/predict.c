@@ -76,7 +76,8 @@ int main(int argc, char **argv) {
     lap("program");
     int *device = malloc((size_t)cluster->ndevices * sizeof *device);
     for (int r = 0; r < cluster->ndevices; r++) device[r] = r;
-    struct mt_costs costs = {cluster, cluster->ndevices, device, mt_cost_memo_new()};
+    struct mt_costs costs = {
+        .cluster = cluster, .nranks = cluster->ndevices, .device = device, .memo = mt_cost_memo_new()};
     CHECK_OK(mt_algorithm_rows(&planned.program, &costs, &plan->arena, &plan->decisions.algorithms,
                                &plan->decisions.nalgorithms, &err),
              err);
