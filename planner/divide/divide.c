@@ -1,4 +1,5 @@
-/* Which candidates are tried: all strategies at two prices, then the cheapest judged, improved, judged again. */
+/* Which candidates are tried: all strategies at two prices, then the cheapest judged; where one does not fit, with less
+ * held at once; the best with other shares and other times of gathers and sums. */
 #include "planner/divide/divide.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 #include "planner/divide/rows.h"
 #include "synth/ops/ops.h"
 
-enum { MOST_STATES = 2000, MOST_JUDGED = 8 };
+enum { MOST_STATES = 2000, MOST_JUDGED = 10 };
 static const double hopeless = 1.5; /* times the best judged step: not judged when it is priced so */
 
 /* ---- the ranks ---- */
@@ -54,17 +55,12 @@ static void find_mesh(struct mt_dividing *d) {
 
 /* ---- candidates ---- */
 
-/* Whether a strategy is solved for in this round. First those that hold all others in the priced sum, and those of few
- * alternatives, which the judge may think better of; where nothing fits, also the others; one by name alone; to
- * compare, all. Without nodes some strategies are others. */
-enum round { WIDE, OTHERS, NROUNDS };
-
-static bool belongs(const struct mt_dividing *d, const struct mt_strategy *s, enum round round) {
+/* Whether a strategy is solved for: also those that others hold in the priced sum, because the judge may think better
+ * of them. Without nodes some strategies are others. */
+static bool belongs(const struct mt_dividing *d, const struct mt_strategy *s) {
     bool hybrid = s->state == MT_STORE_NODE, mesh = s->among == MT_AMONG_NODES && s->samples;
-    if (d->divide->only) return s == d->divide->only && round == WIDE;
-    if (!d->nodes && (hybrid || mesh)) return false;
-    bool few = !s->widths && !s->positions; /* alternatives */
-    return (few || s->state == MT_STORE_ANY) == (round == WIDE);
+    if (d->divide->only) return s == d->divide->only;
+    return d->nodes || !(hybrid || mesh);
 }
 
 /* Whether the same program was found before. */
@@ -141,12 +137,12 @@ out:
     return st;
 }
 
-static enum mt_status solve_round(struct mt_dividing *d, enum round round) {
+static enum mt_status solve_all(struct mt_dividing *d) {
     static const double exposed[] = {1, 0.2};
     int capacity = d->found->ncandidates;
     for (int i = 0; i < MT_NSTRATEGIES; i++) {
         const struct mt_strategy *s = &mt_strategies[i];
-        if (!belongs(d, s, round)) continue;
+        if (!belongs(d, s)) continue;
         for (int e = 0; e < (s->widths || s->positions ? 2 : 1) && mt_now_s() < d->divide->end_s; e++) {
             enum mt_status st = solve(d, s, exposed[e], &capacity);
             if (st && (st != MT_EINPUT || d->divide->only)) return st;
@@ -173,8 +169,54 @@ static enum mt_status judge(struct mt_dividing *d, struct mt_divided *c) {
     return st;
 }
 
+/* When weights are gathered and gradients reduced: with less held at once, or with fewer messages. */
+static const struct times {
+    enum mt_gather gather;
+    enum mt_reduced reduced;
+} times[] = {{MT_GATHER_LAYER, MT_REDUCED_MICRO_BATCH},
+             {MT_GATHER_LAYER, MT_REDUCED_NODE},
+             {MT_GATHER_LAYER, MT_REDUCED_STEP},
+             {MT_GATHER_STEP, MT_REDUCED_STEP}};
+enum { LEAST_HELD = 0, NTIMES = sizeof times / sizeof *times };
+
+/* Whether some rank has several micro-batches: else gradients are reduced once. */
+static bool has_body(const struct mt_dividing *d, const struct mt_choice *choice) {
+    bool several = false;
+    for (int r = 0; r < d->nranks; r++) several |= choice->micro[r] < mt_divide_samples(d, choice, r);
+    return several;
+}
+
+/* Whether other times make another program, and are not given. */
+static bool may_have(const struct mt_dividing *d, const struct mt_divided *c, const struct times *t) {
+    const struct mt_decisions *given = &d->divide->decisions, *own = &c->choice.decisions;
+    if (d->divide->only || given->gather >= 0 || given->reduced >= 0) return false;
+    if (!c->plan || !mt_decisions_shard_state(&c->plan->decisions)) return false;
+    if (!d->nodes && t->reduced == MT_REDUCED_NODE) return false;
+    bool first = t->reduced == (t->gather == MT_GATHER_LAYER ? MT_REDUCED_MICRO_BATCH : MT_REDUCED_STEP);
+    return has_body(d, &c->choice) || (first && own->gather != t->gather);
+}
+
+/* The same division with other times, judged. */
+static enum mt_status try_times(struct mt_dividing *d, const struct mt_divided *c, const struct times *t) {
+    int capacity = d->found->ncandidates;
+    if (!may_have(d, c, t) || mt_now_s() > d->divide->end_s) return MT_OK;
+    struct mt_divided *other = mt_divide_copy(d, c);
+    other->choice.decisions.gather = t->gather;
+    other->choice.decisions.reduced = t->reduced;
+    if (is_known(d, other)) return MT_OK;
+    add_candidate(d, other, &capacity);
+    return judge(d, other);
+}
+
+static enum mt_status improve_times(struct mt_dividing *d) {
+    const struct mt_divided *best = d->found->best;
+    enum mt_status st = MT_OK;
+    for (int i = 0; i < NTIMES && best && !st; i++) st = try_times(d, best, &times[i]);
+    return st;
+}
+
 /* Other shares for what is best, as long as they help. */
-static enum mt_status improve(struct mt_dividing *d) {
+static enum mt_status improve_shares(struct mt_dividing *d) {
     int capacity = d->found->ncandidates;
     for (int round = 0; round < 4 && d->found->best && mt_now_s() < d->divide->end_s; round++) {
         struct mt_divided *best = d->found->best, *other;
@@ -188,11 +230,11 @@ static enum mt_status improve(struct mt_dividing *d) {
     return MT_OK;
 }
 
-/* The candidates from `first` on, the cheapest first. */
-static enum mt_status judge_from(struct mt_dividing *d, int first) {
+/* The candidates, the cheapest first. */
+static enum mt_status judge_all(struct mt_dividing *d) {
     struct mt_divide_found *found = d->found;
-    int n = found->ncandidates - first;
-    struct mt_divided **order = mt_arena_memdup(d->arena, found->candidates + first, (size_t)n * sizeof *order);
+    int n = found->ncandidates;
+    struct mt_divided **order = mt_arena_memdup(d->arena, found->candidates, (size_t)n * sizeof *order);
     qsort(order, (size_t)n, sizeof *order, by_price);
     for (int i = 0, judged = 0; i < n; i++) {
         double known = d->divide->known_s > 0 ? d->divide->known_s : INFINITY;
@@ -200,6 +242,7 @@ static enum mt_status judge_from(struct mt_dividing *d, int first) {
         bool may_win = judged < MOST_JUDGED && order[i]->priced_s <= hopeless * known;
         if (!(may_win || d->divide->compare) || mt_now_s() > d->divide->end_s) continue;
         enum mt_status st = judge(d, order[i]);
+        if (!st && order[i]->judged && !order[i]->fits) st = try_times(d, order[i], &times[LEAST_HELD]);
         if (st) return st;
         judged += order[i]->judged;
     }
@@ -215,14 +258,10 @@ enum mt_status mt_divide_search(const struct mt_divide *divide, struct mt_divide
     find_mesh(&d);
     find_speeds(&d);
     found->speed = d.speed;
-    enum mt_status st = MT_OK;
-    for (int round = WIDE; round < NROUNDS && !st; round++) {
-        int first = found->ncandidates;
-        bool due = round == WIDE || divide->compare || (!found->best && !(divide->known_s > 0) && !divide->only);
-        if (!due) break;
-        if (!(st = solve_round(&d, (enum round)round))) st = judge_from(&d, first);
-    }
-    return st ? st : improve(&d);
+    enum mt_status st = solve_all(&d);
+    if (!st) st = judge_all(&d);
+    if (!st) st = improve_times(&d);
+    return st ? st : improve_shares(&d);
 }
 
 void mt_divide_release(struct mt_divide_found *found) {

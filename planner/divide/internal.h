@@ -47,6 +47,9 @@ enum mt_status mt_divide_judge(struct mt_dividing *d, struct mt_divided *c);
  * nothing changes. */
 enum mt_status mt_divide_balance(struct mt_dividing *d, const struct mt_divided *c, struct mt_divided **balanced);
 
+/* Samples that a rank sees. */
+int64_t mt_divide_samples(const struct mt_dividing *d, const struct mt_choice *choice, int rank);
+
 /* A copy with splits of its own, to which its rules point. */
 struct mt_divided *mt_divide_copy(struct mt_dividing *d, const struct mt_divided *c);
 

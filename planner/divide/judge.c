@@ -40,8 +40,7 @@ struct mt_divided *mt_divide_copy(struct mt_dividing *d, const struct mt_divided
 
 /* ---- micro-batches ---- */
 
-/* Samples that a rank sees. */
-static int64_t share_of(const struct mt_dividing *d, const struct mt_choice *choice, int rank) {
+int64_t mt_divide_samples(const struct mt_dividing *d, const struct mt_choice *choice, int rank) {
     const struct mt_split *batch = choice->batch;
     if (!batch) return d->divide->graph->labels[d->divide->graph->batch].extent;
     return batch->sizes[batch->axis == MT_AXIS_HOST ? d->mesh.node[rank] : rank];
@@ -49,13 +48,14 @@ static int64_t share_of(const struct mt_dividing *d, const struct mt_choice *cho
 
 static int64_t most_samples(const struct mt_dividing *d, const struct mt_choice *choice) {
     int64_t most = 0;
-    for (int r = 0; r < d->nranks; r++) most = share_of(d, choice, r) > most ? share_of(d, choice, r) : most;
+    for (int r = 0; r < d->nranks; r++)
+        most = mt_divide_samples(d, choice, r) > most ? mt_divide_samples(d, choice, r) : most;
     return most;
 }
 
 /* Samples of micro-batches such that every rank has `count` of them, as far as its share allows. */
 static void set_micro(const struct mt_dividing *d, struct mt_choice *choice, int64_t count) {
-    for (int r = 0; r < d->nranks; r++) choice->micro[r] = (share_of(d, choice, r) + count - 1) / count;
+    for (int r = 0; r < d->nranks; r++) choice->micro[r] = (mt_divide_samples(d, choice, r) + count - 1) / count;
 }
 
 /* Shares of which each is a multiple of `count`, so that all ranks have as many micro-batches; false if the batch does
