@@ -114,8 +114,8 @@ static double gemm_distance(const struct mt_curve *c, const struct mt_op_shape *
            (transposed ? gemm_variant_octaves : 0);
 }
 
-/* By the geometric mean of the efficiencies of the nearest curves, weighted by the inverse square of the distance; each
- * at the shape's rows, or where it is nearest to them. 0: there is no curve. */
+/* By the geometric mean of the efficiencies of the nearest curves, weighted by the inverse fourth power of the distance;
+ * each at the shape's rows, or where it is nearest to them. 0: there is no curve. */
 static double gemm_s(const struct mt_cluster_class *class, const struct mt_op_shape *shape, double *error) {
     struct found found = {.n = 0};
     for (int c = 0; c < class->ncurves; c++)
@@ -124,7 +124,7 @@ static double gemm_s(const struct mt_cluster_class *class, const struct mt_op_sh
     double sum = 0, weights = 0, worst = 0;
     for (int i = 0; i < found.n; i++) {
         const struct mt_curve *c = found.neighbours[i].curve;
-        double e, weight = 1 / (found.neighbours[i].octaves * found.neighbours[i].octaves + 1e-9);
+        double e, weight = 1 / (pow(found.neighbours[i].octaves, 4) + 1e-9);
         double rows = within(c, (double)shape->rows), measured_s = curve_at(c, rows, class->overhead_s, &e);
         sum += weight * log(gemm_ideal_s(class, shape->type, rows, c->dim) / fmax(measured_s, 1e-12));
         weights += weight;
