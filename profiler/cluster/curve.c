@@ -22,10 +22,12 @@ static const double borrowed_error = 0.03; /* from another curve; plus octave_er
 static const double octave_error = 0.04;
 static const double variant_octaves = 1;        /* distance of another variant */
 static const double gemm_variant_octaves = 0.5; /* of GEMMs: another epilogue; and again if operands are transposed */
+static const double short_overheads = 4;        /* a time of fewer overheads says little about more rows */
 static const double empty_error = 0.5;          /* of an empty box */
 
-/* Seconds at `rows` by the curve alone. */
-static double curve_at(const struct mt_curve *c, double rows, double overhead_s, double *error) {
+/* Seconds at `rows` by the curve alone. Beyond its end its last slope counts; or row_s a row, by the class's rates,
+ * where the end is so short that its slope is chance. */
+static double curve_at(const struct mt_curve *c, double rows, double overhead_s, double row_s, double *error) {
     const double *t = c->time_s;
     int last = c->npoints - 1, i = 0;
     double first_rows = (double)c->rows[0], last_rows = (double)c->rows[last];
@@ -42,6 +44,7 @@ static double curve_at(const struct mt_curve *c, double rows, double overhead_s,
     }
     double before_rows = last ? (double)c->rows[last - 1] : 0, before_s = last ? t[last - 1] : fmin(overhead_s, t[0]);
     double slope = fmax((t[last] - before_s) / (last_rows - before_rows), 0);
+    if (t[last] < short_overheads * overhead_s && row_s > 0) slope = row_s;
     *error = c->error[last] + beyond_error * log2(rows / last_rows);
     return t[last] + slope * (rows - last_rows);
 }
@@ -114,8 +117,8 @@ static double gemm_distance(const struct mt_curve *c, const struct mt_op_shape *
            (transposed ? gemm_variant_octaves : 0);
 }
 
-/* By the geometric mean of the efficiencies of the nearest curves, weighted by the inverse fourth power of the distance;
- * each at the shape's rows, or where it is nearest to them. 0: there is no curve. */
+/* By the geometric mean of the efficiencies of the nearest curves, weighted by the inverse fourth power of the
+ * distance; each at the shape's rows, or where it is nearest to them. 0: there is no curve. */
 static double gemm_s(const struct mt_cluster_class *class, const struct mt_op_shape *shape, double *error) {
     struct found found = {.n = 0};
     for (int c = 0; c < class->ncurves; c++)
@@ -125,7 +128,7 @@ static double gemm_s(const struct mt_cluster_class *class, const struct mt_op_sh
     for (int i = 0; i < found.n; i++) {
         const struct mt_curve *c = found.neighbours[i].curve;
         double e, weight = 1 / (pow(found.neighbours[i].octaves, 4) + 1e-9);
-        double rows = within(c, (double)shape->rows), measured_s = curve_at(c, rows, class->overhead_s, &e);
+        double rows = within(c, (double)shape->rows), measured_s = curve_at(c, rows, class->overhead_s, 0, &e);
         sum += weight * log(gemm_ideal_s(class, shape->type, rows, c->dim) / fmax(measured_s, 1e-12));
         weights += weight;
         worst = fmax(worst, e);
@@ -137,17 +140,9 @@ static double gemm_s(const struct mt_cluster_class *class, const struct mt_op_sh
 
 /* ---- other kinds ---- */
 
-/* The nearest curves, sorted by distance. */
-static int nearest(const struct mt_cluster_class *class, const struct mt_op_shape *shape, bool variants,
-                   struct found *found) {
-    *found = (struct found){.n = 0};
-    for (int c = 0; c < class->ncurves; c++) {
-        const struct mt_curve *curve = &class->curves[c];
-        if (curve->type != shape->type) continue;
-        bool same = !strcmp(curve->op, mt_op_info[shape->kind].name) && !strcmp(curve->variant, shape->variant);
-        if (same != variants) keep(found, curve, distance(curve, shape));
-    }
-    return found->n;
+static double row_by_rates(const struct mt_cluster_class *class, const struct mt_op_shape *shape) {
+    double unused;
+    return fmax(mt_class_rates_s(class, shape, &unused) - class->overhead_s, 0) / (double)shape->rows;
 }
 
 /* The time of the shape by one nearby curve. */
@@ -156,9 +151,9 @@ static double borrowed(const struct mt_cluster_class *class, const struct mt_cur
     struct mt_op_shape there = *shape;
     memcpy(there.dim, curve->dim, sizeof there.dim);
     double work = mt_op_shape_work(shape), rows = (double)shape->rows, work_there = mt_op_shape_work(&there);
-    if (by_rows(shape->kind)) return curve_at(curve, rows, class->overhead_s, error) * (work / work_there);
-    double scale = work / work_there;
-    return curve_at(curve, rows * scale, class->overhead_s, error);
+    double scale = work / work_there, row_s = row_by_rates(class, shape) / scale;
+    if (by_rows(shape->kind)) return curve_at(curve, rows, class->overhead_s, row_s, error) * scale;
+    return curve_at(curve, rows * scale, class->overhead_s, row_s, error);
 }
 
 /* The geometric mean over nearby curves, weighted by the inverse square of the distance. */
@@ -187,14 +182,14 @@ static const struct mt_curve *own_curve(const struct mt_cluster_class *class, co
 
 static double find(const struct mt_cluster_class *class, const struct mt_op_shape *shape, double *error) {
     const struct mt_curve *own = own_curve(class, shape);
-    if (own) return curve_at(own, (double)shape->rows, class->overhead_s, error);
+    if (own) return curve_at(own, (double)shape->rows, class->overhead_s, row_by_rates(class, shape), error);
     if (is_gemm(shape->kind)) {
         double s = gemm_s(class, shape, error);
         return s > 0 ? s : mt_class_rates_s(class, shape, error);
     }
-    struct found found;
-    int n = nearest(class, shape, false, &found);
-    if (!n) n = nearest(class, shape, true, &found);
+    struct found found = {.n = 0};
+    for (int c = 0; c < class->ncurves; c++) keep(&found, &class->curves[c], distance(&class->curves[c], shape));
+    int n = found.n;
     for (int i = 1; i < n && same_dims(found.neighbours[0].curve, shape);
          i++) /* if another variant has the same dims, use only such curves */
         if (!same_dims(found.neighbours[i].curve, shape)) n = i;

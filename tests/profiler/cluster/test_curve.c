@@ -174,6 +174,19 @@ static void caches(void) {
     mt_arena_release(&cluster.arena);
 }
 
+/* One time of a single element, as of a count that a job adds up, says nothing about a large sum. */
+static void short_curves(void) {
+    struct mt_cluster cluster = {0};
+    struct mt_cluster_class class = new_class();
+    struct mt_curve_builder *b = mt_curves_new();
+    struct mt_op_shape one = elements(MT_OP_add, 1), many = elements(MT_OP_add, 64 << 20);
+    mt_curves_sample(b, &one, 2.2e-6);
+    mt_curves_finish(b, 0, &cluster, &class);
+    CHECK_NEAR(mt_class_op_s(&class, &one, NULL), 2.2e-6, 1e-12);
+    CHECK_NEAR(mt_class_op_s(&class, &many, NULL) / (many.bytes / class.memory_Bps), 1, 0.01);
+    mt_arena_release(&cluster.arena);
+}
+
 static void rates(void) {
     struct mt_cluster_class class = new_class();
     double error, nominal_error;
@@ -195,6 +208,7 @@ int main(void) {
     neighbours();
     other_extents();
     caches();
+    short_curves();
     rates();
     return 0;
 }
