@@ -1,16 +1,13 @@
 /* Every strategy's plan of a small GPT-2 agrees with one rank in fp64, in the form that its name says: as the search
  * finds it on unlike nodes, and with other shares (ragged, some of them zero), micro-batches, gathers, reductions and
  * recomputation. The plans are those of `motley plan --strategy`. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "planner/divide/strategy.h"
-#include "planner/make/make.h"
 #include "planner/plan/choice.h"
 #include "planner/plan/planned.h"
-#include "profiler/describe/describe.h"
 #include "synth/check/check.h"
 #include "synth/ops/ops.h"
+#include "tests/planner/divide/classics.h"
 #include "tests/synth/states_agree.h"
 
 enum { BATCH = 12, MOST_RANKS = 4 };
@@ -88,29 +85,6 @@ static void free_reference(struct reference *ref) {
 }
 
 /* ---- one plan ---- */
-
-static struct mt_plan *find_plan(const struct setting *s, const struct mt_strategy *strategy) {
-    struct mt_cluster *cluster;
-    struct mt_plan_found found;
-    struct mt_plan_request request = {.model = s->model,
-                                      .job = the_job(),
-                                      .fixed = {.decisions = mt_decisions_unset, .use = MT_USE_ALL},
-                                      .limit_s = 600,
-                                      .strategy = strategy};
-    CHECK_OK(mt_cluster_describe(s->cluster, NULL, &cluster, &err), err);
-    enum mt_status st = mt_plan_fastest(cluster, &request, &found, &err);
-    if (st == MT_EMISSING) {
-        printf("skipped: %s\n", err.text);
-        exit(77);
-    }
-    CHECK(!st, "%s on %s: %s", strategy->name, s->cluster, err.text);
-    struct mt_plan *plan;
-    CHECK_OK(mt_plan_copy(found.plan, &plan, &err), err);
-    CHECK_EQ(plan->nplaces, cluster->ndevices);
-    mt_plan_found_release(&found);
-    mt_cluster_free(cluster);
-    return plan;
-}
 
 /* A plan's graph, choice and program, proven. */
 struct opened {
@@ -341,11 +315,12 @@ static double try_variant(const struct reference *ref, const struct mt_plan *fou
 
 static void test_setting(const struct setting *s) {
     char hashes[MT_NSTRATEGIES][33];
+    struct mt_job job = the_job();
     struct reference ref;
     make_reference(s->model, &ref);
     for (int i = 0; i < MT_NSTRATEGIES; i++) {
         const struct mt_strategy *strategy = &mt_strategies[i];
-        struct mt_plan *plan = find_plan(s, strategy);
+        struct mt_plan *plan = classic_plan(s->cluster, s->model, &job, strategy);
         struct opened o;
         open_plan(plan, strategy->name, &o);
         check_form(strategy, &o);
