@@ -73,8 +73,8 @@ bool mt_launch_publish(const struct mt_launch *launch, const char *line) {
     return published || put;
 }
 
-/* The request in flight: static, since its answer may come late or never. Open MPI 4.1 leaves some unanswered, mostly on
- * other hosts than mpirun's: after again_s it is asked again, by the other route. */
+/* The request in flight: static, since its answer may come late or never. Open MPI 4.1 leaves some unanswered, mostly
+ * on other hosts than mpirun's: after again_s it is asked again, by the other route. */
 static const double again_s = 1;
 static struct {
     atomic_bool asked, found;
