@@ -1,4 +1,4 @@
-/* motley explain: the bottlenecks of a plan on its cluster. */
+/* motley explain: what a plan does on its cluster, why that and not a classic, and its bottlenecks. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -38,15 +38,19 @@ static enum mt_status explain(const struct explain_flags *f) {
     struct mt_plan *plan;
     struct mt_cluster *cluster;
     struct mt_explained explained;
+    struct mt_planned planned;
     enum mt_status st = mt_plan_read(f->path, &plan, f->err);
     if (st) return st;
     if (!(st = mt_cluster_open(f->cluster, &cluster, f->err))) {
         if (!(st = mt_planning_same(plan, f->path, cluster, f->cluster, f->err)) &&
-            !(st = mt_explain(plan, cluster, &explained, f->err))) {
-            if (plan->hypothetical[0])
-                printf("The plan is hypothetical: it cannot run here: %s.\n", plan->hypothetical);
-            mt_explained_print(&explained, stdout);
-            mt_explained_release(&explained);
+            !(st = mt_planned_open(plan, &planned, f->err))) {
+            if (!(st = mt_explain(plan, cluster, &explained, f->err))) {
+                if (plan->hypothetical[0])
+                    printf("The plan is hypothetical: it cannot run here: %s.\n", plan->hypothetical);
+                mt_explained_print(&explained, &planned, stdout);
+                mt_explained_release(&explained);
+            }
+            mt_planned_release(&planned);
         }
         mt_cluster_free(cluster);
     }
@@ -59,9 +63,11 @@ int mt_command_explain(int argc, char **argv) {
         .options = flag_table,
         .parser = parse,
         .args_doc = "PLAN --cluster FILE",
-        .doc = "Name the bottlenecks of a plan on the cluster that it was made for: ranks, memory, links; and predict "
-               "the step with each class of devices 10% faster, each link twice as fast, each memory a quarter "
-               "larger."};
+        .doc =
+            "Say what a plan's program does, by kind of layer: what is divided over what, which collectives move what, "
+            "where state is; what the best plan of each classic strategy takes beside it, and why. Name the "
+            "bottlenecks on the cluster that it was made for: ranks, memory, links; and predict the step with each "
+            "class of devices 10% faster, each link twice as fast, each memory a quarter larger."};
     struct mt_err err = MT_ERR_INIT;
     struct explain_flags f = {.err = &err};
     enum mt_status st = mt_flags_parse(&argp, argc, argv, &f, &err);

@@ -27,9 +27,11 @@ enum mt_status mt_show(const char *path, FILE *file, bool *outliers, struct mt_e
 struct mt_program;
 void mt_layouts_print(const struct mt_program *program, FILE *file);
 
-/* The answer of mt_explain: sentences, then tables. */
+/* The answer of mt_explain: sentences, then tables; among them what the program does by kind of layer (told.c). */
 struct mt_explained;
-void mt_explained_print(const struct mt_explained *explained, FILE *file);
+struct mt_planned;
+void mt_explained_print(const struct mt_explained *explained, const struct mt_planned *planned, FILE *file);
+void mt_told_print(const struct mt_planned *planned, FILE *file);
 
 /* An answer of mt_whatif_ask as a table; all answers as a JSON document. */
 struct mt_whatif;

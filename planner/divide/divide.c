@@ -108,9 +108,9 @@ static enum mt_status solve(struct mt_dividing *d, const struct mt_strategy *str
     struct mt_space space;
     struct mt_frontier_solution solution;
     struct mt_arena scratch = MT_ARENA_INIT;
-    struct mt_strategy_limits limits = {strategy, q->graph, d->kind, d->nodes};
     enum mt_status st = mt_divide_splits(d, strategy, &splits);
     if (st) return st;
+    struct mt_strategy_limits limits = {strategy, q->graph, d->kind, d->nodes, splits.compute, splits.ncompute};
     struct mt_space_options options = {.graph = q->graph,
                                        .costs = q->costs,
                                        .mesh = d->nodes ? &d->mesh : NULL,

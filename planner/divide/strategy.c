@@ -45,18 +45,30 @@ static bool allows_level(const struct mt_strategy *s, const enum mt_label_kind *
     return false;
 }
 
+/* Whether every operator of the forward pass that has the label can be divided by it: ranks that hold such shares of a
+ * weight can keep to them. */
+static bool divides_all(const struct mt_graph *g, int label) {
+    for (int o = 0; o < g->nops; o++)
+        for (int i = 0; i < g->ops[o].nindices && g->ops[o].role == MT_ROLE_FORWARD; i++)
+            if (g->ops[o].index_label[i] == label && mt_op_index_role(&g->ops[o], i) == MT_INDEX_WHOLE) return false;
+    return true;
+}
+
 static bool allows_state(const struct mt_strategy_limits *limits, const struct mt_op *update,
                          const struct mt_rule *rule) {
     const struct mt_rule *inner = rule->inner ? &rule->inner[0] : NULL, *level = inner ? inner : rule;
     int axis = mt_sharding_axis(limits->graph, update->in[0]);
     bool by_axis = level->kind == MT_RULE_SPLIT && axis >= 0 && level->index == update->in_index[0][axis];
     bool whole = rule->kind == MT_RULE_REPLICATE && (!inner || inner->kind == MT_RULE_REPLICATE);
+    bool as_computed = false;
+    for (int i = 0; i < limits->ncompute; i++)
+        as_computed |= level->kind == MT_RULE_SPLIT && level->split == &limits->compute[i];
     bool in_node = limits->nodes == (inner != NULL) && (!inner || rule->kind == MT_RULE_REPLICATE);
     switch (limits->strategy->state) {
     case MT_STORE_REPLICATED: return whole;
     case MT_STORE_ALL: return axis < 0 ? whole : by_axis && !inner;
     case MT_STORE_NODE: return axis < 0 ? whole : by_axis && in_node;
-    case MT_STORE_COMPUTE: return whole || in_node;
+    case MT_STORE_COMPUTE: return whole || (in_node && as_computed && divides_all(limits->graph, level->split->label));
     case MT_STORE_ANY: return true;
     }
     return false;

@@ -41,6 +41,8 @@ struct mt_strategy_limits {
     const struct mt_graph *graph;
     const enum mt_label_kind *kind; /* [labels] */
     bool nodes;                     /* there are several nodes, one of them with several ranks */
+    const struct mt_split *compute; /* [ncompute]: splits by which operators may be divided */
+    int ncompute;
 };
 /* Whether it allows a rule: of an operator with samples, or of an update for the state that it stores. */
 bool mt_strategy_allows(const struct mt_strategy_limits *limits, const struct mt_op *op, const struct mt_rule *rule);

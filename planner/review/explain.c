@@ -69,7 +69,8 @@ enum mt_status mt_explain(const struct mt_plan *plan, const struct mt_cluster *c
     if (!(st = mt_search_price(&planning.search, e->plan, err)) &&
         !(st = mt_bottlenecks_of(cluster, e->plan, NULL, MT_BOTTLENECKS_ALL, &e->bottlenecks, err))) {
         e->longest = longest_rank(e->plan);
-        st = relax_all(e, &planning, err);
+        st = mt_classics_of(e->plan, &planning, planning.search.limit_s, &e->classics, err);
+        if (!st) st = relax_all(e, &planning, err);
     }
     mt_planning_close(&planning);
 out:
@@ -79,6 +80,7 @@ out:
 
 void mt_explained_release(struct mt_explained *explained) {
     mt_plan_free(explained->plan);
+    mt_classics_release(&explained->classics);
     mt_bottlenecks_release(&explained->bottlenecks);
     mt_arena_release(&explained->arena);
     *explained = (struct mt_explained){0};

@@ -1,4 +1,5 @@
-/* A plan on its cluster explained: the bottlenecks (bottleneck.h), and what more of each resource would bring.
+/* A plan on its cluster explained: the classics beside it (classics.h), the bottlenecks (bottleneck.h), and what more
+ * of each resource would bring.
  *
  *     struct mt_explained explained;
  *     if ((st = mt_explain(plan, cluster, &explained, err))) return st;
@@ -8,6 +9,7 @@
 #define MT_PLANNER_REVIEW_EXPLAIN_H
 
 #include "planner/review/bottleneck.h"
+#include "planner/review/classics.h"
 
 /* So many times as much of each resource; latency: so many times shorter. */
 #define MT_RELAX_SPEED 1.1
@@ -23,6 +25,7 @@ struct mt_explained {
     struct mt_arena arena;
     const struct mt_cluster *cluster; /* the caller's */
     struct mt_plan *plan;             /* a copy, priced as it is */
+    struct mt_classics classics;
     struct mt_bottlenecks bottlenecks;
     int longest;   /* the rank that the others wait for: it idles least */
     double base_s; /* with shares solved again, and nothing relaxed */

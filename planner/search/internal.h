@@ -278,8 +278,8 @@ struct search_subset {
     double screen_s; /* the quick estimate */
     bool bounded;    /* screen_s is less than the estimate, which was not wanted so far */
     /* Once it has been searched: */
-    bool searched, is_last; /* is_last: the ranks of search.last, in its order */
-    double step_s;          /* infinite where there is no plan */
+    bool searched, is_last, is_whole; /* is_last: the ranks of search.last, in its order; is_whole: whole nodes */
+    double step_s;                    /* infinite where there is no plan */
     struct search_part part;
     struct mt_search_report report;
 };

@@ -203,14 +203,40 @@ static struct search_subset *winner(struct participation *p) {
 
 /* ---- the whole space ---- */
 
-/* Programs that divide more than samples: among the ranks of the best subset, of the last plan's and among all; where no
- * subset has a plan, among those of each that was searched. */
-static enum mt_status divide_subsets(struct participation *p) {
-    struct search_subset *best = winner(p);
+/* Whole nodes: one of each type, and the first two, four, ... Tensors are divided within nodes, where fewer ranks may
+ * be better by samples alone. */
+static enum mt_status add_nodes(struct participation *p) {
+    const struct search_places *places = &p->places;
+    int *of_cell = mt_new(&p->arena, int, places->ncells);
     enum mt_status st = MT_OK;
+    if (p->use != MT_USE_AUTO || p->pinned || !mt_search_is_open(p->search)) return MT_OK;
+    for (int first = 0, n = 1; first + n <= places->nnodes && places->nnodes > 1 && !st;) {
+        bool seen = false;
+        for (int i = 0; i < first && n == 1; i++) seen |= places->type[i] == places->type[first];
+        int begin = places->node_cell[first], end = places->node_cell[first + n], nranks = 0;
+        for (int c = 0; c < places->ncells; c++)
+            nranks += of_cell[c] = c >= begin && c < end ? places->cells[c].count : 0;
+        int at = seen || nranks < 2 || nranks == places->n ? -1 : mt_search_subset_add(&p->subsets, of_cell, &st);
+        if (at >= 0) {
+            p->subsets.items[at].is_whole = true;
+            if (!p->subsets.items[at].searched && mt_now_s() < p->whole.end_s)
+                st = search_subset(p, &p->subsets.items[at]);
+        }
+        if (n == 1 && ++first < places->nnodes) continue; /* each alone, then the first few */
+        n *= 2;
+        first = 0;
+    }
+    return st;
+}
+
+/* Programs that divide more than samples: among the ranks of the best subset, of the last plan's, of whole nodes and
+ * among all; where no subset has a plan, among those of each that was searched. */
+static enum mt_status divide_subsets(struct participation *p) {
+    enum mt_status st = add_nodes(p);
+    struct search_subset *best = winner(p);
     for (int i = 0; i < p->subsets.count && !st; i++) {
         struct search_subset *x = &p->subsets.items[i];
-        if (!x->searched || (best && x != best && !x->is_last && x->n != p->places.n)) continue;
+        if (!x->searched || (best && x != best && !x->is_last && !x->is_whole && x->n != p->places.n)) continue;
         struct mt_err why = MT_ERR_INIT;
         st = mt_search_divide(&x->part, p->whole.end_s, &x->step_s, &why);
         if (st == MT_EINPUT && !p->search->strategy) st = MT_OK; /* this subset has none */
@@ -383,7 +409,8 @@ static enum mt_status may_beat_known(struct participation *p) {
     enum mt_status st = p->search->known_s > 0 ? find_bound(p) : MT_OK;
     if (st || !(p->search->known_s > 0)) return st;
     bool all = mt_search_is_open(p->search);
-    return beats_known(p, "no plan", all ? fmin(p->bound_s, mt_divide_bound(p->search->graph, &p->part.costs)) : p->bound_s);
+    return beats_known(p, "no plan",
+                       all ? fmin(p->bound_s, mt_divide_bound(p->search->graph, &p->part.costs)) : p->bound_s);
 }
 
 static enum mt_status finish(struct participation *p, struct mt_search_report *report) {

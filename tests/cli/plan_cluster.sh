@@ -69,7 +69,9 @@ $MOTLEY plan --cluster "$cluster" --use all $job --gradient-wire bf16 -o wire.js
 $MOTLEY plan --cluster "$cluster" --use all $job -o wire.json >said.txt
 grep -q '^start .*: it was faster, by what is never searched' said.txt || fail "$(cat said.txt)"
 
-# An edit is priced, and printed with the old plan and the best known one; the host is this one, so that it runs here.
+# An edit of shares of samples is priced, and printed with the old plan and the best known one; the host is this one, so that it runs here.
+rm plan.json
+$MOTLEY plan --cluster "$cluster" --use all $job --strategy zero1 -o plan.json >said.txt
 sed "s/\"host\": \"[^\"]*\"/\"host\": \"$(hostname)\"/; s/\"sizes\": \[$(sizes plan.json | sed 's/,/, /g')\]/\"sizes\": [64, 64, 64]/;
   s/\"micro_batch\": .*/\"micro_batch\": [64, 64, 64],/" plan.json >edited.json
 $MOTLEY plan --check edited.json --cluster "$cluster" -o edited.json >said.txt
