@@ -87,7 +87,7 @@ static void say_classic(const struct mt_explained *e, const struct mt_classic *c
 static void say_classics(const struct mt_explained *e, FILE *file) {
     const struct mt_classics *all = &e->classics;
     if (!all->count) return;
-    fprintf(file, "\nbeside the best plans of the classics among these ranks\n");
+    fprintf(file, "\nbeside the classics among these ranks, with the same buckets\n");
     for (int i = 0; i < all->count; i++) {
         fprintf(file, "  ");
         say_classic(e, &all->items[i], file);

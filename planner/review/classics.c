@@ -91,8 +91,12 @@ static enum mt_status usage_of(struct comparing *c, const struct mt_program *pro
 static const char *const moving[MT_NMOVED] = {"exchanges of activations", "exchanges of activations' gradients",
                                               "gathers of weights", "sums of gradients", "sums of norms and losses"};
 
-/* The largest difference in the direction of the whole. */
-static const char *difference(struct comparing *c, const struct usage *plan, const struct usage *classic, bool slower) {
+static const double little = 0.05; /* of the difference: a part of it that explains nothing */
+
+/* The largest difference in the direction of the whole, which is more_s. */
+static const char *difference(struct comparing *c, const struct usage *plan, const struct usage *classic,
+                              double more_s) {
+    bool slower = more_s >= 0;
     int nlinks = c->costs.cluster->nlinks, most = -1;
     double sign = slower ? 1 : -1, largest = sign * (classic->compute_s - plan->compute_s);
     char text[MT_UNITS_TEXT];
@@ -101,7 +105,7 @@ static const char *difference(struct comparing *c, const struct usage *plan, con
         if (more > largest) largest = more, most = i;
     }
     const char *than = slower ? "more" : "less";
-    if (!(largest > 0)) return slower ? "less of it overlaps" : "more of it overlaps";
+    if (!(largest > little * fabs(more_s))) return slower ? "less of it overlaps" : "more of it overlaps";
     mt_units_seconds(largest, text);
     if (most < 0) return mt_arena_printf(&c->to->arena, "computing takes %s %s", text, than);
     return mt_arena_printf(&c->to->arena, "%s over %s take %s %s", moving[most / nlinks],
@@ -158,8 +162,9 @@ static enum mt_status add_classic(struct comparing *c, const struct mt_divided *
     if (st) return st;
     mt_program_hash(&program, hash);
     to->same = !strcmp(hash, c->hash);
-    if (!(st = usage_of(c, &program, &found->prediction, &used)))
-        to->why = difference(c, own, &used, to->step_s >= c->own_s);
+    to->why = "";
+    if (!to->same && !(st = usage_of(c, &program, &found->prediction, &used)))
+        to->why = difference(c, own, &used, to->step_s - c->own_s);
     mt_program_release(&program);
     return st;
 }

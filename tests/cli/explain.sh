@@ -65,6 +65,45 @@ for net in 35G 110G; do
 done
 awk -v a="$(cat step.35G)" -v b="$(cat step.110G)" 'BEGIN { exit !(a / b < 1.02) }' || fail "$(cat step.35G step.110G)"
 
+# told KIND WORD TEXT: the program's row of a kind of layer has that.
+told() {
+  sed -n '/^what the program does/,/^$/p' said.txt |
+    awk -v kind="$1" -v word="$2" '/^  [^ ]/ { name = $0; sub(/^  /, "", name); sub(/  .*/, "", name) }
+      name == kind { row = $0; sub(/^  [^ ].*  +divided /, "divided ", row); sub(/^ */, "", row)
+        if (index(row, word " ") == 1) { sub(/^[a-z]+ */, "", row); print row } }' |
+    has -xF -- "$3" || fail "$1, $2 is not '$3': $(cat said.txt)"
+}
+beside() { grep -q "^  $1: $2" said.txt || fail "$1 is not '$2': $(cat said.txt)"; }
+
+# What is divided, what moves, where state is. Data parallelism: gradients of 65 KiB of attention, weights everywhere.
+explain "$slow" 24 $small --use all --strategy data
+told 'attention of 1 layer' divided 'batch over 2 ranks (12 each)'
+told 'attention of 1 layer' gradients 'AllReduce over 2 ranks, 65.0 KiB a layer' # (3 + 1) 64 x 64 weights, 4 64 biases, f32
+told 'mlp of 1 layer' state 'on every rank'
+beside data 'is this program$'
+beside zero3 '[0-9.]*% slower (.* ms): gathers of weights over net take [0-9.]* ms more$'
+beside tensor '[0-9.]*% faster (.* ms): sums of gradients over net take [0-9.]* ms less$'
+# Tensor parallelism, over all ranks: an AllReduce of 128 x 2048 bf16 in each direction.
+explain h100:1x4 1 gpt2:layers=3,heads=16,embed=2048,context=128,vocab=1024 --precision bf16 --use all
+told 'attention of 3 layers' divided 'heads over 4 ranks (4 each)'
+told 'attention of 3 layers' forward 'AllReduce over 4 ranks, 512 KiB a layer'
+told 'attention of 3 layers' backward 'AllReduce over 4 ranks, 512 KiB a layer'
+told 'mlp of 3 layers' divided 'ffn over 4 ranks (2048 each)'
+told 'mlp of 3 layers' forward 'AllReduce over 4 ranks, 512 KiB a layer'
+beside zero1 '[0-9.]* times as long (.* ms): sums of gradients over nvlink take [0-9.]* ms more$'
+# Hybrid sharding: samples over all, shares within each host, sums over hosts.
+explain "h100:2x2 net=100G" 16 gpt2:layers=2,heads=4,embed=256,context=64,vocab=512 --use all --strategy hybrid
+told 'mlp of layer 0' divided 'batch over 4 ranks (4 each)'
+told 'mlp of layer 0' state 'in shares: ffn over the devices of each host (512 each); in shares: embed over the devices of each host (128 each)'
+told 'mlp of layer 0' weights 'AllGather over 2 devices of each host, 4.00 MiB a layer' # 2 x 256 x 1024 in f32, forward and backward
+told 'mlp of layer 1' weights 'AllGather over 2 devices of each host, 2.00 MiB a layer' # the last layer's are kept
+told 'mlp of layer 0' gradients 'ReduceScatter over 2 devices of each host, 2.00 MiB a layer; AllReduce over 2 hosts, 1.00 MiB a layer'
+grep -q '^what the program does (weights .* are gathered for each layer)$' said.txt || fail "$(cat said.txt)"
+beside hybrid 'is this program$'
+# Memory: who lacks what.
+explain h100:1x4 64 mlp:layers=6,hidden=2048 --memory 260MiB --use all
+beside data 'does not fit: rank 0 needs [0-9.]* MiB of 260 MiB$'
+
 # Another cluster's plan, no plan, no cluster.
 refused 2 "link.json: cluster_hash: the plan was made for another cluster" $MOTLEY explain link.json --cluster cpu:2
 $MOTLEY plan $job --ranks 2 -o speeds.json >said.txt
