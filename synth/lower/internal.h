@@ -54,7 +54,10 @@ struct mt_lowering {
     int *buffer, buffer_capacity; /* [lvalues]: index into buffers; or -1 */
     int64_t *at;                  /* [lvalues]: offset in the buffer, bytes */
     int at_capacity;
-    int staging; /* the buffer of the present collective's chunks, or -1 */
+    /* Of the present collective's chunks: their buffer, or -1; of the present value's pipelined parts, the room that
+     * the even ones need, after which the odd ones have theirs. */
+    int staging;
+    int64_t half_bytes;
     struct mt_made_message *messages;
     int nmessages, messages_capacity;
 };
