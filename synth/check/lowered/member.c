@@ -197,6 +197,7 @@ static enum mt_status read_in_place(const struct reading *r, int message, struct
     const int *values = l->in_place_value[message];
     int place = -1, before = side->count;
     if (!exchanges(r)) return l->nin_place[message] ? mt_lchecker_refuse(r->c, "has blocks in place") : MT_OK;
+    if (l->zero) return mt_lchecker_refuse(r->c, "fills a message whose blocks are not in one place");
     if (l->message[message] >= 0 && l->message[message] < r->c->program->nvalues)
         return mt_lchecker_refuse(r->c, "a value is memory of its messages");
     enum mt_status st = read_pieces(r, l->in_place[message], values, l->nin_place[message], message ? l->out : l->in,
