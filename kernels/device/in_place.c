@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-struct located { /* [n]: the blocks of a message */
+struct located {         /* [n]: the blocks of a message */
     int64_t *start, *at; /* elements, in the message and from the base on */
 };
 

@@ -3,11 +3,10 @@
  *   passes.c   each program instruction becomes a lowered one (operands are program values, which are the first
  *              lvalues); inputs, states and reports; the other passes in order
  *   chunks.c   large collectives are cut
- *   fuse.c     patterns of operators become fused operators, with tensors by fuse_tensors.c; before them (fuse_packed.c),
- *              attention of the parts of one value becomes packed
- *   buffers.c  buffer assignment: each value gets a buffer of its own or that of a value that it continues; messages
- *              and scratch
- *   order.c    waits; the order that they make known; lifetimes; offsets */
+ *   fuse.c     patterns of operators become fused operators, with tensors by fuse_tensors.c; before them
+ * (fuse_packed.c), attention of the parts of one value becomes packed buffers.c  buffer assignment: each value gets a
+ * buffer of its own or that of a value that it continues; messages and scratch order.c    waits; the order that they
+ * make known; lifetimes; offsets */
 #ifndef MT_SYNTH_LOWER_INTERNAL_H
 #define MT_SYNTH_LOWER_INTERNAL_H
 

@@ -140,8 +140,7 @@ static enum mt_status cut_into(struct cutting *c, int operand, int64_t whole_byt
 static enum mt_status cut_operand(struct cutting *c, int operand, int64_t whole_bytes) {
     int64_t most = 1;
     enum mt_status st = MT_OK;
-    if (c->copies && !c->program->staging_in_turn)
-        st = cut_into(c, operand, whole_bytes, c->staging_bytes / 2, &most);
+    if (c->copies && !c->program->staging_in_turn) st = cut_into(c, operand, whole_bytes, c->staging_bytes / 2, &most);
     if (!st && most) st = cut_into(c, operand, whole_bytes, c->staging_bytes, &most);
     if (st || !most) return st;
     mt_fail(c->err, MT_EINPUT, "%lld bytes of staging are too few to move %s in parts: at least %lld are needed",

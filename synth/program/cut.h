@@ -30,9 +30,9 @@ static inline int64_t mt_message_round(int64_t size_bytes) {
 #define MT_STAGING_BYTES ((int64_t)64 << 20)
 
 /* The chunks of a collective, such that no rank of any group stages more than program->staging_bytes for one, or for
- * two in turn; few, and of about equal parts. They are the same for all ranks. Values whose tensors serve as messages are not cut.
- * takes[operand]: of a ReduceScatter, that its input may serve as the message; null: it may not. O(values x parts x
- * pieces). MT_EINPUT where even single elements stage more. The list is in `arena`. */
+ * two in turn; few, and of about equal parts. They are the same for all ranks. Values whose tensors serve as messages
+ * are not cut. takes[operand]: of a ReduceScatter, that its input may serve as the message; null: it may not. O(values
+ * x parts x pieces). MT_EINPUT where even single elements stage more. The list is in `arena`. */
 enum mt_status mt_message_cut(const struct mt_program *program, const struct mt_instr *instr, const bool *takes,
                               struct mt_arena *arena, struct mt_message_chunk **chunks, int *nchunks,
                               struct mt_err *err);

@@ -6,7 +6,8 @@
  *   Broadcast      the first member's boxes
  *   AllToAll       the transfers of mt_layout_transfers; sender and receiver list them in the same order
  *
- * A block of an AllToAll that is one contiguous piece needs no memory in the message, on the side where it is contiguous.
+ * A block of an AllToAll that is one contiguous piece needs no memory in the message, on the side where it is
+ * contiguous.
  *
  * Of a collective in parts each of these boxes is cut alike on all ranks. Where an AllToAll reduces, the old parts of a
  * cover are cut along common boxes, so that each element arrives from all of them in one part of the collective, in

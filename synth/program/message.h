@@ -3,7 +3,8 @@
  *   message  a buffer of elements that a collective sends, receives, or both
  *   piece    a box of one value at a place of the message, dense and row-major
  *   pack     copy pieces from values to the message; unpack: from the message to values
- *   in place a piece of an AllToAll that is not copied: its elements are sent from, or received into, the value's tensor
+ *   in place a piece of an AllToAll that is not copied: its elements are sent from, or received into, the value's
+ * tensor
  *
  *     struct mt_message m;
  *     if ((st = mt_message_make(&program, instr, rank, NULL, &arena, &m, err))) return st;

@@ -191,12 +191,12 @@ static enum mt_status check_in_place(const struct mt_lchecker *c) {
 }
 
 /* The message shares no memory with the values that are packed or unpacked; a tensor that is neither may serve as the
- * message. Where a collective may run on the tensors, or blocks are in place, all are read while all are written: an output may share memory
- * with its own input only. */
+ * message. Where a collective may run on the tensors, or blocks are in place, all are read while all are written: an
+ * output may share memory with its own input only. */
 static enum mt_status check_message_memory(const struct mt_lchecker *c) {
     const struct mt_linstr *l = mt_lchecker_instr(c);
-    const bool arrays = (l->npack && l->nunpack && mt_coll_takes_arrays(&l->problem)) || l->nin_place[0] ||
-                        l->nin_place[1];
+    const bool arrays =
+        (l->npack && l->nunpack && mt_coll_takes_arrays(&l->problem)) || l->nin_place[0] || l->nin_place[1];
     enum mt_status st = MT_OK;
     for (int b = 0; b < 2 && !st; b++) {
         int m = l->message[b];
@@ -253,8 +253,7 @@ static enum mt_status check_ahead(const struct mt_lchecker *c) {
     const struct mt_linstr *l = mt_lchecker_instr(c), *before = l - 1;
     enum mt_status st = MT_OK;
     if (!l->ahead) return MT_OK;
-    if (!l->chunk.part || l->wait >= 0)
-        return mt_lchecker_refuse(c, "cannot overlap the instruction before it");
+    if (!l->chunk.part || l->wait >= 0) return mt_lchecker_refuse(c, "cannot overlap the instruction before it");
     for (int b = 0; b < 2; b++)
         for (int m = 0; m < 2 && !st; m++)
             if (l->message[b] >= 0 && before->message[m] >= 0)

@@ -269,7 +269,8 @@ static enum mt_status read_unpack(const struct reading *r) {
     for (int i = 0; i < side.count && !st; i++)
         if (side.pieces[i].at >= 0 && side.pieces[i].buffer != last)
             st = mt_lchecker_refuse(r->c, "unpacks the wrong message");
-    if (!st && !last && operand_of(l->out, l->nout, l->message[last]) >= 0) st = add_tensor(r, l->message[last], last, &side);
+    if (!st && !last && operand_of(l->out, l->nout, l->message[last]) >= 0)
+        st = add_tensor(r, l->message[last], last, &side);
     if (st) return st;
     if (!exchanges(r)) sort_pieces(&side);
     r->m->unpack = keep_side(r, &side, r->before ? r->before->unpack : NULL);
@@ -319,7 +320,8 @@ static enum mt_status check_steps(const struct reading *r) {
         int b = s->kind == MT_STEP_RECV, place = s->kind == MT_STEP_COPY ? r->place : s->peer;
         bool right = s->kind == MT_STEP_SEND || s->kind == MT_STEP_RECV || s->kind == MT_STEP_COPY;
         right = right && place >= 0 && place < r->n && (place == r->place) == (s->kind == MT_STEP_COPY);
-        right = right && s->buffer == b && s->offset == block_start(r, b, place) && s->count == block_count(r, b, place);
+        right =
+            right && s->buffer == b && s->offset == block_start(r, b, place) && s->count == block_count(r, b, place);
         if (right && s->kind == MT_STEP_COPY) right = s->to_buffer == 1 && s->to == block_start(r, 1, place);
         if (!right) return mt_lchecker_refuse(r->c, "step %d is of no block of its messages", i);
     }
