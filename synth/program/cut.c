@@ -112,6 +112,13 @@ static void add_chunk(struct cutting *c, struct mt_message_chunk chunk) {
     memset(c->held, 0, (size_t)c->program->nranks * sizeof *c->held);
 }
 
+/* The next number of parts to try, where some part stages `most` bytes: they should shrink with their number. */
+static int64_t more_parts(int64_t parts, int64_t most, int64_t part_bytes, int64_t elements) {
+    int64_t next = (int64_t)((double)parts * (double)most / (double)part_bytes);
+    if (next <= parts) next = parts + 1;
+    return parts < elements && next > elements ? elements : next;
+}
+
 /* Cut one operand, of which some rank stages `whole_bytes`, into the fewest parts that stage at most part_bytes each.
  * *most gets what the largest of too many parts stages, if there is no such number of parts; else 0. */
 static enum mt_status cut_into(struct cutting *c, int operand, int64_t whole_bytes, int64_t part_bytes, int64_t *most) {
@@ -120,14 +127,17 @@ static enum mt_status cut_into(struct cutting *c, int operand, int64_t whole_byt
     int64_t elements = 1, parts = part_bytes ? (whole_bytes + part_bytes - 1) / part_bytes : INT64_MAX;
     for (int a = 0; a < layout->naxes; a++) elements *= layout->extent[a];
     *most = whole_bytes;
-    for (; parts <= elements && parts <= INT32_MAX && layout->naxes; parts += 1 + parts / 8) {
+    while (parts <= elements && parts <= INT32_MAX && layout->naxes) {
         for (int part = 0; part < parts; part++) {
             struct mt_message_chunk chunk = {operand, 1, part, (int)parts, 0};
             enum mt_status st = measure(c, &chunk, most);
             if (st) return st;
             if (*most > part_bytes) break;
         }
-        if (*most > part_bytes) continue;
+        if (*most > part_bytes) {
+            parts = more_parts(parts, *most, part_bytes, elements);
+            continue;
+        }
         for (int part = 0; part < parts; part++)
             add_chunk(c, (struct mt_message_chunk){operand, 1, part, (int)parts, part_bytes < c->staging_bytes});
         *most = 0;
