@@ -228,7 +228,7 @@ static int run_pair(const struct machine *m, struct dice *dice, int pair, void *
 static void compare_with_cpus(const struct machine *m, void *const result[2]) {
     struct machine cpus = open_machine("cpu");
     struct dice dice = {.seed = SEED_OF_PAIRS + 1};
-    enum { SMALL_PAIRS = 60, SMALL_BYTES = 1 << 20, SMALL_STAGING = 256 << 10 };
+    enum { SMALL_PAIRS = 30, SMALL_BYTES = 1 << 20, SMALL_STAGING = 256 << 10 };
     for (int i = 0; i < SMALL_PAIRS; i++) {
         struct reshard r;
         reshard_random(&dice, &r, nranks, SMALL_BYTES);
