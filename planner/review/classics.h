@@ -14,8 +14,9 @@ struct mt_classic {
     const char *name; /* of the strategy */
     bool fits, same;  /* same: it is the plan's own program */
     double step_s;    /* where it fits */
-    /* Where it fits and is another program: what takes most longer than in the plan (shorter, where the whole is): "gathers of weights over
-     * net take 3.10 ms more". Where it does not: "rank 3 needs 21.0 GiB of 16.0 GiB", or why it is no program. */
+    /* Where it fits and is another program: what takes most longer than in the plan (shorter, where the whole is):
+     * "gathers of weights over net take 3.10 ms more". Where it does not: "rank 3 needs 21.0 GiB of 16.0 GiB", or why
+     * it is no program. */
     const char *why;
 };
 struct mt_classics {
